@@ -1,0 +1,48 @@
+// Package configs holds the commented YAML of each program, the shipped
+// checkpoint and the deployment files, and reads such YAML strictly.
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+)
+
+// maxBytes bounds a configuration file; a larger one is a mistake or an attack.
+const maxBytes = 1 << 20
+
+// Load reads the YAML file at path into cfg, which holds the defaults. A key
+// that cfg does not know, a key given twice or a value of the wrong type is an
+// error of one line that names the file and the line.
+func Load(path string, cfg any) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("read configuration: %w", err)
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
+	if err != nil {
+		return fmt.Errorf("read configuration %s: %w", path, err)
+	}
+	if len(raw) > maxBytes {
+		return fmt.Errorf("read configuration %s: larger than %d bytes", path, maxBytes)
+	}
+	if err := Decode(raw, cfg); err != nil {
+		return fmt.Errorf("configuration %s: %w", path, err)
+	}
+	return nil
+}
+
+// Decode is Load for YAML already in memory.
+func Decode(raw []byte, cfg any) error {
+	err := yaml.UnmarshalWithOptions(raw, cfg, yaml.Strict())
+	if err == nil || errors.Is(err, io.EOF) {
+		return nil
+	}
+	// goccy prints the offending lines below the message; the first line says it all.
+	return errors.New(strings.SplitN(yaml.FormatError(err, false, false), "\n", 2)[0])
+}
