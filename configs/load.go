@@ -3,6 +3,7 @@
 package configs
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -39,7 +40,7 @@ func Load(path string, cfg any) error {
 
 // Decode is Load for YAML already in memory.
 func Decode(raw []byte, cfg any) error {
-	err := yaml.UnmarshalWithOptions(raw, cfg, yaml.Strict())
+	err := yaml.NewDecoder(bytes.NewReader(raw), yaml.Strict()).Decode(cfg)
 	if err == nil || errors.Is(err, io.EOF) {
 		return nil
 	}

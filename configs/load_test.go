@@ -11,11 +11,15 @@ func TestLoad(t *testing.T) {
 	type config struct {
 		Slots int     `yaml:"slots"`
 		Speed float64 `yaml:"speed"`
+		Area  struct {
+			WidthM, HeightM float64
+		} `yaml:"area"`
 	}
 	cases := []struct {
 		name, yaml, wantErr string
 	}{
 		{"good", "slots: 5\nspeed: 10\n", ""},
+		{"nested keeps defaults beside it", "area:\n  widthm: 3\n", ""},
 		{"empty keeps defaults", "", ""},
 		{"comment only keeps defaults", "# nothing\n", ""},
 		{"unknown key", "slots: 5\nspeeed: 10\n", `unknown field "speeed"`},
@@ -30,9 +34,10 @@ func TestLoad(t *testing.T) {
 				t.Fatal(err)
 			}
 			cfg := config{Slots: 5, Speed: 10}
+			cfg.Area.HeightM = 7
 			err := Load(path, &cfg)
 			if c.wantErr == "" {
-				if err != nil || cfg.Slots != 5 || cfg.Speed != 10 {
+				if err != nil || cfg.Slots != 5 || cfg.Speed != 10 || cfg.Area.HeightM != 7 {
 					t.Fatalf("got %+v, %v", cfg, err)
 				}
 				return
