@@ -3,14 +3,16 @@
 package configs
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
 )
 
 // maxBytes bounds a configuration file; a larger one is a mistake or an attack.
@@ -40,10 +42,20 @@ func Load(path string, cfg any) error {
 
 // Decode is Load for YAML already in memory.
 func Decode(raw []byte, cfg any) error {
-	err := yaml.NewDecoder(bytes.NewReader(raw), yaml.Strict()).Decode(cfg)
-	if err == nil || errors.Is(err, io.EOF) {
+	file, err := parser.ParseBytes(raw, 0)
+	if err == nil {
+		if !slices.ContainsFunc(file.Docs, hasContent) {
+			return nil // go-yaml would set every field to zero
+		}
+		err = yaml.UnmarshalWithOptions(raw, cfg, yaml.Strict())
+	}
+	if err == nil {
 		return nil
 	}
-	// goccy prints the offending lines below the message; the first line says it all.
+	// go-yaml prints the offending lines below the message; the first line says it all.
 	return errors.New(strings.SplitN(yaml.FormatError(err, false, false), "\n", 2)[0])
+}
+
+func hasContent(doc *ast.DocumentNode) bool {
+	return doc.Body != nil && doc.Body.Type() != ast.CommentType && doc.Body.Type() != ast.NullType
 }
