@@ -1,0 +1,59 @@
+package physics
+
+import "math"
+
+const lightMPS = 299792458
+
+// Channel is the probabilistic air-ground channel of Al-Hourani et al. (LAP,
+// urban), with the uplink of eq. (rate).
+type Channel struct {
+	CarrierHz float64 `json:"carrier_hz" yaml:"carrier_hz"`
+	UrbanA    float64 `json:"urban_a" yaml:"urban_a"` // P_LoS = 1/(1+a exp(-b(theta-a))), theta in degrees
+	UrbanB    float64 `json:"urban_b" yaml:"urban_b"`
+	LoS       Link    `json:"los" yaml:"los"`
+	NLoS      Link    `json:"nlos" yaml:"nlos"`
+
+	BandwidthHz float64 `json:"bandwidth_hz" yaml:"bandwidth_hz"` // B
+	TransmitW   float64 `json:"transmit_w" yaml:"transmit_w"`     // P_u
+	NoiseDBm    float64 `json:"noise_dbm" yaml:"noise_dbm"`       // sigma^2
+}
+
+// Link is what tells line of sight from its absence.
+type Link struct {
+	ExcessDB float64 `json:"excess_db" yaml:"excess_db"` // attenuation beyond free space
+	ShadowDB float64 `json:"shadow_db" yaml:"shadow_db"` // standard deviation of log-normal shadowing
+	Nakagami float64 `json:"nakagami" yaml:"nakagami"`   // fading parameter m, a positive integer
+}
+
+// LoSProbability returns the probability of line of sight at a horizontal
+// distance from the point below the aircraft.
+func (c Channel) LoSProbability(horizontalM, altitudeM float64) float64 {
+	theta := math.Atan2(altitudeM, horizontalM) * 180 / math.Pi
+	return 1 / (1 + c.UrbanA*math.Exp(-c.UrbanB*(theta-c.UrbanA)))
+}
+
+// FreeSpaceGain returns the power gain (lambda / 4 pi d)^2.
+func (c Channel) FreeSpaceGain(horizontalM, altitudeM float64) float64 {
+	x := lightMPS / (4 * math.Pi * c.CarrierHz)
+	return x * x / (horizontalM*horizontalM + altitudeM*altitudeM)
+}
+
+// MeanGain returns the expected power gain, over line of sight, shadowing and
+// fading. It stands in for a gain that was not reported.
+func (c Channel) MeanGain(horizontalM, altitudeM float64) float64 {
+	los := c.LoSProbability(horizontalM, altitudeM)
+	return c.FreeSpaceGain(horizontalM, altitudeM) * (los*c.LoS.mean() + (1-los)*c.NLoS.mean())
+}
+
+// mean is the expected gain of a link beyond free space: log-normal shadowing
+// has mean exp((s ln10/10)^2 / 2), Nakagami power fading has mean 1.
+func (l Link) mean() float64 {
+	s := l.ShadowDB * math.Ln10 / 10
+	return math.Exp(-l.ExcessDB*math.Ln10/10 + s*s/2)
+}
+
+// RateBPS returns the uplink rate over a bandwidth, eq. (rate).
+func (c Channel) RateBPS(gain, bandwidthHz float64) float64 {
+	noiseW := math.Pow(10, c.NoiseDBm/10) / 1000
+	return bandwidthHz * math.Log2(1+c.TransmitW*gain/noiseW)
+}

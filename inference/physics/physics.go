@@ -1,0 +1,94 @@
+// Package physics holds the closed forms of the paper's Sec. III: rotary-wing
+// propulsion, the air-ground channel, and the split of a task between a
+// user's CPU and an aircraft's. The policy's features, the exact dispatch, the
+// leader's expectations and the simulated world all call the same functions.
+//
+// Nothing here draws a random number or keeps a state.
+package physics
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+)
+
+// Position is a point in metres east and north of the area's south-west corner.
+type Position struct {
+	EastM  float64 `json:"east_m" yaml:"east_m"`
+	NorthM float64 `json:"north_m" yaml:"north_m"`
+}
+
+// Sub returns the vector from q to p.
+func (p Position) Sub(q Position) Position { return Position{p.EastM - q.EastM, p.NorthM - q.NorthM} }
+
+// Add returns p displaced by d.
+func (p Position) Add(d Position) Position { return Position{p.EastM + d.EastM, p.NorthM + d.NorthM} }
+
+// Scale returns p times k.
+func (p Position) Scale(k float64) Position { return Position{p.EastM * k, p.NorthM * k} }
+
+// Norm returns the length in metres.
+func (p Position) Norm() float64 { return math.Hypot(p.EastM, p.NorthM) }
+
+// Constants are the physical constants of one deployment. A slot is one
+// second throughout, so watts and joules per slot are the same number.
+type Constants struct {
+	AltitudeM   float64 `json:"altitude_m" yaml:"altitude_m"`       // H
+	AreaM       float64 `json:"area_m" yaml:"area_m"`               // side of the square area
+	SpeedMaxMPS float64 `json:"speed_max_mps" yaml:"speed_max_mps"` // V_max, C1
+	SeparationM float64 `json:"separation_m" yaml:"separation_m"`   // D_min, C2
+	CapacityJ   float64 `json:"capacity_j" yaml:"capacity_j"`       // E_max of each aircraft, C6
+
+	Propulsion Propulsion `json:"propulsion" yaml:"propulsion"`
+	Channel    Channel    `json:"channel" yaml:"channel"`
+
+	EdgeCPUHz float64 `json:"edge_cpu_hz" yaml:"edge_cpu_hz"` // f_max of each aircraft
+	Kappa     float64 `json:"kappa" yaml:"kappa"`             // effective switched capacitance, kappa_c
+	PenaltyS  float64 `json:"penalty_s" yaml:"penalty_s"`     // chi, seconds per missed deadline
+	// Contention shares one aircraft's bandwidth B among the users it serves.
+	// Off in the paper's model, where each user has a channel of its own.
+	Contention bool `json:"contention" yaml:"contention"`
+}
+
+// Standard returns the constants of DESIGN's table.
+func Standard() Constants {
+	return Constants{
+		AltitudeM: 100, AreaM: 1000, SpeedMaxMPS: 30, SeparationM: 10, CapacityJ: 150e3,
+		Propulsion: Propulsion{BladeW: 79.9, InducedW: 88.6, TipMPS: 120, InducedMPS: 4.03, Parasite: 0.02},
+		Channel: Channel{
+			CarrierHz: 2e9, UrbanA: 9.61, UrbanB: 0.16,
+			LoS:         Link{ExcessDB: 1, ShadowDB: 2, Nakagami: 3},
+			NLoS:        Link{ExcessDB: 20, ShadowDB: 6, Nakagami: 1},
+			BandwidthHz: 1e6, TransmitW: 0.1, NoiseDBm: -110,
+		},
+		EdgeCPUHz: 40e9, Kappa: 1e-28, PenaltyS: 0.65,
+	}
+}
+
+// Check names the first constant that is not finite and positive.
+func (c Constants) Check() error { return checkPositive("", reflect.ValueOf(c)) }
+
+// mayBeZero lists the constants for which zero is a meaningful value.
+var mayBeZero = map[string]bool{"ExcessDB": true, "ShadowDB": true, "PenaltyS": true, "Parasite": true, "SeparationM": true}
+
+func checkPositive(prefix string, v reflect.Value) error {
+	for i := range v.NumField() {
+		name, field := v.Type().Field(i).Name, v.Field(i)
+		switch field.Kind() {
+		case reflect.Struct:
+			if err := checkPositive(prefix+name+".", field); err != nil {
+				return err
+			}
+		case reflect.Float64:
+			x := field.Float()
+			switch {
+			case math.IsNaN(x) || math.IsInf(x, 0):
+				return fmt.Errorf("physics constant %s%s is %v, want a finite number", prefix, name, x)
+			case name == "NoiseDBm": // any finite level in decibels
+			case x < 0 || x == 0 && !mayBeZero[name]:
+				return fmt.Errorf("physics constant %s%s is %v, want a positive number", prefix, name, x)
+			}
+		}
+	}
+	return nil
+}

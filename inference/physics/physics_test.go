@@ -1,0 +1,87 @@
+package physics
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+func TestPropulsion(t *testing.T) {
+	p := Standard().Propulsion
+	// DESIGN's table: hover 168.5 W, least 134.4 W at 8.4 m/s, 646.8 W at 30 m/s.
+	for _, c := range []struct{ speed, want float64 }{{0, 168.5}, {8.4, 134.4}, {30, 646.8}} {
+		if got := p.PowerW(c.speed); math.Abs(got-c.want) > 0.05 {
+			t.Errorf("PowerW(%v) = %.3f, want %.1f", c.speed, got, c.want)
+		}
+	}
+	if v := p.BestSpeedMPS(30); math.Abs(v-8.4) > 0.05 {
+		t.Errorf("v* = %v, want 8.4", v)
+	}
+	for v := 0.0; v <= 30; v += 0.25 {
+		best := p.BestSpeedMPS(30)
+		if p.PowerW(v) < p.PowerW(best)-1e-9 {
+			t.Fatalf("%v m/s costs less than v* = %v", v, best)
+		}
+		// The paper's own form, to show that ours is the same function.
+		x := v * v / (2 * p.InducedMPS * p.InducedMPS)
+		want := p.BladeW*(1+3*v*v/(p.TipMPS*p.TipMPS)) + p.InducedW*math.Sqrt(math.Sqrt(1+x*x)-x) + p.Parasite*v*v*v
+		if got := p.PowerW(v); math.Abs(got-want) > 1e-6*want {
+			t.Fatalf("PowerW(%v) = %v, eq. (prop) gives %v", v, got, want)
+		}
+	}
+}
+
+func TestChannel(t *testing.T) {
+	c := Standard().Channel
+	if p := c.LoSProbability(0, 100); p < 0.9999 {
+		t.Errorf("overhead LoS probability %v", p)
+	}
+	// 20 log10(4 pi 100 m / 0.15 m) = 78.5 dB.
+	if db := -10 * math.Log10(c.FreeSpaceGain(0, 100)); math.Abs(db-78.46) > 0.05 {
+		t.Errorf("free-space loss %v dB", db)
+	}
+	previous := math.Inf(1)
+	for d := 0.0; d < 2000; d += 50 {
+		g := c.MeanGain(d, 100)
+		if g >= previous || g <= 0 {
+			t.Fatalf("mean gain %v at %v m does not fall", g, d)
+		}
+		previous = g
+	}
+}
+
+func TestLeastMeeting(t *testing.T) {
+	for _, c := range []struct {
+		local, off, deadline float64
+		ok                   bool
+	}{{0.9, 0.2, 1, false}, {1.2, 0.2, 1, true}, {1.2, 9, 0.5, false}, {1.5, 0.3, 0.5, true}} {
+		rho, ok := LeastMeeting(c.local, c.off, c.deadline)
+		if ok != c.ok {
+			t.Errorf("%+v: ok = %v", c, ok)
+		}
+		if ok && CompletionS(c.local, c.off, rho) > c.deadline {
+			t.Errorf("%+v: rho %v misses the deadline", c, rho)
+		}
+	}
+	if b := Balance(1.2, 0.3); math.Abs((1-b)*1.2-b*0.3) > 1e-12 {
+		t.Errorf("balance %v leaves one part waiting", b)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	if err := Standard().Check(); err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(*Constants){
+		"EdgeCPUHz":             func(c *Constants) { c.EdgeCPUHz = 0 },
+		"Channel.LoS.Nakagami":  func(c *Constants) { c.Channel.LoS.Nakagami = -1 },
+		"Propulsion.InducedMPS": func(c *Constants) { c.Propulsion.InducedMPS = math.NaN() },
+		"Channel.NoiseDBm":      func(c *Constants) { c.Channel.NoiseDBm = math.Inf(-1) },
+	} {
+		c := Standard()
+		spoil(&c)
+		if err := c.Check(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("spoilt %s: %v", name, err)
+		}
+	}
+}

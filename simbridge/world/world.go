@@ -1,0 +1,373 @@
+// Package world is the simulated world of the paper's Sec. III: ground users
+// whose tasks arrive slot by slot, an air-ground channel, aircraft that move
+// and spend joules. A scheduler's decisions go in; delays and joules come out.
+//
+// Within a slot the active set and its tasks arrive, gains are drawn at the
+// positions held then, the scheduler decides knowing them, tasks settle,
+// energy is booked, and the aircraft move. An episode is a function of its
+// seed and of the decisions alone.
+package world
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"prefdt/inference/physics"
+)
+
+// Config describes a world. Standard is the paper's; every field changes one
+// thing and nothing else.
+type Config struct {
+	Physics  physics.Constants `json:"physics" yaml:"physics"`
+	Aircraft int               `json:"aircraft" yaml:"aircraft"` // M
+	Users    int               `json:"users" yaml:"users"`       // U
+	Slots    int               `json:"slots" yaml:"slots"`       // T
+
+	ActiveMin       int     `json:"active_min" yaml:"active_min"` // users active in a slot, uniform
+	ActiveMax       int     `json:"active_max" yaml:"active_max"`
+	TaskProbability float64 `json:"task_probability" yaml:"task_probability"` // p_a of an active user
+	BitsMin         float64 `json:"bits_min" yaml:"bits_min"`                 // D_u, uniform
+	BitsMax         float64 `json:"bits_max" yaml:"bits_max"`
+	CyclesPerBit    float64 `json:"cycles_per_bit" yaml:"cycles_per_bit"` // C_u
+	DeadlineMinS    float64 `json:"deadline_min_s" yaml:"deadline_min_s"` // tau_u, uniform
+	DeadlineMaxS    float64 `json:"deadline_max_s" yaml:"deadline_max_s"`
+	UserCPUHz       float64 `json:"user_cpu_hz" yaml:"user_cpu_hz"` // f_loc
+
+	// Shock multiplies propulsion power from a slot on (Sec. VI).
+	Shock Shock `json:"shock" yaml:"shock"`
+	// Gust is the relative standard deviation of flight power, drawn per slot and aircraft.
+	Gust float64 `json:"gust" yaml:"gust"`
+	// Crowded starts the fleet on a ring at the area's centre, neighbours at
+	// 1.5 times the least separation, so that C2 binds.
+	Crowded bool `json:"crowded" yaml:"crowded"`
+	// Losses take aircraft out of the air for good.
+	Losses []Loss `json:"losses,omitempty" yaml:"losses"`
+}
+
+// Shock is the mid-episode propulsion multiplier. A factor of 1, or 0 (unset), is none.
+type Shock struct {
+	FromSlot int     `json:"from_slot" yaml:"from_slot"`
+	Factor   float64 `json:"factor" yaml:"factor"`
+}
+
+// Loss is an aircraft, counted from 0, that neither serves nor flies from a slot on.
+type Loss struct {
+	Aircraft int `json:"aircraft" yaml:"aircraft"`
+	Slot     int `json:"slot" yaml:"slot"`
+}
+
+// Standard returns the world of DESIGN's table.
+func Standard() Config {
+	return Config{
+		Physics:  physics.Standard(),
+		Aircraft: 2, Users: 10, Slots: 100,
+		ActiveMin: 4, ActiveMax: 8, TaskProbability: 0.9,
+		BitsMin: 0.5e6, BitsMax: 1.5e6, CyclesPerBit: 1000,
+		DeadlineMinS: 0.5, DeadlineMaxS: 1.5, UserCPUHz: 1e9,
+	}
+}
+
+// Check says what is wrong with a configuration.
+func (c *Config) Check() error {
+	if err := c.Physics.Check(); err != nil {
+		return err
+	}
+	for _, l := range []physics.Link{c.Physics.Channel.LoS, c.Physics.Channel.NLoS} {
+		if l.Nakagami != math.Trunc(l.Nakagami) || l.Nakagami > 64 {
+			return fmt.Errorf("nakagami is %v, want an integer from 1 to 64", l.Nakagami)
+		}
+	}
+	for _, r := range []struct {
+		name      string
+		x, lo, hi float64
+	}{
+		{"aircraft", float64(c.Aircraft), 1, 64},
+		{"users", float64(c.Users), 0, 4096},
+		{"slots", float64(c.Slots), 1, 1e6},
+		{"active_min", float64(c.ActiveMin), 0, float64(c.ActiveMax)},
+		{"active_max", float64(c.ActiveMax), 0, 4096},
+		{"task_probability", c.TaskProbability, 0, 1},
+		{"bits_min", c.BitsMin, 1, c.BitsMax},
+		{"bits_max", c.BitsMax, 1, 1e12},
+		{"cycles_per_bit", c.CyclesPerBit, 1, 1e9},
+		{"deadline_min_s", c.DeadlineMinS, 1e-3, c.DeadlineMaxS},
+		{"deadline_max_s", c.DeadlineMaxS, 1e-3, 1e4},
+		{"user_cpu_hz", c.UserCPUHz, 1, 1e13},
+		{"shock.factor", c.Shock.Factor, 0, 10},
+		{"gust", c.Gust, 0, 1},
+	} {
+		if !(r.x >= r.lo && r.x <= r.hi) {
+			return fmt.Errorf("world %s is %v, want %v to %v", r.name, r.x, r.lo, r.hi)
+		}
+	}
+	for _, l := range c.Losses {
+		if l.Aircraft < 0 || l.Aircraft >= c.Aircraft {
+			return fmt.Errorf("world loss of aircraft %d, want 0 to %d", l.Aircraft, c.Aircraft-1)
+		}
+	}
+	return nil
+}
+
+// Start returns where aircraft m begins: (A (m+1)/(M+1), A/2).
+func (c *Config) Start(m int) physics.Position {
+	a := c.Physics.AreaM
+	if c.Crowded && c.Aircraft > 1 {
+		step := 2 * math.Pi / float64(c.Aircraft)
+		r := 1.5 * c.Physics.SeparationM / (2 * math.Sin(step/2))
+		return physics.Position{EastM: a/2 + r*math.Cos(step*float64(m)), NorthM: a/2 + r*math.Sin(step*float64(m))}
+	}
+	return physics.Position{EastM: a * float64(m+1) / float64(c.Aircraft+1), NorthM: a / 2}
+}
+
+// Factor returns the propulsion multiplier in force in a slot.
+func (c *Config) Factor(slot int) float64 {
+	if c.Shock.Factor != 0 && slot >= c.Shock.FromSlot {
+		return c.Shock.Factor
+	}
+	return 1
+}
+
+// Arrival is a user that is active in a slot and has a task.
+type Arrival struct {
+	User int // index into World.Users
+	Task physics.Task
+	Gain []float64 // power gain to each aircraft, drawn at its position
+}
+
+// Aircraft is one aircraft's state at the start of a slot.
+type Aircraft struct {
+	Position physics.Position
+	SpeedMPS float64 // in the slot before
+	Served   int     // users served in the slot before
+	SpentJ   float64
+	Lost     bool
+}
+
+// Action is the joint decision of one slot, eq. (action). Server and Offload
+// follow the slot's arrivals: the serving aircraft counted from 1, or 0 for
+// local, and rho. Move is each aircraft's displacement in metres.
+type Action struct {
+	Server  []int
+	Offload []float64
+	Move    []physics.Position
+}
+
+// Outcome is what a slot cost.
+type Outcome struct {
+	DelayS  float64   // completions plus penalties, Delta T
+	Missed  int       // deadlines missed
+	FlightJ []float64 // per aircraft
+	EdgeJ   []float64 // per aircraft
+}
+
+// EnergyJ returns the fleet's joules of the slot, Delta E.
+func (o *Outcome) EnergyJ() float64 {
+	sum := 0.0
+	for m := range o.FlightJ {
+		sum += o.FlightJ[m] + o.EdgeJ[m]
+	}
+	return sum
+}
+
+// World is one episode.
+type World struct {
+	Config   Config
+	Seed     uint64
+	Slot     int
+	Users    []physics.Position
+	Aircraft []Aircraft
+	Arrivals []Arrival // of the present slot
+
+	members []int
+	gains   []float64
+	served  []int
+	outcome Outcome
+}
+
+// New returns the episode of a seed, in its first slot.
+func New(c Config, seed uint64) *World {
+	w := &World{Config: c}
+	w.Reset(seed)
+	return w
+}
+
+// Reset starts the episode of another seed in the same memory.
+func (w *World) Reset(seed uint64) {
+	c := &w.Config
+	w.Seed, w.Slot = seed, 0
+	w.Users = slices.Grow(w.Users[:0], c.Users)
+	for u := range c.Users {
+		d := newDraw(seed, drawPositions, 0, u, 0)
+		w.Users = append(w.Users, physics.Position{EastM: d.between(0, c.Physics.AreaM), NorthM: d.between(0, c.Physics.AreaM)})
+	}
+	w.Aircraft = slices.Grow(w.Aircraft[:0], c.Aircraft)
+	for m := range c.Aircraft {
+		w.Aircraft = append(w.Aircraft, Aircraft{Position: c.Start(m)})
+	}
+	w.outcome.FlightJ = make([]float64, c.Aircraft)
+	w.outcome.EdgeJ = make([]float64, c.Aircraft)
+	w.served = make([]int, c.Aircraft)
+	w.arrive()
+}
+
+// Done reports whether the last slot has settled.
+func (w *World) Done() bool { return w.Slot >= w.Config.Slots }
+
+// arrive draws the slot's active set, tasks and gains.
+func (w *World) arrive() {
+	for _, l := range w.Config.Losses {
+		if w.Slot >= l.Slot {
+			w.Aircraft[l.Aircraft].Lost = true
+		}
+	}
+	w.Arrivals = w.Config.Tasks(w.Seed, w.Slot, &w.members, w.Arrivals[:0])
+	w.gains = slices.Grow(w.gains[:0], len(w.Arrivals)*len(w.Aircraft))
+	for i := range w.Arrivals {
+		first := len(w.gains)
+		for m := range w.Aircraft {
+			u := w.Arrivals[i].User
+			w.gains = append(w.gains, w.Config.Gain(w.Seed, w.Slot, u, m, w.Users[u].Sub(w.Aircraft[m].Position).Norm()))
+		}
+		w.Arrivals[i].Gain = w.gains[first:len(w.gains):len(w.gains)]
+	}
+}
+
+// Tasks appends a slot's arrivals, without gains, to dst in order of user.
+// scratch is reused between calls.
+func (c *Config) Tasks(seed uint64, slot int, scratch *[]int, dst []Arrival) []Arrival {
+	d := newDraw(seed, drawActive, slot, 0, 0)
+	high := min(c.ActiveMax, c.Users)
+	low := min(c.ActiveMin, high)
+	n := low + d.intn(high-low+1)
+	members := (*scratch)[:0]
+	for u := range c.Users {
+		members = append(members, u)
+	}
+	for i := range n { // the first n of a Fisher-Yates shuffle
+		j := i + d.intn(len(members)-i)
+		members[i], members[j] = members[j], members[i]
+	}
+	*scratch = members
+	members = members[:n]
+	slices.Sort(members)
+	for _, u := range members {
+		t := newDraw(seed, drawTask, slot, u, 0)
+		if t.uniform() >= c.TaskProbability {
+			continue
+		}
+		dst = append(dst, Arrival{User: u, Task: physics.Task{
+			Bits:         t.between(c.BitsMin, c.BitsMax),
+			CyclesPerBit: c.CyclesPerBit,
+			DeadlineS:    t.between(c.DeadlineMinS, c.DeadlineMaxS),
+		}})
+	}
+	return dst
+}
+
+// Gain draws the power gain between a user and an aircraft in a slot: line of
+// sight, log-normal shadowing and Nakagami fading at a horizontal distance.
+func (c *Config) Gain(seed uint64, slot, user, aircraft int, horizontalM float64) float64 {
+	d := newDraw(seed, drawChannel, slot, user, aircraft)
+	channel := &c.Physics.Channel
+	link := channel.NLoS
+	if d.uniform() < channel.LoSProbability(horizontalM, c.Physics.AltitudeM) {
+		link = channel.LoS
+	}
+	db := link.ShadowDB*d.normal() - link.ExcessDB
+	return channel.FreeSpaceGain(horizontalM, c.Physics.AltitudeM) * math.Exp(db*math.Ln10/10) * d.gamma(int(link.Nakagami))
+}
+
+// FlightPowerW returns the power aircraft m draws in a slot at a speed:
+// eq. (prop) times the multiplier in force and the slot's gust.
+func (c *Config) FlightPowerW(seed uint64, slot, aircraft int, speedMPS float64) float64 {
+	power := c.Physics.Propulsion.PowerW(speedMPS) * c.Factor(slot)
+	if c.Gust > 0 {
+		d := newDraw(seed, drawGust, slot, 0, aircraft)
+		power *= max(0, 1+c.Gust*d.normal())
+	}
+	return power
+}
+
+// Step settles the slot under an action, moves the aircraft, and lets the next
+// slot arrive. The outcome is valid until the next call. An action outside the
+// constraints C1, C3 and C4, or outside the area, is brought inside.
+func (w *World) Step(a Action) *Outcome {
+	c := &w.Config
+	o := &w.outcome
+	o.DelayS, o.Missed = 0, 0
+	clear(o.FlightJ)
+	clear(o.EdgeJ)
+	clear(w.served)
+	for i := range w.Arrivals {
+		if m := w.server(a, i); m >= 0 {
+			w.served[m]++
+		}
+	}
+	for i := range w.Arrivals {
+		m := w.server(a, i)
+		gain, served, rho := 0.0, 0, 0.0
+		if m >= 0 {
+			gain, served, rho = w.Arrivals[i].Gain[m], w.served[m], min(max(a.Offload[i], 0), 1)
+		}
+		completion, edgeJ := c.Settle(w.Arrivals[i].Task, gain, served, rho)
+		o.DelayS += c.Physics.DelayS(w.Arrivals[i].Task, completion)
+		if completion > w.Arrivals[i].Task.DeadlineS {
+			o.Missed++
+		}
+		if m >= 0 {
+			o.EdgeJ[m] += edgeJ
+		}
+	}
+	for m := range w.Aircraft {
+		craft := &w.Aircraft[m]
+		craft.Served = w.served[m]
+		if craft.Lost {
+			craft.SpeedMPS = 0
+			continue
+		}
+		to := craft.Position.Add(c.reach(a.Move[m]))
+		to.EastM = min(max(to.EastM, 0), c.Physics.AreaM)
+		to.NorthM = min(max(to.NorthM, 0), c.Physics.AreaM)
+		craft.SpeedMPS = to.Sub(craft.Position).Norm()
+		craft.Position = to
+		o.FlightJ[m] = c.FlightPowerW(w.Seed, w.Slot, m, craft.SpeedMPS)
+		craft.SpentJ += o.FlightJ[m] + o.EdgeJ[m]
+	}
+	w.Slot++
+	if !w.Done() {
+		w.arrive()
+	}
+	return o
+}
+
+// server returns the aircraft, from 0, that serves arrival i, or -1.
+func (w *World) server(a Action, i int) int {
+	m := a.Server[i] - 1
+	if m < 0 || m >= len(w.Aircraft) || w.Aircraft[m].Lost {
+		return -1
+	}
+	return m
+}
+
+// reach holds a displacement to what V_max allows in a slot, C1.
+func (c *Config) reach(move physics.Position) physics.Position {
+	d := move.Norm()
+	if d > c.Physics.SpeedMaxMPS {
+		return move.Scale(c.Physics.SpeedMaxMPS / d)
+	}
+	if math.IsNaN(d) {
+		return physics.Position{}
+	}
+	return move
+}
+
+// Settle returns a task's completion and edge energy when a fraction rho is
+// offloaded to an aircraft that serves that many users; none served is local.
+func (c *Config) Settle(t physics.Task, gain float64, served int, rho float64) (completionS, edgeJ float64) {
+	if served == 0 {
+		return t.LocalS(c.UserCPUHz), 0
+	}
+	share := c.Physics.ShareOf(gain, c.Physics.EdgeCPUHz, served)
+	return physics.CompletionS(t.LocalS(c.UserCPUHz), t.OffloadS(share), rho), c.Physics.EdgeJ(t, share, rho)
+}

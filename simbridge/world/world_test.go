@@ -1,0 +1,184 @@
+package world
+
+import (
+	"math"
+	"testing"
+
+	"prefdt/inference/physics"
+)
+
+// local flies every aircraft east and west at a speed and computes all locally.
+func local(w *World, speedMPS float64) Action {
+	a := Action{Server: make([]int, len(w.Arrivals)), Offload: make([]float64, len(w.Arrivals))}
+	for range w.Aircraft {
+		a.Move = append(a.Move, physics.Position{EastM: speedMPS * (1 - 2*float64(w.Slot%2))})
+	}
+	return a
+}
+
+func run(c Config, seed uint64, act func(*World) Action) (delayS, energyJ float64, tasks int) {
+	w := New(c, seed)
+	for !w.Done() {
+		tasks += len(w.Arrivals)
+		o := w.Step(act(w))
+		delayS += o.DelayS
+		energyJ += o.EnergyJ()
+	}
+	return delayS, energyJ, tasks
+}
+
+// DESIGN: all-local flight at v* is about 692 s and 26.9 kJ, with about 540 tasks.
+func TestAllLocal(t *testing.T) {
+	c := Standard()
+	best := c.Physics.Propulsion.BestSpeedMPS(30)
+	var delay, energy, tasks float64
+	const n = 100
+	for seed := range uint64(n) {
+		d, e, k := run(c, seed, func(w *World) Action { return local(w, best) })
+		delay, energy, tasks = delay+d/n, energy+e/n, tasks+float64(k)/n
+	}
+	t.Logf("all local at v*: %.1f s, %.1f J, %.1f tasks", delay, energy, tasks)
+	if math.Abs(delay-692) > 8 || math.Abs(energy-26880) > 30 || math.Abs(tasks-540) > 8 {
+		t.Errorf("got %.1f s, %.0f J, %.1f tasks; DESIGN has 692 s, 26.9 kJ, 540", delay, energy, tasks)
+	}
+}
+
+// offloadAll serves each user by its nearest aircraft at rho 0.8.
+func offloadAll(w *World) Action {
+	a := local(w, 8)
+	for i, arrival := range w.Arrivals {
+		best := 0
+		for m := range w.Aircraft {
+			p := w.Users[arrival.User]
+			if p.Sub(w.Aircraft[m].Position).Norm() < p.Sub(w.Aircraft[best].Position).Norm() {
+				best = m
+			}
+		}
+		a.Server[i], a.Offload[i] = best+1, 0.8
+	}
+	return a
+}
+
+// Every option that is off, or neutral, leaves each number bit for bit.
+func TestNeutralOptionsAreExact(t *testing.T) {
+	wantDelay, wantEnergy, _ := run(Standard(), 7, offloadAll)
+	for name, set := range map[string]func(*Config){
+		"multiplier 1.0":      func(c *Config) { c.Shock = Shock{FromSlot: 20, Factor: 1} },
+		"shock after the end": func(c *Config) { c.Shock = Shock{FromSlot: 100, Factor: 1.5} },
+		"gust 0":              func(c *Config) { c.Gust = 0 },
+		"loss after the end":  func(c *Config) { c.Losses = []Loss{{0, 100}} },
+	} {
+		c := Standard()
+		set(&c)
+		if d, e, _ := run(c, 7, offloadAll); d != wantDelay || e != wantEnergy {
+			t.Errorf("%s: (%v, %v), want exactly (%v, %v)", name, d, e, wantDelay, wantEnergy)
+		}
+	}
+	for name, set := range map[string]func(*Config){
+		"multiplier 1.5": func(c *Config) { c.Shock = Shock{FromSlot: 50, Factor: 1.5} },
+		"gust":           func(c *Config) { c.Gust = 0.05 },
+		"loss":           func(c *Config) { c.Losses = []Loss{{1, 40}} },
+	} {
+		c := Standard()
+		set(&c)
+		if _, e, _ := run(c, 7, offloadAll); e == wantEnergy {
+			t.Errorf("%s changed nothing", name)
+		}
+	}
+}
+
+// A change of policy, or of fleet size, never changes the arrivals.
+func TestArrivalsDoNotDependOnThePolicy(t *testing.T) {
+	small, large := New(Standard(), 3), New(Standard(), 3)
+	large.Config.Aircraft = 4
+	large.Reset(3)
+	for !small.Done() {
+		if len(small.Arrivals) != len(large.Arrivals) {
+			t.Fatalf("slot %d: %d arrivals against %d", small.Slot, len(small.Arrivals), len(large.Arrivals))
+		}
+		for i, a := range small.Arrivals {
+			if b := large.Arrivals[i]; a.User != b.User || a.Task != b.Task {
+				t.Fatalf("slot %d: arrival %d differs", small.Slot, i)
+			}
+		}
+		small.Step(local(small, 3))
+		large.Step(offloadAll(large))
+	}
+}
+
+func TestActionsAreBroughtInside(t *testing.T) {
+	w := New(Standard(), 1)
+	a := local(w, 0)
+	a.Move[0] = physics.Position{EastM: 1e6, NorthM: 1e6}
+	a.Move[1] = physics.Position{EastM: math.NaN()}
+	start := w.Aircraft[1].Position
+	for i := range a.Server {
+		a.Server[i], a.Offload[i] = 99, 7
+	}
+	o := w.Step(a)
+	if w.Aircraft[0].SpeedMPS > 30+1e-9 || w.Aircraft[1].Position != start {
+		t.Errorf("moves were not held: %+v", w.Aircraft)
+	}
+	if math.IsNaN(o.DelayS) || o.EdgeJ[0] != 0 {
+		t.Errorf("an unknown server was used: %+v", o)
+	}
+}
+
+func TestGainMeanMatchesClosedForm(t *testing.T) {
+	c := Standard()
+	for _, d := range []float64{0, 100, 300, 700} {
+		sum, n := 0.0, 200000
+		for i := range n {
+			sum += c.Gain(uint64(i), 0, 0, 0, d)
+		}
+		got, want := sum/float64(n), c.Physics.Channel.MeanGain(d, c.Physics.AltitudeM)
+		// The log-normal's heavy tail makes the sample mean slow: 3 %.
+		if math.Abs(got/want-1) > 0.03 {
+			t.Errorf("at %v m the mean gain is %v, closed form %v", d, got, want)
+		}
+	}
+}
+
+func TestCrowdedStartsKeepSeparation(t *testing.T) {
+	for m := 2; m <= 8; m++ {
+		c := Standard()
+		c.Aircraft, c.Crowded = m, true
+		w := New(c, 0)
+		for i := range m {
+			for j := range i {
+				if d := w.Aircraft[i].Position.Sub(w.Aircraft[j].Position).Norm(); d < c.Physics.SeparationM {
+					t.Errorf("M=%d: %d and %d start %.1f m apart", m, i, j, d)
+				}
+			}
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	c := Standard()
+	if err := c.Check(); err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(*Config){
+		"no aircraft": func(c *Config) { c.Aircraft = 0 }, "probability": func(c *Config) { c.TaskProbability = 1.1 },
+		"NaN bits": func(c *Config) { c.BitsMin = math.NaN() }, "nakagami": func(c *Config) { c.Physics.Channel.LoS.Nakagami = 1.5 },
+		"loss": func(c *Config) { c.Losses = []Loss{{5, 1}} },
+	} {
+		c := Standard()
+		spoil(&c)
+		if c.Check() == nil {
+			t.Errorf("%s was accepted", name)
+		}
+	}
+}
+
+func BenchmarkEpisode(b *testing.B) {
+	w := New(Standard(), 0)
+	a := Action{Server: make([]int, 10), Offload: make([]float64, 10), Move: make([]physics.Position, 2)}
+	for i := range b.N {
+		w.Reset(uint64(i))
+		for !w.Done() {
+			w.Step(a)
+		}
+	}
+}
