@@ -27,7 +27,9 @@ func run(c Config, seed uint64, act func(*World) Action) (delayS, energyJ float6
 	return delayS, energyJ, tasks
 }
 
-// DESIGN: all-local flight at v* is about 692 s and 26.9 kJ, with about 540 tasks.
+// All-local flight at v*: 540 expected tasks of 1 s mean, half of which miss
+// their deadline at 0.65 s each, is 715.5 s (the teachers' corner plus reach of
+// DESIGN's check); two aircraft at 134.4 W for 100 s spend 26.88 kJ.
 func TestAllLocal(t *testing.T) {
 	c := Standard()
 	best := c.Physics.Propulsion.BestSpeedMPS(30)
@@ -38,8 +40,8 @@ func TestAllLocal(t *testing.T) {
 		delay, energy, tasks = delay+d/n, energy+e/n, tasks+float64(k)/n
 	}
 	t.Logf("all local at v*: %.1f s, %.1f J, %.1f tasks", delay, energy, tasks)
-	if math.Abs(delay-692) > 8 || math.Abs(energy-26880) > 30 || math.Abs(tasks-540) > 8 {
-		t.Errorf("got %.1f s, %.0f J, %.1f tasks; DESIGN has 692 s, 26.9 kJ, 540", delay, energy, tasks)
+	if math.Abs(delay-715.5) > 6 || math.Abs(energy-26880) > 30 || math.Abs(tasks-540) > 8 {
+		t.Errorf("got %.1f s, %.0f J, %.1f tasks; want 715.5 s, 26880 J, 540", delay, energy, tasks)
 	}
 }
 
