@@ -1,0 +1,105 @@
+// Package slot names what crosses one slot of a mission: the snapshot the
+// scheduler sees after the report window, and the decision it returns.
+//
+// The leader builds snapshots from MQTT reports and MAVLink telemetry, the
+// simulated world from its own state; the policy, the teachers and the rule
+// decide on nothing else.
+package slot
+
+import "prefdt/inference/physics"
+
+// Snapshot is the fleet and its users as known when the report window closes.
+type Snapshot struct {
+	Slot     int // 0 to Slots-1
+	Slots    int // T
+	Aircraft []Aircraft
+	Users    []User // heard this slot, with a task
+}
+
+// Aircraft is one aircraft that serves, as measured at the start of the slot.
+type Aircraft struct {
+	Number    int // from 1, its place in the configuration
+	Position  physics.Position
+	SpeedMPS  float64
+	ResidualJ float64 // left of its capacity
+	CPUHz     float64 // f_max
+	Served    int     // users served in the slot before
+}
+
+// User is one user with a task.
+type User struct {
+	ID        int // stable within a mission
+	Position  physics.Position
+	Task      physics.Task
+	QueueBits float64
+	CPUHz     float64   // f_loc
+	Gain      []float64 // power gain to each aircraft, in the snapshot's order
+}
+
+// Decision is the joint action of a slot, eq. (action), with what it should
+// cost by the closed forms.
+type Decision struct {
+	Users []UserDecision // in the snapshot's order
+	// Move is each aircraft's displacement during the slot, in the snapshot's order.
+	Move []physics.Position
+	// PriceSPerJ is the price the decision works at, the standing offer's too.
+	PriceSPerJ float64
+	DelayS     float64   // expected, penalties included
+	EdgeJ      []float64 // expected, per aircraft
+}
+
+// UserDecision is where and how one user's task is computed.
+type UserDecision struct {
+	Server      int     // index into the snapshot's aircraft counted from 1; 0 is local
+	Offload     float64 // rho
+	CPUHz       float64 // this user's share of the aircraft's CPU; 0 when local
+	CompletionS float64 // expected
+}
+
+// Price fills in, from Server and Offload alone, what follows from them: each
+// user's CPU share and completion, the slot's delay and edge energy.
+func (d *Decision) Price(c *physics.Constants, s *Snapshot) {
+	d.DelayS = 0
+	d.EdgeJ = resize(d.EdgeJ, len(s.Aircraft))
+	for i := range d.Users {
+		u, task := &d.Users[i], s.Users[i].Task
+		local := task.LocalS(s.Users[i].CPUHz)
+		u.CPUHz, u.CompletionS = 0, local
+		if m := u.Server - 1; m >= 0 {
+			share := c.ShareOf(s.Users[i].Gain[m], s.Aircraft[m].CPUHz, d.Served(u.Server))
+			u.CPUHz = share.CPUHz
+			u.CompletionS = physics.CompletionS(local, task.OffloadS(share), u.Offload)
+			d.EdgeJ[m] += c.EdgeJ(task, share, u.Offload)
+		}
+		d.DelayS += c.DelayS(task, u.CompletionS)
+	}
+}
+
+// Served counts the users of an aircraft, given as in UserDecision.Server.
+func (d *Decision) Served(server int) int {
+	n := 0
+	for i := range d.Users {
+		if d.Users[i].Server == server {
+			n++
+		}
+	}
+	return n
+}
+
+// Size sets the decision's lengths for a snapshot, all local and at rest,
+// reusing its memory.
+func (d *Decision) Size(s *Snapshot) {
+	d.Users = resize(d.Users, len(s.Users))
+	d.Move = resize(d.Move, len(s.Aircraft))
+	d.EdgeJ = resize(d.EdgeJ, len(s.Aircraft))
+	d.PriceSPerJ, d.DelayS = 0, 0
+}
+
+func resize[T any](x []T, n int) []T {
+	if cap(x) < n {
+		return make([]T, n)
+	}
+	x = x[:n]
+	clear(x)
+	return x
+}

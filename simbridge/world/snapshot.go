@@ -1,0 +1,63 @@
+package world
+
+import (
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+)
+
+// Snapshot fills s with the present slot as a scheduler may know it. The
+// aircraft that are lost are left out, so the order of s.Aircraft is that of
+// the others, and their Number tells which they are.
+func (w *World) Snapshot(s *slot.Snapshot) {
+	s.Slot, s.Slots = w.Slot, w.Config.Slots
+	s.Aircraft, s.Users = s.Aircraft[:0], s.Users[:0]
+	for m := range w.Aircraft {
+		a := &w.Aircraft[m]
+		if a.Lost {
+			continue
+		}
+		s.Aircraft = append(s.Aircraft, slot.Aircraft{
+			Number: m + 1, Position: a.Position, SpeedMPS: a.SpeedMPS,
+			ResidualJ: w.Config.Physics.CapacityJ - a.SpentJ,
+			CPUHz:     w.Config.Physics.EdgeCPUHz, Served: a.Served,
+		})
+	}
+	for i := range w.Arrivals {
+		arrival := &w.Arrivals[i]
+		gain := arrival.Gain
+		if len(s.Aircraft) < len(w.Aircraft) {
+			gain = make([]float64, 0, len(s.Aircraft))
+			for _, a := range s.Aircraft {
+				gain = append(gain, arrival.Gain[a.Number-1])
+			}
+		}
+		s.Users = append(s.Users, slot.User{
+			ID: arrival.User, Position: w.Users[arrival.User], Task: arrival.Task,
+			CPUHz: w.Config.UserCPUHz, Gain: gain,
+		})
+	}
+}
+
+// Apply turns the decision on a snapshot of the present slot, complete or with
+// users missing, into an action; users the snapshot lacks compute locally.
+func (w *World) Apply(s *slot.Snapshot, d *slot.Decision, a *Action) {
+	a.Server = append(a.Server[:0], make([]int, len(w.Arrivals))...)
+	a.Offload = append(a.Offload[:0], make([]float64, len(w.Arrivals))...)
+	a.Move = append(a.Move[:0], make([]physics.Position, len(w.Aircraft))...)
+	for m := range s.Aircraft {
+		a.Move[s.Aircraft[m].Number-1] = d.Move[m]
+	}
+	next := 0 // users are in the order of arrivals
+	for i := range w.Arrivals {
+		if next == len(s.Users) {
+			break
+		}
+		if s.Users[next].ID != w.Arrivals[i].User {
+			continue
+		}
+		if server := d.Users[next].Server; server > 0 {
+			a.Server[i], a.Offload[i] = s.Aircraft[server-1].Number, d.Users[next].Offload
+		}
+		next++
+	}
+}
