@@ -1,0 +1,84 @@
+package kernel
+
+import "fmt"
+
+// MatMul computes c = a·b, or c += a·b if accumulate is set.
+// a is (m, k), b is (k, n), c is (m, n); c must not overlap a or b.
+func MatMul[T Float](c, a, b Matrix[T], accumulate bool) {
+	checkProduct("MatMul", &c, &a, &b, a.Rows, a.Cols, b.Rows, b.Cols)
+	matMulNaive(c, a, b, accumulate)
+}
+
+// MatMulTransA computes c = aᵀ·b, or c += aᵀ·b if accumulate is set.
+// a is (k, m), b is (k, n), c is (m, n); c must not overlap a or b. This is
+// the gradient of a weight.
+func MatMulTransA[T Float](c, a, b Matrix[T], accumulate bool) {
+	checkProduct("MatMulTransA", &c, &a, &b, a.Cols, a.Rows, b.Rows, b.Cols)
+	matMulTransANaive(c, a, b, accumulate)
+}
+
+// MatMulTransB computes c = a·bᵀ, or c += a·bᵀ if accumulate is set.
+// a is (m, k), b is (n, k), c is (m, n); c must not overlap a or b. This is
+// the gradient of a layer's input, and the scores of attention.
+func MatMulTransB[T Float](c, a, b Matrix[T], accumulate bool) {
+	checkProduct("MatMulTransB", &c, &a, &b, a.Rows, a.Cols, b.Cols, b.Rows)
+	matMulTransBNaive(c, a, b, accumulate)
+}
+
+// checkProduct panics unless an (m, k) times a (k2, n) factor fits c.
+func checkProduct[T Float](op string, c, a, b *Matrix[T], m, k, k2, n int) {
+	c.check(op)
+	a.check(op)
+	b.check(op)
+	if k != k2 || c.Rows != m || c.Cols != n {
+		panic(fmt.Sprintf("kernel: %s: (%d, %d) times (%d, %d) into (%d, %d)", op, m, k, k2, n, c.Rows, c.Cols))
+	}
+}
+
+func matMulNaive[T Float](c, a, b Matrix[T], accumulate bool) {
+	for i := range c.Rows {
+		row := c.Row(i)
+		if !accumulate {
+			clear(row)
+		}
+		for p := range a.Cols {
+			axpy(row, a.Data[i*a.Stride+p], b.Row(p))
+		}
+	}
+}
+
+func matMulTransANaive[T Float](c, a, b Matrix[T], accumulate bool) {
+	for i := range c.Rows {
+		row := c.Row(i)
+		if !accumulate {
+			clear(row)
+		}
+		for p := range a.Rows {
+			axpy(row, a.Data[p*a.Stride+i], b.Row(p))
+		}
+	}
+}
+
+func matMulTransBNaive[T Float](c, a, b Matrix[T], accumulate bool) {
+	for i := range c.Rows {
+		left := a.Row(i)
+		for j := range c.Cols {
+			var sum T
+			if accumulate {
+				sum = c.Data[i*c.Stride+j]
+			}
+			for p, v := range b.Row(j) {
+				sum += left[p] * v
+			}
+			c.Data[i*c.Stride+j] = sum
+		}
+	}
+}
+
+// axpy adds s*x to y.
+func axpy[T Float](y []T, s T, x []T) {
+	y = y[:len(x)]
+	for j, v := range x {
+		y[j] += s * v
+	}
+}

@@ -1,0 +1,74 @@
+// Package kernel computes the dense arithmetic of the policy: matrix products
+// in the three forms a forward and a backward pass need, and the few
+// row-wise layers between them. Plain row-major numbers come in, plain
+// row-major numbers go out; nothing here knows of slots, users or aircraft.
+// It stands under the policy step in flight and under the tape in training.
+//
+// Every operation has one naive reference, written to be read. float64
+// always runs it, which is what gradient checks use. float32 runs kernels
+// tuned for the processor, chosen once at start: see Name.
+//
+// All functions run on the calling goroutine and may be called from many
+// goroutines at once. They do not allocate in steady state. A shape that does
+// not fit is a programmer's error and panics.
+package kernel
+
+import "fmt"
+
+// Float is the set of number types that the kernels compute with.
+type Float interface{ ~float32 | ~float64 }
+
+// Matrix is a row-major view of numbers that someone else owns. Element
+// (i, j) is Data[i*Stride+j], and Stride is at least Cols.
+type Matrix[T Float] struct {
+	Rows, Cols, Stride int
+	Data               []T
+}
+
+// View lays a contiguous rows x cols matrix over data.
+func View[T Float](data []T, rows, cols int) Matrix[T] {
+	m := Matrix[T]{Rows: rows, Cols: cols, Stride: cols, Data: data}
+	m.check("View")
+	return m
+}
+
+// Slice returns rows r0..r1-1 and columns c0..c1-1 of m, sharing its numbers.
+func (m Matrix[T]) Slice(r0, r1, c0, c1 int) Matrix[T] {
+	if r0 < 0 || r1 < r0 || r1 > m.Rows || c0 < 0 || c1 < c0 || c1 > m.Cols {
+		panic(fmt.Sprintf("kernel: Slice [%d:%d, %d:%d] of a %dx%d matrix", r0, r1, c0, c1, m.Rows, m.Cols))
+	}
+	s := Matrix[T]{Rows: r1 - r0, Cols: c1 - c0, Stride: m.Stride}
+	if s.Rows > 0 && s.Cols > 0 {
+		first := r0*m.Stride + c0
+		s.Data = m.Data[first : first+s.span()]
+	}
+	return s
+}
+
+// Row returns row i.
+func (m Matrix[T]) Row(i int) []T {
+	return m.Data[i*m.Stride : i*m.Stride+m.Cols]
+}
+
+// span is how many numbers lie from the first element to the last.
+func (m Matrix[T]) span() int {
+	if m.Rows == 0 || m.Cols == 0 {
+		return 0
+	}
+	return (m.Rows-1)*m.Stride + m.Cols
+}
+
+// check panics unless every element of m lies inside Data; the assembly
+// relies on it.
+func (m *Matrix[T]) check(op string) {
+	if m.Rows < 0 || m.Cols < 0 || m.Stride < m.Cols || len(m.Data) < m.span() {
+		panic(fmt.Sprintf("kernel: %s: matrix %dx%d with stride %d does not fit its %d numbers",
+			op, m.Rows, m.Cols, m.Stride, len(m.Data)))
+	}
+}
+
+func checkLen(op, what string, got, want int) {
+	if got != want {
+		panic(fmt.Sprintf("kernel: %s: %s has length %d, want %d", op, what, got, want))
+	}
+}

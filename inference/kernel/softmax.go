@@ -1,0 +1,49 @@
+package kernel
+
+import "math"
+
+// Softmax turns a row of scores into weights that sum to 1, in place. A score
+// of -Inf is masked and gets weight 0; a row of nothing else becomes all
+// zeros, so that an empty set pools to zero and never to NaN.
+func Softmax[T Float](row []T) {
+	softmaxNaive(row)
+}
+
+// SoftmaxBackward sets dx from dy, with y the weights that Softmax returned.
+// dx may be dy.
+func SoftmaxBackward[T Float](dx, dy, y []T) {
+	checkLen("SoftmaxBackward", "dx", len(dx), len(y))
+	checkLen("SoftmaxBackward", "dy", len(dy), len(y))
+	softmaxBackwardNaive(dx, dy, y)
+}
+
+func softmaxNaive[T Float](row []T) {
+	top := T(math.Inf(-1))
+	for _, v := range row {
+		top = max(top, v)
+	}
+	if math.IsInf(float64(top), -1) {
+		clear(row)
+		return
+	}
+	var sum T
+	for j, v := range row {
+		e := exp(v - top)
+		row[j] = e
+		sum += e
+	}
+	scale := 1 / sum
+	for j := range row {
+		row[j] *= scale
+	}
+}
+
+func softmaxBackwardNaive[T Float](dx, dy, y []T) {
+	var dot T
+	for j, w := range y {
+		dot += dy[j] * w
+	}
+	for j, w := range y {
+		dx[j] = w * (dy[j] - dot)
+	}
+}
