@@ -1,0 +1,148 @@
+// Package model names the policy network: its sizes, its tensors and the step
+// it computes. The trainer, the exported graph and the flying step are three
+// users of this one table.
+//
+// # One step
+//
+// Inputs of slot t, standardised: aircraft (M, FA), pairs (M, U, FP) one row
+// for each aircraft and user with a task, state (FS), ret (FR) the return
+// token, action (FX) the token of the slot before. d is Width, p PairWidth,
+// and gelu its tanh form. Every x·W is a row times a matrix (in, out).
+//
+//	A0 = gelu(aircraft·aircraft.w + aircraft.b)                      (M, d)
+//	Z  = gelu(pairs·pair.w + pair.b)                                 (M, U, p)
+//	P  = attention(q = A0·pool.q, k = Z·pool.k, v = Z·pool.v) over U   (M, d) eq. (attn), zero without users
+//	A1 = A0 + P·pool.o + pool.ob
+//	A2 = A1 + gelu(norm(A1; craft.ng, craft.nb)·craft.w1 + craft.b1)·craft.w2 + craft.b2
+//	F  = attention(q = fleet.q, k = A2·fleet.k, v = A2·fleet.v) over M  (d)
+//	s  = F·fleet.o + state·state.w + state.b                         state token
+//	g  = ret·return.w + return.b                                     return token
+//	a  = action·action.w + action.b                                  action token of t-1
+//
+// The stream is a(t-1), g(t), s(t), slot after slot: the returns-first order
+// (g, s, a) cut so that a step's three tokens are known together. L pre-norm
+// blocks follow, in each of which a token attends to itself and to every
+// earlier token of the last Context slots, its own slot included:
+//
+//	x = x + attention(norm(x; n1g, n1b)·qkv.w + qkv.b)·proj.w + proj.b
+//	x = x + gelu(norm(x; n2g, n2b)·fc.w + fc.b)·out.w + out.b
+//
+// and e = norm(s row of x; final.g, final.b). Then, per aircraft and pair:
+//
+//	H0 = gelu(e·craft.e + A2·craft.a + craft.hb)                     (M, d)
+//	H  = H0 + mean over M of H0 · craft.mix                          (M, d)
+//	move   = tanh(H·flight.w + flight.b)                             (M, 2) east, north
+//	C0 = gelu(e·choice.e + H·choice.a + Z·choice.p + choice.b)       (M, U, p)
+//	C  = gelu(C0·choice.w + choice.wb)                               (M, U, p)
+//	choice = C·choice.o + choice.ob                                  (M, U, 3) association logit, offload logit, deadline-class logit
+//	price  = gelu(e·price.w + price.b)·price.o + price.ob            (1) y on the price axis
+//
+// A user's association is the softmax over its M logits and a local logit of
+// zero. No shape depends on M or U, so one set of tensors serves any fleet.
+// Users and aircraft enter only through sums, means and attention: permuting
+// either permutes the outputs alike and leaves s, e and the price unchanged.
+package model
+
+import "fmt"
+
+// Sizes of the feature rows, fixed by package token.
+const (
+	AircraftFeatures = 15
+	PairFeatures     = 18
+	StateFeatures    = 6
+	ReturnFeatures   = 22
+	ActionFeatures   = 10
+	TokensPerSlot    = 3
+	Choices          = 3 // outputs per pair
+)
+
+// NormEpsilon is added to the variance in every layer norm.
+const NormEpsilon = 1e-5
+
+// Arch sizes a network.
+type Arch struct {
+	Width     int `json:"width" yaml:"width"`           // d
+	PairWidth int `json:"pair_width" yaml:"pair_width"` // p
+	Layers    int `json:"layers" yaml:"layers"`
+	Heads     int `json:"heads" yaml:"heads"`
+	Context   int `json:"context" yaml:"context"` // K_ctx, slots
+}
+
+// Check says what is wrong with an architecture.
+func (a Arch) Check() error {
+	for _, r := range []struct {
+		name      string
+		x, lo, hi int
+	}{
+		{"width", a.Width, 8, 1024}, {"pair_width", a.PairWidth, 4, 1024}, {"layers", a.Layers, 1, 24},
+		{"heads", a.Heads, 1, 64}, {"context", a.Context, 1, 256},
+	} {
+		if r.x < r.lo || r.x > r.hi {
+			return fmt.Errorf("architecture %s is %d, want %d to %d", r.name, r.x, r.lo, r.hi)
+		}
+	}
+	if a.Width%a.Heads != 0 {
+		return fmt.Errorf("architecture width %d is not a multiple of its %d heads", a.Width, a.Heads)
+	}
+	return nil
+}
+
+// Past returns the number of tokens a step finds in the cache of each layer.
+func (a Arch) Past() int { return TokensPerSlot * (a.Context - 1) }
+
+// Tensor is one parameter, a row-major matrix; vectors have one row.
+type Tensor struct {
+	Name       string
+	Rows, Cols int
+}
+
+// Size returns the number of values.
+func (t Tensor) Size() int { return t.Rows * t.Cols }
+
+// Matrix reports whether the tensor multiplies rows, and so is exported as
+// float16 and decayed in training; the others are biases, gains and queries.
+func (t Tensor) Matrix() bool { return t.Rows > 1 }
+
+// Tensors lists every parameter, in the order of checkpoints.
+func (a Arch) Tensors() []Tensor {
+	d, p := a.Width, a.PairWidth
+	list := []Tensor{
+		{"aircraft.w", AircraftFeatures, d}, {"aircraft.b", 1, d},
+		{"pair.w", PairFeatures, p}, {"pair.b", 1, p},
+		{"pool.q", d, d}, {"pool.k", p, d}, {"pool.v", p, d}, {"pool.o", d, d}, {"pool.ob", 1, d},
+		{"craft.ng", 1, d}, {"craft.nb", 1, d}, {"craft.w1", d, 2 * d}, {"craft.b1", 1, 2 * d}, {"craft.w2", 2 * d, d}, {"craft.b2", 1, d},
+		{"fleet.q", 1, d}, {"fleet.k", d, d}, {"fleet.v", d, d}, {"fleet.o", d, d},
+		{"state.w", StateFeatures, d}, {"state.b", 1, d},
+		{"return.w", ReturnFeatures, d}, {"return.b", 1, d},
+		{"action.w", ActionFeatures, d}, {"action.b", 1, d},
+	}
+	for l := range a.Layers {
+		for _, t := range []Tensor{
+			{"n1g", 1, d}, {"n1b", 1, d}, {"qkv.w", d, 3 * d}, {"qkv.b", 1, 3 * d}, {"proj.w", d, d}, {"proj.b", 1, d},
+			{"n2g", 1, d}, {"n2b", 1, d}, {"fc.w", d, 4 * d}, {"fc.b", 1, 4 * d}, {"out.w", 4 * d, d}, {"out.b", 1, d},
+		} {
+			t.Name = Block(l, t.Name)
+			list = append(list, t)
+		}
+	}
+	return append(list,
+		Tensor{"final.g", 1, d}, Tensor{"final.b", 1, d},
+		Tensor{"craft.e", d, d}, Tensor{"craft.a", d, d}, Tensor{"craft.hb", 1, d}, Tensor{"craft.mix", d, d},
+		Tensor{"flight.w", d, 2}, Tensor{"flight.b", 1, 2},
+		Tensor{"choice.e", d, p}, Tensor{"choice.a", d, p}, Tensor{"choice.p", p, p}, Tensor{"choice.b", 1, p},
+		Tensor{"choice.w", p, p}, Tensor{"choice.wb", 1, p}, Tensor{"choice.o", p, Choices}, Tensor{"choice.ob", 1, Choices},
+		Tensor{"price.w", d, p}, Tensor{"price.b", 1, p}, Tensor{"price.o", p, 1}, Tensor{"price.ob", 1, 1},
+	)
+}
+
+// Block names a tensor of transformer block l.
+func Block(l int, name string) string { return fmt.Sprintf("block%d.%s", l, name) }
+
+// Parameters counts the values of all tensors.
+func (a Arch) Parameters() int {
+	n := 0
+	for _, t := range a.Tensors() {
+		n += t.Size()
+	}
+	return n
+}
