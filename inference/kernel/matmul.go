@@ -6,6 +6,10 @@ import "fmt"
 // a is (m, k), b is (k, n), c is (m, n); c must not overlap a or b.
 func MatMul[T Float](c, a, b Matrix[T], accumulate bool) {
 	checkProduct("MatMul", &c, &a, &b, a.Rows, a.Cols, b.Rows, b.Cols)
+	if isTuned[T]() {
+		product(float32s(&c), float32s(&a), float32s(&b), false, false, accumulate)
+		return
+	}
 	matMulNaive(c, a, b, accumulate)
 }
 
@@ -14,6 +18,10 @@ func MatMul[T Float](c, a, b Matrix[T], accumulate bool) {
 // the gradient of a weight.
 func MatMulTransA[T Float](c, a, b Matrix[T], accumulate bool) {
 	checkProduct("MatMulTransA", &c, &a, &b, a.Cols, a.Rows, b.Rows, b.Cols)
+	if isTuned[T]() {
+		product(float32s(&c), float32s(&a), float32s(&b), true, false, accumulate)
+		return
+	}
 	matMulTransANaive(c, a, b, accumulate)
 }
 
@@ -22,6 +30,10 @@ func MatMulTransA[T Float](c, a, b Matrix[T], accumulate bool) {
 // the gradient of a layer's input, and the scores of attention.
 func MatMulTransB[T Float](c, a, b Matrix[T], accumulate bool) {
 	checkProduct("MatMulTransB", &c, &a, &b, a.Rows, a.Cols, b.Cols, b.Rows)
+	if isTuned[T]() {
+		product(float32s(&c), float32s(&a), float32s(&b), false, true, accumulate)
+		return
+	}
 	matMulTransBNaive(c, a, b, accumulate)
 }
 

@@ -1,0 +1,56 @@
+package kernel
+
+import (
+	"fmt"
+	"testing"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas32"
+)
+
+// BenchmarkMatMul times the shapes of training and of the measured
+// references, (m, k, n), beside gonum's product.
+func BenchmarkMatMul(b *testing.B) {
+	for _, s := range []struct {
+		form    int
+		m, k, n int
+	}{
+		{0, 60, 256, 1024}, {0, 3840, 256, 1024},
+		{0, 300, 128, 512}, {0, 300, 512, 128}, {0, 300, 256, 1024}, {0, 3, 256, 1024},
+		{1, 128, 300, 512}, {1, 512, 300, 128},
+		{2, 300, 512, 128}, {2, 300, 128, 512}, {2, 300, 32, 300}, {0, 300, 300, 32}, {1, 300, 300, 32},
+		{2, 3, 64, 60}, {0, 3, 60, 64},
+	} {
+		r := newRand()
+		x, y, z := random[float32](r, s.m*s.k), random[float32](r, s.k*s.n), make([]float32, s.m*s.n)
+		flop := 2 * float64(s.m) * float64(s.k) * float64(s.n)
+		name := fmt.Sprintf("%s/%dx%dx%d/", []string{"AB", "AtB", "ABt"}[s.form], s.m, s.k, s.n)
+		c := View(z, s.m, s.n)
+		run := MatMul[float32]
+		a, bb := View(x, s.m, s.k), View(y, s.k, s.n)
+		ta, tb := blas.NoTrans, blas.NoTrans
+		switch s.form {
+		case 1:
+			run, a, ta = MatMulTransA[float32], View(x, s.k, s.m), blas.Trans
+		case 2:
+			run, bb, tb = MatMulTransB[float32], View(y, s.n, s.k), blas.Trans
+		}
+		eachLevel(b, func(l level) {
+			b.Run(name+string(l), func(b *testing.B) {
+				for b.Loop() {
+					run(c, a, bb, false)
+				}
+				b.ReportMetric(flop*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+			})
+		})
+		b.Run(name+"gonum", func(b *testing.B) {
+			general := func(m Matrix[float32]) blas32.General {
+				return blas32.General{Rows: m.Rows, Cols: m.Cols, Stride: m.Stride, Data: m.Data}
+			}
+			for b.Loop() {
+				blas32.Gemm(ta, tb, 1, general(a), general(bb), 0, general(c))
+			}
+			b.ReportMetric(flop*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+		})
+	}
+}

@@ -1,0 +1,62 @@
+package kernel
+
+import "golang.org/x/sys/cpu"
+
+// supported lists the levels that this processor runs, worst first.
+func supported() []level {
+	levels := []level{generic}
+	if cpu.X86.HasAVX2 && cpu.X86.HasFMA && hasF16C() {
+		levels = append(levels, avx2)
+		if cpu.X86.HasAVX512F {
+			levels = append(levels, avx512)
+		}
+	}
+	return levels
+}
+
+// hasF16C reports whether the processor converts float16.
+func hasF16C() bool
+
+func tileShape() (rows, cols int) {
+	if active == avx512 {
+		return 12, 32
+	}
+	return 6, 16
+}
+
+// tile computes c (tileRows, tileCols) = or += a·b over k steps. Element
+// (i, p) of a is i*aRow + p*aK after a, row p of b is p*bRow after b, row i
+// of c is i*cRow after c.
+func tile(k int, a *float32, aRow, aK int, b *float32, bRow int, c *float32, cRow int, accumulate bool) {
+	if active == avx512 {
+		tileAVX512(k, a, aRow, aK, b, bRow, c, cRow, accumulate)
+	} else {
+		tileAVX2(k, a, aRow, aK, b, bRow, c, cRow, accumulate)
+	}
+}
+
+//go:noescape
+func tileAVX512(k int, a *float32, aRow, aK int, b *float32, bRow int, c *float32, cRow int, accumulate bool)
+
+//go:noescape
+func tileAVX2(k int, a *float32, aRow, aK int, b *float32, bRow int, c *float32, cRow int, accumulate bool)
+
+// packFullRows copies k rows of tileCols values into dst, one after another.
+func packFullRows(dst, src *float32, stride, k int) {
+	if active == avx512 {
+		packRows32(dst, src, stride, k)
+	} else {
+		packRows16(dst, src, stride, k)
+	}
+}
+
+//go:noescape
+func packRows32(dst, src *float32, stride, k int)
+
+//go:noescape
+func packRows16(dst, src *float32, stride, k int)
+
+// transpose8 writes 8 rows of src, 8·blocks values each, as 8 columns of dst.
+//
+//go:noescape
+func transpose8(dst *float32, dstStride int, src *float32, srcStride, blocks int)

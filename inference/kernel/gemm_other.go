@@ -1,0 +1,22 @@
+//go:build !amd64
+
+package kernel
+
+// supported lists the levels that this processor runs, worst first.
+func supported() []level { return []level{generic} }
+
+// Without tuned kernels product is never reached.
+
+func tileShape() (rows, cols int) { return maxTileRows, maxTileCols }
+
+func tile(k int, a *float32, aRow, aK int, b *float32, bRow int, c *float32, cRow int, accumulate bool) {
+	panic("kernel: no tuned product on this processor")
+}
+
+func packFullRows(dst, src *float32, stride, k int) {
+	panic("kernel: no tuned product on this processor")
+}
+
+func transpose8(dst *float32, dstStride int, src *float32, srcStride, blocks int) {
+	panic("kernel: no tuned product on this processor")
+}

@@ -1,0 +1,175 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// eachLevel runs f once per level that this processor has, the naive
+// reference included.
+func eachLevel(t testing.TB, f func(l level)) {
+	was := active
+	defer func() { active = was }()
+	for _, l := range supported() {
+		active = l
+		f(l)
+	}
+}
+
+// scattered returns a rows x cols matrix of numbers between guards: it starts
+// off alignment, and its stride exceeds its columns.
+func scattered(r *rand.Rand, rows, cols int, fill func(i int) float32) Matrix[float32] {
+	stride := cols + r.IntN(9)
+	offset := r.IntN(17)
+	data := make([]float32, offset+rows*stride+16)
+	for i := range data {
+		data[i] = guard
+	}
+	m := Matrix[float32]{Rows: rows, Cols: cols, Stride: stride, Data: data[offset:]}
+	for i := range rows {
+		for j := range cols {
+			m.Data[i*stride+j] = fill(i*cols + j)
+		}
+	}
+	return m
+}
+
+const guard = 12345678
+
+// checkGuards fails if a number outside m was written.
+func checkGuards(t *testing.T, what string, m Matrix[float32]) {
+	t.Helper()
+	for i, v := range m.Data {
+		if row, col := i/m.Stride, i%m.Stride; (row >= m.Rows || col >= m.Cols) && v != guard {
+			t.Fatalf("%s wrote outside its result, at row %d column %d", what, row, col)
+		}
+	}
+}
+
+func TestProducts(t *testing.T) {
+	eachLevel(t, func(l level) {
+		r := newRand()
+		shapes := [][3]int{{1, 1, 1}, {12, 1, 32}, {12, 8, 32}, {13, 9, 33}, {60, 256, 64}, {3, 57, 64}, {3, 64, 57},
+			{400, 7, 40}, {30, 700, 50}, {5, 0, 7}, {0, 5, 7}, {7, 5, 0}, {25, 321, 32}, {24, 320, 96}}
+		for range 60 {
+			shapes = append(shapes, [3]int{1 + r.IntN(70), 1 + r.IntN(90), 1 + r.IntN(80)})
+		}
+		for _, s := range shapes {
+			for form, name := range []string{"MatMul", "MatMulTransA", "MatMulTransB"} {
+				for _, accumulate := range []bool{false, true} {
+					testProduct(t, r, fmt.Sprintf("%s: %s %v, accumulate %t", l, name, s, accumulate), form, s[0], s[1], s[2], accumulate)
+				}
+			}
+		}
+	})
+}
+
+// testProduct compares a float32 product with the naive one in float64. The
+// bound is the rounding of a sum of k terms.
+func testProduct(t *testing.T, r *rand.Rand, what string, form, m, k, n int, accumulate bool) {
+	t.Helper()
+	normal := func(int) float32 { return float32(r.NormFloat64()) }
+	aRows, aCols, bRows, bCols := m, k, k, n
+	tuned, naive := MatMul[float32], matMulNaive[float64]
+	switch form {
+	case 1:
+		aRows, aCols = k, m
+		tuned, naive = MatMulTransA[float32], matMulTransANaive[float64]
+	case 2:
+		bRows, bCols = n, k
+		tuned, naive = MatMulTransB[float32], matMulTransBNaive[float64]
+	}
+	a, b, c := scattered(r, aRows, aCols, normal), scattered(r, bRows, bCols, normal), scattered(r, m, n, normal)
+	want := wide(c)
+	naive(want, wide(a), wide(b), accumulate)
+	tuned(c, a, b, accumulate)
+	checkGuards(t, what, c)
+	for i := range m {
+		for j, v := range c.Row(i) {
+			w := want.Data[i*n+j]
+			if math.Abs(float64(v)-w) > 2e-6*math.Sqrt(float64(k+1))*(1+math.Abs(w)) {
+				t.Fatalf("%s: element (%d, %d) is %g, want %g", what, i, j, v, w)
+			}
+		}
+	}
+}
+
+// wide copies m to contiguous float64.
+func wide(m Matrix[float32]) Matrix[float64] {
+	w := View(make([]float64, m.Rows*m.Cols), m.Rows, m.Cols)
+	for i := range m.Rows {
+		for j, v := range m.Row(i) {
+			w.Data[i*m.Cols+j] = float64(v)
+		}
+	}
+	return w
+}
+
+// Infinities and NaNs must come out where the reference has them and nowhere
+// else, and subnormal numbers must not be flushed to zero.
+func TestProductSpecials(t *testing.T) {
+	eachLevel(t, func(l level) {
+		r := newRand()
+		specials := []float32{float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), 1e-42, -1e-44, 1e-39, 0, 1e30}
+		sparse := func(int) float32 {
+			if r.IntN(40) == 0 {
+				return specials[r.IntN(len(specials))]
+			}
+			return float32(r.IntN(9) - 4)
+		}
+		for range 30 {
+			m, k, n := 1+r.IntN(40), 1+r.IntN(20), 1+r.IntN(70)
+			a, b, c := scattered(r, m, k, sparse), scattered(r, k, n, sparse), scattered(r, m, n, sparse)
+			want := View(make([]float32, m*n), m, n)
+			matMulNaive(want, a, b, false)
+			MatMul(c, a, b, false)
+			for i := range m {
+				for j, v := range c.Row(i) {
+					w := want.Data[i*n+j]
+					same := v == w || v != v && w != w || math.Abs(float64(v-w)) <= 1e-6*math.Abs(float64(w))
+					if !same {
+						t.Fatalf("%s %dx%dx%d: element (%d, %d) is %g, want %g", l, m, k, n, i, j, v, w)
+					}
+				}
+			}
+		}
+		tiny := View([]float32{1e-42}, 1, 1)
+		c := View([]float32{0}, 1, 1)
+		MatMul(c, tiny, View([]float32{1}, 1, 1), false)
+		if c.Data[0] != 1e-42 {
+			t.Errorf("%s: 1e-42 times 1 is %g", l, c.Data[0])
+		}
+	})
+}
+
+func TestProductsDoNotAllocate(t *testing.T) {
+	eachLevel(t, func(l level) {
+		r := newRand()
+		a, b, c := View(random[float32](r, 30*40), 30, 40), View(random[float32](r, 40*50), 40, 50), View(make([]float32, 30*50), 30, 50)
+		MatMul(c, a, b, false)
+		if n := testing.AllocsPerRun(100, func() {
+			MatMul(c, a, b, true)
+			var onStack [40 * 40]float32 // must stay there
+			MatMulTransA(View(onStack[:], 40, 40), a, a, false)
+		}); n != 0 {
+			t.Errorf("%s: %g allocations", l, n)
+		}
+	})
+}
+
+func TestChoice(t *testing.T) {
+	for _, l := range supported() {
+		if got, err := choose(string(l)); got != l || err != nil {
+			t.Errorf("choose(%q) = %q, %v", l, got, err)
+		}
+	}
+	best, err := choose("")
+	if err != nil {
+		t.Error(err)
+	}
+	if got, err := choose("mmx"); got != best || err == nil {
+		t.Errorf("choose(mmx) = %q, %v; want %q and an error", got, err, best)
+	}
+}

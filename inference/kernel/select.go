@@ -1,0 +1,45 @@
+package kernel
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// level names a family of tuned float32 kernels.
+type level string
+
+const (
+	generic level = "generic" // the naive reference
+	avx2    level = "avx2"    // with FMA and F16C
+	avx512  level = "avx512"  // AVX-512F beside avx2
+	neon    level = "neon"
+)
+
+// active is the family in use. It is written before main starts and by tests.
+var active, choiceError = choose(os.Getenv("PREFDT_KERNEL"))
+
+// Selected names the kernels in use: the best that the processor has, or the
+// choice of the environment variable PREFDT_KERNEL. A choice that this
+// processor cannot run is an error, and the best it has is used.
+func Selected() (string, error) {
+	return string(active), choiceError
+}
+
+// choose resolves a wish to a level that runs here. Nothing wished for is the
+// best.
+func choose(wish string) (level, error) {
+	have := supported() // worst first
+	best := have[len(have)-1]
+	names := make([]string, len(have))
+	for i, l := range have {
+		if string(l) == wish {
+			return l, nil
+		}
+		names[i] = string(l)
+	}
+	if wish != "" {
+		return best, fmt.Errorf("PREFDT_KERNEL=%s: this processor runs %s", wish, strings.Join(names, ", "))
+	}
+	return best, nil
+}
