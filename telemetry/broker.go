@@ -1,0 +1,113 @@
+package telemetry
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+)
+
+// Broker says how to reach the MQTT broker. It is part of every program's
+// configuration.
+type Broker struct {
+	URL          string `yaml:"url"`           // tcp://host:port, or tls://host:port; default ports 1883 and 8883
+	Username     string `yaml:"username"`      // empty: anonymous
+	PasswordFile string `yaml:"password_file"` // file whose first line is the password
+	CA           string `yaml:"ca"`            // PEM file of the authority that signed the broker's certificate; empty: the system's
+	Cert         string `yaml:"cert"`          // PEM file of our certificate, for brokers that ask for one
+	Key          string `yaml:"key"`           // PEM file of its private key
+	ClientID     string `yaml:"client_id"`     // start of the client id, to which each instance adds its own end; empty: the program's name
+}
+
+// dialTimeout bounds one attempt to connect, name lookup and TLS included.
+const dialTimeout = 5 * time.Second
+
+// Check finds what is wrong with the configuration without connecting.
+func (b Broker) Check() error {
+	_, _, err := b.endpoint()
+	if err == nil {
+		_, err = b.password()
+	}
+	return err
+}
+
+// endpoint returns the broker's host:port and, for TLS, its configuration.
+func (b Broker) endpoint() (address string, config *tls.Config, err error) {
+	u, err := url.Parse(b.URL)
+	if err != nil || u.Hostname() == "" || u.User != nil || u.Path != "" && u.Path != "/" {
+		return "", nil, fmt.Errorf("broker url %s: want tcp://host:port or tls://host:port", quote(b.URL))
+	}
+	port := u.Port()
+	switch u.Scheme {
+	case "tcp", "mqtt":
+		if b.CA != "" || b.Cert != "" || b.Key != "" {
+			return "", nil, fmt.Errorf("broker url %s: ca, cert and key need tls://", quote(b.URL))
+		}
+		if port == "" {
+			port = "1883"
+		}
+	case "tls", "ssl", "mqtts":
+		if config, err = b.tls(u.Hostname()); err != nil {
+			return "", nil, err
+		}
+		if port == "" {
+			port = "8883"
+		}
+	default:
+		return "", nil, fmt.Errorf("broker url %s: want tcp://host:port or tls://host:port", quote(b.URL))
+	}
+	return net.JoinHostPort(u.Hostname(), port), config, nil
+}
+
+func (b Broker) tls(host string) (*tls.Config, error) {
+	config := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
+	if b.CA != "" {
+		pem, err := os.ReadFile(b.CA)
+		if err != nil {
+			return nil, fmt.Errorf("broker ca: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("broker ca %s: no PEM certificate in it", b.CA)
+		}
+	}
+	if b.Cert != "" || b.Key != "" {
+		pair, err := tls.LoadX509KeyPair(b.Cert, b.Key)
+		if err != nil {
+			return nil, fmt.Errorf("broker cert %q and key %q: %w", b.Cert, b.Key, err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+func (b Broker) password() (string, error) {
+	if b.PasswordFile == "" {
+		return "", nil
+	}
+	if b.Username == "" {
+		return "", fmt.Errorf("broker password_file %s: set username too", b.PasswordFile)
+	}
+	text, err := os.ReadFile(b.PasswordFile)
+	if err != nil {
+		return "", fmt.Errorf("broker password: %w", err)
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	return strings.TrimRight(line, "\r"), nil
+}
+
+// dial opens the connection. Go sets TCP_NODELAY on every TCP connection it
+// opens, which CONTRACT asks for; a test reads the option back.
+func dial(address string, config *tls.Config) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
+	defer cancel()
+	if config != nil {
+		return (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", address)
+	}
+	return (&net.Dialer{}).DialContext(ctx, "tcp", address)
+}

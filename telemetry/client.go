@@ -1,0 +1,407 @@
+package telemetry
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	mqtt "github.com/eclipse/paho.mqtt.golang"
+	"github.com/eclipse/paho.mqtt.golang/packets"
+)
+
+// Client is one program's connection to the broker. It keeps connecting: each
+// connection is a clean session that subscribes again and calls OnConnect.
+// Nothing published while the broker is away is kept for later, since a beacon
+// or decision of a past slot only misleads.
+//
+// A leader makes two in turn: the first without a Will, to listen whether
+// another leader is there, then, after closing that one, its own.
+type Client struct {
+	Broker Broker
+	Name   string        // of the program, the start of the client id unless Broker.ClientID is set
+	Will   *Publication  // what the broker publishes when we are lost; Close publishes it too
+	Retry  time.Duration // between attempts to connect; 0: 2 s
+	Log    *slog.Logger  // nil: slog.Default
+
+	Subscriptions []Subscription // filters must not overlap, or a message comes once for each
+
+	// The callbacks run on one goroutine of the client's, in the order of
+	// arrival, and must not be changed after Initialize. They may publish, and
+	// wait; while one waits, messages queue up, and beyond the queue are dropped
+	// and counted. They must not call Close.
+	Handle       func(Message) // nil: nothing is subscribed to
+	OnConnect    func()        // after the subscriptions of each connection; publishes what is retained
+	OnDisconnect func(error)   // after a connection was lost
+
+	id      string
+	address string
+	options *mqtt.ClientOptions
+	cancel  context.CancelFunc
+	done    sync.WaitGroup
+	session atomic.Pointer[session] // nil while not connected
+
+	inbox           chan Message  // from the broker, to the callbacks
+	events          chan func()   // OnConnect and OnDisconnect
+	outbox          chan outgoing // from Publish, to the broker
+	lostIn, lostOut atomic.Uint64
+}
+
+// Subscription is a topic filter and the most its messages are acknowledged for.
+type Subscription struct {
+	Filter string
+	QoS    byte
+}
+
+// Message is what arrived.
+type Message struct {
+	Topic    string
+	Payload  []byte
+	Retained bool      // was published before we subscribed
+	Received time.Time // with Go's monotonic clock
+}
+
+// Publication is what to publish.
+type Publication struct {
+	Topic    string
+	QoS      byte
+	Retained bool
+	Payload  []byte
+}
+
+// queueLength holds two slots of the 4,096 users that a slot may have.
+const queueLength = 8192
+
+var (
+	ErrNotConnected = errors.New("broker not connected")
+	ErrQueueFull    = errors.New("the broker takes messages too slowly")
+)
+
+// session is one connection.
+type session struct {
+	mqtt mqtt.Client
+	lost chan struct{} // closed when the connection is gone
+	err  error         // why, before lost is closed
+}
+
+type outgoing struct {
+	Publication
+	result chan<- error // receives what became of it, unless nil
+}
+
+// Initialize connects to the broker and returns once the subscriptions stand and
+// OnConnect was asked for. An unreachable broker is tried again, with a line in
+// the log for each attempt, until ctx ends; one that refuses the credentials or
+// a subscription is an error at once. ctx plays no role after that.
+func (c *Client) Initialize(ctx context.Context) error {
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	if c.Retry == 0 {
+		c.Retry = 2 * time.Second
+	}
+	if err := c.prepare(); err != nil {
+		return err
+	}
+	c.inbox = make(chan Message, queueLength)
+	c.outbox = make(chan outgoing, queueLength)
+	c.events = make(chan func())
+	s, err := c.connect(ctx, true)
+	if err != nil {
+		return err
+	}
+	run, cancel := context.WithCancel(context.Background())
+	c.cancel = cancel
+	c.done.Add(2)
+	go c.dispatch(run)
+	go c.run(run, s)
+	return nil
+}
+
+// Close publishes the Will and what is queued, disconnects and waits for the
+// callbacks to return.
+func (c *Client) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	last := Publication{}
+	if c.Will != nil {
+		last = *c.Will
+	}
+	c.PublishWait(ctx, last) // what it returns changes nothing: we leave either way
+	c.cancel()
+	c.done.Wait()
+}
+
+// Connected tells whether the broker is there now.
+func (c *Client) Connected() bool { return c.session.Load() != nil }
+
+// ID returns the client id of this instance.
+func (c *Client) ID() string { return c.id }
+
+// Dropped counts the messages that a full queue or a lost connection cost.
+func (c *Client) Dropped() (in, out uint64) { return c.lostIn.Load(), c.lostOut.Load() }
+
+// Publish hands a publication over and never waits. An error says that it was
+// dropped; nil does not say that it arrived.
+func (c *Client) Publish(p Publication) error { return c.enqueue(outgoing{Publication: p}) }
+
+// PublishWait publishes and waits until the broker has it: until it was
+// acknowledged for QoS 1, until it was written for QoS 0.
+func (c *Client) PublishWait(ctx context.Context, p Publication) error {
+	result := make(chan error, 1)
+	if err := c.enqueue(outgoing{p, result}); err != nil {
+		return err
+	}
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("publish on %s: %w", p.Topic, ctx.Err())
+	}
+}
+
+func (c *Client) enqueue(o outgoing) error {
+	if !c.Connected() {
+		c.lostOut.Add(1)
+		return ErrNotConnected
+	}
+	select {
+	case c.outbox <- o:
+		return nil
+	default:
+		c.lostOut.Add(1)
+		return ErrQueueFull
+	}
+}
+
+func (c *Client) prepare() error {
+	address, config, err := c.Broker.endpoint()
+	if err != nil {
+		return err
+	}
+	password, err := c.Broker.password()
+	if err != nil {
+		return err
+	}
+	name := c.Name
+	if c.Broker.ClientID != "" {
+		name = c.Broker.ClientID
+	}
+	// MQTT 3.1.1 brokers need to accept no more than 23 characters.
+	c.id = name[:min(len(name), 12)] + "-" + rand.Text()[:10]
+	c.address = address
+
+	o := mqtt.NewClientOptions().SetClientID(c.id).SetProtocolVersion(4).SetCleanSession(true)
+	// Connections are ours to make again: paho's own would resend old messages.
+	o.SetAutoReconnect(false).SetConnectRetry(false).SetConnectTimeout(dialTimeout)
+	o.SetKeepAlive(5 * time.Second).SetPingTimeout(3 * time.Second).SetWriteTimeout(3 * time.Second)
+	if c.Broker.Username != "" {
+		o.SetUsername(c.Broker.Username).SetPassword(password)
+	}
+	if w := c.Will; w != nil {
+		o.SetBinaryWill(w.Topic, w.Payload, w.QoS, w.Retained)
+	}
+	o.Servers = []*url.URL{{Scheme: "tcp", Host: address}} // named only; the next line connects
+	o.SetCustomOpenConnectionFn(func(*url.URL, mqtt.ClientOptions) (net.Conn, error) {
+		conn, err := dial(address, config)
+		if err != nil {
+			return nil, err
+		}
+		return &limitedConn{Conn: conn}, nil
+	})
+	// In order, and never blocking paho's reader: receive only queues.
+	o.SetOrderMatters(true).SetDefaultPublishHandler(c.receive)
+	c.options = o
+	return nil
+}
+
+func (c *Client) receive(_ mqtt.Client, m mqtt.Message) {
+	select {
+	case c.inbox <- Message{m.Topic(), m.Payload(), m.Retained(), time.Now()}:
+	default:
+		c.lostIn.Add(1)
+	}
+}
+
+// connect tries until there is a session with its subscriptions, or ctx ends.
+func (c *Client) connect(ctx context.Context, first bool) (*session, error) {
+	for {
+		s, err := c.attempt()
+		if err == nil {
+			c.Log.Info("broker connected", "broker", c.address, "client", c.id)
+			return s, nil
+		}
+		if first && permanent(err) {
+			return nil, fmt.Errorf("broker %s: %w", c.Broker.URL, err)
+		}
+		c.Log.Warn(fmt.Sprintf("broker %s unreachable: %v; retrying in %v", c.Broker.URL, err, c.Retry))
+		select {
+		case <-time.After(c.Retry):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("broker %s unreachable: %w", c.Broker.URL, err)
+		}
+	}
+}
+
+// errRefused is a subscription that the broker's access rules forbid.
+var errRefused = errors.New("subscription refused")
+
+func permanent(err error) bool {
+	return errors.Is(err, errRefused) || errors.Is(err, packets.ErrorRefusedBadUsernameOrPassword) ||
+		errors.Is(err, packets.ErrorRefusedNotAuthorised)
+}
+
+func (c *Client) attempt() (*session, error) {
+	s := &session{lost: make(chan struct{})}
+	options := *c.options
+	options.SetConnectionLostHandler(func(_ mqtt.Client, err error) {
+		s.err = err
+		close(s.lost)
+	})
+	s.mqtt = mqtt.NewClient(&options)
+	token := s.mqtt.Connect()
+	token.Wait() // bounded by dialTimeout
+	if err := token.Error(); err != nil {
+		return nil, err
+	}
+	if err := c.subscribe(s); err != nil {
+		s.mqtt.Disconnect(0)
+		return nil, err
+	}
+	return s, nil
+}
+
+func (c *Client) subscribe(s *session) error {
+	if c.Handle == nil || len(c.Subscriptions) == 0 {
+		return nil
+	}
+	filters := map[string]byte{}
+	for _, sub := range c.Subscriptions {
+		filters[sub.Filter] = sub.QoS
+	}
+	token := s.mqtt.SubscribeMultiple(filters, nil).(*mqtt.SubscribeToken)
+	if !token.WaitTimeout(dialTimeout) {
+		return fmt.Errorf("subscribe: no answer in %v", dialTimeout)
+	}
+	for filter, granted := range token.Result() {
+		if granted > 2 {
+			return fmt.Errorf("%w: %s", errRefused, filter)
+		}
+	}
+	if err := token.Error(); err != nil {
+		return fmt.Errorf("subscribe: %w", err)
+	}
+	return nil
+}
+
+// run serves one session after another until ctx ends.
+func (c *Client) run(ctx context.Context, s *session) {
+	defer c.done.Done()
+	for {
+		c.drain()
+		c.session.Store(s)
+		c.notify(ctx, c.OnConnect)
+		c.write(ctx, s)
+		c.session.Store(nil)
+		if ctx.Err() != nil {
+			s.mqtt.Disconnect(250)
+			return
+		}
+		c.Log.Warn("broker lost", "broker", c.address, "reason", s.err)
+		c.notify(ctx, func() {
+			if c.OnDisconnect != nil {
+				c.OnDisconnect(s.err)
+			}
+		})
+		var err error
+		if s, err = c.connect(ctx, false); err != nil {
+			c.drain()
+			return
+		}
+	}
+}
+
+// notify has the callbacks' goroutine call f, after what it is at.
+func (c *Client) notify(ctx context.Context, f func()) {
+	if f == nil {
+		return
+	}
+	c.done.Add(1)
+	go func() {
+		defer c.done.Done()
+		select {
+		case c.events <- f:
+		case <-ctx.Done():
+		}
+	}()
+}
+
+// write hands the outbox to the session until it is lost or ctx ends. Only
+// this goroutine waits when the broker reads slowly.
+func (c *Client) write(ctx context.Context, s *session) {
+	for {
+		select {
+		case o := <-c.outbox:
+			c.send(s, o)
+		case <-s.lost:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (c *Client) send(s *session, o outgoing) {
+	if o.Topic == "" { // Close's, to know that the queue was written
+		o.result <- nil
+		return
+	}
+	token := s.mqtt.Publish(o.Topic, o.QoS, o.Retained, o.Payload)
+	if o.result == nil {
+		return
+	}
+	go func() {
+		select {
+		case <-token.Done():
+			o.result <- token.Error()
+		case <-s.lost:
+			o.result <- ErrNotConnected
+		}
+	}()
+}
+
+// drain drops what was queued for a session that is gone.
+func (c *Client) drain() {
+	for {
+		select {
+		case o := <-c.outbox:
+			c.lostOut.Add(1)
+			if o.result != nil {
+				o.result <- ErrNotConnected
+			}
+		default:
+			return
+		}
+	}
+}
+
+// dispatch calls the callbacks, one at a time.
+func (c *Client) dispatch(ctx context.Context) {
+	defer c.done.Done()
+	for {
+		select {
+		case m := <-c.inbox:
+			c.Handle(m)
+		case f := <-c.events:
+			f()
+		case <-ctx.Done():
+			return
+		}
+	}
+}

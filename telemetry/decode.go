@@ -1,0 +1,290 @@
+package telemetry
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// message is every payload that is a JSON object.
+type message interface {
+	Slot | Report | Decision | Result | Budget | Preference | Mission | Ack | Status | Envelope
+}
+
+// Invalid is why a payload was refused.
+type Invalid struct {
+	Kind string // which message, field and fault; a small set whatever arrives
+	Text string // the same with the offending value
+}
+
+func (e *Invalid) Error() string { return e.Text }
+
+// Each DecodeX returns a checked message, or an *[Invalid] that names the field
+// and says what would be right. Unknown fields are ignored.
+
+func DecodeSlot(payload []byte) (Slot, error)         { return decode[Slot]("slot", payload) }
+func DecodeReport(payload []byte) (Report, error)     { return decode[Report]("report", payload) }
+func DecodeDecision(payload []byte) (Decision, error) { return decode[Decision]("decision", payload) }
+func DecodeResult(payload []byte) (Result, error)     { return decode[Result]("result", payload) }
+func DecodeAck(payload []byte) (Ack, error)           { return decode[Ack]("ack", payload) }
+func DecodeStatus(payload []byte) (Status, error)     { return decode[Status]("status", payload) }
+
+// The three command decoders return the command's id even with an error,
+// provided the payload was JSON with a usable id: such a command is answered
+// with a refusal, while one without an id is only counted.
+
+func DecodeBudget(payload []byte) (Budget, error) {
+	b, err := decode[Budget]("budget", payload)
+	if err != nil {
+		b = Budget{ID: b.ID}
+	}
+	return b, err
+}
+
+func DecodePreference(payload []byte) (Preference, error) {
+	p, err := decode[Preference]("preference", payload)
+	if err != nil {
+		p = Preference{ID: p.ID}
+	}
+	return p, err
+}
+
+func DecodeMission(payload []byte) (Mission, error) {
+	m, err := decode[Mission]("mission", payload)
+	if err != nil {
+		m = Mission{ID: m.ID}
+	}
+	return m, err
+}
+
+// DecodeOnline reads the bare true or false of the online topic.
+func DecodeOnline(payload []byte) (bool, error) {
+	switch string(payload) {
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
+	}
+	text := payload[:min(len(payload), maxQuoted+1)]
+	return false, &Invalid{"online: type", fmt.Sprintf("online: %s, want true or false", quote(string(text)))}
+}
+
+// EncodeOnline is the payload of the online topic.
+func EncodeOnline(online bool) []byte { return strconv.AppendBool(nil, online) }
+
+// Encode returns the payload of a message, or why nobody would accept it.
+func Encode[T message](v T) ([]byte, error) {
+	name := strings.ToLower(reflect.TypeFor[T]().Name())
+	payload, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", name, err)
+	}
+	if _, err := decode[T](name, payload); err != nil {
+		return nil, fmt.Errorf("encode %w", err)
+	}
+	return payload, nil
+}
+
+// decode may return a part of the message beside an error; callers that need
+// the id of a command use it.
+func decode[T message](name string, payload []byte) (v T, err error) {
+	if err := checkSyntax(payload); err != nil {
+		return v, &Invalid{name + ": syntax", name + ": " + err.Error()}
+	}
+	d := decoder{scanner: scanner{b: payload}, name: name}
+	d.value(shapeOf(reflect.TypeFor[T]()), reflect.ValueOf(&v).Elem())
+	if d.err == nil {
+		if c, ok := any(&v).(interface {
+			check() (field, problem string)
+		}); ok {
+			if f, problem := c.check(); f != "" {
+				d.path = []string{f}
+				d.fail(problem, "%s", problem)
+			}
+		}
+	}
+	if d.err != nil {
+		return v, d.err
+	}
+	return v, nil
+}
+
+type decoder struct {
+	scanner
+	name string
+	path []string // of the value being read
+	err  error    // the first
+}
+
+// fail keeps the first error. Its kind has no value and no list index in it, so
+// that hostile payloads cannot make new kinds.
+func (d *decoder) fail(kind, format string, args ...any) {
+	if d.err != nil {
+		return
+	}
+	at := strings.Join(append([]string{d.name}, d.path...), ".")
+	d.err = &Invalid{Kind: at + ": " + kind, Text: at + ": " + fmt.Sprintf(format, args...)}
+}
+
+// value reads the next JSON value into v and always passes over all of it.
+func (d *decoder) value(s *shape, v reflect.Value) {
+	c := d.peek()
+	if c == 'n' && s.nullable {
+		d.raw()
+		return
+	}
+	if !s.starts(c) {
+		start := d.i
+		d.skip()
+		d.fail("type", "%s, want %s", shown(d.b[start:d.i]), s.describe())
+		return
+	}
+	if v.Kind() == reflect.Pointer {
+		v.Set(reflect.New(v.Type().Elem()))
+		v = v.Elem()
+	}
+	switch s.kind {
+	case reflect.Bool:
+		d.raw()
+		v.SetBool(c == 't')
+	case reflect.Int, reflect.Float64:
+		d.number(s, v)
+	case reflect.String:
+		d.text(s, v)
+	case reflect.Struct:
+		d.object(s, v)
+	case reflect.Map:
+		d.mapping(s, v)
+	default:
+		d.list(s, v)
+	}
+}
+
+// starts tells whether a value of this shape may begin with c.
+func (s *shape) starts(c byte) bool {
+	switch s.kind {
+	case reflect.Bool:
+		return c == 't' || c == 'f'
+	case reflect.Int, reflect.Float64:
+		return c == '-' || '0' <= c && c <= '9'
+	case reflect.String:
+		return c == '"'
+	case reflect.Array, reflect.Slice:
+		return c == '['
+	}
+	return c == '{'
+}
+
+func (d *decoder) number(s *shape, v reflect.Value) {
+	token := string(d.raw())
+	x, err := strconv.ParseFloat(token, 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		d.fail("non-finite", "%s is not finite", shown([]byte(token)))
+	case !s.limits.holds(x):
+		d.fail("range", "%g is outside %s", x, s.limits.text)
+	case s.kind == reflect.Int && x != math.Trunc(x):
+		d.fail("type", "%g, want an integer", x)
+	case v.CanInt():
+		v.SetInt(int64(x))
+	case v.CanUint():
+		v.SetUint(uint64(x))
+	default:
+		v.SetFloat(x)
+	}
+}
+
+func (d *decoder) text(s *shape, v reflect.Value) {
+	text := d.str()
+	switch {
+	case s.enum != nil && !slices.Contains(s.enum, text):
+		d.fail("value", "%s, want one of %s", quote(text), strings.Join(s.enum, ", "))
+	case s.id && !ValidID(text):
+		d.fail("value", "%s, want 1 to 64 of A-Z a-z 0-9 . _ -", quote(text))
+	case len(text) > s.max:
+		d.fail("length", "%d bytes, at most %d", len(text), s.max)
+	default:
+		v.SetString(text)
+	}
+}
+
+func (d *decoder) object(s *shape, v reflect.Value) {
+	var seen uint64
+	d.i++
+	for d.peek() != '}' {
+		key := d.str()
+		i := slices.IndexFunc(s.fields, func(f field) bool { return f.name == key })
+		if i < 0 {
+			d.skip()
+			continue
+		}
+		seen |= 1 << i
+		d.path = append(d.path, key)
+		d.value(s.fields[i].shape, v.Field(s.fields[i].index))
+		d.path = d.path[:len(d.path)-1]
+	}
+	d.i++
+	for i, f := range s.fields {
+		if seen>>i&1 == 0 && !f.optional {
+			d.path = append(d.path, f.name)
+			d.fail("missing", "missing")
+			d.path = d.path[:len(d.path)-1]
+		}
+	}
+}
+
+func (d *decoder) mapping(s *shape, v reflect.Value) {
+	m := reflect.MakeMap(v.Type())
+	elem := reflect.New(v.Type().Elem()).Elem()
+	d.i++
+	for d.peek() != '}' {
+		key := d.str()
+		n, err := strconv.Atoi(key)
+		if err != nil || !s.keys.holds(float64(n)) || strconv.Itoa(n) != key {
+			d.fail("key", "key %s, want an integer in %s", quote(key), s.keys.text)
+		}
+		d.value(s.elem, elem)
+		m.SetMapIndex(reflect.ValueOf(n), elem)
+	}
+	d.i++
+	v.Set(m)
+}
+
+func (d *decoder) list(s *shape, v reflect.Value) {
+	n := 0
+	d.i++
+	for ; d.peek() != ']'; n++ {
+		switch {
+		case s.kind == reflect.Array && n < v.Len():
+			d.value(s.elem, v.Index(n))
+		case s.kind == reflect.Slice && n < s.max:
+			elem := reflect.New(v.Type().Elem()).Elem()
+			d.value(s.elem, elem)
+			v.Set(reflect.Append(v, elem))
+		default:
+			d.skip()
+		}
+	}
+	d.i++
+	switch {
+	case s.kind == reflect.Array && n != v.Len():
+		d.fail("length", "%d elements, want %d", n, v.Len())
+	case s.kind == reflect.Slice && n > s.max:
+		d.fail("length", "%d elements, at most %d", n, s.max)
+	case s.kind == reflect.Slice && n == 0:
+		v.Set(reflect.MakeSlice(v.Type(), 0, 0)) // [] stays [] when encoded again
+	}
+}
+
+// shown is a raw JSON value as an error shows it.
+func shown(raw []byte) string {
+	if len(raw) > maxQuoted {
+		raw = append(raw[:maxQuoted:maxQuoted], "..."...)
+	}
+	return strconv.Quote(string(raw))
+}

@@ -1,0 +1,292 @@
+package telemetry
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// The examples of CONTRACT, one for each row with a JSON object.
+const (
+	slotExample       = `{"slot":17,"slot_ms":1000,"speed":1,"report_by_ms":300,"decide_by_ms":450,"offer":{"price_s_per_j":0.0067,"aircraft":[{"number":1,"position_m":[410.2,388],"cpu_hz":4e10,"expected_users":2.6}]}}`
+	reportExample     = `{"slot":17,"position_m":[312.0,844.5],"task":{"bits":1.1e6,"cycles_per_bit":1000,"deadline_s":0.9},"queue_bits":0,"cpu_hz":1e9,"gain":{"1":3.2e-9,"2":8.8e-11}}`
+	decisionExample   = `{"slot":17,"aircraft":1,"offload":0.81,"cpu_hz":1.3e10}`
+	resultExample     = `{"slot":17,"completion_s":0.21,"by":"decision"}`
+	budgetExample     = `{"id":"b1","energy_j":36000,"mode":"target"}`
+	preferenceExample = `{"id":"p1","setting":0.35}`
+	missionExample    = `{"id":"m1","action":"start"}`
+	ackExample        = `{"id":"b1","accepted":true,"effective_slot":31,"saturated":false,"floor_j":27113.5}`
+	statusExample     = `{"seq":18,"slot":17,"slots":100,"mission_s":18,"state":"flying","setting":0.4,"budget_j":42000,"mode":"target","spent_j":7100.5,"remaining_j":34899.5,"predicted_end_j":41990,"floor_j":29000,"saturated":false,"transit_j":5000,"users_heard":6,"missed_slots":0,"decision_ms":0.7,"energy_source":"energy_consumed","aircraft":[{"number":1,"system_id":1,"position_m":[410.2,388,99.8],"speed_mps":8.4,"mode":"OFFBOARD","landed":false,"battery":0.93,"energy_source":"energy_consumed","spent_j":3550,"age_s":0.1},{"number":2,"system_id":2,"position_m":null,"speed_mps":null,"mode":"","landed":null,"battery":null,"energy_source":"model","spent_j":0,"age_s":null}]}`
+	envelopeExample   = `{"key":"crew-1","counter":1732,"body":"{\"id\":\"b1\"}","signature":"AAAA"}`
+)
+
+// decoders reads any kind of message as an any, for tables.
+var decoders = map[string]func([]byte) (any, error){
+	"slot":       func(b []byte) (any, error) { return DecodeSlot(b) },
+	"report":     func(b []byte) (any, error) { return DecodeReport(b) },
+	"decision":   func(b []byte) (any, error) { return DecodeDecision(b) },
+	"result":     func(b []byte) (any, error) { return DecodeResult(b) },
+	"budget":     func(b []byte) (any, error) { return DecodeBudget(b) },
+	"preference": func(b []byte) (any, error) { return DecodePreference(b) },
+	"mission":    func(b []byte) (any, error) { return DecodeMission(b) },
+	"ack":        func(b []byte) (any, error) { return DecodeAck(b) },
+	"status":     func(b []byte) (any, error) { return DecodeStatus(b) },
+	"envelope":   func(b []byte) (any, error) { return decode[Envelope]("envelope", b) },
+	"online":     func(b []byte) (any, error) { return DecodeOnline(b) },
+}
+
+var examples = map[string]string{
+	"slot": slotExample, "report": reportExample, "decision": decisionExample, "result": resultExample,
+	"budget": budgetExample, "preference": preferenceExample, "mission": missionExample,
+	"ack": ackExample, "status": statusExample, "envelope": envelopeExample, "online": "true",
+}
+
+func TestExamplesOfTheContract(t *testing.T) {
+	for kind, example := range examples {
+		if _, err := decoders[kind]([]byte(example)); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+	r, err := DecodeReport([]byte(reportExample))
+	want := Report{Slot: 17, PositionM: [2]float64{312, 844.5}, Task: &Task{1.1e6, 1000, 0.9}, CPUHz: 1e9, Gain: map[int]float64{1: 3.2e-9, 2: 8.8e-11}}
+	if err != nil || !reflect.DeepEqual(r, want) {
+		t.Errorf("got %+v, %v, want %+v", r, err, want)
+	}
+}
+
+func TestEveryMissingFieldIsNamed(t *testing.T) {
+	optional := map[string]bool{"report.task": true, "report.gain": true, "decision.report_slot": true,
+		"ack.saturated": true, "ack.floor_j": true, "ack.reason": true}
+	for kind, example := range examples {
+		if kind == "online" {
+			continue
+		}
+		s := scanner{b: []byte(example)}
+		s.peek()
+		for s.i++; s.peek() != '}'; {
+			from := s.i
+			name := s.str()
+			s.skip()
+			without := example[:from] + `"unknown":[{}]` + example[s.i:]
+			_, err := decoders[kind]([]byte(without))
+			full := kind + "." + name
+			if optional[full] {
+				if err != nil {
+					t.Errorf("%s is optional: %v", full, err)
+				}
+			} else if err == nil || err.Error() != full+": missing" {
+				t.Errorf("without %s: %v", full, err)
+			}
+		}
+	}
+}
+
+func TestRefused(t *testing.T) {
+	swap := func(example, old, new string) string {
+		if strings.Count(example, old) == 0 {
+			t.Fatalf("no %s in %s", old, example)
+		}
+		return strings.Replace(example, old, new, 1)
+	}
+	cases := []struct{ kind, payload, want string }{
+		{"report", swap(reportExample, "1.1e6", "1e40"), "report.task.bits: 1e+40 is outside (0, 1e12]"},
+		{"report", swap(reportExample, "1.1e6", "1e400"), `report.task.bits: "1e400" is not finite`},
+		{"report", swap(reportExample, "1.1e6", "-1e400"), `report.task.bits: "-1e400" is not finite`},
+		{"report", swap(reportExample, "1.1e6", "0"), "report.task.bits: 0 is outside (0, 1e12]"},
+		{"report", swap(reportExample, "1.1e6", "NaN"), "report: not JSON"},
+		{"report", swap(reportExample, "1.1e6", `"1"`), `report.task.bits: "\"1\"", want a number`},
+		{"report", swap(reportExample, "1.1e6", `null`), `report.task.bits: "null", want a number`},
+		{"report", swap(reportExample, "1.1e6", strings.Repeat("1", 65)), "report: a number of 65 characters"},
+		{"report", swap(reportExample, "844.5", "1e6"), "report.position_m: 1e+06 is outside [-1e5, 1e5]"},
+		{"report", swap(reportExample, ",844.5", ""), "report.position_m: 1 elements, want 2"},
+		{"report", swap(reportExample, "844.5", "1,2"), "report.position_m: 3 elements, want 2"},
+		{"report", swap(reportExample, `"2":`, `"65":`), `report.gain: key "65", want an integer in [1, 64]`},
+		{"report", swap(reportExample, `"2":`, `"02":`), `report.gain: key "02", want an integer in [1, 64]`},
+		{"report", swap(reportExample, "8.8e-11", "1.5"), "report.gain: 1.5 is outside (0, 1]"},
+		{"report", swap(reportExample, `"slot"`, `"Slot"`), "report.slot: missing"},
+		{"report", swap(reportExample, `"slot":17`, `"slot":17,"sl\u006ft":18`), `report: key "slot" twice`},
+		{"report", swap(reportExample, `"slot":17`, `"x":{"a":1,"a":2},"slot":17`), `report: key "a" twice`},
+		{"report", swap(reportExample, `"slot":17`, `"slot":17.5`), "report.slot: 17.5, want an integer"},
+		{"report", swap(reportExample, `"slot":17`, `"slot":-1`), "report.slot: -1 is outside [0, 1e9]"},
+		{"report", swap(reportExample, `"slot"`, "\"sl\xffot\""), "report: not UTF-8"},
+		{"report", swap(reportExample, `"queue_bits":0`, `"queue_bits":`+strings.Repeat("[", 20)+strings.Repeat("]", 20)), "report: nested deeper than 8"},
+		{"report", strings.Repeat("[", MaxPayload), "report: not JSON"},
+		{"report", strings.Repeat(" ", MaxPayload+1), "report: 65537 bytes, at most 65536 are read"},
+		{"report", "", "report: not JSON"},
+		{"report", "[]", `report: "[]", want an object`},
+		{"report", "null", `report: "null", want an object`},
+		{"report", reportExample + "{}", "report: not JSON"},
+		{"slot", swap(slotExample, `"report_by_ms":300`, `"report_by_ms":450`), "slot.report_by_ms: not before decide_by_ms"},
+		{"slot", swap(slotExample, `"decide_by_ms":450`, `"decide_by_ms":1001`), "slot.decide_by_ms: after the slot's end, slot_ms"},
+		{"slot", swap(slotExample, `"speed":1`, `"speed":2`), "slot.speed: not 1000 / slot_ms"},
+		{"slot", swap(slotExample, `"number":1`, `"number":0`), "slot.offer.aircraft.number: 0 is outside [1, 64]"},
+		{"slot", swap(slotExample, `"aircraft":[`, `"aircraft":[`+strings.Repeat("1,", 64)), "slot.offer.aircraft: \"1\", want an object"},
+		{"decision", `{"slot":1,"aircraft":0,"offload":0.1,"cpu_hz":0}`, "decision.offload: not 0 with aircraft 0"},
+		{"decision", `{"slot":1,"aircraft":1,"offload":0,"cpu_hz":1}`, "decision.offload: 0 with an aircraft; local is aircraft 0"},
+		{"decision", `{"slot":1,"aircraft":1,"offload":1,"cpu_hz":0}`, "decision.cpu_hz: 0 with an aircraft"},
+		{"decision", `{"slot":1,"aircraft":1,"offload":1,"cpu_hz":1,"report_slot":1}`, "decision.report_slot: not before slot"},
+		{"result", swap(resultExample, `"decision"`, `"magic"`), `result.by: "magic", want one of decision, offer, local`},
+		{"budget", swap(budgetExample, "36000", "-5"), "budget.energy_j: -5 is outside (0, 1e12]"},
+		{"budget", swap(budgetExample, `"b1"`, `"b 1"`), `budget.id: "b 1", want 1 to 64 of A-Z a-z 0-9 . _ -`},
+		{"preference", swap(preferenceExample, "0.35", "1.01"), "preference.setting: 1.01 is outside [0, 1]"},
+		{"mission", swap(missionExample, `"start"`, `"go"`), `mission.action: "go", want one of start, hold, resume, return, stop`},
+		{"ack", `{"id":"b1","accepted":true}`, "ack.effective_slot: missing"},
+		{"ack", `{"id":"b1","accepted":false}`, "ack.reason: missing"},
+		{"status", swap(statusExample, `"number":1`, `"number":99`), "status.aircraft.number: 99 is outside [1, 64]"},
+		{"online", "1", `online: "1", want true or false`},
+	}
+	for _, c := range cases {
+		_, err := decoders[c.kind]([]byte(c.payload))
+		if invalid := (*Invalid)(nil); err == nil || err.Error() != c.want || !errors.As(err, &invalid) {
+			t.Errorf("%.80s\n got %v\nwant %s", c.payload, err, c.want)
+		}
+	}
+}
+
+// A command whose id is usable can be refused by name; any other is only counted.
+func TestCommandIDSurvivesAnError(t *testing.T) {
+	cases := []struct{ payload, wantID string }{
+		{`{"id":"b1","energy_j":-5,"mode":"target"}`, "b1"},
+		{`{"energy_j":-5,"mode":7,"id":"b1"}`, "b1"},
+		{`{"id":"b1"}`, "b1"},
+		{`{"id":"","energy_j":-5}`, ""},
+		{`{"energy_j":5}`, ""},
+		{`{"id":"b1","id":"b2"}`, ""},
+		{`{"id":"b1"`, ""},
+	}
+	for _, c := range cases {
+		b, err := DecodeBudget([]byte(c.payload))
+		if err == nil || b != (Budget{ID: c.wantID}) {
+			t.Errorf("%s: got %+v, %v", c.payload, b, err)
+		}
+	}
+}
+
+func TestEncodeRefusesWhatNobodyAccepts(t *testing.T) {
+	if _, err := Encode(Decision{Slot: 1, Aircraft: 1, Offload: 1.5, CPUHz: 1}); err == nil || err.Error() != "encode decision.offload: 1.5 is outside [0, 1]" {
+		t.Error(err)
+	}
+	local, err := Encode(Decision{Slot: 3})
+	if err != nil || string(local) != `{"slot":3,"aircraft":0,"offload":0,"cpu_hz":0}` {
+		t.Errorf("local: %s, %v", local, err)
+	}
+	idle, err := Encode(Report{Slot: 3, CPUHz: 1e9})
+	if err != nil || string(idle) != `{"slot":3,"position_m":[0,0],"queue_bits":0,"cpu_hz":1000000000}` {
+		t.Errorf("idle: %s, %v", idle, err)
+	}
+	if _, err := Encode(Slot{Slot: 1, SlotMS: 100, Speed: 10, ReportByMS: 30, DecideByMS: 45}); err == nil {
+		t.Error("a nil list of aircraft encodes as null and was accepted")
+	}
+}
+
+// Whatever was accepted means the same after another trip over the wire.
+func roundTrip[T message](t *testing.T, v T, err error) {
+	if err != nil {
+		return
+	}
+	payload, err := Encode(v)
+	if err != nil {
+		t.Fatalf("accepted %+v, but: %v", v, err)
+	}
+	again, err := decode[T]("again", payload)
+	if err != nil || !reflect.DeepEqual(v, again) {
+		t.Fatalf("%+v became %+v, %v", v, again, err)
+	}
+}
+
+func seed(f *testing.F, kind string) {
+	f.Add([]byte(examples[kind]))
+	for _, bad := range []string{"", "null", "[]", "{", `{"slot":1e400}`, `{"slot":"x","slot":1}`, "\xff", `{"a":[[[[[[[[[]]]]]]]]]}`, `{"\ud800":1}`} {
+		f.Add([]byte(bad))
+	}
+}
+
+func FuzzSlot(f *testing.F) {
+	seed(f, "slot")
+	f.Fuzz(func(t *testing.T, b []byte) { v, err := DecodeSlot(b); roundTrip(t, v, err) })
+}
+
+func FuzzReport(f *testing.F) {
+	seed(f, "report")
+	f.Fuzz(func(t *testing.T, b []byte) { v, err := DecodeReport(b); roundTrip(t, v, err) })
+}
+
+func FuzzDecision(f *testing.F) {
+	seed(f, "decision")
+	f.Fuzz(func(t *testing.T, b []byte) { v, err := DecodeDecision(b); roundTrip(t, v, err) })
+}
+
+func FuzzResult(f *testing.F) {
+	seed(f, "result")
+	f.Fuzz(func(t *testing.T, b []byte) { v, err := DecodeResult(b); roundTrip(t, v, err) })
+}
+
+func FuzzBudget(f *testing.F) {
+	seed(f, "budget")
+	f.Fuzz(func(t *testing.T, b []byte) { v, err := DecodeBudget(b); roundTrip(t, v, err) })
+}
+
+func FuzzPreference(f *testing.F) {
+	seed(f, "preference")
+	f.Fuzz(func(t *testing.T, b []byte) { v, err := DecodePreference(b); roundTrip(t, v, err) })
+}
+
+func FuzzMission(f *testing.F) {
+	seed(f, "mission")
+	f.Fuzz(func(t *testing.T, b []byte) { v, err := DecodeMission(b); roundTrip(t, v, err) })
+}
+
+func FuzzAck(f *testing.F) {
+	seed(f, "ack")
+	f.Fuzz(func(t *testing.T, b []byte) { v, err := DecodeAck(b); roundTrip(t, v, err) })
+}
+
+func FuzzStatus(f *testing.F) {
+	seed(f, "status")
+	f.Fuzz(func(t *testing.T, b []byte) { v, err := DecodeStatus(b); roundTrip(t, v, err) })
+}
+
+func FuzzEnvelope(f *testing.F) {
+	seed(f, "envelope")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		v, err := decode[Envelope]("envelope", b)
+		roundTrip(t, v, err)
+		Signed(b)
+	})
+}
+
+func FuzzTopic(f *testing.F) {
+	topics, _ := NewTopics("f1")
+	for _, topic := range []string{topics.Report("u1"), topics.Budget(), topics.Ack("a"), "prefdt/f1/users//report", "prefdt/f1/users/a/b/report", ""} {
+		f.Add(topic)
+	}
+	f.Fuzz(func(t *testing.T, topic string) {
+		kind, id, ok := topics.Parse(topic)
+		if !ok {
+			return
+		}
+		again := map[Kind]string{KindSlot: topics.Slot(), KindReport: topics.Report(id), KindDecision: topics.Decision(id),
+			KindResult: topics.Result(id), KindBudget: topics.Budget(), KindPreference: topics.Preference(),
+			KindMission: topics.Mission(), KindAck: topics.Ack(id), KindStatus: topics.Status(), KindOnline: topics.Online()}
+		if again[kind] != topic {
+			t.Fatalf("%q is read as %s %q, which is %q", topic, kind, id, again[kind])
+		}
+	})
+}
+
+func BenchmarkDecodeReport(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := DecodeReport([]byte(reportExample)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func ExampleDecodeReport() {
+	_, err := DecodeReport([]byte(`{"slot":17,"position_m":[312,844.5],"queue_bits":0,"cpu_hz":-1}`))
+	fmt.Println(err)
+	// Output: report.cpu_hz: -1 is outside (0, 1e15]
+}

@@ -1,0 +1,115 @@
+package telemetry
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// A crew member's key is two files: NAME.key, one line with the base64 of the
+// 32-byte Ed25519 seed, readable by its owner only; and NAME.pub, one line with
+// the base64 of the public key, which goes into the leader's configuration.
+// NAME.key.counter holds the last counter that was signed with it.
+
+// NewKey writes a new key pair to path (NAME.key) and NAME.pub, and returns the
+// public line. It never overwrites a key.
+func NewKey(path string) (public string, err error) {
+	base, ok := strings.CutSuffix(path, ".key")
+	if !ok {
+		return "", fmt.Errorf("key file %s: want a name that ends in .key", path)
+	}
+	pub, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return "", fmt.Errorf("make a key: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return "", fmt.Errorf("write key: %w", err)
+	}
+	_, err = fmt.Fprintln(f, base64.StdEncoding.EncodeToString(private.Seed()))
+	if err == nil {
+		err = f.Sync()
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return "", fmt.Errorf("write key: %w", err)
+	}
+	public = base64.StdEncoding.EncodeToString(pub)
+	if err := writeDurably(base+".pub", public+"\n", 0o644); err != nil {
+		return "", err
+	}
+	return public, nil
+}
+
+// ReadKey reads a private key file.
+func ReadKey(path string) (ed25519.PrivateKey, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read key: %w", err)
+	}
+	seed, err := parseKey(strings.TrimSpace(string(text)))
+	if err != nil {
+		return nil, fmt.Errorf("read key %s: %w", path, err)
+	}
+	return ed25519.NewKeyFromSeed(seed), nil
+}
+
+// NextCounter returns a counter that was never used with the key file at path,
+// and has it on disk before it returns. Several programs may share the key.
+func NextCounter(path string) (uint64, error) {
+	path += ".counter"
+	unlock, err := lock(path + ".lock")
+	if err != nil {
+		return 0, fmt.Errorf("command counter: %w", err)
+	}
+	defer unlock()
+	var last uint64
+	text, err := os.ReadFile(path)
+	switch {
+	case err == nil:
+		if last, err = strconv.ParseUint(strings.TrimSpace(string(text)), 10, 52); err != nil {
+			return 0, fmt.Errorf("command counter %s: %s is not a count; put in a number above the last one the leader accepted", path, quote(string(text)))
+		}
+	case !os.IsNotExist(err):
+		return 0, fmt.Errorf("command counter: %w", err)
+	}
+	return last + 1, writeDurably(path, strconv.FormatUint(last+1, 10)+"\n", 0o600)
+}
+
+// writeDurably replaces a file whole: a power cut leaves the old or the new one.
+func writeDurably(path, text string, mode os.FileMode) error {
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer os.Remove(f.Name()) // fails, as it should, once renamed
+	_, err = f.WriteString(text)
+	if err == nil {
+		err = f.Chmod(mode)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if d, err := os.Open(dir); err == nil { // the name too; not every system can sync a directory
+		d.Sync()
+		d.Close()
+	}
+	return nil
+}

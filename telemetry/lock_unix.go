@@ -1,0 +1,21 @@
+//go:build unix
+
+package telemetry
+
+import (
+	"os"
+	"syscall"
+)
+
+// lock waits until no other program holds the lock file.
+func lock(path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return func() { f.Close() }, nil
+}

@@ -1,0 +1,215 @@
+package telemetry
+
+// The payloads of CONTRACT's MQTT table. The tags are the one place where a
+// field's name and range stand; decoding, encoding and the test of asyncapi.yaml
+// all read them.
+//
+//	json     the name on the wire; omitempty on a pointer or map: may be absent
+//	range    interval of allowed numbers, of each element for arrays and maps
+//	enum     the allowed strings
+//	match    "id": an identifier, see [ValidID]
+//	max      most elements of a list, or bytes of a string (default 200)
+//	keys     interval of a map's keys
+//
+// A pointer without omitempty is always present and null while unknown.
+
+// MaxAircraft is the largest aircraft number a message may carry.
+const MaxAircraft = 64
+
+// Slot is the beacon that opens a slot, from the leader to all users.
+type Slot struct {
+	Slot       int     `json:"slot" range:"[0, 1e9]"`
+	SlotMS     float64 `json:"slot_ms" range:"[1, 60000]"` // wall time
+	Speed      float64 `json:"speed" range:"(0, 1000]"`    // 1000 / SlotMS
+	ReportByMS float64 `json:"report_by_ms" range:"(0, 60000]"`
+	DecideByMS float64 `json:"decide_by_ms" range:"(0, 60000]"`
+	Offer      Offer   `json:"offer"`
+}
+
+// Offer is what a user needs to decide for itself when no decision reaches it.
+type Offer struct {
+	PriceSPerJ float64         `json:"price_s_per_j" range:"[0, 1e6]"`
+	Aircraft   []OfferAircraft `json:"aircraft" max:"64"` // those flying for the leader, possibly none
+}
+
+// OfferAircraft is one aircraft of the standing offer.
+type OfferAircraft struct {
+	Number        int        `json:"number" range:"[1, 64]"`
+	PositionM     [2]float64 `json:"position_m" range:"[-1e5, 1e5]"` // east, north
+	CPUHz         float64    `json:"cpu_hz" range:"(0, 1e15]"`
+	ExpectedUsers float64    `json:"expected_users" range:"[0, 1e5]"`
+}
+
+// Report is a user's report of one slot.
+type Report struct {
+	Slot      int             `json:"slot" range:"[0, 1e9]"`
+	PositionM [2]float64      `json:"position_m" range:"[-1e5, 1e5]"` // east, north
+	Task      *Task           `json:"task,omitempty"`                 // nil: idle
+	QueueBits float64         `json:"queue_bits" range:"[0, 1e15]"`
+	CPUHz     float64         `json:"cpu_hz" range:"(0, 1e15]"`
+	Gain      map[int]float64 `json:"gain,omitempty" range:"(0, 1]" keys:"[1, 64]"` // by aircraft number; may lack any
+}
+
+// Task is the computing a user needs done in the slot.
+type Task struct {
+	Bits         float64 `json:"bits" range:"(0, 1e12]"`
+	CyclesPerBit float64 `json:"cycles_per_bit" range:"(0, 1e9]"`
+	DeadlineS    float64 `json:"deadline_s" range:"(0, 3600]"`
+}
+
+// Decision tells a user where to compute. Local is aircraft 0 with offload 0.
+type Decision struct {
+	Slot       int     `json:"slot" range:"[0, 1e9]"`
+	Aircraft   int     `json:"aircraft" range:"[0, 64]"`
+	Offload    float64 `json:"offload" range:"[0, 1]"`
+	CPUHz      float64 `json:"cpu_hz" range:"[0, 1e15]"`               // this user's share; 0 when local
+	ReportSlot *int    `json:"report_slot,omitempty" range:"[0, 1e9]"` // decided from this older report
+}
+
+// Result is how a user's task ended.
+type Result struct {
+	Slot        int     `json:"slot" range:"[0, 1e9]"`
+	CompletionS float64 `json:"completion_s" range:"[0, 86400]"` // from receipt of the decision
+	By          string  `json:"by" enum:"decision,offer,local"`
+}
+
+// Budget asks for a total of joules from slot 0 to the end.
+type Budget struct {
+	ID      string  `json:"id" match:"id"`
+	EnergyJ float64 `json:"energy_j" range:"(0, 1e12]"`
+	Mode    string  `json:"mode" enum:"target,ceiling"`
+}
+
+// Preference asks for a point of the calibrated energy-delay axis.
+type Preference struct {
+	ID      string  `json:"id" match:"id"`
+	Setting float64 `json:"setting" range:"[0, 1]"` // 0 is least delay
+}
+
+// Mission asks for a change of the mission's state.
+type Mission struct {
+	ID     string `json:"id" match:"id"`
+	Action string `json:"action" enum:"start,hold,resume,return,stop"`
+}
+
+// Ack answers one command.
+type Ack struct {
+	ID            string   `json:"id" match:"id"`
+	Accepted      bool     `json:"accepted"`
+	EffectiveSlot *int     `json:"effective_slot,omitempty" range:"[0, 1e9]"` // always when accepted
+	Saturated     *bool    `json:"saturated,omitempty"`                       // always for an accepted budget
+	FloorJ        *float64 `json:"floor_j,omitempty" range:"[0, 1e12]"`       // always for an accepted budget
+	Reason        string   `json:"reason,omitempty" max:"500"`                // always when refused
+}
+
+// Status is the leader's retained account of the fleet after a settlement.
+type Status struct {
+	Seq           int64            `json:"seq" range:"[0, 9007199254740992]"`
+	Slot          int              `json:"slot" range:"[-1, 1e9]"` // last settled, -1 before the first
+	Slots         int              `json:"slots" range:"[0, 1e9]"`
+	MissionS      float64          `json:"mission_s" range:"[0, 1e9]"`
+	State         string           `json:"state" enum:"idle,climbing,flying,holding,returning,done,stopped"`
+	Setting       float64          `json:"setting" range:"[0, 1]"`
+	BudgetJ       *float64         `json:"budget_j" range:"(0, 1e12]"` // null under a preference
+	Mode          *string          `json:"mode" enum:"target,ceiling"` // null under a preference
+	SpentJ        float64          `json:"spent_j" range:"[0, 1e12]"`
+	RemainingJ    *float64         `json:"remaining_j" range:"[-1e12, 1e12]"` // of the budget; null under a preference
+	PredictedEndJ *float64         `json:"predicted_end_j" range:"[0, 1e12]"` // null before the first prediction
+	FloorJ        float64          `json:"floor_j" range:"[0, 1e12]"`
+	Saturated     bool             `json:"saturated"`
+	TransitJ      float64          `json:"transit_j" range:"[0, 1e12]"` // climb, transit and return, outside the budget
+	UsersHeard    int              `json:"users_heard" range:"[0, 1e6]"`
+	MissedSlots   int              `json:"missed_slots" range:"[0, 1e9]"`
+	DecisionMS    float64          `json:"decision_ms" range:"[0, 1e6]"`
+	EnergySource  string           `json:"energy_source" enum:"energy_consumed,current_voltage,remaining_charge,model"` // the fleet's worst
+	Aircraft      []StatusAircraft `json:"aircraft" max:"64"`
+}
+
+// StatusAircraft is one aircraft of the status. What is measured is null until
+// the aircraft was heard.
+type StatusAircraft struct {
+	Number       int         `json:"number" range:"[1, 64]"`
+	SystemID     int         `json:"system_id" range:"[1, 255]"`
+	PositionM    *[3]float64 `json:"position_m" range:"[-1e5, 1e5]"` // east, north, up
+	SpeedMPS     *float64    `json:"speed_mps" range:"[0, 1000]"`
+	Mode         string      `json:"mode" max:"40"` // the autopilot's, empty until heard
+	Landed       *bool       `json:"landed"`
+	Battery      *float64    `json:"battery" range:"[0, 1]"` // remaining charge, a fraction
+	EnergySource string      `json:"energy_source" enum:"energy_consumed,current_voltage,remaining_charge,model"`
+	SpentJ       float64     `json:"spent_j" range:"[0, 1e12]"`
+	AgeS         *float64    `json:"age_s" range:"[0, 1e9]"` // since last heard
+}
+
+// Values of the enumerated fields.
+const (
+	ByDecision = "decision"
+	ByOffer    = "offer"
+	ByLocal    = "local"
+
+	ModeTarget  = "target"
+	ModeCeiling = "ceiling"
+
+	ActionStart  = "start"
+	ActionHold   = "hold"
+	ActionResume = "resume"
+	ActionReturn = "return"
+	ActionStop   = "stop"
+
+	StateIdle      = "idle"
+	StateClimbing  = "climbing"
+	StateFlying    = "flying"
+	StateHolding   = "holding"
+	StateReturning = "returning"
+	StateDone      = "done"    // the last slot was settled
+	StateStopped   = "stopped" // by a stop command
+
+	SourceEnergyConsumed  = "energy_consumed"
+	SourceCurrentVoltage  = "current_voltage"
+	SourceRemainingCharge = "remaining_charge"
+	SourceModel           = "model"
+)
+
+// What no single field can say.
+
+func (s *Slot) check() (field, problem string) {
+	switch {
+	case s.ReportByMS >= s.DecideByMS:
+		return "report_by_ms", "not before decide_by_ms"
+	case s.DecideByMS > s.SlotMS:
+		return "decide_by_ms", "after the slot's end, slot_ms"
+	case s.Speed*s.SlotMS < 990 || s.Speed*s.SlotMS > 1010:
+		return "speed", "not 1000 / slot_ms"
+	}
+	seen := map[int]bool{}
+	for _, a := range s.Offer.Aircraft {
+		if seen[a.Number] {
+			return "offer.aircraft", "a number twice"
+		}
+		seen[a.Number] = true
+	}
+	return "", ""
+}
+
+func (d *Decision) check() (field, problem string) {
+	switch {
+	case d.Aircraft == 0 && d.Offload != 0:
+		return "offload", "not 0 with aircraft 0"
+	case d.Aircraft != 0 && d.Offload == 0:
+		return "offload", "0 with an aircraft; local is aircraft 0"
+	case d.Aircraft != 0 && d.CPUHz == 0:
+		return "cpu_hz", "0 with an aircraft"
+	case d.ReportSlot != nil && *d.ReportSlot >= d.Slot:
+		return "report_slot", "not before slot"
+	}
+	return "", ""
+}
+
+func (a *Ack) check() (field, problem string) {
+	switch {
+	case a.Accepted && a.EffectiveSlot == nil:
+		return "effective_slot", "missing"
+	case !a.Accepted && a.Reason == "":
+		return "reason", "missing"
+	}
+	return "", ""
+}

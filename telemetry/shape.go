@@ -1,0 +1,117 @@
+package telemetry
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// shape is what a message's Go type and tags say about a JSON value.
+type shape struct {
+	kind     reflect.Kind // Bool, Int, Float64, String, Struct, Slice, Array, Map
+	nullable bool
+	limits   interval
+	keys     interval // of a map
+	enum     []string
+	id       bool
+	max      int // elements or bytes
+	elem     *shape
+	fields   []field // of a struct, at most 64
+}
+
+type field struct {
+	name     string
+	index    int
+	optional bool
+	*shape
+}
+
+// interval is a range as messages.go writes it, "(0, 1e12]".
+type interval struct {
+	text            string
+	low, high       float64
+	openLow         bool
+	openHigh, unset bool
+}
+
+func (r interval) holds(x float64) bool {
+	if r.unset {
+		return !math.IsNaN(x) && !math.IsInf(x, 0)
+	}
+	return (x > r.low || x == r.low && !r.openLow) && (x < r.high || x == r.high && !r.openHigh)
+}
+
+// parseInterval panics on a bad tag: that is a mistake in messages.go.
+func parseInterval(text string) interval {
+	if text == "" {
+		return interval{unset: true}
+	}
+	low, high, ok := strings.Cut(text[1:len(text)-1], ", ")
+	a, err1 := strconv.ParseFloat(low, 64)
+	b, err2 := strconv.ParseFloat(high, 64)
+	if !ok || err1 != nil || err2 != nil || a >= b {
+		panic("telemetry: bad range tag " + text)
+	}
+	return interval{text: text, low: a, high: b, openLow: text[0] == '(', openHigh: text[len(text)-1] == ')'}
+}
+
+var shapes sync.Map // reflect.Type -> *shape, computed once each
+
+func shapeOf(t reflect.Type) *shape {
+	if s, ok := shapes.Load(t); ok {
+		return s.(*shape)
+	}
+	s, _ := shapes.LoadOrStore(t, newShape(t, ""))
+	return s.(*shape)
+}
+
+func newShape(t reflect.Type, tag reflect.StructTag) *shape {
+	s := &shape{kind: t.Kind(), max: 200, id: tag.Get("match") == "id"}
+	s.limits, s.keys = parseInterval(tag.Get("range")), parseInterval(tag.Get("keys"))
+	if e := tag.Get("enum"); e != "" {
+		s.enum = strings.Split(e, ",")
+	}
+	if m := tag.Get("max"); m != "" {
+		s.max, _ = strconv.Atoi(m)
+	}
+	switch s.kind {
+	case reflect.Pointer:
+		s = newShape(t.Elem(), tag)
+		s.nullable = true
+	case reflect.Int64, reflect.Uint64:
+		s.kind = reflect.Int
+	case reflect.Slice, reflect.Array, reflect.Map:
+		s.elem = newShape(t.Elem(), tag)
+		s.nullable = s.kind == reflect.Map
+	case reflect.Struct:
+		for i := range t.NumField() {
+			f := t.Field(i)
+			name, option, _ := strings.Cut(f.Tag.Get("json"), ",")
+			s.fields = append(s.fields, field{name, i, option == "omitempty", newShape(f.Type, f.Tag)})
+		}
+	case reflect.Bool, reflect.Int, reflect.Float64, reflect.String:
+	default:
+		panic(fmt.Sprintf("telemetry: no shape for %s", t))
+	}
+	return s
+}
+
+// describe names what the shape wants, for errors.
+func (s *shape) describe() string {
+	switch s.kind {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int:
+		return "an integer"
+	case reflect.Float64:
+		return "a number"
+	case reflect.String:
+		return "a string"
+	case reflect.Array, reflect.Slice:
+		return "a list"
+	}
+	return "an object"
+}

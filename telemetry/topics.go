@@ -1,0 +1,95 @@
+package telemetry
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Kind is a row of CONTRACT's MQTT table.
+type Kind string
+
+// The kinds of topic below prefdt/{fleet}/.
+const (
+	KindSlot       Kind = "slot"
+	KindReport     Kind = "report"
+	KindDecision   Kind = "decision"
+	KindResult     Kind = "result"
+	KindBudget     Kind = "budget"
+	KindPreference Kind = "preference"
+	KindMission    Kind = "mission"
+	KindAck        Kind = "ack"
+	KindStatus     Kind = "status"
+	KindOnline     Kind = "online"
+)
+
+// ValidID tells whether a fleet, user or command id is 1 to 64 characters of
+// A-Z a-z 0-9 . _ -
+func ValidID(id string) bool {
+	if len(id) < 1 || len(id) > 64 {
+		return false
+	}
+	for _, c := range []byte(id) {
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '_' || c == '-') {
+			return false
+		}
+	}
+	return true
+}
+
+// Topics builds and reads the topic names of one fleet.
+type Topics struct{ root string }
+
+// NewTopics returns the topics of a fleet.
+func NewTopics(fleet string) (Topics, error) {
+	if !ValidID(fleet) {
+		return Topics{}, fmt.Errorf("fleet %s: want 1 to 64 of A-Z a-z 0-9 . _ -", quote(fleet))
+	}
+	return Topics{"prefdt/" + fleet + "/"}, nil
+}
+
+func (t Topics) Slot() string                { return t.root + "slot" }
+func (t Topics) Report(user string) string   { return t.root + "users/" + user + "/report" }
+func (t Topics) Decision(user string) string { return t.root + "users/" + user + "/decision" }
+func (t Topics) Result(user string) string   { return t.root + "users/" + user + "/result" }
+func (t Topics) Budget() string              { return t.root + "command/budget" }
+func (t Topics) Preference() string          { return t.root + "command/preference" }
+func (t Topics) Mission() string             { return t.root + "command/mission" }
+func (t Topics) Ack(command string) string   { return t.root + "ack/" + command }
+func (t Topics) Status() string              { return t.root + "status" }
+func (t Topics) Online() string              { return t.root + "online" }
+
+// Filters to subscribe with. They do not overlap.
+
+func (t Topics) AllReports() string   { return t.root + "users/+/report" }
+func (t Topics) AllDecisions() string { return t.root + "users/+/decision" }
+func (t Topics) AllResults() string   { return t.root + "users/+/result" }
+func (t Topics) AllCommands() string  { return t.root + "command/+" }
+func (t Topics) AllAcks() string      { return t.root + "ack/+" }
+
+// Parse returns what a topic carries and the user or command id in it. ok is
+// false for a topic of another fleet, of no known kind or with an unusable id.
+func (t Topics) Parse(topic string) (kind Kind, id string, ok bool) {
+	rest, ours := strings.CutPrefix(topic, t.root)
+	if !ours || t.root == "" {
+		return "", "", false
+	}
+	switch rest {
+	case "slot", "status", "online":
+		return Kind(rest), "", true
+	case "command/budget", "command/preference", "command/mission":
+		return Kind(rest[len("command/"):]), "", true
+	}
+	if id, ok := strings.CutPrefix(rest, "ack/"); ok && ValidID(id) {
+		return KindAck, id, true
+	}
+	if user, ok := strings.CutPrefix(rest, "users/"); ok {
+		id, kind, _ := strings.Cut(user, "/")
+		switch k := Kind(kind); k {
+		case KindReport, KindDecision, KindResult:
+			if ValidID(id) {
+				return k, id, true
+			}
+		}
+	}
+	return "", "", false
+}
