@@ -1,0 +1,333 @@
+// Package token turns a slot's snapshot and what is still asked of the mission
+// into the rows that the network reads, Sec. IV-A: one per aircraft, one per
+// aircraft and user, the state row, the return row of eq. (rtgnorm), and the
+// row of the action before. Each value is standardised by archived statistics.
+package token
+
+import (
+	"fmt"
+	"math"
+
+	"prefdt/inference/goal"
+	"prefdt/inference/model"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+)
+
+// Layout names the features of each row, in order; it is archived with a
+// checkpoint and must match.
+type Layout struct {
+	Aircraft []string `json:"aircraft"`
+	Pair     []string `json:"pair"`
+	State    []string `json:"state"`
+	Return   []string `json:"return"`
+	Action   []string `json:"action"`
+}
+
+// Features returns the layout this package computes.
+func Features() Layout {
+	return Layout{
+		Aircraft: []string{
+			"position east", "position north", "residual energy", "served", "speed",
+			"measured multiplier", "target east", "target north", "target distance",
+			"nearest aircraft east", "nearest aircraft north", "nearest aircraft proximity",
+			"fleet size", "users with the best gain here", "cpu",
+		},
+		Pair: []string{
+			"distance", "bearing east", "bearing north", "bits", "cycles per bit", "deadline", "queue", "gain",
+			"T_loc", "T_off", "T_loc/deadline", "T_off/T_loc",
+			"best gain", "rate behind the best", "T_off at a third", "local misses", "least offload", "edge energy",
+		},
+		State: []string{"omega delay", "omega energy", "dropped", "users", "fleet size", "local delay"},
+		Return: []string{
+			"delay to go", "energy to go", "omega delay", "omega energy",
+			"allowance", "log allowance", "allowance to go", "delay per slot", "dropped",
+			"slots left", "log slots left", "measured multiplier", "fleet size", "users",
+			"sin 80", "cos 80", "sin 40", "cos 40", "sin 20", "cos 20", "sin 10", "cos 10",
+		},
+		Action: []string{
+			"mean move east", "mean move north", "offloading users", "mean offload", "edge energy",
+			"expected delay", "largest load", "omega delay", "omega energy", "dropped",
+		},
+	}
+}
+
+// Moments standardise one kind of row, x~ = (x - mean) / std.
+type Moments struct {
+	Mean []float64 `json:"mean"`
+	Std  []float64 `json:"std"`
+}
+
+// Standard holds the archived statistics of every kind of row.
+type Standard struct {
+	Aircraft Moments `json:"aircraft"`
+	Pair     Moments `json:"pair"`
+	State    Moments `json:"state"`
+	Return   Moments `json:"return"`
+	Action   Moments `json:"action"`
+}
+
+// Check says what is wrong with archived statistics.
+func (s *Standard) Check() error {
+	for _, r := range []struct {
+		name string
+		m    *Moments
+		n    int
+	}{
+		{"aircraft", &s.Aircraft, model.AircraftFeatures}, {"pair", &s.Pair, model.PairFeatures},
+		{"state", &s.State, model.StateFeatures}, {"return", &s.Return, model.ReturnFeatures},
+		{"action", &s.Action, model.ActionFeatures},
+	} {
+		if len(r.m.Mean) != r.n || len(r.m.Std) != r.n {
+			return fmt.Errorf("standardisation of %s rows has %d means and %d deviations, want %d", r.name, len(r.m.Mean), len(r.m.Std), r.n)
+		}
+		for i := range r.n {
+			if !(math.Abs(r.m.Mean[i]) < 1e12) || !(r.m.Std[i] > 1e-12 && r.m.Std[i] < 1e12) {
+				return fmt.Errorf("standardisation of %s feature %d is (%v, %v), want finite numbers and a positive deviation", r.name, i, r.m.Mean[i], r.m.Std[i])
+			}
+		}
+	}
+	return nil
+}
+
+// Identity returns statistics that change nothing, for gathering real ones.
+func Identity() Standard {
+	unit := func(n int) Moments {
+		m := Moments{Mean: make([]float64, n), Std: make([]float64, n)}
+		for i := range m.Std {
+			m.Std[i] = 1
+		}
+		return m
+	}
+	return Standard{unit(model.AircraftFeatures), unit(model.PairFeatures), unit(model.StateFeatures), unit(model.ReturnFeatures), unit(model.ActionFeatures)}
+}
+
+// Rows is one slot's input to the network, row-major and standardised.
+type Rows struct {
+	Aircraft []float32 // (M, AircraftFeatures)
+	Pairs    []float32 // (M, U, PairFeatures)
+	State    []float32 // (StateFeatures)
+	Return   []float32 // (ReturnFeatures)
+	Action   []float32 // (ActionFeatures)
+}
+
+// Builder computes rows and keeps what one slot hands to the next: the summary
+// of its action.
+type Builder struct {
+	Constants *physics.Constants
+	Scales    *goal.Scales
+	Standard  *Standard
+
+	bestW  float64
+	action [model.ActionFeatures]float64
+	best   []int // per user, the aircraft with the best gain
+	rates  []float64
+}
+
+// NewBuilder returns a builder at the start of a mission.
+func NewBuilder(c *physics.Constants, scales *goal.Scales, standard *Standard) *Builder {
+	b := &Builder{Constants: c, Scales: scales, Standard: standard}
+	b.bestW = c.Propulsion.PowerW(c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS))
+	return b
+}
+
+// Reset forgets the action before.
+func (b *Builder) Reset() { b.action = [model.ActionFeatures]float64{} }
+
+// Fill computes the rows of a slot. targets are the aircraft's motion targets,
+// in the snapshot's order.
+func (b *Builder) Fill(r *Rows, s *slot.Snapshot, g *goal.Goal, targets []physics.Position) {
+	r.Aircraft, r.Pairs = r.Aircraft[:0], r.Pairs[:0]
+	r.State, r.Return, r.Action = r.State[:0], r.Return[:0], r.Action[:0]
+	b.channels(s)
+	for m := range s.Aircraft {
+		r.Aircraft = b.aircraft(r.Aircraft, s, g, m, targets[m])
+	}
+	for m := range s.Aircraft {
+		for u := range s.Users {
+			r.Pairs = b.pair(r.Pairs, s, m, u)
+		}
+	}
+	r.State = b.state(r.State, s, g)
+	r.Return = b.returns(r.Return, s, g)
+	r.Action = standardise(r.Action, &b.Standard.Action, b.action[:])
+}
+
+// Acted hands the slot's decision on to the next slot's action row.
+func (b *Builder) Acted(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
+	var east, north, offloading, offload, edge, load float64
+	for _, move := range d.Move {
+		east += move.EastM
+		north += move.NorthM
+	}
+	for i := range d.Users {
+		if d.Users[i].Server > 0 {
+			offloading++
+			offload += d.Users[i].Offload
+			load = max(load, float64(d.Served(d.Users[i].Server)))
+		}
+	}
+	for _, j := range d.EdgeJ {
+		edge += j
+	}
+	m := max(float64(len(d.Move)), 1)
+	n := max(float64(len(d.Users)), 1)
+	delayShare, energyShare, dropped := shares(g)
+	b.action = [model.ActionFeatures]float64{
+		east / m / b.Constants.SpeedMaxMPS, north / m / b.Constants.SpeedMaxMPS,
+		offloading / n, offload / max(offloading, 1), edge / m / 60,
+		d.DelayS / n, load / 4, delayShare, energyShare, dropped,
+	}
+}
+
+// channels finds each pair's full-band rate and each user's best aircraft.
+func (b *Builder) channels(s *slot.Snapshot) {
+	b.best, b.rates = b.best[:0], b.rates[:0]
+	for u := range s.Users {
+		best := 0
+		for m := range s.Aircraft {
+			gain := s.Users[u].Gain[m]
+			b.rates = append(b.rates, b.Constants.Channel.RateBPS(gain, b.Constants.Channel.BandwidthHz))
+			if gain > s.Users[u].Gain[best] {
+				best = m
+			}
+		}
+		b.best = append(b.best, best)
+	}
+}
+
+func (b *Builder) aircraft(dst []float32, s *slot.Snapshot, g *goal.Goal, m int, target physics.Position) []float32 {
+	a := &s.Aircraft[m]
+	area := b.Constants.AreaM
+	east, north, distance := heading(target.Sub(a.Position))
+	var nearEast, nearNorth float64
+	near := math.Inf(1)
+	for other := range s.Aircraft {
+		if other == m {
+			continue
+		}
+		if e, n, d := heading(s.Aircraft[other].Position.Sub(a.Position)); d < near {
+			nearEast, nearNorth, near = e, n, d
+		}
+	}
+	attracted := 0
+	for _, best := range b.best {
+		if best == m {
+			attracted++
+		}
+	}
+	return standardise(dst, &b.Standard.Aircraft, []float64{
+		a.Position.EastM/area - 0.5, a.Position.NorthM/area - 0.5,
+		a.ResidualJ / b.Constants.CapacityJ, float64(a.Served) / 4, a.SpeedMPS / b.Constants.SpeedMaxMPS,
+		g.Factor - 1, east, north, math.Log1p(distance / 100),
+		nearEast, nearNorth, math.Exp(-near / 100),
+		float64(len(s.Aircraft)) / 4, float64(attracted) / 4, a.CPUHz / 40e9,
+	})
+}
+
+// pair is a user token in one aircraft's polar frame, eq. (tokusr), with the
+// closed forms psi of eq. (physfeat) at the load that aircraft last had.
+func (b *Builder) pair(dst []float32, s *slot.Snapshot, m, u int) []float32 {
+	a, user := &s.Aircraft[m], &s.Users[u]
+	c := b.Constants
+	east, north, distance := heading(user.Position.Sub(a.Position))
+	rate := max(b.rates[u*len(s.Aircraft)+m], 1)
+	bestRate := max(b.rates[u*len(s.Aircraft)+b.best[u]], 1)
+	share := func(served float64) physics.Share {
+		if c.Contention {
+			return physics.Share{CPUHz: a.CPUHz / served, RateBPS: rate / served}
+		}
+		return physics.Share{CPUHz: a.CPUHz / served, RateBPS: rate}
+	}
+	load := float64(max(a.Served, 1))
+	local := user.Task.LocalS(user.CPUHz)
+	offload := user.Task.OffloadS(share(load))
+	third := share(3)
+	least, _ := physics.LeastMeeting(local, offload, user.Task.DeadlineS)
+	return standardise(dst, &b.Standard.Pair, []float64{
+		distance / 1000, east, north,
+		user.Task.Bits / 1e6, user.Task.CyclesPerBit / 1000, user.Task.DeadlineS, user.QueueBits / 1e6,
+		math.Log10(max(user.Gain[m], 1e-20)),
+		local, min(offload, 100), local / user.Task.DeadlineS, math.Log(offload / local),
+		flag(b.best[u] == m), math.Log(rate / bestRate), min(user.Task.OffloadS(third), 100),
+		flag(local > user.Task.DeadlineS), least,
+		c.EdgeJ(user.Task, third, physics.Balance(local, user.Task.OffloadS(third))) / 20,
+	})
+}
+
+func (b *Builder) state(dst []float32, s *slot.Snapshot, g *goal.Goal) []float32 {
+	delayShare, energyShare, dropped := shares(g)
+	local := 0.0
+	for u := range s.Users {
+		t := s.Users[u].Task
+		local += b.Constants.DelayS(t, t.LocalS(s.Users[u].CPUHz))
+	}
+	return standardise(dst, &b.Standard.State, []float64{
+		delayShare, energyShare, dropped, float64(len(s.Users)) / 8, float64(len(s.Aircraft)) / 4, local / 8,
+	})
+}
+
+// edgeRoomW bounds what an aircraft can usefully spend on edge computing in a
+// slot; more of an allowance than that is as good as that.
+const edgeRoomW = 62.5
+
+// returns is the return token: both entries to go weighted by the preference,
+// eq. (inject), and in closed form what is left per slot to go, above the
+// flight floor under the physics in force. Under a budget the delay entry and
+// the preference are dropped: beside a budget they would contradict it.
+func (b *Builder) returns(dst []float32, s *slot.Snapshot, g *goal.Goal) []float32 {
+	delayShare, energyShare, dropped := shares(g)
+	left := float64(max(g.Left(), 1))
+	fleet := float64(max(len(s.Aircraft), 1))
+	room := min(max(g.EnergyToGoJ-g.FloorToGoJ(), 0), edgeRoomW*fleet*left)
+	allowance := room / left * 2 / fleet // per two aircraft
+	phase := func(period float64) (sin, cos float64) {
+		return math.Sincos(2 * math.Pi * float64(s.Slot) / period)
+	}
+	s80, c80 := phase(80)
+	s40, c40 := phase(40)
+	s20, c20 := phase(20)
+	s10, c10 := phase(10)
+	return standardise(dst, &b.Standard.Return, []float64{
+		-g.DelayToGoS / b.Scales.EtaDelayS * delayShare,
+		-g.EnergyToGoJ / b.Scales.EtaEnergyJ * energyShare,
+		delayShare, energyShare,
+		allowance/40 - 1, math.Log1p(allowance/3) - 2, allowance * left / 2000,
+		(1 - dropped) * g.DelayToGoS / left, dropped,
+		min(left/100, 3), math.Log(left) / 5, g.Factor - 1, fleet / 4, float64(len(s.Users)) / 8,
+		s80, c80, s40, c40, s20, c20, s10, c10,
+	})
+}
+
+// shares returns the preference as the network reads it, and whether it is dropped.
+func shares(g *goal.Goal) (delay, energy, dropped float64) {
+	if g.Budgeted() {
+		return 0, 0, 1
+	}
+	return g.Omega, 1 - g.Omega, 0
+}
+
+func heading(v physics.Position) (east, north, distance float64) {
+	d := v.Norm()
+	if d < 1e-9 {
+		return 0, 0, 0
+	}
+	return v.EastM / d, v.NorthM / d, d
+}
+
+func flag(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// limit keeps a feature the corpus never saw from driving the network far off.
+const limit = 8
+
+func standardise(dst []float32, m *Moments, row []float64) []float32 {
+	for i, x := range row {
+		dst = append(dst, float32(min(max((x-m.Mean[i])/m.Std[i], -limit), limit)))
+	}
+	return dst
+}

@@ -1,0 +1,89 @@
+package train
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"prefdt/inference/model"
+)
+
+// randomEpisode draws a flight whose fleet and user sets change size, none
+// included, with slots of no weight in it.
+func randomEpisode(r *rand.Rand, slots int) *Episode {
+	e := &Episode{Slots: slots}
+	row := func(n int) (x []float32) {
+		for range n {
+			x = append(x, float32(r.NormFloat64()))
+		}
+		return x
+	}
+	for s := range slots {
+		m, u := 1+r.IntN(3), r.IntN(4)
+		e.Craft, e.Users = append(e.Craft, m), append(e.Users, u)
+		e.Aircraft = append(e.Aircraft, row(m*model.AircraftFeatures)...)
+		e.Pairs = append(e.Pairs, row(m*u*model.PairFeatures)...)
+		e.State = append(e.State, row(model.StateFeatures)...)
+		e.Return = append(e.Return, row(model.ReturnFeatures)...)
+		e.Action = append(e.Action, row(model.ActionFeatures)...)
+		e.Target.Weight = append(e.Target.Weight, float32(min(s%3, 1)))
+		e.Target.Price = append(e.Target.Price, r.Float32())
+		e.Target.Move = append(e.Target.Move, row(2*m)...)
+		for range u {
+			e.Target.Server = append(e.Target.Server, r.IntN(m+1))
+			e.Target.Offload = append(e.Target.Offload, r.Float32())
+			e.Target.Deadline = append(e.Target.Deadline, float32(r.IntN(2)))
+		}
+	}
+	e.Target.MoveScale = 3.6
+	return e
+}
+
+// Every tensor's gradient agrees with central differences in float64.
+func TestGradients(t *testing.T) {
+	arch := model.Arch{Width: 8, PairWidth: 6, Layers: 2, Heads: 2, Context: 3}
+	r := rand.New(rand.NewPCG(3, 4))
+	w, g := NewParams[float64](arch), NewParams[float64](arch)
+	w.Init(1)
+	for i := range w.Data {
+		w.Data[i] += 0.1 * r.NormFloat64() // move biases and gains off their neutral values
+	}
+	ep := randomEpisode(r, 24) // more than a chunk of queries, many windows
+	var tp tape[float64]
+	weights := Weights{1, 3, 0.3, 1, 2}
+	loss := func() float64 {
+		tp.forward(w, ep)
+		terms, _ := tp.loss(weights, 1)
+		return terms.Loss
+	}
+	tp.forward(w, ep)
+	_, out := tp.loss(weights, 1)
+	tp.backward(w, g, out)
+
+	at := 0
+	for _, tensor := range arch.Tensors() {
+		var worst, scale float64
+		for k := range 8 {
+			i := at + (k*7919)%tensor.Size()
+			saved := w.Data[i]
+			const h = 1e-5
+			w.Data[i] = saved + h
+			up := loss()
+			w.Data[i] = saved - h
+			down := loss()
+			w.Data[i] = saved
+			want := (up - down) / (2 * h)
+			worst = max(worst, math.Abs(g.Data[i]-want))
+			scale = max(scale, math.Abs(want), math.Abs(g.Data[i]))
+		}
+		// The loss is about 5, so a central difference is good to about 1e-10.
+		if scale < 1e-6 && !strings.HasSuffix(tensor.Name, "pool.k") && !strings.HasSuffix(tensor.Name, "pool.q") {
+			t.Errorf("%s: gradient %.2g, the check would be empty", tensor.Name, scale)
+		}
+		if worst > 1e-5*scale+1e-9 {
+			t.Errorf("%s: gradient off by %.3g of %.3g", tensor.Name, worst, scale)
+		}
+		at += tensor.Size()
+	}
+}
