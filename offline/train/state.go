@@ -1,0 +1,109 @@
+package train
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+)
+
+// A state file is everything a resumed run needs to equal an uninterrupted
+// one: eight bytes of magic, the length of a JSON header, the header, then the
+// parameters and both moments as little-endian float32.
+const stateMagic = "PREFDTT1"
+
+type stateHeader struct {
+	Step   int    `json:"step"`
+	Config Config `json:"config"`
+}
+
+// Save writes the run's state durably.
+func (t *Trainer) Save(path string) error {
+	err := writeFile(path, func(w io.Writer) error {
+		b := bufio.NewWriter(w)
+		head, err := json.Marshal(stateHeader{t.Step, t.Config})
+		if err != nil {
+			return err
+		}
+		b.WriteString(stateMagic)
+		binary.Write(b, binary.LittleEndian, uint32(len(head)))
+		b.Write(head)
+		for _, x := range [][]float32{t.Params.Data, t.adam.m, t.adam.v} {
+			if err := binary.Write(b, binary.LittleEndian, x); err != nil {
+				return err
+			}
+		}
+		return b.Flush()
+	})
+	if err != nil {
+		return fmt.Errorf("save training state: %w", err)
+	}
+	return nil
+}
+
+// Load continues a saved run; its configuration must be this one.
+func (t *Trainer) Load(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("resume training: %w", err)
+	}
+	defer f.Close()
+	head, read, err := readHeader(f)
+	if err != nil {
+		return fmt.Errorf("resume training from %s: %w", path, err)
+	}
+	if !reflect.DeepEqual(head.Config, t.Config) {
+		return fmt.Errorf("resume training from %s: it was trained with %+v, this run asks for %+v", path, head.Config, t.Config)
+	}
+	for _, x := range [][]float32{t.Params.Data, t.adam.m, t.adam.v} {
+		if err := binary.Read(read, binary.LittleEndian, x); err != nil {
+			return fmt.Errorf("resume training from %s: %w", path, err)
+		}
+	}
+	t.Step = head.Step
+	return nil
+}
+
+func readHeader(r io.Reader) (head stateHeader, rest io.Reader, err error) {
+	rest = bufio.NewReader(r)
+	var fixed [len(stateMagic) + 4]byte
+	if _, err = io.ReadFull(rest, fixed[:]); err != nil {
+		return head, nil, err
+	}
+	if string(fixed[:len(stateMagic)]) != stateMagic {
+		return head, nil, fmt.Errorf("it starts with %q, want %q", fixed[:len(stateMagic)], stateMagic)
+	}
+	n := binary.LittleEndian.Uint32(fixed[len(stateMagic):])
+	if n > 1<<16 {
+		return head, nil, fmt.Errorf("its header claims %d bytes", n)
+	}
+	raw := make([]byte, n)
+	if _, err = io.ReadFull(rest, raw); err != nil {
+		return head, nil, err
+	}
+	return head, rest, json.Unmarshal(raw, &head)
+}
+
+// ReadParams returns the architecture and parameters of a state file.
+func ReadParams(path string) (*Params[float32], error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read trained parameters: %w", err)
+	}
+	defer f.Close()
+	head, rest, err := readHeader(f)
+	if err == nil {
+		err = head.Config.Arch.Check()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read trained parameters from %s: %w", path, err)
+	}
+	p := NewParams[float32](head.Config.Arch)
+	if err := binary.Read(rest, binary.LittleEndian, p.Data); err != nil {
+		return nil, fmt.Errorf("read trained parameters from %s: %w", path, err)
+	}
+	return p, nil
+}

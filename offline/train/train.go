@@ -1,0 +1,176 @@
+package train
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"prefdt/inference/model"
+)
+
+// Config is one training run; with the same Config, source and seed, two runs
+// give the same parameters on the same processor.
+type Config struct {
+	Arch     model.Arch `json:"arch" yaml:"arch"`
+	Batch    int        `json:"batch" yaml:"batch"`     // episodes a step
+	Workers  int        `json:"workers" yaml:"workers"` // tapes; part of the result, since sums follow them
+	Seed     uint64     `json:"seed" yaml:"seed"`
+	Schedule Schedule   `json:"schedule" yaml:"schedule"`
+	Weights  Weights    `json:"weights" yaml:"weights"`
+}
+
+// Default is the configuration of the shipped checkpoint.
+func Default() Config {
+	return Config{
+		Arch:  model.Arch{Width: 128, PairWidth: 64, Layers: 3, Heads: 4, Context: 20},
+		Batch: 16, Workers: 2, Seed: 1,
+		Schedule: DefaultSchedule(), Weights: DefaultWeights(),
+	}
+}
+
+// Check says what is wrong with a configuration.
+func (c Config) Check() error {
+	if err := c.Arch.Check(); err != nil {
+		return err
+	}
+	if c.Batch < 1 || c.Workers < 1 || c.Workers > c.Batch || c.Schedule.Steps < 1 {
+		return fmt.Errorf("training has batch %d, workers %d, steps %d; want all positive and no more workers than episodes", c.Batch, c.Workers, c.Schedule.Steps)
+	}
+	return nil
+}
+
+// Source fills ep with the i-th flight of a corpus. It is called from several
+// goroutines at once, each with a worker number of its own.
+type Source func(worker, i int, ep *Episode) error
+
+// Trainer is a run in progress.
+type Trainer struct {
+	Config Config
+	Step   int
+	Params *Params[float32]
+
+	source Source
+	adam   *adam
+	tapes  []*tape[float32]
+	grads  []*Params[float32]
+	eps    []*Episode
+}
+
+// New starts a run.
+func New(c Config, source Source) (*Trainer, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	t := &Trainer{Config: c, source: source, Params: NewParams[float32](c.Arch), adam: newAdam(c.Arch)}
+	t.Params.Init(c.Seed)
+	for range c.Workers {
+		t.tapes = append(t.tapes, &tape[float32]{})
+		t.grads = append(t.grads, NewParams[float32](c.Arch))
+		t.eps = append(t.eps, &Episode{})
+	}
+	return t, nil
+}
+
+// Line is what one step logs.
+type Line struct {
+	Step   int
+	Rate   float64
+	Norm   float64 // of the gradient, before the clip
+	Tokens int
+	Terms  Terms
+}
+
+// Next runs one step.
+func (t *Trainer) Next() (Line, error) {
+	c := &t.Config
+	var wait sync.WaitGroup
+	terms := make([]Terms, c.Workers)
+	tokens := make([]int, c.Workers)
+	errs := make([]error, c.Workers)
+	for k := range c.Workers {
+		wait.Go(func() {
+			clear(t.grads[k].Data)
+			for i := k; i < c.Batch; i += c.Workers {
+				ep := t.eps[k]
+				ep.Reset()
+				if err := t.source(k, t.Step*c.Batch+i, ep); err != nil {
+					errs[k] = err
+					return
+				}
+				tape := t.tapes[k]
+				tape.forward(t.Params, ep)
+				l, out := tape.loss(c.Weights, 1/float64(c.Batch))
+				tape.backward(t.Params, t.grads[k], out)
+				terms[k].add(l)
+				tokens[k] += ep.tokens()
+			}
+		})
+	}
+	wait.Wait()
+	line := Line{Step: t.Step, Rate: c.Schedule.at(t.Step)}
+	for k := range c.Workers {
+		if errs[k] != nil {
+			return line, fmt.Errorf("training step %d: %w", t.Step, errs[k])
+		}
+		line.Terms.add(terms[k])
+		line.Tokens += tokens[k]
+		if k > 0 {
+			for i, x := range t.grads[k].Data {
+				t.grads[0].Data[i] += x
+			}
+		}
+	}
+	line.Terms = line.Terms.scaled(1 / float64(c.Batch))
+	if math.IsNaN(line.Terms.Loss) || math.IsInf(line.Terms.Loss, 0) {
+		return line, fmt.Errorf("training step %d: the loss is %v; lower the learning rate", t.Step, line.Terms.Loss)
+	}
+	line.Norm = t.adam.step(c.Schedule, t.Step, t.Params.Data, t.grads[0].Data)
+	t.Step++
+	return line, nil
+}
+
+// Header names the columns that Write prints.
+const Header = "step,rate,norm,loss,choice,offload,class,move,price,right,tokens_per_s\n"
+
+// Write appends the line to a log, one step a line.
+func (l Line) Write(w io.Writer, took time.Duration) error {
+	_, err := fmt.Fprintf(w, "%d,%.3g,%.4g,%.5f,%.5f,%.6f,%.5f,%.6f,%.7f,%.4f,%.0f\n", l.Step, l.Rate, l.Norm,
+		l.Terms.Loss, l.Terms.Choice, l.Terms.Offload, l.Terms.Class, l.Terms.Move, l.Terms.Price, l.Terms.Right,
+		float64(l.Tokens)/took.Seconds())
+	return err
+}
+
+// writeFile replaces path durably: temporary file, sync, rename, directory sync.
+func writeFile(path string, write func(io.Writer) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(f.Name())
+		}
+	}()
+	if err = write(f); err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	if err = os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
+}

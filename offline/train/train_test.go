@@ -1,0 +1,136 @@
+package train
+
+import (
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"prefdt/inference/model"
+)
+
+func small() (Config, Source) {
+	c := Default()
+	c.Arch = model.Arch{Width: 16, PairWidth: 8, Layers: 2, Heads: 2, Context: 4}
+	c.Batch = 4
+	c.Schedule.Steps, c.Schedule.WarmUp = 40, 5
+	return c, func(_, i int, ep *Episode) error {
+		*ep = *randomEpisode(rand.New(rand.NewPCG(uint64(i%8), 9)), 12) // eight flights, again and again
+		return nil
+	}
+}
+
+func TestLossFalls(t *testing.T) {
+	c, source := small()
+	run, err := New(c, source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first, last float64
+	for i := range c.Schedule.Steps {
+		line, err := run.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			first = line.Terms.Loss
+		}
+		last = line.Terms.Loss
+	}
+	if last > 0.8*first {
+		t.Errorf("loss %v after %d steps, %v at first", last, c.Schedule.Steps, first)
+	}
+}
+
+// A run stopped and resumed ends with the parameters of an uninterrupted one.
+func TestResumeEqualsUninterrupted(t *testing.T) {
+	c, source := small()
+	whole, _ := New(c, source)
+	for range 12 {
+		if _, err := whole.Next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "state")
+	a, _ := New(c, source)
+	for range 7 {
+		a.Next()
+	}
+	if err := a.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	b, _ := New(c, source)
+	if err := b.Load(path); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		b.Next()
+	}
+	if b.Step != whole.Step || !slices.Equal(b.Params.Data, whole.Params.Data) {
+		t.Error("the resumed run differs")
+	}
+	p, err := ReadParams(path)
+	if err != nil || !slices.Equal(p.Data, a.Params.Data) {
+		t.Errorf("parameters do not read back: %v", err)
+	}
+	c.Seed++
+	other, _ := New(c, source)
+	if other.Load(path) == nil {
+		t.Error("a state of another configuration was accepted")
+	}
+}
+
+// The float32 pass on tuned kernels stays beside the float64 reference over a
+// short training trajectory.
+func TestFloat32FollowsFloat64(t *testing.T) {
+	arch := model.Arch{Width: 32, PairWidth: 16, Layers: 2, Heads: 4, Context: 5}
+	w32, w64 := NewParams[float32](arch), NewParams[float64](arch)
+	w32.Init(2)
+	g32, g64 := NewParams[float32](arch), NewParams[float64](arch)
+	var t32 tape[float32]
+	var t64 tape[float64]
+	r := rand.New(rand.NewPCG(5, 6))
+	opt := newAdam(arch)
+	s := DefaultSchedule()
+	for step := range 10 {
+		ep := randomEpisode(r, 30)
+		for i, x := range w32.Data {
+			w64.Data[i] = float64(x)
+		}
+		clear(g32.Data)
+		clear(g64.Data)
+		t32.forward(w32, ep)
+		l32, o32 := t32.loss(DefaultWeights(), 1)
+		t32.backward(w32, g32, o32)
+		t64.forward(w64, ep)
+		l64, o64 := t64.loss(DefaultWeights(), 1)
+		t64.backward(w64, g64, o64)
+		if d := l32.Loss - l64.Loss; d > 1e-4 || d < -1e-4 {
+			t.Fatalf("step %d: loss %v in float32, %v in float64", step, l32.Loss, l64.Loss)
+		}
+		var diff, norm float64
+		for i := range g64.Data {
+			d := float64(g32.Data[i]) - g64.Data[i]
+			diff += d * d
+			norm += g64.Data[i] * g64.Data[i]
+		}
+		if diff > 1e-8*norm {
+			t.Fatalf("step %d: float32 gradient is off by %.2g of its square", step, diff/norm)
+		}
+		opt.step(s, step, w32.Data, g32.Data)
+	}
+}
+
+func BenchmarkEpisode(b *testing.B) {
+	arch := Default().Arch
+	w, g := NewParams[float32](arch), NewParams[float32](arch)
+	w.Init(1)
+	ep := randomEpisode(rand.New(rand.NewPCG(1, 1)), 100)
+	var t tape[float32]
+	for b.Loop() {
+		t.forward(w, ep)
+		_, out := t.loss(DefaultWeights(), 1)
+		t.backward(w, g, out)
+	}
+	b.ReportMetric(float64(ep.tokens())*float64(b.N)/b.Elapsed().Seconds(), "tokens/s")
+}
