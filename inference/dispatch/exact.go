@@ -1,0 +1,197 @@
+package dispatch
+
+import "math"
+
+const (
+	exactAircraft = 3 // the dynamic program has one axis per aircraft
+	// exactWorkMax bounds the steps of the dynamic programs of one slot, about
+	// a nanosecond each, were none of them pruned.
+	exactWorkMax = 4e6
+)
+
+// exact is the memory of the dynamic program.
+type exact struct {
+	cost   []float64 // (user, aircraft, count) -> seconds
+	vector []vector
+	value  []float64
+	choice []uint8 // (user, state)
+	trial  []int
+}
+
+// vector is one choice of how many users each aircraft serves.
+type vector struct {
+	n      [exactAircraft]int
+	boundS float64 // no assignment with these counts costs less
+}
+
+// exactWork estimates the steps of exact dispatch: a user and option for each
+// state of each count vector's table; the tables of all vectors with at most
+// users in total have C(users+2M, 2M) states together.
+func exactWork(aircraft, users int) float64 {
+	if aircraft > exactAircraft {
+		return math.Inf(1)
+	}
+	states := 1.0
+	for i := 1; i <= 2*aircraft; i++ {
+		states *= float64(users+i) / float64(i)
+	}
+	return states * float64(users) * float64(aircraft+1)
+}
+
+// solveExact finds the optimum over all count vectors. For each, letting every
+// user take its cheapest option whatever the counts gives a lower bound; the
+// vectors are solved from the least bound up, until the bound exceeds the best.
+func (s *Solver) solveExact() {
+	e := &s.exact
+	users, aircraft := len(s.users), len(s.snap.Aircraft)
+	if aircraft == 0 || users == 0 {
+		return // all local, as load left it
+	}
+	e.cost = resize(e.cost, users*aircraft*(users+1))
+	for i := range users {
+		for m := range aircraft {
+			row := e.cost[(i*aircraft+m)*(users+1):][:users+1]
+			row[0] = math.Inf(1)
+			for n := 1; n <= users; n++ {
+				_, row[n] = s.option(i, m, n)
+			}
+		}
+	}
+	e.trial = resize(e.trial, users)
+	bestS := math.Inf(1)
+	e.vector = e.vector[:0]
+	var n [exactAircraft]int
+	for {
+		boundS, fits := e.bound(s.users, n, aircraft)
+		if fits && boundS < bestS { // the bound's own assignment has these counts: it is optimal for them
+			bestS = boundS
+			copy(s.server, e.trial)
+		} else if !fits && boundS < bestS {
+			e.vector = append(e.vector, vector{n, boundS})
+		}
+		if !nextCounts(&n, aircraft, users) {
+			break
+		}
+	}
+	for len(e.vector) > 0 {
+		least := 0
+		for i := range e.vector {
+			if e.vector[i].boundS < e.vector[least].boundS {
+				least = i
+			}
+		}
+		v := e.vector[least]
+		if v.boundS >= bestS {
+			return
+		}
+		last := len(e.vector) - 1
+		e.vector[least] = e.vector[last]
+		e.vector = e.vector[:last]
+		if costS := e.assign(s.users, v.n, aircraft); costS < bestS {
+			bestS = costS
+			e.trace(v.n, aircraft, s.server)
+		}
+	}
+}
+
+// nextCounts steps through all count vectors with a sum of at most users.
+func nextCounts(n *[exactAircraft]int, aircraft, users int) bool {
+	sum := n[0] + n[1] + n[2]
+	for m := range aircraft {
+		if sum < users {
+			n[m]++
+			return true
+		}
+		sum -= n[m]
+		n[m] = 0
+	}
+	return false
+}
+
+// bound sums each user's least cost at the shares of a count vector, leaves
+// that assignment in trial, and reports whether it has these counts.
+func (e *exact) bound(users []terms, n [exactAircraft]int, aircraft int) (boundS float64, fits bool) {
+	var taken [exactAircraft]int
+	width := len(users) + 1
+	for i := range users {
+		least, server := users[i].localCost, 0
+		for m := range aircraft {
+			if costS := e.cost[(i*aircraft+m)*width+n[m]]; costS < least {
+				least, server = costS, m+1
+			}
+		}
+		boundS += least
+		e.trial[i] = server
+		if server > 0 {
+			taken[server-1]++
+		}
+	}
+	return boundS, taken == n
+}
+
+// assign returns the least cost with exactly n[m] users on each aircraft: after
+// user i, value[a] is the least cost with a[m] of the first i+1 on m. Absent
+// aircraft have a count of zero and an axis of one state.
+func (e *exact) assign(users []terms, n [exactAircraft]int, aircraft int) float64 {
+	width := len(users) + 1
+	step1 := n[2] + 1
+	step0 := step1 * (n[1] + 1)
+	states := step0 * (n[0] + 1)
+	e.value = resize(e.value, states)
+	e.choice = resize(e.choice, states*len(users))
+	for i := range e.value {
+		e.value[i] = math.Inf(1)
+	}
+	e.value[0] = 0
+	total := n[0] + n[1] + n[2]
+	for i := range users {
+		var costS [exactAircraft]float64
+		for m := range aircraft {
+			costS[m] = e.cost[(i*aircraft+m)*width+n[m]]
+		}
+		local := users[i].localCost
+		choice := e.choice[i*states:][:states]
+		placedMin := total - (len(users) - 1 - i) // the users left must fill the rest
+		// From the last state down, so that what a state reads is of the user before.
+		for a0 := min(n[0], i+1); a0 >= 0; a0-- {
+			for a1 := min(n[1], i+1-a0); a1 >= 0; a1-- {
+				high, low := min(n[2], i+1-a0-a1), max(0, placedMin-a0-a1)
+				for a2 := high; a2 >= low; a2-- {
+					state := a0*step0 + a1*step1 + a2
+					least, server := e.value[state]+local, uint8(0)
+					if a0 > 0 {
+						if x := e.value[state-step0] + costS[0]; x < least {
+							least, server = x, 1
+						}
+					}
+					if a1 > 0 {
+						if x := e.value[state-step1] + costS[1]; x < least {
+							least, server = x, 2
+						}
+					}
+					if a2 > 0 {
+						if x := e.value[state-1] + costS[2]; x < least {
+							least, server = x, 3
+						}
+					}
+					e.value[state] = least
+					choice[state] = server
+				}
+			}
+		}
+	}
+	return e.value[states-1]
+}
+
+// trace reads the assignment of the last assign back into server.
+func (e *exact) trace(n [exactAircraft]int, aircraft int, server []int) {
+	step := [exactAircraft]int{(n[2] + 1) * (n[1] + 1), n[2] + 1, 1}
+	states := step[0] * (n[0] + 1)
+	state := states - 1
+	for i := len(server) - 1; i >= 0; i-- {
+		server[i] = int(e.choice[i*states+state])
+		if server[i] > 0 {
+			state -= step[server[i]-1]
+		}
+	}
+}

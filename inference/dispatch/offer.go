@@ -1,0 +1,73 @@
+package dispatch
+
+import (
+	"math"
+
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+)
+
+// Offer is the standing offer of a slot's beacon: what a user needs to decide
+// for itself when its report or its decision was lost.
+type Offer struct {
+	PriceSPerJ float64
+	Aircraft   []OfferAircraft
+}
+
+// OfferAircraft is one aircraft of a standing offer.
+type OfferAircraft struct {
+	Number        int
+	Position      physics.Position
+	CPUHz         float64
+	ExpectedUsers float64
+}
+
+// Choose returns what a user without a decision does: the option of least
+// delay, penalty and priced edge energy at the expected share, which is an
+// aircraft's CPU (and bandwidth, under contention) over max(1, expected
+// users), or local. u.Gain follows o.Aircraft; an entry that is missing, NaN
+// or negative is unknown, and the closed-form mean at that distance stands in.
+// Server indexes o.Aircraft counted from 1; CPUHz and CompletionS are what the
+// user may expect.
+func (o *Offer) Choose(c *physics.Constants, u *slot.User) slot.UserDecision {
+	localS := u.Task.LocalS(u.CPUHz)
+	decision := slot.UserDecision{CompletionS: localS}
+	if !(localS > 0 && localS <= math.MaxFloat64) {
+		return decision
+	}
+	price := usablePrice(o.PriceSPerJ)
+	least := c.DelayS(u.Task, localS)
+	for m := range o.Aircraft {
+		a := &o.Aircraft[m]
+		if !(a.CPUHz > 0 && a.CPUHz <= math.MaxFloat64) {
+			continue
+		}
+		gain := math.NaN()
+		if m < len(u.Gain) {
+			gain = u.Gain[m]
+		}
+		if !(gain >= 0) {
+			gain = c.Channel.MeanGain(u.Position.Sub(a.Position).Norm(), c.AltitudeM)
+		}
+		expected := 1.0
+		if a.ExpectedUsers > 1 { // also false for NaN
+			expected = a.ExpectedUsers
+		}
+		bandwidth := c.Channel.BandwidthHz
+		if c.Contention {
+			bandwidth /= expected
+		}
+		share := physics.Share{CPUHz: a.CPUHz / expected, RateBPS: c.Channel.RateBPS(gain, bandwidth)}
+		if !(share.RateBPS > 0 && share.CPUHz > 0) {
+			continue
+		}
+		if rho, costS := best(c, u.Task, localS, share, price); costS < least {
+			least = costS
+			decision = slot.UserDecision{
+				Server: m + 1, Offload: rho, CPUHz: share.CPUHz,
+				CompletionS: physics.CompletionS(localS, u.Task.OffloadS(share), rho),
+			}
+		}
+	}
+	return decision
+}
