@@ -122,3 +122,21 @@ func CornerS(points []Point) float64 {
 	}
 	return least
 }
+
+// Reading is what one seed's outcomes are worth.
+type Reading struct {
+	Hypervolume float64 // below Reference
+	Tight       float64 // below TightReference
+	CornerS     float64
+	ReachS      float64
+	IGD         float64
+}
+
+// Read takes all readings of one seed's outcomes; the reference front is the
+// one that all methods and seeds compared share, see Pool.
+func Read(points, reference []Point) Reading {
+	return Reading{
+		Hypervolume: Hypervolume(points, Reference), Tight: Hypervolume(points, TightReference),
+		CornerS: CornerS(points), ReachS: ReachS(points), IGD: IGD(NonDominated(points), reference),
+	}
+}

@@ -1,0 +1,222 @@
+package search
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"prefdt/configs"
+)
+
+// command runs offline search and returns what it printed.
+func command(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var out, log bytes.Buffer
+	err := Command(t.Context(), args, &out, &log)
+	return out.String(), err
+}
+
+func read(t *testing.T, path ...string) []byte {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(path...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// interrupter cancels a context when a line is printed, as Ctrl-C would.
+type interrupter struct {
+	line   string
+	cancel context.CancelFunc
+}
+
+func (i interrupter) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), i.line) {
+		i.cancel()
+	}
+	return len(p), nil
+}
+
+func TestCommandSearchesResumesAndEvaluates(t *testing.T) {
+	whole, cut := filepath.Join(t.TempDir(), "a", "b"), t.TempDir()
+	flags := []string{"-pop", "10", "-generations", "5", "-seeds", "2", "-seed", "7"}
+	text, err := command(t, append(flags, "-out", whole)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if want := "propulsion: 168.5 W at 0 m/s, 134.4 W at 8.4 m/s, 646.8 W at 30 m/s"; lines[0] != want {
+		t.Errorf("first line %q, want %q", lines[0], want)
+	}
+	if len(lines) != 7 || !strings.HasPrefix(lines[5], "generation 5/5  evaluations 50  hypervolume ") || !strings.HasSuffix(lines[5], "left 0s") {
+		t.Errorf("printed %d lines:\n%s", len(lines), text)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	err = Command(ctx, append(flags, "-out", cut), interrupter{"generation 3/5", cancel}, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "interrupted after generation 3 of 5") {
+		t.Fatalf("interrupted: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(cut, "archive.json")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("an unfinished search left an archive: %v", err)
+	}
+	if _, err := command(t, append(flags, "-out", cut)...); err == nil || !strings.Contains(err.Error(), "-resume") {
+		t.Errorf("without -resume: %v", err)
+	}
+	if _, err := command(t, append(flags, "-out", cut, "-resume")...); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"state.json", "archive.json", "archive.csv"} {
+		if !bytes.Equal(read(t, whole, name), read(t, cut, name)) {
+			t.Errorf("%s of the resumed search differs", name)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(cut, "*.tmp")); len(left) > 0 {
+		t.Errorf("temporary files stay: %v", left)
+	}
+
+	archive, err := ReadArchive(filepath.Join(whole, "archive.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(bytes.NewReader(read(t, whole, "archive.csv"))).ReadAll()
+	if err != nil || len(rows) != len(archive.Members)+1 || len(rows[0]) != 12 {
+		t.Errorf("archive.csv has %d rows (%v) for %d members", len(rows), err, len(archive.Members))
+	}
+	path := filepath.Join(whole, "archive.json")
+	text, err = command(t, "-evaluate", path, "-seeds", "1000000:1000003", "-json")
+	var got Evaluation
+	if err != nil || json.Unmarshal([]byte(text), &got) != nil || got.Hypervolume.N != 3 || got.Hypervolume.Mean < 80e6 {
+		t.Errorf("evaluation %+v, %v", got, err)
+	}
+	want, err := Evaluate(t.Context(), archive, Range{1000000, 1000003}, 1, nil)
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("printed %+v, want %+v", got, want)
+	}
+	if text, err = command(t, "-evaluate", path, "-seeds", "1000000:1000003"); err != nil || !strings.Contains(text, "corner, s") {
+		t.Errorf("table %q, %v", text, err)
+	}
+}
+
+// A mistake is one line that names the value and what would be right.
+func TestCommandRefuses(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, content string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"evaluation seeds":    {[]string{"-seeds", "1000000:1000003"}, "training"},
+		"calibration seeds":   {[]string{"-seeds", "99999:100001"}, "training"},
+		"seeds backwards":     {[]string{"-seeds", "5:5"}, `"5:5"`},
+		"seeds negative":      {[]string{"-seeds", "-3"}, `"-3"`},
+		"population":          {[]string{"-pop", "1"}, "population is 1"},
+		"generations":         {[]string{"-generations", "0"}, "generations is 0"},
+		"unknown flag":        {[]string{"-wings", "2"}, "-wings"},
+		"argument":            {[]string{"fast"}, `"fast"`},
+		"workers":             {[]string{"-workers", "0"}, "-workers is 0"},
+		"json of a search":    {[]string{"-json"}, "-json"},
+		"search flag":         {[]string{"-evaluate", "x", "-pop", "3"}, "-pop"},
+		"no archive":          {[]string{"-evaluate", filepath.Join(dir, "none.json")}, "none.json"},
+		"archive cut":         {[]string{"-evaluate", file("cut.json", `{"version":1,`)}, "cut.json"},
+		"archive version":     {[]string{"-evaluate", file("version.json", `{"version":9}`)}, "version is 9"},
+		"archive empty":       {[]string{"-evaluate", file("empty.json", `{"version":1}`)}, "no members"},
+		"unknown key":         {[]string{"-config", file("key.yaml", "populaton: 3\n")}, "populaton"},
+		"world out of range":  {[]string{"-config", file("world.yaml", "world: {aircraft: 0}\n")}, "aircraft"},
+		"out is a file":       {[]string{"-out", file("file", "")}, "file"},
+		"out under a file":    {[]string{"-out", filepath.Join(file("base", ""), "x")}, "base"},
+		"a folder as archive": {[]string{"-evaluate", dir}, "archive"},
+	} {
+		_, err := command(t, c.args...)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, want one line with %q", name, err, c.want)
+		}
+	}
+}
+
+func TestStatesOfOtherSearchesAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	flags := []string{"-pop", "6", "-generations", "2", "-seeds", "1", "-out", dir}
+	if _, err := command(t, flags...); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "state.json")
+	good := string(read(t, path))
+	for name, c := range map[string]struct{ old, new, want string }{
+		"cut":        {good[len(good)/2:], "", "unexpected end"},
+		"version":    {`"version": 1`, `"version": 2`, "version is 2"},
+		"generation": {`"generation": 2`, `"generation": 0`, "generation 0"},
+		"genes":      {`"genes": [`, `"genes": [9e9,`, "genes"},
+		"hash":       {`"config_sha256": "`, `"config_sha256": "0`, "belongs to configuration"},
+		"beyond":     {`"generation": 2`, `"generation": 3`, "beyond"},
+	} {
+		if err := os.WriteFile(path, []byte(strings.Replace(good, c.old, c.new, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := command(t, append(flags, "-resume")...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	if err := os.WriteFile(path, []byte(good), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := command(t, append(flags, "-resume", "-seed", "1")...); err == nil || !strings.Contains(err.Error(), "same flags") {
+		t.Errorf("another seed: %v", err)
+	}
+	// A finished search resumes to nothing but its archive.
+	if text, err := command(t, append(flags, "-resume")...); err != nil || strings.Contains(text, "generation ") {
+		t.Errorf("finished: %q, %v", text, err)
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, flag := range []string{"-h", "-help"} {
+		text, err := command(t, flag)
+		if err != nil || !strings.Contains(text, "-evaluate") || !strings.Contains(text, "offline search") {
+			t.Errorf("%s: %q, %v", flag, text, err)
+		}
+	}
+}
+
+// The commented file is the defaults' documentation, so it must say the same.
+func TestConfigurationFile(t *testing.T) {
+	var c Config
+	c.World = Default().World
+	if err := configs.Load("../../configs/search.yaml", &c); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(c, Default()) {
+		t.Errorf("configs/search.yaml is %+v, want the defaults %+v", c, Default())
+	}
+}
+
+// A write that fails leaves the file as it was.
+func TestReplaceKeepsTheOldFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	broken := errors.New("disk full")
+	if err := replace(path, func(w io.Writer) error { _, err := w.Write([]byte("old")); return err }); err != nil {
+		t.Fatal(err)
+	}
+	err := replace(path, func(w io.Writer) error { w.Write([]byte("ne")); return broken })
+	if !errors.Is(err, broken) || string(read(t, path)) != "old" {
+		t.Errorf("%v, the file is %q", err, read(t, path))
+	}
+	if left, _ := filepath.Glob(path + ".*"); len(left) > 0 {
+		t.Errorf("temporary files stay: %v", left)
+	}
+}

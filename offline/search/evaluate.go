@@ -1,0 +1,71 @@
+package search
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"prefdt/offline/front"
+)
+
+// Evaluation is an archive flown on seeds it was not searched on. Each figure
+// is read per seed, on the front that the archive's members make there.
+type Evaluation struct {
+	Seeds            Range         `json:"seeds"`
+	Members          int           `json:"members"`
+	Hypervolume      front.Summary `json:"hypervolume"`       // reference 1000 s, 141 kJ
+	HypervolumeTight front.Summary `json:"hypervolume_tight"` // reference 720 s, 39 kJ
+	CornerS          front.Summary `json:"corner_s"`
+	ReachS           front.Summary `json:"reach_s"`
+	// IGD is read against the front pooled over all seeds flown: no single
+	// seed reaches it, so a perfect method does not read 0.
+	IGD front.Summary `json:"igd"`
+}
+
+// Evaluate flies every member of an archive on every seed.
+func Evaluate(ctx context.Context, a Archive, seeds Range, workers int, progress func(done int)) (Evaluation, error) {
+	outcomes, err := Fly(ctx, &a.Config.World, a.Members, seeds, workers, progress)
+	if err != nil {
+		return Evaluation{}, err
+	}
+	pool := front.Pool(outcomes...)
+	var hypervolume, tight, corner, reach, igd []float64
+	for _, points := range outcomes {
+		r := front.Read(points, pool)
+		hypervolume, tight = append(hypervolume, r.Hypervolume), append(tight, r.Tight)
+		corner, reach, igd = append(corner, r.CornerS), append(reach, r.ReachS), append(igd, r.IGD)
+	}
+	return Evaluation{
+		Seeds: seeds, Members: len(a.Members),
+		Hypervolume: front.Summarise(hypervolume), HypervolumeTight: front.Summarise(tight),
+		CornerS: front.Summarise(corner), ReachS: front.Summarise(reach), IGD: front.Summarise(igd),
+	}, nil
+}
+
+// print writes the evaluation as a table, or as one JSON object.
+func (e Evaluation) print(w io.Writer, asJSON bool) error {
+	if asJSON {
+		out := json.NewEncoder(w)
+		out.SetIndent("", "  ")
+		return out.Encode(e)
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "%d members on %d seeds from %d, per seed\n", e.Members, e.Seeds.Len(), e.Seeds.First)
+	fmt.Fprint(table, "\tmean\tstd\t\n")
+	for _, row := range []struct {
+		name  string
+		scale float64
+		s     front.Summary
+	}{
+		{"hypervolume, 1e6 s J", 1e-6, e.Hypervolume},
+		{"tight, 1e6 s J", 1e-6, e.HypervolumeTight},
+		{"corner, s", 1, e.CornerS},
+		{"reach, s", 1, e.ReachS},
+		{"IGD, of the pooled span", 1, e.IGD},
+	} {
+		fmt.Fprintf(table, "%s\t%.4g\t%.3g\t\n", row.name, row.s.Mean*row.scale, row.s.Std*row.scale)
+	}
+	return table.Flush()
+}

@@ -1,0 +1,233 @@
+package search
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"prefdt/offline/front"
+)
+
+// NSGA-II: Deb, Pratap, Agarwal and Meyarivan, IEEE Trans. Evol. Comput. 6(2),
+// 2002. Its operators on real genes: simulated binary crossover (Deb and
+// Agrawal, Complex Systems 9, 1995) and polynomial mutation (Deb and Goyal,
+// 1996), both in their bounded form.
+const (
+	crossoverEta   = 15.0
+	crossoverRate  = 0.9 // per pair
+	crossoverGenes = 0.5 // per gene of a crossed pair
+	mutationEta    = 20.0
+	mutationRate   = 0.1 // per gene
+)
+
+// Member is one rule and what it realised, averaged over the training seeds.
+type Member struct {
+	Genes []float64 `json:"genes"`
+	front.Point
+}
+
+// standing is a member's place in its population.
+type standing struct {
+	rank     int     // 0 is the best front
+	crowding float64 // the larger the lonelier
+}
+
+// dominates reports whether p is no worse in both objectives and better in one.
+func dominates(p, q front.Point) bool {
+	return p.DelayS <= q.DelayS && p.EnergyJ <= q.EnergyJ && p != q
+}
+
+// sort returns the fronts of a population as indices, best first (fast
+// non-dominated sort, Deb 2002 Sec. III-A).
+func sort(population []Member) [][]int {
+	dominated := make([][]int, len(population))
+	above := make([]int, len(population)) // members that dominate this one
+	var fronts [][]int
+	var first []int
+	for i := range population {
+		for j := range population {
+			if dominates(population[i].Point, population[j].Point) {
+				dominated[i] = append(dominated[i], j)
+			} else if dominates(population[j].Point, population[i].Point) {
+				above[i]++
+			}
+		}
+		if above[i] == 0 {
+			first = append(first, i)
+		}
+	}
+	for next := first; len(next) > 0; {
+		fronts = append(fronts, next)
+		var after []int
+		for _, i := range next {
+			for _, j := range dominated[i] {
+				if above[j]--; above[j] == 0 {
+					after = append(after, j)
+				}
+			}
+		}
+		slices.Sort(after) // the result must not depend on the order of visits
+		next = after
+	}
+	return fronts
+}
+
+// crowd returns the crowding distance of each member of a front, Deb 2002 Sec. III-B.
+func crowd(population []Member, members []int) []float64 {
+	distance := make([]float64, len(members))
+	order := make([]int, len(members)) // positions in members
+	for _, objective := range []func(front.Point) float64{
+		func(p front.Point) float64 { return p.DelayS },
+		func(p front.Point) float64 { return p.EnergyJ },
+	} {
+		value := func(k int) float64 { return objective(population[members[order[k]]].Point) }
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(a, b int) int {
+			return cmp.Compare(objective(population[members[a]].Point), objective(population[members[b]].Point))
+		})
+		last := len(order) - 1
+		distance[order[0]], distance[order[last]] = math.Inf(1), math.Inf(1)
+		if span := value(last) - value(0); span > 0 {
+			for k := 1; k < last; k++ {
+				distance[order[k]] += (value(k+1) - value(k-1)) / span
+			}
+		}
+	}
+	return distance
+}
+
+// rank returns each member's standing in the population.
+func rank(population []Member) []standing {
+	s := make([]standing, len(population))
+	for r, members := range sort(population) {
+		for k, d := range crowd(population, members) {
+			s[members[k]] = standing{r, d}
+		}
+	}
+	return s
+}
+
+// better is the crowded comparison: the better front, then the lonelier.
+func (s standing) better(t standing) bool {
+	return s.rank < t.rank || s.rank == t.rank && s.crowding > t.crowding
+}
+
+// survivors keeps the best n of a population: whole fronts while they fit,
+// then the loneliest of the next.
+func survivors(population []Member, n int) []Member {
+	kept := make([]Member, 0, n)
+	for _, members := range sort(population) {
+		if room := n - len(kept); len(members) > room {
+			distance := crowd(population, members)
+			order := make([]int, len(members))
+			for i := range order {
+				order[i] = i
+			}
+			slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(distance[b], distance[a]) })
+			chosen := make([]int, room)
+			for i := range chosen {
+				chosen[i] = members[order[i]]
+			}
+			members = chosen
+		}
+		for _, i := range members {
+			kept = append(kept, population[i])
+		}
+		if len(kept) == n {
+			break
+		}
+	}
+	return kept
+}
+
+// random draws the genes of n members evenly within their bounds.
+func random(rng *rand.Rand, within []bound, n int) []Member {
+	members := make([]Member, n)
+	for i := range members {
+		for _, b := range within {
+			members[i].Genes = append(members[i].Genes, b.low+(b.high-b.low)*rng.Float64())
+		}
+	}
+	return members
+}
+
+// offspring breeds as many children as the population has members; their
+// outcomes are still to be measured.
+func offspring(rng *rand.Rand, within []bound, population []Member) []Member {
+	standings := rank(population)
+	tournament := func() []float64 { // binary, between two different members
+		i, j := rng.IntN(len(population)), rng.IntN(len(population)-1)
+		if j >= i {
+			j++
+		}
+		if standings[j].better(standings[i]) {
+			i = j
+		}
+		return population[i].Genes
+	}
+	children := make([]Member, 0, len(population)+1)
+	for len(children) < len(population) {
+		a, b := slices.Clone(tournament()), slices.Clone(tournament())
+		crossover(rng, within, a, b)
+		mutate(rng, within, a)
+		mutate(rng, within, b)
+		children = append(children, Member{Genes: a}, Member{Genes: b})
+	}
+	return children[:len(population)]
+}
+
+// crossover changes two parents' genes into two children's (bounded SBX).
+func crossover(rng *rand.Rand, within []bound, a, b []float64) {
+	if rng.Float64() >= crossoverRate {
+		return
+	}
+	for g, limit := range within {
+		if rng.Float64() >= crossoverGenes {
+			continue
+		}
+		u, swap := rng.Float64(), rng.Float64() < 0.5
+		low, high := min(a[g], b[g]), max(a[g], b[g])
+		if high-low > 1e-14 { // else the children equal the parents
+			x := limit.clip((low + high - spread(u, 1+2*(low-limit.low)/(high-low))*(high-low)) / 2)
+			y := limit.clip((low + high + spread(u, 1+2*(limit.high-high)/(high-low))*(high-low)) / 2)
+			a[g], b[g] = x, y
+		}
+		if swap {
+			a[g], b[g] = b[g], a[g]
+		}
+	}
+}
+
+// spread is SBX's beta_q for a uniform u, where beta is the most that the
+// bound allows.
+func spread(u, beta float64) float64 {
+	alpha := 2 - math.Pow(beta, -(crossoverEta+1))
+	if u <= 1/alpha {
+		return math.Pow(u*alpha, 1/(crossoverEta+1))
+	}
+	return math.Pow(1/(2-u*alpha), 1/(crossoverEta+1))
+}
+
+// mutate changes genes in place (bounded polynomial mutation).
+func mutate(rng *rand.Rand, within []bound, genes []float64) {
+	for g, limit := range within {
+		if rng.Float64() >= mutationRate {
+			continue
+		}
+		u, width := rng.Float64(), limit.high-limit.low
+		var delta float64
+		if u < 0.5 {
+			room := 1 - (genes[g]-limit.low)/width
+			delta = math.Pow(2*u+(1-2*u)*math.Pow(room, mutationEta+1), 1/(mutationEta+1)) - 1
+		} else {
+			room := 1 - (limit.high-genes[g])/width
+			delta = 1 - math.Pow(2*(1-u)+(2*u-1)*math.Pow(room, mutationEta+1), 1/(mutationEta+1))
+		}
+		genes[g] = limit.clip(genes[g] + delta*width)
+	}
+}
+
+func (b bound) clip(x float64) float64 { return min(max(x, b.low), b.high) }

@@ -1,0 +1,170 @@
+package search
+
+import (
+	"fmt"
+	"math"
+
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+	"prefdt/simbridge/world"
+)
+
+// The genes, in order: four for the fleet, then three for each aircraft.
+const (
+	geneGate     = iota // offload where T_off <= gate x T_loc
+	geneScale           // of the offloaded fraction
+	geneRadius          // metres on the ground within which an aircraft serves
+	geneExponent        // of the load in the offloaded fraction
+	globalGenes
+
+	geneSpeed    = 0 // m/s
+	geneCentroid = 1 // gain toward the served users
+	geneOrbit    = 2 // gain around them, to the left where positive
+	craftGenes   = 3
+)
+
+// bound is the range of one gene.
+type bound struct{ low, high float64 }
+
+// bounds returns the range of each gene of a fleet, 4+3M of them.
+func bounds(aircraft int) []bound {
+	b := []bound{geneGate: {0, 3}, geneScale: {0, 1.3}, geneRadius: {50, 800}, geneExponent: {-1, 1}}
+	for range aircraft {
+		b = append(b, bound{0, 30}, bound{0, 1}, bound{-1, 1})
+	}
+	return b
+}
+
+// Rule is the paper's teacher: four global genes and three per aircraft decide
+// a slot from its snapshot alone. It reuses its memory, so one Rule serves one
+// goroutine.
+type Rule struct {
+	genes   []float64
+	physics *physics.Constants
+	start   []physics.Position // of each aircraft, by its number from 1
+
+	nearest []int // per user: index of its aircraft where it is a candidate, or -1
+	load    []int // per aircraft: its candidates
+	served  []int // per aircraft: those that offload
+	sum     []physics.Position
+}
+
+// NewRule returns the rule of some genes in a world.
+func NewRule(c *world.Config, genes []float64) (*Rule, error) {
+	r := &Rule{physics: &c.Physics}
+	for m := range c.Aircraft {
+		r.start = append(r.start, c.Start(m))
+	}
+	return r, r.Use(genes)
+}
+
+// Use changes the genes. They are checked against their ranges, and kept.
+func (r *Rule) Use(genes []float64) error {
+	if err := checkGenes(genes, len(r.start)); err != nil {
+		return err
+	}
+	r.genes = genes
+	return nil
+}
+
+func checkGenes(genes []float64, aircraft int) error {
+	want := bounds(aircraft)
+	if len(genes) != len(want) {
+		return fmt.Errorf("a rule has %d genes, want %d for %d aircraft", len(genes), len(want), aircraft)
+	}
+	for i, g := range genes {
+		if !(g >= want[i].low && g <= want[i].high) {
+			return fmt.Errorf("a rule's gene %d is %v, want %v to %v", i, g, want[i].low, want[i].high)
+		}
+	}
+	return nil
+}
+
+// Decide fills d with the rule's decision on a snapshot, DESIGN "Teachers" 1.
+// What the decision should cost is left to d.Price.
+func (r *Rule) Decide(s *slot.Snapshot, d *slot.Decision) {
+	d.Size(s)
+	r.nearest = resize(r.nearest, len(s.Users))
+	r.load = resize(r.load, len(s.Aircraft))
+	r.served = resize(r.served, len(s.Aircraft))
+	r.sum = resize(r.sum, len(s.Aircraft))
+
+	for i := range s.Users {
+		r.nearest[i] = r.candidate(s, &s.Users[i])
+		if m := r.nearest[i]; m >= 0 {
+			r.load[m]++
+		}
+	}
+	for i := range s.Users {
+		u, m := &s.Users[i], r.nearest[i]
+		if m < 0 {
+			continue
+		}
+		// T_off takes the whole task offloaded and the CPU shared among all
+		// candidates, since who offloads is not known yet.
+		share := r.physics.ShareOf(u.Gain[m], s.Aircraft[m].CPUHz, r.load[m])
+		local, offload := u.Task.LocalS(u.CPUHz), u.Task.OffloadS(share)
+		if !(offload <= r.genes[geneGate]*local) {
+			continue
+		}
+		r.served[m]++
+		r.sum[m] = r.sum[m].Add(u.Position)
+		rho := r.genes[geneScale] * physics.Balance(local, offload) * math.Pow(float64(r.load[m])/3, r.genes[geneExponent])
+		// Offloading nothing, which only a scale of 0 asks for, is computing
+		// locally; the aircraft still flies to those users.
+		if rho > 0 {
+			d.Users[i] = slot.UserDecision{Server: m + 1, Offload: min(rho, 1)}
+		}
+	}
+	for m := range s.Aircraft {
+		d.Move[m] = r.move(&s.Aircraft[m], m)
+	}
+}
+
+// candidate returns the index of the user's nearest aircraft on the ground, if
+// it is within the radius, or -1.
+func (r *Rule) candidate(s *slot.Snapshot, u *slot.User) int {
+	nearest, least := -1, r.genes[geneRadius]
+	for m := range s.Aircraft {
+		if d := u.Position.Sub(s.Aircraft[m].Position).Norm(); d < least || nearest < 0 && d == least {
+			nearest, least = m, d
+		}
+	}
+	return nearest
+}
+
+// move returns an aircraft's displacement: its speed along the gains' mix of
+// the direction to its served users' centroid, or to its start if there are
+// none, and the same turned left.
+func (r *Rule) move(a *slot.Aircraft, m int) physics.Position {
+	genes := r.genes[globalGenes+craftGenes*(a.Number-1):]
+	to := r.start[a.Number-1]
+	if n := r.served[m]; n > 0 {
+		to = r.sum[m].Scale(1 / float64(n))
+	}
+	toward := unit(to.Sub(a.Position))
+	left := physics.Position{EastM: -toward.NorthM, NorthM: toward.EastM}
+	heading := unit(toward.Scale(genes[geneCentroid]).Add(left.Scale(genes[geneOrbit])))
+	end := a.Position.Add(heading.Scale(genes[geneSpeed]))
+	end.EastM = min(max(end.EastM, 0), r.physics.AreaM)
+	end.NorthM = min(max(end.NorthM, 0), r.physics.AreaM)
+	return end.Sub(a.Position)
+}
+
+// unit returns v at length 1, or nothing where it has no direction.
+func unit(v physics.Position) physics.Position {
+	if n := v.Norm(); n > 0 {
+		return v.Scale(1 / n)
+	}
+	return physics.Position{}
+}
+
+// resize returns n zeros, in the memory of x where it is large enough.
+func resize[T any](x []T, n int) []T {
+	if cap(x) < n {
+		return make([]T, n)
+	}
+	x = x[:n]
+	clear(x)
+	return x
+}

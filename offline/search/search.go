@@ -1,0 +1,204 @@
+// Package search finds the paper's teacher: a ten-gene rule (Rule) whose genes
+// NSGA-II sweeps over the trade-off between delay and energy. A configuration
+// comes in, an archive of non-dominated rules goes out, which the corpus
+// replays. It stands before everything else in the offline pipeline and flies
+// in simbridge/world alone.
+//
+// A search is a function of its configuration: each generation draws from a
+// generator of its own, named by seed and generation, so a search that was
+// interrupted and resumed, or that ran on another number of cores, ends with
+// the same bits.
+package search
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+
+	"prefdt/inference/slot"
+	"prefdt/offline/front"
+	"prefdt/simbridge/world"
+)
+
+// Config describes a search.
+type Config struct {
+	Population  int          `json:"population" yaml:"population"`
+	Generations int          `json:"generations" yaml:"generations"` // the random one included
+	Seeds       string       `json:"seeds" yaml:"seeds"`             // training seeds, A:B or N for 0:N
+	Seed        uint64       `json:"seed" yaml:"seed"`               // of the search itself
+	World       world.Config `json:"world" yaml:"world"`
+}
+
+// Default is the paper's search: about 2000 evaluations of three episodes.
+func Default() Config {
+	return Config{Population: 50, Generations: 40, Seeds: "3", World: world.Standard()}
+}
+
+// Check says what is wrong with a configuration.
+func (c *Config) Check() error {
+	if c.Population < 2 || c.Population > 10000 {
+		return fmt.Errorf("search population is %d, want 2 to 10000", c.Population)
+	}
+	if c.Generations < 1 || c.Generations > 100000 {
+		return fmt.Errorf("search generations is %d, want 1 to 100000", c.Generations)
+	}
+	if _, err := trainingSeeds(c.Seeds); err != nil {
+		return err
+	}
+	return c.World.Check()
+}
+
+// stateVersion changes whenever the same configuration would search differently.
+const stateVersion = 1
+
+// Hash names all that a search's course depends on. The number of generations
+// is not part of it: a finished search may be resumed with more.
+func (c Config) Hash() string {
+	c.Generations = 0
+	raw, err := json.Marshal(c)
+	if err != nil {
+		panic(err) // a struct of numbers and strings
+	}
+	sum := sha256.Sum256(fmt.Appendf(raw, "version %d", stateVersion))
+	return hex.EncodeToString(sum[:])
+}
+
+// State is a search between two generations: with the configuration, all that
+// the next one depends on.
+type State struct {
+	Version    int      `json:"version"`
+	ConfigHash string   `json:"config_sha256"`
+	Generation int      `json:"generation"` // complete ones
+	Population []Member `json:"population"`
+}
+
+// Run takes a search from a state, or from its beginning if the state is
+// empty, to its last generation. step is called after each; an error of it, or
+// an end of the context, ends the search with the state as after the last
+// complete generation.
+func Run(ctx context.Context, c Config, state *State, workers int, step func(*State) error) error {
+	seeds, err := trainingSeeds(c.Seeds)
+	if err != nil {
+		return err
+	}
+	within := bounds(c.World.Aircraft)
+	for state.Generation < c.Generations {
+		rng := rand.New(rand.NewPCG(c.Seed, uint64(state.Generation)))
+		fresh := state.Generation == 0
+		var children []Member
+		if fresh {
+			children = random(rng, within, c.Population)
+		} else {
+			children = offspring(rng, within, state.Population)
+		}
+		outcomes, err := Fly(ctx, &c.World, children, seeds, workers, nil)
+		if err != nil {
+			return err
+		}
+		for i := range children {
+			children[i].Point = mean(outcomes, i)
+		}
+		next := children
+		if !fresh {
+			next = survivors(append(state.Population[:len(state.Population):len(state.Population)], children...), c.Population)
+		}
+		state.Version, state.ConfigHash = stateVersion, c.Hash()
+		state.Generation, state.Population = state.Generation+1, next
+		if err := step(state); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mean averages one member's outcomes over the seeds, in their order.
+func mean(outcomes [][]front.Point, member int) front.Point {
+	var sum front.Point
+	for _, o := range outcomes {
+		sum.DelayS += o[member].DelayS
+		sum.EnergyJ += o[member].EnergyJ
+	}
+	n := float64(len(outcomes))
+	return front.Point{DelayS: sum.DelayS / n, EnergyJ: sum.EnergyJ / n}
+}
+
+// Fly returns the outcome of every member on every seed, [seed][member].
+// Episodes are shared among workers; each is a function of its seed and its
+// genes alone, so their number changes nothing. progress, if any, is told how
+// many seeds are complete, from one goroutine at a time.
+func Fly(ctx context.Context, c *world.Config, members []Member, seeds Range, workers int, progress func(done int)) ([][]front.Point, error) {
+	outcomes := make([][]front.Point, seeds.Len())
+	for i := range outcomes {
+		outcomes[i] = make([]front.Point, len(members))
+	}
+	var next atomic.Int64
+	var group sync.WaitGroup
+	var lock sync.Mutex
+	var failed error
+	total, done := len(members)*len(outcomes), 0
+	for range max(1, min(workers, total)) {
+		group.Go(func() {
+			f := flight{world: world.New(*c, 0)}
+			for ctx.Err() == nil {
+				job := int(next.Add(1)) - 1
+				if job >= total {
+					return
+				}
+				i, m := job/len(members), job%len(members)
+				p, err := f.fly(members[m].Genes, seeds.First+uint64(i))
+				lock.Lock()
+				outcomes[i][m] = p
+				if done++; progress != nil && done%len(members) == 0 {
+					progress(done / len(members))
+				}
+				if err != nil {
+					failed = fmt.Errorf("member %d: %w", m, err)
+				}
+				lock.Unlock()
+				if err != nil {
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	if failed != nil {
+		return nil, failed
+	}
+	return outcomes, ctx.Err()
+}
+
+// flight is one worker's world and the memory it flies in.
+type flight struct {
+	world    *world.World
+	rule     *Rule
+	snapshot slot.Snapshot
+	decision slot.Decision
+	action   world.Action
+}
+
+// fly returns the outcome of one episode under a rule.
+func (f *flight) fly(genes []float64, seed uint64) (p front.Point, err error) {
+	if f.rule == nil {
+		f.rule, err = NewRule(&f.world.Config, genes)
+	} else {
+		err = f.rule.Use(genes)
+	}
+	if err != nil {
+		return p, err
+	}
+	for f.world.Reset(seed); !f.world.Done(); {
+		f.world.Snapshot(&f.snapshot)
+		f.rule.Decide(&f.snapshot, &f.decision)
+		f.world.Apply(&f.snapshot, &f.decision, &f.action)
+		o := f.world.Step(f.action)
+		p.DelayS += o.DelayS
+		p.EnergyJ += o.EnergyJ()
+	}
+	return p, nil
+}

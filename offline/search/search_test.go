@@ -1,0 +1,175 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"prefdt/offline/front"
+	"prefdt/simbridge/world"
+)
+
+// small is a search of a second or less: 12 members, 9 generations, 30 slots.
+func small() Config {
+	c := Default()
+	c.Population, c.Generations, c.Seeds, c.Seed, c.World.Slots = 12, 9, "5:7", 3, 30
+	return c
+}
+
+// trace runs a search and returns its state after every generation.
+func trace(t *testing.T, c Config, workers int) []State {
+	t.Helper()
+	var states []State
+	var state State
+	if err := Run(t.Context(), c, &state, workers, func(s *State) error { states = append(states, *s); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return states
+}
+
+// A search that stops after any generation, goes through its file and is
+// resumed has the same state after every later generation, bit for bit, and
+// the number of workers changes nothing.
+func TestResumeEqualsUninterrupted(t *testing.T) {
+	c := small()
+	want := trace(t, c, 1)
+	if len(want) != c.Generations {
+		t.Fatalf("%d generations, want %d", len(want), c.Generations)
+	}
+	for stop := 1; stop < c.Generations; stop++ {
+		path := filepath.Join(t.TempDir(), "state.json")
+		enough := errors.New("enough")
+		var state State
+		err := Run(t.Context(), c, &state, 3, func(s *State) error {
+			if err := writeJSON(path, s); err != nil || s.Generation < stop {
+				return err
+			}
+			return enough
+		})
+		if !errors.Is(err, enough) {
+			t.Fatalf("stop at %d: %v", stop, err)
+		}
+		resumed, err := ReadState(path, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := stop - 1
+		if !reflect.DeepEqual(resumed, want[at]) {
+			t.Fatalf("the state read after generation %d differs", stop)
+		}
+		err = Run(t.Context(), c, &resumed, 2, func(s *State) error {
+			if at++; !reflect.DeepEqual(*s, want[at]) {
+				t.Errorf("stopped at %d: generation %d differs", stop, s.Generation)
+			}
+			return nil
+		})
+		if err != nil || at != len(want)-1 {
+			t.Fatalf("resumed at %d: %v, at generation %d", stop, err, at+1)
+		}
+		if a, b := resumed.Archive(c), want[at].Archive(c); !reflect.DeepEqual(a, b) {
+			t.Errorf("stopped at %d: the archives differ", stop)
+		}
+	}
+}
+
+// More generations go on from a finished search as if asked for at once.
+func TestExtend(t *testing.T) {
+	c := small()
+	want := trace(t, c, 2)
+	short := c
+	short.Generations = 4
+	states := trace(t, short, 2)
+	state := states[len(states)-1]
+	if err := Run(t.Context(), c, &state, 2, func(*State) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(state, want[len(want)-1]) {
+		t.Error("an extended search differs from a long one")
+	}
+}
+
+// NSGA-II keeps its best: on the training seeds neither the corner nor the
+// least energy ever gets worse, and the front grows.
+func TestElitism(t *testing.T) {
+	states := trace(t, small(), 2)
+	best := func(s State) (corner, energy float64) {
+		f := front.NonDominated(points(s.Population))
+		return f[0].DelayS, f[len(f)-1].EnergyJ
+	}
+	for i := 1; i < len(states); i++ {
+		c0, e0 := best(states[i-1])
+		if c1, e1 := best(states[i]); c1 > c0 || e1 > e0 {
+			t.Errorf("generation %d lost an end: %v s, %v J after %v s, %v J", i+1, c1, e1, c0, e0)
+		}
+	}
+	reference := front.Point{DelayS: 300, EnergyJ: 42e3} // 30 slots of DESIGN's 100
+	first, last := front.Hypervolume(points(states[0].Population), reference), front.Hypervolume(points(states[8].Population), reference)
+	if last < 1.02*first {
+		t.Errorf("hypervolume %v after the last generation, %v after the first", last, first)
+	}
+}
+
+func TestSeedsChangeTheSearch(t *testing.T) {
+	c := small()
+	c.Generations = 1
+	a := trace(t, c, 2)[0]
+	c.Seed++
+	if b := trace(t, c, 2)[0]; reflect.DeepEqual(a.Population, b.Population) || a.ConfigHash == b.ConfigHash {
+		t.Error("another seed is the same search")
+	}
+}
+
+func TestAnotherFleet(t *testing.T) {
+	c := small()
+	c.World.Aircraft, c.World.Losses = 3, []world.Loss{{Aircraft: 1, Slot: 10}}
+	states := trace(t, c, 2)
+	if a := states[8].Archive(c); len(a.Members) < 3 || len(a.Members[0].Genes) != 13 {
+		t.Errorf("three aircraft, one lost: %d members of %d genes", len(a.Members), len(a.Members[0].Genes))
+	}
+}
+
+func TestFlyStopsWithTheContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	c := small()
+	state := State{}
+	err := Run(ctx, c, &state, 2, func(s *State) error {
+		if s.Generation == 2 {
+			cancel()
+		}
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) || state.Generation != 2 {
+		t.Errorf("%v at generation %d, want a cancelled search at 2", err, state.Generation)
+	}
+}
+
+// The world's check of DESIGN: the paper's search and its archive on the 100
+// evaluation seeds. The bands are the issue's.
+func TestPaperTeacher(t *testing.T) {
+	if testing.Short() {
+		t.Skip("flies 11,000 episodes")
+	}
+	c := Default()
+	states := trace(t, c, 2)
+	e, err := Evaluate(t.Context(), states[len(states)-1].Archive(c), Range{1000000, 1000100}, 2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		name           string
+		got, low, high float64
+	}{
+		{"hypervolume", e.Hypervolume.Mean, 98.5e6, 100.8e6},
+		{"corner", e.CornerS.Mean, 94, 104},
+		{"reach", e.ReachS.Mean, 605, 625},
+	} {
+		if !(x.got >= x.low && x.got <= x.high) {
+			t.Errorf("%s %v, want %v to %v", x.name, x.got, x.low, x.high)
+		}
+	}
+	if e.Hypervolume.N != 100 || e.HypervolumeTight.Mean <= 0 || !(e.IGD.Mean > 0 && e.IGD.Mean < 0.1) {
+		t.Errorf("evaluation %+v", e)
+	}
+}
