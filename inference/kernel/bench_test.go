@@ -54,3 +54,28 @@ func BenchmarkMatMul(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkPacked times the products of a streaming step, (rows, in, out),
+// and the rate at which weights are read. The weights of 12 matrices are used
+// in turn, so that a large one comes from the last-level cache as in flight.
+func BenchmarkPacked(b *testing.B) {
+	for _, s := range [][3]int{{1, 256, 1024}, {2, 256, 1024}, {3, 256, 1024}, {3, 1024, 256}, {3, 256, 768}, {3, 128, 512}, {6, 256, 1024}, {9, 256, 1024}, {12, 256, 1024}, {60, 256, 1024}, {100, 128, 512}} {
+		rows, in, out := s[0], s[1], s[2]
+		r := newRand()
+		weights := make([]*Packed, 12)
+		for i := range weights {
+			weights[i] = PackHalf(halves(r, in*out), in, out)
+		}
+		x, dst, bias := View(random[float32](r, rows*in), rows, in), View(make([]float32, rows*out), rows, out), make([]float32, out)
+		eachLevel(b, func(l level) {
+			b.Run(fmt.Sprintf("%dx%dx%d/%s", rows, in, out, l), func(b *testing.B) {
+				for n := 0; b.Loop(); n++ {
+					weights[n%len(weights)].MatMul(dst, x, bias)
+				}
+				seconds := b.Elapsed().Seconds() / float64(b.N)
+				b.ReportMetric(2*float64(rows)*float64(in)*float64(out)/seconds/1e9, "GFLOP/s")
+				b.ReportMetric(2*float64(in)*float64(out)/seconds/1e9, "weights-GB/s")
+			})
+		})
+	}
+}

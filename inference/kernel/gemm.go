@@ -53,11 +53,21 @@ func isTuned[T Float]() bool {
 	return unsafe.Sizeof(x) == 4 && active != generic
 }
 
+// left is the factor on the left of a product: element (i, p) is
+// data[i*row+p*k].
+type left struct {
+	data   []float32
+	row, k int
+}
+
+// at is the address of element (i, p).
+func (l *left) at(i, p int) *float32 { return &l.data[i*l.row+p*l.k] }
+
 // product computes c = a·b or c += a·b, with a or b read transposed.
 func product(c, a, b *Matrix[float32], transA, transB, accumulate bool) {
-	k, rowStride, kStride := a.Cols, a.Stride, 1
+	k, l := a.Cols, left{a.Data, a.Stride, 1}
 	if transA {
-		k, rowStride, kStride = a.Rows, 1, a.Stride
+		k, l = a.Rows, left{a.Data, 1, a.Stride}
 	}
 	if c.Rows == 0 || c.Cols == 0 {
 		return
@@ -71,64 +81,83 @@ func product(c, a, b *Matrix[float32], transA, transB, accumulate bool) {
 		return
 	}
 	tileRows, tileCols := tileShape()
-	blocks := (k + blockK - 1) / blockK
-	depth := (k + blocks - 1) / blocks
+	depth := splitK(k)
 	w := workspaces.Get().(*workspace)
 	for i0 := 0; i0 < c.Rows; i0 += blockRows {
 		i1 := min(i0+blockRows, c.Rows)
-		full := i1 - (i1-i0)%tileRows // rows in full tiles end here
 		for p0 := 0; p0 < k; p0 += depth {
 			p1 := min(p0+depth, k)
-			add := accumulate || p0 > 0
-			if full < i1 {
-				packLast(w.last[:], a.Data[full*rowStride+p0*kStride:], rowStride, kStride, i1-full, p1-p0, tileRows)
-			}
+			w.packLast(&l, i0, i1, p0, p1, tileRows)
 			for j0 := 0; j0 < c.Cols; j0 += tileCols {
 				j1 := min(j0+tileCols, c.Cols)
-				panel, panelStride := &w.panel[0], tileCols
+				panel, panelRow := &w.panel[0], tileCols
 				switch {
 				case transB:
 					packTransposed(w.panel[:], b.Data[j0*b.Stride+p0:], b.Stride, j1-j0, p1-p0, tileCols)
 				case j1-j0 == tileCols && i1-i0 <= 2*tileRows: // too little reuse to pay for a copy
-					panel, panelStride = &b.Data[p0*b.Stride+j0], b.Stride
+					panel, panelRow = &b.Data[p0*b.Stride+j0], b.Stride
 				default:
 					packRows(w.panel[:], b.Data[p0*b.Stride+j0:], b.Stride, j1-j0, p1-p0, tileCols)
 				}
-				for i := i0; i < i1; i += tileRows {
-					left, leftRow, leftK := &w.last[0], 1, tileRows
-					if i < full {
-						left, leftRow, leftK = &a.Data[i*rowStride+p0*kStride], rowStride, kStride
-					}
-					if i < full && j1-j0 == tileCols {
-						tile(p1-p0, left, leftRow, leftK, panel, panelStride, &c.Data[i*c.Stride+j0], c.Stride, add)
-						continue
-					}
-					tile(p1-p0, left, leftRow, leftK, panel, panelStride, &w.spare[0], tileCols, false)
-					for r := range min(tileRows, i1-i) {
-						row := c.Data[(i+r)*c.Stride+j0:][:j1-j0]
-						part := w.spare[r*tileCols:][:j1-j0]
-						if add {
-							for j, v := range part {
-								row[j] += v
-							}
-						} else {
-							copy(row, part)
-						}
-					}
-				}
+				w.tiles(c, &l, i0, i1, p0, p1, j0, j1, panel, panelRow, accumulate || p0 > 0)
 			}
 		}
 	}
 	workspaces.Put(w)
 }
 
-// packLast copies rows of a, k values each, into dst (k, tileRows) and pads
-// with zeros.
-func packLast(dst, a []float32, rowStride, kStride, rows, k, tileRows int) {
-	for p := range k {
-		line := dst[p*tileRows:][:tileRows]
+// splitK returns the length of the blocks that k is cut into.
+func splitK(k int) int {
+	blocks := (k + blockK - 1) / blockK
+	return (k + blocks - 1) / blocks
+}
+
+// tiles computes rows i0..i1-1 and columns j0..j1-1 of c, one panel wide, from
+// columns p0..p1-1 of l and the panel. packLast must have seen the same rows.
+func (w *workspace) tiles(c *Matrix[float32], l *left, i0, i1, p0, p1, j0, j1 int, panel *float32, panelRow int, accumulate bool) {
+	tileRows, tileCols := tileShape()
+	full := i1 - (i1-i0)%tileRows
+	for i := i0; i < full; i += tileRows {
+		if j1-j0 == tileCols {
+			tile(p1-p0, l.at(i, p0), l.row, l.k, panel, panelRow, &c.Data[i*c.Stride+j0], c.Stride, accumulate)
+			continue
+		}
+		tile(p1-p0, l.at(i, p0), l.row, l.k, panel, panelRow, &w.spare[0], tileCols, false)
+		w.copySpare(c, i, i+tileRows, j0, j1, tileCols, accumulate)
+	}
+	if full < i1 {
+		tile(p1-p0, &w.last[0], 1, tileRows, panel, panelRow, &w.spare[0], tileCols, false)
+		w.copySpare(c, full, i1, j0, j1, tileCols, accumulate)
+	}
+}
+
+// copySpare writes the part of the spare tile that lies inside c.
+func (w *workspace) copySpare(c *Matrix[float32], i0, i1, j0, j1, tileCols int, accumulate bool) {
+	for i := i0; i < i1; i++ {
+		row := c.Data[i*c.Stride+j0:][:j1-j0]
+		part := w.spare[(i-i0)*tileCols:][:j1-j0]
+		if accumulate {
+			for j, v := range part {
+				row[j] += v
+			}
+		} else {
+			copy(row, part)
+		}
+	}
+}
+
+// packLast copies the rows of l beyond the last full tile into w.last (k,
+// tileRows) and pads with zeros.
+func (w *workspace) packLast(l *left, i0, i1, p0, p1, tileRows int) {
+	rows := (i1 - i0) % tileRows
+	if rows == 0 {
+		return
+	}
+	for p := p0; p < p1; p++ {
+		line := w.last[(p-p0)*tileRows:][:tileRows]
+		at := (i1-rows)*l.row + p*l.k
 		for r := range rows {
-			line[r] = a[r*rowStride+p*kStride]
+			line[r] = l.data[at+r*l.row]
 		}
 		clear(line[rows:])
 	}

@@ -20,3 +20,7 @@ func packFullRows(dst, src *float32, stride, k int) {
 func transpose8(dst *float32, dstStride int, src *float32, srcStride, blocks int) {
 	panic("kernel: no tuned product on this processor")
 }
+
+func addHalf(rows, k int, x *float32, xRow int, w *uint16, c *float32, cRow int) {
+	panic("kernel: no tuned product on this processor")
+}

@@ -41,7 +41,12 @@ const guard = 12345678
 // checkGuards fails if a number outside m was written.
 func checkGuards(t *testing.T, what string, m Matrix[float32]) {
 	t.Helper()
-	for i, v := range m.Data {
+	for _, v := range m.Data[m.span():] {
+		if v != guard {
+			t.Fatalf("%s wrote past its result", what)
+		}
+	}
+	for i, v := range m.Data[:m.span()] {
 		if row, col := i/m.Stride, i%m.Stride; (row >= m.Rows || col >= m.Cols) && v != guard {
 			t.Fatalf("%s wrote outside its result, at row %d column %d", what, row, col)
 		}
@@ -112,7 +117,7 @@ func wide(m Matrix[float32]) Matrix[float64] {
 func TestProductSpecials(t *testing.T) {
 	eachLevel(t, func(l level) {
 		r := newRand()
-		specials := []float32{float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), 1e-42, -1e-44, 1e-39, 0, 1e30}
+		specials := []float32{float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), 1e-42, -1e-44, 1e-39, 0}
 		sparse := func(int) float32 {
 			if r.IntN(40) == 0 {
 				return specials[r.IntN(len(specials))]
