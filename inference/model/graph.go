@@ -1,0 +1,289 @@
+package model
+
+import (
+	"fmt"
+	"math"
+)
+
+// Versions of the exported graph. Version 17 of the operators is the first
+// with LayerNormalization.
+const (
+	OperatorSet = 17
+	IRVersion   = 8
+)
+
+// ElementType is the type of an exported tensor's elements, with ONNX's codes.
+type ElementType int32
+
+const (
+	Float32 ElementType = 1
+	Int64   ElementType = 7
+	Float16 ElementType = 10
+)
+
+// Size returns the bytes of one element.
+func (t ElementType) Size() int {
+	switch t {
+	case Float32:
+		return 4
+	case Int64:
+		return 8
+	case Float16:
+		return 2
+	}
+	return 0
+}
+
+// Dim is one dimension of an input or output: a number, or a name for what a
+// slot decides.
+type Dim struct {
+	Size int
+	Name string
+}
+
+// The dimensions that differ from slot to slot.
+var (
+	anyAircraft = Dim{Name: "aircraft"}
+	anyUsers    = Dim{Name: "users"}
+)
+
+// Value is an input or output of the graph; all are float32.
+type Value struct {
+	Name string
+	Dims []Dim
+}
+
+// Initializer is a tensor stored in the graph: a parameter, or a constant that
+// the operators need.
+type Initializer struct {
+	Name string
+	Type ElementType
+	Dims []int
+
+	Parameter bool      // the values are those of the Tensor of this name
+	Floats    []float32 // values of a Float32 constant
+	Ints      []int64   // values of an Int64 constant
+}
+
+// Size returns the number of values.
+func (t *Initializer) Size() int {
+	n := 1
+	for _, d := range t.Dims {
+		n *= d
+	}
+	return n
+}
+
+// Node is one operator; Attributes are int64, float32 or []int64.
+type Node struct {
+	Op              string
+	Inputs, Outputs []string
+	Attributes      map[string]any
+}
+
+// Graph is the step as a list of standard ONNX operators in an order in which
+// they can run.
+type Graph struct {
+	Inputs, Outputs []Value
+	Initializers    []Initializer
+	Nodes           []Node
+}
+
+// PastKey and PastValue name the cache of layer l among the graph's inputs,
+// PresentKey and PresentValue the rolled one among its outputs. Feeding each
+// present back as the next step's past, and the mask shifted by a slot, flies
+// a mission. The newest slot is last.
+func PastKey(l int) string      { return fmt.Sprintf("past_key.%d", l) }
+func PastValue(l int) string    { return fmt.Sprintf("past_value.%d", l) }
+func PresentKey(l int) string   { return fmt.Sprintf("present_key.%d", l) }
+func PresentValue(l int) string { return fmt.Sprintf("present_value.%d", l) }
+
+// builder adds nodes to a graph; each returns the name of its output.
+type builder struct {
+	Graph
+	count int
+}
+
+func (b *builder) add(op string, attributes map[string]any, inputs ...string) string {
+	b.count++
+	name := fmt.Sprintf("%s.%d", op, b.count)
+	b.Nodes = append(b.Nodes, Node{op, inputs, []string{name}, attributes})
+	return name
+}
+
+// rename gives the last node's output its name as an output of the graph.
+func (b *builder) rename(name string) {
+	b.Nodes[len(b.Nodes)-1].Outputs[0] = name
+}
+
+func (b *builder) ints(name string, values ...int64) string {
+	b.Initializers = append(b.Initializers, Initializer{Name: name, Type: Int64, Dims: []int{len(values)}, Ints: values})
+	return name
+}
+
+func (b *builder) number(name string, value float32) {
+	b.Initializers = append(b.Initializers, Initializer{Name: name, Type: Float32, Dims: []int{1}, Floats: []float32{value}})
+}
+
+func (b *builder) matMul(x, w string) string { return b.add("MatMul", nil, x, w) }
+func (b *builder) sum(x, y string) string    { return b.add("Add", nil, x, y) }
+func (b *builder) mul(x, y string) string    { return b.add("Mul", nil, x, y) }
+func (b *builder) affine(x, name, bias string) string {
+	return b.sum(b.matMul(x, name), bias)
+}
+func (b *builder) reshape(x, shape string) string { return b.add("Reshape", nil, x, shape) }
+func (b *builder) transpose(x string, order ...int64) string {
+	return b.add("Transpose", map[string]any{"perm": order}, x)
+}
+func (b *builder) concat(axis int64, x ...string) string {
+	return b.add("Concat", map[string]any{"axis": axis}, x...)
+}
+func (b *builder) softmax(x string) string {
+	return b.add("Softmax", map[string]any{"axis": int64(-1)}, x)
+}
+func (b *builder) norm(x, gain, bias string) string {
+	return b.add("LayerNormalization", map[string]any{"axis": int64(-1), "epsilon": float32(NormEpsilon)}, x, gain, bias)
+}
+
+// gelu is x·sigmoid(2s(x + c x³)), which is the tanh form.
+func (b *builder) gelu(x string) string {
+	cubic := b.sum(b.mul(b.mul(x, x), "gelu.cubic"), "gelu.linear")
+	return b.mul(x, b.add("Sigmoid", nil, b.mul(x, cubic)))
+}
+
+// Graph returns the step of this architecture. It is what the exporter writes
+// and what the loader demands, node for node.
+func (a Arch) Graph() *Graph {
+	d, heads := a.Width, a.Heads
+	width := d / heads
+	b := &builder{}
+
+	past := Dim{Size: a.Past()}
+	b.Inputs = []Value{
+		{"aircraft", []Dim{anyAircraft, {Size: AircraftFeatures}}},
+		{"pairs", []Dim{anyAircraft, anyUsers, {Size: PairFeatures}}},
+		{"user_mask", []Dim{anyUsers}}, // 1 for a user, 0 for padding; without users one padded row
+		{"state", []Dim{{Size: 1}, {Size: StateFeatures}}},
+		{"return", []Dim{{Size: 1}, {Size: ReturnFeatures}}},
+		{"action", []Dim{{Size: 1}, {Size: ActionFeatures}}},
+		{"past_mask", []Dim{past}}, // 1 for a token that was, 0 before the mission began
+	}
+	b.Outputs = []Value{
+		{"move", []Dim{anyAircraft, {Size: 2}}},
+		{"choice", []Dim{anyAircraft, anyUsers, {Size: Choices}}},
+		{"price", []Dim{{Size: 1}}},
+	}
+	cache := []Dim{{Size: heads}, past, {Size: width}}
+	for l := range a.Layers {
+		b.Inputs = append(b.Inputs, Value{PastKey(l), cache}, Value{PastValue(l), cache})
+		b.Outputs = append(b.Outputs, Value{PresentKey(l), cache}, Value{PresentValue(l), cache})
+	}
+
+	// Parameters. Weights are stored as float16 and cast once.
+	w := map[string]string{}
+	for _, t := range a.Tensors() {
+		i := Initializer{Name: t.Name, Type: Float32, Dims: []int{t.Cols}, Parameter: true}
+		if t.Matrix() {
+			i.Type, i.Dims = Float16, []int{t.Rows, t.Cols}
+		}
+		b.Initializers = append(b.Initializers, i)
+		w[t.Name] = t.Name
+		if t.Matrix() {
+			w[t.Name] = b.add("Cast", map[string]any{"to": int64(Float32)}, t.Name)
+		}
+	}
+	b.number("one", 1)
+	b.number("hidden", 1e9) // what a masked score is lowered by
+	b.number("scale", float32(1/math.Sqrt(float64(width))))
+	b.number("gelu.linear", 2*0.7978845608)
+	b.number("gelu.cubic", 2*0.7978845608*0.044715)
+	b.Initializers = append(b.Initializers, Initializer{Name: "causal", Type: Float32, Dims: []int{TokensPerSlot, TokensPerSlot},
+		Floats: []float32{1, 0, 0, 1, 1, 0, 1, 1, 1}})
+	perHead := b.ints("shape.heads", 0, int64(heads), int64(width))                     // (n, d) to (n, heads, d/heads)
+	perPair := b.ints("shape.pair_heads", 0, 0, int64(heads), int64(width))             // (m, n, d) to (m, n, heads, d/heads)
+	perCraft := b.ints("shape.craft_heads", 0, int64(heads), 1, int64(width))           // (m, d) to (m, heads, 1, d/heads)
+	flat := b.ints("shape.row", 0, -1)                                                  // back to (m, d)
+	one := b.ints("shape.one", -1)                                                      // (1, 1) to (1)
+	single := b.ints("shape.single", 1, int64(heads), 1, int64(width))                  // (d) to (1, heads, 1, d/heads)
+	rows := b.ints("shape.rows", 1, -1)                                                 // (1, heads, 1, d/heads) to (1, d)
+	three := b.ints("shape.tokens", TokensPerSlot, int64(a.Past()))                     // the past mask, for each new token
+	perModel := b.ints("shape.fold", TokensPerSlot, int64(d))                           // (3, heads, d/heads) to (3, d)
+	broadcast := b.ints("shape.each_pair", 0, 1, -1)                                    // (m, p) to (m, 1, p)
+	first, second, last := b.ints("2", 2), b.ints("3", 3), b.ints("end", math.MaxInt64) // bounds of slices
+	axis0, axis1 := b.ints("axis0", 0), b.ints("axis1", 1)
+
+	// Sets. (M, d), (M, U, p)
+	a0 := b.gelu(b.affine("aircraft", w["aircraft.w"], "aircraft.b"))
+	z := b.gelu(b.affine("pairs", w["pair.w"], "pair.b"))
+
+	// Pooling of users, per aircraft and head: (M, heads, 1, U)
+	users := b.mul(b.add("Sub", nil, "user_mask", "one"), "hidden")
+	q := b.mul(b.reshape(b.matMul(a0, w["pool.q"]), perCraft), "scale")
+	k := b.transpose(b.reshape(b.matMul(z, w["pool.k"]), perPair), 0, 2, 3, 1)
+	v := b.transpose(b.reshape(b.matMul(z, w["pool.v"]), perPair), 0, 2, 1, 3)
+	weights := b.mul(b.softmax(b.sum(b.matMul(q, k), users)), "user_mask")
+	pooled := b.reshape(b.matMul(weights, v), flat)
+	a1 := b.sum(a0, b.affine(pooled, w["pool.o"], "pool.ob"))
+	hidden := b.gelu(b.affine(b.norm(a1, "craft.ng", "craft.nb"), w["craft.w1"], "craft.b1"))
+	a2 := b.sum(a1, b.affine(hidden, w["craft.w2"], "craft.b2"))
+
+	// Pooling of aircraft: (1, heads, 1, M)
+	q = b.mul(b.reshape("fleet.q", single), "scale")
+	k = b.transpose(b.reshape(b.matMul(a2, w["fleet.k"]), perHead), 1, 2, 0)
+	v = b.transpose(b.reshape(b.matMul(a2, w["fleet.v"]), perHead), 1, 0, 2)
+	fleet := b.reshape(b.matMul(b.softmax(b.matMul(q, k)), v), rows)
+
+	// The slot's three tokens: (3, d)
+	state := b.sum(b.matMul(fleet, w["fleet.o"]), b.affine("state", w["state.w"], "state.b"))
+	ret := b.affine("return", w["return.w"], "return.b")
+	action := b.affine("action", w["action.w"], "action.b")
+	x := b.concat(0, action, ret, state)
+
+	seen := b.concat(1, b.add("Expand", nil, "past_mask", three), "causal")
+	mask := b.mul(b.add("Sub", nil, seen, "one"), "hidden") // (3, past+3)
+	lastMask := b.add("Slice", nil, mask, first, second, axis0)
+
+	for l := range a.Layers {
+		name := func(s string) string { return Block(l, s) }
+		h := b.affine(b.norm(x, name("n1g"), name("n1b")), w[name("qkv.w")], name("qkv.b"))
+		q, k, v := name("q"), name("k"), name("v")
+		b.Nodes = append(b.Nodes, Node{"Split", []string{h}, []string{q, k, v}, map[string]any{"axis": int64(1)}})
+		k = b.concat(1, PastKey(l), b.transpose(b.reshape(k, perHead), 1, 0, 2))
+		v = b.concat(1, PastValue(l), b.transpose(b.reshape(v, perHead), 1, 0, 2))
+		b.add("Slice", nil, k, second, last, axis1)
+		b.rename(PresentKey(l))
+		b.add("Slice", nil, v, second, last, axis1)
+		b.rename(PresentValue(l))
+
+		fold := perModel
+		if l == a.Layers-1 { // e needs the state token alone
+			q, x = b.add("Slice", nil, q, first, second, axis0), b.add("Slice", nil, x, first, second, axis0)
+			mask, fold = lastMask, rows
+		}
+		q = b.mul(b.transpose(b.reshape(q, perHead), 1, 0, 2), "scale")
+		weights := b.softmax(b.sum(b.matMul(q, b.transpose(k, 0, 2, 1)), mask))
+		mixed := b.reshape(b.transpose(b.matMul(weights, v), 1, 0, 2), fold)
+		x = b.sum(x, b.affine(mixed, w[name("proj.w")], name("proj.b")))
+		h = b.gelu(b.affine(b.norm(x, name("n2g"), name("n2b")), w[name("fc.w")], name("fc.b")))
+		x = b.sum(x, b.affine(h, w[name("out.w")], name("out.b")))
+	}
+	e := b.norm(x, "final.g", "final.b")
+
+	// Heads.
+	h0 := b.gelu(b.sum(b.sum(b.matMul(a2, w["craft.a"]), "craft.hb"), b.matMul(e, w["craft.e"])))
+	mean := b.add("ReduceMean", map[string]any{"axes": []int64{0}, "keepdims": int64(1)}, h0)
+	h := b.sum(h0, b.matMul(mean, w["craft.mix"]))
+	b.add("Tanh", nil, b.affine(h, w["flight.w"], "flight.b"))
+	b.rename("move")
+
+	each := b.sum(b.matMul(h, w["choice.a"]), b.matMul(e, w["choice.e"])) // (M, p)
+	c := b.gelu(b.sum(b.affine(z, w["choice.p"], "choice.b"), b.reshape(each, broadcast)))
+	c = b.gelu(b.affine(c, w["choice.w"], "choice.wb"))
+	b.affine(c, w["choice.o"], "choice.ob")
+	b.rename("choice")
+
+	y := b.gelu(b.affine(e, w["price.w"], "price.b"))
+	b.reshape(b.affine(y, w["price.o"], "price.ob"), one)
+	b.rename("price")
+	return &b.Graph
+}

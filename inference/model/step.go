@@ -1,0 +1,187 @@
+package model
+
+import (
+	"fmt"
+	"math"
+
+	"prefdt/inference/kernel"
+)
+
+type matrix = kernel.Matrix[float32]
+
+// Inputs are the rows of one slot, standardised, as package token fills them.
+type Inputs struct {
+	M, U     int       // aircraft, at least one; users with a task, possibly none
+	Aircraft []float32 // (M, AircraftFeatures)
+	Pairs    []float32 // (M, U, PairFeatures)
+	State    []float32 // (StateFeatures)
+	Return   []float32 // (ReturnFeatures)
+	Action   []float32 // (ActionFeatures)
+}
+
+// Outputs are what a step computes. Their rows grow once and are reused.
+type Outputs struct {
+	Move   []float32 // (M, 2) east and north, each in (-1, 1)
+	Choice []float32 // (M, U, Choices)
+	Price  float32   // y on the price axis
+}
+
+// Cache is one mission's memory: per layer, a ring with the keys and values of
+// the last Context slots. A slot's tokens overwrite those of the slot that
+// leaves the window. Nothing in the network depends on where in the ring a
+// token lies, so the ring is read in the order it is stored.
+type Cache struct {
+	keys, values []matrix // per layer (3·Context, d)
+	slots        int      // steps so far
+	work         arena
+}
+
+// NewCache returns the memory of a mission that begins.
+func (n *Net) NewCache() *Cache {
+	c := &Cache{}
+	rows, d := TokensPerSlot*n.Arch.Context, n.Arch.Width
+	for range n.blocks {
+		c.keys = append(c.keys, kernel.View(make([]float32, rows*d), rows, d))
+		c.values = append(c.values, kernel.View(make([]float32, rows*d), rows, d))
+	}
+	return c
+}
+
+// Reset forgets the mission.
+func (c *Cache) Reset() { c.slots = 0 }
+
+// Slots returns how many steps were taken since the mission began.
+func (c *Cache) Slots() int { return c.slots }
+
+// Step computes one slot, reading and extending the cache. The package comment
+// gives its formulas. It does not allocate once the buffers have seen as many
+// aircraft and users. Rows that do not fit M and U are a programmer's error
+// and panic.
+func (n *Net) Step(in *Inputs, c *Cache, out *Outputs) {
+	in.check()
+	w := &c.work
+	w.reset()
+	d, heads, M, U := n.Arch.Width, n.Arch.Heads, in.M, in.U
+
+	// Sets: each aircraft gathers its users, the state token its aircraft.
+	a0 := w.gelu(w.linear(&n.aircraft, kernel.View(in.Aircraft, M, AircraftFeatures))) // (M, d)
+	z := w.gelu(w.linear(&n.pair, kernel.View(in.Pairs, M*U, PairFeatures)))           // (M*U, p)
+
+	q, k, v := w.linear(&n.poolQ, a0), w.linear(&n.poolK, z), w.linear(&n.poolV, z)
+	pooled := w.take(M, d)
+	for m := range M {
+		first, end := m*U, (m+1)*U
+		attend(w, pooled.Slice(m, m+1, 0, d), q.Slice(m, m+1, 0, d), k.Slice(first, end, 0, d), v.Slice(first, end, 0, d), heads, U)
+	}
+	a2 := w.linear(&n.poolO, pooled)
+	kernel.Add(a2.Data, a0.Data) // A1
+	h := w.linear(&n.craft2, w.gelu(w.linear(&n.craft1, w.norm(&n.craftNorm, a2))))
+	kernel.Add(a2.Data, h.Data) // A2 (M, d)
+
+	fleet, query := w.take(1, d), w.take(1, d)
+	copy(query.Data, n.fleetQ)
+	attend(w, fleet, query, w.linear(&n.fleetK, a2), w.linear(&n.fleetV, a2), heads, M)
+
+	// The slot's three tokens: action before, return, state.
+	x := w.take(TokensPerSlot, d)
+	w.into(x.Slice(0, 1, 0, d), &n.action, in.Action)
+	w.into(x.Slice(1, 2, 0, d), &n.ret, in.Return)
+	w.into(x.Slice(2, 3, 0, d), &n.state, in.State)
+	kernel.Add(x.Row(2), w.linear(&n.fleetO, fleet).Data)
+
+	// Transformer over the last Context slots.
+	here := c.slots % n.Arch.Context * TokensPerSlot         // this slot's rows of the ring
+	filled := min(c.slots+1, n.Arch.Context) * TokensPerSlot // rows of the ring in use
+	for l := range n.blocks {
+		b := &n.blocks[l]
+		qkv := w.linear(&b.qkv, w.norm(&b.norm1, x)) // (3, 3d)
+		for i := range TokensPerSlot {
+			copy(c.keys[l].Row(here+i), qkv.Row(i)[d:2*d])
+			copy(c.values[l].Row(here+i), qkv.Row(i)[2*d:])
+		}
+		first := 0
+		if l == len(n.blocks)-1 { // e needs the state token alone
+			first = 2
+			x = x.Slice(2, 3, 0, d)
+		}
+		mixed := w.take(TokensPerSlot-first, d)
+		attend(w, mixed, qkv.Slice(first, TokensPerSlot, 0, d), c.keys[l].Slice(0, filled, 0, d), c.values[l].Slice(0, filled, 0, d), heads, here+first)
+		kernel.Add(x.Data, w.linear(&b.proj, mixed).Data)
+		kernel.Add(x.Data, w.linear(&b.out, w.gelu(w.linear(&b.fc, w.norm(&b.norm2, x)))).Data)
+	}
+	c.slots++
+	e := w.norm(&n.final, x) // (1, d)
+
+	// Flight, per aircraft.
+	h = w.linear(&n.craftA, a2)
+	kernel.AddBias(h, w.linear(&n.craftE, e).Data)
+	w.gelu(h) // H0
+	mean := w.take(1, d)
+	clear(mean.Data)
+	for m := range M {
+		kernel.Add(mean.Data, h.Row(m))
+	}
+	for i := range mean.Data {
+		mean.Data[i] /= float32(M)
+	}
+	kernel.AddBias(h, w.linear(&n.mix, mean).Data) // H
+	out.Move = resize(out.Move, M*2)
+	n.flight.w.MatMul(kernel.View(out.Move, M, 2), h, n.flight.b)
+	for i, v := range out.Move {
+		out.Move[i] = float32(math.Tanh(float64(v)))
+	}
+
+	// Choice, per aircraft and user.
+	each := w.linear(&n.choiceA, h) // (M, p)
+	kernel.AddBias(each, w.linear(&n.choiceE, e).Data)
+	c0 := w.linear(&n.choiceP, z)
+	for m := range M {
+		kernel.AddBias(c0.Slice(m*U, (m+1)*U, 0, c0.Cols), each.Row(m))
+	}
+	out.Choice = resize(out.Choice, M*U*Choices)
+	n.choiceO.w.MatMul(kernel.View(out.Choice, M*U, Choices), w.gelu(w.linear(&n.choice2, w.gelu(c0))), n.choiceO.b)
+
+	// Price.
+	out.Price = w.linear(&n.price2, w.gelu(w.linear(&n.price1, e))).Data[0]
+}
+
+// attend sets dst (rows, d) to what the queries gather from n keys and values
+// (n, d), head by head, eq. (attn). Query i does not see the keys from
+// own+i+1 to own+rows-1: the tokens of its own slot that come after it. Where
+// nothing hides, own is n. The queries are overwritten.
+func attend(w *arena, dst, q, k, v matrix, heads, own int) {
+	width := dst.Cols / heads
+	scale := float32(1 / math.Sqrt(float64(width)))
+	for i := range q.Rows {
+		for j := range q.Row(i) {
+			q.Row(i)[j] *= scale
+		}
+	}
+	scores := w.take(q.Rows, k.Rows)
+	for c := 0; c < dst.Cols; c += width {
+		kernel.MatMulTransB(scores, q.Slice(0, q.Rows, c, c+width), k.Slice(0, k.Rows, c, c+width), false)
+		for i := range scores.Rows {
+			row := scores.Row(i)
+			for j := own + i + 1; j < own+q.Rows; j++ {
+				row[j] = float32(math.Inf(-1))
+			}
+			kernel.Softmax(row)
+		}
+		kernel.MatMul(dst.Slice(0, dst.Rows, c, c+width), scores, v.Slice(0, v.Rows, c, c+width), false)
+	}
+}
+
+func (in *Inputs) check() {
+	if in.M < 1 || in.U < 0 || len(in.Aircraft) != in.M*AircraftFeatures || len(in.Pairs) != in.M*in.U*PairFeatures ||
+		len(in.State) != StateFeatures || len(in.Return) != ReturnFeatures || len(in.Action) != ActionFeatures {
+		panic(fmt.Sprintf("model: a step of %d aircraft and %d users has rows of %d, %d, %d, %d and %d numbers", in.M, in.U,
+			len(in.Aircraft), len(in.Pairs), len(in.State), len(in.Return), len(in.Action)))
+	}
+}
+
+func resize(x []float32, n int) []float32 {
+	if cap(x) < n {
+		return make([]float32, n, n+n/2)
+	}
+	return x[:n]
+}
