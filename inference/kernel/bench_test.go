@@ -79,3 +79,41 @@ func BenchmarkPacked(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkRows times the row operations over one layer of an episode.
+func BenchmarkRows(b *testing.B) {
+	const rows, n = 300, 256
+	r := newRand()
+	x, dy, dst := View(random[float32](r, rows*n), rows, n), View(random[float32](r, rows*n), rows, n), View(make([]float32, rows*n), rows, n)
+	gain, bias, dgain, dbias := random[float32](r, n), random[float32](r, n), make([]float32, n), make([]float32, n)
+	mean, rstd := make([]float32, rows), make([]float32, rows)
+	for _, op := range []struct {
+		name string
+		f    func()
+	}{
+		{"Gelu", func() { Gelu(dst.Data, x.Data) }},
+		{"GeluBackward", func() { GeluBackward(dst.Data, dy.Data, x.Data) }},
+		{"LayerNorm", func() { LayerNorm(dst, x, gain, bias, 1e-5, mean, rstd) }},
+		{"LayerNormBackward", func() { LayerNormBackward(dst, dy, x, gain, mean, rstd, dgain, dbias, false) }},
+		{"Softmax", func() {
+			for i := range rows {
+				Softmax(dy.Row(i))
+			}
+		}},
+		{"SoftmaxBackward", func() {
+			for i := range rows {
+				SoftmaxBackward(dst.Row(i), dy.Row(i), x.Row(i))
+			}
+		}},
+		{"AddBias", func() { AddBias(dst, bias) }},
+	} {
+		eachLevel(b, func(l level) {
+			b.Run(op.name+"/"+string(l), func(b *testing.B) {
+				for b.Loop() {
+					op.f()
+				}
+				b.ReportMetric(b.Elapsed().Seconds()/float64(b.N)/rows/n*1e9, "ns/number")
+			})
+		})
+	}
+}

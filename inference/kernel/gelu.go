@@ -12,6 +12,10 @@ const (
 // Gelu sets dst = gelu(x). dst may be x.
 func Gelu[T Float](dst, x []T) {
 	checkLen("Gelu", "dst", len(dst), len(x))
+	if useVectors[T]() {
+		geluTuned(float32Row(dst), float32Row(x))
+		return
+	}
 	geluNaive(dst, x)
 }
 
@@ -20,6 +24,10 @@ func Gelu[T Float](dst, x []T) {
 func GeluBackward[T Float](dx, dy, x []T) {
 	checkLen("GeluBackward", "dx", len(dx), len(x))
 	checkLen("GeluBackward", "dy", len(dy), len(x))
+	if useVectors[T]() {
+		geluBackwardTuned(float32Row(dx), float32Row(dy), float32Row(x))
+		return
+	}
 	geluBackwardNaive(dx, dy, x)
 }
 

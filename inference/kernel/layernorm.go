@@ -14,6 +14,10 @@ func LayerNorm[T Float](dst, x Matrix[T], gain, bias []T, eps T, mean, rstd []T)
 	checkLen("LayerNorm", "bias", len(bias), x.Cols)
 	checkLen("LayerNorm", "mean", len(mean), x.Rows)
 	checkLen("LayerNorm", "rstd", len(rstd), x.Rows)
+	if useVectors[T]() && x.Cols > 0 && x.Cols%8 == 0 {
+		layerNormTuned(float32s(&dst), float32s(&x), float32Row(gain), float32Row(bias), float32(eps), float32Row(mean), float32Row(rstd))
+		return
+	}
 	for i := range x.Rows {
 		mean[i], rstd[i] = layerNormNaive(dst.Row(i), x.Row(i), gain, bias, eps)
 	}
@@ -34,6 +38,11 @@ func LayerNormBackward[T Float](dx, dy, x Matrix[T], gain, mean, rstd, dgain, db
 	checkLen("LayerNormBackward", "rstd", len(rstd), x.Rows)
 	checkLen("LayerNormBackward", "dgain", len(dgain), x.Cols)
 	checkLen("LayerNormBackward", "dbias", len(dbias), x.Cols)
+	if useVectors[T]() && x.Cols > 0 && x.Cols%8 == 0 {
+		layerNormBackwardTuned(float32s(&dx), float32s(&dy), float32s(&x), float32Row(gain),
+			float32Row(mean), float32Row(rstd), float32Row(dgain), float32Row(dbias), accumulate)
+		return
+	}
 	for i := range x.Rows {
 		layerNormBackwardNaive(dx.Row(i), dy.Row(i), x.Row(i), gain, mean[i], rstd[i], dgain, dbias, accumulate)
 	}

@@ -6,6 +6,10 @@ import "math"
 // of -Inf is masked and gets weight 0; a row of nothing else becomes all
 // zeros, so that an empty set pools to zero and never to NaN.
 func Softmax[T Float](row []T) {
+	if useVectors[T]() {
+		softmaxTuned(float32Row(row))
+		return
+	}
 	softmaxNaive(row)
 }
 
@@ -14,6 +18,10 @@ func Softmax[T Float](row []T) {
 func SoftmaxBackward[T Float](dx, dy, y []T) {
 	checkLen("SoftmaxBackward", "dx", len(dx), len(y))
 	checkLen("SoftmaxBackward", "dy", len(dy), len(y))
+	if useVectors[T]() {
+		softmaxBackwardTuned(float32Row(dx), float32Row(dy), float32Row(y))
+		return
+	}
 	softmaxBackwardNaive(dx, dy, y)
 }
 

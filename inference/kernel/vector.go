@@ -1,0 +1,88 @@
+package kernel
+
+import "math"
+
+// Tuned row operations: whole vectors in assembly, the last few numbers here.
+
+func useVectors[T Float]() bool { return vectorised && isTuned[T]() }
+
+func addTuned(dst, x []float32) {
+	n := len(x) &^ 7
+	if n > 0 {
+		addVector(&dst[0], &x[0], n)
+	}
+	addNaive(dst[n:], x[n:])
+}
+
+func geluTuned(dst, x []float32) {
+	n := len(x) &^ 7
+	if n > 0 {
+		geluVector(&dst[0], &x[0], n)
+	}
+	geluNaive(dst[n:], x[n:])
+}
+
+func geluBackwardTuned(dx, dy, x []float32) {
+	n := len(x) &^ 7
+	if n > 0 {
+		geluBackwardVector(&dx[0], &dy[0], &x[0], n)
+	}
+	geluBackwardNaive(dx[n:], dy[n:], x[n:])
+}
+
+func softmaxTuned(row []float32) {
+	n := len(row) &^ 7
+	if n == 0 {
+		softmaxNaive(row)
+		return
+	}
+	top := maxVector(&row[0], n)
+	for _, v := range row[n:] {
+		top = max(top, v)
+	}
+	if math.IsInf(float64(top), -1) { // masked whole, or a lost NaN
+		softmaxNaive(row)
+		return
+	}
+	sum := expSumVector(&row[0], top, n)
+	for j, v := range row[n:] {
+		e := exp(v - top)
+		row[n+j] = e
+		sum += e
+	}
+	scale := 1 / sum
+	scaleVector(&row[0], scale, n)
+	for j := range row[n:] {
+		row[n+j] *= scale
+	}
+}
+
+func softmaxBackwardTuned(dx, dy, y []float32) {
+	n := len(y) &^ 7
+	var dot float32
+	if n > 0 {
+		dot = dotVector(&dy[0], &y[0], n)
+	}
+	for j, w := range y[n:] {
+		dot += dy[n+j] * w
+	}
+	if n > 0 {
+		softmaxBackwardVector(&dx[0], &dy[0], &y[0], dot, n)
+	}
+	for j, w := range y[n:] {
+		dx[n+j] = w * (dy[n+j] - dot)
+	}
+}
+
+func layerNormTuned(dst, x *Matrix[float32], gain, bias []float32, eps float32, mean, rstd []float32) {
+	for i := range x.Rows {
+		mean[i], rstd[i] = layerNormVector(&dst.Data[i*dst.Stride], &x.Data[i*x.Stride], &gain[0], &bias[0], eps, x.Cols)
+	}
+}
+
+func layerNormBackwardTuned(dx, dy, x *Matrix[float32], gain, mean, rstd, dgain, dbias []float32, accumulate bool) {
+	for i := range x.Rows {
+		layerNormBackwardVector(&dx.Data[i*dx.Stride], &dy.Data[i*dy.Stride], &x.Data[i*x.Stride], &gain[0],
+			mean[i], rstd[i], &dgain[0], &dbias[0], accumulate, x.Cols)
+	}
+}

@@ -1,0 +1,48 @@
+package kernel
+
+// vectorised says that the row-wise operations have tuned kernels here.
+// Their lengths are multiples of 8; the caller does the rest.
+const vectorised = true
+
+// vectorConstants feeds the assembly, which knows it by position.
+var vectorConstants = [...]float32{
+	expFloor, expCeiling, log2e, expShift + 127, ln2Hi, ln2Lo,
+	expP[0], expP[1], expP[2], expP[3], expP[4], expP[5],
+	1, -geluScale, -geluScale * geluCubic, geluScale, 3 * geluScale * geluCubic,
+}
+
+//go:noescape
+func addVector(dst, x *float32, n int)
+
+//go:noescape
+func geluVector(dst, x *float32, n int)
+
+//go:noescape
+func geluBackwardVector(dx, dy, x *float32, n int)
+
+// maxVector returns the largest of x; a NaN may or may not win.
+//
+//go:noescape
+func maxVector(x *float32, n int) float32
+
+// expSumVector replaces x by exp(x - top) and returns the sum.
+//
+//go:noescape
+func expSumVector(x *float32, top float32, n int) float32
+
+//go:noescape
+func scaleVector(x *float32, s float32, n int)
+
+//go:noescape
+func dotVector(a, b *float32, n int) float32
+
+// softmaxBackwardVector sets dx = y (dy - dot).
+//
+//go:noescape
+func softmaxBackwardVector(dx, dy, y *float32, dot float32, n int)
+
+//go:noescape
+func layerNormVector(dst, x, gain, bias *float32, eps float32, n int) (mean, rstd float32)
+
+//go:noescape
+func layerNormBackwardVector(dx, dy, x, gain *float32, mean, rstd float32, dgain, dbias *float32, accumulate bool, n int)
