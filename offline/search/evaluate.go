@@ -65,7 +65,7 @@ func (e Evaluation) print(w io.Writer, asJSON bool) error {
 		{"reach, s", 1, e.ReachS},
 		{"IGD, of the pooled span", 1, e.IGD},
 	} {
-		fmt.Fprintf(table, "%s\t%.4g\t%.3g\t\n", row.name, row.s.Mean*row.scale, row.s.Std*row.scale)
+		fmt.Fprintf(table, "%s\t%.5g\t%.3g\t\n", row.name, row.s.Mean*row.scale, row.s.Std*row.scale)
 	}
 	return table.Flush()
 }

@@ -81,7 +81,9 @@ func checkGenes(genes []float64, aircraft int) error {
 }
 
 // Decide fills d with the rule's decision on a snapshot, DESIGN "Teachers" 1.
-// What the decision should cost is left to d.Price.
+// What the decision should cost is left to d.Price. Aircraft are known by their
+// Number, which must be one of the world's, so a lost one changes nothing for
+// the others.
 func (r *Rule) Decide(s *slot.Snapshot, d *slot.Decision) {
 	d.Size(s)
 	r.nearest = resize(r.nearest, len(s.Users))

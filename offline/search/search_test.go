@@ -11,7 +11,7 @@ import (
 	"prefdt/simbridge/world"
 )
 
-// small is a search of a second or less: 12 members, 9 generations, 30 slots.
+// small is a search of well under a second: 12 members, 9 generations, 30 slots.
 func small() Config {
 	c := Default()
 	c.Population, c.Generations, c.Seeds, c.Seed, c.World.Slots = 12, 9, "5:7", 3, 30
