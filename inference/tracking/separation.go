@@ -1,0 +1,249 @@
+package tracking
+
+import (
+	"math"
+
+	"prefdt/inference/physics"
+)
+
+// Limits are the constraints on a joint displacement.
+type Limits struct {
+	SpeedMaxMPS float64 // C1: metres in a slot of one second
+	SeparationM float64 // C2: at every instant of the slot
+	AreaM       float64 // side of the square, 0 for none
+}
+
+// Envelope brings joint displacements inside limits. It holds the working
+// memory; its zero value is ready.
+type Envelope struct {
+	wish, correction, safe, held []physics.Position
+	scale                        []float64
+	conflicts                    int
+}
+
+const (
+	// projections bounds the sweeps that look for the least change.
+	projections = 40
+	// margin is what the projections keep beyond the separation, so that they
+	// end inside it instead of approaching it for ever.
+	margin = 1.01
+)
+
+// Limit changes moves, in place, as little as it finds possible so that each
+// aircraft flies at most SpeedMaxMPS, ends inside the area, and every pair
+// stays SeparationM apart all along the straight segments flown. Of a pair
+// that starts closer than that, neither the end nor any instant is closer than
+// the start, and they move apart. An aircraft that starts outside the area ends no
+// farther outside. Moves that are not finite count as none; positions must be
+// finite. It reports whether it changed anything.
+//
+// Conflicts are resolved by projecting each pair's relative displacement onto
+// the boundary of its velocity obstacle (van den Berg et al., Reciprocal n-body
+// collision avoidance, 2011), half to each aircraft, for all pairs at once. What
+// that leaves unresolved in a crowd is scaled down, aircraft by aircraft,
+// towards a joint displacement known to be safe.
+func (e *Envelope) Limit(positions, moves []physics.Position, l Limits) (changed bool) {
+	n := len(moves)
+	e.wish = append(e.wish[:0], moves...)
+	for i := range moves {
+		if !finite(moves[i]) {
+			moves[i] = physics.Position{}
+		}
+		moves[i] = l.hold(positions[i], moves[i])
+	}
+	for range projections {
+		e.correction, e.conflicts = resize(e.correction, n), 0
+		for i := range n {
+			for j := range i {
+				u := obstacle(positions[j].Sub(positions[i]), moves[i].Sub(moves[j]), margin*l.SeparationM, j, i)
+				if u == (physics.Position{}) {
+					continue
+				}
+				e.correction[i] = e.correction[i].Add(u.Scale(0.5))
+				e.correction[j] = e.correction[j].Sub(u.Scale(0.5))
+				e.conflicts++
+			}
+		}
+		if e.conflicts == 0 {
+			break
+		}
+		for i := range n {
+			moves[i] = l.hold(positions[i], moves[i].Add(e.correction[i]))
+		}
+	}
+	e.retreat(positions, moves, l)
+	for i := range moves {
+		changed = changed || moves[i] != e.wish[i]
+	}
+	return changed
+}
+
+// hold keeps one displacement inside speed and area.
+func (l Limits) hold(from, move physics.Position) physics.Position {
+	if l.AreaM > 0 {
+		to := from.Add(move)
+		to.EastM, to.NorthM = min(max(to.EastM, 0), l.AreaM), min(max(to.NorthM, 0), l.AreaM)
+		move = to.Sub(from)
+	}
+	if r := move.Norm(); r > l.SpeedMaxMPS {
+		move = move.Scale(l.SpeedMaxMPS / r * (1 - 1e-15))
+	}
+	return move
+}
+
+// obstacle returns the least change of the relative displacement v that keeps
+// two aircraft apart by separationM during the slot, where p points from one
+// to the other and v is the displacement of the first relative to the second;
+// zero if they already do. Of a pair that starts closer it asks that they end
+// as far apart. i and j only choose the direction of two in the same place.
+func obstacle(p, v physics.Position, separationM float64, i, j int) physics.Position {
+	distance := p.Norm()
+	if distance < separationM {
+		away := p.Scale(-1)
+		if distance < 1e-9 {
+			sin, cos := math.Sincos(2.399963 * float64(i+64*j)) // the golden angle spreads a pile evenly
+			away, distance = physics.Position{EastM: cos, NorthM: sin}, 1
+		}
+		away = away.Scale(1 / distance)
+		if lack := separationM - p.Norm() - dot(v, away); lack > 0 {
+			return away.Scale(lack)
+		}
+		return physics.Position{}
+	}
+	if closest(p.Scale(-1), v) >= separationM {
+		return physics.Position{}
+	}
+	w := v.Sub(p)
+	if toward := dot(w, p); toward < 0 && toward*toward > separationM*separationM*dot(w, w) {
+		r := w.Norm() // the end of the slot is the closest: leave the disc about the other
+		return w.Scale((separationM - r) / r)
+	}
+	leg := math.Sqrt(max(0, distance*distance-separationM*separationM))
+	side := separationM
+	if p.EastM*w.NorthM-p.NorthM*w.EastM <= 0 {
+		side = -separationM
+	}
+	// The tangent to the other's disc on the nearer side; head on, to the right.
+	tangent := physics.Position{EastM: p.EastM*leg - p.NorthM*side, NorthM: p.EastM*side + p.NorthM*leg}.Scale(1 / (distance * distance))
+	along := max(0, dot(v, tangent))
+	return tangent.Scale(along).Sub(v)
+}
+
+// retreat scales the moves of aircraft still in conflict towards a joint
+// displacement without any, until none is left; each round scales at least one
+// that was not yet fully scaled, so it ends.
+func (e *Envelope) retreat(positions, moves []physics.Position, l Limits) {
+	n := len(moves)
+	if !e.flag(positions, moves, l) {
+		return
+	}
+	e.spread(positions, l)
+	e.held = append(e.held[:0], moves...)
+	e.scale = resize(e.scale, n)
+	for i := range n {
+		e.scale[i] = 1
+	}
+	const least = 1.0 / 32
+	for range 6 * n {
+		for i := range n {
+			if e.correction[i].EastM == 0 {
+				continue
+			}
+			if e.scale[i] /= 2; e.scale[i] < least {
+				e.scale[i] = 0
+			}
+			moves[i] = e.safe[i].Add(e.held[i].Sub(e.safe[i]).Scale(e.scale[i]))
+		}
+		if !e.flag(positions, moves, l) {
+			return
+		}
+	}
+	copy(moves, e.safe)
+}
+
+// flag marks, in correction, the aircraft that break the separation.
+func (e *Envelope) flag(positions, moves []physics.Position, l Limits) (any bool) {
+	e.correction = resize(e.correction, len(moves))
+	for i := range moves {
+		for j := range i {
+			if !l.apart(positions[i].Sub(positions[j]), moves[i].Sub(moves[j])) {
+				e.correction[i].EastM, e.correction[j].EastM = 1, 1
+				any = true
+			}
+		}
+	}
+	return any
+}
+
+// spread finds a joint displacement that brings no pair closer: none, if every
+// pair starts far enough apart, else the whole fleet stretched along each axis
+// as far as speed and area allow, until the closest pair is apart.
+func (e *Envelope) spread(positions []physics.Position, l Limits) {
+	e.safe = resize(e.safe, len(positions))
+	nearest := math.Inf(1)
+	low, high := positions[0], positions[0]
+	for i, p := range positions {
+		for j := range i {
+			if d := p.Sub(positions[j]).Norm(); d > 0 {
+				nearest = min(nearest, d)
+			}
+		}
+		low = physics.Position{EastM: min(low.EastM, p.EastM), NorthM: min(low.NorthM, p.NorthM)}
+		high = physics.Position{EastM: max(high.EastM, p.EastM), NorthM: max(high.NorthM, p.NorthM)}
+	}
+	if nearest >= l.SeparationM {
+		return
+	}
+	growth := min(margin*l.SeparationM/nearest-1, 1e6)
+	growEast, shiftEast := stretch(low.EastM, high.EastM, growth, l.AreaM)
+	growNorth, shiftNorth := stretch(low.NorthM, high.NorthM, growth, l.AreaM)
+	longest := 0.0
+	for i, p := range positions {
+		e.safe[i] = physics.Position{
+			EastM:  growEast*(p.EastM-(low.EastM+high.EastM)/2) + shiftEast,
+			NorthM: growNorth*(p.NorthM-(low.NorthM+high.NorthM)/2) + shiftNorth,
+		}
+		longest = max(longest, e.safe[i].Norm())
+	}
+	if longest > l.SpeedMaxMPS {
+		for i := range e.safe {
+			e.safe[i] = e.safe[i].Scale(l.SpeedMaxMPS / longest * (1 - 1e-15))
+		}
+	}
+}
+
+// stretch returns how much an interval may grow about its middle, up to growth,
+// and the shift that then keeps it within [0, area].
+func stretch(low, high, growth, areaM float64) (grow, shift float64) {
+	length := high - low
+	if areaM <= 0 || length == 0 {
+		return growth, 0
+	}
+	if low < 0 || high > areaM {
+		return 0, 0
+	}
+	grow = min(growth, areaM/length-1)
+	low, high = low-grow*length/2, high+grow*length/2
+	return grow, max(0, -low) - max(0, high-areaM)
+}
+
+// apart reports whether a pair keeps the separation or, having started closer,
+// comes no closer. The tolerance, in square metres, is that of rounding.
+func (l Limits) apart(p, v physics.Position) bool {
+	if p.Norm() < l.SeparationM {
+		return dot(p, v) >= -1e-9
+	}
+	return closest(p, v) >= l.SeparationM
+}
+
+// closest returns the least distance of two aircraft during the slot, p apart
+// at its start and displaced by v relative to one another.
+func closest(p, v physics.Position) float64 {
+	t := 0.0
+	if vv := dot(v, v); vv > 0 {
+		t = min(max(-dot(p, v)/vv, 0), 1)
+	}
+	return p.Add(v.Scale(t)).Norm()
+}
+
+func dot(a, b physics.Position) float64 { return a.EastM*b.EastM + a.NorthM*b.NorthM }
