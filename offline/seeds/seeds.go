@@ -1,0 +1,38 @@
+// Package seeds keeps the episodes that may be learned from apart from those
+// that judge. Every search, training, calibration and evaluation checks the
+// seeds it was given here before it flies the first of them.
+package seeds
+
+import "fmt"
+
+// The ranges, first to last.
+const (
+	TrainingLast     = 99_999
+	CalibrationFirst = 100_000
+	CalibrationLast  = 109_999
+	EvaluationFirst  = 1_000_000
+)
+
+// Training refuses a seed that search and training may not see.
+func Training(seed uint64) error {
+	if seed > TrainingLast {
+		return fmt.Errorf("seed %d is not for search or training, use 0 to %d", seed, TrainingLast)
+	}
+	return nil
+}
+
+// Calibration refuses a seed that is not held out for calibration.
+func Calibration(seed uint64) error {
+	if seed < CalibrationFirst || seed > CalibrationLast {
+		return fmt.Errorf("seed %d is not for calibration, use %d to %d", seed, CalibrationFirst, CalibrationLast)
+	}
+	return nil
+}
+
+// Evaluation refuses a seed that anything before evaluation may have seen.
+func Evaluation(seed uint64) error {
+	if seed < EvaluationFirst {
+		return fmt.Errorf("seed %d is not for evaluation, use %d or more", seed, EvaluationFirst)
+	}
+	return nil
+}
