@@ -111,13 +111,14 @@ func (c *Client) Initialize(ctx context.Context) error {
 	}
 	c.inbox = make(chan Message, queueLength)
 	c.outbox = make(chan outgoing, queueLength)
-	c.events = make(chan func())
+	c.events = make(chan func(), 64) // connections that a callback may sleep through
 	s, err := c.connect(ctx, true)
 	if err != nil {
 		return err
 	}
 	run, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel
+	c.session.Store(s)
 	c.done.Add(2)
 	go c.dispatch(run)
 	go c.run(run, s)
@@ -127,6 +128,9 @@ func (c *Client) Initialize(ctx context.Context) error {
 // Close publishes the Will and what is queued, disconnects and waits for the
 // callbacks to return.
 func (c *Client) Close() {
+	if c.cancel == nil {
+		return // Initialize failed
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	last := Publication{}
@@ -304,26 +308,27 @@ func (c *Client) subscribe(s *session) error {
 func (c *Client) run(ctx context.Context, s *session) {
 	defer c.done.Done()
 	for {
-		c.drain()
-		c.session.Store(s)
 		c.notify(ctx, c.OnConnect)
 		c.write(ctx, s)
 		c.session.Store(nil)
+		c.drain()
 		if ctx.Err() != nil {
 			s.mqtt.Disconnect(250)
 			return
 		}
-		c.Log.Warn("broker lost", "broker", c.address, "reason", s.err)
+		reason := s.err
+		c.Log.Warn("broker lost", "broker", c.address, "reason", reason)
 		c.notify(ctx, func() {
 			if c.OnDisconnect != nil {
-				c.OnDisconnect(s.err)
+				c.OnDisconnect(reason)
 			}
 		})
 		var err error
 		if s, err = c.connect(ctx, false); err != nil {
-			c.drain()
 			return
 		}
+		c.drain() // what was on its way in meanwhile
+		c.session.Store(s)
 	}
 }
 
@@ -332,14 +337,10 @@ func (c *Client) notify(ctx context.Context, f func()) {
 	if f == nil {
 		return
 	}
-	c.done.Add(1)
-	go func() {
-		defer c.done.Done()
-		select {
-		case c.events <- f:
-		case <-ctx.Done():
-		}
-	}()
+	select {
+	case c.events <- f:
+	case <-ctx.Done():
+	}
 }
 
 // write hands the outbox to the session until it is lost or ctx ends. Only

@@ -1,0 +1,390 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// connect makes a connected client that closes with the test. Its messages come
+// on the channel.
+func connect(t testing.TB, c *Client, filters ...string) <-chan Message {
+	t.Helper()
+	messages := make(chan Message, 10000)
+	for _, f := range filters {
+		c.Subscriptions = append(c.Subscriptions, Subscription{f, 1})
+	}
+	if c.Handle == nil {
+		c.Handle = func(m Message) { messages <- m }
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Retry == 0 {
+		c.Retry = 5 * time.Millisecond
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := c.Initialize(ctx); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return messages
+}
+
+func publish(t testing.TB, c *Client, p Publication) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := c.PublishWait(ctx, p); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRetainedAndClientID(t *testing.T) {
+	eachBroker(t, func(t *testing.T, start func(testing.TB, brokerSetup) func()) {
+		address := freeAddress(t)
+		start(t, brokerSetup{address: address})
+		a := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "a-rather-long-program-name"}
+		connect(t, a)
+		b := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "a-rather-long-program-name"}
+		live := connect(t, b, "x")
+		if a.ID() == b.ID() || len(a.ID()) > 23 {
+			t.Errorf("client ids %q and %q", a.ID(), b.ID())
+		}
+		publish(t, a, Publication{Topic: "x", QoS: 1, Retained: true, Payload: []byte("hello")})
+		if m := next(t, "message", live); string(m.Payload) != "hello" || m.Retained || m.Received.IsZero() {
+			t.Errorf("live: %+v", m)
+		}
+		late := connect(t, &Client{Broker: Broker{URL: "tcp://" + address}, Name: "c"}, "x")
+		if m := next(t, "retained message", late); string(m.Payload) != "hello" || !m.Retained {
+			t.Errorf("retained: %+v", m)
+		}
+	})
+}
+
+// Subscriptions and what OnConnect publishes come back after the broker was
+// gone with all it knew; nothing of the time between is delivered late.
+func TestBrokerRestart(t *testing.T) {
+	eachBroker(t, func(t *testing.T, start func(testing.TB, brokerSetup) func()) {
+		setup := brokerSetup{address: freeAddress(t)}
+		stop := start(t, setup)
+		url := "tcp://" + setup.address
+		leader := &Client{Broker: Broker{URL: url}, Name: "leader"}
+		down := make(chan error, 1)
+		leader.OnDisconnect = func(err error) { down <- err }
+		leader.OnConnect = func() {
+			leader.Publish(Publication{"online", 1, true, EncodeOnline(true)})
+			leader.Publish(Publication{"status", 0, true, []byte("s")})
+		}
+		commands := connect(t, leader, "command/+")
+		watch := connect(t, &Client{Broker: Broker{URL: url}, Name: "watch"}, "online", "status")
+		seen := func() map[string]string {
+			return collect(t, watch, "online", "status")
+		}
+		if s := seen(); s["online"] != "true" {
+			t.Fatalf("first connection: %v", s)
+		}
+		stop()
+		if err := next(t, "loss", down); err == nil {
+			t.Error("no reason for the loss")
+		}
+		if err := leader.Publish(Publication{"slot", 0, false, []byte("stale")}); !errors.Is(err, ErrNotConnected) {
+			t.Errorf("publish without a broker: %v", err)
+		}
+		start(t, setup)
+		if s := seen(); s["online"] != "true" || s["status"] != "s" {
+			t.Fatalf("second connection: %v", s)
+		}
+		crew := &Client{Broker: Broker{URL: url}, Name: "crew"}
+		connect(t, crew)
+		publish(t, crew, Publication{Topic: "command/budget", QoS: 1, Payload: []byte("b")})
+		if m := next(t, "command after the restart", commands); m.Topic != "command/budget" {
+			t.Errorf("got %+v", m)
+		}
+	})
+}
+
+// collect waits until each topic was heard once more.
+func collect(t testing.TB, messages <-chan Message, topics ...string) map[string]string {
+	t.Helper()
+	got := map[string]string{}
+	for len(got) < len(topics) {
+		m := next(t, fmt.Sprint(topics), messages)
+		got[m.Topic] = string(m.Payload)
+	}
+	return got
+}
+
+func TestWill(t *testing.T) {
+	eachBroker(t, func(t *testing.T, start func(testing.TB, brokerSetup) func()) {
+		address := freeAddress(t)
+		start(t, brokerSetup{address: address})
+		online := connect(t, &Client{Broker: Broker{URL: "tcp://" + address}, Name: "watch"}, "online")
+		wire := newCable(t, address)
+
+		// A newcomer that only listens leaves nothing behind.
+		listener := &Client{Broker: Broker{URL: wire.url()}, Name: "leader"}
+		connect(t, listener)
+		listener.Close()
+
+		leader := &Client{Broker: Broker{URL: wire.url()}, Name: "leader", Will: &Publication{"online", 1, true, EncodeOnline(false)}}
+		leader.OnConnect = func() { leader.Publish(Publication{"online", 1, true, EncodeOnline(true)}) }
+		connect(t, leader)
+		want := func(when, payload string) {
+			t.Helper()
+			if m := next(t, when, online); string(m.Payload) != payload {
+				t.Fatalf("%s: online is %s", when, m.Payload)
+			}
+		}
+		want("connected", "true")
+		wire.cut()
+		want("cable cut", "false")
+		want("connected again", "true")
+		leader.Close()
+		want("closed", "false")
+	})
+}
+
+func TestTLSAndPassword(t *testing.T) {
+	certs, others := newCertificate(t), newCertificate(t)
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	right, wrong := file("right", "s3cret pass\n"), file("wrong", "guess\n")
+	eachBroker(t, func(t *testing.T, start func(testing.TB, brokerSetup) func()) {
+		address := freeAddress(t)
+		start(t, brokerSetup{address: address, password: "s3cret pass", certs: certs})
+		good := Broker{URL: "tls://" + address, Username: "crew", PasswordFile: right, CA: certs.ca, Cert: certs.clientCert, Key: certs.clientKey}
+		client := &Client{Broker: good, Name: "c"}
+		messages := connect(t, client, "x")
+		publish(t, client, Publication{Topic: "x", QoS: 1, Payload: []byte("1")})
+		next(t, "message", messages)
+
+		cases := []struct {
+			name   string
+			change func(*Broker)
+			want   string
+		}{
+			{"wrong password", func(b *Broker) { b.PasswordFile = wrong }, "not Authorized"},
+			{"no password", func(b *Broker) { b.Username, b.PasswordFile = "", "" }, "not Authorized"},
+			{"another authority", func(b *Broker) { b.CA = others.ca }, "unknown authority"},
+			{"no certificate", func(b *Broker) { b.Cert, b.Key = "", "" }, "unreachable"},
+			{"certificate of another authority", func(b *Broker) { b.Cert, b.Key = others.clientCert, others.clientKey }, "unreachable"},
+			{"no TLS", func(b *Broker) { b.URL, b.CA, b.Cert, b.Key = "tcp://"+address, "", "", "" }, "unreachable"},
+		}
+		for _, c := range cases {
+			broker := good
+			c.change(&broker)
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			err := (&Client{Broker: broker, Name: "c", Retry: time.Minute, Log: slog.New(slog.DiscardHandler)}).Initialize(ctx)
+			cancel()
+			if err == nil || !(strings.Contains(err.Error(), c.want) || c.want == "not Authorized" && strings.Contains(err.Error(), "bad user name or password")) {
+				t.Errorf("%s: %v, want %s", c.name, err, c.want)
+			}
+		}
+	})
+}
+
+func TestSubscriptionRefused(t *testing.T) {
+	eachBroker(t, func(t *testing.T, start func(testing.TB, brokerSetup) func()) {
+		if strings.Contains(t.Name(), "mosquitto") {
+			t.Skip("mosquitto 2.0 grants a subscription whose messages its ACL then withholds")
+		}
+		address := freeAddress(t)
+		start(t, brokerSetup{address: address, noTopic: "secret"})
+		c := &Client{Broker: Broker{URL: "tcp://" + address}, Subscriptions: []Subscription{{"secret", 0}}, Handle: func(Message) {}, Log: slog.New(slog.DiscardHandler)}
+		err := c.Initialize(t.Context())
+		if !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "secret") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestUnreachableAtStart(t *testing.T) {
+	address := freeAddress(t)
+	log, lines := logLines()
+	ctx, cancel := context.WithCancel(t.Context())
+	failed := make(chan error, 1)
+	c := &Client{Broker: Broker{URL: "tcp://" + address}, Retry: time.Millisecond, Log: log}
+	go func() { failed <- c.Initialize(ctx) }()
+	for range 3 {
+		line := next(t, "line for each attempt", lines)
+		if !strings.Contains(line, "broker tcp://"+address+" unreachable: ") || !strings.Contains(line, "connection refused; retrying in 1ms") {
+			t.Fatalf("line: %s", line)
+		}
+	}
+	cancel()
+	if err := next(t, "end", failed); err == nil || !strings.Contains(err.Error(), "unreachable") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("got %v", err)
+	}
+	// And it comes up if the broker does.
+	c = &Client{Broker: Broker{URL: "tcp://" + address}, Retry: time.Millisecond, Log: log}
+	go func() { failed <- c.Initialize(t.Context()) }()
+	next(t, "attempt", lines)
+	startMochi(t, brokerSetup{address: address})
+	if err := next(t, "connection", failed); err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+}
+
+// A slot must not wait for a broker that hangs.
+func TestPublishNeverWaits(t *testing.T) {
+	address := freeAddress(t)
+	startMochi(t, brokerSetup{address: address})
+	wire := newCable(t, address)
+	c := &Client{Broker: Broker{URL: wire.url()}, Name: "leader"}
+	connect(t, c)
+	wire.hold()
+	payload := make([]byte, 32<<10)
+	start, full := time.Now(), 0
+	for range 2 * queueLength {
+		if errors.Is(c.Publish(Publication{Topic: "x", QoS: 0, Payload: payload}), ErrQueueFull) {
+			full++
+		}
+	}
+	took := time.Since(start)
+	if _, out := c.Dropped(); full == 0 || out != uint64(full) {
+		t.Errorf("%d dropped, %d counted", full, out)
+	}
+	if took > time.Second {
+		t.Errorf("%d publications took %v", 2*queueLength, took)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if err := c.PublishWait(ctx, Publication{Topic: "x", QoS: 1}); err == nil {
+		t.Error("a publication that nobody read was called delivered")
+	}
+	wire.cut()
+	wire.release()
+}
+
+// A callback that waits, even for the broker itself, holds up no acknowledgement.
+func TestCallbackMayWait(t *testing.T) {
+	address := freeAddress(t)
+	startMochi(t, brokerSetup{address: address})
+	c := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "c"}
+	answered := make(chan error, 1)
+	c.Handle = func(Message) {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		answered <- c.PublishWait(ctx, Publication{Topic: "answer", QoS: 1})
+	}
+	connect(t, c, "question")
+	publish(t, c, Publication{Topic: "question", QoS: 1})
+	if err := next(t, "answer", answered); err != nil {
+		t.Error(err)
+	}
+}
+
+// Nothing a stranger publishes changes what honest messages do; each kind of
+// fault is logged once and counted.
+func TestStormOfMalformedPayloads(t *testing.T) {
+	eachBroker(t, func(t *testing.T, start func(testing.TB, brokerSetup) func()) {
+		address := freeAddress(t)
+		start(t, brokerSetup{address: address})
+		topics, err := NewTopics("f1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		log, lines := logLines()
+		rejects := &Rejects{Log: log}
+		reports := make(chan Report, 10000)
+		leader := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "leader"}
+		leader.Handle = func(m Message) {
+			if _, _, ok := topics.Parse(m.Topic); !ok {
+				rejects.Add(m.Topic, &Invalid{"topic", "not a topic of ours"})
+				return
+			}
+			r, err := DecodeReport(m.Payload)
+			if err != nil {
+				rejects.Add(m.Topic, err)
+				return
+			}
+			reports <- r
+		}
+		connect(t, leader, topics.AllReports())
+		stranger := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "stranger"}
+		connect(t, stranger)
+		random := rand.New(rand.NewPCG(1, 2))
+		const storm = 2000
+		honest := 0
+		for i := range storm {
+			payload := []byte(reportExample)
+			switch i % 4 {
+			case 0: // flipped bytes
+				for range 1 + random.IntN(4) {
+					payload[random.IntN(len(payload))] = byte(random.IntN(256))
+				}
+			case 1: // cut short
+				payload = payload[:random.IntN(len(payload))]
+			case 2: // an unusable user
+				publish(t, stranger, Publication{Topic: topics.Report("$ u"), Payload: payload})
+				continue
+			case 3:
+				payload = []byte(strings.Replace(reportExample, `"bits":1.1e6`, fmt.Sprintf(`"bits":%d`, -random.IntN(1e6)), 1))
+			}
+			if _, err := DecodeReport(payload); err == nil {
+				honest++ // the flipped bytes did not matter
+			}
+			publish(t, stranger, Publication{Topic: topics.Report("u1"), Payload: payload})
+		}
+		publish(t, stranger, Publication{Topic: topics.Report("u1"), QoS: 1, Payload: []byte(`{"slot":99,"position_m":[1,2],"queue_bits":0,"cpu_hz":1}`)})
+		for n := 0; ; n++ {
+			if r := next(t, "honest report", reports); r.Slot == 99 && r.CPUHz == 1 {
+				if n != honest || rejects.Total() != uint64(storm-honest) {
+					t.Errorf("%d accepted, want %d; %d refused, want %d", n, honest, rejects.Total(), storm-honest)
+				}
+				break
+			}
+		}
+		if counts := rejects.Counts(); counts["topic"] != storm/4 || counts["report.task.bits: range"] < storm/4 || len(counts) != len(lines) {
+			t.Errorf("%d lines for %v", len(lines), counts)
+		}
+	})
+}
+
+func TestBrokerCheck(t *testing.T) {
+	dir := t.TempDir()
+	junk := filepath.Join(dir, "junk")
+	if err := os.WriteFile(junk, []byte("junk"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cases := []struct {
+		name   string
+		broker Broker
+		want   string
+	}{
+		{"good", Broker{URL: "tcp://localhost:1883"}, ""},
+		{"default port", Broker{URL: "mqtt://[::1]"}, ""},
+		{"empty", Broker{}, `broker url "": want tcp://host:port or tls://host:port`},
+		{"no scheme", Broker{URL: "localhost:1883"}, "want tcp://"},
+		{"other scheme", Broker{URL: "http://localhost"}, "want tcp://"},
+		{"password in the url", Broker{URL: "tcp://u:p@localhost"}, "want tcp://"},
+		{"certificates without TLS", Broker{URL: "tcp://h", CA: junk}, "need tls://"},
+		{"no such ca", Broker{URL: "tls://h", CA: filepath.Join(dir, "none")}, "no such file"},
+		{"not a ca", Broker{URL: "tls://h", CA: junk}, "no PEM certificate"},
+		{"cert without key", Broker{URL: "tls://h", Cert: junk}, "and key"},
+		{"password without user", Broker{URL: "tcp://h", PasswordFile: junk}, "set username too"},
+		{"no such password", Broker{URL: "tcp://h", Username: "u", PasswordFile: filepath.Join(dir, "none")}, "no such file"},
+	}
+	for _, c := range cases {
+		err := c.broker.Check()
+		if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n")) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+}

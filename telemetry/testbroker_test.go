@@ -1,0 +1,348 @@
+package telemetry
+
+import (
+	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	mochi "github.com/mochi-mqtt/server/v2"
+	"github.com/mochi-mqtt/server/v2/listeners"
+	"github.com/mochi-mqtt/server/v2/packets"
+)
+
+// patience is how long a test waits for an event before it gives up.
+const patience = 10 * time.Second
+
+// brokerSetup is what a test asks of a broker on loopback.
+type brokerSetup struct {
+	address  string
+	password string       // of user "crew"; empty: anonymous
+	certs    *certificate // nil: no TLS; else mutual TLS
+	noTopic  string       // a filter that nobody may read
+}
+
+// brokers start a real broker and return how to stop it.
+var brokers = map[string]func(testing.TB, brokerSetup) (stop func()){
+	"mochi":     startMochi,
+	"mosquitto": startMosquitto,
+}
+
+// eachBroker runs a test against every broker this machine has.
+func eachBroker(t *testing.T, test func(t *testing.T, start func(testing.TB, brokerSetup) (stop func()))) {
+	for name, start := range brokers {
+		t.Run(name, func(t *testing.T) {
+			if name == "mosquitto" {
+				if _, err := exec.LookPath("mosquitto"); err != nil {
+					t.Skip("mosquitto is not on PATH")
+				}
+			}
+			t.Parallel()
+			test(t, start)
+		})
+	}
+}
+
+// freeAddress returns an address that a broker can have, and have again after a
+// stop: its port is below the range that outgoing connections get theirs from.
+func freeAddress(t testing.TB) string {
+	for range 1000 {
+		address := fmt.Sprintf("127.0.0.1:%d", 15000+(os.Getpid()*37+int(portsTried.Add(1)))%15000)
+		if l, err := net.Listen("tcp", address); err == nil {
+			l.Close()
+			return address
+		}
+	}
+	t.Fatal("no free port")
+	return ""
+}
+
+var portsTried atomic.Int64
+
+func startMochi(t testing.TB, b brokerSetup) (stop func()) {
+	server := mochi.New(&mochi.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err := server.AddHook(&gate{setup: b}, nil); err != nil {
+		t.Fatal(err)
+	}
+	config := listeners.Config{ID: "t", Address: b.address}
+	if b.certs != nil {
+		config.TLSConfig = b.certs.server
+	}
+	if err := server.AddListener(listeners.NewTCP(config)); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Serve(); err != nil {
+		t.Fatal(err)
+	}
+	stop = sync.OnceFunc(func() { server.Close() })
+	t.Cleanup(stop)
+	return stop
+}
+
+// gate is the embedded broker's access rules.
+type gate struct {
+	mochi.HookBase
+	setup brokerSetup
+}
+
+func (g *gate) Provides(hook byte) bool {
+	return hook == mochi.OnConnectAuthenticate || hook == mochi.OnACLCheck
+}
+
+func (g *gate) OnConnectAuthenticate(_ *mochi.Client, p packets.Packet) bool {
+	return g.setup.password == "" || string(p.Connect.Username) == "crew" && string(p.Connect.Password) == g.setup.password
+}
+
+func (g *gate) OnACLCheck(_ *mochi.Client, topic string, write bool) bool {
+	return write || topic != g.setup.noTopic || topic == ""
+}
+
+func startMosquitto(t testing.TB, b brokerSetup) (stop func()) {
+	dir := t.TempDir()
+	_, port, _ := net.SplitHostPort(b.address)
+	conf := fmt.Sprintf("listener %s 127.0.0.1\nset_tcp_nodelay true\nuser root\nallow_anonymous %v\n", port, b.password == "")
+	if b.password != "" {
+		file := filepath.Join(dir, "passwords")
+		if out, err := exec.Command("mosquitto_passwd", "-b", "-c", file, "crew", b.password).CombinedOutput(); err != nil {
+			t.Fatalf("mosquitto_passwd: %v %s", err, out)
+		}
+		conf += "password_file " + file + "\n"
+	}
+	if b.noTopic != "" {
+		file := filepath.Join(dir, "acl")
+		if err := os.WriteFile(file, []byte("topic readwrite #\ntopic deny "+b.noTopic+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		conf += "acl_file " + file + "\n"
+	}
+	if b.certs != nil {
+		conf += fmt.Sprintf("cafile %s\ncertfile %s\nkeyfile %s\nrequire_certificate true\n", b.certs.ca, b.certs.serverCert, b.certs.serverKey)
+	}
+	path := filepath.Join(dir, "mosquitto.conf")
+	if err := os.WriteFile(path, []byte(conf), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("mosquitto", "-v", "-c", path)
+	log, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	running := make(chan bool, 1)
+	go func() {
+		lines := bufio.NewScanner(log)
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), "running") {
+				running <- true
+				io.Copy(io.Discard, log)
+			}
+		}
+		running <- false
+	}()
+	stop = sync.OnceFunc(func() { cmd.Process.Kill(); cmd.Wait() })
+	t.Cleanup(stop)
+	select {
+	case ok := <-running:
+		if !ok {
+			t.Fatal("mosquitto ended at its start")
+		}
+	case <-time.After(patience):
+		t.Fatal("mosquitto did not start")
+	}
+	return stop
+}
+
+// certificate is an authority and what it signed, made for one test.
+type certificate struct {
+	ca, serverCert, serverKey, clientCert, clientKey string // PEM files
+	server                                           *tls.Config
+}
+
+func newCertificate(t testing.TB) *certificate {
+	dir := t.TempDir()
+	now := time.Now()
+	write := func(name, kind string, der []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	serial := int64(0)
+	issue := func(name string, parent *x509.Certificate, signer *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey, string, string) {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		serial++
+		template := &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name},
+			NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
+			IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature,
+			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+		if parent == nil {
+			parent, signer = template, key
+			template.IsCA, template.BasicConstraintsValid, template.KeyUsage = true, true, x509.KeyUsageCertSign
+		}
+		der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cert, err := x509.ParseCertificate(der)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cert, key, write(name+".pem", "CERTIFICATE", der), write(name+".key", "PRIVATE KEY", pkcs8)
+	}
+	c := &certificate{}
+	ca, caKey, caFile, _ := issue("ca", nil, nil)
+	c.ca = caFile
+	_, _, c.serverCert, c.serverKey = issue("server", ca, caKey)
+	_, _, c.clientCert, c.clientKey = issue("client", ca, caKey)
+	pair, err := tls.LoadX509KeyPair(c.serverCert, c.serverKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(ca)
+	c.server = &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}
+	return c
+}
+
+// cable is a TCP connection to a broker that a test can cut or hold.
+type cable struct {
+	listener net.Listener
+	upstream string
+
+	mutex sync.Mutex
+	ends  []net.Conn
+	held  bool
+	free  chan struct{} // closed when not held
+}
+
+func newCable(t testing.TB, upstream string) *cable {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cable{listener: l, upstream: upstream, free: make(chan struct{})}
+	close(c.free)
+	go func() {
+		for {
+			near, err := l.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", upstream)
+			if err != nil {
+				near.Close()
+				continue
+			}
+			c.mutex.Lock()
+			c.ends = append(c.ends, near, far)
+			c.mutex.Unlock()
+			go c.pump(near, far)
+			go c.pump(far, near)
+		}
+	}()
+	t.Cleanup(func() { l.Close(); c.release(); c.cut() })
+	return c
+}
+
+func (c *cable) url() string { return "tcp://" + c.listener.Addr().String() }
+
+func (c *cable) pump(to, from net.Conn) {
+	defer to.Close()
+	buffer := make([]byte, 4096)
+	for {
+		c.mutex.Lock()
+		free := c.free
+		c.mutex.Unlock()
+		<-free
+		n, err := from.Read(buffer)
+		if err != nil {
+			return
+		}
+		if _, err := to.Write(buffer[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// cut breaks every connection without an MQTT goodbye.
+func (c *cable) cut() {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	for _, end := range c.ends {
+		end.Close()
+	}
+	c.ends = nil
+}
+
+// hold stops reading, as a broker that hangs.
+func (c *cable) hold() {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if !c.held {
+		c.held, c.free = true, make(chan struct{})
+	}
+}
+
+func (c *cable) release() {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.held {
+		c.held = false
+		close(c.free)
+	}
+}
+
+// logLines is a logger whose lines a test reads.
+func logLines() (*slog.Logger, <-chan string) {
+	lines := make(chan string, 1000)
+	return slog.New(slog.NewTextHandler(lineWriter(lines), nil)), lines
+}
+
+type lineWriter chan string
+
+func (w lineWriter) Write(p []byte) (int, error) {
+	select {
+	case w <- string(p):
+	default:
+	}
+	return len(p), nil
+}
+
+// next waits for the next event of a test.
+func next[T any](t testing.TB, what string, events <-chan T) T {
+	t.Helper()
+	select {
+	case e := <-events:
+		return e
+	case <-time.After(patience):
+		t.Fatalf("no %s within %v", what, patience)
+		panic("unreachable")
+	}
+}

@@ -1,0 +1,67 @@
+package telemetry
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestTopics(t *testing.T) {
+	topics, err := NewTopics("f-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := []struct {
+		topic string
+		kind  Kind
+		id    string
+	}{
+		{"prefdt/f-1/slot", KindSlot, ""},
+		{"prefdt/f-1/status", KindStatus, ""},
+		{"prefdt/f-1/online", KindOnline, ""},
+		{"prefdt/f-1/users/u.7/report", KindReport, "u.7"},
+		{"prefdt/f-1/users/u.7/decision", KindDecision, "u.7"},
+		{"prefdt/f-1/users/u.7/result", KindResult, "u.7"},
+		{"prefdt/f-1/command/budget", KindBudget, ""},
+		{"prefdt/f-1/command/preference", KindPreference, ""},
+		{"prefdt/f-1/command/mission", KindMission, ""},
+		{"prefdt/f-1/ack/b1", KindAck, "b1"},
+		{"prefdt/f-2/slot", "", ""},
+		{"prefdt/f-1/users/u/7/report", "", ""},
+		{"prefdt/f-1/users//report", "", ""},
+		{"prefdt/f-1/users/u", "", ""},
+		{"prefdt/f-1/users/" + strings.Repeat("u", 65) + "/report", "", ""},
+		{"prefdt/f-1/command/", "", ""},
+		{"prefdt/f-1/command/reboot", "", ""},
+		{"prefdt/f-1/ack/", "", ""},
+		{"prefdt/f-1/ack/a b", "", ""},
+		{"prefdt/f-1/slot/", "", ""},
+		{"prefdt/f-1", "", ""},
+		{"", "", ""},
+	}
+	for _, c := range cases {
+		kind, id, ok := topics.Parse(c.topic)
+		if kind != c.kind || id != c.id || ok != (c.kind != "") {
+			t.Errorf("%s: %s %q %v", c.topic, kind, id, ok)
+		}
+	}
+	for _, fleet := range []string{"", "a/b", "+", "#", "fleet one", "ä", strings.Repeat("f", 65)} {
+		if _, err := NewTopics(fleet); err == nil {
+			t.Errorf("fleet %q was accepted", fleet)
+		}
+	}
+}
+
+func TestRejectsKeepABoundedNumberOfKinds(t *testing.T) {
+	log, lines := logLines()
+	r := &Rejects{Log: log}
+	for i := range 2 * maxRejected {
+		r.Add("t", errors.New(fmt.Sprint("kind ", i)))
+		r.Add("t", &Invalid{"same", fmt.Sprint("text ", i)})
+	}
+	counts := r.Counts()
+	if len(counts) != maxRejected+1 || counts["same"] != 2*maxRejected || r.Total() != 4*maxRejected || len(lines) != len(counts) {
+		t.Errorf("%d kinds, %d the same, %d in all, %d lines", len(counts), counts["same"], r.Total(), len(lines))
+	}
+}
