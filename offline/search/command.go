@@ -164,7 +164,7 @@ func evaluateArchive(ctx context.Context, path, seeds string, workers int, asJSO
 	if seeds == "" {
 		seeds = "1000000:1000100"
 	}
-	r, err := parseRange(seeds)
+	r, err := evaluationSeeds(seeds)
 	if err != nil {
 		return err
 	}

@@ -125,6 +125,7 @@ func TestCommandRefuses(t *testing.T) {
 		"calibration seeds":   {[]string{"-seeds", "99999:100001"}, "training"},
 		"seeds backwards":     {[]string{"-seeds", "5:5"}, `"5:5"`},
 		"seeds negative":      {[]string{"-seeds", "-3"}, `"-3"`},
+		"judged by its own":   {[]string{"-evaluate", "x", "-seeds", "3"}, "not for evaluation"},
 		"population":          {[]string{"-pop", "1"}, "population is 1"},
 		"generations":         {[]string{"-generations", "0"}, "generations is 0"},
 		"unknown flag":        {[]string{"-wings", "2"}, "-wings"},

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"prefdt/offline/seeds"
 )
 
 // Range is a half-open range of seeds.
@@ -15,6 +17,7 @@ type Range struct {
 // Len returns the number of seeds.
 func (r Range) Len() int { return int(r.End - r.First) }
 
+// parseRange reads A:B, or N for 0:N.
 func parseRange(text string) (Range, error) {
 	first, end, pair := strings.Cut(text, ":")
 	if !pair {
@@ -28,10 +31,20 @@ func parseRange(text string) (Range, error) {
 	return Range{a, b}, nil
 }
 
+// trainingSeeds is parseRange for what a search may learn from.
 func trainingSeeds(text string) (Range, error) {
 	r, err := parseRange(text)
-	if err == nil && r.End > 100000 {
-		err = fmt.Errorf("seeds %q are not all for training, want 0 to 99,999", text)
+	if err != nil {
+		return Range{}, err
 	}
-	return r, err
+	return r, seeds.Training(r.End - 1)
+}
+
+// evaluationSeeds is parseRange for what nothing has learned from.
+func evaluationSeeds(text string) (Range, error) {
+	r, err := parseRange(text)
+	if err != nil {
+		return Range{}, err
+	}
+	return r, seeds.Evaluation(r.First)
 }
