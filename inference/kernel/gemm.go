@@ -14,8 +14,8 @@ import (
 //	      for every tileRows rows of a: one micro-kernel call
 //
 // The micro-kernel takes any two strides of a, so a and aᵀ are read where
-// they lie; only rows beyond the last full tile are copied, padded with
-// zeros. Tiles that reach over the edge of c go through a spare tile.
+// they lie; only rows beyond the last full tile are copied. Tiles that reach
+// over the edge of c go through a spare tile.
 const (
 	maxTileRows = 12
 	maxTileCols = 32
@@ -27,7 +27,7 @@ const (
 // so that the allocator aligns it to pages, and panel to cache lines.
 type workspace struct {
 	panel [blockK * maxTileCols]float32      // (k, tileCols)
-	last  [blockK * maxTileRows]float32      // (k, tileRows), the padded last rows of a
+	last  [blockK * maxTileRows]float32      // (k, lastTileRows), the last rows of a
 	spare [maxTileRows * maxTileCols]float32 // a tile that reaches over the edge
 }
 
@@ -119,14 +119,15 @@ func (w *workspace) tiles(c *Matrix[float32], l *left, i0, i1, p0, p1, j0, j1 in
 	full := i1 - (i1-i0)%tileRows
 	for i := i0; i < full; i += tileRows {
 		if j1-j0 == tileCols {
-			tile(p1-p0, l.at(i, p0), l.row, l.k, panel, panelRow, &c.Data[i*c.Stride+j0], c.Stride, accumulate)
+			tile(tileRows, p1-p0, l.at(i, p0), l.row, l.k, panel, panelRow, &c.Data[i*c.Stride+j0], c.Stride, accumulate)
 			continue
 		}
-		tile(p1-p0, l.at(i, p0), l.row, l.k, panel, panelRow, &w.spare[0], tileCols, false)
+		tile(tileRows, p1-p0, l.at(i, p0), l.row, l.k, panel, panelRow, &w.spare[0], tileCols, false)
 		w.copySpare(c, i, i+tileRows, j0, j1, tileCols, accumulate)
 	}
 	if full < i1 {
-		tile(p1-p0, &w.last[0], 1, tileRows, panel, panelRow, &w.spare[0], tileCols, false)
+		lastRows := lastTileRows(i1 - full)
+		tile(lastRows, p1-p0, &w.last[0], 1, lastRows, panel, panelRow, &w.spare[0], tileCols, false)
 		w.copySpare(c, full, i1, j0, j1, tileCols, accumulate)
 	}
 }
@@ -147,55 +148,48 @@ func (w *workspace) copySpare(c *Matrix[float32], i0, i1, j0, j1, tileCols int, 
 }
 
 // packLast copies the rows of l beyond the last full tile into w.last (k,
-// tileRows) and pads with zeros.
+// lastTileRows). What the copy does not fill, here and in the panels, holds
+// old numbers; they reach only parts of a tile that are not written to c.
 func (w *workspace) packLast(l *left, i0, i1, p0, p1, tileRows int) {
 	rows := (i1 - i0) % tileRows
-	if rows == 0 {
-		return
-	}
-	for p := p0; p < p1; p++ {
-		line := w.last[(p-p0)*tileRows:][:tileRows]
-		at := (i1-rows)*l.row + p*l.k
-		for r := range rows {
-			line[r] = l.data[at+r*l.row]
+	lastRows := lastTileRows(rows)
+	for r := range rows {
+		at := (i1-rows+r)*l.row + p0*l.k
+		for p := range p1 - p0 {
+			w.last[p*lastRows+r] = l.data[at]
+			at += l.k
 		}
-		clear(line[rows:])
 	}
 }
 
-// packRows copies k rows of b, cols values each, into dst (k, tileCols) and
-// pads with zeros.
+// packRows copies k rows of b, cols values each, into dst (k, tileCols).
 func packRows(dst, b []float32, stride, cols, k, tileCols int) {
 	if cols == tileCols {
 		packFullRows(&dst[0], &b[0], stride, k)
 		return
 	}
 	for p := range k {
-		line := dst[p*tileCols:][:tileCols]
-		copy(line, b[p*stride:][:cols])
-		clear(line[cols:])
+		copy(dst[p*tileCols:], b[p*stride:][:cols])
 	}
 }
 
 // packTransposed copies rows of b, k values each, into the columns of dst
-// (k, tileCols) and pads with zeros.
+// (k, tileCols), in blocks of 8 by 8. The last block of a row or column may
+// overlap the one before.
 func packTransposed(dst, b []float32, stride, rows, k, tileCols int) {
-	eights, kEights := rows&^7, k&^7
-	for j := 0; j < eights && kEights > 0; j += 8 {
-		transpose8(&dst[j], tileCols, &b[j*stride], stride, kEights/8)
-	}
-	for j := range rows {
-		first := kEights
-		if j >= eights {
-			first = 0
+	if rows < 8 || k < 8 {
+		for j := range rows {
+			for p := range k {
+				dst[p*tileCols+j] = b[j*stride+p]
+			}
 		}
-		for p := first; p < k; p++ {
-			dst[p*tileCols+j] = b[j*stride+p]
-		}
+		return
 	}
-	if rows < tileCols {
-		for p := range k {
-			clear(dst[p*tileCols+rows : (p+1)*tileCols])
+	for j := 0; j < rows; j += 8 {
+		j := min(j, rows-8)
+		transpose8(&dst[j], tileCols, &b[j*stride], stride, k/8)
+		if p := k - 8; k%8 != 0 {
+			transpose8(&dst[p*tileCols+j], tileCols, &b[j*stride+p], stride, 1)
 		}
 	}
 }

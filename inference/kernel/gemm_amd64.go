@@ -24,19 +24,38 @@ func tileShape() (rows, cols int) {
 	return 6, 16
 }
 
-// tile computes c (tileRows, tileCols) = or += a·b over k steps. Element
+// lastTileRows is the height of the tile that takes the rows left over below
+// full tiles.
+func lastTileRows(rows int) int {
+	if active == avx512 && rows > 4 {
+		return 12
+	}
+	if active == avx512 {
+		return 4
+	}
+	return 6
+}
+
+// tile computes c (rows, tileCols) = or += a·b over k steps; rows is tileRows
+// or a result of lastTileRows. Element
 // (i, p) of a is i*aRow + p*aK after a, row p of b is p*bRow after b, row i
 // of c is i*cRow after c.
-func tile(k int, a *float32, aRow, aK int, b *float32, bRow int, c *float32, cRow int, accumulate bool) {
-	if active == avx512 {
+func tile(rows, k int, a *float32, aRow, aK int, b *float32, bRow int, c *float32, cRow int, accumulate bool) {
+	switch rows {
+	case 12:
 		tileAVX512(k, a, aRow, aK, b, bRow, c, cRow, accumulate)
-	} else {
+	case 4:
+		tile4AVX512(k, a, aRow, aK, b, bRow, c, cRow, accumulate)
+	default:
 		tileAVX2(k, a, aRow, aK, b, bRow, c, cRow, accumulate)
 	}
 }
 
 //go:noescape
 func tileAVX512(k int, a *float32, aRow, aK int, b *float32, bRow int, c *float32, cRow int, accumulate bool)
+
+//go:noescape
+func tile4AVX512(k int, a *float32, aRow, aK int, b *float32, bRow int, c *float32, cRow int, accumulate bool)
 
 //go:noescape
 func tileAVX2(k int, a *float32, aRow, aK int, b *float32, bRow int, c *float32, cRow int, accumulate bool)

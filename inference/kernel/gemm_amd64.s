@@ -118,6 +118,58 @@ set512:
 	VZEROUPPER
 	RET
 
+// func tile4AVX512(k int, a *float32, aRow, aK int, b *float32, bRow int, c *float32, cRow int, accumulate bool)
+// The first four rows of the tile above, for what is left below full tiles.
+TEXT ·tile4AVX512(SB), NOSPLIT, $0-65
+	MOVQ k+0(FP), AX
+	MOVQ a+8(FP), SI
+	MOVQ aRow+16(FP), R8
+	MOVQ aK+24(FP), R9
+	MOVQ b+32(FP), DX
+	MOVQ bRow+40(FP), CX
+	MOVQ c+48(FP), DI
+	MOVQ cRow+56(FP), BX
+	SHLQ $2, R8
+	SHLQ $2, R9
+	SHLQ $2, CX
+	SHLQ $2, BX
+	LEAQ (R8)(R8*2), R10
+	ADDQ SI, R10
+	ZERO512(Z8, Z9)
+	ZERO512(Z10, Z11)
+	ZERO512(Z12, Z13)
+	ZERO512(Z14, Z15)
+
+step4:
+	VMOVUPS (DX), Z0
+	VMOVUPS 64(DX), Z1
+	ROW512((SI), Z2, Z8, Z9)
+	ROW512((SI)(R8*1), Z3, Z10, Z11)
+	ROW512((SI)(R8*2), Z4, Z12, Z13)
+	ROW512((R10), Z5, Z14, Z15)
+	ADDQ R9, SI
+	ADDQ R9, R10
+	ADDQ CX, DX
+	DECQ AX
+	JNZ  step4
+
+	CMPB accumulate+64(FP), $0
+	JEQ  set4
+	ADD512(Z8, Z9)
+	ADD512(Z10, Z11)
+	ADD512(Z12, Z13)
+	ADD512(Z14, Z15)
+	VZEROUPPER
+	RET
+
+set4:
+	SET512(Z8, Z9)
+	SET512(Z10, Z11)
+	SET512(Z12, Z13)
+	SET512(Z14, Z15)
+	VZEROUPPER
+	RET
+
 // One row of the 6x16 tile: Y0, Y1 hold the row of b.
 #define ROW256(address, broadcast, left, right) \
 	VBROADCASTSS address, broadcast; \

@@ -9,7 +9,9 @@ func supported() []level { return []level{generic} }
 
 func tileShape() (rows, cols int) { return maxTileRows, maxTileCols }
 
-func tile(k int, a *float32, aRow, aK int, b *float32, bRow int, c *float32, cRow int, accumulate bool) {
+func lastTileRows(rows int) int { return maxTileRows }
+
+func tile(rows, k int, a *float32, aRow, aK int, b *float32, bRow int, c *float32, cRow int, accumulate bool) {
 	panic("kernel: no tuned product on this processor")
 }
 
