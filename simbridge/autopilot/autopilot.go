@@ -1,0 +1,223 @@
+// Package autopilot simulates aircraft with PX4 on board, each a MAVLink
+// endpoint on UDP, for a leader that must not notice the difference.
+//
+// In come setpoints and commands; out go position, mode, landed state and the
+// battery's joules. In a slot it stands where the real aircraft would: it flies
+// the setpoints, draws power for the speed it really has, and is billed for the
+// computing that its users really had done. Time is mission time, Speed times
+// as fast as the wall.
+//
+// What PX4 does with modes, arming, lost streams, parameters and unknown
+// battery values follows what was measured on PX4 1.16.
+package autopilot
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/bluenviron/gomavlib/v3"
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+	"github.com/bluenviron/gomavlib/v3/pkg/message"
+
+	"prefdt/simbridge/geo"
+)
+
+// Config is one aircraft.
+type Config struct {
+	SystemID   uint8
+	Listen     string // UDP address to bind
+	Partner    string // UDP address to speak to until the first datagram comes; empty: none
+	Origin     geo.Point
+	Start      geo.Local // on the ground
+	Speed      float64   // mission seconds per second
+	CapacityJ  float64
+	Battery    BatteryFields
+	Parameters map[string]float64 // beside PX4's defaults
+	// PowerW is the power drawn in a slot of the mission, -1 before it, at a horizontal speed.
+	PowerW func(slot int, speedMPS float64) float64
+	// Moved, if set, is called after each step with the slot and the true motion.
+	Moved func(slot int, b Body)
+	Log   *slog.Logger
+}
+
+// Check says what is wrong with a configuration.
+func (c *Config) Check() error {
+	p := defaultParams(c.CapacityJ)
+	for name, x := range c.Parameters {
+		if !p.set(name, x) {
+			return fmt.Errorf("autopilot parameter %s = %v: not one that is simulated", name, x)
+		}
+	}
+	switch {
+	case c.SystemID == 0:
+		return fmt.Errorf("autopilot system id is 0, want 1 to 255")
+	case !(c.Speed > 0 && c.Speed <= 1000):
+		return fmt.Errorf("autopilot speed is %v, want above 0, at most 1000", c.Speed)
+	case !(c.CapacityJ > 0):
+		return fmt.Errorf("autopilot battery capacity is %v J, want above 0", c.CapacityJ)
+	}
+	return nil
+}
+
+// Autopilot is a running simulated aircraft.
+type Autopilot struct {
+	Config
+
+	mutex   sync.Mutex
+	vehicle *vehicle
+	traffic Traffic
+
+	link *link
+	node *gomavlib.Node
+	stop chan struct{}
+	done sync.WaitGroup
+}
+
+// Initialize binds the address and starts the aircraft.
+func (a *Autopilot) Initialize() error {
+	if err := a.Check(); err != nil {
+		return err
+	}
+	if a.Log == nil {
+		a.Log = slog.Default()
+	}
+	link, err := newLink(a.Listen, a.Partner)
+	if err != nil {
+		return err
+	}
+	a.link = link
+	a.vehicle = newVehicle(a.Config)
+	a.node = &gomavlib.Node{
+		Endpoints: []gomavlib.EndpointConf{gomavlib.EndpointCustomClient{
+			Connect: func(context.Context) (net.Conn, error) { return link, nil },
+			Label:   "autopilot", IsDatagram: true,
+		}},
+		Dialect: common.Dialect, OutVersion: gomavlib.V2, OutSystemID: a.SystemID,
+		HeartbeatDisable: true, // ours follows mission time
+	}
+	if err := a.node.Initialize(); err != nil {
+		link.Close()
+		return fmt.Errorf("autopilot %d: %w", a.SystemID, err)
+	}
+	a.stop = make(chan struct{})
+	a.done.Add(2)
+	go a.run()
+	go a.read()
+	return nil
+}
+
+// Close stops the aircraft where it is.
+func (a *Autopilot) Close() {
+	close(a.stop)
+	a.node.Close()
+	a.done.Wait()
+}
+
+// Addr is the bound address.
+func (a *Autopilot) Addr() string { return a.link.LocalAddr().String() }
+
+// State is an aircraft's truth at a moment.
+type State struct {
+	Body
+	Mode    Mode
+	Armed   bool
+	Landed  bool
+	Spent   Spent // since boot
+	Traffic Traffic
+}
+
+// State returns the truth now.
+func (a *Autopilot) State() State {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	v := a.vehicle
+	return State{v.body, v.mode, v.armed, v.landed, v.battery.total, a.traffic}
+}
+
+// SetSlot says in which slot of the mission power is drawn from now on.
+func (a *Autopilot) SetSlot(slot int) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.vehicle.battery.slot = slot
+}
+
+// AddEdgeJ bills computing done for a slot's users to the battery.
+func (a *Autopilot) AddEdgeJ(slot int, joules float64) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.vehicle.battery.add(slot, Spent{EdgeJ: joules})
+}
+
+// BySlot returns the exact joules of every slot so far; -1 is before the mission.
+func (a *Autopilot) BySlot() map[int]Spent {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	return maps.Clone(a.vehicle.battery.bySlot)
+}
+
+// run keeps the vehicle at mission time. After a stall it catches up in pieces,
+// so that input which waited is heard before its time has run out.
+func (a *Autopilot) run() {
+	defer a.done.Done()
+	const pieceUS = 50_000
+	ticker := time.NewTicker(max(time.Millisecond, time.Duration(20e6/a.Speed)))
+	defer ticker.Stop()
+	start := time.Now()
+	for {
+		select {
+		case <-a.stop:
+			return
+		case <-ticker.C:
+		}
+		now := int64(float64(time.Since(start)) * a.Speed / 1e3)
+		for behind := true; behind; {
+			var out []message.Message
+			out, behind = a.advance(now, pieceUS)
+			a.send(out)
+			if behind {
+				time.Sleep(100 * time.Microsecond)
+			}
+		}
+	}
+}
+
+func (a *Autopilot) advance(toUS, atMostUS int64) (out []message.Message, behind bool) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	v := a.vehicle
+	for end := min(toUS, v.timeUS+atMostUS); v.timeUS+stepUS <= end; {
+		v.step()
+		if a.Moved != nil {
+			a.Moved(v.battery.slot, v.body)
+		}
+	}
+	return v.due(), v.timeUS+stepUS <= toUS
+}
+
+func (a *Autopilot) send(out []message.Message) {
+	for _, m := range out {
+		a.node.WriteMessageAll(m) // cannot fail: every message is of the dialect
+	}
+}
+
+func (a *Autopilot) read() {
+	defer a.done.Done()
+	for event := range a.node.Events() {
+		switch e := event.(type) {
+		case *gomavlib.EventFrame:
+			a.mutex.Lock()
+			out := a.vehicle.receive(sender{e.SystemID(), e.ComponentID()}, e.Message(), &a.traffic)
+			a.mutex.Unlock()
+			a.send(out)
+		case *gomavlib.EventParseError:
+			a.mutex.Lock()
+			a.traffic.Malformed++
+			a.mutex.Unlock()
+		}
+	}
+}

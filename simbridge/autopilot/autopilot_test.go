@@ -1,0 +1,548 @@
+package autopilot
+
+import (
+	"math"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+	"github.com/bluenviron/gomavlib/v3/pkg/message"
+)
+
+// What follows is FIELD_NOTES' "PX4 in the loop", rule by rule, over UDP.
+
+const (
+	accepted = common.MAV_RESULT_ACCEPTED
+	rejected = common.MAV_RESULT_TEMPORARILY_REJECTED
+	denied   = common.MAV_RESULT_DENIED
+)
+
+func TestOffboardRules(t *testing.T) {
+	for name, run := range map[string]func(*peer){
+		"disarmed without a stream: accepted, then arming is rejected": func(p *peer) {
+			if r := p.setMode(6, 0); r != accepted {
+				p.Errorf("mode: %v", r)
+			}
+			if r := p.arm(); r != rejected {
+				p.Errorf("arm: %v", r)
+			}
+			if p.autopilot.State().Armed {
+				p.Error("armed")
+			}
+		},
+		"armed without a stream: rejected": func(p *peer) {
+			p.takeOff(5)
+			if r := p.setMode(6, 0); r != rejected {
+				p.Errorf("mode: %v", r)
+			}
+			if m := p.autopilot.State().Mode; m != ModeHold {
+				p.Errorf("mode is %v", m)
+			}
+		},
+		"with a stream it flies": func(p *peer) {
+			p.setStream(local(positionOnly, 0, 0, 10, 0, 0))
+			p.missionS(0.5)
+			if r := p.setMode(6, 0); r != accepted {
+				p.Errorf("mode: %v", r)
+			}
+			if r := p.arm(); r != accepted {
+				p.Errorf("arm: %v", r)
+			}
+			p.until("height", func() bool { return p.autopilot.State().Position.UpM > 9 })
+		},
+		"a lost stream holds, and a resumed one flies on by itself": func(p *peer) {
+			p.takeOff(20)
+			p.setStream(local(velocityOnly, 0, 0, 0, 0, 2))
+			p.missionS(0.5)
+			p.setMode(6, 0)
+			p.until("offboard", func() bool { return p.mode() == ModeOffboard })
+			p.setStream(nil)
+			p.until("failsafe", func() bool { return p.mode() == ModeHold })
+			if h := p.get(&common.MessageHeartbeat{}).(*common.MessageHeartbeat); h.SystemStatus != common.MAV_STATE_CRITICAL {
+				p.Errorf("status is %v", h.SystemStatus)
+			}
+			p.missionS(3)
+			if v := p.autopilot.State().SpeedMPS(); v > 0.3 {
+				p.Errorf("holds at %.2f m/s", v)
+			}
+			p.setStream(local(velocityOnly, 0, 0, 0, 0, 2))
+			p.until("offboard again", func() bool { return p.mode() == ModeOffboard })
+		},
+		"COM_OBL_RC_ACT 0 sinks": func(p *peer) {
+			p.write(&common.MessageParamSet{TargetSystem: 3, TargetComponent: 1, ParamId: "COM_OBL_RC_ACT", ParamType: common.MAV_PARAM_TYPE_INT32})
+			p.takeOff(10)
+			p.setStream(local(positionOnly, 0, 0, 10, 0, 0))
+			p.missionS(0.5)
+			p.setMode(6, 0)
+			p.setStream(nil)
+			p.until("position mode", func() bool { return p.mode() == ModePosition })
+			p.until("the ground", func() bool { return p.autopilot.State().Landed })
+		},
+		"COM_OBL_RC_ACT 3 returns": func(p *peer) {
+			p.write(&common.MessageParamSet{TargetSystem: 3, TargetComponent: 1, ParamId: "COM_OBL_RC_ACT", ParamType: common.MAV_PARAM_TYPE_INT32, ParamValue: math.Float32frombits(3)})
+			p.takeOff(10)
+			p.setStream(local(positionOnly, 15, 0, 10, 0, 0))
+			p.missionS(0.5)
+			p.setMode(6, 0)
+			p.until("the way out", func() bool { return p.autopilot.State().Position.NorthM > 510 })
+			p.setStream(nil)
+			p.until("return", func() bool { return p.mode() == ModeReturn })
+			p.until("the ground at home", func() bool {
+				s := p.autopilot.State()
+				return s.Landed && !s.Armed && math.Hypot(s.Position.EastM-333, s.Position.NorthM-500) < 2
+			})
+		},
+		"2 Hz is enough": func(p *peer) {
+			p.takeOff(10)
+			last := time.Now()
+			set := local(positionOnly, 0, 0, 10, 0, 0)
+			p.setStream(func() message.Message { // called at 10 Hz; every other is a heartbeat
+				if time.Since(last) < time.Second/2/testSpeed {
+					return &common.MessageHeartbeat{Type: common.MAV_TYPE_ONBOARD_CONTROLLER}
+				}
+				last = time.Now()
+				return set()
+			})
+			p.missionS(1)
+			p.setMode(6, 0)
+			p.missionS(3)
+			if m := p.autopilot.State().Mode; m != ModeOffboard {
+				p.Errorf("mode is %v", m)
+			}
+		},
+		"frame 7 does not count and triggers the failsafe": func(p *peer) {
+			p.takeOff(10)
+			p.setStream(local(velocityOnly, 0, 0, 0, 1, 0))
+			p.missionS(0.5)
+			p.setMode(6, 0)
+			p.until("offboard", func() bool { return p.mode() == ModeOffboard })
+			p.setStream(func() message.Message {
+				m := local(velocityOnly, 0, 0, 0, 1, 0)().(*common.MessageSetPositionTargetLocalNed)
+				m.CoordinateFrame = common.MAV_FRAME_LOCAL_OFFSET_NED
+				return m
+			})
+			p.until("failsafe", func() bool { return p.mode() == ModeHold })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(start(t, testConfig()))
+		})
+	}
+}
+
+func TestArming(t *testing.T) {
+	for name, run := range map[string]func(*peer){
+		"disarms 10 s after arming without take-off": func(p *peer) {
+			p.arm()
+			p.until("armed", p.armed)
+			p.missionS(8)
+			if !p.autopilot.State().Armed {
+				p.Error("disarmed too early")
+			}
+			p.until("disarmed", func() bool { return !p.armed() })
+		},
+		"take-off towards latitude and longitude 0 stays on the ground": func(p *peer) {
+			if r := p.command(common.MAV_CMD_NAV_TAKEOFF, 0, 0, 0, nan, 0, 0, origin.AltM+10); r != accepted {
+				p.Errorf("take-off: %v", r)
+			}
+			p.arm()
+			p.until("disarmed", func() bool { s := p.autopilot.State(); return s.Landed && !s.Armed })
+			if e := p.autopilot.State().Spent.J(); e != 0 {
+				p.Errorf("spent %v J on the ground", e)
+			}
+		},
+		"no disarming in the air, unless forced": func(p *peer) {
+			p.takeOff(5)
+			if r := p.command(common.MAV_CMD_COMPONENT_ARM_DISARM, 0); r != denied {
+				p.Errorf("disarm: %v", r)
+			}
+			if r := p.command(common.MAV_CMD_COMPONENT_ARM_DISARM, 0, 21196); r != accepted {
+				p.Errorf("forced disarm: %v", r)
+			}
+			p.until("the ground", func() bool { return p.autopilot.State().Landed })
+		},
+		"lands, disarms and flies again": func(p *peer) {
+			p.takeOff(5)
+			p.command(common.MAV_CMD_NAV_LAND)
+			p.until("landed state", func() bool {
+				m, _ := p.get(&common.MessageExtendedSysState{}).(*common.MessageExtendedSysState)
+				return m != nil && m.LandedState == common.MAV_LANDED_STATE_ON_GROUND && !p.armed()
+			})
+			p.takeOff(5)
+		},
+		"a command it does not know": func(p *peer) {
+			if r := p.command(common.MAV_CMD_DO_JUMP); r != common.MAV_RESULT_UNSUPPORTED {
+				p.Errorf("jump: %v", r)
+			}
+			if r := p.setMode(9, 9); r != denied {
+				p.Errorf("mode 9/9: %v", r)
+			}
+		},
+		"a command for another system is not answered": func(p *peer) {
+			p.write(&common.MessageCommandLong{TargetSystem: 4, TargetComponent: 1, Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Param1: 1})
+			p.setMode(4, 3) // answered, so the one before was read
+			if p.autopilot.State().Armed {
+				p.Error("armed")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(start(t, testConfig()))
+		})
+	}
+}
+
+func TestTracking(t *testing.T) {
+	p := start(t, testConfig())
+	p.takeOff(30)
+	p.setStream(local(velocityOnly, 0, 0, 0, 2, 0))
+	p.missionS(0.5)
+	p.setMode(6, 0)
+	p.missionS(4)
+	if v := p.autopilot.State().Velocity.NorthM; v < 1.3 || v > 1.8 {
+		t.Errorf("bare velocity of 2 m/s gives %.2f m/s after 4 s, PX4 1.4-1.7", v)
+	}
+
+	// A position that moves at 8.4 m/s, with its velocity: within 4 m and 0.5 m/s.
+	p.autopilot.mutex.Lock()
+	v := p.autopilot.vehicle
+	t0, north0 := v.timeUS, v.body.Position.NorthM-500
+	p.autopilot.mutex.Unlock()
+	target := func() float64 {
+		p.autopilot.mutex.Lock()
+		defer p.autopilot.mutex.Unlock()
+		return north0 + 8.4*float64(v.timeUS-t0)/1e6
+	}
+	p.setStream(func() message.Message { return local(bothGiven, target(), 0, 30, 8.4, 0)() })
+	p.missionS(10)
+	s := p.autopilot.State()
+	if lag := target() - (s.Position.NorthM - 500); math.Abs(lag) > 4 || math.Abs(s.Velocity.NorthM-8.4) > 0.5 {
+		t.Errorf("lags %.2f m at %.2f m/s", lag, s.Velocity.NorthM)
+	}
+
+	// No setpoint makes it faster than MPC_XY_VEL_MAX.
+	p.setStream(local(bothGiven, 1e30, -1e30, 30, 1e30, math.Inf(1)))
+	p.missionS(6)
+	if v := p.autopilot.State().SpeedMPS(); v > 30.5 || v < 15 {
+		t.Errorf("flies at %.1f m/s, limit 30", v)
+	}
+}
+
+func TestGlobalSetpointsAndPositions(t *testing.T) {
+	p := start(t, testConfig())
+	p.takeOff(10)
+	to := origin.FromLocal(p.autopilot.State().Position)
+	to.LatDeg += 0.0002 // 22 m north
+	for _, frame := range []common.MAV_FRAME{common.MAV_FRAME_GLOBAL_INT, common.MAV_FRAME_GLOBAL_RELATIVE_ALT_INT} {
+		alt := float32(15)
+		if frame == common.MAV_FRAME_GLOBAL_INT {
+			alt += float32(origin.AltM)
+		}
+		p.setStream(func() message.Message {
+			return &common.MessageSetPositionTargetGlobalInt{
+				TargetSystem: 3, TargetComponent: 1, CoordinateFrame: frame, TypeMask: positionOnly,
+				LatInt: int32(math.Round(to.LatDeg * 1e7)), LonInt: int32(math.Round(to.LonDeg * 1e7)), Alt: alt,
+			}
+		})
+		p.missionS(0.5)
+		p.setMode(6, 0)
+		p.until("arrival", func() bool {
+			g, _ := p.get(&common.MessageGlobalPositionInt{}).(*common.MessageGlobalPositionInt)
+			return g != nil && math.Abs(float64(g.Lat)-1e7*to.LatDeg) < 50 && math.Abs(float64(g.Alt)/1000-origin.AltM-15) < 0.5
+		})
+		p.setStream(local(positionOnly, 0, 0, 15, 0, 0)) // which goes back
+	}
+	// LOCAL_POSITION_NED is relative to the vehicle's own origin.
+	p.until("the origin", func() bool {
+		m := p.get(&common.MessageLocalPositionNed{}).(*common.MessageLocalPositionNed)
+		return math.Hypot(float64(m.X), float64(m.Y)) < 1 && math.Abs(float64(m.Z)+15) < 1
+	})
+	p.command(common.MAV_CMD_REQUEST_MESSAGE, float64((&common.MessageGpsGlobalOrigin{}).GetID()))
+	p.until("global origin", func() bool {
+		o, _ := p.get(&common.MessageGpsGlobalOrigin{}).(*common.MessageGpsGlobalOrigin)
+		lat, lon, alt := wire(origin.FromLocal(p.autopilot.Start))
+		return o != nil && o.Latitude == lat && o.Longitude == lon && o.Altitude == alt
+	})
+}
+
+// Frame 8 is relative to the heading.
+func TestBodyFrame(t *testing.T) {
+	p := start(t, testConfig())
+	p.takeOff(10)
+	p.setStream(func() message.Message {
+		return &common.MessageSetPositionTargetLocalNed{
+			TargetSystem: 3, TargetComponent: 1, CoordinateFrame: common.MAV_FRAME_BODY_NED,
+			TypeMask: 0b100111000111, Vx: 3, Yaw: math.Pi / 2, // forward, facing east
+		}
+	})
+	p.missionS(0.5)
+	p.setMode(6, 0)
+	p.missionS(6)
+	if v := p.autopilot.State().Velocity; v.EastM < 2 || math.Abs(v.NorthM) > 0.3 {
+		t.Errorf("flies %+v, want east", v)
+	}
+}
+
+func TestParameters(t *testing.T) {
+	p := start(t, testConfig())
+	read := func(name string) *common.MessageParamValue {
+		p.write(&common.MessageParamRequestRead{TargetSystem: 3, TargetComponent: 1, ParamId: name, ParamIndex: -1})
+		var m *common.MessageParamValue
+		p.until(name, func() bool {
+			m, _ = p.get(&common.MessageParamValue{}).(*common.MessageParamValue)
+			return m != nil && m.ParamId == name
+		})
+		return m
+	}
+	if m := read("MPC_XY_VEL_MAX"); m.ParamValue != 30 || m.ParamType != common.MAV_PARAM_TYPE_REAL32 {
+		t.Errorf("MPC_XY_VEL_MAX %+v", m)
+	}
+	if m := read("COM_OBL_RC_ACT"); math.Float32bits(m.ParamValue) != 5 || m.ParamType != common.MAV_PARAM_TYPE_INT32 {
+		t.Errorf("COM_OBL_RC_ACT %+v", m)
+	}
+	if m := read("COM_OF_LOSS_T"); m.ParamValue != 1 {
+		t.Errorf("COM_OF_LOSS_T %+v", m)
+	}
+	p.write(&common.MessageParamSet{TargetSystem: 3, TargetComponent: 1, ParamId: "COM_OF_LOSS_T", ParamValue: 2, ParamType: common.MAV_PARAM_TYPE_REAL32})
+	p.until("change", func() bool {
+		m := p.get(&common.MessageParamValue{}).(*common.MessageParamValue)
+		return m.ParamId == "COM_OF_LOSS_T" && m.ParamValue == 2
+	})
+	// Neither the wrong type, nor nonsense, nor an unknown name changes anything.
+	p.write(&common.MessageParamSet{TargetSystem: 3, TargetComponent: 1, ParamId: "COM_OBL_RC_ACT", ParamValue: 0, ParamType: common.MAV_PARAM_TYPE_REAL32})
+	p.write(&common.MessageParamSet{TargetSystem: 3, TargetComponent: 1, ParamId: "MPC_XY_VEL_MAX", ParamValue: float32(math.NaN()), ParamType: common.MAV_PARAM_TYPE_REAL32})
+	p.write(&common.MessageParamSet{TargetSystem: 3, TargetComponent: 1, ParamId: "NO_SUCH", ParamValue: 1, ParamType: common.MAV_PARAM_TYPE_REAL32})
+	if m := read("COM_OBL_RC_ACT"); math.Float32bits(m.ParamValue) != 5 {
+		t.Errorf("COM_OBL_RC_ACT %+v after a set of the wrong type", m)
+	}
+	if m := read("MPC_XY_VEL_MAX"); m.ParamValue != 30 {
+		t.Errorf("MPC_XY_VEL_MAX %+v after NaN", m)
+	}
+}
+
+func TestBatteryStatusConservesJoules(t *testing.T) {
+	conf := testConfig()
+	p := start(t, conf)
+	id := float64((&common.MessageBatteryStatus{}).GetID())
+	if r := p.command(common.MAV_CMD_SET_MESSAGE_INTERVAL, id, 250_000); r != accepted {
+		t.Fatalf("interval: %v", r)
+	}
+	p.takeOff(30)
+	p.setStream(local(velocityOnly, 0, 0, 0, 12, 3))
+	p.missionS(0.5)
+	p.setMode(6, 0)
+	edge := 0.0
+	for slot := range 8 {
+		p.autopilot.SetSlot(slot)
+		p.missionS(1)
+		joules := 3 + 1.7*float64(slot)
+		p.autopilot.AddEdgeJ(slot, joules)
+		edge += joules
+	}
+	p.missionS(1)
+
+	// What the messages say cannot be compared with a truth that moves on:
+	// look at both under the lock, where the last message is not yet on the wire.
+	p.autopilot.mutex.Lock()
+	b := &p.autopilot.vehicle.battery
+	m := b.status(p.autopilot.vehicle.timeUS)
+	total, reported, volt := b.total, b.reportedJ, float64(m.Voltages[0])/1000
+	slots := b.bySlot
+	p.autopilot.mutex.Unlock()
+	if math.Abs(total.EdgeJ-edge) > 1e-9 {
+		t.Errorf("edge %v J, billed %v", total.EdgeJ, edge)
+	}
+	if total.FlightJ < 2000 {
+		t.Errorf("only %v J flown", total.FlightJ)
+	}
+	if got := float64(m.EnergyConsumed) * 100; total.J()-got < 0 || total.J()-got >= 100 {
+		t.Errorf("energy_consumed says %v J of %v", got, total.J())
+	}
+	// The rounding is carried, so the whole flight is off by at most one last message's 5 mA.
+	if resolution := 0.005 * volt * 0.25 * 1.01; math.Abs(reported-total.J()) > resolution {
+		t.Errorf("current x voltage sums to %v J of %v, resolution %v", reported, total.J(), resolution)
+	}
+	sum := 0.0
+	for slot, s := range slots {
+		sum += s.J()
+		if slot >= 0 && slot < 8 && math.Abs(s.EdgeJ-(3+1.7*float64(slot))) > 1e-12 {
+			t.Errorf("slot %d has %v J of edge energy", slot, s.EdgeJ)
+		}
+	}
+	if math.Abs(sum-total.J()) > 1e-6 {
+		t.Errorf("slots sum to %v J of %v", sum, total.J())
+	}
+
+	// And the partner, integrating what came over the wire between two of its
+	// messages, gets what energy_consumed says between them.
+	p.until("current", func() bool { p.mutex.Lock(); defer p.mutex.Unlock(); return len(p.battery) > 40 })
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	from, to := p.battery[10], p.battery[len(p.battery)-1]
+	joules := 0.0
+	for _, b := range p.battery[11:] {
+		joules += float64(b.CurrentBattery) / 100 * float64(b.Voltages[0]) / 1000 * 0.25
+	}
+	if counted := 100 * float64(to.EnergyConsumed-from.EnergyConsumed); math.Abs(joules-counted) > 100+0.03*counted {
+		t.Errorf("the partner integrates %.0f J where the counter says %.0f", joules, counted)
+	}
+}
+
+func TestAbsentBatteryFields(t *testing.T) {
+	for name, c := range map[string]struct {
+		fields                          BatteryFields
+		current, system, energy, remain int
+	}{
+		"nothing measured": {BatteryFields{}, -100, -1, -1, -1},
+		"energy only":      {BatteryFields{Energy: true}, -100, -1, 0, -1},
+		"current only":     {BatteryFields{Current: true}, 0, 0, -1, -1},
+		"charge only":      {BatteryFields{Remaining: true}, -100, -1, -1, 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conf := testConfig()
+			conf.Battery = c.fields
+			v := newVehicle(conf)
+			m, s := v.battery.status(1_000_000), v.battery.system()
+			if int(m.CurrentBattery) != c.current || int(s.CurrentBattery) != c.system ||
+				int(m.EnergyConsumed) != c.energy || int(m.BatteryRemaining) != c.remain {
+				t.Errorf("%+v, %+v", m, s)
+			}
+		})
+	}
+}
+
+// STATUSTEXT reaches only links that send heartbeats of a ground station.
+func TestStatustext(t *testing.T) {
+	p := start(t, testConfig())
+	p.arm()
+	p.until("armed", p.armed)
+	p.missionS(1)
+	if m := p.get(&common.MessageStatustext{}); m != nil {
+		t.Errorf("got %+v", m)
+	}
+	p.write(&common.MessageHeartbeat{Type: common.MAV_TYPE_GCS, Autopilot: common.MAV_AUTOPILOT_INVALID})
+	p.until("text", func() bool {
+		m, _ := p.get(&common.MessageStatustext{}).(*common.MessageStatustext)
+		return m != nil && strings.Contains(m.Text, "Disarmed")
+	})
+}
+
+func TestMissionTime(t *testing.T) {
+	p := start(t, testConfig())
+	wall := time.Now()
+	p.until("position", func() bool { return p.get(&common.MessageGlobalPositionInt{}) != nil })
+	first := p.get(&common.MessageGlobalPositionInt{}).(*common.MessageGlobalPositionInt).TimeBootMs
+	p.missionS(10)
+	p.until("position", func() bool {
+		return p.get(&common.MessageGlobalPositionInt{}).(*common.MessageGlobalPositionInt).TimeBootMs >= first+10_000
+	})
+	if ratio := 10 / time.Since(wall).Seconds() / testSpeed; ratio > 1.1 || ratio < 0.5 {
+		t.Errorf("mission time runs at %.2f of its speed", ratio)
+	}
+}
+
+// The link speaks to its configured partner first, then to whom it first heard.
+func TestPartner(t *testing.T) {
+	first, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	conf := testConfig()
+	conf.Partner = first.LocalAddr().String()
+	a := &Autopilot{Config: conf}
+	if err := a.Initialize(); err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	hears := func(c net.PacketConn) bool {
+		c.SetReadDeadline(time.Now().Add(2 * time.Second))
+		_, _, err := c.ReadFrom(make([]byte, 300))
+		return err == nil
+	}
+	if !hears(first) {
+		t.Fatal("the configured partner hears nothing")
+	}
+	to, _ := net.ResolveUDPAddr("udp4", a.Addr())
+	var others []net.PacketConn
+	for range 2 {
+		c, err := net.ListenPacket("udp4", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		c.WriteTo([]byte("not MAVLink"), to)
+		others = append(others, c)
+		if len(others) == 1 && !hears(c) {
+			t.Fatal("the first to speak is not heard from")
+		}
+	}
+	others[1].SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+	if _, _, err := others[1].ReadFrom(make([]byte, 300)); err == nil {
+		t.Error("the second to speak became a partner")
+	}
+}
+
+func TestAddressInUse(t *testing.T) {
+	p := start(t, testConfig())
+	conf := testConfig()
+	conf.Listen = p.autopilot.Addr()
+	err := (&Autopilot{Config: conf}).Initialize()
+	if err == nil || !strings.Contains(err.Error(), "address already in use") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Whatever arrives, the aircraft goes on, and hostile setpoints leave its state finite.
+func TestHostileInput(t *testing.T) {
+	p := start(t, testConfig())
+	p.takeOff(10)
+	c, err := net.Dial("udp4", p.autopilot.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		b := make([]byte, r.IntN(300))
+		for i := range b {
+			b[i] = byte(r.Uint32())
+		}
+		if len(b) > 0 && r.IntN(2) == 0 {
+			b[0] = 0xfd
+		}
+		c.Write(b)
+	}
+	anyFloat := func() float32 { return math.Float32frombits(r.Uint32()) }
+	for range 200 {
+		p.write(&common.MessageSetPositionTargetLocalNed{TargetSystem: 3, CoordinateFrame: common.MAV_FRAME(r.IntN(12)), TypeMask: common.POSITION_TARGET_TYPEMASK(r.IntN(1 << 16)),
+			X: anyFloat(), Y: anyFloat(), Z: anyFloat(), Vx: anyFloat(), Vy: anyFloat(), Vz: anyFloat(), Yaw: anyFloat()})
+		p.write(&common.MessageSetPositionTargetGlobalInt{TargetSystem: 3, CoordinateFrame: common.MAV_FRAME(r.IntN(12)), TypeMask: common.POSITION_TARGET_TYPEMASK(r.IntN(1 << 16)),
+			LatInt: int32(r.Uint32()), LonInt: int32(r.Uint32()), Alt: anyFloat(), Vx: anyFloat(), Vy: anyFloat(), Vz: anyFloat(), Yaw: anyFloat()})
+		p.write(&common.MessageCommandLong{TargetSystem: 3, Command: common.MAV_CMD(r.IntN(600)), Param1: anyFloat(), Param2: anyFloat(), Param3: anyFloat(), Param4: anyFloat(), Param5: anyFloat(), Param6: anyFloat(), Param7: anyFloat()})
+		p.write(&common.MessageParamSet{TargetSystem: 3, ParamId: "MPC_XY_VEL_MAX", ParamValue: anyFloat(), ParamType: common.MAV_PARAM_TYPE_REAL32})
+		p.write(&common.MessageParamRequestRead{TargetSystem: 3, ParamIndex: int16(r.Uint32())})
+		p.write(&common.MessageSetMode{TargetSystem: 3, CustomMode: r.Uint32()})
+		if r.IntN(20) == 0 {
+			p.missionS(0.1)
+		}
+	}
+	p.missionS(5) // the sockets' buffers empty
+	if r := p.command(common.MAV_CMD_NAV_LAND); r != accepted {
+		t.Errorf("land: %v", r)
+	}
+	s := p.autopilot.State()
+	for _, x := range []float64{s.Position.EastM, s.Position.NorthM, s.Position.UpM, s.Velocity.EastM, s.Velocity.NorthM, s.Velocity.UpM, s.Spent.J()} {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			t.Errorf("state %+v", s)
+		}
+	}
+	if s.Traffic.Malformed == 0 {
+		t.Error("no frame was counted as malformed")
+	}
+}

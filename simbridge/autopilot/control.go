@@ -1,0 +1,152 @@
+package autopilot
+
+import (
+	"math"
+
+	"prefdt/simbridge/geo"
+)
+
+// The position and velocity loops, after PX4's MulticopterPositionControl. With
+// drag, a bare velocity of 2 m/s gives 1.4 to 1.7 m/s in the first seconds, as
+// was measured on PX4; a position target beside it closes the rest.
+const (
+	positionGain = 0.95 // MPC_XY_P, 1/s
+	velocityGain = 1.8  // MPC_XY_VEL_P_ACC, 1/s
+	integralGain = 0.4  // MPC_XY_VEL_I_ACC, 1/s^2
+	dragPerS     = 0.7  // m/s^2 lost per m/s
+	accelMPS2    = 9.0  // horizontal, from a tilt of some 43 degrees
+	climbMPS2    = 4.0
+	integralMPS  = 10.0 // bound of the controller's integral, m/s^2 over its gain
+	landSlowM    = 10.0 // height below which landing slows to MPC_LAND_SPEED
+	sinkMPS      = 1.0  // what is left of Position mode without a pilot
+	fallMPS      = 20.0 // disarmed by force in the air
+	atTargetM    = 1.0
+)
+
+// move advances position and velocity by one step.
+func (v *vehicle) move() {
+	if v.landed && !v.liftsOff() {
+		v.body.Velocity, v.integral = geo.Local{}, geo.Local{}
+		return
+	}
+	v.landed, v.everFlown = false, true
+	want := v.command()
+	b := &v.body
+	east := v.accelerate(want.EastM-b.Velocity.EastM, &v.integral.EastM) - dragPerS*b.Velocity.EastM
+	north := v.accelerate(want.NorthM-b.Velocity.NorthM, &v.integral.NorthM) - dragPerS*b.Velocity.NorthM
+	if a := math.Hypot(east, north); a > accelMPS2 {
+		east, north = east*accelMPS2/a, north*accelMPS2/a
+	}
+	up := clamp(3*(want.UpM-b.Velocity.UpM), -climbMPS2, climbMPS2)
+	b.Velocity = geo.Local{EastM: b.Velocity.EastM + east*stepS, NorthM: b.Velocity.NorthM + north*stepS, UpM: b.Velocity.UpM + up*stepS}
+	b.Position = geo.Local{EastM: b.Position.EastM + b.Velocity.EastM*stepS, NorthM: b.Position.NorthM + b.Velocity.NorthM*stepS, UpM: b.Position.UpM + b.Velocity.UpM*stepS}
+	v.arrive()
+}
+
+func (v *vehicle) accelerate(errorMPS float64, integral *float64) float64 {
+	*integral = clamp(*integral+integralGain*errorMPS*stepS, -integralMPS, integralMPS)
+	return velocityGain*errorMPS + *integral
+}
+
+// command returns the velocity that the mode in force asks for.
+func (v *vehicle) command() geo.Local {
+	if !v.armed {
+		return geo.Local{UpM: -fallMPS}
+	}
+	switch v.mode {
+	case ModeOffboard:
+		return v.offboard()
+	case ModeTakeoff:
+		to := v.hold
+		to.UpM = v.takeoffM
+		if math.IsNaN(v.takeoffM) { // asked for in the air
+			to.UpM = v.hold.UpM
+		}
+		return v.towards(to)
+	case ModeReturn:
+		home := v.hold
+		if math.Hypot(home.EastM-v.body.Position.EastM, home.NorthM-v.body.Position.NorthM) > atTargetM {
+			return v.towards(home)
+		}
+		return v.descend(home)
+	case ModeLand:
+		return v.descend(v.hold)
+	case ModePosition:
+		return geo.Local{UpM: -sinkMPS}
+	}
+	return v.towards(v.hold)
+}
+
+// offboard follows the setpoint: the position loop's velocity plus the
+// feed-forward, each axis as far as it was given.
+func (v *vehicle) offboard() geo.Local {
+	s := &v.setpoint
+	p := v.body.Position
+	east := orZero(s.velocity.EastM) + positionGain*orZero(s.position.EastM-p.EastM)
+	north := orZero(s.velocity.NorthM) + positionGain*orZero(s.position.NorthM-p.NorthM)
+	up := orZero(s.velocity.UpM) + orZero(s.position.UpM-p.UpM)
+	return v.bounded(geo.Local{EastM: east, NorthM: north, UpM: up}, v.params.get("MPC_XY_VEL_MAX"))
+}
+
+// towards flies to a point at cruise speed and stays there.
+func (v *vehicle) towards(to geo.Local) geo.Local {
+	p := v.body.Position
+	return v.bounded(geo.Local{
+		EastM: positionGain * (to.EastM - p.EastM), NorthM: positionGain * (to.NorthM - p.NorthM), UpM: to.UpM - p.UpM,
+	}, v.params.get("MPC_XY_CRUISE"))
+}
+
+func (v *vehicle) descend(at geo.Local) geo.Local {
+	want := v.towards(at)
+	want.UpM = -v.params.get("MPC_Z_V_AUTO_DN")
+	if v.body.Position.UpM-v.conf.Start.UpM < landSlowM {
+		want.UpM = -v.params.get("MPC_LAND_SPEED")
+	}
+	return want
+}
+
+func (v *vehicle) bounded(want geo.Local, horizontalMPS float64) geo.Local {
+	horizontalMPS = min(horizontalMPS, v.params.get("MPC_XY_VEL_MAX"))
+	if h := math.Hypot(want.EastM, want.NorthM); h > horizontalMPS {
+		want.EastM, want.NorthM = want.EastM*horizontalMPS/h, want.NorthM*horizontalMPS/h
+	}
+	want.UpM = clamp(want.UpM, -v.params.get("MPC_Z_VEL_MAX_DN"), v.params.get("MPC_Z_VEL_MAX_UP"))
+	return want
+}
+
+// liftsOff tells whether a landed aircraft is asked to leave the ground.
+func (v *vehicle) liftsOff() bool {
+	if !v.armed {
+		return false
+	}
+	switch v.mode {
+	case ModeTakeoff:
+		return v.takeoffM > v.body.Position.UpM+0.5
+	case ModeOffboard:
+		return v.offboard().UpM > 0.3
+	}
+	return false
+}
+
+// arrive ends a take-off at its height and a flight on the ground.
+func (v *vehicle) arrive() {
+	b := &v.body
+	if v.mode == ModeTakeoff && b.Position.UpM > v.takeoffM-0.5 && b.Velocity.UpM < 0.5 {
+		v.request(ModeHold)
+		v.hold.UpM = v.takeoffM
+	}
+	if b.Position.UpM <= v.conf.Start.UpM && b.Velocity.UpM <= 0 {
+		b.Position.UpM = v.conf.Start.UpM
+		b.Velocity, v.integral = geo.Local{}, geo.Local{}
+		v.landed, v.landedUS = true, v.timeUS
+	}
+}
+
+func clamp(x, low, high float64) float64 { return min(max(x, low), high) }
+
+func orZero(x float64) float64 {
+	if math.IsNaN(x) {
+		return 0
+	}
+	return x
+}

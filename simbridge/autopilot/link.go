@@ -1,0 +1,58 @@
+package autopilot
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"time"
+)
+
+// link is PX4's UDP link: it speaks to a fixed partner from the start, if it
+// was given one, until the first datagram comes; from then on to that one's
+// source. It reads from anyone. It is a net.Conn for gomavlib's custom endpoint.
+type link struct {
+	*net.UDPConn
+	partner atomic.Pointer[netip.AddrPort]
+	bound   atomic.Bool // the first datagram came
+}
+
+func newLink(listen, partner string) (*link, error) {
+	local, err := net.ResolveUDPAddr("udp4", listen)
+	if err != nil {
+		return nil, fmt.Errorf("autopilot address %q: %w", listen, err)
+	}
+	l := &link{}
+	if partner != "" {
+		remote, err := net.ResolveUDPAddr("udp4", partner)
+		if err != nil {
+			return nil, fmt.Errorf("autopilot partner %q: %w", partner, err)
+		}
+		to := remote.AddrPort()
+		l.partner.Store(&to)
+	}
+	if l.UDPConn, err = net.ListenUDP("udp4", local); err != nil {
+		return nil, fmt.Errorf("autopilot address %s: %w", listen, err)
+	}
+	return l, nil
+}
+
+func (l *link) Read(p []byte) (int, error) {
+	n, from, err := l.UDPConn.ReadFromUDPAddrPort(p)
+	if err == nil && l.bound.CompareAndSwap(false, true) {
+		l.partner.Store(&from)
+	}
+	return n, err
+}
+
+// Write sends to the partner. Without one, or with one that is gone, a datagram
+// is lost, as on any radio.
+func (l *link) Write(p []byte) (int, error) {
+	if to := l.partner.Load(); to != nil {
+		l.UDPConn.WriteToUDPAddrPort(p, *to)
+	}
+	return len(p), nil
+}
+
+// SetReadDeadline does nothing: an autopilot may listen for days.
+func (l *link) SetReadDeadline(time.Time) error { return nil }

@@ -1,0 +1,80 @@
+package autopilot
+
+import (
+	"math"
+	"slices"
+
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+)
+
+// param is one parameter. PX4 sends an integer's bits in the float field.
+type param struct {
+	name    string
+	value   float64
+	integer bool
+}
+
+// params are those of PX4's parameters that the vehicle obeys, by name.
+type params []param
+
+// defaultParams are PX4's defaults, but for COM_OBL_RC_ACT: the stock 0 sinks.
+func defaultParams(capacityJ float64) params {
+	return params{
+		{"BAT1_CAPACITY", capacityJ / 3.6 / meanVolt, false}, // mAh
+		{"COM_DISARM_LAND", 2, false},
+		{"COM_DISARM_PRFLT", 10, false},
+		{"COM_OBL_RC_ACT", 5, true},
+		{"COM_OF_LOSS_T", 1, false},
+		{"MPC_LAND_SPEED", 0.7, false},
+		{"MPC_XY_CRUISE", 5, false},
+		{"MPC_XY_VEL_MAX", 12, false},
+		{"MPC_Z_VEL_MAX_DN", 1.5, false},
+		{"MPC_Z_VEL_MAX_UP", 3, false},
+		{"MPC_Z_V_AUTO_DN", 1.5, false},
+		{"RTL_RETURN_ALT", 30, false},
+	}
+}
+
+func (p params) index(name string) int {
+	return slices.IndexFunc(p, func(q param) bool { return q.name == name })
+}
+
+// get returns a parameter that the vehicle itself uses.
+func (p params) get(name string) float64 { return p[p.index(name)].value }
+
+// set changes a parameter, and tells whether there is one of that name and the
+// value is one it can have: none of these may be negative.
+func (p params) set(name string, x float64) bool {
+	i := p.index(name)
+	if i < 0 || !(x >= 0 && x <= math.MaxInt32) {
+		return false
+	}
+	p[i].value = x
+	return true
+}
+
+// message is PARAM_VALUE of parameter i.
+func (p params) message(i int) *common.MessageParamValue {
+	m := &common.MessageParamValue{
+		ParamId: p[i].name, ParamValue: float32(p[i].value), ParamType: common.MAV_PARAM_TYPE_REAL32,
+		ParamCount: uint16(len(p)), ParamIndex: uint16(i),
+	}
+	if p[i].integer {
+		m.ParamValue, m.ParamType = math.Float32frombits(uint32(int32(p[i].value))), common.MAV_PARAM_TYPE_INT32
+	}
+	return m
+}
+
+// assign takes PARAM_SET in; a wrong type is ignored, as PX4 does.
+func (p params) assign(m *common.MessageParamSet) (i int, ok bool) {
+	i = p.index(m.ParamId)
+	switch {
+	case i < 0:
+		return 0, false
+	case p[i].integer && m.ParamType == common.MAV_PARAM_TYPE_INT32:
+		return i, p.set(m.ParamId, float64(int32(math.Float32bits(m.ParamValue))))
+	case !p[i].integer && m.ParamType == common.MAV_PARAM_TYPE_REAL32:
+		return i, p.set(m.ParamId, float64(m.ParamValue))
+	}
+	return 0, false
+}

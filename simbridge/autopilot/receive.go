@@ -1,0 +1,188 @@
+package autopilot
+
+import (
+	"math"
+
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+	"github.com/bluenviron/gomavlib/v3/pkg/message"
+)
+
+// sender is who a message came from.
+type sender struct{ system, component uint8 }
+
+// Traffic counts what reached an autopilot.
+type Traffic struct {
+	Setpoints int // followed
+	Refused   int // setpoints in a frame it does not know, or without a finite component
+	Commands  int // COMMAND_LONG and COMMAND_INT
+	Malformed int // frames that did not parse
+}
+
+// receive takes a message in and returns the answers.
+func (v *vehicle) receive(from sender, m message.Message, t *Traffic) []message.Message {
+	switch m := m.(type) {
+	case *common.MessageHeartbeat:
+		v.groundCrew = m.Type == common.MAV_TYPE_GCS
+	case *common.MessageSetPositionTargetLocalNed:
+		if v.addressed(m.TargetSystem, m.TargetComponent) {
+			t.count(v.followLocal(m))
+		}
+	case *common.MessageSetPositionTargetGlobalInt:
+		if v.addressed(m.TargetSystem, m.TargetComponent) {
+			t.count(v.followGlobal(m))
+		}
+	case *common.MessageSetMode:
+		if mode := Mode(m.CustomMode); v.addressed(m.TargetSystem, 0) && mode.String() != "UNKNOWN" {
+			v.request(mode)
+		}
+	case *common.MessageCommandLong:
+		if v.addressed(m.TargetSystem, m.TargetComponent) {
+			t.Commands++
+			return v.execute(from, command{m.Command, [7]float64{float64(m.Param1), float64(m.Param2), float64(m.Param3),
+				float64(m.Param4), float64(m.Param5), float64(m.Param6), float64(m.Param7)}})
+		}
+	case *common.MessageCommandInt:
+		if v.addressed(m.TargetSystem, m.TargetComponent) {
+			t.Commands++
+			return v.execute(from, command{m.Command, [7]float64{float64(m.Param1), float64(m.Param2), float64(m.Param3),
+				float64(m.Param4), degrees(m.X), degrees(m.Y), float64(m.Z)}})
+		}
+	case *common.MessageParamRequestRead:
+		if v.addressed(m.TargetSystem, m.TargetComponent) {
+			i := int(m.ParamIndex)
+			if i < 0 {
+				i = v.params.index(m.ParamId)
+			}
+			if i >= 0 && i < len(v.params) {
+				return []message.Message{v.params.message(i)}
+			}
+		}
+	case *common.MessageParamRequestList:
+		if v.addressed(m.TargetSystem, m.TargetComponent) {
+			out := make([]message.Message, len(v.params))
+			for i := range out {
+				out[i] = v.params.message(i)
+			}
+			return out
+		}
+	case *common.MessageParamSet:
+		if v.addressed(m.TargetSystem, m.TargetComponent) {
+			if i, ok := v.params.assign(m); ok {
+				return []message.Message{v.params.message(i)}
+			}
+		}
+	}
+	return nil
+}
+
+func (t *Traffic) count(followed bool) {
+	if followed {
+		t.Setpoints++
+	} else {
+		t.Refused++
+	}
+}
+
+func (v *vehicle) addressed(system, component uint8) bool {
+	return (system == 0 || system == v.conf.SystemID) && component <= 1
+}
+
+// degrees is a COMMAND_INT coordinate; the largest integer says it is unknown.
+func degrees(x int32) float64 {
+	if x == math.MaxInt32 {
+		return math.NaN()
+	}
+	return float64(x) / 1e7
+}
+
+// command is a MAVLink command, from either message.
+type command struct {
+	id    common.MAV_CMD
+	param [7]float64 // param[0] is the specification's param 1
+}
+
+const forceMagic = 21196 // param 2 of COMPONENT_ARM_DISARM: whatever the checks say
+
+// execute obeys a command and answers with COMMAND_ACK, and with the message asked for.
+func (v *vehicle) execute(from sender, c command) []message.Message {
+	ack := &common.MessageCommandAck{Command: c.id, TargetSystem: from.system, TargetComponent: from.component}
+	out := []message.Message{ack}
+	refuse := func(r common.MAV_RESULT) { ack.Result = r }
+	switch c.id {
+	case common.MAV_CMD_COMPONENT_ARM_DISARM:
+		switch {
+		case c.param[0] == 1:
+			if !v.arm() {
+				refuse(common.MAV_RESULT_TEMPORARILY_REJECTED)
+			}
+		case c.param[0] != 0:
+			refuse(common.MAV_RESULT_UNSUPPORTED)
+		case v.armed && !v.landed && c.param[1] != forceMagic:
+			refuse(common.MAV_RESULT_DENIED)
+		case v.armed:
+			v.disarm("Disarmed by external command")
+		}
+	case common.MAV_CMD_DO_SET_MODE:
+		mode, known := modeOf(c.param)
+		switch {
+		case !known:
+			refuse(common.MAV_RESULT_DENIED)
+		case !v.request(mode):
+			refuse(common.MAV_RESULT_TEMPORARILY_REJECTED)
+		}
+	case common.MAV_CMD_NAV_TAKEOFF:
+		v.takeoffM = c.param[6] - v.conf.Origin.AltM
+		if math.IsNaN(c.param[6]) || math.IsInf(c.param[6], 0) {
+			v.takeoffM = v.conf.Start.UpM + 2.5 // MIS_TAKEOFF_ALT
+		}
+		if c.param[4] == 0 && c.param[5] == 0 {
+			v.takeoffM = math.NaN() // accepted, but PX4 does not take off towards (0, 0)
+		}
+		v.request(ModeTakeoff)
+	case common.MAV_CMD_NAV_LAND:
+		v.request(ModeLand)
+	case common.MAV_CMD_NAV_RETURN_TO_LAUNCH:
+		v.request(ModeReturn)
+	case common.MAV_CMD_SET_MESSAGE_INTERVAL:
+		s := v.streams.find(float32(c.param[0]))
+		if s == nil || math.IsNaN(c.param[1]) {
+			refuse(common.MAV_RESULT_DENIED)
+			break
+		}
+		s.interval(float32(c.param[1]), v.timeUS)
+	case common.MAV_CMD_GET_MESSAGE_INTERVAL:
+		if s := v.streams.find(float32(c.param[0])); s != nil {
+			us := int32(s.intervalUS)
+			if us == 0 {
+				us = -1
+			}
+			out = append(out, &common.MessageMessageInterval{MessageId: uint16(s.id), IntervalUs: us})
+		} else {
+			refuse(common.MAV_RESULT_DENIED)
+		}
+	case common.MAV_CMD_REQUEST_MESSAGE:
+		if s := v.streams.find(float32(c.param[0])); s != nil {
+			out = append(out, s.make(v))
+		} else {
+			refuse(common.MAV_RESULT_DENIED)
+		}
+	case common.MAV_CMD_REQUEST_AUTOPILOT_CAPABILITIES:
+		out = append(out, version(v))
+	default:
+		refuse(common.MAV_RESULT_UNSUPPORTED)
+	}
+	return out
+}
+
+// modeOf reads DO_SET_MODE: base mode with the custom flag, PX4's main and sub mode.
+func modeOf(param [7]float64) (Mode, bool) {
+	if math.IsNaN(param[0]) || uint32(clamp(param[0], 0, 255))&uint32(common.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED) == 0 {
+		return 0, false
+	}
+	for _, m := range []Mode{ModePosition, ModeTakeoff, ModeHold, ModeReturn, ModeLand, ModeOffboard} {
+		if float64(m>>16&0xff) == param[1] && (float64(m>>24) == param[2] || m>>24 == 0) {
+			return m, true
+		}
+	}
+	return 0, false
+}

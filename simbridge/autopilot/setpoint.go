@@ -1,0 +1,100 @@
+package autopilot
+
+import (
+	"math"
+
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+
+	"prefdt/simbridge/geo"
+)
+
+// setpoint is what OFFBOARD follows, in the fleet's frame. NaN: not given.
+type setpoint struct {
+	position geo.Local
+	velocity geo.Local
+}
+
+// follow takes a setpoint in and tells whether it was one: a frame that PX4
+// does not know, or one without any finite component, does not count, so the
+// stream dies and the failsafe follows.
+func (v *vehicle) follow(s setpoint, yaw float64) bool {
+	finite := false
+	for _, x := range []*float64{
+		&s.position.EastM, &s.position.NorthM, &s.position.UpM,
+		&s.velocity.EastM, &s.velocity.NorthM, &s.velocity.UpM,
+	} {
+		if math.IsInf(*x, 0) {
+			*x = math.NaN()
+		}
+		finite = finite || !math.IsNaN(*x)
+	}
+	if !finite {
+		return false
+	}
+	v.setpoint, v.setpointUS = s, v.timeUS
+	if !math.IsNaN(yaw) && !math.IsInf(yaw, 0) {
+		v.yaw = yaw
+	}
+	return true
+}
+
+// followLocal takes SET_POSITION_TARGET_LOCAL_NED: frame 1 is relative to the
+// vehicle's own origin, frame 8 has velocity only, turned by the heading.
+func (v *vehicle) followLocal(m *common.MessageSetPositionTargetLocalNed) bool {
+	mask := m.TypeMask
+	north := given(m.Vx, mask, common.POSITION_TARGET_TYPEMASK_VX_IGNORE)
+	east := given(m.Vy, mask, common.POSITION_TARGET_TYPEMASK_VY_IGNORE)
+	s := setpoint{velocity: geo.Local{EastM: east, NorthM: north, UpM: -given(m.Vz, mask, common.POSITION_TARGET_TYPEMASK_VZ_IGNORE)}}
+	switch m.CoordinateFrame {
+	case common.MAV_FRAME_LOCAL_NED:
+		s.position = geo.Local{
+			EastM:  v.conf.Start.EastM + given(m.Y, mask, common.POSITION_TARGET_TYPEMASK_Y_IGNORE),
+			NorthM: v.conf.Start.NorthM + given(m.X, mask, common.POSITION_TARGET_TYPEMASK_X_IGNORE),
+			UpM:    v.conf.Start.UpM - given(m.Z, mask, common.POSITION_TARGET_TYPEMASK_Z_IGNORE),
+		}
+	case common.MAV_FRAME_BODY_NED:
+		sin, cos := math.Sincos(v.yaw)
+		s.velocity.NorthM, s.velocity.EastM = cos*north-sin*east, sin*north+cos*east
+		s.position = geo.Local{EastM: math.NaN(), NorthM: math.NaN(), UpM: math.NaN()}
+	default:
+		return false
+	}
+	return v.follow(s, given(m.Yaw, mask, common.POSITION_TARGET_TYPEMASK_YAW_IGNORE))
+}
+
+// followGlobal takes SET_POSITION_TARGET_GLOBAL_INT, frames 5 and 6.
+func (v *vehicle) followGlobal(m *common.MessageSetPositionTargetGlobalInt) bool {
+	mask := m.TypeMask
+	up := given(m.Alt, mask, common.POSITION_TARGET_TYPEMASK_Z_IGNORE)
+	switch m.CoordinateFrame {
+	case common.MAV_FRAME_GLOBAL_INT:
+		up -= v.conf.Origin.AltM
+	case common.MAV_FRAME_GLOBAL_RELATIVE_ALT_INT:
+		up += v.conf.Start.UpM
+	default:
+		return false
+	}
+	s := setpoint{
+		position: geo.Local{EastM: math.NaN(), NorthM: math.NaN(), UpM: up},
+		velocity: geo.Local{
+			EastM:  given(m.Vy, mask, common.POSITION_TARGET_TYPEMASK_VY_IGNORE),
+			NorthM: given(m.Vx, mask, common.POSITION_TARGET_TYPEMASK_VX_IGNORE),
+			UpM:    -given(m.Vz, mask, common.POSITION_TARGET_TYPEMASK_VZ_IGNORE),
+		},
+	}
+	if mask&(common.POSITION_TARGET_TYPEMASK_X_IGNORE|common.POSITION_TARGET_TYPEMASK_Y_IGNORE) == 0 {
+		to := v.conf.Origin.ToLocal(geo.Point{
+			LatDeg: float64(m.LatInt) / 1e7, LonDeg: float64(m.LonInt) / 1e7, AltM: v.conf.Origin.AltM + orZero(up),
+		})
+		s.position.EastM, s.position.NorthM = to.EastM, to.NorthM
+	}
+	return v.follow(s, given(m.Yaw, mask, common.POSITION_TARGET_TYPEMASK_YAW_IGNORE))
+}
+
+// given returns a field, or NaN if the mask says to ignore it.
+func given(x float32, mask, bit common.POSITION_TARGET_TYPEMASK) float64 {
+	if mask&bit != 0 {
+		return math.NaN()
+	}
+	return float64(x)
+}

@@ -1,0 +1,160 @@
+package autopilot
+
+import (
+	"math"
+
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+	"github.com/bluenviron/gomavlib/v3/pkg/message"
+
+	"prefdt/simbridge/geo"
+)
+
+// stream is one message that is sent at intervals.
+type stream struct {
+	id         uint32
+	make       func(*vehicle) message.Message
+	defaultUS  int64
+	intervalUS int64 // 0: off
+	nextUS     int64
+}
+
+type streams []stream
+
+// defaultStreams are PX4's onboard rates where FIELD_NOTES has them.
+func defaultStreams() streams {
+	s := streams{
+		{id: (&common.MessageHeartbeat{}).GetID(), make: heartbeat, defaultUS: 1_000_000},
+		{id: (&common.MessageGlobalPositionInt{}).GetID(), make: globalPosition, defaultUS: 50_000},
+		{id: (&common.MessageLocalPositionNed{}).GetID(), make: localPosition, defaultUS: 100_000},
+		{id: (&common.MessageExtendedSysState{}).GetID(), make: extendedState, defaultUS: 200_000},
+		{id: (&common.MessageSysStatus{}).GetID(), make: func(v *vehicle) message.Message { return v.battery.system() }, defaultUS: 200_000},
+		{id: (&common.MessageBatteryStatus{}).GetID(), make: func(v *vehicle) message.Message { return v.battery.status(v.timeUS) }, defaultUS: 2_000_000},
+		{id: (&common.MessageGpsGlobalOrigin{}).GetID(), make: globalOrigin},
+		{id: (&common.MessageHomePosition{}).GetID(), make: homePosition},
+		{id: (&common.MessageAutopilotVersion{}).GetID(), make: version},
+	}
+	for i := range s {
+		s[i].intervalUS = s[i].defaultUS
+	}
+	return s
+}
+
+func (s streams) find(id float32) *stream {
+	for i := range s {
+		if float32(s[i].id) == id {
+			return &s[i]
+		}
+	}
+	return nil
+}
+
+// fastestUS bounds what SET_MESSAGE_INTERVAL may ask for.
+const fastestUS = 20_000
+
+// interval sets a stream's interval, -1 off and 0 the default.
+func (s *stream) interval(us float32, now int64) {
+	switch {
+	case us < 0:
+		s.intervalUS = 0
+	case us == 0:
+		s.intervalUS = s.defaultUS
+	default:
+		s.intervalUS = int64(clamp(float64(us), fastestUS, 60e6))
+	}
+	s.nextUS = now
+}
+
+// due returns the messages whose time has come.
+func (v *vehicle) due() (out []message.Message) {
+	for i := range v.streams {
+		s := &v.streams[i]
+		if s.intervalUS == 0 || v.timeUS < s.nextUS {
+			continue
+		}
+		if s.nextUS += s.intervalUS; s.nextUS <= v.timeUS { // fell behind
+			s.nextUS = v.timeUS + s.intervalUS
+		}
+		out = append(out, s.make(v))
+	}
+	for _, text := range v.text {
+		out = append(out, &common.MessageStatustext{Severity: common.MAV_SEVERITY_INFO, Text: text[:min(len(text), 50)]})
+	}
+	v.text = v.text[:0]
+	return out
+}
+
+func heartbeat(v *vehicle) message.Message {
+	m := &common.MessageHeartbeat{
+		Type: common.MAV_TYPE_QUADROTOR, Autopilot: common.MAV_AUTOPILOT_PX4, MavlinkVersion: 3,
+		BaseMode: common.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED, CustomMode: uint32(v.mode), SystemStatus: common.MAV_STATE_STANDBY,
+	}
+	if v.armed {
+		m.BaseMode |= common.MAV_MODE_FLAG_SAFETY_ARMED
+		m.SystemStatus = common.MAV_STATE_ACTIVE
+		if v.mode != v.intended {
+			m.SystemStatus = common.MAV_STATE_CRITICAL
+		}
+	}
+	return m
+}
+
+func (v *vehicle) bootMS() uint32 { return uint32(v.timeUS / 1000) }
+
+func globalPosition(v *vehicle) message.Message {
+	p := v.conf.Origin.FromLocal(v.body.Position)
+	lat, lon, alt := wire(p)
+	return &common.MessageGlobalPositionInt{
+		TimeBootMs: v.bootMS(), Lat: lat, Lon: lon, Alt: alt,
+		RelativeAlt: int32(math.Round(1000 * (v.body.Position.UpM - v.conf.Start.UpM))),
+		Vx:          centi(v.body.Velocity.NorthM), Vy: centi(v.body.Velocity.EastM), Vz: centi(-v.body.Velocity.UpM),
+		Hdg: uint16(math.Mod(math.Mod(v.yaw*180/math.Pi, 360)+360, 360) * 100),
+	}
+}
+
+func localPosition(v *vehicle) message.Message {
+	p, s, u := v.body.Position, v.conf.Start, v.body.Velocity
+	return &common.MessageLocalPositionNed{
+		TimeBootMs: v.bootMS(),
+		X:          float32(p.NorthM - s.NorthM), Y: float32(p.EastM - s.EastM), Z: float32(s.UpM - p.UpM),
+		Vx: float32(u.NorthM), Vy: float32(u.EastM), Vz: float32(-u.UpM),
+	}
+}
+
+func extendedState(v *vehicle) message.Message {
+	m := &common.MessageExtendedSysState{LandedState: common.MAV_LANDED_STATE_IN_AIR}
+	switch {
+	case v.landed:
+		m.LandedState = common.MAV_LANDED_STATE_ON_GROUND
+	case v.mode == ModeTakeoff:
+		m.LandedState = common.MAV_LANDED_STATE_TAKEOFF
+	case v.mode == ModeLand:
+		m.LandedState = common.MAV_LANDED_STATE_LANDING
+	}
+	return m
+}
+
+func globalOrigin(v *vehicle) message.Message {
+	lat, lon, alt := wire(v.conf.Origin.FromLocal(v.conf.Start))
+	return &common.MessageGpsGlobalOrigin{Latitude: lat, Longitude: lon, Altitude: alt, TimeUsec: uint64(v.timeUS)}
+}
+
+func homePosition(v *vehicle) message.Message {
+	lat, lon, alt := wire(v.conf.Origin.FromLocal(v.conf.Start))
+	return &common.MessageHomePosition{Latitude: lat, Longitude: lon, Altitude: alt, Q: [4]float32{1}, TimeUsec: uint64(v.timeUS)}
+}
+
+func version(*vehicle) message.Message {
+	return &common.MessageAutopilotVersion{
+		Capabilities: common.MAV_PROTOCOL_CAPABILITY_MAVLINK2 | common.MAV_PROTOCOL_CAPABILITY_COMMAND_INT |
+			common.MAV_PROTOCOL_CAPABILITY_PARAM_ENCODE_BYTEWISE |
+			common.MAV_PROTOCOL_CAPABILITY_SET_POSITION_TARGET_LOCAL_NED | common.MAV_PROTOCOL_CAPABILITY_SET_POSITION_TARGET_GLOBAL_INT,
+		FlightSwVersion: 1<<24 | 16<<16, // the version whose behaviour this follows
+	}
+}
+
+// wire is a position in 1e-7 degrees and millimetres.
+func wire(p geo.Point) (lat, lon, alt int32) {
+	return int32(math.Round(1e7 * p.LatDeg)), int32(math.Round(1e7 * p.LonDeg)), int32(math.Round(1000 * p.AltM))
+}
+
+func centi(mps float64) int16 { return int16(math.Round(100 * clamp(mps, -320, 320))) }

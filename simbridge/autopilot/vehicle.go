@@ -1,0 +1,216 @@
+package autopilot
+
+import (
+	"math"
+
+	"prefdt/simbridge/geo"
+)
+
+// stepUS is the fixed step of the dynamics and of the energy integral: 100 Hz
+// of mission time.
+const (
+	stepUS = 10_000
+	stepS  = stepUS / 1e6
+)
+
+// Mode is PX4's custom mode, main<<16 | sub<<24 as in HEARTBEAT.
+type Mode uint32
+
+// The modes the vehicle knows, by PX4's numbers.
+const (
+	ModePosition Mode = 3 << 16
+	ModeTakeoff  Mode = 4<<16 | 2<<24
+	ModeHold     Mode = 4<<16 | 3<<24
+	ModeReturn   Mode = 4<<16 | 5<<24
+	ModeLand     Mode = 4<<16 | 6<<24
+	ModeOffboard Mode = 6 << 16
+)
+
+func (m Mode) String() string {
+	switch m {
+	case ModePosition:
+		return "POSCTL"
+	case ModeTakeoff:
+		return "AUTO.TAKEOFF"
+	case ModeHold:
+		return "AUTO.LOITER"
+	case ModeReturn:
+		return "AUTO.RTL"
+	case ModeLand:
+		return "AUTO.LAND"
+	case ModeOffboard:
+		return "OFFBOARD"
+	}
+	return "UNKNOWN"
+}
+
+// Body is the true motion of the aircraft in the fleet's frame.
+type Body struct {
+	Position geo.Local
+	Velocity geo.Local // m/s
+}
+
+// SpeedMPS is the horizontal speed.
+func (b Body) SpeedMPS() float64 { return math.Hypot(b.Velocity.EastM, b.Velocity.NorthM) }
+
+// vehicle is one aircraft and its flight stack. It knows no clock and no
+// socket: step advances it by 10 ms, receive gives it a message. Not safe for
+// concurrent use.
+type vehicle struct {
+	conf    Config
+	params  params
+	battery battery
+	streams streams
+	body    Body
+	timeUS  int64 // since boot, mission time
+	yaw     float64
+
+	intended  Mode // what was asked for
+	mode      Mode // what flies, which a failsafe may change
+	armed     bool
+	landed    bool
+	armedUS   int64 // when it was armed
+	landedUS  int64 // when it touched down
+	everFlown bool  // since it was armed
+
+	setpoint   setpoint
+	setpointUS int64     // when the last one came; 0: none since boot
+	hold       geo.Local // where Hold stays, and Return and Land come down
+	takeoffM   float64   // height that Takeoff climbs to; NaN: stays on the ground
+	integral   geo.Local // of the velocity error, for the controller
+	text       []string  // STATUSTEXT not sent yet
+	groundCrew bool      // the link's partner sends heartbeats of a ground station
+}
+
+func newVehicle(conf Config) *vehicle {
+	v := &vehicle{
+		conf: conf, params: defaultParams(conf.CapacityJ), landed: true,
+		intended: ModeHold, mode: ModeHold, takeoffM: math.NaN(),
+		body: Body{Position: conf.Start},
+	}
+	for name, x := range conf.Parameters {
+		v.params.set(name, x)
+	}
+	v.battery = newBattery(conf)
+	v.streams = defaultStreams()
+	v.hold = conf.Start
+	return v
+}
+
+// step advances the aircraft by stepS.
+func (v *vehicle) step() {
+	v.timeUS += stepUS
+	v.decideMode()
+	v.move()
+	powerW := 0.0
+	if v.armed && !v.landed {
+		powerW = v.conf.PowerW(v.battery.slot, v.body.SpeedMPS())
+	}
+	v.battery.fly(powerW)
+}
+
+// streaming tells whether setpoints are fresh enough for OFFBOARD.
+func (v *vehicle) streaming() bool {
+	return v.setpointUS != 0 && float64(v.timeUS-v.setpointUS) < v.params.get("COM_OF_LOSS_T")*1e6
+}
+
+// decideMode applies failsafe, automatic transitions and disarming.
+func (v *vehicle) decideMode() {
+	want := v.intended
+	if want == ModeOffboard && v.armed && !v.streaming() {
+		want = v.lossAction()
+	}
+	if want != v.mode {
+		v.enter(want)
+	}
+	if !v.armed {
+		return
+	}
+	switch {
+	case v.landed && !v.everFlown && v.elapsed(v.armedUS) > v.params.get("COM_DISARM_PRFLT"):
+		v.disarm("Disarmed by auto preflight disarming")
+	case v.landed && v.everFlown && v.elapsed(v.landedUS) > v.params.get("COM_DISARM_LAND"):
+		v.disarm("Disarmed by landing")
+	}
+}
+
+func (v *vehicle) elapsed(sinceUS int64) float64 { return float64(v.timeUS-sinceUS) / 1e6 }
+
+// lossAction is what COM_OBL_RC_ACT makes of a lost setpoint stream. Without a
+// remote control Position, Altitude and Manual only sink.
+func (v *vehicle) lossAction() Mode {
+	switch v.params.get("COM_OBL_RC_ACT") {
+	case 3:
+		return ModeReturn
+	case 4:
+		return ModeLand
+	case 5:
+		return ModeHold
+	}
+	return ModePosition
+}
+
+// enter makes a mode fly.
+func (v *vehicle) enter(m Mode) {
+	if v.armed && v.intended == ModeOffboard {
+		if m == ModeOffboard {
+			v.say("Offboard control regained")
+		} else {
+			v.say("Failsafe activated: offboard control lost")
+		}
+	}
+	v.mode = m
+	v.hold = v.body.Position
+	if m == ModeReturn {
+		v.hold = v.conf.Start
+		v.hold.UpM = max(v.body.Position.UpM, v.conf.Start.UpM+v.params.get("RTL_RETURN_ALT"))
+	}
+}
+
+// request is a mode change by command; false is a refusal.
+func (v *vehicle) request(m Mode) bool {
+	// While disarmed PX4 accepts OFFBOARD without a stream, and refuses to arm.
+	if m == ModeOffboard && v.armed && !v.streaming() {
+		return false
+	}
+	v.intended = m
+	if m != v.mode {
+		v.enter(m)
+	}
+	return true
+}
+
+func (v *vehicle) arm() bool {
+	if v.armed {
+		return true
+	}
+	switch v.intended {
+	case ModeOffboard:
+		if !v.streaming() {
+			v.say("Arming denied: no offboard signal")
+			return false
+		}
+	case ModeLand, ModeReturn, ModePosition: // Position wants a remote control
+		v.say("Arming denied: mode " + v.intended.String())
+		return false
+	}
+	v.armed, v.everFlown, v.armedUS = true, false, v.timeUS
+	v.say("Armed by external command")
+	return true
+}
+
+func (v *vehicle) disarm(why string) {
+	v.armed = false
+	v.takeoffM = math.NaN()
+	if v.intended == ModeLand || v.intended == ModeReturn || v.intended == ModeTakeoff {
+		v.intended = ModeHold
+	}
+	v.say(why)
+}
+
+// say queues a STATUSTEXT; a link without a ground station never gets it.
+func (v *vehicle) say(text string) {
+	if v.groundCrew && len(v.text) < 16 {
+		v.text = append(v.text, text)
+	}
+}
