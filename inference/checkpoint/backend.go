@@ -1,0 +1,102 @@
+package checkpoint
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/owulveryck/onnx-go"
+	"gonum.org/v1/gonum/graph"
+
+	"prefdt/inference/model"
+)
+
+// recorder is an onnx-go backend that runs nothing: it writes down the
+// operators in the order they come. Edges form a multigraph, since x·x has two
+// of them between the same values.
+type recorder struct {
+	graph.Directed // the interface's reading half, which the decoder never calls
+
+	values []*value
+	edges  map[int64][]edge // of the operator to come, by the output they leave
+	nodes  []model.Node
+}
+
+// value is a tensor of the decoded graph. It does not implement SetTensor on
+// purpose: onnx-go then decodes the structure alone, and no declared shape
+// allocates anything.
+type value struct {
+	id   int64
+	name string
+}
+
+func (v *value) ID() int64           { return v.id }
+func (v *value) SetName(name string) { v.name = name }
+func (v *value) GetName() string     { return v.name }
+
+// edge runs from an operator's output to its input at the position of its weight.
+type edge struct {
+	from, to *value
+	position float64
+}
+
+func (e edge) From() graph.Node         { return e.from }
+func (e edge) To() graph.Node           { return e.to }
+func (e edge) ReversedEdge() graph.Edge { return edge{e.to, e.from, e.position} }
+func (e edge) Weight() float64          { return e.position }
+
+func (r *recorder) NewNode() graph.Node  { return &value{id: int64(len(r.values))} }
+func (r *recorder) AddNode(n graph.Node) { r.values = append(r.values, n.(*value)) }
+func (r *recorder) name(id int64) string { return r.values[id].name }
+func (r *recorder) names(id []int64) (names []string) {
+	for _, i := range id {
+		names = append(names, r.name(i))
+	}
+	return names
+}
+
+func (r *recorder) NewWeightedEdge(from, to graph.Node, weight float64) graph.WeightedEdge {
+	return edge{from.(*value), to.(*value), weight}
+}
+
+func (r *recorder) SetWeightedEdge(e graph.WeightedEdge) {
+	from := e.From().ID()
+	r.edges[from] = append(r.edges[from], e.(edge))
+}
+
+// ApplyOperation follows the edges of one operator.
+func (r *recorder) ApplyOperation(op onnx.Operation, outputs ...graph.Node) error {
+	n := model.Node{Op: op.Name, Attributes: op.Attributes}
+	for i, out := range outputs {
+		edges := r.edges[out.ID()]
+		delete(r.edges, out.ID())
+		slices.SortStableFunc(edges, func(a, b edge) int { return cmp.Compare(a.position, b.position) })
+		var inputs []string
+		for _, e := range edges {
+			inputs = append(inputs, e.to.name)
+		}
+		if i > 0 && !slices.Equal(inputs, n.Inputs) {
+			return fmt.Errorf("outputs of one %s read %q and %q", op.Name, n.Inputs, inputs)
+		}
+		n.Inputs = inputs
+		n.Outputs = append(n.Outputs, out.(*value).name)
+	}
+	r.nodes = append(r.nodes, n)
+	return nil
+}
+
+// decode hands bytes that passed the wire check to onnx-go. Its panics become
+// errors; nothing that passed is known to cause one.
+func decode(data []byte) (g *model.Graph, inputs, outputs []string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			g, err = nil, fmt.Errorf("decode graph: %v", p)
+		}
+	}()
+	r := &recorder{edges: map[int64][]edge{}}
+	m := onnx.NewModel(r)
+	if err := m.UnmarshalBinary(data); err != nil {
+		return nil, nil, nil, fmt.Errorf("decode graph: %w", err)
+	}
+	return &model.Graph{Nodes: r.nodes}, r.names(m.Input), r.names(m.Output), nil
+}

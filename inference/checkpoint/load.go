@@ -1,0 +1,127 @@
+// Package checkpoint loads a frozen policy: one folder with policy.onnx, the
+// step graph, and manifest.json, all else. What comes out is a network ready
+// to step and the constants it was trained with. It stands before the first
+// slot; nothing here runs in flight.
+//
+// A checkpoint may come from anywhere. The files are read up to a size, the
+// graph's hash is compared with the manifest's, its bytes are walked with
+// every count and size checked (wire.go), then onnx-go decodes it (backend.go),
+// and the decoded graph must be, node for node, the one that package model
+// describes for the manifest's architecture (verify.go). Only then do its
+// weights become a network.
+package checkpoint
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"prefdt/inference/model"
+)
+
+// Files of a checkpoint's folder.
+const (
+	GraphFile    = "policy.onnx"
+	ManifestFile = "manifest.json"
+)
+
+// Sizes beyond which a file is refused unread. A graph of 7 MB is the goal.
+const (
+	maxGraphBytes    = 16 << 20
+	maxManifestBytes = 1 << 20
+)
+
+// Checkpoint is a loaded policy.
+type Checkpoint struct {
+	Manifest
+	Net *model.Net
+}
+
+// Load reads the checkpoint in a folder.
+func Load(dir string) (*Checkpoint, error) {
+	manifest, err := read(filepath.Join(dir, ManifestFile), maxManifestBytes)
+	if err != nil {
+		return nil, err
+	}
+	graph, err := read(filepath.Join(dir, GraphFile), maxGraphBytes)
+	if err != nil {
+		return nil, err
+	}
+	c, err := Decode(manifest, graph)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint %s: %w", dir, err)
+	}
+	return c, nil
+}
+
+// Decode is Load for the bytes of both files.
+func Decode(manifest, graph []byte) (*Checkpoint, error) {
+	m, err := parseManifest(manifest)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", ManifestFile, err)
+	}
+	parameters, err := decodeGraph(m, graph)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", GraphFile, err)
+	}
+	net, err := model.NewNet(m.Arch, parameters)
+	if err != nil {
+		return nil, err
+	}
+	return &Checkpoint{Manifest: *m, Net: net}, nil
+}
+
+// decodeGraph returns the parameters in the order of Tensors.
+func decodeGraph(m *Manifest, graph []byte) ([]float32, error) {
+	if len(graph) > maxGraphBytes {
+		return nil, fmt.Errorf("%d bytes, want at most %d", len(graph), maxGraphBytes)
+	}
+	if hash := Hash(graph); hash != m.GraphSHA256 {
+		return nil, fmt.Errorf("SHA-256 is %s, the manifest says %.64q", hash, m.GraphSHA256)
+	}
+	found, err := checkWire(graph)
+	if err != nil {
+		return nil, err
+	}
+	decoded, inputs, outputs, err := decode(graph)
+	if err != nil {
+		return nil, err
+	}
+	return verify(m.Arch, found, decoded.Nodes, inputs, outputs)
+}
+
+// Hash returns the SHA-256 of a graph's bytes as the manifest states it.
+func Hash(graph []byte) string {
+	sum := sha256.Sum256(graph)
+	return hex.EncodeToString(sum[:])
+}
+
+// read returns a regular file of at most so many bytes.
+func read(path string, most int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, fmt.Errorf("no checkpoint: %s does not exist", path)
+	case err != nil:
+		return nil, fmt.Errorf("read checkpoint: %w", err)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("read checkpoint: %s is not a file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read checkpoint: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err != nil {
+		return nil, fmt.Errorf("read checkpoint: %w", err)
+	}
+	if int64(len(data)) > most {
+		return nil, fmt.Errorf("read checkpoint: %s has more than %d bytes", path, most)
+	}
+	return data, nil
+}

@@ -1,0 +1,83 @@
+package checkpoint
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// field is one entry of a protobuf message: a number in value, or bytes.
+type field struct {
+	number int
+	value  uint64
+	bytes  []byte
+}
+
+// rule says what a message may hold in one of its fields. Most of ONNX is
+// left out on purpose: what a table does not list, or lists without a count,
+// is refused.
+type rule struct {
+	name string
+	wire int // 0 varint, 2 bytes, 5 four bytes
+	most int // how often it may stand
+}
+
+type message struct {
+	name   string
+	fields map[int]rule
+}
+
+const (
+	varint  = 0
+	chunk   = 2
+	fixed32 = 5
+)
+
+// walk calls visit for every field of a message that its table allows.
+// It allocates nothing in proportion to what the data claims.
+func (m *message) walk(data []byte, visit func(f field) error) error {
+	var seen [32]int
+	for len(data) > 0 {
+		tag, n := binary.Uvarint(data)
+		if n <= 0 {
+			return fmt.Errorf("%s: cut short in a field's tag", m.name)
+		}
+		data = data[n:]
+		f := field{number: int(min(tag>>3, 1<<29))}
+		wire := int(tag & 7)
+		r, known := m.fields[f.number]
+		switch {
+		case !known:
+			return fmt.Errorf("%s: field %d is none that a checkpoint uses", m.name, f.number)
+		case r.most == 0:
+			return fmt.Errorf("%s: %s is not allowed in a checkpoint", m.name, r.name)
+		case wire != r.wire:
+			return fmt.Errorf("%s: %s has wire type %d, want %d", m.name, r.name, wire, r.wire)
+		}
+		if seen[f.number]++; seen[f.number] > r.most {
+			return fmt.Errorf("%s: more than %d of %s", m.name, r.most, r.name)
+		}
+		switch wire {
+		case varint:
+			if f.value, n = binary.Uvarint(data); n <= 0 {
+				return fmt.Errorf("%s: %s is cut short", m.name, r.name)
+			}
+			data = data[n:]
+		case fixed32:
+			if len(data) < 4 {
+				return fmt.Errorf("%s: %s is cut short", m.name, r.name)
+			}
+			f.value = uint64(binary.LittleEndian.Uint32(data))
+			data = data[4:]
+		case chunk:
+			size, n := binary.Uvarint(data)
+			if n <= 0 || size > uint64(len(data)-n) {
+				return fmt.Errorf("%s: %s claims %d bytes, %d are left", m.name, r.name, size, len(data)-max(n, 0))
+			}
+			f.bytes, data = data[n:n+int(size)], data[n+int(size):]
+		}
+		if err := visit(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}

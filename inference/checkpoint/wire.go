@@ -1,0 +1,325 @@
+package checkpoint
+
+import (
+	"fmt"
+	"math"
+
+	"prefdt/inference/model"
+)
+
+// The messages of onnx.proto, as far as a checkpoint uses them. Field numbers
+// are ONNX's. The counts leave room for the largest architecture there is.
+var (
+	modelProto = message{"model", map[int]rule{
+		1: {"ir_version", varint, 1}, 2: {"producer_name", chunk, 1}, 7: {"graph", chunk, 1}, 8: {"opset_import", chunk, 1},
+		20: {name: "training_info"}, 25: {name: "functions"},
+	}}
+	opsetProto = message{"opset_import", map[int]rule{1: {"domain", chunk, 1}, 2: {"version", varint, 1}}}
+	graphProto = message{"graph", map[int]rule{
+		1: {"node", chunk, 4096}, 2: {"name", chunk, 1}, 5: {"initializer", chunk, 2048}, 11: {"input", chunk, 128}, 12: {"output", chunk, 128},
+		13: {name: "value_info"}, 14: {name: "quantization_annotation"}, 15: {name: "sparse_initializer"},
+	}}
+	nodeProto = message{"node", map[int]rule{
+		1: {"input", chunk, 8}, 2: {"output", chunk, 4}, 4: {"op_type", chunk, 1}, 5: {"attribute", chunk, 4}, 7: {name: "domain"},
+	}}
+	attributeProto = message{"attribute", map[int]rule{
+		1: {"name", chunk, 1}, 2: {"f", fixed32, 1}, 3: {"i", varint, 1}, 8: {"ints", varint, 8}, 20: {"type", varint, 1},
+		5: {name: "t"}, 6: {name: "g (a subgraph)"}, 10: {name: "tensors"}, 11: {name: "graphs"}, 21: {name: "ref_attr_name"},
+	}}
+	tensorProto = message{"initializer", map[int]rule{
+		1: {"dims", varint, 4}, 2: {"data_type", varint, 1}, 8: {"name", chunk, 1}, 9: {"raw_data", chunk, 1},
+		13: {name: "external_data"}, 14: {name: "data_location"},
+	}}
+	valueProto      = message{"value", map[int]rule{1: {"name", chunk, 1}, 2: {"type", chunk, 1}}}
+	typeProto       = message{"type", map[int]rule{1: {"tensor_type", chunk, 1}, 4: {name: "sequence_type"}, 5: {name: "map_type"}}}
+	tensorTypeProto = message{"tensor_type", map[int]rule{1: {"elem_type", varint, 1}, 2: {"shape", chunk, 1}}}
+	shapeProto      = message{"shape", map[int]rule{1: {"dim", chunk, 4}}}
+	dimProto        = message{"dim", map[int]rule{1: {"dim_value", varint, 1}, 2: {"dim_param", chunk, 1}}}
+)
+
+// ONNX's codes of attribute types.
+const (
+	attributeFloat = 1
+	attributeInt   = 2
+	attributeInts  = 7
+)
+
+// operators lists the operators in use and the type of each attribute; an
+// operator has all of its attributes or is refused later, against the graph.
+var operators = map[string]map[string]uint64{
+	"Add": {}, "Sub": {}, "Mul": {}, "MatMul": {}, "Sigmoid": {}, "Tanh": {}, "Reshape": {}, "Expand": {}, "Slice": {},
+	"Cast": {"to": attributeInt}, "Concat": {"axis": attributeInt}, "Softmax": {"axis": attributeInt}, "Split": {"axis": attributeInt},
+	"Transpose": {"perm": attributeInts}, "ReduceMean": {"axes": attributeInts, "keepdims": attributeInt},
+	"LayerNormalization": {"axis": attributeInt, "epsilon": attributeFloat},
+}
+
+const (
+	maxName = 64
+	maxDim  = 1 << 16
+)
+
+// initializer is a tensor as it lies in the file.
+type initializer struct {
+	name string
+	kind model.ElementType
+	dims []int
+	raw  []byte
+}
+
+// contents is what the walk keeps; the nodes are left to the decoder.
+type contents struct {
+	inputs, outputs []model.Value
+	initializers    []initializer
+	nodes           [][]byte
+	defined         map[string]string // what each name names
+}
+
+// checkWire reads a graph's bytes before anything else may: every count is
+// capped, every declared size is compared with the data, and only the
+// operators and attributes in use pass.
+func checkWire(data []byte) (*contents, error) {
+	var graph, opset []byte
+	var version uint64
+	err := modelProto.walk(data, func(f field) error {
+		switch f.number {
+		case 1:
+			version = f.value
+		case 7:
+			graph = f.bytes
+		case 8:
+			opset = f.bytes
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if version != model.IRVersion {
+		return nil, fmt.Errorf("graph has ir_version %d, this program reads %d", version, model.IRVersion)
+	}
+	if err := checkOpset(opset); err != nil {
+		return nil, err
+	}
+	c := &contents{defined: map[string]string{}}
+	err = graphProto.walk(graph, func(f field) error {
+		switch f.number {
+		case 1:
+			c.nodes = append(c.nodes, f.bytes)
+		case 5:
+			return c.addInitializer(f.bytes)
+		case 11:
+			return c.addValue(&c.inputs, "input", f.bytes)
+		case 12:
+			return c.addValue(&c.outputs, "output", f.bytes)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, node := range c.nodes {
+		if err := c.checkNode(node); err != nil {
+			return nil, fmt.Errorf("node %d: %w", i, err)
+		}
+	}
+	for _, v := range c.outputs {
+		if what := c.defined[v.Name]; what != "node output" {
+			return nil, fmt.Errorf("output %q is computed by no node", v.Name)
+		}
+	}
+	return c, nil
+}
+
+func checkOpset(data []byte) error {
+	var version uint64
+	var domain string
+	err := opsetProto.walk(data, func(f field) error {
+		if f.number == 1 {
+			domain = fmt.Sprintf("%.64q", f.bytes)
+		} else {
+			version = f.value
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case domain != "" && domain != `""`:
+		return fmt.Errorf("graph imports operators of domain %s, want the standard ones", domain)
+	case version != model.OperatorSet:
+		return fmt.Errorf("graph has operator set %d, this program reads %d", version, model.OperatorSet)
+	}
+	return nil
+}
+
+// define gives a name its one meaning.
+func (c *contents) define(name, what string) error {
+	if name == "" || len(name) > maxName {
+		return fmt.Errorf("%s has the name %.64q of %d bytes, want 1 to %d", what, name, len(name), maxName)
+	}
+	if before, taken := c.defined[name]; taken {
+		return fmt.Errorf("the name %q stands for both an %s and an %s", name, before, what)
+	}
+	c.defined[name] = what
+	return nil
+}
+
+func (c *contents) addInitializer(data []byte) error {
+	t := initializer{}
+	err := tensorProto.walk(data, func(f field) error {
+		switch f.number {
+		case 1:
+			if f.value < 1 || f.value > maxDim {
+				return fmt.Errorf("initializer %.64q: dimension %d, want 1 to %d", t.name, int64(f.value), maxDim)
+			}
+			t.dims = append(t.dims, int(f.value))
+		case 2:
+			t.kind = model.ElementType(min(f.value, math.MaxInt32))
+		case 8:
+			t.name = string(f.bytes[:min(len(f.bytes), maxName+1)])
+		case 9:
+			t.raw = f.bytes
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := c.define(t.name, "initializer"); err != nil {
+		return err
+	}
+	if t.kind.Size() == 0 {
+		return fmt.Errorf("initializer %q has elements of type %d, want float32 (1), int64 (7) or float16 (10)", t.name, t.kind)
+	}
+	size := uint64(t.kind.Size())
+	for _, d := range t.dims { // at most 2^67 in four steps, hence the check within
+		if size *= uint64(d); size > maxGraphBytes {
+			break
+		}
+	}
+	if size != uint64(len(t.raw)) {
+		return fmt.Errorf("initializer %q has dimensions %v of %d bytes each and %d bytes of data", t.name, t.dims, t.kind.Size(), len(t.raw))
+	}
+	c.initializers = append(c.initializers, t)
+	return nil
+}
+
+// addValue reads an input or output. Outputs get their meaning from the node
+// that computes them.
+func (c *contents) addValue(list *[]model.Value, what string, data []byte) error {
+	v := model.Value{}
+	var kind uint64
+	dim := func(f field) error {
+		d := model.Dim{}
+		err := dimProto.walk(f.bytes, func(f field) error {
+			if f.number == 1 && f.value > maxDim {
+				return fmt.Errorf("%s %.64q: dimension %d, want at most %d", what, v.Name, int64(f.value), maxDim)
+			}
+			if f.number == 2 && len(f.bytes) > maxName {
+				return fmt.Errorf("%s %.64q: a dimension's name of %d bytes, want at most %d", what, v.Name, len(f.bytes), maxName)
+			}
+			d.Size, d.Name = d.Size+int(f.value), d.Name+string(f.bytes)
+			return nil
+		})
+		v.Dims = append(v.Dims, d)
+		return err
+	}
+	tensorType := func(f field) error {
+		return tensorTypeProto.walk(f.bytes, func(f field) error {
+			if f.number == 1 {
+				kind = f.value
+				return nil
+			}
+			return shapeProto.walk(f.bytes, dim)
+		})
+	}
+	err := valueProto.walk(data, func(f field) error {
+		if f.number == 1 {
+			v.Name = string(f.bytes[:min(len(f.bytes), maxName+1)])
+			return nil
+		}
+		return typeProto.walk(f.bytes, tensorType)
+	})
+	switch {
+	case err != nil:
+		return err
+	case kind != uint64(model.Float32):
+		return fmt.Errorf("%s %.64q has elements of type %d, want float32 (1)", what, v.Name, kind)
+	}
+	*list = append(*list, v)
+	if what == "input" {
+		return c.define(v.Name, what)
+	}
+	return nil
+}
+
+// checkNode demands that a node reads only what stands before it, so that no
+// cycle is possible.
+func (c *contents) checkNode(data []byte) error {
+	var op string
+	var outputs []string
+	var attributes [][]byte
+	err := nodeProto.walk(data, func(f field) error {
+		switch f.number {
+		case 1:
+			if _, ok := c.defined[string(f.bytes)]; !ok {
+				return fmt.Errorf("reads %.64q, which nothing before it defines", f.bytes)
+			}
+		case 2:
+			outputs = append(outputs, string(f.bytes))
+		case 4:
+			op = string(f.bytes[:min(len(f.bytes), maxName)])
+		case 5:
+			attributes = append(attributes, f.bytes)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	allowed, ok := operators[op]
+	if !ok {
+		return fmt.Errorf("operator %q is none that a checkpoint uses", op)
+	}
+	if len(outputs) == 0 {
+		return fmt.Errorf("%s has no output", op)
+	}
+	for _, data := range attributes {
+		if err := checkAttribute(data, allowed); err != nil {
+			return fmt.Errorf("%s: %w", op, err)
+		}
+	}
+	for _, name := range outputs {
+		if err := c.define(name, "node output"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkAttribute(data []byte, allowed map[string]uint64) error {
+	var name string
+	var kind uint64
+	var held [32]bool
+	err := attributeProto.walk(data, func(f field) error {
+		held[f.number] = true
+		switch f.number {
+		case 1:
+			name = string(f.bytes[:min(len(f.bytes), maxName)])
+		case 20:
+			kind = f.value
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	want, ok := allowed[name]
+	if !ok {
+		return fmt.Errorf("attribute %q is not allowed", name)
+	}
+	if kind != want || held[2] != (want == attributeFloat) || held[3] != (want == attributeInt) || held[8] != (want == attributeInts) {
+		return fmt.Errorf("attribute %q has type %d or another type's value, want type %d", name, kind, want)
+	}
+	return nil
+}
