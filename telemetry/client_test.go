@@ -49,9 +49,8 @@ func publish(t testing.TB, c *Client, p Publication) {
 }
 
 func TestRetainedAndClientID(t *testing.T) {
-	eachBroker(t, func(t *testing.T, start func(testing.TB, brokerSetup) func()) {
-		address := freeAddress(t)
-		start(t, brokerSetup{address: address})
+	eachBroker(t, func(t *testing.T, start startBroker) {
+		address, _ := start(t, brokerSetup{})
 		a := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "a-rather-long-program-name"}
 		connect(t, a)
 		b := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "a-rather-long-program-name"}
@@ -73,10 +72,10 @@ func TestRetainedAndClientID(t *testing.T) {
 // Subscriptions and what OnConnect publishes come back after the broker was
 // gone with all it knew; nothing of the time between is delivered late.
 func TestBrokerRestart(t *testing.T) {
-	eachBroker(t, func(t *testing.T, start func(testing.TB, brokerSetup) func()) {
-		setup := brokerSetup{address: freeAddress(t)}
-		stop := start(t, setup)
-		url := "tcp://" + setup.address
+	eachBroker(t, func(t *testing.T, start startBroker) {
+		address, stop := start(t, brokerSetup{})
+		wire := newCable(t, address)
+		url := wire.url()
 		leader := &Client{Broker: Broker{URL: url}, Name: "leader"}
 		down := make(chan error, 1)
 		leader.OnDisconnect = func(err error) { down <- err }
@@ -92,6 +91,7 @@ func TestBrokerRestart(t *testing.T) {
 		if s := seen(); s["online"] != "true" {
 			t.Fatalf("first connection: %v", s)
 		}
+		wire.plug("")
 		stop()
 		if err := next(t, "loss", down); err == nil {
 			t.Error("no reason for the loss")
@@ -99,7 +99,8 @@ func TestBrokerRestart(t *testing.T) {
 		if err := leader.Publish(Publication{"slot", 0, false, []byte("stale")}); !errors.Is(err, ErrNotConnected) {
 			t.Errorf("publish without a broker: %v", err)
 		}
-		start(t, setup)
+		address, _ = start(t, brokerSetup{})
+		wire.plug(address)
 		if s := seen(); s["online"] != "true" || s["status"] != "s" {
 			t.Fatalf("second connection: %v", s)
 		}
@@ -124,9 +125,8 @@ func collect(t testing.TB, messages <-chan Message, topics ...string) map[string
 }
 
 func TestWill(t *testing.T) {
-	eachBroker(t, func(t *testing.T, start func(testing.TB, brokerSetup) func()) {
-		address := freeAddress(t)
-		start(t, brokerSetup{address: address})
+	eachBroker(t, func(t *testing.T, start startBroker) {
+		address, _ := start(t, brokerSetup{})
 		online := connect(t, &Client{Broker: Broker{URL: "tcp://" + address}, Name: "watch"}, "online")
 		wire := newCable(t, address)
 
@@ -164,9 +164,8 @@ func TestTLSAndPassword(t *testing.T) {
 		return path
 	}
 	right, wrong := file("right", "s3cret pass\n"), file("wrong", "guess\n")
-	eachBroker(t, func(t *testing.T, start func(testing.TB, brokerSetup) func()) {
-		address := freeAddress(t)
-		start(t, brokerSetup{address: address, password: "s3cret pass", certs: certs})
+	eachBroker(t, func(t *testing.T, start startBroker) {
+		address, _ := start(t, brokerSetup{password: "s3cret pass", certs: certs})
 		good := Broker{URL: "tls://" + address, Username: "crew", PasswordFile: right, CA: certs.ca, Cert: certs.clientCert, Key: certs.clientKey}
 		client := &Client{Broker: good, Name: "c"}
 		messages := connect(t, client, "x")
@@ -199,12 +198,11 @@ func TestTLSAndPassword(t *testing.T) {
 }
 
 func TestSubscriptionRefused(t *testing.T) {
-	eachBroker(t, func(t *testing.T, start func(testing.TB, brokerSetup) func()) {
+	eachBroker(t, func(t *testing.T, start startBroker) {
 		if strings.Contains(t.Name(), "mosquitto") {
 			t.Skip("mosquitto 2.0 grants a subscription whose messages its ACL then withholds")
 		}
-		address := freeAddress(t)
-		start(t, brokerSetup{address: address, noTopic: "secret"})
+		address, _ := start(t, brokerSetup{noTopic: "secret"})
 		c := &Client{Broker: Broker{URL: "tcp://" + address}, Subscriptions: []Subscription{{"secret", 0}}, Handle: func(Message) {}, Log: slog.New(slog.DiscardHandler)}
 		err := c.Initialize(t.Context())
 		if !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "secret") {
@@ -231,10 +229,12 @@ func TestUnreachableAtStart(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	// And it comes up if the broker does.
-	c = &Client{Broker: Broker{URL: "tcp://" + address}, Retry: time.Millisecond, Log: log}
+	wire := newCable(t, "")
+	c = &Client{Broker: Broker{URL: wire.url()}, Retry: time.Millisecond, Log: log}
 	go func() { failed <- c.Initialize(t.Context()) }()
 	next(t, "attempt", lines)
-	startMochi(t, brokerSetup{address: address})
+	address, _ = startMochi(t, brokerSetup{})
+	wire.plug(address)
 	if err := next(t, "connection", failed); err != nil {
 		t.Fatal(err)
 	}
@@ -243,8 +243,7 @@ func TestUnreachableAtStart(t *testing.T) {
 
 // A slot must not wait for a broker that hangs.
 func TestPublishNeverWaits(t *testing.T) {
-	address := freeAddress(t)
-	startMochi(t, brokerSetup{address: address})
+	address, _ := startMochi(t, brokerSetup{})
 	wire := newCable(t, address)
 	c := &Client{Broker: Broker{URL: wire.url()}, Name: "leader"}
 	connect(t, c)
@@ -274,8 +273,7 @@ func TestPublishNeverWaits(t *testing.T) {
 
 // A callback that waits, even for the broker itself, holds up no acknowledgement.
 func TestCallbackMayWait(t *testing.T) {
-	address := freeAddress(t)
-	startMochi(t, brokerSetup{address: address})
+	address, _ := startMochi(t, brokerSetup{})
 	c := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "c"}
 	answered := make(chan error, 1)
 	c.Handle = func(Message) {
@@ -293,9 +291,8 @@ func TestCallbackMayWait(t *testing.T) {
 // Nothing a stranger publishes changes what honest messages do; each kind of
 // fault is logged once and counted.
 func TestStormOfMalformedPayloads(t *testing.T) {
-	eachBroker(t, func(t *testing.T, start func(testing.TB, brokerSetup) func()) {
-		address := freeAddress(t)
-		start(t, brokerSetup{address: address})
+	eachBroker(t, func(t *testing.T, start startBroker) {
+		address, _ := start(t, brokerSetup{})
 		topics, err := NewTopics("f1")
 		if err != nil {
 			t.Fatal(err)

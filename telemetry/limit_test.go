@@ -52,9 +52,8 @@ func TestLimitedConnFollowsTheFraming(t *testing.T) {
 
 // Go turns Nagle's algorithm off on every TCP connection; CONTRACT relies on it.
 func TestDialHasNoDelay(t *testing.T) {
-	address := freeAddress(t)
-	startMochi(t, brokerSetup{address: address})
-	conn, err := dial(address, nil)
+	listener := newCable(t, "").listener
+	conn, err := dial(listener.Addr().String(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,20 +32,21 @@ const patience = 10 * time.Second
 
 // brokerSetup is what a test asks of a broker on loopback.
 type brokerSetup struct {
-	address  string
 	password string       // of user "crew"; empty: anonymous
 	certs    *certificate // nil: no TLS; else mutual TLS
 	noTopic  string       // a filter that nobody may read
 }
 
-// brokers start a real broker and return how to stop it.
-var brokers = map[string]func(testing.TB, brokerSetup) (stop func()){
+// startBroker starts a real broker and returns its host:port and how to stop it.
+type startBroker func(testing.TB, brokerSetup) (address string, stop func())
+
+var brokers = map[string]startBroker{
 	"mochi":     startMochi,
 	"mosquitto": startMosquitto,
 }
 
 // eachBroker runs a test against every broker this machine has.
-func eachBroker(t *testing.T, test func(t *testing.T, start func(testing.TB, brokerSetup) (stop func()))) {
+func eachBroker(t *testing.T, test func(t *testing.T, start startBroker)) {
 	for name, start := range brokers {
 		t.Run(name, func(t *testing.T) {
 			if name == "mosquitto" {
@@ -60,32 +60,30 @@ func eachBroker(t *testing.T, test func(t *testing.T, start func(testing.TB, bro
 	}
 }
 
-// freeAddress returns an address that a broker can have, and have again after a
-// stop: its port is below the range that outgoing connections get theirs from.
+// freeAddress returns an address where, a moment ago, nobody listened.
 func freeAddress(t testing.TB) string {
-	for range 1000 {
-		address := fmt.Sprintf("127.0.0.1:%d", 15000+(os.Getpid()*37+int(portsTried.Add(1)))%15000)
-		if l, err := net.Listen("tcp", address); err == nil {
-			l.Close()
-			return address
-		}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no free port")
-	return ""
+	defer l.Close()
+	return l.Addr().String()
 }
 
-var portsTried atomic.Int64
-
-func startMochi(t testing.TB, b brokerSetup) (stop func()) {
+func startMochi(t testing.TB, b brokerSetup) (address string, stop func()) {
 	server := mochi.New(&mochi.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err := server.AddHook(&gate{setup: b}, nil); err != nil {
 		t.Fatal(err)
 	}
-	config := listeners.Config{ID: "t", Address: b.address}
-	if b.certs != nil {
-		config.TLSConfig = b.certs.server
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := server.AddListener(listeners.NewTCP(config)); err != nil {
+	address = l.Addr().String()
+	if b.certs != nil {
+		l = tls.NewListener(l, b.certs.server)
+	}
+	if err := server.AddListener(listeners.NewNet("t", l)); err != nil {
 		t.Fatal(err)
 	}
 	if err := server.Serve(); err != nil {
@@ -93,7 +91,7 @@ func startMochi(t testing.TB, b brokerSetup) (stop func()) {
 	}
 	stop = sync.OnceFunc(func() { server.Close() })
 	t.Cleanup(stop)
-	return stop
+	return address, stop
 }
 
 // gate is the embedded broker's access rules.
@@ -114,9 +112,20 @@ func (g *gate) OnACLCheck(_ *mochi.Client, topic string, write bool) bool {
 	return write || topic != g.setup.noTopic || topic == ""
 }
 
-func startMosquitto(t testing.TB, b brokerSetup) (stop func()) {
+func startMosquitto(t testing.TB, b brokerSetup) (address string, stop func()) {
+	for range 10 { // it cannot be told to take any free port, and another program may be faster
+		if address, stop = tryMosquitto(t, b); stop != nil {
+			return address, stop
+		}
+	}
+	t.Fatal("mosquitto ended at its start, each time")
+	return "", nil
+}
+
+func tryMosquitto(t testing.TB, b brokerSetup) (address string, stop func()) {
 	dir := t.TempDir()
-	_, port, _ := net.SplitHostPort(b.address)
+	address = freeAddress(t)
+	_, port, _ := net.SplitHostPort(address)
 	conf := fmt.Sprintf("listener %s 127.0.0.1\nset_tcp_nodelay true\nuser root\nallow_anonymous %v\n", port, b.password == "")
 	if b.password != "" {
 		file := filepath.Join(dir, "passwords")
@@ -163,12 +172,12 @@ func startMosquitto(t testing.TB, b brokerSetup) (stop func()) {
 	select {
 	case ok := <-running:
 		if !ok {
-			t.Fatal("mosquitto ended at its start")
+			return "", nil
 		}
 	case <-time.After(patience):
 		t.Fatal("mosquitto did not start")
 	}
-	return stop
+	return address, stop
 }
 
 // certificate is an authority and what it signed, made for one test.
@@ -231,15 +240,16 @@ func newCertificate(t testing.TB) *certificate {
 	return c
 }
 
-// cable is a TCP connection to a broker that a test can cut or hold.
+// cable is a TCP connection to a broker that a test can cut, hold or plug into
+// another broker.
 type cable struct {
 	listener net.Listener
-	upstream string
 
-	mutex sync.Mutex
-	ends  []net.Conn
-	held  bool
-	free  chan struct{} // closed when not held
+	mutex    sync.Mutex
+	upstream string // empty: nothing at the other end
+	ends     []net.Conn
+	held     bool
+	free     chan struct{} // closed when not held
 }
 
 func newCable(t testing.TB, upstream string) *cable {
@@ -255,20 +265,26 @@ func newCable(t testing.TB, upstream string) *cable {
 			if err != nil {
 				return
 			}
-			far, err := net.Dial("tcp", upstream)
+			c.mutex.Lock()
+			far, err := net.Dial("tcp", c.upstream)
 			if err != nil {
 				near.Close()
-				continue
+			} else {
+				c.ends = append(c.ends, near, far)
+				go c.pump(near, far)
+				go c.pump(far, near)
 			}
-			c.mutex.Lock()
-			c.ends = append(c.ends, near, far)
 			c.mutex.Unlock()
-			go c.pump(near, far)
-			go c.pump(far, near)
 		}
 	}()
 	t.Cleanup(func() { l.Close(); c.release(); c.cut() })
 	return c
+}
+
+func (c *cable) plug(upstream string) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.upstream = upstream
 }
 
 func (c *cable) url() string { return "tcp://" + c.listener.Addr().String() }
