@@ -1,0 +1,224 @@
+package corpus
+
+import (
+	"math"
+
+	"prefdt/inference/goal"
+	"prefdt/inference/model"
+	"prefdt/inference/physics"
+	"prefdt/inference/token"
+	"prefdt/inference/tracking"
+	"prefdt/offline/front"
+	"prefdt/offline/train"
+)
+
+// Reader turns flights into what the trainer reads: the rows of each slot, as
+// a policy that was asked for the flight's outcome would have seen them, and
+// the teacher's decision as the answer. It serves one goroutine.
+type Reader struct {
+	manifest *Manifest
+	flyer    *flyer
+	builder  *token.Builder
+	scales   *goal.Scales
+	tracker  tracking.Tracker
+	targets  []physics.Position
+	rows     token.Rows
+}
+
+// NewReader returns a reader of a corpus under some statistics.
+func NewReader(m *Manifest, standard *token.Standard) *Reader {
+	etaS, etaJ := m.Archive.Eta()
+	scales := &goal.Scales{
+		EtaDelayS: etaS, EtaEnergyJ: etaJ, Slots: m.World.Slots, Aircraft: m.World.Aircraft,
+		Remap: goal.Remap{Omegas: []float64{0, 1}},
+	}
+	fl := newFlyer(m.World, &m.Archive)
+	return &Reader{manifest: m, flyer: fl, scales: scales, builder: token.NewBuilder(&fl.world.Config.Physics, scales, standard)}
+}
+
+// settleSlots is how long after a shock the measured multiplier still moves;
+// those slots are context, not lessons.
+const settleSlots = 8
+
+// Episode flies f and fills ep.
+//
+// The return-to-go is the hindsight suffix sum, eq. (rtgnorm). Before a change
+// of price it is what the first price would still have cost, as a policy reads
+// it whose request is then revised. Loss falls only on the slots after the last
+// change, because what was asked of the earlier ones is not what followed.
+func (r *Reader) Episode(f *Flight, ep *train.Episode) error {
+	if _, err := r.flyer.fly(f); err != nil {
+		return err
+	}
+	fl, w := r.flyer, r.flyer.world
+	fl.start(f)
+	r.tracker.Reset()
+	r.builder.Reset()
+	ep.Reset()
+	ep.Slots = w.Config.Slots
+	ep.Target.MoveScale = float32(w.Config.Physics.SpeedMaxMPS / fl.speed)
+
+	g := goal.Resume(r.scales, &w.Config.Physics, goal.State{Slots: w.Config.Slots, Flying: w.Config.Aircraft, Factor: 1})
+	var delayToGo, energyToGo float64
+	for _, s := range fl.steps {
+		delayToGo += s.delayS
+		energyToGo += s.energyJ
+	}
+	var beforeS, beforeJ float64 // correction of the entries before the change
+	if f.ChangeSlot > 0 {
+		beforeS, beforeJ = r.planned(f)
+	}
+	for t := range fl.steps {
+		s := &fl.steps[t]
+		changed := f.ChangeSlot == 0 || t >= f.ChangeSlot
+		g.Mode, g.Omega, g.DelayToGoS, g.EnergyToGoJ = goal.Preference, f.Omega, delayToGo, energyToGo
+		if !changed {
+			g.DelayToGoS += beforeS
+			g.EnergyToGoJ += beforeJ
+		} else if f.ChangeSlot > 0 {
+			g.Omega = f.ChangeOmega
+		}
+		if f.Bare {
+			g.Mode, g.BudgetJ, g.Omega, g.DelayToGoS = goal.Target, g.SpentJ+g.EnergyToGoJ, 0, 0
+		}
+		learn := changed && (f.ShockFactor == 0 || t >= f.ShockSlot+settleSlots)
+		r.slot(ep, f, g, s, learn)
+
+		delayToGo -= s.delayS
+		energyToGo -= s.energyJ
+		fl.world.Apply(&fl.snap, &s.decision, &fl.action)
+		w.Step(fl.action)
+		g.Settle(goal.Settlement{DelayS: s.delayS, EnergyJ: s.energyJ, EdgeJ: s.edgeJ, ModelFlightJ: s.modelJ, Flying: w.Config.Aircraft})
+	}
+	return nil
+}
+
+// planned returns by how much the rest of the flight after its change of price
+// was cheaper, in both returns, than the archive's mean at the first price.
+func (r *Reader) planned(f *Flight) (delayS, energyJ float64) {
+	point := func(price float64) (delayS, energyJ float64) {
+		a := &r.manifest.Archive
+		return curve(a.Prices, price, func(i int) float64 { return a.Points[i].DelayS }),
+			curve(a.Prices, price, func(i int) float64 { return a.Points[i].EnergyJ })
+	}
+	d0, e0 := point(f.Price)
+	d1, e1 := point(f.ChangePrice)
+	left := 1 - float64(f.ChangeSlot)/float64(r.manifest.World.Slots)
+	return (d0 - d1) * left, (e0 - e1) * left
+}
+
+// slot appends one slot's rows and answer.
+func (r *Reader) slot(ep *train.Episode, f *Flight, g *goal.Goal, s *step, learn bool) {
+	w, snap := r.flyer.world, &r.flyer.snap
+	w.Snapshot(snap)
+	r.tracker.Observe(snap.Users)
+	r.targets = r.tracker.Targets(snap.Aircraft, r.targets)
+	r.builder.Fill(&r.rows, snap, g, r.targets)
+	r.builder.Acted(snap, g, &s.decision)
+
+	ep.Craft, ep.Users = append(ep.Craft, len(snap.Aircraft)), append(ep.Users, len(snap.Users))
+	ep.Aircraft = append(ep.Aircraft, r.rows.Aircraft...)
+	ep.Pairs = append(ep.Pairs, r.rows.Pairs...)
+	ep.State = append(ep.State, r.rows.State...)
+	ep.Return = append(ep.Return, r.rows.Return...)
+	ep.Action = append(ep.Action, r.rows.Action...)
+
+	a := &ep.Target
+	weight := float32(0)
+	if learn {
+		weight = 1
+	}
+	a.Weight = append(a.Weight, weight)
+	for u := range s.decision.Users {
+		d, user := &s.decision.Users[u], &snap.Users[u]
+		deadline := float32(0)
+		if d.Server > 0 {
+			c := &w.Config.Physics
+			share := c.ShareOf(user.Gain[d.Server-1], snap.Aircraft[d.Server-1].CPUHz, s.decision.Served(d.Server))
+			least, ok := physics.LeastMeeting(user.Task.LocalS(user.CPUHz), user.Task.OffloadS(share), user.Task.DeadlineS)
+			if ok && math.Abs(d.Offload-least) < 1e-9 {
+				deadline = 1
+			}
+		}
+		a.Server = append(a.Server, d.Server)
+		a.Offload = append(a.Offload, float32(d.Offload))
+		a.Deadline = append(a.Deadline, deadline)
+	}
+	for _, move := range s.decision.Move {
+		a.Move = append(a.Move, float32(move.EastM/r.flyer.speed), float32(move.NorthM/r.flyer.speed))
+	}
+	a.Price = append(a.Price, float32(r.place(f, snap.Slot)))
+}
+
+// place returns where on the price axis a flight was in a slot: that of its
+// price or, without one, of its outcome.
+func (r *Reader) place(f *Flight, t int) float64 {
+	a := &r.manifest.Archive
+	if f.Teacher != dispatchTeacher {
+		return a.Place(front.Point{DelayS: f.DelayS, EnergyJ: f.EnergyJ})
+	}
+	return curve(a.Prices, f.priceAt(t), func(i int) float64 { return a.Place(a.Points[i]) })
+}
+
+// curve interpolates a property of the archive's members at a price.
+func curve(prices []float64, price float64, of func(i int) float64) float64 {
+	for i := 1; i < len(prices); i++ {
+		if price <= prices[i] {
+			f := (price - prices[i-1]) / (prices[i] - prices[i-1])
+			return of(i-1) + f*(of(i)-of(i-1))
+		}
+	}
+	return of(len(prices) - 1)
+}
+
+// Statistics gathers the standardisation of every kind of row over the first
+// flights of a corpus.
+func Statistics(m *Manifest, flights int) (token.Standard, error) {
+	identity := token.Identity()
+	r := NewReader(m, &identity)
+	var ep train.Episode
+	var rows [5]moments
+	for i := range min(flights, len(m.Flights)) {
+		if err := r.Episode(&m.Flights[i], &ep); err != nil {
+			return identity, err
+		}
+		rows[0].add(ep.Aircraft, model.AircraftFeatures)
+		rows[1].add(ep.Pairs, model.PairFeatures)
+		rows[2].add(ep.State, model.StateFeatures)
+		rows[3].add(ep.Return, model.ReturnFeatures)
+		rows[4].add(ep.Action, model.ActionFeatures)
+	}
+	return token.Standard{
+		Aircraft: rows[0].result(), Pair: rows[1].result(), State: rows[2].result(), Return: rows[3].result(), Action: rows[4].result(),
+	}, nil
+}
+
+type moments struct {
+	n            float64
+	sum, squares []float64
+}
+
+func (m *moments) add(rows []float32, width int) {
+	if m.sum == nil {
+		m.sum, m.squares = make([]float64, width), make([]float64, width)
+	}
+	for i, x := range rows {
+		m.sum[i%width] += float64(x)
+		m.squares[i%width] += float64(x) * float64(x)
+	}
+	m.n += float64(len(rows) / width)
+}
+
+// result returns mean and deviation; a feature that hardly moves in the corpus
+// keeps its own unit, so that a small step outside it is not blown up.
+func (m *moments) result() (r token.Moments) {
+	for i := range m.sum {
+		mean := m.sum[i] / m.n
+		std := math.Sqrt(max(m.squares[i]/m.n-mean*mean, 0))
+		if std < 0.02 {
+			std = 1
+		}
+		r.Mean, r.Std = append(r.Mean, mean), append(r.Std, std)
+	}
+	return r
+}

@@ -1,0 +1,167 @@
+package corpus
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/parquet-go/parquet-go"
+
+	"prefdt/inference/token"
+	"prefdt/offline/seeds"
+	"prefdt/simbridge/world"
+)
+
+// formatVersion of a manifest; a change of what a flight means raises it.
+const formatVersion = 1
+
+// Manifest is a corpus: everything that regenerates its flights.
+type Manifest struct {
+	Version  int            `json:"version"`
+	World    world.Config   `json:"world"`
+	Recipe   Recipe         `json:"recipe"`
+	Seed     uint64         `json:"seed"` // of the draws
+	Archive  Archive        `json:"archive"`
+	Standard token.Standard `json:"standard"` // statistics of the rows, archived with the corpus
+	Flights  []Flight       `json:"flights"`
+}
+
+// Build draws and flies a corpus. progress, if not nil, is told how many
+// flights are done. The result does not depend on the number of workers.
+func Build(ctx context.Context, c world.Config, a Archive, r Recipe, flights int, seed uint64, workers int, progress func(done int)) (*Manifest, error) {
+	if err := errors.Join(c.Check(), a.Check(), r.Check()); err != nil {
+		return nil, fmt.Errorf("build corpus: %w", err)
+	}
+	if flights < 1 {
+		return nil, fmt.Errorf("build corpus of %d flights, want one at least", flights)
+	}
+	m := &Manifest{Version: formatVersion, World: c, Recipe: r, Seed: seed, Archive: a, Flights: make([]Flight, flights)}
+	draw := newDrawer(r, &m.Archive, c.Slots, seed)
+	var telling sync.Mutex
+	done := 0
+	err := parallel(workers, func(worker int) error {
+		fl := newFlyer(c, &m.Archive)
+		for i := worker; i < flights; i += workers {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			f := draw.flight(i)
+			if err := seeds.Training(f.Seed); err != nil {
+				return err
+			}
+			total, err := fl.fly(&f)
+			if err != nil {
+				return err
+			}
+			f.DelayS, f.EnergyJ = total.DelayS, total.EnergyJ
+			m.Flights[i] = f
+			telling.Lock()
+			if done++; progress != nil {
+				progress(done)
+			}
+			telling.Unlock()
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("build corpus: %w", err)
+	}
+	if m.Standard, err = Statistics(m, 300); err != nil {
+		return nil, fmt.Errorf("build corpus: %w", err)
+	}
+	return m, nil
+}
+
+// parallel runs f once for each worker and returns the first error.
+func parallel(workers int, f func(worker int) error) error {
+	errs := make([]error, workers)
+	var wait sync.WaitGroup
+	for k := range workers {
+		wait.Go(func() { errs[k] = f(k) })
+	}
+	wait.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Verify replays n flights spread over the corpus and compares their outcomes
+// with the manifest's, bit for bit.
+func (m *Manifest) Verify(n int) error {
+	fl := newFlyer(m.World, &m.Archive)
+	for k := range min(n, len(m.Flights)) {
+		i := k * len(m.Flights) / min(n, len(m.Flights))
+		f := m.Flights[i]
+		total, err := fl.fly(&f)
+		if err != nil {
+			return fmt.Errorf("replay flight %d: %w", i, err)
+		}
+		if total.DelayS != f.DelayS || total.EnergyJ != f.EnergyJ {
+			return fmt.Errorf("replay flight %d: (%v s, %v J), its manifest has (%v s, %v J); the world or the teacher has changed, build the corpus anew",
+				i, total.DelayS, total.EnergyJ, f.DelayS, f.EnergyJ)
+		}
+	}
+	return nil
+}
+
+// Hash identifies a corpus by its content.
+func (m *Manifest) Hash() string {
+	raw, err := json.Marshal(m)
+	if err != nil {
+		panic(err) // a struct of numbers and strings
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}
+
+// Write stores a manifest as JSON.
+func (m *Manifest) Write(w io.Writer) error { return json.NewEncoder(w).Encode(m) }
+
+// Read reads and checks a manifest.
+func Read(path string) (*Manifest, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read corpus: %w", err)
+	}
+	defer f.Close()
+	var m Manifest
+	if err := json.NewDecoder(io.LimitReader(f, 1<<30)).Decode(&m); err != nil {
+		return nil, fmt.Errorf("read corpus %s: %w", path, err)
+	}
+	if m.Version != formatVersion {
+		return nil, fmt.Errorf("read corpus %s: its version is %d, this program reads %d", path, m.Version, formatVersion)
+	}
+	if err := errors.Join(m.World.Check(), m.Archive.Check(), m.Recipe.Check(), m.Standard.Check()); err != nil {
+		return nil, fmt.Errorf("read corpus %s: %w", path, err)
+	}
+	if len(m.Flights) == 0 {
+		return nil, fmt.Errorf("read corpus %s: it has no flights", path)
+	}
+	for i := range m.Flights {
+		if err := seeds.Training(m.Flights[i].Seed); err != nil {
+			return nil, fmt.Errorf("read corpus %s: flight %d: %w", path, i, err)
+		}
+	}
+	return &m, nil
+}
+
+// WriteParquet stores the flights as a Parquet table, one row a flight.
+func (m *Manifest) WriteParquet(w io.Writer) error {
+	t := parquet.NewGenericWriter[Flight](w, parquet.Compression(&parquet.Snappy))
+	if _, err := t.Write(m.Flights); err != nil {
+		return fmt.Errorf("write corpus as Parquet: %w", err)
+	}
+	if err := t.Close(); err != nil {
+		return fmt.Errorf("write corpus as Parquet: %w", err)
+	}
+	return nil
+}
