@@ -1,3 +1,5 @@
+//go:build amd64 || arm64
+
 package kernel
 
 // vectorised says that the row-wise operations have tuned kernels here.
