@@ -207,7 +207,6 @@ func (a Arch) Graph() *Graph {
 	single := b.ints("shape.single", 1, int64(heads), 1, int64(width))                  // (d) to (1, heads, 1, d/heads)
 	rows := b.ints("shape.rows", 1, -1)                                                 // (1, heads, 1, d/heads) to (1, d)
 	three := b.ints("shape.tokens", TokensPerSlot, int64(a.Past()))                     // the past mask, for each new token
-	perModel := b.ints("shape.fold", TokensPerSlot, int64(d))                           // (3, heads, d/heads) to (3, d)
 	broadcast := b.ints("shape.each_pair", 0, 1, -1)                                    // (m, p) to (m, 1, p)
 	first, second, last := b.ints("2", 2), b.ints("3", 3), b.ints("end", math.MaxInt64) // bounds of slices
 	axis0, axis1 := b.ints("axis0", 0), b.ints("axis1", 1)
@@ -255,10 +254,12 @@ func (a Arch) Graph() *Graph {
 		b.add("Slice", nil, v, second, last, axis1)
 		b.rename(PresentValue(l))
 
-		fold := perModel
-		if l == a.Layers-1 { // e needs the state token alone
+		fold := rows
+		if l < a.Layers-1 {
+			fold = b.ints(name("shape"), TokensPerSlot, int64(d)) // (3, heads, d/heads) to (3, d)
+		} else { // e needs the state token alone
 			q, x = b.add("Slice", nil, q, first, second, axis0), b.add("Slice", nil, x, first, second, axis0)
-			mask, fold = lastMask, rows
+			mask = lastMask
 		}
 		q = b.mul(b.transpose(b.reshape(q, perHead), 1, 0, 2), "scale")
 		weights := b.softmax(b.sum(b.matMul(q, b.transpose(k, 0, 2, 1)), mask))

@@ -1,0 +1,166 @@
+package export
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"prefdt/inference/checkpoint"
+	"prefdt/inference/goal"
+	"prefdt/inference/kernel"
+	"prefdt/inference/model"
+	"prefdt/inference/physics"
+	"prefdt/inference/token"
+)
+
+var small = model.Arch{Width: 16, PairWidth: 8, Layers: 2, Heads: 2, Context: 4}
+
+func manifest(a model.Arch) checkpoint.Manifest {
+	return checkpoint.Manifest{
+		Arch: a, Standard: token.Identity(), Physics: physics.Standard(),
+		Scales: goal.Scales{
+			EtaDelayS: 633, EtaEnergyJ: 11.6e3, Slots: 100, Aircraft: 2,
+			Conditioner: goal.Conditioner{Delay: [goal.Features]float64{90, 0, 600}, Energy: [goal.Features]float64{39e3, -12e3}},
+			Remap:       goal.Remap{Omegas: []float64{0, 0.4, 1}},
+		},
+		Price:    checkpoint.PriceAxis{Y: []float64{0, 0.01, 0.5, 1}, LambdaSPerJ: []float64{0, 2e-5, 0.01, 2.7}},
+		Band:     [2]float64{0.01, 0.99},
+		Training: map[string]float64{"loss": 0.25}, Evaluation: map[string]float64{"hypervolume": 103.5e6},
+		Seeds: map[string]int64{"train_first": 0, "train_last": 99999},
+	}
+}
+
+// randomParameters keeps activations of order one through any depth.
+func randomParameters(a model.Arch, seed uint64) []float32 {
+	r := rand.New(rand.NewPCG(seed, 1))
+	var p []float32
+	for _, t := range a.Tensors() {
+		for range t.Size() {
+			x := r.NormFloat64()
+			switch {
+			case t.Matrix():
+				x /= math.Sqrt(float64(t.Rows))
+			case strings.HasSuffix(t.Name, "g"): // gains of norms
+				x = 1 + 0.2*x
+			default:
+				x *= 0.2
+			}
+			p = append(p, float32(x))
+		}
+	}
+	return p
+}
+
+func randomRow(r *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(r.NormFloat64())
+	}
+	return x
+}
+
+func randomInputs(r *rand.Rand, m, u int) *model.Inputs {
+	return &model.Inputs{
+		M: m, U: u, Aircraft: randomRow(r, m*model.AircraftFeatures), Pairs: randomRow(r, m*u*model.PairFeatures),
+		State: randomRow(r, model.StateFeatures), Return: randomRow(r, model.ReturnFeatures), Action: randomRow(r, model.ActionFeatures),
+	}
+}
+
+func TestWhatIsWrittenIsLoaded(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	m, p := manifest(small), randomParameters(small, 1)
+	if err := Write(dir, m, p); err != nil {
+		t.Fatal(err)
+	}
+	c, err := checkpoint.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := model.NewNet(small, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(2, 2))
+	a, b := c.Net.NewCache(), want.NewCache()
+	var x, y model.Outputs
+	for slot := range 10 {
+		in := randomInputs(r, 3, 5)
+		c.Net.Step(in, a, &x)
+		want.Step(in, b, &y)
+		if fmt.Sprint(x) != fmt.Sprint(y) {
+			t.Fatalf("slot %d: the loaded network differs from the one exported", slot)
+		}
+	}
+	if c.Price.Lambda(0.5) != 0.01 || c.Training["loss"] != 0.25 || c.Seeds["train_last"] != 99999 {
+		t.Errorf("manifest read back as %+v", c.Manifest)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != 2 {
+		t.Errorf("folder holds %v, %v; want the two files alone", files, err)
+	}
+}
+
+func TestEqualArgumentsGiveEqualBytes(t *testing.T) {
+	p := randomParameters(small, 1)
+	m1, g1, err := Encode(manifest(small), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m2, g2, err := Encode(manifest(small), p)
+	if err != nil || !bytes.Equal(m1, m2) || !bytes.Equal(g1, g2) {
+		t.Errorf("two exports differ (%v)", err)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	good := randomParameters(small, 1)
+	for _, c := range []struct {
+		name, want string
+		change     func(m *checkpoint.Manifest, p []float32) []float32
+	}{
+		{"too few parameters", "parameters, this architecture has", func(_ *checkpoint.Manifest, p []float32) []float32 { return p[1:] }},
+		{"a weight that float16 cannot hold", "want a finite number", func(_ *checkpoint.Manifest, p []float32) []float32 { p[0] = 1e6; return p }},
+		{"a weight that is no number", "want a finite number", func(_ *checkpoint.Manifest, p []float32) []float32 { p[5] = float32(math.NaN()); return p }},
+		{"an architecture out of range", "multiple of its", func(m *checkpoint.Manifest, p []float32) []float32 { m.Arch.Heads = 3; return p }},
+		{"a deviation of zero", "positive deviation", func(m *checkpoint.Manifest, p []float32) []float32 { m.Standard.Pair.Std[3] = 0; return p }},
+		{"a figure that is no number", "figure", func(m *checkpoint.Manifest, p []float32) []float32 {
+			m.Evaluation["hypervolume"] = math.Inf(1)
+			return p
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := manifest(small)
+			p := c.change(&m, append([]float32(nil), good...))
+			dir := filepath.Join(t.TempDir(), "out")
+			err := Write(dir, m, p)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+			if _, err := os.Stat(dir); err == nil {
+				t.Error("a refused export left something behind")
+			}
+		})
+	}
+}
+
+// TestShippedSize holds the size of the paper's network under DESIGN's 7 MB.
+func TestShippedSize(t *testing.T) {
+	a := model.Arch{Width: 256, PairWidth: 64, Layers: 3, Heads: 4, Context: 20}
+	p := make([]float32, a.Parameters())
+	for i := range p {
+		p[i] = kernel.Widen(uint16(i % 0x3c00))
+	}
+	_, graph, err := Encode(manifest(a), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d parameters, %d bytes", a.Parameters(), len(graph))
+	if len(graph) > 7e6 {
+		t.Errorf("graph of %d bytes, want at most 7 MB", len(graph))
+	}
+}
