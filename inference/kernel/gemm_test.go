@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -177,4 +178,41 @@ func TestChoice(t *testing.T) {
 	if got, err := choose("mmx"); got != best || err == nil {
 		t.Errorf("choose(mmx) = %q, %v; want %q and an error", got, err, best)
 	}
+}
+
+// Workspaces are shared between goroutines one at a time.
+func TestProductsConcurrently(t *testing.T) {
+	const m, k, n, workers = 25, 70, 45, 8
+	r := newRand()
+	a, b := View(random[float32](r, m*k), m, k), View(random[float32](r, n*k), n, k)
+	want := View(make([]float32, m*n), m, n)
+	MatMulTransB(want, a, b, false)
+	bad := make(chan int, workers)
+	for range workers {
+		go func() {
+			c, wrong := View(make([]float32, m*n), m, n), 0
+			for range 200 {
+				MatMulTransB(c, a, b, false)
+				if !slices.Equal(c.Data, want.Data) {
+					wrong++
+				}
+			}
+			bad <- wrong
+		}()
+	}
+	for range workers {
+		if wrong := <-bad; wrong > 0 {
+			t.Errorf("%d of 200 products differ when others run", wrong)
+		}
+	}
+}
+
+func ExampleMatMul() {
+	x := View([]float32{1, 2, 3, 4, 5, 6}, 2, 3) // (rows, in)
+	w := View([]float32{1, 0, 0, 1, 1, 1}, 3, 2) // (in, out)
+	y := View(make([]float32, 4), 2, 2)
+	MatMul(y, x, w, false)
+	AddBias(y, []float32{10, 20})
+	fmt.Println(y.Row(0), y.Row(1))
+	// Output: [14 25] [20 31]
 }

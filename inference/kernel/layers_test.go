@@ -76,19 +76,31 @@ func TestGradients(t *testing.T) {
 
 func TestSoftmaxMasked(t *testing.T) {
 	inf := float32(math.Inf(-1))
-	row := []float32{inf, 2, inf, 2, -200}
-	Softmax(row)
-	for j, want := range []float32{0, 0.5, 0, 0.5, 0} {
-		if row[j] != want {
-			t.Errorf("weight %d is %g, want %g", j, row[j], want)
+	eachLevel(t, func(l level) {
+		for _, n := range []int{5, 8, 21} {
+			row := make([]float32, n)
+			for j := range row {
+				row[j] = inf
+			}
+			row[1], row[3], row[4] = 2, 2, -200
+			Softmax(row)
+			for j, w := range row {
+				if want := map[int]float32{1: 0.5, 3: 0.5}[j]; w != want {
+					t.Errorf("%s: weight %d of %d is %g, want %g", l, j, n, w, want)
+				}
+			}
+			for j := range row {
+				row[j] = inf
+			}
+			Softmax(row)
+			for j, w := range row {
+				if w != 0 {
+					t.Errorf("%s: weight %d of a row masked whole is %g, want 0", l, j, w)
+				}
+			}
 		}
-	}
-	row = []float32{inf, inf}
-	Softmax(row)
-	if row[0] != 0 || row[1] != 0 {
-		t.Errorf("a row masked whole became %v, want zeros", row)
-	}
-	Softmax([]float32{}) // nothing to attend to is no error
+		Softmax([]float32{}) // nothing to attend to is no error
+	})
 }
 
 // The float32 approximations against math. Three units in the last place
