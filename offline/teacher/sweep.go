@@ -1,0 +1,108 @@
+package teacher
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"prefdt/offline/front"
+	"prefdt/simbridge/world"
+)
+
+// Sweep flies every seed at every price and returns the outcomes by price, then
+// by seed. allowed is the check of package seeds for the use made of them; all
+// are checked before the first flight. progress, if not nil, is told how many
+// seeds are done, by one worker at a time. The result does not depend on the
+// number of workers.
+func Sweep(ctx context.Context, c *world.Config, allowed func(seed uint64) error, seeds []uint64, pricesSPerJ []float64, workers int, progress func(done int)) ([][]front.Point, error) {
+	if err := c.Check(); err != nil {
+		return nil, fmt.Errorf("sweep the teacher: %w", err)
+	}
+	for _, seed := range seeds {
+		if err := allowed(seed); err != nil {
+			return nil, fmt.Errorf("sweep the teacher: %w", err)
+		}
+	}
+	outcomes := make([][]front.Point, len(pricesSPerJ))
+	for k := range outcomes {
+		outcomes[k] = make([]front.Point, len(seeds))
+	}
+	var next atomic.Int64
+	var telling sync.Mutex
+	var flying sync.WaitGroup
+	done := 0
+	for range max(workers, 1) {
+		flying.Go(func() {
+			var pilot Pilot
+			w := &world.World{Config: *c}
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(seeds) {
+					return
+				}
+				for k, price := range pricesSPerJ {
+					if ctx.Err() != nil {
+						return
+					}
+					w.Reset(seeds[i])
+					outcomes[k][i] = pilot.Fly(w, Constant(price), nil)
+				}
+				telling.Lock()
+				done++
+				if progress != nil {
+					progress(done)
+				}
+				telling.Unlock()
+			}
+		})
+	}
+	flying.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("sweep the teacher: %d of %d seeds flown: %w", done, len(seeds), err)
+	}
+	return outcomes, nil
+}
+
+// Archive returns the mean outcome over seeds of each price of a sweep.
+func Archive(outcomes [][]front.Point) []front.Point {
+	archive := make([]front.Point, len(outcomes))
+	for k, row := range outcomes {
+		for _, p := range row {
+			archive[k].DelayS += p.DelayS / float64(len(row))
+			archive[k].EnergyJ += p.EnergyJ / float64(len(row))
+		}
+	}
+	return archive
+}
+
+// Front returns one seed's outcomes at every price of a sweep.
+func Front(outcomes [][]front.Point, seed int) []front.Point {
+	points := make([]front.Point, len(outcomes))
+	for k := range outcomes {
+		points[k] = outcomes[k][seed]
+	}
+	return points
+}
+
+// Mean is the mean over seeds of the per-seed figures of a sweep.
+type Mean struct {
+	Hypervolume, Tight float64 // seconds x joules
+	CornerS, ReachS    float64
+}
+
+// Measure reads a sweep.
+func Measure(outcomes [][]front.Point) (mean Mean) {
+	if len(outcomes) == 0 {
+		return mean
+	}
+	n := float64(len(outcomes[0]))
+	for i := range outcomes[0] {
+		points := Front(outcomes, i)
+		mean.Hypervolume += front.Hypervolume(points, front.Reference) / n
+		mean.Tight += front.Hypervolume(points, front.TightReference) / n
+		mean.CornerS += front.CornerS(points) / n
+		mean.ReachS += front.ReachS(points) / n
+	}
+	return mean
+}

@@ -1,0 +1,96 @@
+// Package teacher flies the exact-dispatch teacher: a price of energy for each
+// slot of an episode comes in; the decisions it takes, and the delay and the
+// joules they cost, go out. The corpus records its flights slot by slot, the
+// evaluation measures the policy against its sweep of prices.
+//
+// A slot's association and ratios are the exact dispatch at the price. Motion
+// is at v*, the speed of least power, towards the geometric median of the
+// users heard so far.
+package teacher
+
+import (
+	"math"
+
+	"prefdt/inference/dispatch"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+	"prefdt/inference/tracking"
+	"prefdt/offline/front"
+	"prefdt/simbridge/world"
+)
+
+// Slot is one slot of a flight, valid until the callback that receives it returns.
+type Slot struct {
+	Snapshot *slot.Snapshot
+	Decision *slot.Decision
+	Outcome  *world.Outcome
+}
+
+// Pilot flies episodes. It holds the working memory; its zero value is ready,
+// and one pilot flies one world at a time.
+type Pilot struct {
+	solver   dispatch.Solver
+	tracker  tracking.Tracker
+	envelope tracking.Envelope
+
+	snapshot  slot.Snapshot
+	decision  slot.Decision
+	action    world.Action
+	targets   []physics.Position
+	positions []physics.Position
+}
+
+// Fly takes a world from its first slot to its last at the price of each slot,
+// in seconds per joule. each, if not nil, receives every slot after it settled.
+func (p *Pilot) Fly(w *world.World, priceSPerJ func(slot int) float64, each func(Slot)) front.Point {
+	var total front.Point
+	c := &w.Config.Physics
+	speedMPS := c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS)
+	p.tracker.Reset()
+	for !w.Done() {
+		w.Snapshot(&p.snapshot)
+		p.Decide(c, &p.snapshot, priceSPerJ(p.snapshot.Slot), speedMPS, &p.decision)
+		w.Apply(&p.snapshot, &p.decision, &p.action)
+		outcome := w.Step(p.action)
+		total.DelayS += outcome.DelayS
+		total.EnergyJ += outcome.EnergyJ()
+		if each != nil {
+			each(Slot{&p.snapshot, &p.decision, outcome})
+		}
+	}
+	return total
+}
+
+// Decide fills the decision of one slot: dispatch at the price, and motion at
+// the speed given.
+func (p *Pilot) Decide(c *physics.Constants, s *slot.Snapshot, priceSPerJ, speedMPS float64, d *slot.Decision) {
+	d.Size(s)
+	p.solver.Solve(c, s, priceSPerJ, d)
+	p.tracker.Observe(s.Users)
+	p.targets = p.tracker.Targets(s.Aircraft, p.targets)
+	p.positions = p.positions[:0]
+	for m := range s.Aircraft {
+		p.positions = append(p.positions, s.Aircraft[m].Position)
+		d.Move[m] = tracking.Move(s.Aircraft[m].Position, p.targets[m], speedMPS)
+	}
+	p.envelope.Limit(p.positions, d.Move, tracking.Limits{
+		SpeedMaxMPS: c.SpeedMaxMPS, SeparationM: c.SeparationM, AreaM: c.AreaM,
+	})
+}
+
+// Constant is a flight at one price.
+func Constant(priceSPerJ float64) func(int) float64 {
+	return func(int) float64 { return priceSPerJ }
+}
+
+// Prices returns the sweep of the front: 0, then n-1 prices in geometric
+// progression from 2e-5 to 3 seconds per joule. At 3 no task is worth its
+// edge energy in the standard world.
+func Prices(n int) []float64 {
+	const first, last = 2e-5, 3.0
+	prices := make([]float64, n)
+	for i := 1; i < n; i++ {
+		prices[i] = first * math.Pow(last/first, float64(i-1)/float64(max(n-2, 1)))
+	}
+	return prices
+}
