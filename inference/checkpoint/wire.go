@@ -47,7 +47,7 @@ const (
 // operators lists the operators in use and the type of each attribute; an
 // operator has all of its attributes or is refused later, against the graph.
 var operators = map[string]map[string]uint64{
-	"Add": {}, "Sub": {}, "Mul": {}, "MatMul": {}, "Sigmoid": {}, "Tanh": {}, "Reshape": {}, "Expand": {}, "Slice": {},
+	"Add": {}, "Sub": {}, "Mul": {}, "MatMul": {}, "Tanh": {}, "Reshape": {}, "Expand": {}, "Slice": {},
 	"Cast": {"to": attributeInt}, "Concat": {"axis": attributeInt}, "Softmax": {"axis": attributeInt}, "Split": {"axis": attributeInt},
 	"Transpose": {"perm": attributeInts}, "ReduceMean": {"axes": attributeInts, "keepdims": attributeInt},
 	"LayerNormalization": {"axis": attributeInt, "epsilon": attributeFloat},

@@ -145,10 +145,12 @@ func (b *builder) norm(x, gain, bias string) string {
 	return b.add("LayerNormalization", map[string]any{"axis": int64(-1), "epsilon": float32(NormEpsilon)}, x, gain, bias)
 }
 
-// gelu is x·sigmoid(2s(x + c x³)), which is the tanh form.
+// gelu is 0.5 x (1 + tanh(s (x + c x³))), in the form that ONNX Runtime fuses
+// into one operator.
 func (b *builder) gelu(x string) string {
-	cubic := b.sum(b.mul(b.mul(x, x), "gelu.cubic"), "gelu.linear")
-	return b.mul(x, b.add("Sigmoid", nil, b.mul(x, cubic)))
+	cubic := b.sum(b.mul(b.mul(x, "gelu.cubic"), x), "one")
+	gate := b.sum(b.add("Tanh", nil, b.mul(b.mul(x, "gelu.scale"), cubic)), "one")
+	return b.mul(b.mul(x, "half"), gate)
 }
 
 // Graph returns the step of this architecture. It is what the exporter writes
@@ -195,17 +197,17 @@ func (a Arch) Graph() *Graph {
 	b.number("one", 1)
 	b.number("hidden", 1e9) // what a masked score is lowered by
 	b.number("scale", float32(1/math.Sqrt(float64(width))))
-	b.number("gelu.linear", 2*0.7978845608)
-	b.number("gelu.cubic", 2*0.7978845608*0.044715)
+	b.number("half", 0.5)
+	b.number("gelu.scale", 0.7978845608)
+	b.number("gelu.cubic", 0.044715)
 	b.Initializers = append(b.Initializers, Initializer{Name: "causal", Type: Float32, Dims: []int{TokensPerSlot, TokensPerSlot},
 		Floats: []float32{1, 0, 0, 1, 1, 0, 1, 1, 1}})
 	perHead := b.ints("shape.heads", 0, int64(heads), int64(width))                     // (n, d) to (n, heads, d/heads)
 	perPair := b.ints("shape.pair_heads", 0, 0, int64(heads), int64(width))             // (m, n, d) to (m, n, heads, d/heads)
 	perCraft := b.ints("shape.craft_heads", 0, int64(heads), 1, int64(width))           // (m, d) to (m, heads, 1, d/heads)
-	flat := b.ints("shape.row", 0, -1)                                                  // back to (m, d)
+	flat := b.ints("shape.row", 0, -1)                                                  // heads side by side again: (n, ...) to (n, d)
 	one := b.ints("shape.one", -1)                                                      // (1, 1) to (1)
 	single := b.ints("shape.single", 1, int64(heads), 1, int64(width))                  // (d) to (1, heads, 1, d/heads)
-	rows := b.ints("shape.rows", 1, -1)                                                 // (1, heads, 1, d/heads) to (1, d)
 	three := b.ints("shape.tokens", TokensPerSlot, int64(a.Past()))                     // the past mask, for each new token
 	broadcast := b.ints("shape.each_pair", 0, 1, -1)                                    // (m, p) to (m, 1, p)
 	first, second, last := b.ints("2", 2), b.ints("3", 3), b.ints("end", math.MaxInt64) // bounds of slices
@@ -230,7 +232,7 @@ func (a Arch) Graph() *Graph {
 	q = b.mul(b.reshape("fleet.q", single), "scale")
 	k = b.transpose(b.reshape(b.matMul(a2, w["fleet.k"]), perHead), 1, 2, 0)
 	v = b.transpose(b.reshape(b.matMul(a2, w["fleet.v"]), perHead), 1, 0, 2)
-	fleet := b.reshape(b.matMul(b.softmax(b.matMul(q, k)), v), rows)
+	fleet := b.reshape(b.matMul(b.softmax(b.matMul(q, k)), v), flat)
 
 	// The slot's three tokens: (3, d)
 	state := b.sum(b.matMul(fleet, w["fleet.o"]), b.affine("state", w["state.w"], "state.b"))
@@ -254,16 +256,12 @@ func (a Arch) Graph() *Graph {
 		b.add("Slice", nil, v, second, last, axis1)
 		b.rename(PresentValue(l))
 
-		fold := rows
-		if l < a.Layers-1 {
-			fold = b.ints(name("shape"), TokensPerSlot, int64(d)) // (3, heads, d/heads) to (3, d)
-		} else { // e needs the state token alone
-			q, x = b.add("Slice", nil, q, first, second, axis0), b.add("Slice", nil, x, first, second, axis0)
-			mask = lastMask
+		if l == a.Layers-1 { // e needs the state token alone
+			q, x, mask = b.add("Slice", nil, q, first, second, axis0), b.add("Slice", nil, x, first, second, axis0), lastMask
 		}
 		q = b.mul(b.transpose(b.reshape(q, perHead), 1, 0, 2), "scale")
 		weights := b.softmax(b.sum(b.matMul(q, b.transpose(k, 0, 2, 1)), mask))
-		mixed := b.reshape(b.transpose(b.matMul(weights, v), 1, 0, 2), fold)
+		mixed := b.reshape(b.transpose(b.matMul(weights, v), 1, 0, 2), flat)
 		x = b.sum(x, b.affine(mixed, w[name("proj.w")], name("proj.b")))
 		h = b.gelu(b.affine(b.norm(x, name("n2g"), name("n2b")), w[name("fc.w")], name("fc.b")))
 		x = b.sum(x, b.affine(h, w[name("out.w")], name("out.b")))
