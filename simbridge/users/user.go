@@ -1,0 +1,199 @@
+package users
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"prefdt/inference/dispatch"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+	"prefdt/simbridge/world"
+	"prefdt/telemetry"
+)
+
+// Outcome is how one task really ended.
+type Outcome struct {
+	Slot, User  int // user from 0
+	Aircraft    int // from 1, 0: local
+	Offload     float64
+	By          string // telemetry.ByDecision, ByOffer or ByLocal
+	CompletionS float64
+	DelayS      float64 // with the penalty of a missed deadline
+	Missed      bool
+	EdgeJ       float64
+	Bits        float64 // offloaded
+}
+
+// user is one ground user.
+type user struct {
+	crowd    *Crowd
+	index    int
+	id       string
+	position physics.Position
+	publish  func(telemetry.Publication)
+
+	mutex   sync.Mutex
+	last    int   // the last slot heard, -1 before
+	pending *wait // the task not decided yet, or nil
+}
+
+// wait is a task between the beacon and its decision.
+type wait struct {
+	beacon telemetry.Slot
+	until  time.Time
+	task   physics.Task
+	gain   []float64 // truly, by aircraft from 0
+	timer  *time.Timer
+}
+
+// hear takes a beacon: what the user has to compute in that slot becomes known,
+// and is reported unless the report is one of the lost.
+func (u *user) hear(beacon telemetry.Slot, received time.Time) {
+	u.mutex.Lock()
+	defer u.mutex.Unlock()
+	if beacon.Slot <= u.last {
+		return
+	}
+	u.last = beacon.Slot
+	u.giveUp()
+	active, task := u.crowd.arrival(beacon.Slot, u.index)
+	if !active {
+		return
+	}
+	c := &u.crowd.World
+	report := telemetry.Report{
+		Slot: beacon.Slot, PositionM: [2]float64{u.position.EastM, u.position.NorthM},
+		CPUHz: c.UserCPUHz, Gain: map[int]float64{},
+	}
+	gain := make([]float64, c.Aircraft)
+	for m := range gain {
+		gain[m] = c.Gain(u.crowd.Seed, beacon.Slot, u.index, m, u.position.Sub(u.crowd.Position(m)).Norm())
+		if gain[m] > 0 && gain[m] <= 1 {
+			report.Gain[m+1] = gain[m]
+		}
+	}
+	if task != nil {
+		report.Task = &telemetry.Task{Bits: task.Bits, CyclesPerBit: task.CyclesPerBit, DeadlineS: task.DeadlineS}
+		byMS := time.Duration(beacon.DecideByMS * float64(time.Millisecond))
+		w := &wait{beacon: beacon, until: received.Add(byMS), task: *task, gain: gain}
+		w.timer = time.AfterFunc(time.Until(w.until), func() {
+			u.mutex.Lock()
+			defer u.mutex.Unlock()
+			if u.pending == w {
+				u.giveUp()
+			}
+		})
+		u.pending = w
+	}
+	lost := lostReport(u.crowd.Seed, beacon.Slot, u.index, u.crowd.Loss)
+	u.crowd.countReport(beacon.Slot, task != nil, lost)
+	if payload, err := telemetry.Encode(report); err == nil && !lost {
+		u.publish(telemetry.Publication{Topic: u.crowd.topics.Report(u.id), Payload: payload})
+	}
+}
+
+// lostReport decides by seed, slot and user which reports are lost.
+func lostReport(seed uint64, slot, user int, fraction float64) bool {
+	return rand.New(rand.NewPCG(seed, uint64(slot)<<32|uint64(user))).Float64() < fraction
+}
+
+// obey takes a decision. One for another slot, or after decide_by_ms, changes nothing.
+func (u *user) obey(d telemetry.Decision, received time.Time) {
+	u.mutex.Lock()
+	defer u.mutex.Unlock()
+	w := u.pending
+	if w == nil || d.Slot != w.beacon.Slot || received.After(w.until) {
+		u.crowd.countIgnored()
+		return
+	}
+	c := &u.crowd.World
+	choice := slot.UserDecision{Server: d.Aircraft, Offload: d.Offload, CPUHz: min(d.CPUHz, c.Physics.EdgeCPUHz)}
+	if choice.Server > c.Aircraft { // one that does not exist
+		choice = slot.UserDecision{}
+	}
+	u.settle(choice, telemetry.ByDecision, received)
+}
+
+// giveUp settles a pending task by the standing offer.
+func (u *user) giveUp() {
+	if u.pending == nil {
+		return
+	}
+	w := u.pending
+	c := &u.crowd.World
+	offer := dispatch.Offer{PriceSPerJ: w.beacon.Offer.PriceSPerJ}
+	self := slot.User{ID: u.index, Position: u.position, Task: w.task, CPUHz: c.UserCPUHz}
+	for _, a := range w.beacon.Offer.Aircraft {
+		if a.Number > c.Aircraft {
+			continue
+		}
+		offer.Aircraft = append(offer.Aircraft, dispatch.OfferAircraft{
+			Number: a.Number, Position: physics.Position{EastM: a.PositionM[0], NorthM: a.PositionM[1]},
+			CPUHz: a.CPUHz, ExpectedUsers: a.ExpectedUsers,
+		})
+		self.Gain = append(self.Gain, w.gain[a.Number-1])
+	}
+	choice := offer.Choose(&c.Physics, &self)
+	if choice.Server == 0 {
+		u.settle(choice, telemetry.ByLocal, w.until)
+		return
+	}
+	choice.Server = offer.Aircraft[choice.Server-1].Number
+	u.settle(choice, telemetry.ByOffer, w.until)
+}
+
+// settle computes the task where it was told: what that really took, from
+// the true gain and the share told, is reported when it is over, and the edge
+// energy is billed to the aircraft.
+func (u *user) settle(choice slot.UserDecision, by string, from time.Time) {
+	w, c := u.pending, &u.crowd.World.Physics
+	u.pending = nil
+	w.timer.Stop()
+	localS := w.task.LocalS(u.crowd.World.UserCPUHz)
+	o := Outcome{Slot: w.beacon.Slot, User: u.index, By: by, CompletionS: localS}
+	if choice.Server > 0 {
+		bandwidth := c.Channel.BandwidthHz
+		if c.Contention {
+			bandwidth *= choice.CPUHz / c.EdgeCPUHz
+		}
+		share := physics.Share{CPUHz: choice.CPUHz, RateBPS: c.Channel.RateBPS(w.gain[choice.Server-1], bandwidth)}
+		o.Aircraft, o.Offload, o.Bits = choice.Server, choice.Offload, choice.Offload*w.task.Bits
+		o.CompletionS = physics.CompletionS(localS, w.task.OffloadS(share), choice.Offload)
+		o.EdgeJ = c.EdgeJ(w.task, share, choice.Offload)
+		u.crowd.AddEdgeJ(choice.Server-1, o.Slot, o.EdgeJ)
+	}
+	o.DelayS = c.DelayS(w.task, o.CompletionS)
+	o.Missed = o.CompletionS > w.task.DeadlineS
+	u.crowd.record(o)
+	payload, err := telemetry.Encode(telemetry.Result{Slot: o.Slot, CompletionS: o.CompletionS, By: by})
+	if err != nil {
+		return // it takes longer than a result may say
+	}
+	wall := time.Duration(o.CompletionS / w.beacon.Speed * float64(time.Second))
+	u.crowd.later(time.Until(from.Add(wall)), func() {
+		u.publish(telemetry.Publication{Topic: u.crowd.topics.Result(u.id), QoS: 1, Payload: payload})
+	})
+}
+
+// arrivals is a slot's active users and their tasks.
+type arrivals struct {
+	slot   int
+	active map[int]bool
+	task   map[int]physics.Task
+}
+
+// arrive draws a slot's arrivals. With certain tasks the world's own draw gives
+// the active set.
+func arrive(c world.Config, seed uint64, slot int) arrivals {
+	a := arrivals{slot, map[int]bool{}, map[int]physics.Task{}}
+	var scratch []int
+	for _, x := range c.Tasks(seed, slot, &scratch, nil) {
+		a.task[x.User] = x.Task
+	}
+	c.TaskProbability = 1
+	for _, x := range c.Tasks(seed, slot, &scratch, nil) {
+		a.active[x.User] = true
+	}
+	return a
+}
