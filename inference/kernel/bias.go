@@ -17,20 +17,3 @@ func AddBiasBackward[T Float](dbias []T, dy Matrix[T]) {
 		Add(dbias, dy.Row(i))
 	}
 }
-
-// Add adds x to dst, element by element: a residual, or a gradient that
-// arrives along two paths.
-func Add[T Float](dst, x []T) {
-	checkLen("Add", "dst", len(dst), len(x))
-	if useVectors[T]() {
-		addTuned(float32Row(dst), float32Row(x))
-		return
-	}
-	addNaive(dst, x)
-}
-
-func addNaive[T Float](dst, x []T) {
-	for i, v := range x {
-		dst[i] += v
-	}
-}

@@ -80,6 +80,18 @@ func product(c, a, b *Matrix[float32], transA, transB, accumulate bool) {
 		}
 		return
 	}
+	if vectorised && transB && c.Rows*c.Cols <= 32 { // less than a tile, as one query and a few keys
+		for i := range c.Rows {
+			for j := range c.Cols {
+				sum := dotTuned(a.Row(i), b.Row(j))
+				if accumulate {
+					sum += c.Data[i*c.Stride+j]
+				}
+				c.Data[i*c.Stride+j] = sum
+			}
+		}
+		return
+	}
 	tileRows, tileCols := tileShape()
 	depth := splitK(k)
 	w := workspaces.Get().(*workspace)

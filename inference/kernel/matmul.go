@@ -54,7 +54,7 @@ func matMulNaive[T Float](c, a, b Matrix[T], accumulate bool) {
 			clear(row)
 		}
 		for p := range a.Cols {
-			axpy(row, a.Data[i*a.Stride+p], b.Row(p))
+			addScaledNaive(row, a.Data[i*a.Stride+p], b.Row(p))
 		}
 	}
 }
@@ -66,7 +66,7 @@ func matMulTransANaive[T Float](c, a, b Matrix[T], accumulate bool) {
 			clear(row)
 		}
 		for p := range a.Rows {
-			axpy(row, a.Data[p*a.Stride+i], b.Row(p))
+			addScaledNaive(row, a.Data[p*a.Stride+i], b.Row(p))
 		}
 	}
 }
@@ -75,22 +75,11 @@ func matMulTransBNaive[T Float](c, a, b Matrix[T], accumulate bool) {
 	for i := range c.Rows {
 		left := a.Row(i)
 		for j := range c.Cols {
-			var sum T
+			sum := dotNaive(left, b.Row(j))
 			if accumulate {
-				sum = c.Data[i*c.Stride+j]
-			}
-			for p, v := range b.Row(j) {
-				sum += left[p] * v
+				sum += c.Data[i*c.Stride+j]
 			}
 			c.Data[i*c.Stride+j] = sum
 		}
-	}
-}
-
-// axpy adds s*x to y.
-func axpy[T Float](y []T, s T, x []T) {
-	y = y[:len(x)]
-	for j, v := range x {
-		y[j] += s * v
 	}
 }

@@ -71,7 +71,7 @@ func (p *Packed) addNaive(dst, x Matrix[float32]) {
 				line[j] = Widen(h)
 			}
 			for i := range dst.Rows {
-				axpy(dst.Row(i)[j0:j1], x.Data[i*x.Stride+k], line[:j1-j0])
+				addScaledNaive(dst.Row(i)[j0:j1], x.Data[i*x.Stride+k], line[:j1-j0])
 			}
 		}
 	}
@@ -92,7 +92,7 @@ func (p *Packed) addTuned(dst, x Matrix[float32]) {
 			var spare [3 * panelCols]float32
 			addHalf(rows, p.in, &x.Data[i*x.Stride], x.Stride, panel, &spare[0], panelCols)
 			for r := range rows {
-				axpy(dst.Row(i + r)[j0:], 1, spare[r*panelCols:][:p.out-j0])
+				addNaive(dst.Row(i + r)[j0:], spare[r*panelCols:][:p.out-j0])
 			}
 		}
 	}

@@ -40,17 +40,11 @@ func softmaxNaive[T Float](row []T) {
 		row[j] = e
 		sum += e
 	}
-	scale := 1 / sum
-	for j := range row {
-		row[j] *= scale
-	}
+	scaleNaive(row, 1/sum)
 }
 
 func softmaxBackwardNaive[T Float](dx, dy, y []T) {
-	var dot T
-	for j, w := range y {
-		dot += dy[j] * w
-	}
+	dot := dotNaive(dy, y)
 	for j, w := range y {
 		dx[j] = w * (dy[j] - dot)
 	}

@@ -14,6 +14,30 @@ func addTuned(dst, x []float32) {
 	addNaive(dst[n:], x[n:])
 }
 
+func addScaledTuned(dst []float32, s float32, x []float32) {
+	n := len(x) &^ 7
+	if n > 0 {
+		addScaledVector(&dst[0], s, &x[0], n)
+	}
+	addScaledNaive(dst[n:], s, x[n:])
+}
+
+func scaleTuned(x []float32, s float32) {
+	n := len(x) &^ 7
+	if n > 0 {
+		scaleVector(&x[0], s, n)
+	}
+	scaleNaive(x[n:], s)
+}
+
+func dotTuned(a, b []float32) (sum float32) {
+	n := len(b) &^ 7
+	if n > 0 {
+		sum = dotVector(&a[0], &b[0], n)
+	}
+	return sum + dotNaive(a[n:], b[n:])
+}
+
 func geluTuned(dst, x []float32) {
 	n := len(x) &^ 7
 	if n > 0 {
@@ -50,22 +74,11 @@ func softmaxTuned(row []float32) {
 		row[n+j] = e
 		sum += e
 	}
-	scale := 1 / sum
-	scaleVector(&row[0], scale, n)
-	for j := range row[n:] {
-		row[n+j] *= scale
-	}
+	scaleTuned(row, 1/sum)
 }
 
 func softmaxBackwardTuned(dx, dy, y []float32) {
-	n := len(y) &^ 7
-	var dot float32
-	if n > 0 {
-		dot = dotVector(&dy[0], &y[0], n)
-	}
-	for j, w := range y[n:] {
-		dot += dy[n+j] * w
-	}
+	dot, n := dotTuned(dy, y), len(y)&^7
 	if n > 0 {
 		softmaxBackwardVector(&dx[0], &dy[0], &y[0], dot, n)
 	}

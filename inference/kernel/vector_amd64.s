@@ -89,6 +89,25 @@ add8:
 	VZEROUPPER
 	RET
 
+// func addScaledVector(dst *float32, s float32, x *float32, n int)
+TEXT ·addScaledVector(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), DI
+	VBROADCASTSS s+8(FP), Y1
+	MOVQ         x+16(FP), SI
+	MOVQ         n+24(FP), CX
+	SHLQ         $2, CX
+	XORQ         AX, AX
+
+addScaled8:
+	VMOVUPS     (DI)(AX*1), Y0
+	VFMADD231PS (SI)(AX*1), Y1, Y0
+	VMOVUPS     Y0, (DI)(AX*1)
+	ADDQ        $32, AX
+	CMPQ        AX, CX
+	JLT         addScaled8
+	VZEROUPPER
+	RET
+
 // func geluVector(dst, x *float32, n int)
 TEXT ·geluVector(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), DI

@@ -99,6 +99,23 @@ add4:
 	BNE    add4
 	RET
 
+// func addScaledVector(dst *float32, s float32, x *float32, n int)
+TEXT ·addScaledVector(SB), NOSPLIT, $0-32
+	MOVD dst+0(FP), R0
+	MOVD $s+8(FP), R2
+	VLD1R (R2), [V2.S4]
+	MOVD x+16(FP), R1
+	MOVD n+24(FP), R4
+
+addScaled4:
+	VLD1   (R0), [V0.S4]
+	VLD1.P 16(R1), [V1.S4]
+	VFMLA  V1.S4, V2.S4, V0.S4
+	VST1.P [V0.S4], 16(R0)
+	SUBS   $4, R4
+	BNE    addScaled4
+	RET
+
 // func geluVector(dst, x *float32, n int)
 TEXT ·geluVector(SB), NOSPLIT, $0-24
 	MOVD dst+0(FP), R0

@@ -17,6 +17,9 @@ var vectorConstants = [...]float32{
 func addVector(dst, x *float32, n int)
 
 //go:noescape
+func addScaledVector(dst *float32, s float32, x *float32, n int)
+
+//go:noescape
 func geluVector(dst, x *float32, n int)
 
 //go:noescape

@@ -6,6 +6,7 @@ package kernel
 const vectorised = false
 
 func addVector(dst, x *float32, n int)                             { panic(noVector) }
+func addScaledVector(dst *float32, s float32, x *float32, n int)   { panic(noVector) }
 func geluVector(dst, x *float32, n int)                            { panic(noVector) }
 func geluBackwardVector(dx, dy, x *float32, n int)                 { panic(noVector) }
 func maxVector(x *float32, n int) float32                          { panic(noVector) }

@@ -48,6 +48,16 @@ func TestRowOperations(t *testing.T) {
 			addNaive(want, x)
 			near(t, what("Add"), got, want, 0)
 
+			y := oddSlice(r, n)
+			copy(want, got)
+			AddScaled(got, 1.5, y)
+			addScaledNaive(want, 1.5, y)
+			near(t, what("AddScaled"), got, want, 1e-6)
+			Scale(got, -3)
+			scaleNaive(want, -3)
+			near(t, what("Scale"), got, want, 1e-6)
+			near(t, what("Dot"), []float32{Dot(dy, y)}, []float32{dotNaive(dy, y)}, 1e-5)
+
 			Gelu(got, x)
 			geluNaive(want, x)
 			near(t, what("Gelu"), got, want, 1e-6)
@@ -65,7 +75,6 @@ func TestRowOperations(t *testing.T) {
 				near(t, what("Softmax"), got, want, 1e-6)
 			}
 
-			y := oddSlice(r, n)
 			Softmax(y)
 			SoftmaxBackward(got, dy, y)
 			softmaxBackwardNaive(want, dy, y)
