@@ -84,10 +84,11 @@ func Constant(priceSPerJ float64) func(int) float64 {
 }
 
 // Prices returns the sweep of the front: 0, then n-1 prices in geometric
-// progression from 2e-5 to 3 seconds per joule. At 3 no task is worth its
-// edge energy in the standard world.
+// progression from 2e-5 to 1 second per joule. Beyond 1, up to 3 where nothing
+// at all is offloaded, a fleet of the standard world saves 0.03 % of its
+// energy for 1.5 % more delay, which no crew asks for.
 func Prices(n int) []float64 {
-	const first, last = 2e-5, 3.0
+	const first, last = 2e-5, 1.0
 	prices := make([]float64, n)
 	for i := 1; i < n; i++ {
 		prices[i] = first * math.Pow(last/first, float64(i-1)/float64(max(n-2, 1)))

@@ -1,0 +1,157 @@
+package teacher
+
+import (
+	"context"
+	"math"
+	"slices"
+	"testing"
+
+	"prefdt/inference/slot"
+	"prefdt/offline/front"
+	"prefdt/offline/seeds"
+	"prefdt/simbridge/world"
+)
+
+func from(first uint64, n int) (list []uint64) {
+	for i := range n {
+		list = append(list, first+uint64(i))
+	}
+	return list
+}
+
+// DESIGN: on 20 evaluation seeds the teacher reaches HV 103.0-104.5e6, corner
+// 82-88 s, reach 600-625 s.
+func TestReachesDesign(t *testing.T) {
+	c := world.Standard()
+	for _, n := range []int{32, 101} {
+		if n > 32 && testing.Short() {
+			continue
+		}
+		outcomes, err := Sweep(context.Background(), &c, seeds.Evaluation, from(seeds.EvaluationFirst, 20), Prices(n), 2, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mean := Measure(outcomes)
+		t.Logf("%d prices: %+v", n, mean)
+		if hv := mean.Hypervolume / 1e6; hv < 103 || hv > 104.5 {
+			t.Errorf("hypervolume %.2fe6, want 103.0 to 104.5", hv)
+		}
+		if mean.CornerS < 82 || mean.CornerS > 88 {
+			t.Errorf("corner %.1f s, want 82 to 88", mean.CornerS)
+		}
+		if mean.ReachS < 600 || mean.ReachS > 625 {
+			t.Errorf("reach %.1f s, want 600 to 625", mean.ReachS)
+		}
+		archive := Archive(outcomes)
+		for k := 1; k < len(archive); k++ {
+			if archive[k].EnergyJ > archive[k-1].EnergyJ+1e-6 {
+				t.Errorf("a higher price, %v, spends more: %v after %v", Prices(n)[k], archive[k], archive[k-1])
+			}
+		}
+	}
+}
+
+// The number of workers changes nothing, and a seed of the wrong kind is refused.
+func TestSweepIsDeterministic(t *testing.T) {
+	c := world.Standard()
+	c.Slots = 30
+	var told []int
+	one, err := Sweep(context.Background(), &c, seeds.Training, from(0, 7), Prices(5), 1, func(done int) { told = append(told, done) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	three, err := Sweep(context.Background(), &c, seeds.Training, from(0, 7), Prices(5), 3, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.EqualFunc(one, three, slices.Equal[[]front.Point]) {
+		t.Error("three workers differ from one")
+	}
+	if len(told) != 7 || told[6] != 7 {
+		t.Errorf("progress was %v", told)
+	}
+	if _, err := Sweep(context.Background(), &c, seeds.Training, from(seeds.EvaluationFirst, 1), Prices(5), 1, nil); err == nil {
+		t.Error("training on an evaluation seed was allowed")
+	}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Sweep(ended, &c, seeds.Training, from(0, 7), Prices(5), 2, nil); err == nil {
+		t.Error("an interrupted sweep reports success")
+	}
+}
+
+// What dispatch expects is what the world settles, for other fleets, with
+// losses, contention and crowding too; and the flight keeps C1, C2 and the area.
+func TestFlightsKeepTheirWord(t *testing.T) {
+	for name, set := range map[string]func(*world.Config){
+		"standard":   func(*world.Config) {},
+		"one":        func(c *world.Config) { c.Aircraft = 1 },
+		"crowded":    func(c *world.Config) { c.Aircraft, c.Crowded = 8, true },
+		"loss":       func(c *world.Config) { c.Losses = []world.Loss{{Aircraft: 0, Slot: 20}} },
+		"contention": func(c *world.Config) { c.Physics.Contention = true },
+		"no users":   func(c *world.Config) { c.Users, c.ActiveMin, c.ActiveMax = 0, 0, 0 },
+		"many users": func(c *world.Config) { c.Users, c.ActiveMin, c.ActiveMax, c.Slots = 60, 40, 60, 20 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := world.Standard()
+			set(&c)
+			w := world.New(c, 11)
+			var pilot Pilot
+			previous := slices.Clone(w.Aircraft)
+			slots, least, shared := 0, math.Inf(1), 0.0
+			total := pilot.Fly(w, Constant(0.003), func(s Slot) {
+				slots++
+				if math.Abs(s.Decision.DelayS-s.Outcome.DelayS) > 1e-9 {
+					t.Fatalf("slot %d: expected %v s, settled %v s", s.Snapshot.Slot, s.Decision.DelayS, s.Outcome.DelayS)
+				}
+				for m, a := range s.Snapshot.Aircraft {
+					shared += s.Decision.EdgeJ[m]
+					if d := s.Decision.EdgeJ[m] - s.Outcome.EdgeJ[a.Number-1]; math.Abs(d) > 1e-9 {
+						t.Fatalf("slot %d: edge energy off by %v J", s.Snapshot.Slot, d)
+					}
+				}
+				least = min(least, separation(c, previous, s.Snapshot, s.Decision))
+				previous = slices.Clone(w.Aircraft)
+			})
+			if slots != c.Slots || !(total.EnergyJ > 0) || math.IsNaN(total.DelayS) {
+				t.Errorf("%d slots, %+v", slots, total)
+			}
+			if least < c.Physics.SeparationM {
+				t.Errorf("aircraft came to %.2f m", least)
+			}
+			if name == "crowded" && least > 20 {
+				t.Errorf("the crowded start is not crowded: %.2f m", least)
+			}
+			if name == "no users" && shared != 0 {
+				t.Errorf("%v J for nobody", shared)
+			}
+		})
+	}
+}
+
+// separation is the least distance of two aircraft during a slot's flight.
+func separation(c world.Config, start []world.Aircraft, s *slot.Snapshot, d *slot.Decision) float64 {
+	least := math.Inf(1)
+	for k := range 21 {
+		f := float64(k) / 20
+		for i, a := range s.Aircraft {
+			at := start[a.Number-1].Position.Add(d.Move[i].Scale(f))
+			for j := range i {
+				b := s.Aircraft[j]
+				least = min(least, at.Sub(start[b.Number-1].Position.Add(d.Move[j].Scale(f))).Norm())
+			}
+		}
+	}
+	return least
+}
+
+func BenchmarkFly(b *testing.B) {
+	w := &world.World{Config: world.Standard()}
+	var pilot Pilot
+	prices := Prices(32)
+	b.ReportAllocs()
+	for i := range b.N {
+		w.Reset(uint64(i))
+		pilot.Fly(w, Constant(prices[i%32]), nil)
+	}
+}
