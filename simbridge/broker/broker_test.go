@@ -1,0 +1,56 @@
+package broker
+
+import (
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestAddressInUse(t *testing.T) {
+	b := &Broker{Address: "127.0.0.1:0"}
+	if err := b.Initialize(); err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	err := (&Broker{Address: b.Addr()}).Initialize()
+	if err == nil || !strings.Contains(err.Error(), b.Addr()+" is in use") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("error %v", err)
+	}
+	if err := (&Broker{Address: "nowhere.invalid:1"}).Initialize(); err == nil || strings.Contains(err.Error(), "\n") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Bytes that are no MQTT end their connection and nothing else.
+func TestHostileBytes(t *testing.T) {
+	b := &Broker{Address: "127.0.0.1:0"}
+	if err := b.Initialize(); err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	for _, bytes := range []string{"GET / HTTP/1.1\r\n\r\n", "\x10\xff\xff\xff\x7f", "\x10\x00", strings.Repeat("\x00", 4096), "\x30\x05ab"} {
+		c, err := net.Dial("tcp", b.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(c, bytes)
+		c.(*net.TCPConn).CloseWrite()
+		c.SetReadDeadline(time.Now().Add(5 * time.Second))
+		io.Copy(io.Discard, c)
+		c.Close()
+	}
+	// A proper client is still welcome: CONNECT, client id "x", answered by CONNACK 0.
+	c, err := net.Dial("tcp", b.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	io.WriteString(c, "\x10\x0d\x00\x04MQTT\x04\x02\x00\x3c\x00\x01x")
+	answer := make([]byte, 4)
+	c.SetReadDeadline(time.Now().Add(5 * time.Second))
+	if _, err := io.ReadFull(c, answer); err != nil || string(answer) != "\x20\x02\x00\x00" {
+		t.Errorf("answer %x, %v", answer, err)
+	}
+}
