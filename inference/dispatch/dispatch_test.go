@@ -140,6 +140,181 @@ func TestSearchGap(t *testing.T) {
 	t.Logf("local search above exact: mean %.3g, worst %.3g, optimal in %.1f %%", sum/float64(n), worst, 100*float64(hit)/float64(n))
 }
 
+// Renaming users or aircraft renames the decision and changes nothing else,
+// whichever solver runs (five aircraft: local search).
+func TestPermutation(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	var solver Solver
+	var a, b slot.Decision
+	c := physics.Standard()
+	for trial := range 400 {
+		aircraft := []int{1, 2, 3, 5}[trial%4]
+		s := draw(r, &c, aircraft, 1+r.IntN(9))
+		price := drawPrice(r)
+		users, craft := r.Perm(len(s.Users)), r.Perm(aircraft)
+		p := &slot.Snapshot{}
+		for _, m := range craft {
+			p.Aircraft = append(p.Aircraft, s.Aircraft[m])
+		}
+		for _, i := range users {
+			u := s.Users[i]
+			u.Gain = nil
+			for _, m := range craft {
+				u.Gain = append(u.Gain, s.Users[i].Gain[m])
+			}
+			p.Users = append(p.Users, u)
+		}
+		solver.Solve(&c, s, price, &a)
+		solver.Solve(&c, p, price, &b)
+		for k, i := range users {
+			want, got := a.Users[i], b.Users[k]
+			if got.Server > 0 {
+				got.Server = craft[got.Server-1] + 1
+			}
+			if got.Server != want.Server || math.Abs(got.Offload-want.Offload) > 1e-12 {
+				t.Fatalf("trial %d, M=%d: user %d gets %+v, permuted %+v", trial, aircraft, i, want, got)
+			}
+		}
+	}
+}
+
+// For an exact solver, energy cannot rise nor delay fall with the price.
+func TestMonotoneInPrice(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 10))
+	var solver Solver
+	var d slot.Decision
+	c := physics.Standard()
+	for range 100 {
+		s := draw(r, &c, 1+r.IntN(3), 1+r.IntN(8))
+		energy, delay := math.Inf(1), 0.0
+		for price := 1e-5; price < 5; price *= 1.5 {
+			solver.Solve(&c, s, price, &d)
+			sum := 0.0
+			for _, j := range d.EdgeJ {
+				sum += j
+			}
+			if sum > energy+1e-9 || d.DelayS < delay-1e-9 {
+				t.Fatalf("at %v: %v J after %v, %v s after %v", price, sum, energy, d.DelayS, delay)
+			}
+			energy, delay = sum, d.DelayS
+		}
+	}
+}
+
+// Whatever a report holds, the decision is finite and legal.
+func TestHostileValues(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	var solver Solver
+	var d slot.Decision
+	odd := []float64{0, -1, math.NaN(), math.Inf(1), math.Inf(-1), 1e308, 5e-324, 1e-300}
+	for trial := range 4000 {
+		c := physics.Standard()
+		c.Contention = trial%2 == 0
+		s := draw(r, &c, r.IntN(6), r.IntN(8))
+		for i := range s.Users {
+			u := &s.Users[i]
+			for m := range u.Gain {
+				if r.IntN(3) == 0 {
+					u.Gain[m] = odd[r.IntN(len(odd))]
+				}
+			}
+			if r.IntN(4) == 0 {
+				u.Task.DeadlineS = odd[r.IntN(len(odd))]
+			}
+			if r.IntN(6) == 0 { // no figure of its own is usable, but no NaN of physics' making either
+				u.CPUHz = []float64{1e-300, 5e-324, 1e308}[r.IntN(3)]
+			}
+			if r.IntN(6) == 0 {
+				u.Gain = u.Gain[:r.IntN(len(u.Gain)+1)]
+			}
+			if r.IntN(6) == 0 {
+				u.Task.Bits = 0
+			}
+		}
+		price := drawPrice(r)
+		if r.IntN(3) == 0 {
+			price = odd[r.IntN(len(odd))]
+		}
+		solver.Solve(&c, s, price, &d)
+		if math.IsNaN(d.DelayS) || math.IsNaN(d.PriceSPerJ) || d.PriceSPerJ < 0 || math.IsInf(d.PriceSPerJ, 0) {
+			t.Fatalf("trial %d: delay %v, price %v", trial, d.DelayS, d.PriceSPerJ)
+		}
+		for i, u := range d.Users {
+			if u.Server < 0 || u.Server > len(s.Aircraft) || (u.Server > 0) != (u.Offload > 0) || u.Offload > 1 || math.IsNaN(u.CompletionS) {
+				t.Fatalf("trial %d: user %+v decided %+v", trial, s.Users[i], u)
+			}
+			if u.Server > 0 && !(s.Users[i].Gain[u.Server-1] > 0) {
+				t.Fatalf("trial %d: offloads over a gain of %v", trial, s.Users[i].Gain[u.Server-1])
+			}
+		}
+		for _, j := range d.EdgeJ {
+			if !(j >= 0) || math.IsInf(j, 0) {
+				t.Fatalf("trial %d: %v J", trial, j)
+			}
+		}
+		offer := Offer{PriceSPerJ: price}
+		for _, a := range s.Aircraft {
+			offer.Aircraft = append(offer.Aircraft, OfferAircraft{Position: a.Position, CPUHz: odd[r.IntN(len(odd))], ExpectedUsers: odd[r.IntN(len(odd))]})
+		}
+		for i := range s.Users {
+			u := offer.Choose(&c, &s.Users[i])
+			if u.Server < 0 || u.Server > len(s.Aircraft) || (u.Server > 0) != (u.Offload > 0) || u.Offload > 1 || math.IsNaN(u.CompletionS) {
+				t.Fatalf("trial %d: the offer to %+v gives %+v", trial, s.Users[i], u)
+			}
+		}
+	}
+}
+
+// A lone user's offer is the dispatch of a slot with that user alone, and an
+// unknown gain is the closed-form mean.
+func TestOffer(t *testing.T) {
+	r := rand.New(rand.NewPCG(13, 14))
+	var solver Solver
+	var d slot.Decision
+	for trial := range 500 {
+		c := physics.Standard()
+		c.Contention = trial%2 == 0
+		s := draw(r, &c, r.IntN(4), 1)
+		offer := Offer{PriceSPerJ: drawPrice(r)}
+		for m, a := range s.Aircraft {
+			offer.Aircraft = append(offer.Aircraft, OfferAircraft{Number: a.Number, Position: a.Position, CPUHz: a.CPUHz, ExpectedUsers: r.Float64()})
+			if trial%3 == 0 {
+				s.Users[0].Gain[m] = c.Channel.MeanGain(s.Users[0].Position.Sub(a.Position).Norm(), c.AltitudeM)
+			}
+		}
+		solver.Solve(&c, s, offer.PriceSPerJ, &d)
+		user := s.Users[0]
+		if trial%3 == 0 {
+			user.Gain = nil
+		}
+		if got := offer.Choose(&c, &user); got != d.Users[0] {
+			t.Fatalf("trial %d: offer %+v, dispatch %+v", trial, got, d.Users[0])
+		}
+		// More users expected, less CPU each: at price 0 never sooner.
+		if offer.PriceSPerJ == 0 && len(offer.Aircraft) == 1 {
+			before := offer.Choose(&c, &user).CompletionS
+			offer.Aircraft[0].ExpectedUsers = 7
+			if after := offer.Choose(&c, &user).CompletionS; after < before-c.PenaltyS {
+				t.Fatalf("a seventh of the CPU ends after %v s, all of it after %v s", after, before)
+			}
+		}
+	}
+}
+
+func TestNoAllocation(t *testing.T) {
+	r := rand.New(rand.NewPCG(15, 16))
+	c := physics.Standard()
+	for _, size := range [][2]int{{2, 6}, {3, 8}, {5, 20}} {
+		s := draw(r, &c, size[0], size[1])
+		var solver Solver
+		var d slot.Decision
+		solver.Solve(&c, s, 0.003, &d)
+		if n := testing.AllocsPerRun(20, func() { solver.Solve(&c, s, 0.003, &d) }); n != 0 {
+			t.Errorf("M=%d U=%d: %v allocations", size[0], size[1], n)
+		}
+	}
+}
+
 func BenchmarkSolve(b *testing.B) {
 	for _, size := range []struct {
 		name            string
@@ -157,7 +332,7 @@ func BenchmarkSolve(b *testing.B) {
 			var solver Solver
 			var d slot.Decision
 			b.ReportAllocs()
-			for i := range b.N {
+			for i := 0; b.Loop(); i++ {
 				solver.Solve(&c, slots[i%32], prices[i%32], &d)
 			}
 		})
