@@ -14,7 +14,10 @@
 // not fit is a programmer's error and panics.
 package kernel
 
-import "fmt"
+import (
+	"fmt"
+	"math/bits"
+)
 
 // Float is the set of number types that the kernels compute with.
 type Float interface{ ~float32 | ~float64 }
@@ -60,9 +63,14 @@ func (m Matrix[T]) span() int {
 }
 
 // check panics unless every element of m lies inside Data; the assembly
-// relies on it.
+// relies on it, so sizes whose product overflows are caught too.
 func (m *Matrix[T]) check(op string) {
-	if m.Rows < 0 || m.Cols < 0 || m.Stride < m.Cols || len(m.Data) < m.span() {
+	fits := m.Rows >= 0 && m.Cols >= 0 && m.Stride >= m.Cols
+	if fits && m.Rows > 0 && m.Cols > 0 {
+		high, low := bits.Mul64(uint64(m.Rows-1), uint64(m.Stride))
+		fits = m.Cols <= len(m.Data) && high == 0 && low <= uint64(len(m.Data)-m.Cols)
+	}
+	if !fits {
 		panic(fmt.Sprintf("kernel: %s: matrix %dx%d with stride %d does not fit its %d numbers",
 			op, m.Rows, m.Cols, m.Stride, len(m.Data)))
 	}

@@ -55,6 +55,7 @@ func TestMisuse(t *testing.T) {
 	mustPanic(t, "TransA without transposing", func() { MatMulTransA(c, a, b, false) })
 	mustPanic(t, "TransB without transposing", func() { MatMulTransB(c, a, b, false) })
 	mustPanic(t, "negative size", func() { MatMul(c, Matrix[float32]{Rows: 2, Cols: -1}, b, false) })
+	mustPanic(t, "sizes that overflow", func() { View(make([]float32, 8), math.MaxInt/2+2, 4) })
 	short := c
 	short.Data = short.Data[:7]
 	mustPanic(t, "result too short", func() { MatMul(short, a, b, false) })

@@ -16,7 +16,7 @@ type Packed struct {
 
 // PackHalf lays out w, float16 bits in row-major order (in, out).
 func PackHalf(w []uint16, in, out int) *Packed {
-	if in < 0 || out < 0 || len(w) != in*out {
+	if in < 0 || out < 0 || len(w) != in*out || in > 0 && len(w)/in != out {
 		panic(fmt.Sprintf("kernel: PackHalf: %d numbers for a %dx%d matrix", len(w), in, out))
 	}
 	panels := (out + panelCols - 1) / panelCols

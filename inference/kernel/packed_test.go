@@ -58,6 +58,7 @@ func TestPackedMatMul(t *testing.T) {
 
 func TestPackedMisuse(t *testing.T) {
 	mustPanic(t, "too few weights", func() { PackHalf(make([]uint16, 5), 2, 3) })
+	mustPanic(t, "sizes that overflow", func() { PackHalf(nil, math.MaxInt/2+1, 4) })
 	p := PackHalf(make([]uint16, 6), 2, 3)
 	dst, x := View(make([]float32, 6), 2, 3), View(make([]float32, 4), 2, 2)
 	mustPanic(t, "wrong input width", func() { p.MatMul(dst, dst, nil) })
