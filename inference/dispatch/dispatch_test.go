@@ -137,7 +137,12 @@ func TestSearchGap(t *testing.T) {
 		}
 		worst, sum, n = max(worst, gap), sum+gap, n+1
 	}
-	t.Logf("local search above exact: mean %.3g, worst %.3g, optimal in %.1f %%", sum/float64(n), worst, 100*float64(hit)/float64(n))
+	mean, optimal := sum/float64(n), float64(hit)/float64(n)
+	t.Logf("local search above exact: mean %.3g, worst %.3g, optimal in %.1f %%", mean, worst, 100*optimal)
+	// Measured: 4e-4, 0.13, 99.2 %; the bounds leave room for another draw.
+	if mean > 1e-3 || worst > 0.2 || optimal < 0.985 {
+		t.Errorf("mean gap %.3g, worst %.3g, optimal in %.1f %%", mean, worst, 100*optimal)
+	}
 }
 
 // Renaming users or aircraft renames the decision and changes nothing else,
@@ -289,14 +294,6 @@ func TestOffer(t *testing.T) {
 		}
 		if got := offer.Choose(&c, &user); got != d.Users[0] {
 			t.Fatalf("trial %d: offer %+v, dispatch %+v", trial, got, d.Users[0])
-		}
-		// More users expected, less CPU each: at price 0 never sooner.
-		if offer.PriceSPerJ == 0 && len(offer.Aircraft) == 1 {
-			before := offer.Choose(&c, &user).CompletionS
-			offer.Aircraft[0].ExpectedUsers = 7
-			if after := offer.Choose(&c, &user).CompletionS; after < before-c.PenaltyS {
-				t.Fatalf("a seventh of the CPU ends after %v s, all of it after %v s", after, before)
-			}
 		}
 	}
 }

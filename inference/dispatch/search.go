@@ -20,6 +20,7 @@ type search struct {
 	planned []int
 
 	server []int
+	kept   []int
 	swap   []exchange
 	spent  float64 // options evaluated
 }
@@ -57,20 +58,57 @@ func (s *Solver) solveSearch() {
 	}
 	s.startTolls()
 	descend()
-	// Nobody served, and everybody served by one aircraft: a high price rewards
-	// small shares, so the optimum may lie where single moves do not lead.
-	for alone := 0; alone <= aircraft; alone++ {
-		if x.spent+2*float64(pairs)*float64(aircraft+1) > searchOptions {
+	clear(x.server)
+	descend()
+	// A high price rewards small shares, so that serving many can pay where
+	// serving one does not, and single moves do not lead there. So also come
+	// from the other side: everybody served, by one aircraft or by their
+	// fastest links, then one user less at a time.
+	for crowd := range aircraft + 1 {
+		if x.spent+float64(users*(2*aircraft+users)) > searchOptions {
 			break
 		}
-		for i := range x.server {
-			x.server[i] = alone
-			if alone > 0 && s.rate[i*aircraft+alone-1] == 0 {
-				x.server[i] = 0
+		for i := range users {
+			x.server[i] = 0
+			for m, rate := range s.rate[i*aircraft:][:aircraft] {
+				if rate > 0 && (m == crowd || crowd == aircraft && (x.server[i] == 0 || rate > s.rate[i*aircraft+x.server[i]-1])) {
+					x.server[i] = m + 1
+				}
 			}
 		}
+		s.peel()
 		descend()
 	}
+}
+
+// peel sends users home one at a time, the one that costs least first, until
+// nobody is served, and leaves x.server as it was cheapest on the way.
+func (s *Solver) peel() {
+	x := &s.search
+	s.tabulate()
+	x.kept = append(x.kept[:0], x.server...)
+	costS, leastS := 0.0, 0.0
+	for {
+		user, changeS := -1, math.Inf(1)
+		for i, from := range x.server {
+			if from > 0 {
+				if change := x.fewer[from-1] - x.quit[i] - x.sum[from-1] + s.users[i].localCost; change < changeS {
+					user, changeS = i, change
+				}
+			}
+		}
+		if user < 0 || x.spent > searchOptions {
+			break
+		}
+		from := x.server[user] - 1
+		x.server[user] = 0
+		s.recount(from, -1)
+		if costS += changeS; costS < leastS {
+			leastS = costS
+			copy(x.kept, x.server)
+		}
+	}
+	copy(x.server, x.kept)
 }
 
 // startTolls assigns users as congestion tolls suggest: each takes its cheapest
@@ -114,9 +152,8 @@ func (s *Solver) startTolls() {
 	}
 }
 
-// descend improves x.server until no move and no swap helps, or the slot's
-// options are spent, and returns its cost.
-func (s *Solver) descend() float64 {
+// tabulate fills the tables for the counts of x.server.
+func (s *Solver) tabulate() {
 	x := &s.search
 	users, aircraft := len(s.users), len(s.snap.Aircraft)
 	clear(x.count)
@@ -138,6 +175,14 @@ func (s *Solver) descend() float64 {
 		s.sums(m)
 	}
 	x.spent += float64(2 * users * aircraft)
+}
+
+// descend improves x.server until no move and no swap helps, or the slot's
+// options are spent, and returns its cost.
+func (s *Solver) descend() float64 {
+	x := &s.search
+	users, aircraft := len(s.users), len(s.snap.Aircraft)
+	s.tabulate()
 	for x.spent < searchOptions {
 		user, server, moveS := s.bestMove()
 		first, second, swapS := s.bestSwap()
