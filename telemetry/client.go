@@ -392,15 +392,22 @@ func (c *Client) drain() {
 	}
 }
 
-// dispatch calls the callbacks, one at a time.
+// dispatch calls the callbacks, one at a time. Connections come before messages,
+// so that OnDisconnect is not called after what the next connection brought.
 func (c *Client) dispatch(ctx context.Context) {
 	defer c.done.Done()
 	for {
 		select {
-		case m := <-c.inbox:
-			c.Handle(m)
 		case f := <-c.events:
 			f()
+			continue
+		default:
+		}
+		select {
+		case f := <-c.events:
+			f()
+		case m := <-c.inbox:
+			c.Handle(m)
 		case <-ctx.Done():
 			return
 		}

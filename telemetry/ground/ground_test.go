@@ -1,0 +1,463 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"crypto/ed25519"
+
+	mochi "github.com/mochi-mqtt/server/v2"
+	"github.com/mochi-mqtt/server/v2/listeners"
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"prefdt/configs"
+	"prefdt/telemetry"
+)
+
+// patience is how long a test waits for an event before it gives up.
+const patience = 10 * time.Second
+
+type everybody struct{ mochi.HookBase }
+
+func (*everybody) Provides(hook byte) bool {
+	return hook == mochi.OnConnectAuthenticate || hook == mochi.OnACLCheck
+}
+func (*everybody) OnConnectAuthenticate(*mochi.Client, packets.Packet) bool { return true }
+func (*everybody) OnACLCheck(*mochi.Client, string, bool) bool              { return true }
+
+// startBroker starts the embedded broker and returns its URL.
+func startBroker(t testing.TB) (url string, stop func()) {
+	server := mochi.New(&mochi.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err := server.AddHook(new(everybody), nil); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.AddListener(listeners.NewNet("t", l)); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Serve(); err != nil {
+		t.Fatal(err)
+	}
+	stop = sync.OnceFunc(func() { server.Close() })
+	t.Cleanup(stop)
+	return "tcp://" + l.Addr().String(), stop
+}
+
+var topics = func() telemetry.Topics {
+	topics, err := telemetry.NewTopics("f1")
+	if err != nil {
+		panic(err)
+	}
+	return topics
+}()
+
+// leader is a client that answers commands as a leader would: it applies each
+// id once, and refuses what it cannot read.
+type leader struct {
+	*telemetry.Client
+	applied chan string // topic and body
+}
+
+func startLeader(t testing.TB, url string, keys map[string]ed25519.PublicKey) *leader {
+	l := &leader{&telemetry.Client{Broker: telemetry.Broker{URL: url}, Name: "leader", Log: slog.New(slog.DiscardHandler)}, make(chan string, 100)}
+	l.Subscriptions = []telemetry.Subscription{{Filter: topics.AllCommands(), QoS: 1}}
+	last := map[string]uint64{}
+	l.Handle = func(m telemetry.Message) {
+		body := m.Payload
+		if keys != nil {
+			e, err := telemetry.Verify(m.Topic, body, keys, func(k string) uint64 { return last[k] })
+			if err != nil {
+				return
+			}
+			last[e.Key], body = e.Counter, []byte(e.Body)
+		}
+		slot, no, floor := 31, false, 27113.5
+		ack := telemetry.Ack{Accepted: true, EffectiveSlot: &slot}
+		switch kind, _, _ := topics.Parse(m.Topic); kind {
+		case telemetry.KindBudget:
+			b, err := telemetry.DecodeBudget(body)
+			if err != nil {
+				return
+			}
+			no = b.EnergyJ < floor
+			ack.ID, ack.Saturated, ack.FloorJ = b.ID, &no, &floor
+		case telemetry.KindPreference:
+			p, err := telemetry.DecodePreference(body)
+			if err != nil {
+				return
+			}
+			ack.ID = p.ID
+		case telemetry.KindMission:
+			c, err := telemetry.DecodeMission(body)
+			if err != nil {
+				return
+			}
+			ack.ID = c.ID
+			if c.Action == telemetry.ActionResume {
+				ack = telemetry.Ack{ID: c.ID, Reason: "resume needs a mission on hold; it is flying"}
+			}
+		}
+		payload, err := telemetry.Encode(ack)
+		if err != nil {
+			t.Error(err)
+		}
+		l.applied <- m.Topic + " " + string(body)
+		l.Publish(telemetry.Publication{Topic: topics.Ack(ack.ID), QoS: 1, Payload: payload})
+	}
+	l.OnConnect = func() {
+		l.Publish(telemetry.Publication{Topic: topics.Online(), QoS: 1, Retained: true, Payload: telemetry.EncodeOnline(true)})
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := l.Initialize(ctx); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	return l
+}
+
+func (l *leader) publish(t testing.TB, s telemetry.Status) {
+	t.Helper()
+	payload, err := telemetry.Encode(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.put(t, topics.Status(), payload)
+}
+
+func (l *leader) put(t testing.TB, topic string, payload []byte) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := l.PublishWait(ctx, telemetry.Publication{Topic: topic, QoS: 1, Retained: true, Payload: payload}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ground runs the tool and returns its exit status and what it wrote.
+func ground(t testing.TB, args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	code = run(t.Context(), args, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestCommands(t *testing.T) {
+	url, _ := startBroker(t)
+	l := startLeader(t, url, nil)
+	at := []string{"-fleet", "f1", "-broker", url}
+	cases := []struct {
+		args           []string
+		code           int
+		stdout, stderr string
+		applied        string
+	}{
+		{[]string{"budget", "-energy", "42000", "-id", "b1"}, 0,
+			"budget of 42000 J (target) accepted from slot 31, within reach, floor 27114 J (id b1)\n", "",
+			`prefdt/f1/command/budget {"id":"b1","energy_j":42000,"mode":"target"}`},
+		{[]string{"budget", "-energy", "9000", "-mode", "ceiling", "-id", "b2"}, 0,
+			"budget of 9000 J (ceiling) accepted from slot 31, SATURATED: below what flying needs, floor 27114 J (id b2)\n", "",
+			`prefdt/f1/command/budget {"id":"b2","energy_j":9000,"mode":"ceiling"}`},
+		{[]string{"preference", "-setting", "0.35", "-id", "p1"}, 0, "preference 0.35 accepted from slot 31 (id p1)\n", "",
+			`prefdt/f1/command/preference {"id":"p1","setting":0.35}`},
+		{[]string{"mission", "start", "-id", "m1"}, 0, "mission start accepted from slot 31 (id m1)\n", "",
+			`prefdt/f1/command/mission {"id":"m1","action":"start"}`},
+		{[]string{"mission", "-id", "m2", "resume"}, 3, "",
+			"ground mission: mission resume refused: resume needs a mission on hold; it is flying (id m2)\n",
+			`prefdt/f1/command/mission {"id":"m2","action":"resume"}`},
+	}
+	for _, c := range cases {
+		code, stdout, stderr := ground(t, append(c.args, at...)...)
+		if code != c.code || stdout != c.stdout || stderr != c.stderr {
+			t.Errorf("%v: %d %q %q", c.args, code, stdout, stderr)
+		}
+		if got := <-l.applied; got != c.applied {
+			t.Errorf("%v: the leader got %s", c.args, got)
+		}
+	}
+	if code, stdout, _ := ground(t, append([]string{"budget", "-energy", "42000"}, at...)...); code != 0 || !regexp.MustCompile(`\(id b-[a-z0-9]{12}\)`).MatchString(stdout) {
+		t.Errorf("random id: %d %q", code, stdout)
+	}
+}
+
+func TestSignedCommands(t *testing.T) {
+	url, _ := startBroker(t)
+	path := filepath.Join(t.TempDir(), "crew-1.key")
+	code, stdout, stderr := ground(t, "keygen", "-out", path)
+	if code != 0 {
+		t.Fatal(stderr)
+	}
+	_, line, _ := strings.Cut(strings.TrimSpace(stdout), "crew-1: ")
+	public, err := telemetry.ParsePublicKey(line)
+	if err != nil {
+		t.Fatalf("%s: %v", stdout, err)
+	}
+	l := startLeader(t, url, map[string]ed25519.PublicKey{"crew-1": public})
+	for range 2 { // the counter rises from run to run
+		code, _, stderr := ground(t, "mission", "hold", "-key", path, "-fleet", "f1", "-broker", url)
+		if code != 0 {
+			t.Fatal(stderr)
+		}
+		<-l.applied
+	}
+	code, _, stderr = ground(t, "mission", "hold", "-fleet", "f1", "-broker", url, "-timeout", "300ms")
+	if code != 1 || !strings.Contains(stderr, "may not accept commands signed like this one") {
+		t.Errorf("unsigned: %d %s", code, stderr)
+	}
+}
+
+func TestNoAnswer(t *testing.T) {
+	url, _ := startBroker(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := "tcp://" + l.Addr().String()
+	l.Close()
+	cases := []struct{ broker, want string }{
+		{url, "ground mission: no acknowledgement within 200ms: no leader of fleet f1 was ever at this broker"},
+		{nobody, "unreachable"},
+	}
+	for _, c := range cases {
+		code, stdout, stderr := ground(t, "mission", "stop", "-fleet", "f1", "-broker", c.broker, "-timeout", "200ms")
+		if code != 1 || stdout != "" || !strings.Contains(stderr, c.want) {
+			t.Errorf("%s: %d %q %q", c.broker, code, stdout, stderr)
+		}
+	}
+}
+
+// Mistakes are found before anything is sent: the broker here does not exist,
+// and asking it would end with 1.
+func TestBadInput(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	cases := []struct {
+		args []string
+		want string
+	}{
+		{[]string{"budget"}, "ground budget: -energy wants a number of joules above 0"},
+		{[]string{"budget", "-energy", "NaN"}, "ground budget: -energy wants a number of joules above 0"},
+		{[]string{"budget", "-energy", "lots"}, `ground budget: invalid value "lots" for flag -energy: parse error`},
+		{[]string{"budget", "-energy", "-5"}, "ground budget: budget.energy_j: -5 is outside (0, 1e12]"},
+		{[]string{"budget", "-energy", "1", "-mode", "limit"}, `ground budget: budget.mode: "limit", want one of target, ceiling`},
+		{[]string{"budget", "-energy", "1", "-id", "a b"}, `ground budget: budget.id: "a b", want 1 to 64 of A-Z a-z 0-9 . _ -`},
+		{[]string{"budget", "42000"}, `ground budget: unexpected "42000"`},
+		{[]string{"budget", "-joules", "1"}, "ground budget: flag provided but not defined: -joules"},
+		{[]string{"preference", "-setting", "1.5"}, "ground preference: preference.setting: 1.5 is outside [0, 1]"},
+		{[]string{"preference"}, "ground preference: -setting wants a number from 0 to 1"},
+		{[]string{"mission"}, "ground mission: want one of start, hold, resume, return, stop"},
+		{[]string{"mission", "land"}, `ground mission: mission.action: "land", want one of start, hold, resume, return, stop`},
+		{[]string{"mission", "stop", "-fleet", "a/b"}, `ground mission: fleet "a/b": want 1 to 64 of A-Z a-z 0-9 . _ -`},
+		{[]string{"mission", "stop", "-broker", "localhost"}, `ground mission: broker url "localhost": want tcp://host:port or tls://host:port`},
+		{[]string{"mission", "stop", "-timeout", "-1s"}, "ground mission: timeout: -1 s is outside (0, 3600]"},
+		{[]string{"mission", "stop", "-key", filepath.Join(dir, "none.key")}, "no such file"},
+		{[]string{"mission", "stop", "-config", filepath.Join(dir, "none.yaml")}, "no such file"},
+		{[]string{"mission", "stop", "-config", file("typo.yaml", "fleeet: x\n")}, `unknown field "fleeet"`},
+		{[]string{"watch", "-stale", "0s"}, "ground watch: stale: 0 s is outside (0, 3600]"},
+		{[]string{"keygen"}, "ground keygen: -out NAME.key is missing"},
+		{[]string{"keygen", "-out", filepath.Join(dir, "crew")}, "want NAME.key"},
+		{[]string{"fly"}, `ground: no command "fly"`},
+	}
+	for _, c := range cases {
+		code, stdout, stderr := ground(t, c.args...)
+		if code != 2 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, c.want) {
+			t.Errorf("%v: %d %q %q, want %s", c.args, code, stdout, stderr, c.want)
+		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, args := range [][]string{{"-h"}, {"budget", "-h"}, {"preference", "-h"}, {"mission", "-h"}, {"watch", "-h"}, {"keygen", "-h"}} {
+		code, stdout, stderr := ground(t, args...)
+		if code != 0 || stderr != "" || !strings.Contains(stdout, "ground") || len(args) > 1 && !strings.Contains(stdout, "-config file") {
+			t.Errorf("%v: %d %q %q", args, code, stdout, stderr)
+		}
+	}
+	if code, _, stderr := ground(t); code != 2 || !strings.Contains(stderr, "ground budget") {
+		t.Errorf("no arguments: %d %q", code, stderr)
+	}
+}
+
+// The commented file in configs is the defaults, and knows every key.
+func TestConfigFileIsTheDefaults(t *testing.T) {
+	var got Config
+	if err := configs.Load("../../configs/ground.yaml", &got); err != nil {
+		t.Fatal(err)
+	}
+	if got != defaults() {
+		t.Errorf("got %+v\nwant %+v", got, defaults())
+	}
+}
+
+// The built program, once, from its command line to its exit status.
+func TestBinary(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "ground")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	out, err := exec.Command(binary, "budget", "-energy", "-1").CombinedOutput()
+	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 2 || string(out) != "ground budget: budget.energy_j: -1 is outside (0, 1e12]\n" {
+		t.Errorf("%v %s", err, out)
+	}
+}
+
+// lines is a writer whose lines a test awaits.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	for line := range strings.Lines(string(p)) {
+		l <- strings.TrimSuffix(line, "\n")
+	}
+	return len(p), nil
+}
+
+func await(t testing.TB, l lines, want string) {
+	t.Helper()
+	timeout := time.After(patience)
+	var seen []string
+	for {
+		select {
+		case line := <-l:
+			if strings.Contains(line, want) {
+				return
+			}
+			seen = append(seen, line)
+		case <-timeout:
+			t.Fatalf("no line with %q in\n%s", want, strings.Join(seen, "\n"))
+		}
+	}
+}
+
+func TestWatch(t *testing.T) {
+	for _, mode := range []string{"plain", "json"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			url, stopBroker := startBroker(t)
+			l := startLeader(t, url, nil)
+			l.publish(t, example(16))
+			out, errs := make(lines, 1000), make(lines, 1000)
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan int, 1)
+			args := []string{"watch", "-fleet", "f1", "-broker", url}
+			if mode == "json" {
+				args = append(args, "-json")
+			}
+			go func() { ended <- run(ctx, args, out, errs) }()
+			want := map[string][]string{
+				"plain": {"slot 16/100 flying  budget 42000 J (target)", "slot 17/100", "LINK LOST: the leader is offline", "LINK BACK", "LINK LOST: the broker is away"},
+				"json":  {`"retained":true,"status":{"seq":16,"slot":16,`, `{"retained":false,"status":{"seq":17,"slot":17,`, `{"online":false}`, `{"online":true}`, `{"broker":false}`},
+			}[mode]
+			await(t, out, want[0])
+			l.put(t, topics.Status(), []byte(`{"seq":1}`))
+			await(t, errs, "input refused")
+			l.publish(t, example(17))
+			await(t, out, want[1])
+			l.put(t, topics.Online(), []byte("false"))
+			await(t, out, want[2])
+			l.put(t, topics.Online(), []byte("true"))
+			await(t, out, want[3])
+			stopBroker()
+			await(t, out, want[4])
+			cancel()
+			select {
+			case code := <-ended:
+				if code != 0 {
+					t.Errorf("ended with %d", code)
+				}
+			case <-time.After(patience):
+				t.Error("watch did not end")
+			}
+		})
+	}
+}
+
+func example(slot int) telemetry.Status {
+	budget, mode, remaining, end := 42000.0, telemetry.ModeTarget, 34899.5, 41990.0
+	speed, battery, age, landed := 8.4, 0.93, 0.1, false
+	return telemetry.Status{Seq: int64(slot), Slot: slot, Slots: 100, MissionS: float64(slot), State: telemetry.StateFlying, Setting: 0.4,
+		BudgetJ: &budget, Mode: &mode, SpentJ: 7100.5, RemainingJ: &remaining, PredictedEndJ: &end, FloorJ: 29000,
+		UsersHeard: 6, DecisionMS: 0.7, EnergySource: telemetry.SourceModel,
+		Aircraft: []telemetry.StatusAircraft{
+			{Number: 1, SystemID: 1, PositionM: &[3]float64{410, 388, 100}, SpeedMPS: &speed, Mode: "OFFBOARD", Landed: &landed, Battery: &battery, EnergySource: telemetry.SourceEnergyConsumed, SpentJ: 3550, AgeS: &age},
+			{Number: 2, SystemID: 2, EnergySource: telemetry.SourceModel},
+		}}
+}
+
+func TestDisplay(t *testing.T) {
+	now := time.Unix(1000, 0)
+	yes, no := true, false
+	fresh := func(change func(v *view)) *view {
+		s := example(17)
+		v := &view{fleet: "f1", broker: true, since: now.Add(-time.Minute), online: &yes, status: &s, received: now.Add(-time.Second), stale: 3 * time.Second, colour: true}
+		change(v)
+		return v
+	}
+	grey := "\x1b[90m"
+	cases := []struct {
+		name        string
+		view        *view
+		first       string
+		greyFlight  bool // the status lines and aircraft 1
+		wantSomehow string
+	}{
+		{"all well", fresh(func(v *view) {}), "fleet f1   flying   slot 17 of 100", false, "heard 1.1 s ago"},
+		{"never heard is grey", fresh(func(v *view) {}), "fleet f1", false, grey + "  aircraft 2 (system 2)   -   -   -   battery -   spent 0 J from model   NEVER HEARD"},
+		{"saturated", fresh(func(v *view) { v.status.Saturated = true }), "\x1b[33;1mSATURATED: the budget is below the floor of 29000 J", false, "predicted end 41990 J"},
+		{"link lost above saturated", fresh(func(v *view) { v.status.Saturated = true; v.online = &no }), "\x1b[31;1mLINK LOST: the leader is offline", true, "STALE: status 1.0 s old"},
+		{"broker away above all", fresh(func(v *view) { v.broker, v.online = false, &no }), "\x1b[31;1mLINK LOST: the broker is away", true, "STALE"},
+		{"no status", fresh(func(v *view) { v.received = now.Add(-4 * time.Second) }), "\x1b[31;1mLINK LOST: no status for 4.0 s", true, "LINK LOST, heard 4.1 s ago"},
+		{"retained", fresh(func(v *view) { v.retained = true }), grey + "fleet f1", true, "STALE: kept by the broker, age unknown"},
+		{"old but done", fresh(func(v *view) { v.status.State = telemetry.StateDone; v.received = now.Add(-time.Hour) }), grey + "fleet f1   done", true, "STALE: status 60 min old"},
+		{"aircraft lost", fresh(func(v *view) { *v.status.Aircraft[0].AgeS = 5 }), "fleet f1", false, grey + "  aircraft 1"},
+		{"preference", fresh(func(v *view) { v.status.BudgetJ, v.status.Mode, v.status.RemainingJ = nil, nil, nil }), "fleet f1", false, "request    preference   setting 0.400"},
+		{"nobody yet", fresh(func(v *view) { v.status, v.online = nil, nil }), "\x1b[31;1mNO LEADER was ever at this broker", false, "no status yet"},
+		{"just connected", fresh(func(v *view) { v.status, v.online, v.since = nil, nil, now }), "fleet f1   no status yet", false, ""},
+		{"escape sequences", fresh(func(v *view) { v.status.Aircraft[0].Mode = "\x1b[2J" }), "fleet f1", false, "?[2J"},
+	}
+	for _, c := range cases {
+		got := c.view.lines(now)
+		text := strings.Join(got, "\n")
+		if !strings.HasPrefix(got[0], c.first) || !strings.Contains(text, c.wantSomehow) {
+			t.Errorf("%s: %q", c.name, text)
+		}
+		if c.view.status == nil {
+			continue
+		}
+		for _, line := range got {
+			if strings.Contains(line, "spent 7100") && strings.HasPrefix(line, grey) != c.greyFlight {
+				t.Errorf("%s: %q", c.name, line)
+			}
+		}
+	}
+}
+
+// What goes to a terminal starts at home and leaves nothing of the last frame.
+func TestScreen(t *testing.T) {
+	var out bytes.Buffer
+	s := &screen{&out}
+	v := &view{fleet: "f1", broker: true, since: time.Unix(0, 0), stale: time.Second}
+	s.draw(v, time.Unix(0, 0))
+	s.close()
+	if want := fmt.Sprintf("\x1b[?25l\x1b[H%s\x1b[K\r\n\x1b[J\x1b[?25h", "fleet f1   no status yet"); out.String() != want {
+		t.Errorf("got %q", out.String())
+	}
+}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"prefdt/telemetry"
+)
+
+// event is what reaches the display: a message, or the broker coming or going.
+type event struct {
+	message *telemetry.Message
+	broker  bool
+}
+
+func watch(t *tool, args []string) int {
+	asJSON := t.flags.Bool("json", false, "print one JSON object per line instead")
+	t.flags.Duration("timeout", time.Duration(t.config.TimeoutS*float64(time.Second)), "how long to wait for the broker at the start")
+	t.flags.Duration("stale", time.Duration(t.config.StaleS*float64(time.Second)), "age from which a value is shown as stale")
+	if _, err := t.parse(args, 0); err != nil {
+		return t.end(err)
+	}
+	v := &view{fleet: t.config.Fleet, stale: time.Duration(t.config.StaleS * float64(time.Second))}
+	var show shower = &plain{t.stdout, ""}
+	log := t.log()
+	if *asJSON {
+		show = &jsonLines{json.NewEncoder(t.stdout)}
+	} else if f, ok := t.stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		v.colour = os.Getenv("NO_COLOR") == ""
+		screen := &screen{f}
+		defer screen.close()
+		show, log = screen, slog.New(slog.DiscardHandler) // the display says it itself
+	}
+	return t.end(t.follow(v, show, log))
+}
+
+// follow feeds the display until the user has seen enough.
+func (t *tool) follow(v *view, show shower, log *slog.Logger) error {
+	events := make(chan event, 256)
+	quit := t.ctx.Done()
+	tell := func(e event) {
+		select {
+		case events <- e:
+		case <-quit:
+		}
+	}
+	client := &telemetry.Client{Broker: t.config.Broker, Name: "ground", Log: log}
+	client.Subscriptions = []telemetry.Subscription{{Filter: t.topics.Status()}, {Filter: t.topics.Online(), QoS: 1}}
+	client.Handle = func(m telemetry.Message) { tell(event{message: &m}) }
+	client.OnConnect = func() { tell(event{broker: true}) }
+	client.OnDisconnect = func(error) { tell(event{broker: false}) }
+	ctx, cancel := context.WithTimeout(t.ctx, time.Duration(t.config.TimeoutS*float64(time.Second)))
+	err := client.Initialize(ctx)
+	cancel()
+	if err != nil {
+		if t.ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	defer client.Close()
+	v.broker, v.since = true, time.Now()
+	rejects := &telemetry.Rejects{Log: log}
+	redraw := time.NewTicker(500 * time.Millisecond) // ages grow between messages
+	defer redraw.Stop()
+	for {
+		fresh := false
+		select {
+		case e := <-events:
+			fresh = v.take(e, t.topics, rejects)
+			show.event(v, e, fresh)
+		case <-redraw.C:
+		case <-quit:
+			return nil
+		}
+		show.draw(v, time.Now())
+	}
+}
+
+// take learns from an event, and tells whether it brought a valid message.
+func (v *view) take(e event, topics telemetry.Topics, rejects *telemetry.Rejects) bool {
+	m := e.message
+	if m == nil {
+		v.broker, v.since = e.broker, time.Now()
+		if !e.broker {
+			v.online = nil // whether the leader is still there, the next broker knows
+		}
+		return false
+	}
+	var err error
+	switch m.Topic {
+	case topics.Online():
+		var online bool
+		if online, err = telemetry.DecodeOnline(m.Payload); err == nil {
+			v.online = &online
+		}
+	case topics.Status():
+		var s telemetry.Status
+		if s, err = telemetry.DecodeStatus(m.Payload); err == nil {
+			v.status, v.received, v.retained = &s, m.Received, m.Retained
+		}
+	}
+	if err != nil {
+		rejects.Add(m.Topic, err)
+		v.refused++
+	}
+	return err == nil
+}
+
+// shower is one of the three ways to show a fleet.
+type shower interface {
+	event(v *view, e event, valid bool) // something happened
+	draw(v *view, now time.Time)        // and time passes
+}
+
+func isStatus(e event) bool { return strings.HasSuffix(e.message.Topic, "/status") }
+
+// screen redraws a terminal in place.
+type screen struct{ out io.Writer }
+
+func (s *screen) event(*view, event, bool) {}
+
+func (s *screen) draw(v *view, now time.Time) {
+	// Home, each line cleared to its end, the rest cleared; the cursor hidden.
+	io.WriteString(s.out, "\x1b[?25l\x1b[H"+strings.Join(v.lines(now), "\x1b[K\r\n")+"\x1b[K\r\n\x1b[J")
+}
+
+func (s *screen) close() { io.WriteString(s.out, "\x1b[?25h") }
+
+// plain prints a line for each status, and one when the link is lost or found.
+type plain struct {
+	out   io.Writer
+	alarm string // the last one printed, without its age
+}
+
+func (p *plain) event(v *view, e event, valid bool) {
+	if valid && isStatus(e) {
+		fmt.Fprintln(p.out, v.line(v.received))
+	}
+}
+
+func (p *plain) draw(v *view, now time.Time) {
+	text := v.alarm(now)
+	kind, _, _ := strings.Cut(text, " for ")
+	if kind == p.alarm {
+		return
+	}
+	if text == "" {
+		text = "LINK BACK"
+		if p.alarm == "" {
+			text = ""
+		}
+	}
+	p.alarm = kind
+	if text != "" {
+		fmt.Fprintln(p.out, text)
+	}
+}
+
+// jsonLines prints what arrives for another program, nothing twice.
+type jsonLines struct{ out *json.Encoder }
+
+func (j *jsonLines) event(v *view, e event, valid bool) {
+	switch {
+	case e.message == nil:
+		j.out.Encode(struct {
+			Broker bool `json:"broker"`
+		}{e.broker})
+	case valid && isStatus(e):
+		j.out.Encode(struct {
+			Retained bool              `json:"retained"`
+			Status   *telemetry.Status `json:"status"`
+		}{v.retained, v.status})
+	case valid:
+		j.out.Encode(struct {
+			Online bool `json:"online"`
+		}{*v.online})
+	}
+}
+
+func (j *jsonLines) draw(*view, time.Time) {}
