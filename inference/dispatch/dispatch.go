@@ -127,6 +127,10 @@ func (s *Solver) option(i, m, n int) (rho, costS float64) {
 // So on the side that meets the deadline the minimum is at b (k <= L) or at r
 // (k > L); on the side that misses it, at b, or at rho -> 0, which is what
 // computing locally costs. Hence b, r and local are all the candidates.
+//
+// Counting a user that offloads next to nothing would slow an aircraft's CPU
+// for the others and so save energy; such ballast serves nobody and is left
+// out. Over the standard sweep it would gain 0.05 % of hypervolume.
 func best(c *physics.Constants, t physics.Task, localS float64, share physics.Share, priceSPerJ float64) (rho, costS float64) {
 	offloadS := t.OffloadS(share)
 	rho = physics.Balance(localS, offloadS)
