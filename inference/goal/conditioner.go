@@ -6,44 +6,48 @@ import (
 	"sort"
 )
 
-// Features is the number of features of the conditioner.
-const Features = 5
-
-// Conditioner is the preference-to-return regressor of eq. (reg): delay and
-// energy of a whole mission, each linear in phi(omega).
+// Conditioner is the preference-to-return regressor of eq. (reg): the delay
+// and the energy of a whole mission, each linear in phi(omega). The paper's phi
+// is quadratic in omega; but half of the front's energy lies in the first 1 %
+// of omega, so here phi are the hat functions of a linear spline, and a
+// coefficient is the return at a knot.
 type Conditioner struct {
-	Delay  [Features]float64 `json:"delay"`
-	Energy [Features]float64 `json:"energy"`
+	Omegas  []float64 `json:"omegas"`   // knots, increasing
+	DelayS  []float64 `json:"delay_s"`  // rising
+	EnergyJ []float64 `json:"energy_j"` // falling
 }
 
-// Phi returns the regressor's features: the quadratic ones of the paper, and
-// the quadratic ones of sqrt(omega), because half of the front's energy lies
-// in the first 6 % of omega, where it bends like a root.
-func Phi(omega float64) [Features]float64 {
-	r := math.Sqrt(max(omega, 0))
-	return [Features]float64{1, r, omega, omega * r, omega * omega}
-}
-
-// Return returns the delay in seconds and the energy in joules that the corpus
-// attains at a delay share.
+// Return returns the delay and the energy that the corpus attains at a delay share.
 func (c *Conditioner) Return(omega float64) (delayS, energyJ float64) {
-	for i, x := range Phi(omega) {
-		delayS += c.Delay[i] * x
-		energyJ += c.Energy[i] * x
-	}
-	return delayS, energyJ
+	i, f := Hat(c.Omegas, omega)
+	return c.DelayS[i] + f*(c.DelayS[i+1]-c.DelayS[i]), c.EnergyJ[i] + f*(c.EnergyJ[i+1]-c.EnergyJ[i])
 }
 
-func (c *Conditioner) check() error {
-	for i := range Features {
-		if !finite(c.Delay[i]) || !finite(c.Energy[i]) {
-			return fmt.Errorf("conditioner coefficient %d is (%v, %v), want finite numbers", i, c.Delay[i], c.Energy[i])
+// Hat returns the two hat functions that are not zero at x: knot i weighs 1-f
+// and knot i+1 weighs f. Beyond the knots it holds the ends.
+func Hat(knots []float64, x float64) (i int, f float64) {
+	last := len(knots) - 1
+	i = min(max(sort.SearchFloat64s(knots, x)-1, 0), last-1)
+	return i, min(max((x-knots[i])/(knots[i+1]-knots[i]), 0), 1)
+}
+
+// Check says what is wrong with a conditioner; the map must be monotone.
+func (c *Conditioner) Check() error {
+	n := len(c.Omegas)
+	if n < 2 || n > 10001 || len(c.DelayS) != n || len(c.EnergyJ) != n {
+		return fmt.Errorf("conditioner has %d knots, %d delays and %d energies, want the same number, 2 to 10001", n, len(c.DelayS), len(c.EnergyJ))
+	}
+	for i := range n {
+		w, d, e := c.Omegas[i], c.DelayS[i], c.EnergyJ[i]
+		if !(w >= 0 && w <= 1) || !(math.Abs(d) < 1e12) || !(math.Abs(e) < 1e12) {
+			return fmt.Errorf("conditioner knot %d is (%v, %v s, %v J), want a share and finite returns", i, w, d, e)
+		}
+		if i > 0 && (w <= c.Omegas[i-1] || d < c.DelayS[i-1] || e > c.EnergyJ[i-1]) {
+			return fmt.Errorf("conditioner is not monotone at omega %.6f: (%.2f s, %.1f J) after (%.2f s, %.1f J)", w, d, e, c.DelayS[i-1], c.EnergyJ[i-1])
 		}
 	}
 	return nil
 }
-
-func finite(x float64) bool { return math.Abs(x) <= 1e12 }
 
 // Remap is the monotone map c -> omega(c) of Sec. IV-C, piecewise linear
 // between knots evenly spaced in c.
@@ -61,10 +65,8 @@ func (r *Remap) Omega(setting float64) float64 {
 
 // Setting inverts Omega.
 func (r *Remap) Setting(omega float64) float64 {
-	last := len(r.Omegas) - 1
-	i := min(max(sort.SearchFloat64s(r.Omegas, omega)-1, 0), last-1)
-	x := (omega - r.Omegas[i]) / (r.Omegas[i+1] - r.Omegas[i])
-	return min(max((float64(i)+x)/float64(last), 0), 1)
+	i, f := Hat(r.Omegas, omega)
+	return (float64(i) + f) / float64(len(r.Omegas)-1)
 }
 
 func (r *Remap) check() error {

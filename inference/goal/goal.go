@@ -41,10 +41,19 @@ func (s *Scales) Check() error {
 	if s.Slots < 1 || s.Slots > 1e6 || s.Aircraft < 1 || s.Aircraft > 64 {
 		return fmt.Errorf("conditioner was fitted on %d slots and %d aircraft, want 1 to 1e6 and 1 to 64", s.Slots, s.Aircraft)
 	}
-	if err := s.Conditioner.check(); err != nil {
+	if err := s.Conditioner.Check(); err != nil {
 		return err
 	}
 	return s.Remap.check()
+}
+
+// Place returns where on the front, from 0 at the least delay to 1 at the least
+// energy and even in both, the conditioner puts a delay share.
+func (s *Scales) Place(omega float64) float64 {
+	last := len(s.Conditioner.Omegas) - 1
+	delayS, energyJ := s.Conditioner.Return(omega)
+	return (delayS-s.Conditioner.DelayS[0])/(2*(s.Conditioner.DelayS[last]-s.Conditioner.DelayS[0])) +
+		(s.Conditioner.EnergyJ[0]-energyJ)/(2*(s.Conditioner.EnergyJ[0]-s.Conditioner.EnergyJ[last]))
 }
 
 // State is all that a restart needs; it is one JSON value in the ledger.

@@ -11,7 +11,7 @@ import (
 func scales() *Scales {
 	return &Scales{
 		EtaDelayS: 600, EtaEnergyJ: 12e3, Slots: 100, Aircraft: 2,
-		Conditioner: Conditioner{Delay: [Features]float64{90, 0, 600}, Energy: [Features]float64{39e3, -12e3}},
+		Conditioner: Conditioner{Omegas: []float64{0, 0.5, 1}, DelayS: []float64{90, 200, 700}, EnergyJ: []float64{39e3, 29e3, 27e3}},
 		Remap:       Remap{Omegas: []float64{0, 0.1, 0.4, 1}},
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"prefdt/inference/model"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
+	"prefdt/inference/tracking"
 )
 
 // Layout names the features of each row, in order; it is archived with a
@@ -29,7 +30,7 @@ func Features() Layout {
 	return Layout{
 		Aircraft: []string{
 			"position east", "position north", "residual energy", "served", "speed",
-			"measured multiplier", "target east", "target north", "target distance",
+			"measured multiplier", "track east", "track north", "target distance",
 			"nearest aircraft east", "nearest aircraft north", "nearest aircraft proximity",
 			"fleet size", "users with the best gain here", "cpu",
 		},
@@ -38,16 +39,16 @@ func Features() Layout {
 			"T_loc", "T_off", "T_loc/deadline", "T_off/T_loc",
 			"best gain", "rate behind the best", "T_off at a third", "local misses", "least offload", "edge energy",
 		},
-		State: []string{"omega delay", "omega energy", "dropped", "users", "fleet size", "local delay"},
+		State: []string{"omega delay", "place", "dropped", "users", "fleet size", "local delay"},
 		Return: []string{
-			"delay to go", "energy to go", "omega delay", "omega energy",
+			"delay to go", "energy to go", "omega delay", "place",
 			"allowance", "log allowance", "allowance to go", "delay per slot", "dropped",
 			"slots left", "log slots left", "measured multiplier", "fleet size", "users",
 			"sin 80", "cos 80", "sin 40", "cos 40", "sin 20", "cos 20", "sin 10", "cos 10",
 		},
 		Action: []string{
 			"mean move east", "mean move north", "offloading users", "mean offload", "edge energy",
-			"expected delay", "largest load", "omega delay", "omega energy", "dropped",
+			"expected delay", "largest load", "omega delay", "place", "dropped",
 		},
 	}
 }
@@ -118,7 +119,7 @@ type Builder struct {
 	Scales    *goal.Scales
 	Standard  *Standard
 
-	bestW  float64
+	speed  float64 // v*
 	action [model.ActionFeatures]float64
 	best   []int // per user, the aircraft with the best gain
 	rates  []float64
@@ -127,7 +128,7 @@ type Builder struct {
 // NewBuilder returns a builder at the start of a mission.
 func NewBuilder(c *physics.Constants, scales *goal.Scales, standard *Standard) *Builder {
 	b := &Builder{Constants: c, Scales: scales, Standard: standard}
-	b.bestW = c.Propulsion.PowerW(c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS))
+	b.speed = c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS)
 	return b
 }
 
@@ -172,11 +173,11 @@ func (b *Builder) Acted(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
 	}
 	m := max(float64(len(d.Move)), 1)
 	n := max(float64(len(d.Users)), 1)
-	delayShare, energyShare, dropped := shares(g)
+	delayShare, place, dropped := b.preference(g)
 	b.action = [model.ActionFeatures]float64{
 		east / m / b.Constants.SpeedMaxMPS, north / m / b.Constants.SpeedMaxMPS,
 		offloading / n, offload / max(offloading, 1), edge / m / 60,
-		d.DelayS / n, load / 4, delayShare, energyShare, dropped,
+		d.DelayS / n, load / 4, delayShare, place, dropped,
 	}
 }
 
@@ -199,7 +200,8 @@ func (b *Builder) channels(s *slot.Snapshot) {
 func (b *Builder) aircraft(dst []float32, s *slot.Snapshot, g *goal.Goal, m int, target physics.Position) []float32 {
 	a := &s.Aircraft[m]
 	area := b.Constants.AreaM
-	east, north, distance := heading(target.Sub(a.Position))
+	_, _, distance := heading(target.Sub(a.Position))
+	east, north, _ := heading(tracking.Move(a.Position, target, b.speed))
 	var nearEast, nearNorth float64
 	near := math.Inf(1)
 	for other := range s.Aircraft {
@@ -256,14 +258,14 @@ func (b *Builder) pair(dst []float32, s *slot.Snapshot, m, u int) []float32 {
 }
 
 func (b *Builder) state(dst []float32, s *slot.Snapshot, g *goal.Goal) []float32 {
-	delayShare, energyShare, dropped := shares(g)
+	delayShare, place, dropped := b.preference(g)
 	local := 0.0
 	for u := range s.Users {
 		t := s.Users[u].Task
 		local += b.Constants.DelayS(t, t.LocalS(s.Users[u].CPUHz))
 	}
 	return standardise(dst, &b.Standard.State, []float64{
-		delayShare, energyShare, dropped, float64(len(s.Users)) / 8, float64(len(s.Aircraft)) / 4, local / 8,
+		delayShare, place, dropped, float64(len(s.Users)) / 8, float64(len(s.Aircraft)) / 4, local / 8,
 	})
 }
 
@@ -276,7 +278,7 @@ const edgeRoomW = 62.5
 // flight floor under the physics in force. Under a budget the delay entry and
 // the preference are dropped: beside a budget they would contradict it.
 func (b *Builder) returns(dst []float32, s *slot.Snapshot, g *goal.Goal) []float32 {
-	delayShare, energyShare, dropped := shares(g)
+	delayShare, place, dropped := b.preference(g)
 	left := float64(max(g.Left(), 1))
 	fleet := float64(max(len(s.Aircraft), 1))
 	room := min(max(g.EnergyToGoJ-g.FloorToGoJ(), 0), edgeRoomW*fleet*left)
@@ -290,8 +292,8 @@ func (b *Builder) returns(dst []float32, s *slot.Snapshot, g *goal.Goal) []float
 	s10, c10 := phase(10)
 	return standardise(dst, &b.Standard.Return, []float64{
 		-g.DelayToGoS / b.Scales.EtaDelayS * delayShare,
-		-g.EnergyToGoJ / b.Scales.EtaEnergyJ * energyShare,
-		delayShare, energyShare,
+		-g.EnergyToGoJ / b.Scales.EtaEnergyJ * (1 - dropped) * (1 - delayShare),
+		delayShare, place,
 		allowance/40 - 1, math.Log1p(allowance/3) - 2, allowance * left / 2000,
 		(1 - dropped) * g.DelayToGoS / left, dropped,
 		min(left/100, 3), math.Log(left) / 5, g.Factor - 1, fleet / 4, float64(len(s.Users)) / 8,
@@ -299,12 +301,13 @@ func (b *Builder) returns(dst []float32, s *slot.Snapshot, g *goal.Goal) []float
 	})
 }
 
-// shares returns the preference as the network reads it, and whether it is dropped.
-func shares(g *goal.Goal) (delay, energy, dropped float64) {
+// preference returns the delay share asked for, its place on the front, and
+// whether a budget has dropped both.
+func (b *Builder) preference(g *goal.Goal) (delayShare, place, dropped float64) {
 	if g.Budgeted() {
 		return 0, 0, 1
 	}
-	return g.Omega, 1 - g.Omega, 0
+	return g.Omega, b.Scales.Place(g.Omega), 0
 }
 
 func heading(v physics.Position) (east, north, distance float64) {

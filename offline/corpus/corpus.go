@@ -8,8 +8,9 @@ package corpus
 import (
 	"fmt"
 	"math"
+	"sort"
 
-	"prefdt/inference"
+	"prefdt/inference/checkpoint"
 	"prefdt/offline/front"
 )
 
@@ -56,7 +57,7 @@ func (a *Archive) Share(p front.Point) float64 {
 }
 
 // Place returns the place y in [0, 1] of an outcome along the front, even in
-// both objectives; see inference.PriceAxis.
+// both objectives; see checkpoint.PriceAxis.
 func (a *Archive) Place(p front.Point) float64 {
 	etaS, etaJ := a.Eta()
 	y := (p.DelayS-a.Points[0].DelayS)/(2*etaS) + (a.Points[0].EnergyJ-p.EnergyJ)/(2*etaJ)
@@ -64,17 +65,18 @@ func (a *Archive) Place(p front.Point) float64 {
 }
 
 // Axis returns the price axis of a dispatch archive.
-func (a *Archive) Axis() inference.PriceAxis {
-	var axis inference.PriceAxis
-	for i, p := range a.Points {
-		axis.Y = append(axis.Y, a.Place(p))
-		axis.Prices = append(axis.Prices, a.Prices[i])
-	}
-	return axis
+func (a *Archive) Axis() checkpoint.PriceAxis {
+	return checkpoint.PriceAxis{Y: a.places(), LambdaSPerJ: a.Prices}
 }
 
-// omegaAt and the two functions below read the archive as a curve between its
-// members. The member at a fractional index is the interpolated price.
+// places returns every member's place.
+func (a *Archive) places() []float64 {
+	y := make([]float64, len(a.Points))
+	for i, p := range a.Points {
+		y[i] = a.Place(p)
+	}
+	return y
+}
 
 // shares returns every member's share.
 func (a *Archive) shares() []float64 {
@@ -83,6 +85,22 @@ func (a *Archive) shares() []float64 {
 		w[i] = a.Share(p)
 	}
 	return w
+}
+
+func (a *Archive) delays() []float64 {
+	x := make([]float64, len(a.Points))
+	for i, p := range a.Points {
+		x[i] = p.DelayS
+	}
+	return x
+}
+
+func (a *Archive) energies() []float64 {
+	x := make([]float64, len(a.Points))
+	for i, p := range a.Points {
+		x[i] = p.EnergyJ
+	}
+	return x
 }
 
 // Band returns the least and the largest share that the members realise, the
@@ -101,4 +119,11 @@ func nearest(shares []float64, omega float64) int {
 		}
 	}
 	return best
+}
+
+// interpolate reads ys at x between knots xs, which rise, and holds the ends.
+func interpolate(xs, ys []float64, x float64) float64 {
+	i := min(max(sort.SearchFloat64s(xs, x), 1), len(xs)-1)
+	f := min(max((x-xs[i-1])/(xs[i]-xs[i-1]), 0), 1)
+	return ys[i-1] + f*(ys[i]-ys[i-1])
 }

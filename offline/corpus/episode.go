@@ -3,6 +3,7 @@ package corpus
 import (
 	"math"
 
+	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/inference/model"
 	"prefdt/inference/physics"
@@ -19,7 +20,8 @@ type Reader struct {
 	manifest *Manifest
 	flyer    *flyer
 	builder  *token.Builder
-	scales   *goal.Scales
+	scales   goal.Scales
+	axis     checkpoint.PriceAxis
 	tracker  tracking.Tracker
 	targets  []physics.Position
 	rows     token.Rows
@@ -27,13 +29,11 @@ type Reader struct {
 
 // NewReader returns a reader of a corpus under some statistics.
 func NewReader(m *Manifest, standard *token.Standard) *Reader {
-	etaS, etaJ := m.Archive.Eta()
-	scales := &goal.Scales{
-		EtaDelayS: etaS, EtaEnergyJ: etaJ, Slots: m.World.Slots, Aircraft: m.World.Aircraft,
-		Remap: goal.Remap{Omegas: []float64{0, 1}},
-	}
+	scales := m.Scales()
 	fl := newFlyer(m.World, &m.Archive)
-	return &Reader{manifest: m, flyer: fl, scales: scales, builder: token.NewBuilder(&fl.world.Config.Physics, scales, standard)}
+	r := &Reader{manifest: m, flyer: fl, scales: scales, axis: m.Archive.Axis()}
+	r.builder = token.NewBuilder(&fl.world.Config.Physics, &r.scales, standard)
+	return r
 }
 
 // settleSlots is how long after a shock the measured multiplier still moves;
@@ -58,7 +58,7 @@ func (r *Reader) Episode(f *Flight, ep *train.Episode) error {
 	ep.Slots = w.Config.Slots
 	ep.Target.MoveScale = float32(w.Config.Physics.SpeedMaxMPS / fl.speed)
 
-	g := goal.Resume(r.scales, &w.Config.Physics, goal.State{Slots: w.Config.Slots, Flying: w.Config.Aircraft, Factor: 1})
+	g := goal.Resume(&r.scales, &w.Config.Physics, goal.State{Slots: w.Config.Slots, Flying: w.Config.Aircraft, Factor: 1})
 	var delayToGo, energyToGo float64
 	for _, s := range fl.steps {
 		delayToGo += s.delayS
@@ -96,10 +96,10 @@ func (r *Reader) Episode(f *Flight, ep *train.Episode) error {
 // planned returns by how much the rest of the flight after its change of price
 // was cheaper, in both returns, than the archive's mean at the first price.
 func (r *Reader) planned(f *Flight) (delayS, energyJ float64) {
+	a := &r.manifest.Archive
 	point := func(price float64) (delayS, energyJ float64) {
-		a := &r.manifest.Archive
-		return curve(a.Prices, price, func(i int) float64 { return a.Points[i].DelayS }),
-			curve(a.Prices, price, func(i int) float64 { return a.Points[i].EnergyJ })
+		y := r.axis.Place(price)
+		return interpolate(r.axis.Y, a.delays(), y), interpolate(r.axis.Y, a.energies(), y)
 	}
 	d0, e0 := point(f.Price)
 	d1, e1 := point(f.ChangePrice)
@@ -153,22 +153,10 @@ func (r *Reader) slot(ep *train.Episode, f *Flight, g *goal.Goal, s *step, learn
 // place returns where on the price axis a flight was in a slot: that of its
 // price or, without one, of its outcome.
 func (r *Reader) place(f *Flight, t int) float64 {
-	a := &r.manifest.Archive
 	if f.Teacher != dispatchTeacher {
-		return a.Place(front.Point{DelayS: f.DelayS, EnergyJ: f.EnergyJ})
+		return r.manifest.Archive.Place(front.Point{DelayS: f.DelayS, EnergyJ: f.EnergyJ})
 	}
-	return curve(a.Prices, f.priceAt(t), func(i int) float64 { return a.Place(a.Points[i]) })
-}
-
-// curve interpolates a property of the archive's members at a price.
-func curve(prices []float64, price float64, of func(i int) float64) float64 {
-	for i := 1; i < len(prices); i++ {
-		if price <= prices[i] {
-			f := (price - prices[i-1]) / (prices[i] - prices[i-1])
-			return of(i-1) + f*(of(i)-of(i-1))
-		}
-	}
-	return of(len(prices) - 1)
+	return r.axis.Place(f.priceAt(t))
 }
 
 // Statistics gathers the standardisation of every kind of row over the first

@@ -13,6 +13,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"prefdt/inference/goal"
 	"prefdt/inference/token"
 	"prefdt/offline/seeds"
 	"prefdt/simbridge/world"
@@ -23,13 +24,14 @@ const formatVersion = 1
 
 // Manifest is a corpus: everything that regenerates its flights.
 type Manifest struct {
-	Version  int            `json:"version"`
-	World    world.Config   `json:"world"`
-	Recipe   Recipe         `json:"recipe"`
-	Seed     uint64         `json:"seed"` // of the draws
-	Archive  Archive        `json:"archive"`
-	Standard token.Standard `json:"standard"` // statistics of the rows, archived with the corpus
-	Flights  []Flight       `json:"flights"`
+	Version     int              `json:"version"`
+	World       world.Config     `json:"world"`
+	Recipe      Recipe           `json:"recipe"`
+	Seed        uint64           `json:"seed"` // of the draws
+	Archive     Archive          `json:"archive"`
+	Conditioner goal.Conditioner `json:"conditioner"` // fitted on these flights, archived with them
+	Standard    token.Standard   `json:"standard"`    // statistics of the rows
+	Flights     []Flight         `json:"flights"`
 }
 
 // Build draws and flies a corpus. progress, if not nil, is told how many
@@ -72,6 +74,9 @@ func Build(ctx context.Context, c world.Config, a Archive, r Recipe, flights int
 	if err != nil {
 		return nil, fmt.Errorf("build corpus: %w", err)
 	}
+	if m.Conditioner, err = fitConditioner(m); err != nil {
+		return nil, fmt.Errorf("build corpus: %w", err)
+	}
 	if m.Standard, err = Statistics(m, 300); err != nil {
 		return nil, fmt.Errorf("build corpus: %w", err)
 	}
@@ -92,6 +97,16 @@ func parallel(workers int, f func(worker int) error) error {
 		}
 	}
 	return nil
+}
+
+// Scales returns the archived constants of the conditioning channel, with a
+// remap that changes nothing: calibration comes after training.
+func (m *Manifest) Scales() goal.Scales {
+	etaS, etaJ := m.Archive.Eta()
+	return goal.Scales{
+		EtaDelayS: etaS, EtaEnergyJ: etaJ, Slots: m.World.Slots, Aircraft: m.World.Aircraft,
+		Conditioner: m.Conditioner, Remap: goal.Remap{Omegas: []float64{0, 1}},
+	}
 }
 
 // Verify replays n flights spread over the corpus and compares their outcomes
@@ -140,7 +155,7 @@ func Read(path string) (*Manifest, error) {
 	if m.Version != formatVersion {
 		return nil, fmt.Errorf("read corpus %s: its version is %d, this program reads %d", path, m.Version, formatVersion)
 	}
-	if err := errors.Join(m.World.Check(), m.Archive.Check(), m.Recipe.Check(), m.Standard.Check()); err != nil {
+	if err := errors.Join(m.World.Check(), m.Archive.Check(), m.Recipe.Check(), m.Conditioner.Check(), m.Standard.Check()); err != nil {
 		return nil, fmt.Errorf("read corpus %s: %w", path, err)
 	}
 	if len(m.Flights) == 0 {

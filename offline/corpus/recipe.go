@@ -3,7 +3,8 @@ package corpus
 import (
 	"fmt"
 	"math/rand/v2"
-	"sort"
+
+	"prefdt/inference/checkpoint"
 )
 
 // Recipe says how settings are drawn and what happens in flight.
@@ -81,18 +82,15 @@ const (
 type drawer struct {
 	recipe  Recipe
 	archive *Archive
-	shares  []float64
+	shares  []float64 // of the archive's members
 	places  []float64
+	axis    checkpoint.PriceAxis
 	slots   int
 	seed    uint64
 }
 
 func newDrawer(r Recipe, a *Archive, slots int, seed uint64) *drawer {
-	d := &drawer{recipe: r, archive: a, shares: a.shares(), slots: slots, seed: seed}
-	for _, p := range a.Points {
-		d.places = append(d.places, a.Place(p))
-	}
-	return d
+	return &drawer{recipe: r, archive: a, shares: a.shares(), places: a.places(), axis: a.Axis(), slots: slots, seed: seed}
 }
 
 // flight draws the i-th flight, before it is flown. Seeds run through the
@@ -126,35 +124,21 @@ func (d *drawer) setting(r *rand.Rand) (tier string, member int, price, omega fl
 	if d.recipe.Draw == "paper" {
 		return d.paperSetting(r)
 	}
+	var y float64
 	switch x := r.Float64(); {
 	case x < 0.12:
-		tier, member, price, omega = d.atPlace("least delay", 0.06*r.Float64())
+		tier, y = "least delay", 0.06*r.Float64()
 	case x < 0.17:
-		tier, member, price, omega = d.atPlace("least energy", 0.97+0.03*r.Float64())
+		tier, y = "least energy", 0.97+0.03*r.Float64()
 	case x < 0.72:
-		tier, member, price, omega = d.atPlace("even place", r.Float64())
+		tier, y = "even place", r.Float64()
 	default:
-		tier, member, price, omega = d.at("even omega", d.shares, r.Float64())
+		tier, y = "even omega", interpolate(d.shares, d.places, r.Float64())
 	}
-	return tier, member, price, omega
-}
-
-func (d *drawer) atPlace(tier string, y float64) (string, int, float64, float64) {
-	return d.at(tier, d.places, y)
-}
-
-// at finds x on a rising coordinate of the archive's members and interpolates
-// price and share there. A rule archive has members only, so it takes the nearest.
-func (d *drawer) at(tier string, coordinate []float64, x float64) (string, int, float64, float64) {
-	last := len(coordinate) - 1
-	i := min(max(sort.SearchFloat64s(coordinate, x), 1), last)
-	f := min(max((x-coordinate[i-1])/(coordinate[i]-coordinate[i-1]), 0), 1)
-	if d.archive.Prices == nil {
-		i = nearest(coordinate, x)
-		return tier, i, 0, d.shares[i]
+	if member = nearest(d.places, y); d.archive.Prices == nil {
+		return tier, member, 0, d.shares[member] // rules lie at their members only
 	}
-	mix := func(v []float64) float64 { return v[i-1] + f*(v[i]-v[i-1]) }
-	return tier, i, mix(d.archive.Prices), mix(d.shares)
+	return tier, member, d.axis.Lambda(y), interpolate(d.places, d.shares, y)
 }
 
 // paperSetting follows Sec. IV-C: Dirichlet tiers of entropy, a third of the

@@ -25,7 +25,7 @@ func manifest(a model.Arch) checkpoint.Manifest {
 		Arch: a, Standard: token.Identity(), Physics: physics.Standard(),
 		Scales: goal.Scales{
 			EtaDelayS: 633, EtaEnergyJ: 11.6e3, Slots: 100, Aircraft: 2,
-			Conditioner: goal.Conditioner{Delay: [goal.Features]float64{90, 0, 600}, Energy: [goal.Features]float64{39e3, -12e3}},
+			Conditioner: goal.Conditioner{Omegas: []float64{0, 0.5, 1}, DelayS: []float64{90, 200, 700}, EnergyJ: []float64{39e3, 29e3, 27e3}},
 			Remap:       goal.Remap{Omegas: []float64{0, 0.4, 1}},
 		},
 		Price:    checkpoint.PriceAxis{Y: []float64{0, 0.01, 0.5, 1}, LambdaSPerJ: []float64{0, 2e-5, 0.01, 2.7}},

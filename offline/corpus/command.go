@@ -1,0 +1,134 @@
+package corpus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"prefdt/offline/command"
+	"prefdt/offline/front"
+	"prefdt/offline/search"
+	"prefdt/offline/seeds"
+	"prefdt/offline/teacher"
+	"prefdt/simbridge/world"
+)
+
+const usage = `offline corpus builds the flights that the policy imitates: it draws settings,
+matches them to a teacher, flies them, and writes manifest.json, from which the
+world replays every flight exactly.
+
+  offline corpus                                    the shipped corpus, of the dispatch teacher
+  offline corpus -archive out/search/archive.json   of the searched rules
+  offline corpus -recipe paper                      by the recipe of the paper's Sec. IV-C
+
+Flags:
+`
+
+// Command is "offline corpus".
+func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	f := command.Flags("corpus")
+	out := f.String("out", "out/corpus", "`FOLDER` for manifest.json")
+	rules := f.String("archive", "", "rule archive `FILE` of offline search, instead of the dispatch teacher")
+	recipe := f.String("recipe", "shipped", `"shipped", or "paper"`)
+	flights := f.Int("flights", 24000, "flights (the paper: 50000)")
+	seed := f.Uint64("seed", 0, "seed of the draws")
+	prices := f.Int("prices", 101, "members of the dispatch archive")
+	episodes := f.Int("episodes", 200, "training episodes that each member's outcome is a mean over")
+	table := f.Bool("parquet", false, "also write flights.parquet, one row a flight")
+	force := f.Bool("force", false, "replace another corpus in -out, and what was fitted on it")
+	workers := f.Int("workers", runtime.GOMAXPROCS(0), "flights flown at a time; changes no result")
+	if done, err := command.Parse(f, usage, args, stdout); done {
+		return err
+	}
+	var r Recipe
+	switch *recipe {
+	case "shipped":
+		r = Shipped()
+	case "paper":
+		r = Paper()
+	default:
+		return fmt.Errorf(`offline corpus: -recipe is %q, want "shipped" or "paper"`, *recipe)
+	}
+	if *workers < 1 || *prices < 3 || *episodes < 1 {
+		return errors.New("offline corpus: -workers and -episodes must be positive, -prices 3 at least")
+	}
+	c := world.Standard()
+	archive, err := archiveOf(ctx, c, *rules, *prices, *episodes, *workers, stderr)
+	if err != nil {
+		return err
+	}
+	if archive.Genes != nil {
+		r.Change = 0 // a rule has no price to change
+	}
+	m, err := Build(ctx, c, archive, r, *flights, *seed, *workers, command.Progress(stderr, "flights", *flights))
+	if ctx.Err() != nil {
+		return errors.New("offline corpus: interrupted, nothing was written")
+	}
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(*out, "manifest.json")
+	if old, err := Read(path); err == nil && old.Hash() != m.Hash() && !*force {
+		return fmt.Errorf("offline corpus: %s is another corpus, on which a conditioner may rest: give another -out, or -force", path)
+	} else if err != nil && !errors.Is(err, os.ErrNotExist) && !*force {
+		return fmt.Errorf("offline corpus: %w; give another -out, or -force", err)
+	}
+	if err := command.Replace(path, m.Write); err != nil {
+		return err
+	}
+	if *table {
+		if err := command.Replace(filepath.Join(*out, "flights.parquet"), m.WriteParquet); err != nil {
+			return err
+		}
+	}
+	etaS, etaJ := m.Archive.Eta()
+	low, high := m.Archive.Band()
+	_, err = fmt.Fprintf(stdout, "%d flights in %s, eta %.1f s and %.0f J, band [%.3f, %.3f], %d members, hash %.12s\n",
+		len(m.Flights), path, etaS, etaJ, low, high, len(m.Archive.Points), m.Hash())
+	return err
+}
+
+// archiveOf reads a rule archive, or sweeps the dispatch teacher's prices.
+func archiveOf(ctx context.Context, c world.Config, rules string, prices, episodes, workers int, stderr io.Writer) (Archive, error) {
+	a := Archive{Episodes: episodes}
+	if rules != "" {
+		found, err := search.ReadArchive(rules)
+		if err != nil {
+			return a, err
+		}
+		for _, m := range found.Members {
+			a.add(m.Point, 0, m.Genes)
+		}
+		return a, a.Check()
+	}
+	list, err := command.Range(fmt.Sprint(episodes), seeds.Training)
+	if err != nil {
+		return a, err
+	}
+	sweep := teacher.Prices(prices)
+	outcomes, err := teacher.Sweep(ctx, &c, seeds.Training, list, sweep, workers, command.Progress(stderr, "archive episodes", len(list)))
+	if err != nil {
+		return a, err
+	}
+	for k, p := range teacher.Archive(outcomes) {
+		a.add(p, sweep[k], nil)
+	}
+	return a, a.Check()
+}
+
+// add appends a member that goes on along the front; one that does not is left out.
+func (a *Archive) add(p front.Point, price float64, genes []float64) {
+	if n := len(a.Points); n > 0 && !(p.DelayS > a.Points[n-1].DelayS && p.EnergyJ < a.Points[n-1].EnergyJ) {
+		return
+	}
+	a.Points = append(a.Points, p)
+	if genes != nil {
+		a.Genes = append(a.Genes, genes)
+	} else {
+		a.Prices = append(a.Prices, price)
+	}
+}

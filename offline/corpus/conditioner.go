@@ -1,0 +1,156 @@
+package corpus
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+
+	"prefdt/inference/goal"
+)
+
+// conditionerKnots is the number of knots, even in the place along the front.
+const conditionerKnots = 25
+
+// leastR2 is the gate of fit: what part of the variance over the flights'
+// means the regression must explain.
+const leastR2 = 0.98
+
+// monotoneGate is the gate of order: how far, as a part of the span, chance may
+// put the map out of order.
+const monotoneGate = 0.01
+
+// conditionerFit fits one return after the other at the same knots.
+type conditionerFit struct{ knots []float64 }
+
+// fitConditioner solves eq. (reg) on a corpus's clean expert flights and holds
+// it to both gates before anything is trained: the map omega -> E[G | omega]
+// must be monotone, and the regression must explain the returns it is fitted to.
+func fitConditioner(m *Manifest) (goal.Conditioner, error) {
+	var c conditionerFit
+	places, shares := m.Archive.places(), m.Archive.shares()
+	for k := range conditionerKnots {
+		w := interpolate(places, shares, float64(k)/(conditionerKnots-1))
+		if n := len(c.knots); n == 0 || w > c.knots[n-1] {
+			c.knots = append(c.knots, w)
+		}
+	}
+	var omegas, delays, energies []float64
+	for i := range m.Flights {
+		if f := &m.Flights[i]; f.Clean() {
+			omegas, delays, energies = append(omegas, f.Omega), append(delays, f.DelayS), append(energies, f.EnergyJ)
+		}
+	}
+	if least := 10 * len(c.knots); len(omegas) < least {
+		return goal.Conditioner{}, fmt.Errorf("conditioner: %d clean expert flights, want %d at least", len(omegas), least)
+	}
+	delayS, err := c.fit(omegas, delays)
+	if err != nil {
+		return goal.Conditioner{}, fmt.Errorf("conditioner of delay: %w", err)
+	}
+	energyJ, err := c.fit(omegas, energies)
+	if err != nil {
+		return goal.Conditioner{}, fmt.Errorf("conditioner of energy: %w", err)
+	}
+	return goal.Conditioner{Omegas: c.knots, DelayS: delayS, EnergyJ: energyJ}, nil
+}
+
+// fit returns the coefficients of one return: least squares over the hat
+// functions, then the nearest monotone sequence. What the projection moves is
+// the first gate's reading.
+func (c *conditionerFit) fit(omegas, ys []float64) ([]float64, error) {
+	n := len(c.knots)
+	normal := mat.NewSymDense(n, nil)
+	right := mat.NewVecDense(n, nil)
+	for k, w := range omegas {
+		i, f := goal.Hat(c.knots, w)
+		normal.SetSym(i, i, normal.At(i, i)+(1-f)*(1-f))
+		normal.SetSym(i, i+1, normal.At(i, i+1)+(1-f)*f)
+		normal.SetSym(i+1, i+1, normal.At(i+1, i+1)+f*f)
+		right.SetVec(i, right.AtVec(i)+(1-f)*ys[k])
+		right.SetVec(i+1, right.AtVec(i+1)+f*ys[k])
+	}
+	for i := range n {
+		if normal.At(i, i) == 0 {
+			return nil, fmt.Errorf("no flight lies near omega %.6f", c.knots[i])
+		}
+	}
+	var cholesky mat.Cholesky
+	if !cholesky.Factorize(normal) {
+		return nil, fmt.Errorf("the %d flights do not determine %d knots", len(omegas), n)
+	}
+	var solution mat.VecDense
+	if err := cholesky.SolveVecTo(&solution, right); err != nil {
+		return nil, err
+	}
+	raw := solution.RawVector().Data
+	weights := make([]float64, n)
+	for i := range weights {
+		weights[i] = normal.At(i, i)
+	}
+	monotone := isotonic(raw, weights)
+	span := math.Abs(monotone[n-1] - monotone[0])
+	for i := range raw {
+		if moved := math.Abs(monotone[i] - raw[i]); moved > monotoneGate*span {
+			return nil, fmt.Errorf("gate: the map is not monotone at omega %.6f, by %.3g of a span of %.4g", c.knots[i], moved, span)
+		}
+	}
+	if r2 := c.explained(omegas, ys, monotone); r2 < leastR2 {
+		return nil, fmt.Errorf("gate: the regression explains %.4f of the returns, want %.2f", r2, leastR2)
+	}
+	return monotone, nil
+}
+
+// explained is the part of the variance between knots that the coefficients explain.
+func (c *conditionerFit) explained(omegas, ys, coefficients []float64) float64 {
+	n := len(c.knots)
+	sum, count := make([]float64, n), make([]float64, n)
+	for k, w := range omegas {
+		i, f := goal.Hat(c.knots, w)
+		at := i + int(math.Round(f))
+		fitted := coefficients[i] + f*(coefficients[i+1]-coefficients[i])
+		sum[at] += ys[k] - fitted
+		count[at]++
+	}
+	mean := 0.0
+	for _, y := range ys {
+		mean += y / float64(len(ys))
+	}
+	var residual, total float64
+	for i := range n {
+		if count[i] > 0 {
+			residual += count[i] * math.Pow(sum[i]/count[i], 2)
+			total += count[i] * math.Pow(coefficients[i]-mean, 2)
+		}
+	}
+	return 1 - residual/total
+}
+
+// isotonic returns the monotone sequence nearest to y in weighted least
+// squares, rising or falling as y does from end to end, by pooling adjacent
+// violators (Barlow et al., Statistical Inference under Order Restrictions, 1972).
+func isotonic(y, weights []float64) []float64 {
+	sign := 1.0
+	if y[len(y)-1] < y[0] {
+		sign = -1
+	}
+	type pool struct {
+		sum, weight float64
+		count       int
+	}
+	var pools []pool
+	for i := range y {
+		pools = append(pools, pool{sign * y[i] * weights[i], weights[i], 1})
+		for n := len(pools); n > 1 && pools[n-2].sum/pools[n-2].weight >= pools[n-1].sum/pools[n-1].weight; n = len(pools) {
+			p, q := pools[n-2], pools[n-1]
+			pools = append(pools[:n-2], pool{p.sum + q.sum, p.weight + q.weight, p.count + q.count})
+		}
+	}
+	var out []float64
+	for _, p := range pools {
+		for range p.count {
+			out = append(out, sign*p.sum/p.weight)
+		}
+	}
+	return out
+}

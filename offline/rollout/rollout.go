@@ -1,0 +1,178 @@
+// Package rollout flies a frozen policy in the simulated world, Algorithm 1's
+// inner loop: one step a slot, what the slot cost subtracted from the target.
+// Validation, calibration, evaluation and the study fly nothing else.
+package rollout
+
+import (
+	"sync"
+
+	"prefdt/inference"
+	"prefdt/inference/checkpoint"
+	"prefdt/inference/goal"
+	"prefdt/inference/slot"
+	"prefdt/offline/front"
+	"prefdt/simbridge/world"
+)
+
+// Request is what a flight is asked for, from slot 0 unless revised.
+type Request struct {
+	Omega   float64   // delay share, when Mode is goal.Preference
+	Mode    goal.Mode // goal.Preference, goal.Target or goal.Ceiling
+	BudgetJ float64
+	// Revise, if positive, is the slot from which the budget is RevisedJ.
+	Revise   int
+	RevisedJ float64
+}
+
+// Result is what a flight cost.
+type Result struct {
+	front.Point
+	FloorJ     float64 // least total that was possible: flight at v* under the world's physics
+	SpeedMPS   float64 // mean over aircraft and slots
+	MinApartM  float64 // least separation at the end of any slot
+	MissedDead int     // deadlines missed
+}
+
+// Flyer flies one policy, one flight at a time.
+type Flyer struct {
+	policy *inference.Policy
+	frozen *checkpoint.Checkpoint
+	world  *world.World
+	snap   slot.Snapshot
+	d      slot.Decision
+	action world.Action
+}
+
+// New returns a flyer of a checkpoint in a world.
+func New(frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Config) (*Flyer, error) {
+	p, err := inference.New(frozen, decoder)
+	if err != nil {
+		return nil, err
+	}
+	return &Flyer{policy: p, frozen: frozen, world: world.New(c, 0)}, nil
+}
+
+// Fly flies one episode.
+func (f *Flyer) Fly(seed uint64, r Request) Result {
+	w := f.world
+	w.Reset(seed)
+	f.policy.Reset()
+	c := &w.Config.Physics
+	g := goal.New(&f.frozen.Scales, c, w.Config.Slots, len(w.Aircraft))
+	if r.Mode == goal.Preference {
+		g.PreferOmega(r.Omega)
+	} else if err := g.Budget(r.BudgetJ, r.Mode); err != nil {
+		panic(err) // requests are checked where they come in
+	}
+	best := c.Propulsion.PowerW(c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS))
+	result := Result{MinApartM: 1e9}
+	slots := 0.0
+	for !w.Done() {
+		if r.Revise > 0 && w.Slot == r.Revise {
+			if err := g.Budget(r.RevisedJ, r.Mode); err != nil {
+				panic(err)
+			}
+		}
+		w.Snapshot(&f.snap)
+		factor := w.Config.Factor(w.Slot)
+		f.policy.Decide(&f.snap, g, &f.d)
+		w.Apply(&f.snap, &f.d, &f.action)
+		o := w.Step(f.action)
+		settled := goal.Settlement{DelayS: o.DelayS, EnergyJ: o.EnergyJ()}
+		for m := range w.Aircraft {
+			settled.EdgeJ += o.EdgeJ[m]
+			if w.Aircraft[m].Lost {
+				continue
+			}
+			settled.Flying++
+			settled.ModelFlightJ += c.Propulsion.PowerW(w.Aircraft[m].SpeedMPS)
+			result.FloorJ += best * factor
+			result.SpeedMPS += w.Aircraft[m].SpeedMPS
+			slots++
+			for n := range m {
+				if !w.Aircraft[n].Lost {
+					result.MinApartM = min(result.MinApartM, w.Aircraft[m].Position.Sub(w.Aircraft[n].Position).Norm())
+				}
+			}
+		}
+		g.Settle(settled)
+		result.MissedDead += o.Missed
+	}
+	result.DelayS, result.EnergyJ = g.DelayS, g.SpentJ
+	result.SpeedMPS /= max(slots, 1)
+	return result
+}
+
+// Sweep flies every seed with every request and returns results[request][seed].
+// The result does not depend on the number of workers.
+func Sweep(frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Config, seeds []uint64, requests []Request, workers int, progress func(done int)) ([][]Result, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	results := make([][]Result, len(requests))
+	for i := range results {
+		results[i] = make([]Result, len(seeds))
+	}
+	next := make(chan int)
+	errs := make([]error, workers)
+	var wait sync.WaitGroup
+	var telling sync.Mutex
+	done := 0
+	for k := range workers {
+		wait.Go(func() {
+			flyer, err := New(frozen, decoder, c)
+			errs[k] = err
+			for s := range next {
+				if err != nil {
+					continue
+				}
+				for i, r := range requests {
+					results[i][s] = flyer.Fly(seeds[s], r)
+				}
+				telling.Lock()
+				if done++; progress != nil {
+					progress(done)
+				}
+				telling.Unlock()
+			}
+		})
+	}
+	for s := range seeds {
+		next <- s
+	}
+	close(next)
+	wait.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return results, nil
+}
+
+// Points returns one seed's outcomes over all requests.
+func Points(results [][]Result, seed int) []front.Point {
+	p := make([]front.Point, len(results))
+	for i := range results {
+		p[i] = results[i][seed].Point
+	}
+	return p
+}
+
+// Grid returns n shares evenly spaced over a band.
+func Grid(low, high float64, n int) []float64 {
+	g := make([]float64, n)
+	for i := range g {
+		g[i] = low + (high-low)*float64(i)/float64(max(n-1, 1))
+	}
+	return g
+}
+
+// Preferences turns shares into requests.
+func Preferences(omegas []float64) []Request {
+	r := make([]Request, len(omegas))
+	for i, w := range omegas {
+		r[i] = Request{Mode: goal.Preference, Omega: w}
+	}
+	return r
+}
