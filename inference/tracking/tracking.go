@@ -41,8 +41,8 @@ func (t *Tracker) Reset() {
 // Known returns the number of users remembered.
 func (t *Tracker) Known() int { return len(t.known) }
 
-// Observe notes the positions of users heard in a slot. One that is not finite
-// is left out.
+// Observe notes the positions of users heard in a slot. One that is not on
+// this planet is left out.
 func (t *Tracker) Observe(users []slot.User) {
 	if t.index == nil {
 		t.index = make(map[int]int)
@@ -154,14 +154,17 @@ func Median(points []physics.Position, from physics.Position) physics.Position {
 		weight, here := 0.0, 0.0
 		for _, p := range points {
 			d := p.Sub(at)
-			r := d.Norm()
-			if r < 1e-9 {
+			r2 := dot(d, d)
+			if r2 < 1e-18 {
 				here++
 				continue
 			}
-			weight += 1 / r
-			sum = sum.Add(p.Scale(1 / r))
-			pull = pull.Add(d.Scale(1 / r))
+			w := 1 / math.Sqrt(r2)
+			weight += w
+			sum.EastM += w * p.EastM
+			sum.NorthM += w * p.NorthM
+			pull.EastM += w * d.EastM
+			pull.NorthM += w * d.NorthM
 		}
 		strength := pull.Norm()
 		if weight == 0 || strength <= here {
@@ -208,8 +211,9 @@ func Move(from, target physics.Position, stepM float64) physics.Position {
 	return ahead.Scale(along).Add(right.Scale(across))
 }
 
+// finite reports whether a position is one: a quarter of a meridian is 1e7 m.
 func finite(p physics.Position) bool {
-	return math.Abs(p.EastM) <= math.MaxFloat64 && math.Abs(p.NorthM) <= math.MaxFloat64
+	return math.Abs(p.EastM) <= 1e7 && math.Abs(p.NorthM) <= 1e7
 }
 
 func resize[T any](x []T, n int) []T {
