@@ -11,6 +11,7 @@ import (
 
 	"prefdt/offline/corpus"
 	"prefdt/offline/search"
+	"prefdt/offline/train"
 )
 
 type subcommand struct {
@@ -21,6 +22,7 @@ type subcommand struct {
 var subcommands = []subcommand{
 	{"search", "find the paper's ten-gene rules by NSGA-II", search.Command},
 	{"corpus", "build the flights that the policy imitates", corpus.Command},
+	{"train", "fit the policy network to a corpus", train.Command(openCorpus)},
 }
 
 func main() {
