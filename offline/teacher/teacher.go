@@ -86,7 +86,7 @@ func Constant(priceSPerJ float64) func(int) float64 {
 // Prices returns the sweep of the front: 0, then n-1 prices in geometric
 // progression from 2e-5 to 1 second per joule. Beyond 1, up to 3 where nothing
 // at all is offloaded, a fleet of the standard world saves 0.03 % of its
-// energy for 1.5 % more delay, which no crew asks for.
+// energy for about 1 % more delay.
 func Prices(n int) []float64 {
 	const first, last = 2e-5, 1.0
 	prices := make([]float64, n)
