@@ -18,6 +18,7 @@ type shape struct {
 	enum     []string
 	id       bool
 	max      int // elements or bytes
+	length   int // of an array
 	elem     *shape
 	fields   []field // of a struct, at most 64
 }
@@ -84,6 +85,9 @@ func newShape(t reflect.Type, tag reflect.StructTag) *shape {
 	case reflect.Int64, reflect.Uint64:
 		s.kind = reflect.Int
 	case reflect.Slice, reflect.Array, reflect.Map:
+		if s.kind == reflect.Array {
+			s.length = t.Len()
+		}
 		s.elem = newShape(t.Elem(), tag)
 		s.nullable = s.kind == reflect.Map
 	case reflect.Struct:
