@@ -46,6 +46,8 @@ type Decision struct {
 	PriceSPerJ float64
 	DelayS     float64   // expected, penalties included
 	EdgeJ      []float64 // expected, per aircraft
+
+	served []int // per aircraft, while Price runs
 }
 
 // UserDecision is where and how one user's task is computed.
@@ -61,12 +63,16 @@ type UserDecision struct {
 func (d *Decision) Price(c *physics.Constants, s *Snapshot) {
 	d.DelayS = 0
 	d.EdgeJ = resize(d.EdgeJ, len(s.Aircraft))
+	d.served = resize(d.served, len(s.Aircraft)+1)
+	for i := range d.Users {
+		d.served[d.Users[i].Server]++
+	}
 	for i := range d.Users {
 		u, task := &d.Users[i], s.Users[i].Task
 		local := task.LocalS(s.Users[i].CPUHz)
 		u.CPUHz, u.CompletionS = 0, local
 		if m := u.Server - 1; m >= 0 {
-			share := c.ShareOf(s.Users[i].Gain[m], s.Aircraft[m].CPUHz, d.Served(u.Server))
+			share := c.ShareOf(s.Users[i].Gain[m], s.Aircraft[m].CPUHz, d.served[u.Server])
 			u.CPUHz = share.CPUHz
 			u.CompletionS = physics.CompletionS(local, task.OffloadS(share), u.Offload)
 			d.EdgeJ[m] += c.EdgeJ(task, share, u.Offload)

@@ -165,11 +165,11 @@ func (b *Builder) Acted(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
 		if d.Users[i].Server > 0 {
 			offloading++
 			offload += d.Users[i].Offload
-			load = max(load, float64(d.Served(d.Users[i].Server)))
 		}
 	}
-	for _, j := range d.EdgeJ {
+	for m, j := range d.EdgeJ {
 		edge += j
+		load = max(load, float64(d.Served(m+1)))
 	}
 	m := max(float64(len(d.Move)), 1)
 	n := max(float64(len(d.Users)), 1)
