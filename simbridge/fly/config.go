@@ -1,0 +1,143 @@
+package fly
+
+import (
+	"fmt"
+	"net"
+	"strings"
+
+	"prefdt/simbridge/autopilot"
+	"prefdt/simbridge/geo"
+	"prefdt/simbridge/world"
+	"prefdt/telemetry"
+)
+
+// Config is configs/fly.yaml, which documents the fields.
+type Config struct {
+	Fleet    string  `yaml:"fleet"`
+	Seed     uint64  `yaml:"seed"`
+	Speed    float64 `yaml:"speed"`
+	TimeoutS float64 `yaml:"timeout_s"` // wall time
+	Out      string  `yaml:"out"`
+
+	Broker Broker       `yaml:"broker"`
+	Origin geo.Point    `yaml:"origin"`
+	World  world.Config `yaml:"world"` // its number of aircraft follows from Aircraft
+	Users  Users        `yaml:"users"`
+
+	Aircraft   []Aircraft              `yaml:"aircraft"`
+	Battery    autopilot.BatteryFields `yaml:"battery"`
+	Parameters map[string]float64      `yaml:"parameters"`
+
+	Leader   []string  `yaml:"leader"` // program and arguments; empty: started elsewhere
+	Ground   []string  `yaml:"ground"`
+	Commands []Command `yaml:"commands"`
+}
+
+// Broker is ours when Listen is set, and somebody else's at URL otherwise.
+type Broker struct {
+	Listen           string `yaml:"listen"`
+	telemetry.Broker `yaml:",inline"`
+}
+
+// Users are how the ground users behave.
+type Users struct {
+	Loss             float64 `yaml:"loss"`
+	SharedConnection bool    `yaml:"shared_connection"`
+}
+
+// Aircraft is one simulated aircraft.
+type Aircraft struct {
+	SystemID int    `yaml:"system_id"`
+	Listen   string `yaml:"listen"`
+	Partner  string `yaml:"partner"`
+}
+
+// Command is what the crew asks for at a slot, -1 before the mission.
+type Command struct {
+	Slot int      `yaml:"slot"`
+	Run  []string `yaml:"run"` // arguments of the ground program
+}
+
+// Default is what a configuration file starts from.
+func Default() Config {
+	return Config{
+		Fleet: "demo", Seed: 1_000_000, Speed: 10, TimeoutS: 270, Out: "out/run",
+		Origin: geo.Point{LatDeg: 47.397742, LonDeg: 8.545594, AltM: 488},
+		World:  world.Standard(), Users: Users{Loss: 0.1},
+		Battery: autopilot.BatteryFields{Current: true, Energy: true, Remaining: true},
+	}
+}
+
+// Check says what is wrong with a configuration, and completes it.
+func (c *Config) Check() error {
+	c.World.Aircraft = len(c.Aircraft)
+	if len(c.Aircraft) == 0 {
+		return fmt.Errorf("aircraft: none, want at least 1")
+	}
+	if err := c.World.Check(); err != nil {
+		return err
+	}
+	if _, err := telemetry.NewTopics(c.Fleet); err != nil {
+		return err
+	}
+	for _, r := range []struct {
+		name      string
+		x, lo, hi float64
+	}{
+		{"speed", c.Speed, 0.01, 1000},
+		{"timeout_s", c.TimeoutS, 1, 86400},
+		{"users.loss", c.Users.Loss, 0, 1},
+		{"origin.lat_deg", c.Origin.LatDeg, -85, 85},
+		{"origin.lon_deg", c.Origin.LonDeg, -180, 180},
+		{"origin.alt_m", c.Origin.AltM, -500, 9000},
+	} {
+		if !(r.x >= r.lo && r.x <= r.hi) {
+			return fmt.Errorf("%s is %v, want %v to %v", r.name, r.x, r.lo, r.hi)
+		}
+	}
+	if c.Broker.Listen != "" {
+		if _, _, err := net.SplitHostPort(c.Broker.Listen); err != nil {
+			return fmt.Errorf("broker.listen is %q, want host:port", c.Broker.Listen)
+		}
+	} else if err := c.Broker.Check(); err != nil {
+		return err
+	}
+	ids := map[int]bool{}
+	for i, a := range c.Aircraft {
+		if a.SystemID < 1 || a.SystemID > 255 || ids[a.SystemID] {
+			return fmt.Errorf("aircraft %d: system_id is %d, want 1 to 255 and no other's", i+1, a.SystemID)
+		}
+		ids[a.SystemID] = true
+		conf := c.autopilot(i)
+		if err := conf.Check(); err != nil {
+			return fmt.Errorf("aircraft %d: %w", i+1, err)
+		}
+	}
+	if len(c.Commands) > 0 && len(c.Ground) == 0 {
+		return fmt.Errorf("ground: empty, want the program that sends the %d commands", len(c.Commands))
+	}
+	last := -1
+	for _, command := range c.Commands {
+		switch {
+		case len(command.Run) == 0:
+			return fmt.Errorf("command at slot %d: run is empty, want what ground shall do", command.Slot)
+		case command.Slot < last:
+			return fmt.Errorf("command %q at slot %d comes after one at slot %d: want them in order, from -1", strings.Join(command.Run, " "), command.Slot, last)
+		}
+		last = command.Slot
+	}
+	return nil
+}
+
+// autopilot is the configuration of aircraft i, from 0.
+func (c *Config) autopilot(i int) autopilot.Config {
+	start := c.World.Start(i)
+	return autopilot.Config{
+		SystemID: uint8(c.Aircraft[i].SystemID), Listen: c.Aircraft[i].Listen, Partner: c.Aircraft[i].Partner,
+		Origin: c.Origin, Start: geo.Local{EastM: start.EastM, NorthM: start.NorthM},
+		Speed: c.Speed, CapacityJ: c.World.Physics.CapacityJ, Battery: c.Battery, Parameters: c.Parameters,
+		PowerW: func(slot int, speedMPS float64) float64 {
+			return c.World.FlightPowerW(c.Seed, slot, i, speedMPS)
+		},
+	}
+}

@@ -1,0 +1,126 @@
+package fly
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// process is the leader, running on its own.
+type process struct {
+	command *exec.Cmd
+	tail    tail
+	log     *os.File
+	ended   chan struct{} // closed when it has ended
+	err     error         // how, before ended is closed
+}
+
+// startProcess runs a program; what it prints goes to a file.
+func startProcess(args []string, logPath string) (*process, error) {
+	log, err := os.Create(logPath)
+	if err != nil {
+		return nil, fmt.Errorf("log of %s: %w", args[0], err)
+	}
+	p := &process{command: exec.Command(args[0], args[1:]...), log: log, ended: make(chan struct{})}
+	p.command.Stdout = log
+	p.command.Stderr = &teeTail{log, &p.tail}
+	if err := p.command.Start(); err != nil {
+		log.Close()
+		return nil, fmt.Errorf("start %s: %w", args[0], err)
+	}
+	go func() {
+		p.err = p.command.Wait()
+		log.Close()
+		close(p.ended)
+	}()
+	return p, nil
+}
+
+// failure is how the process ended, with the last line it complained in.
+func (p *process) failure() error {
+	how := "ended before the mission did"
+	if p.err != nil {
+		how = p.err.Error()
+	}
+	if last := p.tail.line(); last != "" {
+		how += ": " + last
+	}
+	return fmt.Errorf("%s: %s (see %s)", p.command.Path, how, p.log.Name())
+}
+
+// stop asks the process to end, and insists after a while.
+func (p *process) stop() {
+	p.command.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.ended:
+	case <-time.After(5 * time.Second):
+		p.command.Process.Kill()
+		<-p.ended
+	}
+}
+
+// tail keeps the last line that has anything in it.
+type tail struct {
+	mutex      sync.Mutex
+	last, part []byte
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	t.part = append(t.part, b...)
+	for {
+		i := bytes.IndexByte(t.part, '\n')
+		if i < 0 {
+			break
+		}
+		if line := bytes.TrimSpace(t.part[:i]); len(line) > 0 {
+			t.last = append(t.last[:0], line...)
+		}
+		t.part = t.part[i+1:]
+	}
+	if len(t.part) > 4096 {
+		t.part = t.part[:4096]
+	}
+	return len(b), nil
+}
+
+func (t *tail) line() string {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	return string(t.last)
+}
+
+type teeTail struct {
+	file *os.File
+	tail *tail
+}
+
+func (w *teeTail) Write(b []byte) (int, error) {
+	w.tail.Write(b)
+	return w.file.Write(b)
+}
+
+// runGround runs the crew's tool to its end.
+func runGround(ctx context.Context, args []string) (string, error) {
+	command := exec.CommandContext(ctx, args[0], args[1:]...)
+	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
+	command.WaitDelay = 5 * time.Second
+	out, err := command.CombinedOutput()
+	text := strings.TrimSpace(string(out))
+	last := text[strings.LastIndexByte(text, '\n')+1:]
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && last != "" {
+		return "", fmt.Errorf("%s: %s", args[0], last)
+	}
+	if err != nil {
+		return "", fmt.Errorf("run %s: %w", strings.Join(args, " "), err)
+	}
+	return last, nil
+}

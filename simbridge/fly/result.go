@@ -1,0 +1,162 @@
+package fly
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"prefdt/inference/physics"
+	"prefdt/simbridge/autopilot"
+	"prefdt/simbridge/report"
+	"prefdt/telemetry"
+)
+
+// report puts together what the parts know, once nothing of a slot happens any more.
+func (f *flight) report(landed bool) *report.Flight {
+	o := f.observer.all()
+	trails, separationM, speedMPS := f.fleet.seen()
+	r := &report.Flight{
+		Trails: trails, Users: f.crowd.Positions(), AreaM: f.World.Physics.AreaM, Slots: o.status.Slots,
+	}
+	if shock := f.World.Shock; shock.Factor != 0 && shock.Factor != 1 {
+		r.Shock = &report.Shock{Slot: shock.FromSlot, Factor: shock.Factor}
+	}
+	for _, id := range o.ackOrder {
+		if a, b := o.acks[id], o.requests[id]; a.Accepted && b.ID != "" {
+			r.Budgets = append(r.Budgets, report.Budget{Slot: *a.EffectiveSlot, EnergyJ: b.EnergyJ})
+		}
+	}
+	spent := make([]map[int]autopilot.Spent, len(f.fleet.autopilots))
+	for m, a := range f.fleet.autopilots {
+		spent[m] = a.BySlot()
+	}
+	f.rows(r, spent, o.bySlot)
+
+	s := &r.Summary
+	*s = report.Summary{
+		State: o.status.State, Landed: landed, Seed: f.Seed, Speed: f.Speed, Broker: f.url,
+		Slots: o.beacons, MissedSlots: o.status.MissedSlots, Decisions: o.decisions,
+		Source: o.status.EnergySource, MaxSpeedMPS: speedMPS, Commands: f.commands,
+		Traffic: report.Traffic{ControlBytes: o.bytes},
+	}
+	if !math.IsInf(separationM, 1) {
+		s.Separation = &separationM
+	}
+	for i := range s.Commands {
+		c := &s.Commands[i]
+		a := o.acks[c.ID]
+		c.Accepted, c.EffectiveSlot, c.Saturated, c.FloorJ, c.Reason = a.Accepted, a.EffectiveSlot, a.Saturated, a.FloorJ, a.Reason
+	}
+	for _, outcome := range f.crowd.Outcomes() {
+		s.Traffic.OffloadedBits += outcome.Bits
+	}
+	if s.Traffic.OffloadedBits > 0 {
+		s.Traffic.Ratio = 8 * float64(s.Traffic.ControlBytes) / s.Traffic.OffloadedBits
+	}
+	total(s, r)
+	for m, a := range f.fleet.autopilots {
+		state := a.State()
+		craft := report.Aircraft{
+			Number: m + 1, Setpoints: state.Traffic.Setpoints, Refused: state.Traffic.Refused,
+			Commands: state.Traffic.Commands, Malformed: state.Traffic.Malformed,
+		}
+		for slot, j := range spent[m] {
+			if slot < 0 || slot >= r.Slots {
+				craft.TransitJ += j.J()
+				continue
+			}
+			craft.FlightJ += j.FlightJ
+			craft.EdgeJ += j.EdgeJ
+		}
+		s.Setpoints += craft.Setpoints
+		s.Budget.TransitJ += craft.TransitJ
+		s.Aircraft = append(s.Aircraft, craft)
+	}
+	var decisionMS []float64
+	for _, slot := range slices.Sorted(maps.Keys(o.bySlot)) {
+		decisionMS = append(decisionMS, o.bySlot[slot].DecisionMS)
+	}
+	s.DecisionMS = report.SpreadOf(decisionMS)
+	return r
+}
+
+// rows makes the table of slots.
+func (f *flight) rows(r *report.Flight, spent []map[int]autopilot.Spent, bySlot map[int]telemetry.Status) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	r.Rows = make([]report.Row, r.Slots)
+	spentJ, known := 0.0, telemetry.Status{}
+	for slot := range r.Rows {
+		row := &r.Rows[slot]
+		due := f.crowd.Reports(slot)
+		*row = report.Row{Slot: slot, Expected: due.Expected, Lost: due.Lost, Tasks: due.Tasks}
+		for m := range spent {
+			j := spent[m][slot]
+			row.FlightJ, row.EdgeJ = append(row.FlightJ, j.FlightJ), append(row.EdgeJ, j.EdgeJ)
+			spentJ += j.J()
+			var place physics.Position
+			var speedMPS float64
+			if s, ok := f.started[slot]; ok {
+				place, speedMPS = at(s[m]), s[m].SpeedMPS()
+			}
+			row.Position, row.SpeedMPS = append(row.Position, place), append(row.SpeedMPS, speedMPS)
+		}
+		row.SpentJ = spentJ
+		if s, ok := bySlot[slot]; ok {
+			known = s
+			row.Heard, row.DecisionMS = s.UsersHeard, s.DecisionMS
+		}
+		row.LeaderSpentJ, row.FloorJ = known.SpentJ, known.FloorJ
+		if known.PredictedEndJ != nil {
+			row.LeaderEndJ = *known.PredictedEndJ
+		}
+		if known.BudgetJ != nil {
+			row.BudgetJ = *known.BudgetJ
+		}
+	}
+	for _, o := range f.crowd.Outcomes() {
+		if o.Slot >= len(r.Rows) {
+			continue
+		}
+		row := &r.Rows[o.Slot]
+		row.DelayS += o.DelayS
+		if o.Missed {
+			row.Missed++
+		}
+		switch o.By {
+		case telemetry.ByDecision:
+			row.ByDecision++
+		case telemetry.ByOffer:
+			row.ByOffer++
+		default:
+			row.ByLocal++
+		}
+	}
+}
+
+// total sums the table up.
+func total(s *report.Summary, r *report.Flight) {
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		s.Reports.Expected += row.Expected
+		s.Reports.Lost += row.Lost
+		s.Reports.Heard += row.Heard
+		s.Tasks.Total += row.Tasks
+		s.Tasks.ByDecision += row.ByDecision
+		s.Tasks.ByOffer += row.ByOffer
+		s.Tasks.ByLocal += row.ByLocal
+		s.Tasks.DeadlinesMissed += row.Missed
+		s.DelayS += row.DelayS
+		for m := range row.FlightJ {
+			s.Budget.FlightJ += row.FlightJ[m]
+			s.Budget.EdgeJ += row.EdgeJ[m]
+		}
+	}
+	if n := len(r.Rows); n > 0 {
+		s.Budget.SpentJ, s.Budget.LeaderSpentJ = r.Rows[n-1].SpentJ, r.Rows[n-1].LeaderSpentJ
+	}
+	if n := len(r.Budgets); n > 0 {
+		s.Budget.RequestedJ, s.Budget.RevisedJ = r.Budgets[0].EnergyJ, r.Budgets[n-1].EnergyJ
+		s.Budget.Error = (s.Budget.SpentJ - s.Budget.RevisedJ) / s.Budget.RevisedJ
+	}
+}

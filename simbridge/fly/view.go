@@ -1,0 +1,150 @@
+package fly
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+
+	"prefdt/simbridge/report"
+	"prefdt/telemetry"
+)
+
+// view shows the flight: a few lines that are drawn over on a terminal, and a
+// line every ten slots elsewhere.
+type view struct {
+	out      io.Writer
+	terminal bool
+
+	mutex sync.Mutex
+	drawn int // lines of the last drawing, to go back over
+	last  string
+	slot  int
+	when  time.Time
+}
+
+const (
+	redraw    = 100 * time.Millisecond
+	plainStep = 10 // slots
+)
+
+func newView(out io.Writer) *view {
+	v := &view{out: out, slot: -1}
+	if f, ok := out.(*os.File); ok {
+		v.terminal = term.IsTerminal(int(f.Fd()))
+	}
+	return v
+}
+
+// say prints a line that stays.
+func (v *view) say(text string) {
+	v.mutex.Lock()
+	defer v.mutex.Unlock()
+	v.clear()
+	fmt.Fprintln(v.out, text)
+}
+
+// end leaves the last drawing where it is.
+func (v *view) end() {
+	v.mutex.Lock()
+	defer v.mutex.Unlock()
+	v.drawn = 0
+}
+
+func (v *view) clear() {
+	if v.drawn > 0 {
+		fmt.Fprintf(v.out, "\x1b[%dA\x1b[J", v.drawn)
+		v.drawn = 0
+	}
+}
+
+// draw shows the panel on a terminal, or the line elsewhere when it is due.
+func (v *view) draw(slot int, line string, panel func() []string) {
+	v.mutex.Lock()
+	defer v.mutex.Unlock()
+	if !v.terminal {
+		if slot/plainStep != v.slot/plainStep || v.slot < 0 && slot >= 0 {
+			v.slot = slot
+			fmt.Fprintln(v.out, line)
+		}
+		return
+	}
+	if time.Since(v.when) < redraw {
+		return
+	}
+	v.when = time.Now()
+	lines := panel()
+	v.clear()
+	fmt.Fprintln(v.out, strings.Join(lines, "\n"))
+	v.drawn = len(lines)
+}
+
+// show draws the flight as it stands.
+func (f *flight) show(s telemetry.Status) {
+	if s.Slots == 0 {
+		return
+	}
+	slot := max(s.Slot, -1)
+	budget, end := "none", "-"
+	if s.BudgetJ != nil {
+		budget = kilo(*s.BudgetJ)
+	}
+	if s.PredictedEndJ != nil {
+		end = kilo(*s.PredictedEndJ)
+	}
+	spent := kilo(f.fleet.spentJ(s.Slots))
+	f.view.draw(slot, fmt.Sprintf("slot %3d of %d  %-9s  spent %s of %s kJ, leader %s, foresees %s  heard %d  price %.2g s/kJ",
+		slot+1, s.Slots, s.State, spent, budget, kilo(s.SpentJ), end, s.UsersHeard, 1000*f.observer.price()), func() []string {
+		const width = 40
+		done := width * (slot + 1) / s.Slots
+		lines := []string{
+			fmt.Sprintf("slot %3d of %d  [%s%s]  %s", slot+1, s.Slots, strings.Repeat("#", done), strings.Repeat(".", width-done), s.State),
+			fmt.Sprintf("energy   spent %s kJ of %s   leader counts %s, foresees %s, floor %s   from %s",
+				spent, budget, kilo(s.SpentJ), end, kilo(s.FloorJ), s.EnergySource),
+			fmt.Sprintf("users    %d heard   price %.2g s/kJ   decision %.2f ms   missed slots %d", s.UsersHeard, 1000*f.observer.price(), s.DecisionMS, s.MissedSlots),
+		}
+		for i, a := range f.fleet.autopilots {
+			state := a.State()
+			lines = append(lines, fmt.Sprintf("craft %d  %-12s east %4.0f north %4.0f up %3.0f m   %4.1f m/s   %s kJ",
+				i+1, state.Mode, state.Position.EastM, state.Position.NorthM, state.Position.UpM, state.SpeedMPS(), kilo(state.Spent.J())))
+		}
+		return lines
+	})
+}
+
+func kilo(joules float64) string { return fmt.Sprintf("%.2f", joules/1000) }
+
+// printSummary tells in a few lines how it went.
+func printSummary(w io.Writer, s *report.Summary, folder string) {
+	fmt.Fprintf(w, "\nslots      %d, missed %d\n", s.Slots, s.MissedSlots)
+	fmt.Fprintf(w, "reports    %d due, %d lost on purpose, %d heard\n", s.Reports.Expected, s.Reports.Lost, s.Reports.Heard)
+	fmt.Fprintf(w, "tasks      %d: %d by decision, %d by the standing offer, %d locally without one; %d deadlines missed\n",
+		s.Tasks.Total, s.Tasks.ByDecision, s.Tasks.ByOffer, s.Tasks.ByLocal, s.Tasks.DeadlinesMissed)
+	fmt.Fprintf(w, "delay      %.1f s\n", s.DelayS)
+	if s.Budget.RevisedJ > 0 {
+		fmt.Fprintf(w, "energy     %.0f J of %.0f asked at the end (%.0f at first): %+.2f %%\n", s.Budget.SpentJ, s.Budget.RevisedJ, s.Budget.RequestedJ, 100*s.Budget.Error)
+	} else {
+		fmt.Fprintf(w, "energy     %.0f J\n", s.Budget.SpentJ)
+	}
+	fmt.Fprintf(w, "           %.0f J flight, %.0f J computing; the leader counts %.0f J from %s; %.0f J more in transit\n",
+		s.Budget.FlightJ, s.Budget.EdgeJ, s.Budget.LeaderSpentJ, s.Source, s.Budget.TransitJ)
+	fmt.Fprintf(w, "decision   %.2f ms median, %.2f ms 95th percentile\n", s.DecisionMS.P50, s.DecisionMS.P95)
+	if s.Separation != nil {
+		fmt.Fprintf(w, "flight     never closer than %.0f m, never faster than %.1f m/s\n", *s.Separation, s.MaxSpeedMPS)
+	} else {
+		fmt.Fprintf(w, "flight     never faster than %.1f m/s\n", s.MaxSpeedMPS)
+	}
+	fmt.Fprintf(w, "traffic    %d bytes of control, %.0f Mbit offloaded: %.1e\n", s.Traffic.ControlBytes, s.Traffic.OffloadedBits/1e6, s.Traffic.Ratio)
+	for _, c := range s.Commands {
+		answer := "refused: " + c.Reason
+		if c.Accepted {
+			answer = fmt.Sprintf("accepted from slot %d", *c.EffectiveSlot)
+		}
+		fmt.Fprintf(w, "command    %s, %s\n", strings.Join(c.Run, " "), answer)
+	}
+	fmt.Fprintf(w, "report     %s\n", folder)
+}

@@ -1,0 +1,216 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"image/color"
+	"math"
+	"path/filepath"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// Colours that stay apart for colour-blind eyes (Okabe and Ito).
+var (
+	black  = color.RGBA{0x22, 0x22, 0x22, 0xff}
+	grey   = color.RGBA{0x99, 0x99, 0x99, 0xff}
+	red    = color.RGBA{0xd5, 0x5e, 0x00, 0xff}
+	blue   = color.RGBA{0x00, 0x72, 0xb2, 0xff}
+	green  = color.RGBA{0x00, 0x9e, 0x73, 0xff}
+	purple = color.RGBA{0xcc, 0x79, 0xa7, 0xff}
+	amber  = color.RGBA{0xe6, 0x9f, 0x00, 0xff}
+	sky    = color.RGBA{0x56, 0xb4, 0xe9, 0xff}
+	crafts = []color.Color{blue, red, green, purple, amber, sky}
+)
+
+func plots(folder string, f *Flight) error {
+	return cmp.Or(
+		saved(energyPlot(f), 24*vg.Centimeter, 14*vg.Centimeter, filepath.Join(folder, "energy.png")),
+		saved(mapPlot(f), 18*vg.Centimeter, 18*vg.Centimeter, filepath.Join(folder, "map.png")),
+		saved(delayPlot(f), 24*vg.Centimeter, 12*vg.Centimeter, filepath.Join(folder, "delay.png")),
+	)
+}
+
+func saved(p *plot.Plot, width, height vg.Length, path string) error {
+	if err := p.Save(width, height, path); err != nil {
+		return fmt.Errorf("plot %s: %w", path, err)
+	}
+	return nil
+}
+
+func blank(title, x, y string) *plot.Plot {
+	p := plot.New()
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
+	p.Title.TextStyle.Font.Size = 14
+	p.Title.Padding = 8
+	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
+		axis.Label.TextStyle.Font.Size = 12
+		axis.Tick.Label.Font.Size = 11
+	}
+	p.Legend.TextStyle.Font.Size = 11
+	p.Legend.ThumbnailWidth = 24
+	p.Legend.Padding = 2
+	p.BackgroundColor = color.White
+	grid := plotter.NewGrid()
+	faint := color.RGBA{0xe8, 0xe8, 0xe8, 0xff}
+	grid.Vertical.Color, grid.Horizontal.Color = faint, faint
+	p.Add(grid)
+	return p
+}
+
+// line adds a line to a plot, and to its legend unless the label is empty.
+func line(p *plot.Plot, label string, xy plotter.XYs, c color.Color, width vg.Length, dashes ...vg.Length) {
+	l := &plotter.Line{XYs: xy, LineStyle: draw.LineStyle{Color: c, Width: width, Dashes: dashes}}
+	p.Add(l)
+	if label != "" {
+		p.Legend.Add(label, l)
+	}
+}
+
+// note writes a text at a point.
+func note(p *plot.Plot, text string, x, y float64, c color.Color) {
+	labels, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: x, Y: y}}, Labels: []string{text}})
+	if err != nil {
+		return // only of mismatched lengths
+	}
+	labels.TextStyle[0].Color = c
+	labels.TextStyle[0].Font.Size = 10
+	labels.Offset = vg.Point{X: 3, Y: 3}
+	p.Add(labels)
+}
+
+// energyPlot is the joules spent against the budget as it stood in each slot.
+func energyPlot(f *Flight) *plot.Plot {
+	p := blank("Energy of the fleet against its budget", "slot (mission seconds)", "energy since slot 0 (kJ)")
+	spent, leader := plotter.XYs{{X: 0, Y: 0}}, plotter.XYs{{X: 0, Y: 0}}
+	for _, r := range f.Rows {
+		spent = append(spent, plotter.XY{X: float64(r.Slot + 1), Y: r.SpentJ / 1000})
+		leader = append(leader, plotter.XY{X: float64(r.Slot + 1), Y: r.LeaderSpentJ / 1000})
+	}
+	end := float64(f.Slots)
+	top := spent[len(spent)-1].Y
+	budget := plotter.XYs{}
+	for i, b := range f.Budgets {
+		from, to := float64(max(b.Slot, 0)), end
+		if i+1 < len(f.Budgets) {
+			to = float64(max(f.Budgets[i+1].Slot, 0))
+		}
+		y := b.EnergyJ / 1000
+		top = max(top, y)
+		budget = append(budget, plotter.XY{X: from, Y: y}, plotter.XY{X: to, Y: y})
+	}
+	line(p, "spent, from the batteries", spent, blue, 2.2)
+	line(p, "spent, as the leader counts", leader, amber, 1.4, 5, 4)
+	if len(budget) > 0 {
+		line(p, "budget", budget, black, 1.6)
+		// Spending the last budget evenly from when it was set.
+		last := f.Budgets[len(f.Budgets)-1]
+		from := float64(max(last.Slot, 0))
+		at := 0.0
+		for _, xy := range spent {
+			if xy.X <= from {
+				at = xy.Y
+			}
+		}
+		line(p, "even pace to the budget", plotter.XYs{{X: from, Y: at}, {X: end, Y: last.EnergyJ / 1000}}, grey, 1.4, 2, 3)
+	}
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, end, 0, top*1.12
+	for _, b := range f.Budgets {
+		if b.Slot > 0 {
+			note(p, fmt.Sprintf("revised to %.1f kJ", b.EnergyJ/1000), float64(b.Slot), b.EnergyJ/1000+0.012*top, black)
+		}
+	}
+	if f.Shock != nil {
+		x := float64(f.Shock.Slot)
+		line(p, "", plotter.XYs{{X: x, Y: 0}, {X: x, Y: top * 1.12}}, red, 1.2, 6, 4)
+		note(p, fmt.Sprintf("flight power x%.3g", f.Shock.Factor), x, 0.03*top, red)
+	}
+	p.Legend.Left, p.Legend.Top = true, true
+	p.Legend.XOffs, p.Legend.YOffs = 10, -34
+	return p
+}
+
+// mapPlot is the area from above: where the aircraft flew, and the users.
+func mapPlot(f *Flight) *plot.Plot {
+	p := blank("Where the aircraft flew", "east (m)", "north (m)")
+	a := f.AreaM
+	line(p, "", plotter.XYs{{X: 0, Y: 0}, {X: a, Y: 0}, {X: a, Y: a}, {X: 0, Y: a}, {X: 0, Y: 0}}, black, 1)
+	for m, trail := range f.Trails {
+		if len(trail) == 0 {
+			continue
+		}
+		c := crafts[m%len(crafts)]
+		xy := make(plotter.XYs, len(trail))
+		for i, at := range trail {
+			xy[i] = plotter.XY{X: at.EastM, Y: at.NorthM}
+		}
+		line(p, fmt.Sprintf("aircraft %d", m+1), xy, c, 1.6)
+		point(p, "", xy[:1], c, draw.RingGlyph{}, 5)
+		point(p, "", xy[len(xy)-1:], c, draw.TriangleGlyph{}, 6)
+	}
+	users := make(plotter.XYs, len(f.Users))
+	for i, at := range f.Users {
+		users[i] = plotter.XY{X: at.EastM, Y: at.NorthM}
+	}
+	if len(users) > 0 {
+		point(p, "ground users", users, black, draw.CrossGlyph{}, 4)
+	}
+	point(p, "first slot", nil, grey, draw.RingGlyph{}, 4)
+	point(p, "last slot", nil, grey, draw.TriangleGlyph{}, 4)
+	margin := 0.04 * a
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = -margin, a+margin, -margin, a+4*margin
+	p.Legend.Top, p.Legend.Left = true, true
+	p.Legend.XOffs, p.Legend.YOffs = 12, -6
+	return p
+}
+
+func point(p *plot.Plot, label string, xy plotter.XYs, c color.Color, shape draw.GlyphDrawer, radius vg.Length) {
+	s := &plotter.Scatter{XYs: xy, GlyphStyle: draw.GlyphStyle{Color: c, Radius: radius, Shape: shape}}
+	if len(xy) > 0 {
+		p.Add(s)
+	}
+	if label != "" {
+		p.Legend.Add(label, s)
+	}
+}
+
+// delayPlot is each slot's delay and its mean over ten slots.
+func delayPlot(f *Flight) *plot.Plot {
+	p := blank("Delay of the users' tasks", "slot (mission seconds)", "delay with penalties (s per slot)")
+	each, mean := plotter.XYs{}, plotter.XYs{}
+	top := 0.0
+	for i, r := range f.Rows {
+		each = append(each, plotter.XY{X: float64(r.Slot), Y: r.DelayS}, plotter.XY{X: float64(r.Slot + 1), Y: r.DelayS})
+		sum, n := 0.0, 0
+		for _, q := range f.Rows[max(0, i-9) : i+1] {
+			sum += q.DelayS
+			n++
+		}
+		mean = append(mean, plotter.XY{X: float64(r.Slot + 1), Y: sum / float64(n)})
+		top = max(top, r.DelayS)
+	}
+	if len(each) == 0 {
+		return p
+	}
+	line(p, "each slot", each, sky, 1)
+	line(p, "mean of ten slots", mean, blue, 2.2)
+	top = math.Max(top*1.2, 1)
+	if f.Shock != nil {
+		x := float64(f.Shock.Slot)
+		line(p, "", plotter.XYs{{X: x, Y: 0}, {X: x, Y: top}}, red, 1.2, 6, 4)
+		note(p, fmt.Sprintf("flight power x%.3g", f.Shock.Factor), x, top*0.9, red)
+	}
+	for _, b := range f.Budgets {
+		if x := float64(b.Slot); b.Slot > 0 {
+			line(p, "", plotter.XYs{{X: x, Y: 0}, {X: x, Y: top}}, black, 1.2, 6, 4)
+			note(p, fmt.Sprintf("budget %.1f kJ", b.EnergyJ/1000), x, top*0.9, black)
+		}
+	}
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, float64(f.Slots), 0, top
+	p.Legend.Left, p.Legend.Top = true, true
+	p.Legend.XOffs, p.Legend.YOffs = 10, -6
+	return p
+}

@@ -1,0 +1,224 @@
+// Package report writes down what a simulated flight was: summary.json for
+// programs, slots.csv for spreadsheets, plots for people. It comes after the
+// last slot and sees the truth of the world beside what the leader said.
+package report
+
+import (
+	"cmp"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"prefdt/inference/physics"
+)
+
+// Flight is everything there is to tell.
+type Flight struct {
+	Summary Summary
+	Rows    []Row // by slot
+	Trails  [][]physics.Position
+	Users   []physics.Position
+	Budgets []Budget // in the order they took effect
+	Shock   *Shock
+	AreaM   float64
+	Slots   int // T
+}
+
+// Budget is an accepted request.
+type Budget struct {
+	Slot    int
+	EnergyJ float64
+}
+
+// Shock is the propulsion multiplier of the world.
+type Shock struct {
+	Slot   int
+	Factor float64
+}
+
+// Row is one slot.
+type Row struct {
+	Slot           int
+	Expected, Lost int // reports
+	Heard          int // by the leader
+	Tasks          int
+	ByDecision     int
+	ByOffer        int
+	ByLocal        int
+	DelayS         float64
+	Missed         int // deadlines
+	FlightJ, EdgeJ []float64
+	Position       []physics.Position // at the slot's start
+	SpeedMPS       []float64
+	SpentJ         float64 // truly, from slot 0 to this slot's end
+	LeaderSpentJ   float64 // the leader's account of it
+	LeaderEndJ     float64 // its prediction
+	FloorJ         float64
+	BudgetJ        float64 // 0: none
+	DecisionMS     float64
+}
+
+// Summary is summary.json.
+type Summary struct {
+	State       string     `json:"state"`
+	Landed      bool       `json:"landed"`
+	Seed        uint64     `json:"seed"`
+	Speed       float64    `json:"speed"`
+	Broker      string     `json:"broker"`
+	Slots       int        `json:"slots"`
+	MissedSlots int        `json:"missed_slots"`
+	Reports     Reports    `json:"reports"`
+	Decisions   int        `json:"decisions"`
+	Tasks       Tasks      `json:"tasks"`
+	Budget      Energy     `json:"budget"`
+	DelayS      float64    `json:"delay_s"`
+	Source      string     `json:"energy_source"`
+	DecisionMS  Spread     `json:"decision_ms"`
+	Separation  *float64   `json:"min_separation_m"` // null: a single aircraft
+	MaxSpeedMPS float64    `json:"max_speed_mps"`
+	Setpoints   int        `json:"setpoints"`
+	Commands    []Command  `json:"commands"`
+	Traffic     Traffic    `json:"traffic"`
+	Aircraft    []Aircraft `json:"aircraft"`
+}
+
+type Reports struct {
+	Expected int `json:"expected"` // by active users, the lost ones too
+	Lost     int `json:"lost"`     // on purpose
+	Heard    int `json:"heard"`    // by the leader, in time
+}
+
+type Tasks struct {
+	Total           int `json:"total"`
+	ByDecision      int `json:"by_decision"`
+	ByOffer         int `json:"by_offer"`
+	ByLocal         int `json:"by_local"`
+	DeadlinesMissed int `json:"deadlines_missed"`
+}
+
+// Energy is the budget and the joules of slots 0 to T-1 from the true batteries.
+type Energy struct {
+	RequestedJ   float64 `json:"requested_j"`
+	RevisedJ     float64 `json:"revised_j"`
+	SpentJ       float64 `json:"spent_j"`
+	Error        float64 `json:"error"` // (spent - revised) / revised
+	FlightJ      float64 `json:"flight_j"`
+	EdgeJ        float64 `json:"edge_j"`
+	LeaderSpentJ float64 `json:"leader_spent_j"`
+	TransitJ     float64 `json:"transit_j"` // outside the slots, truly
+}
+
+type Spread struct {
+	P50 float64 `json:"p50"`
+	P95 float64 `json:"p95"`
+}
+
+// Command is one of the crew's, and its acknowledgement.
+type Command struct {
+	Slot          int      `json:"slot"` // when it was sent, -1 before the mission
+	Run           []string `json:"run"`
+	ID            string   `json:"id"`
+	Accepted      bool     `json:"accepted"`
+	EffectiveSlot *int     `json:"effective_slot,omitempty"`
+	Saturated     *bool    `json:"saturated,omitempty"`
+	FloorJ        *float64 `json:"floor_j,omitempty"`
+	Reason        string   `json:"reason,omitempty"`
+}
+
+// Traffic compares what is said with what is offloaded.
+type Traffic struct {
+	ControlBytes  int64   `json:"control_bytes"` // topics and payloads of all MQTT messages
+	OffloadedBits float64 `json:"offloaded_bits"`
+	Ratio         float64 `json:"ratio"` // bits over bits
+}
+
+type Aircraft struct {
+	Number    int     `json:"number"`
+	FlightJ   float64 `json:"flight_j"` // in the slots
+	EdgeJ     float64 `json:"edge_j"`
+	TransitJ  float64 `json:"transit_j"`
+	Setpoints int     `json:"setpoints"`
+	Refused   int     `json:"setpoints_refused"`
+	Commands  int     `json:"mavlink_commands"`
+	Malformed int     `json:"malformed_frames"`
+}
+
+// SpreadOf returns the median and the 95th percentile (nearest rank).
+func SpreadOf(x []float64) Spread {
+	if len(x) == 0 {
+		return Spread{}
+	}
+	x = slices.Clone(x)
+	slices.Sort(x)
+	rank := func(p float64) float64 { return x[max(int(math.Ceil(p*float64(len(x))))-1, 0)] }
+	return Spread{rank(0.5), rank(0.95)}
+}
+
+// Write makes all files in a folder.
+func Write(folder string, f *Flight) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	raw, err := json.MarshalIndent(f.Summary, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write summary: %w", err)
+	}
+	return cmp.Or(
+		write(filepath.Join(folder, "summary.json"), append(raw, '\n')),
+		writeSlots(filepath.Join(folder, "slots.csv"), f),
+		plots(folder, f),
+	)
+}
+
+func write(path string, raw []byte) error {
+	if err := os.WriteFile(path, raw, 0o644); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}
+
+func writeSlots(path string, f *Flight) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("write slots: %w", err)
+	}
+	defer file.Close()
+	w := csv.NewWriter(file)
+	head := []string{"slot", "reports_expected", "reports_lost", "reports_heard", "tasks", "by_decision", "by_offer", "by_local",
+		"delay_s", "deadlines_missed", "spent_j", "leader_spent_j", "leader_end_j", "floor_j", "budget_j", "decision_ms"}
+	for m := range f.Trails {
+		for _, name := range []string{"flight_j", "edge_j", "east_m", "north_m", "speed_mps"} {
+			head = append(head, fmt.Sprintf("%s_%d", name, m+1))
+		}
+	}
+	w.Write(head)
+	for _, r := range f.Rows {
+		line := []string{}
+		for _, n := range []int{r.Slot, r.Expected, r.Lost, r.Heard, r.Tasks, r.ByDecision, r.ByOffer, r.ByLocal} {
+			line = append(line, strconv.Itoa(n))
+		}
+		line = append(line, number(r.DelayS), strconv.Itoa(r.Missed))
+		for _, x := range []float64{r.SpentJ, r.LeaderSpentJ, r.LeaderEndJ, r.FloorJ, r.BudgetJ, r.DecisionMS} {
+			line = append(line, number(x))
+		}
+		for m := range f.Trails {
+			for _, x := range []float64{r.FlightJ[m], r.EdgeJ[m], r.Position[m].EastM, r.Position[m].NorthM, r.SpeedMPS[m]} {
+				line = append(line, number(x))
+			}
+		}
+		w.Write(line)
+	}
+	w.Flush()
+	if err := cmp.Or(w.Error(), file.Close()); err != nil {
+		return fmt.Errorf("write slots: %w", err)
+	}
+	return nil
+}
+
+// number keeps every digit: the totals of aircraft and slots are exact.
+func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
