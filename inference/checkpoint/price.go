@@ -3,7 +3,8 @@ package checkpoint
 import (
 	"fmt"
 	"math"
-	"sort"
+
+	"prefdt/inference/goal"
 )
 
 // PriceAxis is the axis on which the network predicts a slot's price: knots of
@@ -18,7 +19,10 @@ type PriceAxis struct {
 
 // Lambda returns the price at y, held to the ends of the axis.
 func (p *PriceAxis) Lambda(y float64) float64 {
-	i, t := segment(p.Y, y)
+	if !(y > p.Y[0]) { // also if it is no number
+		return p.LambdaSPerJ[0]
+	}
+	i, t := goal.Hat(p.Y, y)
 	lo, hi := p.LambdaSPerJ[i], p.LambdaSPerJ[i+1]
 	if lo == 0 {
 		return t * hi
@@ -28,20 +32,11 @@ func (p *PriceAxis) Lambda(y float64) float64 {
 
 // Place inverts Lambda.
 func (p *PriceAxis) Place(lambda float64) float64 {
-	i, t := segment(p.LambdaSPerJ, lambda)
+	i, t := goal.Hat(p.LambdaSPerJ, lambda)
 	if lo, hi := p.LambdaSPerJ[i], p.LambdaSPerJ[i+1]; lo > 0 && t > 0 && t < 1 {
 		t = math.Log(lambda/lo) / math.Log(hi/lo)
 	}
 	return p.Y[i] + t*(p.Y[i+1]-p.Y[i])
-}
-
-// segment finds x between knots i and i+1, at the share t of the way.
-func segment(knots []float64, x float64) (i int, t float64) {
-	i = min(max(sort.SearchFloat64s(knots, x)-1, 0), len(knots)-2)
-	if t = (x - knots[i]) / (knots[i+1] - knots[i]); !(t > 0) { // also if x is no number
-		t = 0
-	}
-	return i, min(t, 1)
 }
 
 const maxKnots = 4096

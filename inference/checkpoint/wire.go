@@ -284,10 +284,16 @@ func (c *contents) checkNode(data []byte) error {
 	if len(outputs) == 0 {
 		return fmt.Errorf("%s has no output", op)
 	}
+	seen := map[string]bool{}
 	for _, data := range attributes {
-		if err := checkAttribute(data, allowed); err != nil {
+		name, err := checkAttribute(data, allowed)
+		if err == nil && seen[name] {
+			err = fmt.Errorf("attribute %q stands twice", name)
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", op, err)
 		}
+		seen[name] = true
 	}
 	for _, name := range outputs {
 		if err := c.define(name, "node output"); err != nil {
@@ -297,11 +303,10 @@ func (c *contents) checkNode(data []byte) error {
 	return nil
 }
 
-func checkAttribute(data []byte, allowed map[string]uint64) error {
-	var name string
+func checkAttribute(data []byte, allowed map[string]uint64) (name string, err error) {
 	var kind uint64
 	var held [32]bool
-	err := attributeProto.walk(data, func(f field) error {
+	err = attributeProto.walk(data, func(f field) error {
 		held[f.number] = true
 		switch f.number {
 		case 1:
@@ -312,14 +317,14 @@ func checkAttribute(data []byte, allowed map[string]uint64) error {
 		return nil
 	})
 	if err != nil {
-		return err
+		return "", err
 	}
 	want, ok := allowed[name]
 	if !ok {
-		return fmt.Errorf("attribute %q is not allowed", name)
+		return "", fmt.Errorf("attribute %q is not allowed", name)
 	}
 	if kind != want || held[2] != (want == attributeFloat) || held[3] != (want == attributeInt) || held[8] != (want == attributeInts) {
-		return fmt.Errorf("attribute %q has type %d or another type's value, want type %d", name, kind, want)
+		return "", fmt.Errorf("attribute %q has type %d or another type's value, want type %d", name, kind, want)
 	}
-	return nil
+	return name, nil
 }

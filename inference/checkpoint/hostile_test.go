@@ -1,0 +1,495 @@
+package checkpoint_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"prefdt/inference/checkpoint"
+	"prefdt/inference/goal"
+	"prefdt/inference/model"
+	"prefdt/inference/physics"
+	"prefdt/inference/token"
+	"prefdt/offline/export"
+)
+
+var arch = model.Arch{Width: 8, PairWidth: 4, Layers: 2, Heads: 2, Context: 3}
+
+// genuine returns both files of a small checkpoint.
+func genuine(t testing.TB) (manifest, graph []byte) {
+	r := rand.New(rand.NewPCG(1, 1))
+	p := make([]float32, arch.Parameters())
+	for i := range p {
+		p[i] = float32(r.NormFloat64())
+	}
+	manifest, graph, err := export.Encode(checkpoint.Manifest{
+		Arch: arch, Standard: token.Identity(), Physics: physics.Standard(),
+		Scales: goal.Scales{EtaDelayS: 633, EtaEnergyJ: 11.6e3, Slots: 100, Aircraft: 2,
+			Conditioner: goal.Conditioner{Omegas: []float64{0, 1}, DelayS: []float64{90, 700}, EnergyJ: []float64{39e3, 27e3}}, Remap: goal.Remap{Omegas: []float64{0, 1}}},
+		Price: checkpoint.PriceAxis{Y: []float64{0, 1}, LambdaSPerJ: []float64{0, 2.7}}, Band: [2]float64{0, 1},
+		Training: map[string]float64{"loss": 1},
+	}, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return manifest, graph
+}
+
+// signed puts a graph's hash into a manifest, so that what follows the hash
+// is tested.
+func signed(manifest, graph []byte) []byte {
+	i := bytes.Index(manifest, []byte(`"graph_sha256": "`)) + len(`"graph_sha256": "`)
+	return append(append(append([]byte(nil), manifest[:i]...), checkpoint.Hash(graph)...), manifest[i+64:]...)
+}
+
+// part is a protobuf field taken apart for a test to spoil.
+type part struct {
+	number, wire int
+	value        uint64
+	bytes        []byte
+}
+
+func parse(data []byte) (parts []part) {
+	for len(data) > 0 {
+		tag, n := binary.Uvarint(data)
+		data = data[n:]
+		p := part{number: int(tag >> 3), wire: int(tag & 7)}
+		switch p.wire {
+		case 0:
+			p.value, n = binary.Uvarint(data)
+			data = data[n:]
+		case 2:
+			size, n := binary.Uvarint(data)
+			p.bytes, data = data[n:n+int(size)], data[n+int(size):]
+		case 5:
+			p.value, data = uint64(binary.LittleEndian.Uint32(data)), data[4:]
+		}
+		parts = append(parts, p)
+	}
+	return parts
+}
+
+func build(parts []part) (data []byte) {
+	for _, p := range parts {
+		data = binary.AppendUvarint(data, uint64(p.number)<<3|uint64(p.wire))
+		switch p.wire {
+		case 0:
+			data = binary.AppendUvarint(data, p.value)
+		case 2:
+			data = binary.AppendUvarint(data, uint64(len(p.bytes)))
+			data = append(data, p.bytes...)
+		case 5:
+			data = binary.LittleEndian.AppendUint32(data, uint32(p.value))
+		}
+	}
+	return data
+}
+
+// inside edits the nth field of each number along a path of (number, n).
+func inside(data []byte, edit func(m []part) []part, path ...int) []byte {
+	parts := parse(data)
+	if len(path) == 0 {
+		return build(edit(parts))
+	}
+	nth := path[1]
+	for i := range parts {
+		if parts[i].number == path[0] {
+			if nth == 0 {
+				parts[i].bytes = inside(parts[i].bytes, edit, path[2:]...)
+			}
+			nth--
+		}
+	}
+	return build(parts)
+}
+
+func set(number int, value uint64) func([]part) []part {
+	return func(m []part) []part {
+		for i := range m {
+			if m[i].number == number {
+				m[i].value = value
+				return m
+			}
+		}
+		return append(m, part{number: number, value: value})
+	}
+}
+
+func put(number int, b string) func([]part) []part {
+	return func(m []part) []part {
+		for i := range m {
+			if m[i].number == number {
+				m[i].bytes = []byte(b)
+				return m
+			}
+		}
+		return append(m, part{number: number, wire: 2, bytes: []byte(b)})
+	}
+}
+
+func drop(number int) func([]part) []part {
+	return func(m []part) []part {
+		for i := range m {
+			if m[i].number == number {
+				return append(m[:i:i], m[i+1:]...)
+			}
+		}
+		return m
+	}
+}
+
+func add(p part) func([]part) []part { return func(m []part) []part { return append(m, p) } }
+
+// Paths into a graph. Node 0 casts the first weight; the weight is initializer 0.
+var (
+	theGraph = []int{7, 0}
+	theOpset = []int{8, 0}
+	cast     = []int{7, 0, 1, 0}
+	castTo   = []int{7, 0, 1, 0, 5, 0}
+	weight   = []int{7, 0, 5, 0}
+	bias     = []int{7, 0, 5, 1}
+	users    = []int{7, 0, 11, 1, 2, 0, 1, 0, 2, 0, 1, 1} // second dimension of the pairs
+)
+
+func hostileGraphs() []struct {
+	name, want string
+	spoil      func(g []byte) []byte
+} {
+	at := func(path []int, edit func([]part) []part) func([]byte) []byte {
+		return func(g []byte) []byte { return inside(g, edit, path...) }
+	}
+	return []struct {
+		name, want string
+		spoil      func(g []byte) []byte
+	}{
+		{"empty", "ir_version 0", func([]byte) []byte { return nil }},
+		{"truncated", "claims", func(g []byte) []byte { return g[:len(g)/2] }},
+		{"cut in a tag", "cut short", func(g []byte) []byte { return append(g, 0x80) }},
+		{"random bytes", "model:", func([]byte) []byte { return []byte("\x99\x88\x77the quick brown fox") }},
+		{"a varint of eleven bytes", "cut short", func([]byte) []byte { return append([]byte{8}, bytes.Repeat([]byte{0xff}, 11)...) }},
+		{"a claim of 2 GB", "claims 2147483647 bytes", func([]byte) []byte { return []byte{0x3a, 0xff, 0xff, 0xff, 0xff, 0x07} }},
+		{"a claim of 2^64-1 bytes", "claims 18446744073709551615 bytes", func([]byte) []byte {
+			return append([]byte{0x3a}, binary.AppendUvarint(nil, math.MaxUint64)...)
+		}},
+		{"a group", "wire type 3", func([]byte) []byte { return []byte{7<<3 | 3} }},
+		{"field zero", "field 0", func([]byte) []byte { return []byte{0} }},
+		{"no graph", "", at(nil, drop(7))},
+		{"two graphs", "more than 1 of graph", at(nil, add(part{number: 7, wire: 2}))},
+		{"functions", "functions is not allowed", at(nil, add(part{number: 25, wire: 2}))},
+		{"metadata", "field 14", at(nil, add(part{number: 14, wire: 2}))},
+		{"another ir_version", "ir_version 9, this program reads 8", at(nil, set(1, 9))},
+		{"another operator set", "operator set 18, this program reads 17", at(theOpset, set(2, 18))},
+		{"another domain", `domain "ai.evil"`, at(theOpset, put(1, "ai.evil"))},
+		{"two operator sets", "more than 1 of opset_import", at(nil, add(part{number: 8, wire: 2}))},
+
+		{"a million empty nodes", "more than 4096 of node", at(theGraph, func(m []part) []part {
+			for range 1 << 20 {
+				m = append(m, part{number: 1, wire: 2})
+			}
+			return m
+		})},
+		{"a million empty initializers", "", at(theGraph, func(m []part) []part {
+			for range 1 << 20 {
+				m = append(m, part{number: 5, wire: 2})
+			}
+			return m
+		})},
+		{"value_info", "value_info is not allowed", at(theGraph, add(part{number: 13, wire: 2}))},
+		{"sparse initializer", "sparse_initializer is not allowed", at(theGraph, add(part{number: 15, wire: 2}))},
+
+		{"a huge dimension", "dimension 1099511627776", at(weight, set(1, 1<<40))},
+		{"a negative dimension", "dimension -1", at(weight, set(1, math.MaxUint64))},
+		{"a dimension of zero", "dimension 0", at(weight, set(1, 0))},
+		{"dimensions that overflow", "bytes of data", at(weight, func(m []part) []part {
+			m = drop(1)(drop(1)(m))
+			for range 4 {
+				m = append(m, part{number: 1, value: 1 << 16})
+			}
+			return m
+		})},
+		{"nine dimensions", "more than 4 of dims", at(weight, func(m []part) []part {
+			for range 9 {
+				m = append(m, part{number: 1, value: 1})
+			}
+			return m
+		})},
+		{"packed dimensions", "wire type 2", at(weight, add(part{number: 1, wire: 2, bytes: []byte{1}}))},
+		{"dimensions that disagree with the data", "bytes of data", at(weight, set(1, model.AircraftFeatures+1))},
+		{"dimensions of another shape", "type 10 and dimensions [8 15]", at(weight, func(m []part) []part {
+			m[0].value, m[1].value = m[1].value, m[0].value
+			return m
+		})},
+		{"no data", "0 bytes of data", at(weight, drop(9))},
+		{"double elements", "type 11", at(weight, set(2, 11))},
+		{"float32 where float16 belongs", "bytes of data", at(weight, set(2, 1))},
+		{"type 2^32+1", "type", at(weight, set(2, 1<<32+1))},
+		{"external data", "external_data is not allowed", at(weight, add(part{number: 13, wire: 2, bytes: []byte("\x0a\x08location")}))},
+		{"data elsewhere", "data_location is not allowed", at(weight, set(14, 1))},
+		{"values outside raw_data", "field 4", at(weight, add(part{number: 4, wire: 2, bytes: make([]byte, 64)}))},
+		{"a weight that is no number", "want a finite number", at(weight, put(9, strings.Repeat("\xff\x7f", model.AircraftFeatures*8)))},
+		{"an infinite bias", "want a finite number", at(bias, put(9, strings.Repeat("\x00\x00\x80\x7f", 8)))},
+		{"a nameless initializer", `name ""`, at(weight, drop(8))},
+		{"a long name", "bytes, want 1 to 64", at(weight, put(8, strings.Repeat("x", 1<<20)))},
+		{"a duplicated name", `"aircraft.w" stands for both`, at(bias, put(8, "aircraft.w"))},
+		{"an initializer over an input", `"state" stands for both`, at(bias, put(8, "state"))},
+		{"a missing initializer", "nothing before it defines", at(theGraph, drop(5))},
+		{"an initializer too many", "initializers", at(theGraph, add(part{number: 5, wire: 2,
+			bytes: build([]part{{number: 1, value: 1}, {number: 2, value: 1}, {number: 8, wire: 2, bytes: []byte("more")}, {number: 9, wire: 2, bytes: make([]byte, 4)}})}))},
+
+		{"a cycle", "nothing before it defines", at(cast, put(1, "Cast.1"))},
+		{"a dangling input", `reads "nowhere"`, at(cast, put(1, "nowhere"))},
+		{"an empty input name", `reads ""`, at(cast, put(1, ""))},
+		{"an unknown operator", `operator "Loop" is none`, at(cast, put(4, "Loop"))},
+		{"another operator", "want Cast", at(cast, func(m []part) []part { return put(4, "Tanh")(drop(5)(m)) })},
+		{"a node of another domain", "domain is not allowed", at(cast, put(7, "ai.evil"))},
+		{"a node without outputs", "no output", at(cast, drop(2))},
+		{"an output of two nodes", "stands for both", at([]int{7, 0, 1, 1}, put(2, "Cast.1"))},
+		{"a node with a hundred inputs", "more than 8 of input", at(cast, func(m []part) []part {
+			for range 100 {
+				m = append(m, part{number: 1, wire: 2, bytes: []byte("aircraft.w")})
+			}
+			return m
+		})},
+		{"an input too many", "want Cast", at(cast, add(part{number: 1, wire: 2, bytes: []byte("pair.w")}))},
+		{"a node too many", "nodes", at(theGraph, add(part{number: 1, wire: 2,
+			bytes: build([]part{{number: 1, wire: 2, bytes: []byte("aircraft.w")}, {number: 2, wire: 2, bytes: []byte("more")}, {number: 4, wire: 2, bytes: []byte("Tanh")}})}))},
+		{"two nodes exchanged", "node 0: ", at(theGraph, func(m []part) []part {
+			m[0], m[1] = m[1], m[0]
+			return m
+		})},
+		{"a subgraph", "subgraph", at(castTo, add(part{number: 6, wire: 2}))},
+		{"an attribute's tensor", "t is not allowed", at(castTo, add(part{number: 5, wire: 2}))},
+		{"an attribute of another type", "type 1", at(castTo, set(20, 1))},
+		{"an attribute of two values", "another type's value", at(castTo, add(part{number: 2, wire: 5}))},
+		{"an unknown attribute", `attribute "from" is not allowed`, at(castTo, put(1, "from"))},
+		{"another value of an attribute", "attribute to 10, want 1", at(castTo, set(3, 10))},
+		{"a missing attribute", "want map[to:1]", at(cast, drop(5))},
+		{"an attribute twice", "stands twice", at(cast, func(m []part) []part { return append(m, m[len(m)-1]) })},
+
+		{"a fixed number of users", "want \"pairs\"", at(users, func([]part) []part { return []part{{number: 1, value: 6}} })},
+		{"junk for a symbolic dimension", "want \"pairs\"", at(users, put(2, "../../\x00"))},
+		{"bytes for a symbolic dimension", "invalid UTF-8", at(users, put(2, "\xff\xfe"))},
+		{"a symbolic dimension of a megabyte", "want at most 64", at(users, put(2, strings.Repeat("u", 1<<20)))},
+		{"a dimension both named and numbered", "want \"pairs\"", at(users, set(1, 5))},
+		{"a huge input", "want at most 65536", at(users, func([]part) []part { return []part{{number: 1, value: 1 << 50}} })},
+		{"an input of integers", "type 7, want float32", at([]int{7, 0, 11, 1, 2, 0, 1, 0}, set(1, 7))},
+		{"a sequence for an input", "sequence_type is not allowed", at([]int{7, 0, 11, 1, 2, 0}, add(part{number: 4, wire: 2}))},
+		{"an input less", "inputs", at(theGraph, func(m []part) []part {
+			return append(m[:len(m):len(m)], part{number: 11, wire: 2, bytes: build([]part{{number: 1, wire: 2, bytes: []byte("more")},
+				{number: 2, wire: 2, bytes: build([]part{{number: 1, wire: 2, bytes: build([]part{{number: 1, value: 1}, {number: 2, wire: 2}})}})}})})
+		})},
+		{"an output that is an input", "computed by no node", at([]int{7, 0, 12, 0}, put(1, "state"))},
+		{"an output renamed", "want \"move\"", at([]int{7, 0, 12, 0}, put(1, "choice"))},
+		{"an output less", "outputs", at(theGraph, drop(12))},
+	}
+}
+
+func TestHostileGraphs(t *testing.T) {
+	manifest, graph := genuine(t)
+	if _, err := checkpoint.Decode(signed(manifest, graph), graph); err != nil {
+		t.Fatal("the genuine graph: ", err)
+	}
+	for _, c := range hostileGraphs() {
+		t.Run(c.name, func(t *testing.T) {
+			spoilt := c.spoil(append([]byte(nil), graph...))
+			if bytes.Equal(spoilt, graph) {
+				t.Fatal("the case changes nothing")
+			}
+			m := signed(manifest, spoilt)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			start := time.Now()
+			_, err := checkpoint.Decode(m, spoilt)
+			took := time.Since(start)
+			runtime.ReadMemStats(&after)
+			switch {
+			case err == nil:
+				t.Error("was accepted")
+			case !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), checkpoint.GraphFile):
+				t.Errorf("refused with %q, want %q", err, c.want)
+			case strings.Contains(err.Error(), "\n") || len(err.Error()) > 600:
+				t.Errorf("refused with %d bytes: %.900q", len(err.Error()), err)
+			}
+			if mb := (after.TotalAlloc - before.TotalAlloc) >> 20; mb > 64 || took > time.Second {
+				t.Errorf("took %d MB and %v", mb, took)
+			}
+		})
+	}
+}
+
+func TestHostileManifests(t *testing.T) {
+	manifest, graph := genuine(t)
+	replace := func(old, new string) func([]byte) []byte {
+		return func(m []byte) []byte { return bytes.Replace(m, []byte(old), []byte(new), 1) }
+	}
+	zeros := strings.Repeat("0", 64)
+	for _, c := range []struct {
+		name, want string
+		spoil      func(m []byte) []byte
+	}{
+		{"empty", "unexpected end", func([]byte) []byte { return nil }},
+		{"not JSON", "invalid character", func([]byte) []byte { return []byte("PK\x03\x04") }},
+		{"cut in half", "unexpected end", func(m []byte) []byte { return m[:len(m)/2] }},
+		{"something after it", "invalid character", func(m []byte) []byte { return append(m, '{') }},
+		{"nested a hundred thousand deep", "", func([]byte) []byte { return bytes.Repeat([]byte{'['}, 1e5) }},
+		{"no version", "no format version, want 1", replace(`"format": 1,`, ``)},
+		{"a later version", "format 2, this program reads format 1", replace(`"format": 1`, `"format": 2`)},
+		{"a later version with other fields", "format 2, this program reads format 1", replace(`"format": 1`, `"format": 2, "what": {}`)},
+		{"an unknown key", `unknown field "extra"`, replace(`"format": 1`, `"format": 1, "extra": 1`)},
+		{"a wrong hash", "the manifest says \"" + zeros, func(m []byte) []byte {
+			return bytes.Replace(m, []byte(checkpoint.Hash(graph)), []byte(zeros), 1)
+		}},
+		{"the true hash beside a wrong one", "SHA-256 is " + checkpoint.Hash(graph), func(m []byte) []byte {
+			return bytes.Replace(m, []byte(checkpoint.Hash(graph)), []byte(zeros), 1)
+		}},
+		{"another width", "want", replace(`"width": 8`, `"width": 16`)},
+		{"another context", "input 6", replace(`"context": 3`, `"context": 4`)},
+		{"more layers", "the manifest's architecture has", replace(`"layers": 2`, `"layers": 3`)},
+		{"a monstrous architecture", "architecture width", replace(`"width": 8`, `"width": 1000000000`)},
+		{"the largest architecture", "the manifest's architecture has", replace(`"width": 8,
+    "pair_width": 4,
+    "layers": 2,
+    "heads": 2,
+    "context": 3`, `"width": 1024, "pair_width": 1024, "layers": 24, "heads": 64, "context": 256`)},
+		{"a negative width", "architecture width is -8", replace(`"width": 8`, `"width": -8`)},
+		{"another feature", `aircraft feature 0 is "position west" in the checkpoint and "position east" in this program`, replace("position east", "position west")},
+		{"a feature less", "checkpoint has 14 aircraft features, this program computes 15", replace(`"position east",`, ``)},
+		{"a mean too many", "standardisation of aircraft rows has 16 means", replace(`"mean": [`, `"mean": [0,`)},
+		{"a deviation of zero", "a positive deviation", replace(`"std": [
+        1`, `"std": [0`)},
+		{"a number beyond float64", "number 1e999", replace(`"eta_delay_s": 633`, `"eta_delay_s": 1e999`)},
+		{"a scale that is no number", "invalid character", replace(`"eta_delay_s": 633`, `"eta_delay_s": NaN`)},
+		{"a scale of null", "return scales are 0", replace(`"eta_delay_s": 633`, `"eta_delay_s": null`)},
+		{"a price axis that falls", "price axis knot 1", replace("2.7", "-1")},
+		{"a band out of order", "attainable band", replace(`"band": [
+    0`, `"band": [2`)},
+		{"no gravity", "physics constant", replace(`"altitude_m": 100`, `"altitude_m": 0`)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			spoilt := c.spoil(append([]byte(nil), manifest...))
+			if bytes.Equal(spoilt, manifest) {
+				t.Fatal("the case changes nothing")
+			}
+			start := time.Now()
+			_, err := checkpoint.Decode(spoilt, graph)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("took %v", took)
+			}
+		})
+	}
+}
+
+func TestHostileFolders(t *testing.T) {
+	manifest, graph := genuine(t)
+	for _, c := range []struct {
+		name, want string
+		spoil      func(dir string) error
+	}{
+		{"no folder", "does not exist", os.RemoveAll},
+		{"no manifest", "no checkpoint: ", func(dir string) error { return os.Remove(filepath.Join(dir, checkpoint.ManifestFile)) }},
+		{"no graph", "policy.onnx does not exist", func(dir string) error { return os.Remove(filepath.Join(dir, checkpoint.GraphFile)) }},
+		{"a graph of 4 GB", "has more than 16777216 bytes", func(dir string) error {
+			return os.Truncate(filepath.Join(dir, checkpoint.GraphFile), 4<<30)
+		}},
+		{"a manifest of 1 GB", "has more than 1048576 bytes", func(dir string) error {
+			return os.Truncate(filepath.Join(dir, checkpoint.ManifestFile), 1<<30)
+		}},
+		{"a pipe", "is not a file", func(dir string) error {
+			path := filepath.Join(dir, checkpoint.GraphFile)
+			if err := os.Remove(path); err != nil {
+				return err
+			}
+			return syscall.Mkfifo(path, 0o600)
+		}},
+		{"a folder for a file", "is not a file", func(dir string) error {
+			path := filepath.Join(dir, checkpoint.ManifestFile)
+			if err := os.Remove(path); err != nil {
+				return err
+			}
+			return os.Mkdir(path, 0o700)
+		}},
+		{"one flipped bit", "SHA-256 is", func(dir string) error {
+			g := append([]byte(nil), graph...)
+			g[len(g)/2] ^= 1
+			return os.WriteFile(filepath.Join(dir, checkpoint.GraphFile), g, 0o600)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "checkpoint")
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			for name, data := range map[string][]byte{checkpoint.ManifestFile: manifest, checkpoint.GraphFile: graph} {
+				if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := checkpoint.Load(dir); err != nil {
+				t.Fatal("the genuine folder: ", err)
+			}
+			if err := c.spoil(dir); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := checkpoint.Load(dir); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// FuzzGraph feeds any bytes past the hash. What is accepted must step.
+func FuzzGraph(f *testing.F) {
+	manifest, graph := genuine(f)
+	f.Add(graph)
+	for _, c := range hostileGraphs() {
+		if spoilt := c.spoil(append([]byte(nil), graph...)); len(spoilt) < 1<<17 {
+			f.Add(spoilt)
+		}
+	}
+	f.Fuzz(func(t *testing.T, graph []byte) {
+		step(checkpoint.Decode(signed(manifest, graph), graph))
+	})
+}
+
+// FuzzManifest feeds any manifest beside the genuine graph.
+func FuzzManifest(f *testing.F) {
+	manifest, graph := genuine(f)
+	f.Add(manifest)
+	f.Fuzz(func(t *testing.T, manifest []byte) {
+		c, err := checkpoint.Decode(manifest, graph)
+		step(c, err)
+		if err == nil {
+			if _, err := json.Marshal(c.Manifest); err != nil {
+				t.Error(err)
+			}
+			for _, y := range []float64{-1, 0, 0.3, 2, math.NaN()} {
+				if l := c.Price.Lambda(y); !(l >= 0 && l < 1e7) {
+					t.Errorf("price %v at %v", l, y)
+				}
+			}
+		}
+	})
+}
+
+func step(c *checkpoint.Checkpoint, err error) {
+	if err != nil {
+		_ = fmt.Sprint(err)
+		return
+	}
+	var out model.Outputs
+	c.Net.Step(&model.Inputs{M: 1, Aircraft: make([]float32, model.AircraftFeatures), State: make([]float32, model.StateFeatures),
+		Return: make([]float32, model.ReturnFeatures), Action: make([]float32, model.ActionFeatures)}, c.Net.NewCache(), &out)
+}
