@@ -43,7 +43,7 @@ type Config struct {
 
 func defaults() Config {
 	return Config{
-		Fleet:    "fleet",
+		Fleet:    "demo",
 		Broker:   telemetry.Broker{URL: "tcp://127.0.0.1:1883", ClientID: "ground"},
 		TimeoutS: 10,
 		StaleS:   3,
