@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"prefdt/firmware/clock"
+	"prefdt/telemetry"
+)
+
+// event is one checked message, on its way to the loop.
+type event struct {
+	received time.Duration // on the leader's clock
+	user     string
+	report   *telemetry.Report
+	result   *telemetry.Result
+	command  *command
+	online   bool // our own online topic said false
+	came     bool // a connection was made
+}
+
+// broker is the leader's place on MQTT.
+type broker struct {
+	topics  telemetry.Topics
+	client  *telemetry.Client
+	up      atomic.Bool // client.Initialize returned
+	inbox   chan event
+	rejects telemetry.Rejects
+	clock   clock.Clock
+	stop    context.CancelFunc
+	ctx     context.Context
+}
+
+// errIncumbent ends a newcomer with an exit status of its own.
+var errIncumbent = errors.New("another leader is flying this fleet")
+
+// inboxLength holds what a slot of 4,096 users brings while the loop decides.
+const inboxLength = 3 * telemetryUsersMax
+
+// connect listens for another leader, then takes its place on the broker. A
+// leader that was restarted in flight does not wait for a broker: aircraft
+// come first.
+func (l *Leader) connect(ctx context.Context) error {
+	topics, err := telemetry.NewTopics(l.Config.Fleet)
+	if err != nil {
+		return err
+	}
+	b := &broker{topics: topics, inbox: make(chan event, inboxLength), clock: l.Clock}
+	b.rejects.Log = l.Log
+	b.ctx, b.stop = context.WithCancel(context.Background())
+	l.broker = b
+	keys, err := l.commandKeys()
+	if err != nil {
+		return err
+	}
+	b.client = &telemetry.Client{
+		Broker: l.Config.Broker, Name: "leader", Log: l.Log,
+		Will: &telemetry.Publication{Topic: topics.Online(), QoS: 1, Retained: true, Payload: telemetry.EncodeOnline(false)},
+		Subscriptions: []telemetry.Subscription{
+			{Filter: topics.AllCommands(), QoS: 1}, {Filter: topics.AllReports()}, {Filter: topics.AllResults(), QoS: 1}, {Filter: topics.Online(), QoS: 1},
+		},
+		Handle: func(m telemetry.Message) { b.handle(m, keys) },
+		OnConnect: func() {
+			b.client.Publish(telemetry.Publication{Topic: topics.Online(), QoS: 1, Retained: true, Payload: telemetry.EncodeOnline(true)})
+			b.put(event{came: true})
+		},
+	}
+	start := func(ctx context.Context) error {
+		if err := l.listen(ctx, topics); err != nil {
+			return err
+		}
+		if err := b.client.Initialize(ctx); err != nil {
+			return err
+		}
+		b.up.Store(true)
+		return nil
+	}
+	if l.state == telemetry.StateIdle {
+		return start(ctx)
+	}
+	go func() {
+		if err := start(b.ctx); err != nil && b.ctx.Err() == nil {
+			l.Log.Error("flying without a broker", "reason", err)
+		}
+	}()
+	return nil
+}
+
+// listen looks for fresh beacons during three slots.
+func (l *Leader) listen(ctx context.Context, topics telemetry.Topics) error {
+	heard := make(chan int, 1)
+	c := &telemetry.Client{
+		Broker: l.Config.Broker, Name: "leader-new", Log: l.Log,
+		Subscriptions: []telemetry.Subscription{{Filter: topics.Slot()}},
+		Handle: func(m telemetry.Message) {
+			if s, err := telemetry.DecodeSlot(m.Payload); err == nil && !m.Retained {
+				select {
+				case heard <- s.Slot:
+				default:
+				}
+			}
+		},
+	}
+	if err := c.Initialize(ctx); err != nil {
+		return err
+	}
+	defer c.Close()
+	select {
+	case n := <-heard:
+		return fmt.Errorf("%w: fleet %s is at slot %d", errIncumbent, l.Config.Fleet, n)
+	case <-l.Clock.After(3 * l.slotWall()):
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// handle checks a message where it arrives, so that nothing unchecked reaches
+// the loop.
+func (b *broker) handle(m telemetry.Message, keys commandKeys) {
+	kind, id, ok := b.topics.Parse(m.Topic)
+	if !ok {
+		b.rejects.Add(m.Topic, &telemetry.Invalid{Kind: "topic", Text: "not a topic of this fleet, or an unusable id in it"})
+		return
+	}
+	e := event{received: b.clock.Now() - time.Since(m.Received), user: id}
+	var err error
+	switch kind {
+	case telemetry.KindReport:
+		var r telemetry.Report
+		r, err = telemetry.DecodeReport(m.Payload)
+		e.report = &r
+	case telemetry.KindResult:
+		var r telemetry.Result
+		r, err = telemetry.DecodeResult(m.Payload)
+		e.result = &r
+	case telemetry.KindBudget, telemetry.KindPreference, telemetry.KindMission:
+		if m.Retained {
+			err = &telemetry.Invalid{Kind: "command: retained", Text: "a retained command is from the past"}
+			break
+		}
+		e.command, err = keys.open(kind, m)
+	case telemetry.KindOnline:
+		var online bool
+		if online, err = telemetry.DecodeOnline(m.Payload); online {
+			return
+		}
+		e.online = true
+	}
+	if err != nil {
+		b.rejects.Add(m.Topic, err)
+		if e.command == nil { // without an id it cannot be answered
+			return
+		}
+	}
+	b.put(e)
+}
+
+// put hands an event to the loop; while the loop is busy, the broker's queue fills.
+func (b *broker) put(e event) {
+	select {
+	case b.inbox <- e:
+	case <-b.ctx.Done():
+	}
+}
+
+func (b *broker) connected() bool { return b.up.Load() && b.client.Connected() }
+
+func (b *broker) close() {
+	b.stop()
+	if b.up.Load() {
+		b.client.Close()
+	}
+}
+
+// publish sends a message of ours.
+func publish[T telemetry.Slot | telemetry.Decision | telemetry.Ack | telemetry.Status](b *broker, topic string, qos byte, retained bool, v T) {
+	payload, err := telemetry.Encode(v)
+	if err != nil {
+		b.rejects.Add(topic, err)
+		return
+	}
+	b.send(telemetry.Publication{Topic: topic, QoS: qos, Retained: retained, Payload: payload})
+}
+
+func (b *broker) send(p telemetry.Publication) {
+	if b.up.Load() {
+		b.client.Publish(p) // what is dropped is counted there; nothing here waits
+	}
+}
+
+// take lets one event change the mission.
+func (l *Leader) take(e event) { l.admit(e, true) }
+
+// takeLate is take for what came after the window.
+func (l *Leader) takeLate(e event) { l.admit(e, false) }
+
+func (l *Leader) admit(e event, inTime bool) {
+	switch {
+	case e.report != nil:
+		l.users.take(e.user, *e.report, inTime && !l.decided)
+	case e.result != nil:
+		l.correct(e.user, e.result.Slot, e.result.CompletionS)
+	case e.command != nil:
+		l.obey(e.command)
+	case e.online, e.came:
+		l.reassert(e.came)
+	}
+}
+
+// reassert says that we are there: on every connect, and when a newcomer's
+// will said otherwise.
+func (l *Leader) reassert(connected bool) {
+	l.broker.send(telemetry.Publication{Topic: l.broker.topics.Online(), QoS: 1, Retained: true, Payload: telemetry.EncodeOnline(true)})
+	if connected {
+		l.look()
+		l.publishStatus()
+	}
+}

@@ -1,0 +1,20 @@
+// Package clock is the leader's only source of time: monotonic, and passed in,
+// so that nothing in a slot reads the wall clock.
+package clock
+
+import "time"
+
+// Clock tells the time since some fixed instant and waits for a later one.
+type Clock interface {
+	Now() time.Duration
+	After(d time.Duration) <-chan time.Time
+}
+
+// Real is the machine's monotonic clock, counted from its making.
+type Real struct{ start time.Time }
+
+// New returns a clock that starts now.
+func New() *Real { return &Real{time.Now()} }
+
+func (c *Real) Now() time.Duration                     { return time.Since(c.start) }
+func (c *Real) After(d time.Duration) <-chan time.Time { return time.After(d) }

@@ -1,0 +1,271 @@
+package main
+
+import (
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"prefdt/firmware/fleet"
+	"prefdt/firmware/ledger"
+	"prefdt/inference/goal"
+	"prefdt/telemetry"
+)
+
+// command is one with a usable id, signed as it had to be.
+type command struct {
+	id         string
+	budget     *telemetry.Budget
+	preference *telemetry.Preference
+	mission    *telemetry.Mission
+	key        string // that signed it
+	counter    uint64
+	fault      string // its fields are invalid: to be refused
+}
+
+// commandKeys opens commands. The counters are the last ones accepted; the
+// ledger has them too.
+type commandKeys struct {
+	keys     map[string]ed25519.PublicKey
+	unsigned bool
+	counters *counters
+}
+
+type counters struct {
+	mutex sync.Mutex
+	last  map[string]uint64
+}
+
+// advance takes a counter if it exceeds the last one.
+func (c *counters) advance(key string, n uint64) bool {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if n <= c.last[key] {
+		return false
+	}
+	c.last[key] = n
+	return true
+}
+
+func (c *counters) of(key string) uint64 {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return c.last[key]
+}
+
+func (l *Leader) commandKeys() (commandKeys, error) {
+	keys, err := l.Config.keys()
+	if err != nil {
+		return commandKeys{}, err
+	}
+	last, err := l.ledger.Counters()
+	if err != nil {
+		return commandKeys{}, err
+	}
+	k := commandKeys{keys: keys, unsigned: l.Config.unsigned(), counters: &counters{last: last}}
+	if !k.unsigned && len(keys) == 0 {
+		l.Log.Warn("no commands will be obeyed: commands.keys is empty and unsigned ones are not accepted")
+	}
+	return k, nil
+}
+
+var errUnsigned = &telemetry.Invalid{Kind: "command: unsigned", Text: "a command without a signature, which commands.unsigned does not allow"}
+
+// open verifies and reads a command. With an error the command is nil unless
+// its id was usable.
+func (k commandKeys) open(kind telemetry.Kind, m telemetry.Message) (*command, error) {
+	c, body := &command{}, m.Payload
+	if telemetry.Signed(m.Payload) {
+		e, err := telemetry.Verify(m.Topic, m.Payload, k.keys, k.counters.of)
+		if err != nil {
+			return nil, err
+		}
+		if !k.counters.advance(e.Key, e.Counter) {
+			return nil, &telemetry.Invalid{Kind: "envelope: old counter", Text: "a counter was used twice"}
+		}
+		c.key, c.counter, body = e.Key, e.Counter, []byte(e.Body)
+	} else if !k.unsigned {
+		return nil, errUnsigned
+	}
+	var err error
+	switch kind {
+	case telemetry.KindBudget:
+		var b telemetry.Budget
+		b, err = telemetry.DecodeBudget(body)
+		c.id, c.budget = b.ID, &b
+	case telemetry.KindPreference:
+		var p telemetry.Preference
+		p, err = telemetry.DecodePreference(body)
+		c.id, c.preference = p.ID, &p
+	case telemetry.KindMission:
+		var a telemetry.Mission
+		a, err = telemetry.DecodeMission(body)
+		c.id, c.mission = a.ID, &a
+	}
+	if c.id == "" {
+		return nil, err
+	}
+	if err != nil {
+		c.fault = err.Error()
+	}
+	return c, err
+}
+
+// obey applies a command once and acknowledges it. The ledger has it before
+// anyone hears that it was accepted.
+func (l *Leader) obey(c *command) {
+	ack, repeat, err := l.ledger.Ack(c.id)
+	if err != nil {
+		l.Log.Error("command not obeyed", "id", c.id, "reason", err)
+		return
+	}
+	entry := ledger.Command{Key: c.key, Counter: c.counter}
+	if !repeat {
+		answer := telemetry.Ack{ID: c.id, Accepted: true}
+		if err := l.apply(c, &answer); err != nil {
+			answer = telemetry.Ack{ID: c.id, Reason: err.Error()}
+		}
+		if ack, err = telemetry.Encode(answer); err != nil {
+			l.Log.Error("acknowledgement not sent", "id", c.id, "reason", err)
+			return
+		}
+		if answer.Accepted {
+			entry.ID, entry.Ack = c.id, json.RawMessage(ack)
+		}
+		l.Log.Info("command", "ack", string(ack))
+	}
+	if entry.ID != "" || entry.Key != "" {
+		if err := l.ledger.Apply(l.ledgerState(), []ledger.Command{entry}); err != nil {
+			l.Log.Error("command not durable, not acknowledged", "id", c.id, "reason", err)
+			return
+		}
+	}
+	l.broker.send(telemetry.Publication{Topic: l.broker.topics.Ack(c.id), QoS: 1, Payload: ack})
+}
+
+// apply changes the mission, or says why not. A command that is refused
+// changes nothing.
+func (l *Leader) apply(c *command, ack *telemetry.Ack) error {
+	if c.fault != "" {
+		return errors.New(c.fault)
+	}
+	effective := l.effective()
+	ack.EffectiveSlot = &effective
+	if c.mission != nil {
+		return l.transition(c.mission.Action)
+	}
+	switch l.state {
+	case telemetry.StateReturning, telemetry.StateDone, telemetry.StateStopped:
+		return fmt.Errorf("the mission is %s", l.state)
+	}
+	if c.preference != nil {
+		return l.goal.Prefer(c.preference.Setting)
+	}
+	most := l.Physics.CapacityJ * float64(len(l.Config.Aircraft))
+	if !(c.budget.EnergyJ > 0 && c.budget.EnergyJ <= most) {
+		return fmt.Errorf("energy_j is %v, want above 0 and at most %v, the fleet's capacity", c.budget.EnergyJ, most)
+	}
+	if err := l.goal.Budget(c.budget.EnergyJ, goal.Mode(c.budget.Mode)); err != nil {
+		return err
+	}
+	saturated, floor := l.goal.Saturated(), l.goal.FloorJ()
+	ack.Saturated, ack.FloorJ = &saturated, &floor
+	return nil
+}
+
+// effective is the first slot that a command applied now can change.
+func (l *Leader) effective() int {
+	if l.decided {
+		return min(l.open+1, l.Config.Slots)
+	}
+	return l.open
+}
+
+// transition is CONTRACT's table of mission commands.
+func (l *Leader) transition(action string) error {
+	refuse := fmt.Errorf("cannot %s: the mission is %s", action, l.state)
+	switch action {
+	case telemetry.ActionStart:
+		if l.state != telemetry.StateIdle {
+			return refuse
+		}
+		if err := l.ready(); err != nil {
+			return fmt.Errorf("cannot start: %w", err)
+		}
+		l.climbS = 0
+		for i := range l.Config.Aircraft {
+			l.fleet.Resume(i + 1)
+		}
+		l.enter(telemetry.StateClimbing)
+	case telemetry.ActionHold:
+		if l.state != telemetry.StateFlying {
+			return refuse
+		}
+		l.enter(telemetry.StateHolding)
+		for i := range l.Config.Aircraft {
+			l.fleet.Hold(i + 1)
+		}
+	case telemetry.ActionResume:
+		taken := l.takeBack()
+		if l.state != telemetry.StateHolding && !(l.state == telemetry.StateFlying && taken > 0) {
+			return refuse
+		}
+		l.autoHold = false
+		l.enter(telemetry.StateFlying)
+	case telemetry.ActionReturn:
+		switch l.state {
+		case telemetry.StateClimbing, telemetry.StateFlying, telemetry.StateHolding:
+			l.goHome(telemetry.StateReturning)
+		default:
+			return refuse
+		}
+	case telemetry.ActionStop:
+		switch l.state {
+		case telemetry.StateClimbing, telemetry.StateFlying, telemetry.StateHolding, telemetry.StateReturning:
+			for i := range l.Config.Aircraft {
+				l.fleet.Command(i+1, fleet.OrderStop)
+			}
+			l.enter(telemetry.StateStopped)
+		default:
+			return refuse
+		}
+	}
+	return nil
+}
+
+// takeBack takes the aircraft that are with their pilots back, in flight.
+func (l *Leader) takeBack() (taken int) {
+	if l.state != telemetry.StateHolding && l.state != telemetry.StateFlying {
+		return 0
+	}
+	l.look()
+	for i := range l.views {
+		if v := &l.views[i]; v.Phase == fleet.PhaseTaken && v.Fresh {
+			l.fleet.Resume(v.Number)
+			taken++
+		}
+	}
+	return taken
+}
+
+// ready says what keeps the fleet from taking off.
+func (l *Leader) ready() error {
+	l.look()
+	for i := range l.views {
+		v := &l.views[i]
+		switch unsafe := v.Params.Unsafe(); {
+		case !v.Heard:
+			return fmt.Errorf("aircraft %d was not heard yet", v.Number)
+		case !v.Fresh:
+			return fmt.Errorf("aircraft %d: no position or heartbeat for %.0f s", v.Number, v.AgeS)
+		case !v.Params.Read():
+			return fmt.Errorf("aircraft %d: %s", v.Number, unsafe)
+		case unsafe != "" && l.Config.Flight.Failsafe == "refuse":
+			return fmt.Errorf("aircraft %d has an unsafe failsafe: %s", v.Number, unsafe)
+		case unsafe != "":
+			l.Log.Error("unsafe failsafe", "aircraft", v.Number, "reason", unsafe)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+// Package energy turns what an autopilot says about its battery, and where it
+// says nothing the propulsion model, into the joules an aircraft has drawn.
+//
+// In come battery readings and measured speeds, with the mission time of their
+// receipt; out goes one figure that only rises, and the name of its source. The
+// leader reads it at the end of each slot, for the settlement.
+//
+// Sources, in this order, with hand-over either way: the autopilot's counter of
+// energy consumed; current times voltage, integrated; remaining charge times
+// capacity; the model, propulsion(measured speed) x last measured multiplier +
+// edge energy of the decisions sent. A counter too coarse for a slot is an
+// anchor: one of the finer sources interpolates between its counts.
+package energy
+
+import "math"
+
+// Source names where the joules come from, as CONTRACT's status does.
+type Source string
+
+const (
+	Consumed  Source = "energy_consumed"
+	Current   Source = "current_voltage"
+	Remaining Source = "remaining_charge"
+	Model     Source = "model"
+)
+
+// Worse returns the source of the two that is later in the order.
+func Worse(a, b Source) Source {
+	if rank(a) > rank(b) {
+		return a
+	}
+	return b
+}
+
+func rank(s Source) int {
+	switch s {
+	case Consumed:
+		return 0
+	case Current:
+		return 1
+	case Remaining:
+		return 2
+	}
+	return 3
+}
+
+// Reading is one battery message. NaN means that the autopilot did not say.
+type Reading struct {
+	ConsumedHJ float64 // energy consumed since boot, hectojoules
+	CurrentA   float64
+	VoltageV   float64
+	Charge     float64 // remaining, 0 to 1
+}
+
+// Absent is a reading that says nothing.
+func Absent() Reading {
+	nan := math.NaN()
+	return Reading{nan, nan, nan, nan}
+}
+
+// PowerW returns current times voltage, NaN when either is absent.
+func (r Reading) PowerW() float64 { return r.CurrentA * r.VoltageV }
+
+// FromBattery reads the fields of BATTERY_STATUS. Negative values, all of
+// them, are absent: PX4 sends a current of -100 cA where it knows none. So is
+// a voltage of 0 or UINT16_MAX.
+func FromBattery(voltagesMV []uint16, currentCA int16, consumedHJ int32, remainingPercent int8) Reading {
+	r := Absent()
+	if consumedHJ >= 0 {
+		r.ConsumedHJ = float64(consumedHJ)
+	}
+	if currentCA >= 0 {
+		r.CurrentA = float64(currentCA) / 100
+	}
+	sum := 0.0
+	for _, mv := range voltagesMV {
+		if mv != math.MaxUint16 {
+			sum += float64(mv) / 1000
+		}
+	}
+	if sum > 0 {
+		r.VoltageV = sum
+	}
+	if remainingPercent >= 0 && remainingPercent <= 100 {
+		r.Charge = float64(remainingPercent) / 100
+	}
+	return r
+}
+
+// FromSystem reads the fields of SYS_STATUS, which carries no counter.
+func FromSystem(voltageMV uint16, currentCA int16, remainingPercent int8) Reading {
+	return FromBattery([]uint16{voltageMV}, currentCA, -1, remainingPercent)
+}

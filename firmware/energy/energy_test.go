@@ -1,0 +1,162 @@
+package energy
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"prefdt/inference/physics"
+)
+
+func newMeter() *Meter {
+	p := physics.Standard().Propulsion
+	return &Meter{CapacityJ: 150e3, PowerW: p.PowerW, MaxPowerW: 3000}
+}
+
+func TestAbsentValues(t *testing.T) {
+	none := math.MaxUint16
+	for name, c := range map[string]struct {
+		r    Reading
+		want Reading
+	}{
+		"PX4 SITL":    {FromBattery([]uint16{16200, uint16(none)}, -100, -1, 97), Reading{math.NaN(), math.NaN(), 16.2, 0.97}},
+		"no battery":  {FromBattery([]uint16{uint16(none)}, -1, -1, -1), Absent()},
+		"zero volts":  {FromBattery([]uint16{0, 0}, 500, 3, 0), Reading{3, 5, math.NaN(), 0}},
+		"cells":       {FromBattery([]uint16{4000, 4100, uint16(none)}, 1000, 0, 100), Reading{0, 10, 8.1, 1}},
+		"over 100 %":  {FromBattery(nil, -1, -1, 101), Absent()},
+		"sys absent":  {FromSystem(uint16(none), -1, -1), Absent()},
+		"sys present": {FromSystem(15000, 200, 50), Reading{math.NaN(), 2, 15, 0.5}},
+	} {
+		got := [4]float64{c.r.ConsumedHJ, c.r.CurrentA, c.r.VoltageV, c.r.Charge}
+		want := [4]float64{c.want.ConsumedHJ, c.want.CurrentA, c.want.VoltageV, c.want.Charge}
+		for i := range got {
+			if math.IsNaN(got[i]) != math.IsNaN(want[i]) || math.Abs(got[i]-want[i]) > 1e-9 {
+				t.Errorf("%s: field %d is %v, want %v", name, i, got[i], want[i])
+			}
+		}
+	}
+}
+
+// flight plays 100 s of a flight whose speed and edge load change, with a
+// battery message every half second made by say, and returns the true and the
+// metered joules.
+func flight(m *Meter, factor float64, say func(i int, trueJ, powerW float64) (Reading, bool)) (trueJ, gotJ float64) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	speed, edgeW, lastJ := 8.4, 0.0, 0.0
+	for i := range 1000 {
+		now := float64(i) / 10
+		if i%10 == 0 {
+			speed, edgeW = 6+6*rng.Float64(), 60*rng.Float64()
+			m.AddEdge(edgeW) // one slot's edge energy is known when it is decided
+		}
+		m.Speed(now, speed, true)
+		power := m.PowerW(speed)*factor + edgeW
+		if i%5 == 0 {
+			if r, ok := say(i, trueJ, (trueJ-lastJ)*2); ok {
+				m.Battery(now, r)
+			}
+			lastJ = trueJ
+		}
+		trueJ += power / 10
+	}
+	return trueJ, m.At(100)
+}
+
+func TestSourcesAgreeWithTheTruth(t *testing.T) {
+	nan := math.NaN()
+	volts := 15.0
+	for _, c := range []struct {
+		name   string
+		factor float64
+		worstJ float64
+		source Source
+		say    func(i int, trueJ, powerW float64) (Reading, bool)
+	}{
+		{"counter and current", 1, 60, Consumed, func(_ int, j, w float64) (Reading, bool) {
+			return Reading{math.Floor(j / 100), math.Round(w/volts*100) / 100, volts, nan}, true
+		}},
+		{"counter alone", 1, 60, Consumed, func(_ int, j, _ float64) (Reading, bool) {
+			return Reading{math.Floor(j / 100), nan, volts, nan}, true
+		}},
+		{"counter alone, shock", 1.5, 200, Consumed, func(_ int, j, _ float64) (Reading, bool) {
+			return Reading{math.Floor(j / 100), nan, volts, nan}, true
+		}},
+		{"rounded counter", 1, 60, Consumed, func(_ int, j, w float64) (Reading, bool) {
+			return Reading{math.Round(j / 100), w / volts, volts, nan}, true
+		}},
+		{"current", 1.5, 100, Current, func(_ int, _, w float64) (Reading, bool) {
+			return Reading{nan, math.Round(w/volts*100) / 100, volts, nan}, true
+		}},
+		{"charge", 1.5, 1500, Remaining, func(_ int, j, _ float64) (Reading, bool) {
+			return Reading{nan, nan, volts, 1 - math.Floor(j/1500)/100}, true
+		}},
+		{"nothing", 1, 60, Model, func(int, float64, float64) (Reading, bool) { return Absent(), true }},
+		{"silence", 1, 60, Model, func(int, float64, float64) (Reading, bool) { return Reading{}, false }},
+		{"the counter comes and goes", 1, 100, Consumed, func(i int, j, w float64) (Reading, bool) {
+			if i/200%2 == 1 {
+				return Reading{nan, w / volts, volts, nan}, true
+			}
+			return Reading{math.Floor(j / 100), w / volts, volts, nan}, true
+		}},
+		{"the counter is reset half way", 1, 100, Consumed, func(i int, j, w float64) (Reading, bool) {
+			if i >= 500 {
+				j -= 8000
+			}
+			return Reading{math.Max(0, math.Floor(j/100)), w / volts, volts, nan}, true
+		}},
+		{"a wild count", 1, 150, Consumed, func(i int, j, w float64) (Reading, bool) {
+			if i == 300 {
+				j = 9e7
+			}
+			return Reading{math.Floor(j / 100), w / volts, volts, nan}, true
+		}},
+	} {
+		m := newMeter()
+		truth, got := flight(m, c.factor, c.say)
+		if math.Abs(got-truth) > c.worstJ {
+			t.Errorf("%s: %.1f J, truth %.1f J", c.name, got, truth)
+		}
+		if m.Source(100) != c.source {
+			t.Errorf("%s: source %s, want %s", c.name, m.Source(100), c.source)
+		}
+	}
+}
+
+func TestLostAircraft(t *testing.T) {
+	m := newMeter()
+	m.Battery(0, Reading{0, 10, 15, math.NaN()})
+	m.Speed(0, 8.4, true)
+	if s := m.Source(1); s != Consumed {
+		t.Errorf("source %s", s)
+	}
+	if s := m.Source(5); s != Model {
+		t.Errorf("source of an unheard aircraft %s", s)
+	}
+	at10, at60 := m.At(10), m.At(60)
+	if at60 != at10 {
+		t.Errorf("a lost aircraft draws %v J on", at60-at10)
+	}
+	if want := m.PowerW(0); math.Abs(m.At(9)-m.At(8)-want) > 1e-9 {
+		t.Errorf("unheard, it draws %v W, want hover, %v W", m.At(9)-m.At(8), want)
+	}
+}
+
+func TestRestoreReadsWhatWasDrawnMeanwhile(t *testing.T) {
+	m := newMeter()
+	for i := range 100 {
+		m.Battery(float64(i)/2, Reading{float64(i), 13.33, 15, math.NaN()})
+	}
+	s := m.State(49.5)
+	again := newMeter()
+	again.Restore(s)
+	again.Battery(1000, Reading{180, 13.33, 15, math.NaN()})
+	if got := again.At(1000) - s.SpentJ; math.Abs(got-8100) > 200 {
+		t.Errorf("81 counts later: %v J", got)
+	}
+	reset := newMeter()
+	reset.Restore(s)
+	reset.Battery(1000, Reading{2, 13.33, 15, math.NaN()})
+	if got := reset.At(1000) - s.SpentJ; got != 0 {
+		t.Errorf("a reset while away moved the figure by %v J", got)
+	}
+}

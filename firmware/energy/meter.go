@@ -1,0 +1,174 @@
+package energy
+
+import "math"
+
+const (
+	freshS = 2  // a battery reading or a speed is used for so long
+	lostS  = 10 // an aircraft unheard for so long is lost, and its model ends
+)
+
+// Meter is one aircraft's joules. Times are mission seconds on one clock; calls
+// in the wrong order of time count as simultaneous.
+type Meter struct {
+	CapacityJ float64                   // of the battery, for remaining charge
+	PowerW    func(mps float64) float64 // propulsion at multiplier 1, eq. (prop)
+	MaxPowerW float64                   // more than this cannot be drawn
+
+	started  bool
+	flying   bool
+	source   Source
+	factor   float64 // last measured propulsion multiplier
+	speedMPS float64
+	modelS   float64 // when the speed was measured
+	modelJ   float64 // propulsion up to then, multiplier 1
+	edgeJ    float64 // of the decisions sent
+
+	readS       float64 // of the last battery reading
+	atS         float64 // of the last estimate
+	atJ         float64 // that estimate
+	modelAtJ    float64
+	edgeAtJ     float64
+	powerW      float64 // current times voltage then, or NaN
+	anchor      anchor
+	gapJ        float64 // drawn before a restart at most, beyond what dt explains
+	hasReadings bool
+}
+
+// State is what a restart needs.
+type State struct {
+	SpentJ float64 `json:"spent_j"`
+	Anchor anchor  `json:"anchor"`
+	Source Source  `json:"source"`
+}
+
+// Restore continues from a State: the next reading of its counter shows what
+// was drawn meanwhile.
+func (m *Meter) Restore(s State) {
+	m.atJ, m.anchor = s.SpentJ, s.Anchor
+	m.gapJ = math.Inf(1)
+}
+
+// State returns what a restart at this moment needs.
+func (m *Meter) State(nowS float64) State {
+	return State{SpentJ: m.At(nowS), Anchor: m.anchor, Source: m.Source(nowS)}
+}
+
+// Skip adds what the model says was drawn in a gap that no counter covers.
+func (m *Meter) Skip(gapS, powerW float64) {
+	if m.anchor.UnitJ == 0 && gapS > 0 {
+		m.atJ += gapS * powerW
+	}
+}
+
+// SetFactor sets the multiplier the model uses from now on.
+func (m *Meter) SetFactor(nowS, factor float64) {
+	if m.Source(nowS) == Model {
+		m.rebase(nowS, m.At(nowS)) // what the model said so far stays
+	}
+	m.factor = factor
+}
+
+// AddEdge tells the model of edge energy in the decisions sent.
+func (m *Meter) AddEdge(edgeJ float64) { m.edgeJ += edgeJ }
+
+// Speed takes a measured speed; an aircraft that is not flying draws nothing
+// by the model.
+func (m *Meter) Speed(nowS, speedMPS float64, flying bool) {
+	m.start(nowS)
+	m.modelJ = m.ModelJ(nowS)
+	m.modelS, m.speedMPS, m.flying = math.Max(nowS, m.modelS), speedMPS, flying
+}
+
+// ModelJ returns the closed form of the flight so far at multiplier 1. After
+// freshS without a speed the aircraft is taken to hover, after lostS for lost.
+func (m *Meter) ModelJ(nowS float64) float64 {
+	if !m.flying {
+		return m.modelJ
+	}
+	age := math.Max(nowS-m.modelS, 0)
+	cruise := math.Min(age, freshS)
+	hover := math.Min(age, lostS) - cruise
+	return m.modelJ + cruise*m.PowerW(m.speedMPS) + hover*m.PowerW(0)
+}
+
+// Battery takes a reading.
+func (m *Meter) Battery(nowS float64, r Reading) {
+	m.start(nowS)
+	dt := math.Max(nowS-m.readS, 0)
+	power := r.PowerW()
+	if power > m.MaxPowerW {
+		power = math.NaN()
+	}
+	estimate := m.modelled(nowS)
+	switch {
+	case dt > freshS || !m.hasReadings: // a gap: the model bridges it
+	case !math.IsNaN(power) && !math.IsNaN(m.powerW):
+		estimate = m.atJ + dt*(power+m.powerW)/2
+	case !math.IsNaN(power):
+		estimate = m.atJ + dt*power
+	}
+	used := power
+	if math.IsNaN(used) && dt > 0 {
+		used = (estimate - m.atJ) / dt
+	}
+	if math.IsNaN(used) || used < 0 {
+		used = 0
+	}
+	maxJ := m.MaxPowerW*dt + m.gapJ
+	switch {
+	case !math.IsNaN(r.ConsumedHJ):
+		m.source = Consumed
+		estimate = m.anchor.pull(estimate, 100, r.ConsumedHJ, used, dt, maxJ)
+	case !math.IsNaN(power):
+		m.source = Current
+		m.anchor = anchor{}
+	case !math.IsNaN(r.Charge) && m.CapacityJ > 0:
+		m.source = Remaining
+		estimate = m.anchor.pull(estimate, m.CapacityJ/100, 100-math.Round(r.Charge*100), used, dt, maxJ)
+	default:
+		m.source = Model
+		m.anchor = anchor{}
+	}
+	m.gapJ = 0
+	m.rebase(nowS, estimate)
+	m.readS = m.atS
+	m.powerW, m.hasReadings = power, true
+}
+
+// At returns the joules drawn up to nowS, as far as is known.
+func (m *Meter) At(nowS float64) float64 {
+	if m.Source(nowS) != Model && !math.IsNaN(m.powerW) {
+		return m.atJ + math.Max(nowS-m.readS, 0)*m.powerW
+	}
+	return m.modelled(nowS)
+}
+
+// Source returns where the figure of At comes from.
+func (m *Meter) Source(nowS float64) Source {
+	if !m.hasReadings || nowS-m.readS > freshS {
+		return Model
+	}
+	return m.source
+}
+
+// modelled is the last estimate plus what the model says was drawn since.
+func (m *Meter) modelled(nowS float64) float64 {
+	return m.atJ + m.factor*(m.ModelJ(nowS)-m.modelAtJ) + m.edgeJ - m.edgeAtJ
+}
+
+func (m *Meter) rebase(nowS, estimateJ float64) {
+	m.atS, m.atJ = math.Max(nowS, m.atS), estimateJ
+	m.modelAtJ, m.edgeAtJ = m.ModelJ(nowS), m.edgeJ
+}
+
+func (m *Meter) start(nowS float64) {
+	if m.started {
+		return
+	}
+	m.started = true
+	m.atS, m.readS, m.modelS = nowS, nowS, nowS
+	if m.factor == 0 {
+		m.factor = 1
+	}
+	m.powerW = math.NaN()
+}

@@ -1,0 +1,147 @@
+// Package envelope is the last word before a setpoint goes out. Each time the
+// fleet's setpoints are about to be sent, they are checked against what was
+// measured: speed (C1), separation (C2), the fence and the altitude. What
+// breaks a limit is corrected by the least change; what cannot be corrected
+// becomes a hold.
+package envelope
+
+import (
+	"math"
+
+	"prefdt/inference/physics"
+	"prefdt/inference/tracking"
+)
+
+// Limits are those of one deployment.
+type Limits struct {
+	SpeedMaxMPS float64 // the lesser of the configuration and the autopilot's own
+	SeparationM float64 // D_min
+	AreaM       float64 // side of the fence; 0: none, for the way to a home outside it
+	AltitudeM   float64 // H
+	BandM       float64 // measured altitudes are H +- BandM
+	FenceM      float64 // beyond so far outside the area an alarm is raised
+}
+
+// Vehicle is one aircraft in the air, at the moment its setpoint is due.
+type Vehicle struct {
+	Ours     bool // a setpoint goes to it; otherwise it only stands in the way
+	Position physics.Position
+	UpM      float64
+	Velocity physics.Position // measured, m/s
+	// The setpoint: where to be now, how fast to fly, how high. In and out.
+	Target   physics.Position
+	FeedMPS  physics.Position
+	TargetUp float64
+}
+
+// Verdict says what was done to one setpoint.
+type Verdict uint8
+
+const (
+	Kept Verdict = iota
+	Corrected
+	Held
+)
+
+// slack is what a check allows beyond a limit before it steps in: rounding on
+// the wire, not a licence. Metres, and metres per second.
+const slack = 0.05
+
+// Check brings the setpoints inside the limits and says what it did to each.
+// The horizon is one slot: a setpoint lives two, and is checked ten times in each.
+func Check(vehicles []Vehicle, l Limits, e *tracking.Envelope, verdicts []Verdict) []Verdict {
+	verdicts = append(verdicts[:0], make([]Verdict, len(vehicles))...)
+	positions := make([]physics.Position, len(vehicles))
+	moves := make([]physics.Position, len(vehicles))
+	for i := range vehicles {
+		v := &vehicles[i]
+		positions[i] = v.Position
+		moves[i] = v.Velocity
+		if !v.Ours {
+			continue
+		}
+		if !finite(v.Target) || !finite(v.FeedMPS) || math.IsNaN(v.TargetUp) || math.IsInf(v.TargetUp, 0) {
+			v.hold(l)
+			verdicts[i] = Held
+		}
+		if math.Abs(v.TargetUp-l.AltitudeM) > slack {
+			v.TargetUp = l.AltitudeM
+			verdicts[i] = max(verdicts[i], Corrected)
+		}
+		moves[i] = v.Target.Add(v.FeedMPS).Sub(v.Position) // where it is asked to be in a second
+	}
+	wish := append([]physics.Position(nil), moves...)
+	e.Limit(positions, moves, tracking.Limits{SpeedMaxMPS: l.SpeedMaxMPS, SeparationM: l.SeparationM, AreaM: l.AreaM})
+	for i := range vehicles {
+		v := &vehicles[i]
+		if !v.Ours {
+			moves[i] = wish[i] // a pilot's aircraft flies on as it does
+			continue
+		}
+		// A reference that lags or leads by more than a slot's flight is no
+		// reference, and the feed-forward alone must be flyable too.
+		changed := wish[i].Sub(moves[i]).Norm() > slack
+		if changed || v.FeedMPS.Norm() > l.SpeedMaxMPS+slack || l.outside(v.Target) > slack {
+			v.Target, v.FeedMPS = v.Position, moves[i]
+			if l.AreaM > 0 {
+				v.Target = l.inside(v.Target)
+			}
+			verdicts[i] = max(verdicts[i], Corrected)
+		}
+	}
+	for i := range vehicles {
+		for j := range vehicles {
+			v := &vehicles[i]
+			if i == j || !v.Ours || vehicles[j].Ours || apart(positions[i].Sub(positions[j]), moves[i].Sub(moves[j]), l.SeparationM) {
+				continue
+			}
+			v.hold(l)
+			verdicts[i] = Held
+		}
+	}
+	return verdicts
+}
+
+// hold asks a vehicle to stay where it is.
+func (v *Vehicle) hold(l Limits) {
+	v.Target, v.FeedMPS, v.TargetUp = l.inside(v.Position), physics.Position{}, l.AltitudeM
+}
+
+// outside returns how far a place is outside the area.
+func (l Limits) outside(p physics.Position) float64 { return p.Sub(l.inside(p)).Norm() }
+
+func (l Limits) inside(p physics.Position) physics.Position {
+	if l.AreaM <= 0 {
+		return p
+	}
+	return physics.Position{EastM: min(max(p.EastM, 0), l.AreaM), NorthM: min(max(p.NorthM, 0), l.AreaM)}
+}
+
+// Alarm names what a measured state breaks, or is empty.
+func (l Limits) Alarm(p physics.Position, upM float64) string {
+	switch {
+	case l.outside(p) > l.FenceM:
+		return "outside the fence"
+	case math.Abs(upM-l.AltitudeM) > l.BandM:
+		return "outside the altitude band"
+	}
+	return ""
+}
+
+// apart reports whether two that are p from one another and move by v relative
+// to one another in a second keep a separation or, closer already, part.
+func apart(p, v physics.Position, separationM float64) bool {
+	towards := p.EastM*v.EastM + p.NorthM*v.NorthM
+	if p.Norm() < separationM {
+		return towards >= -1e-9
+	}
+	t := 0.0
+	if vv := v.EastM*v.EastM + v.NorthM*v.NorthM; vv > 0 {
+		t = min(max(-towards/vv, 0), 1)
+	}
+	return p.Add(v.Scale(t)).Norm() >= separationM
+}
+
+func finite(p physics.Position) bool {
+	return !math.IsNaN(p.EastM+p.NorthM) && !math.IsInf(p.EastM, 0) && !math.IsInf(p.NorthM, 0)
+}

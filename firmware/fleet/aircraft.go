@@ -1,0 +1,146 @@
+package fleet
+
+import (
+	"math"
+
+	"github.com/bluenviron/gomavlib/v3"
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+	"github.com/bluenviron/gomavlib/v3/pkg/message"
+
+	"prefdt/firmware/energy"
+	"prefdt/inference/physics"
+)
+
+const (
+	staleS = 2.0  // a state older than this is not flown by
+	lostS  = 10.0 // unheard for this long, an aircraft is lost (CONTRACT)
+)
+
+// aircraft is one aircraft's measured state and what is asked of it. All of it
+// is guarded by the fleet's mutex. Times are mission seconds of receipt.
+type aircraft struct {
+	number  int
+	conf    Aircraft
+	link    *link
+	channel *gomavlib.Channel // where its heartbeats come from; nil: nowhere
+
+	heard     bool
+	heardS    float64 // any message
+	beatS     float64 // HEARTBEAT
+	mode      Mode
+	armed     bool
+	landed    *bool // nil: unknown
+	located   bool
+	positionS float64
+	position  physics.Position
+	upM       float64
+	velocity  physics.Position
+	bootMS    float64 // autopilot's time since boot, at positionS
+	firstMS   float64 // the same, first heard, for its rate
+	firstS    float64
+	batteryS  float64
+	statusS   float64 // BATTERY_STATUS, rather than SYS_STATUS
+	charge    float64 // remaining, 0 to 1, NaN unknown
+	params    Parameters
+	meter     energy.Meter
+	lost      bool
+	home      *physics.Position // where it took off
+
+	control
+}
+
+// receive takes one message of the autopilot in.
+func (a *aircraft) receive(f *Fleet, now float64, m message.Message) {
+	a.heard, a.heardS = true, now
+	switch m := m.(type) {
+	case *common.MessageHeartbeat:
+		a.beatS = now
+		a.mode = Mode(m.CustomMode)
+		a.armed = m.BaseMode&common.MAV_MODE_FLAG_SAFETY_ARMED != 0
+	case *common.MessageGlobalPositionInt:
+		a.locate(f, now, m)
+	case *common.MessageExtendedSysState:
+		switch m.LandedState {
+		case common.MAV_LANDED_STATE_ON_GROUND:
+			a.setLanded(true)
+		case common.MAV_LANDED_STATE_IN_AIR, common.MAV_LANDED_STATE_TAKEOFF, common.MAV_LANDED_STATE_LANDING:
+			a.setLanded(false)
+		}
+	case *common.MessageBatteryStatus:
+		if m.Id != 0 {
+			return
+		}
+		a.batteryS, a.statusS = now, now
+		a.battery(now, energy.FromBattery(append(m.Voltages[:], nonZero(m.VoltagesExt[:])...), m.CurrentBattery, m.EnergyConsumed, m.BatteryRemaining))
+	case *common.MessageSysStatus:
+		// Only of an autopilot that sends no BATTERY_STATUS: two unsynchronised
+		// measurements of one current would count twice.
+		if a.statusS == 0 || now-a.statusS > 5 {
+			a.batteryS = now
+			a.battery(now, energy.FromSystem(m.VoltageBattery, m.CurrentBattery, m.BatteryRemaining))
+		}
+	case *common.MessageParamValue:
+		a.params.set(m)
+	}
+}
+
+// nonZero drops the cells that voltages_ext does not use.
+func nonZero(mv []uint16) (cells []uint16) {
+	for _, v := range mv {
+		if v != 0 {
+			cells = append(cells, v)
+		}
+	}
+	return cells
+}
+
+func (a *aircraft) battery(now float64, r energy.Reading) {
+	a.meter.Battery(now, r)
+	if !math.IsNaN(r.Charge) {
+		a.charge = r.Charge
+	}
+}
+
+func (a *aircraft) setLanded(landed bool) { a.landed = &landed }
+
+func (a *aircraft) locate(f *Fleet, now float64, m *common.MessageGlobalPositionInt) {
+	if m.Lat == 0 && m.Lon == 0 {
+		return // no fix
+	}
+	boot := float64(m.TimeBootMs)
+	if a.located && boot < a.bootMS-1000 {
+		a.rebooted(f)
+	}
+	if a.firstS == 0 || boot < a.firstMS {
+		a.firstMS, a.firstS = boot, now
+	}
+	a.bootMS = boot
+	a.position, a.upM = f.Origin.Local(float64(m.Lat)/1e7, float64(m.Lon)/1e7, float64(m.Alt)/1000)
+	a.velocity = physics.Position{EastM: float64(m.Vy) / 100, NorthM: float64(m.Vx) / 100}
+	a.located, a.positionS = true, now
+	a.meter.Speed(now, a.velocity.Norm(), a.inAir())
+	if a.inAir() {
+		f.counts.MaxSpeedMPS = max(f.counts.MaxSpeedMPS, a.velocity.Norm())
+	}
+}
+
+// inAir is whether it flies, by what it said last.
+func (a *aircraft) inAir() bool { return a.armed && (a.landed == nil || !*a.landed) }
+
+// onGround is whether it said that it stands.
+func (a *aircraft) onGround() bool { return a.landed != nil && *a.landed }
+
+// fresh is whether its state can be flown by.
+func (a *aircraft) fresh(now float64) bool {
+	return a.channel != nil && a.located && now-a.positionS < staleS && now-a.beatS < 2*staleS
+}
+
+// msPerS is the rate of the autopilot's clock against ours, in mission seconds.
+func (a *aircraft) msPerS() float64 {
+	if d := a.positionS - a.firstS; d > 5 {
+		if r := (a.bootMS - a.firstMS) / d; r > 0 {
+			return r
+		}
+	}
+	return 1000
+}

@@ -1,0 +1,296 @@
+package fleet
+
+import (
+	"math"
+
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+	"github.com/bluenviron/gomavlib/v3/pkg/message"
+
+	"prefdt/inference/physics"
+)
+
+// Order is what the leader wants of an aircraft.
+type Order uint8
+
+const (
+	OrderNone Order = iota // leave it alone
+	OrderFly               // take off if it stands, then fly for us
+	OrderHome              // fly to where it took off and land
+	OrderStop              // hand it to its autopilot's Hold
+)
+
+// Phase is how far that has come.
+type Phase uint8
+
+const (
+	PhaseIdle     Phase = iota // on the ground, or not ours yet
+	PhaseClimbing              // arming, taking off
+	PhaseEngaging              // streaming, OFFBOARD asked for
+	PhaseFlying                // in OFFBOARD, by us
+	PhaseLanding
+	PhaseTaken // left to its pilot until resume
+)
+
+const (
+	liveS    = 2.0  // a setpoint's time to live, slots
+	streamS  = 12.0 // after that and ten more slots of holding the stream ends
+	retryS   = 1.0  // between repeats of a command
+	levelM   = 3.0  // a climb ends so close to H
+	arrivedM = 2.0
+	settleS  = 1.0 // setpoints stream so long before OFFBOARD is asked for
+	requestS = 2.0 // between requests for missing streams
+)
+
+// control is the part of an aircraft's state that is ours.
+type control struct {
+	order    Order
+	phase    Phase
+	why      string // it is with its pilot
+	aim      aim
+	engagedS float64 // streaming since
+	askedS   float64 // the last command
+	requestS float64 // the last request for streams or parameters
+	beats    int
+	grant    Mode // the mode it was in when the crew gave it to us
+	alarm    string
+}
+
+// aim is where it is to fly.
+type aim struct {
+	kind  aimKind
+	setS  float64
+	from  physics.Position // leg: at setS; hold: where
+	moveM physics.Position // leg: metres in a slot
+	to    physics.Position // point
+	speed float64          // point
+	ended bool             // the stream ended for want of a new aim
+}
+
+type aimKind uint8
+
+const (
+	aimHold aimKind = iota
+	aimLeg
+	aimPoint
+)
+
+// reference returns where the aircraft is to be now and how fast it is to fly.
+// A leg's reference runs along it and is at its end when the slot is, so a
+// position loop and the feed-forward ask for the same speed; PX4 given the end
+// from the start would fly at twice the feed-forward.
+func (a *aircraft) reference(now float64) (at, feed physics.Position) {
+	age := now - a.aim.setS
+	switch a.aim.kind {
+	case aimLeg:
+		return a.aim.from.Add(a.aim.moveM.Scale(age)), a.aim.moveM
+	case aimPoint:
+		d := a.aim.to.Sub(a.position)
+		if r := d.Norm(); r > a.aim.speed {
+			feed = d.Scale(a.aim.speed / r)
+			return a.position.Add(feed.Scale(0.3)), feed
+		}
+		return a.aim.to, physics.Position{}
+	}
+	return a.aim.from, physics.Position{}
+}
+
+// expire turns an aim that outlived two slots into a position hold, and ends
+// the stream ten slots later: it must not outlive a leader that stopped thinking.
+func (a *aircraft) expire(f *Fleet, now float64) {
+	age := now - a.aim.setS
+	switch {
+	case age > liveS && a.aim.kind != aimHold:
+		f.counts.Stalled++
+		f.Log.Warn("setpoint outlived two slots; holding", "aircraft", a.number)
+		a.aim = aim{kind: aimHold, setS: a.aim.setS, from: a.position}
+	case age > streamS && !a.aim.ended:
+		f.Log.Error("no new setpoint for twelve slots; the stream ends", "aircraft", a.number)
+		a.aim.ended = true
+	}
+}
+
+// steer advances what is asked of the aircraft by one tick. It returns the
+// commands to send and whether a setpoint is due.
+func (a *aircraft) steer(f *Fleet, now float64) (out []message.Message, stream bool) {
+	a.watch(f, now)
+	if !a.fresh(now) {
+		return nil, false
+	}
+	switch a.order {
+	case OrderFly:
+		return a.fly(f, now)
+	case OrderHome:
+		return a.goHome(f, now)
+	case OrderStop:
+		switch a.phase {
+		case PhaseClimbing, PhaseEngaging, PhaseFlying:
+			if a.mode == ModeHold {
+				a.take(f, "stopped")
+				return nil, false
+			}
+			return a.ask(now, setMode(ModeHold)), a.phase != PhaseClimbing
+		}
+	}
+	return nil, false
+}
+
+func (a *aircraft) fly(f *Fleet, now float64) (out []message.Message, stream bool) {
+	switch a.phase {
+	case PhaseIdle, PhaseLanding:
+		a.phase = PhaseClimbing
+	case PhaseClimbing:
+		switch {
+		case a.inAir() && math.Abs(a.upM-f.Limits.AltitudeM) < levelM:
+			a.engage(now)
+		case a.inAir() && a.theirs():
+			a.take(f, "pilot chose "+a.mode.String())
+		case !a.armed:
+			p := a.position
+			a.home = &p
+			return a.ask(now, &common.MessageCommandLong{Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Param1: 1}), false
+		case !a.inAir() || a.mode != ModeTakeoff:
+			nan := float32(math.NaN())
+			return a.ask(now, &common.MessageCommandLong{
+				Command: common.MAV_CMD_NAV_TAKEOFF, Param4: nan, Param5: nan, Param6: nan,
+				Param7: float32(f.Origin.AltitudeM + f.Limits.AltitudeM),
+			}), false
+		}
+	case PhaseEngaging:
+		if a.mode == ModeOffboard {
+			a.phase, a.engagedS = PhaseFlying, now
+			f.Log.Info("flying for us", "aircraft", a.number)
+			return nil, true
+		}
+		if a.theirs() {
+			a.take(f, "pilot chose "+a.mode.String())
+			return nil, false
+		}
+		if now-a.engagedS > settleS {
+			out = a.ask(now, setMode(ModeOffboard))
+		}
+		return out, true
+	case PhaseFlying:
+		if a.mode != ModeOffboard && a.beatS > a.engagedS {
+			a.take(f, "left OFFBOARD for "+a.mode.String())
+			return nil, false
+		}
+		return nil, true
+	}
+	return nil, false
+}
+
+func (a *aircraft) goHome(f *Fleet, now float64) (out []message.Message, stream bool) {
+	switch a.phase {
+	case PhaseClimbing:
+		a.phase = PhaseLanding
+	case PhaseEngaging, PhaseFlying:
+		if a.home == nil {
+			a.phase = PhaseLanding
+			break
+		}
+		a.aim = aim{kind: aimPoint, setS: now, to: *a.home, speed: f.cruise()}
+		if a.phase == PhaseFlying && a.position.Sub(*a.home).Norm() < arrivedM && a.velocity.Norm() < 2 {
+			a.phase = PhaseLanding
+			break
+		}
+		return a.fly(f, now)
+	case PhaseLanding:
+		if !a.armed && !a.inAir() {
+			a.phase, a.order = PhaseIdle, OrderNone
+			f.Log.Info("landed", "aircraft", a.number)
+			return nil, false
+		}
+		if a.onGround() {
+			return nil, false // it disarms by itself
+		}
+		want := ModeLand
+		if a.home == nil {
+			want = ModeReturn
+		}
+		if a.mode != want {
+			// The stream goes on until the mode has changed, or its loss would
+			// be the failsafe's to answer.
+			return a.ask(now, setMode(want)), a.mode == ModeOffboard
+		}
+	}
+	return nil, false
+}
+
+// theirs is whether its mode is one that neither we nor a failsafe's Hold lead
+// to, nor the one it was given to us in.
+func (a *aircraft) theirs() bool {
+	return a.mode != ModeTakeoff && a.mode != ModeHold && a.mode != ModeOffboard && a.mode != a.grant
+}
+
+// engage starts the stream with a hold where the aircraft is.
+func (a *aircraft) engage(now float64) {
+	a.phase, a.engagedS = PhaseEngaging, now
+	a.aim = aim{kind: aimHold, setS: now, from: a.position}
+}
+
+// take leaves the aircraft to its pilot.
+func (a *aircraft) take(f *Fleet, why string) {
+	if a.phase == PhaseTaken {
+		return
+	}
+	a.phase, a.why = PhaseTaken, why
+	f.Log.Warn("aircraft is with its pilot until resume", "aircraft", a.number, "reason", why)
+}
+
+func (a *aircraft) rebooted(f *Fleet) {
+	f.Log.Error("autopilot rebooted", "aircraft", a.number)
+	a.params = Parameters{}
+	a.firstS, a.beats = 0, 0
+	if a.order != OrderNone {
+		a.take(f, "rebooted")
+	}
+}
+
+// watch notices an aircraft that is lost, asks for streams and parameters that
+// do not come, and raises alarms.
+func (a *aircraft) watch(f *Fleet, now float64) {
+	if a.heard && !a.lost && now-a.heardS > lostS {
+		a.lost = true
+		f.Log.Error("aircraft lost", "aircraft", a.number, "unheard_s", now-a.heardS)
+		if a.order != OrderNone {
+			a.take(f, "lost")
+		}
+	}
+	if a.lost && now-a.heardS < staleS {
+		a.lost = false
+		f.Log.Warn("aircraft heard again", "aircraft", a.number)
+	}
+	if a.channel == nil || now-a.requestS < requestS {
+		return
+	}
+	for _, name := range a.params.missing() {
+		f.send(a, &common.MessageParamRequestRead{ParamId: name, ParamIndex: -1})
+		a.requestS = now
+	}
+	for _, s := range []struct {
+		m         message.Message
+		periodUS  float32
+		lastS     float64
+		expectedS float64
+	}{
+		{&common.MessageBatteryStatus{}, 250e3, a.statusS, 1},
+		{&common.MessageGlobalPositionInt{}, 100e3, a.positionS, 1},
+	} {
+		if now-s.lastS < s.expectedS && a.beats > 0 {
+			continue
+		}
+		f.send(a, &common.MessageCommandLong{Command: common.MAV_CMD_SET_MESSAGE_INTERVAL, Param1: float32(s.m.GetID()), Param2: s.periodUS})
+		a.requestS = now
+	}
+	a.beats++
+}
+
+// ask repeats a command no faster than retryS. Its effect is judged by what
+// the autopilot then says of itself, not by its acknowledgement.
+func (a *aircraft) ask(now float64, m message.Message) []message.Message {
+	if now-a.askedS < retryS {
+		return nil
+	}
+	a.askedS = now
+	return []message.Message{m}
+}

@@ -1,0 +1,165 @@
+// Package fleet is the leader's side of the MAVLink links: it knows each
+// aircraft's measured state and joules, flies the take-off, and streams the
+// setpoints that the slot loop asked for.
+//
+// In a slot it stands at both ends: the snapshot reads what was measured here,
+// and the decision's displacements go out from here, ten times a mission
+// second, each checked by the flight envelope first.
+package fleet
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"sync"
+	"time"
+
+	"prefdt/firmware/clock"
+	"prefdt/firmware/energy"
+	"prefdt/firmware/envelope"
+	"prefdt/inference/physics"
+	"prefdt/inference/tracking"
+)
+
+// Aircraft is the configuration of one link. Its place in the list, from 1, is
+// the aircraft's number.
+type Aircraft struct {
+	SystemID int    `yaml:"system_id"`
+	Endpoint string `yaml:"endpoint"` // udp-listen:host:port, udp:host:port or serial:device:baud
+}
+
+// Fleet is all aircraft. Set the exported fields, then Initialize.
+type Fleet struct {
+	SystemID int // ours
+	Origin   Origin
+	Physics  physics.Constants
+	Limits   envelope.Limits
+	Speed    float64 // mission seconds per second
+	Aircraft []Aircraft
+	Clock    clock.Clock
+	Log      *slog.Logger
+
+	mutex    sync.Mutex
+	aircraft []*aircraft
+	links    []*link
+	rejects  map[string]uint64
+	counts   Counts
+	limiter  tracking.Envelope
+	verdicts []envelope.Verdict
+
+	stop chan struct{}
+	done sync.WaitGroup
+}
+
+// Counts are what the fleet did since the start.
+type Counts struct {
+	Setpoints int // sent
+	Corrected int // of them, changed by the envelope
+	Held      int // of them, turned into a hold by the envelope
+	Stalled   int // times a setpoint outlived its two slots
+	Alarms    int // measured outside fence or altitude band, or closer than D_min
+	// MinSeparationM is the least horizontal distance of two measured in the
+	// air, +Inf before there were two.
+	MinSeparationM float64
+	MaxSpeedMPS    float64
+}
+
+// Initialize opens the links and starts listening and streaming.
+func (f *Fleet) Initialize() error {
+	f.rejects = map[string]uint64{}
+	f.counts.MinSeparationM = math.Inf(1)
+	f.stop = make(chan struct{})
+	capacity := f.Physics.CapacityJ
+	for i, c := range f.Aircraft {
+		p := f.Physics.Propulsion
+		f.aircraft = append(f.aircraft, &aircraft{
+			number: i + 1, conf: c, charge: math.NaN(),
+			meter: energy.Meter{CapacityJ: capacity, PowerW: p.PowerW, MaxPowerW: 10 * p.PowerW(f.Physics.SpeedMaxMPS)},
+		})
+	}
+	return nil
+}
+
+// Start opens the links; what is measured, and what is asked for, flows from
+// here on. Restored states must be in before.
+func (f *Fleet) Start() error {
+	byEndpoint := map[string]*link{}
+	for _, a := range f.aircraft {
+		l := byEndpoint[a.conf.Endpoint]
+		if l == nil {
+			l = &link{fleet: f, endpoint: a.conf.Endpoint}
+			if err := l.open(); err != nil {
+				for _, open := range f.links {
+					open.node.Close()
+				}
+				return fmt.Errorf("aircraft %d: %w", a.number, err)
+			}
+			byEndpoint[a.conf.Endpoint] = l
+			f.links = append(f.links, l)
+		}
+		a.link = l
+		l.aircraft = append(l.aircraft, a)
+	}
+	for _, l := range f.links {
+		f.done.Add(1)
+		go l.read()
+	}
+	f.done.Add(1)
+	go f.run()
+	return nil
+}
+
+// Close ends the streams and the links and waits for them. The autopilots'
+// own failsafe follows for any aircraft still in OFFBOARD.
+func (f *Fleet) Close() {
+	close(f.stop)
+	for _, l := range f.links {
+		l.node.Close()
+	}
+	f.done.Wait()
+}
+
+// nowS is the mission time in seconds since the leader's clock started.
+func (f *Fleet) nowS() float64 { return f.Clock.Now().Seconds() * f.Speed }
+
+// run ticks at 10 Hz of mission time.
+func (f *Fleet) run() {
+	defer f.done.Done()
+	ticker := time.NewTicker(max(time.Millisecond, time.Duration(float64(100*time.Millisecond)/f.Speed)))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-f.stop:
+			return
+		case <-ticker.C:
+			f.tick()
+		}
+	}
+}
+
+// Rejects returns how many frames were refused, by reason.
+func (f *Fleet) Rejects() map[string]uint64 {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	out := make(map[string]uint64, len(f.rejects))
+	for k, v := range f.rejects {
+		out[k] = v
+	}
+	return out
+}
+
+// Counts returns what the fleet did so far.
+func (f *Fleet) Counts() Counts {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	return f.counts
+}
+
+// reject counts a refused frame and logs the first of its reason. Called with
+// the mutex held.
+func (f *Fleet) reject(reason string) {
+	f.rejects[reason]++
+	if f.rejects[reason] == 1 {
+		f.Log.Warn("mavlink frame refused; more for this reason are only counted", "reason", reason)
+	}
+}

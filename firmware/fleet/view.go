@@ -1,0 +1,86 @@
+package fleet
+
+import (
+	"prefdt/firmware/energy"
+	"prefdt/inference/physics"
+)
+
+// View is one aircraft as the slot loop sees it at a moment.
+type View struct {
+	Number   int
+	SystemID int
+	Heard    bool
+	AgeS     float64 // since last heard
+	Located  bool
+	Position physics.Position // brought to this moment
+	UpM      float64
+	SpeedMPS float64 // measured
+	Mode     Mode
+	Armed    bool
+	Landed   *bool
+	Charge   float64 // NaN: unknown
+	Phase    Phase
+	Order    Order
+	Why      string // it is with its pilot
+	Lost     bool
+	Home     *physics.Position
+	Params   Parameters
+
+	Fresh  bool // its state can be flown by
+	Flying bool // for us, in OFFBOARD, with a fresh state
+	InAir  bool // and not lost: its flight costs joules
+
+	TotalJ float64 // drawn since the meter began
+	ModelJ float64 // propulsion since then by the closed form, at multiplier 1
+	Source energy.Source
+	BootMS float64 // autopilot's time since boot, at this moment
+	MSPerS float64 // its rate, per mission second
+}
+
+// Views appends every aircraft, in order of number, to dst.
+func (f *Fleet) Views(dst []View) []View {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	now := f.nowS()
+	for _, a := range f.aircraft {
+		age := min(max(now-a.positionS, 0), staleS)
+		dst = append(dst, View{
+			Number: a.number, SystemID: a.conf.SystemID, Heard: a.heard, AgeS: now - a.heardS,
+			Located: a.located, Position: a.position.Add(a.velocity.Scale(age)), UpM: a.upM, SpeedMPS: a.velocity.Norm(),
+			Mode: a.mode, Armed: a.armed, Landed: a.landed, Charge: a.charge,
+			Phase: a.phase, Order: a.order, Why: a.why, Lost: a.lost, Home: a.home, Params: a.params,
+			Fresh: a.fresh(now), Flying: a.phase == PhaseFlying && a.fresh(now), InAir: a.inAir() && !a.lost,
+			TotalJ: a.meter.At(now), ModelJ: a.meter.ModelJ(now), Source: a.meter.Source(now),
+			BootMS: a.bootMS + (now-a.positionS)*a.msPerS(), MSPerS: a.msPerS(),
+		})
+	}
+	return dst
+}
+
+// Book tells an aircraft's meter of the edge energy just decided, and of the
+// propulsion multiplier as measured.
+func (f *Fleet) Book(number int, edgeJ, factor float64) {
+	f.with(number, func(a *aircraft, now float64) {
+		a.meter.SetFactor(now, factor)
+		a.meter.AddEdge(edgeJ)
+	})
+}
+
+// Meter returns what a restart needs of an aircraft's meter.
+func (f *Fleet) Meter(number int) (s energy.State) {
+	f.with(number, func(a *aircraft, now float64) { s = a.meter.State(now) })
+	return s
+}
+
+// Restore gives an aircraft what a restart knows of it, before Start.
+func (f *Fleet) Restore(number int, s energy.State, home *physics.Position) {
+	f.with(number, func(a *aircraft, _ float64) {
+		a.meter.Restore(s)
+		a.home = home
+	})
+}
+
+// Skip adds what the model says an aircraft drew in a gap no counter covers.
+func (f *Fleet) Skip(number int, gapS, powerW float64) {
+	f.with(number, func(a *aircraft, _ float64) { a.meter.Skip(gapS, powerW) })
+}

@@ -1,0 +1,287 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"prefdt/firmware/clock"
+	"prefdt/firmware/energy"
+	"prefdt/firmware/fleet"
+	"prefdt/firmware/ledger"
+	"prefdt/inference/goal"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+	"prefdt/telemetry"
+)
+
+// scheduler is the frozen policy, or what stands in for it in a test.
+type scheduler interface {
+	Decide(s *slot.Snapshot, g *goal.Goal, d *slot.Decision)
+}
+
+// Leader is one mission. Set the exported fields, then Run.
+type Leader struct {
+	Config    Config
+	Physics   physics.Constants
+	Scales    *goal.Scales
+	Scheduler scheduler
+	Clock     clock.Clock
+	Log       *slog.Logger
+
+	fleet  *fleet.Fleet
+	broker *broker
+	ledger *ledger.Ledger
+	users  roster
+	goal   *goal.Goal
+
+	state    string
+	autoHold bool          // held because the broker was gone, not by the crew
+	epoch    time.Duration // on Clock, when slot 0 began
+	open     int           // the slot open or to be opened next
+	decided  bool          // its decision was made: a command takes effect in the next
+	missed   int
+	climbS   float64 // mission time spent climbing
+	awayS    float64 // mission time without the broker
+	seq      int64
+	craft    []craft
+	views    []fleet.View
+
+	snapshot slot.Snapshot
+	decision slot.Decision
+	books    map[int]*book // by slot, while results may still correct it
+	price    float64       // of the last decision
+	localS   float64       // the last slot's delay, had all been computed locally
+	lastRow  ledger.Row
+}
+
+// craft is one aircraft's account.
+type craft struct {
+	bookedJ  float64 // of its meter's total
+	modelJ   float64 // of its closed form, likewise
+	spentJ   float64 // in slots
+	transitJ float64 // before, after and between missions' slots
+	source   energy.Source
+	served   int
+	expected float64 // users it serves in a slot, smoothed, for the standing offer
+	bootMS   float64 // autopilot's time when slot `open` began
+	msPerS   float64
+}
+
+// initialPrice stands in the offer of the first slot, before the policy said
+// one: about the middle of the front.
+const initialPrice = 0.01
+
+// Run flies the mission until ctx ends or, if so configured, it is over.
+func (l *Leader) Run(ctx context.Context) (err error) {
+	l.books = map[int]*book{}
+	l.users.init(l.Config.Users)
+	l.craft = make([]craft, len(l.Config.Aircraft))
+	l.price = initialPrice
+	if l.ledger, err = ledger.Open(l.Config.StateDir); err != nil {
+		return err
+	}
+	defer l.ledger.Close()
+	saved, found, err := l.ledger.Load()
+	if err != nil {
+		return err
+	}
+	l.fleet = l.newFleet()
+	if err := l.fleet.Initialize(); err != nil {
+		return err
+	}
+	if err := l.restore(saved, found); err != nil {
+		return err
+	}
+	if err := l.connect(ctx); err != nil {
+		return err
+	}
+	defer l.broker.close()
+	if err := l.fleet.Start(); err != nil {
+		return err
+	}
+	defer l.fleet.Close()
+	if l.state == telemetry.StateFlying || l.state == telemetry.StateHolding {
+		if err := l.rejoin(ctx, saved); err != nil {
+			return err
+		}
+	}
+	l.Log.Info("leader ready", "fleet", l.Config.Fleet, "mission", l.Config.Mission, "state", l.state, "slots", l.Config.Slots, "speed", l.Config.Speed())
+	for ctx.Err() == nil && !l.over() {
+		switch l.state {
+		case telemetry.StateFlying, telemetry.StateHolding:
+			err = l.slot(ctx)
+		default:
+			err = l.beat(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// beat is one mission second outside the slots.
+func (l *Leader) beat(ctx context.Context) error {
+	l.collect(ctx, l.Clock.Now()+l.slotWall())
+	l.look()
+	l.bookTransit()
+	switch l.state {
+	case telemetry.StateClimbing:
+		if err := l.climb(); err != nil {
+			return err
+		}
+	case telemetry.StateReturning:
+		if l.landed() {
+			l.enter(telemetry.StateDone)
+		}
+	}
+	l.guardBroker(1)
+	if err := l.ledger.Settle(l.ledgerState(), nil); err != nil {
+		return err
+	}
+	l.publishStatus()
+	return nil
+}
+
+// climb waits for the aircraft at their starts, then opens slot 0.
+func (l *Leader) climb() error {
+	l.climbS++
+	ready, waiting := 0, 0
+	for i := range l.views {
+		v := &l.views[i]
+		if v.Order != fleet.OrderFly || v.Phase == fleet.PhaseTaken || v.Lost {
+			continue
+		}
+		start := l.Config.Start(v.Number, l.Physics.AreaM)
+		l.fleet.Goto(v.Number, start)
+		if v.Flying && v.Position.Sub(start).Norm() < 3 && v.SpeedMPS < 3 {
+			ready++
+		} else {
+			waiting++
+		}
+	}
+	switch {
+	case waiting > 0 && l.climbS < l.Config.Flight.ClimbS:
+		return nil
+	case ready == 0:
+		l.Log.Error("no aircraft reached its start; returning", "climb_s", l.climbS)
+		l.goHome(telemetry.StateReturning)
+		return nil
+	case waiting > 0:
+		for i := range l.views {
+			if v := &l.views[i]; v.Order == fleet.OrderFly && !v.Flying {
+				l.Log.Error("aircraft did not reach its start; the mission begins without it", "aircraft", v.Number)
+				l.fleet.Command(v.Number, fleet.OrderHome)
+			}
+		}
+	}
+	return l.beginSlots(ready)
+}
+
+// beginSlots makes this moment the start of slot 0.
+func (l *Leader) beginSlots(flying int) error {
+	l.goal.Flying = flying
+	if !l.goal.Budgeted() {
+		if err := l.goal.Prefer(l.goal.Setting()); err != nil {
+			return err
+		}
+	}
+	l.epoch, l.open = l.Clock.Now(), 0
+	l.anchor()
+	l.enter(telemetry.StateFlying)
+	return l.ledger.Settle(l.ledgerState(), nil)
+}
+
+// guardBroker holds, and then returns, a fleet whose broker is gone.
+func (l *Leader) guardBroker(elapsedS float64) {
+	if l.broker.connected() {
+		if l.awayS > 0 {
+			l.Log.Warn("broker back", "away_s", l.awayS)
+		}
+		l.awayS = 0
+		if l.autoHold && l.state == telemetry.StateHolding {
+			l.enter(telemetry.StateFlying)
+		}
+		l.autoHold = false
+		return
+	}
+	l.awayS += elapsedS
+	switch {
+	case l.state == telemetry.StateFlying && l.awayS >= l.Config.Flight.BrokerHoldS:
+		l.Log.Error("broker gone; holding", "away_s", l.awayS)
+		l.autoHold = true
+		l.enter(telemetry.StateHolding)
+	case (l.state == telemetry.StateHolding || l.state == telemetry.StateClimbing) && l.awayS >= l.Config.Flight.BrokerReturnS:
+		l.Log.Error("broker gone; returning", "away_s", l.awayS)
+		l.goHome(telemetry.StateReturning)
+	}
+}
+
+// goHome sends every aircraft that is ours home.
+func (l *Leader) goHome(state string) {
+	for i := range l.Config.Aircraft {
+		l.fleet.Command(i+1, fleet.OrderHome)
+	}
+	l.enter(state)
+}
+
+// landed is whether no aircraft of ours is still on its way home.
+func (l *Leader) landed() bool {
+	for i := range l.views {
+		v := &l.views[i]
+		if v.Order == fleet.OrderHome && v.Phase != fleet.PhaseTaken && v.Phase != fleet.PhaseIdle && !v.Lost {
+			return false
+		}
+	}
+	return true
+}
+
+func (l *Leader) over() bool {
+	return l.Config.ExitWhenDone && l.state == telemetry.StateDone && l.landed()
+}
+
+func (l *Leader) enter(state string) {
+	if l.state == state {
+		return
+	}
+	l.Log.Info("mission", "from", l.state, "to", state, "slot", l.open)
+	l.state = state
+}
+
+// look takes the fleet's present state.
+func (l *Leader) look() { l.views = l.fleet.Views(l.views[:0]) }
+
+func (l *Leader) slotWall() time.Duration { return l.Config.Wall(1) }
+
+// startOf is when a slot begins, on the clock.
+func (l *Leader) startOf(n int) time.Duration { return l.epoch + time.Duration(n)*l.slotWall() }
+
+func (l *Leader) newFleet() *fleet.Fleet {
+	c := &l.Config
+	f := &fleet.Fleet{
+		SystemID: c.MAVLink.SystemID, Origin: c.Origin, Physics: l.Physics, Speed: c.Speed(),
+		Limits: limits(c, &l.Physics), Clock: l.Clock, Log: l.Log,
+	}
+	for _, a := range c.Aircraft {
+		f.Aircraft = append(f.Aircraft, fleet.Aircraft{SystemID: a.SystemID, Endpoint: a.Endpoint})
+	}
+	return f
+}
+
+// checkMission says why a ledger's mission is not this one.
+func (l *Leader) checkMission(s ledger.State) error {
+	switch {
+	case s.Goal.Slots != l.Config.Slots:
+		return fmt.Errorf("mission %s was begun with %d slots, the configuration says %d", s.Mission, s.Goal.Slots, l.Config.Slots)
+	case len(s.Aircraft) != len(l.Config.Aircraft):
+		return fmt.Errorf("mission %s was begun with %d aircraft, the configuration says %d", s.Mission, len(s.Aircraft), len(l.Config.Aircraft))
+	}
+	for i, a := range s.Aircraft {
+		if a.SystemID != l.Config.Aircraft[i].SystemID {
+			return fmt.Errorf("mission %s was begun with system %d as aircraft %d, the configuration says %d", s.Mission, a.SystemID, i+1, l.Config.Aircraft[i].SystemID)
+		}
+	}
+	return nil
+}

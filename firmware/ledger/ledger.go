@@ -1,0 +1,157 @@
+// Package ledger keeps what must survive a restart of the leader, one durable
+// transaction a slot: the return-to-go, each aircraft's joules, the commands
+// applied and the counters of their keys.
+//
+// It stands at the end of a slot: the settlement goes in, and is on the disk
+// before the slot counts as settled. After a restart it comes out as it was.
+package ledger
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+)
+
+const (
+	fileName    = "ledger.db"
+	format      = 1
+	openTimeout = time.Second
+	// maxFile bounds the file read at start; a mission of a million slots is smaller.
+	maxFile = 4 << 30
+)
+
+var (
+	bucketState    = []byte("state")
+	bucketSlots    = []byte("slots")
+	bucketCommands = []byte("commands") // sequence number -> Command
+	bucketIDs      = []byte("ids")      // command id -> sequence number
+	bucketKeys     = []byte("keys")     // signing key -> last counter
+	keyState       = []byte("state")
+	keyFormat      = []byte("format")
+)
+
+// Ledger is the open file. It is used by one goroutine.
+type Ledger struct {
+	path string
+	db   *bolt.DB
+}
+
+// Open opens or makes the ledger in a directory. A file that is damaged, or of
+// another format, is an error: it is never reset.
+func Open(dir string) (l *Ledger, err error) {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, fmt.Errorf("make state directory: %w", err)
+	}
+	path := filepath.Join(dir, fileName)
+	fresh := true
+	if info, err := os.Stat(path); err == nil {
+		fresh = false
+		if info.Size() == 0 || info.Size() > maxFile {
+			return nil, damaged(path, fmt.Errorf("its size is %d bytes", info.Size()))
+		}
+	}
+	// The file is mapped: a truncated one faults, and bbolt panics on some damage.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			l, err = nil, damaged(path, fmt.Errorf("%v", r))
+		}
+	}()
+	db, err := bolt.Open(path, 0o640, &bolt.Options{Timeout: openTimeout})
+	if errors.Is(err, bolterrors.ErrTimeout) {
+		return nil, fmt.Errorf("ledger %s is in use by another leader", path)
+	}
+	if err != nil {
+		return nil, damaged(path, err)
+	}
+	l = &Ledger{path, db}
+	if fresh {
+		err = l.create(dir)
+	} else {
+		err = l.check()
+	}
+	if err != nil {
+		db.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// Close releases the file.
+func (l *Ledger) Close() error { return l.db.Close() }
+
+func damaged(path string, err error) error {
+	return fmt.Errorf("ledger %s is damaged: %w; move it away to give up that mission's record", path, err)
+}
+
+func (l *Ledger) create(dir string) error {
+	err := l.db.Update(func(tx *bolt.Tx) error {
+		for _, name := range [][]byte{bucketState, bucketSlots, bucketCommands, bucketIDs, bucketKeys} {
+			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+				return err
+			}
+		}
+		return tx.Bucket(bucketState).Put(keyFormat, []byte{format})
+	})
+	if err != nil {
+		return fmt.Errorf("make ledger %s: %w", l.path, err)
+	}
+	d, err := os.Open(dir) // the file's name must survive too
+	if err != nil {
+		return fmt.Errorf("sync state directory: %w", err)
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil {
+		return fmt.Errorf("sync state directory: %w", err)
+	}
+	return nil
+}
+
+func (l *Ledger) check() error {
+	return l.db.View(func(tx *bolt.Tx) error {
+		for _, name := range [][]byte{bucketState, bucketSlots, bucketCommands, bucketIDs, bucketKeys} {
+			if tx.Bucket(name) == nil {
+				return damaged(l.path, fmt.Errorf("it has no %s", name))
+			}
+		}
+		if got := tx.Bucket(bucketState).Get(keyFormat); !bytes.Equal(got, []byte{format}) {
+			return fmt.Errorf("ledger %s has format %v, this leader reads %d", l.path, got, format)
+		}
+		return nil
+	})
+}
+
+// seal appends a checksum: bbolt's own covers its structure, not the values.
+func seal(v any) ([]byte, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("write ledger: %w", err)
+	}
+	return binary.BigEndian.AppendUint32(raw, crc32.ChecksumIEEE(raw)), nil
+}
+
+func (l *Ledger) unseal(sealed []byte, v any) error {
+	if len(sealed) < 4 {
+		return damaged(l.path, errors.New("a value is cut short"))
+	}
+	raw, sum := sealed[:len(sealed)-4], binary.BigEndian.Uint32(sealed[len(sealed)-4:])
+	if crc32.ChecksumIEEE(raw) != sum {
+		return damaged(l.path, errors.New("a checksum does not match"))
+	}
+	if err := json.Unmarshal(raw, v); err != nil {
+		return damaged(l.path, err)
+	}
+	return nil
+}
+
+func number(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"prefdt/firmware/fleet"
+	"prefdt/firmware/ledger"
+	"prefdt/inference/goal"
+	"prefdt/inference/physics"
+	"prefdt/telemetry"
+)
+
+// ledgerState is what a restart needs, as it is now.
+func (l *Leader) ledgerState() ledger.State {
+	s := ledger.State{
+		Mission: l.Config.Mission, Phase: l.state, Next: l.open, Missed: l.missed,
+		Goal: l.goal.State, Price: l.price, LocalS: l.localS,
+	}
+	for i := range l.craft {
+		c := &l.craft[i]
+		s.TransitJ += c.transitJ
+		a := ledger.Aircraft{
+			Number: i + 1, SystemID: l.Config.Aircraft[i].SystemID, Meter: l.fleet.Meter(i + 1),
+			BookedJ: c.bookedJ, SpentJ: c.spentJ, TransitJ: c.transitJ, BootMS: c.bootMS, MSPerSlot: c.msPerS,
+		}
+		if i < len(l.views) {
+			v := &l.views[i]
+			a.Ours = v.Order == fleet.OrderFly && v.Phase != fleet.PhaseTaken
+			a.Taken, a.Lost = v.Phase == fleet.PhaseTaken, v.Lost
+			if v.Home != nil {
+				a.Home = &[2]float64{v.Home.EastM, v.Home.NorthM}
+			}
+		}
+		s.Aircraft = append(s.Aircraft, a)
+	}
+	return s
+}
+
+// anchor ties the open slot's start to the autopilots' time since boot, the
+// one clock that survives a restart of the leader.
+func (l *Leader) anchor() {
+	l.look()
+	sinceS := (l.Clock.Now() - l.startOf(l.open)).Seconds() * l.Config.Speed()
+	for i := range l.views {
+		v := &l.views[i]
+		if v.Located {
+			l.craft[i].bootMS, l.craft[i].msPerS = v.BootMS-sinceS*v.MSPerS, v.MSPerS
+		}
+	}
+}
+
+// restore begins the configured mission, or continues it where the ledger has it.
+func (l *Leader) restore(s ledger.State, found bool) error {
+	if found && s.Mission != l.Config.Mission {
+		switch s.Phase {
+		case telemetry.StateIdle, telemetry.StateDone, telemetry.StateStopped:
+			found = false
+		default:
+			return fmt.Errorf("the ledger in %s has mission %s, which is %s; finish it, or use another state_dir", l.Config.StateDir, s.Mission, s.Phase)
+		}
+	}
+	if !found {
+		l.state = telemetry.StateIdle
+		l.goal = goal.New(l.Scales, &l.Physics, l.Config.Slots, len(l.Config.Aircraft))
+		if err := l.request(); err != nil {
+			return err
+		}
+		return l.ledger.Begin(l.ledgerState())
+	}
+	if err := l.checkMission(s); err != nil {
+		return err
+	}
+	l.goal = goal.Resume(l.Scales, &l.Physics, s.Goal)
+	l.state, l.open, l.missed, l.price, l.localS = s.Phase, s.Next, s.Missed, s.Price, s.LocalS
+	for i, a := range s.Aircraft {
+		c := &l.craft[i]
+		c.bookedJ, c.spentJ, c.transitJ, c.bootMS, c.msPerS = a.BookedJ, a.SpentJ, a.TransitJ, a.BootMS, a.MSPerSlot
+		var home *physics.Position
+		if a.Home != nil {
+			home = &physics.Position{EastM: a.Home[0], NorthM: a.Home[1]}
+		}
+		l.fleet.Restore(a.Number, a.Meter, home)
+		switch l.state {
+		case telemetry.StateClimbing:
+			if a.Ours {
+				l.fleet.Resume(a.Number)
+			}
+		case telemetry.StateReturning, telemetry.StateDone:
+			l.fleet.Command(a.Number, fleet.OrderHome)
+		}
+	}
+	return nil
+}
+
+// request applies the configuration's default.
+func (l *Leader) request() error {
+	if r := l.Config.Request; r.BudgetJ > 0 {
+		return l.goal.Budget(r.BudgetJ, goal.Mode(r.Mode))
+	}
+	return l.goal.Prefer(l.Config.Request.Setting)
+}
+
+// rejoin numbers the slots after a restart in flight by the autopilots' clocks,
+// and takes the aircraft that flew for us back. PX4 would return to OFFBOARD by
+// itself as soon as a stream resumes after its Hold failsafe; so none is
+// streamed to before this has decided on it.
+func (l *Leader) rejoin(ctx context.Context, s ledger.State) error {
+	l.Log.Warn("restarted in flight", "mission", s.Mission, "next_slot", s.Next)
+	for waited := 0.0; ; waited++ {
+		l.collect(ctx, l.Clock.Now()+l.slotWall())
+		if ctx.Err() != nil {
+			return nil
+		}
+		l.look()
+		heard, expected := 0, 0
+		for i, a := range s.Aircraft {
+			if a.Ours {
+				expected++
+				if l.views[i].Fresh && l.views[i].Landed != nil {
+					heard++
+				}
+			}
+		}
+		if heard == expected && waited >= 1 || heard > 0 && waited >= 10 {
+			break
+		}
+		if waited > 0 && int(waited)%10 == 0 {
+			l.Log.Error("no aircraft heard; waiting", "waited_s", waited)
+		}
+	}
+	elapsed, known := l.elapsedSlots(s)
+	if !known {
+		l.Log.Error("every autopilot was rebooted: how many slots were missed is unknown")
+	}
+	l.epoch = l.Clock.Now() - l.Config.Wall(float64(s.Next)+elapsed)
+	l.open = s.Next + int(math.Floor(elapsed)) + 1
+	for i, a := range s.Aircraft {
+		v := &l.views[i]
+		l.fleet.Skip(a.Number, elapsed, l.Physics.Propulsion.PowerW(0)*l.goal.Factor)
+		switch {
+		case !a.Ours || !v.Fresh:
+		case !l.Config.Flight.Resume:
+			l.Log.Warn("aircraft left to its pilot: resume_after_restart is false", "aircraft", a.Number)
+		case !v.InAir || v.Mode != fleet.ModeOffboard && v.Mode != fleet.ModeHold:
+			l.Log.Warn("aircraft left to its pilot until resume", "aircraft", a.Number, "mode", v.Mode.String(), "in_air", v.InAir)
+		default:
+			l.fleet.Resume(a.Number)
+		}
+	}
+	if l.open >= l.Config.Slots {
+		// The mission ended while we were away: its last slots were missed.
+		l.look()
+		rows := l.settle(l.Config.Slots - 1)
+		l.finish()
+		return l.ledger.Settle(l.ledgerState(), rows)
+	}
+	return nil
+}
+
+// elapsedSlots is how many slots passed since slot s.Next began, by the first
+// autopilot whose clock ran on.
+func (l *Leader) elapsedSlots(s ledger.State) (elapsed float64, known bool) {
+	for i, a := range s.Aircraft {
+		v := &l.views[i]
+		if v.Fresh && a.MSPerSlot > 0 && v.BootMS >= a.BootMS {
+			return (v.BootMS - a.BootMS) / a.MSPerSlot, true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"math"
+
+	"prefdt/firmware/energy"
+	"prefdt/firmware/fleet"
+	"prefdt/firmware/ledger"
+	"prefdt/inference/goal"
+	"prefdt/inference/physics"
+)
+
+// book is what a slot's delay is expected to be, until results correct it.
+type book struct {
+	delayS  float64
+	settled bool
+	entries map[string]entry // by user
+}
+
+type entry struct {
+	task   physics.Task
+	delayS float64 // booked
+	final  bool    // a result came
+}
+
+// maxCompletionS bounds a result that is believed.
+const maxCompletionS = 60
+
+// book writes down the decision's expectation.
+func (l *Leader) book(n int) {
+	b := &book{delayS: l.decision.DelayS, entries: make(map[string]entry, len(l.snapshot.Users))}
+	l.localS = 0
+	i := 0
+	for _, u := range l.users.heard {
+		if u.report.Task == nil {
+			continue
+		}
+		s := &l.snapshot.Users[i]
+		b.entries[u.name] = entry{task: s.Task, delayS: l.Physics.DelayS(s.Task, l.decision.Users[i].CompletionS)}
+		l.localS += l.Physics.DelayS(s.Task, s.Task.LocalS(s.CPUHz))
+		i++
+	}
+	l.books[n] = b
+}
+
+// correct books a result over its expectation. A user whose report was lost
+// has none: its completion counts as it is.
+func (l *Leader) correct(name string, n int, completionS float64) {
+	b := l.books[n]
+	if b == nil || completionS > maxCompletionS || l.users.byID[name] == nil {
+		return
+	}
+	e, heard := b.entries[name]
+	if e.final {
+		return
+	}
+	actual := completionS
+	if heard {
+		actual = l.Physics.DelayS(e.task, completionS)
+	}
+	change := actual - e.delayS
+	e.delayS, e.final = actual, true
+	b.entries[name] = e
+	b.delayS += change
+	if b.settled {
+		l.goal.DelayS += change
+		if !l.goal.Budgeted() {
+			l.goal.DelayToGoS -= change
+		}
+	}
+}
+
+// closeBooks ends the time for results: those of slot n-2 are accepted until
+// the report window of slot n closes.
+func (l *Leader) closeBooks(n int) {
+	for k := range l.books {
+		if k <= n-2 {
+			delete(l.books, k)
+		}
+	}
+}
+
+// account books what every aircraft drew since the last time and returns it,
+// with the closed form of the same flight. A figure that was corrected
+// downwards is never paid back: it waits until the meter has caught up.
+func (l *Leader) account() (drawnJ, modelJ []float64, measured bool, flying int) {
+	drawnJ, modelJ = make([]float64, len(l.craft)), make([]float64, len(l.craft))
+	for i := range l.craft {
+		c, v := &l.craft[i], &l.views[i]
+		drawnJ[i] = math.Max(v.TotalJ-c.bookedJ, 0)
+		c.bookedJ = math.Max(v.TotalJ, c.bookedJ)
+		modelJ[i] = math.Max(v.ModelJ-c.modelJ, 0)
+		c.modelJ = v.ModelJ
+		c.source = v.Source
+		if v.InAir {
+			flying++
+			measured = measured || v.Source != energy.Model
+		}
+	}
+	return drawnJ, modelJ, measured, flying
+}
+
+// bookTransit counts joules outside the slots apart.
+func (l *Leader) bookTransit() {
+	drawn, _, _, _ := l.account()
+	for i := range l.craft {
+		l.craft[i].transitJ += drawn[i]
+	}
+}
+
+// settle books slot n, and the missed ones before it, from the measured
+// batteries and the delays as far as they are known. It returns the rows.
+func (l *Leader) settle(n int) (rows []ledger.Row) {
+	drawn, model, measured, flying := l.account()
+	slots := n - l.goal.Slot + 1
+	share := 1 / float64(slots)
+	s := goal.Settlement{Flying: flying}
+	for i := range l.craft {
+		l.craft[i].spentJ += drawn[i]
+		s.EnergyJ += drawn[i] * share
+		if measured && (l.views[i].InAir || drawn[i] > 0) {
+			s.ModelFlightJ += model[i] * share
+		}
+	}
+	edgeJ := 0.0
+	if b := l.books[n]; b != nil {
+		for _, j := range l.decision.EdgeJ {
+			edgeJ += j
+		}
+	}
+	for k := l.goal.Slot; k <= n; k++ {
+		row := ledger.Row{Slot: k, EnergyJ: s.EnergyJ, Factor: l.goal.Factor}
+		s.DelayS, s.EdgeJ = l.localS, 0 // missed: no decision was possible, all local
+		if b := l.books[k]; b != nil {
+			b.settled = true
+			s.DelayS, s.EdgeJ = b.delayS, edgeJ
+			row.Heard, row.PriceSPerJ, row.DecisionMS = len(l.users.heard), l.price, l.lastRow.DecisionMS
+			for i := range l.decision.Users {
+				if l.decision.Users[i].Server > 0 {
+					row.Offloaded++
+				}
+			}
+		} else {
+			l.missed++
+		}
+		row.DelayS, row.EdgeJ = s.DelayS, s.EdgeJ
+		l.goal.Settle(s)
+		for i := range l.craft {
+			v := &l.views[i]
+			row.Aircraft = append(row.Aircraft, ledger.Account{
+				Number: v.Number, EnergyJ: drawn[i] * share, SpentJ: l.craft[i].spentJ, Source: v.Source,
+				EastM: v.Position.EastM, NorthM: v.Position.NorthM,
+			})
+		}
+		rows = append(rows, row)
+		l.lastRow = row
+	}
+	l.Log.Debug("settled", "slot", n, "energy_j", s.EnergyJ*float64(slots), "delay_s", s.DelayS, "factor", l.goal.Factor)
+	return rows
+}
+
+// residualJ is what is left of an aircraft's battery: the lesser of what was
+// booked and what it says itself.
+func (l *Leader) residualJ(i int) float64 {
+	left := l.Physics.CapacityJ - l.craft[i].spentJ - l.craft[i].transitJ
+	if charge := l.views[i].Charge; !math.IsNaN(charge) {
+		left = math.Min(left, charge*l.Physics.CapacityJ)
+	}
+	return math.Max(left, 0)
+}
+
+// low is whether an aircraft has no more left than the way home and its
+// reserve take, C6.
+func (l *Leader) low(v *fleet.View) bool {
+	homeJ := 0.0
+	if v.Home != nil {
+		p := l.Physics.Propulsion
+		best := p.BestSpeedMPS(l.Physics.SpeedMaxMPS)
+		homeJ = v.Position.Sub(*v.Home).Norm() / best * p.PowerW(best) * l.goal.Factor
+	}
+	return l.residualJ(v.Number-1) < homeJ+l.Config.Flight.ReserveJ
+}

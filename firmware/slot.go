@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"prefdt/firmware/fleet"
+	"prefdt/telemetry"
+)
+
+// slot is one slot of a mission, from its beacon to its status. This is the
+// whole product; everything else serves one of these lines.
+func (l *Leader) slot(ctx context.Context) error {
+	n := l.begin(ctx)
+	if n < 0 {
+		return nil // asked to end, or the mission left its slots while waiting
+	}
+	began := l.Clock.Now()
+	l.beacon(n)
+	l.collect(ctx, began+l.wallMS(l.Config.ReportByMS))
+	l.closeBooks(n)
+	l.look()
+	l.see(n)
+	l.decide(n)
+	l.fly()
+	l.tell(n)
+	l.collect(ctx, l.startOf(n+1))
+	if ctx.Err() != nil {
+		return nil // unsettled: the next leader finds it so
+	}
+	l.look()
+	row := l.settle(n)
+	l.open = l.next(n)
+	l.anchor()
+	if n >= l.Config.Slots-1 {
+		l.finish()
+	}
+	if err := l.ledger.Settle(l.ledgerState(), row); err != nil {
+		return err
+	}
+	l.guardBroker(1)
+	l.publishStatus()
+	return nil
+}
+
+// begin waits for the open slot's start and returns its number. A slot whose
+// time has run too far is missed, and its number is gone.
+func (l *Leader) begin(ctx context.Context) int {
+	l.decided = false
+	l.collect(ctx, l.startOf(l.open))
+	if ctx.Err() != nil || l.state != telemetry.StateFlying && l.state != telemetry.StateHolding {
+		return -1
+	}
+	if n := l.next(l.open - 1); n != l.open {
+		l.open = n
+		return l.begin(ctx)
+	}
+	return l.open
+}
+
+// next is the slot to open after slot n: n+1, or a later one if there is no
+// time left in that one to report and decide.
+func (l *Leader) next(n int) int {
+	late := l.Clock.Now() - l.startOf(n+1)
+	slack := l.slotWall() - l.wallMS(l.Config.DecideByMS)
+	if late <= slack {
+		return n + 1
+	}
+	return n + 1 + int((late-slack)/l.slotWall()) + 1
+}
+
+func (l *Leader) wallMS(ms float64) time.Duration {
+	return time.Duration(ms * float64(time.Millisecond))
+}
+
+// beacon opens the slot, with the standing offer.
+func (l *Leader) beacon(n int) {
+	l.users.openSlot(n)
+	l.look()
+	b := telemetry.Slot{
+		Slot: n, SlotMS: l.Config.SlotMS, Speed: l.Config.Speed(),
+		ReportByMS: l.Config.ReportByMS, DecideByMS: l.Config.DecideByMS,
+		Offer: telemetry.Offer{PriceSPerJ: l.price, Aircraft: []telemetry.OfferAircraft{}},
+	}
+	for i := range l.views {
+		v := &l.views[i]
+		if v.Flying {
+			b.Offer.Aircraft = append(b.Offer.Aircraft, telemetry.OfferAircraft{
+				Number: v.Number, PositionM: [2]float64{v.Position.EastM, v.Position.NorthM},
+				CPUHz: l.Physics.EdgeCPUHz, ExpectedUsers: l.craft[v.Number-1].expected,
+			})
+		}
+	}
+	publish(l.broker, l.broker.topics.Slot(), 0, false, b)
+}
+
+// collect takes in what arrives until a moment, and what arrived before it.
+func (l *Leader) collect(ctx context.Context, until time.Duration) {
+	timer := l.Clock.After(until - l.Clock.Now())
+	for {
+		select {
+		case e := <-l.broker.inbox:
+			l.take(e)
+		case <-ctx.Done():
+			return
+		case <-timer:
+			for {
+				select {
+				case e := <-l.broker.inbox:
+					if e.received <= until {
+						l.take(e)
+						continue
+					}
+					l.takeLate(e)
+				default:
+					return
+				}
+				if l.Clock.Now() > until+l.slotWall()/10 {
+					return // a storm must not hold the slot
+				}
+			}
+		}
+	}
+}
+
+// decide runs the policy's step on the snapshot.
+func (l *Leader) decide(n int) {
+	began := l.Clock.Now()
+	l.Scheduler.Decide(&l.snapshot, l.goal, &l.decision)
+	l.lastRow.DecisionMS = float64(l.Clock.Now()-began) / float64(time.Millisecond)
+	l.decided = true
+	l.price = l.decision.PriceSPerJ
+	l.book(n)
+}
+
+// fly hands the displacements to the fleet, which checks each setpoint against
+// the envelope just before it goes out.
+func (l *Leader) fly() {
+	for m := range l.snapshot.Aircraft {
+		number := l.snapshot.Aircraft[m].Number
+		l.fleet.Book(number, l.decision.EdgeJ[m], l.goal.Factor)
+		if l.state == telemetry.StateFlying {
+			l.fleet.Leg(number, l.decision.Move[m])
+		}
+	}
+	for i := range l.views {
+		v := &l.views[i]
+		if l.state == telemetry.StateHolding || v.Phase == fleet.PhaseEngaging {
+			l.fleet.Hold(v.Number)
+		}
+		if v.Flying && v.Order == fleet.OrderFly && l.low(v) {
+			l.Log.Error("battery low; aircraft returns", "aircraft", v.Number)
+			l.fleet.Command(v.Number, fleet.OrderHome)
+		}
+	}
+}
+
+// finish ends the slots: aircraft return.
+func (l *Leader) finish() {
+	l.open = l.Config.Slots
+	l.goHome(telemetry.StateDone)
+}
