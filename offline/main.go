@@ -10,6 +10,7 @@ import (
 	"os/signal"
 
 	"prefdt/offline/corpus"
+	"prefdt/offline/evaluate"
 	"prefdt/offline/search"
 	"prefdt/offline/train"
 )
@@ -25,6 +26,7 @@ var subcommands = []subcommand{
 	{"train", "fit the policy network to a corpus", train.Command(openCorpus)},
 	{"calibrate", "spread the settings over the front it achieves", calibrateCommand},
 	{"export", "write it as a checkpoint", exportCommand},
+	{"evaluate", "measure a checkpoint on evaluation seeds", evaluate.Command},
 }
 
 func main() {

@@ -69,7 +69,7 @@ func (c *trainingCorpus) Validate(p *train.Params[float32]) (string, error) {
 	for _, j := range budgets {
 		requests = append(requests, rollout.Request{Mode: goal.Target, BudgetJ: j})
 	}
-	results, err := rollout.Sweep(ck, inference.Dispatch, c.manifest.World, seeds, requests, runtime.GOMAXPROCS(0), nil)
+	results, err := rollout.Sweep(ck, inference.Dispatch, c.manifest.World, rollout.Link{}, seeds, requests, runtime.GOMAXPROCS(0), nil)
 	if err != nil {
 		return "", err
 	}

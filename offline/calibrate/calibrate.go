@@ -38,7 +38,7 @@ func Fit(frozen *checkpoint.Checkpoint, c world.Config, list []uint64, settings,
 		}
 	}
 	cal.Omegas = evenOmegas(&frozen.Scales, frozen.Band, settings)
-	results, err := rollout.Sweep(frozen, inference.Dispatch, c, list, rollout.Preferences(cal.Omegas), workers, progress)
+	results, err := rollout.Sweep(frozen, inference.Dispatch, c, rollout.Link{}, list, rollout.Preferences(cal.Omegas), workers, progress)
 	if err != nil {
 		return cal, fmt.Errorf("calibrate: %w", err)
 	}

@@ -4,6 +4,8 @@
 package rollout
 
 import (
+	"errors"
+	"math"
 	"sync"
 
 	"prefdt/inference"
@@ -27,7 +29,9 @@ type Request struct {
 // Result is what a flight cost.
 type Result struct {
 	front.Point
-	FloorJ     float64 // least total that was possible: flight at v* under the world's physics
+	// FloorJ is the least total that was possible without foreseeing a shock:
+	// what was spent before it, and flight at v* from then on.
+	FloorJ     float64
 	SpeedMPS   float64 // mean over aircraft and slots
 	MinApartM  float64 // least separation at the end of any slot
 	MissedDead int     // deadlines missed
@@ -38,18 +42,24 @@ type Flyer struct {
 	policy *inference.Policy
 	frozen *checkpoint.Checkpoint
 	world  *world.World
-	snap   slot.Snapshot
+	link   link
 	d      slot.Decision
 	action world.Action
 }
 
 // New returns a flyer of a checkpoint in a world.
-func New(frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Config) (*Flyer, error) {
+func New(frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Config, l Link) (*Flyer, error) {
+	if err := l.check(); err != nil {
+		return nil, err
+	}
+	if len(c.Losses) > 0 && (l.Late > 0 || l.Unheard == LastReport) {
+		return nil, errors.New("old reports do not go with a fleet that loses aircraft: their gains are of another fleet")
+	}
 	p, err := inference.New(frozen, decoder)
 	if err != nil {
 		return nil, err
 	}
-	return &Flyer{policy: p, frozen: frozen, world: world.New(c, 0)}, nil
+	return &Flyer{policy: p, frozen: frozen, world: world.New(c, 0), link: link{Link: l}}, nil
 }
 
 // Fly flies one episode.
@@ -65,18 +75,24 @@ func (f *Flyer) Fly(seed uint64, r Request) Result {
 		panic(err) // requests are checked where they come in
 	}
 	best := c.Propulsion.PowerW(c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS))
-	result := Result{MinApartM: 1e9}
+	result := Result{MinApartM: math.Inf(1)}
+	shock := w.Config.Shock
 	slots := 0.0
+	f.link.reset()
 	for !w.Done() {
 		if r.Revise > 0 && w.Slot == r.Revise {
 			if err := g.Budget(r.RevisedJ, r.Mode); err != nil {
 				panic(err)
 			}
 		}
-		w.Snapshot(&f.snap)
 		factor := w.Config.Factor(w.Slot)
-		f.policy.Decide(&f.snap, g, &f.d)
-		w.Apply(&f.snap, &f.d, &f.action)
+		if w.Slot == shock.FromSlot && factor != 1 {
+			result.FloorJ = g.SpentJ
+		}
+		seen := f.link.snapshot(w)
+		f.policy.Decide(seen, g, &f.d)
+		w.Apply(seen, &f.d, &f.action)
+		f.link.unheard(w, seen, &f.d, &f.action)
 		o := w.Step(f.action)
 		settled := goal.Settlement{DelayS: o.DelayS, EnergyJ: o.EnergyJ()}
 		for m := range w.Aircraft {
@@ -105,7 +121,7 @@ func (f *Flyer) Fly(seed uint64, r Request) Result {
 
 // Sweep flies every seed with every request and returns results[request][seed].
 // The result does not depend on the number of workers.
-func Sweep(frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Config, seeds []uint64, requests []Request, workers int, progress func(done int)) ([][]Result, error) {
+func Sweep(frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Config, l Link, seeds []uint64, requests []Request, workers int, progress func(done int)) ([][]Result, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
@@ -120,7 +136,7 @@ func Sweep(frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Con
 	done := 0
 	for k := range workers {
 		wait.Go(func() {
-			flyer, err := New(frozen, decoder, c)
+			flyer, err := New(frozen, decoder, c, l)
 			errs[k] = err
 			for s := range next {
 				if err != nil {

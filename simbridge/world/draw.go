@@ -13,6 +13,7 @@ const (
 	drawTask
 	drawChannel
 	drawGust
+	drawReport
 )
 
 // draw is a SplitMix64 stream (Steele, Lea, Flood 2014).

@@ -38,8 +38,9 @@ func (w *World) Snapshot(s *slot.Snapshot) {
 	}
 }
 
-// Apply turns the decision on a snapshot of the present slot, complete or with
-// users missing, into an action; users the snapshot lacks compute locally.
+// Apply turns the decision on a snapshot into an action of the present slot. A
+// snapshot may be an earlier one, or lack users; whoever it has no decision
+// for computes locally. Its users are in order of ID.
 func (w *World) Apply(s *slot.Snapshot, d *slot.Decision, a *Action) {
 	a.Server = append(a.Server[:0], make([]int, len(w.Arrivals))...)
 	a.Offload = append(a.Offload[:0], make([]float64, len(w.Arrivals))...)
@@ -47,17 +48,22 @@ func (w *World) Apply(s *slot.Snapshot, d *slot.Decision, a *Action) {
 	for m := range s.Aircraft {
 		a.Move[s.Aircraft[m].Number-1] = d.Move[m]
 	}
-	next := 0 // users are in the order of arrivals
+	next := 0
 	for i := range w.Arrivals {
-		if next == len(s.Users) {
-			break
+		for next < len(s.Users) && s.Users[next].ID < w.Arrivals[i].User {
+			next++
 		}
-		if s.Users[next].ID != w.Arrivals[i].User {
+		if next == len(s.Users) || s.Users[next].ID != w.Arrivals[i].User {
 			continue
 		}
 		if server := d.Users[next].Server; server > 0 {
 			a.Server[i], a.Offload[i] = s.Aircraft[server-1].Number, d.Users[next].Offload
 		}
-		next++
 	}
+}
+
+// ReportLost draws whether a user's report of a slot is lost at a rate.
+func (c *Config) ReportLost(seed uint64, slot, user int, rate float64) bool {
+	d := newDraw(seed, drawReport, slot, user, 0)
+	return d.uniform() < rate
 }

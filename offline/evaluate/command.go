@@ -1,0 +1,132 @@
+package evaluate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"prefdt/inference"
+	"prefdt/inference/checkpoint"
+	"prefdt/offline/command"
+	"prefdt/offline/seeds"
+	"prefdt/simbridge/world"
+)
+
+const usage = `offline evaluate measures a checkpoint on evaluation seeds, against the
+exact-dispatch teacher on the same episodes.
+
+  offline evaluate -checkpoint configs/checkpoint                  the front
+  offline evaluate -checkpoint configs/checkpoint -budget          and budgets, calm and perturbed
+  offline evaluate -checkpoint configs/checkpoint -uplink          and lost or late reports
+  offline evaluate -checkpoint configs/checkpoint -fleet 1,2,4,8   and other fleets
+
+Flags:
+`
+
+// Command is "offline evaluate".
+func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	f := command.Flags("evaluate")
+	dir := f.String("checkpoint", "configs/checkpoint", "`FOLDER` of the checkpoint")
+	text := f.String("seeds", "1000000:1000020", "evaluation seeds, `A:B`, B excluded")
+	settings := f.Int("settings", 21, "settings K of a front")
+	prices := f.Int("prices", 32, "prices of the teacher's front")
+	decoder := f.String("decoder", string(inference.Dispatch), "dispatch, snapped or heads")
+	budget := f.Bool("budget", false, "also measure budgets")
+	uplink := f.Bool("uplink", false, "also measure lost and late reports")
+	fleet := f.String("fleet", "", "also measure fleets of these `SIZES`, as in 1,2,4,8")
+	asJSON := f.Bool("json", false, "print one JSON object")
+	workers := f.Int("workers", runtime.GOMAXPROCS(0), "episodes flown at a time; changes no result")
+	if done, err := command.Parse(f, usage, args, stdout); done {
+		return err
+	}
+	list, err := command.Range(*text, seeds.Evaluation)
+	if err != nil {
+		return fmt.Errorf("offline evaluate: %w", err)
+	}
+	if *settings < 2 || *prices < 3 || *workers < 1 {
+		return errors.New("offline evaluate: -settings must be 2 at least, -prices 3, -workers 1")
+	}
+	if !slices.Contains(inference.Decoders(), inference.Decoder(*decoder)) {
+		return fmt.Errorf("offline evaluate: -decoder is %q, want one of %q", *decoder, inference.Decoders())
+	}
+	var sizes []int
+	for _, part := range strings.FieldsFunc(*fleet, func(r rune) bool { return r == ',' }) {
+		m, err := strconv.Atoi(part)
+		if err != nil || m < 1 || m > 64 {
+			return fmt.Errorf("offline evaluate: -fleet has %q, want sizes from 1 to 64", part)
+		}
+		sizes = append(sizes, m)
+	}
+	ck, err := checkpoint.Load(*dir)
+	if err != nil {
+		return err
+	}
+	c := Config{World: world.Standard(), Seeds: list, Settings: *settings, Prices: *prices, Decoder: inference.Decoder(*decoder), Workers: *workers, Progress: stderr}
+	c.World.Physics = ck.Physics
+	r, err := Headline(ctx, ck, c)
+	if err != nil {
+		return err
+	}
+	if *budget {
+		if r.Budgets, err = Budgets(ck, c); err != nil {
+			return err
+		}
+	}
+	if *uplink {
+		if r.Uplink, err = Uplink(ck, c); err != nil {
+			return err
+		}
+	}
+	if len(sizes) > 0 {
+		if r.Fleets, err = Fleets(ctx, ck, c, sizes); err != nil {
+			return err
+		}
+	}
+	if *asJSON {
+		out := json.NewEncoder(stdout)
+		out.SetIndent("", "  ")
+		return out.Encode(r)
+	}
+	return r.print(stdout)
+}
+
+// print writes the report as tables.
+func (r *Report) print(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(format string, a ...any) { fmt.Fprintf(t, format+"\n", a...) }
+	row("decoder %s, %d settings, %d seeds\tpolicy\tteacher\tratio", r.Decoder, r.Settings, r.Hypervolume.N)
+	row("hypervolume, 1e6\t%.3f ± %.3f\t%.3f ± %.3f\t%.4f", r.Hypervolume.Mean/1e6, r.Hypervolume.Std/1e6, r.TeacherHypervolume.Mean/1e6, r.TeacherHypervolume.Std/1e6, r.TeacherRatio.Hypervolume)
+	row("tight hypervolume, 1e6\t%.4f\t%.4f\t%.4f", r.HypervolumeTight.Mean/1e6, r.TeacherTight.Mean/1e6, r.TeacherRatio.Tight)
+	row("hypervolume on the uniform grid, 1e6\t%.3f", r.HypervolumeUniform.Mean/1e6)
+	row("corner, s\t%.1f\t%.1f", r.CornerS, r.TeacherCorner)
+	row("reach, s\t%.1f\t%.1f\t%.3f", r.ReachS, r.TeacherReachS, r.ReachS/r.TeacherReachS)
+	row("fidelity, uniform / recalibrated\t%.4f / %.4f", r.Fidelity, r.FidelityRecalibrated)
+	row("distinct, non-dominated settings\t%d of %d", r.Distinct, r.Settings)
+	row("operable\t%v", r.Operable)
+	for i, b := range r.Budgets {
+		if i == 0 {
+			row("\nbudget, kJ\tperturbation\tmode\tmean error\tmean |error|\tviolations\tgain")
+		}
+		row("%.1f\t%s\t%s\t%+.3f %%\t%.3f %%\t%.2f\t%.3f", b.BudgetJ/1e3, b.Perturbation, b.Mode, 100*b.Error, 100*b.AbsError, b.ViolationRate, b.Gain)
+	}
+	for i, u := range r.Uplink {
+		if i == 0 {
+			row("\nreports lost\tslots late\tretained, local\tlast report\toffer")
+		}
+		row("%.0f %%\t%d\t%.1f %%\t%.1f %%\t%.1f %%", 100*u.Loss, u.Late, 100*u.Local, 100*u.LastReport, 100*u.Offer)
+	}
+	for i, x := range r.Fleets {
+		if i == 0 {
+			row("\naircraft\thypervolume ratio\ttight ratio")
+		}
+		row("%d\t%.4f\t%.4f", x.Aircraft, x.Ratio.Hypervolume, x.Ratio.Tight)
+	}
+	return t.Flush()
+}
