@@ -401,10 +401,10 @@ func TestHostileFolders(t *testing.T) {
 		{"no folder", "does not exist", os.RemoveAll},
 		{"no manifest", "no checkpoint: ", func(dir string) error { return os.Remove(filepath.Join(dir, checkpoint.ManifestFile)) }},
 		{"no graph", "policy.onnx does not exist", func(dir string) error { return os.Remove(filepath.Join(dir, checkpoint.GraphFile)) }},
-		{"a graph of 4 GB", "has more than 16777216 bytes", func(dir string) error {
+		{"a graph of 4 GB", "4294967296 bytes, want at most 16777216", func(dir string) error {
 			return os.Truncate(filepath.Join(dir, checkpoint.GraphFile), 4<<30)
 		}},
-		{"a manifest of 1 GB", "has more than 1048576 bytes", func(dir string) error {
+		{"a manifest of 1 GB", "1073741824 bytes, want at most 1048576", func(dir string) error {
 			return os.Truncate(filepath.Join(dir, checkpoint.ManifestFile), 1<<30)
 		}},
 		{"a pipe", "is not a file", func(dir string) error {

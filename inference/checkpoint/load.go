@@ -110,18 +110,17 @@ func read(path string, most int64) ([]byte, error) {
 		return nil, fmt.Errorf("read checkpoint: %w", err)
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("read checkpoint: %s is not a file", path)
+	case info.Size() > most:
+		return nil, fmt.Errorf("read checkpoint: %s has %d bytes, want at most %d", path, info.Size(), most)
 	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read checkpoint: %w", err)
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err != nil {
-		return nil, fmt.Errorf("read checkpoint: %w", err)
-	}
-	if int64(len(data)) > most {
-		return nil, fmt.Errorf("read checkpoint: %s has more than %d bytes", path, most)
+	data := make([]byte, info.Size()) // at once, for the leader's memory is small
+	if _, err := io.ReadFull(f, data); err != nil {
+		return nil, fmt.Errorf("read checkpoint: %s: %w", path, err)
 	}
 	return data, nil
 }
