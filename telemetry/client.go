@@ -50,6 +50,7 @@ type Client struct {
 	inbox           chan Message  // from the broker, to the callbacks
 	events          chan func()   // OnConnect and OnDisconnect
 	outbox          chan outgoing // from Publish, to the broker
+	inBytes         atomic.Int64  // of payloads in inbox
 	lostIn, lostOut atomic.Uint64
 }
 
@@ -75,8 +76,11 @@ type Publication struct {
 	Payload  []byte
 }
 
-// queueLength holds two slots of the 4,096 users that a slot may have.
-const queueLength = 8192
+// The queues hold two slots of the 4,096 users that a slot may have.
+const (
+	queueLength = 8192
+	queueBytes  = 16 << 20 // of payloads received
+)
 
 var (
 	ErrNotConnected = errors.New("broker not connected")
@@ -131,7 +135,7 @@ func (c *Client) Close() {
 	if c.cancel == nil {
 		return // Initialize failed
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	last := Publication{}
 	if c.Will != nil {
@@ -217,7 +221,7 @@ func (c *Client) prepare() error {
 		if err != nil {
 			return nil, err
 		}
-		return &limitedConn{Conn: conn}, nil
+		return limit(conn), nil
 	})
 	// In order, and never blocking paho's reader: receive only queues.
 	o.SetOrderMatters(true).SetDefaultPublishHandler(c.receive)
@@ -226,17 +230,22 @@ func (c *Client) prepare() error {
 }
 
 func (c *Client) receive(_ mqtt.Client, m mqtt.Message) {
-	select {
-	case c.inbox <- Message{m.Topic(), m.Payload(), m.Retained(), time.Now()}:
-	default:
-		c.lostIn.Add(1)
+	size := int64(len(m.Payload()))
+	if c.inBytes.Add(size) <= queueBytes {
+		select {
+		case c.inbox <- Message{m.Topic(), m.Payload(), m.Retained(), time.Now()}:
+			return
+		default:
+		}
 	}
+	c.inBytes.Add(-size)
+	c.lostIn.Add(1)
 }
 
 // connect tries until there is a session with its subscriptions, or ctx ends.
 func (c *Client) connect(ctx context.Context, first bool) (*session, error) {
 	for {
-		s, err := c.attempt()
+		s, err := c.attempt(ctx)
 		if err == nil {
 			c.Log.Info("broker connected", "broker", c.address, "client", c.id)
 			return s, nil
@@ -244,7 +253,9 @@ func (c *Client) connect(ctx context.Context, first bool) (*session, error) {
 		if first && permanent(err) {
 			return nil, fmt.Errorf("broker %s: %w", c.Broker.URL, err)
 		}
-		c.Log.Warn(fmt.Sprintf("broker %s unreachable: %v; retrying in %v", c.Broker.URL, err, c.Retry))
+		if ctx.Err() == nil {
+			c.Log.Warn(fmt.Sprintf("broker %s unreachable: %v; retrying in %v", c.Broker.URL, err, c.Retry))
+		}
 		select {
 		case <-time.After(c.Retry):
 		case <-ctx.Done():
@@ -253,15 +264,17 @@ func (c *Client) connect(ctx context.Context, first bool) (*session, error) {
 	}
 }
 
-// errRefused is a subscription that the broker's access rules forbid.
-var errRefused = errors.New("subscription refused")
+var (
+	errRefused  = errors.New("subscription refused") // by the broker's access rules
+	errNoAnswer = errors.New("no answer")
+)
 
 func permanent(err error) bool {
 	return errors.Is(err, errRefused) || errors.Is(err, packets.ErrorRefusedBadUsernameOrPassword) ||
 		errors.Is(err, packets.ErrorRefusedNotAuthorised)
 }
 
-func (c *Client) attempt() (*session, error) {
+func (c *Client) attempt(ctx context.Context) (*session, error) {
 	s := &session{lost: make(chan struct{})}
 	options := *c.options
 	options.SetConnectionLostHandler(func(_ mqtt.Client, err error) {
@@ -270,7 +283,12 @@ func (c *Client) attempt() (*session, error) {
 	})
 	s.mqtt = mqtt.NewClient(&options)
 	token := s.mqtt.Connect()
-	token.Wait() // bounded by dialTimeout
+	select {
+	case <-token.Done(): // at the latest after dialTimeout
+	case <-ctx.Done():
+		go s.mqtt.Disconnect(0)
+		return nil, errNoAnswer
+	}
 	if err := token.Error(); err != nil {
 		return nil, err
 	}
@@ -291,7 +309,7 @@ func (c *Client) subscribe(s *session) error {
 	}
 	token := s.mqtt.SubscribeMultiple(filters, nil).(*mqtt.SubscribeToken)
 	if !token.WaitTimeout(dialTimeout) {
-		return fmt.Errorf("subscribe: no answer in %v", dialTimeout)
+		return fmt.Errorf("subscribe: %w", errNoAnswer)
 	}
 	for filter, granted := range token.Result() {
 		if granted > 2 {
@@ -365,6 +383,13 @@ func (c *Client) send(s *session, o outgoing) {
 	}
 	token := s.mqtt.Publish(o.Topic, o.QoS, o.Retained, o.Payload)
 	if o.result == nil {
+		select {
+		case <-token.Done(): // QoS 0, or it failed
+			if token.Error() != nil {
+				c.lostOut.Add(1)
+			}
+		default:
+		}
 		return
 	}
 	go func() {
@@ -407,6 +432,7 @@ func (c *Client) dispatch(ctx context.Context) {
 		case f := <-c.events:
 			f()
 		case m := <-c.inbox:
+			c.inBytes.Add(-int64(len(m.Payload)))
 			c.Handle(m)
 		case <-ctx.Done():
 			return

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -243,6 +244,7 @@ func TestUnreachableAtStart(t *testing.T) {
 
 // A slot must not wait for a broker that hangs.
 func TestPublishNeverWaits(t *testing.T) {
+	t.Parallel()
 	address, _ := startMochi(t, brokerSetup{})
 	wire := newCable(t, address)
 	c := &Client{Broker: Broker{URL: wire.url()}, Name: "leader"}
@@ -267,8 +269,29 @@ func TestPublishNeverWaits(t *testing.T) {
 	if err := c.PublishWait(ctx, Publication{Topic: "x", QoS: 1}); err == nil {
 		t.Error("a publication that nobody read was called delivered")
 	}
-	wire.cut()
-	wire.release()
+	// Nor does the end of the program.
+	start = time.Now()
+	c.Close()
+	if took := time.Since(start); took > patience/2 {
+		t.Errorf("Close took %v", took)
+	}
+}
+
+// A host that takes the connection and then says nothing does not hold up the
+// user's deadline.
+func TestSilentBroker(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") // never accepts
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	err = (&Client{Broker: Broker{URL: "tcp://" + l.Addr().String()}, Log: slog.New(slog.DiscardHandler)}).Initialize(ctx)
+	if err == nil || !strings.HasSuffix(err.Error(), "unreachable: no answer") || time.Since(start) > dialTimeout/2 {
+		t.Errorf("after %v: %v", time.Since(start), err)
+	}
 }
 
 // A callback that waits, even for the broker itself, holds up no acknowledgement.

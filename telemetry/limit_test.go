@@ -22,31 +22,86 @@ type bytesConn struct {
 func (c bytesConn) Read(p []byte) (int, error) { return c.r.Read(p[:1+c.random.IntN(len(p))]) }
 
 func TestLimitedConnFollowsTheFraming(t *testing.T) {
-	random := rand.New(rand.NewPCG(3, 4))
 	var wire bytes.Buffer
-	sizes := []int{0, 1, 100, 127 - 3, 128 - 3, 16383 - 3, 16384 - 3, 70000, maxPacket - 3} // 3: the topic
-	for range 3 {
-		for _, size := range sizes {
-			p := packets.NewControlPacket(packets.Publish).(*packets.PublishPacket)
-			p.TopicName, p.Payload = "t", make([]byte, size)
-			if err := p.Write(&wire); err != nil {
-				t.Fatal(err)
-			}
-			if err := packets.NewControlPacket(packets.Pingresp).Write(&wire); err != nil {
-				t.Fatal(err)
-			}
+	sizes := []int{0, 1, 127 - 3, 128 - 3, 16383 - 3, 16384 - 3, maxPacket - 3, maxPacket - 2, 1 << 20, 3 << 20} // 3: the topic
+	for _, size := range sizes {
+		p := packets.NewControlPacket(packets.Publish).(*packets.PublishPacket)
+		p.TopicName, p.Payload = "t", bytes.Repeat([]byte{byte(size)}, size)
+		if err := p.Write(&wire); err != nil {
+			t.Fatal(err)
+		}
+		if err := packets.NewControlPacket(packets.Pingresp).Write(&wire); err != nil {
+			t.Fatal(err)
 		}
 	}
-	whole := bytes.Clone(wire.Bytes())
-	got, err := io.ReadAll(&limitedConn{Conn: bytesConn{r: &wire, random: random}})
-	if err != nil || !bytes.Equal(got, whole) {
-		t.Fatalf("%d bytes of %d, %v", len(got), len(whole), err)
+	wire.Write([]byte{packets.Suback << 4, 0x81, 0x80, 0x80, 0x01}) // 2 MB of it
+	conn := limit(bytesConn{r: &wire, random: rand.New(rand.NewPCG(3, 4))})
+	for _, size := range sizes {
+		got, err := packets.ReadPacket(conn)
+		if err != nil {
+			t.Fatalf("%d bytes: %v", size, err)
+		}
+		p, ok := got.(*packets.PublishPacket)
+		if want := bytes.Repeat([]byte{byte(size)}, min(size, maxPacket-3)); !ok || p.TopicName != "t" || !bytes.Equal(p.Payload, want) {
+			t.Fatalf("%d bytes: got %v", size, got)
+		}
+		if got, err = packets.ReadPacket(conn); err != nil {
+			t.Fatalf("after %d bytes: %v", size, err)
+		} else if _, ok := got.(*packets.PingrespPacket); !ok {
+			t.Fatalf("after %d bytes: %v", size, got)
+		}
 	}
-	// One more byte than allowed, after all that.
-	wire.Write(whole)
-	wire.Write([]byte{0x30, 0x81, 0x80, 0x40})
-	if _, err = io.ReadAll(&limitedConn{Conn: bytesConn{r: &wire, random: random}}); err == nil || !strings.Contains(err.Error(), "message_size_limit") {
-		t.Fatalf("a packet of %d bytes: %v", maxPacket+1, err)
+	if _, err := packets.ReadPacket(conn); err == nil || !strings.Contains(err.Error(), "packet of type 9 with 2097153 bytes") {
+		t.Fatalf("a large packet of another type: %v", err)
+	}
+	endless := limit(bytesConn{r: bytes.NewReader([]byte{0x30, 0xff, 0xff, 0xff, 0xff, 1}), random: rand.New(rand.NewPCG(3, 4))})
+	if _, err := endless.Read(make([]byte, 9)); err == nil || err == io.EOF {
+		t.Fatalf("endless length: %v", err)
+	}
+}
+
+// A publication beyond every limit is one more bad payload, and no more.
+func TestHugePublication(t *testing.T) {
+	eachBroker(t, func(t *testing.T, start startBroker) {
+		address, _ := start(t, brokerSetup{})
+		messages := connect(t, &Client{Broker: Broker{URL: "tcp://" + address}, Name: "leader"}, "x")
+		stranger := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "stranger"}
+		connect(t, stranger)
+		publish(t, stranger, Publication{Topic: "x", QoS: 1, Payload: bytes.Repeat([]byte(" "), 2<<20)})
+		publish(t, stranger, Publication{Topic: "x", QoS: 1, Payload: []byte(reportExample)})
+		if _, err := DecodeReport(next(t, "cut message", messages).Payload); err == nil || !strings.Contains(err.Error(), "at most 65536 are read") {
+			t.Errorf("huge: %v", err)
+		}
+		if _, err := DecodeReport(next(t, "message after it", messages).Payload); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What a stranger makes us queue is bounded in bytes too.
+func TestQueueIsBounded(t *testing.T) {
+	address, _ := startMochi(t, brokerSetup{})
+	entered, release := make(chan bool, 1), make(chan bool)
+	c := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "leader"}
+	c.Handle = func(Message) {
+		select {
+		case entered <- true:
+		default:
+		}
+		<-release
+	}
+	connect(t, c, "x")
+	t.Cleanup(func() { close(release) }) // before Close
+	stranger := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "stranger"}
+	connect(t, stranger)
+	payload := make([]byte, 64<<10)
+	publish(t, stranger, Publication{Topic: "x", QoS: 1, Payload: payload})
+	next(t, "first message", entered)
+	for in := uint64(0); in == 0; in, _ = c.Dropped() {
+		publish(t, stranger, Publication{Topic: "x", QoS: 1, Payload: payload})
+	}
+	if n := len(c.inbox); n > queueBytes/len(payload) {
+		t.Errorf("%d messages of %d bytes are queued", n, len(payload))
 	}
 }
 

@@ -47,22 +47,20 @@ func (v *view) alarm(now time.Time) string {
 		return "NO LEADER was ever at this broker"
 	case !*v.online:
 		return "LINK LOST: the leader is offline"
-	case v.status != nil && v.current() && v.inFlight() && now.Sub(v.received) > v.stale:
+	case v.status != nil && !v.retained && v.inFlight() && now.Sub(v.received) > v.stale:
 		return fmt.Sprintf("LINK LOST: no status for %s", age(now.Sub(v.received)))
 	}
 	return ""
 }
 
-// current tells whether the status came while we watched.
-func (v *view) current() bool { return v.status != nil && !v.retained }
-
-// inFlight tells whether a status is due every slot.
+// inFlight tells whether silence is an alarm: between missions a status is merely
+// old.
 func (v *view) inFlight() bool {
 	switch v.status.State {
-	case telemetry.StateFlying, telemetry.StateHolding:
-		return true
+	case telemetry.StateIdle, telemetry.StateDone, telemetry.StateStopped:
+		return false
 	}
-	return false
+	return true
 }
 
 // lines is the whole display.

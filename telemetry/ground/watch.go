@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -30,20 +29,20 @@ func watch(t *tool, args []string) int {
 	}
 	v := &view{fleet: t.config.Fleet, stale: time.Duration(t.config.StaleS * float64(time.Second))}
 	var show shower = &plain{t.stdout, ""}
-	log := t.log()
 	if *asJSON {
 		show = &jsonLines{json.NewEncoder(t.stdout)}
 	} else if f, ok := t.stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		v.colour = os.Getenv("NO_COLOR") == ""
 		screen := &screen{f}
 		defer screen.close()
-		show, log = screen, slog.New(slog.DiscardHandler) // the display says it itself
+		show = screen
 	}
-	return t.end(t.follow(v, show, log))
+	return t.end(t.follow(v, show))
 }
 
 // follow feeds the display until the user has seen enough.
-func (t *tool) follow(v *view, show shower, log *slog.Logger) error {
+func (t *tool) follow(v *view, show shower) error {
+	log := t.log()
 	events := make(chan event, 256)
 	quit := t.ctx.Done()
 	tell := func(e event) {
