@@ -1,0 +1,68 @@
+package train
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"prefdt/inference/kernel"
+	"prefdt/inference/model"
+)
+
+// TestTapeEqualsTheFlyingStep trains what flies: the tape of a whole episode
+// against the streaming step with its rolling cache, slot by slot.
+func TestTapeEqualsTheFlyingStep(t *testing.T) {
+	a := model.Arch{Width: 32, PairWidth: 16, Layers: 2, Heads: 4, Context: 5}
+	r := rand.New(rand.NewPCG(1, 1))
+	p := NewParams[float32](a)
+	i := 0
+	for _, tensor := range a.Tensors() {
+		for range tensor.Size() {
+			x := float32(r.NormFloat64() / math.Sqrt(float64(tensor.Rows+4)))
+			p.Data[i] = kernel.Widen(kernel.Half(x)) // the step rounds weights to float16
+			i++
+		}
+	}
+	net, err := model.NewNet(a, p.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := func(n int) []float32 {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(r.NormFloat64())
+		}
+		return x
+	}
+	ep := &Episode{Slots: 40}
+	var steps []model.Outputs
+	cache := net.NewCache()
+	for range ep.Slots {
+		m, u := 1+r.IntN(4), r.IntN(6)
+		in := model.Inputs{M: m, U: u, Aircraft: random(m * model.AircraftFeatures), Pairs: random(m * u * model.PairFeatures),
+			State: random(model.StateFeatures), Return: random(model.ReturnFeatures), Action: random(model.ActionFeatures)}
+		ep.Craft, ep.Users = append(ep.Craft, m), append(ep.Users, u)
+		ep.Aircraft, ep.Pairs = append(ep.Aircraft, in.Aircraft...), append(ep.Pairs, in.Pairs...)
+		ep.State, ep.Return, ep.Action = append(ep.State, in.State...), append(ep.Return, in.Return...), append(ep.Action, in.Action...)
+		var out model.Outputs
+		net.Step(&in, cache, &out)
+		steps = append(steps, out)
+	}
+	var tp tape[float32]
+	tp.forward(p, ep)
+	near := func(slot int, what string, got, want []float32) []float32 {
+		t.Helper()
+		for i := range got {
+			if d := math.Abs(float64(got[i] - want[i])); !(d < 1e-5) {
+				t.Fatalf("slot %d: %s %d is %v in the step, %v on the tape", slot, what, i, got[i], want[i])
+			}
+		}
+		return want[len(got):]
+	}
+	move, choice := tp.move.Data, tp.choice.Data
+	for s := range steps {
+		move = near(s, "move", steps[s].Move, move)
+		choice = near(s, "choice", steps[s].Choice, choice)
+		near(s, "price", []float32{steps[s].Price}, tp.price.Data[s:])
+	}
+}
