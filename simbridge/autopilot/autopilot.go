@@ -74,6 +74,7 @@ type Autopilot struct {
 
 	link *link
 	node *gomavlib.Node
+	boot time.Time
 	stop chan struct{}
 	done sync.WaitGroup
 }
@@ -104,6 +105,7 @@ func (a *Autopilot) Initialize() error {
 		link.Close()
 		return fmt.Errorf("autopilot %d: %w", a.SystemID, err)
 	}
+	a.boot = time.Now()
 	a.stop = make(chan struct{})
 	a.done.Add(2)
 	go a.run()
@@ -139,11 +141,14 @@ func (a *Autopilot) State() State {
 	return State{v.body, v.mode, v.armed, v.landed, v.battery.total, a.traffic}
 }
 
-// SetSlot says in which slot of the mission power is drawn from now on.
-func (a *Autopilot) SetSlot(slot int) {
+// SetSlot says in which slot of the mission power is drawn from a moment on,
+// which may lie ahead. The aircraft may be a little behind the wall clock; its
+// joules are booked by the moment, not by when it gets there.
+func (a *Autopilot) SetSlot(slot int, at time.Time) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	a.vehicle.battery.slot = slot
+	b := &a.vehicle.battery
+	b.ahead = append(b.ahead, slotStart{a.missionUS(at), slot})
 }
 
 // AddEdgeJ bills computing done for a slot's users to the battery.
@@ -160,6 +165,11 @@ func (a *Autopilot) BySlot() map[int]Spent {
 	return maps.Clone(a.vehicle.battery.bySlot)
 }
 
+// missionUS is the mission time since boot at a moment.
+func (a *Autopilot) missionUS(t time.Time) int64 {
+	return int64(float64(t.Sub(a.boot)) * a.Speed / 1e3)
+}
+
 // run keeps the vehicle at mission time. After a stall it catches up in pieces,
 // so that input which waited is heard before its time has run out.
 func (a *Autopilot) run() {
@@ -167,14 +177,13 @@ func (a *Autopilot) run() {
 	const pieceUS = 50_000
 	ticker := time.NewTicker(max(time.Millisecond, time.Duration(20e6/a.Speed)))
 	defer ticker.Stop()
-	start := time.Now()
 	for {
 		select {
 		case <-a.stop:
 			return
 		case <-ticker.C:
 		}
-		now := int64(float64(time.Since(start)) * a.Speed / 1e3)
+		now := a.missionUS(time.Now())
 		for behind := true; behind; {
 			var out []message.Message
 			out, behind = a.advance(now, pieceUS)

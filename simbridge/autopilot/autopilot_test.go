@@ -338,7 +338,7 @@ func TestBatteryStatusConservesJoules(t *testing.T) {
 	p.setMode(6, 0)
 	edge := 0.0
 	for slot := range 8 {
-		p.autopilot.SetSlot(slot)
+		p.autopilot.SetSlot(slot, time.Now())
 		p.missionS(1)
 		joules := 3 + 1.7*float64(slot)
 		p.autopilot.AddEdgeJ(slot, joules)

@@ -32,6 +32,7 @@ type battery struct {
 	capacityJ float64
 	fields    BatteryFields
 	slot      int           // in which joules are booked; -1 before the mission
+	ahead     []slotStart   // slots that begin later
 	bySlot    map[int]Spent // exact
 	total     Spent
 	powerW    float64 // of the last step
@@ -43,8 +44,21 @@ type battery struct {
 	consumedC  float64 // charge, coulomb
 }
 
+// slotStart is when a slot begins, in time since boot.
+type slotStart struct {
+	us   int64
+	slot int
+}
+
 func newBattery(conf Config) battery {
 	return battery{capacityJ: conf.CapacityJ, fields: conf.Battery, slot: -1, bySlot: map[int]Spent{}}
+}
+
+// reach opens the slots that have begun.
+func (b *battery) reach(nowUS int64) {
+	for len(b.ahead) > 0 && b.ahead[0].us <= nowUS {
+		b.slot, b.ahead = b.ahead[0].slot, b.ahead[1:]
+	}
 }
 
 func (b *battery) fly(powerW float64) {

@@ -99,6 +99,7 @@ func newVehicle(conf Config) *vehicle {
 
 // step advances the aircraft by stepS.
 func (v *vehicle) step() {
+	v.battery.reach(v.timeUS)
 	v.timeUS += stepUS
 	v.decideMode()
 	v.move()

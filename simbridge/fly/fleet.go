@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"time"
 
 	"prefdt/inference/physics"
 	"prefdt/simbridge/autopilot"
@@ -101,10 +102,10 @@ func (f *fleet) seen() (trails [][]physics.Position, separationM, speedMPS float
 	return trails, f.separationM, f.speedMPS
 }
 
-// setSlot books what follows in a slot; T and later are after the mission.
-func (f *fleet) setSlot(slot int) {
+// setSlot books what follows a moment in a slot; T is after the mission.
+func (f *fleet) setSlot(slot int, at time.Time) {
 	for _, a := range f.autopilots {
-		a.SetSlot(slot)
+		a.SetSlot(slot, at)
 	}
 }
 

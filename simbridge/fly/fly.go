@@ -41,7 +41,6 @@ type flight struct {
 	broker   *broker.Broker // nil: somebody else's
 
 	mutex    sync.Mutex
-	lastSlot *time.Timer // ends the mission's last slot
 	commands []report.Command
 	started  map[int][]autopilot.Body // at each slot's beacon
 }
@@ -139,11 +138,6 @@ func (f *flight) stop() {
 	if f.leader != nil {
 		f.leader.stop()
 	}
-	f.mutex.Lock()
-	if f.lastSlot != nil {
-		f.lastSlot.Stop()
-	}
-	f.mutex.Unlock()
 	if f.crowd != nil {
 		f.crowd.Close()
 	}
@@ -160,16 +154,15 @@ func (f *flight) stop() {
 
 // beacon moves the world on. The last slot ends by the clock, since no beacon
 // follows it.
-func (f *flight) beacon(b telemetry.Slot) {
-	f.fleet.setSlot(b.Slot)
+func (f *flight) beacon(b telemetry.Slot, received time.Time) {
+	f.fleet.setSlot(b.Slot, received)
+	s, fresh, _, _ := f.observer.now()
+	if fresh && b.Slot == s.Slots-1 {
+		f.fleet.setSlot(s.Slots, received.Add(time.Duration(b.SlotMS*float64(time.Millisecond))))
+	}
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	f.started[b.Slot] = f.fleet.bodies()
-	s, fresh, _, _ := f.observer.now()
-	if !fresh || s.Slots == 0 || b.Slot != s.Slots-1 {
-		return
-	}
-	f.lastSlot = time.AfterFunc(time.Duration(b.SlotMS*float64(time.Millisecond)), func() { f.fleet.setSlot(s.Slots) })
 }
 
 // wait waits until a condition holds, which is looked at whenever something was
@@ -216,9 +209,7 @@ func (f *flight) fly(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var crew sync.WaitGroup
-	defer crew.Wait()
 	due := make(chan Command, len(f.Commands))
-	defer close(due)
 	crew.Go(func() {
 		for command := range due {
 			if err := f.order(ctx, command); err != nil {
@@ -237,11 +228,13 @@ func (f *flight) fly(ctx context.Context) error {
 		f.show(status)
 		return status.State == telemetry.StateDone || status.State == telemetry.StateStopped
 	})
+	close(due)
+	if err != nil && ctx.Err() == nil {
+		cancel(err) // no use waiting for an answer
+	}
+	crew.Wait()
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
-	}
-	if err != nil {
-		return err
 	}
 	if status, _, _, _ := f.observer.now(); status.State == telemetry.StateStopped {
 		return fmt.Errorf("the mission was stopped in slot %d of %d", status.Slot, status.Slots)

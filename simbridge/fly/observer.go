@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"prefdt/telemetry"
 )
@@ -16,7 +17,7 @@ import (
 type observer struct {
 	client *telemetry.Client
 	topics telemetry.Topics
-	beacon func(telemetry.Slot) // called for each new slot
+	beacon func(telemetry.Slot, time.Time) // called for each new slot, with when it was received
 
 	rejects telemetry.Rejects
 	mutex   sync.Mutex
@@ -49,7 +50,7 @@ func (o *observer) all() heard {
 	return h
 }
 
-func newObserver(ctx context.Context, c *Config, broker telemetry.Broker, beacon func(telemetry.Slot), log *slog.Logger) (*observer, error) {
+func newObserver(ctx context.Context, c *Config, broker telemetry.Broker, beacon func(telemetry.Slot, time.Time), log *slog.Logger) (*observer, error) {
 	topics, err := telemetry.NewTopics(c.Fleet)
 	if err != nil {
 		return nil, err
@@ -73,7 +74,7 @@ func newObserver(ctx context.Context, c *Config, broker telemetry.Broker, beacon
 
 func (o *observer) handle(m telemetry.Message) {
 	if beacon, isNew := o.note(m); isNew {
-		o.beacon(beacon)
+		o.beacon(beacon, m.Received)
 	}
 }
 

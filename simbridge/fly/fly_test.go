@@ -1,0 +1,249 @@
+package fly
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"image/png"
+	"math"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"prefdt/simbridge/broker"
+	"prefdt/simbridge/report"
+	"prefdt/simbridge/world"
+)
+
+func freeTCP(t *testing.T) string {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func freeUDP(t *testing.T) string {
+	l, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.LocalAddr().String()
+}
+
+// buildGround makes the crew's real tool.
+func buildGround(t *testing.T) string {
+	path := filepath.Join(t.TempDir(), "ground")
+	if out, err := exec.Command("go", "build", "-o", path, "prefdt/telemetry/ground").CombinedOutput(); err != nil {
+		t.Fatalf("build ground: %v\n%s", err, out)
+	}
+	return path
+}
+
+func testConfig(t *testing.T) (Config, []string) {
+	c := Default()
+	c.Fleet, c.Out, c.Speed, c.TimeoutS = "test", t.TempDir(), 20, 30
+	c.Broker.Listen = freeTCP(t)
+	c.World.Shock = world.Shock{FromSlot: 6, Factor: 1.5}
+	links := []string{freeUDP(t), freeUDP(t)}
+	for i, link := range links {
+		c.Aircraft = append(c.Aircraft, Aircraft{SystemID: i + 1, Listen: "127.0.0.1:0", Partner: link})
+	}
+	c.Parameters = map[string]float64{"MPC_XY_VEL_MAX": 30, "MPC_XY_CRUISE": 30, "MPC_Z_V_AUTO_DN": 5, "MPC_Z_VEL_MAX_DN": 5, "MPC_LAND_SPEED": 4, "COM_OF_LOSS_T": 5}
+	return c, links
+}
+
+// A mission of twelve slots with a leader that stands in for ours, over real
+// sockets, with the crew's real tool.
+func TestMission(t *testing.T) {
+	c, links := testConfig(t)
+	c.Ground = []string{buildGround(t)}
+	c.Commands = []Command{
+		{-1, []string{"budget", "-energy", "5000"}},
+		{-1, []string{"mission", "start"}},
+		{4, []string{"budget", "-energy", "4500"}},
+	}
+	const slots = 12
+	leader := &standIn{T: t, url: "tcp://" + c.Broker.Listen, links: links, slots: slots, slotMS: 50}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { leader.run(ctx); close(done) }()
+	var out bytes.Buffer
+	err := Run(context.Background(), c, &out)
+	cancel()
+	<-done
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+
+	raw, err := os.ReadFile(filepath.Join(c.Out, "summary.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s report.Summary
+	if err := json.Unmarshal(raw, &s); err != nil {
+		t.Fatal(err)
+	}
+	tasks := 0
+	var scratch []int
+	for n := range slots {
+		tasks += len(c.World.Tasks(c.Seed, n, &scratch, nil))
+	}
+	if s.Slots != slots || s.State != "done" || !s.Landed {
+		t.Errorf("flew %d slots, %s, landed %v", s.Slots, s.State, s.Landed)
+	}
+	if s.Tasks.Total != tasks || s.Tasks.ByDecision+s.Tasks.ByOffer+s.Tasks.ByLocal != tasks {
+		t.Errorf("tasks %+v, the world has %d", s.Tasks, tasks)
+	}
+	if s.Reports.Heard != s.Reports.Expected-s.Reports.Lost || s.Reports.Lost == 0 {
+		t.Errorf("reports %+v", s.Reports)
+	}
+	if s.Decisions != leader.decided || s.Tasks.ByDecision > s.Decisions || s.Tasks.ByOffer == 0 {
+		t.Errorf("%d decisions seen of %d, tasks %+v", s.Decisions, leader.decided, s.Tasks)
+	}
+	if s.Budget.RequestedJ != 5000 || s.Budget.RevisedJ != 4500 || math.Abs(s.Budget.Error-(s.Budget.SpentJ-4500)/4500) > 1e-12 {
+		t.Errorf("budget %+v", s.Budget)
+	}
+	if len(s.Commands) != 3 || !s.Commands[2].Accepted || *s.Commands[2].EffectiveSlot < 5 || *s.Commands[2].EffectiveSlot > 8 {
+		t.Errorf("commands %+v", s.Commands)
+	}
+	if s.DecisionMS.P50 != 6 || s.DecisionMS.P95 != 12 { // the stand-in says slot + 1
+		t.Errorf("decision %+v", s.DecisionMS)
+	}
+	if s.Setpoints < 2*slots*5 || s.Traffic.ControlBytes < 10_000 || s.Traffic.OffloadedBits < 1e6 {
+		t.Errorf("setpoints %d, traffic %+v", s.Setpoints, s.Traffic)
+	}
+	if s.MaxSpeedMPS < 4 || s.MaxSpeedMPS > 10 || *s.Separation < 300 || *s.Separation > 350 {
+		t.Errorf("flew at up to %v m/s, %v m apart", s.MaxSpeedMPS, *s.Separation)
+	}
+	// 12 slots of two aircraft near 150 W, half of them at 1.5 times that, and the edge.
+	if s.Budget.FlightJ < 12*2*150*1.1 || s.Budget.FlightJ > 12*2*170*1.4 || s.Budget.EdgeJ <= 0 {
+		t.Errorf("budget %+v", s.Budget)
+	}
+
+	// Joules: table, totals, and the ledger that the leader kept from
+	// BATTERY_STATUS all agree, the last within the message's resolution: a
+	// hectojoule by the counter, and by current x voltage what is drawn in the
+	// quarter of a second that a message may be away from its moment.
+	table := readTable(t, filepath.Join(c.Out, "slots.csv"))
+	if len(table) != slots {
+		t.Fatalf("%d rows", len(table))
+	}
+	sum := 0.0
+	for _, row := range table {
+		for _, name := range []string{"flight_j_1", "flight_j_2", "edge_j_1", "edge_j_2"} {
+			sum += row[name]
+		}
+		if math.Abs(row["spent_j"]-sum) > 1e-6 {
+			t.Errorf("slot %v: spent %v, sum %v", row["slot"], row["spent_j"], sum)
+		}
+	}
+	if math.Abs(sum-s.Budget.SpentJ) > 1e-6 || math.Abs(s.Budget.FlightJ+s.Budget.EdgeJ-sum) > 1e-6 {
+		t.Errorf("spent %v, flight and edge %v, table %v", s.Budget.SpentJ, s.Budget.FlightJ+s.Budget.EdgeJ, sum)
+	}
+	for m, craft := range leader.crafts {
+		a := s.Aircraft[m]
+		total := a.FlightJ + a.EdgeJ + a.TransitJ
+		if d := total - craft.counted; d < 0 || d > 100+1 {
+			t.Errorf("aircraft %d: energy_consumed %v J of %v", m+1, craft.counted, total)
+		}
+		if d := math.Abs(total - craft.integrated); d > 0.02*total+60 {
+			t.Errorf("aircraft %d: current x voltage %v J of %v", m+1, craft.integrated, total)
+		}
+	}
+	for _, name := range []string{"energy.png", "map.png", "delay.png"} {
+		f, err := os.Open(filepath.Join(c.Out, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := png.Decode(f); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		f.Close()
+	}
+	for _, want := range []string{"slot   1 of 12", "slot  11 of 12", "budget -energy 4500, accepted"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}
+
+func readTable(t *testing.T, path string) (rows []map[string]float64) {
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	records, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, record := range records[1:] {
+		row := map[string]float64{}
+		for i, name := range records[0] {
+			if row[name], err = strconv.ParseFloat(record[i], 64); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// Whatever goes wrong is one clear line.
+func TestFailures(t *testing.T) {
+	server := &broker.Broker{Address: "127.0.0.1:0"}
+	if err := server.Initialize(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	udp, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { udp.Close() })
+	for name, c := range map[string]struct {
+		change func(*Config)
+		want   string
+	}{
+		"broker's port in use":    {func(c *Config) { c.Broker.Listen = server.Addr() }, server.Addr() + " is in use"},
+		"autopilot's port in use": {func(c *Config) { c.Aircraft[1].Listen = udp.LocalAddr().String() }, "aircraft 2: autopilot address " + udp.LocalAddr().String()},
+		"no such leader":          {func(c *Config) { c.Leader = []string{"./no-such-leader"} }, "start ./no-such-leader"},
+		"leader fails":            {func(c *Config) { c.Leader = []string{"sh", "-c", "echo checkpoint missing >&2; exit 3"} }, "exit status 3: checkpoint missing"},
+		"leader gives up":         {func(c *Config) { c.Leader = []string{"true"} }, "ended before the mission did"},
+		"nobody leads":            {func(c *Config) { c.TimeoutS = 1 }, "not done after timeout_s = 1"},
+		"broker unreachable":      {func(c *Config) { c.TimeoutS, c.Broker.Listen, c.Broker.URL = 1, "", "tcp://"+freeTCP(t) }, "timeout_s"},
+		"unknown parameter":       {func(c *Config) { c.Parameters = map[string]float64{"MPC_TYPO": 1} }, "MPC_TYPO"},
+		"no aircraft":             {func(c *Config) { c.Aircraft = nil }, "aircraft: none"},
+		"loss out of range":       {func(c *Config) { c.Users.Loss = 1.5 }, "users.loss is 1.5, want 0 to 1"},
+		"commands out of order": {func(c *Config) {
+			c.Ground = []string{"x"}
+			c.Commands = []Command{{5, []string{"a"}}, {3, []string{"b"}}}
+		}, "in order"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conf, _ := testConfig(t)
+			c.change(&conf)
+			started := time.Now()
+			err := Run(context.Background(), conf, &bytes.Buffer{})
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("error %v, want one line with %q", err, c.want)
+			}
+			if d := time.Since(started); d > 15*time.Second {
+				t.Errorf("took %v", d)
+			}
+			if _, err := os.Stat(filepath.Join(conf.Out, "summary.json")); err == nil {
+				t.Error("a failed flight has a summary")
+			}
+		})
+	}
+}

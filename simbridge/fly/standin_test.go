@@ -1,0 +1,291 @@
+package fly
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bluenviron/gomavlib/v3"
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+	"github.com/bluenviron/gomavlib/v3/pkg/message"
+
+	"prefdt/telemetry"
+)
+
+// standIn flies a mission by the contract with no policy at all: everyone
+// offloads half to the aircraft heard best, and the aircraft fly east. It
+// keeps a ledger of its own from BATTERY_STATUS.
+type standIn struct {
+	*testing.T
+	url    string
+	links  []string // UDP addresses to bind, one for each aircraft
+	slots  int
+	slotMS float64
+
+	client *telemetry.Client
+	topics telemetry.Topics
+	crafts []*standInCraft
+
+	mutex   sync.Mutex
+	state   string
+	slot    int
+	heard   int
+	decided int
+	budgetJ *float64
+	begin   chan struct{}
+	reports map[string]telemetry.Report
+}
+
+type standInCraft struct {
+	node    *gomavlib.Node
+	mutex   sync.Mutex
+	changed chan struct{}
+	beat    *common.MessageHeartbeat
+	global  *common.MessageGlobalPositionInt
+	// The ledger: joules by the counter and by current x voltage, each message
+	// standing for the quarter of a second before it.
+	counted, integrated float64
+	stream              bool
+}
+
+const standInBatteryS = 0.25
+
+// run flies until the mission is done and ctx ends.
+func (l *standIn) run(ctx context.Context) {
+	l.topics, _ = telemetry.NewTopics("test")
+	l.state, l.slot, l.begin, l.reports = telemetry.StateIdle, -1, make(chan struct{}), map[string]telemetry.Report{}
+	l.client = &telemetry.Client{
+		Broker: telemetry.Broker{URL: l.url}, Name: "leader", Log: slog.New(slog.DiscardHandler), Retry: 20 * time.Millisecond,
+		Subscriptions: []telemetry.Subscription{{Filter: l.topics.AllReports()}, {Filter: l.topics.AllCommands(), QoS: 1}},
+		Handle:        l.handle,
+	}
+	if err := l.client.Initialize(ctx); err != nil {
+		l.Error(err)
+		return
+	}
+	defer l.client.Close()
+	for i, address := range l.links {
+		c := &standInCraft{changed: make(chan struct{})}
+		c.node = &gomavlib.Node{
+			Endpoints: []gomavlib.EndpointConf{gomavlib.EndpointUDPServer{Address: address}},
+			Dialect:   common.Dialect, OutVersion: gomavlib.V2, OutSystemID: 245, OutComponentID: 191,
+			HeartbeatPeriod: 100 * time.Millisecond, HeartbeatSystemType: int(common.MAV_TYPE_ONBOARD_CONTROLLER),
+		}
+		if err := c.node.Initialize(); err != nil {
+			l.Error(err)
+			return
+		}
+		defer c.node.Close()
+		go c.read()
+		l.crafts = append(l.crafts, c)
+		c.until(ctx, func() bool { return c.beat != nil && c.global != nil })
+		c.command(i+1, common.MAV_CMD_SET_MESSAGE_INTERVAL, 147, standInBatteryS*1e6)
+	}
+	l.client.Publish(telemetry.Publication{Topic: l.topics.Online(), QoS: 1, Retained: true, Payload: telemetry.EncodeOnline(true)})
+	l.publishStatus()
+	select {
+	case <-l.begin:
+	case <-ctx.Done():
+		return
+	}
+	for i, c := range l.crafts {
+		c.command(i+1, common.MAV_CMD_NAV_TAKEOFF, 0, 0, 0, math.NaN(), math.NaN(), math.NaN(), 488+8)
+		c.command(i+1, common.MAV_CMD_COMPONENT_ARM_DISARM, 1)
+	}
+	for i, c := range l.crafts {
+		c.until(ctx, func() bool { return c.beat.CustomMode == 4<<16|3<<24 && c.global.RelativeAlt > 7000 })
+		go c.fly(ctx, i+1, l.slotMS)
+	}
+	time.Sleep(20 * time.Millisecond) // a few setpoints
+	for i, c := range l.crafts {
+		c.command(i+1, common.MAV_CMD_DO_SET_MODE, 1, 6)
+		c.until(ctx, func() bool { return c.beat.CustomMode == 6<<16 })
+	}
+	slots := time.NewTicker(time.Duration(l.slotMS * float64(time.Millisecond)))
+	defer slots.Stop()
+	for n := range l.slots {
+		l.openSlot(n)
+		select {
+		case <-slots.C:
+		case <-ctx.Done():
+			return
+		}
+		l.mutex.Lock()
+		if n == l.slots-1 {
+			l.state = telemetry.StateDone
+		}
+		l.mutex.Unlock()
+		l.publishStatus()
+	}
+	for i, c := range l.crafts {
+		c.command(i+1, common.MAV_CMD_NAV_RETURN_TO_LAUNCH)
+	}
+	<-ctx.Done()
+}
+
+func (l *standIn) openSlot(n int) {
+	l.mutex.Lock()
+	l.slot, l.heard, l.state = n, 0, telemetry.StateFlying
+	l.mutex.Unlock()
+	offer := telemetry.Offer{PriceSPerJ: 0.01, Aircraft: []telemetry.OfferAircraft{}}
+	for i := range l.crafts {
+		offer.Aircraft = append(offer.Aircraft, telemetry.OfferAircraft{Number: i + 1, PositionM: [2]float64{500, 500}, CPUHz: 40e9, ExpectedUsers: 3})
+	}
+	l.publish(l.topics.Slot(), 0, false, telemetry.Slot{Slot: n, SlotMS: l.slotMS, Speed: 1000 / l.slotMS, ReportByMS: 0.3 * l.slotMS, DecideByMS: 0.8 * l.slotMS, Offer: offer})
+}
+
+// publish is generic over the messages by way of their encoders.
+func (l *standIn) publish(topic string, qos byte, retained bool, m any) {
+	var payload []byte
+	var err error
+	switch m := m.(type) {
+	case telemetry.Slot:
+		payload, err = telemetry.Encode(m)
+	case telemetry.Decision:
+		payload, err = telemetry.Encode(m)
+	case telemetry.Status:
+		payload, err = telemetry.Encode(m)
+	case telemetry.Ack:
+		payload, err = telemetry.Encode(m)
+	default:
+		err = fmt.Errorf("no message %T", m)
+	}
+	if err != nil {
+		l.Error(err)
+	}
+	l.client.Publish(telemetry.Publication{Topic: topic, QoS: qos, Retained: retained, Payload: payload})
+}
+
+func (l *standIn) publishStatus() {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	age := 0.1
+	s := telemetry.Status{
+		Slot: l.slot, Slots: l.slots, State: l.state, BudgetJ: l.budgetJ, UsersHeard: l.heard, DecisionMS: float64(l.slot + 1),
+		EnergySource: telemetry.SourceEnergyConsumed, Aircraft: []telemetry.StatusAircraft{},
+	}
+	if l.budgetJ != nil {
+		mode, rest := telemetry.ModeTarget, 1.0
+		s.Mode, s.RemainingJ = &mode, &rest
+	}
+	for i := range l.crafts {
+		s.Aircraft = append(s.Aircraft, telemetry.StatusAircraft{Number: i + 1, SystemID: i + 1, EnergySource: telemetry.SourceEnergyConsumed, AgeS: &age})
+	}
+	l.publish(l.topics.Status(), 0, true, s)
+}
+
+func (l *standIn) handle(m telemetry.Message) {
+	kind, id, _ := l.topics.Parse(m.Topic)
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	switch kind {
+	case telemetry.KindReport:
+		r, err := telemetry.DecodeReport(m.Payload)
+		if err != nil || r.Slot != l.slot {
+			return
+		}
+		l.heard++
+		if r.Task == nil {
+			return
+		}
+		best := 1
+		for number, gain := range r.Gain {
+			if gain > r.Gain[best] {
+				best = number
+			}
+		}
+		l.decided++
+		l.publish(l.topics.Decision(id), 1, false, telemetry.Decision{Slot: r.Slot, Aircraft: best, Offload: 0.5, CPUHz: 10e9})
+	case telemetry.KindBudget:
+		b, err := telemetry.DecodeBudget(m.Payload)
+		if err != nil {
+			l.Error(err)
+		}
+		l.budgetJ = &b.EnergyJ
+		saturated, floor, from := false, 1.0, l.slot+1
+		l.publish(l.topics.Ack(b.ID), 1, false, telemetry.Ack{ID: b.ID, Accepted: true, EffectiveSlot: &from, Saturated: &saturated, FloorJ: &floor})
+	case telemetry.KindMission:
+		c, err := telemetry.DecodeMission(m.Payload)
+		if err != nil {
+			l.Error(err)
+		}
+		from := 0
+		ack := telemetry.Ack{ID: c.ID, Accepted: c.Action == telemetry.ActionStart, EffectiveSlot: &from, Reason: "only start"}
+		if ack.Accepted {
+			ack.Reason = ""
+			close(l.begin)
+		}
+		l.publish(l.topics.Ack(c.ID), 1, false, ack)
+	}
+}
+
+func (c *standInCraft) read() {
+	for e := range c.node.Events() {
+		f, ok := e.(*gomavlib.EventFrame)
+		if !ok {
+			continue
+		}
+		c.mutex.Lock()
+		switch m := f.Message().(type) {
+		case *common.MessageHeartbeat:
+			c.beat = m
+		case *common.MessageGlobalPositionInt:
+			c.global = m
+		case *common.MessageBatteryStatus:
+			c.counted = 100 * float64(m.EnergyConsumed)
+			c.integrated += float64(m.CurrentBattery) / 100 * float64(m.Voltages[0]) / 1000 * standInBatteryS
+		}
+		close(c.changed)
+		c.changed = make(chan struct{})
+		c.mutex.Unlock()
+	}
+}
+
+func (c *standInCraft) until(ctx context.Context, ok func() bool) {
+	for {
+		c.mutex.Lock()
+		changed, met := c.changed, ok()
+		c.mutex.Unlock()
+		if met {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// command is sent once: nothing is lost on an idle loopback.
+func (c *standInCraft) command(system int, id common.MAV_CMD, params ...float64) {
+	m := &common.MessageCommandLong{TargetSystem: uint8(system), TargetComponent: 1, Command: id}
+	for i, f := range []*float32{&m.Param1, &m.Param2, &m.Param3, &m.Param4, &m.Param5, &m.Param6, &m.Param7} {
+		if i < len(params) {
+			*f = float32(params[i])
+		}
+	}
+	c.node.WriteMessageAll(m)
+}
+
+// fly streams setpoints ten times a mission second: east at 8 m/s.
+func (c *standInCraft) fly(ctx context.Context, system int, slotMS float64) {
+	ticker := time.NewTicker(time.Duration(slotMS / 10 * float64(time.Millisecond)))
+	defer ticker.Stop()
+	var m message.Message = &common.MessageSetPositionTargetLocalNed{
+		TargetSystem: uint8(system), TargetComponent: 1, CoordinateFrame: common.MAV_FRAME_LOCAL_NED,
+		TypeMask: 0b110111000011, Z: -8, Vy: 8,
+	}
+	for {
+		select {
+		case <-ticker.C:
+			c.node.WriteMessageAll(m)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
