@@ -28,7 +28,7 @@ type Config struct {
 	Battery    autopilot.BatteryFields `yaml:"battery"`
 	Parameters map[string]float64      `yaml:"parameters"`
 
-	Leader   []string  `yaml:"leader"` // program and arguments; empty: started elsewhere
+	Leader   Leader    `yaml:"leader"`
 	Ground   []string  `yaml:"ground"`
 	Commands []Command `yaml:"commands"`
 }

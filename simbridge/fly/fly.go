@@ -124,8 +124,13 @@ func (f *flight) start(ctx context.Context) error {
 	if err := f.crowd.Initialize(ctx); err != nil {
 		return err
 	}
-	if len(f.Leader) > 0 {
-		if f.leader, err = startProcess(f.Leader, filepath.Join(f.Out, "leader.log")); err != nil {
+	mission := "fly-" + strings.ToLower(rand.Text()[:10])
+	args, err := f.Leader.arguments(f.Out, f.Fleet, mission, f.url)
+	if err != nil {
+		return err
+	}
+	if len(args) > 0 {
+		if f.leader, err = startProcess(args, filepath.Join(f.Out, "leader.log")); err != nil {
 			return err
 		}
 	}

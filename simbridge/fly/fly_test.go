@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"prefdt/configs"
 	"prefdt/simbridge/broker"
 	"prefdt/simbridge/report"
 	"prefdt/simbridge/world"
@@ -216,9 +217,10 @@ func TestFailures(t *testing.T) {
 	}{
 		"broker's port in use":    {func(c *Config) { c.Broker.Listen = server.Addr() }, server.Addr() + " is in use"},
 		"autopilot's port in use": {func(c *Config) { c.Aircraft[1].Listen = udp.LocalAddr().String() }, "aircraft 2: autopilot address " + udp.LocalAddr().String()},
-		"no such leader":          {func(c *Config) { c.Leader = []string{"./no-such-leader"} }, "start ./no-such-leader"},
-		"leader fails":            {func(c *Config) { c.Leader = []string{"sh", "-c", "echo checkpoint missing >&2; exit 3"} }, "exit status 3: checkpoint missing"},
-		"leader gives up":         {func(c *Config) { c.Leader = []string{"true"} }, "ended before the mission did"},
+		"no such leader":          {func(c *Config) { c.Leader.Run = []string{"./no-such-leader"} }, "start ./no-such-leader"},
+		"leader fails":            {func(c *Config) { c.Leader.Run = []string{"sh", "-c", "echo checkpoint missing >&2; exit 3"} }, "exit status 3: checkpoint missing"},
+		"leader gives up":         {func(c *Config) { c.Leader.Run = []string{"true"} }, "ended before the mission did"},
+		"no configuration":        {func(c *Config) { c.Leader = Leader{[]string{"true"}, "no-such.yaml"} }, "leader's configuration: open no-such.yaml"},
 		"nobody leads":            {func(c *Config) { c.TimeoutS = 1 }, "not done after timeout_s = 1"},
 		"broker unreachable":      {func(c *Config) { c.TimeoutS, c.Broker.Listen, c.Broker.URL = 1, "", "tcp://"+freeTCP(t) }, "timeout_s"},
 		"unknown parameter":       {func(c *Config) { c.Parameters = map[string]float64{"MPC_TYPO": 1} }, "MPC_TYPO"},
@@ -245,5 +247,43 @@ func TestFailures(t *testing.T) {
 				t.Error("a failed flight has a summary")
 			}
 		})
+	}
+}
+
+func TestLeaderConfiguration(t *testing.T) {
+	folder := t.TempDir()
+	template := filepath.Join(folder, "leader.yaml")
+	text := "fleet: x # comment\nslots: 7\nbroker:\n  url: tcp://elsewhere\n  username: me\naircraft:\n  - {system_id: 1, endpoint: \"udp-listen:127.0.0.1:14540\"}\n"
+	if err := os.WriteFile(template, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(folder, "out")
+	if err := os.MkdirAll(filepath.Join(out, "leader", "old"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l := Leader{[]string{"bin/leader"}, template}
+	args, err := l.arguments(out, "demo", "m-1", "tcp://here:1")
+	if err != nil || len(args) != 3 || args[1] != "-config" {
+		t.Fatalf("%q, %v", args, err)
+	}
+	var got struct {
+		Fleet, Mission string
+		State          string `yaml:"state_dir"`
+		Slots          int
+		Broker         struct{ URL, Username string }
+		Aircraft       []struct {
+			System   int `yaml:"system_id"`
+			Endpoint string
+		}
+	}
+	if err := configs.Load(args[2], &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Fleet != "demo" || got.Mission != "m-1" || got.State != filepath.Join(out, "leader") || got.Slots != 7 ||
+		got.Broker.URL != "tcp://here:1" || got.Broker.Username != "me" || len(got.Aircraft) != 1 || got.Aircraft[0].Endpoint != "udp-listen:127.0.0.1:14540" {
+		t.Errorf("%+v", got)
+	}
+	if _, err := os.Stat(got.State); err == nil {
+		t.Error("the old ledger is still there")
 	}
 }

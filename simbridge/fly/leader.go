@@ -1,0 +1,51 @@
+package fly
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/goccy/go-yaml"
+)
+
+// Leader is how to start the leader.
+type Leader struct {
+	Run    []string `yaml:"run"`    // program and arguments; empty: it is started elsewhere
+	Config string   `yaml:"config"` // its configuration, completed for this flight and given as -config; empty: none
+}
+
+// arguments returns the command line. The leader's configuration is copied into
+// the output folder with what this flight decides: fleet, broker, a mission
+// that is new, and a ledger that is empty.
+func (l *Leader) arguments(out, fleet, mission, brokerURL string) ([]string, error) {
+	if l.Config == "" || len(l.Run) == 0 {
+		return l.Run, nil
+	}
+	raw, err := os.ReadFile(l.Config)
+	if err != nil {
+		return nil, fmt.Errorf("leader's configuration: %w", err)
+	}
+	values := map[string]any{}
+	if err := yaml.Unmarshal(raw, &values); err != nil {
+		return nil, fmt.Errorf("leader's configuration %s is not YAML", l.Config)
+	}
+	state := filepath.Join(out, "leader")
+	if err := os.RemoveAll(state); err != nil { // of the flight before
+		return nil, fmt.Errorf("clear the leader's ledger: %w", err)
+	}
+	values["fleet"], values["mission"], values["state_dir"] = fleet, mission, state
+	broker, ok := values["broker"].(map[string]any)
+	if !ok {
+		broker = map[string]any{}
+	}
+	broker["url"] = brokerURL
+	values["broker"] = broker
+	if raw, err = yaml.Marshal(values); err != nil {
+		return nil, fmt.Errorf("leader's configuration: %w", err)
+	}
+	path := filepath.Join(out, "leader.yaml")
+	if err := os.WriteFile(path, raw, 0o644); err != nil {
+		return nil, fmt.Errorf("leader's configuration: %w", err)
+	}
+	return append(l.Run[:len(l.Run):len(l.Run)], "-config", path), nil
+}
