@@ -3,14 +3,20 @@ package corpus
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 
 	"prefdt/inference/goal"
 )
 
-// conditionerKnots is the number of knots, even in the place along the front.
-const conditionerKnots = 25
+// The knots are quantiles of the flights' shares, so that each has flights
+// beside it.
+const (
+	knotsMax    = 25
+	knotsMin    = 5
+	knotFlights = 25 // at each knot, at least
+)
 
 // leastR2 is the gate of fit: what part of the variance over the flights'
 // means the regression must explain.
@@ -18,7 +24,7 @@ const leastR2 = 0.98
 
 // monotoneGate is the gate of order: how far, as a part of the span, chance may
 // put the map out of order.
-const monotoneGate = 0.01
+const monotoneGate = 0.02
 
 // conditionerFit fits one return after the other at the same knots.
 type conditionerFit struct{ knots []float64 }
@@ -27,22 +33,31 @@ type conditionerFit struct{ knots []float64 }
 // it to both gates before anything is trained: the map omega -> E[G | omega]
 // must be monotone, and the regression must explain the returns it is fitted to.
 func fitConditioner(m *Manifest) (goal.Conditioner, error) {
+	shares := m.Archive.shares()
+	var omegas, delays, energies []float64
+	for i := range m.Flights {
+		if f := &m.Flights[i]; f.Clean() {
+			omega := f.Omega
+			if m.Recipe.Draw == "paper" {
+				omega = shares[f.Member] // what was flown, not what it was matched to
+			}
+			omegas, delays, energies = append(omegas, omega), append(delays, f.DelayS), append(energies, f.EnergyJ)
+		}
+	}
+	if least := knotsMin * knotFlights; len(omegas) < least {
+		return goal.Conditioner{}, fmt.Errorf("conditioner: %d clean expert flights, want %d at least", len(omegas), least)
+	}
 	var c conditionerFit
-	places, shares := m.Archive.places(), m.Archive.shares()
-	for k := range conditionerKnots {
-		w := interpolate(places, shares, float64(k)/(conditionerKnots-1))
+	sorted := slices.Sorted(slices.Values(omegas))
+	count := min(len(omegas)/knotFlights, knotsMax)
+	for k := range count {
+		w := min(max(sorted[k*(len(sorted)-1)/(count-1)], 0), 1)
 		if n := len(c.knots); n == 0 || w > c.knots[n-1] {
 			c.knots = append(c.knots, w)
 		}
 	}
-	var omegas, delays, energies []float64
-	for i := range m.Flights {
-		if f := &m.Flights[i]; f.Clean() {
-			omegas, delays, energies = append(omegas, f.Omega), append(delays, f.DelayS), append(energies, f.EnergyJ)
-		}
-	}
-	if least := 10 * len(c.knots); len(omegas) < least {
-		return goal.Conditioner{}, fmt.Errorf("conditioner: %d clean expert flights, want %d at least", len(omegas), least)
+	if len(c.knots) < knotsMin {
+		return goal.Conditioner{}, fmt.Errorf("conditioner: the flights lie at %d distinct shares, want %d at least", len(c.knots), knotsMin)
 	}
 	delayS, err := c.fit(omegas, delays)
 	if err != nil {

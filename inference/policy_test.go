@@ -1,0 +1,163 @@
+package inference
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"prefdt/inference/checkpoint"
+	"prefdt/inference/goal"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+)
+
+func shipped(t testing.TB) *checkpoint.Checkpoint {
+	t.Helper()
+	ck, err := checkpoint.Load("../configs/checkpoint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ck
+}
+
+func randomSnapshot(r *rand.Rand, slotNumber, aircraft, users int) *slot.Snapshot {
+	s := &slot.Snapshot{Slot: slotNumber, Slots: 100}
+	at := func() physics.Position {
+		return physics.Position{EastM: 1000 * r.Float64(), NorthM: 1000 * r.Float64()}
+	}
+	for m := range aircraft {
+		s.Aircraft = append(s.Aircraft, slot.Aircraft{Number: m + 1, Position: at(), SpeedMPS: 8, ResidualJ: 1e5, CPUHz: 40e9, Served: r.IntN(4)})
+	}
+	c := physics.Standard()
+	for u := range users {
+		user := slot.User{ID: u, Position: at(), CPUHz: 1e9, Task: physics.Task{Bits: 5e5 + 1e6*r.Float64(), CyclesPerBit: 1000, DeadlineS: 0.5 + r.Float64()}}
+		for m := range s.Aircraft {
+			user.Gain = append(user.Gain, c.Channel.MeanGain(user.Position.Sub(s.Aircraft[m].Position).Norm(), 100)*r.ExpFloat64())
+		}
+		s.Users = append(s.Users, user)
+	}
+	return s
+}
+
+// Any number of users and of aircraft, none included, gets a decision inside
+// the constraints, from one checkpoint and in any order of sizes.
+func TestAnyFleetAnyUsers(t *testing.T) {
+	ck := shipped(t)
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, decoder := range Decoders() {
+		p, err := New(ck, decoder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := goal.New(&ck.Scales, &ck.Physics, 100, 2)
+		var d slot.Decision
+		for i, size := range [][2]int{{2, 6}, {0, 3}, {1, 0}, {0, 0}, {3, 8}, {8, 100}, {1, 1}, {2, 0}, {5, 12}} {
+			s := randomSnapshot(r, i, size[0], size[1])
+			p.Decide(s, g, &d)
+			if len(d.Users) != size[1] || len(d.Move) != size[0] || len(d.EdgeJ) != size[0] {
+				t.Fatalf("%s, %v: sizes %d, %d, %d", decoder, size, len(d.Users), len(d.Move), len(d.EdgeJ))
+			}
+			for u, x := range d.Users {
+				if x.Server < 0 || x.Server > size[0] || !(x.Offload >= 0 && x.Offload <= 1) || !(x.CompletionS > 0) || (x.Server == 0) != (x.CPUHz == 0) {
+					t.Errorf("%s, %v: user %d gets %+v", decoder, size, u, x)
+				}
+			}
+			for m, v := range d.Move {
+				if n := v.Norm(); !(n <= ck.Physics.SpeedMaxMPS) {
+					t.Errorf("%s, %v: aircraft %d moves %v m", decoder, size, m, n)
+				}
+			}
+			g.Settle(goal.Settlement{DelayS: d.DelayS, EnergyJ: 300, EdgeJ: 30, ModelFlightJ: 270, Flying: max(size[0], 1)})
+		}
+	}
+}
+
+// Permuting users or aircraft permutes the decision alike, slot after slot.
+func TestPermutation(t *testing.T) {
+	ck := shipped(t)
+	const aircraft, users, slots = 3, 9, 30
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, decoder := range Decoders() {
+		straight, _ := New(ck, decoder)
+		permuted, _ := New(ck, decoder)
+		g := goal.New(&ck.Scales, &ck.Physics, slots, aircraft)
+		h := goal.New(&ck.Scales, &ck.Physics, slots, aircraft)
+		var d, e slot.Decision
+		for i := range slots {
+			s := randomSnapshot(r, i, aircraft, users)
+			fleet, crowd := r.Perm(aircraft), r.Perm(users)
+			q := &slot.Snapshot{Slot: s.Slot, Slots: s.Slots}
+			for _, m := range fleet {
+				q.Aircraft = append(q.Aircraft, s.Aircraft[m])
+			}
+			for _, u := range crowd {
+				user := s.Users[u]
+				user.Gain = nil
+				for _, m := range fleet {
+					user.Gain = append(user.Gain, s.Users[u].Gain[m])
+				}
+				q.Users = append(q.Users, user)
+			}
+			straight.Decide(s, g, &d)
+			permuted.Decide(q, h, &e)
+			for k, m := range fleet {
+				if diff := d.Move[m].Sub(e.Move[k]).Norm(); diff > 0.05 {
+					t.Fatalf("%s, slot %d: aircraft %d moves %v, permuted %v", decoder, i, m, d.Move[m], e.Move[k])
+				}
+			}
+			for k, u := range crowd {
+				server := e.Users[k].Server
+				if server > 0 {
+					server = fleet[server-1] + 1
+				}
+				if server != d.Users[u].Server || math.Abs(d.Users[u].Offload-e.Users[k].Offload) > 1e-4 {
+					t.Fatalf("%s, slot %d: user %d gets %+v, permuted %+v", decoder, i, u, d.Users[u], e.Users[k])
+				}
+			}
+			settled := goal.Settlement{DelayS: d.DelayS, EnergyJ: 400 + 20*r.Float64(), EdgeJ: 20, ModelFlightJ: 400, Flying: aircraft}
+			g.Settle(settled)
+			h.Settle(settled)
+		}
+	}
+}
+
+func TestSteadySlotDoesNotAllocate(t *testing.T) {
+	ck := shipped(t)
+	r := rand.New(rand.NewPCG(5, 6))
+	s := randomSnapshot(r, 30, 2, 8)
+	for _, decoder := range Decoders() {
+		p, _ := New(ck, decoder)
+		g := goal.New(&ck.Scales, &ck.Physics, 100, 2)
+		if err := g.Budget(34e3, goal.Ceiling); err != nil {
+			t.Fatal(err)
+		}
+		var d slot.Decision
+		for range 25 {
+			p.Decide(s, g, &d)
+		}
+		if n := testing.AllocsPerRun(100, func() { p.Decide(s, g, &d) }); n != 0 {
+			t.Errorf("%s: %v allocations a slot", decoder, n)
+		}
+	}
+}
+
+func TestUnknownDecoder(t *testing.T) {
+	if _, err := New(shipped(t), "magic"); err == nil {
+		t.Error("an unknown decoder was accepted")
+	}
+}
+
+func BenchmarkDecide(b *testing.B) {
+	ck := shipped(b)
+	s := randomSnapshot(rand.New(rand.NewPCG(7, 8)), 30, 2, 6)
+	for _, decoder := range Decoders() {
+		b.Run(string(decoder), func(b *testing.B) {
+			p, _ := New(ck, decoder)
+			g := goal.New(&ck.Scales, &ck.Physics, 100, 2)
+			var d slot.Decision
+			for b.Loop() {
+				p.Decide(s, g, &d)
+			}
+		})
+	}
+}

@@ -1,0 +1,289 @@
+package corpus
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+
+	"prefdt/offline/front"
+	"prefdt/offline/search"
+	"prefdt/offline/seeds"
+	"prefdt/offline/teacher"
+	"prefdt/offline/train"
+	"prefdt/simbridge/world"
+)
+
+// dispatchArchive is a small sweep of the dispatch teacher.
+func dispatchArchive(t *testing.T) Archive {
+	t.Helper()
+	c := world.Standard()
+	prices := teacher.Prices(24)
+	var list []uint64
+	for s := range uint64(20) {
+		list = append(list, s)
+	}
+	outcomes, err := teacher.Sweep(context.Background(), &c, seeds.Training, list, prices, 2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := Archive{Episodes: len(list)}
+	for k, p := range teacher.Archive(outcomes) {
+		a.add(p, prices[k], nil)
+	}
+	return a
+}
+
+func build(t *testing.T, a Archive, r Recipe, flights, workers int) *Manifest {
+	t.Helper()
+	m, err := Build(context.Background(), world.Standard(), a, r, flights, 5, workers, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// A corpus does not depend on the number of workers, survives its file, and
+// the world replays every flight of it exactly.
+func TestReplayIsExact(t *testing.T) {
+	a := dispatchArchive(t)
+	m := build(t, a, Shipped(), 500, 1)
+	if again := build(t, a, Shipped(), 500, 3); again.Hash() != m.Hash() {
+		t.Error("another number of workers gave another corpus")
+	}
+	path := filepath.Join(t.TempDir(), "manifest.json")
+	var raw bytes.Buffer
+	if err := m.Write(&raw); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, raw.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	back, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back.Hash() != m.Hash() {
+		t.Error("the corpus changed on its way through the file")
+	}
+	if err := back.Verify(len(back.Flights)); err != nil {
+		t.Error(err)
+	}
+	back.Flights[3].Price *= 1.5
+	if err := back.Verify(len(back.Flights)); err == nil || !strings.Contains(err.Error(), "flight 3") {
+		t.Errorf("a changed flight replayed as before: %v", err)
+	}
+
+	// What the trainer reads is replayed as exactly.
+	var first, second train.Episode
+	for _, i := range []int{0, 17, 300} {
+		one, two := NewReader(m, &m.Standard), NewReader(m, &m.Standard)
+		if err := one.Episode(&m.Flights[i], &first); err != nil {
+			t.Fatal(err)
+		}
+		two.Episode(&m.Flights[(i+1)%500], &second) // another flight before it must leave no trace
+		two.Episode(&m.Flights[i], &second)
+		a, _ := json.Marshal(first)
+		b, _ := json.Marshal(second)
+		if !bytes.Equal(a, b) {
+			t.Errorf("flight %d reads differently the second time", i)
+		}
+	}
+}
+
+// The loss falls on what followed the last change, and on nothing before.
+func TestContextBeforeAChange(t *testing.T) {
+	m := build(t, dispatchArchive(t), Shipped(), 500, 2)
+	r := NewReader(m, &m.Standard)
+	var ep train.Episode
+	changed, shocked := 0, 0
+	for i := range m.Flights[:200] {
+		f := &m.Flights[i]
+		if err := r.Episode(f, &ep); err != nil {
+			t.Fatal(err)
+		}
+		first := f.ChangeSlot
+		if f.ShockFactor != 0 {
+			first = max(first, f.ShockSlot+settleSlots)
+			shocked++
+		}
+		if f.ChangeSlot > 0 {
+			changed++
+		}
+		for s, w := range ep.Target.Weight {
+			if want := s >= first; (w == 1) != want {
+				t.Fatalf("flight %d, changed at %d, shocked at %d: slot %d weighs %v", i, f.ChangeSlot, f.ShockSlot, s, w)
+			}
+		}
+	}
+	if changed < 40 || shocked < 30 {
+		t.Errorf("%d of 200 flights changed their price and %d met a shock, want about 80 and 60", changed, shocked)
+	}
+}
+
+// The paper's recipe: a quarter in the corner's window, tiers in thirds, the
+// member of nearest share, a fifth heuristics; from either teacher.
+func TestPaperRecipe(t *testing.T) {
+	found, err := searchedRules()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, a := range map[string]Archive{"dispatch": dispatchArchive(t), "rule": found} {
+		t.Run(name, func(t *testing.T) {
+			m := build(t, a, Paper(), 1200, 2)
+			tiers, heuristic := map[string]int{}, 0
+			shares := m.Archive.shares()
+			low, high := m.Archive.Band()
+			for i := range m.Flights {
+				f := &m.Flights[i]
+				tiers[f.Tier]++
+				if f.Omega < low-0.05 || f.Omega > high+0.05 {
+					t.Fatalf("flight %d is stored under %v, outside the band [%v, %v]", i, f.Omega, low, high)
+				}
+				if f.Teacher == heuristicTeacher {
+					heuristic++
+					continue
+				}
+				if f.Member != nearest(shares, f.Omega) {
+					t.Fatalf("flight %d under %v flies member %d of share %v", i, f.Omega, f.Member, shares[f.Member])
+				}
+			}
+			n := float64(len(m.Flights))
+			near := func(what string, count int, want float64) {
+				if sd := math.Sqrt(want * (1 - want) / n); math.Abs(float64(count)/n-want) > 4*sd {
+					t.Errorf("%s: %.3f of the flights, want %.3f", what, float64(count)/n, want)
+				}
+			}
+			near("heuristics", heuristic, 0.2)
+			near("corner", tiers["corner"], 0.25)
+			for _, tier := range []string{"dirichlet 1", "dirichlet 3", "dirichlet 8"} {
+				near(tier, tiers[tier], 0.25)
+			}
+			if err := m.Verify(50); err != nil {
+				t.Error(err)
+			}
+			var ep train.Episode
+			if err := NewReader(m, &m.Standard).Episode(&m.Flights[0], &ep); err != nil || ep.Slots != 100 {
+				t.Errorf("flight 0 does not read: %v", err)
+			}
+		})
+	}
+}
+
+// searchedRules is the archive of a short search.
+func searchedRules() (Archive, error) {
+	c := search.Default()
+	c.Population, c.Generations = 24, 8
+	var state search.State
+	if err := search.Run(context.Background(), c, &state, 2, func(*search.State) error { return nil }); err != nil {
+		return Archive{}, err
+	}
+	var a Archive
+	for _, m := range state.Archive(c).Members {
+		a.add(m.Point, 0, m.Genes)
+	}
+	return a, a.Check()
+}
+
+func TestParquet(t *testing.T) {
+	m := build(t, dispatchArchive(t), Shipped(), 500, 2)
+	var raw bytes.Buffer
+	if err := m.WriteParquet(&raw); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := parquet.Read[Flight](bytes.NewReader(raw.Bytes()), int64(raw.Len()))
+	if err != nil || !slices.Equal(rows, m.Flights) {
+		t.Errorf("%d rows read back, %v", len(rows), err)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	a := dispatchArchive(t)
+	dir := t.TempDir()
+	m := build(t, a, Shipped(), 500, 2)
+	write := func(name string, spoil func(*Manifest)) string {
+		c := *m
+		c.Flights = slices.Clone(m.Flights)
+		spoil(&c)
+		var raw bytes.Buffer
+		c.Write(&raw)
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, raw.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for name, c := range map[string]struct {
+		spoil func(*Manifest)
+		want  string
+	}{
+		"evaluation seed": {func(m *Manifest) { m.Flights[7].Seed = 1_000_000 }, "seed 1000000"},
+		"version":         {func(m *Manifest) { m.Version = 99 }, "version is 99"},
+		"no flights":      {func(m *Manifest) { m.Flights = nil }, "no flights"},
+		"archive":         {func(m *Manifest) { m.Archive.Points = m.Archive.Points[:1] }, "archive"},
+	} {
+		if _, err := Read(write(name, c.spoil)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := Build(context.Background(), world.Standard(), a, Recipe{Draw: "dice"}, 10, 0, 1, nil); err == nil {
+		t.Error("an unknown recipe was accepted")
+	}
+	var out bytes.Buffer
+	folder := filepath.Join(dir, "made")
+	args := []string{"-flights", "500", "-prices", "24", "-episodes", "20", "-out", folder}
+	if err := Command(context.Background(), args, &out, &out); err != nil {
+		t.Fatal(err)
+	}
+	if err := Command(context.Background(), append(args, "-seed", "1"), &out, &out); err == nil || !strings.Contains(err.Error(), "another corpus") {
+		t.Errorf("another corpus, and what was fitted on it, was replaced unasked: %v", err)
+	}
+	if err := Command(context.Background(), args, &out, &out); err != nil {
+		t.Errorf("the same corpus was not made again: %v", err)
+	}
+}
+
+// A map that is out of order, or that the regression does not explain, stops a
+// corpus before anything is trained on it.
+func TestConditionerGates(t *testing.T) {
+	a := dispatchArchive(t)
+	m := build(t, a, Shipped(), 500, 2)
+	for name, spoil := range map[string]func(i int, f *Flight){
+		"not monotone":  func(_ int, f *Flight) { f.DelayS = 500 * math.Abs(f.Omega-0.5) },
+		"not explained": func(i int, f *Flight) { f.EnergyJ = 30e3 + 5e3*float64(i%2) },
+	} {
+		c := *m
+		c.Flights = slices.Clone(m.Flights)
+		for i := range c.Flights {
+			spoil(i, &c.Flights[i])
+		}
+		if _, err := fitConditioner(&c); err == nil || !strings.Contains(err.Error(), "gate") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if y := isotonic([]float64{1, 3, 2, 4}, []float64{1, 1, 1, 1}); !slices.Equal(y, []float64{1, 2.5, 2.5, 4}) {
+		t.Errorf("isotonic gives %v", y)
+	}
+}
+
+func TestShareAndPlace(t *testing.T) {
+	a := Archive{Points: []front.Point{{DelayS: 100, EnergyJ: 40e3}, {DelayS: 200, EnergyJ: 30e3}, {DelayS: 700, EnergyJ: 27e3}}, Prices: []float64{0, 0.1, 1}}
+	// Delay 100/600 above the ideal, energy 3/13 of its span.
+	want := (100.0 / 600) / (100.0/600 + 3.0/13)
+	if w := a.Share(a.Points[1]); math.Abs(w-want) > 1e-12 {
+		t.Errorf("share %v, want %v", w, want)
+	}
+	if y := a.Place(a.Points[1]); math.Abs(y-(100.0/1200+10.0/26)) > 1e-12 {
+		t.Errorf("place %v", y)
+	}
+	if lo, hi := a.Band(); lo != 0 || hi != 1 {
+		t.Errorf("band %v to %v", lo, hi)
+	}
+}
