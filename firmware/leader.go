@@ -225,6 +225,7 @@ func (l *Leader) goHome(state string) {
 		l.fleet.Command(i+1, fleet.OrderHome)
 	}
 	l.enter(state)
+	l.look()
 }
 
 // landed is whether no aircraft of ours is still on its way home.
