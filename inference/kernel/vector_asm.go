@@ -7,6 +7,8 @@ package kernel
 const vectorised = true
 
 // vectorConstants feeds the assembly, which knows it by position.
+//
+//lint:ignore U1000 read by the assembly
 var vectorConstants = [...]float32{
 	expFloor, expCeiling, log2e, expShift + 127, ln2Hi, ln2Lo,
 	expP[0], expP[1], expP[2], expP[3], expP[4], expP[5],

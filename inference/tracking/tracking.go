@@ -27,7 +27,6 @@ type Tracker struct {
 	next  int // place to be reused once full
 
 	owner []int // per known user: nearest aircraft
-	at    []physics.Position
 	users []physics.Position // of one aircraft
 	count []int
 }

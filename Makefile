@@ -1,0 +1,66 @@
+# The targets people type. `make` alone prints them.
+export CGO_ENABLED = 0
+GO ?= go
+PROGRAMS = leader simbridge offline ground
+leader_PKG = ./firmware
+simbridge_PKG = ./simbridge
+offline_PKG = ./offline
+ground_PKG = ./telemetry/ground
+LDFLAGS = -s -w
+
+# The pipeline's folders and sizes; see README, "For the researcher".
+OUT ?= out/pipeline
+FLIGHTS ?= 24000
+STEPS ?= 1500
+CHECKPOINT ?= configs/checkpoint
+
+.PHONY: help run test bench build arm64 armv7 lint checkpoint clean
+
+help: ## print the targets
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: build ## fly a mission: broker, users, autopilots, leader; ends by itself in under a minute
+	bin/simbridge fly -config configs/fly.yaml
+
+test: ## all tests
+	$(GO) test ./...
+
+bench: ## the benchmarks of kernels, step and training
+	$(GO) test -run '^$$' -bench . -benchtime 0.5s ./inference/... ./offline/train ./simbridge/world
+
+build: $(PROGRAMS:%=bin/%) ## leader, simbridge, offline and ground for this machine, into bin/
+
+arm64: ## the same for arm64, into bin/arm64/
+	@$(MAKE) --no-print-directory cross GOARCH=arm64 DIR=bin/arm64
+
+armv7: ## the same for armv7, into bin/armv7/
+	@$(MAKE) --no-print-directory cross GOARCH=arm GOARM=7 DIR=bin/armv7
+
+.PHONY: cross $(PROGRAMS:%=bin/%)
+cross: export GOOS = linux
+cross: export GOARCH := $(GOARCH)
+cross: export GOARM := $(GOARM)
+cross:
+	@for p in leader:./firmware simbridge:./simbridge offline:./offline ground:./telemetry/ground; do \
+		echo "$(DIR)/$${p%%:*}"; $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o "$(DIR)/$${p%%:*}" "$${p##*:}" || exit 1; done
+
+# go build knows better than make what is up to date.
+$(PROGRAMS:%=bin/%): bin/%:
+	@$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $@ $($*_PKG)
+
+lint: ## formatting, go vet and staticcheck
+	@test -z "$$(gofmt -l .)" || { echo "not formatted: $$(gofmt -l .)"; exit 1; }
+	$(GO) vet ./...
+	$(GO) tool -modfile=.ci/tools.mod staticcheck ./...
+
+checkpoint: bin/offline ## search, corpus, training, calibration, export and evaluation, resumable
+	bin/offline search -out $(OUT)/search -resume
+	bin/offline search -evaluate $(OUT)/search/archive.json
+	bin/offline corpus -out $(OUT)/corpus -flights $(FLIGHTS)
+	bin/offline train -corpus $(OUT)/corpus -out $(OUT)/train -steps $(STEPS) -resume
+	bin/offline calibrate -corpus $(OUT)/corpus -train $(OUT)/train
+	bin/offline export -corpus $(OUT)/corpus -train $(OUT)/train -out $(CHECKPOINT)
+	bin/offline evaluate -checkpoint $(CHECKPOINT) -budget
+
+clean: ## remove what was built and flown
+	rm -rf bin out
