@@ -6,9 +6,11 @@ import (
 	"image/color"
 	"math"
 	"path/filepath"
+	"strconv"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
@@ -29,7 +31,7 @@ var (
 func plots(folder string, f *Flight) error {
 	return cmp.Or(
 		saved(energyPlot(f), 24*vg.Centimeter, 14*vg.Centimeter, filepath.Join(folder, "energy.png")),
-		saved(mapPlot(f), 18*vg.Centimeter, 18*vg.Centimeter, filepath.Join(folder, "map.png")),
+		saved(mapPlot(f), 18*vg.Centimeter, 20.5*vg.Centimeter, filepath.Join(folder, "map.png")),
 		saved(delayPlot(f), 24*vg.Centimeter, 12*vg.Centimeter, filepath.Join(folder, "delay.png")),
 	)
 }
@@ -39,6 +41,23 @@ func saved(p *plot.Plot, width, height vg.Length, path string) error {
 		return fmt.Errorf("plot %s: %w", path, err)
 	}
 	return nil
+}
+
+// ticks labels five to ten round values.
+type ticks struct{}
+
+func (ticks) Ticks(low, high float64) (out []plot.Tick) {
+	step := math.Pow(10, math.Floor(math.Log10((high-low)/2)))
+	for _, times := range []float64{1, 2, 5, 10} {
+		if (high-low)/(step*times) <= 10 {
+			step *= times
+			break
+		}
+	}
+	for i := math.Ceil(low / step); i*step <= high*(1+1e-9); i++ {
+		out = append(out, plot.Tick{Value: i * step, Label: strconv.FormatFloat(i*step, 'g', 6, 64)})
+	}
+	return out
 }
 
 func blank(title, x, y string) *plot.Plot {
@@ -51,6 +70,13 @@ func blank(title, x, y string) *plot.Plot {
 		axis.Tick.Label.Font.Size = 11
 	}
 	p.Legend.TextStyle.Font.Size = 11
+	for _, style := range []*text.Style{
+		&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle,
+	} {
+		style.Font.Variant = "Sans"
+	}
+	p.X.Tick.Marker, p.Y.Tick.Marker = ticks{}, ticks{}
+	p.X.Padding, p.Y.Padding = 0, 0
 	p.Legend.ThumbnailWidth = 24
 	p.Legend.Padding = 2
 	p.BackgroundColor = color.White
@@ -78,6 +104,7 @@ func note(p *plot.Plot, text string, x, y float64, c color.Color) {
 	}
 	labels.TextStyle[0].Color = c
 	labels.TextStyle[0].Font.Size = 10
+	labels.TextStyle[0].Font.Variant = "Sans"
 	labels.Offset = vg.Point{X: 3, Y: 3}
 	p.Add(labels)
 }
@@ -117,7 +144,7 @@ func energyPlot(f *Flight) *plot.Plot {
 		}
 		line(p, "even pace to the budget", plotter.XYs{{X: from, Y: at}, {X: end, Y: last.EnergyJ / 1000}}, grey, 1.4, 2, 3)
 	}
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, end, 0, top*1.12
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, end*1.02, 0, top*1.12
 	for _, b := range f.Budgets {
 		if b.Slot > 0 {
 			note(p, fmt.Sprintf("revised to %.1f kJ", b.EnergyJ/1000), float64(b.Slot), b.EnergyJ/1000+0.012*top, black)
@@ -128,8 +155,7 @@ func energyPlot(f *Flight) *plot.Plot {
 		line(p, "", plotter.XYs{{X: x, Y: 0}, {X: x, Y: top * 1.12}}, red, 1.2, 6, 4)
 		note(p, fmt.Sprintf("flight power x%.3g", f.Shock.Factor), x, 0.03*top, red)
 	}
-	p.Legend.Left, p.Legend.Top = true, true
-	p.Legend.XOffs, p.Legend.YOffs = 10, -34
+	p.Legend.XOffs, p.Legend.YOffs = -20, 14 // in the lower right, where a flight that spends its budget never is
 	return p
 }
 
@@ -158,12 +184,12 @@ func mapPlot(f *Flight) *plot.Plot {
 	if len(users) > 0 {
 		point(p, "ground users", users, black, draw.CrossGlyph{}, 4)
 	}
-	point(p, "first slot", nil, grey, draw.RingGlyph{}, 4)
-	point(p, "last slot", nil, grey, draw.TriangleGlyph{}, 4)
-	margin := 0.04 * a
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = -margin, a+margin, -margin, a+4*margin
+	point(p, "first slot", nil, black, draw.RingGlyph{}, 5)
+	point(p, "last slot", nil, black, draw.TriangleGlyph{}, 6)
+	margin := 0.03 * a
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = -margin, a+margin, -margin, a+margin+0.035*a*float64(len(f.Trails)+3)
 	p.Legend.Top, p.Legend.Left = true, true
-	p.Legend.XOffs, p.Legend.YOffs = 12, -6
+	p.Legend.XOffs = 16
 	return p
 }
 
@@ -209,7 +235,7 @@ func delayPlot(f *Flight) *plot.Plot {
 			note(p, fmt.Sprintf("budget %.1f kJ", b.EnergyJ/1000), x, top*0.9, black)
 		}
 	}
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, float64(f.Slots), 0, top
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, float64(f.Slots)*1.02, 0, top
 	p.Legend.Left, p.Legend.Top = true, true
 	p.Legend.XOffs, p.Legend.YOffs = 10, -6
 	return p
