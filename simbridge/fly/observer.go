@@ -86,7 +86,7 @@ func (o *observer) note(m telemetry.Message) (beacon telemetry.Slot, isNew bool)
 		close(o.changed)
 		o.changed = make(chan struct{})
 	}()
-	if !m.Retained {
+	if o.beacons > 0 && o.status.State != telemetry.StateDone { // in the slots
 		o.bytes += int64(len(m.Topic) + len(m.Payload))
 	}
 	kind, id, _ := o.topics.Parse(m.Topic)

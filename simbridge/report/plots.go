@@ -43,10 +43,13 @@ func saved(p *plot.Plot, width, height vg.Length, path string) error {
 	return nil
 }
 
-// ticks labels five to ten round values.
-type ticks struct{}
+// ticks labels five to ten round values, none beyond its limit unless that is 0.
+type ticks struct{ limit float64 }
 
-func (ticks) Ticks(low, high float64) (out []plot.Tick) {
+func (t ticks) Ticks(low, high float64) (out []plot.Tick) {
+	if t.limit > 0 {
+		high = min(high, t.limit)
+	}
 	step := math.Pow(10, math.Floor(math.Log10((high-low)/2)))
 	for _, times := range []float64{1, 2, 5, 10} {
 		if (high-low)/(step*times) <= 10 {
@@ -55,7 +58,7 @@ func (ticks) Ticks(low, high float64) (out []plot.Tick) {
 		}
 	}
 	for i := math.Ceil(low / step); i*step <= high*(1+1e-9); i++ {
-		out = append(out, plot.Tick{Value: i * step, Label: strconv.FormatFloat(i*step, 'g', 6, 64)})
+		out = append(out, plot.Tick{Value: i * step, Label: strconv.FormatFloat(i*step+0, 'g', 6, 64)}) // +0: no "-0"
 	}
 	return out
 }
@@ -76,7 +79,6 @@ func blank(title, x, y string) *plot.Plot {
 		style.Font.Variant = "Sans"
 	}
 	p.X.Tick.Marker, p.Y.Tick.Marker = ticks{}, ticks{}
-	p.X.Padding, p.Y.Padding = 0, 0
 	p.Legend.ThumbnailWidth = 24
 	p.Legend.Padding = 2
 	p.BackgroundColor = color.White
@@ -186,6 +188,7 @@ func mapPlot(f *Flight) *plot.Plot {
 	}
 	point(p, "first slot", nil, black, draw.RingGlyph{}, 5)
 	point(p, "last slot", nil, black, draw.TriangleGlyph{}, 6)
+	p.X.Tick.Marker, p.Y.Tick.Marker = ticks{a}, ticks{a}
 	margin := 0.03 * a
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = -margin, a+margin, -margin, a+margin+0.035*a*float64(len(f.Trails)+3)
 	p.Legend.Top, p.Legend.Left = true, true

@@ -132,7 +132,7 @@ type Command struct {
 
 // Traffic compares what is said with what is offloaded.
 type Traffic struct {
-	ControlBytes  int64   `json:"control_bytes"` // topics and payloads of all MQTT messages
+	ControlBytes  int64   `json:"control_bytes"` // topics and payloads of all MQTT messages, from slot 0 to the last settlement
 	OffloadedBits float64 `json:"offloaded_bits"`
 	Ratio         float64 `json:"ratio"` // bits over bits
 }
