@@ -19,6 +19,7 @@ import (
 type view struct {
 	out      io.Writer
 	terminal bool
+	fd       int // of the terminal
 
 	mutex sync.Mutex
 	drawn int // lines of the last drawing, to go back over
@@ -35,7 +36,8 @@ const (
 func newView(out io.Writer) *view {
 	v := &view{out: out, slot: -1}
 	if f, ok := out.(*os.File); ok {
-		v.terminal = term.IsTerminal(int(f.Fd()))
+		v.fd = int(f.Fd())
+		v.terminal = term.IsTerminal(v.fd)
 	}
 	return v
 }
@@ -78,6 +80,11 @@ func (v *view) draw(slot int, line string, panel func() []string) {
 	}
 	v.when = time.Now()
 	lines := panel()
+	if width, _, err := term.GetSize(v.fd); err == nil && width > 0 {
+		for i := range lines { // a line that wraps could not be drawn over
+			lines[i] = lines[i][:min(len(lines[i]), width-1)]
+		}
+	}
 	v.clear()
 	fmt.Fprintln(v.out, strings.Join(lines, "\n"))
 	v.drawn = len(lines)
@@ -109,7 +116,7 @@ func (f *flight) show(s telemetry.Status) {
 		}
 		for i, a := range f.fleet.autopilots {
 			state := a.State()
-			lines = append(lines, fmt.Sprintf("craft %d  %-12s east %4.0f north %4.0f up %3.0f m   %4.1f m/s   %s kJ",
+			lines = append(lines, fmt.Sprintf("craft %d  %-12s east %4.0f north %4.0f up %3.0f m   %4.1f m/s   %s kJ drawn",
 				i+1, state.Mode, state.Position.EastM, state.Position.NorthM, state.Position.UpM, state.SpeedMPS(), kilo(state.Spent.J())))
 		}
 		return lines
