@@ -71,6 +71,8 @@ type State struct {
 	EdgeJ       float64 `json:"edge_j"`      // the part of it spent on edge computing
 	Flying      int     `json:"flying"`      // aircraft whose flight counts
 	Factor      float64 `json:"factor"`      // propulsion multiplier as measured
+	Noise       float64 `json:"noise"`       // usual deviation of the measurements from it
+	Odd         float64 `json:"odd"`         // -1 or 1: the last one was far below or above
 	EdgeRateW   float64 `json:"edge_rate_w"` // filtered edge power, for the prediction
 }
 
@@ -197,10 +199,32 @@ type Settlement struct {
 	Flying       int // aircraft whose flight counts from now on
 }
 
-// factorMemory is the weight of the past in the measured multiplier: noise on
-// flight power is averaged over about three slots, and a shock is known to 97 %
-// after ten.
-const factorMemory = 0.7
+// The measured multiplier is averaged over gusts, and follows a shock at once:
+// two slots running off the average, on the same side, by more than a few
+// times what is usual are taken for a change of physics and not for noise.
+const (
+	factorMemory = 0.9  // weight of the past in the average
+	noiseMemory  = 0.8  // weight of the past in the usual deviation
+	noiseFloor   = 0.01 // least usual deviation
+	shockRatio   = 4    // deviations from the usual one that make a shock
+)
+
+// measure takes in one slot's measured multiplier.
+func (g *Goal) measure(factor float64) {
+	off, most := factor-g.Factor, shockRatio*max(g.Noise, noiseFloor)
+	sign := math.Copysign(1, off)
+	switch {
+	case math.Abs(off) <= most:
+		g.Odd = 0
+	case g.Odd == sign:
+		g.Factor, g.Odd = factor, 0
+		return
+	default:
+		g.Odd, off = sign, sign*most
+	}
+	g.Factor += (1 - factorMemory) * off
+	g.Noise = noiseMemory*g.Noise + (1-noiseMemory)*math.Abs(off)
+}
 
 // Settle books a slot, eq. (decr).
 func (g *Goal) Settle(s Settlement) {
@@ -216,8 +240,7 @@ func (g *Goal) Settle(s Settlement) {
 		g.DelayToGoS -= s.DelayS
 	}
 	if flightJ := s.EnergyJ - s.EdgeJ; s.ModelFlightJ > 0 && flightJ > 0 {
-		measured := min(max(flightJ/s.ModelFlightJ, 0.1), 10)
-		g.Factor = factorMemory*g.Factor + (1-factorMemory)*measured
+		g.measure(min(max(flightJ/s.ModelFlightJ, 0.1), 10))
 	}
 	if g.Slot == 1 {
 		g.EdgeRateW = s.EdgeJ

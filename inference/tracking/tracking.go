@@ -26,7 +26,7 @@ type Tracker struct {
 	known []physics.Position
 	next  int // place to be reused once full
 
-	owner []int // per known user: nearest aircraft
+	owner []int              // per known user: nearest aircraft
 	users []physics.Position // of one aircraft
 	count []int
 }

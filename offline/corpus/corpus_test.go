@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
@@ -24,6 +25,14 @@ import (
 // dispatchArchive is a small sweep of the dispatch teacher.
 func dispatchArchive(t *testing.T) Archive {
 	t.Helper()
+	a, err := sweptOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+var sweptOnce = sync.OnceValues(func() (Archive, error) {
 	c := world.Standard()
 	prices := teacher.Prices(24)
 	var list []uint64
@@ -32,14 +41,32 @@ func dispatchArchive(t *testing.T) Archive {
 	}
 	outcomes, err := teacher.Sweep(context.Background(), &c, seeds.Training, list, prices, 2, nil)
 	if err != nil {
-		t.Fatal(err)
+		return Archive{}, err
 	}
 	a := Archive{Episodes: len(list)}
 	for k, p := range teacher.Archive(outcomes) {
 		a.add(p, prices[k], nil)
 	}
-	return a
+	return a, a.Check()
+})
+
+// shippedCorpus is a small corpus by the shipped recipe; tests do not change it.
+func shippedCorpus(t *testing.T) *Manifest {
+	t.Helper()
+	m, err := builtOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }
+
+var builtOnce = sync.OnceValues(func() (*Manifest, error) {
+	a, err := sweptOnce()
+	if err != nil {
+		return nil, err
+	}
+	return Build(context.Background(), world.Standard(), a, Shipped(), 500, 5, 2, nil)
+})
 
 func build(t *testing.T, a Archive, r Recipe, flights, workers int) *Manifest {
 	t.Helper()
@@ -100,7 +127,7 @@ func TestReplayIsExact(t *testing.T) {
 
 // The loss falls on what followed the last change, and on nothing before.
 func TestContextBeforeAChange(t *testing.T) {
-	m := build(t, dispatchArchive(t), Shipped(), 500, 2)
+	m := shippedCorpus(t)
 	r := NewReader(m, &m.Standard)
 	var ep train.Episode
 	changed, shocked := 0, 0
@@ -193,7 +220,7 @@ func searchedRules() (Archive, error) {
 }
 
 func TestParquet(t *testing.T) {
-	m := build(t, dispatchArchive(t), Shipped(), 500, 2)
+	m := shippedCorpus(t)
 	var raw bytes.Buffer
 	if err := m.WriteParquet(&raw); err != nil {
 		t.Fatal(err)
@@ -207,7 +234,7 @@ func TestParquet(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	a := dispatchArchive(t)
 	dir := t.TempDir()
-	m := build(t, a, Shipped(), 500, 2)
+	m := shippedCorpus(t)
 	write := func(name string, spoil func(*Manifest)) string {
 		c := *m
 		c.Flights = slices.Clone(m.Flights)
@@ -253,8 +280,7 @@ func TestRefusals(t *testing.T) {
 // A map that is out of order, or that the regression does not explain, stops a
 // corpus before anything is trained on it.
 func TestConditionerGates(t *testing.T) {
-	a := dispatchArchive(t)
-	m := build(t, a, Shipped(), 500, 2)
+	m := shippedCorpus(t)
 	for name, spoil := range map[string]func(i int, f *Flight){
 		"not monotone":  func(_ int, f *Flight) { f.DelayS = 500 * math.Abs(f.Omega-0.5) },
 		"not explained": func(i int, f *Flight) { f.EnergyJ = 30e3 + 5e3*float64(i%2) },

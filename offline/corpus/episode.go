@@ -38,7 +38,7 @@ func NewReader(m *Manifest, standard *token.Standard) *Reader {
 
 // settleSlots is how long after a shock the measured multiplier still moves;
 // those slots are context, not lessons.
-const settleSlots = 8
+const settleSlots = 3
 
 // Episode flies f and fills ep.
 //

@@ -1,0 +1,65 @@
+package evaluate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func evaluated(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var out, progress bytes.Buffer
+	err := Command(context.Background(), append([]string{"-checkpoint", "../../configs/checkpoint"}, args...), &out, &progress)
+	return out.String(), err
+}
+
+// The shipped checkpoint reaches what it is shipped for; few seeds, so with room.
+func TestShippedCheckpoint(t *testing.T) {
+	text, err := evaluated(t, "-seeds", "1000000:1000005", "-json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r Report
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.TeacherRatio.Hypervolume < 0.99 || r.Fidelity < 0.99 || !r.Operable || r.Distinct < 20 || r.Hypervolume.N != 5 {
+		t.Errorf("ratio %.4f, fidelity %.4f, operable %v, %d distinct settings", r.TeacherRatio.Hypervolume, r.Fidelity, r.Operable, r.Distinct)
+	}
+	again, err := evaluated(t, "-seeds", "1000000:1000005", "-json", "-workers", "1")
+	if err != nil || again != text {
+		t.Errorf("another number of workers gave another report, %v", err)
+	}
+}
+
+func TestBudgetAndUplinkTables(t *testing.T) {
+	text, err := evaluated(t, "-seeds", "1000000:1000001", "-settings", "3", "-prices", "5", "-budget", "-uplink", "-fleet", "1,3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"x1.5 from slot 50", "ceiling", "reports lost", "aircraft"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"training seeds": {[]string{"-seeds", "0:5"}, "seed 0 is not for evaluation"},
+		"decoder":        {[]string{"-decoder", "magic"}, "-decoder"},
+		"fleet":          {[]string{"-fleet", "2,x"}, "-fleet"},
+		"settings":       {[]string{"-settings", "1"}, "-settings"},
+		"argument":       {[]string{"more"}, "unexpected argument"},
+		"checkpoint":     {[]string{"-checkpoint", "nowhere"}, "nowhere"},
+	} {
+		if _, err := evaluated(t, c.args...); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
