@@ -24,6 +24,7 @@ type Meter struct {
 	edgeJ    float64 // of the decisions sent
 
 	readS       float64 // of the last battery reading
+	countS      float64 // of the last one that the anchor took
 	atS         float64 // of the last estimate
 	atJ         float64 // that estimate
 	modelAtJ    float64
@@ -114,22 +115,21 @@ func (m *Meter) Battery(nowS float64, r Reading) {
 	if math.IsNaN(used) || used < 0 {
 		used = 0
 	}
-	maxJ := m.MaxPowerW*dt + m.gapJ
+	maxJ := m.MaxPowerW*(nowS-m.countS) + m.gapJ // since the anchor's last count
 	switch {
 	case !math.IsNaN(r.ConsumedHJ):
 		m.source = Consumed
 		estimate = m.anchor.pull(estimate, 100, r.ConsumedHJ, used, dt, maxJ)
+		m.countS, m.gapJ = nowS, 0
 	case !math.IsNaN(power):
-		m.source = Current
-		m.anchor = anchor{}
+		m.source = Current // the anchor stays, in case its counter comes back
 	case !math.IsNaN(r.Charge) && m.CapacityJ > 0:
 		m.source = Remaining
 		estimate = m.anchor.pull(estimate, m.CapacityJ/100, 100-math.Round(r.Charge*100), used, dt, maxJ)
+		m.countS, m.gapJ = nowS, 0
 	default:
 		m.source = Model
-		m.anchor = anchor{}
 	}
-	m.gapJ = 0
 	m.rebase(nowS, estimate)
 	m.readS = m.atS
 	m.powerW, m.hasReadings = power, true
@@ -166,7 +166,7 @@ func (m *Meter) start(nowS float64) {
 		return
 	}
 	m.started = true
-	m.atS, m.readS, m.modelS = nowS, nowS, nowS
+	m.atS, m.readS, m.countS, m.modelS = nowS, nowS, nowS, nowS
 	if m.factor == 0 {
 		m.factor = 1
 	}

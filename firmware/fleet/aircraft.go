@@ -75,7 +75,7 @@ func (a *aircraft) receive(f *Fleet, now float64, m message.Message) {
 	case *common.MessageSysStatus:
 		// Only of an autopilot that sends no BATTERY_STATUS: two unsynchronised
 		// measurements of one current would count twice.
-		if a.statusS == 0 || now-a.statusS > 5 {
+		if now-a.statusS > 5 {
 			a.batteryS = now
 			a.battery(now, energy.FromSystem(m.VoltageBattery, m.CurrentBattery, m.BatteryRemaining))
 		}

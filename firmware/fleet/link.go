@@ -62,7 +62,7 @@ func (l *link) open() error {
 	}
 	l.node = &gomavlib.Node{
 		Endpoints:  []gomavlib.EndpointConf{conf},
-		Dialect:    common.Dialect,
+		Dialect:    messages,
 		OutVersion: gomavlib.V2, OutSystemID: byte(l.fleet.SystemID), OutComponentID: ourComponent,
 		HeartbeatPeriod:     max(time.Millisecond, time.Duration(float64(time.Second)/l.fleet.Speed)),
 		HeartbeatSystemType: int(common.MAV_TYPE_ONBOARD_CONTROLLER), HeartbeatAutopilotType: int(common.MAV_AUTOPILOT_INVALID),
@@ -120,6 +120,9 @@ func (l *link) route(e *gomavlib.EventFrame) {
 				return // a channel is taken by a heartbeat
 			}
 			a.channel = e.Channel
+			if !a.heard {
+				a.statusS = now // it has a while to send the better of the two battery messages
+			}
 		}
 		a.receive(f, now, e.Message())
 		return

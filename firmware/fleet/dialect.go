@@ -1,0 +1,25 @@
+package fleet
+
+import (
+	"github.com/bluenviron/gomavlib/v3/pkg/dialect"
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+	"github.com/bluenviron/gomavlib/v3/pkg/message"
+)
+
+// messages is the part of the common dialect that the leader speaks. The whole
+// dialect would put another 240 message types into the program; others that
+// arrive pass as raw frames and are left alone.
+var messages = &dialect.Dialect{
+	Version: 3,
+	Messages: []message.Message{
+		&common.MessageHeartbeat{},
+		&common.MessageSysStatus{},
+		&common.MessageParamRequestRead{},
+		&common.MessageParamValue{},
+		&common.MessageGlobalPositionInt{},
+		&common.MessageCommandLong{},
+		&common.MessageSetPositionTargetGlobalInt{},
+		&common.MessageBatteryStatus{},
+		&common.MessageExtendedSysState{},
+	},
+}
