@@ -85,7 +85,7 @@ type Goal struct {
 
 // New returns the channel at the start of a mission, asked for the setting 0.5.
 func New(scales *Scales, c *physics.Constants, slots, aircraft int) *Goal {
-	return Resume(scales, c, State{Slots: slots, Flying: aircraft, Factor: 1, Mode: Preference}).prefer(scales.Remap.Omega(0.5))
+	return Resume(scales, c, State{Slots: slots, Flying: aircraft, Factor: 1, Noise: noiseStart, Mode: Preference}).prefer(scales.Remap.Omega(0.5))
 }
 
 // Resume returns the channel as it was when its State was saved.
@@ -204,9 +204,10 @@ type Settlement struct {
 // times what is usual are taken for a change of physics and not for noise.
 const (
 	factorMemory = 0.9  // weight of the past in the average
-	noiseMemory  = 0.8  // weight of the past in the usual deviation
+	noiseMemory  = 0.95 // weight of the past in the usual deviation
 	noiseFloor   = 0.01 // least usual deviation
-	shockRatio   = 4    // deviations from the usual one that make a shock
+	noiseStart   = 0.05 // the usual deviation before anything was measured
+	shockRatio   = 3    // deviations from the usual one that make a shock
 )
 
 // measure takes in one slot's measured multiplier.

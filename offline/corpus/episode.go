@@ -58,7 +58,7 @@ func (r *Reader) Episode(f *Flight, ep *train.Episode) error {
 	ep.Slots = w.Config.Slots
 	ep.Target.MoveScale = float32(w.Config.Physics.SpeedMaxMPS / fl.speed)
 
-	g := goal.Resume(&r.scales, &w.Config.Physics, goal.State{Slots: w.Config.Slots, Flying: w.Config.Aircraft, Factor: 1})
+	g := goal.New(&r.scales, &w.Config.Physics, w.Config.Slots, w.Config.Aircraft)
 	var delayToGo, energyToGo float64
 	for _, s := range fl.steps {
 		delayToGo += s.delayS
