@@ -21,6 +21,7 @@ import (
 	"sync"
 	"time"
 
+	"prefdt/inference/physics"
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/broker"
 	"prefdt/simbridge/report"
@@ -204,6 +205,10 @@ func (f *flight) fly(ctx context.Context) error {
 	if err := f.wait(ctx, f.observer.ready); err != nil {
 		return err
 	}
+	status, _, _, _ := f.observer.now()
+	if err := f.agree(status); err != nil {
+		return err
+	}
 	next := 0
 	for ; next < len(f.Commands) && f.Commands[next].Slot < 0; next++ {
 		if err := f.order(ctx, f.Commands[next]); err != nil {
@@ -231,7 +236,7 @@ func (f *flight) fly(ctx context.Context) error {
 			f.fleet.setSlots(status.Slots)
 		}
 		f.show(status)
-		return status.State == telemetry.StateDone || status.State == telemetry.StateStopped
+		return status.State == telemetry.StateDone || status.State == telemetry.StateStopped || f.otherSpeed()
 	})
 	close(due)
 	if err != nil && ctx.Err() == nil {
@@ -241,10 +246,37 @@ func (f *flight) fly(ctx context.Context) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
+	if f.otherSpeed() {
+		return fmt.Errorf("the leader flies at speed %v, this world at %v: one of slot_ms = %v and speed must change", f.observer.speedNow(), f.Speed, 1000/f.observer.speedNow())
+	}
 	if status, _, _, _ := f.observer.now(); status.State == telemetry.StateStopped {
 		return fmt.Errorf("the mission was stopped in slot %d of %d", status.Slot, status.Slots)
 	}
 	return nil
+}
+
+// agree finds a leader that was configured for another world than this one.
+func (f *flight) agree(s telemetry.Status) error {
+	if len(s.Aircraft) != len(f.Aircraft) {
+		return fmt.Errorf("the leader has %d aircraft, this world %d", len(s.Aircraft), len(f.Aircraft))
+	}
+	for i, a := range s.Aircraft {
+		if a.SystemID != f.Aircraft[i].SystemID {
+			return fmt.Errorf("the leader's aircraft %d is system %d, this world's is %d", i+1, a.SystemID, f.Aircraft[i].SystemID)
+		}
+		truly := f.fleet.position(i)
+		if p := a.PositionM; p != nil && truly.Sub(physics.Position{EastM: p[0], NorthM: p[1]}).Norm() > 20 {
+			return fmt.Errorf("the leader sees aircraft %d at (%.0f, %.0f) m, it is at (%.0f, %.0f): do the origins differ?",
+				i+1, p[0], p[1], truly.EastM, truly.NorthM)
+		}
+	}
+	return nil
+}
+
+// otherSpeed tells whether the leader's time runs unlike this world's.
+func (f *flight) otherSpeed() bool {
+	speed := f.observer.speedNow()
+	return speed != 0 && (speed < 0.99*f.Speed || speed > 1.01*f.Speed)
 }
 
 // order runs the crew's tool, which waits for the acknowledgement.

@@ -199,6 +199,38 @@ func readTable(t *testing.T, path string) (rows []map[string]float64) {
 	return rows
 }
 
+// A leader that was configured for another world is found out.
+func TestAnotherWorld(t *testing.T) {
+	ground := buildGround(t)
+	for name, c := range map[string]struct {
+		change func(*Config, *standIn)
+		want   string
+	}{
+		"speed":    {func(c *Config, l *standIn) { l.slotMS = 100 }, "the leader flies at speed 10, this world at 20"},
+		"aircraft": {func(c *Config, l *standIn) { l.links = l.links[:1] }, "the leader has 1 aircraft, this world 2"},
+		"systems":  {func(c *Config, l *standIn) { c.Aircraft[1].SystemID = 9 }, "aircraft 2 is system 2, this world's is 9"},
+		"origin":   {func(c *Config, l *standIn) { l.eastM = 400 }, "sees aircraft 1 at (400, 500) m, it is at (333, 500)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conf, links := testConfig(t)
+			conf.Ground = []string{ground}
+			conf.Commands = []Command{{-1, []string{"mission", "start"}}}
+			leader := &standIn{T: t, url: "tcp://" + conf.Broker.Listen, links: links, slots: 12, slotMS: 50}
+			c.change(&conf, leader)
+			ctx, cancel := context.WithCancel(context.Background())
+			done := make(chan struct{})
+			go func() { leader.run(ctx); close(done) }()
+			err := Run(context.Background(), conf, &bytes.Buffer{})
+			cancel()
+			<-done
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("error %v, want one line with %q", err, c.want)
+			}
+		})
+	}
+}
+
 // Whatever goes wrong is one clear line.
 func TestFailures(t *testing.T) {
 	server := &broker.Broker{Address: "127.0.0.1:0"}

@@ -34,6 +34,7 @@ type heard struct {
 	status    telemetry.Status // the last
 	fresh     bool             // there was one
 	bySlot    map[int]telemetry.Status
+	speed     float64 // the last beacon's, 0 before
 	decisions int
 	bytes     int64
 	requests  map[string]telemetry.Budget // by command id
@@ -96,7 +97,7 @@ func (o *observer) note(m telemetry.Message) (beacon telemetry.Slot, isNew bool)
 		if beacon, err = telemetry.DecodeSlot(m.Payload); err == nil && !m.Retained && beacon.Slot > o.slot {
 			o.slot, isNew = beacon.Slot, true
 			o.beacons++
-			o.offered = beacon.Offer.PriceSPerJ
+			o.offered, o.speed = beacon.Offer.PriceSPerJ, beacon.Speed
 		}
 	case telemetry.KindDecision:
 		o.decisions++
@@ -164,4 +165,11 @@ func (o *observer) price() float64 {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
 	return o.offered
+}
+
+// speedNow is that of the last beacon, 0 before there was one.
+func (o *observer) speedNow() float64 {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	return o.speed
 }

@@ -25,6 +25,7 @@ type standIn struct {
 	links  []string // UDP addresses to bind, one for each aircraft
 	slots  int
 	slotMS float64
+	eastM  float64 // where it believes its first aircraft
 
 	client *telemetry.Client
 	topics telemetry.Topics
@@ -173,7 +174,11 @@ func (l *standIn) publishStatus() {
 		s.Mode, s.RemainingJ = &mode, &rest
 	}
 	for i := range l.crafts {
-		s.Aircraft = append(s.Aircraft, telemetry.StatusAircraft{Number: i + 1, SystemID: i + 1, EnergySource: telemetry.SourceEnergyConsumed, AgeS: &age})
+		var at *[3]float64
+		if i == 0 && l.eastM != 0 {
+			at = &[3]float64{l.eastM, 500, 0}
+		}
+		s.Aircraft = append(s.Aircraft, telemetry.StatusAircraft{Number: i + 1, SystemID: i + 1, PositionM: at, EnergySource: telemetry.SourceEnergyConsumed, AgeS: &age})
 	}
 	l.publish(l.topics.Status(), 0, true, s)
 }
