@@ -1,135 +1,39 @@
 package export
 
 import (
-	"bufio"
-	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/model"
+	"prefdt/offline/ort"
 )
 
-// runtime is ort.js, running.
-type runtime struct {
-	in  io.WriteCloser
-	out *bufio.Reader
-}
-
-type ortTensor struct {
-	Dims []int     `json:"dims"`
-	Data []float32 `json:"data"`
-}
-
-type ortRequest struct {
-	Model string               `json:"model"`
-	Feeds map[string]ortTensor `json:"feeds"`
-	Carry map[string]string    `json:"carry"`
-}
-
-type ortAnswer struct {
-	Outputs map[string]ortTensor `json:"outputs"`
-}
-
 // newRuntime starts ONNX Runtime, or skips the test where it is not installed.
-func newRuntime(t *testing.T) *runtime {
-	if os.Getenv("PREFDT_ORT") == "" {
+func newRuntime(t *testing.T) *ort.Runtime {
+	if ort.Folder() == "" {
 		t.Skip("PREFDT_ORT names no folder with onnxruntime-node (npm install --ignore-scripts onnxruntime-node@1.30.0)")
 	}
-	cmd := exec.Command("node", "ort.js")
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
+	r, err := ort.Start(ort.Folder())
 	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		in.Close()
-		if err := cmd.Wait(); err != nil {
+		if err := r.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return &runtime{in, bufio.NewReader(out)}
-}
-
-func (r *runtime) run(t *testing.T, request *ortRequest) map[string]ortTensor {
-	t.Helper()
-	if err := json.NewEncoder(r.in).Encode(request); err != nil {
-		t.Fatal(err)
-	}
-	line, err := r.out.ReadBytes('\n')
-	if err != nil {
-		t.Fatal("ONNX Runtime ended: ", err)
-	}
-	var answer ortAnswer
-	if err := json.Unmarshal(line, &answer); err != nil {
-		t.Fatal(err)
-	}
-	return answer.Outputs
-}
-
-// feeds lays a step's inputs out for the graph, with so many padded rows of
-// users after the real ones.
-func feeds(a model.Arch, in *model.Inputs, slot, padded int) map[string]ortTensor {
-	mask := make([]float32, in.U+padded)
-	for u := range in.U {
-		mask[u] = 1
-	}
-	var pairs []float32
-	for m := range in.M {
-		row := in.U * model.PairFeatures
-		pairs = append(pairs, in.Pairs[m*row:(m+1)*row]...)
-		for range padded * model.PairFeatures {
-			pairs = append(pairs, 3) // must not matter
-		}
-	}
-	past := make([]float32, a.Past())
-	for i := range min(slot*model.TokensPerSlot, len(past)) {
-		past[len(past)-1-i] = 1
-	}
-	f := map[string]ortTensor{
-		"aircraft":  {[]int{in.M, model.AircraftFeatures}, in.Aircraft},
-		"pairs":     {[]int{in.M, len(mask), model.PairFeatures}, pairs},
-		"user_mask": {[]int{len(mask)}, mask},
-		"state":     {[]int{1, model.StateFeatures}, in.State},
-		"return":    {[]int{1, model.ReturnFeatures}, in.Return},
-		"action":    {[]int{1, model.ActionFeatures}, in.Action},
-		"past_mask": {[]int{len(past)}, past},
-	}
-	if slot == 0 {
-		dims := []int{a.Heads, a.Past(), a.Width / a.Heads}
-		for l := range a.Layers {
-			zeros := make([]float32, a.Past()*a.Width)
-			f[model.PastKey(l)], f[model.PastValue(l)] = ortTensor{dims, zeros}, ortTensor{dims, zeros}
-		}
-	}
-	return f
-}
-
-func carry(a model.Arch) map[string]string {
-	c := map[string]string{}
-	for l := range a.Layers {
-		c[model.PresentKey(l)], c[model.PresentValue(l)] = model.PastKey(l), model.PastValue(l)
-	}
-	return c
+	return r
 }
 
 // TestParityWithONNXRuntime flies 60 slots with the graph in ONNX Runtime, its
 // cache fed back, and with the streaming step.
 func TestParityWithONNXRuntime(t *testing.T) {
-	ort := newRuntime(t)
+	runtime := newRuntime(t)
 	const slots, tolerance = 60, 1e-4
 	for i, a := range []model.Arch{
 		small,
@@ -158,7 +62,11 @@ func TestParityWithONNXRuntime(t *testing.T) {
 					for slot := range slots {
 						in := randomInputs(r, m, u)
 						c.Net.Step(in, cache, &out)
-						theirs := ort.run(t, &ortRequest{filepath.Join(dir, checkpoint.GraphFile), feeds(a, in, slot, padded), carry(a)})
+						answer, err := runtime.Run(&ort.Request{Model: filepath.Join(dir, checkpoint.GraphFile), Feeds: ort.Feeds(a, in, slot, padded), Carry: ort.Carry(a)})
+						if err != nil {
+							t.Fatal(err)
+						}
+						theirs := answer.Outputs
 						var choice []float32
 						for i, row := 0, (u+padded)*model.Choices; i < m; i++ {
 							choice = append(choice, theirs["choice"].Data[i*row:i*row+u*model.Choices]...)

@@ -30,9 +30,10 @@ func (m *message) float(field int, x float32) {
 	*m = binary.LittleEndian.AppendUint32(*m, math.Float32bits(x))
 }
 
-// encode writes a ModelProto. parameters are in the order of Tensors, which is
-// that of the graph's initializers.
-func encode(g *model.Graph, parameters []float32) []byte {
+// Graph writes a graph as a ModelProto. parameters are the values of its
+// parameters, in the order of its initializers; for a step's graph that is the
+// order of Tensors.
+func Graph(g *model.Graph, parameters []float32) []byte {
 	var graph message
 	for i := range g.Nodes {
 		graph.bytes(1, encodeNode(&g.Nodes[i]))

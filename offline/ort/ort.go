@@ -1,0 +1,136 @@
+// Package ort runs exported graphs in ONNX Runtime, the judge of what is
+// exported and the peer that the step is timed against. It is never a part of
+// the product: node and a folder with onnxruntime-node are needed, which
+// `npm install --ignore-scripts onnxruntime-node@1.30.0` makes.
+package ort
+
+import (
+	"bufio"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+
+	"prefdt/inference/model"
+)
+
+// Folder is where onnxruntime-node is installed, or empty.
+func Folder() string { return os.Getenv("PREFDT_ORT") }
+
+//go:embed ort.js
+var script string
+
+// Runtime is a node process that runs graphs on one thread.
+type Runtime struct {
+	command *exec.Cmd
+	in      io.WriteCloser
+	out     *bufio.Reader
+}
+
+// Tensor is a float32 tensor.
+type Tensor struct {
+	Dims []int     `json:"dims"`
+	Data []float32 `json:"data"`
+}
+
+// Request asks for runs of a model. What a model was fed stays until replaced;
+// outputs named in Carry become those inputs and are not answered.
+type Request struct {
+	Model  string            `json:"model"` // path of the file
+	Feeds  map[string]Tensor `json:"feeds"`
+	Carry  map[string]string `json:"carry"`
+	Repeat int               `json:"repeat"` // 0 is once
+}
+
+// Answer holds the outputs and how long each run took.
+type Answer struct {
+	Outputs map[string]Tensor `json:"outputs"`
+	MS      []float64         `json:"ms"`
+}
+
+// Start starts ONNX Runtime from the folder it is installed in.
+func Start(folder string) (*Runtime, error) {
+	r := &Runtime{command: exec.Command("node", "-e", script, folder)}
+	r.command.Stderr = os.Stderr
+	var err error
+	if r.in, err = r.command.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := r.command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	r.out = bufio.NewReader(out)
+	if err := r.command.Start(); err != nil {
+		return nil, fmt.Errorf("start ONNX Runtime: %w", err)
+	}
+	return r, nil
+}
+
+// Close ends the process and waits for it.
+func (r *Runtime) Close() error {
+	r.in.Close()
+	return r.command.Wait()
+}
+
+// Run answers one request.
+func (r *Runtime) Run(request *Request) (*Answer, error) {
+	if err := json.NewEncoder(r.in).Encode(request); err != nil {
+		return nil, fmt.Errorf("ask ONNX Runtime: %w", err)
+	}
+	line, err := r.out.ReadBytes('\n')
+	if err != nil {
+		return nil, fmt.Errorf("ONNX Runtime ended: %w", err)
+	}
+	answer := &Answer{}
+	return answer, json.Unmarshal(line, answer)
+}
+
+// Feeds lays a step's inputs out for the exported graph, with so many padded
+// rows of users after the real ones. Slot 0 also empties the cache.
+func Feeds(a model.Arch, in *model.Inputs, slot, padded int) map[string]Tensor {
+	mask := make([]float32, in.U+padded)
+	for u := range in.U {
+		mask[u] = 1
+	}
+	var pairs []float32
+	for m := range in.M {
+		row := in.U * model.PairFeatures
+		pairs = append(pairs, in.Pairs[m*row:(m+1)*row]...)
+		for range padded * model.PairFeatures {
+			pairs = append(pairs, 3) // must not matter
+		}
+	}
+	past := make([]float32, a.Past())
+	for i := range min(slot*model.TokensPerSlot, len(past)) {
+		past[len(past)-1-i] = 1
+	}
+	f := map[string]Tensor{
+		"aircraft":  {[]int{in.M, model.AircraftFeatures}, in.Aircraft},
+		"pairs":     {[]int{in.M, len(mask), model.PairFeatures}, pairs},
+		"user_mask": {[]int{len(mask)}, mask},
+		"state":     {[]int{1, model.StateFeatures}, in.State},
+		"return":    {[]int{1, model.ReturnFeatures}, in.Return},
+		"action":    {[]int{1, model.ActionFeatures}, in.Action},
+		"past_mask": {[]int{len(past)}, past},
+	}
+	if slot == 0 {
+		dims := []int{a.Heads, a.Past(), a.Width / a.Heads}
+		for l := range a.Layers {
+			zeros := make([]float32, a.Past()*a.Width)
+			f[model.PastKey(l)], f[model.PastValue(l)] = Tensor{dims, zeros}, Tensor{dims, zeros}
+		}
+	}
+	return f
+}
+
+// Carry hands each present key and value on as the next step's past.
+func Carry(a model.Arch) map[string]string {
+	c := map[string]string{}
+	for l := range a.Layers {
+		c[model.PresentKey(l)], c[model.PresentValue(l)] = model.PastKey(l), model.PastValue(l)
+	}
+	return c
+}
