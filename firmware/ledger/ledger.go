@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"syscall"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -59,8 +60,14 @@ func Open(dir string) (l *Ledger, err error) {
 		if info.Size() == 0 || info.Size() > maxFile {
 			return nil, damaged(path, fmt.Errorf("its size is %d bytes", info.Size()))
 		}
+		switch err := walkFile(path, info.Size()); {
+		case errors.Is(err, errInUse):
+			return nil, fmt.Errorf("ledger %s is %w", path, err)
+		case err != nil:
+			return nil, damaged(path, err)
+		}
 	}
-	// The file is mapped: a truncated one faults, and bbolt panics on some damage.
+	// The file is mapped: should it still fault, or bbolt panic, that is damage too.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
@@ -69,7 +76,7 @@ func Open(dir string) (l *Ledger, err error) {
 	}()
 	db, err := bolt.Open(path, 0o640, &bolt.Options{Timeout: openTimeout})
 	if errors.Is(err, bolterrors.ErrTimeout) {
-		return nil, fmt.Errorf("ledger %s is in use by another leader", path)
+		return nil, fmt.Errorf("ledger %s is %w", path, errInUse)
 	}
 	if err != nil {
 		return nil, damaged(path, err)
@@ -86,6 +93,21 @@ func Open(dir string) (l *Ledger, err error) {
 	}
 	return l, nil
 }
+
+func walkFile(path string, size int64) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	// bbolt's own lock: pages that another leader is writing look damaged.
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return errInUse
+	}
+	return walk(f, size)
+}
+
+var errInUse = errors.New("in use by another leader")
 
 // Close releases the file.
 func (l *Ledger) Close() error { return l.db.Close() }
@@ -127,6 +149,11 @@ func (l *Ledger) check() error {
 		if got := tx.Bucket(bucketState).Get(keyFormat); !bytes.Equal(got, []byte{format}) {
 			return fmt.Errorf("ledger %s has format %v, this leader reads %d", l.path, got, format)
 		}
+		for _, name := range [][]byte{bucketSlots, bucketCommands} {
+			if err := tx.Bucket(name).ForEach(func(_, sealed []byte) error { return l.unseal(sealed, nil) }); err != nil {
+				return err
+			}
+		}
 		return nil
 	})
 }
@@ -147,6 +174,9 @@ func (l *Ledger) unseal(sealed []byte, v any) error {
 	raw, sum := sealed[:len(sealed)-4], binary.BigEndian.Uint32(sealed[len(sealed)-4:])
 	if crc32.ChecksumIEEE(raw) != sum {
 		return damaged(l.path, errors.New("a checksum does not match"))
+	}
+	if v == nil {
+		return nil
 	}
 	if err := json.Unmarshal(raw, v); err != nil {
 		return damaged(l.path, err)
