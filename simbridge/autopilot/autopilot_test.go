@@ -197,43 +197,44 @@ func TestArming(t *testing.T) {
 	}
 }
 
+// The dynamics alone, in their own time: setpoints at 10 Hz.
 func TestTracking(t *testing.T) {
-	p := start(t, testConfig())
-	p.takeOff(30)
-	p.setStream(local(velocityOnly, 0, 0, 0, 2, 0))
-	p.missionS(0.5)
-	p.setMode(6, 0)
-	p.missionS(4)
-	if v := p.autopilot.State().Velocity.NorthM; v < 1.3 || v > 1.8 {
-		t.Errorf("bare velocity of 2 m/s gives %.2f m/s after 4 s, PX4 1.4-1.7", v)
+	v := newVehicle(testConfig())
+	v.body.Position.UpM, v.landed, v.armed, v.everFlown = 30, false, true, true
+	fly := func(seconds float64, set func() message.Message) {
+		for i := range int(seconds / stepS) {
+			if i%10 == 0 {
+				v.followLocal(set().(*common.MessageSetPositionTargetLocalNed))
+			}
+			v.intended = ModeOffboard
+			v.step()
+		}
+	}
+	fly(4, local(velocityOnly, 0, 0, 0, 2, 0))
+	if north := v.body.Velocity.NorthM; north < 1.4 || north > 1.7 {
+		t.Errorf("bare velocity of 2 m/s gives %.2f m/s after 4 s, PX4 1.4-1.7", north)
 	}
 
-	// A position that moves at 8.4 m/s, with its velocity: within 4 m and 0.5 m/s.
-	p.autopilot.mutex.Lock()
-	v := p.autopilot.vehicle
+	// A position that moves at 8.4 m/s, with its velocity.
 	t0, north0 := v.timeUS, v.body.Position.NorthM-500
-	p.autopilot.mutex.Unlock()
-	target := func() float64 {
-		p.autopilot.mutex.Lock()
-		defer p.autopilot.mutex.Unlock()
-		return north0 + 8.4*float64(v.timeUS-t0)/1e6
-	}
-	p.setStream(func() message.Message { return local(bothGiven, target(), 0, 30, 8.4, 0)() })
-	p.missionS(10)
-	s := p.autopilot.State()
-	if lag := target() - (s.Position.NorthM - 500); math.Abs(lag) > 4 || math.Abs(s.Velocity.NorthM-8.4) > 0.5 {
-		t.Errorf("lags %.2f m at %.2f m/s", lag, s.Velocity.NorthM)
+	target := func() float64 { return north0 + 8.4*float64(v.timeUS-t0)/1e6 }
+	fly(10, func() message.Message { return local(bothGiven, target(), 0, 30, 8.4, 0)() })
+	if lag := target() - (v.body.Position.NorthM - 500); math.Abs(lag) > 2 || math.Abs(v.body.Velocity.NorthM-8.4) > 0.2 {
+		t.Errorf("lags %.2f m at %.2f m/s", lag, v.body.Velocity.NorthM)
 	}
 
 	// No setpoint makes it faster than MPC_XY_VEL_MAX.
-	p.setStream(local(bothGiven, 1e30, -1e30, 30, 1e30, math.Inf(1)))
-	p.missionS(6)
-	if v := p.autopilot.State().SpeedMPS(); v > 30.5 || v < 15 {
-		t.Errorf("flies at %.1f m/s, limit 30", v)
+	fly(6, local(bothGiven, 1e30, -1e30, 30, 1e30, math.Inf(1)))
+	if speed := v.body.SpeedMPS(); speed > 30.5 || speed < 25 {
+		t.Errorf("flies at %.1f m/s, limit 30", speed)
+	}
+	if up := v.body.Position.UpM; math.Abs(up-30) > 0.5 {
+		t.Errorf("height %.1f m, want 30", up)
 	}
 }
 
 func TestGlobalSetpointsAndPositions(t *testing.T) {
+	t.Parallel()
 	p := start(t, testConfig())
 	p.takeOff(10)
 	to := origin.FromLocal(p.autopilot.State().Position)
@@ -272,6 +273,7 @@ func TestGlobalSetpointsAndPositions(t *testing.T) {
 
 // Frame 8 is relative to the heading.
 func TestBodyFrame(t *testing.T) {
+	t.Parallel()
 	p := start(t, testConfig())
 	p.takeOff(10)
 	p.setStream(func() message.Message {
@@ -289,6 +291,7 @@ func TestBodyFrame(t *testing.T) {
 }
 
 func TestParameters(t *testing.T) {
+	t.Parallel()
 	p := start(t, testConfig())
 	read := func(name string) *common.MessageParamValue {
 		p.write(&common.MessageParamRequestRead{TargetSystem: 3, TargetComponent: 1, ParamId: name, ParamIndex: -1})
@@ -326,6 +329,7 @@ func TestParameters(t *testing.T) {
 }
 
 func TestBatteryStatusConservesJoules(t *testing.T) {
+	t.Parallel()
 	conf := testConfig()
 	p := start(t, conf)
 	id := float64((&common.MessageBatteryStatus{}).GetID())
@@ -418,6 +422,7 @@ func TestAbsentBatteryFields(t *testing.T) {
 
 // STATUSTEXT reaches only links that send heartbeats of a ground station.
 func TestStatustext(t *testing.T) {
+	t.Parallel()
 	p := start(t, testConfig())
 	p.arm()
 	p.until("armed", p.armed)
@@ -433,6 +438,7 @@ func TestStatustext(t *testing.T) {
 }
 
 func TestMissionTime(t *testing.T) {
+	t.Parallel()
 	p := start(t, testConfig())
 	wall := time.Now()
 	p.until("position", func() bool { return p.get(&common.MessageGlobalPositionInt{}) != nil })
@@ -500,6 +506,7 @@ func TestAddressInUse(t *testing.T) {
 
 // Whatever arrives, the aircraft goes on, and hostile setpoints leave its state finite.
 func TestHostileInput(t *testing.T) {
+	t.Parallel()
 	p := start(t, testConfig())
 	p.takeOff(10)
 	c, err := net.Dial("udp4", p.autopilot.Addr())

@@ -13,10 +13,10 @@ const (
 	positionGain = 0.95 // MPC_XY_P, 1/s
 	velocityGain = 1.8  // MPC_XY_VEL_P_ACC, 1/s
 	integralGain = 0.4  // MPC_XY_VEL_I_ACC, 1/s^2
-	dragPerS     = 0.7  // m/s^2 lost per m/s
+	dragPerS     = 0.9  // m/s^2 lost per m/s
 	accelMPS2    = 9.0  // horizontal, from a tilt of some 43 degrees
 	climbMPS2    = 4.0
-	integralMPS  = 10.0 // bound of the controller's integral, m/s^2 over its gain
+	integralMax  = 30.0 // m/s^2, enough to hold any speed against the drag
 	landSlowM    = 10.0 // height below which landing slows to MPC_LAND_SPEED
 	sinkMPS      = 1.0  // what is left of Position mode without a pilot
 	fallMPS      = 20.0 // disarmed by force in the air
@@ -44,7 +44,7 @@ func (v *vehicle) move() {
 }
 
 func (v *vehicle) accelerate(errorMPS float64, integral *float64) float64 {
-	*integral = clamp(*integral+integralGain*errorMPS*stepS, -integralMPS, integralMPS)
+	*integral = clamp(*integral+integralGain*errorMPS*stepS, -integralMax, integralMax)
 	return velocityGain*errorMPS + *integral
 }
 

@@ -169,10 +169,14 @@ func TestReportsAreTheWorld(t *testing.T) {
 			b.mutex.Unlock()
 			b.beacon(n, telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}})
 			want := tasksOf(n)
-			b.until("reports", func() bool {
-				due := b.crowd.Reports(n).Expected
-				return due >= len(want) && due >= 4 && len(b.reports) == due
-			})
+			due := len(arrive(world.Standard(), seed, n).active)
+			if due < 4 || due > 8 {
+				t.Fatalf("%d active users in slot %d, the world has 4 to 8", due, n)
+			}
+			b.until("reports", func() bool { return len(b.reports) == due })
+			if r := b.crowd.Reports(n); r.Expected != due || r.Tasks != len(want) {
+				t.Errorf("slot %d counts %+v, want %d reports and %d tasks", n, r, due, len(want))
+			}
 			b.mutex.Lock()
 			for id, r := range b.reports {
 				a, busy := want[id]
