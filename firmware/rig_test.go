@@ -26,12 +26,14 @@ import (
 // rig is what the leader flies against in a test: a broker, aircraft on UDP,
 // users and a crew on MQTT, all on loopback and for real.
 type rig struct {
-	t       *testing.T
-	config  Config
-	physics physics.Constants
-	broker  *mqttbroker.Broker
-	craft   []*autopilot.Autopilot
-	topics  telemetry.Topics
+	t           *testing.T
+	config      Config
+	physics     physics.Constants
+	broker      *mqttbroker.Broker
+	craft       []*autopilot.Autopilot
+	lose        []func() // ends an aircraft
+	closeBroker func()
+	topics      telemetry.Topics
 
 	crew   *telemetry.Client
 	mutex  sync.Mutex
@@ -39,8 +41,6 @@ type rig struct {
 	acks   map[string][]string // payloads by id
 	slots  []int
 	told   map[int]int // decisions by slot
-	edgeJ  bool
-	mute   bool // users say nothing
 	news   chan struct{}
 }
 
@@ -53,7 +53,8 @@ func newRig(t *testing.T, aircraft, slots int) *rig {
 	if err := r.broker.Initialize(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(r.broker.Close)
+	r.closeBroker = sync.OnceFunc(r.broker.Close)
+	t.Cleanup(r.closeBroker)
 	c := &r.config
 	c.Fleet, c.StateDir, c.Slots, c.SlotMS, c.ReportByMS, c.DecideByMS = "test", t.TempDir(), slots, 40, 14, 24
 	c.Broker.URL = r.broker.URL()
@@ -72,7 +73,9 @@ func newRig(t *testing.T, aircraft, slots int) *rig {
 		if err := a.Initialize(); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(a.Close)
+		end := sync.OnceFunc(a.Close)
+		t.Cleanup(end)
+		r.lose = append(r.lose, end)
 		r.craft = append(r.craft, a)
 		c.Aircraft = append(c.Aircraft, Aircraft{SystemID: i + 1, Endpoint: "udp-listen:" + partner})
 	}
@@ -123,6 +126,9 @@ func (r *rig) hear(m telemetry.Message) {
 			break
 		}
 		r.told[d.Slot]++
+		if d.Aircraft > 0 { // the computing is billed to the aircraft that does it
+			r.craft[d.Aircraft-1].AddEdgeJ(d.Slot, r.physics.Kappa*d.CPUHz*d.CPUHz*d.Offload*1e9)
+		}
 		r.publish(r.topics.Result(id), telemetry.Result{Slot: d.Slot, CompletionS: 0.5, By: telemetry.ByDecision})
 	case telemetry.KindSlot:
 		s, err := telemetry.DecodeSlot(m.Payload)
@@ -131,7 +137,7 @@ func (r *rig) hear(m telemetry.Message) {
 			break
 		}
 		r.slots = append(r.slots, s.Slot)
-		for u := 0; u < 4 && !r.mute; u++ {
+		for u := 0; u < 4; u++ {
 			r.publish(r.topics.Report(fmt.Sprintf("u%d", u)), report(s.Slot, u))
 		}
 	}
@@ -304,4 +310,21 @@ func (p *atAllowance) Decide(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
 		d.Move[m] = tracking.Move(s.Aircraft[m].Position, p.targets[m], 8.4)
 	}
 	p.envelope.Limit(positions, d.Move, tracking.Limits{SpeedMaxMPS: p.c.SpeedMaxMPS, SeparationM: p.c.SeparationM, AreaM: p.c.AreaM})
+}
+
+// eventually waits for what no message tells.
+func (r *rig) eventually(ok func() bool) bool {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(20 * time.Second)
+	for {
+		select {
+		case <-tick.C:
+			if ok() {
+				return true
+			}
+		case <-late:
+			return false
+		}
+	}
 }

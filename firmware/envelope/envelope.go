@@ -89,14 +89,20 @@ func Check(vehicles []Vehicle, l Limits, e *tracking.Envelope, verdicts []Verdic
 			verdicts[i] = max(verdicts[i], Corrected)
 		}
 	}
-	for i := range vehicles {
-		for j := range vehicles {
-			v := &vehicles[i]
-			if i == j || !v.Ours || vehicles[j].Ours || apart(positions[i].Sub(positions[j]), moves[i].Sub(moves[j]), l.SeparationM) {
-				continue
+	// A pilot's aircraft does not make way, nor does one that holds: whoever
+	// still comes too close to either holds too, until nobody does.
+	for again := true; again; {
+		again = false
+		for i := range vehicles {
+			for j := range vehicles {
+				v, o := &vehicles[i], &vehicles[j]
+				if i == j || !v.Ours || verdicts[i] == Held || o.Ours && verdicts[j] != Held ||
+					apart(positions[i].Sub(positions[j]), moves[i].Sub(moves[j]), l.SeparationM) {
+					continue
+				}
+				v.hold(l)
+				moves[i], verdicts[i], again = physics.Position{}, Held, true
 			}
-			v.hold(l)
-			verdicts[i] = Held
 		}
 	}
 	return verdicts

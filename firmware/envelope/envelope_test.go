@@ -1,0 +1,126 @@
+package envelope
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"prefdt/inference/physics"
+	"prefdt/inference/tracking"
+)
+
+var testLimits = Limits{SpeedMaxMPS: 12, SeparationM: 10, AreaM: 300, AltitudeM: 100, BandM: 20, FenceM: 15}
+
+// Whatever is asked for, what goes out keeps speed, fence, altitude and
+// separation for the second to come.
+func TestWhatGoesOutIsInside(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	l := testLimits
+	var e tracking.Envelope
+	somewhere := func(scale float64) physics.Position {
+		return physics.Position{EastM: scale * (rng.Float64()*2 - 1), NorthM: scale * (rng.Float64()*2 - 1)}
+	}
+	held, corrected := 0, 0
+	for range 3000 {
+		vehicles := make([]Vehicle, 1+rng.IntN(6))
+		crowd := 20 + rng.Float64()*280 // some fleets are dense
+		for i := range vehicles {
+			v := &vehicles[i]
+			v.Ours = rng.IntN(6) > 0
+			v.Position = physics.Position{EastM: rng.Float64() * crowd, NorthM: rng.Float64() * crowd}
+			v.UpM, v.TargetUp = 100, 100+20*float64(rng.IntN(3))
+			v.Velocity = somewhere(10)
+			v.Target, v.FeedMPS = v.Position.Add(somewhere(30)), somewhere(20)
+			switch rng.IntN(20) {
+			case 0:
+				v.Target.EastM = math.NaN()
+			case 1:
+				v.FeedMPS.NorthM = math.Inf(1)
+			case 2:
+				v.Target = somewhere(1e6)
+			}
+		}
+		for i, verdict := range Check(vehicles, l, &e, nil) {
+			v := &vehicles[i]
+			if !v.Ours {
+				continue
+			}
+			switch verdict {
+			case Held:
+				held++
+			case Corrected:
+				corrected++
+			}
+			move := v.Target.Add(v.FeedMPS).Sub(v.Position)
+			if !finite(move) || move.Norm() > l.SpeedMaxMPS+2*slack || v.FeedMPS.Norm() > l.SpeedMaxMPS+2*slack {
+				t.Fatalf("vehicle %d is asked to move %v at %v", i, move, v.FeedMPS)
+			}
+			if out := l.outside(v.Target); out > 2*slack {
+				t.Fatalf("vehicle %d is sent %v m outside", i, out)
+			}
+			if math.Abs(v.TargetUp-l.AltitudeM) > 2*slack {
+				t.Fatalf("vehicle %d is sent to %v m", i, v.TargetUp)
+			}
+			for j := range i {
+				o := &vehicles[j]
+				if !o.Ours {
+					continue
+				}
+				other := o.Target.Add(o.FeedMPS).Sub(o.Position)
+				p, rel := v.Position.Sub(o.Position), move.Sub(other)
+				if !apart(p, rel, l.SeparationM-4*slack) && !apart(p, rel, math.Min(p.Norm(), l.SeparationM)-4*slack) {
+					t.Fatalf("vehicles %d and %d: from %v apart, moving %v", i, j, p, rel)
+				}
+			}
+		}
+	}
+	if held == 0 || corrected == 0 {
+		t.Errorf("nothing was held (%d) or corrected (%d): the test tries nothing", held, corrected)
+	}
+}
+
+func TestWhatIsInsideIsKept(t *testing.T) {
+	var e tracking.Envelope
+	vehicles := []Vehicle{
+		{Ours: true, Position: physics.Position{EastM: 100, NorthM: 100}, TargetUp: 100, Target: physics.Position{EastM: 100.5, NorthM: 100}, FeedMPS: physics.Position{EastM: 8.4}},
+		{Ours: true, Position: physics.Position{EastM: 130, NorthM: 100}, TargetUp: 100, Target: physics.Position{EastM: 130, NorthM: 100}, FeedMPS: physics.Position{NorthM: -8.4}},
+	}
+	want := append([]Vehicle(nil), vehicles...)
+	for i, verdict := range Check(vehicles, testLimits, &e, nil) {
+		if verdict != Kept || vehicles[i] != want[i] {
+			t.Errorf("vehicle %d: verdict %d, %+v", i, verdict, vehicles[i])
+		}
+	}
+}
+
+func TestPilotsAircraftStandsInTheWay(t *testing.T) {
+	var e tracking.Envelope
+	vehicles := []Vehicle{
+		{Ours: true, Position: physics.Position{EastM: 100, NorthM: 100}, TargetUp: 100, Target: physics.Position{EastM: 100, NorthM: 100}, FeedMPS: physics.Position{EastM: 8.4}},
+		{Position: physics.Position{EastM: 114, NorthM: 100}, TargetUp: 100},
+	}
+	if verdict := Check(vehicles, testLimits, &e, nil)[0]; verdict == Kept {
+		t.Error("flew on towards an aircraft that is with its pilot")
+	}
+	if f := vehicles[0].FeedMPS; !apart(physics.Position{EastM: -14}, f, testLimits.SeparationM) {
+		t.Errorf("is asked for %v", f)
+	}
+}
+
+func TestAlarm(t *testing.T) {
+	for _, c := range []struct {
+		p    physics.Position
+		up   float64
+		want bool
+	}{
+		{physics.Position{EastM: 150, NorthM: 150}, 100, false},
+		{physics.Position{EastM: -14, NorthM: 150}, 119, false},
+		{physics.Position{EastM: -16, NorthM: 150}, 100, true},
+		{physics.Position{EastM: 150, NorthM: 316}, 100, true},
+		{physics.Position{EastM: 150, NorthM: 150}, 79, true},
+	} {
+		if got := testLimits.Alarm(c.p, c.up); (got != "") != c.want {
+			t.Errorf("%v at %v m: %q", c.p, c.up, got)
+		}
+	}
+}

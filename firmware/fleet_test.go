@@ -1,0 +1,69 @@
+package main
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"prefdt/telemetry"
+)
+
+func TestLostAircraft(t *testing.T) {
+	r := newRig(t, 2, 60)
+	r.launch()
+	r.await("the leader", anyStatus)
+	r.takeOff()
+	r.await("slot 10", at(10))
+	r.lose[1]()
+	s := r.await("age over 10 s", func(s telemetry.Status) bool {
+		return s.Aircraft[1].AgeS != nil && *s.Aircraft[1].AgeS > 11
+	})
+	later := r.await("ten slots later", at(s.Slot+10))
+	if drawn := later.Aircraft[1].SpentJ - s.Aircraft[1].SpentJ; drawn != 0 {
+		t.Errorf("a lost aircraft drew %v J", drawn)
+	}
+	if drawn := later.Aircraft[0].SpentJ - s.Aircraft[0].SpentJ; drawn < 1000 {
+		t.Errorf("the other drew only %v J in ten slots", drawn)
+	}
+	if later.EnergySource != "model" || later.Aircraft[0].EnergySource != "energy_consumed" {
+		t.Errorf("sources %s, %s", later.EnergySource, later.Aircraft[0].EnergySource)
+	}
+	// The floor is that of one aircraft now.
+	if perSlot := (later.FloorJ - later.SpentJ) / float64(59-later.Slot); math.Abs(perSlot-134.4) > 10 {
+		t.Errorf("the floor counts %v J a slot", perSlot)
+	}
+	if end := r.await("done", done); end.Slot != 59 {
+		t.Errorf("ended at %+v", end)
+	}
+}
+
+func TestTwoLeaders(t *testing.T) {
+	r := newRig(t, 1, 100000)
+	r.launch()
+	r.await("the leader", anyStatus)
+	r.takeOff()
+	r.await("flying", flying)
+	incumbent := r.config
+	r.config.StateDir = t.TempDir()
+	newcomer := r.launch()
+	if err := <-newcomer.done; !errors.Is(err, errIncumbent) {
+		t.Errorf("the newcomer ended with %v", err)
+	}
+	r.config = incumbent
+	before := r.await("the incumbent", flying)
+	r.await("its next slots", func(s telemetry.Status) bool { return s.Slot > before.Slot+3 })
+}
+
+func TestBrokerGone(t *testing.T) {
+	r := newRig(t, 1, 100000)
+	r.config.Flight.BrokerHoldS, r.config.Flight.BrokerReturnS = 5, 15
+	f := r.launch()
+	r.await("the leader", anyStatus)
+	r.takeOff()
+	r.await("slot 5", at(5))
+	r.closeBroker()
+	if !r.eventually(func() bool { s := r.craft[0].State(); return s.Mode.String() == "AUTO.LAND" || s.Landed }) {
+		t.Errorf("the aircraft is in %v", r.craft[0].State())
+	}
+	f.kill(t)
+}
