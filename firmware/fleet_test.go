@@ -5,6 +5,10 @@ import (
 	"math"
 	"testing"
 
+	"github.com/bluenviron/gomavlib/v3"
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+
+	"prefdt/simbridge/autopilot"
 	"prefdt/telemetry"
 )
 
@@ -66,4 +70,57 @@ func TestBrokerGone(t *testing.T) {
 		t.Errorf("the aircraft is in %v", r.craft[0].State())
 	}
 	f.kill(t)
+}
+
+// A pilot may take an aircraft at any time; only resume gives it back.
+func TestPilotTakesOver(t *testing.T) {
+	r := newRig(t, 2, 100000)
+	r.launch()
+	r.await("the leader", anyStatus)
+	r.takeOff()
+	r.await("slot 3", at(3))
+	r.pilot(1, autopilot.ModeHold)
+	s := r.await("it is with its pilot", func(s telemetry.Status) bool { return s.Aircraft[1].Mode == "AUTO.LOITER" })
+	r.await("ten slots later", at(s.Slot+10))
+	if mode := r.craft[1].State().Mode; mode != autopilot.ModeHold {
+		t.Errorf("the pilot's mode was changed to %s", mode)
+	}
+	if flown := r.craft[0].State(); flown.Mode != autopilot.ModeOffboard || flown.SpeedMPS() < 5 {
+		t.Errorf("the other aircraft: %s at %v m/s", flown.Mode, flown.SpeedMPS())
+	}
+	r.mutex.Lock()
+	offered := r.offered
+	r.mutex.Unlock()
+	if len(offered) != 1 || offered[0] != 1 {
+		t.Errorf("aircraft %v are offered to users", offered)
+	}
+	if ack := r.command(r.topics.Mission(), `{"id":"back","action":"resume"}`, "back"); !ack.Accepted {
+		t.Fatalf("resume: %+v", ack)
+	}
+	r.await("it flies again", func(s telemetry.Status) bool {
+		return s.Aircraft[1].Mode == "OFFBOARD" && *s.Aircraft[1].SpeedMPS > 5
+	})
+}
+
+// pilot changes an aircraft's mode as a remote control would.
+func (r *rig) pilot(i int, mode autopilot.Mode) {
+	r.t.Helper()
+	node := &gomavlib.Node{
+		Endpoints: []gomavlib.EndpointConf{gomavlib.EndpointUDPClient{Address: r.craft[i].Addr()}},
+		Dialect:   common.Dialect, OutVersion: gomavlib.V2, OutSystemID: 255, HeartbeatDisable: true,
+	}
+	if err := node.Initialize(); err != nil {
+		r.t.Fatal(err)
+	}
+	defer node.Close()
+	go func() {
+		for range node.Events() {
+		}
+	}()
+	if !r.eventually(func() bool {
+		node.WriteMessageAll(&common.MessageSetMode{TargetSystem: uint8(i + 1), BaseMode: common.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED, CustomMode: uint32(mode)})
+		return r.craft[i].State().Mode == mode
+	}) {
+		r.t.Fatalf("aircraft %d did not change to %s", i+1, mode)
+	}
 }

@@ -35,13 +35,14 @@ type rig struct {
 	closeBroker func()
 	topics      telemetry.Topics
 
-	crew   *telemetry.Client
-	mutex  sync.Mutex
-	status []telemetry.Status
-	acks   map[string][]string // payloads by id
-	slots  []int
-	told   map[int]int // decisions by slot
-	news   chan struct{}
+	crew    *telemetry.Client
+	mutex   sync.Mutex
+	status  []telemetry.Status
+	acks    map[string][]string // payloads by id
+	slots   []int
+	offered []int       // aircraft in the last beacon
+	told    map[int]int // decisions by slot
+	news    chan struct{}
 }
 
 // Slots of 40 ms make a test of thirty slots a second and a bit long.
@@ -136,7 +137,10 @@ func (r *rig) hear(m telemetry.Message) {
 			r.t.Errorf("beacon: %v", err)
 			break
 		}
-		r.slots = append(r.slots, s.Slot)
+		r.slots, r.offered = append(r.slots, s.Slot), r.offered[:0]
+		for _, a := range s.Offer.Aircraft {
+			r.offered = append(r.offered, a.Number)
+		}
 		for u := 0; u < 4; u++ {
 			r.publish(r.topics.Report(fmt.Sprintf("u%d", u)), report(s.Slot, u))
 		}
