@@ -25,8 +25,8 @@ run: build ## fly a mission: broker, users, autopilots, leader; ends by itself i
 test: ## all tests
 	$(GO) test ./...
 
-bench: ## the benchmarks of kernels, step and training
-	$(GO) test -run '^$$' -bench . -benchtime 0.5s ./inference/... ./offline/train ./simbridge/world
+bench: build arm64 armv7 ## what products, step, rollout, training and leader cost; PREFDT_ORT adds ONNX Runtime's
+	bin/offline bench
 
 build: $(PROGRAMS:%=bin/%) ## leader, simbridge, offline and ground for this machine, into bin/
 

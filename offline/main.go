@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 
+	"prefdt/offline/bench"
 	"prefdt/offline/corpus"
 	"prefdt/offline/evaluate"
 	"prefdt/offline/search"
@@ -27,6 +28,7 @@ var subcommands = []subcommand{
 	{"calibrate", "spread the settings over the front it achieves", calibrateCommand},
 	{"export", "write it as a checkpoint", exportCommand},
 	{"evaluate", "measure a checkpoint on evaluation seeds", evaluate.Command},
+	{"bench", "measure what it all costs on this machine", bench.Command},
 }
 
 func main() {

@@ -1,0 +1,191 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/goccy/go-yaml"
+)
+
+// Leader is what the leader takes on one architecture. Resident memory is that
+// of the real process, from /proc, at the end of a mission of Slots slots
+// against simbridge. Under qemu it holds qemu itself and the code it
+// translated, and so is an upper bound.
+type Leader struct {
+	BinaryBytes   *int64 `json:"binary_bytes"` // stripped
+	ResidentBytes *int64 `json:"resident_bytes"`
+	PeakBytes     *int64 `json:"peak_bytes"`
+	Slots         int    `json:"slots"`
+	Qemu          string `json:"qemu,omitempty"`
+}
+
+// target is one architecture's leader: its folder of programs, and how a
+// foreign one runs here.
+type target struct{ arch, folder, qemu string }
+
+func targets(bin string) []target {
+	return []target{{"amd64", bin, ""}, {"arm64", filepath.Join(bin, "arm64"), "qemu-aarch64-static"}, {"armv7", filepath.Join(bin, "armv7"), "qemu-arm-static"}}
+}
+
+// measureLeader flies a mission; what could not be measured is nil and told by
+// the error.
+func measureLeader(ctx context.Context, t target, bin, scratch string, slots int) (Leader, error) {
+	l := Leader{Slots: slots}
+	program := filepath.Join(t.folder, "leader")
+	info, err := os.Stat(program)
+	if err != nil {
+		return l, fmt.Errorf("no %s, build it first (make build arm64 armv7)", program)
+	}
+	size := info.Size()
+	l.BinaryBytes = &size
+	run := []string{program}
+	if t.qemu != "" {
+		if l.Qemu, err = exec.LookPath(t.qemu); err != nil {
+			return l, fmt.Errorf("no %s to run it", t.qemu)
+		}
+		l.Qemu = t.qemu
+		run = []string{t.qemu, program}
+	}
+	simbridge := filepath.Join(bin, "simbridge")
+	config, err := flight(filepath.Join(scratch, t.arch), bin, run, slots, t.qemu != "")
+	if err != nil {
+		return l, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	command := exec.CommandContext(ctx, simbridge, "fly", "-config", config)
+	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
+	command.WaitDelay = 10 * time.Second
+	var said bytes.Buffer
+	command.Stdout, command.Stderr = &said, &said
+	if err := command.Start(); err != nil {
+		return l, fmt.Errorf("start %s: %w", simbridge, err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- command.Wait() }()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if rss, peak := resident(command.Process.Pid, "leader"); rss > 0 {
+				l.ResidentBytes, l.PeakBytes = &rss, &peak
+			}
+		case err := <-ended:
+			if err != nil {
+				lines := strings.Split(strings.TrimSpace(said.String()), "\n")
+				l.ResidentBytes, l.PeakBytes = nil, nil
+				return l, fmt.Errorf("mission of the %s leader: %w: %s", t.arch, err, lines[len(lines)-1])
+			}
+			if l.ResidentBytes == nil {
+				return l, errors.New("the leader was not seen in /proc")
+			}
+			return l, nil
+		}
+	}
+}
+
+// flight writes the configuration of a mission of so many slots.
+func flight(out, bin string, run []string, slots int, slow bool) (string, error) {
+	slotMS := 20
+	if slow {
+		slotMS = 100
+	}
+	read := func(path string) (map[string]any, error) {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		values := map[string]any{}
+		return values, yaml.Unmarshal(raw, &values)
+	}
+	fly, err := read("configs/fly.yaml")
+	if err != nil {
+		return "", err
+	}
+	leader, err := read("configs/leader.yaml")
+	if err != nil {
+		return "", err
+	}
+	leader["slots"], leader["slot_ms"] = slots, slotMS
+	leader["report_by_ms"], leader["decide_by_ms"] = 0.35*float64(slotMS), 0.9*float64(slotMS)
+	// Ports of its own, so that another mission may fly meanwhile.
+	var crafts, endpoints []map[string]any
+	for id := range benchAircraft {
+		ports, err := freePorts(2)
+		if err != nil {
+			return "", err
+		}
+		crafts = append(crafts, map[string]any{"system_id": id + 1, "listen": ports[0], "partner": ports[1]})
+		endpoints = append(endpoints, map[string]any{"system_id": id + 1, "endpoint": "udp-listen:" + ports[1]})
+	}
+	fly["aircraft"], leader["aircraft"], fly["broker"] = crafts, endpoints, map[string]any{"listen": "127.0.0.1:0"}
+	fly["ground"] = []string{filepath.Join(bin, "ground")}
+	fly["out"], fly["speed"], fly["timeout_s"] = out, 1000/slotMS, 280
+	fly["world"] = map[string]any{"users": 10, "slots": slots}
+	fly["leader"] = map[string]any{"run": run, "config": filepath.Join(out, "base.yaml")}
+	fly["commands"] = []map[string]any{{"slot": -1, "run": []string{"mission", "start"}}}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return "", err
+	}
+	for name, values := range map[string]map[string]any{"base.yaml": leader, "fly.yaml": fly} {
+		raw, err := yaml.Marshal(values)
+		if err != nil {
+			return "", err
+		}
+		if err := os.WriteFile(filepath.Join(out, name), raw, 0o644); err != nil {
+			return "", err
+		}
+	}
+	return filepath.Join(out, "fly.yaml"), nil
+}
+
+// freePorts returns UDP addresses of this host that nobody listens on.
+func freePorts(n int) ([]string, error) {
+	var list []string
+	for range n {
+		c, err := net.ListenPacket("udp4", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer c.Close()
+		list = append(list, c.LocalAddr().String())
+	}
+	return list, nil
+}
+
+// resident returns the memory of the child of a process whose command line has
+// this program in it, now and at its peak; zero if there is none.
+func resident(parent int, program string) (rss, peak int64) {
+	children, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", parent))
+	for _, path := range children {
+		list, _ := os.ReadFile(path)
+		for _, pid := range strings.Fields(string(list)) {
+			line, _ := os.ReadFile("/proc/" + pid + "/cmdline")
+			if !strings.Contains(string(line), program+"\x00") {
+				continue
+			}
+			status, _ := os.ReadFile("/proc/" + pid + "/status")
+			for _, row := range strings.Split(string(status), "\n") {
+				name, value, _ := strings.Cut(row, ":")
+				kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+				if err == nil && name == "VmRSS" {
+					rss = kb << 10
+				} else if err == nil && name == "VmHWM" {
+					peak = kb << 10
+				}
+			}
+		}
+	}
+	return rss, peak
+}

@@ -1,0 +1,274 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"prefdt/inference/model"
+	"prefdt/offline/export"
+	"prefdt/offline/ort"
+)
+
+// Paper is the size of the paper's network.
+var Paper = model.Arch{Width: 256, PairWidth: 64, Layers: 3, Heads: 4, Context: 20}
+
+// Step is one step of the network in the middle of a mission, its cache full,
+// with two aircraft and six users, against ONNX Runtime on one thread. The two
+// take turns, and both are warm. A call of ONNX Runtime through node costs time
+// outside the graph; it is measured on a graph with the same inputs and
+// outputs that does nothing, and subtracted.
+type Step struct {
+	Parameters int     `json:"parameters"`
+	P50MS      float64 `json:"p50_ms"`
+	P95MS      float64 `json:"p95_ms"`
+	P99MS      float64 `json:"p99_ms"`
+	// WeightsGBPerS is the weights' bytes over the median: each is read once.
+	WeightsGBPerS float64 `json:"weights_gb_per_s"`
+
+	ORTP50MS    *float64 `json:"ort_p50_ms"` // less the call
+	ORTP95MS    *float64 `json:"ort_p95_ms"`
+	ORTP99MS    *float64 `json:"ort_p99_ms"`
+	ORTRawMS    *float64 `json:"ort_raw_p50_ms"`        // with the call
+	ORTCallMS   *float64 `json:"ort_call_p50_ms"`       // the call, with as many inputs and outputs
+	ORTSmallMS  *float64 `json:"ort_small_call_p50_ms"` // the call with one small input and output
+	ORTWindowMS *float64 `json:"ort_window_p50_ms"`     // the paper's window of Context slots, less its call
+	Ratio       *float64 `json:"ratio"`                 // p50_ms / ort_p50_ms
+	WindowRatio *float64 `json:"window_ratio"`          // p50_ms / ort_window_p50_ms
+	Difference  *float64 `json:"ort_difference"`        // largest between the outputs
+}
+
+const (
+	benchAircraft, benchUsers = 2, 6
+	stepRounds, stepBatch     = 40, 50 // batches of steps in turn
+	warmUp                    = 5      // steps at the start of each batch that do not count
+)
+
+// measureStep times net against the graph in a file of dir, if there is an
+// ONNX Runtime.
+func measureStep(net *model.Net, graph []byte, r *ort.Runtime, dir string) (*Step, error) {
+	a := net.Arch
+	random := rand.New(rand.NewPCG(1, 2))
+	cache := net.NewCache()
+	var out model.Outputs
+	inputs := make([]*model.Inputs, 2*a.Context)
+	for i := range inputs {
+		inputs[i] = randomInputs(random, benchAircraft, benchUsers)
+		net.Step(inputs[i], cache, &out)
+	}
+	in := inputs[len(inputs)-1]
+	s := &Step{Parameters: a.Parameters()}
+	bytes := 0
+	for _, t := range a.Tensors() {
+		if t.Matrix() {
+			bytes += 2 * t.Size()
+		}
+	}
+
+	var peers []*peer
+	if r != nil {
+		var err error
+		if peers, s.Difference, err = stepPeers(r, dir, a, graph, inputs, &out); err != nil {
+			return nil, err
+		}
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var ours []float64
+	for range stepRounds {
+		runtime.GC() // of what the answers were decoded into
+		for i := range stepBatch + warmUp {
+			start := time.Now()
+			net.Step(in, cache, &out)
+			if i >= warmUp {
+				ours = append(ours, time.Since(start).Seconds()*1e3)
+			}
+		}
+		for _, p := range peers {
+			if err := p.batch(r); err != nil {
+				return nil, err
+			}
+		}
+	}
+	s.P50MS, s.P95MS, s.P99MS = quantile(ours, 0.5), quantile(ours, 0.95), quantile(ours, 0.99)
+	s.WeightsGBPerS = float64(bytes) / s.P50MS / 1e6
+	if r == nil {
+		return s, nil
+	}
+	step, call, small, window, windowCall := peers[0].ms, peers[1].ms, peers[2].ms, peers[3].ms, peers[4].ms
+	less := func(x, y float64) *float64 { d := x - y; return &d }
+	overhead := quantile(call, 0.5)
+	s.ORTRawMS, s.ORTCallMS, s.ORTSmallMS = less(quantile(step, 0.5), 0), &overhead, less(quantile(small, 0.5), 0)
+	s.ORTP50MS, s.ORTP95MS, s.ORTP99MS = less(*s.ORTRawMS, overhead), less(quantile(step, 0.95), overhead), less(quantile(step, 0.99), overhead)
+	s.ORTWindowMS = less(quantile(window, 0.5), quantile(windowCall, 0.5))
+	ratio, windowRatio := s.P50MS / *s.ORTP50MS, s.P50MS / *s.ORTWindowMS
+	s.Ratio, s.WindowRatio = &ratio, &windowRatio
+	return s, nil
+}
+
+// peer is one graph in ONNX Runtime, fed, with the times of its runs.
+type peer struct {
+	request ort.Request
+	ms      []float64
+}
+
+func (p *peer) batch(r *ort.Runtime) error {
+	p.request.Feeds, p.request.Repeat = nil, stepBatch+warmUp
+	answer, err := r.Run(&p.request)
+	if err != nil {
+		return err
+	}
+	p.ms = append(p.ms, answer.MS[warmUp:]...)
+	return nil
+}
+
+// stepPeers loads the step, its call, a small call, the window and its call,
+// in this order, and compares the step's and the window's outputs with ours.
+func stepPeers(r *ort.Runtime, dir string, a model.Arch, graph []byte, inputs []*model.Inputs, out *model.Outputs) ([]*peer, *float64, error) {
+	parameters := randomParameters(a)
+	window := windowGraph(a, benchAircraft, benchUsers)
+	small := &model.Graph{}
+	small.Inputs = a.Graph().Inputs[3:4]
+	small.Outputs = []model.Value{{Name: "out", Dims: small.Inputs[0].Dims}}
+	small.Nodes = []model.Node{{Op: "Identity", Inputs: []string{small.Inputs[0].Name}, Outputs: []string{"out"}}}
+	var peers []*peer
+	for _, f := range []struct {
+		name  string
+		graph []byte
+	}{
+		{"step.onnx", graph},
+		{"call.onnx", export.Graph(identityGraph(a.Graph()), nil)},
+		{"small.onnx", export.Graph(small, nil)},
+		{"window.onnx", export.Graph(window, parameters)},
+		{"window_call.onnx", export.Graph(identityGraph(window), nil)},
+	} {
+		path := filepath.Join(dir, fmt.Sprintf("%d-%s", a.Width, f.name))
+		if err := os.WriteFile(path, f.graph, 0o644); err != nil {
+			return nil, nil, err
+		}
+		peers = append(peers, &peer{request: ort.Request{Model: path}})
+	}
+	last := inputs[len(inputs)-1]
+	difference := 0.0
+	peers[0].request.Carry = ort.Carry(a)
+	for slot, in := range inputs {
+		peers[0].request.Feeds = ort.Feeds(a, in, slot, 0)
+		answer, err := r.Run(&peers[0].request)
+		if err != nil {
+			return nil, nil, err
+		}
+		if slot == len(inputs)-1 {
+			difference = farthest(out, answer.Outputs)
+		}
+	}
+	if !(difference < 1e-3) {
+		return nil, nil, fmt.Errorf("step: our outputs and ONNX Runtime's differ by %v", difference)
+	}
+	feeds := ort.Feeds(a, last, 0, 0) // with a cache of zeros
+	peers[1].request.Feeds, peers[1].request.Carry = feeds, everything(a.Graph())
+	peers[2].request.Feeds = map[string]ort.Tensor{"state": feeds["state"]}
+	d, err := windowDifference(r, &peers[3].request, a, parameters, inputs[:a.Context])
+	if err != nil {
+		return nil, nil, err
+	}
+	difference = max(difference, d)
+	peers[4].request.Feeds = peers[3].request.Feeds
+	for _, p := range peers[1:] {
+		if _, err := r.Run(&p.request); err != nil {
+			return nil, nil, err
+		}
+	}
+	return peers, &difference, nil
+}
+
+// everything keeps all outputs of a graph that does nothing from being answered.
+func everything(g *model.Graph) map[string]string {
+	c := map[string]string{}
+	for _, v := range g.Outputs {
+		if strings.HasPrefix(v.Name, "present") {
+			c[v.Name] = strings.Replace(v.Name, "present", "past", 1)
+		}
+	}
+	return c
+}
+
+// windowDifference feeds the window a mission's first slots and compares it
+// with as many steps.
+func windowDifference(r *ort.Runtime, request *ort.Request, a model.Arch, parameters []float32, inputs []*model.Inputs) (float64, error) {
+	net, err := model.NewNet(a, parameters)
+	if err != nil {
+		return 0, err
+	}
+	cache := net.NewCache()
+	var out model.Outputs
+	var rows model.Inputs
+	for _, in := range inputs {
+		net.Step(in, cache, &out)
+		rows.Aircraft, rows.Pairs = append(rows.Aircraft, in.Aircraft...), append(rows.Pairs, in.Pairs...)
+		rows.State, rows.Return, rows.Action = append(rows.State, in.State...), append(rows.Return, in.Return...), append(rows.Action, in.Action...)
+	}
+	n, m, u := len(inputs), inputs[0].M, inputs[0].U
+	request.Feeds = map[string]ort.Tensor{
+		"aircraft": {Dims: []int{n * m, model.AircraftFeatures}, Data: rows.Aircraft},
+		"pairs":    {Dims: []int{n * m, u, model.PairFeatures}, Data: rows.Pairs},
+		"state":    {Dims: []int{n, model.StateFeatures}, Data: rows.State},
+		"return":   {Dims: []int{n, model.ReturnFeatures}, Data: rows.Return},
+		"action":   {Dims: []int{n, model.ActionFeatures}, Data: rows.Action},
+	}
+	answer, err := r.Run(request)
+	if err != nil {
+		return 0, err
+	}
+	d := farthest(&out, answer.Outputs)
+	if !(d < 1e-3) {
+		return d, fmt.Errorf("window: the steps' outputs and ONNX Runtime's differ by %v", d)
+	}
+	return d, nil
+}
+
+// farthest is the largest difference between outputs.
+func farthest(out *model.Outputs, theirs map[string]ort.Tensor) (d float64) {
+	for _, pair := range [][2][]float32{{out.Move, theirs["move"].Data}, {out.Choice, theirs["choice"].Data}, {{out.Price}, theirs["price"].Data}} {
+		if len(pair[0]) != len(pair[1]) {
+			return math.Inf(1)
+		}
+		for i, x := range pair[0] {
+			d = max(d, math.Abs(float64(x-pair[1][i]))) // a NaN stays
+		}
+	}
+	return d
+}
+
+// randomParameters keeps activations of order one through any depth.
+func randomParameters(a model.Arch) []float32 {
+	r := rand.New(rand.NewPCG(3, 4))
+	var p []float32
+	for _, t := range a.Tensors() {
+		for range t.Size() {
+			x := 0.2 * r.NormFloat64()
+			switch {
+			case t.Matrix():
+				x *= 5 / math.Sqrt(float64(t.Rows))
+			case strings.HasSuffix(t.Name, "g"): // gains of norms
+				x++
+			}
+			p = append(p, float32(x))
+		}
+	}
+	return p
+}
+
+func randomInputs(r *rand.Rand, m, u int) *model.Inputs {
+	return &model.Inputs{
+		M: m, U: u, Aircraft: normal(r, m*model.AircraftFeatures), Pairs: normal(r, m*u*model.PairFeatures),
+		State: normal(r, model.StateFeatures), Return: normal(r, model.ReturnFeatures), Action: normal(r, model.ActionFeatures),
+	}
+}
+
+var errNoORT = errors.New("PREFDT_ORT names no folder with onnxruntime-node (npm install --ignore-scripts onnxruntime-node@1.30.0)")
