@@ -115,6 +115,7 @@ func (k commandKeys) open(kind telemetry.Kind, m telemetry.Message) (*command, e
 // obey applies a command once and acknowledges it. The ledger has it before
 // anyone hears that it was accepted.
 func (l *Leader) obey(c *command) {
+	l.durable() // a settlement on its way is older than this command
 	ack, repeat, err := l.ledger.Ack(c.id)
 	if err != nil {
 		l.Log.Error("command not obeyed", "id", c.id, "reason", err)

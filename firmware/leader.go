@@ -54,6 +54,11 @@ type Leader struct {
 	price    float64       // of the last decision
 	localS   float64       // the last slot's delay, had all been computed locally
 	lastRow  ledger.Row
+
+	decisionMS float64    // of the open slot
+	pending    chan error // a transaction on its way to the disk, or nil
+	ledgerMS   float64    // the last one took, to tell a slow disk from a slow machine
+	pendingAt  time.Duration
 }
 
 // craft is one aircraft's account.
@@ -83,6 +88,7 @@ func (l *Leader) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer l.ledger.Close()
+	defer l.durable()
 	saved, found, err := l.ledger.Load()
 	if err != nil {
 		return err
@@ -138,10 +144,7 @@ func (l *Leader) beat(ctx context.Context) error {
 		}
 	}
 	l.guardBroker(1)
-	if err := l.ledger.Settle(l.ledgerState(), nil); err != nil {
-		return err
-	}
-	l.publishStatus()
+	l.record(nil)
 	return nil
 }
 
@@ -191,7 +194,7 @@ func (l *Leader) beginSlots(flying int) error {
 	l.epoch, l.open = l.Clock.Now(), 0
 	l.anchor()
 	l.enter(telemetry.StateFlying)
-	return l.ledger.Settle(l.ledgerState(), nil)
+	return nil
 }
 
 // guardBroker holds, and then returns, a fleet whose broker is gone.

@@ -150,11 +150,7 @@ func (l *Leader) rejoin(ctx context.Context, s ledger.State) error {
 		}
 	}
 	if l.open >= l.Config.Slots {
-		// The mission ended while we were away: its last slots were missed.
-		l.look()
-		rows := l.settle(l.Config.Slots - 1)
-		l.finish()
-		return l.ledger.Settle(l.ledgerState(), rows)
+		l.close(l.Config.Slots - 1) // it ended while we were away
 	}
 	return nil
 }

@@ -134,7 +134,7 @@ func (l *Leader) settle(n int) (rows []ledger.Row) {
 		if b := l.books[k]; b != nil {
 			b.settled = true
 			s.DelayS, s.EdgeJ = b.delayS, edgeJ
-			row.Heard, row.PriceSPerJ, row.DecisionMS = len(l.users.heard), l.price, l.lastRow.DecisionMS
+			row.Heard, row.PriceSPerJ, row.DecisionMS = len(l.users.heard), l.price, l.decisionMS
 			for i := range l.decision.Users {
 				if l.decision.Users[i].Server > 0 {
 					row.Offloaded++

@@ -19,6 +19,7 @@ func (l *Leader) slot(ctx context.Context) error {
 	l.beacon(n)
 	l.collect(ctx, began+l.wallMS(l.Config.ReportByMS))
 	l.closeBooks(n)
+	l.durable()
 	l.look()
 	l.see(n)
 	l.decide(n)
@@ -28,19 +29,22 @@ func (l *Leader) slot(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return nil // unsettled: the next leader finds it so
 	}
+	l.close(n)
+	l.guardBroker(1)
+	return nil
+}
+
+// close settles slot n, and with it the slots missed before it, and has it
+// written. The status follows once it is on the disk.
+func (l *Leader) close(n int) {
 	l.look()
-	row := l.settle(n)
+	rows := l.settle(n)
 	l.open = l.next(n)
 	l.anchor()
 	if n >= l.Config.Slots-1 {
 		l.finish()
 	}
-	if err := l.ledger.Settle(l.ledgerState(), row); err != nil {
-		return err
-	}
-	l.guardBroker(1)
-	l.publishStatus()
-	return nil
+	l.record(rows)
 }
 
 // begin waits for the open slot's start and returns its number. A slot whose
@@ -52,6 +56,12 @@ func (l *Leader) begin(ctx context.Context) int {
 		return -1
 	}
 	if n := l.next(l.open - 1); n != l.open {
+		late := l.Clock.Now() - l.startOf(l.open)
+		l.Log.Warn("slots missed", "first", l.open, "next", n, "late", late, "ledger_ms", l.ledgerMS)
+		if n >= l.Config.Slots {
+			l.close(l.Config.Slots - 1) // the last slots were missed
+			return -1
+		}
 		l.open = n
 		return l.begin(ctx)
 	}
@@ -101,6 +111,8 @@ func (l *Leader) collect(ctx context.Context, until time.Duration) {
 		select {
 		case e := <-l.broker.inbox:
 			l.take(e)
+		case err := <-l.pending:
+			l.recorded(err)
 		case <-ctx.Done():
 			return
 		case <-timer:
@@ -127,7 +139,7 @@ func (l *Leader) collect(ctx context.Context, until time.Duration) {
 func (l *Leader) decide(n int) {
 	began := l.Clock.Now()
 	l.Scheduler.Decide(&l.snapshot, l.goal, &l.decision)
-	l.lastRow.DecisionMS = float64(l.Clock.Now()-began) / float64(time.Millisecond)
+	l.decisionMS = float64(l.Clock.Now()-began) / float64(time.Millisecond)
 	l.decided = true
 	l.price = l.decision.PriceSPerJ
 	l.book(n)

@@ -14,7 +14,7 @@ func (l *Leader) publishStatus() {
 	s := telemetry.Status{
 		Seq: l.seq, Slot: g.Slot - 1, Slots: l.Config.Slots, MissionS: float64(g.Slot), State: l.state,
 		Setting: g.Setting(), SpentJ: g.SpentJ, FloorJ: g.FloorJ(), Saturated: g.Saturated(),
-		UsersHeard: len(l.users.heard), MissedSlots: l.missed, DecisionMS: l.lastRow.DecisionMS,
+		UsersHeard: l.lastRow.Heard, MissedSlots: l.missed, DecisionMS: l.lastRow.DecisionMS,
 		EnergySource: string(energy.Consumed), Aircraft: []telemetry.StatusAircraft{},
 	}
 	if g.Budgeted() {
