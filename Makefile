@@ -10,8 +10,8 @@ LDFLAGS = -s -w
 
 # The pipeline's folders and sizes; see README, "For the researcher".
 OUT ?= out/pipeline
-FLIGHTS ?= 24000
-STEPS ?= 1500
+FLIGHTS ?= 48000
+STEPS ?= 3000
 CHECKPOINT ?= configs/checkpoint
 
 .PHONY: help run test bench build arm64 armv7 lint checkpoint clean

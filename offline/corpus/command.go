@@ -34,7 +34,7 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	out := f.String("out", "out/corpus", "`FOLDER` for manifest.json")
 	rules := f.String("archive", "", "rule archive `FILE` of offline search, instead of the dispatch teacher")
 	recipe := f.String("recipe", "shipped", `"shipped", or "paper"`)
-	flights := f.Int("flights", 24000, "flights (the paper: 50000)")
+	flights := f.Int("flights", 48000, "flights (the paper: 50000)")
 	seed := f.Uint64("seed", 0, "seed of the draws")
 	prices := f.Int("prices", 101, "members of the dispatch archive")
 	episodes := f.Int("episodes", 200, "training episodes that each member's outcome is a mean over")

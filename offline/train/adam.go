@@ -21,7 +21,7 @@ type Schedule struct {
 
 // DefaultSchedule is LAB's recipe.
 func DefaultSchedule() Schedule {
-	return Schedule{Rate: 1e-3, Final: 0.02, WarmUp: 100, Steps: 1500, Beta1: 0.9, Beta2: 0.98, Decay: 0.01, ClipNorm: 1}
+	return Schedule{Rate: 1e-3, Final: 0.02, WarmUp: 100, Steps: 3000, Beta1: 0.9, Beta2: 0.98, Decay: 0.01, ClipNorm: 1}
 }
 
 // at returns the learning rate of a step, from 0.
