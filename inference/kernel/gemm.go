@@ -92,6 +92,10 @@ func product(c, a, b *Matrix[float32], transA, transB, accumulate bool) {
 		}
 		return
 	}
+	if c.Rows <= 3 && c.Cols >= panelCols && !transA && !transB && !accumulate {
+		fewRows(c, a, b)
+		return
+	}
 	tileRows, tileCols := tileShape()
 	depth := splitK(k)
 	w := workspaces.Get().(*workspace)
@@ -116,6 +120,15 @@ func product(c, a, b *Matrix[float32], transA, transB, accumulate bool) {
 		}
 	}
 	workspaces.Put(w)
+}
+
+// fewRows computes c = a·b for 1 to 3 rows and at least 32 columns, as a step's
+// attention, without a copy of b. The last 32 columns may overlap those before.
+func fewRows(c, a, b *Matrix[float32]) {
+	for j := 0; j < c.Cols; j += panelCols {
+		j := min(j, c.Cols-panelCols)
+		rows32(c.Rows, a.Cols, &a.Data[0], a.Stride, &b.Data[j], b.Stride, &c.Data[j], c.Stride)
+	}
 }
 
 // splitK returns the length of the blocks that k is cut into.

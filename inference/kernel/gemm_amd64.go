@@ -79,3 +79,18 @@ func packRows16(dst, src *float32, stride, k int)
 //
 //go:noescape
 func transpose8(dst *float32, dstStride int, src *float32, srcStride, blocks int)
+
+// rows32 computes c (rows, 32) = x (rows, k) · b (k, 32) for 1 to 3 rows.
+func rows32(rows, k int, x *float32, xRow int, b *float32, bRow int, c *float32, cRow int) {
+	if active == avx512 {
+		rowsAVX512(rows, k, x, xRow, b, bRow, c, cRow)
+	} else {
+		rowsAVX2(rows, k, x, xRow, b, bRow, c, cRow)
+	}
+}
+
+//go:noescape
+func rowsAVX512(rows, k int, x *float32, xRow int, b *float32, bRow int, c *float32, cRow int)
+
+//go:noescape
+func rowsAVX2(rows, k int, x *float32, xRow int, b *float32, bRow int, c *float32, cRow int)

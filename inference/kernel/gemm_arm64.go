@@ -35,3 +35,8 @@ func transpose8(dst *float32, dstStride int, src *float32, srcStride, blocks int
 //
 //go:noescape
 func addHalf(rows, k int, x *float32, xRow int, w *uint16, c *float32, cRow int)
+
+// rows32 computes c (rows, 32) = x (rows, k) · b (k, 32) for 1 to 3 rows.
+//
+//go:noescape
+func rows32(rows, k int, x *float32, xRow int, b *float32, bRow int, c *float32, cRow int)

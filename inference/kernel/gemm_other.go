@@ -26,3 +26,7 @@ func transpose8(dst *float32, dstStride int, src *float32, srcStride, blocks int
 func addHalf(rows, k int, x *float32, xRow int, w *uint16, c *float32, cRow int) {
 	panic("kernel: no tuned product on this processor")
 }
+
+func rows32(rows, k int, x *float32, xRow int, b *float32, bRow int, c *float32, cRow int) {
+	panic("kernel: no tuned product on this processor")
+}

@@ -58,9 +58,9 @@ func TestProducts(t *testing.T) {
 	eachLevel(t, func(l level) {
 		r := newRand()
 		shapes := [][3]int{{1, 1, 1}, {12, 1, 32}, {12, 8, 32}, {13, 9, 33}, {60, 256, 64}, {3, 57, 64}, {3, 64, 57},
-			{400, 7, 40}, {30, 700, 50}, {5, 0, 7}, {0, 5, 7}, {7, 5, 0}, {25, 321, 32}, {24, 320, 96}}
+			{1, 5, 32}, {2, 64, 64}, {3, 57, 70}, {3, 1, 33}, {400, 7, 40}, {30, 700, 50}, {5, 0, 7}, {0, 5, 7}, {7, 5, 0}, {25, 321, 32}, {24, 320, 96}}
 		for range 60 {
-			shapes = append(shapes, [3]int{1 + r.IntN(70), 1 + r.IntN(90), 1 + r.IntN(80)})
+			shapes = append(shapes, [3]int{1 + r.IntN(70), 1 + r.IntN(90), 1 + r.IntN(80)}, [3]int{1 + r.IntN(4), 1 + r.IntN(90), 1 + r.IntN(130)})
 		}
 		for _, s := range shapes {
 			for form, name := range []string{"MatMul", "MatMulTransA", "MatMulTransB"} {
@@ -125,18 +125,30 @@ func TestProductSpecials(t *testing.T) {
 			}
 			return float32(r.IntN(9) - 4)
 		}
-		for range 30 {
+		for trial := range 90 {
 			m, k, n := 1+r.IntN(40), 1+r.IntN(20), 1+r.IntN(70)
+			if trial%2 == 0 {
+				m = 1 + r.IntN(3)
+			}
+			form := trial % 3
+			name := []string{"MatMul", "MatMulTransA", "MatMulTransB"}[form]
+			tuned := []func(c, a, b Matrix[float32], accumulate bool){MatMul[float32], MatMulTransA[float32], MatMulTransB[float32]}[form]
+			naive := []func(c, a, b Matrix[float32], accumulate bool){matMulNaive[float32], matMulTransANaive[float32], matMulTransBNaive[float32]}[form]
 			a, b, c := scattered(r, m, k, sparse), scattered(r, k, n, sparse), scattered(r, m, n, sparse)
+			if form == 1 {
+				a = scattered(r, k, m, sparse)
+			} else if form == 2 {
+				b = scattered(r, n, k, sparse)
+			}
 			want := View(make([]float32, m*n), m, n)
-			matMulNaive(want, a, b, false)
-			MatMul(c, a, b, false)
+			naive(want, a, b, false)
+			tuned(c, a, b, false)
 			for i := range m {
 				for j, v := range c.Row(i) {
 					w := want.Data[i*n+j]
 					same := v == w || v != v && w != w || math.Abs(float64(v-w)) <= 1e-6*math.Abs(float64(w))
 					if !same {
-						t.Fatalf("%s %dx%dx%d: element (%d, %d) is %g, want %g", l, m, k, n, i, j, v, w)
+						t.Fatalf("%s %s %dx%dx%d: element (%d, %d) is %g, want %g", l, name, m, k, n, i, j, v, w)
 					}
 				}
 			}

@@ -29,9 +29,11 @@ type Outputs struct {
 // Cache is one mission's memory: per layer, a ring with the keys and values of
 // the last Context slots. A slot's tokens overwrite those of the slot that
 // leaves the window. Nothing in the network depends on where in the ring a
-// token lies, so the ring is read in the order it is stored.
+// token lies, so the ring is read in the order it is stored. Keys lie
+// transposed, a column for each token, so that scores are rows times a matrix;
+// the ring is rounded up to whole vectors, and what is not in use is masked.
 type Cache struct {
-	keys, values []matrix // per layer (3·Context, d)
+	keys, values []matrix // per layer (d, ring) and (ring, d)
 	slots        int      // steps so far
 	work         arena
 }
@@ -39,16 +41,21 @@ type Cache struct {
 // NewCache returns the memory of a mission that begins.
 func (n *Net) NewCache() *Cache {
 	c := &Cache{}
-	rows, d := TokensPerSlot*n.Arch.Context, n.Arch.Width
+	ring, d := (TokensPerSlot*n.Arch.Context+7)&^7, n.Arch.Width
 	for range n.blocks {
-		c.keys = append(c.keys, kernel.View(make([]float32, rows*d), rows, d))
-		c.values = append(c.values, kernel.View(make([]float32, rows*d), rows, d))
+		c.keys = append(c.keys, kernel.View(make([]float32, d*ring), d, ring))
+		c.values = append(c.values, kernel.View(make([]float32, ring*d), ring, d))
 	}
 	return c
 }
 
 // Reset forgets the mission.
-func (c *Cache) Reset() { c.slots = 0 }
+func (c *Cache) Reset() {
+	c.slots = 0
+	for _, v := range c.values {
+		clear(v.Data) // what is masked has a weight of zero, and must be finite
+	}
+}
 
 // Slots returns how many steps were taken since the mission began.
 func (c *Cache) Slots() int { return c.slots }
@@ -71,7 +78,7 @@ func (n *Net) Step(in *Inputs, c *Cache, out *Outputs) {
 	pooled := w.take(M, d)
 	for m := range M {
 		first, end := m*U, (m+1)*U
-		attend(w, pooled.Slice(m, m+1, 0, d), q.Slice(m, m+1, 0, d), k.Slice(first, end, 0, d), v.Slice(first, end, 0, d), heads, U)
+		attendSet(w, pooled.Slice(m, m+1, 0, d), q.Slice(m, m+1, 0, d), k.Slice(first, end, 0, d), v.Slice(first, end, 0, d), heads)
 	}
 	a2 := w.linear(&n.poolO, pooled)
 	kernel.Add(a2.Data, a0.Data) // A1
@@ -80,7 +87,7 @@ func (n *Net) Step(in *Inputs, c *Cache, out *Outputs) {
 
 	fleet, query := w.take(1, d), w.take(1, d)
 	copy(query.Data, n.fleetQ)
-	attend(w, fleet, query, w.linear(&n.fleetK, a2), w.linear(&n.fleetV, a2), heads, M)
+	attendSet(w, fleet, query, w.linear(&n.fleetK, a2), w.linear(&n.fleetV, a2), heads)
 
 	// The slot's three tokens: action before, return, state.
 	x := w.take(TokensPerSlot, d)
@@ -90,13 +97,15 @@ func (n *Net) Step(in *Inputs, c *Cache, out *Outputs) {
 	kernel.Add(x.Row(2), w.linear(&n.fleetO, fleet).Data)
 
 	// Transformer over the last Context slots.
-	here := c.slots % n.Arch.Context * TokensPerSlot         // this slot's rows of the ring
-	filled := min(c.slots+1, n.Arch.Context) * TokensPerSlot // rows of the ring in use
+	here := c.slots % n.Arch.Context * TokensPerSlot         // this slot's place in the ring
+	filled := min(c.slots+1, n.Arch.Context) * TokensPerSlot // tokens of the ring in use
 	for l := range n.blocks {
 		b := &n.blocks[l]
 		qkv := w.linear(&b.qkv, w.norm(&b.norm1, x)) // (3, 3d)
 		for i := range TokensPerSlot {
-			copy(c.keys[l].Row(here+i), qkv.Row(i)[d:2*d])
+			for j, x := range qkv.Row(i)[d : 2*d] {
+				c.keys[l].Data[j*c.keys[l].Stride+here+i] = x
+			}
 			copy(c.values[l].Row(here+i), qkv.Row(i)[2*d:])
 		}
 		first := 0
@@ -105,7 +114,7 @@ func (n *Net) Step(in *Inputs, c *Cache, out *Outputs) {
 			x = x.Slice(2, 3, 0, d)
 		}
 		mixed := w.take(TokensPerSlot-first, d)
-		attend(w, mixed, qkv.Slice(first, TokensPerSlot, 0, d), c.keys[l].Slice(0, filled, 0, d), c.values[l].Slice(0, filled, 0, d), heads, here+first)
+		attend(w, mixed, qkv.Slice(first, TokensPerSlot, 0, d), c.keys[l], c.values[l], heads, filled, here+first)
 		kernel.Add(x.Data, w.linear(&b.proj, mixed).Data)
 		kernel.Add(x.Data, w.linear(&b.out, w.gelu(w.linear(&b.fc, w.norm(&b.norm2, x)))).Data)
 	}
@@ -145,29 +154,44 @@ func (n *Net) Step(in *Inputs, c *Cache, out *Outputs) {
 	out.Price = w.linear(&n.price2, w.gelu(w.linear(&n.price1, e))).Data[0]
 }
 
-// attend sets dst (rows, d) to what the queries gather from n keys and values
-// (n, d), head by head, eq. (attn). Query i does not see the keys from
-// own+i+1 to own+rows-1: the tokens of its own slot that come after it. Where
-// nothing hides, own is n. The queries are overwritten.
-func attend(w *arena, dst, q, k, v matrix, heads, own int) {
+// attend sets dst (rows, d) to what the queries gather from the first filled
+// tokens of a ring, keys (d, ring) and values (ring, d), head by head, eq.
+// (attn). Query i is token own+i and does not see those of its own slot that
+// come after it. The queries are overwritten.
+func attend(w *arena, dst, q, k, v matrix, heads, filled, own int) {
 	width := dst.Cols / heads
-	scale := float32(1 / math.Sqrt(float64(width)))
+	scores := w.take(q.Rows, v.Rows)
 	for i := range q.Rows {
-		for j := range q.Row(i) {
-			q.Row(i)[j] *= scale
-		}
+		kernel.Scale(q.Row(i), float32(1/math.Sqrt(float64(width))))
 	}
-	scores := w.take(q.Rows, k.Rows)
 	for c := 0; c < dst.Cols; c += width {
-		kernel.MatMulTransB(scores, q.Slice(0, q.Rows, c, c+width), k.Slice(0, k.Rows, c, c+width), false)
+		kernel.MatMul(scores, q.Slice(0, q.Rows, c, c+width), k.Slice(c, c+width, 0, k.Cols), false)
 		for i := range scores.Rows {
 			row := scores.Row(i)
-			for j := own + i + 1; j < own+q.Rows; j++ {
-				row[j] = float32(math.Inf(-1))
-			}
+			hide(row[own+i+1 : own+q.Rows])
+			hide(row[filled:])
 			kernel.Softmax(row)
 		}
 		kernel.MatMul(dst.Slice(0, dst.Rows, c, c+width), scores, v.Slice(0, v.Rows, c, c+width), false)
+	}
+}
+
+func hide(scores []float32) {
+	for i := range scores {
+		scores[i] = float32(math.Inf(-1))
+	}
+}
+
+// attendSet sets the row dst to what one query gathers from a set, keys and
+// values (n, d); an empty set gives zero.
+func attendSet(w *arena, dst, q, k, v matrix, heads int) {
+	width := dst.Cols / heads
+	scores := w.take(1, k.Rows)
+	kernel.Scale(q.Data, float32(1/math.Sqrt(float64(width))))
+	for c := 0; c < dst.Cols; c += width {
+		kernel.MatMulTransB(scores, q.Slice(0, 1, c, c+width), k.Slice(0, k.Rows, c, c+width), false)
+		kernel.Softmax(scores.Data)
+		kernel.MatMul(dst.Slice(0, 1, c, c+width), scores, v.Slice(0, v.Rows, c, c+width), false)
 	}
 }
 
