@@ -104,17 +104,18 @@ func Headline(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (Report,
 		return r, err
 	}
 
+	reference, tightReference := c.references()
 	var hv, tight, hvUniform, thv, ttight, ratio, tightRatio, igd, rho, rhoAxis, reach, treach, corner, tcorner []float64
 	for s := range c.Seeds {
 		p, u, t := rollout.Points(onAxis, s), rollout.Points(onUniform, s), teacher.Front(taught, s)
 		pooled := front.Pool(p, t)
-		hv = append(hv, front.Hypervolume(p, front.Reference))
-		tight = append(tight, front.Hypervolume(p, front.TightReference))
-		hvUniform = append(hvUniform, front.Hypervolume(u, front.Reference))
-		thv = append(thv, front.Hypervolume(t, front.Reference))
-		ttight = append(ttight, front.Hypervolume(t, front.TightReference))
-		ratio = append(ratio, hv[s]/thv[s])
-		tightRatio = append(tightRatio, tight[s]/ttight[s])
+		hv = append(hv, front.Hypervolume(p, reference))
+		tight = append(tight, front.Hypervolume(p, tightReference))
+		hvUniform = append(hvUniform, front.Hypervolume(u, reference))
+		thv = append(thv, front.Hypervolume(t, reference))
+		ttight = append(ttight, front.Hypervolume(t, tightReference))
+		ratio = append(ratio, quotient(hv[s], thv[s]))
+		tightRatio = append(tightRatio, quotient(tight[s], ttight[s]))
 		igd = append(igd, front.IGD(p, pooled))
 		rho = append(rho, front.Fidelity(uniform, u))
 		rhoAxis = append(rhoAxis, front.Fidelity(axis, p))
@@ -136,6 +137,23 @@ func Headline(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (Report,
 	r.Operable = r.Fidelity >= 0.9 && r.ReachS >= 0.8*r.TeacherReachS
 	r.Distinct = distinct(onAxis)
 	return r, nil
+}
+
+// references returns the two reference points, in joules for the size of the
+// fleet: DESIGN's are those of two aircraft.
+func (c Config) references() (wide, tight front.Point) {
+	wide, tight = front.Reference, front.TightReference
+	wide.EnergyJ *= float64(c.World.Aircraft) / 2
+	tight.EnergyJ *= float64(c.World.Aircraft) / 2
+	return wide, tight
+}
+
+// quotient is a/b, and 0 where the teacher has no volume to compare with.
+func quotient(a, b float64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return a / b
 }
 
 // distinct counts the settings on the non-dominated front of the mean outcomes.
