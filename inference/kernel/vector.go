@@ -55,25 +55,23 @@ func geluBackwardTuned(dx, dy, x []float32) {
 }
 
 func softmaxTuned(row []float32) {
+	masked := float32(math.Inf(-1))
+	last := [8]float32{masked, masked, masked, masked, masked, masked, masked, masked} // whole vectors to the end
 	n := len(row) &^ 7
-	if n == 0 {
-		softmaxNaive(row)
-		return
-	}
-	top := maxVector(&row[0], n)
-	for _, v := range row[n:] {
-		top = max(top, v)
+	copy(last[:], row[n:])
+	top := maxVector(&last[0], len(last))
+	if n > 0 {
+		top = max(top, maxVector(&row[0], n))
 	}
 	if math.IsInf(float64(top), -1) { // masked whole, or a lost NaN
 		softmaxNaive(row)
 		return
 	}
-	sum := expSumVector(&row[0], top, n)
-	for j, v := range row[n:] {
-		e := exp(v - top)
-		row[n+j] = e
-		sum += e
+	sum := expSumVector(&last[0], top, len(last))
+	if n > 0 {
+		sum += expSumVector(&row[0], top, n)
 	}
+	copy(row[n:], last[:])
 	scaleTuned(row, 1/sum)
 }
 
