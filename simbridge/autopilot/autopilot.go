@@ -15,8 +15,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 
+	"prefdt/simbridge/battery"
 	"prefdt/simbridge/geo"
 )
 
@@ -32,17 +34,35 @@ type Config struct {
 	SystemID   uint8
 	Listen     string // UDP address to bind
 	Partner    string // UDP address to speak to until the first datagram comes; empty: none
+	Serial     string // device:baud, in place of Listen and Partner
+	Second     string // UDP address that a second link speaks to, from any port; empty: no second link
 	Origin     geo.Point
 	Start      geo.Local // on the ground
 	Speed      float64   // mission seconds per second
 	CapacityJ  float64
-	Battery    BatteryFields
+	Battery    battery.Fields
 	Parameters map[string]float64 // beside PX4's defaults
 	// PowerW is the power drawn in a slot of the mission, -1 before it, at a horizontal speed.
 	PowerW func(slot int, speedMPS float64) float64
 	// Moved, if set, is called after each step with the slot and the true motion.
 	Moved func(slot int, b Body)
+	// Heard, if set, is called with each setpoint and command that reaches the
+	// vehicle, before it obeys. It must not call the autopilot.
+	Heard func(Heard)
 	Log   *slog.Logger
+}
+
+// Heard is one setpoint or command, and the state in which it found the vehicle.
+type Heard struct {
+	Setpoint *Setpoint      // or
+	Command  common.MAV_CMD // 0: a setpoint
+	Param    [7]float64     // of the command, Param[0] is the specification's param 1
+	TimeS    float64        // mission time since the vehicle began
+	Body
+	Mode    Mode
+	Armed   bool
+	Landed  bool
+	Piloted bool // by remote control
 }
 
 // Check says what is wrong with a configuration.
@@ -51,6 +71,12 @@ func (c *Config) Check() error {
 	for name, x := range c.Parameters {
 		if !p.set(name, x) {
 			return fmt.Errorf("autopilot parameter %s = %v: not one that is simulated", name, x)
+		}
+	}
+	if c.Serial != "" {
+		i := strings.LastIndexByte(c.Serial, ':')
+		if baud, err := strconv.Atoi(c.Serial[i+1:]); i < 1 || err != nil || baud < 1200 {
+			return fmt.Errorf("autopilot serial port is %q, want device:baud", c.Serial)
 		}
 	}
 	switch {
@@ -72,7 +98,7 @@ type Autopilot struct {
 	vehicle *vehicle
 	traffic Traffic
 
-	link *link
+	link *link // nil: serial
 	node *gomavlib.Node
 	boot time.Time
 	stop chan struct{}
@@ -87,22 +113,20 @@ func (a *Autopilot) Initialize() error {
 	if a.Log == nil {
 		a.Log = slog.Default()
 	}
-	link, err := newLink(a.Listen, a.Partner)
+	endpoints, err := a.endpoints()
 	if err != nil {
 		return err
 	}
-	a.link = link
 	a.vehicle = newVehicle(a.Config)
 	a.node = &gomavlib.Node{
-		Endpoints: []gomavlib.EndpointConf{gomavlib.EndpointCustomClient{
-			Connect: func(context.Context) (net.Conn, error) { return link, nil },
-			Label:   "autopilot", IsDatagram: true,
-		}},
-		Dialect: common.Dialect, OutVersion: gomavlib.V2, OutSystemID: a.SystemID,
+		Endpoints: endpoints,
+		Dialect:   common.Dialect, OutVersion: gomavlib.V2, OutSystemID: a.SystemID,
 		HeartbeatDisable: true, // ours follows mission time
 	}
 	if err := a.node.Initialize(); err != nil {
-		link.Close()
+		if a.link != nil {
+			a.link.Close()
+		}
 		return fmt.Errorf("autopilot %d: %w", a.SystemID, err)
 	}
 	a.boot = time.Now()
@@ -113,6 +137,26 @@ func (a *Autopilot) Initialize() error {
 	return nil
 }
 
+func (a *Autopilot) endpoints() (e []gomavlib.EndpointConf, err error) {
+	if a.Serial != "" {
+		i := strings.LastIndexByte(a.Serial, ':')
+		baud, _ := strconv.Atoi(a.Serial[i+1:]) // was checked
+		e = append(e, gomavlib.EndpointSerial{Device: a.Serial[:i], Baud: baud})
+	} else {
+		if a.link, err = newLink(a.Listen, a.Partner); err != nil {
+			return nil, err
+		}
+		e = append(e, gomavlib.EndpointCustomClient{
+			Connect: func(context.Context) (net.Conn, error) { return a.link, nil },
+			Label:   "autopilot", IsDatagram: true,
+		})
+	}
+	if a.Second != "" {
+		e = append(e, gomavlib.EndpointUDPClient{Address: a.Second})
+	}
+	return e, nil
+}
+
 // Close stops the aircraft where it is.
 func (a *Autopilot) Close() {
 	close(a.stop)
@@ -120,7 +164,7 @@ func (a *Autopilot) Close() {
 	a.done.Wait()
 }
 
-// Addr is the bound address.
+// Addr is the bound UDP address.
 func (a *Autopilot) Addr() string { return a.link.LocalAddr().String() }
 
 // State is an aircraft's truth at a moment.
@@ -129,7 +173,7 @@ type State struct {
 	Mode    Mode
 	Armed   bool
 	Landed  bool
-	Spent   Spent // since boot
+	Spent   battery.Spent // since boot
 	Traffic Traffic
 }
 
@@ -138,7 +182,7 @@ func (a *Autopilot) State() State {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	v := a.vehicle
-	return State{v.body, v.mode, v.armed, v.landed, v.battery.total, a.traffic}
+	return State{v.body, v.mode, v.armed, v.landed, v.battery.Total(), a.traffic}
 }
 
 // SetSlot says in which slot of the mission power is drawn from a moment on,
@@ -147,22 +191,21 @@ func (a *Autopilot) State() State {
 func (a *Autopilot) SetSlot(slot int, at time.Time) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	b := &a.vehicle.battery
-	b.ahead = append(b.ahead, slotStart{a.missionUS(at), slot})
+	a.vehicle.battery.Begin(slot, a.missionUS(at))
 }
 
 // AddEdgeJ bills computing done for a slot's users to the battery.
 func (a *Autopilot) AddEdgeJ(slot int, joules float64) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	a.vehicle.battery.add(slot, Spent{EdgeJ: joules})
+	a.vehicle.battery.Add(slot, battery.Spent{EdgeJ: joules})
 }
 
 // BySlot returns the exact joules of every slot so far; -1 is before the mission.
-func (a *Autopilot) BySlot() map[int]Spent {
+func (a *Autopilot) BySlot() map[int]battery.Spent {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	return maps.Clone(a.vehicle.battery.bySlot)
+	return a.vehicle.battery.BySlot()
 }
 
 // missionUS is the mission time since boot at a moment.
@@ -199,13 +242,18 @@ func (a *Autopilot) advance(toUS, atMostUS int64) (out []message.Message, behind
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	v := a.vehicle
+	was := v.silent()
 	for end := min(toUS, v.timeUS+atMostUS); v.timeUS+stepUS <= end; {
 		v.step()
 		if a.Moved != nil {
-			a.Moved(v.battery.slot, v.body)
+			a.Moved(v.battery.Slot(), v.body)
 		}
 	}
-	return v.due(), v.timeUS+stepUS <= toUS
+	out = v.due()
+	if was || v.silent() {
+		out = nil
+	}
+	return out, v.timeUS+stepUS <= toUS
 }
 
 func (a *Autopilot) send(out []message.Message) {
@@ -220,7 +268,10 @@ func (a *Autopilot) read() {
 		switch e := event.(type) {
 		case *gomavlib.EventFrame:
 			a.mutex.Lock()
-			out := a.vehicle.receive(sender{e.SystemID(), e.ComponentID()}, e.Message(), &a.traffic)
+			var out []message.Message
+			if !a.vehicle.silent() {
+				out = a.vehicle.receive(sender{e.SystemID(), e.ComponentID()}, e.Message(), &a.traffic)
+			}
 			a.mutex.Unlock()
 			a.send(out)
 		case *gomavlib.EventParseError:

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
+	"prefdt/simbridge/battery"
 )
 
 // What follows is FIELD_NOTES' "PX4 in the loop", rule by rule, over UDP.
@@ -354,9 +356,9 @@ func TestBatteryStatusConservesJoules(t *testing.T) {
 	// look at both under the lock, where the last message is not yet on the wire.
 	p.autopilot.mutex.Lock()
 	b := &p.autopilot.vehicle.battery
-	m := b.status(p.autopilot.vehicle.timeUS)
-	total, reported, volt := b.total, b.reportedJ, float64(m.Voltages[0])/1000
-	slots := b.bySlot
+	m := b.Status(p.autopilot.vehicle.timeUS)
+	total, reported, volt := b.Total(), b.ReportedJ(), float64(m.Voltages[0])/1000
+	slots := b.BySlot()
 	p.autopilot.mutex.Unlock()
 	if math.Abs(total.EdgeJ-edge) > 1e-9 {
 		t.Errorf("edge %v J, billed %v", total.EdgeJ, edge)
@@ -399,19 +401,19 @@ func TestBatteryStatusConservesJoules(t *testing.T) {
 
 func TestAbsentBatteryFields(t *testing.T) {
 	for name, c := range map[string]struct {
-		fields                          BatteryFields
+		fields                          battery.Fields
 		current, system, energy, remain int
 	}{
-		"nothing measured": {BatteryFields{}, -100, -1, -1, -1},
-		"energy only":      {BatteryFields{Energy: true}, -100, -1, 0, -1},
-		"current only":     {BatteryFields{Current: true}, 0, 0, -1, -1},
-		"charge only":      {BatteryFields{Remaining: true}, -100, -1, -1, 100},
+		"nothing measured": {battery.Fields{}, -100, -1, -1, -1},
+		"energy only":      {battery.Fields{Energy: true}, -100, -1, 0, -1},
+		"current only":     {battery.Fields{Current: true}, 0, 0, -1, -1},
+		"charge only":      {battery.Fields{Remaining: true}, -100, -1, -1, 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			conf := testConfig()
 			conf.Battery = c.fields
 			v := newVehicle(conf)
-			m, s := v.battery.status(1_000_000), v.battery.system()
+			m, s := v.battery.Status(1_000_000), v.battery.System()
 			if int(m.CurrentBattery) != c.current || int(s.CurrentBattery) != c.system ||
 				int(m.EnergyConsumed) != c.energy || int(m.BatteryRemaining) != c.remain {
 				t.Errorf("%+v, %+v", m, s)

@@ -72,7 +72,9 @@ func (v *vehicle) command() geo.Local {
 	case ModeLand:
 		return v.descend(v.hold)
 	case ModePosition:
-		return geo.Local{UpM: -sinkMPS}
+		if !v.piloted {
+			return geo.Local{UpM: -sinkMPS}
+		}
 	}
 	return v.towards(v.hold)
 }

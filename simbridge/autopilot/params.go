@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+
+	"prefdt/simbridge/battery"
 )
 
 // param is one parameter. PX4 sends an integer's bits in the float field.
@@ -20,7 +22,7 @@ type params []param
 // defaultParams are PX4's defaults, but for COM_OBL_RC_ACT: the stock 0 sinks.
 func defaultParams(capacityJ float64) params {
 	return params{
-		{"BAT1_CAPACITY", capacityJ / 3.6 / meanVolt, false}, // mAh
+		{"BAT1_CAPACITY", capacityJ / 3.6 / battery.MeanVolt, false}, // mAh
 		{"COM_DISARM_LAND", 2, false},
 		{"COM_DISARM_PRFLT", 10, false},
 		{"COM_OBL_RC_ACT", 5, true},

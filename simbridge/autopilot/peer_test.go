@@ -13,6 +13,7 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 
 	"prefdt/inference/physics"
+	"prefdt/simbridge/battery"
 	"prefdt/simbridge/geo"
 )
 
@@ -26,7 +27,7 @@ func testConfig() Config {
 	p := physics.Standard().Propulsion
 	return Config{
 		SystemID: 3, Listen: "127.0.0.1:0", Origin: origin, Start: geo.Local{EastM: 333, NorthM: 500},
-		Speed: testSpeed, CapacityJ: 150e3, Battery: BatteryFields{Current: true, Energy: true, Remaining: true},
+		Speed: testSpeed, CapacityJ: 150e3, Battery: battery.Fields{Current: true, Energy: true, Remaining: true},
 		Parameters: map[string]float64{"MPC_XY_VEL_MAX": 30},
 		PowerW:     func(_ int, speedMPS float64) float64 { return p.PowerW(speedMPS) },
 		Log:        slog.New(slog.DiscardHandler),

@@ -5,6 +5,8 @@ import (
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
+
+	"prefdt/simbridge/battery"
 )
 
 // sender is who a message came from.
@@ -46,6 +48,12 @@ func (v *vehicle) receive(from sender, m message.Message, t *Traffic) []message.
 			t.Commands++
 			return v.execute(from, command{m.Command, [7]float64{float64(m.Param1), float64(m.Param2), float64(m.Param3),
 				float64(m.Param4), degrees(m.X), degrees(m.Y), float64(m.Z)}})
+		}
+	case *common.MessageBatteryStatus:
+		if from.system == v.conf.SystemID && from.component != 1 && v.conf.Battery == (battery.Fields{}) {
+			v.foreign = m
+			// Its stream sends what is new, when it is due.
+			v.streams.find(float32(m.GetID())).fresh = true
 		}
 	case *common.MessageParamRequestRead:
 		if v.addressed(m.TargetSystem, m.TargetComponent) {
@@ -108,6 +116,11 @@ func (v *vehicle) execute(from sender, c command) []message.Message {
 	ack := &common.MessageCommandAck{Command: c.id, TargetSystem: from.system, TargetComponent: from.component}
 	out := []message.Message{ack}
 	refuse := func(r common.MAV_RESULT) { ack.Result = r }
+	if v.conf.Heard != nil {
+		h := v.heard()
+		h.Command, h.Param = c.id, c.param
+		v.conf.Heard(h)
+	}
 	switch c.id {
 	case common.MAV_CMD_COMPONENT_ARM_DISARM:
 		switch {

@@ -14,6 +14,12 @@ type setpoint struct {
 	velocity geo.Local
 }
 
+// Setpoint is what a setpoint asked for, as Heard tells of it.
+type Setpoint struct {
+	Position geo.Local // NaN: not given
+	Velocity geo.Local // m/s
+}
+
 // follow takes a setpoint in and tells whether it was one: a frame that PX4
 // does not know, or one without any finite component, does not count, so the
 // stream dies and the failsafe follows.
@@ -30,6 +36,11 @@ func (v *vehicle) follow(s setpoint, yaw float64) bool {
 	}
 	if !finite {
 		return false
+	}
+	if v.conf.Heard != nil {
+		h := v.heard()
+		h.Setpoint = &Setpoint{s.position, s.velocity}
+		v.conf.Heard(h)
 	}
 	v.setpoint, v.setpointUS = s, v.timeUS
 	if !math.IsNaN(yaw) && !math.IsInf(yaw, 0) {
@@ -97,4 +108,9 @@ func given(x float32, mask, bit common.POSITION_TARGET_TYPEMASK) float64 {
 		return math.NaN()
 	}
 	return float64(x)
+}
+
+// heard is the vehicle as a message finds it.
+func (v *vehicle) heard() Heard {
+	return Heard{TimeS: float64(v.timeUS) / 1e6, Body: v.body, Mode: v.mode, Armed: v.armed, Landed: v.landed, Piloted: v.piloted}
 }

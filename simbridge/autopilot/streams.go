@@ -16,9 +16,12 @@ type stream struct {
 	defaultUS  int64
 	intervalUS int64 // 0: off
 	nextUS     int64
+	fresh      bool // a battery's: something new came from outside
 }
 
 type streams []stream
+
+var batteryID = (&common.MessageBatteryStatus{}).GetID()
 
 // defaultStreams are PX4's onboard rates where FIELD_NOTES has them.
 func defaultStreams() streams {
@@ -27,8 +30,8 @@ func defaultStreams() streams {
 		{id: (&common.MessageGlobalPositionInt{}).GetID(), make: globalPosition, defaultUS: 50_000},
 		{id: (&common.MessageLocalPositionNed{}).GetID(), make: localPosition, defaultUS: 100_000},
 		{id: (&common.MessageExtendedSysState{}).GetID(), make: extendedState, defaultUS: 200_000},
-		{id: (&common.MessageSysStatus{}).GetID(), make: func(v *vehicle) message.Message { return v.battery.system() }, defaultUS: 200_000},
-		{id: (&common.MessageBatteryStatus{}).GetID(), make: func(v *vehicle) message.Message { return v.battery.status(v.timeUS) }, defaultUS: 2_000_000},
+		{id: (&common.MessageSysStatus{}).GetID(), make: func(v *vehicle) message.Message { return v.battery.System() }, defaultUS: 200_000},
+		{id: batteryID, make: batteryStatus, defaultUS: 2_000_000},
 		{id: (&common.MessageGpsGlobalOrigin{}).GetID(), make: globalOrigin},
 		{id: (&common.MessageHomePosition{}).GetID(), make: homePosition},
 		{id: (&common.MessageAutopilotVersion{}).GetID(), make: version},
@@ -68,9 +71,10 @@ func (s *stream) interval(us float32, now int64) {
 func (v *vehicle) due() (out []message.Message) {
 	for i := range v.streams {
 		s := &v.streams[i]
-		if s.intervalUS == 0 || v.timeUS < s.nextUS {
+		if s.intervalUS == 0 || v.timeUS < s.nextUS || v.foreign != nil && s.id == batteryID && !s.fresh {
 			continue
 		}
+		s.fresh = false
 		if s.nextUS += s.intervalUS; s.nextUS <= v.timeUS { // fell behind
 			s.nextUS = v.timeUS + s.intervalUS
 		}
@@ -81,6 +85,17 @@ func (v *vehicle) due() (out []message.Message) {
 	}
 	v.text = v.text[:0]
 	return out
+}
+
+// batteryStatus is the pack's, or what was last said of it from outside by
+// another component of this system, as PX4 has it with SIM_BAT_ENABLE 0.
+func batteryStatus(v *vehicle) message.Message {
+	if v.foreign != nil {
+		m := *v.foreign
+		m.EnergyConsumed = -1 // PX4 does not pass it on
+		return &m
+	}
+	return v.battery.Status(v.timeUS)
 }
 
 func heartbeat(v *vehicle) message.Message {
@@ -98,7 +113,7 @@ func heartbeat(v *vehicle) message.Message {
 	return m
 }
 
-func (v *vehicle) bootMS() uint32 { return uint32(v.timeUS / 1000) }
+func (v *vehicle) bootMS() uint32 { return uint32((v.timeUS - v.bootUS) / 1000) }
 
 func globalPosition(v *vehicle) message.Message {
 	p := v.conf.Origin.FromLocal(v.body.Position)
@@ -135,12 +150,12 @@ func extendedState(v *vehicle) message.Message {
 
 func globalOrigin(v *vehicle) message.Message {
 	lat, lon, alt := wire(v.conf.Origin.FromLocal(v.conf.Start))
-	return &common.MessageGpsGlobalOrigin{Latitude: lat, Longitude: lon, Altitude: alt, TimeUsec: uint64(v.timeUS)}
+	return &common.MessageGpsGlobalOrigin{Latitude: lat, Longitude: lon, Altitude: alt, TimeUsec: uint64(v.timeUS - v.bootUS)}
 }
 
 func homePosition(v *vehicle) message.Message {
 	lat, lon, alt := wire(v.conf.Origin.FromLocal(v.conf.Start))
-	return &common.MessageHomePosition{Latitude: lat, Longitude: lon, Altitude: alt, Q: [4]float32{1}, TimeUsec: uint64(v.timeUS)}
+	return &common.MessageHomePosition{Latitude: lat, Longitude: lon, Altitude: alt, Q: [4]float32{1}, TimeUsec: uint64(v.timeUS - v.bootUS)}
 }
 
 func version(*vehicle) message.Message {

@@ -3,6 +3,9 @@ package autopilot
 import (
 	"math"
 
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+
+	"prefdt/simbridge/battery"
 	"prefdt/simbridge/geo"
 )
 
@@ -59,10 +62,11 @@ func (b Body) SpeedMPS() float64 { return math.Hypot(b.Velocity.EastM, b.Velocit
 type vehicle struct {
 	conf    Config
 	params  params
-	battery battery
+	battery battery.Battery
 	streams streams
 	body    Body
-	timeUS  int64 // since boot, mission time
+	timeUS  int64 // mission time
+	bootUS  int64 // when it booted last
 	yaw     float64
 
 	intended  Mode // what was asked for
@@ -74,12 +78,15 @@ type vehicle struct {
 	everFlown bool  // since it was armed
 
 	setpoint   setpoint
-	setpointUS int64     // when the last one came; 0: none since boot
-	hold       geo.Local // where Hold stays, and Return and Land come down
-	takeoffM   float64   // height that Takeoff climbs to; NaN: stays on the ground
-	integral   geo.Local // of the velocity error, for the controller
-	text       []string  // STATUSTEXT not sent yet
-	groundCrew bool      // the link's partner sends heartbeats of a ground station
+	setpointUS int64                        // when the last one came; 0: none since boot
+	hold       geo.Local                    // where Hold stays, and Return and Land come down
+	takeoffM   float64                      // height that Takeoff climbs to; NaN: stays on the ground
+	integral   geo.Local                    // of the velocity error, for the controller
+	text       []string                     // STATUSTEXT not sent yet
+	piloted    bool                         // flown by remote control, until a command asks for another mode
+	silentUS   int64                        // until then nothing is sent or heard
+	foreign    *common.MessageBatteryStatus // the last one from outside, for a pack that measures nothing itself
+	groundCrew bool                         // the link's partner sends heartbeats of a ground station
 }
 
 func newVehicle(conf Config) *vehicle {
@@ -91,7 +98,7 @@ func newVehicle(conf Config) *vehicle {
 	for name, x := range conf.Parameters {
 		v.params.set(name, x)
 	}
-	v.battery = newBattery(conf)
+	v.battery = battery.New(conf.CapacityJ, conf.Battery)
 	v.streams = defaultStreams()
 	v.hold = conf.Start
 	return v
@@ -99,15 +106,15 @@ func newVehicle(conf Config) *vehicle {
 
 // step advances the aircraft by stepS.
 func (v *vehicle) step() {
-	v.battery.reach(v.timeUS)
+	v.battery.Reach(v.timeUS)
 	v.timeUS += stepUS
 	v.decideMode()
 	v.move()
 	powerW := 0.0
 	if v.armed && !v.landed {
-		powerW = v.conf.PowerW(v.battery.slot, v.body.SpeedMPS())
+		powerW = v.conf.PowerW(v.battery.Slot(), v.body.SpeedMPS())
 	}
-	v.battery.fly(powerW)
+	v.battery.Fly(powerW, stepS)
 }
 
 // streaming tells whether setpoints are fresh enough for OFFBOARD.
@@ -174,7 +181,7 @@ func (v *vehicle) request(m Mode) bool {
 	if m == ModeOffboard && v.armed && !v.streaming() {
 		return false
 	}
-	v.intended = m
+	v.intended, v.piloted = m, false
 	if m != v.mode {
 		v.enter(m)
 	}

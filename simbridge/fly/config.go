@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"prefdt/simbridge/autopilot"
+	"prefdt/simbridge/battery"
 	"prefdt/simbridge/geo"
 	"prefdt/simbridge/world"
 	"prefdt/telemetry"
@@ -24,9 +25,9 @@ type Config struct {
 	World  world.Config `yaml:"world"` // its number of aircraft follows from Aircraft
 	Users  Users        `yaml:"users"`
 
-	Aircraft   []Aircraft              `yaml:"aircraft"`
-	Battery    autopilot.BatteryFields `yaml:"battery"`
-	Parameters map[string]float64      `yaml:"parameters"`
+	Aircraft   []Aircraft         `yaml:"aircraft"`
+	Battery    battery.Fields     `yaml:"battery"`
+	Parameters map[string]float64 `yaml:"parameters"`
 
 	Leader   Leader    `yaml:"leader"`
 	Ground   []string  `yaml:"ground"`
@@ -64,7 +65,7 @@ func Default() Config {
 		Fleet: "demo", Seed: 1_000_000, Speed: 10, TimeoutS: 270, Out: "out/run",
 		Origin: geo.Point{LatDeg: 47.397742, LonDeg: 8.545594, AltM: 488},
 		World:  world.Standard(), Users: Users{Loss: 0.1},
-		Battery: autopilot.BatteryFields{Current: true, Energy: true, Remaining: true},
+		Battery: battery.Fields{Current: true, Energy: true, Remaining: true},
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"prefdt/inference/physics"
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/broker"
+	"prefdt/simbridge/process"
 	"prefdt/simbridge/report"
 	"prefdt/simbridge/users"
 	"prefdt/telemetry"
@@ -37,7 +38,7 @@ type flight struct {
 	fleet    *fleet
 	crowd    *users.Crowd
 	observer *observer
-	leader   *process
+	leader   *process.Process
 	view     *view
 	broker   *broker.Broker // nil: somebody else's
 
@@ -131,7 +132,7 @@ func (f *flight) start(ctx context.Context) error {
 		return err
 	}
 	if len(args) > 0 {
-		if f.leader, err = startProcess(args, filepath.Join(f.Out, "leader.log")); err != nil {
+		if f.leader, err = process.Start(args, filepath.Join(f.Out, "leader.log")); err != nil {
 			return err
 		}
 	}
@@ -142,7 +143,7 @@ func (f *flight) start(ctx context.Context) error {
 func (f *flight) stop() {
 	f.view.end()
 	if f.leader != nil {
-		f.leader.stop()
+		f.leader.Stop()
 	}
 	if f.crowd != nil {
 		f.crowd.Close()
@@ -176,7 +177,7 @@ func (f *flight) beacon(b telemetry.Slot, received time.Time) {
 func (f *flight) wait(ctx context.Context, ok func() bool) error {
 	var ended <-chan struct{}
 	if f.leader != nil {
-		ended = f.leader.ended
+		ended = f.leader.Ended
 	}
 	poll := time.NewTicker(100 * time.Millisecond)
 	defer poll.Stop()
@@ -192,7 +193,7 @@ func (f *flight) wait(ctx context.Context, ok func() bool) error {
 			if ok() { // it may end as soon as it is done
 				return nil
 			}
-			return f.leader.failure()
+			return f.leader.Failure()
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -287,7 +288,7 @@ func (f *flight) order(ctx context.Context, c Command) error {
 	args = append(args, f.Ground[1:]...)
 	args = append(args, "-fleet", f.Fleet, "-broker", f.url, "-id", id)
 	f.view.say("ground " + strings.Join(c.Run, " "))
-	answer, err := runGround(ctx, args)
+	answer, err := process.Run(ctx, args)
 	if err != nil {
 		return err
 	}

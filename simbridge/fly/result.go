@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"prefdt/inference/physics"
-	"prefdt/simbridge/autopilot"
+	"prefdt/simbridge/battery"
 	"prefdt/simbridge/report"
 	"prefdt/telemetry"
 )
@@ -26,7 +26,7 @@ func (f *flight) report(landed bool) *report.Flight {
 			r.Budgets = append(r.Budgets, report.Budget{Slot: *a.EffectiveSlot, EnergyJ: b.EnergyJ})
 		}
 	}
-	spent := make([]map[int]autopilot.Spent, len(f.fleet.autopilots))
+	spent := make([]map[int]battery.Spent, len(f.fleet.autopilots))
 	for m, a := range f.fleet.autopilots {
 		spent[m] = a.BySlot()
 	}
@@ -81,7 +81,7 @@ func (f *flight) report(landed bool) *report.Flight {
 }
 
 // rows makes the table of slots.
-func (f *flight) rows(r *report.Flight, spent []map[int]autopilot.Spent, bySlot map[int]telemetry.Status) {
+func (f *flight) rows(r *report.Flight, spent []map[int]battery.Spent, bySlot map[int]telemetry.Status) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	r.Rows = make([]report.Row, r.Slots)

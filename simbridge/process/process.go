@@ -1,4 +1,6 @@
-package fly
+// Package process runs the programs of a flight beside the simulator: the
+// leader, watched until it ends, and the crew's tool, to its end.
+package process
 
 import (
 	"bytes"
@@ -13,22 +15,22 @@ import (
 	"time"
 )
 
-// process is the leader, running on its own.
-type process struct {
+// Process is a program running on its own.
+type Process struct {
 	command *exec.Cmd
 	tail    tail
 	log     *os.File
-	ended   chan struct{} // closed when it has ended
-	err     error         // how, before ended is closed
+	Ended   chan struct{} // closed when it has ended
+	err     error         // how, before Ended is closed
 }
 
-// startProcess runs a program; what it prints goes to a file.
-func startProcess(args []string, logPath string) (*process, error) {
+// Start runs a program; what it prints goes to a file.
+func Start(args []string, logPath string) (*Process, error) {
 	log, err := os.Create(logPath)
 	if err != nil {
 		return nil, fmt.Errorf("log of %s: %w", args[0], err)
 	}
-	p := &process{command: exec.Command(args[0], args[1:]...), log: log, ended: make(chan struct{})}
+	p := &Process{command: exec.Command(args[0], args[1:]...), log: log, Ended: make(chan struct{})}
 	p.command.Stdout = log
 	p.command.Stderr = &teeTail{log, &p.tail}
 	if err := p.command.Start(); err != nil {
@@ -38,13 +40,13 @@ func startProcess(args []string, logPath string) (*process, error) {
 	go func() {
 		p.err = p.command.Wait()
 		log.Close()
-		close(p.ended)
+		close(p.Ended)
 	}()
 	return p, nil
 }
 
-// failure is how the process ended, with the last line it complained in.
-func (p *process) failure() error {
+// Failure is how the process ended, with the last line it complained in.
+func (p *Process) Failure() error {
 	how := "ended before the mission did"
 	if p.err != nil {
 		how = p.err.Error()
@@ -55,14 +57,14 @@ func (p *process) failure() error {
 	return fmt.Errorf("%s: %s (see %s)", p.command.Path, how, p.log.Name())
 }
 
-// stop asks the process to end, and insists after a while.
-func (p *process) stop() {
+// Stop asks the process to end, and insists after a while.
+func (p *Process) Stop() {
 	p.command.Process.Signal(syscall.SIGTERM)
 	select {
-	case <-p.ended:
+	case <-p.Ended:
 	case <-time.After(5 * time.Second):
 		p.command.Process.Kill()
-		<-p.ended
+		<-p.Ended
 	}
 }
 
@@ -108,8 +110,8 @@ func (w *teeTail) Write(b []byte) (int, error) {
 	return w.file.Write(b)
 }
 
-// runGround runs the crew's tool to its end.
-func runGround(ctx context.Context, args []string) (string, error) {
+// Run runs the crew's tool to its end.
+func Run(ctx context.Context, args []string) (string, error) {
 	command := exec.CommandContext(ctx, args[0], args[1:]...)
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.WaitDelay = 5 * time.Second

@@ -1,0 +1,67 @@
+package autopilot
+
+import (
+	"math"
+
+	"prefdt/simbridge/battery"
+)
+
+// What can happen to an aircraft that nobody asked for. Times are mission seconds.
+
+// Silence cuts the links for a while: nothing is sent and nothing heard.
+func (a *Autopilot) Silence(seconds float64) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.vehicle.silence(seconds)
+}
+
+// bootS is how long PX4 says nothing while it boots.
+const bootS = 5
+
+// Reboot restarts the flight stack. On the ground, and in the air without
+// inAir, the vehicle comes up disarmed: in the air it falls until it stands.
+// With inAir it comes up armed in Hold, as PX4 does where it can tell that it
+// flies. Counters and time since boot begin anew; no setpoint or mode is kept.
+func (a *Autopilot) Reboot(inAir bool) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	v := a.vehicle
+	v.bootUS = v.timeUS
+	v.setpoint, v.setpointUS, v.takeoffM = setpoint{}, 0, math.NaN()
+	v.intended, v.mode, v.hold, v.piloted = ModeHold, ModeHold, v.body.Position, false
+	if !inAir {
+		v.armed = false
+	}
+	v.battery.Restart()
+	v.streams = defaultStreams()
+	v.silence(bootS)
+}
+
+// Pilot is a mode chosen by remote control. Position then stays where it is,
+// as with the sticks centred.
+func (a *Autopilot) Pilot(m Mode) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.vehicle.request(m)
+	a.vehicle.piloted = true
+}
+
+// SetBattery changes which fields the pack measures.
+func (a *Autopilot) SetBattery(f battery.Fields) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.vehicle.battery.Fields = f
+}
+
+// SwapBattery makes the counters begin anew and the charge jump to full.
+func (a *Autopilot) SwapBattery() {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.vehicle.battery.Swap()
+}
+
+func (v *vehicle) silence(seconds float64) {
+	v.silentUS = max(v.silentUS, v.timeUS+int64(seconds*1e6))
+}
+
+func (v *vehicle) silent() bool { return v.timeUS < v.silentUS }

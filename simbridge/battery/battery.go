@@ -1,0 +1,164 @@
+// Package battery is an aircraft's battery: what was drawn goes in, exact joules
+// by slot come out, and so does what BATTERY_STATUS would say of it, in that
+// message's own resolution. In a slot it stands between the aircraft and the
+// leader's settlement.
+package battery
+
+import (
+	"maps"
+	"math"
+
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+)
+
+// The pack's voltage falls in a line with its charge, as PX4's own simulator has it.
+const (
+	fullVolt  = 16.2
+	emptyVolt = 14.4
+	MeanVolt  = (fullVolt + emptyVolt) / 2
+)
+
+// Spent is what an aircraft drew.
+type Spent struct{ FlightJ, EdgeJ float64 }
+
+// J is the sum.
+func (s Spent) J() float64 { return s.FlightJ + s.EdgeJ }
+
+// Fields says which fields of BATTERY_STATUS the pack measures. Absent ones
+// carry PX4's values for unknown.
+type Fields struct {
+	Current   bool `yaml:"current"`
+	Energy    bool `yaml:"energy"`
+	Remaining bool `yaml:"remaining"`
+}
+
+// Battery integrates what an aircraft draws, and books it by slot. Times are
+// mission microseconds since it began. Not safe for concurrent use.
+type Battery struct {
+	CapacityJ float64
+	Fields    Fields
+
+	slot   int           // in which joules are booked; -1 before the mission
+	ahead  []start       // slots that begin later
+	bySlot map[int]Spent // exact
+	total  Spent
+	powerW float64 // of the last step
+
+	// For the current that the messages carry: the mean since the one before,
+	// so that current x voltage x time over the messages is the energy.
+	reportedUS int64
+	reportedJ  float64 // energy that the messages so far amount to
+	consumedC  float64 // charge, coulomb
+
+	counterJ, counterC float64 // at which the counters of the messages were 0
+	packJ              float64 // at which the pack was full
+}
+
+// start is when a slot begins.
+type start struct {
+	us   int64
+	slot int
+}
+
+// New returns a full battery before the mission.
+func New(capacityJ float64, fields Fields) Battery {
+	return Battery{CapacityJ: capacityJ, Fields: fields, slot: -1, bySlot: map[int]Spent{}}
+}
+
+// Begin says that a slot begins at a time, which may lie ahead.
+func (b *Battery) Begin(slot int, us int64) { b.ahead = append(b.ahead, start{us, slot}) }
+
+// Reach opens the slots that have begun.
+func (b *Battery) Reach(nowUS int64) {
+	for len(b.ahead) > 0 && b.ahead[0].us <= nowUS {
+		b.slot, b.ahead = b.ahead[0].slot, b.ahead[1:]
+	}
+}
+
+// Slot is the one that joules are booked in.
+func (b *Battery) Slot() int { return b.slot }
+
+// Total is what was drawn since New.
+func (b *Battery) Total() Spent { return b.total }
+
+// BySlot are the exact joules of every slot so far; -1 is before the mission.
+func (b *Battery) BySlot() map[int]Spent { return maps.Clone(b.bySlot) }
+
+// Fly draws a power for a while.
+func (b *Battery) Fly(powerW, seconds float64) {
+	b.powerW = powerW
+	b.Add(b.slot, Spent{FlightJ: powerW * seconds})
+}
+
+// Add books joules.
+func (b *Battery) Add(slot int, s Spent) {
+	was := b.bySlot[slot]
+	b.bySlot[slot] = Spent{was.FlightJ + s.FlightJ, was.EdgeJ + s.EdgeJ}
+	b.total = Spent{b.total.FlightJ + s.FlightJ, b.total.EdgeJ + s.EdgeJ}
+	b.consumedC += s.J() / b.volt()
+}
+
+// ReportedJ is what current x voltage of the messages so far amounts to.
+func (b *Battery) ReportedJ() float64 { return b.reportedJ }
+
+// Restart begins the counters of the messages anew, as an autopilot that was
+// rebooted does.
+func (b *Battery) Restart() { b.counterJ, b.counterC = b.total.J(), b.consumedC }
+
+// Swap is a full pack in the place of this one. What was drawn stays drawn.
+func (b *Battery) Swap() {
+	b.Restart()
+	b.packJ = b.total.J()
+}
+
+// left is the remaining charge as a fraction.
+func (b *Battery) left() float64 { return max(0, 1-(b.total.J()-b.packJ)/b.CapacityJ) }
+
+func (b *Battery) volt() float64 { return emptyVolt + (fullVolt-emptyVolt)*b.left() }
+
+func (b *Battery) percent() int8 {
+	if !b.Fields.Remaining {
+		return -1
+	}
+	return int8(math.Ceil(100 * b.left()))
+}
+
+// Status is BATTERY_STATUS at a time. The rounding of the current is
+// carried to the next message.
+func (b *Battery) Status(nowUS int64) *common.MessageBatteryStatus {
+	m := &common.MessageBatteryStatus{
+		BatteryFunction: common.MAV_BATTERY_FUNCTION_ALL, Type: common.MAV_BATTERY_TYPE_LIPO,
+		Temperature: math.MaxInt16, CurrentBattery: -100, EnergyConsumed: -1, BatteryRemaining: b.percent(),
+		ChargeState: common.MAV_BATTERY_CHARGE_STATE_OK,
+	}
+	for i := range m.Voltages {
+		m.Voltages[i] = math.MaxUint16
+	}
+	m.Voltages[0] = uint16(math.Round(1000 * b.volt())) // the whole pack, as PX4 does
+	if b.Fields.Energy {
+		m.EnergyConsumed = int32(min((b.total.J()-b.counterJ)/100, math.MaxInt32))
+	}
+	if b.Fields.Current {
+		m.CurrentConsumed = int32(min((b.consumedC-b.counterC)/3.6, math.MaxInt32))
+		m.CurrentBattery = 0
+		if seconds := float64(nowUS-b.reportedUS) / 1e6; seconds > 0 {
+			volt := float64(m.Voltages[0]) / 1000
+			centi := math.Round(100 * (b.total.J() - b.reportedJ) / (volt * seconds))
+			m.CurrentBattery = int16(min(max(centi, 0), math.MaxInt16))
+			b.reportedJ += float64(m.CurrentBattery) / 100 * volt * seconds
+			b.reportedUS = nowUS
+		}
+	}
+	return m
+}
+
+// System is SYS_STATUS.
+func (b *Battery) System() *common.MessageSysStatus {
+	m := &common.MessageSysStatus{
+		VoltageBattery: uint16(math.Round(1000 * b.volt())), CurrentBattery: -1, BatteryRemaining: b.percent(),
+	}
+	if b.Fields.Current {
+		m.CurrentBattery = int16(min(math.Round(100*b.powerW/b.volt()), math.MaxInt16))
+	}
+	return m
+}
