@@ -2,7 +2,9 @@ package train
 
 import (
 	"math"
+	"sync"
 
+	"prefdt/inference/kernel"
 	"prefdt/inference/model"
 )
 
@@ -50,10 +52,22 @@ func newAdam(a model.Arch) *adam {
 	return o
 }
 
-// step applies a gradient to w and returns the norm it had before the clip.
-func (o *adam) step(s Schedule, step int, w, g []float32) (norm float64) {
-	for _, x := range g {
-		norm += float64(x) * float64(x)
+// step applies the sum of gradients, which is left in the first, to w and
+// returns the norm it had before the clip. Each worker has a part of the
+// parameters; the norm is the sum of their sums in order.
+func (o *adam) step(s Schedule, step int, w []float32, grads ...[]float32) (norm float64) {
+	g := grads[0]
+	norms := make([]float64, len(grads))
+	share(len(grads), len(w), func(k, first, end int) {
+		for _, other := range grads[1:] {
+			kernel.Add(g[first:end], other[first:end])
+		}
+		for _, x := range g[first:end] {
+			norms[k] += float64(x) * float64(x)
+		}
+	})
+	for _, n := range norms {
+		norm += n
 	}
 	norm = math.Sqrt(norm)
 	clip := float32(1)
@@ -65,15 +79,26 @@ func (o *adam) step(s Schedule, step int, w, g []float32) (norm float64) {
 	rate1 := float32(rate / (1 - math.Pow(s.Beta1, float64(step+1))))
 	scale2 := float32(1 / (1 - math.Pow(s.Beta2, float64(step+1))))
 	shrink := float32(1 - rate*s.Decay)
-	for i, x := range g {
-		x *= clip
-		m := b1*o.m[i] + (1-b1)*x
-		v := b2*o.v[i] + (1-b2)*x*x
-		o.m[i], o.v[i] = m, v
-		if o.decay[i] {
-			w[i] *= shrink
+	share(len(grads), len(w), func(_, first, end int) {
+		w, g, m, v, decay := w[first:end], g[first:end], o.m[first:end], o.v[first:end], o.decay[first:end]
+		for i, x := range g {
+			x *= clip
+			m[i] = b1*m[i] + (1-b1)*x
+			v[i] = b2*v[i] + (1-b2)*x*x
+			if decay[i] {
+				w[i] *= shrink
+			}
+			w[i] -= rate1 * m[i] / (float32(math.Sqrt(float64(v[i]*scale2))) + 1e-8)
 		}
-		w[i] -= rate1 * m / (float32(math.Sqrt(float64(v*scale2))) + 1e-8)
-	}
+	})
 	return norm
+}
+
+// share calls f for each worker's part of n values, at once, and waits.
+func share(workers, n int, f func(k, first, end int)) {
+	var wait sync.WaitGroup
+	for k := range workers {
+		wait.Go(func() { f(k, n*k/workers, n*(k+1)/workers) })
+	}
+	wait.Wait()
 }

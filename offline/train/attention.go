@@ -40,9 +40,7 @@ func (t *tape[T]) attend(b *blockTape[T]) {
 			for i := range p.Rows {
 				row := p.Row(i)
 				low, high := t.firstKey(q0+i)-k0, q0+i-k0+1
-				for j := low; j < high; j++ {
-					row[j] *= scale
-				}
+				kernel.Scale(row[low:high], scale)
 				clear(row[:low])
 				clear(row[high:])
 				kernel.Softmax(row[low:high])
@@ -72,9 +70,7 @@ func (t *tape[T]) attendBackward(b *blockTape[T], dqkv, dmixed kernel.Matrix[T])
 				low, high := t.firstKey(q0+i)-k0, q0+i-k0+1
 				row := dp.Row(i)
 				kernel.SoftmaxBackward(row[low:high], row[low:high], p.Row(i)[low:high])
-				for j := low; j < high; j++ {
-					row[j] *= scale
-				}
+				kernel.Scale(row[low:high], scale)
 				clear(row[:low])
 				clear(row[high:])
 			}
@@ -104,7 +100,7 @@ func (a *attendSet[T]) forward(t *tape[T], q, k, v kernel.Matrix[T]) kernel.Matr
 		total += g.count * heads
 	}
 	a.weights = t.arena.take(total)
-	y := t.arena.matrix(q.Rows, q.Cols)
+	y := t.arena.zeros(q.Rows, q.Cols)
 	at := 0
 	for _, g := range a.groups {
 		for h := range heads {
@@ -112,7 +108,7 @@ func (a *attendSet[T]) forward(t *tape[T], q, k, v kernel.Matrix[T]) kernel.Matr
 			at += g.count
 			query := q.Row(g.query)[h*dh : (h+1)*dh]
 			for i := range w {
-				w[i] = scale * dot(query, k.Row(g.first + i)[h*dh:(h+1)*dh])
+				w[i] = scale * kernel.Dot(query, k.Row(g.first + i)[h*dh:(h+1)*dh])
 			}
 			kernel.Softmax(w)
 			out := y.Row(g.query)[h*dh : (h+1)*dh]
@@ -125,9 +121,9 @@ func (a *attendSet[T]) forward(t *tape[T], q, k, v kernel.Matrix[T]) kernel.Matr
 }
 
 func (a *attendSet[T]) backward(t *tape[T], dy kernel.Matrix[T]) (dq, dk, dv kernel.Matrix[T]) {
-	dq = t.arena.matrix(a.q.Rows, a.q.Cols)
-	dk = t.arena.matrix(a.k.Rows, a.k.Cols)
-	dv = t.arena.matrix(a.v.Rows, a.v.Cols)
+	dq = t.arena.zeros(a.q.Rows, a.q.Cols)
+	dk = t.arena.zeros(a.k.Rows, a.k.Cols)
+	dv = t.arena.zeros(a.v.Rows, a.v.Cols)
 	heads, dh := t.arch.Heads, t.arch.Width/t.arch.Heads
 	scale := T(1 / math.Sqrt(float64(dh)))
 	at := 0
@@ -139,7 +135,7 @@ func (a *attendSet[T]) backward(t *tape[T], dy kernel.Matrix[T]) (dq, dk, dv ker
 			at += g.count
 			out := dy.Row(g.query)[low:high]
 			for i := range w {
-				dw[i] = dot(out, a.v.Row(g.first + i)[low:high])
+				dw[i] = kernel.Dot(out, a.v.Row(g.first + i)[low:high])
 				addScaled(dv.Row(g.first + i)[low:high], out, w[i])
 			}
 			kernel.SoftmaxBackward(dw, dw, w)
@@ -150,11 +146,4 @@ func (a *attendSet[T]) backward(t *tape[T], dy kernel.Matrix[T]) (dq, dk, dv ker
 		}
 	}
 	return dq, dk, dv
-}
-
-func dot[T kernel.Float](a, b []T) (sum T) {
-	for i, x := range a {
-		sum += x * b[i]
-	}
-	return sum
 }

@@ -20,7 +20,16 @@ func linearBackward[T kernel.Float](dx, dw kernel.Matrix[T], db []T, dy, x, w ke
 	}
 }
 
-func (t *tape[T]) like(x kernel.Matrix[T]) kernel.Matrix[T] { return t.arena.matrix(x.Rows, x.Cols) }
+// through returns the gradient by x of y = x·w + b, and adds those by w and b.
+func (t *tape[T]) through(dw kernel.Matrix[T], db []T, dy, x, w kernel.Matrix[T]) kernel.Matrix[T] {
+	linearBackward(kernel.Matrix[T]{}, dw, db, dy, x, w)
+	dx := t.arena.matrix(x.Rows, x.Cols)
+	kernel.MatMulTransB(dx, dy, w, false)
+	return dx
+}
+
+// like lends zeros to add gradients to.
+func (t *tape[T]) like(x kernel.Matrix[T]) kernel.Matrix[T] { return t.arena.zeros(x.Rows, x.Cols) }
 
 // backward adds the gradients of the loss to g, in the reverse order of forward.
 func (t *tape[T]) backward(w, g *Params[T], out outputGrads[T]) {
@@ -31,16 +40,14 @@ func (t *tape[T]) backward(w, g *Params[T], out outputGrads[T]) {
 	da2 := t.like(t.a2)
 
 	// Price head.
-	dp0 := t.like(t.p0)
-	linearBackward(dp0, g.w("price.o"), g.b("price.ob"), out.price, t.p0, w.w("price.o"))
+	dp0 := t.through(g.w("price.o"), g.b("price.ob"), out.price, t.p0, w.w("price.o"))
 	kernel.GeluBackward(dp0.Data, dp0.Data, t.p0raw.Data)
 	linearBackward(de, g.w("price.w"), g.b("price.b"), dp0, t.e, w.w("price.w"))
 
 	// Pair heads.
-	dk1, dk0 := t.like(t.k1), t.like(t.k0)
-	linearBackward(dk1, g.w("choice.o"), g.b("choice.ob"), out.choice, t.k1, w.w("choice.o"))
+	dk1 := t.through(g.w("choice.o"), g.b("choice.ob"), out.choice, t.k1, w.w("choice.o"))
 	kernel.GeluBackward(dk1.Data, dk1.Data, t.k1raw.Data)
-	linearBackward(dk0, g.w("choice.w"), g.b("choice.wb"), dk1, t.k0, w.w("choice.w"))
+	dk0 := t.through(g.w("choice.w"), g.b("choice.wb"), dk1, t.k0, w.w("choice.w"))
 	kernel.GeluBackward(dk0.Data, dk0.Data, t.k0raw.Data)
 	dePair, dhPair := t.like(t.ePair), t.like(t.hPair)
 	t.eachPair(func(s, r, n int) {
@@ -57,9 +64,9 @@ func (t *tape[T]) backward(w, g *Params[T], out outputGrads[T]) {
 		out.move.Data[i] *= 1 - y*y
 	}
 	linearBackward(dh, g.w("flight.w"), g.b("flight.b"), out.move, t.h, w.w("flight.w"))
-	dhMix, dhMean := t.like(t.hMix), t.like(t.hMean)
+	dhMix := t.like(t.hMix)
 	t.eachCraft(func(s, r int) { kernel.Add(dhMix.Row(s), dh.Row(r)) })
-	linearBackward(dhMean, g.w("craft.mix"), nil, dhMix, t.hMean, w.w("craft.mix"))
+	dhMean := t.through(g.w("craft.mix"), nil, dhMix, t.hMean, w.w("craft.mix"))
 	dh0 := dh // the residual path
 	t.eachCraft(func(s, r int) { addScaled(dh0.Row(r), dhMean.Row(s), 1/T(ep.Craft[s])) })
 	kernel.GeluBackward(dh0.Data, dh0.Data, t.h0raw.Data)
@@ -69,9 +76,9 @@ func (t *tape[T]) backward(w, g *Params[T], out outputGrads[T]) {
 	linearBackward(de, g.w("craft.e"), g.b("craft.hb"), deCraft, t.e, w.w("craft.e"))
 
 	// Blocks.
-	dlast := t.like(t.last)
+	dlast := t.arena.matrix(t.last.Rows, t.last.Cols)
 	kernel.LayerNormBackward(dlast, de, t.last, w.b("final.g"), t.em, t.es, g.b("final.g"), g.b("final.b"), false)
-	dx := t.arena.matrix(ep.tokens(), t.arch.Width)
+	dx := t.arena.zeros(ep.tokens(), t.arch.Width)
 	for s := range ep.Slots {
 		copy(dx.Row(model.TokensPerSlot*s+2), dlast.Row(s))
 	}
@@ -91,23 +98,19 @@ func (t *tape[T]) backward(w, g *Params[T], out outputGrads[T]) {
 	linearBackward(none, g.w("state.w"), g.b("state.b"), dstate, t.state, w.w("state.w"))
 
 	// State encoder.
-	dfleet := t.like(t.fleetPooled)
-	linearBackward(dfleet, g.w("fleet.o"), nil, dstate, t.fleetPooled, w.w("fleet.o"))
+	dfleet := t.through(g.w("fleet.o"), nil, dstate, t.fleetPooled, w.w("fleet.o"))
 	dq, dk, dv := t.fleet.backward(t, dfleet)
 	kernel.AddBiasBackward(g.b("fleet.q"), dq)
 	linearBackward(da2, g.w("fleet.k"), nil, dk, t.a2, w.w("fleet.k"))
 	linearBackward(da2, g.w("fleet.v"), nil, dv, t.a2, w.w("fleet.v"))
 
-	dc1 := t.like(t.c1)
-	linearBackward(dc1, g.w("craft.w2"), g.b("craft.b2"), da2, t.c1, w.w("craft.w2"))
+	dc1 := t.through(g.w("craft.w2"), g.b("craft.b2"), da2, t.c1, w.w("craft.w2"))
 	kernel.GeluBackward(dc1.Data, dc1.Data, t.c1raw.Data)
-	da1n := t.like(t.a1n)
-	linearBackward(da1n, g.w("craft.w1"), g.b("craft.b1"), dc1, t.a1n, w.w("craft.w1"))
+	da1n := t.through(g.w("craft.w1"), g.b("craft.b1"), dc1, t.a1n, w.w("craft.w1"))
 	da1 := da2 // the residual path
 	kernel.LayerNormBackward(da1, da1n, t.a1, w.b("craft.ng"), t.a1m, t.a1s, g.b("craft.ng"), g.b("craft.nb"), true)
 
-	dpooled := t.like(t.pooled)
-	linearBackward(dpooled, g.w("pool.o"), g.b("pool.ob"), da1, t.pooled, w.w("pool.o"))
+	dpooled := t.through(g.w("pool.o"), g.b("pool.ob"), da1, t.pooled, w.w("pool.o"))
 	dq, dk, dv = t.pool.backward(t, dpooled)
 	da0 := da1 // the residual path
 	linearBackward(da0, g.w("pool.q"), nil, dq, t.a0, w.w("pool.q"))
@@ -121,20 +124,16 @@ func (t *tape[T]) backward(w, g *Params[T], out outputGrads[T]) {
 
 // blockBackward returns the gradient by a block's input, given that by its output.
 func (t *tape[T]) blockBackward(b *blockTape[T], w, g *block[T], dy kernel.Matrix[T]) kernel.Matrix[T] {
-	dfc := t.like(b.fc)
-	linearBackward(dfc, g.out, g.outb, dy, b.fc, w.out)
+	dfc := t.through(g.out, g.outb, dy, b.fc, w.out)
 	kernel.GeluBackward(dfc.Data, dfc.Data, b.fcraw.Data)
-	dn := t.like(b.n2)
-	linearBackward(dn, g.fc, g.fcb, dfc, b.n2, w.fc)
+	dn := t.through(g.fc, g.fcb, dfc, b.n2, w.fc)
 	dmid := dy // the residual path
 	kernel.LayerNormBackward(dmid, dn, b.mid, w.n2g, b.m2, b.s2, g.n2g, g.n2b, true)
 
-	dmixed := t.like(b.mixed)
-	linearBackward(dmixed, g.proj, g.projb, dmid, b.mixed, w.proj)
+	dmixed := t.through(g.proj, g.projb, dmid, b.mixed, w.proj)
 	dqkv := t.like(b.qkv)
 	t.attendBackward(b, dqkv, dmixed)
-	dn = t.like(b.n1)
-	linearBackward(dn, g.qkv, g.qkvb, dqkv, b.n1, w.qkv)
+	dn = t.through(g.qkv, g.qkvb, dqkv, b.n1, w.qkv)
 	dx := dmid // the residual path
 	kernel.LayerNormBackward(dx, dn, b.x, w.n1g, b.m1, b.s1, g.n1g, g.n1b, true)
 	return dx

@@ -66,7 +66,7 @@ type blockTape[T kernel.Float] struct {
 	y       kernel.Matrix[T] // (L, d) output
 }
 
-// arena hands out zeroed memory that is taken back all at once.
+// arena hands out memory that is taken back all at once.
 type arena[T kernel.Float] struct {
 	chunks [][]T
 	chunk  int
@@ -77,6 +77,7 @@ const arenaChunk = 1 << 20
 
 func (a *arena[T]) reset() { a.chunk, a.used = 0, 0 }
 
+// take lends undefined numbers.
 func (a *arena[T]) take(n int) []T {
 	for a.chunk < len(a.chunks) && a.used+n > len(a.chunks[a.chunk]) {
 		a.chunk, a.used = a.chunk+1, 0
@@ -87,12 +88,18 @@ func (a *arena[T]) take(n int) []T {
 	}
 	s := a.chunks[a.chunk][a.used : a.used+n : a.used+n]
 	a.used += n
-	clear(s)
 	return s
 }
 
+// matrix lends a matrix of undefined numbers, zeros one to add to.
 func (a *arena[T]) matrix(rows, cols int) kernel.Matrix[T] {
 	return kernel.View(a.take(rows*cols), rows, cols)
+}
+
+func (a *arena[T]) zeros(rows, cols int) kernel.Matrix[T] {
+	m := a.matrix(rows, cols)
+	clear(m.Data)
+	return m
 }
 
 func (t *tape[T]) input(src []float32, rows, cols int) kernel.Matrix[T] {
@@ -177,7 +184,7 @@ func (t *tape[T]) forward(w *Params[T], ep *Episode) {
 		row += ep.Craft[s]
 	}
 	t.fleet.groups = groups
-	t.fleetQuery = t.arena.matrix(ep.Slots, d)
+	t.fleetQuery = t.arena.zeros(ep.Slots, d)
 	kernel.AddBias(t.fleetQuery, w.b("fleet.q"))
 	t.fleetPooled = t.fleet.forward(t, t.fleetQuery, t.linear(t.a2, w.w("fleet.k"), nil), t.linear(t.a2, w.w("fleet.v"), nil))
 	state := t.linear(t.state, w.w("state.w"), w.b("state.b"))
@@ -208,7 +215,7 @@ func (t *tape[T]) forward(w *Params[T], ep *Episode) {
 	t.h0raw = t.linear(t.a2, w.w("craft.a"), nil)
 	t.eachCraft(func(s, r int) { kernel.Add(t.h0raw.Row(r), t.eCraft.Row(s)) })
 	t.h0 = t.gelu(t.h0raw)
-	t.hMean = t.arena.matrix(ep.Slots, d)
+	t.hMean = t.arena.zeros(ep.Slots, d)
 	t.eachCraft(func(s, r int) { addScaled(t.hMean.Row(s), t.h0.Row(r), 1/T(ep.Craft[s])) })
 	t.hMix = t.linear(t.hMean, w.w("craft.mix"), nil)
 	t.h = t.arena.matrix(t.h0.Rows, d)
@@ -274,8 +281,4 @@ func (t *tape[T]) eachPair(f func(s, r, n int)) {
 	})
 }
 
-func addScaled[T kernel.Float](dst, src []T, k T) {
-	for i, v := range src {
-		dst[i] += k * v
-	}
-}
+func addScaled[T kernel.Float](dst, src []T, k T) { kernel.AddScaled(dst, k, src) }

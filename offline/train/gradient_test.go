@@ -3,6 +3,7 @@ package train
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,5 +86,29 @@ func TestGradients(t *testing.T) {
 			t.Errorf("%s: gradient off by %.3g of %.3g", tensor.Name, worst, scale)
 		}
 		at += tensor.Size()
+	}
+}
+
+// What an episode leaves in the arena does not reach the next one.
+func TestArenaIsNotRead(t *testing.T) {
+	arch := model.Arch{Width: 16, PairWidth: 8, Layers: 2, Heads: 2, Context: 3}
+	w, first, second := NewParams[float32](arch), NewParams[float32](arch), NewParams[float32](arch)
+	w.Init(1)
+	ep := randomEpisode(rand.New(rand.NewPCG(5, 6)), 30)
+	var tp tape[float32]
+	run := func(g *Params[float32]) {
+		tp.forward(w, ep)
+		_, out := tp.loss(DefaultWeights(), 1)
+		tp.backward(w, g, out)
+	}
+	run(first)
+	for _, c := range tp.arena.chunks {
+		for i := range c {
+			c[i] = float32(math.NaN())
+		}
+	}
+	run(second)
+	if !slices.Equal(first.Data, second.Data) {
+		t.Error("the gradient depends on what the arena held")
 	}
 }

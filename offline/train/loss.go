@@ -49,9 +49,9 @@ type outputGrads[T kernel.Float] struct {
 func (t *tape[T]) loss(w Weights, scale float64) (Terms, outputGrads[T]) {
 	ep := t.ep
 	g := outputGrads[T]{
-		move:   t.arena.matrix(t.move.Rows, t.move.Cols),
-		choice: t.arena.matrix(t.choice.Rows, t.choice.Cols),
-		price:  t.arena.matrix(t.price.Rows, t.price.Cols),
+		move:   t.arena.zeros(t.move.Rows, t.move.Cols),
+		choice: t.arena.zeros(t.choice.Rows, t.choice.Cols),
+		price:  t.arena.zeros(t.price.Rows, t.price.Cols),
 	}
 	var users, offloaders, crafts, slots float64
 	at := 0

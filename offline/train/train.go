@@ -112,23 +112,20 @@ func (t *Trainer) Next() (Line, error) {
 	}
 	wait.Wait()
 	line := Line{Step: t.Step, Rate: c.Schedule.at(t.Step)}
+	grads := make([][]float32, c.Workers)
 	for k := range c.Workers {
 		if errs[k] != nil {
 			return line, fmt.Errorf("training step %d: %w", t.Step, errs[k])
 		}
 		line.Terms.add(terms[k])
 		line.Tokens += tokens[k]
-		if k > 0 {
-			for i, x := range t.grads[k].Data {
-				t.grads[0].Data[i] += x
-			}
-		}
+		grads[k] = t.grads[k].Data
 	}
 	line.Terms = line.Terms.scaled(1 / float64(c.Batch))
 	if math.IsNaN(line.Terms.Loss) || math.IsInf(line.Terms.Loss, 0) {
 		return line, fmt.Errorf("training step %d: the loss is %v; lower the learning rate", t.Step, line.Terms.Loss)
 	}
-	line.Norm = t.adam.step(c.Schedule, t.Step, t.Params.Data, t.grads[0].Data)
+	line.Norm = t.adam.step(c.Schedule, t.Step, t.Params.Data, grads...)
 	t.Step++
 	return line, nil
 }
