@@ -18,6 +18,7 @@ import (
 	"prefdt/inference/slot"
 	"prefdt/inference/tracking"
 	"prefdt/simbridge/autopilot"
+	"prefdt/simbridge/battery"
 	mqttbroker "prefdt/simbridge/broker"
 	"prefdt/simbridge/geo"
 	"prefdt/telemetry"
@@ -66,7 +67,7 @@ func newRig(t *testing.T, aircraft, slots int) *rig {
 		a := &autopilot.Autopilot{Config: autopilot.Config{
 			SystemID: uint8(i + 1), Listen: "127.0.0.1:0", Partner: partner, Origin: origin,
 			Start: geo.Local{EastM: 1000 * float64(i+1) / float64(aircraft+1), NorthM: 500}, Speed: 1000 / c.SlotMS,
-			CapacityJ: r.physics.CapacityJ, Battery: autopilot.BatteryFields{Current: true, Energy: true, Remaining: true},
+			CapacityJ: r.physics.CapacityJ, Battery: battery.Fields{Current: true, Energy: true, Remaining: true},
 			Parameters: map[string]float64{"MPC_XY_VEL_MAX": 30, "COM_OF_LOSS_T": 5, "MPC_Z_VEL_MAX_UP": 20, "MPC_Z_V_AUTO_DN": 20, "MPC_LAND_SPEED": 5},
 			PowerW:     func(_ int, mps float64) float64 { return r.physics.Propulsion.PowerW(mps) },
 			Log:        slog.New(slog.DiscardHandler),

@@ -37,6 +37,7 @@ const (
 	retryS   = 1.0  // between repeats of a command
 	levelM   = 3.0  // a climb ends so close to H
 	arrivedM = 2.0
+	lagM     = 6.0 // a reference this far from the aircraft is given up
 	settleS  = 1.0 // setpoints stream so long before OFFBOARD is asked for
 	requestS = 2.0 // between requests for missing streams
 )

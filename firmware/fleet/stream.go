@@ -133,11 +133,17 @@ func (f *Fleet) cruise() float64 {
 	return f.Physics.Propulsion.BestSpeedMPS(limit)
 }
 
-// Leg asks an aircraft to fly a displacement in the coming slot, from where it is.
+// Leg asks an aircraft to fly a displacement in the coming slot: from where the
+// leg before has led to, so that a lag is made up for and not forgiven slot by
+// slot, or from where it is if that is far off.
 func (f *Fleet) Leg(number int, moveM physics.Position) {
 	f.with(number, func(a *aircraft, now float64) {
 		age := min(max(now-a.positionS, 0), staleS)
-		a.aim = aim{kind: aimLeg, setS: now, from: a.position.Add(a.velocity.Scale(age)), moveM: moveM}
+		from := a.position.Add(a.velocity.Scale(age))
+		if at, _ := a.reference(now); a.aim.kind == aimLeg && at.Sub(from).Norm() < lagM {
+			from = at
+		}
+		a.aim = aim{kind: aimLeg, setS: now, from: from, moveM: moveM}
 	})
 }
 
