@@ -47,10 +47,16 @@ func float32Row[T Float](row []T) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(row))), len(row))
 }
 
-// isTuned reports whether T has tuned kernels here.
+// isTuned reports whether T has kernels in assembly here, isScalar whether it
+// has those in plain Go.
 func isTuned[T Float]() bool {
 	var x T
-	return unsafe.Sizeof(x) == 4 && active != generic
+	return unsafe.Sizeof(x) == 4 && active != generic && active != scalar
+}
+
+func isScalar[T Float]() bool {
+	var x T
+	return unsafe.Sizeof(x) == 4 && active == scalar
 }
 
 // left is the factor on the left of a product: element (i, p) is

@@ -4,7 +4,7 @@ import "golang.org/x/sys/cpu"
 
 // supported lists the levels that this processor runs, worst first.
 func supported() []level {
-	levels := []level{generic}
+	levels := []level{generic, scalar}
 	if cpu.X86.HasAVX2 && cpu.X86.HasFMA && hasF16C() {
 		levels = append(levels, avx2)
 		if cpu.X86.HasAVX512F {

@@ -2,7 +2,7 @@ package kernel
 
 // supported lists the levels that this processor runs, worst first. Every
 // 64-bit ARM processor has NEON.
-func supported() []level { return []level{generic, neon} }
+func supported() []level { return []level{generic, scalar, neon} }
 
 func tileShape() (rows, cols int) { return 6, 16 }
 

@@ -3,9 +3,9 @@
 package kernel
 
 // supported lists the levels that this processor runs, worst first.
-func supported() []level { return []level{generic} }
+func supported() []level { return []level{generic, scalar} }
 
-// Without tuned kernels product is never reached.
+// Without assembly product is never reached.
 
 func tileShape() (rows, cols int) { return maxTileRows, maxTileCols }
 

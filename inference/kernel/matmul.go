@@ -10,6 +10,10 @@ func MatMul[T Float](c, a, b Matrix[T], accumulate bool) {
 		product(float32s(&c), float32s(&a), float32s(&b), false, false, accumulate)
 		return
 	}
+	if isScalar[T]() {
+		matMulScalar(float32s(&c), float32s(&a), float32s(&b), accumulate)
+		return
+	}
 	matMulNaive(c, a, b, accumulate)
 }
 

@@ -8,16 +8,21 @@ const panelCols = 32
 // Packed is a weight matrix (in, out) laid out once, at load, for products
 // with few rows: panels of 32 columns, each contiguous down the inputs, the
 // last one padded with zeros. The numbers stay float16, which halves what a
-// product has to read, and are widened in registers.
+// product has to read, and are widened in registers; where that is slow they
+// are widened at load.
 type Packed struct {
 	in, out int
-	data    []uint16 // (panels, in, panelCols)
+	data    []uint16  // (panels, in, panelCols)
+	wide    []float32 // (panels, in, scalarCols), instead
 }
 
 // PackHalf lays out w, float16 bits in row-major order (in, out).
 func PackHalf(w []uint16, in, out int) *Packed {
 	if in < 0 || out < 0 || len(w) != in*out || in > 0 && len(w)/in != out {
 		panic(fmt.Sprintf("kernel: PackHalf: %d numbers for a %dx%d matrix", len(w), in, out))
+	}
+	if active == scalar {
+		return &Packed{in: in, out: out, wide: widenPanels(w, in, out)}
 	}
 	panels := (out + panelCols - 1) / panelCols
 	p := &Packed{in: in, out: out, data: make([]uint16, panels*in*panelCols)}
@@ -54,10 +59,13 @@ func (p *Packed) MatMul(dst, x Matrix[float32], bias []float32) {
 	if dst.Rows == 0 || p.in == 0 || p.out == 0 {
 		return
 	}
-	if active == generic {
-		p.addNaive(dst, x)
-	} else {
+	switch {
+	case p.wide != nil:
+		p.addScalar(dst, x)
+	case isTuned[float32]():
 		p.addTuned(dst, x)
+	default:
+		p.addNaive(dst, x)
 	}
 }
 

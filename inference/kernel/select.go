@@ -11,6 +11,7 @@ type level string
 
 const (
 	generic level = "generic" // the naive reference
+	scalar  level = "scalar"  // tuned plain Go
 	avx2    level = "avx2"    // with FMA and F16C
 	avx512  level = "avx512"  // AVX-512F beside avx2
 	neon    level = "neon"
