@@ -61,6 +61,7 @@ checkpoint: bin/offline ## search, corpus, training, calibration, export and eva
 	bin/offline calibrate -corpus $(OUT)/corpus -train $(OUT)/train
 	bin/offline export -corpus $(OUT)/corpus -train $(OUT)/train -out $(CHECKPOINT)
 	bin/offline evaluate -checkpoint $(CHECKPOINT) -budget
+	@test $(CHECKPOINT) != configs/checkpoint || $(GO) test ./offline/rollout -run TestParity -record # what other processors are held to
 
 clean: ## remove what was built and flown
 	rm -rf bin out
