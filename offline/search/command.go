@@ -16,6 +16,7 @@ import (
 
 	"prefdt/configs"
 	"prefdt/inference/physics"
+	"prefdt/offline/command"
 	"prefdt/offline/front"
 )
 
@@ -124,7 +125,7 @@ func searchInto(ctx context.Context, dir string, c Config, resume bool, workers 
 	}
 	archive := state.Archive(c)
 	path := filepath.Join(dir, "archive.json")
-	if err := errors.Join(writeJSON(path, archive), replace(filepath.Join(dir, "archive.csv"), archive.WriteCSV)); err != nil {
+	if err := errors.Join(writeJSON(path, archive), command.Replace(filepath.Join(dir, "archive.csv"), archive.WriteCSV)); err != nil {
 		return fmt.Errorf("write archive: %w", err)
 	}
 	_, err = fmt.Fprintf(stdout, "%d members in %s, from %.1f s and %.0f J to %.1f s and %.0f J on the training seeds\n", len(archive.Members), path,

@@ -17,7 +17,7 @@ import (
 )
 
 // command runs offline search and returns what it printed.
-func command(t *testing.T, args ...string) (string, error) {
+func invoke(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out, log bytes.Buffer
 	err := Command(t.Context(), args, &out, &log)
@@ -49,7 +49,7 @@ func (i interrupter) Write(p []byte) (int, error) {
 func TestCommandSearchesResumesAndEvaluates(t *testing.T) {
 	whole, cut := filepath.Join(t.TempDir(), "a", "b"), t.TempDir()
 	flags := []string{"-pop", "10", "-generations", "5", "-seeds", "2", "-seed", "7"}
-	text, err := command(t, append(flags, "-out", whole)...)
+	text, err := invoke(t, append(flags, "-out", whole)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,10 +69,10 @@ func TestCommandSearchesResumesAndEvaluates(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(cut, "archive.json")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("an unfinished search left an archive: %v", err)
 	}
-	if _, err := command(t, append(flags, "-out", cut)...); err == nil || !strings.Contains(err.Error(), "-resume") {
+	if _, err := invoke(t, append(flags, "-out", cut)...); err == nil || !strings.Contains(err.Error(), "-resume") {
 		t.Errorf("without -resume: %v", err)
 	}
-	if _, err := command(t, append(flags, "-out", cut, "-resume")...); err != nil {
+	if _, err := invoke(t, append(flags, "-out", cut, "-resume")...); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"state.json", "archive.json", "archive.csv"} {
@@ -93,7 +93,7 @@ func TestCommandSearchesResumesAndEvaluates(t *testing.T) {
 		t.Errorf("archive.csv has %d rows (%v) for %d members", len(rows), err, len(archive.Members))
 	}
 	path := filepath.Join(whole, "archive.json")
-	text, err = command(t, "-evaluate", path, "-seeds", "1000000:1000003", "-json")
+	text, err = invoke(t, "-evaluate", path, "-seeds", "1000000:1000003", "-json")
 	var got Evaluation
 	if err != nil || json.Unmarshal([]byte(text), &got) != nil || got.Hypervolume.N != 3 || got.Hypervolume.Mean < 80e6 {
 		t.Errorf("evaluation %+v, %v", got, err)
@@ -102,7 +102,7 @@ func TestCommandSearchesResumesAndEvaluates(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("printed %+v, want %+v", got, want)
 	}
-	if text, err = command(t, "-evaluate", path, "-seeds", "1000000:1000003"); err != nil || !strings.Contains(text, "corner, s") {
+	if text, err = invoke(t, "-evaluate", path, "-seeds", "1000000:1000003"); err != nil || !strings.Contains(text, "corner, s") {
 		t.Errorf("table %q, %v", text, err)
 	}
 }
@@ -143,7 +143,7 @@ func TestCommandRefuses(t *testing.T) {
 		"out under a file":    {[]string{"-out", filepath.Join(file("base", ""), "x")}, "base"},
 		"a folder as archive": {[]string{"-evaluate", dir}, "archive"},
 	} {
-		_, err := command(t, c.args...)
+		_, err := invoke(t, c.args...)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want one line with %q", name, err, c.want)
 		}
@@ -153,7 +153,7 @@ func TestCommandRefuses(t *testing.T) {
 func TestStatesOfOtherSearchesAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	flags := []string{"-pop", "6", "-generations", "2", "-seeds", "1", "-out", dir}
-	if _, err := command(t, flags...); err != nil {
+	if _, err := invoke(t, flags...); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "state.json")
@@ -169,25 +169,25 @@ func TestStatesOfOtherSearchesAreRefused(t *testing.T) {
 		if err := os.WriteFile(path, []byte(strings.Replace(good, c.old, c.new, 1)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := command(t, append(flags, "-resume")...); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := invoke(t, append(flags, "-resume")...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
 	if err := os.WriteFile(path, []byte(good), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := command(t, append(flags, "-resume", "-seed", "1")...); err == nil || !strings.Contains(err.Error(), "same flags") {
+	if _, err := invoke(t, append(flags, "-resume", "-seed", "1")...); err == nil || !strings.Contains(err.Error(), "same flags") {
 		t.Errorf("another seed: %v", err)
 	}
 	// A finished search resumes to nothing but its archive.
-	if text, err := command(t, append(flags, "-resume")...); err != nil || strings.Contains(text, "generation ") {
+	if text, err := invoke(t, append(flags, "-resume")...); err != nil || strings.Contains(text, "generation ") {
 		t.Errorf("finished: %q, %v", text, err)
 	}
 }
 
 func TestHelp(t *testing.T) {
 	for _, flag := range []string{"-h", "-help"} {
-		text, err := command(t, flag)
+		text, err := invoke(t, flag)
 		if err != nil || !strings.Contains(text, "-evaluate") || !strings.Contains(text, "offline search") {
 			t.Errorf("%s: %q, %v", flag, text, err)
 		}
@@ -203,21 +203,5 @@ func TestConfigurationFile(t *testing.T) {
 	}
 	if !reflect.DeepEqual(c, Default()) {
 		t.Errorf("configs/search.yaml is %+v, want the defaults %+v", c, Default())
-	}
-}
-
-// A write that fails leaves the file as it was.
-func TestReplaceKeepsTheOldFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "f")
-	broken := errors.New("disk full")
-	if err := replace(path, func(w io.Writer) error { _, err := w.Write([]byte("old")); return err }); err != nil {
-		t.Fatal(err)
-	}
-	err := replace(path, func(w io.Writer) error { w.Write([]byte("ne")); return broken })
-	if !errors.Is(err, broken) || string(read(t, path)) != "old" {
-		t.Errorf("%v, the file is %q", err, read(t, path))
-	}
-	if left, _ := filepath.Glob(path + ".*"); len(left) > 0 {
-		t.Errorf("temporary files stay: %v", left)
 	}
 }

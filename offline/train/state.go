@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"reflect"
+
+	"prefdt/offline/command"
 )
 
 // A state file is everything a resumed run needs to equal an uninterrupted
@@ -22,7 +24,7 @@ type stateHeader struct {
 
 // Save writes the run's state durably.
 func (t *Trainer) Save(path string) error {
-	err := writeFile(path, func(w io.Writer) error {
+	err := command.Replace(path, func(w io.Writer) error {
 		b := bufio.NewWriter(w)
 		head, err := json.Marshal(stateHeader{t.Step, t.Config})
 		if err != nil {

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -139,35 +137,4 @@ func (l Line) Write(w io.Writer, took time.Duration) error {
 		l.Terms.Loss, l.Terms.Choice, l.Terms.Offload, l.Terms.Class, l.Terms.Move, l.Terms.Price, l.Terms.Right,
 		float64(l.Tokens)/took.Seconds())
 	return err
-}
-
-// writeFile replaces path durably: temporary file, sync, rename, directory sync.
-func writeFile(path string, write func(io.Writer) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
-	if err = write(f); err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return err
-	}
-	if err = os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
 }
