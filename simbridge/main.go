@@ -25,7 +25,8 @@ func main() {
 
 const usage = `simbridge is the world the leader flies against.
   simbridge fly -config FILE [-out DIR] [-broker URL]   fly one mission against simulated aircraft and users
-simbridge fly -h shows its flags. Exit status: 0 mission completed, 1 not, 2 bad input.
+  simbridge chaos -missions N -seed S [-json]           fly N missions in which things go wrong, and judge them
+simbridge COMMAND -h shows its flags. Exit status: 0 all went well, 1 not, 2 bad input.
 `
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -36,8 +37,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case args[0] == "-h" || args[0] == "-help" || args[0] == "--help" || args[0] == "help":
 		fmt.Fprint(stdout, usage)
 		return 0
+	case args[0] == "chaos":
+		return runChaos(ctx, args[1:], stdout, stderr)
 	case args[0] != "fly":
-		fmt.Fprintf(stderr, "simbridge: no command %q; want fly (simbridge -h)\n", args[0])
+		fmt.Fprintf(stderr, "simbridge: no command %q; want fly or chaos (simbridge -h)\n", args[0])
 		return 2
 	}
 	flags := flag.NewFlagSet("simbridge fly", flag.ContinueOnError)

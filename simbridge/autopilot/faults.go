@@ -8,6 +8,13 @@ import (
 
 // What can happen to an aircraft that nobody asked for. Times are mission seconds.
 
+// TimeS is the vehicle's mission time, as Heard has it.
+func (a *Autopilot) TimeS() float64 {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	return float64(a.vehicle.timeUS) / 1e6
+}
+
 // Silence cuts the links for a while: nothing is sent and nothing heard.
 func (a *Autopilot) Silence(seconds float64) {
 	a.mutex.Lock()

@@ -68,6 +68,33 @@ func (p *Process) Stop() {
 	}
 }
 
+// End asks the process to end and says so if it failed.
+func (p *Process) End() error {
+	p.Stop()
+	if p.err != nil {
+		return p.Failure()
+	}
+	return nil
+}
+
+// Kill ends the process as a loss of power does, and waits until it is gone.
+func (p *Process) Kill() {
+	p.command.Process.Kill()
+	<-p.Ended
+}
+
+// Pause stops the process where it is, or lets it go on.
+func (p *Process) Pause(stop bool) {
+	signal := syscall.SIGCONT
+	if stop {
+		signal = syscall.SIGSTOP
+	}
+	p.command.Process.Signal(signal)
+}
+
+// ExitCode is that of a process that has ended.
+func (p *Process) ExitCode() int { return p.command.ProcessState.ExitCode() }
+
 // tail keeps the last line that has anything in it.
 type tail struct {
 	mutex      sync.Mutex

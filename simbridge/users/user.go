@@ -86,7 +86,7 @@ func (u *user) hear(beacon telemetry.Slot, received time.Time) {
 		})
 		u.pending = w
 	}
-	lost := lostReport(u.crowd.Seed, beacon.Slot, u.index, u.crowd.Loss)
+	lost := lostReport(u.crowd.Seed, beacon.Slot, u.index, u.crowd.loss())
 	u.crowd.countReport(beacon.Slot, task != nil, lost)
 	if payload, err := telemetry.Encode(report); err == nil && !lost {
 		u.publish(telemetry.Publication{Topic: u.crowd.topics.Report(u.id), Payload: payload})

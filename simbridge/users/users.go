@@ -29,7 +29,8 @@ type Config struct {
 	Loss   float64 // fraction of the reports that is lost
 	Fleet  string
 	Broker telemetry.Broker
-	Shared bool // one connection for all, instead of one each
+	Shared bool          // one connection for all, instead of one each
+	Retry  time.Duration // between attempts to connect again; 0: the client's
 
 	// Position is where aircraft m, from 0, truly is.
 	Position func(m int) physics.Position
@@ -90,7 +91,7 @@ func (c *Crowd) Initialize(ctx context.Context) error {
 
 func (c *Crowd) connect(ctx context.Context, served []*user, decisions string) error {
 	client := &telemetry.Client{
-		Broker: c.Broker, Name: "user", Log: c.Log,
+		Broker: c.Broker, Name: "user", Log: c.Log, Retry: c.Retry,
 		Subscriptions: []telemetry.Subscription{{Filter: c.topics.Slot()}, {Filter: decisions, QoS: 1}},
 		Handle:        func(m telemetry.Message) { c.handle(served, m) },
 	}
@@ -153,6 +154,19 @@ func (c *Crowd) Close() {
 	for _, client := range c.clients {
 		client.Close()
 	}
+}
+
+// SetLoss changes the fraction of the reports that is lost.
+func (c *Crowd) SetLoss(fraction float64) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.Loss = fraction
+}
+
+func (c *Crowd) loss() float64 {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return c.Loss
 }
 
 // Positions are the users' places, in order.

@@ -1,0 +1,50 @@
+package chaos
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// BuildJump builds a leader whose wall clock jumps a day forth and back every
+// 700 ms, by way of another time.Now in its copy of the standard library. A
+// process of its own cannot be given a false clock otherwise: Go reads it
+// without a system call. The monotonic part of a time is left as it is.
+func BuildJump(program string) error {
+	out, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		return fmt.Errorf("find Go: %w", err)
+	}
+	original := filepath.Join(strings.TrimSpace(string(out)), "src", "time", "time.go")
+	text, err := os.ReadFile(original)
+	if err != nil {
+		return fmt.Errorf("read the standard library: %w", err)
+	}
+	folder, err := os.MkdirTemp("", "jump")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	const read = "sec, nsec, mono := runtimeNow()"
+	if strings.Count(string(text), read) != 1 {
+		return fmt.Errorf("%s reads the clock unlike expected: want one %q", original, read)
+	}
+	changed := strings.Replace(string(text), read, read+"\n\tif mono/700e6%2 == 1 {\n\t\tsec += 86400\n\t}", 1)
+	copied, overlay := filepath.Join(folder, "time.go"), filepath.Join(folder, "overlay.json")
+	raw, err := json.Marshal(map[string]any{"Replace": map[string]string{original: copied}})
+	if err != nil {
+		return err
+	}
+	for path, text := range map[string][]byte{copied: []byte(changed), overlay: raw} {
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			return err
+		}
+	}
+	if out, err := exec.Command("go", "build", "-overlay", overlay, "-o", program, "prefdt/firmware").CombinedOutput(); err != nil {
+		return fmt.Errorf("build the leader: %w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
