@@ -186,10 +186,10 @@ func (r *Report) print(w io.Writer, path string) error {
 		row("width %d\t%dx%d\t%.3f\t%.0f\t%s", x.Arch.Width, x.Batch, x.Slots, x.StepS, x.TokensPerS, figure(x.GoMLXRatio))
 	}
 	if len(r.Leader) > 0 {
-		row("\nleader\tbinary MB\tresident MB\tpeak MB\tslots")
+		row("\nleader\tbinary MB\tresident MB\tqemu beside it\tslots")
 		for _, a := range targets("") {
 			l := r.Leader[a.arch]
-			row("%s\t%s\t%s\t%s\t%d", a.arch, megabytes(l.BinaryBytes), megabytes(l.ResidentBytes), megabytes(l.PeakBytes), l.Slots)
+			row("%s\t%s\t%s\t%s\t%d", a.arch, megabytes(l.BinaryBytes), megabytes(l.ResidentBytes), megabytes(l.QemuBytes), l.Slots)
 		}
 	}
 	for name, why := range r.Missing {

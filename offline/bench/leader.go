@@ -19,12 +19,12 @@ import (
 
 // Leader is what the leader takes on one architecture. Resident memory is that
 // of the real process, from /proc, at the end of a mission of Slots slots
-// against simbridge. Under qemu it holds qemu itself and the code it
-// translated, and so is an upper bound.
+// against simbridge. Under qemu the emulator's program, heap and translated
+// code are told apart; its stacks and the rest still count as the leader's.
 type Leader struct {
 	BinaryBytes   *int64 `json:"binary_bytes"` // stripped
 	ResidentBytes *int64 `json:"resident_bytes"`
-	PeakBytes     *int64 `json:"peak_bytes"`
+	QemuBytes     *int64 `json:"qemu_bytes,omitempty"` // beside them
 	Slots         int    `json:"slots"`
 	Qemu          string `json:"qemu,omitempty"`
 }
@@ -78,13 +78,15 @@ func measureLeader(ctx context.Context, t target, bin, scratch string, slots int
 	for {
 		select {
 		case <-tick.C:
-			if rss, peak := resident(command.Process.Pid, "leader"); rss > 0 {
-				l.ResidentBytes, l.PeakBytes = &rss, &peak
+			if rss, emulator := resident(command.Process.Pid, "leader", t.qemu); rss > 0 {
+				if l.ResidentBytes = &rss; t.qemu != "" {
+					l.QemuBytes = &emulator
+				}
 			}
 		case err := <-ended:
 			if err != nil {
 				lines := strings.Split(strings.TrimSpace(said.String()), "\n")
-				l.ResidentBytes, l.PeakBytes = nil, nil
+				l.ResidentBytes, l.QemuBytes = nil, nil
 				return l, fmt.Errorf("mission of the %s leader: %w: %s", t.arch, err, lines[len(lines)-1])
 			}
 			if l.ResidentBytes == nil {
@@ -165,27 +167,38 @@ func freePorts(n int) ([]string, error) {
 }
 
 // resident returns the memory of the child of a process whose command line has
-// this program in it, now and at its peak; zero if there is none.
-func resident(parent int, program string) (rss, peak int64) {
+// this program in it, and apart from it what an emulator takes for itself.
+func resident(parent int, program, qemu string) (rss, emulator int64) {
 	children, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", parent))
 	for _, path := range children {
 		list, _ := os.ReadFile(path)
 		for _, pid := range strings.Fields(string(list)) {
 			line, _ := os.ReadFile("/proc/" + pid + "/cmdline")
-			if !strings.Contains(string(line), program+"\x00") {
-				continue
-			}
-			status, _ := os.ReadFile("/proc/" + pid + "/status")
-			for _, row := range strings.Split(string(status), "\n") {
-				name, value, _ := strings.Cut(row, ":")
-				kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
-				if err == nil && name == "VmRSS" {
-					rss = kb << 10
-				} else if err == nil && name == "VmHWM" {
-					peak = kb << 10
-				}
+			if strings.Contains(string(line), program+"\x00") {
+				maps, _ := os.ReadFile("/proc/" + pid + "/smaps")
+				return split(string(maps), qemu)
 			}
 		}
 	}
-	return rss, peak
+	return 0, 0
+}
+
+// split sums the resident memory of a process over its mappings.
+func split(smaps, qemu string) (rss, emulator int64) {
+	own := false // the mapping is the emulator's
+	for _, row := range strings.Split(smaps, "\n") {
+		fields := strings.Fields(row)
+		if len(fields) >= 5 && strings.Contains(fields[0], "-") { // from-to permissions offset device inode [path]
+			path := strings.Join(fields[5:], " ")
+			own = qemu != "" && (strings.Contains(path, qemu) || path == "[heap]" || strings.HasPrefix(fields[1], "rwx"))
+		} else if len(fields) == 3 && fields[0] == "Rss:" {
+			kb, _ := strconv.ParseInt(fields[1], 10, 64)
+			if own {
+				emulator += kb << 10
+			} else {
+				rss += kb << 10
+			}
+		}
+	}
+	return rss, emulator
 }

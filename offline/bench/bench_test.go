@@ -1,0 +1,125 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"prefdt/inference/model"
+	"prefdt/offline/export"
+	"prefdt/offline/ort"
+)
+
+// The peers compute what we compute: the step's graph and the window's, at a
+// size that is quick.
+func TestPeersComputeTheSame(t *testing.T) {
+	if ort.Folder() == "" {
+		t.Skip("PREFDT_ORT names no folder with onnxruntime-node (npm install --ignore-scripts onnxruntime-node@1.30.0)")
+	}
+	r, err := ort.Start(ort.Folder())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	a := model.Arch{Width: 32, PairWidth: 16, Layers: 2, Heads: 4, Context: 5}
+	parameters := randomParameters(a)
+	net, err := model.NewNet(a, parameters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := measureStep(net, export.Graph(a.Graph(), parameters), r, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Difference == nil || !(*s.Difference < 1e-4) || *s.ORTCallMS <= 0 {
+		t.Errorf("got %+v", s)
+	}
+}
+
+func TestReport(t *testing.T) {
+	t.Setenv("PREFDT_ORT", "")
+	dir := t.TempDir()
+	var said strings.Builder
+	args := []string{"-checkpoint", "../../configs/checkpoint", "-out", dir, "-bin", dir, "-only", "step,leader"}
+	if err := Command(context.Background(), args, &said, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, "bench.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Step    map[string]any
+		Leader  map[string]map[string]any
+		Missing map[string]string
+	}
+	if err := json.Unmarshal(raw, &got); err != nil {
+		t.Fatal(err)
+	}
+	if p50, _ := got.Step["p50_ms"].(float64); !(p50 > 0) {
+		t.Errorf("step %v", got.Step)
+	}
+	if ratio, there := got.Step["ratio"]; !there || ratio != nil || got.Missing["step ort"] == "" {
+		t.Errorf("without ONNX Runtime the ratio is %v, %v missing", ratio, got.Missing)
+	}
+	for _, a := range []string{"amd64", "arm64", "armv7"} {
+		if l := got.Leader[a]; l == nil || l["binary_bytes"] != nil || got.Missing["leader "+a] == "" {
+			t.Errorf("without programs the leader on %s is %v", a, l)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-only", "sleep"}, `-only has "sleep"`},
+		{[]string{"-slots", "0"}, "-slots is 0"},
+		{[]string{"-checkpoint", "nowhere"}, "nowhere"},
+	} {
+		if err := Command(context.Background(), c.args, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v, want %q", c.args, err, c.want)
+		}
+	}
+}
+
+func TestMeasures(t *testing.T) {
+	g := GEMM{Form: "ABt", M: 30, K: 20, N: 40, Cores: 1}
+	if g.measure(rand.New(rand.NewPCG(1, 1))); !(g.GFLOPS > 0 && g.GonumGFLOPS > 0) {
+		t.Errorf("%+v", g)
+	}
+	x, err := measureTrain(model.Arch{Width: 16, PairWidth: 8, Layers: 1, Heads: 2, Context: 4}, 3, 10, 2, 1)
+	if err != nil || !(x.TokensPerS > 0) {
+		t.Errorf("%+v, %v", x, err)
+	}
+	if q := quantile([]float64{3, 1, 2}, 0.5); q != 2 {
+		t.Errorf("the median of 1, 2, 3 is %v", q)
+	}
+}
+
+func TestSplit(t *testing.T) {
+	const smaps = `00010000-007d1000 r--p 00000000 08:01 12 /bin/arm64/leader
+Rss:                5504 kB
+Pss:                5504 kB
+55555b442000-55555bf5a000 rw-p 00000000 00:00 0 [heap]
+Rss:               11228 kB
+7f5c0a200000-7f5c121ff000 rwxp 00000000 00:00 0
+Rss:               20480 kB
+7f5c12e28000-7f5c132a7000 r-xp 00000000 08:01 13 /usr/bin/qemu-aarch64-static
+Rss:                2528 kB
+26f68f400000-26f690800000 rw-p 00000000 00:00 0
+Rss:               10172 kB
+`
+	if rss, emulator := split(smaps, "qemu-aarch64-static"); rss != (5504+10172)<<10 || emulator != (11228+20480+2528)<<10 {
+		t.Errorf("resident %d, qemu %d", rss>>10, emulator>>10)
+	}
+	if rss, emulator := split(smaps, ""); rss != (5504+11228+20480+2528+10172)<<10 || emulator != 0 {
+		t.Errorf("without qemu: resident %d, qemu %d", rss>>10, emulator>>10)
+	}
+}
