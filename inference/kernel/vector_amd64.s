@@ -108,8 +108,8 @@ addScaled8:
 	VZEROUPPER
 	RET
 
-// func geluVector(dst, x *float32, n int)
-TEXT ·geluVector(SB), NOSPLIT, $0-24
+// func geluAVX2(dst, x *float32, n int)
+TEXT ·geluAVX2(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), DI
 	MOVQ x+8(FP), SI
 	MOVQ n+16(FP), CX
@@ -129,8 +129,8 @@ gelu8:
 	VZEROUPPER
 	RET
 
-// func geluBackwardVector(dx, dy, x *float32, n int)
-TEXT ·geluBackwardVector(SB), NOSPLIT, $0-32
+// func geluBackwardAVX2(dx, dy, x *float32, n int)
+TEXT ·geluBackwardAVX2(SB), NOSPLIT, $0-32
 	MOVQ dx+0(FP), DI
 	MOVQ dy+8(FP), DX
 	MOVQ x+16(FP), SI

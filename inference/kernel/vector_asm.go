@@ -21,12 +21,6 @@ func addVector(dst, x *float32, n int)
 //go:noescape
 func addScaledVector(dst *float32, s float32, x *float32, n int)
 
-//go:noescape
-func geluVector(dst, x *float32, n int)
-
-//go:noescape
-func geluBackwardVector(dx, dy, x *float32, n int)
-
 // maxVector returns the largest of x; a NaN may or may not win.
 //
 //go:noescape
