@@ -20,6 +20,7 @@ type Report struct {
 	GEMM            []GEMM            `json:"gemm"`
 	Step            *Step             `json:"step"`       // at the checkpoint's size
 	PaperStep       *Step             `json:"paper_step"` // at the paper's size
+	Crowds          []Crowd           `json:"crowds"`     // the checkpoint's step, with more users or later
 	DecisionP50MS   *float64          `json:"decision_p50_ms"`
 	RolloutS        *float64          `json:"rollout_s"`
 	TrainTokensPerS *float64          `json:"train_tokens_per_s"` // at the checkpoint's size

@@ -148,6 +148,7 @@ func (r *Report) steps(ck *checkpoint.Checkpoint, dir, scratch string) error {
 	if r.Step, err = measureStep(ck.Net, graph, peer, scratch); err != nil {
 		return err
 	}
+	r.Crowds = measureCrowds(ck.Net)
 	parameters := randomParameters(Paper)
 	net, err := model.NewNet(Paper, parameters)
 	if err != nil {
@@ -174,6 +175,12 @@ func (r *Report) print(w io.Writer, path string) error {
 			row("%.2f M parameters\t%.4f\t%.4f\t%.4f\t%.0f\t%s\t%s\t%s\t%s\t%s\t%s\t%s", float64(s.Parameters)/1e6, s.P50MS, s.P95MS, s.P99MS, s.WeightsGBPerS,
 				figure(s.ORTP50MS), figure(s.ORTP95MS), figure(s.ORTP99MS), figure(s.ORTCallMS), figure(s.Ratio), figure(s.ORTWindowMS), figure(s.WindowRatio))
 		}
+	}
+	for i, c := range r.Crowds {
+		if i == 0 {
+			row("\nusers\tslot\tstep, ms")
+		}
+		row("%d\t%d\t%.4f", c.Users, c.Slot, c.P50MS)
 	}
 	if r.RolloutS != nil {
 		row("\none decision, ms (p50)\t%s", figure(r.DecisionP50MS))

@@ -112,6 +112,34 @@ func measureStep(net *model.Net, graph []byte, r *ort.Runtime, dir string) (*Ste
 	return s, nil
 }
 
+// Crowd is the checkpoint's step at another number of users or another slot:
+// its cost grows with the users and not with the slot.
+type Crowd struct {
+	Users int     `json:"users"`
+	Slot  int     `json:"slot"`
+	P50MS float64 `json:"p50_ms"`
+}
+
+func measureCrowds(net *model.Net) []Crowd {
+	crowds := []Crowd{{Users: 6, Slot: 30}, {Users: 6, Slot: 3000}, {Users: 12, Slot: 30}, {Users: 25, Slot: 30}, {Users: 50, Slot: 30}, {Users: 100, Slot: 30}}
+	random := rand.New(rand.NewPCG(7, 8))
+	for i := range crowds {
+		in := randomInputs(random, benchAircraft, crowds[i].Users)
+		cache := net.NewCache()
+		var out model.Outputs
+		var times []float64
+		for slot := range crowds[i].Slot + 400 {
+			start := time.Now()
+			net.Step(in, cache, &out)
+			if slot >= crowds[i].Slot {
+				times = append(times, time.Since(start).Seconds()*1e3)
+			}
+		}
+		crowds[i].P50MS = quantile(times, 0.5)
+	}
+	return crowds
+}
+
 // peer is one graph in ONNX Runtime, fed, with the times of its runs.
 type peer struct {
 	request ort.Request
