@@ -267,6 +267,9 @@ func (l *Leader) ready() error {
 		case unsafe != "":
 			l.Log.Error("unsafe failsafe", "aircraft", v.Number, "reason", unsafe)
 		}
+		if reason := v.Params.Doubtful(l.Physics.CapacityJ); reason != "" {
+			l.Log.Warn("doubtful parameter", "aircraft", v.Number, "reason", reason)
+		}
 	}
 	return nil
 }

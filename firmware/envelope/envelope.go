@@ -28,10 +28,23 @@ type Vehicle struct {
 	Position physics.Position
 	UpM      float64
 	Velocity physics.Position // measured, m/s
-	// The setpoint: where to be now, how fast to fly, how high. In and out.
+	GainPerS float64          // of its position loop
+	// The setpoint: where to be at the slot's end, the velocity fed forward, how
+	// high. In and out.
 	Target   physics.Position
 	FeedMPS  physics.Position
 	TargetUp float64
+}
+
+// asked is the velocity that the position loop and the feed-forward ask for.
+func (v *Vehicle) asked() physics.Position {
+	return v.Target.Sub(v.Position).Scale(v.GainPerS).Add(v.FeedMPS)
+}
+
+// ask gives a setpoint of the same form for another velocity.
+func (v *Vehicle) ask(velocity physics.Position, l Limits) {
+	v.Target = l.inside(v.Position.Add(velocity))
+	v.FeedMPS = velocity.Sub(v.Target.Sub(v.Position).Scale(v.GainPerS))
 }
 
 // Verdict says what was done to one setpoint.
@@ -68,7 +81,7 @@ func Check(vehicles []Vehicle, l Limits, e *tracking.Envelope, verdicts []Verdic
 			v.TargetUp = l.AltitudeM
 			verdicts[i] = max(verdicts[i], Corrected)
 		}
-		moves[i] = v.Target.Add(v.FeedMPS).Sub(v.Position) // where it is asked to be in a second
+		moves[i] = v.asked() // where it is asked to be in a second
 	}
 	wish := append([]physics.Position(nil), moves...)
 	e.Limit(positions, moves, tracking.Limits{SpeedMaxMPS: l.SpeedMaxMPS, SeparationM: l.SeparationM, AreaM: l.AreaM})
@@ -78,14 +91,10 @@ func Check(vehicles []Vehicle, l Limits, e *tracking.Envelope, verdicts []Verdic
 			moves[i] = wish[i] // a pilot's aircraft flies on as it does
 			continue
 		}
-		// A reference that lags or leads by more than a slot's flight is no
-		// reference, and the feed-forward alone must be flyable too.
+		// The feed-forward alone must be flyable too.
 		changed := wish[i].Sub(moves[i]).Norm() > slack
 		if changed || v.FeedMPS.Norm() > l.SpeedMaxMPS+slack || l.outside(v.Target) > slack {
-			v.Target, v.FeedMPS = v.Position, moves[i]
-			if l.AreaM > 0 {
-				v.Target = l.inside(v.Target)
-			}
+			v.ask(moves[i], l)
 			verdicts[i] = max(verdicts[i], Corrected)
 		}
 	}

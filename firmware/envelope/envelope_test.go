@@ -29,7 +29,7 @@ func TestWhatGoesOutIsInside(t *testing.T) {
 			v.Ours = rng.IntN(6) > 0
 			v.Position = physics.Position{EastM: rng.Float64() * crowd, NorthM: rng.Float64() * crowd}
 			v.UpM, v.TargetUp = 100, 100+20*float64(rng.IntN(3))
-			v.Velocity = somewhere(10)
+			v.Velocity, v.GainPerS = somewhere(10), 0.5+rng.Float64()
 			v.Target, v.FeedMPS = v.Position.Add(somewhere(30)), somewhere(20)
 			switch rng.IntN(20) {
 			case 0:
@@ -51,7 +51,7 @@ func TestWhatGoesOutIsInside(t *testing.T) {
 			case Corrected:
 				corrected++
 			}
-			move := v.Target.Add(v.FeedMPS).Sub(v.Position)
+			move := v.asked()
 			if !finite(move) || move.Norm() > l.SpeedMaxMPS+2*slack || v.FeedMPS.Norm() > l.SpeedMaxMPS+2*slack {
 				t.Fatalf("vehicle %d is asked to move %v at %v", i, move, v.FeedMPS)
 			}
@@ -66,7 +66,7 @@ func TestWhatGoesOutIsInside(t *testing.T) {
 				if !o.Ours {
 					continue
 				}
-				other := o.Target.Add(o.FeedMPS).Sub(o.Position)
+				other := o.asked()
 				p, rel := v.Position.Sub(o.Position), move.Sub(other)
 				if !apart(p, rel, l.SeparationM-4*slack) && !apart(p, rel, math.Min(p.Norm(), l.SeparationM)-4*slack) {
 					t.Fatalf("vehicles %d and %d: from %v apart, moving %v", i, j, p, rel)
@@ -82,8 +82,8 @@ func TestWhatGoesOutIsInside(t *testing.T) {
 func TestWhatIsInsideIsKept(t *testing.T) {
 	var e tracking.Envelope
 	vehicles := []Vehicle{
-		{Ours: true, Position: physics.Position{EastM: 100, NorthM: 100}, TargetUp: 100, Target: physics.Position{EastM: 100.5, NorthM: 100}, FeedMPS: physics.Position{EastM: 8.4}},
-		{Ours: true, Position: physics.Position{EastM: 130, NorthM: 100}, TargetUp: 100, Target: physics.Position{EastM: 130, NorthM: 100}, FeedMPS: physics.Position{NorthM: -8.4}},
+		{Ours: true, GainPerS: 0.95, Position: physics.Position{EastM: 100, NorthM: 100}, TargetUp: 100, Target: physics.Position{EastM: 100.5, NorthM: 100}, FeedMPS: physics.Position{EastM: 8.4}},
+		{Ours: true, GainPerS: 0.95, Position: physics.Position{EastM: 130, NorthM: 100}, TargetUp: 100, Target: physics.Position{EastM: 130, NorthM: 100}, FeedMPS: physics.Position{NorthM: -8.4}},
 	}
 	want := append([]Vehicle(nil), vehicles...)
 	for i, verdict := range Check(vehicles, testLimits, &e, nil) {
@@ -96,13 +96,13 @@ func TestWhatIsInsideIsKept(t *testing.T) {
 func TestPilotsAircraftStandsInTheWay(t *testing.T) {
 	var e tracking.Envelope
 	vehicles := []Vehicle{
-		{Ours: true, Position: physics.Position{EastM: 100, NorthM: 100}, TargetUp: 100, Target: physics.Position{EastM: 100, NorthM: 100}, FeedMPS: physics.Position{EastM: 8.4}},
+		{Ours: true, GainPerS: 0.95, Position: physics.Position{EastM: 100, NorthM: 100}, TargetUp: 100, Target: physics.Position{EastM: 100, NorthM: 100}, FeedMPS: physics.Position{EastM: 8.4}},
 		{Position: physics.Position{EastM: 114, NorthM: 100}, TargetUp: 100},
 	}
 	if verdict := Check(vehicles, testLimits, &e, nil)[0]; verdict == Kept {
 		t.Error("flew on towards an aircraft that is with its pilot")
 	}
-	if f := vehicles[0].FeedMPS; !apart(physics.Position{EastM: -14}, f, testLimits.SeparationM) {
+	if f := vehicles[0].asked(); !apart(physics.Position{EastM: -14}, f, testLimits.SeparationM) {
 		t.Errorf("is asked for %v", f)
 	}
 }

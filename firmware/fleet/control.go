@@ -60,7 +60,7 @@ type control struct {
 type aim struct {
 	kind  aimKind
 	setS  float64
-	from  physics.Position // leg: at setS; hold: where
+	from  physics.Position // leg: its start; hold: where
 	moveM physics.Position // leg: metres in a slot
 	to    physics.Position // point
 	speed float64          // point
@@ -75,20 +75,20 @@ const (
 	aimPoint
 )
 
-// reference returns where the aircraft is to be now and how fast it is to fly.
-// A leg's reference runs along it and is at its end when the slot is, so a
-// position loop and the feed-forward ask for the same speed; PX4 given the end
-// from the start would fly at twice the feed-forward.
+// reference returns the setpoint: the position target of the slot's end, and a
+// feed-forward that makes the autopilot's position loop and it together ask for
+// the leg's speed. The loop alone would ask for gain x what is left of the leg,
+// 8 m/s at its start and nothing at its end; the feed-forward is the rest.
 func (a *aircraft) reference(now float64) (at, feed physics.Position) {
-	age := now - a.aim.setS
 	switch a.aim.kind {
 	case aimLeg:
-		return a.aim.from.Add(a.aim.moveM.Scale(age)), a.aim.moveM
+		left := max(1-(now-a.aim.setS), 0) // of the slot
+		return a.aim.from.Add(a.aim.moveM), a.aim.moveM.Scale(1 - a.params.gain()*left)
 	case aimPoint:
 		d := a.aim.to.Sub(a.position)
 		if r := d.Norm(); r > a.aim.speed {
-			feed = d.Scale(a.aim.speed / r)
-			return a.position.Add(feed.Scale(0.3)), feed
+			step := d.Scale(a.aim.speed / r)
+			return a.position.Add(step), step.Scale(1 - a.params.gain())
 		}
 		return a.aim.to, physics.Position{}
 	}

@@ -12,22 +12,44 @@ type Parameters struct {
 	LossS       float64 // COM_OF_LOSS_T: without setpoints for so long, OFFBOARD is lost
 	LossAction  int     // COM_OBL_RC_ACT: what follows
 	SpeedMaxMPS float64 // MPC_XY_VEL_MAX
+	GainPerS    float64 // MPC_XY_P, of the position loop
+	LowAction   int     // COM_LOW_BAT_ACT: what it does by itself when its battery is low
+	CapacityMAh float64 // BAT1_CAPACITY
 	read        uint8   // one bit a parameter
 }
 
-var parameterNames = [...]string{"COM_OF_LOSS_T", "COM_OBL_RC_ACT", "MPC_XY_VEL_MAX"}
+// parameterNames are asked for. Without the first three nothing takes off; an
+// autopilot that has not the others is taken to have PX4's defaults.
+var parameterNames = [...]string{"COM_OF_LOSS_T", "COM_OBL_RC_ACT", "MPC_XY_VEL_MAX", "MPC_XY_P", "COM_LOW_BAT_ACT", "BAT1_CAPACITY"}
 
-// Read tells whether all were read.
-func (p *Parameters) Read() bool { return p.read == 1<<len(parameterNames)-1 }
+const parametersNeeded = 3
 
-// missing returns the names not read yet.
+// Read tells whether all that are needed were read.
+func (p *Parameters) Read() bool { return p.read&(1<<parametersNeeded-1) == 1<<parametersNeeded-1 }
+
+// has is whether one of parameterNames was read.
+func (p *Parameters) has(i int) bool { return p.read>>i&1 == 1 }
+
+// missing returns the names not read yet; those that are not needed are asked
+// for only as long as others are missing.
 func (p *Parameters) missing() (names []string) {
+	if p.Read() {
+		return nil
+	}
 	for i, name := range parameterNames {
-		if p.read>>i&1 == 0 {
+		if !p.has(i) {
 			names = append(names, name)
 		}
 	}
 	return names
+}
+
+// gain is that of the position loop.
+func (p *Parameters) gain() float64 {
+	if p.GainPerS > 0 && p.GainPerS <= 2 {
+		return p.GainPerS
+	}
+	return 0.95 // PX4's default
 }
 
 func (p *Parameters) set(m *common.MessageParamValue) {
@@ -47,8 +69,26 @@ func (p *Parameters) set(m *common.MessageParamValue) {
 			p.LossAction = int(x)
 		case 2:
 			p.SpeedMaxMPS = x
+		case 3:
+			p.GainPerS = x
+		case 4:
+			p.LowAction = int(x)
+		case 5:
+			p.CapacityMAh = x
 		}
 	}
+}
+
+// Doubtful says what an autopilot should rather be set to, or is empty.
+func (p *Parameters) Doubtful(capacityJ float64) string {
+	const minCellV, maxCells = 3.3, 14
+	switch {
+	case p.has(4) && p.LowAction == 0:
+		return "COM_LOW_BAT_ACT is 0: with its leader gone, an aircraft hovers until its battery is empty; 2 (Land) or 3 (Return) is safe"
+	case p.has(5) && p.CapacityMAh > 0 && p.CapacityMAh*3.6*minCellV*maxCells < capacityJ:
+		return fmt.Sprintf("BAT1_CAPACITY is %v mAh, which no pack of up to %d cells makes %v J: remaining charge will mislead", p.CapacityMAh, maxCells, capacityJ)
+	}
+	return ""
 }
 
 // parameterValue undoes PX4's encoding: an integer's bits in the float field.

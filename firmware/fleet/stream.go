@@ -35,7 +35,7 @@ func (f *Fleet) tick() {
 		age := min(max(now-a.positionS, 0), staleS)
 		v := envelope.Vehicle{
 			Ours: stream, Position: a.position.Add(a.velocity.Scale(age)), UpM: a.upM,
-			Velocity: a.velocity, TargetUp: f.Limits.AltitudeM,
+			Velocity: a.velocity, TargetUp: f.Limits.AltitudeM, GainPerS: a.params.gain(),
 		}
 		v.Target, v.FeedMPS = a.reference(now)
 		if stream && a.params.SpeedMaxMPS > 0 {
@@ -140,8 +140,10 @@ func (f *Fleet) Leg(number int, moveM physics.Position) {
 	f.with(number, func(a *aircraft, now float64) {
 		age := min(max(now-a.positionS, 0), staleS)
 		from := a.position.Add(a.velocity.Scale(age))
-		if at, _ := a.reference(now); a.aim.kind == aimLeg && at.Sub(from).Norm() < lagM {
-			from = at
+		if a.aim.kind == aimLeg {
+			if led := a.aim.from.Add(a.aim.moveM.Scale(now - a.aim.setS)); led.Sub(from).Norm() < lagM {
+				from = led
+			}
 		}
 		a.aim = aim{kind: aimLeg, setS: now, from: from, moveM: moveM}
 	})
