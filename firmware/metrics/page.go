@@ -1,0 +1,130 @@
+// Package metrics shows how the leader is, to a Prometheus on the same machine
+// and to whoever asks /healthz. In come figures the slot loop left behind; out
+// goes text. It stands outside the slot and cannot hold it up.
+//
+// The exposition format and the few lines of HTTP it needs are written here:
+// client_golang 1.25.0 would take the leader's binary from 19.4 to 21.3 MB, and
+// net/http's server alone to 20.4, of the 20 MB it may have.
+package metrics
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Page is one answer in Prometheus' text format, version 0.0.4. All samples of
+// one metric are added one after another.
+type Page struct {
+	b    bytes.Buffer
+	last string
+}
+
+// Gauge adds a value that goes up and down. NaN stands for unknown. Labels are
+// names and values in turn.
+func (p *Page) Gauge(name, help string, value float64, labels ...string) {
+	p.head(name, help, "gauge")
+	p.sample(name, value, labels...)
+}
+
+// Counter adds a value that only rises.
+func (p *Page) Counter(name, help string, value float64, labels ...string) {
+	p.head(name, help, "counter")
+	p.sample(name, value, labels...)
+}
+
+// Counters adds a counter for each key, under one label, in order.
+func (p *Page) Counters(name, help, label string, counts map[string]uint64) {
+	p.head(name, help, "counter")
+	keys := make([]string, 0, len(counts))
+	for k := range counts {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	for _, k := range keys {
+		p.sample(name, float64(counts[k]), label, k)
+	}
+}
+
+// Histogram adds a distribution.
+func (p *Page) Histogram(name, help string, h Histogram) {
+	p.head(name, help, "histogram")
+	below := uint64(0)
+	for i, bound := range h.Bounds {
+		if i < len(h.counts) {
+			below += h.counts[i]
+		}
+		p.sample(name+"_bucket", float64(below), "le", number(bound))
+	}
+	p.sample(name+"_bucket", float64(h.n), "le", "+Inf")
+	p.sample(name+"_sum", h.sum)
+	p.sample(name+"_count", float64(h.n))
+}
+
+func (p *Page) head(name, help, kind string) {
+	if p.last == name {
+		return
+	}
+	p.last = name
+	help = strings.NewReplacer(`\`, `\\`, "\n", `\n`).Replace(help)
+	p.b.WriteString("# HELP " + name + " " + help + "\n# TYPE " + name + " " + kind + "\n")
+}
+
+var escape = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
+
+func (p *Page) sample(name string, value float64, labels ...string) {
+	p.b.WriteString(name)
+	for i := 0; i+1 < len(labels); i += 2 {
+		p.b.WriteByte("{,"[min(i, 1)])
+		p.b.WriteString(labels[i] + `="` + escape.Replace(strings.ToValidUTF8(labels[i+1], "?")) + `"`)
+	}
+	if len(labels) > 1 {
+		p.b.WriteByte('}')
+	}
+	p.b.WriteString(" " + number(value) + "\n")
+}
+
+func number(x float64) string {
+	switch {
+	case math.IsNaN(x):
+		return "NaN"
+	case math.IsInf(x, 1):
+		return "+Inf"
+	case math.IsInf(x, -1):
+		return "-Inf"
+	}
+	return strconv.FormatFloat(x, 'g', -1, 64)
+}
+
+// Histogram counts values up to each bound. Set Bounds, rising, before the
+// first value. A copy made with Clone does not change.
+type Histogram struct {
+	Bounds []float64
+	counts []uint64
+	n      uint64
+	sum    float64
+}
+
+// Observe counts a value; one that is not finite is left out.
+func (h *Histogram) Observe(x float64) {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return
+	}
+	if h.counts == nil {
+		h.counts = make([]uint64, len(h.Bounds))
+	}
+	h.n++
+	h.sum += x
+	if i, _ := slices.BinarySearch(h.Bounds, x); i < len(h.counts) {
+		h.counts[i]++
+	}
+}
+
+// Clone returns a copy.
+func (h *Histogram) Clone() Histogram {
+	c := *h
+	c.counts = slices.Clone(h.counts)
+	return c
+}

@@ -1,0 +1,122 @@
+package metrics
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Server answers GET /metrics and GET /healthz on the loopback interface. Set
+// the exported fields, then Initialize.
+type Server struct {
+	Port  int                              // 0: the system chooses one
+	Page  func(p *Page)                    // what to show; called on a goroutine of a connection
+	Alive func() (alive bool, text string) // for /healthz
+
+	listener net.Listener
+	slots    chan struct{} // connections at a time
+	done     sync.WaitGroup
+}
+
+const (
+	maxConnections = 8
+	maxRequest     = 8 << 10
+	requestTime    = 5 * time.Second // for reading one request and writing its answer
+)
+
+// Initialize listens and starts to answer.
+func (s *Server) Initialize() (err error) {
+	if s.listener, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", s.Port)); err != nil {
+		return fmt.Errorf("listen for metrics: %w", err)
+	}
+	s.slots = make(chan struct{}, maxConnections)
+	s.done.Add(1)
+	go s.run()
+	return nil
+}
+
+// Address is where it listens.
+func (s *Server) Address() string { return s.listener.Addr().String() }
+
+// Close ends it and waits for the answers on their way.
+func (s *Server) Close() {
+	s.listener.Close()
+	s.done.Wait()
+}
+
+func (s *Server) run() {
+	defer s.done.Done()
+	for {
+		s.slots <- struct{}{}
+		conn, err := s.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // out of descriptors, perhaps: better late than never
+			<-s.slots
+			time.Sleep(100 * time.Millisecond)
+			continue
+		}
+		s.done.Add(1)
+		go func() {
+			defer s.done.Done()
+			defer func() { <-s.slots }()
+			defer conn.Close()
+			conn.SetDeadline(time.Now().Add(requestTime))
+			s.answer(conn, bufio.NewReader(io.LimitReader(conn, maxRequest)))
+		}()
+	}
+}
+
+// answer reads one HTTP/1 request, whose headers do not matter, and closes the
+// connection after the answer.
+func (s *Server) answer(w io.Writer, r *bufio.Reader) {
+	first, ok := readRequest(r)
+	method, rest, _ := strings.Cut(first, " ")
+	target, protocol, _ := strings.Cut(rest, " ")
+	target, _, _ = strings.Cut(target, "?")
+	status, body, kind := "400 Bad Request", "want GET /metrics or /healthz\n", "text/plain; charset=utf-8"
+	switch {
+	case !ok || !strings.HasPrefix(protocol, "HTTP/1."):
+	case method != "GET" && method != "HEAD":
+		status = "405 Method Not Allowed"
+	case target == "/metrics":
+		p := &Page{}
+		s.Page(p)
+		status, body, kind = "200 OK", p.b.String(), "text/plain; version=0.0.4; charset=utf-8"
+	case target == "/healthz":
+		alive, text := s.Alive()
+		status, body = "200 OK", text+"\n"
+		if !alive {
+			status = "503 Service Unavailable"
+		}
+	default:
+		status = "404 Not Found"
+	}
+	fmt.Fprintf(w, "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n", status, kind, len(body))
+	if method != "HEAD" {
+		io.WriteString(w, body)
+	}
+}
+
+// readRequest reads up to the empty line and returns the first one.
+func readRequest(r *bufio.Reader) (first string, ok bool) {
+	for n := 0; ; n++ {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			return first, false
+		}
+		line = strings.TrimRight(line, "\r\n")
+		switch {
+		case n == 0:
+			first = line
+		case line == "":
+			return first, true
+		}
+	}
+}

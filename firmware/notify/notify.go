@@ -1,0 +1,87 @@
+// Package notify tells systemd how the leader is, over the datagram socket that
+// a service of Type=notify is given: sd_notify(3), without its library.
+//
+// It stands outside the slot: the loop calls Alive once a slot, after the
+// settlement, and nothing else feeds the watchdog. A loop that stalls, or a
+// process that is stopped, therefore falls silent, and systemd restarts it.
+package notify
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Notifier is a service's line to its manager. A nil one says nothing, which
+// is right for a leader that was started by hand.
+type Notifier struct {
+	conn     *net.UnixConn
+	watchdog time.Duration
+}
+
+// Open takes the socket and the watchdog's time from the environment, which
+// getenv reads. Without NOTIFY_SOCKET there is no manager and no Notifier.
+func Open(getenv func(string) string) (*Notifier, error) {
+	path := getenv("NOTIFY_SOCKET")
+	if path == "" {
+		return nil, nil
+	}
+	if path[0] != '/' && path[0] != '@' { // Go takes @ for the abstract namespace, as systemd does
+		return nil, fmt.Errorf("NOTIFY_SOCKET is %q, want a path or an @name", path)
+	}
+	n := &Notifier{}
+	if text := getenv("WATCHDOG_USEC"); text != "" {
+		us, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || us <= 0 || us > int64(24*time.Hour/time.Microsecond) {
+			return nil, fmt.Errorf("WATCHDOG_USEC is %q, want microseconds above 0 and at most a day", text)
+		}
+		if pid := getenv("WATCHDOG_PID"); pid == "" || pid == strconv.Itoa(os.Getpid()) {
+			n.watchdog = time.Duration(us) * time.Microsecond
+		}
+	}
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		return nil, fmt.Errorf("open the service manager's socket: %w", err)
+	}
+	n.conn = conn
+	return n, nil
+}
+
+// Watchdog is how long the manager waits for a sign of life; 0: it does not.
+func (n *Notifier) Watchdog() time.Duration {
+	if n == nil {
+		return 0
+	}
+	return n.watchdog
+}
+
+// Starting says what a leader that is not ready yet waits for.
+func (n *Notifier) Starting(status string) { n.send("STATUS=" + oneLine(status)) }
+
+// Ready says that the mission's loop begins.
+func (n *Notifier) Ready(status string) { n.send("READY=1\nSTATUS=" + oneLine(status)) }
+
+// Alive is the loop's sign of life, with its state in a line.
+func (n *Notifier) Alive(status string) { n.send("WATCHDOG=1\nSTATUS=" + oneLine(status)) }
+
+// Stopping says that the leader ends on purpose, and lets go of the socket.
+func (n *Notifier) Stopping() {
+	if n != nil {
+		n.send("STOPPING=1")
+		n.conn.Close()
+	}
+}
+
+// send gives a manager that does not read a millisecond: a flight comes first.
+func (n *Notifier) send(message string) {
+	if n == nil {
+		return
+	}
+	n.conn.SetWriteDeadline(time.Now().Add(time.Millisecond))
+	n.conn.Write([]byte(message)) // a manager that is gone cannot be told
+}
+
+func oneLine(s string) string { return strings.ReplaceAll(s, "\n", " ") }
