@@ -100,17 +100,18 @@ func Check(vehicles []Vehicle, l Limits, e *tracking.Envelope, verdicts []Verdic
 	}
 	// A pilot's aircraft does not make way, nor does one that holds: whoever
 	// still comes too close to either holds too, until nobody does.
+	still := make([]bool, len(vehicles))
 	for again := true; again; {
 		again = false
 		for i := range vehicles {
 			for j := range vehicles {
 				v, o := &vehicles[i], &vehicles[j]
-				if i == j || !v.Ours || verdicts[i] == Held || o.Ours && verdicts[j] != Held ||
+				if i == j || !v.Ours || still[i] || o.Ours && !still[j] ||
 					apart(positions[i].Sub(positions[j]), moves[i].Sub(moves[j]), l.SeparationM) {
 					continue
 				}
 				v.hold(l)
-				moves[i], verdicts[i], again = physics.Position{}, Held, true
+				moves[i], verdicts[i], still[i], again = physics.Position{}, Held, true, true
 			}
 		}
 	}
