@@ -28,6 +28,8 @@ type Config struct {
 	DecideByMS   float64 `yaml:"decide_by_ms"`
 	ExitWhenDone bool    `yaml:"exit_when_done"`
 	Log          string  `yaml:"log"`
+	MetricsPort  int     `yaml:"metrics_port"`
+	LedgerMB     float64 `yaml:"ledger_mb"`
 
 	Request  Request          `yaml:"request"`
 	Broker   telemetry.Broker `yaml:"broker"`
@@ -86,7 +88,7 @@ type Flight struct {
 func Defaults() Config {
 	return Config{
 		Fleet: "demo", Mission: "mission-1", StateDir: "out/leader", Checkpoint: "configs/checkpoint", Decoder: "dispatch",
-		Slots: 100, SlotMS: 1000, ReportByMS: 300, DecideByMS: 450, Log: "info",
+		Slots: 100, SlotMS: 1000, ReportByMS: 300, DecideByMS: 450, Log: "info", LedgerMB: 64,
 		Request:  Request{Setting: 0.5, Mode: "target"},
 		Broker:   telemetry.Broker{URL: "tcp://127.0.0.1:1883"},
 		Commands: Commands{Unsigned: "loopback"},
@@ -145,6 +147,8 @@ func (c *Config) Check() error {
 		{"decide_by_ms", c.DecideByMS, 2, c.SlotMS},
 		{"request.setting", c.Request.Setting, 0, 1},
 		{"request.budget_j", c.Request.BudgetJ, 0, 1e12},
+		{"metrics_port", float64(c.MetricsPort), 0, 65535},
+		{"ledger_mb", c.LedgerMB, 1, 2048},
 		{"users.max", float64(c.Users.Max), 1, 4096},
 		{"aircraft (how many)", float64(len(c.Aircraft)), 1, telemetry.MaxAircraft},
 		{"mavlink.system_id", float64(c.MAVLink.SystemID), 1, 255},

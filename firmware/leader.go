@@ -30,6 +30,8 @@ type Leader struct {
 	Clock     clock.Clock
 	Log       *slog.Logger
 
+	monitor *monitor // systemd's watchdog, metrics and health; nil: none
+
 	fleet  *fleet.Fleet
 	broker *broker
 	ledger *ledger.Ledger
@@ -114,6 +116,7 @@ func (l *Leader) Run(ctx context.Context) (err error) {
 		}
 	}
 	l.Log.Info("leader ready", "fleet", l.Config.Fleet, "mission", l.Config.Mission, "state", l.state, "slots", l.Config.Slots, "speed", l.Config.Speed())
+	l.monitor.feed()
 	for ctx.Err() == nil && !l.over() {
 		switch l.state {
 		case telemetry.StateFlying, telemetry.StateHolding:
@@ -124,6 +127,7 @@ func (l *Leader) Run(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
+		l.monitor.feed()
 	}
 	return nil
 }

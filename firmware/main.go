@@ -77,5 +77,9 @@ func fly(ctx context.Context, path string, stderr io.Writer) error {
 		Config: c, Physics: frozen.Physics, Scales: &frozen.Scales, Scheduler: policy,
 		Clock: clock.New(), Log: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
 	}
+	if l.monitor, err = newMonitor(l, os.Getenv); err != nil {
+		return err
+	}
+	defer l.monitor.close()
 	return l.Run(ctx)
 }
