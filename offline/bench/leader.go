@@ -133,6 +133,14 @@ func flight(out, bin string, run []string, slots int, slow bool) (string, error)
 	}
 	fly["aircraft"], leader["aircraft"], fly["broker"] = crafts, endpoints, map[string]any{"listen": "127.0.0.1:0"}
 	fly["ground"] = []string{filepath.Join(bin, "ground")}
+	// A battery holds 1,000 slots at v* and little more.
+	leader["request"] = map[string]any{"setting": 0.95}
+	limits, _ := leader["flight"].(map[string]any)
+	if limits == nil {
+		limits = map[string]any{}
+	}
+	limits["reserve_j"] = 1000
+	leader["flight"] = limits
 	fly["out"], fly["speed"], fly["timeout_s"] = out, 1000/slotMS, 280
 	fly["world"] = map[string]any{"users": 10, "slots": slots}
 	fly["leader"] = map[string]any{"run": run, "config": filepath.Join(out, "base.yaml")}
