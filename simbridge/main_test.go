@@ -25,6 +25,21 @@ func TestShippedConfiguration(t *testing.T) {
 	}
 }
 
+func TestShippedFlights(t *testing.T) {
+	for _, command := range []string{"px4", "hil"} {
+		c := fly.Default()
+		if err := configs.Load("../configs/"+command+".yaml", &c); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Check(); err != nil {
+			t.Errorf("%s: %v", command, err)
+		}
+		if err := suits(command, &c); err != nil || c.Speed != 1 || len(c.Leader.Run) != 0 {
+			t.Errorf("%s: %v, %+v", command, err, c)
+		}
+	}
+}
+
 // A mistake is one line that says what is wrong, and exit status 2.
 func TestBadInput(t *testing.T) {
 	folder := t.TempDir()
@@ -50,6 +65,12 @@ func TestBadInput(t *testing.T) {
 		"bad world":       {[]string{"fly", "-config", file("d.yaml", craft+"world: {task_probability: 2}\n")}, "task_probability is 2, want 0 to 1"},
 		"bad broker":      {[]string{"fly", "-config", file("e.yaml", craft), "-broker", "http://x"}, "want tcp://host:port"},
 		"bad fleet":       {[]string{"fly", "-config", file("f.yaml", craft+"fleet: a/b\n")}, "fleet"},
+		"two ways":        {[]string{"fly", "-config", file("h.yaml", "broker: {listen: \"127.0.0.1:0\"}\naircraft: [{system_id: 1, listen: x, serial: \"/dev/x:57600\"}]\n")}, "2 of listen, serial and attach"},
+		"bad serial":      {[]string{"hil", "-config", file("i.yaml", "broker: {listen: \"127.0.0.1:0\"}\naircraft: [{system_id: 1, serial: /dev/x}]\n")}, "want device:baud"},
+		"px4 without":     {[]string{"px4", "-config", file("j.yaml", craft)}, "has no attach"},
+		"px4 hurried":     {[]string{"px4", "-config", file("k.yaml", "speed: 10\nbroker: {listen: \"127.0.0.1:0\"}\naircraft: [{system_id: 1, attach: \"127.0.0.1:1\"}]\n")}, "speed is 10, want 1"},
+		"no leader":       {[]string{"chaos", "-leader", filepath.Join(folder, "none")}, "the leader: "},
+		"no missions":     {[]string{"chaos", "-missions", "0"}, "-missions is 0, want 1 to"},
 		"twice the id":    {[]string{"fly", "-config", file("g.yaml", "broker: {listen: \"127.0.0.1:0\"}\naircraft: [{system_id: 1, listen: x}, {system_id: 1, listen: y}]\n")}, "aircraft 2: system_id is 1"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package fly
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"prefdt/simbridge/autopilot"
@@ -46,11 +47,20 @@ type Users struct {
 	SharedConnection bool    `yaml:"shared_connection"`
 }
 
-// Aircraft is one simulated aircraft.
+// Aircraft is one aircraft: simulated on UDP or on a serial port, or a running
+// PX4 that is attached to.
 type Aircraft struct {
 	SystemID int    `yaml:"system_id"`
 	Listen   string `yaml:"listen"`
 	Partner  string `yaml:"partner"`
+	Serial   string `yaml:"serial"`
+	Monitor  string `yaml:"monitor"`
+	Attach   string `yaml:"attach"`
+}
+
+// Attached tells whether any aircraft is a real autopilot.
+func (c *Config) Attached() bool {
+	return slices.ContainsFunc(c.Aircraft, func(a Aircraft) bool { return a.Attach != "" })
 }
 
 // Command is what the crew asks for at a slot, -1 before the mission.
@@ -113,6 +123,15 @@ func (c *Config) Check() error {
 		if err := conf.Check(); err != nil {
 			return fmt.Errorf("aircraft %d: %w", i+1, err)
 		}
+		ways := 0
+		for _, way := range []string{a.Listen, a.Serial, a.Attach} {
+			if way != "" {
+				ways++
+			}
+		}
+		if ways != 1 {
+			return fmt.Errorf("aircraft %d has %d of listen, serial and attach, want one", i+1, ways)
+		}
 	}
 	if len(c.Commands) > 0 && len(c.Ground) == 0 {
 		return fmt.Errorf("ground: empty, want the program that sends the %d commands", len(c.Commands))
@@ -135,6 +154,7 @@ func (c *Config) autopilot(i int) autopilot.Config {
 	start := c.World.Start(i)
 	return autopilot.Config{
 		SystemID: uint8(c.Aircraft[i].SystemID), Listen: c.Aircraft[i].Listen, Partner: c.Aircraft[i].Partner,
+		Serial: c.Aircraft[i].Serial, Second: c.Aircraft[i].Monitor,
 		Origin: c.Origin, Start: geo.Local{EastM: start.EastM, NorthM: start.NorthM},
 		Speed: c.Speed, CapacityJ: c.World.Physics.CapacityJ, Battery: c.Battery, Parameters: c.Parameters,
 		PowerW: func(slot int, speedMPS float64) float64 {

@@ -1,6 +1,7 @@
 package fly
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"math"
@@ -10,11 +11,24 @@ import (
 
 	"prefdt/inference/physics"
 	"prefdt/simbridge/autopilot"
+	"prefdt/simbridge/battery"
+	"prefdt/simbridge/px4"
 )
 
-// fleet is the simulated aircraft and what is true of them together.
+// craft is one aircraft of the flight, simulated here or attached to.
+type craft interface {
+	State() autopilot.State
+	SetSlot(slot int, at time.Time)
+	AddEdgeJ(slot int, joules float64)
+	BySlot() map[int]battery.Spent
+}
+
+// fleet is the aircraft and what is true of them together.
 type fleet struct {
-	autopilots []*autopilot.Autopilot
+	autopilots []craft
+	attached   []*px4.Vehicle
+	closers    []func()
+	latency    latency
 
 	mutex       sync.Mutex
 	slots       int // T, as far as known: what counts as in the mission
@@ -31,27 +45,64 @@ func newFleet(c *Config, log *slog.Logger) (*fleet, error) {
 		slots: math.MaxInt, body: make([]autopilot.Body, n), trail: make([][]physics.Position, n),
 		steps: make([]int, n), separationM: math.Inf(1),
 	}
+	f.latency.init(c)
+	var links []*px4.Link
 	for i := range n {
 		conf := c.autopilot(i)
 		conf.Log = log
-		f.body[i].Position = conf.Start
 		conf.Moved = func(slot int, b autopilot.Body) { f.moved(i, slot, b) }
-		f.autopilots = append(f.autopilots, &autopilot.Autopilot{Config: conf})
-	}
-	for i, a := range f.autopilots {
+		conf.Heard = func(h autopilot.Heard) { f.latency.setpoint(i, h) }
+		if at := c.Aircraft[i].Attach; at != "" {
+			v := &px4.Vehicle{Config: px4.Config{
+				SystemID: conf.SystemID, Origin: conf.Origin, Speed: conf.Speed, CapacityJ: conf.CapacityJ,
+				PowerW: conf.PowerW, Moved: conf.Moved, Log: log,
+			}}
+			f.attached, f.autopilots = append(f.attached, v), append(f.autopilots, v)
+			k := slices.IndexFunc(links, func(l *px4.Link) bool { return l.Address == at })
+			if k < 0 {
+				k, links = len(links), append(links, &px4.Link{Address: at})
+			}
+			links[k].Vehicles = append(links[k].Vehicles, v)
+			continue
+		}
+		f.body[i].Position = conf.Start
+		a := &autopilot.Autopilot{Config: conf}
 		if err := a.Initialize(); err != nil {
-			f.autopilots = f.autopilots[:i]
 			f.close()
 			return nil, fmt.Errorf("aircraft %d: %w", i+1, err)
 		}
+		f.closers, f.autopilots = append(f.closers, a.Close), append(f.autopilots, a)
+	}
+	for _, l := range links {
+		if err := l.Initialize(); err != nil {
+			f.close()
+			return nil, err
+		}
+		f.closers = append(f.closers, l.Close)
 	}
 	return f, nil
 }
 
 func (f *fleet) close() {
-	for _, a := range f.autopilots {
-		a.Close()
+	for _, c := range f.closers {
+		c()
 	}
+}
+
+// await waits until the attached autopilots were heard.
+func (f *fleet) await(ctx context.Context) error {
+	poll := time.NewTicker(50 * time.Millisecond)
+	defer poll.Stop()
+	for _, v := range f.attached {
+		for !v.Heard() {
+			select {
+			case <-poll.C:
+			case <-ctx.Done():
+				return fmt.Errorf("nothing heard of PX4 system %d: want its heartbeat, GLOBAL_POSITION_INT and EXTENDED_SYS_STATE", v.SystemID)
+			}
+		}
+	}
+	return nil
 }
 
 // moved is called by autopilot i after each step of its dynamics.

@@ -115,12 +115,18 @@ func (f *flight) start(ctx context.Context) error {
 	if f.fleet, err = newFleet(&f.Config, f.log); err != nil {
 		return err
 	}
+	if len(f.fleet.attached) > 0 {
+		f.view.say("waiting for the autopilots")
+		if err := f.fleet.await(ctx); err != nil {
+			return err
+		}
+	}
 	f.crowd = &users.Crowd{Config: users.Config{
 		World: f.World, Seed: f.Seed, Loss: f.Users.Loss, Fleet: f.Fleet, Broker: at, Shared: f.Users.SharedConnection,
 		Position: f.fleet.position, Log: f.log,
 		AddEdgeJ: func(m, slot int, joules float64) { f.fleet.autopilots[m].AddEdgeJ(slot, joules) },
 	}}
-	if f.observer, err = newObserver(ctx, &f.Config, at, f.beacon, f.log); err != nil {
+	if f.observer, err = newObserver(ctx, &f.Config, at, f.beacon, f.fleet.latency.decision, f.log); err != nil {
 		return err
 	}
 	if err := f.crowd.Initialize(ctx); err != nil {
@@ -163,6 +169,7 @@ func (f *flight) stop() {
 // follows it.
 func (f *flight) beacon(b telemetry.Slot, received time.Time) {
 	f.fleet.setSlot(b.Slot, received)
+	f.fleet.latency.beacon(b, received)
 	s, fresh, _, _ := f.observer.now()
 	if fresh && b.Slot == s.Slots-1 {
 		f.fleet.setSlot(s.Slots, received.Add(time.Duration(b.SlotMS*float64(time.Millisecond))))

@@ -18,6 +18,7 @@ type observer struct {
 	client *telemetry.Client
 	topics telemetry.Topics
 	beacon func(telemetry.Slot, time.Time) // called for each new slot, with when it was received
+	decide func(slot int, at time.Time)    // called for each decision
 
 	rejects telemetry.Rejects
 	mutex   sync.Mutex
@@ -51,13 +52,13 @@ func (o *observer) all() heard {
 	return h
 }
 
-func newObserver(ctx context.Context, c *Config, broker telemetry.Broker, beacon func(telemetry.Slot, time.Time), log *slog.Logger) (*observer, error) {
+func newObserver(ctx context.Context, c *Config, broker telemetry.Broker, beacon func(telemetry.Slot, time.Time), decide func(int, time.Time), log *slog.Logger) (*observer, error) {
 	topics, err := telemetry.NewTopics(c.Fleet)
 	if err != nil {
 		return nil, err
 	}
 	o := &observer{
-		topics: topics, beacon: beacon, changed: make(chan struct{}), rejects: telemetry.Rejects{Log: log},
+		topics: topics, beacon: beacon, decide: decide, changed: make(chan struct{}), rejects: telemetry.Rejects{Log: log},
 		heard: heard{
 			slot: -1, bySlot: map[int]telemetry.Status{},
 			requests: map[string]telemetry.Budget{}, acks: map[string]telemetry.Ack{},
@@ -101,6 +102,9 @@ func (o *observer) note(m telemetry.Message) (beacon telemetry.Slot, isNew bool)
 		}
 	case telemetry.KindDecision:
 		o.decisions++
+		if d, err := telemetry.DecodeDecision(m.Payload); err == nil {
+			o.decide(d.Slot, m.Received)
+		}
 	case telemetry.KindOnline:
 		o.online, err = telemetry.DecodeOnline(m.Payload)
 	case telemetry.KindStatus:

@@ -72,6 +72,8 @@ func (f *flight) report(landed bool) *report.Flight {
 		s.Budget.TransitJ += craft.TransitJ
 		s.Aircraft = append(s.Aircraft, craft)
 	}
+	r.Delays, s.Latency = f.fleet.latency.report()
+	s.Budget.LeaderTransitJ = o.status.TransitJ
 	var decisionMS []float64
 	for _, slot := range slices.Sorted(maps.Keys(o.bySlot)) {
 		decisionMS = append(decisionMS, o.bySlot[slot].DecisionMS)

@@ -21,6 +21,7 @@ import (
 type Flight struct {
 	Summary Summary
 	Rows    []Row // by slot
+	Delays  []Delays
 	Trails  [][]physics.Position
 	Users   []physics.Position
 	Budgets []Budget // in the order they took effect
@@ -85,6 +86,7 @@ type Summary struct {
 	Commands    []Command  `json:"commands"`
 	Traffic     Traffic    `json:"traffic"`
 	Aircraft    []Aircraft `json:"aircraft"`
+	Latency     Latency    `json:"latency"`
 }
 
 type Reports struct {
@@ -111,11 +113,34 @@ type Energy struct {
 	EdgeJ        float64 `json:"edge_j"`
 	LeaderSpentJ float64 `json:"leader_spent_j"`
 	TransitJ     float64 `json:"transit_j"` // outside the slots, truly
+	// LeaderTransitJ is the leader's account of that.
+	LeaderTransitJ float64 `json:"leader_transit_j"`
 }
 
 type Spread struct {
 	P50 float64 `json:"p50"`
 	P95 float64 `json:"p95"`
+	Max float64 `json:"max"`
+}
+
+// Latency is in wall time, as seen from here: with the links both ways.
+type Latency struct {
+	DecisionMS Spread `json:"decision_ms"`    // from a beacon's arrival to each decision's
+	Late       int    `json:"late_decisions"` // after decide_by_ms
+	SetpointMS Spread `json:"setpoint_ms"`    // from a beacon's arrival to the slot's first new velocity
+	BeaconMS   Spread `json:"beacon_jitter_ms"`
+	StreamMS   Spread `json:"setpoint_jitter_ms"` // of the interval between setpoints
+}
+
+// Delays is one slot's part of it.
+type Delays struct {
+	Slot       int
+	Decisions  int
+	Late       int
+	DecisionMS Spread
+	SetpointMS []float64 // by aircraft; NaN: no new one
+	BeaconMS   float64
+	StreamMS   Spread
 }
 
 // Command is one of the crew's, and its acknowledgement.
@@ -148,7 +173,7 @@ type Aircraft struct {
 	Malformed int     `json:"malformed_frames"`
 }
 
-// SpreadOf returns the median and the 95th percentile (nearest rank).
+// SpreadOf returns the median, the 95th percentile (nearest rank) and the greatest.
 func SpreadOf(x []float64) Spread {
 	if len(x) == 0 {
 		return Spread{}
@@ -156,7 +181,7 @@ func SpreadOf(x []float64) Spread {
 	x = slices.Clone(x)
 	slices.Sort(x)
 	rank := func(p float64) float64 { return x[max(int(math.Ceil(p*float64(len(x))))-1, 0)] }
-	return Spread{rank(0.5), rank(0.95)}
+	return Spread{rank(0.5), rank(0.95), x[len(x)-1]}
 }
 
 // Write makes all files in a folder.
@@ -171,6 +196,7 @@ func Write(folder string, f *Flight) error {
 	return cmp.Or(
 		write(filepath.Join(folder, "summary.json"), append(raw, '\n')),
 		writeSlots(filepath.Join(folder, "slots.csv"), f),
+		writeDelays(filepath.Join(folder, "latency.csv"), f),
 		plots(folder, f),
 	)
 }
@@ -222,3 +248,36 @@ func writeSlots(path string, f *Flight) error {
 
 // number keeps every digit: the totals of aircraft and slots are exact.
 func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+
+func writeDelays(path string, f *Flight) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("write latencies: %w", err)
+	}
+	defer file.Close()
+	w := csv.NewWriter(file)
+	head := []string{"slot", "beacon_jitter_ms", "decisions", "late", "decision_p50_ms", "decision_p95_ms", "decision_max_ms", "setpoint_jitter_p50_ms", "setpoint_jitter_p95_ms", "setpoint_jitter_max_ms"}
+	for m := range f.Trails {
+		head = append(head, fmt.Sprintf("setpoint_ms_%d", m+1))
+	}
+	w.Write(head)
+	for _, d := range f.Delays {
+		line := []string{strconv.Itoa(d.Slot), number(d.BeaconMS), strconv.Itoa(d.Decisions), strconv.Itoa(d.Late)}
+		for _, x := range []float64{d.DecisionMS.P50, d.DecisionMS.P95, d.DecisionMS.Max, d.StreamMS.P50, d.StreamMS.P95, d.StreamMS.Max} {
+			line = append(line, number(x))
+		}
+		for _, x := range d.SetpointMS {
+			if math.IsNaN(x) {
+				line = append(line, "")
+				continue
+			}
+			line = append(line, number(x))
+		}
+		w.Write(line)
+	}
+	w.Flush()
+	if err := cmp.Or(w.Error(), file.Close()); err != nil {
+		return fmt.Errorf("write latencies: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,222 @@
+package fly
+
+import (
+	"context"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"prefdt/simbridge/autopilot"
+	"prefdt/simbridge/battery"
+	"prefdt/telemetry"
+)
+
+// nullModem is two serial ports with a cable between them: two ptys whose
+// masters are joined. It returns the ports' devices.
+func nullModem(t *testing.T) (a, b string) {
+	t.Helper()
+	var masters []*os.File
+	var slaves []string
+	for range 2 {
+		master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+		if err != nil {
+			t.Skipf("no pseudo terminals here: %v", err)
+		}
+		fd := int(master.Fd())
+		n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+			t.Fatal(err)
+		}
+		name := fmt.Sprintf("/dev/pts/%d", n)
+		// Raw, and held open: without a reader a slave's line discipline echoes,
+		// and a master whose slave is closed reads an error.
+		slave, err := os.OpenFile(name, os.O_RDWR|unix.O_NOCTTY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw.Iflag, raw.Oflag, raw.Lflag = 0, 0, 0
+		if err := unix.IoctlSetTermios(int(slave.Fd()), unix.TCSETS, raw); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { slave.Close(); master.Close() })
+		masters, slaves = append(masters, master), append(slaves, name)
+	}
+	go io.Copy(masters[0], masters[1])
+	go io.Copy(masters[1], masters[0])
+	return slaves[0], slaves[1]
+}
+
+// Two autopilots on serial ports and two on UDP fly the same mission to the
+// same decisions. The flights are real in time, so positions differ by
+// centimetres to a metre, and a choice near a tie may fall otherwise.
+func TestSerialFliesAsUDP(t *testing.T) {
+	t.Parallel()
+	const slots = 12
+	var tables [][]map[string]float64
+	var told []map[string]telemetry.Decision
+	for _, serial := range []bool{false, true} {
+		var aircraft []Aircraft
+		var endpoints []string
+		for i := range 2 {
+			if serial {
+				ours, theirs := nullModem(t)
+				aircraft = append(aircraft, Aircraft{SystemID: i + 1, Serial: ours + ":921600"})
+				endpoints = append(endpoints, "serial:"+theirs+":921600")
+				continue
+			}
+			link := freeUDP(t)
+			aircraft = append(aircraft, Aircraft{SystemID: i + 1, Listen: "127.0.0.1:0", Partner: link})
+			endpoints = append(endpoints, "udp-listen:"+link)
+		}
+		c := realConfig(t, slots, 10, endpoints)
+		c.Aircraft, c.Users.Loss = aircraft, 0
+		heard := listen(t, c)
+		s := flySummary(t, c)
+		told = append(told, heard())
+		if s.Slots+s.MissedSlots != slots || s.MissedSlots > 1 || s.Tasks.ByDecision < s.Tasks.Total*8/10 {
+			t.Fatalf("serial %v: %d slots, %d missed, tasks %+v", serial, s.Slots, s.MissedSlots, s.Tasks)
+		}
+		for _, a := range s.Aircraft {
+			if a.Malformed != 0 || a.Refused != 0 || a.Setpoints < 8*slots {
+				t.Errorf("serial %v: %+v", serial, a)
+			}
+		}
+		checkLatency(t, c, s.Latency.DecisionMS.P50, slots-s.MissedSlots)
+		tables = append(tables, readTable(t, filepath.Join(c.Out, "slots.csv")))
+	}
+	apartM := 0.0
+	for n := range tables[0] {
+		for _, i := range []string{"1", "2"} {
+			u, s := tables[0][n], tables[1][n]
+			apartM = math.Max(apartM, math.Hypot(u["east_m_"+i]-s["east_m_"+i], u["north_m_"+i]-s["north_m_"+i]))
+		}
+	}
+	same, both, offloadDiff := 0, 0, 0.0
+	for key, u := range told[0] {
+		if s, ok := told[1][key]; ok {
+			both++
+			if u.Aircraft == s.Aircraft {
+				same++
+				offloadDiff += math.Abs(u.Offload - s.Offload)
+			}
+		}
+	}
+	t.Logf("%d of %d decisions for the same aircraft, offload differs by %.4f in the mean, positions by at most %.1f m",
+		same, both, offloadDiff/float64(same), apartM)
+	if both < slots*4 || float64(same) < 0.93*float64(both) || offloadDiff > 0.02*float64(same) || apartM > 8 {
+		t.Error("want 93 % for the same aircraft, 0.02 and 8 m")
+	}
+}
+
+// listen collects the decisions of a flight, by slot and user.
+func listen(t *testing.T, c Config) func() map[string]telemetry.Decision {
+	topics, err := telemetry.NewTopics(c.Fleet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mutex sync.Mutex
+	heard := map[string]telemetry.Decision{}
+	client := &telemetry.Client{
+		Broker: telemetry.Broker{URL: "tcp://" + c.Broker.Listen}, Name: "listener", Retry: 20 * time.Millisecond,
+		Log: slog.New(slog.DiscardHandler), Subscriptions: []telemetry.Subscription{{Filter: topics.AllDecisions(), QoS: 1}},
+		Handle: func(m telemetry.Message) {
+			_, user, _ := topics.Parse(m.Topic)
+			if d, err := telemetry.DecodeDecision(m.Payload); err == nil {
+				mutex.Lock()
+				heard[fmt.Sprintf("%d %s", d.Slot, user)] = d
+				mutex.Unlock()
+			}
+		},
+	}
+	ready := make(chan error, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { ready <- client.Initialize(ctx) }()
+	return func() map[string]telemetry.Decision {
+		cancel()
+		if <-ready == nil {
+			client.Close()
+		}
+		mutex.Lock()
+		defer mutex.Unlock()
+		return heard
+	}
+}
+
+// checkLatency holds latency.csv against the summary.
+func checkLatency(t *testing.T, c Config, p50 float64, slots int) {
+	t.Helper()
+	f, err := os.Open(filepath.Join(c.Out, "latency.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil || len(rows) != slots+1 {
+		t.Fatalf("%d rows of latencies, %v", len(rows), err)
+	}
+	// A decision cannot come before the report window closes.
+	if p50 < 0.95*400/c.Speed || p50 > 1000/c.Speed {
+		t.Errorf("decisions come %v ms after their beacon", p50)
+	}
+}
+
+// Autopilots that measure nothing themselves stand for PX4's own simulation:
+// the bridge follows what they send, and the leader flies on the battery that
+// it injects.
+func TestAttachedAutopilots(t *testing.T) {
+	t.Parallel()
+	const slots = 12
+	links, station := []string{freeUDP(t), freeUDP(t)}, freeUDP(t)
+	c := realConfig(t, slots, 5, []string{"udp-listen:" + links[0], "udp-listen:" + links[1]})
+	var flown []*autopilot.Autopilot
+	for i, link := range links {
+		c.Aircraft = append(c.Aircraft, Aircraft{SystemID: i + 1, Listen: "127.0.0.1:0"})
+		conf := c.autopilot(i)
+		conf.Partner, conf.Second, conf.Battery = link, station, battery.Fields{}
+		a := &autopilot.Autopilot{Config: conf}
+		if err := a.Initialize(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(a.Close)
+		flown = append(flown, a)
+		c.Aircraft[i].Listen, c.Aircraft[i].Attach = "", station
+	}
+	s := flySummary(t, c)
+	if s.Slots+s.MissedSlots != slots || s.MissedSlots > 1 || !s.Landed {
+		t.Errorf("flew %d slots, missed %d, landed %v", s.Slots, s.MissedSlots, s.Landed)
+	}
+	if s.Source != "current_voltage" {
+		t.Errorf("the leader counts by %s, want current_voltage: PX4 passes no energy_consumed on", s.Source)
+	}
+	// The bridge's battery, from what it hears at 20 Hz, is the vehicle's own.
+	truth := 0.0
+	for i, a := range flown {
+		own := a.State().Spent.FlightJ
+		bridge := s.Aircraft[i].FlightJ + s.Aircraft[i].TransitJ
+		truth += bridge + s.Aircraft[i].EdgeJ
+		if math.Abs(own-bridge) > 0.02*own {
+			t.Errorf("aircraft %d drew %v J, the bridge says %v", i+1, own, bridge)
+		}
+	}
+	all := s.Budget.LeaderSpentJ + s.Budget.LeaderTransitJ
+	t.Logf("leader %.0f J, bridge %.0f J", all, truth)
+	if math.Abs(all-truth) > 0.02*truth {
+		t.Errorf("the leader counts %v J of %v", all, truth)
+	}
+}

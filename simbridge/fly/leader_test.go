@@ -1,0 +1,186 @@
+package fly
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/bluenviron/gomavlib/v3"
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+
+	"prefdt/simbridge/report"
+)
+
+// built is where programs go; TestMain makes and removes it.
+var built string
+
+func TestMain(m *testing.M) {
+	var err error
+	if built, err = os.MkdirTemp("", "fly-test"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	os.RemoveAll(built)
+	os.Exit(code)
+}
+
+// programs builds the leader and the crew's tool, once for all tests.
+var programs = sync.OnceValues(func() (string, error) {
+	for name, path := range map[string]string{"leader": "prefdt/firmware", "ground": "prefdt/telemetry/ground"} {
+		if out, err := exec.Command("go", "build", "-o", filepath.Join(built, name), path).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("build %s: %w: %s", name, err, out)
+		}
+	}
+	return built, nil
+})
+
+// realConfig is a flight of the real leader with the shipped checkpoint. Climb
+// and descent are fast, to be short.
+func realConfig(t *testing.T, slots int, speed float64, endpoints []string) Config {
+	t.Helper()
+	folder, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkpoint, err := filepath.Abs("../../configs/checkpoint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Default()
+	c.Fleet, c.Out, c.Speed, c.TimeoutS = "test", t.TempDir(), speed, 120
+	c.Broker.Listen = freeTCP(t)
+	c.Parameters = map[string]float64{
+		"MPC_XY_VEL_MAX": 30, "MPC_XY_CRUISE": 12, "MPC_Z_VEL_MAX_UP": 20, "MPC_Z_V_AUTO_DN": 20,
+		"MPC_Z_VEL_MAX_DN": 20, "MPC_LAND_SPEED": 5, "COM_OF_LOSS_T": 10,
+	}
+	c.Ground = []string{filepath.Join(folder, "ground")}
+	c.Commands = []Command{{-1, []string{"budget", "-energy", fmt.Sprint(380 * slots)}}, {-1, []string{"mission", "start"}}}
+	text := fmt.Sprintf("checkpoint: %s\nslots: %d\nslot_ms: %v\nreport_by_ms: %v\ndecide_by_ms: %v\nexit_when_done: true\n"+
+		"origin: {latitude_deg: %v, longitude_deg: %v, amsl_m: %v}\naircraft:\n",
+		checkpoint, slots, 1000/speed, 400/speed, 700/speed, c.Origin.LatDeg, c.Origin.LonDeg, c.Origin.AltM)
+	for i, e := range endpoints {
+		text += fmt.Sprintf("  - {system_id: %d, endpoint: %q}\n", i+1, e)
+	}
+	path := filepath.Join(c.Out, "template.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c.Leader = Leader{[]string{filepath.Join(folder, "leader")}, path}
+	return c
+}
+
+func flySummary(t *testing.T, c Config) report.Summary {
+	t.Helper()
+	var out bytes.Buffer
+	if err := Run(context.Background(), c, &out); err != nil {
+		log, _ := os.ReadFile(filepath.Join(c.Out, "leader.log"))
+		t.Fatalf("%v\n%s\n%s", err, out.String(), log)
+	}
+	raw, err := os.ReadFile(filepath.Join(c.Out, "summary.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s report.Summary
+	if err := json.Unmarshal(raw, &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// meter is an independent reader of BATTERY_STATUS on a monitor's link.
+type meter struct {
+	node  *gomavlib.Node
+	mutex sync.Mutex
+	// Joules by the counter, and by current x voltage over the messages' own interval.
+	counted, integrated float64
+	messages            int
+}
+
+func newMeter(t *testing.T, address string, intervalS float64) *meter {
+	m := &meter{node: &gomavlib.Node{
+		Endpoints: []gomavlib.EndpointConf{gomavlib.EndpointUDPServer{Address: address}},
+		Dialect:   common.Dialect, OutVersion: gomavlib.V2, OutSystemID: 255, HeartbeatDisable: true,
+	}}
+	if err := m.node.Initialize(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for e := range m.node.Events() {
+			f, ok := e.(*gomavlib.EventFrame)
+			if !ok {
+				continue
+			}
+			if b, ok := f.Message().(*common.MessageBatteryStatus); ok {
+				m.mutex.Lock()
+				m.messages++
+				m.counted = 100 * float64(b.EnergyConsumed)
+				m.integrated += float64(b.CurrentBattery) / 100 * float64(b.Voltages[0]) / 1000 * intervalS
+				m.mutex.Unlock()
+			}
+		}
+	}()
+	t.Cleanup(func() { m.node.Close(); <-done })
+	return m
+}
+
+// Joules are conserved from the world, by BATTERY_STATUS, to the account of the
+// real leader: within that message's hectojoule for each aircraft.
+func TestJoulesAreConserved(t *testing.T) {
+	t.Parallel()
+	const (
+		slots     = 14
+		countJ    = 100
+		boundJ    = 30 // a slot begins when its beacon arrives: some 15 ms of two aircraft's power at speed 5, at both ends
+		intervalS = 0.25
+	)
+	links := []string{freeUDP(t), freeUDP(t)}
+	c := realConfig(t, slots, 5, []string{"udp-listen:" + links[0], "udp-listen:" + links[1]})
+	c.World.Shock.FromSlot, c.World.Shock.Factor = slots/2, 1.5
+	var meters []*meter
+	for i, link := range links {
+		a := Aircraft{SystemID: i + 1, Listen: "127.0.0.1:0", Partner: link, Monitor: freeUDP(t)}
+		meters = append(meters, newMeter(t, a.Monitor, intervalS))
+		c.Aircraft = append(c.Aircraft, a)
+	}
+	s := flySummary(t, c)
+	if s.Slots+s.MissedSlots != slots || s.MissedSlots > 1 || !s.Landed || s.Source != "energy_consumed" {
+		t.Errorf("flew %d slots, missed %d, landed %v, by %s", s.Slots, s.MissedSlots, s.Landed, s.Source)
+	}
+	if s.Budget.FlightJ < slots*2*130 || s.Budget.EdgeJ <= 0 {
+		t.Errorf("flight %v J, edge %v J", s.Budget.FlightJ, s.Budget.EdgeJ)
+	}
+	for i, m := range meters {
+		a := s.Aircraft[i]
+		truth := a.FlightJ + a.EdgeJ + a.TransitJ
+		m.mutex.Lock()
+		if d := truth - m.counted; d < 0 || d > countJ {
+			t.Errorf("aircraft %d: energy_consumed says %v J of %v", i+1, m.counted, truth)
+		}
+		// The first messages come at the autopilot's own interval, before take-off.
+		if d := math.Abs(truth - m.integrated); d > 0.01*truth {
+			t.Errorf("aircraft %d: current x voltage says %v J of %v", i+1, m.integrated, truth)
+		}
+		if m.messages < 4*slots {
+			t.Errorf("aircraft %d: %d messages", i+1, m.messages)
+		}
+		m.mutex.Unlock()
+	}
+	n := float64(len(meters))
+	if d := s.Budget.LeaderSpentJ - s.Budget.SpentJ; math.Abs(d) > n*(countJ+boundJ) {
+		t.Errorf("the leader counts %v J in the slots, the world %v", s.Budget.LeaderSpentJ, s.Budget.SpentJ)
+	}
+	all, truth := s.Budget.LeaderSpentJ+s.Budget.LeaderTransitJ, s.Budget.SpentJ+s.Budget.TransitJ
+	if d := all - truth; math.Abs(d) > n*countJ {
+		t.Errorf("the leader counts %v J in all, the world %v", all, truth)
+	}
+	t.Logf("slots: leader %+.1f J of %.0f; in all %+.1f J of %.0f", s.Budget.LeaderSpentJ-s.Budget.SpentJ, s.Budget.SpentJ, all-truth, truth)
+}
