@@ -18,8 +18,11 @@ type event struct {
 	report   *telemetry.Report
 	result   *telemetry.Result
 	command  *command
-	online   bool // our own online topic said false
-	came     bool // a connection was made
+	online   bool              // our own online topic said false
+	came     bool              // a connection was made
+	beacon   *telemetry.Slot   // on our topic, perhaps our own
+	status   *telemetry.Status // likewise
+	yield    error             // another leader was there first
 }
 
 // broker is the leader's place on MQTT.
@@ -61,6 +64,7 @@ func (l *Leader) connect(ctx context.Context) error {
 		Will: &telemetry.Publication{Topic: topics.Online(), QoS: 1, Retained: true, Payload: telemetry.EncodeOnline(false)},
 		Subscriptions: []telemetry.Subscription{
 			{Filter: topics.AllCommands(), QoS: 1}, {Filter: topics.AllReports()}, {Filter: topics.AllResults(), QoS: 1}, {Filter: topics.Online(), QoS: 1},
+			{Filter: topics.Slot()}, {Filter: topics.Status()},
 		},
 		Handle: func(m telemetry.Message) { b.handle(m, keys) },
 		OnConnect: func() {
@@ -82,23 +86,40 @@ func (l *Leader) connect(ctx context.Context) error {
 		return start(ctx)
 	}
 	go func() {
-		if err := start(b.ctx); err != nil && b.ctx.Err() == nil {
+		switch err := start(b.ctx); {
+		case errors.Is(err, errIncumbent):
+			b.put(event{yield: err})
+		case err != nil && b.ctx.Err() == nil:
 			l.Log.Error("flying without a broker", "reason", err)
 		}
 	}()
 	return nil
 }
 
-// listen looks for fresh beacons during three slots.
+// listen looks for fresh beacons during three slots, and for a fresh status: an
+// incumbent that is idle sends no beacons. What the broker kept is of the past.
 func (l *Leader) listen(ctx context.Context, topics telemetry.Topics) error {
 	heard := make(chan int, 1)
 	c := &telemetry.Client{
 		Broker: l.Config.Broker, Name: "leader-new", Log: l.Log,
-		Subscriptions: []telemetry.Subscription{{Filter: topics.Slot()}},
+		Subscriptions: []telemetry.Subscription{{Filter: topics.Slot()}, {Filter: topics.Status()}},
 		Handle: func(m telemetry.Message) {
-			if s, err := telemetry.DecodeSlot(m.Payload); err == nil && !m.Retained {
+			if m.Retained {
+				return
+			}
+			n, err := 0, error(nil)
+			if kind, _, _ := topics.Parse(m.Topic); kind == telemetry.KindSlot {
+				var s telemetry.Slot
+				s, err = telemetry.DecodeSlot(m.Payload)
+				n = s.Slot
+			} else {
+				var s telemetry.Status
+				s, err = telemetry.DecodeStatus(m.Payload)
+				n = s.Slot
+			}
+			if err == nil {
 				select {
-				case heard <- s.Slot:
+				case heard <- n:
 				default:
 				}
 			}
@@ -148,6 +169,20 @@ func (b *broker) handle(m telemetry.Message, keys commandKeys) {
 			return
 		}
 		e.online = true
+	case telemetry.KindSlot:
+		if m.Retained {
+			return
+		}
+		var s telemetry.Slot
+		s, err = telemetry.DecodeSlot(m.Payload)
+		e.beacon = &s
+	case telemetry.KindStatus:
+		if m.Retained {
+			return
+		}
+		var s telemetry.Status
+		s, err = telemetry.DecodeStatus(m.Payload)
+		e.status = &s
 	}
 	if err != nil {
 		b.rejects.Add(m.Topic, err)
@@ -202,11 +237,40 @@ func (l *Leader) admit(e event, inTime bool) {
 	case e.report != nil:
 		l.users.take(e.user, *e.report, inTime && !l.decided)
 	case e.result != nil:
-		l.correct(e.user, e.result.Slot, e.result.CompletionS)
+		l.correct(e.user, e.result)
 	case e.command != nil:
 		l.obey(e.command)
 	case e.online, e.came:
 		l.reassert(e.came)
+	case e.beacon != nil:
+		l.foreignBeacon(e.beacon)
+	case e.status != nil:
+		l.foreignStatus(e.status)
+	case e.yield != nil:
+		l.yield = e.yield
+	}
+}
+
+// foreignBeacon answers a beacon that is not ours with our place on the broker.
+func (l *Leader) foreignBeacon(s *telemetry.Slot) {
+	if l.state == telemetry.StateFlying || l.state == telemetry.StateHolding {
+		if s.Slot <= l.open && s.SlotMS == l.Config.SlotMS {
+			return // our own, as it comes back
+		}
+	}
+	l.broker.rejects.Add(l.broker.topics.Slot(), &telemetry.Invalid{Kind: "slot: foreign beacon", Text: fmt.Sprintf("another leader is at slot %d", s.Slot)})
+	l.reassert(false)
+}
+
+// foreignStatus lets the younger of two idle leaders yield: the one that has
+// said less. Ours comes back with a number no higher than the last we sent.
+func (l *Leader) foreignStatus(s *telemetry.Status) {
+	if s.Seq <= l.seq {
+		return
+	}
+	l.broker.rejects.Add(l.broker.topics.Status(), &telemetry.Invalid{Kind: "status: foreign", Text: fmt.Sprintf("another leader says %s, slot %d", s.State, s.Slot)})
+	if l.state == telemetry.StateIdle {
+		l.yield = fmt.Errorf("%w: fleet %s is %s", errIncumbent, l.Config.Fleet, s.State)
 	}
 }
 

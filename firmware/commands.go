@@ -121,7 +121,11 @@ func (l *Leader) obey(c *command) {
 		l.Log.Error("command not obeyed", "id", c.id, "reason", err)
 		return
 	}
-	entry := ledger.Command{Key: c.key, Counter: c.counter}
+	if held, ok := l.unsaved[c.id]; ok && !repeat {
+		l.Log.Error("command was not durable, not acknowledged again", "id", c.id, "ack", string(held))
+		return
+	}
+	entry, before := ledger.Command{Key: c.key, Counter: c.counter}, l.goal.State
 	if !repeat {
 		answer := telemetry.Ack{ID: c.id, Accepted: true}
 		if err := l.apply(c, &answer); err != nil {
@@ -138,7 +142,14 @@ func (l *Leader) obey(c *command) {
 	}
 	if entry.ID != "" || entry.Key != "" {
 		if err := l.ledger.Apply(l.ledgerState(), []ledger.Command{entry}); err != nil {
+			// A request is taken back; an order to the fleet stands, and is not
+			// carried out a second time.
 			l.Log.Error("command not durable, not acknowledged", "id", c.id, "reason", err)
+			if c.mission == nil {
+				l.goal.State = before
+			} else if entry.ID != "" && len(l.unsaved) < ledger.Remembered {
+				l.unsaved[c.id] = ack
+			}
 			return
 		}
 	}

@@ -57,6 +57,10 @@ type Leader struct {
 	localS   float64       // the last slot's delay, had all been computed locally
 	lastRow  ledger.Row
 
+	yield   error             // another leader was there first
+	unsaved map[string][]byte // acknowledgements that did not reach the disk
+	awake   int               // beats and slots since Run
+
 	decisionMS float64    // of the open slot
 	pending    chan error // a transaction on its way to the disk, or nil
 	ledgerMS   float64    // the last one took, to tell a slow disk from a slow machine
@@ -71,10 +75,15 @@ type craft struct {
 	transitJ float64 // before, after and between missions' slots
 	source   energy.Source
 	served   int
-	expected float64 // users it serves in a slot, smoothed, for the standing offer
+	expected float64 // users that share it in a slot, smoothed, for the standing offer
 	bootMS   float64 // autopilot's time when slot `open` began
 	msPerS   float64
 }
+
+// initialUsers stands in the offers before results came: about what an aircraft
+// of the paper's world serves. Too few would have the first users who decide for
+// themselves take a whole CPU each.
+const initialUsers = 3
 
 // initialPrice stands in the offer of the first slot, before the policy said
 // one: about the middle of the front.
@@ -84,7 +93,11 @@ const initialPrice = 0.01
 func (l *Leader) Run(ctx context.Context) (err error) {
 	l.books = map[int]*book{}
 	l.users.init(l.Config.Users)
+	l.unsaved = map[string][]byte{}
 	l.craft = make([]craft, len(l.Config.Aircraft))
+	for i := range l.craft {
+		l.craft[i].expected = initialUsers
+	}
 	l.price = initialPrice
 	if l.ledger, err = ledger.Open(l.Config.StateDir); err != nil {
 		return err
@@ -110,14 +123,13 @@ func (l *Leader) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer l.fleet.Close()
-	if l.state == telemetry.StateFlying || l.state == telemetry.StateHolding {
-		if err := l.rejoin(ctx, saved); err != nil {
-			return err
-		}
+	if found && l.state != telemetry.StateIdle {
+		l.rejoin(ctx, saved)
 	}
 	l.Log.Info("leader ready", "fleet", l.Config.Fleet, "mission", l.Config.Mission, "state", l.state, "slots", l.Config.Slots, "speed", l.Config.Speed())
 	l.monitor.feed()
-	for ctx.Err() == nil && !l.over() {
+	for ctx.Err() == nil && !l.over() && l.yield == nil {
+		l.awake++
 		switch l.state {
 		case telemetry.StateFlying, telemetry.StateHolding:
 			err = l.slot(ctx)
@@ -129,7 +141,7 @@ func (l *Leader) Run(ctx context.Context) (err error) {
 		}
 		l.monitor.feed()
 	}
-	return nil
+	return l.yield
 }
 
 // beat is one mission second outside the slots.
@@ -148,6 +160,7 @@ func (l *Leader) beat(ctx context.Context) error {
 		}
 	}
 	l.guardBroker(1)
+	l.anchorAt(l.Clock.Now())
 	l.record(nil)
 	return nil
 }
@@ -228,18 +241,24 @@ func (l *Leader) guardBroker(elapsedS float64) {
 
 // goHome sends every aircraft that is ours home.
 func (l *Leader) goHome(state string) {
-	for i := range l.Config.Aircraft {
-		l.fleet.Command(i+1, fleet.OrderHome)
+	l.look()
+	for i := range l.views {
+		if l.views[i].Order != fleet.OrderNone {
+			l.fleet.Command(i+1, fleet.OrderHome)
+		}
 	}
 	l.enter(state)
 	l.look()
 }
 
+// unheardBeats is how long a restarted leader waits for an aircraft's first word.
+const unheardBeats = 30
+
 // landed is whether no aircraft of ours is still on its way home.
 func (l *Leader) landed() bool {
 	for i := range l.views {
 		v := &l.views[i]
-		if v.Order == fleet.OrderHome && v.Phase != fleet.PhaseTaken && v.Phase != fleet.PhaseIdle && !v.Lost {
+		if v.Order == fleet.OrderHome && v.Phase != fleet.PhaseTaken && !v.Lost && (v.Heard || l.awake < unheardBeats) {
 			return false
 		}
 	}

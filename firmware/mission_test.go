@@ -130,7 +130,9 @@ func TestRestart(t *testing.T) {
 		}
 		seen[n] = true
 	}
-	if got := len(seen) + s.MissedSlots; got < 60 {
-		t.Errorf("%d slots opened and %d missed, want 60 together", len(seen), s.MissedSlots)
+	// A restarted leader flies on while it listens three slots for another one;
+	// no beacon tells of those.
+	if got := len(seen) + s.MissedSlots; got < 60-3*3 {
+		t.Errorf("%d slots opened and %d missed, want 60 together but for 3 after each restart", len(seen), s.MissedSlots)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"time"
 
 	"prefdt/firmware/fleet"
 	"prefdt/firmware/ledger"
@@ -28,6 +29,7 @@ func (l *Leader) ledgerState() ledger.State {
 		if i < len(l.views) {
 			v := &l.views[i]
 			a.Ours = v.Order == fleet.OrderFly && v.Phase != fleet.PhaseTaken
+			a.Homing = v.Order == fleet.OrderHome && v.Phase != fleet.PhaseTaken
 			a.Taken, a.Lost = v.Phase == fleet.PhaseTaken, v.Lost
 			if v.Home != nil {
 				a.Home = &[2]float64{v.Home.EastM, v.Home.NorthM}
@@ -40,9 +42,11 @@ func (l *Leader) ledgerState() ledger.State {
 
 // anchor ties the open slot's start to the autopilots' time since boot, the
 // one clock that survives a restart of the leader.
-func (l *Leader) anchor() {
+func (l *Leader) anchor() { l.anchorAt(l.startOf(l.open)) }
+
+func (l *Leader) anchorAt(start time.Duration) {
 	l.look()
-	sinceS := (l.Clock.Now() - l.startOf(l.open)).Seconds() * l.Config.Speed()
+	sinceS := (l.Clock.Now() - start).Seconds() * l.Config.Speed()
 	for i := range l.views {
 		v := &l.views[i]
 		if v.Located {
@@ -82,13 +86,11 @@ func (l *Leader) restore(s ledger.State, found bool) error {
 			home = &physics.Position{EastM: a.Home[0], NorthM: a.Home[1]}
 		}
 		l.fleet.Restore(a.Number, a.Meter, home)
-		switch l.state {
-		case telemetry.StateClimbing:
-			if a.Ours {
-				l.fleet.Resume(a.Number)
-			}
-		case telemetry.StateReturning, telemetry.StateDone:
+		switch {
+		case a.Homing:
 			l.fleet.Command(a.Number, fleet.OrderHome)
+		case a.Taken:
+			l.fleet.Leave(a.Number, "it was with its pilot before the restart")
 		}
 	}
 	return nil
@@ -106,12 +108,49 @@ func (l *Leader) request() error {
 // and takes the aircraft that flew for us back. PX4 would return to OFFBOARD by
 // itself as soon as a stream resumes after its Hold failsafe; so none is
 // streamed to before this has decided on it.
-func (l *Leader) rejoin(ctx context.Context, s ledger.State) error {
-	l.Log.Warn("restarted in flight", "mission", s.Mission, "next_slot", s.Next)
-	for waited := 0.0; ; waited++ {
-		l.collect(ctx, l.Clock.Now()+l.slotWall())
+func (l *Leader) rejoin(ctx context.Context, s ledger.State) {
+	l.Log.Warn("restarted in flight", "mission", s.Mission, "state", s.Phase, "next_slot", s.Next)
+	if !l.waitFor(ctx, s) {
+		return
+	}
+	slots := l.state == telemetry.StateFlying || l.state == telemetry.StateHolding
+	elapsed, known := l.elapsedSlots(s)
+	if slots {
+		if !known {
+			l.Log.Error("every autopilot was rebooted: how many slots were missed is unknown")
+		}
+		l.epoch = l.Clock.Now() - l.Config.Wall(float64(s.Next)+elapsed)
+		l.open = s.Next + int(math.Floor(elapsed)) + 1
+	}
+	for i, a := range s.Aircraft {
+		v := &l.views[i]
+		l.fleet.Skip(a.Number, elapsed, l.Physics.Propulsion.PowerW(0)*l.goal.Factor)
+		switch {
+		case !a.Ours:
+		case !l.Config.Flight.Resume:
+			l.fleet.Leave(a.Number, "resume_after_restart is false")
+		case !v.Fresh:
+			l.fleet.Leave(a.Number, "not heard since the restart")
+		case a.MSPerSlot > 0 && v.BootMS < a.BootMS:
+			l.fleet.Leave(a.Number, "rebooted while the leader was away")
+		case slots && (!v.InAir || v.Mode != fleet.ModeOffboard && v.Mode != fleet.ModeHold):
+			l.fleet.Leave(a.Number, "found in "+v.Mode.String())
+		case slots || l.state == telemetry.StateClimbing:
+			l.fleet.Resume(a.Number)
+		}
+	}
+	if slots && l.open >= l.Config.Slots {
+		l.close(l.Config.Slots - 1) // it ended while we were away
+	}
+}
+
+// waitFor waits until every aircraft that flew for us was heard, or at least
+// one for ten seconds. It is false when the leader is asked to end.
+func (l *Leader) waitFor(ctx context.Context, s ledger.State) bool {
+	for waited := 0; ; waited++ {
+		l.collect(ctx, l.Clock.Now()+l.slotWall()/10)
 		if ctx.Err() != nil {
-			return nil
+			return false
 		}
 		l.look()
 		heard, expected := 0, 0
@@ -123,36 +162,14 @@ func (l *Leader) rejoin(ctx context.Context, s ledger.State) error {
 				}
 			}
 		}
-		if heard == expected && waited >= 1 || heard > 0 && waited >= 10 {
-			break
+		if heard == expected || heard > 0 && waited >= 100 {
+			return true
 		}
-		if waited > 0 && int(waited)%10 == 0 {
-			l.Log.Error("no aircraft heard; waiting", "waited_s", waited)
+		if waited%100 == 99 {
+			l.Log.Error("no aircraft heard; waiting", "waited_s", (waited+1)/10)
 		}
+		l.monitor.feed()
 	}
-	elapsed, known := l.elapsedSlots(s)
-	if !known {
-		l.Log.Error("every autopilot was rebooted: how many slots were missed is unknown")
-	}
-	l.epoch = l.Clock.Now() - l.Config.Wall(float64(s.Next)+elapsed)
-	l.open = s.Next + int(math.Floor(elapsed)) + 1
-	for i, a := range s.Aircraft {
-		v := &l.views[i]
-		l.fleet.Skip(a.Number, elapsed, l.Physics.Propulsion.PowerW(0)*l.goal.Factor)
-		switch {
-		case !a.Ours || !v.Fresh:
-		case !l.Config.Flight.Resume:
-			l.Log.Warn("aircraft left to its pilot: resume_after_restart is false", "aircraft", a.Number)
-		case !v.InAir || v.Mode != fleet.ModeOffboard && v.Mode != fleet.ModeHold:
-			l.Log.Warn("aircraft left to its pilot until resume", "aircraft", a.Number, "mode", v.Mode.String(), "in_air", v.InAir)
-		default:
-			l.fleet.Resume(a.Number)
-		}
-	}
-	if l.open >= l.Config.Slots {
-		l.close(l.Config.Slots - 1) // it ended while we were away
-	}
-	return nil
 }
 
 // elapsedSlots is how many slots passed since slot s.Next began, by the first

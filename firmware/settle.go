@@ -8,6 +8,7 @@ import (
 	"prefdt/firmware/ledger"
 	"prefdt/inference/goal"
 	"prefdt/inference/physics"
+	"prefdt/telemetry"
 )
 
 // book is what a slot's delay is expected to be, until results correct it.
@@ -15,6 +16,8 @@ type book struct {
 	delayS  float64
 	settled bool
 	entries map[string]entry // by user
+	places  []place          // of the aircraft that could be asked
+	takers  []float64        // users that shared each aircraft, by number from 1
 }
 
 type entry struct {
@@ -23,12 +26,23 @@ type entry struct {
 	final  bool    // a result came
 }
 
+// place is where an aircraft was.
+type place struct {
+	number   int
+	position physics.Position
+}
+
 // maxCompletionS bounds a result that is believed.
 const maxCompletionS = 60
 
 // book writes down the decision's expectation.
 func (l *Leader) book(n int) {
-	b := &book{delayS: l.decision.DelayS, entries: make(map[string]entry, len(l.snapshot.Users))}
+	b := &book{delayS: l.decision.DelayS, entries: make(map[string]entry, len(l.snapshot.Users)), takers: make([]float64, len(l.craft))}
+	for m := range l.snapshot.Aircraft {
+		a := &l.snapshot.Aircraft[m]
+		b.places = append(b.places, place{a.Number, a.Position})
+		b.takers[a.Number-1] = float64(l.decision.Served(m + 1))
+	}
 	l.localS = 0
 	i := 0
 	for _, u := range l.users.heard {
@@ -45,14 +59,17 @@ func (l *Leader) book(n int) {
 
 // correct books a result over its expectation. A user whose report was lost
 // has none: its completion counts as it is.
-func (l *Leader) correct(name string, n int, completionS float64) {
-	b := l.books[n]
-	if b == nil || completionS > maxCompletionS || l.users.byID[name] == nil {
+func (l *Leader) correct(name string, r *telemetry.Result) {
+	b, completionS := l.books[r.Slot], r.CompletionS
+	if b == nil || completionS > maxCompletionS || l.users.allow != nil && !l.users.allow[name] {
 		return
 	}
 	e, heard := b.entries[name]
-	if e.final {
+	if e.final || !heard && len(b.entries) >= telemetryUsersMax {
 		return
+	}
+	if r.By == telemetry.ByOffer {
+		l.tookOffer(b, name)
 	}
 	actual := completionS
 	if heard {
@@ -70,13 +87,48 @@ func (l *Leader) correct(name string, n int, completionS float64) {
 	}
 }
 
-// closeBooks ends the time for results: those of slot n-2 are accepted until
-// the report window of slot n closes.
-func (l *Leader) closeBooks(n int) {
-	for k := range l.books {
-		if k <= n-2 {
-			delete(l.books, k)
+// tookOffer counts a user who decided for itself. A result does not say which
+// aircraft it took: the nearest to where the user last was or, of one never
+// heard, each with the same share.
+func (l *Leader) tookOffer(b *book, name string) {
+	if len(b.places) == 0 {
+		return
+	}
+	u := l.users.byID[name]
+	if u == nil {
+		for _, p := range b.places {
+			b.takers[p.number-1] += 1 / float64(len(b.places))
 		}
+		return
+	}
+	at := physics.Position{EastM: u.report.PositionM[0], NorthM: u.report.PositionM[1]}
+	nearest := b.places[0]
+	for _, p := range b.places[1:] {
+		if p.position.Sub(at).Norm() < nearest.position.Sub(at).Norm() {
+			nearest = p
+		}
+	}
+	b.takers[nearest.number-1]++
+}
+
+// expectMemory is the weight of the past in the users an aircraft expects: about
+// five slots.
+const expectMemory = 0.8
+
+// closeBooks ends the time for results: those of slot n-2 are accepted until
+// the report window of slot n closes. How many users really shared an aircraft
+// is then known, those with a decision and those who took the offer: what the
+// next offer expects, also when no report comes at all.
+func (l *Leader) closeBooks(n int) {
+	for k, b := range l.books {
+		if k > n-2 {
+			continue
+		}
+		for i := range l.craft {
+			c := &l.craft[i]
+			c.expected = expectMemory*c.expected + (1-expectMemory)*b.takers[i]
+		}
+		delete(l.books, k)
 	}
 }
 

@@ -86,12 +86,6 @@ func (l *Leader) tell(n int) {
 		publish(l.broker, l.broker.topics.Decision(u.name), 1, false, out)
 	}
 	for m := range l.snapshot.Aircraft {
-		c := &l.craft[l.snapshot.Aircraft[m].Number-1]
-		c.served = l.decision.Served(m + 1)
-		// Smoothed over about five slots; the first sample stands for itself.
-		if c.expected == 0 {
-			c.expected = float64(c.served)
-		}
-		c.expected += 0.2 * (float64(c.served) - c.expected)
+		l.craft[l.snapshot.Aircraft[m].Number-1].served = l.decision.Served(m + 1)
 	}
 }

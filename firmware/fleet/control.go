@@ -38,7 +38,7 @@ const (
 	levelM   = 3.0  // a climb ends so close to H
 	arrivedM = 2.0
 	lagM     = 6.0 // a reference this far from the aircraft is given up
-	settleS  = 1.0 // setpoints stream so long before OFFBOARD is asked for
+	settleS  = 0.5 // setpoints stream so long before OFFBOARD is asked for
 	requestS = 2.0 // between requests for missing streams
 )
 
@@ -182,6 +182,17 @@ func (a *aircraft) fly(f *Fleet, now float64) (out []message.Message, stream boo
 
 func (a *aircraft) goHome(f *Fleet, now float64) (out []message.Message, stream bool) {
 	switch a.phase {
+	case PhaseIdle: // after a restart
+		switch {
+		case a.onGround() && !a.armed:
+			a.order = OrderNone
+		case a.inAir() && (a.mode == ModeHold || a.mode == ModeOffboard || a.mode == ModeTakeoff):
+			a.engage(now)
+		case a.mode == ModeLand || a.mode == ModeReturn:
+			a.phase = PhaseLanding
+		case a.inAir():
+			a.take(f, "pilot chose "+a.mode.String())
+		}
 	case PhaseClimbing:
 		a.phase = PhaseLanding
 	case PhaseEngaging, PhaseFlying:

@@ -188,6 +188,14 @@ func (f *Fleet) Resume(number int) {
 	})
 }
 
+// Leave says that an aircraft is with its pilot until resume.
+func (f *Fleet) Leave(number int, why string) {
+	f.with(number, func(a *aircraft, now float64) {
+		a.order = OrderFly
+		a.take(f, why)
+	})
+}
+
 func (f *Fleet) with(number int, do func(a *aircraft, now float64)) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()

@@ -30,8 +30,9 @@ type Aircraft struct {
 	BookedJ  float64      `json:"booked_j"` // of the meter, up to the last settlement
 	SpentJ   float64      `json:"spent_j"`  // of it, from slot 0 on
 	TransitJ float64      `json:"transit_j"`
-	Ours     bool         `json:"ours"`  // flew for us
-	Taken    bool         `json:"taken"` // belongs to its pilot
+	Ours     bool         `json:"ours"`             // flew for us
+	Homing   bool         `json:"homing,omitempty"` // was on its way home
+	Taken    bool         `json:"taken"`            // belongs to its pilot
 	Lost     bool         `json:"lost"`
 	Home     *[2]float64  `json:"home_m,omitempty"` // where it took off
 	// The autopilot's time since boot when slot Next began, and how much of it
@@ -43,6 +44,7 @@ type Aircraft struct {
 // Row is one slot as it was settled.
 type Row struct {
 	Slot       int       `json:"slot"`
+	Mission    string    `json:"mission"` // Settle sets it
 	DelayS     float64   `json:"delay_s"`
 	EnergyJ    float64   `json:"energy_j"`
 	EdgeJ      float64   `json:"edge_j"`
@@ -77,13 +79,11 @@ func (l *Ledger) Load() (s State, found bool, err error) {
 	return s, found, err
 }
 
-// Begin replaces the last mission by a new one. Commands and keys stay.
+// Begin replaces the last mission by a new one and puts that one's record
+// among the earlier flights. Commands and keys stay.
 func (l *Ledger) Begin(s State) error {
 	return l.update(func(tx *bolt.Tx) error {
-		if err := tx.DeleteBucket(bucketSlots); err != nil {
-			return err
-		}
-		if _, err := tx.CreateBucket(bucketSlots); err != nil {
+		if err := l.shelve(tx); err != nil {
 			return err
 		}
 		return putState(tx, s)
@@ -93,12 +93,18 @@ func (l *Ledger) Begin(s State) error {
 // Settle puts slots and the state they lead to on the disk, in one transaction.
 func (l *Ledger) Settle(s State, rows []Row) error {
 	return l.update(func(tx *bolt.Tx) error {
+		slots := tx.Bucket(bucketSlots)
+		slots.FillPercent = 0.95 // rows come in order
 		for _, r := range rows {
+			r.Mission = s.Mission
 			raw, err := seal(r)
 			if err != nil {
 				return err
 			}
-			if err := tx.Bucket(bucketSlots).Put(number(uint64(r.Slot)), raw); err != nil {
+			if err := slots.Put(number(uint64(r.Slot)), raw); err != nil {
+				return err
+			}
+			if err := l.prune(slots, r.Slot, len(raw)); err != nil {
 				return err
 			}
 		}
@@ -127,7 +133,7 @@ func (l *Ledger) update(f func(*bolt.Tx) error) error {
 }
 
 func putState(tx *bolt.Tx, s State) error {
-	raw, err := seal(s)
+	raw, err := seal(stateRecord{s, tx.ID(), counters(tx)})
 	if err != nil {
 		return err
 	}
