@@ -102,6 +102,7 @@ func (l *Leader) Run(ctx context.Context) (err error) {
 	if l.ledger, err = ledger.Open(l.Config.StateDir); err != nil {
 		return err
 	}
+	l.ledger.Keep(l.Config.LedgerMB * 1e6)
 	defer l.ledger.Close()
 	defer l.durable()
 	saved, found, err := l.ledger.Load()

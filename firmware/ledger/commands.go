@@ -36,17 +36,23 @@ func (l *Ledger) Ack(id string) (ack []byte, found bool, err error) {
 }
 
 // Counters returns the last counter accepted from each key.
-func (l *Ledger) Counters() (map[string]uint64, error) {
-	counters := map[string]uint64{}
-	err := l.db.View(func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketKeys).ForEach(func(key, value []byte) error {
-			if len(value) == 8 {
-				counters[string(key)] = binary.BigEndian.Uint64(value)
-			}
-			return nil
-		})
+func (l *Ledger) Counters() (last map[string]uint64, err error) {
+	err = l.db.View(func(tx *bolt.Tx) error {
+		last = counters(tx)
+		return nil
 	})
-	return counters, err
+	return last, err
+}
+
+func counters(tx *bolt.Tx) map[string]uint64 {
+	last := map[string]uint64{}
+	tx.Bucket(bucketKeys).ForEach(func(key, value []byte) error {
+		if len(value) == 8 {
+			last[string(key)] = binary.BigEndian.Uint64(value)
+		}
+		return nil
+	})
+	return last
 }
 
 // Apply puts commands, in order, and the state they lead to on the disk, in
@@ -67,7 +73,7 @@ func (l *Ledger) Apply(s State, commands []Command) error {
 			if err != nil {
 				return err
 			}
-			raw, err := seal(c)
+			raw, err := seal(commandRecord{c, sequence})
 			if err != nil {
 				return err
 			}

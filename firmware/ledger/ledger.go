@@ -37,6 +37,7 @@ var (
 	bucketCommands = []byte("commands") // sequence number -> Command
 	bucketIDs      = []byte("ids")      // command id -> sequence number
 	bucketKeys     = []byte("keys")     // signing key -> last counter
+	bucketFlights  = []byte("flights")  // sequence number -> an earlier mission's state and slots
 	keyState       = []byte("state")
 	keyFormat      = []byte("format")
 )
@@ -45,6 +46,7 @@ var (
 type Ledger struct {
 	path string
 	db   *bolt.DB
+	keep int // bytes of rows, see Keep
 }
 
 // Open opens or makes the ledger in a directory. A file that is damaged, or of
@@ -67,31 +69,76 @@ func Open(dir string) (l *Ledger, err error) {
 			return nil, damaged(path, err)
 		}
 	}
-	// The file is mapped: should it still fault, or bbolt panic, that is damage too.
+	l, err = openFile(path, &bolt.Options{Timeout: openTimeout})
+	if err != nil {
+		return nil, err
+	}
+	if fresh {
+		err = l.create(dir)
+	} else {
+		err = l.verify()
+	}
+	if err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// Read opens an existing file, of any name, to be looked at and not changed.
+func Read(path string) (*Ledger, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("read ledger: %w", err)
+	}
+	if info.Size() == 0 || info.Size() > maxFile {
+		return nil, damaged(path, fmt.Errorf("its size is %d bytes", info.Size()))
+	}
+	switch err := walkFile(path, info.Size()); {
+	case errors.Is(err, errInUse):
+		return nil, fmt.Errorf("ledger %s is %w", path, err)
+	case err != nil:
+		return nil, damaged(path, err)
+	}
+	l, err := openFile(path, &bolt.Options{Timeout: openTimeout, ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	if err := l.verify(); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// openFile has bbolt map the file: should it still fault, or bbolt panic, that
+// is damage too.
+func openFile(path string, options *bolt.Options) (l *Ledger, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
 			l, err = nil, damaged(path, fmt.Errorf("%v", r))
 		}
 	}()
-	db, err := bolt.Open(path, 0o640, &bolt.Options{Timeout: openTimeout})
+	db, err := bolt.Open(path, 0o640, options)
 	if errors.Is(err, bolterrors.ErrTimeout) {
 		return nil, fmt.Errorf("ledger %s is %w", path, errInUse)
 	}
 	if err != nil {
 		return nil, damaged(path, err)
 	}
-	l = &Ledger{path, db}
-	if fresh {
-		err = l.create(dir)
-	} else {
-		err = l.check()
-	}
-	if err != nil {
-		db.Close()
-		return nil, err
-	}
-	return l, nil
+	return &Ledger{path: path, db: db, keep: defaultKeep}, nil
+}
+
+// verify is check where the file may still fault.
+func (l *Ledger) verify() (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = damaged(l.path, fmt.Errorf("%v", r))
+		}
+	}()
+	return l.check()
 }
 
 func walkFile(path string, size int64) error {
@@ -154,7 +201,12 @@ func (l *Ledger) check() error {
 				return err
 			}
 		}
-		return nil
+		return eachFlight(tx, func(flight *bolt.Bucket) error {
+			if err := l.unseal(flight.Get(keyState), nil); err != nil {
+				return err
+			}
+			return flight.Bucket(bucketSlots).ForEach(func(_, sealed []byte) error { return l.unseal(sealed, nil) })
+		})
 	})
 }
 

@@ -1,0 +1,130 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Flight is one mission's record: its last state and the rows that are left.
+type Flight struct {
+	State State `json:"state"`
+	Rows  []Row `json:"rows"`
+}
+
+const (
+	defaultKeep = 64e6
+	minKeep     = 1e6
+	entryBytes  = 32 // what the file spends on an entry beyond key and value, about
+)
+
+// Keep bounds the rows on the disk in bytes: half for the present mission, whose
+// oldest rows go first, half for the flights before, of which the oldest go
+// first. Everything else in the file is small and of constant size.
+func (l *Ledger) Keep(n float64) { l.keep = int(max(n, minKeep)) }
+
+// prune drops the rows that a new one of a given size leaves no room for.
+func (l *Ledger) prune(slots *bolt.Bucket, newest, rowBytes int) error {
+	room := l.keep / 2 / (rowBytes + 8 + entryBytes)
+	c := slots.Cursor()
+	for key, _ := c.First(); len(key) == 8; key, _ = c.First() {
+		if slot := binary.BigEndian.Uint64(key); newest < room || slot > uint64(newest-room) {
+			break
+		}
+		if err := c.Delete(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shelve moves the present mission's record, if anything was flown, among the
+// earlier flights, and makes room for the next.
+func (l *Ledger) shelve(tx *bolt.Tx) error {
+	flights, err := tx.CreateBucketIfNotExists(bucketFlights)
+	if err != nil {
+		return err
+	}
+	state := bytes.Clone(tx.Bucket(bucketState).Get(keyState))
+	if first, _ := tx.Bucket(bucketSlots).Cursor().First(); state == nil || first == nil {
+		return nil
+	}
+	sequence, err := flights.NextSequence()
+	if err != nil {
+		return err
+	}
+	flight, err := flights.CreateBucket(number(sequence))
+	if err != nil {
+		return err
+	}
+	if err := flight.Put(keyState, state); err != nil {
+		return err
+	}
+	if err := tx.MoveBucket(bucketSlots, nil, flight); err != nil {
+		return fmt.Errorf("shelve the last mission: %w", err)
+	}
+	if _, err := tx.CreateBucket(bucketSlots); err != nil {
+		return err
+	}
+	return l.clear(flights)
+}
+
+// clear drops the oldest flights until the rest fit.
+func (l *Ledger) clear(flights *bolt.Bucket) error {
+	var names [][]byte
+	var sizes []int
+	total := 0
+	err := flights.ForEachBucket(func(name []byte) error {
+		n := 0
+		flights.Bucket(name).Bucket(bucketSlots).ForEach(func(key, value []byte) error {
+			n += len(key) + len(value) + entryBytes
+			return nil
+		})
+		names, sizes, total = append(names, bytes.Clone(name)), append(sizes, n), total+n
+		return nil
+	})
+	for i := 0; err == nil && total > l.keep/2; i++ {
+		err = flights.DeleteBucket(names[i])
+		total -= sizes[i]
+	}
+	return err
+}
+
+// eachFlight calls f with every earlier flight, oldest first.
+func eachFlight(tx *bolt.Tx, f func(*bolt.Bucket) error) error {
+	flights := tx.Bucket(bucketFlights)
+	if flights == nil { // a ledger of one mission
+		return nil
+	}
+	return flights.ForEachBucket(func(name []byte) error { return f(flights.Bucket(name)) })
+}
+
+// Flights returns all records, the earliest first and the present mission last.
+func (l *Ledger) Flights() (all []Flight, err error) {
+	err = l.db.View(func(tx *bolt.Tx) error {
+		read := func(state []byte, slots *bolt.Bucket) error {
+			if state == nil {
+				return nil
+			}
+			var f Flight
+			if err := l.unseal(state, &f.State); err != nil {
+				return err
+			}
+			err := slots.ForEach(func(_, raw []byte) error {
+				var r Row
+				err := l.unseal(raw, &r)
+				f.Rows = append(f.Rows, r)
+				return err
+			})
+			all = append(all, f)
+			return err
+		}
+		if err := eachFlight(tx, func(b *bolt.Bucket) error { return read(b.Get(keyState), b.Bucket(bucketSlots)) }); err != nil {
+			return err
+		}
+		return read(tx.Bucket(bucketState).Get(keyState), tx.Bucket(bucketSlots))
+	})
+	return all, err
+}

@@ -1,0 +1,209 @@
+package ledger
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func mission(name string, slot int) State {
+	s := state(slot)
+	s.Mission = name
+	return s
+}
+
+func row(slot int) Row {
+	return Row{Slot: slot, EnergyJ: float64(slot) / 3, Aircraft: make([]Account, 2)}
+}
+
+// fill flies missions of so many slots, 500 to a transaction.
+func fill(t *testing.T, l *Ledger, slots int, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if err := l.Begin(mission(name, -1)); err != nil {
+			t.Fatal(err)
+		}
+		for from := 0; from < slots; from += 500 {
+			var rows []Row
+			for i := from; i < min(from+500, slots); i++ {
+				rows = append(rows, row(i))
+			}
+			if err := l.Settle(mission(name, min(from+500, slots)-1), rows); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestEarlierFlightsAreKept(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir)
+	fill(t, l, 30, "m1", "m2", "m3")
+	if err := l.Begin(mission("never flown", -1)); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, l, 5, "m4")
+	l.Close()
+	for _, opened := range []func() (*Ledger, error){
+		func() (*Ledger, error) { return Open(dir) },
+		func() (*Ledger, error) { return Read(filepath.Join(dir, fileName)) },
+	} {
+		l, err := opened()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := l.Flights()
+		l.Close()
+		if err != nil || len(all) != 4 {
+			t.Fatalf("%d flights, %v", len(all), err)
+		}
+		for i, f := range all {
+			want := []int{30, 30, 30, 5}[i]
+			if f.State.Mission != fmt.Sprintf("m%d", i+1) || len(f.Rows) != want || f.Rows[want-1].Slot != want-1 || f.Rows[0].Mission != f.State.Mission {
+				t.Errorf("flight %d is %s with %d rows", i, f.State.Mission, len(f.Rows))
+			}
+		}
+	}
+}
+
+// However long and however many the missions, the file stays as small as it was
+// told, and the newest rows are in it.
+func TestBoundedSize(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir)
+	const keep = 1e6
+	l.Keep(keep)
+	largest := int64(0)
+	measure := func() {
+		info, err := os.Stat(filepath.Join(dir, fileName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		largest = max(largest, info.Size())
+	}
+	for i := range 6 {
+		fill(t, l, 6000, fmt.Sprintf("long%d", i)) // 2 MB of rows each
+		measure()
+	}
+	for i := range 30 {
+		fill(t, l, 300, fmt.Sprintf("short%d", i))
+		measure()
+	}
+	all, err := l.Flights()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	if largest > 3*keep {
+		t.Errorf("the file grew to %d bytes, told to keep %d", largest, int(keep))
+	}
+	if n := len(all); n < 4 || all[n-1].State.Mission != "short29" || all[n-2].State.Mission != "short28" || len(all[n-1].Rows) != 300 {
+		t.Errorf("%d flights are left", n)
+	}
+	t.Logf("36 flights of 45,000 rows flown, %d left, the file at most %d bytes", len(all), largest)
+}
+
+// A damaged file gives back what was not hit: checksums keep anything else out.
+func TestRecover(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir)
+	fill(t, l, 40, "m1")
+	if err := l.Begin(mission("m2", -1)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 60 {
+		if err := l.Settle(mission("m2", i), []Row{row(i)}); err != nil {
+			t.Fatal(err)
+		}
+		c := Command{ID: fmt.Sprintf("c%d", i), Ack: json.RawMessage(`{"a":"}{\""}`), Key: "crew", Counter: uint64(i + 1)}
+		if err := l.Apply(mission("m2", i), []Command{c}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Apply(mission("m2", 59), []Command{{Key: "crew", Counter: 100}}); err != nil { // refused, its counter counts
+		t.Fatal(err)
+	}
+	l.Close()
+	path := filepath.Join(dir, fileName)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	s, err := Recover(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := t.TempDir()
+	if err := s.Save(again); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Save(again); err == nil || !strings.Contains(err.Error(), "empty directory") {
+		t.Errorf("saved over a ledger: %v", err)
+	}
+	l = open(t, again)
+	all, err := l.Flights()
+	if err != nil || len(all) != 2 || len(all[0].Rows) != 40 || len(all[1].Rows) != 60 || !reflect.DeepEqual(all[1].State, mission("m2", 59)) {
+		t.Errorf("recovered %d flights, %v", len(all), err)
+	}
+	for i := range 60 {
+		if _, found, err := l.Ack(fmt.Sprintf("c%d", i)); !found || err != nil {
+			t.Errorf("command %d: %v, %v", i, found, err)
+		}
+	}
+	if last, _ := l.Counters(); last["crew"] != 100 {
+		t.Errorf("counters %v", last)
+	}
+	l.Close()
+
+	rng := rand.New(rand.NewPCG(5, 6))
+	refused, rows := 0, 0
+	for range 60 {
+		bad := append([]byte(nil), whole...)
+		for range 1 + rng.IntN(3) { // lost pages
+			at := rng.IntN(len(bad) / 4096)
+			clear(bad[at*4096 : (at+1)*4096])
+		}
+		bad = bad[:len(bad)-rng.IntN(len(bad)/3)]
+		d := t.TempDir()
+		if err := os.WriteFile(filepath.Join(d, fileName), bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if l, err := Read(filepath.Join(d, fileName)); err != nil {
+			refused++
+		} else {
+			l.Close()
+		}
+		s := salvage(bad)
+		for _, f := range s.Flights {
+			for _, r := range f.Rows {
+				if want := row(r.Slot); r.EnergyJ != want.EnergyJ || r.Mission != f.State.Mission {
+					t.Fatalf("row %+v of %s was never written", r, f.State.Mission)
+				}
+			}
+			rows += len(f.Rows)
+		}
+		if len(s.Flights) > 0 {
+			if err := s.Save(t.TempDir()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if refused < 40 || rows < 60*60 {
+		t.Errorf("%d of 60 damaged files were refused, %d of %d rows came back", refused, rows, 60*100)
+	}
+	t.Logf("%d of 60 damaged files refused as they are; of 6000 rows %d came back", refused, rows)
+}
+
+func FuzzSalvage(f *testing.F) {
+	r, _ := seal(row(3))
+	s, _ := seal(stateRecord{State: mission("m1", 3), Tx: 7})
+	c, _ := seal(commandRecord{Command{ID: "c1", Ack: json.RawMessage(`{}`)}, 4})
+	f.Add(append(append(r, s...), c...))
+	f.Fuzz(func(t *testing.T, raw []byte) { salvage(raw) }) // must return
+}
