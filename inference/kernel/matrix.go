@@ -7,7 +7,7 @@
 // Every operation has one naive reference, written to be read. float64
 // always runs it, which is what gradient checks use. float32 runs kernels
 // tuned for the processor, in assembly: AVX2, AVX-512 or NEON, chosen once at
-// start (see Selected). Elsewhere, as on 32-bit ARM, plain Go runs that keeps
+// start (see Selected). Elsewhere, as on 32-bit ARM, scalar code runs that keeps
 // the processor's registers full.
 //
 // All functions run on the calling goroutine and may be called from many
