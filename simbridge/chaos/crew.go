@@ -22,6 +22,10 @@ type crew struct {
 	client *telemetry.Client
 	topics telemetry.Topics
 	beacon func(telemetry.Slot, time.Time)
+	// leaderGone returns what is closed when the leader ends, leaderEnded tells
+	// whether it was not meant to.
+	leaderGone  func() <-chan struct{}
+	leaderEnded func() bool
 
 	mutex    sync.Mutex
 	changed  chan struct{} // closed and replaced when anything was heard
@@ -61,6 +65,9 @@ const (
 	poisonJ       = 77_777
 	poisonSetting = 0.777
 )
+
+// waitAtMost bounds every wait: longer than the longest way home.
+const waitAtMost = 45 * time.Second
 
 // answerWithin is wall time in which a leader that is there answers.
 const answerWithin = 6 * time.Second
@@ -275,6 +282,8 @@ func (c *crew) tend() {
 // wait waits until a condition on what the crew knows holds. It is called with
 // the mutex held.
 func (c *crew) wait(ctx context.Context, ok func() bool) bool {
+	ctx, cancel := context.WithTimeout(ctx, waitAtMost)
+	defer cancel()
 	poll := time.NewTicker(50 * time.Millisecond)
 	defer poll.Stop()
 	for {
@@ -288,6 +297,10 @@ func (c *crew) wait(ctx context.Context, ok func() bool) bool {
 		case <-changed:
 		case <-poll.C:
 			c.tend()
+		case <-c.leaderGone():
+			if c.leaderEnded() {
+				return false
+			}
 		case <-ctx.Done():
 			return false
 		}

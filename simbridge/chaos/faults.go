@@ -66,11 +66,14 @@ func (m *mission) happen(ctx context.Context, f fault) error {
 		m.reset(f.Aircraft, 0)
 		a.SwapBattery()
 	case ProcessKill:
+		m.kill(true)
 		m.leader.Kill()
 		m.crew.down()
 		m.sleep(ctx, slots)
 		m.gone(slots)
-		return m.startLeader()
+		err := m.startLeader()
+		m.kill(false)
+		return err
 	case ProcessStall:
 		m.leader.Pause(true)
 		m.sleep(ctx, slots)
@@ -91,6 +94,13 @@ func (m *mission) happen(ctx context.Context, f fault) error {
 		m.sleep(ctx, slots)
 	}
 	return nil
+}
+
+// kill says whether the leader is gone on purpose.
+func (m *mission) kill(on bool) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	m.killed = on
 }
 
 // timeOf is the mission time of an aircraft's vehicle.

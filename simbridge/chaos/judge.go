@@ -48,7 +48,7 @@ const (
 )
 
 func newJudge(p physics.Constants, aircraft int, speed float64) *judge {
-	j := &judge{physics: p, altM: p.AltitudeM, latentS: 0.1 + 0.03*speed, unsafe: map[string]int{}, leastM: math.Inf(1)}
+	j := &judge{physics: p, altM: p.AltitudeM, latentS: 0.1 + 0.01*speed, unsafe: map[string]int{}, leastM: math.Inf(1)}
 	j.craft = make([]seen, aircraft)
 	for i := range j.craft {
 		j.craft[i].groundS = 0

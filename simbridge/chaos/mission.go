@@ -47,6 +47,7 @@ type mission struct {
 	leader     *process.Process
 	leaderPath string // its configuration
 	starts     int    // of the leader
+	killed     bool   // on purpose, and not started again yet
 
 	mutex  sync.Mutex
 	epoch  time.Time // of slot 0; zero before
@@ -142,6 +143,7 @@ func (m *mission) start(ctx context.Context) error {
 	if m.crew, err = newCrew(ctx, fleetName, m.url, m.beacon); err != nil {
 		return err
 	}
+	m.crew.leaderGone, m.crew.leaderEnded = m.leaderGone, m.ended
 	m.crowd = &users.Crowd{Config: users.Config{
 		World: m.world, Seed: m.plan.Seed, Loss: m.plan.Loss, Fleet: fleetName, Broker: telemetry.Broker{URL: m.url}, Shared: true,
 		Retry: 100 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
@@ -208,6 +210,8 @@ func (m *mission) configure(name string, links []string) (string, error) {
 }
 
 func (m *mission) startLeader() (err error) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
 	m.starts++
 	program := m.Leader
 	if m.plan.Jump {
@@ -215,6 +219,27 @@ func (m *mission) startLeader() (err error) {
 	}
 	m.leader, err = process.Start([]string{program, "-config", m.leaderPath}, filepath.Join(m.folder, fmt.Sprintf("leader-%d.log", m.starts)))
 	return err
+}
+
+// leaderGone returns what is closed when the leader has ended; nil while it is
+// killed on purpose.
+func (m *mission) leaderGone() <-chan struct{} {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	if m.killed || m.leader == nil {
+		return nil
+	}
+	return m.leader.Ended
+}
+
+// ended tells whether the leader has ended without being killed on purpose.
+func (m *mission) ended() bool {
+	select {
+	case <-m.leaderGone():
+		return true
+	default:
+		return false
+	}
 }
 
 // close ends what is left.
@@ -245,13 +270,17 @@ func (m *mission) fly(ctx context.Context) (o outcome, err error) {
 	if err := m.start(ctx); err != nil {
 		return o, err
 	}
-	if err := m.begin(ctx); err != nil {
-		return o, err
+	err = m.begin(ctx)
+	if err == nil {
+		err = m.slots(ctx)
 	}
-	if err := m.slots(ctx); err != nil {
-		return o, err
+	if err == nil {
+		o, err = m.end(ctx)
 	}
-	return m.end(ctx)
+	if err != nil && m.ended() {
+		err = m.leader.Failure()
+	}
+	return o, err
 }
 
 // begin asks for a budget and for the start, as often as it takes until the
@@ -263,12 +292,12 @@ func (m *mission) begin(ctx context.Context) error {
 	if !m.crew.await(ctx, m.crew.newAsk(m.random, "budget")) {
 		return errors.New("the first budget was refused")
 	}
-	for {
+	for began := time.Now(); ; {
 		a := m.crew.newAsk(m.random, telemetry.ActionStart)
 		if m.crew.await(ctx, a) {
 			break
 		}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || time.Since(began) > waitAtMost {
 			return fmt.Errorf("the leader does not start: %s", a.reason)
 		}
 		time.Sleep(5 * m.slotWall())
@@ -312,6 +341,10 @@ func (m *mission) slots(ctx context.Context) error {
 		m.crew.tend()
 		select {
 		case <-tick.C:
+		case <-m.leaderGone():
+			if m.ended() {
+				return errors.New("the leader ended")
+			}
 		case err := <-failed:
 			return err
 		case <-ctx.Done():

@@ -1,0 +1,59 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Two missions of the real leader: one is killed, the other meets what its
+// seed has for it.
+func TestMissions(t *testing.T) {
+	leader := filepath.Join(t.TempDir(), "leader")
+	if out, err := exec.Command("go", "build", "-o", leader, "prefdt/firmware").CombinedOutput(); err != nil {
+		t.Fatalf("build leader: %v\n%s", err, out)
+	}
+	checkpoint, err := filepath.Abs("../../configs/checkpoint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Config{
+		Missions: 2, Seed: 3, Only: -1, Slots: 24, Speed: 12, Aircraft: 2,
+		Leader: leader, Checkpoint: checkpoint, Out: t.TempDir(),
+	}
+	var progress bytes.Buffer
+	r, err := Run(context.Background(), c, &progress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("\n%s", progress.String())
+	if r.Missions != 2 || r.Resumed+r.EndedSafely != 2 || len(r.Failures) > 0 || r.Faults[ProcessKill] == 0 || r.Faults[LinkLoss] == 0 {
+		t.Errorf("%+v", r)
+	}
+	if r.LedgerErrorJ <= 0 {
+		t.Error("the ledger equals the battery exactly, which no counter of hectojoules can tell")
+	}
+	if left, _ := os.ReadDir(c.Out); len(left) != 0 {
+		t.Errorf("%d folders of missions that went well are left", len(left))
+	}
+}
+
+// A leader that does not come up is a failed mission, with its reason.
+func TestNoLeader(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "leader")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\necho no checkpoint >&2; exit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c := Config{Missions: 1, Seed: 1, Only: -1, Slots: 20, Speed: 40, Aircraft: 1, Leader: program, Out: t.TempDir()}
+	r, err := Run(context.Background(), c, &bytes.Buffer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Failures) != 1 || !strings.Contains(r.Failures[0].Reason, "no checkpoint") || r.Resumed+r.EndedSafely != 0 {
+		t.Errorf("%+v", r)
+	}
+}
