@@ -200,7 +200,7 @@ func (l *Leader) settle(n int) (rows []ledger.Row) {
 		for i := range l.craft {
 			v := &l.views[i]
 			row.Aircraft = append(row.Aircraft, ledger.Account{
-				Number: v.Number, EnergyJ: drawn[i] * share, SpentJ: l.craft[i].spentJ, Source: v.Source,
+				Number: v.Number, EnergyJ: drawn[i] * share, SpentJ: l.craft[i].spentJ, Source: v.Source, ErrorJ: v.ErrorJ,
 				EastM: v.Position.EastM, NorthM: v.Position.NorthM,
 			})
 		}

@@ -160,3 +160,89 @@ func TestRestoreReadsWhatWasDrawnMeanwhile(t *testing.T) {
 		t.Errorf("a reset while away moved the figure by %v J", got)
 	}
 }
+
+// The sources hand over to one another in flight, each way, and the figure
+// stays within the uncertainty that the meter itself tells of.
+func TestHandOverMidFlight(t *testing.T) {
+	nan := math.NaN()
+	const volts = 15.0
+	full := func(j, w float64) Reading {
+		return Reading{math.Floor(j / 100), math.Round(w/volts*100) / 100, volts, 1 - math.Floor(j/1500)/100}
+	}
+	without := map[Source]func(Reading) Reading{
+		Consumed:  func(r Reading) Reading { return r },
+		Current:   func(r Reading) Reading { r.ConsumedHJ = nan; return r },
+		Remaining: func(r Reading) Reading { r.ConsumedHJ, r.CurrentA = nan, nan; return r },
+		Model:     func(Reading) Reading { return Absent() },
+	}
+	all := []Source{Consumed, Current, Remaining, Model}
+	for _, first := range all {
+		for _, second := range all {
+			m := newMeter()
+			last, worst := 0.0, 0.0
+			truth, got := flight(m, 1.1, func(i int, j, w float64) (Reading, bool) {
+				s := first
+				if i >= 300 && i < 700 {
+					s = second
+				}
+				now := float64(i) / 10
+				if i%100 == 95 && m.Source(now) != s {
+					t.Errorf("%s, %s: slot %d from %s", first, second, i/10, m.Source(now))
+				}
+				if at := m.At(now); at < last-1501 {
+					t.Errorf("%s, %s: fell from %v to %v J", first, second, last, at)
+				} else {
+					last = at
+				}
+				// Between two messages power may change by some 200 W.
+				worst = max(worst, math.Abs(m.At(now)-j)-m.UncertaintyJ(now)-100)
+				return without[s](full(j, w)), true
+			})
+			if worst > 0 {
+				t.Errorf("%s, %s: off by %.0f J more than the meter says", first, second, worst)
+			}
+			if off := math.Abs(got - truth); off > m.UncertaintyJ(100) {
+				t.Errorf("%s, %s: %.0f J off at the end, uncertainty %.0f J", first, second, off, m.UncertaintyJ(100))
+			}
+			if u := m.UncertaintyJ(100); first == Consumed && second == Consumed && u > 210 || u < 1 {
+				t.Errorf("%s, %s: uncertainty %.0f J", first, second, u)
+			}
+		}
+	}
+}
+
+// A battery that says it is full again gives nothing back.
+func TestResetsAreNeverCredited(t *testing.T) {
+	nan := math.NaN()
+	for name, say := range map[string]func(i int, j float64) Reading{
+		"100 % on disarm": func(i int, j float64) Reading {
+			if i >= 600 {
+				j -= 10500
+			}
+			return Reading{nan, nan, 15, 1 - math.Floor(j/1500)/100}
+		},
+		"counter wraps at 16 bits": func(_ int, j float64) Reading {
+			return Reading{math.Mod(math.Floor(j/100)+65500, 65536), nan, 15, nan}
+		},
+		"battery swapped": func(i int, j float64) Reading {
+			if i >= 500 {
+				j -= 8000
+			}
+			return Reading{math.Max(math.Floor(j/100), 0), nan, 15, 1 - math.Floor(math.Max(j, 0)/1500)/100}
+		},
+	} {
+		m := newMeter()
+		last := 0.0
+		truth, got := flight(m, 1, func(i int, j, _ float64) (Reading, bool) {
+			at := m.At(float64(i) / 10)
+			if at < last-200 {
+				t.Errorf("%s: %v J were given back", name, last-at)
+			}
+			last = at
+			return say(i, j), true
+		})
+		if math.Abs(got-truth) > max(200, m.UncertaintyJ(100)) {
+			t.Errorf("%s: %.0f J, truth %.0f J, uncertainty %.0f", name, got, truth, m.UncertaintyJ(100))
+		}
+	}
+}

@@ -33,31 +33,58 @@ type Meter struct {
 	anchor      anchor
 	gapJ        float64 // drawn before a restart at most, beyond what dt explains
 	hasReadings bool
+
+	driftJ float64 // how far the estimate may have drifted since a counter last said
+	lostJ  float64 // what stayed uncertain when counters began anew
 }
+
+// How far the sources are off, as a fraction of what they measured: a current
+// sensor that is calibrated, and the propulsion model in wind.
+const (
+	currentError = 0.03
+	modelError   = 0.15
+)
 
 // State is what a restart needs.
 type State struct {
 	SpentJ float64 `json:"spent_j"`
 	Anchor anchor  `json:"anchor"`
 	Source Source  `json:"source"`
+	DriftJ float64 `json:"drift_j,omitempty"`
+	LostJ  float64 `json:"lost_j,omitempty"`
 }
 
 // Restore continues from a State: the next reading of its counter shows what
 // was drawn meanwhile.
 func (m *Meter) Restore(s State) {
-	m.atJ, m.anchor = s.SpentJ, s.Anchor
+	m.atJ, m.anchor, m.driftJ, m.lostJ = s.SpentJ, s.Anchor, s.DriftJ, s.LostJ
 	m.gapJ = math.Inf(1)
 }
 
 // State returns what a restart at this moment needs.
 func (m *Meter) State(nowS float64) State {
-	return State{SpentJ: m.At(nowS), Anchor: m.anchor, Source: m.Source(nowS)}
+	return State{SpentJ: m.At(nowS), Anchor: m.anchor, Source: m.Source(nowS), DriftJ: m.driftJ + m.error(nowS)*(m.At(nowS)-m.atJ), LostJ: m.lostJ}
+}
+
+// UncertaintyJ is how far off the figure of At may be, up or down: the counter's
+// resolution, and what drifted where there was none.
+func (m *Meter) UncertaintyJ(nowS float64) float64 {
+	return m.anchor.UnitJ + m.driftJ + m.lostJ + m.error(nowS)*math.Max(m.At(nowS)-m.atJ, 0)
+}
+
+// error is the fraction by which the present source may be off.
+func (m *Meter) error(nowS float64) float64 {
+	if m.Source(nowS) != Model && !math.IsNaN(m.powerW) {
+		return currentError
+	}
+	return modelError
 }
 
 // Skip adds what the model says was drawn in a gap that no counter covers.
 func (m *Meter) Skip(gapS, powerW float64) {
 	if m.anchor.UnitJ == 0 && gapS > 0 {
 		m.atJ += gapS * powerW
+		m.driftJ += modelError * gapS * powerW
 	}
 }
 
@@ -108,6 +135,11 @@ func (m *Meter) Battery(nowS float64, r Reading) {
 	case !math.IsNaN(power):
 		estimate = m.atJ + dt*power
 	}
+	drift := modelError
+	if !math.IsNaN(power) && m.hasReadings && dt <= freshS {
+		drift = currentError
+	}
+	m.driftJ += drift * math.Max(estimate-m.atJ, 0)
 	used := power
 	if math.IsNaN(used) && dt > 0 {
 		used = (estimate - m.atJ) / dt
@@ -119,13 +151,13 @@ func (m *Meter) Battery(nowS float64, r Reading) {
 	switch {
 	case !math.IsNaN(r.ConsumedHJ):
 		m.source = Consumed
-		estimate = m.anchor.pull(estimate, 100, r.ConsumedHJ, used, dt, maxJ)
+		estimate = m.pull(estimate, 100, r.ConsumedHJ, used, dt, maxJ)
 		m.countS, m.gapJ = nowS, 0
 	case !math.IsNaN(power):
 		m.source = Current // the anchor stays, in case its counter comes back
 	case !math.IsNaN(r.Charge) && m.CapacityJ > 0:
 		m.source = Remaining
-		estimate = m.anchor.pull(estimate, m.CapacityJ/100, 100-math.Round(r.Charge*100), used, dt, maxJ)
+		estimate = m.pull(estimate, m.CapacityJ/100, 100-math.Round(r.Charge*100), used, dt, maxJ)
 		m.countS, m.gapJ = nowS, 0
 	default:
 		m.source = Model
@@ -133,6 +165,18 @@ func (m *Meter) Battery(nowS float64, r Reading) {
 	m.rebase(nowS, estimate)
 	m.readS = m.atS
 	m.powerW, m.hasReadings = power, true
+}
+
+// pull corrects an estimate by a counter. What drifted since its last count is
+// known again, unless it began anew.
+func (m *Meter) pull(estimateJ, unitJ, count, powerW, dtS, maxJ float64) float64 {
+	was := m.anchor
+	estimateJ = m.anchor.pull(estimateJ, unitJ, count, powerW, dtS, maxJ)
+	if was.UnitJ != unitJ || m.anchor.BaseJ != was.BaseJ && !(m.anchor.Synced && !was.Synced) {
+		m.lostJ += m.driftJ + was.UnitJ
+	}
+	m.driftJ = 0
+	return estimateJ
 }
 
 // At returns the joules drawn up to nowS, as far as is known.

@@ -41,6 +41,7 @@ type aircraft struct {
 	batteryS  float64
 	statusS   float64 // BATTERY_STATUS, rather than SYS_STATUS
 	charge    float64 // remaining, 0 to 1, NaN unknown
+	reading   energy.Reading
 	params    Parameters
 	meter     energy.Meter
 	lost      bool
@@ -95,6 +96,7 @@ func nonZero(mv []uint16) (cells []uint16) {
 }
 
 func (a *aircraft) battery(now float64, r energy.Reading) {
+	a.reading = r
 	a.meter.Battery(now, r)
 	if !math.IsNaN(r.Charge) {
 		a.charge = r.Charge

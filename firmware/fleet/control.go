@@ -49,6 +49,7 @@ type control struct {
 	why      string // it is with its pilot
 	aim      aim
 	engagedS float64 // streaming since
+	graceS   float64 // until then, Hold may be the failsafe's of a stream that had ended
 	askedS   float64 // the last command
 	requestS float64 // the last request for streams or parameters
 	beats    int
@@ -171,6 +172,10 @@ func (a *aircraft) fly(f *Fleet, now float64) (out []message.Message, stream boo
 		}
 		return out, true
 	case PhaseFlying:
+		if a.mode == ModeHold && now < a.graceS {
+			a.phase = PhaseEngaging
+			return nil, true
+		}
 		if a.mode != ModeOffboard && a.beatS > a.engagedS {
 			a.take(f, "left OFFBOARD for "+a.mode.String())
 			return nil, false

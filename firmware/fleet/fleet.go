@@ -73,7 +73,7 @@ func (f *Fleet) Initialize() error {
 	for i, c := range f.Aircraft {
 		p := f.Physics.Propulsion
 		f.aircraft = append(f.aircraft, &aircraft{
-			number: i + 1, conf: c, charge: math.NaN(),
+			number: i + 1, conf: c, charge: math.NaN(), reading: energy.Absent(),
 			meter: energy.Meter{CapacityJ: capacity, PowerW: p.PowerW, MaxPowerW: 10 * p.PowerW(f.Physics.SpeedMaxMPS)},
 		})
 	}

@@ -179,6 +179,9 @@ func (f *Fleet) Resume(number int) {
 			return
 		}
 		a.why, a.grant = "", a.mode
+		if a.mode == ModeOffboard { // a leader before us streamed until lately
+			a.graceS = now + 2
+		}
 		if a.inAir() && a.upM > f.Limits.AltitudeM-f.Limits.BandM {
 			a.engage(now)
 		} else {

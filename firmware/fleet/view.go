@@ -33,6 +33,7 @@ type View struct {
 	TotalJ float64 // drawn since the meter began
 	ModelJ float64 // propulsion since then by the closed form, at multiplier 1
 	Source energy.Source
+	ErrorJ float64 // how far off TotalJ may be
 	BootMS float64 // autopilot's time since boot, at this moment
 	MSPerS float64 // its rate, per mission second
 }
@@ -50,7 +51,7 @@ func (f *Fleet) Views(dst []View) []View {
 			Mode: a.mode, Armed: a.armed, Landed: a.landed, Charge: a.charge,
 			Phase: a.phase, Order: a.order, Why: a.why, Lost: a.lost, Home: a.home, Params: a.params,
 			Fresh: a.fresh(now), Flying: a.phase == PhaseFlying && a.fresh(now), InAir: a.inAir() && !a.lost,
-			TotalJ: a.meter.At(now), ModelJ: a.meter.ModelJ(now), Source: a.meter.Source(now),
+			TotalJ: a.meter.At(now), ModelJ: a.meter.ModelJ(now), Source: a.meter.Source(now), ErrorJ: a.meter.UncertaintyJ(now),
 			BootMS: a.bootMS + (now-a.positionS)*a.msPerS(), MSPerS: a.msPerS(),
 		})
 	}
@@ -70,6 +71,12 @@ func (f *Fleet) Book(number int, edgeJ, factor float64) {
 func (f *Fleet) Meter(number int) (s energy.State) {
 	f.with(number, func(a *aircraft, now float64) { s = a.meter.State(now) })
 	return s
+}
+
+// Battery returns an aircraft's last battery reading.
+func (f *Fleet) Battery(number int) (r energy.Reading) {
+	f.with(number, func(a *aircraft, _ float64) { r = a.reading })
+	return r
 }
 
 // Restore gives an aircraft what a restart knows of it, before Start.

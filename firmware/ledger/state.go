@@ -62,6 +62,7 @@ type Account struct {
 	EnergyJ float64       `json:"energy_j"`
 	SpentJ  float64       `json:"spent_j"`
 	Source  energy.Source `json:"source"`
+	ErrorJ  float64       `json:"error_j"` // how far off SpentJ may be, by its source
 	EastM   float64       `json:"east_m"`
 	NorthM  float64       `json:"north_m"`
 }
