@@ -19,6 +19,8 @@ import (
 const usage = `leader flies a mission: users over MQTT, autopilots over MAVLink, a frozen policy between.
 
   leader -config FILE
+  leader check -config FILE    the pre-flight list: everything that can be tested on the ground
+  leader log ...               check, export or recover what was flown
 
 Exit status: 0 the mission is over or the leader was asked to end, 1 it cannot
 go on, 2 the command line is wrong, 3 another leader flies this fleet.
@@ -28,6 +30,9 @@ go on, 2 the command line is wrong, 3 another leader flies this fleet.
 func main() { os.Exit(run(os.Args[1:], os.Stderr)) }
 
 func run(args []string, stderr io.Writer) int {
+	if code, ok := subcommand(args, os.Stdout, stderr); ok {
+		return code
+	}
 	flags := flag.NewFlagSet("leader", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	path := flags.String("config", "", "YAML `file`; configs/leader.yaml explains every key")

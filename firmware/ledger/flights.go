@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"path/filepath"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -128,3 +129,6 @@ func (l *Ledger) Flights() (all []Flight, err error) {
 	})
 	return all, err
 }
+
+// Path is where a state directory has its ledger.
+func Path(dir string) string { return filepath.Join(dir, fileName) }

@@ -1,0 +1,136 @@
+// Package flightlog makes of the ledger's rows, one a slot, what people open:
+// CSV for a spreadsheet, JSON for a program; and it checks that they add up. It
+// stands after the flight.
+//
+// There is no second log in flight. Each row is on the disk, with a checksum of
+// its own, before its slot counts as settled, so no cut of power takes more than
+// the slot that was open, and a damaged file gives back every row that was not
+// hit (ledger.Recover). A log in MCAP would be written beside the ledger and be
+// the weaker of the two: its recovery of a cut file is poor, and its module
+// would not fit into the binary's 20 MB. Autopilots keep their own logs of
+// attitude and motors; rows carry their positions, to lay one over the other.
+package flightlog
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+
+	"prefdt/firmware/ledger"
+)
+
+// Report is what Check found of one flight.
+type Report struct {
+	Mission string   `json:"mission"`
+	Phase   string   `json:"phase"`
+	Slots   int      `json:"slots"` // settled, by the state
+	Rows    int      `json:"rows"`
+	First   int      `json:"first_slot"` // -1: no rows
+	Last    int      `json:"last_slot"`
+	SpentJ  float64  `json:"spent_j"`
+	DelayS  float64  `json:"delay_s"`
+	Faults  []string `json:"faults"`
+}
+
+// Check adds a flight up. Rows that went first to keep the ledger small are no
+// fault; holes, values that are not finite and sums that disagree are.
+func Check(f ledger.Flight) Report {
+	r := Report{Mission: f.State.Mission, Phase: f.State.Phase, Slots: f.State.Goal.Slot, Rows: len(f.Rows), First: -1, Last: -1, Faults: []string{}}
+	fault := func(format string, args ...any) {
+		if len(r.Faults) < 20 {
+			r.Faults = append(r.Faults, fmt.Sprintf(format, args...))
+		}
+	}
+	if len(f.Rows) == 0 {
+		return r
+	}
+	r.First, r.Last = f.Rows[0].Slot, f.Rows[len(f.Rows)-1].Slot
+	spent := map[int]float64{} // by aircraft
+	for i := range f.Rows {
+		row := &f.Rows[i]
+		if want := r.First + i; row.Slot != want && (i == 0 || row.Slot != f.Rows[i-1].Slot+1) {
+			fault("slots %d to %d are missing", f.Rows[i-1].Slot+1, row.Slot-1)
+		}
+		sum := 0.0
+		for _, a := range row.Aircraft {
+			sum += a.EnergyJ
+			if bad(a.EnergyJ) || bad(a.SpentJ) || a.EnergyJ < 0 {
+				fault("slot %d: aircraft %d has %v J, %v J in all", row.Slot, a.Number, a.EnergyJ, a.SpentJ)
+			}
+			if before, known := spent[a.Number]; known && a.SpentJ < before-0.001 {
+				fault("slot %d: aircraft %d has %v J in all, fewer than before, %v", row.Slot, a.Number, a.SpentJ, before)
+			}
+			spent[a.Number] = a.SpentJ
+		}
+		if bad(row.EnergyJ) || bad(row.DelayS) || math.Abs(sum-row.EnergyJ) > 0.001*math.Max(1, math.Abs(sum)) {
+			fault("slot %d: %v J and %v s, its aircraft add up to %v J", row.Slot, row.EnergyJ, row.DelayS, sum)
+		}
+		r.DelayS += row.DelayS
+	}
+	for _, j := range spent {
+		r.SpentJ += j
+	}
+	if booked := f.State.Goal.SpentJ; r.Last == f.State.Goal.Slot-1 && math.Abs(booked-r.SpentJ) > 1e-3*math.Max(booked, 1) {
+		fault("the aircraft spent %v J in all, the mission books %v J", r.SpentJ, booked)
+	}
+	if r.Last < f.State.Goal.Slot-1 {
+		fault("%d slots are settled, the last row is of slot %d", f.State.Goal.Slot, r.Last)
+	}
+	return r
+}
+
+func bad(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
+
+// CSV writes one line a slot. Each aircraft has five columns, by its number.
+func CSV(w io.Writer, flights []ledger.Flight) error {
+	most := 0
+	for _, f := range flights {
+		for _, r := range f.Rows {
+			for _, a := range r.Aircraft {
+				most = max(most, a.Number)
+			}
+		}
+	}
+	head := []string{"mission", "slot", "delay_s", "energy_j", "edge_j", "propulsion_factor", "price_s_per_j", "users_heard", "users_offloaded", "decision_ms"}
+	fixed := len(head)
+	for n := range most {
+		for _, c := range []string{"energy_j", "spent_j", "energy_source", "east_m", "north_m"} {
+			head = append(head, fmt.Sprintf("aircraft%d_%s", n+1, c))
+		}
+	}
+	out := csv.NewWriter(w)
+	if err := out.Write(head); err != nil {
+		return err
+	}
+	for _, f := range flights {
+		for _, r := range f.Rows {
+			line := make([]string, len(head))
+			copy(line, []string{
+				f.State.Mission, strconv.Itoa(r.Slot), text(r.DelayS), text(r.EnergyJ), text(r.EdgeJ), text(r.Factor), text(r.PriceSPerJ),
+				strconv.Itoa(r.Heard), strconv.Itoa(r.Offloaded), text(r.DecisionMS),
+			})
+			for _, a := range r.Aircraft {
+				if a.Number >= 1 {
+					copy(line[fixed+5*(a.Number-1):], []string{text(a.EnergyJ), text(a.SpentJ), string(a.Source), text(a.EastM), text(a.NorthM)})
+				}
+			}
+			if err := out.Write(line); err != nil {
+				return err
+			}
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+func text(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+
+// JSON writes all flights, states included, as one array.
+func JSON(w io.Writer, flights []ledger.Flight) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", " ")
+	return e.Encode(flights)
+}
