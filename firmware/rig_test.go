@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"sync"
@@ -41,15 +42,20 @@ type rig struct {
 	status  []telemetry.Status
 	acks    map[string][]string // payloads by id
 	slots   []int
-	offered []int       // aircraft in the last beacon
-	told    map[int]int // decisions by slot
+	offered []int           // aircraft in the last beacon
+	told    map[int]int     // decisions by slot
+	truthJ  map[int]float64 // what the batteries had lost when a slot's beacon came
+	mute    bool            // its users report nothing
+	legs    [8]time.Time    // when an aircraft last got a setpoint to move
 	news    chan struct{}
 }
 
 // Slots of 40 ms make a test of thirty slots a second and a bit long.
-func newRig(t *testing.T, aircraft, slots int) *rig {
+func newRig(t *testing.T, aircraft, slots int) *rig { return newRigAt(t, aircraft, slots, 40) }
+
+func newRigAt(t *testing.T, aircraft, slots int, slotMS float64) *rig {
 	t.Helper()
-	r := &rig{t: t, config: Defaults(), physics: physics.Standard(), acks: map[string][]string{}, told: map[int]int{}, news: make(chan struct{}, 1)}
+	r := &rig{t: t, config: Defaults(), physics: physics.Standard(), acks: map[string][]string{}, told: map[int]int{}, truthJ: map[int]float64{}, news: make(chan struct{}, 1)}
 	r.physics.AltitudeM = 30 // a shorter climb
 	r.broker = &mqttbroker.Broker{Address: "127.0.0.1:0"}
 	if err := r.broker.Initialize(); err != nil {
@@ -58,7 +64,7 @@ func newRig(t *testing.T, aircraft, slots int) *rig {
 	r.closeBroker = sync.OnceFunc(r.broker.Close)
 	t.Cleanup(r.closeBroker)
 	c := &r.config
-	c.Fleet, c.StateDir, c.Slots, c.SlotMS, c.ReportByMS, c.DecideByMS = "test", t.TempDir(), slots, 40, 14, 24
+	c.Fleet, c.StateDir, c.Slots, c.SlotMS, c.ReportByMS, c.DecideByMS = "test", t.TempDir(), slots, slotMS, 0.35*slotMS, 0.6*slotMS
 	c.Broker.URL = r.broker.URL()
 	r.topics, _ = telemetry.NewTopics("test")
 	origin := geo.Point{LatDeg: c.Origin.LatitudeDeg, LonDeg: c.Origin.LongitudeDeg, AltM: c.Origin.AltitudeM}
@@ -71,6 +77,13 @@ func newRig(t *testing.T, aircraft, slots int) *rig {
 			Parameters: map[string]float64{"MPC_XY_VEL_MAX": 30, "COM_OF_LOSS_T": 5, "MPC_Z_VEL_MAX_UP": 20, "MPC_Z_V_AUTO_DN": 20, "MPC_LAND_SPEED": 5},
 			PowerW:     func(_ int, mps float64) float64 { return r.physics.Propulsion.PowerW(mps) },
 			Log:        slog.New(slog.DiscardHandler),
+			Heard: func(h autopilot.Heard) {
+				if s := h.Setpoint; s != nil && math.Hypot(s.Velocity.EastM, s.Velocity.NorthM) > 0.1 {
+					r.mutex.Lock()
+					r.legs[i] = time.Now()
+					r.mutex.Unlock()
+				}
+			},
 		}}
 		if err := a.Initialize(); err != nil {
 			t.Fatal(err)
@@ -138,11 +151,12 @@ func (r *rig) hear(m telemetry.Message) {
 			r.t.Errorf("beacon: %v", err)
 			break
 		}
+		r.truthJ[s.Slot] = r.trueJ()
 		r.slots, r.offered = append(r.slots, s.Slot), r.offered[:0]
 		for _, a := range s.Offer.Aircraft {
 			r.offered = append(r.offered, a.Number)
 		}
-		for u := 0; u < 4; u++ {
+		for u := 0; u < 4 && !r.mute; u++ {
 			r.publish(r.topics.Report(fmt.Sprintf("u%d", u)), report(s.Slot, u))
 		}
 	}
