@@ -198,5 +198,5 @@ func (b *graph) norm(x, gain, bias string) string {
 
 // last is the last n rows of x.
 func (b *graph) last(x string, n int) string {
-	return b.op("Slice", nil, x, b.integers(-n), b.integers(math.MaxInt64), b.integers(0))
+	return b.op("Slice", nil, x, b.integers(-n), b.integers(math.MaxInt32), b.integers(0))
 }
