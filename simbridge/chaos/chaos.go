@@ -157,7 +157,7 @@ func (m *mission) why(o *outcome, err error) string {
 	}
 	reasons = append(reasons, m.notes...)
 	if err == nil && o.errorJ > o.allowedJ {
-		reasons = append(reasons, fmt.Sprintf("the ledger is off by %.0f J, and %.0f would be right", o.errorJ, o.allowedJ))
+		reasons = append(reasons, fmt.Sprintf("the leader counts %.0f J of %.0f, and may be off by %.0f", o.leaderJ, o.truthJ, o.allowedJ))
 	}
 	return strings.Join(slices.Compact(reasons), "; ")
 }

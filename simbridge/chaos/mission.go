@@ -379,6 +379,7 @@ func (m *mission) wantsResume(now float64) bool {
 type outcome struct {
 	unsafe, lost, doubled int
 	errorJ, allowedJ      float64
+	leaderJ, truthJ       float64
 	resumed               bool
 	slowest               time.Duration
 	state                 string
@@ -454,7 +455,7 @@ func (m *mission) balance(o *outcome) {
 		}
 		truth += a.State().Spent.J()
 	}
-	o.errorJ = math.Abs(leader - truth)
+	o.errorJ, o.leaderJ, o.truthJ = math.Abs(leader-truth), leader, truth
 	o.allowedJ = m.allowedJ()
 	o.state, o.missed = s.State, s.MissedSlots
 	var first string

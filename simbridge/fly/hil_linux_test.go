@@ -117,7 +117,7 @@ func TestSerialFliesAsUDP(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d of %d decisions for the same aircraft, offload differs by %.4f in the mean, positions by at most %.1f m",
+	t.Logf("%d of %d decisions for the same aircraft, offload differs by %.5f in the mean, positions by at most %.1f m",
 		same, both, offloadDiff/float64(same), apartM)
 	if both < slots*4 || float64(same) < 0.93*float64(both) || offloadDiff > 0.02*float64(same) || apartM > 8 {
 		t.Error("want 93 % for the same aircraft, 0.02 and 8 m")
