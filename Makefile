@@ -14,7 +14,7 @@ FLIGHTS ?= 48000
 STEPS ?= 3000
 CHECKPOINT ?= configs/checkpoint
 
-.PHONY: help run test bench build arm64 armv7 lint checkpoint clean
+.PHONY: help run test bench build arm64 armv7 deb lint checkpoint clean
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,17 @@ cross:
 # go build knows better than make what is up to date.
 $(PROGRAMS:%=bin/%): bin/%:
 	@$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $@ $($*_PKG)
+
+# The package's version, and the architectures in Debian's names.
+VERSION ?= 0.1.0
+DEBS = amd64 arm64 armhf
+
+deb: arm64 armv7 ## Debian packages of leader and ground for amd64, arm64 and armhf, into bin/deb/
+	@$(MAKE) --no-print-directory cross GOARCH=amd64 DIR=bin/amd64
+	@mkdir -p bin/deb
+	@for arch in $(DEBS); do \
+		case $$arch in armhf) dir=bin/armv7 ;; *) dir=bin/$$arch ;; esac; \
+		ARCH=$$arch BIN=$$dir VERSION=$(VERSION) $(GO) tool -modfile=.ci/tools.mod nfpm package -f configs/deb/nfpm.yaml -p deb -t bin/deb/ || exit 1; done
 
 lint: ## formatting, go vet and staticcheck
 	@test -z "$$(gofmt -l .)" || { echo "not formatted: $$(gofmt -l .)"; exit 1; }
