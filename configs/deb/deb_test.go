@@ -1,0 +1,215 @@
+// Package deb holds what the Debian package is made of, and tries one out:
+//
+//	make deb && PREFDT_DEB=$PWD/bin/deb/prefdt_0.1.0_amd64.deb go test ./configs/deb
+package deb
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"prefdt/inference/physics"
+	"prefdt/simbridge/autopilot"
+	"prefdt/simbridge/battery"
+	"prefdt/simbridge/broker"
+	"prefdt/simbridge/geo"
+)
+
+func packageFile(t *testing.T) string {
+	t.Helper()
+	path := os.Getenv("PREFDT_DEB")
+	if path == "" {
+		t.Skip("PREFDT_DEB names no package; make deb makes one")
+	}
+	if _, err := exec.LookPath("dpkg-deb"); err != nil {
+		t.Skip("no dpkg-deb here")
+	}
+	return path
+}
+
+func output(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %q: %v: %s", name, args, err, out)
+	}
+	return string(out)
+}
+
+func TestContents(t *testing.T) {
+	path := packageFile(t)
+	contents := output(t, "dpkg-deb", "--contents", path)
+	for _, want := range []string{
+		"-rwxr-xr-x|./usr/bin/leader", "-rwxr-xr-x|./usr/bin/ground", "-rw-r--r--|./lib/systemd/system/prefdt-leader.service",
+		"-rw-r--r--|./usr/share/prefdt/checkpoint/policy.onnx", "-rw-r--r--|./usr/share/prefdt/checkpoint/manifest.json",
+		"-rw-r-----|./etc/prefdt/leader.yaml", "-rw-r--r--|./usr/share/doc/prefdt/leader.yaml", "|./usr/share/doc/prefdt/mosquitto/acl",
+	} {
+		mode, file, _ := strings.Cut(want, "|")
+		found := false
+		for _, line := range strings.Split(contents, "\n") {
+			found = found || strings.HasPrefix(line, mode) && strings.HasSuffix(line, " "+file)
+		}
+		if !found {
+			t.Errorf("no %s %s in\n%s", mode, file, contents)
+		}
+	}
+	dir := t.TempDir()
+	output(t, "dpkg-deb", "--control", path, dir)
+	for file, want := range map[string]string{"conffiles": "/etc/prefdt/leader.yaml\n", "postinst": "adduser --system", "control": "Depends: adduser"} {
+		if text, err := os.ReadFile(filepath.Join(dir, file)); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s: %v: %s", file, err, text)
+		}
+	}
+}
+
+// bench is the package unpacked, with a broker and an autopilot to start against.
+type bench struct{ leader, config, state string }
+
+func unpack(t *testing.T) *bench {
+	t.Helper()
+	path, root := packageFile(t), t.TempDir()
+	output(t, "dpkg", "-x", path, root)
+	b := &broker.Broker{Address: "127.0.0.1:0"}
+	if err := b.Initialize(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	c, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	k := physics.Standard()
+	a := &autopilot.Autopilot{Config: autopilot.Config{
+		SystemID: 1, Listen: "127.0.0.1:0", Partner: c.LocalAddr().String(), Speed: 10, CapacityJ: k.CapacityJ,
+		Origin: geo.Point{LatDeg: 47.3977, LonDeg: 8.5456, AltM: 488}, Start: geo.Local{EastM: 500, NorthM: 500},
+		Battery: battery.Fields{Current: true, Energy: true, Remaining: true},
+		PowerW:  func(_ int, mps float64) float64 { return k.Propulsion.PowerW(mps) },
+		// A parameter unlike PX4's stock value, which leader check refuses.
+		Parameters: map[string]float64{"COM_OBL_RC_ACT": 5}, Log: slog.New(slog.DiscardHandler),
+	}}
+	if err := a.Initialize(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.Close)
+	text, err := os.ReadFile(filepath.Join(root, "etc/prefdt/leader.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := filepath.Join(root, "var/lib/prefdt")
+	yaml := strings.NewReplacer(
+		"/var/lib/prefdt", state, "/usr/share/prefdt", root+"/usr/share/prefdt", "tcp://127.0.0.1:1883", b.URL(),
+		"udp-listen:0.0.0.0:14540", "udp-listen:"+c.LocalAddr().String(), "metrics_port: 9480", "metrics_port: 0",
+		"slots: 100", "slots: 100\nslot_ms: 100\nreport_by_ms: 30\ndecide_by_ms: 60", "real: true", "real: false",
+	).Replace(string(text))
+	config := filepath.Join(root, "etc/prefdt/test.yaml")
+	if err := os.WriteFile(config, []byte(yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return &bench{filepath.Join(root, "usr/bin/leader"), config, state}
+}
+
+func TestCheckFromThePackage(t *testing.T) {
+	b := unpack(t)
+	text := output(t, b.leader, "check", "-config", b.config)
+	if !strings.Contains(text, " 0 failed") {
+		t.Error(text)
+	}
+	t.Log("\n" + text)
+}
+
+// manager is as much of systemd as a Type=notify service with a watchdog meets.
+type manager struct {
+	socket *net.UnixConn
+	path   string
+}
+
+func newManager(t *testing.T) *manager {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "notify")
+	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return &manager{c, path}
+}
+
+const watchdog = time.Second
+
+func (m *manager) start(t *testing.T, b *bench) *exec.Cmd {
+	t.Helper()
+	c := exec.Command(b.leader, "-config", b.config)
+	c.Env = append(os.Environ(), "NOTIFY_SOCKET="+m.path, fmt.Sprintf("WATCHDOG_USEC=%d", watchdog/time.Microsecond))
+	var stderr bytes.Buffer
+	c.Stderr = &stderr
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Process.Kill()
+		c.Wait()
+		if t.Failed() {
+			t.Log(stderr.String())
+		}
+	})
+	return c
+}
+
+// await reads notifications until one holds a line, for at most so long.
+func (m *manager) await(line string, most time.Duration) bool {
+	b := make([]byte, 4096)
+	m.socket.SetReadDeadline(time.Now().Add(most))
+	for {
+		n, err := m.socket.Read(b)
+		if err != nil {
+			return false
+		}
+		for _, l := range strings.Split(string(b[:n]), "\n") {
+			if l == line {
+				return true
+			}
+		}
+	}
+}
+
+func TestServiceAndWatchdog(t *testing.T) {
+	b, m := unpack(t), newManager(t)
+	c := m.start(t, b)
+	if !m.await("READY=1", 20*time.Second) {
+		t.Fatal("not ready")
+	}
+	for i := range 5 {
+		if !m.await("WATCHDOG=1", watchdog) {
+			t.Fatalf("no sign of life %d", i)
+		}
+	}
+	// Stalled on purpose: nothing feeds the watchdog, and the manager acts on it.
+	c.Process.Signal(syscall.SIGSTOP)
+	for m.await("WATCHDOG=1", watchdog/5) { // what was sent before
+	}
+	if m.await("WATCHDOG=1", watchdog) {
+		t.Error("a stopped process fed its watchdog")
+	}
+	c.Process.Kill()
+	c.Wait()
+	c = m.start(t, b)
+	if !m.await("READY=1", 20*time.Second) || !m.await("WATCHDOG=1", watchdog) {
+		t.Fatal("not ready after the watchdog's restart")
+	}
+	c.Process.Signal(syscall.SIGTERM)
+	if !m.await("STOPPING=1", 10*time.Second) {
+		t.Error("it did not say that it stops")
+	}
+	if err := c.Wait(); err != nil {
+		t.Errorf("asked to end: %v", err)
+	}
+}
