@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"math"
 	"os"
@@ -26,6 +27,8 @@ func TestMain(m *testing.M) {
 	if built, err = os.MkdirTemp("", "fly-test"); err != nil {
 		panic(err)
 	}
+	flag.Parse()
+	flag.Set("test.parallel", "6") // flights mostly wait
 	code := m.Run()
 	os.RemoveAll(built)
 	os.Exit(code)

@@ -50,7 +50,6 @@ type standInCraft struct {
 	// The ledger: joules by the counter and by current x voltage, each message
 	// standing for the quarter of a second before it.
 	counted, integrated float64
-	stream              bool
 }
 
 const standInBatteryS = 0.25

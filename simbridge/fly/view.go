@@ -23,7 +23,6 @@ type view struct {
 
 	mutex sync.Mutex
 	drawn int // lines of the last drawing, to go back over
-	last  string
 	slot  int
 	when  time.Time
 }

@@ -75,8 +75,8 @@ func (u *user) hear(beacon telemetry.Slot, received time.Time) {
 	}
 	if task != nil {
 		report.Task = &telemetry.Task{Bits: task.Bits, CyclesPerBit: task.CyclesPerBit, DeadlineS: task.DeadlineS}
-		byMS := time.Duration(beacon.DecideByMS * float64(time.Millisecond))
-		w := &wait{beacon: beacon, until: received.Add(byMS), task: *task, gain: gain}
+		window := time.Duration(beacon.DecideByMS * float64(time.Millisecond))
+		w := &wait{beacon: beacon, until: received.Add(window), task: *task, gain: gain}
 		w.timer = time.AfterFunc(time.Until(w.until), func() {
 			u.mutex.Lock()
 			defer u.mutex.Unlock()
