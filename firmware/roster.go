@@ -18,7 +18,6 @@ type roster struct {
 	queue  []*user // all known, the longest unheard first, as far as order was kept
 	nextID int
 	full   int // reports refused because the slot was full
-	known  int
 }
 
 // user is one user's last report.
