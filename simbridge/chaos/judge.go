@@ -37,6 +37,7 @@ type seen struct {
 	sinceS   float64   // it has been this one
 	handsOff bool      // a pilot's, or rebooted: nobody may touch it
 	offS     float64   // since when
+	meetS    float64   // asked for what would come too close since; +Inf not
 	groundS  float64   // standing with motors off since; -1 not
 }
 
@@ -44,14 +45,15 @@ const (
 	speedSlackMPS = 0.05
 	fenceSlackM   = 0.5
 	bandM         = 20
-	staleS        = 2 // time to live
+	staleS        = 2   // time to live
+	tickS         = 0.1 // between setpoints
 )
 
 func newJudge(p physics.Constants, aircraft int, speed float64) *judge {
 	j := &judge{physics: p, altM: p.AltitudeM, latentS: 0.1 + 0.01*speed, unsafe: map[string]int{}, leastM: math.Inf(1)}
 	j.craft = make([]seen, aircraft)
 	for i := range j.craft {
-		j.craft[i].groundS = 0
+		j.craft[i].meetS = math.Inf(1)
 	}
 	return j
 }
@@ -163,7 +165,15 @@ func (j *judge) setpoint(i int, h autopilot.Heard) {
 	if s := horizontal(c.wish); s > vmax+vmax*j.latentS {
 		j.bad("speed", "aircraft %d is to be %.1f m away in a second", i+1, s)
 	}
-	// Where the two are asked to be in the coming second.
+	j.meet(i, h)
+}
+
+// meet looks where an aircraft and the others are asked to be in the coming
+// second. The setpoints of one tick arrive one after the other, so that a new
+// leg is seen beside another's old one for a moment: what counts is what lasts
+// beyond the next tick.
+func (j *judge) meet(i int, h autopilot.Heard) {
+	c := &j.craft[i]
 	for k := range j.craft {
 		o := &j.craft[k]
 		if k == i || !o.inAir || math.Abs(h.Position.UpM-o.body.Position.UpM) > j.physics.SeparationM {
@@ -174,8 +184,15 @@ func (j *judge) setpoint(i int, h autopilot.Heard) {
 			theirs = o.wish
 		}
 		apart, closing := sub(h.Position, o.body.Position), sub(c.wish, theirs)
-		if d := closest(apart, closing); d < j.physics.SeparationM-fenceSlackM-j.latentS*horizontal(closing) {
-			j.bad("separation", "aircraft %d and %d would come within %.1f m", i+1, k+1, d)
+		d := closest(apart, closing)
+		if d >= j.physics.SeparationM-fenceSlackM-j.latentS*horizontal(closing) {
+			c.meetS = math.Inf(1)
+			continue
+		}
+		c.meetS = min(c.meetS, h.TimeS)
+		if h.TimeS-c.meetS > 1.5*tickS {
+			j.bad("separation", "aircraft %d and %d, %.1f m apart, are to close in at %.1f m/s and come within %.1f m (asked for %.1f and %.1f m/s, fly at %.1f and %.1f, in %s) at %.1f s",
+				i+1, k+1, horizontal(apart), horizontal(closing), d, horizontal(c.wish), horizontal(theirs), h.SpeedMPS(), o.body.SpeedMPS(), h.Mode, h.TimeS)
 		}
 	}
 }

@@ -53,7 +53,23 @@ func TestJudge(t *testing.T) {
 		"towards another": {func(j *judge) {
 			j.moved(1, autopilot.Body{Position: near})
 			j.heard(0, flying(middle, 12, 0, 10))
+			j.heard(0, flying(middle, 12, 0, 10.1))
+			j.heard(0, flying(middle, 12, 0, 10.2))
 		}, "separation"},
+		"towards one another": {func(j *judge) {
+			j.moved(1, autopilot.Body{Position: near})
+			for _, s := range []float64{10, 10.1, 10.2} {
+				j.heard(1, flying(near, -6, 0, s))
+				j.heard(0, flying(middle, 6, 0, s+0.01))
+			}
+		}, "separation"},
+		"behind one that was slower a tick ago": {func(j *judge) {
+			j.moved(0, autopilot.Body{Position: middle, Velocity: geo.Local{EastM: 8}})
+			j.moved(1, autopilot.Body{Position: near, Velocity: geo.Local{EastM: 8}})
+			j.heard(1, flying(near, 2, 0, 9.9))
+			j.heard(0, flying(middle, 14, 0, 10))
+			j.heard(1, flying(near, 14, 0, 10))
+		}, ""},
 		"too close": {func(j *judge) {
 			j.heard(0, flying(middle, 0, 1, 10))
 			j.moved(1, autopilot.Body{Position: geo.Local{EastM: 509, NorthM: 500, UpM: 100}})

@@ -1,0 +1,158 @@
+package autopilot
+
+import (
+	"testing"
+	"time"
+
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+
+	"prefdt/simbridge/battery"
+	"prefdt/simbridge/geo"
+)
+
+// aloft is a vehicle that has flown in Hold for some seconds, without a link.
+func aloft() *Autopilot {
+	a := &Autopilot{Config: testConfig()}
+	v := newVehicle(a.Config)
+	v.armed, v.landed, v.everFlown = true, false, true
+	v.body.Position.UpM, v.hold.UpM = 100, 100
+	a.vehicle = v
+	fly(v, 10)
+	return a
+}
+
+func fly(v *vehicle, seconds float64) {
+	for range int(seconds * 1e6 / stepUS) {
+		v.step()
+	}
+}
+
+func TestReboot(t *testing.T) {
+	for name, c := range map[string]struct {
+		inAir  bool
+		falls  bool
+		consHJ int32
+	}{
+		"motors stop":     {false, true, 0},
+		"restored in air": {true, false, 16}, // ten seconds of hover
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := aloft()
+			v := a.vehicle
+			drawn := v.battery.Total().J()
+			v.setpointUS = v.timeUS // of a stream that must not outlive it
+			a.Reboot(c.inAir)
+			if !v.silent() || v.bootMS() != 0 || v.streaming() {
+				t.Errorf("silent %v, booted %d ms ago, streaming %v", v.silent(), v.bootMS(), v.streaming())
+			}
+			fly(v, 10)
+			if v.silent() || v.bootMS() != 10_000 || v.mode != ModeHold {
+				t.Errorf("silent %v, booted %d ms ago, %v", v.silent(), v.bootMS(), v.mode)
+			}
+			if v.landed != c.falls || v.armed == c.falls {
+				t.Errorf("landed %v, armed %v at %v m", v.landed, v.armed, v.body.Position.UpM)
+			}
+			if m := batteryStatus(v).(*common.MessageBatteryStatus); m.EnergyConsumed != c.consHJ || v.battery.Total().J() < drawn {
+				t.Errorf("counts %d hJ, drew %v J after %v", m.EnergyConsumed, v.battery.Total().J(), drawn)
+			}
+		})
+	}
+}
+
+// A pilot's Position stays where it is; without one it sinks. A command gives
+// the aircraft back to whoever sent it.
+func TestPilot(t *testing.T) {
+	a := aloft()
+	a.Pilot(ModePosition)
+	fly(a.vehicle, 10)
+	if up := a.vehicle.body.Position.UpM; up < 99 || up > 101 || !a.vehicle.heard().Piloted {
+		t.Errorf("at %v m", up)
+	}
+	a.vehicle.request(ModePosition)
+	fly(a.vehicle, 10)
+	if up := a.vehicle.body.Position.UpM; up > 92 {
+		t.Errorf("at %v m without a pilot", up)
+	}
+}
+
+// A link that is cut says and hears nothing, and is there again afterwards.
+func TestSilence(t *testing.T) {
+	t.Parallel()
+	p := start(t, testConfig())
+	p.missionS(1)
+	p.autopilot.Silence(40)
+	time.Sleep(20 * time.Millisecond) // what was on its way
+	p.mutex.Lock()
+	clear(p.last)
+	p.mutex.Unlock()
+	p.write(&common.MessageCommandLong{TargetSystem: 3, TargetComponent: 1, Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Param1: 1})
+	for from := p.autopilot.TimeS(); p.autopilot.TimeS() < from+3; {
+		time.Sleep(time.Millisecond) // nothing is sent that could be waited for
+	}
+	if m := p.get(&common.MessageGlobalPositionInt{}); m != nil || p.autopilot.State().Armed {
+		t.Errorf("heard %v, armed %v", m, p.autopilot.State().Armed)
+	}
+	p.until("position", func() bool { return p.get(&common.MessageGlobalPositionInt{}) != nil })
+}
+
+// What another component of the system says of the battery is passed on once,
+// without a counter, if the pack itself measures nothing.
+func TestBatteryFromOutside(t *testing.T) {
+	for name, c := range map[string]struct {
+		fields battery.Fields
+		from   sender
+		taken  bool
+	}{
+		"of this system":    {battery.Fields{}, sender{3, 180}, true},
+		"of another":        {battery.Fields{}, sender{4, 180}, false},
+		"of the autopilot":  {battery.Fields{}, sender{3, 1}, false},
+		"beside a real one": {battery.Fields{Current: true}, sender{3, 180}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conf := testConfig()
+			conf.Battery = c.fields
+			v := newVehicle(conf)
+			count := func(seconds float64) (n int) {
+				for range int(seconds * 100) {
+					v.step()
+					for _, m := range v.due() {
+						if b, ok := m.(*common.MessageBatteryStatus); ok && b.CurrentBattery == 1234 && b.EnergyConsumed == -1 {
+							n++
+						}
+					}
+				}
+				return n
+			}
+			v.receive(c.from, &common.MessageBatteryStatus{CurrentBattery: 1234, EnergyConsumed: 7}, &Traffic{})
+			if n := count(5); (n == 1) != c.taken || n > 1 {
+				t.Errorf("passed on %d times", n)
+			}
+		})
+	}
+}
+
+// A reader of what reaches the vehicle learns it before the vehicle obeys.
+func TestHeard(t *testing.T) {
+	t.Parallel()
+	heard := make(chan Heard, 1000)
+	conf := testConfig()
+	conf.Heard = func(h Heard) {
+		select {
+		case heard <- h:
+		default:
+		}
+	}
+	p := start(t, conf)
+	p.setStream(local(velocityOnly, 0, 0, 0, 12, 3))
+	p.arm()
+	setpoint, command := false, false
+	for deadline := time.After(10 * time.Second); !setpoint || !command; {
+		select {
+		case h := <-heard:
+			setpoint = setpoint || h.Setpoint != nil && h.Setpoint.Velocity == geo.Local{EastM: 3, NorthM: 12, UpM: 0}
+			command = command || h.Command == common.MAV_CMD_COMPONENT_ARM_DISARM && h.Param[0] == 1 && !h.Armed
+		case <-deadline:
+			t.Fatalf("setpoint %v, command %v", setpoint, command)
+		}
+	}
+}
