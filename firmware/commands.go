@@ -261,6 +261,23 @@ func (l *Leader) takeBack() (taken int) {
 	return taken
 }
 
+// crowded names two aircraft that stand too close to take off together. A metre
+// is what their positions may be off.
+func (l *Leader) crowded() error {
+	for i := range l.views {
+		for j := range i {
+			a, b := &l.views[j], &l.views[i]
+			if d := a.Position.Sub(b.Position).Norm(); d < l.Physics.SeparationM-1 {
+				return fmt.Errorf("aircraft %d and %d are %.1f m apart, want at least %v", a.Number, b.Number, d, l.Physics.SeparationM)
+			}
+			if d := l.Config.Start(a.Number, l.Physics.AreaM).Sub(l.Config.Start(b.Number, l.Physics.AreaM)).Norm(); d < l.Physics.SeparationM {
+				return fmt.Errorf("start_m of aircraft %d and %d are %.1f m apart, want at least %v", a.Number, b.Number, d, l.Physics.SeparationM)
+			}
+		}
+	}
+	return nil
+}
+
 // ready says what keeps the fleet from taking off.
 func (l *Leader) ready() error {
 	l.look()
@@ -275,6 +292,8 @@ func (l *Leader) ready() error {
 			return fmt.Errorf("aircraft %d: %s", v.Number, unsafe)
 		case unsafe != "" && l.Config.Flight.Failsafe == "refuse":
 			return fmt.Errorf("aircraft %d has an unsafe failsafe: %s", v.Number, unsafe)
+		case l.low(v):
+			return fmt.Errorf("aircraft %d has %.0f J left, which its reserve and the way home take", v.Number, l.residualJ(i))
 		case unsafe != "":
 			l.Log.Error("unsafe failsafe", "aircraft", v.Number, "reason", unsafe)
 		}
@@ -282,5 +301,5 @@ func (l *Leader) ready() error {
 			l.Log.Warn("doubtful parameter", "aircraft", v.Number, "reason", reason)
 		}
 	}
-	return nil
+	return l.crowded()
 }

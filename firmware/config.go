@@ -69,8 +69,9 @@ type Aircraft struct {
 
 // MAVLink is our own place on the links.
 type MAVLink struct {
-	SystemID int  `yaml:"system_id"`
-	Real     bool `yaml:"real"`
+	SystemID int    `yaml:"system_id"`
+	Real     bool   `yaml:"real"`
+	KeyFile  string `yaml:"key_file"`
 }
 
 // Flight is how the fleet flies beyond what the policy decides.

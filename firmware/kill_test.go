@@ -87,17 +87,15 @@ func killEvery(t *testing.T, slots int, slotMS float64, first, stride int) (kill
 		wall := time.Duration(slotMS * float64(time.Millisecond))
 		time.Sleep(wall * time.Duration((n*7)%10) / 10) // where in the slot it dies
 		p.Kill()
-		died := time.Now()
+		died := time.Now().UnixNano()
 		r.mutex.Lock()
 		seq := len(r.status)
 		r.mutex.Unlock()
 		p = r.start(args)
-		if !r.until(func() bool { return r.legs[0].After(died) && r.legs[1].After(died) }) {
+		if !r.until(func() bool { return r.legs[0].Load() > died && r.legs[1].Load() > died }) {
 			t.Fatalf("killed in slot %d, no aircraft moved again: %+v", n, r.last())
 		}
-		r.mutex.Lock()
-		resumed := max(r.legs[0].Sub(died), r.legs[1].Sub(died)).Seconds() * 1000 / slotMS
-		r.mutex.Unlock()
+		resumed := float64(max(r.legs[0].Load(), r.legs[1].Load())-died) / 1e6 / slotMS
 		// The first settlement of the new leader whose end is marked by a beacon.
 		var s telemetry.Status
 		if !r.until(func() bool {

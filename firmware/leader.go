@@ -6,6 +6,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+	"github.com/bluenviron/gomavlib/v3/pkg/frame"
+
 	"prefdt/firmware/clock"
 	"prefdt/firmware/energy"
 	"prefdt/firmware/fleet"
@@ -32,6 +35,7 @@ type Leader struct {
 
 	monitor *monitor // systemd's watchdog, metrics and health; nil: none
 
+	key    *frame.V2Key
 	fleet  *fleet.Fleet
 	broker *broker
 	ledger *ledger.Ledger
@@ -93,6 +97,16 @@ const initialPrice = 0.01
 func (l *Leader) Run(ctx context.Context) (err error) {
 	l.books = map[int]*book{}
 	l.users.init(l.Config.Users)
+	if l.Config.MAVLink.KeyFile != "" {
+		if l.key, err = fleet.ReadKey(l.Config.MAVLink.KeyFile); err != nil {
+			return fmt.Errorf("mavlink.key_file: %w", err)
+		}
+	}
+	l.Log = slog.New(fleet.Announcer{Handler: l.Log.Handler(), Say: func(severity common.MAV_SEVERITY, text string) {
+		if l.fleet != nil {
+			l.fleet.Say(severity, text)
+		}
+	}})
 	l.unsaved = map[string][]byte{}
 	l.craft = make([]craft, len(l.Config.Aircraft))
 	for i := range l.craft {
@@ -109,10 +123,11 @@ func (l *Leader) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	l.fleet = l.newFleet()
-	if err := l.fleet.Initialize(); err != nil {
+	f := l.newFleet()
+	if err := f.Initialize(); err != nil {
 		return err
 	}
+	l.fleet = f
 	if err := l.restore(saved, found); err != nil {
 		return err
 	}
@@ -290,7 +305,7 @@ func (l *Leader) newFleet() *fleet.Fleet {
 	c := &l.Config
 	f := &fleet.Fleet{
 		SystemID: c.MAVLink.SystemID, Origin: c.Origin, Physics: l.Physics, Speed: c.Speed(),
-		Limits: limits(c, &l.Physics), Clock: l.Clock, Log: l.Log,
+		Limits: limits(c, &l.Physics), Clock: l.Clock, Log: l.Log, Key: l.key,
 	}
 	for _, a := range c.Aircraft {
 		f.Aircraft = append(f.Aircraft, fleet.Aircraft{SystemID: a.SystemID, Endpoint: a.Endpoint})

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,7 +47,7 @@ type rig struct {
 	told    map[int]int     // decisions by slot
 	truthJ  map[int]float64 // what the batteries had lost when a slot's beacon came
 	mute    bool            // its users report nothing
-	legs    [8]time.Time    // when an aircraft last got a setpoint to move
+	legs    [8]atomic.Int64 // when an aircraft last got a setpoint to move, ns; no lock: its own is held then
 	news    chan struct{}
 }
 
@@ -79,9 +80,7 @@ func newRigAt(t *testing.T, aircraft, slots int, slotMS float64) *rig {
 			Log:        slog.New(slog.DiscardHandler),
 			Heard: func(h autopilot.Heard) {
 				if s := h.Setpoint; s != nil && math.Hypot(s.Velocity.EastM, s.Velocity.NorthM) > 0.1 {
-					r.mutex.Lock()
-					r.legs[i] = time.Now()
-					r.mutex.Unlock()
+					r.legs[i].Store(time.Now().UnixNano())
 				}
 			},
 		}}

@@ -224,11 +224,19 @@ func (l *Leader) residualJ(i int) float64 {
 // low is whether an aircraft has no more left than the way home and its
 // reserve take, C6.
 func (l *Leader) low(v *fleet.View) bool {
-	homeJ := 0.0
-	if v.Home != nil {
-		p := l.Physics.Propulsion
-		best := p.BestSpeedMPS(l.Physics.SpeedMaxMPS)
-		homeJ = v.Position.Sub(*v.Home).Norm() / best * p.PowerW(best) * l.goal.Factor
+	return l.residualJ(v.Number-1) < l.homeJ(v)+l.Config.Flight.ReserveJ
+}
+
+// homeJ is what the way home takes at the multiplier as measured: the cruise,
+// and the two slots until the next look and the turn.
+func (l *Leader) homeJ(v *fleet.View) float64 {
+	p, limit := l.Physics.Propulsion, min(l.Physics.SpeedMaxMPS, l.Config.Flight.SpeedMaxMPS)
+	if s := v.Params.SpeedMaxMPS; s > 0 {
+		limit = min(limit, s)
 	}
-	return l.residualJ(v.Number-1) < homeJ+l.Config.Flight.ReserveJ
+	best, distance := p.BestSpeedMPS(limit), 0.0
+	if v.Home != nil {
+		distance = v.Position.Sub(*v.Home).Norm()
+	}
+	return (distance/best*p.PowerW(best) + 2*p.PowerW(0)) * l.goal.Factor
 }

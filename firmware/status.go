@@ -47,4 +47,7 @@ func (l *Leader) publishStatus() {
 		s.Aircraft = append(s.Aircraft, a)
 	}
 	publish(l.broker, l.broker.topics.Status(), 0, true, s)
+	l.fleet.Show("budget_j", g.BudgetJ) // 0: a preference is in force
+	l.fleet.Show("spent_j", g.SpentJ)
+	l.fleet.Show("setting", s.Setting)
 }

@@ -21,5 +21,7 @@ var messages = &dialect.Dialect{
 		&common.MessageSetPositionTargetGlobalInt{},
 		&common.MessageBatteryStatus{},
 		&common.MessageExtendedSysState{},
+		&common.MessageStatustext{},
+		&common.MessageNamedValueFloat{},
 	},
 }

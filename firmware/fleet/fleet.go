@@ -14,6 +14,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bluenviron/gomavlib/v3/pkg/frame"
+	"github.com/bluenviron/gomavlib/v3/pkg/message"
+
 	"prefdt/firmware/clock"
 	"prefdt/firmware/energy"
 	"prefdt/firmware/envelope"
@@ -36,6 +39,7 @@ type Fleet struct {
 	Limits   envelope.Limits
 	Speed    float64 // mission seconds per second
 	Aircraft []Aircraft
+	Key      *frame.V2Key // signs what goes out, and refuses what comes in unsigned; nil: unsigned
 	Clock    clock.Clock
 	Log      *slog.Logger
 
@@ -46,6 +50,8 @@ type Fleet struct {
 	counts   Counts
 	limiter  tracking.Envelope
 	verdicts []envelope.Verdict
+
+	toSay chan message.Message
 
 	stop chan struct{}
 	done sync.WaitGroup
@@ -69,6 +75,7 @@ func (f *Fleet) Initialize() error {
 	f.rejects = map[string]uint64{}
 	f.counts.MinSeparationM = math.Inf(1)
 	f.stop = make(chan struct{})
+	f.toSay = make(chan message.Message, announcements)
 	capacity := f.Physics.CapacityJ
 	for i, c := range f.Aircraft {
 		p := f.Physics.Propulsion
@@ -133,6 +140,7 @@ func (f *Fleet) run() {
 			return
 		case <-ticker.C:
 			f.tick()
+			f.speak()
 		}
 	}
 }

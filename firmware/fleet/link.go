@@ -63,6 +63,8 @@ func (l *link) open() error {
 	l.node = &gomavlib.Node{
 		Endpoints:  []gomavlib.EndpointConf{conf},
 		Dialect:    messages,
+		InKey:      l.fleet.Key,
+		OutKey:     l.fleet.Key,
 		OutVersion: gomavlib.V2, OutSystemID: byte(l.fleet.SystemID), OutComponentID: ourComponent,
 		HeartbeatPeriod:     max(time.Millisecond, time.Duration(float64(time.Second)/l.fleet.Speed)),
 		HeartbeatSystemType: int(common.MAV_TYPE_ONBOARD_CONTROLLER), HeartbeatAutopilotType: int(common.MAV_AUTOPILOT_INVALID),

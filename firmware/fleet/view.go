@@ -73,12 +73,6 @@ func (f *Fleet) Meter(number int) (s energy.State) {
 	return s
 }
 
-// Battery returns an aircraft's last battery reading.
-func (f *Fleet) Battery(number int) (r energy.Reading) {
-	f.with(number, func(a *aircraft, _ float64) { r = a.reading })
-	return r
-}
-
 // Restore gives an aircraft what a restart knows of it, before Start.
 func (f *Fleet) Restore(number int, s energy.State, home *physics.Position) {
 	f.with(number, func(a *aircraft, _ float64) {
