@@ -116,7 +116,7 @@ func TestBatteryFromOutside(t *testing.T) {
 				for range int(seconds * 100) {
 					v.step()
 					for _, m := range v.due() {
-						if b, ok := m.(*common.MessageBatteryStatus); ok && b.CurrentBattery == 1234 && b.EnergyConsumed == -1 {
+						if b, ok := m.(*common.MessageBatteryStatus); ok && b.CurrentBattery == 1234 && b.EnergyConsumed == -1 && b.Id == 255 {
 							n++
 						}
 					}

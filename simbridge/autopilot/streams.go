@@ -30,7 +30,7 @@ func defaultStreams() streams {
 		{id: (&common.MessageGlobalPositionInt{}).GetID(), make: globalPosition, defaultUS: 50_000},
 		{id: (&common.MessageLocalPositionNed{}).GetID(), make: localPosition, defaultUS: 100_000},
 		{id: (&common.MessageExtendedSysState{}).GetID(), make: extendedState, defaultUS: 200_000},
-		{id: (&common.MessageSysStatus{}).GetID(), make: func(v *vehicle) message.Message { return v.battery.System() }, defaultUS: 200_000},
+		{id: (&common.MessageSysStatus{}).GetID(), make: systemStatus, defaultUS: 200_000},
 		{id: batteryID, make: batteryStatus, defaultUS: 2_000_000},
 		{id: (&common.MessageGpsGlobalOrigin{}).GetID(), make: globalOrigin},
 		{id: (&common.MessageHomePosition{}).GetID(), make: homePosition},
@@ -93,9 +93,18 @@ func batteryStatus(v *vehicle) message.Message {
 	if v.foreign != nil {
 		m := *v.foreign
 		m.EnergyConsumed = -1 // PX4 does not pass it on
+		m.Id = math.MaxUint8  // PX4's own ids count from 1, and this one has none
 		return &m
 	}
 	return v.battery.Status(v.timeUS)
+}
+
+func systemStatus(v *vehicle) message.Message {
+	m := v.battery.System()
+	if f := v.foreign; f != nil {
+		m.VoltageBattery, m.CurrentBattery, m.BatteryRemaining = f.Voltages[0], f.CurrentBattery, f.BatteryRemaining
+	}
+	return m
 }
 
 func heartbeat(v *vehicle) message.Message {

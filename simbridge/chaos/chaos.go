@@ -156,6 +156,9 @@ func (m *mission) why(o *outcome, err error) string {
 		reasons = append(reasons, err.Error())
 	}
 	reasons = append(reasons, m.notes...)
+	if err == nil && !o.resumed && m.plan.mustResume(m.Slots) {
+		reasons = append(reasons, "not every aircraft flies for the leader at the end, which by its table all do")
+	}
 	if err == nil && o.errorJ > o.allowedJ {
 		reasons = append(reasons, fmt.Sprintf("the leader counts %.0f J of %.0f, and may be off by %.0f", o.leaderJ, o.truthJ, o.allowedJ))
 	}

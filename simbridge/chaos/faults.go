@@ -43,7 +43,7 @@ func (m *mission) happen(ctx context.Context, f fault) error {
 		return m.restartBroker(ctx, slots)
 	case LinkLoss:
 		if f.Hard {
-			slots += 8 // beyond COM_OF_LOSS_T
+			slots += linkExtra
 		}
 		a.Silence(slots)
 		m.sleep(ctx, slots)
@@ -227,7 +227,7 @@ func (m *mission) allowedJ() float64 {
 			case LinkLoss, ProcessStall, BatteryAbsent, BatteryHand:
 				gap += float64(f.Slots)
 				if f.Kind == LinkLoss && f.Hard {
-					gap += 8
+					gap += linkExtra
 				}
 			}
 		}

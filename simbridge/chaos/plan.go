@@ -53,6 +53,26 @@ type plan struct {
 	Jump       bool    // the wall clock jumps
 }
 
+// mustResume tells whether, by the leader's table, every aircraft flies for it
+// again at the end. Not so a rebooted one, which stays where it is until the
+// crew resumes, on the ground perhaps; nor one whose trouble the crew had no
+// time to answer.
+func (p plan) mustResume(slots int) bool {
+	for _, f := range p.Faults {
+		end := f.end()
+		if f.Kind == LinkLoss && f.Hard {
+			end += linkExtra
+		}
+		if f.Kind == Reboot || end > slots-quiet {
+			return false
+		}
+	}
+	return true
+}
+
+// linkExtra makes a loss of the link outlast COM_OF_LOSS_T.
+const linkExtra = 8
+
 // quiet is how many slots at a mission's end begin no fault.
 const quiet = 12
 
