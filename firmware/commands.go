@@ -104,7 +104,10 @@ func (k commandKeys) open(kind telemetry.Kind, m telemetry.Message) (*command, e
 		c.id, c.mission = a.ID, &a
 	}
 	if c.id == "" {
-		return nil, err
+		if c.key == "" {
+			return nil, err
+		}
+		return c, err // its counter is used up
 	}
 	if err != nil {
 		c.fault = err.Error()
@@ -114,8 +117,29 @@ func (k commandKeys) open(kind telemetry.Kind, m telemetry.Message) (*command, e
 
 // obey applies a command once and acknowledges it. The ledger has it before
 // anyone hears that it was accepted.
+//
+// Those that come together go to the disk together: a storm of them must not
+// cost a slot.
 func (l *Leader) obey(c *command) {
 	l.durable() // a settlement on its way is older than this command
+	if len(l.batch) == 0 {
+		l.beforeBatch = l.goal.State
+	}
+	defer func() {
+		if len(l.batch) >= batchMost || len(l.broker.inbox) == 0 {
+			l.acknowledge()
+		}
+	}()
+	if c.id == "" {
+		l.batch = append(l.batch, applied{entry: ledger.Command{Key: c.key, Counter: c.counter}})
+		return
+	}
+	for i := range l.batch {
+		if l.batch[i].entry.ID == c.id {
+			l.batch = append(l.batch, applied{entry: ledger.Command{Key: c.key, Counter: c.counter}, id: c.id, ack: l.batch[i].ack})
+			return
+		}
+	}
 	ack, repeat, err := l.ledger.Ack(c.id)
 	if err != nil {
 		l.Log.Error("command not obeyed", "id", c.id, "reason", err)
@@ -125,7 +149,7 @@ func (l *Leader) obey(c *command) {
 		l.Log.Error("command was not durable, not acknowledged again", "id", c.id, "ack", string(held))
 		return
 	}
-	entry, before := ledger.Command{Key: c.key, Counter: c.counter}, l.goal.State
+	entry := ledger.Command{Key: c.key, Counter: c.counter}
 	if !repeat {
 		answer := telemetry.Ack{ID: c.id, Accepted: true}
 		if err := l.apply(c, &answer); err != nil {
@@ -140,20 +164,52 @@ func (l *Leader) obey(c *command) {
 		}
 		l.Log.Info("command", "ack", string(ack))
 	}
-	if entry.ID != "" || entry.Key != "" {
-		if err := l.ledger.Apply(l.ledgerState(), []ledger.Command{entry}); err != nil {
-			// A request is taken back; an order to the fleet stands, and is not
+	l.batch = append(l.batch, applied{entry, c.id, ack, c.mission != nil})
+}
+
+// applied is a command that waits for the disk, and then for its acknowledgement.
+type applied struct {
+	entry ledger.Command
+	id    string // to acknowledge; empty: none
+	ack   []byte
+	order bool // to the fleet: it was carried out
+}
+
+// batchMost is how many commands share a transaction.
+const batchMost = 256
+
+// acknowledge puts what was applied on the disk and says so.
+func (l *Leader) acknowledge() {
+	if len(l.batch) == 0 {
+		return
+	}
+	batch := l.batch
+	l.batch = nil
+	var entries []ledger.Command
+	for i := range batch {
+		if batch[i].entry.ID != "" || batch[i].entry.Key != "" {
+			entries = append(entries, batch[i].entry)
+		}
+	}
+	if len(entries) > 0 {
+		if err := l.ledger.Apply(l.ledgerState(), entries); err != nil {
+			// Requests are taken back; an order to the fleet stands, and is not
 			// carried out a second time.
-			l.Log.Error("command not durable, not acknowledged", "id", c.id, "reason", err)
-			if c.mission == nil {
-				l.goal.State = before
-			} else if entry.ID != "" && len(l.unsaved) < ledger.Remembered {
-				l.unsaved[c.id] = ack
+			l.Log.Error("commands not durable, not acknowledged", "commands", len(entries), "reason", err)
+			l.goal.State = l.beforeBatch
+			for i := range batch {
+				if batch[i].order && batch[i].entry.ID != "" && len(l.unsaved) < ledger.Remembered {
+					l.unsaved[batch[i].id] = batch[i].ack
+				}
 			}
 			return
 		}
 	}
-	l.broker.send(telemetry.Publication{Topic: l.broker.topics.Ack(c.id), QoS: 1, Payload: ack})
+	for i := range batch {
+		if batch[i].id != "" {
+			l.broker.send(telemetry.Publication{Topic: l.broker.topics.Ack(batch[i].id), QoS: 1, Payload: batch[i].ack})
+		}
+	}
 }
 
 // apply changes the mission, or says why not. A command that is refused

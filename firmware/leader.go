@@ -61,9 +61,11 @@ type Leader struct {
 	localS   float64       // the last slot's delay, had all been computed locally
 	lastRow  ledger.Row
 
-	yield   error             // another leader was there first
-	unsaved map[string][]byte // acknowledgements that did not reach the disk
-	awake   int               // beats and slots since Run
+	yield       error             // another leader was there first
+	unsaved     map[string][]byte // acknowledgements that did not reach the disk
+	batch       []applied         // commands that wait for the disk
+	beforeBatch goal.State        // the request before them
+	awake       int               // beats and slots since Run
 
 	decisionMS float64    // of the open slot
 	pending    chan error // a transaction on its way to the disk, or nil

@@ -16,7 +16,7 @@ import (
 // ledgerState is what a restart needs, as it is now.
 func (l *Leader) ledgerState() ledger.State {
 	s := ledger.State{
-		Mission: l.Config.Mission, Phase: l.state, Next: l.open, Missed: l.missed,
+		Mission: l.Config.Mission, Phase: l.state, Next: l.open, Missed: l.missed, Seq: l.seq,
 		Goal: l.goal.State, Price: l.price, LocalS: l.localS,
 	}
 	for i := range l.craft {
@@ -76,6 +76,7 @@ func (l *Leader) restore(s ledger.State, found bool) error {
 	if err := l.checkMission(s); err != nil {
 		return err
 	}
+	l.seq = s.Seq + 1000 // more than were said after the last transaction
 	l.goal = goal.Resume(l.Scales, &l.Physics, s.Goal)
 	l.state, l.open, l.missed, l.price, l.localS = s.Phase, s.Next, s.Missed, s.Price, s.LocalS
 	for i, a := range s.Aircraft {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 
 	"prefdt/firmware/energy"
@@ -22,6 +23,7 @@ type book struct {
 
 type entry struct {
 	task   physics.Task
+	localS float64 // its completion, computed locally
 	delayS float64 // booked
 	final  bool    // a result came
 }
@@ -50,7 +52,7 @@ func (l *Leader) book(n int) {
 			continue
 		}
 		s := &l.snapshot.Users[i]
-		b.entries[u.name] = entry{task: s.Task, delayS: l.Physics.DelayS(s.Task, l.decision.Users[i].CompletionS)}
+		b.entries[u.name] = entry{task: s.Task, localS: s.Task.LocalS(s.CPUHz), delayS: l.Physics.DelayS(s.Task, l.decision.Users[i].CompletionS)}
 		l.localS += l.Physics.DelayS(s.Task, s.Task.LocalS(s.CPUHz))
 		i++
 	}
@@ -61,10 +63,14 @@ func (l *Leader) book(n int) {
 // has none: its completion counts as it is.
 func (l *Leader) correct(name string, r *telemetry.Result) {
 	b, completionS := l.books[r.Slot], r.CompletionS
-	if b == nil || completionS > maxCompletionS || l.users.allow != nil && !l.users.allow[name] {
+	if b == nil || l.users.allow != nil && !l.users.allow[name] {
 		return
 	}
 	e, heard := b.entries[name]
+	if most := max(maxCompletionS, 2*e.task.DeadlineS, 2*e.localS); completionS > most {
+		l.broker.rejects.Add(l.broker.topics.Result(name), &telemetry.Invalid{Kind: "result: too long", Text: fmt.Sprintf("completion_s is %v, believed up to %v", completionS, most)})
+		return
+	}
 	if e.final || !heard && len(b.entries) >= telemetryUsersMax {
 		return
 	}

@@ -94,7 +94,7 @@ func (l *Leader) beacon(n int) {
 	}
 	for i := range l.views {
 		v := &l.views[i]
-		if v.Flying {
+		if v.Flying && v.Order == fleet.OrderFly {
 			b.Offer.Aircraft = append(b.Offer.Aircraft, telemetry.OfferAircraft{
 				Number: v.Number, PositionM: [2]float64{v.Position.EastM, v.Position.NorthM},
 				CPUHz: l.Physics.EdgeCPUHz, ExpectedUsers: l.craft[v.Number-1].expected,
@@ -106,6 +106,7 @@ func (l *Leader) beacon(n int) {
 
 // collect takes in what arrives until a moment, and what arrived before it.
 func (l *Leader) collect(ctx context.Context, until time.Duration) {
+	defer l.acknowledge()
 	timer := l.Clock.After(until - l.Clock.Now())
 	for {
 		select {
@@ -170,5 +171,8 @@ func (l *Leader) fly() {
 // finish ends the slots: aircraft return.
 func (l *Leader) finish() {
 	l.open = l.Config.Slots
+	if l.state == telemetry.StateStopped {
+		return // stopped in the last slot: nobody is led any more
+	}
 	l.goHome(telemetry.StateDone)
 }

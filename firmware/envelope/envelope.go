@@ -25,6 +25,7 @@ type Limits struct {
 // Vehicle is one aircraft in the air, at the moment its setpoint is due.
 type Vehicle struct {
 	Ours     bool // a setpoint goes to it; otherwise it only stands in the way
+	Free     bool // on its way to a home that may lie outside the area
 	Position physics.Position
 	UpM      float64
 	Velocity physics.Position // measured, m/s
@@ -84,9 +85,21 @@ func Check(vehicles []Vehicle, l Limits, e *tracking.Envelope, verdicts []Verdic
 		moves[i] = v.asked() // where it is asked to be in a second
 	}
 	wish := append([]physics.Position(nil), moves...)
-	e.Limit(positions, moves, tracking.Limits{SpeedMaxMPS: l.SpeedMaxMPS, SeparationM: l.SeparationM, AreaM: l.AreaM})
+	area := l.AreaM
+	for i := range vehicles {
+		if vehicles[i].Free {
+			area = 0
+		}
+	}
+	e.Limit(positions, moves, tracking.Limits{SpeedMaxMPS: l.SpeedMaxMPS, SeparationM: l.SeparationM, AreaM: area})
 	for i := range vehicles {
 		v := &vehicles[i]
+		l := l
+		if v.Free {
+			l.AreaM = 0
+		} else if area == 0 { // the others stay inside
+			moves[i] = l.inside(positions[i].Add(moves[i])).Sub(positions[i])
+		}
 		if !v.Ours {
 			moves[i] = wish[i] // a pilot's aircraft flies on as it does
 			continue

@@ -41,9 +41,7 @@ func (f *Fleet) tick() {
 		if stream && a.params.SpeedMaxMPS > 0 {
 			limits.SpeedMaxMPS = min(limits.SpeedMaxMPS, a.params.SpeedMaxMPS)
 		}
-		if a.order == OrderHome {
-			limits.AreaM = 0 // a home may lie outside the area
-		}
+		v.Free = a.order == OrderHome
 		vehicles, of = append(vehicles, v), append(of, a)
 	}
 	f.verdicts = envelope.Check(vehicles, limits, &f.limiter, f.verdicts)

@@ -15,6 +15,7 @@ type State struct {
 	Phase    string     `json:"phase"` // CONTRACT's state
 	Next     int        `json:"next"`  // the slot that may be open; never opened again
 	Missed   int        `json:"missed"`
+	Seq      int64      `json:"seq"` // of the last status
 	TransitJ float64    `json:"transit_j"`
 	Goal     goal.State `json:"goal"`
 	Price    float64    `json:"price_s_per_j"` // of the last decision
