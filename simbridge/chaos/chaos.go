@@ -64,6 +64,9 @@ type Result struct {
 	Lost         int          `json:"lost_commands"`
 	Doubled      int          `json:"doubled_commands"`
 	LedgerErrorJ float64      `json:"ledger_max_error_j"`
+	// LedgerCountedJ is the greatest of missions in which no counter began anew,
+	// so that no gap was the model's alone to bridge.
+	LedgerCountedJ float64 `json:"ledger_max_error_counted_j"`
 	// LedgerShare is the greatest error as a share of what the message in use
 	// can tell, with the gaps that only the model bridges.
 	LedgerShare float64   `json:"ledger_max_error_share"`
@@ -178,6 +181,9 @@ func (r *Result) add(o *outcome, p plan) {
 	r.Doubled += o.doubled
 	r.MissedSlots += o.missed
 	r.LedgerErrorJ = max(r.LedgerErrorJ, o.errorJ)
+	if o.counted {
+		r.LedgerCountedJ = max(r.LedgerCountedJ, o.errorJ)
+	}
 	if o.allowedJ > 0 {
 		r.LedgerShare = max(r.LedgerShare, o.errorJ/o.allowedJ)
 	}

@@ -380,6 +380,7 @@ type outcome struct {
 	unsafe, lost, doubled int
 	errorJ, allowedJ      float64
 	leaderJ, truthJ       float64
+	counted               bool // no counter began anew
 	resumed               bool
 	slowest               time.Duration
 	state                 string
@@ -456,7 +457,7 @@ func (m *mission) balance(o *outcome) {
 		truth += a.State().Spent.J()
 	}
 	o.errorJ, o.leaderJ, o.truthJ = math.Abs(leader-truth), leader, truth
-	o.allowedJ = m.allowedJ()
+	o.allowedJ, o.counted = m.allowedJ(), len(m.resets) == 0
 	o.state, o.missed = s.State, s.MissedSlots
 	var first string
 	o.unsafe, first = m.judge.verdict()
