@@ -45,6 +45,8 @@ type rig struct {
 	slots   []int
 	offered []int           // aircraft in the last beacon
 	told    map[int]int     // decisions by slot
+	takers  int             // users who take the offer of each slot
+	slow    atomic.Int64    // how long the next decision takes, ns
 	truthJ  map[int]float64 // what the batteries had lost when a slot's beacon came
 	mute    bool            // its users report nothing
 	legs    [8]atomic.Int64 // when an aircraft last got a setpoint to move, ns; no lock: its own is held then
@@ -155,6 +157,9 @@ func (r *rig) hear(m telemetry.Message) {
 		for _, a := range s.Offer.Aircraft {
 			r.offered = append(r.offered, a.Number)
 		}
+		for u := range r.takers {
+			r.publish(r.topics.Result(fmt.Sprintf("taker%d", u)), telemetry.Result{Slot: max(s.Slot-1, 0), CompletionS: 0.5, By: telemetry.ByOffer})
+		}
 		for u := 0; u < 4 && !r.mute; u++ {
 			r.publish(r.topics.Report(fmt.Sprintf("u%d", u)), report(s.Slot, u))
 		}
@@ -189,7 +194,7 @@ type flight struct {
 
 func (r *rig) launch() *flight {
 	l := &Leader{
-		Config: r.config, Physics: r.physics, Scales: testScales(), Scheduler: &atAllowance{c: r.physics},
+		Config: r.config, Physics: r.physics, Scales: testScales(), Scheduler: slowly{&atAllowance{c: r.physics}, r},
 		Clock: clock.New(), Log: slog.New(slog.NewTextHandler(testWriter{r.t}, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
