@@ -1,0 +1,310 @@
+// Package mosquitto holds a broker's configuration for a network, and tries it
+// out with the real mosquitto where that is installed.
+package mosquitto
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"prefdt/telemetry"
+)
+
+// authority signs the test's certificates.
+type authority struct {
+	dir         string
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+	serial      int64
+}
+
+func newAuthority(t *testing.T, dir, file string) *authority {
+	t.Helper()
+	a := &authority{dir: dir}
+	a.certificate, a.key = a.sign(t, "test authority", file)
+	return a
+}
+
+// sign writes NAME.crt and NAME.key.
+func (a *authority) sign(t *testing.T, name, file string) (*x509.Certificate, *ecdsa.PrivateKey) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.serial++
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(a.serial), Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), BasicConstraintsValid: true, IsCA: a.key == nil,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	parent, signer := a.certificate, a.key
+	if signer == nil {
+		parent, signer = c, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ext, block := range map[string]*pem.Block{".crt": {Type: "CERTIFICATE", Bytes: der}, ".key": {Type: "EC PRIVATE KEY", Bytes: private}} {
+		if err := os.WriteFile(filepath.Join(a.dir, file+ext), pem.EncodeToMemory(block), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c, key
+}
+
+// site is mosquitto, running with this folder's files in a place of the test's.
+type site struct {
+	dir, tls, passwords string // listeners' host:port
+}
+
+func freePort(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}
+
+func serve(t *testing.T) *site {
+	t.Helper()
+	program, err := exec.LookPath("mosquitto")
+	if err != nil {
+		if program = "/usr/sbin/mosquitto"; !exists(program) {
+			t.Skip("mosquitto is not installed")
+		}
+	}
+	dir, err := os.MkdirTemp("/tmp", "prefdt-mosquitto") // readable by the user that mosquitto becomes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	os.Chmod(dir, 0o755)
+	a := newAuthority(t, dir, "ca")
+	for _, name := range []string{"broker", "leader", "crew-1", "u1", "u2"} {
+		a.sign(t, name, name)
+	}
+	newAuthority(t, dir, "strange-ca").sign(t, "leader", "stranger")
+	os.WriteFile(filepath.Join(dir, "passwords"), []byte("u1:one\nu2:two\n"), 0o644)
+	if out, err := exec.Command("mosquitto_passwd", "-U", filepath.Join(dir, "passwords")).CombinedOutput(); err != nil {
+		t.Fatalf("mosquitto_passwd: %v: %s", err, out)
+	}
+	os.Chmod(filepath.Join(dir, "passwords"), 0o644)
+	s := &site{dir: dir}
+	tls, passwords := freePort(t), freePort(t)
+	s.tls, s.passwords = "127.0.0.1:"+tls, "127.0.0.1:"+passwords
+	text := ""
+	for _, file := range []string{"mosquitto.conf", "password.conf"} {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += string(raw)
+	}
+	acl, err := os.ReadFile("acl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.WriteFile(filepath.Join(dir, "acl"), acl, 0o644)
+	text = strings.NewReplacer("/etc/mosquitto/prefdt", dir, "listener 8883", "listener "+tls+" 127.0.0.1", "listener 8884", "listener "+passwords+" 127.0.0.1").Replace(text)
+	conf := filepath.Join(dir, "mosquitto.conf")
+	os.WriteFile(conf, []byte(text), 0o644)
+	c := exec.Command(program, "-c", conf)
+	log, _ := os.Create(filepath.Join(dir, "log"))
+	c.Stdout, c.Stderr = log, log
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Process.Kill()
+		c.Wait()
+		if t.Failed() {
+			raw, _ := os.ReadFile(log.Name())
+			t.Logf("mosquitto: %s", raw)
+		}
+	})
+	for _, address := range []string{s.tls, s.passwords} {
+		for tries := 0; ; tries++ {
+			if conn, err := net.Dial("tcp", address); err == nil {
+				conn.Close()
+				break
+			}
+			if tries > 200 {
+				t.Fatal("mosquitto does not listen")
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	return s
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// certified is a broker's configuration with a certificate of a name.
+func (s *site) certified(name string) telemetry.Broker {
+	at := func(file string) string { return filepath.Join(s.dir, file) }
+	return telemetry.Broker{URL: "tls://" + s.tls, CA: at("ca.crt"), Cert: at(name + ".crt"), Key: at(name + ".key")}
+}
+
+func connect(t *testing.T, b telemetry.Broker, handle func(telemetry.Message), filters ...string) (*telemetry.Client, error) {
+	t.Helper()
+	c := &telemetry.Client{Broker: b, Name: "test", Log: slog.New(slog.DiscardHandler), Handle: handle}
+	for _, f := range filters {
+		c.Subscriptions = append(c.Subscriptions, telemetry.Subscription{Filter: f, QoS: 1})
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	err := c.Initialize(ctx)
+	if err == nil {
+		t.Cleanup(c.Close)
+	}
+	return c, err
+}
+
+func TestWhoIsLetIn(t *testing.T) {
+	s := serve(t)
+	ca := filepath.Join(s.dir, "ca.crt")
+	password := func(text string) string {
+		path := filepath.Join(t.TempDir(), "password")
+		os.WriteFile(path, []byte(text+"\n"), 0o600)
+		return path
+	}
+	for _, c := range []struct {
+		name   string
+		broker telemetry.Broker
+		let    bool
+	}{
+		{"a certificate of ours", s.certified("u1"), true},
+		{"no certificate", telemetry.Broker{URL: "tls://" + s.tls, CA: ca}, false},
+		{"another authority's certificate", s.certified("stranger"), false},
+		{"no TLS", telemetry.Broker{URL: "tcp://" + s.tls}, false},
+		{"anonymous", telemetry.Broker{URL: "tls://" + s.passwords, CA: ca}, false},
+		{"a password", telemetry.Broker{URL: "tls://" + s.passwords, CA: ca, Username: "u1", PasswordFile: password("one")}, true},
+		{"a wrong password", telemetry.Broker{URL: "tls://" + s.passwords, CA: ca, Username: "u1", PasswordFile: password("two")}, false},
+		{"an unknown user", telemetry.Broker{URL: "tls://" + s.passwords, CA: ca, Username: "u9", PasswordFile: password("one")}, false},
+		{"a password without TLS", telemetry.Broker{URL: "tcp://" + s.passwords, Username: "u1", PasswordFile: password("one")}, false},
+	} {
+		if _, err := connect(t, c.broker, nil); (err == nil) != c.let {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// Who says what, and whether the leader, or for the leader's own messages the
+// crew and the users, get to hear it.
+func TestWhoMaySayWhat(t *testing.T) {
+	s := serve(t)
+	heard := make(chan string, 100)
+	note := func(m telemetry.Message) { heard <- m.Topic + " " + string(m.Payload) }
+	leaderTopics := []string{"prefdt/demo/users/+/report", "prefdt/demo/users/+/result", "prefdt/demo/command/#", "prefdt/demo/online"}
+	crewTopics := []string{"prefdt/demo/status", "prefdt/demo/slot", "prefdt/demo/ack/+", "prefdt/demo/users/+/decision"}
+	leader, err := connect(t, s.certified("leader"), note, leaderTopics...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	crew, err := connect(t, s.certified("crew-1"), note, crewTopics...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u1, err := connect(t, s.certified("u1"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u2, err := connect(t, s.certified("u2"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// publish says it, and then something that surely comes through after it.
+	publish := func(c *telemetry.Client, topic, text string) bool {
+		t.Helper()
+		mark, via := "prefdt/demo/users/u1/result", u1
+		if c == leader {
+			mark, via = "prefdt/demo/status", leader
+		} else if c == u2 {
+			mark, via = "prefdt/demo/users/u2/result", u2
+		} else if c == crew {
+			mark, via = "prefdt/demo/command/mark", crew
+		}
+		end := fmt.Sprintf("end of %s %s", topic, text)
+		for _, p := range []struct {
+			client      *telemetry.Client
+			topic, text string
+		}{{c, topic, text}, {via, mark, end}} {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			if err := p.client.PublishWait(ctx, telemetry.Publication{Topic: p.topic, QoS: 1, Payload: []byte(p.text)}); err != nil {
+				t.Fatal(err)
+			}
+			cancel()
+		}
+		came := false
+		for {
+			select {
+			case m := <-heard:
+				if m == mark+" "+end {
+					return came
+				}
+				came = came || m == topic+" "+text
+			case <-time.After(5 * time.Second):
+				t.Fatalf("the mark after %s did not come", topic)
+			}
+		}
+	}
+	for _, c := range []struct {
+		who   string
+		by    *telemetry.Client
+		topic string
+		may   bool
+	}{
+		{"u1", u1, "prefdt/demo/users/u1/report", true},
+		{"u1", u1, "prefdt/demo/users/u1/result", true},
+		{"u2", u2, "prefdt/demo/users/u2/report", true},
+		{"u2 as u1", u2, "prefdt/demo/users/u1/report", false},
+		{"u1 as u2", u1, "prefdt/demo/users/u2/report", false},
+		{"u1 as u2", u1, "prefdt/demo/users/u2/result", false},
+		{"u1", u1, "prefdt/demo/command/budget", false},
+		{"u1", u1, "prefdt/demo/command/mission", false},
+		{"u1", u1, "prefdt/demo/users/u1/decision", false},
+		{"u1", u1, "prefdt/demo/online", false},
+		{"u1", u1, "prefdt/demo/slot", false},
+		{"u1", u1, "prefdt/demo/status", false},
+		{"crew", crew, "prefdt/demo/command/budget", true},
+		{"crew", crew, "prefdt/demo/command/mission", true},
+		{"crew", crew, "prefdt/demo/users/u1/report", false},
+		{"crew", crew, "prefdt/demo/slot", false},
+		{"crew", crew, "prefdt/demo/online", false},
+		{"leader", leader, "prefdt/demo/slot", true},
+		{"leader", leader, "prefdt/demo/users/u1/decision", true},
+		{"leader", leader, "prefdt/demo/ack/b1", true},
+		{"leader", leader, "prefdt/demo/status", true},
+		{"leader", leader, "prefdt/demo/online", true},
+		{"leader", leader, "prefdt/demo/command/budget", false},
+	} {
+		if came := publish(c.by, c.topic, "hello"); came != c.may {
+			t.Errorf("%s on %s: came through %v, want %v", c.who, c.topic, came, c.may)
+		}
+	}
+}
