@@ -276,6 +276,9 @@ func (l *Leader) transition(action string) error {
 		}
 	case telemetry.ActionResume:
 		taken := l.takeBack()
+		if l.state == telemetry.StateClimbing && taken > 0 {
+			return nil // a rebooted one takes off after all
+		}
 		if l.state != telemetry.StateHolding && !(l.state == telemetry.StateFlying && taken > 0) {
 			return refuse
 		}
@@ -304,7 +307,9 @@ func (l *Leader) transition(action string) error {
 
 // takeBack takes the aircraft that are with their pilots back, in flight.
 func (l *Leader) takeBack() (taken int) {
-	if l.state != telemetry.StateHolding && l.state != telemetry.StateFlying {
+	switch l.state {
+	case telemetry.StateClimbing, telemetry.StateHolding, telemetry.StateFlying:
+	default:
 		return 0
 	}
 	l.look()

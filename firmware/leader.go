@@ -201,7 +201,7 @@ func (l *Leader) climb() error {
 		}
 	}
 	switch {
-	case waiting > 0 && l.climbS < l.Config.Flight.ClimbS:
+	case (waiting > 0 || ready == 0) && l.climbS < l.Config.Flight.ClimbS: // with none left, resume may bring one back
 		return nil
 	case ready == 0:
 		l.Log.Error("no aircraft reached its start; returning", "climb_s", l.climbS)

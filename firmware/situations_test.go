@@ -134,3 +134,25 @@ func TestSigningFailsClosed(t *testing.T) {
 		t.Errorf("unsigned frames were believed: %+v, %v", f.fleet.Views(nil)[0], f.fleet.Rejects())
 	}
 }
+
+// A leader killed in the climb finds its autopilots rebooted: nothing is armed
+// until the crew resumes.
+func TestClimbKilledAutopilotsRebooted(t *testing.T) {
+	r := newRig(t, 1, 100000)
+	f := r.launch()
+	r.takeOff()
+	r.await("it climbs", func(s telemetry.Status) bool { return s.State == telemetry.StateClimbing && r.craft[0].State().Armed })
+	r.await("a second of it", func(telemetry.Status) bool { return r.craft[0].TimeS() > 8 })
+	f.kill(t)
+	r.craft[0].Reboot(false)
+	r.launch()
+	s := r.last()
+	r.await("thirty beats", func(n telemetry.Status) bool { return n.Seq > s.Seq+1030 })
+	if r.craft[0].State().Armed {
+		t.Error("a rebooted autopilot was armed after the restart")
+	}
+	if ack := r.command(r.topics.Mission(), `{"id":"again","action":"resume"}`, "again"); !ack.Accepted {
+		t.Errorf("resume: %+v", ack)
+	}
+	r.await("flying", flying)
+}
