@@ -159,7 +159,7 @@ func (m *mission) why(o *outcome, err error) string {
 		reasons = append(reasons, err.Error())
 	}
 	reasons = append(reasons, m.notes...)
-	if err == nil && !o.resumed && m.plan.mustResume(m.Slots) {
+	if err == nil && !o.resumed && m.plan.mustResume(m.Slots, m.Speed) {
 		reasons = append(reasons, "not every aircraft flies for the leader at the end, which by its table all do")
 	}
 	if err == nil && o.errorJ > o.allowedJ {

@@ -57,11 +57,14 @@ type plan struct {
 // again at the end. Not so a rebooted one, which stays where it is until the
 // crew resumes, on the ground perhaps; nor one whose trouble the crew had no
 // time to answer.
-func (p plan) mustResume(slots int) bool {
+func (p plan) mustResume(slots int, speed float64) bool {
 	for _, f := range p.Faults {
 		end := f.end()
 		if f.Kind == LinkLoss && f.Hard {
 			end += linkExtra
+		}
+		if f.Kind == BrokerRestart && f.Hard {
+			end += int(retryS * speed)
 		}
 		if f.Kind == Reboot || end > slots-quiet {
 			return false
@@ -69,6 +72,10 @@ func (p plan) mustResume(slots int) bool {
 	}
 	return true
 }
+
+// retryS is wall time after which the leader's client tries a broker again that
+// did not answer at once. Until then nobody can give an aircraft back.
+const retryS = 2.5
 
 // linkExtra makes a loss of the link outlast COM_OF_LOSS_T.
 const linkExtra = 8
