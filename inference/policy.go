@@ -90,7 +90,7 @@ func (p *Policy) Decide(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
 		Aircraft: p.rows.Aircraft, Pairs: p.rows.Pairs, State: p.rows.State, Return: p.rows.Return, Action: p.rows.Action,
 	}
 	p.frozen.Net.Step(&p.inputs, p.cache, &p.outputs)
-	p.decode(s, d)
+	p.decode(s, g, d)
 	if g.Mode == goal.Ceiling {
 		p.guard(s, g, d)
 	}
@@ -99,8 +99,12 @@ func (p *Policy) Decide(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
 }
 
 // decode turns the outputs into associations and offload ratios.
-func (p *Policy) decode(s *slot.Snapshot, d *slot.Decision) {
-	price := p.frozen.Price.Lambda(float64(p.outputs.Price))
+func (p *Policy) decode(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
+	place := float64(p.outputs.Price)
+	if g.Priced() {
+		place = p.frozen.Scales.Place(g.Omega) // the request is itself a price
+	}
+	price := p.frozen.Price.Lambda(place)
 	if p.decoder == Dispatch {
 		p.solver.Solve(&p.frozen.Physics, s, price, d)
 		return

@@ -79,6 +79,9 @@ type State struct {
 // Goal is the channel of one mission.
 type Goal struct {
 	State
+	// Elsewhere marks a world whose physics or users are not the conditioner's.
+	Elsewhere bool
+
 	scales *Scales
 	bestW  float64 // P(v*) of one aircraft
 }
@@ -134,6 +137,13 @@ func (g *Goal) Budget(totalJ float64, mode Mode) error {
 	g.Mode, g.BudgetJ, g.EnergyToGoJ = mode, totalJ, totalJ-g.SpentJ
 	g.Omega, g.DelayToGoS = 0, 0
 	return nil
+}
+
+// Priced reports whether a preference stands for a price alone: in a mission
+// that is not the conditioner's, of another length or with another fleet, the
+// returns it would name are not attainable, and the price is the same.
+func (g *Goal) Priced() bool {
+	return !g.Budgeted() && (g.Elsewhere || g.Slots != g.scales.Slots || g.Flying != g.scales.Aircraft)
 }
 
 // Budgeted reports whether a budget, rather than a preference, is in force.

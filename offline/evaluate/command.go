@@ -41,6 +41,8 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	budget := f.Bool("budget", false, "also measure budgets")
 	uplink := f.Bool("uplink", false, "also measure lost and late reports")
 	fleet := f.String("fleet", "", "also measure fleets of these `SIZES`, as in 1,2,4,8")
+	shift := f.Bool("shift", false, "also measure fifteen shifted operating points")
+	worlds := f.Int("worlds", 0, "also measure `N` random worlds")
 	asJSON := f.Bool("json", false, "print one JSON object")
 	workers := f.Int("workers", runtime.GOMAXPROCS(0), "episodes flown at a time; changes no result")
 	if done, err := command.Parse(f, usage, args, stdout); done {
@@ -89,6 +91,18 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 			return err
 		}
 	}
+	if *shift {
+		if r.Points, err = Shifts(ctx, ck, c); err != nil {
+			return err
+		}
+	}
+	if *worlds > 0 {
+		points, err := Worlds(ctx, ck, c, *worlds)
+		if err != nil {
+			return err
+		}
+		r.Points = append(r.Points, points...)
+	}
 	if *asJSON {
 		out := json.NewEncoder(stdout)
 		out.SetIndent("", "  ")
@@ -127,6 +141,12 @@ func (r *Report) print(w io.Writer) error {
 			row("\naircraft\thypervolume ratio\ttight ratio")
 		}
 		row("%d\t%.4f\t%.4f", x.Aircraft, x.Ratio.Hypervolume, x.Ratio.Tight)
+	}
+	for i, x := range r.Points {
+		if i == 0 {
+			row("\noperating point\thypervolume ratio\ttight ratio\tbudgets, mean |error|")
+		}
+		row("%s\t%.4f\t%.4f\t%.3f %%", x.Name, x.Ratio.Hypervolume, x.Ratio.Tight, 100*x.Budget)
 	}
 	return t.Flush()
 }

@@ -74,6 +74,7 @@ type Report struct {
 	Budgets []Budget    `json:"budgets,omitempty"`
 	Uplink  []Retention `json:"uplink,omitempty"`
 	Fleets  []Fleet     `json:"fleets,omitempty"`
+	Points  []Point     `json:"points,omitempty"`
 }
 
 // Ratio is the policy's hypervolume over the teacher's.

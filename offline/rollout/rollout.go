@@ -6,6 +6,7 @@ package rollout
 import (
 	"errors"
 	"math"
+	"reflect"
 	"sync"
 
 	"prefdt/inference"
@@ -43,8 +44,10 @@ type Flyer struct {
 	frozen *checkpoint.Checkpoint
 	world  *world.World
 	link   link
-	d      slot.Decision
-	action world.Action
+
+	elsewhere bool
+	d         slot.Decision
+	action    world.Action
 }
 
 // New returns a flyer of a checkpoint in a world.
@@ -55,11 +58,25 @@ func New(frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Confi
 	if len(c.Losses) > 0 && (l.Late > 0 || l.Unheard == LastReport) {
 		return nil, errors.New("old reports do not go with a fleet that loses aircraft: their gains are of another fleet")
 	}
+	elsewhere := isElsewhere(c)
+	if elsewhere { // it flies with the constants of where it is
+		moved := *frozen
+		moved.Physics = c.Physics
+		frozen = &moved
+	}
 	p, err := inference.New(frozen, decoder)
 	if err != nil {
 		return nil, err
 	}
-	return &Flyer{policy: p, frozen: frozen, world: world.New(c, 0), link: link{Link: l}}, nil
+	return &Flyer{policy: p, frozen: frozen, world: world.New(c, 0), link: link{Link: l}, elsewhere: elsewhere}, nil
+}
+
+// isElsewhere reports whether a world is another than the one the conditioner
+// knows; what happens in it, how long it lasts and how many aircraft fly aside.
+func isElsewhere(c world.Config) bool {
+	known := world.Standard()
+	c.Shock, c.Gust, c.Crowded, c.Losses, c.Slots, c.Aircraft = known.Shock, 0, false, nil, known.Slots, known.Aircraft
+	return !reflect.DeepEqual(c, known)
 }
 
 // Fly flies one episode.
@@ -69,6 +86,7 @@ func (f *Flyer) Fly(seed uint64, r Request) Result {
 	f.policy.Reset()
 	c := &w.Config.Physics
 	g := goal.New(&f.frozen.Scales, c, w.Config.Slots, len(w.Aircraft))
+	g.Elsewhere = f.elsewhere
 	if r.Mode == goal.Preference {
 		g.PreferOmega(r.Omega)
 	} else if err := g.Budget(r.BudgetJ, r.Mode); err != nil {

@@ -1,0 +1,133 @@
+package evaluate
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"prefdt/inference/checkpoint"
+	"prefdt/offline/front"
+	"prefdt/offline/rollout"
+	"prefdt/offline/teacher"
+	"prefdt/simbridge/world"
+)
+
+// Point compares the policy with the teacher run at another operating point.
+type Point struct {
+	Name  string `json:"name"`
+	Ratio Ratio  `json:"teacher_ratio"`
+	// Budget is the mean absolute error of targets at a quarter, half and three
+	// quarters of what the teacher's front spans.
+	Budget float64 `json:"budget_abs_error"`
+}
+
+// shifts are fifteen operating points away from the standard one.
+var shifts = []struct {
+	name string
+	set  func(*world.Config)
+}{
+	{"bandwidth x0.5", func(c *world.Config) { c.Physics.Channel.BandwidthHz *= 0.5 }},
+	{"bandwidth x2", func(c *world.Config) { c.Physics.Channel.BandwidthHz *= 2 }},
+	{"noise +10 dB", func(c *world.Config) { c.Physics.Channel.NoiseDBm += 10 }},
+	{"suburban channel", func(c *world.Config) { channel(c, 4.88, 0.43, 0.1, 21) }},
+	{"dense urban channel", func(c *world.Config) { channel(c, 12.08, 0.11, 1.6, 23) }},
+	{"tasks x0.7", func(c *world.Config) { c.BitsMin, c.BitsMax = 0.7*c.BitsMin, 0.7*c.BitsMax }},
+	{"tasks x1.4", func(c *world.Config) { c.BitsMin, c.BitsMax = 1.4*c.BitsMin, 1.4*c.BitsMax }},
+	{"deadlines x0.7", func(c *world.Config) { c.DeadlineMinS, c.DeadlineMaxS = 0.7*c.DeadlineMinS, 0.7*c.DeadlineMaxS }},
+	{"deadlines x1.4", func(c *world.Config) { c.DeadlineMinS, c.DeadlineMaxS = 1.4*c.DeadlineMinS, 1.4*c.DeadlineMaxS }},
+	{"edge CPU x0.6", func(c *world.Config) { c.Physics.EdgeCPUHz *= 0.6 }},
+	{"edge CPU x1.5", func(c *world.Config) { c.Physics.EdgeCPUHz *= 1.5 }},
+	{"user CPU x1.5", func(c *world.Config) { c.UserCPUHz *= 1.5 }},
+	{"users x2", func(c *world.Config) { c.Users, c.ActiveMin, c.ActiveMax = 2*c.Users, 2*c.ActiveMin, 2*c.ActiveMax }},
+	{"airframe power x1.3", func(c *world.Config) {
+		c.Physics.Propulsion.BladeW *= 1.3
+		c.Physics.Propulsion.InducedW *= 1.3
+	}},
+	{"area 2000 m", func(c *world.Config) { c.Physics.AreaM = 2000 }},
+}
+
+func channel(c *world.Config, a, b, los, nlos float64) {
+	ch := &c.Physics.Channel
+	ch.UrbanA, ch.UrbanB, ch.LoS.ExcessDB, ch.NLoS.ExcessDB = a, b, los, nlos
+}
+
+// Shifts measures the fifteen points.
+func Shifts(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]Point, error) {
+	var rows []Point
+	for _, s := range shifts {
+		at := c
+		s.set(&at.World)
+		p, err := elsewhere(ctx, ck, at, s.name)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, p)
+	}
+	return rows, nil
+}
+
+// Worlds measures n random worlds.
+func Worlds(ctx context.Context, ck *checkpoint.Checkpoint, c Config, n int) ([]Point, error) {
+	var rows []Point
+	for i := range n {
+		at := c
+		at.World = randomWorld(rand.New(rand.NewPCG(1<<50, uint64(i))))
+		w := &at.World
+		name := fmt.Sprintf("world %d: M %d, U %d, T %d, %.0f m", i, w.Aircraft, w.Users, w.Slots, w.Physics.AreaM)
+		p, err := elsewhere(ctx, ck, at, name)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, p)
+	}
+	return rows, nil
+}
+
+// elsewhere compares per seed, with reference points a fifth beyond the ends
+// of the teacher's own front there: DESIGN's mean nothing in another world.
+func elsewhere(ctx context.Context, ck *checkpoint.Checkpoint, c Config, name string) (Point, error) {
+	row := Point{Name: name}
+	taught, err := sweepTeacher(ctx, c)
+	if err != nil {
+		return row, err
+	}
+	var omegas []float64
+	for _, setting := range rollout.Grid(0, 1, c.Settings) {
+		omegas = append(omegas, ck.Scales.Remap.Omega(setting))
+	}
+	results, err := sweep(ck, c, rollout.Preferences(omegas), name)
+	if err != nil {
+		return row, err
+	}
+	n := float64(len(c.Seeds))
+	for s := range c.Seeds {
+		p, t := rollout.Points(results, s), teacher.Front(taught, s)
+		first, last := t[0], t[len(t)-1]
+		for k, beyond := range []float64{0.2, 0.02} {
+			reference := front.Point{DelayS: (1 + beyond) * last.DelayS, EnergyJ: (1 + beyond) * first.EnergyJ}
+			q := quotient(front.Hypervolume(p, reference), front.Hypervolume(t, reference)) / n
+			if k == 0 {
+				row.Ratio.Hypervolume += q
+			} else {
+				row.Ratio.Tight += q
+			}
+		}
+	}
+	mean := teacher.Archive(taught)
+	high, low := mean[0].EnergyJ, mean[len(mean)-1].EnergyJ
+	var requests []rollout.Request
+	for _, part := range []float64{0.25, 0.5, 0.75} {
+		requests = append(requests, rollout.Request{Mode: "target", BudgetJ: low + part*(high-low)})
+	}
+	results, err = sweep(ck, c, requests, name+", budgets")
+	if err != nil {
+		return row, err
+	}
+	for i := range results {
+		for _, x := range results[i] {
+			row.Budget += math.Abs(x.EnergyJ/max(requests[i].BudgetJ, x.FloorJ)-1) / (n * float64(len(results)))
+		}
+	}
+	return row, nil
+}

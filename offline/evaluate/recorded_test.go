@@ -1,0 +1,76 @@
+package evaluate
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"prefdt/inference"
+	"prefdt/inference/checkpoint"
+	"prefdt/inference/kernel"
+	"prefdt/simbridge/world"
+)
+
+var record = flag.Bool("record", false, "write the recorded evaluation anew, after a new checkpoint")
+
+// recorded is an evaluation as it was when the checkpoint was shipped.
+type recorded struct {
+	Kernel string `json:"kernel"` // sums follow its order of operations
+	Report Report `json:"report"`
+}
+
+// The shipped checkpoint, reloaded, gives the evaluation recorded with it:
+// exactly on the kernels it was recorded with, closely on others.
+func TestRecordedEvaluation(t *testing.T) {
+	path := filepath.Join("testdata", "recorded.json")
+	ck, err := checkpoint.Load("../../configs/checkpoint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, err := kernel.Selected()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Config{World: world.Standard(), Seeds: []uint64{1_000_000, 1_000_001, 1_000_002, 1_000_003, 1_000_004}, Settings: 11, Prices: 12, Decoder: inference.Dispatch, Workers: 2, Progress: io.Discard}
+	report, err := Headline(context.Background(), ck, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := recorded{name, report}
+	if *record {
+		raw, err := json.MarshalIndent(got, "", "  ")
+		if err == nil {
+			err = os.WriteFile(path, append(raw, '\n'), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want recorded
+	if err := json.Unmarshal(raw, &want); err != nil {
+		t.Fatal(err)
+	}
+	a, _ := json.Marshal(got.Report)
+	b, _ := json.Marshal(want.Report)
+	if want.Kernel == got.Kernel && string(a) != string(b) {
+		t.Errorf("on %s the evaluation is\n%s\nrecorded was\n%s\n(go test ./offline/evaluate -run Recorded -record, if the checkpoint is new)", name, a, b)
+	}
+	for what, pair := range map[string][2]float64{
+		"hypervolume": {got.Report.Hypervolume.Mean, want.Report.Hypervolume.Mean},
+		"fidelity":    {got.Report.Fidelity, want.Report.Fidelity},
+		"reach":       {got.Report.ReachS, want.Report.ReachS},
+	} {
+		if math.Abs(pair[0]/pair[1]-1) > 1e-3 {
+			t.Errorf("%s is %v, recorded %v", what, pair[0], pair[1])
+		}
+	}
+}
