@@ -339,9 +339,20 @@ func (c *crew) storm(r *rand.Rand, count int) {
 		}
 	}
 	if r.IntN(2) == 0 {
-		c.publish(c.topics.Budget(), bytes.Repeat([]byte("x"), 200<<10))
+		c.oversize()
 	}
 	c.send(c.newAsk(r, "budget"))
+}
+
+// oversize sends what a broker ends a connection for, on one of its own.
+func (c *crew) oversize() {
+	i := &telemetry.Client{Broker: c.client.Broker, Name: "intruder", Log: slog.New(slog.DiscardHandler)}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if i.Initialize(ctx) == nil {
+		i.Publish(telemetry.Publication{Topic: c.topics.Budget(), QoS: 1, Payload: bytes.Repeat([]byte("x"), 200<<10)})
+		i.Close()
+	}
 }
 
 // replay sends an accepted id again, with its own body or another's.
