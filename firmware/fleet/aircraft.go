@@ -14,6 +14,8 @@ import (
 const (
 	staleS = 2.0  // a state older than this is not flown by
 	lostS  = 10.0 // unheard for this long, an aircraft is lost (CONTRACT)
+
+	relayedBattery = 255 // BATTERY_STATUS id of a battery measured outside the autopilot
 )
 
 // aircraft is one aircraft's measured state and what is asked of it. All of it
@@ -40,6 +42,7 @@ type aircraft struct {
 	firstS    float64
 	batteryS  float64
 	statusS   float64 // BATTERY_STATUS, rather than SYS_STATUS
+	ownS      float64 // BATTERY_STATUS of the vehicle's own battery
 	charge    float64 // remaining, 0 to 1, NaN unknown
 	reading   energy.Reading
 	params    Parameters
@@ -68,7 +71,12 @@ func (a *aircraft) receive(f *Fleet, now float64, m message.Message) {
 			a.setLanded(false)
 		}
 	case *common.MessageBatteryStatus:
-		if m.Id != 0 {
+		// PX4 relays a battery measured outside it as 255. Where the vehicle's own
+		// speaks too, two counters of one current would count twice.
+		switch {
+		case m.Id == 0:
+			a.ownS = now
+		case m.Id != relayedBattery || a.ownS > 0 && now-a.ownS < 5:
 			return
 		}
 		a.batteryS, a.statusS = now, now

@@ -170,6 +170,23 @@ func TestWhatIsMeasured(t *testing.T) {
 	}
 }
 
+// PX4 relays a battery measured outside it as 255, beside which its own counts.
+func TestWhichBattery(t *testing.T) {
+	f := &Fleet{Log: slog.New(slog.DiscardHandler)}
+	a := &aircraft{number: 1, charge: math.NaN()}
+	for _, c := range []struct {
+		now     float64
+		id      uint8
+		percent int8
+		want    float64
+	}{{100, 1, 10, math.NaN()}, {101, relayedBattery, 80, 0.8}, {102, 0, 70, 0.7}, {103, relayedBattery, 79, 0.7}, {104, 1, 10, 0.7}, {108, relayedBattery, 78, 0.78}} {
+		a.receive(f, c.now, &common.MessageBatteryStatus{Id: c.id, CurrentBattery: -1, EnergyConsumed: -1, BatteryRemaining: c.percent})
+		if a.charge != c.want && !(math.IsNaN(a.charge) && math.IsNaN(c.want)) {
+			t.Errorf("battery %d at %v s: charge %v, want %v", c.id, c.now, a.charge, c.want)
+		}
+	}
+}
+
 // A setpoint lives two slots, then the aircraft holds; after ten more the
 // stream ends.
 func TestSetpointsExpire(t *testing.T) {
