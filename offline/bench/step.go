@@ -80,6 +80,7 @@ func measureStep(net *model.Net, graph []byte, r *ort.Runtime, dir string) (*Ste
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	defer pin()()
 	var ours []float64
 	for range stepRounds {
 		runtime.GC() // of what the answers were decoded into
