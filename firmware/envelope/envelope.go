@@ -30,6 +30,9 @@ type Vehicle struct {
 	UpM      float64
 	Velocity physics.Position // measured, m/s
 	GainPerS float64          // of its position loop
+	// Way leads to Position from where it was heard last: one of which nothing is
+	// heard may be anywhere on it. Zero: it is where Position says.
+	Way physics.Position
 	// The setpoint: where to be at the slot's end, the velocity fed forward, how
 	// high. In and out.
 	Target   physics.Position
@@ -61,6 +64,10 @@ const (
 // the wire, not a licence. Metres, and metres per second.
 const slack = 0.05
 
+// braking is how many separations are kept from one that does not make way: a
+// hold takes a while to stop an aircraft.
+const braking = 1.5
+
 // Check brings the setpoints inside the limits and says what it did to each.
 // The horizon is one slot: a setpoint lives two, and is checked ten times in each.
 func Check(vehicles []Vehicle, l Limits, e *tracking.Envelope, verdicts []Verdict) []Verdict {
@@ -75,7 +82,7 @@ func Check(vehicles []Vehicle, l Limits, e *tracking.Envelope, verdicts []Verdic
 			continue
 		}
 		if !finite(v.Target) || !finite(v.FeedMPS) || math.IsNaN(v.TargetUp) || math.IsInf(v.TargetUp, 0) {
-			v.hold(l)
+			v.Hold(l)
 			verdicts[i] = Held
 		}
 		if math.Abs(v.TargetUp-l.AltitudeM) > slack {
@@ -119,11 +126,15 @@ func Check(vehicles []Vehicle, l Limits, e *tracking.Envelope, verdicts []Verdic
 		for i := range vehicles {
 			for j := range vehicles {
 				v, o := &vehicles[i], &vehicles[j]
+				clear := l.SeparationM
+				if !o.Ours {
+					clear *= braking
+				}
 				if i == j || !v.Ours || still[i] || o.Ours && !still[j] ||
-					apart(positions[i].Sub(positions[j]), moves[i].Sub(moves[j]), l.SeparationM) {
+					apart(positions[i].Sub(positions[j]), moves[i].Sub(moves[j]), clear) && o.passed(positions[i], moves[i], clear) {
 					continue
 				}
-				v.hold(l)
+				v.Hold(l)
 				moves[i], verdicts[i], still[i], again = physics.Position{}, Held, true, true
 			}
 		}
@@ -131,8 +142,20 @@ func Check(vehicles []Vehicle, l Limits, e *tracking.Envelope, verdicts []Verdic
 	return verdicts
 }
 
-// hold asks a vehicle to stay where it is.
-func (v *Vehicle) hold(l Limits) {
+// passed reports whether one at p that moves by v in a second keeps clear of all
+// the way on which the vehicle may have stopped.
+func (o *Vehicle) passed(p, v physics.Position, separationM float64) bool {
+	n := math.Ceil(o.Way.Norm() / (separationM / 4))
+	for k := range int(n) {
+		if !apart(p.Sub(o.Position.Sub(o.Way.Scale(1-float64(k)/n))), v, separationM) {
+			return false
+		}
+	}
+	return true
+}
+
+// Hold asks a vehicle to stay where it is.
+func (v *Vehicle) Hold(l Limits) {
 	v.Target, v.FeedMPS, v.TargetUp = l.inside(v.Position), physics.Position{}, l.AltitudeM
 }
 

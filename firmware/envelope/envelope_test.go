@@ -107,6 +107,41 @@ func TestPilotsAircraftStandsInTheWay(t *testing.T) {
 	}
 }
 
+// A hold takes a while to stop an aircraft: it comes before the separation is used up.
+func TestHeldInTimeToStop(t *testing.T) {
+	var e tracking.Envelope
+	for eastM, want := range map[float64]Verdict{122: Held, 125: Kept, 92: Kept} {
+		vehicles := []Vehicle{
+			{Ours: true, GainPerS: 0.95, Position: physics.Position{EastM: 100, NorthM: 100}, TargetUp: 100, Target: physics.Position{EastM: 100, NorthM: 100}, FeedMPS: physics.Position{EastM: 8.4}},
+			{Position: physics.Position{EastM: eastM, NorthM: 100}, TargetUp: 100},
+		}
+		if verdict := Check(vehicles, testLimits, &e, nil)[0]; verdict != want {
+			t.Errorf("at 8.4 m/s, a pilot's aircraft %v m ahead: verdict %d, want %d", eastM-100, verdict, want)
+		}
+	}
+}
+
+// One of which nothing is heard may have stopped anywhere since.
+func TestSilentAircraftMayHaveStopped(t *testing.T) {
+	var e tracking.Envelope
+	for _, c := range []struct {
+		eastM, feed float64
+		want        Verdict
+	}{{100, 8.4, Held}, {85, 8.4, Kept}, {100, -8.4, Kept}, {100, 0, Kept}} {
+		vehicles := []Vehicle{
+			{Ours: true, GainPerS: 0.95, Position: physics.Position{EastM: c.eastM, NorthM: 100}, TargetUp: 100, Target: physics.Position{EastM: c.eastM, NorthM: 100}, FeedMPS: physics.Position{EastM: c.feed}},
+			{Position: physics.Position{EastM: 131, NorthM: 100}, Velocity: physics.Position{EastM: 8.5}, TargetUp: 100, Way: physics.Position{EastM: 17}},
+		}
+		if verdict := Check(vehicles, testLimits, &e, nil)[0]; verdict != c.want {
+			t.Errorf("at %v m with %v m/s, towards one last heard at 114 m: verdict %d, want %d", c.eastM, c.feed, verdict, c.want)
+		}
+		vehicles[0].Target, vehicles[0].FeedMPS, vehicles[1].Way = vehicles[0].Position, physics.Position{EastM: c.feed}, physics.Position{}
+		if verdict := Check(vehicles, testLimits, &e, nil)[0]; verdict != Kept {
+			t.Errorf("at %v m with %v m/s, towards one heard at 131 m: verdict %d", c.eastM, c.feed, verdict)
+		}
+	}
+}
+
 func TestAlarm(t *testing.T) {
 	for _, c := range []struct {
 		p    physics.Position
