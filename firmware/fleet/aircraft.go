@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	staleS = 2.0  // a state older than this is not flown by
-	lostS  = 10.0 // unheard for this long, an aircraft is lost (CONTRACT)
+	silentS = 1.0  // a place older than this is a guess: others keep clear of all it may be
+	staleS  = 2.0  // a state older than this is not flown by
+	lostS   = 10.0 // unheard for this long, an aircraft is lost (CONTRACT)
 
 	relayedBattery = 255 // BATTERY_STATUS id of a battery measured outside the autopilot
 )
@@ -144,6 +145,19 @@ func (a *aircraft) onGround() bool { return a.landed != nil && *a.landed }
 func (a *aircraft) fresh(now float64) bool {
 	return a.channel != nil && a.located && now-a.positionS < staleS && now-a.beatS < 2*staleS
 }
+
+// starting is whether it was told to take off and does not say yet that it has:
+// its climb is a column that others keep clear of.
+func (a *aircraft) starting() bool { return a.phase == PhaseClimbing && a.armed }
+
+// at is where it was heard, brought to this moment.
+func (a *aircraft) at(now float64) physics.Position {
+	return a.position.Add(a.velocity.Scale(min(max(now-a.positionS, 0), staleS)))
+}
+
+// silent is whether its place is a guess: it may have stopped where it was
+// heard last, or flown on since.
+func (a *aircraft) silent(now float64) bool { return now-a.positionS > silentS }
 
 // msPerS is the rate of the autopilot's clock against ours, in mission seconds.
 func (a *aircraft) msPerS() float64 {

@@ -32,14 +32,16 @@ const (
 )
 
 const (
-	liveS    = 2.0  // a setpoint's time to live, slots
-	streamS  = 12.0 // after that and ten more slots of holding the stream ends
-	retryS   = 1.0  // between repeats of a command
-	levelM   = 3.0  // a climb ends so close to H
-	arrivedM = 2.0
-	lagM     = 6.0 // a reference this far from the aircraft is given up
-	settleS  = 0.5 // setpoints stream so long before OFFBOARD is asked for
-	requestS = 2.0 // between requests for missing streams
+	liveS        = 2.0  // a setpoint's time to live, slots
+	streamS      = 12.0 // after that and ten more slots of holding the stream ends
+	retryS       = 1.0  // between repeats of a command
+	levelM       = 3.0  // a climb ends so close to H
+	arrivedM     = 2.0
+	lagM         = 6.0 // a reference this far from the aircraft is given up
+	settleS      = 0.5 // setpoints stream so long before OFFBOARD is asked for
+	stillMPS     = 0.5
+	columnsClear = 3.0 // D_min between a climb and one that moves at its start
+	requestS     = 2.0 // between requests for missing streams
 )
 
 // control is the part of an aircraft's state that is ours.
@@ -53,6 +55,7 @@ type control struct {
 	askedS   float64 // the last command
 	requestS float64 // the last request for streams or parameters
 	beats    int
+	waits    bool // to take off, for another that flies near its climb
 	grant    Mode // the mode it was in when the crew gave it to us
 	alarm    string
 }
@@ -146,6 +149,7 @@ func (a *aircraft) fly(f *Fleet, now float64) (out []message.Message, stream boo
 			a.engage(now)
 		case a.inAir() && a.theirs():
 			a.take(f, "pilot chose "+a.mode.String())
+		case (!a.armed || a.onGround()) && f.overhead(a, now):
 		case !a.armed:
 			p := a.position
 			a.home = &p
@@ -183,6 +187,29 @@ func (a *aircraft) fly(f *Fleet, now float64) (out []message.Message, stream boo
 		return nil, true
 	}
 	return nil, false
+}
+
+// overhead is whether another flies so near that an aircraft must not climb
+// yet. Those that climb beside it stand still, and so may one that waits at H.
+func (f *Fleet) overhead(a *aircraft, now float64) bool {
+	for _, b := range f.aircraft {
+		if b == a || !b.inAir() || !b.located || b.phase == PhaseClimbing {
+			continue
+		}
+		near := f.Limits.SeparationM - 1 // their positions may be off
+		if b.velocity.Norm() > stillMPS || b.phase == PhaseFlying && b.aim.kind != aimHold {
+			near = columnsClear * f.Limits.SeparationM
+		}
+		if d := min(a.position.Sub(b.position).Norm(), a.position.Sub(b.at(now)).Norm()); d < near {
+			if !a.waits {
+				f.Log.Warn("take-off waits: another aircraft flies near", "aircraft", a.number, "other", b.number, "apart_m", d)
+			}
+			a.waits = true
+			return true
+		}
+	}
+	a.waits = false
+	return false
 }
 
 func (a *aircraft) goHome(f *Fleet, now float64) (out []message.Message, stream bool) {

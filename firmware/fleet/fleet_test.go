@@ -187,6 +187,35 @@ func TestWhichBattery(t *testing.T) {
 	}
 }
 
+// One that stands does not climb into another's way, and waits only so long.
+func TestTakeOffWaitsForWhoeverFliesNear(t *testing.T) {
+	up, down := false, true
+	for _, c := range []struct {
+		apartM, speed float64
+		phase         Phase
+		landed        *bool
+		wait          bool
+	}{
+		{25, 5, PhaseFlying, &up, true}, {35, 5, PhaseFlying, &up, false}, {25, 5, PhaseFlying, &down, false},
+		{25, 5, PhaseTaken, &up, true}, {25, 0, PhaseTaken, &up, false}, {8, 0, PhaseTaken, &up, true},
+		{10, 0, PhaseEngaging, &up, false}, {10, 0, PhaseClimbing, &up, false},
+	} {
+		f := &Fleet{Log: slog.New(slog.DiscardHandler), Limits: envelope.Limits{SeparationM: 10, AltitudeM: 100, BandM: 20}}
+		a := &aircraft{number: 1, located: true, landed: &down, control: control{order: OrderFly, phase: PhaseClimbing}}
+		b := &aircraft{number: 2, located: true, armed: true, landed: c.landed, positionS: 100,
+			position: physics.Position{EastM: c.apartM}, velocity: physics.Position{NorthM: c.speed},
+			control: control{order: OrderFly, phase: c.phase, aim: aim{kind: aimHold}}}
+		f.aircraft = []*aircraft{a, b}
+		if out, _ := a.fly(f, 100); (len(out) == 0) != c.wait || a.waits != c.wait {
+			t.Errorf("%+v: sent %v", c, out)
+		}
+		a.armed = true
+		if out, _ := a.fly(f, 102); (len(out) == 0) != c.wait {
+			t.Errorf("armed, %+v: sent %v", c, out)
+		}
+	}
+}
+
 // A setpoint lives two slots, then the aircraft holds; after ten more the
 // stream ends.
 func TestSetpointsExpire(t *testing.T) {

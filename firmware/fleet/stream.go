@@ -18,6 +18,7 @@ func (f *Fleet) tick() {
 	now := f.nowS()
 	var vehicles []envelope.Vehicle
 	var of []*aircraft
+	var streamed []bool
 	limits := f.Limits
 	for _, a := range f.aircraft {
 		commands, stream := a.steer(f, now)
@@ -28,25 +29,35 @@ func (f *Fleet) tick() {
 			a.expire(f, now)
 			stream = !a.aim.ended
 		}
-		if !a.inAir() || !a.located || a.lost {
+		if !a.inAir() && !a.starting() || !a.located || a.lost {
 			continue
 		}
-		// What was measured a moment ago is brought to this moment.
-		age := min(max(now-a.positionS, 0), staleS)
 		v := envelope.Vehicle{
-			Ours: stream, Position: a.position.Add(a.velocity.Scale(age)), UpM: a.upM,
+			Ours: stream && !a.silent(now), Position: a.at(now), UpM: a.upM,
 			Velocity: a.velocity, TargetUp: f.Limits.AltitudeM, GainPerS: a.params.gain(),
+		}
+		if a.silent(now) {
+			v.Way = v.Position.Sub(a.position)
 		}
 		v.Target, v.FeedMPS = a.reference(now)
 		if stream && a.params.SpeedMaxMPS > 0 {
 			limits.SpeedMaxMPS = min(limits.SpeedMaxMPS, a.params.SpeedMaxMPS)
 		}
 		v.Free = a.order == OrderHome
-		vehicles, of = append(vehicles, v), append(of, a)
+		vehicles, of, streamed = append(vehicles, v), append(of, a), append(streamed, stream)
 	}
 	f.verdicts = envelope.Check(vehicles, limits, &f.limiter, f.verdicts)
-	for i := range vehicles {
-		if !vehicles[i].Ours {
+	for i := range of {
+		v := &vehicles[i]
+		if streamed[i] && !v.Ours { // unheard: the others make way, it holds
+			l := limits
+			if v.Free {
+				l.AreaM = 0
+			}
+			v.Hold(l)
+			f.verdicts[i] = envelope.Held
+		}
+		if !streamed[i] {
 			continue
 		}
 		switch f.verdicts[i] {
@@ -56,20 +67,26 @@ func (f *Fleet) tick() {
 			f.counts.Held++
 		}
 		f.counts.Setpoints++
-		f.send(of[i], f.setpoint(of[i], &vehicles[i]))
+		f.send(of[i], f.setpoint(of[i], v))
 	}
 	f.observe(of)
 }
 
 // observe keeps the least separation measured and raises alarms, once for each
 // time a limit is left.
-func (f *Fleet) observe(inAir []*aircraft) {
-	for i, a := range inAir {
+func (f *Fleet) observe(up []*aircraft) {
+	for i, a := range up {
+		if !a.inAir() {
+			continue // about to take off
+		}
 		alarm := ""
 		if a.phase == PhaseFlying && a.order == OrderFly {
 			alarm = f.Limits.Alarm(a.position, a.upM)
 		}
-		for _, b := range inAir[:i] {
+		for _, b := range up[:i] {
+			if !b.inAir() {
+				continue
+			}
 			d := a.position.Sub(b.position).Norm()
 			f.counts.MinSeparationM = min(f.counts.MinSeparationM, d)
 			if d < f.Limits.SeparationM && math.Abs(a.upM-b.upM) < f.Limits.SeparationM && a.phase == PhaseFlying && b.phase == PhaseFlying {
