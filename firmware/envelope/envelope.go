@@ -142,12 +142,12 @@ func Check(vehicles []Vehicle, l Limits, e *tracking.Envelope, verdicts []Verdic
 	return verdicts
 }
 
-// passed reports whether one at p that moves by v in a second keeps clear of all
-// the way on which the vehicle may have stopped.
-func (o *Vehicle) passed(p, v physics.Position, separationM float64) bool {
-	n := math.Ceil(o.Way.Norm() / (separationM / 4))
+// passed reports whether one at p that moves by move in a second keeps clear of
+// all the way on which the vehicle may have stopped.
+func (v *Vehicle) passed(p, move physics.Position, separationM float64) bool {
+	n := math.Ceil(v.Way.Norm() / (separationM / 4))
 	for k := range int(n) {
-		if !apart(p.Sub(o.Position.Sub(o.Way.Scale(1-float64(k)/n))), v, separationM) {
+		if !apart(p.Sub(v.Position.Sub(v.Way.Scale(1-float64(k)/n))), move, separationM) {
 			return false
 		}
 	}
