@@ -8,9 +8,9 @@ package corpus
 import (
 	"fmt"
 	"math"
-	"sort"
 
 	"prefdt/inference/checkpoint"
+	"prefdt/inference/goal"
 	"prefdt/offline/front"
 )
 
@@ -123,7 +123,6 @@ func nearest(shares []float64, omega float64) int {
 
 // interpolate reads ys at x between knots xs, which rise, and holds the ends.
 func interpolate(xs, ys []float64, x float64) float64 {
-	i := min(max(sort.SearchFloat64s(xs, x), 1), len(xs)-1)
-	f := min(max((x-xs[i-1])/(xs[i]-xs[i-1]), 0), 1)
-	return ys[i-1] + f*(ys[i]-ys[i-1])
+	i, f := goal.Hat(xs, x)
+	return ys[i] + f*(ys[i+1]-ys[i])
 }
