@@ -41,7 +41,7 @@ func Decoders() []Decoder { return []Decoder{Dispatch, Snapped, Heads} }
 type Policy struct {
 	frozen  *checkpoint.Checkpoint
 	decoder Decoder
-	speed   float64 // v*
+	floorW  float64 // P(v*)
 
 	tracker   tracking.Tracker
 	targets   []physics.Position
@@ -53,6 +53,8 @@ type Policy struct {
 	solver    dispatch.Solver
 	envelope  tracking.Envelope
 	positions []physics.Position
+	alone     slot.Snapshot // as if nobody came unheard
+	shown     slot.Decision // of it
 }
 
 // New returns a policy at the start of a mission.
@@ -62,7 +64,7 @@ func New(frozen *checkpoint.Checkpoint, decoder Decoder) (*Policy, error) {
 	}
 	c := &frozen.Physics
 	return &Policy{
-		frozen: frozen, decoder: decoder, speed: c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS),
+		frozen: frozen, decoder: decoder, floorW: c.Propulsion.PowerW(c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS)),
 		builder: token.NewBuilder(c, &frozen.Scales, &frozen.Standard), cache: frozen.Net.NewCache(),
 	}, nil
 }
@@ -78,30 +80,83 @@ func (p *Policy) Reset() {
 // any number, none included. It allocates nothing once it has seen as many.
 func (p *Policy) Decide(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
 	d.Size(s)
-	p.tracker.Observe(s.Users)
+	if known := s.Imagined; len(s.Users) == 0 && len(known) > 0 && known[0].ID >= 0 {
+		p.tracker.Observe(known)
+	} else {
+		p.tracker.Observe(s.Users)
+	}
 	if len(s.Aircraft) == 0 {
 		d.Price(&p.frozen.Physics, s)
 		return
 	}
-	p.targets = p.tracker.Targets(s.Aircraft, p.targets)
-	p.builder.Fill(&p.rows, s, g, p.targets)
+	p.targets = p.tracker.Targets(&p.frozen.Physics, s.Aircraft, p.targets)
+	seen := p.foresee(s)
+	p.builder.Fill(&p.rows, seen, g, p.targets)
 	p.inputs = model.Inputs{
-		M: len(s.Aircraft), U: len(s.Users),
+		M: len(seen.Aircraft), U: len(seen.Users),
 		Aircraft: p.rows.Aircraft, Pairs: p.rows.Pairs, State: p.rows.State, Return: p.rows.Return, Action: p.rows.Action,
 	}
 	p.frozen.Net.Step(&p.inputs, p.cache, &p.outputs)
-	p.decode(s, g, d)
-	if g.Mode == goal.Ceiling {
-		p.guard(s, g, d)
+	if len(s.Users) > 0 || seen == s {
+		p.schedule(s, g, d)
+	} else { // the imagined users are told nothing
+		p.schedule(seen, g, &p.shown)
+		d.PriceSPerJ = p.shown.PriceSPerJ
+		d.Price(&p.frozen.Physics, s)
 	}
 	p.move(s, d)
-	p.builder.Acted(s, g, d)
+	if seen != s {
+		if len(s.Users) > 0 {
+			p.solver.Solve(&p.frozen.Physics, seen, d.PriceSPerJ, &p.shown)
+		}
+		p.shown.Move = append(p.shown.Move[:0], d.Move...)
+		d = &p.shown
+	}
+	p.builder.Acted(seen, g, d)
+}
+
+// schedule says who computes where, within the budget.
+func (p *Policy) schedule(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
+	d.Size(s)
+	most := 0.0
+	if g.Budgeted() && p.decoder == Dispatch {
+		p.solver.Solve(&p.frozen.Physics, s, 0, d)
+		g.Offer(edgeJ(d))
+		most = p.spentJ(s, g, d)
+	}
+	p.decode(s, g, d)
+	if g.Budgeted() {
+		p.pace(s, g, d, most)
+	}
+}
+
+// foresee returns what the network is shown of a slot: the slot itself, unless
+// users come unheard. It has never seen any, and reads the price off what it
+// did; so it is shown what dispatch does without them, and when nobody is
+// heard at all, the imagined slot.
+func (p *Policy) foresee(s *slot.Snapshot) *slot.Snapshot {
+	unheard := len(s.Users) == 0 && len(s.Imagined) > 0
+	for m := range s.Aircraft {
+		unheard = unheard || p.decoder == Dispatch && s.Aircraft[m].Unheard.Users > 0
+	}
+	if !unheard {
+		return s
+	}
+	p.alone.Slot, p.alone.Slots, p.alone.Users = s.Slot, s.Slots, s.Users
+	if len(s.Users) == 0 {
+		p.alone.Users = s.Imagined
+	}
+	p.alone.Aircraft = append(p.alone.Aircraft[:0], s.Aircraft...)
+	for m := range p.alone.Aircraft {
+		p.alone.Aircraft[m].Unheard = slot.Unheard{}
+	}
+	return &p.alone
 }
 
 // decode turns the outputs into associations and offload ratios.
 func (p *Policy) decode(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
 	place := float64(p.outputs.Price)
-	if g.Priced() {
+	if g.Priced() || !g.Budgeted() && s == &p.alone { // nobody told what the returns are to be had for
 		place = p.frozen.Scales.Place(g.Omega) // the request is itself a price
 	}
 	price := p.frozen.Price.Lambda(place)
@@ -145,7 +200,7 @@ func (p *Policy) choice(s *slot.Snapshot, m, u int) []float32 {
 func (p *Policy) snap(s *slot.Snapshot, d *slot.Decision, u int, deadline bool) float64 {
 	m := d.Users[u].Server
 	user := &s.Users[u]
-	share := p.frozen.Physics.ShareOf(user.Gain[m-1], s.Aircraft[m-1].CPUHz, d.Served(m))
+	share := p.frozen.Physics.ShareOf(user.Gain[m-1], s.Aircraft[m-1].CPUHz, s.Aircraft[m-1].Unheard.Sharing(d.Served(m)))
 	local, offload := user.Task.LocalS(user.CPUHz), user.Task.OffloadS(share)
 	if deadline {
 		if rho, ok := physics.LeastMeeting(local, offload, user.Task.DeadlineS); ok {
@@ -155,45 +210,69 @@ func (p *Policy) snap(s *slot.Snapshot, d *slot.Decision, u int, deadline bool) 
 	return physics.Balance(local, offload)
 }
 
-// guard keeps a ceiling: it lowers the slot's edge energy to what is left
-// above the flight floor of the slots to go. Under the dispatch decoder it
-// raises the price, in which edge energy does not rise; under the others it
-// takes offloads away from the aircraft that spends most.
-func (p *Policy) guard(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
-	room := g.EnergyToGoJ - g.FloorToGoJ()
-	if edgeJ(d) <= room {
+// pace holds what the slot spends above the flight floor to what the budget
+// leaves room for in the slots to go, and to what is due because those could
+// not spend it any more; in the last slot the two are one. Under the dispatch
+// decoder it moves the price, in which neither edge energy nor speed rises.
+// What is still too much is cut from the offload ratios, in which edge energy
+// is linear.
+func (p *Policy) pace(s *slot.Snapshot, g *goal.Goal, d *slot.Decision, mostJ float64) {
+	room, due, spent := g.RoomJ(), g.DueJ(), p.spentJ(s, g, d)
+	if room == 0 {
+		d.PriceSPerJ = priceMostSPerJ
+		for u := range d.Users {
+			d.Users[u] = slot.UserDecision{}
+		}
+		d.Price(&p.frozen.Physics, s)
 		return
 	}
 	if p.decoder == Dispatch {
-		low, high := d.PriceSPerJ, guardPriceSPerJ
-		for range 20 {
-			mid := (low + high) / 2
-			if p.solver.Solve(&p.frozen.Physics, s, mid, d); edgeJ(d) > room {
-				low = mid
-			} else {
-				high = mid
+		price := d.PriceSPerJ
+		switch {
+		case spent > room:
+			low, high := p.bracket(s, g, d, room, price, priceMostSPerJ)
+			if price = high; g.Left() == 1 {
+				price = low
 			}
+		case spent < due && mostJ > due:
+			price, _ = p.bracket(s, g, d, due, 0, price)
+		case spent < due:
+			price = 0
 		}
-		p.solver.Solve(&p.frozen.Physics, s, high, d)
+		if price != d.PriceSPerJ {
+			p.solver.Solve(&p.frozen.Physics, s, price, d)
+		}
 	}
-	for edgeJ(d) > max(room, 0) {
-		most := 0
-		for m := range d.EdgeJ {
-			if d.EdgeJ[m] > d.EdgeJ[most] {
-				most = m
-			}
-		}
+	if over := p.spentJ(s, g, d) - room; over > 0 {
+		keep := max(1-over/edgeJ(d), 0)
 		for u := range d.Users {
-			if d.Users[u].Server == most+1 {
-				d.Users[u] = slot.UserDecision{}
-			}
+			d.Users[u].Offload *= keep
 		}
 		d.Price(&p.frozen.Physics, s)
 	}
 }
 
-// guardPriceSPerJ is a price at which offloading has all but ended.
-const guardPriceSPerJ = 20.0
+// bracket narrows two prices down, the lower at which more than a figure is
+// spent and the higher at which it is not, until that spends nearly as much.
+func (p *Policy) bracket(s *slot.Snapshot, g *goal.Goal, d *slot.Decision, energyJ, low, high float64) (lower, higher float64) {
+	const rounds, near = 12, 0.99
+	for range rounds {
+		mid := (low + high) / 2
+		if low > 0 {
+			mid = math.Sqrt(low * high)
+		}
+		p.solver.Solve(&p.frozen.Physics, s, mid, d)
+		if spent := p.spentJ(s, g, d); spent > energyJ {
+			low = mid
+		} else if high = mid; spent > near*energyJ {
+			break
+		}
+	}
+	return low, high
+}
+
+// priceMostSPerJ is a price at which offloading has all but ended.
+const priceMostSPerJ = 20.0
 
 func edgeJ(d *slot.Decision) (sum float64) {
 	for _, j := range d.EdgeJ {
@@ -202,16 +281,34 @@ func edgeJ(d *slot.Decision) (sum float64) {
 	return sum
 }
 
-// move takes each aircraft along the flight head's direction at v*, the speed
-// at which flying costs least, inside C1, C2 and the area.
+// spentJ is what a decision spends above the flight floor: its edge energy, and
+// the flight that is faster than v* at its price.
+func (p *Policy) spentJ(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) float64 {
+	c := &p.frozen.Physics
+	sum := edgeJ(d)
+	for m := range s.Aircraft {
+		sum += g.Factor * (c.Propulsion.PowerW(p.speedMPS(s, m, d.PriceSPerJ)) - p.floorW)
+	}
+	return sum
+}
+
+// speedMPS is the speed that a price asks an aircraft for.
+func (p *Policy) speedMPS(s *slot.Snapshot, m int, priceSPerJ float64) float64 {
+	return p.tracker.SpeedMPS(&p.frozen.Physics, m, s.Slots-s.Slot, p.targets[m].Sub(s.Aircraft[m].Position).Norm(), priceSPerJ)
+}
+
+// move takes each aircraft along the flight head's direction, at the speed
+// that the slot's price asks for, inside C1, C2 and the area.
 func (p *Policy) move(s *slot.Snapshot, d *slot.Decision) {
 	for m := range s.Aircraft {
 		v := physics.Position{EastM: float64(p.outputs.Move[2*m]), NorthM: float64(p.outputs.Move[2*m+1])}
+		speed := p.speedMPS(s, m, d.PriceSPerJ)
 		if n := v.Norm(); n > 1e-6 {
-			d.Move[m] = v.Scale(p.speed / n)
+			d.Move[m] = v.Scale(speed / n)
 		} else {
-			d.Move[m] = physics.Position{EastM: p.speed}
+			d.Move[m] = physics.Position{EastM: speed}
 		}
+		d.Move[m] = along(s.Aircraft[m].Position, d.Move[m], p.frozen.Physics.AreaM)
 	}
 	p.positions = p.positions[:0]
 	for m := range s.Aircraft {
@@ -219,4 +316,21 @@ func (p *Policy) move(s *slot.Snapshot, d *slot.Decision) {
 	}
 	c := &p.frozen.Physics
 	p.envelope.Limit(p.positions, d.Move, tracking.Limits{SpeedMaxMPS: c.SpeedMaxMPS, SeparationM: c.SeparationM, AreaM: c.AreaM})
+}
+
+// along turns a move that would leave the area, as little as keeps it inside at
+// the same speed: to be held back at the edge costs more than to fly on.
+func along(from, move physics.Position, areaM float64) physics.Position {
+	const steps = 36 // of a half turn
+	for k := range steps {
+		for _, side := range []float64{1, -1} {
+			sin, cos := math.Sincos(side * math.Pi * float64(k) / steps)
+			turned := physics.Position{EastM: cos*move.EastM - sin*move.NorthM, NorthM: sin*move.EastM + cos*move.NorthM}
+			to := from.Add(turned)
+			if min(to.EastM, to.NorthM) >= 0 && max(to.EastM, to.NorthM) <= areaM {
+				return turned
+			}
+		}
+	}
+	return move
 }

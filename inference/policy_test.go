@@ -161,3 +161,62 @@ func BenchmarkDecide(b *testing.B) {
 		})
 	}
 }
+
+// Under a budget a slot spends no more than there is room for, nothing below
+// the floor, and in the last slot to the joule what is left.
+func TestPace(t *testing.T) {
+	ck := shipped(t)
+	r := rand.New(rand.NewPCG(9, 10))
+	for _, decoder := range Decoders() {
+		for _, mode := range []goal.Mode{goal.Target, goal.Ceiling} {
+			for _, room := range []float64{-500, 0, 3, 20, 60, 90} {
+				p, _ := New(ck, decoder)
+				g := goal.New(&ck.Scales, &ck.Physics, 10, 2)
+				var d slot.Decision
+				for i := range 10 {
+					s := randomSnapshot(r, i, 2, 8)
+					s.Slots = 10
+					if err := g.Budget(g.FloorJ()+room, mode); err != nil {
+						t.Fatal(err)
+					}
+					p.Decide(s, g, &d)
+					spent, left := edgeJ(&d), g.RoomJ()
+					if spent > left*(1+1e-9) {
+						t.Errorf("%s, %s, slot %d: %v J spent, room for %v", decoder, mode, i, spent, left)
+					}
+					var most slot.Decision
+					most.Size(s)
+					p.solver.Solve(&ck.Physics, s, 0, &most)
+					if want := min(left, edgeJ(&most)); decoder == Dispatch && i == 9 && math.Abs(spent-want) > 1e-6*want {
+						t.Errorf("%s, %s: %v J spent in the last slot, want %v", decoder, mode, spent, want)
+					}
+					if left == 0 && (spent != 0 || d.PriceSPerJ != priceMostSPerJ || d.Served(0) != len(s.Users)) {
+						t.Errorf("%s, %s, slot %d: below the floor %v J are spent, the offer's price is %v", decoder, mode, i, spent, d.PriceSPerJ)
+					}
+					flight := 2 * ck.Physics.Propulsion.PowerW(ck.Physics.Propulsion.BestSpeedMPS(ck.Physics.SpeedMaxMPS))
+					g.Settle(goal.Settlement{EnergyJ: flight + spent, EdgeJ: spent, ModelFlightJ: flight, Flying: 2})
+				}
+			}
+		}
+	}
+}
+
+// At the edge of the area an aircraft flies on at its speed.
+func TestAlongTheEdge(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	const area, step = 1000.0, 8.4
+	for _, from := range []physics.Position{{EastM: 0, NorthM: 500}, {EastM: 1000, NorthM: 0}, {EastM: 3, NorthM: 997}, {EastM: 500, NorthM: 1000}, {EastM: 500, NorthM: 500}} {
+		for range 200 {
+			sin, cos := math.Sincos(2 * math.Pi * r.Float64())
+			wish := physics.Position{EastM: step * cos, NorthM: step * sin}
+			move := along(from, wish, area)
+			to := from.Add(move)
+			if math.Abs(move.Norm()-step) > 1e-9 || min(to.EastM, to.NorthM) < 0 || max(to.EastM, to.NorthM) > area {
+				t.Fatalf("from %v, %v became %v", from, wish, move)
+			}
+			if to := from.Add(wish); min(to.EastM, to.NorthM) >= 0 && max(to.EastM, to.NorthM) <= area && move != wish {
+				t.Fatalf("from %v, %v was turned to %v though it stays inside", from, wish, move)
+			}
+		}
+	}
+}

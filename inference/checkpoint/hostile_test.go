@@ -3,8 +3,6 @@ package checkpoint_test
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -448,48 +446,4 @@ func TestHostileFolders(t *testing.T) {
 			}
 		})
 	}
-}
-
-// FuzzGraph feeds any bytes past the hash. What is accepted must step.
-func FuzzGraph(f *testing.F) {
-	manifest, graph := genuine(f)
-	f.Add(graph)
-	for _, c := range hostileGraphs() {
-		if spoilt := c.spoil(append([]byte(nil), graph...)); len(spoilt) < 1<<17 {
-			f.Add(spoilt)
-		}
-	}
-	f.Fuzz(func(t *testing.T, graph []byte) {
-		step(checkpoint.Decode(signed(manifest, graph), graph))
-	})
-}
-
-// FuzzManifest feeds any manifest beside the genuine graph.
-func FuzzManifest(f *testing.F) {
-	manifest, graph := genuine(f)
-	f.Add(manifest)
-	f.Fuzz(func(t *testing.T, manifest []byte) {
-		c, err := checkpoint.Decode(manifest, graph)
-		step(c, err)
-		if err == nil {
-			if _, err := json.Marshal(c.Manifest); err != nil {
-				t.Error(err)
-			}
-			for _, y := range []float64{-1, 0, 0.3, 2, math.NaN()} {
-				if l := c.Price.Lambda(y); !(l >= 0 && l < 1e7) {
-					t.Errorf("price %v at %v", l, y)
-				}
-			}
-		}
-	})
-}
-
-func step(c *checkpoint.Checkpoint, err error) {
-	if err != nil {
-		_ = fmt.Sprint(err)
-		return
-	}
-	var out model.Outputs
-	c.Net.Step(&model.Inputs{M: 1, Aircraft: make([]float32, model.AircraftFeatures), State: make([]float32, model.StateFeatures),
-		Return: make([]float32, model.ReturnFeatures), Action: make([]float32, model.ActionFeatures)}, c.Net.NewCache(), &out)
 }

@@ -5,7 +5,8 @@
 //
 //	delay + penalties + lambda * edge energy
 //
-// of the slot go out. It stands after the policy step, which predicts the
+// of the slot go out, with what it costs those who will come unheard, by the
+// standing offer (Offer, Forecast). It stands after the policy step, which predicts the
 // price, and before the envelope; the exact-dispatch teacher is the same call
 // with the price given. Motion is not its concern.
 //
@@ -18,6 +19,7 @@ package dispatch
 
 import (
 	"math"
+	"slices"
 
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
@@ -33,6 +35,9 @@ type Solver struct {
 
 	users []terms
 	rate  []float64 // (user, aircraft): uplink rate in bit/s at the whole bandwidth, 0 if unusable
+	// (aircraft, count from 0 to users+1), empty if nobody is expected unheard:
+	sharing []float64 // Unheard.Sharing
+	toll    []float64 // what the unheard are expected to cost, seconds
 
 	server []int // the solution: 0 local, else aircraft counted from 1
 
@@ -87,6 +92,40 @@ func (s *Solver) load(c *physics.Constants, snap *slot.Snapshot, priceSPerJ floa
 			s.rate[i*aircraft+m] = rate
 		}
 	}
+	s.expect()
+}
+
+// expect tabulates what the unheard change.
+func (s *Solver) expect() {
+	s.sharing, s.toll = s.sharing[:0], s.toll[:0]
+	if !slices.ContainsFunc(s.snap.Aircraft, func(a slot.Aircraft) bool { return a.Unheard.Users > 0 }) {
+		return
+	}
+	for m := range s.snap.Aircraft {
+		a := &s.snap.Aircraft[m]
+		for n := range len(s.users) + 2 {
+			squares, reciprocals := a.Unheard.Edge(n)
+			s.sharing = append(s.sharing, a.Unheard.Sharing(n))
+			s.toll = append(s.toll, a.Unheard.Cycles*(s.price*s.c.Kappa*a.CPUHz*a.CPUHz*squares+reciprocals/a.CPUHz))
+		}
+	}
+}
+
+// tollS is what the unheard of aircraft m are expected to cost when it serves n.
+func (s *Solver) tollS(m, n int) float64 {
+	if len(s.toll) == 0 {
+		return 0
+	}
+	return s.toll[m*(len(s.users)+2)+n]
+}
+
+// shared is what the number of users amounts to that share aircraft m when it
+// serves n.
+func (s *Solver) shared(m, n int) float64 {
+	if len(s.sharing) == 0 {
+		return float64(n)
+	}
+	return s.sharing[m*(len(s.users)+2)+n]
 }
 
 // usablePrice maps a price that is not a number, or negative, to zero and
@@ -105,9 +144,10 @@ func (s *Solver) option(i, m, n int) (rho, costS float64) {
 	if rate == 0 {
 		return 0, math.Inf(1)
 	}
-	share := physics.Share{CPUHz: s.snap.Aircraft[m].CPUHz / float64(n), RateBPS: rate}
+	served := s.shared(m, n)
+	share := physics.Share{CPUHz: s.snap.Aircraft[m].CPUHz / served, RateBPS: rate}
 	if s.c.Contention {
-		share = s.c.ShareOf(s.snap.Users[i].Gain[m], s.snap.Aircraft[m].CPUHz, n)
+		share = s.c.ShareOf(s.snap.Users[i].Gain[m], s.snap.Aircraft[m].CPUHz, served)
 	}
 	return best(s.c, s.snap.Users[i].Task, s.users[i].localS, share, s.price)
 }

@@ -36,6 +36,30 @@ func draw(r *rand.Rand, c *physics.Constants, aircraft, users int) *slot.Snapsho
 	return s
 }
 
+// expectUnheard has users come to some aircraft by the standing offer.
+func expectUnheard(r *rand.Rand, s *slot.Snapshot) {
+	for m := range s.Aircraft {
+		if r.IntN(3) > 0 {
+			s.Aircraft[m].Unheard = slot.Unheard{Users: 4 * r.Float64() * r.Float64(), Cycles: 2e9 * r.Float64()}
+		}
+	}
+}
+
+// costS is what a decision costs, the unheard included.
+func costS(c *physics.Constants, s *slot.Snapshot, d *slot.Decision, price float64) float64 {
+	sum := CostS(d, price) // has the energy of the unheard
+	for m := range s.Aircraft {
+		sum += unheardS(c, &s.Aircraft[m], d.Served(m+1), 0)
+	}
+	return sum
+}
+
+// unheardS is what those cost whom n users join at an aircraft.
+func unheardS(c *physics.Constants, a *slot.Aircraft, n int, price float64) float64 {
+	squares, reciprocals := a.Unheard.Edge(n)
+	return a.Unheard.Cycles * (price*c.Kappa*a.CPUHz*a.CPUHz*squares + reciprocals/a.CPUHz)
+}
+
 // drawPrice spans the sweep: 0, then 2e-5 to 3.
 func drawPrice(r *rand.Rand) float64 {
 	if r.IntN(10) == 0 {
@@ -56,6 +80,9 @@ func bruteForce(c *physics.Constants, s *slot.Snapshot, price float64, grid int)
 			counts[m]++
 		}
 		total := 0.0
+		for m := range s.Aircraft {
+			total += unheardS(c, &s.Aircraft[m], counts[m+1], price)
+		}
 		for i, m := range server {
 			u := &s.Users[i]
 			local := u.Task.LocalS(u.CPUHz)
@@ -63,7 +90,7 @@ func bruteForce(c *physics.Constants, s *slot.Snapshot, price float64, grid int)
 				total += c.DelayS(u.Task, local)
 				continue
 			}
-			share := c.ShareOf(u.Gain[m-1], s.Aircraft[m-1].CPUHz, counts[m])
+			share := c.ShareOf(u.Gain[m-1], s.Aircraft[m-1].CPUHz, s.Aircraft[m-1].Unheard.Sharing(counts[m]))
 			off := u.Task.OffloadS(share)
 			cost := func(rho float64) float64 {
 				return c.DelayS(u.Task, physics.CompletionS(local, off, rho)) + price*c.EdgeJ(u.Task, share, rho)
@@ -102,8 +129,11 @@ func TestExactAgainstBruteForce(t *testing.T) {
 		c.Contention = trial%3 == 0
 		s := draw(r, &c, 1+r.IntN(3), r.IntN(5))
 		price := drawPrice(r)
+		if trial%2 == 0 {
+			expectUnheard(r, s)
+		}
 		solver.Solve(&c, s, price, &d)
-		got, want := CostS(&d, price), bruteForce(&c, s, price, 40)
+		got, want := costS(&c, s, &d, price), bruteForce(&c, s, price, 40)
 		if math.Abs(got-want) > 1e-9 {
 			t.Fatalf("trial %d, M=%d U=%d price %v: %.12f, brute force %.12f", trial, len(s.Aircraft), len(s.Users), price, got, want)
 		}
@@ -121,14 +151,17 @@ func TestSearchGap(t *testing.T) {
 	var a, b slot.Decision
 	c := physics.Standard()
 	worst, sum, n, hit := 0.0, 0.0, 0, 0
-	for range 1500 {
+	for trial := range 1500 {
 		s := draw(r, &c, 1+r.IntN(3), 1+r.IntN(9))
 		price := drawPrice(r)
+		if trial%2 == 0 {
+			expectUnheard(r, s)
+		}
 		exact.Solve(&c, s, price, &a)
 		local.load(&c, s, price)
 		local.solveSearch()
 		local.fill(&b)
-		gap := CostS(&b, price)/CostS(&a, price) - 1
+		gap := costS(&c, s, &b, price)/costS(&c, s, &a, price) - 1
 		if gap < -1e-9 {
 			t.Fatalf("local search beats exact by %v", -gap)
 		}

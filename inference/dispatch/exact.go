@@ -63,6 +63,9 @@ func (s *Solver) solveExact() {
 	var n [exactAircraft]int
 	for {
 		boundS, fits := e.bound(s.users, n, aircraft)
+		for m := range aircraft {
+			boundS += s.tollS(m, n[m])
+		}
 		if fits && boundS < bestS { // the bound's own assignment has these counts: it is optimal for them
 			bestS = boundS
 			copy(s.server, e.trial)
@@ -87,7 +90,11 @@ func (s *Solver) solveExact() {
 		last := len(e.vector) - 1
 		e.vector[least] = e.vector[last]
 		e.vector = e.vector[:last]
-		if costS := e.assign(s.users, v.n, aircraft); costS < bestS {
+		costS := e.assign(s.users, v.n, aircraft)
+		for m := range aircraft {
+			costS += s.tollS(m, v.n[m])
+		}
+		if costS < bestS {
 			bestS = costS
 			e.trace(v.n, aircraft, s.server)
 		}

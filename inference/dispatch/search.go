@@ -245,8 +245,8 @@ func (s *Solver) sums(m int) {
 	}
 	x := &s.search
 	aircraft := len(s.snap.Aircraft)
-	x.sum[m], x.more[m], x.fewer[m] = 0, 0, 0
 	n := x.count[m]
+	x.sum[m], x.more[m], x.fewer[m] = s.tollS(m, n), s.tollS(m, n+1), s.tollS(m, max(n-1, 0))
 	for i, server := range x.server {
 		if server != m+1 {
 			continue

@@ -31,6 +31,7 @@ type Scales struct {
 	Aircraft    int         `json:"aircraft"`     // M of that corpus
 	Conditioner Conditioner `json:"conditioner"`
 	Remap       Remap       `json:"remap"`
+	Ceiling     Promise     `json:"ceiling"`
 }
 
 // Check says what is wrong with archived scales.
@@ -42,6 +43,9 @@ func (s *Scales) Check() error {
 		return fmt.Errorf("conditioner was fitted on %d slots and %d aircraft, want 1 to 1e6 and 1 to 64", s.Slots, s.Aircraft)
 	}
 	if err := s.Conditioner.Check(); err != nil {
+		return err
+	}
+	if err := s.Ceiling.check(); err != nil {
 		return err
 	}
 	return s.Remap.check()
@@ -70,10 +74,10 @@ type State struct {
 	SpentJ      float64 `json:"spent_j"`
 	EdgeJ       float64 `json:"edge_j"`      // the part of it spent on edge computing
 	Flying      int     `json:"flying"`      // aircraft whose flight counts
-	Factor      float64 `json:"factor"`      // propulsion multiplier as measured
-	Noise       float64 `json:"noise"`       // usual deviation of the measurements from it
-	Odd         float64 `json:"odd"`         // -1 or 1: the last one was far below or above
 	EdgeRateW   float64 `json:"edge_rate_w"` // filtered edge power, for the prediction
+	Multiplier          // of the propulsion power, as measured
+	Vague               // measurements of it that are not yet one
+	Offered             // what can be spent on edge computing, as seen so far
 }
 
 // Goal is the channel of one mission.
@@ -88,7 +92,7 @@ type Goal struct {
 
 // New returns the channel at the start of a mission, asked for the setting 0.5.
 func New(scales *Scales, c *physics.Constants, slots, aircraft int) *Goal {
-	return Resume(scales, c, State{Slots: slots, Flying: aircraft, Factor: 1, Noise: noiseStart, Mode: Preference}).prefer(scales.Remap.Omega(0.5))
+	return Resume(scales, c, State{Slots: slots, Flying: aircraft, Multiplier: unmeasured(), Mode: Preference}).prefer(scales.Remap.Omega(0.5))
 }
 
 // Resume returns the channel as it was when its State was saved.
@@ -170,12 +174,6 @@ func (g *Goal) AllowanceJ() float64 {
 	return (g.EnergyToGoJ - g.FloorToGoJ()) / float64(g.Left())
 }
 
-// PredictedEndJ returns the total expected at the end if edge computing goes
-// on at its recent rate.
-func (g *Goal) PredictedEndJ() float64 {
-	return g.FloorJ() + g.EdgeRateW*float64(g.Left())
-}
-
 // Setting returns the setting in force or, under a budget, the one it amounts to.
 func (g *Goal) Setting() float64 {
 	if !g.Budgeted() {
@@ -203,38 +201,11 @@ type Settlement struct {
 	DelayS  float64
 	EnergyJ float64 // measured, whole fleet
 	EdgeJ   float64 // closed form of the decisions sent
+	Guessed bool    // EdgeJ is in part that of users who took the offer
 	// ModelFlightJ is the closed form of the flight at the measured speeds, at
 	// multiplier 1, of the aircraft whose energy was measured; 0 if none was.
 	ModelFlightJ float64
 	Flying       int // aircraft whose flight counts from now on
-}
-
-// The measured multiplier is averaged over gusts, and follows a shock at once:
-// two slots running off the average, on the same side, by more than a few
-// times what is usual are taken for a change of physics and not for noise.
-const (
-	factorMemory = 0.9  // weight of the past in the average
-	noiseMemory  = 0.95 // weight of the past in the usual deviation
-	noiseFloor   = 0.01 // least usual deviation
-	noiseStart   = 0.05 // the usual deviation before anything was measured
-	shockRatio   = 3    // deviations from the usual one that make a shock
-)
-
-// measure takes in one slot's measured multiplier.
-func (g *Goal) measure(factor float64) {
-	off, most := factor-g.Factor, shockRatio*max(g.Noise, noiseFloor)
-	sign := math.Copysign(1, off)
-	switch {
-	case math.Abs(off) <= most:
-		g.Odd = 0
-	case g.Odd == sign:
-		g.Factor, g.Odd = factor, 0
-		return
-	default:
-		g.Odd, off = sign, sign*most
-	}
-	g.Factor += (1 - factorMemory) * off
-	g.Noise = noiseMemory*g.Noise + (1-noiseMemory)*math.Abs(off)
 }
 
 // Settle books a slot, eq. (decr).
@@ -251,7 +222,13 @@ func (g *Goal) Settle(s Settlement) {
 		g.DelayToGoS -= s.DelayS
 	}
 	if flightJ := s.EnergyJ - s.EdgeJ; s.ModelFlightJ > 0 && flightJ > 0 {
-		g.measure(min(max(flightJ/s.ModelFlightJ, 0.1), 10))
+		factor, known := flightJ/s.ModelFlightJ, true
+		if s.Guessed {
+			factor, known = g.gather(flightJ, s.ModelFlightJ)
+		}
+		if known {
+			g.measure(min(max(factor, 0.1), 10))
+		}
 	}
 	if g.Slot == 1 {
 		g.EdgeRateW = s.EdgeJ

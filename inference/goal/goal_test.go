@@ -3,7 +3,6 @@ package goal
 import (
 	"encoding/json"
 	"math"
-	"math/rand/v2"
 	"testing"
 
 	"prefdt/inference/physics"
@@ -124,30 +123,5 @@ func TestResumeIsExact(t *testing.T) {
 	}
 	if a.State != b.State {
 		t.Errorf("resumed %+v\nuninterrupted %+v", b.State, a.State)
-	}
-}
-
-// Gusts are averaged; a shock is known after its second slot.
-func TestMeasuredMultiplier(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	for _, gust := range []float64{0, 0.035, 0.106} { // of a fleet of two under 0, 5 and 15 %
-		g := newGoal()
-		var worst, sum, n float64
-		for slot := range 200 {
-			settle(g, 268.8, 20, 1+gust*r.NormFloat64())
-			if slot > 20 {
-				worst = max(worst, math.Abs(g.Factor-1))
-				sum += (g.Factor - 1) * (g.Factor - 1)
-				n++
-			}
-		}
-		if rms := math.Sqrt(sum / n); rms > 0.35*gust+1e-9 {
-			t.Errorf("gust %v: the multiplier wanders by %.4f, at worst %.4f", gust, rms, worst)
-		}
-		settle(g, 268.8, 20, 1.5)
-		settle(g, 268.8, 20, 1.5)
-		if math.Abs(g.Factor-1.5) > 0.06 {
-			t.Errorf("gust %v: two slots after a shock to 1.5 the multiplier is %v", gust, g.Factor)
-		}
 	}
 }

@@ -50,7 +50,7 @@ const (
 	AircraftFeatures = 15
 	PairFeatures     = 18
 	StateFeatures    = 6
-	ReturnFeatures   = 22
+	ReturnFeatures   = 25
 	ActionFeatures   = 10
 	TokensPerSlot    = 3
 	Choices          = 3 // outputs per pair

@@ -52,6 +52,17 @@ func (l Link) mean() float64 {
 	return math.Exp(-l.ExcessDB*math.Ln10/10 + s*s/2)
 }
 
+// Typical is the geometric mean of a link's gain beyond free space: that of
+// Nakagami power fading is exp(psi(m)) / m.
+func (l Link) Typical() float64 {
+	const gamma = 0.5772156649015329 // psi(1) = -gamma
+	psi := -gamma
+	for k := 1.0; k < l.Nakagami; k++ {
+		psi += 1 / k
+	}
+	return math.Pow(10, -l.ExcessDB/10) * math.Exp(psi) / l.Nakagami
+}
+
 // RateBPS returns the uplink rate over a bandwidth, eq. (rate).
 func (c Channel) RateBPS(gain, bandwidthHz float64) float64 {
 	noiseW := math.Pow(10, c.NoiseDBm/10) / 1000

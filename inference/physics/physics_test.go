@@ -68,6 +68,31 @@ func TestLeastMeeting(t *testing.T) {
 	}
 }
 
+// A user chooses its deadline and its task: no such pair may hold up a slot. Of
+// this one the fraction needed is 1e-8, in whose steps the nudge once took 0.1 s.
+func TestLeastMeetingIsPrompt(t *testing.T) {
+	const localS, deadlineS = 2.000000006558725, 1.9999999727038826
+	for range 1000 {
+		if rho, ok := LeastMeeting(localS, 0.1, deadlineS); !ok || CompletionS(localS, 0.1, rho) > deadlineS || rho > 2e-8 {
+			t.Fatalf("rho %v, %v", rho, ok)
+		}
+	}
+}
+
+func FuzzLeastMeeting(f *testing.F) {
+	f.Add(2.000000006558725, 0.1, 1.9999999727038826)
+	f.Add(math.Inf(1), 1e300, 5e-324)
+	f.Fuzz(func(t *testing.T, localS, offloadS, deadlineS float64) {
+		if !(localS >= 0 && offloadS >= 0 && deadlineS > 0) {
+			return
+		}
+		rho, ok := LeastMeeting(localS, offloadS, deadlineS)
+		if ok && !(rho > 0 && rho <= 1 && (1-rho)*localS <= deadlineS && rho*offloadS <= deadlineS) && !math.IsInf(localS, 1) {
+			t.Errorf("LeastMeeting(%v, %v, %v) = %v", localS, offloadS, deadlineS, rho)
+		}
+	})
+}
+
 func TestCheck(t *testing.T) {
 	if err := Standard().Check(); err != nil {
 		t.Fatal(err)

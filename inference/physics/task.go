@@ -20,8 +20,8 @@ type Share struct {
 
 // ShareOf returns the share of one user when its aircraft serves that many,
 // eq. (rate) and the equal split of Sec. III.
-func (c *Constants) ShareOf(gain, edgeCPUHz float64, served int) Share {
-	n := float64(max(served, 1))
+func (c *Constants) ShareOf(gain, edgeCPUHz, served float64) Share {
+	n := max(served, 1)
 	bandwidth := c.Channel.BandwidthHz
 	if c.Contention {
 		bandwidth /= n
@@ -55,9 +55,14 @@ func LeastMeeting(localS, offloadS, deadlineS float64) (rho float64, ok bool) {
 	if localS <= deadlineS {
 		return 0, false
 	}
-	rho = 1 - deadlineS/localS
-	// The local part then takes the deadline up to one rounding; nudge it under.
-	for (1-rho)*localS > deadlineS {
+	// The local part may take the deadline and a rounding: nudge it under. It is
+	// the fraction kept that is nudged, for one offloaded of 1e-9 has steps so
+	// fine that millions of them change nothing.
+	keep := deadlineS / localS
+	for keep*localS > deadlineS {
+		keep = math.Nextafter(keep, 0)
+	}
+	for rho = 1 - keep; (1-rho)*localS > deadlineS; { // rounded, if it is over a half
 		rho = math.Nextafter(rho, 1)
 	}
 	return rho, rho*offloadS <= deadlineS

@@ -14,6 +14,8 @@ type Snapshot struct {
 	Slots    int // T
 	Aircraft []Aircraft
 	Users    []User // heard this slot, with a task
+	// Imagined is who might have been heard: what the policy goes by when nobody was.
+	Imagined []User
 }
 
 // Aircraft is one aircraft that serves, as measured at the start of the slot.
@@ -24,6 +26,7 @@ type Aircraft struct {
 	ResidualJ float64 // left of its capacity
 	CPUHz     float64 // f_max
 	Served    int     // users served in the slot before
+	Unheard   Unheard // who will come without having been heard
 }
 
 // User is one user with a task.
@@ -44,8 +47,8 @@ type Decision struct {
 	Move []physics.Position
 	// PriceSPerJ is the price the decision works at, the standing offer's too.
 	PriceSPerJ float64
-	DelayS     float64   // expected, penalties included
-	EdgeJ      []float64 // expected, per aircraft
+	DelayS     float64   // expected of the users, penalties included
+	EdgeJ      []float64 // expected, per aircraft, the unheard included
 
 	served []int // per aircraft, while Price runs
 }
@@ -67,12 +70,17 @@ func (d *Decision) Price(c *physics.Constants, s *Snapshot) {
 	for i := range d.Users {
 		d.served[d.Users[i].Server]++
 	}
+	for m := range s.Aircraft {
+		a := &s.Aircraft[m]
+		squares, _ := a.Unheard.Edge(d.served[m+1])
+		d.EdgeJ[m] = c.Kappa * a.CPUHz * a.CPUHz * squares * a.Unheard.Cycles
+	}
 	for i := range d.Users {
 		u, task := &d.Users[i], s.Users[i].Task
 		local := task.LocalS(s.Users[i].CPUHz)
 		u.CPUHz, u.CompletionS = 0, local
 		if m := u.Server - 1; m >= 0 {
-			share := c.ShareOf(s.Users[i].Gain[m], s.Aircraft[m].CPUHz, d.served[u.Server])
+			share := c.ShareOf(s.Users[i].Gain[m], s.Aircraft[m].CPUHz, s.Aircraft[m].Unheard.Sharing(d.served[u.Server]))
 			u.CPUHz = share.CPUHz
 			u.CompletionS = physics.CompletionS(local, task.OffloadS(share), u.Offload)
 			d.EdgeJ[m] += c.EdgeJ(task, share, u.Offload)

@@ -7,7 +7,9 @@ package token
 import (
 	"fmt"
 	"math"
+	"slices"
 
+	"prefdt/inference/dispatch"
 	"prefdt/inference/goal"
 	"prefdt/inference/model"
 	"prefdt/inference/physics"
@@ -42,7 +44,8 @@ func Features() Layout {
 		State: []string{"omega delay", "place", "dropped", "users", "fleet size", "local delay"},
 		Return: []string{
 			"delay to go", "energy to go", "omega delay", "place",
-			"allowance", "log allowance", "allowance to go", "delay per slot", "dropped",
+			"allowance", "log allowance", "allowance to go", "allowance of the edge scale", "edge scale",
+			"delay per slot", "dropped", "energy dropped",
 			"slots left", "log slots left", "measured multiplier", "fleet size", "users",
 			"sin 80", "cos 80", "sin 40", "cos 40", "sin 20", "cos 20", "sin 10", "cos 10",
 		},
@@ -58,6 +61,16 @@ type Moments struct {
 	Mean []float64 `json:"mean"`
 	Std  []float64 `json:"std"`
 }
+
+// Silence makes every feature of a row a constant for the network, whatever it
+// is in flight.
+func (m *Moments) Silence() {
+	for i := range m.Std {
+		m.Std[i] = silent
+	}
+}
+
+const silent = 1e11
 
 // Standard holds the archived statistics of every kind of row.
 type Standard struct {
@@ -91,6 +104,27 @@ func (s *Standard) Check() error {
 	return nil
 }
 
+// Crowd returns the users of the corpus.
+func (s *Standard) Crowd() (c dispatch.Crowd) {
+	l := Features()
+	pair := func(name string) (mean, deviation float64) {
+		i := slices.Index(l.Pair, name)
+		if deviation = s.Pair.Std[i]; deviation == 1 {
+			deviation = 0 // it hardly moved, and kept its unit
+		}
+		return s.Pair.Mean[i], deviation
+	}
+	megabits, spread := pair("bits")
+	c.Task.Bits, c.Spread.Bits = 1e6*megabits, 1e6*spread
+	kilocycles, _ := pair("cycles per bit")
+	c.Task.CyclesPerBit = 1000 * kilocycles
+	c.Task.DeadlineS, c.Spread.DeadlineS = pair("deadline")
+	localS, _ := pair("T_loc")
+	c.CPUHz = c.Task.Cycles() / localS
+	c.Users = 8 * s.State.Mean[slices.Index(l.State, "users")]
+	return c
+}
+
 // Identity returns statistics that change nothing, for gathering real ones.
 func Identity() Standard {
 	unit := func(n int) Moments {
@@ -120,6 +154,8 @@ type Builder struct {
 	Standard  *Standard
 
 	speed  float64 // v*
+	edgeJ  float64 // what a slot's tasks cost at a third of an aircraft each, mean so far
+	slots  float64
 	action [model.ActionFeatures]float64
 	best   []int // per user, the aircraft with the best gain
 	rates  []float64
@@ -128,12 +164,16 @@ type Builder struct {
 // NewBuilder returns a builder at the start of a mission.
 func NewBuilder(c *physics.Constants, scales *goal.Scales, standard *Standard) *Builder {
 	b := &Builder{Constants: c, Scales: scales, Standard: standard}
-	b.speed = c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS)
+	b.Reset()
 	return b
 }
 
-// Reset forgets the action before.
-func (b *Builder) Reset() { b.action = [model.ActionFeatures]float64{} }
+// Reset begins another mission, under what Constants now holds.
+func (b *Builder) Reset() {
+	b.speed = b.Constants.Propulsion.BestSpeedMPS(b.Constants.SpeedMaxMPS)
+	b.action = [model.ActionFeatures]float64{}
+	b.edgeJ, b.slots = 0, 0
+}
 
 // Fill computes the rows of a slot. targets are the aircraft's motion targets,
 // in the snapshot's order.
@@ -141,6 +181,7 @@ func (b *Builder) Fill(r *Rows, s *slot.Snapshot, g *goal.Goal, targets []physic
 	r.Aircraft, r.Pairs = r.Aircraft[:0], r.Pairs[:0]
 	r.State, r.Return, r.Action = r.State[:0], r.Return[:0], r.Action[:0]
 	b.channels(s)
+	b.scale(s)
 	for m := range s.Aircraft {
 		r.Aircraft = b.aircraft(r.Aircraft, s, g, m, targets[m])
 	}
@@ -197,11 +238,28 @@ func (b *Builder) channels(s *slot.Snapshot) {
 	}
 }
 
+// scale follows the joules at stake in a slot, by which an allowance is large
+// or small in any world: its tasks offloaded to the balance, three to an
+// aircraft.
+func (b *Builder) scale(s *slot.Snapshot) {
+	sum := 0.0
+	for u := range s.Users {
+		a := s.Aircraft[b.best[u]]
+		third := physics.Share{CPUHz: a.CPUHz / 3, RateBPS: max(b.rates[u*len(s.Aircraft)+b.best[u]], 1)}
+		task := s.Users[u].Task
+		sum += b.Constants.EdgeJ(task, third, physics.Balance(task.LocalS(s.Users[u].CPUHz), task.OffloadS(third)))
+	}
+	if sum > 0 {
+		b.slots++
+		b.edgeJ += (sum - b.edgeJ) / b.slots
+	}
+}
+
 func (b *Builder) aircraft(dst []float32, s *slot.Snapshot, g *goal.Goal, m int, target physics.Position) []float32 {
 	a := &s.Aircraft[m]
 	area := b.Constants.AreaM
 	_, _, distance := heading(target.Sub(a.Position))
-	east, north, _ := heading(tracking.Move(a.Position, target, b.speed))
+	east, north, _ := heading(tracking.Move(a.Position, target, b.speed, b.speed))
 	var nearEast, nearNorth float64
 	near := math.Inf(1)
 	for other := range s.Aircraft {
@@ -269,9 +327,9 @@ func (b *Builder) state(dst []float32, s *slot.Snapshot, g *goal.Goal) []float32
 	})
 }
 
-// edgeRoomW bounds what an aircraft can usefully spend on edge computing in a
-// slot; more of an allowance than that is as good as that.
-const edgeRoomW = 62.5
+// roomOfScale bounds what a slot can usefully spend, in units of its scale;
+// more of an allowance than that is as good as that.
+const roomOfScale = 3.0
 
 // returns is the return token: both entries to go weighted by the preference,
 // eq. (inject), and in closed form what is left per slot to go, above the
@@ -281,7 +339,9 @@ func (b *Builder) returns(dst []float32, s *slot.Snapshot, g *goal.Goal) []float
 	delayShare, place, dropped := b.preference(g)
 	left := float64(max(g.Left(), 1))
 	fleet := float64(max(len(s.Aircraft), 1))
-	room := min(max(g.EnergyToGoJ-g.FloorToGoJ(), 0), edgeRoomW*fleet*left)
+	energy := 1 - flag(g.Priced())
+	scale := max(b.edgeJ, 1)
+	room := energy * min(max(g.EnergyToGoJ-g.FloorToGoJ(), 0), roomOfScale*scale*left)
 	allowance := room / left * 2 / fleet // per two aircraft
 	phase := func(period float64) (sin, cos float64) {
 		return math.Sincos(2 * math.Pi * float64(s.Slot) / period)
@@ -291,11 +351,12 @@ func (b *Builder) returns(dst []float32, s *slot.Snapshot, g *goal.Goal) []float
 	s20, c20 := phase(20)
 	s10, c10 := phase(10)
 	return standardise(dst, &b.Standard.Return, []float64{
-		-g.DelayToGoS / b.Scales.EtaDelayS * delayShare,
-		-g.EnergyToGoJ / b.Scales.EtaEnergyJ * (1 - dropped) * (1 - delayShare),
+		-g.DelayToGoS / b.Scales.EtaDelayS * delayShare * energy,
+		-g.EnergyToGoJ / b.Scales.EtaEnergyJ * (1 - dropped) * (1 - delayShare) * energy,
 		delayShare, place,
-		allowance/40 - 1, math.Log1p(allowance/3) - 2, allowance * left / 2000,
-		(1 - dropped) * g.DelayToGoS / left, dropped,
+		allowance/40 - 1, math.Log1p(allowance/3) - 2, min(allowance*left/2000, 10),
+		math.Log1p(8*room/left/scale) - 1.5, math.Log(scale / 100),
+		(1 - dropped) * energy * g.DelayToGoS / left, dropped, 1 - energy,
 		min(left/100, 3), math.Log(left) / 5, g.Factor - 1, fleet / 4, float64(len(s.Users)) / 8,
 		s80, c80, s40, c40, s20, c20, s10, c10,
 	})

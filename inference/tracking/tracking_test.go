@@ -18,83 +18,9 @@ func scatter(r *rand.Rand, n int) (users []slot.User) {
 
 func fleet(r *rand.Rand, n int) (aircraft []slot.Aircraft) {
 	for m := range n {
-		aircraft = append(aircraft, slot.Aircraft{Number: m + 1, Position: physics.Position{EastM: 1000 * r.Float64(), NorthM: 1000 * r.Float64()}})
+		aircraft = append(aircraft, slot.Aircraft{Number: m + 1, CPUHz: 40e9, Position: physics.Position{EastM: 1000 * r.Float64(), NorthM: 1000 * r.Float64()}})
 	}
 	return aircraft
-}
-
-func TestMedianIsLeast(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 1))
-	for range 300 {
-		var points []physics.Position
-		for range 1 + r.IntN(9) {
-			points = append(points, physics.Position{EastM: 1000 * r.Float64(), NorthM: 1000 * r.Float64()})
-		}
-		if r.IntN(4) == 0 { // a heavy point, which is the median
-			for range len(points) {
-				points = append(points, points[0])
-			}
-		}
-		sum := func(at physics.Position) (s float64) {
-			for _, p := range points {
-				s += p.Sub(at).Norm()
-			}
-			return s
-		}
-		at := Median(points, physics.Position{})
-		for k := range 16 {
-			sin, cos := math.Sincos(float64(k) * math.Pi / 8)
-			if d := sum(at) - sum(at.Add(physics.Position{EastM: 5 * cos, NorthM: 5 * sin})); d > 0.01 {
-				t.Fatalf("of %d points, 5 m aside is %v m better", len(points), d)
-			}
-		}
-	}
-	if from := (physics.Position{EastM: 3}); Median(nil, from) != from {
-		t.Error("no points must leave the aircraft where it is")
-	}
-}
-
-func TestTargetsDoNotDependOnTheOrder(t *testing.T) {
-	r := rand.New(rand.NewPCG(2, 1))
-	for range 300 {
-		users, aircraft := scatter(r, r.IntN(20)), fleet(r, r.IntN(6))
-		var a, b Tracker
-		a.Observe(users)
-		for _, k := range r.Perm(len(users)) {
-			b.Observe(users[k : k+1])
-		}
-		order := r.Perm(len(aircraft))
-		var shuffled []slot.Aircraft
-		for _, k := range order {
-			shuffled = append(shuffled, aircraft[k])
-		}
-		want, got := a.Targets(aircraft, nil), b.Targets(shuffled, nil)
-		for k, o := range order {
-			if d := got[k].Sub(want[o]).Norm(); d > 1e-6 {
-				t.Fatalf("order moves a target by %v m", d)
-			}
-		}
-	}
-}
-
-// Every aircraft gets a user while there are enough, wherever the fleet starts.
-func TestNobodyIdles(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 1))
-	for range 200 {
-		m := 1 + r.IntN(8)
-		users, aircraft := scatter(r, m+r.IntN(20)), fleet(r, m)
-		for k := range aircraft {
-			aircraft[k].Position = physics.Position{EastM: float64(k), NorthM: 0} // all in one corner
-		}
-		var tracker Tracker
-		tracker.Observe(users)
-		tracker.Targets(aircraft, nil)
-		for k, n := range tracker.count {
-			if n == 0 {
-				t.Fatalf("aircraft %d of %d has none of %d users", k, m, len(users))
-			}
-		}
-	}
 }
 
 // From any place, Move flies exactly one step, reaches the circle about the
@@ -110,7 +36,7 @@ func TestMoveReachesAndCircles(t *testing.T) {
 		}
 		turned := 0.0
 		for n := range 80 {
-			d := Move(at, target, step)
+			d := Move(at, target, step, 0)
 			if math.Abs(d.Norm()-step) > 1e-9 {
 				t.Fatalf("step %d flies %v m", n, d.Norm())
 			}
@@ -129,7 +55,7 @@ func TestMoveReachesAndCircles(t *testing.T) {
 			t.Fatalf("turned %v rad, want %v", turned, want)
 		}
 	}
-	if d := Move(physics.Position{EastM: math.NaN()}, physics.Position{}, 8); d != (physics.Position{}) {
+	if d := Move(physics.Position{EastM: math.NaN()}, physics.Position{}, 8, 0); d != (physics.Position{}) {
 		t.Errorf("from nowhere it flies %v", d)
 	}
 }
@@ -163,9 +89,9 @@ func TestNoAllocation(t *testing.T) {
 	at, moves := make([]physics.Position, 4), make([]physics.Position, 4)
 	slot := func() {
 		tracker.Observe(users)
-		targets = tracker.Targets(aircraft, targets)
+		targets = tracker.Targets(&constants, aircraft, targets)
 		for m := range aircraft {
-			at[m], moves[m] = physics.Position{EastM: 500 + 5*float64(m)}, Move(aircraft[m].Position, targets[m], 8.4)
+			at[m], moves[m] = physics.Position{EastM: 500 + 5*float64(m)}, Move(aircraft[m].Position, targets[m], 8.4, tracker.SpeedMPS(&constants, m, 50, 100, 1e-3))
 		}
 		e.Limit(at, moves, standard)
 	}
@@ -182,6 +108,6 @@ func BenchmarkTargets(b *testing.B) {
 	var targets []physics.Position
 	for b.Loop() {
 		tracker.Observe(users)
-		targets = tracker.Targets(aircraft, targets)
+		targets = tracker.Targets(&constants, aircraft, targets)
 	}
 }

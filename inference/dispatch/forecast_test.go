@@ -1,0 +1,171 @@
+package dispatch
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+)
+
+func usual() Crowd {
+	return Crowd{
+		Users: 5.4, CPUHz: 1e9,
+		Task:   physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1},
+		Spread: physics.Task{Bits: 0.289e6, DeadlineS: 0.289},
+	}
+}
+
+// couple is two aircraft that share the standard area.
+func couple(c *physics.Constants) []slot.Aircraft {
+	var fleet []slot.Aircraft
+	for m := range 2 {
+		fleet = append(fleet, slot.Aircraft{Number: m + 1, CPUHz: c.EdgeCPUHz, Position: physics.Position{EastM: 250 + 500*float64(m), NorthM: 500}})
+	}
+	return fleet
+}
+
+// An offer brings users together as dispatch does: to both aircraft where only
+// delay counts, to one of them where joules are dear, in some slots alone where
+// they are dearer, and then nowhere.
+func TestOfferBringsTogether(t *testing.T) {
+	c := physics.Standard()
+	r := rand.New(rand.NewPCG(1, 2))
+	f := Forecast{Usual: usual()}
+	for i := range 32 {
+		f.Settle(3+i%6, 0)
+	}
+	for _, x := range []struct{ price, none, one, both float64 }{
+		{0, 0, 0.1, 0.9}, {0.03, 0, 1, 0}, {0.3, 0.5, 0.5, 0}, {3, 1, 0, 0},
+	} {
+		var in [3]float64
+		for range 400 {
+			o := f.Offer(&c, couple(&c), x.price, r)
+			serving := 0
+			for _, a := range o.Aircraft {
+				if a.ExpectedUsers > 0 {
+					serving++
+					if x.price == 0.03 && a.ExpectedUsers < 2 {
+						t.Errorf("price %v: %v users at an aircraft", x.price, a.ExpectedUsers)
+					}
+				}
+			}
+			in[serving] += 1.0 / 400
+		}
+		for k, want := range []float64{x.none, x.one, x.both} {
+			if math.Abs(in[k]-want) > 0.2 {
+				t.Errorf("price %v: %d aircraft serve in %.2f of the slots, want about %v", x.price, k, in[k], want)
+			}
+		}
+	}
+}
+
+// What is expected of a slot is the part of the imagined loads that went
+// unheard; with everything heard it is nothing.
+func TestExpect(t *testing.T) {
+	c := physics.Standard()
+	f := Forecast{Usual: usual()}
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 200 {
+		f.Settle(5, 2)
+	}
+	o := f.Offer(&c, couple(&c), 0.001, r)
+	s := slot.Snapshot{Aircraft: couple(&c)}
+	f.Expect(&s)
+	for m := range s.Aircraft {
+		x := s.Aircraft[m].Unheard
+		if want := 0.4 * o.Aircraft[m].ExpectedUsers; math.Abs(x.Users-want) > 1e-3 || want > 0 && !(x.Cycles > 1e8 && x.Cycles < 2e9) {
+			t.Errorf("aircraft %d expects %+v, want %v users", m+1, x, want)
+		}
+	}
+	if len(s.Imagined) != 5 {
+		t.Errorf("%d users imagined, want 5", len(s.Imagined))
+	}
+	s.Aircraft = s.Aircraft[1:] // one has left since
+	f.Expect(&s)
+	if len(s.Imagined) != 0 || math.Abs(s.Aircraft[0].Unheard.Users-0.4*o.Aircraft[1].ExpectedUsers) > 1e-3 {
+		t.Errorf("with one aircraft less: %+v, %d imagined", s.Aircraft[0].Unheard, len(s.Imagined))
+	}
+	f.Reset()
+	f.Settle(5, 0)
+	f.Offer(&c, couple(&c), 0.001, r)
+	s.Aircraft = couple(&c)
+	f.Expect(&s)
+	if s.Aircraft[0].Unheard.Users != 0 || s.Aircraft[1].Unheard.Users != 0 {
+		t.Errorf("all was heard, and %+v are expected", s.Aircraft)
+	}
+}
+
+// The users imagined are those last heard.
+func TestImaginedAreTheHeard(t *testing.T) {
+	c := physics.Standard()
+	f := Forecast{Usual: usual()}
+	r := rand.New(rand.NewPCG(5, 6))
+	for i := range 500 {
+		f.Hear([]slot.User{{ID: i, Position: physics.Position{EastM: float64(i)}, CPUHz: 2e9, Task: physics.Task{Bits: 3e6, CyclesPerBit: 500, DeadlineS: 2}, Gain: []float64{1, 2}}})
+		f.Settle(7, 0)
+	}
+	f.Offer(&c, couple(&c), 0.01, r)
+	var s slot.Snapshot
+	s.Aircraft = couple(&c)
+	f.Expect(&s)
+	if len(s.Imagined) != 7 {
+		t.Fatalf("%d users", len(s.Imagined))
+	}
+	for _, u := range s.Imagined {
+		if u.ID < 500-64 || u.Position.EastM != float64(u.ID) || u.CPUHz != 2e9 || u.Task.Bits != 3e6 || len(u.Gain) != 2 || u.Gain[0] == 1 {
+			t.Errorf("%+v", u)
+		}
+	}
+}
+
+// However many or odd the users, an offer is made, and quickly.
+func TestOfferOfCrowds(t *testing.T) {
+	c := physics.Standard()
+	r := rand.New(rand.NewPCG(7, 8))
+	for _, crowd := range []Crowd{
+		{}, {Users: math.Inf(1)}, {Users: -3}, {Users: 1e12, CPUHz: 1e9, Task: usual().Task}, {Users: 4, CPUHz: math.NaN(), Task: usual().Task},
+	} {
+		f := Forecast{Usual: crowd}
+		for _, fleet := range [][]slot.Aircraft{nil, couple(&c)} {
+			o := f.Offer(&c, fleet, math.NaN(), r)
+			for _, a := range o.Aircraft {
+				if !(a.ExpectedUsers >= 0 && a.ExpectedUsers <= 1e5) {
+					t.Errorf("%+v: %+v", crowd, a)
+				}
+			}
+		}
+	}
+	f := Forecast{Usual: usual()}
+	f.Settle(4096, 0)
+	for _, contention := range []bool{false, true} {
+		c.Contention = contention
+		o := f.Offer(&c, couple(&c), 0.0005, r)
+		sum := o.Aircraft[0].ExpectedUsers + o.Aircraft[1].ExpectedUsers
+		if sum > 4096 || !contention && sum < 100 {
+			t.Errorf("of 4096 users %v are expected, contention %v", sum, contention)
+		}
+	}
+}
+
+// With nobody who took the offer, edge energy is that of the decision.
+func TestEdgeJ(t *testing.T) {
+	c := physics.Standard()
+	f := Forecast{Usual: usual()}
+	r := rand.New(rand.NewPCG(9, 9))
+	f.Offer(&c, couple(&c), 0.002, r)
+	s := slot.Snapshot{Aircraft: couple(&c)}
+	f.Expect(&s)
+	s.Users = s.Imagined
+	var solver Solver
+	var d slot.Decision
+	solver.Solve(&c, &s, 0.002, &d)
+	if got, want := f.EdgeJ(&c, &s, &d, 0), d.EdgeJ[0]+d.EdgeJ[1]; math.Abs(got-want) > 1e-9*want || want == 0 {
+		t.Errorf("%v J, want %v", got, want)
+	}
+	d.Users, s.Users = nil, nil // all of them came by the offer
+	if got, want := f.EdgeJ(&c, &s, &d, 5), f.EdgeJ(&c, &s, &d, 6); !(got > want && want > 1) {
+		t.Errorf("five take %v J and six %v: they share", got, want)
+	}
+}
