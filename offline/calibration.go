@@ -10,16 +10,23 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"prefdt/inference/checkpoint"
 	"prefdt/offline/calibrate"
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
 	"prefdt/offline/export"
 	"prefdt/offline/seeds"
 	"prefdt/offline/train"
+	"prefdt/simbridge/world"
 )
 
 const calibrateUsage = `offline calibrate spreads the settings of a trained policy evenly over the front
-that it achieves on calibration seeds, and writes calibration.json.
+that it achieves on calibration seeds, finds the margin by which ceilings are
+kept at a promised rate, measures the floors that budgets are told, and writes
+calibration.json for export.
+
+  offline calibrate                                  a training run
+  offline calibrate -checkpoint configs/checkpoint   a checkpoint, in its manifest
 
 Flags:
 `
@@ -31,6 +38,8 @@ func calibrateCommand(ctx context.Context, args []string, stdout, stderr io.Writ
 	trainDir := f.String("train", "out/train", "`FOLDER` of the training run; calibration.json goes there")
 	text := f.String("seeds", "100000:100060", "calibration seeds, `A:B`, B excluded")
 	settings := f.Int("settings", 101, "settings flown")
+	flights := f.Int("flights", 399, "flights in each condition that the promise of ceilings rests on, on the seeds after those")
+	dir := f.String("checkpoint", "", "`FOLDER` of a checkpoint to calibrate anew, instead of a training run")
 	workers := f.Int("workers", runtime.GOMAXPROCS(0), "episodes flown at a time; changes no result")
 	if done, err := command.Parse(f, calibrateUsage, args, stdout); done {
 		return err
@@ -42,26 +51,73 @@ func calibrateCommand(ctx context.Context, args []string, stdout, stderr io.Writ
 	if err != nil {
 		return fmt.Errorf("offline calibrate: %w", err)
 	}
-	m, p, err := trained(*corpusDir, *trainDir)
+	ck, w, err := uncalibrated(*dir, *corpusDir, *trainDir)
 	if err != nil {
 		return err
 	}
-	ck, err := frozen(m, p)
+	cal, err := calibrate.Fit(ck, w, list, *settings, *workers, command.Progress(stderr, "seeds", len(list)))
 	if err != nil {
 		return err
 	}
-	cal, err := calibrate.Fit(ck, m.World, list, *settings, *workers, command.Progress(stderr, "seeds", len(list)))
+	var more []uint64
+	for i := range max(*flights, 0) {
+		more = append(more, list[len(list)-1]+1+uint64(i))
+	}
+	ck.Scales.Remap = cal.Remap
+	cal.Ceiling, err = calibrate.Ceilings(ck, w, more, *workers, func(margin float64, violations []int) {
+		fmt.Fprintf(stderr, "ceilings, a margin of %.2f deviations: %v of %d flights passed\n", margin, violations, *flights)
+	})
 	if err != nil {
+		return err
+	}
+	ck.Scales.Ceiling = cal.Ceiling
+	if cal.Figures, err = calibrate.Floors(ck, w, list, *workers); err != nil {
 		return err
 	}
 	path := filepath.Join(*trainDir, "calibration.json")
-	if err := command.Replace(path, func(w io.Writer) error { return json.NewEncoder(w).Encode(cal) }); err != nil {
+	if *dir != "" {
+		path = filepath.Join(*dir, checkpoint.ManifestFile)
+		ck.Evaluation = cal.Figures
+		err = command.Replace(path, func(w io.Writer) error {
+			out := json.NewEncoder(w)
+			out.SetIndent("", "  ")
+			return out.Encode(&ck.Manifest)
+		})
+	} else {
+		err = command.Replace(path, func(w io.Writer) error { return json.NewEncoder(w).Encode(cal) })
+	}
+	if err != nil {
 		return err
 	}
 	first, last := cal.Points[cal.Kept[0]], cal.Points[cal.Kept[len(cal.Kept)-1]]
-	_, err = fmt.Fprintf(stdout, "%s: %d of %d settings make one front, from %.1f s and %.0f J to %.1f s and %.0f J\n", path,
-		len(cal.Kept), len(cal.Points), first.DelayS, first.EnergyJ, last.DelayS, last.EnergyJ)
+	_, err = fmt.Fprintf(stdout, `%s
+%d of %d settings make one front, from %.1f s and %.0f J to %.1f s and %.0f J
+ceilings: a margin of %.2f deviations; %v of %d flights passed theirs, at most %.3g are promised to, in each of %q
+budgets: from %.0f J, %.5f of the closed form at most, to %.0f J, on every seed to %.0f J
+floor named in flight: off by %.2f %% in calm air, %.2f %% in gusts of 5 %%, %.2f %% of 15 %%, %.2f %% after a shock
+`, path, len(cal.Kept), len(cal.Points), first.DelayS, first.EnergyJ, last.DelayS, last.EnergyJ,
+		cal.Ceiling.Margin, cal.Ceiling.Violations, cal.Ceiling.Flights, cal.Ceiling.Rate, cal.Ceiling.Conditions,
+		cal.Figures["floor_j"], cal.Figures["floor_over_closed_form"], cal.Figures["most_j"], cal.Figures["most_least_j"],
+		100*cal.Figures["floor_error_calm"], 100*cal.Figures["floor_error_gust_5"], 100*cal.Figures["floor_error_gust_15"], 100*cal.Figures["floor_error_shock"])
 	return err
+}
+
+// uncalibrated reads a checkpoint or a training run, and the world it is for.
+func uncalibrated(dir, corpusDir, trainDir string) (*checkpoint.Checkpoint, world.Config, error) {
+	if dir != "" {
+		ck, err := checkpoint.Load(dir)
+		w := world.Standard()
+		if err == nil {
+			w.Physics, w.Slots, w.Aircraft = ck.Physics, ck.Scales.Slots, ck.Scales.Aircraft
+		}
+		return ck, w, err
+	}
+	m, p, err := trained(corpusDir, trainDir)
+	if err != nil {
+		return nil, world.Config{}, err
+	}
+	ck, err := frozen(m, p)
+	return ck, m.World, err
 }
 
 // trained reads a corpus and the parameters trained on it.
@@ -105,9 +161,9 @@ func exportCommand(_ context.Context, args []string, stdout, _ io.Writer) error 
 	if err != nil {
 		return fmt.Errorf("offline export: read the calibration (offline calibrate makes it): %w", err)
 	}
-	ck.Scales.Remap = cal.Remap
+	ck.Scales.Remap, ck.Scales.Ceiling = cal.Remap, cal.Ceiling
 	ck.Training = map[string]float64{"flights": float64(len(m.Flights)), "parameters": float64(p.Arch.Parameters())}
-	ck.Evaluation = map[string]float64{}
+	ck.Evaluation = cal.Figures
 	ck.Seeds = map[string]int64{"train_first": 0, "train_last": seeds.TrainingLast, "calibration_first": seeds.CalibrationFirst, "calibration": int64(cal.Seeds)}
 	if err := export.Write(*out, ck.Manifest, p.Data); err != nil {
 		return err

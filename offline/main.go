@@ -13,6 +13,7 @@ import (
 	"prefdt/offline/corpus"
 	"prefdt/offline/evaluate"
 	"prefdt/offline/search"
+	"prefdt/offline/study"
 	"prefdt/offline/train"
 )
 
@@ -28,6 +29,7 @@ var subcommands = []subcommand{
 	{"calibrate", "spread the settings over the front it achieves", calibrateCommand},
 	{"export", "write it as a checkpoint", exportCommand},
 	{"evaluate", "measure a checkpoint on evaluation seeds", evaluate.Command},
+	{"study", "compare it with all it could have been", study.Command},
 	{"bench", "measure what it all costs on this machine", bench.Command},
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"path/filepath"
 	"runtime"
 
@@ -54,10 +53,10 @@ func frozen(m *corpus.Manifest, p *train.Params[float32]) (*checkpoint.Checkpoin
 
 // Validate flies ten training seeds, the last of the range, over a front of
 // eleven settings and three budgets.
-func (c *trainingCorpus) Validate(p *train.Params[float32]) (string, error) {
+func (c *trainingCorpus) Validate(p *train.Params[float32]) (v train.Validation, err error) {
 	ck, err := frozen(c.manifest, p)
 	if err != nil {
-		return "", err
+		return v, err
 	}
 	var seeds []uint64
 	for s := range uint64(10) {
@@ -71,18 +70,17 @@ func (c *trainingCorpus) Validate(p *train.Params[float32]) (string, error) {
 	}
 	results, err := rollout.Sweep(ck, inference.Dispatch, c.manifest.World, rollout.Link{}, seeds, requests, runtime.GOMAXPROCS(0), nil)
 	if err != nil {
-		return "", err
+		return v, err
 	}
-	var hv, tight, fidelity, budget float64
 	for s := range seeds {
 		points := rollout.Points(results[:len(omegas)], s)
-		hv += front.Hypervolume(points, front.Reference) / 1e6 / float64(len(seeds))
-		tight += front.Hypervolume(points, front.TightReference) / 1e6 / float64(len(seeds))
-		fidelity += front.Fidelity(omegas, points) / float64(len(seeds))
+		v.Hypervolume += front.Hypervolume(points, front.Reference) / 1e6 / float64(len(seeds))
+		v.Tight += front.Hypervolume(points, front.TightReference) / 1e6 / float64(len(seeds))
+		v.Fidelity += front.Fidelity(omegas, points) / float64(len(seeds))
 		for i, j := range budgets {
 			e := results[len(omegas)+i][s].EnergyJ/j - 1
-			budget += max(e, -e) / float64(len(seeds)*len(budgets))
+			v.BudgetError += max(e, -e) / float64(len(seeds)*len(budgets))
 		}
 	}
-	return fmt.Sprintf("hypervolume %.3fe6  tight %.4fe6  fidelity %.4f  budget error %.3f %%", hv, tight, fidelity, 100*budget), nil
+	return v, nil
 }

@@ -1,7 +1,9 @@
-// Package calibrate fits the remap of Sec. IV-C after training: the monotone
-// map from a setting c in [0, 1] to a delay share, such that settings spread
-// evenly over the non-dominated part of the front that the trained policy
-// achieves. It is pure inference, on seeds of its own.
+// Package calibrate finds after training what a checkpoint may promise, on seeds
+// of its own: the remap of Sec. IV-C, the monotone map from a setting c in
+// [0, 1] to a delay share, such that settings spread evenly over the
+// non-dominated part of the front that the trained policy achieves (Fit); the
+// margin of ceilings (Ceilings); and how true the floors are that budgets are
+// told (Floors). It is pure inference.
 package calibrate
 
 import (
@@ -23,6 +25,9 @@ type Calibration struct {
 	Points []front.Point `json:"points"` // their mean outcomes
 	Kept   []int         `json:"kept"`   // those that make the front
 	Seeds  int           `json:"seeds"`
+
+	Ceiling goal.Promise       `json:"ceiling"`
+	Figures map[string]float64 `json:"figures"` // of Floors
 }
 
 // knots of the remap, so that 21 settings and 101 lie well within its grain.

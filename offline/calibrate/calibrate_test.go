@@ -2,9 +2,12 @@ package calibrate
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
+	"prefdt/inference/checkpoint"
 	"prefdt/offline/front"
+	"prefdt/simbridge/world"
 )
 
 func TestLongestFront(t *testing.T) {
@@ -39,5 +42,70 @@ func TestRemapIsEvenInPlace(t *testing.T) {
 	}
 	if r.Omega(0) != 0 || r.Omega(1) != 1 {
 		t.Errorf("the ends moved: %v, %v", r.Omega(0), r.Omega(1))
+	}
+}
+
+func shipped(t *testing.T) *checkpoint.Checkpoint {
+	t.Helper()
+	ck, err := checkpoint.Load("../../configs/checkpoint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ck
+}
+
+func TestTrialsAreExchangeableAndReproducible(t *testing.T) {
+	ck := shipped(t)
+	for k := range conditions {
+		a, b, other := newTrial(&ck.Scales, world.Standard(), 100_000, k), newTrial(&ck.Scales, world.Standard(), 100_000, k), newTrial(&ck.Scales, world.Standard(), 100_001, k)
+		if a.ceilingJ != b.ceilingJ || a.world.Shock != b.world.Shock || a.ceilingJ == other.ceilingJ {
+			t.Errorf("%s: ceilings of %v J, again %v J, of another seed %v J", conditions[k].name, a.ceilingJ, b.ceilingJ, other.ceilingJ)
+		}
+	}
+}
+
+// A promise takes enough flights, on seeds that nothing is judged by, and rests
+// on margins that few of them need more than.
+func TestCeilings(t *testing.T) {
+	ck, c := shipped(t), world.Standard()
+	seeds := func(first, n uint64) (list []uint64) {
+		for i := range n {
+			list = append(list, first+i)
+		}
+		return list
+	}
+	if _, err := Ceilings(ck, c, seeds(100_000, 198), 2, func(float64, []int) {}); err == nil || !strings.Contains(err.Error(), "199") {
+		t.Errorf("198 flights: %v", err)
+	}
+	if _, err := Ceilings(ck, c, seeds(1_000_000, 199), 2, func(float64, []int) {}); err == nil || !strings.Contains(err.Error(), "calibration") {
+		t.Errorf("evaluation seeds: %v", err)
+	}
+	// Short flights, for a fast test; no shock, which is not told from noise in
+	// the first slots.
+	c.Slots = 20
+	defer func(all []condition) { conditions = all }(conditions)
+	conditions = conditions[:3]
+	var last float64
+	p, err := Ceilings(ck, c, seeds(100_000, 199), 2, func(margin float64, _ []int) { last = margin })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Margin < 1.5 || p.Margin > 4 || last >= p.Margin || p.Rate != Rate || p.Flights != 199 || slices.Max(p.Violations) != 0 || len(p.Conditions) != len(conditions) {
+		t.Errorf("%+v, tried down to %v", p, last)
+	}
+}
+
+func TestFloors(t *testing.T) {
+	figures, err := Floors(shipped(t), world.Standard(), []uint64{100_000, 100_001, 100_002, 100_003}, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, most := range map[string]float64{"floor_error_calm": 1e-9, "floor_error_shock": 1e-9, "floor_error_gust_5": 0.02, "floor_error_gust_15": 0.05, "floor_over_closed_form": 1.001} {
+		if x := figures[name]; !(x <= most) {
+			t.Errorf("%s is %v, want %v at most", name, x, most)
+		}
+	}
+	if f, m := figures["floor_j"], figures["most_j"]; f < 26e3 || f > 28e3 || m < 38e3 || m > 44e3 {
+		t.Errorf("budgets from %v J to %v J", f, m)
 	}
 }

@@ -3,11 +3,13 @@ package corpus
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"prefdt/offline/command"
 	"prefdt/offline/front"
@@ -23,6 +25,7 @@ world replays every flight exactly.
 
   offline corpus                                    the shipped corpus, of the dispatch teacher
   offline corpus -archive out/search/archive.json   of the searched rules
+  offline corpus -merge out/search/archive.json     of both: of the searched rules, those that dispatch leaves
   offline corpus -recipe paper                      by the recipe of the paper's Sec. IV-C
 
 Flags:
@@ -33,8 +36,15 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	f := command.Flags("corpus")
 	out := f.String("out", "out/corpus", "`FOLDER` for manifest.json")
 	rules := f.String("archive", "", "rule archive `FILE` of offline search, instead of the dispatch teacher")
+	merge := f.String("merge", "", "rule archive `FILE` to merge with the dispatch teacher's")
 	recipe := f.String("recipe", "shipped", `"shipped", or "paper"`)
-	flights := f.Int("flights", 48000, "flights (the paper: 50000)")
+	r := Shipped()
+	for _, x := range r.fractions() {
+		f.Float64Var(x.x, x.name, *x.x, "`fraction` of the flights "+x.what)
+	}
+	f.BoolVar(&r.Forget, "forget", r.Forget, "hide the action before from the policy")
+	f.IntVar(&r.Variety, "variety", r.Variety, "random worlds to choose from")
+	flights := f.Int("flights", 64000, "flights (the paper: 50000)")
 	seed := f.Uint64("seed", 0, "seed of the draws")
 	prices := f.Int("prices", 101, "members of the dispatch archive")
 	episodes := f.Int("episodes", 200, "training episodes that each member's outcome is a mean over")
@@ -44,12 +54,21 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	if done, err := command.Parse(f, usage, args, stdout); done {
 		return err
 	}
-	var r Recipe
 	switch *recipe {
 	case "shipped":
-		r = Shipped()
 	case "paper":
-		r = Paper()
+		asked := map[string]bool{}
+		f.Visit(func(x *flag.Flag) { asked[x.Name] = true })
+		paper := Paper()
+		r.Draw = paper.Draw
+		if !asked["forget"] {
+			r.Forget = paper.Forget
+		}
+		for i, x := range paper.fractions() {
+			if !asked[x.name] {
+				*r.fractions()[i].x = *x.x
+			}
+		}
 	default:
 		return fmt.Errorf(`offline corpus: -recipe is %q, want "shipped" or "paper"`, *recipe)
 	}
@@ -60,6 +79,11 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	archive, err := archiveOf(ctx, c, *rules, *prices, *episodes, *workers, stderr)
 	if err != nil {
 		return err
+	}
+	if *merge != "" {
+		if err := merged(&archive, *merge, stdout); err != nil {
+			return err
+		}
 	}
 	if archive.Genes != nil {
 		r.Change = 0 // a rule has no price to change
@@ -118,6 +142,23 @@ func archiveOf(ctx context.Context, c world.Config, rules string, prices, episod
 		a.add(p, sweep[k], nil)
 	}
 	return a, a.Check()
+}
+
+// merged merges a rule archive into the dispatch teacher's. Every rule found so
+// far lies behind that front, so merging means to make sure of it; one that
+// does not would be worth a teacher of its own.
+func merged(a *Archive, path string, stdout io.Writer) error {
+	found, err := search.ReadArchive(path)
+	if err != nil {
+		return err
+	}
+	for i, m := range found.Members {
+		if all := front.Pool(a.Points, []front.Point{m.Point}); slices.Contains(all, m.Point) {
+			return fmt.Errorf("offline corpus: rule %d of %s, %.1f s and %.0f J, is not dominated by the dispatch teacher: build a corpus of it with -archive", i, path, m.DelayS, m.EnergyJ)
+		}
+	}
+	_, err = fmt.Fprintf(stdout, "merged with %d rules of %s: the dispatch teacher dominates them all\n", len(found.Members), path)
+	return err
 }
 
 // add appends a member that goes on along the front; one that does not is left out.

@@ -7,6 +7,7 @@ import (
 	"prefdt/inference/goal"
 	"prefdt/inference/model"
 	"prefdt/inference/physics"
+	"prefdt/inference/slot"
 	"prefdt/inference/token"
 	"prefdt/inference/tracking"
 	"prefdt/offline/front"
@@ -25,12 +26,13 @@ type Reader struct {
 	tracker  tracking.Tracker
 	targets  []physics.Position
 	rows     token.Rows
+	heard    slot.Decision
 }
 
 // NewReader returns a reader of a corpus under some statistics.
 func NewReader(m *Manifest, standard *token.Standard) *Reader {
 	scales := m.Scales()
-	fl := newFlyer(m.World, &m.Archive)
+	fl := newFlyer(m)
 	r := &Reader{manifest: m, flyer: fl, scales: scales, axis: m.Archive.Axis()}
 	r.builder = token.NewBuilder(&fl.world.Config.Physics, &r.scales, standard)
 	return r
@@ -59,18 +61,30 @@ func (r *Reader) Episode(f *Flight, ep *train.Episode) error {
 	ep.Target.MoveScale = float32(w.Config.Physics.SpeedMaxMPS / fl.speed)
 
 	g := goal.New(&r.scales, &w.Config.Physics, w.Config.Slots, w.Config.Aircraft)
+	g.Elsewhere = f.World > 0 || f.Priced
+	left := 0 // aircraft in the end
+	for _, s := range fl.steps {
+		if s.flying > 0 {
+			left = s.flying
+		}
+	}
 	var delayToGo, energyToGo float64
 	for _, s := range fl.steps {
 		delayToGo += s.delayS
 		energyToGo += s.energyJ
 	}
 	var beforeS, beforeJ float64 // correction of the entries before the change
-	if f.ChangeSlot > 0 {
+	if f.ChangeSlot > 0 && f.World == 0 {
 		beforeS, beforeJ = r.planned(f)
 	}
 	for t := range fl.steps {
 		s := &fl.steps[t]
+		if s.flying == 0 {
+			ep.Slots = t // nothing is left to decide
+			break
+		}
 		changed := f.ChangeSlot == 0 || t >= f.ChangeSlot
+		g.Flying = s.flying
 		g.Mode, g.Omega, g.DelayToGoS, g.EnergyToGoJ = goal.Preference, f.Omega, delayToGo, energyToGo
 		if !changed {
 			g.DelayToGoS += beforeS
@@ -81,14 +95,15 @@ func (r *Reader) Episode(f *Flight, ep *train.Episode) error {
 		if f.Bare {
 			g.Mode, g.BudgetJ, g.Omega, g.DelayToGoS = goal.Target, g.SpentJ+g.EnergyToGoJ, 0, 0
 		}
-		learn := changed && (f.ShockFactor == 0 || t >= f.ShockSlot+settleSlots)
+		learn := changed && (f.ShockFactor == 0 || t >= f.ShockSlot+settleSlots) && (g.Priced() || s.flying == left)
 		r.slot(ep, f, g, s, learn)
 
 		delayToGo -= s.delayS
 		energyToGo -= s.energyJ
+		w.Snapshot(&fl.snap) // whole again
 		fl.world.Apply(&fl.snap, &s.decision, &fl.action)
 		w.Step(fl.action)
-		g.Settle(goal.Settlement{DelayS: s.delayS, EnergyJ: s.energyJ, EdgeJ: s.edgeJ, ModelFlightJ: s.modelJ, Flying: w.Config.Aircraft})
+		g.Settle(goal.Settlement{DelayS: s.delayS, EnergyJ: s.energyJ, EdgeJ: s.edgeJ, ModelFlightJ: s.modelJ, Flying: g.Flying})
 	}
 	return nil
 }
@@ -111,10 +126,14 @@ func (r *Reader) planned(f *Flight) (delayS, energyJ float64) {
 func (r *Reader) slot(ep *train.Episode, f *Flight, g *goal.Goal, s *step, learn bool) {
 	w, snap := r.flyer.world, &r.flyer.snap
 	w.Snapshot(snap)
+	d := &s.decision
+	if f.Unheard > 0 {
+		d = r.hear(f, snap, d)
+	}
 	r.tracker.Observe(snap.Users)
-	r.targets = r.tracker.Targets(snap.Aircraft, r.targets)
+	r.targets = r.tracker.Targets(&w.Config.Physics, snap.Aircraft, r.targets)
 	r.builder.Fill(&r.rows, snap, g, r.targets)
-	r.builder.Acted(snap, g, &s.decision)
+	r.builder.Acted(snap, g, d)
 
 	ep.Craft, ep.Users = append(ep.Craft, len(snap.Aircraft)), append(ep.Users, len(snap.Users))
 	ep.Aircraft = append(ep.Aircraft, r.rows.Aircraft...)
@@ -129,25 +148,43 @@ func (r *Reader) slot(ep *train.Episode, f *Flight, g *goal.Goal, s *step, learn
 		weight = 1
 	}
 	a.Weight = append(a.Weight, weight)
-	for u := range s.decision.Users {
-		d, user := &s.decision.Users[u], &snap.Users[u]
+	for u := range d.Users {
+		x, user := &d.Users[u], &snap.Users[u]
 		deadline := float32(0)
-		if d.Server > 0 {
+		if x.Server > 0 {
 			c := &w.Config.Physics
-			share := c.ShareOf(user.Gain[d.Server-1], snap.Aircraft[d.Server-1].CPUHz, s.decision.Served(d.Server))
+			share := c.ShareOf(user.Gain[x.Server-1], snap.Aircraft[x.Server-1].CPUHz, float64(s.decision.Served(x.Server)))
 			least, ok := physics.LeastMeeting(user.Task.LocalS(user.CPUHz), user.Task.OffloadS(share), user.Task.DeadlineS)
-			if ok && math.Abs(d.Offload-least) < 1e-9 {
+			if ok && math.Abs(x.Offload-least) < 1e-9 {
 				deadline = 1
 			}
 		}
-		a.Server = append(a.Server, d.Server)
-		a.Offload = append(a.Offload, float32(d.Offload))
+		a.Server = append(a.Server, x.Server)
+		a.Offload = append(a.Offload, float32(x.Offload))
 		a.Deadline = append(a.Deadline, deadline)
 	}
-	for _, move := range s.decision.Move {
+	for _, move := range d.Move {
 		a.Move = append(a.Move, float32(move.EastM/r.flyer.speed), float32(move.NorthM/r.flyer.speed))
 	}
 	a.Price = append(a.Price, float32(r.place(f, snap.Slot)))
+}
+
+// hear takes the users whose reports are lost out of a snapshot, and out of
+// the decision.
+func (r *Reader) hear(f *Flight, snap *slot.Snapshot, d *slot.Decision) *slot.Decision {
+	w := r.flyer.world
+	r.heard = slot.Decision{Users: r.heard.Users[:0], Move: d.Move, PriceSPerJ: d.PriceSPerJ, EdgeJ: d.EdgeJ}
+	kept := snap.Users[:0]
+	for u := range snap.Users {
+		if w.Config.ReportLost(w.Seed, w.Slot, snap.Users[u].ID, f.Unheard) {
+			continue
+		}
+		kept = append(kept, snap.Users[u])
+		r.heard.Users = append(r.heard.Users, d.Users[u])
+		r.heard.DelayS += w.Config.Physics.DelayS(snap.Users[u].Task, d.Users[u].CompletionS)
+	}
+	snap.Users = kept
+	return &r.heard
 }
 
 // place returns where on the price axis a flight was in a slot: that of its
@@ -160,13 +197,20 @@ func (r *Reader) place(f *Flight, t int) float64 {
 }
 
 // Statistics gathers the standardisation of every kind of row over the first
-// flights of a corpus.
+// flights of a corpus in its own world: random ones vary so much more that
+// they would leave it little resolution.
 func Statistics(m *Manifest, flights int) (token.Standard, error) {
 	identity := token.Identity()
 	r := NewReader(m, &identity)
 	var ep train.Episode
 	var rows [5]moments
-	for i := range min(flights, len(m.Flights)) {
+	for i := range m.Flights {
+		if m.Flights[i].World > 0 {
+			continue
+		}
+		if flights--; flights < 0 {
+			break
+		}
 		if err := r.Episode(&m.Flights[i], &ep); err != nil {
 			return identity, err
 		}

@@ -14,13 +14,13 @@ import (
 
 // flyer replays flights in one world. It serves one goroutine.
 type flyer struct {
-	archive *Archive
-	world   *world.World
-	pilot   teacher.Pilot
-	rule    *search.Rule
-	snap    slot.Snapshot
-	action  world.Action
-	speed   float64
+	manifest *Manifest
+	world    *world.World
+	pilot    teacher.Pilot
+	rule     *search.Rule
+	snap     slot.Snapshot
+	action   world.Action
+	speed    float64
 
 	steps []step
 }
@@ -31,21 +31,27 @@ type step struct {
 	delayS   float64
 	energyJ  float64
 	edgeJ    float64
+	flying   int     // aircraft in the air
 	modelJ   float64 // closed-form flight energy at the speeds flown, multiplier 1
 }
 
-func newFlyer(c world.Config, archive *Archive) *flyer {
-	p := c.Physics.Propulsion
-	return &flyer{
-		archive: archive, world: world.New(c, 0),
-		speed: p.BestSpeedMPS(c.Physics.SpeedMaxMPS),
-	}
+func newFlyer(m *Manifest) *flyer {
+	return &flyer{manifest: m, world: world.New(m.World, 0)}
 }
 
 // start sets the world to the beginning of a flight.
 func (fl *flyer) start(f *Flight) {
-	fl.world.Config.Shock = world.Shock{FromSlot: f.ShockSlot, Factor: f.ShockFactor}
+	c := &fl.world.Config
+	if *c = fl.manifest.World; f.World > 0 {
+		*c = fl.manifest.Worlds[f.World-1]
+	}
+	c.Shock = world.Shock{FromSlot: f.ShockSlot, Factor: f.ShockFactor}
+	c.Gust = f.Gust
+	if f.LostSlot > 0 {
+		c.Losses = []world.Loss{{Aircraft: 0, Slot: f.LostSlot}}
+	}
 	fl.world.Reset(f.Seed)
+	fl.speed = c.Physics.Propulsion.BestSpeedMPS(c.Physics.SpeedMaxMPS)
 }
 
 // fly runs a flight and keeps its steps; its totals are the flight's outcome.
@@ -60,13 +66,13 @@ func (fl *flyer) fly(f *Flight) (total front.Point, err error) {
 	case dispatchTeacher:
 		return fl.pilot.Fly(fl.world, f.priceAt, fl.record), nil
 	case ruleTeacher:
-		if f.Member < 0 || f.Member >= len(fl.archive.Genes) {
-			return total, fmt.Errorf("flight of rule %d, the archive has %d", f.Member, len(fl.archive.Genes))
+		if f.Member < 0 || f.Member >= len(fl.manifest.Archive.Genes) {
+			return total, fmt.Errorf("flight of rule %d, the archive has %d", f.Member, len(fl.manifest.Archive.Genes))
 		}
 		if fl.rule == nil {
-			fl.rule, err = search.NewRule(&fl.world.Config, fl.archive.Genes[f.Member])
+			fl.rule, err = search.NewRule(&fl.world.Config, fl.manifest.Archive.Genes[f.Member])
 		} else {
-			err = fl.rule.Use(fl.archive.Genes[f.Member])
+			err = fl.rule.Use(fl.manifest.Archive.Genes[f.Member])
 		}
 		if err != nil {
 			return total, err
@@ -110,11 +116,12 @@ func (fl *flyer) record(t teacher.Slot) {
 	s.decision.Move = append(move[:0], t.Decision.Move...)
 	s.decision.EdgeJ = append(edge[:0], t.Decision.EdgeJ...)
 	s.delayS, s.energyJ, s.edgeJ, s.modelJ = t.Outcome.DelayS, t.Outcome.EnergyJ(), 0, 0
-	for m, j := range t.Outcome.EdgeJ {
+	for _, j := range t.Outcome.EdgeJ {
 		s.edgeJ += j
-		if a := &fl.world.Aircraft[m]; !a.Lost {
-			s.modelJ += fl.world.Config.Physics.Propulsion.PowerW(a.SpeedMPS)
-		}
+	}
+	s.flying = len(t.Snapshot.Aircraft)
+	for _, a := range t.Snapshot.Aircraft {
+		s.modelJ += fl.world.Config.Physics.Propulsion.PowerW(fl.world.Aircraft[a.Number-1].SpeedMPS)
 	}
 }
 
@@ -133,7 +140,7 @@ func (fl *flyer) heuristic(mode int, s *slot.Snapshot, d *slot.Decision) {
 	d.Price(&fl.world.Config.Physics, s)
 	if mode > 0 {
 		for m := range s.Aircraft {
-			d.Move[m] = tracking.Move(s.Aircraft[m].Position, fl.world.Config.Start(s.Aircraft[m].Number-1), fl.speed)
+			d.Move[m] = tracking.Move(s.Aircraft[m].Position, fl.world.Config.Start(s.Aircraft[m].Number-1), fl.speed, fl.speed)
 		}
 	}
 }

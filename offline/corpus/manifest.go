@@ -26,6 +26,7 @@ const formatVersion = 1
 type Manifest struct {
 	Version     int              `json:"version"`
 	World       world.Config     `json:"world"`
+	Worlds      []world.Config   `json:"worlds,omitempty"` // the random ones
 	Recipe      Recipe           `json:"recipe"`
 	Seed        uint64           `json:"seed"` // of the draws
 	Archive     Archive          `json:"archive"`
@@ -44,11 +45,17 @@ func Build(ctx context.Context, c world.Config, a Archive, r Recipe, flights int
 		return nil, fmt.Errorf("build corpus of %d flights, want one at least", flights)
 	}
 	m := &Manifest{Version: formatVersion, World: c, Recipe: r, Seed: seed, Archive: a, Flights: make([]Flight, flights)}
-	draw := newDrawer(r, &m.Archive, c.Slots, seed)
+	for i := range r.Variety {
+		m.Worlds = append(m.Worlds, RandomWorld(seed, i))
+		if err := m.Worlds[i].Check(); err != nil {
+			return nil, fmt.Errorf("build corpus: random world %d: %w", i, err)
+		}
+	}
+	draw := newDrawer(r, m)
 	var telling sync.Mutex
 	done := 0
 	err := parallel(workers, func(worker int) error {
-		fl := newFlyer(c, &m.Archive)
+		fl := newFlyer(m)
 		for i := worker; i < flights; i += workers {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -79,6 +86,9 @@ func Build(ctx context.Context, c world.Config, a Archive, r Recipe, flights int
 	}
 	if m.Standard, err = Statistics(m, 300); err != nil {
 		return nil, fmt.Errorf("build corpus: %w", err)
+	}
+	if r.Forget {
+		m.Standard.Action.Silence()
 	}
 	return m, nil
 }
@@ -112,7 +122,7 @@ func (m *Manifest) Scales() goal.Scales {
 // Verify replays n flights spread over the corpus and compares their outcomes
 // with the manifest's, bit for bit.
 func (m *Manifest) Verify(n int) error {
-	fl := newFlyer(m.World, &m.Archive)
+	fl := newFlyer(m)
 	for k := range min(n, len(m.Flights)) {
 		i := k * len(m.Flights) / min(n, len(m.Flights))
 		f := m.Flights[i]
@@ -161,8 +171,18 @@ func Read(path string) (*Manifest, error) {
 	if len(m.Flights) == 0 {
 		return nil, fmt.Errorf("read corpus %s: it has no flights", path)
 	}
+	for i := range m.Worlds {
+		if err := m.Worlds[i].Check(); err != nil {
+			return nil, fmt.Errorf("read corpus %s: random world %d: %w", path, i, err)
+		}
+	}
 	for i := range m.Flights {
-		if err := seeds.Training(m.Flights[i].Seed); err != nil {
+		f := &m.Flights[i]
+		err := seeds.Training(f.Seed)
+		if f.World < 0 || f.World > len(m.Worlds) {
+			err = fmt.Errorf("its world is %d of %d", f.World, len(m.Worlds))
+		}
+		if err != nil {
 			return nil, fmt.Errorf("read corpus %s: flight %d: %w", path, i, err)
 		}
 	}

@@ -5,26 +5,59 @@ import (
 	"math/rand/v2"
 
 	"prefdt/inference/checkpoint"
+	"prefdt/simbridge/world"
 )
 
-// Recipe says how settings are drawn and what happens in flight.
+// Recipe says how settings are drawn and what happens in flight. Its fractions
+// are of all flights; each is a flag of offline corpus.
 type Recipe struct {
 	// Draw is "axis" (settings even along the front, at continuous prices) or
 	// "paper" (Dirichlet tiers, band, nearest member, corner emphasis).
-	Draw string `json:"draw" yaml:"draw"`
-	// Heuristic is the fraction of flights by scripted heuristics (the paper: 0.2).
+	Draw      string  `json:"draw" yaml:"draw"`
 	Heuristic float64 `json:"heuristic" yaml:"heuristic"`
-	// Change is the fraction of flights whose price changes at a random slot.
-	Change float64 `json:"change" yaml:"change"`
-	// Shock is the fraction of flights under a propulsion multiplier, uniform
-	// in [0.8, 2], from a random slot.
-	Shock float64 `json:"shock" yaml:"shock"`
-	// Bare is the fraction of flights read as a budget alone.
-	Bare float64 `json:"bare" yaml:"bare"`
+	Change    float64 `json:"change" yaml:"change"`
+	Shock     float64 `json:"shock" yaml:"shock"`
+	Bare      float64 `json:"bare" yaml:"bare"`
+	Priced    float64 `json:"priced" yaml:"priced"`
+	Worlds    float64 `json:"worlds" yaml:"worlds"`
+	Unheard   float64 `json:"unheard" yaml:"unheard"`
+	Gust      float64 `json:"gust" yaml:"gust"`
+	Lost      float64 `json:"lost" yaml:"lost"`
+	Variety   int     `json:"variety" yaml:"variety"` // random worlds to choose from
+	// Forget makes the row of the action before a constant. A policy that reads
+	// what it just did copies the price it did it at, and a budget drifts: what
+	// is left says less about a flight's one price than the flight so far does.
+	Forget bool `json:"forget" yaml:"forget"`
+}
+
+// fraction is one refinement of a recipe.
+type fraction struct {
+	name string
+	x    *float64
+	what string
+}
+
+func (r *Recipe) fractions() []fraction {
+	return []fraction{
+		{"heuristic", &r.Heuristic, "flown by scripted heuristics (the paper: 0.2)"},
+		{"change", &r.Change, "whose price changes at a random slot"},
+		{"shock", &r.Shock, "under a propulsion multiplier, uniform in [0.8, 2], from a random slot"},
+		{"bare", &r.Bare, "read as a budget alone"},
+		{"priced", &r.Priced, "read as a price alone"},
+		{"worlds", &r.Worlds, "in a random world, all in the first half so that training ends at home: fleet, users, slots, area, tasks, CPUs, channel, contention, crowded starts, airframe, battery"},
+		{"unheard", &r.Unheard, "of which the policy sees only some of the reports"},
+		{"gust", &r.Gust, "in gusts of up to 15 % of flight power"},
+		{"lost", &r.Lost, "that lose an aircraft at a random slot"},
+	}
 }
 
 // Shipped is the recipe of the shipped checkpoint.
-func Shipped() Recipe { return Recipe{Draw: "axis", Change: 0.4, Shock: 0.3, Bare: 0.35} }
+func Shipped() Recipe {
+	return Recipe{
+		Draw: "axis", Forget: true, Change: 0.4, Shock: 0.3, Bare: 0.35, Priced: 0.1,
+		Worlds: 0.1, Variety: 400, Unheard: 0.05, Gust: 0.1, Lost: 0.05,
+	}
+}
 
 // Paper is the recipe of Sec. IV-C.
 func Paper() Recipe { return Recipe{Draw: "paper", Heuristic: 0.2} }
@@ -34,13 +67,13 @@ func (r Recipe) Check() error {
 	if r.Draw != "axis" && r.Draw != "paper" {
 		return fmt.Errorf(`recipe draws by %q, want "axis" or "paper"`, r.Draw)
 	}
-	for _, f := range []struct {
-		name string
-		x    float64
-	}{{"heuristic", r.Heuristic}, {"change", r.Change}, {"shock", r.Shock}, {"bare", r.Bare}} {
-		if !(f.x >= 0 && f.x <= 1) {
-			return fmt.Errorf("recipe %s is %v, want a fraction", f.name, f.x)
+	for _, f := range r.fractions() {
+		if !(*f.x >= 0 && *f.x <= 1) {
+			return fmt.Errorf("recipe %s is %v, want a fraction", f.name, *f.x)
 		}
+	}
+	if r.Variety < 0 || r.Variety > 10000 || r.Worlds > 0 && r.Variety == 0 {
+		return fmt.Errorf("recipe variety is %d worlds, want 1 to 10000 where a fraction of the flights is in them", r.Variety)
 	}
 	return nil
 }
@@ -61,6 +94,11 @@ type Flight struct {
 	ShockSlot   int     `json:"shock_slot" parquet:"shock_slot"`
 	ShockFactor float64 `json:"shock_factor" parquet:"shock_factor"` // 0: none
 	Bare        bool    `json:"bare" parquet:"bare"`
+	Priced      bool    `json:"priced" parquet:"priced"`
+	World       int     `json:"world" parquet:"world"`     // 0: the standard one, else from 1 into the manifest's worlds
+	Unheard     float64 `json:"unheard" parquet:"unheard"` // fraction of the reports that the policy does not see
+	Gust        float64 `json:"gust" parquet:"gust"`
+	LostSlot    int     `json:"lost_slot" parquet:"lost_slot"` // 0: none; aircraft 1 is lost
 
 	DelayS  float64 `json:"delay_s" parquet:"delay_s"` // realised
 	EnergyJ float64 `json:"energy_j" parquet:"energy_j"`
@@ -69,7 +107,7 @@ type Flight struct {
 // Clean reports whether the flight is an expert's at one price in calm air,
 // what the conditioner is fitted on.
 func (f *Flight) Clean() bool {
-	return f.Teacher != heuristicTeacher && f.ChangeSlot == 0 && f.ShockFactor == 0
+	return f.Teacher != heuristicTeacher && f.ChangeSlot == 0 && f.ShockFactor == 0 && f.World == 0 && f.LostSlot == 0
 }
 
 const (
@@ -85,12 +123,15 @@ type drawer struct {
 	shares  []float64 // of the archive's members
 	places  []float64
 	axis    checkpoint.PriceAxis
-	slots   int
+	world   *world.Config
+	worlds  []world.Config
+	flights int
 	seed    uint64
 }
 
-func newDrawer(r Recipe, a *Archive, slots int, seed uint64) *drawer {
-	return &drawer{recipe: r, archive: a, shares: a.shares(), places: a.places(), axis: a.Axis(), slots: slots, seed: seed}
+func newDrawer(r Recipe, m *Manifest) *drawer {
+	a := &m.Archive
+	return &drawer{recipe: r, archive: a, shares: a.shares(), places: a.places(), axis: a.Axis(), world: &m.World, worlds: m.Worlds, flights: len(m.Flights), seed: m.Seed}
 }
 
 // flight draws the i-th flight, before it is flown. Seeds run through the
@@ -105,14 +146,38 @@ func (d *drawer) flight(i int) Flight {
 	if r.Float64() < d.recipe.Heuristic {
 		f.Teacher, f.Member, f.Price = heuristicTeacher, r.IntN(heuristics), 0
 	}
+	c := d.world
+	if f.Teacher == dispatchTeacher && i < d.flights/2 && r.Float64() < 2*d.recipe.Worlds {
+		f.World = 1 + r.IntN(len(d.worlds))
+		c = &d.worlds[f.World-1]
+	}
 	if f.Teacher == dispatchTeacher && r.Float64() < d.recipe.Change {
-		f.ChangeSlot = 1 + r.IntN(max(d.slots-1, 1))
+		f.ChangeSlot = 1 + r.IntN(max(c.Slots-1, 1))
 		_, _, f.ChangePrice, f.ChangeOmega = d.setting(r)
 	}
 	if r.Float64() < d.recipe.Shock {
-		f.ShockSlot, f.ShockFactor = r.IntN(d.slots), 0.8+1.2*r.Float64()
+		f.ShockSlot, f.ShockFactor = r.IntN(c.Slots), 0.8+1.2*r.Float64()
 	}
-	f.Bare = r.Float64() < d.recipe.Bare
+	switch x := r.Float64(); {
+	case x < d.recipe.Bare:
+		f.Bare = true
+	case x < d.recipe.Bare+d.recipe.Priced:
+		f.Priced = true
+	case f.World != 0: // the conditioner knows no other world
+		f.Bare, f.Priced = x < d.recipe.Bare+d.recipe.Priced+0.25, x >= d.recipe.Bare+d.recipe.Priced+0.25
+	}
+	if r.Float64() < d.recipe.Unheard {
+		f.Unheard = r.Float64()
+		if r.Float64() < 0.2 {
+			f.Unheard = 1
+		}
+	}
+	if r.Float64() < d.recipe.Gust {
+		f.Gust = 0.15 * r.Float64()
+	}
+	if c.Aircraft > 1 && r.Float64() < d.recipe.Lost {
+		f.LostSlot = 1 + r.IntN(max(c.Slots-1, 1))
+	}
 	return f
 }
 

@@ -2,27 +2,45 @@ package evaluate
 
 import (
 	"fmt"
+	"io"
 	"math"
+	"math/rand/v2"
 
 	"gonum.org/v1/gonum/stat"
 
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
+	"prefdt/offline/command"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/world"
 )
 
 // Budget is how a total in joules was held, over all seeds.
+//
+// What a flight can be held to lies between two totals. The causal floor is the
+// least of a pacer that does not foresee a shock: spent before it, edge energy
+// of the shock's first slot, which is decided before that slot's flight can be
+// measured, and flight at v* from then on. The most is what the same flight
+// spends when energy is no matter any more, from the start or, under a shock,
+// from the slot after its first.
 type Budget struct {
 	Perturbation string    `json:"perturbation"`
 	Mode         goal.Mode `json:"mode"`
 	BudgetJ      float64   `json:"budget_j"`
-	// Errors are relative to max(budget, least total possible without
-	// foreseeing the shock).
-	Error         float64 `json:"error"`          // mean, signed
-	AbsError      float64 `json:"abs_error"`      // mean
-	ViolationRate float64 `json:"violation_rate"` // flights more than 1e-6 above
-	Saturated     float64 `json:"saturated_rate"` // flights whose floor is above the budget
+	Error        float64   `json:"error"`     // mean, signed, against max(budget, causal floor)
+	AbsError     float64   `json:"abs_error"` // mean, against the same
+	// PossibleError is the mean absolute error against the budget held to
+	// between the causal floor and the most.
+	PossibleError float64 `json:"possible_abs_error"`
+	// StrictError is the mean absolute error against max(budget, spent before
+	// the shock + flight at v*): it blames the shock's first slot, too.
+	StrictError   float64 `json:"strict_abs_error"`
+	ViolationRate float64 `json:"violation_rate"` // flights more than 1e-6 above a budget that their causal floor is not above
+	Unspent       float64 `json:"unspent"`        // mean share of what was possible
+	Saturated     float64 `json:"saturated_rate"` // flights whose causal floor is above the budget
+	Unspendable   float64 `json:"unspendable_rate"`
+	FloorJ        float64 `json:"floor_j"` // mean causal floor
+	MostJ         float64 `json:"most_j"`  // mean
 	// Gain is dE/dB over the budgets of this perturbation and mode.
 	Gain float64 `json:"gain"`
 }
@@ -30,64 +48,123 @@ type Budget struct {
 // perturbation is a change of physics and the budgets asked for under it.
 type perturbation struct {
 	name    string
-	set     func(*world.Config)
+	gust    float64
+	shock   func(r *rand.Rand, slots int) world.Shock // nil: none
 	budgets []float64
 }
 
 var perturbations = []perturbation{
-	{"none", func(*world.Config) {}, []float64{27.5e3, 29e3, 31e3, 33e3, 35e3, 36.5e3, 38e3}},
-	{"x1.5 from slot 50", shock(50, 1.5), []float64{36e3, 38e3, 39.5e3, 40.5e3, 42e3, 44e3}},
-	{"x1.25 from slot 50", shock(50, 1.25), []float64{34e3, 37e3, 40e3}},
-	{"x0.8 from slot 50", shock(50, 0.8), []float64{27e3, 30e3, 33e3}},
-	{"gust 5 %", func(c *world.Config) { c.Gust = 0.05 }, []float64{29e3, 33e3, 36.5e3}},
-	{"gust 15 %", func(c *world.Config) { c.Gust = 0.15 }, []float64{29e3, 33e3, 36.5e3}},
+	{"none", 0, nil, []float64{27.5e3, 29.5e3, 31.5e3, 33e3, 34e3, 36e3, 38e3}},
+	{"x1.5 at half time", 0, half(1.5), []float64{36e3, 38e3, 39.5e3, 40.5e3, 42e3, 44e3}},
+	{"x1.25 at half time", 0, half(1.25), []float64{34e3, 37e3, 40e3}},
+	{"x0.8 at half time", 0, half(0.8), []float64{27e3, 30e3, 33e3}},
+	{"x0.8 to x2 at a random slot", 0, random, []float64{34e3, 37e3, 40e3}},
+	{"gusts 5 %", 0.05, nil, []float64{29e3, 33e3, 36.5e3}},
+	{"gusts 15 %", 0.15, nil, []float64{29e3, 33e3, 36.5e3}},
 }
 
-func shock(from int, factor float64) func(*world.Config) {
-	return func(c *world.Config) { c.Shock = world.Shock{FromSlot: from, Factor: factor} }
+func half(factor float64) func(*rand.Rand, int) world.Shock {
+	return func(_ *rand.Rand, slots int) world.Shock {
+		return world.Shock{FromSlot: slots / 2, Factor: factor}
+	}
 }
+
+func random(r *rand.Rand, slots int) world.Shock {
+	return world.Shock{FromSlot: 1 + r.IntN(slots-1), Factor: 0.8 + 1.2*r.Float64()}
+}
+
+// boundlessJ is a budget that nothing can spend.
+const boundlessJ = 1e12
 
 // Budgets measures every perturbation, as targets and as ceilings.
 func Budgets(ck *checkpoint.Checkpoint, c Config) ([]Budget, error) {
 	var rows []Budget
 	for _, p := range perturbations {
-		at := c
-		p.set(&at.World)
 		for _, mode := range []goal.Mode{goal.Target, goal.Ceiling} {
-			var requests []rollout.Request
-			for _, j := range p.budgets {
-				requests = append(requests, rollout.Request{Mode: mode, BudgetJ: j})
-			}
-			results, err := sweep(ck, at, requests, fmt.Sprintf("%s budgets, %s", mode, p.name))
+			more, err := p.fly(ck, c, mode)
 			if err != nil {
 				return nil, err
 			}
-			first := len(rows)
-			var spent []float64
-			for i, j := range p.budgets {
-				row := Budget{Perturbation: p.name, Mode: mode, BudgetJ: j}
-				mean := 0.0
-				n := float64(len(results[i]))
-				for _, x := range results[i] {
-					e := x.EnergyJ/max(j, x.FloorJ) - 1
-					row.Error += e / n
-					row.AbsError += math.Abs(e) / n
-					if e > 1e-6 {
-						row.ViolationRate += 1 / n
-					}
-					if x.FloorJ > j {
-						row.Saturated += 1 / n
-					}
-					mean += x.EnergyJ / n
-				}
-				spent = append(spent, mean)
-				rows = append(rows, row)
-			}
-			_, gain := stat.LinearRegression(p.budgets, spent, nil, false)
-			for i := first; i < len(rows); i++ {
-				rows[i].Gain = gain
-			}
+			rows = append(rows, more...)
 		}
 	}
 	return rows, nil
+}
+
+// fly measures a perturbation's budgets. Seeds in succession that meet the same
+// shock are flown together.
+func (p *perturbation) fly(ck *checkpoint.Checkpoint, c Config, mode goal.Mode) ([]Budget, error) {
+	rows := make([]Budget, len(p.budgets))
+	spent := make([]float64, len(p.budgets))
+	tell := command.Progress(c.Progress, fmt.Sprintf("seeds, %s budgets, %s", mode, p.name), len(c.Seeds))
+	n := float64(len(c.Seeds))
+	for first := 0; first < len(c.Seeds); {
+		at := c
+		at.World.Gust, at.World.Shock = p.gust, p.shockOf(c.Seeds[first], c.World.Slots)
+		last := first + 1
+		for last < len(c.Seeds) && p.shockOf(c.Seeds[last], c.World.Slots) == at.World.Shock {
+			last++
+		}
+		at.Seeds, at.Progress = c.Seeds[first:last], io.Discard
+		results, err := sweep(ck, at, p.requests(mode, at.World.Shock), "")
+		if err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			for s := range at.Seeds {
+				rows[i].add(p.budgets[i], &results[2*i][s], results[2*i+1][s].EnergyJ, n)
+				spent[i] += results[2*i][s].EnergyJ / n
+			}
+		}
+		tell(last)
+		first = last
+	}
+	_, gain := stat.LinearRegression(p.budgets, spent, nil, false)
+	for i := range rows {
+		rows[i].Perturbation, rows[i].Mode, rows[i].BudgetJ, rows[i].Gain = p.name, mode, p.budgets[i], gain
+	}
+	return rows, nil
+}
+
+// requests are the budgets, each followed by what spends the most.
+func (p *perturbation) requests(mode goal.Mode, shock world.Shock) []rollout.Request {
+	var requests []rollout.Request
+	for _, j := range p.budgets {
+		free := rollout.Request{Mode: goal.Target, BudgetJ: boundlessJ}
+		if p.shock != nil {
+			free = rollout.Request{Mode: goal.Target, BudgetJ: j, Revise: shock.FromSlot + 1, RevisedJ: boundlessJ}
+		}
+		requests = append(requests, rollout.Request{Mode: mode, BudgetJ: j}, free)
+	}
+	return requests
+}
+
+func (p *perturbation) shockOf(seed uint64, slots int) world.Shock {
+	if p.shock == nil {
+		return world.Shock{}
+	}
+	return p.shock(rand.New(rand.NewPCG(seed, 1)), slots)
+}
+
+// add counts one of n flights.
+func (b *Budget) add(budgetJ float64, x *rollout.Result, mostJ, n float64) {
+	floor := x.FloorJ + x.BlindJ
+	mostJ = max(mostJ, floor)
+	e := x.EnergyJ/max(budgetJ, floor) - 1
+	possible := min(max(budgetJ, floor), mostJ)
+	b.Error += e / n
+	b.AbsError += math.Abs(e) / n
+	b.PossibleError += math.Abs(x.EnergyJ/possible-1) / n
+	b.StrictError += math.Abs(x.EnergyJ/max(budgetJ, x.FloorJ)-1) / n
+	b.Unspent += max(1-x.EnergyJ/possible, 0) / n
+	b.FloorJ += floor / n
+	b.MostJ += mostJ / n
+	if floor > budgetJ {
+		b.Saturated += 1 / n
+	} else if e > 1e-6 {
+		b.ViolationRate += 1 / n
+	}
+	if mostJ < budgetJ {
+		b.Unspendable += 1 / n
+	}
 }

@@ -42,6 +42,7 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	uplink := f.Bool("uplink", false, "also measure lost and late reports")
 	fleet := f.String("fleet", "", "also measure fleets of these `SIZES`, as in 1,2,4,8")
 	shift := f.Bool("shift", false, "also measure fifteen shifted operating points")
+	missions := f.Bool("missions", false, "also measure other lengths, crowds, lost aircraft, crowded starts and small batteries")
 	worlds := f.Int("worlds", 0, "also measure `N` random worlds")
 	asJSON := f.Bool("json", false, "print one JSON object")
 	workers := f.Int("workers", runtime.GOMAXPROCS(0), "episodes flown at a time; changes no result")
@@ -80,9 +81,10 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		if r.Budgets, err = Budgets(ck, c); err != nil {
 			return err
 		}
+		r.Promise, r.Calibrated = &ck.Scales.Ceiling, ck.Evaluation
 	}
 	if *uplink {
-		if r.Uplink, err = Uplink(ck, c); err != nil {
+		if r.Uplink, err = Uplink(ctx, ck, c); err != nil {
 			return err
 		}
 	}
@@ -95,6 +97,13 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		if r.Points, err = Shifts(ctx, ck, c); err != nil {
 			return err
 		}
+	}
+	if *missions {
+		points, err := Missions(ctx, ck, c)
+		if err != nil {
+			return err
+		}
+		r.Points = append(r.Points, points...)
 	}
 	if *worlds > 0 {
 		points, err := Worlds(ctx, ck, c, *worlds)
@@ -126,15 +135,20 @@ func (r *Report) print(w io.Writer) error {
 	row("operable\t%v", r.Operable)
 	for i, b := range r.Budgets {
 		if i == 0 {
-			row("\nbudget, kJ\tperturbation\tmode\tmean error\tmean |error|\tviolations\tgain")
+			p, c := r.Promise, r.Calibrated
+			row("\nceilings: %.3g of flights at most pass theirs though they need not, promised from %d flights in each of: %s", p.Rate, p.Flights, strings.Join(p.Conditions, "; "))
+			row("budgets: from %.0f J to %.0f J, on every calibration seed to %.0f J", c["floor_j"], c["most_j"], c["most_least_j"])
+			row("floor named in flight: off by %.2f %% in calm air, %.2f %% in gusts of 5 %%, %.2f %% of 15 %%, %.2f %% after a shock", 100*c["floor_error_calm"], 100*c["floor_error_gust_5"], 100*c["floor_error_gust_15"], 100*c["floor_error_shock"])
+			row("\nbudget, kJ\tperturbation\tmode\tmean |error|\tof what is possible\tfirst slot blamed\tviolations\tunspent\tfloor, kJ\tmost, kJ\tgain")
 		}
-		row("%.1f\t%s\t%s\t%+.3f %%\t%.3f %%\t%.2f\t%.3f", b.BudgetJ/1e3, b.Perturbation, b.Mode, 100*b.Error, 100*b.AbsError, b.ViolationRate, b.Gain)
+		row("%.1f\t%s\t%s\t%.3f %%\t%.3f %%\t%.3f %%\t%.3f\t%.3f %%\t%.2f\t%.2f\t%.3f", b.BudgetJ/1e3, b.Perturbation, b.Mode, 100*b.AbsError, 100*b.PossibleError, 100*b.StrictError, b.ViolationRate, 100*b.Unspent, b.FloorJ/1e3, b.MostJ/1e3, b.Gain)
 	}
 	for i, u := range r.Uplink {
 		if i == 0 {
-			row("\nreports lost\tslots late\tretained, local\tlast report\toffer")
+			row("\nreports lost\tslots late\tretained, local\tlast report\tspeculative\toffer\ttight\tteacher, offer\tbudgets, mean |error|, offer")
 		}
-		row("%.0f %%\t%d\t%.1f %%\t%.1f %%\t%.1f %%", 100*u.Loss, u.Late, 100*u.Local, 100*u.LastReport, 100*u.Offer)
+		row("%.0f %%\t%d\t%.1f %%\t%.1f %%\t%.1f %%\t%.1f %%\t%.1f %%\t%.1f %%\t%.2f %%", 100*u.Loss, u.Late,
+			100*u.Local, 100*u.LastReport, 100*u.Speculative, 100*u.Offer, 100*u.Tight, 100*u.Teacher, 100*u.Budget)
 	}
 	for i, x := range r.Fleets {
 		if i == 0 {
@@ -144,9 +158,9 @@ func (r *Report) print(w io.Writer) error {
 	}
 	for i, x := range r.Points {
 		if i == 0 {
-			row("\noperating point\thypervolume ratio\ttight ratio\tbudgets, mean |error|")
+			row("\noperating point\thypervolume ratio\ttight ratio\tbudgets, mean |error|\ttoo close")
 		}
-		row("%s\t%.4f\t%.4f\t%.3f %%", x.Name, x.Ratio.Hypervolume, x.Ratio.Tight, 100*x.Budget)
+		row("%s\t%.4f\t%.4f\t%.3f %%\t%d", x.Name, x.Ratio.Hypervolume, x.Ratio.Tight, 100*x.Budget, x.TooClose)
 	}
 	return t.Flush()
 }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
 
 	"prefdt/inference/checkpoint"
+	"prefdt/offline/corpus"
 	"prefdt/offline/front"
 	"prefdt/offline/rollout"
 	"prefdt/offline/teacher"
@@ -20,13 +20,33 @@ type Point struct {
 	// Budget is the mean absolute error of targets at a quarter, half and three
 	// quarters of what the teacher's front spans.
 	Budget float64 `json:"budget_abs_error"`
+	// TooClose counts the flights in which two aircraft were ever closer than
+	// the least separation at a slot's end.
+	TooClose int `json:"too_close"`
 }
 
-// shifts are fifteen operating points away from the standard one.
-var shifts = []struct {
+// shift is an operating point away from the standard one.
+type shift struct {
 	name string
 	set  func(*world.Config)
-}{
+}
+
+// missions are other lengths, crowds and fleets.
+var missions = []shift{
+	{"T 50", func(c *world.Config) { c.Slots = 50 }},
+	{"T 300", func(c *world.Config) { c.Slots = 300 }},
+	{"T 1200", func(c *world.Config) { c.Slots, c.Physics.CapacityJ = 1200, 500e3 }},
+	{"U 50, M 4", func(c *world.Config) { c.Users, c.Aircraft, c.ActiveMin, c.ActiveMax = 50, 4, 20, 40 }},
+	{"U 100, M 8", func(c *world.Config) { c.Users, c.Aircraft, c.ActiveMin, c.ActiveMax = 100, 8, 40, 80 }},
+	{"one of 2 lost at slot 50", func(c *world.Config) { c.Losses = []world.Loss{{Aircraft: 0, Slot: 50}} }},
+	{"one of 4 lost at slot 50", func(c *world.Config) { c.Aircraft, c.Losses = 4, []world.Loss{{Aircraft: 1, Slot: 50}} }},
+	{"crowded, M 4", func(c *world.Config) { c.Aircraft, c.Crowded = 4, true }},
+	{"crowded, M 8", func(c *world.Config) { c.Aircraft, c.Crowded = 8, true }},
+	{"battery of 12 kJ", func(c *world.Config) { c.Physics.CapacityJ = 12e3 }},
+}
+
+// shifts are the fifteen shifted operating points.
+var shifts = []shift{
 	{"bandwidth x0.5", func(c *world.Config) { c.Physics.Channel.BandwidthHz *= 0.5 }},
 	{"bandwidth x2", func(c *world.Config) { c.Physics.Channel.BandwidthHz *= 2 }},
 	{"noise +10 dB", func(c *world.Config) { c.Physics.Channel.NoiseDBm += 10 }},
@@ -52,8 +72,17 @@ func channel(c *world.Config, a, b, los, nlos float64) {
 	ch.UrbanA, ch.UrbanB, ch.LoS.ExcessDB, ch.NLoS.ExcessDB = a, b, los, nlos
 }
 
-// Shifts measures the fifteen points.
+// Missions measures other lengths, crowds and fleets, Shifts the fifteen
+// shifted points.
+func Missions(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]Point, error) {
+	return shifted(ctx, ck, c, missions)
+}
+
 func Shifts(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]Point, error) {
+	return shifted(ctx, ck, c, shifts)
+}
+
+func shifted(ctx context.Context, ck *checkpoint.Checkpoint, c Config, shifts []shift) ([]Point, error) {
 	var rows []Point
 	for _, s := range shifts {
 		at := c
@@ -72,7 +101,7 @@ func Worlds(ctx context.Context, ck *checkpoint.Checkpoint, c Config, n int) ([]
 	var rows []Point
 	for i := range n {
 		at := c
-		at.World = randomWorld(rand.New(rand.NewPCG(1<<50, uint64(i))))
+		at.World = corpus.RandomWorld(1<<50, i)
 		w := &at.World
 		name := fmt.Sprintf("world %d: M %d, U %d, T %d, %.0f m", i, w.Aircraft, w.Users, w.Slots, w.Physics.AreaM)
 		p, err := elsewhere(ctx, ck, at, name)
@@ -86,6 +115,7 @@ func Worlds(ctx context.Context, ck *checkpoint.Checkpoint, c Config, n int) ([]
 
 // elsewhere compares per seed, with reference points a fifth beyond the ends
 // of the teacher's own front there: DESIGN's mean nothing in another world.
+// The policy flies as many settings as the teacher flies prices.
 func elsewhere(ctx context.Context, ck *checkpoint.Checkpoint, c Config, name string) (Point, error) {
 	row := Point{Name: name}
 	taught, err := sweepTeacher(ctx, c)
@@ -93,7 +123,7 @@ func elsewhere(ctx context.Context, ck *checkpoint.Checkpoint, c Config, name st
 		return row, err
 	}
 	var omegas []float64
-	for _, setting := range rollout.Grid(0, 1, c.Settings) {
+	for _, setting := range rollout.Grid(0, 1, c.Prices) {
 		omegas = append(omegas, ck.Scales.Remap.Omega(setting))
 	}
 	results, err := sweep(ck, c, rollout.Preferences(omegas), name)
@@ -101,6 +131,13 @@ func elsewhere(ctx context.Context, ck *checkpoint.Checkpoint, c Config, name st
 		return row, err
 	}
 	n := float64(len(c.Seeds))
+	for i := range results {
+		for _, x := range results[i] {
+			if x.MinApartM < c.World.Physics.SeparationM {
+				row.TooClose++
+			}
+		}
+	}
 	for s := range c.Seeds {
 		p, t := rollout.Points(results, s), teacher.Front(taught, s)
 		first, last := t[0], t[len(t)-1]

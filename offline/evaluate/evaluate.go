@@ -11,6 +11,7 @@ import (
 
 	"prefdt/inference"
 	"prefdt/inference/checkpoint"
+	"prefdt/inference/goal"
 	"prefdt/offline/command"
 	"prefdt/offline/front"
 	"prefdt/offline/rollout"
@@ -71,10 +72,14 @@ type Report struct {
 	Operable      bool    `json:"operable"` // eq. (criterion)
 	MinApartM     float64 `json:"min_separation_m"`
 
-	Budgets []Budget    `json:"budgets,omitempty"`
-	Uplink  []Retention `json:"uplink,omitempty"`
-	Fleets  []Fleet     `json:"fleets,omitempty"`
-	Points  []Point     `json:"points,omitempty"`
+	Budgets []Budget `json:"budgets,omitempty"`
+	// What was calibrated, out of the manifest.
+	Promise    *goal.Promise      `json:"ceiling_promise,omitempty"`
+	Calibrated map[string]float64 `json:"calibrated,omitempty"`
+
+	Uplink []Retention `json:"uplink,omitempty"`
+	Fleets []Fleet     `json:"fleets,omitempty"`
+	Points []Point     `json:"points,omitempty"`
 }
 
 // Ratio is the policy's hypervolume over the teacher's.

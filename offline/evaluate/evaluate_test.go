@@ -39,7 +39,7 @@ func TestBudgetAndUplinkTables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"x1.5 from slot 50", "ceiling", "reports lost", "aircraft"} {
+	for _, want := range []string{"x1.5 at half time", "ceiling", "reports lost", "aircraft"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

@@ -31,17 +31,27 @@ type Request struct {
 type Result struct {
 	front.Point
 	// FloorJ is the least total that was possible without foreseeing a shock:
-	// what was spent before it, and flight at v* from then on.
-	FloorJ     float64
+	// what was spent before it, and flight at v* from then on in the gusts that
+	// came.
+	FloorJ float64
+	// BlindJ is what the shock's first slot spends above that, which is decided
+	// before its flight can tell of the shock.
+	BlindJ     float64
 	SpeedMPS   float64 // mean over aircraft and slots
 	MinApartM  float64 // least separation at the end of any slot
 	MissedDead int     // deadlines missed
 }
 
+// Policy decides slot by slot; a checkpoint's, or one that the study compares.
+type Policy interface {
+	Reset()
+	Decide(s *slot.Snapshot, g *goal.Goal, d *slot.Decision)
+}
+
 // Flyer flies one policy, one flight at a time.
 type Flyer struct {
-	policy *inference.Policy
-	frozen *checkpoint.Checkpoint
+	policy Policy
+	scales *goal.Scales
 	world  *world.World
 	link   link
 
@@ -52,12 +62,6 @@ type Flyer struct {
 
 // New returns a flyer of a checkpoint in a world.
 func New(frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Config, l Link) (*Flyer, error) {
-	if err := l.check(); err != nil {
-		return nil, err
-	}
-	if len(c.Losses) > 0 && (l.Late > 0 || l.Unheard == LastReport) {
-		return nil, errors.New("old reports do not go with a fleet that loses aircraft: their gains are of another fleet")
-	}
 	elsewhere := isElsewhere(c)
 	if elsewhere { // it flies with the constants of where it is
 		moved := *frozen
@@ -68,7 +72,23 @@ func New(frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Confi
 	if err != nil {
 		return nil, err
 	}
-	return &Flyer{policy: p, frozen: frozen, world: world.New(c, 0), link: link{Link: l}, elsewhere: elsewhere}, nil
+	f, err := NewOf(p, &frozen.Scales, c, l)
+	if err == nil {
+		f.elsewhere = elsewhere
+		f.link.forecast.Usual = frozen.Standard.Crowd()
+	}
+	return f, err
+}
+
+// NewOf returns a flyer of any policy, whose requests are read by some scales.
+func NewOf(p Policy, scales *goal.Scales, c world.Config, l Link) (*Flyer, error) {
+	if err := l.check(); err != nil {
+		return nil, err
+	}
+	if len(c.Losses) > 0 && (l.Late > 0 || l.Unheard == LastReport || l.Unheard == Speculative) {
+		return nil, errors.New("old reports do not go with a fleet that loses aircraft: their gains are of another fleet")
+	}
+	return &Flyer{policy: p, scales: scales, world: world.New(c, 0), link: link{Link: l}}, nil
 }
 
 // isElsewhere reports whether a world is another than the one the conditioner
@@ -85,7 +105,7 @@ func (f *Flyer) Fly(seed uint64, r Request) Result {
 	w.Reset(seed)
 	f.policy.Reset()
 	c := &w.Config.Physics
-	g := goal.New(&f.frozen.Scales, c, w.Config.Slots, len(w.Aircraft))
+	g := goal.New(f.scales, c, w.Config.Slots, len(w.Aircraft))
 	g.Elsewhere = f.elsewhere
 	if r.Mode == goal.Preference {
 		g.PreferOmega(r.Omega)
@@ -115,12 +135,15 @@ func (f *Flyer) Fly(seed uint64, r Request) Result {
 		settled := goal.Settlement{DelayS: o.DelayS, EnergyJ: o.EnergyJ()}
 		for m := range w.Aircraft {
 			settled.EdgeJ += o.EdgeJ[m]
-			if w.Aircraft[m].Lost {
+			if o.FlightJ[m] > 0 {
+				modelJ := c.Propulsion.PowerW(w.Aircraft[m].SpeedMPS)
+				settled.ModelFlightJ += modelJ
+				result.FloorJ += best * o.FlightJ[m] / modelJ
+			}
+			if w.Aircraft[m].Lost { // from the next slot on
 				continue
 			}
 			settled.Flying++
-			settled.ModelFlightJ += c.Propulsion.PowerW(w.Aircraft[m].SpeedMPS)
-			result.FloorJ += best * factor
 			result.SpeedMPS += w.Aircraft[m].SpeedMPS
 			slots++
 			for n := range m {
@@ -129,7 +152,14 @@ func (f *Flyer) Fly(seed uint64, r Request) Result {
 				}
 			}
 		}
+		if f.link.offers() { // results tell who took the offer, not where
+			settled.EdgeJ = f.link.forecast.EdgeJ(c, seen, &f.d, f.link.takers)
+			settled.Guessed = f.link.takers > 0
+		}
 		g.Settle(settled)
+		if w.Slot == shock.FromSlot+1 && factor != 1 {
+			result.BlindJ = g.SpentJ - result.FloorJ
+		}
 		result.MissedDead += o.Missed
 	}
 	result.DelayS, result.EnergyJ = g.DelayS, g.SpentJ
@@ -140,6 +170,11 @@ func (f *Flyer) Fly(seed uint64, r Request) Result {
 // Sweep flies every seed with every request and returns results[request][seed].
 // The result does not depend on the number of workers.
 func Sweep(frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Config, l Link, seeds []uint64, requests []Request, workers int, progress func(done int)) ([][]Result, error) {
+	return SweepOf(func() (*Flyer, error) { return New(frozen, decoder, c, l) }, c, seeds, requests, workers, progress)
+}
+
+// SweepOf is Sweep by flyers of any policy, one for each worker.
+func SweepOf(flyer func() (*Flyer, error), c world.Config, seeds []uint64, requests []Request, workers int, progress func(done int)) ([][]Result, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
@@ -154,7 +189,7 @@ func Sweep(frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Con
 	done := 0
 	for k := range workers {
 		wait.Go(func() {
-			flyer, err := New(frozen, decoder, c, l)
+			flyer, err := flyer()
 			errs[k] = err
 			for s := range next {
 				if err != nil {

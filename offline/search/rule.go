@@ -104,7 +104,7 @@ func (r *Rule) Decide(s *slot.Snapshot, d *slot.Decision) {
 		}
 		// T_off takes the whole task offloaded and the CPU shared among all
 		// candidates, since who offloads is not known yet.
-		share := r.physics.ShareOf(u.Gain[m], s.Aircraft[m].CPUHz, r.load[m])
+		share := r.physics.ShareOf(u.Gain[m], s.Aircraft[m].CPUHz, float64(r.load[m]))
 		local, offload := u.Task.LocalS(u.CPUHz), u.Task.OffloadS(share)
 		if !(offload <= r.genes[geneGate]*local) {
 			continue

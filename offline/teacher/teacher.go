@@ -4,8 +4,8 @@
 // evaluation measures the policy against its sweep of prices.
 //
 // A slot's association and ratios are the exact dispatch at the price. Motion
-// is at v*, the speed of least power, towards the geometric median of the
-// users heard so far.
+// is towards the places of least expected delay for the users heard so far, as
+// fast as the price makes worth while.
 package teacher
 
 import (
@@ -61,17 +61,19 @@ func (p *Pilot) Fly(w *world.World, priceSPerJ func(slot int) float64, each func
 	return total
 }
 
-// Decide fills the decision of one slot: dispatch at the price, and motion at
-// the speed given.
+// Decide fills the decision of one slot: dispatch at the price, and motion,
+// at the speed given once a target is reached.
 func (p *Pilot) Decide(c *physics.Constants, s *slot.Snapshot, priceSPerJ, speedMPS float64, d *slot.Decision) {
 	d.Size(s)
 	p.solver.Solve(c, s, priceSPerJ, d)
 	p.tracker.Observe(s.Users)
-	p.targets = p.tracker.Targets(s.Aircraft, p.targets)
+	p.targets = p.tracker.Targets(c, s.Aircraft, p.targets)
 	p.positions = p.positions[:0]
 	for m := range s.Aircraft {
-		p.positions = append(p.positions, s.Aircraft[m].Position)
-		d.Move[m] = tracking.Move(s.Aircraft[m].Position, p.targets[m], speedMPS)
+		at := s.Aircraft[m].Position
+		p.positions = append(p.positions, at)
+		dash := p.tracker.SpeedMPS(c, m, s.Slots-s.Slot, p.targets[m].Sub(at).Norm(), priceSPerJ)
+		d.Move[m] = tracking.Move(at, p.targets[m], speedMPS, dash)
 	}
 	p.envelope.Limit(p.positions, d.Move, tracking.Limits{
 		SpeedMaxMPS: c.SpeedMaxMPS, SeparationM: c.SeparationM, AreaM: c.AreaM,

@@ -41,14 +41,14 @@ type adam struct {
 	decay []bool // per value: does weight decay apply
 }
 
-func newAdam(a model.Arch) *adam {
-	n := a.Parameters()
-	o := &adam{m: make([]float32, n), v: make([]float32, n)}
-	for _, t := range a.Tensors() {
+func newAdam(tensors []model.Tensor) *adam {
+	o := &adam{}
+	for _, t := range tensors {
 		for range t.Size() {
 			o.decay = append(o.decay, t.Matrix())
 		}
 	}
+	o.m, o.v = make([]float32, len(o.decay)), make([]float32, len(o.decay))
 	return o
 }
 

@@ -19,8 +19,10 @@ const usage = `offline train fits the policy network to a corpus by imitation.
   offline train -resume               go on from the state in -out
 
 It appends one line a step to log.csv, and saves state.bin every -save steps
-and at the end. Ctrl-C saves and stops; -resume then ends with the parameters
-of an uninterrupted run.
+and at the end. Every -validate steps it flies training seeds, appends a line
+to validation.csv, keeps the best parameters so far in best.bin, and draws both
+logs in training.png. Ctrl-C saves and stops; -resume then ends with the
+parameters of an uninterrupted run.
 
 Flags:
 `
@@ -29,9 +31,8 @@ Flags:
 type Corpus interface {
 	// Source returns the flights for that many workers.
 	Source(workers int) Source
-	// Validate flies the parameters on training seeds and describes how they
-	// did in one line of "name value" pairs for the log.
-	Validate(p *Params[float32]) (string, error)
+	// Validate flies the parameters on training seeds.
+	Validate(p *Params[float32]) (Validation, error)
 }
 
 // Command is "offline train"; open reads the corpus in a folder.
@@ -68,32 +69,38 @@ func Command(open func(dir string) (Corpus, error)) func(ctx context.Context, ar
 		if err != nil {
 			return err
 		}
-		state := filepath.Join(*out, "state.bin")
-		switch _, err := os.Stat(state); {
-		case err == nil && !*resume:
-			return fmt.Errorf("%s holds a run: add -resume to go on with it, or give another -out", state)
-		case err == nil:
-			if err := t.Load(state); err != nil {
-				return err
-			}
-		case !errors.Is(err, os.ErrNotExist):
-			return fmt.Errorf("training state: %w", err)
+		if _, err := os.Stat(filepath.Join(*out, "state.bin")); err == nil && !*resume {
+			return fmt.Errorf("%s holds a run: add -resume to go on with it, or give another -out", *out)
 		}
-		return t.run(ctx, corpus, *out, *save, *validate, stdout)
+		return t.Run(ctx, *out, *save, *validate, corpus.Validate, stdout)
 	}
 }
 
-// run trains to the end, or to the end of ctx.
-func (t *Trainer) run(ctx context.Context, corpus Corpus, dir string, save, validate int, stdout io.Writer) error {
+// Run trains from the state in dir, if there is one, to the end, or to the end
+// of ctx. check, called every so many steps unless that is 0, is Corpus's
+// Validate.
+func (t *Trainer) Run(ctx context.Context, dir string, save, validate int, check func(*Params[float32]) (Validation, error), stdout io.Writer) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("training output: %w", err)
 	}
 	state := filepath.Join(dir, "state.bin")
-	log, err := openLog(filepath.Join(dir, "log.csv"), t.Step)
+	if _, err := os.Stat(state); err == nil {
+		if err := t.Load(state); err != nil {
+			return err
+		}
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("training state: %w", err)
+	}
+	log, err := openLog(filepath.Join(dir, "log.csv"), Header, t.Step)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
+	checks, err := openLog(filepath.Join(dir, "validation.csv"), validationHeader, t.Step/max(validate, 1))
+	if err != nil {
+		return err
+	}
+	defer checks.Close()
 	fmt.Fprintf(stdout, "%d parameters, %d steps of %d episodes\n", t.Config.Arch.Parameters(), t.Config.Schedule.Steps, t.Config.Batch)
 	started, first := time.Now(), t.Step
 	for t.Step < t.Config.Schedule.Steps {
@@ -124,19 +131,22 @@ func (t *Trainer) run(ctx context.Context, corpus Corpus, dir string, save, vali
 			}
 		}
 		if validate > 0 && (t.Step%validate == 0 || last) {
-			figures, err := corpus.Validate(t.Params)
+			figures, err := check(t.Params)
 			if err != nil {
 				return err
 			}
 			fmt.Fprintf(stdout, "validation at step %d: %s\n", t.Step, figures)
+			if err := t.validated(dir, checks, figures); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// openLog opens the log for the line of a step, without what an interrupted
-// run logged beyond its last save.
-func openLog(path string, step int) (*os.File, error) {
+// openLog opens a log that holds that many lines below its header, without
+// what an interrupted run logged beyond its last save.
+func openLog(path, header string, lines int) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("training log: %w", err)
@@ -145,14 +155,11 @@ func openLog(path string, step int) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("training log: %w", err)
 	}
-	keep := 0 // bytes of the header and of one line for each step before
-	for lines := 0; lines < step+1 && keep < len(raw); keep++ {
+	keep := 0 // bytes of the header and the lines
+	for n := 0; lines > 0 && n < lines+1 && keep < len(raw); keep++ {
 		if raw[keep] == '\n' {
-			lines++
+			n++
 		}
-	}
-	if step == 0 || keep == 0 {
-		keep = 0
 	}
 	if err := f.Truncate(int64(keep)); err != nil {
 		return nil, fmt.Errorf("training log: %w", err)
@@ -161,7 +168,7 @@ func openLog(path string, step int) (*os.File, error) {
 		return nil, fmt.Errorf("training log: %w", err)
 	}
 	if keep == 0 {
-		_, err = io.WriteString(f, Header)
+		_, err = io.WriteString(f, header)
 	}
 	return f, err
 }

@@ -16,7 +16,7 @@ type Weights struct {
 }
 
 // DefaultWeights are those of the shipped checkpoint.
-func DefaultWeights() Weights { return Weights{Choice: 1, Offload: 3, Class: 0.3, Move: 1, Price: 20} }
+func DefaultWeights() Weights { return Weights{Choice: 1, Offload: 3, Class: 0.3, Move: 1, Price: 50} }
 
 // Terms are the means of each term of the loss, and the fraction of users
 // whose association is the teacher's.
@@ -24,7 +24,8 @@ type Terms struct {
 	Loss, Choice, Offload, Class, Move, Price, Right float64
 }
 
-func (t *Terms) add(o Terms) {
+// Add adds other terms.
+func (t *Terms) Add(o Terms) {
 	t.Loss += o.Loss
 	t.Choice += o.Choice
 	t.Offload += o.Offload
@@ -34,7 +35,8 @@ func (t *Terms) add(o Terms) {
 	t.Right += o.Right
 }
 
-func (t Terms) scaled(k float64) Terms {
+// Scaled returns the terms times k.
+func (t Terms) Scaled(k float64) Terms {
 	return Terms{t.Loss * k, t.Choice * k, t.Offload * k, t.Class * k, t.Move * k, t.Price * k, t.Right * k}
 }
 
@@ -49,9 +51,9 @@ type outputGrads[T kernel.Float] struct {
 func (t *tape[T]) loss(w Weights, scale float64) (Terms, outputGrads[T]) {
 	ep := t.ep
 	g := outputGrads[T]{
-		move:   t.arena.zeros(t.move.Rows, t.move.Cols),
-		choice: t.arena.zeros(t.choice.Rows, t.choice.Cols),
-		price:  t.arena.zeros(t.price.Rows, t.price.Cols),
+		move:   t.Zeros(t.move.Rows, t.move.Cols),
+		choice: t.Zeros(t.choice.Rows, t.choice.Cols),
+		price:  t.Zeros(t.price.Rows, t.price.Cols),
 	}
 	var users, offloaders, crafts, slots float64
 	at := 0

@@ -19,9 +19,10 @@ import (
 // Params is one vector of values with a view for every tensor of the network.
 // A gradient is a Params too.
 type Params[T kernel.Float] struct {
-	Arch   model.Arch
-	Data   []T
-	tensor map[string]kernel.Matrix[T]
+	Arch    model.Arch
+	Tensors []model.Tensor
+	Data    []T
+	tensor  map[string]kernel.Matrix[T]
 
 	blocks []block[T]
 }
@@ -35,9 +36,19 @@ type block[T kernel.Float] struct {
 
 // NewParams returns zeros in the shape of the architecture.
 func NewParams[T kernel.Float](a model.Arch) *Params[T] {
-	p := &Params[T]{Arch: a, Data: make([]T, a.Parameters()), tensor: map[string]kernel.Matrix[T]{}}
+	return NewParamsOf[T](a, a.Tensors())
+}
+
+// NewParamsOf returns zeros in the shape of other tensors, among them those of
+// an architecture's transformer.
+func NewParamsOf[T kernel.Float](a model.Arch, tensors []model.Tensor) *Params[T] {
+	size := 0
+	for _, t := range tensors {
+		size += t.Size()
+	}
+	p := &Params[T]{Arch: a, Tensors: tensors, Data: make([]T, size), tensor: map[string]kernel.Matrix[T]{}}
 	at := 0
-	for _, t := range a.Tensors() {
+	for _, t := range tensors {
 		p.tensor[t.Name] = kernel.View(p.Data[at:at+t.Size()], t.Rows, t.Cols)
 		at += t.Size()
 	}
@@ -53,16 +64,16 @@ func NewParams[T kernel.Float](a model.Arch) *Params[T] {
 	return p
 }
 
-// w returns a matrix by name, b a vector.
-func (p *Params[T]) w(name string) kernel.Matrix[T] { return p.tensor[name] }
-func (p *Params[T]) b(name string) []T              { return p.tensor[name].Data }
+// W returns a matrix by name, B a vector.
+func (p *Params[T]) W(name string) kernel.Matrix[T] { return p.tensor[name] }
+func (p *Params[T]) B(name string) []T              { return p.tensor[name].Data }
 
 // Init draws the initial weights: normal with deviation 1/sqrt(inputs), the
 // residual outputs scaled down by the depth, gains one and biases zero.
 func (p *Params[T]) Init(seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 0x7072656664740000))
 	residual := 1 / math.Sqrt(2*float64(p.Arch.Layers))
-	for _, t := range p.Arch.Tensors() {
+	for _, t := range p.Tensors {
 		data := p.tensor[t.Name].Data
 		gain := isGain[lastName(t.Name)]
 		scale := 1 / math.Sqrt(float64(t.Rows))

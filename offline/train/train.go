@@ -1,6 +1,7 @@
 package train
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -24,7 +25,7 @@ type Config struct {
 // Default is the configuration of the shipped checkpoint.
 func Default() Config {
 	return Config{
-		Arch:  model.Arch{Width: 128, PairWidth: 64, Layers: 3, Heads: 4, Context: 20},
+		Arch:  model.Arch{Width: 128, PairWidth: 64, Layers: 3, Heads: 4, Context: 1},
 		Batch: 16, Workers: 2, Seed: 1,
 		Schedule: DefaultSchedule(), Weights: DefaultWeights(),
 	}
@@ -38,6 +39,9 @@ func (c Config) Check() error {
 	if c.Batch < 1 || c.Workers < 1 || c.Workers > c.Batch || c.Schedule.Steps < 1 {
 		return fmt.Errorf("training has batch %d, workers %d, steps %d; want all positive and no more workers than episodes", c.Batch, c.Workers, c.Schedule.Steps)
 	}
+	if _, err := json.Marshal(c); err != nil { // into the run's state
+		return fmt.Errorf("training configuration: %w, want finite numbers", err)
+	}
 	return nil
 }
 
@@ -45,30 +49,51 @@ func (c Config) Check() error {
 // goroutines at once, each with a worker number of its own.
 type Source func(worker, i int, ep *Episode) error
 
+// Learner learns from the i-th example of a corpus: it adds the gradient of its
+// loss by w, times scale, to g. It is called from several goroutines at once,
+// each with a worker number of its own.
+type Learner func(worker, i int, w, g *Params[float32], scale float64) (terms Terms, tokens int, err error)
+
 // Trainer is a run in progress.
 type Trainer struct {
 	Config Config
 	Step   int
 	Params *Params[float32]
 
-	source Source
-	adam   *adam
-	tapes  []*tape[float32]
-	grads  []*Params[float32]
-	eps    []*Episode
+	learn Learner
+	adam  *adam
+	grads []*Params[float32]
 }
 
-// New starts a run.
+// New starts a run of the policy network.
 func New(c Config, source Source) (*Trainer, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	t := &Trainer{Config: c, source: source, Params: NewParams[float32](c.Arch), adam: newAdam(c.Arch)}
+	tapes := make([]tape[float32], c.Workers)
+	eps := make([]Episode, c.Workers)
+	return NewOf(c, c.Arch.Tensors(), func(worker, i int, w, g *Params[float32], scale float64) (Terms, int, error) {
+		ep, tape := &eps[worker], &tapes[worker]
+		ep.Reset()
+		if err := source(worker, i, ep); err != nil {
+			return Terms{}, 0, err
+		}
+		tape.forward(w, ep)
+		terms, out := tape.loss(c.Weights, scale)
+		tape.backward(w, g, out)
+		return terms, ep.tokens(), nil
+	})
+}
+
+// NewOf starts a run of another network.
+func NewOf(c Config, tensors []model.Tensor, learn Learner) (*Trainer, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	t := &Trainer{Config: c, learn: learn, Params: NewParamsOf[float32](c.Arch, tensors), adam: newAdam(tensors)}
 	t.Params.Init(c.Seed)
 	for range c.Workers {
-		t.tapes = append(t.tapes, &tape[float32]{})
-		t.grads = append(t.grads, NewParams[float32](c.Arch))
-		t.eps = append(t.eps, &Episode{})
+		t.grads = append(t.grads, NewParamsOf[float32](c.Arch, tensors))
 	}
 	return t, nil
 }
@@ -93,18 +118,13 @@ func (t *Trainer) Next() (Line, error) {
 		wait.Go(func() {
 			clear(t.grads[k].Data)
 			for i := k; i < c.Batch; i += c.Workers {
-				ep := t.eps[k]
-				ep.Reset()
-				if err := t.source(k, t.Step*c.Batch+i, ep); err != nil {
+				l, n, err := t.learn(k, t.Step*c.Batch+i, t.Params, t.grads[k], 1/float64(c.Batch))
+				if err != nil {
 					errs[k] = err
 					return
 				}
-				tape := t.tapes[k]
-				tape.forward(t.Params, ep)
-				l, out := tape.loss(c.Weights, 1/float64(c.Batch))
-				tape.backward(t.Params, t.grads[k], out)
-				terms[k].add(l)
-				tokens[k] += ep.tokens()
+				terms[k].Add(l)
+				tokens[k] += n
 			}
 		})
 	}
@@ -115,11 +135,11 @@ func (t *Trainer) Next() (Line, error) {
 		if errs[k] != nil {
 			return line, fmt.Errorf("training step %d: %w", t.Step, errs[k])
 		}
-		line.Terms.add(terms[k])
+		line.Terms.Add(terms[k])
 		line.Tokens += tokens[k]
 		grads[k] = t.grads[k].Data
 	}
-	line.Terms = line.Terms.scaled(1 / float64(c.Batch))
+	line.Terms = line.Terms.Scaled(1 / float64(c.Batch))
 	if math.IsNaN(line.Terms.Loss) || math.IsInf(line.Terms.Loss, 0) {
 		return line, fmt.Errorf("training step %d: the loss is %v; lower the learning rate", t.Step, line.Terms.Loss)
 	}

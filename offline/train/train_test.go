@@ -90,7 +90,7 @@ func TestFloat32FollowsFloat64(t *testing.T) {
 	var t32 tape[float32]
 	var t64 tape[float64]
 	r := rand.New(rand.NewPCG(5, 6))
-	opt := newAdam(arch)
+	opt := newAdam(arch.Tensors())
 	s := DefaultSchedule()
 	for step := range 10 {
 		ep := randomEpisode(r, 30)

@@ -1,0 +1,140 @@
+package calibrate
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"prefdt/inference"
+	"prefdt/inference/checkpoint"
+	"prefdt/inference/goal"
+	"prefdt/offline/rollout"
+	"prefdt/offline/seeds"
+	"prefdt/simbridge/world"
+)
+
+// Rate of violations that ceilings promise.
+const Rate = 0.005
+
+// condition is what a calibration flight meets.
+type condition struct {
+	name string
+	set  func(c *world.Config, r *rand.Rand)
+}
+
+var conditions = []condition{
+	{"calm air", func(*world.Config, *rand.Rand) {}},
+	{"gusts of 5 %", func(c *world.Config, _ *rand.Rand) { c.Gust = 0.05 }},
+	{"gusts of 15 %", func(c *world.Config, _ *rand.Rand) { c.Gust = 0.15 }},
+	{"calm air, flight power x0.8 to x2 from a random slot", func(c *world.Config, r *rand.Rand) {
+		c.Shock = world.Shock{FromSlot: r.IntN(c.Slots), Factor: 0.8 + 1.2*r.Float64()}
+	}},
+}
+
+// trial is one calibration flight: a world and a ceiling drawn evenly from the
+// flight floor there to what the least delay takes above it.
+type trial struct {
+	seed     uint64
+	world    world.Config
+	ceilingJ float64
+	violated bool // at some margin tried so far
+}
+
+func newTrial(s *goal.Scales, c world.Config, seed uint64, k int) trial {
+	r := rand.New(rand.NewPCG(seed, uint64(k)))
+	conditions[k].set(&c, r)
+	p := c.Physics.Propulsion
+	best := p.PowerW(p.BestSpeedMPS(c.Physics.SpeedMaxMPS)) * float64(c.Aircraft)
+	floor := 0.0
+	for slot := range c.Slots {
+		floor += best * c.Factor(slot)
+	}
+	room := s.Conditioner.EnergyJ[0]*float64(c.Slots*c.Aircraft)/float64(s.Slots*s.Aircraft) - best*float64(c.Slots)
+	return trial{seed: seed, world: c, ceilingJ: floor + r.Float64()*max(room, 0)}
+}
+
+// fly reports whether the flight passed its ceiling although it need not have:
+// its own floor, gusts and unforeseen shock included, was below.
+func (t *trial) fly(frozen *checkpoint.Checkpoint) (bool, error) {
+	f, err := rollout.New(frozen, inference.Dispatch, t.world, rollout.Link{})
+	if err != nil {
+		return false, err
+	}
+	x := f.Fly(t.seed, rollout.Request{Mode: goal.Ceiling, BudgetJ: t.ceilingJ})
+	return x.FloorJ+x.BlindJ <= t.ceilingJ && x.EnergyJ > t.ceilingJ*(1+1e-6), nil
+}
+
+// margins are tried in this order, in standard deviations of what flying the
+// rest may cost. A normal deviate passes 2.6 at the promised rate.
+var margins = []float64{5, 4, 3.5, 3.3, 3.2, 3.1, 3, 2.9, 2.8, 2.7, 2.6, 2.5, 2.25, 2, 1.5, 1, 0.5, 0}
+
+// Ceilings finds the least margin that promises a rate of violations, on one
+// flight a seed in each condition.
+//
+// This is split conformal prediction (Vovk, Gammerman, Shafer, Algorithmic
+// Learning in a Random World, 2005): the score of a flight is the least margin
+// from which on, upwards, it is not violated; a margin that at most
+// Rate (n+1) - 1 of n scores exceed is exceeded by the score of the next
+// exchangeable flight at most at that rate. Margins are tried downwards, and a
+// flight that was violated once counts as violated from there on.
+func Ceilings(frozen *checkpoint.Checkpoint, c world.Config, list []uint64, workers int, progress func(margin float64, violations []int)) (goal.Promise, error) {
+	p := goal.Promise{Rate: Rate, Flights: len(list)}
+	allowed := int(Rate*float64(len(list)+1)+1e-9) - 1
+	if allowed < 0 {
+		return p, fmt.Errorf("calibrate: %d flights cannot promise a rate of %v, want %.0f at least", len(list), Rate, 1/Rate-1)
+	}
+	var trials []trial
+	for k := range conditions {
+		p.Conditions = append(p.Conditions, conditions[k].name)
+		for _, seed := range list {
+			if err := seeds.Calibration(seed); err != nil {
+				return p, fmt.Errorf("calibrate: %w", err)
+			}
+			trials = append(trials, newTrial(&frozen.Scales, c, seed, k))
+		}
+	}
+	for i, margin := range margins {
+		at := *frozen
+		at.Scales.Ceiling.Margin = margin
+		err := each(len(trials), workers, func(j int) (err error) {
+			if t := &trials[j]; !t.violated {
+				t.violated, err = t.fly(&at)
+			}
+			return err
+		})
+		if err != nil {
+			return p, err
+		}
+		violations := make([]int, len(conditions))
+		for j := range trials {
+			if trials[j].violated {
+				violations[j/len(list)]++
+			}
+		}
+		progress(margin, violations)
+		if most := slices.Max(violations); most > allowed && i > 0 {
+			return p, nil
+		} else if most > allowed {
+			return p, fmt.Errorf("calibrate: with a margin of %v deviations, %v of %d flights pass their ceiling in %q, want %d at most", margin, violations, len(list), p.Conditions, allowed)
+		}
+		p.Margin, p.Violations = margin, violations
+	}
+	return p, nil
+}
+
+// each does n things, workers at a time.
+func each(n, workers int, do func(i int) error) error {
+	errs := make([]error, workers)
+	var wait sync.WaitGroup
+	for k := range workers {
+		wait.Go(func() {
+			for i := k; i < n && errs[k] == nil; i += workers {
+				errs[k] = do(i)
+			}
+		})
+	}
+	wait.Wait()
+	return errors.Join(errs...)
+}

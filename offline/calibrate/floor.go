@@ -1,0 +1,87 @@
+package calibrate
+
+import (
+	"math"
+	"sort"
+
+	"prefdt/inference"
+	"prefdt/inference/checkpoint"
+	"prefdt/inference/goal"
+	"prefdt/inference/slot"
+	"prefdt/offline/rollout"
+	"prefdt/simbridge/world"
+)
+
+// boundlessJ is a budget that nothing can spend.
+const boundlessJ = 1e12
+
+// floorWatch is the policy of a flight that asks for less than the floor, with
+// the floors that its goal names on the way.
+type floorWatch struct {
+	*inference.Policy
+	from  int // the first slot that knows the physics it flies in
+	named []float64
+}
+
+// named at the quarters of a flight, as a crew would ask.
+func (w *floorWatch) Decide(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
+	if quarter := s.Slots / 4; quarter > 0 && g.Slot > 0 && g.Slot%quarter == 0 && g.Slot >= w.from {
+		w.named = append(w.named, g.FloorJ())
+	}
+	w.Policy.Decide(s, g, d)
+}
+
+// Floors flies what budgets can ask for: in each condition the least energy
+// against the floor that the leader had named, given the physics seen so far,
+// at the quarters of that flight, and in calm air the most that is spent when
+// energy is no matter. The figures are for the manifest.
+func Floors(frozen *checkpoint.Checkpoint, c world.Config, list []uint64, workers int) (map[string]float64, error) {
+	type flight struct{ leastJ, mostJ, floorJ, off float64 }
+	flights := make([]flight, len(conditions)*len(list))
+	err := each(len(flights), workers, func(j int) error {
+		t := newTrial(&frozen.Scales, c, list[j%len(list)], j/len(list))
+		p, err := inference.New(frozen, inference.Dispatch)
+		if err != nil {
+			return err
+		}
+		watch := &floorWatch{Policy: p}
+		if t.world.Factor(t.world.Slots-1) != 1 {
+			watch.from = t.world.Shock.FromSlot + 1
+		}
+		f, err := rollout.NewOf(watch, &frozen.Scales, t.world, rollout.Link{})
+		if err != nil {
+			return err
+		}
+		x := f.Fly(t.seed, rollout.Request{Mode: goal.Target, BudgetJ: 1})
+		at := &flights[j]
+		at.leastJ, at.floorJ = x.EnergyJ, x.FloorJ
+		for _, named := range watch.named {
+			at.off = max(at.off, math.Abs(named/x.EnergyJ-1))
+		}
+		if j < len(list) {
+			at.mostJ = f.Fly(t.seed, rollout.Request{Mode: goal.Target, BudgetJ: boundlessJ}).EnergyJ
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	figures := map[string]float64{"most_least_j": math.Inf(1)}
+	n := float64(len(list))
+	for k, name := range []string{"calm", "gust_5", "gust_15", "shock"} {
+		var off []float64
+		for _, x := range flights[k*len(list) : (k+1)*len(list)] {
+			off = append(off, x.off)
+			figures["floor_error_"+name] += x.off / n
+			if k == 0 {
+				figures["floor_j"] += x.leastJ / n
+				figures["floor_over_closed_form"] = max(figures["floor_over_closed_form"], x.leastJ/x.floorJ)
+				figures["most_j"] += x.mostJ / n
+				figures["most_least_j"] = min(figures["most_least_j"], x.mostJ)
+			}
+		}
+		sort.Float64s(off)
+		figures["floor_error_95_"+name] = off[len(off)*95/100]
+	}
+	return figures, nil
+}

@@ -1,0 +1,163 @@
+package evaluate
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"prefdt/inference"
+	"prefdt/inference/checkpoint"
+	"prefdt/inference/goal"
+	"prefdt/inference/slot"
+	"prefdt/offline/rollout"
+	"prefdt/simbridge/world"
+)
+
+// calibrationSeed is a flight that nobody is judged by.
+const calibrationSeed = 109_999
+
+// watched is the policy with a look at its goal in every slot.
+type watched struct {
+	*inference.Policy
+	look func(g *goal.Goal, d *slot.Decision)
+}
+
+func (w *watched) Decide(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
+	w.Policy.Decide(s, g, d)
+	w.look(g, d)
+}
+
+func flown(t *testing.T, c world.Config, r rollout.Request, look func(g *goal.Goal, d *slot.Decision)) rollout.Result {
+	t.Helper()
+	ck, err := checkpoint.Load("../../configs/checkpoint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := inference.New(ck, inference.Dispatch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := rollout.NewOf(&watched{p, look}, &ck.Scales, c, rollout.Link{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.Fly(calibrationSeed, r)
+}
+
+func nothing(*goal.Goal, *slot.Decision) {}
+
+func weathers() map[string]world.Config {
+	w := map[string]world.Config{}
+	for _, factor := range []float64{1, 0.8, 1.5} {
+		for _, gust := range []float64{0, 0.15} {
+			c := world.Standard()
+			c.Shock, c.Gust = world.Shock{FromSlot: 40, Factor: factor}, gust
+			w[fmt.Sprintf("x%v from slot 40, gusts %v", factor, gust)] = c
+		}
+	}
+	return w
+}
+
+func TestSameTotalAgainChangesNothing(t *testing.T) {
+	for name, c := range weathers() {
+		for _, mode := range []goal.Mode{goal.Target, goal.Ceiling} {
+			once := flown(t, c, rollout.Request{Mode: mode, BudgetJ: 38e3}, nothing)
+			for _, at := range []int{1, 39, 41, 70, 99} {
+				again := flown(t, c, rollout.Request{Mode: mode, BudgetJ: 38e3, Revise: at, RevisedJ: 38e3}, nothing)
+				if d := math.Abs(again.EnergyJ - once.EnergyJ); !(d <= 1e-3) {
+					t.Errorf("%s, %s: 38 kJ asked for again in slot %d changed the total by %v J", name, mode, at, d)
+				}
+			}
+		}
+	}
+}
+
+// A revision is met where it is possible; tightening tightens, relaxing relaxes.
+func TestRevisionIsMet(t *testing.T) {
+	for name, c := range weathers() {
+		within := 0.002
+		if c.Gust > 0 {
+			within = 0.01
+		}
+		for _, mode := range []goal.Mode{goal.Target, goal.Ceiling} {
+			for _, at := range []int{10, 45, 70} {
+				if c.Shock.Factor < 1 && at <= c.Shock.FromSlot {
+					continue // what it then saves is too much to be spent
+				}
+				for _, first := range []float64{36e3, 40e3} {
+					revised := func(mode goal.Mode, j float64) rollout.Result {
+						return flown(t, c, rollout.Request{Mode: mode, BudgetJ: first, Revise: at, RevisedJ: j}, nothing)
+					}
+					x, unrevised := revised(mode, 37e3), revised(mode, first)
+					least := revised(goal.Target, 1).EnergyJ
+					if c.Shock.FromSlot >= at {
+						least = x.FloorJ + x.BlindJ
+					}
+					most := revised(goal.Target, boundlessJ).EnergyJ
+					possible := max(min(37e3, most), least)
+					if c.Shock.FromSlot >= at && c.Shock.Factor < 1 {
+						// Cheaper flight comes too late for what only an early dash can spend.
+						possible = min(possible, max(x.EnergyJ, 0.985*possible))
+					}
+					if math.Abs(x.EnergyJ/possible-1) > within {
+						t.Errorf("%s, %s of %v: 37 kJ asked for in slot %d ended on %.1f J, possible were %.1f J", name, mode, first, at, x.EnergyJ, possible)
+					}
+					if rise := x.EnergyJ - unrevised.EnergyJ; rise > 1 && first == 40e3 || rise < -1 && first == 36e3 {
+						t.Errorf("%s, %s: revised from %v to 37 kJ in slot %d, the total went from %.1f to %.1f J", name, mode, first, at, unrevised.EnergyJ, x.EnergyJ)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Below the floor nothing is spent on edge computing, the request says that it
+// is saturated, and the floor it names is what the flight ends on.
+func TestSaturates(t *testing.T) {
+	for name, c := range weathers() {
+		for _, at := range []int{5, 30, 45, 80, 98} {
+			named, doubt, worst := 0.0, 0.0, 0.0
+			x := flown(t, c, rollout.Request{Mode: goal.Target, BudgetJ: 36e3, Revise: at, RevisedJ: 20e3}, func(g *goal.Goal, d *slot.Decision) {
+				if g.Slot < at {
+					return
+				}
+				if g.Slot == at {
+					named, doubt = g.FloorJ(), g.DoubtJ()
+				}
+				if !g.Saturated() || g.PredictedEndJ() != g.FloorJ() {
+					t.Errorf("%s: 20 kJ from slot %d, in slot %d: saturated %v, predicted end %.1f J, floor %.1f J", name, at, g.Slot, g.Saturated(), g.PredictedEndJ(), g.FloorJ())
+				}
+				for _, j := range d.EdgeJ {
+					worst = max(worst, j)
+				}
+			})
+			if worst != 0 {
+				t.Errorf("%s: 20 kJ from slot %d: %v J of edge energy in a slot", name, at, worst)
+			}
+			settled := at > c.Shock.FromSlot+20 || c.Shock.Factor == 1 // the shock was seen, through the gusts
+			within := 1e-3
+			if c.Gust > 0 {
+				within = 4 * doubt
+			}
+			if off := math.Abs(x.EnergyJ - named); settled && off > within {
+				t.Errorf("%s: the floor named in slot %d was %.1f J, the flight ended on %.1f J, off by at most %.1f J was expected", name, at, named, x.EnergyJ, within)
+			}
+		}
+	}
+}
+
+// More than can be spent is not predicted to be.
+func TestUnspendableIsPredicted(t *testing.T) {
+	c := world.Standard()
+	for _, at := range []int{20, 50, 90} {
+		predicted := 0.0
+		x := flown(t, c, rollout.Request{Mode: goal.Target, BudgetJ: 30e3, Revise: at, RevisedJ: 60e3}, func(g *goal.Goal, _ *slot.Decision) {
+			if g.Slot == at {
+				predicted = g.PredictedEndJ()
+			}
+		})
+		if math.Abs(predicted/x.EnergyJ-1) > 0.1 {
+			t.Errorf("60 kJ asked for in slot %d: predicted are %.1f J, spent were %.1f J", at, predicted, x.EnergyJ)
+		}
+	}
+}

@@ -1,0 +1,231 @@
+package study
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"prefdt/inference/checkpoint"
+	"prefdt/inference/model"
+	"prefdt/inference/token"
+	"prefdt/offline/command"
+	"prefdt/offline/corpus"
+	"prefdt/offline/search"
+	"prefdt/offline/seeds"
+	"prefdt/offline/study/paperform"
+	"prefdt/offline/teacher"
+	"prefdt/offline/train"
+)
+
+// rules returns the archive of a search, made once.
+func (s *study) rules(ctx context.Context, population int) (search.Archive, error) {
+	path := filepath.Join(s.out, "search", fmt.Sprintf("rules%d.json", population))
+	if a, err := search.ReadArchive(path); err == nil || !errors.Is(err, os.ErrNotExist) {
+		return a, err
+	}
+	c := search.Default()
+	c.Population, c.Generations = population, 2000/population // the paper's budget of evaluations
+	var state search.State
+	if err := search.Run(ctx, c, &state, s.workers, func(*search.State) error { return nil }); err != nil {
+		return search.Archive{}, err
+	}
+	a := state.Archive(c)
+	return a, command.Replace(path, func(w io.Writer) error { return json.NewEncoder(w).Encode(a) })
+}
+
+// archive returns the teacher's front that a corpus is matched to.
+func (s *study) archive(ctx context.Context, rules bool) (corpus.Archive, error) {
+	a := corpus.Archive{Episodes: s.Episodes}
+	if rules {
+		found, err := s.rules(ctx, 50)
+		if err != nil {
+			return a, err
+		}
+		for _, m := range found.Members {
+			a.Points, a.Genes = append(a.Points, m.Point), append(a.Genes, m.Genes)
+		}
+		return a, a.Check()
+	}
+	if old := s.archives["dispatch"]; old != nil {
+		return *old, nil
+	}
+	var list []uint64
+	for i := range s.Episodes {
+		list = append(list, uint64(i))
+	}
+	prices := teacher.Prices(101)
+	outcomes, err := teacher.Sweep(ctx, &s.world, seeds.Training, list, prices, s.workers, s.progress("archive episodes", s.Episodes))
+	if err != nil {
+		return a, err
+	}
+	for k, p := range teacher.Archive(outcomes) {
+		if n := len(a.Points); n == 0 || p.DelayS > a.Points[n-1].DelayS && p.EnergyJ < a.Points[n-1].EnergyJ {
+			a.Points, a.Prices = append(a.Points, p), append(a.Prices, prices[k])
+		}
+	}
+	s.archives["dispatch"] = &a
+	return a, a.Check()
+}
+
+func (s *study) progress(what string, total int) func(int) {
+	return command.Progress(s.log, "  "+what, total)
+}
+
+// corpus returns the corpus of a recipe, built once. It is verified by
+// replaying some of its flights.
+func (s *study) corpus(ctx context.Context, recipe string) (*corpus.Manifest, error) {
+	if m := s.corpora[recipe]; m != nil {
+		return m, nil
+	}
+	path := filepath.Join(s.out, "corpus", recipe+".json")
+	m, err := corpus.Read(path)
+	if err == nil {
+		err = m.Verify(4)
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		r := recipes[recipe]
+		var a corpus.Archive
+		if a, err = s.archive(ctx, r.rules); err != nil {
+			return nil, err
+		}
+		if m, err = corpus.Build(ctx, s.world, a, r.make(), s.Flights, 0, s.workers, s.progress("flights, "+recipe, s.Flights)); err != nil {
+			return nil, err
+		}
+		err = command.Replace(path, m.Write)
+	}
+	if err == nil {
+		s.corpora[recipe] = m
+	}
+	return m, err
+}
+
+// constant is a deviation under which a feature is zero; the largest that a
+// checkpoint's statistics may have is 1e12.
+const constant = 9e11
+
+// blinded returns statistics under which some features are always zero.
+func blinded(s token.Standard, hide token.Layout) (token.Standard, error) {
+	all := token.Features()
+	for _, r := range []struct {
+		m           *token.Moments
+		names, have []string
+	}{
+		{&s.Aircraft, hide.Aircraft, all.Aircraft}, {&s.Pair, hide.Pair, all.Pair}, {&s.State, hide.State, all.State},
+		{&s.Return, hide.Return, all.Return}, {&s.Action, hide.Action, all.Action},
+	} {
+		r.m.Mean, r.m.Std = slices.Clone(r.m.Mean), slices.Clone(r.m.Std)
+		for _, name := range r.names {
+			i := slices.Index(r.have, name)
+			if i < 0 {
+				return s, fmt.Errorf("no feature is called %q any more", name)
+			}
+			r.m.Mean[i], r.m.Std[i] = 0, constant
+		}
+	}
+	return s, nil
+}
+
+// remembered is the context, in slots, of networks that remember (the paper's).
+const remembered = 20
+
+// trained is the outcome of a training run.
+type trained struct {
+	manifest *corpus.Manifest
+	standard token.Standard
+	params   *train.Params[float32]
+}
+
+// train brings a run to its end, from wherever it was.
+func (s *study) train(ctx context.Context, name string, paper bool) (*trained, error) {
+	list := s.runs()
+	i := slices.IndexFunc(list, func(r run) bool { return r.name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("no training run is called %q", name)
+	}
+	r := list[i]
+	m, err := s.corpus(ctx, r.recipe)
+	if err != nil {
+		return nil, err
+	}
+	t := &trained{manifest: m}
+	if t.standard, err = blinded(m.Standard, r.blind); err != nil {
+		return nil, err
+	}
+	c := s.Train
+	if r.remember {
+		c.Arch.Context = remembered
+	} else {
+		t.standard.Action.Silence()
+	}
+	if r.arch != nil {
+		r.arch(&c.Arch)
+	}
+	if r.loss != nil {
+		r.loss(&c.Weights)
+	}
+	if paper {
+		t.standard = paperform.Standard(t.standard)
+	}
+	readers := make([]*corpus.Reader, c.Workers)
+	for k := range readers {
+		readers[k] = corpus.NewReader(m, &t.standard)
+	}
+	source := func(worker, i int, ep *train.Episode) error {
+		err := readers[worker].Episode(&m.Flights[i%len(m.Flights)], ep)
+		if err == nil && r.lesson != nil {
+			r.lesson(ep)
+		}
+		return err
+	}
+	var run *train.Trainer
+	if paper {
+		run, err = paperform.New(c, m.World.Aircraft, m.World.Slots, source)
+	} else {
+		run, err = train.New(c, source)
+	}
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(s.out, "train", name)
+	if err := s.sameCorpus(dir, m.Hash()); err != nil {
+		return nil, err
+	}
+	if err := run.Run(ctx, dir, 100, 0, nil, s.log); err != nil {
+		return nil, err
+	}
+	t.params = run.Params
+	return t, nil
+}
+
+// sameCorpus keeps a run from going on with another corpus than it began with.
+func (s *study) sameCorpus(dir, hash string) error {
+	path := filepath.Join(dir, "corpus.txt")
+	have, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return command.Replace(path, func(w io.Writer) error { _, err := io.WriteString(w, hash); return err })
+	case err != nil:
+		return err
+	case string(have) != hash:
+		return fmt.Errorf("%s was trained on corpus %.12s, the present one is %.12s: remove it, or give another -out", dir, have, hash)
+	}
+	return nil
+}
+
+// frozen returns a trained network as a checkpoint.
+func (t *trained) frozen() (*checkpoint.Checkpoint, error) {
+	net, err := model.NewNet(t.params.Arch, t.params.Data)
+	if err != nil {
+		return nil, err
+	}
+	low, high := t.manifest.Archive.Band()
+	return &checkpoint.Checkpoint{Net: net, Manifest: checkpoint.Manifest{
+		Arch: t.params.Arch, Standard: t.standard, Scales: t.manifest.Scales(), Price: t.manifest.Archive.Axis(),
+		Band: [2]float64{low, high}, Physics: t.manifest.World.Physics,
+	}}, nil
+}

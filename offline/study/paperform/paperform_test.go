@@ -1,0 +1,177 @@
+package paperform
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"prefdt/inference/goal"
+	"prefdt/inference/model"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+	"prefdt/inference/token"
+	"prefdt/offline/train"
+	"prefdt/simbridge/world"
+)
+
+var small = model.Arch{Width: 8, PairWidth: 6, Layers: 2, Heads: 2, Context: 7}
+
+// randomWindow draws slots whose user sets change size, none included.
+func randomWindow(r *rand.Rand, slots, aircraft int) *window {
+	row := func(n int) (x []float32) {
+		for range n {
+			x = append(x, float32(r.NormFloat64()))
+		}
+		return x
+	}
+	w := &window{Aircraft: aircraft, First: 3}
+	for range slots {
+		n := r.IntN(4)
+		w.Users = append(w.Users, n)
+		w.Craft = append(w.Craft, row(aircraft*craftFeatures)...)
+		w.Pairs = append(w.Pairs, row(aircraft*n*userFeatures)...)
+		w.Return, w.Omega = append(w.Return, row(returnFeatures)...), append(w.Omega, row(1)...)
+		w.Action = append(w.Action, row(aircraft*craftActions)...)
+		w.Flight = append(w.Flight, row(2*aircraft)...)
+		for range n {
+			w.Server, w.Offload = append(w.Server, r.IntN(aircraft+1)), append(w.Offload, 2*r.Float32()-1)
+		}
+	}
+	return w
+}
+
+// Every tensor's gradient agrees with central differences in float64.
+func TestGradients(t *testing.T) {
+	const aircraft = 2
+	list := tensors(small, aircraft, 12)
+	r := rand.New(rand.NewPCG(3, 4))
+	w, g := train.NewParamsOf[float64](small, list), train.NewParamsOf[float64](small, list)
+	w.Init(1)
+	for i := range w.Data {
+		w.Data[i] += 0.1 * r.NormFloat64()
+	}
+	win := randomWindow(r, small.Context, aircraft)
+	var tp tape[float64]
+	loss := func() float64 {
+		tp.forward(w, win)
+		terms, _ := tp.loss(1)
+		return terms.Loss
+	}
+	tp.forward(w, win)
+	_, out := tp.loss(1)
+	tp.backward(w, g, out)
+	at := 0
+	for _, tensor := range list {
+		var worst, scale float64
+		for k := range 12 {
+			i := at + (k*7919+5*tensor.Cols)%tensor.Size()
+			saved := w.Data[i]
+			const h = 1e-5
+			w.Data[i] = saved + h
+			up := loss()
+			w.Data[i] = saved - h
+			down := loss()
+			w.Data[i] = saved
+			want := (up - down) / (2 * h)
+			worst, scale = max(worst, math.Abs(g.Data[i]-want)), max(scale, math.Abs(want), math.Abs(g.Data[i]))
+		}
+		if scale < 1e-6 {
+			t.Errorf("%s: gradient %.2g, the check would be empty", tensor.Name, scale)
+		}
+		if worst > 1e-5*scale+1e-9 {
+			t.Errorf("%s: gradient off by %.3g of %.3g", tensor.Name, worst, scale)
+		}
+		at += tensor.Size()
+	}
+}
+
+// A slot's answer depends on no later slot and not on its own action.
+func TestCausal(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	list := tensors(small, 2, 12)
+	w := train.NewParamsOf[float32](small, list)
+	w.Init(2)
+	win := randomWindow(r, small.Context, 2)
+	var tp tape[float32]
+	tp.forward(w, win)
+	want := slices.Clone(tp.flight.Row(3))
+	cut := win.cut(0, 4)
+	for i := 3 * 2 * craftActions; i < len(cut.Action); i++ {
+		cut.Action[i] += 1
+	}
+	tp.forward(w, &cut)
+	for i, x := range tp.flight.Row(3) {
+		if math.Abs(float64(x-want[i])) > 1e-5 {
+			t.Errorf("flight %d is %v, with later slots %v", i, x, want[i])
+		}
+	}
+}
+
+// What flies is what was trained: the policy's decisions on a flight are those
+// of the tape on the window that ends there.
+func TestPolicyFliesTheTape(t *testing.T) {
+	c := world.Standard()
+	c.Slots = 12
+	scales := goal.Scales{EtaDelayS: 600, EtaEnergyJ: 12e3, Slots: 12, Aircraft: 2,
+		Conditioner: goal.Conditioner{Omegas: []float64{0, 0.5, 1}, DelayS: []float64{90, 200, 700}, EnergyJ: []float64{39e3, 29e3, 27e3}},
+		Remap:       goal.Remap{Omegas: []float64{0, 1}}}
+	params := train.NewParamsOf[float32](small, tensors(small, 2, 12))
+	params.Init(3)
+	standard := Standard(token.Identity())
+	policy, err := NewPolicy(params, &c.Physics, &scales, &standard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	columns, err := findColumns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := world.New(c, 7)
+	g := goal.New(&scales, &c.Physics, c.Slots, c.Aircraft)
+	builder := token.NewBuilder(&c.Physics, &scales, &standard)
+	ep := train.Episode{}
+	ep.Target.MoveScale = 1
+	var snap slot.Snapshot
+	var d slot.Decision
+	var action world.Action
+	var rows token.Rows
+	var moves [][]physics.Position
+	for !w.Done() {
+		w.Snapshot(&snap)
+		builder.Fill(&rows, &snap, g, []physics.Position{{}, {}})
+		policy.Decide(&snap, g, &d)
+		ep.Slots++
+		ep.Craft, ep.Users = append(ep.Craft, 2), append(ep.Users, len(snap.Users))
+		ep.Aircraft, ep.Pairs = append(ep.Aircraft, rows.Aircraft...), append(ep.Pairs, rows.Pairs...)
+		ep.State, ep.Return = append(ep.State, rows.State...), append(ep.Return, rows.Return...)
+		for _, u := range d.Users {
+			ep.Target.Server, ep.Target.Offload = append(ep.Target.Server, u.Server), append(ep.Target.Offload, float32(u.Offload))
+		}
+		for _, m := range d.Move {
+			ep.Target.Move = append(ep.Target.Move, float32(m.EastM/c.Physics.SpeedMaxMPS), float32(m.NorthM/c.Physics.SpeedMaxMPS))
+		}
+		moves = append(moves, slices.Clone(d.Move))
+		w.Apply(&snap, &d, &action)
+		o := w.Step(action)
+		g.Settle(goal.Settlement{DelayS: o.DelayS, EnergyJ: o.EnergyJ(), Flying: 2})
+	}
+	var whole window
+	if err := whole.read(&columns, &ep, 2); err != nil {
+		t.Fatal(err)
+	}
+	var tp tape[float32]
+	for s := range moves {
+		win := whole.cut(max(s-small.Context+1, 0), s+1)
+		tp.forward(params, &win)
+		length, heading := polar(moves[s][0].EastM/c.Physics.SpeedMaxMPS, moves[s][0].NorthM/c.Physics.SpeedMaxMPS)
+		got := tp.flight.Row(win.slots() - 1)
+		if math.Abs(float64(got[0]-length)) > 1e-4 || math.Abs(float64(got[1]-heading)) > 1e-3 {
+			t.Errorf("slot %d: the tape answers %v, the policy flew (%v, %v)", s, got[:2], length, heading)
+		}
+	}
+	if err := whole.read(&columns, &ep, 3); err == nil || !strings.Contains(err.Error(), "bound to 3") {
+		t.Errorf("another fleet was read: %v", err)
+	}
+}

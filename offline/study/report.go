@@ -1,0 +1,307 @@
+package study
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"prefdt/offline/command"
+	"prefdt/offline/rollout"
+)
+
+// report writes all that follows from the results into the folder report:
+// study.md, a CSV of every arm and of every table, the reference front, and the
+// plots.
+func (s *study) report(results []*Result) error {
+	if len(results) == 0 {
+		s.say("nothing measured yet")
+		return nil
+	}
+	reference := pool(results)
+	var all []Row
+	for _, r := range results {
+		all = append(all, figures(results, r, &reference, "flagship"))
+	}
+	dir := filepath.Join(s.out, "report")
+	write := func(name string, f func(w io.Writer) error) error {
+		return command.Replace(filepath.Join(dir, name), f)
+	}
+	if err := write("reference.json", func(w io.Writer) error { return json.NewEncoder(w).Encode(reference) }); err != nil {
+		return err
+	}
+	if err := write("study.csv", func(w io.Writer) error { return writeCSV(w, all) }); err != nil {
+		return err
+	}
+	for _, t := range s.tables() {
+		if err := write(t.name+".csv", func(w io.Writer) error { return writeCSV(w, t.rows(results, &reference)) }); err != nil {
+			return err
+		}
+	}
+	pictures, err := s.plots(dir, results, all)
+	if err != nil {
+		return err
+	}
+	if err := write("study.md", func(w io.Writer) error { return s.markdown(w, results, &reference, pictures) }); err != nil {
+		return err
+	}
+	s.say("%d arms in %s, with CSV tables, reference.json and %d plots", len(results), filepath.Join(dir, "study.md"), len(pictures))
+	return nil
+}
+
+// rows returns the figures of a table's arms; those not measured are left out.
+func (t *table) rows(results []*Result, reference *Reference) (rows []Row) {
+	for _, name := range t.arms {
+		if r := find(results, name); r != nil {
+			rows = append(rows, figures(results, r, reference, t.versus))
+		}
+	}
+	return rows
+}
+
+// column is how one figure is printed.
+type column struct {
+	head string
+	cell func(r *Row) string
+}
+
+var columns = map[string]column{
+	"n":          {"seeds", func(r *Row) string { return strconv.Itoa(r.Seeds) }},
+	"points":     {"settings: on a front / asked", func(r *Row) string { return fmt.Sprintf("%d / %d", r.Distinct, r.Settings) }},
+	"hv":         {"HV, 1e6", func(r *Row) string { return fmt.Sprintf("%.3f ± %.2f", r.Hypervolume.Mean/1e6, r.Hypervolume.Std/1e6) }},
+	"ratio":      {"HV ratio", func(r *Row) string { return number("%.4f", r.Ratio) }},
+	"tight":      {"tight ratio", func(r *Row) string { return number("%.4f", r.TightRatio) }},
+	"igd":        {"IGD, 1e-3 of the span", func(r *Row) string { return number("%.2f", 1e3*r.IGD) }},
+	"corner":     {"corner, s", func(r *Row) string { return number("%.1f", r.CornerS) }},
+	"reach":      {"reach, s", func(r *Row) string { return number("%.0f", r.ReachS) }},
+	"fidelity":   {"fidelity", func(r *Row) string { return number("%.4f", r.Fidelity) }},
+	"axis":       {"on its axis", func(r *Row) string { return number("%.4f", r.FidelityAxis) }},
+	"operable":   {"operable", func(r *Row) string { return r.Operable }},
+	"us":         {"decision, µs", func(r *Row) string { return number("%.0f", r.DecisionUS) }},
+	"gust ratio": {"HV ratio, gusts", func(r *Row) string { return number("%.4f", r.GustRatio) }},
+	"over":       {"flights over, " + shocked, func(r *Row) string { return budget("%.2f", 1, r.OverRate, shocked) }},
+	"parameters": {"parameters", func(r *Row) string { return thousands(r.Parameters) }},
+	"diff":       {"HV difference, 1e6 [95 %]", func(r *Row) string { return difference(r) }},
+	"p":          {"p", func(r *Row) string { return number("%.1e", r.P) }},
+	calm:         {calm, func(r *Row) string { return budget("%.2f %%", 100, r.BudgetError, calm) }},
+	shocked:      {shocked, func(r *Row) string { return budget("%.2f %%", 100, r.BudgetError, shocked) }},
+	gusty:        {gusty, func(r *Row) string { return budget("%.2f %%", 100, r.BudgetError, gusty) }},
+	revision:     {revision, func(r *Row) string { return budget("%.2f %%", 100, r.BudgetError, revision) }},
+}
+
+func number(format string, x float64) string {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return "—"
+	}
+	return fmt.Sprintf(format, x)
+}
+
+func budget(format string, scale float64, errors map[string]float64, name string) string {
+	x, known := errors[name]
+	if !known {
+		return "—"
+	}
+	return fmt.Sprintf(format, scale*x)
+}
+
+func thousands(n int) string {
+	if n == 0 {
+		return "—"
+	}
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+func difference(r *Row) string {
+	if math.IsNaN(r.Diff) {
+		return "—"
+	}
+	return fmt.Sprintf("%+.3f [%+.3f, %+.3f]", r.Diff/1e6, r.DiffLow/1e6, r.DiffTop/1e6)
+}
+
+// markdown writes the report that people read.
+func (s *study) markdown(w io.Writer, results []*Result, reference *Reference, pictures []picture) error {
+	b := &strings.Builder{}
+	fmt.Fprintf(b, "# The study: what each part of the policy earns\n\n")
+	fmt.Fprintf(b, "Made by `offline study`. Two aircraft, ten users, 100 slots; evaluation seeds from 1,000,000, %d for the headline arms and the first %d of them for the others; %d settings, spread for each arm on calibration seeds of their own. Hypervolume (HV) has its reference point at 1000 s and 141 kJ, the tight one at 720 s and 39 kJ; ratios are to the exact-dispatch teacher on the same seed. IGD is read on %d seeds against the pooled front of all %d arms (`%.12s`, reference.json). Differences are paired by seed: mean, 95 %% bootstrap interval, exact Wilcoxon signed-rank p. Arms that the study trains had %d steps of %d flights each, a small part of the flagship's training: read them against `base`.\n\n",
+		s.Seeds, s.AblationSeeds, s.Settings, len(reference.Fronts), len(reference.Contributors), reference.Hash, s.Train.Schedule.Steps, s.Train.Batch)
+	for _, line := range s.readings(results, reference) {
+		fmt.Fprintf(b, "- %s\n", line)
+	}
+	for _, t := range s.tables() {
+		s.table(b, t, results, reference)
+		for _, p := range pictures {
+			if p.table == t.name {
+				fmt.Fprintf(b, "\n![%s](%s)\n", p.title, p.file)
+			}
+		}
+	}
+	links(b, results)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// table writes one table.
+func (s *study) table(b *strings.Builder, t table, results []*Result, reference *Reference) {
+	rows := t.rows(results, reference)
+	if len(rows) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n## %s\n\n| arm |", t.title)
+	for _, c := range t.columns {
+		head := columns[c].head
+		if c == "diff" {
+			head = fmt.Sprintf("HV less %s's, 1e6 [95 %%]", t.versus)
+		}
+		fmt.Fprintf(b, " %s |", head)
+	}
+	fmt.Fprintf(b, "\n|---%s|\n", strings.Repeat("|---:", len(t.columns)))
+	for i := range rows {
+		fmt.Fprintf(b, "| %s |", rows[i].Arm)
+		for _, c := range t.columns {
+			fmt.Fprintf(b, " %s |", columns[c].cell(&rows[i]))
+		}
+		fmt.Fprintln(b)
+	}
+	fmt.Fprintln(b)
+	if t.note != "" {
+		fmt.Fprintf(b, "%s\n\n", t.note)
+	}
+	for i := range rows {
+		fmt.Fprintf(b, "- `%s`: %s\n", rows[i].Arm, rows[i].What)
+	}
+}
+
+// links writes what a lossy link leaves.
+func links(b *strings.Builder, results []*Result) {
+	for _, r := range results {
+		if len(r.Link) == 0 {
+			continue
+		}
+		fmt.Fprintf(b, "\n## Hypervolume retained on a bad link: %s\n\n| reports lost | users compute locally | last report stands in | standing offer |\n|---|---:|---:|---:|\n", r.arm.Name)
+		for _, l := range r.Link {
+			if l.Unheard != rollout.Local {
+				continue
+			}
+			name := fmt.Sprintf("%.0f %%", 100*l.Loss)
+			if l.Late > 0 {
+				name = fmt.Sprintf("none, snapshot %d slot late", l.Late)
+			}
+			fmt.Fprintf(b, "| %s |", name)
+			for _, f := range []rollout.Fallback{rollout.Local, rollout.LastReport, rollout.Offer} {
+				cell := "—"
+				for _, x := range r.Link {
+					if x.Loss == l.Loss && x.Late == l.Late && x.Unheard == f {
+						cell = fmt.Sprintf("%.1f %%", 100*x.Kept)
+					}
+				}
+				fmt.Fprintf(b, " %s |", cell)
+			}
+			fmt.Fprintln(b)
+		}
+	}
+}
+
+// readings says in sentences what the tables show, with their figures.
+func (s *study) readings(results []*Result, reference *Reference) (lines []string) {
+	row := func(name, versus string) *Row {
+		if r := find(results, name); r != nil {
+			x := figures(results, r, reference, versus)
+			return &x
+		}
+		return nil
+	}
+	say := func(format string, a ...any) { lines = append(lines, fmt.Sprintf(format, a...)) }
+	flagship, paper, rules := row("flagship", ""), row("paper-form", "flagship"), row("rules-101", "flagship")
+	if flagship != nil {
+		say("The **flagship** draws HV %.3fe6, %s of the teacher's per seed (tight: %s), at fidelity %s; budgets are off by %s in calm air, %s under x1.5 from half time, %s in gusts of 15 %%.",
+			flagship.Hypervolume.Mean/1e6, number("%.4f", flagship.Ratio), number("%.4f", flagship.TightRatio), number("%.4f", flagship.Fidelity),
+			columns[calm].cell(flagship), columns[shocked].cell(flagship), columns[gusty].cell(flagship))
+	}
+	if rules != nil && flagship != nil {
+		say("The paper's strongest **rule teacher** (population 101) draws %.3fe6: %s against the flagship, p = %s on %d seeds.", rules.Hypervolume.Mean/1e6, difference(rules), number("%.1e", rules.P), rules.Pairs)
+	}
+	if paper != nil {
+		say("The **paper's own form**, trained in the study's budget, draws %.3fe6 at fidelity %s and misses budgets by %s in calm air and %s under the shock.",
+			paper.Hypervolume.Mean/1e6, number("%.3f", paper.Fidelity), columns[calm].cell(paper), columns[shocked].cell(paper))
+		if x := row("paper-form-dispatch", "paper-form"); x != nil {
+			say("From the dispatch teacher's flights the same form draws %.3fe6 (%s): that much is the **corpus**; the rest of the way to `base` is the form.", x.Hypervolume.Mean/1e6, difference(x))
+		}
+	}
+	long, base := row("remembering", "base"), row("base", "")
+	if long != nil && base != nil {
+		say("**What the sequence model earns over a context of one slot**: a network that sees %d slots and its actions in them against one that sees its own slot alone, trained alike: HV ratio %s against %s (difference of HV %s, p = %s on %d seeds), tight ratio %s against %s; budgets off by %s against %s in calm air, %s against %s under x1.5, %s against %s in gusts. %s",
+			remembered, number("%.4f", long.Ratio), number("%.4f", base.Ratio), difference(long)+" for the long one", number("%.1e", long.P), long.Pairs,
+			number("%.4f", long.TightRatio), number("%.4f", base.TightRatio), columns[calm].cell(long), columns[calm].cell(base), columns[shocked].cell(long), columns[shocked].cell(base),
+			columns[gusty].cell(long), columns[gusty].cell(base), verdict(long))
+	}
+	if paper != nil && flagship != nil {
+		say("**Streaming context**: three new tokens against a cache cost %.0f µs a decision; the paper's window of sixty, computed anew, %.0f µs.", flagship.DecisionUS, paper.DecisionUS)
+	}
+	return lines
+}
+
+// verdict says what the difference of the front with a history to the base's
+// amounts to.
+func verdict(long *Row) string {
+	switch {
+	case math.IsNaN(long.P):
+		return ""
+	case long.P > 0.05:
+		return "In the front that is no significant difference."
+	case long.Diff > 0:
+		return "The front is significantly better with the history."
+	}
+	return "The front is significantly better without the history."
+}
+
+// writeCSV writes every arm's figures.
+func writeCSV(w io.Writer, rows []Row) error {
+	names := []string{"arm", "seeds", "settings", "distinct", "parameters", "decision_us", "hypervolume", "hypervolume_std", "tight", "tight_std", "ratio", "tight_ratio",
+		"igd", "fidelity", "fidelity_axis", "corner_s", "reach_s", "operable", "gust_ratio", "versus", "pairs", "hypervolume_difference", "low95", "high95", "p"}
+	perturbations := []string{calm, shocked, gusty, revision}
+	for _, p := range perturbations {
+		slug := strings.NewReplacer(" ", "_", "%", "percent").Replace(p)
+		names = append(names, "budget_abs_error_"+slug, "budget_error_"+slug, "budget_over_"+slug)
+	}
+	out := csv.NewWriter(w)
+	out.Write(names) // Flush below keeps the error
+	for i := range rows {
+		r := &rows[i]
+		cells := []string{r.Arm, strconv.Itoa(r.Seeds), strconv.Itoa(r.Settings), strconv.Itoa(r.Distinct), strconv.Itoa(r.Parameters)}
+		for _, x := range []float64{r.DecisionUS, r.Hypervolume.Mean, r.Hypervolume.Std, r.Tight.Mean, r.Tight.Std, r.Ratio, r.TightRatio, r.IGD, r.Fidelity, r.FidelityAxis, r.CornerS, r.ReachS} {
+			cells = append(cells, csvNumber(x))
+		}
+		cells = append(cells, r.Operable, csvNumber(r.GustRatio), r.Versus, strconv.Itoa(r.Pairs))
+		for _, x := range []float64{r.Diff, r.DiffLow, r.DiffTop, r.P} {
+			cells = append(cells, csvNumber(x))
+		}
+		for _, p := range perturbations {
+			for _, m := range []map[string]float64{r.BudgetError, r.BudgetBias, r.OverRate} {
+				x, known := m[p]
+				if !known {
+					x = math.NaN()
+				}
+				cells = append(cells, csvNumber(x))
+			}
+		}
+		out.Write(cells)
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// csvNumber leaves a cell empty where there is no figure.
+func csvNumber(x float64) string {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return ""
+	}
+	return strconv.FormatFloat(x, 'g', 7, 64)
+}

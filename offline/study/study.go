@@ -1,0 +1,219 @@
+// Package study compares the shipped policy with everything it could have been,
+// on one protocol: the paper's own form, each departure from it taken back
+// singly, teachers, floors, and networks of other sizes. An arm is trained if
+// it has to be, calibrated, and flown on evaluation seeds that all arms share;
+// its outcomes are kept as one JSON file. From those files alone come the
+// tables, the plots and the summary, so a study that was interrupted goes on
+// where it was, and one more arm costs that arm.
+//
+// Every figure of a table is a mean over seeds of a per-seed reading, against
+// reference points that all arms share; IGD is read against the pooled front
+// of all arms on the same seed, and the reference carries a hash of those who
+// made it. Differences are paired by seed: an exact Wilcoxon signed-rank test
+// and a bootstrap interval.
+package study
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	"prefdt/inference/checkpoint"
+	"prefdt/offline/command"
+	"prefdt/offline/corpus"
+	"prefdt/offline/seeds"
+	"prefdt/offline/train"
+	"prefdt/simbridge/world"
+)
+
+// Config is one study.
+type Config struct {
+	Checkpoint string `json:"-" yaml:"checkpoint"` // folder of the flagship
+
+	Seeds            int `json:"seeds" yaml:"seeds"`                         // evaluation seeds of the headline arms
+	AblationSeeds    int `json:"ablation_seeds" yaml:"ablation_seeds"`       // of all others, the first of the same seeds
+	CalibrationSeeds int `json:"calibration_seeds" yaml:"calibration_seeds"` // that each trained arm's axis is spread on
+	LinkSeeds        int `json:"link_seeds" yaml:"link_seeds"`               // of the lossy link
+	Settings         int `json:"settings" yaml:"settings"`                   // K
+	Prices           int `json:"prices" yaml:"prices"`                       // of the dispatch teacher's front
+
+	Flights  int `json:"flights" yaml:"flights"`   // of each corpus
+	Episodes int `json:"episodes" yaml:"episodes"` // that each archive member's outcome is a mean over
+
+	Train train.Config `json:"train" yaml:"train"` // of the arms that the study trains
+	Grid  bool         `json:"grid" yaml:"grid"`   // all 27 sizes, not only those around the base
+}
+
+// Default takes about three quarters of an hour on two cores.
+func Default() Config {
+	c := Config{
+		Checkpoint: "configs/checkpoint",
+		Seeds:      100, AblationSeeds: 20, CalibrationSeeds: 10, LinkSeeds: 10, Settings: 21, Prices: 32,
+		Flights: 6000, Episodes: 100, Train: train.Default(),
+	}
+	c.Train.Batch, c.Train.Schedule.Steps = 8, 600
+	return c
+}
+
+// Check says what is wrong with a configuration.
+func (c *Config) Check() error {
+	for _, r := range []struct {
+		name    string
+		x, low  int
+		highest int
+	}{
+		{"seeds", c.Seeds, 2, 1000}, {"ablation_seeds", c.AblationSeeds, 2, c.Seeds}, {"link_seeds", c.LinkSeeds, 1, c.Seeds},
+		{"calibration_seeds", c.CalibrationSeeds, 1, 10000}, {"settings", c.Settings, 3, 1001}, {"prices", c.Prices, 3, 1001},
+		{"flights", c.Flights, 500, 1e7}, {"episodes", c.Episodes, 1, 1e5},
+	} {
+		if r.x < r.low || r.x > r.highest {
+			return fmt.Errorf("study %s is %d, want %d to %d", r.name, r.x, r.low, r.highest)
+		}
+	}
+	return c.Train.Check()
+}
+
+// study is a study in progress.
+type study struct {
+	Config
+	out     string
+	world   world.Config
+	workers int
+	log     io.Writer
+	started time.Time
+
+	flagship *checkpoint.Checkpoint
+	archives map[string]*corpus.Archive
+	corpora  map[string]*corpus.Manifest
+}
+
+// Run measures the arms named, or all, and writes the report over whatever has
+// been measured so far.
+func Run(ctx context.Context, c Config, out string, only []string, log io.Writer) error {
+	if err := c.Check(); err != nil {
+		return err
+	}
+	s := &study{Config: c, out: out, world: world.Standard(), workers: runtime.GOMAXPROCS(0), log: log, started: time.Now(),
+		archives: map[string]*corpus.Archive{}, corpora: map[string]*corpus.Manifest{}}
+	if err := s.begin(); err != nil {
+		return err
+	}
+	var err error
+	if s.flagship, err = checkpoint.Load(c.Checkpoint); err != nil {
+		return err
+	}
+	arms := c.arms()
+	for i := range arms {
+		a := &arms[i]
+		if len(only) > 0 && !slices.Contains(only, a.Name) {
+			continue
+		}
+		if err := s.arm(ctx, a, fmt.Sprintf("%d/%d", i+1, len(arms))); err != nil {
+			if ctx.Err() != nil {
+				return errors.New("offline study: interrupted; the same command with -resume goes on")
+			}
+			return fmt.Errorf("study arm %s: %w", a.Name, err)
+		}
+	}
+	var results []*Result
+	for i := range arms {
+		r, err := s.read(&arms[i])
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		results = append(results, r)
+	}
+	return s.report(results)
+}
+
+// begin keeps two studies from sharing a folder.
+func (s *study) begin() error {
+	path := filepath.Join(s.out, "study.json")
+	want, err := json.MarshalIndent(s.Config, "", "  ")
+	if err != nil {
+		return err
+	}
+	have, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return command.Replace(path, func(w io.Writer) error { _, err := w.Write(want); return err })
+	case err != nil:
+		return fmt.Errorf("study: %w", err)
+	case string(have) != string(want):
+		return fmt.Errorf("%s is a study with another configuration: give its, or another -out", path)
+	}
+	return nil
+}
+
+// arm measures one arm, unless that has been done.
+func (s *study) arm(ctx context.Context, a *Arm, count string) error {
+	if _, err := s.read(a); err == nil {
+		s.say("%s %s: done before", count, a.Name)
+		return nil
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	s.say("%s %s: %s", count, a.Name, a.What)
+	r, err := s.measure(ctx, a)
+	if err != nil {
+		return err
+	}
+	return command.Replace(s.path(a), func(w io.Writer) error { return json.NewEncoder(w).Encode(r) })
+}
+
+func (s *study) say(format string, a ...any) {
+	fmt.Fprintf(s.log, "[%s] %s\n", time.Since(s.started).Round(time.Second), fmt.Sprintf(format, a...))
+}
+
+func (s *study) path(a *Arm) string { return filepath.Join(s.out, a.Name, "result.json") }
+
+// key names what an arm's result depends on besides the configuration.
+func (s *study) key(a *Arm) string {
+	parts := []any{a, s.Config}
+	if a.Kind == kindFlagship {
+		parts = append(parts, s.flagship.Manifest)
+	}
+	raw, err := json.Marshal(parts)
+	if err != nil {
+		panic(err) // structs of numbers and strings
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}
+
+// read returns an arm's result, os.ErrNotExist if there is none that is of this
+// arm as it is now defined.
+func (s *study) read(a *Arm) (*Result, error) {
+	raw, err := os.ReadFile(s.path(a))
+	if err != nil {
+		return nil, err
+	}
+	var r Result
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return nil, fmt.Errorf("study result %s: %w", s.path(a), err)
+	}
+	if r.Key != s.key(a) {
+		return nil, os.ErrNotExist
+	}
+	r.arm = a
+	return &r, nil
+}
+
+// evaluation returns the first n of the seeds that judge.
+func evaluation(n int) (list []uint64) {
+	for i := range n {
+		list = append(list, seeds.EvaluationFirst+uint64(i))
+	}
+	return list
+}

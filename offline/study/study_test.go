@@ -1,0 +1,306 @@
+package study
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"prefdt/configs"
+	"prefdt/inference/goal"
+	"prefdt/inference/model"
+	"prefdt/inference/slot"
+	"prefdt/inference/token"
+	"prefdt/offline/front"
+)
+
+// The file of the defaults is the defaults.
+func TestConfigFile(t *testing.T) {
+	c := Config{}
+	if err := configs.Load("../../configs/study.yaml", &c); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(c, Default()) {
+		t.Errorf("configs/study.yaml has %+v, the defaults are %+v", c, Default())
+	}
+}
+
+// Every name that one part of the study gives another exists there.
+func TestNames(t *testing.T) {
+	for _, grid := range []bool{false, true} {
+		c := Default()
+		c.Grid = grid
+		arms, runs := c.arms(), c.runs()
+		seen := map[string]bool{}
+		for _, a := range arms {
+			if seen[a.Name] {
+				t.Errorf("two arms are called %q", a.Name)
+			}
+			seen[a.Name] = true
+			if a.Run != "" && !slices.ContainsFunc(runs, func(r run) bool { return r.name == a.Run }) {
+				t.Errorf("arm %q has no run %q", a.Name, a.Run)
+			}
+		}
+		for _, r := range runs {
+			if _, known := recipes[r.recipe]; !known {
+				t.Errorf("run %q has no corpus %q", r.name, r.recipe)
+			}
+			if _, err := blinded(token.Identity(), r.blind); err != nil {
+				t.Errorf("run %q: %v", r.name, err)
+			}
+		}
+		for _, table := range c.tables() {
+			if !seen[table.versus] {
+				t.Errorf("table %q is read against %q", table.name, table.versus)
+			}
+			for _, name := range table.arms {
+				if !seen[name] {
+					t.Errorf("table %q has no arm %q", table.name, name)
+				}
+			}
+			for _, name := range table.columns {
+				if columns[name].cell == nil {
+					t.Errorf("table %q has no column %q", table.name, name)
+				}
+			}
+		}
+		if want := map[bool]int{false: 9, true: 27}[grid]; len(c.sizes()) != want {
+			t.Errorf("grid %v: %d sizes, want %d", grid, len(c.sizes()), want)
+		}
+	}
+}
+
+// A hidden feature is zero whatever it reads, in statistics that a checkpoint
+// would accept.
+func TestBlinded(t *testing.T) {
+	before := token.Identity()
+	s, err := blinded(before, token.Layout{Return: allowance})
+	if err != nil || s.Check() != nil {
+		t.Fatal(err, s.Check())
+	}
+	hidden := 0
+	for i, std := range s.Return.Std {
+		if x := 1e4 / std; x < 1e-6 {
+			hidden++
+			if name := token.Features().Return[i]; !slices.Contains(allowance, name) {
+				t.Errorf("%q is hidden", name)
+			}
+		}
+	}
+	if hidden != len(allowance) || before.Return.Std[4] != 1 {
+		t.Errorf("%d features are hidden, or the statistics given were changed", hidden)
+	}
+	if _, err := blinded(before, token.Layout{Pair: []string{"colour"}}); err == nil {
+		t.Error("a feature that does not exist was hidden")
+	}
+}
+
+// tiny is a study of seconds.
+func tiny() Config {
+	c := Default()
+	c.Checkpoint = "../../configs/checkpoint"
+	c.Seeds, c.AblationSeeds, c.CalibrationSeeds, c.LinkSeeds, c.Settings, c.Prices = 3, 2, 1, 1, 5, 5
+	c.Flights, c.Episodes = 700, 10
+	c.Train.Arch = model.Arch{Width: 16, PairWidth: 8, Layers: 1, Heads: 2, Context: 4}
+	c.Train.Batch, c.Train.Schedule.Steps, c.Train.Schedule.WarmUp = 2, 60, 10
+	return c
+}
+
+// A study that was interrupted in the middle of a training run and goes on ends
+// with the files of one that was not; what is done is not done again.
+func TestResume(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains twice")
+	}
+	c := tiny()
+	only := []string{"dispatch-teacher", "base"}
+	whole, parts := t.TempDir(), t.TempDir()
+	if err := Run(context.Background(), c, whole, only, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	cut := writer(func(p []byte) {
+		if bytes.Contains(p, []byte("step 50/60")) {
+			stop()
+		}
+	})
+	if err := Run(ctx, c, parts, only, cut); err == nil || !strings.Contains(err.Error(), "-resume goes on") {
+		t.Fatalf("interrupted: %v", err)
+	}
+	if p, err := os.ReadFile(filepath.Join(parts, "train", "base", "log.csv")); err != nil || bytes.Count(p, []byte("\n")) != 51 {
+		t.Fatalf("the log of a run cut at step 50: %v\n%s", err, p)
+	}
+	if err := Run(context.Background(), c, parts, only, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	figures := func(dir string) Result {
+		raw, err := os.ReadFile(filepath.Join(dir, "base", "result.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r Result
+		if err := json.Unmarshal(raw, &r); err != nil {
+			t.Fatal(err)
+		}
+		r.DecisionUS = 0 // a time
+		return r
+	}
+	if !reflect.DeepEqual(figures(whole), figures(parts)) {
+		t.Error("the resumed study differs")
+	}
+	var log bytes.Buffer
+	if err := Run(context.Background(), c, parts, only, &log); err != nil || strings.Count(log.String(), "done before") != 2 {
+		t.Errorf("it was done again: %v\n%s", err, &log)
+	}
+	for _, name := range []string{"study.md", "study.csv", "departures.csv", "reference.json", "fronts.png"} {
+		if info, err := os.Stat(filepath.Join(parts, "report", name)); err != nil || info.Size() < 100 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	c.Settings++
+	if err := Run(context.Background(), c, parts, only, io.Discard); err == nil || !strings.Contains(err.Error(), "another configuration") {
+		t.Errorf("another study shared the folder: %v", err)
+	}
+}
+
+// The arms that need no training, and the paper's form, fly; the flagship is
+// better than the paper's form of sixty steps, and random is the worst.
+func TestArms(t *testing.T) {
+	if testing.Short() {
+		t.Skip("flies ten arms")
+	}
+	c := tiny()
+	dir := t.TempDir()
+	only := []string{"dispatch-teacher", "flagship-heads", "rules-50", "random", "dispatch-centroid", "paper-form", "unconditioned", "omega-bc"}
+	if err := Run(context.Background(), c, dir, only, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	results := map[string]Row{}
+	var list []*Result
+	arms := c.arms()
+	for i := range arms {
+		raw, err := os.ReadFile(filepath.Join(dir, arms[i].Name, "result.json"))
+		if err != nil {
+			continue
+		}
+		r := &Result{arm: &arms[i]}
+		if err := json.Unmarshal(raw, r); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, r)
+	}
+	if len(list) != len(only) {
+		t.Fatalf("%d arms have results, want %d", len(list), len(only))
+	}
+	reference := pool(list)
+	for _, r := range list {
+		results[r.arm.Name] = figures(list, r, &reference, "flagship-heads")
+	}
+	if x := results["dispatch-teacher"]; x.Ratio != 1 || x.Hypervolume.Mean < 95e6 {
+		t.Errorf("teacher: %+v", x)
+	}
+	if a, b := results["random"].Ratio, results["rules-50"].Ratio; !(a < b && b < 1) {
+		t.Errorf("ratios: random %v, rules %v", a, b)
+	}
+	if x := results["unconditioned"]; x.Settings != 1 || x.ReachS != 0 || !math.IsNaN(x.Fidelity) || len(x.BudgetError) != 0 {
+		t.Errorf("unconditioned: %+v", x)
+	}
+	if x := results["paper-form"]; !(x.Diff < 0) || x.Pairs != 3 || !(x.BudgetError[calm] > 0) {
+		t.Errorf("paper form: %+v", x)
+	}
+	if find(list, "paper-form").Link[0].Kept <= 0 {
+		t.Error("the paper form was not flown over a link")
+	}
+	md, err := os.ReadFile(filepath.Join(dir, "report", "study.md"))
+	if err != nil || !strings.Contains(string(md), "| paper-form |") || !strings.Contains(string(md), reference.Hash[:12]) {
+		t.Errorf("study.md: %v\n%s", err, md)
+	}
+}
+
+// A pool carries its contributors' hash: one more arm, or one more joule, is
+// another reference.
+func TestReferenceHash(t *testing.T) {
+	one := func(name string, j float64) *Result {
+		return &Result{arm: &Arm{Name: name}, Front: [][]front.Point{{{DelayS: 100, EnergyJ: j}}, {{DelayS: 200, EnergyJ: j / 2}}}}
+	}
+	a, b := one("a", 4e4), one("b", 3e4)
+	first := pool([]*Result{a, b})
+	if len(first.Fronts) != 1 || len(first.Fronts[0]) != 2 {
+		t.Errorf("pool %+v", first.Fronts)
+	}
+	for _, other := range [][]*Result{{a}, {a, one("b", 3e4+1e-3)}, {a, one("c", 3e4)}} {
+		if pool(other).Hash == first.Hash {
+			t.Error("another pool has the same hash")
+		}
+	}
+	if pool([]*Result{one("a", 4e4), one("b", 3e4)}).Hash != first.Hash {
+		t.Error("the same pool has another hash")
+	}
+}
+
+// Beside a budget stand the entries of the setting that spends as much, less
+// what was realised; the energy entry is the budget's.
+func TestBeside(t *testing.T) {
+	scales := goal.Scales{EtaDelayS: 600, EtaEnergyJ: 12e3, Slots: 100, Aircraft: 2,
+		Conditioner: goal.Conditioner{Omegas: []float64{0, 0.5, 1}, DelayS: []float64{90, 200, 700}, EnergyJ: []float64{39e3, 29e3, 27e3}},
+		Remap:       goal.Remap{Omegas: []float64{0, 1}}}
+	physics := (&study{}).world.Physics
+	g := goal.New(&scales, &physics, 100, 2)
+	if err := g.Budget(34e3, goal.Target); err != nil {
+		t.Fatal(err)
+	}
+	seen := &spy{}
+	b := &beside{policy: seen, scales: &scales}
+	b.Decide(&slot.Snapshot{}, g, &slot.Decision{})
+	if x := seen.goal; x.Budgeted() || math.Abs(x.Omega-0.25) > 1e-9 || math.Abs(x.DelayToGoS-145) > 1e-6 || x.EnergyToGoJ != 34e3 {
+		t.Errorf("it read %+v", x.State)
+	}
+	g.Settle(goal.Settlement{DelayS: 5, EnergyJ: 400, Flying: 2})
+	if err := g.Budget(30e3, goal.Target); err != nil {
+		t.Fatal(err)
+	}
+	b.Decide(&slot.Snapshot{}, g, &slot.Decision{})
+	if x := seen.goal; math.Abs(x.Omega-0.25) > 1e-9 || math.Abs(x.DelayToGoS-140) > 1e-6 || math.Abs(x.EnergyToGoJ-29.6e3) > 1e-6 {
+		t.Errorf("after a slot and a revision it read %+v", x.State)
+	}
+}
+
+type spy struct{ goal goal.Goal }
+
+func (s *spy) Reset()                                                  {}
+func (s *spy) Decide(_ *slot.Snapshot, g *goal.Goal, _ *slot.Decision) { s.goal = *g }
+
+type writer func(p []byte)
+
+func (w writer) Write(p []byte) (int, error) { w(p); return len(p), nil }
+
+func TestCommandMistakes(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "study.json"), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-only", "flagship,best"}, `no arm is called "best"`},
+		{[]string{"-out", dir}, "add -resume"},
+		{[]string{"-config", filepath.Join(dir, "none.yaml")}, "none.yaml"},
+		{[]string{"-seeds", "1"}, "study seeds is 1"},
+	} {
+		if err := Command(context.Background(), c.args, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v, want %q", c.args, err, c.want)
+		}
+	}
+	var out bytes.Buffer
+	if err := Command(context.Background(), []string{"-list"}, &out, io.Discard); err != nil || !strings.Contains(out.String(), "paper-form ") {
+		t.Errorf("-list: %v\n%s", err, &out)
+	}
+}

@@ -1,0 +1,132 @@
+package train
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+
+	"prefdt/offline/command"
+)
+
+// Validation is how parameters did on training seeds.
+type Validation struct {
+	Hypervolume float64 // of a coarse front, 1e6 J s
+	Tight       float64 // with the tight reference point, 1e6 J s
+	Fidelity    float64
+	BudgetError float64 // mean absolute, relative
+}
+
+// String is what training prints.
+func (v Validation) String() string {
+	return fmt.Sprintf("hypervolume %.3fe6  tight %.4fe6  fidelity %.4f  budget error %.3f %%", v.Hypervolume, v.Tight, v.Fidelity, 100*v.BudgetError)
+}
+
+// score ranks parameters: a percent of budget error weighs as much as 1e6 of
+// hypervolume, which is about a percent too.
+func (v Validation) score() float64 { return v.Hypervolume - 100*v.BudgetError }
+
+const validationHeader = "step,hypervolume_1e6,tight_1e6,fidelity,budget_error\n"
+
+// validated appends a line to validation.csv, keeps best.bin if no validation
+// before scored as high, and draws training.png anew.
+func (t *Trainer) validated(dir string, log io.Writer, v Validation) error {
+	if _, err := fmt.Fprintf(log, "%d,%.5f,%.5f,%.5f,%.6f\n", t.Step, v.Hypervolume, v.Tight, v.Fidelity, v.BudgetError); err != nil {
+		return fmt.Errorf("validation log: %w", err)
+	}
+	rows, err := column(filepath.Join(dir, "validation.csv"), 1, 4)
+	if err != nil {
+		return err
+	}
+	best := true
+	for _, r := range rows {
+		best = best && v.score() >= r[1]-100*r[2]-1e-4 // as rounded in the file
+	}
+	if best {
+		if err := t.Save(filepath.Join(dir, "best.bin")); err != nil {
+			return err
+		}
+	}
+	return drawTraining(dir)
+}
+
+// column reads the first column of a log and two others.
+func column(path string, a, b int) (rows [][3]float64, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("training log: %w", err)
+	}
+	defer f.Close()
+	lines, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		return nil, fmt.Errorf("training log %s: %w", path, err)
+	}
+	for _, line := range lines[min(1, len(lines)):] {
+		var row [3]float64
+		for k, c := range []int{0, a, b} {
+			if row[k], err = strconv.ParseFloat(line[c], 64); err != nil {
+				return nil, fmt.Errorf("training log %s: %w", path, err)
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// drawTraining draws the loss, and what the validations found, over the steps.
+func drawTraining(dir string) error {
+	losses, err := column(filepath.Join(dir, "log.csv"), 3, 7)
+	if err != nil {
+		return err
+	}
+	checks, err := column(filepath.Join(dir, "validation.csv"), 1, 4)
+	if err != nil {
+		return err
+	}
+	const window = 50 // steps of a running mean
+	var loss, hypervolume, budget plotter.XYs
+	for i := window; i <= len(losses); i += window / 2 {
+		sum := 0.0
+		for _, r := range losses[i-window : i] {
+			sum += r[1] / window
+		}
+		loss = append(loss, plotter.XY{X: losses[i-1][0], Y: sum})
+	}
+	for _, r := range checks {
+		hypervolume = append(hypervolume, plotter.XY{X: r[0], Y: r[1]})
+		budget = append(budget, plotter.XY{X: r[0], Y: 100 * r[2]})
+	}
+	var plots [][]*plot.Plot
+	for _, c := range []struct {
+		name string
+		xy   plotter.XYs
+	}{{"loss, mean of 50 steps", loss}, {"hypervolume (1e6 J s)", hypervolume}, {"budget error (%)", budget}} {
+		p := plot.New()
+		p.X.Label.Text, p.Y.Label.Text = "step", c.name
+		if len(c.xy) > 0 {
+			line, err := plotter.NewLine(c.xy)
+			if err != nil {
+				return fmt.Errorf("draw %s: %w", c.name, err)
+			}
+			p.Add(plotter.NewGrid(), line)
+		}
+		plots = append(plots, []*plot.Plot{p})
+	}
+	img := vgimg.New(6*vg.Inch, 8*vg.Inch)
+	canvas := draw.New(img)
+	for i, row := range plot.Align(plots, draw.Tiles{Rows: len(plots), Cols: 1, PadY: vg.Points(6)}, canvas) {
+		plots[i][0].Draw(row[0])
+	}
+	return command.Replace(filepath.Join(dir, "training.png"), func(w io.Writer) error {
+		_, err := vgimg.PngCanvas{Canvas: img}.WriteTo(w)
+		return err
+	})
+}
