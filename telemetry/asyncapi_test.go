@@ -147,7 +147,7 @@ func schemaOf(s *shape) map[string]any {
 	case s.kind == reflect.String:
 		m["maxLength"] = s.max
 	}
-	if s.nullable && s.kind != reflect.Map {
+	if s.nullable {
 		m["type"] = []string{kind, "null"}
 		if s.enum != nil {
 			m["enum"] = []any{}

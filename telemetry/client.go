@@ -17,7 +17,9 @@ import (
 )
 
 // Client is one program's connection to the broker. It keeps connecting: each
-// connection is a clean session that subscribes again and calls OnConnect.
+// connection is a clean session with a client id of its own that subscribes
+// again and calls OnConnect. With one id for all, a broker that notices late
+// that the old connection is gone may end the new one in its place.
 // Nothing published while the broker is away is kept for later, since a beacon
 // or decision of a past slot only misleads.
 //
@@ -27,7 +29,7 @@ type Client struct {
 	Broker Broker
 	Name   string        // of the program, the start of the client id unless Broker.ClientID is set
 	Will   *Publication  // what the broker publishes when we are lost; Close publishes it too
-	Retry  time.Duration // between attempts to connect; 0: 2 s
+	Retry  time.Duration // before the second attempt to connect; it doubles up to retryMost times as much; 0: 250 ms
 	Log    *slog.Logger  // nil: slog.Default
 
 	Subscriptions []Subscription // filters must not overlap, or a message comes once for each
@@ -40,8 +42,9 @@ type Client struct {
 	OnConnect    func()        // after the subscriptions of each connection; publishes what is retained
 	OnDisconnect func(error)   // after a connection was lost
 
-	id      string
+	prefix  string // of the client ids
 	address string
+	wait    time.Duration // before the next attempt; whoever connects owns it
 	options *mqtt.ClientOptions
 	cancel  context.CancelFunc
 	done    sync.WaitGroup
@@ -76,6 +79,10 @@ type Publication struct {
 	Payload  []byte
 }
 
+// retryMost times Retry is the longest wait between attempts to connect. A
+// connection that lives for less does not count as the broker being back.
+const retryMost = 8
+
 // The queues hold two slots of the 4,096 users that a slot may have.
 const (
 	queueLength = 8192
@@ -90,6 +97,8 @@ var (
 // session is one connection.
 type session struct {
 	mqtt mqtt.Client
+	id   string
+	made time.Time
 	lost chan struct{} // closed when the connection is gone
 	err  error         // why, before lost is closed
 }
@@ -108,8 +117,9 @@ func (c *Client) Initialize(ctx context.Context) error {
 		c.Log = slog.Default()
 	}
 	if c.Retry == 0 {
-		c.Retry = 2 * time.Second
+		c.Retry = 250 * time.Millisecond
 	}
+	c.wait = c.Retry
 	if err := c.prepare(); err != nil {
 		return err
 	}
@@ -149,8 +159,13 @@ func (c *Client) Close() {
 // Connected tells whether the broker is there now.
 func (c *Client) Connected() bool { return c.session.Load() != nil }
 
-// ID returns the client id of this instance.
-func (c *Client) ID() string { return c.id }
+// ID returns the client id of the present connection, empty without one.
+func (c *Client) ID() string {
+	if s := c.session.Load(); s != nil {
+		return s.id
+	}
+	return ""
+}
 
 // Dropped counts the messages that a full queue or a lost connection cost.
 func (c *Client) Dropped() (in, out uint64) { return c.lostIn.Load(), c.lostOut.Load() }
@@ -201,11 +216,10 @@ func (c *Client) prepare() error {
 	if c.Broker.ClientID != "" {
 		name = c.Broker.ClientID
 	}
-	// MQTT 3.1.1 brokers need to accept no more than 23 characters.
-	c.id = name[:min(len(name), 12)] + "-" + rand.Text()[:10]
+	c.prefix = name[:min(len(name), 12)] + "-"
 	c.address = address
 
-	o := mqtt.NewClientOptions().SetClientID(c.id).SetProtocolVersion(4).SetCleanSession(true)
+	o := mqtt.NewClientOptions().SetProtocolVersion(4).SetCleanSession(true)
 	// Connections are ours to make again: paho's own would resend old messages.
 	o.SetAutoReconnect(false).SetConnectRetry(false).SetConnectTimeout(dialTimeout)
 	o.SetKeepAlive(5 * time.Second).SetPingTimeout(3 * time.Second).SetWriteTimeout(3 * time.Second)
@@ -247,20 +261,31 @@ func (c *Client) connect(ctx context.Context, first bool) (*session, error) {
 	for {
 		s, err := c.attempt(ctx)
 		if err == nil {
-			c.Log.Info("broker connected", "broker", c.address, "client", c.id)
+			c.Log.Info("broker connected", "broker", c.address, "client", s.id)
 			return s, nil
 		}
 		if first && permanent(err) {
 			return nil, fmt.Errorf("broker %s: %w", c.Broker.URL, err)
 		}
 		if ctx.Err() == nil {
-			c.Log.Warn(fmt.Sprintf("broker %s unreachable: %v; retrying in %v", c.Broker.URL, err, c.Retry))
+			c.Log.Warn(fmt.Sprintf("broker %s unreachable: %v; retrying in %v", c.Broker.URL, err, c.wait))
 		}
-		select {
-		case <-time.After(c.Retry):
-		case <-ctx.Done():
+		if !c.pause(ctx) {
 			return nil, fmt.Errorf("broker %s unreachable: %w", c.Broker.URL, err)
 		}
+	}
+}
+
+// pause waits before another attempt, and longer the next time. It returns
+// false when ctx ends.
+func (c *Client) pause(ctx context.Context) bool {
+	wait := c.wait
+	c.wait = min(2*wait, retryMost*c.Retry)
+	select {
+	case <-time.After(wait):
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
@@ -275,8 +300,10 @@ func permanent(err error) bool {
 }
 
 func (c *Client) attempt(ctx context.Context) (*session, error) {
-	s := &session{lost: make(chan struct{})}
+	// MQTT 3.1.1 brokers need to accept no more than 23 characters.
+	s := &session{lost: make(chan struct{}), id: c.prefix + rand.Text()[:10]}
 	options := *c.options
+	options.SetClientID(s.id)
 	options.SetConnectionLostHandler(func(_ mqtt.Client, err error) {
 		s.err = err
 		close(s.lost)
@@ -296,6 +323,7 @@ func (c *Client) attempt(ctx context.Context) (*session, error) {
 		s.mqtt.Disconnect(0)
 		return nil, err
 	}
+	s.made = time.Now()
 	return s, nil
 }
 
@@ -341,6 +369,11 @@ func (c *Client) run(ctx context.Context, s *session) {
 				c.OnDisconnect(reason)
 			}
 		})
+		if time.Since(s.made) > retryMost*c.Retry {
+			c.wait = c.Retry
+		} else if !c.pause(ctx) {
+			return
+		}
 		var err error
 		if s, err = c.connect(ctx, false); err != nil {
 			return

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/eclipse/paho.mqtt.golang/packets"
 )
 
 // connect makes a connected client that closes with the test. Its messages come
@@ -154,6 +156,70 @@ func TestWill(t *testing.T) {
 	})
 }
 
+// A broker notices late that a connection is gone: what it then does to the old
+// session leaves the new one alone.
+func TestOldSessionEndsLate(t *testing.T) {
+	eachBroker(t, func(t *testing.T, start startBroker) {
+		address, _ := start(t, brokerSetup{})
+		wire := newCable(t, address)
+		leader := &Client{Broker: Broker{URL: wire.url()}, Name: "leader", Will: &Publication{"online", 1, true, EncodeOnline(false)}}
+		ids, lost := make(chan string, 10), make(chan error, 10)
+		leader.OnConnect = func() { ids <- leader.ID() }
+		leader.OnDisconnect = func(err error) { lost <- err }
+		commands := connect(t, leader, "command")
+		online := connect(t, &Client{Broker: Broker{URL: "tcp://" + address}, Name: "watch"}, "online")
+		first := next(t, "connection", ids)
+		old := wire.strand()
+		next(t, "loss", lost)
+		if second := next(t, "second connection", ids); second == first || second != leader.ID() || !strings.HasPrefix(second, "leader-") || len(second) > 23 {
+			t.Errorf("client ids %q and %q", first, second)
+		}
+		for _, end := range old {
+			end.Close()
+		}
+		if m := next(t, "the old session's will", online); string(m.Payload) != "false" {
+			t.Errorf("online is %s", m.Payload)
+		}
+		publish(t, leader, Publication{Topic: "command", QoS: 1, Payload: []byte("still here")})
+		next(t, "message through the new session", commands)
+		if len(lost) > 0 {
+			t.Errorf("the new session ended too: %v", <-lost)
+		}
+	})
+}
+
+// A broker that takes each connection and then closes it is not asked without end.
+func TestBrokerThatHangsUp(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	taken := make(chan time.Time, 100)
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			taken <- time.Now()
+			packets.ReadPacket(conn)
+			packets.NewControlPacket(packets.Connack).Write(conn)
+			conn.Close()
+		}
+	}()
+	const retry = 10 * time.Millisecond
+	c := &Client{Broker: Broker{URL: "tcp://" + l.Addr().String()}, Name: "c", Retry: retry}
+	connect(t, c)
+	first, last := next(t, "connection", taken), time.Time{}
+	for range 5 {
+		last = next(t, "connection again", taken)
+	}
+	if took, least := last.Sub(first), (1+2+4+8+8)*retry; took < least {
+		t.Errorf("five more connections within %v, want %v or more", took, least)
+	}
+}
+
 func TestTLSAndPassword(t *testing.T) {
 	certs, others := newCertificate(t), newCertificate(t)
 	dir := t.TempDir()
@@ -219,10 +285,10 @@ func TestUnreachableAtStart(t *testing.T) {
 	failed := make(chan error, 1)
 	c := &Client{Broker: Broker{URL: "tcp://" + address}, Retry: time.Millisecond, Log: log}
 	go func() { failed <- c.Initialize(ctx) }()
-	for range 3 {
+	for _, wait := range []string{"1ms", "2ms", "4ms", "8ms", "8ms"} {
 		line := next(t, "line for each attempt", lines)
-		if !strings.Contains(line, "broker tcp://"+address+" unreachable: ") || !strings.Contains(line, "connection refused; retrying in 1ms") {
-			t.Fatalf("line: %s", line)
+		if !strings.Contains(line, "broker tcp://"+address+" unreachable: ") || !strings.Contains(line, "connection refused; retrying in "+wait+`"`) {
+			t.Fatalf("line: %s, want %s", line, wait)
 		}
 	}
 	cancel()

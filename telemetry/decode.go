@@ -193,7 +193,11 @@ func (d *decoder) number(s *shape, v reflect.Value) {
 	case v.CanInt():
 		v.SetInt(int64(x))
 	case v.CanUint():
-		v.SetUint(uint64(x))
+		n, err := strconv.ParseUint(token, 10, 64)
+		if err != nil { // 1e3, of what a float64 holds exactly enough
+			n = uint64(x)
+		}
+		v.SetUint(n)
 	default:
 		v.SetFloat(x)
 	}

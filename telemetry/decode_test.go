@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"reflect"
@@ -83,6 +84,27 @@ func TestEveryMissingFieldIsNamed(t *testing.T) {
 	}
 }
 
+// Others write null where they have nothing to say.
+func TestNullIsAbsence(t *testing.T) {
+	for kind, payloads := range map[string][2]string{
+		"report":   {`{"slot":1,"position_m":[1,2],"queue_bits":0,"cpu_hz":1,"task":null,"gain":null}`, `{"slot":1,"position_m":[1,2],"queue_bits":0,"cpu_hz":1}`},
+		"decision": {`{"slot":1,"aircraft":0,"offload":0,"cpu_hz":0,"report_slot":null}`, `{"slot":1,"aircraft":0,"offload":0,"cpu_hz":0}`},
+		"ack":      {`{"id":"b1","accepted":true,"effective_slot":3,"saturated":null,"floor_j":null,"reason":null}`, `{"id":"b1","accepted":true,"effective_slot":3}`},
+	} {
+		with, err := decoders[kind]([]byte(payloads[0]))
+		if err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+		without, err := decoders[kind]([]byte(payloads[1]))
+		if err != nil || !reflect.DeepEqual(with, without) {
+			t.Errorf("%s: %+v with nulls, %+v without, %v", kind, with, without, err)
+		}
+	}
+	if _, err := DecodeAck([]byte(`{"id":"b1","accepted":false,"reason":null}`)); err == nil || err.Error() != "ack.reason: missing" {
+		t.Errorf("refused without a reason: %v", err)
+	}
+}
+
 func TestRefused(t *testing.T) {
 	swap := func(example, old, new string) string {
 		if strings.Count(example, old) == 0 {
@@ -91,14 +113,16 @@ func TestRefused(t *testing.T) {
 		return strings.Replace(example, old, new, 1)
 	}
 	cases := []struct{ kind, payload, want string }{
-		{"report", swap(reportExample, "1.1e6", "1e40"), "report.task.bits: 1e+40 is outside (0, 1e12]"},
+		{"report", swap(reportExample, "1.1e6", "1e40"), "report.task.bits: 1e+40 is outside [1, 1e12]"},
 		{"report", swap(reportExample, "1.1e6", "1e400"), `report.task.bits: "1e400" is not finite`},
 		{"report", swap(reportExample, "1.1e6", "-1e400"), `report.task.bits: "-1e400" is not finite`},
-		{"report", swap(reportExample, "1.1e6", "0"), "report.task.bits: 0 is outside (0, 1e12]"},
+		{"report", swap(reportExample, "1.1e6", "0"), "report.task.bits: 0 is outside [1, 1e12]"},
 		{"report", swap(reportExample, "1.1e6", "NaN"), "report: not JSON"},
 		{"report", swap(reportExample, "1.1e6", `"1"`), `report.task.bits: "\"1\"", want a number`},
 		{"report", swap(reportExample, "1.1e6", `null`), `report.task.bits: "null", want a number`},
 		{"report", swap(reportExample, "1.1e6", strings.Repeat("1", 65)), "report: a number of 65 characters"},
+		{"report", swap(reportExample, "1.1e6", "1.1e9"), "report.task: more than 1e12 cycles, bits x cycles_per_bit"},
+		{"report", swap(reportExample, `"cpu_hz":1e9`, `"cpu_hz":1e4`), "report.task: more than 86400 s on the user's own CPU"},
 		{"report", swap(reportExample, "844.5", "1e6"), "report.position_m: 1e+06 is outside [-1e5, 1e5]"},
 		{"report", swap(reportExample, ",844.5", ""), "report.position_m: 1 elements, want 2"},
 		{"report", swap(reportExample, "844.5", "1,2"), "report.position_m: 3 elements, want 2"},
@@ -250,10 +274,26 @@ func FuzzStatus(f *testing.F) {
 
 func FuzzEnvelope(f *testing.F) {
 	seed(f, "envelope")
+	keys := map[string]ed25519.PublicKey{"crew-1": ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)).Public().(ed25519.PublicKey)}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		v, err := decode[Envelope]("envelope", b)
 		roundTrip(t, v, err)
-		Signed(b)
+		if err == nil && !Signed(b) {
+			t.Fatalf("%q is an envelope and is not taken for signed", b)
+		}
+		if _, err := Verify("prefdt/f1/command/budget", b, keys, func(string) uint64 { return 0 }); err == nil {
+			t.Fatalf("nobody signed %q", b)
+		}
+	})
+}
+
+func FuzzOnline(f *testing.F) {
+	seed(f, "online")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		online, err := DecodeOnline(b)
+		if err == nil && string(EncodeOnline(online)) != string(b) {
+			t.Fatalf("%q was taken for %v", b, online)
+		}
 	})
 }
 
@@ -288,5 +328,5 @@ func BenchmarkDecodeReport(b *testing.B) {
 func ExampleDecodeReport() {
 	_, err := DecodeReport([]byte(`{"slot":17,"position_m":[312,844.5],"queue_bits":0,"cpu_hz":-1}`))
 	fmt.Println(err)
-	// Output: report.cpu_hz: -1 is outside (0, 1e15]
+	// Output: report.cpu_hz: -1 is outside [1, 1e15]
 }

@@ -74,7 +74,7 @@ func NextCounter(path string) (uint64, error) {
 	text, err := os.ReadFile(path)
 	switch {
 	case err == nil:
-		if last, err = strconv.ParseUint(strings.TrimSpace(string(text)), 10, 52); err != nil {
+		if last, err = strconv.ParseUint(strings.TrimSpace(string(text)), 10, 63); err != nil {
 			return 0, fmt.Errorf("command counter %s: %s is not a count; put in a number above the last one the leader accepted", path, quote(string(text)))
 		}
 	case !os.IsNotExist(err):

@@ -60,6 +60,29 @@ func TestLimitedConnFollowsTheFraming(t *testing.T) {
 	}
 }
 
+// Whatever a broker sends: what passes is whole packets of bounded length.
+func FuzzPackets(f *testing.F) {
+	f.Add([]byte{0x30, 5, 0, 1, 't', 'h', 'i', 0xd0, 0})
+	f.Add([]byte{0x32, 0x80, 0x80, 0x04, 0, 1, 't'})
+	f.Add([]byte{0x90, 0xff, 0xff, 0xff, 0x7f})
+	f.Add([]byte{0x30, 0xff, 0xff, 0xff, 0xff, 1})
+	f.Fuzz(func(t *testing.T, wire []byte) {
+		conn := limit(bytesConn{r: bytes.NewReader(wire), random: rand.New(rand.NewPCG(1, 2))})
+		for left := len(wire); ; left-- { // a packet has two bytes or more
+			if left < 0 {
+				t.Fatal("packets without end")
+			}
+			p, err := packets.ReadPacket(conn)
+			if err != nil {
+				return
+			}
+			if p, ok := p.(*packets.PublishPacket); ok && len(p.Payload) > maxPacket {
+				t.Fatalf("a payload of %d bytes", len(p.Payload))
+			}
+		}
+	})
+}
+
 // A publication beyond every limit is one more bad payload, and no more.
 func TestHugePublication(t *testing.T) {
 	eachBroker(t, func(t *testing.T, start startBroker) {

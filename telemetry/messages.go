@@ -4,7 +4,7 @@ package telemetry
 // field's name and range stand; decoding, encoding and the test of asyncapi.yaml
 // all read them.
 //
-//	json     the name on the wire; omitempty on a pointer or map: may be absent
+//	json     the name on the wire; omitempty: may be absent, or null
 //	range    interval of allowed numbers, of each element for arrays and maps
 //	enum     the allowed strings
 //	match    "id": an identifier, see [ValidID]
@@ -46,14 +46,15 @@ type Report struct {
 	PositionM [2]float64      `json:"position_m" range:"[-1e5, 1e5]"` // east, north
 	Task      *Task           `json:"task,omitempty"`                 // nil: idle
 	QueueBits float64         `json:"queue_bits" range:"[0, 1e15]"`
-	CPUHz     float64         `json:"cpu_hz" range:"(0, 1e15]"`
+	CPUHz     float64         `json:"cpu_hz" range:"[1, 1e15]"`
 	Gain      map[int]float64 `json:"gain,omitempty" range:"(0, 1]" keys:"[1, 64]"` // by aircraft number; may lack any
 }
 
-// Task is the computing a user needs done in the slot.
+// Task is the computing a user needs done in the slot: up to maxCycles, and no
+// more than a day on its own CPU, which is what a result may say.
 type Task struct {
-	Bits         float64 `json:"bits" range:"(0, 1e12]"`
-	CyclesPerBit float64 `json:"cycles_per_bit" range:"(0, 1e9]"`
+	Bits         float64 `json:"bits" range:"[1, 1e12]"`
+	CyclesPerBit float64 `json:"cycles_per_bit" range:"[1e-3, 1e9]"`
 	DeadlineS    float64 `json:"deadline_s" range:"(0, 3600]"`
 }
 
@@ -186,6 +187,25 @@ func (s *Slot) check() (field, problem string) {
 			return "offer.aircraft", "a number twice"
 		}
 		seen[a.Number] = true
+	}
+	return "", ""
+}
+
+// What one user may ask for in one slot. Beyond that it asks for the fleet.
+const (
+	maxCycles = 1e12
+	maxLocalS = 86400
+)
+
+func (r *Report) check() (field, problem string) {
+	if r.Task == nil {
+		return "", ""
+	}
+	switch cycles := r.Task.Bits * r.Task.CyclesPerBit; {
+	case cycles > maxCycles:
+		return "task", "more than 1e12 cycles, bits x cycles_per_bit"
+	case cycles > maxLocalS*r.CPUHz:
+		return "task", "more than 86400 s on the user's own CPU"
 	}
 	return "", ""
 }

@@ -89,12 +89,13 @@ func newShape(t reflect.Type, tag reflect.StructTag) *shape {
 			s.length = t.Len()
 		}
 		s.elem = newShape(t.Elem(), tag)
-		s.nullable = s.kind == reflect.Map
 	case reflect.Struct:
 		for i := range t.NumField() {
 			f := t.Field(i)
 			name, option, _ := strings.Cut(f.Tag.Get("json"), ",")
-			s.fields = append(s.fields, field{name, i, option == "omitempty", newShape(f.Type, f.Tag)})
+			value, optional := newShape(f.Type, f.Tag), option == "omitempty"
+			value.nullable = value.nullable || optional // null is absence, as others write it
+			s.fields = append(s.fields, field{name, i, optional, value})
 		}
 	case reflect.Bool, reflect.Int, reflect.Float64, reflect.String:
 	default:

@@ -12,7 +12,7 @@ import (
 // and a counter that rises, so that a recording cannot be played back.
 type Envelope struct {
 	Key       string `json:"key" match:"id"`
-	Counter   uint64 `json:"counter" range:"[1, 9007199254740992]"`
+	Counter   uint64 `json:"counter" range:"[1, 9223372036854775807]"` // a clock's nanoseconds fit
 	Body      string `json:"body" max:"32768"`
 	Signature string `json:"signature" max:"100"` // base64 of Ed25519 over signedText
 }

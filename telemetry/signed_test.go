@@ -3,6 +3,7 @@ package telemetry
 import (
 	"crypto/ed25519"
 	"encoding/base64"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,6 +79,25 @@ func TestSignedTextIsTheContracts(t *testing.T) {
 	want := `{"key":"k","counter":7,"body":"{}","signature":"` + base64.StdEncoding.EncodeToString(ed25519.Sign(private, []byte("a/b\n7\n{}"))) + `"}`
 	if err != nil || string(payload) != want {
 		t.Fatalf("got %s, %v\nwant %s", payload, err, want)
+	}
+}
+
+// A clock's nanoseconds, which a float64 does not hold, do as counters.
+func TestCounterIsExact(t *testing.T) {
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const counter = 1763712345678901235
+	text := fmt.Sprintf("a/b\n%d\n{}", counter)
+	payload := fmt.Sprintf(`{"key":"k","counter":%d,"body":"{}","signature":%q}`, counter, base64.StdEncoding.EncodeToString(ed25519.Sign(private, []byte(text))))
+	keys := map[string]ed25519.PublicKey{"k": public}
+	e, err := Verify("a/b", []byte(payload), keys, func(string) uint64 { return counter - 1 })
+	if err != nil || e.Counter != counter {
+		t.Errorf("%d, %v", e.Counter, err)
+	}
+	if _, err := Verify("a/b", []byte(payload), keys, func(string) uint64 { return counter }); err == nil {
+		t.Error("played back")
 	}
 }
 

@@ -248,6 +248,7 @@ type cable struct {
 	mutex    sync.Mutex
 	upstream string // empty: nothing at the other end
 	ends     []net.Conn
+	stranded bool // the far ends stay open when a near one closes
 	held     bool
 	free     chan struct{} // closed when not held
 }
@@ -290,7 +291,13 @@ func (c *cable) plug(upstream string) {
 func (c *cable) url() string { return "tcp://" + c.listener.Addr().String() }
 
 func (c *cable) pump(to, from net.Conn) {
-	defer to.Close()
+	defer func() {
+		c.mutex.Lock()
+		defer c.mutex.Unlock()
+		if !c.stranded {
+			to.Close()
+		}
+	}()
 	buffer := make([]byte, 4096)
 	for {
 		c.mutex.Lock()
@@ -315,6 +322,23 @@ func (c *cable) cut() {
 		end.Close()
 	}
 	c.ends = nil
+}
+
+// strand breaks the near halves alone, and returns the far ones: the broker does
+// not notice.
+func (c *cable) strand() (far []net.Conn) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.stranded = true
+	for i, end := range c.ends {
+		if i%2 == 0 {
+			end.Close()
+		} else {
+			far = append(far, end)
+		}
+	}
+	c.ends = nil
+	return far
 }
 
 // hold stops reading, as a broker that hangs.

@@ -308,3 +308,46 @@ func TestWhoMaySayWhat(t *testing.T) {
 		}
 	}
 }
+
+// What a user gets to hear of what the leader says: its own decisions, and what
+// is for all.
+func TestWhoHearsWhat(t *testing.T) {
+	s := serve(t)
+	heard := make(chan string, 100)
+	all := []string{"prefdt/demo/slot", "prefdt/demo/status", "prefdt/demo/online", "prefdt/demo/users/+/decision", "prefdt/demo/ack/+"}
+	if _, err := connect(t, s.certified("u1"), func(m telemetry.Message) { heard <- m.Topic }, all...); err != nil {
+		t.Fatal(err)
+	}
+	leader, err := connect(t, s.certified("leader"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		topic string
+		hears bool
+	}{
+		{"prefdt/demo/users/u2/decision", false},
+		{"prefdt/demo/ack/b1", false},
+		{"prefdt/demo/slot", true},
+		{"prefdt/demo/status", true},
+		{"prefdt/demo/online", true},
+		{"prefdt/demo/users/u1/decision", true},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		if err := leader.PublishWait(ctx, telemetry.Publication{Topic: c.topic, QoS: 1, Payload: []byte("x")}); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		if !c.hears {
+			continue // the next one that is heard is not this one
+		}
+		select {
+		case topic := <-heard:
+			if topic != c.topic {
+				t.Errorf("u1 hears %s, want %s", topic, c.topic)
+			}
+		case <-time.After(5 * time.Second):
+			t.Errorf("u1 does not hear %s", c.topic)
+		}
+	}
+}

@@ -101,7 +101,7 @@ func command[T telemetry.Budget | telemetry.Preference | telemetry.Mission](t *t
 		return t.end(err)
 	}
 	if !ack.Accepted {
-		return t.end(refusedError{fmt.Errorf("%s refused: %s (id %s)", what, ack.Reason, id)})
+		return t.end(refusedError{fmt.Errorf("%s refused: %s (id %s)", what, printable(ack.Reason), id)})
 	}
 	line := fmt.Sprintf("%s accepted from slot %d", what, *ack.EffectiveSlot)
 	if ack.Saturated != nil {
@@ -122,12 +122,14 @@ func (t *tool) send(topic, id string, payload func() ([]byte, error)) (telemetry
 	defer cancel()
 	acks := make(chan telemetry.Ack, 1)
 	online := make(chan bool, 1)
+	unreadable := make(chan error, 1)
 	client := &telemetry.Client{Broker: t.config.Broker, Name: "ground", Log: t.log()}
 	client.Subscriptions = []telemetry.Subscription{{Filter: t.topics.Ack(id), QoS: 1}, {Filter: t.topics.Online(), QoS: 1}}
-	rejects := &telemetry.Rejects{Log: t.log()}
 	client.Handle = func(m telemetry.Message) {
 		if m.Topic == t.topics.Online() {
-			if up, err := telemetry.DecodeOnline(m.Payload); err == nil {
+			if up, err := telemetry.DecodeOnline(m.Payload); err != nil {
+				replace(unreadable, err)
+			} else {
 				replace(online, up)
 			}
 			return
@@ -135,8 +137,10 @@ func (t *tool) send(topic, id string, payload func() ([]byte, error)) (telemetry
 		ack, err := telemetry.DecodeAck(m.Payload)
 		switch {
 		case err != nil:
-			rejects.Add(m.Topic, err)
-		case ack.ID == id:
+			replace(unreadable, err)
+		case ack.ID != id:
+			replace(unreadable, fmt.Errorf("ack.id: %q, on the topic of %s", ack.ID, id))
+		default:
 			replace(acks, ack)
 		}
 	}
@@ -160,7 +164,7 @@ func (t *tool) send(topic, id string, payload func() ([]byte, error)) (telemetry
 			if t.ctx.Err() != nil {
 				return telemetry.Ack{}, fmt.Errorf("interrupted before the leader answered; command %s may still be applied", id)
 			}
-			return telemetry.Ack{}, fmt.Errorf("no acknowledgement within %v: %s; command %s may still be applied", timeout, whyNot(online, t.config.Fleet), id)
+			return telemetry.Ack{}, fmt.Errorf("no acknowledgement within %v: %s; command %s may still be applied", timeout, whyNot(online, unreadable, t.config.Fleet), id)
 		}
 	}
 }
@@ -176,7 +180,12 @@ func replace[T any](ch chan T, v T) {
 }
 
 // whyNot says what is known of a leader that does not answer.
-func whyNot(online <-chan bool, fleet string) string {
+func whyNot(online <-chan bool, unreadable <-chan error, fleet string) string {
+	select {
+	case err := <-unreadable:
+		return "what came as an answer cannot be read: " + printable(err.Error())
+	default:
+	}
 	select {
 	case up := <-online:
 		if up {

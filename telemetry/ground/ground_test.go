@@ -239,6 +239,42 @@ func TestNoAnswer(t *testing.T) {
 	}
 }
 
+// What a leader that is not ours may answer, and what the crew then reads.
+func TestAnswers(t *testing.T) {
+	for name, c := range map[string]struct {
+		ack, stdout, stderr string
+		code                int
+	}{
+		"null where there is nothing to say": {`{"id":"b1","accepted":true,"effective_slot":3,"saturated":null,"floor_j":null,"reason":null,"more":1}`,
+			"budget of 42000 J (target) accepted from slot 3 (id b1)\n", "", 0},
+		"no answer that can be read": {`{"id":"b1","accepted":"yes"}`, "", `what came as an answer cannot be read: ack.accepted: "\"yes\"", want true or false; command b1 may still be applied`, 1},
+		"another command's answer":   {`{"id":"b2","accepted":true,"effective_slot":3}`, "", `cannot be read: ack.id: "b2", on the topic of b1`, 1},
+		"escape sequences":           {`{"id":"b1","accepted":false,"reason":"\u001b[2Jno"}`, "", "refused: ?[2Jno (id b1)", 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, _ := startBroker(t)
+			l := &telemetry.Client{Broker: telemetry.Broker{URL: url}, Name: "other", Log: slog.New(slog.DiscardHandler)}
+			l.Subscriptions = []telemetry.Subscription{{Filter: topics.AllCommands(), QoS: 1}}
+			l.Handle = func(telemetry.Message) {
+				l.Publish(telemetry.Publication{Topic: topics.Ack("b1"), QoS: 1, Payload: []byte(c.ack)})
+			}
+			if err := l.Initialize(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(l.Close)
+			timeout := "10s"
+			if c.code == exitFailed {
+				timeout = "500ms"
+			}
+			code, stdout, stderr := ground(t, "budget", "-energy", "42000", "-id", "b1", "-fleet", "f1", "-broker", url, "-timeout", timeout)
+			if code != c.code || stdout != c.stdout || !strings.Contains(stderr, c.stderr) {
+				t.Errorf("%d %q %q", code, stdout, stderr)
+			}
+		})
+	}
+}
+
 // Mistakes are found before anything is sent: the broker here does not exist,
 // and asking it would end with 1.
 func TestBadInput(t *testing.T) {
