@@ -12,6 +12,7 @@ import (
 
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 	"prefdt/simbridge/battery"
+	"prefdt/simbridge/geo"
 )
 
 // What follows is FIELD_NOTES' "PX4 in the loop", rule by rule, over UDP.
@@ -97,24 +98,6 @@ func TestOffboardRules(t *testing.T) {
 				return s.Landed && !s.Armed && math.Hypot(s.Position.EastM-333, s.Position.NorthM-500) < 2
 			})
 		},
-		"2 Hz is enough": func(p *peer) {
-			p.takeOff(10)
-			last := time.Now()
-			set := local(positionOnly, 0, 0, 10, 0, 0)
-			p.setStream(func() message.Message { // called at 10 Hz; every other is a heartbeat
-				if time.Since(last) < time.Second/2/testSpeed {
-					return &common.MessageHeartbeat{Type: common.MAV_TYPE_ONBOARD_CONTROLLER}
-				}
-				last = time.Now()
-				return set()
-			})
-			p.missionS(1)
-			p.setMode(6, 0)
-			p.missionS(3)
-			if m := p.autopilot.State().Mode; m != ModeOffboard {
-				p.Errorf("mode is %v", m)
-			}
-		},
 		"frame 7 does not count and triggers the failsafe": func(p *peer) {
 			p.takeOff(10)
 			p.setStream(local(velocityOnly, 0, 0, 0, 1, 0))
@@ -133,6 +116,25 @@ func TestOffboardRules(t *testing.T) {
 			t.Parallel()
 			run(start(t, testConfig()))
 		})
+	}
+}
+
+// 2 Hz is enough to stay in OFFBOARD, and less than COM_OF_LOSS_T is not.
+func TestStreamRate(t *testing.T) {
+	for everyS, want := range map[float64]Mode{0.1: ModeOffboard, 0.5: ModeOffboard, 1.2: ModeHold} {
+		v := aloft().vehicle
+		set := local(positionOnly, 0, 0, 100, 0, 0)().(*common.MessageSetPositionTargetLocalNed)
+		v.followLocal(set)
+		v.request(ModeOffboard)
+		lost := false
+		for range 10 {
+			fly(v, everyS)
+			lost = lost || v.mode == ModeHold
+			v.followLocal(set)
+		}
+		if lost != (want == ModeHold) {
+			t.Errorf("a setpoint every %v s: lost %v, want %v", everyS, lost, want)
+		}
 	}
 }
 
@@ -159,12 +161,16 @@ func TestArming(t *testing.T) {
 		},
 		"no disarming in the air, unless forced": func(p *peer) {
 			p.takeOff(5)
-			if r := p.command(common.MAV_CMD_COMPONENT_ARM_DISARM, 0); r != denied {
+			if r := p.command(common.MAV_CMD_COMPONENT_ARM_DISARM, 0); r != rejected {
 				p.Errorf("disarm: %v", r)
 			}
 			if r := p.command(common.MAV_CMD_COMPONENT_ARM_DISARM, 0, 21196); r != accepted {
 				p.Errorf("forced disarm: %v", r)
 			}
+			p.until("the ground, by what it says while it falls", func() bool {
+				m, _ := p.get(&common.MessageExtendedSysState{}).(*common.MessageExtendedSysState)
+				return m.LandedState == common.MAV_LANDED_STATE_ON_GROUND
+			})
 			p.until("the ground", func() bool { return p.autopilot.State().Landed })
 		},
 		"lands, disarms and flies again": func(p *peer) {
@@ -176,12 +182,49 @@ func TestArming(t *testing.T) {
 			})
 			p.takeOff(5)
 		},
+		"after a flight OFFBOARD is the mode again, and it does not arm without a stream": func(p *peer) {
+			p.takeOff(3)
+			p.setStream(local(positionOnly, 0, 0, 3, 0, 0))
+			p.missionS(0.5)
+			p.setMode(6, 0)
+			p.until("offboard", func() bool { return p.mode() == ModeOffboard })
+			p.command(common.MAV_CMD_NAV_LAND)
+			p.setStream(nil)
+			p.until("disarmed in OFFBOARD", func() bool { return !p.armed() && p.mode() == ModeOffboard })
+			if h := p.get(&common.MessageHeartbeat{}).(*common.MessageHeartbeat); h.SystemStatus != common.MAV_STATE_UNINIT {
+				p.Errorf("status is %v", h.SystemStatus)
+			}
+			if r := p.arm(); r != rejected {
+				p.Errorf("arm: %v", r)
+			}
+			if r := p.setMode(4, 3); r != accepted {
+				p.Errorf("hold: %v", r)
+			}
+			p.takeOff(3)
+		},
+		"Position is refused in the air without a remote control": func(p *peer) {
+			p.takeOff(3)
+			if r := p.setMode(3, 0); r != rejected {
+				p.Errorf("position: %v", r)
+			}
+			p.write(&common.MessageSetMode{TargetSystem: 3, BaseMode: common.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED, CustomMode: uint32(ModeLand)})
+			p.until("landing by SET_MODE, and its acknowledgement", func() bool {
+				a, _ := p.get(&common.MessageCommandAck{}).(*common.MessageCommandAck)
+				return p.mode() == ModeLand && a != nil && a.Command == common.MAV_CMD_DO_SET_MODE && a.Result == accepted
+			})
+		},
 		"a command it does not know": func(p *peer) {
 			if r := p.command(common.MAV_CMD_DO_JUMP); r != common.MAV_RESULT_UNSUPPORTED {
 				p.Errorf("jump: %v", r)
 			}
-			if r := p.setMode(9, 9); r != denied {
-				p.Errorf("mode 9/9: %v", r)
+			if r := p.setMode(4, 9); r != rejected {
+				p.Errorf("an auto mode that is not simulated: %v", r)
+			}
+			if r := p.setMode(9, 9); r != accepted || p.autopilot.State().Mode != ModeHold {
+				p.Errorf("mode 9/9, which PX4 accepts and forgets: %v", r)
+			}
+			if r := p.command(common.MAV_CMD_PREFLIGHT_REBOOT_SHUTDOWN, 1); r != denied {
+				p.Errorf("reboot: %v", r)
 			}
 		},
 		"a command for another system is not answered": func(p *peer) {
@@ -202,7 +245,7 @@ func TestArming(t *testing.T) {
 // The dynamics alone, in their own time: setpoints at 10 Hz.
 func TestTracking(t *testing.T) {
 	v := newVehicle(testConfig())
-	v.body.Position.UpM, v.landed, v.armed, v.everFlown = 30, false, true, true
+	v.body.Position.UpM, v.stands, v.landed, v.armed, v.everFlown = 30, false, false, true, true
 	fly := func(seconds float64, set func() message.Message) {
 		for i := range int(seconds / stepS) {
 			if i%10 == 0 {
@@ -232,6 +275,161 @@ func TestTracking(t *testing.T) {
 	}
 	if up := v.body.Position.UpM; math.Abs(up-30) > 0.5 {
 		t.Errorf("height %.1f m, want 30", up)
+	}
+}
+
+// A take-off and a landing in their own time, beside what PX4 took: from the
+// command on, armed a second before.
+func TestTakeOffAndLanding(t *testing.T) {
+	v := newVehicle(testConfig())
+	v.arm()
+	fly(v, 1.2)
+	v.takeoffM = 100
+	v.request(ModeTakeoff)
+	for _, c := range []struct{ seconds, upM, withinM float64 }{
+		{2, 0, 0.1}, {4, 0.5, 0.5}, {6, 3.1, 0.7}, {8, 6.1, 0.7}, {10, 9.1, 0.7}, {12, 13.2, 1},
+	} {
+		for v.elapsed(v.armedUS) < 1.2+c.seconds {
+			v.step()
+		}
+		if up := v.body.Position.UpM; math.Abs(up-c.upM) > c.withinM {
+			t.Errorf("%.2f m after %v s, PX4 %v", up, c.seconds, c.upM)
+		}
+	}
+	v.takeoffM = 15
+	for v.mode != ModeHold {
+		v.step()
+	}
+	v.request(ModeLand)
+	for !v.stands {
+		v.step()
+	}
+	if m := extendedState(v).(*common.MessageExtendedSysState); m.LandedState != common.MAV_LANDED_STATE_LANDING {
+		t.Errorf("touches down as %v", m.LandedState)
+	}
+	at := v.timeUS
+	for v.armed {
+		v.step()
+	}
+	if s := v.elapsed(at); s < 6.5 || s > 8 { // 5 s until it notices, COM_DISARM_LAND 2
+		t.Errorf("disarmed %.1f s after it touched down", s)
+	}
+}
+
+// Return climbs first, in a cone over home, and says that it lands when it does.
+func TestReturn(t *testing.T) {
+	v := aloft().vehicle
+	v.body.Position = geo.Local{EastM: v.conf.Start.EastM + 25, NorthM: v.conf.Start.NorthM, UpM: 10}
+	v.request(ModeReturn)
+	for v.homeM() > 24 {
+		v.step()
+	}
+	if up := v.body.Position.UpM; up < 23 || up > 26 {
+		t.Errorf("turned home at %.1f m, want 25", up)
+	}
+	for !v.comesDown {
+		if m := extendedState(v).(*common.MessageExtendedSysState); m.LandedState != common.MAV_LANDED_STATE_IN_AIR {
+			t.Fatalf("is %v on the way", m.LandedState)
+		}
+		v.step()
+	}
+	if m := extendedState(v).(*common.MessageExtendedSysState); m.LandedState != common.MAV_LANDED_STATE_LANDING {
+		t.Errorf("is %v over home", m.LandedState)
+	}
+}
+
+func TestHeartbeat(t *testing.T) {
+	for name, c := range map[string]struct {
+		mode      Mode
+		armed     bool
+		streaming bool
+		base      common.MAV_MODE_FLAG
+		status    common.MAV_STATE
+	}{
+		"hold":                      {ModeHold, false, false, 0x1d, common.MAV_STATE_STANDBY},
+		"hold, armed":               {ModeHold, true, false, 0x9d, common.MAV_STATE_ACTIVE},
+		"land":                      {ModeLand, false, false, 0x1d, common.MAV_STATE_UNINIT},
+		"return":                    {ModeReturn, false, false, 0x1d, common.MAV_STATE_UNINIT},
+		"take-off":                  {ModeTakeoff, false, false, 0x1d, common.MAV_STATE_STANDBY},
+		"position":                  {ModePosition, false, false, 0x51, common.MAV_STATE_UNINIT},
+		"offboard without a stream": {ModeOffboard, false, false, 0x11, common.MAV_STATE_UNINIT},
+		"offboard with a stream":    {ModeOffboard, false, true, 0x11, common.MAV_STATE_STANDBY},
+		"offboard, armed":           {ModeOffboard, true, true, 0x91, common.MAV_STATE_ACTIVE},
+	} {
+		v := newVehicle(testConfig())
+		v.step()
+		if c.streaming {
+			v.setpointUS = v.timeUS
+		}
+		v.choose(c.mode)
+		v.armed = c.armed
+		if m := heartbeat(v).(*common.MessageHeartbeat); m.BaseMode != c.base || m.SystemStatus != c.status {
+			t.Errorf("%s: base mode %#x, %v; want %#x, %v", name, uint(m.BaseMode), m.SystemStatus, uint(c.base), c.status)
+		}
+	}
+}
+
+// What PX4 grants, and the order of its answers: the message, then the acknowledgement.
+func TestMessageIntervals(t *testing.T) {
+	conf := testConfig()
+	conf.Speed = 1
+	v := newVehicle(conf)
+	ask := func(id common.MAV_CMD, params ...float64) (interval int32, result common.MAV_RESULT) {
+		c := command{id: id}
+		copy(c.param[:], params)
+		for _, m := range v.execute(sender{245, 191}, c) {
+			switch m := m.(type) {
+			case *common.MessageMessageInterval:
+				interval = m.IntervalUs
+			case *common.MessageCommandAck:
+				return interval, m.Result
+			}
+		}
+		t.Fatal("no acknowledgement")
+		return 0, 0
+	}
+	const set, get = common.MAV_CMD_SET_MESSAGE_INTERVAL, common.MAV_CMD_GET_MESSAGE_INTERVAL
+	if us, r := ask(get, 33); us != 20_000 || r != accepted {
+		t.Errorf("GLOBAL_POSITION_INT comes every %d us by itself, %v", us, r)
+	}
+	for asked, granted := range map[float64]int32{250_000: 250_000, 1000: 1000, 0: 20_000, -1: 0} {
+		if _, r := ask(set, 33, asked); r != accepted {
+			t.Errorf("%v us: %v", asked, r)
+		}
+		if us, _ := ask(get, 33); us != granted {
+			t.Errorf("asked for %v us, granted %d, PX4 %d", asked, us, granted)
+		}
+	}
+	if _, r := ask(set, 9999, 1000); r != common.MAV_RESULT_FAILED {
+		t.Errorf("a message that it does not have: %v", r)
+	}
+	if us, r := ask(get, 9999); us != 0 || r != accepted {
+		t.Errorf("a message that it does not have comes every %d us, %v", us, r)
+	}
+}
+
+// A position in the global frame counts as a whole or not at all.
+func TestGlobalMasks(t *testing.T) {
+	for name, c := range map[string]struct {
+		frame    common.MAV_FRAME
+		mask     common.POSITION_TARGET_TYPEMASK
+		position bool
+		counts   bool
+	}{
+		"position":                        {common.MAV_FRAME_GLOBAL_INT, positionOnly, true, true},
+		"above the ground":                {common.MAV_FRAME_GLOBAL_TERRAIN_ALT_INT, positionOnly, true, true},
+		"height alone":                    {common.MAV_FRAME_GLOBAL_INT, positionOnly | 3, false, false},
+		"height and velocity":             {common.MAV_FRAME_GLOBAL_INT, bothGiven | 3, false, true},
+		"velocity, in a frame it has not": {common.MAV_FRAME_GLOBAL, velocityOnly, false, true},
+		"position, in a frame it has not": {common.MAV_FRAME_GLOBAL, bothGiven, false, false},
+		"nothing":                         {common.MAV_FRAME_GLOBAL_INT, positionOnly | 7, false, false},
+	} {
+		v := newVehicle(testConfig())
+		v.step()
+		m := &common.MessageSetPositionTargetGlobalInt{TargetSystem: 3, CoordinateFrame: c.frame, TypeMask: c.mask, LatInt: 474e6, LonInt: 85e6, Alt: 500}
+		if got := v.followGlobal(m); got != c.counts || got && math.IsNaN(v.setpoint.position.UpM) == c.position {
+			t.Errorf("%s: counts %v, %+v", name, got, v.setpoint)
+		}
 	}
 }
 
@@ -404,10 +602,10 @@ func TestAbsentBatteryFields(t *testing.T) {
 		fields                          battery.Fields
 		current, system, energy, remain int
 	}{
-		"nothing measured": {battery.Fields{}, -100, -1, -1, -1},
-		"energy only":      {battery.Fields{Energy: true}, -100, -1, 0, -1},
+		"nothing measured": {battery.Fields{}, -100, -100, -1, -1},
+		"energy only":      {battery.Fields{Energy: true}, -100, -100, 0, -1},
 		"current only":     {battery.Fields{Current: true}, 0, 0, -1, -1},
-		"charge only":      {battery.Fields{Remaining: true}, -100, -1, -1, 100},
+		"charge only":      {battery.Fields{Remaining: true}, -100, -100, -1, 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			conf := testConfig()

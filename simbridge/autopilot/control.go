@@ -3,6 +3,8 @@ package autopilot
 import (
 	"math"
 
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+
 	"prefdt/simbridge/geo"
 )
 
@@ -17,19 +19,30 @@ const (
 	accelMPS2    = 9.0  // horizontal, from a tilt of some 43 degrees
 	climbMPS2    = 4.0
 	integralMax  = 30.0 // m/s^2, enough to hold any speed against the drag
-	landSlowM    = 10.0 // height below which landing slows to MPC_LAND_SPEED
+	landSlowM    = 10.0 // height below which landing slows to MPC_LAND_SPEED, and take-off to MPC_TKO_SPEED
 	sinkMPS      = 1.0  // what is left of Position mode without a pilot
 	fallMPS      = 20.0 // disarmed by force in the air
 	atTargetM    = 1.0
+
+	// A take-off and a landing, as measured.
+	spoolUpS   = 1.0 // COM_SPOOLUP_TIME, from arming on
+	detectS    = 0.7 // until it says that it takes off
+	thrustS    = 1.4 // until it leaves the ground
+	rampS      = 4.4 // and climbs at MPC_TKO_SPEED
+	standsUpS  = 5.0 // it stands for so long before it says that it has landed
+	returnMinM = 10.0
 )
 
 // move advances position and velocity by one step.
 func (v *vehicle) move() {
-	if v.landed && !v.liftsOff() {
+	if v.stands && !v.liftsOff() {
 		v.body.Velocity, v.integral = geo.Local{}, geo.Local{}
+		if !v.landed && (!v.armed || v.elapsed(v.standsUS) > standsUpS) {
+			v.landed, v.landedUS = true, v.timeUS
+			v.say(common.MAV_SEVERITY_INFO, "Landing detected")
+		}
 		return
 	}
-	v.landed, v.everFlown = false, true
 	want := v.command()
 	b := &v.body
 	east := v.accelerate(want.EastM-b.Velocity.EastM, &v.integral.EastM) - dragPerS*b.Velocity.EastM
@@ -65,10 +78,13 @@ func (v *vehicle) command() geo.Local {
 		return v.towards(to)
 	case ModeReturn:
 		home := v.hold
-		if math.Hypot(home.EastM-v.body.Position.EastM, home.NorthM-v.body.Position.NorthM) > atTargetM {
-			return v.towards(home)
+		if v.comesDown = v.comesDown || v.homeM() < atTargetM; v.comesDown {
+			return v.descend(home)
 		}
-		return v.descend(home)
+		if v.body.Position.UpM < home.UpM-1 { // climbs first
+			home.EastM, home.NorthM = v.body.Position.EastM, v.body.Position.NorthM
+		}
+		return v.towards(home)
 	case ModeLand:
 		return v.descend(v.hold)
 	case ModePosition:
@@ -101,7 +117,7 @@ func (v *vehicle) towards(to geo.Local) geo.Local {
 func (v *vehicle) descend(at geo.Local) geo.Local {
 	want := v.towards(at)
 	want.UpM = -v.params.get("MPC_Z_V_AUTO_DN")
-	if v.body.Position.UpM-v.conf.Start.UpM < landSlowM {
+	if v.heightM() < landSlowM {
 		want.UpM = -v.params.get("MPC_LAND_SPEED")
 	}
 	return want
@@ -112,20 +128,67 @@ func (v *vehicle) bounded(want geo.Local, horizontalMPS float64) geo.Local {
 	if h := math.Hypot(want.EastM, want.NorthM); h > horizontalMPS {
 		want.EastM, want.NorthM = want.EastM*horizontalMPS/h, want.NorthM*horizontalMPS/h
 	}
-	want.UpM = clamp(want.UpM, -v.params.get("MPC_Z_VEL_MAX_DN"), v.params.get("MPC_Z_VEL_MAX_UP"))
+	want.UpM = clamp(want.UpM, -v.params.get("MPC_Z_VEL_MAX_DN"), v.climbMaxMPS())
 	return want
 }
 
-// liftsOff tells whether a landed aircraft is asked to leave the ground.
+// climbMaxMPS is slow near the ground.
+func (v *vehicle) climbMaxMPS() float64 {
+	most := v.params.get("MPC_Z_VEL_MAX_UP")
+	if v.mode == ModeTakeoff && v.heightM() < landSlowM {
+		most = min(most, v.params.get("MPC_TKO_SPEED"))
+	}
+	if since := v.elapsed(v.rampUS) - thrustS; v.rampUS != 0 && since < rampS {
+		most = min(most, max(0, since/rampS)*v.params.get("MPC_TKO_SPEED"))
+	}
+	return most
+}
+
+func (v *vehicle) heightM() float64 { return v.body.Position.UpM - v.conf.Start.UpM }
+
+func (v *vehicle) homeM() float64 {
+	return math.Hypot(v.conf.Start.EastM-v.body.Position.EastM, v.conf.Start.NorthM-v.body.Position.NorthM)
+}
+
+// returnM is the height of a Return: within a cone of 45 degrees over home it
+// need not be RTL_RETURN_ALT, and close to home it stays as it is.
+func (v *vehicle) returnM() float64 {
+	up := v.body.Position.UpM
+	if d := v.homeM(); d > returnMinM {
+		up = max(up, v.conf.Start.UpM+min(d, v.params.get("RTL_RETURN_ALT")))
+	}
+	return up
+}
+
+// liftsOff tells whether an aircraft that stands is lifted from the ground.
 func (v *vehicle) liftsOff() bool {
-	if !v.armed {
+	if !v.asksUp() {
+		v.rampUS = 0
+		return false
+	}
+	if v.rampUS == 0 {
+		v.rampUS = v.timeUS
+	}
+	if v.elapsed(v.rampUS) < detectS {
+		return false
+	}
+	if v.landed {
+		v.say(common.MAV_SEVERITY_INFO, "Takeoff detected")
+	}
+	v.stands, v.landed, v.everFlown = false, false, true
+	return true
+}
+
+func (v *vehicle) asksUp() bool {
+	if !v.armed || v.elapsed(v.armedUS) < spoolUpS {
 		return false
 	}
 	switch v.mode {
 	case ModeTakeoff:
 		return v.takeoffM > v.body.Position.UpM+0.5
 	case ModeOffboard:
-		return v.offboard().UpM > 0.3
+		s, p := &v.setpoint, v.body.Position
+		return orZero(s.velocity.UpM)+orZero(s.position.UpM-p.UpM) > 0.3
 	}
 	return false
 }
@@ -134,13 +197,13 @@ func (v *vehicle) liftsOff() bool {
 func (v *vehicle) arrive() {
 	b := &v.body
 	if v.mode == ModeTakeoff && b.Position.UpM > v.takeoffM-0.5 && b.Velocity.UpM < 0.5 {
-		v.request(ModeHold)
+		v.choose(ModeHold)
 		v.hold.UpM = v.takeoffM
 	}
-	if b.Position.UpM <= v.conf.Start.UpM && b.Velocity.UpM <= 0 {
+	if b.Position.UpM <= v.conf.Start.UpM && b.Velocity.UpM < 0 {
 		b.Position.UpM = v.conf.Start.UpM
 		b.Velocity, v.integral = geo.Local{}, geo.Local{}
-		v.landed, v.landedUS = true, v.timeUS
+		v.stands, v.standsUS, v.rampUS = true, v.timeUS, 0
 	}
 }
 

@@ -35,12 +35,12 @@ func (a *Autopilot) Reboot(inAir bool) {
 	v := a.vehicle
 	v.bootUS = v.timeUS
 	v.setpoint, v.setpointUS, v.takeoffM = setpoint{}, 0, math.NaN()
-	v.intended, v.mode, v.hold, v.piloted = ModeHold, ModeHold, v.body.Position, false
+	v.intended, v.mode, v.afterDisarm, v.hold, v.piloted, v.low = ModeHold, ModeHold, ModeHold, v.body.Position, false, lowBattery{}
 	if !inAir {
 		v.armed = false
 	}
 	v.battery.Restart()
-	v.streams = defaultStreams()
+	v.streams = defaultStreams(v.conf.Speed)
 	v.silence(bootS)
 }
 
@@ -49,7 +49,7 @@ func (a *Autopilot) Reboot(inAir bool) {
 func (a *Autopilot) Pilot(m Mode) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	a.vehicle.request(m)
+	a.vehicle.choose(m)
 	a.vehicle.piloted = true
 }
 

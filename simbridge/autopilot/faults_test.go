@@ -14,7 +14,7 @@ import (
 func aloft() *Autopilot {
 	a := &Autopilot{Config: testConfig()}
 	v := newVehicle(a.Config)
-	v.armed, v.landed, v.everFlown = true, false, true
+	v.armed, v.stands, v.landed, v.everFlown = true, false, false, true
 	v.body.Position.UpM, v.hold.UpM = 100, 100
 	a.vehicle = v
 	fly(v, 10)
@@ -59,8 +59,7 @@ func TestReboot(t *testing.T) {
 	}
 }
 
-// A pilot's Position stays where it is; without one it sinks. A command gives
-// the aircraft back to whoever sent it.
+// A pilot's Position stays where it is; without one it sinks.
 func TestPilot(t *testing.T) {
 	a := aloft()
 	a.Pilot(ModePosition)
@@ -68,7 +67,7 @@ func TestPilot(t *testing.T) {
 	if up := a.vehicle.body.Position.UpM; up < 99 || up > 101 || !a.vehicle.heard().Piloted {
 		t.Errorf("at %v m", up)
 	}
-	a.vehicle.request(ModePosition)
+	a.vehicle.piloted = false // the remote control is gone
 	fly(a.vehicle, 10)
 	if up := a.vehicle.body.Position.UpM; up > 92 {
 		t.Errorf("at %v m without a pilot", up)

@@ -25,9 +25,12 @@ func defaultParams(capacityJ float64) params {
 		{"BAT1_CAPACITY", capacityJ / 3.6 / battery.MeanVolt, false}, // mAh
 		{"COM_DISARM_LAND", 2, false},
 		{"COM_DISARM_PRFLT", 10, false},
+		{"COM_FAIL_ACT_T", 5, false},
+		{"COM_LOW_BAT_ACT", 0, true},
 		{"COM_OBL_RC_ACT", 5, true},
 		{"COM_OF_LOSS_T", 1, false},
 		{"MPC_LAND_SPEED", 0.7, false},
+		{"MPC_TKO_SPEED", 1.5, false},
 		{"MPC_XY_CRUISE", 5, false},
 		{"MPC_XY_VEL_MAX", 12, false},
 		{"MPC_Z_VEL_MAX_DN", 1.5, false},

@@ -34,8 +34,8 @@ func (v *vehicle) receive(from sender, m message.Message, t *Traffic) []message.
 			t.count(v.followGlobal(m))
 		}
 	case *common.MessageSetMode:
-		if mode := Mode(m.CustomMode); v.addressed(m.TargetSystem, 0) && mode.String() != "UNKNOWN" {
-			v.request(mode)
+		if v.addressed(m.TargetSystem, 0) { // PX4 makes a command of it
+			return v.execute(from, command{common.MAV_CMD_DO_SET_MODE, [7]float64{float64(m.BaseMode), float64(m.CustomMode >> 16 & 0xff), float64(m.CustomMode >> 24)}})
 		}
 	case *common.MessageCommandLong:
 		if v.addressed(m.TargetSystem, m.TargetComponent) {
@@ -111,10 +111,10 @@ type command struct {
 
 const forceMagic = 21196 // param 2 of COMPONENT_ARM_DISARM: whatever the checks say
 
-// execute obeys a command and answers with COMMAND_ACK, and with the message asked for.
+// execute obeys a command and answers with the message asked for, then with COMMAND_ACK.
 func (v *vehicle) execute(from sender, c command) []message.Message {
 	ack := &common.MessageCommandAck{Command: c.id, TargetSystem: from.system, TargetComponent: from.component}
-	out := []message.Message{ack}
+	var out []message.Message
 	refuse := func(r common.MAV_RESULT) { ack.Result = r }
 	if v.conf.Heard != nil {
 		h := v.heard()
@@ -131,16 +131,14 @@ func (v *vehicle) execute(from sender, c command) []message.Message {
 		case c.param[0] != 0:
 			refuse(common.MAV_RESULT_UNSUPPORTED)
 		case v.armed && !v.landed && c.param[1] != forceMagic:
-			refuse(common.MAV_RESULT_DENIED)
+			v.say(common.MAV_SEVERITY_CRITICAL, "Disarming denied: not landed")
+			refuse(common.MAV_RESULT_TEMPORARILY_REJECTED)
 		case v.armed:
 			v.disarm("Disarmed by external command")
 		}
 	case common.MAV_CMD_DO_SET_MODE:
-		mode, known := modeOf(c.param)
-		switch {
-		case !known:
-			refuse(common.MAV_RESULT_DENIED)
-		case !v.request(mode):
+		// A main mode that PX4 does not know is accepted and changes nothing.
+		if mode, known := modeOf(c.param); known && (mode == 0 || !v.request(mode)) {
 			refuse(common.MAV_RESULT_TEMPORARILY_REJECTED)
 		}
 	case common.MAV_CMD_NAV_TAKEOFF:
@@ -159,20 +157,16 @@ func (v *vehicle) execute(from sender, c command) []message.Message {
 	case common.MAV_CMD_SET_MESSAGE_INTERVAL:
 		s := v.streams.find(float32(c.param[0]))
 		if s == nil || math.IsNaN(c.param[1]) {
-			refuse(common.MAV_RESULT_DENIED)
+			refuse(common.MAV_RESULT_FAILED)
 			break
 		}
 		s.interval(float32(c.param[1]), v.timeUS)
 	case common.MAV_CMD_GET_MESSAGE_INTERVAL:
+		m := &common.MessageMessageInterval{MessageId: uint16(clamp(orZero(c.param[0]), 0, math.MaxUint16))} // 0: not sent
 		if s := v.streams.find(float32(c.param[0])); s != nil {
-			us := int32(s.intervalUS)
-			if us == 0 {
-				us = -1
-			}
-			out = append(out, &common.MessageMessageInterval{MessageId: uint16(s.id), IntervalUs: us})
-		} else {
-			refuse(common.MAV_RESULT_DENIED)
+			m.IntervalUs = int32(min(s.intervalUS, math.MaxInt32))
 		}
+		out = append(out, m)
 	case common.MAV_CMD_REQUEST_MESSAGE:
 		if s := v.streams.find(float32(c.param[0])); s != nil {
 			out = append(out, s.make(v))
@@ -181,14 +175,17 @@ func (v *vehicle) execute(from sender, c command) []message.Message {
 		}
 	case common.MAV_CMD_REQUEST_AUTOPILOT_CAPABILITIES:
 		out = append(out, version(v))
+	case common.MAV_CMD_PREFLIGHT_REBOOT_SHUTDOWN: // not in PX4's simulation
+		refuse(common.MAV_RESULT_DENIED)
 	default:
 		refuse(common.MAV_RESULT_UNSUPPORTED)
 	}
-	return out
+	return append(out, ack)
 }
 
-// modeOf reads DO_SET_MODE: base mode with the custom flag, PX4's main and sub mode.
-func modeOf(param [7]float64) (Mode, bool) {
+// modeOf reads DO_SET_MODE: base mode with the custom flag, PX4's main and sub
+// mode. Mode 0 is one that PX4 has, or could have, and that is not simulated.
+func modeOf(param [7]float64) (m Mode, known bool) {
 	if math.IsNaN(param[0]) || uint32(clamp(param[0], 0, 255))&uint32(common.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED) == 0 {
 		return 0, false
 	}
@@ -197,5 +194,5 @@ func modeOf(param [7]float64) (Mode, bool) {
 			return m, true
 		}
 	}
-	return 0, false
+	return 0, param[1] >= 1 && param[1] <= 7
 }

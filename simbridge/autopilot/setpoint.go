@@ -73,31 +73,33 @@ func (v *vehicle) followLocal(m *common.MessageSetPositionTargetLocalNed) bool {
 	return v.follow(s, given(m.Yaw, mask, common.POSITION_TARGET_TYPEMASK_YAW_IGNORE))
 }
 
-// followGlobal takes SET_POSITION_TARGET_GLOBAL_INT, frames 5 and 6.
+// followGlobal takes SET_POSITION_TARGET_GLOBAL_INT, frames 5, 6 and 11. A
+// position counts only as a whole, and only with it does the frame matter.
 func (v *vehicle) followGlobal(m *common.MessageSetPositionTargetGlobalInt) bool {
+	const noPosition = common.POSITION_TARGET_TYPEMASK_X_IGNORE | common.POSITION_TARGET_TYPEMASK_Y_IGNORE | common.POSITION_TARGET_TYPEMASK_Z_IGNORE
 	mask := m.TypeMask
-	up := given(m.Alt, mask, common.POSITION_TARGET_TYPEMASK_Z_IGNORE)
-	switch m.CoordinateFrame {
-	case common.MAV_FRAME_GLOBAL_INT:
-		up -= v.conf.Origin.AltM
-	case common.MAV_FRAME_GLOBAL_RELATIVE_ALT_INT:
-		up += v.conf.Start.UpM
-	default:
-		return false
-	}
 	s := setpoint{
-		position: geo.Local{EastM: math.NaN(), NorthM: math.NaN(), UpM: up},
+		position: geo.Local{EastM: math.NaN(), NorthM: math.NaN(), UpM: math.NaN()},
 		velocity: geo.Local{
 			EastM:  given(m.Vy, mask, common.POSITION_TARGET_TYPEMASK_VY_IGNORE),
 			NorthM: given(m.Vx, mask, common.POSITION_TARGET_TYPEMASK_VX_IGNORE),
 			UpM:    -given(m.Vz, mask, common.POSITION_TARGET_TYPEMASK_VZ_IGNORE),
 		},
 	}
-	if mask&(common.POSITION_TARGET_TYPEMASK_X_IGNORE|common.POSITION_TARGET_TYPEMASK_Y_IGNORE) == 0 {
-		to := v.conf.Origin.ToLocal(geo.Point{
+	if mask&noPosition == 0 {
+		up := float64(m.Alt)
+		switch m.CoordinateFrame {
+		case common.MAV_FRAME_GLOBAL_INT:
+			up -= v.conf.Origin.AltM
+		case common.MAV_FRAME_GLOBAL_RELATIVE_ALT_INT, common.MAV_FRAME_GLOBAL_TERRAIN_ALT_INT: // the terrain is flat
+			up += v.conf.Start.UpM
+		default:
+			return false
+		}
+		s.position = v.conf.Origin.ToLocal(geo.Point{
 			LatDeg: float64(m.LatInt) / 1e7, LonDeg: float64(m.LonInt) / 1e7, AltM: v.conf.Origin.AltM + orZero(up),
 		})
-		s.position.EastM, s.position.NorthM = to.EastM, to.NorthM
+		s.position.UpM = up
 	}
 	return v.follow(s, given(m.Yaw, mask, common.POSITION_TARGET_TYPEMASK_YAW_IGNORE))
 }

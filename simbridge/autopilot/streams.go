@@ -23,20 +23,24 @@ type streams []stream
 
 var batteryID = (&common.MessageBatteryStatus{}).GetID()
 
-// defaultStreams are PX4's onboard rates where FIELD_NOTES has them.
-func defaultStreams() streams {
+// defaultStreams are PX4's rates on an onboard link. Faster than real time the
+// position comes less often: no link carries 50 Hz at many times its speed.
+func defaultStreams(speed float64) streams {
 	s := streams{
 		{id: (&common.MessageHeartbeat{}).GetID(), make: heartbeat, defaultUS: 1_000_000},
-		{id: (&common.MessageGlobalPositionInt{}).GetID(), make: globalPosition, defaultUS: 50_000},
-		{id: (&common.MessageLocalPositionNed{}).GetID(), make: localPosition, defaultUS: 100_000},
+		{id: (&common.MessageGlobalPositionInt{}).GetID(), make: globalPosition, defaultUS: 20_000},
+		{id: (&common.MessageLocalPositionNed{}).GetID(), make: localPosition, defaultUS: 33_333},
 		{id: (&common.MessageExtendedSysState{}).GetID(), make: extendedState, defaultUS: 200_000},
 		{id: (&common.MessageSysStatus{}).GetID(), make: systemStatus, defaultUS: 200_000},
 		{id: batteryID, make: batteryStatus, defaultUS: 2_000_000},
 		{id: (&common.MessageGpsGlobalOrigin{}).GetID(), make: globalOrigin},
-		{id: (&common.MessageHomePosition{}).GetID(), make: homePosition},
+		{id: (&common.MessageHomePosition{}).GetID(), make: homePosition, defaultUS: 2_000_000},
 		{id: (&common.MessageAutopilotVersion{}).GetID(), make: version},
 	}
 	for i := range s {
+		if speed > 1 && s[i].defaultUS > 0 {
+			s[i].defaultUS = max(s[i].defaultUS, 50_000)
+		}
 		s[i].intervalUS = s[i].defaultUS
 	}
 	return s
@@ -51,9 +55,6 @@ func (s streams) find(id float32) *stream {
 	return nil
 }
 
-// fastestUS bounds what SET_MESSAGE_INTERVAL may ask for.
-const fastestUS = 20_000
-
 // interval sets a stream's interval, -1 off and 0 the default.
 func (s *stream) interval(us float32, now int64) {
 	switch {
@@ -62,7 +63,7 @@ func (s *stream) interval(us float32, now int64) {
 	case us == 0:
 		s.intervalUS = s.defaultUS
 	default:
-		s.intervalUS = int64(clamp(float64(us), fastestUS, 60e6))
+		s.intervalUS = int64(clamp(float64(us), 1, 3600e6)) // PX4 grants whatever is asked; the link has its limits
 	}
 	s.nextUS = now
 }
@@ -80,8 +81,8 @@ func (v *vehicle) due() (out []message.Message) {
 		}
 		out = append(out, s.make(v))
 	}
-	for _, text := range v.text {
-		out = append(out, &common.MessageStatustext{Severity: common.MAV_SEVERITY_INFO, Text: text[:min(len(text), 50)]})
+	for _, m := range v.text {
+		out = append(out, &m)
 	}
 	v.text = v.text[:0]
 	return out
@@ -110,14 +111,27 @@ func systemStatus(v *vehicle) message.Message {
 func heartbeat(v *vehicle) message.Message {
 	m := &common.MessageHeartbeat{
 		Type: common.MAV_TYPE_QUADROTOR, Autopilot: common.MAV_AUTOPILOT_PX4, MavlinkVersion: 3,
-		BaseMode: common.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED, CustomMode: uint32(v.mode), SystemStatus: common.MAV_STATE_STANDBY,
+		BaseMode: common.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED | common.MAV_MODE_FLAG_STABILIZE_ENABLED, CustomMode: uint32(v.mode),
+	}
+	switch v.mode {
+	case ModeOffboard:
+	case ModePosition:
+		m.BaseMode |= common.MAV_MODE_FLAG_MANUAL_INPUT_ENABLED
+	default:
+		m.BaseMode |= common.MAV_MODE_FLAG_AUTO_ENABLED | common.MAV_MODE_FLAG_GUIDED_ENABLED
+	}
+	switch {
+	case !v.armed && v.canArm():
+		m.SystemStatus = common.MAV_STATE_STANDBY
+	case !v.armed: // PX4 has no other word for it
+		m.SystemStatus = common.MAV_STATE_UNINIT
+	case v.mode != v.intended:
+		m.SystemStatus = common.MAV_STATE_CRITICAL
+	default:
+		m.SystemStatus = common.MAV_STATE_ACTIVE
 	}
 	if v.armed {
 		m.BaseMode |= common.MAV_MODE_FLAG_SAFETY_ARMED
-		m.SystemStatus = common.MAV_STATE_ACTIVE
-		if v.mode != v.intended {
-			m.SystemStatus = common.MAV_STATE_CRITICAL
-		}
 	}
 	return m
 }
@@ -147,11 +161,11 @@ func localPosition(v *vehicle) message.Message {
 func extendedState(v *vehicle) message.Message {
 	m := &common.MessageExtendedSysState{LandedState: common.MAV_LANDED_STATE_IN_AIR}
 	switch {
-	case v.landed:
+	case v.landed, !v.armed: // even one that falls
 		m.LandedState = common.MAV_LANDED_STATE_ON_GROUND
 	case v.mode == ModeTakeoff:
 		m.LandedState = common.MAV_LANDED_STATE_TAKEOFF
-	case v.mode == ModeLand:
+	case v.mode == ModeLand, v.mode == ModeReturn && v.comesDown:
 		m.LandedState = common.MAV_LANDED_STATE_LANDING
 	}
 	return m

@@ -69,20 +69,27 @@ type vehicle struct {
 	bootUS  int64 // when it booted last
 	yaw     float64
 
-	intended  Mode // what was asked for
-	mode      Mode // what flies, which a failsafe may change
-	armed     bool
-	landed    bool
-	armedUS   int64 // when it was armed
-	landedUS  int64 // when it touched down
-	everFlown bool  // since it was armed
+	intended    Mode // what was asked for
+	mode        Mode // what flies, which a failsafe may change
+	afterDisarm Mode // the last one asked for that it can be armed in
+	armed       bool
+	stands      bool  // on the ground
+	landed      bool  // and has noticed
+	armedUS     int64 // when it was armed
+	rampUS      int64 // when its motors began to lift it; 0: they do not
+	standsUS    int64 // when it touched down
+	landedUS    int64 // when it noticed
+	everFlown   bool  // since it was armed
+	comesDown   bool  // in Return: has reached home
+	low         lowBattery
 
 	setpoint   setpoint
 	setpointUS int64                        // when the last one came; 0: none since boot
 	hold       geo.Local                    // where Hold stays, and Return and Land come down
 	takeoffM   float64                      // height that Takeoff climbs to; NaN: stays on the ground
 	integral   geo.Local                    // of the velocity error, for the controller
-	text       []string                     // STATUSTEXT not sent yet
+	text       []common.MessageStatustext   // not sent yet
+	textID     uint16                       // of the last that came in chunks
 	piloted    bool                         // flown by remote control, until a command asks for another mode
 	silentUS   int64                        // until then nothing is sent or heard
 	foreign    *common.MessageBatteryStatus // the last one from outside, for a pack that measures nothing itself
@@ -91,15 +98,15 @@ type vehicle struct {
 
 func newVehicle(conf Config) *vehicle {
 	v := &vehicle{
-		conf: conf, params: defaultParams(conf.CapacityJ), landed: true,
-		intended: ModeHold, mode: ModeHold, takeoffM: math.NaN(),
+		conf: conf, params: defaultParams(conf.CapacityJ), stands: true, landed: true,
+		intended: ModeHold, mode: ModeHold, afterDisarm: ModeHold, takeoffM: math.NaN(),
 		body: Body{Position: conf.Start},
 	}
 	for name, x := range conf.Parameters {
 		v.params.set(name, x)
 	}
 	v.battery = battery.New(conf.CapacityJ, conf.Battery)
-	v.streams = defaultStreams()
+	v.streams = defaultStreams(v.conf.Speed)
 	v.hold = conf.Start
 	return v
 }
@@ -127,6 +134,9 @@ func (v *vehicle) decideMode() {
 	want := v.intended
 	if want == ModeOffboard && v.armed && !v.streaming() {
 		want = v.lossAction()
+	}
+	if m := v.lowBattery(); m != 0 {
+		want = m
 	}
 	if want != v.mode {
 		v.enter(want)
@@ -160,30 +170,45 @@ func (v *vehicle) lossAction() Mode {
 
 // enter makes a mode fly.
 func (v *vehicle) enter(m Mode) {
-	if v.armed && v.intended == ModeOffboard {
-		if m == ModeOffboard {
-			v.say("Offboard control regained")
-		} else {
-			v.say("Failsafe activated: offboard control lost")
-		}
+	if v.armed && m != v.intended {
+		v.say(common.MAV_SEVERITY_CRITICAL, "Failsafe activated")
 	}
 	v.mode = m
-	v.hold = v.body.Position
+	v.hold, v.comesDown = v.body.Position, false
 	if m == ModeReturn {
 		v.hold = v.conf.Start
-		v.hold.UpM = max(v.body.Position.UpM, v.conf.Start.UpM+v.params.get("RTL_RETURN_ALT"))
+		v.hold.UpM = v.returnM()
 	}
 }
 
-// request is a mode change by command; false is a refusal.
+// request is a mode change by command; false is a refusal. While disarmed PX4
+// accepts every mode, and refuses to arm in some. In the air it accepts Position
+// only where there is a remote control.
 func (v *vehicle) request(m Mode) bool {
-	// While disarmed PX4 accepts OFFBOARD without a stream, and refuses to arm.
-	if m == ModeOffboard && v.armed && !v.streaming() {
+	if v.armed && (m == ModeOffboard && !v.streaming() || m == ModePosition) {
 		return false
 	}
-	v.intended, v.piloted = m, false
+	v.choose(m)
+	return true
+}
+
+func (v *vehicle) choose(m Mode) {
+	v.intended, v.piloted, v.low.mode = m, false, 0 // whoever chooses overrules a failsafe
+	if m != ModeLand && m != ModeReturn {
+		v.afterDisarm = m
+	}
 	if m != v.mode {
 		v.enter(m)
+	}
+}
+
+// canArm tells whether the mode asked for is one to be armed in.
+func (v *vehicle) canArm() bool {
+	switch v.intended {
+	case ModeOffboard:
+		return v.streaming()
+	case ModeLand, ModeReturn, ModePosition: // Position wants a remote control
+		return false
 	}
 	return true
 }
@@ -192,33 +217,41 @@ func (v *vehicle) arm() bool {
 	if v.armed {
 		return true
 	}
-	switch v.intended {
-	case ModeOffboard:
-		if !v.streaming() {
-			v.say("Arming denied: no offboard signal")
-			return false
-		}
-	case ModeLand, ModeReturn, ModePosition: // Position wants a remote control
-		v.say("Arming denied: mode " + v.intended.String())
+	if !v.canArm() {
+		v.say(common.MAV_SEVERITY_CRITICAL, "Arming denied: Resolve system health failures first")
 		return false
 	}
 	v.armed, v.everFlown, v.armedUS = true, false, v.timeUS
-	v.say("Armed by external command")
+	v.low = lowBattery{warning: v.warning()}
+	v.say(common.MAV_SEVERITY_INFO, "Armed by external command")
 	return true
 }
 
+// disarm stops the motors. What was asked for before the landing is asked for
+// again, even OFFBOARD, in which it cannot be armed without a stream.
 func (v *vehicle) disarm(why string) {
 	v.armed = false
 	v.takeoffM = math.NaN()
-	if v.intended == ModeLand || v.intended == ModeReturn || v.intended == ModeTakeoff {
-		v.intended = ModeHold
-	}
-	v.say(why)
+	v.intended = v.afterDisarm
+	v.say(common.MAV_SEVERITY_INFO, why)
 }
 
-// say queues a STATUSTEXT; a link without a ground station never gets it.
-func (v *vehicle) say(text string) {
-	if v.groundCrew && len(v.text) < 16 {
-		v.text = append(v.text, text)
+// say queues a STATUSTEXT, in chunks as PX4 has it; a link without a ground
+// station never gets it. The tab says that there is an event as well.
+func (v *vehicle) say(severity common.MAV_SEVERITY, text string) {
+	const chunk = 50
+	text += "\t"
+	if !v.groundCrew || len(v.text) > 16 {
+		return
+	}
+	if len(text) <= chunk {
+		v.text = append(v.text, common.MessageStatustext{Severity: severity, Text: text})
+		return
+	}
+	v.textID++
+	for i := 0; len(text) > 0; i++ {
+		n := min(len(text), chunk)
+		v.text = append(v.text, common.MessageStatustext{Severity: severity, Text: text[:n], Id: v.textID, ChunkSeq: uint8(i)})
+		text = text[n:]
 	}
 }

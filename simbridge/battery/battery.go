@@ -114,6 +114,14 @@ func (b *Battery) Swap() {
 // left is the remaining charge as a fraction.
 func (b *Battery) left() float64 { return max(0, 1-(b.total.J()-b.packJ)/b.CapacityJ) }
 
+// Charge is what remains as a fraction, NaN where that is not measured.
+func (b *Battery) Charge() float64 {
+	if !b.Fields.Remaining {
+		return math.NaN()
+	}
+	return b.left()
+}
+
 func (b *Battery) volt() float64 { return emptyVolt + (fullVolt-emptyVolt)*b.left() }
 
 func (b *Battery) percent() int8 {
@@ -155,7 +163,7 @@ func (b *Battery) Status(nowUS int64) *common.MessageBatteryStatus {
 // System is SYS_STATUS.
 func (b *Battery) System() *common.MessageSysStatus {
 	m := &common.MessageSysStatus{
-		VoltageBattery: uint16(math.Round(1000 * b.volt())), CurrentBattery: -1, BatteryRemaining: b.percent(),
+		VoltageBattery: uint16(math.Round(1000 * b.volt())), CurrentBattery: -100, BatteryRemaining: b.percent(), // unknown: -1 A, as in BATTERY_STATUS
 	}
 	if b.Fields.Current {
 		m.CurrentBattery = int16(min(math.Round(100*b.powerW/b.volt()), math.MaxInt16))

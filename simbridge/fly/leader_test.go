@@ -60,7 +60,7 @@ func realConfig(t *testing.T, slots int, speed float64, endpoints []string) Conf
 	c.Fleet, c.Out, c.Speed, c.TimeoutS = "test", t.TempDir(), speed, 120
 	c.Broker.Listen = freeTCP(t)
 	c.Parameters = map[string]float64{
-		"MPC_XY_VEL_MAX": 30, "MPC_XY_CRUISE": 12, "MPC_Z_VEL_MAX_UP": 20, "MPC_Z_V_AUTO_DN": 20,
+		"MPC_XY_VEL_MAX": 30, "MPC_XY_CRUISE": 12, "MPC_Z_VEL_MAX_UP": 20, "MPC_TKO_SPEED": 20, "MPC_Z_V_AUTO_DN": 20,
 		"MPC_Z_VEL_MAX_DN": 20, "MPC_LAND_SPEED": 5, "COM_OF_LOSS_T": 10,
 	}
 	c.Ground = []string{filepath.Join(folder, "ground")}

@@ -74,7 +74,8 @@ const (
 	// that current x time says is all that was drawn.
 	sendMS    = 400
 	component = byte(common.MAV_COMP_ID_BATTERY)
-	staleUS   = 2_000_000 // a position this old is not extrapolated
+	staleUS   = 2_000_000  // a position this old is not extrapolated
+	goneUS    = 10_000_000 // an instance unheard for so long draws nothing
 )
 
 // Initialize binds the address and starts to listen.
@@ -170,7 +171,7 @@ func (v *Vehicle) step() {
 	seconds := float64(now-v.stepUS) / 1e6
 	b.Reach(now)
 	powerW := 0.0
-	if v.inAir() {
+	if v.inAir() && now-v.bodyUS < goneUS {
 		powerW = v.PowerW(b.Slot(), v.body.SpeedMPS())
 	}
 	v.stepUS = now

@@ -98,12 +98,14 @@ func lostReport(seed uint64, slot, user int, fraction float64) bool {
 	return rand.New(rand.NewPCG(seed, uint64(slot)<<32|uint64(user))).Float64() < fraction
 }
 
-// obey takes a decision. One for another slot, or after decide_by_ms, changes nothing.
+// obey takes a decision. One for another slot, or after decide_by_ms, changes
+// nothing; nor does one made from an old report, which knew another task: the
+// offer does better.
 func (u *user) obey(d telemetry.Decision, received time.Time) {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
 	w := u.pending
-	if w == nil || d.Slot != w.beacon.Slot || received.After(w.until) {
+	if w == nil || d.Slot != w.beacon.Slot || d.ReportSlot != nil || received.After(w.until) {
 		u.crowd.countIgnored()
 		return
 	}

@@ -236,7 +236,10 @@ func TestDecisionIsObeyed(t *testing.T) {
 func TestOfferWithoutDecision(t *testing.T) {
 	b := newBench(t, 0, false)
 	const price = 0.01
-	b.answer = func(_ string, r telemetry.Report) *telemetry.Decision {
+	b.answer = func(id string, r telemetry.Report) *telemetry.Decision {
+		if before := r.Slot - 1; id < "u06" { // made from an older report
+			return &telemetry.Decision{Slot: r.Slot, Aircraft: 1, Offload: 0.5, CPUHz: 1e9, ReportSlot: &before}
+		}
 		return &telemetry.Decision{Slot: r.Slot + 1} // of another slot
 	}
 	b.beacon(3, standing(price))

@@ -183,6 +183,8 @@ type World struct {
 	gains   []float64
 	served  []int
 	outcome Outcome
+	bestMPS float64 // v*
+	bestW   float64
 }
 
 // New returns the episode of a seed, in its first slot.
@@ -208,14 +210,29 @@ func (w *World) Reset(seed uint64) {
 	w.outcome.FlightJ = make([]float64, c.Aircraft)
 	w.outcome.EdgeJ = make([]float64, c.Aircraft)
 	w.served = make([]int, c.Aircraft)
+	w.bestMPS = c.Physics.Propulsion.BestSpeedMPS(c.Physics.SpeedMaxMPS)
+	w.bestW = c.Physics.Propulsion.PowerW(w.bestMPS)
 	w.arrive()
 }
 
 // Done reports whether the last slot has settled.
 func (w *World) Done() bool { return w.Slot >= w.Config.Slots }
 
-// arrive draws the slot's active set, tasks and gains.
+// reserveJ is what aircraft m must keep to come home from where it is: the way
+// at v*, and two slots (C6).
+func (w *World) reserveJ(m int) float64 {
+	homeS := w.Config.Start(m).Sub(w.Aircraft[m].Position).Norm() / w.bestMPS
+	return (homeS + 2) * w.bestW * w.Config.Factor(w.Slot)
+}
+
+// arrive draws the slot's active set, tasks and gains. An aircraft that has to
+// go home is as good as lost.
 func (w *World) arrive() {
+	for m := range w.Aircraft {
+		if w.Config.Physics.CapacityJ-w.Aircraft[m].SpentJ < w.reserveJ(m) {
+			w.Aircraft[m].Lost = true
+		}
+	}
 	for _, l := range w.Config.Losses {
 		if w.Slot >= l.Slot {
 			w.Aircraft[l.Aircraft].Lost = true
@@ -368,6 +385,6 @@ func (c *Config) Settle(t physics.Task, gain float64, served int, rho float64) (
 	if served == 0 {
 		return t.LocalS(c.UserCPUHz), 0
 	}
-	share := c.Physics.ShareOf(gain, c.Physics.EdgeCPUHz, served)
+	share := c.Physics.ShareOf(gain, c.Physics.EdgeCPUHz, float64(served))
 	return physics.CompletionS(t.LocalS(c.UserCPUHz), t.OffloadS(share), rho), c.Physics.EdgeJ(t, share, rho)
 }

@@ -1,0 +1,68 @@
+package autopilot
+
+import "math"
+
+// Warnings of a battery, as PX4 counts them: at BAT_CRIT_THR and BAT_EMERGEN_THR.
+const (
+	batteryCritical  = 2
+	batteryEmergency = 3
+
+	criticalCharge  = 0.07
+	emergencyCharge = 0.05
+)
+
+// lowBattery is the failsafe of a battery that became low in flight, as
+// COM_LOW_BAT_ACT has it: Hold for COM_FAIL_ACT_T, then Return or Land, over any
+// mode, until somebody chooses another.
+type lowBattery struct {
+	warning int   // the worst since arming
+	mode    Mode  // 0: nothing to do
+	sinceUS int64 // when it became so low
+}
+
+// warning is that of the charge now. An unknown charge from outside is -1 %, and
+// passes for empty.
+func (v *vehicle) warning() int {
+	charge := v.battery.Charge()
+	if v.foreign != nil {
+		charge = float64(v.foreign.BatteryRemaining) / 100
+	}
+	switch {
+	case math.IsNaN(charge):
+		return 0
+	case charge < emergencyCharge:
+		return batteryEmergency
+	case charge < criticalCharge:
+		return batteryCritical
+	}
+	return 0
+}
+
+// lowBattery returns the mode that a low battery asks for, 0 for none.
+func (v *vehicle) lowBattery() Mode {
+	if !v.armed {
+		return 0
+	}
+	l := &v.low
+	waits := func() bool { return l.mode != 0 && v.elapsed(l.sinceUS) < v.params.get("COM_FAIL_ACT_T") }
+	if w := v.warning(); w > l.warning {
+		if !waits() { // or it is the same Hold
+			l.sinceUS = v.timeUS
+		}
+		l.warning, l.mode = w, v.lowAction(w)
+	}
+	if waits() {
+		return ModeHold
+	}
+	return l.mode
+}
+
+func (v *vehicle) lowAction(warning int) Mode {
+	switch act := v.params.get("COM_LOW_BAT_ACT"); {
+	case act == 1, act == 3 && warning == batteryCritical:
+		return ModeReturn
+	case act == 2, act == 3:
+		return ModeLand
+	}
+	return 0
+}
