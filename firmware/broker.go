@@ -43,9 +43,15 @@ var errIncumbent = errors.New("another leader is flying this fleet")
 // inboxLength holds what a slot of 4,096 users brings while the loop decides.
 const inboxLength = 3 * telemetryUsersMax
 
+// rivalSlots is how long a leader that was restarted in flight listens for
+// another before it streams: a beacon comes once a slot. It need not where the
+// broker has the word that no leader is online.
+const rivalSlots = 1.25
+
 // connect listens for another leader, then takes its place on the broker. A
-// leader that was restarted in flight does not wait for a broker: aircraft
-// come first.
+// leader that was restarted in flight does not wait for a broker, aircraft come
+// first; but none is streamed to before whoever flies the fleet in its place
+// would have been heard.
 func (l *Leader) connect(ctx context.Context) error {
 	topics, err := telemetry.NewTopics(l.Config.Fleet)
 	if err != nil {
@@ -60,7 +66,7 @@ func (l *Leader) connect(ctx context.Context) error {
 		return err
 	}
 	b.client = &telemetry.Client{
-		Broker: l.Config.Broker, Name: "leader", Log: l.Log,
+		Broker: l.Config.Broker, Name: "leader", Retry: l.retry(), Log: l.Log,
 		Will: &telemetry.Publication{Topic: topics.Online(), QoS: 1, Retained: true, Payload: telemetry.EncodeOnline(false)},
 		Subscriptions: []telemetry.Subscription{
 			{Filter: topics.AllCommands(), QoS: 1}, {Filter: topics.AllReports()}, {Filter: topics.AllResults(), QoS: 1}, {Filter: topics.Online(), QoS: 1},
@@ -72,8 +78,9 @@ func (l *Leader) connect(ctx context.Context) error {
 			b.put(event{came: true})
 		},
 	}
+	inFlight := l.state != telemetry.StateIdle
 	start := func(ctx context.Context) error {
-		if err := l.listen(ctx, topics); err != nil {
+		if err := l.listen(ctx, topics, inFlight); err != nil {
 			return err
 		}
 		if err := b.client.Initialize(ctx); err != nil {
@@ -82,12 +89,14 @@ func (l *Leader) connect(ctx context.Context) error {
 		b.up.Store(true)
 		return nil
 	}
-	if l.state == telemetry.StateIdle {
+	if !inFlight {
 		return start(ctx)
 	}
+	stream := time.AfterFunc(l.Config.Wall(rivalSlots), l.fleet.Stream)
 	go func() {
 		switch err := start(b.ctx); {
 		case errors.Is(err, errIncumbent):
+			stream.Stop()
 			b.put(event{yield: err})
 		case err != nil && b.ctx.Err() == nil:
 			l.Log.Error("flying without a broker", "reason", err)
@@ -96,19 +105,32 @@ func (l *Leader) connect(ctx context.Context) error {
 	return nil
 }
 
+// retry is how long the leader waits before it tries a broker again: at first a
+// quarter of a slot, at last two, so that it is back soon after the broker is.
+func (l *Leader) retry() time.Duration {
+	return min(max(l.slotWall()/4, 10*time.Millisecond), 500*time.Millisecond)
+}
+
 // listen looks for fresh beacons during three slots, and for a fresh status: an
 // incumbent that is idle sends no beacons. What the broker kept is of the past.
-func (l *Leader) listen(ctx context.Context, topics telemetry.Topics) error {
+func (l *Leader) listen(ctx context.Context, topics telemetry.Topics, inFlight bool) error {
 	heard := make(chan int, 1)
 	c := &telemetry.Client{
-		Broker: l.Config.Broker, Name: "leader-new", Log: l.Log,
-		Subscriptions: []telemetry.Subscription{{Filter: topics.Slot()}, {Filter: topics.Status()}},
+		Broker: l.Config.Broker, Name: "leader-new", Retry: l.retry(), Log: l.Log,
+		Subscriptions: []telemetry.Subscription{{Filter: topics.Slot()}, {Filter: topics.Status()}, {Filter: topics.Online(), QoS: 1}},
 		Handle: func(m telemetry.Message) {
+			kind, _, _ := topics.Parse(m.Topic)
+			if kind == telemetry.KindOnline {
+				if online, err := telemetry.DecodeOnline(m.Payload); err == nil && !online && inFlight {
+					l.fleet.Stream()
+				}
+				return
+			}
 			if m.Retained {
 				return
 			}
 			n, err := 0, error(nil)
-			if kind, _, _ := topics.Parse(m.Topic); kind == telemetry.KindSlot {
+			if kind == telemetry.KindSlot {
 				var s telemetry.Slot
 				s, err = telemetry.DecodeSlot(m.Payload)
 				n = s.Slot
@@ -226,13 +248,8 @@ func (b *broker) send(p telemetry.Publication) {
 	}
 }
 
-// take lets one event change the mission.
-func (l *Leader) take(e event) { l.admit(e, true) }
-
-// takeLate is take for what came after the window.
-func (l *Leader) takeLate(e event) { l.admit(e, false) }
-
-func (l *Leader) admit(e event, inTime bool) {
+// take lets one event, in time for the open window or not, change the mission.
+func (l *Leader) take(e event, inTime bool) {
 	switch {
 	case e.report != nil:
 		l.users.take(e.user, *e.report, inTime && !l.decided)

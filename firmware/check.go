@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/bluenviron/gomavlib/v3/pkg/frame"
+
 	"prefdt/firmware/clock"
 	"prefdt/firmware/energy"
 	"prefdt/firmware/fleet"
@@ -59,6 +61,7 @@ type preflight struct {
 	list    []finding
 	failed  int
 	warned  int
+	key     *frame.V2Key // of MAVLink, nil: unsigned
 	present ledger.State // of the ledger
 	found   bool
 }
@@ -126,9 +129,12 @@ func (p *preflight) run(path string) {
 	p.policy()
 	p.state()
 	p.keys()
+	p.signing()
 	p.clock()
 	p.broker()
-	p.autopilots()
+	if p.config.MAVLink.KeyFile == "" || p.key != nil {
+		p.autopilots() // nothing is sent unsigned where a key was asked for
+	}
 }
 
 // policy loads the checkpoint, its hash with it, and times one step.
@@ -299,6 +305,28 @@ func (p *preflight) keys() {
 	}
 }
 
+// signing reads the MAVLink key: the links are then tried with it.
+func (p *preflight) signing() {
+	m := p.config.MAVLink
+	if m.KeyFile == "" {
+		if m.Real {
+			p.add(resultWarn, "signing", "mavlink.key_file is empty: whoever reaches a link commands its autopilot")
+		}
+		return
+	}
+	key, err := fleet.ReadKey(m.KeyFile)
+	if err != nil {
+		p.add(resultFail, "signing", "mavlink.key_file: %v", err)
+		return
+	}
+	p.key = key
+	if info, err := os.Stat(m.KeyFile); err == nil && info.Mode().Perm()&0o007 != 0 {
+		p.add(resultWarn, "signing", "%s can be read by everyone; chmod 640", m.KeyFile)
+		return
+	}
+	p.add(resultOK, "signing", "frames are signed with %s, and others refused", m.KeyFile)
+}
+
 func day(t time.Time) string { return t.UTC().Format("2006-01-02") }
 
 // clock compares the wall clock, which certificates need and slots do not, with
@@ -401,7 +429,7 @@ func (p *preflight) autopilots() {
 	if p.frozen != nil {
 		k = p.frozen.Physics
 	}
-	l := &Leader{Config: *c, Physics: k, Clock: clock.New(), Log: slog.New(slog.DiscardHandler)}
+	l := &Leader{Config: *c, Physics: k, Clock: clock.New(), Log: slog.New(slog.DiscardHandler), key: p.key}
 	f := l.newFleet()
 	if err := f.Initialize(); err != nil {
 		p.add(resultFail, "links", "%v", err)
@@ -411,6 +439,7 @@ func (p *preflight) autopilots() {
 		p.add(resultFail, "links", "%v", err)
 		return
 	}
+	f.Stream() // requests alone: nobody has an order
 	defer f.Close()
 	var views []fleet.View
 	end := l.Clock.Now() + p.wait

@@ -5,14 +5,12 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"prefdt/firmware/ledger"
-	"prefdt/simbridge/autopilot"
 	"prefdt/telemetry"
 )
 
@@ -123,15 +121,7 @@ func TestCheckFails(t *testing.T) {
 func TestCheckFindsUnsafeAutopilots(t *testing.T) {
 	r := newRig(t, 3, 100)
 	for i, p := range []map[string]float64{{"COM_OBL_RC_ACT": 0}, {"COM_OF_LOSS_T": 60}, {}} {
-		r.lose[i]()
-		c := r.craft[i].Config
-		c.Parameters = maps.Clone(c.Parameters)
-		maps.Copy(c.Parameters, p)
-		a := &autopilot.Autopilot{Config: c}
-		if err := a.Initialize(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(a.Close)
+		r.replace(i, p)
 	}
 	_, results, details := preflightList(t, r.file(t, "decide_by_ms: 39"), "10s")
 	for item, want := range map[string]string{"aircraft 1": "COM_OBL_RC_ACT is 0", "aircraft 2": "COM_OF_LOSS_T is 60"} {
@@ -141,6 +131,38 @@ func TestCheckFindsUnsafeAutopilots(t *testing.T) {
 	}
 	if results["aircraft 3"] != resultOK {
 		t.Errorf("aircraft 3: %s", details["aircraft 3"])
+	}
+}
+
+// The links are tried with the signing key, and not at all with one that is
+// unusable.
+func TestCheckOfTheSigningKey(t *testing.T) {
+	r := newRig(t, 1, 100)
+	file := func(text string, mode os.FileMode) string {
+		path := filepath.Join(t.TempDir(), "mavlink.key")
+		os.WriteFile(path, []byte(text), 0o600)
+		os.Chmod(path, mode)
+		return path
+	}
+	good := strings.Repeat("a5", 32)
+	for _, c := range []struct {
+		name, line, result, detail, aircraft string
+	}{
+		{"none", "slots: 100", "", "", resultOK},
+		{"none, and real aircraft", "mavlink: {real: true}\nslot_ms: 1000", resultWarn, "whoever reaches a link", "any"},
+		{"unusable", "mavlink: {key_file: " + file("abcd\n", 0o600) + "}", resultFail, "64 hexadecimal digits", ""},
+		{"missing", "mavlink: {key_file: /nowhere/key}", resultFail, "/nowhere/key", ""},
+		{"for all to read", "mavlink: {key_file: " + file(good, 0o604) + "}", resultWarn, "chmod 640", resultFail},
+		// This autopilot does not sign: it is not heard.
+		{"good", "mavlink: {key_file: " + file(good, 0o640) + "}", resultOK, "signed", resultFail},
+	} {
+		_, results, details := preflightList(t, r.file(t, c.line), "500ms")
+		if results["signing"] != c.result || !strings.Contains(details["signing"], c.detail) {
+			t.Errorf("%s: %q %s", c.name, results["signing"], details["signing"])
+		}
+		if results["aircraft 1"] != c.aircraft && c.aircraft != "any" {
+			t.Errorf("%s: the aircraft: %q %s", c.name, results["aircraft 1"], details["aircraft 1"])
+		}
 	}
 }
 

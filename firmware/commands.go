@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"sync"
 
-	"prefdt/firmware/fleet"
 	"prefdt/firmware/ledger"
 	"prefdt/inference/goal"
 	"prefdt/telemetry"
@@ -162,7 +161,9 @@ func (l *Leader) obey(c *command) {
 		if answer.Accepted {
 			entry.ID, entry.Ack = c.id, json.RawMessage(ack)
 		}
-		l.Log.Info("command", "ack", string(ack))
+		if c.fault == "" { // faults are counted, and a storm of them must not fill the log
+			l.Log.Info("command", "ack", string(ack))
+		}
 	}
 	l.batch = append(l.batch, applied{entry, c.id, ack, c.mission != nil})
 }
@@ -248,119 +249,4 @@ func (l *Leader) effective() int {
 		return min(l.open+1, l.Config.Slots)
 	}
 	return l.open
-}
-
-// transition is CONTRACT's table of mission commands.
-func (l *Leader) transition(action string) error {
-	refuse := fmt.Errorf("cannot %s: the mission is %s", action, l.state)
-	switch action {
-	case telemetry.ActionStart:
-		if l.state != telemetry.StateIdle {
-			return refuse
-		}
-		if err := l.ready(); err != nil {
-			return fmt.Errorf("cannot start: %w", err)
-		}
-		l.climbS = 0
-		for i := range l.Config.Aircraft {
-			l.fleet.Resume(i + 1)
-		}
-		l.enter(telemetry.StateClimbing)
-	case telemetry.ActionHold:
-		if l.state != telemetry.StateFlying {
-			return refuse
-		}
-		l.enter(telemetry.StateHolding)
-		for i := range l.Config.Aircraft {
-			l.fleet.Hold(i + 1)
-		}
-	case telemetry.ActionResume:
-		taken := l.takeBack()
-		if l.state == telemetry.StateClimbing && taken > 0 {
-			return nil // a rebooted one takes off after all
-		}
-		if l.state != telemetry.StateHolding && !(l.state == telemetry.StateFlying && taken > 0) {
-			return refuse
-		}
-		l.autoHold = false
-		l.enter(telemetry.StateFlying)
-	case telemetry.ActionReturn:
-		switch l.state {
-		case telemetry.StateClimbing, telemetry.StateFlying, telemetry.StateHolding:
-			l.goHome(telemetry.StateReturning)
-		default:
-			return refuse
-		}
-	case telemetry.ActionStop:
-		switch l.state {
-		case telemetry.StateClimbing, telemetry.StateFlying, telemetry.StateHolding, telemetry.StateReturning:
-			for i := range l.Config.Aircraft {
-				l.fleet.Command(i+1, fleet.OrderStop)
-			}
-			l.enter(telemetry.StateStopped)
-		default:
-			return refuse
-		}
-	}
-	return nil
-}
-
-// takeBack takes the aircraft that are with their pilots back, in flight.
-func (l *Leader) takeBack() (taken int) {
-	switch l.state {
-	case telemetry.StateClimbing, telemetry.StateHolding, telemetry.StateFlying:
-	default:
-		return 0
-	}
-	l.look()
-	for i := range l.views {
-		if v := &l.views[i]; v.Phase == fleet.PhaseTaken && v.Fresh {
-			l.fleet.Resume(v.Number)
-			taken++
-		}
-	}
-	return taken
-}
-
-// crowded names two aircraft that stand too close to take off together. A metre
-// is what their positions may be off.
-func (l *Leader) crowded() error {
-	for i := range l.views {
-		for j := range i {
-			a, b := &l.views[j], &l.views[i]
-			if d := a.Position.Sub(b.Position).Norm(); d < l.Physics.SeparationM-1 {
-				return fmt.Errorf("aircraft %d and %d are %.1f m apart, want at least %v", a.Number, b.Number, d, l.Physics.SeparationM)
-			}
-			if d := l.Config.Start(a.Number, l.Physics.AreaM).Sub(l.Config.Start(b.Number, l.Physics.AreaM)).Norm(); d < l.Physics.SeparationM {
-				return fmt.Errorf("start_m of aircraft %d and %d are %.1f m apart, want at least %v", a.Number, b.Number, d, l.Physics.SeparationM)
-			}
-		}
-	}
-	return nil
-}
-
-// ready says what keeps the fleet from taking off.
-func (l *Leader) ready() error {
-	l.look()
-	for i := range l.views {
-		v := &l.views[i]
-		switch unsafe := v.Params.Unsafe(); {
-		case !v.Heard:
-			return fmt.Errorf("aircraft %d was not heard yet", v.Number)
-		case !v.Fresh:
-			return fmt.Errorf("aircraft %d: no position or heartbeat for %.0f s", v.Number, v.AgeS)
-		case !v.Params.Read():
-			return fmt.Errorf("aircraft %d: %s", v.Number, unsafe)
-		case unsafe != "" && l.Config.Flight.Failsafe == "refuse":
-			return fmt.Errorf("aircraft %d has an unsafe failsafe: %s", v.Number, unsafe)
-		case l.low(v):
-			return fmt.Errorf("aircraft %d has %.0f J left, which its reserve and the way home take", v.Number, l.residualJ(i))
-		case unsafe != "":
-			l.Log.Error("unsafe failsafe", "aircraft", v.Number, "reason", unsafe)
-		}
-		if reason := v.Params.Doubtful(l.Physics.CapacityJ); reason != "" {
-			l.Log.Warn("doubtful parameter", "aircraft", v.Number, "reason", reason)
-		}
-	}
-	return l.crowded()
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"prefdt/firmware/ledger"
 	"prefdt/telemetry"
 )
 
@@ -135,6 +136,37 @@ func TestSignedCommands(t *testing.T) {
 		if len(r.acks[id]) > 0 {
 			t.Errorf("command %s was acknowledged", id)
 		}
+	}
+}
+
+// A counter is used up by a command without a usable id too, also over a restart.
+func TestCounterOfACommandWithoutAnID(t *testing.T) {
+	r := newRig(t, 1, 100)
+	public, private, _ := ed25519.GenerateKey(nil)
+	r.config.Commands = Commands{Unsigned: "no", Keys: map[string]string{"crew-1": base64.StdEncoding.EncodeToString(public)}}
+	f := r.launch()
+	r.await("the leader", anyStatus)
+	payload, err := telemetry.Sign("crew-1", private, 41, r.topics.Preference(), []byte(`{"setting":0.3}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.publishRaw(r.topics.Preference(), string(payload))
+	if !r.eventually(func() bool { return f.broker.rejects.Total() > 0 }) {
+		t.Fatal("it was not counted")
+	}
+	s := r.await("status", anyStatus)
+	r.await("two beats", func(n telemetry.Status) bool { return n.Seq > s.Seq+2 })
+	f.kill(t)
+	l, err := ledger.Open(r.config.StateDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if last, err := l.Counters(); err != nil || last["crew-1"] != 41 {
+		t.Errorf("the ledger has the counters %v, %v", last, err)
+	}
+	if len(r.acks) > 0 {
+		t.Errorf("acknowledged: %v", r.acks)
 	}
 }
 

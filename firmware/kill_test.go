@@ -63,7 +63,7 @@ func TestKilledInEverySlot(t *testing.T) {
 	if kills == 0 || worstJ > 200 {
 		t.Errorf("%d kills: the energy entry is off by %.0f J, the two counters resolve 200 J", kills, worstJ)
 	}
-	if worstS > 4 { // two on a machine of its own; here others run too
+	if worstS > 3 { // two on a machine of its own; here others run too
 		t.Errorf("flight resumed only after %.1f slots", worstS)
 	}
 }
@@ -86,6 +86,9 @@ func killEvery(t *testing.T, slots int, slotMS float64, first, stride int) (kill
 		}
 		wall := time.Duration(slotMS * float64(time.Millisecond))
 		time.Sleep(wall * time.Duration((n*7)%10) / 10) // where in the slot it dies
+		r.mutex.Lock()
+		before := r.offJ(r.last())
+		r.mutex.Unlock()
 		p.Kill()
 		died := time.Now().UnixNano()
 		r.mutex.Lock()
@@ -109,13 +112,13 @@ func killEvery(t *testing.T, slots int, slotMS float64, first, stride int) (kill
 			t.Fatalf("killed in slot %d, nothing was settled after it: %+v", n, r.last())
 		}
 		r.mutex.Lock()
-		off := math.Abs(s.SpentJ + s.TransitJ - r.truthJ[s.Slot+1])
+		off := r.offJ(s)
 		r.mutex.Unlock()
 		if s.RemainingJ == nil || math.Abs(*s.RemainingJ-(r.config.Request.BudgetJ-s.SpentJ)) > 1e-6 {
 			t.Errorf("killed in slot %d: the energy entry is %v with %v J spent", n, s.RemainingJ, s.SpentJ)
 		}
-		t.Logf("killed in slot %d, settled %d: off by %.0f J, moved again after %.1f slots", n, s.Slot, off, resumed)
-		kills, worstJ, worstS, sumS = kills+1, max(worstJ, off), max(worstS, resumed), sumS+resumed
+		t.Logf("killed in slot %d, settled %d: off by %+.0f J, %+.0f J before it, moved again after %.1f slots", n, s.Slot, off, before, resumed)
+		kills, worstJ, worstS, sumS = kills+1, max(worstJ, math.Abs(off)), max(worstS, resumed), sumS+resumed
 	}
 	r.await("done", done)
 	for i := 1; i < len(r.slots); i++ {
@@ -125,6 +128,16 @@ func killEvery(t *testing.T, slots int, slotMS float64, first, stride int) (kill
 	}
 	p.Kill()
 	return kills, worstJ, worstS, sumS
+}
+
+// offJ is what a status books more than the batteries had lost when the next
+// slot's beacon came, which is a few milliseconds after its settlement. The mutex
+// is held.
+func (r *rig) offJ(s telemetry.Status) float64 {
+	if _, marked := r.truthJ[s.Slot+1]; !marked {
+		return math.NaN()
+	}
+	return s.SpentJ + s.TransitJ - r.truthJ[s.Slot+1]
 }
 
 // opened is whether a slot's beacon came. The mutex is held.

@@ -13,6 +13,7 @@ import (
 	"prefdt/firmware/energy"
 	"prefdt/firmware/fleet"
 	"prefdt/firmware/ledger"
+	"prefdt/inference/dispatch"
 	"prefdt/inference/goal"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
@@ -29,6 +30,7 @@ type Leader struct {
 	Config    Config
 	Physics   physics.Constants
 	Scales    *goal.Scales
+	Usual     dispatch.Crowd // what the checkpoint knows of users
 	Scheduler scheduler
 	Clock     clock.Clock
 	Log       *slog.Logger
@@ -54,6 +56,8 @@ type Leader struct {
 	craft    []craft
 	views    []fleet.View
 
+	forecast dispatch.Forecast
+	onOffer  []slot.Aircraft
 	snapshot slot.Snapshot
 	decision slot.Decision
 	books    map[int]*book // by slot, while results may still correct it
@@ -75,25 +79,16 @@ type Leader struct {
 
 // craft is one aircraft's account.
 type craft struct {
-	bookedJ  float64 // of its meter's total
-	modelJ   float64 // of its closed form, likewise
-	spentJ   float64 // in slots
-	transitJ float64 // before, after and between missions' slots
-	source   energy.Source
-	served   int
-	expected float64 // users that share it in a slot, smoothed, for the standing offer
-	bootMS   float64 // autopilot's time when slot `open` began
-	msPerS   float64
+	bookedJ     float64 // of its meter's total
+	modelJ      float64 // of its closed form, likewise
+	spentJ      float64 // in slots
+	startErrorJ float64 // how far off the meter may have been when they began
+	transitJ    float64 // before, after and between missions' slots
+	source      energy.Source
+	served      int
+	bootMS      float64 // autopilot's time when slot `open` began
+	msPerS      float64
 }
-
-// initialUsers stands in the offers before results came: about what an aircraft
-// of the paper's world serves. Too few would have the first users who decide for
-// themselves take a whole CPU each.
-const initialUsers = 3
-
-// initialPrice stands in the offer of the first slot, before the policy said
-// one: about the middle of the front.
-const initialPrice = 0.01
 
 // Run flies the mission until ctx ends or, if so configured, it is over.
 func (l *Leader) Run(ctx context.Context) (err error) {
@@ -111,12 +106,13 @@ func (l *Leader) Run(ctx context.Context) (err error) {
 	}})
 	l.unsaved = map[string][]byte{}
 	l.craft = make([]craft, len(l.Config.Aircraft))
-	for i := range l.craft {
-		l.craft[i].expected = initialUsers
-	}
-	l.price = initialPrice
+	l.forecast.Usual = l.Usual
+	l.price = dispatch.OpeningPriceSPerJ
 	if l.ledger, err = ledger.Open(l.Config.StateDir); err != nil {
 		return err
+	}
+	if l.ledger.Torn != "" {
+		l.Log.Error("the ledger's last transaction was torn; going on from the one before", "reason", l.ledger.Torn)
 	}
 	l.ledger.Keep(l.Config.LedgerMB * 1e6)
 	defer l.ledger.Close()
@@ -141,7 +137,9 @@ func (l *Leader) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer l.fleet.Close()
-	if found && l.state != telemetry.StateIdle {
+	if l.state == telemetry.StateIdle {
+		l.fleet.Stream()
+	} else {
 		l.rejoin(ctx, saved)
 	}
 	l.Log.Info("leader ready", "fleet", l.Config.Fleet, "mission", l.Config.Mission, "state", l.state, "slots", l.Config.Slots, "speed", l.Config.Speed())
@@ -228,6 +226,9 @@ func (l *Leader) beginSlots(flying int) error {
 	}
 	l.epoch, l.open = l.Clock.Now(), 0
 	l.anchor()
+	for i := range l.views {
+		l.craft[i].startErrorJ = l.views[i].ErrorJ
+	}
 	l.enter(telemetry.StateFlying)
 	return nil
 }

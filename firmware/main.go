@@ -79,7 +79,7 @@ func fly(ctx context.Context, path string, stderr io.Writer) error {
 		return err
 	}
 	l := &Leader{
-		Config: c, Physics: frozen.Physics, Scales: &frozen.Scales, Scheduler: policy,
+		Config: c, Physics: frozen.Physics, Scales: &frozen.Scales, Usual: frozen.Standard.Crowd(), Scheduler: policy,
 		Clock: clock.New(), Log: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
 	}
 	if l.monitor, err = newMonitor(l, os.Getenv); err != nil {

@@ -46,7 +46,7 @@ func TestMission(t *testing.T) {
 		t.Errorf("ended with %+v", s)
 	}
 	landed := r.await("landed", func(s telemetry.Status) bool {
-		return s.State == telemetry.StateDone && s.Aircraft[0].Landed != nil && *s.Aircraft[0].Landed && *s.Aircraft[1].Landed && s.Aircraft[0].Mode == "AUTO.LOITER"
+		return s.State == telemetry.StateDone && s.Aircraft[0].Landed != nil && *s.Aircraft[0].Landed && *s.Aircraft[1].Landed && s.Aircraft[0].Mode == "OFFBOARD"
 	})
 	f.kill(t)
 
@@ -115,7 +115,7 @@ func TestRestart(t *testing.T) {
 		t.Errorf("ended with %+v", s)
 	}
 	landed := r.await("landed", func(s telemetry.Status) bool {
-		return s.Aircraft[0].Landed != nil && *s.Aircraft[0].Landed && *s.Aircraft[1].Landed && s.Aircraft[0].Mode == "AUTO.LOITER"
+		return s.Aircraft[0].Landed != nil && *s.Aircraft[0].Landed && *s.Aircraft[1].Landed && s.Aircraft[0].Mode == "OFFBOARD"
 	})
 	f.kill(t)
 	if got := landed.SpentJ + landed.TransitJ; math.Abs(got-r.trueJ()) > 200 {

@@ -24,7 +24,7 @@ func (l *Leader) ledgerState() ledger.State {
 		s.TransitJ += c.transitJ
 		a := ledger.Aircraft{
 			Number: i + 1, SystemID: l.Config.Aircraft[i].SystemID, Meter: l.fleet.Meter(i + 1),
-			BookedJ: c.bookedJ, SpentJ: c.spentJ, TransitJ: c.transitJ, BootMS: c.bootMS, MSPerSlot: c.msPerS,
+			BookedJ: c.bookedJ, SpentJ: c.spentJ, StartErrorJ: c.startErrorJ, TransitJ: c.transitJ, BootMS: c.bootMS, MSPerSlot: c.msPerS,
 		}
 		if i < len(l.views) {
 			v := &l.views[i]
@@ -34,6 +34,9 @@ func (l *Leader) ledgerState() ledger.State {
 			if v.Home != nil {
 				a.Home = &[2]float64{v.Home.EastM, v.Home.NorthM}
 			}
+		}
+		for _, p := range l.fleet.Whereabouts(i + 1) {
+			a.Way = append(a.Way, [2]float64{p.EastM, p.NorthM})
 		}
 		s.Aircraft = append(s.Aircraft, a)
 	}
@@ -81,12 +84,16 @@ func (l *Leader) restore(s ledger.State, found bool) error {
 	l.state, l.open, l.missed, l.price, l.localS = s.Phase, s.Next, s.Missed, s.Price, s.LocalS
 	for i, a := range s.Aircraft {
 		c := &l.craft[i]
-		c.bookedJ, c.spentJ, c.transitJ, c.bootMS, c.msPerS = a.BookedJ, a.SpentJ, a.TransitJ, a.BootMS, a.MSPerSlot
+		c.bookedJ, c.spentJ, c.startErrorJ, c.transitJ, c.bootMS, c.msPerS = a.BookedJ, a.SpentJ, a.StartErrorJ, a.TransitJ, a.BootMS, a.MSPerSlot
 		var home *physics.Position
 		if a.Home != nil {
 			home = &physics.Position{EastM: a.Home[0], NorthM: a.Home[1]}
 		}
-		l.fleet.Restore(a.Number, a.Meter, home)
+		var way []physics.Position
+		for _, p := range a.Way {
+			way = append(way, physics.Position{EastM: p[0], NorthM: p[1]})
+		}
+		l.fleet.Restore(a.Number, a.Meter, home, way)
 		switch {
 		case a.Homing:
 			l.fleet.Command(a.Number, fleet.OrderHome)
@@ -117,15 +124,17 @@ func (l *Leader) rejoin(ctx context.Context, s ledger.State) {
 	slots := l.state == telemetry.StateFlying || l.state == telemetry.StateHolding
 	elapsed, known := l.elapsedSlots(s)
 	if slots {
+		missed := elapsed
 		if !known {
 			l.Log.Error("every autopilot was rebooted: how many slots were missed is unknown")
+			missed = 0
 		}
-		l.epoch = l.Clock.Now() - l.Config.Wall(float64(s.Next)+elapsed)
-		l.open = s.Next + int(math.Floor(elapsed)) + 1
+		l.epoch = l.Clock.Now() - l.Config.Wall(float64(s.Next)+missed)
+		l.open = s.Next + int(math.Floor(missed)) + 1
 	}
 	for i, a := range s.Aircraft {
 		v := &l.views[i]
-		l.fleet.Skip(a.Number, elapsed, l.Physics.Propulsion.PowerW(0)*l.goal.Factor)
+		l.fleet.Away(a.Number, a.Meter, elapsed)
 		switch {
 		case !a.Ours:
 		case !l.Config.Flight.Resume:
@@ -137,7 +146,7 @@ func (l *Leader) rejoin(ctx context.Context, s ledger.State) {
 		case slots && (!v.InAir || v.Mode != fleet.ModeOffboard && v.Mode != fleet.ModeHold):
 			l.fleet.Leave(a.Number, "found in "+v.Mode.String())
 		case slots || l.state == telemetry.StateClimbing:
-			l.fleet.Resume(a.Number)
+			l.fleet.Resume(a.Number, fleet.OrderFly)
 		}
 	}
 	if slots && l.open >= l.Config.Slots {
@@ -148,8 +157,9 @@ func (l *Leader) rejoin(ctx context.Context, s ledger.State) {
 // waitFor waits until every aircraft that flew for us was heard, or at least
 // one for ten seconds. It is false when the leader is asked to end.
 func (l *Leader) waitFor(ctx context.Context, s ledger.State) bool {
+	const looks = 50 // a slot
 	for waited := 0; ; waited++ {
-		l.collect(ctx, l.Clock.Now()+l.slotWall()/10)
+		l.collect(ctx, l.Clock.Now()+l.slotWall()/looks)
 		if ctx.Err() != nil {
 			return false
 		}
@@ -163,13 +173,15 @@ func (l *Leader) waitFor(ctx context.Context, s ledger.State) bool {
 				}
 			}
 		}
-		if heard == expected || heard > 0 && waited >= 100 {
+		if heard == expected || heard > 0 && waited >= 10*looks || l.yield != nil {
 			return true
 		}
-		if waited%100 == 99 {
-			l.Log.Error("no aircraft heard; waiting", "waited_s", (waited+1)/10)
+		if waited%(10*looks) == 10*looks-1 {
+			l.Log.Error("no aircraft heard; waiting", "waited_s", (waited+1)/looks)
 		}
-		l.monitor.feed()
+		if waited%(looks/10) == 0 {
+			l.monitor.feed()
+		}
 	}
 }
 
@@ -182,5 +194,5 @@ func (l *Leader) elapsedSlots(s ledger.State) (elapsed float64, known bool) {
 			return (v.BootMS - a.BootMS) / a.MSPerSlot, true
 		}
 	}
-	return 0, false
+	return math.NaN(), false
 }

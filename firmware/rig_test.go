@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"net"
 	"os"
@@ -12,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 
 	"prefdt/firmware/clock"
 	"prefdt/inference/dispatch"
@@ -42,14 +45,20 @@ type rig struct {
 	mutex   sync.Mutex
 	status  []telemetry.Status
 	acks    map[string][]string // payloads by id
+	online  bool
+	onlines int // how often somebody said so
+	orders  int // given by mission
 	slots   []int
-	offered []int           // aircraft in the last beacon
-	told    map[int]int     // decisions by slot
-	takers  int             // users who take the offer of each slot
-	slow    atomic.Int64    // how long the next decision takes, ns
-	truthJ  map[int]float64 // what the batteries had lost when a slot's beacon came
-	mute    bool            // its users report nothing
-	legs    [8]atomic.Int64 // when an aircraft last got a setpoint to move, ns; no lock: its own is held then
+	offered []int                                // aircraft in the last beacon
+	told    map[int]int                          // decisions by slot
+	takers  int                                  // users who take the offer of each slot
+	slow    atomic.Int64                         // how long the next decision takes, ns
+	policy  scheduler                            // nil: atAllowance
+	steer   func(*slot.Snapshot, *slot.Decision) // changes what it decided
+	truthJ  map[int]float64                      // what the batteries had lost when a slot's beacon came
+	mute    bool                                 // its users report nothing
+	legs    [8]atomic.Int64                      // when an aircraft last got a setpoint to move, ns; no lock: its own is held then
+	obeyed  [8]atomic.Int64                      // setpoints, and commands to arm, take off or change mode, that it got
 	news    chan struct{}
 }
 
@@ -77,10 +86,14 @@ func newRigAt(t *testing.T, aircraft, slots int, slotMS float64) *rig {
 			SystemID: uint8(i + 1), Listen: "127.0.0.1:0", Partner: partner, Origin: origin,
 			Start: geo.Local{EastM: 1000 * float64(i+1) / float64(aircraft+1), NorthM: 500}, Speed: 1000 / c.SlotMS,
 			CapacityJ: r.physics.CapacityJ, Battery: battery.Fields{Current: true, Energy: true, Remaining: true},
-			Parameters: map[string]float64{"MPC_XY_VEL_MAX": 30, "COM_OF_LOSS_T": 5, "MPC_Z_VEL_MAX_UP": 20, "MPC_Z_V_AUTO_DN": 20, "MPC_LAND_SPEED": 5},
+			Parameters: map[string]float64{"MPC_XY_VEL_MAX": 30, "COM_OF_LOSS_T": 5, "MPC_Z_VEL_MAX_UP": 20, "MPC_TKO_SPEED": 20, "MPC_Z_V_AUTO_DN": 20, "MPC_LAND_SPEED": 5},
 			PowerW:     func(_ int, mps float64) float64 { return r.physics.Propulsion.PowerW(mps) },
 			Log:        slog.New(slog.DiscardHandler),
 			Heard: func(h autopilot.Heard) {
+				switch h.Command {
+				case 0, common.MAV_CMD_COMPONENT_ARM_DISARM, common.MAV_CMD_NAV_TAKEOFF, common.MAV_CMD_DO_SET_MODE:
+					r.obeyed[i].Add(1)
+				}
 				if s := h.Setpoint; s != nil && math.Hypot(s.Velocity.EastM, s.Velocity.NorthM) > 0.1 {
 					r.legs[i].Store(time.Now().UnixNano())
 				}
@@ -98,7 +111,7 @@ func newRigAt(t *testing.T, aircraft, slots int, slotMS float64) *rig {
 	r.crew = &telemetry.Client{
 		Broker: c.Broker, Name: "crew", Log: slog.New(slog.DiscardHandler),
 		Subscriptions: []telemetry.Subscription{
-			{Filter: r.topics.Status()}, {Filter: r.topics.AllAcks(), QoS: 1}, {Filter: r.topics.Slot()}, {Filter: r.topics.AllDecisions(), QoS: 1},
+			{Filter: r.topics.Status()}, {Filter: r.topics.AllAcks(), QoS: 1}, {Filter: r.topics.Slot()}, {Filter: r.topics.AllDecisions(), QoS: 1}, {Filter: r.topics.Online(), QoS: 1},
 		},
 		Handle: r.hear,
 	}
@@ -107,6 +120,21 @@ func newRigAt(t *testing.T, aircraft, slots int, slotMS float64) *rig {
 	}
 	t.Cleanup(r.crew.Close)
 	return r
+}
+
+// replace puts an aircraft with other parameters in one's place.
+func (r *rig) replace(i int, parameters map[string]float64) {
+	r.t.Helper()
+	r.lose[i]()
+	c := r.craft[i].Config
+	c.Parameters = maps.Clone(c.Parameters)
+	maps.Copy(c.Parameters, parameters)
+	a := &autopilot.Autopilot{Config: c}
+	if err := a.Initialize(); err != nil {
+		r.t.Fatal(err)
+	}
+	r.craft[i], r.lose[i] = a, sync.OnceFunc(a.Close)
+	r.t.Cleanup(r.lose[i])
 }
 
 // freeUDP is an address that nobody listens on. The leader binds it, as PX4
@@ -133,6 +161,10 @@ func (r *rig) hear(m telemetry.Message) {
 			r.t.Errorf("status: %v", err)
 		}
 		r.status = append(r.status, s)
+	case telemetry.KindOnline:
+		if r.online = string(m.Payload) == string(telemetry.EncodeOnline(true)); r.online {
+			r.onlines++
+		}
 	case telemetry.KindAck:
 		r.acks[id] = append(r.acks[id], string(m.Payload))
 	case telemetry.KindDecision:
@@ -170,6 +202,9 @@ func (r *rig) hear(m telemetry.Message) {
 	}
 }
 
+// testCrowd is who is imagined before anybody is heard.
+var testCrowd = dispatch.Crowd{Users: 4, CPUHz: 1e9, Task: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}}
+
 func report(slot, u int) telemetry.Report {
 	return telemetry.Report{
 		Slot: slot, PositionM: [2]float64{200 * float64(u+1), 450}, CPUHz: 1e9,
@@ -193,8 +228,12 @@ type flight struct {
 }
 
 func (r *rig) launch() *flight {
+	policy := r.policy
+	if policy == nil {
+		policy = &atAllowance{c: r.physics}
+	}
 	l := &Leader{
-		Config: r.config, Physics: r.physics, Scales: testScales(), Scheduler: slowly{&atAllowance{c: r.physics}, r},
+		Config: r.config, Physics: r.physics, Scales: testScales(), Usual: testCrowd, Scheduler: slowly{policy, r},
 		Clock: clock.New(), Log: slog.New(slog.NewTextHandler(testWriter{r.t}, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -273,13 +312,20 @@ func (r *rig) command(topic, payload, id string) (ack telemetry.Ack) {
 	}
 }
 
+// mission gives an order.
+func (r *rig) mission(action string) telemetry.Ack {
+	r.t.Helper()
+	r.orders++
+	id := fmt.Sprintf("order%d", r.orders)
+	return r.command(r.topics.Mission(), fmt.Sprintf(`{"id":%q,"action":%q}`, id, action), id)
+}
+
 // takeOff starts the mission as soon as the leader finds itself ready.
 func (r *rig) takeOff() {
 	r.t.Helper()
 	r.await("aircraft heard", func(s telemetry.Status) bool { return true })
 	for i := 0; ; i++ {
-		id := fmt.Sprintf("start%d", i)
-		ack := r.command(r.topics.Mission(), fmt.Sprintf(`{"id":%q,"action":"start"}`, id), id)
+		ack := r.mission(telemetry.ActionStart)
 		if ack.Accepted {
 			return
 		}
@@ -326,11 +372,11 @@ func (p *atAllowance) Decide(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
 			high = price
 		}
 	}
-	p.targets = p.tracker.Targets(s.Aircraft, p.targets)
+	p.targets = p.tracker.Targets(&p.c, s.Aircraft, p.targets)
 	var positions []physics.Position
 	for m := range s.Aircraft {
 		positions = append(positions, s.Aircraft[m].Position)
-		d.Move[m] = tracking.Move(s.Aircraft[m].Position, p.targets[m], 8.4)
+		d.Move[m] = tracking.Move(s.Aircraft[m].Position, p.targets[m], 8.4, 8.4)
 	}
 	p.envelope.Limit(positions, d.Move, tracking.Limits{SpeedMaxMPS: p.c.SpeedMaxMPS, SeparationM: p.c.SeparationM, AreaM: p.c.AreaM})
 }

@@ -14,6 +14,7 @@ type roster struct {
 
 	slot   int
 	heard  []*user // in the open slot
+	late   []user  // as they reported a task too late for its slot, since the last window closed
 	byID   map[string]*user
 	queue  []*user // all known, the longest unheard first, as far as order was kept
 	nextID int
@@ -61,6 +62,9 @@ func (r *roster) take(name string, report telemetry.Report, inTime bool) bool {
 		}
 	}
 	u.slot, u.report = report.Slot, report
+	if !current && report.Task != nil && len(r.late) < telemetryUsersMax {
+		r.late = append(r.late, *u)
+	}
 	if current {
 		r.heard = append(r.heard, u)
 	}

@@ -17,8 +17,8 @@ type book struct {
 	delayS  float64
 	settled bool
 	entries map[string]entry // by user
-	places  []place          // of the aircraft that could be asked
-	takers  []float64        // users that shared each aircraft, by number from 1
+	heard   int              // users that a decision was made for
+	takers  int              // users unheard who took the offer
 }
 
 type entry struct {
@@ -28,23 +28,18 @@ type entry struct {
 	final  bool    // a result came
 }
 
-// place is where an aircraft was.
-type place struct {
-	number   int
-	position physics.Position
-}
-
-// maxCompletionS bounds a result that is believed.
+// maxCompletionS bounds a result that is believed, and what one task counts for
+// in the mission's account: what one user says must not move that for good.
 const maxCompletionS = 60
+
+// delayS is what a task counts for.
+func (l *Leader) delayS(t physics.Task, completionS float64) float64 {
+	return min(l.Physics.DelayS(t, completionS), maxCompletionS)
+}
 
 // book writes down the decision's expectation.
 func (l *Leader) book(n int) {
-	b := &book{delayS: l.decision.DelayS, entries: make(map[string]entry, len(l.snapshot.Users)), takers: make([]float64, len(l.craft))}
-	for m := range l.snapshot.Aircraft {
-		a := &l.snapshot.Aircraft[m]
-		b.places = append(b.places, place{a.Number, a.Position})
-		b.takers[a.Number-1] = float64(l.decision.Served(m + 1))
-	}
+	b := &book{entries: make(map[string]entry, len(l.snapshot.Users))}
 	l.localS = 0
 	i := 0
 	for _, u := range l.users.heard {
@@ -52,10 +47,12 @@ func (l *Leader) book(n int) {
 			continue
 		}
 		s := &l.snapshot.Users[i]
-		b.entries[u.name] = entry{task: s.Task, localS: s.Task.LocalS(s.CPUHz), delayS: l.Physics.DelayS(s.Task, l.decision.Users[i].CompletionS)}
-		l.localS += l.Physics.DelayS(s.Task, s.Task.LocalS(s.CPUHz))
+		b.entries[u.name] = entry{task: s.Task, localS: s.Task.LocalS(s.CPUHz), delayS: l.delayS(s.Task, l.decision.Users[i].CompletionS)}
+		b.delayS += b.entries[u.name].delayS
+		l.localS += l.delayS(s.Task, s.Task.LocalS(s.CPUHz))
 		i++
 	}
+	b.heard = len(b.entries)
 	l.books[n] = b
 }
 
@@ -74,12 +71,12 @@ func (l *Leader) correct(name string, r *telemetry.Result) {
 	if e.final || !heard && len(b.entries) >= telemetryUsersMax {
 		return
 	}
-	if r.By == telemetry.ByOffer {
-		l.tookOffer(b, name)
+	if !heard && r.By == telemetry.ByOffer {
+		b.takers++
 	}
-	actual := completionS
+	actual := min(completionS, maxCompletionS)
 	if heard {
-		actual = l.Physics.DelayS(e.task, completionS)
+		actual = l.delayS(e.task, completionS)
 	}
 	change := actual - e.delayS
 	e.delayS, e.final = actual, true
@@ -93,48 +90,15 @@ func (l *Leader) correct(name string, r *telemetry.Result) {
 	}
 }
 
-// tookOffer counts a user who decided for itself. A result does not say which
-// aircraft it took: the nearest to where the user last was or, of one never
-// heard, each with the same share.
-func (l *Leader) tookOffer(b *book, name string) {
-	if len(b.places) == 0 {
-		return
-	}
-	u := l.users.byID[name]
-	if u == nil {
-		for _, p := range b.places {
-			b.takers[p.number-1] += 1 / float64(len(b.places))
-		}
-		return
-	}
-	at := physics.Position{EastM: u.report.PositionM[0], NorthM: u.report.PositionM[1]}
-	nearest := b.places[0]
-	for _, p := range b.places[1:] {
-		if p.position.Sub(at).Norm() < nearest.position.Sub(at).Norm() {
-			nearest = p
-		}
-	}
-	b.takers[nearest.number-1]++
-}
-
-// expectMemory is the weight of the past in the users an aircraft expects: about
-// five slots.
-const expectMemory = 0.8
-
 // closeBooks ends the time for results: those of slot n-2 are accepted until
-// the report window of slot n closes. How many users really shared an aircraft
-// is then known, those with a decision and those who took the offer: what the
-// next offer expects, also when no report comes at all.
+// the report window of slot n closes. How many users had a task, and how many
+// of them unheard, is then known: what the next offer goes by.
 func (l *Leader) closeBooks(n int) {
 	for k, b := range l.books {
-		if k > n-2 {
-			continue
+		if k <= n-2 {
+			l.forecast.Settle(len(b.entries), len(b.entries)-b.heard)
+			delete(l.books, k)
 		}
-		for i := range l.craft {
-			c := &l.craft[i]
-			c.expected = expectMemory*c.expected + (1-expectMemory)*b.takers[i]
-		}
-		delete(l.books, k)
 	}
 }
 
@@ -180,18 +144,17 @@ func (l *Leader) settle(n int) (rows []ledger.Row) {
 			s.ModelFlightJ += model[i] * share
 		}
 	}
-	edgeJ := 0.0
+	edgeJ, takers := 0.0, 0
 	if b := l.books[n]; b != nil {
-		for _, j := range l.decision.EdgeJ {
-			edgeJ += j
-		}
+		takers = b.takers
+		edgeJ = l.forecast.EdgeJ(&l.Physics, &l.snapshot, &l.decision, takers)
 	}
 	for k := l.goal.Slot; k <= n; k++ {
 		row := ledger.Row{Slot: k, EnergyJ: s.EnergyJ, Factor: l.goal.Factor}
-		s.DelayS, s.EdgeJ = l.localS, 0 // missed: no decision was possible, all local
+		s.DelayS, s.EdgeJ, s.Guessed = l.localS, 0, false // missed: no decision was possible, all local
 		if b := l.books[k]; b != nil {
 			b.settled = true
-			s.DelayS, s.EdgeJ = b.delayS, edgeJ
+			s.DelayS, s.EdgeJ, s.Guessed = b.delayS, edgeJ, takers > 0
 			row.Heard, row.PriceSPerJ, row.DecisionMS = len(l.users.heard), l.price, l.decisionMS
 			for i := range l.decision.Users {
 				if l.decision.Users[i].Server > 0 {
@@ -205,9 +168,11 @@ func (l *Leader) settle(n int) (rows []ledger.Row) {
 		l.goal.Settle(s)
 		for i := range l.craft {
 			v := &l.views[i]
+			c := &l.craft[i]
 			row.Aircraft = append(row.Aircraft, ledger.Account{
-				Number: v.Number, EnergyJ: drawn[i] * share, SpentJ: l.craft[i].spentJ, Source: v.Source, ErrorJ: v.ErrorJ,
-				EastM: v.Position.EastM, NorthM: v.Position.NorthM,
+				Number: v.Number, EnergyJ: drawn[i] * share, SpentJ: c.spentJ, Source: v.Source,
+				ErrorJ: v.ErrorJ + c.startErrorJ + math.Max(c.bookedJ-v.TotalJ, 0),
+				EastM:  v.Position.EastM, NorthM: v.Position.NorthM,
 			})
 		}
 		rows = append(rows, row)

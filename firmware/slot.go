@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"prefdt/firmware/fleet"
@@ -51,11 +52,11 @@ func (l *Leader) close(n int) {
 // time has run too far is missed, and its number is gone.
 func (l *Leader) begin(ctx context.Context) int {
 	l.decided = false
-	l.collect(ctx, l.startOf(l.open))
+	l.collect(ctx, l.startOf(min(l.open, l.Config.Slots)))
 	if ctx.Err() != nil || l.state != telemetry.StateFlying && l.state != telemetry.StateHolding {
 		return -1
 	}
-	if n := l.next(l.open - 1); n != l.open {
+	if n := l.next(l.open - 1); n != l.open || n >= l.Config.Slots {
 		late := l.Clock.Now() - l.startOf(l.open)
 		l.Log.Warn("slots missed", "first", l.open, "next", n, "late", late, "ledger_ms", l.ledgerMS)
 		if n >= l.Config.Slots {
@@ -90,18 +91,22 @@ func (l *Leader) beacon(n int) {
 	b := telemetry.Slot{
 		Slot: n, SlotMS: l.Config.SlotMS, Speed: l.Config.Speed(),
 		ReportByMS: l.Config.ReportByMS, DecideByMS: l.Config.DecideByMS,
-		Offer: telemetry.Offer{PriceSPerJ: l.price, Aircraft: []telemetry.OfferAircraft{}},
-	}
-	for i := range l.views {
-		v := &l.views[i]
-		if v.Flying && v.Order == fleet.OrderFly {
-			b.Offer.Aircraft = append(b.Offer.Aircraft, telemetry.OfferAircraft{
-				Number: v.Number, PositionM: [2]float64{v.Position.EastM, v.Position.NorthM},
-				CPUHz: l.Physics.EdgeCPUHz, ExpectedUsers: l.craft[v.Number-1].expected,
-			})
-		}
+		Offer: l.offer(n),
 	}
 	publish(l.broker, l.broker.topics.Slot(), 0, false, b)
+}
+
+// offer is the slot's standing offer.
+func (l *Leader) offer(n int) telemetry.Offer {
+	l.onOffer = l.serving(l.onOffer[:0])
+	o := l.forecast.Offer(&l.Physics, l.onOffer, l.price, rand.New(rand.NewPCG(uint64(n), 0)))
+	out := telemetry.Offer{PriceSPerJ: o.PriceSPerJ, Aircraft: []telemetry.OfferAircraft{}}
+	for _, a := range o.Aircraft {
+		out.Aircraft = append(out.Aircraft, telemetry.OfferAircraft{
+			Number: a.Number, PositionM: [2]float64{a.Position.EastM, a.Position.NorthM}, CPUHz: a.CPUHz, ExpectedUsers: a.ExpectedUsers,
+		})
+	}
+	return out
 }
 
 // collect takes in what arrives until a moment, and what arrived before it.
@@ -111,27 +116,26 @@ func (l *Leader) collect(ctx context.Context, until time.Duration) {
 	for {
 		select {
 		case e := <-l.broker.inbox:
-			l.take(e)
+			l.take(e, true)
 		case err := <-l.pending:
 			l.recorded(err)
 		case <-ctx.Done():
 			return
 		case <-timer:
-			for {
-				select {
-				case e := <-l.broker.inbox:
-					if e.received <= until {
-						l.take(e)
-						continue
-					}
-					l.takeLate(e)
-				default:
-					return
-				}
-				if l.Clock.Now() > until+l.slotWall()/10 {
-					return // a storm must not hold the slot
-				}
-			}
+			l.drain(until)
+			return
+		}
+	}
+}
+
+// drain takes in what waits, as long as a storm may hold the slot.
+func (l *Leader) drain(until time.Duration) {
+	for l.Clock.Now() <= until+l.slotWall()/10 {
+		select {
+		case e := <-l.broker.inbox:
+			l.take(e, e.received <= until)
+		default:
+			return
 		}
 	}
 }
@@ -140,6 +144,10 @@ func (l *Leader) collect(ctx context.Context, until time.Duration) {
 func (l *Leader) decide(n int) {
 	began := l.Clock.Now()
 	l.Scheduler.Decide(&l.snapshot, l.goal, &l.decision)
+	for m := range l.decision.EdgeJ { // a CPU draws no more in a slot, whatever a task asks for
+		hz := l.snapshot.Aircraft[m].CPUHz
+		l.decision.EdgeJ[m] = min(l.decision.EdgeJ[m], l.Physics.Kappa*hz*hz*hz)
+	}
 	l.decisionMS = float64(l.Clock.Now()-began) / float64(time.Millisecond)
 	l.decided = true
 	l.price = l.decision.PriceSPerJ

@@ -28,18 +28,12 @@ const separationMarginM = 2
 func (l *Leader) see(n int) {
 	s := &l.snapshot
 	s.Slot, s.Slots = n, l.Config.Slots
-	s.Aircraft, s.Users = s.Aircraft[:0], s.Users[:0]
-	for i := range l.views {
-		v := &l.views[i]
-		if !v.Flying || v.Order != fleet.OrderFly {
-			continue
-		}
-		c := &l.craft[i]
-		s.Aircraft = append(s.Aircraft, slot.Aircraft{
-			Number: v.Number, Position: v.Position, SpeedMPS: v.SpeedMPS,
-			ResidualJ: l.residualJ(i), CPUHz: l.Physics.EdgeCPUHz, Served: c.served,
-		})
+	s.Aircraft, s.Users = l.serving(s.Aircraft[:0]), s.Users[:0]
+	for i := range l.users.late {
+		s.Users = append(s.Users, l.userOf(&l.users.late[i]))
 	}
+	l.forecast.Hear(s.Users) // their tasks are gone, and like these more will come
+	s.Users, l.users.late = s.Users[:0], l.users.late[:0]
 	slices.SortFunc(l.users.heard, func(a, b *user) int { return cmp.Compare(a.id, b.id) })
 	for _, u := range l.users.heard {
 		if u.report.Task == nil {
@@ -47,6 +41,23 @@ func (l *Leader) see(n int) {
 		}
 		s.Users = append(s.Users, l.userOf(u))
 	}
+	l.forecast.Hear(s.Users)
+	l.forecast.Expect(s)
+}
+
+// serving appends the aircraft that fly for us.
+func (l *Leader) serving(dst []slot.Aircraft) []slot.Aircraft {
+	for i := range l.views {
+		v := &l.views[i]
+		if !v.Flying || v.Order != fleet.OrderFly {
+			continue
+		}
+		dst = append(dst, slot.Aircraft{
+			Number: v.Number, Position: v.Position, SpeedMPS: v.SpeedMPS,
+			ResidualJ: l.residualJ(i), CPUHz: l.Physics.EdgeCPUHz, Served: l.craft[i].served,
+		})
+	}
+	return dst
 }
 
 // userOf is a report as the policy sees it; a gain that was not reported is

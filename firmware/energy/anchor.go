@@ -2,38 +2,79 @@ package energy
 
 import "math"
 
-// anchor ties an estimate to a counter that goes up in coarse steps.
+// anchor ties the total to a counter that goes up in coarse steps.
 type anchor struct {
 	UnitJ  float64 `json:"unit_j"` // joules per count; 0: no anchor
 	Count  float64 `json:"count"`
-	BaseJ  float64 `json:"base_j"` // the estimate at count 0
-	Synced bool    `json:"synced"` // BaseJ was set at a step, where the counter is exact
+	Base   figure  `json:"base"`             // the total at count 0
+	Synced bool    `json:"synced"`           // Base.J was set at a step, where the counter is exact
+	BootS  float64 `json:"boot_s,omitempty"` // autopilot's time when Count was read; 0: unknown
+	SureJ  float64 `json:"sure_j"`           // the meter's at the last step; in a State, less what it was in the end
+
+	readS   float64 // ours
+	reading int     // the meter's that it was read in
 }
 
-// pull returns the estimate as corrected by a count. powerW and dtS say how far
-// past the last step the truth can be, maxJ what can have been drawn at most.
+// count is one reading of a counter, and what the meter knows beside it.
+type count struct {
+	n, unitJ float64
+	mostJ    float64 // can have been drawn since the last reading
+	sureJ    float64 // was certainly drawn since the meter began
+	trust    float64 // the part of that which it may not fall short of
+	step     figure  // was drawn since the last reading
+}
+
+// lay begins anew: the total stands, so neither a counter that was reset nor
+// another one in its place makes joules appear or vanish.
+func (a *anchor) lay(total figure, c count) {
+	a.UnitJ, a.Count, a.SureJ, a.Synced = c.unitJ, c.n, c.sureJ, false
+	a.Base = figure{total.J - (c.n+0.5)*c.unitJ, total.LowJ - (c.n+1)*c.unitJ, total.HighJ - c.n*c.unitJ}
+}
+
+// take reads the counter and returns the total as corrected by it or, if the
+// total comes from a better source, as it was: then the anchor alone learns.
 //
-// A counter that fell was reset, and one that rose by more than can have been
-// drawn was replaced: the estimate stands and the anchor is laid anew, so
-// neither makes joules appear or vanish.
-func (a *anchor) pull(estimateJ, unitJ, count, powerW, dtS, maxJ float64) float64 {
-	step := count - a.Count
-	if a.UnitJ != unitJ || step < 0 || (step-1)*unitJ > maxJ {
-		*a = anchor{UnitJ: unitJ, Count: count, BaseJ: estimateJ - (count+0.5)*unitJ}
-		return estimateJ
+// A counter that fell was reset, one that rose by more than can have been drawn
+// was replaced, and so was one that rose by less than was certainly drawn. One
+// that stands still meanwhile is not believed.
+func (a *anchor) take(total figure, c count, correct bool) (corrected figure, believed bool) {
+	step := c.n - a.Count
+	short := (step+1)*c.unitJ < c.trust*(c.sureJ-a.SureJ)
+	switch {
+	case a.UnitJ == c.unitJ && step == 0 && short:
+		return total, false
+	case a.UnitJ != c.unitJ || step < 0 || short || (step-1)*c.unitJ > c.mostJ:
+		a.lay(total, c)
+		return total, true
 	}
-	a.Count = count
-	if step > 0 && !a.Synced {
-		// The step was on average half an interval ago. Until now the fraction
-		// of a unit in BaseJ was a guess; the estimate was not.
-		a.BaseJ = estimateJ - count*unitJ - math.Min(powerW*dtS/2, unitJ)
-		a.Synced = true
-		return estimateJ
+	a.Count = c.n
+	if step > 0 {
+		a.SureJ = c.sureJ
 	}
-	low := a.BaseJ + count*unitJ
-	high := low + unitJ
-	if step > 0 && powerW*dtS < unitJ {
-		high = low + powerW*dtS
+	low := c.n * c.unitJ // drawn since count 0
+	high, likely := low+c.unitJ, low+c.unitJ
+	if step > 0 && c.step.HighJ >= (step-1)*c.unitJ { // the step was since the last reading
+		high, likely = math.Min(high, low+c.step.HighJ), math.Min(high, low+c.step.J)
+		if !a.Synced && c.step.J < c.unitJ {
+			// It was on average half an interval ago. Until now the fraction of a
+			// unit in Base was a guess; the total was not.
+			a.Base.J, a.Synced = total.J-low-c.step.J/2, true
+		}
 	}
-	return math.Min(math.Max(estimateJ, low), high)
+	if !correct {
+		a.Base = a.Base.within(total.LowJ-high, total.HighJ-low)
+		return total, true
+	}
+	// The estimate goes no further than it must.
+	j := math.Min(math.Max(total.J, a.Base.J+low), a.Base.J+likely)
+	window := figure{j, a.Base.LowJ + low, a.Base.HighJ + high}
+	switch {
+	case total.LowJ > window.HighJ || total.HighJ < window.LowJ:
+		// The counter is believed, and what came of the rest is not forgotten at once.
+		return figure{j, math.Min(total.LowJ, window.LowJ), math.Max(total.HighJ, window.HighJ)}, true
+	case math.IsInf(c.step.HighJ, 1): // so may the reading have been, that the total is of
+		total.HighJ = window.HighJ
+	}
+	total.J = j
+	return total.within(window.LowJ, window.HighJ), true
 }

@@ -50,12 +50,13 @@ type Reading struct {
 	CurrentA   float64
 	VoltageV   float64
 	Charge     float64 // remaining, 0 to 1
+	BootS      float64 // autopilot's time since boot; 0: not known
 }
 
 // Absent is a reading that says nothing.
 func Absent() Reading {
 	nan := math.NaN()
-	return Reading{nan, nan, nan, nan}
+	return Reading{ConsumedHJ: nan, CurrentA: nan, VoltageV: nan, Charge: nan}
 }
 
 // PowerW returns current times voltage, NaN when either is absent.

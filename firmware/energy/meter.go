@@ -3,8 +3,15 @@ package energy
 import "math"
 
 const (
-	freshS = 2  // a battery reading or a speed is used for so long
-	lostS  = 10 // an aircraft unheard for so long is lost, and its model ends
+	consumedJ = 100 // a count of energy consumed
+	receiptS  = 0.1 // a message's time is off by so much
+	stallS    = 10  // messages may wait for so long on their way
+	meanS     = 1   // power is averaged over so long, to go on with it
+
+	// What says less than this part of what was drawn is wrong: a counter beside
+	// a current that may be worse than assumed, anything beside the model.
+	sensorTrust = 0.8
+	modelTrust  = 0.5
 )
 
 // Meter is one aircraft's joules. Times are mission seconds on one clock; calls
@@ -14,195 +21,249 @@ type Meter struct {
 	PowerW    func(mps float64) float64 // propulsion at multiplier 1, eq. (prop)
 	MaxPowerW float64                   // more than this cannot be drawn
 
-	started  bool
-	flying   bool
+	started bool
+	model   model
+
+	readings int // battery readings so far
+	readS    float64
+	bootS    float64 // autopilot's time in the last that had it; 0: none had
+	dated    bool    // the last one had it
 	source   Source
-	factor   float64 // last measured propulsion multiplier
-	speedMPS float64
-	modelS   float64 // when the speed was measured
-	modelJ   float64 // propulsion up to then, multiplier 1
-	edgeJ    float64 // of the decisions sent
+	powerW   float64 // current times voltage then, or NaN
+	lastW    float64 // power in the second before it, measured or modelled
 
-	readS       float64 // of the last battery reading
-	countS      float64 // of the last one that the anchor took
-	atS         float64 // of the last estimate
-	atJ         float64 // that estimate
-	modelAtJ    float64
-	edgeAtJ     float64
-	powerW      float64 // current times voltage then, or NaN
-	anchor      anchor
-	gapJ        float64 // drawn before a restart at most, beyond what dt explains
-	hasReadings bool
+	// Power is integrated from reading to reading. At any moment the integral
+	// may be off by slackJ beyond its bounds, which does not add up: a message's
+	// time, or computing that was told of and not drawn yet.
+	sum      figure
+	slackJ   float64
+	measured bool // it was a current's at last, not the model's
 
-	driftJ float64 // how far the estimate may have drifted since a counter last said
-	lostJ  float64 // what stayed uncertain when counters began anew
+	total    figure // what was drawn up to readS, by all that is known
+	sureJ    float64
+	consumed anchor
+	charge   anchor
 }
-
-// How far the sources are off, as a fraction of what they measured: a current
-// sensor that is calibrated, and the propulsion model in wind.
-const (
-	currentError = 0.03
-	modelError   = 0.15
-)
 
 // State is what a restart needs.
 type State struct {
-	SpentJ float64 `json:"spent_j"`
-	Anchor anchor  `json:"anchor"`
-	Source Source  `json:"source"`
-	DriftJ float64 `json:"drift_j,omitempty"`
-	LostJ  float64 `json:"lost_j,omitempty"`
-}
-
-// Restore continues from a State: the next reading of its counter shows what
-// was drawn meanwhile.
-func (m *Meter) Restore(s State) {
-	m.atJ, m.anchor, m.driftJ, m.lostJ = s.SpentJ, s.Anchor, s.DriftJ, s.LostJ
-	m.gapJ = math.Inf(1)
+	SpentJ   float64 `json:"spent_j"`
+	LowJ     float64 `json:"low_j"`
+	HighJ    float64 `json:"high_j"`
+	Consumed anchor  `json:"consumed"`
+	Charge   anchor  `json:"charge"`
+	BootS    float64 `json:"boot_s,omitempty"` // autopilot's time since boot; 0: unknown
+	PowerW   float64 `json:"power_w"`
+	Factor   float64 `json:"factor"`
 }
 
 // State returns what a restart at this moment needs.
 func (m *Meter) State(nowS float64) State {
-	return State{SpentJ: m.At(nowS), Anchor: m.anchor, Source: m.Source(nowS), DriftJ: m.driftJ + m.error(nowS)*(m.At(nowS)-m.atJ), LostJ: m.lostJ}
-}
-
-// UncertaintyJ is how far off the figure of At may be, up or down: the counter's
-// resolution, and what drifted where there was none.
-func (m *Meter) UncertaintyJ(nowS float64) float64 {
-	return m.anchor.UnitJ + m.driftJ + m.lostJ + m.error(nowS)*math.Max(m.At(nowS)-m.atJ, 0)
-}
-
-// error is the fraction by which the present source may be off.
-func (m *Meter) error(nowS float64) float64 {
-	if m.Source(nowS) != Model && !math.IsNaN(m.powerW) {
-		return currentError
+	f := m.now(nowS)
+	s := State{SpentJ: f.J, LowJ: f.LowJ, HighJ: f.HighJ, Consumed: m.consumed, Charge: m.charge, PowerW: m.lastW, Factor: m.model.factor}
+	s.Consumed.SureJ -= m.sureJ
+	s.Charge.SureJ -= m.sureJ
+	if m.bootS > 0 {
+		s.BootS = m.bootS + math.Max(nowS-m.readS, 0)
 	}
-	return modelError
-}
-
-// Skip adds what the model says was drawn in a gap that no counter covers.
-func (m *Meter) Skip(gapS, powerW float64) {
-	if m.anchor.UnitJ == 0 && gapS > 0 {
-		m.atJ += gapS * powerW
-		m.driftJ += modelError * gapS * powerW
+	if nowS-math.Max(m.readS, m.model.speedS) > lostS {
+		s.PowerW = 0
 	}
+	return s
 }
 
-// SetFactor sets the multiplier the model uses from now on.
-func (m *Meter) SetFactor(nowS, factor float64) {
-	if m.Source(nowS) == Model {
-		m.rebase(nowS, m.At(nowS)) // what the model said so far stays
-	}
-	m.factor = factor
-}
-
-// AddEdge tells the model of edge energy in the decisions sent.
-func (m *Meter) AddEdge(edgeJ float64) { m.edgeJ += edgeJ }
-
-// Speed takes a measured speed; an aircraft that is not flying draws nothing
-// by the model.
-func (m *Meter) Speed(nowS, speedMPS float64, flying bool) {
+// Restore continues from a State of gapS ago, NaN if nobody knows how long ago
+// that was. The readings to come show what was drawn meanwhile; until then, and
+// where they do not, it is as much as was drawn before.
+func (m *Meter) Restore(nowS float64, s State, gapS float64) {
+	*m = Meter{CapacityJ: m.CapacityJ, PowerW: m.PowerW, MaxPowerW: m.MaxPowerW}
 	m.start(nowS)
-	m.modelJ = m.ModelJ(nowS)
-	m.modelS, m.speedMPS, m.flying = math.Max(nowS, m.modelS), speedMPS, flying
-}
-
-// ModelJ returns the closed form of the flight so far at multiplier 1. After
-// freshS without a speed the aircraft is taken to hover, after lostS for lost.
-func (m *Meter) ModelJ(nowS float64) float64 {
-	if !m.flying {
-		return m.modelJ
+	m.total = figure{s.SpentJ, math.Min(s.LowJ, s.SpentJ), math.Max(s.HighJ, s.SpentJ)}
+	m.sum, m.consumed, m.charge, m.bootS, m.lastW = m.total, s.Consumed, s.Charge, s.BootS, s.PowerW
+	m.model.flying = s.PowerW > 0
+	if s.Factor > 0 {
+		m.model.factor = s.Factor
 	}
-	age := math.Max(nowS-m.modelS, 0)
-	cruise := math.Min(age, freshS)
-	hover := math.Min(age, lostS) - cruise
-	return m.modelJ + cruise*m.PowerW(m.speedMPS) + hover*m.PowerW(0)
-}
-
-// Battery takes a reading.
-func (m *Meter) Battery(nowS float64, r Reading) {
-	m.start(nowS)
-	dt := math.Max(nowS-m.readS, 0)
-	power := r.PowerW()
-	if power > m.MaxPowerW {
-		power = math.NaN()
+	since := math.Inf(-1)
+	if gapS >= 0 {
+		since = nowS - gapS
+		m.readS, m.model.flown = since, m.dark(gapS)
 	}
-	estimate := m.modelled(nowS)
-	switch {
-	case dt > freshS || !m.hasReadings: // a gap: the model bridges it
-	case !math.IsNaN(power) && !math.IsNaN(m.powerW):
-		estimate = m.atJ + dt*(power+m.powerW)/2
-	case !math.IsNaN(power):
-		estimate = m.atJ + dt*power
+	for _, a := range []*anchor{&m.consumed, &m.charge} {
+		a.readS, a.reading = since, -1
 	}
-	drift := modelError
-	if !math.IsNaN(power) && m.hasReadings && dt <= freshS {
-		drift = currentError
-	}
-	m.driftJ += drift * math.Max(estimate-m.atJ, 0)
-	used := power
-	if math.IsNaN(used) && dt > 0 {
-		used = (estimate - m.atJ) / dt
-	}
-	if math.IsNaN(used) || used < 0 {
-		used = 0
-	}
-	maxJ := m.MaxPowerW*(nowS-m.countS) + m.gapJ // since the anchor's last count
-	switch {
-	case !math.IsNaN(r.ConsumedHJ):
-		m.source = Consumed
-		estimate = m.pull(estimate, 100, r.ConsumedHJ, used, dt, maxJ)
-		m.countS, m.gapJ = nowS, 0
-	case !math.IsNaN(power):
-		m.source = Current // the anchor stays, in case its counter comes back
-	case !math.IsNaN(r.Charge) && m.CapacityJ > 0:
-		m.source = Remaining
-		estimate = m.pull(estimate, m.CapacityJ/100, 100-math.Round(r.Charge*100), used, dt, maxJ)
-		m.countS, m.gapJ = nowS, 0
-	default:
-		m.source = Model
-	}
-	m.rebase(nowS, estimate)
-	m.readS = m.atS
-	m.powerW, m.hasReadings = power, true
-}
-
-// pull corrects an estimate by a counter. What drifted since its last count is
-// known again, unless it began anew.
-func (m *Meter) pull(estimateJ, unitJ, count, powerW, dtS, maxJ float64) float64 {
-	was := m.anchor
-	estimateJ = m.anchor.pull(estimateJ, unitJ, count, powerW, dtS, maxJ)
-	if was.UnitJ != unitJ || m.anchor.BaseJ != was.BaseJ && !(m.anchor.Synced && !was.Synced) {
-		m.lostJ += m.driftJ + was.UnitJ
-	}
-	m.driftJ = 0
-	return estimateJ
 }
 
 // At returns the joules drawn up to nowS, as far as is known.
-func (m *Meter) At(nowS float64) float64 {
+func (m *Meter) At(nowS float64) float64 { return m.now(nowS).J }
+
+// UncertaintyJ is how far off the figure of At may be, up or down.
+func (m *Meter) UncertaintyJ(nowS float64) float64 { return m.now(nowS).offJ() }
+
+// now is the total at a moment. Since its last message an aircraft may have come
+// down, and drawn nothing.
+func (m *Meter) now(nowS float64) figure {
+	total := m.total
+	var since figure
 	if m.Source(nowS) != Model && !math.IsNaN(m.powerW) {
-		return m.atJ + math.Max(nowS-m.readS, 0)*m.powerW
+		j := math.Max(nowS-m.readS, 0) * m.lastW
+		since = figure{J: j, HighJ: (1 + darkError) * j}
+	} else {
+		total = total.plus(m.model.flown).plus(m.model.edge)
+		_, since = m.flight(nowS)
+		since.LowJ = 0
 	}
-	return m.modelled(nowS)
+	return total.plus(since).widened(m.undrawnJ(nowS))
 }
 
 // Source returns where the figure of At comes from.
 func (m *Meter) Source(nowS float64) Source {
-	if !m.hasReadings || nowS-m.readS > freshS {
+	if m.readings == 0 || nowS-m.readS > freshS {
 		return Model
 	}
 	return m.source
 }
 
-// modelled is the last estimate plus what the model says was drawn since.
-func (m *Meter) modelled(nowS float64) float64 {
-	return m.atJ + m.factor*(m.ModelJ(nowS)-m.modelAtJ) + m.edgeJ - m.edgeAtJ
+// Battery takes a reading.
+func (m *Meter) Battery(nowS float64, r Reading) {
+	m.start(nowS)
+	m.fly(nowS)
+	m.readings++
+	power := r.PowerW()
+	if power > m.MaxPowerW {
+		power = math.NaN()
+	}
+	s := m.since(nowS, r, power)
+	if s.measured != m.measured { // what the one is off at this moment stays with the other
+		m.sum = m.sum.widened(m.slackJ + s.slackJ)
+	}
+	sum := m.sum.plus(s.drawn)
+	prior := sum.widened(s.slackJ)
+	m.sureJ += s.sureJ
+	if s.rebooted {
+		m.rebooted(nowS, r)
+	}
+	total, source := m.correct(prior, nowS, r, s)
+	m.sum = sum.within(total.LowJ-s.slackJ, total.HighJ+s.slackJ)
+	m.sum.J = total.J
+	if total.LowJ < prior.LowJ || total.HighJ > prior.HighJ { // a counter was believed against the integral
+		m.sum = total.widened(s.slackJ)
+	}
+	m.total, m.source, m.measured, m.slackJ = total, source, s.measured, s.slackJ
+	m.readS, m.powerW = math.Max(nowS, m.readS), power
+	if m.dated = r.BootS > 0; m.dated {
+		m.bootS = r.BootS
+	}
+	p := &m.model
+	p.flown, p.edge = figure{}, figure{}
+	switch {
+	case s.measured: // a burst of power is over before the next message
+		m.lastW += (power - m.lastW) * math.Min(s.seconds/meanS, 1)
+	case !math.IsNaN(power):
+		m.lastW = power
+	case p.flying:
+		m.lastW = p.factor * m.PowerW(p.speedMPS)
+	default:
+		m.lastW = 0
+	}
 }
 
-func (m *Meter) rebase(nowS, estimateJ float64) {
-	m.atS, m.atJ = math.Max(nowS, m.atS), estimateJ
-	m.modelAtJ, m.edgeAtJ = m.ModelJ(nowS), m.edgeJ
+// stretch is the time between two readings.
+type stretch struct {
+	seconds  float64
+	drawn    figure
+	slackJ   float64
+	sureJ    float64 // of it, no matter of how good the model is
+	measured bool    // by a current
+	atOnce   bool    // the messages came so
+	rebooted bool    // the autopilot was, in it
+}
+
+// since returns the stretch that ends with a reading. Its length is told by the
+// autopilot's own time, for messages may have waited on their way.
+func (m *Meter) since(nowS float64, r Reading, powerW float64) (s stretch) {
+	s.rebooted = m.hasRebooted(nowS, r)
+	dt, waited := math.Max(nowS-m.readS, 0), false
+	if own := r.BootS - m.bootS; r.BootS > 0 && m.dated && !s.rebooted && own >= 0 && own < dt+stallS {
+		waited = math.Abs(own-dt) > 1.5*receiptS
+		dt = own
+	}
+	s.seconds, s.atOnce = dt, dt < receiptS
+	s.measured = !math.IsNaN(powerW) && m.readings > 1 && dt <= freshS
+	if s.measured {
+		s.drawn, s.slackJ = around(dt*powerW, currentError), receiptS*powerW
+		s.sureJ = s.drawn.LowJ
+		return s
+	}
+	s.drawn, s.slackJ = m.model.flown.plus(m.model.edge), m.undrawnJ(nowS)
+	if waited { // the model ran on while no message came, and stood when all came at once
+		s.drawn = m.dark(dt)
+	}
+	s.sureJ = modelTrust * s.drawn.LowJ
+	return s
+}
+
+// correct has the counters correct the integral, and returns the better of the
+// sources that the reading has.
+func (m *Meter) correct(total figure, nowS float64, r Reading, s stretch) (figure, Source) {
+	count := func(a *anchor, n, unitJ, trust float64) count {
+		c := count{n: n, unitJ: unitJ, trust: trust, sureJ: m.sureJ, step: s.drawn.widened(m.slackJ + s.slackJ)}
+		c.mostJ = m.MaxPowerW * (nowS - a.readS + stallS)
+		if r.BootS > 0 && a.BootS > 0 && r.BootS >= a.BootS {
+			c.mostJ = m.MaxPowerW * (r.BootS - a.BootS + 1)
+		}
+		if a.reading != m.readings-1 || s.atOnce {
+			c.step = figure{unitJ, 0, math.Inf(1)}
+		}
+		a.readS, a.BootS, a.reading = nowS, r.BootS, m.readings
+		return c
+	}
+	source := Model
+	if !math.IsNaN(r.Charge) && m.CapacityJ > 0 {
+		source = Remaining
+	}
+	hasCharge := source == Remaining
+	if !math.IsNaN(r.PowerW()) && r.PowerW() <= m.MaxPowerW {
+		source = Current
+	}
+	if !math.IsNaN(r.ConsumedHJ) {
+		believed := false
+		total, believed = m.consumed.take(total, count(&m.consumed, r.ConsumedHJ, consumedJ, sensorTrust), true)
+		if believed {
+			source = Consumed
+			// It is evidence for the other counter, and not against itself.
+			more := math.Max(total.LowJ-m.total.LowJ-s.sureJ, 0)
+			m.sureJ, m.consumed.SureJ = m.sureJ+more, m.consumed.SureJ+more
+		}
+	}
+	if hasCharge {
+		total, _ = m.charge.take(total, count(&m.charge, 100-math.Round(r.Charge*100), m.CapacityJ/100, 1), source == Remaining)
+	}
+	return total, source
+}
+
+// hasRebooted is whether the autopilot's time began anew: it fell, or no more
+// of it has passed than since the last reading and the counter fell.
+func (m *Meter) hasRebooted(nowS float64, r Reading) bool {
+	if r.BootS == 0 || m.bootS == 0 {
+		return false
+	}
+	since := nowS-r.BootS > m.readS-receiptS
+	return r.BootS < m.bootS-1 || since && (r.BootS < m.bootS || r.ConsumedHJ < m.consumed.Count)
+}
+
+// rebooted lays the anchor of energy consumed where the autopilot booted: its
+// counter began at nothing then, as its time did, so that only the dark time
+// before it is the model's. A counter that says much more than was drawn since
+// goes on over reboots.
+func (m *Meter) rebooted(nowS float64, r Reading) {
+	bootS := nowS - r.BootS
+	if bootS < m.readS-1 || r.ConsumedHJ*consumedJ > 3*m.lastW*(r.BootS+1)+consumedJ {
+		return
+	}
+	atBoot := m.total.plus(m.dark(math.Max(bootS-m.readS, 0))).widened(m.undrawnJ(m.readS))
+	// Whether the counter rounds, up or down, is not known.
+	m.consumed = anchor{UnitJ: consumedJ, Base: atBoot.widened(consumedJ / 2), Synced: true, readS: bootS, SureJ: m.sureJ}
 }
 
 func (m *Meter) start(nowS float64) {
@@ -210,9 +271,6 @@ func (m *Meter) start(nowS float64) {
 		return
 	}
 	m.started = true
-	m.atS, m.readS, m.countS, m.modelS = nowS, nowS, nowS, nowS
-	if m.factor == 0 {
-		m.factor = 1
-	}
-	m.powerW = math.NaN()
+	m.readS, m.powerW = nowS, math.NaN()
+	m.model = model{factor: 1, atS: nowS, speedS: nowS, toldS: math.Inf(-1)}
 }

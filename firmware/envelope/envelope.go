@@ -30,9 +30,12 @@ type Vehicle struct {
 	UpM      float64
 	Velocity physics.Position // measured, m/s
 	GainPerS float64          // of its position loop
-	// Way leads to Position from where it was heard last: one of which nothing is
-	// heard may be anywhere on it. Zero: it is where Position says.
-	Way physics.Position
+	// Way has the corners of the way on which one of which nothing is heard may
+	// be, Position the last of them. Empty: it is where Position says.
+	Way []physics.Position
+	// HeldAt is where it was already held a moment ago, nil if it was not: a hold
+	// that followed the aircraft would drift with it.
+	HeldAt *physics.Position
 	// The setpoint: where to be at the slot's end, the velocity fed forward, how
 	// high. In and out.
 	Target   physics.Position
@@ -143,20 +146,27 @@ func Check(vehicles []Vehicle, l Limits, e *tracking.Envelope, verdicts []Verdic
 }
 
 // passed reports whether one at p that moves by move in a second keeps clear of
-// all the way on which the vehicle may have stopped.
+// all the way on which the vehicle may be.
 func (v *Vehicle) passed(p, move physics.Position, separationM float64) bool {
-	n := math.Ceil(v.Way.Norm() / (separationM / 4))
-	for k := range int(n) {
-		if !apart(p.Sub(v.Position.Sub(v.Way.Scale(1-float64(k)/n))), move, separationM) {
-			return false
+	for i := 1; i < len(v.Way); i++ {
+		leg := v.Way[i].Sub(v.Way[i-1])
+		n := math.Ceil(leg.Norm() / (separationM / 4))
+		for k := range int(n) {
+			if !apart(p.Sub(v.Way[i-1].Add(leg.Scale(float64(k)/n))), move, separationM) {
+				return false
+			}
 		}
 	}
 	return true
 }
 
-// Hold asks a vehicle to stay where it is.
+// Hold asks a vehicle to stay where it is, or to go back to where it was held.
 func (v *Vehicle) Hold(l Limits) {
-	v.Target, v.FeedMPS, v.TargetUp = l.inside(v.Position), physics.Position{}, l.AltitudeM
+	at := v.Position
+	if v.HeldAt != nil && v.HeldAt.Sub(at).Norm() < l.SeparationM {
+		at = *v.HeldAt
+	}
+	v.Target, v.FeedMPS, v.TargetUp = l.inside(at), physics.Position{}, l.AltitudeM
 }
 
 // outside returns how far a place is outside the area.

@@ -3,6 +3,7 @@ package envelope
 import (
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 
 	"prefdt/inference/physics"
@@ -87,7 +88,7 @@ func TestWhatIsInsideIsKept(t *testing.T) {
 	}
 	want := append([]Vehicle(nil), vehicles...)
 	for i, verdict := range Check(vehicles, testLimits, &e, nil) {
-		if verdict != Kept || vehicles[i] != want[i] {
+		if verdict != Kept || !reflect.DeepEqual(vehicles[i], want[i]) {
 			t.Errorf("vehicle %d: verdict %d, %+v", i, verdict, vehicles[i])
 		}
 	}
@@ -121,6 +122,23 @@ func TestHeldInTimeToStop(t *testing.T) {
 	}
 }
 
+// A hold stays where it began: one that followed the aircraft would drift on
+// with it, into what it keeps clear of.
+func TestHoldStaysWhereItBegan(t *testing.T) {
+	var e tracking.Envelope
+	began := physics.Position{EastM: 100, NorthM: 100}
+	for driftM, want := range map[float64]physics.Position{0: began, 4: began, 9: began, 11: {EastM: 111, NorthM: 100}} {
+		at := began.Add(physics.Position{EastM: driftM})
+		vehicles := []Vehicle{
+			{Ours: true, GainPerS: 0.95, Position: at, HeldAt: &began, TargetUp: 100, Target: at, FeedMPS: physics.Position{EastM: 8.4}},
+			{Position: physics.Position{EastM: 118, NorthM: 100}, TargetUp: 100},
+		}
+		if verdict := Check(vehicles, testLimits, &e, nil)[0]; verdict != Held || vehicles[0].Target != want {
+			t.Errorf("%v m from where it was held: verdict %d, sent to %v, want %v", driftM, verdict, vehicles[0].Target, want)
+		}
+	}
+}
+
 // One of which nothing is heard may have stopped anywhere since.
 func TestSilentAircraftMayHaveStopped(t *testing.T) {
 	var e tracking.Envelope
@@ -130,14 +148,48 @@ func TestSilentAircraftMayHaveStopped(t *testing.T) {
 	}{{100, 8.4, Held}, {85, 8.4, Kept}, {100, -8.4, Kept}, {100, 0, Kept}} {
 		vehicles := []Vehicle{
 			{Ours: true, GainPerS: 0.95, Position: physics.Position{EastM: c.eastM, NorthM: 100}, TargetUp: 100, Target: physics.Position{EastM: c.eastM, NorthM: 100}, FeedMPS: physics.Position{EastM: c.feed}},
-			{Position: physics.Position{EastM: 131, NorthM: 100}, Velocity: physics.Position{EastM: 8.5}, TargetUp: 100, Way: physics.Position{EastM: 17}},
+			{Position: physics.Position{EastM: 131, NorthM: 100}, Velocity: physics.Position{EastM: 8.5}, TargetUp: 100, Way: []physics.Position{{EastM: 114, NorthM: 100}, {EastM: 131, NorthM: 100}}},
 		}
 		if verdict := Check(vehicles, testLimits, &e, nil)[0]; verdict != c.want {
 			t.Errorf("at %v m with %v m/s, towards one last heard at 114 m: verdict %d, want %d", c.eastM, c.feed, verdict, c.want)
 		}
-		vehicles[0].Target, vehicles[0].FeedMPS, vehicles[1].Way = vehicles[0].Position, physics.Position{EastM: c.feed}, physics.Position{}
+		vehicles[0].Target, vehicles[0].FeedMPS, vehicles[1].Way = vehicles[0].Position, physics.Position{EastM: c.feed}, nil
 		if verdict := Check(vehicles, testLimits, &e, nil)[0]; verdict != Kept {
 			t.Errorf("at %v m with %v m/s, towards one heard at 131 m: verdict %d", c.eastM, c.feed, verdict)
+		}
+	}
+}
+
+// One that flies to a home outside the area does not free the others.
+func TestOnlyWhoFliesHomeLeavesTheArea(t *testing.T) {
+	var e tracking.Envelope
+	vehicles := []Vehicle{
+		{Ours: true, Free: true, GainPerS: 0.95, Position: physics.Position{EastM: 1, NorthM: 50}, TargetUp: 100, Target: physics.Position{EastM: -8, NorthM: 50}},
+		{Ours: true, GainPerS: 0.95, Position: physics.Position{EastM: 1, NorthM: 200}, TargetUp: 100, Target: physics.Position{EastM: -8, NorthM: 200}},
+	}
+	verdicts := Check(vehicles, testLimits, &e, nil)
+	if verdicts[0] != Kept || vehicles[0].Target.EastM != -8 {
+		t.Errorf("on its way home: verdict %d, sent to %v", verdicts[0], vehicles[0].Target)
+	}
+	if verdicts[1] != Corrected || vehicles[1].Target.EastM < -2*slack {
+		t.Errorf("the other: verdict %d, sent to %v", verdicts[1], vehicles[1].Target)
+	}
+}
+
+// The way home of one of which nothing is heard has corners.
+func TestWayWithCornersIsKeptClearOf(t *testing.T) {
+	var e tracking.Envelope
+	way := []physics.Position{{EastM: 100, NorthM: 100}, {EastM: 117, NorthM: 100}, {EastM: 117, NorthM: 250}}
+	for _, c := range []struct {
+		at   physics.Position
+		want Verdict
+	}{{physics.Position{EastM: 97, NorthM: 200}, Held}, {physics.Position{EastM: 85, NorthM: 100}, Held}, {physics.Position{EastM: 85, NorthM: 130}, Kept}, {physics.Position{EastM: 140, NorthM: 200}, Kept}} {
+		vehicles := []Vehicle{
+			{Ours: true, GainPerS: 0.95, Position: c.at, TargetUp: 100, Target: c.at, FeedMPS: physics.Position{EastM: 8.4}},
+			{Position: way[2], TargetUp: 100, Way: way},
+		}
+		if verdict := Check(vehicles, testLimits, &e, nil)[0]; verdict != c.want {
+			t.Errorf("eastwards from %v: verdict %d, want %d", c.at, verdict, c.want)
 		}
 	}
 }

@@ -27,6 +27,7 @@ type aircraft struct {
 	link    *link
 	channel *gomavlib.Channel // where its heartbeats come from; nil: nowhere
 
+	greetedS  float64 // last asked for its heartbeat
 	heard     bool
 	heardS    float64 // any message
 	beatS     float64 // HEARTBEAT
@@ -49,7 +50,9 @@ type aircraft struct {
 	params    Parameters
 	meter     energy.Meter
 	lost      bool
-	home      *physics.Position // where it took off
+	home      *physics.Position  // where it took off
+	ghost     []physics.Position // of the leader before us: where it may be, until it is located
+	cleared   bool               // the crew said that it is out of the way, until it is heard
 
 	control
 }
@@ -105,6 +108,7 @@ func nonZero(mv []uint16) (cells []uint16) {
 }
 
 func (a *aircraft) battery(now float64, r energy.Reading) {
+	r.BootS = a.bootS(now)
 	a.reading = r
 	a.meter.Battery(now, r)
 	if !math.IsNaN(r.Charge) {
@@ -125,7 +129,7 @@ func (a *aircraft) locate(f *Fleet, now float64, m *common.MessageGlobalPosition
 	if a.firstS == 0 || boot < a.firstMS {
 		a.firstMS, a.firstS = boot, now
 	}
-	a.bootMS = boot
+	a.bootMS, a.ghost = boot, nil
 	a.position, a.upM = f.Origin.Local(float64(m.Lat)/1e7, float64(m.Lon)/1e7, float64(m.Alt)/1000)
 	a.velocity = physics.Position{EastM: float64(m.Vy) / 100, NorthM: float64(m.Vx) / 100}
 	a.located, a.positionS = true, now
@@ -155,9 +159,39 @@ func (a *aircraft) at(now float64) physics.Position {
 	return a.position.Add(a.velocity.Scale(min(max(now-a.positionS, 0), staleS)))
 }
 
-// silent is whether its place is a guess: it may have stopped where it was
-// heard last, or flown on since.
+// silent is whether its place is a guess.
 func (a *aircraft) silent(now float64) bool { return now-a.positionS > silentS }
+
+// inTheWay is whether others keep clear of it: it flies, or is about to, by
+// what it said last. However long ago that was, only its own word or the crew's
+// takes it out of the way.
+func (a *aircraft) inTheWay() bool {
+	return !a.cleared && (a.ghost != nil || a.located && (a.inAir() || a.starting()))
+}
+
+// whereabouts are the corners of the way on which it may be, the last of them
+// its likeliest place. One that is silent may have stopped where it was heard
+// last or flown on; and where its autopilot turns for home without us, it may be
+// anywhere on the way there.
+func (a *aircraft) whereabouts(now float64) []physics.Position {
+	switch {
+	case !a.located:
+		return a.ghost
+	case !a.silent(now):
+		return []physics.Position{a.at(now)}
+	case a.home != nil && (a.mode == ModeReturn || a.mode == ModeOffboard && a.params.LossAction == actionReturn && now-a.positionS > max(a.params.LossS, staleS)):
+		return []physics.Position{a.position, a.at(now), *a.home}
+	}
+	return []physics.Position{a.position, a.at(now)}
+}
+
+// bootS is the autopilot's time since boot, 0 if it was not heard lately.
+func (a *aircraft) bootS(now float64) float64 {
+	if !a.located || a.silent(now) {
+		return 0
+	}
+	return (a.bootMS + (now-a.positionS)*a.msPerS()) / 1000
+}
 
 // msPerS is the rate of the autopilot's clock against ours, in mission seconds.
 func (a *aircraft) msPerS() float64 {

@@ -94,6 +94,8 @@ func brief(r slog.Record) string {
 			text = fmt.Sprintf("%v: %s", at.Value, text)
 		case "to", "alarm", "mode":
 			text += fmt.Sprintf(" %v", at.Value)
+		case "reason":
+			text += fmt.Sprintf(": %v", at.Value)
 		}
 		return true
 	})

@@ -1,8 +1,6 @@
 package fleet
 
 import (
-	"math"
-
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 
@@ -40,8 +38,9 @@ const (
 	lagM         = 6.0 // a reference this far from the aircraft is given up
 	settleS      = 0.5 // setpoints stream so long before OFFBOARD is asked for
 	stillMPS     = 0.5
-	columnsClear = 3.0 // D_min between a climb and one that moves at its start
-	requestS     = 2.0 // between requests for missing streams
+	columnsClear = 3.0  // D_min between a climb and one that moves at its start
+	requestS     = 2.0  // between requests for missing streams
+	barredS      = 60.0 // an aircraft held so long on its way home lands where it is
 )
 
 // control is the part of an aircraft's state that is ours.
@@ -55,7 +54,11 @@ type control struct {
 	askedS   float64 // the last command
 	requestS float64 // the last request for streams or parameters
 	beats    int
-	waits    bool // to take off, for another that flies near its climb
+	waits    bool              // to take off, for another that flies near its climb
+	climbs   bool              // in PhaseClimbing, in the air in the mode that takes it up
+	sinks    bool              // in PhaseLanding, in the mode that lands it
+	heldAt   *physics.Position // by the envelope, since heldS; nil: it is not
+	heldS    float64
 	grant    Mode // the mode it was in when the crew gave it to us
 	alarm    string
 }
@@ -114,152 +117,6 @@ func (a *aircraft) expire(f *Fleet, now float64) {
 	}
 }
 
-// steer advances what is asked of the aircraft by one tick. It returns the
-// commands to send and whether a setpoint is due.
-func (a *aircraft) steer(f *Fleet, now float64) (out []message.Message, stream bool) {
-	a.watch(f, now)
-	if !a.fresh(now) {
-		return nil, false
-	}
-	switch a.order {
-	case OrderFly:
-		return a.fly(f, now)
-	case OrderHome:
-		return a.goHome(f, now)
-	case OrderStop:
-		switch a.phase {
-		case PhaseClimbing, PhaseEngaging, PhaseFlying:
-			if a.mode == ModeHold {
-				a.take(f, "stopped")
-				return nil, false
-			}
-			return a.ask(now, setMode(ModeHold)), a.phase != PhaseClimbing
-		}
-	}
-	return nil, false
-}
-
-func (a *aircraft) fly(f *Fleet, now float64) (out []message.Message, stream bool) {
-	switch a.phase {
-	case PhaseIdle, PhaseLanding:
-		a.phase = PhaseClimbing
-	case PhaseClimbing:
-		switch {
-		case a.inAir() && math.Abs(a.upM-f.Limits.AltitudeM) < levelM:
-			a.engage(now)
-		case a.inAir() && a.theirs():
-			a.take(f, "pilot chose "+a.mode.String())
-		case (!a.armed || a.onGround()) && f.overhead(a, now):
-		case !a.armed:
-			p := a.position
-			a.home = &p
-			return a.ask(now, &common.MessageCommandLong{Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Param1: 1}), false
-		case !a.inAir() || a.mode != ModeTakeoff:
-			nan := float32(math.NaN())
-			return a.ask(now, &common.MessageCommandLong{
-				Command: common.MAV_CMD_NAV_TAKEOFF, Param4: nan, Param5: nan, Param6: nan,
-				Param7: float32(f.Origin.AltitudeM + f.Limits.AltitudeM),
-			}), false
-		}
-	case PhaseEngaging:
-		if a.mode == ModeOffboard {
-			a.phase, a.engagedS = PhaseFlying, now
-			f.Log.Info("flying for us", "aircraft", a.number)
-			return nil, true
-		}
-		if a.theirs() {
-			a.take(f, "pilot chose "+a.mode.String())
-			return nil, false
-		}
-		if now-a.engagedS > settleS {
-			out = a.ask(now, setMode(ModeOffboard))
-		}
-		return out, true
-	case PhaseFlying:
-		if a.mode == ModeHold && now < a.graceS {
-			a.phase = PhaseEngaging
-			return nil, true
-		}
-		if a.mode != ModeOffboard && a.beatS > a.engagedS {
-			a.take(f, "left OFFBOARD for "+a.mode.String())
-			return nil, false
-		}
-		return nil, true
-	}
-	return nil, false
-}
-
-// overhead is whether another flies so near that an aircraft must not climb
-// yet. Those that climb beside it stand still, and so may one that waits at H.
-func (f *Fleet) overhead(a *aircraft, now float64) bool {
-	for _, b := range f.aircraft {
-		if b == a || !b.inAir() || !b.located || b.phase == PhaseClimbing {
-			continue
-		}
-		near := f.Limits.SeparationM - 1 // their positions may be off
-		if b.velocity.Norm() > stillMPS || b.phase == PhaseFlying && b.aim.kind != aimHold {
-			near = columnsClear * f.Limits.SeparationM
-		}
-		if d := min(a.position.Sub(b.position).Norm(), a.position.Sub(b.at(now)).Norm()); d < near {
-			if !a.waits {
-				f.Log.Warn("take-off waits: another aircraft flies near", "aircraft", a.number, "other", b.number, "apart_m", d)
-			}
-			a.waits = true
-			return true
-		}
-	}
-	a.waits = false
-	return false
-}
-
-func (a *aircraft) goHome(f *Fleet, now float64) (out []message.Message, stream bool) {
-	switch a.phase {
-	case PhaseIdle: // after a restart
-		switch {
-		case a.onGround() && !a.armed:
-			a.order = OrderNone
-		case a.inAir() && (a.mode == ModeHold || a.mode == ModeOffboard || a.mode == ModeTakeoff):
-			a.engage(now)
-		case a.mode == ModeLand || a.mode == ModeReturn:
-			a.phase = PhaseLanding
-		case a.inAir():
-			a.take(f, "pilot chose "+a.mode.String())
-		}
-	case PhaseClimbing:
-		a.phase = PhaseLanding
-	case PhaseEngaging, PhaseFlying:
-		if a.home == nil {
-			a.phase = PhaseLanding
-			break
-		}
-		a.aim = aim{kind: aimPoint, setS: now, to: *a.home, speed: f.cruise()}
-		if a.phase == PhaseFlying && a.position.Sub(*a.home).Norm() < arrivedM && a.velocity.Norm() < 2 {
-			a.phase = PhaseLanding
-			break
-		}
-		return a.fly(f, now)
-	case PhaseLanding:
-		if !a.armed && !a.inAir() {
-			a.phase, a.order = PhaseIdle, OrderNone
-			f.Log.Info("landed", "aircraft", a.number)
-			return nil, false
-		}
-		if a.onGround() {
-			return nil, false // it disarms by itself
-		}
-		want := ModeLand
-		if a.home == nil {
-			want = ModeReturn
-		}
-		if a.mode != want {
-			// The stream goes on until the mode has changed, or its loss would
-			// be the failsafe's to answer.
-			return a.ask(now, setMode(want)), a.mode == ModeOffboard
-		}
-	}
-	return nil, false
-}
-
 // theirs is whether its mode is one that neither we nor a failsafe's Hold lead
 // to, nor the one it was given to us in.
 func (a *aircraft) theirs() bool {
@@ -300,6 +157,9 @@ func (a *aircraft) watch(f *Fleet, now float64) {
 			a.take(f, "lost")
 		}
 	}
+	if a.cleared && now-a.heardS < staleS {
+		a.cleared = false
+	}
 	if a.lost && now-a.heardS < staleS {
 		a.lost = false
 		f.Log.Warn("aircraft heard again", "aircraft", a.number)
@@ -311,6 +171,7 @@ func (a *aircraft) watch(f *Fleet, now float64) {
 		f.send(a, &common.MessageParamRequestRead{ParamId: name, ParamIndex: -1})
 		a.requestS = now
 	}
+	a.params.asked++
 	for _, s := range []struct {
 		m         message.Message
 		periodUS  float32

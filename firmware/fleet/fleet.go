@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/frame"
@@ -31,7 +32,7 @@ type Aircraft struct {
 	Endpoint string `yaml:"endpoint"` // udp-listen:host:port, udp:host:port or serial:device:baud
 }
 
-// Fleet is all aircraft. Set the exported fields, then Initialize.
+// Fleet is all aircraft. Set the exported fields, then Initialize, Start and Stream.
 type Fleet struct {
 	SystemID int // ours
 	Origin   Origin
@@ -51,7 +52,8 @@ type Fleet struct {
 	limiter  tracking.Envelope
 	verdicts []envelope.Verdict
 
-	toSay chan message.Message
+	toSay   chan message.Message
+	streams atomic.Bool
 
 	stop chan struct{}
 	done sync.WaitGroup
@@ -70,7 +72,7 @@ type Counts struct {
 	MaxSpeedMPS    float64
 }
 
-// Initialize opens the links and starts listening and streaming.
+// Initialize makes the aircraft, of which nothing is known yet.
 func (f *Fleet) Initialize() error {
 	f.rejects = map[string]uint64{}
 	f.counts.MinSeparationM = math.Inf(1)
@@ -87,8 +89,7 @@ func (f *Fleet) Initialize() error {
 	return nil
 }
 
-// Start opens the links; what is measured, and what is asked for, flows from
-// here on. Restored states must be in before.
+// Start opens the links and listens. Restored states must be in before.
 func (f *Fleet) Start() error {
 	byEndpoint := map[string]*link{}
 	for _, a := range f.aircraft {
@@ -116,6 +117,9 @@ func (f *Fleet) Start() error {
 	return nil
 }
 
+// Stream begins what goes out: requests, commands and setpoints.
+func (f *Fleet) Stream() { f.streams.Store(true) }
+
 // Close ends the streams and the links and waits for them. The autopilots'
 // own failsafe follows for any aircraft still in OFFBOARD.
 func (f *Fleet) Close() {
@@ -139,8 +143,10 @@ func (f *Fleet) run() {
 		case <-f.stop:
 			return
 		case <-ticker.C:
-			f.tick()
-			f.speak()
+			if f.streams.Load() {
+				f.tick()
+				f.speak()
+			}
 		}
 	}
 }

@@ -4,11 +4,15 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/bluenviron/gomavlib/v3"
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+	"github.com/bluenviron/gomavlib/v3/pkg/frame"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 
 	"prefdt/firmware/clock"
@@ -53,23 +57,51 @@ func TestParameters(t *testing.T) {
 type peer struct {
 	t    *testing.T
 	node *gomavlib.Node
+
+	mutex   sync.Mutex
+	heard   []message.Message
+	refused int // frames
 }
 
 func newPeer(t *testing.T, address string, system, component byte) *peer {
+	return newSignedPeer(t, address, system, component, nil)
+}
+
+// newSignedPeer is one that signs what it says, and hears what is signed alike.
+func newSignedPeer(t *testing.T, address string, system, component byte, key *frame.V2Key) *peer {
 	n := &gomavlib.Node{
 		Endpoints: []gomavlib.EndpointConf{gomavlib.EndpointUDPClient{Address: address}},
 		Dialect:   common.Dialect, OutVersion: gomavlib.V2, OutSystemID: system, OutComponentID: component, HeartbeatDisable: true,
+		InKey: key, OutKey: key,
 	}
 	if err := n.Initialize(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(n.Close)
+	p := &peer{t: t, node: n}
 	go func() {
-		for range n.Events() {
+		for event := range n.Events() {
+			p.mutex.Lock()
+			switch e := event.(type) {
+			case *gomavlib.EventFrame:
+				p.heard = append(p.heard, e.Message())
+			case *gomavlib.EventParseError:
+				p.refused++
+			}
+			p.mutex.Unlock()
 		}
 	}()
-	return &peer{t, n}
+	return p
 }
+
+// has is whether it heard a message.
+func (p *peer) has(is func(message.Message) bool) bool {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return slices.ContainsFunc(p.heard, is)
+}
+
+func isHeartbeat(m message.Message) bool { _, ok := m.(*common.MessageHeartbeat); return ok }
 
 // until sends messages until something is so.
 func (p *peer) until(what string, ok func() bool, messages ...message.Message) {
@@ -86,7 +118,9 @@ func (p *peer) until(what string, ok func() bool, messages ...message.Message) {
 	}
 }
 
-func newFleet(t *testing.T) (*Fleet, string) {
+func newFleet(t *testing.T) (*Fleet, string) { return newSignedFleet(t, nil) }
+
+func newSignedFleet(t *testing.T, key *frame.V2Key) (*Fleet, string) {
 	c, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +131,7 @@ func newFleet(t *testing.T) (*Fleet, string) {
 		SystemID: 250, Origin: Origin{47, 8, 400}, Physics: physics.Standard(), Speed: 10,
 		Limits:   envelope.Limits{SpeedMaxMPS: 30, SeparationM: 10, AreaM: 1000, AltitudeM: 100, BandM: 20, FenceM: 15},
 		Aircraft: []Aircraft{{SystemID: 7, Endpoint: "udp-listen:" + address}},
-		Clock:    clock.New(), Log: slog.New(slog.DiscardHandler),
+		Clock:    clock.New(), Log: slog.New(slog.DiscardHandler), Key: key,
 	}
 	if err := f.Initialize(); err != nil {
 		t.Fatal(err)
@@ -105,6 +139,7 @@ func newFleet(t *testing.T) (*Fleet, string) {
 	if err := f.Start(); err != nil {
 		t.Fatal(err)
 	}
+	f.Stream()
 	t.Cleanup(f.Close)
 	return f, address
 }
@@ -216,6 +251,55 @@ func TestTakeOffWaitsForWhoeverFliesNear(t *testing.T) {
 	}
 }
 
+// An autopilot that has landed is in the mode it flew in before, where PX4 does
+// not arm; it is asked for Hold first.
+func TestArmsInHold(t *testing.T) {
+	for mode, want := range map[Mode]common.MAV_CMD{
+		ModeHold: common.MAV_CMD_COMPONENT_ARM_DISARM, ModeTakeoff: common.MAV_CMD_COMPONENT_ARM_DISARM,
+		ModeOffboard: common.MAV_CMD_DO_SET_MODE, ModeLand: common.MAV_CMD_DO_SET_MODE, ModePosition: common.MAV_CMD_DO_SET_MODE,
+	} {
+		f := &Fleet{Log: slog.New(slog.DiscardHandler)}
+		down := true
+		a := &aircraft{number: 1, located: true, landed: &down, mode: mode, control: control{order: OrderFly, phase: PhaseClimbing}}
+		out, stream := a.fly(f, 100)
+		if len(out) != 1 || stream {
+			t.Fatalf("%v: sent %v", mode, out)
+		}
+		c := out[0].(*common.MessageCommandLong)
+		if c.Command != want || want == common.MAV_CMD_DO_SET_MODE && (c.Param2 != 4 || c.Param3 != 3) {
+			t.Errorf("%v: sent %+v, want %v", mode, c, want)
+		}
+	}
+}
+
+// One that leaves its climb is its pilot's, or flies a failsafe: PX4 gives a
+// failsafe up for whoever asks for another mode, so nobody does.
+func TestClimbIsLeftAlone(t *testing.T) {
+	up, down := false, true
+	for _, c := range []struct {
+		mode Mode
+		upM  float64
+		want Phase
+	}{
+		{ModeHold, 50, PhaseTaken}, {ModeReturn, 50, PhaseTaken}, {ModePosition, 50, PhaseTaken}, {ModeTakeoff, 50, PhaseClimbing},
+		{ModeTakeoff, 98, PhaseEngaging}, {ModeHold, 99, PhaseEngaging}, // there PX4 holds by itself
+	} {
+		f := &Fleet{Log: slog.New(slog.DiscardHandler), Limits: envelope.Limits{SeparationM: 10, AltitudeM: 100, BandM: 20}}
+		a := &aircraft{number: 1, located: true, armed: true, landed: &down, mode: ModeHold, control: control{order: OrderFly}}
+		a.fly(f, 100)
+		if out, _ := a.fly(f, 101); len(out) != 1 || out[0].(*common.MessageCommandLong).Command != common.MAV_CMD_NAV_TAKEOFF {
+			t.Fatalf("armed on the ground, sent %v", out)
+		}
+		a.landed, a.mode = &up, ModeTakeoff
+		a.fly(f, 103)
+		a.mode, a.upM = c.mode, c.upM
+		out, _ := a.fly(f, 105)
+		if a.phase != c.want || c.want == PhaseTaken && len(out) > 0 {
+			t.Errorf("%v at %v m: phase %d, want %d, sent %v", c.mode, c.upM, a.phase, c.want, out)
+		}
+	}
+}
+
 // A setpoint lives two slots, then the aircraft holds; after ten more the
 // stream ends.
 func TestSetpointsExpire(t *testing.T) {
@@ -236,5 +320,111 @@ func TestSetpointsExpire(t *testing.T) {
 	}
 	if f.counts.Stalled != 1 {
 		t.Errorf("stalled %d times", f.counts.Stalled)
+	}
+}
+
+// With a key, only frames signed with it are heard, and ours are signed with it.
+func TestSignedPartner(t *testing.T) {
+	key := func(b byte) *frame.V2Key { return frame.NewV2Key([]byte(strings.Repeat(string(rune(b)), 32))) }
+	f, address := newSignedFleet(t, key('k'))
+	view := func() View { return f.Views(nil)[0] }
+	refused := func() uint64 { return f.Rejects()["malformed frame"] }
+	for name, p := range map[string]*peer{"unsigned": newPeer(t, address, 7, 1), "another key": newSignedPeer(t, address, 7, 1, key('x'))} {
+		before := refused()
+		p.until("frames are refused: "+name, func() bool { return refused() > before+5 }, beat(ModeOffboard, true))
+		if view().Heard {
+			t.Fatalf("%s: heard", name)
+		}
+	}
+	partner := newSignedPeer(t, address, 7, 1, key('k'))
+	partner.until("it is heard", func() bool { return view().Heard }, beat(ModeHold, false))
+	partner.until("it hears us", func() bool { return partner.has(isHeartbeat) }, beat(ModeHold, false))
+	partner.mutex.Lock()
+	defer partner.mutex.Unlock()
+	if partner.refused > 0 {
+		t.Errorf("%d of our frames were not signed with the key", partner.refused)
+	}
+}
+
+// A ground station on the links is told events and figures.
+func TestGroundStationHears(t *testing.T) {
+	f, address := newFleet(t)
+	log := slog.New(Announcer{Handler: slog.DiscardHandler, Say: f.Say})
+	station := newPeer(t, address, 255, 190)
+	station.until("it is on the link", func() bool { return station.has(isHeartbeat) }, &common.MessageHeartbeat{Type: common.MAV_TYPE_GCS})
+	log.Error("unsafe failsafe", "aircraft", 2, "reason", "COM_OBL_RC_ACT is 0, want 5 (Hold), 3 (Return) or 4 (Land)")
+	log.Info("mission", "from", "idle", "to", "climbing", "slot", 0)
+	log.Info("nobody's business")
+	f.Show("budget_j", 42000)
+	f.Show("a_name_that_is_long", 1)
+	for what, is := range map[string]func(message.Message) bool{
+		"an alarm": func(m message.Message) bool {
+			s, ok := m.(*common.MessageStatustext)
+			return ok && s.Severity == common.MAV_SEVERITY_ERROR && s.Text == "2: unsafe failsafe: COM_OBL_RC_ACT is 0, want 5 (H"
+		},
+		"a step of the mission": func(m message.Message) bool {
+			s, ok := m.(*common.MessageStatustext)
+			return ok && s.Severity == common.MAV_SEVERITY_NOTICE && s.Text == "mission climbing"
+		},
+		"a figure": func(m message.Message) bool {
+			v, ok := m.(*common.MessageNamedValueFloat)
+			return ok && v.Name == "budget_j" && v.Value == 42000
+		},
+		"a name cut to ten characters": func(m message.Message) bool {
+			v, ok := m.(*common.MessageNamedValueFloat)
+			return ok && v.Name == "a_name_tha"
+		},
+	} {
+		station.until(what, func() bool { return station.has(is) })
+	}
+	if station.has(func(m message.Message) bool {
+		s, ok := m.(*common.MessageStatustext)
+		return ok && strings.Contains(s.Text, "nobody")
+	}) {
+		t.Error("the log's every line is announced")
+	}
+}
+
+// Where one may be of which nothing is heard, and for how long it is in the way.
+func TestWhereASilentOneMayBe(t *testing.T) {
+	f := &Fleet{Log: slog.New(slog.DiscardHandler), Speed: 1, Clock: clock.New()}
+	home := physics.Position{NorthM: -50}
+	up, down := false, true
+	last, on := physics.Position{EastM: 100}, physics.Position{EastM: 116}
+	for _, c := range []struct {
+		name   string
+		mode   Mode
+		action int
+		ageS   float64
+		want   []physics.Position
+	}{
+		{"heard", ModeOffboard, actionReturn, 0.5, []physics.Position{{EastM: 104}}},
+		{"silent", ModeOffboard, actionReturn, 1.5, []physics.Position{last, {EastM: 112}}},
+		{"its failsafe has not come yet", ModeOffboard, actionReturn, 4, []physics.Position{last, on}},
+		{"its failsafe returns", ModeOffboard, actionReturn, 6, []physics.Position{last, on, home}},
+		{"its failsafe holds", ModeOffboard, 5, 600, []physics.Position{last, on}},
+		{"returns already", ModeReturn, 5, 2, []physics.Position{last, on, home}},
+		{"a pilot's", ModePosition, actionReturn, 600, []physics.Position{last, on}},
+	} {
+		a := &aircraft{located: true, armed: true, landed: &up, position: last, velocity: physics.Position{EastM: 8}, positionS: 100, home: &home,
+			mode: c.mode, params: Parameters{LossAction: c.action, LossS: 5}}
+		if got := a.whereabouts(100 + c.ageS); !slices.Equal(got, c.want) || !a.inTheWay() {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+	a := &aircraft{number: 1, ghost: []physics.Position{last}}
+	f.aircraft = []*aircraft{a, {number: 2, located: true, armed: true, heard: true, landed: &up}}
+	if !a.inTheWay() || !slices.Equal(a.whereabouts(3), []physics.Position{last}) {
+		t.Error("the leader before us left it in the air, and it is forgotten")
+	}
+	if got := f.Clear(); !slices.Equal(got, []int{1}) || a.inTheWay() {
+		t.Errorf("the crew cleared %v", got)
+	}
+	a.located, a.armed, a.landed, a.ghost, a.heard, a.heardS = true, true, &up, nil, true, 50
+	if a.watch(f, 50); !a.inTheWay() {
+		t.Error("heard in the air, it is still out of the way")
+	}
+	if a.landed = &down; a.inTheWay() {
+		t.Error("on the ground it is in the way")
 	}
 }

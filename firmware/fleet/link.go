@@ -9,11 +9,13 @@ import (
 
 	"github.com/bluenviron/gomavlib/v3"
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+	"github.com/bluenviron/gomavlib/v3/pkg/message"
 )
 
 const (
 	ourComponent       = 191 // MAV_COMP_ID_ONBOARD_COMPUTER
 	autopilotComponent = 1   // MAV_COMP_ID_AUTOPILOT1
+	groundStation      = 255 // system id, by custom; it belongs on the links
 )
 
 // link is one endpoint, with the aircraft that are behind it.
@@ -96,6 +98,28 @@ func (l *link) read() {
 	}
 }
 
+// greet asks for a heartbeat, which comes once a second only: a leader that was
+// restarted in flight has no second to lose.
+func (l *link) greet(a *aircraft, now float64, c *gomavlib.Channel) {
+	for _, m := range a.request(now, &common.MessageHeartbeat{}, &common.MessageExtendedSysState{}) {
+		m.TargetSystem, m.TargetComponent = uint8(a.conf.SystemID), autopilotComponent
+		l.node.WriteMessageTo(c, m)
+	}
+}
+
+// request asks for messages now, and not again at once.
+func (a *aircraft) request(now float64, wanted ...message.Message) (out []*common.MessageCommandLong) {
+	const again = 0.25
+	if a.greetedS > 0 && now-a.greetedS < again {
+		return nil
+	}
+	a.greetedS = now
+	for _, m := range wanted {
+		out = append(out, &common.MessageCommandLong{Command: common.MAV_CMD_REQUEST_MESSAGE, Param1: float32(m.GetID())})
+	}
+	return out
+}
+
 // route accepts a frame by channel, system and component.
 func (l *link) route(e *gomavlib.EventFrame) {
 	f := l.fleet
@@ -119,7 +143,8 @@ func (l *link) route(e *gomavlib.EventFrame) {
 				return
 			}
 			if _, ok := e.Message().(*common.MessageHeartbeat); !ok {
-				return // a channel is taken by a heartbeat
+				l.greet(a, now, e.Channel) // a channel is taken by a heartbeat
+				return
 			}
 			a.channel = e.Channel
 			if !a.heard {
@@ -129,5 +154,7 @@ func (l *link) route(e *gomavlib.EventFrame) {
 		a.receive(f, now, e.Message())
 		return
 	}
-	f.reject("system id of no aircraft here")
+	if system != groundStation {
+		f.reject("system id of no aircraft here")
+	}
 }

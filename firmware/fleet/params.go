@@ -16,6 +16,7 @@ type Parameters struct {
 	LowAction   int     // COM_LOW_BAT_ACT: what it does by itself when its battery is low
 	CapacityMAh float64 // BAT1_CAPACITY
 	read        uint8   // one bit a parameter
+	asked       int     // times that missing ones were asked for
 }
 
 // parameterNames are asked for. Without the first three nothing takes off; an
@@ -24,16 +25,21 @@ var parameterNames = [...]string{"COM_OF_LOSS_T", "COM_OBL_RC_ACT", "MPC_XY_VEL_
 
 const parametersNeeded = 3
 
+const actionReturn = 3 // of COM_OBL_RC_ACT
+
 // Read tells whether all that are needed were read.
 func (p *Parameters) Read() bool { return p.read&(1<<parametersNeeded-1) == 1<<parametersNeeded-1 }
 
 // has is whether one of parameterNames was read.
 func (p *Parameters) has(i int) bool { return p.read>>i&1 == 1 }
 
-// missing returns the names not read yet; those that are not needed are asked
-// for only as long as others are missing.
+// parametersAsked is how often those that are not needed are asked for: not every
+// autopilot has them.
+const parametersAsked = 5
+
+// missing returns the names to ask for.
 func (p *Parameters) missing() (names []string) {
-	if p.Read() {
+	if p.Read() && p.asked >= parametersAsked {
 		return nil
 	}
 	for i, name := range parameterNames {
@@ -79,16 +85,16 @@ func (p *Parameters) set(m *common.MessageParamValue) {
 	}
 }
 
-// Doubtful says what an autopilot should rather be set to, or is empty.
-func (p *Parameters) Doubtful(capacityJ float64) string {
+// Doubtful says what an autopilot should rather be set to.
+func (p *Parameters) Doubtful(capacityJ float64) (reasons []string) {
 	const minCellV, maxCells = 3.3, 14
-	switch {
-	case p.has(4) && p.LowAction == 0:
-		return "COM_LOW_BAT_ACT is 0: with its leader gone, an aircraft hovers until its battery is empty; 2 (Land) or 3 (Return) is safe"
-	case p.has(5) && p.CapacityMAh > 0 && p.CapacityMAh*3.6*minCellV*maxCells < capacityJ:
-		return fmt.Sprintf("BAT1_CAPACITY is %v mAh, which no pack of up to %d cells makes %v J: remaining charge will mislead", p.CapacityMAh, maxCells, capacityJ)
+	if p.has(4) && p.LowAction == 0 {
+		reasons = append(reasons, "COM_LOW_BAT_ACT is 0: with its leader gone, an aircraft hovers until its battery is empty; 2 (Land) or 3 (Return) is safe")
 	}
-	return ""
+	if p.has(5) && p.CapacityMAh > 0 && p.CapacityMAh*3.6*minCellV*maxCells < capacityJ {
+		reasons = append(reasons, fmt.Sprintf("BAT1_CAPACITY is %v mAh, which no pack of up to %d cells makes %v J: remaining charge will mislead", p.CapacityMAh, maxCells, capacityJ))
+	}
+	return reasons
 }
 
 // parameterValue undoes PX4's encoding: an integer's bits in the float field.
@@ -107,7 +113,7 @@ func (p *Parameters) Unsafe() string {
 	switch {
 	case !p.Read():
 		return fmt.Sprintf("parameters %v were not read yet", p.missing())
-	case p.LossAction != 3 && p.LossAction != 4 && p.LossAction != 5:
+	case p.LossAction != actionReturn && p.LossAction != 4 && p.LossAction != 5:
 		return fmt.Sprintf("COM_OBL_RC_ACT is %d, want 5 (Hold), 3 (Return) or 4 (Land)", p.LossAction)
 	case !(p.LossS >= 0.3 && p.LossS <= 10):
 		return fmt.Sprintf("COM_OF_LOSS_T is %v s, want 0.3 to 10", p.LossS)

@@ -29,15 +29,16 @@ func (f *Fleet) tick() {
 			a.expire(f, now)
 			stream = !a.aim.ended
 		}
-		if !a.inAir() && !a.starting() || !a.located || a.lost {
+		if !a.inTheWay() {
 			continue
 		}
+		way := a.whereabouts(now)
 		v := envelope.Vehicle{
-			Ours: stream && !a.silent(now), Position: a.at(now), UpM: a.upM,
-			Velocity: a.velocity, TargetUp: f.Limits.AltitudeM, GainPerS: a.params.gain(),
+			Ours: stream && !a.silent(now), Position: way[len(way)-1], Way: way, UpM: a.upM,
+			Velocity: a.velocity, TargetUp: f.Limits.AltitudeM, GainPerS: a.params.gain(), HeldAt: a.heldAt,
 		}
-		if a.silent(now) {
-			v.Way = v.Position.Sub(a.position)
+		if now-a.positionS > staleS {
+			v.Velocity = physics.Position{}
 		}
 		v.Target, v.FeedMPS = a.reference(now)
 		if stream && a.params.SpeedMaxMPS > 0 {
@@ -57,6 +58,7 @@ func (f *Fleet) tick() {
 			v.Hold(l)
 			f.verdicts[i] = envelope.Held
 		}
+		of[i].held(f, now, streamed[i] && f.verdicts[i] == envelope.Held, v.Target)
 		if !streamed[i] {
 			continue
 		}
@@ -76,15 +78,15 @@ func (f *Fleet) tick() {
 // time a limit is left.
 func (f *Fleet) observe(up []*aircraft) {
 	for i, a := range up {
-		if !a.inAir() {
-			continue // about to take off
+		if !a.inAir() || a.lost {
+			continue // about to take off, or nothing measured
 		}
 		alarm := ""
 		if a.phase == PhaseFlying && a.order == OrderFly {
 			alarm = f.Limits.Alarm(a.position, a.upM)
 		}
 		for _, b := range up[:i] {
-			if !b.inAir() {
+			if !b.inAir() || b.lost {
 				continue
 			}
 			d := a.position.Sub(b.position).Norm()
@@ -186,24 +188,40 @@ func (f *Fleet) Command(number int, o Order) {
 	f.with(number, func(a *aircraft, now float64) { a.order = o })
 }
 
-// Resume takes an aircraft back from its pilot, where it is: on the ground it
-// takes off, in the air OFFBOARD is asked for.
-func (f *Fleet) Resume(number int) {
+// Resume takes an aircraft back from its pilot, where it is: in the air OFFBOARD
+// is asked for; on the ground it takes off, if it is to fly.
+func (f *Fleet) Resume(number int, o Order) {
 	f.with(number, func(a *aircraft, now float64) {
 		if a.phase != PhaseTaken && a.phase != PhaseIdle {
 			return
 		}
-		a.why, a.grant = "", a.mode
+		a.order, a.why, a.grant = o, "", a.mode
 		if a.mode == ModeOffboard { // a leader before us streamed until lately
 			a.graceS = now + 2
 		}
-		if a.inAir() && a.upM > f.Limits.AltitudeM-f.Limits.BandM {
+		switch {
+		case a.inAir() && (o == OrderHome || a.upM > f.Limits.AltitudeM-f.Limits.BandM):
 			a.engage(now)
-		} else {
-			a.phase = PhaseClimbing
+		case o == OrderHome:
+			a.phase, a.sinks = PhaseLanding, false
+		default:
+			a.phase, a.climbs = PhaseClimbing, false
 		}
-		a.order = OrderFly
 	})
+}
+
+// Clear says that whoever is silent is out of the others' way, until it is
+// heard. It returns their numbers.
+func (f *Fleet) Clear() (numbers []int) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	for _, a := range f.aircraft {
+		if a.inTheWay() && (a.lost || !a.heard) {
+			a.cleared = true
+			numbers = append(numbers, a.number)
+		}
+	}
+	return numbers
 }
 
 // Leave says that an aircraft is with its pilot until resume.

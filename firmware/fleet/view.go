@@ -1,6 +1,8 @@
 package fleet
 
 import (
+	"math"
+
 	"prefdt/firmware/energy"
 	"prefdt/inference/physics"
 )
@@ -63,7 +65,7 @@ func (f *Fleet) Views(dst []View) []View {
 func (f *Fleet) Book(number int, edgeJ, factor float64) {
 	f.with(number, func(a *aircraft, now float64) {
 		a.meter.SetFactor(now, factor)
-		a.meter.AddEdge(edgeJ)
+		a.meter.AddEdge(now, edgeJ)
 	})
 }
 
@@ -73,15 +75,36 @@ func (f *Fleet) Meter(number int) (s energy.State) {
 	return s
 }
 
+// Whereabouts returns the way on which an aircraft may be, or nothing of one
+// that is in nobody's way.
+func (f *Fleet) Whereabouts(number int) (way []physics.Position) {
+	f.with(number, func(a *aircraft, now float64) {
+		if a.inTheWay() {
+			way = a.whereabouts(now)
+		}
+	})
+	return way
+}
+
 // Restore gives an aircraft what a restart knows of it, before Start.
-func (f *Fleet) Restore(number int, s energy.State, home *physics.Position) {
-	f.with(number, func(a *aircraft, _ float64) {
-		a.meter.Restore(s)
-		a.home = home
+func (f *Fleet) Restore(number int, s energy.State, home *physics.Position, way []physics.Position) {
+	f.with(number, func(a *aircraft, now float64) {
+		a.meter.Restore(now, s, math.NaN())
+		a.home, a.ghost = home, way
 	})
 }
 
-// Skip adds what the model says an aircraft drew in a gap no counter covers.
-func (f *Fleet) Skip(number int, gapS, powerW float64) {
-	f.with(number, func(a *aircraft, _ float64) { a.meter.Skip(gapS, powerW) })
+// Away begins an aircraft's meter again from what a restart knows of it, as of
+// gapS ago, NaN: unknown. Its own clock knows better, unless it was rebooted.
+func (f *Fleet) Away(number int, s energy.State, gapS float64) {
+	f.with(number, func(a *aircraft, now float64) {
+		switch boot := a.bootS(now); {
+		case boot == 0 || s.BootS == 0:
+		case boot >= s.BootS:
+			gapS = boot - s.BootS
+		case math.IsNaN(gapS):
+			gapS = boot
+		}
+		a.meter.Restore(now, s, gapS)
+	})
 }

@@ -20,6 +20,7 @@ import (
 	"strconv"
 
 	"prefdt/firmware/ledger"
+	"prefdt/telemetry"
 )
 
 // Report is what Check found of one flight.
@@ -56,6 +57,9 @@ func Check(f ledger.Flight) Report {
 		}
 		sum := 0.0
 		for _, a := range row.Aircraft {
+			if a.Number < 1 || a.Number > maxAircraft {
+				fault("slot %d: aircraft %d, want 1 to %d", row.Slot, a.Number, maxAircraft)
+			}
 			sum += a.EnergyJ
 			if bad(a.EnergyJ) || bad(a.SpentJ) || a.EnergyJ < 0 {
 				fault("slot %d: aircraft %d has %v J, %v J in all", row.Slot, a.Number, a.EnergyJ, a.SpentJ)
@@ -82,6 +86,9 @@ func Check(f ledger.Flight) Report {
 	return r
 }
 
+// maxAircraft is the largest number of an aircraft; columns are made for no more.
+const maxAircraft = telemetry.MaxAircraft
+
 func bad(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
 
 // CSV writes one line a slot. Each aircraft has five columns, by its number.
@@ -90,7 +97,7 @@ func CSV(w io.Writer, flights []ledger.Flight) error {
 	for _, f := range flights {
 		for _, r := range f.Rows {
 			for _, a := range r.Aircraft {
-				most = max(most, a.Number)
+				most = min(max(most, a.Number), maxAircraft)
 			}
 		}
 	}
@@ -113,7 +120,7 @@ func CSV(w io.Writer, flights []ledger.Flight) error {
 				strconv.Itoa(r.Heard), strconv.Itoa(r.Offloaded), text(r.DecisionMS),
 			})
 			for _, a := range r.Aircraft {
-				if a.Number >= 1 {
+				if a.Number >= 1 && a.Number <= maxAircraft {
 					copy(line[fixed+5*(a.Number-1):], []string{text(a.EnergyJ), text(a.SpentJ), string(a.Source), text(a.EastM), text(a.NorthM)})
 				}
 			}

@@ -199,11 +199,3 @@ func TestRecover(t *testing.T) {
 	}
 	t.Logf("%d of 60 damaged files refused as they are; of 6000 rows %d came back", refused, rows)
 }
-
-func FuzzSalvage(f *testing.F) {
-	r, _ := seal(row(3))
-	s, _ := seal(stateRecord{State: mission("m1", 3), Tx: 7})
-	c, _ := seal(commandRecord{Command{ID: "c1", Ack: json.RawMessage(`{}`)}, 4})
-	f.Add(append(append(r, s...), c...))
-	f.Fuzz(func(t *testing.T, raw []byte) { salvage(raw) }) // must return
-}

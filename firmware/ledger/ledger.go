@@ -44,49 +44,50 @@ var (
 
 // Ledger is the open file. It is used by one goroutine.
 type Ledger struct {
+	Torn string // what was wrong with the last transaction, which was dropped; empty: nothing
+
 	path string
 	db   *bolt.DB
 	keep int // bytes of rows, see Keep
 }
 
-// Open opens or makes the ledger in a directory. A file that is damaged, or of
-// another format, is an error: it is never reset.
-func Open(dir string) (l *Ledger, err error) {
+// Open opens or makes the ledger in a directory. Where a loss of power tore the
+// last transaction, it goes on from the one before. Any other damage, and another
+// format, is an error: a ledger is never reset.
+func Open(dir string) (*Ledger, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("make state directory: %w", err)
 	}
 	path := filepath.Join(dir, fileName)
-	fresh := true
-	if info, err := os.Stat(path); err == nil {
-		fresh = false
-		if info.Size() == 0 || info.Size() > maxFile {
-			return nil, damaged(path, fmt.Errorf("its size is %d bytes", info.Size()))
+	if _, err := os.Stat(path); err != nil {
+		l, err := openFile(path, &bolt.Options{Timeout: openTimeout})
+		if err != nil {
+			return nil, err
 		}
-		switch err := walkFile(path, info.Size()); {
-		case errors.Is(err, errInUse):
-			return nil, fmt.Errorf("ledger %s is %w", path, err)
-		case err != nil:
-			return nil, damaged(path, err)
+		if err := l.create(dir); err != nil {
+			l.Close()
+			return nil, err
 		}
+		return l, nil
 	}
-	l, err = openFile(path, &bolt.Options{Timeout: openTimeout})
-	if err != nil {
-		return nil, err
+	l, err := openSound(path, &bolt.Options{Timeout: openTimeout})
+	if !errors.As(err, new(damage)) {
+		return l, err
 	}
-	if fresh {
-		err = l.create(dir)
-	} else {
-		err = l.verify()
+	if before, e := openBefore(path); e == nil {
+		before.Torn = err.Error()
+		return before, nil
 	}
-	if err != nil {
-		l.Close()
-		return nil, err
-	}
-	return l, nil
+	return nil, fmt.Errorf("%w%s", err, remains(path))
 }
 
 // Read opens an existing file, of any name, to be looked at and not changed.
 func Read(path string) (*Ledger, error) {
+	return openSound(path, &bolt.Options{Timeout: openTimeout, ReadOnly: true})
+}
+
+// openSound opens an existing file in which all is as it was written.
+func openSound(path string, options *bolt.Options) (*Ledger, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("read ledger: %w", err)
@@ -100,7 +101,7 @@ func Read(path string) (*Ledger, error) {
 	case err != nil:
 		return nil, damaged(path, err)
 	}
-	l, err := openFile(path, &bolt.Options{Timeout: openTimeout, ReadOnly: true})
+	l, err := openFile(path, options)
 	if err != nil {
 		return nil, err
 	}
@@ -159,9 +160,17 @@ var errInUse = errors.New("in use by another leader")
 // Close releases the file.
 func (l *Ledger) Close() error { return l.db.Close() }
 
-func damaged(path string, err error) error {
-	return fmt.Errorf("ledger %s is damaged: %w; move it away to give up that mission's record", path, err)
+// damage is what is wrong with a file.
+type damage struct {
+	path string
+	err  error
 }
+
+func (d damage) Error() string {
+	return fmt.Sprintf("ledger %s is damaged: %v; move it away to give up that mission's record", d.path, d.err)
+}
+
+func damaged(path string, err error) error { return damage{path, err} }
 
 func (l *Ledger) create(dir string) error {
 	err := l.db.Update(func(tx *bolt.Tx) error {
@@ -192,6 +201,9 @@ func (l *Ledger) check() error {
 			if tx.Bucket(name) == nil {
 				return damaged(l.path, fmt.Errorf("it has no %s", name))
 			}
+		}
+		if err := l.whole(tx); err != nil {
+			return err
 		}
 		if got := tx.Bucket(bucketState).Get(keyFormat); !bytes.Equal(got, []byte{format}) {
 			return fmt.Errorf("ledger %s has format %v, this leader reads %d", l.path, got, format)

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -159,22 +158,4 @@ func TestDamage(t *testing.T) {
 	if refused < 75 {
 		t.Errorf("only %d of 150 damaged files were noticed", refused)
 	}
-}
-
-func FuzzWalk(f *testing.F) {
-	dir := f.TempDir()
-	l, err := Open(dir)
-	if err != nil {
-		f.Fatal(err)
-	}
-	if err := l.Begin(state(0)); err != nil {
-		f.Fatal(err)
-	}
-	l.Close()
-	whole, err := os.ReadFile(filepath.Join(dir, fileName))
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(whole)
-	f.Fuzz(func(t *testing.T, raw []byte) { walk(bytes.NewReader(raw), int64(len(raw))) }) // must return
 }

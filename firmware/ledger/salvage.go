@@ -21,6 +21,7 @@ import (
 type stateRecord struct {
 	State
 	Tx       int               `json:"tx"` // transaction that wrote it; the greatest is the newest
+	Ends     *ends             `json:"ends,omitempty"`
 	Counters map[string]uint64 `json:"counters,omitempty"`
 }
 

@@ -31,11 +31,14 @@ type Aircraft struct {
 	BookedJ  float64      `json:"booked_j"` // of the meter, up to the last settlement
 	SpentJ   float64      `json:"spent_j"`  // of it, from slot 0 on
 	TransitJ float64      `json:"transit_j"`
-	Ours     bool         `json:"ours"`             // flew for us
-	Homing   bool         `json:"homing,omitempty"` // was on its way home
-	Taken    bool         `json:"taken"`            // belongs to its pilot
-	Lost     bool         `json:"lost"`
-	Home     *[2]float64  `json:"home_m,omitempty"` // where it took off
+	// How far off the meter may have been when slot 0 began.
+	StartErrorJ float64      `json:"start_error_j"`
+	Ours        bool         `json:"ours"`             // flew for us
+	Homing      bool         `json:"homing,omitempty"` // was on its way home
+	Taken       bool         `json:"taken"`            // belongs to its pilot
+	Lost        bool         `json:"lost"`
+	Home        *[2]float64  `json:"home_m,omitempty"` // where it took off
+	Way         [][2]float64 `json:"way_m,omitempty"`  // on which it may be, in the air
 	// The autopilot's time since boot when slot Next began, and how much of it
 	// a slot takes: together they number the slots after a restart.
 	BootMS    float64 `json:"boot_ms"`
@@ -63,7 +66,7 @@ type Account struct {
 	EnergyJ float64       `json:"energy_j"`
 	SpentJ  float64       `json:"spent_j"`
 	Source  energy.Source `json:"source"`
-	ErrorJ  float64       `json:"error_j"` // how far off SpentJ may be, by its source
+	ErrorJ  float64       `json:"error_j"` // how far off SpentJ may be
 	EastM   float64       `json:"east_m"`
 	NorthM  float64       `json:"north_m"`
 }
@@ -135,7 +138,7 @@ func (l *Ledger) update(f func(*bolt.Tx) error) error {
 }
 
 func putState(tx *bolt.Tx, s State) error {
-	raw, err := seal(stateRecord{s, tx.ID(), counters(tx)})
+	raw, err := seal(stateRecord{s, tx.ID(), endsOf(tx), counters(tx)})
 	if err != nil {
 		return err
 	}

@@ -2,11 +2,13 @@ package ledger
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
+	"slices"
 )
 
 // The layout of a bbolt file, version 2, as far as a walk over its pages needs
@@ -39,35 +41,30 @@ type walker struct {
 // walk says what is wrong with a file's structure.
 func walk(file io.ReaderAt, size int64) error {
 	w := &walker{file: file, size: size}
-	root, freelist, err := w.meta()
-	if err != nil {
-		return err
+	metas := readMetas(file)
+	if len(metas) == 0 {
+		return errors.New("it has no valid meta page")
 	}
+	w.pageSize, w.high = metas[0].pageSize, metas[0].high
 	if int64(w.high) > size/w.pageSize {
 		return fmt.Errorf("it is cut short at %d of %d bytes", size, int64(w.high)*w.pageSize)
 	}
 	w.seen = make([]bool, w.high)
-	if err := w.tree(root, 0); err != nil {
+	if err := w.tree(metas[0].root, 0); err != nil {
 		return err
 	}
-	if freelist == noFreelist {
+	if metas[0].freelist == noFreelist {
 		return nil
 	}
-	return w.freelist(freelist)
+	return w.freelist(metas[0].freelist)
 }
 
-// meta reads the two meta pages and takes the newer valid one.
-func (w *walker) meta() (root, freelist uint64, err error) {
-	var newest uint64
-	err = errors.New("it has no valid meta page")
-	first := make([]byte, 4096)
-	if _, e := w.file.ReadAt(first, 0); e != nil {
-		return 0, 0, err
-	}
+// readMetas returns the valid meta pages, the newest first.
+func readMetas(file io.ReaderAt) (metas []meta) {
 	// The second lies one page on, and only a meta page says how long that is.
 	for _, offset := range []int64{0, 4096, 8192, 16384, 32768, 65536} {
 		raw := make([]byte, headerBytes+64)
-		if _, e := w.file.ReadAt(raw, offset); e != nil {
+		if _, err := file.ReadAt(raw, offset); err != nil {
 			break
 		}
 		m := raw[headerBytes:]
@@ -79,14 +76,10 @@ func (w *walker) meta() (root, freelist uint64, err error) {
 			offset != 0 && offset != pageSize || binary.LittleEndian.Uint16(raw[8:]) != flagMeta {
 			continue
 		}
-		txid := binary.LittleEndian.Uint64(m[48:])
-		if err != nil || txid > newest {
-			newest, err = txid, nil
-			w.pageSize, w.high = pageSize, binary.LittleEndian.Uint64(m[40:])
-			root, freelist = binary.LittleEndian.Uint64(m[16:]), binary.LittleEndian.Uint64(m[32:])
-		}
+		metas = append(metas, meta{offset, pageSize, raw, field(m, 48), field(m, 16), field(m, 32), field(m, 40)})
 	}
-	return root, freelist, err
+	slices.SortStableFunc(metas, func(a, b meta) int { return cmp.Compare(b.txid, a.txid) })
+	return metas
 }
 
 // page reads a page with its overflow and claims it.

@@ -1,0 +1,263 @@
+package energy
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// After a stall the messages that waited are read at once: the counter jumps at
+// a moment, and has not been swapped for another.
+func TestStallIsNoOtherCounter(t *testing.T) {
+	const volts = 15.0
+	for _, stall := range []float64{1, 3, 6, 9} {
+		m := newMeter()
+		drawn := 0.0
+		say := func(receivedS, contentS float64) {
+			drawn = 160 * contentS
+			m.Battery(receivedS, Reading{ConsumedHJ: math.Floor(drawn / 100), CurrentA: 160 / volts, VoltageV: volts, Charge: math.NaN()})
+		}
+		now := 0.0
+		for ; now < 30; now += 0.25 {
+			say(now, now)
+		}
+		// The link's buffer holds on: one message of before it, and the rest at once.
+		end := now + stall
+		for i, content := 0, now; content <= end; content, i = content+0.25, i+1 {
+			if i == 0 || content > end-1 { // what did not fit was dropped
+				say(end, content)
+			}
+		}
+		if off := math.Abs(m.At(end) - drawn); off > m.UncertaintyJ(end) || off > 150 {
+			t.Errorf("a stall of %v s: %.0f J off, stated %.0f J", stall, m.At(end)-drawn, m.UncertaintyJ(end))
+		}
+	}
+}
+
+// The counter of energy consumed goes, and what stands in for it in turn goes
+// too: when it comes back it says what was drawn all the while.
+func TestCounterComesBackAfterAll(t *testing.T) {
+	const volts = 15.0
+	nan := math.NaN()
+	for _, between := range [][]func(Reading) Reading{
+		{func(r Reading) Reading { r.ConsumedHJ = nan; return r }},
+		{func(r Reading) Reading { r.ConsumedHJ = nan; return r }, func(r Reading) Reading { r.ConsumedHJ, r.CurrentA = nan, nan; return r }},
+		{func(r Reading) Reading { r.ConsumedHJ, r.CurrentA = nan, nan; return r }, func(r Reading) Reading { return Absent() }},
+	} {
+		m := newMeter()
+		truth, got := flight(m, 1.5, func(i int, j, w float64) (Reading, bool) { // a shock the model does not know of
+			r := Reading{ConsumedHJ: math.Floor(j / 100), CurrentA: w / volts, VoltageV: volts, Charge: 1 - math.Floor(j/1500)/100}
+			if phase := i/200 - 1; phase >= 0 && phase < len(between) {
+				r = between[phase](r)
+			}
+			return r, true
+		})
+		if off := math.Abs(got - truth); off > 150 || off > m.UncertaintyJ(100) {
+			t.Errorf("%d sources between: %.0f J off, stated %.0f J", len(between), got-truth, m.UncertaintyJ(100))
+		}
+	}
+}
+
+// An autopilot that says all there is, four times a second, is known to its
+// counter's resolution at the end of each slot.
+func TestKnownToTheResolution(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 1))
+	m := newMeter()
+	p := &pack{rng: rng, gain: 1.02, roundJ: 50, wrapHJ: math.Inf(1), bootS: -5, dated: true, consumed: true, current: true}
+	sum, said, n := 0.0, 0.0, 0.0
+	speed, edge := 8.0, 0.0
+	m.Speed(0, speed, true)
+	for i := range 6000 {
+		now := float64(i) / 20
+		if i%20 == 0 {
+			speed, edge = 6+6*rng.Float64(), 60*rng.Float64()
+		}
+		if i%20 == 9 {
+			m.AddEdge(now, edge)
+		}
+		if i%20 > 10 { // computed in the rest of the slot
+			p.truth += edge / 9
+		}
+		p.truth += m.PowerW(speed) / 20
+		now += 0.05
+		m.Speed(now, speed, true)
+		if i%5 == 2 {
+			m.Battery(now, p.reading(now))
+		}
+		if i%20 == 19 && i > 40 {
+			off := math.Abs(m.At(now) - p.truth)
+			if off > 60 || off > m.UncertaintyJ(now) || m.UncertaintyJ(now) > 250 {
+				t.Fatalf("slot %d: %.0f J off, stated %.0f J", i/20, off, m.UncertaintyJ(now))
+			}
+			sum, said, n = sum+off, said+m.UncertaintyJ(now), n+1
+		}
+	}
+	t.Logf("%.0f J off on average, stated %.0f J", sum/n, said/n)
+}
+
+// A counter that stands still while a current flows is not believed, and is
+// again when it has caught up.
+func TestCounterThatStops(t *testing.T) {
+	const volts = 15.0
+	held := 0.0
+	stopped := map[string]func(i int, j float64) float64{
+		"at nothing": func(int, float64) float64 { return 0 },
+		"for a while": func(i int, j float64) float64 {
+			if i < 250 || i >= 600 {
+				held = math.Floor(j / 100)
+			}
+			return held
+		},
+		"every 20 s only": func(_ int, j float64) float64 { return math.Floor(j/3200) * 32 },
+	}
+	for name, count := range stopped {
+		m := newMeter()
+		truth, got := flight(m, 1.2, func(i int, j, w float64) (Reading, bool) {
+			return Reading{ConsumedHJ: count(i, j), CurrentA: w / volts, VoltageV: volts, Charge: math.NaN()}, true
+		})
+		if math.Abs(got-truth) > 300 {
+			t.Errorf("%s: %.0f J, truth %.0f J, stated %.0f J", name, got, truth, m.UncertaintyJ(100))
+		}
+	}
+}
+
+// What waited on its way and was lost in part is still measured by the current
+// of the rest, over the autopilot's own time.
+func TestStallOfACurrentAlone(t *testing.T) {
+	const volts, watts = 15.0, 160.0
+	m := newMeter()
+	m.Speed(0, 8.4, true)
+	say := func(receivedS, contentS float64) {
+		m.Speed(receivedS, 8.4, true)
+		m.Battery(receivedS, Reading{ConsumedHJ: math.NaN(), CurrentA: watts / volts, VoltageV: volts, Charge: math.NaN(), BootS: 50 + contentS})
+	}
+	for i := range 41 {
+		say(float64(i)/4, float64(i)/4)
+	}
+	for content := 10.25; content <= 18; content += 0.25 {
+		if content < 12 || content > 15 {
+			say(18, content)
+		}
+	}
+	if off := math.Abs(m.At(18) - 18*watts); off > 100 || off > m.UncertaintyJ(18) {
+		t.Errorf("%.0f J off, stated %.0f J", m.At(18)-18*watts, m.UncertaintyJ(18))
+	}
+}
+
+// A counter that was reset while nobody heard it, and has passed where it was,
+// gives nothing back; nor does a restart of the leader forget what speaks
+// against it.
+func TestResetThatNobodyHeard(t *testing.T) {
+	const volts, watts = 15.0, 160.0
+	for _, restart := range []bool{false, true} {
+		m := newMeter()
+		now, offset := 0.0, 0.0
+		say := func(n float64) {
+			m.Battery(now-offset, Reading{ConsumedHJ: n, CurrentA: watts / volts, VoltageV: volts, Charge: math.NaN()})
+		}
+		for ; now <= 10; now += 0.5 {
+			say(math.Floor(now * watts / 100))
+		}
+		for ; now <= 110; now += 0.5 {
+			say(math.NaN())
+		}
+		if restart {
+			s := m.State(now)
+			m, offset = newMeter(), now
+			m.Restore(0, s, 0.5)
+		}
+		for since := 0.0; since <= 20; since, now = since+0.5, now+0.5 {
+			say(30 + math.Floor(since*watts/100))
+		}
+		now -= 0.5
+		if off := math.Abs(m.At(now-offset) - now*watts); off > 150 || off > m.UncertaintyJ(now-offset) {
+			t.Errorf("restart %v: %.0f J off, stated %.0f J", restart, m.At(now-offset)-now*watts, m.UncertaintyJ(now-offset))
+		}
+	}
+}
+
+// Remaining charge moves nothing while there is a better source, and says over a
+// restart what was drawn where there is none.
+func TestChargeHasItsPlace(t *testing.T) {
+	nan := math.NaN()
+	m := newMeter()
+	worst := 0.0
+	flight(m, 1, func(i int, j, w float64) (Reading, bool) {
+		worst = max(worst, math.Abs(m.At(float64(i)/10)-j))
+		return Reading{ConsumedHJ: math.Floor(j / 100), CurrentA: w / 15, VoltageV: 15, Charge: 0.9 - float64(i/100)/20}, true // half a pack too much
+	})
+	if worst > 150 {
+		t.Errorf("%.0f J off beside a charge that is wrong", worst)
+	}
+	m, now, drawn := newMeter(), 0.0, 0.0
+	m.Speed(0, 8.4, true)
+	for ; now < 60; now++ {
+		drawn += 134.4
+		m.Speed(now, 8.4, true)
+		m.Battery(now, Reading{nan, nan, 15, 1 - math.Floor(drawn/1500)/100, 10 + now})
+	}
+	s := m.State(60)
+	drawn += 60 * 300
+	m = newMeter()
+	m.Restore(0, s, nan)
+	m.Speed(0, 8.4, true)
+	m.Battery(0, Reading{nan, nan, 15, 1 - math.Floor(drawn/1500)/100, 130})
+	if off := math.Abs(m.At(0) - drawn); off > 1500 || off > m.UncertaintyJ(0) {
+		t.Errorf("after a restart the charge leaves %.0f J, stated %.0f J", m.At(0)-drawn, m.UncertaintyJ(0))
+	}
+}
+
+// A counter that goes on over reboots of the autopilot is not taken for one that
+// began anew.
+func TestCounterThatOutlivesReboots(t *testing.T) {
+	m := newMeter()
+	m.Speed(0, 8.4, true)
+	truth, got := flight(m, 1, func(i int, j, _ float64) (Reading, bool) {
+		now := float64(i) / 10
+		boot := 20.0
+		if now >= 50 {
+			boot = -50
+		}
+		return Reading{math.Floor(j / 100), math.NaN(), 15, math.NaN(), now + boot + 0.1}, now < 50 || now > 55
+	})
+	if math.Abs(got-truth) > 150 {
+		t.Errorf("%.0f J, truth %.0f J", got, truth)
+	}
+}
+
+// A burst of power between two messages that come close together is counted, and
+// not taken to go on.
+func TestBurstOfPower(t *testing.T) {
+	m := newMeter()
+	say := func(now, watts float64) {
+		m.Battery(now, Reading{math.NaN(), watts / 15, 15, math.NaN(), 10 + now})
+	}
+	for i := range 9 {
+		say(float64(i)/4, 150)
+	}
+	say(2.02, 2900) // 58 J of computing
+	if truth, got := 358.0, m.At(2.02); math.Abs(got-truth) > 1 {
+		t.Errorf("%.0f J, truth %.0f J", got, truth)
+	}
+	if truth, got := 358+150*1.5, m.At(3.52); math.Abs(got-truth) > 120 || math.Abs(got-truth) > m.UncertaintyJ(3.52) {
+		t.Errorf("a second and a half later %.0f J, truth %.0f J, stated %.0f J", got, truth, m.UncertaintyJ(3.52))
+	}
+}
+
+// Edge energy is told of before it is drawn.
+func TestComputingThatIsStillToCome(t *testing.T) {
+	m := newMeter()
+	m.Speed(0, 8.4, true)
+	m.AddEdge(0, 60)
+	if got := m.At(0); got != 60 || m.UncertaintyJ(0) < 60 {
+		t.Errorf("%v J, stated %v J", got, m.UncertaintyJ(0))
+	}
+	m = newMeter()
+	for i := range 9 {
+		m.Battery(float64(i)/4, Reading{math.NaN(), 10, 15, math.NaN(), 0})
+	}
+	m.AddEdge(2, 60)
+	if got := m.At(2); got != 300 || m.UncertaintyJ(2) < 60 {
+		t.Errorf("%v J, stated %v J", got, m.UncertaintyJ(2))
+	}
+}

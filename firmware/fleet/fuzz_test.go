@@ -1,0 +1,276 @@
+package fleet
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"log/slog"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/bluenviron/gomavlib/v3"
+	"github.com/bluenviron/gomavlib/v3/pkg/dialect"
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+	"github.com/bluenviron/gomavlib/v3/pkg/frame"
+	"github.com/bluenviron/gomavlib/v3/pkg/message"
+	"github.com/bluenviron/gomavlib/v3/pkg/streamwriter"
+
+	"prefdt/firmware/envelope"
+	"prefdt/inference/physics"
+)
+
+// handClock goes where a test sets it.
+type handClock struct{ now time.Duration }
+
+func (c *handClock) Now() time.Duration                   { return c.now }
+func (c *handClock) After(time.Duration) <-chan time.Time { return nil }
+
+// bench is a fleet of three on two links that nobody is at the other end of:
+// frames go in where the links would put them, time passes when it is told to.
+type bench struct {
+	*Fleet
+	clock *handClock
+	links []*link
+	rw    *dialect.ReadWriter
+}
+
+func newBench(t testing.TB, node *gomavlib.Node) *bench {
+	b := &bench{clock: &handClock{now: time.Second}, rw: &dialect.ReadWriter{Dialect: messages}}
+	b.Fleet = &Fleet{
+		SystemID: 250, Origin: Origin{47, 8, 400}, Physics: physics.Standard(), Speed: 1,
+		Limits: envelope.Limits{SpeedMaxMPS: 30, SeparationM: 10, AreaM: 1000, AltitudeM: 100, BandM: 20, FenceM: 15},
+		Clock:  b.clock, Log: slog.New(slog.DiscardHandler),
+	}
+	for i := range 3 {
+		b.Aircraft = append(b.Aircraft, Aircraft{SystemID: i + 1})
+	}
+	if err := b.Fleet.Initialize(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.rw.Initialize(); err != nil {
+		t.Fatal(err)
+	}
+	b.links = []*link{{fleet: b.Fleet, node: node}, {fleet: b.Fleet, node: node}}
+	for i, a := range b.Fleet.aircraft {
+		a.link = b.links[i/2]
+		a.link.aircraft = append(a.link.aircraft, a)
+	}
+	return b
+}
+
+// idle is a node that hears nothing and whose messages go nowhere.
+func idle(f *testing.F) *gomavlib.Node {
+	n := &gomavlib.Node{
+		Endpoints: []gomavlib.EndpointConf{gomavlib.EndpointUDPServer{Address: "127.0.0.1:0"}}, Dialect: messages,
+		OutVersion: gomavlib.V2, OutSystemID: 250, OutComponentID: ourComponent, HeartbeatDisable: true,
+	}
+	if err := n.Initialize(); err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(n.Close)
+	go func() {
+		for range n.Events() {
+		}
+	}()
+	return n
+}
+
+var channels = [2]*gomavlib.Channel{{}, {}}
+
+// pass lets time pass, with the ticks that belong to it.
+func (b *bench) pass(d time.Duration) {
+	for end := b.clock.now + d; b.clock.now < end; b.clock.now += 100 * time.Millisecond {
+		b.tick()
+	}
+}
+
+// sane holds the fleet to what the slot loop relies on.
+func (b *bench) sane(t *testing.T) {
+	t.Helper()
+	for _, v := range b.Views(nil) {
+		for name, x := range map[string]float64{"east": v.Position.EastM, "north": v.Position.NorthM, "up": v.UpM, "speed": v.SpeedMPS,
+			"total": v.TotalJ, "model": v.ModelJ, "error": v.ErrorJ, "boot": v.BootMS, "rate": v.MSPerS} {
+			if math.IsNaN(x) || math.IsInf(x, 0) {
+				t.Fatalf("aircraft %d: %s is %v", v.Number, name, x)
+			}
+		}
+		if v.TotalJ < -1e-6 || v.ModelJ < 0 || v.Charge < 0 || v.Charge > 1 || v.ErrorJ < 0 || v.SpeedMPS > 1000 {
+			t.Fatalf("aircraft %d: %+v", v.Number, v)
+		}
+	}
+	if len(b.rejects) > 300 {
+		t.Fatalf("%d reasons for refusal", len(b.rejects))
+	}
+}
+
+// op is one thing that happens, for seeds.
+func op(kind byte, arguments ...byte) []byte {
+	return append([]byte{kind, byte(len(arguments))}, arguments...)
+}
+
+// say is a message as its sender would put it on the wire.
+func say(b *bench, from byte, m message.Message) []byte {
+	raw := b.rw.GetMessage(m.GetID()).Write(m, true)
+	for i, known := range messages.Messages {
+		if known.GetID() == m.GetID() {
+			return op(byte(i), append([]byte{from}, raw.Payload...)...)
+		}
+	}
+	panic("not of the dialect")
+}
+
+// FuzzMessages lets autopilots say anything, in any order, while the leader
+// asks things of them and time passes.
+func FuzzMessages(f *testing.F) {
+	node := idle(f)
+	b := newBench(f, node)
+	flight := func(from byte, lat, lon int32) []byte {
+		return bytes.Join([][]byte{
+			say(b, from, beat(ModeHold, false)),
+			say(b, from, &common.MessageGlobalPositionInt{TimeBootMs: 5000, Lat: lat, Lon: lon, Alt: 500e3, Vx: 100}),
+			say(b, from, &common.MessageExtendedSysState{LandedState: common.MAV_LANDED_STATE_ON_GROUND}),
+			say(b, from, &common.MessageParamValue{ParamId: "MPC_XY_VEL_MAX", ParamType: common.MAV_PARAM_TYPE_REAL32, ParamValue: 12}),
+			say(b, from, &common.MessageBatteryStatus{Voltages: [10]uint16{16000}, CurrentBattery: 1000, EnergyConsumed: 3, BatteryRemaining: 90}),
+			op(0x80, from, 1), op(0x82, 20),
+			say(b, from, beat(ModeOffboard, true)),
+			say(b, from, &common.MessageExtendedSysState{LandedState: common.MAV_LANDED_STATE_IN_AIR}),
+			say(b, from, &common.MessageGlobalPositionInt{TimeBootMs: 9000, Lat: lat + 50, Lon: lon, Alt: 500e3, Vx: -32768}),
+			op(0x83, from, 40, 200), op(0x82, 10),
+			say(b, from, &common.MessageSysStatus{VoltageBattery: 15000, CurrentBattery: -1, BatteryRemaining: -1}),
+			op(0x82, 200),
+		}, nil)
+	}
+	f.Add(flight(0, 470010000, 80010000))
+	f.Add(append(flight(0, 470010000, 80010000), flight(1, 470010100, 80010000)...))
+	f.Add(append(flight(0, -899999999, 1799999999), flight(1, math.MaxInt32, math.MinInt32)...))
+	f.Add(bytes.Join([][]byte{flight(0, 470010000, 80010000), op(0x81, 0), op(0x84, 0), op(0x85, 0, 9), op(0x86, 1), op(0x87, 0), op(0x82, 255)}, nil))
+	f.Add(bytes.Join([][]byte{say(b, 0, beat(0, true)), say(b, 0, &common.MessageGlobalPositionInt{TimeBootMs: math.MaxUint32, Lat: 1, Alt: math.MinInt32}), op(0x82, 5),
+		say(b, 0, &common.MessageParamValue{ParamId: "MPC_XY_P", ParamType: common.MAV_PARAM_TYPE_REAL32, ParamValue: 1e38}), op(0x80, 0, 2), op(0x82, 50)}, nil))
+	f.Fuzz(func(t *testing.T, ops []byte) {
+		b := newBench(t, node)
+		began := time.Now()
+		for n := 0; len(ops) >= 2 && n < 200; n++ {
+			kind, size := ops[0], min(int(ops[1]), len(ops)-2)
+			arguments := ops[2 : 2+size]
+			ops = ops[2+size:]
+			if size == 0 {
+				continue
+			}
+			b.happen(t, kind, arguments)
+			b.sane(t)
+		}
+		if took := time.Since(began); took > 20*time.Second {
+			t.Fatalf("took %v", took)
+		}
+	})
+}
+
+func (b *bench) happen(t *testing.T, kind byte, arguments []byte) {
+	who := int(arguments[0]) % 3
+	number := who + 1
+	x := func(i int) float64 {
+		if i < len(arguments) {
+			return float64(int8(arguments[i]))
+		}
+		return 0
+	}
+	switch {
+	case kind < 0x80: // a message; the second half of the byte says whose
+		m := messages.Messages[int(kind)%len(messages.Messages)]
+		payload := arguments[1:]
+		decoded, err := b.rw.GetMessage(m.GetID()).Read(&message.MessageRaw{ID: m.GetID(), Payload: payload}, true)
+		if err != nil {
+			return
+		}
+		system, component, at := byte(number), byte(autopilotComponent), who/2
+		switch arguments[0] >> 4 {
+		case 13:
+			at = 1 - at // from the other link
+		case 14:
+			component = arguments[0]
+		case 15:
+			system, component = 250, ourComponent
+		}
+		fr := &frame.V2Frame{SystemID: system, ComponentID: component, Message: decoded}
+		b.mutex.Lock()
+		b.links[at].route(&gomavlib.EventFrame{Frame: fr, Channel: channels[at]})
+		b.mutex.Unlock()
+	case kind == 0x80:
+		b.Command(number, Order(uint8(x(1))%4))
+	case kind == 0x81:
+		b.Resume(number, Order(uint8(x(1))%4))
+	case kind == 0x82:
+		b.pass(time.Duration(arguments[0]) * 100 * time.Millisecond)
+	case kind == 0x83:
+		b.Leg(number, physics.Position{EastM: x(1), NorthM: x(2)})
+	case kind == 0x84:
+		b.Hold(number)
+	case kind == 0x85:
+		b.Goto(number, physics.Position{EastM: 10 * x(1), NorthM: 10 * x(2)})
+	case kind == 0x86:
+		b.Leave(number, "test")
+	case kind == 0x87: // the channel closes
+		for _, a := range b.aircraft {
+			if a.number == number {
+				a.channel = nil
+			}
+		}
+	case kind == 0x88:
+		b.Book(number, math.Abs(x(1)), 1+math.Abs(x(2))/64)
+	}
+}
+
+// FuzzFrames puts any bytes on a link: what gomavlib makes of them with our
+// dialect, with a signing key and without.
+func FuzzFrames(f *testing.F) {
+	node := idle(f)
+	b := newBench(f, node)
+	key := frame.NewV2Key(bytes.Repeat([]byte{7}, 32))
+	for _, signed := range []*frame.V2Key{nil, key} {
+		var wire bytes.Buffer
+		frames := &frame.Writer{ByteWriter: &wire, DialectRW: b.rw}
+		if err := frames.Initialize(); err != nil {
+			f.Fatal(err)
+		}
+		w := &streamwriter.Writer{FrameWriter: frames, Version: streamwriter.V2, SystemID: 1, ComponentID: 1, Key: signed}
+		if err := w.Initialize(); err != nil {
+			f.Fatal(err)
+		}
+		for _, m := range []message.Message{beat(ModeHold, true), &common.MessageGlobalPositionInt{Lat: 470010000, Lon: 80010000, Alt: 500e3},
+			&common.MessageBatteryStatus{Voltages: [10]uint16{16000}, CurrentBattery: 1000}, &common.MessageParamValue{ParamId: "MPC_XY_P", ParamValue: 1}} {
+			if err := w.Write(m); err != nil {
+				f.Fatal(err)
+			}
+		}
+		f.Add(wire.Bytes())
+	}
+	f.Add([]byte{0xfe, 9, 0, 1, 1, 0})
+	f.Add(append([]byte{0xfd, 255, 1, 0, 0, 1, 1}, binary.LittleEndian.AppendUint32(nil, 22)...))
+	f.Fuzz(func(t *testing.T, wire []byte) {
+		for _, k := range []*frame.V2Key{nil, key} {
+			b := newBench(t, node)
+			r := &frame.Reader{ByteReader: bytes.NewReader(wire), DialectRW: b.rw, InKey: k}
+			if err := r.Initialize(); err != nil {
+				t.Fatal(err)
+			}
+			for {
+				fr, err := r.Read()
+				if err == io.EOF {
+					break
+				}
+				if err != nil {
+					b.mutex.Lock()
+					b.reject("malformed frame")
+					b.mutex.Unlock()
+					continue
+				}
+				b.mutex.Lock()
+				b.links[0].route(&gomavlib.EventFrame{Frame: fr, Channel: channels[0]})
+				b.mutex.Unlock()
+			}
+			b.pass(time.Second)
+			b.sane(t)
+		}
+	})
+}

@@ -1,0 +1,51 @@
+package flightlog
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"testing"
+
+	"prefdt/firmware/ledger"
+)
+
+// FuzzFlights checks and exports whatever flights a ledger, whole in every
+// checksum, may hold. A CSV has the lines and columns it should.
+func FuzzFlights(f *testing.F) {
+	for _, all := range [][]ledger.Flight{nil, {flight("m1", 0, 3), flight("m2", 1, 2)}, {flight("m", 90, 100)}} {
+		raw, err := json.Marshal(all)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
+	for _, text := range []string{
+		`[{"rows":[{"slot":0,"aircraft":[{"number":1000000000}]}]}]`, `[{"rows":[{"slot":5},{"slot":-9223372036854775808},{"slot":9223372036854775807}]}]`,
+		`[{"state":{"mission":"\n,\"","goal":{"slot":9,"spent_j":1e300}},"rows":[{"slot":8,"energy_j":1e308,"aircraft":[{"number":-1,"spent_j":1e308},{"number":1,"spent_j":1e308}]}]}]`,
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var all []ledger.Flight
+		if json.Unmarshal(raw, &all) != nil {
+			return
+		}
+		rows := 0
+		for _, flight := range all {
+			if r := Check(flight); len(r.Faults) > 20 || r.Rows != len(flight.Rows) {
+				t.Fatalf("%+v", r)
+			}
+			rows += len(flight.Rows)
+		}
+		var out bytes.Buffer
+		if err := CSV(&out, all); err != nil {
+			t.Fatal(err)
+		}
+		if lines, err := csv.NewReader(&out).ReadAll(); err != nil || len(lines) != rows+1 || len(lines[0]) > 10+5*maxAircraft {
+			t.Fatalf("%d lines for %d rows, %v", len(lines), rows, err)
+		}
+		if err := JSON(&out, all); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -1,0 +1,198 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// genuine is a ledger with all it may have: earlier flights, rows in a tree of
+// pages, commands, keys and a list of free pages.
+func genuine(f *testing.F) []byte {
+	dir := f.TempDir()
+	l, err := Open(dir)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, name := range []string{"m1", "m2"} {
+		s := state(60)
+		s.Mission = name
+		rows := []Row{}
+		for i := range 60 {
+			rows = append(rows, Row{Slot: i, EnergyJ: 270, Aircraft: make([]Account, 2)})
+		}
+		if err := l.Begin(s); err != nil {
+			f.Fatal(err)
+		}
+		if err := l.Settle(s, rows); err != nil {
+			f.Fatal(err)
+		}
+		if err := l.Apply(s, []Command{{ID: "c-" + name, Ack: json.RawMessage(`{"id":"c"}`), Key: "crew", Counter: uint64(len(rows))}}); err != nil {
+			f.Fatal(err)
+		}
+	}
+	l.Close()
+	whole, err := os.ReadFile(filepath.Join(dir, fileName))
+	if err != nil {
+		f.Fatal(err)
+	}
+	return whole
+}
+
+// patch changes a genuine file by six bytes: where, how, with what.
+func patch(file, p []byte) {
+	at := (int(p[0])<<16 | int(p[1])<<8 | int(p[2])) % len(file)
+	x := binary.LittleEndian.Uint16(p[4:])
+	switch p[3] % 6 {
+	case 0:
+		file[at] ^= p[4]
+	case 1:
+		copy(file[at:], p[4:6])
+	case 2:
+		copy(file[at:], binary.LittleEndian.AppendUint64(nil, uint64(x)))
+	case 3:
+		copy(file[at:], bytes.Repeat(p[4:5], int(p[5])))
+	case 4: // a page in the place of another
+		page := int(x) * 4096 % len(file)
+		copy(file[at/4096*4096:], bytes.Clone(file[page:min(page+4096, len(file))]))
+	case 5: // a field of a meta page, with its checksum as it should be
+		meta := file[int(p[5])%2*4096+headerBytes:][:64]
+		binary.LittleEndian.PutUint64(meta[at%7*8:], uint64(x%512))
+		sum := fnv.New64a()
+		sum.Write(meta[:56])
+		binary.LittleEndian.PutUint64(meta[56:], sum.Sum64())
+	}
+}
+
+// FuzzFile opens a damaged ledger in each way there is. What is refused is
+// refused in one line; what is not can be read, and flown on with.
+func FuzzFile(f *testing.F) {
+	whole := genuine(f)
+	f.Add([]byte{}, uint32(0))
+	f.Add([]byte{}, uint32(5000))
+	for page := range byte(len(whole) / 4096) {
+		for _, at := range []byte{8, 10, 12, 16, 20, 24} {
+			f.Add([]byte{0, page << 4, at, 2, 1, 0}, uint32(0))
+		}
+		f.Add([]byte{0, page << 4, 0, 4, page / 2, 0}, uint32(0))
+	}
+	for field := range byte(7) {
+		f.Add([]byte{0, 0, field, 5, 3, 0, 0, 0, field, 5, 3, 1}, uint32(0))
+	}
+	dir := f.TempDir()
+	path := filepath.Join(dir, fileName)
+	f.Fuzz(func(t *testing.T, patches []byte, cut uint32) {
+		file := bytes.Clone(whole)
+		for n := 0; len(patches) >= 6 && n < 16; n++ {
+			patch(file, patches)
+			patches = patches[6:]
+		}
+		file = file[:len(file)-int(cut%uint32(len(file)))]
+		if err := os.WriteFile(path, file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		oneLine := func(err error) {
+			if err != nil && strings.ContainsAny(err.Error(), "\n\r") {
+				t.Fatalf("%q is more than a line", err)
+			}
+		}
+		salvage(file)
+		l, err := Read(path)
+		oneLine(err)
+		if err == nil {
+			_, err := l.Flights()
+			oneLine(err)
+			l.Close()
+		}
+		l, err = Open(dir)
+		oneLine(err)
+		if err != nil {
+			return
+		}
+		defer l.Close()
+		l.db.NoSync, l.db.NoGrowSync = true, true
+		s, _, err := l.Load()
+		oneLine(err)
+		_, err = l.Counters()
+		oneLine(err)
+		_, _, err = l.Ack("c-m1")
+		oneLine(err)
+		oneLine(l.Apply(s, []Command{{ID: "new", Ack: json.RawMessage(`{}`), Key: "crew", Counter: 99}}))
+		oneLine(l.Settle(s, []Row{{Slot: 61}}))
+		oneLine(l.Begin(state(0)))
+	})
+}
+
+// FuzzValues puts any values, with their checksums as they should be, into a
+// ledger whose structure is whole.
+func FuzzValues(f *testing.F) {
+	text := func(v any) []byte { raw, _ := json.Marshal(v); return raw }
+	f.Add(text(Row{Slot: 3, Mission: "m1"}), text(stateRecord{State: state(3), Tx: 7}), text(commandRecord{Command{ID: "c1", Ack: json.RawMessage(`{}`), Key: "crew", Counter: 9}, 4}), []byte("crew"), uint64(1))
+	f.Add([]byte(`{"slot":-1,"mission":"m1","aircraft":[{"number":-7}]}`), []byte(`{"mission":"","aircraft":null}`), []byte(`{"id":"","sequence":18446744073709551615}`), []byte{0}, uint64(1<<63))
+	f.Add([]byte(`{"slot":9223372036854775807}`), []byte(`{"mission":"m1","tx":-1,"counters":{"":1}}`), []byte(`{"id":"c","ack":`), []byte{}, uint64(0))
+	dir := f.TempDir()
+	l, err := Open(dir)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { l.Close() })
+	l.db.NoSync, l.db.NoGrowSync = true, true
+	sealed := func(raw []byte) []byte {
+		v, err := seal(json.RawMessage(raw))
+		if err != nil { // no JSON, and yet sealed
+			v, _ = seal(string(raw))
+		}
+		return v
+	}
+	f.Fuzz(func(t *testing.T, row, state, command, key []byte, n uint64) {
+		err := l.update(func(tx *bolt.Tx) error {
+			for _, name := range [][]byte{bucketSlots, bucketCommands, bucketIDs, bucketKeys} {
+				if err := tx.DeleteBucket(name); err != nil {
+					return err
+				}
+				if _, err := tx.CreateBucket(name); err != nil {
+					return err
+				}
+			}
+			tx.Bucket(bucketSlots).Put(number(n), sealed(row))
+			tx.Bucket(bucketCommands).Put(number(n), sealed(command))
+			tx.Bucket(bucketIDs).Put([]byte("c1"), number(n))
+			if len(key) > 0 && len(key) < 1000 {
+				tx.Bucket(bucketKeys).Put(key, number(n))
+				tx.Bucket(bucketSlots).Put(key, sealed(row))
+			}
+			return tx.Bucket(bucketState).Put(keyState, sealed(state))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = fmt.Sprint(l.check())
+		l.Flights()
+		s, _, err := l.Load()
+		if err == nil {
+			l.Settle(s, []Row{{Slot: 61}})
+		}
+		l.Ack("c1")
+		l.Counters()
+		var file []byte
+		for _, v := range [][]byte{row, command, state} {
+			file = append(file, sealed(v)...)
+		}
+		if found := salvage(file); len(found.Flights) > 0 {
+			out, err := os.MkdirTemp(dir, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			found.Save(out)
+			os.RemoveAll(out)
+		}
+	})
+}

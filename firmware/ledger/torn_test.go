@@ -1,0 +1,121 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A loss of power in a transaction leaves any part of what it wrote on the disk,
+// in any order of sectors, and the file as long as before or after. The ledger
+// opens as of this transaction or the one before, whole.
+func TestLossOfPower(t *testing.T) {
+	const sector = 512
+	rng := rand.New(rand.NewPCG(5, 6))
+	dir := t.TempDir()
+	l := open(t, dir)
+	image := func() []byte {
+		raw, err := os.ReadFile(filepath.Join(dir, fileName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	if err := l.Begin(state(-1)); err != nil {
+		t.Fatal(err)
+	}
+	before := image()
+	last := 0
+	for i := range 40 {
+		var err error
+		if i%5 == 4 {
+			err = l.Apply(state(i), []Command{{ID: string(rune('a' + i)), Ack: json.RawMessage(`{}`)}})
+		} else {
+			err = l.Settle(state(i), []Row{{Slot: i, Aircraft: make([]Account, 6)}})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := image()
+		for range 4 {
+			torn := append([]byte(nil), before...)
+			if rng.IntN(2) == 0 && len(after) > len(torn) {
+				torn = append(torn, make([]byte, len(after)-len(torn))...)
+			}
+			for at := 0; at < len(torn); at += sector {
+				to := min(at+sector, len(torn), len(after))
+				if at < to && rng.IntN(2) == 0 {
+					copy(torn[at:to], after[at:to])
+				}
+			}
+			if rng.IntN(2) == 0 { // the meta pages came last, as they should not have here
+				copy(torn[:2*4096], after[:2*4096])
+			}
+			d := t.TempDir()
+			if err := os.WriteFile(filepath.Join(d, fileName), torn, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cut, err := Open(d)
+			if err != nil {
+				t.Fatalf("transaction %d: %v", i, err)
+			}
+			s, found, err := cut.Load()
+			if err != nil || !found || s.Next != i && s.Next != i+1 {
+				t.Fatalf("transaction %d: %+v, %v, %v", i, s, found, err)
+			}
+			rows := 0
+			if err := cut.Rows(func(r Row) error { rows++; return nil }); err != nil {
+				t.Fatal(err)
+			}
+			if want := s.Next - s.Next/5; rows != want {
+				t.Fatalf("transaction %d: %d rows before slot %d, want %d", i, rows, s.Next, want)
+			}
+			if cut.Torn != "" {
+				last++
+			}
+			if err := cut.Settle(state(i+1), []Row{{Slot: 1000 + i}}); err != nil { // and it can be written on
+				t.Fatal(err)
+			}
+			cut.Close()
+			open(t, d).Close()
+		}
+		before = after
+	}
+	l.Close()
+	if last < 20 {
+		t.Errorf("only %d transactions of 160 were torn so that the one before was needed", last)
+	}
+}
+
+// Damage beyond the last transaction is an error of one line, which says what
+// can still be had; and the file is as it was.
+func TestWhatRemains(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir)
+	for i := range 60 {
+		if err := l.Settle(state(i), []Row{{Slot: i, Aircraft: make([]Account, 6)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.Close()
+	path := filepath.Join(dir, fileName)
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw = raw[:len(raw)/3]
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(dir)
+	if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "leader log recover still finds: mission m1") {
+		t.Errorf("%v", err)
+	}
+	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, raw) {
+		t.Errorf("the file was changed, %v", err)
+	}
+}
