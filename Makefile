@@ -10,11 +10,11 @@ LDFLAGS = -s -w
 
 # The pipeline's folders and sizes; see README, "For the researcher".
 OUT ?= out/pipeline
-FLIGHTS ?= 48000
-STEPS ?= 3000
+FLIGHTS ?= 64000
+STEPS ?= 4000
 CHECKPOINT ?= configs/checkpoint
 
-.PHONY: help run test bench build arm64 armv7 deb lint checkpoint clean
+.PHONY: help run test bench build arm64 armv7 deb lint checkpoint study clean
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,12 +71,16 @@ lint: ## formatting, go vet and staticcheck
 checkpoint: bin/offline ## search, corpus, training, calibration, export and evaluation, resumable
 	bin/offline search -out $(OUT)/search -resume
 	bin/offline search -evaluate $(OUT)/search/archive.json
-	bin/offline corpus -out $(OUT)/corpus -flights $(FLIGHTS)
+	bin/offline corpus -out $(OUT)/corpus -flights $(FLIGHTS) -merge $(OUT)/search/archive.json
 	bin/offline train -corpus $(OUT)/corpus -out $(OUT)/train -steps $(STEPS) -resume
 	bin/offline calibrate -corpus $(OUT)/corpus -train $(OUT)/train
 	bin/offline export -corpus $(OUT)/corpus -train $(OUT)/train -out $(CHECKPOINT)
 	bin/offline evaluate -checkpoint $(CHECKPOINT) -budget
 	@test $(CHECKPOINT) != configs/checkpoint || $(GO) test ./offline/rollout -run TestParity -record # what other processors are held to
+	@test $(CHECKPOINT) != configs/checkpoint || $(GO) test ./offline/evaluate -run Recorded -record
+
+study: bin/offline ## the comparison of all arms on one protocol, resumable; see README
+	bin/offline study -out out/study -resume
 
 clean: ## remove what was built and flown
 	rm -rf bin out
