@@ -161,7 +161,7 @@ func exportCommand(_ context.Context, args []string, stdout, _ io.Writer) error 
 	if err != nil {
 		return fmt.Errorf("offline export: read the calibration (offline calibrate makes it): %w", err)
 	}
-	ck.Scales.Remap, ck.Scales.Ceiling = cal.Remap, cal.Ceiling
+	ck.Price, ck.Scales.Remap, ck.Scales.Ceiling = cal.Price, cal.Remap, cal.Ceiling
 	ck.Training = map[string]float64{"flights": float64(len(m.Flights)), "parameters": float64(p.Arch.Parameters())}
 	ck.Evaluation = cal.Figures
 	ck.Seeds = map[string]int64{"train_first": 0, "train_last": seeds.TrainingLast, "calibration_first": seeds.CalibrationFirst, "calibration": int64(cal.Seeds)}

@@ -12,6 +12,7 @@ import (
 	"prefdt/inference"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
+	"prefdt/inference/slot"
 	"prefdt/offline/front"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
@@ -20,11 +21,12 @@ import (
 
 // Calibration is a fitted remap with what it was fitted on.
 type Calibration struct {
-	Remap  goal.Remap    `json:"remap"`
-	Omegas []float64     `json:"omegas"` // the shares flown
-	Points []front.Point `json:"points"` // their mean outcomes
-	Kept   []int         `json:"kept"`   // those that make the front
-	Seeds  int           `json:"seeds"`
+	Price  checkpoint.PriceAxis `json:"price"` // read as the network was found to write it
+	Remap  goal.Remap           `json:"remap"`
+	Omegas []float64            `json:"omegas"` // the shares flown
+	Points []front.Point        `json:"points"` // their mean outcomes
+	Kept   []int                `json:"kept"`   // those that make the front
+	Seeds  int                  `json:"seeds"`
 
 	Ceiling goal.Promise       `json:"ceiling"`
 	Figures map[string]float64 `json:"figures"` // of Floors
@@ -33,38 +35,104 @@ type Calibration struct {
 // knots of the remap, so that 21 settings and 101 lie well within its grain.
 const knots = 51
 
-// Fit flies a checkpoint on calibration seeds over a grid of settings that is
-// even in the conditioner's place, and fits the remap.
+// Fit flies a checkpoint on calibration seeds. It sets the checkpoint's price
+// axis, then flies a grid of settings that is even in the conditioner's place,
+// and fits the remap.
 func Fit(frozen *checkpoint.Checkpoint, c world.Config, list []uint64, settings, workers int, progress func(done int)) (Calibration, error) {
-	cal := Calibration{Seeds: len(list)}
 	for _, s := range list {
 		if err := seeds.Calibration(s); err != nil {
-			return cal, fmt.Errorf("calibrate: %w", err)
+			return Calibration{}, fmt.Errorf("calibrate: %w", err)
 		}
 	}
-	cal.Omegas = evenOmegas(&frozen.Scales, frozen.Band, settings)
-	results, err := rollout.Sweep(frozen, inference.Dispatch, c, rollout.Link{}, list, rollout.Preferences(cal.Omegas), workers, progress)
+	if err := stretch(frozen, c, list); err != nil {
+		return Calibration{}, fmt.Errorf("calibrate the price axis: %w", err)
+	}
+	omegas := Even(&frozen.Scales, frozen.Band, settings)
+	results, err := rollout.Sweep(frozen, inference.Dispatch, c, rollout.Link{}, list, rollout.Preferences(omegas), workers, progress)
 	if err != nil {
-		return cal, fmt.Errorf("calibrate: %w", err)
+		return Calibration{}, fmt.Errorf("calibrate: %w", err)
 	}
-	for _, row := range results {
-		var mean front.Point
+	outcomes := make([][]front.Point, len(results))
+	for i, row := range results {
 		for _, r := range row {
-			mean.DelayS += r.DelayS / float64(len(row))
-			mean.EnergyJ += r.EnergyJ / float64(len(row))
+			outcomes[i] = append(outcomes[i], r.Point)
 		}
-		cal.Points = append(cal.Points, mean)
 	}
-	cal.Kept = longestFront(cal.Points)
-	if len(cal.Kept) < 3 {
-		return cal, fmt.Errorf("calibrate: only %d of %d settings lie on one front; train longer", len(cal.Kept), settings)
-	}
-	cal.Remap = cal.remap()
-	return cal, nil
+	cal, err := Spread(omegas, outcomes)
+	cal.Price = frozen.Price
+	return cal, err
 }
 
-// evenOmegas returns shares whose conditioner places are even.
-func evenOmegas(s *goal.Scales, band [2]float64, n int) []float64 {
+// stretch sets the far end of the price axis to what the network writes there,
+// in the mean, when it is asked for the least energy. Regression shrinks towards
+// the middle: it stays short of the end, and the price there rises steeply.
+func stretch(frozen *checkpoint.Checkpoint, c world.Config, list []uint64) error {
+	y := append([]float64(nil), frozen.Price.Y...)
+	frozen.Price.Y = y
+	first, last := y[0], y[len(y)-1]
+	set := func(end float64) {
+		for i := range y {
+			y[i] = first + (y[i]-first)*(end-first)/(last-first)
+		}
+		last = end
+	}
+	set(1)
+	policy, err := inference.New(frozen, inference.Dispatch)
+	if err != nil {
+		return err
+	}
+	read := &reader{Policy: policy, axis: &frozen.Price}
+	flyer, err := rollout.NewOf(read, &frozen.Scales, c, rollout.Link{})
+	if err != nil {
+		return err
+	}
+	for _, seed := range list {
+		flyer.Fly(seed, rollout.Request{Mode: goal.Preference, Omega: frozen.Band[1]})
+	}
+	end := read.sum / float64(read.slots)
+	if !(end > 0.5) {
+		return fmt.Errorf("asked for the least energy, the network says %.3f of 1; train longer", end)
+	}
+	set(end)
+	return nil
+}
+
+// reader notes what the network says on the price axis.
+type reader struct {
+	rollout.Policy
+	axis  *checkpoint.PriceAxis
+	sum   float64
+	slots int
+}
+
+func (r *reader) Decide(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
+	r.Policy.Decide(s, g, d)
+	r.sum += r.axis.Place(d.PriceSPerJ)
+	r.slots++
+}
+
+// Spread fits a remap to the outcomes, by share and by seed, of any policy.
+func Spread(omegas []float64, outcomes [][]front.Point) (Calibration, error) {
+	c := Calibration{Omegas: omegas, Seeds: len(outcomes[0])}
+	for _, row := range outcomes {
+		var mean front.Point
+		for _, p := range row {
+			mean.DelayS += p.DelayS / float64(len(row))
+			mean.EnergyJ += p.EnergyJ / float64(len(row))
+		}
+		c.Points = append(c.Points, mean)
+	}
+	c.Kept = longestFront(c.Points)
+	if len(c.Kept) < 3 {
+		return c, fmt.Errorf("calibrate: only %d of %d settings lie on one front; train longer", len(c.Kept), len(omegas))
+	}
+	c.Remap = c.remap(outcomes)
+	return c, nil
+}
+
+// Even returns n delay shares over a band that are even in the conditioner's
+// place, a grid to fit a remap on.
+func Even(s *goal.Scales, band [2]float64, n int) []float64 {
 	omegas := make([]float64, n)
 	for i := range omegas {
 		want := float64(i) / float64(n-1)
@@ -106,18 +174,35 @@ func longestFront(points []front.Point) []int {
 	return chain
 }
 
-// remap spaces the settings evenly in the achieved place, half delay and half energy.
-func (c *Calibration) remap() goal.Remap {
+// Neighbours among that many settings are told apart by so many standard
+// deviations of their delay on one seed.
+const (
+	settingsApart   = 21
+	deviationsApart = 3
+)
+
+// remap spaces the settings evenly along the front, half in delay and half in
+// energy, but nowhere so densely that flights come out of order: at the corner
+// kilojoules buy tenths of a second, less than tells one flight from the next.
+func (c *Calibration) remap(outcomes [][]front.Point) goal.Remap {
 	first, last := c.Points[c.Kept[0]], c.Points[c.Kept[len(c.Kept)-1]]
-	var places, omegas []float64
-	for _, i := range c.Kept {
-		p := c.Points[i]
-		places = append(places, (p.DelayS-first.DelayS)/(2*(last.DelayS-first.DelayS))+(first.EnergyJ-p.EnergyJ)/(2*(first.EnergyJ-last.EnergyJ)))
-		omegas = append(omegas, c.Omegas[i])
+	places, omegas := []float64{0}, []float64{c.Omegas[c.Kept[0]]}
+	for k, j := range c.Kept[1:] {
+		i := c.Kept[k]
+		p, q := c.Points[i], c.Points[j]
+		gained := make([]float64, len(outcomes[i]))
+		for s := range gained {
+			gained[s] = outcomes[j][s].DelayS - outcomes[i][s].DelayS
+		}
+		way := (q.DelayS-p.DelayS)/(2*(last.DelayS-first.DelayS)) + (p.EnergyJ-q.EnergyJ)/(2*(first.EnergyJ-last.EnergyJ))
+		if noise := front.Summarise(gained).Std; noise > 0 {
+			way = min(way, (q.DelayS-p.DelayS)/(deviationsApart*noise*(settingsApart-1)))
+		}
+		places, omegas = append(places, places[k]+way), append(omegas, c.Omegas[j])
 	}
 	r := goal.Remap{Omegas: make([]float64, knots)}
 	for k := range r.Omegas {
-		i, f := goal.Hat(places, float64(k)/(knots-1))
+		i, f := goal.Hat(places, places[len(places)-1]*float64(k)/(knots-1))
 		r.Omegas[k] = omegas[i] + f*(omegas[i+1]-omegas[i])
 	}
 	return r

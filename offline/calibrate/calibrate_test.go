@@ -1,6 +1,8 @@
 package calibrate
 
 import (
+	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -30,18 +32,64 @@ func TestLongestFront(t *testing.T) {
 }
 
 func TestRemapIsEvenInPlace(t *testing.T) {
-	c := Calibration{
-		Omegas: []float64{0, 0.1, 0.5, 1},
-		Points: []front.Point{{DelayS: 100, EnergyJ: 40e3}, {DelayS: 150, EnergyJ: 30e3}, {DelayS: 400, EnergyJ: 28e3}, {DelayS: 700, EnergyJ: 27e3}},
-		Kept:   []int{0, 1, 2, 3},
+	c, err := Spread([]float64{0, 0.1, 0.5, 1}, [][]front.Point{{{DelayS: 100, EnergyJ: 40e3}}, {{DelayS: 150, EnergyJ: 30e3}}, {{DelayS: 400, EnergyJ: 28e3}}, {{DelayS: 700, EnergyJ: 27e3}}})
+	if err != nil {
+		t.Fatal(err)
 	}
-	r := c.remap()
 	// Member 1 lies at place 50/1200 + 10/26 = 0.4263, so that setting asks for its share.
-	if got := r.Omega(50.0/1200 + 10.0/26); got < 0.09 || got > 0.11 {
+	if got := c.Remap.Omega(50.0/1200 + 10.0/26); got < 0.09 || got > 0.11 {
 		t.Errorf("setting 0.4263 asks for omega %v, want about 0.1", got)
 	}
-	if r.Omega(0) != 0 || r.Omega(1) != 1 {
-		t.Errorf("the ends moved: %v, %v", r.Omega(0), r.Omega(1))
+	if c.Remap.Omega(0) != 0 || c.Remap.Omega(1) != 1 {
+		t.Errorf("the ends moved: %v, %v", c.Remap.Omega(0), c.Remap.Omega(1))
+	}
+}
+
+// Where delay differs by less than chance from one setting to the next, the
+// axis moves on faster: each of 21 settings is later than the one before it.
+func TestSettingsAreToldApart(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	var omegas []float64
+	var outcomes [][]front.Point
+	for i := range 101 {
+		x := float64(i) / 100
+		mean := 100 + 600*max(x-0.3, 0) + 0.5*min(x, 0.3) // the first third buys nothing
+		row := make([]front.Point, 60)
+		for s := range row {
+			row[s] = front.Point{DelayS: mean + 0.2*r.NormFloat64(), EnergyJ: 40e3 - 13e3*x}
+		}
+		omegas, outcomes = append(omegas, x), append(outcomes, row)
+	}
+	c, err := Spread(omegas, outcomes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second := c.Remap.Omega(0.05); second < 0.25 {
+		t.Errorf("the second setting asks for omega %v, where delay is still that of the first", second)
+	}
+	if c.Remap.Omega(0) > 0.02 || c.Remap.Omega(1) != 1 {
+		t.Errorf("the ends moved: %v, %v", c.Remap.Omega(0), c.Remap.Omega(1))
+	}
+}
+
+// The axis ends where the network says that it does, and a second calibration
+// finds the same.
+func TestStretch(t *testing.T) {
+	ck, list := shipped(t), []uint64{100_000, 100_001, 100_002}
+	if err := stretch(ck, world.Standard(), list); err != nil {
+		t.Fatal(err)
+	}
+	once := ck.Price.Y
+	if end := once[len(once)-1]; end < 0.95 || end >= 1 || once[0] != 0 {
+		t.Errorf("the axis reaches from %v to %v", once[0], end)
+	}
+	if err := stretch(ck, world.Standard(), list); err != nil {
+		t.Fatal(err)
+	}
+	for i, y := range ck.Price.Y {
+		if math.Abs(y-once[i]) > 1e-6 {
+			t.Fatalf("knot %d is %v, and %v when stretched again", i, once[i], y)
+		}
 	}
 }
 

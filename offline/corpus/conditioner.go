@@ -103,7 +103,7 @@ func (c *conditionerFit) fit(omegas, ys []float64) ([]float64, error) {
 	for i := range weights {
 		weights[i] = normal.At(i, i)
 	}
-	monotone := isotonic(raw, weights)
+	monotone := isotonic(c.knots, raw, weights)
 	span := math.Abs(monotone[n-1] - monotone[0])
 	for i := range raw {
 		if moved := math.Abs(monotone[i] - raw[i]); moved > monotoneGate*span {
@@ -141,30 +141,43 @@ func (c *conditionerFit) explained(omegas, ys, coefficients []float64) float64 {
 	return 1 - residual/total
 }
 
-// isotonic returns the monotone sequence nearest to y in weighted least
-// squares, rising or falling as y does from end to end, by pooling adjacent
-// violators (Barlow et al., Statistical Inference under Order Restrictions, 1972).
-func isotonic(y, weights []float64) []float64 {
+// isotonic returns a strictly monotone sequence near y, rising or falling as y
+// does from end to end: adjacent violators are pooled (Barlow et al.,
+// Statistical Inference under Order Restrictions, 1972), a pool stands at the
+// middle of its xs, one at an end at that end, and between pools it is linear.
+// Without that, settings in one pool would ask for the same.
+func isotonic(x, y, weights []float64) []float64 {
 	sign := 1.0
 	if y[len(y)-1] < y[0] {
 		sign = -1
 	}
 	type pool struct {
 		sum, weight float64
-		count       int
+		first, last int
 	}
 	var pools []pool
 	for i := range y {
-		pools = append(pools, pool{sign * y[i] * weights[i], weights[i], 1})
+		pools = append(pools, pool{sign * y[i] * weights[i], weights[i], i, i})
 		for n := len(pools); n > 1 && pools[n-2].sum/pools[n-2].weight >= pools[n-1].sum/pools[n-1].weight; n = len(pools) {
 			p, q := pools[n-2], pools[n-1]
-			pools = append(pools[:n-2], pool{p.sum + q.sum, p.weight + q.weight, p.count + q.count})
+			pools = append(pools[:n-2], pool{p.sum + q.sum, p.weight + q.weight, p.first, q.last})
 		}
 	}
-	var out []float64
-	for _, p := range pools {
-		for range p.count {
-			out = append(out, sign*p.sum/p.weight)
+	var at, means []float64
+	for k, p := range pools {
+		middle := (x[p.first] + x[p.last]) / 2
+		if k == 0 {
+			middle = x[0]
+		} else if k == len(pools)-1 {
+			middle = x[len(x)-1]
+		}
+		at, means = append(at, middle), append(means, sign*p.sum/p.weight)
+	}
+	out := make([]float64, len(y))
+	for i := range out {
+		out[i] = means[0]
+		if len(pools) > 1 { // else y has no order, and the gate tells
+			out[i] = interpolate(at, means, x[i])
 		}
 	}
 	return out

@@ -222,18 +222,14 @@ func (s *study) spread(ctx context.Context, p *player, a *Arm, r *Result) error 
 	if err != nil {
 		return err
 	}
-	var means []front.Point
-	for _, row := range points(results) {
-		means = append(means, meanPoint(row))
-	}
-	remap, kept, err := calibrate.Spread(grid, means)
-	r.Kept, r.Spread = kept, len(grid)
+	cal, err := calibrate.Spread(grid, points(results))
+	r.Kept, r.Spread = len(cal.Kept), len(grid)
 	if err != nil { // it makes no front; fly it as it was conditioned
 		r.Omegas = calibrate.Even(p.scales, p.band, s.Settings)
 		return nil
 	}
 	for _, c := range rollout.Grid(0, 1, s.Settings) {
-		r.Omegas = append(r.Omegas, remap.Omega(c))
+		r.Omegas = append(r.Omegas, cal.Remap.Omega(c))
 	}
 	return nil
 }
