@@ -144,20 +144,27 @@ func archiveOf(ctx context.Context, c world.Config, rules string, prices, episod
 	return a, a.Check()
 }
 
+// mergeMost is the part of the teacher's hypervolume that rules may add to it
+// unnoticed; both are means over episodes.
+const mergeMost = 1e-4
+
 // merged merges a rule archive into the dispatch teacher's. Every rule found so
-// far lies behind that front, so merging means to make sure of it; one that
-// does not would be worth a teacher of its own.
+// far lies behind that front but for a joule at its far end, so merging means
+// to make sure of it; rules that add to it would be worth a teacher of their own.
 func merged(a *Archive, path string, stdout io.Writer) error {
 	found, err := search.ReadArchive(path)
 	if err != nil {
 		return err
 	}
-	for i, m := range found.Members {
-		if all := front.Pool(a.Points, []front.Point{m.Point}); slices.Contains(all, m.Point) {
-			return fmt.Errorf("offline corpus: rule %d of %s, %.1f s and %.0f J, is not dominated by the dispatch teacher: build a corpus of it with -archive", i, path, m.DelayS, m.EnergyJ)
-		}
+	all := slices.Clone(a.Points)
+	for _, m := range found.Members {
+		all = append(all, m.Point)
 	}
-	_, err = fmt.Fprintf(stdout, "merged with %d rules of %s: the dispatch teacher dominates them all\n", len(found.Members), path)
+	added := front.Hypervolume(all, front.Reference)/front.Hypervolume(a.Points, front.Reference) - 1
+	if added > mergeMost {
+		return fmt.Errorf("offline corpus: the rules of %s add %.3g of its hypervolume to the dispatch teacher's front, %g at most is chance: build a corpus of them with -archive", path, added, mergeMost)
+	}
+	_, err = fmt.Fprintf(stdout, "merged with %d rules of %s: they add %.2g of its hypervolume to the dispatch teacher's front\n", len(found.Members), path, added)
 	return err
 }
 
