@@ -59,7 +59,11 @@ func TestProducts(t *testing.T) {
 		r := newRand()
 		shapes := [][3]int{{1, 1, 1}, {12, 1, 32}, {12, 8, 32}, {13, 9, 33}, {60, 256, 64}, {3, 57, 64}, {3, 64, 57},
 			{1, 5, 32}, {2, 64, 64}, {3, 57, 70}, {3, 1, 33}, {400, 7, 40}, {30, 700, 50}, {5, 0, 7}, {0, 5, 7}, {7, 5, 0}, {25, 321, 32}, {24, 320, 96}}
-		for range 60 {
+		random := 60
+		if testing.Short() {
+			random = 10
+		}
+		for range random {
 			shapes = append(shapes, [3]int{1 + r.IntN(70), 1 + r.IntN(90), 1 + r.IntN(80)}, [3]int{1 + r.IntN(4), 1 + r.IntN(90), 1 + r.IntN(130)})
 		}
 		for _, s := range shapes {

@@ -10,6 +10,14 @@ import (
 
 var standard = Limits{SpeedMaxMPS: 30, SeparationM: 10, AreaM: 1000}
 
+// often is how many cases a test draws: under emulation, with -short, a tenth.
+func often(cases int) int {
+	if testing.Short() {
+		return cases / 10
+	}
+	return cases
+}
+
 // crowd draws a fleet within a small part of the area, and its wishes.
 func crowd(r *rand.Rand, n int, sideM float64, legal bool) (at, moves []physics.Position) {
 	corner := physics.Position{EastM: r.Float64() * (1000 - sideM), NorthM: r.Float64() * (1000 - sideM)}
@@ -62,7 +70,7 @@ func check(t *testing.T, at, moves []physics.Position, strict bool) {
 func TestLimitKeepsSeparation(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	var e Envelope
-	for range 6000 {
+	for range often(6000) {
 		n := 1 + r.IntN(12)
 		at, moves := crowd(r, n, 15*math.Sqrt(float64(n))+60*r.Float64(), true)
 		e.Limit(at, moves, standard)
@@ -78,7 +86,7 @@ func TestLimitKeepsSeparation(t *testing.T) {
 func TestLimitPartsThoseTooClose(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 1))
 	var e Envelope
-	for range 6000 {
+	for range often(6000) {
 		at, moves := crowd(r, 2+r.IntN(8), 5+40*r.Float64(), false)
 		e.Limit(at, moves, standard)
 		check(t, at, moves, true)
@@ -132,7 +140,7 @@ func TestLimitChangesLittle(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 1))
 	var e Envelope
 	worst := 0.0
-	for range 200 {
+	for range often(200) {
 		at := []physics.Position{{EastM: 500, NorthM: 500}, {EastM: 500 + 11 + 10*r.Float64(), NorthM: 500}}
 		wish := []physics.Position{{EastM: 15 * r.Float64(), NorthM: 10 * (r.Float64() - 0.5)}, {EastM: -15 * r.Float64(), NorthM: 10 * (r.Float64() - 0.5)}}
 		moves := append([]physics.Position{}, wish...)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -279,6 +280,34 @@ func TestRefusals(t *testing.T) {
 	}
 	if err := Command(context.Background(), args, &out, &out); err != nil {
 		t.Errorf("the same corpus was not made again: %v", err)
+	}
+}
+
+// Rules behind the teacher's front, or a joule beyond its end, merge; a rule that
+// would be worth a teacher of its own stops the build.
+func TestMergedRules(t *testing.T) {
+	a := dispatchArchive(t)
+	end := a.Points[len(a.Points)-1]
+	for name, c := range map[string]struct {
+		rule front.Point
+		stop bool
+	}{
+		"behind":         {front.Point{DelayS: end.DelayS, EnergyJ: end.EnergyJ + 500}, false},
+		"a joule beyond": {front.Point{DelayS: end.DelayS + 1, EnergyJ: end.EnergyJ - 1}, false},
+		"a better one":   {front.Point{DelayS: a.Points[0].DelayS - 5, EnergyJ: end.EnergyJ}, true},
+	} {
+		rules := search.State{Population: []search.Member{{Genes: []float64{1, 1, 300, 0, 10, 0, 0, 10, 0, 0}, Point: c.rule}}}
+		raw, err := json.Marshal(rules.Archive(search.Default()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "rules.json")
+		if err := os.WriteFile(path, raw, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := merged(&a, path, io.Discard); (err != nil) != c.stop {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
