@@ -103,17 +103,18 @@ func (c *conditionerFit) fit(omegas, ys []float64) ([]float64, error) {
 	for i := range weights {
 		weights[i] = normal.At(i, i)
 	}
-	monotone := isotonic(c.knots, raw, weights)
+	monotone := isotonic(raw, weights)
 	span := math.Abs(monotone[n-1] - monotone[0])
 	for i := range raw {
 		if moved := math.Abs(monotone[i] - raw[i]); moved > monotoneGate*span {
 			return nil, fmt.Errorf("gate: the map is not monotone at omega %.6f, by %.3g of a span of %.4g", c.knots[i], moved, span)
 		}
 	}
-	if r2 := c.explained(omegas, ys, monotone); r2 < leastR2 {
+	strict := strictly(c.knots, monotone)
+	if r2 := c.explained(omegas, ys, strict); r2 < leastR2 {
 		return nil, fmt.Errorf("gate: the regression explains %.4f of the returns, want %.2f", r2, leastR2)
 	}
-	return monotone, nil
+	return strict, nil
 }
 
 // explained is the part of the variance between knots that the coefficients explain.
@@ -141,44 +142,60 @@ func (c *conditionerFit) explained(omegas, ys, coefficients []float64) float64 {
 	return 1 - residual/total
 }
 
-// isotonic returns a strictly monotone sequence near y, rising or falling as y
-// does from end to end: adjacent violators are pooled (Barlow et al.,
-// Statistical Inference under Order Restrictions, 1972), a pool stands at the
-// middle of its xs, one at an end at that end, and between pools it is linear.
-// Without that, settings in one pool would ask for the same.
-func isotonic(x, y, weights []float64) []float64 {
+// isotonic returns the monotone sequence nearest to y in weighted least
+// squares, rising or falling as y does from end to end, by pooling adjacent
+// violators (Barlow et al., Statistical Inference under Order Restrictions, 1972).
+func isotonic(y, weights []float64) []float64 {
 	sign := 1.0
 	if y[len(y)-1] < y[0] {
 		sign = -1
 	}
 	type pool struct {
 		sum, weight float64
-		first, last int
+		count       int
 	}
 	var pools []pool
 	for i := range y {
-		pools = append(pools, pool{sign * y[i] * weights[i], weights[i], i, i})
+		pools = append(pools, pool{sign * y[i] * weights[i], weights[i], 1})
 		for n := len(pools); n > 1 && pools[n-2].sum/pools[n-2].weight >= pools[n-1].sum/pools[n-1].weight; n = len(pools) {
 			p, q := pools[n-2], pools[n-1]
-			pools = append(pools[:n-2], pool{p.sum + q.sum, p.weight + q.weight, p.first, q.last})
+			pools = append(pools[:n-2], pool{p.sum + q.sum, p.weight + q.weight, p.count + q.count})
 		}
 	}
-	var at, means []float64
-	for k, p := range pools {
-		middle := (x[p.first] + x[p.last]) / 2
-		if k == 0 {
-			middle = x[0]
-		} else if k == len(pools)-1 {
-			middle = x[len(x)-1]
+	var out []float64
+	for _, p := range pools {
+		for range p.count {
+			out = append(out, sign*p.sum/p.weight)
 		}
-		at, means = append(at, middle), append(means, sign*p.sum/p.weight)
+	}
+	return out
+}
+
+// strictly tilts the level parts of a monotone sequence y at xs: each stands at
+// its middle, one at an end at that end, and between them it is linear. The
+// archive has gaps, and the settings in one would all ask for the same.
+func strictly(xs, y []float64) []float64 {
+	var at, level []float64
+	for i := 0; i < len(y); {
+		last := i
+		for last+1 < len(y) && y[last+1] == y[i] {
+			last++
+		}
+		middle := (xs[i] + xs[last]) / 2
+		if i == 0 {
+			middle = xs[0]
+		} else if last == len(y)-1 {
+			middle = xs[last]
+		}
+		at, level = append(at, middle), append(level, y[i])
+		i = last + 1
+	}
+	if len(at) < 2 {
+		return y
 	}
 	out := make([]float64, len(y))
-	for i := range out {
-		out[i] = means[0]
-		if len(pools) > 1 { // else y has no order, and the gate tells
-			out[i] = interpolate(at, means, x[i])
-		}
+	for i, x := range xs {
+		out[i] = interpolate(at, level, x)
 	}
 	return out
 }

@@ -328,12 +328,17 @@ func TestConditionerGates(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// The pool of 3 and 2 is their mean, 2.5, at 1.5, halfway between them.
-	if y := isotonic([]float64{0, 1, 2, 3}, []float64{1, 3, 2, 4}, []float64{1, 1, 1, 1}); !slices.Equal(y, []float64{1, 2, 3, 4}) {
+	if y := isotonic([]float64{1, 3, 2, 4}, []float64{1, 1, 1, 1}); !slices.Equal(y, []float64{1, 2.5, 2.5, 4}) {
 		t.Errorf("isotonic gives %v", y)
 	}
-	if y := isotonic([]float64{0, 1, 2}, []float64{5, 6, 2}, []float64{1, 1, 1}); !slices.Equal(y, []float64{5.5, 3.75, 2}) {
-		t.Errorf("isotonic gives %v", y)
+	for _, c := range []struct{ x, y, want []float64 }{
+		{[]float64{0, 1, 2, 3}, []float64{1, 2.5, 2.5, 4}, []float64{1, 2, 3, 4}}, // 2.5 stands at 1.5
+		{[]float64{0, 1, 2}, []float64{5.5, 5.5, 2}, []float64{5.5, 3.75, 2}},
+		{[]float64{0, 1}, []float64{3, 3}, []float64{3, 3}},
+	} {
+		if y := strictly(c.x, c.y); !slices.Equal(y, c.want) {
+			t.Errorf("%v becomes %v, want %v", c.y, y, c.want)
+		}
 	}
 }
 

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"prefdt/inference/checkpoint"
+)
+
+// A small network, trained for a moment.
+const small = `
+arch: {width: 32, pair_width: 16, layers: 1, heads: 2, context: 1}
+batch: 8
+schedule: {rate: 0.004, warm_up: 10, steps: 120}
+`
+
+// step runs one command of the pipeline.
+func step(t *testing.T, args ...string) {
+	t.Helper()
+	for _, s := range subcommands {
+		if s.name == args[0] {
+			if err := s.run(context.Background(), args[1:], io.Discard, io.Discard); err != nil {
+				t.Fatalf("offline %v: %v", args, err)
+			}
+			return
+		}
+	}
+	t.Fatalf("no command %q", args[0])
+}
+
+// The whole pipeline, as make checkpoint runs it, leaves a checkpoint that loads
+// and flies; from the same seeds the second, interrupted, is the same byte for
+// byte.
+func TestPipeline(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a minute")
+	}
+	dir := t.TempDir()
+	at := func(parts ...string) string { return filepath.Join(append([]string{dir}, parts...)...) }
+	config := at("train.yaml")
+	if err := os.WriteFile(config, []byte(small), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	step(t, "search", "-out", at("search"), "-pop", "8", "-generations", "2", "-resume")
+	var graphs []string
+	for _, run := range []string{"first", "second"} {
+		step(t, "corpus", "-out", at(run, "corpus"), "-flights", "1500", "-episodes", "20", "-merge", at("search", "archive.json"))
+		training := []string{"train", "-corpus", at(run, "corpus"), "-out", at(run, "train"), "-config", config, "-validate", "60", "-resume"}
+		if run == "second" { // half of it, then the rest
+			interrupted, stop := context.WithCancel(context.Background())
+			defer stop()
+			err := subcommands[2].run(interrupted, training[1:], stopAt{"step 50/", stop}, io.Discard)
+			if err == nil {
+				t.Fatal("the training was not interrupted")
+			}
+		}
+		step(t, training...)
+		if run == "first" {
+			step(t, "calibrate", "-corpus", at(run, "corpus"), "-train", at(run, "train"), "-seeds", "100000:100008", "-settings", "21", "-flights", "199")
+		} else if err := os.Link(at("first", "train", "calibration.json"), at(run, "train", "calibration.json")); err != nil {
+			t.Fatal(err)
+		}
+		step(t, "export", "-corpus", at(run, "corpus"), "-train", at(run, "train"), "-out", at(run, "checkpoint"))
+		graph, err := os.ReadFile(at(run, "checkpoint", checkpoint.GraphFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := sha256.Sum256(graph)
+		graphs = append(graphs, hex.EncodeToString(sum[:]))
+	}
+	if graphs[0] != graphs[1] {
+		t.Errorf("two runs end on graphs %.12s and %.12s", graphs[0], graphs[1])
+	}
+	step(t, "evaluate", "-checkpoint", at("first", "checkpoint"), "-seeds", "1000000:1000002", "-settings", "5", "-prices", "5")
+}
+
+// stopAt calls stop once something is written.
+type stopAt struct {
+	at   string
+	stop func()
+}
+
+func (s stopAt) Write(p []byte) (int, error) {
+	if len(p) >= len(s.at) && string(p[:len(s.at)]) == s.at {
+		s.stop()
+	}
+	return len(p), nil
+}
