@@ -71,7 +71,7 @@ lint: ## formatting, go vet and staticcheck
 checkpoint: bin/offline ## search, corpus, training, calibration, export and evaluation, resumable
 	bin/offline search -out $(OUT)/search -resume
 	bin/offline search -evaluate $(OUT)/search/archive.json
-	bin/offline corpus -out $(OUT)/corpus -flights $(FLIGHTS) -merge $(OUT)/search/archive.json
+	bin/offline corpus -out $(OUT)/corpus -flights $(FLIGHTS) -merge $(OUT)/search/archive.json -resume
 	bin/offline train -corpus $(OUT)/corpus -out $(OUT)/train -steps $(STEPS) -resume
 	bin/offline calibrate -corpus $(OUT)/corpus -train $(OUT)/train
 	bin/offline export -corpus $(OUT)/corpus -train $(OUT)/train -out $(CHECKPOINT)

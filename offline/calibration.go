@@ -38,7 +38,7 @@ func calibrateCommand(ctx context.Context, args []string, stdout, stderr io.Writ
 	trainDir := f.String("train", "out/train", "`FOLDER` of the training run; calibration.json goes there")
 	text := f.String("seeds", "100000:100060", "calibration seeds, `A:B`, B excluded")
 	settings := f.Int("settings", 101, "settings flown")
-	flights := f.Int("flights", 399, "flights in each condition that the promise of ceilings rests on, on the seeds after those")
+	flights := f.Int("flights", 399, "flights in each condition that the promise of ceilings rests on, on the seeds after those; 0: none is made")
 	dir := f.String("checkpoint", "", "`FOLDER` of a checkpoint to calibrate anew, instead of a training run")
 	workers := f.Int("workers", runtime.GOMAXPROCS(0), "episodes flown at a time; changes no result")
 	if done, err := command.Parse(f, calibrateUsage, args, stdout); done {
@@ -64,11 +64,13 @@ func calibrateCommand(ctx context.Context, args []string, stdout, stderr io.Writ
 		more = append(more, list[len(list)-1]+1+uint64(i))
 	}
 	ck.Scales.Remap = cal.Remap
-	cal.Ceiling, err = calibrate.Ceilings(ck, w, more, *workers, func(margin float64, violations []int) {
-		fmt.Fprintf(stderr, "ceilings, a margin of %.2f deviations: %v of %d flights passed\n", margin, violations, *flights)
-	})
-	if err != nil {
-		return err
+	if len(more) > 0 {
+		cal.Ceiling, err = calibrate.Ceilings(ck, w, more, *workers, func(margin float64, violations []int) {
+			fmt.Fprintf(stderr, "ceilings, a margin of %.2f deviations: %v of %d flights passed\n", margin, violations, *flights)
+		})
+		if err != nil {
+			return err
+		}
 	}
 	ck.Scales.Ceiling = cal.Ceiling
 	if cal.Figures, err = calibrate.Floors(ck, w, list, *workers); err != nil {

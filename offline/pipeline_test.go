@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"prefdt/inference/checkpoint"
@@ -16,15 +18,15 @@ import (
 const small = `
 arch: {width: 32, pair_width: 16, layers: 1, heads: 2, context: 1}
 batch: 8
-schedule: {rate: 0.004, warm_up: 10, steps: 120}
+schedule: {rate: 0.004, warm_up: 10, steps: 80}
 `
 
 // step runs one command of the pipeline.
-func step(t *testing.T, args ...string) {
+func step(t *testing.T, stdout io.Writer, args ...string) {
 	t.Helper()
 	for _, s := range subcommands {
 		if s.name == args[0] {
-			if err := s.run(context.Background(), args[1:], io.Discard, io.Discard); err != nil {
+			if err := s.run(context.Background(), args[1:], stdout, io.Discard); err != nil {
 				t.Fatalf("offline %v: %v", args, err)
 			}
 			return
@@ -46,10 +48,15 @@ func TestPipeline(t *testing.T) {
 	if err := os.WriteFile(config, []byte(small), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	step(t, "search", "-out", at("search"), "-pop", "8", "-generations", "2", "-resume")
+	step(t, io.Discard, "search", "-out", at("search"), "-pop", "8", "-generations", "2", "-resume")
 	var graphs []string
 	for _, run := range []string{"first", "second"} {
-		step(t, "corpus", "-out", at(run, "corpus"), "-flights", "1500", "-episodes", "20", "-merge", at("search", "archive.json"))
+		for _, again := range []string{"", "made before"} {
+			var said bytes.Buffer
+			if step(t, &said, "corpus", "-out", at(run, "corpus"), "-flights", "1000", "-episodes", "20", "-merge", at("search", "archive.json"), "-resume"); !strings.Contains(said.String(), again) {
+				t.Errorf("resumed, the corpus is not the one that there is: %s", said.String())
+			}
+		}
 		training := []string{"train", "-corpus", at(run, "corpus"), "-out", at(run, "train"), "-config", config, "-validate", "60", "-resume"}
 		if run == "second" { // half of it, then the rest
 			interrupted, stop := context.WithCancel(context.Background())
@@ -59,13 +66,13 @@ func TestPipeline(t *testing.T) {
 				t.Fatal("the training was not interrupted")
 			}
 		}
-		step(t, training...)
+		step(t, io.Discard, training...)
 		if run == "first" {
-			step(t, "calibrate", "-corpus", at(run, "corpus"), "-train", at(run, "train"), "-seeds", "100000:100008", "-settings", "21", "-flights", "199")
+			step(t, io.Discard, "calibrate", "-corpus", at(run, "corpus"), "-train", at(run, "train"), "-seeds", "100000:100008", "-settings", "21", "-flights", "0")
 		} else if err := os.Link(at("first", "train", "calibration.json"), at(run, "train", "calibration.json")); err != nil {
 			t.Fatal(err)
 		}
-		step(t, "export", "-corpus", at(run, "corpus"), "-train", at(run, "train"), "-out", at(run, "checkpoint"))
+		step(t, io.Discard, "export", "-corpus", at(run, "corpus"), "-train", at(run, "train"), "-out", at(run, "checkpoint"))
 		graph, err := os.ReadFile(at(run, "checkpoint", checkpoint.GraphFile))
 		if err != nil {
 			t.Fatal(err)
@@ -76,7 +83,7 @@ func TestPipeline(t *testing.T) {
 	if graphs[0] != graphs[1] {
 		t.Errorf("two runs end on graphs %.12s and %.12s", graphs[0], graphs[1])
 	}
-	step(t, "evaluate", "-checkpoint", at("first", "checkpoint"), "-seeds", "1000000:1000002", "-settings", "5", "-prices", "5")
+	step(t, io.Discard, "evaluate", "-checkpoint", at("first", "checkpoint"), "-seeds", "1000000:1000002", "-settings", "5", "-prices", "5")
 }
 
 // stopAt calls stop once something is written.

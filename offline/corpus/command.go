@@ -49,6 +49,7 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	prices := f.Int("prices", 101, "members of the dispatch archive")
 	episodes := f.Int("episodes", 200, "training episodes that each member's outcome is a mean over")
 	table := f.Bool("parquet", false, "also write flights.parquet, one row a flight")
+	resume := f.Bool("resume", false, "keep the corpus in -out if it is of this recipe, this seed and as many flights, and replays")
 	force := f.Bool("force", false, "replace another corpus in -out, and what was fitted on it")
 	workers := f.Int("workers", runtime.GOMAXPROCS(0), "flights flown at a time; changes no result")
 	if done, err := command.Parse(f, usage, args, stdout); done {
@@ -75,6 +76,11 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	if *workers < 1 || *prices < 3 || *episodes < 1 {
 		return errors.New("offline corpus: -workers and -episodes must be positive, -prices 3 at least")
 	}
+	path := filepath.Join(*out, "manifest.json")
+	if old, err := Read(path); *resume && err == nil && old.asked(r, *seed, *flights, *episodes) {
+		_, err := fmt.Fprintf(stdout, "%d flights in %s, made before, hash %.12s\n", len(old.Flights), path, old.Hash())
+		return err
+	}
 	c := world.Standard()
 	archive, err := archiveOf(ctx, c, *rules, *prices, *episodes, *workers, stderr)
 	if err != nil {
@@ -95,7 +101,6 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(*out, "manifest.json")
 	if old, err := Read(path); err == nil && old.Hash() != m.Hash() && !*force {
 		return fmt.Errorf("offline corpus: %s is another corpus, on which a conditioner may rest: give another -out, or -force", path)
 	} else if err != nil && !errors.Is(err, os.ErrNotExist) && !*force {

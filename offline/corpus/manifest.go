@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"sync"
 
 	"github.com/parquet-go/parquet-go"
@@ -136,6 +137,17 @@ func (m *Manifest) Verify(n int) error {
 		}
 	}
 	return nil
+}
+
+// asked reports whether this is the corpus of a recipe of the dispatch teacher,
+// and this program would still make it: the conditioner that it fits is the
+// same, and some flights replay.
+func (m *Manifest) asked(r Recipe, seed uint64, flights, episodes int) bool {
+	if m.Recipe != r || m.Seed != seed || len(m.Flights) != flights || m.Archive.Episodes != episodes || m.Archive.Genes != nil {
+		return false
+	}
+	fitted, err := fitConditioner(m)
+	return err == nil && reflect.DeepEqual(fitted, m.Conditioner) && m.Verify(20) == nil
 }
 
 // Hash identifies a corpus by its content.
