@@ -63,9 +63,10 @@ func Fit(frozen *checkpoint.Checkpoint, c world.Config, list []uint64, settings,
 	return cal, err
 }
 
-// stretch sets the far end of the price axis to what the network writes there,
-// in the mean, when it is asked for the least energy. Regression shrinks towards
-// the middle: it stays short of the end, and the price there rises steeply.
+// stretch sets the far end of the price axis to what the network writes there
+// when it is asked for the least energy, a standard deviation below its mean.
+// Regression shrinks towards the middle: it stays short of the end, and the
+// price there rises steeply.
 func stretch(frozen *checkpoint.Checkpoint, c world.Config, list []uint64) error {
 	y := append([]float64(nil), frozen.Price.Y...)
 	frozen.Price.Y = y
@@ -89,9 +90,10 @@ func stretch(frozen *checkpoint.Checkpoint, c world.Config, list []uint64) error
 	for _, seed := range list {
 		flyer.Fly(seed, rollout.Request{Mode: goal.Preference, Omega: frozen.Band[1]})
 	}
-	end := read.sum / float64(read.slots)
+	said := front.Summarise(read.places)
+	end := said.Mean - said.Std
 	if !(end > 0.5) {
-		return fmt.Errorf("asked for the least energy, the network says %.3f of 1; train longer", end)
+		return fmt.Errorf("asked for the least energy, the network says %.3f ± %.3f of 1; train longer", said.Mean, said.Std)
 	}
 	set(end)
 	return nil
@@ -100,15 +102,13 @@ func stretch(frozen *checkpoint.Checkpoint, c world.Config, list []uint64) error
 // reader notes what the network says on the price axis.
 type reader struct {
 	rollout.Policy
-	axis  *checkpoint.PriceAxis
-	sum   float64
-	slots int
+	axis   *checkpoint.PriceAxis
+	places []float64
 }
 
 func (r *reader) Decide(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
 	r.Policy.Decide(s, g, d)
-	r.sum += r.axis.Place(d.PriceSPerJ)
-	r.slots++
+	r.places = append(r.places, r.axis.Place(d.PriceSPerJ))
 }
 
 // Spread fits a remap to the outcomes, by share and by seed, of any policy.
