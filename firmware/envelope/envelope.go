@@ -71,6 +71,29 @@ const slack = 0.05
 // hold takes a while to stop an aircraft.
 const braking = 1.5
 
+// An aircraft does not turn the moment it is asked to: whoever passes another is
+// asked to keep so much more than the separation for each m/s between the two.
+const (
+	turningS    = 0.1
+	turningMost = 0.15 // separations
+	nearby      = 4    // separations, within which it matters
+)
+
+// turning returns what the fastest pass of two near each other adds to the
+// separation. Those that hover or come down side by side keep that alone.
+func turning(vehicles []Vehicle, moves []physics.Position, l Limits) float64 {
+	fastest := 0.0
+	for i := range vehicles {
+		for j := range i {
+			v, o := &vehicles[i], &vehicles[j]
+			if v.Position.Sub(o.Position).Norm() < nearby*l.SeparationM {
+				fastest = max(fastest, v.Velocity.Sub(o.Velocity).Norm(), moves[i].Sub(moves[j]).Norm())
+			}
+		}
+	}
+	return min(turningS*fastest, turningMost*l.SeparationM)
+}
+
 // Check brings the setpoints inside the limits and says what it did to each.
 // The horizon is one slot: a setpoint lives two, and is checked ten times in each.
 func Check(vehicles []Vehicle, l Limits, e *tracking.Envelope, verdicts []Verdict) []Verdict {
@@ -101,7 +124,7 @@ func Check(vehicles []Vehicle, l Limits, e *tracking.Envelope, verdicts []Verdic
 			area = 0
 		}
 	}
-	e.Limit(positions, moves, tracking.Limits{SpeedMaxMPS: l.SpeedMaxMPS, SeparationM: l.SeparationM, AreaM: area})
+	e.Limit(positions, moves, tracking.Limits{SpeedMaxMPS: l.SpeedMaxMPS, SeparationM: l.SeparationM + turning(vehicles, moves, l), AreaM: area})
 	for i := range vehicles {
 		v := &vehicles[i]
 		l := l

@@ -211,3 +211,29 @@ func TestAlarm(t *testing.T) {
 		}
 	}
 }
+
+// Whoever passes another is asked to keep more than the separation, for neither
+// turns at once; two that hover side by side are left where they are.
+func TestTurningIsAllowedFor(t *testing.T) {
+	var e tracking.Envelope
+	// One flies west ahead of one that flies north: 10.2 m apart at the closest, if
+	// both did as they are asked from now on.
+	pass := []Vehicle{
+		{Ours: true, Position: physics.Position{EastM: 514, NorthM: 500}, UpM: 100, GainPerS: 0.95, Target: physics.Position{EastM: 501, NorthM: 507}, TargetUp: 100},
+		{Ours: true, Position: physics.Position{EastM: 500, NorthM: 500}, UpM: 100, GainPerS: 0.95, Target: physics.Position{EastM: 500, NorthM: 514}, TargetUp: 100},
+	}
+	standard := Limits{SpeedMaxMPS: 30, SeparationM: 10, AreaM: 1000, AltitudeM: 100, BandM: 10, FenceM: 20}
+	Check(pass, standard, &e, nil)
+	if !apart(pass[0].Position.Sub(pass[1].Position), pass[0].asked().Sub(pass[1].asked()), 11) {
+		t.Errorf("they are asked to fly at %v and %v, which brings them closer than 11 m", pass[0].asked(), pass[1].asked())
+	}
+	beside := []Vehicle{pass[0], pass[1]}
+	for i := range beside {
+		v := &beside[i]
+		v.Position.EastM = 500 + 10.2*float64(i)
+		v.Target, v.FeedMPS = v.Position, physics.Position{}
+	}
+	if verdicts := Check(beside, standard, &e, nil); verdicts[0] != Kept || verdicts[1] != Kept {
+		t.Errorf("two that hover 10.2 m apart: %v", verdicts)
+	}
+}
