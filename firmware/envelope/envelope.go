@@ -160,6 +160,9 @@ func Check(vehicles []Vehicle, l Limits, e *tracking.Envelope, verdicts []Verdic
 					apart(positions[i].Sub(positions[j]), moves[i].Sub(moves[j]), clear) && o.passed(positions[i], moves[i], clear) {
 					continue
 				}
+				if h := v.HeldAt; h != nil && h.Sub(o.Position).Norm() < min(clear, v.Position.Sub(o.Position).Norm()) {
+					v.HeldAt = nil // the other has come nearer to that place: not back to it
+				}
 				v.Hold(l)
 				moves[i], verdicts[i], still[i], again = physics.Position{}, Held, true, true
 			}

@@ -237,3 +237,21 @@ func TestTurningIsAllowedFor(t *testing.T) {
 		t.Errorf("two that hover 10.2 m apart: %v", verdicts)
 	}
 }
+
+// A hold is not a way back to one who came nearer meanwhile.
+func TestHeldWhereNobodyIs(t *testing.T) {
+	var e tracking.Envelope
+	held := physics.Position{EastM: 108, NorthM: 100}
+	vehicles := []Vehicle{
+		{Ours: true, Position: physics.Position{EastM: 112, NorthM: 100}, UpM: 100, GainPerS: 0.95, HeldAt: &held, Target: physics.Position{EastM: 90, NorthM: 100}, TargetUp: 100},
+		{Position: physics.Position{EastM: 100, NorthM: 100}, UpM: 100, Velocity: physics.Position{EastM: 1.3}},
+	}
+	verdicts := Check(vehicles, testLimits, &e, nil)
+	if verdicts[0] != Held || vehicles[0].Target != vehicles[0].Position || vehicles[0].FeedMPS != (physics.Position{}) {
+		t.Errorf("verdict %v, held at %v with another at %v", verdicts[0], vehicles[0].Target, vehicles[1].Position)
+	}
+	vehicles[0].HeldAt, vehicles[0].Target = &physics.Position{EastM: 116, NorthM: 100}, physics.Position{EastM: 90, NorthM: 100}
+	if Check(vehicles, testLimits, &e, nil); vehicles[0].Target.EastM != 116 {
+		t.Errorf("pushed towards another, it is held at %v", vehicles[0].Target)
+	}
+}
