@@ -12,9 +12,6 @@ import (
 	"prefdt/simbridge/world"
 )
 
-// boundlessJ is a budget that nothing can spend.
-const boundlessJ = 1e12
-
 // floorWatch is the policy of a flight that asks for less than the floor, with
 // the floors that its goal names on the way.
 type floorWatch struct {
@@ -59,7 +56,7 @@ func Floors(frozen *checkpoint.Checkpoint, c world.Config, list []uint64, worker
 			at.off = max(at.off, math.Abs(named/x.EnergyJ-1))
 		}
 		if j < len(list) {
-			at.mostJ = f.Fly(t.seed, rollout.Request{Mode: goal.Target, BudgetJ: boundlessJ}).EnergyJ
+			at.mostJ = f.Fly(t.seed, rollout.Request{Mode: goal.Target, BudgetJ: rollout.BoundlessJ}).EnergyJ
 		}
 		return nil
 	})

@@ -73,9 +73,6 @@ func random(r *rand.Rand, slots int) world.Shock {
 	return world.Shock{FromSlot: 1 + r.IntN(slots-1), Factor: 0.8 + 1.2*r.Float64()}
 }
 
-// boundlessJ is a budget that nothing can spend.
-const boundlessJ = 1e12
-
 // Budgets measures every perturbation, as targets and as ceilings.
 func Budgets(ck *checkpoint.Checkpoint, c Config) ([]Budget, error) {
 	var rows []Budget
@@ -130,9 +127,9 @@ func (p *perturbation) fly(ck *checkpoint.Checkpoint, c Config, mode goal.Mode) 
 func (p *perturbation) requests(mode goal.Mode, shock world.Shock) []rollout.Request {
 	var requests []rollout.Request
 	for _, j := range p.budgets {
-		free := rollout.Request{Mode: goal.Target, BudgetJ: boundlessJ}
+		free := rollout.Request{Mode: goal.Target, BudgetJ: rollout.BoundlessJ}
 		if p.shock != nil {
-			free = rollout.Request{Mode: goal.Target, BudgetJ: j, Revise: shock.FromSlot + 1, RevisedJ: boundlessJ}
+			free = rollout.Request{Mode: goal.Target, BudgetJ: j, Revise: shock.FromSlot + 1, RevisedJ: rollout.BoundlessJ}
 		}
 		requests = append(requests, rollout.Request{Mode: mode, BudgetJ: j}, free)
 	}

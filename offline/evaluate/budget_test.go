@@ -93,7 +93,7 @@ func TestRevisionIsMet(t *testing.T) {
 					if c.Shock.FromSlot >= at {
 						least = x.FloorJ + x.BlindJ
 					}
-					most := revised(goal.Target, boundlessJ).EnergyJ
+					most := revised(goal.Target, rollout.BoundlessJ).EnergyJ
 					possible := max(min(37e3, most), least)
 					if c.Shock.FromSlot >= at && c.Shock.Factor < 1 {
 						// Cheaper flight comes too late for what only an early dash can spend.

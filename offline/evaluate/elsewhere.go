@@ -122,11 +122,7 @@ func elsewhere(ctx context.Context, ck *checkpoint.Checkpoint, c Config, name st
 	if err != nil {
 		return row, err
 	}
-	var omegas []float64
-	for _, setting := range rollout.Grid(0, 1, c.Prices) {
-		omegas = append(omegas, ck.Scales.Remap.Omega(setting))
-	}
-	results, err := sweep(ck, c, rollout.Preferences(omegas), name)
+	results, err := sweep(ck, c, rollout.Preferences(rollout.Axis(&ck.Scales.Remap, c.Prices)), name)
 	if err != nil {
 		return row, err
 	}

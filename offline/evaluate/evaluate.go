@@ -97,15 +97,11 @@ func Headline(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (Report,
 	}
 	uniform := rollout.Grid(ck.Band[0], ck.Band[1], c.Settings)
 	axis := rollout.Grid(0, 1, c.Settings)
-	var omegas []float64
-	for _, setting := range axis {
-		omegas = append(omegas, ck.Scales.Remap.Omega(setting))
-	}
 	onUniform, err := sweep(ck, c, rollout.Preferences(uniform), "uniform settings")
 	if err != nil {
 		return r, err
 	}
-	onAxis, err := sweep(ck, c, rollout.Preferences(omegas), "recalibrated settings")
+	onAxis, err := sweep(ck, c, rollout.Preferences(rollout.Axis(&ck.Scales.Remap, c.Settings)), "recalibrated settings")
 	if err != nil {
 		return r, err
 	}

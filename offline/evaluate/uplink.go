@@ -38,11 +38,7 @@ var links = []rollout.Link{{Loss: 0.05}, {Loss: 0.1}, {Loss: 0.2}, {Loss: 0.4}, 
 
 // Uplink measures them.
 func Uplink(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]Retention, error) {
-	var omegas []float64
-	for _, setting := range rollout.Grid(0, 1, c.Settings) {
-		omegas = append(omegas, ck.Scales.Remap.Omega(setting))
-	}
-	requests := rollout.Preferences(omegas)
+	requests := rollout.Preferences(rollout.Axis(&ck.Scales.Remap, c.Settings))
 	nominal, err := c.sweepLink(ck, rollout.Link{}, requests, "perfect link")
 	if err != nil {
 		return nil, err

@@ -27,6 +27,9 @@ type Request struct {
 	RevisedJ float64
 }
 
+// BoundlessJ is a budget that nothing can spend.
+const BoundlessJ = 1e12
+
 // Result is what a flight cost.
 type Result struct {
 	front.Point
@@ -235,6 +238,16 @@ func Grid(low, high float64, n int) []float64 {
 		g[i] = low + (high-low)*float64(i)/float64(max(n-1, 1))
 	}
 	return g
+}
+
+// Axis returns the shares that n settings stand for, evenly spaced on a
+// calibrated axis.
+func Axis(r *goal.Remap, n int) []float64 {
+	omegas := Grid(0, 1, n)
+	for i, setting := range omegas {
+		omegas[i] = r.Omega(setting)
+	}
+	return omegas
 }
 
 // Preferences turns shares into requests.

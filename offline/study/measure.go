@@ -208,9 +208,7 @@ func (s *study) spread(ctx context.Context, p *player, a *Arm, r *Result) error 
 		r.Omegas = rollout.Grid(0, 1, s.Settings)
 		return nil
 	case p.calibrated:
-		for _, c := range rollout.Grid(0, 1, s.Settings) {
-			r.Omegas = append(r.Omegas, p.scales.Remap.Omega(c))
-		}
+		r.Omegas = rollout.Axis(&p.scales.Remap, s.Settings)
 		return nil
 	}
 	var list []uint64
@@ -228,9 +226,7 @@ func (s *study) spread(ctx context.Context, p *player, a *Arm, r *Result) error 
 		r.Omegas = calibrate.Even(p.scales, p.band, s.Settings)
 		return nil
 	}
-	for _, c := range rollout.Grid(0, 1, s.Settings) {
-		r.Omegas = append(r.Omegas, cal.Remap.Omega(c))
-	}
+	r.Omegas = rollout.Axis(&cal.Remap, s.Settings)
 	return nil
 }
 
