@@ -121,6 +121,46 @@ func TestCounterThatStops(t *testing.T) {
 	}
 }
 
+// After a stall all that waited is read at once, and what is read before the
+// first position of the burst has a time that is guessed, or none. What the
+// others say of the stall is then not drawn again.
+func TestStallIsCountedOnce(t *testing.T) {
+	const volts, watts = 15.0, 220.0
+	for _, counter := range []bool{true, false} {
+		for _, stall := range []float64{0.5, 0.9, 1.6, 3, 7, 9} {
+			m := newMeter()
+			m.Speed(0, 8.4, true)
+			now := 0.0
+			say := func(content, bootS float64) {
+				r := Reading{math.NaN(), watts / volts, volts, math.NaN(), bootS}
+				if counter {
+					r.ConsumedHJ = math.Floor(content * watts / 100)
+				}
+				m.Battery(now, r)
+			}
+			hear := func(from, to float64) {
+				for ; from < to; from += 0.25 {
+					now = max(now, from)
+					m.Speed(now, 8.4, true)
+					say(from, 50+from)
+				}
+			}
+			hear(0, 30)
+			first := 30.0
+			now = first + stall
+			if stall < 1 {
+				say(first, 50+now) // brought to this moment from the last position
+			} else {
+				say(first, 0)
+			}
+			hear(first+0.25, 60)
+			if off := math.Abs(m.At(60) - 60*watts); off > 150 || off > m.UncertaintyJ(60) {
+				t.Errorf("counter %v, a stall of %v s: %.0f J off, stated %.0f J", counter, stall, m.At(60)-60*watts, m.UncertaintyJ(60))
+			}
+		}
+	}
+}
+
 // What waited on its way and was lost in part is still measured by the current
 // of the rest, over the autopilot's own time.
 func TestStallOfACurrentAlone(t *testing.T) {

@@ -26,8 +26,9 @@ type Meter struct {
 
 	readings int // battery readings so far
 	readS    float64
-	bootS    float64 // autopilot's time in the last that had it; 0: none had
-	dated    bool    // the last one had it
+	bootS    float64 // autopilot's time up to which is accounted for; 0: never heard
+	dated    bool    // the last one told of it
+	held     *held
 	source   Source
 	powerW   float64 // current times voltage then, or NaN
 	lastW    float64 // power in the second before it, measured or modelled
@@ -124,23 +125,50 @@ func (m *Meter) Source(nowS float64) Source {
 	return m.source
 }
 
+// held is a reading that came without the autopilot's time after others that had
+// it. If it is the first of many that waited, the next says at once how much of
+// that time has passed.
+type held struct {
+	nowS float64
+	Reading
+}
+
 // Battery takes a reading.
 func (m *Meter) Battery(nowS float64, r Reading) {
+	h := m.held
+	m.held = nil
+	if h != nil && (r.BootS == 0 || nowS-h.nowS > receiptS) {
+		m.take(h.nowS, h.Reading)
+	}
+	dated := r.BootS > 0
+	if m.dated && !dated {
+		m.held = &held{nowS, r}
+	} else {
+		m.take(nowS, r)
+	}
+	m.dated = dated
+}
+
+func (m *Meter) take(nowS float64, r Reading) {
 	m.start(nowS)
 	m.fly(nowS)
+	rebooted := m.hasRebooted(nowS, r)
+	if r.BootS > 0 && r.BootS < m.bootS && !rebooted {
+		return // it waited on its way, and is of a time that is accounted for
+	}
 	m.readings++
 	power := r.PowerW()
 	if power > m.MaxPowerW {
 		power = math.NaN()
 	}
-	s := m.since(nowS, r, power)
+	s := m.since(nowS, r, power, rebooted)
 	if s.measured != m.measured { // what the one is off at this moment stays with the other
 		m.sum = m.sum.widened(m.slackJ + s.slackJ)
 	}
 	sum := m.sum.plus(s.drawn)
 	prior := sum.widened(s.slackJ)
 	m.sureJ += s.sureJ
-	if s.rebooted {
+	if rebooted {
 		m.rebooted(nowS, r)
 	}
 	total, source := m.correct(prior, nowS, r, s)
@@ -151,8 +179,11 @@ func (m *Meter) Battery(nowS float64, r Reading) {
 	}
 	m.total, m.source, m.measured, m.slackJ = total, source, s.measured, s.slackJ
 	m.readS, m.powerW = math.Max(nowS, m.readS), power
-	if m.dated = r.BootS > 0; m.dated {
+	switch {
+	case r.BootS > 0:
 		m.bootS = r.BootS
+	case m.bootS > 0:
+		m.bootS += s.seconds
 	}
 	p := &m.model
 	p.flown, p.edge = figure{}, figure{}
@@ -176,15 +207,13 @@ type stretch struct {
 	sureJ    float64 // of it, no matter of how good the model is
 	measured bool    // by a current
 	atOnce   bool    // the messages came so
-	rebooted bool    // the autopilot was, in it
 }
 
 // since returns the stretch that ends with a reading. Its length is told by the
 // autopilot's own time, for messages may have waited on their way.
-func (m *Meter) since(nowS float64, r Reading, powerW float64) (s stretch) {
-	s.rebooted = m.hasRebooted(nowS, r)
+func (m *Meter) since(nowS float64, r Reading, powerW float64, rebooted bool) (s stretch) {
 	dt, waited := math.Max(nowS-m.readS, 0), false
-	if own := r.BootS - m.bootS; r.BootS > 0 && m.dated && !s.rebooted && own >= 0 && own < dt+stallS {
+	if own := r.BootS - m.bootS; r.BootS > 0 && m.bootS > 0 && !rebooted && own < dt+stallS {
 		waited = math.Abs(own-dt) > 1.5*receiptS
 		dt = own
 	}
@@ -242,14 +271,15 @@ func (m *Meter) correct(total figure, nowS float64, r Reading, s stretch) (figur
 	return total, source
 }
 
-// hasRebooted is whether the autopilot's time began anew: it fell, or no more
-// of it has passed than since the last reading and the counter fell.
+// hasRebooted is whether the autopilot's time began anew: it fell by more than a
+// message waits, or no more of it has passed than since the last reading, and it
+// or the counter fell.
 func (m *Meter) hasRebooted(nowS float64, r Reading) bool {
 	if r.BootS == 0 || m.bootS == 0 {
 		return false
 	}
 	since := nowS-r.BootS > m.readS-receiptS
-	return r.BootS < m.bootS-1 || since && (r.BootS < m.bootS || r.ConsumedHJ < m.consumed.Count)
+	return r.BootS < m.bootS-stallS || since && (r.BootS < m.bootS || r.ConsumedHJ < m.consumed.Count)
 }
 
 // rebooted lays the anchor of energy consumed where the autopilot booted: its
