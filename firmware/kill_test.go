@@ -46,12 +46,12 @@ func (r *rig) start(args []string) *process.Process {
 // The real process is killed with SIGKILL in one slot after the other, and what
 // it knows of the energy after each restart is held against the batteries: an
 // uninterrupted flight would know them to the counter's resolution. With
-// PREFDT_KILLS=all every slot of a mission of 100 has its turn, over five
-// missions, at moments of the slot that move on from kill to kill.
+// PREFDT_KILLS=all every slot of a mission of 100 has its turn, in slots of one
+// second over five missions, at moments that move on from kill to kill.
 func TestKilledInEverySlot(t *testing.T) {
-	slots, slotMS, missions := 18, 120.0, 1
+	slots, slotMS, missions, mostSlots := 18, 120.0, 1, 3.0 // a slot is short, and others run too
 	if os.Getenv("PREFDT_KILLS") == "all" {
-		slots, slotMS, missions = 100+tail, 200, 5
+		slots, slotMS, missions, mostSlots = 100+tail, 1000, 5, 2
 	}
 	const stride = 5
 	kills, worstJ, worstS, sumS := 0, 0.0, 0.0, 0.0
@@ -63,7 +63,7 @@ func TestKilledInEverySlot(t *testing.T) {
 	if kills == 0 || worstJ > 200 {
 		t.Errorf("%d kills: the energy entry is off by %.0f J, the two counters resolve 200 J", kills, worstJ)
 	}
-	if worstS > 3 { // two on a machine of its own; here others run too
+	if worstS > mostSlots {
 		t.Errorf("flight resumed only after %.1f slots", worstS)
 	}
 }
