@@ -1,15 +1,15 @@
 package calibrate
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync"
 
 	"prefdt/inference"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
+	"prefdt/offline/jobs"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
 	"prefdt/simbridge/world"
@@ -98,12 +98,12 @@ func Ceilings(frozen *checkpoint.Checkpoint, c world.Config, list []uint64, work
 	for i, margin := range margins {
 		at := *frozen
 		at.Scales.Ceiling.Margin = margin
-		err := each(len(trials), workers, func(j int) (err error) {
+		err := jobs.Do(context.Background(), len(trials), workers, jobs.Bare, func(_ struct{}, j int) (err error) {
 			if t := &trials[j]; !t.violated {
 				t.violated, err = t.fly(&at)
 			}
 			return err
-		})
+		}, nil)
 		if err != nil {
 			return p, err
 		}
@@ -122,19 +122,4 @@ func Ceilings(frozen *checkpoint.Checkpoint, c world.Config, list []uint64, work
 		p.Margin, p.Violations = margin, violations
 	}
 	return p, nil
-}
-
-// each does n things, workers at a time.
-func each(n, workers int, do func(i int) error) error {
-	errs := make([]error, workers)
-	var wait sync.WaitGroup
-	for k := range workers {
-		wait.Go(func() {
-			for i := k; i < n && errs[k] == nil; i += workers {
-				errs[k] = do(i)
-			}
-		})
-	}
-	wait.Wait()
-	return errors.Join(errs...)
 }

@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"context"
 	"math"
 	"sort"
 
@@ -8,6 +9,7 @@ import (
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/inference/slot"
+	"prefdt/offline/jobs"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/world"
 )
@@ -35,7 +37,7 @@ func (w *floorWatch) Decide(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
 func Floors(frozen *checkpoint.Checkpoint, c world.Config, list []uint64, workers int) (map[string]float64, error) {
 	type flight struct{ leastJ, mostJ, floorJ, off float64 }
 	flights := make([]flight, len(conditions)*len(list))
-	err := each(len(flights), workers, func(j int) error {
+	err := jobs.Do(context.Background(), len(flights), workers, jobs.Bare, func(_ struct{}, j int) error {
 		t := newTrial(&frozen.Scales, c, list[j%len(list)], j/len(list))
 		p, err := inference.New(frozen, inference.Dispatch)
 		if err != nil {
@@ -59,7 +61,7 @@ func Floors(frozen *checkpoint.Checkpoint, c world.Config, list []uint64, worker
 			at.mostJ = f.Fly(t.seed, rollout.Request{Mode: goal.Target, BudgetJ: rollout.BoundlessJ}).EnergyJ
 		}
 		return nil
-	})
+	}, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -10,12 +10,12 @@ import (
 	"io"
 	"os"
 	"reflect"
-	"sync"
 
 	"github.com/parquet-go/parquet-go"
 
 	"prefdt/inference/goal"
 	"prefdt/inference/token"
+	"prefdt/offline/jobs"
 	"prefdt/offline/seeds"
 	"prefdt/simbridge/world"
 )
@@ -53,32 +53,19 @@ func Build(ctx context.Context, c world.Config, a Archive, r Recipe, flights int
 		}
 	}
 	draw := newDrawer(r, m)
-	var telling sync.Mutex
-	done := 0
-	err := parallel(workers, func(worker int) error {
-		fl := newFlyer(m)
-		for i := worker; i < flights; i += workers {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			f := draw.flight(i)
-			if err := seeds.Training(f.Seed); err != nil {
-				return err
-			}
-			total, err := fl.fly(&f)
-			if err != nil {
-				return err
-			}
-			f.DelayS, f.EnergyJ = total.DelayS, total.EnergyJ
-			m.Flights[i] = f
-			telling.Lock()
-			if done++; progress != nil {
-				progress(done)
-			}
-			telling.Unlock()
+	err := jobs.Do(ctx, flights, workers, func() (*flyer, error) { return newFlyer(m), nil }, func(fl *flyer, i int) error {
+		f := draw.flight(i)
+		if err := seeds.Training(f.Seed); err != nil {
+			return err
 		}
+		total, err := fl.fly(&f)
+		if err != nil {
+			return err
+		}
+		f.DelayS, f.EnergyJ = total.DelayS, total.EnergyJ
+		m.Flights[i] = f
 		return nil
-	})
+	}, progress)
 	if err != nil {
 		return nil, fmt.Errorf("build corpus: %w", err)
 	}
@@ -92,22 +79,6 @@ func Build(ctx context.Context, c world.Config, a Archive, r Recipe, flights int
 		m.Standard.Action.Silence()
 	}
 	return m, nil
-}
-
-// parallel runs f once for each worker and returns the first error.
-func parallel(workers int, f func(worker int) error) error {
-	errs := make([]error, workers)
-	var wait sync.WaitGroup
-	for k := range workers {
-		wait.Go(func() { errs[k] = f(k) })
-	}
-	wait.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Scales returns the archived constants of the conditioning channel, with a

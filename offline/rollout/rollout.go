@@ -4,16 +4,17 @@
 package rollout
 
 import (
+	"context"
 	"errors"
 	"math"
 	"reflect"
-	"sync"
 
 	"prefdt/inference"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/inference/slot"
 	"prefdt/offline/front"
+	"prefdt/offline/jobs"
 	"prefdt/simbridge/world"
 )
 
@@ -185,41 +186,13 @@ func SweepOf(flyer func() (*Flyer, error), c world.Config, seeds []uint64, reque
 	for i := range results {
 		results[i] = make([]Result, len(seeds))
 	}
-	next := make(chan int)
-	errs := make([]error, workers)
-	var wait sync.WaitGroup
-	var telling sync.Mutex
-	done := 0
-	for k := range workers {
-		wait.Go(func() {
-			flyer, err := flyer()
-			errs[k] = err
-			for s := range next {
-				if err != nil {
-					continue
-				}
-				for i, r := range requests {
-					results[i][s] = flyer.Fly(seeds[s], r)
-				}
-				telling.Lock()
-				if done++; progress != nil {
-					progress(done)
-				}
-				telling.Unlock()
-			}
-		})
-	}
-	for s := range seeds {
-		next <- s
-	}
-	close(next)
-	wait.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
+	err := jobs.Do(context.Background(), len(seeds), workers, flyer, func(f *Flyer, s int) error {
+		for i, r := range requests {
+			results[i][s] = f.Fly(seeds[s], r)
 		}
-	}
-	return results, nil
+		return nil
+	}, progress)
+	return results, err
 }
 
 // Points returns one seed's outcomes over all requests.

@@ -17,11 +17,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"sync"
-	"sync/atomic"
 
 	"prefdt/inference/slot"
 	"prefdt/offline/front"
+	"prefdt/offline/jobs"
 	"prefdt/simbridge/world"
 )
 
@@ -136,41 +135,23 @@ func Fly(ctx context.Context, c *world.Config, members []Member, seeds Range, wo
 	for i := range outcomes {
 		outcomes[i] = make([]front.Point, len(members))
 	}
-	var next atomic.Int64
-	var group sync.WaitGroup
-	var lock sync.Mutex
-	var failed error
-	total, done := len(members)*len(outcomes), 0
-	for range max(1, min(workers, total)) {
-		group.Go(func() {
-			f := flight{world: world.New(*c, 0)}
-			for ctx.Err() == nil {
-				job := int(next.Add(1)) - 1
-				if job >= total {
-					return
-				}
-				i, m := job/len(members), job%len(members)
-				p, err := f.fly(members[m].Genes, seeds.First+uint64(i))
-				lock.Lock()
-				outcomes[i][m] = p
-				if done++; progress != nil && done%len(members) == 0 {
-					progress(done / len(members))
-				}
-				if err != nil {
-					failed = fmt.Errorf("member %d: %w", m, err)
-				}
-				lock.Unlock()
-				if err != nil {
-					return
-				}
-			}
-		})
+	err := jobs.Do(ctx, len(members)*len(outcomes), workers, func() (*flight, error) {
+		return &flight{world: world.New(*c, 0)}, nil
+	}, func(f *flight, job int) (err error) {
+		i, m := job/len(members), job%len(members)
+		if outcomes[i][m], err = f.fly(members[m].Genes, seeds.First+uint64(i)); err != nil {
+			return fmt.Errorf("member %d: %w", m, err)
+		}
+		return nil
+	}, func(done int) {
+		if progress != nil && done%len(members) == 0 {
+			progress(done / len(members))
+		}
+	})
+	if err != nil {
+		return nil, err
 	}
-	group.Wait()
-	if failed != nil {
-		return nil, failed
-	}
-	return outcomes, ctx.Err()
+	return outcomes, nil
 }
 
 // flight is one worker's world and the memory it flies in.

@@ -3,10 +3,9 @@ package teacher
 import (
 	"context"
 	"fmt"
-	"sync"
-	"sync/atomic"
 
 	"prefdt/offline/front"
+	"prefdt/offline/jobs"
 	"prefdt/simbridge/world"
 )
 
@@ -28,38 +27,24 @@ func Sweep(ctx context.Context, c *world.Config, allowed func(seed uint64) error
 	for k := range outcomes {
 		outcomes[k] = make([]front.Point, len(seeds))
 	}
-	var next atomic.Int64
-	var telling sync.Mutex
-	var flying sync.WaitGroup
-	done := 0
-	for range max(workers, 1) {
-		flying.Go(func() {
-			var pilot Pilot
-			w := &world.World{Config: *c}
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= len(seeds) {
-					return
-				}
-				for k, price := range pricesSPerJ {
-					if ctx.Err() != nil {
-						return
-					}
-					w.Reset(seeds[i])
-					outcomes[k][i] = pilot.Fly(w, Constant(price), nil)
-				}
-				telling.Lock()
-				done++
-				if progress != nil {
-					progress(done)
-				}
-				telling.Unlock()
-			}
-		})
+	type cockpit struct {
+		Pilot
+		world *world.World
 	}
-	flying.Wait()
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("sweep the teacher: %d of %d seeds flown: %w", done, len(seeds), err)
+	err := jobs.Do(ctx, len(seeds), workers, func() (*cockpit, error) {
+		return &cockpit{world: &world.World{Config: *c}}, nil
+	}, func(at *cockpit, i int) error {
+		for k, price := range pricesSPerJ {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			at.world.Reset(seeds[i])
+			outcomes[k][i] = at.Fly(at.world, Constant(price), nil)
+		}
+		return nil
+	}, progress)
+	if err != nil {
+		return nil, fmt.Errorf("sweep the teacher: %w", err)
 	}
 	return outcomes, nil
 }
