@@ -14,7 +14,7 @@ FLIGHTS ?= 64000
 STEPS ?= 4000
 CHECKPOINT ?= configs/checkpoint
 
-.PHONY: help run test bench build arm64 armv7 deb lint checkpoint study clean
+.PHONY: help run test fuzz bench build arm64 armv7 deb lint checkpoint study clean
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,13 @@ FLYING = ./firmware/... ./simbridge/... ./telemetry/...
 test: ## all tests
 	$(GO) test -p 1 $(FLYING)
 	$(GO) test ./configs/... ./inference/... ./offline/...
+
+# Go fuzzes one target at a time. What it finds stands in testdata/fuzz of the package.
+FUZZTIME ?= 10m
+FUZZ ?= Fuzz
+fuzz: ## every fuzz target in turn, FUZZTIME=10m each; FUZZ=Budget for those so named
+	@grep -ro --include=*_test.go '^func Fuzz[A-Za-z]*' . | sed 's,/[^/]*:func , ,' | grep '$(FUZZ)' | sort | while read dir target; do \
+		echo "$$dir $$target"; $(GO) test $$dir -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) || exit 1; done
 
 bench: build arm64 armv7 ## what products, step, rollout, training and leader cost; PREFDT_ORT adds ONNX Runtime's
 	bin/offline bench
