@@ -140,8 +140,11 @@ func printSummary(w io.Writer, s *report.Summary, folder string) {
 		s.Budget.FlightJ, s.Budget.EdgeJ, s.Budget.LeaderSpentJ, s.Source, s.Budget.TransitJ)
 	fmt.Fprintf(w, "decision   %.2f ms median, %.2f ms 95th percentile\n", s.DecisionMS.P50, s.DecisionMS.P95)
 	l := &s.Latency
-	fmt.Fprintf(w, "latency    decisions %.1f ms median, %.1f 95th percentile, %.1f at most after their beacon, %d late; setpoints off their beat by %.1f, %.1f, %.1f ms\n",
-		l.DecisionMS.P50, l.DecisionMS.P95, l.DecisionMS.Max, l.Late, l.StreamMS.P50, l.StreamMS.P95, l.StreamMS.Max)
+	fmt.Fprintf(w, "latency    decisions %.1f ms median, %.1f 95th percentile, %.1f at most after their beacon, %d late\n",
+		l.DecisionMS.P50, l.DecisionMS.P95, l.DecisionMS.Max, l.Late)
+	if l.StreamMS != (report.Spread{}) {
+		fmt.Fprintf(w, "           setpoints off their beat by %.1f ms median, %.1f 95th percentile, %.1f at most\n", l.StreamMS.P50, l.StreamMS.P95, l.StreamMS.Max)
+	}
 	if s.Separation != nil {
 		fmt.Fprintf(w, "flight     never closer than %.0f m, never faster than %.1f m/s\n", *s.Separation, s.MaxSpeedMPS)
 	} else {

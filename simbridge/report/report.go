@@ -127,9 +127,10 @@ type Spread struct {
 type Latency struct {
 	DecisionMS Spread `json:"decision_ms"`    // from a beacon's arrival to each decision's
 	Late       int    `json:"late_decisions"` // after decide_by_ms
-	SetpointMS Spread `json:"setpoint_ms"`    // from a beacon's arrival to the slot's first new velocity
 	BeaconMS   Spread `json:"beacon_jitter_ms"`
-	StreamMS   Spread `json:"setpoint_jitter_ms"` // of the interval between setpoints
+	// What goes to a real autopilot is not heard from here, and left out.
+	SetpointMS Spread `json:"setpoint_ms,omitzero"`        // from a beacon's arrival to the slot's first new velocity
+	StreamMS   Spread `json:"setpoint_jitter_ms,omitzero"` // of the interval between setpoints
 }
 
 // Delays is one slot's part of it.
