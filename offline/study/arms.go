@@ -2,6 +2,7 @@ package study
 
 import (
 	"fmt"
+	"strings"
 
 	"prefdt/inference"
 	"prefdt/inference/model"
@@ -213,6 +214,27 @@ func (c *Config) arms() []Arm {
 	for _, a := range c.sizes() {
 		if name := c.sizeArm(a); name != "base" {
 			list = append(list, Arm{Name: name, What: fmt.Sprintf("the base at width %d, %d layers, context of %d", a.Width, a.Layers, a.Context), Kind: kindTrained, Run: name, Decoder: inference.Dispatch})
+		}
+	}
+	for _, name := range c.sizedHeads() {
+		if run := strings.TrimSuffix(name, heads); run != "base" {
+			list = append(list, Arm{Name: name, What: "the same network, the paper's heads", Kind: kindTrained, Run: run, Decoder: inference.Heads})
+		}
+	}
+	return list
+}
+
+const (
+	heads    = "-heads"
+	smallest = "width64-layers1-context1"
+)
+
+// sizedHeads returns the arms that decode by the heads, one for each width and
+// depth.
+func (c *Config) sizedHeads() (list []string) {
+	for _, a := range c.sizes() {
+		if a.Context == c.Train.Arch.Context {
+			list = append(list, c.sizeArm(a)+heads)
 		}
 	}
 	return list

@@ -241,5 +241,9 @@ func (c *Config) tables() []table {
 			[]string{"ratio", "tight", "diff", "p", "corner", "fidelity", calm, shocked, gusty, revision, "gust ratio"}},
 		{"sizes", "Size against quality", "base", "", sizes,
 			[]string{"parameters", "us", "ratio", "tight", "diff", "p", "fidelity", calm, shocked, "gust ratio", gusty}},
+		{"heads", "Size against quality, without the exact dispatch", "base-heads",
+			"The same networks, decoded by the paper's heads: association and offload are theirs then, not the exact dispatch's.",
+			c.sizedHeads(),
+			[]string{"parameters", "ratio", "tight", "diff", "p", "corner", "fidelity", calm, shocked}},
 	}
 }

@@ -21,7 +21,7 @@ import (
 type Result struct {
 	Key        string  `json:"key"` // of the arm and the configuration
 	Parameters int     `json:"parameters"`
-	DecisionUS float64 `json:"decision_us"` // median over the slots of some flights, one core
+	DecisionUS float64 `json:"-"` // median over the slots of some flights, one core; timed for each report
 
 	// Omegas are the shares that the settings stand for, spread over what the
 	// arm achieves on calibration seeds; of an archive, those of its members.
@@ -164,8 +164,7 @@ func (s *study) measure(ctx context.Context, a *Arm) (*Result, error) {
 			return nil, err
 		}
 	}
-	r.DecisionUS, err = s.decision(p, r.Omegas)
-	return r, err
+	return r, nil
 }
 
 func points(results [][]rollout.Result) [][]front.Point {
@@ -337,8 +336,12 @@ func seedPoints(outcomes [][]front.Point, seed int) []front.Point {
 	return p
 }
 
-// decision times one decision.
-func (s *study) decision(p *player, omegas []float64) (medianUS float64, err error) {
+// decision times one decision of an arm.
+func (s *study) decision(ctx context.Context, a *Arm, omegas []float64) (medianUS float64, err error) {
+	p, err := s.player(ctx, a)
+	if err != nil {
+		return 0, err
+	}
 	policy, err := p.policy()
 	if err != nil {
 		return 0, err

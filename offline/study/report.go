@@ -242,8 +242,15 @@ func (s *study) readings(results []*Result, reference *Reference) (lines []strin
 			number("%.4f", long.TightRatio), number("%.4f", base.TightRatio), columns[calm].cell(long), columns[calm].cell(base), columns[shocked].cell(long), columns[shocked].cell(base),
 			columns[gusty].cell(long), columns[gusty].cell(base), verdict(long))
 	}
-	if paper != nil && flagship != nil {
-		say("**Streaming context**: three new tokens against a cache cost %.0f µs a decision; the paper's window of sixty, computed anew, %.0f µs.", flagship.DecisionUS, paper.DecisionUS)
+	for _, decoder := range []struct{ suffix, name string }{{"", "exact dispatch"}, {heads, "the paper's heads"}} {
+		if small, base := row(smallest+decoder.suffix, "base"+decoder.suffix), row("base"+decoder.suffix, ""); small != nil && base != nil {
+			say("**Size**, with %s: %s parameters (`%s`) draw %s of the teacher's HV, %s of the tight one, and decide in %.0f µs; the base's %s draw %s and %s in %.0f µs (difference of HV %s for the small one, p = %s on %d seeds).",
+				decoder.name, thousands(small.Parameters), smallest, number("%.4f", small.Ratio), number("%.4f", small.TightRatio), small.DecisionUS,
+				thousands(base.Parameters), number("%.4f", base.Ratio), number("%.4f", base.TightRatio), base.DecisionUS, difference(small), number("%.1e", small.P), small.Pairs)
+		}
+	}
+	if streamed := row(s.context(remembered), ""); paper != nil && streamed != nil {
+		say("**Streaming context**: a slot's new tokens against a cache of %d slots cost %.0f µs a decision; the paper's window of sixty tokens, computed anew, %.0f µs.", remembered, streamed.DecisionUS, paper.DecisionUS)
 	}
 	return lines
 }

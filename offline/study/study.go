@@ -134,6 +134,14 @@ func Run(ctx context.Context, c Config, out string, only []string, log io.Writer
 		}
 		results = append(results, r)
 	}
+	// One after the other, so that they compare whatever else a machine did while
+	// they were measured.
+	s.say("timing the decisions of %d arms", len(results))
+	for _, r := range results {
+		if r.DecisionUS, err = s.decision(ctx, r.arm, r.Omegas); err != nil {
+			return fmt.Errorf("study arm %s: %w", r.arm.Name, err)
+		}
+	}
 	return s.report(results)
 }
 
