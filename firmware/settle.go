@@ -18,13 +18,15 @@ type book struct {
 	settled bool
 	entries map[string]entry // by user
 	heard   int              // users that a decision was made for
-	takers  int              // users unheard who took the offer
+	edgeJ   float64          // of the users heard
+	takers  int              // users without a decision who took the offer
 }
 
 type entry struct {
 	task   physics.Task
 	localS float64 // its completion, computed locally
 	delayS float64 // booked
+	edgeJ  float64 // likewise, at the share that was told
 	final  bool    // a result came
 }
 
@@ -47,8 +49,13 @@ func (l *Leader) book(n int) {
 			continue
 		}
 		s := &l.snapshot.Users[i]
-		b.entries[u.name] = entry{task: s.Task, localS: s.Task.LocalS(s.CPUHz), delayS: l.delayS(s.Task, l.decision.Users[i].CompletionS)}
+		d := &l.decision.Users[i]
+		b.entries[u.name] = entry{
+			task: s.Task, localS: s.Task.LocalS(s.CPUHz), delayS: l.delayS(s.Task, d.CompletionS),
+			edgeJ: l.Physics.EdgeJ(s.Task, physics.Share{CPUHz: d.CPUHz}, d.Offload),
+		}
 		b.delayS += b.entries[u.name].delayS
+		b.edgeJ += b.entries[u.name].edgeJ
 		l.localS += l.delayS(s.Task, s.Task.LocalS(s.CPUHz))
 		i++
 	}
@@ -71,8 +78,11 @@ func (l *Leader) correct(name string, r *telemetry.Result) {
 	if e.final || !heard && len(b.entries) >= telemetryUsersMax {
 		return
 	}
-	if !heard && r.By == telemetry.ByOffer {
+	if r.By == telemetry.ByOffer {
 		b.takers++
+	}
+	if r.By != telemetry.ByDecision { // it never came, or too late
+		b.edgeJ, e.edgeJ = b.edgeJ-e.edgeJ, 0
 	}
 	actual := min(completionS, maxCompletionS)
 	if heard {
@@ -144,17 +154,13 @@ func (l *Leader) settle(n int) (rows []ledger.Row) {
 			s.ModelFlightJ += model[i] * share
 		}
 	}
-	edgeJ, takers := 0.0, 0
-	if b := l.books[n]; b != nil {
-		takers = b.takers
-		edgeJ = l.forecast.EdgeJ(&l.Physics, &l.snapshot, &l.decision, takers)
-	}
 	for k := l.goal.Slot; k <= n; k++ {
 		row := ledger.Row{Slot: k, EnergyJ: s.EnergyJ, Factor: l.goal.Factor}
-		s.DelayS, s.EdgeJ, s.Guessed = l.localS, 0, false // missed: no decision was possible, all local
+		s.DelayS, s.EdgeJ, s.LeastEdgeJ, s.MostEdgeJ = l.localS, 0, 0, 0 // missed: no decision was possible, all local
 		if b := l.books[k]; b != nil {
 			b.settled = true
-			s.DelayS, s.EdgeJ, s.Guessed = b.delayS, edgeJ, takers > 0
+			takersJ, mostJ := l.forecast.TakersJ(&l.Physics, b.takers)
+			s.DelayS, s.EdgeJ, s.LeastEdgeJ, s.MostEdgeJ = b.delayS, b.edgeJ+takersJ, b.edgeJ, b.edgeJ+mostJ
 			row.Heard, row.PriceSPerJ, row.DecisionMS = len(l.users.heard), l.price, l.decisionMS
 			for i := range l.decision.Users {
 				if l.decision.Users[i].Server > 0 {

@@ -35,7 +35,7 @@ const (
 	retryS       = 1.0  // between repeats of a command
 	levelM       = 3.0  // a climb ends so close to H
 	arrivedM     = 2.0
-	lagM         = 6.0 // a reference this far from the aircraft is given up
+	lagM         = 3.0 // a leg makes up for no more: making up is flying faster
 	settleS      = 0.5 // setpoints stream so long before OFFBOARD is asked for
 	stillMPS     = 0.5
 	columnsClear = 3.0  // D_min between a climb and one that moves at its start

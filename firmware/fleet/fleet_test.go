@@ -428,3 +428,24 @@ func TestWhereASilentOneMayBe(t *testing.T) {
 		t.Error("on the ground it is in the way")
 	}
 }
+
+// What an aircraft lags behind its leg it makes up for, at no more than so much
+// above the speed asked for: energy rises with its cube.
+func TestLagIsMadeUpFor(t *testing.T) {
+	for _, c := range []struct{ lagM, madeUpM float64 }{{0, 0}, {2, 2}, {-2, -2}, {8, lagM}, {-8, -lagM}} {
+		b := newBench(t, nil)
+		a := b.aircraft[0]
+		at := func(eastM float64) { a.position.EastM, a.positionS = eastM, a.positionS+1 }
+		a.positionS = b.clock.now.Seconds() - 1
+		at(0)
+		b.Leg(1, physics.Position{EastM: 20})
+		b.clock.now += time.Second
+		at(20 - c.lagM)
+		b.Leg(1, physics.Position{EastM: 20})
+		target, feed := a.reference(b.clock.now.Seconds())
+		asked := feed.EastM + a.params.gain()*(target.EastM-a.position.EastM)
+		if want := 20 + a.params.gain()*c.madeUpM; math.Abs(asked-want) > 1e-9 {
+			t.Errorf("%v m behind its leg it is asked for %v m/s, want %v", c.lagM, asked, want)
+		}
+	}
+}

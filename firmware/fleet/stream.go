@@ -152,15 +152,14 @@ func (f *Fleet) cruise() float64 {
 
 // Leg asks an aircraft to fly a displacement in the coming slot: from where the
 // leg before has led to, so that a lag is made up for and not forgiven slot by
-// slot, or from where it is if that is far off.
+// slot, as far as that is near where it is.
 func (f *Fleet) Leg(number int, moveM physics.Position) {
 	f.with(number, func(a *aircraft, now float64) {
 		age := min(max(now-a.positionS, 0), staleS)
 		from := a.position.Add(a.velocity.Scale(age))
 		if a.aim.kind == aimLeg {
-			if led := a.aim.from.Add(a.aim.moveM.Scale(now - a.aim.setS)); led.Sub(from).Norm() < lagM {
-				from = led
-			}
+			lag := a.aim.from.Add(a.aim.moveM.Scale(now - a.aim.setS)).Sub(from)
+			from = from.Add(lag.Scale(math.Min(1, lagM/math.Max(lag.Norm(), 1e-9))))
 		}
 		a.aim = aim{kind: aimLeg, setS: now, from: from, moveM: moveM}
 	})

@@ -196,8 +196,36 @@ func (f *Forecast) load(m int) (users, cycles float64) {
 	return f.scale * users, cycles / max(users, 1)
 }
 
-// EdgeJ returns what edge computing took in a slot whose decision was d, once
-// it is known how many took the offer: as it foresaw, some to each aircraft.
+// TakersJ returns what edge computing took for those who took the offer, each
+// at the share it told: as foreseen some came to each aircraft, and at most all
+// came, with the largest task heard of, to the one that told the most.
+func (f *Forecast) TakersJ(c *physics.Constants, takers int) (sumJ, mostJ float64) {
+	if takers == 0 {
+		return 0, 0
+	}
+	largest := math.Inf(1)
+	if f.heard > 0 {
+		largest = 0
+		for _, u := range f.recent[:min(f.heard, len(f.recent))] {
+			largest = max(largest, u.Task.Cycles())
+		}
+	}
+	foreseen := 0.0
+	for k, a := range f.imagined.Aircraft {
+		users, cycles := f.load(k)
+		share := f.scale * a.CPUHz / max(users, 1)
+		perCycleJ := c.Kappa * share * share
+		foreseen += users
+		sumJ += users * cycles * perCycleJ
+		mostJ = max(mostJ, largest*perCycleJ)
+	}
+	n := float64(takers)
+	return n * sumJ / max(foreseen, 1e-9), n * mostJ
+}
+
+// EdgeJ returns what edge computing took in a slot whose decision was d, in a
+// world where those share an aircraft who come to it, once it is known how many
+// took the offer: as it foresaw, some to each aircraft.
 func (f *Forecast) EdgeJ(c *physics.Constants, s *slot.Snapshot, d *slot.Decision, takers int) (sumJ float64) {
 	foreseen := 0.0
 	for k := range f.imagined.Aircraft {

@@ -169,3 +169,34 @@ func TestEdgeJ(t *testing.T) {
 		t.Errorf("five take %v J and six %v: they share", got, want)
 	}
 }
+
+// Who takes the offer draws what a decision of the same share would, and no
+// more than the bound.
+func TestTakersJ(t *testing.T) {
+	c := physics.Standard()
+	f := Forecast{Usual: usual()}
+	r := rand.New(rand.NewPCG(9, 9))
+	f.Offer(&c, couple(&c), 0.002, r)
+	if sumJ, mostJ := f.TakersJ(&c, 1); !(sumJ > 1) || !math.IsInf(mostJ, 1) {
+		t.Errorf("of users never heard one takes %v J, at most %v", sumJ, mostJ)
+	}
+	f.Hear(f.imagined.Users)
+	for range 50 {
+		offer := f.Offer(&c, couple(&c), 0.002, r)
+		sumJ, most, n := 0.0, 0.0, 0.0
+		for i := range f.imagined.Users {
+			u := &f.imagined.Users[i]
+			if d := offer.Choose(&c, u); d.Server > 0 {
+				j := c.EdgeJ(u.Task, physics.Share{CPUHz: d.CPUHz}, d.Offload)
+				sumJ, most, n = sumJ+j, max(most, j), n+1
+			}
+		}
+		gotJ, mostJ := f.TakersJ(&c, int(n))
+		if mostJ < n*most || n > 0 && (gotJ < sumJ/3 || gotJ > 3*sumJ) {
+			t.Errorf("%v users take %.1f J, at most %.1f; they draw %.1f, one of them %.1f", n, gotJ, mostJ, sumJ, most)
+		}
+	}
+	if sumJ, mostJ := f.TakersJ(&c, 0); sumJ != 0 || mostJ != 0 {
+		t.Errorf("nobody takes %v J, at most %v", sumJ, mostJ)
+	}
+}

@@ -201,7 +201,9 @@ type Settlement struct {
 	DelayS  float64
 	EnergyJ float64 // measured, whole fleet
 	EdgeJ   float64 // closed form of the decisions sent
-	Guessed bool    // EdgeJ is in part that of users who took the offer
+	// Where EdgeJ is in part a guess, of users who took the offer, it lies
+	// between these; elsewhere both are 0.
+	LeastEdgeJ, MostEdgeJ float64
 	// ModelFlightJ is the closed form of the flight at the measured speeds, at
 	// multiplier 1, of the aircraft whose energy was measured; 0 if none was.
 	ModelFlightJ float64
@@ -221,17 +223,32 @@ func (g *Goal) Settle(s Settlement) {
 	} else {
 		g.DelayToGoS -= s.DelayS
 	}
-	if flightJ := s.EnergyJ - s.EdgeJ; s.ModelFlightJ > 0 && flightJ > 0 {
-		factor, known := flightJ/s.ModelFlightJ, true
-		if s.Guessed {
-			factor, known = g.gather(flightJ, s.ModelFlightJ)
-		}
-		if known {
-			g.measure(min(max(factor, 0.1), 10))
-		}
-	}
+	g.learn(&s)
 	if g.Slot == 1 {
 		g.EdgeRateW = s.EdgeJ
 	}
 	g.EdgeRateW += 0.1 * (s.EdgeJ - g.EdgeRateW)
+}
+
+// learn takes in what a slot tells of the multiplier.
+func (g *Goal) learn(s *Settlement) {
+	factor := func(edgeJ float64) float64 {
+		return min(max((s.EnergyJ-edgeJ)/s.ModelFlightJ, 0.1), 10)
+	}
+	changed := false
+	switch {
+	case !(s.ModelFlightJ > 0): // nothing flew
+	case s.MostEdgeJ > s.LeastEdgeJ:
+		if changed = g.guess(factor(s.EdgeJ), factor(s.MostEdgeJ), factor(s.LeastEdgeJ)); changed {
+			break
+		}
+		if mean, enough := g.gather(s.EnergyJ-s.EdgeJ, s.ModelFlightJ); enough {
+			changed = g.measure(min(max(mean, 0.1), 10))
+		}
+	case s.EnergyJ > s.EdgeJ:
+		changed = g.measure(factor(s.EdgeJ))
+	}
+	if changed {
+		g.Vague = Vague{} // was gathered before
+	}
 }

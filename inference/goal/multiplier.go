@@ -23,6 +23,7 @@ const (
 	changeRatio = 10    // log likelihood ratio of a change: one measurement 4.5 deviations off, or two 3.2
 	jumpMost    = 2     // a jump beyond this ratio is believed when it is seen a second time
 	weightStart = 3     // what the archived airframe counts for, before anything was measured
+	weightGuess = 0.01  // what a guess counts for
 	weightMost  = 100   // slots after which the mean forgets, so that it follows a drift
 	noiseStart  = 0.05  // the deviation before anything was measured
 	noiseLeast  = 0.005 // the least that a change is told from
@@ -35,12 +36,13 @@ func unmeasured() Multiplier {
 	return Multiplier{Factor: 1, Weight: weightStart, Noise: noiseStart}
 }
 
-// measure takes in one slot's measured multiplier.
-func (x *Multiplier) measure(factor float64) {
+// measure takes in one slot's measured multiplier and reports whether it shows
+// a change.
+func (x *Multiplier) measure(factor float64) (changed bool) {
 	jump := factor / x.Factor
 	if odd := jump > jumpMost || jump < 1.0/jumpMost; odd && !x.Odd {
 		x.Odd = true
-		return
+		return false
 	}
 	x.Odd = false
 	if x.Held > 0 {
@@ -51,7 +53,21 @@ func (x *Multiplier) measure(factor float64) {
 	x.Held = min(x.Held+1, window)
 	x.Weight = min(x.Weight+1, weightMost)
 	x.Factor += (factor - x.Factor) / x.Weight
-	x.change()
+	return x.change()
+}
+
+// guess takes in a slot whose multiplier is known to lie between two bounds,
+// and reports whether it shows a change: whether the nearest of what is possible
+// to what was measured before does. If so, the guess stands until the next
+// measurement.
+func (x *Multiplier) guess(factor, least, most float64) (changed bool) {
+	trial := *x
+	if !trial.measure(min(max(x.Factor, least), most)) || trial.Weight != 1 {
+		return false
+	}
+	*x = trial
+	x.Factor, x.Weight = factor, weightGuess
+	return true
 }
 
 // noise takes in the relative difference of two measurements in succession,
@@ -65,7 +81,7 @@ func (x *Multiplier) noise(difference float64) {
 }
 
 // change forgets what was measured before a change, if there was one.
-func (x *Multiplier) change() {
+func (x *Multiplier) change() (found bool) {
 	noise := max(x.Noise, noiseLeast, noiseFirst/float64(x.Count+1))
 	most, at, sum, since := float64(changeRatio), 0, 0.0, 0.0
 	for k := 1; k <= x.Held && float64(k) < x.Weight; k++ {
@@ -80,4 +96,5 @@ func (x *Multiplier) change() {
 	if at > 0 {
 		x.Factor, x.Weight, x.Held = since, float64(at), at
 	}
+	return at > 0
 }

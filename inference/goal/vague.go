@@ -3,7 +3,7 @@ package goal
 // Vague gathers slots in which users took the standing offer: where they went
 // is not known, so the edge energy is a guess and what is left for flight may
 // be off by half. Taken one by one such slots look like changes of physics;
-// their mean is a measurement.
+// their mean is a measurement. (One that no guess explains is a change.)
 type Vague struct {
 	VagueFlightJ float64 `json:"vague_flight_j"`
 	VagueModelJ  float64 `json:"vague_model_j"`

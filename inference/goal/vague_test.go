@@ -14,7 +14,7 @@ func TestGuessedEdgeEnergy(t *testing.T) {
 	fly := func(slots int, factor float64) {
 		for range slots {
 			off := 100 * (2*r.Float64() - 1) // joules that went elsewhere than was guessed
-			g.Settle(Settlement{EnergyJ: 268.8*factor + 40 + off, EdgeJ: 40, Guessed: true, ModelFlightJ: 268.8, Flying: 2})
+			g.Settle(Settlement{EnergyJ: 268.8*factor + 110 + off, EdgeJ: 110, LeastEdgeJ: 10, MostEdgeJ: 210, ModelFlightJ: 268.8, Flying: 2})
 		}
 	}
 	fly(48, 1)
@@ -28,5 +28,33 @@ func TestGuessedEdgeEnergy(t *testing.T) {
 	g.Settle(Settlement{EnergyJ: 268.8 * 0.9, ModelFlightJ: 268.8, Flying: 2})
 	if g.VagueSlots != 0 {
 		t.Errorf("%d slots are vague after 64, which make whole measurements", g.VagueSlots)
+	}
+}
+
+// One slot is enough to see a shock that no guess explains; the next
+// measurement says how large it is.
+func TestGuessDoesNotHideAShock(t *testing.T) {
+	g := newGoal()
+	settle := func(factor, edgeJ, leastJ, mostJ float64) {
+		g.Settle(Settlement{EnergyJ: 268.8*factor + 200, EdgeJ: edgeJ, LeastEdgeJ: leastJ, MostEdgeJ: mostJ, ModelFlightJ: 268.8, Flying: 2})
+	}
+	for range 20 {
+		settle(1, 200, 0, 0)
+	}
+	settle(1, 120, 60, 220)
+	if math.Abs(g.Factor-1) > 1e-9 || g.VagueSlots != 1 {
+		t.Errorf("a guess moved the multiplier to %v", g.Factor)
+	}
+	settle(1.5, 120, 60, 220)
+	if want := 1.5 + 80/268.8; math.Abs(g.Factor-want) > 1e-9 || g.VagueSlots != 0 {
+		t.Errorf("multiplier %v, want the guess %v", g.Factor, want)
+	}
+	settle(1.5, 200, 0, 0)
+	if math.Abs(g.Factor-1.5) > 0.01 {
+		t.Errorf("multiplier %v after a measurement of 1.5", g.Factor)
+	}
+	settle(1, 220, 150, 300)
+	if want := 1 - 20/268.8; math.Abs(g.Factor-want) > 1e-9 {
+		t.Errorf("multiplier %v, want the guess %v", g.Factor, want)
 	}
 }

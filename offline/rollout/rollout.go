@@ -158,7 +158,9 @@ func (f *Flyer) Fly(seed uint64, r Request) Result {
 		}
 		if f.link.offers() { // results tell who took the offer, not where
 			settled.EdgeJ = f.link.forecast.EdgeJ(c, seen, &f.d, f.link.takers)
-			settled.Guessed = f.link.takers > 0
+			if f.link.takers > 0 { // and in this world share alike whoever else came
+				settled.MostEdgeJ = math.Inf(1)
+			}
 		}
 		g.Settle(settled)
 		if w.Slot == shock.FromSlot+1 && factor != 1 {
