@@ -284,6 +284,28 @@ func TestBurstOfPower(t *testing.T) {
 	}
 }
 
+// Where messages were lost, a burst that the next one tells of was not drawn all
+// the time since the last: it does not speak against the counter.
+func TestBurstAfterLostMessages(t *testing.T) {
+	for _, lost := range []int{0, 3, 5, 10} {
+		m, p := newMeter(), &pack{gain: 1, wrapHJ: 1e9, consumed: true, current: true, dated: true, bootS: -10}
+		now := 0.0
+		for i := range 200 {
+			now = float64(i) / 10
+			p.truth += 20
+			if i == 100 {
+				p.truth += 160
+			}
+			if r := p.reading(now); i < 100-lost || i >= 100 {
+				m.Battery(now, r)
+			}
+		}
+		if got := m.At(now); math.Abs(got-p.truth) > 101 {
+			t.Errorf("%d messages lost: %.0f J, truth %.0f J", lost, got, p.truth)
+		}
+	}
+}
+
 // Edge energy is told of before it is drawn.
 func TestComputingThatIsStillToCome(t *testing.T) {
 	m := newMeter()

@@ -221,7 +221,9 @@ func (m *Meter) since(nowS float64, r Reading, powerW float64, rebooted bool) (s
 	s.measured = !math.IsNaN(powerW) && m.readings > 1 && dt <= freshS
 	if s.measured {
 		s.drawn, s.slackJ = around(dt*powerW, currentError), receiptS*powerW
-		s.sureJ = s.drawn.LowJ
+		if m.powerW > 0 { // if messages were lost, a burst did not last since the one before
+			s.sureJ = s.drawn.LowJ * math.Min(1, m.powerW/powerW)
+		}
 		return s
 	}
 	s.drawn, s.slackJ = m.model.flown.plus(m.model.edge), m.undrawnJ(nowS)
