@@ -31,6 +31,9 @@ func (a *anchor) lay(total figure, c count) {
 	a.Base = figure{total.J - (c.n+0.5)*c.unitJ, total.LowJ - (c.n+1)*c.unitJ, total.HighJ - c.n*c.unitJ}
 }
 
+// doubtJ is what messages read late may count twice of what is certain.
+const doubtJ = 200
+
 // take reads the counter and returns the total as corrected by it or, if the
 // total comes from a better source, as it was: then the anchor alone learns.
 //
@@ -39,11 +42,11 @@ func (a *anchor) lay(total figure, c count) {
 // that stands still meanwhile is not believed.
 func (a *anchor) take(total figure, c count, correct bool) (corrected figure, believed bool) {
 	step := c.n - a.Count
-	short := (step+1)*c.unitJ < c.trust*(c.sureJ-a.SureJ)
+	short := c.trust*(c.sureJ-a.SureJ) - (step+1)*c.unitJ
 	switch {
-	case a.UnitJ == c.unitJ && step == 0 && short:
+	case a.UnitJ == c.unitJ && step == 0 && short > 0:
 		return total, false
-	case a.UnitJ != c.unitJ || step < 0 || short || (step-1)*c.unitJ > c.mostJ:
+	case a.UnitJ != c.unitJ || step < 0 || short > doubtJ || (step-1)*c.unitJ > c.mostJ:
 		a.lay(total, c)
 		return total, true
 	}
