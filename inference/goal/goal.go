@@ -202,7 +202,7 @@ type Settlement struct {
 	EnergyJ float64 // measured, whole fleet
 	EdgeJ   float64 // closed form of the decisions sent
 	// Where EdgeJ is in part a guess, of users who took the offer, it lies
-	// between these; elsewhere both are 0.
+	// between these; elsewhere they are equal.
 	LeastEdgeJ, MostEdgeJ float64
 	// ModelFlightJ is the closed form of the flight at the measured speeds, at
 	// multiplier 1, of the aircraft whose energy was measured; 0 if none was.
