@@ -71,8 +71,14 @@ const slack = 0.05
 // hold takes a while to stop an aircraft.
 const braking = 1.5
 
-// An aircraft does not turn the moment it is asked to: whoever passes another is
-// asked to keep so much more than the separation for each m/s between the two.
+// carryS is how long an aircraft flies on as it does before it does as it is
+// asked, were it to change from one to the other at once: the lag of its
+// velocity loop.
+const carryS = 0.5
+
+// What is asked is asked a moment late, and what was measured is a moment old:
+// whoever passes another is asked to keep so much more than the separation for
+// each m/s between the two.
 const (
 	turningS    = 0.1
 	turningMost = 0.15 // separations
@@ -124,17 +130,21 @@ func Check(vehicles []Vehicle, l Limits, e *tracking.Envelope, verdicts []Verdic
 			area = 0
 		}
 	}
-	e.Limit(positions, moves, tracking.Limits{SpeedMaxMPS: l.SpeedMaxMPS, SeparationM: l.SeparationM + turning(vehicles, moves, l), AreaM: area})
+	keep := tracking.Limits{SpeedMaxMPS: l.SpeedMaxMPS, SeparationM: l.SeparationM + turning(vehicles, moves, l), AreaM: area, Fixed: make([]bool, len(vehicles))}
+	doubt(vehicles, moves, keep, e)
+	for i := range vehicles {
+		keep.Fixed[i] = !vehicles[i].Ours // a pilot's aircraft flies on as it does
+	}
+	e.Limit(positions, moves, keep)
 	for i := range vehicles {
 		v := &vehicles[i]
 		l := l
 		if v.Free {
 			l.AreaM = 0
-		} else if area == 0 { // the others stay inside
+		} else if v.Ours && area == 0 { // the others stay inside
 			moves[i] = l.inside(positions[i].Add(moves[i])).Sub(positions[i])
 		}
 		if !v.Ours {
-			moves[i] = wish[i] // a pilot's aircraft flies on as it does
 			continue
 		}
 		// The feed-forward alone must be flyable too.
@@ -169,6 +179,33 @@ func Check(vehicles []Vehicle, l Limits, e *tracking.Envelope, verdicts []Verdic
 		}
 	}
 	return verdicts
+}
+
+// doubt changes moves, in m/s, so that each aircraft of ours keeps clear of the
+// others even if those go on as they fly now, and itself does so for carryS: an
+// autopilot may take seconds to do as it is asked.
+func doubt(vehicles []Vehicle, moves []physics.Position, l tracking.Limits, e *tracking.Envelope) {
+	const rest = 1 - carryS
+	l.SpeedMaxMPS *= rest
+	l.AreaM = 0 // the fence is for what is asked
+	from := make([]physics.Position, len(vehicles))
+	for i := range vehicles {
+		from[i], l.Fixed[i] = vehicles[i].Position.Add(vehicles[i].Velocity.Scale(carryS)), true
+	}
+	trial := make([]physics.Position, len(vehicles))
+	for i := range vehicles {
+		if !vehicles[i].Ours {
+			continue
+		}
+		for j := range vehicles {
+			trial[j] = vehicles[j].Velocity.Scale(rest)
+		}
+		trial[i], l.Fixed[i] = moves[i].Scale(rest), false
+		if e.Limit(from, trial, l) {
+			moves[i] = trial[i].Scale(1 / rest)
+		}
+		l.Fixed[i] = true
+	}
 }
 
 // passed reports whether one at p that moves by move in a second keeps clear of

@@ -131,7 +131,7 @@ func TestHoldStaysWhereItBegan(t *testing.T) {
 		at := began.Add(physics.Position{EastM: driftM})
 		vehicles := []Vehicle{
 			{Ours: true, GainPerS: 0.95, Position: at, HeldAt: &began, TargetUp: 100, Target: at, FeedMPS: physics.Position{EastM: 8.4}},
-			{Position: physics.Position{EastM: 118, NorthM: 100}, TargetUp: 100},
+			{Position: at.Add(physics.Position{EastM: 14}), TargetUp: 100},
 		}
 		if verdict := Check(vehicles, testLimits, &e, nil)[0]; verdict != Held || vehicles[0].Target != want {
 			t.Errorf("%v m from where it was held: verdict %d, sent to %v, want %v", driftM, verdict, vehicles[0].Target, want)
@@ -238,13 +238,42 @@ func TestTurningIsAllowedFor(t *testing.T) {
 	}
 }
 
+// An autopilot may take seconds to do as it is asked. Who follows another that
+// does not fly on yet does not come too close to it, nor does who flew towards
+// it and is asked to turn.
+func TestOthersMayNotDoAsAsked(t *testing.T) {
+	var e tracking.Envelope
+	for _, c := range []struct{ apartM, flies, most float64 }{{13, 5, 0}, {17, 5, 8}, {40, 20, 20}} {
+		vehicles := []Vehicle{
+			{Ours: true, Position: physics.Position{EastM: 500 - c.apartM, NorthM: 500}, Velocity: physics.Position{EastM: c.flies}, UpM: 100},
+			{Ours: true, Position: physics.Position{EastM: 500, NorthM: 500}, Velocity: physics.Position{EastM: -0.5}, UpM: 100},
+		}
+		for i := range vehicles {
+			v := &vehicles[i]
+			v.GainPerS, v.Target, v.TargetUp = 1, v.Position.Add(physics.Position{EastM: 20}), 100
+		}
+		Check(vehicles, Limits{SpeedMaxMPS: 30, SeparationM: 10, AreaM: 1000, AltitudeM: 100}, &e, nil)
+		first, second := &vehicles[0], &vehicles[1]
+		p := first.Position.Sub(second.Position).Add(first.Velocity.Sub(second.Velocity).Scale(carryS))
+		if v := first.asked().Sub(second.Velocity).Scale(1 - carryS); !apart(p, v, 10) {
+			t.Errorf("%v m behind one that does not fly on, at %v m/s: is asked for %v", c.apartM, c.flies, first.asked())
+		}
+		if asked := first.asked().EastM; asked > c.most+slack || c.most == 20 && asked < c.most-slack {
+			t.Errorf("%v m behind, at %v m/s: is asked for %v, want %v at most", c.apartM, c.flies, first.asked(), c.most)
+		}
+		if second.asked().EastM < 20-slack {
+			t.Errorf("the one in front is asked for %v", second.asked())
+		}
+	}
+}
+
 // A hold is not a way back to one who came nearer meanwhile.
 func TestHeldWhereNobodyIs(t *testing.T) {
 	var e tracking.Envelope
 	held := physics.Position{EastM: 108, NorthM: 100}
 	vehicles := []Vehicle{
 		{Ours: true, Position: physics.Position{EastM: 112, NorthM: 100}, UpM: 100, GainPerS: 0.95, HeldAt: &held, Target: physics.Position{EastM: 90, NorthM: 100}, TargetUp: 100},
-		{Position: physics.Position{EastM: 100, NorthM: 100}, UpM: 100, Velocity: physics.Position{EastM: 1.3}},
+		{Position: physics.Position{EastM: 100, NorthM: 100}, UpM: 100},
 	}
 	verdicts := Check(vehicles, testLimits, &e, nil)
 	if verdicts[0] != Held || vehicles[0].Target != vehicles[0].Position || vehicles[0].FeedMPS != (physics.Position{}) {

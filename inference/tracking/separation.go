@@ -11,6 +11,7 @@ type Limits struct {
 	SpeedMaxMPS float64 // C1: metres in a slot of one second
 	SeparationM float64 // C2: at every instant of the slot
 	AreaM       float64 // side of the square, 0 for none
+	Fixed       []bool  // who flies on whatever the limits, and makes no way; nil: nobody
 }
 
 // Envelope brings joint displacements inside limits. It holds the working
@@ -30,12 +31,13 @@ const (
 )
 
 // Limit changes moves, in place, as little as it finds possible so that each
-// aircraft flies at most SpeedMaxMPS, ends inside the area, and every pair
-// stays SeparationM apart all along the straight segments flown. Of a pair
-// that starts closer than that, neither the end nor any instant is closer than
-// the start, and they move apart. An aircraft that starts outside the area ends no
-// farther outside. Moves that are not finite count as none; positions must be
-// finite. It reports whether it changed anything.
+// aircraft flies at most SpeedMaxMPS, ends inside the area, and every pair stays
+// SeparationM apart all along the straight segments flown. Of a pair that
+// starts closer than that, neither the end nor any instant is closer than the
+// start, and they move apart. An aircraft that starts outside the area ends no
+// farther outside. One that is fixed does as it does; beside it, in a crowd,
+// not all of this can be had. Moves that are not finite count as none;
+// positions must be finite. It reports whether it changed anything.
 //
 // Conflicts are resolved by projecting each pair's relative displacement onto
 // the boundary of its velocity obstacle (van den Berg et al., Reciprocal n-body
@@ -49,18 +51,22 @@ func (e *Envelope) Limit(positions, moves []physics.Position, l Limits) (changed
 		if !finite(moves[i]) {
 			moves[i] = physics.Position{}
 		}
-		moves[i] = l.hold(positions[i], moves[i])
+		moves[i] = l.hold(i, positions[i], moves[i])
 	}
 	for range projections {
 		e.correction, e.conflicts = resize(e.correction, n), 0
 		for i := range n {
 			for j := range i {
+				mine, theirs := l.shares(i, j)
+				if mine+theirs == 0 {
+					continue
+				}
 				u := obstacle(positions[j].Sub(positions[i]), moves[i].Sub(moves[j]), margin*l.SeparationM, j, i)
 				if u == (physics.Position{}) {
 					continue
 				}
-				e.correction[i] = e.correction[i].Add(u.Scale(0.5))
-				e.correction[j] = e.correction[j].Sub(u.Scale(0.5))
+				e.correction[i] = e.correction[i].Add(u.Scale(mine))
+				e.correction[j] = e.correction[j].Sub(u.Scale(theirs))
 				e.conflicts++
 			}
 		}
@@ -68,7 +74,7 @@ func (e *Envelope) Limit(positions, moves []physics.Position, l Limits) (changed
 			break
 		}
 		for i := range n {
-			moves[i] = l.hold(positions[i], moves[i].Add(e.correction[i]))
+			moves[i] = l.hold(i, positions[i], moves[i].Add(e.correction[i]))
 		}
 	}
 	e.retreat(positions, moves, l)
@@ -78,8 +84,26 @@ func (e *Envelope) Limit(positions, moves []physics.Position, l Limits) (changed
 	return changed
 }
 
+func (l Limits) fixed(i int) bool { return l.Fixed != nil && l.Fixed[i] }
+
+// shares is how much of the way each of a pair makes.
+func (l Limits) shares(i, j int) (ofI, ofJ float64) {
+	switch {
+	case l.fixed(i) && l.fixed(j):
+		return 0, 0
+	case l.fixed(i):
+		return 0, 1
+	case l.fixed(j):
+		return 1, 0
+	}
+	return 0.5, 0.5
+}
+
 // hold keeps one displacement inside speed and area.
-func (l Limits) hold(from, move physics.Position) physics.Position {
+func (l Limits) hold(i int, from, move physics.Position) physics.Position {
+	if l.fixed(i) {
+		return move
+	}
 	if l.AreaM > 0 {
 		to := from.Add(move)
 		to.EastM, to.NorthM = min(max(to.EastM, 0), l.AreaM), min(max(to.NorthM, 0), l.AreaM)
@@ -138,6 +162,11 @@ func (e *Envelope) retreat(positions, moves []physics.Position, l Limits) {
 		return
 	}
 	e.spread(positions, l)
+	for i := range n {
+		if l.fixed(i) {
+			e.safe[i] = moves[i]
+		}
+	}
 	e.held = append(e.held[:0], moves...)
 	e.scale = resize(e.scale, n)
 	for i := range n {
@@ -166,8 +195,9 @@ func (e *Envelope) flag(positions, moves []physics.Position, l Limits) (any bool
 	e.correction = resize(e.correction, len(moves))
 	for i := range moves {
 		for j := range i {
-			if !l.apart(positions[i].Sub(positions[j]), moves[i].Sub(moves[j])) {
-				e.correction[i].EastM, e.correction[j].EastM = 1, 1
+			mine, theirs := l.shares(i, j)
+			if mine+theirs > 0 && !l.apart(positions[i].Sub(positions[j]), moves[i].Sub(moves[j])) {
+				e.correction[i].EastM, e.correction[j].EastM = max(e.correction[i].EastM, mine), max(e.correction[j].EastM, theirs)
 				any = true
 			}
 		}

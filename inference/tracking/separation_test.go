@@ -168,6 +168,33 @@ func TestLimitChangesLittle(t *testing.T) {
 	}
 }
 
+// Of a pair of which one is fixed, the other makes all the way.
+func TestLimitAroundTheFixed(t *testing.T) {
+	r := rand.New(rand.NewPCG(21, 22))
+	var e Envelope
+	met := 0
+	for range often(5000) {
+		at, moves := crowd(r, 2, 60, true)
+		wish := append([]physics.Position(nil), moves...)
+		l := standard
+		l.Fixed = []bool{true, false}
+		if e.Limit(at, moves, l); moves[0] != wish[0] {
+			t.Fatalf("the fixed one flies %v instead of %v", moves[0], wish[0])
+		}
+		if closest(at[1].Sub(at[0]), wish[1].Sub(wish[0])) >= l.SeparationM || wish[0].Norm() > 10 {
+			continue // no conflict, or one too fast to make way for
+		}
+		met++
+		to := at[1].Add(moves[1])
+		if d := closest(at[1].Sub(at[0]), moves[1].Sub(moves[0])); d < l.SeparationM && min(to.EastM, to.NorthM) > 1e-9 && max(to.EastM, to.NorthM) < l.AreaM-1e-9 {
+			t.Fatalf("%v m from one another where one flies %v and is not to be touched, the other flies %v, %v m past it", at[1].Sub(at[0]), moves[0], moves[1], d)
+		}
+	}
+	if met == 0 {
+		t.Error("nobody met")
+	}
+}
+
 func TestLimitDoesNotDependOnTheOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 1))
 	var e Envelope
