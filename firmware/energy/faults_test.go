@@ -34,6 +34,24 @@ func TestStallIsNoOtherCounter(t *testing.T) {
 	}
 }
 
+// A counter that says less than was certainly drawn is another one, unless it is
+// so little less that messages read late may have counted it twice.
+func TestCounterThatSaysLess(t *testing.T) {
+	total := figure{1000, 900, 1100}
+	for _, c := range []struct{ shortJ, wantJ float64 }{
+		{-50, 1150}, {doubtJ - 50, 1150}, // it goes up by one: the total is the counter's
+		{doubtJ + 50, 1600}, // the total stands
+	} {
+		var a anchor
+		a.lay(total, count{n: 5, unitJ: 100})
+		read := count{n: 6, unitJ: 100, mostJ: 2000, sureJ: 200 + c.shortJ, trust: 1, step: figure{500, 0, 600}}
+		now, believed := a.take(figure{1600, 1400, 1700}, read, true)
+		if !believed || now.J != c.wantJ {
+			t.Errorf("%v J short of what was certainly drawn: believed %v, %v J, want %v", c.shortJ, believed, now.J, c.wantJ)
+		}
+	}
+}
+
 // The counter of energy consumed goes, and what stands in for it in turn goes
 // too: when it comes back it says what was drawn all the while.
 func TestCounterComesBackAfterAll(t *testing.T) {

@@ -130,22 +130,22 @@ func Check(vehicles []Vehicle, l Limits, e *tracking.Envelope, verdicts []Verdic
 			area = 0
 		}
 	}
-	keep := tracking.Limits{SpeedMaxMPS: l.SpeedMaxMPS, SeparationM: l.SeparationM + turning(vehicles, moves, l), AreaM: area, Fixed: make([]bool, len(vehicles))}
+	keep := tracking.Limits{SpeedMaxMPS: l.SpeedMaxMPS, SeparationM: l.SeparationM + turning(vehicles, moves, l), AreaM: area}
 	doubt(vehicles, moves, keep, e)
 	for i := range vehicles {
-		keep.Fixed[i] = !vehicles[i].Ours // a pilot's aircraft flies on as it does
+		keep.Fixed = append(keep.Fixed, !vehicles[i].Ours) // a pilot's aircraft flies on as it does
 	}
 	e.Limit(positions, moves, keep)
 	for i := range vehicles {
 		v := &vehicles[i]
+		if !v.Ours {
+			continue
+		}
 		l := l
 		if v.Free {
 			l.AreaM = 0
-		} else if v.Ours && area == 0 { // the others stay inside
+		} else if area == 0 { // the others stay inside
 			moves[i] = l.inside(positions[i].Add(moves[i])).Sub(positions[i])
-		}
-		if !v.Ours {
-			continue
 		}
 		// The feed-forward alone must be flyable too.
 		changed := wish[i].Sub(moves[i]).Norm() > slack
@@ -188,6 +188,7 @@ func doubt(vehicles []Vehicle, moves []physics.Position, l tracking.Limits, e *t
 	const rest = 1 - carryS
 	l.SpeedMaxMPS *= rest
 	l.AreaM = 0 // the fence is for what is asked
+	l.Fixed = make([]bool, len(vehicles))
 	from := make([]physics.Position, len(vehicles))
 	for i := range vehicles {
 		from[i], l.Fixed[i] = vehicles[i].Position.Add(vehicles[i].Velocity.Scale(carryS)), true
