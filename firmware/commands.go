@@ -228,6 +228,9 @@ func (l *Leader) apply(c *command, ack *telemetry.Ack) error {
 	case telemetry.StateReturning, telemetry.StateDone, telemetry.StateStopped:
 		return fmt.Errorf("the mission is %s", l.state)
 	}
+	if effective >= l.Config.Slots {
+		return fmt.Errorf("slot %d, the last, is decided", l.Config.Slots-1)
+	}
 	if c.preference != nil {
 		return l.goal.Prefer(c.preference.Setting)
 	}

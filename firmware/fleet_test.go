@@ -8,6 +8,9 @@ import (
 	"github.com/bluenviron/gomavlib/v3"
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 
+	"prefdt/inference/checkpoint"
+	"prefdt/inference/goal"
+	"prefdt/inference/slot"
 	"prefdt/simbridge/autopilot"
 	"prefdt/telemetry"
 )
@@ -70,6 +73,32 @@ func TestBrokerGone(t *testing.T) {
 		t.Errorf("the aircraft is in %v", r.craft[0].State())
 	}
 	f.kill(t)
+}
+
+// asked keeps what a scheduler is asked for.
+type asked struct{ goal goal.Goal }
+
+func (a *asked) Decide(_ *slot.Snapshot, g *goal.Goal, _ *slot.Decision) { a.goal = *g }
+
+// Without a broker nobody can be told anything: the fleet flies on at v*, and
+// what was asked of it stands.
+func TestFliesOnWithoutABroker(t *testing.T) {
+	frozen, err := checkpoint.Load("../configs/checkpoint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var of asked
+	l := grounded(t, &of, frozen.Physics, &frozen.Scales)
+	if err := l.goal.Budget(60000, goal.Target); err != nil {
+		t.Fatal(err)
+	}
+	l.decide(0)
+	if of.goal.Budgeted() || of.goal.Setting() != 1 {
+		t.Errorf("flies on at setting %v", of.goal.Setting())
+	}
+	if l.goal.BudgetJ != 60000 {
+		t.Errorf("the budget of 60 kJ is %v J", l.goal.BudgetJ)
+	}
 }
 
 // A pilot may take an aircraft at any time; only resume gives it back.

@@ -64,6 +64,7 @@ type Leader struct {
 	price    float64       // of the last decision
 	localS   float64       // the last slot's delay, had all been computed locally
 	lastRow  ledger.Row
+	setting  float64 // in force, or what the budget amounts to
 
 	yield       error             // another leader was there first
 	unsaved     map[string][]byte // acknowledgements that did not reach the disk

@@ -78,9 +78,11 @@ func fly(ctx context.Context, path string, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	log := newLogWriter(stderr)
+	defer log.close()
 	l := &Leader{
 		Config: c, Physics: frozen.Physics, Scales: &frozen.Scales, Usual: frozen.Standard.Crowd(), Scheduler: policy,
-		Clock: clock.New(), Log: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
+		Clock: clock.New(), Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: level})),
 	}
 	if l.monitor, err = newMonitor(l, os.Getenv); err != nil {
 		return err

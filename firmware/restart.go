@@ -81,6 +81,7 @@ func (l *Leader) restore(s ledger.State, found bool) error {
 	}
 	l.seq = s.Seq + 1000 // more than were said after the last transaction
 	l.goal = goal.Resume(l.Scales, &l.Physics, s.Goal)
+	l.setting = l.goal.Setting()
 	l.state, l.open, l.missed, l.price, l.localS = s.Phase, s.Next, s.Missed, s.Price, s.LocalS
 	for i, a := range s.Aircraft {
 		c := &l.craft[i]

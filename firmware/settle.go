@@ -75,6 +75,10 @@ func (l *Leader) correct(name string, r *telemetry.Result) {
 		l.broker.rejects.Add(l.broker.topics.Result(name), &telemetry.Invalid{Kind: "result: too long", Text: fmt.Sprintf("completion_s is %v, believed up to %v", completionS, most)})
 		return
 	}
+	if r.By == telemetry.ByDecision && !heard {
+		l.broker.rejects.Add(l.broker.topics.Result(name), &telemetry.Invalid{Kind: "result: by no decision", Text: fmt.Sprintf("no decision was made for %s in slot %d", name, r.Slot)})
+		return
+	}
 	if e.final || !heard && len(b.entries) >= telemetryUsersMax {
 		return
 	}

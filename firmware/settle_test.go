@@ -44,3 +44,20 @@ func TestHowLongAResultMayTake(t *testing.T) {
 		}
 	}
 }
+
+// A result of a decision that was never made moves nothing and is counted.
+func TestResultOfNoDecision(t *testing.T) {
+	topics, err := telemetry.NewTopics("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &Leader{Physics: physics.Standard(), broker: &broker{topics: topics}, books: map[int]*book{5: {entries: map[string]entry{}}}}
+	l.broker.rejects.Log = slog.New(slog.DiscardHandler)
+	b := l.books[5]
+	if l.correct("u", &telemetry.Result{Slot: 5, CompletionS: 0.2, By: telemetry.ByDecision}); b.delayS != 0 || l.broker.rejects.Counts()["result: by no decision"] != 1 {
+		t.Errorf("delay %v s, counted %v", b.delayS, l.broker.rejects.Counts())
+	}
+	if l.correct("u", &telemetry.Result{Slot: 5, CompletionS: 0.2, By: telemetry.ByOffer}); b.delayS != 0.2 {
+		t.Errorf("who took the offer unheard counts for %v s", b.delayS)
+	}
+}

@@ -143,7 +143,11 @@ func (l *Leader) drain(until time.Duration) {
 // decide runs the policy's step on the snapshot.
 func (l *Leader) decide(n int) {
 	began := l.Clock.Now()
-	l.Scheduler.Decide(&l.snapshot, l.goal, &l.decision)
+	g := *l.goal
+	if !l.broker.connected() {
+		g.Prefer(1) // nobody can be told: on at v*, the least energy
+	}
+	l.Scheduler.Decide(&l.snapshot, &g, &l.decision)
 	for m := range l.decision.EdgeJ { // a CPU draws no more in a slot, whatever a task asks for
 		hz := l.snapshot.Aircraft[m].CPUHz
 		l.decision.EdgeJ[m] = min(l.decision.EdgeJ[m], l.Physics.Kappa*hz*hz*hz)

@@ -176,6 +176,19 @@ func TestOnlyWhoFliesHomeLeavesTheArea(t *testing.T) {
 	}
 }
 
+// From far outside the way back is no faster than allowed either.
+func TestBackFromOutside(t *testing.T) {
+	var e tracking.Envelope
+	for _, outM := range []float64{1, 8, 14, 20, 100} {
+		at := physics.Position{EastM: testLimits.AreaM + outM, NorthM: 100}
+		vehicles := []Vehicle{{Ours: true, GainPerS: 0.95, Position: at, TargetUp: 100, Target: at}}
+		Check(vehicles, testLimits, &e, nil)
+		if v := vehicles[0]; v.Target.EastM > testLimits.AreaM || v.FeedMPS.Norm() > testLimits.SpeedMaxMPS+1e-9 || v.asked().EastM > 0 {
+			t.Errorf("%v m outside: sent to %v, with %v m/s", outM, v.Target, v.FeedMPS)
+		}
+	}
+}
+
 // The way home of one of which nothing is heard has corners.
 func TestWayWithCornersIsKeptClearOf(t *testing.T) {
 	var e tracking.Envelope

@@ -40,6 +40,7 @@ type aircraft struct {
 	upM       float64
 	velocity  physics.Position
 	bootMS    float64 // autopilot's time since boot, at positionS
+	wraps     float64 // of the 32 bits that it is sent in
 	firstMS   float64 // the same, first heard, for its rate
 	firstS    float64
 	batteryS  float64
@@ -122,7 +123,11 @@ func (a *aircraft) locate(f *Fleet, now float64, m *common.MessageGlobalPosition
 	if m.Lat == 0 && m.Lon == 0 {
 		return // no fix
 	}
-	boot := float64(m.TimeBootMs)
+	const wrapMS = 1 << 32 // 49.7 days
+	boot := float64(m.TimeBootMs) + wrapMS*a.wraps
+	if a.located && boot < a.bootMS-wrapMS/2 {
+		a.wraps, boot = a.wraps+1, boot+wrapMS
+	}
 	if a.located && boot < a.bootMS-1000 {
 		a.rebooted(f)
 	}

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -447,5 +448,49 @@ func TestLagIsMadeUpFor(t *testing.T) {
 		if want := 20 + a.params.gain()*c.madeUpM; math.Abs(asked-want) > 1e-9 {
 			t.Errorf("%v m behind its leg it is asked for %v m/s, want %v", c.lagM, asked, want)
 		}
+	}
+}
+
+// Whoever stops gets the aircraft in its autopilot's Hold, unless that lands
+// already: a stream that merely ended would leave it to the failsafe.
+func TestStopHandsOver(t *testing.T) {
+	for _, c := range []struct {
+		phase Phase
+		mode  Mode
+		hold  bool
+	}{
+		{PhaseClimbing, ModeTakeoff, true}, {PhaseEngaging, ModeHold, false}, {PhaseEngaging, ModeOffboard, true},
+		{PhaseFlying, ModeOffboard, true}, {PhaseLanding, ModeOffboard, true}, {PhaseLanding, ModeLand, false},
+	} {
+		b := newBench(t, nil)
+		a, now := b.aircraft[0], b.clock.now.Seconds()
+		a.channel, a.located, a.positionS, a.beatS, a.requestS, a.askedS = &gomavlib.Channel{}, true, now, now, now, now-2*retryS
+		a.armed, a.phase, a.mode, a.order = true, c.phase, c.mode, OrderStop
+		commands, stream := a.steer(b.Fleet, now)
+		asked := len(commands) == 1 && reflect.DeepEqual(commands[0], setMode(ModeHold))
+		if asked != c.hold || c.hold && stream != (c.mode == ModeOffboard) {
+			t.Errorf("in phase %v and %v: %v, streams %v", c.phase, c.mode, commands, stream)
+		}
+	}
+}
+
+// An autopilot's clock runs over after 49.7 days; only one that falls was rebooted.
+func TestClockRunsOver(t *testing.T) {
+	b := newBench(t, nil)
+	a := b.aircraft[0]
+	a.order, a.phase = OrderFly, PhaseFlying
+	say := func(ms uint32) {
+		b.clock.now += time.Second
+		a.locate(b.Fleet, b.clock.now.Seconds(), &common.MessageGlobalPositionInt{TimeBootMs: ms, Lat: 470000000, Lon: 80000000})
+	}
+	say(math.MaxUint32 - 499)
+	say(500)
+	if a.phase != PhaseFlying || a.bootMS != 1<<32+500 {
+		t.Errorf("after the clock ran over: phase %v, %v ms since boot", a.phase, a.bootMS)
+	}
+	say(20000)
+	say(3000)
+	if a.phase != PhaseTaken {
+		t.Errorf("after a reboot: phase %v", a.phase)
 	}
 }

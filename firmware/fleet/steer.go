@@ -22,8 +22,8 @@ func (a *aircraft) steer(f *Fleet, now float64) (out []message.Message, stream b
 	case OrderHome:
 		return a.goHome(f, now)
 	case OrderStop:
-		switch a.phase {
-		case PhaseClimbing, PhaseEngaging, PhaseFlying:
+		switch {
+		case a.phase == PhaseClimbing, a.phase == PhaseEngaging, a.phase == PhaseFlying, a.phase == PhaseLanding && a.mode == ModeOffboard:
 			if a.mode == ModeHold {
 				a.take(f, "stopped")
 				return nil, false

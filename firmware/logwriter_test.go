@@ -1,0 +1,44 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Whoever does not read the log holds nobody up; what was lost is said.
+func TestLogThatNobodyReads(t *testing.T) {
+	out, in := io.Pipe()
+	w := newLogWriter(in)
+	began := time.Now()
+	for i := range 3 * logLines {
+		fmt.Fprintln(w, i)
+	}
+	if took := time.Since(began); took > time.Second {
+		t.Fatalf("writing took %v", took)
+	}
+	go func() {
+		w.close()
+		in.Close()
+	}()
+	whole, lost, last := 0, 0, -1
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		text, of := strings.CutSuffix(lines.Text(), " lines lost: nobody read the log")
+		n, err := strconv.Atoi(text)
+		switch {
+		case err != nil || !of && n <= last:
+			t.Fatalf("%q after line %d", lines.Text(), last)
+		case of:
+			lost += n
+		default:
+			whole, last = whole+1, n
+		}
+	}
+	if whole < logLines || lost == 0 || whole+lost != 3*logLines {
+		t.Errorf("%d lines came, %d are said to be lost, of %d", whole, lost, 3*logLines)
+	}
+}
