@@ -753,3 +753,44 @@ func TestHostileInput(t *testing.T) {
 		t.Error("no frame was counted as malformed")
 	}
 }
+
+// The aircraft takes legs up as fast as PX4 1.16 with its own SIH did: a start to
+// 8 m/s, a turn by half a circle, a stop. Speeds by seconds since the first leg.
+func TestTurnsAsSlowlyAsPX4(t *testing.T) {
+	px4 := []struct{ atS, mps float64 }{
+		{0.5, 1.8}, {1.1, 5.1}, {1.5, 6.5}, {2, 7.5}, {3, 7.8}, {8.5, 5.8}, {8.8, 2.3}, {9.1, -0.7}, {9.5, -3.7}, {10, -5.6},
+		{11, -6.5}, {16.5, -6.1}, {16.8, -3.1}, {17.2, -0.8}, {17.6, 0.4}, {18, 0.7},
+	}
+	v := newVehicle(Config{CapacityJ: 1e5, PowerW: func(int, float64) float64 { return 0 }, Parameters: map[string]float64{"MPC_XY_VEL_MAX": 12}})
+	v.body.Position.UpM, v.stands, v.landed, v.armed, v.everFlown = 30, false, false, true, true
+	v.intended, v.mode = ModeOffboard, ModeOffboard
+	worst, next, fromM := 0.0, 0, 0.0
+	for tick := range 200 {
+		legMPS, left := 8.0, 1-float64(tick%10)/10
+		switch {
+		case tick >= 160:
+			legMPS = 0
+		case tick >= 80:
+			legMPS = -8
+		}
+		if at := v.body.Position.EastM; tick%10 == 0 && tick > 0 {
+			fromM = at + clamp(fromM-at, -3, 3) // from where the last leg led to, but for what the leader forgives
+		}
+		v.setpoint = setpoint{position: geo.Local{EastM: fromM + legMPS, UpM: 30}, velocity: geo.Local{EastM: legMPS * (1 - positionGain*left)}}
+		v.setpointUS = v.timeUS
+		for range 10 {
+			v.step()
+		}
+		if left < 0.15 {
+			fromM += legMPS
+		}
+		if next < len(px4) && float64(tick+1)/10 >= px4[next].atS-1e-9 {
+			worst = max(worst, math.Abs(v.body.Velocity.EastM-px4[next].mps))
+			t.Logf("%4.1f s: %5.1f m/s, PX4 %5.1f", px4[next].atS, v.body.Velocity.EastM, px4[next].mps)
+			next++
+		}
+	}
+	if next < len(px4) || worst > 2 {
+		t.Errorf("up to %.1f m/s from what PX4 did", worst)
+	}
+}

@@ -16,7 +16,7 @@ import (
 const (
 	positionGain = 0.95 // MPC_XY_P, 1/s
 	velocityGain = 1.1  // 1/s
-	tiltS        = 0.1  // lag of what accelerates it
+	accelLagS    = 0.1  // s, from what is asked to what accelerates it
 	integralGain = 0.4  // MPC_XY_VEL_I_ACC, 1/s^2
 	dragPerS     = 0.9  // m/s^2 lost per m/s
 	accelMPS2    = 9.0  // horizontal, from a tilt of some 43 degrees
@@ -39,7 +39,7 @@ const (
 // move advances position and velocity by one step.
 func (v *vehicle) move() {
 	if v.stands && !v.liftsOff() {
-		v.body.Velocity, v.integral, v.tilt = geo.Local{}, geo.Local{}, geo.Local{}
+		v.body.Velocity, v.integral, v.accel = geo.Local{}, geo.Local{}, geo.Local{}
 		if !v.landed && (!v.armed || v.elapsed(v.standsUS) > standsUpS) {
 			v.landed, v.landedUS = true, v.timeUS
 			v.say(common.MAV_SEVERITY_INFO, "Landing detected")
@@ -53,9 +53,9 @@ func (v *vehicle) move() {
 	if a := math.Hypot(east, north); a > accelMPS2 {
 		east, north = east*accelMPS2/a, north*accelMPS2/a
 	}
-	v.tilt.EastM += (east - v.tilt.EastM) * stepS / tiltS
-	v.tilt.NorthM += (north - v.tilt.NorthM) * stepS / tiltS
-	east, north = v.tilt.EastM, v.tilt.NorthM
+	v.accel.EastM += (east - v.accel.EastM) * stepS / accelLagS
+	v.accel.NorthM += (north - v.accel.NorthM) * stepS / accelLagS
+	east, north = v.accel.EastM, v.accel.NorthM
 	up := clamp(3*(want.UpM-b.Velocity.UpM), -climbMPS2, climbMPS2)
 	b.Velocity = geo.Local{EastM: b.Velocity.EastM + east*stepS, NorthM: b.Velocity.NorthM + north*stepS, UpM: b.Velocity.UpM + up*stepS}
 	b.Position = geo.Local{EastM: b.Position.EastM + b.Velocity.EastM*stepS, NorthM: b.Position.NorthM + b.Velocity.NorthM*stepS, UpM: b.Position.UpM + b.Velocity.UpM*stepS}
@@ -208,7 +208,7 @@ func (v *vehicle) arrive() {
 	}
 	if b.Position.UpM <= v.conf.Start.UpM && b.Velocity.UpM < 0 {
 		b.Position.UpM = v.conf.Start.UpM
-		b.Velocity, v.integral, v.tilt = geo.Local{}, geo.Local{}, geo.Local{}
+		b.Velocity, v.integral, v.accel = geo.Local{}, geo.Local{}, geo.Local{}
 		v.stands, v.standsUS, v.rampUS = true, v.timeUS, 0
 	}
 }

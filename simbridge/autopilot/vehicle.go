@@ -88,7 +88,7 @@ type vehicle struct {
 	hold       geo.Local                    // where Hold stays, and Return and Land come down
 	takeoffM   float64                      // height that Takeoff climbs to; NaN: stays on the ground
 	integral   geo.Local                    // of the velocity error, for the controller
-	tilt       geo.Local                    // m/s^2 that its tilt gives it
+	accel      geo.Local                    // m/s^2, a little behind what is asked
 	text       []common.MessageStatustext   // not sent yet
 	textID     uint16                       // of the last that came in chunks
 	piloted    bool                         // flown by remote control, until a command asks for another mode
