@@ -224,8 +224,7 @@ func (l *Leader) apply(c *command, ack *telemetry.Ack) error {
 	if c.mission != nil {
 		return l.transition(c.mission.Action)
 	}
-	switch l.state {
-	case telemetry.StateReturning, telemetry.StateDone, telemetry.StateStopped:
+	if l.ending() {
 		return fmt.Errorf("the mission is %s", l.state)
 	}
 	if effective >= l.Config.Slots {
@@ -244,6 +243,11 @@ func (l *Leader) apply(c *command, ack *telemetry.Ack) error {
 	saturated, floor := l.goal.Saturated(), l.goal.FloorJ()
 	ack.Saturated, ack.FloorJ = &saturated, &floor
 	return nil
+}
+
+// ending is whether no slot is flown any more.
+func (l *Leader) ending() bool {
+	return l.state == telemetry.StateReturning || l.state == telemetry.StateDone || l.state == telemetry.StateStopped
 }
 
 // effective is the first slot that a command applied now can change.

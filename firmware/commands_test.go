@@ -46,7 +46,9 @@ func TestTransitions(t *testing.T) {
 	mission("resume", true, "")
 	r.await("flying", func(s telemetry.Status) bool { return flying(s) && *s.Aircraft[0].SpeedMPS > 5 })
 	mission("return", true, "")
-	r.await("done", done)
+	if s := r.await("done", done); s.FloorJ != s.SpentJ || *s.PredictedEndJ != s.SpentJ || s.Setting == 1 {
+		t.Errorf("with nothing left to fly: floor %v, predicted %v, spent %v, setting %v", s.FloorJ, *s.PredictedEndJ, s.SpentJ, s.Setting)
+	}
 	mission("start", false, "done")
 	if ack := r.command(r.topics.Preference(), `{"id":"late","setting":0.1}`, "late"); ack.Accepted {
 		t.Error("a preference was accepted after the mission")

@@ -24,8 +24,11 @@ func (l *Leader) publishStatus() {
 		budget, mode, remaining := g.BudgetJ, string(g.Mode), g.BudgetJ-g.SpentJ
 		s.BudgetJ, s.Mode, s.RemainingJ = &budget, &mode, &remaining
 	}
+	end := g.PredictedEndJ()
+	if l.ending() {
+		end, s.FloorJ, s.Saturated = g.SpentJ, g.SpentJ, g.Budgeted() && g.BudgetJ < g.SpentJ
+	}
 	if g.Slot > 0 {
-		end := g.PredictedEndJ()
 		s.PredictedEndJ = &end
 	}
 	for i := range l.views {
