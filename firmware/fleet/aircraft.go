@@ -40,9 +40,9 @@ type aircraft struct {
 	upM       float64
 	velocity  physics.Position
 	bootMS    float64 // autopilot's time since boot, at positionS
-	wraps     float64 // of the 32 bits that it is sent in
 	firstMS   float64 // the same, first heard, for its rate
 	firstS    float64
+	wraps     float64 // of the 32 bits that the time since boot is sent in
 	batteryS  float64
 	statusS   float64 // BATTERY_STATUS, rather than SYS_STATUS
 	ownS      float64 // BATTERY_STATUS of the vehicle's own battery
@@ -123,9 +123,9 @@ func (a *aircraft) locate(f *Fleet, now float64, m *common.MessageGlobalPosition
 	if m.Lat == 0 && m.Lon == 0 {
 		return // no fix
 	}
-	const wrapMS = 1 << 32 // 49.7 days
+	const wrapMS, aroundMS = 1 << 32, 60e3 // 49.7 days, and how near to them it is no reboot
 	boot := float64(m.TimeBootMs) + wrapMS*a.wraps
-	if a.located && boot < a.bootMS-wrapMS/2 {
+	if a.located && boot < a.bootMS-wrapMS+aroundMS {
 		a.wraps, boot = a.wraps+1, boot+wrapMS
 	}
 	if a.located && boot < a.bootMS-1000 {
