@@ -53,6 +53,31 @@ func (a *Autopilot) Pilot(m Mode) {
 	a.vehicle.piloted = true
 }
 
+// PilotDisarm stops the motors by the pilot's switch, in the air as well.
+func (a *Autopilot) PilotDisarm() {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	if a.vehicle.armed {
+		a.vehicle.disarm("Disarmed by RC (kill-switch)")
+	}
+}
+
+// MiscountBattery makes the next BATTERY_STATUS say a counter that is false: by
+// a difference, or 0. The one after it is right again.
+func (a *Autopilot) MiscountBattery(byJ float64, zero bool) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.vehicle.battery.Miscount(byJ, zero)
+}
+
+// SecondBattery connects a pack with id 1 that carries a share of the load from
+// now on, or disconnects it.
+func (a *Autopilot) SecondBattery(on bool, share float64) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.vehicle.battery.Share(on, share)
+}
+
 // SetBattery changes which fields the pack measures.
 func (a *Autopilot) SetBattery(f battery.Fields) {
 	a.mutex.Lock()

@@ -80,6 +80,9 @@ func (v *vehicle) due() (out []message.Message) {
 			s.nextUS = v.timeUS + s.intervalUS
 		}
 		out = append(out, s.make(v))
+		if second := v.battery.Second(v.timeUS); s.id == batteryID && second != nil {
+			out = append(out, second)
+		}
 	}
 	for _, m := range v.text {
 		out = append(out, &m)
