@@ -2,6 +2,7 @@ package autopilot
 
 import (
 	"math"
+	"time"
 
 	"prefdt/simbridge/battery"
 )
@@ -13,6 +14,11 @@ func (a *Autopilot) TimeS() float64 {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	return float64(a.vehicle.timeUS) / 1e6
+}
+
+// At is the moment of the wall at which the vehicle was to reach a mission time.
+func (a *Autopilot) At(timeS float64) time.Time {
+	return a.boot.Add(time.Duration(timeS / a.Speed * float64(time.Second)))
 }
 
 // Silence cuts the links for a while: nothing is sent and nothing heard.
