@@ -69,7 +69,8 @@ func (l *Leader) connect(ctx context.Context) error {
 		Broker: l.Config.Broker, Name: "leader", Retry: l.retry(), Log: l.Log,
 		Will: &telemetry.Publication{Topic: topics.Online(), QoS: 1, Retained: true, Payload: telemetry.EncodeOnline(false)},
 		Subscriptions: []telemetry.Subscription{
-			{Filter: topics.AllCommands(), QoS: 1}, {Filter: topics.AllReports()}, {Filter: topics.AllResults(), QoS: 1}, {Filter: topics.Online(), QoS: 1},
+			{Filter: topics.AllCommands(), QoS: 1, Queue: "commands"},
+			{Filter: topics.AllReports(), Queue: "reports"}, {Filter: topics.AllResults(), QoS: 1, Queue: "reports"}, {Filter: topics.Online(), QoS: 1},
 			{Filter: topics.Slot()}, {Filter: topics.Status()},
 		},
 		Handle: func(m telemetry.Message) { b.handle(m, keys) },

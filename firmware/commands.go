@@ -18,6 +18,7 @@ type command struct {
 	budget     *telemetry.Budget
 	preference *telemetry.Preference
 	mission    *telemetry.Mission
+	of         string // digest of the payload
 	key        string // that signed it
 	counter    uint64
 	fault      string // its fields are invalid: to be refused
@@ -47,12 +48,6 @@ func (c *counters) advance(key string, n uint64) bool {
 	return true
 }
 
-func (c *counters) of(key string) uint64 {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	return c.last[key]
-}
-
 func (l *Leader) commandKeys() (commandKeys, error) {
 	keys, err := l.Config.keys()
 	if err != nil {
@@ -74,14 +69,14 @@ var errUnsigned = &telemetry.Invalid{Kind: "command: unsigned", Text: "a command
 // open verifies and reads a command. With an error the command is nil unless
 // its id was usable.
 func (k commandKeys) open(kind telemetry.Kind, m telemetry.Message) (*command, error) {
-	c, body := &command{}, m.Payload
+	c, body := &command{of: telemetry.Digest(m.Payload)}, m.Payload
 	if telemetry.Signed(m.Payload) {
-		e, err := telemetry.Verify(m.Topic, m.Payload, k.keys, k.counters.of)
+		e, err := telemetry.Verify(m.Topic, m.Payload, k.keys)
 		if err != nil {
 			return nil, err
 		}
 		if !k.counters.advance(e.Key, e.Counter) {
-			return nil, &telemetry.Invalid{Kind: "envelope: old counter", Text: "a counter was used twice"}
+			return nil, &telemetry.Invalid{Kind: "envelope: old counter", Text: "the counter does not exceed the last accepted one"}
 		}
 		c.key, c.counter, body = e.Key, e.Counter, []byte(e.Body)
 	} else if !k.unsigned {
@@ -150,9 +145,9 @@ func (l *Leader) obey(c *command) {
 	}
 	entry := ledger.Command{Key: c.key, Counter: c.counter}
 	if !repeat {
-		answer := telemetry.Ack{ID: c.id, Accepted: true}
+		answer := telemetry.Ack{ID: c.id, Accepted: true, Key: c.key, Of: c.of}
 		if err := l.apply(c, &answer); err != nil {
-			answer = telemetry.Ack{ID: c.id, Reason: err.Error()}
+			answer = telemetry.Ack{ID: c.id, Key: c.key, Of: c.of, Reason: err.Error()}
 		}
 		if ack, err = telemetry.Encode(answer); err != nil {
 			l.Log.Error("acknowledgement not sent", "id", c.id, "reason", err)
@@ -222,6 +217,9 @@ func (l *Leader) apply(c *command, ack *telemetry.Ack) error {
 	effective := l.effective()
 	ack.EffectiveSlot = &effective
 	if c.mission != nil {
+		if len(c.mission.Aircraft) > 0 {
+			return fmt.Errorf("%s of named aircraft is not supported", c.mission.Action)
+		}
 		return l.transition(c.mission.Action)
 	}
 	if l.ending() {
@@ -236,6 +234,9 @@ func (l *Leader) apply(c *command, ack *telemetry.Ack) error {
 	most := l.Physics.CapacityJ * float64(len(l.Config.Aircraft))
 	if !(c.budget.EnergyJ > 0 && c.budget.EnergyJ <= most) {
 		return fmt.Errorf("energy_j is %v, want above 0 and at most %v, the fleet's capacity", c.budget.EnergyJ, most)
+	}
+	if r := c.budget.ReplacesJ; r != nil && !(l.goal.Budgeted() && l.goal.BudgetJ == *r) {
+		return fmt.Errorf("replaces_j is %v, which is not in force", *r)
 	}
 	if err := l.goal.Budget(c.budget.EnergyJ, goal.Mode(c.budget.Mode)); err != nil {
 		return err

@@ -44,17 +44,18 @@ type Leader struct {
 	users  roster
 	goal   *goal.Goal
 
-	state    string
-	autoHold bool          // held because the broker was gone, not by the crew
-	epoch    time.Duration // on Clock, when slot 0 began
-	open     int           // the slot open or to be opened next
-	decided  bool          // its decision was made: a command takes effect in the next
-	missed   int
-	climbS   float64 // mission time spent climbing
-	awayS    float64 // mission time without the broker
-	seq      int64
-	craft    []craft
-	views    []fleet.View
+	state     string
+	autoHold  bool          // held because the broker was gone, not by the crew
+	epoch     time.Duration // on Clock, when slot 0 began
+	open      int           // the slot open or to be opened next
+	decided   bool          // its decision was made: a command takes effect in the next
+	missed    int
+	climbS    float64 // mission time spent climbing
+	awayS     float64 // mission time without the broker
+	seq       int64
+	challenge string
+	craft     []craft
+	views     []fleet.View
 
 	forecast dispatch.Forecast
 	onOffer  []slot.Aircraft

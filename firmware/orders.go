@@ -61,6 +61,8 @@ func (l *Leader) transition(action string) error {
 		default:
 			return refuse
 		}
+	default:
+		return refuse
 	}
 	return nil
 }

@@ -10,12 +10,15 @@ import (
 // publishStatus says how the mission stands, retained.
 func (l *Leader) publishStatus() {
 	l.seq++
+	if l.challenge == "" {
+		l.challenge = telemetry.NewChallenge()
+	}
 	g := l.goal
 	if g.Left() > 0 {
 		l.setting = g.Setting() // afterwards a budget amounts to none
 	}
 	s := telemetry.Status{
-		Seq: l.seq, Slot: g.Slot - 1, Slots: l.Config.Slots, MissionS: float64(g.Slot), State: l.state,
+		Seq: l.seq, Slot: g.Slot - 1, Slots: l.Config.Slots, MissionS: float64(g.Slot), State: l.state, Challenge: l.challenge,
 		Setting: l.setting, SpentJ: g.SpentJ, FloorJ: g.FloorJ(), Saturated: g.Saturated(),
 		UsersHeard: l.lastRow.Heard, MissedSlots: l.missed, DecisionMS: l.lastRow.DecisionMS,
 		EnergySource: string(energy.Consumed), Aircraft: []telemetry.StatusAircraft{},

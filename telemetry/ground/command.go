@@ -94,7 +94,7 @@ func command[T telemetry.Budget | telemetry.Preference | telemetry.Mission](t *t
 		if err != nil {
 			return nil, err
 		}
-		return telemetry.Sign(keyName(t.config.Key), key, counter, topic, body)
+		return telemetry.Sign(keyName(t.config.Key), key, counter, telemetry.NewChallenge(), topic, body)
 	}
 	ack, err := t.send(topic, id, payload)
 	if err != nil {

@@ -79,8 +79,8 @@ func startLeader(t testing.TB, url string, keys map[string]ed25519.PublicKey) *l
 	l.Handle = func(m telemetry.Message) {
 		body := m.Payload
 		if keys != nil {
-			e, err := telemetry.Verify(m.Topic, body, keys, func(k string) uint64 { return last[k] })
-			if err != nil {
+			e, err := telemetry.Verify(m.Topic, body, keys)
+			if err != nil || e.Counter <= last[e.Key] {
 				return
 			}
 			last[e.Key], body = e.Counter, []byte(e.Body)
@@ -429,7 +429,7 @@ func TestWatch(t *testing.T) {
 func example(slot int) telemetry.Status {
 	budget, mode, remaining, end := 42000.0, telemetry.ModeTarget, 34899.5, 41990.0
 	speed, battery, age, landed := 8.4, 0.93, 0.1, false
-	return telemetry.Status{Seq: int64(slot), Slot: slot, Slots: 100, MissionS: float64(slot), State: telemetry.StateFlying, Setting: 0.4,
+	return telemetry.Status{Seq: int64(slot), Slot: slot, Slots: 100, MissionS: float64(slot), State: telemetry.StateFlying, Setting: 0.4, Challenge: strings.Repeat("c", 22),
 		BudgetJ: &budget, Mode: &mode, SpentJ: 7100.5, RemainingJ: &remaining, PredictedEndJ: &end, FloorJ: 29000,
 		UsersHeard: 6, DecisionMS: 0.7, EnergySource: telemetry.SourceModel,
 		Aircraft: []telemetry.StatusAircraft{
