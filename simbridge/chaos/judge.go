@@ -132,6 +132,13 @@ func (j *judge) theirs(i int) bool {
 	return j.craft[i].pilot != nil
 }
 
+// knownArmed tells whether a HEARTBEAT said that an aircraft armed as ordered.
+func (j *judge) knownArmed(i int) bool {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	return j.craft[i].order.armed
+}
+
 // given says that the crew gave aircraft to the leader: with arm, on the ground,
 // to take off. What it returns takes that back, for an order that was refused.
 func (j *judge) given(numbers []int, arm bool) (undo func()) {
@@ -174,22 +181,29 @@ func (j *judge) leaderBack(i int, nowS float64) {
 	j.craft[i].backS = nowS
 }
 
-// mustStream says that from a time on the stream to an aircraft must not stop,
-// +Inf that it may, and judges until then.
-func (j *judge) mustStream(i int, fromS, nowS float64) {
+// mustStream says that from a time on the stream to an aircraft must not stop.
+func (j *judge) mustStream(i int, fromS float64) {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	j.craft[i].streamS = fromS
+}
+
+// mayEnd says that the stream may stop again. One that is still led must not
+// have until then.
+func (j *judge) mayEnd(i int, led bool, nowS float64) {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
 	c := &j.craft[i]
-	if math.IsInf(fromS, 1) && c.offboard && c.pilot == nil {
+	if led && c.offboard && c.pilot == nil {
 		j.gap(i, nowS)
 	}
-	c.streamS = fromS
+	c.streamS = math.Inf(1)
 }
 
 // gap judges the time since the last setpoint.
 func (j *judge) gap(i int, nowS float64) {
 	c := &j.craft[i]
-	if c.setAtS < max(c.streamS, c.backS) {
+	if !(c.setAtS >= max(c.streamS, c.backS)) {
 		return
 	}
 	if j.late(i, c.setAtS, gapS, nowS) {

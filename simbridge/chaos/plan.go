@@ -61,6 +61,7 @@ type fault struct {
 // plan is one mission.
 type plan struct {
 	Seed      uint64
+	Slots     int     // T
 	Faults    []fault // in the order in which they are to begin
 	Crowded   bool    // starts at 1.5 times the least separation
 	ShockSlot int     // propulsion costs half as much again from there on
@@ -120,14 +121,18 @@ const least = 24
 // cell, in an order of the seed's, so that a run with as many missions as there
 // are cells meets each; the others come after it in the same mission, so that
 // they cannot keep it from happening.
-func draw(seed uint64, k, slots, aircraft int, jump bool) plan {
+func draw(c *Config, k int) plan {
+	seed, slots, aircraft := c.Seed, c.Slots, c.Aircraft
 	all := cells()
 	order := rand.New(rand.NewPCG(seed, 1<<40)).Perm(len(all))
 	first := all[order[k%len(all)]]
 	r := rand.New(rand.NewPCG(seed, uint64(k)))
+	if first.Kind == CrewRadioHold || first.Kind == CrewRadioReturn { // wall times: slots enough for them
+		slots = max(slots, int(crewReturnS*c.Speed)+2*quiet)
+	}
 	p := plan{
-		Seed: 2_000_000 + seed*1000 + uint64(k), Crowded: r.IntN(2) == 0, ShockSlot: r.IntN(slots), Loss: 0.2 * r.Float64(),
-		Launch: r.IntN(2) == 0, Wrong: r.IntN(2) == 0, Signed: r.IntN(2) == 0, Jump: jump && k%3 == 1, ReturnAfterStop: r.IntN(2) == 0,
+		Slots: slots, Seed: 2_000_000 + seed*1000 + uint64(k), Crowded: r.IntN(2) == 0, ShockSlot: r.IntN(slots), Loss: 0.2 * r.Float64(),
+		Launch: r.IntN(2) == 0, Wrong: r.IntN(2) == 0, Signed: r.IntN(2) == 0, Jump: c.JumpLeader != "" && k%3 == 1, ReturnAfterStop: r.IntN(2) == 0,
 	}
 	p.End = []ending{endSlots, endSlots, endReturn, endStop}[r.IntN(4)]
 	switch first.State {
