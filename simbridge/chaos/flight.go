@@ -250,7 +250,8 @@ func (m *mission) recover() {
 		s := a.State()
 		switch theirs := m.judge.theirs(i); {
 		case s.Armed && !s.Landed:
-			if state == Flying && s.Mode != autopilot.ModeOffboard || theirs && (state == Climbing || m.plan.Launch && (state == Returning || state == Done) && s.Mode != autopilot.ModeLand) {
+			left := theirs || s.Mode == autopilot.ModeHold // a failsafe's
+			if left && (state == Flying || state == Climbing) || theirs && m.plan.Launch && (state == Returning || state == Done) && s.Mode != autopilot.ModeLand {
 				air = append(air, i)
 			}
 		case s.Landed && !s.Armed && theirs && (state == Flying || state == Climbing):

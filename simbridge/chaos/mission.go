@@ -99,7 +99,7 @@ func (m *mission) now() float64 {
 // than the mission.
 var parameters = map[string]float64{
 	"MPC_XY_VEL_MAX": 30, "MPC_XY_CRUISE": 12, "MPC_Z_VEL_MAX_UP": 12, "MPC_TKO_SPEED": 12, "MPC_Z_V_AUTO_DN": 10, "MPC_Z_VEL_MAX_DN": 10,
-	"MPC_LAND_SPEED": 3, "COM_OF_LOSS_T": 10,
+	"MPC_LAND_SPEED": 3, "COM_OF_LOSS_T": 10, "COM_LOW_BAT_ACT": 3,
 }
 
 // start brings the world up, and the leader.

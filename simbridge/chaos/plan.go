@@ -169,8 +169,11 @@ func draw(c *Config, k int) plan {
 		p.Faults = append(p.Faults, f)
 	}
 	add(first)
-	for range r.IntN(3) {
+	for i := range r.IntN(3) + 1 {
 		c := all[r.IntN(len(all))]
+		if i == 0 { // each cell has another mission to be met in
+			c = all[order[(k+len(all)/2)%len(all)]]
+		}
 		if !p.visits(c.State) || c.Kind == CrewRadioHold || c.Kind == CrewRadioReturn || slices.ContainsFunc(p.Faults, func(f fault) bool { return apart(c, cell{f.Kind, f.State}) }) ||
 			slices.Index(states, c.State) < slices.Index(states, first.State) {
 			continue
