@@ -45,8 +45,9 @@ type seen struct {
 	setAtS   float64
 	wish     geo.Local // metres in the coming second
 	velocity geo.Local // of the setpoint
-	sinceS   float64   // it has been this one
-	meetS    float64   // asked for what would come too close since; +Inf not
+	target   geo.Local
+	sinceS   float64 // it has been this one
+	meetS    float64 // asked for what would come too close since; +Inf not
 
 	pilot     *act    // a pilot's, or rebooted: nobody may touch it; nil: the leader's
 	beatS     float64 // the last HEARTBEAT in time; -1 before
@@ -325,15 +326,16 @@ func (j *judge) setpoint(i int, h autopilot.Heard) {
 	if math.Abs(p.UpM-j.altM) > bandM {
 		j.bad("altitude", "aircraft %d is sent to %.1f m", i+1, p.UpM)
 	}
-	// A leg's feed-forward is one slot's: the same one for longer than its time
-	// to live is a leader that no longer decides.
-	if v != c.velocity || h.TimeS-c.setAtS > 0.5 {
+	// A leg is one slot's: the same target and feed-forward for longer than its
+	// time to live is a leader that no longer decides. On the way to a point the
+	// target moves with the aircraft.
+	if v != c.velocity || p != c.target || h.TimeS-c.setAtS > 0.5 {
 		c.sinceS = h.TimeS
 	}
 	if horizontal(v) > 0.01 && j.late(i, c.sinceS, staleS, h.TimeS) {
 		j.bad("stale", "aircraft %d is asked for the same velocity since %.1f s", i+1, h.TimeS-c.sinceS)
 	}
-	c.velocity, c.setAtS = v, h.TimeS
+	c.velocity, c.target, c.setAtS = v, p, h.TimeS
 	c.wish = add(sub(p, h.Position), v)
 	if s := horizontal(c.wish); s > vmax*(1+j.latentS) && !j.held(i, h.TimeS, s/vmax-1-j.latentS) {
 		j.bad("speed", "aircraft %d is to be %.1f m away in a second", i+1, s)
