@@ -1,7 +1,13 @@
 package chaos
 
 import (
+	"fmt"
+	"maps"
 	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -49,6 +55,20 @@ func (m *mission) balance(o *outcome) {
 	}
 }
 
+// keepTruth writes what the batteries really gave, by aircraft and slot, beside
+// the leader's ledger: for a mission whose accounts differ.
+func (m *mission) keepTruth() {
+	var b strings.Builder
+	b.WriteString("aircraft,slot,flight_j,edge_j\n")
+	for i, a := range m.autopilots {
+		by := a.BySlot()
+		for _, slot := range slices.Sorted(maps.Keys(by)) {
+			fmt.Fprintf(&b, "%d,%d,%.1f,%.1f\n", i+1, slot, by[slot].FlightJ, by[slot].EdgeJ)
+		}
+	}
+	os.WriteFile(filepath.Join(m.folder, "truth.csv"), []byte(b.String()), 0o644)
+}
+
 // note keeps what was wrong.
 func (m *mission) note(text string) {
 	m.mutex.Lock()
@@ -62,16 +82,13 @@ const (
 )
 
 // allowedJ is how far the leader's account may be off: a count of the counter
-// for each aircraft, and for a second pack; for each reset, what was drawn since
+// for each aircraft; for each reset, what was drawn since
 // it was read last, and a count for the fraction nobody knew; for a gap in which
 // it was reset and nobody read it, what the model may be off.
 func (m *mission) allowedJ() float64 {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	allowed := countJ * float64(m.Aircraft)
-	if m.plan.has(BatterySecond) {
-		allowed += countJ
-	}
 	for _, r := range m.resets {
 		gap := r.gapS + m.awayS
 		for _, f := range m.plan.Faults { // links and fields that were not there

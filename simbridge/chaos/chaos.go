@@ -226,6 +226,7 @@ func (m *mission) why(o *outcome, err error) string {
 		reasons = append(reasons, "not every aircraft flies for the leader at the end, which by its table all do")
 	}
 	if err == nil && o.errorJ > o.allowedJ {
+		m.keepTruth()
 		reasons = append(reasons, fmt.Sprintf("the leader counts %.0f J of %.0f, and may be off by %.0f", o.leaderJ, o.truthJ, o.allowedJ))
 	}
 	return strings.Join(slices.Compact(reasons), "; ")

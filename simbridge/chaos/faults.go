@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"prefdt/simbridge/autopilot"
@@ -75,7 +76,10 @@ func (m *mission) happen(ctx context.Context, f fault) error {
 		a.MiscountBattery(0, true)
 		m.sleep(ctx, 1)
 	case BatterySecond:
-		a.SecondBattery(true, secondShare)
+		if f.State == Idle {
+			return m.refusesSecondBattery(ctx, f.Aircraft)
+		}
+		a.SecondBattery(true, 0)
 		m.sleep(ctx, slots)
 		a.SecondBattery(false, 0)
 	case ProcessKill:
@@ -107,10 +111,25 @@ func (m *mission) happen(ctx context.Context, f fault) error {
 	return nil
 }
 
-const (
-	bootS       = 5   // an autopilot says nothing while it boots
-	secondShare = 0.3 // of the load, that a second pack carries
-)
+const bootS = 5 // an autopilot says nothing while it boots
+
+// refusesSecondBattery starts a fleet of which an aircraft has a second battery.
+// The leader counts one, and must say so and refuse, until the other is gone and
+// the autopilot began anew.
+func (m *mission) refusesSecondBattery(ctx context.Context, i int) error {
+	m.autopilots[i].SecondBattery(true, 0.3)
+	for ready := false; !ready && ctx.Err() == nil; m.sleep(ctx, 1) {
+		a := m.order(telemetry.ActionStart, m.all(), true)
+		if m.crew.await(ctx, a) {
+			return errors.New("the leader starts with a second battery, which it does not count")
+		}
+		ready = strings.Contains(a.reason, "batter") // or it knows nothing of its aircraft yet
+	}
+	m.autopilots[i].SecondBattery(false, 0)
+	m.autopilots[i].Reboot(false)
+	m.sleep(ctx, bootS+2)
+	return nil
+}
 
 // pilot is a pilot's act. Until a HEARTBEAT told of it the leader may overrule
 // it, and the pilot acts again.

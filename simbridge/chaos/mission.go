@@ -228,7 +228,11 @@ func (m *mission) configure(name string, links []string) (string, error) {
 		values["commands"] = map[string]any{"keys": map[string]string{crewKey: m.publicKey}}
 	}
 	if m.plan.radioLost() {
-		values["flight"] = map[string]any{"crew_hold_s": crewHoldS, "crew_return_s": crewReturnS}
+		returnS := crewReturnS
+		if !m.plan.has(CrewRadioReturn) {
+			returnS = 600
+		}
+		values["flight"] = map[string]any{"crew_hold_s": crewHoldS, "crew_return_s": returnS}
 	}
 	raw, err := yaml.Marshal(values)
 	if err != nil {

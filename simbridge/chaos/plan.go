@@ -21,7 +21,7 @@ const (
 	BatteryHand     Kind = "battery_handover" // another one is
 	BatterySwap     Kind = "battery_reset"    // counters begin anew, the charge jumps
 	BatteryWild     Kind = "battery_wild"     // one message says 4 kJ too much, another one 0
-	BatterySecond   Kind = "battery_second"   // a pack with id 1 carries a part of the load
+	BatterySecond   Kind = "battery_second"   // one with id 1 reports, too
 	HeartbeatGap    Kind = "heartbeat_gap"    // four HEARTBEATs in a row are lost, positions go on
 	HeartbeatLoss   Kind = "heartbeat_loss"   // 10 % of them are
 	OutOfOrder      Kind = "out_of_order"     // 30 % of the datagrams come up to 0.7 s late
@@ -128,7 +128,7 @@ func draw(c *Config, k int) plan {
 	first := all[order[k%len(all)]]
 	r := rand.New(rand.NewPCG(seed, uint64(k)))
 	if first.Kind == CrewRadioHold || first.Kind == CrewRadioReturn { // wall times: slots enough for them
-		slots = max(slots, int(crewReturnS*c.Speed)+2*quiet)
+		slots = max(slots, int(crewReturnS*c.Speed)+3*quiet)
 	}
 	p := plan{
 		Slots: slots, Seed: 2_000_000 + seed*1000 + uint64(k), Crowded: r.IntN(2) == 0, ShockSlot: r.IntN(slots), Loss: 0.2 * r.Float64(),
@@ -169,7 +169,11 @@ func draw(c *Config, k int) plan {
 		p.Faults = append(p.Faults, f)
 	}
 	add(first)
-	for i := range r.IntN(3) + 1 {
+	most := 1 + r.IntN(3)
+	if first == (cell{BatterySecond, Idle}) { // it waits for a refusal, which others delay or change
+		most = 0
+	}
+	for i := range most {
 		c := all[r.IntN(len(all))]
 		if i == 0 { // each cell has another mission to be met in
 			c = all[order[(k+len(all)/2)%len(all)]]

@@ -38,7 +38,7 @@ var possible = map[Kind][]State{
 	BatteryHand:     {Climbing, Flying, Holding, Returning},
 	BatterySwap:     {Climbing, Flying, Holding, Returning},
 	BatteryWild:     {Climbing, Flying, Holding, Returning},
-	BatterySecond:   {Climbing, Flying, Holding, Returning},
+	BatterySecond:   {Idle, Climbing, Flying, Holding, Returning},
 	HeartbeatGap:    {Climbing, Engaging, Flying, Holding, Returning, Landing},
 	HeartbeatLoss:   {Climbing, Flying, Holding, Returning},
 	OutOfOrder:      {Climbing, Flying, Holding, Returning, Landing},
