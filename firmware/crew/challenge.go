@@ -19,7 +19,10 @@ type challenges struct {
 
 // at is the present challenge.
 func (c *challenges) at(now time.Duration) string {
-	if c.present == "" || now-c.since >= challengeS*time.Second {
+	switch age := now - c.since; {
+	case c.present == "" || age >= 2*challengeS*time.Second: // nobody asked for so long
+		c.before, c.present, c.since = "", telemetry.NewChallenge(), now
+	case age >= challengeS*time.Second:
 		c.before, c.present, c.since = c.present, telemetry.NewChallenge(), now
 	}
 	return c.present
