@@ -26,11 +26,16 @@ func (a *Account) Settle(n int, views []fleet.View, takersJ func(takers int) (fo
 		}
 	}
 	share := 1 / float64(slots)
+	// What the fleet's CPUs can do in a slot: whatever tasks were reported, takers
+	// of the offer did not compute more.
+	p := &a.Physics
+	mostEdgeJ := p.Kappa * p.EdgeCPUHz * p.EdgeCPUHz * p.EdgeCPUHz * float64(len(by))
 	for k := first; k <= n; k++ {
 		row := Row{Slot: k, EnergyJ: sum.EnergyJ * share, Factor: a.Objective.Factor(), DelayS: a.localS, Missed: true}
 		if r := a.results[k]; r != nil { // else no decision was possible, all local
 			r.settled = true
 			foreseenJ, mostJ := takersJ(r.takers)
+			foreseenJ, mostJ = min(foreseenJ, mostEdgeJ), min(mostJ, mostEdgeJ)
 			row.Missed, row.DelayS, row.EdgeJ = false, r.delayS, r.edgeJ+foreseenJ
 			row.Heard, row.Offloaded, row.PriceSPerJ, row.DecisionMS = r.heard, r.offloaded, r.priceSPerJ, r.decisionMS
 			sum.LeastEdgeJ += r.edgeJ

@@ -179,6 +179,9 @@ func (l *Leader) decide(n int, names []string) {
 func (l *Leader) fly() {
 	s, d := &l.now.snapshot, &l.now.decision
 	flying := l.mission.Phase() == telemetry.StateFlying
+	for i := range l.views {
+		l.account.Commit(l.views[i].Number, 0, 0) // whoever serves nobody any more
+	}
 	for m := range s.Aircraft {
 		number := s.Aircraft[m].Number
 		l.fleet.Book(number, d.EdgeJ[m], l.account.Objective.Factor())

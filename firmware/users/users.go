@@ -32,6 +32,7 @@ type Users struct {
 	priceS   float64 // s/J, of the last decision
 	most     int     // reports in any one slot
 	named    []string
+	bounded  []slot.User
 }
 
 // State is what a restart needs.
@@ -82,7 +83,7 @@ func (u *Users) Snapshot(s *slot.Snapshot) (names []string) {
 	for i := range r.late {
 		s.Users = append(s.Users, u.userOf(&r.late[i], s.Aircraft))
 	}
-	u.forecast.Hear(s.Users) // their tasks are gone, and like these more will come
+	u.hear(s.Users) // their tasks are gone, and like these more will come
 	s.Users, r.late, u.named = s.Users[:0], r.late[:0], u.named[:0]
 	slices.SortFunc(r.current, func(a, b *user) int { return cmp.Compare(a.id, b.id) })
 	for _, x := range r.current {
@@ -92,10 +93,24 @@ func (u *Users) Snapshot(s *slot.Snapshot) (names []string) {
 		s.Users = append(s.Users, u.userOf(x, s.Aircraft))
 		u.named = append(u.named, x.name)
 	}
-	u.forecast.Hear(s.Users)
+	u.hear(s.Users)
 	u.forecast.Expect(s)
 	u.most = max(u.most, len(s.Users))
 	return u.named
+}
+
+// hear has the forecast go by these users' tasks, each as far as an aircraft
+// could compute it in a slot: more would be expected of those who take the offer
+// than they can be given.
+func (u *Users) hear(heard []slot.User) {
+	u.bounded = append(u.bounded[:0], heard...)
+	for i := range u.bounded {
+		t := &u.bounded[i].Task
+		if most := u.Physics.EdgeCPUHz; t.Cycles() > most { // a slot is a second
+			t.Bits = most / t.CyclesPerBit
+		}
+	}
+	u.forecast.Hear(u.bounded)
 }
 
 // Reported is how many reports counted in the open slot.
