@@ -51,13 +51,13 @@ func begun(slots int) *flight {
 }
 
 // fly lets slots pass for all aircraft, and settles them together.
-func (f *flight) fly(slots int) []Row { return f.flown(slots, slots) }
+func (f *flight) fly(slots int) []Row { return f.flown(slots, float64(slots)) }
 
 // flown settles slots together of whose time the closed form saw only a part.
-func (f *flight) flown(slots, seen int) []Row {
+func (f *flight) flown(slots int, seen float64) []Row {
 	for i := range f.views {
 		f.views[i].TotalJ += slotJ * float64(slots)
-		f.views[i].ModelJ += modelJ * float64(seen)
+		f.views[i].ModelJ += modelJ * seen
 	}
 	f.slot += slots
 	return f.Settle(f.slot-1, f.views, noTakers)
@@ -100,7 +100,7 @@ func TestNothingIsLearnedFromAnAbsence(t *testing.T) {
 		}
 		weight := f.Objective.State().Weight
 		f = f.restarted(t)
-		rows := f.flown(missed+1, 1)
+		rows := f.flown(missed+1, 0.3)
 		if got := f.Objective.Factor(); got != before || f.Objective.State().Weight != weight {
 			t.Errorf("%d slots missed: the multiplier went from %v to %v", missed, before, got)
 		}
