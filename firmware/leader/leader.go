@@ -31,6 +31,7 @@ import (
 	"prefdt/inference/dispatch"
 	"prefdt/inference/goal"
 	"prefdt/inference/physics"
+	"prefdt/inference/record"
 	"prefdt/inference/slot"
 	"prefdt/telemetry"
 )
@@ -54,7 +55,8 @@ type Leader struct {
 	Policy Policy
 	Clock  clock.Clock
 	Log    *slog.Logger
-	Turned func(Report) // called after every turn of the loop; nil: nobody asks
+	Turned func(Report)                    // called after every turn of the loop; nil: nobody asks
+	Record func(goal.State) *record.Writer // begins a record of Run's first mission, slot by slot and whole; nil: none
 
 	fleet    *fleet.Fleet
 	link     *link.Link
@@ -104,6 +106,7 @@ func (l *Leader) Run(ctx context.Context) error {
 		return err
 	}
 	defer l.link.Close()
+	defer l.endRecord()
 	l.crew.Publish = l.link.Ack
 	l.now.tickedAt = l.Clock.Now()
 	if inFlight {
@@ -284,13 +287,8 @@ func (l *Leader) beginSlots() {
 			l.sendHome(v, "did not reach its start; the mission begins without it")
 		}
 	}
-	o := &l.account.Objective
-	o.SetFlying(flying)
-	if !o.Budgeted() {
-		o.Prefer(o.Setting()) // in proportion to those that fly
-	}
 	l.schedule.Begin(l.Clock.Now())
-	l.account.BeginSlots(l.views)
+	l.account.BeginSlots(l.views, flying)
 	l.refer(l.Clock.Now())
 }
 

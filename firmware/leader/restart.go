@@ -30,7 +30,7 @@ func (l *Leader) begin(s ledger.State, found bool) error {
 	l.schedule.Restore(s.Schedule)
 	l.account.Restore(s.Account)
 	l.users.Restore(s.Users)
-	l.now.setting = l.account.Objective.Setting()
+	l.now.setting = l.account.Objective().Setting()
 	l.fleet.Restore(s.Fleet)
 	return nil
 }
@@ -89,17 +89,21 @@ func (l *Leader) renew(id string) {
 
 // reset clears what a mission left behind.
 func (l *Leader) reset() error {
+	if l.account.Record != nil {
+		l.endRecord()
+	}
 	l.schedule.Restore(schedule.State{})
 	l.account.Begin(l.Config.Slots, l.views)
 	l.users.Initialize()
 	if r, ok := l.Policy.Scheduler.(interface{ Reset() }); ok {
 		r.Reset()
 	}
-	o, r := &l.account.Objective, l.Config.Request
-	err := o.Prefer(r.Setting)
+	r := l.Config.Request
+	err := l.account.Prefer(r.Setting)
 	if r.BudgetJ > 0 {
-		err = o.Budget(r.BudgetJ, goal.Mode(r.Mode))
+		err = l.account.Budget(r.BudgetJ, goal.Mode(r.Mode))
 	}
+	o := l.account.Objective()
 	l.now.setting, l.now.lastRow.Heard, l.now.lastRow.DecisionMS = o.Setting(), 0, 0
 	return err
 }

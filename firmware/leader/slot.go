@@ -160,11 +160,16 @@ func (l *Leader) build(n int) (names []string) {
 // decide runs the policy's step on the snapshot.
 func (l *Leader) decide(n int, names []string) {
 	began := l.Clock.Now()
-	objective, d := l.account.Objective, &l.now.decision
+	objective, d := l.account.Objective(), &l.now.decision
 	if !l.link.Connected() {
 		objective.Prefer(1) // nobody can be told: on at v*, the least energy
 	}
-	l.account.Objective.Observe(l.Policy.Decide(&l.now.snapshot, objective, d))
+	if l.Record != nil && l.account.Record == nil {
+		l.account.Record = l.Record(objective.State())
+	}
+	seen := l.Policy.Decide(&l.now.snapshot, objective, d)
+	l.account.Record.Decided(&l.now.snapshot, objective, d)
+	l.account.Observe(seen)
 	l.accept()
 	l.now.decided = true
 	l.users.Decided(d.PriceSPerJ)
@@ -174,14 +179,23 @@ func (l *Leader) decide(n int, names []string) {
 	})
 }
 
+// endRecord completes the record of the slots.
+func (l *Leader) endRecord() {
+	if err := l.account.Record.Close(); err != nil {
+		l.Log.Error("record of the slots", "reason", err)
+	}
+	l.account.Record, l.Record = nil, nil
+}
+
 // fly hands the displacements to the fleet, which checks each setpoint against
 // the envelope just before it goes out.
 func (l *Leader) fly() {
 	s, d := &l.now.snapshot, &l.now.decision
 	flying := l.mission.Phase() == telemetry.StateFlying
+	factor := l.account.Objective().Factor()
 	for m := range s.Aircraft {
 		number := s.Aircraft[m].Number
-		l.fleet.Book(number, d.EdgeJ[m], l.account.Objective.Factor())
+		l.fleet.Book(number, d.EdgeJ[m], factor)
 		l.account.Commit(number, d.EdgeJ[m], d.Served(m+1))
 		if flying {
 			l.fleet.Leg(number, d.Move[m])
