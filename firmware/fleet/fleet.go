@@ -22,6 +22,7 @@ import (
 	"prefdt/firmware/energy"
 	"prefdt/firmware/envelope"
 	"prefdt/inference/physics"
+	"prefdt/inference/tracking"
 )
 
 // Aircraft is the configuration of one link. Its place in the list, from 1, is
@@ -48,7 +49,7 @@ type Fleet struct {
 	links    []*link
 	rejects  map[string]uint64
 	counts   Counts
-	checker  envelope.Checker
+	limiter  tracking.Envelope
 	verdicts []envelope.Verdict
 
 	toSay   chan message.Message

@@ -47,7 +47,7 @@ func (f *Fleet) tick() {
 		v.Free = a.order == OrderHome
 		vehicles, of, streamed = append(vehicles, v), append(of, a), append(streamed, stream)
 	}
-	f.verdicts = f.checker.Check(vehicles, limits)
+	f.verdicts = envelope.Check(vehicles, limits, &f.limiter, f.verdicts)
 	for i := range of {
 		v := &vehicles[i]
 		if streamed[i] && !v.Ours { // unheard: the others make way, it holds
@@ -211,7 +211,7 @@ func (f *Fleet) Resume(number int, o Order) {
 
 // Clear says that whoever is silent is out of the others' way, until it is
 // heard. It returns their numbers.
-func (f *Fleet) clearOld() (numbers []int) {
+func (f *Fleet) Clear() (numbers []int) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	for _, a := range f.aircraft {

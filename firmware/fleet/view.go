@@ -23,7 +23,6 @@ type View struct {
 	Charge   float64 // NaN: unknown
 	Phase    Phase
 	Order    Order
-	Reason   string
 	Why      string // it is with its pilot
 	Lost     bool
 	Home     *physics.Position
@@ -88,7 +87,7 @@ func (f *Fleet) Whereabouts(number int) (way []physics.Position) {
 }
 
 // Restore gives an aircraft what a restart knows of it, before Start.
-func (f *Fleet) restoreOld(number int, s energy.State, home *physics.Position, way []physics.Position) {
+func (f *Fleet) Restore(number int, s energy.State, home *physics.Position, way []physics.Position) {
 	f.with(number, func(a *aircraft, now float64) {
 		a.meter.Restore(now, s, math.NaN())
 		a.home, a.ghost = home, way

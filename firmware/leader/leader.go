@@ -14,6 +14,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
@@ -97,7 +98,7 @@ func (l *Leader) Run(ctx context.Context) error {
 	if err := l.begin(saved, found); err != nil {
 		return err
 	}
-	inFlight := l.mission.Phase() != telemetry.StateIdle
+	inFlight := l.mission.InFlight() || slices.ContainsFunc(saved.Fleet, func(a fleet.Saved) bool { return a.Ours || a.Homing })
 	if err := l.fleet.Start(); err != nil {
 		return err
 	}
@@ -233,7 +234,11 @@ func (l *Leader) tick() {
 	if c.Reason == "" {
 		return
 	}
-	l.Log.Warn(c.Reason, "from", phase, "slot", l.schedule.Open())
+	level := slog.LevelWarn
+	if c.Expected {
+		level = slog.LevelInfo
+	}
+	l.Log.Log(context.Background(), level, c.Reason, "from", phase, "slot", l.schedule.Open())
 	l.perform(c.Effect)
 	l.entered(phase)
 }

@@ -26,7 +26,7 @@ func (l *Leader) begin(s ledger.State, found bool) error {
 		return err
 	}
 	l.now.seq = s.Seq + 1000 // more than were published after the last transaction
-	l.mission.Restore(s.State, 0, 0)
+	l.mission.Restore(s.State)
 	l.schedule.Restore(s.Schedule)
 	l.account.Restore(s.Account)
 	l.users.Restore(s.Users)
@@ -123,7 +123,7 @@ func (l *Leader) rejoin(ctx context.Context, s ledger.State) {
 		l.Log.Error("every autopilot was rebooted: how many slots were missed is unknown")
 		away = 0
 	}
-	l.mission.Restore(s.State, away, away/l.Config.Speed())
+	l.mission.Away(away, away/l.Config.Speed())
 	for i := range s.Fleet {
 		l.fleet.Away(i+1, s.Fleet[i].Meter, elapsed)
 		l.rejoinOne(&s.Fleet[i])
@@ -154,6 +154,8 @@ func (l *Leader) rejoinOne(a *fleet.Saved) {
 		l.now.rejoining = append(l.now.rejoining, *a)
 	case l.schedule.Rebooted(a.Number-1, l.clock(v)):
 		l.fleet.Leave(a.Number, "rebooted while the leader was away")
+	case l.mission.Phase() == telemetry.StateStopped: // by a command since the restart
+		l.fleet.Leave(a.Number, "stopped")
 	case a.Homing || l.mission.Ending():
 		l.fleet.Rejoin(a.Number, fleet.OrderHome)
 	default:

@@ -93,11 +93,13 @@ func (l *Leader) collect(ctx context.Context, until time.Duration) {
 	defer l.crew.Commit()
 	timer := l.Clock.After(until - l.Clock.Now())
 	for {
-		select {
-		case c := <-l.link.Controls:
-			l.control(c)
-			continue
-		default:
+		if l.Clock.Now() < until {
+			select {
+			case c := <-l.link.Controls:
+				l.control(c)
+				continue
+			default:
+			}
 		}
 		l.crew.Commit()
 		select {
