@@ -122,7 +122,7 @@ func (k commandKeys) open(kind telemetry.Kind, m telemetry.Message) (*command, e
 func (l *Leader) obey(c *command) {
 	l.durable() // a settlement on its way is older than this command
 	if len(l.batch) == 0 {
-		l.beforeBatch = l.goal.State
+		l.beforeBatch = l.goal.State()
 	}
 	defer func() {
 		if len(l.batch) >= batchMost || len(l.broker.inbox) == 0 {
@@ -197,7 +197,7 @@ func (l *Leader) acknowledge() {
 			// Requests are taken back; an order to the fleet stands, and is not
 			// carried out a second time.
 			l.Log.Error("commands not durable, not acknowledged", "commands", len(entries), "reason", err)
-			l.goal.State = l.beforeBatch
+			l.goal.Restore(l.beforeBatch)
 			for i := range batch {
 				if batch[i].order && batch[i].entry.ID != "" && len(l.unsaved) < ledger.Remembered {
 					l.unsaved[batch[i].id] = batch[i].ack

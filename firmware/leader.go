@@ -22,7 +22,7 @@ import (
 
 // scheduler is the frozen policy, or what stands in for it in a test.
 type scheduler interface {
-	Decide(s *slot.Snapshot, g *goal.Goal, d *slot.Decision)
+	Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) goal.Seen
 }
 
 // Leader is one mission. Set the exported fields, then Run.
@@ -42,7 +42,7 @@ type Leader struct {
 	broker *broker
 	ledger *ledger.Ledger
 	users  roster
-	goal   *goal.Goal
+	goal   goal.Objective
 
 	state    string
 	autoHold bool          // held because the broker was gone, not by the crew
@@ -219,7 +219,7 @@ func (l *Leader) climb() error {
 
 // beginSlots makes this moment the start of slot 0.
 func (l *Leader) beginSlots(flying int) error {
-	l.goal.Flying = flying
+	l.goal.SetFlying(flying)
 	if !l.goal.Budgeted() {
 		if err := l.goal.Prefer(l.goal.Setting()); err != nil {
 			return err

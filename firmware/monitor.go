@@ -83,13 +83,13 @@ func (m *monitor) feed() {
 	l := m.leader
 	s := sample{
 		state: l.state, slot: l.open, missed: l.missed, heard: l.lastRow.Heard,
-		setting: l.goal.Setting(), spentJ: l.goal.SpentJ, budgetJ: math.NaN(), floorJ: l.goal.FloorJ(), endJ: math.NaN(),
+		setting: l.goal.Setting(), spentJ: l.goal.SpentJ(), budgetJ: math.NaN(), floorJ: l.goal.FloorJ(), endJ: math.NaN(),
 		priceSPerJ: l.price, ledgerMS: l.ledgerMS, saturated: l.goal.Saturated(),
 	}
 	if l.goal.Budgeted() {
-		s.budgetJ = l.goal.BudgetJ
+		s.budgetJ = l.goal.BudgetJ()
 	}
-	if l.goal.Slot > 0 {
+	if l.goal.Slot() > 0 {
 		s.endJ = l.goal.PredictedEndJ()
 	}
 	for i := range l.views {

@@ -17,7 +17,7 @@ import (
 func (l *Leader) ledgerState() ledger.State {
 	s := ledger.State{
 		Mission: l.Config.Mission, Phase: l.state, Next: l.open, Missed: l.missed, Seq: l.seq,
-		Goal: l.goal.State, Price: l.price, LocalS: l.localS,
+		Goal: l.goal.State(), Price: l.price, LocalS: l.localS,
 	}
 	for i := range l.craft {
 		c := &l.craft[i]

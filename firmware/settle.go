@@ -97,10 +97,7 @@ func (l *Leader) correct(name string, r *telemetry.Result) {
 	b.entries[name] = e
 	b.delayS += change
 	if b.settled {
-		l.goal.DelayS += change
-		if !l.goal.Budgeted() {
-			l.goal.DelayToGoS -= change
-		}
+		l.goal.Correct(change)
 	}
 }
 
@@ -148,7 +145,7 @@ func (l *Leader) bookTransit() {
 // batteries and the delays as far as they are known. It returns the rows.
 func (l *Leader) settle(n int) (rows []ledger.Row) {
 	drawn, model, measured, flying := l.account()
-	slots := n - l.goal.Slot + 1
+	slots := n - l.goal.Slot() + 1
 	share := 1 / float64(slots)
 	s := goal.Settlement{Flying: flying}
 	for i := range l.craft {
@@ -158,8 +155,8 @@ func (l *Leader) settle(n int) (rows []ledger.Row) {
 			s.ModelFlightJ += model[i] * share
 		}
 	}
-	for k := l.goal.Slot; k <= n; k++ {
-		row := ledger.Row{Slot: k, EnergyJ: s.EnergyJ, Factor: l.goal.Factor}
+	for k := l.goal.Slot(); k <= n; k++ {
+		row := ledger.Row{Slot: k, EnergyJ: s.EnergyJ, Factor: l.goal.Factor()}
 		s.DelayS, s.EdgeJ, s.LeastEdgeJ, s.MostEdgeJ = l.localS, 0, 0, 0 // missed: no decision was possible, all local
 		if b := l.books[k]; b != nil {
 			b.settled = true
@@ -188,7 +185,7 @@ func (l *Leader) settle(n int) (rows []ledger.Row) {
 		rows = append(rows, row)
 		l.lastRow = row
 	}
-	l.Log.Debug("settled", "slot", n, "energy_j", s.EnergyJ*float64(slots), "delay_s", s.DelayS, "factor", l.goal.Factor)
+	l.Log.Debug("settled", "slot", n, "energy_j", s.EnergyJ*float64(slots), "delay_s", s.DelayS, "factor", l.goal.Factor())
 	return rows
 }
 
@@ -219,5 +216,5 @@ func (l *Leader) homeJ(v *fleet.View) float64 {
 	if v.Home != nil {
 		distance = v.Position.Sub(*v.Home).Norm()
 	}
-	return (distance/best*p.PowerW(best) + 2*p.PowerW(0)) * l.goal.Factor
+	return (distance/best*p.PowerW(best) + 2*p.PowerW(0)) * l.goal.Factor()
 }

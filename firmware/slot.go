@@ -143,11 +143,11 @@ func (l *Leader) drain(until time.Duration) {
 // decide runs the policy's step on the snapshot.
 func (l *Leader) decide(n int) {
 	began := l.Clock.Now()
-	g := *l.goal
+	o := l.goal
 	if !l.broker.connected() {
-		g.Prefer(1) // nobody can be told: on at v*, the least energy
+		o.Prefer(1) // nobody can be told: on at v*, the least energy
 	}
-	l.Scheduler.Decide(&l.snapshot, &g, &l.decision)
+	l.goal.Observe(l.Scheduler.Decide(&l.snapshot, o, &l.decision))
 	for m := range l.decision.EdgeJ { // a CPU draws no more in a slot, whatever a task asks for
 		hz := l.snapshot.Aircraft[m].CPUHz
 		l.decision.EdgeJ[m] = min(l.decision.EdgeJ[m], l.Physics.Kappa*hz*hz*hz)
@@ -163,7 +163,7 @@ func (l *Leader) decide(n int) {
 func (l *Leader) fly() {
 	for m := range l.snapshot.Aircraft {
 		number := l.snapshot.Aircraft[m].Number
-		l.fleet.Book(number, l.decision.EdgeJ[m], l.goal.Factor)
+		l.fleet.Book(number, l.decision.EdgeJ[m], l.goal.Factor())
 		if l.state == telemetry.StateFlying {
 			l.fleet.Leg(number, l.decision.Move[m])
 		}

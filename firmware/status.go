@@ -15,20 +15,20 @@ func (l *Leader) publishStatus() {
 		l.setting = g.Setting() // afterwards a budget amounts to none
 	}
 	s := telemetry.Status{
-		Seq: l.seq, Slot: g.Slot - 1, Slots: l.Config.Slots, MissionS: float64(g.Slot), State: l.state,
-		Setting: l.setting, SpentJ: g.SpentJ, FloorJ: g.FloorJ(), Saturated: g.Saturated(),
+		Seq: l.seq, Slot: g.Slot() - 1, Slots: l.Config.Slots, MissionS: float64(g.Slot()), State: l.state,
+		Setting: l.setting, SpentJ: g.SpentJ(), FloorJ: g.FloorJ(), Saturated: g.Saturated(),
 		UsersHeard: l.lastRow.Heard, MissedSlots: l.missed, DecisionMS: l.lastRow.DecisionMS,
 		EnergySource: string(energy.Consumed), Aircraft: []telemetry.StatusAircraft{},
 	}
 	if g.Budgeted() {
-		budget, mode, remaining := g.BudgetJ, string(g.Mode), g.BudgetJ-g.SpentJ
+		budget, mode, remaining := g.BudgetJ(), string(g.Mode()), g.BudgetJ()-g.SpentJ()
 		s.BudgetJ, s.Mode, s.RemainingJ = &budget, &mode, &remaining
 	}
 	end := g.PredictedEndJ()
 	if l.ending() {
-		end, s.FloorJ, s.Saturated = g.SpentJ, g.SpentJ, g.Budgeted() && g.BudgetJ < g.SpentJ
+		end, s.FloorJ, s.Saturated = g.SpentJ(), g.SpentJ(), g.Budgeted() && g.BudgetJ() < g.SpentJ()
 	}
-	if g.Slot > 0 {
+	if g.Slot() > 0 {
 		s.PredictedEndJ = &end
 	}
 	for i := range l.views {
@@ -53,7 +53,7 @@ func (l *Leader) publishStatus() {
 		s.Aircraft = append(s.Aircraft, a)
 	}
 	publish(l.broker, l.broker.topics.Status(), 0, true, s)
-	l.fleet.Show("budget_j", g.BudgetJ) // 0: a preference is in force
-	l.fleet.Show("spent_j", g.SpentJ)
+	l.fleet.Show("budget_j", g.BudgetJ()) // 0: a preference is in force
+	l.fleet.Show("spent_j", g.SpentJ())
 	l.fleet.Show("setting", s.Setting)
 }

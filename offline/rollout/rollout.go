@@ -49,7 +49,7 @@ type Result struct {
 // Policy decides slot by slot; a checkpoint's, or one that the study compares.
 type Policy interface {
 	Reset()
-	Decide(s *slot.Snapshot, g *goal.Goal, d *slot.Decision)
+	Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) goal.Seen
 }
 
 // Flyer flies one policy, one flight at a time.
@@ -110,7 +110,7 @@ func (f *Flyer) Fly(seed uint64, r Request) Result {
 	f.policy.Reset()
 	c := &w.Config.Physics
 	g := goal.New(f.scales, c, w.Config.Slots, len(w.Aircraft))
-	g.Elsewhere = f.elsewhere
+	g.SetElsewhere(f.elsewhere)
 	if r.Mode == goal.Preference {
 		g.PreferOmega(r.Omega)
 	} else if err := g.Budget(r.BudgetJ, r.Mode); err != nil {
@@ -129,10 +129,10 @@ func (f *Flyer) Fly(seed uint64, r Request) Result {
 		}
 		factor := w.Config.Factor(w.Slot)
 		if w.Slot == shock.FromSlot && factor != 1 {
-			result.FloorJ = g.SpentJ
+			result.FloorJ = g.SpentJ()
 		}
 		seen := f.link.snapshot(w)
-		f.policy.Decide(seen, g, &f.d)
+		g.Observe(f.policy.Decide(seen, g, &f.d))
 		w.Apply(seen, &f.d, &f.action)
 		f.link.unheard(w, seen, &f.d, &f.action)
 		o := w.Step(f.action)
@@ -164,11 +164,11 @@ func (f *Flyer) Fly(seed uint64, r Request) Result {
 		}
 		g.Settle(settled)
 		if w.Slot == shock.FromSlot+1 && factor != 1 {
-			result.BlindJ = g.SpentJ - result.FloorJ
+			result.BlindJ = g.SpentJ() - result.FloorJ
 		}
 		result.MissedDead += o.Missed
 	}
-	result.DelayS, result.EnergyJ = g.DelayS, g.SpentJ
+	result.DelayS, result.EnergyJ = g.DelayS(), g.SpentJ()
 	result.SpeedMPS /= max(slots, 1)
 	return result
 }
