@@ -331,8 +331,7 @@ func along(from, move physics.Position, areaM float64) physics.Position {
 		for _, side := range []float64{1, -1} {
 			sin, cos := math.Sincos(side * math.Pi * float64(k) / steps)
 			turned := physics.Position{EastM: cos*move.EastM - sin*move.NorthM, NorthM: sin*move.EastM + cos*move.NorthM}
-			to := from.Add(turned)
-			if min(to.EastM, to.NorthM) >= 0 && max(to.EastM, to.NorthM) <= areaM {
+			if to := from.Add(turned); to == to.Inside(areaM) {
 				return turned
 			}
 		}

@@ -6,7 +6,10 @@
 // decide on nothing else.
 package slot
 
-import "prefdt/inference/physics"
+import (
+	"prefdt/inference/physics"
+	"prefdt/inference/reuse"
+)
 
 // Snapshot is the fleet and its users as known when the report window closes.
 type Snapshot struct {
@@ -65,8 +68,8 @@ type UserDecision struct {
 // user's CPU share and completion, the slot's delay and edge energy.
 func (d *Decision) Price(c *physics.Constants, s *Snapshot) {
 	d.DelayS = 0
-	d.EdgeJ = resize(d.EdgeJ, len(s.Aircraft))
-	d.served = resize(d.served, len(s.Aircraft)+1)
+	d.EdgeJ = reuse.Slice(d.EdgeJ, len(s.Aircraft))
+	d.served = reuse.Slice(d.served, len(s.Aircraft)+1)
 	for i := range d.Users {
 		d.served[d.Users[i].Server]++
 	}
@@ -103,17 +106,8 @@ func (d *Decision) Served(server int) int {
 // Size sets the decision's lengths for a snapshot, all local and at rest,
 // reusing its memory.
 func (d *Decision) Size(s *Snapshot) {
-	d.Users = resize(d.Users, len(s.Users))
-	d.Move = resize(d.Move, len(s.Aircraft))
-	d.EdgeJ = resize(d.EdgeJ, len(s.Aircraft))
+	d.Users = reuse.Slice(d.Users, len(s.Users))
+	d.Move = reuse.Slice(d.Move, len(s.Aircraft))
+	d.EdgeJ = reuse.Slice(d.EdgeJ, len(s.Aircraft))
 	d.PriceSPerJ, d.DelayS = 0, 0
-}
-
-func resize[T any](x []T, n int) []T {
-	if cap(x) < n {
-		return make([]T, n)
-	}
-	x = x[:n]
-	clear(x)
-	return x
 }
