@@ -226,20 +226,21 @@ type Settlement struct {
 	// Slots is how many slots the sums below are of; 0 stands for 1. However
 	// many they are, they are one measurement of the multiplier: slots whose
 	// joules were read off once were measured once.
-	Slots   int
-	DelayS  float64
-	EnergyJ float64 // measured, whole fleet
-	EdgeJ   float64 // closed form of the decisions sent
+	Slots   int     `json:"slots,omitempty"`
+	DelayS  float64 `json:"delay_s"`
+	EnergyJ float64 `json:"energy_j"` // measured, whole fleet
+	EdgeJ   float64 `json:"edge_j"`   // closed form of the decisions sent
 	// Where EdgeJ is in part a guess, of users who took the offer, it lies
 	// between these; elsewhere they are equal.
-	LeastEdgeJ, MostEdgeJ float64
+	LeastEdgeJ float64 `json:"least_edge_j"`
+	MostEdgeJ  float64 `json:"most_edge_j"`
 	// ModelFlightJ is the closed form, at multiplier 1, of the flight that
 	// EnergyJ was measured on: same aircraft, same time. Where it is not of the
 	// same flight, as over a time that nobody observed the speeds, or where
 	// energy was not measured, it is 0: the joules are spent, and say nothing of
 	// the multiplier.
-	ModelFlightJ float64
-	Flying       int // aircraft whose flight counts from now on
+	ModelFlightJ float64 `json:"model_flight_j"`
+	Flying       int     `json:"flying"` // aircraft whose flight counts from now on
 }
 
 // Settle subtracts what was spent, eq. (decr).

@@ -17,7 +17,7 @@ import (
 	"prefdt/simbridge/world"
 )
 
-var record = flag.Bool("record", false, "fly the slots of testdata/parity.bin again and write what is decided here")
+var recordAgain = flag.Bool("record", false, "fly the slots of testdata/parity.bin again and write what is decided here")
 
 const (
 	parityFile    = "testdata/parity.bin"
@@ -101,7 +101,7 @@ func TestParity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *record {
+	if *recordAgain {
 		recordParity(t, ck, hash)
 	}
 	file, err := os.ReadFile(parityFile)
@@ -131,7 +131,7 @@ func TestParity(t *testing.T) {
 			users := make([]recordedUser, r.Users)
 			read(users)
 			r.snapshot(&s, number, &f, users, &ck.Physics)
-			g.Observe(p.Decide(&s, g, &d))
+			decide(p, &s, &g, &d)
 			same := true
 			for i, u := range users {
 				same = same && d.Users[i].Server == int(u.Server)
@@ -199,7 +199,7 @@ func recordParity(t *testing.T, ck *checkpoint.Checkpoint, hash []byte) {
 			}
 			r.Users = uint8(len(users))
 			r.snapshot(&s, number, &f, users, &ck.Physics)
-			g.Observe(p.Decide(&s, g, &d))
+			decide(p, &s, &g, &d)
 			w.Apply(&s, &d, &action)
 			o := w.Step(action)
 			r.DelayS, r.EnergyJ = float32(o.DelayS), float32(o.EnergyJ())
