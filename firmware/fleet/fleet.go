@@ -22,7 +22,6 @@ import (
 	"prefdt/firmware/energy"
 	"prefdt/firmware/envelope"
 	"prefdt/inference/physics"
-	"prefdt/inference/tracking"
 )
 
 // Aircraft is the configuration of one link. Its place in the list, from 1, is
@@ -49,7 +48,7 @@ type Fleet struct {
 	links    []*link
 	rejects  map[string]uint64
 	counts   Counts
-	limiter  tracking.Envelope
+	checker  envelope.Checker
 	verdicts []envelope.Verdict
 
 	toSay   chan message.Message

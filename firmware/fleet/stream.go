@@ -47,7 +47,7 @@ func (f *Fleet) tick() {
 		v.Free = a.order == OrderHome
 		vehicles, of, streamed = append(vehicles, v), append(of, a), append(streamed, stream)
 	}
-	f.verdicts = envelope.Check(vehicles, limits, &f.limiter, f.verdicts)
+	f.verdicts = f.checker.Check(vehicles, limits)
 	for i := range of {
 		v := &vehicles[i]
 		if streamed[i] && !v.Ours { // unheard: the others make way, it holds

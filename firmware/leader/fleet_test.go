@@ -76,9 +76,12 @@ func TestBrokerGone(t *testing.T) {
 }
 
 // asked keeps what a scheduler is asked for.
-type asked struct{ goal goal.Goal }
+type asked struct{ goal goal.Objective }
 
-func (a *asked) Decide(_ *slot.Snapshot, g *goal.Goal, _ *slot.Decision) { a.goal = *g }
+func (a *asked) Decide(_ *slot.Snapshot, o goal.Objective, _ *slot.Decision) goal.Seen {
+	a.goal = o
+	return goal.Seen{}
+}
 
 // Without a broker nobody can be told anything: the fleet flies on at v*, and
 // what was asked of it stands.
@@ -96,8 +99,8 @@ func TestFliesOnWithoutABroker(t *testing.T) {
 	if of.goal.Budgeted() || of.goal.Setting() != 1 {
 		t.Errorf("flies on at setting %v", of.goal.Setting())
 	}
-	if l.goal.BudgetJ != 60000 {
-		t.Errorf("the budget of 60 kJ is %v J", l.goal.BudgetJ)
+	if l.goal.BudgetJ() != 60000 {
+		t.Errorf("the budget of 60 kJ is %v J", l.goal.BudgetJ())
 	}
 }
 

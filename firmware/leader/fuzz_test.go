@@ -166,8 +166,8 @@ func FuzzSlot(f *testing.F) {
 					t.Fatalf("a move of %v m", d)
 				}
 			}
-			if g := l.goal; !(math.Abs(g.DelayToGoS) < 1e9 && g.DelayS < 1e9 && g.EnergyToGoJ < 1e9 && g.EdgeJ < 1e6) {
-				t.Fatalf("the goal became %+v", g.State)
+			if g := l.goal; !(math.Abs(g.DelayToGoS()) < 1e9 && g.DelayS() < 1e9 && g.EnergyToGoJ() < 1e9 && g.EdgeJ() < 1e6) {
+				t.Fatalf("the goal became %+v", g.State())
 			}
 		}
 		if counts := l.broker.rejects.Counts(); len(counts) > 0 && !(len(counts) == 1 && counts["result: too long"] > 0) {
@@ -244,8 +244,8 @@ func FuzzInbox(f *testing.F) {
 				}
 			}
 			l.acknowledge()
-			if s := l.goal.Setting(); !(s >= 0 && s <= 1) || l.goal.Budgeted() && !(l.goal.BudgetJ > 0 && l.goal.BudgetJ <= 2*frozen.Physics.CapacityJ) {
-				t.Fatalf("%s led to setting %v, %+v", line, s, l.goal.State)
+			if s := l.goal.Setting(); !(s >= 0 && s <= 1) || l.goal.Budgeted() && !(l.goal.BudgetJ() > 0 && l.goal.BudgetJ() <= 2*frozen.Physics.CapacityJ) {
+				t.Fatalf("%s led to setting %v, %+v", line, s, l.goal.State())
 			}
 		}
 		total := b.rejects.Total()

@@ -355,7 +355,7 @@ type atAllowance struct {
 	envelope tracking.Envelope
 }
 
-func (p *atAllowance) Decide(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
+func (p *atAllowance) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Seen {
 	d.Size(s)
 	p.tracker.Observe(s.Users)
 	low, high := 0.0, 3.0
@@ -379,6 +379,7 @@ func (p *atAllowance) Decide(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
 		d.Move[m] = tracking.Move(s.Aircraft[m].Position, p.targets[m], 8.4, 8.4)
 	}
 	p.envelope.Limit(positions, d.Move, tracking.Limits{SpeedMaxMPS: p.c.SpeedMaxMPS, SeparationM: p.c.SeparationM, AreaM: p.c.AreaM})
+	return goal.Seen{}
 }
 
 // eventually waits for what no message tells.

@@ -257,12 +257,13 @@ type slowly struct {
 	r *rig
 }
 
-func (s slowly) Decide(n *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
+func (s slowly) Decide(n *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Seen {
 	time.Sleep(time.Duration(s.r.slow.Swap(0)))
-	s.scheduler.Decide(n, g, d)
+	seen := s.scheduler.Decide(n, g, d)
 	if s.r.steer != nil {
 		s.r.steer(n, d)
 	}
+	return seen
 }
 
 func TestSigningFailsClosed(t *testing.T) {

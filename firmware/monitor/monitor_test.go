@@ -25,11 +25,11 @@ type stallable struct {
 	at   int           // in this slot
 }
 
-func (s *stallable) Decide(sn *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
+func (s *stallable) Decide(sn *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Seen {
 	if sn.Slot >= s.at {
 		<-s.gate
 	}
-	s.scheduler.Decide(sn, g, d)
+	return s.scheduler.Decide(sn, g, d)
 }
 
 // get asks the leader's server.
