@@ -23,7 +23,7 @@ func TestAttacks(t *testing.T) {
 	counter := uint64(10)
 	sign := func(name string, key ed25519.PrivateKey, topic, body string) string {
 		counter++
-		payload, err := telemetry.Sign(name, key, counter, topic, []byte(body))
+		payload, err := telemetry.Sign(name, key, counter, telemetry.NewChallenge(), topic, []byte(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +48,7 @@ func TestAttacks(t *testing.T) {
 		{"replayed as another command", r.topics.Mission(), genuine, "envelope: bad signature"},
 		{"another fleet's", budget, sign("crew-1", private, "prefdt/other/command/budget", attack), "envelope: bad signature"},
 		{"oversized", budget, `{"id":"attack","energy_j":299000,"mode":"target","x":"` + strings.Repeat("x", 90<<10) + `"}`, ""},
-		{"no signature in it", budget, `{"key":"crew-1","counter":99,"body":"{}","signature":""}`, "envelope: bad signature"},
+		{"no signature in it", budget, `{"key":"crew-1","counter":99,"challenge":"AAAAAAAAAAAAAAAAAAAAAA","body":"{}","signature":""}`, "envelope: bad signature"},
 	} {
 		counts, total := f.broker.rejects.Counts(), f.broker.rejects.Total()
 		r.publishRaw(a.topic, a.payload)

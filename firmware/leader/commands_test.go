@@ -107,7 +107,7 @@ func TestSignedCommands(t *testing.T) {
 	f := r.launch()
 	r.await("the leader", anyStatus)
 	sign := func(counter uint64, topic, body string) string {
-		payload, err := telemetry.Sign("crew-1", private, counter, topic, []byte(body))
+		payload, err := telemetry.Sign("crew-1", private, counter, telemetry.NewChallenge(), topic, []byte(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +148,7 @@ func TestCounterOfACommandWithoutAnID(t *testing.T) {
 	r.config.Commands = Commands{Unsigned: "no", Keys: map[string]string{"crew-1": base64.StdEncoding.EncodeToString(public)}}
 	f := r.launch()
 	r.await("the leader", anyStatus)
-	payload, err := telemetry.Sign("crew-1", private, 41, r.topics.Preference(), []byte(`{"setting":0.3}`))
+	payload, err := telemetry.Sign("crew-1", private, 41, telemetry.NewChallenge(), r.topics.Preference(), []byte(`{"setting":0.3}`))
 	if err != nil {
 		t.Fatal(err)
 	}

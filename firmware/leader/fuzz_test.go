@@ -186,7 +186,7 @@ func FuzzInbox(f *testing.F) {
 	}
 	private := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	keys := map[string]ed25519.PublicKey{"crew-1": private.Public().(ed25519.PublicKey)}
-	signed, err := telemetry.Sign("crew-1", private, 7, "prefdt/f1/command/budget", []byte(`{"id":"s1","energy_j":36000,"mode":"target"}`))
+	signed, err := telemetry.Sign("crew-1", private, 7, telemetry.NewChallenge(), "prefdt/f1/command/budget", []byte(`{"id":"s1","energy_j":36000,"mode":"target"}`))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func FuzzInbox(f *testing.F) {
 	}
 	f.Add(uint8(2), "online false\nslot {\"slot\":1e9}\nstatus {}\nusers/u/result {\"slot\":0,\"completion_s\":9,\"by\":\"offer\"}\nack/b1 {}\nnope x\n"+
 		`users/u/report {"slot":0,"position_m":[1,2],"queue_bits":0,"cpu_hz":1e9}`+"\n"+`command/budget {"id":"x","energy_j":1e300,"mode":"target"}`+"\n"+`command/budget {"energy_j":1}`)
-	f.Add(uint8(0), `status {"seq":99,"slot":17,"slots":100,"mission_s":18,"state":"flying","setting":0.4,"budget_j":null,"mode":null,"spent_j":1,"remaining_j":null,"predicted_end_j":null,"floor_j":1,"saturated":false,"transit_j":0,"users_heard":6,"missed_slots":0,"decision_ms":0.7,"energy_source":"model","aircraft":[]}`)
+	f.Add(uint8(0), `status {"seq":99,"slot":17,"slots":100,"mission_s":18,"state":"flying","setting":0.4,"budget_j":null,"mode":null,"spent_j":1,"remaining_j":null,"predicted_end_j":null,"floor_j":1,"saturated":false,"transit_j":0,"users_heard":6,"missed_slots":0,"decision_ms":0.7,"energy_source":"model","challenge":"AAAAAAAAAAAAAAAAAAAAAA","last_command":null,"aircraft":[]}`)
 	states := []string{telemetry.StateIdle, telemetry.StateClimbing, telemetry.StateFlying, telemetry.StateHolding, telemetry.StateReturning, telemetry.StateDone, telemetry.StateStopped}
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, state uint8, said string) {

@@ -191,7 +191,7 @@ func TestFlood(t *testing.T) {
 	}
 	last := r.await("status", anyStatus)
 	runtime.ReadMemStats(&after)
-	_, lost := flood.Dropped()
+	lost := flood.Dropped()["publications"]
 	t.Logf("%v said, %d of them lost by the client itself, %d more refused by the leader, heap %d MB more", said, lost, f.broker.rejects.Total()-refused, (int64(after.HeapAlloc)-int64(before.HeapAlloc))>>20)
 	calm()
 	if !r.eventually(func() bool { return f.broker.rejects.Total()-refused+lost >= uint64(said[0]+said[3]) }) {

@@ -166,7 +166,7 @@ func (l *standIn) publishStatus() {
 	age := 0.1
 	s := telemetry.Status{
 		Slot: l.slot, Slots: l.slots, State: l.state, BudgetJ: l.budgetJ, UsersHeard: l.heard, DecisionMS: float64(l.slot + 1),
-		EnergySource: telemetry.SourceEnergyConsumed, Aircraft: []telemetry.StatusAircraft{},
+		EnergySource: telemetry.SourceEnergyConsumed, Aircraft: []telemetry.StatusAircraft{}, Challenge: telemetry.NewChallenge(),
 	}
 	if l.budgetJ != nil {
 		mode, rest := telemetry.ModeTarget, 1.0
