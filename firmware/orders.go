@@ -20,7 +20,9 @@ func (l *Leader) transition(action string) error {
 		}
 		l.climbS = 0
 		for i := range l.Config.Aircraft {
-			l.fleet.Resume(i+1, fleet.OrderFly)
+			if err := l.fleet.Launch(i + 1); err != nil {
+				l.Log.Error("aircraft does not start", "aircraft", i+1, "reason", err)
+			}
 		}
 		l.enter(telemetry.StateClimbing)
 	case telemetry.ActionHold:
@@ -79,13 +81,16 @@ func (l *Leader) takeBack() (taken int) {
 	l.look()
 	for i := range l.views {
 		v := &l.views[i]
-		switch {
-		case v.Phase != fleet.PhaseTaken || !v.Fresh || homing && !v.InAir:
+		if v.Phase != fleet.PhaseTaken {
 			continue
-		case homing || l.low(v):
-			l.fleet.Resume(v.Number, fleet.OrderHome)
-		default:
-			l.fleet.Resume(v.Number, fleet.OrderFly)
+		}
+		order := fleet.OrderFly
+		if homing || l.low(v) {
+			order = fleet.OrderHome
+		}
+		if err := l.fleet.Resume(v.Number, order); err != nil { // on the ground, or not heard
+			l.Log.Info("not resumed", "aircraft", v.Number, "reason", err)
+			continue
 		}
 		taken++
 	}
@@ -94,11 +99,14 @@ func (l *Leader) takeBack() (taken int) {
 
 // clear takes the crew's word that whoever is silent is in nobody's way.
 func (l *Leader) clear() bool {
-	numbers := l.fleet.Clear()
-	if len(numbers) > 0 {
-		l.Log.Warn("the crew says that silent aircraft are out of the way", "aircraft", numbers)
+	cleared := false
+	for i := range l.Config.Aircraft {
+		if l.fleet.Clear(i+1) == nil {
+			l.Log.Warn("the crew says that a silent aircraft is out of the way", "aircraft", i+1)
+			cleared = true
+		}
 	}
-	return len(numbers) > 0
+	return cleared
 }
 
 // crowded names two aircraft that stand too close to take off together. A metre

@@ -95,10 +95,7 @@ func (l *Leader) restore(s ledger.State, found bool) error {
 			way = append(way, physics.Position{EastM: p[0], NorthM: p[1]})
 		}
 		l.fleet.Restore(a.Number, a.Meter, home, way)
-		switch {
-		case a.Homing:
-			l.fleet.Command(a.Number, fleet.OrderHome)
-		case a.Taken:
+		if a.Taken {
 			l.fleet.Leave(a.Number, "it was with its pilot before the restart")
 		}
 	}
@@ -136,18 +133,18 @@ func (l *Leader) rejoin(ctx context.Context, s ledger.State) {
 	for i, a := range s.Aircraft {
 		v := &l.views[i]
 		l.fleet.Away(a.Number, a.Meter, elapsed)
+		order := fleet.OrderFly
+		if a.Homing {
+			order = fleet.OrderHome
+		}
 		switch {
-		case !a.Ours:
+		case !a.Ours && !a.Homing:
 		case !l.Config.Flight.Resume:
 			l.fleet.Leave(a.Number, "resume_after_restart is false")
-		case !v.Fresh:
-			l.fleet.Leave(a.Number, "not heard since the restart")
-		case a.MSPerSlot > 0 && v.BootMS < a.BootMS:
+		case v.Fresh && a.MSPerSlot > 0 && v.BootMS < a.BootMS:
 			l.fleet.Leave(a.Number, "rebooted while the leader was away")
-		case slots && (!v.InAir || v.Mode != fleet.ModeOffboard && v.Mode != fleet.ModeHold):
-			l.fleet.Leave(a.Number, "found in "+v.Mode.String())
-		case slots || l.state == telemetry.StateClimbing:
-			l.fleet.Resume(a.Number, fleet.OrderFly)
+		default:
+			l.fleet.Rejoin(a.Number, order) // or it is its pilot's, which the fleet says
 		}
 	}
 	if slots && l.open >= l.Config.Slots {
@@ -165,16 +162,16 @@ func (l *Leader) waitFor(ctx context.Context, s ledger.State) bool {
 			return false
 		}
 		l.look()
-		heard, expected := 0, 0
+		heard, expected, ours := 0, 0, false
 		for i, a := range s.Aircraft {
-			if a.Ours {
-				expected++
+			if a.Ours || a.Homing {
+				expected, ours = expected+1, ours || a.Ours
 				if l.views[i].Fresh && l.views[i].Landed != nil {
 					heard++
 				}
 			}
 		}
-		if heard == expected || heard > 0 && waited >= 10*looks || l.yield != nil {
+		if heard == expected || (heard > 0 || !ours) && waited >= 10*looks || l.yield != nil {
 			return true
 		}
 		if waited%(10*looks) == 10*looks-1 {
