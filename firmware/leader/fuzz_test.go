@@ -65,8 +65,9 @@ func FuzzConfig(f *testing.F) {
 // still is a clock that stands.
 type still struct{}
 
-func (still) Now() time.Duration                   { return time.Second }
-func (still) After(time.Duration) <-chan time.Time { return nil }
+func (still) Now() time.Duration                              { return time.Second }
+func (still) After(time.Duration) <-chan time.Time            { return nil }
+func (still) Ticker(time.Duration) (<-chan time.Time, func()) { return nil, func() {} }
 
 // grounded is a leader in flight without links: what it does in a slot, without
 // waiting for anything.
