@@ -87,31 +87,6 @@ func (f *Fleet) Book(number int, edgeJ, factor float64) {
 	})
 }
 
-// Meter returns what a restart needs of an aircraft's meter.
-func (f *Fleet) Meter(number int) (s energy.State) {
-	f.with(number, func(a *aircraft, now float64) { s = a.meter.State(now) })
-	return s
-}
-
-// Whereabouts returns the way on which an aircraft may be, or nothing of one
-// that is in nobody's way.
-func (f *Fleet) Whereabouts(number int) (way []physics.Position) {
-	f.with(number, func(a *aircraft, now float64) {
-		if a.inTheWay() {
-			way = a.whereabouts(now)
-		}
-	})
-	return way
-}
-
-// Restore gives an aircraft what a restart knows of it, before Start.
-func (f *Fleet) Restore(number int, s energy.State, home *physics.Position, way []physics.Position) {
-	f.with(number, func(a *aircraft, now float64) {
-		a.meter.Restore(now, s, math.NaN())
-		a.home, a.ghost, a.restoredS = home, way, s.BootS
-	})
-}
-
 // Away begins an aircraft's meter again from what a restart knows of it, as of
 // gapS ago, NaN: unknown. Its own clock knows better, unless it was rebooted.
 func (f *Fleet) Away(number int, s energy.State, gapS float64) {

@@ -249,7 +249,9 @@ func (l *Leader) perform(e mission.Effect) {
 	switch e {
 	case mission.Launch:
 		for i := range l.views {
-			l.fleet.Launch(i + 1)
+			if err := l.fleet.Launch(i + 1); err != nil { // it was ready a moment ago
+				l.Log.Error("aircraft stays on the ground", "aircraft", i+1, "reason", err)
+			}
 		}
 	case mission.BeginSlots:
 		l.beginSlots()

@@ -143,7 +143,9 @@ func (l *Leader) mayReturn(*telemetry.Mission) error {
 	left := 0
 	for i := range l.views {
 		if v := &l.views[i]; v.InAir && v.Fresh && v.Mode == fleet.ModeHold {
-			l.fleet.Resume(v.Number, fleet.OrderHome)
+			if err := l.fleet.Resume(v.Number, fleet.OrderHome); err != nil {
+				return err
+			}
 			left++
 		}
 	}
@@ -204,7 +206,9 @@ func (l *Leader) resume(m *telemetry.Mission) error {
 		if l.account.SpareJ(v) < 0 {
 			o = fleet.OrderHome
 		}
-		l.fleet.Resume(v.Number, o)
+		if err := l.fleet.Resume(v.Number, o); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -226,7 +230,9 @@ func (l *Leader) launch(m *telemetry.Mission) error {
 		}
 	}
 	for _, number := range m.Aircraft {
-		l.fleet.Launch(number)
+		if err := l.fleet.Launch(number); err != nil {
+			return err
+		}
 	}
 	return nil
 }

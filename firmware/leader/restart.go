@@ -157,7 +157,7 @@ func (l *Leader) rejoinOne(a *fleet.Saved) {
 	case l.mission.Phase() == telemetry.StateStopped: // by a command since the restart
 		l.fleet.Leave(a.Number, "stopped")
 	case a.Homing || l.mission.Ending():
-		l.fleet.Rejoin(a.Number, fleet.OrderHome)
+		l.fleet.Rejoin(a.Number, fleet.OrderHome) // or it is left to its pilot, which is logged
 	default:
 		l.fleet.Rejoin(a.Number, fleet.OrderFly)
 	}
