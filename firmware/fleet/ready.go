@@ -31,7 +31,7 @@ func (v *View) Ready() error {
 	case math.Abs(v.UpM) > groundUpM:
 		return fmt.Errorf("is %.0f m above the origin's altitude, want within %v m: is the origin right?", v.UpM, groundUpM)
 	case math.IsNaN(v.ClockRate):
-		return errors.New("its clock was not compared for long enough yet")
+		return errors.New("was received for less than the 5 s that readiness takes")
 	case math.Abs(v.ClockRate-1) > rateOff:
 		return fmt.Errorf("its clock runs at %.3f of the mission's, want within %v %%", v.ClockRate, 100*rateOff)
 	case len(v.Uncounted()) > 0:
