@@ -24,8 +24,8 @@ func (f *flight) awaitLeader(ctx context.Context) error {
 	if dead := f.died(); err == nil && dead != nil {
 		return dead
 	}
-	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("%w: %w", err, f.observer.ready())
+	if missing := f.observer.ready(); err != nil && ctx.Err() != nil && missing != nil {
+		return missing
 	}
 	return err
 }
@@ -71,6 +71,9 @@ type refused struct {
 // without anybody's doing. What an aircraft has not said yet it will say; what
 // follows stays as it is until a person changes it.
 func timeCures(reason string) bool {
+	if strings.Contains(reason, "not read") { // and says which parameters
+		return true
+	}
 	return !slices.ContainsFunc([]string{
 		"the mission is", // in another state
 		"unsafe", "COM_", // failsafe parameters

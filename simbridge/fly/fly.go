@@ -99,16 +99,19 @@ func Run(ctx context.Context, c Config, out io.Writer) error {
 	return err
 }
 
-// why prefers the reason for which the flight was ended to its symptom.
+// why puts the reason for which the flight was ended before what was missing then.
 func (f *flight) why(ctx context.Context, err error) error {
 	f.view.end()
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+	cause := context.Cause(ctx)
+	switch {
+	case cause == nil:
+		return err
+	case errors.Is(cause, context.Canceled):
+		return errors.New("interrupted")
+	case errors.Is(err, ctx.Err()):
 		return cause
 	}
-	if ctx.Err() != nil {
-		return errors.New("interrupted")
-	}
-	return err
+	return fmt.Errorf("%w: %w", cause, err)
 }
 
 // start brings up the world, then the leader.
