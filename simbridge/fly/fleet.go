@@ -96,7 +96,7 @@ func (f *fleet) await(ctx context.Context) error {
 	defer poll.Stop()
 	for _, v := range f.attached {
 		for {
-			missing, err := v.Ready()
+			missing, err := v.Ready(time.Now())
 			if err != nil {
 				return err
 			}

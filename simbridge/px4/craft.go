@@ -13,18 +13,21 @@ import (
 
 // What a flight asks of any aircraft, simulated or attached.
 
-// Ready says what is still missing before the instance can fly, and the
-// wait for it: nil, nothing. The error is one that waiting does not mend.
-func (v *Vehicle) Ready() (missing, err error) {
+// Ready says what is still missing before the instance can fly, nil for nothing.
+// An error is of what waiting does not mend.
+func (v *Vehicle) Ready(now time.Time) (missing, err error) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
+	fedS := v.missionS(now.Sub(v.fedAt))
 	switch {
 	case !v.heard():
 		return fmt.Errorf("nothing heard of PX4 system %d: want its heartbeat, GLOBAL_POSITION_INT and EXTENDED_SYS_STATE", v.SystemID), nil
-	case v.passing == passesNot:
-		return nil, fmt.Errorf("PX4 system %d keeps to its own battery: want SIM_BAT_ENABLE 0 in it before it boots", v.SystemID)
-	case v.passing == passingUnknown:
+	case v.fedAt.IsZero() || fedS < passingS:
 		return fmt.Errorf("PX4 system %d does not pass the battery on yet", v.SystemID), nil
+	case v.missionS(v.ownAt.Sub(v.fedAt)) > passingS/2:
+		return nil, fmt.Errorf("PX4 system %d has a battery simulation of its own: want SIM_BAT_ENABLE 0 in it before it boots", v.SystemID)
+	case v.passedAt.IsZero():
+		return fmt.Errorf("PX4 system %d does not pass the battery on", v.SystemID), nil
 	}
 	return nil, nil
 }

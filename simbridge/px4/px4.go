@@ -11,6 +11,7 @@ package px4
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
@@ -51,21 +52,13 @@ type Vehicle struct {
 	landed    common.MAV_LANDED_STATE
 	channel   *gomavlib.Channel
 	sequence  byte
-	starts    []start // slots that begin later than was heard
-	sendUS    int64   // the next battery message
-	gone      bool    // unheard for goneS: what it drew meanwhile is in the battery
-	passing   passing
-	sinceAt   time.Time // when the battery was first sent
+	starts    []start   // slots that begin later than was heard
+	sendUS    int64     // the next battery message
+	gone      bool      // unheard for goneS: what it drew meanwhile is in the battery
+	fedAt     time.Time // when the battery was first sent
+	passedAt  time.Time // when PX4 last passed it on
+	ownAt     time.Time // when PX4 last told of a battery of its own
 }
-
-// passing is whether PX4 flies on the battery that is sent to it.
-type passing int
-
-const (
-	passingUnknown passing = iota
-	passes
-	passesNot
-)
 
 // start is when a slot begins, by the wall's clock.
 type start struct {
@@ -90,9 +83,10 @@ const (
 	// that current x time says is all that was drawn.
 	sendMS    = 400
 	component = byte(common.MAV_COMP_ID_BATTERY)
-	staleS    = 2  // a position this old is not extrapolated
-	goneS     = 10 // without a HEARTBEAT for so long an instance is dead; CONTRACT counts a lost aircraft's joules for as long
-	passingS  = 10 // PX4 has passed a battery on by then
+	staleS    = 2             // a position this old is not extrapolated
+	goneS     = 10            // without a HEARTBEAT for so long an instance is dead; CONTRACT counts a lost aircraft's joules for as long
+	passingS  = 5             // PX4, which tells of batteries every 2 s, has passed ours on by then, and its own no more
+	relayedID = math.MaxUint8 // of a battery that PX4 passes on; its own ids count from 0
 )
 
 // Initialize binds the address and starts to listen.
@@ -166,15 +160,19 @@ func (v *Vehicle) receive(c *gomavlib.Channel, m message.Message, now time.Time)
 	case *common.MessageGlobalPositionInt:
 		moved = v.locate(m, now)
 	case *common.MessageBatteryStatus:
-		v.relayed(m, now)
+		if m.Id == relayedID {
+			v.passedAt = now
+		} else {
+			v.ownAt = now
+		}
 	}
 	slot, body := v.battery.Slot(), v.body
 	var out *common.MessageBatteryStatus
 	if moved && v.clock.us >= v.sendUS {
 		v.sendUS = v.clock.us + sendMS*1000
 		out = v.battery.Status(v.clock.us)
-		if v.sinceAt.IsZero() {
-			v.sinceAt = now
+		if v.fedAt.IsZero() {
+			v.fedAt = now
 		}
 	}
 	v.mutex.Unlock()
@@ -254,18 +252,6 @@ func (v *Vehicle) miss(now time.Time) {
 	v.draw(goneS*1e6, from, now, v.inAir(), 0)
 	v.clock.first = mark{v.clock.us, now}
 	v.gone = true
-}
-
-// relayed learns whether PX4 has taken the battery for its own. What it says of
-// its own simulated one has no current.
-func (v *Vehicle) relayed(m *common.MessageBatteryStatus, now time.Time) {
-	switch {
-	case v.sinceAt.IsZero():
-	case m.CurrentBattery >= 0:
-		v.passing = passes
-	case v.passing == passingUnknown && v.missionS(now.Sub(v.sinceAt)) > passingS:
-		v.passing = passesNot
-	}
 }
 
 func (v *Vehicle) missionS(wall time.Duration) float64 { return wall.Seconds() * v.Speed }

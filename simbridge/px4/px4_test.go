@@ -113,27 +113,32 @@ func TestDeadAfterTenSecondsWithoutHeartbeat(t *testing.T) {
 
 // PX4 with a battery simulation of its own is found out on the ground.
 func TestItsOwnBattery(t *testing.T) {
-	say := func(v *Vehicle, centiA int16, s int) {
-		v.receive(nil, &common.MessageBatteryStatus{CurrentBattery: centiA}, noon.Add(time.Duration(s)*time.Second))
-	}
-	fed := func() *Vehicle {
+	const own, ours = 0, 255 // battery ids
+	for name, c := range map[string]struct {
+		ids  []uint8 // told each second from when it was first fed
+		want string
+	}{
+		"takes it":          {[]uint8{own, own, ours, ours, ours, ours}, "ready"},
+		"too early to know": {[]uint8{own, own, ours, ours}, "missing"},
+		"says nothing":      {nil, "missing"},
+		"keeps to its own":  {[]uint8{own, own, own, own, own, own}, "error"},
+		"both by turns":     {[]uint8{own, ours, own, ours, own, ours}, "error"},
+	} {
 		v := flier(noon, 0)
-		v.sinceAt = noon
-		return v
-	}
-	v := fed()
-	if missing, err := v.Ready(); missing == nil || err != nil {
-		t.Errorf("before a message: missing %v, error %v", missing, err)
-	}
-	say(v, -100, 5) // the last of before
-	say(v, 0, 6)
-	if missing, err := v.Ready(); missing != nil || err != nil {
-		t.Errorf("passed on: missing %v, error %v", missing, err)
-	}
-	v = fed()
-	say(v, -100, 5)
-	say(v, -100, 11)
-	if _, err := v.Ready(); err == nil {
-		t.Error("its own battery for 11 s, and no error")
+		v.fedAt = noon
+		now := noon.Add(20 * time.Second)
+		for i, id := range c.ids {
+			now = noon.Add(time.Duration(i) * time.Second)
+			v.receive(nil, &common.MessageBatteryStatus{Id: id}, now)
+		}
+		got := "ready"
+		if missing, err := v.Ready(now); err != nil {
+			got = "error"
+		} else if missing != nil {
+			got = "missing"
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
 	}
 }
