@@ -331,6 +331,57 @@ func TestSetpointsExpire(t *testing.T) {
 	}
 }
 
+// A transit is flown at v* by an autopilot that controls position as PX4 does,
+// hears a setpoint late, and keeps it until the next.
+func TestTransitFliesBestSpeed(t *testing.T) {
+	const (
+		speed, gain = 8.4, 0.95 // v*, MPC_XY_P
+		stepS       = 0.01
+		periodS     = 0.1  // between setpoints
+		delayS      = 0.05 // of a setpoint on its way
+		lagS        = 0.4  // of the velocity
+	)
+	to := physics.Position{EastM: 300, NorthM: 400}
+	a := &aircraft{number: 1}
+	type setpoint struct {
+		at, feed physics.Position
+		fromS    float64
+	}
+	var queue []setpoint
+	fastest, arrivedS, cruised, cruiseS := 0.0, math.Inf(1), 0.0, 0.0
+	var flown setpoint
+	for i := range int(120 / stepS) {
+		now := 100 + float64(i)*stepS
+		a.positionS = now
+		if i%int(periodS/stepS) == 0 {
+			a.aim = aim{kind: aimPoint, setS: now, to: to, speed: speed}
+			at, feed := a.reference(now)
+			queue = append(queue, setpoint{at, feed, now + delayS})
+		}
+		for len(queue) > 0 && queue[0].fromS <= now {
+			flown, queue = queue[0], queue[1:]
+		}
+		if flown.fromS > 0 {
+			asked := flown.at.Sub(a.position).Scale(gain).Add(flown.feed)
+			a.velocity = a.velocity.Add(asked.Sub(a.velocity).Scale(stepS / lagS))
+		}
+		a.position = a.position.Add(a.velocity.Scale(stepS))
+		fastest = math.Max(fastest, a.velocity.Norm())
+		switch left := to.Sub(a.position).Norm(); {
+		case left > 50 && left < 400:
+			cruised, cruiseS = cruised+a.velocity.Norm()*stepS, cruiseS+stepS
+		case left < arrivedM && a.velocity.Norm() < 2:
+			arrivedS = math.Min(arrivedS, now-100)
+		}
+	}
+	if mean := cruised / cruiseS; math.Abs(mean-speed) > 0.01*speed {
+		t.Errorf("cruises at %.2f m/s, want %v", mean, speed)
+	}
+	if fastest > 1.25*speed || to.Sub(a.position).Norm() > 0.1 || arrivedS > 500/speed+6 {
+		t.Errorf("up to %.2f m/s, %.2f m off at the end, arrived after %.1f s", fastest, to.Sub(a.position).Norm(), arrivedS)
+	}
+}
+
 // With a key, only frames signed with it are heard, and ours are signed with it.
 func TestSignedPartner(t *testing.T) {
 	key := func(b byte) *frame.V2Key { return frame.NewV2Key([]byte(strings.Repeat(string(rune(b)), 32))) }

@@ -26,6 +26,9 @@ type standIn struct {
 	slots  int
 	slotMS float64
 	eastM  float64 // where it believes its first aircraft
+	// Reasons for which it refuses the first starts, and the ids of all of them.
+	refusals []string
+	starts   []string
 
 	client *telemetry.Client
 	topics telemetry.Topics
@@ -57,7 +60,10 @@ const standInBatteryS = 0.25
 // run flies until the mission is done and ctx ends.
 func (l *standIn) run(ctx context.Context) {
 	l.topics, _ = telemetry.NewTopics("test")
-	l.state, l.slot, l.begin, l.reports = telemetry.StateIdle, -1, make(chan struct{}), map[string]telemetry.Report{}
+	if l.state == "" {
+		l.state = telemetry.StateIdle
+	}
+	l.slot, l.begin, l.reports = -1, make(chan struct{}), map[string]telemetry.Report{}
 	l.client = &telemetry.Client{
 		Broker: telemetry.Broker{URL: l.url}, Name: "leader", Log: slog.New(slog.DiscardHandler), Retry: 20 * time.Millisecond,
 		Subscriptions: []telemetry.Subscription{{Filter: l.topics.AllReports()}, {Filter: l.topics.AllCommands(), QoS: 1}},
@@ -219,6 +225,10 @@ func (l *standIn) handle(m telemetry.Message) {
 		}
 		from := 0
 		ack := telemetry.Ack{ID: c.ID, Accepted: c.Action == telemetry.ActionStart, EffectiveSlot: &from, Reason: "only start"}
+		l.starts = append(l.starts, c.ID)
+		if n := len(l.starts); n <= len(l.refusals) {
+			ack.Accepted, ack.EffectiveSlot, ack.Reason = false, nil, l.refusals[n-1]
+		}
 		if ack.Accepted {
 			ack.Reason = ""
 			close(l.begin)
