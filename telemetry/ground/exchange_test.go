@@ -172,8 +172,8 @@ func TestKnown(t *testing.T) {
 		"silent, though signed":  {true, [][2]string{yes, {topics.Status(), string(status)}}, "the leader says it is online, but may not accept commands signed like this one; command s1 may still be applied"},
 		"an unreadable answer":   {false, [][2]string{yes, ack(`{"id":"s1","of":"OF","accepted":"yes"}`)}, `what came as an answer cannot be read: ack.accepted: "\"yes\"", want true or false; command s1 may still be applied`},
 		"another id":             {false, [][2]string{yes, ack(`{"id":"b2","of":"OF","accepted":true,"effective_slot":3}`)}, `what came as an answer cannot be read: ack.id: "b2", on the topic of s1; command s1 may still be applied`},
-		"another station's":      {false, [][2]string{yes, ack(`{"id":"s1","of":"` + telemetry.Digest(nil) + `","accepted":true,"effective_slot":3}`)}, "the leader answered another station's command of the same id; command s1 may still be applied"},
-		"an answer to nothing":   {false, [][2]string{yes, ack(`{"id":"s1","accepted":true,"effective_slot":3}`)}, "the leader answered another station's command of the same id; command s1 may still be applied"},
+		"another station's":      {false, [][2]string{yes, ack(`{"id":"s1","of":"` + telemetry.Digest(nil) + `","accepted":true,"effective_slot":3}`)}, "the leader answered another payload with this id, perhaps another station's; command s1 may still be applied"},
+		"an answer to nothing":   {false, [][2]string{yes, ack(`{"id":"s1","accepted":true,"effective_slot":3}`)}, "the leader answered another payload with this id, perhaps another station's; command s1 may still be applied"},
 		"escape sequences in it": {false, [][2]string{yes, ack("{\"id\":\"s1\",\"accepted\":\"\x1b\"}")}, "what came as an answer cannot be read: ack: not JSON; command s1 may still be applied"},
 	} {
 		x := talk(t)
