@@ -222,10 +222,10 @@ func TestContractWithStrangers(t *testing.T) {
 	// online and status.
 	s.await("online", "true", func(h heardLine) bool { return h.payload == "true" && h.qos == "1" })
 	idle := s.await("status", "status", anyLine)
-	if want := "aircraft budget_j decision_ms energy_source floor_j missed_slots mission_s mode predicted_end_j remaining_j saturated seq setting slot slots spent_j state transit_j users_heard"; keysOf(idle.fields) != want || idle.qos != "0" {
+	if want := "aircraft budget_j challenge decision_ms energy_source floor_j last_command missed_slots mission_s mode predicted_end_j remaining_j saturated seq setting slot slots spent_j state transit_j users_heard"; keysOf(idle.fields) != want || idle.qos != "0" {
 		t.Errorf("status has %s, QoS %s", keysOf(idle.fields), idle.qos)
 	}
-	if a := idle.fields["aircraft"].([]any); len(a) != 2 || keysOf(a[0].(map[string]any)) != "age_s battery energy_source landed mode number position_m speed_mps spent_j system_id" {
+	if a := idle.fields["aircraft"].([]any); len(a) != 2 || keysOf(a[0].(map[string]any)) != "age_s battery energy_source landed mode number position_m reason speed_mps spent_j system_id" {
 		t.Errorf("aircraft are %v", a)
 	}
 	for topic, flags := range map[string]string{"online": "1 1", "status": "1 0"} {
