@@ -182,6 +182,7 @@ func (v *vehicle) state() {
 		landed = common.MAV_LANDED_STATE_ON_GROUND
 	}
 	v.say(&common.MessageExtendedSysState{LandedState: landed})
+	v.say(&common.MessageBatteryStatus{Voltages: [10]uint16{16000}, CurrentBattery: 1000, EnergyConsumed: 3, BatteryRemaining: 90})
 	v.say(v.where())
 }
 
