@@ -134,6 +134,7 @@ type vehicle struct {
 	velocity physics.Position
 	mute     bool // says nothing
 	noBeats  bool // no HEARTBEAT
+	stamp    uint64
 }
 
 // newVehicle is one that stands at a place, in Hold, with its motors off, and
@@ -165,7 +166,7 @@ func (v *vehicle) sayAs(sequence byte, m message.Message) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
 	v.bench.links[at].route(&gomavlib.EventFrame{Channel: channels[at], Frame: &frame.V2Frame{
-		SystemID: byte(v.number), ComponentID: autopilotComponent, SequenceNumber: sequence, Message: m,
+		SystemID: byte(v.number), ComponentID: autopilotComponent, SequenceNumber: sequence, Message: m, SignatureTimestamp: v.stamp,
 	}})
 }
 
@@ -182,6 +183,7 @@ func (v *vehicle) state() {
 		landed = common.MAV_LANDED_STATE_ON_GROUND
 	}
 	v.say(&common.MessageExtendedSysState{LandedState: landed})
+	v.say(&common.MessageBatteryStatus{Voltages: [10]uint16{16000}, CurrentBattery: 1000, EnergyConsumed: 3, BatteryRemaining: 90})
 	v.say(v.where())
 }
 

@@ -175,6 +175,9 @@ func (a *aircraft) watch(f *Fleet, now float64) {
 		a.lost = false
 		f.Log.Warn("aircraft heard again", "aircraft", a.number)
 	}
+	if a.words.id != 0 && now-a.words.atS > retryS {
+		a.endText(f, now) // its last chunk was lost, or is just full
+	}
 	if a.channel == nil {
 		return
 	}

@@ -92,7 +92,7 @@ func (f *Fleet) Rejoin(number int, o Order) (err error) {
 			a.phase = PhaseClimbing
 		case !a.inAir():
 			why = "found on the ground after the restart"
-		case a.mode == ModeOffboard, a.mode == ModeHold && (high || o == OrderHome):
+		case a.mode == ModeOffboard, a.mode == ModeHold && high: // the failsafe's, for want of setpoints
 			if a.mode == ModeOffboard { // the stream before ours ended lately
 				a.graceS = now + graceS
 			}

@@ -45,7 +45,10 @@ func (s *stamps) next() uint64 {
 }
 
 // heard takes the stamp of a verified frame in.
-func (s *stamps) heard(stamp uint64) { s.reach(stamp) }
+func (s *stamps) heard(stamp uint64) {
+	s.reach(stamp)
+	s.last = max(s.last, stamp)
+}
 
 func (s *stamps) reach(stamp uint64) {
 	if now := s.base + s.elapsed(); stamp > now {

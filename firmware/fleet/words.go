@@ -72,8 +72,8 @@ func clean(text string) string { return strings.TrimSpace(text) }
 
 // statusText takes the autopilot's warnings in.
 func (a *aircraft) statusText(f *Fleet, now float64, m *common.MessageStatustext) {
-	if a.words.id != 0 && m.Id != a.words.id {
-		a.endText(f, now) // its last chunk was lost, or is just full
+	if a.words.id != 0 && (m.Id != a.words.id || m.ChunkSeq == 0) {
+		a.endText(f, now)
 	}
 	if text, whole := a.words.add(now, m); whole && m.Severity <= common.MAV_SEVERITY_WARNING {
 		a.say(f, now, text)

@@ -26,8 +26,8 @@ func (r *rig) again(f *flight, meanwhile func()) *flight {
 	return r.launch()
 }
 
-// A leader killed in the climb finds its autopilots rebooted: nothing is armed
-// until the crew resumes.
+// A leader killed in the climb finds its autopilots rebooted: nothing is armed,
+// not by a resume either, which is for the air.
 func TestKilledInTheClimbAutopilotsRebooted(t *testing.T) {
 	r := newRig(t, 1, 100000)
 	f := r.launch()
@@ -40,10 +40,14 @@ func TestKilledInTheClimbAutopilotsRebooted(t *testing.T) {
 	if r.craft[0].State().Armed {
 		t.Error("a rebooted autopilot was armed after the restart")
 	}
-	if ack := r.mission("resume"); !ack.Accepted {
-		t.Errorf("resume: %+v", ack)
+	if ack := r.mission("resume"); ack.Accepted {
+		t.Errorf("resume of an aircraft on the ground: %+v", ack)
 	}
-	r.await("flying", flying)
+	s := r.await("a status", anyStatus)
+	r.await("ten beats", func(n telemetry.Status) bool { return n.Seq > s.Seq+10 })
+	if r.craft[0].State().Armed {
+		t.Error("resume armed it")
+	}
 }
 
 // Whoever was on the way home is led home by the next leader, and lands.
