@@ -32,6 +32,18 @@ func TestShippedConfiguration(t *testing.T) {
 	}
 }
 
+// The leader of a flight with PX4 SITL: real time, and commands that simbridge px4
+// sends unsigned.
+func TestShippedPX4Configuration(t *testing.T) {
+	c, err := Load("../configs/leader-px4.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Speed() != 1 || len(c.Aircraft) != 2 || !c.unsigned() || c.MAVLink.Real || c.Flight.Failsafe != "refuse" || c.Flight.ClimbS < 120 {
+		t.Errorf("%+v", c)
+	}
+}
+
 // Whatever a user gets wrong is one line on standard error and a status that
 // is not zero.
 func TestBadInput(t *testing.T) {

@@ -66,11 +66,12 @@ func (v *Vehicle) SetSlot(slot int, at time.Time) {
 	v.starts = append(v.starts, start{slot, at})
 }
 
-// AddEdgeJ bills computing done for a slot's users to the battery.
+// AddEdgeJ bills computing done for a slot's users to the battery, which it is
+// drawn from over computeS: in one piece it would be the one message's that is lost.
 func (v *Vehicle) AddEdgeJ(slot int, joules float64) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
-	v.battery.Add(slot, battery.Spent{EdgeJ: joules})
+	v.loads = append(v.loads, load{slot, joules, joules / computeS})
 }
 
 // BySlot returns the exact joules of every slot so far; -1 is before the mission.

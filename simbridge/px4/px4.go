@@ -53,6 +53,7 @@ type Vehicle struct {
 	channel   *gomavlib.Channel
 	sequence  byte
 	starts    []start   // slots that begin later than was heard
+	loads     []load    // computing not drawn yet
 	sendUS    int64     // the next battery message
 	gone      bool      // unheard for goneS: what it drew meanwhile is in the battery
 	fedAt     time.Time // when the battery was first sent
@@ -64,6 +65,13 @@ type Vehicle struct {
 type start struct {
 	slot int
 	at   time.Time
+}
+
+// load is computing for a slot's users.
+type load struct {
+	slot   int
+	leftJ  float64
+	powerW float64
 }
 
 // Link is one UDP address to which instances speak, such as the ground
@@ -83,6 +91,7 @@ const (
 	// that current x time says is all that was drawn.
 	sendMS    = 400
 	component = byte(common.MAV_COMP_ID_BATTERY)
+	computeS  = 1             // from its decision on, computing takes a slot
 	staleS    = 2             // a position this old is not extrapolated
 	goneS     = 10            // without a HEARTBEAT for so long an instance is dead; CONTRACT counts a lost aircraft's joules for as long
 	passingS  = 5             // PX4, which tells of batteries every 2 s, has passed ours on by then, and its own no more
@@ -236,6 +245,20 @@ func (v *Vehicle) draw(passedUS int64, from, now time.Time, flies bool, speedMPS
 		v.battery.Reach(us)
 	}
 	fly(v.clock.us)
+	v.compute(float64(passedUS) / 1e6)
+}
+
+// compute draws what computing takes in a stretch of time.
+func (v *Vehicle) compute(seconds float64) {
+	rest := v.loads[:0]
+	for _, l := range v.loads {
+		j := min(l.leftJ, l.powerW*seconds)
+		v.battery.Add(l.slot, battery.Spent{EdgeJ: j})
+		if l.leftJ -= j; l.leftJ > 0 {
+			rest = append(rest, l)
+		}
+	}
+	v.loads = rest
 }
 
 // miss draws what CONTRACT counts for an aircraft that fell silent: its hover, for
