@@ -172,13 +172,19 @@ func (v *vehicle) leftAlone(d time.Duration) {
 	})
 }
 
+// saved is what a ledger has of the vehicle; whose it is, the test says.
+func (v *vehicle) saved() []Saved {
+	saved := v.State()
+	saved[0].Pilot, saved[0].Way = false, nil
+	return saved
+}
+
 // restart replaces the leader: a new fleet hears the vehicle, and gives it the
 // order that it had.
 func (v *vehicle) restart(o Order) {
-	old := v.view()
-	meter := v.Meter(1)
+	saved := v.saved()
 	v.bench = newBench(v.t)
-	v.Restore(1, meter, old.Home, nil)
+	v.Restore(saved)
 	v.beat()
 	v.say(beat(v.mode, v.armed))
 	v.state()
@@ -227,10 +233,10 @@ func TestRejoinLeavesWhatIsNotClearlyOurs(t *testing.T) {
 			v := newVehicle(newBench(t), 1, physics.Position{EastM: 300, NorthM: 300})
 			v.run(time.Second, nil)
 			fly(v)
-			old, meter := v.view(), v.Meter(1)
+			saved := v.saved()
 			c.change(v)
 			v.bench = newBench(t)
-			v.Restore(1, meter, old.Home, nil)
+			v.Restore(saved)
 			v.beat()
 			v.beat()
 			v.state()
@@ -442,15 +448,15 @@ func TestClearedUntilHeard(t *testing.T) {
 		t.Errorf("before it is lost: %v", err)
 	}
 	v.run(2*time.Second, nil)
-	if len(v.Whereabouts(1)) == 0 {
+	if len(v.State()[0].Way) == 0 {
 		t.Error("it is forgotten")
 	}
-	if err := v.Clear(1); err != nil || len(v.Whereabouts(1)) > 0 {
-		t.Errorf("lost: %v, %v", err, v.Whereabouts(1))
+	if err := v.Clear(1); err != nil || len(v.State()[0].Way) > 0 {
+		t.Errorf("lost: %v, %v", err, v.State()[0].Way)
 	}
 	v.mute = false
 	v.run(time.Second, nil)
-	if len(v.Whereabouts(1)) == 0 {
+	if len(v.State()[0].Way) == 0 {
 		t.Error("heard again, it is in nobody's way")
 	}
 }
