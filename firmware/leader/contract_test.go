@@ -1,4 +1,4 @@
-package leader
+package leader_test
 
 import (
 	"bufio"
@@ -17,6 +17,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"prefdt/firmware/rig"
 )
 
 // heardLine is one message as mosquitto_sub printed it.
@@ -56,7 +58,7 @@ func newStrangers(t *testing.T) *strangers {
 		t.Fatal(err)
 	}
 	s.start("mosquitto", "-c", conf)
-	if !(&rig{}).eventually(func() bool {
+	if !rig.Eventually(func() bool {
 		c, err := net.Dial("tcp", "127.0.0.1:"+s.port)
 		if err == nil {
 			c.Close()
@@ -195,13 +197,13 @@ var decided = []string{"no-gain", "some-gain", "twice", "whole"}
 // acknowledgements, signatures, and what is refused or ignored.
 func TestContractWithStrangers(t *testing.T) {
 	s := newStrangers(t)
-	r := newRigAt(t, 2, missionSlots, 200)
+	r := rig.NewAt(t, 2, missionSlots, 200)
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.config.Broker.URL = "tcp://127.0.0.1:" + s.port
-	r.config.Commands.Keys = map[string]string{"crew-1": base64.StdEncoding.EncodeToString(public)}
+	r.Config.Broker.URL = "tcp://127.0.0.1:" + s.port
+	r.Config.Commands.Keys = map[string]string{"crew-1": base64.StdEncoding.EncodeToString(public)}
 	s.on = func(h heardLine) {
 		if h.topic == "slot" && h.fields != nil {
 			for user, lines := range userReports(int(h.fields["slot"].(float64))) {
@@ -217,7 +219,7 @@ func TestContractWithStrangers(t *testing.T) {
 	for user := range userReports(0) { // their programs are up before the first slot
 		s.say("0", "users/"+user+"/report", "{}")
 	}
-	f := r.launch()
+	f := r.Launch()
 
 	// online and status.
 	s.await("online", "true", func(h heardLine) bool { return h.payload == "true" && h.qos == "1" })
@@ -314,7 +316,7 @@ func TestContractWithStrangers(t *testing.T) {
 	if last := s.await("slot", "beacon", anyLine); last.fields["slot"] != missionSlots-1.0 {
 		t.Errorf("the last beacon is %v", last)
 	}
-	f.kill(t)
+	f.Kill()
 	s.await("online", "false", func(h heardLine) bool { return h.payload == "false" && h.qos == "1" })
 
 	s.judge()

@@ -1,4 +1,4 @@
-package leader
+package leader_test
 
 import (
 	"math"
@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"prefdt/firmware/rig"
 	"prefdt/telemetry"
 )
 
@@ -45,38 +46,36 @@ func TestDiskFull(t *testing.T) {
 		}
 		return
 	}
-	r := newRig(t, 2, 100000)
-	f := r.launch()
-	r.takeOff()
-	if ack := r.command(r.topics.Budget(), `{"id":"before","energy_j":42000,"mode":"target"}`, "before"); !ack.Accepted {
+	r := rig.New(t, 2, 100000)
+	f := r.Launch()
+	r.TakeOff()
+	if ack := r.Command(r.Topics.Budget(), `{"id":"before","energy_j":42000,"mode":"target"}`, "before"); !ack.Accepted {
 		t.Fatalf("%+v", ack)
 	}
-	before := r.await("slot 5", at(5))
+	before := r.Await("slot 5", rig.At(5))
 	room := full(t)
-	r.publishRaw(r.topics.Budget(), `{"id":"during","energy_j":31000,"mode":"target"}`)
-	r.await("returning", func(s telemetry.Status) bool { return s.State == telemetry.StateReturning })
-	r.await("done", done)
-	if !r.landedAt(0) || !r.landedAt(1) || r.offHomeM(0) > 5 || r.offHomeM(1) > 5 {
-		t.Errorf("%+v, %+v", r.craft[0].State(), r.craft[1].State())
+	r.PublishRaw(r.Topics.Budget(), `{"id":"during","energy_j":31000,"mode":"target"}`)
+	r.Await("returning", rig.In(telemetry.StateReturning))
+	r.Await("done", rig.Done)
+	if !r.LandedAt(0) || !r.LandedAt(1) || r.OffHomeM(0) > 5 || r.OffHomeM(1) > 5 {
+		t.Errorf("%+v, %+v", r.Craft[0].State(), r.Craft[1].State())
 	}
-	s := r.await("status", anyStatus)
+	s := r.Await("status", rig.Any)
 	if s.BudgetJ == nil || *s.BudgetJ != 42000 {
 		t.Errorf("the request that the disk does not hold is in force: %+v", s)
 	}
-	r.mutex.Lock()
-	if len(r.acks["during"]) > 0 {
-		t.Errorf("it was acknowledged: %s", r.acks["during"])
+	if acks := r.Acks("during"); len(acks) > 0 {
+		t.Errorf("it was acknowledged: %s", acks)
 	}
-	r.mutex.Unlock()
 	room()
-	f = r.again(f, func() {})
-	after := r.await("the next leader", anyStatus)
+	f = f.Again(nil)
+	after := r.Await("the next leader", rig.Any)
 	if after.Slot < before.Slot || after.BudgetJ == nil || *after.BudgetJ != 42000 || after.SpentJ < before.SpentJ-1e-6 {
 		t.Errorf("after the restart: %+v, before: %+v", after, before)
 	}
-	r.await("done", done)
-	f.kill(t)
-	if got := after.SpentJ + after.TransitJ; math.Abs(got-r.trueJ()) > 400 {
-		t.Logf("booked %.0f J, the batteries lost %.0f J", got, r.trueJ())
+	r.Await("done", rig.Done)
+	f.Kill()
+	if got := after.SpentJ + after.TransitJ; math.Abs(got-r.TrueJ()) > 400 {
+		t.Logf("booked %.0f J, the batteries lost %.0f J", got, r.TrueJ())
 	}
 }

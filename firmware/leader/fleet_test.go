@@ -1,31 +1,28 @@
-package leader
+package leader_test
 
 import (
 	"errors"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 
-	"github.com/bluenviron/gomavlib/v3"
-	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
-
-	"prefdt/inference/checkpoint"
-	"prefdt/inference/goal"
-	"prefdt/inference/slot"
+	"prefdt/firmware/link"
+	"prefdt/firmware/rig"
 	"prefdt/simbridge/autopilot"
 	"prefdt/telemetry"
 )
 
 func TestLostAircraft(t *testing.T) {
-	r := newRig(t, 2, 90)
-	r.launch()
-	r.await("the leader", anyStatus)
-	r.takeOff()
-	r.await("slot 10", at(10))
-	r.lose[1]()
-	s := r.await("age over 10 s", func(s telemetry.Status) bool {
+	r := rig.New(t, 2, 90)
+	r.Launch()
+	r.TakeOff()
+	r.Await("slot 10", rig.At(10))
+	r.Lose(1)
+	s := r.Await("age over 10 s", func(s telemetry.Status) bool {
 		return s.Aircraft[1].AgeS != nil && *s.Aircraft[1].AgeS > 11
 	})
-	later := r.await("ten slots later", at(s.Slot+10))
+	later := r.Await("ten slots later", rig.At(s.Slot+10))
 	if drawn := later.Aircraft[1].SpentJ - s.Aircraft[1].SpentJ; drawn != 0 {
 		t.Errorf("a lost aircraft drew %v J", drawn)
 	}
@@ -39,120 +36,94 @@ func TestLostAircraft(t *testing.T) {
 	if perSlot := (later.FloorJ - later.SpentJ) / float64(89-later.Slot); math.Abs(perSlot-134.4) > 10 {
 		t.Errorf("the floor counts %v J a slot", perSlot)
 	}
-	if end := r.await("done", done); end.Slot != 89 {
+	if end := r.Await("done", rig.Done); end.Slot != 89 {
 		t.Errorf("ended at %+v", end)
 	}
 }
 
 func TestTwoLeaders(t *testing.T) {
-	r := newRig(t, 1, 100000)
-	r.launch()
-	r.await("the leader", anyStatus)
-	r.takeOff()
-	r.await("flying", flying)
-	incumbent := r.config
-	r.config.StateDir = t.TempDir()
-	newcomer := r.launch()
-	if err := <-newcomer.done; !errors.Is(err, errIncumbent) {
+	r := rig.New(t, 1, 100000)
+	r.Launch()
+	r.TakeOff()
+	r.Await("flying", rig.Flying)
+	incumbent := r.Config
+	r.Config.StateDir = t.TempDir()
+	newcomer := r.Launch()
+	if err := <-newcomer.Done; !errors.Is(err, link.ErrIncumbent) {
 		t.Errorf("the newcomer ended with %v", err)
 	}
-	r.config = incumbent
-	before := r.await("the incumbent", flying)
-	r.await("its next slots", func(s telemetry.Status) bool { return s.Slot > before.Slot+3 })
+	r.Config = incumbent
+	before := r.Await("the incumbent", rig.Flying)
+	r.Await("its next slots", rig.At(before.Slot+3))
 }
 
 func TestBrokerGone(t *testing.T) {
-	r := newRig(t, 1, 100000)
-	r.config.Flight.BrokerHoldS, r.config.Flight.BrokerReturnS = 5, 15
-	f := r.launch()
-	r.await("the leader", anyStatus)
-	r.takeOff()
-	r.await("slot 5", at(5))
-	r.closeBroker()
-	if !r.eventually(func() bool { s := r.craft[0].State(); return s.Mode.String() == "AUTO.LAND" || s.Landed }) {
-		t.Errorf("the aircraft is in %v", r.craft[0].State())
+	r := rig.New(t, 1, 100000)
+	r.Config.Flight.BrokerHoldS, r.Config.Flight.BrokerReturnS = 5, 15
+	f := r.Launch()
+	r.TakeOff()
+	r.Await("slot 5", rig.At(5))
+	r.CloseBroker()
+	if !r.Eventually(func() bool { s := r.Craft[0].State(); return s.Mode == autopilot.ModeLand || s.Landed }) {
+		t.Errorf("the aircraft is in %v", r.Craft[0].State())
 	}
-	f.kill(t)
+	f.Kill()
 }
 
-// asked keeps what a scheduler is asked for.
-type asked struct{ goal goal.Objective }
-
-func (a *asked) Decide(_ *slot.Snapshot, o goal.Objective, _ *slot.Decision) goal.Seen {
-	a.goal = o
-	return goal.Seen{}
-}
-
-// Without a broker nobody can be told anything: the fleet flies on at v*, and
-// what was asked of it stands.
-func TestFliesOnWithoutABroker(t *testing.T) {
-	frozen, err := checkpoint.Load("../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
+// A station of the crew that was received and falls silent holds the mission,
+// although the broker is there all the time; its next heartbeat ends the hold
+// (fault 8).
+func TestCrewGone(t *testing.T) {
+	r := rig.New(t, 1, 100000)
+	r.Config.Flight.CrewHoldS, r.Config.Flight.CrewReturnS = 2, 600
+	f := r.Launch()
+	r.TakeOff()
+	r.Await("flying", rig.Flying)
+	r.Publish(r.Topics.Heartbeat("crew-1"), telemetry.Heartbeat{Seq: 1})
+	r.Await("holding", rig.In(telemetry.StateHolding))
+	if by := f.Report().HeldBy; by != "radio" {
+		t.Errorf("held by %q", by)
 	}
-	var of asked
-	l := grounded(t, &of, frozen.Physics, &frozen.Scales)
-	if err := l.goal.Budget(60000, goal.Target); err != nil {
-		t.Fatal(err)
-	}
-	l.decide(0)
-	if of.goal.Budgeted() || of.goal.Setting() != 1 {
-		t.Errorf("flies on at setting %v", of.goal.Setting())
-	}
-	if l.goal.BudgetJ() != 60000 {
-		t.Errorf("the budget of 60 kJ is %v J", l.goal.BudgetJ())
+	r.Publish(r.Topics.Heartbeat("crew-1"), telemetry.Heartbeat{Seq: 2})
+	r.Await("flying on", func(s telemetry.Status) bool { return rig.Flying(s) && *s.Aircraft[0].SpeedMPS > 5 })
+	r.Publish(r.Topics.Heartbeat("crew-1"), telemetry.Heartbeat{Seq: 3, Leaving: true})
+	// One that left is not missed: it flies for longer than the hold takes.
+	s := r.Await("a status", rig.Any)
+	wallSlots := int(2.5 * 1000 / r.Config.SlotMS)
+	if later := r.Await("slots on", func(n telemetry.Status) bool { return n.Slot >= s.Slot+wallSlots }); !rig.Flying(later) {
+		t.Errorf("after the station left: %s", later.State)
 	}
 }
 
 // A pilot may take an aircraft at any time; only resume gives it back.
 func TestPilotTakesOver(t *testing.T) {
-	r := newRig(t, 2, 100000)
-	r.launch()
-	r.await("the leader", anyStatus)
-	r.takeOff()
-	r.await("slot 3", at(3))
-	r.pilot(1, autopilot.ModeHold)
-	s := r.await("it is with its pilot", func(s telemetry.Status) bool { return s.Aircraft[1].Mode == "AUTO.LOITER" })
-	r.await("ten slots later", at(s.Slot+10))
-	if mode := r.craft[1].State().Mode; mode != autopilot.ModeHold {
+	r := rig.New(t, 2, 100000)
+	r.Launch()
+	r.TakeOff()
+	r.Await("slot 3", rig.At(3))
+	r.Pilot(1, autopilot.ModeHold)
+	s := r.Await("it is with its pilot", func(s telemetry.Status) bool { return s.Aircraft[1].Mode == "AUTO.LOITER" })
+	later := r.Await("ten slots later", rig.At(s.Slot+10))
+	if mode := r.Craft[1].State().Mode; mode != autopilot.ModeHold {
 		t.Errorf("the pilot's mode was changed to %s", mode)
 	}
-	if !r.eventually(func() bool { s := r.craft[0].State(); return s.Mode == autopilot.ModeOffboard && s.SpeedMPS() > 5 }) {
-		t.Errorf("the other aircraft does not fly on: %+v", r.craft[0].State())
+	if later.Aircraft[1].Reason == "" || later.Aircraft[0].Reason != "" {
+		t.Errorf("the reasons are %q and %q", later.Aircraft[0].Reason, later.Aircraft[1].Reason)
 	}
-	r.mutex.Lock()
-	offered := r.offered
-	r.mutex.Unlock()
-	if len(offered) != 1 || offered[0] != 1 {
+	if !r.Eventually(func() bool {
+		s := r.Craft[0].State()
+		return s.Mode == autopilot.ModeOffboard && s.SpeedMPS() > 5
+	}) {
+		t.Errorf("the other aircraft does not fly on: %+v", r.Craft[0].State())
+	}
+	if offered := r.Offered(); !slices.Equal(offered, []int{1}) {
 		t.Errorf("aircraft %v are offered to users", offered)
 	}
-	if ack := r.command(r.topics.Mission(), `{"id":"back","action":"resume"}`, "back"); !ack.Accepted {
-		t.Fatalf("resume: %+v", ack)
+	if ack := r.Order("resume", 1); ack.Accepted || !strings.Contains(ack.Reason, "aircraft 1 is not with its pilot") {
+		t.Errorf("resume of the other: %+v", ack)
 	}
-	r.await("it flies again", func(s telemetry.Status) bool {
+	r.MustOrder("resume", 2)
+	r.Await("it flies again", func(s telemetry.Status) bool {
 		return s.Aircraft[1].Mode == "OFFBOARD" && *s.Aircraft[1].SpeedMPS > 5
 	})
-}
-
-// pilot changes an aircraft's mode as a remote control would.
-func (r *rig) pilot(i int, mode autopilot.Mode) {
-	r.t.Helper()
-	node := &gomavlib.Node{
-		Endpoints: []gomavlib.EndpointConf{gomavlib.EndpointUDPClient{Address: r.craft[i].Addr()}},
-		Dialect:   common.Dialect, OutVersion: gomavlib.V2, OutSystemID: 255, HeartbeatDisable: true,
-	}
-	if err := node.Initialize(); err != nil {
-		r.t.Fatal(err)
-	}
-	defer node.Close()
-	go func() {
-		for range node.Events() {
-		}
-	}()
-	if !r.eventually(func() bool {
-		node.WriteMessageAll(&common.MessageSetMode{TargetSystem: uint8(i + 1), BaseMode: common.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED, CustomMode: uint32(mode)})
-		return r.craft[i].State().Mode == mode
-	}) {
-		r.t.Fatalf("aircraft %d did not change to %s", i+1, mode)
-	}
 }

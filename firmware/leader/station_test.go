@@ -1,4 +1,4 @@
-package leader
+package leader_test
 
 import (
 	"strings"
@@ -6,19 +6,21 @@ import (
 
 	"github.com/bluenviron/gomavlib/v3"
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+
+	"prefdt/firmware/rig"
 )
 
 // Where the configuration says so, an autopilot's unsafe or doubtful parameters
 // are an alarm: in the log and on the ground station's screen, beside the
 // mission's figures.
 func TestGroundStationIsAlarmed(t *testing.T) {
-	r := newRig(t, 1, 100000)
-	r.config.Flight.Failsafe = "alarm"
-	r.replace(0, map[string]float64{"COM_OBL_RC_ACT": 0, "BAT1_CAPACITY": 100, "COM_LOW_BAT_ACT": 0})
-	r.launch()
-	r.await("the leader", anyStatus)
+	r := rig.New(t, 1, 100000)
+	r.Config.Flight.Failsafe = "alarm"
+	r.Replace(0, map[string]float64{"COM_OBL_RC_ACT": 0, "BAT1_CAPACITY": 100, "COM_LOW_BAT_ACT": 0})
+	r.Launch()
+	r.Await("the leader", rig.Any)
 	station := &gomavlib.Node{
-		Endpoints: []gomavlib.EndpointConf{gomavlib.EndpointUDPClient{Address: strings.TrimPrefix(r.config.Aircraft[0].Endpoint, "udp-listen:")}},
+		Endpoints: []gomavlib.EndpointConf{gomavlib.EndpointUDPClient{Address: strings.TrimPrefix(r.Config.Aircraft[0].Endpoint, "udp-listen:")}},
 		Dialect:   common.Dialect, OutVersion: gomavlib.V2, OutSystemID: 255, HeartbeatSystemType: int(common.MAV_TYPE_GCS),
 	}
 	if err := station.Initialize(); err != nil {
@@ -54,8 +56,8 @@ func TestGroundStationIsAlarmed(t *testing.T) {
 	}
 	for text := <-heard; !strings.HasPrefix(text, "heartbeat"); text = <-heard { // it is on the link
 	}
-	r.takeOff()
-	if !r.eventually(func() bool {
+	r.TakeOff()
+	if !r.Eventually(func() bool {
 		for {
 			select {
 			case text := <-heard:
