@@ -77,8 +77,8 @@ func timeCures(reason string) bool {
 	return !slices.ContainsFunc([]string{
 		"the mission is", // in another state
 		"unsafe", "COM_", // failsafe parameters
-		"apart", "from its start", "altitude", "in the air", // places
-		"clock", "unsigned", "signature",
+		"apart", "from its start", "altitude", "in the air", "is armed", // places
+		"batteries", "unsigned", "signature",
 	}, func(lasting string) bool { return strings.Contains(reason, lasting) })
 }
 

@@ -67,7 +67,7 @@ func (v *Vehicle) SetSlot(slot int, at time.Time) {
 }
 
 // AddEdgeJ bills computing done for a slot's users to the battery, which it is
-// drawn from over computeS: in one piece it would be the one message's that is lost.
+// drawn from within its slot: at once it would be the one message's that is lost.
 func (v *Vehicle) AddEdgeJ(slot int, joules float64) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()

@@ -91,7 +91,7 @@ const (
 	// that current x time says is all that was drawn.
 	sendMS    = 400
 	component = byte(common.MAV_COMP_ID_BATTERY)
-	computeS  = 1             // from its decision on, computing takes a slot
+	computeS  = 0.5           // of computing: it ends with its slot
 	staleS    = 2             // a position this old is not extrapolated
 	goneS     = 10            // without a HEARTBEAT for so long an instance is dead; CONTRACT counts a lost aircraft's joules for as long
 	passingS  = 5             // PX4, which tells of batteries every 2 s, has passed ours on by then, and its own no more

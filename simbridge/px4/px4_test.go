@@ -96,15 +96,15 @@ func TestSlotsBeginBetweenPositions(t *testing.T) {
 	}
 }
 
-// Computing is drawn over a slot, and all of it in the slot that it was for.
-func TestComputingIsDrawnOverASlot(t *testing.T) {
+// Computing is drawn over half a slot, and all of it in the slot that it was for.
+func TestComputingIsNotDrawnAtOnce(t *testing.T) {
 	v := flier(noon, 0)
 	v.AddEdgeJ(3, 90)
 	v.AddEdgeJ(3, 10)
 	for i := 1; i <= 75; i++ {
 		v.hear(10_000+uint32(20*i), noon.Add(time.Duration(i)*20*time.Millisecond))
-		if i == 25 {
-			near(t, "after half a second", v.State().Spent.EdgeJ, 50)
+		if i == 12 { // 0.24 s
+			near(t, "after a quarter of a second", v.State().Spent.EdgeJ, 48)
 		}
 	}
 	near(t, "after it", v.BySlot()[3].EdgeJ, 100)
