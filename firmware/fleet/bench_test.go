@@ -196,14 +196,17 @@ func (v *vehicle) where() *common.MessageGlobalPositionInt {
 }
 
 // run lets time pass, with the leader's ticks and the vehicle's messages in it:
-// positions at 10 Hz, HEARTBEAT once a second. Each tick it is asked what it
-// makes of what was sent.
+// positions at 10 Hz, HEARTBEAT once a second and when it is asked for. Each tick
+// it is asked what it makes of what was sent.
 func (v *vehicle) run(d time.Duration, obey func(message.Message)) {
 	const step = 100 * time.Millisecond
 	for ; d > 0; d -= step {
 		v.sent.frames = nil
 		v.tick()
 		for _, m := range v.sent.take() {
+			if c, ok := m.(*common.MessageCommandLong); ok && c.Command == common.MAV_CMD_REQUEST_MESSAGE && c.Param1 == 0 {
+				v.beat()
+			}
 			if obey != nil {
 				obey(m)
 			}

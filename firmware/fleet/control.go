@@ -41,6 +41,7 @@ const (
 	liveS        = 2.0  // a setpoint's time to live, slots
 	streamS      = 12.0 // after that and ten more slots of holding the stream ends
 	retryS       = 1.0  // between repeats of a command
+	recentS      = 0.35 // a command goes by a HEARTBEAT of so long ago, if there is one
 	armS         = 10.0 // arming is asked for so long for each order (CONTRACT)
 	armedLateS   = 2.0  // and it may say so much later that it is armed
 	levelM       = 3.0  // a climb ends so close to H
@@ -66,6 +67,8 @@ type control struct {
 	armingS   float64          //
 	askedFor  map[Mode]float64 // when each mode was asked for last, since the order
 	askedS    float64          // the last command
+	wants     bool             // to ask for something, with a recent HEARTBEAT, since wantsS
+	wantsS    float64          //
 	engagedS  float64          // streaming since
 	streamedS float64          // the last setpoint
 	graceS    float64          // until then, Hold may be the failsafe's of a stream that ended before ours
@@ -225,10 +228,22 @@ func (f *Fleet) request(l *link, c *gomavlib.Channel, a *aircraft, wanted ...mes
 
 // ask repeats a command no faster than retryS. Its effect is judged by what
 // the autopilot then says of itself, not by its acknowledgement.
-func (a *aircraft) ask(now float64, m message.Message) []message.Message {
+//
+// What is asked for goes by what its pilot did until now, not until a HEARTBEAT
+// of up to two seconds ago: a recent one is asked for first, and waited for a second.
+func (a *aircraft) ask(f *Fleet, now float64, m message.Message) []message.Message {
 	if now-a.askedS < retryS || !a.beatFresh(now) {
 		return nil
 	}
-	a.askedS = now
+	if now-a.beatS > recentS {
+		if !a.wants {
+			a.wants, a.wantsS = true, now
+		}
+		f.request(a.link, a.channel, a, &common.MessageHeartbeat{})
+		if now-a.wantsS < retryS {
+			return nil
+		}
+	}
+	a.askedS, a.wants = now, false
 	return []message.Message{m}
 }

@@ -5,6 +5,11 @@
 // In a slot it stands at both ends: the snapshot reads what was measured here,
 // and the decision's displacements go out from here, ten times a mission
 // second, each checked by the flight envelope first.
+//
+// Whatever goes out passes one function, Fleet.send, which asks one gate whether
+// this aircraft may be commanded now (gate.go). What its pilot does is judged
+// where it is heard (pilot.go), and ends the order that made the aircraft ours;
+// Launch, Resume and Rejoin alone begin one (orders.go).
 package fleet
 
 import (

@@ -280,7 +280,7 @@ func TestTakeOffWaitsForWhoeverFliesNear(t *testing.T) {
 		if out, _ := a.fly(f, 100); (len(out) == 0) != c.wait || a.waits != c.wait {
 			t.Errorf("%+v: sent %v", c, out)
 		}
-		a.armed = true
+		a.armed, a.beatS = true, 102
 		if out, _ := a.fly(f, 102); (len(out) == 0) != c.wait {
 			t.Errorf("armed, %+v: sent %v", c, out)
 		}

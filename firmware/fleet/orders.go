@@ -12,7 +12,7 @@ import (
 
 // begin makes an order the aircraft's, from the state that it is in.
 func (a *aircraft) begin(o Order, launched bool) {
-	a.order, a.why, a.launched, a.arming = o, "", launched, false
+	a.order, a.why, a.launched, a.arming, a.wants = o, "", launched, false, false
 	a.askedFor, a.streamedS, a.graceS, a.stalledS, a.waits = map[Mode]float64{}, 0, 0, 0, false
 }
 
@@ -114,7 +114,8 @@ func (f *Fleet) Command(number int, o Order) {
 		if a.phase == PhaseIdle || o != OrderHome && o != OrderStop {
 			return
 		}
-		if a.order = o; o == OrderStop && a.phase != PhaseTaken {
+		a.order, a.wants = o, false
+		if o == OrderStop && a.phase != PhaseTaken {
 			a.phase = PhaseStopping
 		}
 	})

@@ -316,7 +316,7 @@ func TestStopHandsOver(t *testing.T) {
 			}
 			v.obey(m)
 		})
-		want := map[string]int{"arming": 0, "armed on the ground": 1, "in its climb": 1, "engaging": 0, "flying": 1, "homing": 1, "landing": 0}[s.name]
+		want := map[string]int{"arming": 0, "armed on the ground": 1, "in its climb": 1, "engaging": 1, "flying": 1, "homing": 1, "landing": 0}[s.name]
 		phase := PhaseTaken
 		if s.name == "arming" {
 			phase = PhaseIdle
@@ -349,6 +349,21 @@ func TestStopOvertakesATakeOff(t *testing.T) {
 	v.run(5*time.Second, v.obey)
 	if got := v.view(); v.mode != ModeHold || got.Phase != PhaseTaken {
 		t.Errorf("it climbs on after the stop: %s in %s", got.Phase, v.mode)
+	}
+}
+
+// A pilot's choice counts from the moment on that it is made, not from the next
+// HEARTBEAT: before anything is asked for, one is.
+func TestStopAsksWhatThePilotDidFirst(t *testing.T) {
+	v := newVehicle(newBench(t), 1, physics.Position{EastM: 300, NorthM: 300})
+	fly(v)
+	v.run(time.Second, nil)
+	v.run(time.Duration(1000-v.bootMS%1000+400)*time.Millisecond, nil) // its HEARTBEAT was 0.4 s ago
+	v.mode = ModePosition
+	v.Command(1, OrderStop)
+	v.run(10*time.Second, v.obey)
+	if got := v.view(); v.mode != ModePosition || got.Phase != PhaseTaken || !strings.Contains(got.Reason, "POSCTL") {
+		t.Errorf("in %s, %s: %q", v.mode, got.Phase, got.Reason)
 	}
 }
 

@@ -40,7 +40,7 @@ func (a *aircraft) fly(f *Fleet, now float64) (out []message.Message, stream boo
 			return nil, true
 		}
 		if now-a.engagedS > settleS {
-			out = a.ask(now, setMode(ModeOffboard))
+			out = a.ask(f, now, setMode(ModeOffboard))
 		}
 		f.request(a.link, a.channel, a, &common.MessageHeartbeat{}) // that says so, sooner than in a second
 		return out, true
@@ -65,12 +65,12 @@ func (a *aircraft) climb(f *Fleet, now float64) []message.Message {
 	case !a.armed && a.mode != ModeHold && a.mode != ModeTakeoff:
 		// PX4 has gone back to the mode it flew in before it landed, and does
 		// not arm in OFFBOARD without a stream.
-		return a.askToArm(now, setMode(ModeHold))
+		return a.askToArm(f, now, setMode(ModeHold))
 	case !a.armed:
-		return a.askToArm(now, &common.MessageCommandLong{Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Param1: 1})
+		return a.askToArm(f, now, &common.MessageCommandLong{Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Param1: 1})
 	default:
 		nan := float32(math.NaN())
-		return a.ask(now, &common.MessageCommandLong{
+		return a.ask(f, now, &common.MessageCommandLong{
 			Command: common.MAV_CMD_NAV_TAKEOFF, Param4: nan, Param5: nan, Param6: nan,
 			Param7: float32(f.Origin.AltitudeM + f.Limits.AltitudeM),
 		})
@@ -79,11 +79,11 @@ func (a *aircraft) climb(f *Fleet, now float64) []message.Message {
 }
 
 // askToArm asks for what arms, as long as an order lets it.
-func (a *aircraft) askToArm(now float64, m message.Message) []message.Message {
+func (a *aircraft) askToArm(f *Fleet, now float64, m message.Message) []message.Message {
 	if a.armingEnded(now) {
 		return nil
 	}
-	return a.ask(now, m)
+	return a.ask(f, now, m)
 }
 
 // stop hands the aircraft to its autopilot's Hold: once that is reported, it is
@@ -94,10 +94,10 @@ func (a *aircraft) stop(f *Fleet, now float64) (out []message.Message, stream bo
 		a.phase, a.order = PhaseIdle, OrderNone
 	case a.mode == ModeLand || a.mode == ModeReturn:
 		a.take(f, "stopped in "+a.mode.String())
-	case a.mode == ModeHold && a.beatS > a.askedS: // and nothing asked for before is still on its way
-		a.take(f, "stopped")
+	case a.mode == ModeHold && a.beatS > a.askedS && (a.askedFor[ModeHold] >= a.askedS || a.beatS-a.askedS > retryS):
+		a.take(f, "stopped") // and nothing asked for before Hold is still on its way
 	default:
-		return a.ask(now, setMode(ModeHold)), a.mode == ModeOffboard
+		return a.ask(f, now, setMode(ModeHold)), a.mode == ModeOffboard
 	}
 	return nil, false
 }
@@ -169,7 +169,7 @@ func (a *aircraft) goHome(f *Fleet, now float64) (out []message.Message, stream 
 		if a.mode != want {
 			// The stream goes on until the mode has changed, or its loss would
 			// be the failsafe's to answer.
-			return a.ask(now, setMode(want)), a.mode == ModeOffboard
+			return a.ask(f, now, setMode(want)), a.mode == ModeOffboard
 		}
 	}
 	return nil, false

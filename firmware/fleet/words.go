@@ -118,6 +118,9 @@ func (a *aircraft) say(f *Fleet, now float64, text string) {
 
 // reason is why it does not fly as asked.
 func (a *aircraft) reason() string {
+	if a.phase == PhaseFlying {
+		return ""
+	}
 	why := a.why
 	if why == "" && a.phase == PhaseClimbing && !a.armed {
 		switch {
