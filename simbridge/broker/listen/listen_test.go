@@ -23,7 +23,7 @@ func (*everybody) OnACLCheck(*mqtt.Client, string, bool) bool              { ret
 // The broker ends while clients come and go, each time. Mochi's own Close waited
 // for ever after some hundred rounds.
 func TestCloseWhileClientsLeave(t *testing.T) {
-	for round := range 300 {
+	for round := range 200 {
 		server := mqtt.New(&mqtt.Options{Logger: slog.New(slog.DiscardHandler)})
 		if err := server.AddHook(&everybody{}, nil); err != nil {
 			t.Fatal(err)
