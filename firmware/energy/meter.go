@@ -46,9 +46,6 @@ type Meter struct {
 	slackJ   float64
 	measured bool // it was a current's at last, not the model's
 
-	beganS   float64 // since when it is heard
-	baseline *baseline
-
 	total    figure // what was drawn up to readS, by all that is known
 	sureJ    float64
 	consumed anchor
@@ -124,20 +121,6 @@ func (m *Meter) Restore(nowS float64, s State, gapS float64) {
 // At returns the joules drawn up to nowS, as far as is known. After Restore that
 // includes what was drawn while nobody heard; ModelJ does not.
 func (m *Meter) At(nowS float64) float64 { return m.now(nowS).J }
-
-// baseline is what At and ModelJ were at one moment.
-type baseline struct{ drawnJ, modelJ float64 }
-
-// Baseline returns what At and ModelJ were at the first reading since the meter
-// began or was restored, by which all that was drawn before is accounted for; ok is
-// false until then. What both have gained since is of the same time, so a multiplier
-// is a quotient of these gains and of none that reach back before.
-func (m *Meter) Baseline() (drawnJ, modelJ float64, ok bool) {
-	if m.baseline == nil {
-		return 0, 0, false
-	}
-	return m.baseline.drawnJ, m.baseline.modelJ, true
-}
 
 // Charge returns the remaining charge, 0 to 1, in whole points; NaN: not known. A
 // jump counts from the second reading that agrees on it.
@@ -285,9 +268,6 @@ func (m *Meter) take(nowS float64, r Reading) {
 		m.bootS = r.BootS
 	case m.bootS > 0:
 		m.bootS += s.seconds
-	}
-	if known := m.consumed.UnitJ == 0 || m.consumed.reading == m.readings; m.baseline == nil && (known || nowS-m.beganS > stallS) {
-		m.baseline = &baseline{total.J, m.ModelJ(nowS)}
 	}
 	p := &m.model
 	p.flown, p.edge = figure{}, figure{}
@@ -457,6 +437,6 @@ func (m *Meter) start(nowS float64) {
 		return
 	}
 	m.started = true
-	m.beganS, m.readS, m.powerW = nowS, nowS, math.NaN()
+	m.readS, m.powerW = nowS, math.NaN()
 	m.model = model{factor: 1, atS: nowS, speedS: nowS, toldS: math.Inf(-1)}
 }

@@ -63,8 +63,8 @@ func (m *Meter) AddEdge(nowS, edgeJ float64) {
 // ModelJ returns the closed form of the flight at multiplier 1, since the meter
 // began or was restored. It counts from the first Speed on and knows nothing of the
 // time before: not of the absence that At covers after Restore. To divide joules by
-// it, take both since Baseline. After freshS without a speed the aircraft is taken
-// to hover, after lostS for lost.
+// it, take what both gained after the first reading since then. After freshS without
+// a speed the aircraft is taken to hover, after lostS for lost.
 func (m *Meter) ModelJ(nowS float64) float64 {
 	closed, _ := m.flight(nowS)
 	return m.model.closedJ + closed

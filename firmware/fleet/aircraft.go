@@ -124,8 +124,8 @@ func (a *aircraft) battery(now float64, r energy.Reading) {
 	r.BootS = a.bootS(now)
 	a.reading = r
 	a.meter.Battery(now, r)
-	if !math.IsNaN(r.Charge) {
-		a.charge = r.Charge
+	if c := a.meter.Charge(); !math.IsNaN(c) { // one wild message sends nobody home
+		a.charge = c
 	}
 }
 

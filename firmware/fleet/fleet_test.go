@@ -16,6 +16,7 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 
 	"prefdt/firmware/clock"
+	"prefdt/firmware/energy"
 	"prefdt/firmware/envelope"
 	"prefdt/inference/physics"
 )
@@ -244,14 +245,16 @@ func TestWhatIsMeasured(t *testing.T) {
 // PX4 relays a battery measured outside it as 255, beside which its own counts.
 func TestWhichBattery(t *testing.T) {
 	f := &Fleet{Log: slog.New(slog.DiscardHandler)}
-	a := &aircraft{number: 1, charge: math.NaN()}
+	a := &aircraft{number: 1, charge: math.NaN(), meter: energy.Meter{CapacityJ: 150e3, PowerW: physics.Standard().Propulsion.PowerW, MaxPowerW: 6500}}
 	for _, c := range []struct {
 		now     float64
 		id      uint8
 		percent int8
 		want    float64
 	}{{100, 1, 10, math.NaN()}, {101, relayedBattery, 80, 0.8}, {102, 0, 70, 0.7}, {103, relayedBattery, 79, 0.7}, {104, 1, 10, 0.7}, {108, relayedBattery, 78, 0.78}} {
-		a.receive(f, c.now, &common.MessageBatteryStatus{Id: c.id, CurrentBattery: -1, EnergyConsumed: -1, BatteryRemaining: c.percent})
+		for _, later := range []float64{0, 0.25} { // a jump counts from the second reading on
+			a.receive(f, c.now+later, &common.MessageBatteryStatus{Id: c.id, CurrentBattery: -1, EnergyConsumed: -1, BatteryRemaining: c.percent})
+		}
 		if a.charge != c.want && !(math.IsNaN(a.charge) && math.IsNaN(c.want)) {
 			t.Errorf("battery %d at %v s: charge %v, want %v", c.id, c.now, a.charge, c.want)
 		}

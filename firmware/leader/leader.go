@@ -99,14 +99,15 @@ func (l *Leader) Run(ctx context.Context) error {
 		return err
 	}
 	inFlight := l.mission.InFlight() || slices.ContainsFunc(saved.Fleet, func(a fleet.Saved) bool { return a.Ours || a.Homing })
-	if err := l.fleet.Start(); err != nil {
-		return err
-	}
-	defer l.fleet.Close()
+	// Another leader is listened for before the links are opened: they may be its.
 	if err := l.link.Start(ctx, inFlight, l.fleet.Stream); err != nil {
 		return err
 	}
 	defer l.link.Close()
+	if err := l.fleet.Start(); err != nil {
+		return err
+	}
+	defer l.fleet.Close()
 	defer l.endRecord()
 	l.crew.Publish = l.link.Ack
 	l.now.tickedAt = l.Clock.Now()

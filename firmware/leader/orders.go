@@ -31,7 +31,9 @@ func (o orders) Apply(c *crew.Command, ack *telemetry.Ack) error {
 	switch {
 	case c.Mission != nil:
 		ack.Action = c.Mission.Action
-		return o.order(c.Mission)
+		err := o.order(c.Mission)
+		effective = o.effective() // of a new mission: 0
+		return err
 	case o.mission.Ending():
 		return fmt.Errorf("the mission is %s", o.mission.Phase())
 	case effective >= o.Config.Slots:

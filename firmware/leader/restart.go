@@ -92,6 +92,7 @@ func (l *Leader) reset() error {
 	if l.account.Record != nil {
 		l.endRecord()
 	}
+	l.now.decided = false
 	l.schedule.Restore(schedule.State{})
 	l.account.Begin(l.Config.Slots, l.views)
 	l.users.Initialize()
