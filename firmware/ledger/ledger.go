@@ -200,6 +200,11 @@ func (l *Ledger) create(dir string) error {
 
 func (l *Ledger) check() error {
 	return l.db.View(func(tx *bolt.Tx) error {
+		if b := tx.Bucket(bucketState); b != nil { // another format has other buckets, and is no damage
+			if got := b.Get(keyFormat); len(got) == 1 && got[0] != format {
+				return fmt.Errorf("ledger %s has format %v, this leader reads %d; move it away to begin a new one", l.path, got, format)
+			}
+		}
 		for _, name := range [][]byte{bucketState, bucketSlots, bucketCommands, bucketIDs, bucketKeys, bucketMissions} {
 			if tx.Bucket(name) == nil {
 				return damaged(l.path, fmt.Errorf("it has no %s", name))
@@ -209,7 +214,7 @@ func (l *Ledger) check() error {
 			return err
 		}
 		if got := tx.Bucket(bucketState).Get(keyFormat); !bytes.Equal(got, []byte{format}) {
-			return fmt.Errorf("ledger %s has format %v, this leader reads %d", l.path, got, format)
+			return damaged(l.path, fmt.Errorf("its format is %v", got))
 		}
 		for _, name := range [][]byte{bucketSlots, bucketCommands} {
 			if err := tx.Bucket(name).ForEach(func(_, sealed []byte) error { return l.unseal(sealed, nil) }); err != nil {

@@ -1,10 +1,8 @@
-package monitor
+package monitor_test
 
 import (
-	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -14,28 +12,31 @@ import (
 	"time"
 
 	"prefdt/firmware/clock"
+	"prefdt/firmware/leader"
+	"prefdt/firmware/monitor"
+	"prefdt/firmware/rig"
 	"prefdt/inference/goal"
 	"prefdt/inference/slot"
 )
 
 // stallable is a scheduler that can be made to hang, and the loop with it.
 type stallable struct {
-	scheduler
+	leader.Scheduler
 	gate chan struct{} // closed: no stall; open: hangs until closed
 	at   int           // in this slot
 }
 
-func (s *stallable) Decide(sn *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Seen {
+func (s *stallable) Decide(sn *slot.Snapshot, o goal.Objective, d *slot.Decision) goal.Seen {
 	if sn.Slot >= s.at {
 		<-s.gate
 	}
-	return s.scheduler.Decide(sn, g, d)
+	return s.Scheduler.Decide(sn, o, d)
 }
 
 // get asks the leader's server.
-func get(t *testing.T, m *monitor, path string) (int, string) {
+func get(t *testing.T, m *monitor.Monitor, path string) (int, string) {
 	t.Helper()
-	r, err := http.Get("http://" + m.server.Address() + path)
+	r, err := http.Get("http://" + m.Address() + path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,74 +64,92 @@ func value(t *testing.T, page, name string) float64 {
 	return 0
 }
 
-// A loop that stalls falls silent: no more signs of life, health turns to 503,
-// and both come back with it.
-func TestMonitor(t *testing.T) {
-	r := newRig(t, 1, 100000)
+// manager is systemd's side of the notification socket.
+type manager struct{ conn *net.UnixConn }
+
+func newManager(t *testing.T) (m manager, getenv func(string) string) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "notify")
-	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer manager.Close()
-	// told waits for a line of a notification.
-	told := func(line string, most time.Duration) bool {
-		b := make([]byte, 4096)
-		manager.SetReadDeadline(time.Now().Add(most))
-		for {
-			n, err := manager.Read(b)
-			if err != nil {
-				return false
-			}
-			if strings.Contains("\n"+string(b[:n])+"\n", "\n"+line) {
-				return true
-			}
+	t.Cleanup(func() { conn.Close() })
+	return manager{conn}, func(key string) string {
+		return map[string]string{"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "1000000"}[key]
+	}
+}
+
+// told waits for a line of a notification.
+func (m manager) told(line string, most time.Duration) bool {
+	b := make([]byte, 4096)
+	m.conn.SetReadDeadline(time.Now().Add(most))
+	for {
+		n, err := m.conn.Read(b)
+		if err != nil {
+			return false
+		}
+		if strings.Contains("\n"+string(b[:n])+"\n", "\n"+line) {
+			return true
 		}
 	}
-	r.config.MetricsPort = freePort(t)
-	s := &stallable{&atAllowance{c: r.physics}, make(chan struct{}), 12}
-	l := &Leader{Config: r.config, Physics: r.physics, Scales: testScales(), Scheduler: s, Clock: clock.New(), Log: slog.New(slog.DiscardHandler)}
-	l.monitor, err = newMonitor(l, func(key string) string {
-		return map[string]string{"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "1000000"}[key]
+}
+
+// A loop that stalls falls silent: no more signs of life, health turns to 503,
+// and both come back with it.
+func TestMonitor(t *testing.T) {
+	r := rig.New(t, 1, 100000)
+	manager, getenv := newManager(t)
+	s := &stallable{&rig.AtAllowance{Physics: r.Physics}, make(chan struct{}), 12}
+	r.Policy = s
+	m, err := monitor.New(monitor.Config{
+		Fleet: r.Config.Fleet, Mission: r.Config.Mission, Slots: r.Config.Slots, Slot: r.Config.Wall(1),
+		MetricsPort: rig.FreePort(t), Clock: r.Clock, Getenv: getenv,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if code, text := get(t, l.monitor, "/healthz"); code != 503 || !strings.Contains(text, "starting") {
+	r.Turned = m.Turned
+	if code, text := get(t, m, "/healthz"); code != 503 || !strings.Contains(text, "starting") {
 		t.Errorf("before the loop: %d %s", code, text)
 	}
-	if _, page := get(t, l.monitor, "/metrics"); value(t, page, `prefdt_up{fleet="test",mission="mission-1"}`) != 0 {
+	if _, page := get(t, m, "/metrics"); value(t, page, `prefdt_up{fleet="test",mission="mission-1"}`) != 0 {
 		t.Error(page)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- l.Run(ctx) }()
-	if !told("READY=1", 10*time.Second) || !told("WATCHDOG=1", time.Second) {
+	f := r.Launch()
+	if !manager.told("READY=1", rig.Patience) || !manager.told("WATCHDOG=1", rig.Patience) {
 		t.Fatal("not ready")
 	}
-	r.takeOff()
-	r.await("slot 5", at(5))
-	if code, text := get(t, l.monitor, "/healthz"); code != 200 || !strings.Contains(text, "flying, slot") {
+	r.TakeOff()
+	r.Await("slot 5", rig.At(5))
+	if code, text := get(t, m, "/healthz"); code != 200 || !strings.Contains(text, "flying, slot") {
 		t.Errorf("in flight: %d %s", code, text)
 	}
-	r.await("slot 11", at(11))
-	for told("WATCHDOG=1", 200*time.Millisecond) { // sent before it stalled in slot 12
+	r.Await("slot 11", rig.At(11))
+	for manager.told("WATCHDOG=1", 200*time.Millisecond) { // sent before it stalled in slot 12, or a later one
 	}
-	if told("WATCHDOG=1", time.Second) {
+	if manager.told("WATCHDOG=1", time.Second) {
 		t.Error("a stalled loop fed its watchdog")
 	}
-	if code, text := get(t, l.monitor, "/healthz"); code != 503 {
-		t.Errorf("stalled: %d %s", code, text)
+	if !r.Eventually(func() bool { code, _ := get(t, m, "/healthz"); return code == 503 }) {
+		t.Error("stalled, it is said to be healthy")
 	}
-	_, page := get(t, l.monitor, "/metrics")
+	_, page := get(t, m, "/metrics")
+	stalled, missed := value(t, page, "prefdt_slot"), value(t, page, "prefdt_missed_slots")
+	if stalled < 12 || missed > stalled-6 {
+		t.Errorf("it stalls in slot %v, %v missed", stalled, missed)
+	}
 	for name, want := range map[string]float64{
-		"prefdt_slot": 12, "prefdt_slots": 100000, `prefdt_state{state="flying"}`: 1, `prefdt_state{state="idle"}`: 0,
-		"prefdt_broker_connected": 1, "prefdt_decision_ms_count": 12, "prefdt_reports_heard_total": 48, "prefdt_users_heard": 4,
-		`prefdt_envelope_interventions_total{kind="held"}`: 0, "prefdt_missed_slots": 0,
+		"prefdt_slots": 100000, `prefdt_state{state="flying"}`: 1, `prefdt_state{state="idle"}`: 0,
+		"prefdt_broker_connected": 1, "prefdt_decision_ms_count": stalled - missed,
+		`prefdt_envelope_interventions_total{kind="held"}`: 0, `prefdt_mqtt_dropped_total{queue="reports"}`: 0,
 	} {
 		if got := value(t, page, name); got != want {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
+	}
+	if got := value(t, page, "prefdt_reports_heard_total"); got < 4 || got > 4*(stalled-missed) {
+		t.Errorf("%v reports were received in %v slots", got, stalled-missed)
 	}
 	for _, name := range []string{
 		"prefdt_spent_joules", "prefdt_floor_joules", "prefdt_setpoints_total", "prefdt_decision_ms_sum", `prefdt_aircraft_battery{aircraft="1"}`,
@@ -144,48 +163,60 @@ func TestMonitor(t *testing.T) {
 		t.Error("a budget that nobody gave")
 	}
 	close(s.gate)
-	if !told("WATCHDOG=1", 5*time.Second) {
+	if !manager.told("WATCHDOG=1", rig.Patience) {
 		t.Error("no sign of life after the stall")
 	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-	l.monitor.close()
-	if !told("STOPPING=1", time.Second) {
+	f.Kill()
+	m.Close()
+	if !manager.told("STOPPING=1", rig.Patience) {
 		t.Error("it did not say that it stops")
 	}
 }
 
-func TestMonitorRefuses(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "notify")
-	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+// A restarted leader that waits for the first message of its aircraft is alive,
+// and its watchdog knows.
+func TestWatchdogIsFedWhileRejoining(t *testing.T) {
+	r := rig.New(t, 2, 100000)
+	f := r.Launch()
+	r.TakeOff()
+	r.Await("slot 3", rig.At(3))
+	r.Saved()
+	f.Kill()
+	r.Lose(0)
+	r.Lose(1)
+	manager, getenv := newManager(t)
+	m, err := monitor.New(monitor.Config{Fleet: "test", Slots: r.Config.Slots, Slot: r.Config.Wall(1), Clock: r.Clock, Getenv: getenv})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer manager.Close()
+	defer m.Close()
+	r.Turned = m.Turned
+	f = r.Launch()
+	for fed := range 20 {
+		if !manager.told("WATCHDOG=1", rig.Patience) {
+			t.Fatalf("silent after %d signs of life", fed)
+		}
+	}
+	f.Kill()
+}
+
+func TestMonitorRefuses(t *testing.T) {
+	_, getenv := newManager(t)
+	if _, err := monitor.New(monitor.Config{Slot: time.Second, Clock: clock.New(), Getenv: func(key string) string {
+		if key == "WATCHDOG_USEC" {
+			return "2000000"
+		}
+		return getenv(key)
+	}}); err == nil || !strings.Contains(err.Error(), "at least three slots, 3s") {
+		t.Errorf("a watchdog of two slots: %v", err)
+	}
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	l := &Leader{Config: Defaults(), Clock: clock.New()}
-	if _, err := newMonitor(l, func(key string) string {
-		return map[string]string{"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "2000000"}[key]
-	}); err == nil || !strings.Contains(err.Error(), "at least three slots, 3s") {
-		t.Errorf("a watchdog of two slots: %v", err)
-	}
-	l.Config.MetricsPort = taken.Addr().(*net.TCPAddr).Port
-	if _, err := newMonitor(l, func(string) string { return "" }); err == nil || !strings.Contains(err.Error(), fmt.Sprint(l.Config.MetricsPort)) {
+	port := taken.Addr().(*net.TCPAddr).Port
+	if _, err := monitor.New(monitor.Config{Slot: time.Second, MetricsPort: port, Clock: clock.New(), Getenv: func(string) string { return "" }}); err == nil || !strings.Contains(err.Error(), fmt.Sprint(port)) {
 		t.Errorf("a port in use: %v", err)
 	}
-}
-
-func freePort(t *testing.T) int {
-	c, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	return c.Addr().(*net.TCPAddr).Port
 }

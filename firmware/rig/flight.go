@@ -8,7 +8,6 @@ import (
 	"sync"
 	"testing"
 
-	"prefdt/firmware/clock"
 	"prefdt/firmware/leader"
 	"prefdt/telemetry"
 )
@@ -31,7 +30,7 @@ func (r *Rig) Launch() *Flight {
 	}
 	f := &Flight{Done: make(chan error, 1), rig: r}
 	l := &leader.Leader{
-		Config: r.Config, Clock: clock.New(), Log: slog.New(slog.NewTextHandler(logWriter{}, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Config: r.Config, Clock: r.Clock, Log: slog.New(slog.NewTextHandler(logWriter{}, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Policy: leader.Policy{Scheduler: hindered{policy, r}, Physics: r.Physics, Scales: r.Scales, Prior: Prior},
 		Turned: func(report leader.Report) {
 			f.mutex.Lock()

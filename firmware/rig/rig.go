@@ -19,6 +19,7 @@ import (
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 
+	"prefdt/firmware/clock"
 	"prefdt/firmware/config"
 	"prefdt/firmware/leader"
 	"prefdt/inference/goal"
@@ -50,6 +51,7 @@ type Rig struct {
 	Scales  *goal.Scales                         // of its calibrated axis
 	Steer   func(*slot.Snapshot, *slot.Decision) // changes what it decided; nil: nothing
 	Turned  func(leader.Report)                  // called after each turn of the loop; nil: nobody
+	Clock   clock.Clock                          // the leader's
 	Topics  telemetry.Topics
 	Craft   []*autopilot.Autopilot
 
@@ -79,7 +81,7 @@ func New(t *testing.T, aircraft, slots int) *Rig { return NewAt(t, aircraft, slo
 func NewAt(t *testing.T, aircraft, slots int, slotMS float64) *Rig {
 	t.Helper()
 	r := &Rig{
-		Config: config.Defaults(), Physics: physics.Standard(), Scales: Scales(), test: t, reports: 4,
+		Config: config.Defaults(), Physics: physics.Standard(), Scales: Scales(), Clock: clock.New(), test: t, reports: 4,
 		received: received{acks: map[string][]string{}, decisions: map[int]int{}, truthJ: map[int]float64{}}, news: make(chan struct{}, 1),
 	}
 	r.Physics.AltitudeM = 30 // a shorter climb
