@@ -20,6 +20,8 @@ import (
 	"prefdt/firmware/preflight"
 	"prefdt/inference"
 	"prefdt/inference/checkpoint"
+	"prefdt/inference/goal"
+	"prefdt/inference/record"
 )
 
 const usage = `leader flies a mission: users over MQTT, autopilots over MAVLink, a frozen policy between.
@@ -102,6 +104,16 @@ func fly(ctx context.Context, path string, stderr io.Writer) error {
 	l := &leader.Leader{
 		Config: c, Clock: now, Turned: m.Turned, Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: level})),
 		Policy: leader.Policy{Scheduler: policy, Physics: frozen.Physics, Scales: &frozen.Scales, Prior: frozen.Standard.Crowd()},
+	}
+	if c.Record != "" {
+		f, err := os.Create(c.Record)
+		if err != nil {
+			return fmt.Errorf("record: %w", err)
+		}
+		defer f.Close()
+		l.Record = func(o goal.State) *record.Writer {
+			return record.NewWriter(f, record.Header{GraphSHA256: frozen.GraphSHA256, Decoder: c.Decoder, Physics: frozen.Physics, Objective: o})
+		}
 	}
 	return l.Run(ctx)
 }

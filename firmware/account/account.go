@@ -13,6 +13,7 @@ import (
 	"prefdt/firmware/fleet"
 	"prefdt/inference/goal"
 	"prefdt/inference/physics"
+	"prefdt/inference/record"
 )
 
 // Account is one mission's. Set the exported fields, then Restore.
@@ -22,12 +23,13 @@ type Account struct {
 	ReserveJ    float64 // left to an aircraft beyond its way home
 	SpeedMaxMPS float64
 
-	Objective goal.Objective
+	Record *record.Writer // of the slots whole; nil: none
 
-	aircraft []Aircraft
-	results  map[int]*slotResults // by slot, until they expire
-	localS   float64              // the last slot's delay, had all been computed locally
-	resumed  bool                 // nothing was settled since a restart
+	objective goal.Objective
+	aircraft  []Aircraft
+	results   map[int]*slotResults // by slot, until they expire
+	localS    float64              // the last slot's delay, had all been computed locally
+	resumed   bool                 // nothing was settled since a restart
 }
 
 // Aircraft is one aircraft's account.
@@ -52,15 +54,20 @@ type State struct {
 
 // Begin starts a mission's account. What the meters counted before it is not its.
 func (a *Account) Begin(slots int, views []fleet.View) {
-	a.Objective = goal.New(a.Scales, &a.Physics, slots, len(views))
+	a.objective = goal.New(a.Scales, &a.Physics, slots, len(views))
 	a.aircraft, a.results, a.localS = make([]Aircraft, len(views)), map[int]*slotResults{}, 0
 	for i := range views {
 		a.aircraft[i].BookedJ, a.aircraft[i].modelJ = views[i].TotalJ, views[i].ModelJ
 	}
 }
 
-// BeginSlots says that slot 0 begins now.
-func (a *Account) BeginSlots(views []fleet.View) {
+// BeginSlots says that slot 0 begins now, with so many in flight. A preference is
+// in proportion to them.
+func (a *Account) BeginSlots(views []fleet.View, flying int) {
+	a.objective.SetFlying(flying)
+	if o := a.objective; !o.Budgeted() {
+		a.objective.Prefer(o.Setting()) // cannot fail: it is in force
+	}
 	for i := range views {
 		a.aircraft[i].StartErrorJ = views[i].ErrorJ
 	}
@@ -68,12 +75,12 @@ func (a *Account) BeginSlots(views []fleet.View) {
 
 // State returns what a restart needs.
 func (a *Account) State() State {
-	return State{a.Objective.State(), a.localS, append([]Aircraft(nil), a.aircraft...)}
+	return State{a.objective.State(), a.localS, append([]Aircraft(nil), a.aircraft...)}
 }
 
 // Restore continues a mission.
 func (a *Account) Restore(s State) {
-	a.Objective = goal.Resume(a.Scales, &a.Physics, s.Goal)
+	a.objective = goal.Resume(a.Scales, &a.Physics, s.Goal)
 	a.aircraft, a.localS, a.results, a.resumed = s.Aircraft, s.LocalS, map[int]*slotResults{}, true
 }
 
@@ -151,7 +158,7 @@ func (a *Account) HomeJ(v *fleet.View) float64 {
 	}
 	const turnS = 2
 	hoverS := turnS + v.Params.DescentS(max(v.UpM, a.Physics.AltitudeM))
-	return (distance/best*p.PowerW(best) + hoverS*p.PowerW(0)) * a.Objective.Factor()
+	return (distance/best*p.PowerW(best) + hoverS*p.PowerW(0)) * a.objective.Factor()
 }
 
 // Commit enters the edge energy that a decision commits an aircraft to, and for

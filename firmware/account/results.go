@@ -114,7 +114,7 @@ func (a *Account) Correct(user string, res *telemetry.Result) error {
 	r.entries[user] = e
 	r.delayS += change
 	if r.settled {
-		a.Objective.Correct(change)
+		a.correct(change)
 	}
 	return nil
 }

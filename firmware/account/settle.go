@@ -13,7 +13,7 @@ import (
 // returns a row for each slot.
 func (a *Account) Settle(n int, views []fleet.View, takersJ func(takers int) (foreseenJ, mostJ float64)) (rows []Row) {
 	by, flying, comparable := a.draw(views)
-	first := a.Objective.Slot()
+	first := a.objective.Slot()
 	slots := n - first + 1
 	sum := goal.Settlement{Slots: slots, Flying: flying}
 	for i := range by {
@@ -31,7 +31,7 @@ func (a *Account) Settle(n int, views []fleet.View, takersJ func(takers int) (fo
 	p := &a.Physics
 	mostEdgeJ := p.Kappa * p.EdgeCPUHz * p.EdgeCPUHz * p.EdgeCPUHz * float64(len(by))
 	for k := first; k <= n; k++ {
-		row := Row{Slot: k, EnergyJ: sum.EnergyJ * share, Factor: a.Objective.Factor(), DelayS: a.localS, Missed: true}
+		row := Row{Slot: k, EnergyJ: sum.EnergyJ * share, Factor: a.objective.Factor(), DelayS: a.localS, Missed: true}
 		if r := a.results[k]; r != nil { // else no decision was possible, all local
 			r.settled = true
 			foreseenJ, mostJ := takersJ(r.takers)
@@ -53,6 +53,6 @@ func (a *Account) Settle(n int, views []fleet.View, takersJ func(takers int) (fo
 		}
 		rows = append(rows, row)
 	}
-	a.Objective.Settle(sum)
+	a.settle(sum)
 	return rows
 }

@@ -44,6 +44,7 @@ type Config struct {
 	Flight   Flight           `yaml:"flight"`
 
 	LeaderKey string `yaml:"leader_key"`
+	Record    string `yaml:"record"`
 }
 
 // Request is what flies before the first command.

@@ -21,6 +21,18 @@ func TestShippedConfiguration(t *testing.T) {
 	}
 }
 
+// The leader of a flight with PX4 SITL: real time, and commands that simbridge px4
+// sends unsigned.
+func TestShippedPX4Configuration(t *testing.T) {
+	c, err := Load("../../configs/leader-px4.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Speed() != 1 || len(c.Aircraft) != 2 || !c.Unsigned() || c.MAVLink.Real || c.Flight.Failsafe != "refuse" || c.Flight.ClimbS < 120 {
+		t.Errorf("%+v", c)
+	}
+}
+
 // TestUnsigned is whose commands are obeyed without a signature: nobody's where
 // keys are configured or autopilots are real (fault 21).
 func TestUnsigned(t *testing.T) {

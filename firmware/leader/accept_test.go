@@ -192,14 +192,14 @@ func TestFliesOnWithoutABroker(t *testing.T) {
 	}
 	var of asked
 	l := inState(t, telemetry.StateFlying, &of, frozen.Physics, &frozen.Scales)
-	if err := l.account.Objective.Budget(60000, goal.Target); err != nil {
+	if err := l.account.Budget(60000, goal.Target); err != nil {
 		t.Fatal(err)
 	}
 	l.decide(0, nil)
 	if of.Objective.Budgeted() || of.Objective.Setting() != 1 {
 		t.Errorf("flies on at setting %v", of.Objective.Setting())
 	}
-	if got := l.account.Objective.BudgetJ(); got != 60000 {
+	if got := l.account.Objective().BudgetJ(); got != 60000 {
 		t.Errorf("the budget of 60 kJ is %v J", got)
 	}
 }

@@ -267,12 +267,13 @@ func TestContractWithStrangers(t *testing.T) {
 		s.say("1", "command/budget", line) // no answer to any
 	}
 
-	// Signed: Ed25519 over topic, counter and body. A clock's nanoseconds count.
+	// Signed, with a challenge. A clock's nanoseconds count.
+	const challenge = "AAAAAAAAAAAAAAAAAAAAAA"
 	counter := time.Now().UnixNano()
 	sign := func(body string, counter int64) string {
-		text := fmt.Sprintf("prefdt/test/command/preference\n%d\n%s", counter, body)
+		text := fmt.Sprintf("prefdt-command-2\nprefdt/test/command/preference\ncrew-1\n%s\n%d\n%s", challenge, counter, body)
 		quoted, _ := json.Marshal(body)
-		return fmt.Sprintf(`{"key":"crew-1","counter":%d,"body":%s,"signature":"%s"}`, counter, quoted, base64.StdEncoding.EncodeToString(ed25519.Sign(private, []byte(text))))
+		return fmt.Sprintf(`{"key":"crew-1","counter":%d,"challenge":%q,"body":%s,"signature":"%s"}`, counter, challenge, quoted, base64.StdEncoding.EncodeToString(ed25519.Sign(private, []byte(text))))
 	}
 	if a := s.ask("preference", sign(`{"id":"p1","setting":0.35}`, counter), "p1"); a["accepted"] != true {
 		t.Errorf("a signed preference: %v", a)

@@ -95,7 +95,7 @@ func FuzzSlot(f *testing.F) {
 					t.Fatalf("a move of %v m", d)
 				}
 			}
-			if o := &l.account.Objective; !(math.Abs(o.DelayToGoS()) < 1e9 && o.DelayS() < 1e9 && o.EnergyToGoJ() < 1e9 && o.EdgeJ() < 1e6) {
+			if o := l.account.Objective(); !(math.Abs(o.DelayToGoS()) < 1e9 && o.DelayS() < 1e9 && o.EnergyToGoJ() < 1e9 && o.EdgeJ() < 1e6) {
 				t.Fatalf("the objective became %+v", o.State())
 			}
 		}
@@ -203,7 +203,7 @@ func FuzzInbox(f *testing.F) {
 				l.control(c)
 			}
 			l.crew.Commit()
-			if o := &l.account.Objective; !(o.Setting() >= 0 && o.Setting() <= 1) || o.Budgeted() && !(o.BudgetJ() > 0 && o.BudgetJ() <= 2*frozen.Physics.CapacityJ) {
+			if o := l.account.Objective(); !(o.Setting() >= 0 && o.Setting() <= 1) || o.Budgeted() && !(o.BudgetJ() > 0 && o.BudgetJ() <= 2*frozen.Physics.CapacityJ) {
 				t.Fatalf("%s led to setting %v, %+v", line, o.Setting(), o.State())
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
@@ -31,6 +32,7 @@ import (
 	"prefdt/inference/dispatch"
 	"prefdt/inference/goal"
 	"prefdt/inference/physics"
+	"prefdt/inference/record"
 	"prefdt/inference/slot"
 	"prefdt/telemetry"
 )
@@ -54,7 +56,8 @@ type Leader struct {
 	Policy Policy
 	Clock  clock.Clock
 	Log    *slog.Logger
-	Turned func(Report) // called after every turn of the loop; nil: nobody asks
+	Turned func(Report)                    // called after every turn of the loop; nil: nobody asks
+	Record func(goal.State) *record.Writer // begins a record of Run's first mission, slot by slot and whole; nil: none
 
 	fleet    *fleet.Fleet
 	link     *link.Link
@@ -95,15 +98,17 @@ func (l *Leader) Run(ctx context.Context) error {
 	if err := l.begin(saved, found); err != nil {
 		return err
 	}
-	inFlight := l.mission.Phase() != telemetry.StateIdle
-	if err := l.fleet.Start(); err != nil {
-		return err
-	}
-	defer l.fleet.Close()
+	inFlight := l.mission.InFlight() || slices.ContainsFunc(saved.Fleet, func(a fleet.Saved) bool { return a.Ours || a.Homing })
+	// Another leader is listened for before the links are opened: they may be its.
 	if err := l.link.Start(ctx, inFlight, l.fleet.Stream); err != nil {
 		return err
 	}
 	defer l.link.Close()
+	if err := l.fleet.Start(); err != nil {
+		return err
+	}
+	defer l.fleet.Close()
+	defer l.endRecord()
 	l.crew.Publish = l.link.Ack
 	l.now.tickedAt = l.Clock.Now()
 	if inFlight {
@@ -230,7 +235,11 @@ func (l *Leader) tick() {
 	if c.Reason == "" {
 		return
 	}
-	l.Log.Warn(c.Reason, "from", phase, "slot", l.schedule.Open())
+	level := slog.LevelWarn
+	if c.Expected {
+		level = slog.LevelInfo
+	}
+	l.Log.Log(context.Background(), level, c.Reason, "from", phase, "slot", l.schedule.Open())
 	l.perform(c.Effect)
 	l.entered(phase)
 }
@@ -241,7 +250,9 @@ func (l *Leader) perform(e mission.Effect) {
 	switch e {
 	case mission.Launch:
 		for i := range l.views {
-			l.fleet.Launch(i + 1)
+			if err := l.fleet.Launch(i + 1); err != nil { // it was ready a moment ago
+				l.Log.Error("aircraft stays on the ground", "aircraft", i+1, "reason", err)
+			}
 		}
 	case mission.BeginSlots:
 		l.beginSlots()
@@ -284,13 +295,8 @@ func (l *Leader) beginSlots() {
 			l.sendHome(v, "did not reach its start; the mission begins without it")
 		}
 	}
-	o := &l.account.Objective
-	o.SetFlying(flying)
-	if !o.Budgeted() {
-		o.Prefer(o.Setting()) // in proportion to those that fly
-	}
 	l.schedule.Begin(l.Clock.Now())
-	l.account.BeginSlots(l.views)
+	l.account.BeginSlots(l.views, flying)
 	l.refer(l.Clock.Now())
 }
 

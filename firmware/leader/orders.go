@@ -18,8 +18,8 @@ type orders struct{ *Leader }
 func (o orders) State() ledger.State { return o.state() }
 
 func (o orders) Requested() (undo func()) {
-	before := o.account.Objective.State()
-	return func() { o.account.Objective.Restore(before) }
+	before := o.account.Objective().State()
+	return func() { o.account.Undo(before) }
 }
 
 // Apply changes the mission, or says why not. A command that is refused changes
@@ -27,29 +27,32 @@ func (o orders) Requested() (undo func()) {
 func (o orders) Apply(c *crew.Command, ack *telemetry.Ack) error {
 	effective := o.effective()
 	ack.EffectiveSlot = &effective
-	objective := &o.account.Objective
+	objective := o.account.Objective()
 	switch {
 	case c.Mission != nil:
 		ack.Action = c.Mission.Action
-		return o.order(c.Mission)
+		err := o.order(c.Mission)
+		effective = o.effective() // of a new mission: 0
+		return err
 	case o.mission.Ending():
 		return fmt.Errorf("the mission is %s", o.mission.Phase())
 	case effective >= o.Config.Slots:
 		return fmt.Errorf("slot %d, the last, is decided", o.Config.Slots-1)
 	case c.Preference != nil:
 		ack.Setting = &c.Preference.Setting
-		return objective.Prefer(c.Preference.Setting)
+		return o.account.Prefer(c.Preference.Setting)
 	}
 	b := c.Budget
 	if most := o.Policy.Physics.CapacityJ * float64(len(o.Config.Aircraft)); !(b.EnergyJ > 0 && b.EnergyJ <= most) {
 		return fmt.Errorf("energy_j is %v, want above 0 and at most %v, the fleet's capacity", b.EnergyJ, most)
 	}
 	if r := b.ReplacesJ; r != nil && !(objective.Budgeted() && objective.BudgetJ() == *r) {
-		return fmt.Errorf("replaces_j is %v, but %s", *r, inForce(objective))
+		return fmt.Errorf("replaces_j is %v, but %s", *r, inForce(&objective))
 	}
-	if err := objective.Budget(b.EnergyJ, goal.Mode(b.Mode)); err != nil {
+	if err := o.account.Budget(b.EnergyJ, goal.Mode(b.Mode)); err != nil {
 		return err
 	}
+	objective = o.account.Objective()
 	saturated, floor := objective.Saturated(), objective.FloorJ()
 	ack.EnergyJ, ack.Mode, ack.Saturated, ack.FloorJ = &b.EnergyJ, b.Mode, &saturated, &floor
 	return nil
@@ -142,7 +145,9 @@ func (l *Leader) mayReturn(*telemetry.Mission) error {
 	left := 0
 	for i := range l.views {
 		if v := &l.views[i]; v.InAir && v.Fresh && v.Mode == fleet.ModeHold {
-			l.fleet.Resume(v.Number, fleet.OrderHome)
+			if err := l.fleet.Resume(v.Number, fleet.OrderHome); err != nil {
+				return err
+			}
 			left++
 		}
 	}
@@ -203,7 +208,9 @@ func (l *Leader) resume(m *telemetry.Mission) error {
 		if l.account.SpareJ(v) < 0 {
 			o = fleet.OrderHome
 		}
-		l.fleet.Resume(v.Number, o)
+		if err := l.fleet.Resume(v.Number, o); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -225,7 +232,9 @@ func (l *Leader) launch(m *telemetry.Mission) error {
 		}
 	}
 	for _, number := range m.Aircraft {
-		l.fleet.Launch(number)
+		if err := l.fleet.Launch(number); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func (l *Leader) turned() {
 	if l.Turned == nil {
 		return
 	}
-	o := &l.account.Objective
+	o := l.account.Objective()
 	r := Report{
 		At: l.Clock.Now(), Mission: l.mission.ID(), State: l.mission.Phase(), HeldBy: l.mission.HeldBy(), Slot: l.schedule.Open(), Missed: l.schedule.Missed,
 		Setting: o.Setting(), SpentJ: o.SpentJ(), FloorJ: o.FloorJ(), BudgetJ: math.NaN(), PredictedEndJ: math.NaN(), TransitJ: l.account.TransitJ(),

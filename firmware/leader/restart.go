@@ -26,11 +26,11 @@ func (l *Leader) begin(s ledger.State, found bool) error {
 		return err
 	}
 	l.now.seq = s.Seq + 1000 // more than were published after the last transaction
-	l.mission.Restore(s.State, 0, 0)
+	l.mission.Restore(s.State)
 	l.schedule.Restore(s.Schedule)
 	l.account.Restore(s.Account)
 	l.users.Restore(s.Users)
-	l.now.setting = l.account.Objective.Setting()
+	l.now.setting = l.account.Objective().Setting()
 	l.fleet.Restore(s.Fleet)
 	return nil
 }
@@ -89,17 +89,22 @@ func (l *Leader) renew(id string) {
 
 // reset clears what a mission left behind.
 func (l *Leader) reset() error {
+	if l.account.Record != nil {
+		l.endRecord()
+	}
+	l.now.decided = false
 	l.schedule.Restore(schedule.State{})
 	l.account.Begin(l.Config.Slots, l.views)
 	l.users.Initialize()
 	if r, ok := l.Policy.Scheduler.(interface{ Reset() }); ok {
 		r.Reset()
 	}
-	o, r := &l.account.Objective, l.Config.Request
-	err := o.Prefer(r.Setting)
+	r := l.Config.Request
+	err := l.account.Prefer(r.Setting)
 	if r.BudgetJ > 0 {
-		err = o.Budget(r.BudgetJ, goal.Mode(r.Mode))
+		err = l.account.Budget(r.BudgetJ, goal.Mode(r.Mode))
 	}
+	o := l.account.Objective()
 	l.now.setting, l.now.lastRow.Heard, l.now.lastRow.DecisionMS = o.Setting(), 0, 0
 	return err
 }
@@ -119,7 +124,7 @@ func (l *Leader) rejoin(ctx context.Context, s ledger.State) {
 		l.Log.Error("every autopilot was rebooted: how many slots were missed is unknown")
 		away = 0
 	}
-	l.mission.Restore(s.State, away, away/l.Config.Speed())
+	l.mission.Away(away, away/l.Config.Speed())
 	for i := range s.Fleet {
 		l.fleet.Away(i+1, s.Fleet[i].Meter, elapsed)
 		l.rejoinOne(&s.Fleet[i])
@@ -150,8 +155,10 @@ func (l *Leader) rejoinOne(a *fleet.Saved) {
 		l.now.rejoining = append(l.now.rejoining, *a)
 	case l.schedule.Rebooted(a.Number-1, l.clock(v)):
 		l.fleet.Leave(a.Number, "rebooted while the leader was away")
+	case l.mission.Phase() == telemetry.StateStopped: // by a command since the restart
+		l.fleet.Leave(a.Number, "stopped")
 	case a.Homing || l.mission.Ending():
-		l.fleet.Rejoin(a.Number, fleet.OrderHome)
+		l.fleet.Rejoin(a.Number, fleet.OrderHome) // or it is left to its pilot, which is logged
 	default:
 		l.fleet.Rejoin(a.Number, fleet.OrderFly)
 	}

@@ -93,11 +93,13 @@ func (l *Leader) collect(ctx context.Context, until time.Duration) {
 	defer l.crew.Commit()
 	timer := l.Clock.After(until - l.Clock.Now())
 	for {
-		select {
-		case c := <-l.link.Controls:
-			l.control(c)
-			continue
-		default:
+		if l.Clock.Now() < until {
+			select {
+			case c := <-l.link.Controls:
+				l.control(c)
+				continue
+			default:
+			}
 		}
 		l.crew.Commit()
 		select {
@@ -160,11 +162,16 @@ func (l *Leader) build(n int) (names []string) {
 // decide runs the policy's step on the snapshot.
 func (l *Leader) decide(n int, names []string) {
 	began := l.Clock.Now()
-	objective, d := l.account.Objective, &l.now.decision
+	objective, d := l.account.Objective(), &l.now.decision
 	if !l.link.Connected() {
 		objective.Prefer(1) // nobody can be told: on at v*, the least energy
 	}
-	l.account.Objective.Observe(l.Policy.Decide(&l.now.snapshot, objective, d))
+	if l.Record != nil && l.account.Record == nil {
+		l.account.Record = l.Record(objective.State())
+	}
+	seen := l.Policy.Decide(&l.now.snapshot, objective, d)
+	l.account.Record.Decided(&l.now.snapshot, objective, d)
+	l.account.Observe(seen)
 	l.accept()
 	l.now.decided = true
 	l.users.Decided(d.PriceSPerJ)
@@ -172,6 +179,14 @@ func (l *Leader) decide(n int, names []string) {
 		Slot: n, Users: names, Snapshot: &l.now.snapshot, Decision: d, Heard: l.users.Reported(),
 		DecisionMS: float64(l.Clock.Now()-began) / float64(time.Millisecond), MayTake: l.users.MayTake(), Offered: l.now.offered,
 	})
+}
+
+// endRecord completes the record of the slots.
+func (l *Leader) endRecord() {
+	if err := l.account.Record.Close(); err != nil {
+		l.Log.Error("record of the slots", "reason", err)
+	}
+	l.account.Record, l.Record = nil, nil
 }
 
 // fly hands the displacements to the fleet, which checks each setpoint against
@@ -182,9 +197,10 @@ func (l *Leader) fly() {
 	for i := range l.views {
 		l.account.Commit(l.views[i].Number, 0, 0) // whoever serves nobody any more
 	}
+	factor := l.account.Objective().Factor()
 	for m := range s.Aircraft {
 		number := s.Aircraft[m].Number
-		l.fleet.Book(number, d.EdgeJ[m], l.account.Objective.Factor())
+		l.fleet.Book(number, d.EdgeJ[m], factor)
 		l.account.Commit(number, d.EdgeJ[m], d.Served(m+1))
 		if flying {
 			l.fleet.Leg(number, d.Move[m])

@@ -51,7 +51,6 @@ func TestGroundStationIsAlarmed(t *testing.T) {
 		"heartbeat of MAV_TYPE_ONBOARD_CONTROLLER": true, "budget_j": true, "spent_j": true, "setting": true,
 		"MAV_SEVERITY_ERROR 1: unsafe failsafe: COM_OBL_RC_ACT is 0":           true,
 		"MAV_SEVERITY_WARNING 1: doubtful parameter: BAT1_CAPACITY is 100 mAh": true,
-		"MAV_SEVERITY_WARNING 1: doubtful parameter: COM_LOW_BAT_ACT is 0":     true,
 		"MAV_SEVERITY_NOTICE mission climbing":                                 true, "MAV_SEVERITY_NOTICE mission flying": true,
 		"MAV_SEVERITY_NOTICE 1: flying for us": true,
 	}

@@ -10,7 +10,7 @@ import (
 // publishStatus says how the mission stands, retained.
 func (l *Leader) publishStatus() {
 	l.now.seq++
-	o := &l.account.Objective
+	o := l.account.Objective()
 	if o.Left() > 0 {
 		l.now.setting = o.Setting() // afterwards a budget amounts to none
 	}

@@ -48,7 +48,7 @@ func inState(t testing.TB, phase string, s Scheduler, p physics.Constants, scale
 		users:    users.Users{Max: c.Users.Max, Physics: p},
 	}
 	l.users.Prior = l.Policy.Prior
-	l.mission.Restore(mission.State{Mission: c.Mission, Phase: phase}, 0, 0)
+	l.mission.Restore(mission.State{Mission: c.Mission, Phase: phase})
 	for i := range 2 {
 		l.views = append(l.views, fleet.View{
 			Number: i + 1, SystemID: i + 1, Heard: true, Located: true, Fresh: true, Flying: true, InAir: true, Order: fleet.OrderFly,

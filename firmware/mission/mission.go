@@ -121,11 +121,13 @@ func (m *Mission) State() State {
 	return s
 }
 
-// Restore continues a mission whose leader was away for so long.
-func (m *Mission) Restore(s State, awayMissionS, awayWallS float64) {
-	m.state = s
-	m.state.ClimbS += awayMissionS
-	m.state.Contact.away(awayMissionS, awayWallS)
+// Restore continues a mission after a restart.
+func (m *Mission) Restore(s State) { m.state = s }
+
+// Away counts the time for which the leader itself was gone.
+func (m *Mission) Away(missionS, wallS float64) {
+	m.state.ClimbS += missionS
+	m.state.Contact.away(missionS, wallS)
 }
 
 // ID is the mission's id.

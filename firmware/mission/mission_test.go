@@ -157,7 +157,8 @@ func TestRestartKeepsTimeAway(t *testing.T) {
 	m.Heartbeat("crew-1", false)
 	pass(m, 20, Facts{Connected: true})
 	r := &Mission{Limits: limits}
-	r.Restore(m.State(), 15, 15)
+	r.Restore(m.State())
+	r.Away(15, 15)
 	if c := pass(r, 3, Facts{}); c.Reason != "" {
 		t.Fatalf("before the broker is reached: %+v", c)
 	}
@@ -170,7 +171,8 @@ func TestRestartKeepsTimeAway(t *testing.T) {
 	b := in("flying")
 	pass(b, 20, Facts{})
 	r = &Mission{Limits: limits}
-	r.Restore(b.State(), 8, 8)
+	r.Restore(b.State())
+	r.Away(8, 8)
 	if c := pass(r, 4, Facts{}); c.Reason != "" {
 		t.Fatal(c)
 	}
@@ -202,7 +204,8 @@ func TestClimbTimeSurvivesRestart(t *testing.T) {
 	m := in("climbing")
 	pass(m, 100, Facts{Connected: true, Waiting: 1})
 	r := &Mission{Limits: limits}
-	r.Restore(m.State(), 50, 50)
+	r.Restore(m.State())
+	r.Away(50, 50)
 	if c := pass(r, 30, Facts{Connected: true, Waiting: 1}); c.Effect != Home {
 		t.Error(c, r.State())
 	}

@@ -57,8 +57,9 @@ type Facts struct {
 
 // Change is what time has changed.
 type Change struct {
-	Effect Effect
-	Reason string // for the log; empty: nothing changed
+	Effect   Effect
+	Reason   string // for the log; empty: nothing changed
+	Expected bool   // nothing is wrong
 }
 
 // Tick takes in a mission second and returns what it changed, if anything.
@@ -100,7 +101,7 @@ func (m *Mission) Tick(f Facts) Change {
 		case contactHold:
 			m.state.HeldBy = HeldByRadio
 		}
-		return Change{do, t.reason}
+		return Change{do, t.reason, t.on == climbed || t.on == landed || t.on == contactBack}
 	}
 	return Change{}
 }

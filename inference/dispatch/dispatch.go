@@ -212,12 +212,3 @@ func (s *Solver) fill(d *slot.Decision) {
 	}
 	d.Price(s.c, s.snap)
 }
-
-// CostS returns delay, penalties and priced edge energy of a priced decision.
-func CostS(d *slot.Decision, priceSPerJ float64) float64 {
-	costS := d.DelayS
-	for _, j := range d.EdgeJ {
-		costS += priceSPerJ * j
-	}
-	return costS
-}

@@ -48,7 +48,7 @@ func (s *study) player(ctx context.Context, a *Arm) (*player, error) {
 		if err != nil {
 			return nil, err
 		}
-		ck, err := t.frozen()
+		ck, err := t.manifest.Checkpoint(t.params, t.standard)
 		if err != nil {
 			return nil, err
 		}

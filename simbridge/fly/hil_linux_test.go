@@ -15,8 +15,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"prefdt/simbridge/autopilot"
-	"prefdt/simbridge/battery"
 	"prefdt/telemetry"
 )
 
@@ -174,50 +172,5 @@ func checkLatency(t *testing.T, c Config, p50 float64, slots int) {
 	// A decision cannot come before the report window closes.
 	if p50 < 0.95*400/c.Speed || p50 > 1000/c.Speed {
 		t.Errorf("decisions come %v ms after their beacon", p50)
-	}
-}
-
-// Autopilots that measure nothing themselves stand for PX4's own simulation:
-// the bridge follows what they send, and the leader flies on the battery that
-// it injects.
-func TestAttachedAutopilots(t *testing.T) {
-	t.Parallel()
-	const slots = 12
-	links, station := []string{freeUDP(t), freeUDP(t)}, freeUDP(t)
-	c := realConfig(t, slots, 5, []string{"udp-listen:" + links[0], "udp-listen:" + links[1]})
-	var flown []*autopilot.Autopilot
-	for i, link := range links {
-		c.Aircraft = append(c.Aircraft, Aircraft{SystemID: i + 1, Listen: "127.0.0.1:0"})
-		conf := c.autopilot(i)
-		conf.Partner, conf.Second, conf.Battery = link, station, battery.Fields{}
-		a := &autopilot.Autopilot{Config: conf}
-		if err := a.Initialize(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(a.Close)
-		flown = append(flown, a)
-		c.Aircraft[i].Listen, c.Aircraft[i].Attach = "", station
-	}
-	s := flySummary(t, c)
-	if s.Slots+s.MissedSlots != slots || s.MissedSlots > 1 || !s.Landed {
-		t.Errorf("flew %d slots, missed %d, landed %v", s.Slots, s.MissedSlots, s.Landed)
-	}
-	if s.Source != "current_voltage" {
-		t.Errorf("the leader counts by %s, want current_voltage: PX4 passes no energy_consumed on", s.Source)
-	}
-	// The bridge's battery, from what it hears at 20 Hz, is the vehicle's own.
-	truth := 0.0
-	for i, a := range flown {
-		own := a.State().Spent.FlightJ
-		bridge := s.Aircraft[i].FlightJ + s.Aircraft[i].TransitJ
-		truth += bridge + s.Aircraft[i].EdgeJ
-		if math.Abs(own-bridge) > 0.02*own {
-			t.Errorf("aircraft %d drew %v J, the bridge says %v", i+1, own, bridge)
-		}
-	}
-	all := s.Budget.LeaderSpentJ + s.Budget.LeaderTransitJ
-	t.Logf("leader %.0f J, bridge %.0f J", all, truth)
-	if math.Abs(all-truth) > 0.02*truth {
-		t.Errorf("the leader counts %v J of %v", all, truth)
 	}
 }

@@ -113,7 +113,7 @@ func (x *exchange) known(fleet string) string {
 	case x.payload == nil:
 		why = "the leader says it is online, but no status of it came, and without its challenge nothing can be signed"
 	case x.another:
-		why = "the leader answered another station's command of the same id"
+		why = "the leader answered another payload with this id, perhaps another station's"
 	case x.again:
 		why = "the leader asked for another signature, and did not answer that one"
 	}

@@ -147,3 +147,47 @@ func TestExchange(t *testing.T) {
 		t.Error("the answer to the first payload was ignored")
 	}
 }
+
+// What the crew reads when no answer of use comes.
+func TestKnown(t *testing.T) {
+	digest := telemetry.Digest([]byte(`{"id":"s1","action":"stop"}`))
+	status, err := telemetry.Encode(example(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	yes, no := [2]string{topics.Online(), "true"}, [2]string{topics.Online(), "false"}
+	ack := func(text string) [2]string {
+		return [2]string{topics.Ack("s1"), strings.Replace(text, "OF", digest, 1)}
+	}
+	for name, c := range map[string]struct {
+		signed bool
+		said   [][2]string // topic, payload
+		want   string
+	}{
+		"nobody there":           {false, nil, "no leader of fleet f1 was ever at this broker; command s1 may still be applied"},
+		"offline":                {false, [][2]string{yes, no}, "the leader of fleet f1 is offline; command s1 may still be applied"},
+		"silent":                 {false, [][2]string{yes}, "the leader says it is online, but may not accept commands signed like this one; command s1 may still be applied"},
+		"no challenge":           {true, [][2]string{yes}, "the leader says it is online, but no status of it came, and without its challenge nothing can be signed; nothing was sent"},
+		"an unreadable status":   {true, [][2]string{yes, {topics.Status(), "{}"}}, "what came as an answer cannot be read: status.seq: missing; nothing was sent"},
+		"silent, though signed":  {true, [][2]string{yes, {topics.Status(), string(status)}}, "the leader says it is online, but may not accept commands signed like this one; command s1 may still be applied"},
+		"an unreadable answer":   {false, [][2]string{yes, ack(`{"id":"s1","of":"OF","accepted":"yes"}`)}, `what came as an answer cannot be read: ack.accepted: "\"yes\"", want true or false; command s1 may still be applied`},
+		"another id":             {false, [][2]string{yes, ack(`{"id":"b2","of":"OF","accepted":true,"effective_slot":3}`)}, `what came as an answer cannot be read: ack.id: "b2", on the topic of s1; command s1 may still be applied`},
+		"another station's":      {false, [][2]string{yes, ack(`{"id":"s1","of":"` + telemetry.Digest(nil) + `","accepted":true,"effective_slot":3}`)}, "the leader answered another payload with this id, perhaps another station's; command s1 may still be applied"},
+		"an answer to nothing":   {false, [][2]string{yes, ack(`{"id":"s1","accepted":true,"effective_slot":3}`)}, "the leader answered another payload with this id, perhaps another station's; command s1 may still be applied"},
+		"escape sequences in it": {false, [][2]string{yes, ack("{\"id\":\"s1\",\"accepted\":\"\x1b\"}")}, "what came as an answer cannot be read: ack: not JSON; command s1 may still be applied"},
+	} {
+		x := talk(t)
+		if !c.signed {
+			x.sign = nil
+		}
+		x.start()
+		for _, m := range c.said {
+			if _, answer, err := x.take(telemetry.Message{Topic: m[0], Payload: []byte(m[1])}); err != nil || answer != nil {
+				t.Errorf("%s: %+v, %v", name, answer, err)
+			}
+		}
+		if got := x.known("f1"); got != c.want {
+			t.Errorf("%s: %s\nwant %s", name, got, c.want)
+		}
+	}
+}

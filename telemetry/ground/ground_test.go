@@ -17,44 +17,23 @@ import (
 
 	"crypto/ed25519"
 
-	mochi "github.com/mochi-mqtt/server/v2"
-	"github.com/mochi-mqtt/server/v2/listeners"
-	"github.com/mochi-mqtt/server/v2/packets"
-
 	"prefdt/configs"
+	"prefdt/simbridge/broker"
 	"prefdt/telemetry"
 )
 
 // patience is how long a test waits for an event before it gives up.
 const patience = 10 * time.Second
 
-type everybody struct{ mochi.HookBase }
-
-func (*everybody) Provides(hook byte) bool {
-	return hook == mochi.OnConnectAuthenticate || hook == mochi.OnACLCheck
-}
-func (*everybody) OnConnectAuthenticate(*mochi.Client, packets.Packet) bool { return true }
-func (*everybody) OnACLCheck(*mochi.Client, string, bool) bool              { return true }
-
 // startBroker starts the embedded broker and returns its URL.
 func startBroker(t testing.TB) (url string, stop func()) {
-	server := mochi.New(&mochi.Options{Logger: slog.New(slog.DiscardHandler)})
-	if err := server.AddHook(new(everybody), nil); err != nil {
+	b := &broker.Broker{Address: "127.0.0.1:0"}
+	if err := b.Initialize(); err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.AddListener(listeners.NewNet("t", l)); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Serve(); err != nil {
-		t.Fatal(err)
-	}
-	stop = sync.OnceFunc(func() { server.Close() })
+	stop = sync.OnceFunc(b.Close)
 	t.Cleanup(stop)
-	return "tcp://" + l.Addr().String(), stop
+	return b.URL(), stop
 }
 
 var topics = func() telemetry.Topics {
