@@ -16,7 +16,7 @@ import (
 var rows = []struct {
 	channel  string
 	address  string
-	action   string // of the leader
+	actions  string // of the leader: send, receive or both
 	qos      int
 	retained bool
 	payloads []string
@@ -31,6 +31,9 @@ var rows = []struct {
 	{"ack", anyFleet.Ack("{command}"), "send", 1, false, []string{"ack"}},
 	{"status", anyFleet.Status(), "send", 0, true, []string{"status"}},
 	{"online", anyFleet.Online(), "send", 1, true, []string{"online"}},
+	{"heartbeat", anyFleet.Heartbeat("{station}"), "receive", 0, false, []string{"heartbeat", "envelope"}},
+	{"hello", anyFleet.Hello(), "send receive", 1, false, []string{"hello"}},
+	{"proof", anyFleet.Proof(), "send receive", 1, false, []string{"envelope"}},
 }
 
 var anyFleet = Topics{"prefdt/{fleet}/"}
@@ -40,6 +43,7 @@ var types = map[string]reflect.Type{
 	"slot": reflect.TypeFor[Slot](), "report": reflect.TypeFor[Report](), "decision": reflect.TypeFor[Decision](),
 	"result": reflect.TypeFor[Result](), "budget": reflect.TypeFor[Budget](), "preference": reflect.TypeFor[Preference](),
 	"mission": reflect.TypeFor[Mission](), "ack": reflect.TypeFor[Ack](), "status": reflect.TypeFor[Status](),
+	"heartbeat": reflect.TypeFor[Heartbeat](), "hello": reflect.TypeFor[Hello](), "proof": reflect.TypeFor[Proof](),
 	"envelope": reflect.TypeFor[Envelope](), "online": reflect.TypeFor[bool](),
 }
 
@@ -91,11 +95,13 @@ func TestAsyncAPIMatchesTheTypes(t *testing.T) {
 			}
 		}
 		same(row.channel+" parameters", at("channels", row.channel, "parameters"), parameters)
-		operation := row.action + strings.ToUpper(row.channel[:1]) + row.channel[1:]
-		operations = append(operations, operation)
-		same(operation, strip(at("operations", operation)), map[string]any{
-			"action": row.action, "channel": map[string]any{"$ref": "#/channels/" + row.channel}, "messages": refs,
-			"bindings": map[string]any{"mqtt": map[string]any{"qos": row.qos, "retain": row.retained, "bindingVersion": "0.2.0"}}})
+		for action := range strings.FieldsSeq(row.actions) {
+			operation := action + strings.ToUpper(row.channel[:1]) + row.channel[1:]
+			operations = append(operations, operation)
+			same(operation, strip(at("operations", operation)), map[string]any{
+				"action": action, "channel": map[string]any{"$ref": "#/channels/" + row.channel}, "messages": refs,
+				"bindings": map[string]any{"mqtt": map[string]any{"qos": row.qos, "retain": row.retained, "bindingVersion": "0.2.0"}}})
+		}
 	}
 	same("channels", keys(at("channels")), sorted(channels))
 	same("operations", keys(at("operations")), sorted(operations))
@@ -121,8 +127,6 @@ func TestAsyncAPIMatchesTheTypes(t *testing.T) {
 	same("schemas", keys(at("components", "schemas")), sorted(names))
 }
 
-const idPattern = "^[A-Za-z0-9._-]{1,64}$"
-
 // schemaOf is what JSON Schema (draft 7, as AsyncAPI has it) says of a shape.
 func schemaOf(s *shape) map[string]any {
 	m := map[string]any{}
@@ -142,8 +146,8 @@ func schemaOf(s *shape) map[string]any {
 	switch {
 	case s.enum != nil:
 		m["enum"] = s.enum
-	case s.id:
-		m["pattern"] = idPattern
+	case s.form != nil:
+		m["pattern"] = s.form.pattern()
 	case s.kind == reflect.String:
 		m["maxLength"] = s.max
 	}

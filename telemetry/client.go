@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -34,13 +35,14 @@ type Client struct {
 
 	Subscriptions []Subscription // filters must not overlap, or a message comes once for each
 
-	// The callbacks run on one goroutine of the client's, in the order of
-	// arrival, and must not be changed after Initialize. They may publish, and
-	// wait; while one waits, messages queue up, and beyond the queue are dropped
-	// and counted. They must not call Close.
+	// The callbacks run on goroutines of the client's, one for each queue that
+	// Subscriptions name, and must not be changed after Initialize. Messages of one
+	// queue come in the order of arrival, those of several at the same time. A
+	// callback may publish, and wait; while it waits, messages of its queue queue
+	// up, and beyond the queue are dropped and counted. It must not call Close.
 	Handle       func(Message) // nil: nothing is subscribed to
-	OnConnect    func()        // after the subscriptions of each connection; publishes what is retained
-	OnDisconnect func(error)   // after a connection was lost
+	OnConnect    func()        // after the subscriptions of each connection; publishes what is retained. In the queue without a name
+	OnDisconnect func(error)   // after a connection was lost; likewise
 
 	prefix  string // of the client ids
 	address string
@@ -50,17 +52,20 @@ type Client struct {
 	done    sync.WaitGroup
 	session atomic.Pointer[session] // nil while not connected
 
-	inbox           chan Message  // from the broker, to the callbacks
-	events          chan func()   // OnConnect and OnDisconnect
-	outbox          chan outgoing // from Publish, to the broker
-	inBytes         atomic.Int64  // of payloads in inbox
-	lostIn, lostOut atomic.Uint64
+	queues  []*queue      // from the broker, to the callbacks; the first is the one without a name
+	events  chan func()   // OnConnect and OnDisconnect
+	outbox  chan outgoing // from Publish, to the broker
+	lostOut atomic.Uint64
 }
 
 // Subscription is a topic filter and the most its messages are acknowledged for.
 type Subscription struct {
 	Filter string
 	QoS    byte
+
+	// Queue names where its messages wait for Handle. What must not wait behind a
+	// flood of other messages, nor be dropped for it, has a queue of its own.
+	Queue string
 }
 
 // Message is what arrived.
@@ -82,12 +87,6 @@ type Publication struct {
 // retryMost times Retry is the longest wait between attempts to connect. A
 // connection that lives for less does not count as the broker being back.
 const retryMost = 8
-
-// The queues hold two slots of the 4,096 users that a slot may have.
-const (
-	queueLength = 8192
-	queueBytes  = 16 << 20 // of payloads received
-)
 
 var (
 	ErrNotConnected = errors.New("broker not connected")
@@ -123,7 +122,7 @@ func (c *Client) Initialize(ctx context.Context) error {
 	if err := c.prepare(); err != nil {
 		return err
 	}
-	c.inbox = make(chan Message, queueLength)
+	c.queues = newQueues(c.Subscriptions)
 	c.outbox = make(chan outgoing, queueLength)
 	c.events = make(chan func(), 64) // connections that a callback may sleep through
 	s, err := c.connect(ctx, true)
@@ -133,9 +132,14 @@ func (c *Client) Initialize(ctx context.Context) error {
 	run, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel
 	c.session.Store(s)
-	c.done.Add(2)
-	go c.dispatch(run)
-	go c.run(run, s)
+	for i, q := range c.queues {
+		events := c.events
+		if i > 0 {
+			events = nil
+		}
+		c.done.Go(func() { c.dispatch(run, q, events) })
+	}
+	c.done.Go(func() { c.run(run, s) })
 	return nil
 }
 
@@ -167,8 +171,16 @@ func (c *Client) ID() string {
 	return ""
 }
 
-// Dropped counts the messages that a full queue or a lost connection cost.
-func (c *Client) Dropped() (in, out uint64) { return c.lostIn.Load(), c.lostOut.Load() }
+// Dropped counts what a full queue or a lost connection cost: the received
+// messages by the name of their queue, those of the queue without a name as
+// "messages", and our own as "publications". Call it after Initialize.
+func (c *Client) Dropped() map[string]uint64 {
+	counts := map[string]uint64{"publications": c.lostOut.Load()}
+	for _, q := range c.queues {
+		counts[cmp.Or(q.name, "messages")] = q.lost.Load()
+	}
+	return counts
+}
 
 // Publish hands a publication over and never waits. An error says that it was
 // dropped; nil does not say that it arrived.
@@ -244,16 +256,7 @@ func (c *Client) prepare() error {
 }
 
 func (c *Client) receive(_ mqtt.Client, m mqtt.Message) {
-	size := int64(len(m.Payload()))
-	if c.inBytes.Add(size) <= queueBytes {
-		select {
-		case c.inbox <- Message{m.Topic(), m.Payload(), m.Retained(), time.Now()}:
-			return
-		default:
-		}
-	}
-	c.inBytes.Add(-size)
-	c.lostIn.Add(1)
+	queueOf(c.queues, m.Topic()).put(Message{m.Topic(), m.Payload(), m.Retained(), time.Now()})
 }
 
 // connect tries until there is a session with its subscriptions, or ctx ends.
@@ -352,7 +355,6 @@ func (c *Client) subscribe(s *session) error {
 
 // run serves one session after another until ctx ends.
 func (c *Client) run(ctx context.Context, s *session) {
-	defer c.done.Done()
 	for {
 		c.notify(ctx, c.OnConnect)
 		c.write(ctx, s)
@@ -450,22 +452,22 @@ func (c *Client) drain() {
 	}
 }
 
-// dispatch calls the callbacks, one at a time. Connections come before messages,
-// so that OnDisconnect is not called after what the next connection brought.
-func (c *Client) dispatch(ctx context.Context) {
-	defer c.done.Done()
+// dispatch calls the callbacks of one queue, one at a time. Connections come
+// before messages, so that OnDisconnect is not called after what the next
+// connection brought.
+func (c *Client) dispatch(ctx context.Context, q *queue, events <-chan func()) {
 	for {
 		select {
-		case f := <-c.events:
+		case f := <-events:
 			f()
 			continue
 		default:
 		}
 		select {
-		case f := <-c.events:
+		case f := <-events:
 			f()
-		case m := <-c.inbox:
-			c.inBytes.Add(-int64(len(m.Payload)))
+		case m := <-q.inbox:
+			q.bytes.Add(-int64(len(m.Payload)))
 			c.Handle(m)
 		case <-ctx.Done():
 			return

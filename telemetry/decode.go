@@ -13,7 +13,7 @@ import (
 
 // message is every payload that is a JSON object.
 type message interface {
-	Slot | Report | Decision | Result | Budget | Preference | Mission | Ack | Status | Envelope
+	Slot | Report | Decision | Result | Budget | Preference | Mission | Ack | Status | Heartbeat | Hello | Proof | Envelope
 }
 
 // Invalid is why a payload was refused.
@@ -33,6 +33,12 @@ func DecodeDecision(payload []byte) (Decision, error) { return decode[Decision](
 func DecodeResult(payload []byte) (Result, error)     { return decode[Result]("result", payload) }
 func DecodeAck(payload []byte) (Ack, error)           { return decode[Ack]("ack", payload) }
 func DecodeStatus(payload []byte) (Status, error)     { return decode[Status]("status", payload) }
+func DecodeHello(payload []byte) (Hello, error)       { return decode[Hello]("hello", payload) }
+func DecodeProof(payload []byte) (Proof, error)       { return decode[Proof]("proof", payload) }
+
+func DecodeHeartbeat(payload []byte) (Heartbeat, error) {
+	return decode[Heartbeat]("heartbeat", payload)
+}
 
 // The three command decoders return the command's id even with an error,
 // provided the payload was JSON with a usable id: such a command is answered
@@ -208,8 +214,8 @@ func (d *decoder) text(s *shape, v reflect.Value) {
 	switch {
 	case s.enum != nil && !slices.Contains(s.enum, text):
 		d.fail("value", "%s, want one of %s", quote(text), strings.Join(s.enum, ", "))
-	case s.id && !ValidID(text):
-		d.fail("value", "%s, want 1 to 64 of A-Z a-z 0-9 . _ -", quote(text))
+	case s.form != nil && !s.form.holds(text):
+		d.fail("value", "%s, want %s", quote(text), s.form)
 	case len(text) > s.max:
 		d.fail("length", "%d bytes, at most %d", len(text), s.max)
 	default:

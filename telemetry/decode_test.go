@@ -14,13 +14,21 @@ const (
 	slotExample       = `{"slot":17,"slot_ms":1000,"speed":1,"report_by_ms":300,"decide_by_ms":450,"offer":{"price_s_per_j":0.0067,"aircraft":[{"number":1,"position_m":[410.2,388],"cpu_hz":4e10,"expected_users":2.6}]}}`
 	reportExample     = `{"slot":17,"position_m":[312.0,844.5],"task":{"bits":1.1e6,"cycles_per_bit":1000,"deadline_s":0.9},"queue_bits":0,"cpu_hz":1e9,"gain":{"1":3.2e-9,"2":8.8e-11}}`
 	decisionExample   = `{"slot":17,"aircraft":1,"offload":0.81,"cpu_hz":1.3e10}`
-	resultExample     = `{"slot":17,"completion_s":0.21,"by":"decision"}`
-	budgetExample     = `{"id":"b1","energy_j":36000,"mode":"target"}`
+	resultExample     = `{"slot":17,"completion_s":0.21,"by":"decision","local_s":0.05,"upload_s":0.11}`
+	budgetExample     = `{"id":"b1","energy_j":36000,"mode":"target","replaces_j":45000}`
 	preferenceExample = `{"id":"p1","setting":0.35}`
 	missionExample    = `{"id":"m1","action":"start"}`
-	ackExample        = `{"id":"b1","accepted":true,"effective_slot":31,"saturated":false,"floor_j":27113.5}`
-	statusExample     = `{"seq":18,"slot":17,"slots":100,"mission_s":18,"state":"flying","setting":0.4,"budget_j":42000,"mode":"target","spent_j":7100.5,"remaining_j":34899.5,"predicted_end_j":41990,"floor_j":29000,"saturated":false,"transit_j":5000,"users_heard":6,"missed_slots":0,"decision_ms":0.7,"energy_source":"energy_consumed","aircraft":[{"number":1,"system_id":1,"position_m":[410.2,388,99.8],"speed_mps":8.4,"mode":"OFFBOARD","landed":false,"battery":0.93,"energy_source":"energy_consumed","spent_j":3550,"age_s":0.1},{"number":2,"system_id":2,"position_m":null,"speed_mps":null,"mode":"","landed":null,"battery":null,"energy_source":"model","spent_j":0,"age_s":null}]}`
-	envelopeExample   = `{"key":"crew-1","counter":1732,"body":"{\"id\":\"b1\"}","signature":"AAAA"}`
+	launchExample     = `{"id":"m2","action":"launch","aircraft":[2]}`
+	newExample        = `{"id":"m3","action":"new","mission":"m-2"}`
+	ackExample        = `{"id":"b1","accepted":true,"effective_slot":31,"key":"crew-1","of":"` + digestExample + `","energy_j":36000,"mode":"target","saturated":false,"floor_j":27113.5}`
+	staleExample      = `{"id":"b1","accepted":false,"reason":"the challenge is stale","key":"crew-1","of":"` + digestExample + `","challenge":"` + challengeExample + `","last_counter":1731}`
+	statusExample     = `{"seq":18,"slot":17,"slots":100,"mission_s":18,"state":"flying","setting":0.4,"budget_j":42000,"mode":"target","spent_j":7100.5,"remaining_j":34899.5,"predicted_end_j":41990,"floor_j":29000,"saturated":false,"transit_j":5000,"users_heard":6,"missed_slots":0,"decision_ms":0.7,"energy_source":"energy_consumed","challenge":"` + challengeExample + `","last_command":{"id":"b1","key":"crew-1","slot":12,"what":"budget 42000 J, target"},"aircraft":[{"number":1,"reason":"","system_id":1,"position_m":[410.2,388,99.8],"speed_mps":8.4,"mode":"OFFBOARD","landed":false,"battery":0.93,"energy_source":"energy_consumed","spent_j":3550,"age_s":0.1},{"number":2,"reason":"Arming denied: high yaw estimate error","system_id":2,"position_m":null,"speed_mps":null,"mode":"","landed":null,"battery":null,"energy_source":"model","spent_j":0,"age_s":null}]}`
+	heartbeatExample  = `{"seq":12,"leaving":true}`
+	helloExample      = `{"instance":"8hXkqBq3TbWm4v0s"}`
+	proofExample      = `{"instance":"8hXkqBq3TbWm4v0s","challenge":"` + challengeExample + `","seq":18,"slot":17}`
+	challengeExample  = "3q2-7wAAAAAAAAAAAAAAAA"
+	digestExample     = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+	envelopeExample   = `{"key":"crew-1","counter":1732,"challenge":"` + challengeExample + `","body":"{\"id\":\"b1\"}","signature":"AAAA"}`
 )
 
 // decoders reads any kind of message as an any, for tables.
@@ -34,6 +42,9 @@ var decoders = map[string]func([]byte) (any, error){
 	"mission":    func(b []byte) (any, error) { return DecodeMission(b) },
 	"ack":        func(b []byte) (any, error) { return DecodeAck(b) },
 	"status":     func(b []byte) (any, error) { return DecodeStatus(b) },
+	"heartbeat":  func(b []byte) (any, error) { return DecodeHeartbeat(b) },
+	"hello":      func(b []byte) (any, error) { return DecodeHello(b) },
+	"proof":      func(b []byte) (any, error) { return DecodeProof(b) },
 	"envelope":   func(b []byte) (any, error) { return decode[Envelope]("envelope", b) },
 	"online":     func(b []byte) (any, error) { return DecodeOnline(b) },
 }
@@ -41,13 +52,19 @@ var decoders = map[string]func([]byte) (any, error){
 var examples = map[string]string{
 	"slot": slotExample, "report": reportExample, "decision": decisionExample, "result": resultExample,
 	"budget": budgetExample, "preference": preferenceExample, "mission": missionExample,
-	"ack": ackExample, "status": statusExample, "envelope": envelopeExample, "online": "true",
+	"ack": ackExample, "status": statusExample, "heartbeat": heartbeatExample, "hello": helloExample, "proof": proofExample,
+	"envelope": envelopeExample, "online": "true",
 }
 
 func TestExamplesOfTheContract(t *testing.T) {
 	for kind, example := range examples {
 		if _, err := decoders[kind]([]byte(example)); err != nil {
 			t.Errorf("%s: %v", kind, err)
+		}
+	}
+	for example, kind := range map[string]string{launchExample: "mission", newExample: "mission", staleExample: "ack"} {
+		if _, err := decoders[kind]([]byte(example)); err != nil {
+			t.Errorf("%s: %v", example, err)
 		}
 	}
 	r, err := DecodeReport([]byte(reportExample))
@@ -59,7 +76,8 @@ func TestExamplesOfTheContract(t *testing.T) {
 
 func TestEveryMissingFieldIsNamed(t *testing.T) {
 	optional := map[string]bool{"report.task": true, "report.gain": true, "decision.report_slot": true,
-		"ack.saturated": true, "ack.floor_j": true, "ack.reason": true}
+		"result.local_s": true, "result.upload_s": true, "budget.replaces_j": true, "heartbeat.leaving": true,
+		"ack.saturated": true, "ack.floor_j": true, "ack.reason": true, "ack.key": true, "ack.of": true, "ack.energy_j": true, "ack.mode": true}
 	for kind, example := range examples {
 		if kind == "online" {
 			continue
@@ -155,8 +173,32 @@ func TestRefused(t *testing.T) {
 		{"budget", swap(budgetExample, "36000", "-5"), "budget.energy_j: -5 is outside (0, 1e12]"},
 		{"budget", swap(budgetExample, `"b1"`, `"b 1"`), `budget.id: "b 1", want 1 to 64 of A-Z a-z 0-9 . _ -`},
 		{"preference", swap(preferenceExample, "0.35", "1.01"), "preference.setting: 1.01 is outside [0, 1]"},
-		{"mission", swap(missionExample, `"start"`, `"go"`), `mission.action: "go", want one of start, hold, resume, return, stop`},
+		{"mission", swap(missionExample, `"start"`, `"go"`), `mission.action: "go", want one of start, hold, resume, return, stop, launch, clear, new`},
 		{"ack", `{"id":"b1","accepted":true}`, "ack.effective_slot: missing"},
+		{"mission", `{"id":"m","action":"launch"}`, "mission.aircraft: missing"},
+		{"mission", `{"id":"m","action":"clear"}`, "mission.aircraft: missing"},
+		{"mission", `{"id":"m","action":"launch","aircraft":null}`, "mission.aircraft: missing"},
+		{"mission", `{"id":"m","action":"launch","aircraft":[]}`, "mission.aircraft: empty"},
+		{"mission", `{"id":"m","action":"resume","aircraft":[]}`, "mission.aircraft: empty"},
+		{"mission", `{"id":"m","action":"resume","aircraft":[2,1,2]}`, "mission.aircraft: a number twice"},
+		{"mission", `{"id":"m","action":"launch","aircraft":[0]}`, "mission.aircraft: 0 is outside [1, 64]"},
+		{"mission", `{"id":"m","action":"launch","aircraft":2}`, `mission.aircraft: "2", want a list`},
+		{"mission", `{"id":"m","action":"stop","aircraft":[1]}`, "mission.aircraft: only with resume, launch and clear"},
+		{"mission", `{"id":"m","action":"start","aircraft":[]}`, "mission.aircraft: only with resume, launch and clear"},
+		{"mission", `{"id":"m","action":"new"}`, "mission.mission: missing"},
+		{"mission", `{"id":"m","action":"start","mission":"m-2"}`, "mission.mission: only with new"},
+		{"mission", `{"id":"m","action":"new","mission":"m 2"}`, `mission.mission: "m 2", want 1 to 64 of A-Z a-z 0-9 . _ -`},
+		{"budget", swap(budgetExample, "45000", "0"), "budget.replaces_j: 0 is outside (0, 1e12]"},
+		{"result", swap(resultExample, "0.05", "-1"), "result.local_s: -1 is outside [0, 86400]"},
+		{"heartbeat", `{"seq":-1}`, "heartbeat.seq: -1 is outside [0, 9007199254740992]"},
+		{"proof", swap(proofExample, challengeExample, "short"), `proof.challenge: "short", want 22 to 64 of A-Z a-z 0-9 _ -`},
+		{"envelope", swap(envelopeExample, challengeExample, challengeExample[1:]), `envelope.challenge: "q2-7wAAAAAAAAAAAAAAAA", want 22 to 64 of A-Z a-z 0-9 _ -`},
+		{"envelope", swap(envelopeExample, challengeExample, strings.Repeat("A", 65)), `envelope.challenge: "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"..., want 22 to 64 of A-Z a-z 0-9 _ -`},
+		{"envelope", swap(envelopeExample, challengeExample, "3q2+7wAAAAAAAAAAAAAAAA"), `envelope.challenge: "3q2+7wAAAAAAAAAAAAAAAA", want 22 to 64 of A-Z a-z 0-9 _ -`},
+		{"ack", swap(ackExample, digestExample, digestExample[1:]), fmt.Sprintf("ack.of: %s, want 64 of 0-9 a-f", quote(digestExample[1:]))},
+		{"ack", swap(staleExample, `,"last_counter":1731`, ""), "ack.last_counter: missing beside challenge"},
+		{"ack", swap(staleExample, `"challenge":"`+challengeExample+`",`, ""), "ack.challenge: missing beside last_counter"},
+		{"ack", swap(staleExample, `"accepted":false`, `"accepted":true,"effective_slot":1`), "ack.challenge: with an accepted command"},
 		{"ack", `{"id":"b1","accepted":false}`, "ack.reason: missing"},
 		{"status", swap(statusExample, `"number":1`, `"number":99`), "status.aircraft.number: 99 is outside [1, 64]"},
 		{"online", "1", `online: "1", want true or false`},
@@ -259,17 +301,35 @@ func FuzzPreference(f *testing.F) {
 
 func FuzzMission(f *testing.F) {
 	seed(f, "mission")
+	f.Add([]byte(launchExample))
+	f.Add([]byte(newExample))
 	f.Fuzz(func(t *testing.T, b []byte) { v, err := DecodeMission(b); roundTrip(t, v, err) })
 }
 
 func FuzzAck(f *testing.F) {
 	seed(f, "ack")
+	f.Add([]byte(staleExample))
 	f.Fuzz(func(t *testing.T, b []byte) { v, err := DecodeAck(b); roundTrip(t, v, err) })
 }
 
 func FuzzStatus(f *testing.F) {
 	seed(f, "status")
 	f.Fuzz(func(t *testing.T, b []byte) { v, err := DecodeStatus(b); roundTrip(t, v, err) })
+}
+
+func FuzzHeartbeat(f *testing.F) {
+	seed(f, "heartbeat")
+	f.Fuzz(func(t *testing.T, b []byte) { v, err := DecodeHeartbeat(b); roundTrip(t, v, err) })
+}
+
+func FuzzHello(f *testing.F) {
+	seed(f, "hello")
+	f.Fuzz(func(t *testing.T, b []byte) { v, err := DecodeHello(b); roundTrip(t, v, err) })
+}
+
+func FuzzProof(f *testing.F) {
+	seed(f, "proof")
+	f.Fuzz(func(t *testing.T, b []byte) { v, err := DecodeProof(b); roundTrip(t, v, err) })
 }
 
 func FuzzEnvelope(f *testing.F) {
@@ -281,7 +341,7 @@ func FuzzEnvelope(f *testing.F) {
 		if err == nil && !Signed(b) {
 			t.Fatalf("%q is an envelope and is not taken for signed", b)
 		}
-		if _, err := Verify("prefdt/f1/command/budget", b, keys, func(string) uint64 { return 0 }); err == nil {
+		if _, err := Verify("prefdt/f1/command/budget", b, keys); err == nil {
 			t.Fatalf("nobody signed %q", b)
 		}
 	})
@@ -299,7 +359,7 @@ func FuzzOnline(f *testing.F) {
 
 func FuzzTopic(f *testing.F) {
 	topics, _ := NewTopics("f1")
-	for _, topic := range []string{topics.Report("u1"), topics.Budget(), topics.Ack("a"), "prefdt/f1/users//report", "prefdt/f1/users/a/b/report", ""} {
+	for _, topic := range []string{topics.Report("u1"), topics.Budget(), topics.Ack("a"), topics.Heartbeat("crew-1"), topics.Hello(), topics.Proof(), "prefdt/f1/crew//heartbeat", "prefdt/f1/users//report", "prefdt/f1/users/a/b/report", ""} {
 		f.Add(topic)
 	}
 	f.Fuzz(func(t *testing.T, topic string) {
@@ -309,7 +369,8 @@ func FuzzTopic(f *testing.F) {
 		}
 		again := map[Kind]string{KindSlot: topics.Slot(), KindReport: topics.Report(id), KindDecision: topics.Decision(id),
 			KindResult: topics.Result(id), KindBudget: topics.Budget(), KindPreference: topics.Preference(),
-			KindMission: topics.Mission(), KindAck: topics.Ack(id), KindStatus: topics.Status(), KindOnline: topics.Online()}
+			KindMission: topics.Mission(), KindAck: topics.Ack(id), KindStatus: topics.Status(), KindOnline: topics.Online(),
+			KindHeartbeat: topics.Heartbeat(id), KindHello: topics.Hello(), KindProof: topics.Proof()}
 		if again[kind] != topic {
 			t.Fatalf("%q is read as %s %q, which is %q", topic, kind, id, again[kind])
 		}

@@ -120,10 +120,10 @@ func TestQueueIsBounded(t *testing.T) {
 	payload := make([]byte, 64<<10)
 	publish(t, stranger, Publication{Topic: "x", QoS: 1, Payload: payload})
 	next(t, "first message", entered)
-	for in := uint64(0); in == 0; in, _ = c.Dropped() {
+	for c.Dropped()["messages"] == 0 {
 		publish(t, stranger, Publication{Topic: "x", QoS: 1, Payload: payload})
 	}
-	if n := len(c.inbox); n > queueBytes/len(payload) {
+	if n := len(c.queues[0].inbox); n > queueBytes/len(payload) {
 		t.Errorf("%d messages of %d bytes are queued", n, len(payload))
 	}
 }

@@ -7,7 +7,7 @@ package telemetry
 //	json     the name on the wire; omitempty: may be absent, or null
 //	range    interval of allowed numbers, of each element for arrays and maps
 //	enum     the allowed strings
-//	match    "id": an identifier, see [ValidID]
+//	match    a form of text: id (see [ValidID]), challenge or digest
 //	max      most elements of a list, or bytes of a string (default 200)
 //	keys     interval of a map's keys
 //
@@ -72,6 +72,9 @@ type Result struct {
 	Slot        int     `json:"slot" range:"[0, 1e9]"`
 	CompletionS float64 `json:"completion_s" range:"[0, 86400]"` // from receipt of the decision
 	By          string  `json:"by" enum:"decision,offer,local"`
+
+	LocalS  *float64 `json:"local_s,omitempty" range:"[0, 86400]"`  // what the user's own part took
+	UploadS *float64 `json:"upload_s,omitempty" range:"[0, 86400]"` // what the upload took
 }
 
 // Budget asks for a total of joules from slot 0 to the end.
@@ -79,6 +82,8 @@ type Budget struct {
 	ID      string  `json:"id" match:"id"`
 	EnergyJ float64 `json:"energy_j" range:"(0, 1e12]"`
 	Mode    string  `json:"mode" enum:"target,ceiling"`
+
+	ReplacesJ *float64 `json:"replaces_j,omitempty" range:"(0, 1e12]"` // refused unless this total is in force
 }
 
 // Preference asks for a point of the calibrated energy-delay axis.
@@ -87,20 +92,58 @@ type Preference struct {
 	Setting float64 `json:"setting" range:"[0, 1]"` // 0 is least delay
 }
 
-// Mission asks for a change of the mission's state.
+// Mission asks for a change of the mission's state, or of what some aircraft do
+// in it.
 type Mission struct {
-	ID     string `json:"id" match:"id"`
-	Action string `json:"action" enum:"start,hold,resume,return,stop"`
+	ID       string `json:"id" match:"id"`
+	Action   string `json:"action" enum:"start,hold,resume,return,stop,launch,clear,new"`
+	Aircraft []int  `json:"aircraft,omitempty" range:"[1, 64]" max:"64"` // launch and clear: which; resume: which, without it all in the air
+	Mission  string `json:"mission,omitempty" match:"id"`                // new: its id, never used before
 }
 
 // Ack answers one command.
 type Ack struct {
-	ID            string   `json:"id" match:"id"`
-	Accepted      bool     `json:"accepted"`
-	EffectiveSlot *int     `json:"effective_slot,omitempty" range:"[0, 1e9]"` // always when accepted
-	Saturated     *bool    `json:"saturated,omitempty"`                       // always for an accepted budget
-	FloorJ        *float64 `json:"floor_j,omitempty" range:"[0, 1e12]"`       // always for an accepted budget
-	Reason        string   `json:"reason,omitempty" max:"500"`                // always when refused
+	ID            string `json:"id" match:"id"`
+	Accepted      bool   `json:"accepted"`
+	EffectiveSlot *int   `json:"effective_slot,omitempty" range:"[0, 1e9]"` // always when accepted
+	Reason        string `json:"reason,omitempty" max:"500"`                // always when refused
+
+	// What it answers. Two stations may use the same id.
+	Key string `json:"key,omitempty" match:"id"`    // that signed the command; absent: unsigned
+	Of  string `json:"of,omitempty" match:"digest"` // [Digest] of the payload that is answered
+
+	// What was applied.
+	EnergyJ   *float64 `json:"energy_j,omitempty" range:"(0, 1e12]"`
+	Mode      string   `json:"mode,omitempty" enum:"target,ceiling"`
+	Setting   *float64 `json:"setting,omitempty" range:"[0, 1]"`
+	Action    string   `json:"action,omitempty" enum:"start,hold,resume,return,stop,launch,clear,new"`
+	Saturated *bool    `json:"saturated,omitempty"`                 // always for an accepted budget
+	FloorJ    *float64 `json:"floor_j,omitempty" range:"[0, 1e12]"` // always for an accepted budget
+
+	// With a refusal for a stale challenge or counter, and only then: what to sign
+	// the command with once more.
+	Challenge   string  `json:"challenge,omitempty" match:"challenge"`
+	LastCounter *uint64 `json:"last_counter,omitempty" range:"[0, 9223372036854775807]"` // accepted from that key; 0: none
+}
+
+// Heartbeat shows that a station of the crew watches, once a second of wall time.
+type Heartbeat struct {
+	Seq     int64 `json:"seq" range:"[0, 9007199254740992]"`
+	Leaving bool  `json:"leaving,omitempty"` // the station stops watching, on purpose
+}
+
+// Hello asks whether another leader flies the fleet already.
+type Hello struct {
+	Instance string `json:"instance" match:"id"` // random, of the leader that asks
+}
+
+// Proof answers a [Hello]: a leader flies the fleet. It travels in an [Envelope]
+// signed with the leaders' key, since a beacon or status can be forged.
+type Proof struct {
+	Instance  string `json:"instance" match:"id"` // of the leader that asked
+	Challenge string `json:"challenge" match:"challenge"`
+	Seq       int64  `json:"seq" range:"[0, 9007199254740992]"` // as in status
+	Slot      int    `json:"slot" range:"[-1, 1e9]"`            // as in status
 }
 
 // Status is the leader's retained account of the fleet after a settlement.
@@ -123,13 +166,24 @@ type Status struct {
 	MissedSlots   int              `json:"missed_slots" range:"[0, 1e9]"`
 	DecisionMS    float64          `json:"decision_ms" range:"[0, 1e6]"`
 	EnergySource  string           `json:"energy_source" enum:"energy_consumed,current_voltage,remaining_charge,model"` // the fleet's worst
+	Challenge     string           `json:"challenge" match:"challenge"`                                                 // to sign commands with, see [Envelope]
+	LastCommand   *LastCommand     `json:"last_command"`                                                                // null before the first
 	Aircraft      []StatusAircraft `json:"aircraft" max:"64"`
+}
+
+// LastCommand is the last command that was applied.
+type LastCommand struct {
+	ID   string `json:"id" match:"id"`
+	Key  string `json:"key" max:"64"` // that signed it; empty: unsigned
+	Slot int    `json:"slot" range:"[0, 1e9]"`
+	What string `json:"what"`
 }
 
 // StatusAircraft is one aircraft of the status. What is measured is null until
 // the aircraft was heard.
 type StatusAircraft struct {
 	Number       int         `json:"number" range:"[1, 64]"`
+	Reason       string      `json:"reason" max:"500"` // why it does not fly as asked, the autopilot's own words included; empty: it does
 	SystemID     int         `json:"system_id" range:"[1, 255]"`
 	PositionM    *[3]float64 `json:"position_m" range:"[-1e5, 1e5]"` // east, north, up
 	SpeedMPS     *float64    `json:"speed_mps" range:"[0, 1000]"`
@@ -155,6 +209,9 @@ const (
 	ActionResume = "resume"
 	ActionReturn = "return"
 	ActionStop   = "stop"
+	ActionLaunch = "launch"
+	ActionClear  = "clear"
+	ActionNew    = "new"
 
 	StateIdle      = "idle"
 	StateClimbing  = "climbing"
@@ -224,12 +281,48 @@ func (d *Decision) check() (field, problem string) {
 	return "", ""
 }
 
+func (m *Mission) check() (field, problem string) {
+	switch named := m.Aircraft != nil; m.Action {
+	case ActionLaunch, ActionClear:
+		if !named {
+			return "aircraft", "missing"
+		}
+	case ActionResume:
+	default:
+		if named {
+			return "aircraft", "only with resume, launch and clear"
+		}
+	}
+	switch isNew := m.Action == ActionNew; {
+	case isNew && m.Mission == "":
+		return "mission", "missing"
+	case !isNew && m.Mission != "":
+		return "mission", "only with new"
+	case m.Aircraft != nil && len(m.Aircraft) == 0:
+		return "aircraft", "empty"
+	}
+	seen := map[int]bool{}
+	for _, number := range m.Aircraft {
+		if seen[number] {
+			return "aircraft", "a number twice"
+		}
+		seen[number] = true
+	}
+	return "", ""
+}
+
 func (a *Ack) check() (field, problem string) {
 	switch {
 	case a.Accepted && a.EffectiveSlot == nil:
 		return "effective_slot", "missing"
 	case !a.Accepted && a.Reason == "":
 		return "reason", "missing"
+	case a.Challenge != "" && a.LastCounter == nil:
+		return "last_counter", "missing beside challenge"
+	case a.Challenge == "" && a.LastCounter != nil:
+		return "challenge", "missing beside last_counter"
+	case a.Accepted && a.Challenge != "":
+		return "challenge", "with an accepted command"
 	}
 	return "", ""
 }

@@ -16,7 +16,7 @@ type shape struct {
 	limits   interval
 	keys     interval // of a map
 	enum     []string
-	id       bool
+	form     *form
 	max      int // elements or bytes
 	length   int // of an array
 	elem     *shape
@@ -28,6 +28,51 @@ type field struct {
 	index    int
 	optional bool
 	*shape
+}
+
+// form is a closed set of short texts: so many characters of an alphabet.
+type form struct {
+	chars       string // as a person reads it: characters and ranges of them
+	least, most int
+	has         [256]bool
+}
+
+// forms are the values of the tag match.
+var forms = map[string]*form{
+	"id":        newForm("A-Z a-z 0-9 . _ -", 1, 64),
+	"challenge": newForm("A-Z a-z 0-9 _ -", 22, 64), // base64url of 16 bytes or more
+	"digest":    newForm("0-9 a-f", 64, 64),         // SHA-256 in hexadecimal
+}
+
+func newForm(chars string, least, most int) *form {
+	f := &form{chars: chars, least: least, most: most}
+	for part := range strings.SplitSeq(chars, " ") {
+		for c := int(part[0]); c <= int(part[len(part)-1]); c++ {
+			f.has[c] = true
+		}
+	}
+	return f
+}
+
+func (f *form) holds(text string) bool {
+	for i := range len(text) {
+		if !f.has[text[i]] {
+			return false
+		}
+	}
+	return f.least <= len(text) && len(text) <= f.most
+}
+
+func (f *form) String() string {
+	if f.least == f.most {
+		return fmt.Sprintf("%d of %s", f.most, f.chars)
+	}
+	return fmt.Sprintf("%d to %d of %s", f.least, f.most, f.chars)
+}
+
+// pattern is the form as a regular expression.
+func (f *form) pattern() string {
+	return fmt.Sprintf("^[%s]{%d,%d}$", strings.ReplaceAll(f.chars, " ", ""), f.least, f.most)
 }
 
 // interval is a range as messages.go writes it, "(0, 1e12]".
@@ -70,10 +115,15 @@ func shapeOf(t reflect.Type) *shape {
 }
 
 func newShape(t reflect.Type, tag reflect.StructTag) *shape {
-	s := &shape{kind: t.Kind(), max: 200, id: tag.Get("match") == "id"}
+	s := &shape{kind: t.Kind(), max: 200}
 	s.limits, s.keys = parseInterval(tag.Get("range")), parseInterval(tag.Get("keys"))
 	if e := tag.Get("enum"); e != "" {
 		s.enum = strings.Split(e, ",")
+	}
+	if m := tag.Get("match"); m != "" {
+		if s.form = forms[m]; s.form == nil {
+			panic("telemetry: bad match tag " + m)
+		}
 	}
 	if m := tag.Get("max"); m != "" {
 		s.max, _ = strconv.Atoi(m)

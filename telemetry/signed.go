@@ -2,30 +2,53 @@ package telemetry
 
 import (
 	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
 )
 
-// Envelope is a signed command: the command's JSON as a string, who signed it,
-// and a counter that rises, so that a recording cannot be played back.
+// Envelope is a signed message: the message's JSON as a string, who signed it,
+// and what keeps a recording from being played back. The challenge is one that
+// the leader published a short time ago; the counter exceeds every earlier one
+// of that key.
 type Envelope struct {
 	Key       string `json:"key" match:"id"`
 	Counter   uint64 `json:"counter" range:"[1, 9223372036854775807]"` // a clock's nanoseconds fit
+	Challenge string `json:"challenge" match:"challenge"`
 	Body      string `json:"body" max:"32768"`
 	Signature string `json:"signature" max:"100"` // base64 of Ed25519 over signedText
 }
 
-func signedText(topic string, counter uint64, body string) []byte {
-	return []byte(topic + "\n" + strconv.FormatUint(counter, 10) + "\n" + body)
+// signedText is what is signed. Neither key, challenge nor counter may hold a
+// newline, and no topic of ours does, so two envelopes never share a text.
+func signedText(topic, key, challenge string, counter uint64, body string) []byte {
+	return []byte("prefdt-command-2\n" + topic + "\n" + key + "\n" + challenge + "\n" + strconv.FormatUint(counter, 10) + "\n" + body)
 }
 
-// Sign wraps a command's payload for its topic. The counter must never have
-// been used with this key before, see [NextCounter].
-func Sign(key string, private ed25519.PrivateKey, counter uint64, topic string, command []byte) ([]byte, error) {
-	signature := ed25519.Sign(private, signedText(topic, counter, string(command)))
-	return Encode(Envelope{key, counter, string(command), base64.StdEncoding.EncodeToString(signature)})
+// Sign wraps a message's payload for its topic. The challenge is the one in the
+// leader's status; the counter must never have been used with this key before,
+// see [NextCounter].
+func Sign(key string, private ed25519.PrivateKey, counter uint64, challenge, topic string, body []byte) ([]byte, error) {
+	signature := ed25519.Sign(private, signedText(topic, key, challenge, counter, string(body)))
+	return Encode(Envelope{key, counter, challenge, string(body), base64.StdEncoding.EncodeToString(signature)})
+}
+
+// NewChallenge returns a challenge that nobody can foresee: 16 random bytes.
+func NewChallenge() string {
+	var raw [16]byte
+	rand.Read(raw[:]) // never fails
+	return base64.RawURLEncoding.EncodeToString(raw[:])
+}
+
+// Digest names a payload, for the acknowledgement that answers it: SHA-256 in
+// lower-case hexadecimal.
+func Digest(payload []byte) string {
+	sum := sha256.Sum256(payload)
+	return hex.EncodeToString(sum[:])
 }
 
 // Signed tells whether a payload means to be a signed command: a JSON object
@@ -46,26 +69,39 @@ func Signed(payload []byte) bool {
 	return false
 }
 
-// Verify opens a signed command that arrived on topic. The key must be known
-// and the counter above the last one accepted from that key; the caller stores
-// the new counter durably before it acts on the body. An error is counted, not
-// acknowledged.
-func Verify(topic string, payload []byte, keys map[string]ed25519.PublicKey, lastCounter func(key string) uint64) (Envelope, error) {
+// Verify opens a signed message that arrived on topic, one that [Topics.Parse]
+// knows. It judges form, key and signature, and neither challenge nor counter:
+// first the receiver looks the command's id up, since a repeat of an answered
+// command is answered again whatever they are.
+func Verify(topic string, payload []byte, keys map[string]ed25519.PublicKey) (Envelope, error) {
 	e, err := decode[Envelope]("envelope", payload)
 	if err != nil {
 		return Envelope{}, err
 	}
 	public, known := keys[e.Key]
-	signature, err := base64.StdEncoding.Strict().DecodeString(e.Signature)
-	switch {
-	case !known:
+	if !known {
 		return Envelope{}, &Invalid{"envelope: unknown key", fmt.Sprintf("envelope: key %s is not known", quote(e.Key))}
-	case err != nil, !ed25519.Verify(public, signedText(topic, e.Counter, e.Body), signature):
+	}
+	signature, err := base64.StdEncoding.Strict().DecodeString(e.Signature)
+	if err != nil || !ed25519.Verify(public, signedText(topic, e.Key, e.Challenge, e.Counter, e.Body), signature) {
 		return Envelope{}, &Invalid{"envelope: bad signature", fmt.Sprintf("envelope: the signature is not that of key %s on %s", quote(e.Key), topic)}
-	case e.Counter <= lastCounter(e.Key):
-		return Envelope{}, &Invalid{"envelope: old counter", fmt.Sprintf("envelope: counter %d of key %s is not above %d", e.Counter, quote(e.Key), lastCounter(e.Key))}
 	}
 	return e, nil
+}
+
+// ClaimedID returns the id of the command in a payload, signed or not, without
+// any verification, and empty if there is no usable one: what is needed to
+// answer that it is refused, and no ground to act.
+func ClaimedID(payload []byte) string {
+	if Signed(payload) {
+		e, err := decode[Envelope]("envelope", payload)
+		if err != nil {
+			return ""
+		}
+		payload = []byte(e.Body)
+	}
+	c, _ := DecodeBudget(payload) // the id stands in the same field of every command
+	return c.ID
 }
 
 var errKey = errors.New("want one line of base64 of 32 bytes, as `ground keygen` writes it")

@@ -3,12 +3,16 @@ package telemetry
 import (
 	"crypto/ed25519"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
+	mathrand "math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 func TestSignedCommand(t *testing.T) {
@@ -32,72 +36,161 @@ func TestSignedCommand(t *testing.T) {
 		t.Fatalf("public key %s: %v", line, err)
 	}
 	keys := map[string]ed25519.PublicKey{"crew-1": public}
-	last := func(string) uint64 { return 1731 }
 	topic := "prefdt/f1/command/budget"
-	payload, err := Sign("crew-1", private, 1732, topic, []byte(budgetExample))
+	payload, err := Sign("crew-1", private, 1732, challengeExample, topic, []byte(budgetExample))
 	if err != nil || !Signed(payload) || Signed([]byte(budgetExample)) {
 		t.Fatalf("%s, %v", payload, err)
 	}
-	e, err := Verify(topic, payload, keys, last)
-	if err != nil || e.Body != budgetExample || e.Counter != 1732 || e.Key != "crew-1" {
+	e, err := Verify(topic, payload, keys)
+	if err != nil || e.Body != budgetExample || e.Counter != 1732 || e.Key != "crew-1" || e.Challenge != challengeExample {
 		t.Fatalf("%+v, %v", e, err)
 	}
-
-	swap := func(old, new string) []byte {
-		if !strings.Contains(string(payload), old) {
-			t.Fatalf("no %s in %s", old, payload)
-		}
-		return []byte(strings.Replace(string(payload), old, new, 1))
-	}
-	cases := []struct {
-		name, topic string
-		payload     []byte
-		kind        string
-	}{
-		{"another topic", "prefdt/f2/command/budget", payload, "envelope: bad signature"},
-		{"another body", topic, swap("36000", "96000"), "envelope: bad signature"},
-		{"another counter", topic, swap("1732", "1733"), "envelope: bad signature"},
-		{"counter and body moved into each other", topic, swap(`"counter":1732,"body":"`, `"counter":173,"body":"2\n`), "envelope: bad signature"},
-		{"unknown key", topic, swap("crew-1", "crew-2"), "envelope: unknown key"},
-		{"not base64", topic, swap(`"signature":"`, `"signature":"*`), "envelope: bad signature"},
-		{"unsigned", topic, []byte(budgetExample), "envelope.key: missing"},
-	}
-	for _, c := range cases {
-		if _, err := Verify(c.topic, c.payload, keys, last); err == nil || err.(*Invalid).Kind != c.kind {
-			t.Errorf("%s: %v", c.name, err)
+	for name, c := range map[string]struct{ payload, kind string }{
+		"unknown key": {strings.Replace(string(payload), "crew-1", "crew-2", 1), "envelope: unknown key"},
+		"not base64":  {strings.Replace(string(payload), `"signature":"`, `"signature":"*`, 1), "envelope: bad signature"},
+		"unsigned":    {budgetExample, "envelope.key: missing"},
+		"version 1":   {strings.Replace(string(payload), `"challenge"`, `"chal"`, 1), "envelope.challenge: missing"},
+	} {
+		if e, err := Verify(topic, []byte(c.payload), keys); err == nil || err.(*Invalid).Kind != c.kind || e != (Envelope{}) {
+			t.Errorf("%s: %+v, %v", name, e, err)
 		}
 	}
-	if _, err := Verify(topic, payload, keys, func(string) uint64 { return 1732 }); err == nil || err.(*Invalid).Kind != "envelope: old counter" {
-		t.Errorf("played back: %v", err)
+	if _, err := Sign("crew-1", private, 1, "short", topic, nil); err == nil {
+		t.Error("signed with a challenge that nobody accepts")
 	}
 }
 
-// What is signed is CONTRACT's text, so that a client in another language agrees.
-func TestSignedTextIsTheContracts(t *testing.T) {
-	private := ed25519.NewKeyFromSeed(make([]byte, 32))
-	payload, err := Sign("k", private, 7, "a/b", []byte("{}"))
-	want := `{"key":"k","counter":7,"body":"{}","signature":"` + base64.StdEncoding.EncodeToString(ed25519.Sign(private, []byte("a/b\n7\n{}"))) + `"}`
-	if err != nil || string(payload) != want {
-		t.Fatalf("got %s, %v\nwant %s", payload, err, want)
-	}
-}
-
-// A clock's nanoseconds, which a float64 does not hold, do as counters.
-func TestCounterIsExact(t *testing.T) {
-	public, private, err := ed25519.GenerateKey(nil)
+// A signature holds for one topic, key, challenge, counter and body: an envelope
+// in which any one part is another's, or in which text moves from one part to
+// the next, is not signed. Version 1 covered neither key nor challenge.
+func TestSignatureCoversEveryPart(t *testing.T) {
+	_, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const counter = 1763712345678901235
-	text := fmt.Sprintf("a/b\n%d\n{}", counter)
-	payload := fmt.Sprintf(`{"key":"k","counter":%d,"body":"{}","signature":%q}`, counter, base64.StdEncoding.EncodeToString(ed25519.Sign(private, []byte(text))))
-	keys := map[string]ed25519.PublicKey{"k": public}
-	e, err := Verify("a/b", []byte(payload), keys, func(string) uint64 { return counter - 1 })
-	if err != nil || e.Counter != counter {
-		t.Errorf("%d, %v", e.Counter, err)
+	public := private.Public().(ed25519.PublicKey)
+	keys := map[string]ed25519.PublicKey{"crew-1": public, "crew-2": public} // one key under two names
+	type parts struct {
+		topic string
+		Envelope
 	}
-	if _, err := Verify("a/b", []byte(payload), keys, func(string) uint64 { return counter }); err == nil {
-		t.Error("played back")
+	random := mathrand.New(mathrand.NewPCG(1, 2))
+	changes := map[string]func(p *parts){
+		"key renamed":       func(p *parts) { p.Key = "crew-2" },
+		"another kind":      func(p *parts) { p.topic = "prefdt/f1/command/mission" },
+		"another fleet":     func(p *parts) { p.topic = "prefdt/f2/command/budget" },
+		"a heartbeat":       func(p *parts) { p.topic = "prefdt/f1/crew/crew-1/heartbeat" },
+		"counter raised":    func(p *parts) { p.Counter++ },
+		"counter cut short": func(p *parts) { p.Counter /= 10 },
+		"another challenge": func(p *parts) { p.Challenge = NewChallenge() },
+		"longer challenge":  func(p *parts) { p.Challenge += "A" },
+		"another body":      func(p *parts) { p.Body = strings.Replace(p.Body, "36000", "96000", 1) },
+		"body grown":        func(p *parts) { p.Body += " " },
+		"counter moved into the body": func(p *parts) {
+			text := fmt.Sprint(p.Counter)
+			p.Counter, _ = strconv.ParseUint(text[:3], 10, 64)
+			p.Body = text[3:] + "\n" + p.Body
+		},
+		"challenge and counter moved into the body": func(p *parts) {
+			p.Body = fmt.Sprintf("%s\n%d\n%s", p.Challenge, p.Counter, p.Body)
+		},
+		"one bit of the signature": func(p *parts) {
+			raw, _ := base64.StdEncoding.DecodeString(p.Signature)
+			raw[random.IntN(len(raw))] ^= 1 << random.IntN(8)
+			p.Signature = base64.StdEncoding.EncodeToString(raw)
+		},
+	}
+	for range 100 {
+		counter := 1000 + random.Uint64N(1<<62)
+		topic := "prefdt/f1/command/budget"
+		payload, err := Sign("crew-1", private, counter, NewChallenge(), topic, []byte(budgetExample))
+		if err != nil {
+			t.Fatal(err)
+		}
+		good, err := Verify(topic, payload, keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, change := range changes {
+			p := parts{topic, good}
+			change(&p)
+			changed, err := Encode(p.Envelope)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Verify(p.topic, changed, keys); err == nil || err.(*Invalid).Kind != "envelope: bad signature" {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
+// testdata/signature.json is CONTRACT's scheme with numbers in it, for clients in
+// other languages. OpenSSL signed it: openssl pkeyutl -sign -rawin.
+func TestSignatureIsTheContracts(t *testing.T) {
+	raw, err := os.ReadFile("testdata/signature.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v struct {
+		Seed, Public                                 string // base64
+		Key, Challenge, Topic, Body, Text, Signature string
+		Counter                                      uint64
+		Payload, Of                                  string
+	}
+	if err := json.Unmarshal(raw, &v); err != nil {
+		t.Fatal(err)
+	}
+	seed, err := base64.StdEncoding.DecodeString(v.Seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload, err := Sign(v.Key, ed25519.NewKeyFromSeed(seed), v.Counter, v.Challenge, v.Topic, []byte(v.Body))
+	if err != nil || string(payload) != v.Payload || Digest(payload) != v.Of {
+		t.Errorf("got %s, %v\nwant %s", payload, err, v.Payload)
+	}
+	if text := string(signedText(v.Topic, v.Key, v.Challenge, v.Counter, v.Body)); text != v.Text {
+		t.Errorf("signed %q\nwant %q", text, v.Text)
+	}
+	public, err := ParsePublicKey(v.Public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := Verify(v.Topic, []byte(v.Payload), map[string]ed25519.PublicKey{v.Key: public})
+	if err != nil || e != (Envelope{v.Key, v.Counter, v.Challenge, v.Body, v.Signature}) {
+		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+func TestChallengesDiffer(t *testing.T) {
+	seen := map[string]bool{}
+	for range 1000 {
+		c := NewChallenge()
+		if len(c) != 22 || !forms["challenge"].holds(c) || seen[c] {
+			t.Fatalf("challenge %q", c)
+		}
+		seen[c] = true
+	}
+}
+
+// A refusal needs the id of a command that nobody could verify.
+func TestClaimedID(t *testing.T) {
+	_, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := Sign("crew-9", private, 1, NewChallenge(), "x", []byte(missionExample))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for payload, want := range map[string]string{
+		string(signed): "m1", budgetExample: "b1", preferenceExample: "p1", missionExample: "m1", `{"id":"x"}`: "x",
+		`{"id":"a b"}`: "", `{}`: "", `[]`: "", ``: "", envelopeExample: "b1",
+		strings.Replace(envelopeExample, challengeExample, "", 1): "",
+	} {
+		if got := ClaimedID([]byte(payload)); got != want {
+			t.Errorf("%s: %q, want %q", payload, got, want)
+		}
 	}
 }
 
@@ -107,8 +200,8 @@ func TestCountersAreNeverReused(t *testing.T) {
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {
-			for range 5 {
-				n, err := NextCounter(path)
+			for i := range 5 {
+				n, err := NextCounter(path, time.Unix(0, int64(i)), 0) // a clock that stands still, more or less
 				if err != nil {
 					t.Error(err)
 				}
@@ -128,8 +221,48 @@ func TestCountersAreNeverReused(t *testing.T) {
 	if err := os.WriteFile(path+".counter", []byte("-3\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NextCounter(path); err == nil || !strings.Contains(err.Error(), "is not a count") {
+	if _, err := NextCounter(path, time.Now(), 0); err == nil || !strings.Contains(err.Error(), "is not a count") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A key on a second machine, or with its counter file lost, is ahead of what was
+// accepted by its clock; with a clock that is behind, by what the leader says.
+// Before, a spare laptop began at 1 and its stop was dropped.
+func TestCounterFollowsClockAndLeader(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "crew.key")
+	at := time.Unix(1_763_712_345, 678_901_235)
+	clock := uint64(at.UnixNano())
+	for _, c := range []struct {
+		name  string
+		now   time.Time
+		above uint64
+		want  uint64
+	}{
+		{"no counter file", at, 0, clock},
+		{"the same clock again", at, 0, clock + 1},
+		{"a clock stepped back", at.Add(-time.Hour), 0, clock + 2},
+		{"a clock before 1970", time.Unix(-5, 0), 0, clock + 3},
+		{"the leader accepted less", at, 7, clock + 4},
+		{"the leader accepted more", at, clock + 100, clock + 101},
+		{"afterwards", at, 0, clock + 102},
+		{"a clock that is ahead", at.Add(time.Hour), 0, clock + uint64(time.Hour)},
+	} {
+		if got, err := NextCounter(path, c.now, c.above); err != nil || got != c.want {
+			t.Errorf("%s: %d, %v, want %d", c.name, got, err, c.want)
+		}
+	}
+	if n, err := NextCounter(path, at, 1<<62+1); err == nil {
+		t.Errorf("a forged acknowledgement raised the counter to %d", n)
+	}
+	if n, err := NextCounter(path, at, 0); err != nil || n != clock+uint64(time.Hour)+1 {
+		t.Errorf("after a forged one: %d, %v", n, err)
+	}
+	if err := os.WriteFile(path+".counter", []byte("9223372036854775807\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := NextCounter(path, at, 0); err == nil || !strings.Contains(err.Error(), "make a new key") {
+		t.Errorf("above the largest: %d, %v", n, err)
 	}
 }
 

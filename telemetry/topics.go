@@ -20,21 +20,14 @@ const (
 	KindAck        Kind = "ack"
 	KindStatus     Kind = "status"
 	KindOnline     Kind = "online"
+	KindHeartbeat  Kind = "heartbeat"
+	KindHello      Kind = "hello"
+	KindProof      Kind = "proof"
 )
 
-// ValidID tells whether a fleet, user or command id is 1 to 64 characters of
+// ValidID tells whether a fleet, user, station or command id is 1 to 64 characters of
 // A-Z a-z 0-9 . _ -
-func ValidID(id string) bool {
-	if len(id) < 1 || len(id) > 64 {
-		return false
-	}
-	for _, c := range []byte(id) {
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '_' || c == '-') {
-			return false
-		}
-	}
-	return true
-}
+func ValidID(id string) bool { return forms["id"].holds(id) }
 
 // Topics builds and reads the topic names of one fleet.
 type Topics struct{ root string }
@@ -57,6 +50,11 @@ func (t Topics) Mission() string             { return t.root + "command/mission"
 func (t Topics) Ack(command string) string   { return t.root + "ack/" + command }
 func (t Topics) Status() string              { return t.root + "status" }
 func (t Topics) Online() string              { return t.root + "online" }
+func (t Topics) Heartbeat(name string) string {
+	return t.root + "crew/" + name + "/heartbeat"
+}
+func (t Topics) Hello() string { return t.root + "hello" }
+func (t Topics) Proof() string { return t.root + "proof" }
 
 // Filters to subscribe with. They do not overlap.
 
@@ -66,7 +64,9 @@ func (t Topics) AllResults() string   { return t.root + "users/+/result" }
 func (t Topics) AllCommands() string  { return t.root + "command/+" }
 func (t Topics) AllAcks() string      { return t.root + "ack/+" }
 
-// Parse returns what a topic carries and the user or command id in it. ok is
+func (t Topics) AllHeartbeats() string { return t.root + "crew/+/heartbeat" }
+
+// Parse returns what a topic carries and the user, station or command id in it. ok is
 // false for a topic of another fleet, of no known kind or with an unusable id.
 func (t Topics) Parse(topic string) (kind Kind, id string, ok bool) {
 	rest, ours := strings.CutPrefix(topic, t.root)
@@ -74,13 +74,18 @@ func (t Topics) Parse(topic string) (kind Kind, id string, ok bool) {
 		return "", "", false
 	}
 	switch rest {
-	case "slot", "status", "online":
+	case "slot", "status", "online", "hello", "proof":
 		return Kind(rest), "", true
 	case "command/budget", "command/preference", "command/mission":
 		return Kind(rest[len("command/"):]), "", true
 	}
 	if id, ok := strings.CutPrefix(rest, "ack/"); ok && ValidID(id) {
 		return KindAck, id, true
+	}
+	if crew, ok := strings.CutPrefix(rest, "crew/"); ok {
+		if name, ok := strings.CutSuffix(crew, "/heartbeat"); ok && ValidID(name) {
+			return KindHeartbeat, name, true
+		}
 	}
 	if user, ok := strings.CutPrefix(rest, "users/"); ok {
 		id, kind, _ := strings.Cut(user, "/")

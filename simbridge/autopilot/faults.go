@@ -53,6 +53,32 @@ func (a *Autopilot) Pilot(m Mode) {
 	a.vehicle.piloted = true
 }
 
+// Disarm is the pilot's switch: the motors stop, in the air too.
+func (a *Autopilot) Disarm() {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	if a.vehicle.armed {
+		a.vehicle.disarm("Disarmed by RC")
+	}
+}
+
+// DenyArming makes the checks before arming fail, with a reason; "" makes them
+// pass again.
+func (a *Autopilot) DenyArming(reason string) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.vehicle.denial = reason
+}
+
+// LoseHeartbeats keeps back the HEARTBEATs that are sent by themselves for a
+// while. One that is asked for is sent.
+func (a *Autopilot) LoseHeartbeats(seconds float64) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	v := a.vehicle
+	v.beatlessUS = max(v.beatlessUS, v.timeUS+int64(seconds*1e6))
+}
+
 // SetBattery changes which fields the pack measures.
 func (a *Autopilot) SetBattery(f battery.Fields) {
 	a.mutex.Lock()

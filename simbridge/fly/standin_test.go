@@ -172,7 +172,7 @@ func (l *standIn) publishStatus() {
 	age := 0.1
 	s := telemetry.Status{
 		Slot: l.slot, Slots: l.slots, State: l.state, BudgetJ: l.budgetJ, UsersHeard: l.heard, DecisionMS: float64(l.slot + 1),
-		EnergySource: telemetry.SourceEnergyConsumed, Aircraft: []telemetry.StatusAircraft{},
+		EnergySource: telemetry.SourceEnergyConsumed, Aircraft: []telemetry.StatusAircraft{}, Challenge: telemetry.NewChallenge(),
 	}
 	if l.budgetJ != nil {
 		mode, rest := telemetry.ModeTarget, 1.0
@@ -217,14 +217,14 @@ func (l *standIn) handle(m telemetry.Message) {
 		}
 		l.budgetJ = &b.EnergyJ
 		saturated, floor, from := false, 1.0, l.slot+1
-		l.publish(l.topics.Ack(b.ID), 1, false, telemetry.Ack{ID: b.ID, Accepted: true, EffectiveSlot: &from, Saturated: &saturated, FloorJ: &floor})
+		l.publish(l.topics.Ack(b.ID), 1, false, telemetry.Ack{ID: b.ID, Of: telemetry.Digest(m.Payload), Accepted: true, EffectiveSlot: &from, Saturated: &saturated, FloorJ: &floor})
 	case telemetry.KindMission:
 		c, err := telemetry.DecodeMission(m.Payload)
 		if err != nil {
 			l.Error(err)
 		}
 		from := 0
-		ack := telemetry.Ack{ID: c.ID, Accepted: c.Action == telemetry.ActionStart, EffectiveSlot: &from, Reason: "only start"}
+		ack := telemetry.Ack{ID: c.ID, Of: telemetry.Digest(m.Payload), Accepted: c.Action == telemetry.ActionStart, EffectiveSlot: &from, Reason: "only start"}
 		l.starts = append(l.starts, c.ID)
 		if n := len(l.starts); n <= len(l.refusals) {
 			ack.Accepted, ack.EffectiveSlot, ack.Reason = false, nil, l.refusals[n-1]

@@ -1,0 +1,83 @@
+package telemetry
+
+import (
+	"slices"
+	"strings"
+	"sync/atomic"
+)
+
+// A queue holds two slots of the 4,096 users that a slot may have.
+const (
+	queueLength = 8192
+	queueBytes  = 16 << 20 // of payloads
+)
+
+// queue is where the messages of some subscriptions wait for the callbacks.
+type queue struct {
+	name    string
+	filters []string
+	inbox   chan Message
+	bytes   atomic.Int64 // of payloads in inbox
+	lost    atomic.Uint64
+}
+
+// newQueues returns the queues that subscriptions name, the one without a name
+// first.
+func newQueues(subscriptions []Subscription) []*queue {
+	queues := []*queue{{inbox: make(chan Message, queueLength)}}
+	for _, sub := range subscriptions {
+		i := slices.IndexFunc(queues, func(q *queue) bool { return q.name == sub.Queue })
+		if i < 0 {
+			i = len(queues)
+			queues = append(queues, &queue{name: sub.Queue, inbox: make(chan Message, queueLength)})
+		}
+		queues[i].filters = append(queues[i].filters, sub.Filter)
+	}
+	return queues
+}
+
+// queueOf returns the queue of a topic's messages, in doubt the first.
+func queueOf(queues []*queue, topic string) *queue {
+	for _, q := range queues[1:] {
+		for _, filter := range q.filters {
+			if matches(filter, topic) {
+				return q
+			}
+		}
+	}
+	return queues[0]
+}
+
+// put never waits: what there is no room for is dropped and counted.
+func (q *queue) put(m Message) {
+	size := int64(len(m.Payload))
+	if q.bytes.Add(size) <= queueBytes {
+		select {
+		case q.inbox <- m:
+			return
+		default:
+		}
+	}
+	q.bytes.Add(-size)
+	q.lost.Add(1)
+}
+
+// matches tells whether a subscription's filter covers a topic (MQTT 3.1.1
+// section 4.7; topics that begin with $ are not ours).
+func matches(filter, topic string) bool {
+	for {
+		level, filterRest, filterMore := strings.Cut(filter, "/")
+		name, topicRest, topicMore := strings.Cut(topic, "/")
+		switch {
+		case level == "#":
+			return true
+		case level != "+" && level != name:
+			return false
+		case !topicMore:
+			return !filterMore || filterRest == "#"
+		case !filterMore:
+			return false
+		}
+		filter, topic = filterRest, topicRest
+	}
+}
