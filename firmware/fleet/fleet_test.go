@@ -196,7 +196,7 @@ func TestWhoIsHeard(t *testing.T) {
 	rejected := func(reason string) func() bool { return func() bool { return f.Rejects()[reason] > 0 } }
 
 	newPeer(t, address, 8, 1).until("a stranger is counted", rejected("system id of no aircraft here"), beat(ModeHold, true))
-	newPeer(t, address, 7, 191).until("another component is counted", rejected("component 191 of a system of ours"), beat(ModeHold, true))
+	newPeer(t, address, 7, 191).until("another component is counted", rejected(OtherComponent+" 191"), beat(ModeHold, true))
 	newPeer(t, address, 250, 191).until("our echo is counted", rejected("our own echo"), beat(ModeHold, true))
 	if view().Heard {
 		t.Fatal("heard before it spoke")

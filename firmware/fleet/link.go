@@ -19,6 +19,11 @@ const (
 	groundStation      = 255 // system id, by custom; it belongs on the links
 )
 
+// OtherComponent begins the reason for which frames of an aircraft's other
+// components are refused: cameras, gimbals, what an autopilot forwards. They are
+// there on many aircraft, and nothing is wrong with them.
+const OtherComponent = "an aircraft's component"
+
 // link is one endpoint, with the aircraft that are behind it.
 type link struct {
 	fleet    *Fleet
@@ -148,7 +153,7 @@ func (l *link) route(e *gomavlib.EventFrame) {
 			continue
 		}
 		if component != autopilotComponent {
-			f.reject(fmt.Sprintf("component %d of a system of ours", component))
+			f.reject(fmt.Sprintf("%s %d", OtherComponent, component))
 			return
 		}
 		now := f.nowS()

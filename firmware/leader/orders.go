@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"slices"
 
+	"prefdt/firmware/config"
 	"prefdt/firmware/crew"
 	"prefdt/firmware/fleet"
 	"prefdt/firmware/ledger"
 	"prefdt/firmware/mission"
 	"prefdt/inference/goal"
+	"prefdt/inference/physics"
 	"prefdt/telemetry"
 )
 
@@ -134,7 +136,7 @@ func (l *Leader) mayStart(*telemetry.Mission) error {
 			return fmt.Errorf("aircraft %d is %.0f m from its start, want at most flight.start_within_m, %v", v.Number, off, l.Config.Flight.StartWithinM)
 		}
 	}
-	return l.crowded()
+	return Crowded(&l.Config, &l.Policy.Physics, l.views)
 }
 
 // mayReturn brings back what a stop has left in the air.
@@ -255,17 +257,17 @@ func (l *Leader) clear(m *telemetry.Mission) error {
 	return nil
 }
 
-// crowded names two aircraft that stand too close to take off together. A metre
-// is what their positions may be off.
-func (l *Leader) crowded() error {
-	least, area := l.Policy.Physics.SeparationM, l.Policy.Physics.AreaM
-	for i := range l.views {
+// Crowded names two aircraft that stand too close to take off together, or whose
+// starts are too close. A metre is what their positions may be off.
+func Crowded(c *config.Config, p *physics.Constants, views []fleet.View) error {
+	least := p.SeparationM
+	for i := range views {
 		for j := range i {
-			a, b := &l.views[j], &l.views[i]
+			a, b := &views[j], &views[i]
 			if d := a.Position.Sub(b.Position).Norm(); d < least-1 {
 				return fmt.Errorf("aircraft %d and %d are %.1f m apart, want at least %v", a.Number, b.Number, d, least)
 			}
-			if d := l.Config.Start(a.Number, area).Sub(l.Config.Start(b.Number, area)).Norm(); d < least {
+			if d := c.Start(a.Number, p.AreaM).Sub(c.Start(b.Number, p.AreaM)).Norm(); d < least {
 				return fmt.Errorf("start_m of aircraft %d and %d are %.1f m apart, want at least %v", a.Number, b.Number, d, least)
 			}
 		}

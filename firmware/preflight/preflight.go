@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -159,21 +160,24 @@ func (p *preflight) policy() {
 	s := snapshotOfStarts(&p.config, frozen.Physics)
 	g := goal.New(&frozen.Scales, &frozen.Physics, p.config.Slots, len(p.config.Aircraft))
 	var d slot.Decision
-	worst := time.Duration(0)
-	for range 30 { // the first ones fill the context
+	const tries = 30 // the first ones fill the context
+	took := make([]time.Duration, tries)
+	for i := range took {
 		began := time.Now()
 		policy.Decide(s, g, &d)
-		worst = max(worst, time.Since(began))
+		took[i] = time.Since(began)
 	}
+	slices.Sort(took)
+	typical := took[tries*9/10] // what else the machine does once is no decision's time
 	room := p.config.DecideByMS - p.config.ReportByMS
-	ms := float64(worst) / float64(time.Millisecond)
+	ms := float64(typical) / float64(time.Millisecond)
 	switch {
 	case ms > room:
-		p.add(ResultFail, "decision", "takes up to %.1f ms, decide_by_ms leaves %g ms", ms, room)
+		p.add(ResultFail, "decision", "takes %.1f ms, decide_by_ms leaves %g ms", ms, room)
 	case ms > room/2:
-		p.add(ResultWarn, "decision", "takes up to %.1f ms of the %g ms that decide_by_ms leaves", ms, room)
+		p.add(ResultWarn, "decision", "takes %.1f ms of the %g ms that decide_by_ms leaves", ms, room)
 	default:
-		p.add(ResultOK, "decision", "takes up to %.1f ms of %g ms", ms, room)
+		p.add(ResultOK, "decision", "takes %.1f ms of %g ms", ms, room)
 	}
 }
 
@@ -453,7 +457,7 @@ func (p *preflight) autopilots() {
 		complete := true
 		for i := range views {
 			v := &views[i]
-			complete = complete && v.Fresh && v.Landed != nil && v.Params.Read() && v.Source != energy.Model
+			complete = complete && v.Fresh && v.Landed != nil && v.Params.Read() && v.Source != energy.Model && !math.IsNaN(v.ClockRate)
 		}
 		if complete || now.Now() > end {
 			break
@@ -463,7 +467,11 @@ func (p *preflight) autopilots() {
 	for i := range views {
 		p.aircraft(&views[i], f.Battery(i+1), k)
 	}
+	p.separation(views, k)
 	for reason, n := range f.Rejects() {
+		if strings.HasPrefix(reason, fleet.OtherComponent) {
+			continue
+		}
 		p.add(ResultWarn, "links", "%d frames refused: %s", n, reason)
 	}
 }
@@ -476,19 +484,22 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 		p.add(ResultFail, item, "system %d not heard on %s during %v", a.SystemID, a.Endpoint, p.wait)
 		return
 	}
-	switch off := v.Position.Sub(p.config.Start(v.Number, k.AreaM)).Norm(); {
+	off := v.Position.Sub(p.config.Start(v.Number, k.AreaM)).Norm()
+	switch err := v.Ready(); {
 	case !v.Located:
 		p.add(ResultFail, item, "system %d has no position: is there a GPS fix?", a.SystemID)
-	case !v.Fresh:
-		p.add(ResultFail, item, "system %d was last heard %.1f s ago", a.SystemID, v.AgeS)
-	case v.Landed == nil:
-		p.add(ResultWarn, item, "does not say whether it has landed: EXTENDED_SYS_STATE is missing")
-	case v.Armed || v.InAir:
-		p.add(ResultFail, item, "is armed, in mode %s: this list is for the ground", v.Mode)
-	case off > 2*k.AreaM:
-		p.add(ResultFail, item, "stands %.1f km from its start: is the origin right?", off/1000)
+	case err != nil && v.Params.Read(): // of parameters see below
+		p.add(ResultFail, item, "%v", err)
+	case off > p.config.Flight.StartWithinM:
+		p.add(ResultFail, item, "stands %.0f m from its start, want at most flight.start_within_m, %g: is the origin right?", off, p.config.Flight.StartWithinM)
 	default:
-		p.add(ResultOK, item, "on the ground at %.1f m east, %.1f m north, %.1f m up, %.0f m from its start", v.Position.EastM, v.Position.NorthM, v.UpM, off)
+		p.add(ResultOK, item, "on the ground at %.1f m east, %.1f m north, %.1f m up, %.0f m from its start; pre-arm %s", v.Position.EastM, v.Position.NorthM, v.UpM, off, preArm(v.PreArm))
+	}
+	climbS, limitS := v.Params.ClimbS(k.AltitudeM)+off/k.Propulsion.BestSpeedMPS(k.SpeedMaxMPS), p.config.Flight.ClimbS
+	if climbS > limitS {
+		p.add(ResultWarn, item, "the climb to %g m and the way to its start take about %.0f s, flight.climb_s is %g", k.AltitudeM, climbS, limitS)
+	} else {
+		p.add(ResultOK, item, "the climb to %g m and the way to its start take about %.0f s of flight.climb_s, %g", k.AltitudeM, climbS, limitS)
 	}
 	params := fmt.Sprintf("COM_OF_LOSS_T %g s, COM_OBL_RC_ACT %d, MPC_XY_VEL_MAX %g m/s", v.Params.LossS, v.Params.LossAction, v.Params.SpeedMaxMPS)
 	switch unsafe := v.Params.Unsafe(); {
@@ -512,17 +523,39 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 	if len(fields) > 0 {
 		has = strings.Join(fields, ", ")
 	}
-	homeJ := p.config.Flight.ReserveJ + k.Propulsion.PowerW(0)*60
+	homeJ := p.config.Flight.ReserveJ + k.Propulsion.PowerW(0)*(climbS+v.Params.DescentS(k.AltitudeM))
 	switch {
 	case v.Source == energy.Model:
 		p.add(ResultWarn, item, "battery says %s: joules would be the model's", has)
 	case v.Charge*k.CapacityJ < homeJ:
-		p.add(ResultFail, item, "battery at %.0f %%: less than the reserve and a minute's flight", 100*v.Charge)
+		p.add(ResultFail, item, "battery at %.0f %%: less than the reserve, the climb and the descent", 100*v.Charge)
 	case v.Charge < 0.5:
 		p.add(ResultWarn, item, "battery at %.0f %%; joules from %s (%s)", 100*v.Charge, v.Source, has)
 	default:
 		p.add(ResultOK, item, "joules from %s (%s)%s", v.Source, has, charge(v.Charge))
 	}
+}
+
+// separation says whether the aircraft stand apart, and their starts are.
+func (p *preflight) separation(views []fleet.View, k physics.Constants) {
+	if len(views) < 2 {
+		return
+	}
+	if err := leader.Crowded(&p.config, &k, views); err != nil {
+		p.add(ResultFail, "separation", "%v", err)
+		return
+	}
+	p.add(ResultOK, "separation", "aircraft, and their starts, are at least %g m apart", k.SeparationM)
+}
+
+func preArm(c fleet.PreArm) string {
+	switch {
+	case !c.Known:
+		return "not known"
+	case c.OK:
+		return "good"
+	}
+	return "not good"
 }
 
 func charge(x float64) string {
