@@ -85,8 +85,13 @@ func (m *Meter) State(nowS float64) State {
 	if m.bootS > 0 {
 		s.BootS = m.bootS + math.Max(nowS-m.readS, 0)
 	}
-	if nowS-math.Max(m.readS, m.model.speedS) > lostS {
+	switch {
+	case nowS-math.Max(m.readS, m.model.speedS) > lostS:
 		s.PowerW = 0
+	case s.PowerW > 0 && m.model.flying:
+		// Without setpoints an aircraft hovers, and without decisions it computes
+		// nothing. Counted on at the last power, four seconds were 20 % too much.
+		s.PowerW = m.model.factor * m.PowerW(0)
 	}
 	return s
 }

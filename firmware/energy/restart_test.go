@@ -144,3 +144,35 @@ func TestChargeJumpsWithItsSecondReading(t *testing.T) {
 		t.Errorf("%v after two readings of 0.3", m.Charge())
 	}
 }
+
+// Where only a current is known, as with PX4 and a battery from outside, an absence
+// counts as hover: without a leader nothing is computed, and setpoints end. The
+// first reading after it may know better, and is not believed for all of it.
+func TestAbsenceWithoutACounterIsHover(t *testing.T) {
+	const volts, edgeW, bootS = 15.8, 50, 30
+	for _, factor := range []float64{1, 1.5} {
+		for _, gapS := range []float64{2, 4, 8} {
+			m := newMeter()
+			m.SetFactor(0, factor)
+			cruiseW, hoverW := factor*m.PowerW(8)+edgeW, factor*m.PowerW(0)
+			drawn, now := 0.0, 0.0
+			say := func(m *Meter, mps, watt float64) {
+				m.Speed(now, mps, true)
+				m.Battery(now, Reading{ConsumedHJ: math.NaN(), CurrentA: watt / volts, VoltageV: volts, Charge: math.NaN(), BootS: bootS + now})
+			}
+			for ; now < 60; now += 0.4 {
+				say(m, 8, cruiseW)
+				drawn += cruiseW * 0.4
+			}
+			left := now
+			now += gapS
+			absentJ := hoverW * gapS
+			before := m.At(left)
+			again := restarted(t, m, left, now, gapS)
+			say(again, 0, hoverW)
+			if got := again.At(now) - before; math.Abs(got-absentJ) > 0.05*absentJ {
+				t.Errorf("multiplier %v, %v s away: %.0f J, want %.0f J", factor, gapS, got, absentJ)
+			}
+		}
+	}
+}
