@@ -25,6 +25,7 @@ func runChaos(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 	flags.StringVar(&c.Leader, "leader", "bin/leader", "the leader's `program`")
 	flags.StringVar(&c.JumpLeader, "jump-leader", "", "the leader's `program` with a wall clock that jumps, see -build-jump; a third of the missions fly with it")
 	flags.StringVar(&c.Checkpoint, "checkpoint", "configs/checkpoint", "`folder` of the policy")
+	flags.IntVar(&c.Jobs, "jobs", 1, "missions that fly at once, where there are cores for them")
 	flags.StringVar(&c.Out, "out", "out/chaos", "`folder` for the logs of missions that fail")
 	build := flags.String("build-jump", "", "only build that program, from this repository, into this `file`")
 	asJSON := flags.Bool("json", false, "print the result as JSON, progress to standard error")
@@ -62,8 +63,8 @@ func runChaos(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 	}
 	raw, _ := json.MarshalIndent(r, "", "  ") // every field is finite
 	fmt.Fprintf(stdout, "%s\n", raw)
-	if len(r.Failures) > 0 {
-		fmt.Fprintf(stderr, "simbridge chaos: %d of %d missions failed; fly one again with -seed %d -only N\n", len(r.Failures), r.Missions, c.Seed)
+	if failed := r.Failed(); failed != "" {
+		fmt.Fprintf(stderr, "simbridge chaos: of %d missions of seed %d: %s\n", r.Missions, c.Seed, failed)
 		return 1
 	}
 	return 0

@@ -95,7 +95,7 @@ func TestFliesOnWithoutHeartbeats(t *testing.T) {
 	r.Launch()
 	r.TakeOff()
 	s := r.Await("slot 5", rig.At(5))
-	r.Craft[0].LoseHeartbeats(8)
+	r.Craft[0].PauseHeartbeats(8)
 	r.Await("ten slots on", rig.At(s.Slot+10))
 	if now := r.Craft[0].State(); now.Mode != autopilot.ModeOffboard || !slices.Equal(r.Offered(), []int{1}) {
 		t.Errorf("%s, offered %v", now.Mode, r.Offered())

@@ -49,7 +49,17 @@ type Config struct {
 	// Heard, if set, is called with each setpoint and command that reaches the
 	// vehicle, before it obeys. It must not call the autopilot.
 	Heard func(Heard)
-	Log   *slog.Logger
+	// HeartbeatSent, if set, is called with each HEARTBEAT that left by UDP in
+	// time, so that nobody else is waited for to know the mode.
+	HeartbeatSent func(Heartbeat)
+	Log           *slog.Logger
+}
+
+// Heartbeat is what a HEARTBEAT said.
+type Heartbeat struct {
+	TimeS float64 // mission time since the vehicle began
+	Mode  Mode
+	Armed bool
 }
 
 // Heard is one setpoint or command, and the state in which it found the vehicle.
@@ -97,6 +107,7 @@ type Autopilot struct {
 	mutex   sync.Mutex
 	vehicle *vehicle
 	traffic Traffic
+	radio   radio
 
 	link *link // nil: serial
 	node *gomavlib.Node
@@ -146,6 +157,7 @@ func (a *Autopilot) endpoints() (e []gomavlib.EndpointConf, err error) {
 		if a.link, err = newLink(a.Listen, a.Partner); err != nil {
 			return nil, err
 		}
+		a.link.impair = a.impair
 		e = append(e, gomavlib.EndpointCustomClient{
 			Connect: func(context.Context) (net.Conn, error) { return a.link, nil },
 			Label:   "autopilot", IsDatagram: true,

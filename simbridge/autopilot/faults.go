@@ -2,6 +2,7 @@ package autopilot
 
 import (
 	"math"
+	"time"
 
 	"prefdt/simbridge/battery"
 )
@@ -13,6 +14,11 @@ func (a *Autopilot) TimeS() float64 {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	return float64(a.vehicle.timeUS) / 1e6
+}
+
+// At is the moment of the wall at which the vehicle was to reach a mission time.
+func (a *Autopilot) At(timeS float64) time.Time {
+	return a.boot.Add(time.Duration(timeS / a.Speed * float64(time.Second)))
 }
 
 // Silence cuts the links for a while: nothing is sent and nothing heard.
@@ -70,13 +76,29 @@ func (a *Autopilot) DenyArming(reason string) {
 	a.vehicle.denial = reason
 }
 
-// LoseHeartbeats keeps back the HEARTBEATs that are sent by themselves for a
+// PauseHeartbeats keeps back the HEARTBEATs that are sent by themselves for a
 // while. One that is asked for is sent.
-func (a *Autopilot) LoseHeartbeats(seconds float64) {
+func (a *Autopilot) PauseHeartbeats(seconds float64) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	v := a.vehicle
 	v.beatlessUS = max(v.beatlessUS, v.timeUS+int64(seconds*1e6))
+}
+
+// MiscountBattery makes the next BATTERY_STATUS say a counter that is false: by
+// a difference, or 0. The one after it is right again.
+func (a *Autopilot) MiscountBattery(byJ float64, zero bool) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.vehicle.battery.Miscount(byJ, zero)
+}
+
+// SecondBattery connects a pack with id 1 that carries a share of the load from
+// now on, or disconnects it.
+func (a *Autopilot) SecondBattery(on bool, share float64) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.vehicle.battery.Share(on, share)
 }
 
 // SetBattery changes which fields the pack measures.

@@ -1,6 +1,8 @@
 package autopilot
 
 import (
+	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -153,5 +155,94 @@ func TestHeard(t *testing.T) {
 		case <-deadline:
 			t.Fatalf("setpoint %v, command %v", setpoint, command)
 		}
+	}
+}
+
+// A pilot's switch stops the motors in the air, and the vehicle falls.
+func TestPilotDisarm(t *testing.T) {
+	a := aloft()
+	a.Disarm()
+	fly(a.vehicle, 10)
+	if v := a.vehicle; v.armed || !v.landed || v.body.Position.UpM > 1 {
+		t.Errorf("armed %v, landed %v at %v m", v.armed, v.landed, v.body.Position.UpM)
+	}
+}
+
+// Lost HEARTBEATs are no others, asked for or not; and are told of only when they leave.
+func TestLoseHeartbeats(t *testing.T) {
+	t.Parallel()
+	conf := testConfig()
+	var mutex sync.Mutex
+	var sent []Heartbeat
+	conf.HeartbeatSent = func(h Heartbeat) {
+		mutex.Lock()
+		defer mutex.Unlock()
+		sent = append(sent, h)
+	}
+	p := start(t, conf)
+	p.missionS(2)
+	p.autopilot.LoseHeartbeats(6, 1, 1)
+	from := p.autopilot.TimeS()
+	p.mutex.Lock()
+	clear(p.last)
+	p.mutex.Unlock()
+	p.command(common.MAV_CMD_REQUEST_MESSAGE, 0)
+	p.missionS(4)
+	beat, position := p.get(&common.MessageHeartbeat{}), p.get(&common.MessageGlobalPositionInt{})
+	if position == nil || beat != nil && p.autopilot.TimeS() < from+6 {
+		t.Errorf("position %v, heartbeat %v", position, beat)
+	}
+	p.until("a heartbeat again", func() bool { return p.get(&common.MessageHeartbeat{}) != nil })
+	mutex.Lock()
+	defer mutex.Unlock()
+	before, within, after := 0, 0, 0
+	for _, h := range sent {
+		switch {
+		case h.TimeS < from:
+			before++
+		case h.TimeS < from+6:
+			within++
+		default:
+			after++
+		}
+		if h.Mode != ModeHold || h.Armed {
+			t.Errorf("%+v", h)
+		}
+	}
+	if before == 0 || within > 0 || after == 0 {
+		t.Errorf("%d before, %d while they are lost, %d after", before, within, after)
+	}
+}
+
+// Datagrams that are held up arrive out of order, all of them.
+func TestReorder(t *testing.T) {
+	t.Parallel()
+	to, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer to.Close()
+	conf := testConfig()
+	conf.Listen, conf.Partner = "127.0.0.1:0", to.LocalAddr().String()
+	a := &Autopilot{Config: conf}
+	if err := a.Initialize(); err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	a.Reorder(1000, 0.3, 0.7, 1)
+	buffer := make([]byte, 300)
+	back, count, last := 0, 0, byte(0)
+	for range 300 {
+		to.SetReadDeadline(time.Now().Add(10 * time.Second))
+		if _, err := to.Read(buffer); err != nil {
+			t.Fatal(err)
+		}
+		if count++; count > 1 && int8(buffer[4]-last) < 0 {
+			back++
+		}
+		last = buffer[4]
+	}
+	if back < 20 || back > 150 {
+		t.Errorf("%d of %d went back", back, count)
 	}
 }

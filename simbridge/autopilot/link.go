@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -15,6 +16,9 @@ type link struct {
 	*net.UDPConn
 	partner atomic.Pointer[netip.AddrPort]
 	bound   atomic.Bool // the first datagram came
+	// impair, if set, says of each datagram to be sent whether it is lost, and
+	// by how much wall time it is late.
+	impair func(datagram []byte) (lost bool, late time.Duration)
 }
 
 func newLink(listen, partner string) (*link, error) {
@@ -48,10 +52,25 @@ func (l *link) Read(p []byte) (int, error) {
 // Write sends to the partner. Without one, or with one that is gone, a datagram
 // is lost, as on any radio.
 func (l *link) Write(p []byte) (int, error) {
+	if l.impair != nil {
+		lost, late := l.impair(p)
+		if lost {
+			return len(p), nil
+		}
+		if late > 0 {
+			held := slices.Clone(p)
+			time.AfterFunc(late, func() { l.transmit(held) }) // a closed socket refuses it
+			return len(p), nil
+		}
+	}
+	l.transmit(p)
+	return len(p), nil
+}
+
+func (l *link) transmit(p []byte) {
 	if to := l.partner.Load(); to != nil {
 		l.UDPConn.WriteToUDPAddrPort(p, *to)
 	}
-	return len(p), nil
 }
 
 // SetReadDeadline does nothing: an autopilot may listen for days.

@@ -83,8 +83,12 @@ func (v *vehicle) due() (out []message.Message) {
 		if s.nextUS += s.intervalUS; s.nextUS <= v.timeUS { // fell behind
 			s.nextUS = v.timeUS + s.intervalUS
 		}
-		if !lost {
-			out = append(out, s.make(v))
+		if lost {
+			continue
+		}
+		out = append(out, s.make(v))
+		if second := v.battery.Second(v.timeUS); s.id == batteryID && second != nil {
+			out = append(out, second)
 		}
 	}
 	for _, m := range v.text {

@@ -47,3 +47,33 @@ func TestSlotsAhead(t *testing.T) {
 		t.Errorf("%+v, slot %d", got, b.Slot())
 	}
 }
+
+// Two packs together count what is drawn; a false message is false once.
+func TestSecondPackAndFalseCounter(t *testing.T) {
+	b := New(150e3, Fields{Current: true, Energy: true, Remaining: true})
+	b.Fly(150, 100)
+	if m := b.Second(100e6); m != nil {
+		t.Errorf("a second pack that is not there says %+v", m)
+	}
+	b.Share(true, 0.4)
+	b.Second(100e6)
+	b.Fly(150, 100)
+	first, second := b.Status(200e6), b.Second(200e6)
+	if first.Id != 0 || second.Id != 1 || first.EnergyConsumed != 150+90 || second.EnergyConsumed != 60 || b.Total().J() != 30_000 {
+		t.Errorf("first %d of id %d, second %d of id %d, drawn %v", first.EnergyConsumed, first.Id, second.EnergyConsumed, second.Id, b.Total().J())
+	}
+	if p := float64(second.CurrentBattery) / 100 * float64(second.Voltages[0]) / 1000; math.Abs(p-60) > 1.5 {
+		t.Errorf("the second pack gives %v W of 60", p)
+	}
+	b.Share(false, 0)
+	for name, c := range map[string]struct {
+		byJ  float64
+		zero bool
+		want int32
+	}{"too much": {4000, false, 280}, "nothing": {0, true, 0}} {
+		b.Miscount(c.byJ, c.zero)
+		if m, n := b.Status(200e6), b.Status(200e6); m.EnergyConsumed != c.want || n.EnergyConsumed != 240 {
+			t.Errorf("%s: %d and then %d hJ", name, m.EnergyConsumed, n.EnergyConsumed)
+		}
+	}
+}

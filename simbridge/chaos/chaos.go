@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -32,6 +33,7 @@ type Config struct {
 	JumpLeader string // the same, whose wall clock jumps; empty: no such missions
 	Checkpoint string
 	Out        string // folder for logs
+	Jobs       int    // missions that fly at once
 }
 
 // Check says what is wrong with a configuration.
@@ -42,9 +44,10 @@ func (c *Config) Check() error {
 	}{
 		{"-missions", float64(c.Missions), 1, 100_000},
 		{"-only", float64(c.Only), -1, float64(c.Missions - 1)},
-		{"-slots", float64(c.Slots), quiet + 8, 10_000},
+		{"-slots", float64(c.Slots), least, 10_000},
 		{"-speed", c.Speed, 1, 40},
 		{"-aircraft", float64(c.Aircraft), 1, 8},
+		{"-jobs", float64(c.Jobs), 1, 64},
 	} {
 		if !(r.x >= r.lo && r.x <= r.hi) {
 			return fmt.Errorf("%s is %v, want %v to %v", r.name, r.x, r.lo, r.hi)
@@ -60,6 +63,8 @@ func (c *Config) Check() error {
 type Result struct {
 	Missions     int          `json:"missions"`
 	Faults       map[Kind]int `json:"faults"`
+	Met          coverage     `json:"fault_by_state"` // how often each began in each state
+	Uncovered    []string     `json:"uncovered"`      // what could have met and never did
 	Unsafe       int          `json:"unsafe_setpoints"`
 	Lost         int          `json:"lost_commands"`
 	Doubled      int          `json:"doubled_commands"`
@@ -77,6 +82,13 @@ type Result struct {
 	SlowestS    float64   `json:"slowest_answer_s"` // wall time
 	LeastM      float64   `json:"min_separation_m"`
 	WallS       float64   `json:"wall_s"`
+
+	// What the machine itself held up, in wall time: programs that sleep, threads
+	// of ours that could have run; and what was late, but not by more than that.
+	StoodStillS float64 `json:"host_stood_still_s"`
+	NoCoreS     float64 `json:"host_no_core_s"`
+	Excused     int     `json:"excused_by_host"`
+	ExcusedMS   float64 `json:"excused_by_host_max_ms"`
 }
 
 // Failure is a mission to fly again with -only.
@@ -86,66 +98,117 @@ type Failure struct {
 	Reason  string `json:"reason"`
 }
 
-// Run flies the missions and tells of each.
+// Run flies the missions and tells of each, in their order.
 func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
-	r := Result{Faults: map[Kind]int{}, Failures: []Failure{}, LeastM: 1e9}
+	r := Result{Faults: map[Kind]int{}, Met: coverage{}, Failures: []Failure{}, LeastM: 1e9}
 	if err := c.Check(); err != nil {
 		return r, err
 	}
 	began := time.Now()
+	h, p := newHost(), &ports{}
+	defer h.close()
+	var metMu sync.Mutex
+	type flown struct {
+		m      *mission
+		o      outcome
+		reason string
+		took   time.Duration
+		err    error // of the run
+	}
+	var results []chan flown
+	jobs := make(chan struct{}, c.Jobs)
 	for k := range c.Missions {
 		if c.Only >= 0 && k != c.Only {
 			continue
 		}
-		m := &mission{Config: c, plan: draw(c.Seed, k, c.Slots, c.Aircraft, c.JumpLeader != "")}
-		m.random = rand.New(rand.NewPCG(c.Seed, uint64(k)<<32))
-		m.folder = filepath.Join(c.Out, fmt.Sprintf("mission-%d", k))
-		if err := os.RemoveAll(m.folder); err != nil {
-			return r, err
-		}
-		if err := os.MkdirAll(m.folder, 0o755); err != nil {
-			return r, err
-		}
-		start := time.Now()
-		o, err := m.fly(ctx)
-		m.close()
-		if ctx.Err() != nil {
-			return r, fmt.Errorf("interrupted in mission %d", k)
-		}
-		reason := m.why(&o, err)
-		r.add(&o, m.plan)
-		if reason != "" {
-			r.Failures = append(r.Failures, Failure{k, c.Seed, reason})
-		}
-		verdict := "ended safely"
-		if o.resumed {
-			verdict = "resumed"
-		}
-		if reason != "" {
-			verdict = "FAILED: " + reason
-		} else {
-			os.RemoveAll(m.folder)
-			if o.resumed {
-				r.Resumed++
-			} else {
-				r.EndedSafely++
+		result := make(chan flown, 1)
+		results = append(results, result)
+		go func() {
+			select {
+			case jobs <- struct{}{}:
+				defer func() { <-jobs }()
+			case <-ctx.Done():
+				result <- flown{err: ctx.Err()}
+				return
 			}
+			m := &mission{Config: c, plan: draw(&c, k), number: k, host: h, ports: p, met: r.Met, metMu: &metMu}
+			m.random = rand.New(rand.NewPCG(c.Seed, uint64(k)<<32))
+			m.folder = filepath.Join(c.Out, fmt.Sprintf("mission-%d", k))
+			f := flown{m: m}
+			if f.err = os.RemoveAll(m.folder); f.err == nil {
+				f.err = os.MkdirAll(m.folder, 0o755)
+			}
+			if f.err == nil {
+				start := time.Now()
+				o, err := m.fly(ctx)
+				m.close()
+				f.reason = m.why(&o, err)
+				f.o, f.took, f.err = o, time.Since(start), ctx.Err()
+			}
+			result <- f
+		}()
+	}
+	for _, result := range results {
+		f := <-result
+		if f.err != nil {
+			return r, fmt.Errorf("interrupted: %w", f.err)
 		}
-		fmt.Fprintf(progress, "mission %3d  %4.1f s  %-58s ledger %4.0f of %4.0f J  %s\n", k, time.Since(start).Seconds(), m.plan, o.errorJ, o.allowedJ, verdict)
+		m, o, verdict := f.m, &f.o, "ended safely"
+		r.add(o, m.plan)
+		switch {
+		case f.reason != "":
+			r.Failures = append(r.Failures, Failure{m.number, c.Seed, f.reason})
+			verdict = "FAILED: " + f.reason
+		case o.resumed:
+			r.Resumed++
+			verdict = "resumed"
+		default:
+			r.EndedSafely++
+		}
+		if f.reason == "" {
+			os.RemoveAll(m.folder)
+		}
+		r.ExcusedMS = max(r.ExcusedMS, 1000*o.excusedS/c.Speed)
+		fmt.Fprintf(progress, "mission %3d  %4.1f s  %-58s ledger %4.0f of %4.0f J  %s\n", m.number, f.took.Seconds(), m.plan, o.errorJ, o.allowedJ, verdict)
 	}
 	r.WallS = time.Since(began).Seconds()
+	canary, own := h.totals()
+	r.StoodStillS, r.NoCoreS = canary.Seconds(), own.Seconds()
+	r.Uncovered = r.Met.uncovered(c.JumpLeader != "")
+	fmt.Fprintf(progress, "\n%s%d missions in %.0f s, %d at a time\n", r.Met, r.Missions, r.WallS, c.Jobs)
 	return r, nil
 }
 
-func (p plan) String() string {
-	var words []string
-	for _, f := range p.Faults {
-		words = append(words, fmt.Sprintf("%s@%d", f.Kind, f.Slot))
+// Failed says why a run failed, or nothing. What must never be counts whether or
+// not the mission was called a failure for it; a cell that could have been met
+// counts in a run that was long enough to meet it.
+func (r *Result) Failed() string {
+	var reasons []string
+	for _, x := range []struct {
+		n    int
+		what string
+	}{
+		{len(r.Failures), "missions failed"}, {r.Unsafe, "setpoints or commands were unsafe"}, {r.Lost, "commands were lost"}, {r.Doubled, "commands were doubled"},
+	} {
+		if x.n > 0 {
+			reasons = append(reasons, fmt.Sprintf("%d %s", x.n, x.what))
+		}
 	}
-	if p.Jump {
-		words = append(words, string(ClockJump))
+	if r.Missions >= fullRun && len(r.Uncovered) > 0 {
+		reasons = append(reasons, fmt.Sprintf("%d cells of fault and state were never met: %s", len(r.Uncovered), strings.Join(r.Uncovered, " ")))
 	}
-	return strings.Join(words, " ")
+	return strings.Join(reasons, "; ")
+}
+
+// hadTime tells whether the crew had the time to give every aircraft back after
+// the last fault.
+func (m *mission) hadTime() bool {
+	for _, f := range m.pending {
+		if f.State == Flying || f.State == Holding {
+			return false // it began never, for some reason
+		}
+	}
+	return m.endedAt-m.lastInSlots >= quiet && (!m.plan.has(BrokerRestart) || m.endedAt-m.lastInSlots >= quiet+retryS*m.Speed)
 }
 
 // why is a mission's reason to have failed, or empty.
@@ -159,10 +222,11 @@ func (m *mission) why(o *outcome, err error) string {
 		reasons = append(reasons, err.Error())
 	}
 	reasons = append(reasons, m.notes...)
-	if err == nil && !o.resumed && m.plan.mustResume(m.Slots, m.Speed) {
+	if err == nil && !o.resumed && m.plan.mustResume() && m.hadTime() {
 		reasons = append(reasons, "not every aircraft flies for the leader at the end, which by its table all do")
 	}
 	if err == nil && o.errorJ > o.allowedJ {
+		m.keepTruth()
 		reasons = append(reasons, fmt.Sprintf("the leader counts %.0f J of %.0f, and may be off by %.0f", o.leaderJ, o.truthJ, o.allowedJ))
 	}
 	return strings.Join(slices.Compact(reasons), "; ")
@@ -179,6 +243,7 @@ func (r *Result) add(o *outcome, p plan) {
 	r.Unsafe += o.unsafe
 	r.Lost += o.lost
 	r.Doubled += o.doubled
+	r.Excused += o.excused
 	r.MissedSlots += o.missed
 	r.LedgerErrorJ = max(r.LedgerErrorJ, o.errorJ)
 	if o.counted {

@@ -3,6 +3,7 @@ package chaos
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -26,6 +27,9 @@ type crew struct {
 	// whether it was not meant to.
 	leaderGone  func() <-chan struct{}
 	leaderEnded func() bool
+	// answered is called with each mission command's answer, from one goroutine.
+	answered func(*ask)
+	key      ed25519.PrivateKey // nil: nothing is signed
 
 	mutex    sync.Mutex
 	changed  chan struct{} // closed and replaced when anything was heard
@@ -36,8 +40,12 @@ type crew struct {
 	status   telemetry.Status
 	statuses int
 	statusAt time.Time
+	state    State // by acknowledgements, beacons and statuses, whichever came last
 	online   bool
 	slot     int
+	counter  uint64    // of the key
+	silent   bool      // the crew's radio is off: nothing is sent
+	beats    int64     // heartbeats sent
 	downAt   time.Time // when the leader or the broker was last gone
 	slowest  time.Duration
 	lost     []string
@@ -51,10 +59,13 @@ type ask struct {
 	budgetJ   float64 // 0: not a budget
 	setting   float64 // of a preference
 	mission   string  // action
+	aircraft  []int   // that it names, from 1; none: as the action has it
+	undo      func()  // takes back what sending it said to the judge
 	sent      time.Time
 	gap       bool // somebody was gone since
 	resent    bool
-	ack       []byte
+	digests   map[string]bool // of what was sent, which an answer names
+	ack       *telemetry.Ack
 	accepted  bool
 	reason    string
 }
@@ -77,7 +88,10 @@ func newCrew(ctx context.Context, fleet, url string, beacon func(telemetry.Slot,
 	if err != nil {
 		return nil, err
 	}
-	c := &crew{topics: topics, beacon: beacon, changed: make(chan struct{}), asked: map[string]*ask{}, slot: -1, settled: true}
+	c := &crew{
+		topics: topics, beacon: beacon, changed: make(chan struct{}), asked: map[string]*ask{}, slot: -1, settled: true,
+		counter: uint64(time.Now().UnixNano()), answered: func(*ask) {},
+	}
 	c.client = &telemetry.Client{
 		Broker: telemetry.Broker{URL: url}, Name: "crew", Log: slog.New(slog.DiscardHandler), Retry: 100 * time.Millisecond, Handle: c.hear,
 		OnDisconnect: func(error) { c.down() },
@@ -104,13 +118,18 @@ func (c *crew) up() bool {
 func (c *crew) hear(m telemetry.Message) {
 	kind, id, _ := c.topics.Parse(m.Topic)
 	var open *telemetry.Slot
+	var answered *ask
 	c.mutex.Lock()
 	switch kind {
 	case telemetry.KindSlot:
 		if s, err := telemetry.DecodeSlot(m.Payload); err != nil {
 			c.lost = append(c.lost, "beacon: "+err.Error())
+		} else if s.ReportByMS == forgedMS {
+			// ours
 		} else if s.Slot > c.slot {
-			c.slot, open = s.Slot, &s
+			if c.slot, open = s.Slot, &s; c.state == Climbing {
+				c.state = Flying
+			}
 		} else {
 			c.doubled = append(c.doubled, fmt.Sprintf("slot %d was opened again after %d", s.Slot, c.slot))
 		}
@@ -119,7 +138,7 @@ func (c *crew) hear(m telemetry.Message) {
 	case telemetry.KindStatus:
 		c.hearStatus(m)
 	case telemetry.KindAck:
-		c.hearAck(id, m)
+		answered = c.hearAck(id, m)
 	}
 	close(c.changed)
 	c.changed = make(chan struct{})
@@ -127,6 +146,20 @@ func (c *crew) hear(m telemetry.Message) {
 	if open != nil {
 		c.beacon(*open, m.Received)
 	}
+	if answered != nil {
+		c.answered(answered)
+	}
+}
+
+// forgedMS and forgedSlots mark what we forge, so that we know it again.
+const (
+	forgedMS    = 1.25
+	forgedSlots = 987_654_321
+)
+
+// stateAfter is the state that an accepted action leads to.
+var stateAfter = map[string]State{
+	telemetry.ActionStart: Climbing, telemetry.ActionHold: Holding, telemetry.ActionReturn: Returning, telemetry.ActionStop: Stopped,
 }
 
 func (c *crew) hearStatus(m telemetry.Message) {
@@ -135,16 +168,20 @@ func (c *crew) hearStatus(m telemetry.Message) {
 		c.lost = append(c.lost, "status: "+err.Error())
 		return
 	}
+	if s.Slots == forgedSlots {
+		return
+	}
 	c.status = s
 	if m.Retained {
 		return // from before
 	}
 	c.statuses++
 	c.statusAt = m.Received
+	c.state = State(s.State)
 	switch {
 	case s.BudgetJ != nil && *s.BudgetJ >= poisonJ && *s.BudgetJ < poisonJ+1, s.BudgetJ == nil && math.Abs(s.Setting-poisonSetting) < 1e-9:
 		c.doubled = append(c.doubled, "a replay with another body took effect")
-	case s.State == telemetry.StateStopped:
+	case s.State == telemetry.StateStopped && !c.asksStop():
 		c.doubled = append(c.doubled, "a replay with action stop took effect")
 	}
 	if c.want == nil || c.pending() {
@@ -176,31 +213,60 @@ func value(x *float64) any {
 	return *x
 }
 
-func (c *crew) hearAck(id string, m telemetry.Message) {
+// hearAck returns the mission command that is answered, if one is.
+func (c *crew) hearAck(id string, m telemetry.Message) *ask {
 	a := c.asked[id]
 	ack, err := telemetry.DecodeAck(m.Payload)
-	if a == nil || err != nil || ack.ID != id {
-		c.lost = append(c.lost, fmt.Sprintf("acknowledgement %s of nothing that was asked (%v)", m.Payload, err))
-		return
-	}
-	if a.ack != nil {
-		// What was refused is not remembered, and may be refused differently.
-		if a.accepted && !bytes.Equal(a.ack, m.Payload) {
-			c.doubled = append(c.doubled, fmt.Sprintf("%s was answered by %s and by %s", id, a.ack, m.Payload))
+	switch {
+	case err != nil || ack.ID != id:
+		c.lost = append(c.lost, fmt.Sprintf("acknowledgement %s on %s (%v)", m.Payload, m.Topic, err))
+		return nil
+	case !ack.Accepted && (a == nil || ack.Of != "" && !a.digests[ack.Of]):
+		return nil // to somebody else, of what we or others sent to be refused
+	case a == nil:
+		c.doubled = append(c.doubled, fmt.Sprintf("acknowledgement %s of nothing that was asked", m.Payload))
+		return nil
+	case !ack.Accepted && ack.Challenge != "": // to be signed again
+		c.counter = max(c.counter, *ack.LastCounter)
+		c.status.Challenge = ack.Challenge
+		for _, b := range c.asked { // only one a second is answered so
+			b.gap = b.gap || b.ack == nil
 		}
-		return
+		return nil
+	}
+	ack.Of = "" // it differs where the same command was signed again
+	if a.ack != nil {
+		if a.accepted != ack.Accepted || a.reason != ack.Reason {
+			c.doubled = append(c.doubled, fmt.Sprintf("%s was answered by %+v and by %+v", id, *a.ack, ack))
+		}
+		return nil
 	}
 	c.slowest = max(c.slowest, m.Received.Sub(a.sent))
-	a.ack, a.accepted, a.reason = m.Payload, ack.Accepted, ack.Reason
+	a.ack, a.accepted, a.reason = &ack, ack.Accepted, ack.Reason
+	if a.mission != "" {
+		if s, ok := stateAfter[a.mission]; ok && ack.Accepted {
+			c.state = s
+		}
+		return a
+	}
 	if !ack.Accepted {
-		return
+		return nil
 	}
-	if a.mission == "" {
-		c.want, c.settled, c.waited = a, false, 0
-	}
+	c.want, c.settled, c.waited = a, false, 0
 	if a.resent { // it may have been applied before what came after it
 		c.want = nil
 	}
+	return nil
+}
+
+// asksStop tells whether the crew asked for a stop.
+func (c *crew) asksStop() bool {
+	for _, a := range c.asked {
+		if a.mission == telemetry.ActionStop {
+			return true
+		}
+	}
+	return false
 }
 
 // pending tells whether an answer is still due.
@@ -231,17 +297,76 @@ func (c *crew) newAsk(r *rand.Rand, kind string) *ask {
 	return a
 }
 
+// naming is a mission command for named aircraft, from 0.
+func (c *crew) naming(r *rand.Rand, action string, aircraft []int) *ask {
+	a := c.newAsk(r, action)
+	for _, i := range aircraft {
+		a.aircraft = append(a.aircraft, i+1)
+	}
+	a.payload, _ = telemetry.Encode(telemetry.Mission{ID: a.id, Action: action, Aircraft: a.aircraft})
+	return a
+}
+
 // send asks once; tend asks again where an answer cannot come.
 func (c *crew) send(a *ask) {
 	c.mutex.Lock()
 	a.sent = time.Now()
 	c.asked[a.id] = a
 	c.mutex.Unlock()
-	c.publish(a.topic, a.payload)
+	c.publishAsk(a)
 }
+
+func (c *crew) publishAsk(a *ask) {
+	c.mutex.Lock()
+	payload := c.sign(a.topic, a.payload)
+	if a.digests == nil {
+		a.digests = map[string]bool{}
+	}
+	a.digests[telemetry.Digest(payload)] = true
+	c.mutex.Unlock()
+	c.publish(a.topic, payload)
+}
+
+// sign signs a message as the crew has to. Called with the mutex held.
+func (c *crew) sign(topic string, body []byte) []byte {
+	if c.key == nil {
+		return body
+	}
+	c.counter++
+	payload, err := telemetry.Sign(crewKey, c.key, c.counter, c.status.Challenge, topic, body)
+	if err != nil { // before the first status
+		return body
+	}
+	return payload
+}
+
+// crewKey is the name of the crew's key and of its station.
+const crewKey = "crew-1"
 
 func (c *crew) publish(topic string, payload []byte) {
 	c.client.Publish(telemetry.Publication{Topic: topic, QoS: 1, Payload: payload})
+}
+
+// heartbeat says that the station watches, unless its radio is off.
+func (c *crew) heartbeat() {
+	topic := c.topics.Heartbeat(crewKey)
+	c.mutex.Lock()
+	if c.silent || c.key != nil && c.status.Challenge == "" {
+		c.mutex.Unlock()
+		return
+	}
+	c.beats++
+	body, _ := telemetry.Encode(telemetry.Heartbeat{Seq: c.beats})
+	payload := c.sign(topic, body)
+	c.mutex.Unlock()
+	c.client.Publish(telemetry.Publication{Topic: topic, Payload: payload})
+}
+
+// radio turns the crew's radio on or off. Off, nothing of it is received.
+func (c *crew) radio(on bool) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.silent = !on
 }
 
 // await sends a command and waits for its answer.
@@ -263,7 +388,7 @@ func (c *crew) tend() {
 		a := c.asked[id]
 		switch {
 		case a.ack != nil:
-		case !c.up():
+		case !c.up() || c.silent:
 			a.gap = true
 		case a.gap || c.downAt.After(a.sent):
 			a.sent, a.gap, a.resent = now, false, true
@@ -275,7 +400,7 @@ func (c *crew) tend() {
 	}
 	c.mutex.Unlock()
 	for _, a := range again {
-		c.publish(a.topic, a.payload)
+		c.publishAsk(a)
 	}
 }
 
@@ -329,8 +454,7 @@ func (c *crew) storm(r *rand.Rand, count int) {
 			a.payload = fmt.Appendf(nil, `{"id":%q,"energy_j":%s,"mode":"target"}`, a.id, []string{"1e300", "-5", "0", "1e12"}[r.IntN(4)])
 			c.send(a)
 		case x < 0.25 && len(fresh) > 0: // with another body it might come first, and count
-			a := fresh[r.IntN(len(fresh))]
-			c.publish(a.topic, a.payload)
+			c.publishAsk(fresh[r.IntN(len(fresh))])
 		case x < 0.5 && len(old) > 0:
 			c.replay(r, old[r.IntN(len(old))])
 		default:
@@ -357,16 +481,25 @@ func (c *crew) oversize() {
 
 // replay sends an accepted id again, with its own body or another's.
 func (c *crew) replay(r *rand.Rand, a *ask) {
+	var topic string
+	var body []byte
 	switch r.IntN(4) {
 	case 0:
-		c.publish(a.topic, a.payload)
+		c.publishAsk(a)
+		return
 	case 1:
-		c.publish(c.topics.Budget(), fmt.Appendf(nil, `{"id":%q,"energy_j":%v,"mode":"target"}`, a.id, poisonJ+r.Float64()))
+		topic, body = c.topics.Budget(), fmt.Appendf(nil, `{"id":%q,"energy_j":%v,"mode":"target"}`, a.id, poisonJ+r.Float64())
 	case 2:
-		c.publish(c.topics.Preference(), fmt.Appendf(nil, `{"id":%q,"setting":%v}`, a.id, poisonSetting))
+		topic, body = c.topics.Preference(), fmt.Appendf(nil, `{"id":%q,"setting":%v}`, a.id, poisonSetting)
 	case 3:
-		c.publish(c.topics.Mission(), fmt.Appendf(nil, `{"id":%q,"action":"stop"}`, a.id))
+		topic, body = c.topics.Mission(), fmt.Appendf(nil, `{"id":%q,"action":"stop"}`, a.id)
 	}
+	if r.IntN(2) == 0 { // signed, where that is done; or else not
+		c.mutex.Lock()
+		body = c.sign(topic, body)
+		c.mutex.Unlock()
+	}
+	c.publish(topic, body)
 }
 
 // malformed is what no leader must answer, or fall over.
@@ -385,6 +518,13 @@ func (c *crew) failures() (lost, doubled []string, slowest time.Duration) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return slices.Clone(c.lost), slices.Clone(c.doubled), c.slowest
+}
+
+// off tells whether the crew's radio is off.
+func (c *crew) off() bool {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return c.silent
 }
 
 func (c *crew) now() (telemetry.Status, int) {

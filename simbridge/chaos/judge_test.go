@@ -75,28 +75,88 @@ func TestJudge(t *testing.T) {
 			j.moved(1, autopilot.Body{Position: geo.Local{EastM: 509, NorthM: 500, UpM: 100}})
 			j.moved(0, autopilot.Body{Position: middle})
 		}, "separation"},
-		"a moment after the pilot": {func(j *judge) { j.handsOff(0, 10); j.heard(0, flying(middle, 8, 0, 10.9)) }, ""},
-		"long after the pilot":     {func(j *judge) { j.handsOff(0, 10); j.heard(0, flying(middle, 8, 0, 13)) }, "pilot"},
-		"OFFBOARD asked of a pilot": {func(j *judge) {
-			j.handsOff(0, 10)
-			j.heard(0, autopilot.Heard{Command: common.MAV_CMD_DO_SET_MODE, TimeS: 13})
-		}, "pilot"},
-		"a stream asked of a pilot": {func(j *judge) {
-			j.handsOff(0, 10)
-			j.heard(0, autopilot.Heard{Command: common.MAV_CMD_SET_MESSAGE_INTERVAL, TimeS: 13})
+		"after the pilot, of which no HEARTBEAT told": {func(j *judge) { position(j, 10); j.heard(0, flying(middle, 8, 0, 13)) }, ""},
+		"after a HEARTBEAT from before the pilot": {func(j *judge) {
+			position(j, 10)
+			j.beat(0, autopilot.Heartbeat{TimeS: 9.9, Mode: autopilot.ModePosition})
+			j.heard(0, flying(middle, 8, 0, 13))
 		}, ""},
-		"given back": {func(j *judge) { j.handsOff(0, 10); j.resumed(); j.heard(0, flying(middle, 8, 0, 13)) }, ""},
+		"a moment after the pilot was known":     {func(j *judge) { position(j, 10, 10.9); j.heard(0, flying(middle, 8, 0, 11.1)) }, ""},
+		"long after the pilot was known":         {func(j *judge) { position(j, 10, 10.9); j.heard(0, flying(middle, 8, 0, 11.3)) }, "pilot"},
+		"so, and the machine was held up":        {func(j *judge) { held(j, 0.2); position(j, 10, 10.9); j.heard(0, flying(middle, 8, 0, 11.3)) }, ""},
+		"so, and was held up for less than that": {func(j *judge) { held(j, 0.05); position(j, 10, 10.9); j.heard(0, flying(middle, 8, 0, 11.3)) }, "pilot"},
+		"a leader that has just come back":       {func(j *judge) { position(j, 10, 10.9); j.leaderBack(0, 13); j.heard(0, flying(middle, 8, 0, 13.1)) }, ""},
+		"OFFBOARD asked of a pilot":              {func(j *judge) { position(j, 10, 10.9); j.heard(0, command(common.MAV_CMD_DO_SET_MODE, 13)) }, "pilot"},
+		"a stream asked of a pilot":              {func(j *judge) { position(j, 10, 10.9); j.heard(0, command(common.MAV_CMD_SET_MESSAGE_INTERVAL, 13)) }, ""},
+		"given back": {func(j *judge) {
+			position(j, 10, 10.9)
+			j.given([]int{0}, false)
+			j.heard(0, flying(middle, 8, 0, 13))
+		}, ""},
+		"another one given back": {func(j *judge) {
+			position(j, 10, 10.9)
+			j.given([]int{1}, false)
+			j.heard(0, flying(middle, 8, 0, 13))
+		}, "pilot"},
+		"given back, and refused": {func(j *judge) {
+			position(j, 10, 10.9)
+			j.given([]int{0}, false)()
+			j.heard(0, flying(middle, 8, 0, 13))
+		}, "pilot"},
 		"standing": {func(j *judge) {
-			for i := range 40 {
-				h := flying(middle, 0, 0, 10+float64(i)/10)
-				h.Armed, h.Landed = false, true
-				j.heard(0, h)
-			}
+			j.beat(0, autopilot.Heartbeat{TimeS: 10})
+			h := flying(middle, 0, 0, 10.5)
+			h.Armed, h.Landed = false, true
+			j.heard(0, h)
 		}, "ground"},
+		"standing, of which no HEARTBEAT told": {func(j *judge) {
+			j.beat(0, autopilot.Heartbeat{TimeS: 10, Armed: true})
+			h := flying(middle, 0, 0, 12)
+			h.Armed, h.Landed = false, true
+			j.heard(0, h)
+		}, ""},
+		"ten seconds without a HEARTBEAT": {func(j *judge) {
+			j.beat(0, autopilot.Heartbeat{TimeS: 10, Armed: true})
+			j.heard(0, flying(middle, 0, 0, 20.2))
+		}, ""},
+		"more than ten": {func(j *judge) {
+			j.beat(0, autopilot.Heartbeat{TimeS: 10, Armed: true})
+			j.heard(0, flying(middle, 0, 0, 20.4))
+		}, "deaf"},
+		"a gap in the stream": {func(j *judge) { j.heard(0, flying(middle, 0, 0, 10)); j.heard(0, flying(middle, 0, 0, 13)) }, ""},
+		"a gap while HEARTBEATs are lost": {func(j *judge) {
+			j.mustStream(0, 9)
+			j.heard(0, flying(middle, 0, 0, 10))
+			j.heard(0, flying(middle, 0, 0, 13))
+		}, "gap"},
+		"a stream that ends while HEARTBEATs are lost": {func(j *judge) {
+			j.mustStream(0, 9)
+			j.heard(0, flying(middle, 0, 0, 10))
+			j.mayEnd(0, true, 13)
+		}, "gap"},
+		"one that ends in the landing": {func(j *judge) {
+			j.mustStream(0, 9)
+			j.heard(0, flying(middle, 0, 0, 10))
+			j.mayEnd(0, false, 13)
+		}, ""},
+		"armed unasked": {func(j *judge) { j.heard(0, arm(10)) }, "arm"},
+		"armed as ordered, for ten seconds": {func(j *judge) {
+			j.given([]int{0}, true)
+			for s := 10.0; s <= 20; s++ {
+				j.heard(0, arm(s))
+			}
+		}, ""},
+		"for longer":                     {func(j *judge) { j.given([]int{0}, true); j.heard(0, arm(10)); j.heard(0, arm(21)) }, "arm"},
+		"armed by an order for another":  {func(j *judge) { j.given([]int{1}, true); j.heard(0, arm(10)) }, "arm"},
+		"armed by a resume":              {func(j *judge) { j.given([]int{0}, false); j.heard(0, arm(10)) }, "arm"},
+		"armed by an order refused":      {func(j *judge) { j.given([]int{0}, true)(); j.heard(0, arm(10)) }, "arm"},
+		"armed after the crew's return":  {func(j *judge) { j.given([]int{0}, true); j.ordersEnd([]float64{10, 10}); j.heard(0, arm(10.5)) }, "arm"},
+		"armed again after a disarm":     {func(j *judge) { disarmed(j); j.heard(0, arm(13.5)) }, "arm"},
+		"armed again after a new order":  {func(j *judge) { disarmed(j); j.given([]int{0}, true); j.heard(0, arm(13.5)) }, ""},
+		"armed again before it is known": {func(j *judge) { disarmed(j); j.heard(0, arm(13.2)) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := newJudge(physics.Standard(), 2, 20)
-			j.craft[0].groundS, j.craft[1].groundS = -1, -1
 			c.do(j)
 			n, first := j.verdict()
 			if (n > 0) != (c.want != "") || !strings.HasPrefix(first, c.want) {
@@ -106,22 +166,42 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// The same seed draws the same missions, and a run of thirteen has every kind.
-func TestDraw(t *testing.T) {
-	seen := map[Kind]bool{}
-	for k := range kinds {
-		a, b := draw(7, k, 40, 2, true), draw(7, k, 40, 2, true)
-		if a.String() != b.String() || a.Seed != b.Seed {
-			t.Fatalf("%v and %v", a, b)
-		}
-		for _, f := range a.Faults {
-			seen[f.Kind] = true
-			if f.Slot < 0 || f.Slot >= 40-quiet || f.Aircraft > 1 {
-				t.Errorf("%+v", f)
-			}
-		}
+// position is a pilot's choice of it, and the HEARTBEATs that tell of it.
+func position(j *judge, atS float64, beatsS ...float64) {
+	j.taken(0, atS, func(h autopilot.Heartbeat) bool { return h.Mode == autopilot.ModePosition })
+	for _, s := range beatsS {
+		j.beat(0, autopilot.Heartbeat{TimeS: s, Mode: autopilot.ModePosition, Armed: true})
 	}
-	if len(seen) != len(kinds) {
-		t.Errorf("only %v", seen)
+}
+
+// held is a machine that stood still.
+func held(j *judge, byS float64) { j.host = func(int, float64, float64) float64 { return byS } }
+
+func command(id common.MAV_CMD, timeS float64) autopilot.Heard {
+	return autopilot.Heard{Command: id, TimeS: timeS}
+}
+
+func arm(timeS float64) autopilot.Heard {
+	h := command(common.MAV_CMD_COMPONENT_ARM_DISARM, timeS)
+	h.Param[0] = 1
+	return h
+}
+
+// disarmed is an aircraft that armed as ordered and was disarmed, as known at 13 s.
+func disarmed(j *judge) {
+	j.given([]int{0}, true)
+	j.heard(0, arm(10))
+	j.beat(0, autopilot.Heartbeat{TimeS: 11, Armed: true})
+	j.beat(0, autopilot.Heartbeat{TimeS: 13})
+}
+
+// What is excused by the machine is counted, and by how much.
+func TestExcusesAreCounted(t *testing.T) {
+	j := newJudge(physics.Standard(), 2, 20)
+	held(j, 1)
+	position(j, 10, 10.9)
+	j.heard(0, flying(geo.Local{EastM: 500, NorthM: 500, UpM: 100}, 8, 0, 11.5))
+	if n, first := j.verdict(); n != 0 || j.excused != 1 || math.Abs(j.excusedS-0.3) > 1e-9 {
+		t.Errorf("%d unsafe, %q, %d excused by %v s", n, first, j.excused, j.excusedS)
 	}
 }

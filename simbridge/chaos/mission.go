@@ -2,12 +2,9 @@ package chaos
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -31,11 +28,16 @@ const fleetName = "chaos"
 // mission is one flight under faults.
 type mission struct {
 	Config
+	number int // of the run
 	plan   plan
 	folder string
 	random *rand.Rand
 	world  world.Config
 	origin geo.Point
+	host   *host
+	ports  *ports
+	met    coverage // shared with other missions, under metMutex
+	metMu  *sync.Mutex
 
 	url        string
 	brokerMu   sync.Mutex
@@ -44,17 +46,35 @@ type mission struct {
 	crowd      *users.Crowd
 	crew       *crew
 	judge      *judge
-	leader     *process.Process
-	leaderPath string // its configuration
-	starts     int    // of the leader
-	killed     bool   // on purpose, and not started again yet
+	leaderPath string   // its configuration
+	keys       []string // paths: the crew's and the leaders'
+	publicKey  string   // of the crew's
 
-	mutex  sync.Mutex
-	epoch  time.Time // of slot 0; zero before
-	body   []autopilot.Body
-	resets []reset
-	awayS  float64  // the leader was gone
-	notes  []string // what was wrong
+	mutex    sync.Mutex
+	leader   *process.Process
+	threads  *threads  // of the leader
+	starts   int       // of the leader
+	killed   bool      // on purpose, and not started again yet
+	epoch    time.Time // of slot 0; zero before
+	body     []autopilot.Body
+	resets   []reset
+	awayS    float64  // the leader was gone
+	secondS  float64  // a second pack was there
+	notes    []string // what was wrong
+	active   int      // faults that go on
+	lastEnd  float64  // slot in which the last fault ended
+	pending  []fault  // have not begun
+	entered  map[State]time.Time
+	activeIn []State // in which those began
+	streamed []bool  // has received a setpoint since it was ordered to start, by aircraft
+	failed   chan error
+
+	began       time.Time
+	lastRecover float64   // on clock
+	lastInSlots float64   // likewise, the end of the last fault that began before the end of the slots
+	endedAt     float64   // likewise, the end of the slots
+	erred       bool      // the crew resumed what stands
+	heldSince   time.Time // an aircraft in Hold is not led
 }
 
 // reset is a battery's counters beginning anew.
@@ -75,37 +95,21 @@ func (m *mission) now() float64 {
 	return float64(time.Since(m.epoch)) / float64(m.slotWall())
 }
 
-func freePort(network string) (string, error) {
-	if network == "udp" {
-		l, err := net.ListenPacket("udp4", "127.0.0.1:0")
-		if err != nil {
-			return "", err
-		}
-		defer l.Close()
-		return l.LocalAddr().String(), nil
-	}
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
-}
-
 // parameters are PX4's, but for a climb and a descent that do not take longer
 // than the mission.
 var parameters = map[string]float64{
 	"MPC_XY_VEL_MAX": 30, "MPC_XY_CRUISE": 12, "MPC_Z_VEL_MAX_UP": 12, "MPC_TKO_SPEED": 12, "MPC_Z_V_AUTO_DN": 10, "MPC_Z_VEL_MAX_DN": 10,
-	"MPC_LAND_SPEED": 3, "COM_OF_LOSS_T": 10,
+	"MPC_LAND_SPEED": 3, "COM_OF_LOSS_T": 10, "COM_LOW_BAT_ACT": 3,
 }
 
 // start brings the world up, and the leader.
 func (m *mission) start(ctx context.Context) error {
+	m.began, m.lastEnd, m.lastRecover = time.Now(), -10, -10
 	m.world = world.Standard()
-	m.world.Aircraft, m.world.Slots, m.world.Crowded = m.Aircraft, m.Slots, m.plan.Crowded
+	m.world.Aircraft, m.world.Slots, m.world.Crowded = m.Aircraft, m.plan.Slots, m.plan.Crowded
 	m.world.Shock = world.Shock{FromSlot: m.plan.ShockSlot, Factor: 1.5}
 	m.origin = geo.Point{LatDeg: 47.397742, LonDeg: 8.545594, AltM: 488}
-	address, err := freePort("tcp")
+	address, err := m.ports.free("tcp")
 	if err != nil {
 		return err
 	}
@@ -115,10 +119,14 @@ func (m *mission) start(ctx context.Context) error {
 	}
 	m.url = "tcp://" + address
 	m.judge = newJudge(m.world.Physics, m.Aircraft, m.Speed)
-	m.body = make([]autopilot.Body, m.Aircraft)
+	m.judge.host = m.heldUp
+	m.body, m.streamed = make([]autopilot.Body, m.Aircraft), make([]bool, m.Aircraft)
+	if err := m.makeKeys(); err != nil {
+		return err
+	}
 	var links []string
 	for i := range m.Aircraft {
-		partner, err := freePort("udp")
+		partner, err := m.ports.free("udp")
 		if err != nil {
 			return err
 		}
@@ -133,7 +141,15 @@ func (m *mission) start(ctx context.Context) error {
 				return m.world.FlightPowerW(m.plan.Seed, slot, i, speedMPS)
 			},
 			Moved: func(_ int, b autopilot.Body) { m.moved(i, b) },
-			Heard: func(h autopilot.Heard) { m.judge.heard(i, h) },
+			Heard: func(h autopilot.Heard) {
+				if h.Setpoint != nil {
+					m.mutex.Lock()
+					m.streamed[i] = true
+					m.mutex.Unlock()
+				}
+				m.judge.heard(i, h)
+			},
+			HeartbeatSent: func(h autopilot.Heartbeat) { m.judge.beat(i, h) },
 		}}
 		if err := a.Initialize(); err != nil {
 			return err
@@ -143,7 +159,12 @@ func (m *mission) start(ctx context.Context) error {
 	if m.crew, err = newCrew(ctx, fleetName, m.url, m.beacon); err != nil {
 		return err
 	}
-	m.crew.leaderGone, m.crew.leaderEnded = m.leaderGone, m.ended
+	m.crew.leaderGone, m.crew.leaderEnded, m.crew.answered = m.leaderGone, m.ended, m.answered
+	if m.plan.Signed {
+		if m.crew.key, err = telemetry.ReadKey(m.keys[0]); err != nil {
+			return err
+		}
+	}
 	m.crowd = &users.Crowd{Config: users.Config{
 		World: m.world, Seed: m.plan.Seed, Loss: m.plan.Loss, Fleet: fleetName, Broker: telemetry.Broker{URL: m.url}, Shared: true,
 		Retry: 100 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
@@ -181,7 +202,7 @@ func (m *mission) beacon(s telemetry.Slot, received time.Time) {
 	if !first {
 		return
 	}
-	for n := range m.Slots + 1 {
+	for n := range m.plan.Slots + 1 {
 		for _, a := range m.autopilots {
 			a.SetSlot(n, m.epoch.Add(time.Duration(n)*m.slotWall()))
 		}
@@ -196,12 +217,24 @@ func (m *mission) configure(name string, links []string) (string, error) {
 		aircraft = append(aircraft, map[string]any{"system_id": i + 1, "endpoint": "udp-listen:" + link, "start_m": []float64{p.EastM, p.NorthM}})
 	}
 	slotMS := 1000 / m.Speed
-	raw, err := yaml.Marshal(map[string]any{
+	values := map[string]any{
 		"fleet": fleetName, "mission": "m1", "state_dir": filepath.Join(m.folder, name), "checkpoint": m.Checkpoint,
-		"slots": m.Slots, "slot_ms": slotMS, "report_by_ms": 0.4 * slotMS, "decide_by_ms": 0.6 * slotMS,
+		"slots": m.plan.Slots, "slot_ms": slotMS, "report_by_ms": 0.4 * slotMS, "decide_by_ms": 0.6 * slotMS,
 		"broker": map[string]any{"url": m.url}, "aircraft": aircraft,
 		"origin": map[string]any{"latitude_deg": m.origin.LatDeg, "longitude_deg": m.origin.LonDeg, "amsl_m": m.origin.AltM},
-	})
+	}
+	if m.plan.Signed {
+		values["leader_key"] = m.keys[1]
+		values["commands"] = map[string]any{"keys": map[string]string{crewKey: m.publicKey}}
+	}
+	if m.plan.radioLost() {
+		returnS := crewReturnS
+		if !m.plan.has(CrewRadioReturn) {
+			returnS = 600
+		}
+		values["flight"] = map[string]any{"crew_hold_s": crewHoldS, "crew_return_s": returnS}
+	}
+	raw, err := yaml.Marshal(values)
 	if err != nil {
 		return "", fmt.Errorf("leader's configuration: %w", err)
 	}
@@ -217,8 +250,36 @@ func (m *mission) startLeader() (err error) {
 	if m.plan.Jump {
 		program = m.JumpLeader
 	}
-	m.leader, err = process.Start([]string{program, "-config", m.leaderPath}, filepath.Join(m.folder, fmt.Sprintf("leader-%d.log", m.starts)))
+	if m.leader, err = process.Start([]string{program, "-config", m.leaderPath}, filepath.Join(m.folder, fmt.Sprintf("leader-%d.log", m.starts))); err == nil {
+		m.threads = &threads{pid: m.leader.PID()}
+	}
 	return err
+}
+
+// makeKeys makes the crew's and the leaders' keys.
+func (m *mission) makeKeys() (err error) {
+	for _, name := range []string{"crew.key", "leader.key"} {
+		path := filepath.Join(m.folder, name)
+		public, err := telemetry.NewKey(path)
+		if err != nil {
+			return err
+		}
+		if m.keys = append(m.keys, path); len(m.keys) == 1 {
+			m.publicKey = public
+		}
+	}
+	return nil
+}
+
+// heldUp is how long the machine held leader and simulator up between two
+// moments of an aircraft's time, in mission seconds. What came late may have
+// been held up until now.
+func (m *mission) heldUp(i int, fromS, toS float64) float64 {
+	m.mutex.Lock()
+	leader := m.threads
+	m.mutex.Unlock()
+	from, to := m.autopilots[i].At(fromS), time.Now()
+	return m.host.delayed(leader, from, to).Seconds() * m.Speed
 }
 
 // leaderGone returns what is closed when the leader has ended; nil while it is
@@ -230,6 +291,13 @@ func (m *mission) leaderGone() <-chan struct{} {
 		return nil
 	}
 	return m.leader.Ended
+}
+
+// process is the leader's.
+func (m *mission) process() *process.Process {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	return m.leader
 }
 
 // ended tells whether the leader has ended without being killed on purpose.
@@ -244,8 +312,11 @@ func (m *mission) ended() bool {
 
 // close ends what is left.
 func (m *mission) close() {
-	if m.leader != nil {
-		m.leader.Kill()
+	m.mutex.Lock()
+	leader := m.leader
+	m.mutex.Unlock()
+	if leader != nil {
+		leader.Kill()
 	}
 	if m.crowd != nil {
 		m.crowd.Close()
@@ -260,216 +331,5 @@ func (m *mission) close() {
 	defer m.brokerMu.Unlock()
 	if m.broker != nil {
 		m.broker.Close()
-	}
-}
-
-// fly runs the mission to its end.
-func (m *mission) fly(ctx context.Context) (o outcome, err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Duration((float64(m.Slots)+500)/m.Speed*float64(time.Second))+30*time.Second)
-	defer cancel()
-	if err := m.start(ctx); err != nil {
-		return o, err
-	}
-	err = m.begin(ctx)
-	if err == nil {
-		err = m.slots(ctx)
-	}
-	if err == nil {
-		o, err = m.end(ctx)
-	}
-	if err != nil && m.ended() {
-		err = m.leader.Failure()
-	}
-	return o, err
-}
-
-// begin asks for a budget and for the start, as often as it takes until the
-// leader knows its aircraft.
-func (m *mission) begin(ctx context.Context) error {
-	if !m.crew.wait(ctx, func() bool { return m.crew.online && m.crew.statuses > 0 }) {
-		return errors.New("the leader does not come online")
-	}
-	if !m.crew.await(ctx, m.crew.newAsk(m.random, "budget")) {
-		return errors.New("the first budget was refused")
-	}
-	for began := time.Now(); ; {
-		a := m.crew.newAsk(m.random, telemetry.ActionStart)
-		if m.crew.await(ctx, a) {
-			break
-		}
-		if ctx.Err() != nil || time.Since(began) > waitAtMost {
-			return fmt.Errorf("the leader does not start: %s", a.reason)
-		}
-		time.Sleep(5 * m.slotWall())
-	}
-	if !m.crew.wait(ctx, func() bool { return m.crew.slot >= 0 }) {
-		return errors.New("no slot was opened")
-	}
-	return nil
-}
-
-// slots is the mission, with what happens in it.
-func (m *mission) slots(ctx context.Context) error {
-	var faults sync.WaitGroup
-	defer faults.Wait()
-	failed := make(chan error, 2*len(m.plan.Faults)+1)
-	next, revise := 0, 3+m.random.IntN(8)
-	tick := time.NewTicker(m.slotWall() / 2)
-	defer tick.Stop()
-	for lastTry := 0.0; ; {
-		now := m.now()
-		if now >= float64(m.Slots) {
-			return nil
-		}
-		for ; next < len(m.plan.Faults) && float64(m.plan.Faults[next].Slot) <= now; next++ {
-			f := m.plan.Faults[next]
-			faults.Go(func() {
-				if err := m.happen(ctx, f); err != nil {
-					failed <- fmt.Errorf("%s: %w", f.Kind, err)
-				}
-			})
-		}
-		if int(now) >= revise && revise < m.Slots-5 {
-			m.crew.send(m.crew.newAsk(m.random, []string{"budget", "preference"}[m.random.IntN(2)]))
-			revise += 4 + m.random.IntN(8)
-		}
-		if now-lastTry >= 4 && m.wantsResume(now) {
-			lastTry = now
-			m.judge.resumed()
-			m.crew.send(m.crew.newAsk(m.random, telemetry.ActionResume))
-		}
-		m.crew.tend()
-		select {
-		case <-tick.C:
-		case <-m.leaderGone():
-			if m.ended() {
-				return errors.New("the leader ended")
-			}
-		case err := <-failed:
-			return err
-		case <-ctx.Done():
-			return errors.New("interrupted")
-		}
-	}
-}
-
-// wantsResume is whether an aircraft does not fly for us that the crew wants
-// back, once its trouble is over.
-func (m *mission) wantsResume(now float64) bool {
-	if now > float64(m.Slots-4) {
-		return false
-	}
-	for _, f := range m.plan.Faults {
-		if f.Slot <= int(now) && now < float64(f.end()+3) {
-			return false
-		}
-	}
-	wants := false
-	for _, a := range m.autopilots {
-		s := a.State()
-		if s.Landed && !m.plan.TakeGround {
-			return false // resume would take that one off again
-		}
-		wants = wants || s.Mode != autopilot.ModeOffboard
-	}
-	return wants
-}
-
-// outcome is how a mission went.
-type outcome struct {
-	unsafe, lost, doubled int
-	errorJ, allowedJ      float64
-	leaderJ, truthJ       float64
-	counted               bool // no counter began anew
-	resumed               bool
-	slowest               time.Duration
-	state                 string
-	missed                int
-	separationM           float64
-}
-
-// end waits for every aircraft to stand, and draws the balance.
-func (m *mission) end(ctx context.Context) (o outcome, err error) {
-	flying := 0
-	for _, a := range m.autopilots {
-		if s := a.State(); s.Mode == autopilot.ModeOffboard && !s.Landed {
-			flying++
-		}
-	}
-	done := func() bool { return m.crew.status.State == telemetry.StateDone }
-	if !m.crew.wait(ctx, done) {
-		s, _ := m.crew.now()
-		return o, fmt.Errorf("the mission is %s at slot %d, and not done", s.State, s.Slot)
-	}
-	for i, a := range m.autopilots {
-		m.judge.mutex.Lock()
-		theirs := m.judge.craft[i].handsOff
-		m.judge.mutex.Unlock()
-		if s := a.State(); !s.Landed && s.Armed && (theirs || s.Mode == autopilot.ModeHold && m.leftAlone(ctx, a)) {
-			a.Pilot(autopilot.ModeLand) // its pilot brings it down
-			m.judge.handsOff(i, math.Inf(1))
-		}
-	}
-	home := func() bool {
-		for _, a := range m.autopilots {
-			if s := a.State(); !s.Landed || s.Armed {
-				return false
-			}
-		}
-		return true
-	}
-	if !m.crew.wait(ctx, home) {
-		text := "not all aircraft came down:"
-		for i, a := range m.autopilots {
-			s := a.State()
-			text += fmt.Sprintf(" %d %s at %.0f m, armed %v;", i+1, s.Mode, s.Position.UpM, s.Armed)
-		}
-		return o, errors.New(text)
-	}
-	_, n := m.crew.now()
-	if !m.crew.wait(ctx, func() bool { return m.crew.statuses > n+3 && !m.crew.pending() }) {
-		return o, errors.New("the leader stopped reporting")
-	}
-	m.balance(&o)
-	o.resumed = flying == m.Aircraft
-	if err := m.leader.End(); err != nil {
-		return o, err
-	}
-	return o, nil
-}
-
-// leftAlone is whether an aircraft in Hold stays there: it is with its pilot,
-// who was not heard of it. The leader needs a moment for what is its own.
-func (m *mission) leftAlone(ctx context.Context, a *autopilot.Autopilot) bool {
-	_, n := m.crew.now()
-	m.crew.wait(ctx, func() bool { return m.crew.statuses > n+5 })
-	return a.State().Mode == autopilot.ModeHold
-}
-
-// balance holds the leader's account against the batteries'.
-func (m *mission) balance(o *outcome) {
-	s, _ := m.crew.now()
-	leader, truth := s.TransitJ, 0.0
-	for i, a := range m.autopilots {
-		if i < len(s.Aircraft) {
-			leader += s.Aircraft[i].SpentJ
-		}
-		truth += a.State().Spent.J()
-	}
-	o.errorJ, o.leaderJ, o.truthJ = math.Abs(leader-truth), leader, truth
-	o.allowedJ, o.counted = m.allowedJ(), len(m.resets) == 0
-	o.state, o.missed = s.State, s.MissedSlots
-	var first string
-	o.unsafe, first = m.judge.verdict()
-	lost, doubled, slowest := m.crew.failures()
-	o.lost, o.doubled, o.slowest, o.separationM = len(lost), len(doubled), slowest, m.judge.leastM
-	if first != "" {
-		m.notes = append(m.notes, "unsafe: "+first)
-	}
-	for _, text := range lost {
-		m.notes = append(m.notes, "lost: "+text)
-	}
-	for _, text := range doubled {
-		m.notes = append(m.notes, "doubled: "+text)
 	}
 }

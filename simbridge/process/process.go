@@ -92,6 +92,9 @@ func (p *Process) Pause(stop bool) {
 	p.command.Process.Signal(signal)
 }
 
+// PID is the process's number.
+func (p *Process) PID() int { return p.command.Process.Pid }
+
 // ExitCode is that of a process that has ended.
 func (p *Process) ExitCode() int { return p.command.ProcessState.ExitCode() }
 

@@ -1,0 +1,79 @@
+package autopilot
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+)
+
+// radio is what a bad link does to the datagrams that an autopilot sends. Times
+// are mission seconds of the vehicle.
+type radio struct {
+	mutex      sync.Mutex
+	random     *rand.Rand
+	heartbeats impairment // lost
+	all        impairment // late
+	lateMostS  float64
+}
+
+// impairment meets a fraction of the datagrams until some time.
+type impairment struct{ untilS, fraction float64 }
+
+func (i impairment) meets(nowS float64, r *rand.Rand) bool {
+	return nowS < i.untilS && r.Float64() < i.fraction
+}
+
+// LoseHeartbeats loses a fraction of the HEARTBEATs for a while, also those that
+// are asked for, and nothing else.
+func (a *Autopilot) LoseHeartbeats(seconds, fraction float64, seed uint64) {
+	now := a.TimeS()
+	a.radio.mutex.Lock()
+	defer a.radio.mutex.Unlock()
+	a.radio.random = rand.New(rand.NewPCG(seed, 1))
+	a.radio.heartbeats = impairment{now + seconds, fraction}
+}
+
+// Reorder holds a fraction of the datagrams up for a while, each by up to
+// lateMostS, so that they arrive out of order.
+func (a *Autopilot) Reorder(seconds, fraction, lateMostS float64, seed uint64) {
+	now := a.TimeS()
+	a.radio.mutex.Lock()
+	defer a.radio.mutex.Unlock()
+	a.radio.random = rand.New(rand.NewPCG(seed, 2))
+	a.radio.all, a.radio.lateMostS = impairment{now + seconds, fraction}, lateMostS
+}
+
+// impair says what becomes of a datagram, which is one MAVLink 2 frame.
+func (a *Autopilot) impair(frame []byte) (lost bool, late time.Duration) {
+	beat, is := readHeartbeat(frame)
+	beat.TimeS = a.TimeS()
+	r := &a.radio
+	r.mutex.Lock()
+	switch {
+	case is && r.heartbeats.meets(beat.TimeS, r.random):
+		lost = true
+	case r.all.meets(beat.TimeS, r.random):
+		late = time.Duration(r.random.Float64() * r.lateMostS / a.Speed * float64(time.Second))
+	}
+	r.mutex.Unlock()
+	if is && !lost && late == 0 && a.HeartbeatSent != nil {
+		a.HeartbeatSent(beat)
+	}
+	return lost, late
+}
+
+// readHeartbeat reads mode and arming from a MAVLink 2 frame, if it is a
+// HEARTBEAT: 10 bytes of header, of which 7 to 9 are the message, then
+// custom_mode, type, autopilot and base_mode.
+func readHeartbeat(frame []byte) (h Heartbeat, is bool) {
+	const magic, header, baseMode = 0xfd, 10, 6
+	if len(frame) <= header+baseMode || frame[0] != magic || frame[7] != 0 || frame[8] != 0 || frame[9] != 0 {
+		return h, false
+	}
+	h.Mode = Mode(binary.LittleEndian.Uint32(frame[header:]))
+	h.Armed = frame[header+baseMode]&byte(common.MAV_MODE_FLAG_SAFETY_ARMED) != 0
+	return h, true
+}

@@ -1,0 +1,62 @@
+package chaos
+
+import (
+	"fmt"
+	"strings"
+)
+
+// fullRun is how many missions must meet every possible cell.
+const fullRun = 200
+
+// coverage counts how often each kind of fault began in each state.
+type coverage map[Kind]map[State]int
+
+func (c coverage) add(k Kind, s State) {
+	if c[k] == nil {
+		c[k] = map[State]int{}
+	}
+	c[k][s]++
+}
+
+// uncovered are the possible cells that were never met, as kind@state. A clock
+// that jumps does so in every state of its missions.
+func (c coverage) uncovered(jump bool) (missing []string) {
+	all := cells()
+	if jump {
+		for _, s := range states {
+			if s != Engaging && s != Landing {
+				all = append(all, cell{ClockJump, s})
+			}
+		}
+	}
+	for _, x := range all {
+		if c[x.Kind][x.State] == 0 {
+			missing = append(missing, fmt.Sprintf("%s@%s", x.Kind, x.State))
+		}
+	}
+	return missing
+}
+
+// String is the table: a dash is what cannot be.
+func (c coverage) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-18s", "fault began in")
+	for _, s := range states {
+		fmt.Fprintf(&b, " %9s", s)
+	}
+	can := map[cell]bool{}
+	for _, x := range cells() {
+		can[x] = true
+	}
+	for _, k := range append(kinds[:len(kinds):len(kinds)], ClockJump) {
+		fmt.Fprintf(&b, "\n%-18s", k)
+		for _, s := range states {
+			if n := c[k][s]; n > 0 || can[cell{k, s}] {
+				fmt.Fprintf(&b, " %9d", n)
+			} else {
+				fmt.Fprintf(&b, " %9s", "-")
+			}
+		}
+	}
+	return b.String() + "\n"
+}

@@ -1,0 +1,210 @@
+package chaos
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// host measures how long the machine, not a program, held programs up, so that
+// a judge of lateness can add what was measured, and nothing else, to what the
+// contract allows. There are two measures. The kernel counts for each thread how
+// long it could have run and had no core (run_delay, the second number of
+// /proc/PID/task/TID/schedstat). And a thread of our own that sleeps for a
+// millisecond at a time finds when the whole machine stood still, which the
+// kernel inside it cannot know. A program that computes for long is delayed by
+// neither.
+type host struct {
+	mutex  sync.Mutex
+	canary record
+	own    *threads
+	stop   chan struct{}
+	done   sync.WaitGroup
+}
+
+// record is what was measured, by the moment at which it was.
+type record struct {
+	delays []delay
+	total  time.Duration
+}
+
+type delay struct {
+	at time.Time // it ended
+	d  time.Duration
+}
+
+// kept is how far back a delay can be asked for.
+const kept = 2 * time.Minute
+
+func (r *record) add(at time.Time, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	r.total += d
+	if len(r.delays) > 0 && at.Sub(r.delays[0].at) > 2*kept { // rarely
+		n := 0
+		for n < len(r.delays) && at.Sub(r.delays[n].at) > kept {
+			n++
+		}
+		r.delays = append(r.delays[:0], r.delays[n:]...)
+	}
+	r.delays = append(r.delays, delay{at, d})
+}
+
+// between sums the delays that fell into a span. One that began before it counts
+// by its part within.
+func (r *record) between(from, to time.Time) (sum time.Duration) {
+	for i := len(r.delays) - 1; i >= 0; i-- {
+		x := r.delays[i]
+		if !x.at.After(from) {
+			break
+		}
+		if begin := x.at.Add(-x.d); begin.Before(to) {
+			sum += minTime(x.at, to).Sub(maxTime(begin, from))
+		}
+	}
+	return sum
+}
+
+func minTime(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+func maxTime(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+const (
+	canaryTick  = time.Millisecond
+	canaryLate  = 500 * time.Microsecond // a timer's own
+	sampleEvery = 5 * time.Millisecond
+)
+
+func newHost() *host {
+	h := &host{own: &threads{pid: os.Getpid()}, stop: make(chan struct{})}
+	h.done.Go(h.run)
+	return h
+}
+
+func (h *host) close() {
+	close(h.stop)
+	h.done.Wait()
+}
+
+// run is the canary, on a thread of its own.
+func (h *host) run() {
+	runtime.LockOSThread()
+	sampled := time.Now()
+	for {
+		select {
+		case <-h.stop:
+			return
+		default:
+		}
+		slept := time.Now()
+		time.Sleep(canaryTick)
+		now := time.Now()
+		h.mutex.Lock()
+		h.canary.add(now, now.Sub(slept)-canaryTick-canaryLate)
+		h.mutex.Unlock()
+		if now.Sub(sampled) >= sampleEvery {
+			sampled = now
+			h.own.sample()
+		}
+	}
+}
+
+// delayed is how long the machine held up, in a span of wall time, what a
+// setpoint passes: the leader's threads and then ours, or everything at once.
+func (h *host) delayed(leader *threads, from, to time.Time) time.Duration {
+	path := h.own.between(from, to) + leader.between(from, to)
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	return max(h.canary.between(from, to), path)
+}
+
+// totals of the run.
+func (h *host) totals() (canary, own time.Duration) {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	h.own.mutex.Lock()
+	defer h.own.mutex.Unlock()
+	return h.canary.total, h.own.record.total
+}
+
+// threads are a process's, and how long each waited for a core. A nil one has none.
+type threads struct {
+	pid int
+
+	mutex  sync.Mutex
+	listed time.Time
+	wait   map[string]uint64 // nanoseconds so far, by the thread's file
+	record record
+}
+
+// sample takes the increments since the sample before. The longest wait of any
+// thread counts, for what passes through several waits for one after the other
+// and shows in one sample after the other.
+func (t *threads) sample() {
+	if t == nil {
+		return
+	}
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	now := time.Now()
+	if now.Sub(t.listed) > 20*sampleEvery {
+		t.listed = now
+		found, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", t.pid))
+		fresh := make(map[string]uint64, len(found))
+		for _, name := range found {
+			if was, ok := t.wait[name]; ok {
+				fresh[name] = was
+			} else if n, ok := runDelayNS(name); ok {
+				fresh[name] = n
+			}
+		}
+		t.wait = fresh
+	}
+	longest := uint64(0)
+	for name, was := range t.wait {
+		if n, ok := runDelayNS(name); ok && n >= was {
+			longest, t.wait[name] = max(longest, n-was), n
+		}
+	}
+	t.record.add(now, time.Duration(longest))
+}
+
+// between is what the threads waited for in a span, until now if need be.
+func (t *threads) between(from, to time.Time) time.Duration {
+	if t == nil {
+		return 0
+	}
+	t.sample()
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	return t.record.between(from, to.Add(sampleEvery)) // a wait shows when it has ended
+}
+
+func runDelayNS(name string) (uint64, bool) {
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		return 0, false
+	}
+	fields := bytes.Fields(raw)
+	if len(fields) < 2 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(fields[1]), 10, 64)
+	return n, err == nil
+}
