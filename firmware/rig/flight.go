@@ -31,7 +31,7 @@ func (r *Rig) Launch() *Flight {
 	f := &Flight{Done: make(chan error, 1), rig: r}
 	l := &leader.Leader{
 		Config: r.Config, Clock: r.Clock, Log: slog.New(slog.NewTextHandler(logWriter{}, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		Policy: leader.Policy{Scheduler: hindered{policy, r}, Physics: r.Physics, Scales: r.Scales, Prior: Prior},
+		Policy: leader.Policy{Scheduler: hindered{policy, r}, Physics: r.Physics, Scales: r.Scales, Prior: Prior}, Record: r.Record,
 		Turned: func(report leader.Report) {
 			f.mutex.Lock()
 			f.report = report

@@ -24,6 +24,7 @@ import (
 	"prefdt/firmware/leader"
 	"prefdt/inference/goal"
 	"prefdt/inference/physics"
+	"prefdt/inference/record"
 	"prefdt/inference/slot"
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/battery"
@@ -52,6 +53,7 @@ type Rig struct {
 	Steer   func(*slot.Snapshot, *slot.Decision) // changes what it decided; nil: nothing
 	Turned  func(leader.Report)                  // called after each turn of the loop; nil: nobody
 	Clock   clock.Clock                          // the leader's
+	Record  func(goal.State) *record.Writer      // begins a record of the slots; nil: none
 	Topics  telemetry.Topics
 	Craft   []*autopilot.Autopilot
 
