@@ -29,7 +29,7 @@ type Account struct {
 	aircraft  []Aircraft
 	results   map[int]*slotResults // by slot, until they expire
 	localS    float64              // the last slot's delay, had all been computed locally
-	resumed   bool                 // nothing was settled since a restart
+	unsettled int                  // settlements since a restart that still measure nothing
 }
 
 // Aircraft is one aircraft's account.
@@ -81,7 +81,7 @@ func (a *Account) State() State {
 // Restore continues a mission.
 func (a *Account) Restore(s State) {
 	a.objective = goal.Resume(a.Scales, &a.Physics, s.Goal)
-	a.aircraft, a.localS, a.results, a.resumed = s.Aircraft, s.LocalS, map[int]*slotResults{}, true
+	a.aircraft, a.localS, a.results, a.unsettled = s.Aircraft, s.LocalS, map[int]*slotResults{}, absenceSettlements
 }
 
 // SpentJ is what an aircraft, counted from 0, drew in slots.
@@ -94,6 +94,11 @@ func (a *Account) TransitJ() (sum float64) {
 	}
 	return sum
 }
+
+// absenceSettlements is how many settlements after a restart have joules of the
+// absence in them: they come in with the first readings, and a coarse counter
+// corrects them with its next step.
+const absenceSettlements = 2
 
 // drawn is what an aircraft drew since the last settlement.
 type drawn struct {
@@ -108,7 +113,7 @@ type drawn struct {
 // battery's messages, whose joules come in all at once.
 func (a *Account) draw(views []fleet.View) (by []drawn, flying int, comparable bool) {
 	by = make([]drawn, len(a.aircraft))
-	comparable = !a.resumed
+	comparable = a.unsettled == 0
 	measured := false
 	for i := range a.aircraft {
 		c, v := &a.aircraft[i], &views[i]
@@ -122,7 +127,7 @@ func (a *Account) draw(views []fleet.View) (by []drawn, flying int, comparable b
 			comparable = comparable && (was || !c.measured)
 		}
 	}
-	a.resumed = false
+	a.unsettled = max(a.unsettled-1, 0)
 	return by, flying, comparable && measured
 }
 

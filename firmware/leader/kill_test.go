@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"prefdt/firmware/ledger"
 	"prefdt/firmware/rig"
 	"prefdt/telemetry"
 )
@@ -32,9 +33,16 @@ func TestKilledInEverySlot(t *testing.T) {
 	for first := range missions {
 		killEvery(t, &found, slots, slotMS, first, stride)
 	}
-	t.Logf("%d kills: energy entry off by at most %.0f J, flight resumed %.1f to %.1f slots after the process was up", found.count, found.worstJ, found.leastS, found.mostS)
+	t.Logf("%d kills: energy entry off by at most %.0f J, multiplier by %.1f %%, a beacon %.1f to %.1f and flight %.1f to %.1f slots after the process was up",
+		found.count, found.worstJ, 100*found.worstFactor, found.leastOpenS, found.mostOpenS, found.leastS, found.mostS)
 	if found.count == 0 || found.worstJ > 200 {
 		t.Errorf("%d kills: the energy entry is off by %.0f J, the two counters resolve 200 J", found.count, found.worstJ)
+	}
+	if found.worstFactor > 0.02 {
+		t.Errorf("the multiplier was off by %.1f %% after a kill, want 2 %%", 100*found.worstFactor)
+	}
+	if found.leastOpenS > 2 || all && found.mostOpenS > 2 {
+		t.Errorf("users got a beacon only after %.1f to %.1f slots, want two", found.leastOpenS, found.mostOpenS)
 	}
 	if found.leastS > 3 || all && found.mostS > 3 {
 		t.Errorf("flight resumed only after %.1f to %.1f slots", found.leastS, found.mostS)
@@ -46,6 +54,9 @@ type kills struct {
 	count         int
 	worstJ        float64 // the energy entry was off
 	leastS, mostS float64 // slots until both aircraft moved again
+	leastOpenS    float64 // slots until users got a beacon
+	mostOpenS     float64
+	worstFactor   float64 // the multiplier was off, relative
 }
 
 // tail is how many slots after the last kill its measurement takes.
@@ -55,9 +66,11 @@ const tail = 6
 func killEvery(t *testing.T, found *kills, slots int, slotMS float64, first, stride int) {
 	r := rig.NewAt(t, 2, slots, slotMS)
 	r.Config.Request.BudgetJ = 300 * float64(slots)
+	r.Config.ReportByMS, r.Config.DecideByMS = 0.3*slotMS, 0.45*slotMS // as they are by default
 	args := r.Program()
 	p := r.Start(args)
 	r.TakeOff()
+	var slotsKilled []int
 	for n := first; n < slots-tail; n += stride {
 		if !r.Eventually(func() bool { return r.Opened(n) || r.Last().Slot >= n }) {
 			t.Fatalf("slot %d never came: %+v", n, r.Last())
@@ -74,7 +87,9 @@ func killEvery(t *testing.T, found *kills, slots int, slotMS float64, first, str
 		if m := r.MovedAt(1); m.After(moved) {
 			moved = m
 		}
-		resumed := (moved.Sub(died) - startTime(t, args[0])).Seconds() * 1000 / slotMS
+		start := startTime(t, args[0])
+		resumed := (moved.Sub(died) - start).Seconds() * 1000 / slotMS
+		opened := (r.BeaconAfter(died).Sub(died) - start).Seconds() * 1000 / slotMS
 		// The first settlement of the new leader whose end is marked by a beacon.
 		var s telemetry.Status
 		if !r.Eventually(func() bool {
@@ -91,16 +106,50 @@ func killEvery(t *testing.T, found *kills, slots int, slotMS float64, first, str
 		if s.RemainingJ == nil || math.Abs(*s.RemainingJ-(r.Config.Request.BudgetJ-s.SpentJ)) > 1e-6 {
 			t.Errorf("killed in slot %d: the energy entry is %v with %v J spent", n, s.RemainingJ, s.SpentJ)
 		}
-		t.Logf("killed in slot %d, settled %d: off by %+.0f J, %+.0f J before it, moved again after %.1f slots", n, s.Slot, off, before, resumed)
-		if found.count == 0 || resumed < found.leastS {
-			found.leastS = resumed
+		t.Logf("killed in slot %d, settled %d: off by %+.0f J, %+.0f J before it, a beacon after %.1f slots, moved again after %.1f", n, s.Slot, off, before, opened, resumed)
+		if found.count == 0 {
+			found.leastS, found.leastOpenS = resumed, opened
 		}
+		found.leastS, found.leastOpenS, found.mostOpenS = min(found.leastS, resumed), min(found.leastOpenS, opened), max(found.mostOpenS, opened)
+		slotsKilled = append(slotsKilled, n)
 		found.count, found.worstJ, found.mostS = found.count+1, max(found.worstJ, math.Abs(off)), max(found.mostS, resumed)
 	}
 	r.Await("done", rig.Done)
 	r.SlotsInOrder()
 	p.Kill()
+	found.worstFactor = max(found.worstFactor, offFactor(t, r.Config.StateDir, slotsKilled))
 }
+
+// offFactor is the most by which the propulsion multiplier differs, in the slots
+// after a kill, from what it was before it. In this calm world nothing else moves
+// it: without a kill it would be the same.
+func offFactor(t *testing.T, stateDir string, killed []int) (most float64) {
+	t.Helper()
+	l, err := ledger.Read(ledger.Path(stateDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	flights, err := l.Flights()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := flights[len(flights)-1].Rows
+	for _, n := range killed {
+		if n < settled || n >= len(rows) {
+			continue
+		}
+		before := rows[n-1].Factor
+		for _, after := range rows[n:min(n+tail, len(rows))] {
+			most = max(most, math.Abs(after.Factor/before-1))
+		}
+	}
+	return most
+}
+
+// settled is how many slots the multiplier takes from the archived airframe's to
+// its own.
+const settled = 4
 
 // startTime is what the leader's program takes from its start to its ledger,
 // which here it cannot open.

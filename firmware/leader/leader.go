@@ -188,6 +188,9 @@ func (l *Leader) idle(ctx context.Context) {
 	l.tick()
 	l.refer(l.Clock.Now())
 	l.record(nil)
+	if l.mission.InSlots() {
+		l.committed() // slot 0 is opened once only: the ledger has it before users do
+	}
 }
 
 // statusEvery is how often a status goes out, at least (CONTRACT: 5 s).

@@ -17,6 +17,7 @@ type received struct {
 	online    bool
 	onlines   int             // how often online was set
 	beacons   []int           // slots
+	beaconsAt []time.Time     // when they came
 	offered   []int           // aircraft in the last beacon
 	decisions map[int]int     // by slot
 	truthJ    map[int]float64 // what the batteries had lost when a slot's beacon came
@@ -60,7 +61,7 @@ func (r *Rig) receive(m telemetry.Message) {
 			break
 		}
 		x.truthJ[s.Slot] = r.TrueJ()
-		x.beacons, x.offered = append(x.beacons, s.Slot), x.offered[:0]
+		x.beacons, x.beaconsAt, x.offered = append(x.beacons, s.Slot), append(x.beaconsAt, m.Received), x.offered[:0]
 		for _, a := range s.Offer.Aircraft {
 			x.offered = append(x.offered, a.Number)
 		}
@@ -159,6 +160,24 @@ func (r *Rig) Beacons() []int {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	return slices.Clone(r.received.beacons)
+}
+
+// BeaconAfter waits for the first beacon after a moment and returns when it came.
+func (r *Rig) BeaconAfter(since time.Time) (at time.Time) {
+	r.test.Helper()
+	if !r.Eventually(func() bool {
+		r.mutex.Lock()
+		defer r.mutex.Unlock()
+		for _, at = range r.received.beaconsAt {
+			if at.After(since) {
+				return true
+			}
+		}
+		return false
+	}) {
+		r.test.Fatal("no beacon came any more")
+	}
+	return at
 }
 
 // Opened is whether the beacon of a slot, or of a later one, came.
