@@ -237,17 +237,52 @@ func TestContractWithStrangers(t *testing.T) {
 		}
 	}
 
+	// Signed: Ed25519 over the version, topic, key, challenge, counter and body. A
+	// clock's nanoseconds count.
+	counter := time.Now().UnixNano()
+	challenge := func() string {
+		return s.await("status", "challenge", func(h heardLine) bool { return h.fields["challenge"] != nil }).fields["challenge"].(string)
+	}
+	envelope := func(command, body, challenge string, counter int64) string {
+		text := fmt.Sprintf("prefdt-command-2\nprefdt/test/command/%s\ncrew-1\n%s\n%d\n%s", command, challenge, counter, body)
+		quoted, _ := json.Marshal(body)
+		return fmt.Sprintf(`{"key":"crew-1","counter":%d,"challenge":"%s","body":%s,"signature":"%s"}`, counter, challenge, quoted, base64.StdEncoding.EncodeToString(ed25519.Sign(private, []byte(text))))
+	}
+	sign := func(command, body string) string {
+		counter++
+		return envelope(command, body, challenge(), counter)
+	}
+	// ask signs a command and, where its challenge is not the present one any more,
+	// signs it once more with what the refusal says.
+	ask := func(command, body, id string) map[string]any {
+		t.Helper()
+		a := s.ask(command, sign(command, body), id)
+		if fresh, stale := a["challenge"].(string); stale {
+			counter = max(counter, int64(a["last_counter"].(float64))) + 1
+			a = s.ask(command, envelope(command, body, fresh, counter), id)
+		}
+		return a
+	}
+
 	// Commands: refused, saturated, repeated.
-	if a := s.ask("mission", `{"id":"early","action":"hold"}`, "early"); a["accepted"] != false || !strings.Contains(a["reason"].(string), "idle") {
+	if a := ask("mission", `{"id":"early","action":"hold"}`, "early"); a["accepted"] != false || a["reason"] != "cannot hold: the mission is idle, which accepts start, new" || a["key"] != "crew-1" {
 		t.Errorf("hold when idle: %v", a)
 	}
-	if a := s.ask("budget", `{"id":"b0","energy_j":9,"mode":"ceiling","from":"me"}`, "b0"); a["accepted"] != true || a["saturated"] != true || !(a["floor_j"].(float64) > 9) || a["effective_slot"] != 0.0 {
+	if a := ask("budget", `{"id":"b0","energy_j":9,"mode":"ceiling","from":"me"}`, "b0"); a["accepted"] != true || a["saturated"] != true || !(a["floor_j"].(float64) > 9) || a["effective_slot"] != 0.0 || a["energy_j"] != 9.0 || a["mode"] != "ceiling" {
 		t.Errorf("a budget below the floor: %v", a)
 	}
-	first := s.ask("budget", `{"id":"b1","energy_j":36000,"mode":"target"}`, "b1")
-	again := s.ask("budget", `{"id":"b1","energy_j":50000,"mode":"ceiling"}`, "b1")
+	first := ask("budget", `{"id":"b1","energy_j":36000,"mode":"target"}`, "b1")
+	again := ask("budget", `{"id":"b1","energy_j":36000,"mode":"target"}`, "b1")
+	delete(first, "of")
+	delete(again, "of")
 	if first["accepted"] != true || first["saturated"] != false || fmt.Sprint(first) != fmt.Sprint(again) {
 		t.Errorf("b1: %v, repeated %v", first, again)
+	}
+	if a := ask("budget", `{"id":"b1","energy_j":50000,"mode":"ceiling"}`, "b1"); a["accepted"] != false || !strings.Contains(fmt.Sprint(a["reason"]), "b1") {
+		t.Errorf("b1 with another body: %v", a)
+	}
+	if a := ask("budget", `{"id":"b2","energy_j":37000,"mode":"target","replaces_j":45000}`, "b2"); a["accepted"] != false || !strings.Contains(fmt.Sprint(a["reason"]), "36000") {
+		t.Errorf("in place of another total than that in force: %v", a)
 	}
 	for id, c := range map[string][3]string{
 		"x1": {"budget", `{"id":"x1","energy_j":1e300,"mode":"target"}`, "energy_j"},
@@ -258,37 +293,46 @@ func TestContractWithStrangers(t *testing.T) {
 		"x6": {"preference", `{"id":"x6","setting":2}`, "setting"},
 		"x7": {"mission", `{"id":"x7","action":"land"}`, "action"},
 		"x8": {"budget", `{"id":"x8","energy_j":1e999,"mode":"target"}`, "energy_j"},
+		"x9": {"mission", `{"id":"x9","action":"clear"}`, "aircraft"},
 	} {
-		if a := s.ask(c[0], c[1], id); a["accepted"] != false || !strings.Contains(fmt.Sprint(a["reason"]), c[2]) {
+		if a := ask(c[0], c[1], id); a["accepted"] != false || !strings.Contains(fmt.Sprint(a["reason"]), c[2]) {
 			t.Errorf("%s: %v", c[1], a)
 		}
 	}
-	for _, line := range []string{`{"id":"n1","energy_j":NaN,"mode":"target"}`, `{"energy_j":36000,"mode":"target"}`, `{"id":"a b","energy_j":36000,"mode":"target"}`, `[]`, `nonsense`} {
-		s.say("1", "command/budget", line) // no answer to any
+	for _, body := range []string{`{"id":"n1","energy_j":NaN,"mode":"target"}`, `{"energy_j":36000,"mode":"target"}`, `{"id":"a b","energy_j":36000,"mode":"target"}`, `[]`, `nonsense`} {
+		s.say("1", "command/budget", sign("budget", body)) // no answer to any
+		s.say("1", "command/budget", body)
 	}
-
-	// Signed, with a challenge. A clock's nanoseconds count.
-	const challenge = "AAAAAAAAAAAAAAAAAAAAAA"
-	counter := time.Now().UnixNano()
-	sign := func(body string, counter int64) string {
-		text := fmt.Sprintf("prefdt-command-2\nprefdt/test/command/preference\ncrew-1\n%s\n%d\n%s", challenge, counter, body)
-		quoted, _ := json.Marshal(body)
-		return fmt.Sprintf(`{"key":"crew-1","counter":%d,"challenge":%q,"body":%s,"signature":"%s"}`, counter, challenge, quoted, base64.StdEncoding.EncodeToString(ed25519.Sign(private, []byte(text))))
-	}
-	if a := s.ask("preference", sign(`{"id":"p1","setting":0.35}`, counter), "p1"); a["accepted"] != true {
+	if a := ask("preference", `{"id":"p1","setting":0.35}`, "p1"); a["accepted"] != true || a["setting"] != 0.35 || a["effective_slot"] != 0.0 {
 		t.Errorf("a signed preference: %v", a)
 	}
-	s.say("1", "command/preference", sign(`{"id":"p2","setting":0.9}`, counter))                                     // its counter is used
-	s.say("1", "command/preference", strings.Replace(sign(`{"id":"p3","setting":0.8}`, counter+1), "0.8", "0.7", 1)) // not what was signed
+	// What a stranger says: unsigned, with a used counter, over an old challenge,
+	// with another body than was signed.
+	time.Sleep(1100 * time.Millisecond) // refusals that the ledger does not have come once a second
+	if a := s.ask("preference", envelope("preference", `{"id":"p2","setting":0.9}`, challenge(), counter), "p2"); a["accepted"] != false || a["challenge"] != challenge() || a["last_counter"] != float64(counter) {
+		t.Errorf("with a used counter: %v, want counter %d", a, counter)
+	}
+	time.Sleep(1100 * time.Millisecond)
+	if a := s.ask("preference", envelope("preference", `{"id":"p3","setting":0.9}`, "AAAAAAAAAAAAAAAAAAAAAA", counter+9), "p3"); a["accepted"] != false || a["challenge"] != challenge() {
+		t.Errorf("over another challenge: %v", a)
+	}
+	if a := s.ask("preference", strings.Replace(sign("preference", `{"id":"p4","setting":0.8}`), "0.8", "0.7", 1), "p4"); a["accepted"] != false || a["key"] != nil || a["challenge"] != nil {
+		t.Errorf("not what was signed: %v", a)
+	}
+	time.Sleep(1100 * time.Millisecond)
+	if a := s.ask("preference", `{"id":"p5","setting":0.8}`, "p5"); a["accepted"] != false {
+		t.Errorf("unsigned: %v", a)
+	}
 	s.await("status", "cleared budget", func(h heardLine) bool {
 		setting, _ := h.fields["setting"].(float64)
-		return h.fields["budget_j"] == nil && setting > 0.349 && setting < 0.351
+		last, _ := h.fields["last_command"].(map[string]any)
+		return h.fields["budget_j"] == nil && setting > 0.349 && setting < 0.351 && last["id"] == "p1" && last["key"] == "crew-1"
 	})
 
 	// The mission, as soon as the autopilots are ready.
 	for i := 0; ; i++ {
 		id := fmt.Sprintf("start-%d", i)
-		a := s.ask("mission", fmt.Sprintf(`{"id":%q,"action":"start"}`, id), id)
+		a := ask("mission", fmt.Sprintf(`{"id":%q,"action":"start"}`, id), id)
 		if a["accepted"] == true {
 			break
 		}
@@ -299,17 +343,17 @@ func TestContractWithStrangers(t *testing.T) {
 		s.await("status", "another second", func(heardLine) bool { return len(s.all("status")) > len(seq) })
 	}
 	s.await("slot", "slot 12", func(h heardLine) bool { return h.fields["slot"].(float64) >= 12 })
-	if a := s.ask("mission", `{"id":"h1","action":"hold"}`, "h1"); a["accepted"] != true {
+	if a := ask("mission", `{"id":"h1","action":"hold"}`, "h1"); a["accepted"] != true {
 		t.Errorf("hold: %v", a)
 	}
 	held := s.await("status", "hold", func(h heardLine) bool { return h.fields["state"] == "holding" })
 	s.await("slot", "beacon on hold", func(h heardLine) bool {
 		return h.fields["slot"].(float64) > held.fields["slot"].(float64)+2
 	})
-	if a := s.ask("mission", `{"id":"h1","action":"resume"}`, "h1"); a["accepted"] != true {
+	if a := ask("mission", `{"id":"h1","action":"hold"}`, "h1"); a["accepted"] != true {
 		t.Errorf("h1 again: %v", a)
 	}
-	if a := s.ask("mission", `{"id":"r1","action":"resume"}`, "r1"); a["accepted"] != true {
+	if a := ask("mission", `{"id":"r1","action":"resume"}`, "r1"); a["accepted"] != true {
 		t.Errorf("resume: %v", a)
 	}
 	s.await("status", "done", func(h heardLine) bool { return h.fields["state"] == "done" })
@@ -320,7 +364,7 @@ func TestContractWithStrangers(t *testing.T) {
 	s.await("online", "false", func(h heardLine) bool { return h.payload == "false" && h.qos == "1" })
 
 	s.judge()
-	for _, id := range []string{"n1", "p2", "p3"} {
+	for _, id := range []string{"n1"} {
 		if heard := s.all("ack/" + id); len(heard) > 0 {
 			t.Errorf("%s was answered: %v", id, heard)
 		}
@@ -346,7 +390,7 @@ func (s *strangers) judge() {
 			}
 		}
 	}
-	told := 0
+	told := map[string]map[any]bool{} // by user and slot
 	for user := range userReports(0) {
 		heard := s.all("users/" + user + "/decision")
 		if !slices.Contains(decided, user) {
@@ -355,7 +399,6 @@ func (s *strangers) judge() {
 			}
 			continue
 		}
-		told += len(heard)
 		slots := map[any]bool{}
 		for _, h := range heard {
 			d := h.fields
@@ -367,9 +410,7 @@ func (s *strangers) judge() {
 			}
 			slots[d["slot"]] = true
 		}
-	}
-	if most := missionSlots * len(decided); told < most*3/4 {
-		t.Errorf("%d decisions of %d", told, most)
+		told[user] = slots
 	}
 	seq, six := -1.0, 0
 	for _, h := range s.all("status") {
@@ -380,11 +421,16 @@ func (s *strangers) judge() {
 		seq = n
 		if h.fields["users_heard"] == 6.0 { // those with a decision, and two idle ones
 			six++
+			for _, user := range decided {
+				if !told[user][h.fields["slot"]] {
+					t.Errorf("%s reported in slot %v and got no decision", user, h.fields["slot"])
+				}
+			}
 		} else if h.fields["users_heard"].(float64) > 6 {
 			t.Errorf("heard %v users", h.fields["users_heard"])
 		}
 	}
-	if six < missionSlots/2 {
-		t.Errorf("in %d slots all six users were heard", six)
+	if six == 0 { // how many they are is the machine's affair
+		t.Error("in no slot all six users were heard")
 	}
 }

@@ -57,6 +57,7 @@ func TestSilentAircraftStaysInTheWay(t *testing.T) {
 func TestWayHomeBarred(t *testing.T) {
 	r := rig.New(t, 2, 100000)
 	home := r.Craft[0].Config.Start
+	r.Config.Flight.StartWithinM = 500
 	r.Lose(1)
 	r.Craft[1].Config.Start.EastM = home.EastM + 15
 	r.Replace(1, nil)

@@ -65,6 +65,8 @@ func TestStopLeavesThePilot(t *testing.T) {
 	r.TakeOff()
 	r.Await("slot 5", rig.At(5))
 	r.Craft[1].Pilot(autopilot.ModePosition)
+	// Before its next HEARTBEAT nobody else can know of it.
+	r.Await("the leader knows", func(s telemetry.Status) bool { return s.Aircraft[1].Mode == "POSCTL" })
 	r.MustOrder("stop")
 	untouched(t, r, 1, 20, "POSCTL")
 	if !r.Eventually(func() bool { return r.Craft[0].State().Mode == autopilot.ModeHold }) || r.Craft[1].State().Mode != autopilot.ModePosition {

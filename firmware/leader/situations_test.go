@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"prefdt/firmware/rig"
+	"prefdt/inference/goal"
 	"prefdt/inference/slot"
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/battery"
@@ -180,6 +181,7 @@ func TestSituations(t *testing.T) {
 			refusedFor(t, r, "aircraft 2 has an unsafe failsafe: COM_OBL_RC_ACT is 0")
 		}},
 		{"two aircraft too close before take-off", "start is refused", func(t *testing.T, r *rig.Rig) {
+			r.Config.Flight.StartWithinM = 1000
 			r.Config.Aircraft[0].StartM, r.Config.Aircraft[1].StartM = &[2]float64{100, 100}, &[2]float64{104, 100}
 			r.Launch()
 			r.Await("the leader", rig.Any)
@@ -197,6 +199,7 @@ func TestSituations(t *testing.T) {
 		}},
 		{"every report lost", "users take the offer, which expects as many as really came", func(t *testing.T, r *rig.Rig) {
 			r.Users(0, 4)
+			r.Policy = free{}
 			var unheard atomic.Value // users that the snapshot expects
 			r.Steer = func(s *slot.Snapshot, _ *slot.Decision) {
 				sum := 0.0
@@ -216,6 +219,15 @@ func TestSituations(t *testing.T) {
 	} {
 		t.Run(strings.ReplaceAll(c.situation, " ", "-"), func(t *testing.T) { c.try(t, rig.New(t, 2, 2000)) })
 	}
+}
+
+// free is a scheduler that computes everything locally, at no price: an offer at
+// that price serves all.
+type free struct{}
+
+func (free) Decide(s *slot.Snapshot, _ goal.Objective, d *slot.Decision) (seen goal.Seen) {
+	d.Size(s)
+	return seen
 }
 
 // Stopped in the last slot, the state is stopped and nobody is led home. The

@@ -295,6 +295,68 @@ func TestInFlightWithoutABroker(t *testing.T) {
 	l.Beacon(telemetry.Slot{Slot: 1, SlotMS: 50, Speed: 20, ReportByMS: 15, DecideByMS: 25, Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}}) // must not block or panic
 }
 
+// TestHowLongItListens counts slots, by the leader's clock: three for a newcomer,
+// one and a half for one that restarts in flight with its ledger.
+func TestHowLongItListens(t *testing.T) {
+	for name, c := range map[string]struct {
+		inFlight bool
+		key      ed25519.PrivateKey
+		slots    float64
+	}{
+		"newcomer": {false, newKey(), 3}, "newcomer without a key": {false, nil, 3},
+		"restarted in flight": {true, newKey(), 1.5}, "restarted in flight without a key": {true, nil, 1.5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBroker(t)
+			var now clock.Manual
+			l := made(b, c.key)
+			l.Slot, l.Clock = time.Hour, &counted{Manual: &now, asked: make(chan time.Duration, 100)}
+			cleared := make(chan struct{})
+			ended := make(chan error, 1)
+			go func() { ended <- l.Start(t.Context(), c.inFlight, func() { close(cleared) }) }()
+			want := time.Duration(c.slots * float64(l.Slot))
+			for d := time.Duration(-1); d != want; d = <-l.Clock.(*counted).asked { // it listens
+			}
+			if c.inFlight { // the first is for a broker that is not there
+				for d := time.Duration(-1); d != want; d = <-l.Clock.(*counted).asked {
+				}
+			}
+			now.Advance(want - time.Second)
+			select {
+			case <-cleared:
+				t.Errorf("it may fly before %v slots", c.slots)
+			case err := <-ended:
+				if !c.inFlight {
+					t.Errorf("it ended its listening before %v slots, with %v", c.slots, err)
+				}
+			case <-time.After(50 * time.Millisecond): // more would show more, and never a fault that is none
+			}
+			now.Advance(time.Second)
+			select {
+			case <-cleared:
+			case <-time.After(patience):
+				t.Fatalf("after %v slots it listens still", c.slots)
+			}
+			l.Close()
+		})
+	}
+}
+
+// counted is a clock that says what it is asked to wait for.
+type counted struct {
+	*clock.Manual
+	asked chan time.Duration
+}
+
+func (c *counted) After(d time.Duration) <-chan time.Time {
+	rings := c.Manual.After(d)
+	select {
+	case c.asked <- d:
+	default:
+	}
+	return rings
+}
+
 // TestEndsWhileItListens: a leader that is asked to end does.
 func TestEndsWhileItListens(t *testing.T) {
 	b := newBroker(t)
