@@ -156,7 +156,7 @@ func FuzzInbox(f *testing.F) {
 		k := crew.Keys{Public: keys, Unsigned: state < 128}
 		line, answers := "", map[string]string{}
 		l.crew.Publish = func(ack telemetry.Ack) {
-			raw, err := telemetry.Encode(ack)
+			_, err := telemetry.Encode(ack)
 			if err != nil || !telemetry.ValidID(ack.ID) || !strings.Contains(line, ack.ID) {
 				t.Fatalf("%s is answered with %+v, %v", line, ack, err)
 			}
