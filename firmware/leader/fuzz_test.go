@@ -165,7 +165,8 @@ func FuzzInbox(f *testing.F) {
 			}
 			of := ack.Of
 			ack.Of = ""
-			if raw, err = telemetry.Encode(ack); err != nil || of == "" {
+			raw, err := telemetry.Encode(ack)
+			if err != nil || of == "" {
 				t.Fatal(err, of)
 			}
 			if before, again := answers[ack.ID]; again && before != string(raw) {
