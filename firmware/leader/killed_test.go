@@ -61,11 +61,9 @@ func TestKilledWhileReturning(t *testing.T) {
 // One that was sent home for its battery goes on home, and the other flies on.
 func TestKilledWhileOneIsSentHome(t *testing.T) {
 	r := rig.New(t, 2, 100000)
-	r.Config.Flight.ReserveJ = 135e3
+	weak(r)
 	f := r.Launch()
 	r.TakeOff()
-	r.Await("slot 3", rig.At(3))
-	r.Craft[1].AddEdgeJ(3, 15e3)
 	if !r.Eventually(func() bool { return slices.Equal(r.Offered(), []int{1}) }) {
 		t.Fatalf("aircraft %v are offered", r.Offered())
 	}
@@ -76,8 +74,8 @@ func TestKilledWhileOneIsSentHome(t *testing.T) {
 	}
 	s := r.Await("the other flies on", rig.Flying)
 	r.Await("ten slots on", rig.At(s.Slot+10))
-	if v := r.Craft[0].State(); v.Mode != autopilot.ModeOffboard || r.Craft[1].State().Armed {
-		t.Errorf("%+v, %+v", v, r.Craft[1].State())
+	if v := r.Craft[0].State(); v.Mode != autopilot.ModeOffboard || r.Craft[1].State().Armed || !slices.Equal(r.Offered(), []int{1}) {
+		t.Errorf("%+v, %+v, offered %v", v, r.Craft[1].State(), r.Offered())
 	}
 }
 
@@ -183,7 +181,8 @@ func TestForgedLeader(t *testing.T) {
 		t.Error("no forged status was noticed")
 	}
 	r.TakeOff()
-	r.Await("slot 3", rig.At(3))
+	ours("slot 3", rig.At(3))
+	r.ForgetStatuses()
 
 	second := r.Config
 	r.Config.StateDir = t.TempDir()

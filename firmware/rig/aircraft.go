@@ -18,10 +18,16 @@ func (r *Rig) Lose(i int) { r.lose[i]() }
 // Replace puts an aircraft with other parameters in one's place.
 func (r *Rig) Replace(i int, parameters map[string]float64) {
 	r.test.Helper()
+	r.Change(i, func(c *autopilot.Config) { maps.Copy(c.Parameters, parameters) })
+}
+
+// Change puts a changed aircraft in one's place, before a leader is launched.
+func (r *Rig) Change(i int, change func(*autopilot.Config)) {
+	r.test.Helper()
 	r.lose[i]()
 	c := r.Craft[i].Config
 	c.Parameters = maps.Clone(c.Parameters)
-	maps.Copy(c.Parameters, parameters)
+	change(&c)
 	a := &autopilot.Autopilot{Config: c}
 	if err := a.Initialize(); err != nil {
 		r.test.Fatal(err)
