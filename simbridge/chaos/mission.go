@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -69,6 +70,7 @@ type mission struct {
 	failed   chan error
 
 	began       time.Time
+	accounts    strings.Builder
 	lastRecover float64   // on clock
 	lastInSlots float64   // likewise, the end of the last fault that began before the end of the slots
 	endedAt     float64   // likewise, the end of the slots
@@ -159,6 +161,7 @@ func (m *mission) start(ctx context.Context) error {
 		return err
 	}
 	m.crew.leaderGone, m.crew.leaderEnded, m.crew.answered = m.leaderGone, m.ended, m.answered
+	m.crew.said = m.compare
 	if m.plan.Signed {
 		if m.crew.key, err = telemetry.ReadKey(m.keys[0]); err != nil {
 			return err
