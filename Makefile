@@ -14,7 +14,7 @@ FLIGHTS ?= 64000
 STEPS ?= 4000
 CHECKPOINT ?= configs/checkpoint
 
-.PHONY: help run test fuzz bench build arm64 armv7 deb lint checkpoint study clean
+.PHONY: help run test race fuzz bench build arm64 armv7 deb lint checkpoint study clean
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,10 @@ FLYING = ./firmware/... ./simbridge/... ./telemetry/...
 test: ## all tests
 	$(GO) test -p 1 $(FLYING)
 	$(GO) test ./configs/... ./inference/... ./offline/...
+
+# The race detector needs cgo; it is for what flies, and for what flies against it.
+race: ## the tests of what flies, under the race detector
+	CGO_ENABLED=1 $(GO) test -race -p 1 ./firmware/... ./telemetry/... ./simbridge/...
 
 # Go fuzzes one target at a time. What it finds stands in testdata/fuzz of the package.
 # It would make every find smaller for a minute each, and look for nothing meanwhile.

@@ -12,8 +12,16 @@ import (
 	"syscall"
 
 	"prefdt/firmware/clock"
+	"prefdt/firmware/config"
+	"prefdt/firmware/leader"
+	"prefdt/firmware/link"
+	"prefdt/firmware/logtool"
+	"prefdt/firmware/monitor"
+	"prefdt/firmware/preflight"
 	"prefdt/inference"
 	"prefdt/inference/checkpoint"
+	"prefdt/inference/goal"
+	"prefdt/inference/record"
 )
 
 const usage = `leader flies a mission: users over MQTT, autopilots over MAVLink, a frozen policy between.
@@ -30,8 +38,13 @@ go on, 2 the command line is wrong, 3 another leader flies this fleet.
 func main() { os.Exit(run(os.Args[1:], os.Stderr)) }
 
 func run(args []string, stderr io.Writer) int {
-	if code, ok := subcommand(args, os.Stdout, stderr); ok {
-		return code
+	if len(args) > 0 {
+		switch args[0] {
+		case "check":
+			return preflight.Run(args[1:], os.Stdout, stderr)
+		case "log":
+			return logtool.Run(args[1:], os.Stdout, stderr)
+		}
 	}
 	flags := flag.NewFlagSet("leader", flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -52,7 +65,7 @@ func run(args []string, stderr io.Writer) int {
 	switch {
 	case err == nil:
 		return 0
-	case errors.Is(err, errIncumbent):
+	case errors.Is(err, link.ErrIncumbent):
 		fmt.Fprintln(stderr, "leader:", err)
 		return 3
 	}
@@ -62,7 +75,7 @@ func run(args []string, stderr io.Writer) int {
 
 // fly wires the mission together.
 func fly(ctx context.Context, path string, stderr io.Writer) error {
-	c, err := Load(path)
+	c, err := config.Load(path)
 	if err != nil {
 		return err
 	}
@@ -80,13 +93,27 @@ func fly(ctx context.Context, path string, stderr io.Writer) error {
 	}
 	log := newLogWriter(stderr)
 	defer log.close()
-	l := &Leader{
-		Config: c, Physics: frozen.Physics, Scales: &frozen.Scales, Usual: frozen.Standard.Crowd(), Scheduler: policy,
-		Clock: clock.New(), Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: level})),
-	}
-	if l.monitor, err = newMonitor(l, os.Getenv); err != nil {
+	now := clock.New()
+	m, err := monitor.New(monitor.Config{
+		Fleet: c.Fleet, Mission: c.Mission, Slots: c.Slots, Slot: c.Wall(1), MetricsPort: c.MetricsPort, Clock: now, Getenv: os.Getenv,
+	})
+	if err != nil {
 		return err
 	}
-	defer l.monitor.close()
+	defer m.Close()
+	l := &leader.Leader{
+		Config: c, Clock: now, Turned: m.Turned, Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: level})),
+		Policy: leader.Policy{Scheduler: policy, Physics: frozen.Physics, Scales: &frozen.Scales, Prior: frozen.Standard.Crowd()},
+	}
+	if c.Record != "" {
+		f, err := os.Create(c.Record)
+		if err != nil {
+			return fmt.Errorf("record: %w", err)
+		}
+		defer f.Close()
+		l.Record = func(o goal.State) *record.Writer {
+			return record.NewWriter(f, record.Header{GraphSHA256: frozen.GraphSHA256, Decoder: c.Decoder, Physics: frozen.Physics, Objective: o})
+		}
+	}
 	return l.Run(ctx)
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"prefdt/firmware/rig"
 )
 
 func TestImports(t *testing.T) {
@@ -19,16 +21,6 @@ func TestImports(t *testing.T) {
 		if strings.HasPrefix(dep, "prefdt/offline") || strings.HasPrefix(dep, "prefdt/simbridge") {
 			t.Errorf("the leader imports %s", dep)
 		}
-	}
-}
-
-func TestShippedConfiguration(t *testing.T) {
-	c, err := Load("../configs/leader.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c.Speed() != 10 || len(c.Aircraft) != 2 || !c.unsigned() {
-		t.Errorf("%+v", c)
 	}
 }
 
@@ -90,15 +82,15 @@ aircraft: [{system_id: 1, endpoint: "udp-listen:` + taken.LocalAddr().String() +
 }
 
 func TestPortInUse(t *testing.T) {
-	r := newRig(t, 1, 10)
+	r := rig.New(t, 1, 10)
 	taken, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	r.config.Aircraft[0].Endpoint = "udp-listen:" + taken.LocalAddr().String()
-	f := r.launch()
-	if err := <-f.done; err == nil || !strings.Contains(err.Error(), "aircraft 1") || !strings.Contains(err.Error(), "in use") {
+	r.Config.Aircraft[0].Endpoint = "udp-listen:" + taken.LocalAddr().String()
+	f := r.Launch()
+	if err := <-f.Done; err == nil || !strings.Contains(err.Error(), "aircraft 1") || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("a port in use: %v", err)
 	}
 }

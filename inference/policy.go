@@ -78,7 +78,8 @@ func (p *Policy) Reset() {
 
 // Decide fills d with the joint decision of a slot. Users and aircraft may be
 // any number, none included. It allocates nothing once it has seen as many.
-func (p *Policy) Decide(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
+// What it returns is for the objective's Observe.
+func (p *Policy) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) (seen goal.Seen) {
 	d.Size(s)
 	if known := s.Imagined; len(s.Users) == 0 && len(known) > 0 && known[0].ID >= 0 {
 		p.tracker.Observe(known)
@@ -87,47 +88,51 @@ func (p *Policy) Decide(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
 	}
 	if len(s.Aircraft) == 0 {
 		d.Price(&p.frozen.Physics, s)
-		return
+		return seen
 	}
 	p.targets = p.tracker.Targets(&p.frozen.Physics, s.Aircraft, p.targets)
-	seen := p.foresee(s)
-	p.builder.Fill(&p.rows, seen, g, p.targets)
+	shown := p.foresee(s)
+	p.builder.Fill(&p.rows, shown, o, p.targets)
 	p.inputs = model.Inputs{
-		M: len(seen.Aircraft), U: len(seen.Users),
+		M: len(shown.Aircraft), U: len(shown.Users),
 		Aircraft: p.rows.Aircraft, Pairs: p.rows.Pairs, State: p.rows.State, Return: p.rows.Return, Action: p.rows.Action,
 	}
 	p.frozen.Net.Step(&p.inputs, p.cache, &p.outputs)
-	if len(s.Users) > 0 || seen == s {
-		p.schedule(s, g, d)
+	if len(s.Users) > 0 || shown == s {
+		seen = p.schedule(s, &o, d)
 	} else { // the imagined users are told nothing
-		p.schedule(seen, g, &p.shown)
+		seen = p.schedule(shown, &o, &p.shown)
 		d.PriceSPerJ = p.shown.PriceSPerJ
 		d.Price(&p.frozen.Physics, s)
 	}
 	p.move(s, d)
-	if seen != s {
+	if shown != s {
 		if len(s.Users) > 0 {
-			p.solver.Solve(&p.frozen.Physics, seen, d.PriceSPerJ, &p.shown)
+			p.solver.Solve(&p.frozen.Physics, shown, d.PriceSPerJ, &p.shown)
 		}
 		p.shown.Move = append(p.shown.Move[:0], d.Move...)
 		d = &p.shown
 	}
-	p.builder.Acted(seen, g, d)
+	p.builder.Acted(shown, o, d)
+	return seen
 }
 
-// schedule says who computes where, within the budget.
-func (p *Policy) schedule(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
+// schedule says who computes where, within the budget. o is Decide's own copy:
+// what is paced goes by what this slot has seen.
+func (p *Policy) schedule(s *slot.Snapshot, o *goal.Objective, d *slot.Decision) (seen goal.Seen) {
 	d.Size(s)
 	most := 0.0
-	if g.Budgeted() && p.decoder == Dispatch {
+	if o.Budgeted() && p.decoder == Dispatch {
 		p.solver.Solve(&p.frozen.Physics, s, 0, d)
-		g.Offer(edgeJ(d))
-		most = p.spentJ(s, g, d)
+		seen = goal.Seen{Known: true, MostEdgeJ: edgeJ(d)}
+		o.Observe(seen)
+		most = p.spentJ(s, o, d)
 	}
-	p.decode(s, g, d)
-	if g.Budgeted() {
-		p.pace(s, g, d, most)
+	p.decode(s, o, d)
+	if o.Budgeted() {
+		p.pace(s, o, d, most)
 	}
+	return seen
 }
 
 // foresee returns what the network is shown of a slot: the slot itself, unless
@@ -154,10 +159,10 @@ func (p *Policy) foresee(s *slot.Snapshot) *slot.Snapshot {
 }
 
 // decode turns the outputs into associations and offload ratios.
-func (p *Policy) decode(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
+func (p *Policy) decode(s *slot.Snapshot, o *goal.Objective, d *slot.Decision) {
 	place := float64(p.outputs.Price)
-	if g.Priced() || !g.Budgeted() && s == &p.alone { // nobody told what the returns are to be had for
-		place = p.frozen.Scales.Place(g.Omega) // the request is itself a price
+	if o.Priced() || !o.Budgeted() && s == &p.alone { // nobody told what the returns are to be had for
+		place = p.frozen.Scales.Place(o.Omega()) // the request is itself a price
 	}
 	price := p.frozen.Price.Lambda(place)
 	if p.decoder == Dispatch {
@@ -216,8 +221,8 @@ func (p *Policy) snap(s *slot.Snapshot, d *slot.Decision, u int, deadline bool) 
 // decoder it moves the price, in which neither edge energy nor speed rises.
 // What is still too much is cut from the offload ratios, in which edge energy
 // is linear.
-func (p *Policy) pace(s *slot.Snapshot, g *goal.Goal, d *slot.Decision, mostJ float64) {
-	room, due, spent := g.RoomJ(), g.DueJ(), p.spentJ(s, g, d)
+func (p *Policy) pace(s *slot.Snapshot, o *goal.Objective, d *slot.Decision, mostJ float64) {
+	room, due, spent := o.RoomJ(), o.DueJ(), p.spentJ(s, o, d)
 	if room == 0 {
 		d.PriceSPerJ = priceMostSPerJ
 		for u := range d.Users {
@@ -230,12 +235,12 @@ func (p *Policy) pace(s *slot.Snapshot, g *goal.Goal, d *slot.Decision, mostJ fl
 		price := d.PriceSPerJ
 		switch {
 		case spent > room:
-			low, high := p.bracket(s, g, d, room, price, priceMostSPerJ)
-			if price = high; g.Left() == 1 {
+			low, high := p.bracket(s, o, d, room, price, priceMostSPerJ)
+			if price = high; o.Left() == 1 {
 				price = low
 			}
 		case spent < due && mostJ > due:
-			price, _ = p.bracket(s, g, d, due, 0, price)
+			price, _ = p.bracket(s, o, d, due, 0, price)
 		case spent < due:
 			price = 0
 		}
@@ -243,7 +248,7 @@ func (p *Policy) pace(s *slot.Snapshot, g *goal.Goal, d *slot.Decision, mostJ fl
 			p.solver.Solve(&p.frozen.Physics, s, price, d)
 		}
 	}
-	if over := p.spentJ(s, g, d) - room; over > 0 {
+	if over := p.spentJ(s, o, d) - room; over > 0 {
 		keep := max(1-over/edgeJ(d), 0)
 		for u := range d.Users {
 			d.Users[u].Offload *= keep
@@ -254,7 +259,7 @@ func (p *Policy) pace(s *slot.Snapshot, g *goal.Goal, d *slot.Decision, mostJ fl
 
 // bracket narrows two prices down, the lower at which more than a figure is
 // spent and the higher at which it is not, until that spends nearly as much.
-func (p *Policy) bracket(s *slot.Snapshot, g *goal.Goal, d *slot.Decision, energyJ, low, high float64) (lower, higher float64) {
+func (p *Policy) bracket(s *slot.Snapshot, o *goal.Objective, d *slot.Decision, energyJ, low, high float64) (lower, higher float64) {
 	const rounds, near = 12, 0.99
 	for range rounds {
 		mid := (low + high) / 2
@@ -262,7 +267,7 @@ func (p *Policy) bracket(s *slot.Snapshot, g *goal.Goal, d *slot.Decision, energ
 			mid = math.Sqrt(low * high)
 		}
 		p.solver.Solve(&p.frozen.Physics, s, mid, d)
-		if spent := p.spentJ(s, g, d); spent > energyJ {
+		if spent := p.spentJ(s, o, d); spent > energyJ {
 			low = mid
 		} else if high = mid; spent > near*energyJ {
 			break
@@ -283,11 +288,11 @@ func edgeJ(d *slot.Decision) (sum float64) {
 
 // spentJ is what a decision spends above the flight floor: its edge energy, and
 // the flight that is faster than v* at its price.
-func (p *Policy) spentJ(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) float64 {
+func (p *Policy) spentJ(s *slot.Snapshot, o *goal.Objective, d *slot.Decision) float64 {
 	c := &p.frozen.Physics
 	sum := edgeJ(d)
 	for m := range s.Aircraft {
-		sum += g.Factor * (c.Propulsion.PowerW(p.speedMPS(s, m, d.PriceSPerJ)) - p.floorW)
+		sum += o.Factor() * (c.Propulsion.PowerW(p.speedMPS(s, m, d.PriceSPerJ)) - p.floorW)
 	}
 	return sum
 }
@@ -326,8 +331,7 @@ func along(from, move physics.Position, areaM float64) physics.Position {
 		for _, side := range []float64{1, -1} {
 			sin, cos := math.Sincos(side * math.Pi * float64(k) / steps)
 			turned := physics.Position{EastM: cos*move.EastM - sin*move.NorthM, NorthM: sin*move.EastM + cos*move.NorthM}
-			to := from.Add(turned)
-			if min(to.EastM, to.NorthM) >= 0 && max(to.EastM, to.NorthM) <= areaM {
+			if to := from.Add(turned); to == to.Inside(areaM) {
 				return turned
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"prefdt/inference/checkpoint"
+	"prefdt/inference/dispatch"
 	"prefdt/inference/goal"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
@@ -53,7 +54,7 @@ func TestAnyFleetAnyUsers(t *testing.T) {
 		var d slot.Decision
 		for i, size := range [][2]int{{2, 6}, {0, 3}, {1, 0}, {0, 0}, {3, 8}, {8, 100}, {1, 1}, {2, 0}, {5, 12}} {
 			s := randomSnapshot(r, i, size[0], size[1])
-			p.Decide(s, g, &d)
+			g.Observe(p.Decide(s, g, &d))
 			if len(d.Users) != size[1] || len(d.Move) != size[0] || len(d.EdgeJ) != size[0] {
 				t.Fatalf("%s, %v: sizes %d, %d, %d", decoder, size, len(d.Users), len(d.Move), len(d.EdgeJ))
 			}
@@ -98,8 +99,8 @@ func TestPermutation(t *testing.T) {
 				}
 				q.Users = append(q.Users, user)
 			}
-			straight.Decide(s, g, &d)
-			permuted.Decide(q, h, &e)
+			g.Observe(straight.Decide(s, g, &d))
+			h.Observe(permuted.Decide(q, h, &e))
 			for k, m := range fleet {
 				if diff := d.Move[m].Sub(e.Move[k]).Norm(); diff > 0.05 {
 					t.Fatalf("%s, slot %d: aircraft %d moves %v, permuted %v", decoder, i, m, d.Move[m], e.Move[k])
@@ -133,9 +134,9 @@ func TestSteadySlotDoesNotAllocate(t *testing.T) {
 		}
 		var d slot.Decision
 		for range 25 {
-			p.Decide(s, g, &d)
+			g.Observe(p.Decide(s, g, &d))
 		}
-		if n := testing.AllocsPerRun(100, func() { p.Decide(s, g, &d) }); n != 0 {
+		if n := testing.AllocsPerRun(100, func() { g.Observe(p.Decide(s, g, &d)) }); n != 0 {
 			t.Errorf("%s: %v allocations a slot", decoder, n)
 		}
 	}
@@ -156,7 +157,7 @@ func BenchmarkDecide(b *testing.B) {
 			g := goal.New(&ck.Scales, &ck.Physics, 100, 2)
 			var d slot.Decision
 			for b.Loop() {
-				p.Decide(s, g, &d)
+				g.Observe(p.Decide(s, g, &d))
 			}
 		})
 	}
@@ -179,7 +180,7 @@ func TestPace(t *testing.T) {
 					if err := g.Budget(g.FloorJ()+room, mode); err != nil {
 						t.Fatal(err)
 					}
-					p.Decide(s, g, &d)
+					g.Observe(p.Decide(s, g, &d))
 					spent, left := edgeJ(&d), g.RoomJ()
 					if spent > left*(1+1e-9) {
 						t.Errorf("%s, %s, slot %d: %v J spent, room for %v", decoder, mode, i, spent, left)
@@ -217,6 +218,51 @@ func TestAlongTheEdge(t *testing.T) {
 			if to := from.Add(wish); min(to.EastM, to.NorthM) >= 0 && max(to.EastM, to.NorthM) <= area && move != wish {
 				t.Fatalf("from %v, %v was turned to %v though it stays inside", from, wish, move)
 			}
+		}
+	}
+}
+
+// Decide leaves the objective that it is given as it is, and what it returns is
+// all that Observe needs: after 25 slots under a budget the edge capacity of a
+// slot is known.
+func TestDecideReturnsWhatItSaw(t *testing.T) {
+	ck := shipped(t)
+	for _, mode := range []goal.Mode{goal.Target, goal.Ceiling, goal.Preference} {
+		r := rand.New(rand.NewPCG(13, 14))
+		p, err := New(ck, Dispatch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := goal.New(&ck.Scales, &ck.Physics, 100, 2)
+		if mode != goal.Preference {
+			if err := o.Budget(34e3, mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var d, most slot.Decision
+		var solver dispatch.Solver
+		mostJ := 0.0
+		const slots = 25
+		for i := range slots {
+			s := randomSnapshot(r, i, 2, 8)
+			before := o
+			seen := p.Decide(s, o, &d)
+			if o != before {
+				t.Fatalf("%s, slot %d: Decide changed the objective from %+v to %+v", mode, i, before.State(), o.State())
+			}
+			o.Observe(seen)
+			most.Size(s)
+			solver.Solve(&ck.Physics, s, 0, &most)
+			mostJ += edgeJ(&most) / slots
+			o.Settle(goal.Settlement{DelayS: d.DelayS, EnergyJ: 270 + edgeJ(&d), EdgeJ: edgeJ(&d), ModelFlightJ: 270, Flying: 2})
+		}
+		got := o.State()
+		if mode == goal.Preference {
+			if got.Offered != (goal.Offered{}) {
+				t.Errorf("%s: %+v, though nothing was asked of the capacity", mode, got.Offered)
+			}
+		} else if got.MostSeen != slots || math.Abs(2*got.MostW-mostJ) > 1e-9*mostJ {
+			t.Errorf("%s: %v J a slot over %d slots, want %v J over %d", mode, 2*got.MostW, got.MostSeen, mostJ, slots)
 		}
 	}
 }

@@ -29,7 +29,7 @@ func TestNobodyHeard(t *testing.T) {
 				}
 				for i := range 3 {
 					s.Slot = i
-					p.Decide(s, g, &d)
+					g.Observe(p.Decide(s, g, &d))
 				}
 				return d
 			}
@@ -65,18 +65,18 @@ func TestUnheardShare(t *testing.T) {
 	g := goal.New(&ck.Scales, &ck.Physics, 100, 1)
 	g.PreferOmega(0)
 	var alone, shared slot.Decision
-	p.Decide(s, g, &alone)
+	g.Observe(p.Decide(s, g, &alone))
 	s.Aircraft[0].Unheard = slot.Unheard{Users: 2, Cycles: 1e9}
-	p.Decide(s, g, &shared)
+	g.Observe(p.Decide(s, g, &shared))
 	if alone.Served(1) != 3 || shared.Served(1) != 3 || shared.Users[0].CPUHz > 0.7*alone.Users[0].CPUHz {
 		t.Errorf("alone %+v, with two unheard %+v", alone.Users, shared.Users)
 	}
-	if n := testing.AllocsPerRun(50, func() { p.Decide(s, g, &shared) }); n != 0 {
+	if n := testing.AllocsPerRun(50, func() { g.Observe(p.Decide(s, g, &shared)) }); n != 0 {
 		t.Errorf("%v allocations per slot", n)
 	}
 	s.Imagined, s.Users = s.Users, nil
-	p.Decide(s, g, &shared)
-	if n := testing.AllocsPerRun(50, func() { p.Decide(s, g, &shared) }); n != 0 {
+	g.Observe(p.Decide(s, g, &shared))
+	if n := testing.AllocsPerRun(50, func() { g.Observe(p.Decide(s, g, &shared)) }); n != 0 {
 		t.Errorf("%v allocations per slot of imagined users", n)
 	}
 }

@@ -118,7 +118,7 @@ func uncalibrated(dir, corpusDir, trainDir string) (*checkpoint.Checkpoint, worl
 	if err != nil {
 		return nil, world.Config{}, err
 	}
-	ck, err := frozen(m, p)
+	ck, err := m.Checkpoint(p, m.Standard)
 	return ck, m.World, err
 }
 
@@ -151,7 +151,7 @@ func exportCommand(_ context.Context, args []string, stdout, _ io.Writer) error 
 	if err != nil {
 		return err
 	}
-	ck, err := frozen(m, p)
+	ck, err := m.Checkpoint(p, m.Standard)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"prefdt/offline/bench"
 	"prefdt/offline/corpus"
 	"prefdt/offline/evaluate"
+	"prefdt/offline/rollout"
 	"prefdt/offline/search"
 	"prefdt/offline/study"
 	"prefdt/offline/train"
@@ -30,6 +31,7 @@ var subcommands = []subcommand{
 	{"export", "write it as a checkpoint", exportCommand},
 	{"evaluate", "measure a checkpoint on evaluation seeds", evaluate.Command},
 	{"study", "compare it with all it could have been", study.Command},
+	{"replay", "decide a leader's recorded flight again", rollout.Command},
 	{"bench", "measure what it all costs on this machine", bench.Command},
 }
 

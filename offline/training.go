@@ -5,9 +5,7 @@ import (
 	"runtime"
 
 	"prefdt/inference"
-	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
-	"prefdt/inference/model"
 	"prefdt/offline/corpus"
 	"prefdt/offline/front"
 	"prefdt/offline/rollout"
@@ -39,22 +37,10 @@ func (c *trainingCorpus) Source(workers int) train.Source {
 	}
 }
 
-// frozen returns parameters as a checkpoint, before it is calibrated.
-func frozen(m *corpus.Manifest, p *train.Params[float32]) (*checkpoint.Checkpoint, error) {
-	net, err := model.NewNet(p.Arch, p.Data)
-	if err != nil {
-		return nil, err
-	}
-	low, high := m.Archive.Band()
-	return &checkpoint.Checkpoint{Net: net, Manifest: checkpoint.Manifest{
-		Arch: p.Arch, Standard: m.Standard, Scales: m.Scales(), Price: m.Archive.Axis(), Band: [2]float64{low, high}, Physics: m.World.Physics,
-	}}, nil
-}
-
 // Validate flies ten training seeds, the last of the range, over a front of
 // eleven settings and three budgets.
 func (c *trainingCorpus) Validate(p *train.Params[float32]) (v train.Validation, err error) {
-	ck, err := frozen(c.manifest, p)
+	ck, err := c.manifest.Checkpoint(p, c.manifest.Standard)
 	if err != nil {
 		return v, err
 	}

@@ -3,13 +3,20 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/goccy/go-yaml"
+
 	"prefdt/configs"
 	"prefdt/simbridge/fly"
+	"prefdt/simbridge/geo"
 )
 
 func TestShippedConfiguration(t *testing.T) {
@@ -34,9 +41,77 @@ func TestShippedFlights(t *testing.T) {
 		if err := c.Check(); err != nil {
 			t.Errorf("%s: %v", command, err)
 		}
-		if err := suits(command, &c); err != nil || c.Speed != 1 || len(c.Leader.Run) != 0 {
+		if err := suits(command, &c); err != nil || c.Speed != 1 || (len(c.Leader.Run) != 0) != (command == "px4") {
 			t.Errorf("%s: %v, %+v", command, err, c)
 		}
+	}
+}
+
+// The files of a flight with PX4 agree with one another: the leader's, the
+// simulator's, and the homes on README's command lines.
+func TestPX4FilesAgree(t *testing.T) {
+	c := fly.Default()
+	if err := configs.Load("../configs/px4.yaml", &c); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile("../" + c.Leader.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var leader struct {
+		Fleet  string
+		Broker struct{ URL string }
+		Origin struct {
+			Latitude  float64 `yaml:"latitude_deg"`
+			Longitude float64 `yaml:"longitude_deg"`
+			AMSL      float64 `yaml:"amsl_m"`
+		}
+		Aircraft []struct {
+			System   int `yaml:"system_id"`
+			Endpoint string
+		}
+	}
+	if err := yaml.Unmarshal(raw, &leader); err != nil {
+		t.Fatal(err)
+	}
+	if o := leader.Origin; leader.Fleet != c.Fleet || leader.Broker.URL != "tcp://"+c.Broker.Listen || (geo.Point{LatDeg: o.Latitude, LonDeg: o.Longitude, AltM: o.AMSL}) != c.Origin {
+		t.Errorf("leader's fleet, broker and origin: %+v", leader)
+	}
+	for i, a := range c.Aircraft { // instance i is system i+1 and speaks to 14540+i
+		if l := leader.Aircraft[i]; a.SystemID != i+1 || l.System != i+1 || l.Endpoint != fmt.Sprintf("udp-listen:127.0.0.1:%d", 14540+i) {
+			t.Errorf("aircraft %d: %+v, the leader's %+v", i+1, a, l)
+		}
+	}
+	if raw, err = os.ReadFile("../README.md"); err != nil {
+		t.Fatal(err)
+	}
+	number := func(pattern string) float64 {
+		found := regexp.MustCompile(pattern).FindSubmatch(raw)
+		if found == nil {
+			t.Fatalf("README has no %s", pattern)
+		}
+		x, err := strconv.ParseFloat(string(found[1]), 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	var homes []geo.Local
+	for i := range c.Aircraft {
+		home := c.Origin.ToLocal(geo.Point{
+			LatDeg: number(`PX4_HOME_LAT=(\S+)`), AltM: number(`PX4_HOME_ALT=(\S+)`),
+			LonDeg: number(fmt.Sprintf(`PX4_HOME_LON=(\S+) \S+ -i %d `, i)),
+		})
+		start := c.World.Start(i)
+		if off := math.Hypot(home.EastM-start.EastM, home.NorthM-start.NorthM); off > 200 || math.Abs(home.UpM) > 20 { // flight.start_within_m
+			t.Errorf("home %d is %.0f m from its start and %.0f m up", i, off, home.UpM)
+		}
+		for j, other := range homes {
+			if apart := math.Hypot(home.EastM-other.EastM, home.NorthM-other.NorthM); apart < 11 { // D_min, and what a position may be off
+				t.Errorf("homes %d and %d are %.1f m apart", j, i, apart)
+			}
+		}
+		homes = append(homes, home)
 	}
 }
 

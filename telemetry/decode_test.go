@@ -301,11 +301,14 @@ func FuzzPreference(f *testing.F) {
 
 func FuzzMission(f *testing.F) {
 	seed(f, "mission")
+	f.Add([]byte(launchExample))
+	f.Add([]byte(newExample))
 	f.Fuzz(func(t *testing.T, b []byte) { v, err := DecodeMission(b); roundTrip(t, v, err) })
 }
 
 func FuzzAck(f *testing.F) {
 	seed(f, "ack")
+	f.Add([]byte(staleExample))
 	f.Fuzz(func(t *testing.T, b []byte) { v, err := DecodeAck(b); roundTrip(t, v, err) })
 }
 

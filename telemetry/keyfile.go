@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // A crew member's key is two files: NAME.key, one line with the base64 of the
@@ -61,10 +62,23 @@ func ReadKey(path string) (ed25519.PrivateKey, error) {
 	return ed25519.NewKeyFromSeed(seed), nil
 }
 
+// maxCounter is the largest counter that an envelope carries, and maxHeard the
+// largest that another's word raises ours to: the nanoseconds of a clock in 2116.
+// Above that a forged acknowledgement could use up a key.
+const (
+	maxCounter = 1<<63 - 1
+	maxHeard   = 1 << 62
+)
+
 // NextCounter returns a counter that was never used with the key file at path,
-// and has it on disk before it returns. Several programs may share the key.
-func NextCounter(path string) (uint64, error) {
+// and has it on disk before it returns. Several programs may share the key; on
+// several machines their clocks, now, keep them apart. The counter exceeds above,
+// what the leader says it accepted last, 0 if that is not known.
+func NextCounter(path string, now time.Time, above uint64) (uint64, error) {
 	path += ".counter"
+	if above > maxHeard {
+		return 0, fmt.Errorf("command counter: the leader is said to have accepted %d, want at most %d; make a new key if that is true", above, uint64(maxHeard))
+	}
 	unlock, err := lock(path + ".lock")
 	if err != nil {
 		return 0, fmt.Errorf("command counter: %w", err)
@@ -80,7 +94,14 @@ func NextCounter(path string) (uint64, error) {
 	case !os.IsNotExist(err):
 		return 0, fmt.Errorf("command counter: %w", err)
 	}
-	return last + 1, writeDurably(path, strconv.FormatUint(last+1, 10)+"\n", 0o600)
+	if last == maxCounter {
+		return 0, fmt.Errorf("command counter %s: %d is the largest there is; make a new key", path, last)
+	}
+	next := max(last, above) + 1
+	if clock := now.UnixNano(); clock > 0 { // a clock before 1970 does not help
+		next = max(next, uint64(clock))
+	}
+	return next, writeDurably(path, strconv.FormatUint(next, 10)+"\n", 0o600)
 }
 
 // writeDurably replaces a file whole: a power cut leaves the old or the new one.

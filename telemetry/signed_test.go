@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 func TestSignedCommand(t *testing.T) {
@@ -199,8 +200,8 @@ func TestCountersAreNeverReused(t *testing.T) {
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {
-			for range 5 {
-				n, err := NextCounter(path)
+			for i := range 5 {
+				n, err := NextCounter(path, time.Unix(0, int64(i)), 0) // a clock that stands still, more or less
 				if err != nil {
 					t.Error(err)
 				}
@@ -220,8 +221,48 @@ func TestCountersAreNeverReused(t *testing.T) {
 	if err := os.WriteFile(path+".counter", []byte("-3\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NextCounter(path); err == nil || !strings.Contains(err.Error(), "is not a count") {
+	if _, err := NextCounter(path, time.Now(), 0); err == nil || !strings.Contains(err.Error(), "is not a count") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A key on a second machine, or with its counter file lost, is ahead of what was
+// accepted by its clock; with a clock that is behind, by what the leader says.
+// Before, a spare laptop began at 1 and its stop was dropped.
+func TestCounterFollowsClockAndLeader(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "crew.key")
+	at := time.Unix(1_763_712_345, 678_901_235)
+	clock := uint64(at.UnixNano())
+	for _, c := range []struct {
+		name  string
+		now   time.Time
+		above uint64
+		want  uint64
+	}{
+		{"no counter file", at, 0, clock},
+		{"the same clock again", at, 0, clock + 1},
+		{"a clock stepped back", at.Add(-time.Hour), 0, clock + 2},
+		{"a clock before 1970", time.Unix(-5, 0), 0, clock + 3},
+		{"the leader accepted less", at, 7, clock + 4},
+		{"the leader accepted more", at, clock + 100, clock + 101},
+		{"afterwards", at, 0, clock + 102},
+		{"a clock that is ahead", at.Add(time.Hour), 0, clock + uint64(time.Hour)},
+	} {
+		if got, err := NextCounter(path, c.now, c.above); err != nil || got != c.want {
+			t.Errorf("%s: %d, %v, want %d", c.name, got, err, c.want)
+		}
+	}
+	if n, err := NextCounter(path, at, 1<<62+1); err == nil {
+		t.Errorf("a forged acknowledgement raised the counter to %d", n)
+	}
+	if n, err := NextCounter(path, at, 0); err != nil || n != clock+uint64(time.Hour)+1 {
+		t.Errorf("after a forged one: %d, %v", n, err)
+	}
+	if err := os.WriteFile(path+".counter", []byte("9223372036854775807\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := NextCounter(path, at, 0); err == nil || !strings.Contains(err.Error(), "make a new key") {
+		t.Errorf("above the largest: %d, %v", n, err)
 	}
 }
 

@@ -11,7 +11,9 @@
 // [Report] messages fill the snapshot; after the policy step each user gets its
 // [Decision] and answers with a [Result], and [Status] closes the slot after
 // settlement. Commands ([Budget], [Preference], [Mission]) arrive at any time,
-// plain or signed ([Verify]), and each is answered by one [Ack].
+// plain or signed ([Verify]), and each is answered by one [Ack]; a station of the
+// crew that watches sends a [Heartbeat] once a second. A leader that starts asks for
+// another one with [Hello], which answers with a signed [Proof].
 //
 // asyncapi.yaml describes the same topics and payloads for other languages; a
 // test holds the two together.

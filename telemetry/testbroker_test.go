@@ -23,8 +23,9 @@ import (
 	"time"
 
 	mochi "github.com/mochi-mqtt/server/v2"
-	"github.com/mochi-mqtt/server/v2/listeners"
 	"github.com/mochi-mqtt/server/v2/packets"
+
+	"prefdt/simbridge/broker/listen"
 )
 
 // patience is how long a test waits for an event before it gives up.
@@ -83,13 +84,11 @@ func startMochi(t testing.TB, b brokerSetup) (address string, stop func()) {
 	if b.certs != nil {
 		l = tls.NewListener(l, b.certs.server)
 	}
-	if err := server.AddListener(listeners.NewNet("t", l)); err != nil {
+	served, err := listen.Serve(server, l)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := server.Serve(); err != nil {
-		t.Fatal(err)
-	}
-	stop = sync.OnceFunc(func() { server.Close() })
+	stop = sync.OnceFunc(served.Close)
 	t.Cleanup(stop)
 	return address, stop
 }

@@ -220,7 +220,8 @@ func TestWhoMaySayWhat(t *testing.T) {
 	s := serve(t)
 	heard := make(chan string, 100)
 	note := func(m telemetry.Message) { heard <- m.Topic + " " + string(m.Payload) }
-	leaderTopics := []string{"prefdt/demo/users/+/report", "prefdt/demo/users/+/result", "prefdt/demo/command/#", "prefdt/demo/online"}
+	leaderTopics := []string{"prefdt/demo/users/+/report", "prefdt/demo/users/+/result", "prefdt/demo/command/#", "prefdt/demo/online",
+		"prefdt/demo/crew/+/heartbeat", "prefdt/demo/hello", "prefdt/demo/proof"}
 	crewTopics := []string{"prefdt/demo/status", "prefdt/demo/slot", "prefdt/demo/ack/+", "prefdt/demo/users/+/decision"}
 	leader, err := connect(t, s.certified("leader"), note, leaderTopics...)
 	if err != nil {
@@ -293,6 +294,14 @@ func TestWhoMaySayWhat(t *testing.T) {
 		{"u1", u1, "prefdt/demo/status", false},
 		{"crew", crew, "prefdt/demo/command/budget", true},
 		{"crew", crew, "prefdt/demo/command/mission", true},
+		{"crew", crew, "prefdt/demo/crew/crew-1/heartbeat", true},
+		{"crew as another station", crew, "prefdt/demo/crew/crew-2/heartbeat", false},
+		{"crew", crew, "prefdt/demo/hello", false},
+		{"crew", crew, "prefdt/demo/proof", false},
+		{"u1", u1, "prefdt/demo/crew/u1/heartbeat", false},
+		{"u1 as crew", u1, "prefdt/demo/crew/crew-1/heartbeat", false},
+		{"u1", u1, "prefdt/demo/hello", false},
+		{"u1", u1, "prefdt/demo/proof", false},
 		{"crew", crew, "prefdt/demo/users/u1/report", false},
 		{"crew", crew, "prefdt/demo/slot", false},
 		{"crew", crew, "prefdt/demo/online", false},
@@ -301,6 +310,9 @@ func TestWhoMaySayWhat(t *testing.T) {
 		{"leader", leader, "prefdt/demo/ack/b1", true},
 		{"leader", leader, "prefdt/demo/status", true},
 		{"leader", leader, "prefdt/demo/online", true},
+		{"leader", leader, "prefdt/demo/hello", true},
+		{"leader", leader, "prefdt/demo/proof", true},
+		{"leader", leader, "prefdt/demo/crew/crew-1/heartbeat", false},
 		{"leader", leader, "prefdt/demo/command/budget", false},
 	} {
 		if came := publish(c.by, c.topic, "hello"); came != c.may {

@@ -10,6 +10,12 @@
 // capacity; the model, propulsion(measured speed) x last measured multiplier +
 // edge energy of the decisions sent. A counter too coarse for a slot is an
 // anchor: one of the finer sources interpolates between its counts.
+//
+// No reading is believed alone against the others. One that a later one has
+// overtaken, by what its counter says, is ignored; a step of a counter that current
+// and model do not explain counts when the next reading agrees, and so does a
+// reboot. Only a current has nothing to be held against where there is no counter:
+// it counts up to MaxPowerW.
 package energy
 
 import "math"
@@ -61,6 +67,24 @@ func Absent() Reading {
 
 // PowerW returns current times voltage, NaN when either is absent.
 func (r Reading) PowerW() float64 { return r.CurrentA * r.VoltageV }
+
+// valid returns the reading without the fields that no battery has: they are
+// absent.
+func (r Reading) valid() Reading {
+	within := func(v, least, most float64) float64 {
+		if v >= least && v <= most {
+			return v
+		}
+		return math.NaN()
+	}
+	most := math.MaxFloat64
+	r.ConsumedHJ, r.CurrentA = within(r.ConsumedHJ, 0, math.MaxInt32), within(r.CurrentA, 0, most)
+	r.VoltageV, r.Charge = within(r.VoltageV, math.SmallestNonzeroFloat64, most), within(r.Charge, 0, 1)
+	if !(r.BootS > 0 && r.BootS <= most) {
+		r.BootS = 0
+	}
+	return r
+}
 
 // FromBattery reads the fields of BATTERY_STATUS. Negative values, all of
 // them, are absent: PX4 sends a current of -100 cA where it knows none. So is

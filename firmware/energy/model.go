@@ -35,8 +35,11 @@ type model struct {
 }
 
 // Speed takes a measured speed; an aircraft that is not flying draws nothing
-// by the model.
+// by the model. What is no speed is as if nothing had been said of it.
 func (m *Meter) Speed(nowS, speedMPS float64, flying bool) {
+	if !(speedMPS >= 0 && speedMPS <= math.MaxFloat64) {
+		return
+	}
 	m.start(nowS)
 	m.fly(nowS)
 	m.model.speedS, m.model.speedMPS, m.model.flying = math.Max(nowS, m.model.speedS), speedMPS, flying
@@ -57,8 +60,11 @@ func (m *Meter) AddEdge(nowS, edgeJ float64) {
 	m.model.toldJ, m.model.toldS = edgeJ, nowS
 }
 
-// ModelJ returns the closed form of the flight so far at multiplier 1. After
-// freshS without a speed the aircraft is taken to hover, after lostS for lost.
+// ModelJ returns the closed form of the flight at multiplier 1, since the meter
+// began or was restored. It counts from the first Speed on and knows nothing of the
+// time before: not of the absence that At covers after Restore. To divide joules by
+// it, take what both gained after the first reading since then. After freshS without
+// a speed the aircraft is taken to hover, after lostS for lost.
 func (m *Meter) ModelJ(nowS float64) float64 {
 	closed, _ := m.flight(nowS)
 	return m.model.closedJ + closed
@@ -74,7 +80,7 @@ func (m *Meter) flight(nowS float64) (closedJ float64, drawn figure) {
 	during := func(low, high float64) float64 {
 		return math.Min(math.Max(to, low), high) - math.Min(math.Max(from, low), high)
 	}
-	cruiseW, hoverW := m.PowerW(p.speedMPS), m.PowerW(0)
+	cruiseW, hoverW := math.Min(m.PowerW(p.speedMPS), m.MaxPowerW), m.PowerW(0)
 	closedJ = during(0, freshS)*cruiseW + during(freshS, lostS)*hoverW
 	if to <= heardS {
 		return closedJ, around(p.factor*closedJ, modelError)

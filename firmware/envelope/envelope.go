@@ -9,6 +9,7 @@ import (
 	"math"
 
 	"prefdt/inference/physics"
+	"prefdt/inference/reuse"
 	"prefdt/inference/tracking"
 )
 
@@ -50,7 +51,7 @@ func (v *Vehicle) asked() physics.Position {
 
 // ask gives a setpoint of the same form for another velocity.
 func (v *Vehicle) ask(velocity physics.Position, l Limits) {
-	v.Target = l.inside(v.Position.Add(velocity))
+	v.Target = v.Position.Add(velocity).Inside(l.AreaM)
 	v.FeedMPS = velocity.Sub(v.Target.Sub(v.Position).Scale(v.GainPerS))
 	if r := v.FeedMPS.Norm(); r > l.SpeedMaxMPS { // far outside: the autopilot's own limit does the rest
 		v.FeedMPS = v.FeedMPS.Scale(l.SpeedMaxMPS / r)
@@ -103,12 +104,24 @@ func turning(vehicles []Vehicle, moves []physics.Position, l Limits) float64 {
 	return min(turningS*fastest, turningMost*l.SeparationM)
 }
 
-// Check brings the setpoints inside the limits and says what it did to each.
-// The horizon is one slot: a setpoint lives two, and is checked ten times in each.
-func Check(vehicles []Vehicle, l Limits, e *tracking.Envelope, verdicts []Verdict) []Verdict {
-	verdicts = append(verdicts[:0], make([]Verdict, len(vehicles))...)
-	positions := make([]physics.Position, len(vehicles))
-	moves := make([]physics.Position, len(vehicles))
+// Checker holds the working memory of Check; its zero value is ready. Once it
+// has checked as many vehicles it allocates nothing.
+type Checker struct {
+	limiter                             tracking.Envelope
+	positions, moves, wish, from, trial []physics.Position
+	fixed, still                        []bool
+	verdicts                            []Verdict
+}
+
+// Check brings the setpoints inside the limits and says what it did to each, in
+// memory that the next call uses again. The horizon is one slot: a setpoint
+// lives two, and is checked ten times in each.
+func (c *Checker) Check(vehicles []Vehicle, l Limits) []Verdict {
+	n := len(vehicles)
+	c.verdicts, c.still, c.fixed = reuse.Slice(c.verdicts, n), reuse.Slice(c.still, n), reuse.Slice(c.fixed, n)
+	c.positions, c.moves = reuse.Slice(c.positions, n), reuse.Slice(c.moves, n)
+	c.from, c.trial = reuse.Slice(c.from, n), reuse.Slice(c.trial, n)
+	verdicts, positions, moves, still := c.verdicts, c.positions, c.moves, c.still
 	for i := range vehicles {
 		v := &vehicles[i]
 		positions[i] = v.Position
@@ -116,7 +129,7 @@ func Check(vehicles []Vehicle, l Limits, e *tracking.Envelope, verdicts []Verdic
 		if !v.Ours {
 			continue
 		}
-		if !finite(v.Target) || !finite(v.FeedMPS) || math.IsNaN(v.TargetUp) || math.IsInf(v.TargetUp, 0) {
+		if !v.Target.Finite() || !v.FeedMPS.Finite() || math.IsNaN(v.TargetUp) || math.IsInf(v.TargetUp, 0) {
 			v.Hold(l)
 			verdicts[i] = Held
 		}
@@ -126,7 +139,7 @@ func Check(vehicles []Vehicle, l Limits, e *tracking.Envelope, verdicts []Verdic
 		}
 		moves[i] = v.asked() // where it is asked to be in a second
 	}
-	wish := append([]physics.Position(nil), moves...)
+	c.wish = append(c.wish[:0], moves...)
 	area := l.AreaM
 	for i := range vehicles {
 		if vehicles[i].Free {
@@ -134,11 +147,12 @@ func Check(vehicles []Vehicle, l Limits, e *tracking.Envelope, verdicts []Verdic
 		}
 	}
 	keep := tracking.Limits{SpeedMaxMPS: l.SpeedMaxMPS, SeparationM: l.SeparationM + turning(vehicles, moves, l), AreaM: area}
-	doubt(vehicles, moves, keep, e)
+	c.doubt(vehicles, keep)
+	keep.Fixed = c.fixed
 	for i := range vehicles {
-		keep.Fixed = append(keep.Fixed, !vehicles[i].Ours) // a pilot's aircraft flies on as it does
+		c.fixed[i] = !vehicles[i].Ours // a pilot's aircraft flies on as it does
 	}
-	e.Limit(positions, moves, keep)
+	c.limiter.Limit(positions, moves, keep)
 	for i := range vehicles {
 		v := &vehicles[i]
 		if !v.Ours {
@@ -148,10 +162,10 @@ func Check(vehicles []Vehicle, l Limits, e *tracking.Envelope, verdicts []Verdic
 		if v.Free {
 			l.AreaM = 0
 		} else if area == 0 { // the others stay inside
-			moves[i] = l.inside(positions[i].Add(moves[i])).Sub(positions[i])
+			moves[i] = positions[i].Add(moves[i]).Inside(l.AreaM).Sub(positions[i])
 		}
 		// The feed-forward alone must be flyable too.
-		changed := wish[i].Sub(moves[i]).Norm() > slack
+		changed := c.wish[i].Sub(moves[i]).Norm() > slack
 		if changed || v.FeedMPS.Norm() > l.SpeedMaxMPS+slack || l.outside(v.Target) > slack {
 			v.ask(moves[i], l)
 			verdicts[i] = max(verdicts[i], Corrected)
@@ -159,7 +173,6 @@ func Check(vehicles []Vehicle, l Limits, e *tracking.Envelope, verdicts []Verdic
 	}
 	// A pilot's aircraft does not make way, nor does one that holds: whoever
 	// still comes too close to either holds too, until nobody does.
-	still := make([]bool, len(vehicles))
 	for again := true; again; {
 		again = false
 		for i := range vehicles {
@@ -170,7 +183,7 @@ func Check(vehicles []Vehicle, l Limits, e *tracking.Envelope, verdicts []Verdic
 					clear *= braking
 				}
 				if i == j || !v.Ours || still[i] || o.Ours && !still[j] ||
-					apart(positions[i].Sub(positions[j]), moves[i].Sub(moves[j]), clear) && o.passed(positions[i], moves[i], clear) {
+					tracking.Apart(positions[i].Sub(positions[j]), moves[i].Sub(moves[j]), clear) && o.passed(positions[i], moves[i], clear) {
 					continue
 				}
 				if h := v.HeldAt; h != nil && h.Sub(o.Position).Norm() < min(clear, v.Position.Sub(o.Position).Norm()) {
@@ -184,31 +197,29 @@ func Check(vehicles []Vehicle, l Limits, e *tracking.Envelope, verdicts []Verdic
 	return verdicts
 }
 
-// doubt changes moves, in m/s, so that each aircraft of ours keeps clear of the
-// others even if those go on as they fly now, and itself does so for carryS: an
-// autopilot may take seconds to do as it is asked.
-func doubt(vehicles []Vehicle, moves []physics.Position, l tracking.Limits, e *tracking.Envelope) {
+// doubt changes the moves, in m/s, so that each aircraft of ours keeps clear of
+// the others even if those go on as they fly now, and itself does so for carryS:
+// an autopilot may take seconds to do as it is asked.
+func (c *Checker) doubt(vehicles []Vehicle, l tracking.Limits) {
 	const rest = 1 - carryS
 	l.SpeedMaxMPS *= rest
 	l.AreaM = 0 // the fence is for what is asked
-	l.Fixed = make([]bool, len(vehicles))
-	from := make([]physics.Position, len(vehicles))
+	l.Fixed = c.fixed
 	for i := range vehicles {
-		from[i], l.Fixed[i] = vehicles[i].Position.Add(vehicles[i].Velocity.Scale(carryS)), true
+		c.from[i], c.fixed[i] = vehicles[i].Position.Add(vehicles[i].Velocity.Scale(carryS)), true
 	}
-	trial := make([]physics.Position, len(vehicles))
 	for i := range vehicles {
 		if !vehicles[i].Ours {
 			continue
 		}
 		for j := range vehicles {
-			trial[j] = vehicles[j].Velocity.Scale(rest)
+			c.trial[j] = vehicles[j].Velocity.Scale(rest)
 		}
-		trial[i], l.Fixed[i] = moves[i].Scale(rest), false
-		if e.Limit(from, trial, l) {
-			moves[i] = trial[i].Scale(1 / rest)
+		c.trial[i], c.fixed[i] = c.moves[i].Scale(rest), false
+		if c.limiter.Limit(c.from, c.trial, l) {
+			c.moves[i] = c.trial[i].Scale(1 / rest)
 		}
-		l.Fixed[i] = true
+		c.fixed[i] = true
 	}
 }
 
@@ -219,7 +230,7 @@ func (v *Vehicle) passed(p, move physics.Position, separationM float64) bool {
 		leg := v.Way[i].Sub(v.Way[i-1])
 		n := math.Ceil(leg.Norm() / (separationM / 4))
 		for k := range int(n) {
-			if !apart(p.Sub(v.Way[i-1].Add(leg.Scale(float64(k)/n))), move, separationM) {
+			if !tracking.Apart(p.Sub(v.Way[i-1].Add(leg.Scale(float64(k)/n))), move, separationM) {
 				return false
 			}
 		}
@@ -233,18 +244,11 @@ func (v *Vehicle) Hold(l Limits) {
 	if v.HeldAt != nil && v.HeldAt.Sub(at).Norm() < l.SeparationM {
 		at = *v.HeldAt
 	}
-	v.Target, v.FeedMPS, v.TargetUp = l.inside(at), physics.Position{}, l.AltitudeM
+	v.Target, v.FeedMPS, v.TargetUp = at.Inside(l.AreaM), physics.Position{}, l.AltitudeM
 }
 
 // outside returns how far a place is outside the area.
-func (l Limits) outside(p physics.Position) float64 { return p.Sub(l.inside(p)).Norm() }
-
-func (l Limits) inside(p physics.Position) physics.Position {
-	if l.AreaM <= 0 {
-		return p
-	}
-	return physics.Position{EastM: min(max(p.EastM, 0), l.AreaM), NorthM: min(max(p.NorthM, 0), l.AreaM)}
-}
+func (l Limits) outside(p physics.Position) float64 { return p.Sub(p.Inside(l.AreaM)).Norm() }
 
 // Alarm names what a measured state breaks, or is empty.
 func (l Limits) Alarm(p physics.Position, upM float64) string {
@@ -255,22 +259,4 @@ func (l Limits) Alarm(p physics.Position, upM float64) string {
 		return "outside the altitude band"
 	}
 	return ""
-}
-
-// apart reports whether two that are p from one another and move by v relative
-// to one another in a second keep a separation or, closer already, part.
-func apart(p, v physics.Position, separationM float64) bool {
-	towards := p.EastM*v.EastM + p.NorthM*v.NorthM
-	if p.Norm() < separationM {
-		return towards >= -1e-9
-	}
-	t := 0.0
-	if vv := v.EastM*v.EastM + v.NorthM*v.NorthM; vv > 0 {
-		t = min(max(-towards/vv, 0), 1)
-	}
-	return p.Add(v.Scale(t)).Norm() >= separationM
-}
-
-func finite(p physics.Position) bool {
-	return !math.IsNaN(p.EastM+p.NorthM) && !math.IsInf(p.EastM, 0) && !math.IsInf(p.NorthM, 0)
 }

@@ -17,7 +17,7 @@ var testLimits = Limits{SpeedMaxMPS: 12, SeparationM: 10, AreaM: 300, AltitudeM:
 func TestWhatGoesOutIsInside(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	l := testLimits
-	var e tracking.Envelope
+	var checker Checker
 	somewhere := func(scale float64) physics.Position {
 		return physics.Position{EastM: scale * (rng.Float64()*2 - 1), NorthM: scale * (rng.Float64()*2 - 1)}
 	}
@@ -41,7 +41,7 @@ func TestWhatGoesOutIsInside(t *testing.T) {
 				v.Target = somewhere(1e6)
 			}
 		}
-		for i, verdict := range Check(vehicles, l, &e, nil) {
+		for i, verdict := range checker.Check(vehicles, l) {
 			v := &vehicles[i]
 			if !v.Ours {
 				continue
@@ -53,7 +53,7 @@ func TestWhatGoesOutIsInside(t *testing.T) {
 				corrected++
 			}
 			move := v.asked()
-			if !finite(move) || move.Norm() > l.SpeedMaxMPS+2*slack || v.FeedMPS.Norm() > l.SpeedMaxMPS+2*slack {
+			if !move.Finite() || move.Norm() > l.SpeedMaxMPS+2*slack || v.FeedMPS.Norm() > l.SpeedMaxMPS+2*slack {
 				t.Fatalf("vehicle %d is asked to move %v at %v", i, move, v.FeedMPS)
 			}
 			if out := l.outside(v.Target); out > 2*slack {
@@ -69,7 +69,7 @@ func TestWhatGoesOutIsInside(t *testing.T) {
 				}
 				other := o.asked()
 				p, rel := v.Position.Sub(o.Position), move.Sub(other)
-				if !apart(p, rel, l.SeparationM-4*slack) && !apart(p, rel, math.Min(p.Norm(), l.SeparationM)-4*slack) {
+				if !tracking.Apart(p, rel, l.SeparationM-4*slack) && !tracking.Apart(p, rel, math.Min(p.Norm(), l.SeparationM)-4*slack) {
 					t.Fatalf("vehicles %d and %d: from %v apart, moving %v", i, j, p, rel)
 				}
 			}
@@ -81,13 +81,13 @@ func TestWhatGoesOutIsInside(t *testing.T) {
 }
 
 func TestWhatIsInsideIsKept(t *testing.T) {
-	var e tracking.Envelope
+	var checker Checker
 	vehicles := []Vehicle{
 		{Ours: true, GainPerS: 0.95, Position: physics.Position{EastM: 100, NorthM: 100}, TargetUp: 100, Target: physics.Position{EastM: 100.5, NorthM: 100}, FeedMPS: physics.Position{EastM: 8.4}},
 		{Ours: true, GainPerS: 0.95, Position: physics.Position{EastM: 130, NorthM: 100}, TargetUp: 100, Target: physics.Position{EastM: 130, NorthM: 100}, FeedMPS: physics.Position{NorthM: -8.4}},
 	}
 	want := append([]Vehicle(nil), vehicles...)
-	for i, verdict := range Check(vehicles, testLimits, &e, nil) {
+	for i, verdict := range checker.Check(vehicles, testLimits) {
 		if verdict != Kept || !reflect.DeepEqual(vehicles[i], want[i]) {
 			t.Errorf("vehicle %d: verdict %d, %+v", i, verdict, vehicles[i])
 		}
@@ -95,28 +95,28 @@ func TestWhatIsInsideIsKept(t *testing.T) {
 }
 
 func TestPilotsAircraftStandsInTheWay(t *testing.T) {
-	var e tracking.Envelope
+	var checker Checker
 	vehicles := []Vehicle{
 		{Ours: true, GainPerS: 0.95, Position: physics.Position{EastM: 100, NorthM: 100}, TargetUp: 100, Target: physics.Position{EastM: 100, NorthM: 100}, FeedMPS: physics.Position{EastM: 8.4}},
 		{Position: physics.Position{EastM: 114, NorthM: 100}, TargetUp: 100},
 	}
-	if verdict := Check(vehicles, testLimits, &e, nil)[0]; verdict == Kept {
+	if verdict := checker.Check(vehicles, testLimits)[0]; verdict == Kept {
 		t.Error("flew on towards an aircraft that is with its pilot")
 	}
-	if f := vehicles[0].asked(); !apart(physics.Position{EastM: -14}, f, testLimits.SeparationM) {
+	if f := vehicles[0].asked(); !tracking.Apart(physics.Position{EastM: -14}, f, testLimits.SeparationM) {
 		t.Errorf("is asked for %v", f)
 	}
 }
 
 // A hold takes a while to stop an aircraft: it comes before the separation is used up.
 func TestHeldInTimeToStop(t *testing.T) {
-	var e tracking.Envelope
+	var checker Checker
 	for eastM, want := range map[float64]Verdict{122: Held, 125: Kept, 92: Kept} {
 		vehicles := []Vehicle{
 			{Ours: true, GainPerS: 0.95, Position: physics.Position{EastM: 100, NorthM: 100}, TargetUp: 100, Target: physics.Position{EastM: 100, NorthM: 100}, FeedMPS: physics.Position{EastM: 8.4}},
 			{Position: physics.Position{EastM: eastM, NorthM: 100}, TargetUp: 100},
 		}
-		if verdict := Check(vehicles, testLimits, &e, nil)[0]; verdict != want {
+		if verdict := checker.Check(vehicles, testLimits)[0]; verdict != want {
 			t.Errorf("at 8.4 m/s, a pilot's aircraft %v m ahead: verdict %d, want %d", eastM-100, verdict, want)
 		}
 	}
@@ -125,7 +125,7 @@ func TestHeldInTimeToStop(t *testing.T) {
 // A hold stays where it began: one that followed the aircraft would drift on
 // with it, into what it keeps clear of.
 func TestHoldStaysWhereItBegan(t *testing.T) {
-	var e tracking.Envelope
+	var checker Checker
 	began := physics.Position{EastM: 100, NorthM: 100}
 	for driftM, want := range map[float64]physics.Position{0: began, 4: began, 9: began, 11: {EastM: 111, NorthM: 100}} {
 		at := began.Add(physics.Position{EastM: driftM})
@@ -133,7 +133,7 @@ func TestHoldStaysWhereItBegan(t *testing.T) {
 			{Ours: true, GainPerS: 0.95, Position: at, HeldAt: &began, TargetUp: 100, Target: at, FeedMPS: physics.Position{EastM: 8.4}},
 			{Position: at.Add(physics.Position{EastM: 14}), TargetUp: 100},
 		}
-		if verdict := Check(vehicles, testLimits, &e, nil)[0]; verdict != Held || vehicles[0].Target != want {
+		if verdict := checker.Check(vehicles, testLimits)[0]; verdict != Held || vehicles[0].Target != want {
 			t.Errorf("%v m from where it was held: verdict %d, sent to %v, want %v", driftM, verdict, vehicles[0].Target, want)
 		}
 	}
@@ -141,7 +141,7 @@ func TestHoldStaysWhereItBegan(t *testing.T) {
 
 // One of which nothing is heard may have stopped anywhere since.
 func TestSilentAircraftMayHaveStopped(t *testing.T) {
-	var e tracking.Envelope
+	var checker Checker
 	for _, c := range []struct {
 		eastM, feed float64
 		want        Verdict
@@ -150,11 +150,11 @@ func TestSilentAircraftMayHaveStopped(t *testing.T) {
 			{Ours: true, GainPerS: 0.95, Position: physics.Position{EastM: c.eastM, NorthM: 100}, TargetUp: 100, Target: physics.Position{EastM: c.eastM, NorthM: 100}, FeedMPS: physics.Position{EastM: c.feed}},
 			{Position: physics.Position{EastM: 131, NorthM: 100}, Velocity: physics.Position{EastM: 8.5}, TargetUp: 100, Way: []physics.Position{{EastM: 114, NorthM: 100}, {EastM: 131, NorthM: 100}}},
 		}
-		if verdict := Check(vehicles, testLimits, &e, nil)[0]; verdict != c.want {
+		if verdict := checker.Check(vehicles, testLimits)[0]; verdict != c.want {
 			t.Errorf("at %v m with %v m/s, towards one last heard at 114 m: verdict %d, want %d", c.eastM, c.feed, verdict, c.want)
 		}
 		vehicles[0].Target, vehicles[0].FeedMPS, vehicles[1].Way = vehicles[0].Position, physics.Position{EastM: c.feed}, nil
-		if verdict := Check(vehicles, testLimits, &e, nil)[0]; verdict != Kept {
+		if verdict := checker.Check(vehicles, testLimits)[0]; verdict != Kept {
 			t.Errorf("at %v m with %v m/s, towards one heard at 131 m: verdict %d", c.eastM, c.feed, verdict)
 		}
 	}
@@ -162,12 +162,12 @@ func TestSilentAircraftMayHaveStopped(t *testing.T) {
 
 // One that flies to a home outside the area does not free the others.
 func TestOnlyWhoFliesHomeLeavesTheArea(t *testing.T) {
-	var e tracking.Envelope
+	var checker Checker
 	vehicles := []Vehicle{
 		{Ours: true, Free: true, GainPerS: 0.95, Position: physics.Position{EastM: 1, NorthM: 50}, TargetUp: 100, Target: physics.Position{EastM: -8, NorthM: 50}},
 		{Ours: true, GainPerS: 0.95, Position: physics.Position{EastM: 1, NorthM: 200}, TargetUp: 100, Target: physics.Position{EastM: -8, NorthM: 200}},
 	}
-	verdicts := Check(vehicles, testLimits, &e, nil)
+	verdicts := checker.Check(vehicles, testLimits)
 	if verdicts[0] != Kept || vehicles[0].Target.EastM != -8 {
 		t.Errorf("on its way home: verdict %d, sent to %v", verdicts[0], vehicles[0].Target)
 	}
@@ -178,11 +178,11 @@ func TestOnlyWhoFliesHomeLeavesTheArea(t *testing.T) {
 
 // From far outside the way back is no faster than allowed either.
 func TestBackFromOutside(t *testing.T) {
-	var e tracking.Envelope
+	var checker Checker
 	for _, outM := range []float64{1, 8, 14, 20, 100} {
 		at := physics.Position{EastM: testLimits.AreaM + outM, NorthM: 100}
 		vehicles := []Vehicle{{Ours: true, GainPerS: 0.95, Position: at, TargetUp: 100, Target: at}}
-		Check(vehicles, testLimits, &e, nil)
+		checker.Check(vehicles, testLimits)
 		if v := vehicles[0]; v.Target.EastM > testLimits.AreaM || v.FeedMPS.Norm() > testLimits.SpeedMaxMPS+1e-9 || v.asked().EastM > 0 {
 			t.Errorf("%v m outside: sent to %v, with %v m/s", outM, v.Target, v.FeedMPS)
 		}
@@ -191,7 +191,7 @@ func TestBackFromOutside(t *testing.T) {
 
 // The way home of one of which nothing is heard has corners.
 func TestWayWithCornersIsKeptClearOf(t *testing.T) {
-	var e tracking.Envelope
+	var checker Checker
 	way := []physics.Position{{EastM: 100, NorthM: 100}, {EastM: 117, NorthM: 100}, {EastM: 117, NorthM: 250}}
 	for _, c := range []struct {
 		at   physics.Position
@@ -201,7 +201,7 @@ func TestWayWithCornersIsKeptClearOf(t *testing.T) {
 			{Ours: true, GainPerS: 0.95, Position: c.at, TargetUp: 100, Target: c.at, FeedMPS: physics.Position{EastM: 8.4}},
 			{Position: way[2], TargetUp: 100, Way: way},
 		}
-		if verdict := Check(vehicles, testLimits, &e, nil)[0]; verdict != c.want {
+		if verdict := checker.Check(vehicles, testLimits)[0]; verdict != c.want {
 			t.Errorf("eastwards from %v: verdict %d, want %d", c.at, verdict, c.want)
 		}
 	}
@@ -228,7 +228,7 @@ func TestAlarm(t *testing.T) {
 // Whoever passes another is asked to keep more than the separation, for neither
 // turns at once; two that hover side by side are left where they are.
 func TestTurningIsAllowedFor(t *testing.T) {
-	var e tracking.Envelope
+	var checker Checker
 	// One flies west ahead of one that flies north: 10.2 m apart at the closest, if
 	// both did as they are asked from now on.
 	pass := []Vehicle{
@@ -236,8 +236,8 @@ func TestTurningIsAllowedFor(t *testing.T) {
 		{Ours: true, Position: physics.Position{EastM: 500, NorthM: 500}, UpM: 100, GainPerS: 0.95, Target: physics.Position{EastM: 500, NorthM: 514}, TargetUp: 100},
 	}
 	standard := Limits{SpeedMaxMPS: 30, SeparationM: 10, AreaM: 1000, AltitudeM: 100, BandM: 10, FenceM: 20}
-	Check(pass, standard, &e, nil)
-	if !apart(pass[0].Position.Sub(pass[1].Position), pass[0].asked().Sub(pass[1].asked()), 11) {
+	checker.Check(pass, standard)
+	if !tracking.Apart(pass[0].Position.Sub(pass[1].Position), pass[0].asked().Sub(pass[1].asked()), 11) {
 		t.Errorf("they are asked to fly at %v and %v, which brings them closer than 11 m", pass[0].asked(), pass[1].asked())
 	}
 	beside := []Vehicle{pass[0], pass[1]}
@@ -246,7 +246,7 @@ func TestTurningIsAllowedFor(t *testing.T) {
 		v.Position.EastM = 500 + 10.2*float64(i)
 		v.Target, v.FeedMPS = v.Position, physics.Position{}
 	}
-	if verdicts := Check(beside, standard, &e, nil); verdicts[0] != Kept || verdicts[1] != Kept {
+	if verdicts := checker.Check(beside, standard); verdicts[0] != Kept || verdicts[1] != Kept {
 		t.Errorf("two that hover 10.2 m apart: %v", verdicts)
 	}
 }
@@ -255,7 +255,7 @@ func TestTurningIsAllowedFor(t *testing.T) {
 // does not fly on yet does not come too close to it, nor does who flew towards
 // it and is asked to turn.
 func TestOthersMayNotDoAsAsked(t *testing.T) {
-	var e tracking.Envelope
+	var checker Checker
 	for _, c := range []struct{ apartM, flies, most float64 }{{13, 5, 0}, {17, 5, 8}, {40, 20, 20}} {
 		vehicles := []Vehicle{
 			{Ours: true, Position: physics.Position{EastM: 500 - c.apartM, NorthM: 500}, Velocity: physics.Position{EastM: c.flies}, UpM: 100},
@@ -265,10 +265,10 @@ func TestOthersMayNotDoAsAsked(t *testing.T) {
 			v := &vehicles[i]
 			v.GainPerS, v.Target, v.TargetUp = 1, v.Position.Add(physics.Position{EastM: 20}), 100
 		}
-		Check(vehicles, Limits{SpeedMaxMPS: 30, SeparationM: 10, AreaM: 1000, AltitudeM: 100}, &e, nil)
+		checker.Check(vehicles, Limits{SpeedMaxMPS: 30, SeparationM: 10, AreaM: 1000, AltitudeM: 100})
 		first, second := &vehicles[0], &vehicles[1]
 		p := first.Position.Sub(second.Position).Add(first.Velocity.Sub(second.Velocity).Scale(carryS))
-		if v := first.asked().Sub(second.Velocity).Scale(1 - carryS); !apart(p, v, 10) {
+		if v := first.asked().Sub(second.Velocity).Scale(1 - carryS); !tracking.Apart(p, v, 10) {
 			t.Errorf("%v m behind one that does not fly on, at %v m/s: is asked for %v", c.apartM, c.flies, first.asked())
 		}
 		if asked := first.asked().EastM; asked > c.most+slack || c.most == 20 && asked < c.most-slack {
@@ -282,18 +282,49 @@ func TestOthersMayNotDoAsAsked(t *testing.T) {
 
 // A hold is not a way back to one who came nearer meanwhile.
 func TestHeldWhereNobodyIs(t *testing.T) {
-	var e tracking.Envelope
+	var checker Checker
 	held := physics.Position{EastM: 108, NorthM: 100}
 	vehicles := []Vehicle{
 		{Ours: true, Position: physics.Position{EastM: 112, NorthM: 100}, UpM: 100, GainPerS: 0.95, HeldAt: &held, Target: physics.Position{EastM: 90, NorthM: 100}, TargetUp: 100},
 		{Position: physics.Position{EastM: 100, NorthM: 100}, UpM: 100},
 	}
-	verdicts := Check(vehicles, testLimits, &e, nil)
+	verdicts := checker.Check(vehicles, testLimits)
 	if verdicts[0] != Held || vehicles[0].Target != vehicles[0].Position || vehicles[0].FeedMPS != (physics.Position{}) {
 		t.Errorf("verdict %v, held at %v with another at %v", verdicts[0], vehicles[0].Target, vehicles[1].Position)
 	}
 	vehicles[0].HeldAt, vehicles[0].Target = &physics.Position{EastM: 116, NorthM: 100}, physics.Position{EastM: 90, NorthM: 100}
-	if Check(vehicles, testLimits, &e, nil); vehicles[0].Target.EastM != 116 {
+	if checker.Check(vehicles, testLimits); vehicles[0].Target.EastM != 116 {
 		t.Errorf("pushed towards another, it is held at %v", vehicles[0].Target)
+	}
+}
+
+// At every tick of the stream, whatever has to be corrected or held.
+func TestCheckDoesNotAllocate(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	var checker Checker
+	l := testLimits
+	asked := make([]Vehicle, 8)
+	for i := range asked {
+		v := &asked[i]
+		v.Ours, v.Free = i%4 > 0, i%5 == 1
+		v.Position = physics.Position{EastM: 60 * rng.Float64(), NorthM: 60 * rng.Float64()}
+		v.Velocity = physics.Position{EastM: 10 * rng.NormFloat64(), NorthM: 10 * rng.NormFloat64()}
+		v.TargetUp, v.GainPerS = 100, 0.95
+		v.Target, v.FeedMPS = v.Position, physics.Position{EastM: 12 * rng.NormFloat64()}
+		v.Way = []physics.Position{{EastM: 200, NorthM: 200}, v.Position}
+	}
+	vehicles := make([]Vehicle, len(asked))
+	seen := map[Verdict]bool{}
+	allocations := testing.AllocsPerRun(100, func() { // which runs it once before it counts
+		copy(vehicles, asked)
+		for _, verdict := range checker.Check(vehicles, l) {
+			seen[verdict] = true
+		}
+	})
+	if allocations != 0 {
+		t.Errorf("%v allocations a check", allocations)
+	}
+	if !seen[Corrected] && !seen[Held] {
+		t.Error("nothing was corrected or held: the test tries nothing")
 	}
 }

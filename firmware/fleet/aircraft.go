@@ -12,9 +12,10 @@ import (
 )
 
 const (
-	silentS = 1.0  // a place older than this is a guess: others keep clear of all it may be
-	staleS  = 2.0  // a state older than this is not flown by
-	lostS   = 10.0 // unheard for this long, an aircraft is lost (CONTRACT)
+	silentS   = 1.0  // a place older than this is a guess: others keep clear of all it may be
+	staleS    = 2.0  // a position older than this is not flown by, nor a HEARTBEAT commanded by
+	beatlessS = 10.0 // setpoints stream so long without a HEARTBEAT (CONTRACT)
+	lostS     = 10.0 // unheard for this long, an aircraft is lost (CONTRACT)
 
 	relayedBattery = 255 // BATTERY_STATUS id of a battery measured outside the autopilot
 )
@@ -40,14 +41,21 @@ type aircraft struct {
 	upM       float64
 	velocity  physics.Position
 	bootMS    float64 // autopilot's time since boot, at positionS
-	firstMS   float64 // the same, first heard, for its rate
-	firstS    float64
+	rate      rate    // of that clock
+	restoredS float64 // autopilot's time since boot that the leader before us knew; 0: unknown
 	wraps     float64 // of the 32 bits that the time since boot is sent in
+	frames    sequence
 	batteryS  float64
 	statusS   float64 // BATTERY_STATUS, rather than SYS_STATUS
 	ownS      float64 // BATTERY_STATUS of the vehicle's own battery
 	charge    float64 // remaining, 0 to 1, NaN unknown
 	reading   energy.Reading
+	batteries []uint8 // ids that BATTERY_STATUS came with, sorted; never changed in place
+	preArm    PreArm
+	words     words
+	said      string // the autopilot's last words on why it does not fly as asked, at saidS
+	saidS     float64
+	loggedS   float64 // some of them went to the log
 	params    Parameters
 	meter     energy.Meter
 	lost      bool
@@ -60,12 +68,10 @@ type aircraft struct {
 
 // receive takes one message of the autopilot in.
 func (a *aircraft) receive(f *Fleet, now float64, m message.Message) {
-	a.heard, a.heardS = true, now
+	a.heard, a.heardS, a.cleared = true, now, false
 	switch m := m.(type) {
 	case *common.MessageHeartbeat:
-		a.beatS = now
-		a.mode = Mode(m.CustomMode)
-		a.armed = m.BaseMode&common.MAV_MODE_FLAG_SAFETY_ARMED != 0
+		a.heartbeat(f, now, m)
 	case *common.MessageGlobalPositionInt:
 		a.locate(f, now, m)
 	case *common.MessageExtendedSysState:
@@ -78,6 +84,7 @@ func (a *aircraft) receive(f *Fleet, now float64, m message.Message) {
 	case *common.MessageBatteryStatus:
 		// PX4 relays a battery measured outside it as 255. Where the vehicle's own
 		// speaks too, two counters of one current would count twice.
+		a.countBattery(f, m.Id)
 		switch {
 		case m.Id == 0:
 			a.ownS = now
@@ -87,6 +94,7 @@ func (a *aircraft) receive(f *Fleet, now float64, m message.Message) {
 		a.batteryS, a.statusS = now, now
 		a.battery(now, energy.FromBattery(append(m.Voltages[:], nonZero(m.VoltagesExt[:])...), m.CurrentBattery, m.EnergyConsumed, m.BatteryRemaining))
 	case *common.MessageSysStatus:
+		a.preArm = preArmOf(m)
 		// Only of an autopilot that sends no BATTERY_STATUS: two unsynchronised
 		// measurements of one current would count twice.
 		if now-a.statusS > 5 {
@@ -95,6 +103,10 @@ func (a *aircraft) receive(f *Fleet, now float64, m message.Message) {
 		}
 	case *common.MessageParamValue:
 		a.params.set(m)
+	case *common.MessageStatustext:
+		a.statusText(f, now, m)
+	case *common.MessageCommandAck:
+		a.acknowledged(f, now, m)
 	}
 }
 
@@ -112,8 +124,8 @@ func (a *aircraft) battery(now float64, r energy.Reading) {
 	r.BootS = a.bootS(now)
 	a.reading = r
 	a.meter.Battery(now, r)
-	if !math.IsNaN(r.Charge) {
-		a.charge = r.Charge
+	if c := a.meter.Charge(); !math.IsNaN(c) { // one wild message sends nobody home
+		a.charge = c
 	}
 }
 
@@ -124,16 +136,19 @@ func (a *aircraft) locate(f *Fleet, now float64, m *common.MessageGlobalPosition
 		return // no fix
 	}
 	const wrapMS, aroundMS = 1 << 32, 60e3 // 49.7 days, and how near to them it is no reboot
+	const laggardMS = 1000                 // so much older it is late, and still older a reboot's: order is kept by sequence before
 	boot := float64(m.TimeBootMs) + wrapMS*a.wraps
 	if a.located && boot < a.bootMS-wrapMS+aroundMS {
 		a.wraps, boot = a.wraps+1, boot+wrapMS
 	}
-	if a.located && boot < a.bootMS-1000 {
+	if a.located && boot < a.bootMS {
+		if boot >= a.bootMS-laggardMS {
+			f.reject("position out of order")
+			return
+		}
 		a.rebooted(f)
 	}
-	if a.firstS == 0 || boot < a.firstMS {
-		a.firstMS, a.firstS = boot, now
-	}
+	a.rate.add(boot, now)
 	a.bootMS, a.ghost = boot, nil
 	a.position, a.upM = f.Origin.Local(float64(m.Lat)/1e7, float64(m.Lon)/1e7, float64(m.Alt)/1000)
 	a.velocity = physics.Position{EastM: float64(m.Vy) / 100, NorthM: float64(m.Vx) / 100}
@@ -150,9 +165,18 @@ func (a *aircraft) inAir() bool { return a.armed && (a.landed == nil || !*a.land
 // onGround is whether it said that it stands.
 func (a *aircraft) onGround() bool { return a.landed != nil && *a.landed }
 
-// fresh is whether its state can be flown by.
+// positionFresh is whether its position can be flown by.
+func (a *aircraft) positionFresh(now float64) bool {
+	return a.channel != nil && a.located && now-a.positionS < staleS
+}
+
+// beatFresh is whether its mode and arming can be commanded by.
+func (a *aircraft) beatFresh(now float64) bool { return a.channel != nil && now-a.beatS <= staleS }
+
+// fresh is whether it can be flown: by its position, and for a while without a
+// HEARTBEAT.
 func (a *aircraft) fresh(now float64) bool {
-	return a.channel != nil && a.located && now-a.positionS < staleS && now-a.beatS < 2*staleS
+	return a.positionFresh(now) && now-a.beatS <= beatlessS
 }
 
 // starting is whether it was told to take off and does not say yet that it has:
@@ -195,15 +219,5 @@ func (a *aircraft) bootS(now float64) float64 {
 	if !a.located || a.silent(now) {
 		return 0
 	}
-	return (a.bootMS + (now-a.positionS)*a.msPerS()) / 1000
-}
-
-// msPerS is the rate of the autopilot's clock against ours, in mission seconds.
-func (a *aircraft) msPerS() float64 {
-	if d := a.positionS - a.firstS; d > 5 {
-		if r := (a.bootMS - a.firstMS) / d; r > 0 {
-			return r
-		}
-	}
-	return 1000
+	return (a.bootMS + (now-a.positionS)*a.rate.msPerS()) / 1000
 }

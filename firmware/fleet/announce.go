@@ -14,10 +14,31 @@ import (
 // are in the log.
 const announcements = 32
 
-// Say shows a line on every ground station that the links lead to.
+// repeatS is how long a line is not said again, in seconds of the clock: as
+// long as it is repeated it is of one event.
+const repeatS = 10
+
+// Say shows a line on every ground station that the links lead to, once for an
+// event.
 func (f *Fleet) Say(severity common.MAV_SEVERITY, text string) {
-	const most = 50 // characters of one STATUSTEXT
-	f.announce(&common.MessageStatustext{Severity: severity, Text: ascii(text, most)})
+	text = ascii(text, mostChars)
+	f.saying.Lock()
+	defer f.saying.Unlock()
+	now := f.Clock.Now().Seconds()
+	lastS, before := f.saidS[text]
+	for t, s := range f.saidS {
+		if now-s > repeatS {
+			delete(f.saidS, t)
+		}
+	}
+	f.saidS[text] = now
+	if before && now-lastS <= repeatS {
+		return
+	}
+	if f.textID++; f.textID == 0 {
+		f.textID = 1 // 0 is that of a text of one chunk
+	}
+	f.announce(texts(severity, text, f.textID)...)
 }
 
 // Show shows a named value there. Names have ten characters at most.
@@ -27,7 +48,7 @@ func (f *Fleet) Show(name string, x float64) {
 	})
 }
 
-func (f *Fleet) announce(m message.Message) {
+func (f *Fleet) announce(m ...message.Message) {
 	select {
 	case f.toSay <- m:
 	default:
@@ -37,14 +58,25 @@ func (f *Fleet) announce(m message.Message) {
 // speak sends what waits. Ground stations hear it on the links they share with
 // the autopilots, or through them.
 func (f *Fleet) speak() {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
 	for {
 		select {
-		case m := <-f.toSay:
-			for _, l := range f.links {
-				l.node.WriteMessageAll(m) // cannot fail: every message is of the dialect
+		case messages := <-f.toSay:
+			for _, m := range messages {
+				f.broadcast(m)
 			}
 		default:
 			return
+		}
+	}
+}
+
+// broadcast sends to every channel of every link what is addressed to nobody.
+func (f *Fleet) broadcast(m message.Message) {
+	for _, l := range f.links {
+		for c := range l.channels {
+			f.send(l, c, nil, m)
 		}
 	}
 }

@@ -23,5 +23,6 @@ var messages = &dialect.Dialect{
 		&common.MessageExtendedSysState{},
 		&common.MessageStatustext{},
 		&common.MessageNamedValueFloat{},
+		&common.MessageCommandAck{},
 	},
 }

@@ -5,16 +5,24 @@
 // In a slot it stands at both ends: the snapshot reads what was measured here,
 // and the decision's displacements go out from here, ten times a mission
 // second, each checked by the flight envelope first.
+//
+// Whatever goes out passes one function, Fleet.send, which asks one gate whether
+// this aircraft may be commanded now (gate.go). What its pilot does is judged
+// where it is heard (pilot.go), and ends the order that made the aircraft ours;
+// Launch, Resume and Rejoin alone begin one (orders.go).
 package fleet
 
 import (
 	"fmt"
 	"log/slog"
 	"math"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/bluenviron/gomavlib/v3"
+	"github.com/bluenviron/gomavlib/v3/pkg/dialect"
 	"github.com/bluenviron/gomavlib/v3/pkg/frame"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 
@@ -22,7 +30,6 @@ import (
 	"prefdt/firmware/energy"
 	"prefdt/firmware/envelope"
 	"prefdt/inference/physics"
-	"prefdt/inference/tracking"
 )
 
 // Aircraft is the configuration of one link. Its place in the list, from 1, is
@@ -42,6 +49,7 @@ type Fleet struct {
 	Aircraft []Aircraft
 	Key      *frame.V2Key // signs what goes out, and refuses what comes in unsigned; nil: unsigned
 	Clock    clock.Clock
+	Wall     func() time.Time // dates signatures; nil: clock.Wall
 	Log      *slog.Logger
 
 	mutex    sync.Mutex
@@ -49,10 +57,17 @@ type Fleet struct {
 	links    []*link
 	rejects  map[string]uint64
 	counts   Counts
-	limiter  tracking.Envelope
+	checker  envelope.Checker
 	verdicts []envelope.Verdict
 
-	toSay   chan message.Message
+	codec  dialect.ReadWriter
+	stamps stamps
+
+	toSay  chan []message.Message
+	saying sync.Mutex         // the next two
+	saidS  map[string]float64 // lines said lately, on Clock
+	textID uint16
+
 	streams atomic.Bool
 
 	stop chan struct{}
@@ -62,6 +77,7 @@ type Fleet struct {
 // Counts are what the fleet did since the start.
 type Counts struct {
 	Setpoints int // sent
+	Refused   int // messages that the gate kept back
 	Corrected int // of them, changed by the envelope
 	Held      int // of them, turned into a hold by the envelope
 	Stalled   int // times a setpoint outlived its two slots
@@ -77,12 +93,21 @@ func (f *Fleet) Initialize() error {
 	f.rejects = map[string]uint64{}
 	f.counts.MinSeparationM = math.Inf(1)
 	f.stop = make(chan struct{})
-	f.toSay = make(chan message.Message, announcements)
+	f.toSay = make(chan []message.Message, announcements)
+	f.saidS = map[string]float64{}
+	f.codec.Dialect = messages
+	if err := f.codec.Initialize(); err != nil {
+		return fmt.Errorf("MAVLink dialect: %w", err)
+	}
+	if f.Wall == nil {
+		f.Wall = clock.Wall
+	}
+	f.stamps = stamps{clock: f.Clock, wall: f.Wall}
 	capacity := f.Physics.CapacityJ
 	for i, c := range f.Aircraft {
 		p := f.Physics.Propulsion
 		f.aircraft = append(f.aircraft, &aircraft{
-			number: i + 1, conf: c, charge: math.NaN(), reading: energy.Absent(),
+			number: i + 1, conf: c, charge: math.NaN(), reading: energy.Absent(), control: control{askedFor: map[Mode]float64{}},
 			meter: energy.Meter{CapacityJ: capacity, PowerW: p.PowerW, MaxPowerW: 10 * p.PowerW(f.Physics.SpeedMaxMPS)},
 		})
 	}
@@ -95,7 +120,7 @@ func (f *Fleet) Start() error {
 	for _, a := range f.aircraft {
 		l := byEndpoint[a.conf.Endpoint]
 		if l == nil {
-			l = &link{fleet: f, endpoint: a.conf.Endpoint}
+			l = &link{fleet: f, endpoint: a.conf.Endpoint, channels: map[*gomavlib.Channel]*byte{}, id: byte(rand.Uint32())}
 			if err := l.open(); err != nil {
 				for _, open := range f.links {
 					open.node.Close()
@@ -136,13 +161,20 @@ func (f *Fleet) nowS() float64 { return f.Clock.Now().Seconds() * f.Speed }
 // run ticks at 10 Hz of mission time.
 func (f *Fleet) run() {
 	defer f.done.Done()
-	ticker := time.NewTicker(max(time.Millisecond, time.Duration(float64(100*time.Millisecond)/f.Speed)))
-	defer ticker.Stop()
+	ticks, stop := f.Clock.Ticker(max(time.Millisecond, time.Duration(float64(100*time.Millisecond)/f.Speed)))
+	defer stop()
+	announcedS := math.Inf(-1)
 	for {
 		select {
 		case <-f.stop:
 			return
-		case <-ticker.C:
+		case <-ticks:
+			if now := f.nowS(); now-announcedS >= 1 {
+				announcedS = now
+				f.mutex.Lock()
+				f.announceUs()
+				f.mutex.Unlock()
+			}
 			if f.streams.Load() {
 				f.tick()
 				f.speak()

@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"math"
 	"net"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 
 	"prefdt/firmware/clock"
+	"prefdt/firmware/energy"
 	"prefdt/firmware/envelope"
 	"prefdt/inference/physics"
 )
@@ -38,7 +38,8 @@ func TestParameters(t *testing.T) {
 	if p.Unsafe() == "" {
 		t.Error("parameters that were not read are taken for safe")
 	}
-	p.set(&common.MessageParamValue{ParamId: "COM_OBL_RC_ACT", ParamType: common.MAV_PARAM_TYPE_INT32, ParamValue: math.Float32frombits(5)})
+	p.set(&common.MessageParamValue{ParamId: "COM_OBL_RC_ACT", ParamType: common.MAV_PARAM_TYPE_INT32, ParamValue: bits(5)})
+	p.set(&common.MessageParamValue{ParamId: "COM_LOW_BAT_ACT", ParamType: common.MAV_PARAM_TYPE_INT32, ParamValue: bits(3)})
 	p.set(&common.MessageParamValue{ParamId: "COM_OF_LOSS_T", ParamType: common.MAV_PARAM_TYPE_REAL32, ParamValue: 1})
 	p.set(&common.MessageParamValue{ParamId: "MPC_XY_VEL_MAX", ParamType: common.MAV_PARAM_TYPE_REAL32, ParamValue: float32(math.NaN())})
 	if p.Read() {
@@ -51,6 +52,41 @@ func TestParameters(t *testing.T) {
 	p.LossAction = 0 // the stock value sinks
 	if p.Unsafe() == "" {
 		t.Error("the stock failsafe is taken for safe")
+	}
+}
+
+// An aircraft that holds when its leader is gone, and does nothing when its
+// battery is low, hovers until it falls.
+func TestHoldWithoutALowBatteryActionIsUnsafe(t *testing.T) {
+	for _, c := range []struct {
+		loss, low int32
+		safe      bool
+	}{{5, 0, false}, {5, 1, true}, {5, 2, true}, {5, 3, true}, {3, 0, true}, {4, 0, true}, {0, 3, false}} {
+		p := Parameters{LossS: 1, SpeedMaxMPS: 12, read: 1<<0 | 1<<2}
+		p.set(&common.MessageParamValue{ParamId: "COM_OBL_RC_ACT", ParamType: common.MAV_PARAM_TYPE_INT32, ParamValue: bits(c.loss)})
+		if p.Unsafe() == "" {
+			t.Error("COM_LOW_BAT_ACT was not read, and that is taken for safe")
+		}
+		p.set(&common.MessageParamValue{ParamId: "COM_LOW_BAT_ACT", ParamType: common.MAV_PARAM_TYPE_INT32, ParamValue: bits(c.low)})
+		if reason := p.Unsafe(); (reason == "") != c.safe {
+			t.Errorf("COM_OBL_RC_ACT %d with COM_LOW_BAT_ACT %d: %q", c.loss, c.low, reason)
+		}
+	}
+}
+
+func bits(x int32) float32 { return math.Float32frombits(uint32(x)) }
+
+// A descent from 100 m was measured on PX4: 74 s at its default rates.
+func TestDescentTakesAsLongAsPX4s(t *testing.T) {
+	var p Parameters
+	if got := p.DescentS(100); math.Abs(got-74) > 1 {
+		t.Errorf("from 100 m in %.1f s, PX4 took 74", got)
+	}
+	p = Parameters{DescentMPS: 3, LandMPS: 1, LandSlowM: 20}
+	for height, want := range map[float64]float64{80: 40, 20: 20, 5: 5, 0: 0, -3: 0} {
+		if got := p.DescentS(height); math.Abs(got-want) > 1e-9 {
+			t.Errorf("from %v m in %v s, want %v", height, got, want)
+		}
 	}
 }
 
@@ -160,7 +196,7 @@ func TestWhoIsHeard(t *testing.T) {
 	rejected := func(reason string) func() bool { return func() bool { return f.Rejects()[reason] > 0 } }
 
 	newPeer(t, address, 8, 1).until("a stranger is counted", rejected("system id of no aircraft here"), beat(ModeHold, true))
-	newPeer(t, address, 7, 191).until("another component is counted", rejected("component 191 of a system of ours"), beat(ModeHold, true))
+	newPeer(t, address, 7, 191).until("another component is counted", rejected(OtherComponent+" 191"), beat(ModeHold, true))
 	newPeer(t, address, 250, 191).until("our echo is counted", rejected("our own echo"), beat(ModeHold, true))
 	if view().Heard {
 		t.Fatal("heard before it spoke")
@@ -199,8 +235,8 @@ func TestWhatIsMeasured(t *testing.T) {
 	if v.UpM != 97 || math.Abs(v.SpeedMPS-5) > 1e-9 || v.Position.Sub(physics.Position{EastM: 320, NorthM: 610}).Norm() > 10 || !v.InAir {
 		t.Errorf("%+v", v)
 	}
-	f.Command(1, OrderFly)
-	p.until("a reboot is noticed", func() bool { return view().Why == "rebooted" }, position(1000))
+	p.until("it is given to us", func() bool { return f.Resume(1, OrderFly) == nil }, beat(ModeHold, true), position(500100))
+	p.until("a reboot is noticed", func() bool { return view().Reason == "rebooted" }, position(1000))
 	if v := view(); v.Phase != PhaseTaken || v.Params.Read() {
 		t.Errorf("after a reboot: %+v", v)
 	}
@@ -209,14 +245,16 @@ func TestWhatIsMeasured(t *testing.T) {
 // PX4 relays a battery measured outside it as 255, beside which its own counts.
 func TestWhichBattery(t *testing.T) {
 	f := &Fleet{Log: slog.New(slog.DiscardHandler)}
-	a := &aircraft{number: 1, charge: math.NaN()}
+	a := &aircraft{number: 1, charge: math.NaN(), meter: energy.Meter{CapacityJ: 150e3, PowerW: physics.Standard().Propulsion.PowerW, MaxPowerW: 6500}}
 	for _, c := range []struct {
 		now     float64
 		id      uint8
 		percent int8
 		want    float64
 	}{{100, 1, 10, math.NaN()}, {101, relayedBattery, 80, 0.8}, {102, 0, 70, 0.7}, {103, relayedBattery, 79, 0.7}, {104, 1, 10, 0.7}, {108, relayedBattery, 78, 0.78}} {
-		a.receive(f, c.now, &common.MessageBatteryStatus{Id: c.id, CurrentBattery: -1, EnergyConsumed: -1, BatteryRemaining: c.percent})
+		for _, later := range []float64{0, 0.25} { // a jump counts from the second reading on
+			a.receive(f, c.now+later, &common.MessageBatteryStatus{Id: c.id, CurrentBattery: -1, EnergyConsumed: -1, BatteryRemaining: c.percent})
+		}
 		if a.charge != c.want && !(math.IsNaN(a.charge) && math.IsNaN(c.want)) {
 			t.Errorf("battery %d at %v s: charge %v, want %v", c.id, c.now, a.charge, c.want)
 		}
@@ -237,7 +275,7 @@ func TestTakeOffWaitsForWhoeverFliesNear(t *testing.T) {
 		{10, 0, PhaseEngaging, &up, false}, {10, 0, PhaseClimbing, &up, false},
 	} {
 		f := &Fleet{Log: slog.New(slog.DiscardHandler), Limits: envelope.Limits{SeparationM: 10, AltitudeM: 100, BandM: 20}}
-		a := &aircraft{number: 1, located: true, landed: &down, control: control{order: OrderFly, phase: PhaseClimbing}}
+		a := &aircraft{number: 1, located: true, landed: &down, channel: channels[0], beatS: 100, control: control{order: OrderFly, phase: PhaseClimbing}}
 		b := &aircraft{number: 2, located: true, armed: true, landed: c.landed, positionS: 100,
 			position: physics.Position{EastM: c.apartM}, velocity: physics.Position{NorthM: c.speed},
 			control: control{order: OrderFly, phase: c.phase, aim: aim{kind: aimHold}}}
@@ -245,7 +283,7 @@ func TestTakeOffWaitsForWhoeverFliesNear(t *testing.T) {
 		if out, _ := a.fly(f, 100); (len(out) == 0) != c.wait || a.waits != c.wait {
 			t.Errorf("%+v: sent %v", c, out)
 		}
-		a.armed = true
+		a.armed, a.beatS = true, 102
 		if out, _ := a.fly(f, 102); (len(out) == 0) != c.wait {
 			t.Errorf("armed, %+v: sent %v", c, out)
 		}
@@ -261,7 +299,7 @@ func TestArmsInHold(t *testing.T) {
 	} {
 		f := &Fleet{Log: slog.New(slog.DiscardHandler)}
 		down := true
-		a := &aircraft{number: 1, located: true, landed: &down, mode: mode, control: control{order: OrderFly, phase: PhaseClimbing}}
+		a := &aircraft{number: 1, located: true, landed: &down, channel: channels[0], beatS: 100, mode: mode, control: control{order: OrderFly, phase: PhaseClimbing}}
 		out, stream := a.fly(f, 100)
 		if len(out) != 1 || stream {
 			t.Fatalf("%v: sent %v", mode, out)
@@ -269,34 +307,6 @@ func TestArmsInHold(t *testing.T) {
 		c := out[0].(*common.MessageCommandLong)
 		if c.Command != want || want == common.MAV_CMD_DO_SET_MODE && (c.Param2 != 4 || c.Param3 != 3) {
 			t.Errorf("%v: sent %+v, want %v", mode, c, want)
-		}
-	}
-}
-
-// One that leaves its climb is its pilot's, or flies a failsafe: PX4 gives a
-// failsafe up for whoever asks for another mode, so nobody does.
-func TestClimbIsLeftAlone(t *testing.T) {
-	up, down := false, true
-	for _, c := range []struct {
-		mode Mode
-		upM  float64
-		want Phase
-	}{
-		{ModeHold, 50, PhaseTaken}, {ModeReturn, 50, PhaseTaken}, {ModePosition, 50, PhaseTaken}, {ModeTakeoff, 50, PhaseClimbing},
-		{ModeTakeoff, 98, PhaseEngaging}, {ModeHold, 99, PhaseEngaging}, // there PX4 holds by itself
-	} {
-		f := &Fleet{Log: slog.New(slog.DiscardHandler), Limits: envelope.Limits{SeparationM: 10, AltitudeM: 100, BandM: 20}}
-		a := &aircraft{number: 1, located: true, armed: true, landed: &down, mode: ModeHold, control: control{order: OrderFly}}
-		a.fly(f, 100)
-		if out, _ := a.fly(f, 101); len(out) != 1 || out[0].(*common.MessageCommandLong).Command != common.MAV_CMD_NAV_TAKEOFF {
-			t.Fatalf("armed on the ground, sent %v", out)
-		}
-		a.landed, a.mode = &up, ModeTakeoff
-		a.fly(f, 103)
-		a.mode, a.upM = c.mode, c.upM
-		out, _ := a.fly(f, 105)
-		if a.phase != c.want || c.want == PhaseTaken && len(out) > 0 {
-			t.Errorf("%v at %v m: phase %d, want %d, sent %v", c.mode, c.upM, a.phase, c.want, out)
 		}
 	}
 }
@@ -321,6 +331,57 @@ func TestSetpointsExpire(t *testing.T) {
 	}
 	if f.counts.Stalled != 1 {
 		t.Errorf("stalled %d times", f.counts.Stalled)
+	}
+}
+
+// A transit is flown at v* by an autopilot that controls position as PX4 does,
+// hears a setpoint late, and keeps it until the next.
+func TestTransitFliesBestSpeed(t *testing.T) {
+	const (
+		speed, gain = 8.4, 0.95 // v*, MPC_XY_P
+		stepS       = 0.01
+		periodS     = 0.1  // between setpoints
+		delayS      = 0.05 // of a setpoint on its way
+		lagS        = 0.4  // of the velocity
+	)
+	to := physics.Position{EastM: 300, NorthM: 400}
+	a := &aircraft{number: 1}
+	type setpoint struct {
+		at, feed physics.Position
+		fromS    float64
+	}
+	var queue []setpoint
+	fastest, arrivedS, cruised, cruiseS := 0.0, math.Inf(1), 0.0, 0.0
+	var flown setpoint
+	for i := range int(120 / stepS) {
+		now := 100 + float64(i)*stepS
+		a.positionS = now
+		if i%int(periodS/stepS) == 0 {
+			a.aim = aim{kind: aimPoint, setS: now, to: to, speed: speed}
+			at, feed := a.reference(now)
+			queue = append(queue, setpoint{at, feed, now + delayS})
+		}
+		for len(queue) > 0 && queue[0].fromS <= now {
+			flown, queue = queue[0], queue[1:]
+		}
+		if flown.fromS > 0 {
+			asked := flown.at.Sub(a.position).Scale(gain).Add(flown.feed)
+			a.velocity = a.velocity.Add(asked.Sub(a.velocity).Scale(stepS / lagS))
+		}
+		a.position = a.position.Add(a.velocity.Scale(stepS))
+		fastest = math.Max(fastest, a.velocity.Norm())
+		switch left := to.Sub(a.position).Norm(); {
+		case left > 50 && left < 400:
+			cruised, cruiseS = cruised+a.velocity.Norm()*stepS, cruiseS+stepS
+		case left < arrivedM && a.velocity.Norm() < 2:
+			arrivedS = math.Min(arrivedS, now-100)
+		}
+	}
+	if mean := cruised / cruiseS; math.Abs(mean-speed) > 0.01*speed {
+		t.Errorf("cruises at %.2f m/s, want %v", mean, speed)
+	}
+	if fastest > 1.25*speed || to.Sub(a.position).Norm() > 0.1 || arrivedS > 500/speed+6 {
+		t.Errorf("up to %.2f m/s, %.2f m off at the end, arrived after %.1f s", fastest, to.Sub(a.position).Norm(), arrivedS)
 	}
 }
 
@@ -361,7 +422,11 @@ func TestGroundStationHears(t *testing.T) {
 	for what, is := range map[string]func(message.Message) bool{
 		"an alarm": func(m message.Message) bool {
 			s, ok := m.(*common.MessageStatustext)
-			return ok && s.Severity == common.MAV_SEVERITY_ERROR && s.Text == "2: unsafe failsafe: COM_OBL_RC_ACT is 0, want 5 (H"
+			return ok && s.Severity == common.MAV_SEVERITY_ERROR && s.Text == "2: unsafe failsafe: COM_OBL_RC_ACT is 0, want 5 (H" && s.Id > 0 && s.ChunkSeq == 0
+		},
+		"the end of its reason": func(m message.Message) bool {
+			s, ok := m.(*common.MessageStatustext)
+			return ok && s.Text == "old), 3 (Return) or 4 (Land)" && s.Id > 0 && s.ChunkSeq == 1
 		},
 		"a step of the mission": func(m message.Message) bool {
 			s, ok := m.(*common.MessageStatustext)
@@ -414,15 +479,21 @@ func TestWhereASilentOneMayBe(t *testing.T) {
 		}
 	}
 	a := &aircraft{number: 1, ghost: []physics.Position{last}}
-	f.aircraft = []*aircraft{a, {number: 2, located: true, armed: true, heard: true, landed: &up}}
+	f.aircraft = []*aircraft{a, {number: 2, located: true, armed: true, heard: true, heardS: f.nowS(), landed: &up}}
 	if !a.inTheWay() || !slices.Equal(a.whereabouts(3), []physics.Position{last}) {
 		t.Error("the leader before us left it in the air, and it is forgotten")
 	}
-	if got := f.Clear(); !slices.Equal(got, []int{1}) || a.inTheWay() {
-		t.Errorf("the crew cleared %v", got)
+	if err := f.Clear(2); err == nil {
+		t.Error("one that is heard was cleared")
+	}
+	if err := f.Clear(1); err != nil || a.inTheWay() {
+		t.Errorf("the crew cleared it: %v", err)
+	}
+	if err := f.Clear(1); err == nil {
+		t.Error("cleared twice")
 	}
 	a.located, a.armed, a.landed, a.ghost, a.heard, a.heardS = true, true, &up, nil, true, 50
-	if a.watch(f, 50); !a.inTheWay() {
+	if a.receive(f, 50, &common.MessageSysStatus{}); !a.inTheWay() {
 		t.Error("heard in the air, it is still out of the way")
 	}
 	if a.landed = &down; a.inTheWay() {
@@ -434,16 +505,16 @@ func TestWhereASilentOneMayBe(t *testing.T) {
 // above the speed asked for: energy rises with its cube.
 func TestLagIsMadeUpFor(t *testing.T) {
 	for _, c := range []struct{ lagM, madeUpM float64 }{{0, 0}, {2, 2}, {-2, -2}, {8, lagM}, {-8, -lagM}} {
-		b := newBench(t, nil)
+		b := newBench(t)
 		a := b.aircraft[0]
 		at := func(eastM float64) { a.position.EastM, a.positionS = eastM, a.positionS+1 }
-		a.positionS = b.clock.now.Seconds() - 1
+		a.positionS = b.nowS() - 1
 		at(0)
 		b.Leg(1, physics.Position{EastM: 20})
-		b.clock.now += time.Second
+		b.clock.Advance(time.Second)
 		at(20 - c.lagM)
 		b.Leg(1, physics.Position{EastM: 20})
-		target, feed := a.reference(b.clock.now.Seconds())
+		target, feed := a.reference(b.nowS())
 		asked := feed.EastM + a.params.gain()*(target.EastM-a.position.EastM)
 		if want := 20 + a.params.gain()*c.madeUpM; math.Abs(asked-want) > 1e-9 {
 			t.Errorf("%v m behind its leg it is asked for %v m/s, want %v", c.lagM, asked, want)
@@ -451,37 +522,14 @@ func TestLagIsMadeUpFor(t *testing.T) {
 	}
 }
 
-// Whoever stops gets the aircraft in its autopilot's Hold, unless that lands
-// already: a stream that merely ended would leave it to the failsafe.
-func TestStopHandsOver(t *testing.T) {
-	for _, c := range []struct {
-		phase Phase
-		mode  Mode
-		hold  bool
-	}{
-		{PhaseClimbing, ModeTakeoff, true}, {PhaseEngaging, ModeHold, false}, {PhaseEngaging, ModeOffboard, true},
-		{PhaseFlying, ModeOffboard, true}, {PhaseLanding, ModeOffboard, true}, {PhaseLanding, ModeLand, false},
-	} {
-		b := newBench(t, nil)
-		a, now := b.aircraft[0], b.clock.now.Seconds()
-		a.channel, a.located, a.positionS, a.beatS, a.requestS, a.askedS = &gomavlib.Channel{}, true, now, now, now, now-2*retryS
-		a.armed, a.phase, a.mode, a.order = true, c.phase, c.mode, OrderStop
-		commands, stream := a.steer(b.Fleet, now)
-		asked := len(commands) == 1 && reflect.DeepEqual(commands[0], setMode(ModeHold))
-		if asked != c.hold || c.hold && stream != (c.mode == ModeOffboard) {
-			t.Errorf("in phase %v and %v: %v, streams %v", c.phase, c.mode, commands, stream)
-		}
-	}
-}
-
 // An autopilot's clock runs over after 49.7 days; only one that falls was rebooted.
 func TestClockRunsOver(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	a := b.aircraft[0]
 	a.order, a.phase = OrderFly, PhaseFlying
 	say := func(ms uint32) {
-		b.clock.now += time.Second
-		a.locate(b.Fleet, b.clock.now.Seconds(), &common.MessageGlobalPositionInt{TimeBootMs: ms, Lat: 470000000, Lon: 80000000})
+		b.clock.Advance(time.Second)
+		a.locate(b.Fleet, b.nowS(), &common.MessageGlobalPositionInt{TimeBootMs: ms, Lat: 470000000, Lon: 80000000})
 	}
 	say(math.MaxUint32 - 499)
 	say(500)

@@ -4,86 +4,18 @@ import (
 	"bytes"
 	"encoding/binary"
 	"io"
-	"log/slog"
 	"math"
 	"testing"
 	"time"
 
 	"github.com/bluenviron/gomavlib/v3"
-	"github.com/bluenviron/gomavlib/v3/pkg/dialect"
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 	"github.com/bluenviron/gomavlib/v3/pkg/frame"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 	"github.com/bluenviron/gomavlib/v3/pkg/streamwriter"
 
-	"prefdt/firmware/envelope"
 	"prefdt/inference/physics"
 )
-
-// handClock goes where a test sets it.
-type handClock struct{ now time.Duration }
-
-func (c *handClock) Now() time.Duration                   { return c.now }
-func (c *handClock) After(time.Duration) <-chan time.Time { return nil }
-
-// bench is a fleet of three on two links that nobody is at the other end of:
-// frames go in where the links would put them, time passes when it is told to.
-type bench struct {
-	*Fleet
-	clock *handClock
-	links []*link
-	rw    *dialect.ReadWriter
-}
-
-func newBench(t testing.TB, node *gomavlib.Node) *bench {
-	b := &bench{clock: &handClock{now: time.Second}, rw: &dialect.ReadWriter{Dialect: messages}}
-	b.Fleet = &Fleet{
-		SystemID: 250, Origin: Origin{47, 8, 400}, Physics: physics.Standard(), Speed: 1,
-		Limits: envelope.Limits{SpeedMaxMPS: 30, SeparationM: 10, AreaM: 1000, AltitudeM: 100, BandM: 20, FenceM: 15},
-		Clock:  b.clock, Log: slog.New(slog.DiscardHandler),
-	}
-	for i := range 3 {
-		b.Aircraft = append(b.Aircraft, Aircraft{SystemID: i + 1})
-	}
-	if err := b.Fleet.Initialize(); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.rw.Initialize(); err != nil {
-		t.Fatal(err)
-	}
-	b.links = []*link{{fleet: b.Fleet, node: node}, {fleet: b.Fleet, node: node}}
-	for i, a := range b.Fleet.aircraft {
-		a.link = b.links[i/2]
-		a.link.aircraft = append(a.link.aircraft, a)
-	}
-	return b
-}
-
-// idle is a node that hears nothing and whose messages go nowhere.
-func idle(f *testing.F) *gomavlib.Node {
-	n := &gomavlib.Node{
-		Endpoints: []gomavlib.EndpointConf{gomavlib.EndpointUDPServer{Address: "127.0.0.1:0"}}, Dialect: messages,
-		OutVersion: gomavlib.V2, OutSystemID: 250, OutComponentID: ourComponent, HeartbeatDisable: true,
-	}
-	if err := n.Initialize(); err != nil {
-		f.Fatal(err)
-	}
-	f.Cleanup(n.Close)
-	go func() {
-		for range n.Events() {
-		}
-	}()
-	return n
-}
-
-var channels = [2]*gomavlib.Channel{{}, {}}
-
-// pass lets time pass, with the ticks that belong to it.
-func (b *bench) pass(d time.Duration) {
-	for end := b.clock.now + d; b.clock.now < end; b.clock.now += 100 * time.Millisecond {
-		b.tick()
-	}
-}
 
 // sane holds the fleet to what the slot loop relies on.
 func (b *bench) sane(t *testing.T) {
@@ -123,8 +55,7 @@ func say(b *bench, from byte, m message.Message) []byte {
 // FuzzMessages lets autopilots say anything, in any order, while the leader
 // asks things of them and time passes.
 func FuzzMessages(f *testing.F) {
-	node := idle(f)
-	b := newBench(f, node)
+	b := newBench(f)
 	flight := func(from byte, lat, lon int32) []byte {
 		return bytes.Join([][]byte{
 			say(b, from, beat(ModeHold, false)),
@@ -148,7 +79,7 @@ func FuzzMessages(f *testing.F) {
 	f.Add(bytes.Join([][]byte{say(b, 0, beat(0, true)), say(b, 0, &common.MessageGlobalPositionInt{TimeBootMs: math.MaxUint32, Lat: 1, Alt: math.MinInt32}), op(0x82, 5),
 		say(b, 0, &common.MessageParamValue{ParamId: "MPC_XY_P", ParamType: common.MAV_PARAM_TYPE_REAL32, ParamValue: 1e38}), op(0x80, 0, 2), op(0x82, 50)}, nil))
 	f.Fuzz(func(t *testing.T, ops []byte) {
-		b := newBench(t, node)
+		b := newBench(t)
 		began := time.Now()
 		for n := 0; len(ops) >= 2 && n < 200; n++ {
 			kind, size := ops[0], min(int(ops[1]), len(ops)-2)
@@ -197,7 +128,11 @@ func (b *bench) happen(t *testing.T, kind byte, arguments []byte) {
 		b.links[at].route(&gomavlib.EventFrame{Frame: fr, Channel: channels[at]})
 		b.mutex.Unlock()
 	case kind == 0x80:
-		b.Command(number, Order(uint8(x(1))%4))
+		if o := Order(uint8(x(1)) % 4); o == OrderFly {
+			b.Launch(number)
+		} else {
+			b.Command(number, o)
+		}
 	case kind == 0x81:
 		b.Resume(number, Order(uint8(x(1))%4))
 	case kind == 0x82:
@@ -218,14 +153,17 @@ func (b *bench) happen(t *testing.T, kind byte, arguments []byte) {
 		}
 	case kind == 0x88:
 		b.Book(number, math.Abs(x(1)), 1+math.Abs(x(2))/64)
+	case kind == 0x89:
+		b.Rejoin(number, Order(uint8(x(1))%4))
+	case kind == 0x8a:
+		b.Clear(number)
 	}
 }
 
 // FuzzFrames puts any bytes on a link: what gomavlib makes of them with our
 // dialect, with a signing key and without.
 func FuzzFrames(f *testing.F) {
-	node := idle(f)
-	b := newBench(f, node)
+	b := newBench(f)
 	key := frame.NewV2Key(bytes.Repeat([]byte{7}, 32))
 	for _, signed := range []*frame.V2Key{nil, key} {
 		var wire bytes.Buffer
@@ -249,7 +187,7 @@ func FuzzFrames(f *testing.F) {
 	f.Add(append([]byte{0xfd, 255, 1, 0, 0, 1, 1}, binary.LittleEndian.AppendUint32(nil, 22)...))
 	f.Fuzz(func(t *testing.T, wire []byte) {
 		for _, k := range []*frame.V2Key{nil, key} {
-			b := newBench(t, node)
+			b := newBench(t)
 			r := &frame.Reader{ByteReader: bytes.NewReader(wire), DialectRW: b.rw, InKey: k}
 			if err := r.Initialize(); err != nil {
 				t.Fatal(err)

@@ -5,25 +5,40 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/bluenviron/gomavlib/v3"
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+	"github.com/bluenviron/gomavlib/v3/pkg/frame"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 )
 
 const (
 	ourComponent       = 191 // MAV_COMP_ID_ONBOARD_COMPUTER
+	stationComponent   = 190 // MAV_COMP_ID_MISSIONPLANNER, as which we read what PX4 says to ground stations
 	autopilotComponent = 1   // MAV_COMP_ID_AUTOPILOT1
 	groundStation      = 255 // system id, by custom; it belongs on the links
 )
+
+// OtherComponent begins the reason for which frames of an aircraft's other
+// components are refused: cameras, gimbals, what an autopilot forwards. They are
+// there on many aircraft, and nothing is wrong with them.
+const OtherComponent = "an aircraft's component"
 
 // link is one endpoint, with the aircraft that are behind it.
 type link struct {
 	fleet    *Fleet
 	endpoint string
 	aircraft []*aircraft
-	node     *gomavlib.Node
+	node     node
+	channels map[*gomavlib.Channel]*byte // open ones, with the sequence number of the next frame
+	id       byte                        // of the link, in signatures
+}
+
+// node is what of a gomavlib.Node is used.
+type node interface {
+	Events() chan gomavlib.Event
+	WriteFrameTo(*gomavlib.Channel, frame.Frame) error
+	Close()
 }
 
 // ParseEndpoint reads an endpoint of the configuration.
@@ -62,19 +77,43 @@ func (l *link) open() error {
 	if err != nil {
 		return err
 	}
-	l.node = &gomavlib.Node{
+	n := &gomavlib.Node{
 		Endpoints:  []gomavlib.EndpointConf{conf},
 		Dialect:    messages,
 		InKey:      l.fleet.Key,
-		OutKey:     l.fleet.Key,
+		OutKey:     l.fleet.Key, // of nothing: frames are made, and signed, here
 		OutVersion: gomavlib.V2, OutSystemID: byte(l.fleet.SystemID), OutComponentID: ourComponent,
-		HeartbeatPeriod:     max(time.Millisecond, time.Duration(float64(time.Second)/l.fleet.Speed)),
-		HeartbeatSystemType: int(common.MAV_TYPE_ONBOARD_CONTROLLER), HeartbeatAutopilotType: int(common.MAV_AUTOPILOT_INVALID),
+		HeartbeatDisable: true, // ours pass the gate
 	}
-	if err := l.node.Initialize(); err != nil {
+	if err := n.Initialize(); err != nil {
 		return fmt.Errorf("open %s: %w", l.endpoint, err)
 	}
+	l.node = n
 	return nil
+}
+
+// frame wraps a message: numbered by channel, and signed where there is a key.
+func (l *link) frame(c *gomavlib.Channel, m message.Message) *frame.V2Frame {
+	next := l.channels[c]
+	if next == nil {
+		next = new(byte)
+		l.channels[c] = next
+	}
+	rw := l.fleet.codec.GetMessage(m.GetID())
+	fr := &frame.V2Frame{SequenceNumber: *next, SystemID: byte(l.fleet.SystemID), ComponentID: ourComponent, Message: rw.Write(m, true)}
+	*next++
+	if h, ok := m.(*common.MessageHeartbeat); ok && h.Type == common.MAV_TYPE_GCS {
+		fr.ComponentID = stationComponent
+	}
+	if l.fleet.Key != nil {
+		fr.IncompatibilityFlag = frame.V2FlagSigned
+	}
+	fr.Checksum = fr.GenerateChecksum(rw.CRCExtra())
+	if l.fleet.Key != nil {
+		fr.SignatureLinkID, fr.SignatureTimestamp = l.id, l.fleet.stamps.next()
+		fr.Signature = fr.GenerateSignature(l.fleet.Key)
+	}
+	return fr
 }
 
 // read takes every event off the node at once: a slow reader would stall it.
@@ -83,11 +122,14 @@ func (l *link) read() {
 	for event := range l.node.Events() {
 		l.fleet.mutex.Lock()
 		switch e := event.(type) {
+		case *gomavlib.EventChannelOpen:
+			l.channels[e.Channel] = new(byte)
 		case *gomavlib.EventFrame:
 			l.route(e)
 		case *gomavlib.EventParseError:
 			l.fleet.reject("malformed frame")
 		case *gomavlib.EventChannelClose:
+			delete(l.channels, e.Channel)
 			for _, a := range l.aircraft {
 				if a.channel == e.Channel {
 					a.channel = nil
@@ -98,33 +140,11 @@ func (l *link) read() {
 	}
 }
 
-// greet asks for a heartbeat, which comes once a second only: a leader that was
-// restarted in flight has no second to lose.
-func (l *link) greet(a *aircraft, now float64, c *gomavlib.Channel) {
-	for _, m := range a.request(now, &common.MessageHeartbeat{}, &common.MessageExtendedSysState{}) {
-		m.TargetSystem, m.TargetComponent = uint8(a.conf.SystemID), autopilotComponent
-		l.node.WriteMessageTo(c, m)
-	}
-}
-
-// request asks for messages now, and not again at once.
-func (a *aircraft) request(now float64, wanted ...message.Message) (out []*common.MessageCommandLong) {
-	const again = 0.25
-	if a.greetedS > 0 && now-a.greetedS < again {
-		return nil
-	}
-	a.greetedS = now
-	for _, m := range wanted {
-		out = append(out, &common.MessageCommandLong{Command: common.MAV_CMD_REQUEST_MESSAGE, Param1: float32(m.GetID())})
-	}
-	return out
-}
-
 // route accepts a frame by channel, system and component.
 func (l *link) route(e *gomavlib.EventFrame) {
 	f := l.fleet
 	system, component := int(e.SystemID()), e.ComponentID()
-	if system == f.SystemID && component == ourComponent {
+	if system == f.SystemID && (component == ourComponent || component == stationComponent) {
 		f.reject("our own echo")
 		return
 	}
@@ -133,7 +153,7 @@ func (l *link) route(e *gomavlib.EventFrame) {
 			continue
 		}
 		if component != autopilotComponent {
-			f.reject(fmt.Sprintf("component %d of a system of ours", component))
+			f.reject(fmt.Sprintf("%s %d", OtherComponent, component))
 			return
 		}
 		now := f.nowS()
@@ -143,18 +163,55 @@ func (l *link) route(e *gomavlib.EventFrame) {
 				return
 			}
 			if _, ok := e.Message().(*common.MessageHeartbeat); !ok {
-				l.greet(a, now, e.Channel) // a channel is taken by a heartbeat
+				// A channel is accepted with a HEARTBEAT, which comes once a second
+				// only: a leader that was restarted in flight has none to lose.
+				f.request(l, e.Channel, a, &common.MessageHeartbeat{}, &common.MessageExtendedSysState{})
 				return
 			}
-			a.channel = e.Channel
+			a.channel, a.frames = e.Channel, sequence{}
 			if !a.heard {
 				a.statusS = now // it has a while to send the better of the two battery messages
 			}
+		}
+		if !a.frames.accepts(e.Frame.GetSequenceNumber(), now) {
+			f.reject("out of order")
+			return
+		}
+		if signed, ok := e.Frame.(*frame.V2Frame); ok && f.Key != nil { // and verified
+			f.stamps.heard(signed.SignatureTimestamp)
 		}
 		a.receive(f, now, e.Message())
 		return
 	}
 	if system != groundStation {
 		f.reject("system id of no aircraft here")
+	}
+}
+
+// announceUs sends our HEARTBEATs: of a companion computer everywhere, and of a
+// ground station to autopilots that say why they do not arm to no one else.
+//
+// PX4 sends STATUSTEXT only to links on which a ground station's HEARTBEAT
+// comes, but then counts the ground station as connected. Where the loss of it is
+// acted on (NAV_DLL_ACT), ours would hide that it is lost, so it is sent only to
+// autopilots that are known to do nothing about it.
+func (f *Fleet) announceUs() {
+	f.broadcast(&common.MessageHeartbeat{
+		Type: common.MAV_TYPE_ONBOARD_CONTROLLER, Autopilot: common.MAV_AUTOPILOT_INVALID, SystemStatus: common.MAV_STATE_ACTIVE, MavlinkVersion: uint8(messages.Version),
+	})
+	for _, l := range f.links {
+		for c := range l.channels {
+			known, safe := false, true
+			for _, a := range l.aircraft {
+				if a.channel == c {
+					known, safe = true, safe && a.params.ignoresStations()
+				}
+			}
+			if known && safe {
+				f.send(l, c, nil, &common.MessageHeartbeat{
+					Type: common.MAV_TYPE_GCS, Autopilot: common.MAV_AUTOPILOT_INVALID, SystemStatus: common.MAV_STATE_ACTIVE, MavlinkVersion: uint8(messages.Version),
+				})
+			}
+		}
 	}
 }

@@ -6,9 +6,57 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/frame"
+
+	"prefdt/firmware/clock"
 )
+
+// stampUnit is a signature timestamp's unit, counted from stampEpoch.
+const stampUnit = 10 * time.Microsecond
+
+var stampEpoch = time.Date(2015, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// stamps gives out the timestamps of signatures. A receiver takes only a greater
+// one than the last, and of a sender that it does not know yet none that is more
+// than a minute behind the latest it has seen. So they rise strictly, run with the
+// monotonic clock, and start from the latest of what the wall clock says and what
+// an autopilot signed with itself:
+//   - a wall clock stepped back changes nothing;
+//   - one stepped forward, as when a board without a battery gets the time, is
+//     followed;
+//   - a leader that starts with a clock that is wrong by years, or wrong after a
+//     jump forward that it had followed, is right from the first frame on that it
+//     hears of an autopilot: that one's own stamps are not behind what it took. Until
+//     then its frames may be refused, as those of any new sender would be.
+type stamps struct {
+	clock clock.Clock
+	wall  func() time.Time
+	base  uint64 // the stamp when clock was 0
+	last  uint64
+}
+
+// next is the stamp of one frame.
+func (s *stamps) next() uint64 {
+	s.reach(uint64(max(s.wall().Sub(stampEpoch), 0) / stampUnit))
+	s.last = max(s.last+1, s.base+s.elapsed())
+	return s.last
+}
+
+// heard takes the stamp of a verified frame in.
+func (s *stamps) heard(stamp uint64) {
+	s.reach(stamp)
+	s.last = max(s.last, stamp)
+}
+
+func (s *stamps) reach(stamp uint64) {
+	if now := s.base + s.elapsed(); stamp > now {
+		s.base += stamp - now
+	}
+}
+
+func (s *stamps) elapsed() uint64 { return uint64(s.clock.Now() / stampUnit) }
 
 // ReadKey reads a MAVLink 2 signing key: 64 hexadecimal digits on the first
 // line of a file. Anything else is an error: a key that was asked for and cannot

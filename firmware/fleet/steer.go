@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
@@ -10,10 +11,11 @@ import (
 )
 
 // steer advances what is asked of the aircraft by one tick. It returns the
-// commands to send and whether a setpoint is due.
+// commands to send and whether a setpoint is due. What may be sent is the gate's
+// to say.
 func (a *aircraft) steer(f *Fleet, now float64) (out []message.Message, stream bool) {
 	a.watch(f, now)
-	if !a.fresh(now) {
+	if !a.fresh(now) || a.phase == PhaseIdle || a.phase == PhaseTaken {
 		return nil, false
 	}
 	switch a.order {
@@ -22,75 +24,80 @@ func (a *aircraft) steer(f *Fleet, now float64) (out []message.Message, stream b
 	case OrderHome:
 		return a.goHome(f, now)
 	case OrderStop:
-		switch {
-		case a.phase == PhaseClimbing, a.phase == PhaseEngaging, a.phase == PhaseFlying, a.phase == PhaseLanding && a.mode == ModeOffboard:
-			if a.mode == ModeHold {
-				a.take(f, "stopped")
-				return nil, false
-			}
-			return a.ask(now, setMode(ModeHold)), a.phase != PhaseClimbing
-		}
+		return a.stop(f, now)
 	}
 	return nil, false
 }
 
 func (a *aircraft) fly(f *Fleet, now float64) (out []message.Message, stream bool) {
 	switch a.phase {
-	case PhaseIdle, PhaseLanding:
-		a.phase, a.climbs = PhaseClimbing, false
 	case PhaseClimbing:
-		switch {
-		case a.inAir() && math.Abs(a.upM-f.Limits.AltitudeM) < levelM:
-			a.engage(now)
-		case a.inAir() && (a.theirs() || a.climbs && a.mode != ModeTakeoff):
-			// Its pilot's choice, or a failsafe of its own: to ask for the
-			// take-off again would overrule either.
-			a.take(f, "left its climb for "+a.mode.String())
-		case a.inAir() && a.mode == ModeTakeoff:
-			a.climbs = true
-		case (!a.armed || a.onGround()) && f.overhead(a, now):
-		case !a.armed && a.mode != ModeHold && a.mode != ModeTakeoff:
-			// PX4 has gone back to the mode it flew in before it landed, and does
-			// not arm in OFFBOARD without a stream.
-			return a.ask(now, setMode(ModeHold)), false
-		case !a.armed:
-			p := a.position
-			a.home = &p
-			return a.ask(now, &common.MessageCommandLong{Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Param1: 1}), false
-		default:
-			nan := float32(math.NaN())
-			return a.ask(now, &common.MessageCommandLong{
-				Command: common.MAV_CMD_NAV_TAKEOFF, Param4: nan, Param5: nan, Param6: nan,
-				Param7: float32(f.Origin.AltitudeM + f.Limits.AltitudeM),
-			}), false
-		}
+		return a.climb(f, now), false
 	case PhaseEngaging:
 		if a.mode == ModeOffboard {
-			a.phase, a.engagedS = PhaseFlying, now
+			a.phase, a.why, a.said = PhaseFlying, "", ""
 			f.Log.Info("flying for us", "aircraft", a.number)
 			return nil, true
 		}
-		if a.theirs() {
-			a.take(f, "pilot chose "+a.mode.String())
-			return nil, false
-		}
 		if now-a.engagedS > settleS {
-			out = a.ask(now, setMode(ModeOffboard))
+			out = a.ask(f, now, setMode(ModeOffboard))
 		}
-		for _, m := range a.request(now, &common.MessageHeartbeat{}) {
-			out = append(out, m) // that says so, sooner than in a second
-		}
+		f.request(a.link, a.channel, a, &common.MessageHeartbeat{}) // that says so, sooner than in a second
 		return out, true
 	case PhaseFlying:
-		if a.mode == ModeHold && now < a.graceS {
+		if a.mode != ModeOffboard { // the failsafe's Hold, after a stream before ours; any other is its pilot's
 			a.phase = PhaseEngaging
-			return nil, true
-		}
-		if a.mode != ModeOffboard && a.beatS > a.engagedS {
-			a.take(f, "left OFFBOARD for "+a.mode.String())
-			return nil, false
 		}
 		return nil, true
+	}
+	return nil, false
+}
+
+// climb arms, where the order is to leave the ground, and takes off.
+func (a *aircraft) climb(f *Fleet, now float64) []message.Message {
+	switch {
+	case a.inAir() && math.Abs(a.upM-f.Limits.AltitudeM) < levelM:
+		a.engage(now)
+	case a.inAir() && a.mode == ModeTakeoff: // it climbs
+	case (!a.armed || a.onGround()) && f.overhead(a, now):
+	case !a.armed && a.arming && now-a.armingS > armS+armedLateS:
+		a.take(f, fmt.Sprintf("not armed in %v s", armS))
+	case !a.armed && a.mode != ModeHold && a.mode != ModeTakeoff:
+		// PX4 has gone back to the mode it flew in before it landed, and does
+		// not arm in OFFBOARD without a stream.
+		return a.askToArm(f, now, setMode(ModeHold))
+	case !a.armed:
+		return a.askToArm(f, now, &common.MessageCommandLong{Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Param1: 1})
+	default:
+		nan := float32(math.NaN())
+		return a.ask(f, now, &common.MessageCommandLong{
+			Command: common.MAV_CMD_NAV_TAKEOFF, Param4: nan, Param5: nan, Param6: nan,
+			Param7: float32(f.Origin.AltitudeM + f.Limits.AltitudeM),
+		})
+	}
+	return nil
+}
+
+// askToArm asks for what arms, as long as an order lets it.
+func (a *aircraft) askToArm(f *Fleet, now float64, m message.Message) []message.Message {
+	if a.armingEnded(now) {
+		return nil
+	}
+	return a.ask(f, now, m)
+}
+
+// stop hands the aircraft to its autopilot's Hold: once that is reported, it is
+// its pilot's. One that lands by itself goes on landing.
+func (a *aircraft) stop(f *Fleet, now float64) (out []message.Message, stream bool) {
+	switch {
+	case !a.armed:
+		a.phase, a.order = PhaseIdle, OrderNone
+	case a.mode == ModeLand || a.mode == ModeReturn:
+		a.take(f, "stopped in "+a.mode.String())
+	case a.mode == ModeHold && a.beatS > a.askedS && (a.askedFor[ModeHold] >= a.askedS || a.beatS-a.askedS > retryS):
+		a.take(f, "stopped") // and nothing asked for before Hold is still on its way
+	default:
+		return a.ask(f, now, setMode(ModeHold)), a.mode == ModeOffboard
 	}
 	return nil, false
 }
@@ -133,32 +140,21 @@ func distance(p physics.Position, way []physics.Position) float64 {
 
 func (a *aircraft) goHome(f *Fleet, now float64) (out []message.Message, stream bool) {
 	switch a.phase {
-	case PhaseIdle: // after a restart
-		switch {
-		case a.onGround() && !a.armed:
-			a.order = OrderNone
-		case a.inAir() && (a.mode == ModeHold || a.mode == ModeOffboard || a.mode == ModeTakeoff):
-			a.engage(now)
-		case a.mode == ModeLand || a.mode == ModeReturn:
-			a.phase, a.sinks = PhaseLanding, false
-		case a.inAir():
-			a.take(f, "pilot chose "+a.mode.String())
-		}
 	case PhaseClimbing:
-		a.phase, a.sinks = PhaseLanding, false
+		a.phase = PhaseLanding
 	case PhaseEngaging, PhaseFlying:
 		if a.home == nil {
-			a.phase, a.sinks = PhaseLanding, false
+			a.phase = PhaseLanding
 			break
 		}
 		a.aim = aim{kind: aimPoint, setS: now, to: *a.home, speed: f.cruise()}
 		out, stream = a.fly(f, now)
 		if a.phase == PhaseFlying && a.position.Sub(*a.home).Norm() < arrivedM && a.velocity.Norm() < 2 {
-			a.phase, a.sinks = PhaseLanding, false
+			a.phase = PhaseLanding
 		}
 		return out, stream
 	case PhaseLanding:
-		if !a.armed && !a.inAir() {
+		if !a.armed {
 			a.phase, a.order = PhaseIdle, OrderNone
 			f.Log.Info("landed", "aircraft", a.number)
 			return nil, false
@@ -170,15 +166,10 @@ func (a *aircraft) goHome(f *Fleet, now float64) (out []message.Message, stream 
 		if a.home == nil {
 			want = ModeReturn
 		}
-		switch {
-		case a.mode == want:
-			a.sinks = true
-		case a.sinks || a.theirs():
-			a.take(f, "pilot chose "+a.mode.String())
-		default:
+		if a.mode != want {
 			// The stream goes on until the mode has changed, or its loss would
 			// be the failsafe's to answer.
-			return a.ask(now, setMode(want)), a.mode == ModeOffboard
+			return a.ask(f, now, setMode(want)), a.mode == ModeOffboard
 		}
 	}
 	return nil, false
@@ -196,6 +187,6 @@ func (a *aircraft) held(f *Fleet, now float64, held bool, at physics.Position) {
 	}
 	if a.order == OrderHome && a.phase == PhaseFlying && now-a.heldS > barredS {
 		f.Log.Error("way home barred; lands where it is", "aircraft", a.number, "held_s", now-a.heldS)
-		a.phase, a.sinks = PhaseLanding, false
+		a.phase = PhaseLanding
 	}
 }

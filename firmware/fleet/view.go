@@ -23,14 +23,21 @@ type View struct {
 	Charge   float64 // NaN: unknown
 	Phase    Phase
 	Order    Order
-	Why      string // it is with its pilot
+	Reason   string // why it does not fly as asked, the autopilot's own words included; empty once it flies
 	Lost     bool
 	Home     *physics.Position
 	Params   Parameters
 
-	Fresh  bool // its state can be flown by
-	Flying bool // for us, in OFFBOARD, with a fresh state
-	InAir  bool // and not lost: its flight costs joules
+	Fresh    bool // its state can be flown by
+	Flying   bool // for us, in OFFBOARD, with a fresh state
+	InAir    bool // and not lost: its flight costs joules
+	OnGround bool // as it says itself
+	PreArm   PreArm
+	// ClockRate is the autopilot's seconds per mission second, NaN until they were
+	// compared for five seconds.
+	ClockRate float64
+	// Batteries are the ids that BATTERY_STATUS came with; it is not to be changed.
+	Batteries []uint8
 
 	TotalJ float64 // drawn since the meter began
 	ModelJ float64 // propulsion since then by the closed form, at multiplier 1
@@ -38,6 +45,16 @@ type View struct {
 	ErrorJ float64 // how far off TotalJ may be
 	BootMS float64 // autopilot's time since boot, at this moment
 	MSPerS float64 // its rate, per mission second
+}
+
+// Uncounted are the ids of batteries that its meter does not count.
+func (v *View) Uncounted() (ids []uint8) {
+	for _, id := range v.Batteries {
+		if id != 0 && id != relayedBattery {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // Views appends every aircraft, in order of number, to dst.
@@ -51,10 +68,11 @@ func (f *Fleet) Views(dst []View) []View {
 			Number: a.number, SystemID: a.conf.SystemID, Heard: a.heard, AgeS: now - a.heardS,
 			Located: a.located, Position: a.position.Add(a.velocity.Scale(age)), UpM: a.upM, SpeedMPS: a.velocity.Norm(),
 			Mode: a.mode, Armed: a.armed, Landed: a.landed, Charge: a.charge,
-			Phase: a.phase, Order: a.order, Why: a.why, Lost: a.lost, Home: a.home, Params: a.params,
-			Fresh: a.fresh(now), Flying: a.phase == PhaseFlying && a.fresh(now), InAir: a.inAir() && !a.lost,
+			Phase: a.phase, Order: a.order, Reason: a.reason(), Lost: a.lost, Home: a.home, Params: a.params,
+			Fresh: a.fresh(now), Flying: a.phase == PhaseFlying && a.mode == ModeOffboard && a.fresh(now), InAir: a.inAir() && !a.lost,
+			OnGround: a.onGround(), PreArm: PreArm{a.preArm.Known && a.armsIn() && !a.armed, a.preArm.OK}, ClockRate: a.rate.known(), Batteries: a.batteries,
 			TotalJ: a.meter.At(now), ModelJ: a.meter.ModelJ(now), Source: a.meter.Source(now), ErrorJ: a.meter.UncertaintyJ(now),
-			BootMS: a.bootMS + (now-a.positionS)*a.msPerS(), MSPerS: a.msPerS(),
+			BootMS: a.bootMS + (now-a.positionS)*a.rate.msPerS(), MSPerS: a.rate.msPerS(),
 		})
 	}
 	return dst
@@ -66,31 +84,6 @@ func (f *Fleet) Book(number int, edgeJ, factor float64) {
 	f.with(number, func(a *aircraft, now float64) {
 		a.meter.SetFactor(now, factor)
 		a.meter.AddEdge(now, edgeJ)
-	})
-}
-
-// Meter returns what a restart needs of an aircraft's meter.
-func (f *Fleet) Meter(number int) (s energy.State) {
-	f.with(number, func(a *aircraft, now float64) { s = a.meter.State(now) })
-	return s
-}
-
-// Whereabouts returns the way on which an aircraft may be, or nothing of one
-// that is in nobody's way.
-func (f *Fleet) Whereabouts(number int) (way []physics.Position) {
-	f.with(number, func(a *aircraft, now float64) {
-		if a.inTheWay() {
-			way = a.whereabouts(now)
-		}
-	})
-	return way
-}
-
-// Restore gives an aircraft what a restart knows of it, before Start.
-func (f *Fleet) Restore(number int, s energy.State, home *physics.Position, way []physics.Position) {
-	f.with(number, func(a *aircraft, now float64) {
-		a.meter.Restore(now, s, math.NaN())
-		a.home, a.ghost = home, way
 	})
 }
 

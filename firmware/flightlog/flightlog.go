@@ -39,7 +39,7 @@ type Report struct {
 // Check adds a flight up. Rows that went first to keep the ledger small are no
 // fault; holes, values that are not finite and sums that disagree are.
 func Check(f ledger.Flight) Report {
-	r := Report{Mission: f.State.Mission, Phase: f.State.Phase, Slots: f.State.Goal.Slot, Rows: len(f.Rows), First: -1, Last: -1, Faults: []string{}}
+	r := Report{Mission: f.State.Mission, Phase: f.State.Phase, Slots: f.State.Account.Goal.Slot, Rows: len(f.Rows), First: -1, Last: -1, Faults: []string{}}
 	fault := func(format string, args ...any) {
 		if len(r.Faults) < 20 {
 			r.Faults = append(r.Faults, fmt.Sprintf(format, args...))
@@ -77,11 +77,11 @@ func Check(f ledger.Flight) Report {
 	for _, j := range spent {
 		r.SpentJ += j
 	}
-	if booked := f.State.Goal.SpentJ; r.Last == f.State.Goal.Slot-1 && math.Abs(booked-r.SpentJ) > 1e-3*math.Max(booked, 1) {
+	if booked := f.State.Account.Goal.SpentJ; r.Last == f.State.Account.Goal.Slot-1 && math.Abs(booked-r.SpentJ) > 1e-3*math.Max(booked, 1) {
 		fault("the aircraft spent %v J in all, the mission books %v J", r.SpentJ, booked)
 	}
-	if r.Last < f.State.Goal.Slot-1 {
-		fault("%d slots are settled, the last row is of slot %d", f.State.Goal.Slot, r.Last)
+	if r.Last < f.State.Account.Goal.Slot-1 {
+		fault("%d slots are settled, the last row is of slot %d", f.State.Account.Goal.Slot, r.Last)
 	}
 	return r
 }

@@ -9,18 +9,20 @@ import (
 	"strings"
 	"testing"
 
+	"prefdt/firmware/account"
 	"prefdt/firmware/energy"
 	"prefdt/firmware/ledger"
+	missions "prefdt/firmware/mission"
 	"prefdt/inference/goal"
 )
 
 // flight is two aircraft that draw 135 J each a slot.
 func flight(mission string, from, to int) ledger.Flight {
-	f := ledger.Flight{State: ledger.State{Mission: mission, Phase: "done", Goal: goal.State{Slot: to, Slots: to, SpentJ: 270 * float64(to)}}}
+	f := ledger.Flight{State: ledger.State{State: missions.State{Mission: mission, Phase: "done"}, Account: account.State{Goal: goal.State{Slot: to, Slots: to, SpentJ: 270 * float64(to)}}}}
 	for i := from; i < to; i++ {
-		r := ledger.Row{Slot: i, Mission: mission, DelayS: 2, EnergyJ: 270, Factor: 1, Heard: 5}
+		r := account.Row{Slot: i, Mission: mission, DelayS: 2, EnergyJ: 270, Factor: 1, Heard: 5}
 		for n := 1; n <= 2; n++ {
-			r.Aircraft = append(r.Aircraft, ledger.Account{Number: n, EnergyJ: 135, SpentJ: 135 * float64(i+1), Source: energy.Current, EastM: float64(i)})
+			r.Aircraft = append(r.Aircraft, account.Share{Number: n, EnergyJ: 135, SpentJ: 135 * float64(i+1), Source: energy.Current, EastM: float64(i)})
 		}
 		f.Rows = append(f.Rows, r)
 	}
@@ -42,7 +44,7 @@ func TestCheck(t *testing.T) {
 		{"a negative draw", func(f *ledger.Flight) { f.Rows[3].Aircraft[0].EnergyJ = -1 }, "slot 3"},
 		{"joules credited", func(f *ledger.Flight) { f.Rows[50].Aircraft[1].SpentJ = 10 }, "fewer than before"},
 		{"a sum that is off", func(f *ledger.Flight) { f.Rows[7].EnergyJ = 280 }, "slot 7: 280 J"},
-		{"a total that is off", func(f *ledger.Flight) { f.State.Goal.SpentJ += 500 }, "the mission books 27500 J"},
+		{"a total that is off", func(f *ledger.Flight) { f.State.Account.Goal.SpentJ += 500 }, "the mission books 27500 J"},
 	} {
 		f := flight("m1", 0, 100)
 		c.change(&f)

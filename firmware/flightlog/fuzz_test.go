@@ -21,7 +21,7 @@ func FuzzFlights(f *testing.F) {
 	}
 	for _, text := range []string{
 		`[{"rows":[{"slot":0,"aircraft":[{"number":1000000000}]}]}]`, `[{"rows":[{"slot":5},{"slot":-9223372036854775808},{"slot":9223372036854775807}]}]`,
-		`[{"state":{"mission":"\n,\"","goal":{"slot":9,"spent_j":1e300}},"rows":[{"slot":8,"energy_j":1e308,"aircraft":[{"number":-1,"spent_j":1e308},{"number":1,"spent_j":1e308}]}]}]`,
+		`[{"state":{"mission":"\n,\"","account":{"goal":{"slot":9,"spent_j":1e300}}},"rows":[{"slot":8,"energy_j":1e308,"aircraft":[{"number":-1,"spent_j":1e308},{"number":1,"spent_j":1e308}]}]}]`,
 	} {
 		f.Add([]byte(text))
 	}

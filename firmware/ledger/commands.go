@@ -14,25 +14,22 @@ const Remembered = 1024
 type Command struct {
 	ID      string          `json:"id"`
 	Ack     json.RawMessage `json:"ack"`
-	Key     string          `json:"key,omitempty"` // that signed it
+	Body    string          `json:"body,omitempty"` // digest of the command, to tell a repeat from another one of the same id
+	Key     string          `json:"key,omitempty"`  // public key that signed it
 	Counter uint64          `json:"counter,omitempty"`
 }
 
-// Ack returns the acknowledgement of an earlier command with this id.
-func (l *Ledger) Ack(id string) (ack []byte, found bool, err error) {
+// Command returns an earlier command by its id.
+func (l *Ledger) Command(id string) (c Command, found bool, err error) {
 	err = l.db.View(func(tx *bolt.Tx) error {
 		sequence := tx.Bucket(bucketIDs).Get([]byte(id))
 		if sequence == nil {
 			return nil
 		}
-		var c Command
-		if err := l.unseal(tx.Bucket(bucketCommands).Get(sequence), &c); err != nil {
-			return err
-		}
-		ack, found = c.Ack, true
-		return nil
+		found = true
+		return l.unseal(tx.Bucket(bucketCommands).Get(sequence), &c)
 	})
-	return ack, found, err
+	return c, found, err
 }
 
 // Counters returns the last counter accepted from each key.
@@ -58,16 +55,13 @@ func counters(tx *bolt.Tx) map[string]uint64 {
 // Apply puts commands, in order, and the state they lead to on the disk, in
 // one transaction. Beyond Remembered the oldest are forgotten.
 func (l *Ledger) Apply(s State, commands []Command) error {
-	return l.update(func(tx *bolt.Tx) error {
+	return l.update(s, func(tx *bolt.Tx) error {
 		log, ids, keys := tx.Bucket(bucketCommands), tx.Bucket(bucketIDs), tx.Bucket(bucketKeys)
 		for _, c := range commands {
 			if c.Key != "" {
 				if err := keys.Put([]byte(c.Key), number(c.Counter)); err != nil {
 					return err
 				}
-			}
-			if c.ID == "" { // a repeat, signed anew: only its counter counts
-				continue
 			}
 			sequence, err := log.NextSequence()
 			if err != nil {
@@ -89,7 +83,7 @@ func (l *Ledger) Apply(s State, commands []Command) error {
 				}
 			}
 		}
-		return putState(tx, s)
+		return nil
 	})
 }
 

@@ -7,12 +7,14 @@ import (
 	"path/filepath"
 
 	bolt "go.etcd.io/bbolt"
+
+	"prefdt/firmware/account"
 )
 
 // Flight is one mission's record: its last state and the rows that are left.
 type Flight struct {
-	State State `json:"state"`
-	Rows  []Row `json:"rows"`
+	State State         `json:"state"`
+	Rows  []account.Row `json:"rows"`
 }
 
 const (
@@ -114,7 +116,7 @@ func (l *Ledger) Flights() (all []Flight, err error) {
 				return err
 			}
 			err := slots.ForEach(func(_, raw []byte) error {
-				var r Row
+				var r account.Row
 				err := l.unseal(raw, &r)
 				f.Rows = append(f.Rows, r)
 				return err

@@ -9,31 +9,33 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"prefdt/firmware/account"
 )
 
-func mission(name string, slot int) State {
+func of(name string, slot int) State {
 	s := state(slot)
 	s.Mission = name
 	return s
 }
 
-func row(slot int) Row {
-	return Row{Slot: slot, EnergyJ: float64(slot) / 3, Aircraft: make([]Account, 2)}
+func row(slot int) account.Row {
+	return account.Row{Slot: slot, EnergyJ: float64(slot) / 3, Aircraft: make([]account.Share, 2)}
 }
 
 // fill flies missions of so many slots, 500 to a transaction.
 func fill(t *testing.T, l *Ledger, slots int, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		if err := l.Begin(mission(name, -1)); err != nil {
+		if err := l.Apply(of(name, -1), nil); err != nil {
 			t.Fatal(err)
 		}
 		for from := 0; from < slots; from += 500 {
-			var rows []Row
+			var rows []account.Row
 			for i := from; i < min(from+500, slots); i++ {
 				rows = append(rows, row(i))
 			}
-			if err := l.Settle(mission(name, min(from+500, slots)-1), rows); err != nil {
+			if err := l.Settle(of(name, min(from+500, slots)-1), rows); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -44,7 +46,7 @@ func TestEarlierFlightsAreKept(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)
 	fill(t, l, 30, "m1", "m2", "m3")
-	if err := l.Begin(mission("never flown", -1)); err != nil {
+	if err := l.Apply(of("never flown", -1), nil); err != nil {
 		t.Fatal(err)
 	}
 	fill(t, l, 5, "m4")
@@ -113,19 +115,19 @@ func TestRecover(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)
 	fill(t, l, 40, "m1")
-	if err := l.Begin(mission("m2", -1)); err != nil {
+	if err := l.Apply(of("m2", -1), nil); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 60 {
-		if err := l.Settle(mission("m2", i), []Row{row(i)}); err != nil {
+		if err := l.Settle(of("m2", i), []account.Row{row(i)}); err != nil {
 			t.Fatal(err)
 		}
 		c := Command{ID: fmt.Sprintf("c%d", i), Ack: json.RawMessage(`{"a":"}{\""}`), Key: "crew", Counter: uint64(i + 1)}
-		if err := l.Apply(mission("m2", i), []Command{c}); err != nil {
+		if err := l.Apply(of("m2", i), []Command{c}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := l.Apply(mission("m2", 59), []Command{{Key: "crew", Counter: 100}}); err != nil { // refused, its counter counts
+	if err := l.Apply(of("m2", 59), []Command{{ID: "c60", Ack: json.RawMessage(`{}`), Key: "crew", Counter: 100}}); err != nil {
 		t.Fatal(err)
 	}
 	l.Close()
@@ -148,16 +150,21 @@ func TestRecover(t *testing.T) {
 	}
 	l = open(t, again)
 	all, err := l.Flights()
-	if err != nil || len(all) != 2 || len(all[0].Rows) != 40 || len(all[1].Rows) != 60 || !reflect.DeepEqual(all[1].State, mission("m2", 59)) {
+	if err != nil || len(all) != 2 || len(all[0].Rows) != 40 || len(all[1].Rows) != 60 || !reflect.DeepEqual(all[1].State, of("m2", 59)) {
 		t.Errorf("recovered %d flights, %v", len(all), err)
 	}
 	for i := range 60 {
-		if _, found, err := l.Ack(fmt.Sprintf("c%d", i)); !found || err != nil {
+		if _, found, err := l.Command(fmt.Sprintf("c%d", i)); !found || err != nil {
 			t.Errorf("command %d: %v, %v", i, found, err)
 		}
 	}
 	if last, _ := l.Counters(); last["crew"] != 100 {
 		t.Errorf("counters %v", last)
+	}
+	for name, want := range map[string]bool{"m1": true, "m2": true, "m3": false} {
+		if used, err := l.Used(name); used != want || err != nil {
+			t.Errorf("after the recovery %q was used: %v, %v", name, used, err)
+		}
 	}
 	l.Close()
 

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
+
+	"prefdt/firmware/account"
 )
 
 // genuine is a ledger with all it may have: earlier flights, rows in a tree of
@@ -25,11 +27,11 @@ func genuine(f *testing.F) []byte {
 	for _, name := range []string{"m1", "m2"} {
 		s := state(60)
 		s.Mission = name
-		rows := []Row{}
+		rows := []account.Row{}
 		for i := range 60 {
-			rows = append(rows, Row{Slot: i, EnergyJ: 270, Aircraft: make([]Account, 2)})
+			rows = append(rows, account.Row{Slot: i, EnergyJ: 270, Aircraft: make([]account.Share, 2)})
 		}
-		if err := l.Begin(s); err != nil {
+		if err := l.Apply(s, nil); err != nil {
 			f.Fatal(err)
 		}
 		if err := l.Settle(s, rows); err != nil {
@@ -123,11 +125,11 @@ func FuzzFile(f *testing.F) {
 		oneLine(err)
 		_, err = l.Counters()
 		oneLine(err)
-		_, _, err = l.Ack("c-m1")
+		_, _, err = l.Command("c-m1")
 		oneLine(err)
 		oneLine(l.Apply(s, []Command{{ID: "new", Ack: json.RawMessage(`{}`), Key: "crew", Counter: 99}}))
-		oneLine(l.Settle(s, []Row{{Slot: 61}}))
-		oneLine(l.Begin(state(0)))
+		oneLine(l.Settle(s, []account.Row{{Slot: 61}}))
+		oneLine(l.Apply(of("m3", 0), nil))
 	})
 }
 
@@ -135,7 +137,7 @@ func FuzzFile(f *testing.F) {
 // ledger whose structure is whole.
 func FuzzValues(f *testing.F) {
 	text := func(v any) []byte { raw, _ := json.Marshal(v); return raw }
-	f.Add(text(Row{Slot: 3, Mission: "m1"}), text(stateRecord{State: state(3), Tx: 7}), text(commandRecord{Command{ID: "c1", Ack: json.RawMessage(`{}`), Key: "crew", Counter: 9}, 4}), []byte("crew"), uint64(1))
+	f.Add(text(account.Row{Slot: 3, Mission: "m1"}), text(stateRecord{State: state(3), Tx: 7}), text(commandRecord{Command{ID: "c1", Ack: json.RawMessage(`{}`), Key: "crew", Counter: 9}, 4}), []byte("crew"), uint64(1))
 	f.Add([]byte(`{"slot":-1,"mission":"m1","aircraft":[{"number":-7}]}`), []byte(`{"mission":"","aircraft":null}`), []byte(`{"id":"","sequence":18446744073709551615}`), []byte{0}, uint64(1<<63))
 	f.Add([]byte(`{"slot":9223372036854775807}`), []byte(`{"mission":"m1","tx":-1,"counters":{"":1}}`), []byte(`{"id":"c","ack":`), []byte{}, uint64(0))
 	dir := f.TempDir()
@@ -153,7 +155,7 @@ func FuzzValues(f *testing.F) {
 		return v
 	}
 	f.Fuzz(func(t *testing.T, row, state, command, key []byte, n uint64) {
-		err := l.update(func(tx *bolt.Tx) error {
+		err := l.update(State{}, func(tx *bolt.Tx) error {
 			for _, name := range [][]byte{bucketSlots, bucketCommands, bucketIDs, bucketKeys} {
 				if err := tx.DeleteBucket(name); err != nil {
 					return err
@@ -178,9 +180,9 @@ func FuzzValues(f *testing.F) {
 		l.Flights()
 		s, _, err := l.Load()
 		if err == nil {
-			l.Settle(s, []Row{{Slot: 61}})
+			l.Settle(s, []account.Row{{Slot: 61}})
 		}
-		l.Ack("c1")
+		l.Command("c1")
 		l.Counters()
 		var file []byte
 		for _, v := range [][]byte{row, command, state} {

@@ -25,7 +25,7 @@ import (
 
 const (
 	fileName    = "ledger.db"
-	format      = 1
+	format      = 2
 	openTimeout = time.Second
 	// maxFile bounds the file read at start; a mission of a million slots is smaller.
 	maxFile = 4 << 30
@@ -36,7 +36,8 @@ var (
 	bucketSlots    = []byte("slots")
 	bucketCommands = []byte("commands") // sequence number -> Command
 	bucketIDs      = []byte("ids")      // command id -> sequence number
-	bucketKeys     = []byte("keys")     // signing key -> last counter
+	bucketKeys     = []byte("keys")     // public key -> last counter
+	bucketMissions = []byte("missions") // ids ever used, so that none is used twice
 	bucketFlights  = []byte("flights")  // sequence number -> an earlier mission's state and slots
 	keyState       = []byte("state")
 	keyFormat      = []byte("format")
@@ -49,6 +50,8 @@ type Ledger struct {
 	path string
 	db   *bolt.DB
 	keep int // bytes of rows, see Keep
+
+	mission string // of the last transaction; empty: none since it was opened
 }
 
 // Open opens or makes the ledger in a directory. Where a loss of power tore the
@@ -174,7 +177,7 @@ func damaged(path string, err error) error { return damage{path, err} }
 
 func (l *Ledger) create(dir string) error {
 	err := l.db.Update(func(tx *bolt.Tx) error {
-		for _, name := range [][]byte{bucketState, bucketSlots, bucketCommands, bucketIDs, bucketKeys} {
+		for _, name := range [][]byte{bucketState, bucketSlots, bucketCommands, bucketIDs, bucketKeys, bucketMissions} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
 			}
@@ -197,7 +200,12 @@ func (l *Ledger) create(dir string) error {
 
 func (l *Ledger) check() error {
 	return l.db.View(func(tx *bolt.Tx) error {
-		for _, name := range [][]byte{bucketState, bucketSlots, bucketCommands, bucketIDs, bucketKeys} {
+		if b := tx.Bucket(bucketState); b != nil { // another format has other buckets, and is no damage
+			if got := b.Get(keyFormat); len(got) == 1 && got[0] != format {
+				return fmt.Errorf("ledger %s has format %v, this leader reads %d; move it away to begin a new one", l.path, got, format)
+			}
+		}
+		for _, name := range [][]byte{bucketState, bucketSlots, bucketCommands, bucketIDs, bucketKeys, bucketMissions} {
 			if tx.Bucket(name) == nil {
 				return damaged(l.path, fmt.Errorf("it has no %s", name))
 			}
@@ -206,7 +214,7 @@ func (l *Ledger) check() error {
 			return err
 		}
 		if got := tx.Bucket(bucketState).Get(keyFormat); !bytes.Equal(got, []byte{format}) {
-			return fmt.Errorf("ledger %s has format %v, this leader reads %d", l.path, got, format)
+			return damaged(l.path, fmt.Errorf("its format is %v", got))
 		}
 		for _, name := range [][]byte{bucketSlots, bucketCommands} {
 			if err := tx.Bucket(name).ForEach(func(_, sealed []byte) error { return l.unseal(sealed, nil) }); err != nil {

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -10,7 +11,15 @@ import (
 	"strings"
 	"testing"
 
+	bolt "go.etcd.io/bbolt"
+
+	"prefdt/firmware/account"
+	"prefdt/firmware/fleet"
+	"prefdt/firmware/mission"
+	"prefdt/firmware/schedule"
+	"prefdt/firmware/users"
 	"prefdt/inference/goal"
+	"prefdt/telemetry"
 )
 
 func open(t *testing.T, dir string) *Ledger {
@@ -24,9 +33,16 @@ func open(t *testing.T, dir string) *Ledger {
 
 func state(slot int) State {
 	return State{
-		Mission: "m1", Phase: "flying", Next: slot + 1, Missed: 2, TransitJ: 812.25,
-		Goal:     goal.State{Slot: slot, Slots: 100, Mode: goal.Target, BudgetJ: 42e3, SpentJ: 270.1 * float64(slot)},
-		Aircraft: []Aircraft{{Number: 1, SystemID: 7, Ours: true, Home: &[2]float64{1, 2}}},
+		State:      mission.State{Mission: "m1", Phase: "flying", HeldBy: "crew", Contact: mission.Contact{CrewAwayS: 3.5, Stations: []string{"ops"}}},
+		Configured: "m1", Seq: int64(slot) + 7, Schedule: schedule.State{Next: slot + 1, Missed: 2, Clocks: []schedule.Reference{{BootMS: 5e3, MSPerSlot: 1000}}},
+		Account: account.State{
+			Goal:     goal.State{Slot: slot, Slots: 100, Mode: goal.Target, BudgetJ: 42e3, SpentJ: 270.1 * float64(slot)},
+			LocalS:   3.25,
+			Aircraft: []account.Aircraft{{BookedJ: 900, SpentJ: 812.25, TransitJ: 87.75}},
+		},
+		Users:       users.State{PriceSPerJ: 0.01},
+		Fleet:       []fleet.Saved{{Number: 1, SystemID: 7, Ours: true, Home: &[2]float64{1, 2}}},
+		LastCommand: &telemetry.LastCommand{ID: "c", Key: "crew-1", Slot: 3, What: "stop"},
 	}
 }
 
@@ -36,11 +52,11 @@ func TestWhatWentInComesOut(t *testing.T) {
 	if _, found, err := l.Load(); found || err != nil {
 		t.Fatalf("a new ledger holds a mission: %v, %v", found, err)
 	}
-	if err := l.Begin(state(-1)); err != nil {
+	if err := l.Apply(state(-1), nil); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 5 {
-		if err := l.Settle(state(i), []Row{{Slot: i, EnergyJ: float64(i) / 3}}); err != nil {
+		if err := l.Settle(state(i), []account.Row{{Slot: i, EnergyJ: float64(i) / 3}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -52,7 +68,7 @@ func TestWhatWentInComesOut(t *testing.T) {
 		t.Fatalf("got %+v, %v, %v", s, found, err)
 	}
 	next := 0
-	err = l.Rows(func(r Row) error {
+	err = l.Rows(func(r account.Row) error {
 		if r.Slot != next || r.EnergyJ != float64(next)/3 {
 			t.Errorf("row %d is %+v", next, r)
 		}
@@ -71,7 +87,7 @@ func TestRemembersTheLastCommands(t *testing.T) {
 	for i := 0; i < n; i += 50 {
 		batch := []Command{}
 		for j := i; j < min(i+50, n); j++ {
-			batch = append(batch, Command{ID: fmt.Sprintf("c%d", j), Ack: json.RawMessage(fmt.Sprintf(`{"n":%d}`, j)), Key: "crew", Counter: uint64(j + 1)})
+			batch = append(batch, Command{ID: fmt.Sprintf("c%d", j), Ack: json.RawMessage(fmt.Sprintf(`{"n":%d}`, j)), Body: "digest", Key: "crew", Counter: uint64(j + 1)})
 		}
 		if err := l.Apply(state(3), batch); err != nil {
 			t.Fatal(err)
@@ -81,17 +97,76 @@ func TestRemembersTheLastCommands(t *testing.T) {
 	l = open(t, dir)
 	defer l.Close()
 	for i := range n {
-		ack, found, err := l.Ack(fmt.Sprintf("c%d", i))
+		c, found, err := l.Command(fmt.Sprintf("c%d", i))
 		if err != nil || found != (i >= n-Remembered) {
 			t.Fatalf("command %d: found %v, %v", i, found, err)
 		}
-		if found && string(ack) != fmt.Sprintf(`{"n":%d}`, i) {
-			t.Fatalf("command %d: %s", i, ack)
+		if found && (string(c.Ack) != fmt.Sprintf(`{"n":%d}`, i) || c.Body != "digest") {
+			t.Fatalf("command %d: %+v", i, c)
 		}
 	}
 	counters, err := l.Counters()
 	if err != nil || counters["crew"] != n {
 		t.Errorf("counters %v, %v", counters, err)
+	}
+}
+
+// TestMissionsAreUsedOnce keeps the id of every mission that was ever begun, also
+// of those whose record made room since, and commands and counters over a new
+// mission.
+func TestMissionsAreUsedOnce(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir)
+	l.Keep(0)
+	if err := l.Apply(of("m0", -1), []Command{{ID: "c0", Ack: json.RawMessage(`{}`), Key: "key", Counter: 9}}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 40 {
+		fill(t, l, 500, fmt.Sprintf("m%d", i))
+	}
+	l.Close()
+	l = open(t, dir)
+	defer l.Close()
+	if flights, err := l.Flights(); err != nil || len(flights) >= 40 {
+		t.Fatalf("%d flights are left, %v: nothing made room", len(flights), err)
+	}
+	for name, want := range map[string]bool{"m0": true, "m7": true, "m39": true, "m40": false, "": false} {
+		if used, err := l.Used(name); used != want || err != nil {
+			t.Errorf("%q was used: %v, %v, want %v", name, used, err, want)
+		}
+	}
+	if _, found, err := l.Command("c0"); !found || err != nil {
+		t.Errorf("the command of an earlier mission: %v, %v", found, err)
+	}
+	if counters, err := l.Counters(); counters["key"] != 9 || err != nil {
+		t.Errorf("the counters are %v, %v", counters, err)
+	}
+}
+
+// A ledger of another format is refused in a line, and is left as it is.
+func TestOtherFormat(t *testing.T) {
+	dir := t.TempDir()
+	db, err := bolt.Open(filepath.Join(dir, fileName), 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Update(func(tx *bolt.Tx) error { // as version 1 wrote it
+		for _, name := range [][]byte{bucketState, bucketSlots, bucketCommands, bucketIDs, bucketKeys} {
+			if _, err := tx.CreateBucket(name); err != nil {
+				return err
+			}
+		}
+		return tx.Bucket(bucketState).Put(keyFormat, []byte{1})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	db.Close()
+	before, _ := os.ReadFile(filepath.Join(dir, fileName))
+	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "has format [1], this leader reads 2") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("format 1: %v", err)
+	}
+	if after, err := os.ReadFile(filepath.Join(dir, fileName)); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the file was changed, %v", err)
 	}
 }
 
@@ -110,7 +185,7 @@ func TestDamage(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)
 	for i := range 40 {
-		if err := l.Settle(state(i), []Row{{Slot: i, Aircraft: make([]Account, 4)}}); err != nil {
+		if err := l.Settle(state(i), []account.Row{{Slot: i, Aircraft: make([]account.Share, 4)}}); err != nil {
 			t.Fatal(err)
 		}
 	}

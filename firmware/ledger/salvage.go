@@ -12,6 +12,9 @@ import (
 	"slices"
 
 	bolt "go.etcd.io/bbolt"
+
+	"prefdt/firmware/account"
+	"prefdt/firmware/mission"
 )
 
 // What lies in the file carries its own checksum and says what it belongs to
@@ -62,7 +65,7 @@ func Recover(path string) (*Salvage, error) {
 
 func salvage(raw []byte) *Salvage {
 	s := &Salvage{counters: map[string]uint64{}}
-	rows := map[string]map[int]Row{}
+	rows := map[string]map[int]account.Row{}
 	states := map[string]stateRecord{}
 	commands := map[uint64]commandRecord{}
 	for at := 0; ; {
@@ -79,10 +82,10 @@ func salvage(raw []byte) *Salvage {
 		at += len(value) + 4
 		switch kind {
 		case kindRow:
-			var r Row
+			var r account.Row
 			if json.Unmarshal(value, &r) == nil {
 				if rows[r.Mission] == nil {
-					rows[r.Mission] = map[int]Row{}
+					rows[r.Mission] = map[int]account.Row{}
 				}
 				rows[r.Mission][r.Slot] = r
 			}
@@ -98,9 +101,9 @@ func salvage(raw []byte) *Salvage {
 			}
 		}
 	}
-	for mission := range rows {
-		if _, known := states[mission]; !known { // of a flight before, whose end was lost
-			states[mission] = stateRecord{State: State{Mission: mission}}
+	for id := range rows {
+		if _, known := states[id]; !known { // of a flight before, whose end was lost
+			states[id] = stateRecord{State: State{State: mission.State{Mission: id}}}
 		}
 	}
 	newest := make([]stateRecord, 0, len(states))
@@ -116,7 +119,7 @@ func salvage(raw []byte) *Salvage {
 		for _, row := range rows[r.Mission] {
 			f.Rows = append(f.Rows, row)
 		}
-		slices.SortFunc(f.Rows, func(a, b Row) int { return a.Slot - b.Slot })
+		slices.SortFunc(f.Rows, func(a, b account.Row) int { return a.Slot - b.Slot })
 		s.Flights = append(s.Flights, f)
 	}
 	for _, c := range commands {
@@ -184,7 +187,7 @@ func (s *Salvage) Save(dir string) error {
 	}
 	defer l.Close()
 	for _, f := range s.Flights {
-		if err := l.Begin(f.State); err != nil {
+		if err := l.Apply(f.State, nil); err != nil {
 			return err
 		}
 		for rows := range slices.Chunk(f.Rows, 1000) {
@@ -201,12 +204,12 @@ func (s *Salvage) Save(dir string) error {
 	if err := l.Apply(last, commands); err != nil {
 		return err
 	}
-	return l.update(func(tx *bolt.Tx) error {
+	return l.update(last, func(tx *bolt.Tx) error {
 		for key, n := range s.counters {
 			if err := tx.Bucket(bucketKeys).Put([]byte(key), number(n)); err != nil {
 				return err
 			}
 		}
-		return putState(tx, last)
+		return nil
 	})
 }

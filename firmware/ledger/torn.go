@@ -89,7 +89,7 @@ func remains(path string) string {
 	}
 	f := s.Flights[len(s.Flights)-1]
 	return fmt.Sprintf(", or take what leader log recover still finds: mission %s, %s, settled before slot %d, with %d rows",
-		f.State.Mission, f.State.Phase, f.State.Next, len(f.Rows))
+		f.State.Mission, f.State.Phase, f.State.Schedule.Next, len(f.Rows))
 }
 
 // meta is a valid meta page.

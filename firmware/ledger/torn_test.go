@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"prefdt/firmware/account"
 )
 
 // A loss of power in a transaction leaves any part of what it wrote on the disk,
@@ -25,7 +27,7 @@ func TestLossOfPower(t *testing.T) {
 		}
 		return raw
 	}
-	if err := l.Begin(state(-1)); err != nil {
+	if err := l.Apply(state(-1), nil); err != nil {
 		t.Fatal(err)
 	}
 	before := image()
@@ -35,7 +37,7 @@ func TestLossOfPower(t *testing.T) {
 		if i%5 == 4 {
 			err = l.Apply(state(i), []Command{{ID: string(rune('a' + i)), Ack: json.RawMessage(`{}`)}})
 		} else {
-			err = l.Settle(state(i), []Row{{Slot: i, Aircraft: make([]Account, 6)}})
+			err = l.Settle(state(i), []account.Row{{Slot: i, Aircraft: make([]account.Share, 6)}})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -64,20 +66,20 @@ func TestLossOfPower(t *testing.T) {
 				t.Fatalf("transaction %d: %v", i, err)
 			}
 			s, found, err := cut.Load()
-			if err != nil || !found || s.Next != i && s.Next != i+1 {
+			if err != nil || !found || s.Schedule.Next != i && s.Schedule.Next != i+1 {
 				t.Fatalf("transaction %d: %+v, %v, %v", i, s, found, err)
 			}
 			rows := 0
-			if err := cut.Rows(func(r Row) error { rows++; return nil }); err != nil {
+			if err := cut.Rows(func(r account.Row) error { rows++; return nil }); err != nil {
 				t.Fatal(err)
 			}
-			if want := s.Next - s.Next/5; rows != want {
-				t.Fatalf("transaction %d: %d rows before slot %d, want %d", i, rows, s.Next, want)
+			if want := s.Schedule.Next - s.Schedule.Next/5; rows != want {
+				t.Fatalf("transaction %d: %d rows before slot %d, want %d", i, rows, s.Schedule.Next, want)
 			}
 			if cut.Torn != "" {
 				last++
 			}
-			if err := cut.Settle(state(i+1), []Row{{Slot: 1000 + i}}); err != nil { // and it can be written on
+			if err := cut.Settle(state(i+1), []account.Row{{Slot: 1000 + i}}); err != nil { // and it can be written on
 				t.Fatal(err)
 			}
 			cut.Close()
@@ -97,7 +99,7 @@ func TestWhatRemains(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)
 	for i := range 60 {
-		if err := l.Settle(state(i), []Row{{Slot: i, Aircraft: make([]Account, 6)}}); err != nil {
+		if err := l.Settle(state(i), []account.Row{{Slot: i, Aircraft: make([]account.Share, 6)}}); err != nil {
 			t.Fatal(err)
 		}
 	}

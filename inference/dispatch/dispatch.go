@@ -22,6 +22,7 @@ import (
 	"slices"
 
 	"prefdt/inference/physics"
+	"prefdt/inference/reuse"
 	"prefdt/inference/slot"
 )
 
@@ -71,9 +72,9 @@ func (s *Solver) load(c *physics.Constants, snap *slot.Snapshot, priceSPerJ floa
 	s.c, s.snap = c, snap
 	s.price = usablePrice(priceSPerJ)
 	users, aircraft := len(snap.Users), len(snap.Aircraft)
-	s.users = resize(s.users, users)
-	s.server = resize(s.server, users)
-	s.rate = resize(s.rate, users*aircraft)
+	s.users = reuse.Slice(s.users, users)
+	s.server = reuse.Slice(s.server, users)
+	s.rate = reuse.Slice(s.rate, users*aircraft)
 	for i := range snap.Users {
 		u := &snap.Users[i]
 		t := terms{localS: u.Task.LocalS(u.CPUHz), cycles: u.Task.Cycles()}
@@ -193,10 +194,10 @@ func best(c *physics.Constants, t physics.Task, localS float64, share physics.Sh
 
 // fill writes the solution into a decision.
 func (s *Solver) fill(d *slot.Decision) {
-	d.Users = resize(d.Users, len(s.users))
+	d.Users = reuse.Slice(d.Users, len(s.users))
 	d.PriceSPerJ = s.price
 	counts := s.search.count // reused: both solvers are done with it
-	counts = resize(counts, len(s.snap.Aircraft))
+	counts = reuse.Slice(counts, len(s.snap.Aircraft))
 	s.search.count = counts
 	for _, m := range s.server {
 		if m > 0 {
@@ -210,22 +211,4 @@ func (s *Solver) fill(d *slot.Decision) {
 		}
 	}
 	d.Price(s.c, s.snap)
-}
-
-// CostS returns delay, penalties and priced edge energy of a priced decision.
-func CostS(d *slot.Decision, priceSPerJ float64) float64 {
-	costS := d.DelayS
-	for _, j := range d.EdgeJ {
-		costS += priceSPerJ * j
-	}
-	return costS
-}
-
-func resize[T any](x []T, n int) []T {
-	if cap(x) < n {
-		return make([]T, n)
-	}
-	x = x[:n]
-	clear(x)
-	return x
 }

@@ -47,7 +47,10 @@ func expectUnheard(r *rand.Rand, s *slot.Snapshot) {
 
 // costS is what a decision costs, the unheard included.
 func costS(c *physics.Constants, s *slot.Snapshot, d *slot.Decision, price float64) float64 {
-	sum := CostS(d, price) // has the energy of the unheard
+	sum := d.DelayS
+	for _, j := range d.EdgeJ { // has the energy of the unheard
+		sum += price * j
+	}
 	for m := range s.Aircraft {
 		sum += unheardS(c, &s.Aircraft[m], d.Served(m+1), 0)
 	}

@@ -1,6 +1,10 @@
 package dispatch
 
-import "math"
+import (
+	"math"
+
+	"prefdt/inference/reuse"
+)
 
 const (
 	exactAircraft = 3 // the dynamic program has one axis per aircraft
@@ -47,7 +51,7 @@ func (s *Solver) solveExact() {
 	if aircraft == 0 || users == 0 {
 		return // all local, as load left it
 	}
-	e.cost = resize(e.cost, users*aircraft*(users+1))
+	e.cost = reuse.Slice(e.cost, users*aircraft*(users+1))
 	for i := range users {
 		for m := range aircraft {
 			row := e.cost[(i*aircraft+m)*(users+1):][:users+1]
@@ -57,7 +61,7 @@ func (s *Solver) solveExact() {
 			}
 		}
 	}
-	e.trial = resize(e.trial, users)
+	e.trial = reuse.Slice(e.trial, users)
 	bestS := math.Inf(1)
 	e.vector = e.vector[:0]
 	var n [exactAircraft]int
@@ -144,8 +148,8 @@ func (e *exact) assign(users []terms, n [exactAircraft]int, aircraft int) float6
 	step1 := n[2] + 1
 	step0 := step1 * (n[1] + 1)
 	states := step0 * (n[0] + 1)
-	e.value = resize(e.value, states)
-	e.choice = resize(e.choice, states*len(users))
+	e.value = reuse.Slice(e.value, states)
+	e.choice = reuse.Slice(e.choice, states*len(users))
 	for i := range e.value {
 		e.value[i] = math.Inf(1)
 	}

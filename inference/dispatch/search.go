@@ -1,6 +1,10 @@
 package dispatch
 
-import "math"
+import (
+	"math"
+
+	"prefdt/inference/reuse"
+)
 
 // searchOptions bounds the options evaluated for one slot, 10 to 20 ns each,
 // and with them the time of any slot, whatever its size.
@@ -41,12 +45,12 @@ func (s *Solver) solveSearch() {
 		return
 	}
 	pairs := users * aircraft
-	x.at, x.join, x.quit = resize(x.at, pairs), resize(x.join, pairs), resize(x.quit, users)
-	x.count, x.planned = resize(x.count, aircraft), resize(x.planned, aircraft)
-	x.sum, x.more, x.fewer = resize(x.sum, aircraft), resize(x.more, aircraft), resize(x.fewer, aircraft)
-	x.toll = resize(x.toll, aircraft)
-	x.server = resize(x.server, users)
-	x.swap = resize(x.swap, (aircraft+1)*(aircraft+1))
+	x.at, x.join, x.quit = reuse.Slice(x.at, pairs), reuse.Slice(x.join, pairs), reuse.Slice(x.quit, users)
+	x.count, x.planned = reuse.Slice(x.count, aircraft), reuse.Slice(x.planned, aircraft)
+	x.sum, x.more, x.fewer = reuse.Slice(x.sum, aircraft), reuse.Slice(x.more, aircraft), reuse.Slice(x.fewer, aircraft)
+	x.toll = reuse.Slice(x.toll, aircraft)
+	x.server = reuse.Slice(x.server, users)
+	x.swap = reuse.Slice(x.swap, (aircraft+1)*(aircraft+1))
 	x.spent = 0
 
 	bestS := math.Inf(1)

@@ -1,7 +1,8 @@
 // Package goal is the policy's conditioning channel, Sec. IV-B: what is asked
 // of the rest of the mission, as delay and joules to go. A preference or a
-// budget comes in at any slot; each slot's measured delay and joules are
-// subtracted, eq. (decr); the policy reads what is left before it decides.
+// budget comes in at any slot; the policy reads what is left before it decides,
+// and returns what its decision has seen; that and each slot's measured delay
+// and joules, eq. (decr), are taken in by whoever has the Objective.
 //
 // By eq. (identity) the energy entry of a budgeted mission is the joules not
 // yet spent, so a revision is one assignment.
@@ -80,114 +81,138 @@ type State struct {
 	Offered             // what can be spent on edge computing, as seen so far
 }
 
-// Goal is the channel of one mission.
-type Goal struct {
-	State
-	// Elsewhere marks a world whose physics or users are not the conditioner's.
-	Elsewhere bool
-
-	scales *Scales
-	bestW  float64 // P(v*) of one aircraft
+// Objective is the channel of one mission. What reads it has it by value, so
+// that a copy is all that a reader can change; what sets it has a pointer.
+type Objective struct {
+	state     State
+	elsewhere bool
+	scales    *Scales
+	bestW     float64 // P(v*) of one aircraft
 }
 
 // New returns the channel at the start of a mission, asked for the setting 0.5.
-func New(scales *Scales, c *physics.Constants, slots, aircraft int) *Goal {
-	return Resume(scales, c, State{Slots: slots, Flying: aircraft, Multiplier: unmeasured(), Mode: Preference}).prefer(scales.Remap.Omega(0.5))
+func New(scales *Scales, c *physics.Constants, slots, aircraft int) Objective {
+	o := Resume(scales, c, State{Slots: slots, Flying: aircraft, Multiplier: unmeasured(), Mode: Preference})
+	o.PreferOmega(scales.Remap.Omega(0.5))
+	return o
 }
 
 // Resume returns the channel as it was when its State was saved.
-func Resume(scales *Scales, c *physics.Constants, s State) *Goal {
+func Resume(scales *Scales, c *physics.Constants, s State) Objective {
 	p := c.Propulsion
-	return &Goal{State: s, scales: scales, bestW: p.PowerW(p.BestSpeedMPS(c.SpeedMaxMPS))}
+	return Objective{state: s, scales: scales, bestW: p.PowerW(p.BestSpeedMPS(c.SpeedMaxMPS))}
 }
 
+// State returns all that Resume needs.
+func (o Objective) State() State { return o.state }
+
+// Restore sets the state to another of the same mission.
+func (o *Objective) Restore(s State) { o.state = s }
+
+// SetFlying sets the number of aircraft whose flight counts from now on.
+func (o *Objective) SetFlying(aircraft int) { o.state.Flying = aircraft }
+
+// SetElsewhere marks a world whose physics or users are not the conditioner's.
+func (o *Objective) SetElsewhere(elsewhere bool) { o.elsewhere = elsewhere }
+
+func (o Objective) Slot() int            { return o.state.Slot }        // slots settled
+func (o Objective) Slots() int           { return o.state.Slots }       // of the mission
+func (o Objective) Flying() int          { return o.state.Flying }      // aircraft whose flight counts
+func (o Objective) Mode() Mode           { return o.state.Mode }        // of the request in force
+func (o Objective) Omega() float64       { return o.state.Omega }       // delay share asked for, 0 under a budget
+func (o Objective) BudgetJ() float64     { return o.state.BudgetJ }     // total asked for, 0 under a preference
+func (o Objective) DelayToGoS() float64  { return o.state.DelayToGoS }  // delay entry
+func (o Objective) EnergyToGoJ() float64 { return o.state.EnergyToGoJ } // energy entry: joules still allowed
+func (o Objective) DelayS() float64      { return o.state.DelayS }      // settled so far
+func (o Objective) SpentJ() float64      { return o.state.SpentJ }      // settled so far
+func (o Objective) EdgeJ() float64       { return o.state.EdgeJ }       // the part of it spent on edge computing
+func (o Objective) Factor() float64      { return o.state.Factor }      // propulsion multiplier as measured
+func (o Objective) Elsewhere() bool      { return o.elsewhere }
+
 // Left returns the slots still to settle.
-func (g *Goal) Left() int { return max(g.Slots-g.Slot, 0) }
+func (o Objective) Left() int { return max(o.state.Slots-o.state.Slot, 0) }
 
 // Prefer asks for a setting on the calibrated axis, 0 being the least delay.
 // It clears a budget.
-func (g *Goal) Prefer(setting float64) error {
+func (o *Objective) Prefer(setting float64) error {
 	if !(setting >= 0 && setting <= 1) {
 		return fmt.Errorf("setting is %v, want 0 to 1", setting)
 	}
-	g.prefer(g.scales.Remap.Omega(setting))
+	o.PreferOmega(o.scales.Remap.Omega(setting))
 	return nil
 }
 
-// PreferOmega asks for a delay share directly, past the remap.
-func (g *Goal) PreferOmega(omega float64) { g.prefer(omega) }
-
-// prefer sets both entries from the conditioner, eq. (init), in proportion to
-// the slots left and corrected for the propulsion multiplier measured so far.
-func (g *Goal) prefer(omega float64) *Goal {
-	delayS, energyJ := g.scales.Conditioner.Return(omega)
-	left := float64(g.Left()) / float64(g.scales.Slots)
-	fleet := float64(g.Flying) / float64(g.scales.Aircraft)
-	g.Mode, g.Omega, g.BudgetJ = Preference, omega, 0
-	g.DelayToGoS = delayS * left
-	g.EnergyToGoJ = energyJ*left*fleet + (g.Factor-1)*g.bestW*float64(g.Flying*g.Left())
-	return g
+// PreferOmega asks for a delay share directly, past the remap: both entries
+// from the conditioner, eq. (init), in proportion to the slots left and
+// corrected for the propulsion multiplier measured so far.
+func (o *Objective) PreferOmega(omega float64) {
+	delayS, energyJ := o.scales.Conditioner.Return(omega)
+	left := float64(o.Left()) / float64(o.scales.Slots)
+	fleet := float64(o.state.Flying) / float64(o.scales.Aircraft)
+	o.state.Mode, o.state.Omega, o.state.BudgetJ = Preference, omega, 0
+	o.state.DelayToGoS = delayS * left
+	o.state.EnergyToGoJ = energyJ*left*fleet + (o.state.Factor-1)*o.bestW*float64(o.state.Flying*o.Left())
 }
 
 // Budget asks for a total in joules from slot 0 to the end, as a Target or a
 // Ceiling. Re-issuing the same total changes nothing.
-func (g *Goal) Budget(totalJ float64, mode Mode) error {
+func (o *Objective) Budget(totalJ float64, mode Mode) error {
 	if !(totalJ > 0) || math.IsInf(totalJ, 0) {
 		return fmt.Errorf("budget is %v J, want a positive number", totalJ)
 	}
 	if mode != Target && mode != Ceiling {
 		return fmt.Errorf("budget mode is %q, want %q or %q", mode, Target, Ceiling)
 	}
-	g.Mode, g.BudgetJ, g.EnergyToGoJ = mode, totalJ, totalJ-g.SpentJ
-	g.Omega, g.DelayToGoS = 0, 0
+	o.state.Mode, o.state.BudgetJ, o.state.EnergyToGoJ = mode, totalJ, totalJ-o.state.SpentJ
+	o.state.Omega, o.state.DelayToGoS = 0, 0
 	return nil
 }
 
 // Priced reports whether a preference stands for a price alone: in a mission
 // that is not the conditioner's, of another length or with another fleet, the
 // returns it would name are not attainable, and the price is the same.
-func (g *Goal) Priced() bool {
-	return !g.Budgeted() && (g.Elsewhere || g.Slots != g.scales.Slots || g.Flying != g.scales.Aircraft)
+func (o Objective) Priced() bool {
+	return !o.Budgeted() && (o.elsewhere || o.state.Slots != o.scales.Slots || o.state.Flying != o.scales.Aircraft)
 }
 
 // Budgeted reports whether a budget, rather than a preference, is in force.
-func (g *Goal) Budgeted() bool { return g.Mode != Preference }
+func (o Objective) Budgeted() bool { return o.state.Mode != Preference }
 
 // FloorToGoJ returns the least energy of the slots left: the aircraft in
 // flight at v* under the multiplier measured so far.
-func (g *Goal) FloorToGoJ() float64 {
-	return g.bestW * g.Factor * float64(g.Flying*g.Left())
+func (o Objective) FloorToGoJ() float64 {
+	return o.bestW * o.state.Factor * float64(o.state.Flying*o.Left())
 }
 
 // FloorJ returns the least total the mission can still end on.
-func (g *Goal) FloorJ() float64 { return g.SpentJ + g.FloorToGoJ() }
+func (o Objective) FloorJ() float64 { return o.state.SpentJ + o.FloorToGoJ() }
 
 // Saturated reports whether the budget in force is below the floor.
-func (g *Goal) Saturated() bool { return g.Budgeted() && g.BudgetJ < g.FloorJ() }
+func (o Objective) Saturated() bool { return o.Budgeted() && o.state.BudgetJ < o.FloorJ() }
 
 // AllowanceJ returns a: the joules still allowed per slot to go, above the
 // flight floor.
-func (g *Goal) AllowanceJ() float64 {
-	if g.Left() == 0 {
+func (o Objective) AllowanceJ() float64 {
+	if o.Left() == 0 {
 		return 0
 	}
-	return (g.EnergyToGoJ - g.FloorToGoJ()) / float64(g.Left())
+	return (o.state.EnergyToGoJ - o.FloorToGoJ()) / float64(o.Left())
 }
 
 // Setting returns the setting in force or, under a budget, the one it amounts to.
-func (g *Goal) Setting() float64 {
-	if !g.Budgeted() {
-		return g.scales.Remap.Setting(g.Omega)
+func (o Objective) Setting() float64 {
+	if !o.Budgeted() {
+		return o.scales.Remap.Setting(o.state.Omega)
 	}
-	if g.Left() == 0 || g.Flying == 0 {
+	if o.Left() == 0 || o.state.Flying == 0 {
 		return 1
 	}
-	perSlot := g.AllowanceJ() + g.bestW*float64(g.Flying)
-	energyJ := perSlot * float64(g.scales.Slots) * float64(g.scales.Aircraft) / float64(g.Flying)
+	perSlot := o.AllowanceJ() + o.bestW*float64(o.state.Flying)
+	energyJ := perSlot * float64(o.scales.Slots) * float64(o.scales.Aircraft) / float64(o.state.Flying)
 	low, high := 0.0, 1.0 // energy falls along the axis
 	for range 40 {
 		mid := (low + high) / 2
-		if _, e := g.scales.Conditioner.Return(g.scales.Remap.Omega(mid)); e > energyJ {
+		if _, e := o.scales.Conditioner.Return(o.scales.Remap.Omega(mid)); e > energyJ {
 			low = mid
 		} else {
 			high = mid
@@ -196,59 +221,79 @@ func (g *Goal) Setting() float64 {
 	return (low + high) / 2
 }
 
-// Settlement is what one slot really cost.
+// Settlement is what one slot, or several measured together, really cost.
 type Settlement struct {
-	DelayS  float64
-	EnergyJ float64 // measured, whole fleet
-	EdgeJ   float64 // closed form of the decisions sent
+	// Slots is how many slots the sums below are of; 0 stands for 1. However
+	// many they are, they are one measurement of the multiplier: slots whose
+	// joules were read off once were measured once.
+	Slots   int     `json:"slots,omitempty"`
+	DelayS  float64 `json:"delay_s"`
+	EnergyJ float64 `json:"energy_j"` // measured, whole fleet
+	EdgeJ   float64 `json:"edge_j"`   // closed form of the decisions sent
 	// Where EdgeJ is in part a guess, of users who took the offer, it lies
 	// between these; elsewhere they are equal.
-	LeastEdgeJ, MostEdgeJ float64
-	// ModelFlightJ is the closed form of the flight at the measured speeds, at
-	// multiplier 1, of the aircraft whose energy was measured; 0 if none was.
-	ModelFlightJ float64
-	Flying       int // aircraft whose flight counts from now on
+	LeastEdgeJ float64 `json:"least_edge_j"`
+	MostEdgeJ  float64 `json:"most_edge_j"`
+	// ModelFlightJ is the closed form, at multiplier 1, of the flight that
+	// EnergyJ was measured on: same aircraft, same time. Where it is not of the
+	// same flight, as over a time that nobody observed the speeds, or where
+	// energy was not measured, it is 0: the joules are spent, and say nothing of
+	// the multiplier.
+	ModelFlightJ float64 `json:"model_flight_j"`
+	Flying       int     `json:"flying"` // aircraft whose flight counts from now on
 }
 
-// Settle books a slot, eq. (decr).
-func (g *Goal) Settle(s Settlement) {
-	g.Slot++
+// Settle subtracts what was spent, eq. (decr).
+func (o *Objective) Settle(s Settlement) {
+	g := &o.state
+	n := max(s.Slots, 1)
+	if g.Slot == 0 {
+		g.EdgeRateW = s.EdgeJ / float64(n)
+	}
+	g.Slot += n
 	g.Flying = s.Flying
 	g.DelayS += s.DelayS
 	g.SpentJ += s.EnergyJ
 	g.EdgeJ += s.EdgeJ
 	g.EnergyToGoJ -= s.EnergyJ
-	if g.Budgeted() {
+	if o.Budgeted() {
 		g.EnergyToGoJ = g.BudgetJ - g.SpentJ // exact, however many slots were summed
 	} else {
 		g.DelayToGoS -= s.DelayS
 	}
 	g.learn(&s)
-	if g.Slot == 1 {
-		g.EdgeRateW = s.EdgeJ
+	for range n {
+		g.EdgeRateW += 0.1 * (s.EdgeJ/float64(n) - g.EdgeRateW)
 	}
-	g.EdgeRateW += 0.1 * (s.EdgeJ - g.EdgeRateW)
 }
 
-// learn takes in what a slot tells of the multiplier.
-func (g *Goal) learn(s *Settlement) {
+// Correct adds to the delay of slots already settled.
+func (o *Objective) Correct(delayS float64) {
+	o.state.DelayS += delayS
+	if !o.Budgeted() {
+		o.state.DelayToGoS -= delayS
+	}
+}
+
+// learn updates the multiplier with a settlement's measurement, if it has one.
+func (s *State) learn(x *Settlement) {
 	factor := func(edgeJ float64) float64 {
-		return min(max((s.EnergyJ-edgeJ)/s.ModelFlightJ, 0.1), 10)
+		return min(max((x.EnergyJ-edgeJ)/x.ModelFlightJ, 0.1), 10)
 	}
 	changed := false
 	switch {
-	case !(s.ModelFlightJ > 0): // nothing flew
-	case s.MostEdgeJ > s.LeastEdgeJ:
-		if changed = g.guess(factor(s.EdgeJ), factor(s.MostEdgeJ), factor(s.LeastEdgeJ)); changed {
+	case !(x.ModelFlightJ > 0): // no measurement
+	case x.MostEdgeJ > x.LeastEdgeJ:
+		if changed = s.guess(factor(x.EdgeJ), factor(x.MostEdgeJ), factor(x.LeastEdgeJ)); changed {
 			break
 		}
-		if mean, enough := g.gather(s.EnergyJ-s.EdgeJ, s.ModelFlightJ); enough {
-			changed = g.measure(min(max(mean, 0.1), 10))
+		if mean, enough := s.gather(x.EnergyJ-x.EdgeJ, x.ModelFlightJ); enough {
+			changed = s.measure(min(max(mean, 0.1), 10))
 		}
-	case s.EnergyJ > s.EdgeJ:
-		changed = g.measure(factor(s.EdgeJ))
+	case x.EnergyJ > x.EdgeJ:
+		changed = s.measure(factor(x.EdgeJ))
 	}
 	if changed {
-		g.Vague = Vague{} // was gathered before
+		s.Vague = Vague{} // was gathered before
 	}
 }

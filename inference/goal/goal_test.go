@@ -16,12 +16,13 @@ func scales() *Scales {
 	}
 }
 
-func newGoal() *Goal {
+func newGoal() *Objective {
 	c := physics.Standard()
-	return New(scales(), &c, 100, 2)
+	o := New(scales(), &c, 100, 2)
+	return &o
 }
 
-func settle(g *Goal, flightJ, edgeJ, factor float64) {
+func settle(g *Objective, flightJ, edgeJ, factor float64) {
 	g.Settle(Settlement{DelayS: 1, EnergyJ: flightJ*factor + edgeJ, EdgeJ: edgeJ, ModelFlightJ: flightJ, Flying: 2})
 }
 
@@ -34,17 +35,17 @@ func TestBudgetIsTheJoulesNotYetSpent(t *testing.T) {
 	for i := range 60 {
 		settle(g, 268.8, float64(i), 1)
 		spent += 268.8 + float64(i)
-		if math.Abs(g.EnergyToGoJ-(45e3-spent)) > 1e-9 {
-			t.Fatalf("slot %d: entry %v, budget less spent %v", i, g.EnergyToGoJ, 45e3-spent)
+		if math.Abs(g.EnergyToGoJ()-(45e3-spent)) > 1e-9 {
+			t.Fatalf("slot %d: entry %v, budget less spent %v", i, g.EnergyToGoJ(), 45e3-spent)
 		}
 	}
-	before := g.EnergyToGoJ
+	before := g.EnergyToGoJ()
 	g.Budget(45e3, Target)
-	if g.EnergyToGoJ != before {
-		t.Errorf("re-issuing the same total moved the entry by %v J", g.EnergyToGoJ-before)
+	if g.EnergyToGoJ() != before {
+		t.Errorf("re-issuing the same total moved the entry by %v J", g.EnergyToGoJ()-before)
 	}
 	g.Budget(42e3, Target)
-	if got := before - g.EnergyToGoJ; math.Abs(got-3e3) > 1e-9 {
+	if got := before - g.EnergyToGoJ(); math.Abs(got-3e3) > 1e-9 {
 		t.Errorf("a revision by 3000 J moved the entry by %v J", got)
 	}
 }
@@ -65,14 +66,14 @@ func TestFloorAndSaturation(t *testing.T) {
 	for range 50 {
 		settle(g, 268.8, 0, 1.5)
 	}
-	if !g.Saturated() || math.Abs(g.Factor-1.5) > 1e-6 {
-		t.Errorf("after a shock: saturated %v, factor %v", g.Saturated(), g.Factor)
+	if !g.Saturated() || math.Abs(g.Factor()-1.5) > 1e-6 {
+		t.Errorf("after a shock: saturated %v, factor %v", g.Saturated(), g.Factor())
 	}
 }
 
 func TestRequestsAreFenced(t *testing.T) {
 	g := newGoal()
-	before := g.State
+	before := g.State()
 	for _, j := range []float64{0, -1, math.NaN(), math.Inf(1)} {
 		if g.Budget(j, Target) == nil {
 			t.Errorf("a budget of %v was accepted", j)
@@ -81,7 +82,7 @@ func TestRequestsAreFenced(t *testing.T) {
 	if g.Budget(1e4, "soft") == nil || g.Prefer(2) == nil || g.Prefer(math.NaN()) == nil {
 		t.Error("a bad mode or setting was accepted")
 	}
-	if g.State != before {
+	if g.State() != before {
 		t.Error("a refused request changed the state")
 	}
 }
@@ -93,7 +94,7 @@ func TestSettingOfABudget(t *testing.T) {
 		if math.Abs(g.Setting()-c) > 1e-9 {
 			t.Errorf("setting %v reads back as %v", c, g.Setting())
 		}
-		want := g.EnergyToGoJ
+		want := g.EnergyToGoJ()
 		g.Budget(want, Target)
 		if math.Abs(g.Setting()-c) > 1e-6 {
 			t.Errorf("the budget of setting %v amounts to %v", c, g.Setting())
@@ -107,7 +108,7 @@ func TestResumeIsExact(t *testing.T) {
 	for range 30 {
 		settle(a, 268.8, 31.7, 1.1)
 	}
-	raw, err := json.Marshal(a.State)
+	raw, err := json.Marshal(a.State())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,9 +120,89 @@ func TestResumeIsExact(t *testing.T) {
 	b := Resume(scales(), &c, s)
 	for range 70 {
 		settle(a, 268.8, 31.7, 1.1)
-		settle(b, 268.8, 31.7, 1.1)
+		settle(&b, 268.8, 31.7, 1.1)
 	}
-	if a.State != b.State {
-		t.Errorf("resumed %+v\nuninterrupted %+v", b.State, a.State)
+	if a.State() != b.State() {
+		t.Errorf("resumed %+v\nuninterrupted %+v", b.State(), a.State())
+	}
+}
+
+// Slots whose joules were read off once are one measurement of the multiplier,
+// whether they are settled together or the others without one.
+func TestSlotsMeasuredTogetherAreOneMeasurement(t *testing.T) {
+	const missed, flightJ, edgeJ, factor = 6, 268.8, 20, 1.3
+	fly := func(settle func(*Objective)) State {
+		o := newGoal()
+		for range 10 {
+			o.Settle(Settlement{EnergyJ: flightJ + edgeJ, EdgeJ: edgeJ, ModelFlightJ: flightJ, Flying: 2})
+		}
+		before := o.State()
+		settle(o)
+		s := o.State()
+		if s.Slot != before.Slot+missed+1 || math.Abs(s.SpentJ-before.SpentJ-missed*flightJ-factor*flightJ-edgeJ) > 1e-9 {
+			t.Errorf("settled to slot %d and %v J, from slot %d and %v J", s.Slot, s.SpentJ, before.Slot, before.SpentJ)
+		}
+		return s
+	}
+	together := fly(func(o *Objective) {
+		o.Settle(Settlement{Slots: missed + 1, EnergyJ: (missed+factor)*flightJ + edgeJ, EdgeJ: edgeJ, ModelFlightJ: (missed + 1) * flightJ, Flying: 2})
+	})
+	// Here the speeds of the missed slots are unknown: their joules say nothing.
+	apart := fly(func(o *Objective) {
+		for range missed {
+			before := o.State()
+			o.Settle(Settlement{EnergyJ: flightJ, Flying: 2})
+			if o.State().Multiplier != before.Multiplier || o.State().Vague != before.Vague {
+				t.Errorf("without a measurement the multiplier became %+v", o.State().Multiplier)
+			}
+		}
+		o.Settle(Settlement{EnergyJ: factor*flightJ + edgeJ, EdgeJ: edgeJ, ModelFlightJ: flightJ, Flying: 2})
+	})
+	whole := fly(func(o *Objective) {
+		for range missed {
+			o.Settle(Settlement{Flying: 2})
+		}
+		o.Settle(Settlement{EnergyJ: (missed+factor)*flightJ + edgeJ, EdgeJ: edgeJ, ModelFlightJ: (missed + 1) * flightJ, Flying: 2})
+	})
+	before := fly(func(o *Objective) {
+		o.Settle(Settlement{Slots: missed + 1, EnergyJ: (missed+factor)*flightJ + edgeJ, EdgeJ: edgeJ, Flying: 2})
+	})
+	if whole.Multiplier != together.Multiplier {
+		t.Errorf("settled together %+v\nwith the last slot %+v", together.Multiplier, whole.Multiplier)
+	}
+	for name, s := range map[string]State{"together": together, "apart": apart} {
+		if got := s.Count - before.Count; got != 1 {
+			t.Errorf("%s: %d measurements, want 1", name, got)
+		}
+	}
+	// A jump of 30 % in one measurement is a change; 4 % is no more than a fourteenth of the mean.
+	if want := 1 + (factor-1)/(missed+1)/(weightStart+11); math.Abs(apart.Factor-factor) > 1e-9 || math.Abs(together.Factor-want) > 1e-9 {
+		t.Errorf("multiplier %v from the last slot alone, want %v; %v from all, want %v", apart.Factor, factor, together.Factor, want)
+	}
+}
+
+func TestNothingSeenChangesNothing(t *testing.T) {
+	o := newGoal()
+	before := o.State()
+	if o.Observe(Seen{}); o.State() != before {
+		t.Errorf("%+v became %+v", before, o.State())
+	}
+	if o.Observe(Seen{Known: true}); o.State().MostSeen != 1 {
+		t.Error("a slot that can spend nothing was not counted")
+	}
+}
+
+func TestCorrectedDelayIsSettled(t *testing.T) {
+	for _, budgeted := range []bool{false, true} {
+		a, b := newGoal(), newGoal()
+		if budgeted {
+			a.Budget(40e3, Target)
+			b.Budget(40e3, Target)
+		}
+		a.Settle(Settlement{DelayS: 5, EnergyJ: 300, Flying: 2})
+		b.Settle(Settlement{DelayS: 3, EnergyJ: 300, Flying: 2})
+		if b.Correct(2); a.State() != b.State() {
+			t.Errorf("budgeted %v: 5 s %+v\n3 s corrected by 2 s %+v", budgeted, a.State(), b.State())
+		}
 	}
 }

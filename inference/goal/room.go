@@ -36,54 +36,65 @@ type Offered struct {
 
 const offeredMemory = 50 // slots that MostW looks back
 
-// Offer takes in the most that a slot could spend on edge computing.
-func (g *Goal) Offer(mostJ float64) {
-	g.MostSeen++
-	n := min(float64(g.MostSeen), offeredMemory)
-	off := mostJ/max(float64(g.Flying), 1) - g.MostW
-	g.MostW += off / n
-	g.MostVar += (off*off*(n-1)/n - g.MostVar) / n
+// Seen is what a decision finds out about its slot that the rest of the
+// mission goes by. The zero value says nothing.
+type Seen struct {
+	Known     bool    // MostEdgeJ was found
+	MostEdgeJ float64 // most that the slot can spend on edge computing, whole fleet
+}
+
+// Observe takes in what a decision saw.
+func (o *Objective) Observe(s Seen) {
+	if !s.Known {
+		return
+	}
+	x := &o.state.Offered
+	x.MostSeen++
+	n := min(float64(x.MostSeen), offeredMemory)
+	off := s.MostEdgeJ/max(float64(o.state.Flying), 1) - x.MostW
+	x.MostW += off / n
+	x.MostVar += (off*off*(n-1)/n - x.MostVar) / n
 }
 
 // RoomJ returns what the slots left may spend on edge computing: the joules
 // still allowed above the flight floor and, under a ceiling, its margin.
-func (g *Goal) RoomJ() float64 { return max(g.roomJ(g.Left()), 0) }
+func (o Objective) RoomJ() float64 { return max(o.roomJ(o.Left()), 0) }
 
 // roomJ keeps back the margin for a number of slots.
-func (g *Goal) roomJ(slots int) float64 {
-	room := g.EnergyToGoJ - g.FloorToGoJ()
-	if g.Mode == Ceiling {
-		room -= g.scales.Ceiling.Margin * g.doubtJ(slots)
+func (o Objective) roomJ(slots int) float64 {
+	room := o.state.EnergyToGoJ - o.FloorToGoJ()
+	if o.state.Mode == Ceiling {
+		room -= o.scales.Ceiling.Margin * o.doubtJ(slots)
 	}
 	return room
 }
 
 // DoubtJ returns the standard deviation of what flying the slots left will cost.
-func (g *Goal) DoubtJ() float64 { return g.doubtJ(g.Left()) }
+func (o Objective) DoubtJ() float64 { return o.doubtJ(o.Left()) }
 
 // doubtJ is that of a number of slots: each one's own noise, and that the
 // multiplier is a mean of so many measurements.
-func (g *Goal) doubtJ(slots int) float64 {
+func (o Objective) doubtJ(slots int) float64 {
 	n := float64(slots)
-	return g.Noise * g.Factor * g.bestW * float64(g.Flying) * math.Sqrt(n+n*n/max(g.Weight, 1))
+	return o.state.Noise * o.state.Factor * o.bestW * float64(o.state.Flying) * math.Sqrt(n+n*n/max(o.state.Weight, 1))
 }
 
 // DueJ returns what this slot has to spend at least, if there is not to be more
 // room in the end than the slots after it can spend: their mean less one
 // standard deviation. The margin will then be that of the last slot.
-func (g *Goal) DueJ() float64 {
-	after := max(float64(g.Left()-1), 0)
-	can := float64(g.Flying) * max(after*g.MostW-math.Sqrt(after*g.MostVar), 0)
-	return min(g.RoomJ(), g.roomJ(min(g.Left(), 1))-can)
+func (o Objective) DueJ() float64 {
+	after := max(float64(o.Left()-1), 0)
+	can := float64(o.state.Flying) * max(after*o.state.MostW-math.Sqrt(after*o.state.MostVar), 0)
+	return min(o.RoomJ(), o.roomJ(min(o.Left(), 1))-can)
 }
 
 // PredictedEndJ returns the total expected at the end: a budget's own, as far
 // as it lies between the floor and what can be spent, and without one that of
 // edge computing at its recent rate.
-func (g *Goal) PredictedEndJ() float64 {
-	left := float64(g.Left())
-	if g.Budgeted() && g.MostSeen > 0 {
-		return g.FloorJ() + min(g.RoomJ(), g.MostW*float64(g.Flying)*left)
+func (o Objective) PredictedEndJ() float64 {
+	left := float64(o.Left())
+	if o.Budgeted() && o.state.MostSeen > 0 {
+		return o.FloorJ() + min(o.RoomJ(), o.state.MostW*float64(o.state.Flying)*left)
 	}
-	return g.FloorJ() + g.EdgeRateW*left
+	return o.FloorJ() + o.state.EdgeRateW*left
 }

@@ -23,7 +23,7 @@ func TestDoubtIsCalibrated(t *testing.T) {
 			for range 100 - at {
 				settle(g, 268.8, 0, 1+0.106*r.NormFloat64())
 			}
-			z := (g.SpentJ - floor) / doubt
+			z := (g.SpentJ() - floor) / doubt
 			sum += z * z / flights
 		}
 		if rms := math.Sqrt(sum); rms < 0.8 || rms > 1.35 {
@@ -58,11 +58,11 @@ func TestDueAndPrediction(t *testing.T) {
 	g := newGoal()
 	g.Budget(33e3, Target)
 	for i := range 50 {
-		g.Offer(117 + 49*float64(i%2*2-1))
+		g.Observe(Seen{Known: true, MostEdgeJ: 117 + 49*float64(i%2*2-1)})
 		settle(g, 268.8, 60, 1)
 	}
-	if math.Abs(g.MostW*2-117) > 1 || math.Abs(math.Sqrt(g.MostVar)*2-49) > 2 {
-		t.Errorf("what can be spent is taken for %.1f W with deviation %.1f, want 117 and 49", 2*g.MostW, 2*math.Sqrt(g.MostVar))
+	if math.Abs(g.state.MostW*2-117) > 1 || math.Abs(math.Sqrt(g.state.MostVar)*2-49) > 2 {
+		t.Errorf("what can be spent is taken for %.1f W with deviation %.1f, want 117 and 49", 2*g.state.MostW, 2*math.Sqrt(g.state.MostVar))
 	}
 	if end := g.PredictedEndJ(); math.Abs(end-33e3) > 1e-6 {
 		t.Errorf("33 kJ are predicted to end on %v J", end)

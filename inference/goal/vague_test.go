@@ -18,16 +18,16 @@ func TestGuessedEdgeEnergy(t *testing.T) {
 		}
 	}
 	fly(48, 1)
-	if math.Abs(g.Factor-1) > 0.06 {
-		t.Errorf("multiplier %v in calm air", g.Factor)
+	if math.Abs(g.Factor()-1) > 0.06 {
+		t.Errorf("multiplier %v in calm air", g.Factor())
 	}
 	fly(16, 1.5)
-	if math.Abs(g.Factor-1.5) > 0.12 {
-		t.Errorf("multiplier %v 16 slots after it rose to 1.5", g.Factor)
+	if math.Abs(g.Factor()-1.5) > 0.12 {
+		t.Errorf("multiplier %v 16 slots after it rose to 1.5", g.Factor())
 	}
 	g.Settle(Settlement{EnergyJ: 268.8 * 0.9, ModelFlightJ: 268.8, Flying: 2})
-	if g.VagueSlots != 0 {
-		t.Errorf("%d slots are vague after 64, which make whole measurements", g.VagueSlots)
+	if g.state.VagueSlots != 0 {
+		t.Errorf("%d slots are vague after 64, which make whole measurements", g.state.VagueSlots)
 	}
 }
 
@@ -42,19 +42,19 @@ func TestGuessDoesNotHideAShock(t *testing.T) {
 		settle(1, 200, 0, 0)
 	}
 	settle(1, 120, 60, 220)
-	if math.Abs(g.Factor-1) > 1e-9 || g.VagueSlots != 1 {
-		t.Errorf("a guess moved the multiplier to %v", g.Factor)
+	if math.Abs(g.Factor()-1) > 1e-9 || g.state.VagueSlots != 1 {
+		t.Errorf("a guess moved the multiplier to %v", g.Factor())
 	}
 	settle(1.5, 120, 60, 220)
-	if want := 1.5 + 80/268.8; math.Abs(g.Factor-want) > 1e-9 || g.VagueSlots != 0 {
-		t.Errorf("multiplier %v, want the guess %v", g.Factor, want)
+	if want := 1.5 + 80/268.8; math.Abs(g.Factor()-want) > 1e-9 || g.state.VagueSlots != 0 {
+		t.Errorf("multiplier %v, want the guess %v", g.Factor(), want)
 	}
 	settle(1.5, 200, 0, 0)
-	if math.Abs(g.Factor-1.5) > 0.01 {
-		t.Errorf("multiplier %v after a measurement of 1.5", g.Factor)
+	if math.Abs(g.Factor()-1.5) > 0.01 {
+		t.Errorf("multiplier %v after a measurement of 1.5", g.Factor())
 	}
 	settle(1, 220, 150, 300)
-	if want := 1 - 20/268.8; math.Abs(g.Factor-want) > 1e-9 {
-		t.Errorf("multiplier %v, want the guess %v", g.Factor, want)
+	if want := 1 - 20/268.8; math.Abs(g.Factor()-want) > 1e-9 {
+		t.Errorf("multiplier %v, want the guess %v", g.Factor(), want)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"prefdt/inference/kernel"
+	"prefdt/inference/reuse"
 )
 
 type matrix = kernel.Matrix[float32]
@@ -134,7 +135,7 @@ func (n *Net) Step(in *Inputs, c *Cache, out *Outputs) {
 		mean.Data[i] /= float32(M)
 	}
 	kernel.AddBias(h, w.linear(&n.mix, mean).Data) // H
-	out.Move = resize(out.Move, M*2)
+	out.Move = reuse.Slice(out.Move, M*2)
 	n.flight.w.MatMul(kernel.View(out.Move, M, 2), h, n.flight.b)
 	for i, v := range out.Move {
 		out.Move[i] = float32(math.Tanh(float64(v)))
@@ -147,7 +148,7 @@ func (n *Net) Step(in *Inputs, c *Cache, out *Outputs) {
 	for m := range M {
 		kernel.AddBias(c0.Slice(m*U, (m+1)*U, 0, c0.Cols), each.Row(m))
 	}
-	out.Choice = resize(out.Choice, M*U*Choices)
+	out.Choice = reuse.Slice(out.Choice, M*U*Choices)
 	n.choiceO.w.MatMul(kernel.View(out.Choice, M*U, Choices), w.gelu(w.linear(&n.choice2, w.gelu(c0))), n.choiceO.b)
 
 	// Price.
@@ -201,11 +202,4 @@ func (in *Inputs) check() {
 		panic(fmt.Sprintf("model: a step of %d aircraft and %d users has rows of %d, %d, %d, %d and %d numbers", in.M, in.U,
 			len(in.Aircraft), len(in.Pairs), len(in.State), len(in.Return), len(in.Action)))
 	}
-}
-
-func resize(x []float32, n int) []float32 {
-	if cap(x) < n {
-		return make([]float32, n, n+n/2)
-	}
-	return x[:n]
 }

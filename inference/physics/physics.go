@@ -30,6 +30,22 @@ func (p Position) Scale(k float64) Position { return Position{p.EastM * k, p.Nor
 // Norm returns the length in metres.
 func (p Position) Norm() float64 { return math.Hypot(p.EastM, p.NorthM) }
 
+// Dot returns the inner product of p and q.
+func (p Position) Dot(q Position) float64 { return p.EastM*q.EastM + p.NorthM*q.NorthM }
+
+// Finite reports whether p can be a position: a number, and on this planet, of
+// which a quarter of a meridian is 1e7 m.
+func (p Position) Finite() bool { return math.Abs(p.EastM) <= 1e7 && math.Abs(p.NorthM) <= 1e7 }
+
+// Inside returns the place nearest to p in a square area of that side; without
+// a side, p.
+func (p Position) Inside(areaM float64) Position {
+	if areaM <= 0 {
+		return p
+	}
+	return Position{min(max(p.EastM, 0), areaM), min(max(p.NorthM, 0), areaM)}
+}
+
 // Constants are the physical constants of one deployment. A slot is one
 // second throughout, so watts and joules per slot are the same number.
 type Constants struct {

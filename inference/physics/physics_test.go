@@ -110,3 +110,21 @@ func TestCheck(t *testing.T) {
 		}
 	}
 }
+
+func TestPositionInside(t *testing.T) {
+	for _, c := range []struct{ p, want Position }{
+		{Position{-3, 5}, Position{0, 5}}, {Position{3, 1005}, Position{3, 1000}}, {Position{3, 5}, Position{3, 5}},
+	} {
+		if got := c.p.Inside(1000); got != c.want {
+			t.Errorf("%v is %v inside", c.p, got)
+		}
+		if got := c.p.Inside(0); got != c.p {
+			t.Errorf("without a side %v is %v", c.p, got)
+		}
+	}
+	for _, p := range []Position{{math.NaN(), 0}, {0, math.Inf(1)}, {math.Inf(1), math.Inf(-1)}, {1e8, 0}} {
+		if p.Finite() {
+			t.Errorf("%v was taken for a position", p)
+		}
+	}
+}

@@ -4,9 +4,9 @@ import "math"
 
 // Task is the tuple (D_u, C_u, tau_u) of Sec. III.
 type Task struct {
-	Bits         float64 // D_u
-	CyclesPerBit float64 // C_u
-	DeadlineS    float64 // tau_u, seconds from the start of the slot
+	Bits         float64 `json:"bits"`           // D_u
+	CyclesPerBit float64 `json:"cycles_per_bit"` // C_u
+	DeadlineS    float64 `json:"deadline_s"`     // tau_u, seconds from the start of the slot
 }
 
 // Cycles returns the work of the whole task.

@@ -6,67 +6,78 @@
 // decide on nothing else.
 package slot
 
-import "prefdt/inference/physics"
+import (
+	"slices"
+
+	"prefdt/inference/physics"
+	"prefdt/inference/reuse"
+)
 
 // Snapshot is the fleet and its users as known when the report window closes.
 type Snapshot struct {
-	Slot     int // 0 to Slots-1
-	Slots    int // T
-	Aircraft []Aircraft
-	Users    []User // heard this slot, with a task
+	Slot     int        `json:"slot"`  // 0 to Slots-1
+	Slots    int        `json:"slots"` // T
+	Aircraft []Aircraft `json:"aircraft"`
+	Users    []User     `json:"users"` // heard this slot, with a task
 	// Imagined is who might have been heard: what the policy goes by when nobody was.
-	Imagined []User
+	Imagined []User `json:"imagined,omitempty"`
 }
 
 // Aircraft is one aircraft that serves, as measured at the start of the slot.
 type Aircraft struct {
-	Number    int // from 1, its place in the configuration
-	Position  physics.Position
-	SpeedMPS  float64
-	ResidualJ float64 // left of its capacity
-	CPUHz     float64 // f_max
-	Served    int     // users served in the slot before
-	Unheard   Unheard // who will come without having been heard
+	Number    int              `json:"number"` // from 1, its place in the configuration
+	Position  physics.Position `json:"position"`
+	SpeedMPS  float64          `json:"speed_mps"`
+	ResidualJ float64          `json:"residual_j"` // left of its capacity
+	CPUHz     float64          `json:"cpu_hz"`     // f_max
+	Served    int              `json:"served"`     // users served in the slot before
+	Unheard   Unheard          `json:"unheard"`    // who will come without having been heard
 }
 
 // User is one user with a task.
 type User struct {
-	ID        int // stable within a mission
-	Position  physics.Position
-	Task      physics.Task
-	QueueBits float64
-	CPUHz     float64   // f_loc
-	Gain      []float64 // power gain to each aircraft, in the snapshot's order
+	ID        int              `json:"id"` // stable within a mission
+	Position  physics.Position `json:"position"`
+	Task      physics.Task     `json:"task"`
+	QueueBits float64          `json:"queue_bits"`
+	CPUHz     float64          `json:"cpu_hz"` // f_loc
+	Gain      []float64        `json:"gain"`   // power gain to each aircraft, in the snapshot's order
 }
 
 // Decision is the joint action of a slot, eq. (action), with what it should
 // cost by the closed forms.
 type Decision struct {
-	Users []UserDecision // in the snapshot's order
+	Users []UserDecision `json:"users"` // in the snapshot's order
 	// Move is each aircraft's displacement during the slot, in the snapshot's order.
-	Move []physics.Position
+	Move []physics.Position `json:"move"`
 	// PriceSPerJ is the price the decision works at, the standing offer's too.
-	PriceSPerJ float64
-	DelayS     float64   // expected of the users, penalties included
-	EdgeJ      []float64 // expected, per aircraft, the unheard included
+	PriceSPerJ float64   `json:"price_s_per_j"`
+	DelayS     float64   `json:"delay_s"` // expected of the users, penalties included
+	EdgeJ      []float64 `json:"edge_j"`  // expected, per aircraft, the unheard included
 
 	served []int // per aircraft, while Price runs
 }
 
 // UserDecision is where and how one user's task is computed.
 type UserDecision struct {
-	Server      int     // index into the snapshot's aircraft counted from 1; 0 is local
-	Offload     float64 // rho
-	CPUHz       float64 // this user's share of the aircraft's CPU; 0 when local
-	CompletionS float64 // expected
+	Server      int     `json:"server"`       // index into the snapshot's aircraft counted from 1; 0 is local
+	Offload     float64 `json:"offload"`      // rho
+	CPUHz       float64 `json:"cpu_hz"`       // this user's share of the aircraft's CPU; 0 when local
+	CompletionS float64 `json:"completion_s"` // expected
+}
+
+// Equal reports whether two decisions are the same to the last bit.
+func (d *Decision) Equal(e *Decision) bool {
+	return d.PriceSPerJ == e.PriceSPerJ && d.DelayS == e.DelayS &&
+		slices.Equal(d.Users, e.Users) && slices.Equal(d.Move, e.Move) && slices.Equal(d.EdgeJ, e.EdgeJ)
 }
 
 // Price fills in, from Server and Offload alone, what follows from them: each
 // user's CPU share and completion, the slot's delay and edge energy.
 func (d *Decision) Price(c *physics.Constants, s *Snapshot) {
 	d.DelayS = 0
-	d.EdgeJ = resize(d.EdgeJ, len(s.Aircraft))
-	d.served = resize(d.served, len(s.Aircraft)+1)
+	d.EdgeJ = reuse.Slice(d.EdgeJ, len(s.Aircraft))
+	d.served = reuse.Slice(d.served, len(s.Aircraft)+1)
 	for i := range d.Users {
 		d.served[d.Users[i].Server]++
 	}
@@ -103,17 +114,8 @@ func (d *Decision) Served(server int) int {
 // Size sets the decision's lengths for a snapshot, all local and at rest,
 // reusing its memory.
 func (d *Decision) Size(s *Snapshot) {
-	d.Users = resize(d.Users, len(s.Users))
-	d.Move = resize(d.Move, len(s.Aircraft))
-	d.EdgeJ = resize(d.EdgeJ, len(s.Aircraft))
+	d.Users = reuse.Slice(d.Users, len(s.Users))
+	d.Move = reuse.Slice(d.Move, len(s.Aircraft))
+	d.EdgeJ = reuse.Slice(d.EdgeJ, len(s.Aircraft))
 	d.PriceSPerJ, d.DelayS = 0, 0
-}
-
-func resize[T any](x []T, n int) []T {
-	if cap(x) < n {
-		return make([]T, n)
-	}
-	x = x[:n]
-	clear(x)
-	return x
 }

@@ -5,8 +5,8 @@ import "math"
 // Unheard is who is expected to take the standing offer at an aircraft in a
 // slot without having been heard. How many come is taken for Poisson's.
 type Unheard struct {
-	Users  float64 // expected
-	Cycles float64 // each offloads
+	Users  float64 `json:"users"`  // expected
+	Cycles float64 `json:"cycles"` // each offloads
 }
 
 // Sharing returns what the number of users amounts to that share an aircraft's

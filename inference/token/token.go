@@ -177,26 +177,26 @@ func (b *Builder) Reset() {
 
 // Fill computes the rows of a slot. targets are the aircraft's motion targets,
 // in the snapshot's order.
-func (b *Builder) Fill(r *Rows, s *slot.Snapshot, g *goal.Goal, targets []physics.Position) {
+func (b *Builder) Fill(r *Rows, s *slot.Snapshot, o goal.Objective, targets []physics.Position) {
 	r.Aircraft, r.Pairs = r.Aircraft[:0], r.Pairs[:0]
 	r.State, r.Return, r.Action = r.State[:0], r.Return[:0], r.Action[:0]
 	b.channels(s)
 	b.scale(s)
 	for m := range s.Aircraft {
-		r.Aircraft = b.aircraft(r.Aircraft, s, g, m, targets[m])
+		r.Aircraft = b.aircraft(r.Aircraft, s, o, m, targets[m])
 	}
 	for m := range s.Aircraft {
 		for u := range s.Users {
 			r.Pairs = b.pair(r.Pairs, s, m, u)
 		}
 	}
-	r.State = b.state(r.State, s, g)
-	r.Return = b.returns(r.Return, s, g)
+	r.State = b.state(r.State, s, o)
+	r.Return = b.returns(r.Return, s, o)
 	r.Action = standardise(r.Action, &b.Standard.Action, b.action[:])
 }
 
 // Acted hands the slot's decision on to the next slot's action row.
-func (b *Builder) Acted(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
+func (b *Builder) Acted(s *slot.Snapshot, o goal.Objective, d *slot.Decision) {
 	var east, north, offloading, offload, edge, load float64
 	for _, move := range d.Move {
 		east += move.EastM
@@ -214,7 +214,7 @@ func (b *Builder) Acted(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
 	}
 	m := max(float64(len(d.Move)), 1)
 	n := max(float64(len(d.Users)), 1)
-	delayShare, place, dropped := b.preference(g)
+	delayShare, place, dropped := b.preference(o)
 	b.action = [model.ActionFeatures]float64{
 		east / m / b.Constants.SpeedMaxMPS, north / m / b.Constants.SpeedMaxMPS,
 		offloading / n, offload / max(offloading, 1), edge / m / 60,
@@ -255,7 +255,7 @@ func (b *Builder) scale(s *slot.Snapshot) {
 	}
 }
 
-func (b *Builder) aircraft(dst []float32, s *slot.Snapshot, g *goal.Goal, m int, target physics.Position) []float32 {
+func (b *Builder) aircraft(dst []float32, s *slot.Snapshot, o goal.Objective, m int, target physics.Position) []float32 {
 	a := &s.Aircraft[m]
 	area := b.Constants.AreaM
 	_, _, distance := heading(target.Sub(a.Position))
@@ -279,7 +279,7 @@ func (b *Builder) aircraft(dst []float32, s *slot.Snapshot, g *goal.Goal, m int,
 	return standardise(dst, &b.Standard.Aircraft, []float64{
 		a.Position.EastM/area - 0.5, a.Position.NorthM/area - 0.5,
 		a.ResidualJ / b.Constants.CapacityJ, float64(a.Served) / 4, a.SpeedMPS / b.Constants.SpeedMaxMPS,
-		g.Factor - 1, east, north, math.Log1p(distance / 100),
+		o.Factor() - 1, east, north, math.Log1p(distance / 100),
 		nearEast, nearNorth, math.Exp(-near / 100),
 		float64(len(s.Aircraft)) / 4, float64(attracted) / 4, a.CPUHz / 40e9,
 	})
@@ -315,8 +315,8 @@ func (b *Builder) pair(dst []float32, s *slot.Snapshot, m, u int) []float32 {
 	})
 }
 
-func (b *Builder) state(dst []float32, s *slot.Snapshot, g *goal.Goal) []float32 {
-	delayShare, place, dropped := b.preference(g)
+func (b *Builder) state(dst []float32, s *slot.Snapshot, o goal.Objective) []float32 {
+	delayShare, place, dropped := b.preference(o)
 	local := 0.0
 	for u := range s.Users {
 		t := s.Users[u].Task
@@ -335,13 +335,13 @@ const roomOfScale = 3.0
 // eq. (inject), and in closed form what is left per slot to go, above the
 // flight floor under the physics in force. Under a budget the delay entry and
 // the preference are dropped: beside a budget they would contradict it.
-func (b *Builder) returns(dst []float32, s *slot.Snapshot, g *goal.Goal) []float32 {
-	delayShare, place, dropped := b.preference(g)
-	left := float64(max(g.Left(), 1))
+func (b *Builder) returns(dst []float32, s *slot.Snapshot, o goal.Objective) []float32 {
+	delayShare, place, dropped := b.preference(o)
+	left := float64(max(o.Left(), 1))
 	fleet := float64(max(len(s.Aircraft), 1))
-	energy := 1 - flag(g.Priced())
+	energy := 1 - flag(o.Priced())
 	scale := max(b.edgeJ, 1)
-	room := energy * min(max(g.EnergyToGoJ-g.FloorToGoJ(), 0), roomOfScale*scale*left)
+	room := energy * min(max(o.EnergyToGoJ()-o.FloorToGoJ(), 0), roomOfScale*scale*left)
 	allowance := room / left * 2 / fleet // per two aircraft
 	phase := func(period float64) (sin, cos float64) {
 		return math.Sincos(2 * math.Pi * float64(s.Slot) / period)
@@ -351,24 +351,24 @@ func (b *Builder) returns(dst []float32, s *slot.Snapshot, g *goal.Goal) []float
 	s20, c20 := phase(20)
 	s10, c10 := phase(10)
 	return standardise(dst, &b.Standard.Return, []float64{
-		-g.DelayToGoS / b.Scales.EtaDelayS * delayShare * energy,
-		-g.EnergyToGoJ / b.Scales.EtaEnergyJ * (1 - dropped) * (1 - delayShare) * energy,
+		-o.DelayToGoS() / b.Scales.EtaDelayS * delayShare * energy,
+		-o.EnergyToGoJ() / b.Scales.EtaEnergyJ * (1 - dropped) * (1 - delayShare) * energy,
 		delayShare, place,
 		allowance/40 - 1, math.Log1p(allowance/3) - 2, min(allowance*left/2000, 10),
 		math.Log1p(8*room/left/scale) - 1.5, math.Log(scale / 100),
-		(1 - dropped) * energy * g.DelayToGoS / left, dropped, 1 - energy,
-		min(left/100, 3), math.Log(left) / 5, g.Factor - 1, fleet / 4, float64(len(s.Users)) / 8,
+		(1 - dropped) * energy * o.DelayToGoS() / left, dropped, 1 - energy,
+		min(left/100, 3), math.Log(left) / 5, o.Factor() - 1, fleet / 4, float64(len(s.Users)) / 8,
 		s80, c80, s40, c40, s20, c20, s10, c10,
 	})
 }
 
 // preference returns the delay share asked for, its place on the front, and
 // whether a budget has dropped both.
-func (b *Builder) preference(g *goal.Goal) (delayShare, place, dropped float64) {
-	if g.Budgeted() {
+func (b *Builder) preference(o goal.Objective) (delayShare, place, dropped float64) {
+	if o.Budgeted() {
 		return 0, 0, 1
 	}
-	return g.Omega, b.Scales.Place(g.Omega), 0
+	return o.Omega(), b.Scales.Place(o.Omega()), 0
 }
 
 func heading(v physics.Position) (east, north, distance float64) {

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"prefdt/inference/physics"
+	"prefdt/inference/reuse"
 	"prefdt/inference/slot"
 )
 
@@ -45,7 +46,7 @@ func (t *Tracker) Targets(c *physics.Constants, aircraft []slot.Aircraft, dst []
 			}
 		}
 	}
-	t.gainS = resize(t.gainS, len(aircraft))
+	t.gainS = reuse.Slice(t.gainS, len(aircraft))
 	for m := range aircraft {
 		t.look(m, aircraft[m].Position)
 		t.gainS[m] = max(t.expectS()-least, 0)
@@ -127,7 +128,7 @@ func (t *Tracker) survey(c *physics.Constants, aircraft []slot.Aircraft) {
 		cell := c.AreaM / grid
 		t.looked = append(t.looked, physics.Position{EastM: cell * (0.5 + float64(k%grid)), NorthM: cell * (0.5 + float64(k/grid))})
 	}
-	t.seen = resize(t.seen, len(t.looked)*t.crew)
+	t.seen = reuse.Slice(t.seen, len(t.looked)*t.crew)
 }
 
 const (
@@ -153,7 +154,7 @@ func (t *Tracker) look(m int, from physics.Position) {
 	scale := last / (reach * t.areaM)
 	for u, p := range t.looked {
 		d := p.Sub(from)
-		distanceM := math.Sqrt(dot(d, d))
+		distanceM := math.Sqrt(d.Dot(d))
 		at := last
 		if x := distanceM * scale; x < at {
 			at = x

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"prefdt/inference/physics"
+	"prefdt/inference/reuse"
 )
 
 // Limits are the constraints on a joint displacement.
@@ -48,13 +49,13 @@ func (e *Envelope) Limit(positions, moves []physics.Position, l Limits) (changed
 	n := len(moves)
 	e.wish = append(e.wish[:0], moves...)
 	for i := range moves {
-		if !finite(moves[i]) {
+		if !moves[i].Finite() {
 			moves[i] = physics.Position{}
 		}
 		moves[i] = l.hold(i, positions[i], moves[i])
 	}
 	for range projections {
-		e.correction, e.conflicts = resize(e.correction, n), 0
+		e.correction, e.conflicts = reuse.Slice(e.correction, n), 0
 		for i := range n {
 			for j := range i {
 				mine, theirs := l.shares(i, j)
@@ -105,9 +106,7 @@ func (l Limits) hold(i int, from, move physics.Position) physics.Position {
 		return move
 	}
 	if l.AreaM > 0 {
-		to := from.Add(move)
-		to.EastM, to.NorthM = min(max(to.EastM, 0), l.AreaM), min(max(to.NorthM, 0), l.AreaM)
-		move = to.Sub(from)
+		move = from.Add(move).Inside(l.AreaM).Sub(from)
 	}
 	if r := move.Norm(); r > l.SpeedMaxMPS {
 		move = move.Scale(l.SpeedMaxMPS / r * (1 - 1e-15))
@@ -129,7 +128,7 @@ func obstacle(p, v physics.Position, separationM float64, i, j int) physics.Posi
 			away, distance = physics.Position{EastM: cos, NorthM: sin}, 1
 		}
 		away = away.Scale(1 / distance)
-		if lack := separationM - p.Norm() - dot(v, away); lack > 0 {
+		if lack := separationM - p.Norm() - v.Dot(away); lack > 0 {
 			return away.Scale(lack)
 		}
 		return physics.Position{}
@@ -138,7 +137,7 @@ func obstacle(p, v physics.Position, separationM float64, i, j int) physics.Posi
 		return physics.Position{}
 	}
 	w := v.Sub(p)
-	if toward := dot(w, p); toward < 0 && toward*toward > separationM*separationM*dot(w, w) {
+	if toward := w.Dot(p); toward < 0 && toward*toward > separationM*separationM*w.Dot(w) {
 		r := w.Norm() // the end of the slot is the closest: leave the disc about the other
 		return w.Scale((separationM - r) / r)
 	}
@@ -149,7 +148,7 @@ func obstacle(p, v physics.Position, separationM float64, i, j int) physics.Posi
 	}
 	// The tangent to the other's disc on the nearer side; head on, to the right.
 	tangent := physics.Position{EastM: p.EastM*leg - p.NorthM*side, NorthM: p.EastM*side + p.NorthM*leg}.Scale(1 / (distance * distance))
-	along := max(0, dot(v, tangent))
+	along := max(0, v.Dot(tangent))
 	return tangent.Scale(along).Sub(v)
 }
 
@@ -168,7 +167,7 @@ func (e *Envelope) retreat(positions, moves []physics.Position, l Limits) {
 		}
 	}
 	e.held = append(e.held[:0], moves...)
-	e.scale = resize(e.scale, n)
+	e.scale = reuse.Slice(e.scale, n)
 	for i := range n {
 		e.scale[i] = 1
 	}
@@ -192,11 +191,11 @@ func (e *Envelope) retreat(positions, moves []physics.Position, l Limits) {
 
 // flag marks, in correction, the aircraft that break the separation.
 func (e *Envelope) flag(positions, moves []physics.Position, l Limits) (any bool) {
-	e.correction = resize(e.correction, len(moves))
+	e.correction = reuse.Slice(e.correction, len(moves))
 	for i := range moves {
 		for j := range i {
 			mine, theirs := l.shares(i, j)
-			if mine+theirs > 0 && !l.apart(positions[i].Sub(positions[j]), moves[i].Sub(moves[j])) {
+			if mine+theirs > 0 && !Apart(positions[i].Sub(positions[j]), moves[i].Sub(moves[j]), l.SeparationM) {
 				e.correction[i].EastM, e.correction[j].EastM = max(e.correction[i].EastM, mine), max(e.correction[j].EastM, theirs)
 				any = true
 			}
@@ -209,7 +208,7 @@ func (e *Envelope) flag(positions, moves []physics.Position, l Limits) (any bool
 // pair starts far enough apart, else the whole fleet stretched along each axis
 // as far as speed and area allow, until the closest pair is apart.
 func (e *Envelope) spread(positions []physics.Position, l Limits) {
-	e.safe = resize(e.safe, len(positions))
+	e.safe = reuse.Slice(e.safe, len(positions))
 	nearest := math.Inf(1)
 	low, high := positions[0], positions[0]
 	for i, p := range positions {
@@ -257,23 +256,22 @@ func stretch(low, high, growth, areaM float64) (grow, shift float64) {
 	return grow, max(0, -low) - max(0, high-areaM)
 }
 
-// apart reports whether a pair keeps the separation or, having started closer,
-// comes no closer. The tolerance, in square metres, is that of rounding.
-func (l Limits) apart(p, v physics.Position) bool {
-	if p.Norm() < l.SeparationM {
-		return dot(p, v) >= -1e-9
+// Apart reports whether a pair, p from one another at a second's start and
+// displaced by v relative to one another in it, keeps a separation or, having
+// started closer, comes no closer. The tolerance, in square metres, is that of
+// rounding.
+func Apart(p, v physics.Position, separationM float64) bool {
+	if p.Norm() < separationM {
+		return p.Dot(v) >= -1e-9
 	}
-	return closest(p, v) >= l.SeparationM
+	return closest(p, v) >= separationM
 }
 
-// closest returns the least distance of two aircraft during the slot, p apart
-// at its start and displaced by v relative to one another.
+// closest returns the least distance of such a pair during the second.
 func closest(p, v physics.Position) float64 {
 	t := 0.0
-	if vv := dot(v, v); vv > 0 {
-		t = min(max(-dot(p, v)/vv, 0), 1)
+	if vv := v.Dot(v); vv > 0 {
+		t = min(max(-p.Dot(v)/vv, 0), 1)
 	}
 	return p.Add(v.Scale(t)).Norm()
 }
-
-func dot(a, b physics.Position) float64 { return a.EastM*b.EastM + a.NorthM*b.NorthM }

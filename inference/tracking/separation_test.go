@@ -46,7 +46,7 @@ func check(t *testing.T, at, moves []physics.Position, strict bool) {
 	t.Helper()
 	for i := range moves {
 		to := at[i].Add(moves[i])
-		if !finite(to) || moves[i].Norm() > standard.SpeedMaxMPS+1e-9 ||
+		if !to.Finite() || moves[i].Norm() > standard.SpeedMaxMPS+1e-9 ||
 			min(to.EastM, to.NorthM) < -1e-9 || max(to.EastM, to.NorthM) > standard.AreaM+1e-9 {
 			t.Fatalf("aircraft %d flies %v from %v", i, moves[i], at[i])
 		}

@@ -68,7 +68,7 @@ func (t *Tracker) Observe(users []slot.User) {
 			t.heard.localS += localS
 			t.heard.deadlineS += task.DeadlineS
 		}
-		if !finite(p) {
+		if !p.Finite() {
 			continue
 		}
 		if k, ok := t.index[id]; ok {
@@ -94,7 +94,7 @@ func (t *Tracker) Observe(users []slot.User) {
 // airframe can fly at that speed (a centripetal 3.4 m/s2 at 8.4 m/s; flying to
 // and fro through the target would ask for 17).
 func Move(from, target physics.Position, stepM, dashM float64) physics.Position {
-	if !(stepM > 0) || !finite(from) || !finite(target) {
+	if !(stepM > 0) || !from.Finite() || !target.Finite() {
 		return physics.Position{}
 	}
 	radiusM := circle * stepM
@@ -121,17 +121,3 @@ func Move(from, target physics.Position, stepM, dashM float64) physics.Position 
 
 // circle is the radius, in steps, at which an aircraft circles its target.
 const circle = 2.5
-
-// finite reports whether a position is one: a quarter of a meridian is 1e7 m.
-func finite(p physics.Position) bool {
-	return math.Abs(p.EastM) <= 1e7 && math.Abs(p.NorthM) <= 1e7
-}
-
-func resize[T any](x []T, n int) []T {
-	if cap(x) < n {
-		return make([]T, n)
-	}
-	x = x[:n]
-	clear(x)
-	return x
-}

@@ -47,7 +47,7 @@ func TestMoveReachesAndCircles(t *testing.T) {
 				if math.Abs(after.Norm()-2.5*step) > 1e-6 {
 					t.Fatalf("step %d is %v m from the target", n, after.Norm())
 				}
-				turned += math.Atan2(before.EastM*after.NorthM-before.NorthM*after.EastM, dot(before, after))
+				turned += math.Atan2(before.EastM*after.NorthM-before.NorthM*after.EastM, before.Dot(after))
 			}
 		}
 		// 19 chords of 2 asin(step / 2 radius) each, to the left.

@@ -56,8 +56,9 @@ func measureDecision(ck *checkpoint.Checkpoint) (float64, error) {
 		for !w.Done() {
 			w.Snapshot(&s)
 			start := time.Now()
-			policy.Decide(&s, g, &d)
+			seen := policy.Decide(&s, g, &d)
 			times = append(times, time.Since(start).Seconds()*1e3)
+			g.Observe(seen)
 			w.Apply(&s, &d, &action)
 			o := w.Step(action)
 			settled := goal.Settlement{DelayS: o.DelayS, EnergyJ: o.EnergyJ(), Flying: c.Aircraft}

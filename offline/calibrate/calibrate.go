@@ -106,9 +106,10 @@ type reader struct {
 	places []float64
 }
 
-func (r *reader) Decide(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
-	r.Policy.Decide(s, g, d)
+func (r *reader) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Seen {
+	seen := r.Policy.Decide(s, g, d)
 	r.places = append(r.places, r.axis.Place(d.PriceSPerJ))
+	return seen
 }
 
 // Spread fits a remap to the outcomes, by share and by seed, of any policy.

@@ -23,11 +23,11 @@ type floorWatch struct {
 }
 
 // named at the quarters of a flight, as a crew would ask.
-func (w *floorWatch) Decide(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
-	if quarter := s.Slots / 4; quarter > 0 && g.Slot > 0 && g.Slot%quarter == 0 && g.Slot >= w.from {
+func (w *floorWatch) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Seen {
+	if quarter := s.Slots / 4; quarter > 0 && g.Slot() > 0 && g.Slot()%quarter == 0 && g.Slot() >= w.from {
 		w.named = append(w.named, g.FloorJ())
 	}
-	w.Policy.Decide(s, g, d)
+	return w.Policy.Decide(s, g, d)
 }
 
 // Floors flies what budgets can ask for: in each condition the least energy

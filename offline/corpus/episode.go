@@ -61,7 +61,7 @@ func (r *Reader) Episode(f *Flight, ep *train.Episode) error {
 	ep.Target.MoveScale = float32(w.Config.Physics.SpeedMaxMPS / fl.speed)
 
 	g := goal.New(&r.scales, &w.Config.Physics, w.Config.Slots, w.Config.Aircraft)
-	g.Elsewhere = f.World > 0 || f.Priced
+	g.SetElsewhere(f.World > 0 || f.Priced)
 	left := 0 // aircraft in the end
 	for _, s := range fl.steps {
 		if s.flying > 0 {
@@ -84,17 +84,19 @@ func (r *Reader) Episode(f *Flight, ep *train.Episode) error {
 			break
 		}
 		changed := f.ChangeSlot == 0 || t >= f.ChangeSlot
-		g.Flying = s.flying
-		g.Mode, g.Omega, g.DelayToGoS, g.EnergyToGoJ = goal.Preference, f.Omega, delayToGo, energyToGo
+		asked := g.State()
+		asked.Flying = s.flying
+		asked.Mode, asked.Omega, asked.DelayToGoS, asked.EnergyToGoJ = goal.Preference, f.Omega, delayToGo, energyToGo
 		if !changed {
-			g.DelayToGoS += beforeS
-			g.EnergyToGoJ += beforeJ
+			asked.DelayToGoS += beforeS
+			asked.EnergyToGoJ += beforeJ
 		} else if f.ChangeSlot > 0 {
-			g.Omega = f.ChangeOmega
+			asked.Omega = f.ChangeOmega
 		}
 		if f.Bare {
-			g.Mode, g.BudgetJ, g.Omega, g.DelayToGoS = goal.Target, g.SpentJ+g.EnergyToGoJ, 0, 0
+			asked.Mode, asked.BudgetJ, asked.Omega, asked.DelayToGoS = goal.Target, asked.SpentJ+asked.EnergyToGoJ, 0, 0
 		}
+		g.Restore(asked)
 		learn := changed && (f.ShockFactor == 0 || t >= f.ShockSlot+settleSlots) && (g.Priced() || s.flying == left)
 		r.slot(ep, f, g, s, learn)
 
@@ -103,7 +105,7 @@ func (r *Reader) Episode(f *Flight, ep *train.Episode) error {
 		w.Snapshot(&fl.snap) // whole again
 		fl.world.Apply(&fl.snap, &s.decision, &fl.action)
 		w.Step(fl.action)
-		g.Settle(goal.Settlement{DelayS: s.delayS, EnergyJ: s.energyJ, EdgeJ: s.edgeJ, ModelFlightJ: s.modelJ, Flying: g.Flying})
+		g.Settle(goal.Settlement{DelayS: s.delayS, EnergyJ: s.energyJ, EdgeJ: s.edgeJ, ModelFlightJ: s.modelJ, Flying: s.flying})
 	}
 	return nil
 }
@@ -123,7 +125,7 @@ func (r *Reader) planned(f *Flight) (delayS, energyJ float64) {
 }
 
 // slot appends one slot's rows and answer.
-func (r *Reader) slot(ep *train.Episode, f *Flight, g *goal.Goal, s *step, learn bool) {
+func (r *Reader) slot(ep *train.Episode, f *Flight, g goal.Objective, s *step, learn bool) {
 	w, snap := r.flyer.world, &r.flyer.snap
 	w.Snapshot(snap)
 	d := &s.decision

@@ -13,10 +13,13 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
+	"prefdt/inference/model"
 	"prefdt/inference/token"
 	"prefdt/offline/jobs"
 	"prefdt/offline/seeds"
+	"prefdt/offline/train"
 	"prefdt/simbridge/world"
 )
 
@@ -182,4 +185,17 @@ func (m *Manifest) WriteParquet(w io.Writer) error {
 		return fmt.Errorf("write corpus as Parquet: %w", err)
 	}
 	return nil
+}
+
+// Checkpoint returns parameters that were trained on the corpus, on rows by
+// those statistics, as a checkpoint that is not yet calibrated.
+func (m *Manifest) Checkpoint(p *train.Params[float32], standard token.Standard) (*checkpoint.Checkpoint, error) {
+	net, err := model.NewNet(p.Arch, p.Data)
+	if err != nil {
+		return nil, err
+	}
+	low, high := m.Archive.Band()
+	return &checkpoint.Checkpoint{Net: net, Manifest: checkpoint.Manifest{
+		Arch: p.Arch, Standard: standard, Scales: m.Scales(), Price: m.Archive.Axis(), Band: [2]float64{low, high}, Physics: m.World.Physics,
+	}}, nil
 }

@@ -19,15 +19,17 @@ const calibrationSeed = 109_999
 // watched is the policy with a look at its goal in every slot.
 type watched struct {
 	*inference.Policy
-	look func(g *goal.Goal, d *slot.Decision)
+	look func(g goal.Objective, d *slot.Decision)
 }
 
-func (w *watched) Decide(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
-	w.Policy.Decide(s, g, d)
+func (w *watched) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Seen {
+	seen := w.Policy.Decide(s, g, d)
+	g.Observe(seen)
 	w.look(g, d)
+	return seen
 }
 
-func flown(t *testing.T, c world.Config, r rollout.Request, look func(g *goal.Goal, d *slot.Decision)) rollout.Result {
+func flown(t *testing.T, c world.Config, r rollout.Request, look func(g goal.Objective, d *slot.Decision)) rollout.Result {
 	t.Helper()
 	ck, err := checkpoint.Load("../../configs/checkpoint")
 	if err != nil {
@@ -44,7 +46,7 @@ func flown(t *testing.T, c world.Config, r rollout.Request, look func(g *goal.Go
 	return f.Fly(calibrationSeed, r)
 }
 
-func nothing(*goal.Goal, *slot.Decision) {}
+func nothing(goal.Objective, *slot.Decision) {}
 
 func weathers() map[string]world.Config {
 	w := map[string]world.Config{}
@@ -117,15 +119,15 @@ func TestSaturates(t *testing.T) {
 	for name, c := range weathers() {
 		for _, at := range []int{5, 30, 45, 80, 98} {
 			named, doubt, worst := 0.0, 0.0, 0.0
-			x := flown(t, c, rollout.Request{Mode: goal.Target, BudgetJ: 36e3, Revise: at, RevisedJ: 20e3}, func(g *goal.Goal, d *slot.Decision) {
-				if g.Slot < at {
+			x := flown(t, c, rollout.Request{Mode: goal.Target, BudgetJ: 36e3, Revise: at, RevisedJ: 20e3}, func(g goal.Objective, d *slot.Decision) {
+				if g.Slot() < at {
 					return
 				}
-				if g.Slot == at {
+				if g.Slot() == at {
 					named, doubt = g.FloorJ(), g.DoubtJ()
 				}
 				if !g.Saturated() || g.PredictedEndJ() != g.FloorJ() {
-					t.Errorf("%s: 20 kJ from slot %d, in slot %d: saturated %v, predicted end %.1f J, floor %.1f J", name, at, g.Slot, g.Saturated(), g.PredictedEndJ(), g.FloorJ())
+					t.Errorf("%s: 20 kJ from slot %d, in slot %d: saturated %v, predicted end %.1f J, floor %.1f J", name, at, g.Slot(), g.Saturated(), g.PredictedEndJ(), g.FloorJ())
 				}
 				for _, j := range d.EdgeJ {
 					worst = max(worst, j)
@@ -151,8 +153,8 @@ func TestUnspendableIsPredicted(t *testing.T) {
 	c := world.Standard()
 	for _, at := range []int{20, 50, 90} {
 		predicted := 0.0
-		x := flown(t, c, rollout.Request{Mode: goal.Target, BudgetJ: 30e3, Revise: at, RevisedJ: 60e3}, func(g *goal.Goal, _ *slot.Decision) {
-			if g.Slot == at {
+		x := flown(t, c, rollout.Request{Mode: goal.Target, BudgetJ: 30e3, Revise: at, RevisedJ: 60e3}, func(g goal.Objective, _ *slot.Decision) {
+			if g.Slot() == at {
 				predicted = g.PredictedEndJ()
 			}
 		})

@@ -17,7 +17,7 @@ import (
 	"prefdt/simbridge/world"
 )
 
-var record = flag.Bool("record", false, "fly the slots of testdata/parity.bin again and write what is decided here")
+var recordAgain = flag.Bool("record", false, "fly the slots of testdata/parity.bin again and write what is decided here")
 
 const (
 	parityFile    = "testdata/parity.bin"
@@ -70,12 +70,12 @@ func (r *recordedSlot) snapshot(s *slot.Snapshot, number int, f *recordedFlight,
 	}
 }
 
-func (r *recordedSlot) settle(g *goal.Goal) {
+func (r *recordedSlot) settle(g *goal.Objective) {
 	g.Settle(goal.Settlement{DelayS: float64(r.DelayS), EnergyJ: float64(r.EnergyJ), EdgeJ: float64(r.EdgeJ), ModelFlightJ: float64(r.FlightJ), Flying: 2})
 }
 
 // ask starts a recorded flight's policy and goal.
-func (f *recordedFlight) ask(t *testing.T, ck *checkpoint.Checkpoint) (*inference.Policy, *goal.Goal) {
+func (f *recordedFlight) ask(t *testing.T, ck *checkpoint.Checkpoint) (*inference.Policy, goal.Objective) {
 	p, err := inference.New(ck, inference.Decoders()[f.Decoder])
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func TestParity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *record {
+	if *recordAgain {
 		recordParity(t, ck, hash)
 	}
 	file, err := os.ReadFile(parityFile)
@@ -131,7 +131,7 @@ func TestParity(t *testing.T) {
 			users := make([]recordedUser, r.Users)
 			read(users)
 			r.snapshot(&s, number, &f, users, &ck.Physics)
-			p.Decide(&s, g, &d)
+			decide(p, &s, &g, &d)
 			same := true
 			for i, u := range users {
 				same = same && d.Users[i].Server == int(u.Server)
@@ -149,7 +149,7 @@ func TestParity(t *testing.T) {
 			for m, v := range r.Move {
 				move = max(move, d.Move[m].Sub(physics.Position{EastM: float64(v[0]), NorthM: float64(v[1])}).Norm())
 			}
-			r.settle(g)
+			r.settle(&g)
 		}
 	}
 	t.Logf("%d slots, %d served users: %d slots differ in association, offload by at most %.2g, moves by %.2g m", slots, served, differ, offload, move)
@@ -199,7 +199,7 @@ func recordParity(t *testing.T, ck *checkpoint.Checkpoint, hash []byte) {
 			}
 			r.Users = uint8(len(users))
 			r.snapshot(&s, number, &f, users, &ck.Physics)
-			p.Decide(&s, g, &d)
+			decide(p, &s, &g, &d)
 			w.Apply(&s, &d, &action)
 			o := w.Step(action)
 			r.DelayS, r.EnergyJ = float32(o.DelayS), float32(o.EnergyJ())
@@ -211,7 +211,7 @@ func recordParity(t *testing.T, ck *checkpoint.Checkpoint, hash []byte) {
 			for i := range users {
 				users[i].Server, users[i].Offload = uint8(d.Users[i].Server), float32(d.Users[i].Offload)
 			}
-			r.settle(g)
+			r.settle(&g)
 			write(&r)
 			write(users)
 		}

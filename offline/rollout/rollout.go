@@ -12,6 +12,7 @@ import (
 	"prefdt/inference"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
+	"prefdt/inference/record"
 	"prefdt/inference/slot"
 	"prefdt/offline/front"
 	"prefdt/offline/jobs"
@@ -49,7 +50,7 @@ type Result struct {
 // Policy decides slot by slot; a checkpoint's, or one that the study compares.
 type Policy interface {
 	Reset()
-	Decide(s *slot.Snapshot, g *goal.Goal, d *slot.Decision)
+	Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) goal.Seen
 }
 
 // Flyer flies one policy, one flight at a time.
@@ -62,6 +63,9 @@ type Flyer struct {
 	elsewhere bool
 	d         slot.Decision
 	action    world.Action
+
+	record   func(start goal.State) *record.Writer // begins the record of a flight; nil: none is made
+	recorder *record.Writer
 }
 
 // New returns a flyer of a checkpoint in a world.
@@ -110,11 +114,14 @@ func (f *Flyer) Fly(seed uint64, r Request) Result {
 	f.policy.Reset()
 	c := &w.Config.Physics
 	g := goal.New(f.scales, c, w.Config.Slots, len(w.Aircraft))
-	g.Elsewhere = f.elsewhere
+	g.SetElsewhere(f.elsewhere)
 	if r.Mode == goal.Preference {
 		g.PreferOmega(r.Omega)
 	} else if err := g.Budget(r.BudgetJ, r.Mode); err != nil {
 		panic(err) // requests are checked where they come in
+	}
+	if f.record != nil {
+		f.recorder = f.record(g.State())
 	}
 	best := c.Propulsion.PowerW(c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS))
 	result := Result{MinApartM: math.Inf(1)}
@@ -123,16 +130,16 @@ func (f *Flyer) Fly(seed uint64, r Request) Result {
 	f.link.reset()
 	for !w.Done() {
 		if r.Revise > 0 && w.Slot == r.Revise {
-			if err := g.Budget(r.RevisedJ, r.Mode); err != nil {
-				panic(err)
-			}
+			f.set(&g, record.Event{BudgetJ: &r.RevisedJ, Mode: r.Mode})
 		}
 		factor := w.Config.Factor(w.Slot)
 		if w.Slot == shock.FromSlot && factor != 1 {
-			result.FloorJ = g.SpentJ
+			result.FloorJ = g.SpentJ()
 		}
 		seen := f.link.snapshot(w)
-		f.policy.Decide(seen, g, &f.d)
+		asked := g
+		decide(f.policy, seen, &g, &f.d)
+		f.recorder.Decided(seen, asked, &f.d)
 		w.Apply(seen, &f.d, &f.action)
 		f.link.unheard(w, seen, &f.d, &f.action)
 		o := w.Step(f.action)
@@ -159,18 +166,26 @@ func (f *Flyer) Fly(seed uint64, r Request) Result {
 		if f.link.offers() { // results tell who took the offer, not where
 			settled.EdgeJ = f.link.forecast.EdgeJ(c, seen, &f.d, f.link.takers)
 			if f.link.takers > 0 { // and in this world share alike whoever else came
-				settled.MostEdgeJ = math.Inf(1)
+				settled.MostEdgeJ = math.MaxFloat64
 			}
 		}
-		g.Settle(settled)
+		f.set(&g, record.Event{Settle: &settled})
 		if w.Slot == shock.FromSlot+1 && factor != 1 {
-			result.BlindJ = g.SpentJ - result.FloorJ
+			result.BlindJ = g.SpentJ() - result.FloorJ
 		}
 		result.MissedDead += o.Missed
 	}
-	result.DelayS, result.EnergyJ = g.DelayS, g.SpentJ
+	result.DelayS, result.EnergyJ = g.DelayS(), g.SpentJ()
 	result.SpeedMPS /= max(slots, 1)
 	return result
+}
+
+// set does something to the objective, and has it recorded.
+func (f *Flyer) set(o *goal.Objective, e record.Event) {
+	if err := e.Apply(o); err != nil {
+		panic(err) // requests are checked where they come in
+	}
+	f.recorder.Then(e)
 }
 
 // Sweep flies every seed with every request and returns results[request][seed].

@@ -18,7 +18,7 @@ type atPrice struct {
 
 func (a *atPrice) Reset() { a.pilot = teacher.Pilot{} }
 
-func (a *atPrice) Decide(s *slot.Snapshot, _ *goal.Goal, d *slot.Decision) {
+func (a *atPrice) Decide(s *slot.Snapshot, _ goal.Objective, d *slot.Decision) goal.Seen {
 	x := *s
 	if len(x.Users) == 0 && len(x.Imagined) > 0 && x.Imagined[0].ID >= 0 {
 		x.Users = x.Imagined // motion goes by who may be there
@@ -26,6 +26,7 @@ func (a *atPrice) Decide(s *slot.Snapshot, _ *goal.Goal, d *slot.Decision) {
 	p := &a.constants.Propulsion
 	a.pilot.Decide(a.constants, &x, a.priceSPerJ, p.BestSpeedMPS(a.constants.SpeedMaxMPS), d)
 	d.Users = d.Users[:len(s.Users)]
+	return goal.Seen{}
 }
 
 // NewTeacher returns a flyer of the exact-dispatch teacher at a price, over the

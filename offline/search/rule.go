@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"prefdt/inference/physics"
+	"prefdt/inference/reuse"
 	"prefdt/inference/slot"
 	"prefdt/simbridge/world"
 )
@@ -86,10 +87,10 @@ func checkGenes(genes []float64, aircraft int) error {
 // the others.
 func (r *Rule) Decide(s *slot.Snapshot, d *slot.Decision) {
 	d.Size(s)
-	r.nearest = resize(r.nearest, len(s.Users))
-	r.load = resize(r.load, len(s.Aircraft))
-	r.served = resize(r.served, len(s.Aircraft))
-	r.sum = resize(r.sum, len(s.Aircraft))
+	r.nearest = reuse.Slice(r.nearest, len(s.Users))
+	r.load = reuse.Slice(r.load, len(s.Aircraft))
+	r.served = reuse.Slice(r.served, len(s.Aircraft))
+	r.sum = reuse.Slice(r.sum, len(s.Aircraft))
 
 	for i := range s.Users {
 		r.nearest[i] = r.candidate(s, &s.Users[i])
@@ -162,11 +163,3 @@ func unit(v physics.Position) physics.Position {
 }
 
 // resize returns n zeros, in the memory of x where it is large enough.
-func resize[T any](x []T, n int) []T {
-	if cap(x) < n {
-		return make([]T, n)
-	}
-	x = x[:n]
-	clear(x)
-	return x
-}

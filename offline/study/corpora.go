@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"prefdt/inference/checkpoint"
-	"prefdt/inference/model"
 	"prefdt/inference/token"
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
@@ -215,17 +213,4 @@ func (s *study) sameCorpus(dir, hash string) error {
 		return fmt.Errorf("%s was trained on corpus %.12s, the present one is %.12s: remove it, or give another -out", dir, have, hash)
 	}
 	return nil
-}
-
-// frozen returns a trained network as a checkpoint.
-func (t *trained) frozen() (*checkpoint.Checkpoint, error) {
-	net, err := model.NewNet(t.params.Arch, t.params.Data)
-	if err != nil {
-		return nil, err
-	}
-	low, high := t.manifest.Archive.Band()
-	return &checkpoint.Checkpoint{Net: net, Manifest: checkpoint.Manifest{
-		Arch: t.params.Arch, Standard: t.standard, Scales: t.manifest.Scales(), Price: t.manifest.Archive.Axis(),
-		Band: [2]float64{low, high}, Physics: t.manifest.World.Physics,
-	}}, nil
 }

@@ -298,9 +298,9 @@ type tracer struct {
 	spentJ []float64
 }
 
-func (t *tracer) Decide(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
-	t.spentJ = append(t.spentJ, g.SpentJ)
-	t.Policy.Decide(s, g, d)
+func (t *tracer) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Seen {
+	t.spentJ = append(t.spentJ, g.SpentJ())
+	return t.Policy.Decide(s, g, d)
 }
 
 // link flies the front over a link that loses reports or is late. Only a policy
@@ -364,8 +364,9 @@ type timer struct {
 	us []float64
 }
 
-func (t *timer) Decide(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
+func (t *timer) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Seen {
 	at := time.Now()
-	t.Policy.Decide(s, g, d)
+	seen := t.Policy.Decide(s, g, d)
 	t.us = append(t.us, float64(time.Since(at).Nanoseconds())/1e3)
+	return seen
 }

@@ -48,7 +48,7 @@ func (s *study) player(ctx context.Context, a *Arm) (*player, error) {
 		if err != nil {
 			return nil, err
 		}
-		ck, err := t.frozen()
+		ck, err := t.manifest.Checkpoint(t.params, t.standard)
 		if err != nil {
 			return nil, err
 		}
@@ -95,17 +95,17 @@ type beside struct {
 
 func (b *beside) Reset() { b.policy.Reset() }
 
-func (b *beside) Decide(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
+func (b *beside) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Seen {
 	if g.Budgeted() {
-		if g.Slot == 0 {
-			b.omega = omegaOf(b.scales, g.BudgetJ)
+		if g.Slot() == 0 {
+			b.omega = omegaOf(b.scales, g.BudgetJ())
 			b.delayS, _ = b.scales.Conditioner.Return(b.omega)
 		}
-		asked := *g
-		asked.Mode, asked.Omega, asked.DelayToGoS = goal.Preference, b.omega, b.delayS-g.DelayS
-		g = &asked
+		asked := g.State()
+		asked.Mode, asked.Omega, asked.DelayToGoS = goal.Preference, b.omega, b.delayS-g.DelayS()
+		g.Restore(asked)
 	}
-	b.policy.Decide(s, g, d)
+	return b.policy.Decide(s, g, d)
 }
 
 // omegaOf returns the share at which the conditioner spends a total.
@@ -134,10 +134,10 @@ type archive struct {
 
 func (a *archive) Reset() { a.reset() }
 
-func (a *archive) Decide(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
-	xs, x := a.members, g.Omega
+func (a *archive) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Seen {
+	xs, x := a.members, g.Omega()
 	if g.Budgeted() {
-		xs, x = a.energy, g.BudgetJ
+		xs, x = a.energy, g.BudgetJ()
 	}
 	best := 0
 	for i := range xs {
@@ -146,6 +146,7 @@ func (a *archive) Decide(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
 		}
 	}
 	a.decide(best, s, d)
+	return goal.Seen{}
 }
 
 // archivePlayer flies a teacher's archive.
@@ -257,9 +258,9 @@ type random struct{ physics *physics.Constants }
 
 func (r *random) Reset() {}
 
-func (r *random) Decide(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
+func (r *random) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Seen {
 	d.Size(s)
-	rng := rand.New(rand.NewPCG(math.Float64bits(g.Omega), uint64(s.Slot)))
+	rng := rand.New(rand.NewPCG(math.Float64bits(g.Omega()), uint64(s.Slot)))
 	for u := range s.Users {
 		d.Users[u].Server = rng.IntN(len(s.Aircraft) + 1)
 		if d.Users[u].Server > 0 {
@@ -272,4 +273,5 @@ func (r *random) Decide(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
 		d.Move[m] = physics.Position{EastM: length * east, NorthM: length * north}
 	}
 	d.Price(r.physics, s)
+	return goal.Seen{}
 }

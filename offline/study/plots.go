@@ -10,24 +10,11 @@ import (
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
 	"prefdt/offline/front"
-)
-
-// Colours that stay apart for colour-blind eyes (Okabe and Ito).
-var (
-	black   = color.RGBA{0x22, 0x22, 0x22, 0xff}
-	grey    = color.RGBA{0x99, 0x99, 0x99, 0xff}
-	red     = color.RGBA{0xd5, 0x5e, 0x00, 0xff}
-	blue    = color.RGBA{0x00, 0x72, 0xb2, 0xff}
-	green   = color.RGBA{0x00, 0x9e, 0x73, 0xff}
-	purple  = color.RGBA{0xcc, 0x79, 0xa7, 0xff}
-	amber   = color.RGBA{0xe6, 0x9f, 0x00, 0xff}
-	sky     = color.RGBA{0x56, 0xb4, 0xe9, 0xff}
-	palette = []color.RGBA{blue, red, green, purple, amber, sky, black, grey}
+	"prefdt/simbridge/chart"
 )
 
 // picture is one plot of the report, shown below a table.
@@ -66,42 +53,12 @@ func (s *study) plots(dir string, results []*Result, rows []Row) ([]picture, err
 }
 
 func blank(x, y string) *plot.Plot {
-	p := plot.New()
-	p.X.Label.Text, p.Y.Label.Text = x, y
-	p.Title.TextStyle.Font.Size = 14
-	p.Title.Padding = 8
-	for _, style := range []*text.Style{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle} {
-		style.Font.Variant = "Sans"
-	}
-	p.X.Tick.Marker, p.Y.Tick.Marker = ticks{}, ticks{}
-	p.BackgroundColor = color.White
-	p.Legend.Top, p.Legend.ThumbnailWidth, p.Legend.Padding, p.Legend.XOffs = true, 24, 2, -8
-	grid := plotter.NewGrid()
-	faint := color.RGBA{0xe8, 0xe8, 0xe8, 0xff}
-	grid.Vertical.Color, grid.Horizontal.Color = faint, faint
-	p.Add(grid)
+	p := chart.New("", x, y)
+	p.Legend.Top, p.Legend.XOffs = true, -8
 	return p
 }
 
-// ticks labels five to ten round values.
-type ticks struct{}
-
-func (ticks) Ticks(low, high float64) (out []plot.Tick) {
-	if !(high > low) {
-		return nil
-	}
-	step := math.Pow(10, math.Floor(math.Log10((high-low)/2)))
-	for _, times := range []float64{1, 2, 5, 10} {
-		if (high-low)/(step*times) <= 10 {
-			step *= times
-			break
-		}
-	}
-	for i := math.Ceil(low / step); i*step <= high+1e-9*step; i++ {
-		out = append(out, plot.Tick{Value: i * step, Label: strconv.FormatFloat(i*step+0, 'g', 6, 64)}) // +0: no "-0"
-	}
-	return out
-}
+const noteSize = 9
 
 // curve adds a line, with its points marked if marked is set.
 func curve(p *plot.Plot, label string, xy plotter.XYs, c color.Color, marked bool, dashes ...vg.Length) {
@@ -119,17 +76,6 @@ func curve(p *plot.Plot, label string, xy plotter.XYs, c color.Color, marked boo
 	if label != "" {
 		p.Legend.Add(label, shown...)
 	}
-}
-
-// note writes a text at a point.
-func note(p *plot.Plot, words string, x, y float64, c color.Color) {
-	labels, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: x, Y: y}}, Labels: []string{words}})
-	if err != nil {
-		return // only of mismatched lengths
-	}
-	labels.TextStyle[0].Color, labels.TextStyle[0].Font.Size, labels.TextStyle[0].Font.Variant = c, 9, "Sans"
-	labels.Offset = vg.Point{X: 4, Y: 3}
-	p.Add(labels)
 }
 
 // frontsPlot overlays the mean fronts.
@@ -155,7 +101,7 @@ func frontsPlot(results []*Result) *plot.Plot {
 		for _, q := range front.NonDominated(means) {
 			xy = append(xy, plotter.XY{X: q.DelayS, Y: q.EnergyJ / 1e3})
 		}
-		curve(p, name, xy, palette[n%len(palette)], true)
+		curve(p, name, xy, chart.Palette[n%len(chart.Palette)], true)
 		n++
 	}
 	if n == 0 {
@@ -177,7 +123,7 @@ func fidelityPlot(results []*Result) *plot.Plot {
 		for i, row := range r.Uniform.Points {
 			xy = append(xy, plotter.XY{X: r.Uniform.Omegas[i], Y: meanPoint(row).DelayS})
 		}
-		curve(p, name, xy, palette[n%len(palette)], true)
+		curve(p, name, xy, chart.Palette[n%len(chart.Palette)], true)
 		n++
 	}
 	if n == 0 {
@@ -195,15 +141,15 @@ func (s *study) propulsionPlot() *plot.Plot {
 	for v := 0.0; v <= c.SpeedMaxMPS; v += 0.25 {
 		xy = append(xy, plotter.XY{X: v, Y: c.Propulsion.PowerW(v)})
 	}
-	curve(p, "", xy, blue, false)
+	curve(p, "", xy, chart.Blue, false)
 	best := c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS)
 	for _, at := range []struct {
 		v    float64
 		name string
 	}{{0, "hover"}, {best, "v*"}} {
 		power := c.Propulsion.PowerW(at.v)
-		curve(p, "", plotter.XYs{{X: at.v, Y: power}}, red, true)
-		note(p, fmt.Sprintf("%s: %.1f W at %.1f m/s", at.name, power, at.v), at.v, power+8, red)
+		curve(p, "", plotter.XYs{{X: at.v, Y: power}}, chart.Red, true)
+		chart.Note(p, fmt.Sprintf("%s: %.1f W at %.1f m/s", at.name, power, at.v), at.v, power+8, chart.Red, noteSize)
 	}
 	p.Y.Min = 0
 	return p
@@ -222,14 +168,14 @@ func (s *study) speedPlot(results []*Result) *plot.Plot {
 		for i, v := range r.Uniform.SpeedMPS {
 			xy = append(xy, plotter.XY{X: r.Uniform.Omegas[i], Y: v})
 		}
-		curve(p, name, xy, palette[n%len(palette)], true)
+		curve(p, name, xy, chart.Palette[n%len(chart.Palette)], true)
 		n++
 	}
 	if n == 0 {
 		return nil
 	}
 	best := s.world.Physics.Propulsion.BestSpeedMPS(s.world.Physics.SpeedMaxMPS)
-	curve(p, "v*", plotter.XYs{{X: 0, Y: best}, {X: 1, Y: best}}, black, false, 5, 4)
+	curve(p, "v*", plotter.XYs{{X: 0, Y: best}, {X: 1, Y: best}}, chart.Black, false, 5, 4)
 	p.Y.Min = 0
 	p.Y.Max *= 1.25
 	return p
@@ -245,7 +191,7 @@ func budgetPlot(results []*Result) *plot.Plot {
 			return
 		}
 		t := r.Traces[k]
-		c := palette[n%len(palette)]
+		c := chart.Palette[n%len(chart.Palette)]
 		last := float64(len(t.MeanJ) - 1)
 		var xy, up, down plotter.XYs
 		for i, j := range t.MeanJ {
@@ -273,9 +219,9 @@ func budgetPlot(results []*Result) *plot.Plot {
 	if n == 0 {
 		return nil
 	}
-	curve(p, "the budget's even pace", plotter.XYs{{X: 0, Y: 0}, {X: 100, Y: 0}}, black, false, 2, 3)
+	curve(p, "the budget's even pace", plotter.XYs{{X: 0, Y: 0}, {X: 100, Y: 0}}, chart.Black, false, 2, 3)
 	low, high := p.Y.Min, p.Y.Max
-	curve(p, fmt.Sprintf("flight power x%.1f", shockFactor), plotter.XYs{{X: shockSlot, Y: low}, {X: shockSlot, Y: high}}, red, false, 6, 4)
+	curve(p, fmt.Sprintf("flight power x%.1f", shockFactor), plotter.XYs{{X: shockSlot, Y: low}, {X: shockSlot, Y: high}}, chart.Red, false, 6, 4)
 	p.Legend.Left, p.Legend.XOffs = true, 8
 	p.Y.Max = high + 0.5*(high-low)
 	return p
@@ -302,11 +248,11 @@ func (s *study) sizePlot(rows []Row, what string, figure func(*Row) float64) *pl
 		if len(xy) == 0 {
 			continue
 		}
-		dots := &plotter.Scatter{XYs: xy, GlyphStyle: draw.GlyphStyle{Color: palette[n], Radius: 4, Shape: draw.CircleGlyph{}}}
+		dots := &plotter.Scatter{XYs: xy, GlyphStyle: draw.GlyphStyle{Color: chart.Palette[n], Radius: 4, Shape: draw.CircleGlyph{}}}
 		p.Add(dots)
 		p.Legend.Add(fmt.Sprintf("context of %d", context), dots)
 		for i := range xy {
-			note(p, names[i], xy[i].X, xy[i].Y, palette[n])
+			chart.Note(p, names[i], xy[i].X, xy[i].Y, chart.Palette[n], noteSize)
 		}
 		n++
 	}

@@ -258,23 +258,26 @@ func TestBeside(t *testing.T) {
 	seen := &spy{}
 	b := &beside{policy: seen, scales: &scales}
 	b.Decide(&slot.Snapshot{}, g, &slot.Decision{})
-	if x := seen.goal; x.Budgeted() || math.Abs(x.Omega-0.25) > 1e-9 || math.Abs(x.DelayToGoS-145) > 1e-6 || x.EnergyToGoJ != 34e3 {
-		t.Errorf("it read %+v", x.State)
+	if x := seen.goal; x.Budgeted() || math.Abs(x.Omega()-0.25) > 1e-9 || math.Abs(x.DelayToGoS()-145) > 1e-6 || x.EnergyToGoJ() != 34e3 {
+		t.Errorf("it read %+v", x.State())
 	}
 	g.Settle(goal.Settlement{DelayS: 5, EnergyJ: 400, Flying: 2})
 	if err := g.Budget(30e3, goal.Target); err != nil {
 		t.Fatal(err)
 	}
 	b.Decide(&slot.Snapshot{}, g, &slot.Decision{})
-	if x := seen.goal; math.Abs(x.Omega-0.25) > 1e-9 || math.Abs(x.DelayToGoS-140) > 1e-6 || math.Abs(x.EnergyToGoJ-29.6e3) > 1e-6 {
-		t.Errorf("after a slot and a revision it read %+v", x.State)
+	if x := seen.goal; math.Abs(x.Omega()-0.25) > 1e-9 || math.Abs(x.DelayToGoS()-140) > 1e-6 || math.Abs(x.EnergyToGoJ()-29.6e3) > 1e-6 {
+		t.Errorf("after a slot and a revision it read %+v", x.State())
 	}
 }
 
-type spy struct{ goal goal.Goal }
+type spy struct{ goal goal.Objective }
 
-func (s *spy) Reset()                                                  {}
-func (s *spy) Decide(_ *slot.Snapshot, g *goal.Goal, _ *slot.Decision) { s.goal = *g }
+func (s *spy) Reset() {}
+func (s *spy) Decide(_ *slot.Snapshot, o goal.Objective, _ *slot.Decision) goal.Seen {
+	s.goal = o
+	return goal.Seen{}
+}
 
 type writer func(p []byte)
 

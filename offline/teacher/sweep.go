@@ -69,25 +69,3 @@ func Front(outcomes [][]front.Point, seed int) []front.Point {
 	}
 	return points
 }
-
-// Mean is the mean over seeds of the per-seed figures of a sweep.
-type Mean struct {
-	Hypervolume, Tight float64 // seconds x joules
-	CornerS, ReachS    float64
-}
-
-// Measure reads a sweep.
-func Measure(outcomes [][]front.Point) (mean Mean) {
-	if len(outcomes) == 0 {
-		return mean
-	}
-	n := float64(len(outcomes[0]))
-	for i := range outcomes[0] {
-		points := Front(outcomes, i)
-		mean.Hypervolume += front.Hypervolume(points, front.Reference) / n
-		mean.Tight += front.Hypervolume(points, front.TightReference) / n
-		mean.CornerS += front.CornerS(points) / n
-		mean.ReachS += front.ReachS(points) / n
-	}
-	return mean
-}

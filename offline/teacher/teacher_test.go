@@ -32,7 +32,7 @@ func TestReachesDesign(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		mean := Measure(outcomes)
+		mean := measure(outcomes)
 		t.Logf("%d prices: %+v", n, mean)
 		if hv := mean.Hypervolume / 1e6; hv < 103 || hv > 104.5 {
 			t.Errorf("hypervolume %.2fe6, want 103.0 to 104.5", hv)
@@ -155,4 +155,26 @@ func BenchmarkFly(b *testing.B) {
 		w.Reset(uint64(i))
 		pilot.Fly(w, Constant(prices[i%32]), nil)
 	}
+}
+
+// figures is the mean over seeds of the per-seed figures of a sweep.
+type figures struct {
+	Hypervolume, Tight float64 // seconds x joules
+	CornerS, ReachS    float64
+}
+
+// measure reads a sweep.
+func measure(outcomes [][]front.Point) (mean figures) {
+	if len(outcomes) == 0 {
+		return mean
+	}
+	n := float64(len(outcomes[0]))
+	for i := range outcomes[0] {
+		points := Front(outcomes, i)
+		mean.Hypervolume += front.Hypervolume(points, front.Reference) / n
+		mean.Tight += front.Hypervolume(points, front.TightReference) / n
+		mean.CornerS += front.CornerS(points) / n
+		mean.ReachS += front.ReachS(points) / n
+	}
+	return mean
 }

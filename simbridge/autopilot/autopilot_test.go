@@ -630,8 +630,8 @@ func TestStatustext(t *testing.T) {
 	if m := p.get(&common.MessageStatustext{}); m != nil {
 		t.Errorf("got %+v", m)
 	}
-	p.write(&common.MessageHeartbeat{Type: common.MAV_TYPE_GCS, Autopilot: common.MAV_AUTOPILOT_INVALID})
 	p.until("text", func() bool {
+		p.write(&common.MessageHeartbeat{Type: common.MAV_TYPE_GCS, Autopilot: common.MAV_AUTOPILOT_INVALID})
 		m, _ := p.get(&common.MessageStatustext{}).(*common.MessageStatustext)
 		return m != nil && strings.Contains(m.Text, "Disarmed")
 	})

@@ -22,7 +22,7 @@ const (
 	accelMPS2    = 9.0  // horizontal, from a tilt of some 43 degrees
 	climbMPS2    = 4.0
 	integralMax  = 30.0 // m/s^2, enough to hold any speed against the drag
-	landSlowM    = 10.0 // height below which landing slows to MPC_LAND_SPEED, and take-off to MPC_TKO_SPEED
+	startSlowM   = 10.0 // height below which take-off slows to MPC_TKO_SPEED
 	sinkMPS      = 1.0  // what is left of Position mode without a pilot
 	fallMPS      = 20.0 // disarmed by force in the air
 	atTargetM    = 1.0
@@ -123,7 +123,7 @@ func (v *vehicle) towards(to geo.Local) geo.Local {
 func (v *vehicle) descend(at geo.Local) geo.Local {
 	want := v.towards(at)
 	want.UpM = -v.params.get("MPC_Z_V_AUTO_DN")
-	if v.heightM() < landSlowM {
+	if v.heightM() < v.params.get("MPC_LAND_ALT1") {
 		want.UpM = -v.params.get("MPC_LAND_SPEED")
 	}
 	return want
@@ -141,7 +141,7 @@ func (v *vehicle) bounded(want geo.Local, horizontalMPS float64) geo.Local {
 // climbMaxMPS is slow near the ground.
 func (v *vehicle) climbMaxMPS() float64 {
 	most := v.params.get("MPC_Z_VEL_MAX_UP")
-	if v.mode == ModeTakeoff && v.heightM() < landSlowM {
+	if v.mode == ModeTakeoff && v.heightM() < startSlowM {
 		most = min(most, v.params.get("MPC_TKO_SPEED"))
 	}
 	if since := v.elapsed(v.rampUS) - thrustS; v.rampUS != 0 && since < rampS {

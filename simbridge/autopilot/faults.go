@@ -59,13 +59,30 @@ func (a *Autopilot) Pilot(m Mode) {
 	a.vehicle.piloted = true
 }
 
-// PilotDisarm stops the motors by the pilot's switch, in the air as well.
-func (a *Autopilot) PilotDisarm() {
+// Disarm is the pilot's switch: the motors stop, in the air too.
+func (a *Autopilot) Disarm() {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	if a.vehicle.armed {
-		a.vehicle.disarm("Disarmed by RC (kill-switch)")
+		a.vehicle.disarm("Disarmed by RC")
 	}
+}
+
+// DenyArming makes the checks before arming fail, with a reason; "" makes them
+// pass again.
+func (a *Autopilot) DenyArming(reason string) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.vehicle.denial = reason
+}
+
+// PauseHeartbeats keeps back the HEARTBEATs that are sent by themselves for a
+// while. One that is asked for is sent.
+func (a *Autopilot) PauseHeartbeats(seconds float64) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	v := a.vehicle
+	v.beatlessUS = max(v.beatlessUS, v.timeUS+int64(seconds*1e6))
 }
 
 // MiscountBattery makes the next BATTERY_STATUS say a counter that is false: by

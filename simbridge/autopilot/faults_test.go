@@ -161,7 +161,7 @@ func TestHeard(t *testing.T) {
 // A pilot's switch stops the motors in the air, and the vehicle falls.
 func TestPilotDisarm(t *testing.T) {
 	a := aloft()
-	a.PilotDisarm()
+	a.Disarm()
 	fly(a.vehicle, 10)
 	if v := a.vehicle; v.armed || !v.landed || v.body.Position.UpM > 1 {
 		t.Errorf("armed %v, landed %v at %v m", v.armed, v.landed, v.body.Position.UpM)

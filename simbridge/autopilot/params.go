@@ -19,16 +19,18 @@ type param struct {
 // params are those of PX4's parameters that the vehicle obeys, by name.
 type params []param
 
-// defaultParams are PX4's defaults, but for COM_OBL_RC_ACT: the stock 0 sinks.
+// defaultParams are PX4's defaults, but for COM_OBL_RC_ACT, of which the stock 0
+// sinks, and COM_LOW_BAT_ACT, of which the stock 0 hovers until it falls.
 func defaultParams(capacityJ float64) params {
 	return params{
 		{"BAT1_CAPACITY", capacityJ / 3.6 / battery.MeanVolt, false}, // mAh
 		{"COM_DISARM_LAND", 2, false},
 		{"COM_DISARM_PRFLT", 10, false},
 		{"COM_FAIL_ACT_T", 5, false},
-		{"COM_LOW_BAT_ACT", 0, true},
+		{"COM_LOW_BAT_ACT", 3, true},
 		{"COM_OBL_RC_ACT", 5, true},
 		{"COM_OF_LOSS_T", 1, false},
+		{"MPC_LAND_ALT1", 10, false},
 		{"MPC_LAND_SPEED", 0.7, false},
 		{"MPC_TKO_SPEED", 1.5, false},
 		{"MPC_XY_CRUISE", 5, false},
@@ -36,6 +38,7 @@ func defaultParams(capacityJ float64) params {
 		{"MPC_Z_VEL_MAX_DN", 1.5, false},
 		{"MPC_Z_VEL_MAX_UP", 3, false},
 		{"MPC_Z_V_AUTO_DN", 1.5, false},
+		{"NAV_DLL_ACT", 0, true},
 		{"RTL_RETURN_ALT", 30, false},
 	}
 }

@@ -24,7 +24,9 @@ type Traffic struct {
 func (v *vehicle) receive(from sender, m message.Message, t *Traffic) []message.Message {
 	switch m := m.(type) {
 	case *common.MessageHeartbeat:
-		v.groundCrew = m.Type == common.MAV_TYPE_GCS
+		if m.Type == common.MAV_TYPE_GCS {
+			v.stationUS = max(v.timeUS, 1)
+		}
 	case *common.MessageSetPositionTargetLocalNed:
 		if v.addressed(m.TargetSystem, m.TargetComponent) {
 			t.count(v.followLocal(m))

@@ -21,7 +21,10 @@ type stream struct {
 
 type streams []stream
 
-var batteryID = (&common.MessageBatteryStatus{}).GetID()
+var (
+	batteryID   = (&common.MessageBatteryStatus{}).GetID()
+	heartbeatID = (&common.MessageHeartbeat{}).GetID()
+)
 
 // defaultStreams are PX4's rates on an onboard link. Faster than real time the
 // position comes less often: no link carries 50 Hz at many times its speed.
@@ -76,8 +79,12 @@ func (v *vehicle) due() (out []message.Message) {
 			continue
 		}
 		s.fresh = false
+		lost := s.id == heartbeatID && v.timeUS < v.beatlessUS
 		if s.nextUS += s.intervalUS; s.nextUS <= v.timeUS { // fell behind
 			s.nextUS = v.timeUS + s.intervalUS
+		}
+		if lost {
+			continue
 		}
 		out = append(out, s.make(v))
 		if second := v.battery.Second(v.timeUS); s.id == batteryID && second != nil {
@@ -105,6 +112,11 @@ func batteryStatus(v *vehicle) message.Message {
 
 func systemStatus(v *vehicle) message.Message {
 	m := v.battery.System()
+	m.OnboardControlSensorsPresent |= common.MAV_SYS_STATUS_PREARM_CHECK
+	m.OnboardControlSensorsEnabled |= common.MAV_SYS_STATUS_PREARM_CHECK
+	if v.canArm() {
+		m.OnboardControlSensorsHealth |= common.MAV_SYS_STATUS_PREARM_CHECK
+	}
 	if f := v.foreign; f != nil {
 		m.VoltageBattery, m.CurrentBattery, m.BatteryRemaining = f.Voltages[0], f.CurrentBattery, f.BatteryRemaining
 	}

@@ -94,7 +94,9 @@ type vehicle struct {
 	piloted    bool                         // flown by remote control, until a command asks for another mode
 	silentUS   int64                        // until then nothing is sent or heard
 	foreign    *common.MessageBatteryStatus // the last one from outside, for a pack that measures nothing itself
-	groundCrew bool                         // the link's partner sends heartbeats of a ground station
+	stationUS  int64                        // when a ground station's HEARTBEAT came last; 0: never
+	denial     string                       // why it does not arm; empty: it does
+	beatlessUS int64                        // until then its HEARTBEAT is lost
 }
 
 func newVehicle(conf Config) *vehicle {
@@ -205,6 +207,9 @@ func (v *vehicle) choose(m Mode) {
 
 // canArm tells whether the mode asked for is one to be armed in.
 func (v *vehicle) canArm() bool {
+	if v.denial != "" {
+		return false
+	}
 	switch v.intended {
 	case ModeOffboard:
 		return v.streaming()
@@ -219,7 +224,11 @@ func (v *vehicle) arm() bool {
 		return true
 	}
 	if !v.canArm() {
-		v.say(common.MAV_SEVERITY_CRITICAL, "Arming denied: Resolve system health failures first")
+		why := v.denial
+		if why == "" {
+			why = "Resolve system health failures first"
+		}
+		v.say(common.MAV_SEVERITY_CRITICAL, "Arming denied: "+why)
 		return false
 	}
 	v.armed, v.everFlown, v.armedUS = true, false, v.timeUS
@@ -237,12 +246,15 @@ func (v *vehicle) disarm(why string) {
 	v.say(common.MAV_SEVERITY_INFO, why)
 }
 
+// stationS is how long a link is a ground station's after its HEARTBEAT.
+const stationS = 2.5
+
 // say queues a STATUSTEXT, in chunks as PX4 has it; a link without a ground
 // station never gets it. The tab says that there is an event as well.
 func (v *vehicle) say(severity common.MAV_SEVERITY, text string) {
 	const chunk = 50
 	text += "\t"
-	if !v.groundCrew || len(v.text) > 16 {
+	if v.stationUS == 0 || v.elapsed(v.stationUS) > stationS || len(v.text) > 16 {
 		return
 	}
 	if len(text) <= chunk {

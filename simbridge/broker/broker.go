@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"strings"
+	"net"
 	"syscall"
 
 	mqtt "github.com/mochi-mqtt/server/v2"
-	"github.com/mochi-mqtt/server/v2/listeners"
 	"github.com/mochi-mqtt/server/v2/packets"
 
+	"prefdt/simbridge/broker/listen"
 	"prefdt/telemetry"
 )
 
@@ -23,8 +23,8 @@ import (
 type Broker struct {
 	Address string // to listen on; port 0 takes a free one
 
-	server   *mqtt.Server
-	listener *listeners.TCP
+	server   *listen.Server
+	listener net.Listener
 }
 
 // Initialize starts listening.
@@ -32,25 +32,27 @@ func (b *Broker) Initialize() error {
 	capabilities := mqtt.NewDefaultServerCapabilities()
 	capabilities.MaximumPacketSize = 2 * telemetry.MaxPayload
 	capabilities.MaximumSessionExpiryInterval = 0 // no session outlives its connection
-	b.server = mqtt.New(&mqtt.Options{Capabilities: capabilities, Logger: slog.New(slog.DiscardHandler), SysTopicResendInterval: math.MaxInt32})
-	if err := b.server.AddHook(&allowAll{}, nil); err != nil {
+	server := mqtt.New(&mqtt.Options{Capabilities: capabilities, Logger: slog.New(slog.DiscardHandler), SysTopicResendInterval: math.MaxInt32})
+	if err := server.AddHook(&allowAll{}, nil); err != nil {
 		return fmt.Errorf("broker: %w", err)
 	}
-	b.listener = listeners.NewTCP(listeners.Config{ID: "tcp", Address: b.Address})
-	if err := b.server.AddListener(b.listener); err != nil {
-		if errors.Is(err, syscall.EADDRINUSE) || strings.Contains(err.Error(), "address already in use") {
+	l, err := net.Listen("tcp", b.Address)
+	if err != nil {
+		if errors.Is(err, syscall.EADDRINUSE) {
 			return fmt.Errorf("broker address %s is in use by another program: stop it, or choose another address", b.Address)
 		}
 		return fmt.Errorf("broker address %s: %w", b.Address, err)
 	}
-	if err := b.server.Serve(); err != nil {
+	if b.server, err = listen.Serve(server, l); err != nil {
+		l.Close()
 		return fmt.Errorf("broker: %w", err)
 	}
+	b.listener = l
 	return nil
 }
 
 // Addr is the bound address.
-func (b *Broker) Addr() string { return b.listener.Address() }
+func (b *Broker) Addr() string { return b.listener.Addr().String() }
 
 // URL is what clients connect to.
 func (b *Broker) URL() string { return "tcp://" + b.Addr() }

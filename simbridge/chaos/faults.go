@@ -100,7 +100,7 @@ func (m *mission) happen(ctx context.Context, f fault) error {
 	case CrewRadioHold, CrewRadioReturn:
 		return m.crewRadio(ctx, f)
 	case PilotDisarm:
-		m.pilot(ctx, f, a.PilotDisarm, func(_ autopilot.Mode, armed bool) bool { return !armed })
+		m.pilot(ctx, f, a.Disarm, func(_ autopilot.Mode, armed bool) bool { return !armed })
 	case PilotPosition, PilotHold: // without a leader Hold cannot be told from the failsafe's
 		mode := autopilot.ModePosition
 		if f.Kind == PilotHold {

@@ -41,10 +41,10 @@ func TestThreadsWaitForCores(t *testing.T) {
 	for range 4 * runtime.NumCPU() {
 		go func() {
 			runtime.LockOSThread()
-			for {
+			for stopped := false; !stopped; {
 				select {
 				case <-stop:
-					return
+					stopped = true
 				default:
 				}
 			}

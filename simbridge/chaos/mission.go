@@ -60,7 +60,6 @@ type mission struct {
 	body     []autopilot.Body
 	resets   []reset
 	awayS    float64  // the leader was gone
-	secondS  float64  // a second pack was there
 	notes    []string // what was wrong
 	active   int      // faults that go on
 	lastEnd  float64  // slot in which the last fault ended

@@ -19,6 +19,7 @@ type Config struct {
 	Seed     uint64  `yaml:"seed"`
 	Speed    float64 `yaml:"speed"`
 	TimeoutS float64 `yaml:"timeout_s"` // wall time
+	StartS   float64 `yaml:"start_s"`   // wall time
 	Out      string  `yaml:"out"`
 
 	Broker Broker       `yaml:"broker"`
@@ -72,7 +73,7 @@ type Command struct {
 // Default is what a configuration file starts from.
 func Default() Config {
 	return Config{
-		Fleet: "demo", Seed: 1_000_000, Speed: 10, TimeoutS: 270, Out: "out/run",
+		Fleet: "demo", Seed: 1_000_000, Speed: 10, TimeoutS: 270, StartS: 60, Out: "out/run",
 		Origin: geo.Point{LatDeg: 47.397742, LonDeg: 8.545594, AltM: 488},
 		World:  world.Standard(), Users: Users{Loss: 0.1},
 		Battery: battery.Fields{Current: true, Energy: true, Remaining: true},
@@ -97,6 +98,7 @@ func (c *Config) Check() error {
 	}{
 		{"speed", c.Speed, 0.01, 1000},
 		{"timeout_s", c.TimeoutS, 1, 86400},
+		{"start_s", c.StartS, 0, 86400},
 		{"users.loss", c.Users.Loss, 0, 1},
 		{"origin.lat_deg", c.Origin.LatDeg, -85, 85},
 		{"origin.lon_deg", c.Origin.LonDeg, -180, 180},

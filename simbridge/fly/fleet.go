@@ -35,6 +35,7 @@ type fleet struct {
 	body        []autopilot.Body
 	trail       [][]physics.Position // ten points a slot
 	steps       []int
+	lost        []bool  // for good, also if it is heard again
 	separationM float64 // least horizontal distance in the slots
 	speedMPS    float64 // greatest in the slots
 }
@@ -43,7 +44,7 @@ func newFleet(c *Config, log *slog.Logger) (*fleet, error) {
 	n := len(c.Aircraft)
 	f := &fleet{
 		slots: math.MaxInt, body: make([]autopilot.Body, n), trail: make([][]physics.Position, n),
-		steps: make([]int, n), separationM: math.Inf(1),
+		steps: make([]int, n), lost: make([]bool, n), separationM: math.Inf(1),
 	}
 	f.latency.init(c)
 	var links []*px4.Link
@@ -89,20 +90,48 @@ func (f *fleet) close() {
 	}
 }
 
-// await waits until the attached autopilots were heard.
+// await waits until the attached autopilots can fly.
 func (f *fleet) await(ctx context.Context) error {
 	poll := time.NewTicker(50 * time.Millisecond)
 	defer poll.Stop()
 	for _, v := range f.attached {
-		for !v.Heard() {
+		for {
+			missing, err := v.Ready(time.Now())
+			if err != nil {
+				return err
+			}
+			if missing == nil {
+				break
+			}
 			select {
 			case <-poll.C:
 			case <-ctx.Done():
-				return fmt.Errorf("nothing heard of PX4 system %d: want its heartbeat, GLOBAL_POSITION_INT and EXTENDED_SYS_STATE", v.SystemID)
+				return missing
 			}
 		}
 	}
 	return nil
+}
+
+// lose finds attached autopilots that have died since the last call, and says
+// whether any is left.
+func (f *fleet) lose(now time.Time) (numbers []int, left bool) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	for i, a := range f.autopilots {
+		if v, ok := a.(*px4.Vehicle); ok && !f.lost[i] && v.Lost(now) {
+			f.lost[i] = true
+			numbers = append(numbers, i+1)
+		}
+	}
+	return numbers, slices.Contains(f.lost, false)
+}
+
+// isLost tells whether autopilot i has died.
+func (f *fleet) isLost(i int) bool {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	return f.lost[i]
 }
 
 // moved is called by autopilot i after each step of its dynamics.
@@ -178,10 +207,11 @@ func (f *fleet) spentJ(slots int) (joules float64) {
 	return joules
 }
 
-// home tells whether every aircraft is on the ground with its motors off.
+// home tells whether every aircraft that has not died is on the ground with its
+// motors off.
 func (f *fleet) home() bool {
-	for _, a := range f.autopilots {
-		if s := a.State(); !s.Landed || s.Armed {
+	for i, a := range f.autopilots {
+		if s := a.State(); !f.isLost(i) && (!s.Landed || s.Armed) {
 			return false
 		}
 	}

@@ -47,8 +47,9 @@ type flight struct {
 	started  map[int][]autopilot.Body // at each slot's beacon
 }
 
-// Run flies a mission and writes its report. It returns nil only if the mission
-// was completed and every aircraft is back on the ground.
+// Run flies a mission and writes its report, also of one that failed in its
+// slots. It returns nil only if the mission was completed and every aircraft is
+// back on the ground.
 func Run(ctx context.Context, c Config, out io.Writer) error {
 	if err := c.Check(); err != nil {
 		return err
@@ -71,32 +72,46 @@ func Run(ctx context.Context, c Config, out io.Writer) error {
 	if err := f.start(ctx); err != nil {
 		return f.why(ctx, err)
 	}
-	if err := f.fly(ctx); err != nil {
-		return f.why(ctx, err)
+	err = f.fly(ctx)
+	landed := false
+	if err == nil {
+		err = f.land(ctx)
+		landed = err == nil
 	}
-	homeErr := f.land(ctx)
+	if err == nil {
+		err = f.died()
+	}
+	if err != nil {
+		err = f.why(ctx, err)
+	}
 	f.view.end()
-	result := f.report(homeErr == nil)
+	if !f.observer.begun() {
+		return err // there is nothing to report
+	}
+	result := f.report(landed)
+	if err != nil {
+		result.Summary.Failure = err.Error()
+	}
 	if err := report.Write(c.Out, result); err != nil {
 		return err
 	}
 	printSummary(out, &result.Summary, c.Out)
-	if homeErr != nil {
-		return f.why(ctx, homeErr)
-	}
-	return nil
+	return err
 }
 
-// why prefers the reason for which the flight was ended to its symptom.
+// why puts the reason for which the flight was ended before what was missing then.
 func (f *flight) why(ctx context.Context, err error) error {
 	f.view.end()
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+	cause := context.Cause(ctx)
+	switch {
+	case cause == nil:
+		return err
+	case errors.Is(cause, context.Canceled):
+		return errors.New("interrupted")
+	case errors.Is(err, ctx.Err()):
 		return cause
 	}
-	if ctx.Err() != nil {
-		return errors.New("interrupted")
-	}
-	return err
+	return fmt.Errorf("%w: %w", cause, err)
 }
 
 // start brings up the world, then the leader.
@@ -209,8 +224,7 @@ func (f *flight) wait(ctx context.Context, ok func() bool) error {
 
 // fly sends the crew's commands, and watches until the mission is done.
 func (f *flight) fly(ctx context.Context) error {
-	f.view.say("waiting for the leader")
-	if err := f.wait(ctx, f.observer.ready); err != nil {
+	if err := f.awaitLeader(ctx); err != nil {
 		return err
 	}
 	status, _, _, _ := f.observer.now()
@@ -219,7 +233,7 @@ func (f *flight) fly(ctx context.Context) error {
 	}
 	next := 0
 	for ; next < len(f.Commands) && f.Commands[next].Slot < 0; next++ {
-		if err := f.order(ctx, f.Commands[next]); err != nil {
+		if err := f.launch(ctx, f.Commands[next]); err != nil {
 			return err
 		}
 	}
@@ -244,7 +258,7 @@ func (f *flight) fly(ctx context.Context) error {
 			f.fleet.setSlots(status.Slots)
 		}
 		f.show(status)
-		return status.State == telemetry.StateDone || status.State == telemetry.StateStopped || f.otherSpeed()
+		return status.State == telemetry.StateDone || status.State == telemetry.StateStopped || f.otherSpeed() || !f.noteLost()
 	})
 	close(due)
 	if err != nil && ctx.Err() == nil {
@@ -253,6 +267,9 @@ func (f *flight) fly(ctx context.Context) error {
 	crew.Wait()
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
+	}
+	if !f.noteLost() {
+		return f.died()
 	}
 	if f.otherSpeed() {
 		return fmt.Errorf("the leader flies at speed %v, this world at %v: one of slot_ms = %v and speed must change", f.observer.speedNow(), f.Speed, 1000/f.observer.speedNow())
@@ -287,25 +304,6 @@ func (f *flight) otherSpeed() bool {
 	return speed != 0 && (speed < 0.99*f.Speed || speed > 1.01*f.Speed)
 }
 
-// order runs the crew's tool, which waits for the acknowledgement.
-func (f *flight) order(ctx context.Context, c Command) error {
-	id := "fly-" + strings.ToLower(rand.Text()[:10])
-	_, _, slot, _ := f.observer.now()
-	args := append([]string{f.Ground[0]}, c.Run...)
-	args = append(args, f.Ground[1:]...)
-	args = append(args, "-fleet", f.Fleet, "-broker", f.url, "-id", id)
-	f.view.say("ground " + strings.Join(c.Run, " "))
-	answer, err := process.Run(ctx, args)
-	if err != nil {
-		return err
-	}
-	f.view.say(answer)
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	f.commands = append(f.commands, report.Command{Slot: slot, Run: c.Run, ID: id})
-	return nil
-}
-
 // land waits until every aircraft is back on the ground. The leader may end
 // before that, once the autopilots bring them home by themselves.
 func (f *flight) land(ctx context.Context) error {
@@ -317,6 +315,7 @@ func (f *flight) land(ctx context.Context) error {
 		case <-poll.C:
 			status, _, _, _ := f.observer.now()
 			f.show(status)
+			f.noteLost()
 		case <-ctx.Done():
 			return fmt.Errorf("not all aircraft are back on the ground")
 		}

@@ -15,8 +15,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"prefdt/simbridge/autopilot"
-	"prefdt/simbridge/battery"
 	"prefdt/telemetry"
 )
 
@@ -65,8 +63,7 @@ func nullModem(t *testing.T) (a, b string) {
 // Two autopilots on serial ports and two on UDP fly the same mission to the
 // same decisions. The flights are real in time, so positions differ by
 // centimetres to a metre, and a choice near a tie may fall otherwise.
-func TestSerialFliesAsUDP(t *testing.T) {
-	t.Parallel()
+func TestSerialFliesAsUDP(t *testing.T) { // not beside the others: two flights on time are compared
 	const slots = 12
 	var tables [][]map[string]float64
 	var told []map[string]telemetry.Decision
@@ -105,6 +102,9 @@ func TestSerialFliesAsUDP(t *testing.T) {
 	for n := range tables[0] {
 		for _, i := range []string{"1", "2"} {
 			u, s := tables[0][n], tables[1][n]
+			if u["reports_expected"] == 0 || s["reports_expected"] == 0 {
+				continue // missed: nobody saw where it began
+			}
 			apartM = math.Max(apartM, math.Hypot(u["east_m_"+i]-s["east_m_"+i], u["north_m_"+i]-s["north_m_"+i]))
 		}
 	}
@@ -174,50 +174,5 @@ func checkLatency(t *testing.T, c Config, p50 float64, slots int) {
 	// A decision cannot come before the report window closes.
 	if p50 < 0.95*400/c.Speed || p50 > 1000/c.Speed {
 		t.Errorf("decisions come %v ms after their beacon", p50)
-	}
-}
-
-// Autopilots that measure nothing themselves stand for PX4's own simulation:
-// the bridge follows what they send, and the leader flies on the battery that
-// it injects.
-func TestAttachedAutopilots(t *testing.T) {
-	t.Parallel()
-	const slots = 12
-	links, station := []string{freeUDP(t), freeUDP(t)}, freeUDP(t)
-	c := realConfig(t, slots, 5, []string{"udp-listen:" + links[0], "udp-listen:" + links[1]})
-	var flown []*autopilot.Autopilot
-	for i, link := range links {
-		c.Aircraft = append(c.Aircraft, Aircraft{SystemID: i + 1, Listen: "127.0.0.1:0"})
-		conf := c.autopilot(i)
-		conf.Partner, conf.Second, conf.Battery = link, station, battery.Fields{}
-		a := &autopilot.Autopilot{Config: conf}
-		if err := a.Initialize(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(a.Close)
-		flown = append(flown, a)
-		c.Aircraft[i].Listen, c.Aircraft[i].Attach = "", station
-	}
-	s := flySummary(t, c)
-	if s.Slots+s.MissedSlots != slots || s.MissedSlots > 1 || !s.Landed {
-		t.Errorf("flew %d slots, missed %d, landed %v", s.Slots, s.MissedSlots, s.Landed)
-	}
-	if s.Source != "current_voltage" {
-		t.Errorf("the leader counts by %s, want current_voltage: PX4 passes no energy_consumed on", s.Source)
-	}
-	// The bridge's battery, from what it hears at 20 Hz, is the vehicle's own.
-	truth := 0.0
-	for i, a := range flown {
-		own := a.State().Spent.FlightJ
-		bridge := s.Aircraft[i].FlightJ + s.Aircraft[i].TransitJ
-		truth += bridge + s.Aircraft[i].EdgeJ
-		if math.Abs(own-bridge) > 0.02*own {
-			t.Errorf("aircraft %d drew %v J, the bridge says %v", i+1, own, bridge)
-		}
-	}
-	all := s.Budget.LeaderSpentJ + s.Budget.LeaderTransitJ
-	t.Logf("leader %.0f J, bridge %.0f J", all, truth)
-	if math.Abs(all-truth) > 0.02*truth {
-		t.Errorf("the leader counts %v J of %v", all, truth)
 	}
 }

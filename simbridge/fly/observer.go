@@ -3,6 +3,8 @@ package fly
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -29,11 +31,13 @@ type observer struct {
 // heard is what the observer knows.
 type heard struct {
 	online    bool
-	slot      int // of the last beacon, -1 before
-	beacons   int
+	slot      int              // of the last beacon, -1 before
+	beacons   int              // slots opened
+	repeated  int              // beacons of a slot that had been opened, or of one before it
 	offered   float64          // the last beacon's price, s/J
 	status    telemetry.Status // the last
 	fresh     bool             // there was one
+	live      bool             // and one that was not retained
 	bySlot    map[int]telemetry.Status
 	speed     float64 // the last beacon's, 0 before
 	decisions int
@@ -95,10 +99,15 @@ func (o *observer) note(m telemetry.Message) (beacon telemetry.Slot, isNew bool)
 	var err error
 	switch kind {
 	case telemetry.KindSlot:
-		if beacon, err = telemetry.DecodeSlot(m.Payload); err == nil && !m.Retained && beacon.Slot > o.slot {
+		beacon, err = telemetry.DecodeSlot(m.Payload)
+		switch {
+		case err != nil || m.Retained:
+		case beacon.Slot > o.slot:
 			o.slot, isNew = beacon.Slot, true
 			o.beacons++
 			o.offered, o.speed = beacon.Offer.PriceSPerJ, beacon.Speed
+		default:
+			o.repeated++
 		}
 	case telemetry.KindDecision:
 		o.decisions++
@@ -111,6 +120,7 @@ func (o *observer) note(m telemetry.Message) (beacon telemetry.Slot, isNew bool)
 		var s telemetry.Status
 		if s, err = telemetry.DecodeStatus(m.Payload); err == nil {
 			o.status, o.fresh = s, true
+			o.live = o.live || !m.Retained
 			if s.Slot >= 0 {
 				o.bySlot[s.Slot] = s
 			}
@@ -149,19 +159,44 @@ func (o *observer) now() (s telemetry.Status, fresh bool, slot int, changed <-ch
 	return o.status, o.fresh, o.slot, o.changed
 }
 
-// ready tells whether a leader is online and has heard all its aircraft.
-func (o *observer) ready() bool {
+// ready says what keeps a leader from being asked to start, nil for nothing. A
+// status that the broker retained may be of a leader that is gone.
+func (o *observer) ready() error {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
-	if !o.online || !o.fresh {
-		return false
+	switch {
+	case !o.online:
+		return errors.New("no leader is online")
+	case !o.live:
+		return errors.New("the leader says no status")
+	case o.status.State != telemetry.StateIdle:
+		return fmt.Errorf("the leader is %s, want idle: give it a new mission id", o.status.State)
+	case len(o.status.Aircraft) == 0:
+		return errors.New("the leader has no aircraft")
 	}
 	for _, a := range o.status.Aircraft {
 		if a.AgeS == nil {
-			return false
+			return fmt.Errorf("the leader has not heard aircraft %d", a.Number)
 		}
 	}
-	return len(o.status.Aircraft) > 0
+	return nil
+}
+
+// begun tells whether a slot was ever opened.
+func (o *observer) begun() bool {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	return o.beacons > 0
+}
+
+// ack is the acknowledgement of a command, nil before it came.
+func (o *observer) ack(id string) *telemetry.Ack {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	if a, ok := o.acks[id]; ok {
+		return &a
+	}
+	return nil
 }
 
 // price is that of the last beacon, in seconds per joule.

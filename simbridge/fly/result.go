@@ -7,6 +7,7 @@ import (
 
 	"prefdt/inference/physics"
 	"prefdt/simbridge/battery"
+	"prefdt/simbridge/px4"
 	"prefdt/simbridge/report"
 	"prefdt/telemetry"
 )
@@ -35,7 +36,7 @@ func (f *flight) report(landed bool) *report.Flight {
 	s := &r.Summary
 	*s = report.Summary{
 		State: o.status.State, Landed: landed, Seed: f.Seed, Speed: f.Speed, Broker: f.url,
-		Slots: o.beacons, MissedSlots: o.status.MissedSlots, Decisions: o.decisions,
+		Slots: o.beacons, MissedSlots: missed(&o), RepeatedSlots: o.repeated, LeaderMissedSlots: o.status.MissedSlots, Decisions: o.decisions,
 		Source: o.status.EnergySource, MaxSpeedMPS: speedMPS, Commands: f.commands,
 		Traffic: report.Traffic{ControlBytes: o.bytes},
 	}
@@ -58,7 +59,10 @@ func (f *flight) report(landed bool) *report.Flight {
 		state := a.State()
 		craft := report.Aircraft{
 			Number: m + 1, Setpoints: state.Traffic.Setpoints, Refused: state.Traffic.Refused,
-			Commands: state.Traffic.Commands, Malformed: state.Traffic.Malformed,
+			Commands: state.Traffic.Commands, Malformed: state.Traffic.Malformed, Lost: f.fleet.isLost(m),
+		}
+		if v, ok := a.(*px4.Vehicle); ok {
+			craft.ClockRate = v.ClockRate()
 		}
 		for slot, j := range spent[m] {
 			if slot < 0 || slot >= r.Slots {
@@ -80,6 +84,16 @@ func (f *flight) report(landed bool) *report.Flight {
 	}
 	s.DecisionMS = report.SpreadOf(decisionMS)
 	return r
+}
+
+// missed counts the slots that no beacon opened: of the whole mission where it
+// was flown to its end, and else of what was flown of it.
+func missed(o *heard) int {
+	ended := o.slot + 1
+	if o.status.State == telemetry.StateDone {
+		ended = o.status.Slots
+	}
+	return ended - o.beacons
 }
 
 // rows makes the table of slots.

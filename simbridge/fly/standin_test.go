@@ -26,6 +26,9 @@ type standIn struct {
 	slots  int
 	slotMS float64
 	eastM  float64 // where it believes its first aircraft
+	// Reasons for which it refuses the first starts, and the ids of all of them.
+	refusals []string
+	starts   []string
 
 	client *telemetry.Client
 	topics telemetry.Topics
@@ -57,7 +60,10 @@ const standInBatteryS = 0.25
 // run flies until the mission is done and ctx ends.
 func (l *standIn) run(ctx context.Context) {
 	l.topics, _ = telemetry.NewTopics("test")
-	l.state, l.slot, l.begin, l.reports = telemetry.StateIdle, -1, make(chan struct{}), map[string]telemetry.Report{}
+	if l.state == "" {
+		l.state = telemetry.StateIdle
+	}
+	l.slot, l.begin, l.reports = -1, make(chan struct{}), map[string]telemetry.Report{}
 	l.client = &telemetry.Client{
 		Broker: telemetry.Broker{URL: l.url}, Name: "leader", Log: slog.New(slog.DiscardHandler), Retry: 20 * time.Millisecond,
 		Subscriptions: []telemetry.Subscription{{Filter: l.topics.AllReports()}, {Filter: l.topics.AllCommands(), QoS: 1}},
@@ -86,11 +92,15 @@ func (l *standIn) run(ctx context.Context) {
 		c.command(i+1, common.MAV_CMD_SET_MESSAGE_INTERVAL, 147, standInBatteryS*1e6)
 	}
 	l.client.Publish(telemetry.Publication{Topic: l.topics.Online(), QoS: 1, Retained: true, Payload: telemetry.EncodeOnline(true)})
-	l.publishStatus()
-	select {
-	case <-l.begin:
-	case <-ctx.Done():
-		return
+	for waits := true; waits; {
+		l.publishStatus() // again and again: whoever comes later takes no retained one for ours
+		select {
+		case <-l.begin:
+			waits = false
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return
+		}
 	}
 	for i, c := range l.crafts {
 		c.command(i+1, common.MAV_CMD_NAV_TAKEOFF, 0, 0, 0, math.NaN(), math.NaN(), math.NaN(), 488+8)
@@ -211,14 +221,18 @@ func (l *standIn) handle(m telemetry.Message) {
 		}
 		l.budgetJ = &b.EnergyJ
 		saturated, floor, from := false, 1.0, l.slot+1
-		l.publish(l.topics.Ack(b.ID), 1, false, telemetry.Ack{ID: b.ID, Accepted: true, EffectiveSlot: &from, Saturated: &saturated, FloorJ: &floor})
+		l.publish(l.topics.Ack(b.ID), 1, false, telemetry.Ack{ID: b.ID, Of: telemetry.Digest(m.Payload), Accepted: true, EffectiveSlot: &from, Saturated: &saturated, FloorJ: &floor})
 	case telemetry.KindMission:
 		c, err := telemetry.DecodeMission(m.Payload)
 		if err != nil {
 			l.Error(err)
 		}
 		from := 0
-		ack := telemetry.Ack{ID: c.ID, Accepted: c.Action == telemetry.ActionStart, EffectiveSlot: &from, Reason: "only start"}
+		ack := telemetry.Ack{ID: c.ID, Of: telemetry.Digest(m.Payload), Accepted: c.Action == telemetry.ActionStart, EffectiveSlot: &from, Reason: "only start"}
+		l.starts = append(l.starts, c.ID)
+		if n := len(l.starts); n <= len(l.refusals) {
+			ack.Accepted, ack.EffectiveSlot, ack.Reason = false, nil, l.refusals[n-1]
+		}
 		if ack.Accepted {
 			ack.Reason = ""
 			close(l.begin)

@@ -126,7 +126,7 @@ func kilo(joules float64) string { return fmt.Sprintf("%.2f", joules/1000) }
 
 // printSummary tells in a few lines how it went.
 func printSummary(w io.Writer, s *report.Summary, folder string) {
-	fmt.Fprintf(w, "\nslots      %d, missed %d\n", s.Slots, s.MissedSlots)
+	fmt.Fprintf(w, "\nslots      %d flown, %d missed, %d repeated\n", s.Slots, s.MissedSlots, s.RepeatedSlots)
 	fmt.Fprintf(w, "reports    %d due, %d lost on purpose, %d heard\n", s.Reports.Expected, s.Reports.Lost, s.Reports.Heard)
 	fmt.Fprintf(w, "tasks      %d: %d by decision, %d by the standing offer, %d locally without one; %d deadlines missed\n",
 		s.Tasks.Total, s.Tasks.ByDecision, s.Tasks.ByOffer, s.Tasks.ByLocal, s.Tasks.DeadlinesMissed)

@@ -1,7 +1,7 @@
 package px4
 
 import (
-	"math"
+	"fmt"
 	"time"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
@@ -13,37 +13,65 @@ import (
 
 // What a flight asks of any aircraft, simulated or attached.
 
-// Heard tells whether everything was heard that State needs.
-func (v *Vehicle) Heard() bool {
+// Ready says what is still missing before the instance can fly, nil for nothing.
+// An error is of what waiting does not mend.
+func (v *Vehicle) Ready(now time.Time) (missing, err error) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
-	return v.heard
+	fedS := v.missionS(now.Sub(v.fedAt))
+	switch {
+	case !v.heard():
+		return fmt.Errorf("nothing heard of PX4 system %d: want its heartbeat, GLOBAL_POSITION_INT and EXTENDED_SYS_STATE", v.SystemID), nil
+	case v.fedAt.IsZero() || fedS < passingS:
+		return fmt.Errorf("PX4 system %d does not pass the battery on yet", v.SystemID), nil
+	case v.missionS(v.ownAt.Sub(v.fedAt)) > passingS/2:
+		return nil, fmt.Errorf("PX4 system %d has a battery simulation of its own: want SIM_BAT_ENABLE 0 in it before it boots", v.SystemID)
+	case v.passedAt.IsZero():
+		return fmt.Errorf("PX4 system %d does not pass the battery on", v.SystemID), nil
+	}
+	return nil, nil
+}
+
+// Lost tells whether the instance was heard and is dead now.
+func (v *Vehicle) Lost(now time.Time) bool {
+	v.mutex.Lock()
+	defer v.mutex.Unlock()
+	return v.heartbeat != nil && v.missionS(now.Sub(v.beatAt)) > goneS
+}
+
+// ClockRate is that of the autopilot's clock against the wall's, 0 while unknown.
+func (v *Vehicle) ClockRate() float64 {
+	v.mutex.Lock()
+	defer v.mutex.Unlock()
+	return v.clock.rate() / v.Speed
 }
 
 // State returns the truth as far as it was heard.
 func (v *Vehicle) State() autopilot.State {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
-	s := autopilot.State{Body: v.at(v.missionUS(time.Now())), Spent: v.battery.Total(), Landed: v.landed == common.MAV_LANDED_STATE_ON_GROUND}
-	if v.beat != nil {
-		s.Mode = autopilot.Mode(v.beat.CustomMode)
-		s.Armed = v.beat.BaseMode&common.MAV_MODE_FLAG_SAFETY_ARMED != 0
+	s := autopilot.State{Body: v.at(time.Now()), Spent: v.battery.Total(), Landed: v.landed == common.MAV_LANDED_STATE_ON_GROUND}
+	if v.heartbeat != nil {
+		s.Mode = autopilot.Mode(v.heartbeat.CustomMode)
+		s.Armed = v.heartbeat.BaseMode&common.MAV_MODE_FLAG_SAFETY_ARMED != 0
 	}
 	return s
 }
 
-// SetSlot says in which slot of the mission power is drawn from a moment on.
+// SetSlot says in which slot of the mission power is drawn from a moment on,
+// which may lie ahead.
 func (v *Vehicle) SetSlot(slot int, at time.Time) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
-	v.battery.Begin(slot, v.missionUS(at))
+	v.starts = append(v.starts, start{slot, at})
 }
 
-// AddEdgeJ bills computing done for a slot's users to the battery.
+// AddEdgeJ bills computing done for a slot's users to the battery, which it is
+// drawn from within its slot: at once it would be the one message's that is lost.
 func (v *Vehicle) AddEdgeJ(slot int, joules float64) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
-	v.battery.Add(slot, battery.Spent{EdgeJ: joules})
+	v.loads = append(v.loads, load{slot, joules, joules / computeS})
 }
 
 // BySlot returns the exact joules of every slot so far; -1 is before the mission.
@@ -55,19 +83,22 @@ func (v *Vehicle) BySlot() map[int]battery.Spent {
 
 // The following are called with the mutex held.
 
-func (v *Vehicle) missionUS(t time.Time) int64 { return int64(float64(t.Sub(v.began)) * v.Speed / 1e3) }
+// heard is whether everything was heard that State needs.
+func (v *Vehicle) heard() bool {
+	return v.located && v.heartbeat != nil && v.landed != common.MAV_LANDED_STATE_UNDEFINED
+}
 
 func (v *Vehicle) inAir() bool {
-	return v.heard && v.beat.BaseMode&common.MAV_MODE_FLAG_SAFETY_ARMED != 0 && v.landed != common.MAV_LANDED_STATE_ON_GROUND
+	return v.heartbeat != nil && v.heartbeat.BaseMode&common.MAV_MODE_FLAG_SAFETY_ARMED != 0 &&
+		v.landed != common.MAV_LANDED_STATE_UNDEFINED && v.landed != common.MAV_LANDED_STATE_ON_GROUND
 }
 
 // at is where the vehicle is now: where it was, and its velocity since.
-func (v *Vehicle) at(nowUS int64) autopilot.Body {
+func (v *Vehicle) at(now time.Time) autopilot.Body {
 	b := v.body
-	age := math.Min(float64(nowUS-v.bodyUS), staleUS) / 1e6
-	if v.located && age > 0 {
+	if ageS := min(v.missionS(now.Sub(v.clock.at)), staleS); v.located && ageS > 0 {
 		b.Position = geo.Local{
-			EastM: b.Position.EastM + age*b.Velocity.EastM, NorthM: b.Position.NorthM + age*b.Velocity.NorthM, UpM: b.Position.UpM + age*b.Velocity.UpM,
+			EastM: b.Position.EastM + ageS*b.Velocity.EastM, NorthM: b.Position.NorthM + ageS*b.Velocity.NorthM, UpM: b.Position.UpM + ageS*b.Velocity.UpM,
 		}
 	}
 	return b

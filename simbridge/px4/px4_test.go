@@ -10,35 +10,152 @@ import (
 	"prefdt/simbridge/battery"
 )
 
+// flier is an instance that flies, heard at a moment; powerW is drawn whatever it does.
+func flier(at time.Time, powerW float64) *Vehicle {
+	v := &Vehicle{
+		Config:  Config{Speed: 1, PowerW: func(int, float64) float64 { return powerW }},
+		battery: battery.New(150e3, battery.Fields{Current: true}), sendUS: math.MaxInt64,
+	}
+	v.receive(nil, &common.MessageHeartbeat{BaseMode: common.MAV_MODE_FLAG_SAFETY_ARMED}, at)
+	v.receive(nil, &common.MessageExtendedSysState{LandedState: common.MAV_LANDED_STATE_IN_AIR}, at)
+	v.hear(10_000, at)
+	return v
+}
+
+// hear is a position at a time since boot, received at a moment.
+func (v *Vehicle) hear(bootMS uint32, at time.Time) {
+	v.receive(nil, &common.MessageGlobalPositionInt{TimeBootMs: bootMS, Lat: 1, Lon: 1}, at)
+}
+
+var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+func near(t *testing.T, what string, got, want float64) {
+	t.Helper()
+	if math.Abs(got-want) > 1e-6*max(want, 1) {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
 // What an instance draws: nothing on the ground, disarmed, or unheard for long.
 func TestWhatItDraws(t *testing.T) {
 	for name, c := range map[string]struct {
-		armed    common.MAV_MODE_FLAG
-		landed   common.MAV_LANDED_STATE
-		unheardS float64
-		draws    bool
+		armed  common.MAV_MODE_FLAG
+		landed common.MAV_LANDED_STATE
+		gapS   float64
+		wantS  float64
 	}{
-		"flies":            {common.MAV_MODE_FLAG_SAFETY_ARMED, common.MAV_LANDED_STATE_IN_AIR, 0.1, true},
-		"comes down":       {common.MAV_MODE_FLAG_SAFETY_ARMED, common.MAV_LANDED_STATE_LANDING, 0.1, true},
-		"stands":           {common.MAV_MODE_FLAG_SAFETY_ARMED, common.MAV_LANDED_STATE_ON_GROUND, 0.1, false},
-		"disarmed":         {0, common.MAV_LANDED_STATE_IN_AIR, 0.1, false},
-		"unheard for 9 s":  {common.MAV_MODE_FLAG_SAFETY_ARMED, common.MAV_LANDED_STATE_IN_AIR, 9, true},
-		"unheard for 11 s": {common.MAV_MODE_FLAG_SAFETY_ARMED, common.MAV_LANDED_STATE_IN_AIR, 11, false},
+		"flies":            {common.MAV_MODE_FLAG_SAFETY_ARMED, common.MAV_LANDED_STATE_IN_AIR, 0.02, 0.02},
+		"comes down":       {common.MAV_MODE_FLAG_SAFETY_ARMED, common.MAV_LANDED_STATE_LANDING, 0.02, 0.02},
+		"stands":           {common.MAV_MODE_FLAG_SAFETY_ARMED, common.MAV_LANDED_STATE_ON_GROUND, 0.02, 0},
+		"disarmed":         {0, common.MAV_LANDED_STATE_IN_AIR, 0.02, 0},
+		"unheard for 9 s":  {common.MAV_MODE_FLAG_SAFETY_ARMED, common.MAV_LANDED_STATE_IN_AIR, 9, 9},
+		"unheard for 60 s": {common.MAV_MODE_FLAG_SAFETY_ARMED, common.MAV_LANDED_STATE_IN_AIR, 60, 10},
 	} {
-		const nowS, stepS = 60.0, 2.0
-		v := &Vehicle{
-			Config: Config{Speed: 1, PowerW: func(int, float64) float64 { return 100 }},
-			began:  time.Now().Add(-nowS * time.Second), battery: battery.New(150e3, battery.Fields{}),
-			heard: true, located: true, beat: &common.MessageHeartbeat{BaseMode: c.armed}, landed: c.landed,
-			bodyUS: int64((nowS - c.unheardS) * 1e6), stepUS: int64((nowS - stepS) * 1e6), sendUS: math.MaxInt64,
+		v := flier(noon, 100)
+		v.receive(nil, &common.MessageHeartbeat{BaseMode: c.armed}, noon)
+		v.receive(nil, &common.MessageExtendedSysState{LandedState: c.landed}, noon)
+		for s := 0.1; s < c.gapS; s += 0.1 {
+			v.miss(noon.Add(time.Duration(s * float64(time.Second))))
 		}
-		v.step()
-		want := 0.0
-		if c.draws {
-			want = 100 * stepS
+		v.hear(10_000+uint32(1000*c.gapS), noon.Add(time.Duration(c.gapS*float64(time.Second))))
+		near(t, name, v.State().Spent.J(), 100*c.wantS)
+	}
+}
+
+// A simulation that runs at 0.985 of the wall's time draws by its own, and is
+// told in messages that amount to that.
+func TestJoulesGoByTheAutopilotsClock(t *testing.T) {
+	const rate, powerW, seconds = 0.985, 200.0, 100
+	v := flier(noon, powerW)
+	for i := 1; i <= 50*seconds; i++ {
+		at := noon.Add(time.Duration(i) * 20 * time.Millisecond)
+		if i%50 == 1 && i/50 < 10 {
+			v.SetSlot(i/50, at)
 		}
-		if got := v.State().Spent.J(); math.Abs(got-want) > 50 { // half a second of a busy machine
-			t.Errorf("%s: drew %.0f J in %v s, want %v", name, got, stepS, want)
+		v.hear(10_000+uint32(math.Round(rate*20*float64(i))), at)
+	}
+	near(t, "joules", v.State().Spent.J(), powerW*rate*seconds)
+	near(t, "clock", math.Round(1e4*v.ClockRate())/1e4, rate)
+	if got := v.BySlot()[5].J(); math.Abs(got-powerW*rate) > 2 {
+		t.Errorf("slot 5 took %v J, want %v", got, powerW*rate)
+	}
+}
+
+// A slot begins between two positions at its moment of the wall's clock.
+func TestSlotsBeginBetweenPositions(t *testing.T) {
+	v := flier(noon, 100)
+	v.SetSlot(0, noon.Add(250*time.Millisecond))
+	v.SetSlot(1, noon.Add(1250*time.Millisecond)) // ahead
+	v.hear(11_000, noon.Add(time.Second))
+	v.hear(12_000, noon.Add(2*time.Second))
+	v.SetSlot(2, noon.Add(1900*time.Millisecond)) // behind: the beacon took longer than the position
+	v.hear(13_000, noon.Add(3*time.Second))
+	by := v.BySlot()
+	for slot, want := range map[int]float64{-1: 25, 0: 100, 1: 75, 2: 100} {
+		near(t, "slot", by[slot].J(), want)
+	}
+}
+
+// Computing is drawn over half a slot, and all of it in the slot that it was for.
+func TestComputingIsNotDrawnAtOnce(t *testing.T) {
+	v := flier(noon, 0)
+	v.AddEdgeJ(3, 90)
+	v.AddEdgeJ(3, 10)
+	for i := 1; i <= 75; i++ {
+		v.hear(10_000+uint32(20*i), noon.Add(time.Duration(i)*20*time.Millisecond))
+		if i == 12 { // 0.24 s
+			near(t, "after a quarter of a second", v.State().Spent.EdgeJ, 48)
+		}
+	}
+	near(t, "after it", v.BySlot()[3].EdgeJ, 100)
+	if len(v.loads) > 0 {
+		t.Errorf("%+v left", v.loads)
+	}
+}
+
+// An instance is dead after 10 s without a HEARTBEAT, whatever else it says.
+func TestDeadAfterTenSecondsWithoutHeartbeat(t *testing.T) {
+	v := flier(noon, 100)
+	for s := 1; s <= 30; s++ {
+		at := noon.Add(time.Duration(s) * time.Second)
+		v.hear(uint32(10_000+1000*s), at)
+		if got := v.Lost(at); got != (s > 10) {
+			t.Errorf("after %d s: lost %v", s, got)
+		}
+	}
+	if (&Vehicle{}).Lost(noon) {
+		t.Error("one that was never heard is lost")
+	}
+}
+
+// PX4 with a battery simulation of its own is found out on the ground.
+func TestItsOwnBattery(t *testing.T) {
+	const own, ours = 0, 255 // battery ids
+	for name, c := range map[string]struct {
+		ids  []uint8 // told each second from when it was first fed
+		want string
+	}{
+		"takes it":          {[]uint8{own, own, ours, ours, ours, ours}, "ready"},
+		"too early to know": {[]uint8{own, own, ours, ours}, "missing"},
+		"says nothing":      {nil, "missing"},
+		"keeps to its own":  {[]uint8{own, own, own, own, own, own}, "error"},
+		"both by turns":     {[]uint8{own, ours, own, ours, own, ours}, "error"},
+	} {
+		v := flier(noon, 0)
+		v.fedAt = noon
+		now := noon.Add(20 * time.Second)
+		for i, id := range c.ids {
+			now = noon.Add(time.Duration(i) * time.Second)
+			v.receive(nil, &common.MessageBatteryStatus{Id: id}, now)
+		}
+		got := "ready"
+		if missing, err := v.Ready(now); err != nil {
+			got = "error"
+		} else if missing != nil {
+			got = "missing"
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
 }

@@ -6,27 +6,17 @@ import (
 	"image/color"
 	"math"
 	"path/filepath"
-	"strconv"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"prefdt/simbridge/chart"
 )
 
-// Colours that stay apart for colour-blind eyes (Okabe and Ito).
-var (
-	black  = color.RGBA{0x22, 0x22, 0x22, 0xff}
-	grey   = color.RGBA{0x99, 0x99, 0x99, 0xff}
-	red    = color.RGBA{0xd5, 0x5e, 0x00, 0xff}
-	blue   = color.RGBA{0x00, 0x72, 0xb2, 0xff}
-	green  = color.RGBA{0x00, 0x9e, 0x73, 0xff}
-	purple = color.RGBA{0xcc, 0x79, 0xa7, 0xff}
-	amber  = color.RGBA{0xe6, 0x9f, 0x00, 0xff}
-	sky    = color.RGBA{0x56, 0xb4, 0xe9, 0xff}
-	crafts = []color.Color{blue, red, green, purple, amber, sky}
-)
+// crafts are the aircraft's colours, black and grey being for other things.
+var crafts = chart.Palette[:6]
 
 func plots(folder string, f *Flight) error {
 	return cmp.Or(
@@ -43,49 +33,13 @@ func saved(p *plot.Plot, width, height vg.Length, path string) error {
 	return nil
 }
 
-// ticks labels five to ten round values, none beyond its limit unless that is 0.
-type ticks struct{ limit float64 }
-
-func (t ticks) Ticks(low, high float64) (out []plot.Tick) {
-	if t.limit > 0 {
-		high = min(high, t.limit)
-	}
-	step := math.Pow(10, math.Floor(math.Log10((high-low)/2)))
-	for _, times := range []float64{1, 2, 5, 10} {
-		if (high-low)/(step*times) <= 10 {
-			step *= times
-			break
-		}
-	}
-	for i := math.Ceil(low / step); i*step <= high*(1+1e-9); i++ {
-		out = append(out, plot.Tick{Value: i * step, Label: strconv.FormatFloat(i*step+0, 'g', 6, 64)}) // +0: no "-0"
-	}
-	return out
-}
-
 func blank(title, x, y string) *plot.Plot {
-	p := plot.New()
-	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
-	p.Title.TextStyle.Font.Size = 14
-	p.Title.Padding = 8
+	p := chart.New(title, x, y)
 	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
 		axis.Label.TextStyle.Font.Size = 12
 		axis.Tick.Label.Font.Size = 11
 	}
 	p.Legend.TextStyle.Font.Size = 11
-	for _, style := range []*text.Style{
-		&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle,
-	} {
-		style.Font.Variant = "Sans"
-	}
-	p.X.Tick.Marker, p.Y.Tick.Marker = ticks{}, ticks{}
-	p.Legend.ThumbnailWidth = 24
-	p.Legend.Padding = 2
-	p.BackgroundColor = color.White
-	grid := plotter.NewGrid()
-	faint := color.RGBA{0xe8, 0xe8, 0xe8, 0xff}
-	grid.Vertical.Color, grid.Horizontal.Color = faint, faint
-	p.Add(grid)
 	return p
 }
 
@@ -98,18 +52,7 @@ func line(p *plot.Plot, label string, xy plotter.XYs, c color.Color, width vg.Le
 	}
 }
 
-// note writes a text at a point.
-func note(p *plot.Plot, text string, x, y float64, c color.Color) {
-	labels, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: x, Y: y}}, Labels: []string{text}})
-	if err != nil {
-		return // only of mismatched lengths
-	}
-	labels.TextStyle[0].Color = c
-	labels.TextStyle[0].Font.Size = 10
-	labels.TextStyle[0].Font.Variant = "Sans"
-	labels.Offset = vg.Point{X: 3, Y: 3}
-	p.Add(labels)
-}
+const noteSize = 10
 
 // energyPlot is the joules spent against the budget as it stood in each slot.
 func energyPlot(f *Flight) *plot.Plot {
@@ -131,10 +74,10 @@ func energyPlot(f *Flight) *plot.Plot {
 		top = max(top, y)
 		budget = append(budget, plotter.XY{X: from, Y: y}, plotter.XY{X: to, Y: y})
 	}
-	line(p, "spent, from the batteries", spent, blue, 2.2)
-	line(p, "spent, as the leader counts", leader, amber, 1.4, 5, 4)
+	line(p, "spent, from the batteries", spent, chart.Blue, 2.2)
+	line(p, "spent, as the leader counts", leader, chart.Amber, 1.4, 5, 4)
 	if len(budget) > 0 {
-		line(p, "budget", budget, black, 1.6)
+		line(p, "budget", budget, chart.Black, 1.6)
 		// Spending the last budget evenly from when it was set.
 		last := f.Budgets[len(f.Budgets)-1]
 		from := float64(max(last.Slot, 0))
@@ -144,18 +87,18 @@ func energyPlot(f *Flight) *plot.Plot {
 				at = xy.Y
 			}
 		}
-		line(p, "even pace to the budget", plotter.XYs{{X: from, Y: at}, {X: end, Y: last.EnergyJ / 1000}}, grey, 1.4, 2, 3)
+		line(p, "even pace to the budget", plotter.XYs{{X: from, Y: at}, {X: end, Y: last.EnergyJ / 1000}}, chart.Grey, 1.4, 2, 3)
 	}
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, end*1.02, 0, top*1.12
 	for _, b := range f.Budgets {
 		if b.Slot > 0 {
-			note(p, fmt.Sprintf("revised to %.1f kJ", b.EnergyJ/1000), float64(b.Slot), b.EnergyJ/1000+0.012*top, black)
+			chart.Note(p, fmt.Sprintf("revised to %.1f kJ", b.EnergyJ/1000), float64(b.Slot), b.EnergyJ/1000+0.012*top, chart.Black, noteSize)
 		}
 	}
 	if f.Shock != nil {
 		x := float64(f.Shock.Slot)
-		line(p, "", plotter.XYs{{X: x, Y: 0}, {X: x, Y: top * 1.12}}, red, 1.2, 6, 4)
-		note(p, fmt.Sprintf("flight power x%.3g", f.Shock.Factor), x, 0.03*top, red)
+		line(p, "", plotter.XYs{{X: x, Y: 0}, {X: x, Y: top * 1.12}}, chart.Red, 1.2, 6, 4)
+		chart.Note(p, fmt.Sprintf("flight power x%.3g", f.Shock.Factor), x, 0.03*top, chart.Red, noteSize)
 	}
 	p.Legend.XOffs, p.Legend.YOffs = -20, 14 // in the lower right, where a flight that spends its budget never is
 	return p
@@ -165,7 +108,7 @@ func energyPlot(f *Flight) *plot.Plot {
 func mapPlot(f *Flight) *plot.Plot {
 	p := blank("Where the aircraft flew", "east (m)", "north (m)")
 	a := f.AreaM
-	line(p, "", plotter.XYs{{X: 0, Y: 0}, {X: a, Y: 0}, {X: a, Y: a}, {X: 0, Y: a}, {X: 0, Y: 0}}, black, 1)
+	line(p, "", plotter.XYs{{X: 0, Y: 0}, {X: a, Y: 0}, {X: a, Y: a}, {X: 0, Y: a}, {X: 0, Y: 0}}, chart.Black, 1)
 	for m, trail := range f.Trails {
 		if len(trail) == 0 {
 			continue
@@ -184,11 +127,11 @@ func mapPlot(f *Flight) *plot.Plot {
 		users[i] = plotter.XY{X: at.EastM, Y: at.NorthM}
 	}
 	if len(users) > 0 {
-		point(p, "ground users", users, black, draw.CrossGlyph{}, 4)
+		point(p, "ground users", users, chart.Black, draw.CrossGlyph{}, 4)
 	}
-	point(p, "first slot", nil, black, draw.RingGlyph{}, 5)
-	point(p, "last slot", nil, black, draw.TriangleGlyph{}, 6)
-	p.X.Tick.Marker, p.Y.Tick.Marker = ticks{a}, ticks{a}
+	point(p, "first slot", nil, chart.Black, draw.RingGlyph{}, 5)
+	point(p, "last slot", nil, chart.Black, draw.TriangleGlyph{}, 6)
+	p.X.Tick.Marker, p.Y.Tick.Marker = chart.Ticks{Limit: a}, chart.Ticks{Limit: a}
 	margin := 0.03 * a
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = -margin, a+margin, -margin, a+margin+0.035*a*float64(len(f.Trails)+3)
 	p.Legend.Top, p.Legend.Left = true, true
@@ -224,18 +167,18 @@ func delayPlot(f *Flight) *plot.Plot {
 	if len(each) == 0 {
 		return p
 	}
-	line(p, "each slot", each, sky, 1)
-	line(p, "mean of ten slots", mean, blue, 2.2)
+	line(p, "each slot", each, chart.Sky, 1)
+	line(p, "mean of ten slots", mean, chart.Blue, 2.2)
 	top = math.Max(top*1.2, 1)
 	if f.Shock != nil {
 		x := float64(f.Shock.Slot)
-		line(p, "", plotter.XYs{{X: x, Y: 0}, {X: x, Y: top}}, red, 1.2, 6, 4)
-		note(p, fmt.Sprintf("flight power x%.3g", f.Shock.Factor), x, top*0.9, red)
+		line(p, "", plotter.XYs{{X: x, Y: 0}, {X: x, Y: top}}, chart.Red, 1.2, 6, 4)
+		chart.Note(p, fmt.Sprintf("flight power x%.3g", f.Shock.Factor), x, top*0.9, chart.Red, noteSize)
 	}
 	for _, b := range f.Budgets {
 		if x := float64(b.Slot); b.Slot > 0 {
-			line(p, "", plotter.XYs{{X: x, Y: 0}, {X: x, Y: top}}, black, 1.2, 6, 4)
-			note(p, fmt.Sprintf("budget %.1f kJ", b.EnergyJ/1000), x, top*0.9, black)
+			line(p, "", plotter.XYs{{X: x, Y: 0}, {X: x, Y: top}}, chart.Black, 1.2, 6, 4)
+			chart.Note(p, fmt.Sprintf("budget %.1f kJ", b.EnergyJ/1000), x, top*0.9, chart.Black, noteSize)
 		}
 	}
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, float64(f.Slots)*1.02, 0, top

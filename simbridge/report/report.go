@@ -66,27 +66,32 @@ type Row struct {
 
 // Summary is summary.json.
 type Summary struct {
-	State       string     `json:"state"`
-	Landed      bool       `json:"landed"`
-	Seed        uint64     `json:"seed"`
-	Speed       float64    `json:"speed"`
-	Broker      string     `json:"broker"`
-	Slots       int        `json:"slots"`
-	MissedSlots int        `json:"missed_slots"`
-	Reports     Reports    `json:"reports"`
-	Decisions   int        `json:"decisions"`
-	Tasks       Tasks      `json:"tasks"`
-	Budget      Energy     `json:"budget"`
-	DelayS      float64    `json:"delay_s"`
-	Source      string     `json:"energy_source"`
-	DecisionMS  Spread     `json:"decision_ms"`
-	Separation  *float64   `json:"min_separation_m"` // null: a single aircraft
-	MaxSpeedMPS float64    `json:"max_speed_mps"`
-	Setpoints   int        `json:"setpoints"`
-	Commands    []Command  `json:"commands"`
-	Traffic     Traffic    `json:"traffic"`
-	Aircraft    []Aircraft `json:"aircraft"`
-	Latency     Latency    `json:"latency"`
+	State   string  `json:"state"`
+	Landed  bool    `json:"landed"`
+	Failure string  `json:"failure,omitempty"` // why the flight ended early or badly
+	Seed    uint64  `json:"seed"`
+	Speed   float64 `json:"speed"`
+	Broker  string  `json:"broker"`
+	// Slots were opened by a beacon, MissedSlots by none, and RepeatedSlots are
+	// beacons too many: all as heard here, not as the leader says.
+	Slots             int        `json:"slots"`
+	MissedSlots       int        `json:"missed_slots"`
+	RepeatedSlots     int        `json:"repeated_slots"`
+	LeaderMissedSlots int        `json:"leader_missed_slots"`
+	Reports           Reports    `json:"reports"`
+	Decisions         int        `json:"decisions"`
+	Tasks             Tasks      `json:"tasks"`
+	Budget            Energy     `json:"budget"`
+	DelayS            float64    `json:"delay_s"`
+	Source            string     `json:"energy_source"`
+	DecisionMS        Spread     `json:"decision_ms"`
+	Separation        *float64   `json:"min_separation_m"` // null: a single aircraft
+	MaxSpeedMPS       float64    `json:"max_speed_mps"`
+	Setpoints         int        `json:"setpoints"`
+	Commands          []Command  `json:"commands"`
+	Traffic           Traffic    `json:"traffic"`
+	Aircraft          []Aircraft `json:"aircraft"`
+	Latency           Latency    `json:"latency"`
 }
 
 type Reports struct {
@@ -172,6 +177,8 @@ type Aircraft struct {
 	Refused   int     `json:"setpoints_refused"`
 	Commands  int     `json:"mavlink_commands"`
 	Malformed int     `json:"malformed_frames"`
+	ClockRate float64 `json:"clock_rate,omitzero"` // of an attached autopilot's clock against the wall's
+	Lost      bool    `json:"lost,omitempty"`      // it died in flight
 }
 
 // SpreadOf returns the median, the 95th percentile (nearest rank) and the greatest.

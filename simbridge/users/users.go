@@ -192,13 +192,6 @@ func (c *Crowd) Outcomes() []Outcome {
 	return slices.Clone(c.outcomes)
 }
 
-// Ignored counts decisions that came too late, twice, or for another slot.
-func (c *Crowd) Ignored() int {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	return c.ignored
-}
-
 // arrival tells whether a user is active in a slot, and its task or nil.
 func (c *Crowd) arrival(slot, user int) (active bool, task *physics.Task) {
 	c.mutex.Lock()

@@ -249,12 +249,12 @@ func TestOfferWithoutDecision(t *testing.T) {
 		payload, _ := telemetry.Encode(telemetry.Decision{Slot: 3, Aircraft: 1, Offload: 1, CPUHz: 40e9})
 		b.leader.Publish(telemetry.Publication{Topic: b.topics.Decision(id), QoS: 1, Payload: payload})
 	}
-	late := func() bool { return b.crowd.Ignored() >= b.crowd.Reports(3).Expected+len(want) }
+	late := func() bool { return b.crowd.ignoredCount() >= b.crowd.Reports(3).Expected+len(want) }
 	for deadline := time.Now().Add(5 * time.Second); !late() && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 	if !late() {
-		t.Errorf("%d decisions ignored, want %d and %d", b.crowd.Ignored(), b.crowd.Reports(3).Expected, len(want))
+		t.Errorf("%d decisions ignored, want %d and %d", b.crowd.ignoredCount(), b.crowd.Reports(3).Expected, len(want))
 	}
 
 	w := world.New(world.Standard(), seed)
@@ -367,4 +367,11 @@ func TestHostilePayloads(t *testing.T) {
 	if len(b.edgeJ) != 0 {
 		t.Errorf("billed %v", b.edgeJ)
 	}
+}
+
+// ignoredCount counts decisions that came too late, twice, or for another slot.
+func (c *Crowd) ignoredCount() int {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return c.ignored
 }

@@ -17,44 +17,23 @@ import (
 
 	"crypto/ed25519"
 
-	mochi "github.com/mochi-mqtt/server/v2"
-	"github.com/mochi-mqtt/server/v2/listeners"
-	"github.com/mochi-mqtt/server/v2/packets"
-
 	"prefdt/configs"
+	"prefdt/simbridge/broker"
 	"prefdt/telemetry"
 )
 
 // patience is how long a test waits for an event before it gives up.
 const patience = 10 * time.Second
 
-type everybody struct{ mochi.HookBase }
-
-func (*everybody) Provides(hook byte) bool {
-	return hook == mochi.OnConnectAuthenticate || hook == mochi.OnACLCheck
-}
-func (*everybody) OnConnectAuthenticate(*mochi.Client, packets.Packet) bool { return true }
-func (*everybody) OnACLCheck(*mochi.Client, string, bool) bool              { return true }
-
 // startBroker starts the embedded broker and returns its URL.
 func startBroker(t testing.TB) (url string, stop func()) {
-	server := mochi.New(&mochi.Options{Logger: slog.New(slog.DiscardHandler)})
-	if err := server.AddHook(new(everybody), nil); err != nil {
+	b := &broker.Broker{Address: "127.0.0.1:0"}
+	if err := b.Initialize(); err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.AddListener(listeners.NewNet("t", l)); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Serve(); err != nil {
-		t.Fatal(err)
-	}
-	stop = sync.OnceFunc(func() { server.Close() })
+	stop = sync.OnceFunc(b.Close)
 	t.Cleanup(stop)
-	return "tcp://" + l.Addr().String(), stop
+	return b.URL(), stop
 }
 
 var topics = func() telemetry.Topics {
@@ -70,23 +49,44 @@ var topics = func() telemetry.Topics {
 type leader struct {
 	*telemetry.Client
 	applied chan string // topic and body
+
+	keys      map[string]ed25519.PublicKey // nil: unsigned commands count
+	challenge string
+	last      map[string]uint64 // counters
+	neverFits bool              // calls every signature stale
+	payloads  chan []byte       // every command, as it came
 }
 
-func startLeader(t testing.TB, url string, keys map[string]ed25519.PublicKey) *leader {
-	l := &leader{&telemetry.Client{Broker: telemetry.Broker{URL: url}, Name: "leader", Log: slog.New(slog.DiscardHandler)}, make(chan string, 100)}
+func startLeader(t testing.TB, url string, keys map[string]ed25519.PublicKey, change ...func(l *leader)) *leader {
+	l := &leader{
+		Client:  &telemetry.Client{Broker: telemetry.Broker{URL: url}, Name: "leader", Log: slog.New(slog.DiscardHandler)},
+		applied: make(chan string, 100), keys: keys, challenge: telemetry.NewChallenge(), last: map[string]uint64{}, payloads: make(chan []byte, 100),
+	}
+	for _, f := range change {
+		f(l)
+	}
 	l.Subscriptions = []telemetry.Subscription{{Filter: topics.AllCommands(), QoS: 1}}
-	last := map[string]uint64{}
 	l.Handle = func(m telemetry.Message) {
-		body := m.Payload
+		l.payloads <- m.Payload
+		body, key := m.Payload, ""
+		stale := ""
 		if keys != nil {
 			e, err := telemetry.Verify(m.Topic, body, keys)
-			if err != nil || e.Counter <= last[e.Key] {
+			if err != nil {
 				return
 			}
-			last[e.Key], body = e.Counter, []byte(e.Body)
+			body, key = []byte(e.Body), e.Key
+			switch {
+			case e.Challenge != l.challenge || l.neverFits:
+				stale = "the challenge is stale"
+			case e.Counter <= l.last[key]:
+				stale = "the counter is stale"
+			default:
+				l.last[key] = e.Counter
+			}
 		}
 		slot, no, floor := 31, false, 27113.5
-		ack := telemetry.Ack{Accepted: true, EffectiveSlot: &slot}
+		ack := telemetry.Ack{Accepted: true, EffectiveSlot: &slot, Key: key, Of: telemetry.Digest(m.Payload)}
 		switch kind, _, _ := topics.Parse(m.Topic); kind {
 		case telemetry.KindBudget:
 			b, err := telemetry.DecodeBudget(body)
@@ -94,28 +94,33 @@ func startLeader(t testing.TB, url string, keys map[string]ed25519.PublicKey) *l
 				return
 			}
 			no = b.EnergyJ < floor
-			ack.ID, ack.Saturated, ack.FloorJ = b.ID, &no, &floor
+			ack.ID, ack.EnergyJ, ack.Mode, ack.Saturated, ack.FloorJ = b.ID, &b.EnergyJ, b.Mode, &no, &floor
 		case telemetry.KindPreference:
 			p, err := telemetry.DecodePreference(body)
 			if err != nil {
 				return
 			}
-			ack.ID = p.ID
+			ack.ID, ack.Setting = p.ID, &p.Setting
 		case telemetry.KindMission:
 			c, err := telemetry.DecodeMission(body)
 			if err != nil {
 				return
 			}
-			ack.ID = c.ID
+			ack.ID, ack.Action = c.ID, c.Action
 			if c.Action == telemetry.ActionResume {
-				ack = telemetry.Ack{ID: c.ID, Reason: "resume needs a mission on hold; it is flying"}
+				ack = telemetry.Ack{ID: c.ID, Key: key, Of: ack.Of, Reason: "resume needs a mission on hold; it is flying"}
 			}
+		}
+		if stale != "" {
+			last := l.last[key]
+			ack = telemetry.Ack{ID: ack.ID, Key: key, Of: ack.Of, Reason: stale, Challenge: l.challenge, LastCounter: &last}
+		} else {
+			l.applied <- m.Topic + " " + string(body)
 		}
 		payload, err := telemetry.Encode(ack)
 		if err != nil {
 			t.Error(err)
 		}
-		l.applied <- m.Topic + " " + string(body)
 		l.Publish(telemetry.Publication{Topic: topics.Ack(ack.ID), QoS: 1, Payload: payload})
 	}
 	l.OnConnect = func() {
@@ -165,6 +170,18 @@ func TestCommands(t *testing.T) {
 		stdout, stderr string
 		applied        string
 	}{
+		{[]string{"budget", "-energy", "36000", "-replaces", "42000", "-id", "b3"}, 0,
+			"budget of 36000 J (target) accepted from slot 31, within reach, floor 27114 J (id b3)\n", "",
+			`prefdt/f1/command/budget {"id":"b3","energy_j":36000,"mode":"target","replaces_j":42000}`},
+		{[]string{"mission", "launch", "-aircraft", "2", "-id", "m3"}, 0, "mission launch aircraft 2 accepted from slot 31 (id m3)\n", "",
+			`prefdt/f1/command/mission {"id":"m3","action":"launch","aircraft":[2]}`},
+		{[]string{"mission", "resume", "-aircraft", "2,3", "-id", "m4"}, 3, "",
+			"ground mission: mission resume aircraft 2,3 refused: resume needs a mission on hold; it is flying (id m4)\n",
+			`prefdt/f1/command/mission {"id":"m4","action":"resume","aircraft":[2,3]}`},
+		{[]string{"mission", "-aircraft", "3", "clear", "-id", "m5"}, 0, "mission clear aircraft 3 accepted from slot 31 (id m5)\n", "",
+			`prefdt/f1/command/mission {"id":"m5","action":"clear","aircraft":[3]}`},
+		{[]string{"mission", "new", "-mission", "m-2", "-id", "m6"}, 0, "mission new m-2 accepted from slot 31 (id m6)\n", "",
+			`prefdt/f1/command/mission {"id":"m6","action":"new","mission":"m-2"}`},
 		{[]string{"budget", "-energy", "42000", "-id", "b1"}, 0,
 			"budget of 42000 J (target) accepted from slot 31, within reach, floor 27114 J (id b1)\n", "",
 			`prefdt/f1/command/budget {"id":"b1","energy_j":42000,"mode":"target"}`},
@@ -206,12 +223,19 @@ func TestSignedCommands(t *testing.T) {
 		t.Fatalf("%s: %v", stdout, err)
 	}
 	l := startLeader(t, url, map[string]ed25519.PublicKey{"crew-1": public})
+	status := example(17)
+	status.Challenge = l.challenge
+	l.publish(t, status)
 	for range 2 { // the counter rises from run to run
-		code, _, stderr := ground(t, "mission", "hold", "-key", path, "-fleet", "f1", "-broker", url)
-		if code != 0 {
-			t.Fatal(stderr)
+		code, stdout, stderr := ground(t, "mission", "hold", "-id", "h", "-key", path, "-fleet", "f1", "-broker", url)
+		if code != 0 || stdout != "mission hold accepted from slot 31 (id h, key crew-1)\n" {
+			t.Fatal(stdout, stderr)
 		}
 		<-l.applied
+		if n := len(l.payloads); n != 1 {
+			t.Errorf("%d payloads for one command", n)
+		}
+		<-l.payloads
 	}
 	code, _, stderr = ground(t, "mission", "hold", "-fleet", "f1", "-broker", url, "-timeout", "300ms")
 	if code != 1 || !strings.Contains(stderr, "may not accept commands signed like this one") {
@@ -245,19 +269,27 @@ func TestAnswers(t *testing.T) {
 		ack, stdout, stderr string
 		code                int
 	}{
-		"null where there is nothing to say": {`{"id":"b1","accepted":true,"effective_slot":3,"saturated":null,"floor_j":null,"reason":null,"more":1}`,
+		"null where there is nothing to say": {`{"id":"b1","of":"OF","accepted":true,"effective_slot":3,"saturated":null,"floor_j":null,"reason":null,"more":1}`,
 			"budget of 42000 J (target) accepted from slot 3 (id b1)\n", "", 0},
 		"no answer that can be read": {`{"id":"b1","accepted":"yes"}`, "", `what came as an answer cannot be read: ack.accepted: "\"yes\"", want true or false; command b1 may still be applied`, 1},
-		"another command's answer":   {`{"id":"b2","accepted":true,"effective_slot":3}`, "", `cannot be read: ack.id: "b2", on the topic of b1`, 1},
-		"escape sequences":           {`{"id":"b1","accepted":false,"reason":"\u001b[2Jno"}`, "", "refused: ?[2Jno (id b1)", 3},
+		"another command's answer":   {`{"id":"b2","of":"OF","accepted":true,"effective_slot":3}`, "", `cannot be read: ack.id: "b2", on the topic of b1`, 1},
+		"another station's answer to the same id": {`{"id":"b1","of":"` + telemetry.Digest(nil) + `","accepted":true,"effective_slot":3}`, "",
+			"the leader answered another station's command of the same id; command b1 may still be applied", 1},
+		"it applied another budget": {`{"id":"b1","of":"OF","accepted":true,"effective_slot":3,"energy_j":41999,"mode":"ceiling"}`,
+			"budget of 41999 J (ceiling) accepted from slot 3 (id b1)\n", "", 0},
+		"escape sequences": {`{"id":"b1","of":"OF","accepted":false,"reason":"\u001b[2Jno"}`, "", "refused: ?[2Jno (id b1)", 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url, _ := startBroker(t)
 			l := &telemetry.Client{Broker: telemetry.Broker{URL: url}, Name: "other", Log: slog.New(slog.DiscardHandler)}
 			l.Subscriptions = []telemetry.Subscription{{Filter: topics.AllCommands(), QoS: 1}}
-			l.Handle = func(telemetry.Message) {
-				l.Publish(telemetry.Publication{Topic: topics.Ack("b1"), QoS: 1, Payload: []byte(c.ack)})
+			l.Handle = func(m telemetry.Message) {
+				ack := strings.Replace(c.ack, "OF", telemetry.Digest(m.Payload), 1)
+				l.Publish(telemetry.Publication{Topic: topics.Ack("b1"), QoS: 1, Payload: []byte(ack)})
+			}
+			l.OnConnect = func() {
+				l.Publish(telemetry.Publication{Topic: topics.Online(), QoS: 1, Retained: true, Payload: telemetry.EncodeOnline(true)})
 			}
 			if err := l.Initialize(t.Context()); err != nil {
 				t.Fatal(err)
@@ -300,8 +332,19 @@ func TestBadInput(t *testing.T) {
 		{[]string{"budget", "-joules", "1"}, "ground budget: flag provided but not defined: -joules"},
 		{[]string{"preference", "-setting", "1.5"}, "ground preference: preference.setting: 1.5 is outside [0, 1]"},
 		{[]string{"preference"}, "ground preference: -setting wants a number from 0 to 1"},
-		{[]string{"mission"}, "ground mission: want one of start, hold, resume, return, stop"},
-		{[]string{"mission", "land"}, `ground mission: mission.action: "land", want one of start, hold, resume, return, stop`},
+		{[]string{"mission"}, "ground mission: want one of start, hold, resume, return, stop, launch, clear, new"},
+		{[]string{"mission", "launch"}, "ground mission: mission.aircraft: missing"},
+		{[]string{"mission", "launch", "-aircraft", "two"}, `ground mission: -aircraft "two": want numbers with commas between them, as in 2,3`},
+		{[]string{"mission", "launch", "-aircraft", ""}, `ground mission: -aircraft "": want numbers`},
+		{[]string{"mission", "clear", "-aircraft", "2,2"}, "ground mission: mission.aircraft: a number twice"},
+		{[]string{"mission", "clear", "-aircraft", "65"}, "ground mission: mission.aircraft: 65 is outside [1, 64]"},
+		{[]string{"mission", "stop", "-aircraft", "2"}, "ground mission: mission.aircraft: only with resume, launch and clear"},
+		{[]string{"mission", "new"}, "ground mission: mission.mission: missing"},
+		{[]string{"mission", "start", "-mission", "m-2"}, "ground mission: mission.mission: only with new"},
+		{[]string{"budget", "-energy", "1", "-replaces", "0"}, "ground budget: budget.replaces_j: 0 is outside (0, 1e12]"},
+		{[]string{"watch", "-key", filepath.Join(dir, "none.key")}, "no such file"},
+		{[]string{"watch", "-name", "a b"}, `ground watch: name of the station: "a b", want 1 to 64`},
+		{[]string{"mission", "land"}, `ground mission: mission.action: "land", want one of start, hold, resume, return, stop, launch, clear, new`},
 		{[]string{"mission", "stop", "-fleet", "a/b"}, `ground mission: fleet "a/b": want 1 to 64 of A-Z a-z 0-9 . _ -`},
 		{[]string{"mission", "stop", "-broker", "localhost"}, `ground mission: broker url "localhost": want tcp://host:port or tls://host:port`},
 		{[]string{"mission", "stop", "-timeout", "-1s"}, "ground mission: timeout: -1 s is outside (0, 3600]"},
@@ -468,6 +511,12 @@ func TestDisplay(t *testing.T) {
 		{"nobody yet", fresh(func(v *view) { v.status, v.online = nil, nil }), "\x1b[31;1mNO LEADER was ever at this broker", false, "no status yet"},
 		{"just connected", fresh(func(v *view) { v.status, v.online, v.since = nil, nil, now }), "fleet f1   no status yet", false, ""},
 		{"escape sequences", fresh(func(v *view) { v.status.Aircraft[0].Mode = "\x1b[2J" }), "fleet f1", false, "?[2J"},
+		{"no heartbeats", fresh(func(v *view) {}), "fleet f1", false, "\n  crew       no heartbeats sent\n"},
+		{"heartbeats and the last command", fresh(func(v *view) {
+			v.station = "crew-2"
+			v.status.LastCommand = &telemetry.LastCommand{ID: "b1", Key: "crew-1", Slot: 12, What: "budget 42000 J"}
+		}), "fleet f1", false, "\n  crew       heartbeats as crew-2   last command b1 by crew-1 from slot 12: budget 42000 J\n"},
+		{"a reason", fresh(func(v *view) { v.status.Aircraft[1].Reason = "Arming denied: \x1b[2Jyaw" }), "fleet f1", false, "NEVER HEARD\x1b[0m\n\x1b[33;1m             Arming denied: ?[2Jyaw\x1b[0m"},
 	}
 	for _, c := range cases {
 		got := c.view.lines(now)

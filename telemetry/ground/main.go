@@ -37,6 +37,7 @@ type Config struct {
 	Fleet    string           `yaml:"fleet"`
 	Broker   telemetry.Broker `yaml:"broker"`
 	Key      string           `yaml:"key"`
+	Name     string           `yaml:"name"`
 	TimeoutS float64          `yaml:"timeout_s"`
 	StaleS   float64          `yaml:"stale_s"`
 }
@@ -58,10 +59,14 @@ type subcommand struct {
 
 func subcommands() []subcommand {
 	return []subcommand{
-		{"budget", "-energy JOULES [-mode target|ceiling]", "ask for a total of joules from slot 0 to the end", budget},
+		{"budget", "-energy JOULES [-mode target|ceiling] [-replaces JOULES]", "ask for a total of joules from slot 0 to the end", budget},
 		{"preference", "-setting 0..1", "ask for a point between least delay (0) and least energy (1)", preference},
-		{"mission", "start|hold|resume|return|stop", "start, hold, resume or end the mission", mission},
-		{"watch", "[-json]", "show the fleet's status as it changes", watch},
+		{"mission", "start|hold|return|stop", "start, hold or end the mission", mission},
+		{"mission", "resume [-aircraft 2,3]", "end a hold, or a pilot's turn in the air; it never arms", mission},
+		{"mission", "launch -aircraft 2,3", "start aircraft that stand on the ground inside the area", mission},
+		{"mission", "clear -aircraft 2,3", "aircraft that were lost are no obstacle any more", mission},
+		{"mission", "new -mission ID", "begin another mission, with nothing in the air", mission},
+		{"watch", "[-json] [-silent]", "show the fleet's status as it changes, and tell the leader once a second that the crew watches", watch},
 		{"keygen", "-out NAME.key", "make a key to sign commands with", keygen},
 	}
 }
@@ -108,9 +113,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintln(out, "ground speaks to the leader of a fleet.")
 	for _, s := range subcommands() {
-		fmt.Fprintf(out, "  ground %-50s %s\n", s.name+" "+s.usage, s.summary)
+		fmt.Fprintf(out, "  ground %s %s\n        %s\n", s.name, s.usage, s.summary)
 	}
 	fmt.Fprintln(out, "ground COMMAND -h shows a command's flags.")
+	fmt.Fprintln(out, "With -key, commands and heartbeats are signed over the challenge in the leader's status; a leader with keys obeys no others.")
+	fmt.Fprintln(out, "When a watch that the leader counted falls silent, it holds after 30 s and returns after 120 s, as configured; one that is ended (Ctrl-C) says so, and is not missed.")
 	fmt.Fprintln(out, "Exit status: 0 done, 1 no broker or no answer, 2 bad input, 3 refused by the leader.")
 	if help {
 		return exitOK
@@ -157,6 +164,8 @@ func (t *tool) parse(args []string, want int) (words []string, err error) {
 			t.config.Broker.URL = f.Value.String()
 		case "key":
 			t.config.Key = f.Value.String()
+		case "name":
+			t.config.Name = f.Value.String()
 		case "timeout":
 			t.config.TimeoutS = f.Value.(flag.Getter).Get().(time.Duration).Seconds()
 		case "stale":
@@ -178,10 +187,16 @@ func (t *tool) parse(args []string, want int) (words []string, err error) {
 	return words, nil
 }
 
+// given tells whether a flag stands on the command line.
+func (t *tool) given(name string) (given bool) {
+	t.flags.Visit(func(f *flag.Flag) { given = given || f.Name == name })
+	return given
+}
+
 func (t *tool) help() {
 	for _, s := range subcommands() {
 		if "ground "+s.name == t.flags.Name() {
-			fmt.Fprintf(t.stdout, "%s %s\n%s\n", t.flags.Name(), s.usage, s.summary)
+			fmt.Fprintf(t.stdout, "%s %s\n        %s\n", t.flags.Name(), s.usage, s.summary)
 		}
 	}
 	t.flags.SetOutput(t.stdout)

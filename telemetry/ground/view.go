@@ -20,6 +20,7 @@ type view struct {
 	retained bool // the status was published before we subscribed, we do not know when
 	refused  uint64
 	stale    time.Duration
+	station  string // in our heartbeats; empty: none are sent
 	colour   bool
 }
 
@@ -89,6 +90,7 @@ func (v *view) lines(now time.Time) []string {
 		fmt.Sprintf("  energy     spent %s   remaining %s   predicted end %s   floor %s   transit %s   from %s",
 			joules(s.SpentJ), maybeJ(s.RemainingJ), maybeJ(s.PredictedEndJ), joules(s.FloorJ), joules(s.TransitJ), s.EnergySource),
 		fmt.Sprintf("  slot       users heard %d   missed slots %d   decision %.2f ms", s.UsersHeard, s.MissedSlots, s.DecisionMS),
+		"  crew       " + v.crew(),
 	}
 	stale := strings.HasPrefix(label, "STALE")
 	for i, line := range body {
@@ -103,6 +105,9 @@ func (v *view) lines(now time.Time) []string {
 			line = v.paint(grey, line)
 		}
 		out = append(out, line)
+		if a.Reason != "" {
+			out = append(out, v.paint(yellow, "             "+printable(a.Reason)))
+		}
 	}
 	if v.refused > 0 {
 		out = append(out, v.paint(yellow, fmt.Sprintf("  %d malformed messages ignored", v.refused)))
@@ -157,11 +162,37 @@ func (v *view) line(now time.Time) string {
 		if _, old := aircraft(a, now.Sub(v.received), v.stale); old {
 			text += fmt.Sprintf("  aircraft %d LINK LOST", a.Number)
 		}
+		if a.Reason != "" {
+			text += fmt.Sprintf("  aircraft %d: %s", a.Number, printable(a.Reason))
+		}
+	}
+	if s.LastCommand != nil {
+		text += "  " + lastCommand(s.LastCommand)
 	}
 	if v.retained {
 		text += "  STALE: kept by the broker, age unknown"
 	}
 	return text
+}
+
+// crew is what the station says and what the leader did last.
+func (v *view) crew() string {
+	text := "no heartbeats sent"
+	if v.station != "" {
+		text = "heartbeats as " + v.station
+	}
+	if c := v.status.LastCommand; c != nil {
+		text += "   " + lastCommand(c)
+	}
+	return text
+}
+
+func lastCommand(c *telemetry.LastCommand) string {
+	by := ""
+	if c.Key != "" {
+		by = " by " + printable(c.Key)
+	}
+	return fmt.Sprintf("last command %s%s from slot %d: %s", c.ID, by, c.Slot, printable(c.What))
 }
 
 func slotText(slot int) string {

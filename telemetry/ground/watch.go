@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/term"
@@ -22,12 +23,26 @@ type event struct {
 
 func watch(t *tool, args []string) int {
 	asJSON := t.flags.Bool("json", false, "print one JSON object per line instead")
+	silent := t.flags.Bool("silent", false, "only watch: send the leader no heartbeat")
+	t.flags.String("key", "", "sign heartbeats with this key `file`")
+	t.flags.String("name", "", "`name` of this station in its heartbeats; the key's name, or the broker user's, unless given")
 	t.flags.Duration("timeout", time.Duration(t.config.TimeoutS*float64(time.Second)), "how long to wait for the broker at the start")
 	t.flags.Duration("stale", time.Duration(t.config.StaleS*float64(time.Second)), "age from which a value is shown as stale")
 	if _, err := t.parse(args, 0); err != nil {
 		return t.end(err)
 	}
-	v := &view{fleet: t.config.Fleet, stale: time.Duration(t.config.StaleS * float64(time.Second))}
+	var sign *signer
+	station := ""
+	if !*silent {
+		var err error
+		if station, err = t.station(); err == nil {
+			sign, err = t.signer()
+		}
+		if err != nil {
+			return t.end(usageError{err})
+		}
+	}
+	v := &view{fleet: t.config.Fleet, stale: time.Duration(t.config.StaleS * float64(time.Second)), station: station}
 	var show shower = &plain{t.stdout, ""}
 	if *asJSON {
 		show = &jsonLines{json.NewEncoder(t.stdout)}
@@ -37,14 +52,16 @@ func watch(t *tool, args []string) int {
 		defer screen.close()
 		show = screen
 	}
-	return t.end(t.follow(v, show))
+	return t.end(t.follow(v, show, sign))
 }
 
-// follow feeds the display until the user has seen enough.
-func (t *tool) follow(v *view, show shower) error {
+// follow feeds the display until the user has seen enough. Heartbeats, unless the
+// view has no station, do not wait for the display.
+func (t *tool) follow(v *view, show shower, sign *signer) error {
 	log := t.log()
-	events := make(chan event, 256)
+	events := make(chan event, 4096)
 	quit := t.ctx.Done()
+	rejects := &telemetry.Rejects{Log: log}
 	tell := func(e event) {
 		select {
 		case events <- e:
@@ -53,7 +70,17 @@ func (t *tool) follow(v *view, show shower) error {
 	}
 	client := &telemetry.Client{Broker: t.config.Broker, Name: "ground", Log: log}
 	client.Subscriptions = []telemetry.Subscription{{Filter: t.topics.Status()}, {Filter: t.topics.Online(), QoS: 1}}
-	client.Handle = func(m telemetry.Message) { tell(event{message: &m}) }
+	beats := &heartbeats{client: client, topic: t.topics.Heartbeat(v.station), sign: sign, log: log}
+	client.Handle = func(m telemetry.Message) {
+		if m.Topic == t.topics.Status() {
+			beats.learn(m)
+		}
+		select {
+		case events <- event{message: &m}:
+		default:
+			rejects.Add(m.Topic, errBehind)
+		}
+	}
 	client.OnConnect = func() { tell(event{broker: true}) }
 	client.OnDisconnect = func(error) { tell(event{broker: false}) }
 	ctx, cancel := context.WithTimeout(t.ctx, time.Duration(t.config.TimeoutS*float64(time.Second)))
@@ -66,8 +93,14 @@ func (t *tool) follow(v *view, show shower) error {
 		return err
 	}
 	defer client.Close()
+	if v.station != "" {
+		every := time.NewTicker(heartbeatEvery)
+		var beating sync.WaitGroup
+		beating.Go(func() { beats.run(t.ctx, every.C) })
+		defer beating.Wait() // it says goodbye before Close
+		defer every.Stop()
+	}
 	v.broker, v.since = true, time.Now()
-	rejects := &telemetry.Rejects{Log: log}
 	redraw := time.NewTicker(500 * time.Millisecond) // ages grow between messages
 	defer redraw.Stop()
 	for {
@@ -83,6 +116,8 @@ func (t *tool) follow(v *view, show shower) error {
 		show.draw(v, time.Now())
 	}
 }
+
+var errBehind = &telemetry.Invalid{Kind: "display: behind", Text: "the display is thousands of messages behind, this one is not shown"}
 
 // take learns from an event, and tells whether it brought a valid message.
 func (v *view) take(e event, topics telemetry.Topics, rejects *telemetry.Rejects) bool {

@@ -87,7 +87,7 @@ func (p *Policy) Reset() {
 
 // Decide fills d. It panics on a fleet of another size, which the paper's
 // encoder cannot serve.
-func (p *Policy) Decide(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
+func (p *Policy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Seen {
 	m := len(s.Aircraft)
 	if m != p.aircraft {
 		panic(fmt.Sprintf("paper form: %d aircraft, this network is bound to %d", m, p.aircraft))
@@ -130,4 +130,5 @@ func (p *Policy) Decide(s *slot.Snapshot, g *goal.Goal, d *slot.Decision) {
 	}
 	at := last * craftActions * m
 	p.win.Action = appendAction(p.win.Action[:at], flight, servers, func(u int) float64 { return d.Users[u].Offload })
+	return goal.Seen{}
 }

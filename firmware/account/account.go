@@ -1,0 +1,184 @@
+// Package account is what a mission costs: the joules that each aircraft drew,
+// the delay of each slot's tasks, and the objective that both count towards.
+//
+// It stands at both ends of a slot. When a slot is decided, its expectation is
+// entered; when its time is over, the batteries' joules and the delays as far as
+// they are known are settled; results that arrive later correct them.
+package account
+
+import (
+	"math"
+
+	"prefdt/firmware/energy"
+	"prefdt/firmware/fleet"
+	"prefdt/inference/goal"
+	"prefdt/inference/physics"
+	"prefdt/inference/record"
+)
+
+// Account is one mission's. Set the exported fields, then Restore.
+type Account struct {
+	Physics     physics.Constants
+	Scales      *goal.Scales
+	ReserveJ    float64 // left to an aircraft beyond its way home
+	SpeedMaxMPS float64
+
+	Record *record.Writer // of the slots whole; nil: none
+
+	objective goal.Objective
+	aircraft  []Aircraft
+	results   map[int]*slotResults // by slot, until they expire
+	localS    float64              // the last slot's delay, had all been computed locally
+	unsettled int                  // settlements since a restart that still measure nothing
+}
+
+// Aircraft is one aircraft's account.
+type Aircraft struct {
+	BookedJ     float64 `json:"booked_j"`      // of its meter, up to the last settlement
+	SpentJ      float64 `json:"spent_j"`       // of that, in slots
+	TransitJ    float64 `json:"transit_j"`     // of that, outside the slots
+	StartErrorJ float64 `json:"start_error_j"` // how far off the meter may have been when slot 0 began
+
+	modelJ     float64 // closed form of its flight up to the last settlement
+	measured   bool    // by its battery, at the last settlement
+	committedJ float64 // edge energy of the last decision, which the battery may not show yet
+	served     int     // users in it
+}
+
+// State is what a restart needs.
+type State struct {
+	Goal     goal.State `json:"goal"`
+	LocalS   float64    `json:"local_s"`
+	Aircraft []Aircraft `json:"aircraft"`
+}
+
+// Begin starts a mission's account. What the meters counted before it is not its.
+func (a *Account) Begin(slots int, views []fleet.View) {
+	a.objective = goal.New(a.Scales, &a.Physics, slots, len(views))
+	a.aircraft, a.results, a.localS = make([]Aircraft, len(views)), map[int]*slotResults{}, 0
+	for i := range views {
+		a.aircraft[i].BookedJ, a.aircraft[i].modelJ = views[i].TotalJ, views[i].ModelJ
+	}
+}
+
+// BeginSlots says that slot 0 begins now, with so many in flight. A preference is
+// in proportion to them.
+func (a *Account) BeginSlots(views []fleet.View, flying int) {
+	a.objective.SetFlying(flying)
+	if o := a.objective; !o.Budgeted() {
+		a.objective.Prefer(o.Setting()) // cannot fail: it is in force
+	}
+	for i := range views {
+		a.aircraft[i].StartErrorJ = views[i].ErrorJ
+	}
+}
+
+// State returns what a restart needs.
+func (a *Account) State() State {
+	return State{a.objective.State(), a.localS, append([]Aircraft(nil), a.aircraft...)}
+}
+
+// Restore continues a mission.
+func (a *Account) Restore(s State) {
+	a.objective = goal.Resume(a.Scales, &a.Physics, s.Goal)
+	a.aircraft, a.localS, a.results, a.unsettled = s.Aircraft, s.LocalS, map[int]*slotResults{}, absenceSettlements
+}
+
+// SpentJ is what an aircraft, counted from 0, drew in slots.
+func (a *Account) SpentJ(i int) float64 { return a.aircraft[i].SpentJ }
+
+// TransitJ is what the fleet drew outside the slots.
+func (a *Account) TransitJ() (sum float64) {
+	for i := range a.aircraft {
+		sum += a.aircraft[i].TransitJ
+	}
+	return sum
+}
+
+// absenceSettlements is how many settlements after a restart have joules of the
+// absence in them: they come in with the first readings, and a coarse counter
+// corrects them with its next step.
+const absenceSettlements = 2
+
+// drawn is what an aircraft drew since the last settlement.
+type drawn struct {
+	energyJ float64
+	modelJ  float64 // closed form of the flight at the measured speeds, at multiplier 1
+}
+
+// draw takes what every aircraft drew since the last time. A figure that was
+// corrected downwards is never paid back: it waits until the meter has caught
+// up. comparable is whether energy and closed form are of the same time, so that
+// their ratio measures the multiplier: not so after a restart or a gap in the
+// battery's messages, whose joules come in all at once.
+func (a *Account) draw(views []fleet.View) (by []drawn, flying int, comparable bool) {
+	by = make([]drawn, len(a.aircraft))
+	comparable = a.unsettled == 0
+	measured := false
+	for i := range a.aircraft {
+		c, v := &a.aircraft[i], &views[i]
+		by[i] = drawn{math.Max(v.TotalJ-c.BookedJ, 0), math.Max(v.ModelJ-c.modelJ, 0)}
+		c.BookedJ, c.modelJ = math.Max(v.TotalJ, c.BookedJ), v.ModelJ
+		was := c.measured
+		c.measured = v.Source != energy.Model
+		if v.InAir {
+			flying++
+			measured = measured || c.measured
+			comparable = comparable && (was || !c.measured)
+		}
+	}
+	a.unsettled = max(a.unsettled-1, 0)
+	return by, flying, comparable && measured
+}
+
+// Transit enters joules drawn outside the slots.
+func (a *Account) Transit(views []fleet.View) {
+	by, _, _ := a.draw(views)
+	for i := range by {
+		a.aircraft[i].TransitJ += by[i].energyJ
+	}
+}
+
+// ResidualJ is what is left of an aircraft's battery: the lesser of what the
+// account says and what the battery says itself.
+func (a *Account) ResidualJ(v *fleet.View) float64 {
+	c := &a.aircraft[v.Number-1]
+	left := a.Physics.CapacityJ - c.SpentJ - c.TransitJ
+	if !math.IsNaN(v.Charge) {
+		left = math.Min(left, v.Charge*a.Physics.CapacityJ)
+	}
+	return math.Max(left, 0)
+}
+
+// HomeJ is what an aircraft's way home takes at the multiplier as measured: two
+// slots until the next decision and the turn, the cruise, and the descent.
+func (a *Account) HomeJ(v *fleet.View) float64 {
+	p, limit := a.Physics.Propulsion, min(a.Physics.SpeedMaxMPS, a.SpeedMaxMPS)
+	if s := v.Params.SpeedMaxMPS; s > 0 {
+		limit = min(limit, s)
+	}
+	best, distance := p.BestSpeedMPS(limit), 0.0
+	if v.Home != nil {
+		distance = v.Position.Sub(*v.Home).Norm()
+	}
+	const turnS = 2
+	hoverS := turnS + v.Params.DescentS(max(v.UpM, a.Physics.AltitudeM))
+	return (distance/best*p.PowerW(best) + hoverS*p.PowerW(0)) * a.objective.Factor()
+}
+
+// Commit enters the edge energy that a decision commits an aircraft to, and for
+// how many users.
+func (a *Account) Commit(number int, edgeJ float64, served int) {
+	c := &a.aircraft[number-1]
+	c.committedJ, c.served = edgeJ, served
+}
+
+// Served is how many users an aircraft served in the slot before.
+func (a *Account) Served(number int) int { return a.aircraft[number-1].served }
+
+// SpareJ is what an aircraft may still spend before its way home and its
+// reserve take the rest, C6; negative when it should be on its way. What its
+// CPU is committed to is not spare.
+func (a *Account) SpareJ(v *fleet.View) float64 {
+	return a.ResidualJ(v) - a.aircraft[v.Number-1].committedJ - a.HomeJ(v) - a.ReserveJ
+}

@@ -1,0 +1,467 @@
+package account
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"testing"
+
+	"prefdt/firmware/energy"
+	"prefdt/firmware/fleet"
+	"prefdt/inference/goal"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+	"prefdt/telemetry"
+)
+
+var scales = goal.Scales{
+	EtaDelayS: 633, EtaEnergyJ: 11.6e3, Slots: 100, Aircraft: 2,
+	Conditioner: goal.Conditioner{Omegas: []float64{0, 0.5, 1}, DelayS: []float64{90, 200, 700}, EnergyJ: []float64{39e3, 29e3, 27e3}},
+	Remap:       goal.Remap{Omegas: []float64{0, 0.1, 0.4, 1}},
+}
+
+// flight is an account and the views of its aircraft, which fly at v*.
+type flight struct {
+	*Account
+	views []fleet.View
+	slot  int
+}
+
+const (
+	slotJ  = 150.0 // what an aircraft's battery loses in a slot
+	modelJ = 135.0 // the closed form of it
+)
+
+func made() *Account {
+	return &Account{Physics: physics.Standard(), Scales: &scales, ReserveJ: 15e3, SpeedMaxMPS: 30}
+}
+
+func begun(slots int) *flight {
+	f := &flight{Account: made()}
+	for i := range 2 {
+		f.views = append(f.views, fleet.View{
+			Number: i + 1, Heard: true, Located: true, Fresh: true, Flying: true, InAir: true, Order: fleet.OrderFly,
+			Charge: math.NaN(), Source: energy.Consumed, UpM: 100, TotalJ: 1000, ModelJ: 900,
+			Position: physics.Position{EastM: 300 * float64(i+1), NorthM: 500}, Home: &physics.Position{EastM: 300 * float64(i+1), NorthM: 500},
+		})
+	}
+	f.Begin(slots, f.views)
+	f.BeginSlots(f.views, len(f.views))
+	return f
+}
+
+// fly lets slots pass for all aircraft, and settles them together.
+func (f *flight) fly(slots int) []Row { return f.flown(slots, float64(slots)) }
+
+// flown settles slots together of whose time the closed form saw only a part.
+func (f *flight) flown(slots int, seen float64) []Row {
+	for i := range f.views {
+		f.views[i].TotalJ += slotJ * float64(slots)
+		f.views[i].ModelJ += modelJ * seen
+	}
+	f.slot += slots
+	return f.Settle(f.slot-1, f.views, noTakers)
+}
+
+func noTakers(int) (foreseenJ, mostJ float64) { return 0, 0 }
+
+// restarted is the flight as the next leader continues it: its account comes from
+// the disk, and its closed forms begin anew.
+func (f *flight) restarted(t *testing.T) *flight {
+	t.Helper()
+	raw, err := json.Marshal(f.State())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s State
+	if err := json.Unmarshal(raw, &s); err != nil {
+		t.Fatal(err)
+	}
+	next := &flight{Account: made(), views: append([]fleet.View(nil), f.views...), slot: f.slot}
+	for i := range next.views {
+		next.views[i].ModelJ = 0
+	}
+	next.Restore(s)
+	return next
+}
+
+// TestNothingIsLearnedFromAnAbsence keeps the joules of a leader's absence from
+// being divided by the closed form of the time since its restart: the multiplier
+// stays as it was, also while a coarse counter still corrects them, and the second
+// slot after learns again (fault 13).
+func TestNothingIsLearnedFromAnAbsence(t *testing.T) {
+	for _, missed := range []int{0, 1, 7, 30} {
+		f := begun(100)
+		for range 20 {
+			f.fly(1)
+		}
+		before := f.Objective().Factor()
+		if want := slotJ / modelJ; math.Abs(before-want) > 0.03*want {
+			t.Fatalf("before the restart the multiplier is %v, want about %v", before, want)
+		}
+		weight := f.Objective().State().Weight
+		f = f.restarted(t)
+		rows := f.flown(missed+1, 0.6)
+		if got := f.Objective().Factor(); got != before || f.Objective().State().Weight != weight {
+			t.Errorf("%d slots missed: the multiplier went from %v to %v", missed, before, got)
+		}
+		if len(rows) != missed+1 || !rows[0].Missed {
+			t.Errorf("%d slots missed: %d rows", missed, len(rows))
+		}
+		if got, want := f.Objective().SpentJ(), 2*slotJ*float64(21+missed); math.Abs(got-want) > 1e-6 {
+			t.Errorf("%d slots missed: %v J spent, want %v", missed, got, want)
+		}
+		f.fly(1)
+		if got := f.Objective().State().Weight; got != weight {
+			t.Errorf("%d slots missed: the slot right after was learned from", missed)
+		}
+		f.fly(1)
+		if got := f.Objective().State().Weight; got != weight+1 {
+			t.Errorf("%d slots missed: the second slot after was not learned from", missed)
+		}
+		if got := f.Objective().Factor(); math.Abs(got-before) > 0.02*before {
+			t.Errorf("%d slots missed: the multiplier went from %v to %v", missed, before, got)
+		}
+	}
+}
+
+// TestTransitAfterARestart: joules of an absence in the climb are transit, and
+// the first slot is a measurement of its own.
+func TestTransitAfterARestart(t *testing.T) {
+	f := begun(100)
+	f.views[0].TotalJ, f.views[1].TotalJ = 1400, 1400
+	f.Transit(f.views)
+	f = f.restarted(t)
+	for i := range f.views {
+		f.views[i].TotalJ += 4000
+		f.views[i].ModelJ += 135
+	}
+	f.Transit(f.views)
+	if got := f.TransitJ(); got != 8800 {
+		t.Errorf("transit %v J, want 8800", got)
+	}
+	f.fly(1)
+	if got := f.Objective().Factor(); got < 0.9 || got > 1.2 || f.Objective().SpentJ() != 2*slotJ {
+		t.Errorf("multiplier %v, %v J spent", got, f.Objective().SpentJ())
+	}
+}
+
+// TestSlotsSettledTogether are joules, and no measurement: missed slots came in
+// at once.
+func TestSlotsSettledTogether(t *testing.T) {
+	f := begun(100)
+	for range 5 {
+		f.fly(1)
+	}
+	before := f.Objective().State()
+	rows := f.fly(6)
+	after := f.Objective().State()
+	if after.Factor != before.Factor || after.Weight != before.Weight {
+		t.Errorf("the multiplier went from %v to %v", before.Factor, after.Factor)
+	}
+	sum := 0.0
+	for i, r := range rows {
+		if r.Slot != 5+i || !r.Missed {
+			t.Errorf("row %d: %+v", i, r)
+		}
+		sum += r.EnergyJ
+	}
+	if want := 6 * 2 * slotJ; math.Abs(sum-want) > 1e-6 || math.Abs(after.SpentJ-before.SpentJ-want) > 1e-6 {
+		t.Errorf("rows of %v J, %v J spent, want %v", sum, after.SpentJ-before.SpentJ, want)
+	}
+}
+
+// TestJoulesAfterAGapInTheBatterysMessages come in all at once, and are no
+// measurement of the slot in which they do.
+func TestJoulesAfterAGapInTheBatterysMessages(t *testing.T) {
+	f := begun(100)
+	for range 10 {
+		f.fly(1)
+	}
+	before := f.Objective().State()
+	f.views[0].Source, f.views[1].Source = energy.Model, energy.Model
+	f.fly(1) // by the closed form alone: it measures nothing
+	if after := f.Objective().State(); after.Weight != before.Weight {
+		t.Error("the closed form was taken for a measurement of itself")
+	}
+	f.views[0].Source, f.views[1].Source = energy.Consumed, energy.Consumed
+	f.views[0].TotalJ += 2000 // what the model had not seen
+	f.fly(1)
+	if after := f.Objective().State(); after.Weight != before.Weight || after.Factor != before.Factor {
+		t.Errorf("the multiplier went from %v to %v", before.Factor, after.Factor)
+	}
+	if f.fly(1); f.Objective().State().Weight != before.Weight+1 {
+		t.Error("the slot after was not learned from")
+	}
+}
+
+// TestMeterThatGoesBack is never paid back: the account waits until it has
+// caught up.
+func TestMeterThatGoesBack(t *testing.T) {
+	f := begun(100)
+	f.fly(1)
+	spent := f.SpentJ(0)
+	f.views[0].TotalJ -= 400
+	rows := f.Settle(1, f.views, noTakers)
+	if f.SpentJ(0) != spent || rows[0].Aircraft[0].EnergyJ != 0 || rows[0].Aircraft[0].ErrorJ < 400 {
+		t.Errorf("%v J spent after %v; %+v", f.SpentJ(0), spent, rows[0].Aircraft[0])
+	}
+	f.views[0].TotalJ += 500
+	f.Settle(2, f.views, noTakers)
+	if got := f.SpentJ(0) - spent; math.Abs(got-100) > 1e-9 {
+		t.Errorf("%v J more, want 100", got)
+	}
+}
+
+// expect enters a decision for n users in a slot, on aircraft 1.
+func (f *flight) expect(n, users, mayTake int, offered bool) {
+	s := slot.Snapshot{Slot: n, Slots: 100, Aircraft: []slot.Aircraft{{Number: 1, CPUHz: 4e10}}}
+	d := slot.Decision{PriceSPerJ: 0.01}
+	var names []string
+	for i := range users {
+		s.Users = append(s.Users, slot.User{ID: i, CPUHz: 1e9, Task: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}, Gain: []float64{1e-9}})
+		d.Users = append(d.Users, slot.UserDecision{Server: 1, Offload: 0.8, CPUHz: 1e10, CompletionS: 0.3})
+		names = append(names, fmt.Sprintf("u%d", i))
+	}
+	f.Expect(Decided{Slot: n, Users: names, Snapshot: &s, Decision: &d, Heard: users, MayTake: mayTake, Offered: offered})
+}
+
+// TestStrangersChangeNothingBeyondMayTake bounds, in a slot, the results of users
+// without a report: 300 invented ids move the delay by what a few may (fault 18).
+func TestStrangersChangeNothingBeyondMayTake(t *testing.T) {
+	for _, by := range []string{telemetry.ByLocal, telemetry.ByOffer} {
+		for _, settled := range []bool{false, true} {
+			f := begun(100)
+			f.expect(0, 4, 6, true)
+			if settled {
+				f.fly(1)
+			}
+			before, refused := f.Objective().DelayS(), 0
+			for i := range 300 {
+				for range 2 { // and each of them twice
+					if f.Correct(fmt.Sprintf("stranger%d", i), &telemetry.Result{Slot: 0, CompletionS: 50, By: by}) != nil {
+						refused++
+					}
+				}
+			}
+			if !settled {
+				f.fly(1)
+				before = 4 * 0.3
+			}
+			if got := f.Objective().DelayS() - before; math.Abs(got-6*50) > 1e-9 || refused != 2*294 {
+				t.Errorf("by %s, settled %v: the delay moved by %v s, want 300; %d refused", by, settled, got, refused)
+			}
+			for _, e := range f.Expire(2) {
+				if e.Tasks != 10 || e.Unreported != 6 {
+					t.Errorf("by %s: %+v, want 10 tasks, 6 of them unreported", by, e)
+				}
+			}
+		}
+	}
+}
+
+// TestStrangersDoNotCrowdUsersOut: the results of those who reported count
+// whatever else came before.
+func TestStrangersDoNotCrowdUsersOut(t *testing.T) {
+	f := begun(100)
+	f.expect(0, 4, 2, true)
+	for i := range 50 {
+		f.Correct(fmt.Sprintf("stranger%d", i), &telemetry.Result{CompletionS: 1, By: telemetry.ByLocal})
+	}
+	for i := range 4 {
+		if err := f.Correct(fmt.Sprintf("u%d", i), &telemetry.Result{CompletionS: 0.5, By: telemetry.ByDecision}); err != nil {
+			t.Error(err)
+		}
+	}
+	f.fly(1)
+	if got, want := f.Objective().DelayS(), 4*0.5+2*1; math.Abs(got-float64(want)) > 1e-9 {
+		t.Errorf("delay %v s, want %v", got, want)
+	}
+}
+
+// TestResultsThatAreRefused names each kind, and none moves anything.
+func TestResultsThatAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		user    string
+		result  telemetry.Result
+		mayTake int
+		offered bool
+		kind    string
+	}{
+		{"of a decision that was never made", "stranger", telemetry.Result{CompletionS: 0.2, By: telemetry.ByDecision}, 6, true, "result: by no decision"},
+		{"of an offer with nothing on it", "stranger", telemetry.Result{CompletionS: 0.2, By: telemetry.ByOffer}, 6, false, "result: by no offer"},
+		{"without a report, where nobody may", "stranger", telemetry.Result{CompletionS: 0.2, By: telemetry.ByLocal}, 0, true, "result: without a report"},
+		{"too long", "u0", telemetry.Result{CompletionS: 61, By: telemetry.ByDecision}, 6, true, "result: too long"},
+	} {
+		f := begun(100)
+		f.expect(0, 4, c.mayTake, c.offered)
+		err := f.Correct(c.user, &c.result)
+		invalid, _ := err.(*telemetry.Invalid)
+		if invalid == nil || invalid.Kind != c.kind {
+			t.Errorf("%s: %v, want %s", c.name, err, c.kind)
+		}
+		if f.fly(1); math.Abs(f.Objective().DelayS()-4*0.3) > 1e-9 {
+			t.Errorf("%s: the delay is %v s", c.name, f.Objective().DelayS())
+		}
+	}
+	f := begun(100)
+	f.expect(0, 1, 6, false)
+	if err := f.Correct("stranger", &telemetry.Result{CompletionS: 0.2, By: telemetry.ByLocal}); err != nil {
+		t.Errorf("a user that heard an empty offer computes locally: %v", err)
+	}
+	if err := f.Correct("u0", &telemetry.Result{Slot: 5, CompletionS: 0.2, By: telemetry.ByLocal}); err != nil {
+		t.Errorf("of no slot of ours: %v", err)
+	}
+}
+
+// TestResultCountsOnce, and only until its time is over.
+func TestResultCountsOnce(t *testing.T) {
+	f := begun(100)
+	f.expect(0, 1, 0, true)
+	f.Correct("u0", &telemetry.Result{CompletionS: 0.5, By: telemetry.ByDecision})
+	f.Correct("u0", &telemetry.Result{CompletionS: 0.8, By: telemetry.ByDecision})
+	f.fly(1)
+	if got := f.Objective().DelayS(); got != 0.5 {
+		t.Errorf("delay %v s", got)
+	}
+	f.expect(1, 1, 0, true)
+	f.fly(1)
+	f.Correct("u0", &telemetry.Result{Slot: 1, CompletionS: 0.6, By: telemetry.ByDecision}) // after the settlement
+	if got := f.Objective().DelayS(); math.Abs(got-1.1) > 1e-9 {
+		t.Errorf("delay %v s", got)
+	}
+	if e := f.Expire(2); len(e) != 1 || e[0].Tasks != 1 || e[0].Unreported != 0 {
+		t.Errorf("expired in slot 2: %+v", e)
+	}
+	f.Correct("u0", &telemetry.Result{Slot: 0, CompletionS: 0.1, By: telemetry.ByDecision})
+	if got := f.Objective().DelayS(); math.Abs(got-1.1) > 1e-9 {
+		t.Errorf("an expired result moved the delay to %v s", got)
+	}
+	if e := f.Expire(3); len(e) != 1 {
+		t.Errorf("expired in slot 3: %+v", e)
+	}
+}
+
+// How long a result may say that it took hangs on its task; what is not believed
+// is an error.
+func TestHowLongAResultMayTake(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		task        physics.Task
+		cpuHz       float64
+		completionS float64
+		believed    bool
+	}{
+		{"short", physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1}, 1e9, 0.5, true},
+		{"a minute", physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1}, 1e9, 60, true},
+		{"more than a minute", physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1}, 1e9, 61, false},
+		{"for a late deadline", physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 90}, 1e9, 170, true},
+		{"beyond twice a late deadline", physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 90}, 1e9, 181, false},
+		{"as slow as the user itself", physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1}, 5e6, 390, true},
+		{"slower still", physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1}, 5e6, 401, false},
+	} {
+		f := begun(100)
+		s := slot.Snapshot{Aircraft: []slot.Aircraft{{Number: 1}}, Users: []slot.User{{Task: c.task, CPUHz: c.cpuHz}}}
+		d := slot.Decision{Users: []slot.UserDecision{{CompletionS: 3}}}
+		f.Expect(Decided{Users: []string{"u"}, Snapshot: &s, Decision: &d})
+		err := f.Correct("u", &telemetry.Result{CompletionS: c.completionS, By: telemetry.ByDecision})
+		if (err == nil) != c.believed || f.results[0].entries["u"].final != c.believed {
+			t.Errorf("%s: %v s: %v", c.name, c.completionS, err)
+		}
+		if got := f.results[0].delayS; got > maxCompletionS+c.task.DeadlineS+1 {
+			t.Errorf("%s: one task counts for %v s", c.name, got)
+		}
+	}
+}
+
+// TestSpareCountsTheWholeWayHome: the descent, at its rates and multiplier, and
+// what the CPU is committed to, are not spare (faults 7 and 17).
+func TestSpareCountsTheWholeWayHome(t *testing.T) {
+	f := begun(100)
+	v := &f.views[0] // above its home, at 100 m
+	hoverW := f.Physics.Propulsion.PowerW(0)
+	overhead := f.HomeJ(v)
+	// From 100 m PX4's own rates take 74 s, and the turn two.
+	if want := 76 * hoverW; math.Abs(overhead-want) > 0.02*want {
+		t.Errorf("the way home from above it takes %.0f J, want %.0f", overhead, want)
+	}
+	if got := f.SpareJ(v); got != f.ResidualJ(v)-overhead-15e3 {
+		t.Errorf("%v J are spare", got)
+	}
+	spare := f.SpareJ(v)
+	v.UpM = 160
+	if got := f.HomeJ(v); got < overhead+0.5*60*hoverW {
+		t.Errorf("from 160 m it takes %.0f J, from 100 m %.0f", got, overhead)
+	}
+	v.UpM = 2 // in the climb it goes up before it comes home
+	if got := f.HomeJ(v); got != overhead {
+		t.Errorf("from 2 m it takes %.0f J, want that of the flight's altitude, %.0f", got, overhead)
+	}
+	v.UpM = 100
+	v.Home = &physics.Position{EastM: v.Position.EastM + 840, NorthM: v.Position.NorthM}
+	cruise := f.HomeJ(v) - overhead
+	best := f.Physics.Propulsion.BestSpeedMPS(30)
+	if want := 840 / best * f.Physics.Propulsion.PowerW(best); math.Abs(cruise-want) > 1 {
+		t.Errorf("840 m take %.0f J, want %.0f", cruise, want)
+	}
+	v.Home = &physics.Position{EastM: v.Position.EastM, NorthM: v.Position.NorthM}
+
+	f.Commit(1, 2500, 3)
+	if got := f.SpareJ(v); math.Abs(spare-got-2500) > 1e-9 || f.Served(1) != 3 {
+		t.Errorf("with 2500 J committed %v J are spare, before %v", got, spare)
+	}
+	if got := f.SpareJ(&f.views[1]); math.Abs(got-spare) > 1e-9 {
+		t.Errorf("the other's are %v J", got)
+	}
+	f.Commit(1, 0, 0)
+	v.Charge = 0.1 // what the battery says itself, if that is less
+	if got, want := f.SpareJ(v), 0.1*f.Physics.CapacityJ-overhead-15e3; math.Abs(got-want) > 1e-9 {
+		t.Errorf("at a tenth of its charge %v J are spare, want %v", got, want)
+	}
+	v.Charge = math.NaN()
+
+	for range 40 { // the airframe turns out to take half as much again
+		for i := range f.views {
+			f.views[i].TotalJ += 1.5 * modelJ
+			f.views[i].ModelJ += modelJ
+		}
+		f.slot++
+		f.Settle(f.slot-1, f.views, noTakers)
+	}
+	if got, want := f.HomeJ(v), overhead*f.Objective().Factor(); math.Abs(got-want) > 1e-6 || f.Objective().Factor() < 1.45 {
+		t.Errorf("at a multiplier of %v it takes %.0f J, want %.0f", f.Objective().Factor(), got, want)
+	}
+	// Sent home when nothing is spare, it lands with its reserve.
+	left := f.HomeJ(v) + 15e3
+	if landed := left - 76*1.5*hoverW; landed < 15e3-0.05*left {
+		t.Errorf("it lands with %.0f J, its reserve is 15000", landed)
+	}
+}
+
+// TestStateSurvives keeps every sum over a restart.
+func TestStateSurvives(t *testing.T) {
+	f := begun(100)
+	if err := f.Budget(40e3, goal.Target); err != nil {
+		t.Fatal(err)
+	}
+	f.Transit(f.views)
+	for range 7 {
+		f.fly(1)
+	}
+	next := f.restarted(t)
+	a, b := f.State(), next.State()
+	for i := range a.Aircraft {
+		if a.Aircraft[i].BookedJ != b.Aircraft[i].BookedJ || a.Aircraft[i].SpentJ != b.Aircraft[i].SpentJ || a.Aircraft[i].TransitJ != b.Aircraft[i].TransitJ {
+			t.Errorf("aircraft %d: %+v, then %+v", i+1, a.Aircraft[i], b.Aircraft[i])
+		}
+	}
+	if a.Goal != b.Goal || a.LocalS != b.LocalS || next.Objective().BudgetJ() != 40e3 {
+		t.Errorf("%+v, then %+v", a, b)
+	}
+	// What was taken out is a copy.
+	a.Aircraft[0].SpentJ = -1
+	if f.SpentJ(0) < 0 {
+		t.Error("the state that was handed out is the account's own")
+	}
+}

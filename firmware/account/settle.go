@@ -1,0 +1,58 @@
+package account
+
+import (
+	"math"
+
+	"prefdt/firmware/fleet"
+	"prefdt/inference/goal"
+)
+
+// Settle settles slot n, and the ones missed before it, from the batteries and
+// from the delays as far as they are known. takersJ is what computing may have
+// taken for users who took the standing offer: as foreseen, and at most. It
+// returns a row for each slot.
+func (a *Account) Settle(n int, views []fleet.View, takersJ func(takers int) (foreseenJ, mostJ float64)) (rows []Row) {
+	by, flying, comparable := a.draw(views)
+	first := a.objective.Slot()
+	slots := n - first + 1
+	sum := goal.Settlement{Slots: slots, Flying: flying}
+	for i := range by {
+		a.aircraft[i].SpentJ += by[i].energyJ
+		sum.EnergyJ += by[i].energyJ
+		// What missed slots cost came in at once, of speeds that may not have been
+		// received: no measurement of the multiplier.
+		if comparable && slots == 1 && (views[i].InAir || by[i].energyJ > 0) {
+			sum.ModelFlightJ += by[i].modelJ
+		}
+	}
+	share := 1 / float64(slots)
+	// What the fleet's CPUs can do in a slot: whatever tasks were reported, takers
+	// of the offer did not compute more.
+	p := &a.Physics
+	mostEdgeJ := p.Kappa * p.EdgeCPUHz * p.EdgeCPUHz * p.EdgeCPUHz * float64(len(by))
+	for k := first; k <= n; k++ {
+		row := Row{Slot: k, EnergyJ: sum.EnergyJ * share, Factor: a.objective.Factor(), DelayS: a.localS, Missed: true}
+		if r := a.results[k]; r != nil { // else no decision was possible, all local
+			r.settled = true
+			foreseenJ, mostJ := takersJ(r.takers)
+			foreseenJ, mostJ = min(foreseenJ, mostEdgeJ), min(mostJ, mostEdgeJ)
+			row.Missed, row.DelayS, row.EdgeJ = false, r.delayS, r.edgeJ+foreseenJ
+			row.Heard, row.Offloaded, row.PriceSPerJ, row.DecisionMS = r.heard, r.offloaded, r.priceSPerJ, r.decisionMS
+			sum.LeastEdgeJ += r.edgeJ
+			sum.MostEdgeJ += r.edgeJ + mostJ
+		}
+		sum.DelayS += row.DelayS
+		sum.EdgeJ += row.EdgeJ
+		for i := range by {
+			v, c := &views[i], &a.aircraft[i]
+			row.Aircraft = append(row.Aircraft, Share{
+				Number: v.Number, EnergyJ: by[i].energyJ * share, SpentJ: c.SpentJ, Source: v.Source,
+				ErrorJ: v.ErrorJ + c.StartErrorJ + math.Max(c.BookedJ-v.TotalJ, 0),
+				EastM:  v.Position.EastM, NorthM: v.Position.NorthM,
+			})
+		}
+		rows = append(rows, row)
+	}
+	a.settle(sum)
+	return rows
+}

@@ -1,0 +1,84 @@
+package clock
+
+import (
+	"testing"
+	"time"
+)
+
+var (
+	_ Clock = (*Real)(nil)
+	_ Clock = (*Manual)(nil)
+)
+
+func rang(c <-chan time.Time) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func TestManualStandsStill(t *testing.T) {
+	var c Manual
+	after := c.After(time.Second)
+	if c.Now() != 0 || rang(after) {
+		t.Error("time passes by itself")
+	}
+	c.Advance(999 * time.Millisecond)
+	if rang(after) {
+		t.Error("rang too early")
+	}
+	c.Advance(time.Millisecond)
+	if c.Now() != time.Second || !rang(after) || rang(after) {
+		t.Error("did not ring once at its time")
+	}
+	if !rang(c.After(0)) || !rang(c.After(-time.Second)) {
+		t.Error("what is past does not ring at once")
+	}
+}
+
+func TestManualTicker(t *testing.T) {
+	var c Manual
+	ticks, stop := c.Ticker(100 * time.Millisecond)
+	for i := range 3 {
+		if c.Advance(100 * time.Millisecond); !rang(ticks) {
+			t.Fatalf("tick %d did not come", i)
+		}
+	}
+	c.Advance(time.Second) // nobody waits: one is kept
+	if !rang(ticks) || rang(ticks) {
+		t.Error("want one tick of those that nobody took")
+	}
+	c.Advance(50 * time.Millisecond)
+	if rang(ticks) {
+		t.Error("off its period after ticks were dropped")
+	}
+	stop()
+	stop()
+	if c.Advance(time.Second); rang(ticks) {
+		t.Error("ticks after it was stopped")
+	}
+}
+
+// What rings during one Advance rings in order of time, with the clock at it.
+func TestManualRingsInOrder(t *testing.T) {
+	var c Manual
+	late, early := c.After(2*time.Second), c.After(time.Second)
+	c.Advance(time.Minute)
+	if a, b := <-early, <-late; b.Sub(a) != time.Second || c.Now() != time.Minute {
+		t.Errorf("rang at %v and %v, the clock is at %v", a, b, c.Now())
+	}
+}
+
+func TestRealTicker(t *testing.T) {
+	c := New()
+	began := c.Now()
+	ticks, stop := c.Ticker(time.Millisecond)
+	defer stop()
+	<-ticks
+	<-ticks
+	if c.Now()-began < 2*time.Millisecond {
+		t.Error("ticked too early")
+	}
+}

@@ -1,0 +1,274 @@
+// Package config is the leader's configuration, configs/leader.yaml: read over
+// the defaults and checked, each fault in one line.
+package config
+
+import (
+	"crypto/ed25519"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"time"
+
+	"prefdt/configs"
+	"prefdt/firmware/fleet"
+	"prefdt/inference"
+	"prefdt/inference/goal"
+	"prefdt/inference/physics"
+	"prefdt/telemetry"
+)
+
+// Config is configs/leader.yaml, where each key is explained.
+type Config struct {
+	Fleet        string  `yaml:"fleet"`
+	Mission      string  `yaml:"mission"`
+	StateDir     string  `yaml:"state_dir"`
+	Checkpoint   string  `yaml:"checkpoint"`
+	Decoder      string  `yaml:"decoder"`
+	Slots        int     `yaml:"slots"`
+	SlotMS       float64 `yaml:"slot_ms"`
+	ReportByMS   float64 `yaml:"report_by_ms"`
+	DecideByMS   float64 `yaml:"decide_by_ms"`
+	ExitWhenDone bool    `yaml:"exit_when_done"`
+	Log          string  `yaml:"log"`
+	MetricsPort  int     `yaml:"metrics_port"`
+	LedgerMB     float64 `yaml:"ledger_mb"`
+
+	Request  Request          `yaml:"request"`
+	Broker   telemetry.Broker `yaml:"broker"`
+	Commands Commands         `yaml:"commands"`
+	Users    Users            `yaml:"users"`
+	Aircraft []Aircraft       `yaml:"aircraft"`
+	MAVLink  MAVLink          `yaml:"mavlink"`
+	Origin   fleet.Origin     `yaml:"origin"`
+	Flight   Flight           `yaml:"flight"`
+
+	LeaderKey string `yaml:"leader_key"`
+	Record    string `yaml:"record"`
+}
+
+// Request is what flies before the first command.
+type Request struct {
+	Setting float64 `yaml:"setting"`
+	BudgetJ float64 `yaml:"budget_j"`
+	Mode    string  `yaml:"mode"`
+}
+
+// Commands says whom the leader obeys.
+type Commands struct {
+	Unsigned string            `yaml:"unsigned"`
+	Keys     map[string]string `yaml:"keys"`
+}
+
+// Users limits who may report.
+type Users struct {
+	Max   int      `yaml:"max"`
+	Allow []string `yaml:"allow"`
+}
+
+// Aircraft is one aircraft; its place in the list is its number.
+type Aircraft struct {
+	SystemID int         `yaml:"system_id"`
+	Endpoint string      `yaml:"endpoint"`
+	StartM   *[2]float64 `yaml:"start_m"`
+}
+
+// MAVLink is our own place on the links.
+type MAVLink struct {
+	SystemID int    `yaml:"system_id"`
+	Real     bool   `yaml:"real"`
+	KeyFile  string `yaml:"key_file"`
+}
+
+// Flight is how the fleet flies beyond what the policy decides.
+type Flight struct {
+	SpeedMaxMPS   float64 `yaml:"speed_max_mps"`
+	ReserveJ      float64 `yaml:"reserve_j"`
+	ClimbS        float64 `yaml:"climb_s"`
+	BrokerHoldS   float64 `yaml:"broker_hold_s"`
+	BrokerReturnS float64 `yaml:"broker_return_s"`
+	CrewHoldS     float64 `yaml:"crew_hold_s"` // wall time, as the next
+	CrewReturnS   float64 `yaml:"crew_return_s"`
+	StartWithinM  float64 `yaml:"start_within_m"`
+	Failsafe      string  `yaml:"failsafe"`
+	Resume        bool    `yaml:"resume_after_restart"`
+}
+
+// Defaults are what an absent key means.
+func Defaults() Config {
+	return Config{
+		Fleet: "demo", Mission: "mission-1", StateDir: "out/leader", Checkpoint: "configs/checkpoint", Decoder: "dispatch",
+		Slots: 100, SlotMS: 1000, ReportByMS: 300, DecideByMS: 450, Log: "info", LedgerMB: 64,
+		Request:  Request{Setting: 0.5, Mode: "target"},
+		Broker:   telemetry.Broker{URL: "tcp://127.0.0.1:1883"},
+		Commands: Commands{Unsigned: "loopback"},
+		Users:    Users{Max: 4096},
+		MAVLink:  MAVLink{SystemID: 250},
+		Origin:   fleet.Origin{LatitudeDeg: 47.3977, LongitudeDeg: 8.5456, AltitudeM: 488},
+		Flight: Flight{
+			SpeedMaxMPS: 30, ReserveJ: 15e3, ClimbS: 180, BrokerHoldS: 30, BrokerReturnS: 120,
+			CrewHoldS: 30, CrewReturnS: 120, StartWithinM: 200, Failsafe: "refuse", Resume: true,
+		},
+	}
+}
+
+// Load reads a configuration file over the defaults and checks it.
+func Load(path string) (Config, error) {
+	c := Defaults()
+	if err := configs.Load(path, &c); err != nil {
+		return c, err
+	}
+	if err := c.Check(); err != nil {
+		return c, fmt.Errorf("configuration %s: %w", path, err)
+	}
+	return c, nil
+}
+
+// Speed is mission seconds per second.
+func (c *Config) Speed() float64 { return 1000 / c.SlotMS }
+
+// Wall turns mission seconds into wall time.
+func (c *Config) Wall(missionS float64) time.Duration {
+	return time.Duration(missionS * c.SlotMS * float64(time.Millisecond))
+}
+
+// Start is where an aircraft begins slot 0: as configured, or as in Sec. III.
+func (c *Config) Start(number int, areaM float64) physics.Position {
+	if s := c.Aircraft[number-1].StartM; s != nil {
+		return physics.Position{EastM: s[0], NorthM: s[1]}
+	}
+	return physics.Position{EastM: areaM * float64(number) / float64(len(c.Aircraft)+1), NorthM: areaM / 2}
+}
+
+// Check says, in one line, what is wrong.
+func (c *Config) Check() error {
+	for _, id := range []struct{ key, value string }{{"fleet", c.Fleet}, {"mission", c.Mission}} {
+		if !telemetry.ValidID(id.value) {
+			return fmt.Errorf("%s is %q, want 1 to 64 of A-Z a-z 0-9 . _ -", id.key, id.value)
+		}
+	}
+	for _, r := range []struct {
+		key       string
+		x, lo, hi float64
+	}{
+		{"slots", float64(c.Slots), 1, 1e6},
+		{"slot_ms", c.SlotMS, 10, 60000},
+		{"report_by_ms", c.ReportByMS, 1, c.DecideByMS - 1},
+		{"decide_by_ms", c.DecideByMS, 2, c.SlotMS},
+		{"request.setting", c.Request.Setting, 0, 1},
+		{"request.budget_j", c.Request.BudgetJ, 0, 1e12},
+		{"metrics_port", float64(c.MetricsPort), 0, 65535},
+		{"ledger_mb", c.LedgerMB, 1, 2048},
+		{"users.max", float64(c.Users.Max), 1, 4096},
+		{"aircraft (how many)", float64(len(c.Aircraft)), 1, telemetry.MaxAircraft},
+		{"mavlink.system_id", float64(c.MAVLink.SystemID), 1, 255},
+		{"flight.speed_max_mps", c.Flight.SpeedMaxMPS, 1, 100},
+		{"flight.reserve_j", c.Flight.ReserveJ, 0, 1e9},
+		{"flight.climb_s", c.Flight.ClimbS, 1, 3600},
+		{"flight.broker_hold_s", c.Flight.BrokerHoldS, 1, 3600},
+		{"flight.broker_return_s", c.Flight.BrokerReturnS, c.Flight.BrokerHoldS, 7200},
+		{"flight.crew_hold_s", c.Flight.CrewHoldS, 1, 3600},
+		{"flight.crew_return_s", c.Flight.CrewReturnS, c.Flight.CrewHoldS, 7200},
+		{"flight.start_within_m", c.Flight.StartWithinM, 1, 1e4},
+	} {
+		if !(r.x >= r.lo && r.x <= r.hi) {
+			return fmt.Errorf("%s is %v, want %v to %v", r.key, r.x, r.lo, r.hi)
+		}
+	}
+	for _, e := range []struct {
+		key, value string
+		want       []string
+	}{
+		{"request.mode", c.Request.Mode, []string{string(goal.Target), string(goal.Ceiling)}},
+		{"commands.unsigned", c.Commands.Unsigned, []string{"loopback", "yes", "no"}},
+		{"flight.failsafe", c.Flight.Failsafe, []string{"refuse", "alarm"}},
+		{"decoder", c.Decoder, decoders()},
+		{"log", c.Log, []string{"debug", "info", "warn", "error"}},
+	} {
+		if !slices.Contains(e.want, e.value) {
+			return fmt.Errorf("%s is %q, want one of %q", e.key, e.value, e.want)
+		}
+	}
+	if c.MAVLink.Real && c.SlotMS != 1000 {
+		return fmt.Errorf("slot_ms is %v with mavlink.real, want 1000: real aircraft fly in real time", c.SlotMS)
+	}
+	if c.StateDir == "" {
+		return fmt.Errorf("state_dir is empty, want a directory that survives a restart")
+	}
+	if err := c.Origin.Check(); err != nil {
+		return err
+	}
+	if err := c.Broker.Check(); err != nil {
+		return err
+	}
+	if _, err := c.PublicKeys(); err != nil {
+		return err
+	}
+	for _, id := range c.Users.Allow {
+		if !telemetry.ValidID(id) {
+			return fmt.Errorf("users.allow has %q, want 1 to 64 of A-Z a-z 0-9 . _ -", id)
+		}
+	}
+	return c.checkAircraft()
+}
+
+func (c *Config) checkAircraft() error {
+	seen := map[string]int{}
+	for i, a := range c.Aircraft {
+		if a.SystemID < 1 || a.SystemID > 255 || a.SystemID == c.MAVLink.SystemID {
+			return fmt.Errorf("aircraft %d has system_id %d, want 1 to 255 and not mavlink.system_id, %d", i+1, a.SystemID, c.MAVLink.SystemID)
+		}
+		if _, err := fleet.ParseEndpoint(a.Endpoint); err != nil {
+			return fmt.Errorf("aircraft %d: %w", i+1, err)
+		}
+		key := fmt.Sprintf("%s#%d", a.Endpoint, a.SystemID)
+		if j, twice := seen[key]; twice {
+			return fmt.Errorf("aircraft %d and %d are both system %d on %s", j, i+1, a.SystemID, a.Endpoint)
+		}
+		seen[key] = i + 1
+	}
+	return nil
+}
+
+// PublicKeys are the keys whose commands are obeyed, by name.
+func (c *Config) PublicKeys() (map[string]ed25519.PublicKey, error) {
+	keys := map[string]ed25519.PublicKey{}
+	for name, text := range c.Commands.Keys {
+		if !telemetry.ValidID(name) {
+			return nil, fmt.Errorf("commands.keys has the name %q, want 1 to 64 of A-Z a-z 0-9 . _ -", name)
+		}
+		key, err := telemetry.ParsePublicKey(text)
+		if err != nil {
+			return nil, fmt.Errorf("commands.keys.%s: %w", name, err)
+		}
+		keys[name] = key
+	}
+	return keys, nil
+}
+
+// Unsigned is whether commands without a signature are obeyed: never where keys
+// are configured, or aircraft are real.
+func (c *Config) Unsigned() bool {
+	if len(c.Commands.Keys) > 0 || c.MAVLink.Real {
+		return false
+	}
+	if c.Commands.Unsigned != "loopback" {
+		return c.Commands.Unsigned == "yes"
+	}
+	u, err := url.Parse(c.Broker.URL)
+	if err != nil {
+		return false
+	}
+	if u.Hostname() == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(u.Hostname())
+	return ip != nil && ip.IsLoopback()
+}
+
+func decoders() (names []string) {
+	for _, d := range inference.Decoders() {
+		names = append(names, string(d))
+	}
+	return names
+}

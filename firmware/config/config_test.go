@@ -1,0 +1,99 @@
+package config
+
+import (
+	"math"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"prefdt/configs"
+)
+
+func TestShippedConfiguration(t *testing.T) {
+	c, err := Load("../../configs/leader.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Speed() != 10 || len(c.Aircraft) != 2 || !c.Unsigned() {
+		t.Errorf("%+v", c)
+	}
+}
+
+// The leader of a flight with PX4 SITL: real time, and commands that simbridge px4
+// sends unsigned.
+func TestShippedPX4Configuration(t *testing.T) {
+	c, err := Load("../../configs/leader-px4.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Speed() != 1 || len(c.Aircraft) != 2 || !c.Unsigned() || c.MAVLink.Real || c.Flight.Failsafe != "refuse" || c.Flight.ClimbS < 120 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestUnsigned is whose commands are obeyed without a signature: nobody's where
+// keys are configured or autopilots are real (fault 21).
+func TestUnsigned(t *testing.T) {
+	key := map[string]string{"crew-1": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}
+	for _, c := range []struct {
+		name, unsigned, broker string
+		keys                   map[string]string
+		real, want             bool
+	}{
+		{"a loopback broker", "loopback", "tcp://127.0.0.1:1883", nil, false, true},
+		{"by name", "loopback", "tcp://localhost:1883", nil, false, true},
+		{"another broker", "loopback", "tcp://192.0.2.7:1883", nil, false, false},
+		{"another broker, as configured", "yes", "tcp://192.0.2.7:1883", nil, false, true},
+		{"never, as configured", "no", "tcp://127.0.0.1:1883", nil, false, false},
+		{"keys beside a loopback broker", "loopback", "tcp://127.0.0.1:1883", key, false, false},
+		{"keys, whatever else is configured", "yes", "tcp://127.0.0.1:1883", key, false, false},
+		{"real aircraft beside a loopback broker", "loopback", "tcp://127.0.0.1:1883", nil, true, false},
+		{"real aircraft, whatever else is configured", "yes", "tcp://127.0.0.1:1883", nil, true, false},
+	} {
+		x := Defaults()
+		x.Commands.Unsigned, x.Commands.Keys, x.Broker.URL, x.MAVLink.Real = c.unsigned, c.keys, c.broker, c.real
+		if got := x.Unsigned(); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
+// FuzzConfig reads any text as the leader's configuration. A mistake is one
+// line; what passes is what the leader can work with.
+func FuzzConfig(f *testing.F) {
+	whole, err := os.ReadFile("../../configs/leader.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(regexp.MustCompile(`(?m)^#.*\n| *# .*`).ReplaceAll(whole, nil))
+	for _, text := range []string{
+		"", "slots: 1e9\n", "slot_ms: .nan\n", "slots: 0x10\naircraft: [{system_id: 1, endpoint: 'serial:/dev/x:57600'}]\n",
+		"a: &a [*a]\n", "users: {allow: [a, b, 'c d']}\n", "commands: {keys: {crew-1: AAAA}}\n", "aircraft:\n- {system_id: 1, start_m: [1]}\n",
+		"fleet: !!binary aGk=\n", "? {}\n: 1\n", "broker: {url: tls://[::1]:70000}\n", "---\n---\nslots: 1\n", "<<: {slots: 1}\n",
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		c := Defaults()
+		err := configs.Decode(raw, &c)
+		if err == nil {
+			err = c.Check()
+		}
+		if err != nil {
+			if strings.ContainsAny(err.Error(), "\n\r") {
+				t.Fatalf("%q is more than a line", err)
+			}
+			return
+		}
+		if w := c.Wall(1); w < time.Millisecond || len(c.Aircraft) < 1 {
+			t.Fatalf("a slot of %v with %d aircraft was accepted", w, len(c.Aircraft))
+		}
+		for i := range c.Aircraft {
+			if p := c.Start(i+1, 1000); math.IsNaN(p.EastM+p.NorthM) || math.Abs(p.EastM)+math.Abs(p.NorthM) > 1e9 {
+				t.Fatalf("aircraft %d starts at %v", i+1, p)
+			}
+		}
+	})
+}

@@ -1,0 +1,594 @@
+package crew
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"prefdt/firmware/clock"
+	"prefdt/firmware/ledger"
+	"prefdt/firmware/mission"
+	"prefdt/telemetry"
+)
+
+// manual is a clock that stands until it is set.
+type manual struct {
+	clock.Clock
+	now time.Duration
+}
+
+func (m *manual) Now() time.Duration { return m.now }
+
+// desk is a crew's room with a ledger of its own, and a mission that only counts.
+type desk struct {
+	*Crew
+	t       *testing.T
+	dir     string
+	clock   *manual
+	log     bytes.Buffer
+	acks    []telemetry.Ack
+	keys    Keys
+	private map[string]ed25519.PrivateKey
+
+	applied []string // ids that the mission carried out, in order
+	setting float64  // of the last preference
+	refuse  string   // why the mission refuses what comes
+}
+
+// stand is the mission that commands change here.
+type stand struct{ *desk }
+
+func (s stand) Apply(c *Command, ack *telemetry.Ack) error {
+	if s.refuse != "" {
+		return errors.New(s.refuse)
+	}
+	s.applied = append(s.applied, c.ID)
+	slot := 7
+	ack.EffectiveSlot = &slot
+	switch {
+	case c.Preference != nil:
+		s.setting, ack.Setting = c.Preference.Setting, &c.Preference.Setting
+	case c.Mission != nil:
+		ack.Action = c.Mission.Action
+	}
+	return nil
+}
+
+func (s stand) State() ledger.State {
+	return ledger.State{State: mission.State{Mission: "m1", Phase: "idle"}, LastCommand: s.Last()}
+}
+
+func (s stand) Requested() func() {
+	before := s.setting
+	return func() { s.setting = before }
+}
+
+func newDesk(t *testing.T, names ...string) *desk {
+	d := &desk{t: t, dir: t.TempDir(), clock: &manual{now: time.Hour}, keys: Keys{Unsigned: len(names) == 0, Public: map[string]ed25519.PublicKey{}}, private: map[string]ed25519.PrivateKey{}}
+	for _, name := range names {
+		d.keys.Public[name], d.private[name], _ = ed25519.GenerateKey(nil)
+	}
+	d.start()
+	t.Cleanup(func() { d.Ledger.Close() })
+	return d
+}
+
+// start makes the room anew on the same ledger, as a restart does.
+func (d *desk) start() {
+	d.t.Helper()
+	l, err := ledger.Open(d.dir)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	s, _, err := l.Load()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.Crew = &Crew{
+		Mission: stand{d}, Ledger: l, Clock: d.clock, Log: slog.New(slog.NewTextHandler(&d.log, nil)),
+		Publish: func(a telemetry.Ack) { d.acks = append(d.acks, a) },
+	}
+	if err := d.Initialize(s.LastCommand); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *desk) restart() {
+	d.t.Helper()
+	if err := d.Ledger.Close(); err != nil {
+		d.t.Fatal(err)
+	}
+	d.start()
+}
+
+const preference, missions = "prefdt/test/command/preference", "prefdt/test/command/mission"
+
+// signed is a payload of a key's.
+func (d *desk) signed(name string, counter uint64, challenge, topic, body string) string {
+	d.t.Helper()
+	raw, err := telemetry.Sign(name, d.private[name], counter, challenge, topic, []byte(body))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// read is a payload as the link hands it over.
+func (d *desk) read(topic, payload string) *Command {
+	d.t.Helper()
+	kind := telemetry.KindPreference
+	if topic == missions {
+		kind = telemetry.KindMission
+	}
+	c, _ := d.keys.Command(kind, telemetry.Message{Topic: topic, Payload: []byte(payload)})
+	return c
+}
+
+// send has a payload received, and returns its answer, if it got one.
+func (d *desk) send(topic, payload string) *telemetry.Ack {
+	d.t.Helper()
+	c := d.read(topic, payload)
+	if c == nil {
+		return nil
+	}
+	before := len(d.acks)
+	d.Command(c)
+	d.Commit()
+	if len(d.acks) == before {
+		return nil
+	}
+	ack := d.acks[len(d.acks)-1]
+	if len(d.acks) != before+1 {
+		d.t.Errorf("%s got %d answers", payload, len(d.acks)-before)
+	}
+	if ack.Of != telemetry.Digest([]byte(payload)) {
+		d.t.Errorf("the answer to %s is of another payload: %+v", payload, ack)
+	}
+	return &ack
+}
+
+func (d *desk) accepted(topic, payload string) telemetry.Ack {
+	d.t.Helper()
+	ack := d.send(topic, payload)
+	if ack == nil || !ack.Accepted {
+		d.t.Fatalf("%s: %+v, want accepted", payload, ack)
+	}
+	return *ack
+}
+
+func (d *desk) refused(topic, payload, reason string) telemetry.Ack {
+	d.t.Helper()
+	ack := d.send(topic, payload)
+	if ack == nil || ack.Accepted || !strings.Contains(ack.Reason, reason) {
+		d.t.Fatalf("%s: %+v, want refused for %q", payload, ack, reason)
+	}
+	return *ack
+}
+
+// same compares two answers apart from what they answer.
+func same(a, b telemetry.Ack) bool {
+	a.Of, b.Of = "", ""
+	x, _ := json.Marshal(a)
+	y, _ := json.Marshal(b)
+	return bytes.Equal(x, y)
+}
+
+// TestRepeat answers a command that comes again as it was answered before, with
+// the digest of what it answers now, and does not apply it again, whether signed
+// anew, over a restart or in the same transaction.
+func TestRepeat(t *testing.T) {
+	d := newDesk(t, "crew-1", "crew-2")
+	body := `{"id":"p","setting":0.3}`
+	once := d.signed("crew-1", 5, d.Challenge(), preference, body)
+	first := d.accepted(preference, once)
+	if first.Key != "crew-1" || *first.Setting != 0.3 {
+		t.Errorf("%+v", first)
+	}
+	for name, payload := range map[string]string{
+		"the same payload":   once,
+		"signed once more":   d.signed("crew-1", 6, d.Challenge(), preference, body),
+		"signed by another":  d.signed("crew-2", 1, d.Challenge(), preference, body),
+		"an old challenge":   d.signed("crew-1", 7, telemetry.NewChallenge(), preference, body),
+		"an old counter too": d.signed("crew-1", 1, telemetry.NewChallenge(), preference, body),
+	} {
+		if again := d.accepted(preference, payload); !same(again, first) {
+			t.Errorf("%s: %+v, the first was %+v", name, again, first)
+		}
+	}
+	d.restart()
+	if again := d.accepted(preference, once); !same(again, first) {
+		t.Errorf("after a restart: %+v", again)
+	}
+	if len(d.applied) != 1 {
+		t.Errorf("applied: %v", d.applied)
+	}
+	// Twice within one transaction.
+	d.acks = nil
+	twice := d.read(missions, d.signed("crew-1", 8, d.Challenge(), missions, `{"id":"m","action":"hold"}`))
+	d.Command(twice)
+	d.Command(twice)
+	d.Commit()
+	if len(d.acks) != 2 || !same(d.acks[0], d.acks[1]) || len(d.applied) != 2 {
+		t.Errorf("twice in a transaction: %+v, applied %v", d.acks, d.applied)
+	}
+}
+
+// TestAnotherBodyOfAnID is refused, and the first stays what the id answers.
+func TestAnotherBodyOfAnID(t *testing.T) {
+	d := newDesk(t)
+	first := d.accepted(preference, `{"id":"p","setting":0.3}`)
+	d.refused(preference, `{"id":"p","setting":0.4}`, "id p was used for another command")
+	d.clock.now += 2 * time.Second // refusals come once a second
+	d.refused(missions, `{"id":"p","action":"stop"}`, "id p was used for another command")
+	if again := d.accepted(preference, `{"id":"p","setting":0.3}`); !same(again, first) {
+		t.Errorf("%+v, the first was %+v", again, first)
+	}
+	if len(d.applied) != 1 || d.setting != 0.3 {
+		t.Errorf("applied %v, setting %v", d.applied, d.setting)
+	}
+}
+
+// TestRefusedStaysRefused answers a refused command the same when it is delivered
+// again, in whatever state and by whichever leader, and never carries it out
+// (fault 23).
+func TestRefusedStaysRefused(t *testing.T) {
+	d := newDesk(t)
+	start := `{"id":"s","action":"start"}`
+	d.refuse = "aircraft 2 is not ready"
+	first := d.refused(missions, start, "aircraft 2 is not ready")
+	d.refuse = ""
+	if again := d.refused(missions, start, ""); !same(again, first) {
+		t.Errorf("delivered again: %+v", again)
+	}
+	d.restart()
+	if again := d.refused(missions, start, ""); !same(again, first) {
+		t.Errorf("delivered to the next leader: %+v", again)
+	}
+	invalid := `{"id":"x","setting":2}`
+	d.refused(preference, invalid, "setting")
+	d.restart()
+	d.refused(preference, invalid, "setting")
+	if len(d.applied) != 0 || d.Last() != nil {
+		t.Errorf("applied: %v, last %+v", d.applied, d.Last())
+	}
+}
+
+// TestStaleSignature answers a used counter and a challenge that is not valid any
+// more with the present ones; signed once more, the same id is carried out.
+func TestStaleSignature(t *testing.T) {
+	d := newDesk(t, "crew-1", "crew-2")
+	old := d.Challenge()
+	d.accepted(preference, d.signed("crew-1", 100, old, preference, `{"id":"a","setting":0.1}`))
+	for _, c := range []struct {
+		name      string
+		waitS     float64
+		counter   uint64
+		challenge string
+		valid     bool
+	}{
+		{"the same counter", 2, 100, old, false},
+		{"a lower one", 2, 99, old, false},
+		{"a challenge nobody gave", 2, 1001, telemetry.NewChallenge(), false},
+		{"the one before, within a minute", 30, 1002, old, true},
+		{"one of more than a minute ago", 31, 1003, old, false},
+	} {
+		d.clock.now += time.Duration(c.waitS * 1e9)
+		d.Challenge() // as each status asks
+		id := strings.ReplaceAll(c.name, " ", "-")
+		id = strings.ReplaceAll(id, ",", "")
+		body := fmt.Sprintf(`{"id":%q,"setting":0.2}`, id)
+		payload := d.signed("crew-1", c.counter, c.challenge, preference, body)
+		if c.valid {
+			d.accepted(preference, payload)
+			continue
+		}
+		last, n := d.counters[d.read(preference, payload).Public], len(d.applied)
+		ack := d.refused(preference, payload, "sign again")
+		if ack.Challenge != d.Challenge() || ack.LastCounter == nil || *ack.LastCounter != last || ack.Key != "crew-1" || len(d.applied) != n {
+			t.Errorf("%s: %+v, want challenge %s and counter %d", c.name, ack, d.Challenge(), last)
+		}
+		d.accepted(preference, d.signed("crew-1", last+1, ack.Challenge, preference, body))
+	}
+	// Another key's counter is its own.
+	d.accepted(preference, d.signed("crew-2", 1, d.Challenge(), preference, `{"id":"other","setting":0.2}`))
+}
+
+// TestWithheldCommandExpires: what an attacker keeps back is of no use later, and
+// no clock but the leader's own is asked (fault 20).
+func TestWithheldCommandExpires(t *testing.T) {
+	d := newDesk(t, "crew-1")
+	withheld := d.signed("crew-1", 1, d.Challenge(), missions, `{"id":"s","action":"start"}`)
+	for range 61 {
+		d.clock.now += time.Second
+		d.Challenge()
+	}
+	d.refused(missions, withheld, "sign again")
+	if len(d.applied) != 0 {
+		t.Errorf("applied: %v", d.applied)
+	}
+	// The leader slept for long: what was present then is not even the one before.
+	present := d.signed("crew-1", 1, d.Challenge(), missions, `{"id":"s","action":"start"}`)
+	d.clock.now += time.Hour
+	d.refused(missions, present, "sign again")
+}
+
+// TestRecordedInAnotherLeader: a new state folder, or a restart, has another
+// challenge (fault 20).
+func TestRecordedInAnotherLeader(t *testing.T) {
+	d := newDesk(t, "crew-1")
+	start := d.signed("crew-1", 1, d.Challenge(), missions, `{"id":"s","action":"start"}`)
+	d.accepted(missions, start)
+	other := newDesk(t)
+	other.keys = d.keys
+	other.refused(missions, start, "sign again")
+	d.restart()
+	hold := d.signed("crew-1", 2, d.acksChallenge(t), missions, `{"id":"h","action":"hold"}`)
+	d.accepted(missions, hold)
+	if len(other.applied) != 0 {
+		t.Errorf("applied: %v", other.applied)
+	}
+}
+
+// acksChallenge is the present challenge after a restart, which differs.
+func (d *desk) acksChallenge(t *testing.T) string {
+	t.Helper()
+	c := d.Challenge()
+	if len(c) != 22 {
+		t.Errorf("the challenge is %q", c)
+	}
+	return c
+}
+
+// TestRenamedKey: the key's name is part of what is signed, and a counter belongs
+// to the key itself, so that neither a name in the envelope nor one in the
+// configuration lets anything count twice (fault 20).
+func TestRenamedKey(t *testing.T) {
+	d := newDesk(t, "crew-1", "crew-2")
+	payload := d.signed("crew-1", 50, d.Challenge(), preference, `{"id":"a","setting":0.1}`)
+	d.accepted(preference, payload)
+	d.refused(preference, strings.Replace(strings.Replace(payload, "crew-1", "crew-2", 1), `\"a\"`, `\"b\"`, 1), "signature")
+	// The configuration gives the same key another name: its counter stays.
+	d.clock.now += 2 * time.Second
+	d.keys.Public["renamed"], d.private["renamed"] = d.keys.Public["crew-1"], d.private["crew-1"]
+	delete(d.keys.Public, "crew-1")
+	d.restart()
+	ack := d.refused(preference, d.signed("renamed", 50, d.Challenge(), preference, `{"id":"c","setting":0.1}`), "sign again")
+	if *ack.LastCounter != 50 {
+		t.Errorf("the last counter is %d", *ack.LastCounter)
+	}
+	d.accepted(preference, d.signed("renamed", 51, d.Challenge(), preference, `{"id":"c","setting":0.1}`))
+	// A new key under the old name begins anew.
+	d.keys.Public["crew-1"], d.private["crew-1"], _ = ed25519.GenerateKey(nil)
+	d.accepted(preference, d.signed("crew-1", 1, d.Challenge(), preference, `{"id":"d","setting":0.1}`))
+}
+
+// TestCountersSurviveARestart, those of refused commands too.
+func TestCountersSurviveARestart(t *testing.T) {
+	d := newDesk(t, "crew-1")
+	d.accepted(preference, d.signed("crew-1", 40, d.Challenge(), preference, `{"id":"a","setting":0.1}`))
+	d.refuse = "not now"
+	d.refused(preference, d.signed("crew-1", 41, d.Challenge(), preference, `{"id":"b","setting":0.1}`), "not now")
+	d.restart()
+	d.refuse = ""
+	if ack := d.refused(preference, d.signed("crew-1", 41, d.Challenge(), preference, `{"id":"c","setting":0.1}`), "sign again"); *ack.LastCounter != 41 {
+		t.Errorf("the last counter is %d", *ack.LastCounter)
+	}
+	if last := d.Last(); last == nil || last.ID != "a" || last.Key != "crew-1" || last.Slot != 7 {
+		t.Errorf("the last command is %+v", last)
+	}
+}
+
+// TestUnverifiedAreAnsweredOnceASecond, all together, and those of each key for
+// themselves; none of them enters the ledger, so that nobody can use an id up.
+func TestUnverifiedAreAnsweredOnceASecond(t *testing.T) {
+	d := newDesk(t, "crew-1", "crew-2")
+	_, stolen, _ := ed25519.GenerateKey(nil)
+	d.private["thief"] = stolen
+	unverified := func(i int) string {
+		body := fmt.Sprintf(`{"id":"x%d","setting":0.1}`, i)
+		if i%2 == 0 {
+			return body
+		}
+		return d.signed("thief", uint64(i+1), d.Challenge(), preference, body)
+	}
+	for i := range 50 {
+		d.send(preference, unverified(i))
+	}
+	if len(d.acks) != 1 || d.acks[0].Accepted || d.acks[0].ID != "x0" || d.acks[0].Key != "" {
+		t.Fatalf("fifty unverified ones got %+v", d.acks)
+	}
+	// The crew's own refusals do not wait for those of strangers, nor for each other.
+	stale := telemetry.NewChallenge()
+	d.refused(preference, d.signed("crew-1", 1, stale, preference, `{"id":"a","setting":0.1}`), "sign again")
+	d.refused(preference, d.signed("crew-2", 1, stale, preference, `{"id":"b","setting":0.1}`), "sign again")
+	if ack := d.send(preference, d.signed("crew-1", 2, stale, preference, `{"id":"c","setting":0.1}`)); ack != nil {
+		t.Errorf("a second refusal within a second: %+v", ack)
+	}
+	d.clock.now += 1100 * time.Millisecond
+	if ack := d.send(preference, unverified(51)); ack == nil {
+		t.Error("after a second nothing was answered")
+	}
+	// Refused unverified, its id is free for the crew's.
+	d.accepted(preference, d.signed("crew-1", 3, d.Challenge(), preference, `{"id":"x0","setting":0.6}`))
+	if len(d.applied) != 1 || d.setting != 0.6 {
+		t.Errorf("applied %v", d.applied)
+	}
+}
+
+// TestNotACommand: what has no usable id, or was kept by the broker, is no
+// command, and is not answered.
+func TestNotACommand(t *testing.T) {
+	d := newDesk(t, "crew-1")
+	for _, payload := range []string{
+		"", "[]", "nonsense", `{"setting":0.3}`, `{"id":"a b","setting":0.3}`, strings.Repeat("[", 60000),
+		d.signed("crew-1", 1, d.Challenge(), preference, `{"setting":0.3}`),
+	} {
+		c, err := d.keys.Command(telemetry.KindPreference, telemetry.Message{Topic: preference, Payload: []byte(payload)})
+		if c != nil || err == nil {
+			t.Errorf("%.40s: %+v, %v", payload, c, err)
+		}
+	}
+	good := d.signed("crew-1", 2, d.Challenge(), preference, `{"id":"a","setting":0.3}`)
+	if c, err := d.keys.Command(telemetry.KindPreference, telemetry.Message{Topic: preference, Payload: []byte(good), Retained: true}); c != nil || err == nil {
+		t.Errorf("retained: %+v, %v", c, err)
+	}
+}
+
+// TestContact says which messages show that the crew is there: verified commands
+// that are no repeats, and heartbeats that are fresh.
+func TestContact(t *testing.T) {
+	d := newDesk(t, "crew-1")
+	payload := d.signed("crew-1", 1, d.Challenge(), preference, `{"id":"a","setting":0.3}`)
+	if !d.Command(d.read(preference, payload)) {
+		t.Error("a verified command does not count")
+	}
+	d.Commit()
+	if d.Command(d.read(preference, payload)) {
+		t.Error("a repeat counts")
+	}
+	if d.Command(d.read(preference, `{"id":"b","setting":0.3}`)) {
+		t.Error("an unverified one counts")
+	}
+	if d.Command(d.read(preference, d.signed("crew-1", 1, d.Challenge(), preference, `{"id":"c","setting":0.3}`))) {
+		t.Error("one with a used counter counts")
+	}
+	d.refuse = "not now"
+	if !d.Command(d.read(preference, d.signed("crew-1", 2, d.Challenge(), preference, `{"id":"d","setting":0.3}`))) {
+		t.Error("a refused one shows no crew")
+	}
+}
+
+// TestHeartbeat counts a station's where it is fresh: signed where keys are
+// configured, over a valid challenge, with a counter that rises; never twice.
+func TestHeartbeat(t *testing.T) {
+	const topic = "prefdt/test/crew/ops/heartbeat"
+	d := newDesk(t, "crew-1", "crew-2")
+	read := func(payload string) *Heartbeat {
+		h, err := d.keys.Heartbeat("ops", telemetry.Message{Topic: topic, Payload: []byte(payload)})
+		if (h == nil) == (err == nil) {
+			t.Fatal(h, err)
+		}
+		return h
+	}
+	if h := read(`{"seq":1}`); h != nil {
+		t.Error("an unsigned one counts where keys are configured")
+	}
+	if h, err := d.keys.Heartbeat("ops", telemetry.Message{Topic: topic, Payload: []byte(d.signed("crew-1", 1, d.Challenge(), topic, `{"seq":1}`)), Retained: true}); h != nil || err == nil {
+		t.Error("a retained one counts")
+	}
+	old := d.Challenge()
+	first := d.signed("crew-1", 10, old, topic, `{"seq":1}`)
+	for _, c := range []struct {
+		name, payload string
+		counts        bool
+	}{
+		{"the first", first, true},
+		{"recorded", first, false},
+		{"a counter that does not rise", d.signed("crew-1", 10, old, topic, `{"seq":2}`), false},
+		{"the next", d.signed("crew-1", 11, old, topic, `{"seq":2}`), true},
+		{"another key's", d.signed("crew-2", 1, old, topic, `{"seq":1}`), true},
+		{"a challenge nobody gave", d.signed("crew-1", 12, telemetry.NewChallenge(), topic, `{"seq":3}`), false},
+		{"leaving", d.signed("crew-1", 13, old, topic, `{"seq":4,"leaving":true}`), true},
+	} {
+		h := read(c.payload)
+		if h == nil || d.Heartbeat(h) != c.counts || h.Station != "ops" || h.Leaving != (c.name == "leaving") {
+			t.Errorf("%s: %+v, want counted %v", c.name, h, c.counts)
+		}
+	}
+	if read(d.signed("crew-1", 14, old, "prefdt/test/crew/other/heartbeat", `{"seq":5}`)) != nil {
+		t.Error("one signed for another station counts")
+	}
+	for range 61 {
+		d.clock.now += time.Second
+		d.Challenge()
+	}
+	if d.Heartbeat(read(d.signed("crew-1", 15, old, topic, `{"seq":6}`))) {
+		t.Error("one over an old challenge counts")
+	}
+	// Heartbeats use no command counter up.
+	d.accepted(preference, d.signed("crew-1", 1, d.Challenge(), preference, `{"id":"a","setting":0.1}`))
+
+	open := newDesk(t)
+	h, err := open.keys.Heartbeat("ops", telemetry.Message{Topic: topic, Payload: []byte(`{"seq":1}`)})
+	if err != nil || !open.Heartbeat(h) || !open.Heartbeat(h) {
+		t.Errorf("where unsigned ones are permitted: %+v, %v", h, err)
+	}
+}
+
+// TestStorm: a storm of commands shares transactions, and every one is answered.
+func TestStorm(t *testing.T) {
+	d := newDesk(t)
+	for i := range 2*batchMost + 10 {
+		d.Command(d.read(preference, fmt.Sprintf(`{"id":"c%d","setting":0.5}`, i)))
+	}
+	if len(d.acks) != 2*batchMost {
+		t.Errorf("%d answered before the end of the batch, want %d", len(d.acks), 2*batchMost)
+	}
+	d.Commit()
+	if len(d.acks) != 2*batchMost+10 || len(d.applied) != 2*batchMost+10 {
+		t.Errorf("%d answered, %d applied", len(d.acks), len(d.applied))
+	}
+}
+
+// full lets no file grow, or be written beyond its first byte, until the
+// function it returns is called: what a disk without room looks like.
+func full(t *testing.T) (room func()) {
+	t.Helper()
+	signal.Ignore(syscall.SIGXFSZ)
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1, Max: was.Max}); err != nil {
+		t.Fatal(err)
+	}
+	return func() { syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was) }
+}
+
+// TestDiskFailure: where the ledger cannot be written, requests are taken back
+// and nothing is acknowledged; an order to the fleet stands, and is not carried
+// out a second time. In a process of its own: the limit is the whole process's.
+func TestDiskFailure(t *testing.T) {
+	if os.Getenv("PREFDT_DISK_FULL") == "" {
+		c := exec.Command(os.Args[0], "-test.run=^TestDiskFailure$", "-test.v")
+		c.Env = append(os.Environ(), "PREFDT_DISK_FULL=1")
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	d := newDesk(t)
+	d.accepted(preference, `{"id":"before","setting":0.3}`)
+	room := full(t)
+	if ack := d.send(preference, `{"id":"p","setting":0.9}`); ack != nil || d.setting != 0.3 {
+		t.Errorf("a request: %+v, setting %v", ack, d.setting)
+	}
+	stop := `{"id":"s","action":"stop"}`
+	if ack := d.send(missions, stop); ack != nil {
+		t.Errorf("an order was acknowledged that is not on the disk: %+v", ack)
+	}
+	if fmt.Sprint(d.applied) != "[before p s]" {
+		t.Fatalf("applied %v", d.applied)
+	}
+	if ack := d.send(missions, stop); ack != nil || len(d.applied) != 3 {
+		t.Errorf("delivered again: %+v, applied %v", ack, d.applied)
+	}
+	room()
+	d.accepted(preference, `{"id":"p","setting":0.9}`) // nobody was told that it failed: it may come again
+	if ack := d.send(missions, stop); ack != nil && !ack.Accepted || len(d.applied) != 4 {
+		t.Errorf("with room again: %+v, applied %v", ack, d.applied)
+	}
+	if !strings.Contains(d.log.String(), "not on the disk") {
+		t.Error("the log does not say it")
+	}
+}

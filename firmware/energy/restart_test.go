@@ -1,0 +1,178 @@
+package energy
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+)
+
+// restarted is a meter that continues from another's State, by way of the ledger.
+func restarted(t *testing.T, m *Meter, leftS, nowS, gapS float64) *Meter {
+	t.Helper()
+	raw, err := json.Marshal(m.State(leftS))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s State
+	if err := json.Unmarshal(raw, &s); err != nil {
+		t.Fatal(err)
+	}
+	again := newMeter()
+	again.Restore(nowS, s, gapS)
+	return again
+}
+
+// Right after the first reading since a restart the figure covers the absence by
+// the counter, whatever the model would say of it; and of the model's joules those
+// of the absence are no part, so that what is gained since gives the multiplier.
+func TestAbsenceIsTheCountersAndNotTheModels(t *testing.T) {
+	for _, c := range []struct{ gapS, absentW float64 }{{0.3, 150}, {3, 168}, {7, 250}, {20, 100}, {60, 168}} {
+		for _, gapKnown := range []bool{true, false} {
+			for _, dated := range []bool{true, false} {
+				m, drawn, now := newMeter(), 0.0, 0.0
+				say := func(m *Meter, at float64) {
+					r := Reading{ConsumedHJ: math.Floor(drawn / 100), CurrentA: 10, VoltageV: 15, Charge: math.NaN()}
+					if dated {
+						r.BootS = 30 + now
+					}
+					m.Speed(at, 8.4, true)
+					m.Battery(at, r)
+				}
+				for ; now < 60; now += 0.25 {
+					say(m, now)
+					drawn += 150 * 0.25
+				}
+				left := now
+				drawn += c.absentW * c.gapS
+				now += c.gapS
+				gap := c.gapS
+				if !gapKnown {
+					gap = math.NaN()
+				}
+				const laterS = 5 // a clock that began anew
+				again := restarted(t, m, left, laterS, gap)
+				began := now
+				at := func() float64 { return now - began + laterS }
+				say(again, at())
+				if off := math.Abs(again.At(at()) - drawn); off > 1.5*consumedJ || off > again.UncertaintyJ(at()) { // a count, and what the first was past one
+					t.Errorf("%+v, gap known %v, dated %v: %.0f J off right after the first reading", c, gapKnown, dated, off)
+				}
+				firstJ, firstModelJ := again.At(at()), again.ModelJ(at())
+				if firstModelJ > again.PowerW(0)*0.1 {
+					t.Errorf("%+v: the model has %v J of the absence", c, firstModelJ)
+				}
+				for range 240 {
+					drawn += 150 * 0.25
+					now += 0.25
+					say(again, at())
+				}
+				gained, model := again.At(at())-firstJ, again.ModelJ(at())-firstModelJ
+				if want := again.PowerW(8.4) * 60; math.Abs(model-want) > 1e-6*want {
+					t.Errorf("%+v: the model gained %v J, want %v J", c, model, want)
+				}
+				if factor, want := gained/model, 150/again.PowerW(8.4); math.Abs(factor/want-1) > 0.02 {
+					t.Errorf("%+v, gap known %v, dated %v: multiplier %.3f, want %.3f", c, gapKnown, dated, factor, want)
+				}
+			}
+		}
+	}
+}
+
+// A kill between two messages loses none: neither one that waits for its time, nor
+// one that the current denies and the next is to confirm.
+func TestKillBetweenTwoMessagesLosesNone(t *testing.T) {
+	m := newMeter()
+	say := func(m *Meter, at, count, bootS float64) {
+		m.Battery(at, Reading{ConsumedHJ: count, CurrentA: 10, VoltageV: 15, Charge: math.NaN(), BootS: bootS})
+	}
+	now := 0.0
+	for ; now < 60; now += 0.25 {
+		say(m, now, math.Floor(now*1.5), 50+now)
+	}
+	say(m, 69.75, math.Floor(69.75*1.5), 0) // after a pause, and before a position
+	if m.held == nil {
+		t.Fatal("it does not wait")
+	}
+	again := restarted(t, m, 69.75, 0, 2)
+	again.Battery(0, Absent()) // the counter has gone
+	if off := again.At(0) - 71.75*150; math.Abs(off) > 2*consumedJ {
+		t.Errorf("waiting for its time: %.0f J off", off)
+	}
+
+	m = newMeter()
+	for now = 0; now < 60; now += 0.25 {
+		say(m, now, math.Floor(now*1.5), 0)
+	}
+	say(m, 60, 2, 0) // another battery
+	if m.consumed.Candidate == nil {
+		t.Fatal("it does not wait")
+	}
+	again = restarted(t, m, 60, 0, 4)
+	say(again, 0, 2+4*3, 0) // 300 W in the absence
+	if off := again.At(0) - 60*150 - 4*300; math.Abs(off) > consumedJ {
+		t.Errorf("waiting for the next: %.0f J off right after the first reading", off)
+	}
+	if s := again.Source(0); s != Consumed {
+		t.Errorf("source %s", s)
+	}
+}
+
+// One reading of no charge or a full battery is not what is left; two are.
+func TestChargeJumpsWithItsSecondReading(t *testing.T) {
+	m := newMeter()
+	if !math.IsNaN(m.Charge()) {
+		t.Errorf("%v before anything was heard", m.Charge())
+	}
+	say := func(at, charge float64) {
+		m.Battery(at, Reading{ConsumedHJ: math.Floor(at), CurrentA: 10, VoltageV: 15, Charge: charge})
+	}
+	now := 0.0
+	for ; now < 10; now += 0.5 {
+		say(now, 0.8)
+	}
+	for _, wild := range []float64{0, 0.3, 1} {
+		say(now, wild)
+		if m.Charge() != 0.8 {
+			t.Errorf("%v after one reading of %v", m.Charge(), wild)
+		}
+		say(now+0.5, 0.8)
+		now++
+	}
+	say(now, 0.3)
+	say(now+0.5, 0.3)
+	if math.Abs(m.Charge()-0.3) > 1e-9 {
+		t.Errorf("%v after two readings of 0.3", m.Charge())
+	}
+}
+
+// Where only a current is known, as with PX4 and a battery from outside, an absence
+// counts as hover: without a leader nothing is computed, and setpoints end. The
+// first reading after it may know better, and is not believed for all of it.
+func TestAbsenceWithoutACounterIsHover(t *testing.T) {
+	const volts, edgeW, bootS = 15.8, 50, 30
+	for _, factor := range []float64{1, 1.5} {
+		for _, gapS := range []float64{2, 4, 8} {
+			m := newMeter()
+			m.SetFactor(0, factor)
+			cruiseW, hoverW := factor*m.PowerW(8)+edgeW, factor*m.PowerW(0)
+			drawn, now := 0.0, 0.0
+			say := func(m *Meter, mps, watt float64) {
+				m.Speed(now, mps, true)
+				m.Battery(now, Reading{ConsumedHJ: math.NaN(), CurrentA: watt / volts, VoltageV: volts, Charge: math.NaN(), BootS: bootS + now})
+			}
+			for ; now < 60; now += 0.4 {
+				say(m, 8, cruiseW)
+				drawn += cruiseW * 0.4
+			}
+			left := now
+			now += gapS
+			absentJ := hoverW * gapS
+			before := m.At(left)
+			again := restarted(t, m, left, now, gapS)
+			say(again, 0, hoverW)
+			if got := again.At(now) - before; math.Abs(got-absentJ) > 0.05*absentJ {
+				t.Errorf("multiplier %v, %v s away: %.0f J, want %.0f J", factor, gapS, got, absentJ)
+			}
+		}
+	}
+}

@@ -1,0 +1,371 @@
+package fleet
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+	"github.com/bluenviron/gomavlib/v3/pkg/frame"
+	"github.com/bluenviron/gomavlib/v3/pkg/message"
+
+	"prefdt/inference/physics"
+)
+
+// Setpoints go on while positions come, though HEARTBEATs are lost; the next one
+// is asked for. Without any they end after ten seconds.
+func TestStreamsOnFreshPositions(t *testing.T) {
+	for name, answers := range map[string]bool{"one that is asked for comes": true, "none comes": false} {
+		v := newVehicle(newBench(t), 1, physics.Position{EastM: 300, NorthM: 300})
+		fly(v)
+		v.noBeats = true
+		lostS, lastS, setpoints, requests := v.nowS(), 0.0, 0, 0
+		for range 300 {
+			v.Hold(1)
+			v.run(100*time.Millisecond, func(m message.Message) {
+				switch m := m.(type) {
+				case *common.MessageSetPositionTargetGlobalInt:
+					setpoints, lastS = setpoints+1, v.nowS()
+				case *common.MessageCommandLong:
+					if m.Command == common.MAV_CMD_REQUEST_MESSAGE && uint32(m.Param1) == (&common.MessageHeartbeat{}).GetID() {
+						if requests++; answers && requests%3 == 0 { // the others are lost
+							v.say(beat(v.mode, v.armed))
+						}
+					}
+				}
+			})
+		}
+		if requests == 0 {
+			t.Errorf("%s: HEARTBEAT is not asked for", name)
+		}
+		if answers && setpoints != 300 {
+			t.Errorf("%s: %d setpoints in 30 s", name, setpoints)
+		}
+		if after := lastS - lostS; !answers && (after < 8 || after > 10.1) {
+			t.Errorf("%s: setpoints end after %.1f s", name, after)
+		}
+	}
+}
+
+// HEARTBEATs that are lost one in ten, four in a row now and then, cost no
+// setpoint: before, OFFBOARD was lost with the fifth.
+func TestLostHeartbeatsCostNoSetpoint(t *testing.T) {
+	v := newVehicle(newBench(t), 1, physics.Position{EastM: 300, NorthM: 300})
+	fly(v)
+	before, ticks := v.Counts().Setpoints, 0
+	for i := range 1200 {
+		v.noBeats = i%60 < 50 // five of six in a row
+		v.Hold(1)
+		v.run(100*time.Millisecond, nil) // nothing that is asked for comes
+		ticks++
+	}
+	if got := v.Counts().Setpoints - before; got != ticks {
+		t.Errorf("%d setpoints in %d ticks", got, ticks)
+	}
+}
+
+// A frame that was overtaken changes nothing; a sender that counts anew is heard.
+func TestFramesOutOfOrderAreDropped(t *testing.T) {
+	v := newVehicle(newBench(t), 1, physics.Position{EastM: 300, NorthM: 300})
+	fly(v)
+	was, dropped := v.view(), func() uint64 { return v.Rejects()["out of order"] }
+	for back := byte(1); back < 120; back += 7 {
+		v.sayAs(v.sequence-1-back, &common.MessageBatteryStatus{Voltages: [10]uint16{16000}, CurrentBattery: 30000, EnergyConsumed: 500, BatteryRemaining: 1})
+		v.sayAs(v.sequence-1-back, beat(ModePosition, false))
+	}
+	if got := v.view(); got.Phase != PhaseFlying || got.Charge != was.Charge || got.TotalJ != was.TotalJ || dropped() != 2*17 {
+		t.Errorf("after %d frames out of order: %+v", dropped(), got)
+	}
+	// The sender's count goes over, and skips what was lost.
+	before := dropped()
+	for range 600 {
+		v.sequence += 3
+		v.state()
+	}
+	if dropped() != before {
+		t.Errorf("%d frames that skip were dropped", dropped()-before)
+	}
+	// It begins anew: heard again within two seconds.
+	v.sequence -= 100
+	for range 25 {
+		v.clock.Advance(100 * time.Millisecond)
+		v.bootMS += 100
+		v.state()
+	}
+	if got := v.view(); got.AgeS > 0.1 {
+		t.Errorf("two seconds after its count began anew it is %.1f s old", got.AgeS)
+	}
+}
+
+func TestSequence(t *testing.T) {
+	var s sequence
+	for i, c := range []struct {
+		number byte
+		atS    float64
+		want   bool
+	}{
+		{250, 10, true}, {251, 10.1, true}, {250, 10.2, false}, {3, 10.3, true}, {255, 10.4, false}, {3, 10.4, true},
+		{100, 10.5, true}, {90, 12.4, false}, {90, 12.5, true}, {91, 12.6, true},
+	} {
+		if got := s.accepts(c.number, c.atS); got != c.want {
+			t.Errorf("frame %d, number %d at %v s: %v", i, c.number, c.atS, got)
+		}
+	}
+}
+
+// A position that is older than the last one is dropped; one that is much older
+// is a reboot's.
+func TestPositionsOutOfOrder(t *testing.T) {
+	v := newVehicle(newBench(t), 1, physics.Position{EastM: 300, NorthM: 300})
+	fly(v)
+	was := v.view().Position
+	v.position.EastM, v.bootMS = 900, v.bootMS-300
+	v.state()
+	if got := v.view(); got.Position.Sub(was).Norm() > 1 || v.Rejects()["position out of order"] != 1 {
+		t.Errorf("at %v after an old position", got.Position)
+	}
+	v.bootMS = 3000
+	v.state()
+	if got := v.view(); got.Reason != "rebooted" {
+		t.Errorf("after a reboot: %s, %q", got.Phase, got.Reason)
+	}
+}
+
+// The autopilot's clock is compared for five seconds; messages that are held up
+// do not make it slow.
+func TestClockRate(t *testing.T) {
+	for want, name := range map[float64]string{1: "right", 0.1: "a tenth", 0.987: "slow", 1.06: "fast"} {
+		var r rate
+		for i := range 300 {
+			now := 100 + float64(i)/10
+			if held := (i + 6) % 7; held > 2 { // the first one too
+				now += 0.1 * float64(held)
+			}
+			r.add(1e6+want*100*float64(i), now)
+			if i < 50 && r.perS != 0 {
+				t.Fatalf("%s: known after %.1f s", name, float64(i)/10)
+			}
+		}
+		if got := r.known(); !(got > want-0.005 && got < want+0.005) {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+	v := newVehicle(newBench(t), 1, physics.Position{EastM: 300, NorthM: 300})
+	if got := v.view().ClockRate; got == got {
+		t.Errorf("known at once: %v", got)
+	}
+	v.run(8*time.Second, nil)
+	if got := v.view().ClockRate; !(got > 0.99 && got < 1.01) {
+		t.Errorf("the rate is %v, want 1", got)
+	}
+}
+
+// Batteries that the meter does not count are shown.
+func TestSecondBatteryIsShown(t *testing.T) {
+	v := newVehicle(newBench(t), 1, physics.Position{})
+	v.say(&common.MessageBatteryStatus{Id: relayedBattery, CurrentBattery: -1, EnergyConsumed: -1, BatteryRemaining: 50})
+	if got := v.view(); len(got.Uncounted()) > 0 {
+		t.Errorf("batteries %v, not counted %v", got.Batteries, got.Uncounted())
+	}
+	v.say(&common.MessageBatteryStatus{Id: 1, CurrentBattery: -1, EnergyConsumed: -1, BatteryRemaining: 50})
+	if got := v.view(); len(got.Uncounted()) != 1 || got.Uncounted()[0] != 1 {
+		t.Errorf("batteries %v, not counted %v", got.Batteries, got.Uncounted())
+	}
+}
+
+// The loop is the clock's: our HEARTBEAT goes out once a second, whether or not
+// anything else does.
+func TestHeartbeatFollowsTheClock(t *testing.T) {
+	b := newBench(t)
+	b.done.Add(1)
+	go b.run()
+	defer func() {
+		close(b.stop)
+		b.done.Wait()
+	}()
+	beats := func() (n int) {
+		b.mutex.Lock()
+		defer b.mutex.Unlock()
+		return len(b.sent.frames) / 2 // two links
+	}
+	late := time.Now().Add(10 * time.Second)
+	for began := b.nowS(); beats() < 5; time.Sleep(time.Millisecond) { // the loop takes each tick by itself
+		if b.clock.Advance(100 * time.Millisecond); time.Now().After(late) {
+			t.Fatal("no HEARTBEATs")
+		}
+		if most := int(b.nowS()-began) + 1; beats() > most {
+			t.Fatalf("%d HEARTBEATs in %.1f s", beats(), b.nowS()-began)
+		}
+	}
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	for _, w := range b.sent.frames {
+		h, ok := b.sent.message(w.frame).(*common.MessageHeartbeat)
+		if !ok || h.Type != common.MAV_TYPE_ONBOARD_CONTROLLER || w.frame.ComponentID != ourComponent || w.frame.SystemID != 250 {
+			t.Fatalf("%+v", w.frame)
+		}
+	}
+}
+
+// PX4 says why it does not arm to ground stations alone; as one we are heard only
+// by autopilots that do nothing when a ground station is lost.
+func TestStationHeartbeatHidesNoLoss(t *testing.T) {
+	for action, want := range map[int32]bool{0: true, 2: false} {
+		b := newBench(t)
+		v := newVehicle(b, 1, physics.Position{})
+		w := newVehicle(b, 2, physics.Position{NorthM: 100})
+		v.say(&common.MessageParamValue{ParamId: "NAV_DLL_ACT", ParamType: common.MAV_PARAM_TYPE_INT32, ParamValue: bits(action)})
+		w.state()
+		b.sent.frames = nil
+		b.announceUs()
+		got := false
+		for _, f := range b.sent.frames {
+			if h, ok := b.sent.message(f.frame).(*common.MessageHeartbeat); ok && h.Type == common.MAV_TYPE_GCS {
+				got = true
+				if f.channel != channels[0] || f.frame.ComponentID != stationComponent {
+					t.Errorf("sent to %p as component %d", f.channel, f.frame.ComponentID)
+				}
+			}
+		}
+		if got != want {
+			t.Errorf("NAV_DLL_ACT %d: a ground station's HEARTBEAT is sent: %v", action, got)
+		}
+	}
+	b := newBench(t) // nothing is known of NAV_DLL_ACT
+	b.aircraft[0].channel = channels[0]
+	b.announceUs()
+	for _, m := range b.sent.take() {
+		if m.(*common.MessageHeartbeat).Type == common.MAV_TYPE_GCS {
+			t.Error("sent to an autopilot whose NAV_DLL_ACT was not read")
+		}
+	}
+}
+
+// A signature's stamp always rises: on a clock stepped back, within one tick of
+// it, and after a start with a clock that is years behind.
+func TestSignedSetpointsSurviveTheWallClock(t *testing.T) {
+	key := frame.NewV2Key(bytes.Repeat([]byte{7}, 32))
+	at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	b := newBench(t)
+	b.Key, b.stamps.wall = key, func() time.Time { return at }
+	var wire bytes.Buffer
+	reader := &frame.Reader{ByteReader: &wire, DialectRW: b.rw, InKey: key} // refuses what is ten seconds behind
+	if err := reader.Initialize(); err != nil {
+		t.Fatal(err)
+	}
+	writer := &frame.Writer{ByteWriter: &wire, DialectRW: b.rw}
+	if err := writer.Initialize(); err != nil {
+		t.Fatal(err)
+	}
+	last := uint64(0)
+	send := func(what string) uint64 {
+		t.Helper()
+		b.sent.frames = nil
+		for range 100 { // at one moment
+			b.send(b.links[0], channels[0], nil, &common.MessageHeartbeat{})
+		}
+		for _, w := range b.sent.frames {
+			writer.Write(w.frame)
+			got, err := reader.Read()
+			if err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			stamp := got.(*frame.V2Frame).SignatureTimestamp
+			if stamp <= last {
+				t.Fatalf("%s: stamp %d after %d", what, stamp, last)
+			}
+			last = stamp
+		}
+		return last
+	}
+	begins := send("at first")
+	if want := uint64(at.Sub(stampEpoch) / stampUnit); begins < want || begins > want+1000 {
+		t.Errorf("it begins with %d, the wall clock says %d", begins, want)
+	}
+	for range 300 {
+		b.clock.Advance(100 * time.Millisecond)
+		at = at.Add(100 * time.Millisecond)
+		send("in time")
+	}
+	at = at.Add(-time.Hour)
+	for range 300 {
+		b.clock.Advance(100 * time.Millisecond)
+		send("stepped back")
+	}
+	if ran := last - begins; ran < 60*1e5 || ran > 60*1e5+1000 {
+		t.Errorf("stamps ran %d in 60 s", ran)
+	}
+	at = at.Add(48 * time.Hour)
+	if after := send("stepped forward"); after-begins < 46*3600*1e5 {
+		t.Error("a clock that was set is not followed")
+	}
+	// A leader that starts years behind is right with the first frame it hears.
+	at = time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC)
+	b.stamps = stamps{clock: b.clock, wall: func() time.Time { return at }}
+	b.stamps.heard(last)
+	send("after a restart in 1970")
+}
+
+// Frames that were verified teach the stamp; without a key nothing does.
+func TestStampsAreHeard(t *testing.T) {
+	for _, key := range []*frame.V2Key{nil, frame.NewV2Key(bytes.Repeat([]byte{7}, 32))} {
+		b := newBench(t)
+		b.Key, b.stamps.wall = key, func() time.Time { return stampEpoch }
+		v := newVehicle(b, 1, physics.Position{})
+		v.stamp = 5e12
+		v.beat()
+		if got := b.stamps.next(); (got > 5e12) != (key != nil) {
+			t.Errorf("key %v: the next stamp is %d", key != nil, got)
+		}
+	}
+}
+
+// What is longer than a STATUSTEXT goes out in chunks, and comes together.
+func TestTextsInChunks(t *testing.T) {
+	for _, n := range []int{0, 1, 49, 50, 51, 99, 100, 101, 250, 400} {
+		text := strings.Repeat("reason ", 60)[:n]
+		var w words
+		got, whole := "", false
+		chunks := texts(common.MAV_SEVERITY_ERROR, text, 7)
+		for i, m := range chunks {
+			s := m.(*common.MessageStatustext)
+			if len(s.Text) > textChars || len(chunks) > 1 && (s.Id != 7 || int(s.ChunkSeq) != i) {
+				t.Fatalf("%d characters: chunk %+v", n, s)
+			}
+			if got, whole = w.add(float64(i), s); whole != (i == len(chunks)-1) {
+				t.Errorf("%d characters: whole after chunk %d of %d", n, i, len(chunks))
+			}
+		}
+		if want := strings.TrimSpace(text[:min(n, mostChars)]); got != want {
+			t.Errorf("%d characters: %q", n, got)
+		}
+	}
+}
+
+// A line is said once for as long as it is repeated, and again later.
+func TestSaidOncePerEvent(t *testing.T) {
+	b := newBench(t)
+	said := func() (n int) {
+		b.speak()
+		for _, m := range b.sent.take() {
+			if _, ok := m.(*common.MessageStatustext); ok {
+				n++
+			}
+		}
+		return n / 2 // two links
+	}
+	for range 30 { // every two seconds, for a minute
+		b.Say(common.MAV_SEVERITY_WARNING, "broker unreachable")
+		b.clock.Advance(2 * time.Second)
+	}
+	b.Say(common.MAV_SEVERITY_WARNING, "something else")
+	if n := said(); n != 2 {
+		t.Errorf("said %d times, want 2", n)
+	}
+	b.clock.Advance(11 * time.Second)
+	b.Say(common.MAV_SEVERITY_WARNING, "broker unreachable")
+	if n := said(); n != 1 {
+		t.Errorf("a new event is said %d times", n)
+	}
+}

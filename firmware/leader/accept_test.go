@@ -1,0 +1,264 @@
+package leader
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"prefdt/firmware/crew"
+	"prefdt/firmware/fleet"
+	"prefdt/firmware/link"
+	"prefdt/inference/checkpoint"
+	"prefdt/inference/goal"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+	"prefdt/telemetry"
+)
+
+func TestWaterLevel(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		amounts []float64
+		limit   float64
+		want    float64
+	}{
+		{"nobody", nil, 10, 0},
+		{"all fit", []float64{3, 1, 2}, 10, 3},
+		{"all fit just", []float64{3, 1, 2}, 6, 3},
+		{"the largest gives way", []float64{1, 9, 2}, 8, 5},
+		{"the two largest give way alike", []float64{1, 9, 7}, 9, 4},
+		{"all alike", []float64{5, 5, 5, 5}, 10, 2.5},
+		{"one alone", []float64{1e12}, 4e10, 4e10},
+		{"nothing to give", []float64{1, 2}, 0, 0},
+		{"one of nothing", []float64{0, 8}, 4, 4},
+	} {
+		sum, got := 0.0, waterLevel(slices.Clone(c.amounts), c.limit)
+		for _, x := range c.amounts {
+			sum += min(x, got)
+		}
+		if got != c.want || sum > c.limit*(1+1e-12) {
+			t.Errorf("%s: level %v, in all %v; want %v, at most %v", c.name, got, sum, c.want, c.limit)
+		}
+	}
+}
+
+// decided has n users with tasks of so many cycles, fully offloaded to aircraft 1
+// of a leader's two.
+func decided(l *Leader, cycles ...float64) {
+	s, d := &l.now.snapshot, &l.now.decision
+	s.Aircraft = l.serving(s.Aircraft[:0])
+	s.Users, d.Users, d.EdgeJ = nil, nil, make([]float64, 2)
+	for i, c := range cycles {
+		s.Users = append(s.Users, slot.User{ID: i, CPUHz: 1e9, Gain: []float64{1e-9, 1e-9}, Task: physics.Task{Bits: c / 1000, CyclesPerBit: 1000, DeadlineS: 1}})
+		d.Users = append(d.Users, slot.UserDecision{Server: 1, Offload: 1})
+	}
+	d.Price(&l.Policy.Physics, s)
+}
+
+// TestAccept bounds what an aircraft takes on in a slot to what its CPU does in
+// one, and to what its battery can spare: the largest tasks give way first, and
+// nothing else is changed (fault 17).
+func TestAccept(t *testing.T) {
+	frozen, err := checkpoint.Load("../../configs/checkpoint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := frozen.Physics
+	perCycleJ := p.Kappa * p.EdgeCPUHz * p.EdgeCPUHz
+	for _, c := range []struct {
+		name   string
+		spareJ float64 // of aircraft 1
+		cycles []float64
+		want   []float64 // offloaded, in cycles
+	}{
+		{"as usual", 1e5, []float64{1e9, 1.5e9, 5e8}, []float64{1e9, 1.5e9, 5e8}},
+		{"four of 1e12 cycles", 1e5, []float64{1e12, 1e12, 1e12, 1e12}, []float64{1e10, 1e10, 1e10, 1e10}},
+		{"one of 1e12 among others", 1e5, []float64{1e9, 1e12, 2e9}, []float64{1e9, 3.7e10, 2e9}},
+		{"little to spare", 1000 * perCycleJ * 1e6, []float64{4e8, 1e12, 4e8}, []float64{1e9 / 3, 1e9 / 3, 1e9 / 3}},
+		{"nothing to spare", 0, []float64{1e9, 1e9}, []float64{0, 0}},
+		{"less than nothing", -5000, []float64{1e9, 1e9}, []float64{0, 0}},
+	} {
+		l := inState(t, telemetry.StateFlying, nil, p, &frozen.Scales)
+		v := &l.views[0]
+		v.Charge = (l.account.HomeJ(v) + l.Config.Flight.ReserveJ + c.spareJ) / p.CapacityJ
+		if got := l.account.SpareJ(v); math.Abs(got-c.spareJ) > 1e-6 {
+			t.Fatalf("%s: %v J are spare", c.name, got)
+		}
+		decided(l, c.cycles...)
+		l.accept()
+		d := &l.now.decision
+		for i, u := range d.Users {
+			got := u.Offload * c.cycles[i]
+			if math.Abs(got-c.want[i]) > 1e-6*(1+c.want[i]) || (u.Server == 0) != (c.want[i] == 0) {
+				t.Errorf("%s: user %d offloads %v cycles to %d, want %v", c.name, i, got, u.Server, c.want[i])
+			}
+			if u.Server > 0 && !(u.CPUHz > 0 && u.CompletionS > 0) {
+				t.Errorf("%s: user %d: %+v", c.name, i, u)
+			}
+		}
+		if most := math.Max(c.spareJ, 0) + 1e-6; d.EdgeJ[0] > most {
+			t.Errorf("%s: %v J are committed, %v are spare", c.name, d.EdgeJ[0], most)
+		}
+	}
+}
+
+// hungry is a scheduler that offloads everything to aircraft 1.
+type hungry struct{ p physics.Constants }
+
+func (h hungry) Decide(s *slot.Snapshot, _ goal.Objective, d *slot.Decision) (seen goal.Seen) {
+	d.Size(s)
+	for i := range d.Users {
+		d.Users[i] = slot.UserDecision{Server: 1, Offload: 1}
+	}
+	d.Price(&h.p, s)
+	return seen
+}
+
+// TestTasksOfStrangersDoNotSendTheFleetHome: tasks of 1e12 cycles, the most that
+// is permitted, cost an aircraft no more than its CPU can do, whether they are
+// reported or expected to take the offer: neither is it sent home, nor is its
+// account charged with what cannot have been computed (faults 17 and 18).
+func TestTasksOfStrangersDoNotSendTheFleetHome(t *testing.T) {
+	frozen, err := checkpoint.Load("../../configs/checkpoint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := frozen.Physics
+	most := p.Kappa * p.EdgeCPUHz * p.EdgeCPUHz * p.EdgeCPUHz // J, a slot of one aircraft's CPU
+	l := inState(t, telemetry.StateFlying, hungry{p}, p, &frozen.Scales)
+	for n := range 40 {
+		l.users.Open(n)
+		l.now.decided, l.now.offered = false, true
+		s := &l.now.snapshot
+		s.Aircraft = l.serving(s.Aircraft[:0])
+		l.users.Offer(n, s.Aircraft)
+		for u := range 3 {
+			r := telemetry.Report{Slot: n, PositionM: [2]float64{300, 500}, CPUHz: 1e9, Task: &telemetry.Task{Bits: 1e9, CyclesPerBit: 1000, DeadlineS: 0.9}}
+			l.report(link.Report{User: fmt.Sprintf("u%d", u), Report: &r}, true)
+		}
+		l.expire(n)
+		names := l.build(n)
+		l.decide(n, names)
+		for u := range 300 { // and as many who say that they took the offer
+			l.report(link.Report{User: fmt.Sprintf("stranger%d-%d", n, u), Result: &telemetry.Result{Slot: n, CompletionS: 0.1, By: telemetry.ByOffer}}, true)
+		}
+		l.fly()
+		for i := range l.views {
+			v := &l.views[i]
+			if e := l.now.decision.EdgeJ[i]; e > most*1.001 {
+				t.Fatalf("slot %d: %v J of computing on aircraft %d, its CPU can do %v", n, e, v.Number, most)
+			}
+			if l.account.SpareJ(v) < 0 {
+				t.Fatalf("slot %d: aircraft %d is on its way home with %v J left", n, v.Number, l.account.ResidualJ(v))
+			}
+			v.TotalJ += 140
+			v.ModelJ += 135
+		}
+		rows := l.account.Settle(n, l.views, l.users.TakersJ)
+		if e := rows[0].EdgeJ; e > 2*most*1.001 {
+			t.Fatalf("slot %d: %v J of computing are accounted, the fleet's CPUs can do %v", n, e, 2*most)
+		}
+		l.schedule.Advance(n, l.schedule.StartOf(n+1))
+	}
+}
+
+// TestNothingStaysCommitted: what an aircraft was to compute is no reason against
+// it once it serves nobody any more.
+func TestNothingStaysCommitted(t *testing.T) {
+	frozen, err := checkpoint.Load("../../configs/checkpoint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := inState(t, telemetry.StateFlying, nil, frozen.Physics, &frozen.Scales)
+	l.account.Commit(2, 6000, 5)
+	before := l.account.SpareJ(&l.views[1])
+	l.views[1].Order, l.views[1].Flying = fleet.OrderHome, true // sent home: it is in no snapshot
+	decided(l, 1e9)
+	l.now.decision.Move = make([]physics.Position, 1)
+	l.fly()
+	if got := l.account.SpareJ(&l.views[1]); math.Abs(got-before-6000) > 1e-6 || l.account.Served(2) != 0 {
+		t.Errorf("%v J are spare after %v, it serves %d", got, before, l.account.Served(2))
+	}
+}
+
+// Without a broker nobody can be told anything: the fleet flies on at v*, and
+// what was asked of it stands.
+func TestFliesOnWithoutABroker(t *testing.T) {
+	frozen, err := checkpoint.Load("../../configs/checkpoint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var of asked
+	l := inState(t, telemetry.StateFlying, &of, frozen.Physics, &frozen.Scales)
+	if err := l.account.Budget(60000, goal.Target); err != nil {
+		t.Fatal(err)
+	}
+	l.decide(0, nil)
+	if of.Objective.Budgeted() || of.Objective.Setting() != 1 {
+		t.Errorf("flies on at setting %v", of.Objective.Setting())
+	}
+	if got := l.account.Objective().BudgetJ(); got != 60000 {
+		t.Errorf("the budget of 60 kJ is %v J", got)
+	}
+}
+
+// asked keeps what a scheduler is asked for.
+type asked struct{ goal.Objective }
+
+func (a *asked) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) (seen goal.Seen) {
+	d.Size(s)
+	a.Objective = o
+	return seen
+}
+
+// TestCommandsBeforeReports: with 10,000 reports waiting, commands are carried
+// out and acknowledged at once, whenever they arrive (fault 24).
+func TestCommandsBeforeReports(t *testing.T) {
+	frozen, err := checkpoint.Load("../../configs/checkpoint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := inState(t, telemetry.StateFlying, nil, frozen.Physics, &frozen.Scales)
+	l.withLedger(t, t.TempDir())
+	defer l.journal.ledger.Close()
+	const most = 10000
+	l.link.Reports, l.link.Controls = make(chan link.Report, most), make(chan link.Control, 10)
+	for i := range most {
+		r := telemetry.Report{Slot: 0, PositionM: [2]float64{300, 500}, CPUHz: 1e9}
+		l.link.Reports <- link.Report{User: fmt.Sprintf("u%d", i), Report: &r}
+	}
+	send := func(n int) {
+		payload := fmt.Sprintf(`{"id":"c%d","setting":0.4}`, n)
+		k := telemetry.Message{Topic: l.link.Topics.Preference(), Payload: []byte(payload)}
+		c, err := crew.Keys{Unsigned: true}.Command(telemetry.KindPreference, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.link.Controls <- link.Control{Command: c}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var waiting []int
+	l.crew.Publish = func(a telemetry.Ack) {
+		if !a.Accepted {
+			t.Errorf("%+v", a)
+		}
+		if waiting = append(waiting, len(l.link.Reports)); len(waiting) == 5 {
+			cancel()
+			return
+		}
+		send(len(waiting))
+	}
+	l.users.Open(0)
+	send(0)
+	l.collect(ctx, l.Clock.Now()+l.Config.Wall(1e6))
+	for i, n := range waiting {
+		if n < most-1-i {
+			t.Errorf("command %d was acknowledged when %d of %d reports were left", i, n, most)
+		}
+	}
+	if len(waiting) != 5 || l.users.Reported() > 10 {
+		t.Errorf("%d commands were acknowledged, %d reports taken in", len(waiting), l.users.Reported())
+	}
+}

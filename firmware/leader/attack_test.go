@@ -1,0 +1,98 @@
+package leader_test
+
+import (
+	"crypto/ed25519"
+	"strings"
+	"testing"
+
+	"prefdt/firmware/rig"
+	"prefdt/telemetry"
+)
+
+// Each attack on the commands is refused, counted under its kind, and changes
+// nothing; refusals are answered once a second at most. The crew's client here
+// is one that the broker lets in without a name and lets say everything: what a
+// broker that was taken over amounts to. Who gets that far is configs/mosquitto's
+// test.
+func TestAttacks(t *testing.T) {
+	r := rig.New(t, 1, 100)
+	private := r.Key("crew-1")
+	_, stolen, _ := ed25519.GenerateKey(nil)
+	f := r.Launch()
+	budget := r.Topics.Budget()
+	if ack := r.Command(budget, `{"id":"genuine","energy_j":30000,"mode":"target"}`, "genuine"); !ack.Accepted {
+		t.Fatalf("a signed command: %+v", ack)
+	}
+	before := r.Await("the budget", func(s telemetry.Status) bool { return s.BudgetJ != nil })
+	attack := `{"id":"attack","energy_j":299000,"mode":"target"}`
+	sign := func(name string, key ed25519.PrivateKey, topic, body string) string {
+		return r.SignAs(name, key, r.Counter()+1000, r.Challenge(), topic, body)
+	}
+	honest := sign("crew-1", private, budget, attack)
+	for _, a := range []struct {
+		name, topic, payload, kind string
+	}{
+		{"unsigned", budget, attack, "command: unsigned"},
+		{"unsigned, deeply nested", budget, strings.Repeat("[", 60000), ""},
+		{"wrongly signed", budget, sign("crew-1", stolen, budget, attack), "envelope: bad signature"},
+		{"signature of another body", budget, strings.Replace(honest, "299000", "298000", 1), "envelope: bad signature"},
+		{"signature under another counter", budget, strings.Replace(honest, `"counter":`, `"counter":9`, 1), "envelope: bad signature"},
+		{"signature over another challenge", budget, strings.Replace(honest, r.Challenge(), telemetry.NewChallenge(), 1), "envelope: bad signature"},
+		{"a name nobody has", budget, sign("crew-9", stolen, budget, attack), "envelope: unknown key"},
+		{"replayed as another command", r.Topics.Mission(), honest, "envelope: bad signature"},
+		{"another fleet's", budget, sign("crew-1", private, "prefdt/other/command/budget", attack), "envelope: bad signature"},
+		{"oversized", budget, `{"id":"attack","energy_j":299000,"mode":"target","x":"` + strings.Repeat("x", 90<<10) + `"}`, ""},
+		{"no signature in it", budget, `{"key":"crew-1","counter":99,"challenge":"` + telemetry.NewChallenge() + `","body":"{}","signature":""}`, "envelope: bad signature"},
+	} {
+		counts, total := f.Report().Rejects, f.Rejects("")
+		r.PublishRaw(a.topic, a.payload)
+		if !r.Eventually(func() bool { return f.Rejects("") > total }) {
+			t.Errorf("%s: not counted", a.name)
+			continue
+		}
+		if a.kind != "" && f.Rejects(a.kind) != counts[a.kind]+1 {
+			t.Errorf("%s: counted %v before, %v after, want one more %q", a.name, counts, f.Report().Rejects, a.kind)
+		}
+	}
+	// The mark after them all is obeyed, so they were dealt with.
+	if ack := r.Command(r.Topics.Preference(), `{"id":"mark","setting":0.5}`, "mark"); !ack.Accepted {
+		t.Errorf("the crew afterwards: %+v", ack)
+	}
+	for _, s := range r.Statuses() {
+		if s.Seq > before.Seq && s.BudgetJ != nil && *s.BudgetJ != 30000 {
+			t.Errorf("an attack set the budget to %v", *s.BudgetJ)
+		}
+	}
+	for _, raw := range r.Acks("attack") {
+		if ack, err := telemetry.DecodeAck([]byte(raw)); err != nil || ack.Accepted {
+			t.Errorf("an attack was answered with %s, %v", raw, err)
+		}
+	}
+}
+
+// Unsigned commands are never obeyed where keys are configured or autopilots are
+// real, whatever the configuration and the broker's address say (fault 21).
+func TestUnsignedIsNeverObeyed(t *testing.T) {
+	for name, set := range map[string]func(*rig.Rig){
+		"keys": func(r *rig.Rig) { r.Key("crew-1") },
+		"real": func(r *rig.Rig) { r.Config.MAVLink.Real = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := rig.New(t, 1, 100)
+			set(r)
+			r.Config.Commands.Unsigned = "yes"
+			f := r.Launch()
+			r.Await("the leader", rig.Any)
+			ack := r.Send(r.Topics.Preference(), `{"id":"p","setting":0.1}`, "p")
+			if ack.Accepted || !strings.Contains(ack.Reason, "no signature") {
+				t.Errorf("unsigned: %+v", ack)
+			}
+			if s := r.Await("two statuses on", rig.Later(r.Last(), 2)); s.Setting != r.Config.Request.Setting || s.LastCommand != nil {
+				t.Errorf("it led to %+v", s)
+			}
+			if f.Rejects("command: unsigned") == 0 {
+				t.Error("it was not counted")
+			}
+		})
+	}
+}

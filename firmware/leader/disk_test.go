@@ -1,0 +1,81 @@
+package leader_test
+
+import (
+	"math"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"testing"
+
+	"prefdt/firmware/rig"
+	"prefdt/telemetry"
+)
+
+// full lets no file grow, or be written beyond its first byte, until the
+// function it returns is called: what a disk without room looks like.
+func full(t *testing.T) (room func()) {
+	t.Helper()
+	signal.Ignore(syscall.SIGXFSZ)
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1, Max: was.Max}); err != nil {
+		t.Skipf("the disk cannot be made to look full: %v", err)
+	}
+	room = func() {
+		syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was)
+		signal.Reset(syscall.SIGXFSZ)
+	}
+	t.Cleanup(room)
+	return room
+}
+
+// A disk that is full in flight: no command is acknowledged that it does not
+// hold, the fleet is led home from memory, and what was settled before is there
+// when there is room again. It flies in a process of its own: the limit is the
+// whole process's, and go test writes files too.
+func TestDiskFull(t *testing.T) {
+	if os.Getenv("PREFDT_DISK_FULL") == "" {
+		c := exec.Command(os.Args[0], "-test.run=^TestDiskFull$", "-test.v")
+		c.Env = append(os.Environ(), "PREFDT_DISK_FULL=1")
+		out, err := c.CombinedOutput()
+		if t.Logf("%s", out); err != nil {
+			t.Error(err)
+		}
+		return
+	}
+	r := rig.New(t, 2, 100000)
+	f := r.Launch()
+	r.TakeOff()
+	if ack := r.Command(r.Topics.Budget(), `{"id":"before","energy_j":42000,"mode":"target"}`, "before"); !ack.Accepted {
+		t.Fatalf("%+v", ack)
+	}
+	before := r.Await("slot 5", rig.At(5))
+	room := full(t)
+	r.PublishRaw(r.Topics.Budget(), `{"id":"during","energy_j":31000,"mode":"target"}`)
+	r.Await("returning", rig.In(telemetry.StateReturning))
+	r.Await("done", rig.Done)
+	if !r.LandedAt(0) || !r.LandedAt(1) || r.OffHomeM(0) > 5 || r.OffHomeM(1) > 5 {
+		t.Errorf("%+v, %+v", r.Craft[0].State(), r.Craft[1].State())
+	}
+	s := r.Await("status", rig.Any)
+	if s.BudgetJ == nil || *s.BudgetJ != 42000 {
+		t.Errorf("the request that the disk does not hold is in force: %+v", s)
+	}
+	if acks := r.Acks("during"); len(acks) > 0 {
+		t.Errorf("it was acknowledged: %s", acks)
+	}
+	room()
+	f = f.Again(nil)
+	after := r.Await("the next leader", rig.Any)
+	if after.Slot < before.Slot || after.BudgetJ == nil || *after.BudgetJ != 42000 || after.SpentJ < before.SpentJ-1e-6 {
+		t.Errorf("after the restart: %+v, before: %+v", after, before)
+	}
+	r.Await("done", rig.Done)
+	f.Kill()
+	if got := after.SpentJ + after.TransitJ; math.Abs(got-r.TrueJ()) > 400 {
+		t.Logf("booked %.0f J, the batteries lost %.0f J", got, r.TrueJ())
+	}
+}

@@ -1,0 +1,42 @@
+package leader
+
+import (
+	"fmt"
+	"log/slog"
+
+	"prefdt/firmware/clock"
+	"prefdt/firmware/config"
+	"prefdt/firmware/envelope"
+	"prefdt/firmware/fleet"
+	"prefdt/inference/physics"
+)
+
+// separationMarginM covers what two aircraft move while a measured position is
+// on its way: a tenth of a second at twice v*.
+const separationMarginM = 2
+
+// Limits are what every setpoint is held to.
+func Limits(c *config.Config, p *physics.Constants) envelope.Limits {
+	return envelope.Limits{
+		SpeedMaxMPS: min(c.Flight.SpeedMaxMPS, p.SpeedMaxMPS), SeparationM: p.SeparationM + separationMarginM, AreaM: p.AreaM,
+		AltitudeM: p.AltitudeM, BandM: 20, FenceM: 15,
+	}
+}
+
+// NewFleet makes the configuration's aircraft, of which nothing is known yet.
+func NewFleet(c *config.Config, p physics.Constants, now clock.Clock, log *slog.Logger) (*fleet.Fleet, error) {
+	f := &fleet.Fleet{
+		SystemID: c.MAVLink.SystemID, Origin: c.Origin, Physics: p, Speed: c.Speed(), Limits: Limits(c, &p), Clock: now, Log: log,
+	}
+	for _, a := range c.Aircraft {
+		f.Aircraft = append(f.Aircraft, fleet.Aircraft{SystemID: a.SystemID, Endpoint: a.Endpoint})
+	}
+	if c.MAVLink.KeyFile != "" {
+		key, err := fleet.ReadKey(c.MAVLink.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("mavlink.key_file: %w", err)
+		}
+		f.Key = key
+	}
+	return f, f.Initialize()
+}

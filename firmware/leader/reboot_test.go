@@ -1,0 +1,50 @@
+package leader_test
+
+import (
+	"math"
+	"testing"
+
+	"prefdt/firmware/rig"
+	"prefdt/telemetry"
+)
+
+// An autopilot that is rebooted in the air says nothing for five seconds, and
+// its counter and its time begin anew. What it drew since is its counter's: only
+// the moment before the boot is left to the model. If it fell it drew nothing,
+// and what was booked of it meanwhile, at hover, is stated as an error.
+func TestRebootCostsNoJoules(t *testing.T) {
+	for name, inAir := range map[string]bool{"flies on": true, "falls": false} {
+		t.Run(name, func(t *testing.T) {
+			r := rig.NewAt(t, 2, 2000, 100)
+			f := r.Launch()
+			r.TakeOff()
+			r.Await("slot 6", rig.At(6))
+			r.Craft[1].Reboot(inAir)
+			s := r.Await("it is heard again", func(s telemetry.Status) bool {
+				a := s.Aircraft[1]
+				return s.Slot > 14 && a.AgeS != nil && *a.AgeS < 1 && a.EnergySource == "energy_consumed"
+			})
+			s = r.Await("two slots on", rig.At(s.Slot+2))
+			if !r.Eventually(func() bool { return !math.IsNaN(r.OffJ(s)) }) {
+				t.Fatal("no beacon after it")
+			}
+			off := r.OffJ(s)
+			// The meter's own account: what fell drew nothing, and what was settled of
+			// it at hover meanwhile is stated as an error.
+			row := f.Report().Last
+			stated := 0.0
+			for _, a := range row.Aircraft {
+				stated += a.ErrorJ
+			}
+			t.Logf("off by %+.0f J, the row of slot %d states %.0f J", off, row.Slot, stated)
+			// Two counters of 100 J, and a quarter of a second before the boot.
+			if inAir && math.Abs(off) > 200 || off < -200 {
+				t.Errorf("off by %+.0f J", off)
+			}
+			if math.Abs(off) > stated {
+				t.Errorf("off by %+.0f J, the row states %.0f J", off, stated)
+			}
+			f.Kill()
+		})
+	}
+}

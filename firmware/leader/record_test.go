@@ -1,0 +1,74 @@
+package leader_test
+
+import (
+	"bytes"
+	"testing"
+
+	"prefdt/firmware/rig"
+	"prefdt/inference"
+	"prefdt/inference/checkpoint"
+	"prefdt/inference/goal"
+	"prefdt/inference/record"
+	"prefdt/offline/rollout"
+)
+
+// TestLeaderDecidesAsRollout flies the shipped policy under each kind of request,
+// records every slot whole, and has the rollout decide the recorded slots again:
+// the decisions and the objectives that they were made for must be equal to the
+// last bit. (On the code of before, the edge capacity that a decision finds was
+// lost in flight, so that a budget was paced otherwise than offline.)
+func TestLeaderDecidesAsRollout(t *testing.T) {
+	frozen, err := checkpoint.Load("../../configs/checkpoint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const slots = 60
+	for _, c := range []struct {
+		name, first, revised string
+	}{
+		{"preference", `{"id":"first","setting":0.2}`, `{"id":"revised","setting":0.6}`},
+		{"target", `{"id":"first","energy_j":21000,"mode":"target"}`, `{"id":"revised","energy_j":19000,"mode":"target"}`},
+		{"ceiling", `{"id":"first","energy_j":21000,"mode":"ceiling"}`, `{"id":"revised","energy_j":22000,"mode":"ceiling"}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := rig.New(t, 2, slots)
+			flown := *frozen
+			flown.Physics = r.Physics
+			policy, err := inference.New(&flown, inference.Dispatch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Policy, r.Scales = policy, &frozen.Scales
+			var out bytes.Buffer
+			r.Record = func(o goal.State) *record.Writer {
+				return record.NewWriter(&out, record.Header{GraphSHA256: frozen.GraphSHA256, Decoder: string(inference.Dispatch), Physics: r.Physics, Objective: o})
+			}
+			topic := r.Topics.Budget()
+			if c.name == "preference" {
+				topic = r.Topics.Preference()
+			}
+			f := r.Launch()
+			r.Await("the leader", rig.Any)
+			if ack := r.Command(topic, c.first, "first"); !ack.Accepted {
+				t.Fatalf("%+v", ack)
+			}
+			r.TakeOff()
+			r.Await("half of it", rig.At(slots/2))
+			if ack := r.Command(topic, c.revised, "revised"); !ack.Accepted {
+				t.Fatalf("%+v", ack)
+			}
+			missed := r.Await("done", rig.Done).MissedSlots
+			f.Kill() // the record is whole once Run has returned
+			decided, err := rollout.Replay(bytes.NewReader(out.Bytes()), frozen)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := slots - missed; decided != want {
+				t.Errorf("%d slots were decided again, want %d", decided, want)
+			}
+			if c.name != "preference" && !bytes.Contains(out.Bytes(), []byte(`"most_seen":25`)) {
+				t.Error("the edge capacity of 25 slots was not learned in flight")
+			}
+		})
+	}
+}

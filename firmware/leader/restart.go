@@ -1,0 +1,227 @@
+package leader
+
+import (
+	"context"
+	"fmt"
+
+	"prefdt/firmware/fleet"
+	"prefdt/firmware/ledger"
+	"prefdt/firmware/schedule"
+	"prefdt/inference/goal"
+	"prefdt/telemetry"
+)
+
+// begin begins the configured mission, or continues the ledger's.
+func (l *Leader) begin(s ledger.State, found bool) error {
+	resume, err := l.continues(s, found)
+	if err != nil {
+		return err
+	}
+	l.refresh()
+	if !resume {
+		l.now.seq = s.Seq
+		return l.fresh(l.Config.Mission)
+	}
+	if err := l.fits(s); err != nil {
+		return err
+	}
+	l.now.seq = s.Seq + 1000 // more than were published after the last transaction
+	l.mission.Restore(s.State)
+	l.schedule.Restore(s.Schedule)
+	l.account.Restore(s.Account)
+	l.users.Restore(s.Users)
+	l.now.setting = l.account.Objective().Setting()
+	l.fleet.Restore(s.Fleet)
+	return nil
+}
+
+// continues is whether the ledger's mission goes on. It does unless the
+// configuration has an id that was never used: then that mission begins, if no
+// other is under way.
+func (l *Leader) continues(s ledger.State, found bool) (bool, error) {
+	if !found || s.Mission == l.Config.Mission {
+		return found, nil
+	}
+	used, err := l.journal.ledger.Used(l.Config.Mission)
+	if err != nil || used {
+		return true, err
+	}
+	switch s.Phase {
+	case telemetry.StateIdle, telemetry.StateDone, telemetry.StateStopped:
+		return false, nil
+	}
+	return false, fmt.Errorf("the ledger in %s has mission %s, which is %s; finish it, or use another state_dir", l.Config.StateDir, s.Mission, s.Phase)
+}
+
+// fits says why the ledger's mission cannot be flown by this configuration.
+func (l *Leader) fits(s ledger.State) error {
+	switch {
+	case s.Account.Goal.Slots != l.Config.Slots:
+		return fmt.Errorf("mission %s was begun with %d slots, the configuration says %d", s.Mission, s.Account.Goal.Slots, l.Config.Slots)
+	case len(s.Fleet) != len(l.Config.Aircraft) || len(s.Account.Aircraft) != len(s.Fleet):
+		return fmt.Errorf("mission %s was begun with %d aircraft, the configuration says %d", s.Mission, len(s.Fleet), len(l.Config.Aircraft))
+	}
+	for i, a := range s.Fleet {
+		if a.SystemID != l.Config.Aircraft[i].SystemID {
+			return fmt.Errorf("mission %s was begun with system %d as aircraft %d, the configuration says %d", s.Mission, a.SystemID, i+1, l.Config.Aircraft[i].SystemID)
+		}
+	}
+	return nil
+}
+
+// fresh begins a mission, idle, with the configuration's request.
+func (l *Leader) fresh(id string) error {
+	l.mission.Begin(id)
+	if err := l.reset(); err != nil {
+		return err
+	}
+	return l.journal.ledger.Apply(l.state(), nil)
+}
+
+// renew begins the mission that a command named. The ledger has it with the
+// command.
+func (l *Leader) renew(id string) {
+	l.mission.Begin(id)
+	if err := l.reset(); err != nil {
+		l.Log.Error("the configuration's request does not hold", "reason", err) // checked at start
+	}
+}
+
+// reset clears what a mission left behind.
+func (l *Leader) reset() error {
+	if l.account.Record != nil {
+		l.endRecord()
+	}
+	l.now.decided = false
+	l.schedule.Restore(schedule.State{})
+	l.account.Begin(l.Config.Slots, l.views)
+	l.users.Initialize()
+	if r, ok := l.Policy.Scheduler.(interface{ Reset() }); ok {
+		r.Reset()
+	}
+	r := l.Config.Request
+	err := l.account.Prefer(r.Setting)
+	if r.BudgetJ > 0 {
+		err = l.account.Budget(r.BudgetJ, goal.Mode(r.Mode))
+	}
+	o := l.account.Objective()
+	l.now.setting, l.now.lastRow.Heard, l.now.lastRow.DecisionMS = o.Setting(), 0, 0
+	return err
+}
+
+// rejoin numbers the slots after a restart in flight by the autopilots' clocks,
+// and has the aircraft that flew for us fly on. PX4 would return to OFFBOARD by
+// itself as soon as a stream resumes after its Hold failsafe; so none is
+// streamed to before this has decided on it.
+func (l *Leader) rejoin(ctx context.Context, s ledger.State) {
+	l.Log.Warn("restarted in flight", "mission", s.Mission, "state", s.Phase, "next_slot", s.Schedule.Next)
+	if !l.waitFor(ctx, s) {
+		return
+	}
+	elapsed, known := l.schedule.Elapsed(l.clocks())
+	away := elapsed
+	if !known {
+		l.Log.Error("every autopilot was rebooted: how many slots were missed is unknown")
+		away = 0
+	}
+	l.mission.Away(away, away/l.Config.Speed())
+	for i := range s.Fleet {
+		l.fleet.Away(i+1, s.Fleet[i].Meter, elapsed)
+		l.rejoinOne(&s.Fleet[i])
+	}
+	if !l.mission.InSlots() {
+		return
+	}
+	l.schedule.Resume(l.Clock.Now(), away)
+	if l.schedule.Over() {
+		l.settle(l.Config.Slots - 1) // it ended while we were away
+	}
+}
+
+// lateS is how long after a restart an aircraft that flew for us may be received
+// for the first time and still fly on by itself.
+const lateS = 10
+
+// rejoinOne decides on one aircraft after a restart.
+func (l *Leader) rejoinOne(a *fleet.Saved) {
+	if !a.Ours && !a.Homing {
+		return
+	}
+	v := l.view(a.Number)
+	switch {
+	case !l.Config.Flight.Resume:
+		l.fleet.Leave(a.Number, "resume_after_restart is false")
+	case !v.Fresh:
+		l.now.rejoining = append(l.now.rejoining, *a)
+	case l.schedule.Rebooted(a.Number-1, l.clock(v)):
+		l.fleet.Leave(a.Number, "rebooted while the leader was away")
+	case l.mission.Phase() == telemetry.StateStopped: // by a command since the restart
+		l.fleet.Leave(a.Number, "stopped")
+	case a.Homing || l.mission.Ending():
+		l.fleet.Rejoin(a.Number, fleet.OrderHome) // or it is left to its pilot, which is logged
+	default:
+		l.fleet.Rejoin(a.Number, fleet.OrderFly)
+	}
+}
+
+// rejoinLate decides on those that were not received at the restart.
+func (l *Leader) rejoinLate() {
+	waiting := l.now.rejoining
+	l.now.rejoining = nil
+	for i := range waiting {
+		a := &waiting[i]
+		if !l.view(a.Number).Fresh && float64(l.now.turns) > lateS {
+			l.fleet.Leave(a.Number, "not received since the restart")
+			continue
+		}
+		l.rejoinOne(a)
+	}
+}
+
+// waitFor waits until every aircraft that flew for us was received or, for those
+// that were not, two slots: aircraft that hold in the air come first. Without any
+// it goes on waiting. It is false when the leader is asked to end.
+func (l *Leader) waitFor(ctx context.Context, s ledger.State) bool {
+	const looks = 50 // a slot
+	for waited := 0; ; waited++ {
+		l.collect(ctx, l.Clock.Now()+l.Config.Wall(1.0/looks))
+		if ctx.Err() != nil {
+			return false
+		}
+		l.refresh()
+		received, expected := 0, 0
+		for i, a := range s.Fleet {
+			if a.Ours || a.Homing {
+				expected++
+				if l.views[i].Fresh && l.views[i].Landed != nil {
+					received++
+				}
+			}
+		}
+		if received == expected || received > 0 && waited >= 2*looks || l.now.yield != nil {
+			return true
+		}
+		if waited%(10*looks) == 10*looks-1 {
+			l.Log.Error("no aircraft received; waiting", "waited_s", (waited+1)/looks)
+		}
+		if waited%(looks/10) == 0 {
+			l.turned()
+		}
+	}
+}
+
+// clocks are the autopilots' clocks now.
+func (l *Leader) clocks() (r []schedule.Reading) {
+	l.refresh()
+	for i := range l.views {
+		r = append(r, l.clock(&l.views[i]))
+	}
+	return r
+}
+
+func (l *Leader) clock(v *fleet.View) schedule.Reading {
+	if !v.Located {
+		return schedule.Reading{}
+	}
+	return schedule.Reading{Fresh: v.Fresh, BootMS: v.BootMS, MSPerSlot: v.MSPerS}
+}

@@ -1,0 +1,179 @@
+package leader_test
+
+import (
+	"encoding/binary"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"prefdt/firmware/leader"
+	"prefdt/firmware/rig"
+	mqttbroker "prefdt/simbridge/broker"
+	"prefdt/simbridge/chaos"
+	"prefdt/telemetry"
+)
+
+// The broker is gone and the leader dies: the next one flies on without it, and
+// when the broker is back everything is there.
+func TestRestartWithoutABroker(t *testing.T) {
+	r := rig.New(t, 2, 100000)
+	r.Config.Flight.BrokerHoldS, r.Config.Flight.BrokerReturnS = 500, 1000
+	f := r.Launch()
+	r.TakeOff()
+	if ack := r.Command(r.Topics.Budget(), `{"id":"b1","energy_j":90000,"mode":"target"}`, "b1"); !ack.Accepted {
+		t.Fatalf("%+v", ack)
+	}
+	before := r.Await("slot 5", rig.At(5))
+	r.CloseBroker()
+	f = f.Again(nil)
+	began := time.Now()
+	if !r.Moved(began) {
+		t.Fatalf("without a broker nobody moves: %+v, %+v", r.Craft[0].State(), r.Craft[1].State())
+	}
+	back := &mqttbroker.Broker{Address: r.BrokerAddress()}
+	if !r.Eventually(func() bool { return back.Initialize() == nil }) {
+		t.Fatal("the broker does not come back")
+	}
+	t.Cleanup(back.Close)
+	after := r.Await("a slot with the broker", func(s telemetry.Status) bool { return rig.Flying(s) && s.UsersHeard > 0 && s.Slot > before.Slot+5 })
+	if after.BudgetJ == nil || *after.BudgetJ != 90000 || after.SpentJ <= before.SpentJ {
+		t.Errorf("before %+v, after %+v", before, after)
+	}
+	if repeat := r.Command(r.Topics.Budget(), `{"id":"b1","energy_j":90000,"mode":"target"}`, "b1"); repeat.EffectiveSlot == nil || *repeat.EffectiveSlot > before.Slot {
+		t.Errorf("the repeated command got %+v", repeat)
+	}
+	f.Kill()
+}
+
+// tear makes the ledger's last transaction one whose pages did not all reach
+// the disk: its meta page leads to a root that was never written.
+func tear(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	const header, rootAt, txAt = 16, 16, 48
+	page := int64(os.Getpagesize())
+	var newest, root uint64
+	for _, at := range []int64{0, page} {
+		raw := make([]byte, header+64)
+		if _, err := f.ReadAt(raw, at); err != nil {
+			t.Fatal(err)
+		}
+		if tx := binary.LittleEndian.Uint64(raw[header+txAt:]); tx >= newest {
+			newest, root = tx, binary.LittleEndian.Uint64(raw[header+rootAt:])
+		}
+	}
+	if _, err := f.WriteAt(make([]byte, page), int64(root)*page); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Power is lost in a transaction, on a disk that does not keep the order of
+// what it writes: the next leader flies on from the transaction before.
+func TestTornTransaction(t *testing.T) {
+	r := rig.New(t, 2, 100000)
+	f := r.Launch()
+	r.TakeOff()
+	r.Command(r.Topics.Budget(), `{"id":"b1","energy_j":90000,"mode":"target"}`, "b1")
+	before := r.Await("slot 8", rig.At(8))
+	path := filepath.Join(r.Config.StateDir, "ledger.db")
+	f = f.Again(func() { tear(t, path) })
+	after := r.Await("a slot after it", func(s telemetry.Status) bool { return rig.Flying(s) && s.Slot > before.Slot })
+	if after.BudgetJ == nil || *after.BudgetJ != 90000 || after.SpentJ < before.SpentJ-1e-6 {
+		t.Errorf("before %+v, after %+v", before, after)
+	}
+	if off := after.SpentJ + after.TransitJ - r.TrueJ(); math.Abs(off) > 600 { // it flies on meanwhile
+		t.Errorf("booked %+.0f J more than the batteries lost", off)
+	}
+	r.SlotsInOrder()
+	f.Kill()
+
+	// What is worse than that is said in a line, and nothing is flown on a guess.
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, raw[:len(raw)/4], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err = <-r.Launch().Done
+	if err == nil || !strings.Contains(err.Error(), "is damaged") || !strings.Contains(err.Error(), "leader log recover") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("a ledger cut short: %v", err)
+	}
+}
+
+// The leader's wall clock jumps a day forth and back, several times in a flight:
+// no slot is missed or late for it, and nothing is counted wrong.
+func TestClockJumps(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a leader with a clock of its own")
+	}
+	r := rig.NewAt(t, 2, 50, 100)
+	r.Config.Request.BudgetJ = 14000
+	args := r.Program()
+	args[0] = filepath.Join(t.TempDir(), "leader-jump")
+	if err := chaos.BuildJump(args[0]); err != nil {
+		t.Fatal(err)
+	}
+	p := r.Start(args)
+	r.TakeOff()
+	s := r.Await("done", rig.Done)
+	if s.Slot != 49 {
+		t.Errorf("%+v", s)
+	}
+	// Missed slots may be the machine's; a clock that jumps a day would miss them all.
+	if n := len(r.Beacons()); n < 25 {
+		t.Errorf("%d of 50 slots were opened", n)
+	}
+	r.Await("landed", func(telemetry.Status) bool { return r.LandedAt(0) && r.LandedAt(1) })
+	s = r.Await("three more", rig.Later(r.Last(), 3))
+	if off := s.SpentJ + s.TransitJ - r.TrueJ(); math.Abs(off) > 200 {
+		t.Errorf("booked %+.0f J more than the batteries lost", off)
+	}
+	r.SlotsInOrder()
+	if err := p.End(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A restarted leader that waits for its aircraft is alive: its loop is reported,
+// which feeds the watchdog.
+func TestReportsWhileRejoining(t *testing.T) {
+	r := rig.New(t, 2, 100000)
+	f := r.Launch()
+	r.TakeOff()
+	r.Await("slot 3", rig.At(3))
+	r.Saved()
+	f.Kill()
+	r.Lose(0)
+	r.Lose(1)
+	var turns atomic.Int64
+	r.Turned = func(leader.Report) { turns.Add(1) }
+	f = r.Launch()
+	if !r.Eventually(func() bool { return turns.Load() >= 50 }) {
+		t.Errorf("%d reports while it waits for its aircraft", turns.Load())
+	}
+	f.Kill()
+}
+
+// A decision that overruns the end of the mission ends it: no slot beyond the
+// last is opened, and the missed ones are settled.
+func TestLateAtTheEnd(t *testing.T) {
+	r := rig.New(t, 1, 12)
+	r.Launch()
+	r.TakeOff()
+	r.Await("slot 6", rig.At(6))
+	r.Stall(10)
+	s := r.Await("done", rig.Done)
+	b := r.Beacons()
+	if last := b[len(b)-1]; s.Slot != 11 || s.MissedSlots < 2 || last > 11 {
+		t.Errorf("ended with slot %d, %d missed, the last beacon is of slot %d", s.Slot, s.MissedSlots, last)
+	}
+}

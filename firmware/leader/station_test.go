@@ -1,0 +1,77 @@
+package leader_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/bluenviron/gomavlib/v3"
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+
+	"prefdt/firmware/rig"
+)
+
+// Where the configuration says so, an autopilot's unsafe or doubtful parameters
+// are an alarm: in the log and on the ground station's screen, beside the
+// mission's figures.
+func TestGroundStationIsAlarmed(t *testing.T) {
+	r := rig.New(t, 1, 100000)
+	r.Config.Flight.Failsafe = "alarm"
+	r.Replace(0, map[string]float64{"COM_OBL_RC_ACT": 0, "BAT1_CAPACITY": 100, "COM_LOW_BAT_ACT": 0})
+	r.Launch()
+	r.Await("the leader", rig.Any)
+	station := &gomavlib.Node{
+		Endpoints: []gomavlib.EndpointConf{gomavlib.EndpointUDPClient{Address: strings.TrimPrefix(r.Config.Aircraft[0].Endpoint, "udp-listen:")}},
+		Dialect:   common.Dialect, OutVersion: gomavlib.V2, OutSystemID: 255, HeartbeatSystemType: int(common.MAV_TYPE_GCS),
+	}
+	if err := station.Initialize(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(station.Close)
+	heard := make(chan string, 1000)
+	go func() {
+		for event := range station.Events() {
+			text := ""
+			if e, ok := event.(*gomavlib.EventFrame); ok {
+				switch m := e.Message().(type) {
+				case *common.MessageStatustext:
+					text = m.Severity.String() + " " + m.Text
+				case *common.MessageNamedValueFloat:
+					text = m.Name
+				case *common.MessageHeartbeat:
+					text = "heartbeat of " + m.Type.String()
+				}
+			}
+			select {
+			case heard <- text:
+			default:
+			}
+		}
+	}()
+	waits := map[string]bool{
+		"heartbeat of MAV_TYPE_ONBOARD_CONTROLLER": true, "budget_j": true, "spent_j": true, "setting": true,
+		"MAV_SEVERITY_ERROR 1: unsafe failsafe: COM_OBL_RC_ACT is 0":           true,
+		"MAV_SEVERITY_WARNING 1: doubtful parameter: BAT1_CAPACITY is 100 mAh": true,
+		"MAV_SEVERITY_NOTICE mission climbing":                                 true, "MAV_SEVERITY_NOTICE mission flying": true,
+		"MAV_SEVERITY_NOTICE 1: flying for us": true,
+	}
+	for text := <-heard; !strings.HasPrefix(text, "heartbeat"); text = <-heard { // it is on the link
+	}
+	r.TakeOff()
+	if !r.Eventually(func() bool {
+		for {
+			select {
+			case text := <-heard:
+				for w := range waits {
+					if strings.HasPrefix(text, w) {
+						delete(waits, w)
+					}
+				}
+				continue
+			default:
+			}
+			return len(waits) == 0
+		}
+	}) {
+		t.Errorf("the ground station never heard %v", waits)
+	}
+}

@@ -1,0 +1,58 @@
+package leader
+
+import (
+	"math"
+
+	"prefdt/firmware/energy"
+	"prefdt/telemetry"
+)
+
+// publishStatus says how the mission stands, retained.
+func (l *Leader) publishStatus() {
+	l.now.seq++
+	o := l.account.Objective()
+	if o.Left() > 0 {
+		l.now.setting = o.Setting() // afterwards a budget amounts to none
+	}
+	s := telemetry.Status{
+		Seq: l.now.seq, Slot: o.Slot() - 1, Slots: l.Config.Slots, MissionS: float64(o.Slot()), State: l.mission.Phase(),
+		Setting: l.now.setting, SpentJ: o.SpentJ(), FloorJ: o.FloorJ(), Saturated: o.Saturated(), TransitJ: l.account.TransitJ(),
+		UsersHeard: l.now.lastRow.Heard, MissedSlots: l.schedule.Missed, DecisionMS: l.now.lastRow.DecisionMS,
+		EnergySource: string(energy.Consumed), Challenge: l.crew.Challenge(), LastCommand: l.crew.Last(), Aircraft: []telemetry.StatusAircraft{},
+	}
+	if o.Budgeted() {
+		budget, mode, remaining := o.BudgetJ(), string(o.Mode()), o.BudgetJ()-o.SpentJ()
+		s.BudgetJ, s.Mode, s.RemainingJ = &budget, &mode, &remaining
+	}
+	end := o.PredictedEndJ()
+	if l.mission.Ending() {
+		end, s.FloorJ, s.Saturated = o.SpentJ(), o.SpentJ(), o.Budgeted() && o.BudgetJ() < o.SpentJ()
+	}
+	if o.Slot() > 0 {
+		s.PredictedEndJ = &end
+	}
+	for i := range l.views {
+		v := &l.views[i]
+		s.EnergySource = string(energy.Worse(energy.Source(s.EnergySource), v.Source))
+		a := telemetry.StatusAircraft{
+			Number: v.Number, SystemID: v.SystemID, EnergySource: string(v.Source), SpentJ: l.account.SpentJ(i), Landed: v.Landed, Reason: v.Reason,
+		}
+		if v.Heard {
+			age := math.Max(v.AgeS, 0)
+			a.AgeS, a.Mode = &age, v.Mode.String()
+		}
+		if v.Located && math.Abs(v.Position.EastM) <= 1e5 && math.Abs(v.Position.NorthM) <= 1e5 && math.Abs(v.UpM) <= 1e5 {
+			position, speed := [3]float64{v.Position.EastM, v.Position.NorthM, v.UpM}, v.SpeedMPS
+			a.PositionM, a.SpeedMPS = &position, &speed
+		}
+		if !math.IsNaN(v.Charge) {
+			charge := v.Charge
+			a.Battery = &charge
+		}
+		s.Aircraft = append(s.Aircraft, a)
+	}
+	l.link.Status(s)
+	l.fleet.Show("budget_j", o.BudgetJ()) // 0: a preference is in force
+	l.fleet.Show("spent_j", o.SpentJ())
+	l.fleet.Show("setting", s.Setting)
+}

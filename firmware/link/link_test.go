@@ -1,0 +1,475 @@
+package link
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"prefdt/firmware/clock"
+	"prefdt/firmware/crew"
+	"prefdt/simbridge/broker"
+	"prefdt/telemetry"
+)
+
+const patience = 60 * time.Second
+
+var topics, _ = telemetry.NewTopics("test")
+
+func newBroker(t *testing.T) telemetry.Broker {
+	t.Helper()
+	b := &broker.Broker{Address: "127.0.0.1:0"}
+	if err := b.Initialize(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	return telemetry.Broker{URL: b.URL()}
+}
+
+func client(t *testing.T, b telemetry.Broker, c *telemetry.Client) *telemetry.Client {
+	t.Helper()
+	c.Broker, c.Log = b, slog.New(slog.DiscardHandler)
+	if c.Name == "" {
+		c.Name = "test"
+	}
+	if err := c.Initialize(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func made(b telemetry.Broker, key ed25519.PrivateKey) *Link {
+	return &Link{
+		Broker: b, Fleet: "test", Slot: 50 * time.Millisecond, Identity: key, Keys: crew.Keys{Unsigned: true},
+		Clock: clock.New(), Log: slog.New(slog.DiscardHandler),
+	}
+}
+
+// started is a link that has its place on the broker.
+func started(t *testing.T, b telemetry.Broker, key ed25519.PrivateKey) *Link {
+	t.Helper()
+	l := made(b, key)
+	if err := l.Start(t.Context(), false, func() {}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	return l
+}
+
+func newKey() ed25519.PrivateKey {
+	_, key, _ := ed25519.GenerateKey(nil)
+	return key
+}
+
+func payload(v any) []byte {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+func beacon(n int) []byte {
+	return payload(telemetry.Slot{Slot: n, SlotMS: 50, Speed: 20, ReportByMS: 15, DecideByMS: 25, Offer: telemetry.Offer{PriceSPerJ: 0.01, Aircraft: []telemetry.OfferAircraft{}}})
+}
+
+func status(seq int64) []byte {
+	return payload(telemetry.Status{Seq: seq, Slot: 17, Slots: 100, State: "flying", EnergySource: "model", Challenge: telemetry.NewChallenge(), Aircraft: []telemetry.StatusAircraft{}})
+}
+
+// forge publishes what another leader would, from somebody who has no key of the
+// leaders', until the test ends. It returns once the first is on its way.
+func forge(t *testing.T, b telemetry.Broker, extra ...func(n int) telemetry.Publication) {
+	t.Helper()
+	c := client(t, b, &telemetry.Client{Name: "forger"})
+	stop, stopped, began := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for n := 1; ; n++ {
+			c.Publish(telemetry.Publication{Topic: topics.Slot(), Payload: beacon(n)})
+			c.Publish(telemetry.Publication{Topic: topics.Status(), Payload: status(int64(1e9 + n))})
+			for _, e := range extra {
+				c.Publish(e(n))
+			}
+			if n == 1 {
+				close(began)
+			}
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	t.Cleanup(func() { close(stop); <-stopped })
+	<-began
+}
+
+// TestForgeriesEndNobody: with a leader key neither beacons, statuses, nor proofs
+// of another key or to another question end a newcomer, or one that restarts in
+// flight (fault 22).
+func TestForgeriesEndNobody(t *testing.T) {
+	key := newKey()
+	// A proof that the genuine key signed, recorded when it answered somebody else.
+	body := payload(telemetry.Proof{Instance: telemetry.NewChallenge(), Challenge: telemetry.NewChallenge(), Seq: 7, Slot: 3})
+	recorded, err := telemetry.Sign(identityName, key, 9, telemetry.NewChallenge(), topics.Proof(), body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, inFlight := range map[string]bool{"newcomer": false, "restarted in flight": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBroker(t)
+			var asked atomic.Int64
+			// Whoever hears the question can echo it, but not sign.
+			forged := newKey()
+			echo := client(t, b, &telemetry.Client{Name: "echo"})
+			listener := client(t, b, &telemetry.Client{
+				Name: "listener", Subscriptions: []telemetry.Subscription{{Filter: topics.Hello(), QoS: 1}},
+				Handle: func(m telemetry.Message) {
+					h, err := telemetry.DecodeHello(m.Payload)
+					if err != nil {
+						t.Errorf("hello: %v", err)
+						return
+					}
+					asked.Add(1)
+					body := payload(telemetry.Proof{Instance: h.Instance, Challenge: telemetry.NewChallenge(), Seq: 7, Slot: 3})
+					raw, _ := telemetry.Sign(identityName, forged, 1, telemetry.NewChallenge(), topics.Proof(), body)
+					echo.Publish(telemetry.Publication{Topic: topics.Proof(), QoS: 1, Payload: raw})
+					echo.Publish(telemetry.Publication{Topic: topics.Proof(), QoS: 1, Payload: body})
+				},
+			})
+			_ = listener
+			forge(t, b, func(int) telemetry.Publication {
+				return telemetry.Publication{Topic: topics.Proof(), QoS: 1, Payload: recorded}
+			})
+			l := made(b, key)
+			cleared := make(chan struct{})
+			if err := l.Start(t.Context(), inFlight, func() { close(cleared) }); err != nil {
+				t.Fatalf("it ended: %v", err)
+			}
+			defer l.Close()
+			for {
+				select {
+				case c := <-l.Controls:
+					if c.Yield != nil || c.Rival != nil {
+						t.Fatalf("it was told of a rival: %+v", c)
+					}
+					if c.Connected {
+						if asked.Load() == 0 {
+							t.Error("it did not ask whether another leader is there")
+						}
+						<-cleared
+						return
+					}
+				case <-time.After(patience):
+					t.Fatal("it never took its place on the broker")
+				}
+			}
+		})
+	}
+}
+
+// TestIncumbentsProofEndsANewcomer, and one that restarts in flight: the answer
+// is signed and echoes its question.
+func TestIncumbentsProofEndsANewcomer(t *testing.T) {
+	key := newKey()
+	b := newBroker(t)
+	incumbent := started(t, b, key)
+	go func() {
+		for c := range incumbent.Controls {
+			if c.Hello != nil {
+				incumbent.Prove(c.Hello, telemetry.NewChallenge(), 42, 17)
+			}
+		}
+	}()
+	err := made(b, key).Start(t.Context(), false, func() { t.Error("a newcomer may fly") })
+	if !errors.Is(err, ErrIncumbent) {
+		t.Errorf("a newcomer ended with %v", err)
+	}
+	restarted := made(b, key)
+	if err := restarted.Start(t.Context(), true, func() { t.Error("a restarted leader may fly") }); err != nil {
+		t.Fatal(err)
+	}
+	defer restarted.Close()
+	select {
+	case c := <-restarted.Controls:
+		if !errors.Is(c.Yield, ErrIncumbent) {
+			t.Errorf("%+v", c)
+		}
+	case <-time.After(patience):
+		t.Error("a restarted leader was not told of the other")
+	}
+}
+
+// TestIdleLeaderAsks: a forged status has it ask, and nothing else; the genuine
+// other's proof reaches it, a forged one does not.
+func TestIdleLeaderAsks(t *testing.T) {
+	key := newKey()
+	b := newBroker(t)
+	l := started(t, b, key)
+	hellos := make(chan telemetry.Hello, 100)
+	client(t, b, &telemetry.Client{
+		Subscriptions: []telemetry.Subscription{{Filter: topics.Hello(), QoS: 1}},
+		Handle: func(m telemetry.Message) {
+			if h, err := telemetry.DecodeHello(m.Payload); err == nil {
+				hellos <- h
+			}
+		},
+	})
+	l.Ask()
+	asked := <-hellos
+	c := client(t, b, &telemetry.Client{Name: "other"})
+	prove := func(signer ed25519.PrivateKey, name, instance string, slot int) {
+		t.Helper()
+		raw, err := telemetry.Sign(name, signer, 5, telemetry.NewChallenge(), topics.Proof(), payload(telemetry.Proof{Instance: instance, Challenge: telemetry.NewChallenge(), Seq: 99, Slot: slot}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Publish(telemetry.Publication{Topic: topics.Proof(), QoS: 1, Payload: raw})
+	}
+	prove(newKey(), identityName, asked.Instance, 1)
+	prove(key, "crew-1", asked.Instance, 2)
+	prove(key, identityName, telemetry.NewChallenge(), 3)
+	prove(key, identityName, asked.Instance, 4)
+	for {
+		select {
+		case got := <-l.Controls:
+			if got.Rival == nil {
+				continue
+			}
+			if got.Rival.Slot != 4 || got.Rival.Seq != 99 {
+				t.Errorf("%+v", got.Rival)
+			}
+			return
+		case <-time.After(patience):
+			t.Fatal("the genuine proof did not arrive")
+		}
+	}
+}
+
+// TestWithoutAKeyBeaconsEndANewcomer, fresh ones; what the broker kept does not.
+func TestWithoutAKeyBeaconsEndANewcomer(t *testing.T) {
+	b := newBroker(t)
+	c := client(t, b, &telemetry.Client{})
+	for topic, p := range map[string][]byte{topics.Status(): status(1e9), topics.Slot(): beacon(5)} {
+		if err := c.PublishWait(t.Context(), telemetry.Publication{Topic: topic, QoS: 1, Retained: true, Payload: p}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := made(b, nil)
+	if err := l.Start(t.Context(), false, func() {}); err != nil {
+		t.Fatalf("the past ended it: %v", err)
+	}
+	l.Close()
+	forge(t, b)
+	if err := made(b, nil).Start(t.Context(), false, func() { t.Error("it may fly") }); !errors.Is(err, ErrIncumbent) {
+		t.Errorf("beside another leader it ended with %v", err)
+	}
+}
+
+// TestInFlightWithoutABroker: aircraft must be led, whether or not a broker is
+// there to be asked.
+func TestInFlightWithoutABroker(t *testing.T) {
+	l := made(telemetry.Broker{URL: "tcp://127.0.0.1:1"}, newKey())
+	cleared := make(chan struct{})
+	if err := l.Start(t.Context(), true, func() { close(cleared) }); err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	select {
+	case <-cleared:
+	case <-time.After(patience):
+		t.Error("it does not fly")
+	}
+	if l.Connected() || l.Dropped() != nil {
+		t.Error("it says that it is connected")
+	}
+	l.Beacon(telemetry.Slot{Slot: 1, SlotMS: 50, Speed: 20, ReportByMS: 15, DecideByMS: 25, Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}}) // must not block or panic
+}
+
+// TestHowLongItListens counts slots, by the leader's clock: three for a newcomer,
+// one and a half for one that restarts in flight with its ledger.
+func TestHowLongItListens(t *testing.T) {
+	for name, c := range map[string]struct {
+		inFlight bool
+		key      ed25519.PrivateKey
+		slots    float64
+	}{
+		"newcomer": {false, newKey(), 3}, "newcomer without a key": {false, nil, 3},
+		"restarted in flight": {true, newKey(), 1.5}, "restarted in flight without a key": {true, nil, 1.5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBroker(t)
+			var now clock.Manual
+			l := made(b, c.key)
+			l.Slot, l.Clock = time.Hour, &counted{Manual: &now, asked: make(chan time.Duration, 100)}
+			cleared := make(chan struct{})
+			ended := make(chan error, 1)
+			go func() { ended <- l.Start(t.Context(), c.inFlight, func() { close(cleared) }) }()
+			want := time.Duration(c.slots * float64(l.Slot))
+			for d := time.Duration(-1); d != want; d = <-l.Clock.(*counted).asked { // it listens
+			}
+			if c.inFlight { // the first is for a broker that is not there
+				for d := time.Duration(-1); d != want; d = <-l.Clock.(*counted).asked {
+				}
+			}
+			now.Advance(want - time.Second)
+			select {
+			case <-cleared:
+				t.Errorf("it may fly before %v slots", c.slots)
+			case err := <-ended:
+				if !c.inFlight {
+					t.Errorf("it ended its listening before %v slots, with %v", c.slots, err)
+				}
+			case <-time.After(50 * time.Millisecond): // more would show more, and never a fault that is none
+			}
+			now.Advance(time.Second)
+			select {
+			case <-cleared:
+			case <-time.After(patience):
+				t.Fatalf("after %v slots it listens still", c.slots)
+			}
+			l.Close()
+		})
+	}
+}
+
+// counted is a clock that says what it is asked to wait for.
+type counted struct {
+	*clock.Manual
+	asked chan time.Duration
+}
+
+func (c *counted) After(d time.Duration) <-chan time.Time {
+	rings := c.Manual.After(d)
+	select {
+	case c.asked <- d:
+	default:
+	}
+	return rings
+}
+
+// TestEndsWhileItListens: a leader that is asked to end does.
+func TestEndsWhileItListens(t *testing.T) {
+	b := newBroker(t)
+	l := made(b, newKey())
+	l.Slot = time.Hour
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Start(ctx, false, func() { t.Error("it may fly") }) }()
+	cancel()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("it began")
+		}
+	case <-time.After(patience):
+		t.Error("it does not end")
+	}
+}
+
+// TestCommandsDoNotWaitForReports: with more reports than the queues hold, and
+// nobody who takes one, the crew's stop arrives (fault 24); what was dropped is
+// counted, and no command is.
+func TestCommandsDoNotWaitForReports(t *testing.T) {
+	b := newBroker(t)
+	l := started(t, b, nil)
+	users := client(t, b, &telemetry.Client{Name: "users"})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	report := payload(telemetry.Report{Slot: 1, PositionM: [2]float64{1, 1}, CPUHz: 1e9})
+	const most = 3 * reportsLength
+	for i := range most {
+		p := telemetry.Publication{Topic: topics.Report(fmt.Sprintf("u%d", i)), Payload: report}
+		if i%200 == 0 { // in step with the broker
+			if err := users.PublishWait(ctx, p); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		users.Publish(p)
+	}
+	for late := time.Now().Add(patience); len(l.Reports) < reportsLength; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("%d reports wait, want %d: this test overfills the queue", len(l.Reports), reportsLength)
+		}
+	}
+	station := client(t, b, &telemetry.Client{Name: "crew"})
+	if err := station.PublishWait(ctx, telemetry.Publication{Topic: topics.Mission(), QoS: 1, Payload: []byte(`{"id":"s","action":"stop"}`)}); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		select {
+		case c := <-l.Controls:
+			if c.Command == nil {
+				continue
+			}
+			if c.Command.ID != "s" || c.Command.Mission == nil || c.Command.Mission.Action != "stop" {
+				t.Errorf("%+v", c.Command)
+			}
+			if n := len(l.Reports); n < reportsLength {
+				t.Errorf("%d reports wait: some were taken", n)
+			}
+			if n := l.Dropped()["messages"]; n != 0 {
+				t.Errorf("%d messages that are no reports were dropped", n)
+			}
+			return
+		case <-ctx.Done():
+			t.Fatalf("stop did not arrive; %d reports wait, dropped: %v", len(l.Reports), l.Dropped())
+		}
+	}
+}
+
+// TestWhatArrivesIsChecked: what is wrong is counted by kind, answered if it is a
+// command with an id, and never handed on otherwise.
+func TestWhatArrivesIsChecked(t *testing.T) {
+	l := made(telemetry.Broker{}, nil)
+	l.Topics, l.ctx = topics, t.Context()
+	l.Rejects.Log = l.Log
+	l.Reports, l.Controls = make(chan Report, 10), make(chan Control, 10)
+	for _, c := range []struct {
+		name, topic, payload string
+		retained             bool
+		reports, controls    int
+		rejected             bool
+	}{
+		{"a report", topics.Report("u"), `{"slot":1,"position_m":[1,1],"queue_bits":0,"cpu_hz":1e9}`, false, 1, 0, false},
+		{"a report that is not one", topics.Report("u"), `{"slot":1}`, false, 0, 0, true},
+		{"a result", topics.Result("u"), `{"slot":1,"completion_s":0.5,"by":"local"}`, false, 1, 0, false},
+		{"a result of nothing", topics.Result("u"), `{"slot":1,"completion_s":0.5,"by":"magic"}`, false, 0, 0, true},
+		{"a command", topics.Mission(), `{"id":"m","action":"stop"}`, false, 0, 1, false},
+		{"an invalid command", topics.Mission(), `{"id":"m","action":"dance"}`, false, 0, 1, true},
+		{"a command without an id", topics.Mission(), `{"action":"stop"}`, false, 0, 0, true},
+		{"a retained command", topics.Mission(), `{"id":"m","action":"stop"}`, true, 0, 0, true},
+		{"a heartbeat", topics.Heartbeat("ops"), `{"seq":1}`, false, 0, 1, false},
+		{"a retained heartbeat", topics.Heartbeat("ops"), `{"seq":1}`, true, 0, 0, true},
+		{"offline", topics.Online(), `false`, false, 0, 1, false},
+		{"online", topics.Online(), `true`, false, 0, 0, false},
+		{"a beacon", topics.Slot(), string(beacon(3)), false, 0, 1, false},
+		{"a retained beacon", topics.Slot(), string(beacon(3)), true, 0, 0, false},
+		{"a status", topics.Status(), string(status(3)), false, 0, 1, false},
+		{"hello", topics.Hello(), `{"instance":"other"}`, false, 0, 1, false},
+		{"a proof where there is no key", topics.Proof(), `{}`, false, 0, 0, false},
+		{"no topic of ours", "prefdt/test/users/a b/report", `{}`, false, 0, 0, true},
+	} {
+		before := l.Rejects.Total()
+		l.handle(telemetry.Message{Topic: c.topic, Payload: []byte(c.payload), Retained: c.retained, Received: time.Now()})
+		if len(l.Reports) != c.reports || len(l.Controls) != c.controls || (l.Rejects.Total() > before) != c.rejected {
+			t.Errorf("%s: %d reports, %d controls, %d rejected", c.name, len(l.Reports), len(l.Controls), l.Rejects.Total()-before)
+		}
+		for len(l.Reports) > 0 {
+			<-l.Reports
+		}
+		for len(l.Controls) > 0 {
+			<-l.Controls
+		}
+	}
+}

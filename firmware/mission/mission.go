@@ -1,0 +1,227 @@
+// Package mission is the state a mission is in and what may change it: the
+// crew's commands, the climb, the end of the slots, and contact with broker and
+// crew. Facts come in, an Effect comes out; nothing here is sent or waited for.
+//
+// It stands around the slot: the leader asks it whether a command may be
+// carried out, and at the end of each mission second whether time has changed
+// something.
+package mission
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"prefdt/telemetry"
+)
+
+// Effect is what a change of state asks of the fleet.
+type Effect uint8
+
+const (
+	None       Effect = iota
+	Launch            // every aircraft leaves the ground for its start
+	BeginSlots        // slot 0 begins now
+	HoldFleet         // every aircraft stays where it is
+	Home              // every aircraft of ours flies home and lands
+	Stop              // every aircraft of ours is handed to its autopilot's Hold
+	Renew             // a mission with a new id, from idle
+)
+
+// Who holds a mission. A crew's own hold ends by its resume alone.
+const (
+	HeldByCrew   = "crew"   // its command
+	HeldByBroker = "broker" // no connection to the broker
+	HeldByRadio  = "radio"  // no contact with the crew
+)
+
+// event is what may change the state; a crew's command is one of that name.
+type event string
+
+const (
+	climbed       event = "climbed"
+	climbFailed   event = "climb failed"
+	brokerHold    event = "broker gone, hold"
+	brokerReturn  event = "broker gone, return"
+	contactHold   event = "crew gone, hold"
+	contactReturn event = "crew gone, return"
+	contactBack   event = "contact is back"
+	slotsOver     event = "last slot settled"
+	landed        event = "all landed"
+	diskFailed    event = "disk failed"
+)
+
+// rule is one row of the table: what happens on an event in a state.
+type rule struct {
+	on   event
+	from []string
+	to   string
+	do   Effect
+}
+
+var (
+	inSlots  = []string{telemetry.StateFlying, telemetry.StateHolding}
+	airborne = []string{telemetry.StateClimbing, telemetry.StateFlying, telemetry.StateHolding}
+)
+
+// table is every change of state there is; what is not in it does not happen.
+var table = []rule{
+	{telemetry.ActionStart, []string{telemetry.StateIdle}, telemetry.StateClimbing, Launch},
+	{telemetry.ActionHold, []string{telemetry.StateFlying}, telemetry.StateHolding, HoldFleet},
+	{telemetry.ActionResume, []string{telemetry.StateHolding}, telemetry.StateFlying, None},
+	{telemetry.ActionReturn, append([]string{telemetry.StateStopped}, airborne...), telemetry.StateReturning, Home},
+	{telemetry.ActionStop, append([]string{telemetry.StateReturning}, airborne...), telemetry.StateStopped, Stop},
+	{telemetry.ActionNew, []string{telemetry.StateIdle, telemetry.StateDone, telemetry.StateStopped}, telemetry.StateIdle, Renew},
+
+	{climbed, []string{telemetry.StateClimbing}, telemetry.StateFlying, BeginSlots},
+	{climbFailed, []string{telemetry.StateClimbing}, telemetry.StateReturning, Home},
+	{brokerHold, []string{telemetry.StateFlying}, telemetry.StateHolding, HoldFleet},
+	{brokerReturn, airborne, telemetry.StateReturning, Home},
+	{contactHold, []string{telemetry.StateFlying}, telemetry.StateHolding, HoldFleet},
+	{contactReturn, airborne, telemetry.StateReturning, Home},
+	{contactBack, []string{telemetry.StateHolding}, telemetry.StateFlying, None},
+	{slotsOver, inSlots, telemetry.StateDone, Home},
+	{landed, []string{telemetry.StateReturning}, telemetry.StateDone, None},
+	{diskFailed, airborne, telemetry.StateReturning, Home},
+}
+
+// State is what a restart needs.
+type State struct {
+	Mission string  `json:"mission"`
+	Phase   string  `json:"phase"` // CONTRACT's state
+	HeldBy  string  `json:"held_by,omitempty"`
+	ClimbS  float64 `json:"climb_s,omitempty"` // mission time since start
+	Contact Contact `json:"contact,omitzero"`
+}
+
+// Limits are the times that the configuration sets.
+type Limits struct {
+	ClimbS        float64 // mission time
+	BrokerHoldS   float64 // mission time without the broker
+	BrokerReturnS float64
+	CrewHoldS     float64 // wall time without contact with the crew
+	CrewReturnS   float64
+}
+
+// Mission is one mission's state. Set Limits; the rest is Begin's or Restore's.
+type Mission struct {
+	Limits   Limits
+	state    State
+	upS      float64 // wall time since the leader's start
+	reachedS float64 // wall time since the broker was reached
+}
+
+// Begin makes it a new, idle mission.
+func (m *Mission) Begin(id string) { m.state = State{Mission: id, Phase: telemetry.StateIdle} }
+
+// State returns what a restart needs.
+func (m *Mission) State() State {
+	s := m.state
+	s.Contact.Stations = slices.Clone(s.Contact.Stations)
+	return s
+}
+
+// Restore continues a mission after a restart.
+func (m *Mission) Restore(s State) { m.state = s }
+
+// Away counts the time for which the leader itself was gone.
+func (m *Mission) Away(missionS, wallS float64) {
+	m.state.ClimbS += missionS
+	m.state.Contact.away(missionS, wallS)
+}
+
+// ID is the mission's id.
+func (m *Mission) ID() string { return m.state.Mission }
+
+// Phase is CONTRACT's state.
+func (m *Mission) Phase() string { return m.state.Phase }
+
+// HeldBy says who holds it, empty unless it is held.
+func (m *Mission) HeldBy() string { return m.state.HeldBy }
+
+// InSlots is whether slots are opened.
+func (m *Mission) InSlots() bool { return slices.Contains(inSlots, m.state.Phase) }
+
+// InFlight is whether aircraft may be in the air for this mission.
+func (m *Mission) InFlight() bool {
+	return slices.Contains(airborne, m.state.Phase) || m.state.Phase == telemetry.StateReturning
+}
+
+// Ending is whether no slot will be flown any more.
+func (m *Mission) Ending() bool {
+	switch m.state.Phase {
+	case telemetry.StateReturning, telemetry.StateDone, telemetry.StateStopped:
+		return true
+	}
+	return false
+}
+
+// Command changes the state as the crew asks, or says why it may not. What an
+// action needs beyond the state (readiness, aircraft) is the caller's to ask
+// before.
+func (m *Mission) Command(action string) (Effect, error) {
+	if action == telemetry.ActionHold && m.state.Phase == telemetry.StateHolding && m.state.HeldBy != HeldByCrew {
+		m.state.HeldBy = HeldByCrew // the crew's own hold does not end when contact returns
+		return HoldFleet, nil
+	}
+	if err := m.Allows(action); err != nil {
+		return None, err
+	}
+	do, _ := m.apply(event(action))
+	if action == telemetry.ActionHold {
+		m.state.HeldBy = HeldByCrew
+	}
+	return do, nil
+}
+
+// Allows says why an action is refused in the present state, and what would
+// not be.
+func (m *Mission) Allows(action string) error {
+	if m.rule(event(action)) != nil {
+		return nil
+	}
+	var accepted []string
+	for _, a := range []string{
+		telemetry.ActionStart, telemetry.ActionHold, telemetry.ActionResume, telemetry.ActionReturn, telemetry.ActionStop, telemetry.ActionNew,
+	} {
+		if m.rule(event(a)) != nil {
+			accepted = append(accepted, a)
+		}
+	}
+	return fmt.Errorf("cannot %s: the mission is %s, which accepts %s", action, m.state.Phase, strings.Join(accepted, ", "))
+}
+
+func (m *Mission) rule(on event) *rule {
+	for i := range table {
+		if table[i].on == on && slices.Contains(table[i].from, m.state.Phase) {
+			return &table[i]
+		}
+	}
+	return nil
+}
+
+// apply makes the change that the table has for an event, if it has one.
+func (m *Mission) apply(on event) (Effect, bool) {
+	r := m.rule(on)
+	if r == nil {
+		return None, false
+	}
+	if r.to != m.state.Phase {
+		m.state.HeldBy = ""
+	}
+	if m.state.Phase = r.to; r.do == Launch {
+		m.state.ClimbS = 0
+	}
+	return r.do, true
+}
+
+// SlotsOver says that the last slot is settled.
+func (m *Mission) SlotsOver() Effect { return m.must(slotsOver) }
+
+// DiskFailed says that a settlement could not be stored.
+func (m *Mission) DiskFailed() Effect { return m.must(diskFailed) }
+
+func (m *Mission) must(on event) Effect {
+	do, _ := m.apply(on)
+	return do
+}

@@ -1,0 +1,172 @@
+// Package monitor shows the outside how the leader's loop is: systemd's
+// watchdog, metrics and health. The loop reports after every turn, and nothing
+// else does: a loop that stalls falls silent.
+package monitor
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"prefdt/firmware/clock"
+	"prefdt/firmware/leader"
+	"prefdt/firmware/metrics"
+	"prefdt/firmware/notify"
+	"prefdt/telemetry"
+)
+
+// Config is what the monitor is told of the flight.
+type Config struct {
+	Fleet, Mission string
+	Slots          int
+	Slot           time.Duration // wall time of one
+	MetricsPort    int           // 0: no server
+	Clock          clock.Clock   // the leader's
+	Getenv         func(string) string
+}
+
+// Monitor is one leader's.
+type Monitor struct {
+	config   Config
+	notifier *notify.Notifier
+	server   *metrics.Server
+
+	mutex    sync.Mutex // the rest: the loop writes, a connection reads
+	ready    bool
+	last     leader.Report
+	heard    uint64
+	decision metrics.Histogram
+	lastSlot int
+}
+
+// New returns what the environment and the configuration ask for.
+func New(c Config) (*Monitor, error) {
+	n, err := notify.Open(c.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	m := &Monitor{config: c, notifier: n, lastSlot: -1, last: leader.Report{State: telemetry.StateIdle, Mission: c.Mission}}
+	m.decision.Bounds = []float64{0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256}
+	if least := 3 * c.Slot; n.Watchdog() > 0 && n.Watchdog() < least {
+		return nil, fmt.Errorf("WatchdogSec is %v, want at least three slots, %v", n.Watchdog(), least)
+	}
+	if c.MetricsPort != 0 {
+		m.server = &metrics.Server{Port: c.MetricsPort, Page: m.page, Alive: m.alive}
+		if err := m.server.Initialize(); err != nil {
+			return nil, err
+		}
+	}
+	n.Starting("looking for the broker and another leader")
+	return m, nil
+}
+
+// Address is the server's, empty without one.
+func (m *Monitor) Address() string {
+	if m.server == nil {
+		return ""
+	}
+	return m.server.Address()
+}
+
+// Close says that the leader stops.
+func (m *Monitor) Close() {
+	m.notifier.Stopping()
+	if m.server != nil {
+		m.server.Close()
+	}
+}
+
+// Turned takes the loop's report after a turn.
+func (m *Monitor) Turned(r leader.Report) {
+	status := fmt.Sprintf("%s, slot %d of %d, %.0f J spent", r.State, r.Slot, m.config.Slots, r.SpentJ)
+	m.mutex.Lock()
+	m.last = r
+	if row := r.Last; row.DecisionMS > 0 && row.Slot != m.lastSlot {
+		m.lastSlot = row.Slot
+		m.heard += uint64(row.Heard)
+		m.decision.Observe(row.DecisionMS)
+	}
+	ready := m.ready
+	m.ready = true
+	m.mutex.Unlock()
+	if !ready {
+		m.notifier.Ready(status)
+	}
+	m.notifier.Alive(status)
+}
+
+// alive is whether the loop made a turn lately: within three slots, or a
+// second if those are shorter.
+func (m *Monitor) alive() (bool, string) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	if !m.ready {
+		return false, "starting"
+	}
+	age := m.config.Clock.Now() - m.last.At
+	return age <= max(3*m.config.Slot, time.Second), fmt.Sprintf("%s, slot %d, loop turned %.1f s ago", m.last.State, m.last.Slot, age.Seconds())
+}
+
+// page is what /metrics shows.
+func (m *Monitor) page(p *metrics.Page) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	c, s := &m.config, &m.last
+	p.Gauge("prefdt_up", "1 once the leader's loop runs.", boolean(m.ready), "fleet", c.Fleet, "mission", s.Mission)
+	if !m.ready {
+		return
+	}
+	for _, state := range []string{
+		telemetry.StateIdle, telemetry.StateClimbing, telemetry.StateFlying, telemetry.StateHolding,
+		telemetry.StateReturning, telemetry.StateDone, telemetry.StateStopped,
+	} {
+		p.Gauge("prefdt_state", "The mission's state: 1 for the one it is in.", boolean(s.State == state), "state", state)
+	}
+	p.Gauge("prefdt_slot", "The slot open or to be opened next.", float64(s.Slot))
+	p.Gauge("prefdt_slots", "Slots of the mission, T.", float64(c.Slots))
+	p.Gauge("prefdt_missed_slots", "Slots of the mission that were skipped.", float64(s.Missed))
+	p.Gauge("prefdt_setting", "The preference, or what the budget amounts to: 0 least delay, 1 least energy.", s.Setting)
+	p.Gauge("prefdt_spent_joules", "Spent in slots.", s.SpentJ)
+	p.Gauge("prefdt_budget_joules", "The budget; NaN: none.", s.BudgetJ)
+	p.Gauge("prefdt_floor_joules", "The least the mission can end on.", s.FloorJ)
+	p.Gauge("prefdt_predicted_end_joules", "What it is expected to end on.", s.PredictedEndJ)
+	p.Gauge("prefdt_transit_joules", "Spent outside the slots.", s.TransitJ)
+	p.Gauge("prefdt_saturated", "1 if the floor is above the budget.", boolean(s.Saturated))
+	p.Gauge("prefdt_price_seconds_per_joule", "Of the last decision.", s.PriceSPerJ)
+	p.Gauge("prefdt_users_heard", "Reports in time in the last slot.", float64(s.Last.Heard))
+	p.Counter("prefdt_reports_heard_total", "Reports in time, since the leader's start.", float64(m.heard))
+	p.Histogram("prefdt_decision_ms", "Time of one decision in ms.", m.decision.Clone())
+	p.Gauge("prefdt_ledger_ms", "Time of the last durable transaction in ms.", s.LedgerMS)
+	p.Gauge("prefdt_broker_connected", "1 while the broker is there.", boolean(s.Connected))
+	p.Counters("prefdt_mqtt_rejects_total", "Messages refused, by kind.", "kind", s.Rejects)
+	p.Counters("prefdt_mqtt_dropped_total", "Messages that a full queue or a lost connection cost, by queue.", "queue", s.Dropped)
+	p.Counters("prefdt_mavlink_rejects_total", "Frames refused, by reason.", "reason", s.Frames)
+	for _, a := range s.Aircraft {
+		p.Gauge("prefdt_aircraft_age_seconds", "Mission seconds since it was last heard; NaN: never.", a.AgeS, "aircraft", strconv.Itoa(a.Number))
+	}
+	for _, a := range s.Aircraft {
+		p.Gauge("prefdt_aircraft_flying", "1 while it flies for us.", boolean(a.Flying), "aircraft", strconv.Itoa(a.Number))
+	}
+	for _, a := range s.Aircraft {
+		p.Gauge("prefdt_aircraft_battery", "Charge left, 0 to 1; NaN: unknown.", a.Charge, "aircraft", strconv.Itoa(a.Number))
+	}
+	for _, a := range s.Aircraft {
+		p.Gauge("prefdt_aircraft_spent_joules", "Spent in slots, with its source.", a.SpentJ, "aircraft", strconv.Itoa(a.Number), "source", a.Source)
+	}
+	f := s.Counts
+	p.Counter("prefdt_setpoints_total", "Setpoints sent.", float64(f.Setpoints))
+	p.Counter("prefdt_envelope_interventions_total", "Setpoints the envelope changed, or turned into a hold.", float64(f.Corrected), "kind", "corrected")
+	p.Counter("prefdt_envelope_interventions_total", "", float64(f.Held), "kind", "held")
+	p.Counter("prefdt_setpoints_expired_total", "Times a setpoint outlived its two slots.", float64(f.Stalled))
+	p.Counter("prefdt_flight_alarms_total", "Times an aircraft was measured outside a limit.", float64(f.Alarms))
+	p.Gauge("prefdt_separation_min_metres", "The least distance measured in the air.", f.MinSeparationM)
+	p.Gauge("prefdt_speed_max_metres_per_second", "The greatest speed measured.", f.MaxSpeedMPS)
+}
+
+func boolean(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}

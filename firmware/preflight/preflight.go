@@ -1,0 +1,566 @@
+// Package preflight is `leader check`: it tests on the ground what a flight will
+// need, and prints a list. It sends no aircraft anywhere.
+package preflight
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/bluenviron/gomavlib/v3/pkg/frame"
+
+	"prefdt/firmware/clock"
+	"prefdt/firmware/config"
+	"prefdt/firmware/energy"
+	"prefdt/firmware/fleet"
+	"prefdt/firmware/leader"
+	"prefdt/firmware/ledger"
+	"prefdt/inference"
+	"prefdt/inference/checkpoint"
+	"prefdt/inference/goal"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+	"prefdt/telemetry"
+)
+
+const usage = `leader check tests on the ground what a flight will need, and prints a pre-flight
+list: ok, warn or FAIL, what, and what was found. It sends no aircraft anywhere.
+
+  leader check -config FILE [-wait 15s] [-json]
+
+Exit status: 0 nothing failed, 1 something did, 2 the command line is wrong.
+
+`
+
+// Finding is one line of the list.
+type Finding struct {
+	Item   string `json:"item"`
+	Result string `json:"result"` // ok, warn or FAIL
+	Detail string `json:"detail"`
+}
+
+const (
+	ResultOK   = "ok"
+	ResultWarn = "warn"
+	ResultFail = "FAIL"
+)
+
+// preflight is one run down the list.
+type preflight struct {
+	config  config.Config
+	frozen  *checkpoint.Checkpoint
+	wait    time.Duration
+	print   func(Finding)
+	list    []Finding
+	failed  int
+	warned  int
+	key     *frame.V2Key // of MAVLink, nil: unsigned
+	present ledger.State // of the ledger
+	found   bool
+}
+
+// Run runs `leader check` with these arguments and returns its exit status.
+func Run(args []string, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("leader check", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	path := flags.String("config", "", "configuration `file`")
+	wait := flags.Duration("wait", 15*time.Second, "how long to wait for the broker, and for autopilots")
+	asJSON := flags.Bool("json", false, "print one JSON object instead of lines")
+	err := flags.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(stdout, usage)
+		flags.SetOutput(stdout)
+		flags.PrintDefaults()
+		return 0
+	case err == nil && (flags.NArg() > 0 || *path == ""):
+		err = errors.New("want -config FILE and no other words")
+	case err == nil && !(*wait >= 100*time.Millisecond && *wait <= 10*time.Minute):
+		err = fmt.Errorf("-wait is %v, want 100ms to 10m", *wait)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "leader check: %v; leader check -h explains\n", err)
+		return 2
+	}
+	p := &preflight{wait: *wait, print: func(f Finding) {
+		if !*asJSON {
+			fmt.Fprintf(stdout, "%-5s %-14s %s\n", f.Result, f.Item, f.Detail)
+		}
+	}}
+	p.run(*path)
+	if *asJSON {
+		json.NewEncoder(stdout).Encode(map[string]any{"checks": p.list, "failed": p.failed, "warned": p.warned})
+	} else {
+		fmt.Fprintf(stdout, "%d checks, %d warnings, %d failed\n", len(p.list), p.warned, p.failed)
+	}
+	if p.failed > 0 {
+		return 1
+	}
+	return 0
+}
+
+func (p *preflight) add(result, item, format string, args ...any) {
+	f := Finding{item, result, fmt.Sprintf(format, args...)}
+	switch result {
+	case ResultWarn:
+		p.warned++
+	case ResultFail:
+		p.failed++
+	}
+	p.list = append(p.list, f)
+	p.print(f)
+}
+
+// run goes down the list. What cannot be tested without an earlier item is left out.
+func (p *preflight) run(path string) {
+	var err error
+	if p.config, err = config.Load(path); err != nil {
+		p.add(ResultFail, "configuration", "%v", err)
+		return
+	}
+	c := &p.config
+	p.add(ResultOK, "configuration", "fleet %s, mission %s, %d aircraft, %d slots of %g ms", c.Fleet, c.Mission, len(c.Aircraft), c.Slots, c.SlotMS)
+	p.policy()
+	p.state()
+	p.keys()
+	p.signing()
+	p.clock()
+	p.broker()
+	if p.config.MAVLink.KeyFile == "" || p.key != nil {
+		p.autopilots() // nothing is sent unsigned where a key was asked for
+	}
+}
+
+// policy loads the checkpoint, its hash with it, and times one step.
+func (p *preflight) policy() {
+	frozen, err := checkpoint.Load(p.config.Checkpoint)
+	if err != nil {
+		p.add(ResultFail, "checkpoint", "%v", err)
+		return
+	}
+	p.frozen = frozen
+	p.add(ResultOK, "checkpoint", "%s loads and is what its manifest says", p.config.Checkpoint)
+	policy, err := inference.New(frozen, inference.Decoder(p.config.Decoder))
+	if err != nil {
+		p.add(ResultFail, "decision", "%v", err)
+		return
+	}
+	s := snapshotOfStarts(&p.config, frozen.Physics)
+	g := goal.New(&frozen.Scales, &frozen.Physics, p.config.Slots, len(p.config.Aircraft))
+	var d slot.Decision
+	const tries = 30 // the first ones fill the context
+	took := make([]time.Duration, tries)
+	for i := range took {
+		began := time.Now()
+		policy.Decide(s, g, &d)
+		took[i] = time.Since(began)
+	}
+	slices.Sort(took)
+	typical := took[tries*9/10] // what else the machine does once is no decision's time
+	room := p.config.DecideByMS - p.config.ReportByMS
+	ms := float64(typical) / float64(time.Millisecond)
+	switch {
+	case ms > room:
+		p.add(ResultFail, "decision", "takes %.1f ms, decide_by_ms leaves %g ms", ms, room)
+	case ms > room/2:
+		p.add(ResultWarn, "decision", "takes %.1f ms of the %g ms that decide_by_ms leaves", ms, room)
+	default:
+		p.add(ResultOK, "decision", "takes %.1f ms of %g ms", ms, room)
+	}
+}
+
+// snapshotOfStarts is ten users below the fleet at its starts.
+func snapshotOfStarts(c *config.Config, k physics.Constants) *slot.Snapshot {
+	s := &slot.Snapshot{Slots: c.Slots}
+	for i := range c.Aircraft {
+		s.Aircraft = append(s.Aircraft, slot.Aircraft{Number: i + 1, Position: c.Start(i+1, k.AreaM), ResidualJ: k.CapacityJ, CPUHz: k.EdgeCPUHz})
+	}
+	for u := range 10 {
+		user := slot.User{
+			ID: u, Position: physics.Position{EastM: k.AreaM * float64(u) / 10, NorthM: k.AreaM / 3}, CPUHz: 1e9,
+			Task: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9},
+		}
+		for i := range s.Aircraft {
+			user.Gain = append(user.Gain, k.Channel.MeanGain(user.Position.Sub(s.Aircraft[i].Position).Norm(), k.AltitudeM))
+		}
+		s.Users = append(s.Users, user)
+	}
+	return s
+}
+
+// state tries the state directory and looks into its ledger.
+func (p *preflight) state() {
+	dir := p.config.StateDir
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		p.add(ResultFail, "state", "%v", err)
+		return
+	}
+	took, err := tryWrite(dir)
+	if err != nil {
+		p.add(ResultFail, "state", "%s: %v", dir, err)
+		return
+	}
+	var disk syscall.Statfs_t
+	if err := syscall.Statfs(dir, &disk); err != nil {
+		p.add(ResultFail, "state", "%s: %v", dir, err)
+		return
+	}
+	freeMB, slotWall := float64(disk.Bavail)*float64(disk.Bsize)/1e6, p.config.Wall(1)
+	switch need := 2 * p.config.LedgerMB; {
+	case freeMB < need:
+		p.add(ResultFail, "state", "%s has %.0f MB free, want %.0f, twice ledger_mb", dir, freeMB, need)
+	case took > slotWall/2:
+		p.add(ResultWarn, "state", "%s: a write takes %v to reach the disk, a slot is %v", dir, took.Round(time.Millisecond), slotWall)
+	default:
+		p.add(ResultOK, "state", "%s is writable, %.0f MB free, a write reaches the disk in %v", dir, freeMB, took.Round(100*time.Microsecond))
+	}
+	path := ledger.Path(dir)
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		p.add(ResultOK, "ledger", "none yet; mission %s begins", p.config.Mission)
+		return
+	}
+	l, err := ledger.Read(path)
+	if err != nil {
+		p.add(ResultFail, "ledger", "%v", err)
+		return
+	}
+	defer l.Close()
+	s, found, err := l.Load()
+	switch {
+	case err != nil:
+		p.add(ResultFail, "ledger", "%v", err)
+	case !found:
+		p.add(ResultOK, "ledger", "empty; mission %s begins", p.config.Mission)
+	case s.Mission == p.config.Mission && (s.Phase == telemetry.StateDone || s.Phase == telemetry.StateStopped):
+		p.add(ResultFail, "ledger", "mission %s is %s; set a new mission id", s.Mission, s.Phase)
+	case s.Mission == p.config.Mission && s.Phase != telemetry.StateIdle:
+		p.add(ResultWarn, "ledger", "mission %s is %s at slot %d, %.0f J spent; the leader would continue it", s.Mission, s.Phase, s.Schedule.Next, s.Account.Goal.SpentJ)
+	case s.Mission != p.config.Mission && s.Phase != telemetry.StateIdle && s.Phase != telemetry.StateDone && s.Phase != telemetry.StateStopped:
+		p.add(ResultFail, "ledger", "mission %s is %s; finish it, or use another state_dir", s.Mission, s.Phase)
+	default:
+		p.add(ResultOK, "ledger", "whole; mission %s begins", p.config.Mission)
+	}
+	p.present, p.found = s, found
+}
+
+// tryWrite has a small file written and synced, and removes it.
+func tryWrite(dir string) (took time.Duration, err error) {
+	f, err := os.CreateTemp(dir, ".check-*")
+	if err != nil {
+		return 0, err
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	began := time.Now()
+	if _, err := f.Write(make([]byte, 8192)); err != nil {
+		return 0, err
+	}
+	err = f.Sync()
+	return time.Since(began), err
+}
+
+// keys says who may command.
+func (p *preflight) keys() {
+	keys, unsigned := p.config.Commands.Keys, p.config.Unsigned()
+	switch {
+	case unsigned && p.config.Commands.Unsigned == "yes":
+		p.add(ResultWarn, "commands", "anyone whom the broker lets publish is obeyed: commands.unsigned is yes")
+	case unsigned:
+		p.add(ResultOK, "commands", "%d keys; unsigned ones are obeyed too, the broker being on this machine", len(keys))
+	case len(keys) == 0:
+		p.add(ResultFail, "commands", "nobody is obeyed: commands.keys is empty, and unsigned commands are not accepted from %s", p.config.Broker.URL)
+	default:
+		p.add(ResultOK, "commands", "%d keys, unsigned ones are refused", len(keys))
+	}
+	b := p.config.Broker
+	for _, f := range []struct{ item, path string }{{"key file", b.Key}, {"password file", b.PasswordFile}} {
+		if f.path == "" {
+			continue
+		}
+		if info, err := os.Stat(f.path); err != nil {
+			p.add(ResultFail, f.item, "%v", err)
+		} else if info.Mode().Perm()&0o007 != 0 {
+			p.add(ResultWarn, f.item, "%s can be read by everyone; chmod 640", f.path)
+		}
+	}
+	if b.Cert == "" {
+		return
+	}
+	pair, err := tls.LoadX509KeyPair(b.Cert, b.Key)
+	if err == nil {
+		pair.Leaf, err = x509.ParseCertificate(pair.Certificate[0])
+	}
+	switch now := time.Now(); {
+	case err != nil:
+		p.add(ResultFail, "certificate", "%v", err)
+	case now.Before(pair.Leaf.NotBefore) || now.After(pair.Leaf.NotAfter):
+		p.add(ResultFail, "certificate", "%s is valid from %s to %s, the clock says %s", b.Cert, day(pair.Leaf.NotBefore), day(pair.Leaf.NotAfter), day(now))
+	case now.AddDate(0, 0, 14).After(pair.Leaf.NotAfter):
+		p.add(ResultWarn, "certificate", "%s ends on %s", b.Cert, day(pair.Leaf.NotAfter))
+	default:
+		p.add(ResultOK, "certificate", "%s, until %s", pair.Leaf.Subject.CommonName, day(pair.Leaf.NotAfter))
+	}
+}
+
+// signing reads the MAVLink key: the links are then tried with it.
+func (p *preflight) signing() {
+	m := p.config.MAVLink
+	if m.KeyFile == "" {
+		if m.Real {
+			p.add(ResultWarn, "signing", "mavlink.key_file is empty: whoever reaches a link commands its autopilot")
+		}
+		return
+	}
+	key, err := fleet.ReadKey(m.KeyFile)
+	if err != nil {
+		p.add(ResultFail, "signing", "mavlink.key_file: %v", err)
+		return
+	}
+	p.key = key
+	if info, err := os.Stat(m.KeyFile); err == nil && info.Mode().Perm()&0o007 != 0 {
+		p.add(ResultWarn, "signing", "%s can be read by everyone; chmod 640", m.KeyFile)
+		return
+	}
+	p.add(ResultOK, "signing", "frames are signed with %s, and others refused", m.KeyFile)
+}
+
+func day(t time.Time) string { return t.UTC().Format("2006-01-02") }
+
+// clock compares the wall clock, which certificates need and slots do not, with
+// what is surely past, and the monotonic one with a wait.
+func (p *preflight) clock() {
+	now := time.Now()
+	if info, err := os.Stat(p.config.Checkpoint + "/manifest.json"); err == nil && now.Before(info.ModTime().Add(-24*time.Hour)) {
+		p.add(ResultWarn, "clock", "it is %s here, before the checkpoint was made; TLS will fail", now.UTC().Format(time.RFC3339))
+		return
+	}
+	const asked = 20 * time.Millisecond
+	time.Sleep(asked)
+	if late := time.Since(now) - asked; late > p.config.Wall(1)/10 {
+		p.add(ResultWarn, "clock", "a wait of %v ended %v late; the machine is busy", asked, late.Round(time.Millisecond))
+		return
+	}
+	p.add(ResultOK, "clock", "%s; slots go by the monotonic clock", now.UTC().Format(time.RFC3339))
+}
+
+// broker connects as the leader would, and has its own message come back.
+func (p *preflight) broker() {
+	topics, err := telemetry.NewTopics(p.config.Fleet)
+	if err != nil {
+		p.add(ResultFail, "broker", "%v", err)
+		return
+	}
+	id := fmt.Sprintf("preflight-%d", time.Now().UnixNano())
+	slots, echo := make(chan int, 1), make(chan struct{}, 1)
+	client := &telemetry.Client{
+		Broker: p.config.Broker, Name: "leader-check", Log: slog.New(slog.DiscardHandler),
+		Subscriptions: []telemetry.Subscription{
+			{Filter: topics.AllCommands(), QoS: 1}, {Filter: topics.AllReports()}, {Filter: topics.AllResults(), QoS: 1}, {Filter: topics.Online(), QoS: 1},
+			{Filter: topics.Slot()}, {Filter: topics.Ack(id), QoS: 1},
+		},
+		Handle: func(m telemetry.Message) {
+			switch m.Topic {
+			case topics.Ack(id):
+				notice(echo, struct{}{})
+			case topics.Slot():
+				if s, err := telemetry.DecodeSlot(m.Payload); err == nil && !m.Retained {
+					notice(slots, s.Slot)
+				}
+			}
+		},
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), p.wait)
+	defer cancel()
+	if err := client.Initialize(ctx); err != nil {
+		p.add(ResultFail, "broker", "%v", err)
+		return
+	}
+	defer client.Close()
+	how := "without TLS"
+	if strings.HasPrefix(p.config.Broker.URL, "tls") || strings.HasPrefix(p.config.Broker.URL, "ssl") || strings.HasPrefix(p.config.Broker.URL, "mqtts") {
+		how = "over TLS"
+	}
+	// A refusal of a command nobody sent: harmless, and only the leader may say it.
+	ack, err := telemetry.Encode(telemetry.Ack{ID: id, Reason: "pre-flight check"})
+	if err != nil {
+		p.add(ResultFail, "broker", "%v", err)
+		return
+	}
+	began := time.Now()
+	if err := client.PublishWait(ctx, telemetry.Publication{Topic: topics.Ack(id), QoS: 1, Payload: ack}); err != nil {
+		p.add(ResultFail, "broker", "%v", err)
+		return
+	}
+	select {
+	case <-echo:
+		took := time.Since(began)
+		if result, limit := ResultOK, time.Duration(p.config.ReportByMS/2*float64(time.Millisecond)); took > limit {
+			result = ResultWarn
+			p.add(result, "broker", "%s connected %s; a message takes %v there and back, too long for report_by_ms %g", p.config.Broker.URL, how, took.Round(100*time.Microsecond), p.config.ReportByMS)
+		} else {
+			p.add(result, "broker", "%s connected %s as %q, a message is back in %v", p.config.Broker.URL, how, p.config.Broker.Username, took.Round(100*time.Microsecond))
+		}
+	case <-time.After(min(p.wait, 3*time.Second)):
+		p.add(ResultFail, "broker", "%s connected %s, but what the leader says on %s does not come back: the broker's access rules may forbid it", p.config.Broker.URL, how, topics.Ack("+"))
+	}
+	select {
+	case n := <-slots:
+		p.add(ResultFail, "other leader", "fleet %s has a leader at slot %d", p.config.Fleet, n)
+	case <-time.After(3 * p.config.Wall(1)):
+		p.add(ResultOK, "other leader", "no beacons during three slots")
+	}
+}
+
+func notice[T any](to chan T, v T) {
+	select {
+	case to <- v:
+	default:
+	}
+}
+
+// autopilots listens on the links until every aircraft has said what a flight
+// needs, or time is up.
+func (p *preflight) autopilots() {
+	c := &p.config
+	k := physics.Standard()
+	if p.frozen != nil {
+		k = p.frozen.Physics
+	}
+	now := clock.New()
+	f, err := leader.NewFleet(c, k, now, slog.New(slog.DiscardHandler))
+	if err != nil {
+		p.add(ResultFail, "links", "%v", err)
+		return
+	}
+	if err := f.Start(); err != nil {
+		p.add(ResultFail, "links", "%v", err)
+		return
+	}
+	f.Stream() // requests alone: nobody has an order
+	defer f.Close()
+	var views []fleet.View
+	end := now.Now() + p.wait
+	for { // two battery messages make a source
+		views = f.Views(views[:0])
+		complete := true
+		for i := range views {
+			v := &views[i]
+			complete = complete && v.Fresh && v.Landed != nil && v.Params.Read() && v.Source != energy.Model && !math.IsNaN(v.ClockRate)
+		}
+		if complete || now.Now() > end {
+			break
+		}
+		<-now.After(50 * time.Millisecond)
+	}
+	for i := range views {
+		p.aircraft(&views[i], f.Battery(i+1), k)
+	}
+	p.separation(views, k)
+	for reason, n := range f.Rejects() {
+		if strings.HasPrefix(reason, fleet.OtherComponent) {
+			continue
+		}
+		p.add(ResultWarn, "links", "%d frames refused: %s", n, reason)
+	}
+}
+
+// aircraft says what an autopilot has said.
+func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constants) {
+	item := fmt.Sprintf("aircraft %d", v.Number)
+	a := p.config.Aircraft[v.Number-1]
+	if !v.Heard {
+		p.add(ResultFail, item, "system %d not heard on %s during %v", a.SystemID, a.Endpoint, p.wait)
+		return
+	}
+	off := v.Position.Sub(p.config.Start(v.Number, k.AreaM)).Norm()
+	switch err := v.Ready(); {
+	case !v.Located:
+		p.add(ResultFail, item, "system %d has no position: is there a GPS fix?", a.SystemID)
+	case err != nil && v.Params.Read(): // of parameters see below
+		p.add(ResultFail, item, "%v", err)
+	case off > p.config.Flight.StartWithinM:
+		p.add(ResultFail, item, "stands %.0f m from its start, want at most flight.start_within_m, %g: is the origin right?", off, p.config.Flight.StartWithinM)
+	default:
+		p.add(ResultOK, item, "on the ground at %.1f m east, %.1f m north, %.1f m up, %.0f m from its start; pre-arm %s", v.Position.EastM, v.Position.NorthM, v.UpM, off, preArm(v.PreArm))
+	}
+	climbS, limitS := v.Params.ClimbS(k.AltitudeM)+off/k.Propulsion.BestSpeedMPS(k.SpeedMaxMPS), p.config.Flight.ClimbS
+	if climbS > limitS {
+		p.add(ResultWarn, item, "the climb to %g m and the way to its start take about %.0f s, flight.climb_s is %g", k.AltitudeM, climbS, limitS)
+	} else {
+		p.add(ResultOK, item, "the climb to %g m and the way to its start take about %.0f s of flight.climb_s, %g", k.AltitudeM, climbS, limitS)
+	}
+	params := fmt.Sprintf("COM_OF_LOSS_T %g s, COM_OBL_RC_ACT %d, MPC_XY_VEL_MAX %g m/s", v.Params.LossS, v.Params.LossAction, v.Params.SpeedMaxMPS)
+	switch unsafe := v.Params.Unsafe(); {
+	case unsafe == "":
+		p.add(ResultOK, item, "%s", params)
+	case v.Params.Read() && p.config.Flight.Failsafe != "refuse":
+		p.add(ResultWarn, item, "%s", unsafe)
+	default:
+		p.add(ResultFail, item, "%s", unsafe)
+	}
+	fields := []string{}
+	for _, f := range []struct {
+		name  string
+		value float64
+	}{{"energy_consumed", b.ConsumedHJ}, {"current", b.CurrentA}, {"voltage", b.VoltageV}, {"remaining", b.Charge}} {
+		if !math.IsNaN(f.value) {
+			fields = append(fields, f.name)
+		}
+	}
+	has := "no battery field"
+	if len(fields) > 0 {
+		has = strings.Join(fields, ", ")
+	}
+	homeJ := p.config.Flight.ReserveJ + k.Propulsion.PowerW(0)*(climbS+v.Params.DescentS(k.AltitudeM))
+	switch {
+	case v.Source == energy.Model:
+		p.add(ResultWarn, item, "battery says %s: joules would be the model's", has)
+	case v.Charge*k.CapacityJ < homeJ:
+		p.add(ResultFail, item, "battery at %.0f %%: less than the reserve, the climb and the descent", 100*v.Charge)
+	case v.Charge < 0.5:
+		p.add(ResultWarn, item, "battery at %.0f %%; joules from %s (%s)", 100*v.Charge, v.Source, has)
+	default:
+		p.add(ResultOK, item, "joules from %s (%s)%s", v.Source, has, charge(v.Charge))
+	}
+}
+
+// separation says whether the aircraft stand apart, and their starts are.
+func (p *preflight) separation(views []fleet.View, k physics.Constants) {
+	if len(views) < 2 {
+		return
+	}
+	if err := leader.Crowded(&p.config, &k, views); err != nil {
+		p.add(ResultFail, "separation", "%v", err)
+		return
+	}
+	p.add(ResultOK, "separation", "aircraft, and their starts, are at least %g m apart", k.SeparationM)
+}
+
+func preArm(c fleet.PreArm) string {
+	switch {
+	case !c.Known:
+		return "not known"
+	case c.OK:
+		return "good"
+	}
+	return "not good"
+}
+
+func charge(x float64) string {
+	if math.IsNaN(x) {
+		return ", charge unknown"
+	}
+	return fmt.Sprintf(", battery at %.0f %%", 100*x)
+}

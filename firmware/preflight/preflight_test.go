@@ -1,0 +1,139 @@
+package preflight_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"prefdt/firmware/ledger"
+	"prefdt/firmware/preflight"
+	"prefdt/firmware/rig"
+)
+
+// preflightList runs leader check and returns its findings by item, with the worst
+// result of each.
+func preflightList(t *testing.T, path, wait string) (code int, results, details map[string]string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code = preflight.Run([]string{"-config", path, "-wait", wait, "-json"}, &stdout, &stderr)
+	var list struct {
+		Checks []preflight.Finding
+		Failed int
+	}
+	if err := json.Unmarshal(stdout.Bytes(), &list); err != nil {
+		t.Fatalf("%v: %s%s", err, &stdout, &stderr)
+	}
+	if (code != 0) != (list.Failed > 0) {
+		t.Errorf("status %d with %d failed", code, list.Failed)
+	}
+	results, details = map[string]string{}, map[string]string{}
+	for _, f := range list.Checks {
+		if old := results[f.Item]; old != preflight.ResultFail && !(old == preflight.ResultWarn && f.Result == preflight.ResultOK) {
+			results[f.Item] = f.Result
+		}
+		details[f.Item] += f.Detail + "\n"
+	}
+	return code, results, details
+}
+
+func TestCheckPasses(t *testing.T) {
+	r := rig.New(t, 2, 100)
+	code, results, details := preflightList(t, r.File("decide_by_ms: 39"), "60s")
+	for _, item := range []string{"configuration", "checkpoint", "state", "ledger", "commands", "broker", "other leader", "aircraft 1", "aircraft 2"} {
+		if results[item] == "" || results[item] == preflight.ResultFail {
+			t.Errorf("%s: %q %s", item, results[item], details[item])
+		}
+	}
+	if code != 0 {
+		t.Errorf("status %d: %v %v", code, results, details)
+	}
+	if d := details["aircraft 1"]; !strings.Contains(d, "joules from energy_consumed (energy_consumed, current, voltage, remaining)") || !strings.Contains(d, "MPC_XY_VEL_MAX 30") {
+		t.Errorf("aircraft 1: %s", d)
+	}
+	if _, err := os.Stat(ledger.Path(r.Config.StateDir)); err == nil {
+		t.Error("the check made a ledger")
+	}
+	// As lines, for people.
+	var stdout bytes.Buffer
+	if code := preflight.Run([]string{"-config", r.File("decide_by_ms: 39")}, &stdout, &stdout); code != 0 || !strings.Contains(stdout.String(), "ok    checkpoint") {
+		t.Errorf("status %d: %s", code, &stdout)
+	}
+}
+
+// Each thing that is wrong on the ground is a line of its own.
+func TestCheckFails(t *testing.T) {
+	r := rig.New(t, 1, 100)
+	readOnly := filepath.Join(t.TempDir(), "file")
+	os.WriteFile(readOnly, nil, 0o400)
+	damaged := t.TempDir()
+	os.WriteFile(ledger.Path(damaged), bytes.Repeat([]byte("x"), 65536), 0o600)
+	for _, c := range []struct {
+		name, more, item, result, detail string
+	}{
+		{"configuration", "slot_ms: 3", "configuration", preflight.ResultFail, "slot_ms is 3"},
+		{"checkpoint", "checkpoint: /nowhere", "checkpoint", preflight.ResultFail, "/nowhere"},
+		{"state directory", "state_dir: " + readOnly + "/x", "state", preflight.ResultFail, readOnly},
+		{"damaged ledger", "state_dir: " + damaged, "ledger", preflight.ResultFail, "damaged"},
+		{"broker away", "broker: {url: \"tcp://127.0.0.1:1\"}", "broker", preflight.ResultFail, "refused"},
+		{"nobody may command", "commands: {unsigned: \"no\"}", "commands", preflight.ResultFail, "nobody is obeyed"},
+		{"anybody may command", "commands: {unsigned: \"yes\"}", "commands", preflight.ResultWarn, "anyone"},
+		{"autopilot away", "aircraft: [{system_id: 9, endpoint: \"udp-listen:" + rig.FreeUDP(t) + "\"}]", "aircraft 1", preflight.ResultFail, "not heard"},
+		{"disk full", "ledger_mb: 2048", "state", preflight.ResultOK, "MB free"},
+	} {
+		_, results, details := preflightList(t, r.File(c.more), "300ms")
+		if results[c.item] != c.result || !strings.Contains(details[c.item], c.detail) {
+			t.Errorf("%s: %s %q: %s", c.name, c.item, results[c.item], details[c.item])
+		}
+	}
+}
+
+func TestCheckFindsUnsafeAutopilots(t *testing.T) {
+	r := rig.New(t, 3, 100)
+	for i, p := range []map[string]float64{{"COM_OBL_RC_ACT": 0}, {"COM_OF_LOSS_T": 60}, {}} {
+		r.Replace(i, p)
+	}
+	_, results, details := preflightList(t, r.File("decide_by_ms: 39"), "60s")
+	for item, want := range map[string]string{"aircraft 1": "COM_OBL_RC_ACT is 0", "aircraft 2": "COM_OF_LOSS_T is 60"} {
+		if results[item] != preflight.ResultFail || !strings.Contains(details[item], want) {
+			t.Errorf("%s: %q: %s", item, results[item], details[item])
+		}
+	}
+	if results["aircraft 3"] != preflight.ResultOK {
+		t.Errorf("aircraft 3: %s", details["aircraft 3"])
+	}
+}
+
+// The links are tried with the signing key, and not at all with one that is
+// unusable.
+func TestCheckOfTheSigningKey(t *testing.T) {
+	r := rig.New(t, 1, 100)
+	file := func(text string, mode os.FileMode) string {
+		path := filepath.Join(t.TempDir(), "mavlink.key")
+		os.WriteFile(path, []byte(text), 0o600)
+		os.Chmod(path, mode)
+		return path
+	}
+	good := strings.Repeat("a5", 32)
+	for _, c := range []struct {
+		name, line, result, detail, aircraft string
+	}{
+		{"none", "slots: 100", "", "", preflight.ResultOK},
+		{"none, and real aircraft", "mavlink: {real: true}\nslot_ms: 1000", preflight.ResultWarn, "whoever reaches a link", "any"},
+		{"unusable", "mavlink: {key_file: " + file("abcd\n", 0o600) + "}", preflight.ResultFail, "64 hexadecimal digits", ""},
+		{"missing", "mavlink: {key_file: /nowhere/key}", preflight.ResultFail, "/nowhere/key", ""},
+		{"for all to read", "mavlink: {key_file: " + file(good, 0o604) + "}", preflight.ResultWarn, "chmod 640", preflight.ResultFail},
+		// This autopilot does not sign: it is not heard.
+		{"good", "mavlink: {key_file: " + file(good, 0o640) + "}", preflight.ResultOK, "signed", preflight.ResultFail},
+	} {
+		_, results, details := preflightList(t, r.File(c.line), "500ms")
+		if results["signing"] != c.result || !strings.Contains(details["signing"], c.detail) {
+			t.Errorf("%s: %q %s", c.name, results["signing"], details["signing"])
+		}
+		if results["aircraft 1"] != c.aircraft && c.aircraft != "any" {
+			t.Errorf("%s: the aircraft: %q %s", c.name, results["aircraft 1"], details["aircraft 1"])
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package rig
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"prefdt/telemetry"
+)
+
+// signer is the crew's key.
+type signer struct {
+	name    string
+	private ed25519.PrivateKey
+	counter uint64
+}
+
+// Key has the leader obey commands signed with a new key alone, and the rig's
+// commands signed with it. Call it before a leader is launched.
+func (r *Rig) Key(name string) ed25519.PrivateKey {
+	r.test.Helper()
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		r.test.Fatal(err)
+	}
+	r.Config.Commands.Keys = map[string]string{name: base64.StdEncoding.EncodeToString(public)}
+	r.signer = &signer{name: name, private: private}
+	return private
+}
+
+// Sign signs a message with the rig's key, the present challenge and the next counter.
+func (r *Rig) Sign(topic, body string) string {
+	r.test.Helper()
+	r.mutex.Lock()
+	r.signer.counter++
+	counter := r.signer.counter
+	r.mutex.Unlock()
+	return r.SignAs(r.signer.name, r.signer.private, counter, r.Challenge(), topic, body)
+}
+
+// Counter is the last that Sign used.
+func (r *Rig) Counter() uint64 {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return r.signer.counter
+}
+
+// Challenge is the present one, of the last status.
+func (r *Rig) Challenge() string {
+	r.test.Helper()
+	return r.Await("a challenge", func(s telemetry.Status) bool { return s.Challenge != "" }).Challenge
+}
+
+// SignAs signs a message with anything.
+func (r *Rig) SignAs(name string, private ed25519.PrivateKey, counter uint64, challenge, topic, body string) string {
+	r.test.Helper()
+	payload, err := telemetry.Sign(name, private, counter, challenge, topic, []byte(body))
+	if err != nil {
+		r.test.Fatal(err)
+	}
+	return string(payload)
+}
+
+// again is how often an unanswered command is sent again, as it was: some
+// refusals are answered once a second at most.
+const again = 2 * time.Second
+
+// Command sends a command, signed if the rig has a key, until it is
+// acknowledged, and returns the answer. A stale challenge or counter is signed
+// once more, as the crew's tool does.
+func (r *Rig) Command(topic, body, id string) telemetry.Ack {
+	r.test.Helper()
+	payload := body
+	if r.signer != nil {
+		payload = r.Sign(topic, body)
+	}
+	ack := r.Send(topic, payload, id)
+	if ack.Challenge != "" && r.signer != nil {
+		r.mutex.Lock()
+		r.signer.counter = max(r.signer.counter, *ack.LastCounter) + 1
+		counter := r.signer.counter
+		r.mutex.Unlock()
+		ack = r.Send(topic, r.SignAs(r.signer.name, r.signer.private, counter, ack.Challenge, topic, body), id)
+	}
+	return ack
+}
+
+// Send sends a payload as it is until it is acknowledged, and returns the answer.
+func (r *Rig) Send(topic, payload, id string) (ack telemetry.Ack) {
+	r.test.Helper()
+	of, before := telemetry.Digest([]byte(payload)), len(r.Acks(id))
+	resend, late := time.NewTicker(again), time.After(Patience)
+	defer resend.Stop()
+	r.PublishRaw(topic, payload)
+	for {
+		for _, raw := range r.Acks(id)[before:] {
+			ack, err := telemetry.DecodeAck([]byte(raw))
+			if err != nil {
+				r.test.Fatalf("acknowledgement %s: %v", raw, err)
+			}
+			if ack.Of == of {
+				return ack
+			}
+		}
+		select {
+		case <-r.news:
+		case <-resend.C:
+			r.PublishRaw(topic, payload)
+		case <-late:
+			r.test.Fatalf("command %s was not acknowledged", payload)
+		}
+	}
+}
+
+// NewID is a command id that was not used yet.
+func (r *Rig) NewID() string {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.orders++
+	return fmt.Sprintf("order%d", r.orders)
+}
+
+// Order gives a mission command, to all or to named aircraft.
+func (r *Rig) Order(action string, aircraft ...int) telemetry.Ack {
+	r.test.Helper()
+	return r.OrderOf(telemetry.Mission{Action: action, Aircraft: aircraft})
+}
+
+// OrderOf gives a mission command under a new id.
+func (r *Rig) OrderOf(m telemetry.Mission) telemetry.Ack {
+	r.test.Helper()
+	m.ID = r.NewID()
+	body, err := json.Marshal(m)
+	if err != nil {
+		r.test.Fatal(err)
+	}
+	return r.Command(r.Topics.Mission(), string(body), m.ID)
+}
+
+// MustOrder is Order of what must be accepted.
+func (r *Rig) MustOrder(action string, aircraft ...int) {
+	r.test.Helper()
+	if ack := r.Order(action, aircraft...); !ack.Accepted {
+		r.test.Fatalf("%s: %+v", action, ack)
+	}
+}
+
+// TakeOff starts the mission as soon as the leader finds itself ready.
+func (r *Rig) TakeOff() {
+	r.test.Helper()
+	r.Await("the leader", Any)
+	r.UntilAccepted(telemetry.ActionStart)
+}
+
+// UntilAccepted gives an order until it is accepted: the leader itself waits for
+// its aircraft's parameters and readiness.
+func (r *Rig) UntilAccepted(action string, aircraft ...int) {
+	r.test.Helper()
+	var ack telemetry.Ack
+	if !Eventually(func() bool {
+		if ack = r.Order(action, aircraft...); !ack.Accepted {
+			time.Sleep(100 * time.Millisecond)
+		}
+		return ack.Accepted
+	}) {
+		r.test.Fatalf("%s refused: %s", action, ack.Reason)
+	}
+}

@@ -1,0 +1,92 @@
+package rig
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/goccy/go-yaml"
+
+	"prefdt/simbridge/process"
+)
+
+// checkpointDir is the shipped checkpoint, wherever the test runs.
+func checkpointDir() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..", "configs", "checkpoint")
+}
+
+// program builds the leader once for each test binary.
+var program = sync.OnceValues(func() (string, error) {
+	path, err := filepath.Abs(filepath.Join(filepath.Dir(os.Args[0]), "leader-under-test")) // go test removes it
+	if err != nil {
+		return "", err
+	}
+	if out, err := exec.Command("go", "build", "-o", path, "prefdt/firmware").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the leader: %w: %s", err, out)
+	}
+	return path, nil
+})
+
+// Program writes the configuration for the leader's own program, built once, and
+// returns its command line.
+func (r *Rig) Program() (args []string) {
+	r.test.Helper()
+	path, err := program()
+	if err != nil {
+		r.test.Fatal(err)
+	}
+	r.Config.Checkpoint = checkpointDir()
+	text, err := yaml.Marshal(r.Config)
+	if err != nil {
+		r.test.Fatal(err)
+	}
+	config := filepath.Join(r.test.TempDir(), "leader.yaml")
+	if err := os.WriteFile(config, text, 0o600); err != nil {
+		r.test.Fatal(err)
+	}
+	return []string{path, "-config", config}
+}
+
+// Start runs a program until the test ends.
+func (r *Rig) Start(args []string) *process.Process {
+	r.test.Helper()
+	p, err := process.Start(args, filepath.Join(r.test.TempDir(), "leader.log"))
+	if err != nil {
+		r.test.Fatal(err)
+	}
+	r.test.Cleanup(p.Stop)
+	return p
+}
+
+// File writes the configuration by hand, as people do, with lines that replace
+// its own, and returns its path.
+func (r *Rig) File(more string) string {
+	r.test.Helper()
+	c := &r.Config
+	text := fmt.Sprintf("fleet: test\nmission: m1\nstate_dir: %s\ncheckpoint: %s\nslots: %d\nslot_ms: %g\nreport_by_ms: %g\ndecide_by_ms: %g\nbroker: {url: %q}\naircraft:\n",
+		c.StateDir, checkpointDir(), c.Slots, c.SlotMS, c.ReportByMS, c.DecideByMS, c.Broker.URL)
+	for _, a := range c.Aircraft {
+		text += fmt.Sprintf("  - {system_id: %d, endpoint: %q}\n", a.SystemID, a.Endpoint)
+	}
+	for _, line := range strings.Split(more, "\n") {
+		if key, _, ok := strings.Cut(line, ":"); ok {
+			var kept []string
+			for _, l := range strings.Split(text, "\n") {
+				if !strings.HasPrefix(l, key+":") && !(key == "aircraft" && strings.HasPrefix(l, "  - ")) {
+					kept = append(kept, l)
+				}
+			}
+			text = strings.Join(kept, "\n") + line + "\n"
+		}
+	}
+	path := filepath.Join(r.test.TempDir(), "leader.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		r.test.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,299 @@
+package rig
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"prefdt/telemetry"
+)
+
+// received is what crew and users got from the leader.
+type received struct {
+	statuses  []telemetry.Status
+	acks      map[string][]string // payloads, by command
+	online    bool
+	onlines   int             // how often online was set
+	beacons   []int           // slots
+	beaconsAt []time.Time     // when they came
+	offered   []int           // aircraft in the last beacon
+	decisions map[int]int     // by slot
+	truthJ    map[int]float64 // what the batteries had lost when a slot's beacon came
+}
+
+// receive is the crew and its users in one: each user reports in every slot and
+// says that its task ended as its decision foresaw.
+func (r *Rig) receive(m telemetry.Message) {
+	kind, id, _ := r.Topics.Parse(m.Topic)
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	x := &r.received
+	switch kind {
+	case telemetry.KindStatus:
+		s, err := telemetry.DecodeStatus(m.Payload)
+		if err != nil {
+			r.test.Errorf("status: %v", err)
+		}
+		x.statuses = append(x.statuses, s)
+	case telemetry.KindOnline:
+		if x.online = string(m.Payload) == string(telemetry.EncodeOnline(true)); x.online {
+			x.onlines++
+		}
+	case telemetry.KindAck:
+		x.acks[id] = append(x.acks[id], string(m.Payload))
+	case telemetry.KindDecision:
+		d, err := telemetry.DecodeDecision(m.Payload)
+		if err != nil {
+			r.test.Errorf("decision: %v", err)
+			break
+		}
+		x.decisions[d.Slot]++
+		if d.Aircraft > 0 { // the computing is billed to the aircraft that does it
+			r.Craft[d.Aircraft-1].AddEdgeJ(d.Slot, r.Physics.Kappa*d.CPUHz*d.CPUHz*d.Offload*1e9)
+		}
+		r.Publish(r.Topics.Result(id), telemetry.Result{Slot: d.Slot, CompletionS: 0.5, By: telemetry.ByDecision})
+	case telemetry.KindSlot:
+		s, err := telemetry.DecodeSlot(m.Payload)
+		if err != nil {
+			r.test.Errorf("beacon: %v", err)
+			break
+		}
+		x.truthJ[s.Slot] = r.TrueJ()
+		x.beacons, x.beaconsAt, x.offered = append(x.beacons, s.Slot), append(x.beaconsAt, m.Received), x.offered[:0]
+		for _, a := range s.Offer.Aircraft {
+			x.offered = append(x.offered, a.Number)
+		}
+		for u := range r.takers {
+			r.Publish(r.Topics.Result(fmt.Sprintf("taker%d", u)), telemetry.Result{Slot: max(s.Slot-1, 0), CompletionS: 0.5, By: telemetry.ByOffer})
+		}
+		for u := range r.reports {
+			r.Publish(r.Topics.Report(fmt.Sprintf("u%d", u)), UserReport(s.Slot, u))
+		}
+	}
+	select {
+	case r.news <- struct{}{}:
+	default:
+	}
+}
+
+// UserReport is what the rig's u-th user reports in a slot.
+func UserReport(slot, u int) telemetry.Report {
+	return telemetry.Report{
+		Slot: slot, PositionM: [2]float64{200 * float64(u+1), 450}, CPUHz: 1e9,
+		Task: &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}, Gain: map[int]float64{1: 1e-9},
+	}
+}
+
+// Users sets how many users report in each slot, and how many further ones do
+// not and say that they took its offer. It is 4 and none before.
+func (r *Rig) Users(reporting, takingOffer int) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.reports, r.takers = reporting, takingOffer
+}
+
+// Publish sends a message as the crew's client.
+func (r *Rig) Publish(topic string, v any) {
+	payload, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	r.PublishRaw(topic, string(payload))
+}
+
+// PublishRaw sends any payload as the crew's client, signed by nobody.
+func (r *Rig) PublishRaw(topic, payload string) {
+	r.crew.Publish(telemetry.Publication{Topic: topic, QoS: 1, Payload: []byte(payload)})
+}
+
+// PublishRetained is PublishRaw of a message that the broker keeps.
+func (r *Rig) PublishRetained(topic, payload string) {
+	r.crew.Publish(telemetry.Publication{Topic: topic, QoS: 1, Retained: true, Payload: []byte(payload)})
+}
+
+// Statuses returns every status so far.
+func (r *Rig) Statuses() []telemetry.Status {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return slices.Clone(r.received.statuses)
+}
+
+// Last is the newest status, and none before the first.
+func (r *Rig) Last() (s telemetry.Status) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if n := len(r.received.statuses); n > 0 {
+		s = r.received.statuses[n-1]
+	}
+	return s
+}
+
+// ForgetStatuses makes the next status the first, as after a restart.
+func (r *Rig) ForgetStatuses() {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.received.statuses = nil
+}
+
+// Acks returns the acknowledgements of a command so far, as they came.
+func (r *Rig) Acks(id string) []string {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return slices.Clone(r.received.acks[id])
+}
+
+// AckIDs returns the commands that were acknowledged.
+func (r *Rig) AckIDs() (ids []string) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	for id := range r.received.acks {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Beacons returns the slots that were opened, in order of arrival.
+func (r *Rig) Beacons() []int {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return slices.Clone(r.received.beacons)
+}
+
+// BeaconAfter waits for the first beacon after a moment and returns when it came.
+func (r *Rig) BeaconAfter(since time.Time) (at time.Time) {
+	r.test.Helper()
+	if !r.Eventually(func() bool {
+		r.mutex.Lock()
+		defer r.mutex.Unlock()
+		for _, at = range r.received.beaconsAt {
+			if at.After(since) {
+				return true
+			}
+		}
+		return false
+	}) {
+		r.test.Fatal("no beacon came any more")
+	}
+	return at
+}
+
+// Opened is whether the beacon of a slot, or of a later one, came.
+func (r *Rig) Opened(n int) bool {
+	b := r.Beacons()
+	return len(b) > 0 && b[len(b)-1] >= n
+}
+
+// SlotsInOrder fails the test if a slot was opened twice, or after a later one.
+func (r *Rig) SlotsInOrder() {
+	r.test.Helper()
+	b := r.Beacons()
+	for i := 1; i < len(b); i++ {
+		if b[i] <= b[i-1] {
+			r.test.Errorf("slot %d after slot %d", b[i], b[i-1])
+		}
+	}
+}
+
+// Offered returns the aircraft that the last beacon offered.
+func (r *Rig) Offered() []int {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return slices.Clone(r.received.offered)
+}
+
+// Decisions is how many users were sent a decision for a slot.
+func (r *Rig) Decisions(n int) int {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return r.received.decisions[n]
+}
+
+// Online is what the online topic says, and how often it was set so far.
+func (r *Rig) Online() (online bool, times int) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return r.received.online, r.received.onlines
+}
+
+// OffJ is what a status accounts more than the batteries had lost when the next
+// slot's beacon came, which is a few milliseconds after its settlement. It is
+// NaN if that beacon was not received.
+func (r *Rig) OffJ(s telemetry.Status) float64 {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	truthJ, known := r.received.truthJ[s.Slot+1]
+	if !known {
+		return math.NaN()
+	}
+	return s.SpentJ + s.TransitJ - truthJ
+}
+
+// Await waits for a status that satisfies a condition: the last one, or one that
+// comes.
+func (r *Rig) Await(what string, ok func(telemetry.Status) bool) telemetry.Status {
+	r.test.Helper()
+	late := time.After(Patience)
+	for next := max(len(r.Statuses())-1, 0); ; {
+		all := r.Statuses()
+		for ; next < len(all); next++ {
+			if ok(all[next]) {
+				return all[next]
+			}
+		}
+		next = min(next, len(all))
+		select {
+		case <-r.news:
+		case <-time.After(100 * time.Millisecond): // the condition may ask the aircraft
+			next = max(next-1, 0)
+		case <-late:
+			r.test.Fatalf("no status with %s; the last is %+v", what, r.Last())
+		}
+	}
+}
+
+// Any accepts every status.
+func Any(telemetry.Status) bool { return true }
+
+// Flying accepts a status of a mission that flies.
+func Flying(s telemetry.Status) bool { return s.State == telemetry.StateFlying }
+
+// Done accepts a status of a mission that is over.
+func Done(s telemetry.Status) bool { return s.State == telemetry.StateDone }
+
+// In accepts a status of a mission in a state.
+func In(state string) func(telemetry.Status) bool {
+	return func(s telemetry.Status) bool { return s.State == state }
+}
+
+// At accepts a status in which slot n is settled.
+func At(n int) func(telemetry.Status) bool {
+	return func(s telemetry.Status) bool { return s.Slot >= n }
+}
+
+// Later accepts a status n or more after another one.
+func Later(than telemetry.Status, n int64) func(telemetry.Status) bool {
+	return func(s telemetry.Status) bool { return s.Seq >= than.Seq+n }
+}
+
+// Eventually waits for a condition, and says whether it came true.
+func (r *Rig) Eventually(ok func() bool) bool { return Eventually(ok) }
+
+// Eventually waits for a condition, and says whether it came true.
+func Eventually(ok func() bool) bool {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(Patience)
+	for {
+		if ok() {
+			return true
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			return false
+		}
+	}
+}

@@ -1,0 +1,190 @@
+// Package rig is what a leader flies against in a test: a broker, autopilots on
+// UDP, users and a crew on MQTT, all on loopback and for real. Tests import it,
+// and nothing else does.
+//
+// A test makes a Rig, changes its Config, launches a leader as a Flight, and
+// waits for what is sent: statuses, beacons, acknowledgements, the autopilots'
+// own state. It waits for conditions and counts slots and sequence numbers; no
+// wait depends on how fast the machine is.
+package rig
+
+import (
+	"log/slog"
+	"math"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+
+	"prefdt/firmware/clock"
+	"prefdt/firmware/config"
+	"prefdt/firmware/leader"
+	"prefdt/inference/goal"
+	"prefdt/inference/physics"
+	"prefdt/inference/record"
+	"prefdt/inference/slot"
+	"prefdt/simbridge/autopilot"
+	"prefdt/simbridge/battery"
+	"prefdt/simbridge/broker"
+	"prefdt/simbridge/geo"
+	"prefdt/telemetry"
+)
+
+// Patience is how long a test waits for something that must come: long enough
+// for a machine that many share.
+const Patience = 60 * time.Second
+
+// SlotMS is a slot's wall time where a test does not choose it.
+const SlotMS = 40
+
+// MaxAircraft bounds a rig's fleet.
+const MaxAircraft = 8
+
+// Rig is one fleet's surroundings. Config, Physics, Policy, Steer and Turned may
+// be changed until a leader is launched.
+type Rig struct {
+	Config  config.Config
+	Physics physics.Constants
+	Policy  leader.Scheduler                     // nil: AtAllowance
+	Scales  *goal.Scales                         // of its calibrated axis
+	Steer   func(*slot.Snapshot, *slot.Decision) // changes what it decided; nil: nothing
+	Turned  func(leader.Report)                  // called after each turn of the loop; nil: nobody
+	Clock   clock.Clock                          // the leader's
+	Record  func(goal.State) *record.Writer      // begins a record of the slots; nil: none
+	Topics  telemetry.Topics
+	Craft   []*autopilot.Autopilot
+
+	test        *testing.T
+	lose        []func() // ends an aircraft
+	broker      *broker.Broker
+	closeBroker func()
+	crew        *telemetry.Client
+	signer      *signer
+	slow        atomic.Int64              // how long the next decision waits, ns
+	burn        atomic.Int64              // how long it computes before it does anything, ns
+	legs        [MaxAircraft]atomic.Int64 // when an aircraft last got a setpoint to move, ns; no lock: its own is held then
+	commanded   [MaxAircraft]atomic.Int64 // setpoints, and commands to arm, take off or change mode, that it got
+
+	mutex    sync.Mutex // the rest
+	reports  int        // users that report in each slot
+	takers   int        // further users, who take the offer of each slot
+	received received
+	orders   int           // ids given by Order
+	news     chan struct{} // something was received
+}
+
+// New returns a rig with slots so short that thirty of them take a second and a bit.
+func New(t *testing.T, aircraft, slots int) *Rig { return NewAt(t, aircraft, slots, SlotMS) }
+
+// NewAt returns a rig with slots of a given wall time.
+func NewAt(t *testing.T, aircraft, slots int, slotMS float64) *Rig {
+	t.Helper()
+	r := &Rig{
+		Config: config.Defaults(), Physics: physics.Standard(), Scales: Scales(), Clock: clock.New(), test: t, reports: 4,
+		received: received{acks: map[string][]string{}, decisions: map[int]int{}, truthJ: map[int]float64{}}, news: make(chan struct{}, 1),
+	}
+	r.Physics.AltitudeM = 30 // a shorter climb
+	r.broker = &broker.Broker{Address: "127.0.0.1:0"}
+	if err := r.broker.Initialize(); err != nil {
+		t.Fatal(err)
+	}
+	r.closeBroker = sync.OnceFunc(r.broker.Close)
+	t.Cleanup(r.CloseBroker)
+	c := &r.Config
+	c.Fleet, c.StateDir, c.Slots, c.SlotMS, c.ReportByMS, c.DecideByMS = "test", t.TempDir(), slots, slotMS, 0.35*slotMS, 0.6*slotMS
+	c.Broker.URL = r.broker.URL()
+	r.Topics, _ = telemetry.NewTopics("test")
+	for i := range aircraft {
+		r.add(i, aircraft)
+	}
+	r.crew = &telemetry.Client{
+		Broker: c.Broker, Name: "crew", Log: slog.New(slog.DiscardHandler),
+		Subscriptions: []telemetry.Subscription{
+			{Filter: r.Topics.Status()}, {Filter: r.Topics.AllAcks(), QoS: 1}, {Filter: r.Topics.Slot()},
+			{Filter: r.Topics.AllDecisions(), QoS: 1}, {Filter: r.Topics.Online(), QoS: 1},
+		},
+		Handle: r.receive,
+	}
+	if err := r.crew.Initialize(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.crew.Close)
+	return r
+}
+
+// add makes one aircraft of a fleet, at its start.
+func (r *Rig) add(i, fleet int) {
+	r.test.Helper()
+	c := &r.Config
+	partner := FreeUDP(r.test)
+	a := &autopilot.Autopilot{Config: autopilot.Config{
+		SystemID: uint8(i + 1), Listen: "127.0.0.1:0", Partner: partner,
+		Origin: geo.Point{LatDeg: c.Origin.LatitudeDeg, LonDeg: c.Origin.LongitudeDeg, AltM: c.Origin.AltitudeM},
+		Start:  geo.Local{EastM: 1000 * float64(i+1) / float64(fleet+1), NorthM: 500}, Speed: 1000 / c.SlotMS,
+		CapacityJ: r.Physics.CapacityJ, Battery: battery.Fields{Current: true, Energy: true, Remaining: true},
+		// It climbs and sinks fast, so that tests are short, and waits as long for a
+		// stream as the leader's checks permit: this machine has other work too.
+		Parameters: map[string]float64{"MPC_XY_VEL_MAX": 30, "COM_OF_LOSS_T": 10, "MPC_Z_VEL_MAX_UP": 20, "MPC_TKO_SPEED": 20, "MPC_Z_V_AUTO_DN": 20, "MPC_LAND_SPEED": 5},
+		PowerW:     func(_ int, mps float64) float64 { return r.Physics.Propulsion.PowerW(mps) },
+		Log:        slog.New(slog.DiscardHandler),
+		Heard: func(h autopilot.Heard) {
+			switch h.Command {
+			case 0, common.MAV_CMD_COMPONENT_ARM_DISARM, common.MAV_CMD_NAV_TAKEOFF, common.MAV_CMD_DO_SET_MODE:
+				r.commanded[i].Add(1)
+			}
+			if s := h.Setpoint; s != nil && math.Hypot(s.Velocity.EastM, s.Velocity.NorthM) > 0.1 {
+				r.legs[i].Store(time.Now().UnixNano())
+			}
+		},
+	}}
+	if err := a.Initialize(); err != nil {
+		r.test.Fatal(err)
+	}
+	end := sync.OnceFunc(a.Close)
+	r.test.Cleanup(end)
+	r.lose, r.Craft = append(r.lose, end), append(r.Craft, a)
+	c.Aircraft = append(c.Aircraft, config.Aircraft{SystemID: i + 1, Endpoint: "udp-listen:" + partner})
+}
+
+// FreeUDP is an address that nobody listens on. The leader binds it, as PX4
+// wants: a partner that came back on another port would not be received.
+func FreeUDP(t *testing.T) string {
+	t.Helper()
+	c, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	return c.LocalAddr().String()
+}
+
+// FreePort is a TCP port of loopback that nobody listens on.
+func FreePort(t *testing.T) int {
+	t.Helper()
+	c, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	return c.Addr().(*net.TCPAddr).Port
+}
+
+// CloseBroker ends the broker and all its connections.
+func (r *Rig) CloseBroker() { r.closeBroker() }
+
+// BrokerAddress is the broker's, for one that comes back in its place.
+func (r *Rig) BrokerAddress() string { return r.broker.Addr() }
+
+// Client is one more program on the broker.
+func (r *Rig) Client(name string) *telemetry.Client {
+	r.test.Helper()
+	c := &telemetry.Client{Broker: r.Config.Broker, Name: name, Log: slog.New(slog.DiscardHandler)}
+	if err := c.Initialize(r.test.Context()); err != nil {
+		r.test.Fatal(err)
+	}
+	r.test.Cleanup(c.Close)
+	return c
+}

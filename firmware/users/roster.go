@@ -1,0 +1,94 @@
+package users
+
+import (
+	"slices"
+
+	"prefdt/telemetry"
+)
+
+// roster is the users: who reported in the open slot, and what was last received
+// of each.
+type roster struct {
+	max   int
+	allow map[string]bool // nil: anyone
+
+	slot    int
+	current []*user // in the open slot
+	late    []user  // as they reported a task too late for its slot, since the last window closed
+	byID    map[string]*user
+	queue   []*user // all known, the longest silent first, as far as order was kept
+	nextID  int
+	full    int // reports refused because the slot was full
+}
+
+// user is one user's last report.
+type user struct {
+	name   string
+	id     int // stable within a mission
+	slot   int // of the report
+	report telemetry.Report
+}
+
+func newRoster(most int, allow []string) roster {
+	r := roster{max: most, byID: map[string]*user{}, slot: -1}
+	if len(allow) > 0 {
+		r.allow = map[string]bool{}
+		for _, id := range allow {
+			r.allow[id] = true
+		}
+	}
+	return r
+}
+
+func (r *roster) open(n int) { r.slot, r.current = n, r.current[:0] }
+
+// report stores a report and says whether it counts for the open slot.
+func (r *roster) report(name string, x telemetry.Report, inTime bool) bool {
+	if r.allow != nil && !r.allow[name] {
+		return false
+	}
+	u := r.byID[name]
+	current := inTime && x.Slot == r.slot
+	switch {
+	case x.Slot > r.slot, u != nil && x.Slot <= u.slot:
+		return false // of the future, or a second one
+	case current && len(r.current) >= r.max:
+		r.full++
+		return false
+	}
+	if u == nil {
+		u = r.admit(name)
+		if u == nil {
+			return false
+		}
+	}
+	u.slot, u.report = x.Slot, x
+	if !current && x.Task != nil && len(r.late) < MaxPerSlot {
+		r.late = append(r.late, *u)
+	}
+	if current {
+		r.current = append(r.current, u)
+	}
+	return current
+}
+
+// admit makes room for a new user by forgetting those without a report lately.
+func (r *roster) admit(name string) *user {
+	if len(r.byID) >= 2*MaxPerSlot {
+		r.queue = slices.DeleteFunc(r.queue, func(u *user) bool {
+			old := u.slot < r.slot-2
+			if old {
+				delete(r.byID, u.name)
+			}
+			return old
+		})
+		if len(r.byID) >= 2*MaxPerSlot {
+			return nil
+		}
+	}
+	u := &user{name: name, id: r.nextID, slot: -1}
+	r.nextID++
+	r.byID[name] = u
+	r.queue = append(r.queue, u)
+	return u
+}

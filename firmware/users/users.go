@@ -1,0 +1,157 @@
+// Package users is who the leader serves: who reported in the open slot, what
+// was last received of each, who will decide for itself by the standing offer,
+// and the snapshot and the offer that follow from it.
+//
+// It stands at a slot's beginning: reports come in, the offer of the beacon goes
+// out before them and the snapshot for the policy after them.
+package users
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+
+	"prefdt/inference/dispatch"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+	"prefdt/telemetry"
+)
+
+// MaxPerSlot is CONTRACT's most users a slot.
+const MaxPerSlot = 4096
+
+// Users is the users of one mission. Set the exported fields, then Initialize.
+type Users struct {
+	Max     int      // reports a slot
+	Allow   []string // ids; empty: anyone
+	Physics physics.Constants
+	Prior   dispatch.Crowd // what the checkpoint knows of users
+
+	roster   roster
+	forecast dispatch.Forecast
+	priceS   float64 // s/J, of the last decision
+	most     int     // reports in any one slot
+	named    []string
+	bounded  []slot.User
+}
+
+// State is what a restart needs.
+type State struct {
+	PriceSPerJ float64 `json:"price_s_per_j"` // of the last decision
+}
+
+// Initialize makes it ready for a mission.
+func (u *Users) Initialize() {
+	u.roster = newRoster(u.Max, u.Allow)
+	u.forecast = dispatch.Forecast{Usual: u.Prior}
+	u.priceS, u.most = dispatch.OpeningPriceSPerJ, 0
+}
+
+func (u *Users) State() State    { return State{u.priceS} }
+func (u *Users) Restore(s State) { u.priceS = s.PriceSPerJ }
+
+// Open begins a slot's report window.
+func (u *Users) Open(n int) { u.roster.open(n) }
+
+// Report takes a report and says whether it counts for the open slot; inTime is
+// whether its window is still open.
+func (u *Users) Report(name string, r telemetry.Report, inTime bool) bool {
+	return u.roster.report(name, r, inTime)
+}
+
+// Allowed is whether a user may report at all.
+func (u *Users) Allowed(name string) bool { return u.roster.allow == nil || u.roster.allow[name] }
+
+// Offer is the open slot's standing offer, for these aircraft.
+func (u *Users) Offer(n int, aircraft []slot.Aircraft) telemetry.Offer {
+	o := u.forecast.Offer(&u.Physics, aircraft, u.priceS, rand.New(rand.NewPCG(uint64(n), 0)))
+	out := telemetry.Offer{PriceSPerJ: o.PriceSPerJ, Aircraft: []telemetry.OfferAircraft{}}
+	for _, a := range o.Aircraft {
+		out.Aircraft = append(out.Aircraft, telemetry.OfferAircraft{
+			Number: a.Number, PositionM: [2]float64{a.Position.EastM, a.Position.NorthM}, CPUHz: a.CPUHz, ExpectedUsers: a.ExpectedUsers,
+		})
+	}
+	return out
+}
+
+// Snapshot fills in the users of the slot: those who reported a task in time,
+// who is expected to take the offer, and who may be imagined if nobody reported.
+// The aircraft must be in s already. It returns their names, in order.
+func (u *Users) Snapshot(s *slot.Snapshot) (names []string) {
+	r := &u.roster
+	s.Users = s.Users[:0]
+	for i := range r.late {
+		s.Users = append(s.Users, u.userOf(&r.late[i], s.Aircraft))
+	}
+	u.hear(s.Users) // their tasks are gone, and like these more will come
+	s.Users, r.late, u.named = s.Users[:0], r.late[:0], u.named[:0]
+	slices.SortFunc(r.current, func(a, b *user) int { return cmp.Compare(a.id, b.id) })
+	for _, x := range r.current {
+		if x.report.Task == nil {
+			continue
+		}
+		s.Users = append(s.Users, u.userOf(x, s.Aircraft))
+		u.named = append(u.named, x.name)
+	}
+	u.hear(s.Users)
+	u.forecast.Expect(s)
+	u.most = max(u.most, len(s.Users))
+	return u.named
+}
+
+// hear has the forecast go by these users' tasks, each as far as an aircraft
+// could compute it in a slot: more would be expected of those who take the offer
+// than they can be given.
+func (u *Users) hear(heard []slot.User) {
+	u.bounded = append(u.bounded[:0], heard...)
+	for i := range u.bounded {
+		t := &u.bounded[i].Task
+		if most := u.Physics.EdgeCPUHz; t.Cycles() > most { // a slot is a second
+			t.Bits = most / t.CyclesPerBit
+		}
+	}
+	u.forecast.Hear(u.bounded)
+}
+
+// Reported is how many reports counted in the open slot.
+func (u *Users) Reported() int { return len(u.roster.current) }
+
+// MayTake is how many users without a report of a slot may have taken its offer:
+// as many as ever had a task at once, or usually have, whatever ids turn up.
+func (u *Users) MayTake() int { return max(u.most, int(u.Prior.Users+0.5)) }
+
+// Decided takes the price of a decision, for the next offer.
+func (u *Users) Decided(priceSPerJ float64) { u.priceS = priceSPerJ }
+
+// PriceSPerJ is that of the last decision.
+func (u *Users) PriceSPerJ() float64 { return u.priceS }
+
+// Settle takes how many users had a task in a slot, and how many of them did not
+// report: what the next offer goes by.
+func (u *Users) Settle(tasks, unreported int) { u.forecast.Settle(tasks, unreported) }
+
+// TakersJ is what computing took for users who took the offer: as foreseen, and
+// at most.
+func (u *Users) TakersJ(takers int) (foreseenJ, mostJ float64) {
+	return u.forecast.TakersJ(&u.Physics, takers)
+}
+
+// userOf is a report as the policy reads it; a gain that was not reported is the
+// closed-form mean at that distance.
+func (u *Users) userOf(x *user, aircraft []slot.Aircraft) slot.User {
+	r := &x.report
+	out := slot.User{
+		ID: x.id, Position: physics.Position{EastM: r.PositionM[0], NorthM: r.PositionM[1]},
+		Task:      physics.Task{Bits: r.Task.Bits, CyclesPerBit: r.Task.CyclesPerBit, DeadlineS: r.Task.DeadlineS},
+		QueueBits: r.QueueBits, CPUHz: r.CPUHz,
+	}
+	for i := range aircraft {
+		a := &aircraft[i]
+		gain, ok := r.Gain[a.Number]
+		if !ok {
+			gain = u.Physics.Channel.MeanGain(out.Position.Sub(a.Position).Norm(), u.Physics.AltitudeM)
+		}
+		out.Gain = append(out.Gain, gain)
+	}
+	return out
+}

@@ -1,0 +1,120 @@
+package users
+
+import (
+	"fmt"
+	"testing"
+
+	"prefdt/inference/dispatch"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+	"prefdt/telemetry"
+)
+
+// made are users of one mission, of whom as many as usual are expected at first.
+func made(usual float64) *Users {
+	u := &Users{Max: MaxPerSlot, Physics: physics.Standard(), Prior: dispatch.Crowd{Users: usual, CPUHz: 1e9, Task: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}}}
+	u.Initialize()
+	return u
+}
+
+// fleet is one aircraft over the area.
+func fleet() []slot.Aircraft {
+	return []slot.Aircraft{{Number: 1, Position: physics.Position{EastM: 500, NorthM: 500}, CPUHz: 4e10, ResidualJ: 1e5}}
+}
+
+// snapshot has n users report a task in a slot, and as many idle ones.
+func snapshot(u *Users, n, tasks, idle int) []string {
+	u.Open(n)
+	for i := range tasks + idle {
+		r := report(n)
+		if i >= tasks {
+			r.Task = nil
+		}
+		u.Report(fmt.Sprintf("u%d", i), r, true)
+	}
+	return u.Snapshot(&slot.Snapshot{Slot: n, Slots: 100, Aircraft: fleet()})
+}
+
+// TestMayTake bounds how many users without a report may have taken an offer: as
+// many as ever reported a task at once, or usually have, whatever ids turn up
+// (fault 18).
+func TestMayTake(t *testing.T) {
+	u := made(5.6)
+	if got := u.MayTake(); got != 6 {
+		t.Errorf("before any report: %d, want 6", got)
+	}
+	snapshot(u, 0, 3, 40)
+	if got := u.MayTake(); got != 6 {
+		t.Errorf("after three with a task and forty idle: %d, want 6", got)
+	}
+	snapshot(u, 1, 12, 0)
+	snapshot(u, 2, 2, 0)
+	if got := u.MayTake(); got != 12 {
+		t.Errorf("after twelve in one slot: %d, want 12", got)
+	}
+	u.Settle(312, 300) // results of strangers
+	if got := u.MayTake(); got != 12 {
+		t.Errorf("after 300 strangers: %d, want 12", got)
+	}
+	u.Initialize()
+	if got := u.MayTake(); got != 6 {
+		t.Errorf("in a new mission: %d, want 6", got)
+	}
+}
+
+func TestSnapshotHasUsersWithTasksInOrder(t *testing.T) {
+	u := made(4)
+	first := append([]string(nil), snapshot(u, 0, 3, 2)...)
+	if fmt.Sprint(first) != "[u0 u1 u2]" || u.Reported() != 5 {
+		t.Errorf("%v, %d reported", first, u.Reported())
+	}
+	// Later reports come in any order; the snapshot's is that of first arrival.
+	u.Open(1)
+	for _, name := range []string{"u2", "u0", "u1"} {
+		u.Report(name, report(1), true)
+	}
+	s := &slot.Snapshot{Slot: 1, Slots: 100, Aircraft: fleet()}
+	if again := u.Snapshot(s); fmt.Sprint(again) != "[u0 u1 u2]" || s.Users[0].ID > s.Users[1].ID {
+		t.Errorf("%v", again)
+	}
+	if g := s.Users[0].Gain; len(g) != 1 || g[0] != 1e-9 {
+		t.Errorf("the gain is %v", g)
+	}
+}
+
+// TestMissingGainIsTheMean fills a gain in that was not reported.
+func TestMissingGainIsTheMean(t *testing.T) {
+	u := made(4)
+	u.Open(0)
+	r := report(0)
+	r.Gain = nil
+	u.Report("u", r, true)
+	s := &slot.Snapshot{Slots: 100, Aircraft: fleet()}
+	u.Snapshot(s)
+	distance := physics.Position{EastM: 200, NorthM: 450}.Sub(s.Aircraft[0].Position).Norm()
+	if got, want := s.Users[0].Gain[0], u.Physics.Channel.MeanGain(distance, u.Physics.AltitudeM); got != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestOfferNamesThoseThatFly has an offer for the aircraft given, at the price of
+// the last decision, also over a restart.
+func TestOfferNamesThoseThatFly(t *testing.T) {
+	u := made(4)
+	if o := u.Offer(0, nil); len(o.Aircraft) != 0 || o.PriceSPerJ != dispatch.OpeningPriceSPerJ {
+		t.Errorf("with no aircraft: %+v", o)
+	}
+	u.Decided(0.02)
+	o := u.Offer(1, fleet())
+	if len(o.Aircraft) != 1 || o.Aircraft[0].Number != 1 || o.PriceSPerJ != 0.02 || !(o.Aircraft[0].ExpectedUsers >= 0) {
+		t.Errorf("%+v", o)
+	}
+	if _, err := telemetry.Encode(telemetry.Slot{SlotMS: 1000, Speed: 1, ReportByMS: 300, DecideByMS: 450, Offer: o}); err != nil {
+		t.Error(err)
+	}
+	next := made(4)
+	next.Restore(u.State())
+	if got := next.PriceSPerJ(); got != 0.02 {
+		t.Errorf("after a restart the price is %v", got)
+	}
+}

@@ -1,0 +1,3 @@
+// Package native is empty. Tests of onnx-go's own backends name it, which go
+// mod tidy looks up and we never build.
+package native

@@ -1,0 +1,143 @@
+package record
+
+import (
+	"bytes"
+	"io"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"prefdt/inference/goal"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+)
+
+func objective(t *testing.T) goal.Objective {
+	t.Helper()
+	scales := goal.Scales{
+		EtaDelayS: 600, EtaEnergyJ: 12e3, Slots: 100, Aircraft: 2,
+		Conditioner: goal.Conditioner{Omegas: []float64{0, 1}, DelayS: []float64{90, 700}, EnergyJ: []float64{39e3, 27e3}},
+		Remap:       goal.Remap{Omegas: []float64{0, 1}},
+	}
+	c := physics.Standard()
+	o := goal.New(&scales, &c, 100, 2)
+	if err := o.Budget(1e5/3, goal.Ceiling); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// Everything comes back to the last bit, whatever became of the memory that it
+// was written from.
+func TestRecordIsExact(t *testing.T) {
+	o := objective(t)
+	var out bytes.Buffer
+	start := o.State()
+	w := NewWriter(&out, Header{GraphSHA256: "12", Decoder: "dispatch", Physics: physics.Standard(), Objective: start})
+	s := slot.Snapshot{Slot: 3, Slots: 100,
+		Aircraft: []slot.Aircraft{{Number: 2, Position: physics.Position{EastM: 1.0 / 3}, ResidualJ: 1e5 / 7, Unheard: slot.Unheard{Users: 0.1}}},
+		Users:    []slot.User{{ID: 7, Gain: []float64{math.Pi * 1e-12}, Task: physics.Task{Bits: 1e6 / 3}}},
+		Imagined: []slot.User{{ID: -1}}}
+	d := slot.Decision{Users: []slot.UserDecision{{Server: 1, Offload: 2.0 / 3}}, Move: []physics.Position{{NorthM: -1.0 / 3}}, EdgeJ: []float64{0.1}, PriceSPerJ: 0.7, DelayS: 1.1}
+	w.Decided(&s, o, &d)
+	number, flying := 0.3, 1
+	settled := goal.Settlement{Slots: 2, EnergyJ: 1e3 / 3, MostEdgeJ: math.MaxFloat64}
+	events := []Event{{Settle: &settled}, {CorrectS: &number}, {Setting: &number}, {BudgetJ: &number, Mode: goal.Target}, {Flying: &flying}, {Restore: &start}}
+	for _, e := range events {
+		w.Then(e)
+	}
+	want := []slot.Snapshot{s, {Slot: 4}}
+	wantDecision := d
+	wantDecision.Users = []slot.UserDecision{d.Users[0]}
+	want[0].Aircraft = []slot.Aircraft{s.Aircraft[0]}
+	s.Aircraft[0].Position.EastM, d.Users[0].Server = 99, 99
+	w.Decided(&want[1], o, &slot.Decision{})
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewReader(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Header.Objective != start || r.Header.Physics != physics.Standard() {
+		t.Errorf("the header became %+v", r.Header)
+	}
+	got, err := r.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got.Snapshot, want[0]) || got.Objective != start || !got.Decision.Equal(&wantDecision) {
+		t.Errorf("the slot became %+v", got)
+	}
+	if !reflect.DeepEqual(got.Then, events) {
+		t.Errorf("the events became %+v", got.Then)
+	}
+	if got, err := r.Next(); err != nil || got.Snapshot.Slot != 4 || len(got.Then) != 0 {
+		t.Errorf("the second slot became %+v, %v", got, err)
+	}
+	if _, err := r.Next(); err != io.EOF {
+		t.Errorf("after the last slot: %v", err)
+	}
+}
+
+func TestEventsSetTheObjective(t *testing.T) {
+	before, number, budgetJ, flying := objective(t), 0.3, 4e4, 1
+	for name, c := range map[string]struct {
+		event Event
+		same  func(o *goal.Objective) error
+	}{
+		"settlement": {Event{Settle: &goal.Settlement{EnergyJ: 300, Flying: 2}}, func(o *goal.Objective) error {
+			o.Settle(goal.Settlement{EnergyJ: 300, Flying: 2})
+			return nil
+		}},
+		"correction": {Event{CorrectS: &number}, func(o *goal.Objective) error { o.Correct(0.3); return nil }},
+		"preference": {Event{Setting: &number}, func(o *goal.Objective) error { return o.Prefer(0.3) }},
+		"budget":     {Event{BudgetJ: &budgetJ, Mode: goal.Target}, func(o *goal.Objective) error { return o.Budget(4e4, goal.Target) }},
+		"aircraft":   {Event{Flying: &flying}, func(o *goal.Objective) error { o.SetFlying(1); return nil }},
+		"taken back": {Event{Restore: &goal.State{Slot: 5}}, func(o *goal.Objective) error { o.Restore(goal.State{Slot: 5}); return nil }},
+	} {
+		a, b := before, before
+		if err := c.event.Apply(&a); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := c.same(&b); err != nil {
+			t.Fatal(err)
+		}
+		if a != b || a == before {
+			t.Errorf("%s made %+v, want %+v", name, a.State(), b.State())
+		}
+	}
+	o := objective(t)
+	for _, e := range []Event{{}, {BudgetJ: &number}, {Setting: &budgetJ}} {
+		if e.Apply(&o) == nil {
+			t.Errorf("%+v was applied", e)
+		}
+	}
+}
+
+func TestRecordSaysWhatItCannotHold(t *testing.T) {
+	for name, spoil := range map[string]func(w *Writer){
+		"encode event": func(w *Writer) {
+			w.Decided(&slot.Snapshot{}, objective(t), &slot.Decision{})
+			w.Then(Event{Settle: &goal.Settlement{EnergyJ: math.NaN()}})
+		},
+		"encode decision": func(w *Writer) {
+			w.Decided(&slot.Snapshot{}, objective(t), &slot.Decision{DelayS: math.Inf(1)})
+		},
+		"before the first decision": func(w *Writer) { w.Then(Event{}) },
+	} {
+		w := NewWriter(io.Discard, Header{})
+		spoil(w)
+		w.Decided(&slot.Snapshot{}, objective(t), &slot.Decision{})
+		if err := w.Close(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	var none *Writer
+	none.Decided(nil, goal.Objective{}, nil)
+	none.Then(Event{})
+	if err := none.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,63 @@
+package rollout
+
+import (
+	"fmt"
+	"io"
+
+	"prefdt/inference"
+	"prefdt/inference/checkpoint"
+	"prefdt/inference/goal"
+	"prefdt/inference/record"
+	"prefdt/inference/slot"
+)
+
+// decide is the rollout's way of deciding: what the decision saw is taken in
+// before anything else comes to the objective.
+func decide(p Policy, s *slot.Snapshot, o *goal.Objective, d *slot.Decision) {
+	o.Observe(p.Decide(s, *o, d))
+}
+
+// Replay decides a recorded flight again, slot by slot, on an objective of its
+// own that only the recorded events come to. It returns the number of slots
+// that were decided as recorded, to the last bit, and the first difference.
+func Replay(r io.Reader, frozen *checkpoint.Checkpoint) (slots int, err error) {
+	in, err := record.NewReader(r)
+	if err != nil {
+		return 0, err
+	}
+	h := &in.Header
+	if h.GraphSHA256 != frozen.GraphSHA256 {
+		return 0, fmt.Errorf("the record is of checkpoint %.12s, the present one is %.12s", h.GraphSHA256, frozen.GraphSHA256)
+	}
+	moved := *frozen
+	moved.Physics = h.Physics
+	p, err := inference.New(&moved, inference.Decoder(h.Decoder))
+	if err != nil {
+		return 0, err
+	}
+	o := goal.Resume(&moved.Scales, &moved.Physics, h.Objective)
+	o.SetElsewhere(h.Elsewhere)
+	var d slot.Decision
+	for {
+		x, err := in.Next()
+		if err == io.EOF {
+			return slots, nil
+		} else if err != nil {
+			return slots, err
+		}
+		n := x.Snapshot.Slot
+		if o.State() != x.Objective {
+			return slots, fmt.Errorf("slot %d was decided for the objective %+v, replayed it is %+v", n, x.Objective, o.State())
+		}
+		decide(p, &x.Snapshot, &o, &d)
+		if !d.Equal(&x.Decision) {
+			return slots, fmt.Errorf("slot %d was decided %+v, replayed it is %+v", n, x.Decision, d)
+		}
+		slots++
+		for i := range x.Then {
+			if err := x.Then[i].Apply(&o); err != nil {
+				return slots, fmt.Errorf("after slot %d: %w", n, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package rollout
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"prefdt/inference"
+	"prefdt/inference/checkpoint"
+	"prefdt/inference/goal"
+	"prefdt/inference/record"
+	"prefdt/simbridge/world"
+)
+
+// recorded flies one flight and returns its record.
+func recorded(t *testing.T, ck *checkpoint.Checkpoint, decoder inference.Decoder, c world.Config, l Link, r Request) []byte {
+	t.Helper()
+	f, err := New(ck, decoder, c, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	f.record = func(start goal.State) *record.Writer {
+		return record.NewWriter(&out, record.Header{
+			GraphSHA256: ck.GraphSHA256, Decoder: string(decoder), Physics: c.Physics, Elsewhere: f.elsewhere, Objective: start,
+		})
+	}
+	f.Fly(parityFirst, r)
+	if err := f.recorder.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// A recorded flight holds all that its decisions were made on.
+func TestReplayDecidesAsRecorded(t *testing.T) {
+	ck, err := checkpoint.Load("../../configs/checkpoint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	standard := world.Standard()
+	standard.Physics = ck.Physics
+	larger := standard
+	larger.Aircraft, larger.Shock, larger.Gust = 3, world.Shock{FromSlot: 40, Factor: 1.3}, 0.1
+	unheard := Link{Loss: 0.3, Unheard: Offer}
+	for _, c := range []struct {
+		name    string
+		decoder inference.Decoder
+		world   world.Config
+		link    Link
+		request Request
+	}{
+		{"preference", inference.Dispatch, standard, Link{}, Request{Mode: goal.Preference, Omega: 0.02}},
+		{"target", inference.Dispatch, standard, Link{}, Request{Mode: goal.Target, BudgetJ: 33e3, Revise: 50, RevisedJ: 31e3}},
+		{"ceiling", inference.Dispatch, standard, Link{}, Request{Mode: goal.Ceiling, BudgetJ: 33e3, Revise: 50, RevisedJ: 36e3}},
+		{"heads", inference.Heads, standard, Link{}, Request{Mode: goal.Target, BudgetJ: 33e3}},
+		{"lost reports", inference.Dispatch, standard, unheard, Request{Mode: goal.Ceiling, BudgetJ: 33e3}},
+		{"three in gusts, no report", inference.Dispatch, larger, Link{Loss: 1, Unheard: Offer}, Request{Mode: goal.Target, BudgetJ: 60e3}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			flight := recorded(t, ck, c.decoder, c.world, c.link, c.request)
+			if slots, err := Replay(bytes.NewReader(flight), ck); err != nil || slots != c.world.Slots {
+				t.Errorf("%d of %d slots are decided as recorded: %v", slots, c.world.Slots, err)
+			}
+			if lines := bytes.Count(flight, []byte("\n")); lines != 1+c.world.Slots {
+				t.Errorf("%d slots have %d lines, want one each and the header", c.world.Slots, lines)
+			}
+		})
+	}
+}
+
+// What was decided otherwise, on something else or by something else is found.
+func TestReplayFindsDifferences(t *testing.T) {
+	ck, err := checkpoint.Load("../../configs/checkpoint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := world.Standard()
+	c.Physics = ck.Physics
+	flight := string(recorded(t, ck, inference.Dispatch, c, Link{}, Request{Mode: goal.Target, BudgetJ: 33e3}))
+	lines := strings.SplitAfter(flight, "\n")
+	const at = 40
+	edited := func(was, is string) string {
+		x := strings.Replace(lines[1+at], was, is, 1)
+		if x == lines[1+at] {
+			t.Fatalf("slot %d has no %s: %s", at, was, x)
+		}
+		return strings.Join(lines[:1+at], "") + x + strings.Join(lines[2+at:], "")
+	}
+	for _, x := range []struct {
+		name, flight string
+		slots        int
+		want         string
+	}{
+		{"another price", edited(`"price_s_per_j":0`, `"price_s_per_j":1`), at, fmt.Sprintf("slot %d was decided", at)},
+		{"another settlement", edited(`"settle":{"delay_s":`, `"settle":{"delay_s":1`), at + 1, fmt.Sprintf("slot %d was decided for the objective", at+1)},
+		// What the leader did until its goal took in what a decision saw.
+		{"capacity never learned", edited(`"most_seen":40`, `"most_seen":0`), at, fmt.Sprintf("slot %d was decided for the objective", at)},
+		{"an event that says nothing", edited(`"then":[`, `"then":[{},`), at + 1, "says nothing"},
+		{"an unknown field", edited(`{"snapshot":{`, `{"snapshot":{"wind":3,`), at, "wind"},
+		{"cut off", flight[:len(flight)-100], 99, "unexpected EOF"},
+		{"another checkpoint", strings.Replace(flight, ck.GraphSHA256, "1234", 1), 0, "checkpoint"},
+		{"another version", strings.Replace(flight, `"version":1`, `"version":2`, 1), 0, "version is 2, want 1"},
+	} {
+		slots, err := Replay(strings.NewReader(x.flight), ck)
+		if err == nil || slots != x.slots || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%s: %d slots, %v; want %d and %q", x.name, slots, err, x.slots, x.want)
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package fly
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"prefdt/simbridge/process"
+	"prefdt/simbridge/report"
+	"prefdt/telemetry"
+)
+
+// awaitLeader waits until a leader is online, idle, and has heard all its
+// aircraft. One that is online and not idle has a mission of its own.
+func (f *flight) awaitLeader(ctx context.Context) error {
+	f.view.say("waiting for the leader")
+	err := f.wait(ctx, func() bool {
+		return f.observer.ready() == nil || !f.noteLost() || len(f.dead()) > 0
+	})
+	if dead := f.died(); err == nil && dead != nil {
+		return dead
+	}
+	if missing := f.observer.ready(); err != nil && ctx.Err() != nil && missing != nil {
+		return missing
+	}
+	return err
+}
+
+// launch sends a command of before the mission. A start that is refused for a
+// reason that time cures is sent again, with a new id, for start_s.
+func (f *flight) launch(ctx context.Context, c Command) error {
+	const between = time.Second
+	until, last := time.Now().Add(time.Duration(f.StartS*float64(time.Second))), ""
+	for {
+		err := f.order(ctx, c)
+		var no refused
+		if !errors.As(err, &no) || !slices.Equal(c.Run, []string{"mission", telemetry.ActionStart}) || !timeCures(no.reason) {
+			return err
+		}
+		if time.Now().Add(between).After(until) {
+			return fmt.Errorf("%w; asked for start_s = %v", err, f.StartS)
+		}
+		if no.reason != last {
+			f.view.say(fmt.Sprintf("start refused: %s; asked again for up to %v s", no.reason, f.StartS))
+			last = no.reason
+		}
+		pause := time.NewTimer(between)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return ctx.Err()
+		}
+		if f.noteLost(); f.died() != nil {
+			return f.died()
+		}
+	}
+}
+
+// refused is the leader's answer to a command.
+type refused struct {
+	error
+	reason string
+}
+
+// timeCures tells whether a start that was refused may be accepted later
+// without anybody's doing. What an aircraft has not said yet it will say; what
+// follows stays as it is until a person changes it.
+func timeCures(reason string) bool {
+	if strings.Contains(reason, "not read") { // and says which parameters
+		return true
+	}
+	return !slices.ContainsFunc([]string{
+		"the mission is", // in another state
+		"unsafe", "COM_", // failsafe parameters
+		"apart", "from its start", "altitude", "in the air", "is armed", // places
+		"batteries", "unsigned", "signature",
+	}, func(lasting string) bool { return strings.Contains(reason, lasting) })
+}
+
+// order runs the crew's tool, which waits for the acknowledgement.
+func (f *flight) order(ctx context.Context, c Command) error {
+	id := "fly-" + strings.ToLower(rand.Text()[:10])
+	_, _, slot, _ := f.observer.now()
+	args := append([]string{f.Ground[0]}, c.Run...)
+	args = append(args, f.Ground[1:]...)
+	args = append(args, "-fleet", f.Fleet, "-broker", f.url, "-id", id)
+	f.view.say("ground " + strings.Join(c.Run, " "))
+	answer, err := process.Run(ctx, args)
+	if err == nil {
+		f.view.say(answer)
+	}
+	f.mutex.Lock()
+	f.commands = append(f.commands, report.Command{Slot: slot, Run: c.Run, ID: id})
+	f.mutex.Unlock()
+	if err == nil {
+		return nil
+	}
+	// The acknowledgement is on its way here as well.
+	soon, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if f.wait(soon, func() bool { return f.observer.ack(id) != nil }) == nil {
+		if ack := f.observer.ack(id); !ack.Accepted {
+			return refused{err, ack.Reason}
+		}
+	}
+	return err
+}

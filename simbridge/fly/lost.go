@@ -1,0 +1,44 @@
+package fly
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Attached autopilots may die in flight. The leader then flies on with the
+// others, and so does this flight: it ends with an error, and its report.
+
+// noteLost looks for autopilots that have died, and says whether any is left.
+func (f *flight) noteLost() bool {
+	numbers, left := f.fleet.lose(time.Now())
+	for _, n := range numbers {
+		status, _, slot, _ := f.observer.now()
+		text := fmt.Sprintf("aircraft %d, PX4 system %d: no HEARTBEAT for 10 s", n, f.Aircraft[n-1].SystemID)
+		f.log.Error("autopilot lost", "aircraft", n, "system", f.Aircraft[n-1].SystemID, "slot", slot, "state", status.State)
+		f.view.say(text)
+	}
+	return left
+}
+
+// dead are the numbers of the aircraft whose autopilots have died.
+func (f *flight) dead() (numbers []int) {
+	for i := range f.Aircraft {
+		if f.fleet.isLost(i) {
+			numbers = append(numbers, i+1)
+		}
+	}
+	return numbers
+}
+
+// died is the error with which a flight ends that lost autopilots, nil without one.
+func (f *flight) died() error {
+	var who []string
+	for _, n := range f.dead() {
+		who = append(who, fmt.Sprintf("aircraft %d (PX4 system %d)", n, f.Aircraft[n-1].SystemID))
+	}
+	if len(who) == 0 {
+		return nil
+	}
+	return fmt.Errorf("lost in flight, no HEARTBEAT for 10 s: %s", strings.Join(who, ", "))
+}

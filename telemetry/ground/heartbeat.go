@@ -1,0 +1,104 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"prefdt/telemetry"
+)
+
+// heartbeatEvery is wall time, whatever the mission's speed.
+const heartbeatEvery = time.Second
+
+// heartbeats tell the leader that this station watches. A leader that counted one
+// holds, and later returns, when none comes any more.
+type heartbeats struct {
+	client *telemetry.Client
+	topic  string
+	sign   *signer // nil: unsigned
+	log    *slog.Logger
+
+	challenge atomic.Pointer[string] // of the last status; nil: none came yet
+
+	seq     int64
+	problem string // the last one that was logged
+}
+
+// run sends one at once and one with each tick, and says that it leaves when ctx
+// ends.
+func (h *heartbeats) run(ctx context.Context, ticks <-chan time.Time) {
+	for {
+		h.send(ctx, false)
+		select {
+		case <-ticks:
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			h.send(last, true)
+			return
+		}
+	}
+}
+
+func (h *heartbeats) send(ctx context.Context, leaving bool) {
+	payload, err := h.next(leaving)
+	if err != nil {
+		if err.Error() != h.problem {
+			h.problem = err.Error()
+			h.log.Error("no heartbeat is sent", "reason", err)
+		}
+		return
+	}
+	h.problem = ""
+	if payload == nil {
+		return
+	}
+	p := telemetry.Publication{Topic: h.topic, Payload: payload}
+	if leaving {
+		h.client.PublishWait(ctx, p) // without a broker the leader learns it by silence
+		return
+	}
+	h.client.Publish(p) // what is dropped while the broker is away, the next one replaces
+}
+
+// next returns the next heartbeat; nil while nothing can be signed yet.
+func (h *heartbeats) next(leaving bool) ([]byte, error) {
+	challenge := h.challenge.Load()
+	if h.sign != nil && challenge == nil {
+		return nil, nil
+	}
+	h.seq++
+	body, err := telemetry.Encode(telemetry.Heartbeat{Seq: h.seq, Leaving: leaving})
+	if err != nil || h.sign == nil {
+		return body, err
+	}
+	return h.sign.sign(h.topic, *challenge, 0, body)
+}
+
+// learn keeps the challenge of a status.
+func (h *heartbeats) learn(m telemetry.Message) {
+	if s, err := telemetry.DecodeStatus(m.Payload); err == nil {
+		h.challenge.Store(&s.Challenge)
+	}
+}
+
+// station is the name of this station: the given one, its key's or its broker
+// user's, and a random one where there is none of them, since two stations of
+// one name would speak for each other.
+func (t *tool) station() (string, error) {
+	key := ""
+	if t.config.Key != "" {
+		key = keyName(t.config.Key)
+	}
+	name := cmp.Or(t.config.Name, key, t.config.Broker.Username, "ground-"+strings.ToLower(rand.Text()[:8]))
+	if !telemetry.ValidID(name) {
+		return "", fmt.Errorf("name of the station: %q, want 1 to 64 of A-Z a-z 0-9 . _ -; -name sets it", name)
+	}
+	return name, nil
+}

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"crypto/ed25519"
+	"time"
+
+	"prefdt/telemetry"
+)
+
+// signer signs with a key file.
+type signer struct {
+	name, path string
+	private    ed25519.PrivateKey
+}
+
+// signer reads the key file of the configuration; nil without one.
+func (t *tool) signer() (*signer, error) {
+	path := t.config.Key
+	if path == "" {
+		return nil, nil
+	}
+	private, err := telemetry.ReadKey(path)
+	if err != nil {
+		return nil, err
+	}
+	return &signer{keyName(path), path, private}, nil
+}
+
+// sign wraps a body for a topic, with a counter above every one before and above
+// lastCounter, what the leader accepted as far as it said so.
+func (s *signer) sign(topic, challenge string, lastCounter uint64, body []byte) ([]byte, error) {
+	counter, err := telemetry.NextCounter(s.path, time.Now(), lastCounter)
+	if err != nil {
+		return nil, err
+	}
+	return telemetry.Sign(s.name, s.private, counter, challenge, topic, body)
+}
