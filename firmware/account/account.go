@@ -36,7 +36,7 @@ type Account struct {
 type Aircraft struct {
 	BookedJ     float64 `json:"booked_j"`      // of its meter, up to the last settlement
 	SpentJ      float64 `json:"spent_j"`       // of that, in slots
-	TransitJ    float64 `json:"transit_j"`     // of that, outside the slots
+	TransitJ    float64 `json:"transit_j"`     // of that, outside the slots, less what slots had too much of
 	StartErrorJ float64 `json:"start_error_j"` // how far off the meter may have been when slot 0 began
 
 	modelJ     float64 // closed form of its flight up to the last settlement
@@ -92,7 +92,7 @@ func (a *Account) TransitJ() (sum float64) {
 	for i := range a.aircraft {
 		sum += a.aircraft[i].TransitJ
 	}
-	return sum
+	return math.Max(sum, 0)
 }
 
 // absenceSettlements is how many settlements after a restart have joules of the
@@ -106,19 +106,19 @@ type drawn struct {
 	modelJ  float64 // closed form of the flight at the measured speeds, at multiplier 1
 }
 
-// draw takes what every aircraft drew since the last time. A figure that was
-// corrected downwards is never paid back: it waits until the meter has caught
-// up. comparable is whether energy and closed form are of the same time, so that
-// their ratio measures the multiplier: not so after a restart or a gap in the
+// draw takes what every aircraft drew since the last time, and no less than leastJ:
+// with 0, a figure that its meter corrected downwards waits until the meter has
+// caught up. comparable is whether energy and closed form are of the same time, so
+// that their ratio measures the multiplier: not so after a restart or a gap in the
 // battery's messages, whose joules come in all at once.
-func (a *Account) draw(views []fleet.View) (by []drawn, flying int, comparable bool) {
+func (a *Account) draw(views []fleet.View, leastJ float64) (by []drawn, flying int, comparable bool) {
 	by = make([]drawn, len(a.aircraft))
 	comparable = a.unsettled == 0
 	measured := false
 	for i := range a.aircraft {
 		c, v := &a.aircraft[i], &views[i]
-		by[i] = drawn{math.Max(v.TotalJ-c.BookedJ, 0), math.Max(v.ModelJ-c.modelJ, 0)}
-		c.BookedJ, c.modelJ = math.Max(v.TotalJ, c.BookedJ), v.ModelJ
+		by[i] = drawn{math.Max(v.TotalJ-c.BookedJ, leastJ), math.Max(v.ModelJ-c.modelJ, 0)}
+		c.BookedJ, c.modelJ = c.BookedJ+by[i].energyJ, v.ModelJ
 		was := c.measured
 		c.measured = v.Source != energy.Model
 		if v.InAir {
@@ -131,9 +131,12 @@ func (a *Account) draw(views []fleet.View) (by []drawn, flying int, comparable b
 	return by, flying, comparable && measured
 }
 
-// Transit enters joules drawn outside the slots.
+// Transit enters joules drawn outside the slots, and takes back what a meter
+// corrected downwards: while nothing was received an aircraft counted as hovering,
+// and if it landed meanwhile, its meter never catches up. What slots had too much
+// of is taken back here too: their rows are written.
 func (a *Account) Transit(views []fleet.View) {
-	by, _, _ := a.draw(views)
+	by, _, _ := a.draw(views, math.Inf(-1))
 	for i := range by {
 		a.aircraft[i].TransitJ += by[i].energyJ
 	}

@@ -195,7 +195,7 @@ func TestJoulesAfterAGapInTheBatterysMessages(t *testing.T) {
 	}
 }
 
-// TestMeterThatGoesBack is never paid back: the account waits until it has
+// TestMeterThatGoesBack takes nothing back in slots: the account waits until it has
 // caught up.
 func TestMeterThatGoesBack(t *testing.T) {
 	f := begun(100)
@@ -210,6 +210,40 @@ func TestMeterThatGoesBack(t *testing.T) {
 	f.Settle(2, f.views, noTakers)
 	if got := f.SpentJ(0) - spent; math.Abs(got-100) > 1e-9 {
 		t.Errorf("%v J more, want 100", got)
+	}
+}
+
+// TestLandedWhileNothingWasReceived keeps the hover that an aircraft counts as
+// meanwhile from staying in the account: it draws nothing any more, and its meter
+// never catches up. Outside the slots it is taken back, from the transit, whichever
+// it was counted in; no figure that is reported falls below 0.
+func TestLandedWhileNothingWasReceived(t *testing.T) {
+	f := begun(2)
+	for i := range f.views {
+		f.views[i].TotalJ += 3000
+	}
+	f.Transit(f.views)
+	f.fly(1)
+	f.views[0].TotalJ += 2000 // nothing is received
+	f.fly(1)
+	for i := range f.views {
+		f.views[i].TotalJ += 500 // the way home
+	}
+	f.Transit(f.views)
+	f.views[0].TotalJ += 800
+	f.Transit(f.views)
+	f.views[0].TotalJ -= 2800 // it landed long ago
+	f.Transit(f.views)
+	for i, v := range f.views {
+		if got, want := f.SpentJ(i)+f.aircraft[i].TransitJ, v.TotalJ-1000; math.Abs(got-want) > 1e-9 {
+			t.Errorf("aircraft %d: %v J in the account, %v J drawn", i+1, got, want)
+		}
+	}
+	for i := range f.views {
+		f.views[i].TotalJ -= 4000
+	}
+	if f.Transit(f.views); f.TransitJ() < 0 {
+		t.Errorf("transit %v J", f.TransitJ())
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // taken for users who took the standing offer: as foreseen, and at most. It
 // returns a row for each slot.
 func (a *Account) Settle(n int, views []fleet.View, takersJ func(takers int) (foreseenJ, mostJ float64)) (rows []Row) {
-	by, flying, comparable := a.draw(views)
+	by, flying, comparable := a.draw(views, 0)
 	first := a.objective.Slot()
 	slots := n - first + 1
 	sum := goal.Settlement{Slots: slots, Flying: flying}
