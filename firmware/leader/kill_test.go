@@ -24,7 +24,7 @@ import (
 // second over five missions, at moments that move on from kill to kill, and
 // every kill counts.
 func TestKilledInEverySlot(t *testing.T) {
-	slots, slotMS, missions, all := 18, 120.0, 1, os.Getenv("PREFDT_KILLS") == "all"
+	slots, slotMS, missions, all := 18, 400.0, 1, os.Getenv("PREFDT_KILLS") == "all"
 	if all {
 		slots, slotMS, missions = 100+tail, 1000, 5
 	}

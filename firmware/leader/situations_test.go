@@ -285,14 +285,14 @@ func refusedFor(t *testing.T, r *rig.Rig, reason string) {
 func TestSigningFailsClosed(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"empty": "", "short": "abcd", "no hex": strings.Repeat("z", 64), "zeros": strings.Repeat("0", 64)} {
-		r := rig.New(t, 1, 10)
+		r := rig.NewAt(t, 1, 10, rig.SlotMS)
 		r.Config.MAVLink.KeyFile = filepath.Join(dir, "key")
 		os.WriteFile(r.Config.MAVLink.KeyFile, []byte(text+"\n"), 0o600)
 		if err := <-r.Launch().Done; err == nil || !strings.Contains(err.Error(), "mavlink.key_file") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	r := rig.New(t, 1, 10)
+	r := rig.NewAt(t, 1, 10, rig.SlotMS)
 	r.Config.MAVLink.KeyFile = filepath.Join(dir, "good")
 	os.WriteFile(r.Config.MAVLink.KeyFile, []byte(strings.Repeat("a5", 32)), 0o600)
 	f := r.Launch()

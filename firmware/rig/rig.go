@@ -76,9 +76,11 @@ type Rig struct {
 	news     chan struct{} // something was received
 }
 
-// New returns a rig with slots so short that thirty of them take a second and a bit.
+// New returns a rig with slots so short that thirty of them take a second and a
+// bit. Its test runs beside others: they share cores, and no clock.
 func New(t *testing.T, aircraft, slots int) *Rig {
 	t.Helper()
+	t.Parallel()
 	return NewAt(t, aircraft, slots, SlotMS)
 }
 
