@@ -40,10 +40,9 @@ type desk struct {
 	keys    Keys
 	private map[string]ed25519.PrivateKey
 
-	applied  []string // ids that the mission carried out, in order
-	setting  float64  // of the last preference
-	refuse   string   // why the mission refuses what comes
-	requests int
+	applied []string // ids that the mission carried out, in order
+	setting float64  // of the last preference
+	refuse  string   // why the mission refuses what comes
 }
 
 // stand is the mission that commands change here.

@@ -83,7 +83,6 @@ type present struct {
 	tickedAt  time.Duration // the last tick
 	seq       int64         // of the last status
 	setting   float64       // in force, or what the budget amounts to
-	announced bool          // the launch's refusals were logged
 	rejoining []fleet.Saved // aircraft that flew for us before a restart and were not received since
 	yield     error         // another leader was there first
 }

@@ -102,7 +102,7 @@ func (l *Link) Start(ctx context.Context, inFlight bool, clear func()) (err erro
 		l.rejoin(clear)
 		return nil
 	}
-	if err := l.listen(ctx, newcomerSlots, func() {}); err != nil {
+	if err := l.listen(ctx, max(l.slots(newcomerSlots), newcomerLeast), func() {}); err != nil {
 		return err
 	}
 	if err := l.connect(ctx); err != nil {
@@ -137,7 +137,7 @@ func (l *Link) rejoin(clear func()) {
 		}
 	}()
 	go func() {
-		err := l.listen(l.ctx, rivalSlots, func() { close(subscribed) })
+		err := l.listen(l.ctx, l.slots(rivalSlots), func() { close(subscribed) })
 		if err == nil {
 			clear()
 			err = l.connect(l.ctx)

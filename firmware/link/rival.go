@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"time"
 
 	"prefdt/telemetry"
 )
@@ -17,6 +18,9 @@ var ErrIncumbent = errors.New("another leader is flying this fleet")
 const (
 	newcomerSlots = 3.0
 	rivalSlots    = 1.5 // restarted in flight, with its ledger
+	// newcomerLeast is how long a newcomer listens however short slots are: those
+	// of a simulation that runs fast, where an answer takes as long as ever.
+	newcomerLeast = 400 * time.Millisecond
 )
 
 // identityName is the name of the leaders' key in what it signs.
@@ -25,7 +29,7 @@ const identityName = "leader"
 // listen looks for another leader. Without a key fresh beacons and statuses show
 // it: an incumbent that is idle sends no beacons. With one, anybody's forgery
 // could do so, and only a proof counts, which the other signs when asked.
-func (l *Link) listen(ctx context.Context, slots float64, subscribed func()) error {
+func (l *Link) listen(ctx context.Context, long time.Duration, subscribed func()) error {
 	rival := make(chan int, 1)
 	t := l.Topics
 	c := &telemetry.Client{
@@ -49,7 +53,7 @@ func (l *Link) listen(ctx context.Context, slots float64, subscribed func()) err
 	}
 	defer c.Close()
 	subscribed()
-	until := l.Clock.After(l.slots(slots))
+	until := l.Clock.After(long)
 	for {
 		if l.Identity != nil {
 			l.hello(c)

@@ -2,13 +2,12 @@ package chaos
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
+
+	"prefdt/telemetry"
 )
 
 // outcome is how a mission went.
@@ -16,6 +15,7 @@ type outcome struct {
 	unsafe, lost, doubled int
 	excused               int
 	excusedS              float64
+	leaderHeldUp          time.Duration
 	errorJ, allowedJ      float64
 	leaderJ, truthJ       float64
 	counted               bool // no counter began anew
@@ -41,6 +41,7 @@ func (m *mission) balance(o *outcome) {
 	o.state, o.missed = s.State, s.MissedSlots
 	var first string
 	o.unsafe, first = m.judge.verdict()
+	o.leaderHeldUp = m.threads.total()
 	o.excused, o.excusedS = m.judge.excused, m.judge.excusedS
 	lost, doubled, slowest := m.crew.failures()
 	o.lost, o.doubled, o.slowest, o.separationM = len(lost), len(doubled), slowest, m.judge.leastM
@@ -55,18 +56,30 @@ func (m *mission) balance(o *outcome) {
 	}
 }
 
-// keepTruth writes what the batteries really gave, by aircraft and slot, beside
-// the leader's ledger: for a mission whose accounts differ.
-func (m *mission) keepTruth() {
-	var b strings.Builder
-	b.WriteString("aircraft,slot,flight_j,edge_j\n")
+// compare notes what the leader says was drawn, and what was, at each status: to
+// be kept beside the ledger of a mission whose accounts differ.
+func (m *mission) compare(s telemetry.Status) {
+	leader, truth, air := s.TransitJ, 0.0, ""
 	for i, a := range m.autopilots {
-		by := a.BySlot()
-		for _, slot := range slices.Sorted(maps.Keys(by)) {
-			fmt.Fprintf(&b, "%d,%d,%.1f,%.1f\n", i+1, slot, by[slot].FlightJ, by[slot].EdgeJ)
+		state := a.State()
+		truth += state.Spent.J()
+		if i < len(s.Aircraft) {
+			leader += s.Aircraft[i].SpentJ
+			air += fmt.Sprintf(",%s,%s", s.Aircraft[i].EnergySource, s.Aircraft[i].Mode)
 		}
+		air += fmt.Sprintf(",%s,%v", state.Mode, state.Landed)
 	}
-	os.WriteFile(filepath.Join(m.folder, "truth.csv"), []byte(b.String()), 0o644)
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	fmt.Fprintf(&m.accounts, "%.1f,%s,%d,%.0f,%.0f,%+.0f%s\n", float64(time.Since(m.began))/float64(m.slotWall()), s.State, s.Slot, leader, truth, leader-truth, air)
+}
+
+// keepAccounts writes them.
+func (m *mission) keepAccounts() {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	text := "s,state,slot,leader_j,truth_j,difference_j,and by aircraft: leader's source and mode, true mode and landed\n" + m.accounts.String()
+	os.WriteFile(filepath.Join(m.folder, "accounts.csv"), []byte(text), 0o644)
 }
 
 // note keeps what was wrong.

@@ -27,6 +27,8 @@ type crew struct {
 	// whether it was not meant to.
 	leaderGone  func() <-chan struct{}
 	leaderEnded func() bool
+	// said is called with each fresh status, from one goroutine.
+	said func(telemetry.Status)
 	// answered is called with each mission command's answer, from one goroutine.
 	answered func(*ask)
 	key      ed25519.PrivateKey // nil: nothing is signed
@@ -90,7 +92,7 @@ func newCrew(ctx context.Context, fleet, url string, beacon func(telemetry.Slot,
 	}
 	c := &crew{
 		topics: topics, beacon: beacon, changed: make(chan struct{}), asked: map[string]*ask{}, slot: -1, settled: true,
-		counter: uint64(time.Now().UnixNano()), answered: func(*ask) {},
+		counter: uint64(time.Now().UnixNano()), answered: func(*ask) {}, said: func(telemetry.Status) {},
 	}
 	c.client = &telemetry.Client{
 		Broker: telemetry.Broker{URL: url}, Name: "crew", Log: slog.New(slog.DiscardHandler), Retry: 100 * time.Millisecond, Handle: c.hear,
@@ -119,6 +121,7 @@ func (c *crew) hear(m telemetry.Message) {
 	kind, id, _ := c.topics.Parse(m.Topic)
 	var open *telemetry.Slot
 	var answered *ask
+	var fresh *telemetry.Status
 	c.mutex.Lock()
 	switch kind {
 	case telemetry.KindSlot:
@@ -136,7 +139,11 @@ func (c *crew) hear(m telemetry.Message) {
 	case telemetry.KindOnline:
 		c.online, _ = telemetry.DecodeOnline(m.Payload)
 	case telemetry.KindStatus:
-		c.hearStatus(m)
+		n := c.statuses
+		if c.hearStatus(m); c.statuses > n {
+			s := c.status
+			fresh = &s
+		}
 	case telemetry.KindAck:
 		answered = c.hearAck(id, m)
 	}
@@ -148,6 +155,9 @@ func (c *crew) hear(m telemetry.Message) {
 	}
 	if answered != nil {
 		c.answered(answered)
+	}
+	if fresh != nil {
+		c.said(*fresh)
 	}
 }
 
@@ -310,7 +320,7 @@ func (c *crew) naming(r *rand.Rand, action string, aircraft []int) *ask {
 // send asks once; tend asks again where an answer cannot come.
 func (c *crew) send(a *ask) {
 	c.mutex.Lock()
-	a.sent = time.Now()
+	a.sent, a.gap = time.Now(), !c.up() // it may find no leader
 	c.asked[a.id] = a
 	c.mutex.Unlock()
 	c.publishAsk(a)

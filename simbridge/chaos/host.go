@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -15,14 +16,13 @@ import (
 // a judge of lateness can add what was measured, and nothing else, to what the
 // contract allows. There are two measures. The kernel counts for each thread how
 // long it could have run and had no core (run_delay, the second number of
-// /proc/PID/task/TID/schedstat). And a thread of our own that sleeps for a
-// millisecond at a time finds when the whole machine stood still, which the
-// kernel inside it cannot know. A program that computes for long is delayed by
-// neither.
+// /proc/PID/task/TID/schedstat): the leader's, whose setpoints are judged. And a
+// thread of our own that sleeps for a millisecond at a time finds what our side
+// waits for, and when the whole machine stood still, which the kernel inside it
+// cannot know. A program that computes for long is delayed by neither.
 type host struct {
 	mutex  sync.Mutex
 	canary record
-	own    *threads
 	stop   chan struct{}
 	done   sync.WaitGroup
 }
@@ -56,16 +56,30 @@ func (r *record) add(at time.Time, d time.Duration) {
 	r.delays = append(r.delays, delay{at, d})
 }
 
-// between sums the delays that fell into a span. One that began before it counts
-// by its part within.
-func (r *record) between(from, to time.Time) (sum time.Duration) {
+// within returns the delays that fell into a span, cut to it.
+func (r *record) within(from, to time.Time) (spans []span) {
 	for i := len(r.delays) - 1; i >= 0; i-- {
 		x := r.delays[i]
 		if !x.at.After(from) {
 			break
 		}
 		if begin := x.at.Add(-x.d); begin.Before(to) {
-			sum += minTime(x.at, to).Sub(maxTime(begin, from))
+			spans = append(spans, span{maxTime(begin, from), minTime(x.at, to)})
+		}
+	}
+	return spans
+}
+
+type span struct{ from, to time.Time }
+
+// covered is how long the spans last together: what two of them cover counts once.
+func covered(spans []span) (sum time.Duration) {
+	slices.SortFunc(spans, func(a, b span) int { return a.from.Compare(b.from) })
+	var until time.Time
+	for _, s := range spans {
+		if from := maxTime(s.from, until); s.to.After(from) {
+			sum += s.to.Sub(from)
+			until = s.to
 		}
 	}
 	return sum
@@ -92,7 +106,7 @@ const (
 )
 
 func newHost() *host {
-	h := &host{own: &threads{pid: os.Getpid()}, stop: make(chan struct{})}
+	h := &host{stop: make(chan struct{})}
 	h.done.Go(h.run)
 	return h
 }
@@ -105,7 +119,6 @@ func (h *host) close() {
 // run is the canary, on a thread of its own.
 func (h *host) run() {
 	runtime.LockOSThread()
-	sampled := time.Now()
 	for {
 		select {
 		case <-h.stop:
@@ -118,29 +131,23 @@ func (h *host) run() {
 		h.mutex.Lock()
 		h.canary.add(now, now.Sub(slept)-canaryTick-canaryLate)
 		h.mutex.Unlock()
-		if now.Sub(sampled) >= sampleEvery {
-			sampled = now
-			h.own.sample()
-		}
 	}
 }
 
-// delayed is how long the machine held up, in a span of wall time, what a
-// setpoint passes: the leader's threads and then ours, or everything at once.
+// delayed is for how much of a span of wall time the machine held up the leader
+// or us, whom a setpoint passes one after the other.
 func (h *host) delayed(leader *threads, from, to time.Time) time.Duration {
-	path := h.own.between(from, to) + leader.between(from, to)
+	spans := leader.within(from, to)
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
-	return max(h.canary.between(from, to), path)
+	return covered(append(spans, h.canary.within(from, to)...))
 }
 
-// totals of the run.
-func (h *host) totals() (canary, own time.Duration) {
+// total is for how long we were held up.
+func (h *host) total() time.Duration {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
-	h.own.mutex.Lock()
-	defer h.own.mutex.Unlock()
-	return h.canary.total, h.own.record.total
+	return h.canary.total
 }
 
 // threads are a process's, and how long each waited for a core. A nil one has none.
@@ -185,15 +192,24 @@ func (t *threads) sample() {
 	t.record.add(now, time.Duration(longest))
 }
 
-// between is what the threads waited for in a span, until now if need be.
-func (t *threads) between(from, to time.Time) time.Duration {
+// within is when the threads waited in a span, until now if need be.
+func (t *threads) within(from, to time.Time) []span {
 	if t == nil {
-		return 0
+		return nil
 	}
 	t.sample()
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
-	return t.record.between(from, to.Add(sampleEvery)) // a wait shows when it has ended
+	return t.record.within(from, to)
+}
+
+func (t *threads) total() time.Duration {
+	if t == nil {
+		return 0
+	}
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	return t.record.total
 }
 
 func runDelayNS(name string) (uint64, bool) {

@@ -1,63 +1,87 @@
 package chaos
 
 import (
+	"fmt"
+	"os"
 	"runtime"
+	"syscall"
 	"testing"
 	"time"
 )
 
-// What was measured counts by its part within the span that is asked for.
-func TestDelaysBetween(t *testing.T) {
+// What was measured counts by its part within the span that is asked for, and
+// what held up two at once counts once.
+func TestDelays(t *testing.T) {
 	at := time.Now()
 	ms := func(n int) time.Time { return at.Add(time.Duration(n) * time.Millisecond) }
-	var r record
-	r.add(ms(10), 4*time.Millisecond) // from 6 to 10
-	r.add(ms(30), 10*time.Millisecond)
-	r.add(ms(40), -time.Millisecond) // a timer that was early
+	h, leader := &host{}, &threads{}
+	h.canary.add(ms(10), 4*time.Millisecond) // from 6 to 10
+	h.canary.add(ms(30), 10*time.Millisecond)
+	h.canary.add(ms(40), -time.Millisecond) // a timer that was early
+	leader.record.add(ms(25), 10*time.Millisecond)
 	for _, c := range []struct{ from, to, want int }{
-		{0, 50, 14}, {0, 8, 2}, {8, 15, 2}, {22, 28, 6}, {11, 19, 0}, {40, 50, 0}, {9, 21, 2},
+		{0, 50, 4 + 15}, {0, 8, 2}, {8, 14, 2}, {22, 28, 6}, {11, 15, 0}, {40, 50, 0}, {9, 21, 1 + 6},
 	} {
-		if got := r.between(ms(c.from), ms(c.to)); got != time.Duration(c.want)*time.Millisecond {
+		if got := h.delayed(leader, ms(c.from), ms(c.to)); got != time.Duration(c.want)*time.Millisecond {
 			t.Errorf("from %d to %d: %v, want %d ms", c.from, c.to, got, c.want)
 		}
 	}
-	if r.total != 14*time.Millisecond {
-		t.Errorf("%v in all", r.total)
+	if h.total() != 14*time.Millisecond || leader.total() != 10*time.Millisecond {
+		t.Errorf("%v and %v in all", h.total(), leader.total())
+	}
+	if got := h.delayed(nil, ms(0), ms(50)); got != 14*time.Millisecond {
+		t.Errorf("without a leader %v", got)
 	}
 }
 
-// Threads that fight for the cores wait, and are seen to; what computes alone
-// and takes long is not excused.
+// Threads that fight for the cores wait, and are seen to.
 func TestThreadsWaitForCores(t *testing.T) {
 	stop := make(chan struct{})
 	defer close(stop)
-	began := time.Now()
-	own := &threads{pid: 1} // nobody's that we may not read, or idle
-	own.sample()
-	if d := own.between(began, time.Now()); d > time.Since(began) {
-		t.Errorf("a process that sleeps waited for %v", d)
-	}
-	h := newHost()
-	defer h.close()
-	time.Sleep(50 * time.Millisecond)
-	began = time.Now()
 	for range 4 * runtime.NumCPU() {
 		go func() {
 			runtime.LockOSThread()
-			for {
+			for stopped := false; !stopped; {
 				select {
 				case <-stop:
-					return
+					stopped = true
 				default:
 				}
 			}
 		}()
 	}
-	for h.own.between(began, time.Now()) < time.Millisecond {
+	own := &threads{pid: os.Getpid()}
+	for began := time.Now(); own.total() < time.Millisecond; own.sample() {
 		if time.Since(began) > 20*time.Second {
 			t.Fatal("no thread was seen to wait for a core")
 		}
 		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// A thread that computes for long, with a core to itself, was not held up. The
+// kernel says so of one that has exited, too: this one is left with what it had.
+func TestComputingIsNoExcuse(t *testing.T) {
+	name := func() string { return fmt.Sprintf("/proc/%d/task/%d/schedstat", os.Getpid(), syscall.Gettid()) }
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	before, ok := runDelayNS(name())
+	if !ok {
+		t.Skip("no schedstat on this kernel")
+	}
+	var began, now syscall.Rusage
+	syscall.Getrusage(1, &began) // of this thread
+	computed := func() time.Duration {
+		syscall.Getrusage(1, &now)
+		return time.Duration(now.Utime.Nano() - began.Utime.Nano())
+	}
+	start := time.Now()
+	for computed() < 200*time.Millisecond {
+	}
+	after, _ := runDelayNS(name())
+	waited, took := time.Duration(after-before), time.Since(start)
+	if waited > took-150*time.Millisecond {
+		t.Errorf("computed for 200 ms of %v, and is excused for %v", took, waited)
 	}
 }
 

@@ -212,6 +212,13 @@ func (j *judge) gap(i int, nowS float64) {
 	}
 }
 
+// String is where an aircraft is and what it was asked for.
+func (c *seen) String() string {
+	p, v := c.body.Position, c.body.Velocity
+	return fmt.Sprintf("one at (%.1f, %.1f, %.1f) m flies (%.1f, %.1f, %.1f) m/s, by setpoints %v, asked for (%.1f, %.1f) m in a second at %.1f s, its pilot's %v",
+		p.EastM, p.NorthM, p.UpM, v.EastM, v.NorthM, v.UpM, c.offboard, c.wish.EastM, c.wish.NorthM, c.setAtS, c.pilot != nil)
+}
+
 // beat takes a HEARTBEAT in that left in time.
 func (j *judge) beat(i int, h autopilot.Heartbeat) {
 	j.mutex.Lock()
@@ -249,7 +256,7 @@ func (j *judge) moved(i int, b autopilot.Body) {
 		d := horizontal(sub(b.Position, o.body.Position))
 		j.leastM = min(j.leastM, d)
 		if d < j.physics.SeparationM-fenceSlackM && (c.offboard || o.offboard) {
-			j.bad("separation", "aircraft %d and %d are %.1f m apart", i+1, k+1, d)
+			j.bad("separation", "aircraft %d and %d are %.1f m apart: %s, %s", i+1, k+1, d, c, o)
 		}
 	}
 }

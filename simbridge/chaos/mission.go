@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -59,7 +60,6 @@ type mission struct {
 	body     []autopilot.Body
 	resets   []reset
 	awayS    float64  // the leader was gone
-	secondS  float64  // a second pack was there
 	notes    []string // what was wrong
 	active   int      // faults that go on
 	lastEnd  float64  // slot in which the last fault ended
@@ -70,6 +70,7 @@ type mission struct {
 	failed   chan error
 
 	began       time.Time
+	accounts    strings.Builder
 	lastRecover float64   // on clock
 	lastInSlots float64   // likewise, the end of the last fault that began before the end of the slots
 	endedAt     float64   // likewise, the end of the slots
@@ -160,6 +161,7 @@ func (m *mission) start(ctx context.Context) error {
 		return err
 	}
 	m.crew.leaderGone, m.crew.leaderEnded, m.crew.answered = m.leaderGone, m.ended, m.answered
+	m.crew.said = m.compare
 	if m.plan.Signed {
 		if m.crew.key, err = telemetry.ReadKey(m.keys[0]); err != nil {
 			return err

@@ -157,7 +157,7 @@ func draw(c *Config, k int) plan {
 	switch first { // nothing else may change the state that is to change, or not
 	case cell{CrewRadioHold, Flying}, cell{CrewRadioReturn, Climbing}, cell{CrewRadioReturn, Flying}:
 		p.HoldSlots = 0
-	case cell{CrewRadioReturn, Holding}:
+	case cell{CrewRadioHold, Holding}, cell{CrewRadioReturn, Holding}:
 		p.HoldSlot = 2 + r.IntN(3)
 	}
 	if first.Kind == CrewRadioReturn {

@@ -63,8 +63,7 @@ func nullModem(t *testing.T) (a, b string) {
 // Two autopilots on serial ports and two on UDP fly the same mission to the
 // same decisions. The flights are real in time, so positions differ by
 // centimetres to a metre, and a choice near a tie may fall otherwise.
-func TestSerialFliesAsUDP(t *testing.T) {
-	t.Parallel()
+func TestSerialFliesAsUDP(t *testing.T) { // not beside the others: two flights on time are compared
 	const slots = 12
 	var tables [][]map[string]float64
 	var told []map[string]telemetry.Decision
@@ -103,6 +102,9 @@ func TestSerialFliesAsUDP(t *testing.T) {
 	for n := range tables[0] {
 		for _, i := range []string{"1", "2"} {
 			u, s := tables[0][n], tables[1][n]
+			if u["reports_expected"] == 0 || s["reports_expected"] == 0 {
+				continue // missed: nobody saw where it began
+			}
 			apartM = math.Max(apartM, math.Hypot(u["east_m_"+i]-s["east_m_"+i], u["north_m_"+i]-s["north_m_"+i]))
 		}
 	}

@@ -92,11 +92,15 @@ func (l *standIn) run(ctx context.Context) {
 		c.command(i+1, common.MAV_CMD_SET_MESSAGE_INTERVAL, 147, standInBatteryS*1e6)
 	}
 	l.client.Publish(telemetry.Publication{Topic: l.topics.Online(), QoS: 1, Retained: true, Payload: telemetry.EncodeOnline(true)})
-	l.publishStatus()
-	select {
-	case <-l.begin:
-	case <-ctx.Done():
-		return
+	for waits := true; waits; {
+		l.publishStatus() // again and again: whoever comes later takes no retained one for ours
+		select {
+		case <-l.begin:
+			waits = false
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return
+		}
 	}
 	for i, c := range l.crafts {
 		c.command(i+1, common.MAV_CMD_NAV_TAKEOFF, 0, 0, 0, math.NaN(), math.NaN(), math.NaN(), 488+8)

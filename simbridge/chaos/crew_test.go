@@ -1,0 +1,113 @@
+package chaos
+
+import (
+	"crypto/ed25519"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"prefdt/telemetry"
+)
+
+func listening(t *testing.T) *crew {
+	t.Helper()
+	topics, err := telemetry.NewTopics(fleetName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &crew{
+		topics: topics, changed: make(chan struct{}), asked: map[string]*ask{}, slot: -1, settled: true,
+		beacon: func(telemetry.Slot, time.Time) {}, answered: func(*ask) {}, said: func(telemetry.Status) {},
+		client: &telemetry.Client{},
+	}
+}
+
+// answer lets the crew hear an acknowledgement.
+func (c *crew) answer(t *testing.T, ack telemetry.Ack) {
+	t.Helper()
+	payload, err := telemetry.Encode(ack)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.hear(telemetry.Message{Topic: c.topics.Ack(ack.ID), Payload: payload, Received: time.Now()})
+}
+
+// The crew believes an answer to what it sent, and none to what others sent.
+func TestAnswers(t *testing.T) {
+	slot, last := 3, uint64(9)
+	ours, theirs := telemetry.Digest([]byte("ours")), telemetry.Digest([]byte("theirs"))
+	for name, c := range map[string]struct {
+		acks                    []telemetry.Ack
+		accepted, doubled, lost bool
+		again                   bool // to be signed and sent again
+	}{
+		"accepted":               {acks: []telemetry.Ack{{ID: "a", Accepted: true, EffectiveSlot: &slot, Of: ours}}, accepted: true},
+		"twice the same":         {acks: []telemetry.Ack{{ID: "a", Accepted: true, EffectiveSlot: &slot, Of: ours}, {ID: "a", Accepted: true, EffectiveSlot: &slot, Of: ours}}, accepted: true},
+		"accepted, then refused": {acks: []telemetry.Ack{{ID: "a", Accepted: true, EffectiveSlot: &slot, Of: ours}, {ID: "a", Reason: "no", Of: ours}}, accepted: true, doubled: true},
+		"refused, then accepted": {acks: []telemetry.Ack{{ID: "a", Reason: "no", Of: ours}, {ID: "a", Accepted: true, EffectiveSlot: &slot, Of: ours}}, doubled: true},
+		"another's, refused":     {acks: []telemetry.Ack{{ID: "a", Reason: "used for another command", Of: theirs}}},
+		"a stranger's, refused":  {acks: []telemetry.Ack{{ID: "b", Reason: "no", Of: theirs}}},
+		"a stranger's, accepted": {acks: []telemetry.Ack{{ID: "b", Accepted: true, EffectiveSlot: &slot, Of: theirs}}, doubled: true},
+		"a stale challenge":      {acks: []telemetry.Ack{{ID: "a", Reason: "stale", Of: ours, Challenge: telemetry.NewChallenge(), LastCounter: &last}}, again: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			crew := listening(t)
+			a := crew.newAsk(rand.New(rand.NewPCG(1, 1)), telemetry.ActionStart)
+			a.id, a.sent, a.digests = "a", time.Now(), map[string]bool{ours: true}
+			crew.asked["a"] = a
+			for _, ack := range c.acks {
+				crew.answer(t, ack)
+			}
+			if a.accepted != c.accepted || (len(crew.doubled) > 0) != c.doubled || (len(crew.lost) > 0) != c.lost || a.gap != c.again {
+				t.Errorf("accepted %v, doubled %v, lost %v, again %v", a.accepted, crew.doubled, crew.lost, a.gap)
+			}
+			if c.again && crew.counter < last {
+				t.Errorf("goes on from counter %d", crew.counter)
+			}
+			if c.accepted && crew.state != Climbing {
+				t.Errorf("the mission is %q", crew.state)
+			}
+		})
+	}
+}
+
+// What the crew signs with its key verifies, with the present challenge, and
+// each time with a higher counter.
+func TestCrewSigns(t *testing.T) {
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := listening(t)
+	topic, body := c.topics.Budget(), []byte(`{"id":"a","energy_j":1,"mode":"target"}`)
+	if got := c.sign(topic, body); string(got) != string(body) {
+		t.Errorf("without a key: %s", got)
+	}
+	c.key, c.status.Challenge = private, telemetry.NewChallenge()
+	before := uint64(0)
+	for range 2 {
+		e, err := telemetry.Verify(topic, c.sign(topic, body), map[string]ed25519.PublicKey{crewKey: public})
+		if err != nil || e.Body != string(body) || e.Challenge != c.status.Challenge || e.Counter <= before {
+			t.Errorf("%+v after counter %d: %v", e, before, err)
+		}
+		before = e.Counter
+	}
+}
+
+// What we forge says nothing to our own crew.
+func TestForgeriesAreKnown(t *testing.T) {
+	c := listening(t)
+	status, err := telemetry.Encode(telemetry.Status{Slots: forgedSlots, State: telemetry.StateStopped, EnergySource: telemetry.SourceModel, Challenge: telemetry.NewChallenge(), Aircraft: []telemetry.StatusAircraft{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	beacon, err := telemetry.Encode(telemetry.Slot{Slot: 7, SlotMS: 50, Speed: 20, ReportByMS: forgedMS, DecideByMS: 30, Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.hear(telemetry.Message{Topic: c.topics.Status(), Payload: status, Received: time.Now()})
+	c.hear(telemetry.Message{Topic: c.topics.Slot(), Payload: beacon, Received: time.Now()})
+	if c.statuses != 0 || c.slot != -1 || c.state != "" || len(c.lost)+len(c.doubled) > 0 {
+		t.Errorf("%+v", c)
+	}
+}
