@@ -1,13 +1,11 @@
 package leader
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"slices"
 	"testing"
 
-	"prefdt/firmware/crew"
 	"prefdt/firmware/fleet"
 	"prefdt/firmware/link"
 	"prefdt/inference/checkpoint"
@@ -211,54 +209,4 @@ func (a *asked) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) (se
 	d.Size(s)
 	a.Objective = o
 	return seen
-}
-
-// TestCommandsBeforeReports: with 10,000 reports waiting, commands are carried
-// out and acknowledged at once, whenever they arrive (fault 24).
-func TestCommandsBeforeReports(t *testing.T) {
-	frozen, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := inState(t, telemetry.StateFlying, nil, frozen.Physics, &frozen.Scales)
-	l.withLedger(t, t.TempDir())
-	defer l.journal.ledger.Close()
-	const most = 10000
-	l.link.Reports, l.link.Controls = make(chan link.Report, most), make(chan link.Control, 10)
-	for i := range most {
-		r := telemetry.Report{Slot: 0, PositionM: [2]float64{300, 500}, CPUHz: 1e9}
-		l.link.Reports <- link.Report{User: fmt.Sprintf("u%d", i), Report: &r}
-	}
-	send := func(n int) {
-		payload := fmt.Sprintf(`{"id":"c%d","setting":0.4}`, n)
-		k := telemetry.Message{Topic: l.link.Topics.Preference(), Payload: []byte(payload)}
-		c, err := crew.Keys{Unsigned: true}.Command(telemetry.KindPreference, k)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.link.Controls <- link.Control{Command: c}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	var waiting []int
-	l.crew.Publish = func(a telemetry.Ack) {
-		if !a.Accepted {
-			t.Errorf("%+v", a)
-		}
-		if waiting = append(waiting, len(l.link.Reports)); len(waiting) == 5 {
-			cancel()
-			return
-		}
-		send(len(waiting))
-	}
-	l.users.Open(0)
-	send(0)
-	l.collect(ctx, l.Clock.Now()+l.Config.Wall(1e6))
-	for i, n := range waiting {
-		if n < most-1-i {
-			t.Errorf("command %d was acknowledged when %d of %d reports were left", i, n, most)
-		}
-	}
-	if len(waiting) != 5 || l.users.Reported() > 10 {
-		t.Errorf("%d commands were acknowledged, %d reports taken in", len(waiting), l.users.Reported())
-	}
 }
