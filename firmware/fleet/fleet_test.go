@@ -158,6 +158,10 @@ func (p *peer) until(what string, ok func() bool, messages ...message.Message) {
 func newFleet(t *testing.T) (*Fleet, string) { return newSignedFleet(t, nil) }
 
 func newSignedFleet(t *testing.T, key *frame.V2Key) (*Fleet, string) {
+	return newFleetOn(t, key, clock.New())
+}
+
+func newFleetOn(t *testing.T, key *frame.V2Key, now clock.Clock) (*Fleet, string) {
 	c, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -168,7 +172,7 @@ func newSignedFleet(t *testing.T, key *frame.V2Key) (*Fleet, string) {
 		SystemID: 250, Origin: Origin{47, 8, 400}, Physics: physics.Standard(), Speed: 10,
 		Limits:   envelope.Limits{SpeedMaxMPS: 30, SeparationM: 10, AreaM: 1000, AltitudeM: 100, BandM: 20, FenceM: 15},
 		Aircraft: []Aircraft{{SystemID: 7, Endpoint: "udp-listen:" + address}},
-		Clock:    clock.New(), Log: slog.New(slog.DiscardHandler), Key: key,
+		Clock:    now, Log: slog.New(slog.DiscardHandler), Key: key,
 	}
 	if err := f.Initialize(); err != nil {
 		t.Fatal(err)
@@ -191,7 +195,9 @@ func beat(mode Mode, armed bool) *common.MessageHeartbeat {
 
 // Frames count by channel, system and component; all others are counted out.
 func TestWhoIsHeard(t *testing.T) {
-	f, address := newFleet(t)
+	now := &clock.Manual{} // it stands: the real one never falls silent
+	now.Advance(time.Second)
+	f, address := newFleetOn(t, nil, now)
 	view := func() View { return f.Views(nil)[0] }
 	rejected := func(reason string) func() bool { return func() bool { return f.Rejects()[reason] > 0 } }
 

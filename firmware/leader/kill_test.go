@@ -64,7 +64,7 @@ const tail = 6
 
 // killEvery flies one mission and kills the leader in every stride-th slot.
 func killEvery(t *testing.T, found *kills, slots int, slotMS float64, first, stride int) {
-	r := rig.NewAt(t, 2, slots, slotMS)
+	r := rig.NewReal(t, 2, slots, slotMS)
 	r.Config.Request.BudgetJ = 300 * float64(slots)
 	r.Config.ReportByMS, r.Config.DecideByMS = 0.3*slotMS, 0.45*slotMS // as they are by default
 	args := r.Program()
@@ -155,7 +155,7 @@ const settled = 4
 // which here it cannot open.
 func startTime(t *testing.T, program string) time.Duration {
 	t.Helper()
-	r := rig.New(t, 1, 1)
+	r := rig.NewReal(t, 1, 1, 1000)
 	r.Config.StateDir = filepath.Join(t.TempDir(), "file", "below")
 	if err := os.WriteFile(filepath.Dir(r.Config.StateDir), nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -108,7 +108,7 @@ func TestKilledAfterAPilotTookOver(t *testing.T) {
 // Another leader took the fleet over while this one was down: it ends with its
 // own exit status, and no aircraft gets anything of it.
 func TestRestartedBesideAnotherLeader(t *testing.T) {
-	r := rig.NewAt(t, 2, 100000, 100)
+	r := rig.NewReal(t, 2, 100000, 100)
 	args := r.Program()
 	p := r.Start(args)
 	r.TakeOff()

@@ -115,7 +115,7 @@ func TestClockJumps(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a leader with a clock of its own")
 	}
-	r := rig.NewAt(t, 2, 50, 100)
+	r := rig.NewReal(t, 2, 50, 100)
 	r.Config.Request.BudgetJ = 14000
 	args := r.Program()
 	args[0] = filepath.Join(t.TempDir(), "leader-jump")

@@ -258,11 +258,16 @@ func TestIdleLeaderAsks(t *testing.T) {
 // TestWithoutAKeyBeaconsEndANewcomer, fresh ones; what the broker kept does not.
 func TestWithoutAKeyBeaconsEndANewcomer(t *testing.T) {
 	b := newBroker(t)
-	c := client(t, b, &telemetry.Client{})
+	came := make(chan struct{}, 16)
+	c := client(t, b, &telemetry.Client{
+		Subscriptions: []telemetry.Subscription{{Filter: topics.Status()}, {Filter: topics.Slot()}},
+		Handle:        func(telemetry.Message) { came <- struct{}{} },
+	})
 	for topic, p := range map[string][]byte{topics.Status(): status(1e9), topics.Slot(): beacon(5)} {
 		if err := c.PublishWait(t.Context(), telemetry.Publication{Topic: topic, QoS: 1, Retained: true, Payload: p}); err != nil {
 			t.Fatal(err)
 		}
+		<-came // it was handed out; who subscribes from now on gets what is kept
 	}
 	l := made(b, nil)
 	if err := l.Start(t.Context(), false, func() {}); err != nil {

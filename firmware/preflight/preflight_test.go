@@ -40,7 +40,7 @@ func preflightList(t *testing.T, path, wait string) (code int, results, details 
 }
 
 func TestCheckPasses(t *testing.T) {
-	r := rig.New(t, 2, 100)
+	r := rig.NewReal(t, 2, 100, rig.SlotMS)
 	code, results, details := preflightList(t, r.File("decide_by_ms: 39"), "60s")
 	for _, item := range []string{"configuration", "checkpoint", "state", "ledger", "commands", "broker", "other leader", "aircraft 1", "aircraft 2"} {
 		if results[item] == "" || results[item] == preflight.ResultFail {
@@ -65,7 +65,7 @@ func TestCheckPasses(t *testing.T) {
 
 // Each thing that is wrong on the ground is a line of its own.
 func TestCheckFails(t *testing.T) {
-	r := rig.New(t, 1, 100)
+	r := rig.NewReal(t, 1, 100, rig.SlotMS)
 	readOnly := filepath.Join(t.TempDir(), "file")
 	os.WriteFile(readOnly, nil, 0o400)
 	damaged := t.TempDir()
@@ -91,7 +91,7 @@ func TestCheckFails(t *testing.T) {
 }
 
 func TestCheckFindsUnsafeAutopilots(t *testing.T) {
-	r := rig.New(t, 3, 100)
+	r := rig.NewReal(t, 3, 100, rig.SlotMS)
 	for i, p := range []map[string]float64{{"COM_OBL_RC_ACT": 0}, {"COM_OF_LOSS_T": 60}, {}} {
 		r.Replace(i, p)
 	}
@@ -109,7 +109,7 @@ func TestCheckFindsUnsafeAutopilots(t *testing.T) {
 // The links are tried with the signing key, and not at all with one that is
 // unusable.
 func TestCheckOfTheSigningKey(t *testing.T) {
-	r := rig.New(t, 1, 100)
+	r := rig.NewReal(t, 1, 100, rig.SlotMS)
 	file := func(text string, mode os.FileMode) string {
 		path := filepath.Join(t.TempDir(), "mavlink.key")
 		os.WriteFile(path, []byte(text), 0o600)

@@ -69,8 +69,11 @@ type hindered struct {
 }
 
 func (h hindered) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) goal.Seen {
-	time.Sleep(time.Duration(h.rig.slow.Swap(0)))
-	for d, began := time.Duration(h.rig.burn.Swap(0)), time.Now(); time.Since(began) < d; {
+	now := h.rig.Clock
+	if d := h.rig.slow.Swap(0); d > 0 {
+		<-now.After(time.Duration(d))
+	}
+	for d, began := time.Duration(h.rig.burn.Swap(0)), now.Now(); now.Now()-began < d; {
 	}
 	seen := h.Scheduler.Decide(s, o, d)
 	if h.rig.Steer != nil {

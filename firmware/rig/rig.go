@@ -77,13 +77,27 @@ type Rig struct {
 }
 
 // New returns a rig with slots so short that thirty of them take a second and a bit.
-func New(t *testing.T, aircraft, slots int) *Rig { return NewAt(t, aircraft, slots, SlotMS) }
+func New(t *testing.T, aircraft, slots int) *Rig {
+	t.Helper()
+	return NewAt(t, aircraft, slots, SlotMS)
+}
 
-// NewAt returns a rig with slots of a given wall time.
+// NewAt returns a rig with slots of a given length, on a [Clock] of its own.
 func NewAt(t *testing.T, aircraft, slots int, slotMS float64) *Rig {
 	t.Helper()
+	return newRig(t, newClock(t), aircraft, slots, slotMS)
+}
+
+// NewReal returns a rig on the machine's clock, for a leader in a process of its own.
+func NewReal(t *testing.T, aircraft, slots int, slotMS float64) *Rig {
+	t.Helper()
+	return newRig(t, clock.New(), aircraft, slots, slotMS)
+}
+
+func newRig(t *testing.T, now clock.Clock, aircraft, slots int, slotMS float64) *Rig {
+	t.Helper()
 	r := &Rig{
-		Config: config.Defaults(), Physics: physics.Standard(), Scales: Scales(), Clock: clock.New(), test: t, reports: 4,
+		Config: config.Defaults(), Physics: physics.Standard(), Scales: Scales(), Clock: now, test: t, reports: 4,
 		received: received{acks: map[string][]string{}, decisions: map[int]int{}, truthJ: map[int]float64{}}, news: make(chan struct{}, 1),
 	}
 	r.Physics.AltitudeM = 30 // a shorter climb
@@ -129,6 +143,7 @@ func (r *Rig) add(i, fleet int) {
 		// stream as the leader's checks permit: this machine has other work too.
 		Parameters: map[string]float64{"MPC_XY_VEL_MAX": 30, "COM_OF_LOSS_T": 10, "MPC_Z_VEL_MAX_UP": 20, "MPC_TKO_SPEED": 20, "MPC_Z_V_AUTO_DN": 20, "MPC_LAND_SPEED": 5},
 		PowerW:     func(_ int, mps float64) float64 { return r.Physics.Propulsion.PowerW(mps) },
+		Now:        r.Clock.Now,
 		Log:        slog.New(slog.DiscardHandler),
 		Heard: func(h autopilot.Heard) {
 			switch h.Command {

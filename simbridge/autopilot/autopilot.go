@@ -53,6 +53,8 @@ type Config struct {
 	// time, so that nobody else is waited for to know the mode.
 	HeartbeatSent func(Heartbeat)
 	Log           *slog.Logger
+	// Now, if set, is the time since some fixed instant, in place of the machine's.
+	Now func() time.Duration
 }
 
 // Heartbeat is what a HEARTBEAT said.
@@ -109,11 +111,12 @@ type Autopilot struct {
 	traffic Traffic
 	radio   radio
 
-	link *link // nil: serial
-	node *gomavlib.Node
-	boot time.Time
-	stop chan struct{}
-	done sync.WaitGroup
+	link  *link // nil: serial
+	node  *gomavlib.Node
+	boot  time.Time
+	began time.Duration // likewise, by Now
+	stop  chan struct{}
+	done  sync.WaitGroup
 }
 
 // Initialize binds the address and starts the aircraft.
@@ -141,6 +144,9 @@ func (a *Autopilot) Initialize() error {
 		return fmt.Errorf("autopilot %d: %w", a.SystemID, err)
 	}
 	a.boot = time.Now()
+	if a.Now != nil {
+		a.began = a.Now()
+	}
 	a.stop = make(chan struct{})
 	a.done.Add(2)
 	go a.run()
@@ -239,6 +245,9 @@ func (a *Autopilot) run() {
 		case <-ticker.C:
 		}
 		now := a.missionUS(time.Now())
+		if a.Now != nil {
+			now = int64(float64(a.Now()-a.began) * a.Speed / 1e3)
+		}
 		for behind := true; behind; {
 			var out []message.Message
 			out, behind = a.advance(now, pieceUS)

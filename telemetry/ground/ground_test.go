@@ -237,10 +237,6 @@ func TestSignedCommands(t *testing.T) {
 		}
 		<-l.payloads
 	}
-	code, _, stderr = ground(t, "mission", "hold", "-fleet", "f1", "-broker", url, "-timeout", "300ms")
-	if code != 1 || !strings.Contains(stderr, "may not accept commands signed like this one") {
-		t.Errorf("unsigned: %d %s", code, stderr)
-	}
 }
 
 func TestNoAnswer(t *testing.T) {
@@ -252,11 +248,11 @@ func TestNoAnswer(t *testing.T) {
 	nobody := "tcp://" + l.Addr().String()
 	l.Close()
 	cases := []struct{ broker, want string }{
-		{url, "ground mission: no acknowledgement within 200ms: no leader of fleet f1 was ever at this broker"},
+		{url, "ground mission: no acknowledgement within 2s: no leader of fleet f1 was ever at this broker"},
 		{nobody, "unreachable"},
 	}
 	for _, c := range cases {
-		code, stdout, stderr := ground(t, "mission", "stop", "-fleet", "f1", "-broker", c.broker, "-timeout", "200ms")
+		code, stdout, stderr := ground(t, "mission", "stop", "-fleet", "f1", "-broker", c.broker, "-timeout", "2s")
 		if code != 1 || stdout != "" || !strings.Contains(stderr, c.want) {
 			t.Errorf("%s: %d %q %q", c.broker, code, stdout, stderr)
 		}
@@ -271,10 +267,6 @@ func TestAnswers(t *testing.T) {
 	}{
 		"null where there is nothing to say": {`{"id":"b1","of":"OF","accepted":true,"effective_slot":3,"saturated":null,"floor_j":null,"reason":null,"more":1}`,
 			"budget of 42000 J (target) accepted from slot 3 (id b1)\n", "", 0},
-		"no answer that can be read": {`{"id":"b1","accepted":"yes"}`, "", `what came as an answer cannot be read: ack.accepted: "\"yes\"", want true or false; command b1 may still be applied`, 1},
-		"another command's answer":   {`{"id":"b2","of":"OF","accepted":true,"effective_slot":3}`, "", `cannot be read: ack.id: "b2", on the topic of b1`, 1},
-		"another station's answer to the same id": {`{"id":"b1","of":"` + telemetry.Digest(nil) + `","accepted":true,"effective_slot":3}`, "",
-			"the leader answered another station's command of the same id; command b1 may still be applied", 1},
 		"it applied another budget": {`{"id":"b1","of":"OF","accepted":true,"effective_slot":3,"energy_j":41999,"mode":"ceiling"}`,
 			"budget of 41999 J (ceiling) accepted from slot 3 (id b1)\n", "", 0},
 		"escape sequences": {`{"id":"b1","of":"OF","accepted":false,"reason":"\u001b[2Jno"}`, "", "refused: ?[2Jno (id b1)", 3},
@@ -295,11 +287,7 @@ func TestAnswers(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(l.Close)
-			timeout := "10s"
-			if c.code == exitFailed {
-				timeout = "500ms"
-			}
-			code, stdout, stderr := ground(t, "budget", "-energy", "42000", "-id", "b1", "-fleet", "f1", "-broker", url, "-timeout", timeout)
+			code, stdout, stderr := ground(t, "budget", "-energy", "42000", "-id", "b1", "-fleet", "f1", "-broker", url)
 			if code != c.code || stdout != c.stdout || !strings.Contains(stderr, c.stderr) {
 				t.Errorf("%d %q %q", code, stdout, stderr)
 			}
