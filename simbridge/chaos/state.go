@@ -47,7 +47,7 @@ var possible = map[Kind][]State{
 	PilotHold:       {Flying, Holding, Returning},
 	CommandStorm:    {Idle, Climbing, Flying, Holding, Returning, Done, Stopped},
 	ProcessKill:     {Idle, Climbing, Engaging, Flying, Holding, Returning, Landing, Done, Stopped},
-	ProcessStall:    {Climbing, Flying, Holding, Returning},
+	ProcessStall:    {Climbing, Flying, Holding, Returning, Landing},
 	SecondLeader:    {Idle, Climbing, Flying, Holding, Returning, Stopped},
 	ForgedStatus:    {Idle, Climbing, Flying, Holding, Returning, Stopped},
 	ForgedBeacon:    {Idle, Climbing, Flying, Holding, Returning, Stopped},

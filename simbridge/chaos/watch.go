@@ -157,7 +157,10 @@ func (m *mission) aircraftAt(f *fault, i int) bool {
 		return streamed && s.Mode != autopilot.ModeOffboard
 	case Climbing: // once the leader can know that it is armed
 		return m.judge.knownArmed(i)
-	case Landing: // at one height or another
+	case Landing: // at one height or another, and a stall over the touchdown
+		if f.Kind == ProcessStall {
+			return s.Mode == autopilot.ModeLand && s.Position.UpM < touchdownM
+		}
 		return s.Mode == autopilot.ModeLand && s.Position.UpM < m.world.Physics.AltitudeM*(1-0.2*float64(f.Slot))
 	}
 	if f.Kind == PilotHold {
@@ -165,6 +168,9 @@ func (m *mission) aircraftAt(f *fault, i int) bool {
 	}
 	return true
 }
+
+// touchdownM is a height from which a landing takes less than the shortest stall.
+const touchdownM = 3
 
 // over says that a fault has ended.
 func (m *mission) over() {
