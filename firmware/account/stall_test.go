@@ -37,21 +37,20 @@ type sent struct {
 // computes in short bursts of kilowatts, and says so in messages. Its own loop may
 // be late: then its messages come late, in pieces, while its time runs on.
 type sender struct {
-	rng         *rand.Rand
-	timeS       float64 // up to which it has flown
-	landS       float64
-	propulsionW float64
-	powerW      func(mps float64) float64
-	speedMPS    float64
-	factor      float64
-	burstW      float64
-	burstS      float64 // when it ends
-	everyS      float64 // battery messages
-	trueJ       float64
-	saidJ       float64
-	saidS       float64
-	positionS   float64 // next
-	batteryS    float64 // next
+	rng       *rand.Rand
+	timeS     float64 // up to which it has flown
+	landS     float64
+	powerW    func(mps float64) float64
+	speedMPS  float64
+	factor    float64
+	burstW    float64
+	burstS    float64 // when it ends
+	everyS    float64 // battery messages
+	trueJ     float64
+	saidJ     float64
+	saidS     float64
+	positionS float64 // next
+	batteryS  float64 // next
 }
 
 func (s *sender) inAir() bool { return s.timeS >= 5 && s.timeS < s.landS }

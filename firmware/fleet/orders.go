@@ -44,7 +44,7 @@ func (f *Fleet) Resume(number int, o Order) (err error) {
 		switch {
 		case o != OrderFly && o != OrderHome:
 			err = fmt.Errorf("order %d is not to fly or to come home", o)
-		case a.phase != PhaseIdle && a.phase != PhaseTaken:
+		case a.phase != PhaseIdle && a.phase != PhaseTaken && !(a.phase == PhaseStopping && a.mode == ModeHold):
 			err = fmt.Errorf("is %s already", a.phase)
 		case !a.fresh(now) || !a.beatFresh(now):
 			err = a.unheard(now)

@@ -144,19 +144,16 @@ func (l *Leader) mayReturn(*telemetry.Mission) error {
 	if l.mission.Phase() != telemetry.StateStopped {
 		return nil
 	}
-	left := 0
+	var left []*fleet.View
 	for i := range l.views {
 		if v := &l.views[i]; v.InAir && v.Fresh && v.Mode == fleet.ModeHold {
-			if err := l.fleet.Resume(v.Number, fleet.OrderHome); err != nil {
-				return err
-			}
-			left++
+			left = append(left, v)
 		}
 	}
-	if left == 0 {
+	if len(left) == 0 {
 		return fmt.Errorf("no aircraft is in the air in its Hold mode")
 	}
-	return nil
+	return l.giveBack(left, func(*fleet.View) fleet.Order { return fleet.OrderHome })
 }
 
 func (l *Leader) mayRenew(m *telemetry.Mission) error {
@@ -205,16 +202,30 @@ func (l *Leader) resume(m *telemetry.Mission) error {
 	if len(given) == 0 && l.mission.Phase() != telemetry.StateHolding {
 		return fmt.Errorf("the mission is %s, and no aircraft in the air is with its pilot", l.mission.Phase())
 	}
-	for _, v := range given {
-		o := order
+	return l.giveBack(given, func(v *fleet.View) fleet.Order {
 		if l.account.SpareJ(v) < 0 {
-			o = fleet.OrderHome
+			return fleet.OrderHome
 		}
-		if err := l.fleet.Resume(v.Number, o); err != nil {
-			return err
+		return order
+	})
+}
+
+// giveBack makes aircraft in the air ours again. It fails only if it does for all:
+// what one of them has done since it was last received does not keep the others.
+func (l *Leader) giveBack(views []*fleet.View, order func(*fleet.View) fleet.Order) (err error) {
+	given := 0
+	for _, v := range views {
+		if e := l.fleet.Resume(v.Number, order(v)); e != nil {
+			l.Log.Error("aircraft was not given back", "aircraft", v.Number, "reason", e)
+			err = e
+			continue
 		}
+		given++
 	}
-	return nil
+	if given > 0 || len(views) == 0 {
+		return nil
+	}
+	return err
 }
 
 // launch has named aircraft take off from inside the area.
