@@ -23,7 +23,7 @@ func (l *Leader) control(c link.Control) {
 		l.refresh()
 		l.publishStatus()
 	case c.Offline: // a newcomer's will
-		l.link.Assert()
+		l.link.Reassert()
 	case c.Beacon != nil:
 		l.foreignBeacon(c.Beacon)
 	case c.Status != nil:
@@ -43,7 +43,7 @@ func (l *Leader) foreignBeacon(s *telemetry.Slot) {
 		return // our own, as it comes back
 	}
 	l.link.Reject(l.link.Topics.Slot(), "slot: foreign beacon", "another leader is at slot %d", s.Slot)
-	l.link.Assert()
+	l.link.Reassert()
 }
 
 // foreignStatus notices another leader's status: ours comes back with a number

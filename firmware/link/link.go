@@ -36,12 +36,13 @@ type Link struct {
 	Reports  chan Report  // from users
 	Controls chan Control // everything else
 
-	instance string // random, of this leader
-	counter  atomic.Uint64
-	client   *telemetry.Client
-	up       atomic.Bool // client.Initialize returned
-	ctx      context.Context
-	stop     context.CancelFunc
+	instance   string        // random, of this leader
+	assertedAt time.Duration // when Reassert last did
+	counter    atomic.Uint64
+	client     *telemetry.Client
+	up         atomic.Bool // client.Initialize returned
+	ctx        context.Context
+	stop       context.CancelFunc
 }
 
 // Report is a user's report or result.
@@ -94,7 +95,7 @@ func (l *Link) Start(ctx context.Context, inFlight bool, clear func()) (err erro
 		},
 		Handle: l.handle,
 		OnConnect: func() {
-			l.Assert()
+			l.assert()
 			l.control(Control{Connected: true})
 		},
 	}
@@ -178,8 +179,16 @@ func (l *Link) Dropped() map[string]uint64 {
 	return l.client.Dropped()
 }
 
-// Assert says that a leader is online.
-func (l *Link) Assert() {
+// Reassert answers whoever said otherwise, once a second at most.
+func (l *Link) Reassert() {
+	if now := l.Clock.Now(); l.assertedAt == 0 || now-l.assertedAt >= time.Second {
+		l.assertedAt = now
+		l.assert()
+	}
+}
+
+// assert says that a leader is online.
+func (l *Link) assert() {
 	l.client.Publish(telemetry.Publication{Topic: l.Topics.Online(), QoS: 1, Retained: true, Payload: telemetry.EncodeOnline(true)})
 }
 
