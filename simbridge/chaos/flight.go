@@ -71,6 +71,7 @@ const (
 	crewBeatS    = 0.1 // a heartbeat's period there; else a second
 	startAgain   = 5   // slots
 	recoverAgain = 4   // slots
+	standsStill  = 16  // slots after start, as for a leader that was restarted before the take-off
 )
 
 // begin asks for a budget and for the start, as often as it takes until the
@@ -254,7 +255,7 @@ func (m *mission) recover() {
 			if left && (state == Flying || state == Climbing) || theirs && m.plan.Launch && (state == Returning || state == Done) && s.Mode != autopilot.ModeLand {
 				air = append(air, i)
 			}
-		case s.Landed && !s.Armed && theirs && (state == Flying || state == Climbing):
+		case s.Landed && !s.Armed && (state == Flying || state == Climbing) && (theirs || m.since(Climbing) > standsStill):
 			ground = append(ground, i)
 		}
 	}
@@ -346,6 +347,17 @@ func (m *mission) state() State {
 func (m *mission) ending() bool {
 	s := m.state()
 	return s == Returning || s == Done || s == Stopped
+}
+
+// since is for how many slots a state has been entered, 0 before.
+func (m *mission) since(s State) float64 {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	at, ok := m.entered[s]
+	if !ok {
+		return 0
+	}
+	return float64(time.Since(at)) / float64(m.slotWall())
 }
 
 // clock is the mission time since the simulation began, in slots.

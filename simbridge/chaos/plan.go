@@ -87,14 +87,16 @@ const (
 )
 
 // mustResume tells whether, by the leader's table, every aircraft flies for it
-// again at the end. Not so one that was rebooted or disarmed, which stands until
-// the crew launches it, nor one in a mission that ended early.
+// again at the end. Not so one that was rebooted or disarmed, or that a leader
+// restarted in the climb finds on the ground, which stands until the crew
+// launches it; nor one in a mission that ended early.
 func (p *plan) mustResume() bool {
 	if p.End != endSlots {
 		return false
 	}
 	return !slices.ContainsFunc(p.Faults, func(f fault) bool {
-		return f.Kind == Reboot || f.Kind == PilotDisarm || f.Kind == CrewRadioReturn
+		return f.Kind == Reboot || f.Kind == PilotDisarm || f.Kind == CrewRadioReturn ||
+			f.State == Climbing && (f.Kind == ProcessKill || f.Kind == ForgedAtRestart)
 	})
 }
 
