@@ -59,8 +59,8 @@ func TestThreadsWaitForCores(t *testing.T) {
 	}
 }
 
-// A thread that computes for long, with a core to itself, was not held up. The
-// kernel says so of one that has exited, too: this one is left with what it had.
+// What a thread computes, however long, is no delay: of the time that passed only
+// what it did not compute in can have been waited.
 func TestComputingIsNoExcuse(t *testing.T) {
 	name := func() string { return fmt.Sprintf("/proc/%d/task/%d/schedstat", os.Getpid(), syscall.Gettid()) }
 	runtime.LockOSThread()
