@@ -195,8 +195,12 @@ func (a *aircraft) silent(now float64) bool { return now-a.positionS > silentS }
 // what it said last. However long ago that was, only its own word or the crew's
 // takes it out of the way.
 func (a *aircraft) inTheWay() bool {
-	return !a.cleared && (a.ghost != nil || a.located && (a.inAir() || a.starting()))
+	return !a.cleared && (a.ghost != nil || a.located && (a.inAir() || a.starting() || a.falls()))
 }
+
+// falls is whether it says that its motors are off, and its position that it is
+// high up: one disarmed in the air is in the others' way until it is down.
+func (a *aircraft) falls() bool { return !a.armed && a.upM > groundUpM }
 
 // whereabouts are the corners of the way on which it may be, the last of them
 // its likeliest place. One that is silent may have stopped where it was heard

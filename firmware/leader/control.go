@@ -28,8 +28,6 @@ func (l *Leader) control(c link.Control) {
 		l.foreignBeacon(c.Beacon)
 	case c.Status != nil:
 		l.foreignStatus(c.Status)
-	case c.Hello != nil:
-		l.link.Prove(c.Hello, l.crew.Challenge(), l.now.seq, l.account.Objective().Slot()-1)
 	case c.Rival != nil:
 		l.rival(c.Rival.Seq, c.Rival.Slot, l.mission.Phase())
 	case c.Yield != nil:

@@ -195,10 +195,6 @@ func FuzzInbox(f *testing.F) {
 				var s telemetry.Slot
 				s, err = telemetry.DecodeSlot(m.Payload)
 				c.Beacon = &s
-			case kind == telemetry.KindHello:
-				var h telemetry.Hello
-				h, err = telemetry.DecodeHello(m.Payload)
-				c.Hello = &h
 			}
 			if err == nil && c != (link.Control{}) {
 				l.control(c)

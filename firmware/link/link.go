@@ -39,6 +39,7 @@ type Link struct {
 	instance   string        // random, of this leader
 	assertedAt time.Duration // when Reassert last did
 	counter    atomic.Uint64
+	standing   atomic.Pointer[standing] // as of the last status
 	client     *telemetry.Client
 	up         atomic.Bool // client.Initialize returned
 	ctx        context.Context
@@ -61,7 +62,6 @@ type Control struct {
 	Offline   bool              // our own online topic said false
 	Beacon    *telemetry.Slot   // on our topic, perhaps our own
 	Status    *telemetry.Status // likewise
-	Hello     *telemetry.Hello  // another leader asks whether one is there
 	Rival     *telemetry.Proof  // another leader proved that it is there
 	Yield     error             // another leader was there first
 }
@@ -70,6 +70,7 @@ const (
 	reportsLength  = 3 * 4096 // what a slot of 4,096 users brings while the loop decides
 	controlsLength = 1024
 	reportsQueue   = "reports" // of their own: the crew never waits behind them
+	rivalsQueue    = "rivals"  // of other leaders, who wait for an answer behind nothing
 )
 
 // Start listens for another leader, then takes our place on the broker. A leader
@@ -90,7 +91,7 @@ func (l *Link) Start(ctx context.Context, inFlight bool, clear func()) (err erro
 		Will: &telemetry.Publication{Topic: t.Online(), QoS: 1, Retained: true, Payload: telemetry.EncodeOnline(false)},
 		Subscriptions: []telemetry.Subscription{
 			{Filter: t.AllCommands(), QoS: 1}, {Filter: t.AllHeartbeats()}, {Filter: t.Online(), QoS: 1},
-			{Filter: t.Slot()}, {Filter: t.Status()}, {Filter: t.Hello(), QoS: 1}, {Filter: t.Proof(), QoS: 1},
+			{Filter: t.Slot(), Queue: rivalsQueue}, {Filter: t.Status(), Queue: rivalsQueue}, {Filter: t.Hello(), QoS: 1, Queue: rivalsQueue}, {Filter: t.Proof(), QoS: 1, Queue: rivalsQueue},
 			{Filter: t.AllReports(), Queue: reportsQueue}, {Filter: t.AllResults(), QoS: 1, Queue: reportsQueue},
 		},
 		Handle: l.handle,
@@ -221,7 +222,10 @@ func (l *Link) Decision(user string, d telemetry.Decision) {
 func (l *Link) Ack(a telemetry.Ack) { publish(l, l.Topics.Ack(a.ID), 1, false, a) }
 
 // Status says how the mission stands.
-func (l *Link) Status(s telemetry.Status) { publish(l, l.Topics.Status(), 0, true, s) }
+func (l *Link) Status(s telemetry.Status) {
+	l.standing.Store(&standing{s.Challenge, s.Seq, s.Slot})
+	publish(l, l.Topics.Status(), 0, true, s)
+}
 
 // Reject counts a message that was read and not accepted.
 func (l *Link) Reject(topic, kind, format string, args ...any) {
@@ -260,9 +264,9 @@ func (l *Link) handle(m telemetry.Message) {
 	case telemetry.KindStatus:
 		c.Status, err = pointer(telemetry.DecodeStatus(m.Payload))
 	case telemetry.KindHello:
-		c.Hello, err = pointer(telemetry.DecodeHello(m.Payload))
-		if err == nil && c.Hello.Instance == l.instance {
-			return // our own
+		var h telemetry.Hello
+		if h, err = telemetry.DecodeHello(m.Payload); err == nil && h.Instance != l.instance {
+			l.prove(&h)
 		}
 	case telemetry.KindProof:
 		c.Rival, err = l.proof(m)

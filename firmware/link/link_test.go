@@ -183,13 +183,7 @@ func TestIncumbentsProofEndsANewcomer(t *testing.T) {
 	key := newKey()
 	b := newBroker(t)
 	incumbent := started(t, b, key)
-	go func() {
-		for c := range incumbent.Controls {
-			if c.Hello != nil {
-				incumbent.Prove(c.Hello, telemetry.NewChallenge(), 42, 17)
-			}
-		}
-	}()
+	incumbent.standing.Store(&standing{telemetry.NewChallenge(), 42, 17})
 	err := made(b, key).Start(t.Context(), false, func() { t.Error("a newcomer may fly") })
 	if !errors.Is(err, ErrIncumbent) {
 		t.Errorf("a newcomer ended with %v", err)
@@ -461,7 +455,7 @@ func TestWhatArrivesIsChecked(t *testing.T) {
 		{"a beacon", topics.Slot(), string(beacon(3)), false, 0, 1, false},
 		{"a retained beacon", topics.Slot(), string(beacon(3)), true, 0, 0, false},
 		{"a status", topics.Status(), string(status(3)), false, 0, 1, false},
-		{"hello", topics.Hello(), `{"instance":"other"}`, false, 0, 1, false},
+		{"hello", topics.Hello(), `{"instance":"other"}`, false, 0, 0, false},
 		{"a proof where there is no key", topics.Proof(), `{}`, false, 0, 0, false},
 		{"no topic of ours", "prefdt/test/users/a b/report", `{}`, false, 0, 0, true},
 	} {

@@ -112,14 +112,23 @@ func (l *Link) Ask() {
 	}
 }
 
-// Prove answers another leader's hello.
-func (l *Link) Prove(h *telemetry.Hello, challenge string, seq int64, slot int) {
-	if l.Identity == nil {
+// standing is what a proof says of us.
+type standing struct {
+	challenge string
+	seq       int64
+	slot      int
+}
+
+// prove answers another leader's hello, at once and whatever the loop does: it
+// waits for no longer than three slots.
+func (l *Link) prove(h *telemetry.Hello) {
+	now := l.standing.Load()
+	if l.Identity == nil || now == nil {
 		return
 	}
-	body, err := telemetry.Encode(telemetry.Proof{Instance: h.Instance, Challenge: challenge, Seq: seq, Slot: slot})
+	body, err := telemetry.Encode(telemetry.Proof{Instance: h.Instance, Challenge: now.challenge, Seq: now.seq, Slot: now.slot})
 	if err == nil {
-		body, err = telemetry.Sign(identityName, l.Identity, l.counter.Add(1), challenge, l.Topics.Proof(), body)
+		body, err = telemetry.Sign(identityName, l.Identity, l.counter.Add(1), now.challenge, l.Topics.Proof(), body)
 	}
 	if err != nil {
 		l.Rejects.Add(l.Topics.Proof(), err)

@@ -452,12 +452,12 @@ func (p *preflight) autopilots() {
 	defer f.Close()
 	var views []fleet.View
 	end := now.Now() + p.wait
-	for { // two battery messages make a source
+	for { // two battery messages make a source, and what time cures is waited for
 		views = f.Views(views[:0])
 		complete := true
 		for i := range views {
 			v := &views[i]
-			complete = complete && v.Fresh && v.Landed != nil && v.Params.Read() && v.Source != energy.Model && !math.IsNaN(v.ClockRate)
+			complete = complete && v.Fresh && v.Landed != nil && v.Params.Read() && v.Source != energy.Model && v.Ready() == nil
 		}
 		if complete || now.Now() > end {
 			break
