@@ -313,8 +313,11 @@ func (m *Meter) since(nowS float64, r Reading, powerW float64, rebooted bool) (s
 	s.measured = !math.IsNaN(powerW) && m.readings > 1 && dt <= freshS
 	if s.measured {
 		s.drawn, s.slackJ = around(dt*powerW, currentError), receiptS*powerW
-		if m.powerW > 0 { // if messages were lost, a burst did not last since the one before
-			s.sureJ = s.drawn.LowJ * math.Min(1, m.powerW/powerW)
+		if m.powerW > 0 {
+			// If messages were lost, a burst did not last since the one before. Nor does
+			// a high current speak against a counter: a delay may have it last too long.
+			leastW := math.Min(math.Min(powerW, m.powerW), math.Max(m.model.factor, 1)*m.PowerW(0))
+			s.sureJ = around(dt*leastW, currentError).LowJ
 		}
 		if missedS := dt - math.Max(m.everyS, receiptS); missedS > 0 { // nor was the rest of that time measured
 			s.sureJ *= 1 - (1-modelTrust)*missedS/dt
@@ -341,7 +344,7 @@ func (m *Meter) correct(total figure, nowS float64, r Reading, s stretch) (figur
 		likelyW := (1 + darkError) * math.Max(m.lastW, m.model.factor*m.PowerW(0))
 		spareJ := lateS*likelyW + m.model.edge.HighJ + m.undrawnJ(nowS)
 		seconds := m.passedS(a, nowS, r)
-		c.mostJ = m.MaxPowerW*seconds + spareJ
+		c.mostJ = m.MaxPowerW*m.longestS(a, nowS, r) + spareJ
 		if !s.measured { // nothing denies that it drew more than it did
 			likelyW *= 2
 		}
@@ -349,7 +352,7 @@ func (m *Meter) correct(total figure, nowS float64, r Reading, s stretch) (figur
 		c.likelyJ = likelyW*seconds + spareJ
 		c.knownJ = m.total.HighJ + likelyW*s.seconds + spareJ
 		if a.Candidate != nil {
-			c.nextJ = m.MaxPowerW*m.passedS(a.Candidate, nowS, r) + spareJ
+			c.nextJ = m.MaxPowerW*m.longestS(a.Candidate, nowS, r) + spareJ
 		}
 		if a.reading != m.readings-1 || s.atOnce {
 			c.step = figure{unitJ, 0, math.Inf(1)}
@@ -408,6 +411,17 @@ func (m *Meter) passedS(a *anchor, nowS float64, r Reading) float64 {
 	seconds := m.sinceS(a.readS, nowS)
 	if own := r.BootS - a.BootS; r.BootS > 0 && a.BootS > 0 && own >= 0 && own < seconds+stallS {
 		seconds = own
+	}
+	return seconds
+}
+
+// longestS is the longest of what may have passed: what was drawn in a stall may be
+// said first by a message that the autopilot's clock has right after the last one,
+// and counts as drawn, not as another counter.
+func (m *Meter) longestS(a *anchor, nowS float64, r Reading) float64 {
+	seconds := m.passedS(a, nowS, r)
+	if ours := m.sinceS(a.readS, nowS); !math.IsInf(ours, 1) {
+		seconds = math.Max(seconds, ours)
 	}
 	return seconds
 }

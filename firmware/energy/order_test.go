@@ -260,6 +260,56 @@ func TestStepThatStaysIsABurstIfItCanBe(t *testing.T) {
 	}
 }
 
+// What computing drew in a stall, and the first message after it says, is drawn,
+// though by the autopilot's clock that message follows the last one at once.
+func TestStepAfterAStallIsDrawn(t *testing.T) {
+	s := newSteady(100)
+	date := func(r *Reading) { r.BootS = 500 + s.now }
+	for range 20 {
+		s.say(date)
+	}
+	const stallS, burstHJ = 5.0, 25
+	clockS := stallS // the autopilot's is behind by it
+	for range 60 {
+		r := s.reading()
+		date(&r)
+		r.ConsumedHJ += burstHJ
+		s.m.Battery(s.now+clockS, r)
+		s.i++
+		s.now = float64(s.i) / 4
+	}
+	if off := s.m.At(s.now-0.25+clockS) - (s.now-0.25)*150 - 100*burstHJ; math.Abs(off) > 1.5*consumedJ {
+		t.Errorf("%.0f J off", off)
+	}
+}
+
+// Two messages of a burst that a delay has apart for longer than they were sent do
+// not speak against a counter that rises with them.
+func TestBurstThatADelayStretches(t *testing.T) {
+	s := newSteady(100)
+	date := func(r *Reading) { r.BootS = 500 + s.now }
+	for range 20 {
+		s.say(date)
+	}
+	burstHJ := 0.0
+	for i := range 60 {
+		s.say(func(r *Reading) {
+			date(r)
+			if i < 2 { // 500 J each, in a tenth of a second
+				burstHJ += 5
+				r.CurrentA = 5000 / 15
+				r.BootS += 0.9 * float64(i)
+			} else {
+				r.BootS += 0.9
+			}
+			r.ConsumedHJ += burstHJ
+		})
+	}
+	if off := s.offJ() - 100*burstHJ; math.Abs(off) > 1.5*consumedJ {
+		t.Errorf("%.0f J off", off)
+	}
+}
+
 // A burst that was drawn while messages were lost is in the counter of the next
 // ones, and counts.
 func TestBurstInLostMessagesCounts(t *testing.T) {
