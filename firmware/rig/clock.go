@@ -50,7 +50,7 @@ func newClock(t *testing.T) *Clock {
 }
 
 // passed is the time since it was advanced, as far as it counts. The mutex is held.
-func (c *Clock) passed() time.Duration { return min(time.Since(c.last), clockMost) }
+func (c *Clock) passed() time.Duration { return min(time.Since(c.last), clockMost) / stretch }
 
 func (c *Clock) Now() time.Duration {
 	c.mutex.Lock()

@@ -1,0 +1,7 @@
+//go:build race
+
+package rig
+
+// stretch is how many times slower than the machine's the rig's clock runs: code
+// under the race detector takes several times as long.
+const stretch = 3
