@@ -178,9 +178,9 @@ func (l *Leader) rejoinLate() {
 	}
 }
 
-// waitFor waits until every aircraft that flew for us was received or, for those
-// that were not, two slots: aircraft that hold in the air come first. Without any
-// it goes on waiting. It is false when the leader is asked to end.
+// waitFor waits until every aircraft that flew for us was received and our place on
+// the broker is taken or, for those that were not, two slots: aircraft that hold in
+// the air come first. Without any it goes on waiting. It is false when the leader is asked to end.
 func (l *Leader) waitFor(ctx context.Context, s ledger.State) bool {
 	const looks = 50 // a slot
 	for waited := 0; ; waited++ {
@@ -198,7 +198,9 @@ func (l *Leader) waitFor(ctx context.Context, s ledger.State) bool {
 				}
 			}
 		}
-		if received == expected || received > 0 && waited >= 2*looks || l.now.yield != nil {
+		// Without a broker yet, a slot opened now would have no beacon.
+		reached := l.link.Connected() || waited >= 16*looks/10
+		if received == expected && reached || received > 0 && waited >= 2*looks || l.now.yield != nil {
 			return true
 		}
 		if waited%(10*looks) == 10*looks-1 {
