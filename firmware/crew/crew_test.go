@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,6 +17,7 @@ import (
 	"prefdt/firmware/clock"
 	"prefdt/firmware/ledger"
 	"prefdt/firmware/mission"
+	"prefdt/firmware/rig/fulldisk"
 	"prefdt/telemetry"
 )
 
@@ -540,21 +540,6 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// full lets no file grow, or be written beyond its first byte, until the
-// function it returns is called: what a disk without room looks like.
-func full(t *testing.T) (room func()) {
-	t.Helper()
-	signal.Ignore(syscall.SIGXFSZ)
-	var was syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1, Max: was.Max}); err != nil {
-		t.Fatal(err)
-	}
-	return func() { syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was) }
-}
-
 // TestDiskFailure: where the ledger cannot be written, requests are taken back
 // and nothing is acknowledged; an order to the fleet stands, and is not carried
 // out a second time. In a process of its own: the limit is the whole process's.
@@ -572,7 +557,7 @@ func TestDiskFailure(t *testing.T) {
 	}
 	d := newDesk(t)
 	d.accepted(preference, `{"id":"before","setting":0.3}`)
-	room := full(t)
+	room := fulldisk.Fill(t)
 	if ack := d.send(preference, `{"id":"p","setting":0.9}`); ack != nil || d.setting != 0.3 {
 		t.Errorf("a request: %+v, setting %v", ack, d.setting)
 	}

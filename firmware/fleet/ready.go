@@ -15,6 +15,9 @@ const (
 // Pilot is whether it is with its pilot.
 func (v *View) Pilot() bool { return v.Phase == PhaseTaken }
 
+// Ours is whether it is to fly for us, and may: nobody took it, and it is heard.
+func (v *View) Ours() bool { return v.Order == OrderFly && !v.Pilot() && !v.Lost }
+
 // Ready says what keeps an aircraft from taking off, by what it says itself.
 func (v *View) Ready() error {
 	switch {

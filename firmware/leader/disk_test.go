@@ -4,33 +4,12 @@ import (
 	"math"
 	"os"
 	"os/exec"
-	"os/signal"
-	"syscall"
 	"testing"
 
 	"prefdt/firmware/rig"
+	"prefdt/firmware/rig/fulldisk"
 	"prefdt/telemetry"
 )
-
-// full lets no file grow, or be written beyond its first byte, until the
-// function it returns is called: what a disk without room looks like.
-func full(t *testing.T) (room func()) {
-	t.Helper()
-	signal.Ignore(syscall.SIGXFSZ)
-	var was syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1, Max: was.Max}); err != nil {
-		t.Skipf("the disk cannot be made to look full: %v", err)
-	}
-	room = func() {
-		syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was)
-		signal.Reset(syscall.SIGXFSZ)
-	}
-	t.Cleanup(room)
-	return room
-}
 
 // A disk that is full in flight: no command is acknowledged that it does not
 // hold, the fleet is led home from memory, and what was settled before is there
@@ -53,7 +32,7 @@ func TestDiskFull(t *testing.T) {
 		t.Fatalf("%+v", ack)
 	}
 	before := r.Await("slot 5", rig.At(5))
-	room := full(t)
+	room := fulldisk.Fill(t)
 	r.PublishRaw(r.Topics.Budget(), `{"id":"during","energy_j":31000,"mode":"target"}`)
 	r.Await("returning", rig.In(telemetry.StateReturning))
 	r.Await("done", rig.Done)

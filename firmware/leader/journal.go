@@ -68,8 +68,7 @@ func (l *Leader) recorded(err error) {
 	if err != nil {
 		l.Log.Error("settlement not on the disk", "reason", err)
 		from := l.mission.Phase()
-		l.perform(l.mission.DiskFailed())
-		l.entered(from)
+		l.perform(from, l.mission.DiskFailed())
 	}
 	l.publishStatus()
 }

@@ -199,7 +199,7 @@ const statusEvery = 4 * time.Second
 func (l *Leader) climb() {
 	for i := range l.views {
 		v := &l.views[i]
-		if v.Order != fleet.OrderFly || v.Pilot() || v.Lost {
+		if !v.Ours() {
 			continue
 		}
 		l.fleet.Goto(v.Number, l.Config.Start(v.Number, l.Policy.Physics.AreaM))
@@ -217,7 +217,7 @@ func (l *Leader) facts() mission.Facts {
 	f := mission.Facts{MissionS: wall * l.Config.Speed(), WallS: wall, Connected: l.link.Connected(), Landed: l.landed()}
 	for i := range l.views {
 		v := &l.views[i]
-		if v.Order != fleet.OrderFly || v.Pilot() || v.Lost {
+		if !v.Ours() {
 			continue
 		}
 		if v.Flying && v.Position.Sub(l.Config.Start(v.Number, l.Policy.Physics.AreaM)).Norm() < 3 && v.SpeedMPS < 3 {
@@ -242,12 +242,11 @@ func (l *Leader) tick() {
 		level = slog.LevelInfo
 	}
 	l.Log.Log(context.Background(), level, c.Reason, "from", phase, "slot", l.schedule.Open())
-	l.perform(c.Effect)
-	l.entered(phase)
+	l.perform(phase, c.Effect)
 }
 
-// perform carries an effect out.
-func (l *Leader) perform(e mission.Effect) {
+// perform carries out the effect of a change of the mission's state, and logs it.
+func (l *Leader) perform(from string, e mission.Effect) {
 	l.refresh()
 	switch e {
 	case mission.Launch:
@@ -274,10 +273,6 @@ func (l *Leader) perform(e mission.Effect) {
 		}
 	}
 	l.refresh()
-}
-
-// entered logs a change of the mission's state.
-func (l *Leader) entered(from string) {
 	if to := l.mission.Phase(); to != from {
 		l.Log.Info("mission", "from", from, "to", to, "slot", l.schedule.Open())
 	}
@@ -290,7 +285,7 @@ func (l *Leader) beginSlots() {
 	for i := range l.views {
 		v := &l.views[i]
 		switch {
-		case v.Order != fleet.OrderFly || v.Pilot() || v.Lost:
+		case !v.Ours():
 		case v.Flying:
 			flying++
 		default:

@@ -104,10 +104,11 @@ func (l *Leader) order(m *telemetry.Mission) error {
 		return err
 	}
 	if effect == mission.Renew {
-		l.renew(m.Mission)
+		if err := l.fresh(m.Mission); err != nil {
+			l.Log.Error("the configuration's request does not hold", "reason", err) // checked at start
+		}
 	}
-	l.perform(effect)
-	l.entered(from)
+	l.perform(from, effect)
 	return nil
 }
 

@@ -20,7 +20,10 @@ func (l *Leader) begin(s ledger.State, found bool) error {
 	l.refresh()
 	if !resume {
 		l.now.seq = s.Seq
-		return l.fresh(l.Config.Mission)
+		if err := l.fresh(l.Config.Mission); err != nil {
+			return err
+		}
+		return l.journal.ledger.Apply(l.state(), nil)
 	}
 	if err := l.fits(s); err != nil {
 		return err
@@ -69,26 +72,10 @@ func (l *Leader) fits(s ledger.State) error {
 	return nil
 }
 
-// fresh begins a mission, idle, with the configuration's request.
+// fresh begins a mission, idle, with the configuration's request, and clears what
+// the one before left behind. The ledger has it with the next transaction.
 func (l *Leader) fresh(id string) error {
 	l.mission.Begin(id)
-	if err := l.reset(); err != nil {
-		return err
-	}
-	return l.journal.ledger.Apply(l.state(), nil)
-}
-
-// renew begins the mission that a command named. The ledger has it with the
-// command.
-func (l *Leader) renew(id string) {
-	l.mission.Begin(id)
-	if err := l.reset(); err != nil {
-		l.Log.Error("the configuration's request does not hold", "reason", err) // checked at start
-	}
-}
-
-// reset clears what a mission left behind.
-func (l *Leader) reset() error {
 	if l.account.Record != nil {
 		l.endRecord()
 	}
@@ -138,9 +125,9 @@ func (l *Leader) rejoin(ctx context.Context, s ledger.State) {
 	}
 }
 
-// lateS is how long after a restart an aircraft that flew for us may be received
-// for the first time and still fly on by itself.
-const lateS = 10
+// lateTurns is how many turns of the loop after a restart an aircraft that flew for
+// us may be received for the first time and still fly on by itself.
+const lateTurns = 10
 
 // rejoinOne decides on one aircraft after a restart.
 func (l *Leader) rejoinOne(a *fleet.Saved) {
@@ -170,7 +157,7 @@ func (l *Leader) rejoinLate() {
 	l.now.rejoining = nil
 	for i := range waiting {
 		a := &waiting[i]
-		if !l.view(a.Number).Fresh && float64(l.now.turns) > lateS {
+		if !l.view(a.Number).Fresh && l.now.turns > lateTurns {
 			l.fleet.Leave(a.Number, "not received since the restart")
 			continue
 		}
@@ -180,7 +167,8 @@ func (l *Leader) rejoinLate() {
 
 // waitFor waits until every aircraft that flew for us was received and our place on
 // the broker is taken or, for those that were not, two slots: aircraft that hold in
-// the air come first. Without any it goes on waiting. It is false when the leader is asked to end.
+// the air come first. Without any it goes on waiting. It is false when the leader is
+// asked to end.
 func (l *Leader) waitFor(ctx context.Context, s ledger.State) bool {
 	const looks = 50 // a slot
 	for waited := 0; ; waited++ {

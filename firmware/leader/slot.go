@@ -246,14 +246,12 @@ func (l *Leader) settle(n int) {
 	if n >= l.Config.Slots-1 {
 		l.schedule.End()
 		from := l.mission.Phase()
-		l.perform(l.mission.SlotsOver()) // not when it was stopped in the last slot: nobody is led any more
-		l.entered(from)
+		l.perform(from, l.mission.SlotsOver()) // not when it was stopped in the last slot: nobody is led any more
 	}
 	l.record(rows)
 }
 
 // refer ties a moment to the autopilots' clocks, which survive a restart.
 func (l *Leader) refer(at time.Duration) {
-	l.refresh()
 	l.schedule.Refer(l.clocks(), float64(l.Clock.Now()-at)/float64(l.Config.Wall(1)))
 }

@@ -1,0 +1,30 @@
+// Package fulldisk makes the disk look full to a test. Tests import it, and
+// nothing else does.
+package fulldisk
+
+import (
+	"os/signal"
+	"syscall"
+	"testing"
+)
+
+// Fill lets no file grow, or be written beyond its first byte, until the function
+// it returns is called. The limit is the whole process's, and go test writes files
+// too: a test that fills the disk runs in a process of its own.
+func Fill(t *testing.T) (room func()) {
+	t.Helper()
+	signal.Ignore(syscall.SIGXFSZ)
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1, Max: was.Max}); err != nil {
+		t.Fatal(err)
+	}
+	room = func() {
+		syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was)
+		signal.Reset(syscall.SIGXFSZ)
+	}
+	t.Cleanup(room)
+	return room
+}
