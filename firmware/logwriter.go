@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// logLines is how many lines wait for whoever reads the log.
-const logLines = 1024
+// logQueueLines is how many lines wait for whoever reads the log.
+const logQueueLines = 1024
 
 // logWriter is a log that never holds up who writes to it: a reader that does
 // not read costs lines, which are counted, and no slot and no setpoint.
 type logWriter struct {
-	lines chan []byte
-	lost  atomic.Uint64
-	stop  chan struct{}
-	done  chan struct{}
+	lines        chan []byte
+	droppedLines atomic.Uint64
+	stop         chan struct{}
+	done         chan struct{}
 }
 
 func newLogWriter(to io.Writer) *logWriter {
-	w := &logWriter{lines: make(chan []byte, logLines), stop: make(chan struct{}), done: make(chan struct{})}
+	w := &logWriter{lines: make(chan []byte, logQueueLines), stop: make(chan struct{}), done: make(chan struct{})}
 	go w.run(to)
 	return w
 }
@@ -31,7 +31,7 @@ func (w *logWriter) Write(line []byte) (int, error) {
 	select {
 	case w.lines <- bytes.Clone(line):
 	default:
-		w.lost.Add(1)
+		w.droppedLines.Add(1)
 	}
 	return len(line), nil
 }
@@ -40,7 +40,7 @@ func (w *logWriter) run(to io.Writer) {
 	defer close(w.done)
 	write := func(line []byte) {
 		to.Write(line) // a log that cannot be written has nowhere to say so
-		if n := w.lost.Swap(0); n > 0 {
+		if n := w.droppedLines.Swap(0); n > 0 {
 			fmt.Fprintf(to, "%d lines lost: nobody read the log\n", n)
 		}
 	}

@@ -61,7 +61,7 @@ func run(args []string, stderr io.Writer) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := fly(ctx, *path, stderr)
+	err := runMission(ctx, *path, stderr)
 	switch {
 	case err == nil:
 		return 0
@@ -73,14 +73,14 @@ func run(args []string, stderr io.Writer) int {
 	return 1
 }
 
-// fly wires the mission together.
-func fly(ctx context.Context, path string, stderr io.Writer) error {
+// runMission wires the mission together.
+func runMission(ctx context.Context, path string, stderr io.Writer) error {
 	c, err := config.Load(path)
 	if err != nil {
 		return err
 	}
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(c.Log)); err != nil {
+	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
 		return fmt.Errorf("log: %w", err)
 	}
 	frozen, err := checkpoint.Load(c.Checkpoint)
@@ -95,23 +95,23 @@ func fly(ctx context.Context, path string, stderr io.Writer) error {
 	defer log.close()
 	now := clock.New()
 	m, err := monitor.New(monitor.Config{
-		Fleet: c.Fleet, Mission: c.Mission, Slots: c.Slots, Slot: c.Wall(1), MetricsPort: c.MetricsPort, Clock: now, Getenv: os.Getenv,
+		Fleet: c.Fleet, Mission: c.Mission, Slots: c.Slots, SlotDuration: c.WallTime(1), MetricsPort: c.MetricsPort, Clock: now, Getenv: os.Getenv,
 	})
 	if err != nil {
 		return err
 	}
 	defer m.Close()
 	l := &leader.Leader{
-		Config: c, Clock: now, Turned: m.Turned, Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: level})),
-		Policy: leader.Policy{Scheduler: policy, Physics: frozen.Physics, Scales: &frozen.Scales, Prior: frozen.Standard.Crowd()},
+		Config: c, Clock: now, OnIteration: m.OnIteration, Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: level})),
+		Policy: leader.Policy{Scheduler: policy, Physics: frozen.Physics, Scales: &frozen.GoalConstants, UserPrior: frozen.Statistics.UserPrior()},
 	}
-	if c.Record != "" {
-		f, err := os.Create(c.Record)
+	if c.RecordFile != "" {
+		f, err := os.Create(c.RecordFile)
 		if err != nil {
 			return fmt.Errorf("record: %w", err)
 		}
 		defer f.Close()
-		l.Record = func(o goal.State) *record.Writer {
+		l.OpenRecord = func(o goal.State) *record.Writer {
 			return record.NewWriter(f, record.Header{GraphSHA256: frozen.GraphSHA256, Decoder: c.Decoder, Physics: frozen.Physics, Objective: o})
 		}
 	}

@@ -89,7 +89,7 @@ func TestPortInUse(t *testing.T) {
 	}
 	defer taken.Close()
 	r.Config.Aircraft[0].Endpoint = "udp-listen:" + taken.LocalAddr().String()
-	f := r.Launch()
+	f := r.StartLeader()
 	if err := <-f.Done; err == nil || !strings.Contains(err.Error(), "aircraft 1") || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("a port in use: %v", err)
 	}

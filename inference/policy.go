@@ -15,118 +15,118 @@ import (
 	"prefdt/inference/dispatch"
 	"prefdt/inference/goal"
 	"prefdt/inference/model"
+	"prefdt/inference/motion"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
 	"prefdt/inference/token"
-	"prefdt/inference/tracking"
 )
 
 // Decoder names how the network's outputs become a decision.
 type Decoder string
 
 const (
-	// Heads takes association and offload as the heads give them (the paper's).
-	Heads Decoder = "heads"
-	// Snapped takes the heads' association, and the offload at the closed-form
+	// DecoderHeads takes association and offload as the heads give them (the paper's).
+	DecoderHeads Decoder = "heads"
+	// DecoderSnapped takes the heads' association, and the offload at the closed-form
 	// balance or deadline point of the actual shares.
-	Snapped Decoder = "snapped"
-	// Dispatch takes the predicted price into the exact dispatch.
-	Dispatch Decoder = "dispatch"
+	DecoderSnapped Decoder = "snapped"
+	// DecoderDispatch takes the predicted price into the exact dispatch.
+	DecoderDispatch Decoder = "dispatch"
 )
 
 // Decoders lists them.
-func Decoders() []Decoder { return []Decoder{Dispatch, Snapped, Heads} }
+func Decoders() []Decoder { return []Decoder{DecoderDispatch, DecoderSnapped, DecoderHeads} }
 
 // Policy is one mission's policy; it remembers the last slots.
 type Policy struct {
-	frozen  *checkpoint.Checkpoint
-	decoder Decoder
-	floorW  float64 // P(v*)
+	checkpoint *checkpoint.Checkpoint
+	decoder    Decoder
+	minFlightW float64 // P(v*)
 
-	tracker   tracking.Tracker
-	targets   []physics.Position
-	builder   *token.Builder
-	rows      token.Rows
-	inputs    model.Inputs
-	outputs   model.Outputs
-	cache     *model.Cache
-	solver    dispatch.Solver
-	envelope  tracking.Envelope
-	positions []physics.Position
-	alone     slot.Snapshot // as if nobody came unheard
-	shown     slot.Decision // of it
+	planner         motion.Planner
+	targets         []physics.Position
+	rowBuilder      *token.Builder
+	rows            token.Rows
+	inputs          model.Inputs
+	outputs         model.Outputs
+	cache           *model.Cache
+	solver          dispatch.Solver
+	limiter         motion.Limiter
+	positions       []physics.Position
+	networkSnapshot slot.Snapshot // as if nobody came unheard
+	networkDecision slot.Decision // of it
 }
 
 // New returns a policy at the start of a mission.
 func New(frozen *checkpoint.Checkpoint, decoder Decoder) (*Policy, error) {
-	if decoder != Heads && decoder != Snapped && decoder != Dispatch {
+	if decoder != DecoderHeads && decoder != DecoderSnapped && decoder != DecoderDispatch {
 		return nil, fmt.Errorf("decoder is %q, want one of %q", decoder, Decoders())
 	}
 	c := &frozen.Physics
 	return &Policy{
-		frozen: frozen, decoder: decoder, floorW: c.Propulsion.PowerW(c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS)),
-		builder: token.NewBuilder(c, &frozen.Scales, &frozen.Standard), cache: frozen.Net.NewCache(),
+		checkpoint: frozen, decoder: decoder, minFlightW: c.Propulsion.PowerW(c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS)),
+		rowBuilder: token.NewBuilder(c, &frozen.GoalConstants, &frozen.Statistics), cache: frozen.Net.NewCache(),
 	}, nil
 }
 
 // Reset starts another mission in the same memory.
 func (p *Policy) Reset() {
-	p.tracker.Reset()
-	p.builder.Reset()
+	p.planner.Reset()
+	p.rowBuilder.Reset()
 	p.cache.Reset()
 }
 
 // Decide fills d with the joint decision of a slot. Users and aircraft may be
 // any number, none included. It allocates nothing once it has seen as many.
 // What it returns is for the objective's Observe.
-func (p *Policy) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) (seen goal.Seen) {
-	d.Size(s)
-	if known := s.Imagined; len(s.Users) == 0 && len(known) > 0 && known[0].ID >= 0 {
-		p.tracker.Observe(known)
+func (p *Policy) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) (seen goal.Observation) {
+	d.Resize(s)
+	if known := s.SyntheticUsers; len(s.Users) == 0 && len(known) > 0 && known[0].ID >= 0 {
+		p.planner.Observe(known)
 	} else {
-		p.tracker.Observe(s.Users)
+		p.planner.Observe(s.Users)
 	}
 	if len(s.Aircraft) == 0 {
-		d.Price(&p.frozen.Physics, s)
+		d.Evaluate(&p.checkpoint.Physics, s)
 		return seen
 	}
-	p.targets = p.tracker.Targets(&p.frozen.Physics, s.Aircraft, p.targets)
-	shown := p.foresee(s)
-	p.builder.Fill(&p.rows, shown, o, p.targets)
+	p.targets = p.planner.Targets(&p.checkpoint.Physics, s.Aircraft, p.targets)
+	shown := p.viewForNetwork(s)
+	p.rowBuilder.Fill(&p.rows, shown, o, p.targets)
 	p.inputs = model.Inputs{
-		M: len(shown.Aircraft), U: len(shown.Users),
+		NumAircraft: len(shown.Aircraft), NumUsers: len(shown.Users),
 		Aircraft: p.rows.Aircraft, Pairs: p.rows.Pairs, State: p.rows.State, Return: p.rows.Return, Action: p.rows.Action,
 	}
-	p.frozen.Net.Step(&p.inputs, p.cache, &p.outputs)
+	p.checkpoint.Net.Step(&p.inputs, p.cache, &p.outputs)
 	if len(s.Users) > 0 || shown == s {
 		seen = p.schedule(s, &o, d)
 	} else { // the imagined users are told nothing
-		seen = p.schedule(shown, &o, &p.shown)
-		d.PriceSPerJ = p.shown.PriceSPerJ
-		d.Price(&p.frozen.Physics, s)
+		seen = p.schedule(shown, &o, &p.networkDecision)
+		d.PriceSPerJ = p.networkDecision.PriceSPerJ
+		d.Evaluate(&p.checkpoint.Physics, s)
 	}
 	p.move(s, d)
 	if shown != s {
 		if len(s.Users) > 0 {
-			p.solver.Solve(&p.frozen.Physics, shown, d.PriceSPerJ, &p.shown)
+			p.solver.Solve(&p.checkpoint.Physics, shown, d.PriceSPerJ, &p.networkDecision)
 		}
-		p.shown.Move = append(p.shown.Move[:0], d.Move...)
-		d = &p.shown
+		p.networkDecision.Move = append(p.networkDecision.Move[:0], d.Move...)
+		d = &p.networkDecision
 	}
-	p.builder.Acted(shown, o, d)
+	p.rowBuilder.RecordAction(shown, o, d)
 	return seen
 }
 
 // schedule says who computes where, within the budget. o is Decide's own copy:
 // what is paced goes by what this slot has seen.
-func (p *Policy) schedule(s *slot.Snapshot, o *goal.Objective, d *slot.Decision) (seen goal.Seen) {
-	d.Size(s)
+func (p *Policy) schedule(s *slot.Snapshot, o *goal.Objective, d *slot.Decision) (seen goal.Observation) {
+	d.Resize(s)
 	most := 0.0
-	if o.Budgeted() && p.decoder == Dispatch {
-		p.solver.Solve(&p.frozen.Physics, s, 0, d)
-		seen = goal.Seen{Known: true, MostEdgeJ: edgeJ(d)}
+	if o.Budgeted() && p.decoder == DecoderDispatch {
+		p.solver.Solve(&p.checkpoint.Physics, s, 0, d)
+		seen = goal.Observation{Known: true, EdgeCapacityJ: totalEdgeJ(d)}
 		o.Observe(seen)
-		most = p.spentJ(s, o, d)
+		most = p.spendAboveFloorJ(s, o, d)
 	}
 	p.decode(s, o, d)
 	if o.Budgeted() {
@@ -135,45 +135,45 @@ func (p *Policy) schedule(s *slot.Snapshot, o *goal.Objective, d *slot.Decision)
 	return seen
 }
 
-// foresee returns what the network is shown of a slot: the slot itself, unless
+// viewForNetwork returns what the network is shown of a slot: the slot itself, unless
 // users come unheard. It has never seen any, and reads the price off what it
 // did; so it is shown what dispatch does without them, and when nobody is
 // heard at all, the imagined slot.
-func (p *Policy) foresee(s *slot.Snapshot) *slot.Snapshot {
-	unheard := len(s.Users) == 0 && len(s.Imagined) > 0
+func (p *Policy) viewForNetwork(s *slot.Snapshot) *slot.Snapshot {
+	unheard := len(s.Users) == 0 && len(s.SyntheticUsers) > 0
 	for m := range s.Aircraft {
-		unheard = unheard || p.decoder == Dispatch && s.Aircraft[m].Unheard.Users > 0
+		unheard = unheard || p.decoder == DecoderDispatch && s.Aircraft[m].Unreported.ExpectedUsers > 0
 	}
 	if !unheard {
 		return s
 	}
-	p.alone.Slot, p.alone.Slots, p.alone.Users = s.Slot, s.Slots, s.Users
+	p.networkSnapshot.Slot, p.networkSnapshot.Slots, p.networkSnapshot.Users = s.Slot, s.Slots, s.Users
 	if len(s.Users) == 0 {
-		p.alone.Users = s.Imagined
+		p.networkSnapshot.Users = s.SyntheticUsers
 	}
-	p.alone.Aircraft = append(p.alone.Aircraft[:0], s.Aircraft...)
-	for m := range p.alone.Aircraft {
-		p.alone.Aircraft[m].Unheard = slot.Unheard{}
+	p.networkSnapshot.Aircraft = append(p.networkSnapshot.Aircraft[:0], s.Aircraft...)
+	for m := range p.networkSnapshot.Aircraft {
+		p.networkSnapshot.Aircraft[m].Unreported = slot.UnreportedLoad{}
 	}
-	return &p.alone
+	return &p.networkSnapshot
 }
 
 // decode turns the outputs into associations and offload ratios.
 func (p *Policy) decode(s *slot.Snapshot, o *goal.Objective, d *slot.Decision) {
-	place := float64(p.outputs.Price)
-	if o.Priced() || !o.Budgeted() && s == &p.alone { // nobody told what the returns are to be had for
-		place = p.frozen.Scales.Place(o.Omega()) // the request is itself a price
+	place := float64(p.outputs.FrontPosition)
+	if o.PriceOnly() || !o.Budgeted() && s == &p.networkSnapshot { // nobody told what the returns are to be had for
+		place = p.checkpoint.GoalConstants.FrontPosition(o.Omega()) // the request is itself a price
 	}
-	price := p.frozen.Price.Lambda(place)
-	if p.decoder == Dispatch {
-		p.solver.Solve(&p.frozen.Physics, s, price, d)
+	price := p.checkpoint.PriceAxis.PriceSPerJ(place)
+	if p.decoder == DecoderDispatch {
+		p.solver.Solve(&p.checkpoint.Physics, s, price, d)
 		return
 	}
 	for u := range s.Users {
 		d.Users[u] = slot.UserDecision{}
 		top := float32(0) // the local logit
 		for m := range s.Aircraft {
-			if logit := p.choice(s, m, u)[0]; logit > top {
+			if logit := p.pairOutputs(s, m, u)[0]; logit > top {
 				top, d.Users[u].Server = logit, m+1
 			}
 		}
@@ -183,36 +183,36 @@ func (p *Policy) decode(s *slot.Snapshot, o *goal.Objective, d *slot.Decision) {
 		if user.Server == 0 {
 			continue
 		}
-		out := p.choice(s, user.Server-1, u)
-		if p.decoder == Heads {
+		out := p.pairOutputs(s, user.Server-1, u)
+		if p.decoder == DecoderHeads {
 			user.Offload = 1 / (1 + math.Exp(-float64(out[1])))
 		} else {
-			user.Offload = p.snap(s, d, u, out[2] > 0)
+			user.Offload = p.snapOffload(s, d, u, out[2] > 0)
 		}
 	}
 	d.PriceSPerJ = price
-	d.Price(&p.frozen.Physics, s)
+	d.Evaluate(&p.checkpoint.Physics, s)
 }
 
-// choice returns the outputs of one pair.
-func (p *Policy) choice(s *slot.Snapshot, m, u int) []float32 {
-	at := (m*len(s.Users) + u) * model.Choices
-	return p.outputs.Choice[at : at+model.Choices]
+// pairOutputs returns the outputs of one pair.
+func (p *Policy) pairOutputs(s *slot.Snapshot, m, u int) []float32 {
+	at := (m*len(s.Users) + u) * model.ChoiceOutputs
+	return p.outputs.Choice[at : at+model.ChoiceOutputs]
 }
 
-// snap returns the closed-form offload of a served user: the least that meets
+// snapOffload returns the closed-form offload of a served user: the least that meets
 // its deadline, or the balance.
-func (p *Policy) snap(s *slot.Snapshot, d *slot.Decision, u int, deadline bool) float64 {
+func (p *Policy) snapOffload(s *slot.Snapshot, d *slot.Decision, u int, deadline bool) float64 {
 	m := d.Users[u].Server
 	user := &s.Users[u]
-	share := p.frozen.Physics.ShareOf(user.Gain[m-1], s.Aircraft[m-1].CPUHz, s.Aircraft[m-1].Unheard.Sharing(d.Served(m)))
-	local, offload := user.Task.LocalS(user.CPUHz), user.Task.OffloadS(share)
+	share := p.checkpoint.Physics.EqualShare(user.Gain[m-1], s.Aircraft[m-1].CPUHz, s.Aircraft[m-1].Unreported.EffectiveUsers(d.ServedBy(m)))
+	local, offload := user.Task.LocalTimeS(user.CPUHz), user.Task.OffloadTimeS(share)
 	if deadline {
-		if rho, ok := physics.LeastMeeting(local, offload, user.Task.DeadlineS); ok {
+		if rho, ok := physics.LeastOffloadForDeadline(local, offload, user.Task.DeadlineS); ok {
 			return rho
 		}
 	}
-	return physics.Balance(local, offload)
+	return physics.BalancedOffload(local, offload)
 }
 
 // pace holds what the slot spends above the flight floor to what the budget
@@ -222,52 +222,52 @@ func (p *Policy) snap(s *slot.Snapshot, d *slot.Decision, u int, deadline bool) 
 // What is still too much is cut from the offload ratios, in which edge energy
 // is linear.
 func (p *Policy) pace(s *slot.Snapshot, o *goal.Objective, d *slot.Decision, mostJ float64) {
-	room, due, spent := o.RoomJ(), o.DueJ(), p.spentJ(s, o, d)
+	room, due, spent := o.HeadroomJ(), o.LeastSpendJ(), p.spendAboveFloorJ(s, o, d)
 	if room == 0 {
-		d.PriceSPerJ = priceMostSPerJ
+		d.PriceSPerJ = maxPriceSPerJ
 		for u := range d.Users {
 			d.Users[u] = slot.UserDecision{}
 		}
-		d.Price(&p.frozen.Physics, s)
+		d.Evaluate(&p.checkpoint.Physics, s)
 		return
 	}
-	if p.decoder == Dispatch {
+	if p.decoder == DecoderDispatch {
 		price := d.PriceSPerJ
 		switch {
 		case spent > room:
-			low, high := p.bracket(s, o, d, room, price, priceMostSPerJ)
-			if price = high; o.Left() == 1 {
+			low, high := p.bracketPrice(s, o, d, room, price, maxPriceSPerJ)
+			if price = high; o.SlotsLeft() == 1 {
 				price = low
 			}
 		case spent < due && mostJ > due:
-			price, _ = p.bracket(s, o, d, due, 0, price)
+			price, _ = p.bracketPrice(s, o, d, due, 0, price)
 		case spent < due:
 			price = 0
 		}
 		if price != d.PriceSPerJ {
-			p.solver.Solve(&p.frozen.Physics, s, price, d)
+			p.solver.Solve(&p.checkpoint.Physics, s, price, d)
 		}
 	}
-	if over := p.spentJ(s, o, d) - room; over > 0 {
-		keep := max(1-over/edgeJ(d), 0)
+	if over := p.spendAboveFloorJ(s, o, d) - room; over > 0 {
+		keep := max(1-over/totalEdgeJ(d), 0)
 		for u := range d.Users {
 			d.Users[u].Offload *= keep
 		}
-		d.Price(&p.frozen.Physics, s)
+		d.Evaluate(&p.checkpoint.Physics, s)
 	}
 }
 
-// bracket narrows two prices down, the lower at which more than a figure is
+// bracketPrice narrows two prices down, the lower at which more than a figure is
 // spent and the higher at which it is not, until that spends nearly as much.
-func (p *Policy) bracket(s *slot.Snapshot, o *goal.Objective, d *slot.Decision, energyJ, low, high float64) (lower, higher float64) {
+func (p *Policy) bracketPrice(s *slot.Snapshot, o *goal.Objective, d *slot.Decision, energyJ, low, high float64) (lower, higher float64) {
 	const rounds, near = 12, 0.99
 	for range rounds {
 		mid := (low + high) / 2
 		if low > 0 {
 			mid = math.Sqrt(low * high)
 		}
-		p.solver.Solve(&p.frozen.Physics, s, mid, d)
-		if spent := p.spentJ(s, o, d); spent > energyJ {
+		p.solver.Solve(&p.checkpoint.Physics, s, mid, d)
+		if spent := p.spendAboveFloorJ(s, o, d); spent > energyJ {
 			low = mid
 		} else if high = mid; spent > near*energyJ {
 			break
@@ -276,30 +276,30 @@ func (p *Policy) bracket(s *slot.Snapshot, o *goal.Objective, d *slot.Decision, 
 	return low, high
 }
 
-// priceMostSPerJ is a price at which offloading has all but ended.
-const priceMostSPerJ = 20.0
+// maxPriceSPerJ is a price at which offloading has all but ended.
+const maxPriceSPerJ = 20.0
 
-func edgeJ(d *slot.Decision) (sum float64) {
+func totalEdgeJ(d *slot.Decision) (sum float64) {
 	for _, j := range d.EdgeJ {
 		sum += j
 	}
 	return sum
 }
 
-// spentJ is what a decision spends above the flight floor: its edge energy, and
+// spendAboveFloorJ is what a decision spends above the flight floor: its edge energy, and
 // the flight that is faster than v* at its price.
-func (p *Policy) spentJ(s *slot.Snapshot, o *goal.Objective, d *slot.Decision) float64 {
-	c := &p.frozen.Physics
-	sum := edgeJ(d)
+func (p *Policy) spendAboveFloorJ(s *slot.Snapshot, o *goal.Objective, d *slot.Decision) float64 {
+	c := &p.checkpoint.Physics
+	sum := totalEdgeJ(d)
 	for m := range s.Aircraft {
-		sum += o.Factor() * (c.Propulsion.PowerW(p.speedMPS(s, m, d.PriceSPerJ)) - p.floorW)
+		sum += o.PropulsionMultiplier() * (c.Propulsion.PowerW(p.speedMPS(s, m, d.PriceSPerJ)) - p.minFlightW)
 	}
 	return sum
 }
 
 // speedMPS is the speed that a price asks an aircraft for.
 func (p *Policy) speedMPS(s *slot.Snapshot, m int, priceSPerJ float64) float64 {
-	return p.tracker.SpeedMPS(&p.frozen.Physics, m, s.Slots-s.Slot, p.targets[m].Sub(s.Aircraft[m].Position).Norm(), priceSPerJ)
+	return p.planner.SpeedMPS(&p.checkpoint.Physics, m, s.Slots-s.Slot, p.targets[m].Sub(s.Aircraft[m].Position).Norm(), priceSPerJ)
 }
 
 // move takes each aircraft along the flight head's direction, at the speed
@@ -313,25 +313,25 @@ func (p *Policy) move(s *slot.Snapshot, d *slot.Decision) {
 		} else {
 			d.Move[m] = physics.Position{EastM: speed}
 		}
-		d.Move[m] = along(s.Aircraft[m].Position, d.Move[m], p.frozen.Physics.AreaM)
+		d.Move[m] = turnInside(s.Aircraft[m].Position, d.Move[m], p.checkpoint.Physics.AreaSideM)
 	}
 	p.positions = p.positions[:0]
 	for m := range s.Aircraft {
 		p.positions = append(p.positions, s.Aircraft[m].Position)
 	}
-	c := &p.frozen.Physics
-	p.envelope.Limit(p.positions, d.Move, tracking.Limits{SpeedMaxMPS: c.SpeedMaxMPS, SeparationM: c.SeparationM, AreaM: c.AreaM})
+	c := &p.checkpoint.Physics
+	p.limiter.Limit(p.positions, d.Move, motion.Limits{SpeedMaxMPS: c.SpeedMaxMPS, SeparationM: c.SeparationM, AreaSideM: c.AreaSideM})
 }
 
-// along turns a move that would leave the area, as little as keeps it inside at
+// turnInside turns a move that would leave the area, as little as keeps it inside at
 // the same speed: to be held back at the edge costs more than to fly on.
-func along(from, move physics.Position, areaM float64) physics.Position {
+func turnInside(from, move physics.Position, areaM float64) physics.Position {
 	const steps = 36 // of a half turn
 	for k := range steps {
 		for _, side := range []float64{1, -1} {
 			sin, cos := math.Sincos(side * math.Pi * float64(k) / steps)
 			turned := physics.Position{EastM: cos*move.EastM - sin*move.NorthM, NorthM: sin*move.EastM + cos*move.NorthM}
-			if to := from.Add(turned); to == to.Inside(areaM) {
+			if to := from.Add(turned); to == to.ClampToArea(areaM) {
 				return turned
 			}
 		}

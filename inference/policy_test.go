@@ -12,7 +12,7 @@ import (
 	"prefdt/inference/slot"
 )
 
-func shipped(t testing.TB) *checkpoint.Checkpoint {
+func shippedCheckpoint(t testing.TB) *checkpoint.Checkpoint {
 	t.Helper()
 	ck, err := checkpoint.Load("../configs/checkpoint")
 	if err != nil {
@@ -27,9 +27,9 @@ func randomSnapshot(r *rand.Rand, slotNumber, aircraft, users int) *slot.Snapsho
 		return physics.Position{EastM: 1000 * r.Float64(), NorthM: 1000 * r.Float64()}
 	}
 	for m := range aircraft {
-		s.Aircraft = append(s.Aircraft, slot.Aircraft{Number: m + 1, Position: at(), SpeedMPS: 8, ResidualJ: 1e5, CPUHz: 40e9, Served: r.IntN(4)})
+		s.Aircraft = append(s.Aircraft, slot.Aircraft{Number: m + 1, Position: at(), SpeedMPS: 8, RemainingJ: 1e5, CPUHz: 40e9, ServedLastSlot: r.IntN(4)})
 	}
-	c := physics.Standard()
+	c := physics.DefaultConstants()
 	for u := range users {
 		user := slot.User{ID: u, Position: at(), CPUHz: 1e9, Task: physics.Task{Bits: 5e5 + 1e6*r.Float64(), CyclesPerBit: 1000, DeadlineS: 0.5 + r.Float64()}}
 		for m := range s.Aircraft {
@@ -43,14 +43,14 @@ func randomSnapshot(r *rand.Rand, slotNumber, aircraft, users int) *slot.Snapsho
 // Any number of users and of aircraft, none included, gets a decision inside
 // the constraints, from one checkpoint and in any order of sizes.
 func TestAnyFleetAnyUsers(t *testing.T) {
-	ck := shipped(t)
+	ck := shippedCheckpoint(t)
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, decoder := range Decoders() {
 		p, err := New(ck, decoder)
 		if err != nil {
 			t.Fatal(err)
 		}
-		g := goal.New(&ck.Scales, &ck.Physics, 100, 2)
+		g := goal.New(&ck.GoalConstants, &ck.Physics, 100, 2)
 		var d slot.Decision
 		for i, size := range [][2]int{{2, 6}, {0, 3}, {1, 0}, {0, 0}, {3, 8}, {8, 100}, {1, 1}, {2, 0}, {5, 12}} {
 			s := randomSnapshot(r, i, size[0], size[1])
@@ -75,14 +75,14 @@ func TestAnyFleetAnyUsers(t *testing.T) {
 
 // Permuting users or aircraft permutes the decision alike, slot after slot.
 func TestPermutation(t *testing.T) {
-	ck := shipped(t)
+	ck := shippedCheckpoint(t)
 	const aircraft, users, slots = 3, 9, 30
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, decoder := range Decoders() {
 		straight, _ := New(ck, decoder)
 		permuted, _ := New(ck, decoder)
-		g := goal.New(&ck.Scales, &ck.Physics, slots, aircraft)
-		h := goal.New(&ck.Scales, &ck.Physics, slots, aircraft)
+		g := goal.New(&ck.GoalConstants, &ck.Physics, slots, aircraft)
+		h := goal.New(&ck.GoalConstants, &ck.Physics, slots, aircraft)
 		var d, e slot.Decision
 		for i := range slots {
 			s := randomSnapshot(r, i, aircraft, users)
@@ -123,13 +123,13 @@ func TestPermutation(t *testing.T) {
 }
 
 func TestSteadySlotDoesNotAllocate(t *testing.T) {
-	ck := shipped(t)
+	ck := shippedCheckpoint(t)
 	r := rand.New(rand.NewPCG(5, 6))
 	s := randomSnapshot(r, 30, 2, 8)
 	for _, decoder := range Decoders() {
 		p, _ := New(ck, decoder)
-		g := goal.New(&ck.Scales, &ck.Physics, 100, 2)
-		if err := g.Budget(34e3, goal.Ceiling); err != nil {
+		g := goal.New(&ck.GoalConstants, &ck.Physics, 100, 2)
+		if err := g.SetBudget(34e3, goal.Ceiling); err != nil {
 			t.Fatal(err)
 		}
 		var d slot.Decision
@@ -143,18 +143,18 @@ func TestSteadySlotDoesNotAllocate(t *testing.T) {
 }
 
 func TestUnknownDecoder(t *testing.T) {
-	if _, err := New(shipped(t), "magic"); err == nil {
+	if _, err := New(shippedCheckpoint(t), "magic"); err == nil {
 		t.Error("an unknown decoder was accepted")
 	}
 }
 
 func BenchmarkDecide(b *testing.B) {
-	ck := shipped(b)
+	ck := shippedCheckpoint(b)
 	s := randomSnapshot(rand.New(rand.NewPCG(7, 8)), 30, 2, 6)
 	for _, decoder := range Decoders() {
 		b.Run(string(decoder), func(b *testing.B) {
 			p, _ := New(ck, decoder)
-			g := goal.New(&ck.Scales, &ck.Physics, 100, 2)
+			g := goal.New(&ck.GoalConstants, &ck.Physics, 100, 2)
 			var d slot.Decision
 			for b.Loop() {
 				g.Observe(p.Decide(s, g, &d))
@@ -166,32 +166,32 @@ func BenchmarkDecide(b *testing.B) {
 // Under a budget a slot spends no more than there is room for, nothing below
 // the floor, and in the last slot to the joule what is left.
 func TestPace(t *testing.T) {
-	ck := shipped(t)
+	ck := shippedCheckpoint(t)
 	r := rand.New(rand.NewPCG(9, 10))
 	for _, decoder := range Decoders() {
 		for _, mode := range []goal.Mode{goal.Target, goal.Ceiling} {
 			for _, room := range []float64{-500, 0, 3, 20, 60, 90} {
 				p, _ := New(ck, decoder)
-				g := goal.New(&ck.Scales, &ck.Physics, 10, 2)
+				g := goal.New(&ck.GoalConstants, &ck.Physics, 10, 2)
 				var d slot.Decision
 				for i := range 10 {
 					s := randomSnapshot(r, i, 2, 8)
 					s.Slots = 10
-					if err := g.Budget(g.FloorJ()+room, mode); err != nil {
+					if err := g.SetBudget(g.FloorJ()+room, mode); err != nil {
 						t.Fatal(err)
 					}
 					g.Observe(p.Decide(s, g, &d))
-					spent, left := edgeJ(&d), g.RoomJ()
+					spent, left := totalEdgeJ(&d), g.HeadroomJ()
 					if spent > left*(1+1e-9) {
 						t.Errorf("%s, %s, slot %d: %v J spent, room for %v", decoder, mode, i, spent, left)
 					}
 					var most slot.Decision
-					most.Size(s)
+					most.Resize(s)
 					p.solver.Solve(&ck.Physics, s, 0, &most)
-					if want := min(left, edgeJ(&most)); decoder == Dispatch && i == 9 && math.Abs(spent-want) > 1e-6*want {
+					if want := min(left, totalEdgeJ(&most)); decoder == DecoderDispatch && i == 9 && math.Abs(spent-want) > 1e-6*want {
 						t.Errorf("%s, %s: %v J spent in the last slot, want %v", decoder, mode, spent, want)
 					}
-					if left == 0 && (spent != 0 || d.PriceSPerJ != priceMostSPerJ || d.Served(0) != len(s.Users)) {
+					if left == 0 && (spent != 0 || d.PriceSPerJ != maxPriceSPerJ || d.ServedBy(0) != len(s.Users)) {
 						t.Errorf("%s, %s, slot %d: below the floor %v J are spent, the offer's price is %v", decoder, mode, i, spent, d.PriceSPerJ)
 					}
 					flight := 2 * ck.Physics.Propulsion.PowerW(ck.Physics.Propulsion.BestSpeedMPS(ck.Physics.SpeedMaxMPS))
@@ -210,7 +210,7 @@ func TestAlongTheEdge(t *testing.T) {
 		for range 200 {
 			sin, cos := math.Sincos(2 * math.Pi * r.Float64())
 			wish := physics.Position{EastM: step * cos, NorthM: step * sin}
-			move := along(from, wish, area)
+			move := turnInside(from, wish, area)
 			to := from.Add(move)
 			if math.Abs(move.Norm()-step) > 1e-9 || min(to.EastM, to.NorthM) < 0 || max(to.EastM, to.NorthM) > area {
 				t.Fatalf("from %v, %v became %v", from, wish, move)
@@ -226,16 +226,16 @@ func TestAlongTheEdge(t *testing.T) {
 // all that Observe needs: after 25 slots under a budget the edge capacity of a
 // slot is known.
 func TestDecideReturnsWhatItSaw(t *testing.T) {
-	ck := shipped(t)
+	ck := shippedCheckpoint(t)
 	for _, mode := range []goal.Mode{goal.Target, goal.Ceiling, goal.Preference} {
 		r := rand.New(rand.NewPCG(13, 14))
-		p, err := New(ck, Dispatch)
+		p, err := New(ck, DecoderDispatch)
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := goal.New(&ck.Scales, &ck.Physics, 100, 2)
+		o := goal.New(&ck.GoalConstants, &ck.Physics, 100, 2)
 		if mode != goal.Preference {
-			if err := o.Budget(34e3, mode); err != nil {
+			if err := o.SetBudget(34e3, mode); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -251,18 +251,18 @@ func TestDecideReturnsWhatItSaw(t *testing.T) {
 				t.Fatalf("%s, slot %d: Decide changed the objective from %+v to %+v", mode, i, before.State(), o.State())
 			}
 			o.Observe(seen)
-			most.Size(s)
+			most.Resize(s)
 			solver.Solve(&ck.Physics, s, 0, &most)
-			mostJ += edgeJ(&most) / slots
-			o.Settle(goal.Settlement{DelayS: d.DelayS, EnergyJ: 270 + edgeJ(&d), EdgeJ: edgeJ(&d), ModelFlightJ: 270, Flying: 2})
+			mostJ += totalEdgeJ(&most) / slots
+			o.Settle(goal.Settlement{DelayS: d.DelayS, EnergyJ: 270 + totalEdgeJ(&d), EdgeJ: totalEdgeJ(&d), ModelFlightJ: 270, Flying: 2})
 		}
 		got := o.State()
 		if mode == goal.Preference {
-			if got.Offered != (goal.Offered{}) {
-				t.Errorf("%s: %+v, though nothing was asked of the capacity", mode, got.Offered)
+			if got.EdgeCapacity != (goal.EdgeCapacity{}) {
+				t.Errorf("%s: %+v, though nothing was asked of the capacity", mode, got.EdgeCapacity)
 			}
-		} else if got.MostSeen != slots || math.Abs(2*got.MostW-mostJ) > 1e-9*mostJ {
-			t.Errorf("%s: %v J a slot over %d slots, want %v J over %d", mode, 2*got.MostW, got.MostSeen, mostJ, slots)
+		} else if got.EdgeCapacitySlots != slots || math.Abs(2*got.EdgeCapacityW-mostJ) > 1e-9*mostJ {
+			t.Errorf("%s: %v J a slot over %d slots, want %v J over %d", mode, 2*got.EdgeCapacityW, got.EdgeCapacitySlots, mostJ, slots)
 		}
 	}
 }

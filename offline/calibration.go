@@ -47,11 +47,11 @@ func calibrateCommand(ctx context.Context, args []string, stdout, stderr io.Writ
 	if *settings < 3 || *workers < 1 {
 		return errors.New("offline calibrate: -settings must be 3 at least, -workers 1")
 	}
-	list, err := command.Range(*text, seeds.Calibration)
+	list, err := command.ParseSeeds(*text, seeds.CheckCalibration)
 	if err != nil {
 		return fmt.Errorf("offline calibrate: %w", err)
 	}
-	ck, w, err := uncalibrated(*dir, *corpusDir, *trainDir)
+	ck, w, err := loadUncalibrated(*dir, *corpusDir, *trainDir)
 	if err != nil {
 		return err
 	}
@@ -63,67 +63,67 @@ func calibrateCommand(ctx context.Context, args []string, stdout, stderr io.Writ
 	for i := range max(*flights, 0) {
 		more = append(more, list[len(list)-1]+1+uint64(i))
 	}
-	ck.Scales.Remap = cal.Remap
+	ck.GoalConstants.SettingMap = cal.SettingMap
 	if len(more) > 0 {
-		cal.Ceiling, err = calibrate.Ceilings(ck, w, more, *workers, func(margin float64, violations []int) {
+		cal.CeilingMargin, err = calibrate.FitCeilingMargin(ck, w, more, *workers, func(margin float64, violations []int) {
 			fmt.Fprintf(stderr, "ceilings, a margin of %.2f deviations: %v of %d flights passed\n", margin, violations, *flights)
 		})
 		if err != nil {
 			return err
 		}
 	}
-	ck.Scales.Ceiling = cal.Ceiling
-	if cal.Figures, err = calibrate.Floors(ck, w, list, *workers); err != nil {
+	ck.GoalConstants.CeilingMargin = cal.CeilingMargin
+	if cal.BudgetMetrics, err = calibrate.MeasureFloors(ck, w, list, *workers); err != nil {
 		return err
 	}
 	path := filepath.Join(*trainDir, "calibration.json")
 	if *dir != "" {
 		path = filepath.Join(*dir, checkpoint.ManifestFile)
-		ck.Evaluation = cal.Figures
-		err = command.Replace(path, func(w io.Writer) error {
+		ck.Evaluation = cal.BudgetMetrics
+		err = command.ReplaceFile(path, func(w io.Writer) error {
 			out := json.NewEncoder(w)
 			out.SetIndent("", "  ")
 			return out.Encode(&ck.Manifest)
 		})
 	} else {
-		err = command.Replace(path, func(w io.Writer) error { return json.NewEncoder(w).Encode(cal) })
+		err = command.ReplaceFile(path, func(w io.Writer) error { return json.NewEncoder(w).Encode(cal) })
 	}
 	if err != nil {
 		return err
 	}
-	first, last := cal.Points[cal.Kept[0]], cal.Points[cal.Kept[len(cal.Kept)-1]]
+	first, last := cal.Points[cal.FrontIndices[0]], cal.Points[cal.FrontIndices[len(cal.FrontIndices)-1]]
 	_, err = fmt.Fprintf(stdout, `%s
 %d of %d settings make one front, from %.1f s and %.0f J to %.1f s and %.0f J
 ceilings: a margin of %.2f deviations; %v of %d flights passed theirs, at most %.3g are promised to, in each of %q
 budgets: from %.0f J, %.5f of the closed form at most, to %.0f J, on every seed to %.0f J
 floor named in flight: off by %.2f %% in calm air, %.2f %% in gusts of 5 %%, %.2f %% of 15 %%, %.2f %% after a shock
-`, path, len(cal.Kept), len(cal.Points), first.DelayS, first.EnergyJ, last.DelayS, last.EnergyJ,
-		cal.Ceiling.Margin, cal.Ceiling.Violations, cal.Ceiling.Flights, cal.Ceiling.Rate, cal.Ceiling.Conditions,
-		cal.Figures["floor_j"], cal.Figures["floor_over_closed_form"], cal.Figures["most_j"], cal.Figures["most_least_j"],
-		100*cal.Figures["floor_error_calm"], 100*cal.Figures["floor_error_gust_5"], 100*cal.Figures["floor_error_gust_15"], 100*cal.Figures["floor_error_shock"])
+`, path, len(cal.FrontIndices), len(cal.Points), first.DelayS, first.EnergyJ, last.DelayS, last.EnergyJ,
+		cal.CeilingMargin.StdDevs, cal.CeilingMargin.Violations, cal.CeilingMargin.Flights, cal.CeilingMargin.ViolationRate, cal.CeilingMargin.Conditions,
+		cal.BudgetMetrics["floor_j"], cal.BudgetMetrics["floor_over_closed_form"], cal.BudgetMetrics["most_j"], cal.BudgetMetrics["most_least_j"],
+		100*cal.BudgetMetrics["floor_error_calm"], 100*cal.BudgetMetrics["floor_error_gust_5"], 100*cal.BudgetMetrics["floor_error_gust_15"], 100*cal.BudgetMetrics["floor_error_shock"])
 	return err
 }
 
-// uncalibrated reads a checkpoint or a training run, and the world it is for.
-func uncalibrated(dir, corpusDir, trainDir string) (*checkpoint.Checkpoint, world.Config, error) {
+// loadUncalibrated reads a checkpoint or a training run, and the world it is for.
+func loadUncalibrated(dir, corpusDir, trainDir string) (*checkpoint.Checkpoint, world.Config, error) {
 	if dir != "" {
 		ck, err := checkpoint.Load(dir)
 		w := world.Standard()
 		if err == nil {
-			w.Physics, w.Slots, w.Aircraft = ck.Physics, ck.Scales.Slots, ck.Scales.Aircraft
+			w.Physics, w.Slots, w.Aircraft = ck.Physics, ck.GoalConstants.Slots, ck.GoalConstants.AircraftCount
 		}
 		return ck, w, err
 	}
-	m, p, err := trained(corpusDir, trainDir)
+	m, p, err := loadTrained(corpusDir, trainDir)
 	if err != nil {
 		return nil, world.Config{}, err
 	}
-	ck, err := m.Checkpoint(p, m.Standard)
+	ck, err := m.UncalibratedCheckpoint(p, m.Statistics)
 	return ck, m.World, err
 }
 
-// trained reads a corpus and the parameters trained on it.
-func trained(corpusDir, trainDir string) (*corpus.Manifest, *train.Params[float32], error) {
+// loadTrained reads a corpus and the parameters trained on it.
+func loadTrained(corpusDir, trainDir string) (*corpus.Manifest, *train.Params[float32], error) {
 	m, err := corpus.Read(filepath.Join(corpusDir, "manifest.json"))
 	if err != nil {
 		return nil, nil, err
@@ -147,11 +147,11 @@ func exportCommand(_ context.Context, args []string, stdout, _ io.Writer) error 
 	if done, err := command.Parse(f, exportUsage, args, stdout); done {
 		return err
 	}
-	m, p, err := trained(*corpusDir, *trainDir)
+	m, p, err := loadTrained(*corpusDir, *trainDir)
 	if err != nil {
 		return err
 	}
-	ck, err := m.Checkpoint(p, m.Standard)
+	ck, err := m.UncalibratedCheckpoint(p, m.Statistics)
 	if err != nil {
 		return err
 	}
@@ -163,10 +163,10 @@ func exportCommand(_ context.Context, args []string, stdout, _ io.Writer) error 
 	if err != nil {
 		return fmt.Errorf("offline export: read the calibration (offline calibrate makes it): %w", err)
 	}
-	ck.Price, ck.Scales.Remap, ck.Scales.Ceiling = cal.Price, cal.Remap, cal.Ceiling
+	ck.PriceAxis, ck.GoalConstants.SettingMap, ck.GoalConstants.CeilingMargin = cal.PriceAxis, cal.SettingMap, cal.CeilingMargin
 	ck.Training = map[string]float64{"flights": float64(len(m.Flights)), "parameters": float64(p.Arch.Parameters())}
-	ck.Evaluation = cal.Figures
-	ck.Seeds = map[string]int64{"train_first": 0, "train_last": seeds.TrainingLast, "calibration_first": seeds.CalibrationFirst, "calibration": int64(cal.Seeds)}
+	ck.Evaluation = cal.BudgetMetrics
+	ck.Seeds = map[string]int64{"train_first": 0, "train_last": seeds.TrainingLast, "calibration_first": seeds.CalibrationFirst, "calibration": int64(cal.SeedCount)}
 	if err := export.Write(*out, ck.Manifest, p.Data); err != nil {
 		return err
 	}

@@ -19,8 +19,8 @@ import (
 )
 
 type subcommand struct {
-	name, does string
-	run        func(ctx context.Context, args []string, stdout, stderr io.Writer) error
+	name, summary string
+	run           func(ctx context.Context, args []string, stdout, stderr io.Writer) error
 }
 
 var subcommands = []subcommand{
@@ -48,7 +48,7 @@ func run(ctx context.Context, args []string) error {
 	if len(args) == 0 || args[0] == "-h" || args[0] == "--help" || args[0] == "help" {
 		fmt.Println("offline makes a checkpoint and measures it.\n\n  offline COMMAND [flags]; offline COMMAND -h shows its flags\n\nCommands, in the order of the pipeline:")
 		for _, s := range subcommands {
-			fmt.Printf("  %-10s %s\n", s.name, s.does)
+			fmt.Printf("  %-10s %s\n", s.name, s.summary)
 		}
 		return nil
 	}

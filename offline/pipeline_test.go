@@ -14,15 +14,15 @@ import (
 	"prefdt/inference/checkpoint"
 )
 
-// A small network, trained for a moment.
-const small = `
+// A smallTraining network, trained for a moment.
+const smallTraining = `
 arch: {width: 32, pair_width: 16, layers: 1, heads: 2, context: 1}
 batch: 8
 schedule: {rate: 0.004, warm_up: 10, steps: 80}
 `
 
-// step runs one command of the pipeline.
-func step(t *testing.T, stdout io.Writer, args ...string) {
+// runCommand runs one command of the pipeline.
+func runCommand(t *testing.T, stdout io.Writer, args ...string) {
 	t.Helper()
 	for _, s := range subcommands {
 		if s.name == args[0] {
@@ -45,15 +45,15 @@ func TestPipeline(t *testing.T) {
 	dir := t.TempDir()
 	at := func(parts ...string) string { return filepath.Join(append([]string{dir}, parts...)...) }
 	config := at("train.yaml")
-	if err := os.WriteFile(config, []byte(small), 0o644); err != nil {
+	if err := os.WriteFile(config, []byte(smallTraining), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	step(t, io.Discard, "search", "-out", at("search"), "-pop", "8", "-generations", "2", "-resume")
+	runCommand(t, io.Discard, "search", "-out", at("search"), "-pop", "8", "-generations", "2", "-resume")
 	var graphs []string
 	for _, run := range []string{"first", "second"} {
 		for _, again := range []string{"", "made before"} {
 			var said bytes.Buffer
-			if step(t, &said, "corpus", "-out", at(run, "corpus"), "-flights", "1000", "-episodes", "20", "-merge", at("search", "archive.json"), "-resume"); !strings.Contains(said.String(), again) {
+			if runCommand(t, &said, "corpus", "-out", at(run, "corpus"), "-flights", "1000", "-episodes", "20", "-merge", at("search", "archive.json"), "-resume"); !strings.Contains(said.String(), again) {
 				t.Errorf("resumed, the corpus is not the one that there is: %s", said.String())
 			}
 		}
@@ -61,18 +61,18 @@ func TestPipeline(t *testing.T) {
 		if run == "second" { // half of it, then the rest
 			interrupted, stop := context.WithCancel(context.Background())
 			defer stop()
-			err := subcommands[2].run(interrupted, training[1:], stopAt{"step 50/", stop}, io.Discard)
+			err := subcommands[2].run(interrupted, training[1:], cancelOnLine{"step 50/", stop}, io.Discard)
 			if err == nil {
 				t.Fatal("the training was not interrupted")
 			}
 		}
-		step(t, io.Discard, training...)
+		runCommand(t, io.Discard, training...)
 		if run == "first" {
-			step(t, io.Discard, "calibrate", "-corpus", at(run, "corpus"), "-train", at(run, "train"), "-seeds", "100000:100008", "-settings", "21", "-flights", "0")
+			runCommand(t, io.Discard, "calibrate", "-corpus", at(run, "corpus"), "-train", at(run, "train"), "-seeds", "100000:100008", "-settings", "21", "-flights", "0")
 		} else if err := os.Link(at("first", "train", "calibration.json"), at(run, "train", "calibration.json")); err != nil {
 			t.Fatal(err)
 		}
-		step(t, io.Discard, "export", "-corpus", at(run, "corpus"), "-train", at(run, "train"), "-out", at(run, "checkpoint"))
+		runCommand(t, io.Discard, "export", "-corpus", at(run, "corpus"), "-train", at(run, "train"), "-out", at(run, "checkpoint"))
 		graph, err := os.ReadFile(at(run, "checkpoint", checkpoint.GraphFile))
 		if err != nil {
 			t.Fatal(err)
@@ -83,18 +83,18 @@ func TestPipeline(t *testing.T) {
 	if graphs[0] != graphs[1] {
 		t.Errorf("two runs end on graphs %.12s and %.12s", graphs[0], graphs[1])
 	}
-	step(t, io.Discard, "evaluate", "-checkpoint", at("first", "checkpoint"), "-seeds", "1000000:1000002", "-settings", "5", "-prices", "5")
+	runCommand(t, io.Discard, "evaluate", "-checkpoint", at("first", "checkpoint"), "-seeds", "1000000:1000002", "-settings", "5", "-prices", "5")
 }
 
-// stopAt calls stop once something is written.
-type stopAt struct {
-	at   string
-	stop func()
+// cancelOnLine calls stop once something is written.
+type cancelOnLine struct {
+	prefix string
+	cancel func()
 }
 
-func (s stopAt) Write(p []byte) (int, error) {
-	if len(p) >= len(s.at) && string(p[:len(s.at)]) == s.at {
-		s.stop()
+func (s cancelOnLine) Write(p []byte) (int, error) {
+	if len(p) >= len(s.prefix) && string(p[:len(s.prefix)]) == s.prefix {
+		s.cancel()
 	}
 	return len(p), nil
 }

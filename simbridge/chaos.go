@@ -18,7 +18,7 @@ func runChaos(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 	c := chaos.Config{}
 	flags.IntVar(&c.Missions, "missions", 20, "how many")
 	flags.Uint64Var(&c.Seed, "seed", 1, "of faults and worlds: the same seed, the same missions")
-	flags.IntVar(&c.Only, "only", -1, "fly this mission of the run alone, from 0")
+	flags.IntVar(&c.OnlyMission, "only", -1, "fly this mission of the run alone, from 0")
 	flags.IntVar(&c.Slots, "slots", 40, "of each mission")
 	flags.Float64Var(&c.Speed, "speed", 20, "mission seconds per second")
 	flags.IntVar(&c.Aircraft, "aircraft", 2, "in the fleet")

@@ -27,14 +27,14 @@ func FuzzConfig(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		for command := range flights {
+		for command := range flightCommands {
 			c := fly.Default()
 			err := configs.Decode(raw, &c)
 			if err == nil {
 				err = c.Check()
 			}
 			if err == nil {
-				err = suits(command, &c)
+				err = checkCommand(command, &c)
 			}
 			switch {
 			case err != nil && strings.ContainsAny(err.Error(), "\n\r"):

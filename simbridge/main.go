@@ -42,7 +42,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case args[0] == "chaos":
 		return runChaos(ctx, args[1:], stdout, stderr)
 	}
-	what, known := flights[args[0]]
+	what, known := flightCommands[args[0]]
 	if !known {
 		fmt.Fprintf(stderr, "simbridge: no command %q; want fly, px4, hil or chaos (simbridge -h)\n", args[0])
 		return 2
@@ -77,7 +77,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		err = c.Check()
 	}
 	if err == nil {
-		err = suits(args[0], &c)
+		err = checkCommand(args[0], &c)
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "%s: %v\n", name, err)
@@ -90,15 +90,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// flights are the commands that fly one mission, and what they say of themselves.
-var flights = map[string]string{
+// flightCommands are the commands that fly one mission, and what they say of themselves.
+var flightCommands = map[string]string{
 	"fly": "flies one mission against simulated aircraft and users",
 	"px4": "flies one mission with running PX4 instances: it gives them users, a channel and a battery, and commands nothing",
 	"hil": "flies one mission of a leader on its own board, and measures how long it takes",
 }
 
-// suits says why a flight is none of its command's kind.
-func suits(command string, c *fly.Config) error {
+// checkCommand says why a flight is none of its command's kind.
+func checkCommand(command string, c *fly.Config) error {
 	for i, a := range c.Aircraft {
 		switch {
 		case command == "px4" && a.Attach == "":

@@ -27,7 +27,7 @@ func TestShippedConfiguration(t *testing.T) {
 	if err := c.Check(); err != nil {
 		t.Fatal(err)
 	}
-	if c.World.Shock.FromSlot != 50 || c.World.Shock.Factor != 1.5 || c.World.Aircraft != 2 || c.Users.Loss != 0.1 || len(c.Commands) != 3 {
+	if c.World.Shock.FromSlot != 50 || c.World.Shock.Factor != 1.5 || c.World.Aircraft != 2 || c.Users.ReportLoss != 0.1 || len(c.Commands) != 3 {
 		t.Errorf("%+v", c)
 	}
 }
@@ -41,7 +41,7 @@ func TestShippedFlights(t *testing.T) {
 		if err := c.Check(); err != nil {
 			t.Errorf("%s: %v", command, err)
 		}
-		if err := suits(command, &c); err != nil || c.Speed != 1 || (len(c.Leader.Run) != 0) != (command == "px4") {
+		if err := checkCommand(command, &c); err != nil || c.Speed != 1 || (len(c.Leader.Command) != 0) != (command == "px4") {
 			t.Errorf("%s: %v, %+v", command, err, c)
 		}
 	}

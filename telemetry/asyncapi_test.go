@@ -12,8 +12,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// rows is CONTRACT's MQTT table: what asyncapi.yaml has to say about each topic.
-var rows = []struct {
+// contractChannels is CONTRACT's MQTT table: what asyncapi.yaml has to say about each topic.
+var contractChannels = []struct {
 	channel  string
 	address  string
 	actions  string // of the leader: send, receive or both
@@ -21,25 +21,25 @@ var rows = []struct {
 	retained bool
 	payloads []string
 }{
-	{"slot", anyFleet.Slot(), "send", 0, false, []string{"slot"}},
-	{"report", anyFleet.Report("{user}"), "receive", 0, false, []string{"report"}},
-	{"decision", anyFleet.Decision("{user}"), "send", 1, false, []string{"decision"}},
-	{"result", anyFleet.Result("{user}"), "receive", 1, false, []string{"result"}},
-	{"budget", anyFleet.Budget(), "receive", 1, false, []string{"budget", "envelope"}},
-	{"preference", anyFleet.Preference(), "receive", 1, false, []string{"preference", "envelope"}},
-	{"mission", anyFleet.Mission(), "receive", 1, false, []string{"mission", "envelope"}},
-	{"ack", anyFleet.Ack("{command}"), "send", 1, false, []string{"ack"}},
-	{"status", anyFleet.Status(), "send", 0, true, []string{"status"}},
-	{"online", anyFleet.Online(), "send", 1, true, []string{"online"}},
-	{"heartbeat", anyFleet.Heartbeat("{station}"), "receive", 0, false, []string{"heartbeat", "envelope"}},
-	{"hello", anyFleet.Hello(), "send receive", 1, false, []string{"hello"}},
-	{"proof", anyFleet.Proof(), "send receive", 1, false, []string{"envelope"}},
+	{"slot", fleetTemplate.Slot(), "send", 0, false, []string{"slot"}},
+	{"report", fleetTemplate.Report("{user}"), "receive", 0, false, []string{"report"}},
+	{"decision", fleetTemplate.Decision("{user}"), "send", 1, false, []string{"decision"}},
+	{"result", fleetTemplate.Result("{user}"), "receive", 1, false, []string{"result"}},
+	{"budget", fleetTemplate.Budget(), "receive", 1, false, []string{"budget", "envelope"}},
+	{"preference", fleetTemplate.Preference(), "receive", 1, false, []string{"preference", "envelope"}},
+	{"mission", fleetTemplate.Mission(), "receive", 1, false, []string{"mission", "envelope"}},
+	{"ack", fleetTemplate.Ack("{command}"), "send", 1, false, []string{"ack"}},
+	{"status", fleetTemplate.Status(), "send", 0, true, []string{"status"}},
+	{"online", fleetTemplate.Online(), "send", 1, true, []string{"online"}},
+	{"heartbeat", fleetTemplate.Heartbeat("{station}"), "receive", 0, false, []string{"heartbeat", "envelope"}},
+	{"hello", fleetTemplate.Hello(), "send receive", 1, false, []string{"hello"}},
+	{"proof", fleetTemplate.Proof(), "send receive", 1, false, []string{"envelope"}},
 }
 
-var anyFleet = Topics{"prefdt/{fleet}/"}
+var fleetTemplate = Topics{"prefdt/{fleet}/"}
 
-// types are the payloads as Go sees them.
-var types = map[string]reflect.Type{
+// messageTypes are the payloads as Go sees them.
+var messageTypes = map[string]reflect.Type{
 	"slot": reflect.TypeFor[Slot](), "report": reflect.TypeFor[Report](), "decision": reflect.TypeFor[Decision](),
 	"result": reflect.TypeFor[Result](), "budget": reflect.TypeFor[Budget](), "preference": reflect.TypeFor[Preference](),
 	"mission": reflect.TypeFor[Mission](), "ack": reflect.TypeFor[Ack](), "status": reflect.TypeFor[Status](),
@@ -73,11 +73,11 @@ func TestAsyncAPIMatchesTheTypes(t *testing.T) {
 	same := func(what string, got, want any) {
 		t.Helper()
 		if want = plainValue(t, want); !reflect.DeepEqual(got, want) {
-			t.Errorf("%s\n got %s\nwant %s", what, show(got), show(want))
+			t.Errorf("%s\n got %s\nwant %s", what, toJSON(got), toJSON(want))
 		}
 	}
 	var channels, operations []string
-	for _, row := range rows {
+	for _, row := range contractChannels {
 		channels = append(channels, row.channel)
 		same(row.channel+" address", at("channels", row.channel, "address"), row.address)
 		messages := map[string]any{}
@@ -98,18 +98,18 @@ func TestAsyncAPIMatchesTheTypes(t *testing.T) {
 		for action := range strings.FieldsSeq(row.actions) {
 			operation := action + strings.ToUpper(row.channel[:1]) + row.channel[1:]
 			operations = append(operations, operation)
-			same(operation, strip(at("operations", operation)), map[string]any{
+			same(operation, stripDescriptions(at("operations", operation)), map[string]any{
 				"action": action, "channel": map[string]any{"$ref": "#/channels/" + row.channel}, "messages": refs,
 				"bindings": map[string]any{"mqtt": map[string]any{"qos": row.qos, "retain": row.retained, "bindingVersion": "0.2.0"}}})
 		}
 	}
-	same("channels", keys(at("channels")), sorted(channels))
-	same("operations", keys(at("operations")), sorted(operations))
+	same("channels", sortedKeys(at("channels")), sorted(channels))
+	same("operations", sortedKeys(at("operations")), sorted(operations))
 	var names []string
-	for name, goType := range types {
+	for name, goType := range messageTypes {
 		names = append(names, name)
-		same("message "+name, strip(at("components", "messages", name, "payload")), map[string]any{"$ref": "#/components/schemas/" + name})
-		same("schema "+name, strip(at("components", "schemas", name)), schemaOf(shapeOf(goType)))
+		same("message "+name, stripDescriptions(at("components", "messages", name, "payload")), map[string]any{"$ref": "#/components/schemas/" + name})
+		same("schema "+name, stripDescriptions(at("components", "schemas", name)), schemaOf(shapeOf(goType)))
 		if text, _ := at("components", "schemas", name, "description").(string); text == "" {
 			t.Errorf("schema %s has no description", name)
 		}
@@ -123,8 +123,8 @@ func TestAsyncAPIMatchesTheTypes(t *testing.T) {
 			}
 		}
 	}
-	same("messages", keys(at("components", "messages")), sorted(names))
-	same("schemas", keys(at("components", "schemas")), sorted(names))
+	same("messages", sortedKeys(at("components", "messages")), sorted(names))
+	same("schemas", sortedKeys(at("components", "schemas")), sorted(names))
 }
 
 // schemaOf is what JSON Schema (draft 7, as AsyncAPI has it) says of a shape.
@@ -187,8 +187,8 @@ func schemaOf(s *shape) map[string]any {
 	return m
 }
 
-// strip removes what only people read.
-func strip(v any) any {
+// stripDescriptions removes what only people read.
+func stripDescriptions(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		out := map[string]any{}
@@ -196,12 +196,12 @@ func strip(v any) any {
 			if _, text := e.(string); text && (k == "description" || k == "summary") {
 				continue
 			}
-			out[k] = strip(e)
+			out[k] = stripDescriptions(e)
 		}
 		return out
 	case []any:
 		for i := range v {
-			v[i] = strip(v[i])
+			v[i] = stripDescriptions(v[i])
 		}
 	}
 	return v
@@ -219,7 +219,7 @@ func plainValue(t *testing.T, v any) any {
 	return out
 }
 
-func keys(v any) (out any) {
+func sortedKeys(v any) (out any) {
 	m, _ := v.(map[string]any)
 	list := []string{}
 	for k := range m {
@@ -233,4 +233,4 @@ func keys(v any) (out any) {
 
 func sorted(list []string) []string { slices.Sort(list); return list }
 
-func show(v any) string { raw, _ := json.Marshal(v); return fmt.Sprintf("%.2000s", raw) }
+func toJSON(v any) string { raw, _ := json.Marshal(v); return fmt.Sprintf("%.2000s", raw) }

@@ -30,7 +30,7 @@ type Client struct {
 	Broker Broker
 	Name   string        // of the program, the start of the client id unless Broker.ClientID is set
 	Will   *Publication  // what the broker publishes when we are lost; Close publishes it too
-	Retry  time.Duration // before the second attempt to connect; it doubles up to retryMost times as much; 0: 250 ms
+	Retry  time.Duration // before the second attempt to connect; it doubles up to maxRetryFactor times as much; 0: 250 ms
 	Log    *slog.Logger  // nil: slog.Default
 
 	Subscriptions []Subscription // filters must not overlap, or a message comes once for each
@@ -44,18 +44,18 @@ type Client struct {
 	OnConnect    func()        // after the subscriptions of each connection; publishes what is retained. In the queue without a name
 	OnDisconnect func(error)   // after a connection was lost; likewise
 
-	prefix  string // of the client ids
-	address string
-	wait    time.Duration // before the next attempt; whoever connects owns it
-	options *mqtt.ClientOptions
-	cancel  context.CancelFunc
-	done    sync.WaitGroup
-	session atomic.Pointer[session] // nil while not connected
+	prefix    string // of the client ids
+	address   string
+	retryWait time.Duration // before the next attempt; whoever connects owns it
+	options   *mqtt.ClientOptions
+	cancel    context.CancelFunc
+	done      sync.WaitGroup
+	session   atomic.Pointer[session] // nil while not connected
 
-	queues  []*queue      // from the broker, to the callbacks; the first is the one without a name
-	events  chan func()   // OnConnect and OnDisconnect
-	outbox  chan outgoing // from Publish, to the broker
-	lostOut atomic.Uint64
+	queues              []*queue      // from the broker, to the callbacks; the first is the one without a name
+	events              chan func()   // OnConnect and OnDisconnect
+	outbox              chan outgoing // from Publish, to the broker
+	droppedPublications atomic.Uint64
 }
 
 // Subscription is a topic filter and the most its messages are acknowledged for.
@@ -84,9 +84,9 @@ type Publication struct {
 	Payload  []byte
 }
 
-// retryMost times Retry is the longest wait between attempts to connect. A
+// maxRetryFactor times Retry is the longest wait between attempts to connect. A
 // connection that lives for less does not count as the broker being back.
-const retryMost = 8
+const maxRetryFactor = 8
 
 var (
 	ErrNotConnected = errors.New("broker not connected")
@@ -95,11 +95,11 @@ var (
 
 // session is one connection.
 type session struct {
-	mqtt mqtt.Client
-	id   string
-	made time.Time
-	lost chan struct{} // closed when the connection is gone
-	err  error         // why, before lost is closed
+	mqtt        mqtt.Client
+	id          string
+	connectedAt time.Time
+	lost        chan struct{} // closed when the connection is gone
+	err         error         // why, before lost is closed
 }
 
 type outgoing struct {
@@ -118,7 +118,7 @@ func (c *Client) Initialize(ctx context.Context) error {
 	if c.Retry == 0 {
 		c.Retry = 250 * time.Millisecond
 	}
-	c.wait = c.Retry
+	c.retryWait = c.Retry
 	if err := c.prepare(); err != nil {
 		return err
 	}
@@ -175,9 +175,9 @@ func (c *Client) ID() string {
 // messages by the name of their queue, those of the queue without a name as
 // "messages", and our own as "publications". Call it after Initialize.
 func (c *Client) Dropped() map[string]uint64 {
-	counts := map[string]uint64{"publications": c.lostOut.Load()}
+	counts := map[string]uint64{"publications": c.droppedPublications.Load()}
 	for _, q := range c.queues {
-		counts[cmp.Or(q.name, "messages")] = q.lost.Load()
+		counts[cmp.Or(q.name, "messages")] = q.dropped.Load()
 	}
 	return counts
 }
@@ -203,14 +203,14 @@ func (c *Client) PublishWait(ctx context.Context, p Publication) error {
 
 func (c *Client) enqueue(o outgoing) error {
 	if !c.Connected() {
-		c.lostOut.Add(1)
+		c.droppedPublications.Add(1)
 		return ErrNotConnected
 	}
 	select {
 	case c.outbox <- o:
 		return nil
 	default:
-		c.lostOut.Add(1)
+		c.droppedPublications.Add(1)
 		return ErrQueueFull
 	}
 }
@@ -247,7 +247,7 @@ func (c *Client) prepare() error {
 		if err != nil {
 			return nil, err
 		}
-		return limit(conn), nil
+		return newLimitedConn(conn), nil
 	})
 	// In order, and never blocking paho's reader: receive only queues.
 	o.SetOrderMatters(true).SetDefaultPublishHandler(c.receive)
@@ -271,19 +271,19 @@ func (c *Client) connect(ctx context.Context, first bool) (*session, error) {
 			return nil, fmt.Errorf("broker %s: %w", c.Broker.URL, err)
 		}
 		if ctx.Err() == nil {
-			c.Log.Warn(fmt.Sprintf("broker %s unreachable: %v; retrying in %v", c.Broker.URL, err, c.wait))
+			c.Log.Warn(fmt.Sprintf("broker %s unreachable: %v; retrying in %v", c.Broker.URL, err, c.retryWait))
 		}
-		if !c.pause(ctx) {
+		if !c.backOff(ctx) {
 			return nil, fmt.Errorf("broker %s unreachable: %w", c.Broker.URL, err)
 		}
 	}
 }
 
-// pause waits before another attempt, and longer the next time. It returns
+// backOff waits before another attempt, and longer the next time. It returns
 // false when ctx ends.
-func (c *Client) pause(ctx context.Context) bool {
-	wait := c.wait
-	c.wait = min(2*wait, retryMost*c.Retry)
+func (c *Client) backOff(ctx context.Context) bool {
+	wait := c.retryWait
+	c.retryWait = min(2*wait, maxRetryFactor*c.Retry)
 	select {
 	case <-time.After(wait):
 		return true
@@ -326,7 +326,7 @@ func (c *Client) attempt(ctx context.Context) (*session, error) {
 		s.mqtt.Disconnect(0)
 		return nil, err
 	}
-	s.made = time.Now()
+	s.connectedAt = time.Now()
 	return s, nil
 }
 
@@ -371,9 +371,9 @@ func (c *Client) run(ctx context.Context, s *session) {
 				c.OnDisconnect(reason)
 			}
 		})
-		if time.Since(s.made) > retryMost*c.Retry {
-			c.wait = c.Retry
-		} else if !c.pause(ctx) {
+		if time.Since(s.connectedAt) > maxRetryFactor*c.Retry {
+			c.retryWait = c.Retry
+		} else if !c.backOff(ctx) {
 			return
 		}
 		var err error
@@ -421,7 +421,7 @@ func (c *Client) send(s *session, o outgoing) {
 		select {
 		case <-token.Done(): // QoS 0, or it failed
 			if token.Error() != nil {
-				c.lostOut.Add(1)
+				c.droppedPublications.Add(1)
 			}
 		default:
 		}
@@ -442,7 +442,7 @@ func (c *Client) drain() {
 	for {
 		select {
 		case o := <-c.outbox:
-			c.lostOut.Add(1)
+			c.droppedPublications.Add(1)
 			if o.result != nil {
 				o.result <- ErrNotConnected
 			}

@@ -16,9 +16,9 @@ import (
 	"github.com/eclipse/paho.mqtt.golang/packets"
 )
 
-// connect makes a connected client that closes with the test. Its messages come
+// connectClient makes a connected client that closes with the test. Its messages come
 // on the channel.
-func connect(t testing.TB, c *Client, filters ...string) <-chan Message {
+func connectClient(t testing.TB, c *Client, filters ...string) <-chan Message {
 	t.Helper()
 	messages := make(chan Message, 10000)
 	for _, f := range filters {
@@ -33,7 +33,7 @@ func connect(t testing.TB, c *Client, filters ...string) <-chan Message {
 	if c.Retry == 0 {
 		c.Retry = 5 * time.Millisecond
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	if err := c.Initialize(ctx); err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func connect(t testing.TB, c *Client, filters ...string) <-chan Message {
 
 func publish(t testing.TB, c *Client, p Publication) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	if err := c.PublishWait(ctx, p); err != nil {
 		t.Fatal(err)
@@ -60,18 +60,18 @@ func TestRetainedAndClientID(t *testing.T) {
 	eachBroker(t, func(t *testing.T, start startBroker) {
 		address, _ := start(t, brokerSetup{})
 		a := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "a-rather-long-program-name"}
-		connect(t, a)
+		connectClient(t, a)
 		b := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "a-rather-long-program-name"}
-		live := connect(t, b, "x")
+		live := connectClient(t, b, "x")
 		if a.ID() == b.ID() || len(a.ID()) > 23 {
 			t.Errorf("client ids %q and %q", a.ID(), b.ID())
 		}
 		publish(t, a, Publication{Topic: "x", QoS: 1, Retained: true, Payload: []byte("hello")})
-		if m := next(t, "message", live); string(m.Payload) != "hello" || m.Retained || m.Received.IsZero() {
+		if m := nextEvent(t, "message", live); string(m.Payload) != "hello" || m.Retained || m.Received.IsZero() {
 			t.Errorf("live: %+v", m)
 		}
-		late := connect(t, &Client{Broker: Broker{URL: "tcp://" + address}, Name: "c"}, "x")
-		if m := next(t, "retained message", late); string(m.Payload) != "hello" || !m.Retained {
+		late := connectClient(t, &Client{Broker: Broker{URL: "tcp://" + address}, Name: "c"}, "x")
+		if m := nextEvent(t, "retained message", late); string(m.Payload) != "hello" || !m.Retained {
 			t.Errorf("retained: %+v", m)
 		}
 	})
@@ -82,7 +82,7 @@ func TestRetainedAndClientID(t *testing.T) {
 func TestBrokerRestart(t *testing.T) {
 	eachBroker(t, func(t *testing.T, start startBroker) {
 		address, stop := start(t, brokerSetup{})
-		wire := newCable(t, address)
+		wire := newTCPProxy(t, address)
 		url := wire.url()
 		leader := &Client{Broker: Broker{URL: url}, Name: "leader"}
 		down := make(chan error, 1)
@@ -91,31 +91,31 @@ func TestBrokerRestart(t *testing.T) {
 			leader.Publish(Publication{"online", 1, true, EncodeOnline(true)})
 			leader.Publish(Publication{"status", 0, true, []byte("s")})
 		}
-		commands := connect(t, leader, "command/+")
-		watch := connect(t, &Client{Broker: Broker{URL: url}, Name: "watch"}, "online", "status")
+		commands := connectClient(t, leader, "command/+")
+		watch := connectClient(t, &Client{Broker: Broker{URL: url}, Name: "watch"}, "online", "status")
 		seen := func() map[string]string {
 			return collect(t, watch, "online", "status")
 		}
 		if s := seen(); s["online"] != "true" {
 			t.Fatalf("first connection: %v", s)
 		}
-		wire.plug("")
+		wire.setUpstream("")
 		stop()
-		if err := next(t, "loss", down); err == nil {
+		if err := nextEvent(t, "loss", down); err == nil {
 			t.Error("no reason for the loss")
 		}
 		if err := leader.Publish(Publication{"slot", 0, false, []byte("stale")}); !errors.Is(err, ErrNotConnected) {
 			t.Errorf("publish without a broker: %v", err)
 		}
 		address, _ = start(t, brokerSetup{})
-		wire.plug(address)
+		wire.setUpstream(address)
 		if s := seen(); s["online"] != "true" || s["status"] != "s" {
 			t.Fatalf("second connection: %v", s)
 		}
 		crew := &Client{Broker: Broker{URL: url}, Name: "crew"}
-		connect(t, crew)
+		connectClient(t, crew)
 		publish(t, crew, Publication{Topic: "command/budget", QoS: 1, Payload: []byte("b")})
-		if m := next(t, "command after the restart", commands); m.Topic != "command/budget" {
+		if m := nextEvent(t, "command after the restart", commands); m.Topic != "command/budget" {
 			t.Errorf("got %+v", m)
 		}
 	})
@@ -126,7 +126,7 @@ func collect(t testing.TB, messages <-chan Message, topics ...string) map[string
 	t.Helper()
 	got := map[string]string{}
 	for len(got) < len(topics) {
-		m := next(t, fmt.Sprint(topics), messages)
+		m := nextEvent(t, fmt.Sprint(topics), messages)
 		got[m.Topic] = string(m.Payload)
 	}
 	return got
@@ -135,25 +135,25 @@ func collect(t testing.TB, messages <-chan Message, topics ...string) map[string
 func TestWill(t *testing.T) {
 	eachBroker(t, func(t *testing.T, start startBroker) {
 		address, _ := start(t, brokerSetup{})
-		online := connect(t, &Client{Broker: Broker{URL: "tcp://" + address}, Name: "watch"}, "online")
-		wire := newCable(t, address)
+		online := connectClient(t, &Client{Broker: Broker{URL: "tcp://" + address}, Name: "watch"}, "online")
+		wire := newTCPProxy(t, address)
 
 		// A newcomer that only listens leaves nothing behind.
 		listener := &Client{Broker: Broker{URL: wire.url()}, Name: "leader"}
-		connect(t, listener)
+		connectClient(t, listener)
 		listener.Close()
 
 		leader := &Client{Broker: Broker{URL: wire.url()}, Name: "leader", Will: &Publication{"online", 1, true, EncodeOnline(false)}}
 		leader.OnConnect = func() { leader.Publish(Publication{"online", 1, true, EncodeOnline(true)}) }
-		connect(t, leader)
+		connectClient(t, leader)
 		want := func(when, payload string) {
 			t.Helper()
-			if m := next(t, when, online); string(m.Payload) != payload {
+			if m := nextEvent(t, when, online); string(m.Payload) != payload {
 				t.Fatalf("%s: online is %s", when, m.Payload)
 			}
 		}
 		want("connected", "true")
-		wire.cut()
+		wire.cutAll()
 		want("cable cut", "false")
 		want("connected again", "true")
 		leader.Close()
@@ -166,27 +166,27 @@ func TestWill(t *testing.T) {
 func TestOldSessionEndsLate(t *testing.T) {
 	eachBroker(t, func(t *testing.T, start startBroker) {
 		address, _ := start(t, brokerSetup{})
-		wire := newCable(t, address)
+		wire := newTCPProxy(t, address)
 		leader := &Client{Broker: Broker{URL: wire.url()}, Name: "leader", Will: &Publication{"online", 1, true, EncodeOnline(false)}}
 		ids, lost := make(chan string, 10), make(chan error, 10)
 		leader.OnConnect = func() { ids <- leader.ID() }
 		leader.OnDisconnect = func(err error) { lost <- err }
-		commands := connect(t, leader, "command")
-		online := connect(t, &Client{Broker: Broker{URL: "tcp://" + address}, Name: "watch"}, "online")
-		first := next(t, "connection", ids)
-		old := wire.strand()
-		next(t, "loss", lost)
-		if second := next(t, "second connection", ids); second == first || second != leader.ID() || !strings.HasPrefix(second, "leader-") || len(second) > 23 {
+		commands := connectClient(t, leader, "command")
+		online := connectClient(t, &Client{Broker: Broker{URL: "tcp://" + address}, Name: "watch"}, "online")
+		first := nextEvent(t, "connection", ids)
+		old := wire.cutNear()
+		nextEvent(t, "loss", lost)
+		if second := nextEvent(t, "second connection", ids); second == first || second != leader.ID() || !strings.HasPrefix(second, "leader-") || len(second) > 23 {
 			t.Errorf("client ids %q and %q", first, second)
 		}
 		for _, end := range old {
 			end.Close()
 		}
-		if m := next(t, "the old session's will", online); string(m.Payload) != "false" {
+		if m := nextEvent(t, "the old session's will", online); string(m.Payload) != "false" {
 			t.Errorf("online is %s", m.Payload)
 		}
 		publish(t, leader, Publication{Topic: "command", QoS: 1, Payload: []byte("still here")})
-		next(t, "message through the new session", commands)
+		nextEvent(t, "message through the new session", commands)
 		if len(lost) > 0 {
 			t.Errorf("the new session ended too: %v", <-lost)
 		}
@@ -215,10 +215,10 @@ func TestBrokerThatHangsUp(t *testing.T) {
 	}()
 	const retry = 10 * time.Millisecond
 	c := &Client{Broker: Broker{URL: "tcp://" + l.Addr().String()}, Name: "c", Retry: retry}
-	connect(t, c)
-	first, last := next(t, "connection", taken), time.Time{}
+	connectClient(t, c)
+	first, last := nextEvent(t, "connection", taken), time.Time{}
 	for range 5 {
-		last = next(t, "connection again", taken)
+		last = nextEvent(t, "connection again", taken)
 	}
 	if took, least := last.Sub(first), (1+2+4+8+8)*retry; took < least {
 		t.Errorf("five more connections within %v, want %v or more", took, least)
@@ -226,7 +226,7 @@ func TestBrokerThatHangsUp(t *testing.T) {
 }
 
 func TestTLSAndPassword(t *testing.T) {
-	certs, others := newCertificate(t), newCertificate(t)
+	certs, others := newTestCertificates(t), newTestCertificates(t)
 	dir := t.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -240,9 +240,9 @@ func TestTLSAndPassword(t *testing.T) {
 		address, _ := start(t, brokerSetup{password: "s3cret pass", certs: certs})
 		good := Broker{URL: "tls://" + address, Username: "crew", PasswordFile: right, CA: certs.ca, Cert: certs.clientCert, Key: certs.clientKey}
 		client := &Client{Broker: good, Name: "c"}
-		messages := connect(t, client, "x")
+		messages := connectClient(t, client, "x")
 		publish(t, client, Publication{Topic: "x", QoS: 1, Payload: []byte("1")})
-		next(t, "message", messages)
+		nextEvent(t, "message", messages)
 
 		cases := []struct {
 			name   string
@@ -259,7 +259,7 @@ func TestTLSAndPassword(t *testing.T) {
 		for _, c := range cases {
 			broker := good
 			c.change(&broker)
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 			log, lines := logLines()
 			go func() { // one attempt is enough
 				select {
@@ -282,7 +282,7 @@ func TestSubscriptionRefused(t *testing.T) {
 		if strings.Contains(t.Name(), "mosquitto") {
 			t.Skip("mosquitto 2.0 grants a subscription whose messages its ACL then withholds")
 		}
-		address, _ := start(t, brokerSetup{noTopic: "secret"})
+		address, _ := start(t, brokerSetup{deniedFilter: "secret"})
 		c := &Client{Broker: Broker{URL: "tcp://" + address}, Subscriptions: []Subscription{{Filter: "secret", QoS: 0}}, Handle: func(Message) {}, Log: slog.New(slog.DiscardHandler)}
 		err := c.Initialize(t.Context())
 		if !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "secret") {
@@ -299,23 +299,23 @@ func TestUnreachableAtStart(t *testing.T) {
 	c := &Client{Broker: Broker{URL: "tcp://" + address}, Retry: time.Millisecond, Log: log}
 	go func() { failed <- c.Initialize(ctx) }()
 	for _, wait := range []string{"1ms", "2ms", "4ms", "8ms", "8ms"} {
-		line := next(t, "line for each attempt", lines)
+		line := nextEvent(t, "line for each attempt", lines)
 		if !strings.Contains(line, "broker tcp://"+address+" unreachable: ") || !strings.Contains(line, "connection refused; retrying in "+wait+`"`) {
 			t.Fatalf("line: %s, want %s", line, wait)
 		}
 	}
 	cancel()
-	if err := next(t, "end", failed); err == nil || !strings.Contains(err.Error(), "unreachable") || strings.Contains(err.Error(), "\n") {
+	if err := nextEvent(t, "end", failed); err == nil || !strings.Contains(err.Error(), "unreachable") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("got %v", err)
 	}
 	// And it comes up if the broker does.
-	wire := newCable(t, "")
+	wire := newTCPProxy(t, "")
 	c = &Client{Broker: Broker{URL: wire.url()}, Retry: time.Millisecond, Log: log}
 	go func() { failed <- c.Initialize(t.Context()) }()
-	next(t, "attempt", lines)
+	nextEvent(t, "attempt", lines)
 	address, _ = startMochi(t, brokerSetup{})
-	wire.plug(address)
-	if err := next(t, "connection", failed); err != nil {
+	wire.setUpstream(address)
+	if err := nextEvent(t, "connection", failed); err != nil {
 		t.Fatal(err)
 	}
 	c.Close()
@@ -325,10 +325,10 @@ func TestUnreachableAtStart(t *testing.T) {
 func TestPublishNeverWaits(t *testing.T) {
 	t.Parallel()
 	address, _ := startMochi(t, brokerSetup{})
-	wire := newCable(t, address)
+	wire := newTCPProxy(t, address)
 	c := &Client{Broker: Broker{URL: wire.url()}, Name: "leader"}
-	connect(t, c)
-	wire.hold()
+	connectClient(t, c)
+	wire.pause()
 	payload := make([]byte, 32<<10)
 	start, full := time.Now(), 0
 	for range 2 * queueLength {
@@ -351,7 +351,7 @@ func TestPublishNeverWaits(t *testing.T) {
 	// Nor does the end of the program.
 	start = time.Now()
 	c.Close()
-	if took := time.Since(start); took > patience/2 {
+	if took := time.Since(start); took > testTimeout/2 {
 		t.Errorf("Close took %v", took)
 	}
 }
@@ -379,13 +379,13 @@ func TestCallbackMayWait(t *testing.T) {
 	c := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "c"}
 	answered := make(chan error, 1)
 	c.Handle = func(Message) {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 		defer cancel()
 		answered <- c.PublishWait(ctx, Publication{Topic: "answer", QoS: 1})
 	}
-	connect(t, c, "question")
+	connectClient(t, c, "question")
 	publish(t, c, Publication{Topic: "question", QoS: 1})
-	if err := next(t, "answer", answered); err != nil {
+	if err := nextEvent(t, "answer", answered); err != nil {
 		t.Error(err)
 	}
 }
@@ -400,12 +400,12 @@ func TestStormOfMalformedPayloads(t *testing.T) {
 			t.Fatal(err)
 		}
 		log, lines := logLines()
-		rejects := &Rejects{Log: log}
+		rejects := &RejectCounter{Log: log}
 		reports := make(chan Report, 10000)
 		leader := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "leader"}
 		leader.Handle = func(m Message) {
 			if _, _, ok := topics.Parse(m.Topic); !ok {
-				rejects.Add(m.Topic, &Invalid{"topic", "not a topic of ours"})
+				rejects.Add(m.Topic, &InvalidError{"topic", "not a topic of ours"})
 				return
 			}
 			r, err := DecodeReport(m.Payload)
@@ -415,9 +415,9 @@ func TestStormOfMalformedPayloads(t *testing.T) {
 			}
 			reports <- r
 		}
-		connect(t, leader, topics.AllReports())
+		connectClient(t, leader, topics.AllReports())
 		stranger := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "stranger"}
-		connect(t, stranger)
+		connectClient(t, stranger)
 		random := rand.New(rand.NewPCG(1, 2))
 		const storm = 2000
 		honest := 0
@@ -443,7 +443,7 @@ func TestStormOfMalformedPayloads(t *testing.T) {
 		}
 		publish(t, stranger, Publication{Topic: topics.Report("u1"), QoS: 1, Payload: []byte(`{"slot":99,"position_m":[1,2],"queue_bits":0,"cpu_hz":1}`)})
 		for n := 0; ; n++ {
-			if r := next(t, "honest report", reports); r.Slot == 99 && r.CPUHz == 1 {
+			if r := nextEvent(t, "honest report", reports); r.Slot == 99 && r.CPUHz == 1 {
 				if n != honest || rejects.Total() != uint64(storm-honest) {
 					t.Errorf("%d accepted, want %d; %d refused, want %d", n, honest, rejects.Total(), storm-honest)
 				}

@@ -16,13 +16,13 @@ type message interface {
 	Slot | Report | Decision | Result | Budget | Preference | Mission | Ack | Status | Heartbeat | Hello | Proof | Envelope
 }
 
-// Invalid is why a payload was refused.
-type Invalid struct {
+// InvalidError is why a payload was refused.
+type InvalidError struct {
 	Kind string // which message, field and fault; a small set whatever arrives
 	Text string // the same with the offending value
 }
 
-func (e *Invalid) Error() string { return e.Text }
+func (e *InvalidError) Error() string { return e.Text }
 
 // Each DecodeX returns a checked message, or an *[Invalid] that names the field
 // and says what would be right. Unknown fields are ignored.
@@ -77,7 +77,7 @@ func DecodeOnline(payload []byte) (bool, error) {
 		return false, nil
 	}
 	text := payload[:min(len(payload), maxQuoted+1)]
-	return false, &Invalid{"online: type", fmt.Sprintf("online: %s, want true or false", quote(string(text)))}
+	return false, &InvalidError{"online: type", fmt.Sprintf("online: %s, want true or false", quote(string(text)))}
 }
 
 // EncodeOnline is the payload of the online topic.
@@ -100,9 +100,9 @@ func Encode[T message](v T) ([]byte, error) {
 // the id of a command use it.
 func decode[T message](name string, payload []byte) (v T, err error) {
 	if err := checkSyntax(payload); err != nil {
-		return v, &Invalid{name + ": syntax", name + ": " + err.Error()}
+		return v, &InvalidError{name + ": syntax", name + ": " + err.Error()}
 	}
-	d := decoder{scanner: scanner{b: payload}, name: name}
+	d := decoder{scanner: scanner{input: payload}, name: name}
 	d.value(shapeOf(reflect.TypeFor[T]()), reflect.ValueOf(&v).Elem())
 	if d.err == nil {
 		if c, ok := any(&v).(interface {
@@ -134,20 +134,20 @@ func (d *decoder) fail(kind, format string, args ...any) {
 		return
 	}
 	at := strings.Join(append([]string{d.name}, d.path...), ".")
-	d.err = &Invalid{Kind: at + ": " + kind, Text: at + ": " + fmt.Sprintf(format, args...)}
+	d.err = &InvalidError{Kind: at + ": " + kind, Text: at + ": " + fmt.Sprintf(format, args...)}
 }
 
 // value reads the next JSON value into v and always passes over all of it.
 func (d *decoder) value(s *shape, v reflect.Value) {
 	c := d.peek()
 	if c == 'n' && s.nullable {
-		d.raw()
+		d.rawToken()
 		return
 	}
-	if !s.starts(c) {
-		start := d.i
+	if !s.canStartWith(c) {
+		start := d.pos
 		d.skip()
-		d.fail("type", "%s, want %s", shown(d.b[start:d.i]), s.describe())
+		d.fail("type", "%s, want %s", quoteRaw(d.input[start:d.pos]), s.describe())
 		return
 	}
 	if v.Kind() == reflect.Pointer {
@@ -156,7 +156,7 @@ func (d *decoder) value(s *shape, v reflect.Value) {
 	}
 	switch s.kind {
 	case reflect.Bool:
-		d.raw()
+		d.rawToken()
 		v.SetBool(c == 't')
 	case reflect.Int, reflect.Float64:
 		d.number(s, v)
@@ -171,8 +171,8 @@ func (d *decoder) value(s *shape, v reflect.Value) {
 	}
 }
 
-// starts tells whether a value of this shape may begin with c.
-func (s *shape) starts(c byte) bool {
+// canStartWith tells whether a value of this shape may begin with c.
+func (s *shape) canStartWith(c byte) bool {
 	switch s.kind {
 	case reflect.Bool:
 		return c == 't' || c == 'f'
@@ -187,12 +187,12 @@ func (s *shape) starts(c byte) bool {
 }
 
 func (d *decoder) number(s *shape, v reflect.Value) {
-	token := string(d.raw())
+	token := string(d.rawToken())
 	x, err := strconv.ParseFloat(token, 64)
 	switch {
 	case errors.Is(err, strconv.ErrRange):
-		d.fail("non-finite", "%s is not finite", shown([]byte(token)))
-	case !s.limits.holds(x):
+		d.fail("non-finite", "%s is not finite", quoteRaw([]byte(token)))
+	case !s.limits.contains(x):
 		d.fail("range", "%g is outside %s", x, s.limits.text)
 	case s.kind == reflect.Int && x != math.Trunc(x):
 		d.fail("type", "%g, want an integer", x)
@@ -210,11 +210,11 @@ func (d *decoder) number(s *shape, v reflect.Value) {
 }
 
 func (d *decoder) text(s *shape, v reflect.Value) {
-	text := d.str()
+	text := d.stringValue()
 	switch {
 	case s.enum != nil && !slices.Contains(s.enum, text):
 		d.fail("value", "%s, want one of %s", quote(text), strings.Join(s.enum, ", "))
-	case s.form != nil && !s.form.holds(text):
+	case s.form != nil && !s.form.matches(text):
 		d.fail("value", "%s, want %s", quote(text), s.form)
 	case len(text) > s.max:
 		d.fail("length", "%d bytes, at most %d", len(text), s.max)
@@ -225,9 +225,9 @@ func (d *decoder) text(s *shape, v reflect.Value) {
 
 func (d *decoder) object(s *shape, v reflect.Value) {
 	var seen uint64
-	d.i++
+	d.pos++
 	for d.peek() != '}' {
-		key := d.str()
+		key := d.stringValue()
 		i := slices.IndexFunc(s.fields, func(f field) bool { return f.name == key })
 		if i < 0 {
 			d.skip()
@@ -238,7 +238,7 @@ func (d *decoder) object(s *shape, v reflect.Value) {
 		d.value(s.fields[i].shape, v.Field(s.fields[i].index))
 		d.path = d.path[:len(d.path)-1]
 	}
-	d.i++
+	d.pos++
 	for i, f := range s.fields {
 		if seen>>i&1 == 0 && !f.optional {
 			d.path = append(d.path, f.name)
@@ -251,23 +251,23 @@ func (d *decoder) object(s *shape, v reflect.Value) {
 func (d *decoder) mapping(s *shape, v reflect.Value) {
 	m := reflect.MakeMap(v.Type())
 	elem := reflect.New(v.Type().Elem()).Elem()
-	d.i++
+	d.pos++
 	for d.peek() != '}' {
-		key := d.str()
+		key := d.stringValue()
 		n, err := strconv.Atoi(key)
-		if err != nil || !s.keys.holds(float64(n)) || strconv.Itoa(n) != key {
+		if err != nil || !s.keys.contains(float64(n)) || strconv.Itoa(n) != key {
 			d.fail("key", "key %s, want an integer in %s", quote(key), s.keys.text)
 		}
 		d.value(s.elem, elem)
 		m.SetMapIndex(reflect.ValueOf(n), elem)
 	}
-	d.i++
+	d.pos++
 	v.Set(m)
 }
 
 func (d *decoder) list(s *shape, v reflect.Value) {
 	n := 0
-	d.i++
+	d.pos++
 	for ; d.peek() != ']'; n++ {
 		switch {
 		case s.kind == reflect.Array && n < v.Len():
@@ -280,7 +280,7 @@ func (d *decoder) list(s *shape, v reflect.Value) {
 			d.skip()
 		}
 	}
-	d.i++
+	d.pos++
 	switch {
 	case s.kind == reflect.Array && n != v.Len():
 		d.fail("length", "%d elements, want %d", n, v.Len())
@@ -291,8 +291,8 @@ func (d *decoder) list(s *shape, v reflect.Value) {
 	}
 }
 
-// shown is a raw JSON value as an error shows it.
-func shown(raw []byte) string {
+// quoteRaw is a raw JSON value as an error shows it.
+func quoteRaw(raw []byte) string {
 	if len(raw) > maxQuoted {
 		raw = append(raw[:maxQuoted:maxQuoted], "..."...)
 	}

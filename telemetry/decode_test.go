@@ -19,9 +19,9 @@ const (
 	preferenceExample = `{"id":"p1","setting":0.35}`
 	missionExample    = `{"id":"m1","action":"start"}`
 	launchExample     = `{"id":"m2","action":"launch","aircraft":[2]}`
-	newExample        = `{"id":"m3","action":"new","mission":"m-2"}`
+	newMissionExample = `{"id":"m3","action":"new","mission":"m-2"}`
 	ackExample        = `{"id":"b1","accepted":true,"effective_slot":31,"key":"crew-1","of":"` + digestExample + `","energy_j":36000,"mode":"target","saturated":false,"floor_j":27113.5}`
-	staleExample      = `{"id":"b1","accepted":false,"reason":"the challenge is stale","key":"crew-1","of":"` + digestExample + `","challenge":"` + challengeExample + `","last_counter":1731}`
+	staleAckExample   = `{"id":"b1","accepted":false,"reason":"the challenge is stale","key":"crew-1","of":"` + digestExample + `","challenge":"` + challengeExample + `","last_counter":1731}`
 	statusExample     = `{"seq":18,"slot":17,"slots":100,"mission_s":18,"state":"flying","setting":0.4,"budget_j":42000,"mode":"target","spent_j":7100.5,"remaining_j":34899.5,"predicted_end_j":41990,"floor_j":29000,"saturated":false,"transit_j":5000,"users_heard":6,"missed_slots":0,"decision_ms":0.7,"energy_source":"energy_consumed","challenge":"` + challengeExample + `","last_command":{"id":"b1","key":"crew-1","slot":12,"what":"budget 42000 J, target"},"aircraft":[{"number":1,"reason":"","system_id":1,"position_m":[410.2,388,99.8],"speed_mps":8.4,"mode":"OFFBOARD","landed":false,"battery":0.93,"energy_source":"energy_consumed","spent_j":3550,"age_s":0.1},{"number":2,"reason":"Arming denied: high yaw estimate error","system_id":2,"position_m":null,"speed_mps":null,"mode":"","landed":null,"battery":null,"energy_source":"model","spent_j":0,"age_s":null}]}`
 	heartbeatExample  = `{"seq":12,"leaving":true}`
 	helloExample      = `{"instance":"8hXkqBq3TbWm4v0s"}`
@@ -62,7 +62,7 @@ func TestExamplesOfTheContract(t *testing.T) {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}
-	for example, kind := range map[string]string{launchExample: "mission", newExample: "mission", staleExample: "ack"} {
+	for example, kind := range map[string]string{launchExample: "mission", newMissionExample: "mission", staleAckExample: "ack"} {
 		if _, err := decoders[kind]([]byte(example)); err != nil {
 			t.Errorf("%s: %v", example, err)
 		}
@@ -82,13 +82,13 @@ func TestEveryMissingFieldIsNamed(t *testing.T) {
 		if kind == "online" {
 			continue
 		}
-		s := scanner{b: []byte(example)}
+		s := scanner{input: []byte(example)}
 		s.peek()
-		for s.i++; s.peek() != '}'; {
-			from := s.i
-			name := s.str()
+		for s.pos++; s.peek() != '}'; {
+			from := s.pos
+			name := s.stringValue()
 			s.skip()
-			without := example[:from] + `"unknown":[{}]` + example[s.i:]
+			without := example[:from] + `"unknown":[{}]` + example[s.pos:]
 			_, err := decoders[kind]([]byte(without))
 			full := kind + "." + name
 			if optional[full] {
@@ -196,16 +196,16 @@ func TestRefused(t *testing.T) {
 		{"envelope", swap(envelopeExample, challengeExample, strings.Repeat("A", 65)), `envelope.challenge: "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"..., want 22 to 64 of A-Z a-z 0-9 _ -`},
 		{"envelope", swap(envelopeExample, challengeExample, "3q2+7wAAAAAAAAAAAAAAAA"), `envelope.challenge: "3q2+7wAAAAAAAAAAAAAAAA", want 22 to 64 of A-Z a-z 0-9 _ -`},
 		{"ack", swap(ackExample, digestExample, digestExample[1:]), fmt.Sprintf("ack.of: %s, want 64 of 0-9 a-f", quote(digestExample[1:]))},
-		{"ack", swap(staleExample, `,"last_counter":1731`, ""), "ack.last_counter: missing beside challenge"},
-		{"ack", swap(staleExample, `"challenge":"`+challengeExample+`",`, ""), "ack.challenge: missing beside last_counter"},
-		{"ack", swap(staleExample, `"accepted":false`, `"accepted":true,"effective_slot":1`), "ack.challenge: with an accepted command"},
+		{"ack", swap(staleAckExample, `,"last_counter":1731`, ""), "ack.last_counter: missing beside challenge"},
+		{"ack", swap(staleAckExample, `"challenge":"`+challengeExample+`",`, ""), "ack.challenge: missing beside last_counter"},
+		{"ack", swap(staleAckExample, `"accepted":false`, `"accepted":true,"effective_slot":1`), "ack.challenge: with an accepted command"},
 		{"ack", `{"id":"b1","accepted":false}`, "ack.reason: missing"},
 		{"status", swap(statusExample, `"number":1`, `"number":99`), "status.aircraft.number: 99 is outside [1, 64]"},
 		{"online", "1", `online: "1", want true or false`},
 	}
 	for _, c := range cases {
 		_, err := decoders[c.kind]([]byte(c.payload))
-		if invalid := (*Invalid)(nil); err == nil || err.Error() != c.want || !errors.As(err, &invalid) {
+		if invalid := (*InvalidError)(nil); err == nil || err.Error() != c.want || !errors.As(err, &invalid) {
 			t.Errorf("%.80s\n got %v\nwant %s", c.payload, err, c.want)
 		}
 	}
@@ -262,7 +262,7 @@ func roundTrip[T message](t *testing.T, v T, err error) {
 	}
 }
 
-func seed(f *testing.F, kind string) {
+func addSeeds(f *testing.F, kind string) {
 	f.Add([]byte(examples[kind]))
 	for _, bad := range []string{"", "null", "[]", "{", `{"slot":1e400}`, `{"slot":"x","slot":1}`, "\xff", `{"a":[[[[[[[[[]]]]]]]]]}`, `{"\ud800":1}`} {
 		f.Add([]byte(bad))
@@ -270,75 +270,75 @@ func seed(f *testing.F, kind string) {
 }
 
 func FuzzSlot(f *testing.F) {
-	seed(f, "slot")
+	addSeeds(f, "slot")
 	f.Fuzz(func(t *testing.T, b []byte) { v, err := DecodeSlot(b); roundTrip(t, v, err) })
 }
 
 func FuzzReport(f *testing.F) {
-	seed(f, "report")
+	addSeeds(f, "report")
 	f.Fuzz(func(t *testing.T, b []byte) { v, err := DecodeReport(b); roundTrip(t, v, err) })
 }
 
 func FuzzDecision(f *testing.F) {
-	seed(f, "decision")
+	addSeeds(f, "decision")
 	f.Fuzz(func(t *testing.T, b []byte) { v, err := DecodeDecision(b); roundTrip(t, v, err) })
 }
 
 func FuzzResult(f *testing.F) {
-	seed(f, "result")
+	addSeeds(f, "result")
 	f.Fuzz(func(t *testing.T, b []byte) { v, err := DecodeResult(b); roundTrip(t, v, err) })
 }
 
 func FuzzBudget(f *testing.F) {
-	seed(f, "budget")
+	addSeeds(f, "budget")
 	f.Fuzz(func(t *testing.T, b []byte) { v, err := DecodeBudget(b); roundTrip(t, v, err) })
 }
 
 func FuzzPreference(f *testing.F) {
-	seed(f, "preference")
+	addSeeds(f, "preference")
 	f.Fuzz(func(t *testing.T, b []byte) { v, err := DecodePreference(b); roundTrip(t, v, err) })
 }
 
 func FuzzMission(f *testing.F) {
-	seed(f, "mission")
+	addSeeds(f, "mission")
 	f.Add([]byte(launchExample))
-	f.Add([]byte(newExample))
+	f.Add([]byte(newMissionExample))
 	f.Fuzz(func(t *testing.T, b []byte) { v, err := DecodeMission(b); roundTrip(t, v, err) })
 }
 
 func FuzzAck(f *testing.F) {
-	seed(f, "ack")
-	f.Add([]byte(staleExample))
+	addSeeds(f, "ack")
+	f.Add([]byte(staleAckExample))
 	f.Fuzz(func(t *testing.T, b []byte) { v, err := DecodeAck(b); roundTrip(t, v, err) })
 }
 
 func FuzzStatus(f *testing.F) {
-	seed(f, "status")
+	addSeeds(f, "status")
 	f.Fuzz(func(t *testing.T, b []byte) { v, err := DecodeStatus(b); roundTrip(t, v, err) })
 }
 
 func FuzzHeartbeat(f *testing.F) {
-	seed(f, "heartbeat")
+	addSeeds(f, "heartbeat")
 	f.Fuzz(func(t *testing.T, b []byte) { v, err := DecodeHeartbeat(b); roundTrip(t, v, err) })
 }
 
 func FuzzHello(f *testing.F) {
-	seed(f, "hello")
+	addSeeds(f, "hello")
 	f.Fuzz(func(t *testing.T, b []byte) { v, err := DecodeHello(b); roundTrip(t, v, err) })
 }
 
 func FuzzProof(f *testing.F) {
-	seed(f, "proof")
+	addSeeds(f, "proof")
 	f.Fuzz(func(t *testing.T, b []byte) { v, err := DecodeProof(b); roundTrip(t, v, err) })
 }
 
 func FuzzEnvelope(f *testing.F) {
-	seed(f, "envelope")
+	addSeeds(f, "envelope")
 	keys := map[string]ed25519.PublicKey{"crew-1": ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)).Public().(ed25519.PublicKey)}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		v, err := decode[Envelope]("envelope", b)
 		roundTrip(t, v, err)
-		if err == nil && !Signed(b) {
+		if err == nil && !LooksSigned(b) {
 			t.Fatalf("%q is an envelope and is not taken for signed", b)
 		}
 		if _, err := Verify("prefdt/f1/command/budget", b, keys); err == nil {
@@ -348,7 +348,7 @@ func FuzzEnvelope(f *testing.F) {
 }
 
 func FuzzOnline(f *testing.F) {
-	seed(f, "online")
+	addSeeds(f, "online")
 	f.Fuzz(func(t *testing.T, b []byte) {
 		online, err := DecodeOnline(b)
 		if err == nil && string(EncodeOnline(online)) != string(b) {

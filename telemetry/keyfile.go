@@ -62,12 +62,12 @@ func ReadKey(path string) (ed25519.PrivateKey, error) {
 	return ed25519.NewKeyFromSeed(seed), nil
 }
 
-// maxCounter is the largest counter that an envelope carries, and maxHeard the
+// maxCounter is the largest counter that an envelope carries, and maxReportedCounter the
 // largest that another's word raises ours to: the nanoseconds of a clock in 2116.
 // Above that a forged acknowledgement could use up a key.
 const (
-	maxCounter = 1<<63 - 1
-	maxHeard   = 1 << 62
+	maxCounter         = 1<<63 - 1
+	maxReportedCounter = 1 << 62
 )
 
 // NextCounter returns a counter that was never used with the key file at path,
@@ -76,10 +76,10 @@ const (
 // what the leader says it accepted last, 0 if that is not known.
 func NextCounter(path string, now time.Time, above uint64) (uint64, error) {
 	path += ".counter"
-	if above > maxHeard {
-		return 0, fmt.Errorf("command counter: the leader is said to have accepted %d, want at most %d; make a new key if that is true", above, uint64(maxHeard))
+	if above > maxReportedCounter {
+		return 0, fmt.Errorf("command counter: the leader is said to have accepted %d, want at most %d; make a new key if that is true", above, uint64(maxReportedCounter))
 	}
-	unlock, err := lock(path + ".lock")
+	unlock, err := lockFile(path + ".lock")
 	if err != nil {
 		return 0, fmt.Errorf("command counter: %w", err)
 	}

@@ -2,5 +2,5 @@
 
 package telemetry
 
-// lock does nothing where there is no flock: do not share a key there.
-func lock(string) (unlock func(), err error) { return func() {}, nil }
+// lockFile does nothing where there is no flock: do not share a key there.
+func lockFile(string) (unlock func(), err error) { return func() {}, nil }

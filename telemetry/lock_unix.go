@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// lock waits until no other program holds the lock file.
-func lock(path string) (unlock func(), err error) {
+// lockFile waits until no other program holds the lock file.
+func lockFile(path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ type queue struct {
 	filters []string
 	inbox   chan Message
 	bytes   atomic.Int64 // of payloads in inbox
-	lost    atomic.Uint64
+	dropped atomic.Uint64
 }
 
 // newQueues returns the queues that subscriptions name, the one without a name
@@ -59,7 +59,7 @@ func (q *queue) put(m Message) {
 		}
 	}
 	q.bytes.Add(-size)
-	q.lost.Add(1)
+	q.dropped.Add(1)
 }
 
 // matches tells whether a subscription's filter covers a topic (MQTT 3.1.1

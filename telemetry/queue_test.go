@@ -35,7 +35,7 @@ func TestReportsDoNotCrowdOutCommands(t *testing.T) {
 			}
 			commands <- string(m.Payload)
 		}
-		connect(t, c)
+		connectClient(t, c)
 		t.Cleanup(func() { // before Close, also of a test that failed
 			select {
 			case <-release:
@@ -44,20 +44,20 @@ func TestReportsDoNotCrowdOutCommands(t *testing.T) {
 			}
 		})
 		others := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "others"}
-		connect(t, others)
+		connectClient(t, others)
 		report := func(i int) {
 			padded := strconv.Itoa(i) + strings.Repeat(" ", MaxPayload-len(strconv.Itoa(i)))
 			publish(t, others, Publication{Topic: topics.Report("u1"), QoS: 1, Payload: []byte(padded)})
 		}
 		report(0)
-		next(t, "first report", entered) // it waits in Handle
+		nextEvent(t, "first report", entered) // it waits in Handle
 		const fit, tooMany = queueBytes / MaxPayload, 43
 		for i := 1; i <= fit+tooMany; i++ {
 			report(i)
 		}
 		for _, id := range []string{"hold", "stop"} {
 			publish(t, others, Publication{Topic: topics.Mission(), QoS: 1, Payload: []byte(id)})
-			if got := next(t, "command", commands); got != id {
+			if got := nextEvent(t, "command", commands); got != id {
 				t.Errorf("command %s, want %s", got, id)
 			}
 		}
@@ -70,7 +70,7 @@ func TestReportsDoNotCrowdOutCommands(t *testing.T) {
 		}
 		close(release)
 		for i := range 1 + fit {
-			if got := next(t, "report", reports); got != strconv.Itoa(i) {
+			if got := nextEvent(t, "report", reports); got != strconv.Itoa(i) {
 				t.Fatalf("report %s, want %d", got, i)
 			}
 		}

@@ -16,7 +16,7 @@ type shape struct {
 	limits   interval
 	keys     interval // of a map
 	enum     []string
-	form     *form
+	form     *textForm
 	max      int // elements or bytes
 	length   int // of an array
 	elem     *shape
@@ -30,61 +30,61 @@ type field struct {
 	*shape
 }
 
-// form is a closed set of short texts: so many characters of an alphabet.
-type form struct {
-	chars       string // as a person reads it: characters and ranges of them
-	least, most int
-	has         [256]bool
+// textForm is a closed set of short texts: so many characters of an alphabet.
+type textForm struct {
+	alphabet             string // as a person reads it: characters and ranges of them
+	minLength, maxLength int
+	allowed              [256]bool
 }
 
-// forms are the values of the tag match.
-var forms = map[string]*form{
-	"id":        newForm("A-Z a-z 0-9 . _ -", 1, 64),
-	"challenge": newForm("A-Z a-z 0-9 _ -", 22, 64), // base64url of 16 bytes or more
-	"digest":    newForm("0-9 a-f", 64, 64),         // SHA-256 in hexadecimal
+// textForms are the values of the tag match.
+var textForms = map[string]*textForm{
+	"id":        newTextForm("A-Z a-z 0-9 . _ -", 1, 64),
+	"challenge": newTextForm("A-Z a-z 0-9 _ -", 22, 64), // base64url of 16 bytes or more
+	"digest":    newTextForm("0-9 a-f", 64, 64),         // SHA-256 in hexadecimal
 }
 
-func newForm(chars string, least, most int) *form {
-	f := &form{chars: chars, least: least, most: most}
+func newTextForm(chars string, least, most int) *textForm {
+	f := &textForm{alphabet: chars, minLength: least, maxLength: most}
 	for part := range strings.SplitSeq(chars, " ") {
 		for c := int(part[0]); c <= int(part[len(part)-1]); c++ {
-			f.has[c] = true
+			f.allowed[c] = true
 		}
 	}
 	return f
 }
 
-func (f *form) holds(text string) bool {
+func (f *textForm) matches(text string) bool {
 	for i := range len(text) {
-		if !f.has[text[i]] {
+		if !f.allowed[text[i]] {
 			return false
 		}
 	}
-	return f.least <= len(text) && len(text) <= f.most
+	return f.minLength <= len(text) && len(text) <= f.maxLength
 }
 
-func (f *form) String() string {
-	if f.least == f.most {
-		return fmt.Sprintf("%d of %s", f.most, f.chars)
+func (f *textForm) String() string {
+	if f.minLength == f.maxLength {
+		return fmt.Sprintf("%d of %s", f.maxLength, f.alphabet)
 	}
-	return fmt.Sprintf("%d to %d of %s", f.least, f.most, f.chars)
+	return fmt.Sprintf("%d to %d of %s", f.minLength, f.maxLength, f.alphabet)
 }
 
 // pattern is the form as a regular expression.
-func (f *form) pattern() string {
-	return fmt.Sprintf("^[%s]{%d,%d}$", strings.ReplaceAll(f.chars, " ", ""), f.least, f.most)
+func (f *textForm) pattern() string {
+	return fmt.Sprintf("^[%s]{%d,%d}$", strings.ReplaceAll(f.alphabet, " ", ""), f.minLength, f.maxLength)
 }
 
 // interval is a range as messages.go writes it, "(0, 1e12]".
 type interval struct {
-	text            string
-	low, high       float64
-	openLow         bool
-	openHigh, unset bool
+	text                string
+	low, high           float64
+	openLow             bool
+	openHigh, unbounded bool
 }
 
-func (r interval) holds(x float64) bool {
-	if r.unset {
+func (r interval) contains(x float64) bool {
+	if r.unbounded {
 		return !math.IsNaN(x) && !math.IsInf(x, 0)
 	}
 	return (x > r.low || x == r.low && !r.openLow) && (x < r.high || x == r.high && !r.openHigh)
@@ -93,7 +93,7 @@ func (r interval) holds(x float64) bool {
 // parseInterval panics on a bad tag: that is a mistake in messages.go.
 func parseInterval(text string) interval {
 	if text == "" {
-		return interval{unset: true}
+		return interval{unbounded: true}
 	}
 	low, high, ok := strings.Cut(text[1:len(text)-1], ", ")
 	a, err1 := strconv.ParseFloat(low, 64)
@@ -121,7 +121,7 @@ func newShape(t reflect.Type, tag reflect.StructTag) *shape {
 		s.enum = strings.Split(e, ",")
 	}
 	if m := tag.Get("match"); m != "" {
-		if s.form = forms[m]; s.form == nil {
+		if s.form = textForms[m]; s.form == nil {
 			panic("telemetry: bad match tag " + m)
 		}
 	}

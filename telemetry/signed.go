@@ -51,18 +51,18 @@ func Digest(payload []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Signed tells whether a payload means to be a signed command: a JSON object
+// LooksSigned tells whether a payload means to be a signed command: a JSON object
 // with a signature field.
-func Signed(payload []byte) bool {
+func LooksSigned(payload []byte) bool {
 	if checkSyntax(payload) != nil {
 		return false
 	}
-	s := scanner{b: payload}
+	s := scanner{input: payload}
 	if s.peek() != '{' {
 		return false
 	}
-	for s.i++; s.peek() != '}'; s.skip() {
-		if s.str() == "signature" {
+	for s.pos++; s.peek() != '}'; s.skip() {
+		if s.stringValue() == "signature" {
 			return true
 		}
 	}
@@ -80,11 +80,11 @@ func Verify(topic string, payload []byte, keys map[string]ed25519.PublicKey) (En
 	}
 	public, known := keys[e.Key]
 	if !known {
-		return Envelope{}, &Invalid{"envelope: unknown key", fmt.Sprintf("envelope: key %s is not known", quote(e.Key))}
+		return Envelope{}, &InvalidError{"envelope: unknown key", fmt.Sprintf("envelope: key %s is not known", quote(e.Key))}
 	}
 	signature, err := base64.StdEncoding.Strict().DecodeString(e.Signature)
 	if err != nil || !ed25519.Verify(public, signedText(topic, e.Key, e.Challenge, e.Counter, e.Body), signature) {
-		return Envelope{}, &Invalid{"envelope: bad signature", fmt.Sprintf("envelope: the signature is not that of key %s on %s", quote(e.Key), topic)}
+		return Envelope{}, &InvalidError{"envelope: bad signature", fmt.Sprintf("envelope: the signature is not that of key %s on %s", quote(e.Key), topic)}
 	}
 	return e, nil
 }
@@ -93,7 +93,7 @@ func Verify(topic string, payload []byte, keys map[string]ed25519.PublicKey) (En
 // any verification, and empty if there is no usable one: what is needed to
 // answer that it is refused, and no ground to act.
 func ClaimedID(payload []byte) string {
-	if Signed(payload) {
+	if LooksSigned(payload) {
 		e, err := decode[Envelope]("envelope", payload)
 		if err != nil {
 			return ""
@@ -104,12 +104,12 @@ func ClaimedID(payload []byte) string {
 	return c.ID
 }
 
-var errKey = errors.New("want one line of base64 of 32 bytes, as `ground keygen` writes it")
+var errKeyFormat = errors.New("want one line of base64 of 32 bytes, as `ground keygen` writes it")
 
 func parseKey(text string) ([]byte, error) {
 	raw, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(raw) != 32 {
-		return nil, errKey
+		return nil, errKeyFormat
 	}
 	return raw, nil
 }

@@ -38,7 +38,7 @@ func TestSignedCommand(t *testing.T) {
 	keys := map[string]ed25519.PublicKey{"crew-1": public}
 	topic := "prefdt/f1/command/budget"
 	payload, err := Sign("crew-1", private, 1732, challengeExample, topic, []byte(budgetExample))
-	if err != nil || !Signed(payload) || Signed([]byte(budgetExample)) {
+	if err != nil || !LooksSigned(payload) || LooksSigned([]byte(budgetExample)) {
 		t.Fatalf("%s, %v", payload, err)
 	}
 	e, err := Verify(topic, payload, keys)
@@ -51,7 +51,7 @@ func TestSignedCommand(t *testing.T) {
 		"unsigned":    {budgetExample, "envelope.key: missing"},
 		"version 1":   {strings.Replace(string(payload), `"challenge"`, `"chal"`, 1), "envelope.challenge: missing"},
 	} {
-		if e, err := Verify(topic, []byte(c.payload), keys); err == nil || err.(*Invalid).Kind != c.kind || e != (Envelope{}) {
+		if e, err := Verify(topic, []byte(c.payload), keys); err == nil || err.(*InvalidError).Kind != c.kind || e != (Envelope{}) {
 			t.Errorf("%s: %+v, %v", name, e, err)
 		}
 	}
@@ -118,7 +118,7 @@ func TestSignatureCoversEveryPart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Verify(p.topic, changed, keys); err == nil || err.(*Invalid).Kind != "envelope: bad signature" {
+			if _, err := Verify(p.topic, changed, keys); err == nil || err.(*InvalidError).Kind != "envelope: bad signature" {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -166,7 +166,7 @@ func TestChallengesDiffer(t *testing.T) {
 	seen := map[string]bool{}
 	for range 1000 {
 		c := NewChallenge()
-		if len(c) != 22 || !forms["challenge"].holds(c) || seen[c] {
+		if len(c) != 22 || !textForms["challenge"].matches(c) || seen[c] {
 			t.Fatalf("challenge %q", c)
 		}
 		seen[c] = true

@@ -9,12 +9,12 @@ import (
 
 // Limits on any payload, so that a hostile one costs little.
 const (
-	MaxPayload  = 64 << 10 // bytes
-	maxDepth    = 8        // nested objects and lists
-	maxMembers  = 256      // fields of one object
-	maxDigits   = 64       // characters of one number
-	maxQuoted   = 40       // characters of a value shown in an error
-	maxRejected = 256      // kinds kept apart by Rejects
+	MaxPayload     = 64 << 10 // bytes
+	maxDepth       = 8        // nested objects and lists
+	maxMembers     = 256      // fields of one object
+	maxDigits      = 64       // characters of one number
+	maxQuoted      = 40       // characters of a value shown in an error
+	maxRejectKinds = 256      // kinds kept apart by Rejects
 )
 
 // checkSyntax accepts UTF-8 JSON within the limits, without a key given twice
@@ -28,22 +28,22 @@ func checkSyntax(payload []byte) error {
 	case !json.Valid(payload):
 		return fmt.Errorf("not JSON")
 	}
-	s := scanner{b: payload}
+	s := scanner{input: payload}
 	return s.check(0)
 }
 
 // scanner walks JSON that json.Valid has accepted.
 type scanner struct {
-	b []byte
-	i int
+	input []byte
+	pos   int
 }
 
 // peek returns the first byte of the next token.
 func (s *scanner) peek() byte {
-	for s.i < len(s.b) {
-		switch c := s.b[s.i]; c {
+	for s.pos < len(s.input) {
+		switch c := s.input[s.pos]; c {
 		case ' ', '\t', '\n', '\r', ',', ':':
-			s.i++
+			s.pos++
 		default:
 			return c
 		}
@@ -58,11 +58,11 @@ func (s *scanner) check(depth int) error {
 		if depth == maxDepth {
 			return fmt.Errorf("nested deeper than %d", maxDepth)
 		}
-		s.i++
+		s.pos++
 		var keys []string
 		for s.peek() != '}' && s.peek() != ']' {
 			if c == '{' {
-				key := s.str()
+				key := s.stringValue()
 				for _, k := range keys {
 					if k == key {
 						return fmt.Errorf("key %s twice", quote(key))
@@ -76,41 +76,41 @@ func (s *scanner) check(depth int) error {
 				return err
 			}
 		}
-		s.i++
+		s.pos++
 	case '"':
-		s.raw()
+		s.rawToken()
 	default:
-		if token := s.raw(); len(token) > maxDigits {
+		if token := s.rawToken(); len(token) > maxDigits {
 			return fmt.Errorf("a number of %d characters", len(token))
 		}
 	}
 	return nil
 }
 
-// raw returns the next string with its quotes, or number, true, false or null.
-func (s *scanner) raw() []byte {
+// rawToken returns the next string with its quotes, or number, true, false or null.
+func (s *scanner) rawToken() []byte {
 	quoted := s.peek() == '"'
-	start := s.i
+	start := s.pos
 	if !quoted {
-		n := bytes.IndexAny(s.b[s.i:], " \t\n\r,:]}")
+		n := bytes.IndexAny(s.input[s.pos:], " \t\n\r,:]}")
 		if n < 0 {
-			n = len(s.b) - s.i
+			n = len(s.input) - s.pos
 		}
-		s.i += n
-		return s.b[start:s.i]
+		s.pos += n
+		return s.input[start:s.pos]
 	}
-	for s.i++; s.b[s.i] != '"'; s.i++ {
-		if s.b[s.i] == '\\' {
-			s.i++
+	for s.pos++; s.input[s.pos] != '"'; s.pos++ {
+		if s.input[s.pos] == '\\' {
+			s.pos++
 		}
 	}
-	s.i++
-	return s.b[start:s.i]
+	s.pos++
+	return s.input[start:s.pos]
 }
 
-// str returns the next string's value.
-func (s *scanner) str() string {
-	raw := s.raw()
+// stringValue returns the next string's value.
+func (s *scanner) stringValue() string {
+	raw := s.rawToken()
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw[1 : len(raw)-1])
 	}
@@ -122,7 +122,7 @@ func (s *scanner) str() string {
 // skip passes over one value.
 func (s *scanner) skip() {
 	if c := s.peek(); c != '{' && c != '[' {
-		s.raw()
+		s.rawToken()
 		return
 	}
 	depth := 0
@@ -130,12 +130,12 @@ func (s *scanner) skip() {
 		switch s.peek() {
 		case '{', '[':
 			depth++
-			s.i++
+			s.pos++
 		case '}', ']':
 			depth--
-			s.i++
+			s.pos++
 		default:
-			s.raw()
+			s.rawToken()
 		}
 		if depth == 0 {
 			return

@@ -25,17 +25,17 @@ import (
 	mochi "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/packets"
 
-	"prefdt/simbridge/broker/listen"
+	"prefdt/simbridge/broker/mochiserver"
 )
 
-// patience is how long a test waits for an event before it gives up.
-const patience = 10 * time.Second
+// testTimeout is how long a test waits for an event before it gives up.
+const testTimeout = 10 * time.Second
 
 // brokerSetup is what a test asks of a broker on loopback.
 type brokerSetup struct {
-	password string       // of user "crew"; empty: anonymous
-	certs    *certificate // nil: no TLS; else mutual TLS
-	noTopic  string       // a filter that nobody may read
+	password     string            // of user "crew"; empty: anonymous
+	certs        *testCertificates // nil: no TLS; else mutual TLS
+	deniedFilter string            // a filter that nobody may read
 }
 
 // startBroker starts a real broker and returns its host:port and how to stop it.
@@ -73,7 +73,7 @@ func freeAddress(t testing.TB) string {
 
 func startMochi(t testing.TB, b brokerSetup) (address string, stop func()) {
 	server := mochi.New(&mochi.Options{Logger: slog.New(slog.DiscardHandler)})
-	if err := server.AddHook(&gate{setup: b}, nil); err != nil {
+	if err := server.AddHook(&accessHook{setup: b}, nil); err != nil {
 		t.Fatal(err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -84,7 +84,7 @@ func startMochi(t testing.TB, b brokerSetup) (address string, stop func()) {
 	if b.certs != nil {
 		l = tls.NewListener(l, b.certs.server)
 	}
-	served, err := listen.Serve(server, l)
+	served, err := mochiserver.Serve(server, l)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,22 +93,22 @@ func startMochi(t testing.TB, b brokerSetup) (address string, stop func()) {
 	return address, stop
 }
 
-// gate is the embedded broker's access rules.
-type gate struct {
+// accessHook is the embedded broker's access rules.
+type accessHook struct {
 	mochi.HookBase
 	setup brokerSetup
 }
 
-func (g *gate) Provides(hook byte) bool {
+func (g *accessHook) Provides(hook byte) bool {
 	return hook == mochi.OnConnectAuthenticate || hook == mochi.OnACLCheck
 }
 
-func (g *gate) OnConnectAuthenticate(_ *mochi.Client, p packets.Packet) bool {
+func (g *accessHook) OnConnectAuthenticate(_ *mochi.Client, p packets.Packet) bool {
 	return g.setup.password == "" || string(p.Connect.Username) == "crew" && string(p.Connect.Password) == g.setup.password
 }
 
-func (g *gate) OnACLCheck(_ *mochi.Client, topic string, write bool) bool {
-	return write || topic != g.setup.noTopic || topic == ""
+func (g *accessHook) OnACLCheck(_ *mochi.Client, topic string, write bool) bool {
+	return write || topic != g.setup.deniedFilter || topic == ""
 }
 
 func startMosquitto(t testing.TB, b brokerSetup) (address string, stop func()) {
@@ -133,9 +133,9 @@ func tryMosquitto(t testing.TB, b brokerSetup) (address string, stop func()) {
 		}
 		conf += "password_file " + file + "\n"
 	}
-	if b.noTopic != "" {
+	if b.deniedFilter != "" {
 		file := filepath.Join(dir, "acl")
-		if err := os.WriteFile(file, []byte("topic readwrite #\ntopic deny "+b.noTopic+"\n"), 0o644); err != nil {
+		if err := os.WriteFile(file, []byte("topic readwrite #\ntopic deny "+b.deniedFilter+"\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		conf += "acl_file " + file + "\n"
@@ -173,19 +173,19 @@ func tryMosquitto(t testing.TB, b brokerSetup) (address string, stop func()) {
 		if !ok {
 			return "", nil
 		}
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Fatal("mosquitto did not start")
 	}
 	return address, stop
 }
 
-// certificate is an authority and what it signed, made for one test.
-type certificate struct {
+// testCertificates is an authority and what it signed, made for one test.
+type testCertificates struct {
 	ca, serverCert, serverKey, clientCert, clientKey string // PEM files
 	server                                           *tls.Config
 }
 
-func newCertificate(t testing.TB) *certificate {
+func newTestCertificates(t testing.TB) *testCertificates {
 	dir := t.TempDir()
 	now := time.Now()
 	write := func(name, kind string, der []byte) string {
@@ -224,7 +224,7 @@ func newCertificate(t testing.TB) *certificate {
 		}
 		return cert, key, write(name+".pem", "CERTIFICATE", der), write(name+".key", "PRIVATE KEY", pkcs8)
 	}
-	c := &certificate{}
+	c := &testCertificates{}
 	ca, caKey, caFile, _ := issue("ca", nil, nil)
 	c.ca = caFile
 	_, _, c.serverCert, c.serverKey = issue("server", ca, caKey)
@@ -239,26 +239,26 @@ func newCertificate(t testing.TB) *certificate {
 	return c
 }
 
-// cable is a TCP connection to a broker that a test can cut, hold or plug into
+// tcpProxy is a TCP connection to a broker that a test can cut, hold or plug into
 // another broker.
-type cable struct {
+type tcpProxy struct {
 	listener net.Listener
 
-	mutex    sync.Mutex
-	upstream string // empty: nothing at the other end
-	ends     []net.Conn
-	stranded bool // the far ends stay open when a near one closes
-	held     bool
-	free     chan struct{} // closed when not held
+	mutex        sync.Mutex
+	upstream     string // empty: nothing at the other end
+	conns        []net.Conn
+	keepsFarOpen bool // the far ends stay open when a near one closes
+	paused       bool
+	resumed      chan struct{} // closed when not held
 }
 
-func newCable(t testing.TB, upstream string) *cable {
+func newTCPProxy(t testing.TB, upstream string) *tcpProxy {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cable{listener: l, upstream: upstream, free: make(chan struct{})}
-	close(c.free)
+	c := &tcpProxy{listener: l, upstream: upstream, resumed: make(chan struct{})}
+	close(c.resumed)
 	go func() {
 		for {
 			near, err := l.Accept()
@@ -270,37 +270,37 @@ func newCable(t testing.TB, upstream string) *cable {
 			if err != nil {
 				near.Close()
 			} else {
-				c.ends = append(c.ends, near, far)
+				c.conns = append(c.conns, near, far)
 				go c.pump(near, far)
 				go c.pump(far, near)
 			}
 			c.mutex.Unlock()
 		}
 	}()
-	t.Cleanup(func() { l.Close(); c.release(); c.cut() })
+	t.Cleanup(func() { l.Close(); c.resume(); c.cutAll() })
 	return c
 }
 
-func (c *cable) plug(upstream string) {
+func (c *tcpProxy) setUpstream(upstream string) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.upstream = upstream
 }
 
-func (c *cable) url() string { return "tcp://" + c.listener.Addr().String() }
+func (c *tcpProxy) url() string { return "tcp://" + c.listener.Addr().String() }
 
-func (c *cable) pump(to, from net.Conn) {
+func (c *tcpProxy) pump(to, from net.Conn) {
 	defer func() {
 		c.mutex.Lock()
 		defer c.mutex.Unlock()
-		if !c.stranded {
+		if !c.keepsFarOpen {
 			to.Close()
 		}
 	}()
 	buffer := make([]byte, 4096)
 	for {
 		c.mutex.Lock()
-		free := c.free
+		free := c.resumed
 		c.mutex.Unlock()
 		<-free
 		n, err := from.Read(buffer)
@@ -313,48 +313,48 @@ func (c *cable) pump(to, from net.Conn) {
 	}
 }
 
-// cut breaks every connection without an MQTT goodbye.
-func (c *cable) cut() {
+// cutAll breaks every connection without an MQTT goodbye.
+func (c *tcpProxy) cutAll() {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	for _, end := range c.ends {
+	for _, end := range c.conns {
 		end.Close()
 	}
-	c.ends = nil
+	c.conns = nil
 }
 
-// strand breaks the near halves alone, and returns the far ones: the broker does
+// cutNear breaks the near halves alone, and returns the far ones: the broker does
 // not notice.
-func (c *cable) strand() (far []net.Conn) {
+func (c *tcpProxy) cutNear() (far []net.Conn) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	c.stranded = true
-	for i, end := range c.ends {
+	c.keepsFarOpen = true
+	for i, end := range c.conns {
 		if i%2 == 0 {
 			end.Close()
 		} else {
 			far = append(far, end)
 		}
 	}
-	c.ends = nil
+	c.conns = nil
 	return far
 }
 
-// hold stops reading, as a broker that hangs.
-func (c *cable) hold() {
+// pause stops reading, as a broker that hangs.
+func (c *tcpProxy) pause() {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	if !c.held {
-		c.held, c.free = true, make(chan struct{})
+	if !c.paused {
+		c.paused, c.resumed = true, make(chan struct{})
 	}
 }
 
-func (c *cable) release() {
+func (c *tcpProxy) resume() {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	if c.held {
-		c.held = false
-		close(c.free)
+	if c.paused {
+		c.paused = false
+		close(c.resumed)
 	}
 }
 
@@ -374,14 +374,14 @@ func (w lineWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// next waits for the next event of a test.
-func next[T any](t testing.TB, what string, events <-chan T) T {
+// nextEvent waits for the next event of a test.
+func nextEvent[T any](t testing.TB, what string, events <-chan T) T {
 	t.Helper()
 	select {
 	case e := <-events:
 		return e
-	case <-time.After(patience):
-		t.Fatalf("no %s within %v", what, patience)
+	case <-time.After(testTimeout):
+		t.Fatalf("no %s within %v", what, testTimeout)
 		panic("unreachable")
 	}
 }

@@ -27,7 +27,7 @@ const (
 
 // ValidID tells whether a fleet, user, station or command id is 1 to 64 characters of
 // A-Z a-z 0-9 . _ -
-func ValidID(id string) bool { return forms["id"].holds(id) }
+func ValidID(id string) bool { return textForms["id"].matches(id) }
 
 // Topics builds and reads the topic names of one fleet.
 type Topics struct{ root string }

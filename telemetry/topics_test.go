@@ -62,13 +62,13 @@ func TestTopics(t *testing.T) {
 
 func TestRejectsKeepABoundedNumberOfKinds(t *testing.T) {
 	log, lines := logLines()
-	r := &Rejects{Log: log}
-	for i := range 2 * maxRejected {
+	r := &RejectCounter{Log: log}
+	for i := range 2 * maxRejectKinds {
 		r.Add("t", errors.New(fmt.Sprint("kind ", i)))
-		r.Add("t", &Invalid{"same", fmt.Sprint("text ", i)})
+		r.Add("t", &InvalidError{"same", fmt.Sprint("text ", i)})
 	}
 	counts := r.Counts()
-	if len(counts) != maxRejected+1 || counts["same"] != 2*maxRejected || r.Total() != 4*maxRejected || len(lines) != len(counts) {
+	if len(counts) != maxRejectKinds+1 || counts["same"] != 2*maxRejectKinds || r.Total() != 4*maxRejectKinds || len(lines) != len(counts) {
 		t.Errorf("%d kinds, %d the same, %d in all, %d lines", len(counts), counts["same"], r.Total(), len(lines))
 	}
 }

@@ -35,7 +35,7 @@ func packageFile(t *testing.T) string {
 	return path
 }
 
-func output(t *testing.T, name string, args ...string) string {
+func runCommand(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(name, args...).CombinedOutput()
 	if err != nil {
@@ -46,7 +46,7 @@ func output(t *testing.T, name string, args ...string) string {
 
 func TestContents(t *testing.T) {
 	path := packageFile(t)
-	contents := output(t, "dpkg-deb", "--contents", path)
+	contents := runCommand(t, "dpkg-deb", "--contents", path)
 	for _, want := range []string{
 		"-rwxr-xr-x|./usr/bin/leader", "-rwxr-xr-x|./usr/bin/ground", "-rw-r--r--|./lib/systemd/system/prefdt-leader.service",
 		"-rw-r--r--|./usr/share/prefdt/checkpoint/policy.onnx", "-rw-r--r--|./usr/share/prefdt/checkpoint/manifest.json",
@@ -62,7 +62,7 @@ func TestContents(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	output(t, "dpkg-deb", "--control", path, dir)
+	runCommand(t, "dpkg-deb", "--control", path, dir)
 	for file, want := range map[string]string{"conffiles": "/etc/prefdt/leader.yaml\n", "postinst": "adduser --system", "control": "Depends: adduser"} {
 		if text, err := os.ReadFile(filepath.Join(dir, file)); err != nil || !strings.Contains(string(text), want) {
 			t.Errorf("%s: %v: %s", file, err, text)
@@ -70,13 +70,13 @@ func TestContents(t *testing.T) {
 	}
 }
 
-// bench is the package unpacked, with a broker and an autopilot to start against.
-type bench struct{ leader, config, state string }
+// installation is the package unpacked, with a broker and an autopilot to start against.
+type installation struct{ leader, config, state string }
 
-func unpack(t *testing.T) *bench {
+func unpack(t *testing.T) *installation {
 	t.Helper()
 	path, root := packageFile(t), t.TempDir()
-	output(t, "dpkg", "-x", path, root)
+	runCommand(t, "dpkg", "-x", path, root)
 	b := &broker.Broker{Address: "127.0.0.1:0"}
 	if err := b.Initialize(); err != nil {
 		t.Fatal(err)
@@ -87,9 +87,9 @@ func unpack(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	c.Close()
-	k := physics.Standard()
+	k := physics.DefaultConstants()
 	a := &autopilot.Autopilot{Config: autopilot.Config{
-		SystemID: 1, Listen: "127.0.0.1:0", Partner: c.LocalAddr().String(), Speed: 10, CapacityJ: k.CapacityJ,
+		SystemID: 1, Listen: "127.0.0.1:0", Partner: c.LocalAddr().String(), Speed: 10, CapacityJ: k.BatteryCapacityJ,
 		Origin: geo.Point{LatDeg: 47.3977, LonDeg: 8.5456, AltM: 488}, Start: geo.Local{EastM: 500, NorthM: 500},
 		Battery: battery.Fields{Current: true, Energy: true, Remaining: true},
 		PowerW:  func(_ int, mps float64) float64 { return k.Propulsion.PowerW(mps) },
@@ -114,25 +114,25 @@ func unpack(t *testing.T) *bench {
 	if err := os.WriteFile(config, []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return &bench{filepath.Join(root, "usr/bin/leader"), config, state}
+	return &installation{filepath.Join(root, "usr/bin/leader"), config, state}
 }
 
 func TestCheckFromThePackage(t *testing.T) {
 	b := unpack(t)
-	text := output(t, b.leader, "check", "-config", b.config)
+	text := runCommand(t, b.leader, "check", "-config", b.config)
 	if !strings.Contains(text, " 0 failed") {
 		t.Error(text)
 	}
 	t.Log("\n" + text)
 }
 
-// manager is as much of systemd as a Type=notify service with a watchdog meets.
-type manager struct {
+// serviceManager is as much of systemd as a Type=notify service with a watchdog meets.
+type serviceManager struct {
 	socket *net.UnixConn
 	path   string
 }
 
-func newManager(t *testing.T) *manager {
+func newServiceManager(t *testing.T) *serviceManager {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "notify")
 	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
@@ -140,12 +140,12 @@ func newManager(t *testing.T) *manager {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	return &manager{c, path}
+	return &serviceManager{c, path}
 }
 
 const watchdog = time.Second
 
-func (m *manager) start(t *testing.T, b *bench) *exec.Cmd {
+func (m *serviceManager) start(t *testing.T, b *installation) *exec.Cmd {
 	t.Helper()
 	c := exec.Command(b.leader, "-config", b.config)
 	c.Env = append(os.Environ(), "NOTIFY_SOCKET="+m.path, fmt.Sprintf("WATCHDOG_USEC=%d", watchdog/time.Microsecond))
@@ -164,8 +164,8 @@ func (m *manager) start(t *testing.T, b *bench) *exec.Cmd {
 	return c
 }
 
-// await reads notifications until one holds a line, for at most so long.
-func (m *manager) await(line string, most time.Duration) bool {
+// awaitLine reads notifications until one holds a line, for at most so long.
+func (m *serviceManager) awaitLine(line string, most time.Duration) bool {
 	b := make([]byte, 4096)
 	m.socket.SetReadDeadline(time.Now().Add(most))
 	for {
@@ -182,31 +182,31 @@ func (m *manager) await(line string, most time.Duration) bool {
 }
 
 func TestServiceAndWatchdog(t *testing.T) {
-	b, m := unpack(t), newManager(t)
+	b, m := unpack(t), newServiceManager(t)
 	c := m.start(t, b)
-	if !m.await("READY=1", 20*time.Second) {
+	if !m.awaitLine("READY=1", 20*time.Second) {
 		t.Fatal("not ready")
 	}
 	for i := range 5 {
-		if !m.await("WATCHDOG=1", watchdog) {
+		if !m.awaitLine("WATCHDOG=1", watchdog) {
 			t.Fatalf("no sign of life %d", i)
 		}
 	}
 	// Stalled on purpose: nothing feeds the watchdog, and the manager acts on it.
 	c.Process.Signal(syscall.SIGSTOP)
-	for m.await("WATCHDOG=1", watchdog/5) { // what was sent before
+	for m.awaitLine("WATCHDOG=1", watchdog/5) { // what was sent before
 	}
-	if m.await("WATCHDOG=1", watchdog) {
+	if m.awaitLine("WATCHDOG=1", watchdog) {
 		t.Error("a stopped process fed its watchdog")
 	}
 	c.Process.Kill()
 	c.Wait()
 	c = m.start(t, b)
-	if !m.await("READY=1", 20*time.Second) || !m.await("WATCHDOG=1", watchdog) {
+	if !m.awaitLine("READY=1", 20*time.Second) || !m.awaitLine("WATCHDOG=1", watchdog) {
 		t.Fatal("not ready after the watchdog's restart")
 	}
 	c.Process.Signal(syscall.SIGTERM)
-	if !m.await("STOPPING=1", 10*time.Second) {
+	if !m.awaitLine("STOPPING=1", 10*time.Second) {
 		t.Error("it did not say that it stops")
 	}
 	if err := c.Wait(); err != nil {

@@ -72,9 +72,9 @@ func (a *authority) sign(t *testing.T, name, file string) (*x509.Certificate, *e
 	return c, key
 }
 
-// site is mosquitto, running with this folder's files in a place of the test's.
-type site struct {
-	dir, tls, passwords string // listeners' host:port
+// testBroker is mosquitto, running with this folder's files in a place of the test's.
+type testBroker struct {
+	dir, tlsAddress, passwordAddress string // listeners' host:port
 }
 
 func freePort(t *testing.T) string {
@@ -87,7 +87,7 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-func serve(t *testing.T) *site {
+func startMosquitto(t *testing.T) *testBroker {
 	t.Helper()
 	program, err := exec.LookPath("mosquitto")
 	if err != nil {
@@ -111,9 +111,9 @@ func serve(t *testing.T) *site {
 		t.Fatalf("mosquitto_passwd: %v: %s", err, out)
 	}
 	os.Chmod(filepath.Join(dir, "passwords"), 0o644)
-	s := &site{dir: dir}
+	s := &testBroker{dir: dir}
 	tls, passwords := freePort(t), freePort(t)
-	s.tls, s.passwords = "127.0.0.1:"+tls, "127.0.0.1:"+passwords
+	s.tlsAddress, s.passwordAddress = "127.0.0.1:"+tls, "127.0.0.1:"+passwords
 	text := ""
 	for _, file := range []string{"mosquitto.conf", "password.conf"} {
 		raw, err := os.ReadFile(file)
@@ -144,7 +144,7 @@ func serve(t *testing.T) *site {
 			t.Logf("mosquitto: %s", raw)
 		}
 	})
-	for _, address := range []string{s.tls, s.passwords} {
+	for _, address := range []string{s.tlsAddress, s.passwordAddress} {
 		for tries := 0; ; tries++ {
 			if conn, err := net.Dial("tcp", address); err == nil {
 				conn.Close()
@@ -164,10 +164,10 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// certified is a broker's configuration with a certificate of a name.
-func (s *site) certified(name string) telemetry.Broker {
+// configWithCertificate is a broker's configuration with a certificate of a name.
+func (s *testBroker) configWithCertificate(name string) telemetry.Broker {
 	at := func(file string) string { return filepath.Join(s.dir, file) }
-	return telemetry.Broker{URL: "tls://" + s.tls, CA: at("ca.crt"), Cert: at(name + ".crt"), Key: at(name + ".key")}
+	return telemetry.Broker{URL: "tls://" + s.tlsAddress, CA: at("ca.crt"), Cert: at(name + ".crt"), Key: at(name + ".key")}
 }
 
 func connect(t *testing.T, b telemetry.Broker, handle func(telemetry.Message), filters ...string) (*telemetry.Client, error) {
@@ -186,7 +186,7 @@ func connect(t *testing.T, b telemetry.Broker, handle func(telemetry.Message), f
 }
 
 func TestWhoIsLetIn(t *testing.T) {
-	s := serve(t)
+	s := startMosquitto(t)
 	ca := filepath.Join(s.dir, "ca.crt")
 	password := func(text string) string {
 		path := filepath.Join(t.TempDir(), "password")
@@ -198,15 +198,15 @@ func TestWhoIsLetIn(t *testing.T) {
 		broker telemetry.Broker
 		let    bool
 	}{
-		{"a certificate of ours", s.certified("u1"), true},
-		{"no certificate", telemetry.Broker{URL: "tls://" + s.tls, CA: ca}, false},
-		{"another authority's certificate", s.certified("stranger"), false},
-		{"no TLS", telemetry.Broker{URL: "tcp://" + s.tls}, false},
-		{"anonymous", telemetry.Broker{URL: "tls://" + s.passwords, CA: ca}, false},
-		{"a password", telemetry.Broker{URL: "tls://" + s.passwords, CA: ca, Username: "u1", PasswordFile: password("one")}, true},
-		{"a wrong password", telemetry.Broker{URL: "tls://" + s.passwords, CA: ca, Username: "u1", PasswordFile: password("two")}, false},
-		{"an unknown user", telemetry.Broker{URL: "tls://" + s.passwords, CA: ca, Username: "u9", PasswordFile: password("one")}, false},
-		{"a password without TLS", telemetry.Broker{URL: "tcp://" + s.passwords, Username: "u1", PasswordFile: password("one")}, false},
+		{"a certificate of ours", s.configWithCertificate("u1"), true},
+		{"no certificate", telemetry.Broker{URL: "tls://" + s.tlsAddress, CA: ca}, false},
+		{"another authority's certificate", s.configWithCertificate("stranger"), false},
+		{"no TLS", telemetry.Broker{URL: "tcp://" + s.tlsAddress}, false},
+		{"anonymous", telemetry.Broker{URL: "tls://" + s.passwordAddress, CA: ca}, false},
+		{"a password", telemetry.Broker{URL: "tls://" + s.passwordAddress, CA: ca, Username: "u1", PasswordFile: password("one")}, true},
+		{"a wrong password", telemetry.Broker{URL: "tls://" + s.passwordAddress, CA: ca, Username: "u1", PasswordFile: password("two")}, false},
+		{"an unknown user", telemetry.Broker{URL: "tls://" + s.passwordAddress, CA: ca, Username: "u9", PasswordFile: password("one")}, false},
+		{"a password without TLS", telemetry.Broker{URL: "tcp://" + s.passwordAddress, Username: "u1", PasswordFile: password("one")}, false},
 	} {
 		if _, err := connect(t, c.broker, nil); (err == nil) != c.let {
 			t.Errorf("%s: %v", c.name, err)
@@ -217,25 +217,25 @@ func TestWhoIsLetIn(t *testing.T) {
 // Who says what, and whether the leader, or for the leader's own messages the
 // crew and the users, get to hear it.
 func TestWhoMaySayWhat(t *testing.T) {
-	s := serve(t)
+	s := startMosquitto(t)
 	heard := make(chan string, 100)
 	note := func(m telemetry.Message) { heard <- m.Topic + " " + string(m.Payload) }
 	leaderTopics := []string{"prefdt/demo/users/+/report", "prefdt/demo/users/+/result", "prefdt/demo/command/#", "prefdt/demo/online",
 		"prefdt/demo/crew/+/heartbeat", "prefdt/demo/hello", "prefdt/demo/proof"}
 	crewTopics := []string{"prefdt/demo/status", "prefdt/demo/slot", "prefdt/demo/ack/+", "prefdt/demo/users/+/decision"}
-	leader, err := connect(t, s.certified("leader"), note, leaderTopics...)
+	leader, err := connect(t, s.configWithCertificate("leader"), note, leaderTopics...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	crew, err := connect(t, s.certified("crew-1"), note, crewTopics...)
+	crew, err := connect(t, s.configWithCertificate("crew-1"), note, crewTopics...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	u1, err := connect(t, s.certified("u1"), nil)
+	u1, err := connect(t, s.configWithCertificate("u1"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	u2, err := connect(t, s.certified("u2"), nil)
+	u2, err := connect(t, s.configWithCertificate("u2"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,13 +324,13 @@ func TestWhoMaySayWhat(t *testing.T) {
 // What a user gets to hear of what the leader says: its own decisions, and what
 // is for all.
 func TestWhoHearsWhat(t *testing.T) {
-	s := serve(t)
+	s := startMosquitto(t)
 	heard := make(chan string, 100)
 	all := []string{"prefdt/demo/slot", "prefdt/demo/status", "prefdt/demo/online", "prefdt/demo/users/+/decision", "prefdt/demo/ack/+"}
-	if _, err := connect(t, s.certified("u1"), func(m telemetry.Message) { heard <- m.Topic }, all...); err != nil {
+	if _, err := connect(t, s.configWithCertificate("u1"), func(m telemetry.Message) { heard <- m.Topic }, all...); err != nil {
 		t.Fatal(err)
 	}
-	leader, err := connect(t, s.certified("leader"), nil)
+	leader, err := connect(t, s.configWithCertificate("leader"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

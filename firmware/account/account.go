@@ -19,45 +19,45 @@ import (
 // Account is one mission's. Set the exported fields, then Restore.
 type Account struct {
 	Physics     physics.Constants
-	Scales      *goal.Scales
+	Scales      *goal.Constants
 	ReserveJ    float64 // left to an aircraft beyond its way home
 	SpeedMaxMPS float64
 
-	Record *record.Writer // of the slots whole; nil: none
+	Recorder *record.Writer // of the slots whole; nil: none
 
-	objective goal.Objective
-	aircraft  []Aircraft
-	results   map[int]*slotResults // by slot, until they expire
-	localS    float64              // the last slot's delay, had all been computed locally
-	unsettled int                  // settlements since a restart that still measure nothing
+	objective             goal.Objective
+	aircraft              []AircraftAccount
+	results               map[int]*slotResults // by slot, until they expire
+	allLocalDelayS        float64              // the last slot's delay, had all been computed locally
+	unmeasuredSettlements int                  // settlements since a restart that still measure nothing
 }
 
-// Aircraft is one aircraft's account.
-type Aircraft struct {
-	BookedJ     float64 `json:"booked_j"`      // of its meter, up to the last settlement
+// AircraftAccount is one aircraft's account.
+type AircraftAccount struct {
+	AccountedJ  float64 `json:"booked_j"`      // of its meter, up to the last settlement
 	SpentJ      float64 `json:"spent_j"`       // of that, in slots
 	TransitJ    float64 `json:"transit_j"`     // of that, outside the slots, less what slots had too much of
 	StartErrorJ float64 `json:"start_error_j"` // how far off the meter may have been when slot 0 began
 
-	modelJ     float64 // closed form of its flight up to the last settlement
-	measured   bool    // by its battery, at the last settlement
-	committedJ float64 // edge energy of the last decision, which the battery may not show yet
-	served     int     // users in it
+	modelJ      float64 // closed form of its flight up to the last settlement
+	measured    bool    // by its battery, at the last settlement
+	committedJ  float64 // edge energy of the last decision, which the battery may not show yet
+	servedUsers int     // users in it
 }
 
 // State is what a restart needs.
 type State struct {
-	Goal     goal.State `json:"goal"`
-	LocalS   float64    `json:"local_s"`
-	Aircraft []Aircraft `json:"aircraft"`
+	Objective      goal.State        `json:"goal"`
+	AllLocalDelayS float64           `json:"local_s"`
+	Aircraft       []AircraftAccount `json:"aircraft"`
 }
 
 // Begin starts a mission's account. What the meters counted before it is not its.
 func (a *Account) Begin(slots int, views []fleet.View) {
 	a.objective = goal.New(a.Scales, &a.Physics, slots, len(views))
-	a.aircraft, a.results, a.localS = make([]Aircraft, len(views)), map[int]*slotResults{}, 0
+	a.aircraft, a.results, a.allLocalDelayS = make([]AircraftAccount, len(views)), map[int]*slotResults{}, 0
 	for i := range views {
-		a.aircraft[i].BookedJ, a.aircraft[i].modelJ = views[i].TotalJ, views[i].ModelJ
+		a.aircraft[i].AccountedJ, a.aircraft[i].modelJ = views[i].TotalJ, views[i].ModelJ
 	}
 }
 
@@ -66,22 +66,22 @@ func (a *Account) Begin(slots int, views []fleet.View) {
 func (a *Account) BeginSlots(views []fleet.View, flying int) {
 	a.objective.SetFlying(flying)
 	if o := a.objective; !o.Budgeted() {
-		a.objective.Prefer(o.Setting()) // cannot fail: it is in force
+		a.objective.SetPreference(o.Setting()) // cannot fail: it is in force
 	}
 	for i := range views {
-		a.aircraft[i].StartErrorJ = views[i].ErrorJ
+		a.aircraft[i].StartErrorJ = views[i].UncertaintyJ
 	}
 }
 
 // State returns what a restart needs.
 func (a *Account) State() State {
-	return State{a.objective.State(), a.localS, append([]Aircraft(nil), a.aircraft...)}
+	return State{a.objective.State(), a.allLocalDelayS, append([]AircraftAccount(nil), a.aircraft...)}
 }
 
 // Restore continues a mission.
 func (a *Account) Restore(s State) {
-	a.objective = goal.Resume(a.Scales, &a.Physics, s.Goal)
-	a.aircraft, a.localS, a.results, a.unsettled = s.Aircraft, s.LocalS, map[int]*slotResults{}, absenceSettlements
+	a.objective = goal.Resume(a.Scales, &a.Physics, s.Objective)
+	a.aircraft, a.allLocalDelayS, a.results, a.unmeasuredSettlements = s.Aircraft, s.AllLocalDelayS, map[int]*slotResults{}, restartSettlements
 }
 
 // SpentJ is what an aircraft, counted from 0, drew in slots.
@@ -95,30 +95,30 @@ func (a *Account) TransitJ() (sum float64) {
 	return math.Max(sum, 0)
 }
 
-// absenceSettlements is how many settlements after a restart have joules of the
+// restartSettlements is how many settlements after a restart have joules of the
 // absence in them: they come in with the first readings, and a coarse counter
 // corrects them with its next step.
-const absenceSettlements = 2
+const restartSettlements = 2
 
-// drawn is what an aircraft drew since the last settlement.
-type drawn struct {
+// meterDelta is what an aircraft drew since the last settlement.
+type meterDelta struct {
 	energyJ float64
 	modelJ  float64 // closed form of the flight at the measured speeds, at multiplier 1
 }
 
-// draw takes what every aircraft drew since the last time, and no less than leastJ:
+// advanceMeters takes what every aircraft drew since the last time, and no less than leastJ:
 // with 0, a figure that its meter corrected downwards waits until the meter has
 // caught up. comparable is whether energy and closed form are of the same time, so
 // that their ratio measures the multiplier: not so after a restart or a gap in the
 // battery's messages, whose joules come in all at once.
-func (a *Account) draw(views []fleet.View, leastJ float64) (by []drawn, flying int, comparable bool) {
-	by = make([]drawn, len(a.aircraft))
-	comparable = a.unsettled == 0
+func (a *Account) advanceMeters(views []fleet.View, leastJ float64) (by []meterDelta, flying int, comparable bool) {
+	by = make([]meterDelta, len(a.aircraft))
+	comparable = a.unmeasuredSettlements == 0
 	measured := false
 	for i := range a.aircraft {
 		c, v := &a.aircraft[i], &views[i]
-		by[i] = drawn{math.Max(v.TotalJ-c.BookedJ, leastJ), math.Max(v.ModelJ-c.modelJ, 0)}
-		c.BookedJ, c.modelJ = c.BookedJ+by[i].energyJ, v.ModelJ
+		by[i] = meterDelta{math.Max(v.TotalJ-c.AccountedJ, leastJ), math.Max(v.ModelJ-c.modelJ, 0)}
+		c.AccountedJ, c.modelJ = c.AccountedJ+by[i].energyJ, v.ModelJ
 		was := c.measured
 		c.measured = v.Source != energy.Model
 		if v.InAir {
@@ -127,16 +127,16 @@ func (a *Account) draw(views []fleet.View, leastJ float64) (by []drawn, flying i
 			comparable = comparable && (was || !c.measured)
 		}
 	}
-	a.unsettled = max(a.unsettled-1, 0)
+	a.unmeasuredSettlements = max(a.unmeasuredSettlements-1, 0)
 	return by, flying, comparable && measured
 }
 
-// Transit enters joules drawn outside the slots, and takes back what a meter
+// SettleTransit enters joules drawn outside the slots, and takes back what a meter
 // corrected downwards: while nothing was received an aircraft counted as hovering,
 // and if it landed meanwhile, its meter never catches up. What slots had too much
 // of is taken back here too: their rows are written.
-func (a *Account) Transit(views []fleet.View) {
-	by, _, _ := a.draw(views, math.Inf(-1))
+func (a *Account) SettleTransit(views []fleet.View) {
+	by, _, _ := a.advanceMeters(views, math.Inf(-1))
 	for i := range by {
 		a.aircraft[i].TransitJ += by[i].energyJ
 	}
@@ -146,9 +146,9 @@ func (a *Account) Transit(views []fleet.View) {
 // account says and what the battery says itself.
 func (a *Account) ResidualJ(v *fleet.View) float64 {
 	c := &a.aircraft[v.Number-1]
-	left := a.Physics.CapacityJ - c.SpentJ - c.TransitJ
+	left := a.Physics.BatteryCapacityJ - c.SpentJ - c.TransitJ
 	if !math.IsNaN(v.Charge) {
-		left = math.Min(left, v.Charge*a.Physics.CapacityJ)
+		left = math.Min(left, v.Charge*a.Physics.BatteryCapacityJ)
 	}
 	return math.Max(left, 0)
 }
@@ -166,18 +166,18 @@ func (a *Account) HomeJ(v *fleet.View) float64 {
 	}
 	const turnS = 2
 	hoverS := turnS + v.Params.DescentS(max(v.UpM, a.Physics.AltitudeM))
-	return (distance/best*p.PowerW(best) + hoverS*p.PowerW(0)) * a.objective.Factor()
+	return (distance/best*p.PowerW(best) + hoverS*p.PowerW(0)) * a.objective.PropulsionMultiplier()
 }
 
-// Commit enters the edge energy that a decision commits an aircraft to, and for
+// SetCommitted enters the edge energy that a decision commits an aircraft to, and for
 // how many users.
-func (a *Account) Commit(number int, edgeJ float64, served int) {
+func (a *Account) SetCommitted(number int, edgeJ float64, served int) {
 	c := &a.aircraft[number-1]
-	c.committedJ, c.served = edgeJ, served
+	c.committedJ, c.servedUsers = edgeJ, served
 }
 
-// Served is how many users an aircraft served in the slot before.
-func (a *Account) Served(number int) int { return a.aircraft[number-1].served }
+// ServedUsers is how many users an aircraft served in the slot before.
+func (a *Account) ServedUsers(number int) int { return a.aircraft[number-1].servedUsers }
 
 // SpareJ is what an aircraft may still spend before its way home and its
 // reserve take the rest, C6; negative when it should be on its way. What its

@@ -14,14 +14,14 @@ import (
 	"prefdt/telemetry"
 )
 
-var scales = goal.Scales{
-	EtaDelayS: 633, EtaEnergyJ: 11.6e3, Slots: 100, Aircraft: 2,
+var scales = goal.Constants{
+	EtaDelayS: 633, EtaEnergyJ: 11.6e3, Slots: 100, AircraftCount: 2,
 	Conditioner: goal.Conditioner{Omegas: []float64{0, 0.5, 1}, DelayS: []float64{90, 200, 700}, EnergyJ: []float64{39e3, 29e3, 27e3}},
-	Remap:       goal.Remap{Omegas: []float64{0, 0.1, 0.4, 1}},
+	SettingMap:  goal.SettingMap{Omegas: []float64{0, 0.1, 0.4, 1}},
 }
 
-// flight is an account and the views of its aircraft, which fly at v*.
-type flight struct {
+// testFlight is an account and the views of its aircraft, which fly at v*.
+type testFlight struct {
 	*Account
 	views []fleet.View
 	slot  int
@@ -32,15 +32,15 @@ const (
 	modelJ = 135.0 // the closed form of it
 )
 
-func made() *Account {
-	return &Account{Physics: physics.Standard(), Scales: &scales, ReserveJ: 15e3, SpeedMaxMPS: 30}
+func newAccount() *Account {
+	return &Account{Physics: physics.DefaultConstants(), Scales: &scales, ReserveJ: 15e3, SpeedMaxMPS: 30}
 }
 
-func begun(slots int) *flight {
-	f := &flight{Account: made()}
+func newTestFlight(slots int) *testFlight {
+	f := &testFlight{Account: newAccount()}
 	for i := range 2 {
 		f.views = append(f.views, fleet.View{
-			Number: i + 1, Heard: true, Located: true, Fresh: true, Flying: true, InAir: true, Order: fleet.OrderFly,
+			Number: i + 1, Received: true, Located: true, Fresh: true, Flying: true, InAir: true, Order: fleet.OrderFly,
 			Charge: math.NaN(), Source: energy.Consumed, UpM: 100, TotalJ: 1000, ModelJ: 900,
 			Position: physics.Position{EastM: 300 * float64(i+1), NorthM: 500}, Home: &physics.Position{EastM: 300 * float64(i+1), NorthM: 500},
 		})
@@ -51,10 +51,10 @@ func begun(slots int) *flight {
 }
 
 // fly lets slots pass for all aircraft, and settles them together.
-func (f *flight) fly(slots int) []Row { return f.flown(slots, float64(slots)) }
+func (f *testFlight) fly(slots int) []Row { return f.flyPartlyModelled(slots, float64(slots)) }
 
-// flown settles slots together of whose time the closed form saw only a part.
-func (f *flight) flown(slots int, seen float64) []Row {
+// flyPartlyModelled settles slots together of whose time the closed form saw only a part.
+func (f *testFlight) flyPartlyModelled(slots int, seen float64) []Row {
 	for i := range f.views {
 		f.views[i].TotalJ += slotJ * float64(slots)
 		f.views[i].ModelJ += modelJ * seen
@@ -67,7 +67,7 @@ func noTakers(int) (foreseenJ, mostJ float64) { return 0, 0 }
 
 // restarted is the flight as the next leader continues it: its account comes from
 // the disk, and its closed forms begin anew.
-func (f *flight) restarted(t *testing.T) *flight {
+func (f *testFlight) restarted(t *testing.T) *testFlight {
 	t.Helper()
 	raw, err := json.Marshal(f.State())
 	if err != nil {
@@ -77,7 +77,7 @@ func (f *flight) restarted(t *testing.T) *flight {
 	if err := json.Unmarshal(raw, &s); err != nil {
 		t.Fatal(err)
 	}
-	next := &flight{Account: made(), views: append([]fleet.View(nil), f.views...), slot: f.slot}
+	next := &testFlight{Account: newAccount(), views: append([]fleet.View(nil), f.views...), slot: f.slot}
 	for i := range next.views {
 		next.views[i].ModelJ = 0
 	}
@@ -91,18 +91,18 @@ func (f *flight) restarted(t *testing.T) *flight {
 // slot after learns again (fault 13).
 func TestNothingIsLearnedFromAnAbsence(t *testing.T) {
 	for _, missed := range []int{0, 1, 7, 30} {
-		f := begun(100)
+		f := newTestFlight(100)
 		for range 20 {
 			f.fly(1)
 		}
-		before := f.Objective().Factor()
+		before := f.Objective().PropulsionMultiplier()
 		if want := slotJ / modelJ; math.Abs(before-want) > 0.03*want {
 			t.Fatalf("before the restart the multiplier is %v, want about %v", before, want)
 		}
-		weight := f.Objective().State().Weight
+		weight := f.Objective().State().MultiplierWeight
 		f = f.restarted(t)
-		rows := f.flown(missed+1, 0.6)
-		if got := f.Objective().Factor(); got != before || f.Objective().State().Weight != weight {
+		rows := f.flyPartlyModelled(missed+1, 0.6)
+		if got := f.Objective().PropulsionMultiplier(); got != before || f.Objective().State().MultiplierWeight != weight {
 			t.Errorf("%d slots missed: the multiplier went from %v to %v", missed, before, got)
 		}
 		if len(rows) != missed+1 || !rows[0].Missed {
@@ -112,14 +112,14 @@ func TestNothingIsLearnedFromAnAbsence(t *testing.T) {
 			t.Errorf("%d slots missed: %v J spent, want %v", missed, got, want)
 		}
 		f.fly(1)
-		if got := f.Objective().State().Weight; got != weight {
+		if got := f.Objective().State().MultiplierWeight; got != weight {
 			t.Errorf("%d slots missed: the slot right after was learned from", missed)
 		}
 		f.fly(1)
-		if got := f.Objective().State().Weight; got != weight+1 {
+		if got := f.Objective().State().MultiplierWeight; got != weight+1 {
 			t.Errorf("%d slots missed: the second slot after was not learned from", missed)
 		}
-		if got := f.Objective().Factor(); math.Abs(got-before) > 0.02*before {
+		if got := f.Objective().PropulsionMultiplier(); math.Abs(got-before) > 0.02*before {
 			t.Errorf("%d slots missed: the multiplier went from %v to %v", missed, before, got)
 		}
 	}
@@ -128,20 +128,20 @@ func TestNothingIsLearnedFromAnAbsence(t *testing.T) {
 // TestTransitAfterARestart: joules of an absence in the climb are transit, and
 // the first slot is a measurement of its own.
 func TestTransitAfterARestart(t *testing.T) {
-	f := begun(100)
+	f := newTestFlight(100)
 	f.views[0].TotalJ, f.views[1].TotalJ = 1400, 1400
-	f.Transit(f.views)
+	f.SettleTransit(f.views)
 	f = f.restarted(t)
 	for i := range f.views {
 		f.views[i].TotalJ += 4000
 		f.views[i].ModelJ += 135
 	}
-	f.Transit(f.views)
+	f.SettleTransit(f.views)
 	if got := f.TransitJ(); got != 8800 {
 		t.Errorf("transit %v J, want 8800", got)
 	}
 	f.fly(1)
-	if got := f.Objective().Factor(); got < 0.9 || got > 1.2 || f.Objective().SpentJ() != 2*slotJ {
+	if got := f.Objective().PropulsionMultiplier(); got < 0.9 || got > 1.2 || f.Objective().SpentJ() != 2*slotJ {
 		t.Errorf("multiplier %v, %v J spent", got, f.Objective().SpentJ())
 	}
 }
@@ -149,15 +149,15 @@ func TestTransitAfterARestart(t *testing.T) {
 // TestSlotsSettledTogether are joules, and no measurement: missed slots came in
 // at once.
 func TestSlotsSettledTogether(t *testing.T) {
-	f := begun(100)
+	f := newTestFlight(100)
 	for range 5 {
 		f.fly(1)
 	}
 	before := f.Objective().State()
 	rows := f.fly(6)
 	after := f.Objective().State()
-	if after.Factor != before.Factor || after.Weight != before.Weight {
-		t.Errorf("the multiplier went from %v to %v", before.Factor, after.Factor)
+	if after.Multiplier != before.Multiplier || after.MultiplierWeight != before.MultiplierWeight {
+		t.Errorf("the multiplier went from %v to %v", before.Multiplier, after.Multiplier)
 	}
 	sum := 0.0
 	for i, r := range rows {
@@ -174,23 +174,23 @@ func TestSlotsSettledTogether(t *testing.T) {
 // TestJoulesAfterAGapInTheBatterysMessages come in all at once, and are no
 // measurement of the slot in which they do.
 func TestJoulesAfterAGapInTheBatterysMessages(t *testing.T) {
-	f := begun(100)
+	f := newTestFlight(100)
 	for range 10 {
 		f.fly(1)
 	}
 	before := f.Objective().State()
 	f.views[0].Source, f.views[1].Source = energy.Model, energy.Model
 	f.fly(1) // by the closed form alone: it measures nothing
-	if after := f.Objective().State(); after.Weight != before.Weight {
+	if after := f.Objective().State(); after.MultiplierWeight != before.MultiplierWeight {
 		t.Error("the closed form was taken for a measurement of itself")
 	}
 	f.views[0].Source, f.views[1].Source = energy.Consumed, energy.Consumed
 	f.views[0].TotalJ += 2000 // what the model had not seen
 	f.fly(1)
-	if after := f.Objective().State(); after.Weight != before.Weight || after.Factor != before.Factor {
-		t.Errorf("the multiplier went from %v to %v", before.Factor, after.Factor)
+	if after := f.Objective().State(); after.MultiplierWeight != before.MultiplierWeight || after.Multiplier != before.Multiplier {
+		t.Errorf("the multiplier went from %v to %v", before.Multiplier, after.Multiplier)
 	}
-	if f.fly(1); f.Objective().State().Weight != before.Weight+1 {
+	if f.fly(1); f.Objective().State().MultiplierWeight != before.MultiplierWeight+1 {
 		t.Error("the slot after was not learned from")
 	}
 }
@@ -198,7 +198,7 @@ func TestJoulesAfterAGapInTheBatterysMessages(t *testing.T) {
 // TestMeterThatGoesBack takes nothing back in slots: the account waits until it has
 // caught up.
 func TestMeterThatGoesBack(t *testing.T) {
-	f := begun(100)
+	f := newTestFlight(100)
 	f.fly(1)
 	spent := f.SpentJ(0)
 	f.views[0].TotalJ -= 400
@@ -218,22 +218,22 @@ func TestMeterThatGoesBack(t *testing.T) {
 // never catches up. Outside the slots it is taken back, from the transit, whichever
 // it was counted in; no figure that is reported falls below 0.
 func TestLandedWhileNothingWasReceived(t *testing.T) {
-	f := begun(2)
+	f := newTestFlight(2)
 	for i := range f.views {
 		f.views[i].TotalJ += 3000
 	}
-	f.Transit(f.views)
+	f.SettleTransit(f.views)
 	f.fly(1)
 	f.views[0].TotalJ += 2000 // nothing is received
 	f.fly(1)
 	for i := range f.views {
 		f.views[i].TotalJ += 500 // the way home
 	}
-	f.Transit(f.views)
+	f.SettleTransit(f.views)
 	f.views[0].TotalJ += 800
-	f.Transit(f.views)
+	f.SettleTransit(f.views)
 	f.views[0].TotalJ -= 2800 // it landed long ago
-	f.Transit(f.views)
+	f.SettleTransit(f.views)
 	for i, v := range f.views {
 		if got, want := f.SpentJ(i)+f.aircraft[i].TransitJ, v.TotalJ-1000; math.Abs(got-want) > 1e-9 {
 			t.Errorf("aircraft %d: %v J in the account, %v J drawn", i+1, got, want)
@@ -242,13 +242,13 @@ func TestLandedWhileNothingWasReceived(t *testing.T) {
 	for i := range f.views {
 		f.views[i].TotalJ -= 4000
 	}
-	if f.Transit(f.views); f.TransitJ() < 0 {
+	if f.SettleTransit(f.views); f.TransitJ() < 0 {
 		t.Errorf("transit %v J", f.TransitJ())
 	}
 }
 
-// expect enters a decision for n users in a slot, on aircraft 1.
-func (f *flight) expect(n, users, mayTake int, offered bool) {
+// addDecision enters a decision for n users in a slot, on aircraft 1.
+func (f *testFlight) addDecision(n, users, mayTake int, offered bool) {
 	s := slot.Snapshot{Slot: n, Slots: 100, Aircraft: []slot.Aircraft{{Number: 1, CPUHz: 4e10}}}
 	d := slot.Decision{PriceSPerJ: 0.01}
 	var names []string
@@ -257,7 +257,7 @@ func (f *flight) expect(n, users, mayTake int, offered bool) {
 		d.Users = append(d.Users, slot.UserDecision{Server: 1, Offload: 0.8, CPUHz: 1e10, CompletionS: 0.3})
 		names = append(names, fmt.Sprintf("u%d", i))
 	}
-	f.Expect(Decided{Slot: n, Users: names, Snapshot: &s, Decision: &d, Heard: users, MayTake: mayTake, Offered: offered})
+	f.AddDecision(SlotDecision{Slot: n, Users: names, Snapshot: &s, Decision: &d, Reported: users, MaxOfferUsers: mayTake, OfferedAircraft: offered})
 }
 
 // TestStrangersChangeNothingBeyondMayTake bounds, in a slot, the results of users
@@ -265,15 +265,15 @@ func (f *flight) expect(n, users, mayTake int, offered bool) {
 func TestStrangersChangeNothingBeyondMayTake(t *testing.T) {
 	for _, by := range []string{telemetry.ByLocal, telemetry.ByOffer} {
 		for _, settled := range []bool{false, true} {
-			f := begun(100)
-			f.expect(0, 4, 6, true)
+			f := newTestFlight(100)
+			f.addDecision(0, 4, 6, true)
 			if settled {
 				f.fly(1)
 			}
 			before, refused := f.Objective().DelayS(), 0
 			for i := range 300 {
 				for range 2 { // and each of them twice
-					if f.Correct(fmt.Sprintf("stranger%d", i), &telemetry.Result{Slot: 0, CompletionS: 50, By: by}) != nil {
+					if f.ApplyResult(fmt.Sprintf("stranger%d", i), &telemetry.Result{Slot: 0, CompletionS: 50, By: by}) != nil {
 						refused++
 					}
 				}
@@ -285,7 +285,7 @@ func TestStrangersChangeNothingBeyondMayTake(t *testing.T) {
 			if got := f.Objective().DelayS() - before; math.Abs(got-6*50) > 1e-9 || refused != 2*294 {
 				t.Errorf("by %s, settled %v: the delay moved by %v s, want 300; %d refused", by, settled, got, refused)
 			}
-			for _, e := range f.Expire(2) {
+			for _, e := range f.ExpireResults(2) {
 				if e.Tasks != 10 || e.Unreported != 6 {
 					t.Errorf("by %s: %+v, want 10 tasks, 6 of them unreported", by, e)
 				}
@@ -297,13 +297,13 @@ func TestStrangersChangeNothingBeyondMayTake(t *testing.T) {
 // TestStrangersDoNotCrowdUsersOut: the results of those who reported count
 // whatever else came before.
 func TestStrangersDoNotCrowdUsersOut(t *testing.T) {
-	f := begun(100)
-	f.expect(0, 4, 2, true)
+	f := newTestFlight(100)
+	f.addDecision(0, 4, 2, true)
 	for i := range 50 {
-		f.Correct(fmt.Sprintf("stranger%d", i), &telemetry.Result{CompletionS: 1, By: telemetry.ByLocal})
+		f.ApplyResult(fmt.Sprintf("stranger%d", i), &telemetry.Result{CompletionS: 1, By: telemetry.ByLocal})
 	}
 	for i := range 4 {
-		if err := f.Correct(fmt.Sprintf("u%d", i), &telemetry.Result{CompletionS: 0.5, By: telemetry.ByDecision}); err != nil {
+		if err := f.ApplyResult(fmt.Sprintf("u%d", i), &telemetry.Result{CompletionS: 0.5, By: telemetry.ByDecision}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -328,10 +328,10 @@ func TestResultsThatAreRefused(t *testing.T) {
 		{"without a report, where nobody may", "stranger", telemetry.Result{CompletionS: 0.2, By: telemetry.ByLocal}, 0, true, "result: without a report"},
 		{"too long", "u0", telemetry.Result{CompletionS: 61, By: telemetry.ByDecision}, 6, true, "result: too long"},
 	} {
-		f := begun(100)
-		f.expect(0, 4, c.mayTake, c.offered)
-		err := f.Correct(c.user, &c.result)
-		invalid, _ := err.(*telemetry.Invalid)
+		f := newTestFlight(100)
+		f.addDecision(0, 4, c.mayTake, c.offered)
+		err := f.ApplyResult(c.user, &c.result)
+		invalid, _ := err.(*telemetry.InvalidError)
 		if invalid == nil || invalid.Kind != c.kind {
 			t.Errorf("%s: %v, want %s", c.name, err, c.kind)
 		}
@@ -339,40 +339,40 @@ func TestResultsThatAreRefused(t *testing.T) {
 			t.Errorf("%s: the delay is %v s", c.name, f.Objective().DelayS())
 		}
 	}
-	f := begun(100)
-	f.expect(0, 1, 6, false)
-	if err := f.Correct("stranger", &telemetry.Result{CompletionS: 0.2, By: telemetry.ByLocal}); err != nil {
+	f := newTestFlight(100)
+	f.addDecision(0, 1, 6, false)
+	if err := f.ApplyResult("stranger", &telemetry.Result{CompletionS: 0.2, By: telemetry.ByLocal}); err != nil {
 		t.Errorf("a user that heard an empty offer computes locally: %v", err)
 	}
-	if err := f.Correct("u0", &telemetry.Result{Slot: 5, CompletionS: 0.2, By: telemetry.ByLocal}); err != nil {
+	if err := f.ApplyResult("u0", &telemetry.Result{Slot: 5, CompletionS: 0.2, By: telemetry.ByLocal}); err != nil {
 		t.Errorf("of no slot of ours: %v", err)
 	}
 }
 
 // TestResultCountsOnce, and only until its time is over.
 func TestResultCountsOnce(t *testing.T) {
-	f := begun(100)
-	f.expect(0, 1, 0, true)
-	f.Correct("u0", &telemetry.Result{CompletionS: 0.5, By: telemetry.ByDecision})
-	f.Correct("u0", &telemetry.Result{CompletionS: 0.8, By: telemetry.ByDecision})
+	f := newTestFlight(100)
+	f.addDecision(0, 1, 0, true)
+	f.ApplyResult("u0", &telemetry.Result{CompletionS: 0.5, By: telemetry.ByDecision})
+	f.ApplyResult("u0", &telemetry.Result{CompletionS: 0.8, By: telemetry.ByDecision})
 	f.fly(1)
 	if got := f.Objective().DelayS(); got != 0.5 {
 		t.Errorf("delay %v s", got)
 	}
-	f.expect(1, 1, 0, true)
+	f.addDecision(1, 1, 0, true)
 	f.fly(1)
-	f.Correct("u0", &telemetry.Result{Slot: 1, CompletionS: 0.6, By: telemetry.ByDecision}) // after the settlement
+	f.ApplyResult("u0", &telemetry.Result{Slot: 1, CompletionS: 0.6, By: telemetry.ByDecision}) // after the settlement
 	if got := f.Objective().DelayS(); math.Abs(got-1.1) > 1e-9 {
 		t.Errorf("delay %v s", got)
 	}
-	if e := f.Expire(2); len(e) != 1 || e[0].Tasks != 1 || e[0].Unreported != 0 {
+	if e := f.ExpireResults(2); len(e) != 1 || e[0].Tasks != 1 || e[0].Unreported != 0 {
 		t.Errorf("expired in slot 2: %+v", e)
 	}
-	f.Correct("u0", &telemetry.Result{Slot: 0, CompletionS: 0.1, By: telemetry.ByDecision})
+	f.ApplyResult("u0", &telemetry.Result{Slot: 0, CompletionS: 0.1, By: telemetry.ByDecision})
 	if got := f.Objective().DelayS(); math.Abs(got-1.1) > 1e-9 {
 		t.Errorf("an expired result moved the delay to %v s", got)
 	}
-	if e := f.Expire(3); len(e) != 1 {
+	if e := f.ExpireResults(3); len(e) != 1 {
 		t.Errorf("expired in slot 3: %+v", e)
 	}
 }
@@ -395,12 +395,12 @@ func TestHowLongAResultMayTake(t *testing.T) {
 		{"as slow as the user itself", physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1}, 5e6, 390, true},
 		{"slower still", physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1}, 5e6, 401, false},
 	} {
-		f := begun(100)
+		f := newTestFlight(100)
 		s := slot.Snapshot{Aircraft: []slot.Aircraft{{Number: 1}}, Users: []slot.User{{Task: c.task, CPUHz: c.cpuHz}}}
 		d := slot.Decision{Users: []slot.UserDecision{{CompletionS: 3}}}
-		f.Expect(Decided{Users: []string{"u"}, Snapshot: &s, Decision: &d})
-		err := f.Correct("u", &telemetry.Result{CompletionS: c.completionS, By: telemetry.ByDecision})
-		if (err == nil) != c.believed || f.results[0].entries["u"].final != c.believed {
+		f.AddDecision(SlotDecision{Users: []string{"u"}, Snapshot: &s, Decision: &d})
+		err := f.ApplyResult("u", &telemetry.Result{CompletionS: c.completionS, By: telemetry.ByDecision})
+		if (err == nil) != c.believed || f.results[0].tasks["u"].final != c.believed {
 			t.Errorf("%s: %v s: %v", c.name, c.completionS, err)
 		}
 		if got := f.results[0].delayS; got > maxCompletionS+c.task.DeadlineS+1 {
@@ -412,7 +412,7 @@ func TestHowLongAResultMayTake(t *testing.T) {
 // TestSpareCountsTheWholeWayHome: the descent, at its rates and multiplier, and
 // what the CPU is committed to, are not spare (faults 7 and 17).
 func TestSpareCountsTheWholeWayHome(t *testing.T) {
-	f := begun(100)
+	f := newTestFlight(100)
 	v := &f.views[0] // above its home, at 100 m
 	hoverW := f.Physics.Propulsion.PowerW(0)
 	overhead := f.HomeJ(v)
@@ -441,16 +441,16 @@ func TestSpareCountsTheWholeWayHome(t *testing.T) {
 	}
 	v.Home = &physics.Position{EastM: v.Position.EastM, NorthM: v.Position.NorthM}
 
-	f.Commit(1, 2500, 3)
-	if got := f.SpareJ(v); math.Abs(spare-got-2500) > 1e-9 || f.Served(1) != 3 {
+	f.SetCommitted(1, 2500, 3)
+	if got := f.SpareJ(v); math.Abs(spare-got-2500) > 1e-9 || f.ServedUsers(1) != 3 {
 		t.Errorf("with 2500 J committed %v J are spare, before %v", got, spare)
 	}
 	if got := f.SpareJ(&f.views[1]); math.Abs(got-spare) > 1e-9 {
 		t.Errorf("the other's are %v J", got)
 	}
-	f.Commit(1, 0, 0)
+	f.SetCommitted(1, 0, 0)
 	v.Charge = 0.1 // what the battery says itself, if that is less
-	if got, want := f.SpareJ(v), 0.1*f.Physics.CapacityJ-overhead-15e3; math.Abs(got-want) > 1e-9 {
+	if got, want := f.SpareJ(v), 0.1*f.Physics.BatteryCapacityJ-overhead-15e3; math.Abs(got-want) > 1e-9 {
 		t.Errorf("at a tenth of its charge %v J are spare, want %v", got, want)
 	}
 	v.Charge = math.NaN()
@@ -463,8 +463,8 @@ func TestSpareCountsTheWholeWayHome(t *testing.T) {
 		f.slot++
 		f.Settle(f.slot-1, f.views, noTakers)
 	}
-	if got, want := f.HomeJ(v), overhead*f.Objective().Factor(); math.Abs(got-want) > 1e-6 || f.Objective().Factor() < 1.45 {
-		t.Errorf("at a multiplier of %v it takes %.0f J, want %.0f", f.Objective().Factor(), got, want)
+	if got, want := f.HomeJ(v), overhead*f.Objective().PropulsionMultiplier(); math.Abs(got-want) > 1e-6 || f.Objective().PropulsionMultiplier() < 1.45 {
+		t.Errorf("at a multiplier of %v it takes %.0f J, want %.0f", f.Objective().PropulsionMultiplier(), got, want)
 	}
 	// Sent home when nothing is spare, it lands with its reserve.
 	left := f.HomeJ(v) + 15e3
@@ -475,22 +475,22 @@ func TestSpareCountsTheWholeWayHome(t *testing.T) {
 
 // TestStateSurvives keeps every sum over a restart.
 func TestStateSurvives(t *testing.T) {
-	f := begun(100)
-	if err := f.Budget(40e3, goal.Target); err != nil {
+	f := newTestFlight(100)
+	if err := f.SetBudget(40e3, goal.Target); err != nil {
 		t.Fatal(err)
 	}
-	f.Transit(f.views)
+	f.SettleTransit(f.views)
 	for range 7 {
 		f.fly(1)
 	}
 	next := f.restarted(t)
 	a, b := f.State(), next.State()
 	for i := range a.Aircraft {
-		if a.Aircraft[i].BookedJ != b.Aircraft[i].BookedJ || a.Aircraft[i].SpentJ != b.Aircraft[i].SpentJ || a.Aircraft[i].TransitJ != b.Aircraft[i].TransitJ {
+		if a.Aircraft[i].AccountedJ != b.Aircraft[i].AccountedJ || a.Aircraft[i].SpentJ != b.Aircraft[i].SpentJ || a.Aircraft[i].TransitJ != b.Aircraft[i].TransitJ {
 			t.Errorf("aircraft %d: %+v, then %+v", i+1, a.Aircraft[i], b.Aircraft[i])
 		}
 	}
-	if a.Goal != b.Goal || a.LocalS != b.LocalS || next.Objective().BudgetJ() != 40e3 {
+	if a.Objective != b.Objective || a.AllLocalDelayS != b.AllLocalDelayS || next.Objective().BudgetJ() != 40e3 {
 		t.Errorf("%+v, then %+v", a, b)
 	}
 	// What was taken out is a copy.

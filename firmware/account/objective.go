@@ -12,38 +12,38 @@ import (
 func (a *Account) Objective() goal.Objective { return a.objective }
 
 // Observe takes in what a decision saw.
-func (a *Account) Observe(s goal.Seen) { a.objective.Observe(s) }
+func (a *Account) Observe(s goal.Observation) { a.objective.Observe(s) }
 
-// Prefer asks for a setting on the calibrated axis.
-func (a *Account) Prefer(setting float64) error {
-	err := a.objective.Prefer(setting)
+// SetPreference asks for a setting on the calibrated axis.
+func (a *Account) SetPreference(setting float64) error {
+	err := a.objective.SetPreference(setting)
 	if err == nil {
-		a.Record.Then(record.Event{Setting: &setting})
+		a.Recorder.WriteEvent(record.Event{Setting: &setting})
 	}
 	return err
 }
 
-// Budget asks for a total in joules.
-func (a *Account) Budget(energyJ float64, mode goal.Mode) error {
-	err := a.objective.Budget(energyJ, mode)
+// SetBudget asks for a total in joules.
+func (a *Account) SetBudget(energyJ float64, mode goal.Mode) error {
+	err := a.objective.SetBudget(energyJ, mode)
 	if err == nil {
-		a.Record.Then(record.Event{BudgetJ: &energyJ, Mode: mode})
+		a.Recorder.WriteEvent(record.Event{BudgetJ: &energyJ, Mode: mode})
 	}
 	return err
 }
 
-// Undo takes requests back to an earlier state.
-func (a *Account) Undo(s goal.State) {
+// RestoreObjective takes requests back to an earlier state.
+func (a *Account) RestoreObjective(s goal.State) {
 	a.objective.Restore(s)
-	a.Record.Then(record.Event{Restore: &s})
+	a.Recorder.WriteEvent(record.Event{Restore: &s})
 }
 
-func (a *Account) correct(delayS float64) {
-	a.objective.Correct(delayS)
-	a.Record.Then(record.Event{CorrectS: &delayS})
+func (a *Account) correctDelay(delayS float64) {
+	a.objective.CorrectDelay(delayS)
+	a.Recorder.WriteEvent(record.Event{CorrectS: &delayS})
 }
 
-func (a *Account) settle(s goal.Settlement) {
+func (a *Account) settleObjective(s goal.Settlement) {
 	a.objective.Settle(s)
-	a.Record.Then(record.Event{Settle: &s})
+	a.Recorder.WriteEvent(record.Event{Settle: &s})
 }

@@ -4,22 +4,22 @@ import "prefdt/firmware/energy"
 
 // Row is one slot as it was settled, as the ledger keeps it.
 type Row struct {
-	Slot       int     `json:"slot"`
-	Mission    string  `json:"mission"` // the ledger sets it
-	DelayS     float64 `json:"delay_s"`
-	EnergyJ    float64 `json:"energy_j"`
-	EdgeJ      float64 `json:"edge_j"`
-	Factor     float64 `json:"factor"`
-	PriceSPerJ float64 `json:"price_s_per_j"`
-	Heard      int     `json:"heard"`
-	Offloaded  int     `json:"offloaded"`
-	DecisionMS float64 `json:"decision_ms"`
-	Missed     bool    `json:"missed,omitempty"` // no decision was made in it
-	Aircraft   []Share `json:"aircraft"`
+	Slot                 int           `json:"slot"`
+	Mission              string        `json:"mission"` // the ledger sets it
+	DelayS               float64       `json:"delay_s"`
+	EnergyJ              float64       `json:"energy_j"`
+	EdgeJ                float64       `json:"edge_j"`
+	PropulsionMultiplier float64       `json:"factor"`
+	PriceSPerJ           float64       `json:"price_s_per_j"`
+	Reported             int           `json:"heard"`
+	Offloaded            int           `json:"offloaded"`
+	DecisionMS           float64       `json:"decision_ms"`
+	Missed               bool          `json:"missed,omitempty"` // no decision was made in it
+	Aircraft             []AircraftRow `json:"aircraft"`
 }
 
-// Share is one aircraft's part of a row.
-type Share struct {
+// AircraftRow is one aircraft's part of a row.
+type AircraftRow struct {
 	Number  int           `json:"number"`
 	EnergyJ float64       `json:"energy_j"`
 	SpentJ  float64       `json:"spent_j"`

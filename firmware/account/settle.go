@@ -12,7 +12,7 @@ import (
 // taken for users who took the standing offer: as foreseen, and at most. It
 // returns a row for each slot.
 func (a *Account) Settle(n int, views []fleet.View, takersJ func(takers int) (foreseenJ, mostJ float64)) (rows []Row) {
-	by, flying, comparable := a.draw(views, 0)
+	by, flying, comparable := a.advanceMeters(views, 0)
 	first := a.objective.Slot()
 	slots := n - first + 1
 	sum := goal.Settlement{Slots: slots, Flying: flying}
@@ -29,30 +29,30 @@ func (a *Account) Settle(n int, views []fleet.View, takersJ func(takers int) (fo
 	// What the fleet's CPUs can do in a slot: whatever tasks were reported, takers
 	// of the offer did not compute more.
 	p := &a.Physics
-	mostEdgeJ := p.Kappa * p.EdgeCPUHz * p.EdgeCPUHz * p.EdgeCPUHz * float64(len(by))
+	mostEdgeJ := p.SwitchedCapacitance * p.EdgeCPUHz * p.EdgeCPUHz * p.EdgeCPUHz * float64(len(by))
 	for k := first; k <= n; k++ {
-		row := Row{Slot: k, EnergyJ: sum.EnergyJ * share, Factor: a.objective.Factor(), DelayS: a.localS, Missed: true}
+		row := Row{Slot: k, EnergyJ: sum.EnergyJ * share, PropulsionMultiplier: a.objective.PropulsionMultiplier(), DelayS: a.allLocalDelayS, Missed: true}
 		if r := a.results[k]; r != nil { // else no decision was possible, all local
 			r.settled = true
-			foreseenJ, mostJ := takersJ(r.takers)
+			foreseenJ, mostJ := takersJ(r.offerUsers)
 			foreseenJ, mostJ = min(foreseenJ, mostEdgeJ), min(mostJ, mostEdgeJ)
 			row.Missed, row.DelayS, row.EdgeJ = false, r.delayS, r.edgeJ+foreseenJ
-			row.Heard, row.Offloaded, row.PriceSPerJ, row.DecisionMS = r.heard, r.offloaded, r.priceSPerJ, r.decisionMS
-			sum.LeastEdgeJ += r.edgeJ
-			sum.MostEdgeJ += r.edgeJ + mostJ
+			row.Reported, row.Offloaded, row.PriceSPerJ, row.DecisionMS = r.reported, r.offloaded, r.priceSPerJ, r.decisionMS
+			sum.MinEdgeJ += r.edgeJ
+			sum.MaxEdgeJ += r.edgeJ + mostJ
 		}
 		sum.DelayS += row.DelayS
 		sum.EdgeJ += row.EdgeJ
 		for i := range by {
 			v, c := &views[i], &a.aircraft[i]
-			row.Aircraft = append(row.Aircraft, Share{
+			row.Aircraft = append(row.Aircraft, AircraftRow{
 				Number: v.Number, EnergyJ: by[i].energyJ * share, SpentJ: c.SpentJ, Source: v.Source,
-				ErrorJ: v.ErrorJ + c.StartErrorJ + math.Max(c.BookedJ-v.TotalJ, 0),
+				ErrorJ: v.UncertaintyJ + c.StartErrorJ + math.Max(c.AccountedJ-v.TotalJ, 0),
 				EastM:  v.Position.EastM, NorthM: v.Position.NorthM,
 			})
 		}
 		rows = append(rows, row)
 	}
-	a.settle(sum)
+	a.settleObjective(sum)
 	return rows
 }

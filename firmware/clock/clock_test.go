@@ -10,7 +10,7 @@ var (
 	_ Clock = (*Manual)(nil)
 )
 
-func rang(c <-chan time.Time) bool {
+func fired(c <-chan time.Time) bool {
 	select {
 	case <-c:
 		return true
@@ -22,18 +22,18 @@ func rang(c <-chan time.Time) bool {
 func TestManualStandsStill(t *testing.T) {
 	var c Manual
 	after := c.After(time.Second)
-	if c.Now() != 0 || rang(after) {
+	if c.Now() != 0 || fired(after) {
 		t.Error("time passes by itself")
 	}
 	c.Advance(999 * time.Millisecond)
-	if rang(after) {
+	if fired(after) {
 		t.Error("rang too early")
 	}
 	c.Advance(time.Millisecond)
-	if c.Now() != time.Second || !rang(after) || rang(after) {
+	if c.Now() != time.Second || !fired(after) || fired(after) {
 		t.Error("did not ring once at its time")
 	}
-	if !rang(c.After(0)) || !rang(c.After(-time.Second)) {
+	if !fired(c.After(0)) || !fired(c.After(-time.Second)) {
 		t.Error("what is past does not ring at once")
 	}
 }
@@ -42,21 +42,21 @@ func TestManualTicker(t *testing.T) {
 	var c Manual
 	ticks, stop := c.Ticker(100 * time.Millisecond)
 	for i := range 3 {
-		if c.Advance(100 * time.Millisecond); !rang(ticks) {
+		if c.Advance(100 * time.Millisecond); !fired(ticks) {
 			t.Fatalf("tick %d did not come", i)
 		}
 	}
 	c.Advance(time.Second) // nobody waits: one is kept
-	if !rang(ticks) || rang(ticks) {
+	if !fired(ticks) || fired(ticks) {
 		t.Error("want one tick of those that nobody took")
 	}
 	c.Advance(50 * time.Millisecond)
-	if rang(ticks) {
+	if fired(ticks) {
 		t.Error("off its period after ticks were dropped")
 	}
 	stop()
 	stop()
-	if c.Advance(time.Second); rang(ticks) {
+	if c.Advance(time.Second); fired(ticks) {
 		t.Error("ticks after it was stopped")
 	}
 }

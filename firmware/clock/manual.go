@@ -10,14 +10,14 @@ import (
 type Manual struct {
 	mutex  sync.Mutex
 	now    time.Duration
-	alarms []*alarm
+	timers []*timer
 }
 
-// alarm is a pending After, or a Ticker.
-type alarm struct {
+// timer is a pending After, or a Ticker.
+type timer struct {
 	at     time.Duration
 	period time.Duration // 0: rings once
-	rings  chan time.Time
+	fires  chan time.Time
 }
 
 func (c *Manual) Now() time.Duration {
@@ -29,10 +29,10 @@ func (c *Manual) Now() time.Duration {
 func (c *Manual) After(d time.Duration) <-chan time.Time {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	a := &alarm{at: c.now + max(d, 0), rings: make(chan time.Time, 1)}
-	c.alarms = append(c.alarms, a)
-	c.ring()
-	return a.rings
+	a := &timer{at: c.now + max(d, 0), fires: make(chan time.Time, 1)}
+	c.timers = append(c.timers, a)
+	c.fireDue()
+	return a.fires
 }
 
 func (c *Manual) Ticker(d time.Duration) (<-chan time.Time, func()) {
@@ -41,9 +41,9 @@ func (c *Manual) Ticker(d time.Duration) (<-chan time.Time, func()) {
 	}
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	a := &alarm{at: c.now + d, period: d, rings: make(chan time.Time, 1)}
-	c.alarms = append(c.alarms, a)
-	return a.rings, func() { c.remove(a) }
+	a := &timer{at: c.now + d, period: d, fires: make(chan time.Time, 1)}
+	c.timers = append(c.timers, a)
+	return a.fires, func() { c.remove(a) }
 }
 
 // Advance lets time pass. Whatever falls into it rings in order of its time,
@@ -56,24 +56,24 @@ func (c *Manual) Advance(d time.Duration) {
 	defer c.mutex.Unlock()
 	for end := c.now + d; ; {
 		next := end
-		for _, a := range c.alarms {
+		for _, a := range c.timers {
 			next = min(next, a.at)
 		}
 		c.now = next
-		c.ring()
+		c.fireDue()
 		if next == end {
 			return
 		}
 	}
 }
 
-// ring has every alarm ring whose time has come. Called with the mutex held.
-func (c *Manual) ring() {
-	left := c.alarms[:0]
-	for _, a := range c.alarms {
+// fireDue has every alarm ring whose time has come. Called with the mutex held.
+func (c *Manual) fireDue() {
+	left := c.timers[:0]
+	for _, a := range c.timers {
 		if a.at <= c.now {
 			select {
-			case a.rings <- time.Unix(0, 0).Add(c.now):
+			case a.fires <- time.Unix(0, 0).Add(c.now):
 			default: // nobody took the last one
 			}
 			if a.period == 0 {
@@ -83,15 +83,15 @@ func (c *Manual) ring() {
 		}
 		left = append(left, a)
 	}
-	c.alarms = left
+	c.timers = left
 }
 
-func (c *Manual) remove(a *alarm) {
+func (c *Manual) remove(a *timer) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	for i := range c.alarms {
-		if c.alarms[i] == a {
-			c.alarms = append(c.alarms[:i], c.alarms[i+1:]...)
+	for i := range c.timers {
+		if c.timers[i] == a {
+			c.timers = append(c.timers[:i], c.timers[i+1:]...)
 			return
 		}
 	}

@@ -30,7 +30,7 @@ type Config struct {
 	ReportByMS   float64 `yaml:"report_by_ms"`
 	DecideByMS   float64 `yaml:"decide_by_ms"`
 	ExitWhenDone bool    `yaml:"exit_when_done"`
-	Log          string  `yaml:"log"`
+	LogLevel     string  `yaml:"log"`
 	MetricsPort  int     `yaml:"metrics_port"`
 	LedgerMB     float64 `yaml:"ledger_mb"`
 
@@ -43,8 +43,8 @@ type Config struct {
 	Origin   fleet.Origin     `yaml:"origin"`
 	Flight   Flight           `yaml:"flight"`
 
-	LeaderKey string `yaml:"leader_key"`
-	Record    string `yaml:"record"`
+	LeaderKeyFile string `yaml:"leader_key"`
+	RecordFile    string `yaml:"record"`
 }
 
 // Request is what flies before the first command.
@@ -75,30 +75,30 @@ type Aircraft struct {
 
 // MAVLink is our own place on the links.
 type MAVLink struct {
-	SystemID int    `yaml:"system_id"`
-	Real     bool   `yaml:"real"`
-	KeyFile  string `yaml:"key_file"`
+	SystemID     int    `yaml:"system_id"`
+	RealAircraft bool   `yaml:"real"`
+	KeyFile      string `yaml:"key_file"`
 }
 
 // Flight is how the fleet flies beyond what the policy decides.
 type Flight struct {
-	SpeedMaxMPS   float64 `yaml:"speed_max_mps"`
-	ReserveJ      float64 `yaml:"reserve_j"`
-	ClimbS        float64 `yaml:"climb_s"`
-	BrokerHoldS   float64 `yaml:"broker_hold_s"`
-	BrokerReturnS float64 `yaml:"broker_return_s"`
-	CrewHoldS     float64 `yaml:"crew_hold_s"` // wall time, as the next
-	CrewReturnS   float64 `yaml:"crew_return_s"`
-	StartWithinM  float64 `yaml:"start_within_m"`
-	Failsafe      string  `yaml:"failsafe"`
-	Resume        bool    `yaml:"resume_after_restart"`
+	SpeedMaxMPS        float64 `yaml:"speed_max_mps"`
+	ReserveJ           float64 `yaml:"reserve_j"`
+	ClimbS             float64 `yaml:"climb_s"`
+	BrokerHoldS        float64 `yaml:"broker_hold_s"`
+	BrokerReturnS      float64 `yaml:"broker_return_s"`
+	CrewHoldS          float64 `yaml:"crew_hold_s"` // wall time, as the next
+	CrewReturnS        float64 `yaml:"crew_return_s"`
+	StartWithinM       float64 `yaml:"start_within_m"`
+	Failsafe           string  `yaml:"failsafe"`
+	ResumeAfterRestart bool    `yaml:"resume_after_restart"`
 }
 
 // Defaults are what an absent key means.
 func Defaults() Config {
 	return Config{
 		Fleet: "demo", Mission: "mission-1", StateDir: "out/leader", Checkpoint: "configs/checkpoint", Decoder: "dispatch",
-		Slots: 100, SlotMS: 1000, ReportByMS: 300, DecideByMS: 450, Log: "info", LedgerMB: 64,
+		Slots: 100, SlotMS: 1000, ReportByMS: 300, DecideByMS: 450, LogLevel: "info", LedgerMB: 64,
 		Request:  Request{Setting: 0.5, Mode: "target"},
 		Broker:   telemetry.Broker{URL: "tcp://127.0.0.1:1883"},
 		Commands: Commands{Unsigned: "loopback"},
@@ -107,7 +107,7 @@ func Defaults() Config {
 		Origin:   fleet.Origin{LatitudeDeg: 47.3977, LongitudeDeg: 8.5456, AltitudeM: 488},
 		Flight: Flight{
 			SpeedMaxMPS: 30, ReserveJ: 15e3, ClimbS: 180, BrokerHoldS: 30, BrokerReturnS: 120,
-			CrewHoldS: 30, CrewReturnS: 120, StartWithinM: 200, Failsafe: "refuse", Resume: true,
+			CrewHoldS: 30, CrewReturnS: 120, StartWithinM: 200, Failsafe: "refuse", ResumeAfterRestart: true,
 		},
 	}
 }
@@ -124,16 +124,16 @@ func Load(path string) (Config, error) {
 	return c, nil
 }
 
-// Speed is mission seconds per second.
-func (c *Config) Speed() float64 { return 1000 / c.SlotMS }
+// SpeedFactor is mission seconds per second.
+func (c *Config) SpeedFactor() float64 { return 1000 / c.SlotMS }
 
-// Wall turns mission seconds into wall time.
-func (c *Config) Wall(missionS float64) time.Duration {
+// WallTime turns mission seconds into wall time.
+func (c *Config) WallTime(missionS float64) time.Duration {
 	return time.Duration(missionS * c.SlotMS * float64(time.Millisecond))
 }
 
-// Start is where an aircraft begins slot 0: as configured, or as in Sec. III.
-func (c *Config) Start(number int, areaM float64) physics.Position {
+// StartPosition is where an aircraft begins slot 0: as configured, or as in Sec. III.
+func (c *Config) StartPosition(number int, areaM float64) physics.Position {
 	if s := c.Aircraft[number-1].StartM; s != nil {
 		return physics.Position{EastM: s[0], NorthM: s[1]}
 	}
@@ -183,13 +183,13 @@ func (c *Config) Check() error {
 		{"commands.unsigned", c.Commands.Unsigned, []string{"loopback", "yes", "no"}},
 		{"flight.failsafe", c.Flight.Failsafe, []string{"refuse", "alarm"}},
 		{"decoder", c.Decoder, decoders()},
-		{"log", c.Log, []string{"debug", "info", "warn", "error"}},
+		{"log", c.LogLevel, []string{"debug", "info", "warn", "error"}},
 	} {
 		if !slices.Contains(e.want, e.value) {
 			return fmt.Errorf("%s is %q, want one of %q", e.key, e.value, e.want)
 		}
 	}
-	if c.MAVLink.Real && c.SlotMS != 1000 {
+	if c.MAVLink.RealAircraft && c.SlotMS != 1000 {
 		return fmt.Errorf("slot_ms is %v with mavlink.real, want 1000: real aircraft fly in real time", c.SlotMS)
 	}
 	if c.StateDir == "" {
@@ -246,10 +246,10 @@ func (c *Config) PublicKeys() (map[string]ed25519.PublicKey, error) {
 	return keys, nil
 }
 
-// Unsigned is whether commands without a signature are obeyed: never where keys
+// AcceptsUnsigned is whether commands without a signature are obeyed: never where keys
 // are configured, or aircraft are real.
-func (c *Config) Unsigned() bool {
-	if len(c.Commands.Keys) > 0 || c.MAVLink.Real {
+func (c *Config) AcceptsUnsigned() bool {
+	if len(c.Commands.Keys) > 0 || c.MAVLink.RealAircraft {
 		return false
 	}
 	if c.Commands.Unsigned != "loopback" {

@@ -16,7 +16,7 @@ func TestShippedConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Speed() != 10 || len(c.Aircraft) != 2 || !c.Unsigned() {
+	if c.SpeedFactor() != 10 || len(c.Aircraft) != 2 || !c.AcceptsUnsigned() {
 		t.Errorf("%+v", c)
 	}
 }
@@ -28,7 +28,7 @@ func TestShippedPX4Configuration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Speed() != 1 || len(c.Aircraft) != 2 || !c.Unsigned() || c.MAVLink.Real || c.Flight.Failsafe != "refuse" || c.Flight.ClimbS < 120 {
+	if c.SpeedFactor() != 1 || len(c.Aircraft) != 2 || !c.AcceptsUnsigned() || c.MAVLink.RealAircraft || c.Flight.Failsafe != "refuse" || c.Flight.ClimbS < 120 {
 		t.Errorf("%+v", c)
 	}
 }
@@ -53,8 +53,8 @@ func TestUnsigned(t *testing.T) {
 		{"real aircraft, whatever else is configured", "yes", "tcp://127.0.0.1:1883", nil, true, false},
 	} {
 		x := Defaults()
-		x.Commands.Unsigned, x.Commands.Keys, x.Broker.URL, x.MAVLink.Real = c.unsigned, c.keys, c.broker, c.real
-		if got := x.Unsigned(); got != c.want {
+		x.Commands.Unsigned, x.Commands.Keys, x.Broker.URL, x.MAVLink.RealAircraft = c.unsigned, c.keys, c.broker, c.real
+		if got := x.AcceptsUnsigned(); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}
@@ -87,11 +87,11 @@ func FuzzConfig(f *testing.F) {
 			}
 			return
 		}
-		if w := c.Wall(1); w < time.Millisecond || len(c.Aircraft) < 1 {
+		if w := c.WallTime(1); w < time.Millisecond || len(c.Aircraft) < 1 {
 			t.Fatalf("a slot of %v with %d aircraft was accepted", w, len(c.Aircraft))
 		}
 		for i := range c.Aircraft {
-			if p := c.Start(i+1, 1000); math.IsNaN(p.EastM+p.NorthM) || math.Abs(p.EastM)+math.Abs(p.NorthM) > 1e9 {
+			if p := c.StartPosition(i+1, 1000); math.IsNaN(p.EastM+p.NorthM) || math.Abs(p.EastM)+math.Abs(p.NorthM) > 1e9 {
 				t.Fatalf("aircraft %d starts at %v", i+1, p)
 			}
 		}

@@ -18,95 +18,95 @@ import (
 	"prefdt/telemetry"
 )
 
-// Mission is what commands change.
-type Mission interface {
+// Executor is what commands change.
+type Executor interface {
 	// Apply carries a command out and completes its acknowledgement, or says why
 	// it is refused and changes nothing.
 	Apply(c *Command, ack *telemetry.Ack) error
 	// State is the mission as it is, for the ledger.
 	State() ledger.State
 	// Requested returns what takes requests applied since then back.
-	Requested() (undo func())
+	RequestSavepoint() (undo func())
 }
 
-// Crew is the leader's side of the crew's commands. Set the exported fields,
+// Handler is the leader's side of the crew's commands. Set the exported fields,
 // then Initialize.
-type Crew struct {
-	Mission Mission
-	Ledger  *ledger.Ledger
-	Clock   clock.Clock
-	Log     *slog.Logger
-	Publish func(telemetry.Ack)
+type Handler struct {
+	Executor Executor
+	Ledger   *ledger.Ledger
+	Clock    clock.Clock
+	Log      *slog.Logger
+	Publish  func(telemetry.Ack)
 
-	challenges challenges
-	counters   map[string]uint64 // last accepted, by public key; the ledger has them too
-	heartbeats map[string]uint64 // the same of heartbeats, which need not outlive their challenge
+	challenges        challenges
+	counters          map[string]uint64 // last accepted, by public key; the ledger has them too
+	heartbeatCounters map[string]uint64 // the same of heartbeats, which need not outlive their challenge
 
-	batch   []applied         // commands that wait for the disk
-	undo    func()            // takes their requests back
-	unsaved map[string]stored // orders to the fleet that were carried out and did not reach the disk
+	uncommitted []pendingAnswer         // commands that wait for the disk
+	rollback    func()                  // takes their requests back
+	unpersisted map[string]storedAnswer // orders to the fleet that were carried out and did not reach the disk
 
-	answered map[string]time.Duration // when a refusal outside the ledger was last sent, by key
-	last     *telemetry.LastCommand
+	refusedAt   map[string]time.Duration // when a refusal outside the ledger was last sent, by key
+	lastCommand *telemetry.LastCommand
 }
 
-// stored is an acknowledgement without what differs from answer to answer.
-type stored struct {
+// storedAnswer is an acknowledgement without what differs from answer to answer.
+type storedAnswer struct {
 	body string
 	ack  telemetry.Ack
 }
 
-// applied is a command that waits for the disk, and then for its acknowledgement.
-type applied struct {
-	entry   ledger.Command
-	ack     telemetry.Ack
-	isOrder bool // to the fleet: it was carried out
-	repeat  bool // another one of the same id is in the batch
+// pendingAnswer is a command that waits for the disk, and then for its acknowledgement.
+type pendingAnswer struct {
+	entry            ledger.Command
+	ack              telemetry.Ack
+	isMissionCommand bool // to the fleet: it was carried out
+	isRepeat         bool // another one of the same id is in the batch
 }
 
-// batchMost is how many commands share a transaction: a storm of them must not
+// maxBatch is how many commands share a transaction: a storm of them must not
 // cost a slot.
-const batchMost = 256
+const maxBatch = 256
 
-// answerEvery is how often at most a refusal goes out that the ledger does not
+// refusalInterval is how often at most a refusal goes out that the ledger does not
 // have: to each key whose challenge or counter is old, and to all who cannot be
 // verified together.
-const answerEvery = time.Second
+const refusalInterval = time.Second
 
 // Initialize reads what the ledger remembers.
-func (c *Crew) Initialize(last *telemetry.LastCommand) error {
+func (c *Handler) Initialize(last *telemetry.LastCommand) error {
 	counters, err := c.Ledger.Counters()
 	if err != nil {
 		return err
 	}
-	c.counters, c.heartbeats, c.unsaved, c.answered = counters, map[string]uint64{}, map[string]stored{}, map[string]time.Duration{}
-	c.last = last
+	c.counters, c.heartbeatCounters, c.unpersisted, c.refusedAt = counters, map[string]uint64{}, map[string]storedAnswer{}, map[string]time.Duration{}
+	c.lastCommand = last
 	return nil
 }
 
 // Challenge is what a command must be signed over now.
-func (c *Crew) Challenge() string { return c.challenges.at(c.Clock.Now()) }
+func (c *Handler) Challenge() string { return c.challenges.currentAt(c.Clock.Now()) }
 
-// Last is the last command that was accepted, nil before the first.
-func (c *Crew) Last() *telemetry.LastCommand { return c.last }
+// LastCommand is the last command that was accepted, nil before the first.
+func (c *Handler) LastCommand() *telemetry.LastCommand { return c.lastCommand }
 
-// Heartbeat says whether a heartbeat counts.
-func (c *Crew) Heartbeat(h *Heartbeat) bool {
-	if h.Key == "" {
+// AcceptHeartbeat says whether a heartbeat counts.
+func (c *Handler) AcceptHeartbeat(h *Heartbeat) bool {
+	if h.KeyName == "" {
 		return true
 	}
-	if !c.challenges.valid(h.Challenge, c.Clock.Now()) || h.Counter <= c.heartbeats[h.Public] {
+	if !c.challenges.valid(h.Challenge, c.Clock.Now()) || h.Counter <= c.heartbeatCounters[h.PublicKey] {
 		return false
 	}
-	c.heartbeats[h.Public] = h.Counter
+	c.heartbeatCounters[h.PublicKey] = h.Counter
 	return true
 }
 
-// Command carries a command out, or answers why not. It says whether it was a
+// HandleCommand carries a command out, or answers why not. It says whether it was a
 // verified one that is no repeat: a sign of life of the crew's.
-func (c *Crew) Command(m *Command) (alive bool) {
-	if m.Denied != "" {
-		c.refuse("", m, telemetry.Ack{Reason: m.Denied})
+func (c *Handler) HandleCommand(m *Command) (alive bool) {
+	if m.DeniedReason != "" {
+		c.refuse("", m, telemetry.Ack{Reason: m.DeniedReason})
 		return false
 	}
 	earlier, known, err := c.lookUp(m.ID)
@@ -114,53 +114,53 @@ func (c *Crew) Command(m *Command) (alive bool) {
 	case err != nil:
 		c.Log.Error("command not obeyed", "id", m.ID, "reason", err)
 		return false
-	case known && earlier.body != m.Body:
-		c.refuse(m.Public, m, telemetry.Ack{Reason: fmt.Sprintf("id %s was used for another command", m.ID)})
+	case known && earlier.body != m.BodyDigest:
+		c.refuse(m.PublicKey, m, telemetry.Ack{Reason: fmt.Sprintf("id %s was used for another command", m.ID)})
 		return false
 	case known:
-		c.repeat(m, earlier)
+		c.answerRepeat(m, earlier)
 		return false
 	}
 	now := c.Clock.Now()
-	if last := c.counters[m.Public]; m.Key != "" && (m.Counter <= last || !c.challenges.valid(m.Challenge, now)) {
-		c.refuse(m.Public, m, telemetry.Ack{Reason: "the challenge or the counter is not the present one; sign again", Challenge: c.challenges.at(now), LastCounter: &last})
+	if last := c.counters[m.PublicKey]; m.KeyName != "" && (m.Counter <= last || !c.challenges.valid(m.Challenge, now)) {
+		c.refuse(m.PublicKey, m, telemetry.Ack{Reason: "the challenge or the counter is not the present one; sign again", Challenge: c.challenges.currentAt(now), LastCounter: &last})
 		return false
 	}
-	if len(c.batch) == 0 {
-		c.undo = c.Mission.Requested()
+	if len(c.uncommitted) == 0 {
+		c.rollback = c.Executor.RequestSavepoint()
 	}
 	ack := telemetry.Ack{ID: m.ID, Accepted: true}
-	if m.Fault != "" {
-		ack = telemetry.Ack{ID: m.ID, Reason: m.Fault}
-	} else if err := c.Mission.Apply(m, &ack); err != nil {
+	if m.InvalidReason != "" {
+		ack = telemetry.Ack{ID: m.ID, Reason: m.InvalidReason}
+	} else if err := c.Executor.Apply(m, &ack); err != nil {
 		ack = telemetry.Ack{ID: m.ID, Reason: err.Error()}
 	}
-	ack.Key = m.Key
+	ack.Key = m.KeyName
 	raw, err := telemetry.Encode(ack)
 	if err != nil {
 		c.Log.Error("acknowledgement not sent", "id", m.ID, "reason", err)
-		return m.Key != ""
+		return m.KeyName != ""
 	}
-	if m.Fault == "" { // invalid ones are counted, and a storm of them must not fill the log
+	if m.InvalidReason == "" { // invalid ones are counted, and a storm of them must not fill the log
 		c.Log.Info("command", "ack", string(raw))
 	}
-	if m.Key != "" {
-		c.counters[m.Public] = m.Counter
+	if m.KeyName != "" {
+		c.counters[m.PublicKey] = m.Counter
 	}
 	if ack.Accepted {
-		c.last = &telemetry.LastCommand{ID: m.ID, Key: m.Key, Slot: *ack.EffectiveSlot, What: m.what()}
+		c.lastCommand = &telemetry.LastCommand{ID: m.ID, Key: m.KeyName, Slot: *ack.EffectiveSlot, What: m.summary()}
 	}
-	entry := ledger.Command{ID: m.ID, Ack: json.RawMessage(raw), Body: m.Body, Key: m.Public, Counter: m.Counter}
-	ack.Of = m.Digest
-	c.batch = append(c.batch, applied{entry: entry, ack: ack, isOrder: ack.Accepted && m.Mission != nil})
-	if len(c.batch) >= batchMost {
+	entry := ledger.Command{ID: m.ID, Ack: json.RawMessage(raw), BodyDigest: m.BodyDigest, PublicKey: m.PublicKey, Counter: m.Counter}
+	ack.Of = m.PayloadDigest
+	c.uncommitted = append(c.uncommitted, pendingAnswer{entry: entry, ack: ack, isMissionCommand: ack.Accepted && m.Mission != nil})
+	if len(c.uncommitted) >= maxBatch {
 		c.Commit()
 	}
-	return m.Key != ""
+	return m.KeyName != ""
 }
 
-// what is a command in words, for the status.
-func (m *Command) what() string {
+// summary is a command in words, for the status.
+func (m *Command) summary() string {
 	switch {
 	case m.Budget != nil:
 		return fmt.Sprintf("budget %g J, %s", m.Budget.EnergyJ, m.Budget.Mode)
@@ -173,13 +173,13 @@ func (m *Command) what() string {
 }
 
 // lookUp finds the answer to an earlier command of the same id.
-func (c *Crew) lookUp(id string) (s stored, known bool, err error) {
-	for i := range c.batch {
-		if b := &c.batch[i]; b.entry.ID == id && !b.repeat {
-			return stored{b.entry.Body, b.ack}, true, nil
+func (c *Handler) lookUp(id string) (s storedAnswer, known bool, err error) {
+	for i := range c.uncommitted {
+		if b := &c.uncommitted[i]; b.entry.ID == id && !b.isRepeat {
+			return storedAnswer{b.entry.BodyDigest, b.ack}, true, nil
 		}
 	}
-	if s, known = c.unsaved[id]; known {
+	if s, known = c.unpersisted[id]; known {
 		return s, true, nil
 	}
 	entry, known, err := c.Ledger.Command(id)
@@ -187,53 +187,53 @@ func (c *Crew) lookUp(id string) (s stored, known bool, err error) {
 		return s, false, err
 	}
 	ack, err := telemetry.DecodeAck(entry.Ack)
-	return stored{entry.Body, ack}, true, err
+	return storedAnswer{entry.BodyDigest, ack}, true, err
 }
 
-// repeat answers a command that was received before as it was answered then.
-func (c *Crew) repeat(m *Command, earlier stored) {
-	if _, held := c.unsaved[m.ID]; held {
+// answerRepeat answers a command that was received before as it was answered then.
+func (c *Handler) answerRepeat(m *Command, earlier storedAnswer) {
+	if _, held := c.unpersisted[m.ID]; held {
 		c.Log.Error("command did not reach the disk, not acknowledged again", "id", m.ID)
 		return
 	}
 	ack := earlier.ack
-	ack.Of = m.Digest
-	c.batch = append(c.batch, applied{entry: ledger.Command{ID: m.ID}, ack: ack, repeat: true})
+	ack.Of = m.PayloadDigest
+	c.uncommitted = append(c.uncommitted, pendingAnswer{entry: ledger.Command{ID: m.ID}, ack: ack, isRepeat: true})
 }
 
 // refuse answers what the ledger is not to have: it may come again.
-func (c *Crew) refuse(key string, m *Command, ack telemetry.Ack) {
+func (c *Handler) refuse(key string, m *Command, ack telemetry.Ack) {
 	now := c.Clock.Now()
-	if at, before := c.answered[key]; before && now-at < answerEvery {
+	if at, before := c.refusedAt[key]; before && now-at < refusalInterval {
 		return
 	}
-	c.answered[key] = now
-	ack.ID, ack.Key, ack.Of = m.ID, m.Key, m.Digest
+	c.refusedAt[key] = now
+	ack.ID, ack.Key, ack.Of = m.ID, m.KeyName, m.PayloadDigest
 	c.Publish(ack)
 }
 
 // Commit puts what was applied on the disk, and then acknowledges it.
-func (c *Crew) Commit() {
-	if len(c.batch) == 0 {
+func (c *Handler) Commit() {
+	if len(c.uncommitted) == 0 {
 		return
 	}
-	batch := c.batch
-	c.batch = nil
+	batch := c.uncommitted
+	c.uncommitted = nil
 	var entries []ledger.Command
 	for i := range batch {
-		if !batch[i].repeat {
+		if !batch[i].isRepeat {
 			entries = append(entries, batch[i].entry)
 		}
 	}
 	if len(entries) > 0 {
-		if err := c.Ledger.Apply(c.Mission.State(), entries); err != nil {
+		if err := c.Ledger.WriteCommands(c.Executor.State(), entries); err != nil {
 			// Requests are taken back; an order to the fleet stands, and is not
 			// carried out a second time.
 			c.Log.Error("commands not on the disk, not acknowledged", "commands", len(entries), "reason", err)
-			c.undo()
+			c.rollback()
 			for i := range batch {
-				if b := &batch[i]; b.isOrder && len(c.unsaved) < ledger.Remembered {
-					c.unsaved[b.entry.ID] = stored{b.entry.Body, b.ack}
+				if b := &batch[i]; b.isMissionCommand && len(c.unpersisted) < ledger.MaxCommands {
+					c.unpersisted[b.entry.ID] = storedAnswer{b.entry.BodyDigest, b.ack}
 				}
 			}
 			return

@@ -9,8 +9,8 @@ import (
 
 // Keys says whose commands are obeyed.
 type Keys struct {
-	Public   map[string]ed25519.PublicKey // by name
-	Unsigned bool                         // commands without a signature are obeyed too
+	Public         map[string]ed25519.PublicKey // by name
+	AcceptUnsigned bool                         // commands without a signature are obeyed too
 }
 
 // Command is one message of the crew's as it was received: a command with a
@@ -22,27 +22,27 @@ type Command struct {
 	Mission    *telemetry.Mission
 
 	Signer
-	Digest string // of the payload: an acknowledgement's `of`
-	Body   string // digest of the command alone, however it was signed
-	Denied string // why it may not command; it is not to be applied
-	Fault  string // which field is invalid; it is to be refused
+	PayloadDigest string // of the payload: an acknowledgement's `of`
+	BodyDigest    string // digest of the command alone, however it was signed
+	DeniedReason  string // why it may not command; it is not to be applied
+	InvalidReason string // which field is invalid; it is to be refused
 }
 
 // Signer is who signed a message, and what keeps it from being used twice.
 type Signer struct {
-	Key       string // its name; empty: unsigned
-	Public    string // the key itself, base64
+	KeyName   string // its name; empty: unsigned
+	PublicKey string // the key itself, base64
 	Counter   uint64
 	Challenge string
 }
 
-var errUnsigned = &telemetry.Invalid{Kind: "command: unsigned", Text: "command: no signature; this leader obeys signed commands only"}
+var errUnsigned = &telemetry.InvalidError{Kind: "command: unsigned", Text: "command: no signature; this leader obeys signed commands only"}
 
-// open verifies a message's signature, if it has or needs one, and returns what
+// verify verifies a message's signature, if it has or needs one, and returns what
 // was signed.
-func (k Keys) open(m telemetry.Message) (body []byte, by Signer, err error) {
-	if !telemetry.Signed(m.Payload) {
-		if !k.Unsigned {
+func (k Keys) verify(m telemetry.Message) (body []byte, by Signer, err error) {
+	if !telemetry.LooksSigned(m.Payload) {
+		if !k.AcceptUnsigned {
 			return nil, by, errUnsigned
 		}
 		return m.Payload, by, nil
@@ -54,21 +54,21 @@ func (k Keys) open(m telemetry.Message) (body []byte, by Signer, err error) {
 	return []byte(e.Body), Signer{e.Key, base64.StdEncoding.EncodeToString(k.Public[e.Key]), e.Counter, e.Challenge}, nil
 }
 
-// Command reads a command. It is nil if it has no usable id, and so cannot be
+// DecodeCommand reads a command. It is nil if it has no usable id, and so cannot be
 // answered; the error says what was wrong with it, to be counted.
-func (k Keys) Command(kind telemetry.Kind, m telemetry.Message) (*Command, error) {
+func (k Keys) DecodeCommand(kind telemetry.Kind, m telemetry.Message) (*Command, error) {
 	if m.Retained {
-		return nil, &telemetry.Invalid{Kind: "command: retained", Text: "command: retained, so from the past"}
+		return nil, &telemetry.InvalidError{Kind: "command: retained", Text: "command: retained, so from the past"}
 	}
-	body, by, err := k.open(m)
+	body, by, err := k.verify(m)
 	if err != nil {
 		id := telemetry.ClaimedID(m.Payload)
 		if id == "" {
 			return nil, err
 		}
-		return &Command{ID: id, Digest: telemetry.Digest(m.Payload), Denied: err.Error()}, err
+		return &Command{ID: id, PayloadDigest: telemetry.Digest(m.Payload), DeniedReason: err.Error()}, err
 	}
-	c := &Command{Signer: by, Digest: telemetry.Digest(m.Payload), Body: telemetry.Digest(body)}
+	c := &Command{Signer: by, PayloadDigest: telemetry.Digest(m.Payload), BodyDigest: telemetry.Digest(body)}
 	switch kind {
 	case telemetry.KindBudget:
 		var b telemetry.Budget
@@ -87,7 +87,7 @@ func (k Keys) Command(kind telemetry.Kind, m telemetry.Message) (*Command, error
 		return nil, err // it cannot be answered
 	}
 	if err != nil {
-		c.Fault = err.Error()
+		c.InvalidReason = err.Error()
 	}
 	return c, err
 }
@@ -99,12 +99,12 @@ type Heartbeat struct {
 	Signer
 }
 
-// Heartbeat reads one. Where keys are configured it must be signed.
-func (k Keys) Heartbeat(station string, m telemetry.Message) (*Heartbeat, error) {
+// DecodeHeartbeat reads one. Where keys are configured it must be signed.
+func (k Keys) DecodeHeartbeat(station string, m telemetry.Message) (*Heartbeat, error) {
 	if m.Retained {
-		return nil, &telemetry.Invalid{Kind: "heartbeat: retained", Text: "heartbeat: retained, so from the past"}
+		return nil, &telemetry.InvalidError{Kind: "heartbeat: retained", Text: "heartbeat: retained, so from the past"}
 	}
-	body, by, err := k.open(m)
+	body, by, err := k.verify(m)
 	if err != nil {
 		return nil, err
 	}

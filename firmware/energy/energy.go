@@ -86,10 +86,10 @@ func (r Reading) valid() Reading {
 	return r
 }
 
-// FromBattery reads the fields of BATTERY_STATUS. Negative values, all of
+// FromBatteryStatus reads the fields of BATTERY_STATUS. Negative values, all of
 // them, are absent: PX4 sends a current of -100 cA where it knows none. So is
 // a voltage of 0 or UINT16_MAX.
-func FromBattery(voltagesMV []uint16, currentCA int16, consumedHJ int32, remainingPercent int8) Reading {
+func FromBatteryStatus(voltagesMV []uint16, currentCA int16, consumedHJ int32, remainingPercent int8) Reading {
 	r := Absent()
 	if consumedHJ >= 0 {
 		r.ConsumedHJ = float64(consumedHJ)
@@ -112,7 +112,7 @@ func FromBattery(voltagesMV []uint16, currentCA int16, consumedHJ int32, remaini
 	return r
 }
 
-// FromSystem reads the fields of SYS_STATUS, which carries no counter.
-func FromSystem(voltageMV uint16, currentCA int16, remainingPercent int8) Reading {
-	return FromBattery([]uint16{voltageMV}, currentCA, -1, remainingPercent)
+// FromSysStatus reads the fields of SYS_STATUS, which carries no counter.
+func FromSysStatus(voltageMV uint16, currentCA int16, remainingPercent int8) Reading {
+	return FromBatteryStatus([]uint16{voltageMV}, currentCA, -1, remainingPercent)
 }

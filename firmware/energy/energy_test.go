@@ -9,7 +9,7 @@ import (
 )
 
 func newMeter() *Meter {
-	p := physics.Standard().Propulsion
+	p := physics.DefaultConstants().Propulsion
 	return &Meter{CapacityJ: 150e3, PowerW: p.PowerW, MaxPowerW: 3000}
 }
 
@@ -19,13 +19,13 @@ func TestAbsentValues(t *testing.T) {
 		r    Reading
 		want Reading
 	}{
-		"PX4 SITL":    {FromBattery([]uint16{16200, uint16(none)}, -100, -1, 97), Reading{math.NaN(), math.NaN(), 16.2, 0.97, 0}},
-		"no battery":  {FromBattery([]uint16{uint16(none)}, -1, -1, -1), Absent()},
-		"zero volts":  {FromBattery([]uint16{0, 0}, 500, 3, 0), Reading{3, 5, math.NaN(), 0, 0}},
-		"cells":       {FromBattery([]uint16{4000, 4100, uint16(none)}, 1000, 0, 100), Reading{0, 10, 8.1, 1, 0}},
-		"over 100 %":  {FromBattery(nil, -1, -1, 101), Absent()},
-		"sys absent":  {FromSystem(uint16(none), -1, -1), Absent()},
-		"sys present": {FromSystem(15000, 200, 50), Reading{math.NaN(), 2, 15, 0.5, 0}},
+		"PX4 SITL":    {FromBatteryStatus([]uint16{16200, uint16(none)}, -100, -1, 97), Reading{math.NaN(), math.NaN(), 16.2, 0.97, 0}},
+		"no battery":  {FromBatteryStatus([]uint16{uint16(none)}, -1, -1, -1), Absent()},
+		"zero volts":  {FromBatteryStatus([]uint16{0, 0}, 500, 3, 0), Reading{3, 5, math.NaN(), 0, 0}},
+		"cells":       {FromBatteryStatus([]uint16{4000, 4100, uint16(none)}, 1000, 0, 100), Reading{0, 10, 8.1, 1, 0}},
+		"over 100 %":  {FromBatteryStatus(nil, -1, -1, 101), Absent()},
+		"sys absent":  {FromSysStatus(uint16(none), -1, -1), Absent()},
+		"sys present": {FromSysStatus(15000, 200, 50), Reading{math.NaN(), 2, 15, 0.5, 0}},
 	} {
 		got := [4]float64{c.r.ConsumedHJ, c.r.CurrentA, c.r.VoltageV, c.r.Charge}
 		want := [4]float64{c.want.ConsumedHJ, c.want.CurrentA, c.want.VoltageV, c.want.Charge}
@@ -37,10 +37,10 @@ func TestAbsentValues(t *testing.T) {
 	}
 }
 
-// flight plays 100 s of a flight whose speed and edge load change, with a
+// simulateFlight plays 100 s of a flight whose speed and edge load change, with a
 // battery message every half second made by say, and returns the true and the
 // metered joules.
-func flight(m *Meter, factor float64, say func(i int, trueJ, powerW float64) (Reading, bool)) (trueJ, gotJ float64) {
+func simulateFlight(m *Meter, factor float64, say func(i int, trueJ, powerW float64) (Reading, bool)) (trueJ, gotJ float64) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	speed, edgeW, lastJ := 8.4, 0.0, 0.0
 	for i := range 1000 {
@@ -49,17 +49,17 @@ func flight(m *Meter, factor float64, say func(i int, trueJ, powerW float64) (Re
 			speed, edgeW = 6+6*rng.Float64(), 60*rng.Float64()
 			m.AddEdge(now, edgeW) // one slot's edge energy is known when it is decided
 		}
-		m.Speed(now, speed, true)
+		m.SetSpeed(now, speed, true)
 		power := m.PowerW(speed)*factor + edgeW
 		if i%5 == 0 {
 			if r, ok := say(i, trueJ, (trueJ-lastJ)*2); ok {
-				m.Battery(now, r)
+				m.AddReading(now, r)
 			}
 			lastJ = trueJ
 		}
 		trueJ += power / 10
 	}
-	return trueJ, m.At(100)
+	return trueJ, m.DrawnJ(100)
 }
 
 func TestSourcesAgreeWithTheTruth(t *testing.T) {
@@ -112,7 +112,7 @@ func TestSourcesAgreeWithTheTruth(t *testing.T) {
 		}},
 	} {
 		m := newMeter()
-		truth, got := flight(m, c.factor, c.say)
+		truth, got := simulateFlight(m, c.factor, c.say)
 		if math.Abs(got-truth) > c.worstJ {
 			t.Errorf("%s: %.1f J, truth %.1f J", c.name, got, truth)
 		}
@@ -124,39 +124,39 @@ func TestSourcesAgreeWithTheTruth(t *testing.T) {
 
 func TestLostAircraft(t *testing.T) {
 	m := newMeter()
-	m.Battery(0, Reading{0, 10, 15, math.NaN(), 0})
-	m.Speed(0, 8.4, true)
+	m.AddReading(0, Reading{0, 10, 15, math.NaN(), 0})
+	m.SetSpeed(0, 8.4, true)
 	if s := m.Source(1); s != Consumed {
 		t.Errorf("source %s", s)
 	}
 	if s := m.Source(5); s != Model {
 		t.Errorf("source of an unheard aircraft %s", s)
 	}
-	at10, at60 := m.At(10), m.At(60)
+	at10, at60 := m.DrawnJ(10), m.DrawnJ(60)
 	if at60 != at10 {
 		t.Errorf("a lost aircraft draws %v J on", at60-at10)
 	}
-	if want := m.PowerW(0); math.Abs(m.At(9)-m.At(8)-want) > 1e-9 {
-		t.Errorf("unheard, it draws %v W, want hover, %v W", m.At(9)-m.At(8), want)
+	if want := m.PowerW(0); math.Abs(m.DrawnJ(9)-m.DrawnJ(8)-want) > 1e-9 {
+		t.Errorf("unheard, it draws %v W, want hover, %v W", m.DrawnJ(9)-m.DrawnJ(8), want)
 	}
 }
 
 func TestRestoreReadsWhatWasDrawnMeanwhile(t *testing.T) {
 	m := newMeter()
 	for i := range 100 {
-		m.Battery(float64(i)/2, Reading{float64(i), 13.33, 15, math.NaN(), 0})
+		m.AddReading(float64(i)/2, Reading{float64(i), 13.33, 15, math.NaN(), 0})
 	}
 	s := m.State(49.5)
 	again := newMeter()
 	again.Restore(1000, s, math.NaN())
-	again.Battery(1000, Reading{180, 13.33, 15, math.NaN(), 0})
-	if got := again.At(1000) - s.SpentJ; math.Abs(got-8100) > 200 {
+	again.AddReading(1000, Reading{180, 13.33, 15, math.NaN(), 0})
+	if got := again.DrawnJ(1000) - s.SpentJ; math.Abs(got-8100) > 200 {
 		t.Errorf("81 counts later: %v J", got)
 	}
 	reset := newMeter()
 	reset.Restore(1000, s, math.NaN())
-	reset.Battery(1000, Reading{2, 13.33, 15, math.NaN(), 0})
-	if got := reset.At(1000) - s.SpentJ; got != 0 {
+	reset.AddReading(1000, Reading{2, 13.33, 15, math.NaN(), 0})
+	if got := reset.DrawnJ(1000) - s.SpentJ; got != 0 {
 		t.Errorf("a reset while away moved the figure by %v J", got)
 	}
 }
@@ -180,7 +180,7 @@ func TestHandOverMidFlight(t *testing.T) {
 		for _, second := range all {
 			m := newMeter()
 			last, worst := 0.0, 0.0
-			truth, got := flight(m, 1.1, func(i int, j, w float64) (Reading, bool) {
+			truth, got := simulateFlight(m, 1.1, func(i int, j, w float64) (Reading, bool) {
 				s := first
 				if i >= 300 && i < 700 {
 					s = second
@@ -189,13 +189,13 @@ func TestHandOverMidFlight(t *testing.T) {
 				if i%100 == 95 && m.Source(now) != s {
 					t.Errorf("%s, %s: slot %d from %s", first, second, i/10, m.Source(now))
 				}
-				if at := m.At(now); at < last-1501 {
+				if at := m.DrawnJ(now); at < last-1501 {
 					t.Errorf("%s, %s: fell from %v to %v J", first, second, last, at)
 				} else {
 					last = at
 				}
 				// Between two messages power may change by some 200 W.
-				worst = max(worst, math.Abs(m.At(now)-j)-m.UncertaintyJ(now)-100)
+				worst = max(worst, math.Abs(m.DrawnJ(now)-j)-m.UncertaintyJ(now)-100)
 				return without[s](full(j, w)), true
 			})
 			if worst > 0 {
@@ -233,8 +233,8 @@ func TestResetsAreNeverCredited(t *testing.T) {
 	} {
 		m := newMeter()
 		last := 0.0
-		truth, got := flight(m, 1, func(i int, j, _ float64) (Reading, bool) {
-			at := m.At(float64(i) / 10)
+		truth, got := simulateFlight(m, 1, func(i int, j, _ float64) (Reading, bool) {
+			at := m.DrawnJ(float64(i) / 10)
 			if at < last-200 {
 				t.Errorf("%s: %v J were given back", name, last-at)
 			}

@@ -15,7 +15,7 @@ func TestStallIsNoOtherCounter(t *testing.T) {
 		drawn := 0.0
 		say := func(receivedS, contentS float64) {
 			drawn = 160 * contentS
-			m.Battery(receivedS, Reading{ConsumedHJ: math.Floor(drawn / 100), CurrentA: 160 / volts, VoltageV: volts, Charge: math.NaN()})
+			m.AddReading(receivedS, Reading{ConsumedHJ: math.Floor(drawn / 100), CurrentA: 160 / volts, VoltageV: volts, Charge: math.NaN()})
 		}
 		now := 0.0
 		for ; now < 30; now += 0.25 {
@@ -28,8 +28,8 @@ func TestStallIsNoOtherCounter(t *testing.T) {
 				say(end, content)
 			}
 		}
-		if off := math.Abs(m.At(end) - drawn); off > m.UncertaintyJ(end) || off > 150 {
-			t.Errorf("a stall of %v s: %.0f J off, stated %.0f J", stall, m.At(end)-drawn, m.UncertaintyJ(end))
+		if off := math.Abs(m.DrawnJ(end) - drawn); off > m.UncertaintyJ(end) || off > 150 {
+			t.Errorf("a stall of %v s: %.0f J off, stated %.0f J", stall, m.DrawnJ(end)-drawn, m.UncertaintyJ(end))
 		}
 	}
 }
@@ -37,15 +37,15 @@ func TestStallIsNoOtherCounter(t *testing.T) {
 // A counter that says less than was certainly drawn is another one, unless it is
 // so little less that messages read late may have counted it twice.
 func TestCounterThatSaysLess(t *testing.T) {
-	total := figure{1000, 900, 1100}
+	total := estimate{1000, 900, 1100}
 	for _, c := range []struct{ shortJ, wantJ float64 }{
-		{-50, 1150}, {doubtJ - 50, 1150}, // it goes up by one: the total is the counter's
-		{doubtJ + 50, 1600}, // the total stands
+		{-50, 1150}, {doubleCountJ - 50, 1150}, // it goes up by one: the total is the counter's
+		{doubleCountJ + 50, 1600}, // the total stands
 	} {
-		var a anchor
-		a.lay(total, count{n: 5, unitJ: 100})
-		read := count{n: 6, unitJ: 100, mostJ: 2000, sureJ: 200 + c.shortJ, trust: 1, step: figure{500, 0, 600}}
-		now, believed := a.take(figure{1600, 1400, 1700}, read, true)
+		var a counterReference
+		a.rebase(total, counterReading{count: 5, unitJ: 100})
+		read := counterReading{count: 6, unitJ: 100, maxJ: 2000, certainJ: 200 + c.shortJ, trust: 1, drawn: estimate{500, 0, 600}}
+		now, believed := a.handleReading(estimate{1600, 1400, 1700}, read, true)
 		if !believed || now.J != c.wantJ {
 			t.Errorf("%v J short of what was certainly drawn: believed %v, %v J, want %v", c.shortJ, believed, now.J, c.wantJ)
 		}
@@ -63,7 +63,7 @@ func TestCounterComesBackAfterAll(t *testing.T) {
 		{func(r Reading) Reading { r.ConsumedHJ, r.CurrentA = nan, nan; return r }, func(r Reading) Reading { return Absent() }},
 	} {
 		m := newMeter()
-		truth, got := flight(m, 1.5, func(i int, j, w float64) (Reading, bool) { // a shock the model does not know of
+		truth, got := simulateFlight(m, 1.5, func(i int, j, w float64) (Reading, bool) { // a shock the model does not know of
 			r := Reading{ConsumedHJ: math.Floor(j / 100), CurrentA: w / volts, VoltageV: volts, Charge: 1 - math.Floor(j/1500)/100}
 			if phase := i/200 - 1; phase >= 0 && phase < len(between) {
 				r = between[phase](r)
@@ -81,10 +81,10 @@ func TestCounterComesBackAfterAll(t *testing.T) {
 func TestKnownToTheResolution(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	m := newMeter()
-	p := &pack{rng: rng, gain: 1.02, roundJ: 50, wrapHJ: math.Inf(1), bootS: -5, dated: true, consumed: true, current: true}
+	p := &batteryPack{rng: rng, currentGain: 1.02, counterRoundingJ: 50, counterWrapHJ: math.Inf(1), bootS: -5, sendsBootTime: true, sendsConsumed: true, sendsCurrent: true}
 	sum, said, n := 0.0, 0.0, 0.0
 	speed, edge := 8.0, 0.0
-	m.Speed(0, speed, true)
+	m.SetSpeed(0, speed, true)
 	for i := range 6000 {
 		now := float64(i) / 20
 		if i%20 == 0 {
@@ -94,16 +94,16 @@ func TestKnownToTheResolution(t *testing.T) {
 			m.AddEdge(now, edge)
 		}
 		if i%20 > 10 { // computed in the rest of the slot
-			p.truth += edge / 9
+			p.drawnJ += edge / 9
 		}
-		p.truth += m.PowerW(speed) / 20
+		p.drawnJ += m.PowerW(speed) / 20
 		now += 0.05
-		m.Speed(now, speed, true)
+		m.SetSpeed(now, speed, true)
 		if i%5 == 2 {
-			m.Battery(now, p.reading(now))
+			m.AddReading(now, p.reading(now))
 		}
 		if i%20 == 19 && i > 40 {
-			off := math.Abs(m.At(now) - p.truth)
+			off := math.Abs(m.DrawnJ(now) - p.drawnJ)
 			if off > 60 || off > m.UncertaintyJ(now) || m.UncertaintyJ(now) > 250 {
 				t.Fatalf("slot %d: %.0f J off, stated %.0f J", i/20, off, m.UncertaintyJ(now))
 			}
@@ -130,7 +130,7 @@ func TestCounterThatStops(t *testing.T) {
 	}
 	for name, count := range stopped {
 		m := newMeter()
-		truth, got := flight(m, 1.2, func(i int, j, w float64) (Reading, bool) {
+		truth, got := simulateFlight(m, 1.2, func(i int, j, w float64) (Reading, bool) {
 			return Reading{ConsumedHJ: count(i, j), CurrentA: w / volts, VoltageV: volts, Charge: math.NaN()}, true
 		})
 		if math.Abs(got-truth) > 300 {
@@ -147,19 +147,19 @@ func TestStallIsCountedOnce(t *testing.T) {
 	for _, counter := range []bool{true, false} {
 		for _, stall := range []float64{0.5, 0.9, 1.6, 3, 7, 9} {
 			m := newMeter()
-			m.Speed(0, 8.4, true)
+			m.SetSpeed(0, 8.4, true)
 			now := 0.0
 			say := func(content, bootS float64) {
 				r := Reading{math.NaN(), watts / volts, volts, math.NaN(), bootS}
 				if counter {
 					r.ConsumedHJ = math.Floor(content * watts / 100)
 				}
-				m.Battery(now, r)
+				m.AddReading(now, r)
 			}
 			hear := func(from, to float64) {
 				for ; from < to; from += 0.25 {
 					now = max(now, from)
-					m.Speed(now, 8.4, true)
+					m.SetSpeed(now, 8.4, true)
 					say(from, 50+from)
 				}
 			}
@@ -172,8 +172,8 @@ func TestStallIsCountedOnce(t *testing.T) {
 				say(first, 0)
 			}
 			hear(first+0.25, 60)
-			if off := math.Abs(m.At(60) - 60*watts); off > 150 || off > m.UncertaintyJ(60) {
-				t.Errorf("counter %v, a stall of %v s: %.0f J off, stated %.0f J", counter, stall, m.At(60)-60*watts, m.UncertaintyJ(60))
+			if off := math.Abs(m.DrawnJ(60) - 60*watts); off > 150 || off > m.UncertaintyJ(60) {
+				t.Errorf("counter %v, a stall of %v s: %.0f J off, stated %.0f J", counter, stall, m.DrawnJ(60)-60*watts, m.UncertaintyJ(60))
 			}
 		}
 	}
@@ -184,10 +184,10 @@ func TestStallIsCountedOnce(t *testing.T) {
 func TestStallOfACurrentAlone(t *testing.T) {
 	const volts, watts = 15.0, 160.0
 	m := newMeter()
-	m.Speed(0, 8.4, true)
+	m.SetSpeed(0, 8.4, true)
 	say := func(receivedS, contentS float64) {
-		m.Speed(receivedS, 8.4, true)
-		m.Battery(receivedS, Reading{ConsumedHJ: math.NaN(), CurrentA: watts / volts, VoltageV: volts, Charge: math.NaN(), BootS: 50 + contentS})
+		m.SetSpeed(receivedS, 8.4, true)
+		m.AddReading(receivedS, Reading{ConsumedHJ: math.NaN(), CurrentA: watts / volts, VoltageV: volts, Charge: math.NaN(), BootS: 50 + contentS})
 	}
 	for i := range 41 {
 		say(float64(i)/4, float64(i)/4)
@@ -197,8 +197,8 @@ func TestStallOfACurrentAlone(t *testing.T) {
 			say(18, content)
 		}
 	}
-	if off := math.Abs(m.At(18) - 18*watts); off > 100 || off > m.UncertaintyJ(18) {
-		t.Errorf("%.0f J off, stated %.0f J", m.At(18)-18*watts, m.UncertaintyJ(18))
+	if off := math.Abs(m.DrawnJ(18) - 18*watts); off > 100 || off > m.UncertaintyJ(18) {
+		t.Errorf("%.0f J off, stated %.0f J", m.DrawnJ(18)-18*watts, m.UncertaintyJ(18))
 	}
 }
 
@@ -211,7 +211,7 @@ func TestResetThatNobodyHeard(t *testing.T) {
 		m := newMeter()
 		now, offset := 0.0, 0.0
 		say := func(n float64) {
-			m.Battery(now-offset, Reading{ConsumedHJ: n, CurrentA: watts / volts, VoltageV: volts, Charge: math.NaN()})
+			m.AddReading(now-offset, Reading{ConsumedHJ: n, CurrentA: watts / volts, VoltageV: volts, Charge: math.NaN()})
 		}
 		for ; now <= 10; now += 0.5 {
 			say(math.Floor(now * watts / 100))
@@ -228,8 +228,8 @@ func TestResetThatNobodyHeard(t *testing.T) {
 			say(30 + math.Floor(since*watts/100))
 		}
 		now -= 0.5
-		if off := math.Abs(m.At(now-offset) - now*watts); off > 150 || off > m.UncertaintyJ(now-offset) {
-			t.Errorf("restart %v: %.0f J off, stated %.0f J", restart, m.At(now-offset)-now*watts, m.UncertaintyJ(now-offset))
+		if off := math.Abs(m.DrawnJ(now-offset) - now*watts); off > 150 || off > m.UncertaintyJ(now-offset) {
+			t.Errorf("restart %v: %.0f J off, stated %.0f J", restart, m.DrawnJ(now-offset)-now*watts, m.UncertaintyJ(now-offset))
 		}
 	}
 }
@@ -240,28 +240,28 @@ func TestChargeHasItsPlace(t *testing.T) {
 	nan := math.NaN()
 	m := newMeter()
 	worst := 0.0
-	flight(m, 1, func(i int, j, w float64) (Reading, bool) {
-		worst = max(worst, math.Abs(m.At(float64(i)/10)-j))
+	simulateFlight(m, 1, func(i int, j, w float64) (Reading, bool) {
+		worst = max(worst, math.Abs(m.DrawnJ(float64(i)/10)-j))
 		return Reading{ConsumedHJ: math.Floor(j / 100), CurrentA: w / 15, VoltageV: 15, Charge: 0.9 - float64(i/100)/20}, true // half a pack too much
 	})
 	if worst > 150 {
 		t.Errorf("%.0f J off beside a charge that is wrong", worst)
 	}
 	m, now, drawn := newMeter(), 0.0, 0.0
-	m.Speed(0, 8.4, true)
+	m.SetSpeed(0, 8.4, true)
 	for ; now < 60; now++ {
 		drawn += 134.4
-		m.Speed(now, 8.4, true)
-		m.Battery(now, Reading{nan, nan, 15, 1 - math.Floor(drawn/1500)/100, 10 + now})
+		m.SetSpeed(now, 8.4, true)
+		m.AddReading(now, Reading{nan, nan, 15, 1 - math.Floor(drawn/1500)/100, 10 + now})
 	}
 	s := m.State(60)
 	drawn += 60 * 300
 	m = newMeter()
 	m.Restore(0, s, nan)
-	m.Speed(0, 8.4, true)
-	m.Battery(0, Reading{nan, nan, 15, 1 - math.Floor(drawn/1500)/100, 130})
-	if off := math.Abs(m.At(0) - drawn); off > 1500 || off > m.UncertaintyJ(0) {
-		t.Errorf("after a restart the charge leaves %.0f J, stated %.0f J", m.At(0)-drawn, m.UncertaintyJ(0))
+	m.SetSpeed(0, 8.4, true)
+	m.AddReading(0, Reading{nan, nan, 15, 1 - math.Floor(drawn/1500)/100, 130})
+	if off := math.Abs(m.DrawnJ(0) - drawn); off > 1500 || off > m.UncertaintyJ(0) {
+		t.Errorf("after a restart the charge leaves %.0f J, stated %.0f J", m.DrawnJ(0)-drawn, m.UncertaintyJ(0))
 	}
 }
 
@@ -269,8 +269,8 @@ func TestChargeHasItsPlace(t *testing.T) {
 // began anew.
 func TestCounterThatOutlivesReboots(t *testing.T) {
 	m := newMeter()
-	m.Speed(0, 8.4, true)
-	truth, got := flight(m, 1, func(i int, j, _ float64) (Reading, bool) {
+	m.SetSpeed(0, 8.4, true)
+	truth, got := simulateFlight(m, 1, func(i int, j, _ float64) (Reading, bool) {
 		now := float64(i) / 10
 		boot := 20.0
 		if now >= 50 {
@@ -288,16 +288,16 @@ func TestCounterThatOutlivesReboots(t *testing.T) {
 func TestBurstOfPower(t *testing.T) {
 	m := newMeter()
 	say := func(now, watts float64) {
-		m.Battery(now, Reading{math.NaN(), watts / 15, 15, math.NaN(), 10 + now})
+		m.AddReading(now, Reading{math.NaN(), watts / 15, 15, math.NaN(), 10 + now})
 	}
 	for i := range 9 {
 		say(float64(i)/4, 150)
 	}
 	say(2.02, 2900) // 58 J of computing
-	if truth, got := 358.0, m.At(2.02); math.Abs(got-truth) > 1 {
+	if truth, got := 358.0, m.DrawnJ(2.02); math.Abs(got-truth) > 1 {
 		t.Errorf("%.0f J, truth %.0f J", got, truth)
 	}
-	if truth, got := 358+150*1.5, m.At(3.52); math.Abs(got-truth) > 120 || math.Abs(got-truth) > m.UncertaintyJ(3.52) {
+	if truth, got := 358+150*1.5, m.DrawnJ(3.52); math.Abs(got-truth) > 120 || math.Abs(got-truth) > m.UncertaintyJ(3.52) {
 		t.Errorf("a second and a half later %.0f J, truth %.0f J, stated %.0f J", got, truth, m.UncertaintyJ(3.52))
 	}
 }
@@ -306,20 +306,20 @@ func TestBurstOfPower(t *testing.T) {
 // the time since the last: it does not speak against the counter.
 func TestBurstAfterLostMessages(t *testing.T) {
 	for _, lost := range []int{0, 3, 5, 10} {
-		m, p := newMeter(), &pack{gain: 1, wrapHJ: 1e9, consumed: true, current: true, dated: true, bootS: -10}
+		m, p := newMeter(), &batteryPack{currentGain: 1, counterWrapHJ: 1e9, sendsConsumed: true, sendsCurrent: true, sendsBootTime: true, bootS: -10}
 		now := 0.0
 		for i := range 200 {
 			now = float64(i) / 10
-			p.truth += 20
+			p.drawnJ += 20
 			if i == 100 {
-				p.truth += 160
+				p.drawnJ += 160
 			}
 			if r := p.reading(now); i < 100-lost || i >= 100 {
-				m.Battery(now, r)
+				m.AddReading(now, r)
 			}
 		}
-		if got := m.At(now); math.Abs(got-p.truth) > 101 {
-			t.Errorf("%d messages lost: %.0f J, truth %.0f J", lost, got, p.truth)
+		if got := m.DrawnJ(now); math.Abs(got-p.drawnJ) > 101 {
+			t.Errorf("%d messages lost: %.0f J, truth %.0f J", lost, got, p.drawnJ)
 		}
 	}
 }
@@ -327,17 +327,17 @@ func TestBurstAfterLostMessages(t *testing.T) {
 // Edge energy is told of before it is drawn.
 func TestComputingThatIsStillToCome(t *testing.T) {
 	m := newMeter()
-	m.Speed(0, 8.4, true)
+	m.SetSpeed(0, 8.4, true)
 	m.AddEdge(0, 60)
-	if got := m.At(0); got != 60 || m.UncertaintyJ(0) < 60 {
+	if got := m.DrawnJ(0); got != 60 || m.UncertaintyJ(0) < 60 {
 		t.Errorf("%v J, stated %v J", got, m.UncertaintyJ(0))
 	}
 	m = newMeter()
 	for i := range 9 {
-		m.Battery(float64(i)/4, Reading{math.NaN(), 10, 15, math.NaN(), 0})
+		m.AddReading(float64(i)/4, Reading{math.NaN(), 10, 15, math.NaN(), 0})
 	}
 	m.AddEdge(2, 60)
-	if got := m.At(2); got != 300 || m.UncertaintyJ(2) < 60 {
+	if got := m.DrawnJ(2); got != 300 || m.UncertaintyJ(2) < 60 {
 		t.Errorf("%v J, stated %v J", got, m.UncertaintyJ(2))
 	}
 }

@@ -3,17 +3,17 @@ package energy
 import "math"
 
 const (
-	consumedJ = 100 // a count of energy consumed
-	receiptS  = 0.1 // a message's time is off by so much
-	stallS    = 10  // messages may wait for so long on their way
-	meanS     = 1   // power is averaged over so long, to go on with it
+	consumedUnitJ = 100 // a count of energy consumed
+	receiptErrorS = 0.1 // a message's time is off by so much
+	stallMaxS     = 10  // messages may wait for so long on their way
+	powerAverageS = 1   // power is averaged over so long, to go on with it
 
 	// What says less than this part of what was drawn is wrong: a counter beside
 	// a current that may be worse than assumed, anything beside the model.
 	sensorTrust = 0.8
 	modelTrust  = 0.5
 
-	lateS = 1 // a datagram may be late by so much, unlike those before and after it
+	reorderMaxS = 1 // a datagram may be late by so much, unlike those before and after it
 )
 
 // Meter is one aircraft's joules. Times are mission seconds on one clock; calls
@@ -26,67 +26,67 @@ type Meter struct {
 	started bool
 	model   model
 
-	readings int     // battery readings so far
-	everyS   float64 // they came so far apart, on average
-	readS    float64
-	bootS    float64 // autopilot's time up to which is accounted for; 0: never heard
-	dated    bool    // the last one told of it
-	held     *held
-	recent   []tick  // energy consumed, as read within lateS
-	pauseS   float64 // between the last two readings that were more than lateS apart
-	pausedS  float64 // when that ended
-	source   Source
-	powerW   float64 // current times voltage then, or NaN
-	lastW    float64 // power in the second before it, measured or modelled
+	readingCount    int     // battery readings so far
+	meanIntervalS   float64 // they came so far apart, on average
+	lastReadS       float64
+	bootS           float64 // autopilot's time up to which is accounted for; 0: never heard
+	lastHadBootTime bool    // the last one told of it
+	pending         *pendingReading
+	recent          []counterSample // energy consumed, as read within reorderMaxS
+	pauseS          float64         // between the last two readings that were more than reorderMaxS apart
+	pauseEndS       float64         // when that ended
+	source          Source
+	lastPowerW      float64 // current times voltage then, or NaN
+	meanPowerW      float64 // power in the second before it, measured or modelled
 
 	// Power is integrated from reading to reading. At any moment the integral
-	// may be off by slackJ beyond its bounds, which does not add up: a message's
+	// may be off by timingSlackJ beyond its bounds, which does not add up: a message's
 	// time, or computing that was told of and not drawn yet.
-	sum      figure
-	slackJ   float64
-	measured bool // it was a current's at last, not the model's
+	integral     estimate
+	timingSlackJ float64
+	measured     bool // it was a current's at last, not the model's
 
-	total    figure // what was drawn up to readS, by all that is known
-	sureJ    float64
-	consumed anchor
-	charge   anchor
+	total    estimate // what was drawn up to lastReadS, by all that is known
+	certainJ float64
+	consumed counterReference
+	charge   counterReference
 }
 
 // State is what a restart needs.
 type State struct {
-	SpentJ   float64 `json:"spent_j"`
-	LowJ     float64 `json:"low_j"`
-	HighJ    float64 `json:"high_j"`
-	Consumed anchor  `json:"consumed"`
-	Charge   anchor  `json:"charge"`
-	BootS    float64 `json:"boot_s,omitempty"` // autopilot's time since boot; 0: unknown
-	PowerW   float64 `json:"power_w"`
-	Factor   float64 `json:"factor"`
+	SpentJ   float64          `json:"spent_j"`
+	LowJ     float64          `json:"low_j"`
+	HighJ    float64          `json:"high_j"`
+	Consumed counterReference `json:"consumed"`
+	Charge   counterReference `json:"charge"`
+	BootS    float64          `json:"boot_s,omitempty"` // autopilot's time since boot; 0: unknown
+	PowerW   float64          `json:"power_w"`
+	Factor   float64          `json:"factor"`
 }
 
 // State returns what a restart at this moment needs.
 func (m *Meter) State(nowS float64) State {
-	if h := m.held; h != nil && !h.reboot { // no message follows it at once
+	if h := m.pending; h != nil && !h.suspectedReboot { // no message follows it at once
 		now := *m
-		now.held = nil
-		now.take(h.nowS, h.Reading)
+		now.pending = nil
+		now.applyReading(h.receivedS, h.Reading)
 		return now.State(nowS)
 	}
-	f := m.now(nowS)
-	s := State{SpentJ: f.J, LowJ: f.LowJ, HighJ: f.HighJ, Consumed: m.consumed, Charge: m.charge, PowerW: m.lastW, Factor: m.model.factor}
-	for _, a := range []*anchor{&s.Consumed, &s.Charge} {
-		a.SureJ -= m.sureJ
+	f := m.estimateAt(nowS)
+	s := State{SpentJ: f.J, LowJ: f.LowJ, HighJ: f.HighJ, Consumed: m.consumed, Charge: m.charge, PowerW: m.meanPowerW, Factor: m.model.factor}
+	for _, a := range []*counterReference{&s.Consumed, &s.Charge} {
+		a.CertainJ -= m.certainJ
 		if a.Candidate != nil {
 			next := *a.Candidate
-			next.SureJ -= m.sureJ
+			next.CertainJ -= m.certainJ
 			a.Candidate = &next
 		}
 	}
 	if m.bootS > 0 {
-		s.BootS = m.bootS + math.Max(nowS-m.readS, 0)
+		s.BootS = m.bootS + math.Max(nowS-m.lastReadS, 0)
 	}
 	switch {
-	case nowS-math.Max(m.readS, m.model.speedS) > lostS:
+	case nowS-math.Max(m.lastReadS, m.model.speedS) > lostS:
 		s.PowerW = 0
 	case s.PowerW > 0 && m.model.flying:
 		// Without setpoints an aircraft hovers, and without decisions it computes
@@ -102,8 +102,8 @@ func (m *Meter) State(nowS float64) State {
 func (m *Meter) Restore(nowS float64, s State, gapS float64) {
 	*m = Meter{CapacityJ: m.CapacityJ, PowerW: m.PowerW, MaxPowerW: m.MaxPowerW}
 	m.start(nowS)
-	m.total = figure{s.SpentJ, math.Min(s.LowJ, s.SpentJ), math.Max(s.HighJ, s.SpentJ)}
-	m.sum, m.consumed, m.charge, m.bootS, m.lastW = m.total, s.Consumed, s.Charge, s.BootS, s.PowerW
+	m.total = estimate{s.SpentJ, math.Min(s.LowJ, s.SpentJ), math.Max(s.HighJ, s.SpentJ)}
+	m.integral, m.consumed, m.charge, m.bootS, m.meanPowerW = m.total, s.Consumed, s.Charge, s.BootS, s.PowerW
 	m.model.flying = s.PowerW > 0
 	if s.Factor > 0 {
 		m.model.factor = s.Factor
@@ -111,107 +111,107 @@ func (m *Meter) Restore(nowS float64, s State, gapS float64) {
 	since := math.Inf(-1)
 	if gapS >= 0 {
 		since = nowS - gapS
-		m.readS, m.model.flown = since, m.dark(gapS)
+		m.lastReadS, m.model.flightSinceReading = since, m.gapEstimate(gapS)
 	}
-	for _, a := range []*anchor{&m.consumed, &m.charge} {
-		a.readS, a.reading = since, -1
+	for _, a := range []*counterReference{&m.consumed, &m.charge} {
+		a.readS, a.readingNumber = since, -1
 		if a.Candidate != nil {
 			next := *a.Candidate
-			next.readS, next.reading = since, -1
+			next.readS, next.readingNumber = since, -1
 			a.Candidate = &next
 		}
 	}
 }
 
-// At returns the joules drawn up to nowS, as far as is known. After Restore that
+// DrawnJ returns the joules drawn up to receivedS, as far as is known. After Restore that
 // includes what was drawn while nobody heard; ModelJ does not.
-func (m *Meter) At(nowS float64) float64 { return m.now(nowS).J }
+func (m *Meter) DrawnJ(nowS float64) float64 { return m.estimateAt(nowS).J }
 
 // Charge returns the remaining charge, 0 to 1, in whole points; NaN: not known. A
 // jump counts from the second reading that agrees on it.
 func (m *Meter) Charge() float64 {
-	if m.readings == 0 || m.charge.UnitJ == 0 {
+	if m.readingCount == 0 || m.charge.UnitJ == 0 {
 		return math.NaN()
 	}
 	return 1 - m.charge.Count/100
 }
 
 // UncertaintyJ is how far off the figure of At may be, up or down.
-func (m *Meter) UncertaintyJ(nowS float64) float64 { return m.now(nowS).offJ() }
+func (m *Meter) UncertaintyJ(nowS float64) float64 { return m.estimateAt(nowS).uncertaintyJ() }
 
-// now is the total at a moment. Since its last message an aircraft may have come
+// estimateAt is the total at a moment. Since its last message an aircraft may have come
 // down, and drawn nothing.
-func (m *Meter) now(nowS float64) figure {
+func (m *Meter) estimateAt(nowS float64) estimate {
 	total := m.total
-	var since figure
-	if m.Source(nowS) != Model && !math.IsNaN(m.powerW) {
-		j := math.Max(nowS-m.readS, 0) * m.lastW
-		since = figure{J: j, HighJ: (1 + darkError) * j}
+	var since estimate
+	if m.Source(nowS) != Model && !math.IsNaN(m.lastPowerW) {
+		j := math.Max(nowS-m.lastReadS, 0) * m.meanPowerW
+		since = estimate{J: j, HighJ: (1 + gapError) * j}
 	} else {
-		total = total.plus(m.model.flown).plus(m.model.edge)
-		_, since = m.flight(nowS)
+		total = total.plus(m.model.flightSinceReading).plus(m.model.edgeSinceReading)
+		_, since = m.modelFlight(nowS)
 		since.LowJ = 0
 	}
-	return total.plus(since).widened(m.undrawnJ(nowS))
+	return total.plus(since).widened(m.undrawnEdgeJ(nowS))
 }
 
 // Source returns where the figure of At comes from.
 func (m *Meter) Source(nowS float64) Source {
-	if m.readings == 0 || nowS-m.readS > freshS {
+	if m.readingCount == 0 || nowS-m.lastReadS > freshS {
 		return Model
 	}
 	return m.source
 }
 
-// held is a reading that waits for the next one, because of its time: it came
+// pendingReading is a reading that waits for the next one, because of its time: it came
 // without the autopilot's after others that had it, and if it is the first of many
 // that waited, the next says at once how much of that time has passed; or its time
 // is of another boot, which one reading alone does not prove.
-type held struct {
-	nowS   float64
-	reboot bool
+type pendingReading struct {
+	receivedS       float64
+	suspectedReboot bool
 	Reading
 }
 
-// tick is what the counter of energy consumed was at a time.
-type tick struct{ readS, count float64 }
+// counterSample is what the counter of energy consumed was at a time.
+type counterSample struct{ readS, count float64 }
 
-// Battery takes a reading. What one reading alone says against the current, the
+// AddReading takes a reading. What one reading alone says against the current, the
 // model or the autopilot's clock waits until the next one agrees.
-func (m *Meter) Battery(nowS float64, r Reading) {
+func (m *Meter) AddReading(nowS float64, r Reading) {
 	r = r.valid()
-	h := m.held
-	m.held = nil
+	h := m.pending
+	m.pending = nil
 	agrees := false
 	switch {
 	case h == nil:
-	case h.reboot:
+	case h.suspectedReboot:
 		own := r.BootS - h.BootS
-		if agrees = r.BootS > 0 && own > -lateS && own < nowS-h.nowS+stallS; agrees {
-			m.take(h.nowS, h.Reading)
+		if agrees = r.BootS > 0 && own > -reorderMaxS && own < nowS-h.receivedS+stallMaxS; agrees {
+			m.applyReading(h.receivedS, h.Reading)
 		}
-	case r.BootS == 0 || nowS-h.nowS > receiptS:
-		m.take(h.nowS, h.Reading)
+	case r.BootS == 0 || nowS-h.receivedS > receiptErrorS:
+		m.applyReading(h.receivedS, h.Reading)
 	}
 	dated := r.BootS > 0
 	switch {
-	case m.dated && !dated:
-		m.held = &held{nowS: nowS, Reading: r}
-	case !agrees && m.otherBoot(nowS, r):
-		m.held = &held{nowS: nowS, reboot: true, Reading: r}
+	case m.lastHadBootTime && !dated:
+		m.pending = &pendingReading{receivedS: nowS, Reading: r}
+	case !agrees && m.isOtherBoot(nowS, r):
+		m.pending = &pendingReading{receivedS: nowS, suspectedReboot: true, Reading: r}
 	default:
-		m.take(nowS, r)
+		m.applyReading(nowS, r)
 	}
-	m.dated = dated
+	m.lastHadBootTime = dated
 }
 
-// otherBoot is whether the autopilot's time is not the one that was followed so
+// isOtherBoot is whether the autopilot's time is not the one that was followed so
 // far: it was rebooted, or what it said is wrong.
-func (m *Meter) otherBoot(nowS float64, r Reading) bool {
+func (m *Meter) isOtherBoot(nowS float64, r Reading) bool {
 	if r.BootS == 0 || m.bootS == 0 {
 		return false
 	}
-	ahead := m.readings > 0 && r.BootS-m.bootS > m.sinceS(m.readS, nowS)+lateS
+	ahead := m.readingCount > 0 && r.BootS-m.bootS > m.elapsedWithPauseS(m.lastReadS, nowS)+reorderMaxS
 	return ahead || m.hasRebooted(nowS, r)
 }
 
@@ -219,55 +219,55 @@ func (m *Meter) otherBoot(nowS float64, r Reading) bool {
 // ago, and the charge does not say that the battery is another: a later message
 // has overtaken this one.
 func (m *Meter) outOfOrder(nowS float64, r Reading) bool {
-	for len(m.recent) > 1 && m.recent[1].readS <= nowS-lateS {
+	for len(m.recent) > 1 && m.recent[1].readS <= nowS-reorderMaxS {
 		m.recent = m.recent[1:]
 	}
-	if len(m.recent) == 0 || m.charge.UnitJ > 0 && points(r) < m.charge.Count-1 {
+	if len(m.recent) == 0 || m.charge.UnitJ > 0 && usedPercent(r) < m.charge.Count-1 {
 		return false
 	}
 	return r.ConsumedHJ < m.consumed.Count && r.ConsumedHJ >= m.recent[0].count
 }
 
-// points are the points of charge that were used, NaN: not known.
-func points(r Reading) float64 { return 100 - math.Round(r.Charge*100) }
+// usedPercent are the points of charge that were used, NaN: not known.
+func usedPercent(r Reading) float64 { return 100 - math.Round(r.Charge*100) }
 
-func (m *Meter) take(nowS float64, r Reading) {
+func (m *Meter) applyReading(nowS float64, r Reading) {
 	m.start(nowS)
-	m.fly(nowS)
+	m.advanceModel(nowS)
 	rebooted := m.hasRebooted(nowS, r)
 	if r.BootS > 0 && r.BootS < m.bootS && !rebooted || !rebooted && m.outOfOrder(nowS, r) {
 		return // it waited on its way, and is of a time that is accounted for
 	}
-	m.readings++
+	m.readingCount++
 	power := r.PowerW()
 	if power > m.MaxPowerW {
 		power = math.NaN()
 	}
-	s := m.since(nowS, r, power, rebooted)
+	s := m.intervalTo(nowS, r, power, rebooted)
 	if s.measured != m.measured { // what the one is off at this moment stays with the other
-		m.sum = m.sum.widened(m.slackJ + s.slackJ)
+		m.integral = m.integral.widened(m.timingSlackJ + s.timingSlackJ)
 	}
-	sum := m.sum.plus(s.drawn)
-	prior := sum.widened(s.slackJ)
-	m.sureJ += s.sureJ
+	sum := m.integral.plus(s.drawn)
+	prior := sum.widened(s.timingSlackJ)
+	m.certainJ += s.certainJ
 	if rebooted {
-		m.rebooted(nowS, r)
+		m.rebaseAtBoot(nowS, r)
 	}
-	total, source := m.correct(prior, nowS, r, s)
-	m.sum = sum.within(total.LowJ-s.slackJ, total.HighJ+s.slackJ)
-	m.sum.J = total.J
+	total, source := m.applyCounters(prior, nowS, r, s)
+	m.integral = sum.narrowed(total.LowJ-s.timingSlackJ, total.HighJ+s.timingSlackJ)
+	m.integral.J = total.J
 	if total.LowJ < prior.LowJ || total.HighJ > prior.HighJ { // a counter was believed against the integral
-		m.sum = total.widened(s.slackJ)
+		m.integral = total.widened(s.timingSlackJ)
 	}
 	drawnJ := total.J - m.total.J
-	if gapS := nowS - m.readS; gapS > lateS {
-		m.pauseS, m.pausedS = gapS, nowS
+	if gapS := nowS - m.lastReadS; gapS > reorderMaxS {
+		m.pauseS, m.pauseEndS = gapS, nowS
 	}
-	if s.seconds <= freshS && m.readings > 1 {
-		m.everyS += (s.seconds - m.everyS) / 8
+	if s.seconds <= freshS && m.readingCount > 1 {
+		m.meanIntervalS += (s.seconds - m.meanIntervalS) / 8
 	}
-	m.total, m.source, m.measured, m.slackJ = total, source, s.measured, s.slackJ
-	m.readS, m.powerW = math.Max(nowS, m.readS), power
+	m.total, m.source, m.measured, m.timingSlackJ = total, source, s.measured, s.timingSlackJ
+	m.lastReadS, m.lastPowerW = math.Max(nowS, m.lastReadS), power
 	switch {
 	case r.BootS > 0:
 		m.bootS = r.BootS
@@ -275,87 +275,87 @@ func (m *Meter) take(nowS float64, r Reading) {
 		m.bootS += s.seconds
 	}
 	p := &m.model
-	p.flown, p.edge = figure{}, figure{}
+	p.flightSinceReading, p.edgeSinceReading = estimate{}, estimate{}
 	switch {
 	case s.measured: // a burst of power is over before the next message
 		if source == Consumed && s.seconds > 0 { // and was none, if the counter denies it
-			power = math.Min(power, math.Max(m.lastW, drawnJ/s.seconds))
+			power = math.Min(power, math.Max(m.meanPowerW, drawnJ/s.seconds))
 		}
-		m.lastW += (power - m.lastW) * math.Min(s.seconds/meanS, 1)
+		m.meanPowerW += (power - m.meanPowerW) * math.Min(s.seconds/powerAverageS, 1)
 	case !math.IsNaN(power):
-		m.lastW = power
+		m.meanPowerW = power
 	case p.flying:
-		m.lastW = p.factor * m.PowerW(p.speedMPS)
+		m.meanPowerW = p.factor * m.PowerW(p.speedMPS)
 	default:
-		m.lastW = 0
+		m.meanPowerW = 0
 	}
 }
 
-// stretch is the time between two readings.
-type stretch struct {
-	seconds  float64
-	drawn    figure
-	slackJ   float64
-	sureJ    float64 // of it, no matter of how good the model is
-	measured bool    // by a current
-	atOnce   bool    // the messages came so, or sooner than they were sent
+// readingInterval is the time between two readings.
+type readingInterval struct {
+	seconds      float64
+	drawn        estimate
+	timingSlackJ float64
+	certainJ     float64 // of it, no matter of how good the model is
+	measured     bool    // by a current
+	backToBack   bool    // the messages came so, or sooner than they were sent
 }
 
-// since returns the stretch that ends with a reading. Its length is told by the
+// intervalTo returns the stretch that ends with a reading. Its length is told by the
 // autopilot's own time, for messages may have waited on their way.
-func (m *Meter) since(nowS float64, r Reading, powerW float64, rebooted bool) (s stretch) {
-	dt, waited := math.Max(nowS-m.readS, 0), false
-	if own := r.BootS - m.bootS; r.BootS > 0 && m.bootS > 0 && !rebooted && own < dt+stallS {
-		waited = math.Abs(own-dt) > 1.5*receiptS
+func (m *Meter) intervalTo(nowS float64, r Reading, powerW float64, rebooted bool) (s readingInterval) {
+	dt, waited := math.Max(nowS-m.lastReadS, 0), false
+	if own := r.BootS - m.bootS; r.BootS > 0 && m.bootS > 0 && !rebooted && own < dt+stallMaxS {
+		waited = math.Abs(own-dt) > 1.5*receiptErrorS
 		dt = own
 	}
-	s.seconds, s.atOnce = dt, dt < math.Max(receiptS, 0.7*m.everyS)
-	s.measured = !math.IsNaN(powerW) && m.readings > 1 && dt <= freshS
+	s.seconds, s.backToBack = dt, dt < math.Max(receiptErrorS, 0.7*m.meanIntervalS)
+	s.measured = !math.IsNaN(powerW) && m.readingCount > 1 && dt <= freshS
 	if s.measured {
-		s.drawn, s.slackJ = around(dt*powerW, currentError), receiptS*powerW
-		if m.powerW > 0 {
+		s.drawn, s.timingSlackJ = withRelativeError(dt*powerW, currentError), receiptErrorS*powerW
+		if m.lastPowerW > 0 {
 			// If messages were lost, a burst did not last since the one before. Nor does
 			// a high current speak against a counter: a delay may have it last too long.
-			leastW := math.Min(math.Min(powerW, m.powerW), math.Max(m.model.factor, 1)*m.PowerW(0))
-			s.sureJ = around(dt*leastW, currentError).LowJ
+			leastW := math.Min(math.Min(powerW, m.lastPowerW), math.Max(m.model.factor, 1)*m.PowerW(0))
+			s.certainJ = withRelativeError(dt*leastW, currentError).LowJ
 		}
-		if missedS := dt - math.Max(m.everyS, receiptS); missedS > 0 { // nor was the rest of that time measured
-			s.sureJ *= 1 - (1-modelTrust)*missedS/dt
+		if missedS := dt - math.Max(m.meanIntervalS, receiptErrorS); missedS > 0 { // nor was the rest of that time measured
+			s.certainJ *= 1 - (1-modelTrust)*missedS/dt
 		}
 		return s
 	}
-	s.drawn, s.slackJ = m.model.flown.plus(m.model.edge), m.undrawnJ(nowS)
+	s.drawn, s.timingSlackJ = m.model.flightSinceReading.plus(m.model.edgeSinceReading), m.undrawnEdgeJ(nowS)
 	if waited { // the model ran on while no message came, and stood when all came at once
-		s.drawn = m.dark(dt)
+		s.drawn = m.gapEstimate(dt)
 	}
-	s.sureJ = modelTrust * s.drawn.LowJ
+	s.certainJ = modelTrust * s.drawn.LowJ
 	return s
 }
 
-// correct has the counters correct the integral, and returns the better of the
+// applyCounters has the counters correct the integral, and returns the better of the
 // sources that the reading has.
-func (m *Meter) correct(total figure, nowS float64, r Reading, s stretch) (figure, Source) {
-	count := func(a *anchor, n, unitJ, trust float64) count {
-		c := count{
-			n: n, unitJ: unitJ, readS: nowS, bootS: r.BootS, reading: m.readings,
-			trust: trust, sureJ: m.sureJ, step: s.drawn.widened(m.slackJ + s.slackJ),
+func (m *Meter) applyCounters(total estimate, nowS float64, r Reading, s readingInterval) (estimate, Source) {
+	count := func(a *counterReference, n, unitJ, trust float64) counterReading {
+		c := counterReading{
+			count: n, unitJ: unitJ, readS: nowS, bootS: r.BootS, readingNumber: m.readingCount,
+			trust: trust, certainJ: m.certainJ, drawn: s.drawn.widened(m.timingSlackJ + s.timingSlackJ),
 		}
 		// More than this is not drawn for long, by what was drawn before.
-		likelyW := (1 + darkError) * math.Max(m.lastW, m.model.factor*m.PowerW(0))
-		spareJ := lateS*likelyW + m.model.edge.HighJ + m.undrawnJ(nowS)
-		seconds := m.passedS(a, nowS, r)
-		c.mostJ = m.MaxPowerW*m.longestS(a, nowS, r) + spareJ
+		likelyW := (1 + gapError) * math.Max(m.meanPowerW, m.model.factor*m.PowerW(0))
+		spareJ := reorderMaxS*likelyW + m.model.edgeSinceReading.HighJ + m.undrawnEdgeJ(nowS)
+		seconds := m.counterElapsedS(a, nowS, r)
+		c.maxJ = m.MaxPowerW*m.maxElapsedS(a, nowS, r) + spareJ
 		if !s.measured { // nothing denies that it drew more than it did
 			likelyW *= 2
 		}
 		// A high current in the same message proves nothing.
 		c.likelyJ = likelyW*seconds + spareJ
-		c.knownJ = m.total.HighJ + likelyW*s.seconds + spareJ
+		c.likelyTotalJ = m.total.HighJ + likelyW*s.seconds + spareJ
 		if a.Candidate != nil {
-			c.nextJ = m.MaxPowerW*m.longestS(a.Candidate, nowS, r) + spareJ
+			c.maxSinceCandidateJ = m.MaxPowerW*m.maxElapsedS(a.Candidate, nowS, r) + spareJ
 		}
-		if a.reading != m.readings-1 || s.atOnce {
-			c.step = figure{unitJ, 0, math.Inf(1)}
+		if a.readingNumber != m.readingCount-1 || s.backToBack {
+			c.drawn = estimate{unitJ, 0, math.Inf(1)}
 		}
 		return c
 	}
@@ -369,58 +369,58 @@ func (m *Meter) correct(total figure, nowS float64, r Reading, s stretch) (figur
 	}
 	if !math.IsNaN(r.ConsumedHJ) {
 		believed := false
-		total, believed = m.consumed.take(total, count(&m.consumed, r.ConsumedHJ, consumedJ, sensorTrust), true)
+		total, believed = m.consumed.handleReading(total, count(&m.consumed, r.ConsumedHJ, consumedUnitJ, sensorTrust), true)
 		if m.consumed.Candidate == nil {
 			if n := len(m.recent); n > 0 && r.ConsumedHJ < m.recent[n-1].count {
 				m.recent = nil // it was reset
 			}
-			m.recent = append(m.recent, tick{nowS, r.ConsumedHJ})
+			m.recent = append(m.recent, counterSample{nowS, r.ConsumedHJ})
 		}
 		if believed {
 			source = Consumed
 			// It is evidence for the other counter, and not against itself.
-			more := math.Max(total.LowJ-m.total.LowJ-s.sureJ, 0)
-			m.sureJ, m.consumed.SureJ = m.sureJ+more, m.consumed.SureJ+more
+			more := math.Max(total.LowJ-m.total.LowJ-s.certainJ, 0)
+			m.certainJ, m.consumed.CertainJ = m.certainJ+more, m.consumed.CertainJ+more
 		}
 	}
 	if hasCharge {
-		used, unitJ := points(r), m.CapacityJ/100
+		used, unitJ := usedPercent(r), m.CapacityJ/100
 		if a := &m.charge; a.UnitJ > 0 && used == a.Count-1 {
 			// Charge is estimated, and goes up and down by one; unless it began anew.
 			a.Base.HighJ = math.Max(a.Base.HighJ, total.HighJ-used*unitJ)
 			used++
 		}
-		total, _ = m.charge.take(total, count(&m.charge, used, unitJ, 1), source == Remaining)
+		total, _ = m.charge.handleReading(total, count(&m.charge, used, unitJ, 1), source == Remaining)
 	}
 	return total, source
 }
 
-// sinceS is how much time may have passed since a reading: what messages may have
+// elapsedWithPauseS is how much time may have passed since a reading: what messages may have
 // waited in a pause that has just ended comes on top of what passed here.
-func (m *Meter) sinceS(readS, nowS float64) float64 {
+func (m *Meter) elapsedWithPauseS(readS, nowS float64) float64 {
 	seconds := nowS - readS
-	if nowS-m.pausedS < lateS {
+	if nowS-m.pauseEndS < reorderMaxS {
 		seconds += m.pauseS
 	}
 	return seconds
 }
 
-// passedS is how much time may have passed since a counter was read: by the
+// counterElapsedS is how much time may have passed since a counter was read: by the
 // autopilot's clock or, without it, by ours.
-func (m *Meter) passedS(a *anchor, nowS float64, r Reading) float64 {
-	seconds := m.sinceS(a.readS, nowS)
-	if own := r.BootS - a.BootS; r.BootS > 0 && a.BootS > 0 && own >= 0 && own < seconds+stallS {
+func (m *Meter) counterElapsedS(a *counterReference, nowS float64, r Reading) float64 {
+	seconds := m.elapsedWithPauseS(a.readS, nowS)
+	if own := r.BootS - a.BootS; r.BootS > 0 && a.BootS > 0 && own >= 0 && own < seconds+stallMaxS {
 		seconds = own
 	}
 	return seconds
 }
 
-// longestS is the longest of what may have passed: what was drawn in a stall may be
+// maxElapsedS is the longest of what may have passed: what was drawn in a stall may be
 // said first by a message that the autopilot's clock has right after the last one,
 // and counts as drawn, not as another counter.
-func (m *Meter) longestS(a *anchor, nowS float64, r Reading) float64 {
-	seconds := m.passedS(a, nowS, r)
-	if ours := m.sinceS(a.readS, nowS); !math.IsInf(ours, 1) {
+func (m *Meter) maxElapsedS(a *counterReference, nowS float64, r Reading) float64 {
+	seconds := m.counterElapsedS(a, nowS, r)
+	if ours := m.elapsedWithPauseS(a.readS, nowS); !math.IsInf(ours, 1) {
 		seconds = math.Max(seconds, ours)
 	}
 	return seconds
@@ -433,22 +433,22 @@ func (m *Meter) hasRebooted(nowS float64, r Reading) bool {
 	if r.BootS == 0 || m.bootS == 0 {
 		return false
 	}
-	since := nowS-r.BootS > m.readS-receiptS
-	return r.BootS < m.bootS-stallS || since && (r.BootS < m.bootS || r.ConsumedHJ < m.consumed.Count)
+	since := nowS-r.BootS > m.lastReadS-receiptErrorS
+	return r.BootS < m.bootS-stallMaxS || since && (r.BootS < m.bootS || r.ConsumedHJ < m.consumed.Count)
 }
 
-// rebooted lays the anchor of energy consumed where the autopilot booted: its
+// rebaseAtBoot lays the anchor of energy consumed where the autopilot booted: its
 // counter began at nothing then, as its time did, so that only the dark time
 // before it is the model's. A counter that says much more than was drawn since
 // goes on over reboots.
-func (m *Meter) rebooted(nowS float64, r Reading) {
+func (m *Meter) rebaseAtBoot(nowS float64, r Reading) {
 	bootS := nowS - r.BootS
-	if bootS < m.readS-1 || r.ConsumedHJ*consumedJ > 3*m.lastW*(r.BootS+1)+consumedJ {
+	if bootS < m.lastReadS-1 || r.ConsumedHJ*consumedUnitJ > 3*m.meanPowerW*(r.BootS+1)+consumedUnitJ {
 		return
 	}
-	atBoot := m.total.plus(m.dark(math.Max(bootS-m.readS, 0))).widened(m.undrawnJ(m.readS))
+	atBoot := m.total.plus(m.gapEstimate(math.Max(bootS-m.lastReadS, 0))).widened(m.undrawnEdgeJ(m.lastReadS))
 	// Whether the counter rounds, up or down, is not known.
-	m.consumed = anchor{UnitJ: consumedJ, Base: atBoot.widened(consumedJ / 2), Synced: true, readS: bootS, SureJ: m.sureJ}
+	m.consumed = counterReference{UnitJ: consumedUnitJ, Base: atBoot.widened(consumedUnitJ / 2), Synced: true, readS: bootS, CertainJ: m.certainJ}
 }
 
 func (m *Meter) start(nowS float64) {
@@ -456,6 +456,6 @@ func (m *Meter) start(nowS float64) {
 		return
 	}
 	m.started = true
-	m.readS, m.powerW = nowS, math.NaN()
-	m.model = model{factor: 1, atS: nowS, speedS: nowS, toldS: math.Inf(-1)}
+	m.lastReadS, m.lastPowerW = nowS, math.NaN()
+	m.model = model{factor: 1, updatedS: nowS, speedS: nowS, decidedEdgeS: math.Inf(-1)}
 }

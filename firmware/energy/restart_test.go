@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// restarted is a meter that continues from another's State, by way of the ledger.
-func restarted(t *testing.T, m *Meter, leftS, nowS, gapS float64) *Meter {
+// restartMeter is a meter that continues from another's State, by way of the ledger.
+func restartMeter(t *testing.T, m *Meter, leftS, nowS, gapS float64) *Meter {
 	t.Helper()
 	raw, err := json.Marshal(m.State(leftS))
 	if err != nil {
@@ -35,8 +35,8 @@ func TestAbsenceIsTheCountersAndNotTheModels(t *testing.T) {
 					if dated {
 						r.BootS = 30 + now
 					}
-					m.Speed(at, 8.4, true)
-					m.Battery(at, r)
+					m.SetSpeed(at, 8.4, true)
+					m.AddReading(at, r)
 				}
 				for ; now < 60; now += 0.25 {
 					say(m, now)
@@ -50,14 +50,14 @@ func TestAbsenceIsTheCountersAndNotTheModels(t *testing.T) {
 					gap = math.NaN()
 				}
 				const laterS = 5 // a clock that began anew
-				again := restarted(t, m, left, laterS, gap)
+				again := restartMeter(t, m, left, laterS, gap)
 				began := now
 				at := func() float64 { return now - began + laterS }
 				say(again, at())
-				if off := math.Abs(again.At(at()) - drawn); off > 1.5*consumedJ || off > again.UncertaintyJ(at()) { // a count, and what the first was past one
+				if off := math.Abs(again.DrawnJ(at()) - drawn); off > 1.5*consumedUnitJ || off > again.UncertaintyJ(at()) { // a count, and what the first was past one
 					t.Errorf("%+v, gap known %v, dated %v: %.0f J off right after the first reading", c, gapKnown, dated, off)
 				}
-				firstJ, firstModelJ := again.At(at()), again.ModelJ(at())
+				firstJ, firstModelJ := again.DrawnJ(at()), again.ModelJ(at())
 				if firstModelJ > again.PowerW(0)*0.1 {
 					t.Errorf("%+v: the model has %v J of the absence", c, firstModelJ)
 				}
@@ -66,7 +66,7 @@ func TestAbsenceIsTheCountersAndNotTheModels(t *testing.T) {
 					now += 0.25
 					say(again, at())
 				}
-				gained, model := again.At(at())-firstJ, again.ModelJ(at())-firstModelJ
+				gained, model := again.DrawnJ(at())-firstJ, again.ModelJ(at())-firstModelJ
 				if want := again.PowerW(8.4) * 60; math.Abs(model-want) > 1e-6*want {
 					t.Errorf("%+v: the model gained %v J, want %v J", c, model, want)
 				}
@@ -83,19 +83,19 @@ func TestAbsenceIsTheCountersAndNotTheModels(t *testing.T) {
 func TestKillBetweenTwoMessagesLosesNone(t *testing.T) {
 	m := newMeter()
 	say := func(m *Meter, at, count, bootS float64) {
-		m.Battery(at, Reading{ConsumedHJ: count, CurrentA: 10, VoltageV: 15, Charge: math.NaN(), BootS: bootS})
+		m.AddReading(at, Reading{ConsumedHJ: count, CurrentA: 10, VoltageV: 15, Charge: math.NaN(), BootS: bootS})
 	}
 	now := 0.0
 	for ; now < 60; now += 0.25 {
 		say(m, now, math.Floor(now*1.5), 50+now)
 	}
 	say(m, 69.75, math.Floor(69.75*1.5), 0) // after a pause, and before a position
-	if m.held == nil {
+	if m.pending == nil {
 		t.Fatal("it does not wait")
 	}
-	again := restarted(t, m, 69.75, 0, 2)
-	again.Battery(0, Absent()) // the counter has gone
-	if off := again.At(0) - 71.75*150; math.Abs(off) > 2*consumedJ {
+	again := restartMeter(t, m, 69.75, 0, 2)
+	again.AddReading(0, Absent()) // the counter has gone
+	if off := again.DrawnJ(0) - 71.75*150; math.Abs(off) > 2*consumedUnitJ {
 		t.Errorf("waiting for its time: %.0f J off", off)
 	}
 
@@ -107,9 +107,9 @@ func TestKillBetweenTwoMessagesLosesNone(t *testing.T) {
 	if m.consumed.Candidate == nil {
 		t.Fatal("it does not wait")
 	}
-	again = restarted(t, m, 60, 0, 4)
+	again = restartMeter(t, m, 60, 0, 4)
 	say(again, 0, 2+4*3, 0) // 300 W in the absence
-	if off := again.At(0) - 60*150 - 4*300; math.Abs(off) > consumedJ {
+	if off := again.DrawnJ(0) - 60*150 - 4*300; math.Abs(off) > consumedUnitJ {
 		t.Errorf("waiting for the next: %.0f J off right after the first reading", off)
 	}
 	if s := again.Source(0); s != Consumed {
@@ -124,7 +124,7 @@ func TestChargeJumpsWithItsSecondReading(t *testing.T) {
 		t.Errorf("%v before anything was heard", m.Charge())
 	}
 	say := func(at, charge float64) {
-		m.Battery(at, Reading{ConsumedHJ: math.Floor(at), CurrentA: 10, VoltageV: 15, Charge: charge})
+		m.AddReading(at, Reading{ConsumedHJ: math.Floor(at), CurrentA: 10, VoltageV: 15, Charge: charge})
 	}
 	now := 0.0
 	for ; now < 10; now += 0.5 {
@@ -157,8 +157,8 @@ func TestAbsenceWithoutACounterIsHover(t *testing.T) {
 			cruiseW, hoverW := factor*m.PowerW(8)+edgeW, factor*m.PowerW(0)
 			drawn, now := 0.0, 0.0
 			say := func(m *Meter, mps, watt float64) {
-				m.Speed(now, mps, true)
-				m.Battery(now, Reading{ConsumedHJ: math.NaN(), CurrentA: watt / volts, VoltageV: volts, Charge: math.NaN(), BootS: bootS + now})
+				m.SetSpeed(now, mps, true)
+				m.AddReading(now, Reading{ConsumedHJ: math.NaN(), CurrentA: watt / volts, VoltageV: volts, Charge: math.NaN(), BootS: bootS + now})
 			}
 			for ; now < 60; now += 0.4 {
 				say(m, 8, cruiseW)
@@ -167,10 +167,10 @@ func TestAbsenceWithoutACounterIsHover(t *testing.T) {
 			left := now
 			now += gapS
 			absentJ := hoverW * gapS
-			before := m.At(left)
-			again := restarted(t, m, left, now, gapS)
+			before := m.DrawnJ(left)
+			again := restartMeter(t, m, left, now, gapS)
 			say(again, 0, hoverW)
-			if got := again.At(now) - before; math.Abs(got-absentJ) > 0.05*absentJ {
+			if got := again.DrawnJ(now) - before; math.Abs(got-absentJ) > 0.05*absentJ {
 				t.Errorf("multiplier %v, %v s away: %.0f J, want %.0f J", factor, gapS, got, absentJ)
 			}
 		}

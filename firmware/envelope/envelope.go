@@ -8,9 +8,9 @@ package envelope
 import (
 	"math"
 
+	"prefdt/inference/motion"
 	"prefdt/inference/physics"
 	"prefdt/inference/reuse"
-	"prefdt/inference/tracking"
 )
 
 // Limits are those of one deployment.
@@ -25,36 +25,36 @@ type Limits struct {
 
 // Vehicle is one aircraft in the air, at the moment its setpoint is due.
 type Vehicle struct {
-	Ours     bool // a setpoint goes to it; otherwise it only stands in the way
-	Free     bool // on its way to a home that may lie outside the area
-	Position physics.Position
-	UpM      float64
-	Velocity physics.Position // measured, m/s
-	GainPerS float64          // of its position loop
-	// Way has the corners of the way on which one of which nothing is heard may
+	Controlled  bool // a setpoint goes to it; otherwise it only stands in the way
+	FenceExempt bool // on its way to a home that may lie outside the area
+	Position    physics.Position
+	UpM         float64
+	Velocity    physics.Position // measured, m/s
+	GainPerS    float64          // of its position loop
+	// PossiblePath has the corners of the way on which one of which nothing is heard may
 	// be, Position the last of them. Empty: it is where Position says.
-	Way []physics.Position
+	PossiblePath []physics.Position
 	// HeldAt is where it was already held a moment ago, nil if it was not: a hold
 	// that followed the aircraft would drift with it.
 	HeldAt *physics.Position
 	// The setpoint: where to be at the slot's end, the velocity fed forward, how
 	// high. In and out.
-	Target   physics.Position
-	FeedMPS  physics.Position
-	TargetUp float64
+	Target         physics.Position
+	FeedForwardMPS physics.Position
+	TargetUpM      float64
 }
 
-// asked is the velocity that the position loop and the feed-forward ask for.
-func (v *Vehicle) asked() physics.Position {
-	return v.Target.Sub(v.Position).Scale(v.GainPerS).Add(v.FeedMPS)
+// commandedVelocity is the velocity that the position loop and the feed-forward ask for.
+func (v *Vehicle) commandedVelocity() physics.Position {
+	return v.Target.Sub(v.Position).Scale(v.GainPerS).Add(v.FeedForwardMPS)
 }
 
-// ask gives a setpoint of the same form for another velocity.
-func (v *Vehicle) ask(velocity physics.Position, l Limits) {
-	v.Target = v.Position.Add(velocity).Inside(l.AreaM)
-	v.FeedMPS = velocity.Sub(v.Target.Sub(v.Position).Scale(v.GainPerS))
-	if r := v.FeedMPS.Norm(); r > l.SpeedMaxMPS { // far outside: the autopilot's own limit does the rest
-		v.FeedMPS = v.FeedMPS.Scale(l.SpeedMaxMPS / r)
+// setVelocity gives a setpoint of the same form for another velocity.
+func (v *Vehicle) setVelocity(velocity physics.Position, l Limits) {
+	v.Target = v.Position.Add(velocity).ClampToArea(l.AreaM)
+	v.FeedForwardMPS = velocity.Sub(v.Target.Sub(v.Position).Scale(v.GainPerS))
+	if r := v.FeedForwardMPS.Norm(); r > l.SpeedMaxMPS { // far outside: the autopilot's own limit does the rest
+		v.FeedForwardMPS = v.FeedForwardMPS.Scale(l.SpeedMaxMPS / r)
 	}
 }
 
@@ -67,50 +67,50 @@ const (
 	Held
 )
 
-// slack is what a check allows beyond a limit before it steps in: rounding on
+// tolerance is what a check allows beyond a limit before it steps in: rounding on
 // the wire, not a licence. Metres, and metres per second.
-const slack = 0.05
+const tolerance = 0.05
 
-// braking is how many separations are kept from one that does not make way: a
+// brakingSeparations is how many separations are kept from one that does not make way: a
 // hold takes a while to stop an aircraft.
-const braking = 1.5
+const brakingSeparations = 1.5
 
-// carryS is how long an aircraft flies on as it does before it does as it is
+// responseLagS is how long an aircraft flies on as it does before it does as it is
 // asked, were it to change from one to the other at once: the lag of its
 // velocity loop. On PX4 0.54 to 0.70 s were measured.
-const carryS = 0.65
+const responseLagS = 0.65
 
 // What is asked is asked a moment late, and what was measured is a moment old:
 // whoever passes another is asked to keep so much more than the separation for
 // each m/s between the two.
 const (
-	turningS    = 0.1
-	turningMost = 0.15 // separations
-	nearby      = 4    // separations, within which it matters
+	turnMarginS              = 0.1
+	turnMarginMaxSeparations = 0.15 // separations
+	nearbySeparations        = 4    // separations, within which it matters
 )
 
-// turning returns what the fastest pass of two near each other adds to the
+// turnMarginM returns what the fastest pass of two near each other adds to the
 // separation. Those that hover or come down side by side keep that alone.
-func turning(vehicles []Vehicle, moves []physics.Position, l Limits) float64 {
+func turnMarginM(vehicles []Vehicle, moves []physics.Position, l Limits) float64 {
 	fastest := 0.0
 	for i := range vehicles {
 		for j := range i {
 			v, o := &vehicles[i], &vehicles[j]
-			if v.Position.Sub(o.Position).Norm() < nearby*l.SeparationM {
+			if v.Position.Sub(o.Position).Norm() < nearbySeparations*l.SeparationM {
 				fastest = max(fastest, v.Velocity.Sub(o.Velocity).Norm(), moves[i].Sub(moves[j]).Norm())
 			}
 		}
 	}
-	return min(turningS*fastest, turningMost*l.SeparationM)
+	return min(turnMarginS*fastest, turnMarginMaxSeparations*l.SeparationM)
 }
 
 // Checker holds the working memory of Check; its zero value is ready. Once it
 // has checked as many vehicles it allocates nothing.
 type Checker struct {
-	limiter                             tracking.Envelope
-	positions, moves, wish, from, trial []physics.Position
-	fixed, still                        []bool
-	verdicts                            []Verdict
+	limiter                                     motion.Limiter
+	positions, moves, requested, coasted, trial []physics.Position
+	fixed, holding                              []bool
+	verdicts                                    []Verdict
 }
 
 // Check brings the setpoints inside the limits and says what it did to each, in
@@ -118,56 +118,56 @@ type Checker struct {
 // lives two, and is checked ten times in each.
 func (c *Checker) Check(vehicles []Vehicle, l Limits) []Verdict {
 	n := len(vehicles)
-	c.verdicts, c.still, c.fixed = reuse.Slice(c.verdicts, n), reuse.Slice(c.still, n), reuse.Slice(c.fixed, n)
+	c.verdicts, c.holding, c.fixed = reuse.Slice(c.verdicts, n), reuse.Slice(c.holding, n), reuse.Slice(c.fixed, n)
 	c.positions, c.moves = reuse.Slice(c.positions, n), reuse.Slice(c.moves, n)
-	c.from, c.trial = reuse.Slice(c.from, n), reuse.Slice(c.trial, n)
-	verdicts, positions, moves, still := c.verdicts, c.positions, c.moves, c.still
+	c.coasted, c.trial = reuse.Slice(c.coasted, n), reuse.Slice(c.trial, n)
+	verdicts, positions, moves, still := c.verdicts, c.positions, c.moves, c.holding
 	for i := range vehicles {
 		v := &vehicles[i]
 		positions[i] = v.Position
 		moves[i] = v.Velocity
-		if !v.Ours {
+		if !v.Controlled {
 			continue
 		}
-		if !v.Target.Finite() || !v.FeedMPS.Finite() || math.IsNaN(v.TargetUp) || math.IsInf(v.TargetUp, 0) {
+		if !v.Target.Valid() || !v.FeedForwardMPS.Valid() || math.IsNaN(v.TargetUpM) || math.IsInf(v.TargetUpM, 0) {
 			v.Hold(l)
 			verdicts[i] = Held
 		}
-		if math.Abs(v.TargetUp-l.AltitudeM) > slack {
-			v.TargetUp = l.AltitudeM
+		if math.Abs(v.TargetUpM-l.AltitudeM) > tolerance {
+			v.TargetUpM = l.AltitudeM
 			verdicts[i] = max(verdicts[i], Corrected)
 		}
-		moves[i] = v.asked() // where it is asked to be in a second
+		moves[i] = v.commandedVelocity() // where it is asked to be in a second
 	}
-	c.wish = append(c.wish[:0], moves...)
+	c.requested = append(c.requested[:0], moves...)
 	area := l.AreaM
 	for i := range vehicles {
-		if vehicles[i].Free {
+		if vehicles[i].FenceExempt {
 			area = 0
 		}
 	}
-	keep := tracking.Limits{SpeedMaxMPS: l.SpeedMaxMPS, SeparationM: l.SeparationM + turning(vehicles, moves, l), AreaM: area}
-	c.doubt(vehicles, keep)
+	keep := motion.Limits{SpeedMaxMPS: l.SpeedMaxMPS, SeparationM: l.SeparationM + turnMarginM(vehicles, moves, l), AreaSideM: area}
+	c.limitByMeasuredMotion(vehicles, keep)
 	keep.Fixed = c.fixed
 	for i := range vehicles {
-		c.fixed[i] = !vehicles[i].Ours // a pilot's aircraft flies on as it does
+		c.fixed[i] = !vehicles[i].Controlled // a pilot's aircraft flies on as it does
 	}
 	c.limiter.Limit(positions, moves, keep)
 	for i := range vehicles {
 		v := &vehicles[i]
-		if !v.Ours {
+		if !v.Controlled {
 			continue
 		}
 		l := l
-		if v.Free {
+		if v.FenceExempt {
 			l.AreaM = 0
 		} else if area == 0 { // the others stay inside
-			moves[i] = positions[i].Add(moves[i]).Inside(l.AreaM).Sub(positions[i])
+			moves[i] = positions[i].Add(moves[i]).ClampToArea(l.AreaM).Sub(positions[i])
 		}
 		// The feed-forward alone must be flyable too.
-		changed := c.wish[i].Sub(moves[i]).Norm() > slack
-		if changed || v.FeedMPS.Norm() > l.SpeedMaxMPS+slack || l.outside(v.Target) > slack {
-			v.ask(moves[i], l)
+		changed := c.requested[i].Sub(moves[i]).Norm() > tolerance
+		if changed || v.FeedForwardMPS.Norm() > l.SpeedMaxMPS+tolerance || l.outsideM(v.Target) > tolerance {
+			v.setVelocity(moves[i], l)
 			verdicts[i] = max(verdicts[i], Corrected)
 		}
 	}
@@ -179,11 +179,11 @@ func (c *Checker) Check(vehicles []Vehicle, l Limits) []Verdict {
 			for j := range vehicles {
 				v, o := &vehicles[i], &vehicles[j]
 				clear := l.SeparationM
-				if !o.Ours {
-					clear *= braking
+				if !o.Controlled {
+					clear *= brakingSeparations
 				}
-				if i == j || !v.Ours || still[i] || o.Ours && !still[j] ||
-					tracking.Apart(positions[i].Sub(positions[j]), moves[i].Sub(moves[j]), clear) && o.passed(positions[i], moves[i], clear) {
+				if i == j || !v.Controlled || still[i] || o.Controlled && !still[j] ||
+					motion.StaysApart(positions[i].Sub(positions[j]), moves[i].Sub(moves[j]), clear) && o.pathClear(positions[i], moves[i], clear) {
 					continue
 				}
 				if h := v.HeldAt; h != nil && h.Sub(o.Position).Norm() < min(clear, v.Position.Sub(o.Position).Norm()) {
@@ -197,40 +197,40 @@ func (c *Checker) Check(vehicles []Vehicle, l Limits) []Verdict {
 	return verdicts
 }
 
-// doubt changes the moves, in m/s, so that each aircraft of ours keeps clear of
-// the others even if those go on as they fly now, and itself does so for carryS:
+// limitByMeasuredMotion changes the moves, in m/s, so that each aircraft of ours keeps clear of
+// the others even if those go on as they fly now, and itself does so for responseLagS:
 // an autopilot may take seconds to do as it is asked.
-func (c *Checker) doubt(vehicles []Vehicle, l tracking.Limits) {
-	const rest = 1 - carryS
+func (c *Checker) limitByMeasuredMotion(vehicles []Vehicle, l motion.Limits) {
+	const rest = 1 - responseLagS
 	l.SpeedMaxMPS *= rest
-	l.AreaM = 0 // the fence is for what is asked
+	l.AreaSideM = 0 // the fence is for what is asked
 	l.Fixed = c.fixed
 	for i := range vehicles {
-		c.from[i], c.fixed[i] = vehicles[i].Position.Add(vehicles[i].Velocity.Scale(carryS)), true
+		c.coasted[i], c.fixed[i] = vehicles[i].Position.Add(vehicles[i].Velocity.Scale(responseLagS)), true
 	}
 	for i := range vehicles {
-		if !vehicles[i].Ours {
+		if !vehicles[i].Controlled {
 			continue
 		}
 		for j := range vehicles {
 			c.trial[j] = vehicles[j].Velocity.Scale(rest)
 		}
 		c.trial[i], c.fixed[i] = c.moves[i].Scale(rest), false
-		if c.limiter.Limit(c.from, c.trial, l) {
+		if c.limiter.Limit(c.coasted, c.trial, l) {
 			c.moves[i] = c.trial[i].Scale(1 / rest)
 		}
 		c.fixed[i] = true
 	}
 }
 
-// passed reports whether one at p that moves by move in a second keeps clear of
+// pathClear reports whether one at p that moves by move in a second keeps clear of
 // all the way on which the vehicle may be.
-func (v *Vehicle) passed(p, move physics.Position, separationM float64) bool {
-	for i := 1; i < len(v.Way); i++ {
-		leg := v.Way[i].Sub(v.Way[i-1])
+func (v *Vehicle) pathClear(p, move physics.Position, separationM float64) bool {
+	for i := 1; i < len(v.PossiblePath); i++ {
+		leg := v.PossiblePath[i].Sub(v.PossiblePath[i-1])
 		n := math.Ceil(leg.Norm() / (separationM / 4))
 		for k := range int(n) {
-			if !tracking.Apart(p.Sub(v.Way[i-1].Add(leg.Scale(float64(k)/n))), move, separationM) {
+			if !motion.StaysApart(p.Sub(v.PossiblePath[i-1].Add(leg.Scale(float64(k)/n))), move, separationM) {
 				return false
 			}
 		}
@@ -244,16 +244,16 @@ func (v *Vehicle) Hold(l Limits) {
 	if v.HeldAt != nil && v.HeldAt.Sub(at).Norm() < l.SeparationM {
 		at = *v.HeldAt
 	}
-	v.Target, v.FeedMPS, v.TargetUp = at.Inside(l.AreaM), physics.Position{}, l.AltitudeM
+	v.Target, v.FeedForwardMPS, v.TargetUpM = at.ClampToArea(l.AreaM), physics.Position{}, l.AltitudeM
 }
 
-// outside returns how far a place is outside the area.
-func (l Limits) outside(p physics.Position) float64 { return p.Sub(p.Inside(l.AreaM)).Norm() }
+// outsideM returns how far a place is outside the area.
+func (l Limits) outsideM(p physics.Position) float64 { return p.Sub(p.ClampToArea(l.AreaM)).Norm() }
 
 // Alarm names what a measured state breaks, or is empty.
 func (l Limits) Alarm(p physics.Position, upM float64) string {
 	switch {
-	case l.outside(p) > l.FenceM:
+	case l.outsideM(p) > l.FenceM:
 		return "outside the fence"
 	case math.Abs(upM-l.AltitudeM) > l.BandM:
 		return "outside the altitude band"

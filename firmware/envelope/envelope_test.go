@@ -6,8 +6,8 @@ import (
 	"reflect"
 	"testing"
 
+	"prefdt/inference/motion"
 	"prefdt/inference/physics"
-	"prefdt/inference/tracking"
 )
 
 var testLimits = Limits{SpeedMaxMPS: 12, SeparationM: 10, AreaM: 300, AltitudeM: 100, BandM: 20, FenceM: 15}
@@ -27,23 +27,23 @@ func TestWhatGoesOutIsInside(t *testing.T) {
 		crowd := 20 + rng.Float64()*280 // some fleets are dense
 		for i := range vehicles {
 			v := &vehicles[i]
-			v.Ours = rng.IntN(6) > 0
+			v.Controlled = rng.IntN(6) > 0
 			v.Position = physics.Position{EastM: rng.Float64() * crowd, NorthM: rng.Float64() * crowd}
-			v.UpM, v.TargetUp = 100, 100+20*float64(rng.IntN(3))
+			v.UpM, v.TargetUpM = 100, 100+20*float64(rng.IntN(3))
 			v.Velocity, v.GainPerS = somewhere(10), 0.5+rng.Float64()
-			v.Target, v.FeedMPS = v.Position.Add(somewhere(30)), somewhere(20)
+			v.Target, v.FeedForwardMPS = v.Position.Add(somewhere(30)), somewhere(20)
 			switch rng.IntN(20) {
 			case 0:
 				v.Target.EastM = math.NaN()
 			case 1:
-				v.FeedMPS.NorthM = math.Inf(1)
+				v.FeedForwardMPS.NorthM = math.Inf(1)
 			case 2:
 				v.Target = somewhere(1e6)
 			}
 		}
 		for i, verdict := range checker.Check(vehicles, l) {
 			v := &vehicles[i]
-			if !v.Ours {
+			if !v.Controlled {
 				continue
 			}
 			switch verdict {
@@ -52,24 +52,24 @@ func TestWhatGoesOutIsInside(t *testing.T) {
 			case Corrected:
 				corrected++
 			}
-			move := v.asked()
-			if !move.Finite() || move.Norm() > l.SpeedMaxMPS+2*slack || v.FeedMPS.Norm() > l.SpeedMaxMPS+2*slack {
-				t.Fatalf("vehicle %d is asked to move %v at %v", i, move, v.FeedMPS)
+			move := v.commandedVelocity()
+			if !move.Valid() || move.Norm() > l.SpeedMaxMPS+2*tolerance || v.FeedForwardMPS.Norm() > l.SpeedMaxMPS+2*tolerance {
+				t.Fatalf("vehicle %d is asked to move %v at %v", i, move, v.FeedForwardMPS)
 			}
-			if out := l.outside(v.Target); out > 2*slack {
+			if out := l.outsideM(v.Target); out > 2*tolerance {
 				t.Fatalf("vehicle %d is sent %v m outside", i, out)
 			}
-			if math.Abs(v.TargetUp-l.AltitudeM) > 2*slack {
-				t.Fatalf("vehicle %d is sent to %v m", i, v.TargetUp)
+			if math.Abs(v.TargetUpM-l.AltitudeM) > 2*tolerance {
+				t.Fatalf("vehicle %d is sent to %v m", i, v.TargetUpM)
 			}
 			for j := range i {
 				o := &vehicles[j]
-				if !o.Ours {
+				if !o.Controlled {
 					continue
 				}
-				other := o.asked()
+				other := o.commandedVelocity()
 				p, rel := v.Position.Sub(o.Position), move.Sub(other)
-				if !tracking.Apart(p, rel, l.SeparationM-4*slack) && !tracking.Apart(p, rel, math.Min(p.Norm(), l.SeparationM)-4*slack) {
+				if !motion.StaysApart(p, rel, l.SeparationM-4*tolerance) && !motion.StaysApart(p, rel, math.Min(p.Norm(), l.SeparationM)-4*tolerance) {
 					t.Fatalf("vehicles %d and %d: from %v apart, moving %v", i, j, p, rel)
 				}
 			}
@@ -83,8 +83,8 @@ func TestWhatGoesOutIsInside(t *testing.T) {
 func TestWhatIsInsideIsKept(t *testing.T) {
 	var checker Checker
 	vehicles := []Vehicle{
-		{Ours: true, GainPerS: 0.95, Position: physics.Position{EastM: 100, NorthM: 100}, TargetUp: 100, Target: physics.Position{EastM: 100.5, NorthM: 100}, FeedMPS: physics.Position{EastM: 8.4}},
-		{Ours: true, GainPerS: 0.95, Position: physics.Position{EastM: 130, NorthM: 100}, TargetUp: 100, Target: physics.Position{EastM: 130, NorthM: 100}, FeedMPS: physics.Position{NorthM: -8.4}},
+		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 100, NorthM: 100}, TargetUpM: 100, Target: physics.Position{EastM: 100.5, NorthM: 100}, FeedForwardMPS: physics.Position{EastM: 8.4}},
+		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 130, NorthM: 100}, TargetUpM: 100, Target: physics.Position{EastM: 130, NorthM: 100}, FeedForwardMPS: physics.Position{NorthM: -8.4}},
 	}
 	want := append([]Vehicle(nil), vehicles...)
 	for i, verdict := range checker.Check(vehicles, testLimits) {
@@ -97,13 +97,13 @@ func TestWhatIsInsideIsKept(t *testing.T) {
 func TestPilotsAircraftStandsInTheWay(t *testing.T) {
 	var checker Checker
 	vehicles := []Vehicle{
-		{Ours: true, GainPerS: 0.95, Position: physics.Position{EastM: 100, NorthM: 100}, TargetUp: 100, Target: physics.Position{EastM: 100, NorthM: 100}, FeedMPS: physics.Position{EastM: 8.4}},
-		{Position: physics.Position{EastM: 114, NorthM: 100}, TargetUp: 100},
+		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 100, NorthM: 100}, TargetUpM: 100, Target: physics.Position{EastM: 100, NorthM: 100}, FeedForwardMPS: physics.Position{EastM: 8.4}},
+		{Position: physics.Position{EastM: 114, NorthM: 100}, TargetUpM: 100},
 	}
 	if verdict := checker.Check(vehicles, testLimits)[0]; verdict == Kept {
 		t.Error("flew on towards an aircraft that is with its pilot")
 	}
-	if f := vehicles[0].asked(); !tracking.Apart(physics.Position{EastM: -14}, f, testLimits.SeparationM) {
+	if f := vehicles[0].commandedVelocity(); !motion.StaysApart(physics.Position{EastM: -14}, f, testLimits.SeparationM) {
 		t.Errorf("is asked for %v", f)
 	}
 }
@@ -113,8 +113,8 @@ func TestHeldInTimeToStop(t *testing.T) {
 	var checker Checker
 	for eastM, want := range map[float64]Verdict{122: Held, 125: Kept, 92: Kept} {
 		vehicles := []Vehicle{
-			{Ours: true, GainPerS: 0.95, Position: physics.Position{EastM: 100, NorthM: 100}, TargetUp: 100, Target: physics.Position{EastM: 100, NorthM: 100}, FeedMPS: physics.Position{EastM: 8.4}},
-			{Position: physics.Position{EastM: eastM, NorthM: 100}, TargetUp: 100},
+			{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 100, NorthM: 100}, TargetUpM: 100, Target: physics.Position{EastM: 100, NorthM: 100}, FeedForwardMPS: physics.Position{EastM: 8.4}},
+			{Position: physics.Position{EastM: eastM, NorthM: 100}, TargetUpM: 100},
 		}
 		if verdict := checker.Check(vehicles, testLimits)[0]; verdict != want {
 			t.Errorf("at 8.4 m/s, a pilot's aircraft %v m ahead: verdict %d, want %d", eastM-100, verdict, want)
@@ -130,8 +130,8 @@ func TestHoldStaysWhereItBegan(t *testing.T) {
 	for driftM, want := range map[float64]physics.Position{0: began, 4: began, 9: began, 11: {EastM: 111, NorthM: 100}} {
 		at := began.Add(physics.Position{EastM: driftM})
 		vehicles := []Vehicle{
-			{Ours: true, GainPerS: 0.95, Position: at, HeldAt: &began, TargetUp: 100, Target: at, FeedMPS: physics.Position{EastM: 8.4}},
-			{Position: at.Add(physics.Position{EastM: 14}), TargetUp: 100},
+			{Controlled: true, GainPerS: 0.95, Position: at, HeldAt: &began, TargetUpM: 100, Target: at, FeedForwardMPS: physics.Position{EastM: 8.4}},
+			{Position: at.Add(physics.Position{EastM: 14}), TargetUpM: 100},
 		}
 		if verdict := checker.Check(vehicles, testLimits)[0]; verdict != Held || vehicles[0].Target != want {
 			t.Errorf("%v m from where it was held: verdict %d, sent to %v, want %v", driftM, verdict, vehicles[0].Target, want)
@@ -147,13 +147,13 @@ func TestSilentAircraftMayHaveStopped(t *testing.T) {
 		want        Verdict
 	}{{100, 8.4, Held}, {85, 8.4, Kept}, {100, -8.4, Kept}, {100, 0, Kept}} {
 		vehicles := []Vehicle{
-			{Ours: true, GainPerS: 0.95, Position: physics.Position{EastM: c.eastM, NorthM: 100}, TargetUp: 100, Target: physics.Position{EastM: c.eastM, NorthM: 100}, FeedMPS: physics.Position{EastM: c.feed}},
-			{Position: physics.Position{EastM: 131, NorthM: 100}, Velocity: physics.Position{EastM: 8.5}, TargetUp: 100, Way: []physics.Position{{EastM: 114, NorthM: 100}, {EastM: 131, NorthM: 100}}},
+			{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: c.eastM, NorthM: 100}, TargetUpM: 100, Target: physics.Position{EastM: c.eastM, NorthM: 100}, FeedForwardMPS: physics.Position{EastM: c.feed}},
+			{Position: physics.Position{EastM: 131, NorthM: 100}, Velocity: physics.Position{EastM: 8.5}, TargetUpM: 100, PossiblePath: []physics.Position{{EastM: 114, NorthM: 100}, {EastM: 131, NorthM: 100}}},
 		}
 		if verdict := checker.Check(vehicles, testLimits)[0]; verdict != c.want {
 			t.Errorf("at %v m with %v m/s, towards one last heard at 114 m: verdict %d, want %d", c.eastM, c.feed, verdict, c.want)
 		}
-		vehicles[0].Target, vehicles[0].FeedMPS, vehicles[1].Way = vehicles[0].Position, physics.Position{EastM: c.feed}, nil
+		vehicles[0].Target, vehicles[0].FeedForwardMPS, vehicles[1].PossiblePath = vehicles[0].Position, physics.Position{EastM: c.feed}, nil
 		if verdict := checker.Check(vehicles, testLimits)[0]; verdict != Kept {
 			t.Errorf("at %v m with %v m/s, towards one heard at 131 m: verdict %d", c.eastM, c.feed, verdict)
 		}
@@ -164,14 +164,14 @@ func TestSilentAircraftMayHaveStopped(t *testing.T) {
 func TestOnlyWhoFliesHomeLeavesTheArea(t *testing.T) {
 	var checker Checker
 	vehicles := []Vehicle{
-		{Ours: true, Free: true, GainPerS: 0.95, Position: physics.Position{EastM: 1, NorthM: 50}, TargetUp: 100, Target: physics.Position{EastM: -8, NorthM: 50}},
-		{Ours: true, GainPerS: 0.95, Position: physics.Position{EastM: 1, NorthM: 200}, TargetUp: 100, Target: physics.Position{EastM: -8, NorthM: 200}},
+		{Controlled: true, FenceExempt: true, GainPerS: 0.95, Position: physics.Position{EastM: 1, NorthM: 50}, TargetUpM: 100, Target: physics.Position{EastM: -8, NorthM: 50}},
+		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 1, NorthM: 200}, TargetUpM: 100, Target: physics.Position{EastM: -8, NorthM: 200}},
 	}
 	verdicts := checker.Check(vehicles, testLimits)
 	if verdicts[0] != Kept || vehicles[0].Target.EastM != -8 {
 		t.Errorf("on its way home: verdict %d, sent to %v", verdicts[0], vehicles[0].Target)
 	}
-	if verdicts[1] != Corrected || vehicles[1].Target.EastM < -2*slack {
+	if verdicts[1] != Corrected || vehicles[1].Target.EastM < -2*tolerance {
 		t.Errorf("the other: verdict %d, sent to %v", verdicts[1], vehicles[1].Target)
 	}
 }
@@ -181,10 +181,10 @@ func TestBackFromOutside(t *testing.T) {
 	var checker Checker
 	for _, outM := range []float64{1, 8, 14, 20, 100} {
 		at := physics.Position{EastM: testLimits.AreaM + outM, NorthM: 100}
-		vehicles := []Vehicle{{Ours: true, GainPerS: 0.95, Position: at, TargetUp: 100, Target: at}}
+		vehicles := []Vehicle{{Controlled: true, GainPerS: 0.95, Position: at, TargetUpM: 100, Target: at}}
 		checker.Check(vehicles, testLimits)
-		if v := vehicles[0]; v.Target.EastM > testLimits.AreaM || v.FeedMPS.Norm() > testLimits.SpeedMaxMPS+1e-9 || v.asked().EastM > 0 {
-			t.Errorf("%v m outside: sent to %v, with %v m/s", outM, v.Target, v.FeedMPS)
+		if v := vehicles[0]; v.Target.EastM > testLimits.AreaM || v.FeedForwardMPS.Norm() > testLimits.SpeedMaxMPS+1e-9 || v.commandedVelocity().EastM > 0 {
+			t.Errorf("%v m outside: sent to %v, with %v m/s", outM, v.Target, v.FeedForwardMPS)
 		}
 	}
 }
@@ -198,8 +198,8 @@ func TestWayWithCornersIsKeptClearOf(t *testing.T) {
 		want Verdict
 	}{{physics.Position{EastM: 97, NorthM: 200}, Held}, {physics.Position{EastM: 85, NorthM: 100}, Held}, {physics.Position{EastM: 85, NorthM: 130}, Kept}, {physics.Position{EastM: 140, NorthM: 200}, Kept}} {
 		vehicles := []Vehicle{
-			{Ours: true, GainPerS: 0.95, Position: c.at, TargetUp: 100, Target: c.at, FeedMPS: physics.Position{EastM: 8.4}},
-			{Position: way[2], TargetUp: 100, Way: way},
+			{Controlled: true, GainPerS: 0.95, Position: c.at, TargetUpM: 100, Target: c.at, FeedForwardMPS: physics.Position{EastM: 8.4}},
+			{Position: way[2], TargetUpM: 100, PossiblePath: way},
 		}
 		if verdict := checker.Check(vehicles, testLimits)[0]; verdict != c.want {
 			t.Errorf("eastwards from %v: verdict %d, want %d", c.at, verdict, c.want)
@@ -232,19 +232,19 @@ func TestTurningIsAllowedFor(t *testing.T) {
 	// One flies west ahead of one that flies north: 10.2 m apart at the closest, if
 	// both did as they are asked from now on.
 	pass := []Vehicle{
-		{Ours: true, Position: physics.Position{EastM: 514, NorthM: 500}, UpM: 100, GainPerS: 0.95, Target: physics.Position{EastM: 501, NorthM: 507}, TargetUp: 100},
-		{Ours: true, Position: physics.Position{EastM: 500, NorthM: 500}, UpM: 100, GainPerS: 0.95, Target: physics.Position{EastM: 500, NorthM: 514}, TargetUp: 100},
+		{Controlled: true, Position: physics.Position{EastM: 514, NorthM: 500}, UpM: 100, GainPerS: 0.95, Target: physics.Position{EastM: 501, NorthM: 507}, TargetUpM: 100},
+		{Controlled: true, Position: physics.Position{EastM: 500, NorthM: 500}, UpM: 100, GainPerS: 0.95, Target: physics.Position{EastM: 500, NorthM: 514}, TargetUpM: 100},
 	}
 	standard := Limits{SpeedMaxMPS: 30, SeparationM: 10, AreaM: 1000, AltitudeM: 100, BandM: 10, FenceM: 20}
 	checker.Check(pass, standard)
-	if !tracking.Apart(pass[0].Position.Sub(pass[1].Position), pass[0].asked().Sub(pass[1].asked()), 11) {
-		t.Errorf("they are asked to fly at %v and %v, which brings them closer than 11 m", pass[0].asked(), pass[1].asked())
+	if !motion.StaysApart(pass[0].Position.Sub(pass[1].Position), pass[0].commandedVelocity().Sub(pass[1].commandedVelocity()), 11) {
+		t.Errorf("they are asked to fly at %v and %v, which brings them closer than 11 m", pass[0].commandedVelocity(), pass[1].commandedVelocity())
 	}
 	beside := []Vehicle{pass[0], pass[1]}
 	for i := range beside {
 		v := &beside[i]
 		v.Position.EastM = 500 + 10.2*float64(i)
-		v.Target, v.FeedMPS = v.Position, physics.Position{}
+		v.Target, v.FeedForwardMPS = v.Position, physics.Position{}
 	}
 	if verdicts := checker.Check(beside, standard); verdicts[0] != Kept || verdicts[1] != Kept {
 		t.Errorf("two that hover 10.2 m apart: %v", verdicts)
@@ -258,24 +258,24 @@ func TestOthersMayNotDoAsAsked(t *testing.T) {
 	var checker Checker
 	for _, c := range []struct{ apartM, flies, most float64 }{{13, 5, 0}, {17, 5, 8}, {40, 20, 20}} {
 		vehicles := []Vehicle{
-			{Ours: true, Position: physics.Position{EastM: 500 - c.apartM, NorthM: 500}, Velocity: physics.Position{EastM: c.flies}, UpM: 100},
-			{Ours: true, Position: physics.Position{EastM: 500, NorthM: 500}, Velocity: physics.Position{EastM: -0.5}, UpM: 100},
+			{Controlled: true, Position: physics.Position{EastM: 500 - c.apartM, NorthM: 500}, Velocity: physics.Position{EastM: c.flies}, UpM: 100},
+			{Controlled: true, Position: physics.Position{EastM: 500, NorthM: 500}, Velocity: physics.Position{EastM: -0.5}, UpM: 100},
 		}
 		for i := range vehicles {
 			v := &vehicles[i]
-			v.GainPerS, v.Target, v.TargetUp = 1, v.Position.Add(physics.Position{EastM: 20}), 100
+			v.GainPerS, v.Target, v.TargetUpM = 1, v.Position.Add(physics.Position{EastM: 20}), 100
 		}
 		checker.Check(vehicles, Limits{SpeedMaxMPS: 30, SeparationM: 10, AreaM: 1000, AltitudeM: 100})
 		first, second := &vehicles[0], &vehicles[1]
-		p := first.Position.Sub(second.Position).Add(first.Velocity.Sub(second.Velocity).Scale(carryS))
-		if v := first.asked().Sub(second.Velocity).Scale(1 - carryS); !tracking.Apart(p, v, 10) {
-			t.Errorf("%v m behind one that does not fly on, at %v m/s: is asked for %v", c.apartM, c.flies, first.asked())
+		p := first.Position.Sub(second.Position).Add(first.Velocity.Sub(second.Velocity).Scale(responseLagS))
+		if v := first.commandedVelocity().Sub(second.Velocity).Scale(1 - responseLagS); !motion.StaysApart(p, v, 10) {
+			t.Errorf("%v m behind one that does not fly on, at %v m/s: is asked for %v", c.apartM, c.flies, first.commandedVelocity())
 		}
-		if asked := first.asked().EastM; asked > c.most+slack || c.most == 20 && asked < c.most-slack {
-			t.Errorf("%v m behind, at %v m/s: is asked for %v, want %v at most", c.apartM, c.flies, first.asked(), c.most)
+		if asked := first.commandedVelocity().EastM; asked > c.most+tolerance || c.most == 20 && asked < c.most-tolerance {
+			t.Errorf("%v m behind, at %v m/s: is asked for %v, want %v at most", c.apartM, c.flies, first.commandedVelocity(), c.most)
 		}
-		if second.asked().EastM < 20-slack {
-			t.Errorf("the one in front is asked for %v", second.asked())
+		if second.commandedVelocity().EastM < 20-tolerance {
+			t.Errorf("the one in front is asked for %v", second.commandedVelocity())
 		}
 	}
 }
@@ -285,11 +285,11 @@ func TestHeldWhereNobodyIs(t *testing.T) {
 	var checker Checker
 	held := physics.Position{EastM: 108, NorthM: 100}
 	vehicles := []Vehicle{
-		{Ours: true, Position: physics.Position{EastM: 112, NorthM: 100}, UpM: 100, GainPerS: 0.95, HeldAt: &held, Target: physics.Position{EastM: 90, NorthM: 100}, TargetUp: 100},
+		{Controlled: true, Position: physics.Position{EastM: 112, NorthM: 100}, UpM: 100, GainPerS: 0.95, HeldAt: &held, Target: physics.Position{EastM: 90, NorthM: 100}, TargetUpM: 100},
 		{Position: physics.Position{EastM: 100, NorthM: 100}, UpM: 100},
 	}
 	verdicts := checker.Check(vehicles, testLimits)
-	if verdicts[0] != Held || vehicles[0].Target != vehicles[0].Position || vehicles[0].FeedMPS != (physics.Position{}) {
+	if verdicts[0] != Held || vehicles[0].Target != vehicles[0].Position || vehicles[0].FeedForwardMPS != (physics.Position{}) {
 		t.Errorf("verdict %v, held at %v with another at %v", verdicts[0], vehicles[0].Target, vehicles[1].Position)
 	}
 	vehicles[0].HeldAt, vehicles[0].Target = &physics.Position{EastM: 116, NorthM: 100}, physics.Position{EastM: 90, NorthM: 100}
@@ -306,12 +306,12 @@ func TestCheckDoesNotAllocate(t *testing.T) {
 	asked := make([]Vehicle, 8)
 	for i := range asked {
 		v := &asked[i]
-		v.Ours, v.Free = i%4 > 0, i%5 == 1
+		v.Controlled, v.FenceExempt = i%4 > 0, i%5 == 1
 		v.Position = physics.Position{EastM: 60 * rng.Float64(), NorthM: 60 * rng.Float64()}
 		v.Velocity = physics.Position{EastM: 10 * rng.NormFloat64(), NorthM: 10 * rng.NormFloat64()}
-		v.TargetUp, v.GainPerS = 100, 0.95
-		v.Target, v.FeedMPS = v.Position, physics.Position{EastM: 12 * rng.NormFloat64()}
-		v.Way = []physics.Position{{EastM: 200, NorthM: 200}, v.Position}
+		v.TargetUpM, v.GainPerS = 100, 0.95
+		v.Target, v.FeedForwardMPS = v.Position, physics.Position{EastM: 12 * rng.NormFloat64()}
+		v.PossiblePath = []physics.Position{{EastM: 200, NorthM: 200}, v.Position}
 	}
 	vehicles := make([]Vehicle, len(asked))
 	seen := map[Verdict]bool{}

@@ -12,68 +12,68 @@ import (
 )
 
 const (
-	silentS   = 1.0  // a place older than this is a guess: others keep clear of all it may be
-	staleS    = 2.0  // a position older than this is not flown by, nor a HEARTBEAT commanded by
-	beatlessS = 10.0 // setpoints stream so long without a HEARTBEAT (CONTRACT)
-	lostS     = 10.0 // unheard for this long, an aircraft is lost (CONTRACT)
+	silentAfterS      = 1.0  // a place older than this is a guess: others keep clear of all it may be
+	staleAfterS       = 2.0  // a position older than this is not flown by, nor a HEARTBEAT commanded by
+	heartbeatTimeoutS = 10.0 // setpoints stream so long without a HEARTBEAT (CONTRACT)
+	lostAfterS        = 10.0 // unheard for this long, an aircraft is lost (CONTRACT)
 
-	relayedBattery = 255 // BATTERY_STATUS id of a battery measured outside the autopilot
+	relayedBatteryID = 255 // BATTERY_STATUS id of a battery measured outside the autopilot
 )
 
 // aircraft is one aircraft's measured state and what is asked of it. All of it
 // is guarded by the fleet's mutex. Times are mission seconds of receipt.
 type aircraft struct {
 	number  int
-	conf    Aircraft
-	link    *link
+	conf    VehicleLink
+	link    *endpointLink
 	channel *gomavlib.Channel // where its heartbeats come from; nil: nowhere
 
-	greetedS  float64 // last asked for its heartbeat
-	heard     bool
-	heardS    float64 // any message
-	beatS     float64 // HEARTBEAT
-	mode      Mode
-	armed     bool
-	landed    *bool // nil: unknown
-	located   bool
-	positionS float64
-	position  physics.Position
-	upM       float64
-	velocity  physics.Position
-	bootMS    float64 // autopilot's time since boot, at positionS
-	rate      rate    // of that clock
-	restoredS float64 // autopilot's time since boot that the leader before us knew; 0: unknown
-	wraps     float64 // of the 32 bits that the time since boot is sent in
-	frames    sequence
-	batteryS  float64
-	statusS   float64 // BATTERY_STATUS, rather than SYS_STATUS
-	ownS      float64 // BATTERY_STATUS of the vehicle's own battery
-	charge    float64 // remaining, 0 to 1, NaN unknown
-	reading   energy.Reading
-	batteries []uint8 // ids that BATTERY_STATUS came with, sorted; never changed in place
-	preArm    PreArm
-	words     words
-	said      string // the autopilot's last words on why it does not fly as asked, at saidS
-	saidS     float64
-	loggedS   float64 // some of them went to the log
-	params    Parameters
-	meter     energy.Meter
-	lost      bool
-	home      *physics.Position  // where it took off
-	ghost     []physics.Position // of the leader before us: where it may be, until it is located
-	cleared   bool               // the crew said that it is out of the way, until it is heard
+	messageRequestedS float64 // last asked for its heartbeat
+	received          bool
+	receivedS         float64 // any message
+	heartbeatS        float64 // HEARTBEAT
+	mode              Mode
+	armed             bool
+	landed            *bool // nil: unknown
+	located           bool
+	positionS         float64
+	position          physics.Position
+	upM               float64
+	velocity          physics.Position
+	bootMS            float64   // autopilot's time since boot, at positionS
+	clockRate         clockRate // of that clock
+	restoredBootS     float64   // autopilot's time since boot that the leader before us knew; 0: unknown
+	bootWraps         float64   // of the 32 bits that the time since boot is sent in
+	sequence          sequenceFilter
+	batteryS          float64
+	batteryStatusS    float64 // BATTERY_STATUS, rather than SYS_STATUS
+	ownBatteryS       float64 // BATTERY_STATUS of the vehicle's own battery
+	charge            float64 // remaining, 0 to 1, NaN unknown
+	batteryReading    energy.Reading
+	batteryIDs        []uint8 // ids that BATTERY_STATUS came with, sorted; never changed in place
+	preArm            PreArm
+	textChunks        textAssembler
+	autopilotText     string // the autopilot's last words on why it does not fly as asked, at autopilotTextS
+	autopilotTextS    float64
+	textLoggedS       float64 // some of them went to the log
+	params            Parameters
+	meter             energy.Meter
+	lost              bool
+	home              *physics.Position  // where it took off
+	lastKnownTrack    []physics.Position // of the leader before us: where it may be, until it is located
+	cleared           bool               // the crew said that it is out of the way, until it is heard
 
 	control
 }
 
-// receive takes one message of the autopilot in.
-func (a *aircraft) receive(f *Fleet, now float64, m message.Message) {
-	a.heard, a.heardS, a.cleared = true, now, false
+// handleMessage takes one message of the autopilot in.
+func (a *aircraft) handleMessage(f *Fleet, now float64, m message.Message) {
+	a.received, a.receivedS, a.cleared = true, now, false
 	switch m := m.(type) {
 	case *common.MessageHeartbeat:
-		a.heartbeat(f, now, m)
+		a.handleHeartbeat(f, now, m)
 	case *common.MessageGlobalPositionInt:
-		a.locate(f, now, m)
+		a.handlePosition(f, now, m)
 	case *common.MessageExtendedSysState:
 		switch m.LandedState {
 		case common.MAV_LANDED_STATE_ON_GROUND:
@@ -84,34 +84,34 @@ func (a *aircraft) receive(f *Fleet, now float64, m message.Message) {
 	case *common.MessageBatteryStatus:
 		// PX4 relays a battery measured outside it as 255. Where the vehicle's own
 		// speaks too, two counters of one current would count twice.
-		a.countBattery(f, m.Id)
+		a.addBatteryID(f, m.Id)
 		switch {
 		case m.Id == 0:
-			a.ownS = now
-		case m.Id != relayedBattery || a.ownS > 0 && now-a.ownS < 5:
+			a.ownBatteryS = now
+		case m.Id != relayedBatteryID || a.ownBatteryS > 0 && now-a.ownBatteryS < 5:
 			return
 		}
-		a.batteryS, a.statusS = now, now
-		a.battery(now, energy.FromBattery(append(m.Voltages[:], nonZero(m.VoltagesExt[:])...), m.CurrentBattery, m.EnergyConsumed, m.BatteryRemaining))
+		a.batteryS, a.batteryStatusS = now, now
+		a.updateBattery(now, energy.FromBatteryStatus(append(m.Voltages[:], usedCells(m.VoltagesExt[:])...), m.CurrentBattery, m.EnergyConsumed, m.BatteryRemaining))
 	case *common.MessageSysStatus:
 		a.preArm = preArmOf(m)
 		// Only of an autopilot that sends no BATTERY_STATUS: two unsynchronised
 		// measurements of one current would count twice.
-		if now-a.statusS > 5 {
+		if now-a.batteryStatusS > 5 {
 			a.batteryS = now
-			a.battery(now, energy.FromSystem(m.VoltageBattery, m.CurrentBattery, m.BatteryRemaining))
+			a.updateBattery(now, energy.FromSysStatus(m.VoltageBattery, m.CurrentBattery, m.BatteryRemaining))
 		}
 	case *common.MessageParamValue:
-		a.params.set(m)
+		a.params.handleParamValue(m)
 	case *common.MessageStatustext:
-		a.statusText(f, now, m)
+		a.handleStatusText(f, now, m)
 	case *common.MessageCommandAck:
-		a.acknowledged(f, now, m)
+		a.handleCommandAck(f, now, m)
 	}
 }
 
-// nonZero drops the cells that voltages_ext does not use.
-func nonZero(mv []uint16) (cells []uint16) {
+// usedCells drops the cells that voltages_ext does not use.
+func usedCells(mv []uint16) (cells []uint16) {
 	for _, v := range mv {
 		if v != 0 {
 			cells = append(cells, v)
@@ -120,10 +120,10 @@ func nonZero(mv []uint16) (cells []uint16) {
 	return cells
 }
 
-func (a *aircraft) battery(now float64, r energy.Reading) {
+func (a *aircraft) updateBattery(now float64, r energy.Reading) {
 	r.BootS = a.bootS(now)
-	a.reading = r
-	a.meter.Battery(now, r)
+	a.batteryReading = r
+	a.meter.AddReading(now, r)
 	if c := a.meter.Charge(); !math.IsNaN(c) { // one wild message sends nobody home
 		a.charge = c
 	}
@@ -131,29 +131,29 @@ func (a *aircraft) battery(now float64, r energy.Reading) {
 
 func (a *aircraft) setLanded(landed bool) { a.landed = &landed }
 
-func (a *aircraft) locate(f *Fleet, now float64, m *common.MessageGlobalPositionInt) {
+func (a *aircraft) handlePosition(f *Fleet, now float64, m *common.MessageGlobalPositionInt) {
 	if m.Lat == 0 && m.Lon == 0 {
 		return // no fix
 	}
 	const wrapMS, aroundMS = 1 << 32, 60e3 // 49.7 days, and how near to them it is no reboot
 	const laggardMS = 1000                 // so much older it is late, and still older a reboot's: order is kept by sequence before
-	boot := float64(m.TimeBootMs) + wrapMS*a.wraps
+	boot := float64(m.TimeBootMs) + wrapMS*a.bootWraps
 	if a.located && boot < a.bootMS-wrapMS+aroundMS {
-		a.wraps, boot = a.wraps+1, boot+wrapMS
+		a.bootWraps, boot = a.bootWraps+1, boot+wrapMS
 	}
 	if a.located && boot < a.bootMS {
 		if boot >= a.bootMS-laggardMS {
-			f.reject("position out of order")
+			f.rejectFrame("position out of order")
 			return
 		}
-		a.rebooted(f)
+		a.handleReboot(f)
 	}
-	a.rate.add(boot, now)
-	a.bootMS, a.ghost = boot, nil
+	a.clockRate.add(boot, now)
+	a.bootMS, a.lastKnownTrack = boot, nil
 	a.position, a.upM = f.Origin.Local(float64(m.Lat)/1e7, float64(m.Lon)/1e7, float64(m.Alt)/1000)
 	a.velocity = physics.Position{EastM: float64(m.Vy) / 100, NorthM: float64(m.Vx) / 100}
 	a.located, a.positionS = true, now
-	a.meter.Speed(now, a.velocity.Norm(), a.inAir())
+	a.meter.SetSpeed(now, a.velocity.Norm(), a.inAir())
 	if a.inAir() {
 		f.counts.MaxSpeedMPS = max(f.counts.MaxSpeedMPS, a.velocity.Norm())
 	}
@@ -167,55 +167,57 @@ func (a *aircraft) onGround() bool { return a.landed != nil && *a.landed }
 
 // positionFresh is whether its position can be flown by.
 func (a *aircraft) positionFresh(now float64) bool {
-	return a.channel != nil && a.located && now-a.positionS < staleS
+	return a.channel != nil && a.located && now-a.positionS < staleAfterS
 }
 
-// beatFresh is whether its mode and arming can be commanded by.
-func (a *aircraft) beatFresh(now float64) bool { return a.channel != nil && now-a.beatS <= staleS }
+// heartbeatFresh is whether its mode and arming can be commanded by.
+func (a *aircraft) heartbeatFresh(now float64) bool {
+	return a.channel != nil && now-a.heartbeatS <= staleAfterS
+}
 
 // fresh is whether it can be flown: by its position, and for a while without a
 // HEARTBEAT.
 func (a *aircraft) fresh(now float64) bool {
-	return a.positionFresh(now) && now-a.beatS <= beatlessS
+	return a.positionFresh(now) && now-a.heartbeatS <= heartbeatTimeoutS
 }
 
-// starting is whether it was told to take off and does not say yet that it has:
+// takingOff is whether it was told to take off and does not say yet that it has:
 // its climb is a column that others keep clear of.
-func (a *aircraft) starting() bool { return a.phase == PhaseClimbing && a.armed }
+func (a *aircraft) takingOff() bool { return a.phase == PhaseClimbing && a.armed }
 
-// at is where it was heard, brought to this moment.
-func (a *aircraft) at(now float64) physics.Position {
-	return a.position.Add(a.velocity.Scale(min(max(now-a.positionS, 0), staleS)))
+// positionAt is where it was heard, brought to this moment.
+func (a *aircraft) positionAt(now float64) physics.Position {
+	return a.position.Add(a.velocity.Scale(min(max(now-a.positionS, 0), staleAfterS)))
 }
 
 // silent is whether its place is a guess.
-func (a *aircraft) silent(now float64) bool { return now-a.positionS > silentS }
+func (a *aircraft) silent(now float64) bool { return now-a.positionS > silentAfterS }
 
-// inTheWay is whether others keep clear of it: it flies, or is about to, by
+// isObstacle is whether others keep clear of it: it flies, or is about to, by
 // what it said last. However long ago that was, only its own word or the crew's
 // takes it out of the way.
-func (a *aircraft) inTheWay() bool {
-	return !a.cleared && (a.ghost != nil || a.located && (a.inAir() || a.starting() || a.falls()))
+func (a *aircraft) isObstacle() bool {
+	return !a.cleared && (a.lastKnownTrack != nil || a.located && (a.inAir() || a.takingOff() || a.falling()))
 }
 
-// falls is whether it says that its motors are off, and its position that it is
+// falling is whether it says that its motors are off, and its position that it is
 // high up: one disarmed in the air is in the others' way until it is down.
-func (a *aircraft) falls() bool { return !a.armed && a.upM > groundUpM }
+func (a *aircraft) falling() bool { return !a.armed && a.upM > groundMaxUpM }
 
-// whereabouts are the corners of the way on which it may be, the last of them
+// possiblePath are the corners of the way on which it may be, the last of them
 // its likeliest place. One that is silent may have stopped where it was heard
 // last or flown on; and where its autopilot turns for home without us, it may be
 // anywhere on the way there.
-func (a *aircraft) whereabouts(now float64) []physics.Position {
+func (a *aircraft) possiblePath(now float64) []physics.Position {
 	switch {
 	case !a.located:
-		return a.ghost
+		return a.lastKnownTrack
 	case !a.silent(now):
-		return []physics.Position{a.at(now)}
-	case a.home != nil && (a.mode == ModeReturn || a.mode == ModeOffboard && a.params.LossAction == actionReturn && now-a.positionS > max(a.params.LossS, staleS)):
-		return []physics.Position{a.position, a.at(now), *a.home}
+		return []physics.Position{a.positionAt(now)}
+	case a.home != nil && (a.mode == ModeReturn || a.mode == ModeOffboard && a.params.OffboardLossAction == lossActionReturn && now-a.positionS > max(a.params.OffboardLossS, staleAfterS)):
+		return []physics.Position{a.position, a.positionAt(now), *a.home}
 	}
-	return []physics.Position{a.position, a.at(now)}
+	return []physics.Position{a.position, a.positionAt(now)}
 }
 
 // bootS is the autopilot's time since boot, 0 if it was not heard lately.
@@ -223,5 +225,5 @@ func (a *aircraft) bootS(now float64) float64 {
 	if !a.located || a.silent(now) {
 		return 0
 	}
-	return (a.bootMS + (now-a.positionS)*a.rate.msPerS()) / 1000
+	return (a.bootMS + (now-a.positionS)*a.clockRate.msPerS()) / 1000
 }

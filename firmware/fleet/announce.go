@@ -10,59 +10,59 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 )
 
-// announcements is how many wait at most for their tick; more are dropped, and
+// announcementQueueSize is how many wait at most for their tick; more are dropped, and
 // are in the log.
-const announcements = 32
+const announcementQueueSize = 32
 
-// repeatS is how long a line is not said again, in seconds of the clock: as
+// textRepeatS is how long a line is not said again, in seconds of the clock: as
 // long as it is repeated it is of one event.
-const repeatS = 10
+const textRepeatS = 10
 
-// Say shows a line on every ground station that the links lead to, once for an
+// AnnounceText shows a line on every ground station that the links lead to, once for an
 // event.
-func (f *Fleet) Say(severity common.MAV_SEVERITY, text string) {
-	text = ascii(text, mostChars)
-	f.saying.Lock()
-	defer f.saying.Unlock()
+func (f *Fleet) AnnounceText(severity common.MAV_SEVERITY, text string) {
+	text = printableASCII(text, maxTextChars)
+	f.textMutex.Lock()
+	defer f.textMutex.Unlock()
 	now := f.Clock.Now().Seconds()
-	lastS, before := f.saidS[text]
-	for t, s := range f.saidS {
-		if now-s > repeatS {
-			delete(f.saidS, t)
+	lastS, before := f.textSentS[text]
+	for t, s := range f.textSentS {
+		if now-s > textRepeatS {
+			delete(f.textSentS, t)
 		}
 	}
-	f.saidS[text] = now
-	if before && now-lastS <= repeatS {
+	f.textSentS[text] = now
+	if before && now-lastS <= textRepeatS {
 		return
 	}
 	if f.textID++; f.textID == 0 {
 		f.textID = 1 // 0 is that of a text of one chunk
 	}
-	f.announce(texts(severity, text, f.textID)...)
+	f.queueAnnouncement(statusTextMessages(severity, text, f.textID)...)
 }
 
-// Show shows a named value there. Names have ten characters at most.
-func (f *Fleet) Show(name string, x float64) {
-	f.announce(&common.MessageNamedValueFloat{
-		TimeBootMs: uint32(f.Clock.Now().Milliseconds()), Name: ascii(name, 10), Value: float32(x),
+// AnnounceValue shows a named value there. Names have ten characters at most.
+func (f *Fleet) AnnounceValue(name string, x float64) {
+	f.queueAnnouncement(&common.MessageNamedValueFloat{
+		TimeBootMs: uint32(f.Clock.Now().Milliseconds()), Name: printableASCII(name, 10), Value: float32(x),
 	})
 }
 
-func (f *Fleet) announce(m ...message.Message) {
+func (f *Fleet) queueAnnouncement(m ...message.Message) {
 	select {
-	case f.toSay <- m:
+	case f.announcementQueue <- m:
 	default:
 	}
 }
 
-// speak sends what waits. Ground stations hear it on the links they share with
+// sendAnnouncements sends what waits. Ground stations hear it on the links they share with
 // the autopilots, or through them.
-func (f *Fleet) speak() {
+func (f *Fleet) sendAnnouncements() {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	for {
 		select {
-		case messages := <-f.toSay:
+		case messages := <-f.announcementQueue:
 			for _, m := range messages {
 				f.broadcast(m)
 			}
@@ -81,7 +81,7 @@ func (f *Fleet) broadcast(m message.Message) {
 	}
 }
 
-func ascii(text string, most int) string {
+func printableASCII(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
 			return '?'
@@ -91,25 +91,25 @@ func ascii(text string, most int) string {
 	return text[:min(len(text), most)]
 }
 
-// Announcer is a log handler that also says, as STATUSTEXT, what a pilot should
+// StatusTextHandler is a log handler that also says, as STATUSTEXT, what a pilot should
 // know: warnings, errors, and the mission's own steps.
-type Announcer struct {
+type StatusTextHandler struct {
 	slog.Handler
-	Say func(severity common.MAV_SEVERITY, text string)
+	Announce func(severity common.MAV_SEVERITY, text string)
 }
 
-func (a Announcer) Enabled(ctx context.Context, level slog.Level) bool {
+func (a StatusTextHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelInfo || a.Handler.Enabled(ctx, level)
 }
 
-func (a Announcer) Handle(ctx context.Context, r slog.Record) error {
+func (a StatusTextHandler) Handle(ctx context.Context, r slog.Record) error {
 	switch {
 	case r.Level >= slog.LevelError:
-		a.Say(common.MAV_SEVERITY_ERROR, brief(r))
+		a.Announce(common.MAV_SEVERITY_ERROR, briefText(r))
 	case r.Level >= slog.LevelWarn:
-		a.Say(common.MAV_SEVERITY_WARNING, brief(r))
+		a.Announce(common.MAV_SEVERITY_WARNING, briefText(r))
 	case r.Message == "mission" || r.Message == "flying for us" || r.Message == "landed":
-		a.Say(common.MAV_SEVERITY_NOTICE, brief(r))
+		a.Announce(common.MAV_SEVERITY_NOTICE, briefText(r))
 	}
 	if a.Handler.Enabled(ctx, r.Level) {
 		return a.Handler.Handle(ctx, r)
@@ -117,8 +117,8 @@ func (a Announcer) Handle(ctx context.Context, r slog.Record) error {
 	return nil
 }
 
-// brief is a record in as few characters as will do.
-func brief(r slog.Record) string {
+// briefText is a record in as few characters as will do.
+func briefText(r slog.Record) string {
 	text := r.Message
 	r.Attrs(func(at slog.Attr) bool {
 		switch at.Key {

@@ -6,10 +6,10 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 )
 
-// messages is the part of the common dialect that the leader speaks. The whole
+// leaderDialect is the part of the common dialect that the leader speaks. The whole
 // dialect would put another 240 message types into the program; others that
 // arrive pass as raw frames and are left alone.
-var messages = &dialect.Dialect{
+var leaderDialect = &dialect.Dialect{
 	Version: 3,
 	Messages: []message.Message{
 		&common.MessageHeartbeat{},

@@ -32,43 +32,43 @@ import (
 	"prefdt/inference/physics"
 )
 
-// Aircraft is the configuration of one link. Its place in the list, from 1, is
+// VehicleLink is the configuration of one link. Its place in the list, from 1, is
 // the aircraft's number.
-type Aircraft struct {
+type VehicleLink struct {
 	SystemID int    `yaml:"system_id"`
 	Endpoint string `yaml:"endpoint"` // udp-listen:host:port, udp:host:port or serial:device:baud
 }
 
 // Fleet is all aircraft. Set the exported fields, then Initialize, Start and Stream.
 type Fleet struct {
-	SystemID int // ours
-	Origin   Origin
-	Physics  physics.Constants
-	Limits   envelope.Limits
-	Speed    float64 // mission seconds per second
-	Aircraft []Aircraft
-	Key      *frame.V2Key // signs what goes out, and refuses what comes in unsigned; nil: unsigned
-	Clock    clock.Clock
-	Wall     func() time.Time // dates signatures; nil: clock.Wall
-	Log      *slog.Logger
+	SystemID     int // ours
+	Origin       Origin
+	Physics      physics.Constants
+	Limits       envelope.Limits
+	Speed        float64 // mission seconds per second
+	VehicleLinks []VehicleLink
+	Key          *frame.V2Key // signs what goes out, and refuses what comes in unsigned; nil: unsigned
+	Clock        clock.Clock
+	Wall         func() time.Time // dates signatures; nil: clock.Wall
+	Log          *slog.Logger
 
-	mutex    sync.Mutex
-	aircraft []*aircraft
-	links    []*link
-	rejects  map[string]uint64
-	counts   Counts
-	checker  envelope.Checker
-	verdicts []envelope.Verdict
+	mutex           sync.Mutex
+	aircraft        []*aircraft
+	links           []*endpointLink
+	rejectedFrames  map[string]uint64
+	counts          Counts
+	envelopeChecker envelope.Checker
+	verdicts        []envelope.Verdict
 
-	codec  dialect.ReadWriter
-	stamps stamps
+	codec          dialect.ReadWriter
+	signatureClock signatureClock
 
-	toSay  chan []message.Message
-	saying sync.Mutex         // the next two
-	saidS  map[string]float64 // lines said lately, on Clock
-	textID uint16
+	announcementQueue chan []message.Message
+	textMutex         sync.Mutex         // the next two
+	textSentS         map[string]float64 // lines said lately, on Clock
+	textID            uint16
 
-	streams atomic.Bool
+	streaming atomic.Bool
 
 	stop chan struct{}
 	done sync.WaitGroup
@@ -76,12 +76,12 @@ type Fleet struct {
 
 // Counts are what the fleet did since the start.
 type Counts struct {
-	Setpoints int // sent
-	Refused   int // messages that the gate kept back
-	Corrected int // of them, changed by the envelope
-	Held      int // of them, turned into a hold by the envelope
-	Stalled   int // times a setpoint outlived its two slots
-	Alarms    int // measured outside fence or altitude band, or closer than D_min
+	Setpoints        int // sent
+	GateRefused      int // messages that the gate kept back
+	Corrected        int // of them, changed by the envelope
+	Held             int // of them, turned into a hold by the envelope
+	ExpiredSetpoints int // times a setpoint outlived its two slots
+	Alarms           int // measured outside fence or altitude band, or closer than D_min
 	// MinSeparationM is the least horizontal distance of two measured in the
 	// air, +Inf before there were two.
 	MinSeparationM float64
@@ -90,24 +90,24 @@ type Counts struct {
 
 // Initialize makes the aircraft, of which nothing is known yet.
 func (f *Fleet) Initialize() error {
-	f.rejects = map[string]uint64{}
+	f.rejectedFrames = map[string]uint64{}
 	f.counts.MinSeparationM = math.Inf(1)
 	f.stop = make(chan struct{})
-	f.toSay = make(chan []message.Message, announcements)
-	f.saidS = map[string]float64{}
-	f.codec.Dialect = messages
+	f.announcementQueue = make(chan []message.Message, announcementQueueSize)
+	f.textSentS = map[string]float64{}
+	f.codec.Dialect = leaderDialect
 	if err := f.codec.Initialize(); err != nil {
 		return fmt.Errorf("MAVLink dialect: %w", err)
 	}
 	if f.Wall == nil {
 		f.Wall = clock.Wall
 	}
-	f.stamps = stamps{clock: f.Clock, wall: f.Wall}
-	capacity := f.Physics.CapacityJ
-	for i, c := range f.Aircraft {
+	f.signatureClock = signatureClock{clock: f.Clock, wall: f.Wall}
+	capacity := f.Physics.BatteryCapacityJ
+	for i, c := range f.VehicleLinks {
 		p := f.Physics.Propulsion
 		f.aircraft = append(f.aircraft, &aircraft{
-			number: i + 1, conf: c, charge: math.NaN(), reading: energy.Absent(), control: control{askedFor: map[Mode]float64{}},
+			number: i + 1, conf: c, charge: math.NaN(), batteryReading: energy.Absent(), control: control{modeRequestedS: map[Mode]float64{}},
 			meter: energy.Meter{CapacityJ: capacity, PowerW: p.PowerW, MaxPowerW: 10 * p.PowerW(f.Physics.SpeedMaxMPS)},
 		})
 	}
@@ -116,11 +116,11 @@ func (f *Fleet) Initialize() error {
 
 // Start opens the links and listens. Restored states must be in before.
 func (f *Fleet) Start() error {
-	byEndpoint := map[string]*link{}
+	byEndpoint := map[string]*endpointLink{}
 	for _, a := range f.aircraft {
 		l := byEndpoint[a.conf.Endpoint]
 		if l == nil {
-			l = &link{fleet: f, endpoint: a.conf.Endpoint, channels: map[*gomavlib.Channel]*byte{}, id: byte(rand.Uint32())}
+			l = &endpointLink{fleet: f, endpoint: a.conf.Endpoint, channels: map[*gomavlib.Channel]*byte{}, signatureLinkID: byte(rand.Uint32())}
 			if err := l.open(); err != nil {
 				for _, open := range f.links {
 					open.node.Close()
@@ -142,8 +142,8 @@ func (f *Fleet) Start() error {
 	return nil
 }
 
-// Stream begins what goes out: requests, commands and setpoints.
-func (f *Fleet) Stream() { f.streams.Store(true) }
+// StartStreaming begins what goes out: requests, commands and setpoints.
+func (f *Fleet) StartStreaming() { f.streaming.Store(true) }
 
 // Close ends the streams and the links and waits for them. The autopilots'
 // own failsafe follows for any aircraft still in OFFBOARD.
@@ -172,23 +172,23 @@ func (f *Fleet) run() {
 			if now := f.nowS(); now-announcedS >= 1 {
 				announcedS = now
 				f.mutex.Lock()
-				f.announceUs()
+				f.sendHeartbeats()
 				f.mutex.Unlock()
 			}
-			if f.streams.Load() {
+			if f.streaming.Load() {
 				f.tick()
-				f.speak()
+				f.sendAnnouncements()
 			}
 		}
 	}
 }
 
-// Rejects returns how many frames were refused, by reason.
-func (f *Fleet) Rejects() map[string]uint64 {
+// RejectedFrames returns how many frames were refused, by reason.
+func (f *Fleet) RejectedFrames() map[string]uint64 {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	out := make(map[string]uint64, len(f.rejects))
-	for k, v := range f.rejects {
+	out := make(map[string]uint64, len(f.rejectedFrames))
+	for k, v := range f.rejectedFrames {
 		out[k] = v
 	}
 	return out
@@ -201,11 +201,11 @@ func (f *Fleet) Counts() Counts {
 	return f.counts
 }
 
-// reject counts a refused frame and logs the first of its reason. Called with
+// rejectFrame counts a refused frame and logs the first of its reason. Called with
 // the mutex held.
-func (f *Fleet) reject(reason string) {
-	f.rejects[reason]++
-	if f.rejects[reason] == 1 {
+func (f *Fleet) rejectFrame(reason string) {
+	f.rejectedFrames[reason]++
+	if f.rejectedFrames[reason] == 1 {
 		f.Log.Warn("mavlink frame refused; more for this reason are only counted", "reason", reason)
 	}
 }

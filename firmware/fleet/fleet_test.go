@@ -35,22 +35,22 @@ func TestParseEndpoint(t *testing.T) {
 
 func TestParameters(t *testing.T) {
 	var p Parameters
-	if p.Unsafe() == "" {
+	if p.UnsafeReason() == "" {
 		t.Error("parameters that were not read are taken for safe")
 	}
-	p.set(&common.MessageParamValue{ParamId: "COM_OBL_RC_ACT", ParamType: common.MAV_PARAM_TYPE_INT32, ParamValue: bits(5)})
-	p.set(&common.MessageParamValue{ParamId: "COM_LOW_BAT_ACT", ParamType: common.MAV_PARAM_TYPE_INT32, ParamValue: bits(3)})
-	p.set(&common.MessageParamValue{ParamId: "COM_OF_LOSS_T", ParamType: common.MAV_PARAM_TYPE_REAL32, ParamValue: 1})
-	p.set(&common.MessageParamValue{ParamId: "MPC_XY_VEL_MAX", ParamType: common.MAV_PARAM_TYPE_REAL32, ParamValue: float32(math.NaN())})
-	if p.Read() {
+	p.handleParamValue(&common.MessageParamValue{ParamId: "COM_OBL_RC_ACT", ParamType: common.MAV_PARAM_TYPE_INT32, ParamValue: int32Bits(5)})
+	p.handleParamValue(&common.MessageParamValue{ParamId: "COM_LOW_BAT_ACT", ParamType: common.MAV_PARAM_TYPE_INT32, ParamValue: int32Bits(3)})
+	p.handleParamValue(&common.MessageParamValue{ParamId: "COM_OF_LOSS_T", ParamType: common.MAV_PARAM_TYPE_REAL32, ParamValue: 1})
+	p.handleParamValue(&common.MessageParamValue{ParamId: "MPC_XY_VEL_MAX", ParamType: common.MAV_PARAM_TYPE_REAL32, ParamValue: float32(math.NaN())})
+	if p.Complete() {
 		t.Error("a parameter that is no number was taken")
 	}
-	p.set(&common.MessageParamValue{ParamId: "MPC_XY_VEL_MAX", ParamType: common.MAV_PARAM_TYPE_REAL32, ParamValue: 12})
-	if reason := p.Unsafe(); reason != "" || p.SpeedMaxMPS != 12 || p.LossAction != 5 {
+	p.handleParamValue(&common.MessageParamValue{ParamId: "MPC_XY_VEL_MAX", ParamType: common.MAV_PARAM_TYPE_REAL32, ParamValue: 12})
+	if reason := p.UnsafeReason(); reason != "" || p.SpeedMaxMPS != 12 || p.OffboardLossAction != 5 {
 		t.Errorf("%+v: %s", p, reason)
 	}
-	p.LossAction = 0 // the stock value sinks
-	if p.Unsafe() == "" {
+	p.OffboardLossAction = 0 // the stock value sinks
+	if p.UnsafeReason() == "" {
 		t.Error("the stock failsafe is taken for safe")
 	}
 }
@@ -62,19 +62,19 @@ func TestHoldWithoutALowBatteryActionIsUnsafe(t *testing.T) {
 		loss, low int32
 		safe      bool
 	}{{5, 0, false}, {5, 1, true}, {5, 2, true}, {5, 3, true}, {3, 0, true}, {4, 0, true}, {0, 3, false}} {
-		p := Parameters{LossS: 1, SpeedMaxMPS: 12, read: 1<<0 | 1<<2}
-		p.set(&common.MessageParamValue{ParamId: "COM_OBL_RC_ACT", ParamType: common.MAV_PARAM_TYPE_INT32, ParamValue: bits(c.loss)})
-		if p.Unsafe() == "" {
+		p := Parameters{OffboardLossS: 1, SpeedMaxMPS: 12, readMask: 1<<0 | 1<<2}
+		p.handleParamValue(&common.MessageParamValue{ParamId: "COM_OBL_RC_ACT", ParamType: common.MAV_PARAM_TYPE_INT32, ParamValue: int32Bits(c.loss)})
+		if p.UnsafeReason() == "" {
 			t.Error("COM_LOW_BAT_ACT was not read, and that is taken for safe")
 		}
-		p.set(&common.MessageParamValue{ParamId: "COM_LOW_BAT_ACT", ParamType: common.MAV_PARAM_TYPE_INT32, ParamValue: bits(c.low)})
-		if reason := p.Unsafe(); (reason == "") != c.safe {
+		p.handleParamValue(&common.MessageParamValue{ParamId: "COM_LOW_BAT_ACT", ParamType: common.MAV_PARAM_TYPE_INT32, ParamValue: int32Bits(c.low)})
+		if reason := p.UnsafeReason(); (reason == "") != c.safe {
 			t.Errorf("COM_OBL_RC_ACT %d with COM_LOW_BAT_ACT %d: %q", c.loss, c.low, reason)
 		}
 	}
 }
 
-func bits(x int32) float32 { return math.Float32frombits(uint32(x)) }
+func int32Bits(x int32) float32 { return math.Float32frombits(uint32(x)) }
 
 // A descent from 100 m was measured on PX4: 74 s at its default rates.
 func TestDescentTakesAsLongAsPX4s(t *testing.T) {
@@ -82,7 +82,7 @@ func TestDescentTakesAsLongAsPX4s(t *testing.T) {
 	if got := p.DescentS(100); math.Abs(got-74) > 1 {
 		t.Errorf("from 100 m in %.1f s, PX4 took 74", got)
 	}
-	p = Parameters{DescentMPS: 3, LandMPS: 1, LandSlowM: 20}
+	p = Parameters{DescentMPS: 3, LandMPS: 1, LandSlowBelowM: 20}
 	for height, want := range map[float64]float64{80: 40, 20: 20, 5: 5, 0: 0, -3: 0} {
 		if got := p.DescentS(height); math.Abs(got-want) > 1e-9 {
 			t.Errorf("from %v m in %v s, want %v", height, got, want)
@@ -95,9 +95,9 @@ type peer struct {
 	t    *testing.T
 	node *gomavlib.Node
 
-	mutex   sync.Mutex
-	heard   []message.Message
-	refused int // frames
+	mutex       sync.Mutex
+	received    []message.Message
+	parseErrors int // frames
 }
 
 func newPeer(t *testing.T, address string, system, component byte) *peer {
@@ -121,9 +121,9 @@ func newSignedPeer(t *testing.T, address string, system, component byte, key *fr
 			p.mutex.Lock()
 			switch e := event.(type) {
 			case *gomavlib.EventFrame:
-				p.heard = append(p.heard, e.Message())
+				p.received = append(p.received, e.Message())
 			case *gomavlib.EventParseError:
-				p.refused++
+				p.parseErrors++
 			}
 			p.mutex.Unlock()
 		}
@@ -131,11 +131,11 @@ func newSignedPeer(t *testing.T, address string, system, component byte, key *fr
 	return p
 }
 
-// has is whether it heard a message.
-func (p *peer) has(is func(message.Message) bool) bool {
+// hasReceived is whether it heard a message.
+func (p *peer) hasReceived(is func(message.Message) bool) bool {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	return slices.ContainsFunc(p.heard, is)
+	return slices.ContainsFunc(p.received, is)
 }
 
 func isHeartbeat(m message.Message) bool { _, ok := m.(*common.MessageHeartbeat); return ok }
@@ -158,10 +158,10 @@ func (p *peer) until(what string, ok func() bool, messages ...message.Message) {
 func newFleet(t *testing.T) (*Fleet, string) { return newSignedFleet(t, nil) }
 
 func newSignedFleet(t *testing.T, key *frame.V2Key) (*Fleet, string) {
-	return newFleetOn(t, key, clock.New())
+	return newFleetWithClock(t, key, clock.New())
 }
 
-func newFleetOn(t *testing.T, key *frame.V2Key, now clock.Clock) (*Fleet, string) {
+func newFleetWithClock(t *testing.T, key *frame.V2Key, now clock.Clock) (*Fleet, string) {
 	c, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -169,10 +169,10 @@ func newFleetOn(t *testing.T, key *frame.V2Key, now clock.Clock) (*Fleet, string
 	address := c.LocalAddr().String()
 	c.Close()
 	f := &Fleet{
-		SystemID: 250, Origin: Origin{47, 8, 400}, Physics: physics.Standard(), Speed: 10,
-		Limits:   envelope.Limits{SpeedMaxMPS: 30, SeparationM: 10, AreaM: 1000, AltitudeM: 100, BandM: 20, FenceM: 15},
-		Aircraft: []Aircraft{{SystemID: 7, Endpoint: "udp-listen:" + address}},
-		Clock:    now, Log: slog.New(slog.DiscardHandler), Key: key,
+		SystemID: 250, Origin: Origin{47, 8, 400}, Physics: physics.DefaultConstants(), Speed: 10,
+		Limits:       envelope.Limits{SpeedMaxMPS: 30, SeparationM: 10, AreaM: 1000, AltitudeM: 100, BandM: 20, FenceM: 15},
+		VehicleLinks: []VehicleLink{{SystemID: 7, Endpoint: "udp-listen:" + address}},
+		Clock:        now, Log: slog.New(slog.DiscardHandler), Key: key,
 	}
 	if err := f.Initialize(); err != nil {
 		t.Fatal(err)
@@ -180,12 +180,12 @@ func newFleetOn(t *testing.T, key *frame.V2Key, now clock.Clock) (*Fleet, string
 	if err := f.Start(); err != nil {
 		t.Fatal(err)
 	}
-	f.Stream()
+	f.StartStreaming()
 	t.Cleanup(f.Close)
 	return f, address
 }
 
-func beat(mode Mode, armed bool) *common.MessageHeartbeat {
+func heartbeatMessage(mode Mode, armed bool) *common.MessageHeartbeat {
 	m := &common.MessageHeartbeat{Type: common.MAV_TYPE_QUADROTOR, Autopilot: common.MAV_AUTOPILOT_PX4, CustomMode: uint32(mode)}
 	if armed {
 		m.BaseMode = common.MAV_MODE_FLAG_SAFETY_ARMED
@@ -197,27 +197,27 @@ func beat(mode Mode, armed bool) *common.MessageHeartbeat {
 func TestWhoIsHeard(t *testing.T) {
 	now := &clock.Manual{} // it stands: the real one never falls silent
 	now.Advance(time.Second)
-	f, address := newFleetOn(t, nil, now)
+	f, address := newFleetWithClock(t, nil, now)
 	view := func() View { return f.Views(nil)[0] }
-	rejected := func(reason string) func() bool { return func() bool { return f.Rejects()[reason] > 0 } }
+	rejected := func(reason string) func() bool { return func() bool { return f.RejectedFrames()[reason] > 0 } }
 
-	newPeer(t, address, 8, 1).until("a stranger is counted", rejected("system id of no aircraft here"), beat(ModeHold, true))
-	newPeer(t, address, 7, 191).until("another component is counted", rejected(OtherComponent+" 191"), beat(ModeHold, true))
-	newPeer(t, address, 250, 191).until("our echo is counted", rejected("our own echo"), beat(ModeHold, true))
-	if view().Heard {
+	newPeer(t, address, 8, 1).until("a stranger is counted", rejected("system id of no aircraft here"), heartbeatMessage(ModeHold, true))
+	newPeer(t, address, 7, 191).until("another component is counted", rejected(OtherComponentReason+" 191"), heartbeatMessage(ModeHold, true))
+	newPeer(t, address, 250, 191).until("our echo is counted", rejected("our own echo"), heartbeatMessage(ModeHold, true))
+	if view().Received {
 		t.Fatal("heard before it spoke")
 	}
 	real := newPeer(t, address, 7, 1)
-	real.until("it is heard", func() bool { return view().Mode == ModeOffboard }, beat(ModeOffboard, true))
+	real.until("it is heard", func() bool { return view().Mode == ModeOffboard }, heartbeatMessage(ModeOffboard, true))
 	twin := newPeer(t, address, 7, 1)
 	both := 0
 	real.until("a twin is counted", func() bool {
-		twin.node.WriteMessageAll(beat(ModeReturn, false))
+		twin.node.WriteMessageAll(heartbeatMessage(ModeReturn, false))
 		if view().Mode == ModeReturn {
 			both++
 		}
-		return f.Rejects()["system id 7 from two places"] > 0
-	}, beat(ModeOffboard, true))
+		return f.RejectedFrames()["system id 7 from two places"] > 0
+	}, heartbeatMessage(ModeOffboard, true))
 	if both > 0 || !view().Armed {
 		t.Error("the twin was believed")
 	}
@@ -234,16 +234,16 @@ func TestWhatIsMeasured(t *testing.T) {
 		}
 	}
 	view := func() View { return f.Views(nil)[0] }
-	p.until("it is located", func() bool { v := view(); return v.Fresh && v.Landed != nil && v.Charge == 0.5 }, beat(ModeHold, true), position(500000),
+	p.until("it is located", func() bool { v := view(); return v.Fresh && v.Landed != nil && v.Charge == 0.5 }, heartbeatMessage(ModeHold, true), position(500000),
 		&common.MessageExtendedSysState{LandedState: common.MAV_LANDED_STATE_IN_AIR},
 		&common.MessageBatteryStatus{CurrentBattery: -100, EnergyConsumed: -1, BatteryRemaining: 50})
 	v := view()
 	if v.UpM != 97 || math.Abs(v.SpeedMPS-5) > 1e-9 || v.Position.Sub(physics.Position{EastM: 320, NorthM: 610}).Norm() > 10 || !v.InAir {
 		t.Errorf("%+v", v)
 	}
-	p.until("it is given to us", func() bool { return f.Resume(1, OrderFly) == nil }, beat(ModeHold, true), position(500100))
+	p.until("it is given to us", func() bool { return f.Resume(1, OrderFly) == nil }, heartbeatMessage(ModeHold, true), position(500100))
 	p.until("a reboot is noticed", func() bool { return view().Reason == "rebooted" }, position(1000))
-	if v := view(); v.Phase != PhaseTaken || v.Params.Read() {
+	if v := view(); v.Phase != PhasePilot || v.Params.Complete() {
 		t.Errorf("after a reboot: %+v", v)
 	}
 }
@@ -251,15 +251,15 @@ func TestWhatIsMeasured(t *testing.T) {
 // PX4 relays a battery measured outside it as 255, beside which its own counts.
 func TestWhichBattery(t *testing.T) {
 	f := &Fleet{Log: slog.New(slog.DiscardHandler)}
-	a := &aircraft{number: 1, charge: math.NaN(), meter: energy.Meter{CapacityJ: 150e3, PowerW: physics.Standard().Propulsion.PowerW, MaxPowerW: 6500}}
+	a := &aircraft{number: 1, charge: math.NaN(), meter: energy.Meter{CapacityJ: 150e3, PowerW: physics.DefaultConstants().Propulsion.PowerW, MaxPowerW: 6500}}
 	for _, c := range []struct {
 		now     float64
 		id      uint8
 		percent int8
 		want    float64
-	}{{100, 1, 10, math.NaN()}, {101, relayedBattery, 80, 0.8}, {102, 0, 70, 0.7}, {103, relayedBattery, 79, 0.7}, {104, 1, 10, 0.7}, {108, relayedBattery, 78, 0.78}} {
+	}{{100, 1, 10, math.NaN()}, {101, relayedBatteryID, 80, 0.8}, {102, 0, 70, 0.7}, {103, relayedBatteryID, 79, 0.7}, {104, 1, 10, 0.7}, {108, relayedBatteryID, 78, 0.78}} {
 		for _, later := range []float64{0, 0.25} { // a jump counts from the second reading on
-			a.receive(f, c.now+later, &common.MessageBatteryStatus{Id: c.id, CurrentBattery: -1, EnergyConsumed: -1, BatteryRemaining: c.percent})
+			a.handleMessage(f, c.now+later, &common.MessageBatteryStatus{Id: c.id, CurrentBattery: -1, EnergyConsumed: -1, BatteryRemaining: c.percent})
 		}
 		if a.charge != c.want && !(math.IsNaN(a.charge) && math.IsNaN(c.want)) {
 			t.Errorf("battery %d at %v s: charge %v, want %v", c.id, c.now, a.charge, c.want)
@@ -277,19 +277,19 @@ func TestTakeOffWaitsForWhoeverFliesNear(t *testing.T) {
 		wait          bool
 	}{
 		{25, 5, PhaseFlying, &up, true}, {35, 5, PhaseFlying, &up, false}, {25, 5, PhaseFlying, &down, false},
-		{25, 5, PhaseTaken, &up, true}, {25, 0, PhaseTaken, &up, false}, {8, 0, PhaseTaken, &up, true},
+		{25, 5, PhasePilot, &up, true}, {25, 0, PhasePilot, &up, false}, {8, 0, PhasePilot, &up, true},
 		{10, 0, PhaseEngaging, &up, false}, {10, 0, PhaseClimbing, &up, false},
 	} {
 		f := &Fleet{Log: slog.New(slog.DiscardHandler), Limits: envelope.Limits{SeparationM: 10, AltitudeM: 100, BandM: 20}}
-		a := &aircraft{number: 1, located: true, landed: &down, channel: channels[0], beatS: 100, control: control{order: OrderFly, phase: PhaseClimbing}}
+		a := &aircraft{number: 1, located: true, landed: &down, channel: channels[0], heartbeatS: 100, control: control{order: OrderFly, phase: PhaseClimbing}}
 		b := &aircraft{number: 2, located: true, armed: true, landed: c.landed, positionS: 100,
 			position: physics.Position{EastM: c.apartM}, velocity: physics.Position{NorthM: c.speed},
-			control: control{order: OrderFly, phase: c.phase, aim: aim{kind: aimHold}}}
+			control: control{order: OrderFly, phase: c.phase, trajectory: trajectory{kind: trajectoryHold}}}
 		f.aircraft = []*aircraft{a, b}
-		if out, _ := a.fly(f, 100); (len(out) == 0) != c.wait || a.waits != c.wait {
+		if out, _ := a.fly(f, 100); (len(out) == 0) != c.wait || a.takeoffWaits != c.wait {
 			t.Errorf("%+v: sent %v", c, out)
 		}
-		a.armed, a.beatS = true, 102
+		a.armed, a.heartbeatS = true, 102
 		if out, _ := a.fly(f, 102); (len(out) == 0) != c.wait {
 			t.Errorf("armed, %+v: sent %v", c, out)
 		}
@@ -305,7 +305,7 @@ func TestArmsInHold(t *testing.T) {
 	} {
 		f := &Fleet{Log: slog.New(slog.DiscardHandler)}
 		down := true
-		a := &aircraft{number: 1, located: true, landed: &down, channel: channels[0], beatS: 100, mode: mode, control: control{order: OrderFly, phase: PhaseClimbing}}
+		a := &aircraft{number: 1, located: true, landed: &down, channel: channels[0], heartbeatS: 100, mode: mode, control: control{order: OrderFly, phase: PhaseClimbing}}
 		out, stream := a.fly(f, 100)
 		if len(out) != 1 || stream {
 			t.Fatalf("%v: sent %v", mode, out)
@@ -322,21 +322,21 @@ func TestArmsInHold(t *testing.T) {
 func TestSetpointsExpire(t *testing.T) {
 	f := &Fleet{Log: slog.New(slog.DiscardHandler)}
 	a := &aircraft{number: 1, position: physics.Position{EastM: 70}}
-	a.aim = aim{kind: aimLeg, setS: 100, from: physics.Position{EastM: 50}, moveM: physics.Position{EastM: 8}}
+	a.trajectory = trajectory{kind: trajectoryLeg, setAtS: 100, from: physics.Position{EastM: 50}, displacementM: physics.Position{EastM: 8}}
 	for _, c := range []struct {
 		now   float64
 		at    float64
 		feed  float64
 		ended bool
 	}{{100, 58, 0.4, false}, {100.5, 58, 4.2, false}, {101, 58, 8, false}, {101.9, 58, 8, false}, {102.1, 70, 0, false}, {111.9, 70, 0, false}, {112.1, 70, 0, true}} {
-		a.expire(f, c.now)
+		a.expireTrajectory(f, c.now)
 		at, feed := a.reference(c.now)
-		if math.Abs(at.EastM-c.at) > 1e-9 || math.Abs(feed.EastM-c.feed) > 1e-9 || a.aim.ended != c.ended {
-			t.Errorf("at %v s: %v, %v, ended %v; want %+v", c.now, at, feed, a.aim.ended, c)
+		if math.Abs(at.EastM-c.at) > 1e-9 || math.Abs(feed.EastM-c.feed) > 1e-9 || a.trajectory.ended != c.ended {
+			t.Errorf("at %v s: %v, %v, ended %v; want %+v", c.now, at, feed, a.trajectory.ended, c)
 		}
 	}
-	if f.counts.Stalled != 1 {
-		t.Errorf("stalled %d times", f.counts.Stalled)
+	if f.counts.ExpiredSetpoints != 1 {
+		t.Errorf("stalled %d times", f.counts.ExpiredSetpoints)
 	}
 }
 
@@ -363,7 +363,7 @@ func TestTransitFliesBestSpeed(t *testing.T) {
 		now := 100 + float64(i)*stepS
 		a.positionS = now
 		if i%int(periodS/stepS) == 0 {
-			a.aim = aim{kind: aimPoint, setS: now, to: to, speed: speed}
+			a.trajectory = trajectory{kind: trajectoryTransit, setAtS: now, target: to, speedMPS: speed}
 			at, feed := a.reference(now)
 			queue = append(queue, setpoint{at, feed, now + delayS})
 		}
@@ -396,35 +396,35 @@ func TestSignedPartner(t *testing.T) {
 	key := func(b byte) *frame.V2Key { return frame.NewV2Key([]byte(strings.Repeat(string(rune(b)), 32))) }
 	f, address := newSignedFleet(t, key('k'))
 	view := func() View { return f.Views(nil)[0] }
-	refused := func() uint64 { return f.Rejects()["malformed frame"] }
+	refused := func() uint64 { return f.RejectedFrames()["malformed frame"] }
 	for name, p := range map[string]*peer{"unsigned": newPeer(t, address, 7, 1), "another key": newSignedPeer(t, address, 7, 1, key('x'))} {
 		before := refused()
-		p.until("frames are refused: "+name, func() bool { return refused() > before+5 }, beat(ModeOffboard, true))
-		if view().Heard {
+		p.until("frames are refused: "+name, func() bool { return refused() > before+5 }, heartbeatMessage(ModeOffboard, true))
+		if view().Received {
 			t.Fatalf("%s: heard", name)
 		}
 	}
 	partner := newSignedPeer(t, address, 7, 1, key('k'))
-	partner.until("it is heard", func() bool { return view().Heard }, beat(ModeHold, false))
-	partner.until("it hears us", func() bool { return partner.has(isHeartbeat) }, beat(ModeHold, false))
+	partner.until("it is heard", func() bool { return view().Received }, heartbeatMessage(ModeHold, false))
+	partner.until("it hears us", func() bool { return partner.hasReceived(isHeartbeat) }, heartbeatMessage(ModeHold, false))
 	partner.mutex.Lock()
 	defer partner.mutex.Unlock()
-	if partner.refused > 0 {
-		t.Errorf("%d of our frames were not signed with the key", partner.refused)
+	if partner.parseErrors > 0 {
+		t.Errorf("%d of our frames were not signed with the key", partner.parseErrors)
 	}
 }
 
 // A ground station on the links is told events and figures.
 func TestGroundStationHears(t *testing.T) {
 	f, address := newFleet(t)
-	log := slog.New(Announcer{Handler: slog.DiscardHandler, Say: f.Say})
+	log := slog.New(StatusTextHandler{Handler: slog.DiscardHandler, Announce: f.AnnounceText})
 	station := newPeer(t, address, 255, 190)
-	station.until("it is on the link", func() bool { return station.has(isHeartbeat) }, &common.MessageHeartbeat{Type: common.MAV_TYPE_GCS})
+	station.until("it is on the link", func() bool { return station.hasReceived(isHeartbeat) }, &common.MessageHeartbeat{Type: common.MAV_TYPE_GCS})
 	log.Error("unsafe failsafe", "aircraft", 2, "reason", "COM_OBL_RC_ACT is 0, want 5 (Hold), 3 (Return) or 4 (Land)")
 	log.Info("mission", "from", "idle", "to", "climbing", "slot", 0)
 	log.Info("nobody's business")
-	f.Show("budget_j", 42000)
-	f.Show("a_name_that_is_long", 1)
+	f.AnnounceValue("budget_j", 42000)
+	f.AnnounceValue("a_name_that_is_long", 1)
 	for what, is := range map[string]func(message.Message) bool{
 		"an alarm": func(m message.Message) bool {
 			s, ok := m.(*common.MessageStatustext)
@@ -447,9 +447,9 @@ func TestGroundStationHears(t *testing.T) {
 			return ok && v.Name == "a_name_tha"
 		},
 	} {
-		station.until(what, func() bool { return station.has(is) })
+		station.until(what, func() bool { return station.hasReceived(is) })
 	}
-	if station.has(func(m message.Message) bool {
+	if station.hasReceived(func(m message.Message) bool {
 		s, ok := m.(*common.MessageStatustext)
 		return ok && strings.Contains(s.Text, "nobody")
 	}) {
@@ -470,39 +470,39 @@ func TestWhereASilentOneMayBe(t *testing.T) {
 		ageS   float64
 		want   []physics.Position
 	}{
-		{"heard", ModeOffboard, actionReturn, 0.5, []physics.Position{{EastM: 104}}},
-		{"silent", ModeOffboard, actionReturn, 1.5, []physics.Position{last, {EastM: 112}}},
-		{"its failsafe has not come yet", ModeOffboard, actionReturn, 4, []physics.Position{last, on}},
-		{"its failsafe returns", ModeOffboard, actionReturn, 6, []physics.Position{last, on, home}},
+		{"heard", ModeOffboard, lossActionReturn, 0.5, []physics.Position{{EastM: 104}}},
+		{"silent", ModeOffboard, lossActionReturn, 1.5, []physics.Position{last, {EastM: 112}}},
+		{"its failsafe has not come yet", ModeOffboard, lossActionReturn, 4, []physics.Position{last, on}},
+		{"its failsafe returns", ModeOffboard, lossActionReturn, 6, []physics.Position{last, on, home}},
 		{"its failsafe holds", ModeOffboard, 5, 600, []physics.Position{last, on}},
 		{"returns already", ModeReturn, 5, 2, []physics.Position{last, on, home}},
-		{"a pilot's", ModePosition, actionReturn, 600, []physics.Position{last, on}},
+		{"a pilot's", ModePosition, lossActionReturn, 600, []physics.Position{last, on}},
 	} {
 		a := &aircraft{located: true, armed: true, landed: &up, position: last, velocity: physics.Position{EastM: 8}, positionS: 100, home: &home,
-			mode: c.mode, params: Parameters{LossAction: c.action, LossS: 5}}
-		if got := a.whereabouts(100 + c.ageS); !slices.Equal(got, c.want) || !a.inTheWay() {
+			mode: c.mode, params: Parameters{OffboardLossAction: c.action, OffboardLossS: 5}}
+		if got := a.possiblePath(100 + c.ageS); !slices.Equal(got, c.want) || !a.isObstacle() {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
-	a := &aircraft{number: 1, ghost: []physics.Position{last}}
-	f.aircraft = []*aircraft{a, {number: 2, located: true, armed: true, heard: true, heardS: f.nowS(), landed: &up}}
-	if !a.inTheWay() || !slices.Equal(a.whereabouts(3), []physics.Position{last}) {
+	a := &aircraft{number: 1, lastKnownTrack: []physics.Position{last}}
+	f.aircraft = []*aircraft{a, {number: 2, located: true, armed: true, received: true, receivedS: f.nowS(), landed: &up}}
+	if !a.isObstacle() || !slices.Equal(a.possiblePath(3), []physics.Position{last}) {
 		t.Error("the leader before us left it in the air, and it is forgotten")
 	}
 	if err := f.Clear(2); err == nil {
 		t.Error("one that is heard was cleared")
 	}
-	if err := f.Clear(1); err != nil || a.inTheWay() {
+	if err := f.Clear(1); err != nil || a.isObstacle() {
 		t.Errorf("the crew cleared it: %v", err)
 	}
 	if err := f.Clear(1); err == nil {
 		t.Error("cleared twice")
 	}
-	a.located, a.armed, a.landed, a.ghost, a.heard, a.heardS = true, true, &up, nil, true, 50
-	if a.receive(f, 50, &common.MessageSysStatus{}); !a.inTheWay() {
+	a.located, a.armed, a.landed, a.lastKnownTrack, a.received, a.receivedS = true, true, &up, nil, true, 50
+	if a.handleMessage(f, 50, &common.MessageSysStatus{}); !a.isObstacle() {
 		t.Error("heard in the air, it is still out of the way")
 	}
-	if a.landed = &down; a.inTheWay() {
+	if a.landed = &down; a.isObstacle() {
 		t.Error("on the ground it is in the way")
 	}
 }
@@ -510,8 +510,8 @@ func TestWhereASilentOneMayBe(t *testing.T) {
 // What an aircraft lags behind its leg it makes up for, at no more than so much
 // above the speed asked for: energy rises with its cube.
 func TestLagIsMadeUpFor(t *testing.T) {
-	for _, c := range []struct{ lagM, madeUpM float64 }{{0, 0}, {2, 2}, {-2, -2}, {8, lagM}, {-8, -lagM}} {
-		b := newBench(t)
+	for _, c := range []struct{ lagM, madeUpM float64 }{{0, 0}, {2, 2}, {-2, -2}, {8, lagMaxM}, {-8, -lagMaxM}} {
+		b := newFixture(t)
 		a := b.aircraft[0]
 		at := func(eastM float64) { a.position.EastM, a.positionS = eastM, a.positionS+1 }
 		a.positionS = b.nowS() - 1
@@ -521,8 +521,8 @@ func TestLagIsMadeUpFor(t *testing.T) {
 		at(20 - c.lagM)
 		b.Leg(1, physics.Position{EastM: 20})
 		target, feed := a.reference(b.nowS())
-		asked := feed.EastM + a.params.gain()*(target.EastM-a.position.EastM)
-		if want := 20 + a.params.gain()*c.madeUpM; math.Abs(asked-want) > 1e-9 {
+		asked := feed.EastM + a.params.gainPerS()*(target.EastM-a.position.EastM)
+		if want := 20 + a.params.gainPerS()*c.madeUpM; math.Abs(asked-want) > 1e-9 {
 			t.Errorf("%v m behind its leg it is asked for %v m/s, want %v", c.lagM, asked, want)
 		}
 	}
@@ -530,12 +530,12 @@ func TestLagIsMadeUpFor(t *testing.T) {
 
 // An autopilot's clock runs over after 49.7 days; only one that falls was rebooted.
 func TestClockRunsOver(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	a := b.aircraft[0]
 	a.order, a.phase = OrderFly, PhaseFlying
 	say := func(ms uint32) {
 		b.clock.Advance(time.Second)
-		a.locate(b.Fleet, b.nowS(), &common.MessageGlobalPositionInt{TimeBootMs: ms, Lat: 470000000, Lon: 80000000})
+		a.handlePosition(b.Fleet, b.nowS(), &common.MessageGlobalPositionInt{TimeBootMs: ms, Lat: 470000000, Lon: 80000000})
 	}
 	say(math.MaxUint32 - 499)
 	say(500)
@@ -544,7 +544,7 @@ func TestClockRunsOver(t *testing.T) {
 	}
 	say(30 * 24 * 3600 * 1000) // after thirty days a small time is a reboot's
 	say(3000)
-	if a.phase != PhaseTaken {
+	if a.phase != PhasePilot {
 		t.Errorf("after a reboot: phase %v", a.phase)
 	}
 }

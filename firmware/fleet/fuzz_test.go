@@ -17,22 +17,22 @@ import (
 	"prefdt/inference/physics"
 )
 
-// sane holds the fleet to what the slot loop relies on.
-func (b *bench) sane(t *testing.T) {
+// checkViews holds the fleet to what the slot loop relies on.
+func (b *fixture) checkViews(t *testing.T) {
 	t.Helper()
 	for _, v := range b.Views(nil) {
 		for name, x := range map[string]float64{"east": v.Position.EastM, "north": v.Position.NorthM, "up": v.UpM, "speed": v.SpeedMPS,
-			"total": v.TotalJ, "model": v.ModelJ, "error": v.ErrorJ, "boot": v.BootMS, "rate": v.MSPerS} {
+			"total": v.TotalJ, "model": v.ModelJ, "error": v.UncertaintyJ, "boot": v.BootMS, "rate": v.ClockMSPerS} {
 			if math.IsNaN(x) || math.IsInf(x, 0) {
 				t.Fatalf("aircraft %d: %s is %v", v.Number, name, x)
 			}
 		}
-		if v.TotalJ < -1e-6 || v.ModelJ < 0 || v.Charge < 0 || v.Charge > 1 || v.ErrorJ < 0 || v.SpeedMPS > 1000 {
+		if v.TotalJ < -1e-6 || v.ModelJ < 0 || v.Charge < 0 || v.Charge > 1 || v.UncertaintyJ < 0 || v.SpeedMPS > 1000 {
 			t.Fatalf("aircraft %d: %+v", v.Number, v)
 		}
 	}
-	if len(b.rejects) > 300 {
-		t.Fatalf("%d reasons for refusal", len(b.rejects))
+	if len(b.rejectedFrames) > 300 {
+		t.Fatalf("%d reasons for refusal", len(b.rejectedFrames))
 	}
 }
 
@@ -41,10 +41,10 @@ func op(kind byte, arguments ...byte) []byte {
 	return append([]byte{kind, byte(len(arguments))}, arguments...)
 }
 
-// say is a message as its sender would put it on the wire.
-func say(b *bench, from byte, m message.Message) []byte {
+// messageOp is a message as its sender would put it on the wire.
+func messageOp(b *fixture, from byte, m message.Message) []byte {
 	raw := b.rw.GetMessage(m.GetID()).Write(m, true)
-	for i, known := range messages.Messages {
+	for i, known := range leaderDialect.Messages {
 		if known.GetID() == m.GetID() {
 			return op(byte(i), append([]byte{from}, raw.Payload...)...)
 		}
@@ -55,20 +55,20 @@ func say(b *bench, from byte, m message.Message) []byte {
 // FuzzMessages lets autopilots say anything, in any order, while the leader
 // asks things of them and time passes.
 func FuzzMessages(f *testing.F) {
-	b := newBench(f)
+	b := newFixture(f)
 	flight := func(from byte, lat, lon int32) []byte {
 		return bytes.Join([][]byte{
-			say(b, from, beat(ModeHold, false)),
-			say(b, from, &common.MessageGlobalPositionInt{TimeBootMs: 5000, Lat: lat, Lon: lon, Alt: 500e3, Vx: 100}),
-			say(b, from, &common.MessageExtendedSysState{LandedState: common.MAV_LANDED_STATE_ON_GROUND}),
-			say(b, from, &common.MessageParamValue{ParamId: "MPC_XY_VEL_MAX", ParamType: common.MAV_PARAM_TYPE_REAL32, ParamValue: 12}),
-			say(b, from, &common.MessageBatteryStatus{Voltages: [10]uint16{16000}, CurrentBattery: 1000, EnergyConsumed: 3, BatteryRemaining: 90}),
+			messageOp(b, from, heartbeatMessage(ModeHold, false)),
+			messageOp(b, from, &common.MessageGlobalPositionInt{TimeBootMs: 5000, Lat: lat, Lon: lon, Alt: 500e3, Vx: 100}),
+			messageOp(b, from, &common.MessageExtendedSysState{LandedState: common.MAV_LANDED_STATE_ON_GROUND}),
+			messageOp(b, from, &common.MessageParamValue{ParamId: "MPC_XY_VEL_MAX", ParamType: common.MAV_PARAM_TYPE_REAL32, ParamValue: 12}),
+			messageOp(b, from, &common.MessageBatteryStatus{Voltages: [10]uint16{16000}, CurrentBattery: 1000, EnergyConsumed: 3, BatteryRemaining: 90}),
 			op(0x80, from, 1), op(0x82, 20),
-			say(b, from, beat(ModeOffboard, true)),
-			say(b, from, &common.MessageExtendedSysState{LandedState: common.MAV_LANDED_STATE_IN_AIR}),
-			say(b, from, &common.MessageGlobalPositionInt{TimeBootMs: 9000, Lat: lat + 50, Lon: lon, Alt: 500e3, Vx: -32768}),
+			messageOp(b, from, heartbeatMessage(ModeOffboard, true)),
+			messageOp(b, from, &common.MessageExtendedSysState{LandedState: common.MAV_LANDED_STATE_IN_AIR}),
+			messageOp(b, from, &common.MessageGlobalPositionInt{TimeBootMs: 9000, Lat: lat + 50, Lon: lon, Alt: 500e3, Vx: -32768}),
 			op(0x83, from, 40, 200), op(0x82, 10),
-			say(b, from, &common.MessageSysStatus{VoltageBattery: 15000, CurrentBattery: -1, BatteryRemaining: -1}),
+			messageOp(b, from, &common.MessageSysStatus{VoltageBattery: 15000, CurrentBattery: -1, BatteryRemaining: -1}),
 			op(0x82, 200),
 		}, nil)
 	}
@@ -76,10 +76,10 @@ func FuzzMessages(f *testing.F) {
 	f.Add(append(flight(0, 470010000, 80010000), flight(1, 470010100, 80010000)...))
 	f.Add(append(flight(0, -899999999, 1799999999), flight(1, math.MaxInt32, math.MinInt32)...))
 	f.Add(bytes.Join([][]byte{flight(0, 470010000, 80010000), op(0x81, 0), op(0x84, 0), op(0x85, 0, 9), op(0x86, 1), op(0x87, 0), op(0x82, 255)}, nil))
-	f.Add(bytes.Join([][]byte{say(b, 0, beat(0, true)), say(b, 0, &common.MessageGlobalPositionInt{TimeBootMs: math.MaxUint32, Lat: 1, Alt: math.MinInt32}), op(0x82, 5),
-		say(b, 0, &common.MessageParamValue{ParamId: "MPC_XY_P", ParamType: common.MAV_PARAM_TYPE_REAL32, ParamValue: 1e38}), op(0x80, 0, 2), op(0x82, 50)}, nil))
+	f.Add(bytes.Join([][]byte{messageOp(b, 0, heartbeatMessage(0, true)), messageOp(b, 0, &common.MessageGlobalPositionInt{TimeBootMs: math.MaxUint32, Lat: 1, Alt: math.MinInt32}), op(0x82, 5),
+		messageOp(b, 0, &common.MessageParamValue{ParamId: "MPC_XY_P", ParamType: common.MAV_PARAM_TYPE_REAL32, ParamValue: 1e38}), op(0x80, 0, 2), op(0x82, 50)}, nil))
 	f.Fuzz(func(t *testing.T, ops []byte) {
-		b := newBench(t)
+		b := newFixture(t)
 		began := time.Now()
 		for n := 0; len(ops) >= 2 && n < 200; n++ {
 			kind, size := ops[0], min(int(ops[1]), len(ops)-2)
@@ -88,8 +88,8 @@ func FuzzMessages(f *testing.F) {
 			if size == 0 {
 				continue
 			}
-			b.happen(t, kind, arguments)
-			b.sane(t)
+			b.apply(t, kind, arguments)
+			b.checkViews(t)
 		}
 		if took := time.Since(began); took > 20*time.Second {
 			t.Fatalf("took %v", took)
@@ -97,7 +97,7 @@ func FuzzMessages(f *testing.F) {
 	})
 }
 
-func (b *bench) happen(t *testing.T, kind byte, arguments []byte) {
+func (b *fixture) apply(t *testing.T, kind byte, arguments []byte) {
 	who := int(arguments[0]) % 3
 	number := who + 1
 	x := func(i int) float64 {
@@ -108,7 +108,7 @@ func (b *bench) happen(t *testing.T, kind byte, arguments []byte) {
 	}
 	switch {
 	case kind < 0x80: // a message; the second half of the byte says whose
-		m := messages.Messages[int(kind)%len(messages.Messages)]
+		m := leaderDialect.Messages[int(kind)%len(leaderDialect.Messages)]
 		payload := arguments[1:]
 		decoded, err := b.rw.GetMessage(m.GetID()).Read(&message.MessageRaw{ID: m.GetID(), Payload: payload}, true)
 		if err != nil {
@@ -121,7 +121,7 @@ func (b *bench) happen(t *testing.T, kind byte, arguments []byte) {
 		case 14:
 			component = arguments[0]
 		case 15:
-			system, component = 250, ourComponent
+			system, component = 250, companionComponent
 		}
 		fr := &frame.V2Frame{SystemID: system, ComponentID: component, Message: decoded}
 		b.mutex.Lock()
@@ -131,12 +131,12 @@ func (b *bench) happen(t *testing.T, kind byte, arguments []byte) {
 		if o := Order(uint8(x(1)) % 4); o == OrderFly {
 			b.Launch(number)
 		} else {
-			b.Command(number, o)
+			b.ChangeOrder(number, o)
 		}
 	case kind == 0x81:
 		b.Resume(number, Order(uint8(x(1))%4))
 	case kind == 0x82:
-		b.pass(time.Duration(arguments[0]) * 100 * time.Millisecond)
+		b.advance(time.Duration(arguments[0]) * 100 * time.Millisecond)
 	case kind == 0x83:
 		b.Leg(number, physics.Position{EastM: x(1), NorthM: x(2)})
 	case kind == 0x84:
@@ -144,7 +144,7 @@ func (b *bench) happen(t *testing.T, kind byte, arguments []byte) {
 	case kind == 0x85:
 		b.Goto(number, physics.Position{EastM: 10 * x(1), NorthM: 10 * x(2)})
 	case kind == 0x86:
-		b.Leave(number, "test")
+		b.HandToPilot(number, "test")
 	case kind == 0x87: // the channel closes
 		for _, a := range b.aircraft {
 			if a.number == number {
@@ -152,7 +152,7 @@ func (b *bench) happen(t *testing.T, kind byte, arguments []byte) {
 			}
 		}
 	case kind == 0x88:
-		b.Book(number, math.Abs(x(1)), 1+math.Abs(x(2))/64)
+		b.UpdateMeter(number, math.Abs(x(1)), 1+math.Abs(x(2))/64)
 	case kind == 0x89:
 		b.Rejoin(number, Order(uint8(x(1))%4))
 	case kind == 0x8a:
@@ -163,7 +163,7 @@ func (b *bench) happen(t *testing.T, kind byte, arguments []byte) {
 // FuzzFrames puts any bytes on a link: what gomavlib makes of them with our
 // dialect, with a signing key and without.
 func FuzzFrames(f *testing.F) {
-	b := newBench(f)
+	b := newFixture(f)
 	key := frame.NewV2Key(bytes.Repeat([]byte{7}, 32))
 	for _, signed := range []*frame.V2Key{nil, key} {
 		var wire bytes.Buffer
@@ -175,7 +175,7 @@ func FuzzFrames(f *testing.F) {
 		if err := w.Initialize(); err != nil {
 			f.Fatal(err)
 		}
-		for _, m := range []message.Message{beat(ModeHold, true), &common.MessageGlobalPositionInt{Lat: 470010000, Lon: 80010000, Alt: 500e3},
+		for _, m := range []message.Message{heartbeatMessage(ModeHold, true), &common.MessageGlobalPositionInt{Lat: 470010000, Lon: 80010000, Alt: 500e3},
 			&common.MessageBatteryStatus{Voltages: [10]uint16{16000}, CurrentBattery: 1000}, &common.MessageParamValue{ParamId: "MPC_XY_P", ParamValue: 1}} {
 			if err := w.Write(m); err != nil {
 				f.Fatal(err)
@@ -187,7 +187,7 @@ func FuzzFrames(f *testing.F) {
 	f.Add(append([]byte{0xfd, 255, 1, 0, 0, 1, 1}, binary.LittleEndian.AppendUint32(nil, 22)...))
 	f.Fuzz(func(t *testing.T, wire []byte) {
 		for _, k := range []*frame.V2Key{nil, key} {
-			b := newBench(t)
+			b := newFixture(t)
 			r := &frame.Reader{ByteReader: bytes.NewReader(wire), DialectRW: b.rw, InKey: k}
 			if err := r.Initialize(); err != nil {
 				t.Fatal(err)
@@ -199,7 +199,7 @@ func FuzzFrames(f *testing.F) {
 				}
 				if err != nil {
 					b.mutex.Lock()
-					b.reject("malformed frame")
+					b.rejectFrame("malformed frame")
 					b.mutex.Unlock()
 					continue
 				}
@@ -207,8 +207,8 @@ func FuzzFrames(f *testing.F) {
 				b.links[0].route(&gomavlib.EventFrame{Frame: fr, Channel: channels[0]})
 				b.mutex.Unlock()
 			}
-			b.pass(time.Second)
-			b.sane(t)
+			b.advance(time.Second)
+			b.checkViews(t)
 		}
 	})
 }

@@ -9,29 +9,29 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 )
 
-// kind is what a message may do to an aircraft.
-type kind uint8
+// messageKind is what a message may do to an aircraft.
+type messageKind uint8
 
 const (
-	kindUnknown  kind = iota // never sent
-	kindPlain                // moves nothing: requests, parameter reads, heartbeats, announcements
-	kindArm                  // starts the motors
-	kindTakeOff              // leaves the ground
-	kindMode                 // changes the mode
-	kindSetpoint             // steers in OFFBOARD
+	kindForbidden messageKind = iota // never sent
+	kindHarmless                     // moves nothing: requests, parameter reads, heartbeats, announcements
+	kindArm                          // starts the motors
+	kindTakeOff                      // leaves the ground
+	kindMode                         // changes the mode
+	kindSetpoint                     // steers in OFFBOARD
 )
 
-// kindOf is what a message may do, and the mode that it asks for.
-func kindOf(m message.Message) (kind, Mode) {
+// classify is what a message may do, and the mode that it asks for.
+func classify(m message.Message) (messageKind, Mode) {
 	switch m := m.(type) {
 	case *common.MessageHeartbeat, *common.MessageParamRequestRead, *common.MessageStatustext, *common.MessageNamedValueFloat:
-		return kindPlain, 0
+		return kindHarmless, 0
 	case *common.MessageSetPositionTargetGlobalInt:
 		return kindSetpoint, 0
 	case *common.MessageCommandLong:
 		switch m.Command {
 		case common.MAV_CMD_REQUEST_MESSAGE, common.MAV_CMD_SET_MESSAGE_INTERVAL:
-			return kindPlain, 0
+			return kindHarmless, 0
 		case common.MAV_CMD_COMPONENT_ARM_DISARM:
 			if m.Param1 == 1 && m.Param2 == 0 { // the leader never disarms, and never by force
 				return kindArm, 0
@@ -42,11 +42,11 @@ func kindOf(m message.Message) (kind, Mode) {
 			return kindMode, Mode(uint32(m.Param2)<<16 | uint32(m.Param3)<<24)
 		}
 	}
-	return kindUnknown, 0
+	return kindForbidden, 0
 }
 
-// modesAsked are the modes that may be asked for in a phase.
-var modesAsked = map[Phase][]Mode{
+// modesAllowed are the modes that may be asked for in a phase.
+var modesAllowed = map[Phase][]Mode{
 	PhaseClimbing: {ModeHold}, // to be armed in; the take-off is a command of its own
 	PhaseEngaging: {ModeOffboard},
 	PhaseLanding:  {ModeLand, ModeReturn},
@@ -58,34 +58,34 @@ var modesAsked = map[Phase][]Mode{
 // pilot did not end, and a state that was heard lately: commands a HEARTBEAT,
 // setpoints a position.
 func (a *aircraft) refusal(now float64, m message.Message) string {
-	what, mode := kindOf(m)
+	what, mode := classify(m)
 	switch {
-	case what == kindPlain:
+	case what == kindHarmless:
 		return ""
-	case what == kindUnknown:
+	case what == kindForbidden:
 		return "the leader has no use for such a message"
-	case a.phase == PhaseTaken:
-		return "it is with its pilot: " + a.why
+	case a.phase == PhasePilot:
+		return "it is with its pilot: " + a.pilotReason
 	case a.order == OrderNone || a.phase == PhaseIdle:
 		return "it has no order"
 	case !a.positionFresh(now):
 		return fmt.Sprintf("its position is %.1f s old", now-a.positionS)
-	case what == kindSetpoint && now-a.beatS > beatlessS:
-		return fmt.Sprintf("its last HEARTBEAT is %.1f s old", now-a.beatS)
-	case what != kindSetpoint && !a.beatFresh(now):
-		return fmt.Sprintf("its last HEARTBEAT is %.1f s old", now-a.beatS)
+	case what == kindSetpoint && now-a.heartbeatS > heartbeatTimeoutS:
+		return fmt.Sprintf("its last HEARTBEAT is %.1f s old", now-a.heartbeatS)
+	case what != kindSetpoint && !a.heartbeatFresh(now):
+		return fmt.Sprintf("its last HEARTBEAT is %.1f s old", now-a.heartbeatS)
 	}
 	switch what {
 	case kindArm:
 		switch {
-		case !a.launched || a.order != OrderFly || a.phase != PhaseClimbing:
+		case !a.launchOrdered || a.order != OrderFly || a.phase != PhaseClimbing:
 			return "it has no order to leave the ground"
 		case !a.onGround() || a.armed:
 			return "it is not on the ground with its motors off"
 		case a.mode != ModeHold && a.mode != ModeTakeoff:
 			return "it cannot be armed in " + a.mode.String()
-		case a.armingEnded(now):
-			return fmt.Sprintf("it was asked to arm for %v s", armS)
+		case a.armingTimedOut(now):
+			return fmt.Sprintf("it was asked to arm for %v s", armingTimeoutS)
 		}
 	case kindTakeOff:
 		switch {
@@ -93,17 +93,17 @@ func (a *aircraft) refusal(now float64, m message.Message) string {
 			return "it is not to climb"
 		case !a.armed:
 			return "it is not armed"
-		case !a.launched && !a.inAir():
+		case !a.launchOrdered && !a.inAir():
 			return "it has no order to leave the ground"
 		}
 	case kindMode:
 		switch {
-		case !slices.Contains(modesAsked[a.phase], mode):
+		case !slices.Contains(modesAllowed[a.phase], mode):
 			return "its phase has no use for " + mode.String()
-		case a.phase == PhaseClimbing && (a.armed || !a.launched):
+		case a.phase == PhaseClimbing && (a.armed || !a.launchOrdered):
 			return "only one that is to be armed is asked for " + mode.String()
-		case a.phase == PhaseClimbing && a.armingEnded(now):
-			return fmt.Sprintf("it was asked to arm for %v s", armS)
+		case a.phase == PhaseClimbing && a.armingTimedOut(now):
+			return fmt.Sprintf("it was asked to arm for %v s", armingTimeoutS)
 		case a.phase != PhaseClimbing && !a.armed:
 			return "it is not armed"
 		}
@@ -124,52 +124,54 @@ func (a *aircraft) refusal(now float64, m message.Message) string {
 // package. The aircraft is nil for what is addressed to nobody. The node drops
 // it silently when the link cannot keep up; nothing here takes a sent message
 // for a received one.
-func (f *Fleet) send(l *link, c *gomavlib.Channel, a *aircraft, m message.Message) bool {
+func (f *Fleet) send(l *endpointLink, c *gomavlib.Channel, a *aircraft, m message.Message) bool {
 	now, why := f.nowS(), ""
-	switch what, _ := kindOf(m); {
+	switch what, _ := classify(m); {
 	case c == nil:
 		return false
 	case a != nil:
-		if why = a.refusal(now, m); why == "" && what != kindPlain && c != a.channel {
+		if why = a.refusal(now, m); why == "" && what != kindHarmless && c != a.channel {
 			why = "its link is another"
 		}
-	case what != kindPlain:
+	case what != kindHarmless:
 		why = "it is addressed to nobody"
 	}
 	if why != "" {
-		f.counts.Refused++
+		f.counts.GateRefused++
 		f.Log.Debug("not sent", "message", fmt.Sprintf("%T", m), "reason", why)
 		return false
 	}
 	if a != nil {
-		a.record(now, m)
-		address(m, uint8(a.conf.SystemID))
+		a.recordSent(now, m)
+		setTarget(m, uint8(a.conf.SystemID))
 	}
-	l.node.WriteFrameTo(c, l.frame(c, m)) // cannot fail: the message is encoded already
+	l.node.WriteFrameTo(c, l.encode(c, m)) // cannot fail: the message is encoded already
 	return true
 }
 
-// record keeps when something was asked for: a change of mode that follows is
+// recordSent keeps when something was asked for: a change of mode that follows is
 // ours, and arming is asked for only so long.
-func (a *aircraft) record(now float64, m message.Message) {
-	switch what, mode := kindOf(m); what {
+func (a *aircraft) recordSent(now float64, m message.Message) {
+	switch what, mode := classify(m); what {
 	case kindSetpoint:
-		a.streamedS = now
+		a.setpointSentS = now
 	case kindArm, kindMode, kindTakeOff:
-		if a.phase == PhaseClimbing && !a.armed && !a.arming {
-			a.arming, a.armingS = true, now
+		if a.phase == PhaseClimbing && !a.armed && !a.armingRequested {
+			a.armingRequested, a.armingRequestedS = true, now
 		}
 		if what != kindArm {
-			a.askedFor[mode] = now
+			a.modeRequestedS[mode] = now
 		}
 	}
 }
 
-// armingEnded is whether arming was asked for as long as it is for one order.
-func (a *aircraft) armingEnded(now float64) bool { return a.arming && now-a.armingS > armS }
+// armingTimedOut is whether arming was asked for as long as it is for one order.
+func (a *aircraft) armingTimedOut(now float64) bool {
+	return a.armingRequested && now-a.armingRequestedS > armingTimeoutS
+}
 
-// address fills in whom a message is for.
-func address(m message.Message, system uint8) {
+// setTarget fills in whom a message is for.
+func setTarget(m message.Message, system uint8) {
 	switch m := m.(type) {
 	case *common.MessageCommandLong:
 		m.TargetSystem, m.TargetComponent = system, autopilotComponent

@@ -55,12 +55,12 @@ func TestNothingIsSentPastTheGate(t *testing.T) {
 }
 
 var (
-	anArm      = &common.MessageCommandLong{Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Param1: 1}
-	aTakeOff   = &common.MessageCommandLong{Command: common.MAV_CMD_NAV_TAKEOFF}
-	aSetpoint  = &common.MessageSetPositionTargetGlobalInt{}
-	aHold      = setMode(ModeHold)
-	anOffboard = setMode(ModeOffboard)
-	aLanding   = setMode(ModeLand)
+	armCommand      = &common.MessageCommandLong{Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Param1: 1}
+	takeoffCommand  = &common.MessageCommandLong{Command: common.MAV_CMD_NAV_TAKEOFF}
+	anySetpoint     = &common.MessageSetPositionTargetGlobalInt{}
+	holdCommand     = setMode(ModeHold)
+	offboardCommand = setMode(ModeOffboard)
+	landCommand     = setMode(ModeLand)
 )
 
 func TestGate(t *testing.T) {
@@ -68,13 +68,13 @@ func TestGate(t *testing.T) {
 	up, down := false, true
 	flies := func(phase Phase, mode Mode) aircraft {
 		return aircraft{
-			number: 1, channel: channels[0], heard: true, heardS: now, beatS: now, located: true, positionS: now, armed: true, landed: &up, mode: mode,
+			number: 1, channel: channels[0], received: true, receivedS: now, heartbeatS: now, located: true, positionS: now, armed: true, landed: &up, mode: mode,
 			control: control{order: OrderFly, phase: phase},
 		}
 	}
 	stands := func() aircraft {
 		a := flies(PhaseClimbing, ModeHold)
-		a.armed, a.landed, a.launched = false, &down, true
+		a.armed, a.landed, a.launchOrdered = false, &down, true
 		return a
 	}
 	with := func(a aircraft, change func(*aircraft)) aircraft { change(&a); return a }
@@ -84,46 +84,46 @@ func TestGate(t *testing.T) {
 		m    message.Message
 		want string // part of the reason; empty: it passes
 	}{
-		{"arms one that is to leave the ground", stands(), anArm, ""},
-		{"arms only in Hold", with(stands(), func(a *aircraft) { a.mode = ModeOffboard }), anArm, "cannot be armed in OFFBOARD"},
-		{"Hold, to be armed in", with(stands(), func(a *aircraft) { a.mode = ModeOffboard }), aHold, ""},
-		{"arms in the tenth second", with(stands(), func(a *aircraft) { a.arming, a.armingS = true, now-10 }), anArm, ""},
-		{"no longer", with(stands(), func(a *aircraft) { a.arming, a.armingS = true, now-10.1 }), anArm, "for 10 s"},
-		{"nor Hold", with(stands(), func(a *aircraft) { a.mode, a.arming, a.armingS = ModeLand, true, now-10.1 }), aHold, "for 10 s"},
-		{"does not arm without an order to leave the ground", with(stands(), func(a *aircraft) { a.launched = false }), anArm, "no order to leave the ground"},
-		{"does not arm in the air", with(stands(), func(a *aircraft) { a.landed = &up }), anArm, "not on the ground"},
-		{"does not arm where it is not said to stand", with(stands(), func(a *aircraft) { a.landed = nil }), anArm, "not on the ground"},
-		{"does not arm on the way home", with(stands(), func(a *aircraft) { a.order = OrderHome }), anArm, "no order to leave the ground"},
+		{"arms one that is to leave the ground", stands(), armCommand, ""},
+		{"arms only in Hold", with(stands(), func(a *aircraft) { a.mode = ModeOffboard }), armCommand, "cannot be armed in OFFBOARD"},
+		{"Hold, to be armed in", with(stands(), func(a *aircraft) { a.mode = ModeOffboard }), holdCommand, ""},
+		{"arms in the tenth second", with(stands(), func(a *aircraft) { a.armingRequested, a.armingRequestedS = true, now-10 }), armCommand, ""},
+		{"no longer", with(stands(), func(a *aircraft) { a.armingRequested, a.armingRequestedS = true, now-10.1 }), armCommand, "for 10 s"},
+		{"nor Hold", with(stands(), func(a *aircraft) { a.mode, a.armingRequested, a.armingRequestedS = ModeLand, true, now-10.1 }), holdCommand, "for 10 s"},
+		{"does not arm without an order to leave the ground", with(stands(), func(a *aircraft) { a.launchOrdered = false }), armCommand, "no order to leave the ground"},
+		{"does not arm in the air", with(stands(), func(a *aircraft) { a.landed = &up }), armCommand, "not on the ground"},
+		{"does not arm where it is not said to stand", with(stands(), func(a *aircraft) { a.landed = nil }), armCommand, "not on the ground"},
+		{"does not arm on the way home", with(stands(), func(a *aircraft) { a.order = OrderHome }), armCommand, "no order to leave the ground"},
 		{"never by force", stands(), &common.MessageCommandLong{Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Param1: 1, Param2: 21196}, "no use"},
 		{"never disarms", flies(PhaseFlying, ModeOffboard), &common.MessageCommandLong{Command: common.MAV_CMD_COMPONENT_ARM_DISARM}, "no use"},
-		{"takes off once armed", with(stands(), func(a *aircraft) { a.armed = true }), aTakeOff, ""},
-		{"not before", stands(), aTakeOff, "not armed"},
-		{"climbs on in the air after resume", flies(PhaseClimbing, ModeHold), aTakeOff, ""},
-		{"does not leave the ground after resume", with(flies(PhaseClimbing, ModeHold), func(a *aircraft) { a.landed = &down }), aTakeOff, "no order to leave the ground"},
-		{"does not take off in flight", flies(PhaseFlying, ModeOffboard), aTakeOff, "not to climb"},
-		{"OFFBOARD while engaging", flies(PhaseEngaging, ModeHold), anOffboard, ""},
-		{"not while flying", flies(PhaseFlying, ModeOffboard), anOffboard, "no use for OFFBOARD"},
-		{"Land on landing", with(flies(PhaseLanding, ModeOffboard), func(a *aircraft) { a.order = OrderHome }), aLanding, ""},
-		{"not while flying", flies(PhaseFlying, ModeOffboard), aLanding, "no use for AUTO.LAND"},
-		{"Hold on stopping", with(flies(PhaseStopping, ModeOffboard), func(a *aircraft) { a.order = OrderStop }), aHold, ""},
-		{"no Hold in the climb", with(flies(PhaseClimbing, ModeTakeoff), func(a *aircraft) { a.launched = true }), aHold, "to be armed"},
-		{"no mode for one whose motors are off", with(flies(PhaseEngaging, ModeHold), func(a *aircraft) { a.armed = false }), anOffboard, "not armed"},
-		{"a setpoint while engaging", flies(PhaseEngaging, ModeHold), aSetpoint, ""},
-		{"a setpoint while flying", flies(PhaseFlying, ModeOffboard), aSetpoint, ""},
-		{"none in another mode", flies(PhaseFlying, ModeHold), aSetpoint, "AUTO.LOITER"},
-		{"none while it lands", flies(PhaseLanding, ModeLand), aSetpoint, "AUTO.LAND"},
-		{"none in the climb", flies(PhaseClimbing, ModeTakeoff), aSetpoint, "climbs by itself"},
-		{"none without motors", with(flies(PhaseFlying, ModeOffboard), func(a *aircraft) { a.armed = false }), aSetpoint, "not armed"},
-		{"none for its pilot's", with(flies(PhaseTaken, ModeOffboard), func(a *aircraft) { a.why = "chose so" }), aSetpoint, "with its pilot: chose so"},
-		{"no command for its pilot's", flies(PhaseTaken, ModeHold), anOffboard, "with its pilot"},
-		{"none without an order", with(flies(PhaseFlying, ModeOffboard), func(a *aircraft) { a.order = OrderNone }), aSetpoint, "no order"},
-		{"none for an idle one", flies(PhaseIdle, ModeOffboard), aSetpoint, "no order"},
-		{"none by an old position", with(flies(PhaseFlying, ModeOffboard), func(a *aircraft) { a.positionS = now - 2 }), aSetpoint, "position is 2.0 s old"},
-		{"setpoints outlive HEARTBEATs", with(flies(PhaseFlying, ModeOffboard), func(a *aircraft) { a.beatS = now - 10 }), aSetpoint, ""},
-		{"for ten seconds", with(flies(PhaseFlying, ModeOffboard), func(a *aircraft) { a.beatS = now - 10.1 }), aSetpoint, "HEARTBEAT is 10.1 s old"},
-		{"commands do not", with(flies(PhaseEngaging, ModeHold), func(a *aircraft) { a.beatS = now - 2.1 }), anOffboard, "HEARTBEAT is 2.1 s old"},
-		{"nor does arming", with(stands(), func(a *aircraft) { a.beatS = now - 2.1 }), anArm, "HEARTBEAT is 2.1 s old"},
-		{"requests always pass", flies(PhaseTaken, ModePosition), &common.MessageCommandLong{Command: common.MAV_CMD_REQUEST_MESSAGE}, ""},
+		{"takes off once armed", with(stands(), func(a *aircraft) { a.armed = true }), takeoffCommand, ""},
+		{"not before", stands(), takeoffCommand, "not armed"},
+		{"climbs on in the air after resume", flies(PhaseClimbing, ModeHold), takeoffCommand, ""},
+		{"does not leave the ground after resume", with(flies(PhaseClimbing, ModeHold), func(a *aircraft) { a.landed = &down }), takeoffCommand, "no order to leave the ground"},
+		{"does not take off in flight", flies(PhaseFlying, ModeOffboard), takeoffCommand, "not to climb"},
+		{"OFFBOARD while engaging", flies(PhaseEngaging, ModeHold), offboardCommand, ""},
+		{"not while flying", flies(PhaseFlying, ModeOffboard), offboardCommand, "no use for OFFBOARD"},
+		{"Land on landing", with(flies(PhaseLanding, ModeOffboard), func(a *aircraft) { a.order = OrderHome }), landCommand, ""},
+		{"not while flying", flies(PhaseFlying, ModeOffboard), landCommand, "no use for AUTO.LAND"},
+		{"Hold on stopping", with(flies(PhaseStopping, ModeOffboard), func(a *aircraft) { a.order = OrderStop }), holdCommand, ""},
+		{"no Hold in the climb", with(flies(PhaseClimbing, ModeTakeoff), func(a *aircraft) { a.launchOrdered = true }), holdCommand, "to be armed"},
+		{"no mode for one whose motors are off", with(flies(PhaseEngaging, ModeHold), func(a *aircraft) { a.armed = false }), offboardCommand, "not armed"},
+		{"a setpoint while engaging", flies(PhaseEngaging, ModeHold), anySetpoint, ""},
+		{"a setpoint while flying", flies(PhaseFlying, ModeOffboard), anySetpoint, ""},
+		{"none in another mode", flies(PhaseFlying, ModeHold), anySetpoint, "AUTO.LOITER"},
+		{"none while it lands", flies(PhaseLanding, ModeLand), anySetpoint, "AUTO.LAND"},
+		{"none in the climb", flies(PhaseClimbing, ModeTakeoff), anySetpoint, "climbs by itself"},
+		{"none without motors", with(flies(PhaseFlying, ModeOffboard), func(a *aircraft) { a.armed = false }), anySetpoint, "not armed"},
+		{"none for its pilot's", with(flies(PhasePilot, ModeOffboard), func(a *aircraft) { a.pilotReason = "chose so" }), anySetpoint, "with its pilot: chose so"},
+		{"no command for its pilot's", flies(PhasePilot, ModeHold), offboardCommand, "with its pilot"},
+		{"none without an order", with(flies(PhaseFlying, ModeOffboard), func(a *aircraft) { a.order = OrderNone }), anySetpoint, "no order"},
+		{"none for an idle one", flies(PhaseIdle, ModeOffboard), anySetpoint, "no order"},
+		{"none by an old position", with(flies(PhaseFlying, ModeOffboard), func(a *aircraft) { a.positionS = now - 2 }), anySetpoint, "position is 2.0 s old"},
+		{"setpoints outlive HEARTBEATs", with(flies(PhaseFlying, ModeOffboard), func(a *aircraft) { a.heartbeatS = now - 10 }), anySetpoint, ""},
+		{"for ten seconds", with(flies(PhaseFlying, ModeOffboard), func(a *aircraft) { a.heartbeatS = now - 10.1 }), anySetpoint, "HEARTBEAT is 10.1 s old"},
+		{"commands do not", with(flies(PhaseEngaging, ModeHold), func(a *aircraft) { a.heartbeatS = now - 2.1 }), offboardCommand, "HEARTBEAT is 2.1 s old"},
+		{"nor does arming", with(stands(), func(a *aircraft) { a.heartbeatS = now - 2.1 }), armCommand, "HEARTBEAT is 2.1 s old"},
+		{"requests always pass", flies(PhasePilot, ModePosition), &common.MessageCommandLong{Command: common.MAV_CMD_REQUEST_MESSAGE}, ""},
 		{"intervals too", aircraft{}, &common.MessageCommandLong{Command: common.MAV_CMD_SET_MESSAGE_INTERVAL}, ""},
 		{"parameter reads too", aircraft{}, &common.MessageParamRequestRead{}, ""},
 		{"nothing else does", flies(PhaseFlying, ModeOffboard), &common.MessageCommandLong{Command: common.MAV_CMD_PREFLIGHT_REBOOT_SHUTDOWN}, "no use"},
@@ -138,58 +138,58 @@ func TestGate(t *testing.T) {
 
 // What moves an aircraft goes to it alone, on the channel that it is heard on.
 func TestGateOnAddresses(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	a := b.aircraft[0]
 	a.channel, a.order, a.phase, a.armed, a.mode = channels[0], OrderFly, PhaseFlying, true, ModeOffboard
-	a.located, a.positionS, a.beatS = true, b.nowS(), b.nowS()
+	a.located, a.positionS, a.heartbeatS = true, b.nowS(), b.nowS()
 	for _, c := range []struct {
 		name string
 		sent bool
 	}{
-		{"to it", b.send(a.link, channels[0], a, aSetpoint)},
-		{"elsewhere", !b.send(a.link, channels[1], a, aSetpoint)},
-		{"to nobody", !b.send(a.link, channels[0], nil, aSetpoint)},
-		{"on no channel", !b.send(a.link, nil, a, aSetpoint)},
+		{"to it", b.send(a.link, channels[0], a, anySetpoint)},
+		{"elsewhere", !b.send(a.link, channels[1], a, anySetpoint)},
+		{"to nobody", !b.send(a.link, channels[0], nil, anySetpoint)},
+		{"on no channel", !b.send(a.link, nil, a, anySetpoint)},
 		{"a heartbeat to nobody", b.send(a.link, channels[0], nil, &common.MessageHeartbeat{})},
 	} {
 		if !c.sent {
 			t.Errorf("a setpoint %s", c.name)
 		}
 	}
-	if n := len(moving(b.sent.take())); n != 1 || b.Counts().Refused != 2 {
-		t.Errorf("%d setpoints written, %d messages refused", n, b.Counts().Refused)
+	if n := len(movingMessages(b.sent.drain())); n != 1 || b.Counts().GateRefused != 2 {
+		t.Errorf("%d setpoints written, %d messages refused", n, b.Counts().GateRefused)
 	}
 }
 
 // A flight from the ground to the ground asks for nothing that the gate keeps
 // back: what the leader wants and what it may send are one.
 func TestNominalFlightIsNeverRefused(t *testing.T) {
-	v := newVehicle(newBench(t), 1, physics.Position{EastM: 300, NorthM: 300})
+	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
 	if err := v.Launch(1); err != nil {
 		t.Fatal(err)
 	}
-	v.run(3*time.Second, v.obey)
+	v.simulate(3*time.Second, v.handleCommand)
 	if v.upM != 50 || v.mode != ModeTakeoff {
 		t.Fatalf("it does not climb: %+v", v.view())
 	}
 	v.upM, v.mode = 100, ModeHold
-	v.run(5*time.Second, v.obey)
+	v.simulate(5*time.Second, v.handleCommand)
 	if got := v.view(); !got.Flying || got.Reason != "" {
 		t.Fatalf("it does not fly: %+v", got)
 	}
-	v.Command(1, OrderHome)
-	v.run(5*time.Second, v.obey)
+	v.ChangeOrder(1, OrderHome)
+	v.simulate(5*time.Second, v.handleCommand)
 	if v.mode != ModeLand {
 		t.Fatalf("it does not land: %+v", v.view())
 	}
 	v.landed, v.upM = true, 0
-	v.run(time.Second, v.obey)
+	v.simulate(time.Second, v.handleCommand)
 	v.armed = false
-	v.run(2*time.Second, v.obey)
+	v.simulate(2*time.Second, v.handleCommand)
 	if got := v.view(); got.Phase != PhaseIdle || got.Order != OrderNone || got.Reason != "" {
 		t.Errorf("after the landing: %+v", got)
 	}
-	if n := v.Counts().Refused; n > 0 {
+	if n := v.Counts().GateRefused; n > 0 {
 		t.Errorf("%d messages were refused", n)
 	}
 }
@@ -197,7 +197,7 @@ func TestNominalFlightIsNeverRefused(t *testing.T) {
 // Every frame is numbered by its channel, without a gap, and none has a message
 // that the dialect lacks.
 func TestFramesAreNumberedByChannel(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	for i := range 300 {
 		b.send(b.links[i%2], channels[i%2], nil, &common.MessageHeartbeat{})
 	}

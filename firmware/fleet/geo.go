@@ -25,9 +25,9 @@ func (o Origin) Check() error {
 
 // WGS84.
 const (
-	semiMajorM    = 6378137.0
-	flattening    = 1 / 298.257223563
-	eccentricity2 = flattening * (2 - flattening)
+	semiMajorM          = 6378137.0
+	flattening          = 1 / 298.257223563
+	eccentricitySquared = flattening * (2 - flattening)
 )
 
 // Local returns a geodetic position in metres east and north in the WGS84
@@ -35,7 +35,7 @@ const (
 // above sea level stand for those above the ellipsoid: the geoid is level to
 // millimetres over a fleet's area.
 func (o Origin) Local(latitudeDeg, longitudeDeg, amslM float64) (physics.Position, float64) {
-	east, north := o.tangent(latitudeDeg, longitudeDeg, amslM)
+	east, north := o.eastNorth(latitudeDeg, longitudeDeg, amslM)
 	return physics.Position{EastM: east, NorthM: north}, amslM - o.AltitudeM
 }
 
@@ -44,31 +44,31 @@ func (o Origin) Local(latitudeDeg, longitudeDeg, amslM float64) (physics.Positio
 func (o Origin) Geodetic(p physics.Position, upM float64) (latitudeDeg, longitudeDeg, amslM float64) {
 	lat, lon, alt := o.LatitudeDeg, o.LongitudeDeg, o.AltitudeM+upM
 	for range 5 {
-		east, north := o.tangent(lat, lon, alt)
+		east, north := o.eastNorth(lat, lon, alt)
 		sin, cos := math.Sincos(lat * math.Pi / 180)
-		w := 1 - eccentricity2*sin*sin
+		w := 1 - eccentricitySquared*sin*sin
 		prime := semiMajorM / math.Sqrt(w)
-		meridian := prime * (1 - eccentricity2) / w
+		meridian := prime * (1 - eccentricitySquared) / w
 		lat += (p.NorthM - north) / (meridian + alt) * 180 / math.Pi
 		lon += (p.EastM - east) / ((prime + alt) * cos) * 180 / math.Pi
 	}
 	return lat, lon, alt
 }
 
-// tangent returns east and north of the origin by way of earth-centred coordinates.
-func (o Origin) tangent(latitudeDeg, longitudeDeg, altitudeM float64) (eastM, northM float64) {
-	x0, y0, z0 := earthCentred(o.LatitudeDeg, o.LongitudeDeg, o.AltitudeM)
-	x, y, z := earthCentred(latitudeDeg, longitudeDeg, altitudeM)
+// eastNorth returns east and north of the origin by way of earth-centred coordinates.
+func (o Origin) eastNorth(latitudeDeg, longitudeDeg, altitudeM float64) (eastM, northM float64) {
+	x0, y0, z0 := toECEF(o.LatitudeDeg, o.LongitudeDeg, o.AltitudeM)
+	x, y, z := toECEF(latitudeDeg, longitudeDeg, altitudeM)
 	dx, dy, dz := x-x0, y-y0, z-z0
 	sinLat, cosLat := math.Sincos(o.LatitudeDeg * math.Pi / 180)
 	sinLon, cosLon := math.Sincos(o.LongitudeDeg * math.Pi / 180)
 	return -sinLon*dx + cosLon*dy, -sinLat*cosLon*dx - sinLat*sinLon*dy + cosLat*dz
 }
 
-func earthCentred(latitudeDeg, longitudeDeg, altitudeM float64) (x, y, z float64) {
+func toECEF(latitudeDeg, longitudeDeg, altitudeM float64) (x, y, z float64) {
 	sinLat, cosLat := math.Sincos(latitudeDeg * math.Pi / 180)
 	sinLon, cosLon := math.Sincos(longitudeDeg * math.Pi / 180)
-	prime := semiMajorM / math.Sqrt(1-eccentricity2*sinLat*sinLat)
+	prime := semiMajorM / math.Sqrt(1-eccentricitySquared*sinLat*sinLat)
 	return (prime + altitudeM) * cosLat * cosLon, (prime + altitudeM) * cosLat * sinLon,
-		(prime*(1-eccentricity2) + altitudeM) * sinLat
+		(prime*(1-eccentricitySquared) + altitudeM) * sinLat
 }

@@ -13,25 +13,25 @@ import (
 )
 
 const (
-	ourComponent       = 191 // MAV_COMP_ID_ONBOARD_COMPUTER
-	stationComponent   = 190 // MAV_COMP_ID_MISSIONPLANNER, as which we read what PX4 says to ground stations
+	companionComponent = 191 // MAV_COMP_ID_ONBOARD_COMPUTER
+	gcsComponent       = 190 // MAV_COMP_ID_MISSIONPLANNER, as which we read what PX4 says to ground stations
 	autopilotComponent = 1   // MAV_COMP_ID_AUTOPILOT1
-	groundStation      = 255 // system id, by custom; it belongs on the links
+	gcsSystemID        = 255 // system id, by custom; it belongs on the links
 )
 
-// OtherComponent begins the reason for which frames of an aircraft's other
+// OtherComponentReason begins the reason for which frames of an aircraft's other
 // components are refused: cameras, gimbals, what an autopilot forwards. They are
 // there on many aircraft, and nothing is wrong with them.
-const OtherComponent = "an aircraft's component"
+const OtherComponentReason = "an aircraft's component"
 
-// link is one endpoint, with the aircraft that are behind it.
-type link struct {
-	fleet    *Fleet
-	endpoint string
-	aircraft []*aircraft
-	node     node
-	channels map[*gomavlib.Channel]*byte // open ones, with the sequence number of the next frame
-	id       byte                        // of the link, in signatures
+// endpointLink is one endpoint, with the aircraft that are behind it.
+type endpointLink struct {
+	fleet           *Fleet
+	endpoint        string
+	aircraft        []*aircraft
+	node            node
+	channels        map[*gomavlib.Channel]*byte // open ones, with the sequence number of the next frame
+	signatureLinkID byte                        // of the link, in signatures
 }
 
 // node is what of a gomavlib.Node is used.
@@ -72,17 +72,17 @@ func ParseEndpoint(text string) (gomavlib.EndpointConf, error) {
 	return nil, bad
 }
 
-func (l *link) open() error {
+func (l *endpointLink) open() error {
 	conf, err := ParseEndpoint(l.endpoint)
 	if err != nil {
 		return err
 	}
 	n := &gomavlib.Node{
 		Endpoints:  []gomavlib.EndpointConf{conf},
-		Dialect:    messages,
+		Dialect:    leaderDialect,
 		InKey:      l.fleet.Key,
 		OutKey:     l.fleet.Key, // of nothing: frames are made, and signed, here
-		OutVersion: gomavlib.V2, OutSystemID: byte(l.fleet.SystemID), OutComponentID: ourComponent,
+		OutVersion: gomavlib.V2, OutSystemID: byte(l.fleet.SystemID), OutComponentID: companionComponent,
 		HeartbeatDisable: true, // ours pass the gate
 	}
 	if err := n.Initialize(); err != nil {
@@ -92,32 +92,32 @@ func (l *link) open() error {
 	return nil
 }
 
-// frame wraps a message: numbered by channel, and signed where there is a key.
-func (l *link) frame(c *gomavlib.Channel, m message.Message) *frame.V2Frame {
+// encode wraps a message: numbered by channel, and signed where there is a key.
+func (l *endpointLink) encode(c *gomavlib.Channel, m message.Message) *frame.V2Frame {
 	next := l.channels[c]
 	if next == nil {
 		next = new(byte)
 		l.channels[c] = next
 	}
 	rw := l.fleet.codec.GetMessage(m.GetID())
-	fr := &frame.V2Frame{SequenceNumber: *next, SystemID: byte(l.fleet.SystemID), ComponentID: ourComponent, Message: rw.Write(m, true)}
+	fr := &frame.V2Frame{SequenceNumber: *next, SystemID: byte(l.fleet.SystemID), ComponentID: companionComponent, Message: rw.Write(m, true)}
 	*next++
 	if h, ok := m.(*common.MessageHeartbeat); ok && h.Type == common.MAV_TYPE_GCS {
-		fr.ComponentID = stationComponent
+		fr.ComponentID = gcsComponent
 	}
 	if l.fleet.Key != nil {
 		fr.IncompatibilityFlag = frame.V2FlagSigned
 	}
 	fr.Checksum = fr.GenerateChecksum(rw.CRCExtra())
 	if l.fleet.Key != nil {
-		fr.SignatureLinkID, fr.SignatureTimestamp = l.id, l.fleet.stamps.next()
+		fr.SignatureLinkID, fr.SignatureTimestamp = l.signatureLinkID, l.fleet.signatureClock.next()
 		fr.Signature = fr.GenerateSignature(l.fleet.Key)
 	}
 	return fr
 }
 
 // read takes every event off the node at once: a slow reader would stall it.
-func (l *link) read() {
+func (l *endpointLink) read() {
 	defer l.fleet.done.Done()
 	for event := range l.node.Events() {
 		l.fleet.mutex.Lock()
@@ -127,7 +127,7 @@ func (l *link) read() {
 		case *gomavlib.EventFrame:
 			l.route(e)
 		case *gomavlib.EventParseError:
-			l.fleet.reject("malformed frame")
+			l.fleet.rejectFrame("malformed frame")
 		case *gomavlib.EventChannelClose:
 			delete(l.channels, e.Channel)
 			for _, a := range l.aircraft {
@@ -141,11 +141,11 @@ func (l *link) read() {
 }
 
 // route accepts a frame by channel, system and component.
-func (l *link) route(e *gomavlib.EventFrame) {
+func (l *endpointLink) route(e *gomavlib.EventFrame) {
 	f := l.fleet
 	system, component := int(e.SystemID()), e.ComponentID()
-	if system == f.SystemID && (component == ourComponent || component == stationComponent) {
-		f.reject("our own echo")
+	if system == f.SystemID && (component == companionComponent || component == gcsComponent) {
+		f.rejectFrame("our own echo")
 		return
 	}
 	for _, a := range l.aircraft {
@@ -153,63 +153,63 @@ func (l *link) route(e *gomavlib.EventFrame) {
 			continue
 		}
 		if component != autopilotComponent {
-			f.reject(fmt.Sprintf("%s %d", OtherComponent, component))
+			f.rejectFrame(fmt.Sprintf("%s %d", OtherComponentReason, component))
 			return
 		}
 		now := f.nowS()
 		if a.channel != e.Channel {
-			if a.channel != nil && now-a.heardS < staleS {
-				f.reject(fmt.Sprintf("system id %d from two places", system))
+			if a.channel != nil && now-a.receivedS < staleAfterS {
+				f.rejectFrame(fmt.Sprintf("system id %d from two places", system))
 				return
 			}
 			if _, ok := e.Message().(*common.MessageHeartbeat); !ok {
 				// A channel is accepted with a HEARTBEAT, which comes once a second
 				// only: a leader that was restarted in flight has none to lose.
-				f.request(l, e.Channel, a, &common.MessageHeartbeat{}, &common.MessageExtendedSysState{})
+				f.requestMessages(l, e.Channel, a, &common.MessageHeartbeat{}, &common.MessageExtendedSysState{})
 				return
 			}
-			a.channel, a.frames = e.Channel, sequence{}
-			if !a.heard {
-				a.statusS = now // it has a while to send the better of the two battery messages
+			a.channel, a.sequence = e.Channel, sequenceFilter{}
+			if !a.received {
+				a.batteryStatusS = now // it has a while to send the better of the two battery messages
 			}
 		}
-		if !a.frames.accepts(e.Frame.GetSequenceNumber(), now) {
-			f.reject("out of order")
+		if !a.sequence.accepts(e.Frame.GetSequenceNumber(), now) {
+			f.rejectFrame("out of order")
 			return
 		}
 		if signed, ok := e.Frame.(*frame.V2Frame); ok && f.Key != nil { // and verified
-			f.stamps.heard(signed.SignatureTimestamp)
+			f.signatureClock.observe(signed.SignatureTimestamp)
 		}
-		a.receive(f, now, e.Message())
+		a.handleMessage(f, now, e.Message())
 		return
 	}
-	if system != groundStation {
-		f.reject("system id of no aircraft here")
+	if system != gcsSystemID {
+		f.rejectFrame("system id of no aircraft here")
 	}
 }
 
-// announceUs sends our HEARTBEATs: of a companion computer everywhere, and of a
+// sendHeartbeats sends our HEARTBEATs: of a companion computer everywhere, and of a
 // ground station to autopilots that say why they do not arm to no one else.
 //
 // PX4 sends STATUSTEXT only to links on which a ground station's HEARTBEAT
 // comes, but then counts the ground station as connected. Where the loss of it is
 // acted on (NAV_DLL_ACT), ours would hide that it is lost, so it is sent only to
 // autopilots that are known to do nothing about it.
-func (f *Fleet) announceUs() {
+func (f *Fleet) sendHeartbeats() {
 	f.broadcast(&common.MessageHeartbeat{
-		Type: common.MAV_TYPE_ONBOARD_CONTROLLER, Autopilot: common.MAV_AUTOPILOT_INVALID, SystemStatus: common.MAV_STATE_ACTIVE, MavlinkVersion: uint8(messages.Version),
+		Type: common.MAV_TYPE_ONBOARD_CONTROLLER, Autopilot: common.MAV_AUTOPILOT_INVALID, SystemStatus: common.MAV_STATE_ACTIVE, MavlinkVersion: uint8(leaderDialect.Version),
 	})
 	for _, l := range f.links {
 		for c := range l.channels {
 			known, safe := false, true
 			for _, a := range l.aircraft {
 				if a.channel == c {
-					known, safe = true, safe && a.params.ignoresStations()
+					known, safe = true, safe && a.params.ignoresGCSLoss()
 				}
 			}
 			if known && safe {
 				f.send(l, c, nil, &common.MessageHeartbeat{
-					Type: common.MAV_TYPE_GCS, Autopilot: common.MAV_AUTOPILOT_INVALID, SystemStatus: common.MAV_STATE_ACTIVE, MavlinkVersion: uint8(messages.Version),
+					Type: common.MAV_TYPE_GCS, Autopilot: common.MAV_AUTOPILOT_INVALID, SystemStatus: common.MAV_STATE_ACTIVE, MavlinkVersion: uint8(leaderDialect.Version),
 				})
 			}
 		}

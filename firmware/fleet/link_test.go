@@ -17,20 +17,20 @@ import (
 // is asked for. Without any they end after ten seconds.
 func TestStreamsOnFreshPositions(t *testing.T) {
 	for name, answers := range map[string]bool{"one that is asked for comes": true, "none comes": false} {
-		v := newVehicle(newBench(t), 1, physics.Position{EastM: 300, NorthM: 300})
+		v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
 		fly(v)
-		v.noBeats = true
+		v.noHeartbeats = true
 		lostS, lastS, setpoints, requests := v.nowS(), 0.0, 0, 0
 		for range 300 {
 			v.Hold(1)
-			v.run(100*time.Millisecond, func(m message.Message) {
+			v.simulate(100*time.Millisecond, func(m message.Message) {
 				switch m := m.(type) {
 				case *common.MessageSetPositionTargetGlobalInt:
 					setpoints, lastS = setpoints+1, v.nowS()
 				case *common.MessageCommandLong:
 					if m.Command == common.MAV_CMD_REQUEST_MESSAGE && uint32(m.Param1) == (&common.MessageHeartbeat{}).GetID() {
 						if requests++; answers && requests%3 == 0 { // the others are lost
-							v.say(beat(v.mode, v.armed))
+							v.transmit(heartbeatMessage(v.mode, v.armed))
 						}
 					}
 				}
@@ -51,13 +51,13 @@ func TestStreamsOnFreshPositions(t *testing.T) {
 // HEARTBEATs that are lost one in ten, four in a row now and then, cost no
 // setpoint: before, OFFBOARD was lost with the fifth.
 func TestLostHeartbeatsCostNoSetpoint(t *testing.T) {
-	v := newVehicle(newBench(t), 1, physics.Position{EastM: 300, NorthM: 300})
+	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
 	fly(v)
 	before, ticks := v.Counts().Setpoints, 0
 	for i := range 1200 {
-		v.noBeats = i%60 < 50 // five of six in a row
+		v.noHeartbeats = i%60 < 50 // five of six in a row
 		v.Hold(1)
-		v.run(100*time.Millisecond, nil) // nothing that is asked for comes
+		v.simulate(100*time.Millisecond, nil) // nothing that is asked for comes
 		ticks++
 	}
 	if got := v.Counts().Setpoints - before; got != ticks {
@@ -67,12 +67,12 @@ func TestLostHeartbeatsCostNoSetpoint(t *testing.T) {
 
 // A frame that was overtaken changes nothing; a sender that counts anew is heard.
 func TestFramesOutOfOrderAreDropped(t *testing.T) {
-	v := newVehicle(newBench(t), 1, physics.Position{EastM: 300, NorthM: 300})
+	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
 	fly(v)
-	was, dropped := v.view(), func() uint64 { return v.Rejects()["out of order"] }
+	was, dropped := v.view(), func() uint64 { return v.RejectedFrames()["out of order"] }
 	for back := byte(1); back < 120; back += 7 {
-		v.sayAs(v.sequence-1-back, &common.MessageBatteryStatus{Voltages: [10]uint16{16000}, CurrentBattery: 30000, EnergyConsumed: 500, BatteryRemaining: 1})
-		v.sayAs(v.sequence-1-back, beat(ModePosition, false))
+		v.transmitAs(v.sequence-1-back, &common.MessageBatteryStatus{Voltages: [10]uint16{16000}, CurrentBattery: 30000, EnergyConsumed: 500, BatteryRemaining: 1})
+		v.transmitAs(v.sequence-1-back, heartbeatMessage(ModePosition, false))
 	}
 	if got := v.view(); got.Phase != PhaseFlying || got.Charge != was.Charge || got.TotalJ != was.TotalJ || dropped() != 2*17 {
 		t.Errorf("after %d frames out of order: %+v", dropped(), got)
@@ -81,7 +81,7 @@ func TestFramesOutOfOrderAreDropped(t *testing.T) {
 	before := dropped()
 	for range 600 {
 		v.sequence += 3
-		v.state()
+		v.sendState()
 	}
 	if dropped() != before {
 		t.Errorf("%d frames that skip were dropped", dropped()-before)
@@ -91,7 +91,7 @@ func TestFramesOutOfOrderAreDropped(t *testing.T) {
 	for range 25 {
 		v.clock.Advance(100 * time.Millisecond)
 		v.bootMS += 100
-		v.state()
+		v.sendState()
 	}
 	if got := v.view(); got.AgeS > 0.1 {
 		t.Errorf("two seconds after its count began anew it is %.1f s old", got.AgeS)
@@ -99,7 +99,7 @@ func TestFramesOutOfOrderAreDropped(t *testing.T) {
 }
 
 func TestSequence(t *testing.T) {
-	var s sequence
+	var s sequenceFilter
 	for i, c := range []struct {
 		number byte
 		atS    float64
@@ -117,16 +117,16 @@ func TestSequence(t *testing.T) {
 // A position that is older than the last one is dropped; one that is much older
 // is a reboot's.
 func TestPositionsOutOfOrder(t *testing.T) {
-	v := newVehicle(newBench(t), 1, physics.Position{EastM: 300, NorthM: 300})
+	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
 	fly(v)
 	was := v.view().Position
 	v.position.EastM, v.bootMS = 900, v.bootMS-300
-	v.state()
-	if got := v.view(); got.Position.Sub(was).Norm() > 1 || v.Rejects()["position out of order"] != 1 {
+	v.sendState()
+	if got := v.view(); got.Position.Sub(was).Norm() > 1 || v.RejectedFrames()["position out of order"] != 1 {
 		t.Errorf("at %v after an old position", got.Position)
 	}
 	v.bootMS = 3000
-	v.state()
+	v.sendState()
 	if got := v.view(); got.Reason != "rebooted" {
 		t.Errorf("after a reboot: %s, %q", got.Phase, got.Reason)
 	}
@@ -136,26 +136,26 @@ func TestPositionsOutOfOrder(t *testing.T) {
 // do not make it slow.
 func TestClockRate(t *testing.T) {
 	for want, name := range map[float64]string{1: "right", 0.1: "a tenth", 0.987: "slow", 1.06: "fast"} {
-		var r rate
+		var r clockRate
 		for i := range 300 {
 			now := 100 + float64(i)/10
 			if held := (i + 6) % 7; held > 2 { // the first one too
 				now += 0.1 * float64(held)
 			}
 			r.add(1e6+want*100*float64(i), now)
-			if i < 50 && r.perS != 0 {
+			if i < 50 && r.measuredMSPerS != 0 {
 				t.Fatalf("%s: known after %.1f s", name, float64(i)/10)
 			}
 		}
-		if got := r.known(); !(got > want-0.005 && got < want+0.005) {
+		if got := r.ratio(); !(got > want-0.005 && got < want+0.005) {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 	}
-	v := newVehicle(newBench(t), 1, physics.Position{EastM: 300, NorthM: 300})
+	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
 	if got := v.view().ClockRate; got == got {
 		t.Errorf("known at once: %v", got)
 	}
-	v.run(8*time.Second, nil)
+	v.simulate(8*time.Second, nil)
 	if got := v.view().ClockRate; !(got > 0.99 && got < 1.01) {
 		t.Errorf("the rate is %v, want 1", got)
 	}
@@ -163,21 +163,21 @@ func TestClockRate(t *testing.T) {
 
 // Batteries that the meter does not count are shown.
 func TestSecondBatteryIsShown(t *testing.T) {
-	v := newVehicle(newBench(t), 1, physics.Position{})
-	v.say(&common.MessageBatteryStatus{Id: relayedBattery, CurrentBattery: -1, EnergyConsumed: -1, BatteryRemaining: 50})
-	if got := v.view(); len(got.Uncounted()) > 0 {
-		t.Errorf("batteries %v, not counted %v", got.Batteries, got.Uncounted())
+	v := newSimVehicle(newFixture(t), 1, physics.Position{})
+	v.transmit(&common.MessageBatteryStatus{Id: relayedBatteryID, CurrentBattery: -1, EnergyConsumed: -1, BatteryRemaining: 50})
+	if got := v.view(); len(got.UnmeteredBatteries()) > 0 {
+		t.Errorf("batteries %v, not counted %v", got.BatteryIDs, got.UnmeteredBatteries())
 	}
-	v.say(&common.MessageBatteryStatus{Id: 1, CurrentBattery: -1, EnergyConsumed: -1, BatteryRemaining: 50})
-	if got := v.view(); len(got.Uncounted()) != 1 || got.Uncounted()[0] != 1 {
-		t.Errorf("batteries %v, not counted %v", got.Batteries, got.Uncounted())
+	v.transmit(&common.MessageBatteryStatus{Id: 1, CurrentBattery: -1, EnergyConsumed: -1, BatteryRemaining: 50})
+	if got := v.view(); len(got.UnmeteredBatteries()) != 1 || got.UnmeteredBatteries()[0] != 1 {
+		t.Errorf("batteries %v, not counted %v", got.BatteryIDs, got.UnmeteredBatteries())
 	}
 }
 
 // The loop is the clock's: our HEARTBEAT goes out once a second, whether or not
 // anything else does.
 func TestHeartbeatFollowsTheClock(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	b.done.Add(1)
 	go b.run()
 	defer func() {
@@ -202,7 +202,7 @@ func TestHeartbeatFollowsTheClock(t *testing.T) {
 	defer b.mutex.Unlock()
 	for _, w := range b.sent.frames {
 		h, ok := b.sent.message(w.frame).(*common.MessageHeartbeat)
-		if !ok || h.Type != common.MAV_TYPE_ONBOARD_CONTROLLER || w.frame.ComponentID != ourComponent || w.frame.SystemID != 250 {
+		if !ok || h.Type != common.MAV_TYPE_ONBOARD_CONTROLLER || w.frame.ComponentID != companionComponent || w.frame.SystemID != 250 {
 			t.Fatalf("%+v", w.frame)
 		}
 	}
@@ -212,18 +212,18 @@ func TestHeartbeatFollowsTheClock(t *testing.T) {
 // by autopilots that do nothing when a ground station is lost.
 func TestStationHeartbeatHidesNoLoss(t *testing.T) {
 	for action, want := range map[int32]bool{0: true, 2: false} {
-		b := newBench(t)
-		v := newVehicle(b, 1, physics.Position{})
-		w := newVehicle(b, 2, physics.Position{NorthM: 100})
-		v.say(&common.MessageParamValue{ParamId: "NAV_DLL_ACT", ParamType: common.MAV_PARAM_TYPE_INT32, ParamValue: bits(action)})
-		w.state()
+		b := newFixture(t)
+		v := newSimVehicle(b, 1, physics.Position{})
+		w := newSimVehicle(b, 2, physics.Position{NorthM: 100})
+		v.transmit(&common.MessageParamValue{ParamId: "NAV_DLL_ACT", ParamType: common.MAV_PARAM_TYPE_INT32, ParamValue: int32Bits(action)})
+		w.sendState()
 		b.sent.frames = nil
-		b.announceUs()
+		b.sendHeartbeats()
 		got := false
 		for _, f := range b.sent.frames {
 			if h, ok := b.sent.message(f.frame).(*common.MessageHeartbeat); ok && h.Type == common.MAV_TYPE_GCS {
 				got = true
-				if f.channel != channels[0] || f.frame.ComponentID != stationComponent {
+				if f.channel != channels[0] || f.frame.ComponentID != gcsComponent {
 					t.Errorf("sent to %p as component %d", f.channel, f.frame.ComponentID)
 				}
 			}
@@ -232,10 +232,10 @@ func TestStationHeartbeatHidesNoLoss(t *testing.T) {
 			t.Errorf("NAV_DLL_ACT %d: a ground station's HEARTBEAT is sent: %v", action, got)
 		}
 	}
-	b := newBench(t) // nothing is known of NAV_DLL_ACT
+	b := newFixture(t) // nothing is known of NAV_DLL_ACT
 	b.aircraft[0].channel = channels[0]
-	b.announceUs()
-	for _, m := range b.sent.take() {
+	b.sendHeartbeats()
+	for _, m := range b.sent.drain() {
 		if m.(*common.MessageHeartbeat).Type == common.MAV_TYPE_GCS {
 			t.Error("sent to an autopilot whose NAV_DLL_ACT was not read")
 		}
@@ -247,8 +247,8 @@ func TestStationHeartbeatHidesNoLoss(t *testing.T) {
 func TestSignedSetpointsSurviveTheWallClock(t *testing.T) {
 	key := frame.NewV2Key(bytes.Repeat([]byte{7}, 32))
 	at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	b := newBench(t)
-	b.Key, b.stamps.wall = key, func() time.Time { return at }
+	b := newFixture(t)
+	b.Key, b.signatureClock.wall = key, func() time.Time { return at }
 	var wire bytes.Buffer
 	reader := &frame.Reader{ByteReader: &wire, DialectRW: b.rw, InKey: key} // refuses what is ten seconds behind
 	if err := reader.Initialize(); err != nil {
@@ -280,7 +280,7 @@ func TestSignedSetpointsSurviveTheWallClock(t *testing.T) {
 		return last
 	}
 	begins := send("at first")
-	if want := uint64(at.Sub(stampEpoch) / stampUnit); begins < want || begins > want+1000 {
+	if want := uint64(at.Sub(signatureEpoch) / signatureUnit); begins < want || begins > want+1000 {
 		t.Errorf("it begins with %d, the wall clock says %d", begins, want)
 	}
 	for range 300 {
@@ -302,20 +302,20 @@ func TestSignedSetpointsSurviveTheWallClock(t *testing.T) {
 	}
 	// A leader that starts years behind is right with the first frame it hears.
 	at = time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC)
-	b.stamps = stamps{clock: b.clock, wall: func() time.Time { return at }}
-	b.stamps.heard(last)
+	b.signatureClock = signatureClock{clock: b.clock, wall: func() time.Time { return at }}
+	b.signatureClock.observe(last)
 	send("after a restart in 1970")
 }
 
 // Frames that were verified teach the stamp; without a key nothing does.
 func TestStampsAreHeard(t *testing.T) {
 	for _, key := range []*frame.V2Key{nil, frame.NewV2Key(bytes.Repeat([]byte{7}, 32))} {
-		b := newBench(t)
-		b.Key, b.stamps.wall = key, func() time.Time { return stampEpoch }
-		v := newVehicle(b, 1, physics.Position{})
-		v.stamp = 5e12
-		v.beat()
-		if got := b.stamps.next(); (got > 5e12) != (key != nil) {
+		b := newFixture(t)
+		b.Key, b.signatureClock.wall = key, func() time.Time { return signatureEpoch }
+		v := newSimVehicle(b, 1, physics.Position{})
+		v.signatureTimestamp = 5e12
+		v.sendHeartbeat()
+		if got := b.signatureClock.next(); (got > 5e12) != (key != nil) {
 			t.Errorf("key %v: the next stamp is %d", key != nil, got)
 		}
 	}
@@ -325,19 +325,19 @@ func TestStampsAreHeard(t *testing.T) {
 func TestTextsInChunks(t *testing.T) {
 	for _, n := range []int{0, 1, 49, 50, 51, 99, 100, 101, 250, 400} {
 		text := strings.Repeat("reason ", 60)[:n]
-		var w words
+		var w textAssembler
 		got, whole := "", false
-		chunks := texts(common.MAV_SEVERITY_ERROR, text, 7)
+		chunks := statusTextMessages(common.MAV_SEVERITY_ERROR, text, 7)
 		for i, m := range chunks {
 			s := m.(*common.MessageStatustext)
-			if len(s.Text) > textChars || len(chunks) > 1 && (s.Id != 7 || int(s.ChunkSeq) != i) {
+			if len(s.Text) > statusTextChars || len(chunks) > 1 && (s.Id != 7 || int(s.ChunkSeq) != i) {
 				t.Fatalf("%d characters: chunk %+v", n, s)
 			}
 			if got, whole = w.add(float64(i), s); whole != (i == len(chunks)-1) {
 				t.Errorf("%d characters: whole after chunk %d of %d", n, i, len(chunks))
 			}
 		}
-		if want := strings.TrimSpace(text[:min(n, mostChars)]); got != want {
+		if want := strings.TrimSpace(text[:min(n, maxTextChars)]); got != want {
 			t.Errorf("%d characters: %q", n, got)
 		}
 	}
@@ -345,10 +345,10 @@ func TestTextsInChunks(t *testing.T) {
 
 // A line is said once for as long as it is repeated, and again later.
 func TestSaidOncePerEvent(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	said := func() (n int) {
-		b.speak()
-		for _, m := range b.sent.take() {
+		b.sendAnnouncements()
+		for _, m := range b.sent.drain() {
 			if _, ok := m.(*common.MessageStatustext); ok {
 				n++
 			}
@@ -356,15 +356,15 @@ func TestSaidOncePerEvent(t *testing.T) {
 		return n / 2 // two links
 	}
 	for range 30 { // every two seconds, for a minute
-		b.Say(common.MAV_SEVERITY_WARNING, "broker unreachable")
+		b.AnnounceText(common.MAV_SEVERITY_WARNING, "broker unreachable")
 		b.clock.Advance(2 * time.Second)
 	}
-	b.Say(common.MAV_SEVERITY_WARNING, "something else")
+	b.AnnounceText(common.MAV_SEVERITY_WARNING, "something else")
 	if n := said(); n != 2 {
 		t.Errorf("said %d times, want 2", n)
 	}
 	b.clock.Advance(11 * time.Second)
-	b.Say(common.MAV_SEVERITY_WARNING, "broker unreachable")
+	b.AnnounceText(common.MAV_SEVERITY_WARNING, "broker unreachable")
 	if n := said(); n != 1 {
 		t.Errorf("a new event is said %d times", n)
 	}

@@ -9,85 +9,87 @@ import (
 
 // Parameters are what the leader reads of an autopilot before it arms.
 type Parameters struct {
-	LossS       float64 // COM_OF_LOSS_T: without setpoints for so long, OFFBOARD is lost
-	LossAction  int     // COM_OBL_RC_ACT: what follows
-	SpeedMaxMPS float64 // MPC_XY_VEL_MAX
-	LowAction   int     // COM_LOW_BAT_ACT: what it does by itself when its battery is low
-	GainPerS    float64 // MPC_XY_P, of the position loop
-	CapacityMAh float64 // BAT1_CAPACITY
-	DescentMPS  float64 // MPC_Z_V_AUTO_DN: of Land and Return
-	LandMPS     float64 // MPC_LAND_SPEED: of the last metres
-	LandSlowM   float64 // MPC_LAND_ALT1: the height where they begin
-	ClimbMPS    float64 // MPC_Z_V_AUTO_UP
-	StationLoss int     // NAV_DLL_ACT: what follows when no ground station is heard
-	read        uint16  // one bit a parameter
-	asked       int     // for the missing ones
+	OffboardLossS      float64 // COM_OF_LOSS_T: without setpoints for so long, OFFBOARD is lost
+	OffboardLossAction int     // COM_OBL_RC_ACT: what follows
+	SpeedMaxMPS        float64 // MPC_XY_VEL_MAX
+	LowBatteryAction   int     // COM_LOW_BAT_ACT: what it does by itself when its battery is low
+	GainPerS           float64 // MPC_XY_P, of the position loop
+	CapacityMAh        float64 // BAT1_CAPACITY
+	DescentMPS         float64 // MPC_Z_V_AUTO_DN: of Land and Return
+	LandMPS            float64 // MPC_LAND_SPEED: of the last metres
+	LandSlowBelowM     float64 // MPC_LAND_ALT1: the height where they begin
+	ClimbMPS           float64 // MPC_Z_V_AUTO_UP
+	DataLinkLossAction int     // NAV_DLL_ACT: what follows when no ground station is heard
+	readMask           uint16  // one bit a parameter
+	optionalRequests   int     // for the missing ones
 }
 
-// parameterTable is what is asked for. Without the first parametersNeeded nothing
+// parameterTable is what is asked for. Without the first requiredParameters nothing
 // takes off; an autopilot that has not the others is taken to have PX4's defaults.
 var parameterTable = [...]struct {
 	name string
 	set  func(*Parameters, float64)
 }{
-	{"COM_OF_LOSS_T", func(p *Parameters, x float64) { p.LossS = x }},
-	{"COM_OBL_RC_ACT", func(p *Parameters, x float64) { p.LossAction = int(x) }},
+	{"COM_OF_LOSS_T", func(p *Parameters, x float64) { p.OffboardLossS = x }},
+	{"COM_OBL_RC_ACT", func(p *Parameters, x float64) { p.OffboardLossAction = int(x) }},
 	{"MPC_XY_VEL_MAX", func(p *Parameters, x float64) { p.SpeedMaxMPS = x }},
-	{lowAction, func(p *Parameters, x float64) { p.LowAction = int(x) }},
+	{paramLowBatteryAction, func(p *Parameters, x float64) { p.LowBatteryAction = int(x) }},
 	{"MPC_XY_P", func(p *Parameters, x float64) { p.GainPerS = x }},
 	{"BAT1_CAPACITY", func(p *Parameters, x float64) { p.CapacityMAh = x }},
 	{"MPC_Z_V_AUTO_DN", func(p *Parameters, x float64) { p.DescentMPS = x }},
 	{"MPC_LAND_SPEED", func(p *Parameters, x float64) { p.LandMPS = x }},
-	{"MPC_LAND_ALT1", func(p *Parameters, x float64) { p.LandSlowM = x }},
+	{"MPC_LAND_ALT1", func(p *Parameters, x float64) { p.LandSlowBelowM = x }},
 	{"MPC_Z_V_AUTO_UP", func(p *Parameters, x float64) { p.ClimbMPS = x }},
-	{stationLoss, func(p *Parameters, x float64) { p.StationLoss = int(x) }},
+	{paramDataLinkLossAction, func(p *Parameters, x float64) { p.DataLinkLossAction = int(x) }},
 }
 
 const (
-	parametersNeeded = 4
-	lowAction        = "COM_LOW_BAT_ACT"
-	stationLoss      = "NAV_DLL_ACT"
+	requiredParameters      = 4
+	paramLowBatteryAction   = "COM_LOW_BAT_ACT"
+	paramDataLinkLossAction = "NAV_DLL_ACT"
 )
 
 // Values of COM_OBL_RC_ACT.
 const (
-	actionReturn = 3
-	actionLand   = 4
-	actionHold   = 5
+	lossActionReturn = 3
+	lossActionLand   = 4
+	lossActionHold   = 5
 )
 
-// Read tells whether all that are needed were read.
-func (p *Parameters) Read() bool { return p.read&(1<<parametersNeeded-1) == 1<<parametersNeeded-1 }
+// Complete tells whether all that are needed were read.
+func (p *Parameters) Complete() bool {
+	return p.readMask&(1<<requiredParameters-1) == 1<<requiredParameters-1
+}
 
-// has is whether a parameter was read.
-func (p *Parameters) has(name string) bool {
+// wasRead is whether a parameter was read.
+func (p *Parameters) wasRead(name string) bool {
 	for i := range parameterTable {
 		if parameterTable[i].name == name {
-			return p.read>>i&1 == 1
+			return p.readMask>>i&1 == 1
 		}
 	}
 	return false
 }
 
-// parametersAsked is how often those that are not needed are asked for: not every
+// optionalRequestsMax is how often those that are not needed are asked for: not every
 // autopilot has them.
-const parametersAsked = 5
+const optionalRequestsMax = 5
 
 // missing returns the names to ask for.
 func (p *Parameters) missing() (names []string) {
-	if p.Read() && p.asked >= parametersAsked {
+	if p.Complete() && p.optionalRequests >= optionalRequestsMax {
 		return nil
 	}
 	for i := range parameterTable {
-		if p.read>>i&1 == 0 {
+		if p.readMask>>i&1 == 0 {
 			names = append(names, parameterTable[i].name)
 		}
 	}
 	return names
 }
 
-// gain is that of the position loop.
-func (p *Parameters) gain() float64 {
+// gainPerS is that of the position loop.
+func (p *Parameters) gainPerS() float64 {
 	if p.GainPerS > 0 && p.GainPerS <= 2 {
 		return p.GainPerS
 	}
@@ -115,30 +117,32 @@ func (p *Parameters) DescentS(heightM float64) float64 {
 		}
 		return standard
 	}
-	down, land, slowM := or(p.DescentMPS, 1.5), or(p.LandMPS, 0.7), or(p.LandSlowM, 10)
+	down, land, slowM := or(p.DescentMPS, 1.5), or(p.LandMPS, 0.7), or(p.LandSlowBelowM, 10)
 	heightM = math.Max(heightM, 0)
 	return math.Max(heightM-slowM, 0)/down + math.Min(heightM, slowM)/math.Min(land, down)
 }
 
-// ignoresStations is whether an autopilot is known to do nothing when no ground
+// ignoresGCSLoss is whether an autopilot is known to do nothing when no ground
 // station is heard.
-func (p *Parameters) ignoresStations() bool { return p.has(stationLoss) && p.StationLoss == 0 }
+func (p *Parameters) ignoresGCSLoss() bool {
+	return p.wasRead(paramDataLinkLossAction) && p.DataLinkLossAction == 0
+}
 
-func (p *Parameters) set(m *common.MessageParamValue) {
+func (p *Parameters) handleParamValue(m *common.MessageParamValue) {
 	x := parameterValue(m)
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return
 	}
 	for i := range parameterTable {
 		if m.ParamId == parameterTable[i].name {
-			p.read |= 1 << i
+			p.readMask |= 1 << i
 			parameterTable[i].set(p, x)
 		}
 	}
 }
 
-// Doubtful says what an autopilot should rather be set to.
-func (p *Parameters) Doubtful(capacityJ float64) (reasons []string) {
+// Warnings says what an autopilot should rather be set to.
+func (p *Parameters) Warnings(capacityJ float64) (reasons []string) {
 	const minCellV, maxCells = 3.3, 14
 	if p.CapacityMAh > 0 && p.CapacityMAh*3.6*minCellV*maxCells < capacityJ {
 		reasons = append(reasons, fmt.Sprintf("BAT1_CAPACITY is %v mAh, which no pack of up to %d cells makes %v J: remaining charge will mislead", p.CapacityMAh, maxCells, capacityJ))
@@ -156,18 +160,18 @@ func parameterValue(m *common.MessageParamValue) float64 {
 	return float64(m.ParamValue)
 }
 
-// Unsafe says what is wrong with an autopilot's failsafe for a leader that may
+// UnsafeReason says what is wrong with an autopilot's failsafe for a leader that may
 // vanish at any time, or is empty.
-func (p *Parameters) Unsafe() string {
+func (p *Parameters) UnsafeReason() string {
 	switch {
-	case !p.Read():
+	case !p.Complete():
 		return fmt.Sprintf("parameters %v were not read yet", p.missing())
-	case p.LossAction != actionReturn && p.LossAction != actionLand && p.LossAction != actionHold:
-		return fmt.Sprintf("COM_OBL_RC_ACT is %d, want 5 (Hold), 3 (Return) or 4 (Land)", p.LossAction)
-	case p.LossAction == actionHold && p.LowAction == 0:
+	case p.OffboardLossAction != lossActionReturn && p.OffboardLossAction != lossActionLand && p.OffboardLossAction != lossActionHold:
+		return fmt.Sprintf("COM_OBL_RC_ACT is %d, want 5 (Hold), 3 (Return) or 4 (Land)", p.OffboardLossAction)
+	case p.OffboardLossAction == lossActionHold && p.LowBatteryAction == 0:
 		return "COM_LOW_BAT_ACT is 0 and COM_OBL_RC_ACT is 5 (Hold): with its leader gone, an aircraft hovers until its battery is empty; want COM_LOW_BAT_ACT 2 (Land) or 3 (Return), or COM_OBL_RC_ACT 3 (Return)"
-	case !(p.LossS >= 0.3 && p.LossS <= 10):
-		return fmt.Sprintf("COM_OF_LOSS_T is %v s, want 0.3 to 10", p.LossS)
+	case !(p.OffboardLossS >= 0.3 && p.OffboardLossS <= 10):
+		return fmt.Sprintf("COM_OF_LOSS_T is %v s, want 0.3 to 10", p.OffboardLossS)
 	case !(p.SpeedMaxMPS > 0):
 		return fmt.Sprintf("MPC_XY_VEL_MAX is %v m/s, want a positive number", p.SpeedMaxMPS)
 	}

@@ -8,37 +8,37 @@ import (
 
 // What an aircraft may be off from before it takes off (CONTRACT).
 const (
-	groundUpM = 20.0 // from the origin's altitude
-	rateOff   = 0.05 // of its clock from the mission's
+	groundMaxUpM       = 20.0 // from the origin's altitude
+	clockRateTolerance = 0.05 // of its clock from the mission's
 )
 
-// Pilot is whether it is with its pilot.
-func (v *View) Pilot() bool { return v.Phase == PhaseTaken }
+// WithPilot is whether it is with its pilot.
+func (v *View) WithPilot() bool { return v.Phase == PhasePilot }
 
-// Ours is whether it is to fly for us, and may: nobody took it, and it is heard.
-func (v *View) Ours() bool { return v.Order == OrderFly && !v.Pilot() && !v.Lost }
+// UnderCommand is whether it is to fly for us, and may: nobody took it, and it is heard.
+func (v *View) UnderCommand() bool { return v.Order == OrderFly && !v.WithPilot() && !v.Lost }
 
 // Ready says what keeps an aircraft from taking off, by what it says itself.
 func (v *View) Ready() error {
 	switch {
-	case !v.Heard:
+	case !v.Received:
 		return errors.New("nothing was received of it yet")
 	case !v.Fresh:
 		return fmt.Errorf("no position or HEARTBEAT for %.0f s", v.AgeS)
-	case !v.Params.Read():
-		return errors.New(v.Params.Unsafe())
+	case !v.Params.Complete():
+		return errors.New(v.Params.UnsafeReason())
 	case v.Armed || v.InAir:
 		return fmt.Errorf("is armed, in %s; want it on the ground with its motors off", v.Mode)
 	case !v.OnGround:
 		return errors.New("does not say that it is on the ground (EXTENDED_SYS_STATE)")
-	case math.Abs(v.UpM) > groundUpM:
-		return fmt.Errorf("is %.0f m above the origin's altitude, want within %v m: is the origin right?", v.UpM, groundUpM)
+	case math.Abs(v.UpM) > groundMaxUpM:
+		return fmt.Errorf("is %.0f m above the origin's altitude, want within %v m: is the origin right?", v.UpM, groundMaxUpM)
 	case math.IsNaN(v.ClockRate):
 		return errors.New("was received for less than the 5 s that readiness takes")
-	case math.Abs(v.ClockRate-1) > rateOff:
-		return fmt.Errorf("its clock runs at %.3f of the mission's, want within %v %%", v.ClockRate, 100*rateOff)
-	case len(v.Uncounted()) > 0:
-		return fmt.Errorf("reports batteries with the ids %v beside the one that is metered, id 0", v.Uncounted())
+	case math.Abs(v.ClockRate-1) > clockRateTolerance:
+		return fmt.Errorf("its clock runs at %.3f of the mission's, want within %v %%", v.ClockRate, 100*clockRateTolerance)
+	case len(v.UnmeteredBatteries()) > 0:
+		return fmt.Errorf("reports batteries with the ids %v beside the one that is metered, id 0", v.UnmeteredBatteries())
 	case v.PreArm.Known && !v.PreArm.OK:
 		if v.Reason != "" {
 			return fmt.Errorf("its pre-arm checks fail: %s", v.Reason)

@@ -13,12 +13,12 @@ import (
 	"prefdt/firmware/clock"
 )
 
-// stampUnit is a signature timestamp's unit, counted from stampEpoch.
-const stampUnit = 10 * time.Microsecond
+// signatureUnit is a signature timestamp's unit, counted from signatureEpoch.
+const signatureUnit = 10 * time.Microsecond
 
-var stampEpoch = time.Date(2015, 1, 1, 0, 0, 0, 0, time.UTC)
+var signatureEpoch = time.Date(2015, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// stamps gives out the timestamps of signatures. A receiver takes only a greater
+// signatureClock gives out the timestamps of signatures. A receiver takes only a greater
 // one than the last, and of a sender that it does not know yet none that is more
 // than a minute behind the latest it has seen. So they rise strictly, run with the
 // monotonic clock, and start from the latest of what the wall clock says and what
@@ -30,33 +30,33 @@ var stampEpoch = time.Date(2015, 1, 1, 0, 0, 0, 0, time.UTC)
 //     jump forward that it had followed, is right from the first frame on that it
 //     hears of an autopilot: that one's own stamps are not behind what it took. Until
 //     then its frames may be refused, as those of any new sender would be.
-type stamps struct {
-	clock clock.Clock
-	wall  func() time.Time
-	base  uint64 // the stamp when clock was 0
-	last  uint64
+type signatureClock struct {
+	clock     clock.Clock
+	wall      func() time.Time
+	clockBase uint64 // the stamp when clock was 0
+	last      uint64
 }
 
 // next is the stamp of one frame.
-func (s *stamps) next() uint64 {
-	s.reach(uint64(max(s.wall().Sub(stampEpoch), 0) / stampUnit))
-	s.last = max(s.last+1, s.base+s.elapsed())
+func (s *signatureClock) next() uint64 {
+	s.advanceTo(uint64(max(s.wall().Sub(signatureEpoch), 0) / signatureUnit))
+	s.last = max(s.last+1, s.clockBase+s.elapsed())
 	return s.last
 }
 
-// heard takes the stamp of a verified frame in.
-func (s *stamps) heard(stamp uint64) {
-	s.reach(stamp)
+// observe takes the stamp of a verified frame in.
+func (s *signatureClock) observe(stamp uint64) {
+	s.advanceTo(stamp)
 	s.last = max(s.last, stamp)
 }
 
-func (s *stamps) reach(stamp uint64) {
-	if now := s.base + s.elapsed(); stamp > now {
-		s.base += stamp - now
+func (s *signatureClock) advanceTo(stamp uint64) {
+	if now := s.clockBase + s.elapsed(); stamp > now {
+		s.clockBase += stamp - now
 	}
 }
 
-func (s *stamps) elapsed() uint64 { return uint64(s.clock.Now() / stampUnit) }
+func (s *signatureClock) elapsed() uint64 { return uint64(s.clock.Now() / signatureUnit) }
 
 // ReadKey reads a MAVLink 2 signing key: 64 hexadecimal digits on the first
 // line of a file. Anything else is an error: a key that was asked for and cannot

@@ -14,15 +14,15 @@ import (
 // commands to send and whether a setpoint is due. What may be sent is the gate's
 // to say.
 func (a *aircraft) steer(f *Fleet, now float64) (out []message.Message, stream bool) {
-	a.watch(f, now)
-	if !a.fresh(now) || a.phase == PhaseIdle || a.phase == PhaseTaken {
+	a.checkReception(f, now)
+	if !a.fresh(now) || a.phase == PhaseIdle || a.phase == PhasePilot {
 		return nil, false
 	}
 	switch a.order {
 	case OrderFly:
 		return a.fly(f, now)
 	case OrderHome:
-		return a.goHome(f, now)
+		return a.flyHome(f, now)
 	case OrderStop:
 		return a.stop(f, now)
 	}
@@ -35,14 +35,14 @@ func (a *aircraft) fly(f *Fleet, now float64) (out []message.Message, stream boo
 		return a.climb(f, now), false
 	case PhaseEngaging:
 		if a.mode == ModeOffboard {
-			a.phase, a.why, a.said = PhaseFlying, "", ""
+			a.phase, a.pilotReason, a.autopilotText = PhaseFlying, "", ""
 			f.Log.Info("flying for us", "aircraft", a.number)
 			return nil, true
 		}
-		if now-a.engagedS > settleS {
-			out = a.ask(f, now, setMode(ModeOffboard))
+		if now-a.engagedS > offboardPrestreamS {
+			out = a.retryCommand(f, now, setMode(ModeOffboard))
 		}
-		f.request(a.link, a.channel, a, &common.MessageHeartbeat{}) // that says so, sooner than in a second
+		f.requestMessages(a.link, a.channel, a, &common.MessageHeartbeat{}) // that says so, sooner than in a second
 		return out, true
 	case PhaseFlying:
 		if a.mode != ModeOffboard { // the failsafe's Hold, after a stream before ours; any other is its pilot's
@@ -56,21 +56,21 @@ func (a *aircraft) fly(f *Fleet, now float64) (out []message.Message, stream boo
 // climb arms, where the order is to leave the ground, and takes off.
 func (a *aircraft) climb(f *Fleet, now float64) []message.Message {
 	switch {
-	case a.inAir() && math.Abs(a.upM-f.Limits.AltitudeM) < levelM:
+	case a.inAir() && math.Abs(a.upM-f.Limits.AltitudeM) < climbToleranceM:
 		a.engage(now)
 	case a.inAir() && a.mode == ModeTakeoff: // it climbs
-	case (!a.armed || a.onGround()) && f.overhead(a, now):
-	case !a.armed && a.arming && now-a.armingS > armS+armedLateS:
-		a.take(f, fmt.Sprintf("not armed in %v s", armS))
+	case (!a.armed || a.onGround()) && f.climbBlocked(a, now):
+	case !a.armed && a.armingRequested && now-a.armingRequestedS > armingTimeoutS+armedReportDelayS:
+		a.handToPilot(f, fmt.Sprintf("not armed in %v s", armingTimeoutS))
 	case !a.armed && a.mode != ModeHold && a.mode != ModeTakeoff:
 		// PX4 has gone back to the mode it flew in before it landed, and does
 		// not arm in OFFBOARD without a stream.
-		return a.askToArm(f, now, setMode(ModeHold))
+		return a.retryArming(f, now, setMode(ModeHold))
 	case !a.armed:
-		return a.askToArm(f, now, &common.MessageCommandLong{Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Param1: 1})
+		return a.retryArming(f, now, &common.MessageCommandLong{Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Param1: 1})
 	default:
 		nan := float32(math.NaN())
-		return a.ask(f, now, &common.MessageCommandLong{
+		return a.retryCommand(f, now, &common.MessageCommandLong{
 			Command: common.MAV_CMD_NAV_TAKEOFF, Param4: nan, Param5: nan, Param6: nan,
 			Param7: float32(f.Origin.AltitudeM + f.Limits.AltitudeM),
 		})
@@ -78,12 +78,12 @@ func (a *aircraft) climb(f *Fleet, now float64) []message.Message {
 	return nil
 }
 
-// askToArm asks for what arms, as long as an order lets it.
-func (a *aircraft) askToArm(f *Fleet, now float64, m message.Message) []message.Message {
-	if a.armingEnded(now) {
+// retryArming asks for what arms, as long as an order lets it.
+func (a *aircraft) retryArming(f *Fleet, now float64, m message.Message) []message.Message {
+	if a.armingTimedOut(now) {
 		return nil
 	}
-	return a.ask(f, now, m)
+	return a.retryCommand(f, now, m)
 }
 
 // stop hands the aircraft to its autopilot's Hold: once that is reported, it is
@@ -93,40 +93,40 @@ func (a *aircraft) stop(f *Fleet, now float64) (out []message.Message, stream bo
 	case !a.armed:
 		a.phase, a.order = PhaseIdle, OrderNone
 	case a.mode == ModeLand || a.mode == ModeReturn:
-		a.take(f, "stopped in "+a.mode.String())
-	case a.mode == ModeHold && a.beatS > a.askedS && (a.askedFor[ModeHold] >= a.askedS || a.beatS-a.askedS > retryS):
-		a.take(f, "stopped") // and nothing asked for before Hold is still on its way
+		a.handToPilot(f, "stopped in "+a.mode.String())
+	case a.mode == ModeHold && a.heartbeatS > a.commandedS && (a.modeRequestedS[ModeHold] >= a.commandedS || a.heartbeatS-a.commandedS > commandRetryS):
+		a.handToPilot(f, "stopped") // and nothing asked for before Hold is still on its way
 	default:
-		return a.ask(f, now, setMode(ModeHold)), a.mode == ModeOffboard
+		return a.retryCommand(f, now, setMode(ModeHold)), a.mode == ModeOffboard
 	}
 	return nil, false
 }
 
-// overhead is whether another flies so near that an aircraft must not climb
+// climbBlocked is whether another flies so near that an aircraft must not climb
 // yet. Those that climb beside it stand still, and so may one that waits at H.
-func (f *Fleet) overhead(a *aircraft, now float64) bool {
+func (f *Fleet) climbBlocked(a *aircraft, now float64) bool {
 	for _, b := range f.aircraft {
-		if b == a || !b.inTheWay() || b.phase == PhaseClimbing {
+		if b == a || !b.isObstacle() || b.phase == PhaseClimbing {
 			continue
 		}
 		near := f.Limits.SeparationM - 1 // their positions may be off
-		if b.velocity.Norm() > stillMPS || b.phase == PhaseFlying && b.aim.kind != aimHold {
-			near = columnsClear * f.Limits.SeparationM
+		if b.velocity.Norm() > stillMPS || b.phase == PhaseFlying && b.trajectory.kind != trajectoryHold {
+			near = climbClearanceSeparations * f.Limits.SeparationM
 		}
-		if d := distance(a.position, b.whereabouts(now)); d < near {
-			if !a.waits {
+		if d := distanceToPath(a.position, b.possiblePath(now)); d < near {
+			if !a.takeoffWaits {
 				f.Log.Warn("take-off waits: another aircraft flies near", "aircraft", a.number, "other", b.number, "apart_m", d)
 			}
-			a.waits = true
+			a.takeoffWaits = true
 			return true
 		}
 	}
-	a.waits = false
+	a.takeoffWaits = false
 	return false
 }
 
-// distance is that from a place to the nearest point of a way.
-func distance(p physics.Position, way []physics.Position) float64 {
+// distanceToPath is that from a place to the nearest point of a way.
+func distanceToPath(p physics.Position, way []physics.Position) float64 {
 	least := p.Sub(way[0]).Norm()
 	for i := 1; i < len(way); i++ {
 		leg, q := way[i].Sub(way[i-1]), p.Sub(way[i-1])
@@ -138,7 +138,7 @@ func distance(p physics.Position, way []physics.Position) float64 {
 	return least
 }
 
-func (a *aircraft) goHome(f *Fleet, now float64) (out []message.Message, stream bool) {
+func (a *aircraft) flyHome(f *Fleet, now float64) (out []message.Message, stream bool) {
 	switch a.phase {
 	case PhaseClimbing:
 		a.phase = PhaseLanding
@@ -147,7 +147,7 @@ func (a *aircraft) goHome(f *Fleet, now float64) (out []message.Message, stream 
 			a.phase = PhaseLanding
 			break
 		}
-		a.aim = aim{kind: aimPoint, setS: now, to: *a.home, speed: f.cruise()}
+		a.trajectory = trajectory{kind: trajectoryTransit, setAtS: now, target: *a.home, speedMPS: f.transitSpeedMPS()}
 		out, stream = a.fly(f, now)
 		if a.phase == PhaseFlying && a.position.Sub(*a.home).Norm() < arrivedM && a.velocity.Norm() < 2 {
 			a.phase = PhaseLanding
@@ -169,15 +169,15 @@ func (a *aircraft) goHome(f *Fleet, now float64) (out []message.Message, stream 
 		if a.mode != want {
 			// The stream goes on until the mode has changed, or its loss would
 			// be the failsafe's to answer.
-			return a.ask(f, now, setMode(want)), a.mode == ModeOffboard
+			return a.retryCommand(f, now, setMode(want)), a.mode == ModeOffboard
 		}
 	}
 	return nil, false
 }
 
-// held keeps the place where the envelope holds an aircraft. One that is kept
+// updateHeldAt keeps the place where the envelope holds an aircraft. One that is kept
 // from its home for too long lands: it must not hover until its battery is empty.
-func (a *aircraft) held(f *Fleet, now float64, held bool, at physics.Position) {
+func (a *aircraft) updateHeldAt(f *Fleet, now float64, held bool, at physics.Position) {
 	if !held {
 		a.heldAt = nil
 		return
@@ -185,7 +185,7 @@ func (a *aircraft) held(f *Fleet, now float64, held bool, at physics.Position) {
 	if a.heldAt == nil {
 		a.heldAt, a.heldS = &at, now
 	}
-	if a.order == OrderHome && a.phase == PhaseFlying && now-a.heldS > barredS {
+	if a.order == OrderHome && a.phase == PhaseFlying && now-a.heldS > homeBlockedS {
 		f.Log.Error("way home barred; lands where it is", "aircraft", a.number, "held_s", now-a.heldS)
 		a.phase = PhaseLanding
 	}

@@ -26,39 +26,39 @@ func (f *Fleet) tick() {
 			f.send(a.link, a.channel, a, m)
 		}
 		if stream {
-			a.expire(f, now)
-			stream = !a.aim.ended
+			a.expireTrajectory(f, now)
+			stream = !a.trajectory.ended
 		}
-		if !a.inTheWay() {
+		if !a.isObstacle() {
 			continue
 		}
-		way := a.whereabouts(now)
+		way := a.possiblePath(now)
 		v := envelope.Vehicle{
-			Ours: stream && !a.silent(now), Position: way[len(way)-1], Way: way, UpM: a.upM,
-			Velocity: a.velocity, TargetUp: f.Limits.AltitudeM, GainPerS: a.params.gain(), HeldAt: a.heldAt,
+			Controlled: stream && !a.silent(now), Position: way[len(way)-1], PossiblePath: way, UpM: a.upM,
+			Velocity: a.velocity, TargetUpM: f.Limits.AltitudeM, GainPerS: a.params.gainPerS(), HeldAt: a.heldAt,
 		}
-		if now-a.positionS > staleS {
+		if now-a.positionS > staleAfterS {
 			v.Velocity = physics.Position{}
 		}
-		v.Target, v.FeedMPS = a.reference(now)
+		v.Target, v.FeedForwardMPS = a.reference(now)
 		if stream && a.params.SpeedMaxMPS > 0 {
 			limits.SpeedMaxMPS = min(limits.SpeedMaxMPS, a.params.SpeedMaxMPS)
 		}
-		v.Free = a.order == OrderHome
+		v.FenceExempt = a.order == OrderHome
 		vehicles, of, streamed = append(vehicles, v), append(of, a), append(streamed, stream)
 	}
-	f.verdicts = f.checker.Check(vehicles, limits)
+	f.verdicts = f.envelopeChecker.Check(vehicles, limits)
 	for i := range of {
 		v := &vehicles[i]
-		if streamed[i] && !v.Ours { // unheard: the others make way, it holds
+		if streamed[i] && !v.Controlled { // unheard: the others make way, it holds
 			l := limits
-			if v.Free {
+			if v.FenceExempt {
 				l.AreaM = 0
 			}
 			v.Hold(l)
 			f.verdicts[i] = envelope.Held
 		}
-		of[i].held(f, now, streamed[i] && f.verdicts[i] == envelope.Held, v.Target)
+		of[i].updateHeldAt(f, now, streamed[i] && f.verdicts[i] == envelope.Held, v.Target)
 		if !streamed[i] {
 			continue
 		}
@@ -68,16 +68,16 @@ func (f *Fleet) tick() {
 		case envelope.Held:
 			f.counts.Held++
 		}
-		if a := of[i]; f.send(a.link, a.channel, a, f.setpoint(a, v)) {
+		if a := of[i]; f.send(a.link, a.channel, a, f.setpointMessage(a, v)) {
 			f.counts.Setpoints++
 		}
 	}
-	f.observe(of)
+	f.checkMeasured(of)
 }
 
-// observe keeps the least separation measured and raises alarms, once for each
+// checkMeasured keeps the least separation measured and raises alarms, once for each
 // time a limit is left.
-func (f *Fleet) observe(up []*aircraft) {
+func (f *Fleet) checkMeasured(up []*aircraft) {
 	for i, a := range up {
 		if !a.inAir() || a.lost {
 			continue // about to take off, or nothing measured
@@ -107,10 +107,10 @@ func (f *Fleet) observe(up []*aircraft) {
 	}
 }
 
-// setpoint is a position with velocity feed-forward in the global frame: a
+// setpointMessage is a position with velocity feed-forward in the global frame: a
 // local one would be relative to each vehicle's own origin.
-func (f *Fleet) setpoint(a *aircraft, v *envelope.Vehicle) message.Message {
-	lat, lon, alt := f.Origin.Geodetic(v.Target, v.TargetUp)
+func (f *Fleet) setpointMessage(a *aircraft, v *envelope.Vehicle) message.Message {
+	lat, lon, alt := f.Origin.Geodetic(v.Target, v.TargetUpM)
 	return &common.MessageSetPositionTargetGlobalInt{
 		TimeBootMs:      uint32(a.bootMS),
 		CoordinateFrame: common.MAV_FRAME_GLOBAL_INT,
@@ -118,6 +118,6 @@ func (f *Fleet) setpoint(a *aircraft, v *envelope.Vehicle) message.Message {
 			common.POSITION_TARGET_TYPEMASK_AZ_IGNORE | common.POSITION_TARGET_TYPEMASK_YAW_IGNORE |
 			common.POSITION_TARGET_TYPEMASK_YAW_RATE_IGNORE,
 		LatInt: int32(math.Round(lat * 1e7)), LonInt: int32(math.Round(lon * 1e7)), Alt: float32(alt),
-		Vx: float32(v.FeedMPS.NorthM), Vy: float32(v.FeedMPS.EastM),
+		Vx: float32(v.FeedForwardMPS.NorthM), Vy: float32(v.FeedForwardMPS.EastM),
 	}
 }

@@ -11,7 +11,7 @@ import (
 type View struct {
 	Number   int
 	SystemID int
-	Heard    bool
+	Received bool
 	AgeS     float64 // since last heard
 	Located  bool
 	Position physics.Position // brought to this moment
@@ -36,21 +36,21 @@ type View struct {
 	// ClockRate is the autopilot's seconds per mission second, NaN until they were
 	// compared for five seconds.
 	ClockRate float64
-	// Batteries are the ids that BATTERY_STATUS came with; it is not to be changed.
-	Batteries []uint8
+	// BatteryIDs are the ids that BATTERY_STATUS came with; it is not to be changed.
+	BatteryIDs []uint8
 
-	TotalJ float64 // drawn since the meter began
-	ModelJ float64 // propulsion since then by the closed form, at multiplier 1
-	Source energy.Source
-	ErrorJ float64 // how far off TotalJ may be
-	BootMS float64 // autopilot's time since boot, at this moment
-	MSPerS float64 // its rate, per mission second
+	TotalJ       float64 // drawn since the meter began
+	ModelJ       float64 // propulsion since then by the closed form, at multiplier 1
+	Source       energy.Source
+	UncertaintyJ float64 // how far off TotalJ may be
+	BootMS       float64 // autopilot's time since boot, at this moment
+	ClockMSPerS  float64 // its rate, per mission second
 }
 
-// Uncounted are the ids of batteries that its meter does not count.
-func (v *View) Uncounted() (ids []uint8) {
-	for _, id := range v.Batteries {
-		if id != 0 && id != relayedBattery {
+// UnmeteredBatteries are the ids of batteries that its meter does not count.
+func (v *View) UnmeteredBatteries() (ids []uint8) {
+	for _, id := range v.BatteryIDs {
+		if id != 0 && id != relayedBatteryID {
 			ids = append(ids, id)
 		}
 	}
@@ -63,34 +63,34 @@ func (f *Fleet) Views(dst []View) []View {
 	defer f.mutex.Unlock()
 	now := f.nowS()
 	for _, a := range f.aircraft {
-		age := min(max(now-a.positionS, 0), staleS)
+		age := min(max(now-a.positionS, 0), staleAfterS)
 		dst = append(dst, View{
-			Number: a.number, SystemID: a.conf.SystemID, Heard: a.heard, AgeS: now - a.heardS,
+			Number: a.number, SystemID: a.conf.SystemID, Received: a.received, AgeS: now - a.receivedS,
 			Located: a.located, Position: a.position.Add(a.velocity.Scale(age)), UpM: a.upM, SpeedMPS: a.velocity.Norm(),
 			Mode: a.mode, Armed: a.armed, Landed: a.landed, Charge: a.charge,
 			Phase: a.phase, Order: a.order, Reason: a.reason(), Lost: a.lost, Home: a.home, Params: a.params,
 			Fresh: a.fresh(now), Flying: a.phase == PhaseFlying && a.mode == ModeOffboard && a.fresh(now), InAir: a.inAir() && !a.lost,
-			OnGround: a.onGround(), PreArm: PreArm{a.preArm.Known && a.armsIn() && !a.armed, a.preArm.OK}, ClockRate: a.rate.known(), Batteries: a.batteries,
-			TotalJ: a.meter.At(now), ModelJ: a.meter.ModelJ(now), Source: a.meter.Source(now), ErrorJ: a.meter.UncertaintyJ(now),
-			BootMS: a.bootMS + (now-a.positionS)*a.rate.msPerS(), MSPerS: a.rate.msPerS(),
+			OnGround: a.onGround(), PreArm: PreArm{a.preArm.Known && a.inArmableMode() && !a.armed, a.preArm.OK}, ClockRate: a.clockRate.ratio(), BatteryIDs: a.batteryIDs,
+			TotalJ: a.meter.DrawnJ(now), ModelJ: a.meter.ModelJ(now), Source: a.meter.Source(now), UncertaintyJ: a.meter.UncertaintyJ(now),
+			BootMS: a.bootMS + (now-a.positionS)*a.clockRate.msPerS(), ClockMSPerS: a.clockRate.msPerS(),
 		})
 	}
 	return dst
 }
 
-// Book tells an aircraft's meter of the edge energy just decided, and of the
+// UpdateMeter tells an aircraft's meter of the edge energy just decided, and of the
 // propulsion multiplier as measured.
-func (f *Fleet) Book(number int, edgeJ, factor float64) {
-	f.with(number, func(a *aircraft, now float64) {
+func (f *Fleet) UpdateMeter(number int, edgeJ, factor float64) {
+	f.withAircraft(number, func(a *aircraft, now float64) {
 		a.meter.SetFactor(now, factor)
 		a.meter.AddEdge(now, edgeJ)
 	})
 }
 
-// Away begins an aircraft's meter again from what a restart knows of it, as of
+// RestoreMeter begins an aircraft's meter again from what a restart knows of it, as of
 // gapS ago, NaN: unknown. Its own clock knows better, unless it was rebooted.
-func (f *Fleet) Away(number int, s energy.State, gapS float64) {
-	f.with(number, func(a *aircraft, now float64) {
+func (f *Fleet) RestoreMeter(number int, s energy.State, gapS float64) {
+	f.withAircraft(number, func(a *aircraft, now float64) {
 		switch boot := a.bootS(now); {
 		case boot == 0 || s.BootS == 0:
 		case boot >= s.BootS:

@@ -23,23 +23,23 @@ import (
 	"prefdt/telemetry"
 )
 
-// Report is what Check found of one flight.
-type Report struct {
-	Mission string   `json:"mission"`
-	Phase   string   `json:"phase"`
-	Slots   int      `json:"slots"` // settled, by the state
-	Rows    int      `json:"rows"`
-	First   int      `json:"first_slot"` // -1: no rows
-	Last    int      `json:"last_slot"`
-	SpentJ  float64  `json:"spent_j"`
-	DelayS  float64  `json:"delay_s"`
-	Faults  []string `json:"faults"`
+// Audit is what Check found of one flight.
+type Audit struct {
+	Mission      string   `json:"mission"`
+	Phase        string   `json:"phase"`
+	SettledSlots int      `json:"slots"` // settled, by the state
+	Rows         int      `json:"rows"`
+	FirstSlot    int      `json:"first_slot"` // -1: no rows
+	LastSlot     int      `json:"last_slot"`
+	SpentJ       float64  `json:"spent_j"`
+	DelayS       float64  `json:"delay_s"`
+	Faults       []string `json:"faults"`
 }
 
 // Check adds a flight up. Rows that went first to keep the ledger small are no
 // fault; holes, values that are not finite and sums that disagree are.
-func Check(f ledger.Flight) Report {
-	r := Report{Mission: f.State.Mission, Phase: f.State.Phase, Slots: f.State.Account.Goal.Slot, Rows: len(f.Rows), First: -1, Last: -1, Faults: []string{}}
+func Check(f ledger.Flight) Audit {
+	r := Audit{Mission: f.State.Mission, Phase: f.State.Phase, SettledSlots: f.State.Account.Objective.Slot, Rows: len(f.Rows), FirstSlot: -1, LastSlot: -1, Faults: []string{}}
 	fault := func(format string, args ...any) {
 		if len(r.Faults) < 20 {
 			r.Faults = append(r.Faults, fmt.Sprintf(format, args...))
@@ -48,11 +48,11 @@ func Check(f ledger.Flight) Report {
 	if len(f.Rows) == 0 {
 		return r
 	}
-	r.First, r.Last = f.Rows[0].Slot, f.Rows[len(f.Rows)-1].Slot
+	r.FirstSlot, r.LastSlot = f.Rows[0].Slot, f.Rows[len(f.Rows)-1].Slot
 	spent := map[int]float64{} // by aircraft
 	for i := range f.Rows {
 		row := &f.Rows[i]
-		if want := r.First + i; row.Slot != want && (i == 0 || row.Slot != f.Rows[i-1].Slot+1) {
+		if want := r.FirstSlot + i; row.Slot != want && (i == 0 || row.Slot != f.Rows[i-1].Slot+1) {
 			fault("slots %d to %d are missing", f.Rows[i-1].Slot+1, row.Slot-1)
 		}
 		sum := 0.0
@@ -61,7 +61,7 @@ func Check(f ledger.Flight) Report {
 				fault("slot %d: aircraft %d, want 1 to %d", row.Slot, a.Number, maxAircraft)
 			}
 			sum += a.EnergyJ
-			if bad(a.EnergyJ) || bad(a.SpentJ) || a.EnergyJ < 0 {
+			if notFinite(a.EnergyJ) || notFinite(a.SpentJ) || a.EnergyJ < 0 {
 				fault("slot %d: aircraft %d has %v J, %v J in all", row.Slot, a.Number, a.EnergyJ, a.SpentJ)
 			}
 			if before, known := spent[a.Number]; known && a.SpentJ < before-0.001 {
@@ -69,7 +69,7 @@ func Check(f ledger.Flight) Report {
 			}
 			spent[a.Number] = a.SpentJ
 		}
-		if bad(row.EnergyJ) || bad(row.DelayS) || math.Abs(sum-row.EnergyJ) > 0.001*math.Max(1, math.Abs(sum)) {
+		if notFinite(row.EnergyJ) || notFinite(row.DelayS) || math.Abs(sum-row.EnergyJ) > 0.001*math.Max(1, math.Abs(sum)) {
 			fault("slot %d: %v J and %v s, its aircraft add up to %v J", row.Slot, row.EnergyJ, row.DelayS, sum)
 		}
 		r.DelayS += row.DelayS
@@ -77,11 +77,11 @@ func Check(f ledger.Flight) Report {
 	for _, j := range spent {
 		r.SpentJ += j
 	}
-	if booked := f.State.Account.Goal.SpentJ; r.Last == f.State.Account.Goal.Slot-1 && math.Abs(booked-r.SpentJ) > 1e-3*math.Max(booked, 1) {
+	if booked := f.State.Account.Objective.SpentJ; r.LastSlot == f.State.Account.Objective.Slot-1 && math.Abs(booked-r.SpentJ) > 1e-3*math.Max(booked, 1) {
 		fault("the aircraft spent %v J in all, the mission books %v J", r.SpentJ, booked)
 	}
-	if r.Last < f.State.Account.Goal.Slot-1 {
-		fault("%d slots are settled, the last row is of slot %d", f.State.Account.Goal.Slot, r.Last)
+	if r.LastSlot < f.State.Account.Objective.Slot-1 {
+		fault("%d slots are settled, the last row is of slot %d", f.State.Account.Objective.Slot, r.LastSlot)
 	}
 	return r
 }
@@ -89,10 +89,10 @@ func Check(f ledger.Flight) Report {
 // maxAircraft is the largest number of an aircraft; columns are made for no more.
 const maxAircraft = telemetry.MaxAircraft
 
-func bad(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
+func notFinite(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
 
-// CSV writes one line a slot. Each aircraft has five columns, by its number.
-func CSV(w io.Writer, flights []ledger.Flight) error {
+// WriteCSV writes one line a slot. Each aircraft has five columns, by its number.
+func WriteCSV(w io.Writer, flights []ledger.Flight) error {
 	most := 0
 	for _, f := range flights {
 		for _, r := range f.Rows {
@@ -116,12 +116,12 @@ func CSV(w io.Writer, flights []ledger.Flight) error {
 		for _, r := range f.Rows {
 			line := make([]string, len(head))
 			copy(line, []string{
-				f.State.Mission, strconv.Itoa(r.Slot), text(r.DelayS), text(r.EnergyJ), text(r.EdgeJ), text(r.Factor), text(r.PriceSPerJ),
-				strconv.Itoa(r.Heard), strconv.Itoa(r.Offloaded), text(r.DecisionMS),
+				f.State.Mission, strconv.Itoa(r.Slot), formatFloat(r.DelayS), formatFloat(r.EnergyJ), formatFloat(r.EdgeJ), formatFloat(r.PropulsionMultiplier), formatFloat(r.PriceSPerJ),
+				strconv.Itoa(r.Reported), strconv.Itoa(r.Offloaded), formatFloat(r.DecisionMS),
 			})
 			for _, a := range r.Aircraft {
 				if a.Number >= 1 && a.Number <= maxAircraft {
-					copy(line[fixed+5*(a.Number-1):], []string{text(a.EnergyJ), text(a.SpentJ), string(a.Source), text(a.EastM), text(a.NorthM)})
+					copy(line[fixed+5*(a.Number-1):], []string{formatFloat(a.EnergyJ), formatFloat(a.SpentJ), string(a.Source), formatFloat(a.EastM), formatFloat(a.NorthM)})
 				}
 			}
 			if err := out.Write(line); err != nil {
@@ -133,10 +133,10 @@ func CSV(w io.Writer, flights []ledger.Flight) error {
 	return out.Error()
 }
 
-func text(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+func formatFloat(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
-// JSON writes all flights, states included, as one array.
-func JSON(w io.Writer, flights []ledger.Flight) error {
+// WriteJSON writes all flights, states included, as one array.
+func WriteJSON(w io.Writer, flights []ledger.Flight) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", " ")
 	return e.Encode(flights)

@@ -16,13 +16,13 @@ import (
 	"prefdt/inference/goal"
 )
 
-// flight is two aircraft that draw 135 J each a slot.
-func flight(mission string, from, to int) ledger.Flight {
-	f := ledger.Flight{State: ledger.State{State: missions.State{Mission: mission, Phase: "done"}, Account: account.State{Goal: goal.State{Slot: to, Slots: to, SpentJ: 270 * float64(to)}}}}
+// testFlight is two aircraft that draw 135 J each a slot.
+func testFlight(mission string, from, to int) ledger.Flight {
+	f := ledger.Flight{State: ledger.State{State: missions.State{Mission: mission, Phase: "done"}, Account: account.State{Objective: goal.State{Slot: to, Slots: to, SpentJ: 270 * float64(to)}}}}
 	for i := from; i < to; i++ {
-		r := account.Row{Slot: i, Mission: mission, DelayS: 2, EnergyJ: 270, Factor: 1, Heard: 5}
+		r := account.Row{Slot: i, Mission: mission, DelayS: 2, EnergyJ: 270, PropulsionMultiplier: 1, Reported: 5}
 		for n := 1; n <= 2; n++ {
-			r.Aircraft = append(r.Aircraft, account.Share{Number: n, EnergyJ: 135, SpentJ: 135 * float64(i+1), Source: energy.Current, EastM: float64(i)})
+			r.Aircraft = append(r.Aircraft, account.AircraftRow{Number: n, EnergyJ: 135, SpentJ: 135 * float64(i+1), Source: energy.Current, EastM: float64(i)})
 		}
 		f.Rows = append(f.Rows, r)
 	}
@@ -36,7 +36,7 @@ func TestCheck(t *testing.T) {
 		fault  string
 	}{
 		{"whole", func(f *ledger.Flight) {}, ""},
-		{"its first rows are gone", func(f *ledger.Flight) { *f = flight("m1", 40, 100) }, ""},
+		{"its first rows are gone", func(f *ledger.Flight) { *f = testFlight("m1", 40, 100) }, ""},
 		{"not flown", func(f *ledger.Flight) { *f = ledger.Flight{} }, ""},
 		{"a hole", func(f *ledger.Flight) { f.Rows = append(f.Rows[:10], f.Rows[13:]...) }, "slots 10 to 12 are missing"},
 		{"the end is gone", func(f *ledger.Flight) { f.Rows = f.Rows[:90] }, "the last row is of slot 89"},
@@ -44,25 +44,25 @@ func TestCheck(t *testing.T) {
 		{"a negative draw", func(f *ledger.Flight) { f.Rows[3].Aircraft[0].EnergyJ = -1 }, "slot 3"},
 		{"joules credited", func(f *ledger.Flight) { f.Rows[50].Aircraft[1].SpentJ = 10 }, "fewer than before"},
 		{"a sum that is off", func(f *ledger.Flight) { f.Rows[7].EnergyJ = 280 }, "slot 7: 280 J"},
-		{"a total that is off", func(f *ledger.Flight) { f.State.Account.Goal.SpentJ += 500 }, "the mission books 27500 J"},
+		{"a total that is off", func(f *ledger.Flight) { f.State.Account.Objective.SpentJ += 500 }, "the mission books 27500 J"},
 	} {
-		f := flight("m1", 0, 100)
+		f := testFlight("m1", 0, 100)
 		c.change(&f)
 		r := Check(f)
 		if got := strings.Join(r.Faults, "; "); (c.fault == "") != (got == "") || !strings.Contains(got, c.fault) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.fault)
 		}
 	}
-	if r := Check(flight("m1", 0, 100)); r.SpentJ != 27000 || r.DelayS != 200 || r.Rows != 100 || r.Last != 99 {
+	if r := Check(testFlight("m1", 0, 100)); r.SpentJ != 27000 || r.DelayS != 200 || r.Rows != 100 || r.LastSlot != 99 {
 		t.Errorf("%+v", r)
 	}
 }
 
 func TestExport(t *testing.T) {
-	all := []ledger.Flight{flight("m1", 0, 3), flight("m2", 0, 2)}
+	all := []ledger.Flight{testFlight("m1", 0, 3), testFlight("m2", 0, 2)}
 	all[0].Rows[1].Aircraft = all[0].Rows[1].Aircraft[:1] // one was lost
 	var b bytes.Buffer
-	if err := CSV(&b, all); err != nil {
+	if err := WriteCSV(&b, all); err != nil {
 		t.Fatal(err)
 	}
 	lines, err := csv.NewReader(&b).ReadAll()
@@ -76,7 +76,7 @@ func TestExport(t *testing.T) {
 		t.Errorf("%v", lines)
 	}
 	b.Reset()
-	if err := JSON(&b, all); err != nil {
+	if err := WriteJSON(&b, all); err != nil {
 		t.Fatal(err)
 	}
 	var back []ledger.Flight

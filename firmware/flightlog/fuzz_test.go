@@ -12,7 +12,7 @@ import (
 // FuzzFlights checks and exports whatever flights a ledger, whole in every
 // checksum, may hold. A CSV has the lines and columns it should.
 func FuzzFlights(f *testing.F) {
-	for _, all := range [][]ledger.Flight{nil, {flight("m1", 0, 3), flight("m2", 1, 2)}, {flight("m", 90, 100)}} {
+	for _, all := range [][]ledger.Flight{nil, {testFlight("m1", 0, 3), testFlight("m2", 1, 2)}, {testFlight("m", 90, 100)}} {
 		raw, err := json.Marshal(all)
 		if err != nil {
 			f.Fatal(err)
@@ -38,13 +38,13 @@ func FuzzFlights(f *testing.F) {
 			rows += len(flight.Rows)
 		}
 		var out bytes.Buffer
-		if err := CSV(&out, all); err != nil {
+		if err := WriteCSV(&out, all); err != nil {
 			t.Fatal(err)
 		}
 		if lines, err := csv.NewReader(&out).ReadAll(); err != nil || len(lines) != rows+1 || len(lines[0]) > 10+5*maxAircraft {
 			t.Fatalf("%d lines for %d rows, %v", len(lines), rows, err)
 		}
-		if err := JSON(&out, all); err != nil {
+		if err := WriteJSON(&out, all); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -16,17 +16,17 @@ import (
 // test.
 func TestAttacks(t *testing.T) {
 	r := rig.New(t, 1, 100)
-	private := r.Key("crew-1")
+	private := r.UseKey("crew-1")
 	_, stolen, _ := ed25519.GenerateKey(nil)
-	f := r.Launch()
+	f := r.StartLeader()
 	budget := r.Topics.Budget()
-	if ack := r.Command(budget, `{"id":"genuine","energy_j":30000,"mode":"target"}`, "genuine"); !ack.Accepted {
+	if ack := r.SendCommand(budget, `{"id":"genuine","energy_j":30000,"mode":"target"}`, "genuine"); !ack.Accepted {
 		t.Fatalf("a signed command: %+v", ack)
 	}
 	before := r.Await("the budget", func(s telemetry.Status) bool { return s.BudgetJ != nil })
 	attack := `{"id":"attack","energy_j":299000,"mode":"target"}`
 	sign := func(name string, key ed25519.PrivateKey, topic, body string) string {
-		return r.SignAs(name, key, r.Counter()+1000, r.Challenge(), topic, body)
+		return r.SignAs(name, key, r.LastCounter()+1000, r.Challenge(), topic, body)
 	}
 	honest := sign("crew-1", private, budget, attack)
 	for _, a := range []struct {
@@ -44,18 +44,18 @@ func TestAttacks(t *testing.T) {
 		{"oversized", budget, `{"id":"attack","energy_j":299000,"mode":"target","x":"` + strings.Repeat("x", 90<<10) + `"}`, ""},
 		{"no signature in it", budget, `{"key":"crew-1","counter":99,"challenge":"` + telemetry.NewChallenge() + `","body":"{}","signature":""}`, "envelope: bad signature"},
 	} {
-		counts, total := f.Report().Rejects, f.Rejects("")
+		counts, total := f.Report().RejectedMessages, f.RejectedMessages("")
 		r.PublishRaw(a.topic, a.payload)
-		if !r.Eventually(func() bool { return f.Rejects("") > total }) {
+		if !r.Eventually(func() bool { return f.RejectedMessages("") > total }) {
 			t.Errorf("%s: not counted", a.name)
 			continue
 		}
-		if a.kind != "" && f.Rejects(a.kind) != counts[a.kind]+1 {
-			t.Errorf("%s: counted %v before, %v after, want one more %q", a.name, counts, f.Report().Rejects, a.kind)
+		if a.kind != "" && f.RejectedMessages(a.kind) != counts[a.kind]+1 {
+			t.Errorf("%s: counted %v before, %v after, want one more %q", a.name, counts, f.Report().RejectedMessages, a.kind)
 		}
 	}
 	// The mark after them all is obeyed, so they were dealt with.
-	if ack := r.Command(r.Topics.Preference(), `{"id":"mark","setting":0.5}`, "mark"); !ack.Accepted {
+	if ack := r.SendCommand(r.Topics.Preference(), `{"id":"mark","setting":0.5}`, "mark"); !ack.Accepted {
 		t.Errorf("the crew afterwards: %+v", ack)
 	}
 	for _, s := range r.Statuses() {
@@ -74,23 +74,23 @@ func TestAttacks(t *testing.T) {
 // real, whatever the configuration and the broker's address say (fault 21).
 func TestUnsignedIsNeverObeyed(t *testing.T) {
 	for name, set := range map[string]func(*rig.Rig){
-		"keys": func(r *rig.Rig) { r.Key("crew-1") },
-		"real": func(r *rig.Rig) { r.Config.MAVLink.Real = true },
+		"keys": func(r *rig.Rig) { r.UseKey("crew-1") },
+		"real": func(r *rig.Rig) { r.Config.MAVLink.RealAircraft = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := rig.New(t, 1, 100)
 			set(r)
 			r.Config.Commands.Unsigned = "yes"
-			f := r.Launch()
-			r.Await("the leader", rig.Any)
-			ack := r.Send(r.Topics.Preference(), `{"id":"p","setting":0.1}`, "p")
+			f := r.StartLeader()
+			r.Await("the leader", rig.AnyStatus)
+			ack := r.SendPayload(r.Topics.Preference(), `{"id":"p","setting":0.1}`, "p")
 			if ack.Accepted || !strings.Contains(ack.Reason, "no signature") {
 				t.Errorf("unsigned: %+v", ack)
 			}
-			if s := r.Await("two statuses on", rig.Later(r.Last(), 2)); s.Setting != r.Config.Request.Setting || s.LastCommand != nil {
+			if s := r.Await("two statuses on", rig.StatusesAfter(r.LastStatus(), 2)); s.Setting != r.Config.Request.Setting || s.LastCommand != nil {
 				t.Errorf("it led to %+v", s)
 			}
-			if f.Rejects("command: unsigned") == 0 {
+			if f.RejectedMessages("command: unsigned") == 0 {
 				t.Error("it was not counted")
 			}
 		})

@@ -14,11 +14,11 @@ import (
 // names the state and what it would accept.
 func TestTransitions(t *testing.T) {
 	r := rig.New(t, 1, 100000)
-	r.Launch()
-	r.Await("the leader", rig.Any)
+	r.StartLeader()
+	r.Await("the leader", rig.AnyStatus)
 	refused := func(action, why string) {
 		t.Helper()
-		if ack := r.Order(action); ack.Accepted || !strings.Contains(ack.Reason, why) {
+		if ack := r.SendAction(action); ack.Accepted || !strings.Contains(ack.Reason, why) {
 			t.Errorf("%s: %+v, want refused for %q", action, ack, why)
 		}
 	}
@@ -32,22 +32,22 @@ func TestTransitions(t *testing.T) {
 	refused("start", "cannot start: the mission is flying, which accepts hold, return, stop")
 	refused("resume", "the mission is flying, and no aircraft in the air is with its pilot")
 	refused("new", "") // without an id it is not a command at all
-	r.MustOrder("hold")
-	held := r.Await("holding", rig.In(telemetry.StateHolding))
+	r.MustSendAction("hold")
+	held := r.Await("holding", rig.InState(telemetry.StateHolding))
 	refused("hold", "cannot hold: the mission is holding, which accepts resume, return, stop")
 	// A hold counts: slots and energy go on, and the aircraft stands.
-	later := r.Await("twenty slots on", rig.At(held.Slot+20))
+	later := r.Await("twenty slots on", rig.SlotSettled(held.Slot+20))
 	if later.State != telemetry.StateHolding || later.SpentJ < held.SpentJ+1000 || *later.Aircraft[0].SpeedMPS > 1 {
 		t.Errorf("while holding: %+v", later)
 	}
-	r.MustOrder("resume")
+	r.MustSendAction("resume")
 	r.Await("flying", func(s telemetry.Status) bool { return rig.Flying(s) && *s.Aircraft[0].SpeedMPS > 5 })
-	r.MustOrder("return")
+	r.MustSendAction("return")
 	if s := r.Await("done", rig.Done); s.FloorJ != s.SpentJ || *s.PredictedEndJ != s.SpentJ || s.Setting == 1 {
 		t.Errorf("with nothing left to fly: floor %v, predicted %v, spent %v, setting %v", s.FloorJ, *s.PredictedEndJ, s.SpentJ, s.Setting)
 	}
 	refused("start", "cannot start: the mission is done, which accepts new")
-	if ack := r.Command(r.Topics.Preference(), `{"id":"late","setting":0.1}`, "late"); ack.Accepted {
+	if ack := r.SendCommand(r.Topics.Preference(), `{"id":"late","setting":0.1}`, "late"); ack.Accepted {
 		t.Error("a preference was accepted after the mission")
 	}
 }
@@ -57,30 +57,30 @@ func TestTransitions(t *testing.T) {
 // remembered.
 func TestNewMission(t *testing.T) {
 	r := rig.New(t, 1, 12)
-	f := r.Launch()
-	r.Await("the leader", rig.Any)
-	first := r.Command(r.Topics.Budget(), `{"id":"b1","energy_j":9500,"mode":"target"}`, "b1")
+	f := r.StartLeader()
+	r.Await("the leader", rig.AnyStatus)
+	first := r.SendCommand(r.Topics.Budget(), `{"id":"b1","energy_j":9500,"mode":"target"}`, "b1")
 	r.TakeOff()
 	r.Await("flying", rig.Flying)
-	if ack := r.OrderOf(telemetry.Mission{Action: "new", Mission: "m-2"}); ack.Accepted {
+	if ack := r.SendMission(telemetry.Mission{Action: "new", Mission: "m-2"}); ack.Accepted {
 		t.Fatalf("in flight: %+v", ack)
 	}
 	r.Await("landed", func(s telemetry.Status) bool { return rig.Done(s) && bothLanded(s) })
-	if ack := r.OrderOf(telemetry.Mission{Action: "new", Mission: r.Config.Mission}); ack.Accepted || !strings.Contains(ack.Reason, "was used before") {
+	if ack := r.SendMission(telemetry.Mission{Action: "new", Mission: r.Config.Mission}); ack.Accepted || !strings.Contains(ack.Reason, "was used before") {
 		t.Errorf("an id that was used: %+v", ack)
 	}
-	if ack := r.OrderOf(telemetry.Mission{Action: "new", Mission: "m-2"}); !ack.Accepted || *ack.EffectiveSlot != 0 {
+	if ack := r.SendMission(telemetry.Mission{Action: "new", Mission: "m-2"}); !ack.Accepted || *ack.EffectiveSlot != 0 {
 		t.Fatalf("new: %+v", ack)
 	}
-	s := r.Await("idle", rig.In(telemetry.StateIdle))
+	s := r.Await("idle", rig.InState(telemetry.StateIdle))
 	if s.Slot != -1 || s.SpentJ != 0 || s.TransitJ > 10 || s.BudgetJ != nil || s.Setting != r.Config.Request.Setting || s.MissedSlots != 0 {
 		t.Errorf("the new mission begins with %+v", s)
 	}
-	if repeat := r.Command(r.Topics.Budget(), `{"id":"b1","energy_j":9500,"mode":"target"}`, "b1"); repeat.FloorJ == nil || *repeat.FloorJ != *first.FloorJ {
+	if repeat := r.SendCommand(r.Topics.Budget(), `{"id":"b1","energy_j":9500,"mode":"target"}`, "b1"); repeat.FloorJ == nil || *repeat.FloorJ != *first.FloorJ {
 		t.Errorf("a command of the mission before was answered with %+v, before with %+v", repeat, first)
 	}
-	f = f.Again(nil) // the ledger's mission overrides the configuration's
-	r.Await("the next leader", rig.Any)
+	f = f.Restart(nil) // the ledger's mission overrides the configuration's
+	r.Await("the next leader", rig.AnyStatus)
 	if m := f.Report().Mission; m != "m-2" {
 		t.Errorf("after a restart the mission is %q", m)
 	}
@@ -93,8 +93,8 @@ func TestNewMission(t *testing.T) {
 
 func TestRequests(t *testing.T) {
 	r := rig.New(t, 2, 100)
-	r.Launch()
-	r.Await("the leader", rig.Any)
+	r.StartLeader()
+	r.Await("the leader", rig.AnyStatus)
 	for i, c := range []struct{ topic, body, reason string }{
 		{r.Topics.Budget(), `{"id":"%s","energy_j":0,"mode":"target"}`, "energy_j"},
 		{r.Topics.Budget(), `{"id":"%s","energy_j":-5,"mode":"target"}`, "energy_j"},
@@ -111,11 +111,11 @@ func TestRequests(t *testing.T) {
 		{r.Topics.Mission(), `{"id":"%s","action":"new"}`, "mission"},
 	} {
 		id := fmt.Sprintf("bad%d", i)
-		if ack := r.Command(c.topic, fmt.Sprintf(c.body, id), id); ack.Accepted || !strings.Contains(ack.Reason, c.reason) {
+		if ack := r.SendCommand(c.topic, fmt.Sprintf(c.body, id), id); ack.Accepted || !strings.Contains(ack.Reason, c.reason) {
 			t.Errorf("%s: %+v", c.body, ack)
 		}
 	}
-	if ack := r.Command(r.Topics.Budget(), `{"id":"edge","energy_j":300000,"mode":"ceiling","future":1}`, "edge"); !ack.Accepted {
+	if ack := r.SendCommand(r.Topics.Budget(), `{"id":"edge","energy_j":300000,"mode":"ceiling","future":1}`, "edge"); !ack.Accepted {
 		t.Errorf("the whole capacity was refused: %+v", ack)
 	}
 	s := r.Await("a budget", func(s telemetry.Status) bool { return s.BudgetJ != nil })
@@ -125,25 +125,25 @@ func TestRequests(t *testing.T) {
 	if c := s.LastCommand; c == nil || c.ID != "edge" || c.Key != "" || c.What == "" {
 		t.Errorf("the last command is %+v", c)
 	}
-	if ack := r.Command(r.Topics.Budget(), `{"id":"r1","energy_j":200000,"mode":"target","replaces_j":299999}`, "r1"); ack.Accepted || !strings.Contains(ack.Reason, "300000 J are in force") {
+	if ack := r.SendCommand(r.Topics.Budget(), `{"id":"r1","energy_j":200000,"mode":"target","replaces_j":299999}`, "r1"); ack.Accepted || !strings.Contains(ack.Reason, "300000 J are in force") {
 		t.Errorf("a budget in place of another than that in force: %+v", ack)
 	}
-	if ack := r.Command(r.Topics.Budget(), `{"id":"r2","energy_j":300000,"mode":"ceiling","replaces_j":300000}`, "r2"); !ack.Accepted {
+	if ack := r.SendCommand(r.Topics.Budget(), `{"id":"r2","energy_j":300000,"mode":"ceiling","replaces_j":300000}`, "r2"); !ack.Accepted {
 		t.Errorf("a budget in place of that in force: %+v", ack)
 	}
 	// The same id and body again: the same answer. With another body: refused, and
 	// nothing applied.
 	before := r.Acks("edge")[0]
-	if ack := r.Command(r.Topics.Budget(), `{"id":"edge","energy_j":300000,"mode":"ceiling","future":1}`, "edge"); ack.FloorJ == nil {
+	if ack := r.SendCommand(r.Topics.Budget(), `{"id":"edge","energy_j":300000,"mode":"ceiling","future":1}`, "edge"); ack.FloorJ == nil {
 		t.Errorf("a repeat got %+v", ack)
 	}
 	if a := r.Acks("edge"); a[len(a)-1] != before {
 		t.Errorf("acknowledgements of a repeat: %q", a)
 	}
-	if ack := r.Command(r.Topics.Preference(), `{"id":"edge","setting":0.2}`, "edge"); ack.Accepted || !strings.Contains(ack.Reason, "id edge was used for another command") {
+	if ack := r.SendCommand(r.Topics.Preference(), `{"id":"edge","setting":0.2}`, "edge"); ack.Accepted || !strings.Contains(ack.Reason, "id edge was used for another command") {
 		t.Errorf("the id of another command: %+v", ack)
 	}
-	if ack := r.Command(r.Topics.Preference(), `{"id":"p","setting":0.35}`, "p"); !ack.Accepted || ack.Saturated != nil || *ack.Setting != 0.35 {
+	if ack := r.SendCommand(r.Topics.Preference(), `{"id":"p","setting":0.35}`, "p"); !ack.Accepted || ack.Saturated != nil || *ack.Setting != 0.35 {
 		t.Errorf("a preference: %+v", ack)
 	}
 	s = r.Await("a preference", func(s telemetry.Status) bool { return s.BudgetJ == nil })
@@ -156,17 +156,17 @@ func TestRequests(t *testing.T) {
 // restart: the counter stays, and the challenge is a new one.
 func TestSignedCommands(t *testing.T) {
 	r := rig.New(t, 1, 100)
-	private := r.Key("crew-1")
-	f := r.Launch()
+	private := r.UseKey("crew-1")
+	f := r.StartLeader()
 	topic := r.Topics.Preference()
-	if ack := r.Command(topic, `{"id":"s1","setting":0.3}`, "s1"); !ack.Accepted || ack.Key != "crew-1" {
+	if ack := r.SendCommand(topic, `{"id":"s1","setting":0.3}`, "s1"); !ack.Accepted || ack.Key != "crew-1" {
 		t.Errorf("a signed command: %+v", ack)
 	}
 	if c := r.Await("it is shown", func(s telemetry.Status) bool { return s.LastCommand != nil }).LastCommand; c.ID != "s1" || c.Key != "crew-1" {
 		t.Errorf("the last command is %+v", c)
 	}
-	old, used := r.Challenge(), r.Counter()
-	f = f.Again(nil)
+	old, used := r.Challenge(), r.LastCounter()
+	f = f.Restart(nil)
 	present := r.Challenge()
 	if present == old {
 		t.Error("the challenge outlived its leader")
@@ -180,13 +180,13 @@ func TestSignedCommands(t *testing.T) {
 		{"a counter that was used", "recorded", used, present},
 	} {
 		payload := r.SignAs("crew-1", private, c.counter, c.challenge, topic, fmt.Sprintf(`{"id":%q,"setting":0.8}`, c.id))
-		ack := r.Send(topic, payload, c.id)
+		ack := r.SendPayload(topic, payload, c.id)
 		if ack.Accepted || ack.Challenge == "" || ack.LastCounter == nil || *ack.LastCounter != used {
 			t.Errorf("%s: %+v, want refused with counter %d", c.name, ack, used)
 		}
 	}
 	// Signed once more, with the same id: it was not used up.
-	if ack := r.Command(topic, `{"id":"withheld","setting":0.8}`, "withheld"); !ack.Accepted {
+	if ack := r.SendCommand(topic, `{"id":"withheld","setting":0.8}`, "withheld"); !ack.Accepted {
 		t.Errorf("signed once more: %+v", ack)
 	}
 	s := r.Await("it is in force", func(s telemetry.Status) bool { return s.LastCommand != nil && s.LastCommand.ID == "withheld" })
@@ -200,24 +200,24 @@ func TestSignedCommands(t *testing.T) {
 // broker delivers it again in a state that would accept it (fault 23).
 func TestRefusedStaysRefused(t *testing.T) {
 	r := rig.New(t, 1, 100000)
-	f := r.Launch()
-	r.Await("the leader", rig.Any)
+	f := r.StartLeader()
+	r.Await("the leader", rig.AnyStatus)
 	hold := `{"id":"h","action":"hold"}`
-	if ack := r.Command(r.Topics.Mission(), hold, "h"); ack.Accepted {
+	if ack := r.SendCommand(r.Topics.Mission(), hold, "h"); ack.Accepted {
 		t.Fatalf("hold when idle: %+v", ack)
 	}
 	r.TakeOff()
 	r.Await("flying", rig.Flying)
-	if ack := r.Command(r.Topics.Mission(), hold, "h"); ack.Accepted || !strings.Contains(ack.Reason, "idle") {
+	if ack := r.SendCommand(r.Topics.Mission(), hold, "h"); ack.Accepted || !strings.Contains(ack.Reason, "idle") {
 		t.Errorf("delivered again in flight: %+v", ack)
 	}
-	r.Saved()
-	f.Again(nil)
+	r.AwaitSaved()
+	f.Restart(nil)
 	s := r.Await("the next leader flies", rig.Flying)
-	if ack := r.Command(r.Topics.Mission(), hold, "h"); ack.Accepted || !strings.Contains(ack.Reason, "idle") {
+	if ack := r.SendCommand(r.Topics.Mission(), hold, "h"); ack.Accepted || !strings.Contains(ack.Reason, "idle") {
 		t.Errorf("delivered again to the next leader: %+v", ack)
 	}
-	if later := r.Await("three slots on", rig.At(s.Slot+3)); !rig.Flying(later) {
+	if later := r.Await("three slots on", rig.SlotSettled(s.Slot+3)); !rig.Flying(later) {
 		t.Errorf("the mission is %s", later.State)
 	}
 }
@@ -225,14 +225,14 @@ func TestRefusedStaysRefused(t *testing.T) {
 // TestCommandWithoutAnID is counted, not acknowledged.
 func TestCommandWithoutAnID(t *testing.T) {
 	r := rig.New(t, 1, 100)
-	r.Key("crew-1")
-	f := r.Launch()
-	r.Await("the leader", rig.Any)
+	r.UseKey("crew-1")
+	f := r.StartLeader()
+	r.Await("the leader", rig.AnyStatus)
 	r.PublishRaw(r.Topics.Preference(), r.Sign(r.Topics.Preference(), `{"setting":0.3}`))
-	if !r.Eventually(func() bool { return f.Rejects("") > 0 }) {
+	if !r.Eventually(func() bool { return f.RejectedMessages("") > 0 }) {
 		t.Fatal("it was not counted")
 	}
-	if ack := r.Command(r.Topics.Preference(), `{"id":"mark","setting":0.5}`, "mark"); !ack.Accepted {
+	if ack := r.SendCommand(r.Topics.Preference(), `{"id":"mark","setting":0.5}`, "mark"); !ack.Accepted {
 		t.Errorf("the next one: %+v", ack)
 	}
 	if ids := r.AckIDs(); !slices.Equal(ids, []string{"mark"}) {
@@ -242,9 +242,9 @@ func TestCommandWithoutAnID(t *testing.T) {
 
 func TestHostileInputChangesNothing(t *testing.T) {
 	r := rig.New(t, 1, 100000)
-	f := r.Launch()
+	f := r.StartLeader()
 	r.TakeOff()
-	r.Await("slot 3", rig.At(3))
+	r.Await("slot 3", rig.SlotSettled(3))
 	for i := range 3000 {
 		switch i % 10 {
 		case 0:
@@ -270,11 +270,11 @@ func TestHostileInputChangesNothing(t *testing.T) {
 		}
 	}
 	before := r.Await("it flies on", rig.Flying)
-	after := r.Await("twenty slots later", rig.At(before.Slot+20))
+	after := r.Await("twenty slots later", rig.SlotSettled(before.Slot+20))
 	if after.State != telemetry.StateFlying || after.BudgetJ != nil || after.Setting != before.Setting {
 		t.Errorf("after the storm: %+v", after)
 	}
-	if f.Rejects("") == 0 {
+	if f.RejectedMessages("") == 0 {
 		t.Error("nothing was counted")
 	}
 }

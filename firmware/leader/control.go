@@ -7,61 +7,61 @@ import (
 	"prefdt/telemetry"
 )
 
-// control lets one message that is no user's change the mission.
-func (l *Leader) control(c link.Control) {
+// handleControl lets one message that is no user's change the mission.
+func (l *Leader) handleControl(c link.ControlMessage) {
 	switch {
 	case c.Command != nil:
-		l.committed() // a settlement on its way is older than this command
-		if l.crew.Command(c.Command) {
-			l.mission.Received()
+		l.waitForCommit() // a settlement on its way is older than this command
+		if l.crew.HandleCommand(c.Command) {
+			l.mission.CommandReceived()
 		}
 	case c.Heartbeat != nil:
-		if l.crew.Heartbeat(c.Heartbeat) {
+		if l.crew.AcceptHeartbeat(c.Heartbeat) {
 			l.mission.Heartbeat(c.Heartbeat.Station, c.Heartbeat.Leaving)
 		}
-	case c.Connected:
-		l.refresh()
+	case c.BrokerConnected:
+		l.refreshViews()
 		l.publishStatus()
-	case c.Offline: // a newcomer's will
-		l.link.Reassert()
+	case c.DeclaredOffline: // a newcomer's will
+		l.mqtt.RepublishOnline()
 	case c.Beacon != nil:
-		l.foreignBeacon(c.Beacon)
+		l.handleForeignBeacon(c.Beacon)
 	case c.Status != nil:
-		l.foreignStatus(c.Status)
-	case c.Rival != nil:
-		l.rival(c.Rival.Seq, c.Rival.Slot, l.mission.Phase())
-	case c.Yield != nil:
-		l.now.yield = c.Yield
+		l.handleForeignStatus(c.Status)
+	case c.RivalProof != nil:
+		l.yieldIfYounger(c.RivalProof.Seq, c.RivalProof.Slot, l.mission.Phase())
+	case c.YieldReason != nil:
+		l.current.yieldReason = c.YieldReason
 	}
 }
 
-// foreignBeacon answers a beacon that is not ours with our place on the broker.
-func (l *Leader) foreignBeacon(s *telemetry.Slot) {
-	if l.mission.InSlots() && s.Slot <= l.schedule.Open() && s.SlotMS == l.Config.SlotMS {
+// handleForeignBeacon answers a beacon that is not ours with our place on the broker.
+func (l *Leader) handleForeignBeacon(s *telemetry.Slot) {
+	if l.mission.InSlots() && s.Slot <= l.schedule.Current() && s.SlotMS == l.Config.SlotMS {
 		return // our own, as it comes back
 	}
-	l.link.Reject(l.link.Topics.Slot(), "slot: foreign beacon", "another leader is at slot %d", s.Slot)
-	l.link.Reassert()
+	l.mqtt.CountReject(l.mqtt.Topics.Slot(), "slot: foreign beacon", "another leader is at slot %d", s.Slot)
+	l.mqtt.RepublishOnline()
 }
 
-// foreignStatus notices another leader's status: ours comes back with a number
+// handleForeignStatus notices another leader's status: ours comes back with a number
 // no higher than the last we sent. Where leaders have a key it proves nothing,
 // and the other is asked.
-func (l *Leader) foreignStatus(s *telemetry.Status) {
-	if s.Seq <= l.now.seq {
+func (l *Leader) handleForeignStatus(s *telemetry.Status) {
+	if s.Seq <= l.current.statusSeq {
 		return
 	}
-	l.link.Reject(l.link.Topics.Status(), "status: foreign", "another leader says %s, slot %d", s.State, s.Slot)
-	if l.link.Identity != nil {
-		l.link.Ask()
+	l.mqtt.CountReject(l.mqtt.Topics.Status(), "status: foreign", "another leader says %s, slot %d", s.State, s.Slot)
+	if l.mqtt.LeaderKey != nil {
+		l.mqtt.RequestProof()
 		return
 	}
-	l.rival(s.Seq, s.Slot, s.State)
+	l.yieldIfYounger(s.Seq, s.Slot, s.State)
 }
 
-// rival lets the younger of two idle leaders yield: the one that has said less.
-func (l *Leader) rival(seq int64, slot int, state string) {
-	if seq > l.now.seq && l.mission.Phase() == telemetry.StateIdle {
-		l.now.yield = fmt.Errorf("%w: fleet %s is %s, slot %d", link.ErrIncumbent, l.Config.Fleet, state, slot)
+// yieldIfYounger lets the younger of two idle leaders yield: the one that has said less.
+func (l *Leader) yieldIfYounger(seq int64, slot int, state string) {
+	if seq > l.current.statusSeq && l.mission.Phase() == telemetry.StateIdle {
+		l.current.yieldReason = fmt.Errorf("%w: fleet %s is %s, slot %d", link.ErrIncumbent, l.Config.Fleet, state, slot)
 	}
 }

@@ -26,20 +26,20 @@ func TestDiskFull(t *testing.T) {
 		return
 	}
 	r := rig.New(t, 2, 100000)
-	f := r.Launch()
+	f := r.StartLeader()
 	r.TakeOff()
-	if ack := r.Command(r.Topics.Budget(), `{"id":"before","energy_j":42000,"mode":"target"}`, "before"); !ack.Accepted {
+	if ack := r.SendCommand(r.Topics.Budget(), `{"id":"before","energy_j":42000,"mode":"target"}`, "before"); !ack.Accepted {
 		t.Fatalf("%+v", ack)
 	}
-	before := r.Await("slot 5", rig.At(5))
+	before := r.Await("slot 5", rig.SlotSettled(5))
 	room := fulldisk.Fill(t)
 	r.PublishRaw(r.Topics.Budget(), `{"id":"during","energy_j":31000,"mode":"target"}`)
-	r.Await("returning", rig.In(telemetry.StateReturning))
+	r.Await("returning", rig.InState(telemetry.StateReturning))
 	r.Await("done", rig.Done)
-	if !r.LandedAt(0) || !r.LandedAt(1) || r.OffHomeM(0) > 5 || r.OffHomeM(1) > 5 {
-		t.Errorf("%+v, %+v", r.Craft[0].State(), r.Craft[1].State())
+	if !r.Landed(0) || !r.Landed(1) || r.HomeDistanceM(0) > 5 || r.HomeDistanceM(1) > 5 {
+		t.Errorf("%+v, %+v", r.Autopilots[0].State(), r.Autopilots[1].State())
 	}
-	s := r.Await("status", rig.Any)
+	s := r.Await("status", rig.AnyStatus)
 	if s.BudgetJ == nil || *s.BudgetJ != 42000 {
 		t.Errorf("the request that the disk does not hold is in force: %+v", s)
 	}
@@ -47,14 +47,14 @@ func TestDiskFull(t *testing.T) {
 		t.Errorf("it was acknowledged: %s", acks)
 	}
 	room()
-	f = f.Again(nil)
-	after := r.Await("the next leader", rig.Any)
+	f = f.Restart(nil)
+	after := r.Await("the next leader", rig.AnyStatus)
 	if after.Slot < before.Slot || after.BudgetJ == nil || *after.BudgetJ != 42000 || after.SpentJ < before.SpentJ-1e-6 {
 		t.Errorf("after the restart: %+v, before: %+v", after, before)
 	}
 	r.Await("done", rig.Done)
 	f.Kill()
-	if got := after.SpentJ + after.TransitJ; math.Abs(got-r.TrueJ()) > 400 {
-		t.Logf("booked %.0f J, the batteries lost %.0f J", got, r.TrueJ())
+	if got := after.SpentJ + after.TransitJ; math.Abs(got-r.BatteryLossJ()) > 400 {
+		t.Logf("booked %.0f J, the batteries lost %.0f J", got, r.BatteryLossJ())
 	}
 }

@@ -15,10 +15,10 @@ import (
 // on its way: a tenth of a second at twice v*.
 const separationMarginM = 2
 
-// Limits are what every setpoint is held to.
-func Limits(c *config.Config, p *physics.Constants) envelope.Limits {
+// EnvelopeLimits are what every setpoint is held to.
+func EnvelopeLimits(c *config.Config, p *physics.Constants) envelope.Limits {
 	return envelope.Limits{
-		SpeedMaxMPS: min(c.Flight.SpeedMaxMPS, p.SpeedMaxMPS), SeparationM: p.SeparationM + separationMarginM, AreaM: p.AreaM,
+		SpeedMaxMPS: min(c.Flight.SpeedMaxMPS, p.SpeedMaxMPS), SeparationM: p.SeparationM + separationMarginM, AreaM: p.AreaSideM,
 		AltitudeM: p.AltitudeM, BandM: 20, FenceM: 15,
 	}
 }
@@ -26,10 +26,10 @@ func Limits(c *config.Config, p *physics.Constants) envelope.Limits {
 // NewFleet makes the configuration's aircraft, of which nothing is known yet.
 func NewFleet(c *config.Config, p physics.Constants, now clock.Clock, log *slog.Logger) (*fleet.Fleet, error) {
 	f := &fleet.Fleet{
-		SystemID: c.MAVLink.SystemID, Origin: c.Origin, Physics: p, Speed: c.Speed(), Limits: Limits(c, &p), Clock: now, Log: log,
+		SystemID: c.MAVLink.SystemID, Origin: c.Origin, Physics: p, Speed: c.SpeedFactor(), Limits: EnvelopeLimits(c, &p), Clock: now, Log: log,
 	}
 	for _, a := range c.Aircraft {
-		f.Aircraft = append(f.Aircraft, fleet.Aircraft{SystemID: a.SystemID, Endpoint: a.Endpoint})
+		f.VehicleLinks = append(f.VehicleLinks, fleet.VehicleLink{SystemID: a.SystemID, Endpoint: a.Endpoint})
 	}
 	if c.MAVLink.KeyFile != "" {
 		key, err := fleet.ReadKey(c.MAVLink.KeyFile)

@@ -15,14 +15,14 @@ import (
 
 func TestLostAircraft(t *testing.T) {
 	r := rig.New(t, 2, 90)
-	r.Launch()
+	r.StartLeader()
 	r.TakeOff()
-	r.Await("slot 10", rig.At(10))
-	r.Lose(1)
+	r.Await("slot 10", rig.SlotSettled(10))
+	r.CloseAutopilot(1)
 	s := r.Await("age over 10 s", func(s telemetry.Status) bool {
 		return s.Aircraft[1].AgeS != nil && *s.Aircraft[1].AgeS > 11
 	})
-	later := r.Await("ten slots later", rig.At(s.Slot+10))
+	later := r.Await("ten slots later", rig.SlotSettled(s.Slot+10))
 	if drawn := later.Aircraft[1].SpentJ - s.Aircraft[1].SpentJ; drawn != 0 {
 		t.Errorf("a lost aircraft drew %v J", drawn)
 	}
@@ -43,29 +43,29 @@ func TestLostAircraft(t *testing.T) {
 
 func TestTwoLeaders(t *testing.T) {
 	r := rig.New(t, 1, 100000)
-	r.Launch()
+	r.StartLeader()
 	r.TakeOff()
 	r.Await("flying", rig.Flying)
 	incumbent := r.Config
 	r.Config.StateDir = t.TempDir()
-	newcomer := r.Launch()
+	newcomer := r.StartLeader()
 	if err := <-newcomer.Done; !errors.Is(err, link.ErrIncumbent) {
 		t.Errorf("the newcomer ended with %v", err)
 	}
 	r.Config = incumbent
 	before := r.Await("the incumbent", rig.Flying)
-	r.Await("its next slots", rig.At(before.Slot+3))
+	r.Await("its next slots", rig.SlotSettled(before.Slot+3))
 }
 
 func TestBrokerGone(t *testing.T) {
 	r := rig.New(t, 1, 100000)
 	r.Config.Flight.BrokerHoldS, r.Config.Flight.BrokerReturnS = 5, 15
-	f := r.Launch()
+	f := r.StartLeader()
 	r.TakeOff()
-	r.Await("slot 5", rig.At(5))
+	r.Await("slot 5", rig.SlotSettled(5))
 	r.CloseBroker()
-	if !r.Eventually(func() bool { s := r.Craft[0].State(); return s.Mode == autopilot.ModeLand || s.Landed }) {
-		t.Errorf("the aircraft is in %v", r.Craft[0].State())
+	if !r.Eventually(func() bool { s := r.Autopilots[0].State(); return s.Mode == autopilot.ModeLand || s.Landed }) {
+		t.Errorf("the aircraft is in %v", r.Autopilots[0].State())
 	}
 	f.Kill()
 }
@@ -76,11 +76,11 @@ func TestBrokerGone(t *testing.T) {
 func TestCrewGone(t *testing.T) {
 	r := rig.New(t, 1, 100000)
 	r.Config.Flight.CrewHoldS, r.Config.Flight.CrewReturnS = 2, 600
-	f := r.Launch()
+	f := r.StartLeader()
 	r.TakeOff()
 	r.Await("flying", rig.Flying)
 	r.Publish(r.Topics.Heartbeat("crew-1"), telemetry.Heartbeat{Seq: 1})
-	r.Await("holding", rig.In(telemetry.StateHolding))
+	r.Await("holding", rig.InState(telemetry.StateHolding))
 	if by := f.Report().HeldBy; by != "radio" {
 		t.Errorf("held by %q", by)
 	}
@@ -88,7 +88,7 @@ func TestCrewGone(t *testing.T) {
 	r.Await("flying on", func(s telemetry.Status) bool { return rig.Flying(s) && *s.Aircraft[0].SpeedMPS > 5 })
 	r.Publish(r.Topics.Heartbeat("crew-1"), telemetry.Heartbeat{Seq: 3, Leaving: true})
 	// One that left is not missed: it flies for longer than the hold takes.
-	s := r.Await("a status", rig.Any)
+	s := r.Await("a status", rig.AnyStatus)
 	wallSlots := int(2.5 * 1000 / r.Config.SlotMS)
 	if later := r.Await("slots on", func(n telemetry.Status) bool { return n.Slot >= s.Slot+wallSlots }); !rig.Flying(later) {
 		t.Errorf("after the station left: %s", later.State)
@@ -98,31 +98,31 @@ func TestCrewGone(t *testing.T) {
 // A pilot may take an aircraft at any time; only resume gives it back.
 func TestPilotTakesOver(t *testing.T) {
 	r := rig.New(t, 2, 100000)
-	r.Launch()
+	r.StartLeader()
 	r.TakeOff()
-	r.Await("slot 3", rig.At(3))
-	r.Pilot(1, autopilot.ModeHold)
+	r.Await("slot 3", rig.SlotSettled(3))
+	r.SetModeAsPilot(1, autopilot.ModeHold)
 	s := r.Await("it is with its pilot", func(s telemetry.Status) bool { return s.Aircraft[1].Mode == "AUTO.LOITER" })
-	later := r.Await("ten slots later", rig.At(s.Slot+10))
-	if mode := r.Craft[1].State().Mode; mode != autopilot.ModeHold {
+	later := r.Await("ten slots later", rig.SlotSettled(s.Slot+10))
+	if mode := r.Autopilots[1].State().Mode; mode != autopilot.ModeHold {
 		t.Errorf("the pilot's mode was changed to %s", mode)
 	}
 	if later.Aircraft[1].Reason == "" || later.Aircraft[0].Reason != "" {
 		t.Errorf("the reasons are %q and %q", later.Aircraft[0].Reason, later.Aircraft[1].Reason)
 	}
 	if !r.Eventually(func() bool {
-		s := r.Craft[0].State()
+		s := r.Autopilots[0].State()
 		return s.Mode == autopilot.ModeOffboard && s.SpeedMPS() > 5
 	}) {
-		t.Errorf("the other aircraft does not fly on: %+v", r.Craft[0].State())
+		t.Errorf("the other aircraft does not fly on: %+v", r.Autopilots[0].State())
 	}
-	if offered := r.Offered(); !slices.Equal(offered, []int{1}) {
+	if offered := r.OfferedAircraft(); !slices.Equal(offered, []int{1}) {
 		t.Errorf("aircraft %v are offered to users", offered)
 	}
-	if ack := r.Order("resume", 1); ack.Accepted || !strings.Contains(ack.Reason, "aircraft 1 is not with its pilot") {
+	if ack := r.SendAction("resume", 1); ack.Accepted || !strings.Contains(ack.Reason, "aircraft 1 is not with its pilot") {
 		t.Errorf("resume of the other: %+v", ack)
 	}
-	r.MustOrder("resume", 2)
+	r.MustSendAction("resume", 2)
 	r.Await("it flies again", func(s telemetry.Status) bool {
 		return s.Aircraft[1].Mode == "OFFBOARD" && *s.Aircraft[1].SpeedMPS > 5
 	})

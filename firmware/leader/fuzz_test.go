@@ -44,41 +44,41 @@ func FuzzSlot(f *testing.F) {
 		result := telemetry.Result{Slot: int(slot % 3), CompletionS: completionS, By: []string{telemetry.ByDecision, telemetry.ByOffer, telemetry.ByLocal}[by%3]}
 		_, noResult := telemetry.Encode(result)
 		defer time.AfterFunc(time.Minute, func() { panic("a slot without end") }).Stop()
-		policy, err := inference.New(frozen, inference.Dispatch)
+		policy, err := inference.New(frozen, inference.DecoderDispatch)
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := inState(t, telemetry.StateFlying, policy, frozen.Physics, &frozen.Scales)
+		l := newInPhase(t, telemetry.StateFlying, policy, frozen.Physics, &frozen.GoalConstants)
 		for n := range 3 {
-			l.users.Open(n)
-			l.now.decided, l.now.offered = false, true
-			s := &l.now.snapshot
-			s.Aircraft = l.serving(s.Aircraft[:0])
+			l.users.OpenSlot(n)
+			l.current.decided, l.current.offeredAircraft = false, true
+			s := &l.current.snapshot
+			s.Aircraft = l.appendServing(s.Aircraft[:0])
 			offer := l.users.Offer(n, s.Aircraft)
 			for u := range 3 {
 				honest := telemetry.Report{Slot: n, PositionM: [2]float64{200 * float64(u+1), 450}, CPUHz: 1e9,
 					Task: &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}, Gain: map[int]float64{1: 1e-9}}
-				l.report(link.Report{User: []string{"a", "b", "c"}[u], Report: &honest}, true)
+				l.handleUserMessage(link.UserMessage{User: []string{"a", "b", "c"}[u], Report: &honest}, true)
 			}
-			l.report(link.Report{User: "x", Report: &report}, true)
-			l.expire(n)
-			names := l.build(n)
+			l.handleUserMessage(link.UserMessage{User: "x", Report: &report}, true)
+			l.expireResults(n)
+			names := l.buildSnapshot(n)
 			l.decide(n, names)
 			for m, number := range []int{1, 2} {
-				l.account.Commit(number, l.now.decision.EdgeJ[m], l.now.decision.Served(m+1))
+				l.account.SetCommitted(number, l.current.decision.EdgeJ[m], l.current.decision.ServedBy(m+1))
 				if asked, limit := cyclesOf(l, m+1), l.Policy.Physics.EdgeCPUHz; asked > limit*(1+1e-9) {
 					t.Fatalf("aircraft %d is given %v cycles in a slot, its CPU does %v", number, asked, limit)
 				}
 			}
 			l.publishDecisions(n, names)
 			if noResult == nil {
-				l.report(link.Report{User: "x", Result: &result}, true)
+				l.handleUserMessage(link.UserMessage{User: "x", Result: &result}, true)
 			}
 			for i := range l.views {
 				l.views[i].TotalJ += 140
 				l.views[i].ModelJ += 135
 			}
-			rows := l.account.Settle(n, l.views, l.users.TakersJ)
+			rows := l.account.Settle(n, l.views, l.users.OfferUsersEdgeJ)
 			l.schedule.Advance(n, l.schedule.StartOf(n+1))
 			l.publishStatus()
 			if _, err := telemetry.Encode(telemetry.Slot{SlotMS: 1000, Speed: 1, ReportByMS: 300, DecideByMS: 450, Offer: offer}); err != nil {
@@ -87,10 +87,10 @@ func FuzzSlot(f *testing.F) {
 			if _, err := json.Marshal(rows); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := json.Marshal(l.state()); err != nil {
+			if _, err := json.Marshal(l.ledgerState()); err != nil {
 				t.Fatal(err)
 			}
-			for _, m := range l.now.decision.Move {
+			for _, m := range l.current.decision.Move {
 				if d := m.Norm(); !(d <= frozen.Physics.SpeedMaxMPS+1e-9) {
 					t.Fatalf("a move of %v m", d)
 				}
@@ -99,9 +99,9 @@ func FuzzSlot(f *testing.F) {
 				t.Fatalf("the objective became %+v", o.State())
 			}
 		}
-		for kind := range l.link.Rejects.Counts() {
+		for kind := range l.mqtt.Rejects.Counts() {
 			if !strings.HasPrefix(kind, "result: ") {
-				t.Fatalf("not sent: %v", l.link.Rejects.Counts())
+				t.Fatalf("not sent: %v", l.mqtt.Rejects.Counts())
 			}
 		}
 	})
@@ -109,9 +109,9 @@ func FuzzSlot(f *testing.F) {
 
 // cyclesOf is what a decision gives an aircraft, counted from 1 in the snapshot.
 func cyclesOf(l *Leader, server int) (sum float64) {
-	for i, u := range l.now.decision.Users {
+	for i, u := range l.current.decision.Users {
 		if u.Server == server {
-			sum += u.Offload * l.now.snapshot.Users[i].Task.Cycles()
+			sum += u.Offload * l.current.snapshot.Users[i].Task.Cycles()
 		}
 	}
 	return sum
@@ -144,16 +144,16 @@ func FuzzInbox(f *testing.F) {
 	states := []string{telemetry.StateIdle, telemetry.StateClimbing, telemetry.StateFlying, telemetry.StateHolding, telemetry.StateReturning, telemetry.StateDone, telemetry.StateStopped}
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, state uint8, said string) {
-		l := inState(t, states[int(state)%len(states)], nil, frozen.Physics, &frozen.Scales)
+		l := newInPhase(t, states[int(state)%len(states)], nil, frozen.Physics, &frozen.GoalConstants)
 		home, err := os.MkdirTemp(dir, "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer os.RemoveAll(home)
-		l.withLedger(t, home)
-		defer func() { l.journal.ledger.Close() }()
-		l.users.Open(0)
-		k := crew.Keys{Public: keys, Unsigned: state < 128}
+		l.openLedger(t, home)
+		defer func() { l.ledgerWriter.ledger.Close() }()
+		l.users.OpenSlot(0)
+		k := crew.Keys{Public: keys, AcceptUnsigned: state < 128}
 		line, answers := "", map[string]string{}
 		l.crew.Publish = func(ack telemetry.Ack) {
 			_, err := telemetry.Encode(ack)
@@ -177,16 +177,16 @@ func FuzzInbox(f *testing.F) {
 		for line = range strings.SplitSeq(said, "\n") {
 			topic, payload, _ := strings.Cut(line, " ")
 			m := telemetry.Message{Topic: "prefdt/f1/" + topic, Payload: []byte(payload), Received: time.Now()}
-			kind, id, known := l.link.Topics.Parse(m.Topic)
-			var c link.Control
+			kind, id, known := l.mqtt.Topics.Parse(m.Topic)
+			var c link.ControlMessage
 			var err error
 			switch {
 			case !known:
 				continue
 			case kind == telemetry.KindBudget || kind == telemetry.KindPreference || kind == telemetry.KindMission:
-				c.Command, _ = k.Command(kind, m)
+				c.Command, _ = k.DecodeCommand(kind, m)
 			case kind == telemetry.KindHeartbeat:
-				c.Heartbeat, err = k.Heartbeat(id, m)
+				c.Heartbeat, err = k.DecodeHeartbeat(id, m)
 			case kind == telemetry.KindStatus:
 				var s telemetry.Status
 				s, err = telemetry.DecodeStatus(m.Payload)
@@ -196,26 +196,26 @@ func FuzzInbox(f *testing.F) {
 				s, err = telemetry.DecodeSlot(m.Payload)
 				c.Beacon = &s
 			}
-			if err == nil && c != (link.Control{}) {
-				l.control(c)
+			if err == nil && c != (link.ControlMessage{}) {
+				l.handleControl(c)
 			}
 			l.crew.Commit()
-			if o := l.account.Objective(); !(o.Setting() >= 0 && o.Setting() <= 1) || o.Budgeted() && !(o.BudgetJ() > 0 && o.BudgetJ() <= 2*frozen.Physics.CapacityJ) {
+			if o := l.account.Objective(); !(o.Setting() >= 0 && o.Setting() <= 1) || o.Budgeted() && !(o.BudgetJ() > 0 && o.BudgetJ() <= 2*frozen.Physics.BatteryCapacityJ) {
 				t.Fatalf("%s led to setting %v, %+v", line, o.Setting(), o.State())
 			}
 		}
-		counts := l.link.Rejects.Total()
-		if l.publishStatus(); l.link.Rejects.Total() != counts {
-			t.Fatalf("no status: %v", l.link.Rejects.Counts())
+		counts := l.mqtt.Rejects.Total()
+		if l.publishStatus(); l.mqtt.Rejects.Total() != counts {
+			t.Fatalf("no status: %v", l.mqtt.Rejects.Counts())
 		}
-		if err := l.journal.ledger.Close(); err != nil {
+		if err := l.ledgerWriter.ledger.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if l.journal.ledger, err = ledger.Open(home); err != nil {
+		if l.ledgerWriter.ledger, err = ledger.Open(home); err != nil {
 			t.Fatal(err)
 		}
 		for id, answer := range answers {
-			if c, found, err := l.journal.ledger.Command(id); !found || err != nil || string(c.Ack) != answer {
+			if c, found, err := l.ledgerWriter.ledger.Command(id); !found || err != nil || string(c.Ack) != answer {
 				t.Fatalf("%s: %s, %v, %v on the disk, want %s", id, c.Ack, found, err, answer)
 			}
 		}

@@ -11,8 +11,8 @@ import (
 	"prefdt/telemetry"
 )
 
-// keyFile writes a new private key, as ground keygen does.
-func keyFile(t *testing.T) string {
+// newKeyFile writes a new private key, as ground keygen does.
+func newKeyFile(t *testing.T) string {
 	t.Helper()
 	_, private, err := ed25519.GenerateKey(nil)
 	if err != nil {

@@ -39,100 +39,100 @@ import (
 
 // Scheduler is the frozen policy, or what stands in for it in a test.
 type Scheduler interface {
-	Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) goal.Seen
+	Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) goal.Observation
 }
 
 // Policy is the frozen policy and what its checkpoint says of the world.
 type Policy struct {
 	Scheduler
-	Physics physics.Constants
-	Scales  *goal.Scales
-	Prior   dispatch.Crowd // of users, before any was received
+	Physics   physics.Constants
+	Scales    *goal.Constants
+	UserPrior dispatch.UserPrior // of users, before any was received
 }
 
 // Leader is one mission. Set the exported fields, then Run.
 type Leader struct {
-	Config config.Config
-	Policy Policy
-	Clock  clock.Clock
-	Log    *slog.Logger
-	Turned func(Report)                    // called after every turn of the loop; nil: nobody asks
-	Record func(goal.State) *record.Writer // begins a record of Run's first mission, slot by slot and whole; nil: none
+	Config      config.Config
+	Policy      Policy
+	Clock       clock.Clock
+	Log         *slog.Logger
+	OnIteration func(LoopReport)                // called after every turn of the loop; nil: nobody asks
+	OpenRecord  func(goal.State) *record.Writer // begins a record of Run's first mission, slot by slot and whole; nil: none
 
-	fleet    *fleet.Fleet
-	link     *link.Link
-	journal  journal
-	mission  mission.Mission
-	schedule schedule.Schedule
-	account  account.Account
-	users    users.Users
-	crew     crew.Crew
+	fleet        *fleet.Fleet
+	mqtt         *link.MQTT
+	ledgerWriter ledgerWriter
+	mission      mission.Mission
+	schedule     schedule.Schedule
+	account      account.Account
+	users        users.Users
+	crew         crew.Handler
 
-	views []fleet.View // of the aircraft, as of the last refresh
-	now   present
+	views   []fleet.View // of the aircraft, as of the last refresh
+	current loopState
 }
 
-// present is what the loop knows of the slot in progress, and of the turn.
-type present struct {
-	snapshot  slot.Snapshot
-	offered   bool // an aircraft was on offer
-	decision  slot.Decision
-	decided   bool // a command takes effect in the next slot
-	lastRow   account.Row
-	turns     int           // of the loop since Run
-	tickedAt  time.Duration // the last tick
-	seq       int64         // of the last status
-	setting   float64       // in force, or what the budget amounts to
-	rejoining []fleet.Saved // aircraft that flew for us before a restart and were not received since
-	yield     error         // another leader was there first
+// loopState is what the loop knows of the slot in progress, and of the turn.
+type loopState struct {
+	snapshot        slot.Snapshot
+	offeredAircraft bool // an aircraft was on offer
+	decision        slot.Decision
+	decided         bool // a command takes effect in the next slot
+	lastRow         account.Row
+	iterations      int                   // of the loop since Run
+	lastTickAt      time.Duration         // the last tick
+	statusSeq       int64                 // of the last status
+	setting         float64               // in force, or what the budget amounts to
+	awaitingRejoin  []fleet.SavedAircraft // aircraft that flew for us before a restart and were not received since
+	yieldReason     error                 // another leader was there first
 }
 
 // Run flies the mission until ctx ends or, if so configured, it is over.
 func (l *Leader) Run(ctx context.Context) error {
-	saved, found, err := l.open()
+	saved, found, err := l.initialize()
 	if err != nil {
 		return err
 	}
-	defer l.journal.close()
-	if err := l.begin(saved, found); err != nil {
+	defer l.ledgerWriter.close()
+	if err := l.beginOrContinue(saved, found); err != nil {
 		return err
 	}
-	inFlight := l.mission.InFlight() || slices.ContainsFunc(saved.Fleet, func(a fleet.Saved) bool { return a.Ours || a.Homing })
+	inFlight := l.mission.InFlight() || slices.ContainsFunc(saved.Fleet, func(a fleet.SavedAircraft) bool { return a.UnderCommand || a.Homing })
 	// Another leader is listened for before the links are opened: they may be its.
-	if err := l.link.Start(ctx, inFlight, l.fleet.Stream); err != nil {
+	if err := l.mqtt.Start(ctx, inFlight, l.fleet.StartStreaming); err != nil {
 		return err
 	}
-	defer l.link.Close()
+	defer l.mqtt.Close()
 	if err := l.fleet.Start(); err != nil {
 		return err
 	}
 	defer l.fleet.Close()
 	defer l.endRecord()
-	l.crew.Publish = l.link.Ack
-	l.now.tickedAt = l.Clock.Now()
+	l.crew.Publish = l.mqtt.PublishAck
+	l.current.lastTickAt = l.Clock.Now()
 	if inFlight {
-		l.rejoin(ctx, saved)
+		l.rejoinFleet(ctx, saved)
 	}
-	l.Log.Info("leader ready", "fleet", l.Config.Fleet, "mission", l.mission.ID(), "state", l.mission.Phase(), "slots", l.Config.Slots, "speed", l.Config.Speed())
-	l.turned()
-	for ctx.Err() == nil && !l.over() && l.now.yield == nil {
-		l.now.turns++
+	l.Log.Info("leader ready", "fleet", l.Config.Fleet, "mission", l.mission.ID(), "state", l.mission.Phase(), "slots", l.Config.Slots, "speed", l.Config.SpeedFactor())
+	l.reportIteration()
+	for ctx.Err() == nil && !l.over() && l.current.yieldReason == nil {
+		l.current.iterations++
 		if l.mission.InSlots() {
-			l.slot(ctx)
+			l.runSlot(ctx)
 		} else {
-			l.idle(ctx)
+			l.idleTick(ctx)
 		}
-		l.turned()
+		l.reportIteration()
 	}
-	return l.now.yield
+	return l.current.yieldReason
 }
 
-// open opens what Run needs before it can know its mission.
-func (l *Leader) open() (saved ledger.State, found bool, err error) {
+// initialize opens what Run needs before it can know its mission.
+func (l *Leader) initialize() (saved ledger.State, found bool, err error) {
 	c := &l.Config
-	l.Log = slog.New(fleet.Announcer{Handler: l.Log.Handler(), Say: func(severity common.MAV_SEVERITY, text string) {
+	l.Log = slog.New(fleet.StatusTextHandler{Handler: l.Log.Handler(), Announce: func(severity common.MAV_SEVERITY, text string) {
 		if l.fleet != nil {
-			l.fleet.Say(severity, text)
+			l.fleet.AnnounceText(severity, text)
 		}
 	}})
 	f, err := NewFleet(c, l.Policy.Physics, l.Clock, l.Log)
@@ -144,14 +144,14 @@ func (l *Leader) open() (saved ledger.State, found bool, err error) {
 	if err != nil {
 		return saved, false, err
 	}
-	if len(keys) == 0 && !c.Unsigned() {
+	if len(keys) == 0 && !c.AcceptsUnsigned() {
 		l.Log.Warn("no commands will be obeyed: commands.keys is empty and unsigned ones are not accepted")
 	}
-	l.link = &link.Link{
-		Broker: c.Broker, Fleet: c.Fleet, Slot: c.Wall(1), Keys: crew.Keys{Public: keys, Unsigned: c.Unsigned()}, Clock: l.Clock, Log: l.Log,
+	l.mqtt = &link.MQTT{
+		Broker: c.Broker, Fleet: c.Fleet, SlotDuration: c.WallTime(1), Keys: crew.Keys{Public: keys, AcceptUnsigned: c.AcceptsUnsigned()}, Clock: l.Clock, Log: l.Log,
 	}
-	if c.LeaderKey != "" {
-		if l.link.Identity, err = telemetry.ReadKey(c.LeaderKey); err != nil {
+	if c.LeaderKeyFile != "" {
+		if l.mqtt.LeaderKey, err = telemetry.ReadKey(c.LeaderKeyFile); err != nil {
 			return saved, false, fmt.Errorf("leader_key: %w", err)
 		}
 	}
@@ -159,36 +159,36 @@ func (l *Leader) open() (saved ledger.State, found bool, err error) {
 		ClimbS: c.Flight.ClimbS, BrokerHoldS: c.Flight.BrokerHoldS, BrokerReturnS: c.Flight.BrokerReturnS,
 		CrewHoldS: c.Flight.CrewHoldS, CrewReturnS: c.Flight.CrewReturnS,
 	}
-	l.schedule = schedule.Schedule{Slots: c.Slots, Slot: c.Wall(1), DecideBy: l.wallMS(c.DecideByMS)}
+	l.schedule = schedule.Schedule{Slots: c.Slots, SlotDuration: c.WallTime(1), DecideBy: l.milliseconds(c.DecideByMS)}
 	l.account = account.Account{Physics: l.Policy.Physics, Scales: l.Policy.Scales, ReserveJ: c.Flight.ReserveJ, SpeedMaxMPS: c.Flight.SpeedMaxMPS}
-	l.users = users.Users{Max: c.Users.Max, Allow: c.Users.Allow, Physics: l.Policy.Physics, Prior: l.Policy.Prior}
+	l.users = users.Users{Max: c.Users.Max, Allow: c.Users.Allow, Physics: l.Policy.Physics, Prior: l.Policy.UserPrior}
 	l.users.Initialize()
-	if err := l.journal.open(c, l.Clock, l.Log); err != nil {
+	if err := l.ledgerWriter.open(c, l.Clock, l.Log); err != nil {
 		return saved, false, err
 	}
-	l.crew = crew.Crew{Mission: orders{l}, Ledger: l.journal.ledger, Clock: l.Clock, Log: l.Log}
-	if saved, found, err = l.journal.ledger.Load(); err == nil {
+	l.crew = crew.Handler{Executor: commandExecutor{l}, Ledger: l.ledgerWriter.ledger, Clock: l.Clock, Log: l.Log}
+	if saved, found, err = l.ledgerWriter.ledger.Load(); err == nil {
 		err = l.crew.Initialize(saved.LastCommand)
 	}
 	if err != nil {
-		l.journal.close()
+		l.ledgerWriter.close()
 	}
 	return saved, found, err
 }
 
-// idle is one mission second outside the slots.
-func (l *Leader) idle(ctx context.Context) {
-	l.collect(ctx, l.Clock.Now()+min(l.Config.Wall(1), statusEvery))
-	l.refresh()
-	l.account.Transit(l.views)
+// idleTick is one mission second outside the slots.
+func (l *Leader) idleTick(ctx context.Context) {
+	l.receiveUntil(ctx, l.Clock.Now()+min(l.Config.WallTime(1), statusEvery))
+	l.refreshViews()
+	l.account.SettleTransit(l.views)
 	if l.mission.Phase() == telemetry.StateClimbing {
 		l.climb()
 	}
 	l.tick()
-	l.refer(l.Clock.Now())
-	l.record(nil)
+	l.setClockReferences(l.Clock.Now())
+	l.startCommit(nil)
 	if l.mission.InSlots() {
-		l.committed() // slot 0 is opened once only: the ledger has it before users do
+		l.waitForCommit() // slot 0 is opened once only: the ledger has it before users do
 	}
 }
 
@@ -199,31 +199,31 @@ const statusEvery = 4 * time.Second
 func (l *Leader) climb() {
 	for i := range l.views {
 		v := &l.views[i]
-		if !v.Ours() {
+		if !v.UnderCommand() {
 			continue
 		}
-		l.fleet.Goto(v.Number, l.Config.Start(v.Number, l.Policy.Physics.AreaM))
+		l.fleet.Goto(v.Number, l.Config.StartPosition(v.Number, l.Policy.Physics.AreaSideM))
 		if v.InAir && l.account.SpareJ(v) < 0 {
 			l.sendHome(v, "battery low in the climb")
 		}
 	}
 }
 
-// facts are what a mission second brought.
-func (l *Leader) facts() mission.Facts {
+// tickInput are what a mission second brought.
+func (l *Leader) tickInput() mission.TickInput {
 	now := l.Clock.Now()
-	wall := (now - l.now.tickedAt).Seconds()
-	l.now.tickedAt = now
-	f := mission.Facts{MissionS: wall * l.Config.Speed(), WallS: wall, Connected: l.link.Connected(), Landed: l.landed()}
+	wall := (now - l.current.lastTickAt).Seconds()
+	l.current.lastTickAt = now
+	f := mission.TickInput{MissionS: wall * l.Config.SpeedFactor(), WallS: wall, Connected: l.mqtt.Connected(), AllLanded: l.allLanded()}
 	for i := range l.views {
 		v := &l.views[i]
-		if !v.Ours() {
+		if !v.UnderCommand() {
 			continue
 		}
-		if v.Flying && v.Position.Sub(l.Config.Start(v.Number, l.Policy.Physics.AreaM)).Norm() < 3 && v.SpeedMPS < 3 {
-			f.Ready++
+		if v.Flying && v.Position.Sub(l.Config.StartPosition(v.Number, l.Policy.Physics.AreaSideM)).Norm() < 3 && v.SpeedMPS < 3 {
+			f.AtStart++
 		} else {
-			f.Waiting++
+			f.EnRoute++
 		}
 	}
 	return f
@@ -231,9 +231,9 @@ func (l *Leader) facts() mission.Facts {
 
 // tick lets the mission take in that time has passed, and does what follows.
 func (l *Leader) tick() {
-	l.rejoinLate()
+	l.rejoinLateAircraft()
 	phase := l.mission.Phase()
-	c := l.mission.Tick(l.facts())
+	c := l.mission.Tick(l.tickInput())
 	if c.Reason == "" {
 		return
 	}
@@ -241,15 +241,15 @@ func (l *Leader) tick() {
 	if c.Expected {
 		level = slog.LevelInfo
 	}
-	l.Log.Log(context.Background(), level, c.Reason, "from", phase, "slot", l.schedule.Open())
-	l.perform(phase, c.Effect)
+	l.Log.Log(context.Background(), level, c.Reason, "from", phase, "slot", l.schedule.Current())
+	l.performEffect(phase, c.Effect)
 }
 
-// perform carries out the effect of a change of the mission's state, and logs it.
-func (l *Leader) perform(from string, e mission.Effect) {
-	l.refresh()
+// performEffect carries out the effect of a change of the mission's state, and logs it.
+func (l *Leader) performEffect(from string, e mission.Effect) {
+	l.refreshViews()
 	switch e {
-	case mission.Launch:
+	case mission.LaunchFleet:
 		for i := range l.views {
 			if err := l.fleet.Launch(i + 1); err != nil { // it was ready a moment ago
 				l.Log.Error("aircraft stays on the ground", "aircraft", i+1, "reason", err)
@@ -261,20 +261,20 @@ func (l *Leader) perform(from string, e mission.Effect) {
 		for i := range l.views {
 			l.fleet.Hold(i + 1)
 		}
-	case mission.Home:
+	case mission.ReturnFleet:
 		for i := range l.views {
 			if l.views[i].Order != fleet.OrderNone {
-				l.fleet.Command(i+1, fleet.OrderHome)
+				l.fleet.ChangeOrder(i+1, fleet.OrderHome)
 			}
 		}
-	case mission.Stop:
+	case mission.StopFleet:
 		for i := range l.views {
-			l.fleet.Command(i+1, fleet.OrderStop)
+			l.fleet.ChangeOrder(i+1, fleet.OrderStop)
 		}
 	}
-	l.refresh()
+	l.refreshViews()
 	if to := l.mission.Phase(); to != from {
-		l.Log.Info("mission", "from", from, "to", to, "slot", l.schedule.Open())
+		l.Log.Info("mission", "from", from, "to", to, "slot", l.schedule.Current())
 	}
 }
 
@@ -285,7 +285,7 @@ func (l *Leader) beginSlots() {
 	for i := range l.views {
 		v := &l.views[i]
 		switch {
-		case !v.Ours():
+		case !v.UnderCommand():
 		case v.Flying:
 			flying++
 		default:
@@ -294,22 +294,22 @@ func (l *Leader) beginSlots() {
 	}
 	l.schedule.Begin(l.Clock.Now())
 	l.account.BeginSlots(l.views, flying)
-	l.refer(l.Clock.Now())
+	l.setClockReferences(l.Clock.Now())
 }
 
 func (l *Leader) sendHome(v *fleet.View, why string) {
 	l.Log.Error("aircraft returns: "+why, "aircraft", v.Number)
-	l.fleet.Command(v.Number, fleet.OrderHome)
+	l.fleet.ChangeOrder(v.Number, fleet.OrderHome)
 }
 
-// silentTurns is how long a restarted leader waits for an aircraft's first word.
-const silentTurns = 30
+// firstMessageIterations is how long a restarted leader waits for an aircraft's first word.
+const firstMessageIterations = 30
 
-// landed is whether no aircraft of ours is still on its way home.
-func (l *Leader) landed() bool {
+// allLanded is whether no aircraft of ours is still on its way home.
+func (l *Leader) allLanded() bool {
 	for i := range l.views {
 		v := &l.views[i]
-		if v.Order == fleet.OrderHome && !v.Pilot() && !v.Lost && (v.Heard || l.now.turns < silentTurns) {
+		if v.Order == fleet.OrderHome && !v.WithPilot() && !v.Lost && (v.Received || l.current.iterations < firstMessageIterations) {
 			return false
 		}
 	}
@@ -317,12 +317,12 @@ func (l *Leader) landed() bool {
 }
 
 func (l *Leader) over() bool {
-	return l.Config.ExitWhenDone && l.mission.Phase() == telemetry.StateDone && l.landed()
+	return l.Config.ExitWhenDone && l.mission.Phase() == telemetry.StateDone && l.allLanded()
 }
 
-// refresh reads the fleet's present state.
-func (l *Leader) refresh() { l.views = l.fleet.Views(l.views[:0]) }
+// refreshViews reads the fleet's present state.
+func (l *Leader) refreshViews() { l.views = l.fleet.Views(l.views[:0]) }
 
-func (l *Leader) wallMS(ms float64) time.Duration {
+func (l *Leader) milliseconds(ms float64) time.Duration {
 	return time.Duration(ms * float64(time.Millisecond))
 }

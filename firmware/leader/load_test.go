@@ -14,30 +14,30 @@ import (
 	"prefdt/telemetry"
 )
 
-// onTime watches that slots are opened and setpoints renewed in time, until the
+// watchLateness watches that slots are opened and setpoints renewed in time, until the
 // function that it returns is called. How late the machine itself lets a program
 // be is judged from another process, see witness: a slot may be missed, or a
 // setpoint expire, only as often as the witness was late too. Work of the process
 // under test does not make the witness late, so that its own delays are found.
-func onTime(t *testing.T, r *rig.Rig, f *rig.Flight) (check func() (late int)) {
+func watchLateness(t *testing.T, r *rig.Rig, f *rig.LeaderRun) (check func() (late int)) {
 	t.Helper()
-	stalled, missed := f.Report().Counts.Stalled, r.Last().MissedSlots
-	w := startWitness(t, r.Config.Wall(1))
+	stalled, missed := f.Report().FleetCounts.ExpiredSetpoints, r.LastStatus().MissedSlots
+	w := startLatencyProbe(t, r.Config.WallTime(1))
 	return func() int {
 		t.Helper()
-		s, m := f.Report().Counts.Stalled-stalled, r.Last().MissedSlots-missed
+		s, m := f.Report().FleetCounts.ExpiredSetpoints-stalled, r.LastStatus().MissedSlots-missed
 		late, of := w.stop()
 		t.Logf("%d slots missed, %d setpoints expired; the witness was late in %d slots of %d", m, s, late, of)
-		if excess(m, s, late, len(r.Craft)) {
+		if laterThanMachine(m, s, late, len(r.Autopilots)) {
 			t.Errorf("%d slots missed, %d times a setpoint outlived two slots, on a machine that was late in %d slots of %d", m, s, late, of)
 		}
 		return late
 	}
 }
 
-// excess is whether a flight was late more often than the machine explains. One
+// laterThanMachine is whether a flight was late more often than the machine explains. One
 // delay may cost two slots, the one that it began in and the next.
-func excess(missed, expired, late, aircraft int) bool {
+func laterThanMachine(missed, expired, late, aircraft int) bool {
 	return missed > 2*late || expired > 2*late*aircraft
 }
 
@@ -45,21 +45,21 @@ func excess(missed, expired, late, aircraft int) bool {
 // computing in every third slot of 200 ms.
 func TestOnTimeFindsABurn(t *testing.T) {
 	r := rig.NewAt(t, 2, 100000, 200)
-	f := r.Launch()
+	f := r.StartLeader()
 	r.TakeOff()
-	r.Await("slot 2", rig.At(2))
-	stalled, missed := f.Report().Counts.Stalled, r.Last().MissedSlots
-	w := startWitness(t, r.Config.Wall(1))
-	first := r.Last().Slot
+	r.Await("slot 2", rig.SlotSettled(2))
+	stalled, missed := f.Report().FleetCounts.ExpiredSetpoints, r.LastStatus().MissedSlots
+	w := startLatencyProbe(t, r.Config.WallTime(1))
+	first := r.LastStatus().Slot
 	for n := first; n < first+18; n += 3 {
-		r.Await("the third slot", rig.At(n))
-		r.Burn(250 * time.Millisecond)
+		r.Await("the third slot", rig.SlotSettled(n))
+		r.BurnNextDecision(250 * time.Millisecond)
 	}
-	r.Await("the end", rig.At(first+20))
-	s, m := f.Report().Counts.Stalled-stalled, r.Last().MissedSlots-missed
+	r.Await("the end", rig.SlotSettled(first+20))
+	s, m := f.Report().FleetCounts.ExpiredSetpoints-stalled, r.LastStatus().MissedSlots-missed
 	late, of := w.stop()
 	t.Logf("%d slots missed, %d setpoints expired; the witness was late in %d slots of %d", m, s, late, of)
-	if !excess(m, s, late, 2) && late < of/6 { // on a machine that is late itself nothing can be told
+	if !laterThanMachine(m, s, late, 2) && late < of/6 { // on a machine that is late itself nothing can be told
 		t.Errorf("six burns passed: %d slots missed, the witness was late in %d", m, late)
 	}
 }
@@ -67,11 +67,11 @@ func TestOnTimeFindsABurn(t *testing.T) {
 // Three hundred commands in one burst cost no slot.
 func TestBurstOfCommands(t *testing.T) {
 	r := rig.NewAt(t, 2, 100000, 200)
-	f := r.Launch()
+	f := r.StartLeader()
 	r.TakeOff()
-	r.Await("slot 2", rig.At(2))
+	r.Await("slot 2", rig.SlotSettled(2))
 	const most = 300
-	check := onTime(t, r, f)
+	check := watchLateness(t, r, f)
 	for i := range most {
 		r.PublishRaw(r.Topics.Preference(), fmt.Sprintf(`{"id":"burst%d","setting":%.3f}`, i, float64(i)/float64(most)))
 	}
@@ -84,7 +84,7 @@ func TestBurstOfCommands(t *testing.T) {
 	if !r.Eventually(func() bool { return acked() == most }) {
 		t.Fatalf("%d of %d were acknowledged", acked(), most)
 	}
-	s := r.Await("three slots on", rig.At(r.Last().Slot+3))
+	s := r.Await("three slots on", rig.SlotSettled(r.LastStatus().Slot+3))
 	check()
 	if s.Setting < 0.99 || s.State != telemetry.StateFlying {
 		t.Errorf("after the last of them: %+v", s)
@@ -99,23 +99,23 @@ func TestFullSlot(t *testing.T) {
 	}
 	r := rig.NewAt(t, 2, 100000, 1000)
 	r.Config.ReportByMS, r.Config.DecideByMS = 500, 800
-	if r.Policy, err = inference.New(frozen, inference.Dispatch); err != nil {
+	if r.Policy, err = inference.New(frozen, inference.DecoderDispatch); err != nil {
 		t.Fatal(err)
 	}
-	r.Scales = &frozen.Scales
-	r.Users(0, 0)
-	f := r.Launch()
+	r.Scales = &frozen.GoalConstants
+	r.SetUsers(0, 0)
+	f := r.StartLeader()
 	r.TakeOff()
-	r.Await("slot 0", rig.At(0))
+	r.Await("slot 0", rig.SlotSettled(0))
 	crowd := r.Client("crowd")
 	rng := rand.New(rand.NewPCG(1, 2))
 	// Reports that this machine could not bring within the window say nothing of
 	// the leader: the slot that counts is one in which enough of them came.
 	for attempt := 0; ; attempt++ {
-		check := onTime(t, r, f)
+		check := watchLateness(t, r, f)
 		last := r.Beacons()
 		n := last[len(last)-1] + 1
-		if !r.Eventually(func() bool { return r.Opened(n) }) {
+		if !r.Eventually(func() bool { return r.SlotOpened(n) }) {
 			t.Fatal("no beacon")
 		}
 		for u := range users.MaxPerSlot + 10 { // ten too many
@@ -124,7 +124,7 @@ func TestFullSlot(t *testing.T) {
 				Task: &telemetry.Task{Bits: 5e5 + 1e6*rng.Float64(), CyclesPerBit: 1000, DeadlineS: 0.5 + rng.Float64()},
 			})
 		}
-		r.Await("two slots on", rig.At(n+2))
+		r.Await("two slots on", rig.SlotSettled(n+2))
 		var s telemetry.Status
 		for _, c := range r.Statuses() {
 			if c.Slot == n {
@@ -137,8 +137,8 @@ func TestFullSlot(t *testing.T) {
 			t.Fatalf("%d users received, want at most %d", s.UsersHeard, users.MaxPerSlot)
 		}
 		if s.UsersHeard == users.MaxPerSlot {
-			if !r.Eventually(func() bool { return r.Decisions(n) == users.MaxPerSlot }) {
-				t.Errorf("%d users were sent a decision", r.Decisions(n))
+			if !r.Eventually(func() bool { return r.DecisionCount(n) == users.MaxPerSlot }) {
+				t.Errorf("%d users were sent a decision", r.DecisionCount(n))
 			}
 			return
 		}
@@ -153,14 +153,14 @@ func TestFullSlot(t *testing.T) {
 func TestFlood(t *testing.T) {
 	const perSecond, seconds = 10000, 3
 	r := rig.NewAt(t, 2, 100000, 200)
-	f := r.Launch()
+	f := r.StartLeader()
 	r.TakeOff()
-	r.Await("slot 2", rig.At(2))
-	check, refused := onTime(t, r, f), f.Rejects("")
+	r.Await("slot 2", rig.SlotSettled(2))
+	check, refused := watchLateness(t, r, f), f.RejectedMessages("")
 	flood := r.Client("flood")
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	first := r.Last()
+	first := r.LastStatus()
 	sent, heard := [4]int{}, 0
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -182,20 +182,20 @@ func TestFlood(t *testing.T) {
 		}
 	}
 	// A command amid the flood is answered.
-	if ack := r.Command(r.Topics.Preference(), `{"id":"amid","setting":0.5}`, "amid"); !ack.Accepted {
+	if ack := r.SendCommand(r.Topics.Preference(), `{"id":"amid","setting":0.5}`, "amid"); !ack.Accepted {
 		t.Errorf("a command amid the flood: %+v", ack)
 	}
 	runtime.ReadMemStats(&after)
 	lost := flood.Dropped()["publications"]
-	for _, n := range f.Report().Dropped {
+	for _, n := range f.Report().DroppedMessages {
 		lost += n
 	}
-	t.Logf("%v sent, %d of them lost on the way, %d more refused by the leader, heap %d MB more", sent, lost, f.Rejects("")-refused, (int64(after.HeapAlloc)-int64(before.HeapAlloc))>>20)
+	t.Logf("%v sent, %d of them lost on the way, %d more refused by the leader, heap %d MB more", sent, lost, f.RejectedMessages("")-refused, (int64(after.HeapAlloc)-int64(before.HeapAlloc))>>20)
 	late := check()
-	if !r.Eventually(func() bool { return f.Rejects("")-refused+lost >= uint64(sent[0]) }) {
-		t.Errorf("%d were refused", f.Rejects("")-refused)
+	if !r.Eventually(func() bool { return f.RejectedMessages("")-refused+lost >= uint64(sent[0]) }) {
+		t.Errorf("%d were refused", f.RejectedMessages("")-refused)
 	}
-	last := r.Last()
+	last := r.LastStatus()
 	for _, s := range r.Statuses() {
 		if s.Slot > first.Slot && s.Slot <= last.Slot && s.UsersHeard >= 4 {
 			heard++

@@ -24,18 +24,18 @@ func bothLanded(s telemetry.Status) bool {
 
 func TestMission(t *testing.T) {
 	r := rig.New(t, 2, 30)
-	f := r.Launch()
-	r.Await("the leader", rig.Any)
-	budget := r.Command(r.Topics.Budget(), `{"id":"b1","energy_j":9500,"mode":"target"}`, "b1")
+	f := r.StartLeader()
+	r.Await("the leader", rig.AnyStatus)
+	budget := r.SendCommand(r.Topics.Budget(), `{"id":"b1","energy_j":9500,"mode":"target"}`, "b1")
 	if !budget.Accepted || *budget.Saturated || math.Abs(*budget.FloorJ-8064) > 10 || *budget.EffectiveSlot != 0 || *budget.EnergyJ != 9500 || budget.Mode != "target" {
 		t.Errorf("budget acknowledged with %+v", budget)
 	}
 	r.TakeOff()
-	r.Await("slot 9", rig.At(9))
-	if low := r.Command(r.Topics.Budget(), `{"id":"b2","energy_j":100,"mode":"ceiling"}`, "b2"); !low.Accepted || !*low.Saturated || *low.EffectiveSlot < 10 {
+	r.Await("slot 9", rig.SlotSettled(9))
+	if low := r.SendCommand(r.Topics.Budget(), `{"id":"b2","energy_j":100,"mode":"ceiling"}`, "b2"); !low.Accepted || !*low.Saturated || *low.EffectiveSlot < 10 {
 		t.Errorf("a budget below the floor was acknowledged with %+v", low)
 	}
-	if back := r.Command(r.Topics.Budget(), `{"id":"b3","energy_j":9300,"mode":"target"}`, "b3"); !back.Accepted || *back.Saturated {
+	if back := r.SendCommand(r.Topics.Budget(), `{"id":"b3","energy_j":9300,"mode":"target"}`, "b3"); !back.Accepted || *back.Saturated {
 		t.Errorf("a revision was acknowledged with %+v", back)
 	}
 	s := r.Await("done", rig.Done)
@@ -43,13 +43,13 @@ func TestMission(t *testing.T) {
 		t.Errorf("ended with %+v", s)
 	}
 	landed := r.Await("landed", func(s telemetry.Status) bool { return rig.Done(s) && bothLanded(s) })
-	c := f.Report().Counts
+	c := f.Report().FleetCounts
 	f.Kill()
 
 	// Joules are conserved between batteries, status and ledger within the
 	// counter's resolution, 100 J an aircraft.
-	if got := landed.SpentJ + landed.TransitJ; math.Abs(got-r.TrueJ()) > 200 {
-		t.Errorf("accounted %.0f J, the batteries lost %.0f J", got, r.TrueJ())
+	if got := landed.SpentJ + landed.TransitJ; math.Abs(got-r.BatteryLossJ()) > 200 {
+		t.Errorf("accounted %.0f J, the batteries lost %.0f J", got, r.BatteryLossJ())
 	}
 	l, err := ledger.Open(r.Config.StateDir)
 	if err != nil {
@@ -70,10 +70,10 @@ func TestMission(t *testing.T) {
 	if next != 30 || math.Abs(sum-landed.SpentJ) > 1e-6 {
 		t.Errorf("the ledger has %d slots and %.3f J, the status says %.3f J", next, sum, landed.SpentJ)
 	}
-	r.SlotsInOrder()
+	r.CheckSlotsInOrder()
 	told := 0
 	for _, n := range r.Beacons() {
-		if d := r.Decisions(n); d > 4 {
+		if d := r.DecisionCount(n); d > 4 {
 			t.Errorf("%d decisions in slot %d for 4 users", d, n)
 		} else if d == 4 {
 			told++
@@ -82,21 +82,21 @@ func TestMission(t *testing.T) {
 	if told == 0 {
 		t.Error("in no slot all four users were sent a decision")
 	}
-	if c.Held+c.Alarms > 0 || c.Stalled > 2*s.MissedSlots || c.MinSeparationM < 100 || c.MaxSpeedMPS > 12 {
+	if c.Held+c.Alarms > 0 || c.ExpiredSetpoints > 2*s.MissedSlots || c.MinSeparationM < 100 || c.MaxSpeedMPS > 12 {
 		t.Errorf("flight: %+v", c)
 	}
 }
 
 func TestRestart(t *testing.T) {
 	r := rig.New(t, 2, 60)
-	f := r.Launch()
-	r.Await("the leader", rig.Any)
-	first := r.Command(r.Topics.Budget(), `{"id":"b1","energy_j":19000,"mode":"target"}`, "b1")
+	f := r.StartLeader()
+	r.Await("the leader", rig.AnyStatus)
+	first := r.SendCommand(r.Topics.Budget(), `{"id":"b1","energy_j":19000,"mode":"target"}`, "b1")
 	r.TakeOff()
 	for _, n := range []int{1, 15, 35} {
-		before := r.Await("its slot", rig.At(n))
+		before := r.Await("its slot", rig.SlotSettled(n))
 		f.Kill()
-		f = r.Launch()
+		f = r.StartLeader()
 		after := r.Await("a slot after the restart", func(s telemetry.Status) bool {
 			return s.Slot > before.Slot && rig.Flying(s) && s.MissedSlots > before.MissedSlots
 		})
@@ -105,7 +105,7 @@ func TestRestart(t *testing.T) {
 		}
 	}
 	// A command applied before the restarts is not applied again.
-	if repeat := r.Command(r.Topics.Budget(), `{"id":"b1","energy_j":19000,"mode":"target"}`, "b1"); repeat.EffectiveSlot == nil || *repeat.EffectiveSlot != *first.EffectiveSlot {
+	if repeat := r.SendCommand(r.Topics.Budget(), `{"id":"b1","energy_j":19000,"mode":"target"}`, "b1"); repeat.EffectiveSlot == nil || *repeat.EffectiveSlot != *first.EffectiveSlot {
 		t.Errorf("a repeat after a restart got %+v, the first %+v", repeat, first)
 	}
 	s := r.Await("done", rig.Done)
@@ -114,10 +114,10 @@ func TestRestart(t *testing.T) {
 	}
 	landed := r.Await("landed", bothLanded)
 	f.Kill()
-	if got := landed.SpentJ + landed.TransitJ; math.Abs(got-r.TrueJ()) > 200 {
-		t.Errorf("accounted %.0f J over three restarts, the batteries lost %.0f J", got, r.TrueJ())
+	if got := landed.SpentJ + landed.TransitJ; math.Abs(got-r.BatteryLossJ()) > 200 {
+		t.Errorf("accounted %.0f J over three restarts, the batteries lost %.0f J", got, r.BatteryLossJ())
 	}
-	r.SlotsInOrder()
+	r.CheckSlotsInOrder()
 	// A restarted leader flies on while it listens one and a half slots for another
 	// one; no beacon tells of those.
 	if got := len(r.Beacons()) + s.MissedSlots; got < 60-3*3 {

@@ -16,22 +16,22 @@ func TestRebootCostsNoJoules(t *testing.T) {
 	for name, inAir := range map[string]bool{"flies on": true, "falls": false} {
 		t.Run(name, func(t *testing.T) {
 			r := rig.NewAt(t, 2, 2000, 100)
-			f := r.Launch()
+			f := r.StartLeader()
 			r.TakeOff()
-			r.Await("slot 6", rig.At(6))
-			r.Craft[1].Reboot(inAir)
+			r.Await("slot 6", rig.SlotSettled(6))
+			r.Autopilots[1].Reboot(inAir)
 			s := r.Await("it is heard again", func(s telemetry.Status) bool {
 				a := s.Aircraft[1]
 				return s.Slot > 14 && a.AgeS != nil && *a.AgeS < 1 && a.EnergySource == "energy_consumed"
 			})
-			s = r.Await("two slots on", rig.At(s.Slot+2))
-			if !r.Eventually(func() bool { return !math.IsNaN(r.OffJ(s)) }) {
+			s = r.Await("two slots on", rig.SlotSettled(s.Slot+2))
+			if !r.Eventually(func() bool { return !math.IsNaN(r.AccountErrorJ(s)) }) {
 				t.Fatal("no beacon after it")
 			}
-			off := r.OffJ(s)
+			off := r.AccountErrorJ(s)
 			// The meter's own account: what fell drew nothing, and what was settled of
 			// it at hover meanwhile is stated as an error.
-			row := f.Report().Last
+			row := f.Report().LastRow
 			stated := 0.0
 			for _, a := range row.Aircraft {
 				stated += a.ErrorJ

@@ -34,27 +34,27 @@ func TestLeaderDecidesAsRollout(t *testing.T) {
 			r := rig.New(t, 2, slots)
 			flown := *frozen
 			flown.Physics = r.Physics
-			policy, err := inference.New(&flown, inference.Dispatch)
+			policy, err := inference.New(&flown, inference.DecoderDispatch)
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.Policy, r.Scales = policy, &frozen.Scales
+			r.Policy, r.Scales = policy, &frozen.GoalConstants
 			var out bytes.Buffer
-			r.Record = func(o goal.State) *record.Writer {
-				return record.NewWriter(&out, record.Header{GraphSHA256: frozen.GraphSHA256, Decoder: string(inference.Dispatch), Physics: r.Physics, Objective: o})
+			r.OpenRecord = func(o goal.State) *record.Writer {
+				return record.NewWriter(&out, record.Header{GraphSHA256: frozen.GraphSHA256, Decoder: string(inference.DecoderDispatch), Physics: r.Physics, Objective: o})
 			}
 			topic := r.Topics.Budget()
 			if c.name == "preference" {
 				topic = r.Topics.Preference()
 			}
-			f := r.Launch()
-			r.Await("the leader", rig.Any)
-			if ack := r.Command(topic, c.first, "first"); !ack.Accepted {
+			f := r.StartLeader()
+			r.Await("the leader", rig.AnyStatus)
+			if ack := r.SendCommand(topic, c.first, "first"); !ack.Accepted {
 				t.Fatalf("%+v", ack)
 			}
 			r.TakeOff()
-			r.Await("half of it", rig.At(slots/2))
-			if ack := r.Command(topic, c.revised, "revised"); !ack.Accepted {
+			r.Await("half of it", rig.SlotSettled(slots/2))
+			if ack := r.SendCommand(topic, c.revised, "revised"); !ack.Accepted {
 				t.Fatalf("%+v", ack)
 			}
 			missed := r.Await("done", rig.Done).MissedSlots

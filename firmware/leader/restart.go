@@ -11,41 +11,41 @@ import (
 	"prefdt/telemetry"
 )
 
-// begin begins the configured mission, or continues the ledger's.
-func (l *Leader) begin(s ledger.State, found bool) error {
-	resume, err := l.continues(s, found)
+// beginOrContinue begins the configured mission, or continues the ledger's.
+func (l *Leader) beginOrContinue(s ledger.State, found bool) error {
+	resume, err := l.continuesMission(s, found)
 	if err != nil {
 		return err
 	}
-	l.refresh()
+	l.refreshViews()
 	if !resume {
-		l.now.seq = s.Seq
-		if err := l.fresh(l.Config.Mission); err != nil {
+		l.current.statusSeq = s.StatusSeq
+		if err := l.beginMission(l.Config.Mission); err != nil {
 			return err
 		}
-		return l.journal.ledger.Apply(l.state(), nil)
+		return l.ledgerWriter.ledger.WriteCommands(l.ledgerState(), nil)
 	}
-	if err := l.fits(s); err != nil {
+	if err := l.checkConfigMatches(s); err != nil {
 		return err
 	}
-	l.now.seq = s.Seq + 1000 // more than were published after the last transaction
+	l.current.statusSeq = s.StatusSeq + 1000 // more than were published after the last transaction
 	l.mission.Restore(s.State)
 	l.schedule.Restore(s.Schedule)
 	l.account.Restore(s.Account)
 	l.users.Restore(s.Users)
-	l.now.setting = l.account.Objective().Setting()
+	l.current.setting = l.account.Objective().Setting()
 	l.fleet.Restore(s.Fleet)
 	return nil
 }
 
-// continues is whether the ledger's mission goes on. It does unless the
+// continuesMission is whether the ledger's mission goes on. It does unless the
 // configuration has an id that was never used: then that mission begins, if no
 // other is under way.
-func (l *Leader) continues(s ledger.State, found bool) (bool, error) {
+func (l *Leader) continuesMission(s ledger.State, found bool) (bool, error) {
 	if !found || s.Mission == l.Config.Mission {
 		return found, nil
 	}
-	used, err := l.journal.ledger.Used(l.Config.Mission)
+	used, err := l.ledgerWriter.ledger.MissionUsed(l.Config.Mission)
 	if err != nil || used {
 		return true, err
 	}
@@ -56,11 +56,11 @@ func (l *Leader) continues(s ledger.State, found bool) (bool, error) {
 	return false, fmt.Errorf("the ledger in %s has mission %s, which is %s; finish it, or use another state_dir", l.Config.StateDir, s.Mission, s.Phase)
 }
 
-// fits says why the ledger's mission cannot be flown by this configuration.
-func (l *Leader) fits(s ledger.State) error {
+// checkConfigMatches says why the ledger's mission cannot be flown by this configuration.
+func (l *Leader) checkConfigMatches(s ledger.State) error {
 	switch {
-	case s.Account.Goal.Slots != l.Config.Slots:
-		return fmt.Errorf("mission %s was begun with %d slots, the configuration says %d", s.Mission, s.Account.Goal.Slots, l.Config.Slots)
+	case s.Account.Objective.Slots != l.Config.Slots:
+		return fmt.Errorf("mission %s was begun with %d slots, the configuration says %d", s.Mission, s.Account.Objective.Slots, l.Config.Slots)
 	case len(s.Fleet) != len(l.Config.Aircraft) || len(s.Account.Aircraft) != len(s.Fleet):
 		return fmt.Errorf("mission %s was begun with %d aircraft, the configuration says %d", s.Mission, len(s.Fleet), len(l.Config.Aircraft))
 	}
@@ -72,14 +72,14 @@ func (l *Leader) fits(s ledger.State) error {
 	return nil
 }
 
-// fresh begins a mission, idle, with the configuration's request, and clears what
+// beginMission begins a mission, idle, with the configuration's request, and clears what
 // the one before left behind. The ledger has it with the next transaction.
-func (l *Leader) fresh(id string) error {
+func (l *Leader) beginMission(id string) error {
 	l.mission.Begin(id)
-	if l.account.Record != nil {
+	if l.account.Recorder != nil {
 		l.endRecord()
 	}
-	l.now.decided = false
+	l.current.decided = false
 	l.schedule.Restore(schedule.State{})
 	l.account.Begin(l.Config.Slots, l.views)
 	l.users.Initialize()
@@ -87,34 +87,34 @@ func (l *Leader) fresh(id string) error {
 		r.Reset()
 	}
 	r := l.Config.Request
-	err := l.account.Prefer(r.Setting)
+	err := l.account.SetPreference(r.Setting)
 	if r.BudgetJ > 0 {
-		err = l.account.Budget(r.BudgetJ, goal.Mode(r.Mode))
+		err = l.account.SetBudget(r.BudgetJ, goal.Mode(r.Mode))
 	}
 	o := l.account.Objective()
-	l.now.setting, l.now.lastRow.Heard, l.now.lastRow.DecisionMS = o.Setting(), 0, 0
+	l.current.setting, l.current.lastRow.Reported, l.current.lastRow.DecisionMS = o.Setting(), 0, 0
 	return err
 }
 
-// rejoin numbers the slots after a restart in flight by the autopilots' clocks,
+// rejoinFleet numbers the slots after a restart in flight by the autopilots' clocks,
 // and has the aircraft that flew for us fly on. PX4 would return to OFFBOARD by
 // itself as soon as a stream resumes after its Hold failsafe; so none is
 // streamed to before this has decided on it.
-func (l *Leader) rejoin(ctx context.Context, s ledger.State) {
+func (l *Leader) rejoinFleet(ctx context.Context, s ledger.State) {
 	l.Log.Warn("restarted in flight", "mission", s.Mission, "state", s.Phase, "next_slot", s.Schedule.Next)
-	if !l.waitFor(ctx, s) {
+	if !l.waitForFleet(ctx, s) {
 		return
 	}
-	elapsed, known := l.schedule.Elapsed(l.clocks())
+	elapsed, known := l.schedule.ElapsedSlots(l.clockReadings())
 	away := elapsed
 	if !known {
 		l.Log.Error("every autopilot was rebooted: how many slots were missed is unknown")
 		away = 0
 	}
-	l.mission.Away(away, away/l.Config.Speed())
+	l.mission.AddDowntime(away, away/l.Config.SpeedFactor())
 	for i := range s.Fleet {
-		l.fleet.Away(i+1, s.Fleet[i].Meter, elapsed)
-		l.rejoinOne(&s.Fleet[i])
+		l.fleet.RestoreMeter(i+1, s.Fleet[i].Meter, elapsed)
+		l.rejoinAircraft(&s.Fleet[i])
 	}
 	if !l.mission.InSlots() {
 		return
@@ -125,25 +125,25 @@ func (l *Leader) rejoin(ctx context.Context, s ledger.State) {
 	}
 }
 
-// lateTurns is how many turns of the loop after a restart an aircraft that flew for
+// rejoinIterations is how many turns of the loop after a restart an aircraft that flew for
 // us may be received for the first time and still fly on by itself.
-const lateTurns = 10
+const rejoinIterations = 10
 
-// rejoinOne decides on one aircraft after a restart.
-func (l *Leader) rejoinOne(a *fleet.Saved) {
-	if !a.Ours && !a.Homing {
+// rejoinAircraft decides on one aircraft after a restart.
+func (l *Leader) rejoinAircraft(a *fleet.SavedAircraft) {
+	if !a.UnderCommand && !a.Homing {
 		return
 	}
 	v := l.view(a.Number)
 	switch {
-	case !l.Config.Flight.Resume:
-		l.fleet.Leave(a.Number, "resume_after_restart is false")
+	case !l.Config.Flight.ResumeAfterRestart:
+		l.fleet.HandToPilot(a.Number, "resume_after_restart is false")
 	case !v.Fresh:
-		l.now.rejoining = append(l.now.rejoining, *a)
-	case l.schedule.Rebooted(a.Number-1, l.clock(v)):
-		l.fleet.Leave(a.Number, "rebooted while the leader was away")
+		l.current.awaitingRejoin = append(l.current.awaitingRejoin, *a)
+	case l.schedule.Rebooted(a.Number-1, l.clockReading(v)):
+		l.fleet.HandToPilot(a.Number, "rebooted while the leader was away")
 	case l.mission.Phase() == telemetry.StateStopped: // by a command since the restart
-		l.fleet.Leave(a.Number, "stopped")
+		l.fleet.HandToPilot(a.Number, "stopped")
 	case a.Homing || l.mission.Ending():
 		l.fleet.Rejoin(a.Number, fleet.OrderHome) // or it is left to its pilot, which is logged
 	default:
@@ -151,35 +151,35 @@ func (l *Leader) rejoinOne(a *fleet.Saved) {
 	}
 }
 
-// rejoinLate decides on those that were not received at the restart.
-func (l *Leader) rejoinLate() {
-	waiting := l.now.rejoining
-	l.now.rejoining = nil
+// rejoinLateAircraft decides on those that were not received at the restart.
+func (l *Leader) rejoinLateAircraft() {
+	waiting := l.current.awaitingRejoin
+	l.current.awaitingRejoin = nil
 	for i := range waiting {
 		a := &waiting[i]
-		if !l.view(a.Number).Fresh && l.now.turns > lateTurns {
-			l.fleet.Leave(a.Number, "not received since the restart")
+		if !l.view(a.Number).Fresh && l.current.iterations > rejoinIterations {
+			l.fleet.HandToPilot(a.Number, "not received since the restart")
 			continue
 		}
-		l.rejoinOne(a)
+		l.rejoinAircraft(a)
 	}
 }
 
-// waitFor waits until every aircraft that flew for us was received and our place on
+// waitForFleet waits until every aircraft that flew for us was received and our place on
 // the broker is taken or, for those that were not, two slots: aircraft that hold in
 // the air come first. Without any it goes on waiting. It is false when the leader is
 // asked to end.
-func (l *Leader) waitFor(ctx context.Context, s ledger.State) bool {
+func (l *Leader) waitForFleet(ctx context.Context, s ledger.State) bool {
 	const looks = 50 // a slot
 	for waited := 0; ; waited++ {
-		l.collect(ctx, l.Clock.Now()+l.Config.Wall(1.0/looks))
+		l.receiveUntil(ctx, l.Clock.Now()+l.Config.WallTime(1.0/looks))
 		if ctx.Err() != nil {
 			return false
 		}
-		l.refresh()
+		l.refreshViews()
 		received, expected := 0, 0
 		for i, a := range s.Fleet {
-			if a.Ours || a.Homing {
+			if a.UnderCommand || a.Homing {
 				expected++
 				if l.views[i].Fresh && l.views[i].Landed != nil {
 					received++
@@ -187,31 +187,31 @@ func (l *Leader) waitFor(ctx context.Context, s ledger.State) bool {
 			}
 		}
 		// Without a broker yet, a slot opened now would have no beacon.
-		reached := l.link.Connected() || waited >= 16*looks/10
-		if received == expected && reached || received > 0 && waited >= 2*looks || l.now.yield != nil {
+		reached := l.mqtt.Connected() || waited >= 16*looks/10
+		if received == expected && reached || received > 0 && waited >= 2*looks || l.current.yieldReason != nil {
 			return true
 		}
 		if waited%(10*looks) == 10*looks-1 {
 			l.Log.Error("no aircraft received; waiting", "waited_s", (waited+1)/looks)
 		}
 		if waited%(looks/10) == 0 {
-			l.turned()
+			l.reportIteration()
 		}
 	}
 }
 
-// clocks are the autopilots' clocks now.
-func (l *Leader) clocks() (r []schedule.Reading) {
-	l.refresh()
+// clockReadings are the autopilots' clocks now.
+func (l *Leader) clockReadings() (r []schedule.ClockReading) {
+	l.refreshViews()
 	for i := range l.views {
-		r = append(r, l.clock(&l.views[i]))
+		r = append(r, l.clockReading(&l.views[i]))
 	}
 	return r
 }
 
-func (l *Leader) clock(v *fleet.View) schedule.Reading {
+func (l *Leader) clockReading(v *fleet.View) schedule.ClockReading {
 	if !v.Located {
-		return schedule.Reading{}
+		return schedule.ClockReading{}
 	}
-	return schedule.Reading{Fresh: v.Fresh, BootMS: v.BootMS, MSPerSlot: v.MSPerS}
+	return schedule.ClockReading{Fresh: v.Fresh, BootMS: v.BootMS, MSPerSlot: v.ClockMSPerS}
 }

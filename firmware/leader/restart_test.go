@@ -22,17 +22,17 @@ import (
 func TestRestartWithoutABroker(t *testing.T) {
 	r := rig.New(t, 2, 100000)
 	r.Config.Flight.BrokerHoldS, r.Config.Flight.BrokerReturnS = 500, 1000
-	f := r.Launch()
+	f := r.StartLeader()
 	r.TakeOff()
-	if ack := r.Command(r.Topics.Budget(), `{"id":"b1","energy_j":90000,"mode":"target"}`, "b1"); !ack.Accepted {
+	if ack := r.SendCommand(r.Topics.Budget(), `{"id":"b1","energy_j":90000,"mode":"target"}`, "b1"); !ack.Accepted {
 		t.Fatalf("%+v", ack)
 	}
-	before := r.Await("slot 5", rig.At(5))
+	before := r.Await("slot 5", rig.SlotSettled(5))
 	r.CloseBroker()
-	f = f.Again(nil)
+	f = f.Restart(nil)
 	began := time.Now()
-	if !r.Moved(began) {
-		t.Fatalf("without a broker nobody moves: %+v, %+v", r.Craft[0].State(), r.Craft[1].State())
+	if !r.WaitAllMove(began) {
+		t.Fatalf("without a broker nobody moves: %+v, %+v", r.Autopilots[0].State(), r.Autopilots[1].State())
 	}
 	back := &mqttbroker.Broker{Address: r.BrokerAddress()}
 	if !r.Eventually(func() bool { return back.Initialize() == nil }) {
@@ -43,15 +43,15 @@ func TestRestartWithoutABroker(t *testing.T) {
 	if after.BudgetJ == nil || *after.BudgetJ != 90000 || after.SpentJ <= before.SpentJ {
 		t.Errorf("before %+v, after %+v", before, after)
 	}
-	if repeat := r.Command(r.Topics.Budget(), `{"id":"b1","energy_j":90000,"mode":"target"}`, "b1"); repeat.EffectiveSlot == nil || *repeat.EffectiveSlot > before.Slot {
+	if repeat := r.SendCommand(r.Topics.Budget(), `{"id":"b1","energy_j":90000,"mode":"target"}`, "b1"); repeat.EffectiveSlot == nil || *repeat.EffectiveSlot > before.Slot {
 		t.Errorf("the repeated command got %+v", repeat)
 	}
 	f.Kill()
 }
 
-// tear makes the ledger's last transaction one whose pages did not all reach
+// tearLedger makes the ledger's last transaction one whose pages did not all reach
 // the disk: its meta page leads to a root that was never written.
-func tear(t *testing.T, path string) {
+func tearLedger(t *testing.T, path string) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -79,20 +79,20 @@ func tear(t *testing.T, path string) {
 // what it writes: the next leader flies on from the transaction before.
 func TestTornTransaction(t *testing.T) {
 	r := rig.New(t, 2, 100000)
-	f := r.Launch()
+	f := r.StartLeader()
 	r.TakeOff()
-	r.Command(r.Topics.Budget(), `{"id":"b1","energy_j":90000,"mode":"target"}`, "b1")
-	before := r.Await("slot 8", rig.At(8))
+	r.SendCommand(r.Topics.Budget(), `{"id":"b1","energy_j":90000,"mode":"target"}`, "b1")
+	before := r.Await("slot 8", rig.SlotSettled(8))
 	path := filepath.Join(r.Config.StateDir, "ledger.db")
-	f = f.Again(func() { tear(t, path) })
+	f = f.Restart(func() { tearLedger(t, path) })
 	after := r.Await("a slot after it", func(s telemetry.Status) bool { return rig.Flying(s) && s.Slot > before.Slot })
 	if after.BudgetJ == nil || *after.BudgetJ != 90000 || after.SpentJ < before.SpentJ-1e-6 {
 		t.Errorf("before %+v, after %+v", before, after)
 	}
-	if off := after.SpentJ + after.TransitJ - r.TrueJ(); math.Abs(off) > 600 { // it flies on meanwhile
+	if off := after.SpentJ + after.TransitJ - r.BatteryLossJ(); math.Abs(off) > 600 { // it flies on meanwhile
 		t.Errorf("booked %+.0f J more than the batteries lost", off)
 	}
-	r.SlotsInOrder()
+	r.CheckSlotsInOrder()
 	f.Kill()
 
 	// What is worse than that is said in a line, and nothing is flown on a guess.
@@ -103,7 +103,7 @@ func TestTornTransaction(t *testing.T) {
 	if err := os.WriteFile(path, raw[:len(raw)/4], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err = <-r.Launch().Done
+	err = <-r.StartLeader().Done
 	if err == nil || !strings.Contains(err.Error(), "is damaged") || !strings.Contains(err.Error(), "leader log recover") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("a ledger cut short: %v", err)
 	}
@@ -115,14 +115,14 @@ func TestClockJumps(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a leader with a clock of its own")
 	}
-	r := rig.NewReal(t, 2, 50, 100)
+	r := rig.NewRealTime(t, 2, 50, 100)
 	r.Config.Request.BudgetJ = 14000
-	args := r.Program()
+	args := r.ProgramArgs()
 	args[0] = filepath.Join(t.TempDir(), "leader-jump")
 	if err := chaos.BuildJump(args[0]); err != nil {
 		t.Fatal(err)
 	}
-	p := r.Start(args)
+	p := r.StartProgram(args)
 	r.TakeOff()
 	s := r.Await("done", rig.Done)
 	if s.Slot != 49 {
@@ -132,13 +132,13 @@ func TestClockJumps(t *testing.T) {
 	if n := len(r.Beacons()); n < 25 {
 		t.Errorf("%d of 50 slots were opened", n)
 	}
-	r.Await("landed", func(telemetry.Status) bool { return r.LandedAt(0) && r.LandedAt(1) })
-	s = r.Await("three more", rig.Later(r.Last(), 3))
-	if off := s.SpentJ + s.TransitJ - r.TrueJ(); math.Abs(off) > 200 {
+	r.Await("landed", func(telemetry.Status) bool { return r.Landed(0) && r.Landed(1) })
+	s = r.Await("three more", rig.StatusesAfter(r.LastStatus(), 3))
+	if off := s.SpentJ + s.TransitJ - r.BatteryLossJ(); math.Abs(off) > 200 {
 		t.Errorf("booked %+.0f J more than the batteries lost", off)
 	}
-	r.SlotsInOrder()
-	if err := p.End(); err != nil {
+	r.CheckSlotsInOrder()
+	if err := p.Shutdown(); err != nil {
 		t.Error(err)
 	}
 }
@@ -147,16 +147,16 @@ func TestClockJumps(t *testing.T) {
 // which feeds the watchdog.
 func TestReportsWhileRejoining(t *testing.T) {
 	r := rig.New(t, 2, 100000)
-	f := r.Launch()
+	f := r.StartLeader()
 	r.TakeOff()
-	r.Await("slot 3", rig.At(3))
-	r.Saved()
+	r.Await("slot 3", rig.SlotSettled(3))
+	r.AwaitSaved()
 	f.Kill()
-	r.Lose(0)
-	r.Lose(1)
+	r.CloseAutopilot(0)
+	r.CloseAutopilot(1)
 	var turns atomic.Int64
-	r.Turned = func(leader.Report) { turns.Add(1) }
-	f = r.Launch()
+	r.OnIteration = func(leader.LoopReport) { turns.Add(1) }
+	f = r.StartLeader()
 	if !r.Eventually(func() bool { return turns.Load() >= 50 }) {
 		t.Errorf("%d reports while it waits for its aircraft", turns.Load())
 	}
@@ -167,10 +167,10 @@ func TestReportsWhileRejoining(t *testing.T) {
 // last is opened, and the missed ones are settled.
 func TestLateAtTheEnd(t *testing.T) {
 	r := rig.New(t, 1, 12)
-	r.Launch()
+	r.StartLeader()
 	r.TakeOff()
-	r.Await("slot 6", rig.At(6))
-	r.Stall(10)
+	r.Await("slot 6", rig.SlotSettled(6))
+	r.DelayNextDecision(10)
 	s := r.Await("done", rig.Done)
 	b := r.Beacons()
 	if last := b[len(b)-1]; s.Slot != 11 || s.MissedSlots < 2 || last > 11 {

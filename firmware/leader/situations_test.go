@@ -26,131 +26,131 @@ func TestSituations(t *testing.T) {
 		try               func(t *testing.T, r *rig.Rig)
 	}{
 		{"battery low", "the aircraft is sent home and lands, the others fly on", func(t *testing.T, r *rig.Rig) {
-			weak(r)
-			r.Launch()
+			weakenBattery(r)
+			r.StartLeader()
 			r.TakeOff()
 			if !r.Eventually(func() bool {
-				return slices.Equal(r.Offered(), []int{1}) && r.Craft[1].State().Mode == autopilot.ModeOffboard
+				return slices.Equal(r.OfferedAircraft(), []int{1}) && r.Autopilots[1].State().Mode == autopilot.ModeOffboard
 			}) {
-				t.Errorf("on the way home: aircraft %v are offered", r.Offered())
+				t.Errorf("on the way home: aircraft %v are offered", r.OfferedAircraft())
 			}
 			r.Await("one lands", func(s telemetry.Status) bool { l := s.Aircraft[1].Landed; return l != nil && *l })
 			s := r.Await("the other flies on", rig.Flying)
-			later := r.Await("ten slots on", rig.At(s.Slot+10))
-			if !rig.Flying(later) || later.Aircraft[0].Mode != "OFFBOARD" || !slices.Equal(r.Offered(), []int{1}) {
-				t.Errorf("%+v, offered %v", later, r.Offered())
+			later := r.Await("ten slots on", rig.SlotSettled(s.Slot+10))
+			if !rig.Flying(later) || later.Aircraft[0].Mode != "OFFBOARD" || !slices.Equal(r.OfferedAircraft(), []int{1}) {
+				t.Errorf("%+v, offered %v", later, r.OfferedAircraft())
 			}
 		}},
 		{"autopilot rebooted", "it is left alone until launch", func(t *testing.T, r *rig.Rig) {
-			r.Launch()
+			r.StartLeader()
 			r.TakeOff()
-			r.Await("slot 3", rig.At(3))
-			r.Craft[1].Reboot(false) // falls
+			r.Await("slot 3", rig.SlotSettled(3))
+			r.Autopilots[1].Reboot(false) // falls
 			s := r.Await("it stands", func(s telemetry.Status) bool {
 				l := s.Aircraft[1].Landed
 				return l != nil && *l && s.Slot > 15
 			})
-			r.Await("ten slots on", rig.At(s.Slot+10))
-			if v := r.Craft[1].State(); v.Armed {
+			r.Await("ten slots on", rig.SlotSettled(s.Slot+10))
+			if v := r.Autopilots[1].State(); v.Armed {
 				t.Errorf("it was armed again: %+v", v)
 			}
-			if ack := r.Order("resume", 2); ack.Accepted || !strings.Contains(ack.Reason, "aircraft 2 is on the ground; launch takes off") {
+			if ack := r.SendAction("resume", 2); ack.Accepted || !strings.Contains(ack.Reason, "aircraft 2 is on the ground; launch takes off") {
 				t.Errorf("resume on the ground: %+v", ack)
 			}
-			r.UntilAccepted("launch", 2)
+			r.RetryAction("launch", 2)
 			r.Await("it flies again", func(s telemetry.Status) bool {
 				return s.Aircraft[1].Mode == "OFFBOARD" && *s.Aircraft[1].SpeedMPS > 5
 			})
 		}},
 		{"decision late", "the slots are missed, the aircraft hold after two, then fly on", func(t *testing.T, r *rig.Rig) {
-			f := r.Launch()
+			f := r.StartLeader()
 			r.TakeOff()
-			r.Await("slot 5", rig.At(5))
-			before, stalled := r.Last().MissedSlots, f.Report().Counts.Stalled
-			r.Stall(4)
+			r.Await("slot 5", rig.SlotSettled(5))
+			before, stalled := r.LastStatus().MissedSlots, f.Report().FleetCounts.ExpiredSetpoints
+			r.DelayNextDecision(4)
 			s := r.Await("missed slots", func(s telemetry.Status) bool { return s.MissedSlots >= before+3 })
-			r.Await("it flies on", rig.At(s.Slot+3))
-			if n := f.Report().Counts.Stalled; n == stalled {
+			r.Await("it flies on", rig.SlotSettled(s.Slot+3))
+			if n := f.Report().FleetCounts.ExpiredSetpoints; n == stalled {
 				t.Error("no aircraft held while the decision took four slots")
 			}
 		}},
 		{"no decision for twenty slots", "the stream ends after twelve, the failsafe holds; with its pilot until resume", func(t *testing.T, r *rig.Rig) {
-			r.Launch()
+			r.StartLeader()
 			r.TakeOff()
-			r.Await("slot 5", rig.At(5))
-			before := r.Last().MissedSlots
-			r.Stall(22)
+			r.Await("slot 5", rig.SlotSettled(5))
+			before := r.LastStatus().MissedSlots
+			r.DelayNextDecision(22)
 			if !r.Eventually(func() bool {
-				return r.Craft[0].State().Mode == autopilot.ModeHold && r.Craft[1].State().Mode == autopilot.ModeHold
+				return r.Autopilots[0].State().Mode == autopilot.ModeHold && r.Autopilots[1].State().Mode == autopilot.ModeHold
 			}) {
 				t.Fatal("the failsafe did not come: the stream outlived its leader")
 			}
 			s := r.Await("missed slots", func(s telemetry.Status) bool { return s.MissedSlots >= before+18 })
-			r.Await("ten slots on", rig.At(s.Slot+10))
-			if mode := r.Craft[0].State().Mode; mode != autopilot.ModeHold {
+			r.Await("ten slots on", rig.SlotSettled(s.Slot+10))
+			if mode := r.Autopilots[0].State().Mode; mode != autopilot.ModeHold {
 				t.Errorf("after a stall of twenty slots it went back to %s by itself", mode)
 			}
-			r.MustOrder("resume")
+			r.MustSendAction("resume")
 			r.Await("both fly again", func(s telemetry.Status) bool {
 				return s.Aircraft[0].Mode == "OFFBOARD" && s.Aircraft[1].Mode == "OFFBOARD" && *s.Aircraft[0].SpeedMPS > 5
 			})
 		}},
 		{"OFFBOARD lost on the way home", "its pilot's until resume, which brings it home", func(t *testing.T, r *rig.Rig) {
-			r.Launch()
+			r.StartLeader()
 			r.TakeOff()
-			r.Await("slot 8", rig.At(8))
-			r.MustOrder("return")
-			r.Craft[1].Pilot(autopilot.ModeHold)
+			r.Await("slot 8", rig.SlotSettled(8))
+			r.MustSendAction("return")
+			r.Autopilots[1].SetModeByRC(autopilot.ModeHold)
 			r.Await("the other is home, the mission done", rig.Done)
-			s := r.Await("status", rig.Any)
-			r.Await("ten statuses on", rig.Later(s, 10))
-			if v := r.Craft[1].State(); v.Mode != autopilot.ModeHold || v.Landed {
+			s := r.Await("status", rig.AnyStatus)
+			r.Await("ten statuses on", rig.StatusesAfter(s, 10))
+			if v := r.Autopilots[1].State(); v.Mode != autopilot.ModeHold || v.Landed {
 				t.Errorf("the pilot's aircraft: %+v", v)
 			}
-			r.MustOrder("resume")
-			if !r.Eventually(func() bool { return r.LandedAt(1) }) || r.OffHomeM(1) > 5 {
-				t.Errorf("it did not come home: %+v", r.Craft[1].State())
+			r.MustSendAction("resume")
+			if !r.Eventually(func() bool { return r.Landed(1) }) || r.HomeDistanceM(1) > 5 {
+				t.Errorf("it did not come home: %+v", r.Autopilots[1].State())
 			}
-			if ack := r.Order("resume"); ack.Accepted || !strings.Contains(ack.Reason, "the mission is done, and no aircraft in the air is with its pilot") {
+			if ack := r.SendAction("resume"); ack.Accepted || !strings.Contains(ack.Reason, "the mission is done, and no aircraft in the air is with its pilot") {
 				t.Errorf("nothing left to resume: %+v", ack)
 			}
 		}},
 		{"pilot takes over while it lands", "left alone until resume", func(t *testing.T, r *rig.Rig) {
-			r.Launch()
+			r.StartLeader()
 			r.TakeOff()
-			r.Await("slot 3", rig.At(3))
-			r.MustOrder("return")
-			if !r.Eventually(func() bool { return r.Craft[1].State().Mode == autopilot.ModeLand }) {
+			r.Await("slot 3", rig.SlotSettled(3))
+			r.MustSendAction("return")
+			if !r.Eventually(func() bool { return r.Autopilots[1].State().Mode == autopilot.ModeLand }) {
 				t.Fatal("it does not land")
 			}
 			r.Await("the leader knows", func(s telemetry.Status) bool { return s.Aircraft[1].Mode == "AUTO.LAND" })
-			r.Craft[1].Pilot(autopilot.ModeHold)
+			r.Autopilots[1].SetModeByRC(autopilot.ModeHold)
 			s := r.Await("the leader knows", func(s telemetry.Status) bool { return s.Aircraft[1].Mode == "AUTO.LOITER" })
-			r.Await("ten statuses on", rig.Later(s, 10))
-			if v := r.Craft[1].State(); v.Mode != autopilot.ModeHold || v.Landed {
+			r.Await("ten statuses on", rig.StatusesAfter(s, 10))
+			if v := r.Autopilots[1].State(); v.Mode != autopilot.ModeHold || v.Landed {
 				t.Fatalf("it did not stay with its pilot: %+v", v)
 			}
-			r.MustOrder("resume")
-			if !r.Eventually(func() bool { return r.LandedAt(1) }) {
-				t.Errorf("it did not land: %+v", r.Craft[1].State())
+			r.MustSendAction("resume")
+			if !r.Eventually(func() bool { return r.Landed(1) }) {
+				t.Errorf("it did not land: %+v", r.Autopilots[1].State())
 			}
 		}},
 		{"OFFBOARD lost while the other returns", "resume brings it home too", func(t *testing.T, r *rig.Rig) {
-			r.Launch()
+			r.StartLeader()
 			r.TakeOff()
-			r.Await("slot 8", rig.At(8))
-			r.Craft[1].Pilot(autopilot.ModeHold)
+			r.Await("slot 8", rig.SlotSettled(8))
+			r.Autopilots[1].SetModeByRC(autopilot.ModeHold)
 			r.Await("it is with its pilot", func(s telemetry.Status) bool { return s.Aircraft[1].Mode == "AUTO.LOITER" })
-			r.MustOrder("return")
-			r.MustOrder("resume")
+			r.MustSendAction("return")
+			r.MustSendAction("resume")
 			r.Await("done", rig.Done)
-			if !r.LandedAt(0) || !r.LandedAt(1) || r.OffHomeM(1) > 5 {
-				t.Errorf("%+v, %+v", r.Craft[0].State(), r.Craft[1].State())
+			if !r.Landed(0) || !r.Landed(1) || r.HomeDistanceM(1) > 5 {
+				t.Errorf("%+v, %+v", r.Autopilots[0].State(), r.Autopilots[1].State())
 			}
 		}},
 		{"a second leader's will", "the incumbent says again that it is online", func(t *testing.T, r *rig.Rig) {
-			r.Launch()
-			r.Await("the leader", rig.Any)
+			r.StartLeader()
+			r.Await("the leader", rig.AnyStatus)
 			before := 0
 			if !r.Eventually(func() (online bool) { online, before = r.Online(); return online }) {
 				t.Fatal("never online")
@@ -161,51 +161,51 @@ func TestSituations(t *testing.T) {
 			}
 		}},
 		{"leader restarted", "status numbers go on rising", func(t *testing.T, r *rig.Rig) {
-			f := r.Launch()
+			f := r.StartLeader()
 			s := r.Await("ten statuses", func(s telemetry.Status) bool { return s.Seq >= 10 })
-			f = f.Again(nil)
-			if n := r.Await("the next leader", rig.Any); n.Seq <= s.Seq {
+			f = f.Restart(nil)
+			if n := r.Await("the next leader", rig.AnyStatus); n.Seq <= s.Seq {
 				t.Errorf("status %d after %d", n.Seq, s.Seq)
 			}
 			f.Kill()
 		}},
 		{"unsafe failsafe", "start refused", func(t *testing.T, r *rig.Rig) {
-			r.Replace(1, map[string]float64{"COM_OBL_RC_ACT": 0})
-			r.Launch()
-			r.Await("the leader", rig.Any)
-			refusedFor(t, r, "aircraft 2 has an unsafe failsafe: COM_OBL_RC_ACT is 0")
+			r.ReplaceParameters(1, map[string]float64{"COM_OBL_RC_ACT": 0})
+			r.StartLeader()
+			r.Await("the leader", rig.AnyStatus)
+			mustRefuseStart(t, r, "aircraft 2 has an unsafe failsafe: COM_OBL_RC_ACT is 0")
 		}},
 		{"two aircraft too close before take-off", "start is refused", func(t *testing.T, r *rig.Rig) {
 			r.Config.Flight.StartWithinM = 1000
 			r.Config.Aircraft[0].StartM, r.Config.Aircraft[1].StartM = &[2]float64{100, 100}, &[2]float64{104, 100}
-			r.Launch()
-			r.Await("the leader", rig.Any)
-			refusedFor(t, r, "start_m of aircraft 1 and 2 are 4.0 m apart")
+			r.StartLeader()
+			r.Await("the leader", rig.AnyStatus)
+			mustRefuseStart(t, r, "start_m of aircraft 1 and 2 are 4.0 m apart")
 		}},
 		{"budget below the floor", "accepted, saturated; flies on at the least energy", func(t *testing.T, r *rig.Rig) {
-			r.Launch()
+			r.StartLeader()
 			r.TakeOff()
-			r.Await("slot 3", rig.At(3))
-			ack := r.Command(r.Topics.Budget(), `{"id":"b","energy_j":100,"mode":"target"}`, "b")
+			r.Await("slot 3", rig.SlotSettled(3))
+			ack := r.SendCommand(r.Topics.Budget(), `{"id":"b","energy_j":100,"mode":"target"}`, "b")
 			if !ack.Accepted || ack.Saturated == nil || !*ack.Saturated {
 				t.Errorf("%+v", ack)
 			}
 			r.Await("saturated", func(s telemetry.Status) bool { return s.Saturated && rig.Flying(s) })
 		}},
 		{"every report lost", "users take the offer, which expects as many as really came", func(t *testing.T, r *rig.Rig) {
-			r.Users(0, 4)
-			r.Policy = free{}
+			r.SetUsers(0, 4)
+			r.Policy = localOnly{}
 			var unheard atomic.Value // users that the snapshot expects
-			r.Steer = func(s *slot.Snapshot, _ *slot.Decision) {
+			r.OverrideDecision = func(s *slot.Snapshot, _ *slot.Decision) {
 				sum := 0.0
 				for _, a := range s.Aircraft {
-					sum += a.Unheard.Users
+					sum += a.Unreported.ExpectedUsers
 				}
 				unheard.Store(sum)
 			}
-			f := r.Launch()
+			f := r.StartLeader()
 			r.TakeOff()
-			s := r.Await("slot 30", rig.At(30))
+			s := r.Await("slot 30", rig.SlotSettled(30))
 			f.Kill()
 			if n := unheard.Load().(float64); s.UsersHeard != 0 || n < 2 || n > 4 { // two thirds of them after 22 slots
 				t.Errorf("four users took the offer, %.2f are expected; %d reported", n, s.UsersHeard)
@@ -216,19 +216,19 @@ func TestSituations(t *testing.T) {
 	}
 }
 
-// weak gives the second aircraft a battery that goes down eight times as fast as
+// weakenBattery gives the second aircraft a battery that goes down eight times as fast as
 // the joules drawn say, and a reserve that it soon reaches.
-func weak(r *rig.Rig) {
+func weakenBattery(r *rig.Rig) {
 	r.Config.Flight.ReserveJ = 130e3
-	r.Change(1, func(c *autopilot.Config) { c.CapacityJ = r.Physics.CapacityJ / 8 })
+	r.ReplaceAutopilot(1, func(c *autopilot.Config) { c.CapacityJ = r.Physics.BatteryCapacityJ / 8 })
 }
 
-// free is a scheduler that computes everything locally, at no price: an offer at
+// localOnly is a scheduler that computes everything locally, at no price: an offer at
 // that price serves all.
-type free struct{}
+type localOnly struct{}
 
-func (free) Decide(s *slot.Snapshot, _ goal.Objective, d *slot.Decision) (seen goal.Seen) {
-	d.Size(s)
+func (localOnly) Decide(s *slot.Snapshot, _ goal.Objective, d *slot.Decision) (seen goal.Observation) {
+	d.Resize(s)
 	return seen
 }
 
@@ -239,26 +239,26 @@ func TestStopInTheLastSlot(t *testing.T) {
 	for range 5 {
 		r := rig.New(t, 2, 12)
 		ordered := make(chan struct{})
-		r.Steer = func(s *slot.Snapshot, _ *slot.Decision) {
+		r.OverrideDecision = func(s *slot.Snapshot, _ *slot.Decision) {
 			if s.Slot == 11 {
 				<-ordered
 			}
 		}
-		f := r.Launch()
+		f := r.StartLeader()
 		r.TakeOff()
-		r.Await("the last slot, or the end", func(telemetry.Status) bool { return r.Opened(11) || rig.Done(r.Last()) })
+		r.Await("the last slot, or the end", func(telemetry.Status) bool { return r.SlotOpened(11) || rig.Done(r.LastStatus()) })
 		time.AfterFunc(300*time.Millisecond, func() { close(ordered) })
-		ack := r.Order("stop")
+		ack := r.SendAction("stop")
 		if !ack.Accepted {
 			t.Logf("too late for the last slot: %s", ack.Reason)
 			f.Kill()
 			continue
 		}
 		s := r.Await("the end of the slot", func(s telemetry.Status) bool { return !rig.Flying(s) })
-		r.Await("thirty statuses", rig.Later(s, 30))
-		last := r.Last()
+		r.Await("thirty statuses", rig.StatusesAfter(s, 30))
+		last := r.LastStatus()
 		for i := range 2 {
-			if v := r.Craft[i].State(); last.State != telemetry.StateStopped || v.Mode != autopilot.ModeHold || v.Landed {
+			if v := r.Autopilots[i].State(); last.State != telemetry.StateStopped || v.Mode != autopilot.ModeHold || v.Landed {
 				t.Errorf("%s, aircraft %d: %+v", last.State, i+1, v)
 			}
 		}
@@ -268,14 +268,14 @@ func TestStopInTheLastSlot(t *testing.T) {
 	t.Error("in no mission the command came in the last slot")
 }
 
-// refusedFor starts the mission until the refusal is for a reason: the leader
+// mustRefuseStart starts the mission until the refusal is for a reason: the leader
 // itself waits for parameters before.
-func refusedFor(t *testing.T, r *rig.Rig, reason string) {
+func mustRefuseStart(t *testing.T, r *rig.Rig, reason string) {
 	t.Helper()
 	var ack telemetry.Ack
 	if !r.Eventually(func() bool {
 		time.Sleep(50 * time.Millisecond)
-		ack = r.Order("start")
+		ack = r.SendAction("start")
 		return ack.Accepted || strings.Contains(ack.Reason, reason)
 	}) || ack.Accepted {
 		t.Fatalf("start: %+v, want refused for %q", ack, reason)
@@ -288,17 +288,17 @@ func TestSigningFailsClosed(t *testing.T) {
 		r := rig.NewAt(t, 1, 10, rig.SlotMS)
 		r.Config.MAVLink.KeyFile = filepath.Join(dir, "key")
 		os.WriteFile(r.Config.MAVLink.KeyFile, []byte(text+"\n"), 0o600)
-		if err := <-r.Launch().Done; err == nil || !strings.Contains(err.Error(), "mavlink.key_file") {
+		if err := <-r.StartLeader().Done; err == nil || !strings.Contains(err.Error(), "mavlink.key_file") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	r := rig.NewAt(t, 1, 10, rig.SlotMS)
 	r.Config.MAVLink.KeyFile = filepath.Join(dir, "good")
 	os.WriteFile(r.Config.MAVLink.KeyFile, []byte(strings.Repeat("a5", 32)), 0o600)
-	f := r.Launch()
+	f := r.StartLeader()
 	s := r.Await("forty statuses", func(s telemetry.Status) bool { return s.Seq > 40 })
-	frames := f.Report().Frames
-	if err := f.End(); err != nil || s.Aircraft[0].AgeS != nil || frames["malformed frame"] == 0 {
+	frames := f.Report().RejectedFrames
+	if err := f.Stop(); err != nil || s.Aircraft[0].AgeS != nil || frames["malformed frame"] == 0 {
 		t.Errorf("unsigned frames were believed: %+v, %v, %v", s.Aircraft[0], frames, err)
 	}
 }

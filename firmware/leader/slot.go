@@ -12,24 +12,24 @@ import (
 	"prefdt/telemetry"
 )
 
-// slot is one slot of a mission, from its beacon to its status. This is the
+// runSlot is one slot of a mission, from its beacon to its status. This is the
 // whole product; everything else serves one of these lines.
-func (l *Leader) slot(ctx context.Context) {
+func (l *Leader) runSlot(ctx context.Context) {
 	n, ok := l.openSlot(ctx)
 	if !ok {
 		return // asked to end, or the mission left its slots while waiting
 	}
 	began := l.Clock.Now()
-	l.beacon(n)
-	l.collect(ctx, began+l.wallMS(l.Config.ReportByMS))
-	l.expire(n)
-	l.committed()
-	l.refresh()
-	names := l.build(n)
+	l.publishBeacon(n)
+	l.receiveUntil(ctx, began+l.milliseconds(l.Config.ReportByMS))
+	l.expireResults(n)
+	l.waitForCommit()
+	l.refreshViews()
+	names := l.buildSnapshot(n)
 	l.decide(n, names)
-	l.fly()
+	l.commandFleet()
 	l.publishDecisions(n, names)
-	l.collect(ctx, l.schedule.StartOf(n+1))
+	l.receiveUntil(ctx, l.schedule.StartOf(n+1))
 	if ctx.Err() != nil {
 		return // unsettled: the next leader finds it so
 	}
@@ -40,17 +40,17 @@ func (l *Leader) slot(ctx context.Context) {
 // openSlot waits for the open slot's start and returns its number. A slot whose
 // time has run too far is missed, and its number is gone.
 func (l *Leader) openSlot(ctx context.Context) (n int, ok bool) {
-	l.now.decided = false
+	l.current.decided = false
 	for {
-		n = l.schedule.Open()
-		l.collect(ctx, l.schedule.StartOf(n))
+		n = l.schedule.Current()
+		l.receiveUntil(ctx, l.schedule.StartOf(n))
 		if ctx.Err() != nil || !l.mission.InSlots() {
 			return n, false
 		}
 		if l.schedule.Advance(n-1, l.Clock.Now()) == n && !l.schedule.Over() {
 			return n, true
 		}
-		l.Log.Warn("slots missed", "first", n, "next", l.schedule.Open(), "late", l.Clock.Now()-l.schedule.StartOf(n), "ledger_ms", l.journal.tookMS)
+		l.Log.Warn("slots missed", "first", n, "next", l.schedule.Current(), "late", l.Clock.Now()-l.schedule.StartOf(n), "ledger_ms", l.ledgerWriter.lastWriteMS)
 		if l.schedule.Over() {
 			l.settle(l.Config.Slots - 1) // the last slots were missed
 			return n, false
@@ -58,22 +58,22 @@ func (l *Leader) openSlot(ctx context.Context) (n int, ok bool) {
 	}
 }
 
-// beacon opens the slot, with the standing offer.
-func (l *Leader) beacon(n int) {
-	l.users.Open(n)
-	l.refresh()
-	s := &l.now.snapshot
-	s.Aircraft = l.serving(s.Aircraft[:0])
-	l.now.offered = len(s.Aircraft) > 0
-	l.link.Beacon(telemetry.Slot{
-		Slot: n, SlotMS: l.Config.SlotMS, Speed: l.Config.Speed(),
+// publishBeacon opens the slot, with the standing offer.
+func (l *Leader) publishBeacon(n int) {
+	l.users.OpenSlot(n)
+	l.refreshViews()
+	s := &l.current.snapshot
+	s.Aircraft = l.appendServing(s.Aircraft[:0])
+	l.current.offeredAircraft = len(s.Aircraft) > 0
+	l.mqtt.PublishBeacon(telemetry.Slot{
+		Slot: n, SlotMS: l.Config.SlotMS, Speed: l.Config.SpeedFactor(),
 		ReportByMS: l.Config.ReportByMS, DecideByMS: l.Config.DecideByMS,
 		Offer: l.users.Offer(n, s.Aircraft),
 	})
 }
 
-// serving appends the aircraft that fly for us: users are sent to no other.
-func (l *Leader) serving(dst []slot.Aircraft) []slot.Aircraft {
+// appendServing appends the aircraft that fly for us: users are sent to no other.
+func (l *Leader) appendServing(dst []slot.Aircraft) []slot.Aircraft {
 	for i := range l.views {
 		v := &l.views[i]
 		if !v.Flying || v.Order != fleet.OrderFly {
@@ -81,34 +81,34 @@ func (l *Leader) serving(dst []slot.Aircraft) []slot.Aircraft {
 		}
 		dst = append(dst, slot.Aircraft{
 			Number: v.Number, Position: v.Position, SpeedMPS: v.SpeedMPS,
-			ResidualJ: l.account.ResidualJ(v), CPUHz: l.Policy.Physics.EdgeCPUHz, Served: l.account.Served(v.Number),
+			RemainingJ: l.account.ResidualJ(v), CPUHz: l.Policy.Physics.EdgeCPUHz, ServedLastSlot: l.account.ServedUsers(v.Number),
 		})
 	}
 	return dst
 }
 
-// collect takes in what arrives until a moment, and what arrived before it.
+// receiveUntil takes in what arrives until a moment, and what arrived before it.
 // Commands come before reports, however many of those wait.
-func (l *Leader) collect(ctx context.Context, until time.Duration) {
+func (l *Leader) receiveUntil(ctx context.Context, until time.Duration) {
 	defer l.crew.Commit()
 	timer := l.Clock.After(until - l.Clock.Now())
 	for {
 		if l.Clock.Now() < until {
 			select {
-			case c := <-l.link.Controls:
-				l.control(c)
+			case c := <-l.mqtt.ControlMessages:
+				l.handleControl(c)
 				continue
 			default:
 			}
 		}
 		l.crew.Commit()
 		select {
-		case c := <-l.link.Controls:
-			l.control(c)
-		case r := <-l.link.Reports:
-			l.report(r, true)
-		case err := <-l.journal.pending:
-			l.recorded(err)
+		case c := <-l.mqtt.ControlMessages:
+			l.handleControl(c)
+		case r := <-l.mqtt.UserMessages:
+			l.handleUserMessage(r, true)
+		case err := <-l.ledgerWriter.pending:
+			l.handleCommit(err)
 		case <-ctx.Done():
 			return
 		case <-timer:
@@ -120,88 +120,88 @@ func (l *Leader) collect(ctx context.Context, until time.Duration) {
 
 // drain takes in what waits, as long as a storm may hold the slot.
 func (l *Leader) drain(until time.Duration) {
-	for l.Clock.Now() <= until+l.Config.Wall(0.1) {
+	for l.Clock.Now() <= until+l.Config.WallTime(0.1) {
 		select {
-		case c := <-l.link.Controls:
-			l.control(c)
-		case r := <-l.link.Reports:
-			l.report(r, r.Received <= until)
+		case c := <-l.mqtt.ControlMessages:
+			l.handleControl(c)
+		case r := <-l.mqtt.UserMessages:
+			l.handleUserMessage(r, r.Received <= until)
 		default:
 			return
 		}
 	}
 }
 
-// report lets a user's report or result count.
-func (l *Leader) report(r link.Report, inTime bool) {
+// handleUserMessage lets a user's report or result count.
+func (l *Leader) handleUserMessage(r link.UserMessage, inTime bool) {
 	switch {
 	case r.Report != nil:
-		l.users.Report(r.User, *r.Report, inTime && !l.now.decided)
+		l.users.AddReport(r.User, *r.Report, inTime && !l.current.decided)
 	case l.users.Allowed(r.User):
-		if err := l.account.Correct(r.User, r.Result); err != nil {
-			l.link.Rejects.Add(l.link.Topics.Result(r.User), err)
+		if err := l.account.ApplyResult(r.User, r.Result); err != nil {
+			l.mqtt.Rejects.Add(l.mqtt.Topics.Result(r.User), err)
 		}
 	}
 }
 
-// expire ends the time for the results of slot n-2.
-func (l *Leader) expire(n int) {
-	for _, e := range l.account.Expire(n) {
-		l.users.Settle(e.Tasks, e.Unreported)
+// expireResults ends the time for the results of slot n-2.
+func (l *Leader) expireResults(n int) {
+	for _, e := range l.account.ExpireResults(n) {
+		l.users.ObserveSlot(e.Tasks, e.Unreported)
 	}
 }
 
-// build fills the snapshot in, and returns its users' names.
-func (l *Leader) build(n int) (names []string) {
-	s := &l.now.snapshot
+// buildSnapshot fills the snapshot in, and returns its users' names.
+func (l *Leader) buildSnapshot(n int) (names []string) {
+	s := &l.current.snapshot
 	s.Slot, s.Slots = n, l.Config.Slots
-	s.Aircraft = l.serving(s.Aircraft[:0])
+	s.Aircraft = l.appendServing(s.Aircraft[:0])
 	return l.users.Snapshot(s)
 }
 
 // decide runs the policy's step on the snapshot.
 func (l *Leader) decide(n int, names []string) {
 	began := l.Clock.Now()
-	objective, d := l.account.Objective(), &l.now.decision
-	if !l.link.Connected() {
-		objective.Prefer(1) // nobody can be told: on at v*, the least energy
+	objective, d := l.account.Objective(), &l.current.decision
+	if !l.mqtt.Connected() {
+		objective.SetPreference(1) // nobody can be told: on at v*, the least energy
 	}
-	if l.Record != nil && l.account.Record == nil {
-		l.account.Record = l.Record(objective.State())
+	if l.OpenRecord != nil && l.account.Recorder == nil {
+		l.account.Recorder = l.OpenRecord(objective.State())
 	}
-	seen := l.Policy.Decide(&l.now.snapshot, objective, d)
-	l.account.Record.Decided(&l.now.snapshot, objective, d)
+	seen := l.Policy.Decide(&l.current.snapshot, objective, d)
+	l.account.Recorder.WriteDecision(&l.current.snapshot, objective, d)
 	l.account.Observe(seen)
-	l.accept()
-	l.now.decided = true
-	l.users.Decided(d.PriceSPerJ)
-	l.account.Expect(account.Decided{
-		Slot: n, Users: names, Snapshot: &l.now.snapshot, Decision: d, Heard: l.users.Reported(),
-		DecisionMS: float64(l.Clock.Now()-began) / float64(time.Millisecond), MayTake: l.users.MayTake(), Offered: l.now.offered,
+	l.limitEdgeLoad()
+	l.current.decided = true
+	l.users.SetPrice(d.PriceSPerJ)
+	l.account.AddDecision(account.SlotDecision{
+		Slot: n, Users: names, Snapshot: &l.current.snapshot, Decision: d, Reported: l.users.Reported(),
+		DecisionMS: float64(l.Clock.Now()-began) / float64(time.Millisecond), MaxOfferUsers: l.users.MaxOfferUsers(), OfferedAircraft: l.current.offeredAircraft,
 	})
 }
 
 // endRecord completes the record of the slots.
 func (l *Leader) endRecord() {
-	if err := l.account.Record.Close(); err != nil {
+	if err := l.account.Recorder.Close(); err != nil {
 		l.Log.Error("record of the slots", "reason", err)
 	}
-	l.account.Record, l.Record = nil, nil
+	l.account.Recorder, l.OpenRecord = nil, nil
 }
 
-// fly hands the displacements to the fleet, which checks each setpoint against
+// commandFleet hands the displacements to the fleet, which checks each setpoint against
 // the envelope just before it goes out.
-func (l *Leader) fly() {
-	s, d := &l.now.snapshot, &l.now.decision
+func (l *Leader) commandFleet() {
+	s, d := &l.current.snapshot, &l.current.decision
 	flying := l.mission.Phase() == telemetry.StateFlying
 	for i := range l.views {
-		l.account.Commit(l.views[i].Number, 0, 0) // whoever serves nobody any more
+		l.account.SetCommitted(l.views[i].Number, 0, 0) // whoever serves nobody any more
 	}
-	factor := l.account.Objective().Factor()
+	factor := l.account.Objective().PropulsionMultiplier()
 	for m := range s.Aircraft {
 		number := s.Aircraft[m].Number
-		l.fleet.Book(number, d.EdgeJ[m], factor)
-		l.account.Commit(number, d.EdgeJ[m], d.Served(m+1))
+		l.fleet.UpdateMeter(number, d.EdgeJ[m], factor)
+		l.account.SetCommitted(number, d.EdgeJ[m], d.ServedBy(m+1))
 		if flying {
 			l.fleet.Leg(number, d.Move[m])
 		}
@@ -220,38 +220,38 @@ func (l *Leader) fly() {
 // publishDecisions tells each user with a task where to compute.
 func (l *Leader) publishDecisions(n int, names []string) {
 	for i, name := range names {
-		d := &l.now.decision.Users[i]
+		d := &l.current.decision.Users[i]
 		out := telemetry.Decision{Slot: n}
 		if d.Server > 0 && d.Offload > 0 && d.CPUHz > 0 && !math.IsNaN(d.Offload) {
-			out.Aircraft = l.now.snapshot.Aircraft[d.Server-1].Number
+			out.Aircraft = l.current.snapshot.Aircraft[d.Server-1].Number
 			out.Offload, out.CPUHz = min(d.Offload, 1), d.CPUHz
 		}
-		l.link.Decision(name, out)
+		l.mqtt.PublishDecision(name, out)
 	}
 }
 
 // settle settles slot n, and with it the slots missed before it, and has it
 // written. The status follows once it is on the disk.
 func (l *Leader) settle(n int) {
-	l.refresh()
-	rows := l.account.Settle(n, l.views, l.users.TakersJ)
+	l.refreshViews()
+	rows := l.account.Settle(n, l.views, l.users.OfferUsersEdgeJ)
 	for i := range rows {
 		if rows[i].Missed {
 			l.schedule.Missed++
 		}
-		l.now.lastRow = rows[i]
+		l.current.lastRow = rows[i]
 	}
 	l.schedule.Advance(n, l.Clock.Now())
-	l.refer(l.schedule.StartOf(l.schedule.Open()))
+	l.setClockReferences(l.schedule.StartOf(l.schedule.Current()))
 	if n >= l.Config.Slots-1 {
 		l.schedule.End()
 		from := l.mission.Phase()
-		l.perform(from, l.mission.SlotsOver()) // not when it was stopped in the last slot: nobody is led any more
+		l.performEffect(from, l.mission.SlotsOver()) // not when it was stopped in the last slot: nobody is led any more
 	}
-	l.record(rows)
+	l.startCommit(rows)
 }
 
-// refer ties a moment to the autopilots' clocks, which survive a restart.
-func (l *Leader) refer(at time.Duration) {
-	l.schedule.Refer(l.clocks(), float64(l.Clock.Now()-at)/float64(l.Config.Wall(1)))
+// setClockReferences ties a moment to the autopilots' clocks, which survive a restart.
+func (l *Leader) setClockReferences(at time.Duration) {
+	l.schedule.SetReferences(l.clockReadings(), float64(l.Clock.Now()-at)/float64(l.Config.WallTime(1)))
 }

@@ -16,9 +16,9 @@ import (
 func TestGroundStationIsAlarmed(t *testing.T) {
 	r := rig.New(t, 1, 100000)
 	r.Config.Flight.Failsafe = "alarm"
-	r.Replace(0, map[string]float64{"COM_OBL_RC_ACT": 0, "BAT1_CAPACITY": 100, "COM_LOW_BAT_ACT": 0})
-	r.Launch()
-	r.Await("the leader", rig.Any)
+	r.ReplaceParameters(0, map[string]float64{"COM_OBL_RC_ACT": 0, "BAT1_CAPACITY": 100, "COM_LOW_BAT_ACT": 0})
+	r.StartLeader()
+	r.Await("the leader", rig.AnyStatus)
 	station := &gomavlib.Node{
 		Endpoints: []gomavlib.EndpointConf{gomavlib.EndpointUDPClient{Address: strings.TrimPrefix(r.Config.Aircraft[0].Endpoint, "udp-listen:")}},
 		Dialect:   common.Dialect, OutVersion: gomavlib.V2, OutSystemID: 255, HeartbeatSystemType: int(common.MAV_TYPE_GCS),

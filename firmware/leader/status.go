@@ -9,16 +9,16 @@ import (
 
 // publishStatus says how the mission stands, retained.
 func (l *Leader) publishStatus() {
-	l.now.seq++
+	l.current.statusSeq++
 	o := l.account.Objective()
-	if o.Left() > 0 {
-		l.now.setting = o.Setting() // afterwards a budget amounts to none
+	if o.SlotsLeft() > 0 {
+		l.current.setting = o.Setting() // afterwards a budget amounts to none
 	}
 	s := telemetry.Status{
-		Seq: l.now.seq, Slot: o.Slot() - 1, Slots: l.Config.Slots, MissionS: float64(o.Slot()), State: l.mission.Phase(),
-		Setting: l.now.setting, SpentJ: o.SpentJ(), FloorJ: o.FloorJ(), Saturated: o.Saturated(), TransitJ: l.account.TransitJ(),
-		UsersHeard: l.now.lastRow.Heard, MissedSlots: l.schedule.Missed, DecisionMS: l.now.lastRow.DecisionMS,
-		EnergySource: string(energy.Consumed), Challenge: l.crew.Challenge(), LastCommand: l.crew.Last(), Aircraft: []telemetry.StatusAircraft{},
+		Seq: l.current.statusSeq, Slot: o.Slot() - 1, Slots: l.Config.Slots, MissionS: float64(o.Slot()), State: l.mission.Phase(),
+		Setting: l.current.setting, SpentJ: o.SpentJ(), FloorJ: o.FloorJ(), Saturated: o.Saturated(), TransitJ: l.account.TransitJ(),
+		UsersHeard: l.current.lastRow.Reported, MissedSlots: l.schedule.Missed, DecisionMS: l.current.lastRow.DecisionMS,
+		EnergySource: string(energy.Consumed), Challenge: l.crew.Challenge(), LastCommand: l.crew.LastCommand(), Aircraft: []telemetry.StatusAircraft{},
 	}
 	if o.Budgeted() {
 		budget, mode, remaining := o.BudgetJ(), string(o.Mode()), o.BudgetJ()-o.SpentJ()
@@ -37,7 +37,7 @@ func (l *Leader) publishStatus() {
 		a := telemetry.StatusAircraft{
 			Number: v.Number, SystemID: v.SystemID, EnergySource: string(v.Source), SpentJ: l.account.SpentJ(i), Landed: v.Landed, Reason: v.Reason,
 		}
-		if v.Heard {
+		if v.Received {
 			age := math.Max(v.AgeS, 0)
 			a.AgeS, a.Mode = &age, v.Mode.String()
 		}
@@ -51,8 +51,8 @@ func (l *Leader) publishStatus() {
 		}
 		s.Aircraft = append(s.Aircraft, a)
 	}
-	l.link.Status(s)
-	l.fleet.Show("budget_j", o.BudgetJ()) // 0: a preference is in force
-	l.fleet.Show("spent_j", o.SpentJ())
-	l.fleet.Show("setting", s.Setting)
+	l.mqtt.PublishStatus(s)
+	l.fleet.AnnounceValue("budget_j", o.BudgetJ()) // 0: a preference is in force
+	l.fleet.AnnounceValue("spent_j", o.SpentJ())
+	l.fleet.AnnounceValue("setting", s.Setting)
 }

@@ -24,16 +24,16 @@ import (
 	"prefdt/telemetry"
 )
 
-// stopped is a clock that stands.
-type stopped struct{ clock.Clock }
+// frozenClock is a clock that stands.
+type frozenClock struct{ clock.Clock }
 
-func (stopped) Now() time.Duration                   { return time.Second }
-func (stopped) After(time.Duration) <-chan time.Time { return nil }
+func (frozenClock) Now() time.Duration                   { return time.Second }
+func (frozenClock) After(time.Duration) <-chan time.Time { return nil }
 
-// inState is a leader without links, in a state of its mission, with two
+// newInPhase is a leader without links, in a state of its mission, with two
 // aircraft in flight as far as views say: what it does in a slot, without waiting
 // for anything.
-func inState(t testing.TB, phase string, s Scheduler, p physics.Constants, scales *goal.Scales) *Leader {
+func newInPhase(t testing.TB, phase string, s Scheduler, p physics.Constants, scales *goal.Constants) *Leader {
 	t.Helper()
 	c := config.Defaults()
 	for i := range 2 {
@@ -41,17 +41,17 @@ func inState(t testing.TB, phase string, s Scheduler, p physics.Constants, scale
 	}
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	l := &Leader{
-		Config: c, Clock: stopped{}, Log: log, Policy: Policy{Scheduler: s, Physics: p, Scales: scales, Prior: dispatch.Crowd{Users: 4, CPUHz: 1e9, Task: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}}},
+		Config: c, Clock: frozenClock{}, Log: log, Policy: Policy{Scheduler: s, Physics: p, Scales: scales, UserPrior: dispatch.UserPrior{ActiveUsers: 4, CPUHz: 1e9, TaskMean: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}}},
 		mission:  mission.Mission{Limits: mission.Limits{ClimbS: 180, BrokerHoldS: 30, BrokerReturnS: 120, CrewHoldS: 30, CrewReturnS: 120}},
-		schedule: schedule.Schedule{Slots: c.Slots, Slot: c.Wall(1), DecideBy: time.Duration(c.DecideByMS * 1e6)},
+		schedule: schedule.Schedule{Slots: c.Slots, SlotDuration: c.WallTime(1), DecideBy: time.Duration(c.DecideByMS * 1e6)},
 		account:  account.Account{Physics: p, Scales: scales, ReserveJ: c.Flight.ReserveJ, SpeedMaxMPS: c.Flight.SpeedMaxMPS},
 		users:    users.Users{Max: c.Users.Max, Physics: p},
 	}
-	l.users.Prior = l.Policy.Prior
+	l.users.Prior = l.Policy.UserPrior
 	l.mission.Restore(mission.State{Mission: c.Mission, Phase: phase})
 	for i := range 2 {
 		l.views = append(l.views, fleet.View{
-			Number: i + 1, SystemID: i + 1, Heard: true, Located: true, Fresh: true, Flying: true, InAir: true, Order: fleet.OrderFly,
+			Number: i + 1, SystemID: i + 1, Received: true, Located: true, Fresh: true, Flying: true, InAir: true, Order: fleet.OrderFly,
 			Position: physics.Position{EastM: 300 * float64(i+1), NorthM: 500}, UpM: 100, Charge: math.NaN(), Source: energy.Current,
 		})
 	}
@@ -61,23 +61,23 @@ func inState(t testing.TB, phase string, s Scheduler, p physics.Constants, scale
 	if l.fleet, err = NewFleet(&c, p, l.Clock, log); err != nil {
 		t.Fatal(err)
 	}
-	l.link = &link.Link{Fleet: "f1", Clock: l.Clock, Log: log}
-	if l.link.Topics, err = telemetry.NewTopics("f1"); err != nil {
+	l.mqtt = &link.MQTT{Fleet: "f1", Clock: l.Clock, Log: log}
+	if l.mqtt.Topics, err = telemetry.NewTopics("f1"); err != nil {
 		t.Fatal(err)
 	}
-	l.link.Rejects.Log = log
-	l.crew = crew.Crew{Mission: orders{l}, Clock: l.Clock, Log: log, Publish: func(telemetry.Ack) {}}
+	l.mqtt.Rejects.Log = log
+	l.crew = crew.Handler{Executor: commandExecutor{l}, Clock: l.Clock, Log: log, Publish: func(telemetry.Ack) {}}
 	return l
 }
 
-// withLedger gives it a ledger in a directory.
-func (l *Leader) withLedger(t testing.TB, dir string) {
+// openLedger gives it a ledger in a directory.
+func (l *Leader) openLedger(t testing.TB, dir string) {
 	t.Helper()
 	var err error
-	if l.journal.ledger, err = ledger.Open(dir); err != nil {
+	if l.ledgerWriter.ledger, err = ledger.Open(dir); err != nil {
 		t.Fatal(err)
 	}
-	l.journal.clock, l.crew.Ledger = l.Clock, l.journal.ledger
+	l.ledgerWriter.clock, l.crew.Ledger = l.Clock, l.ledgerWriter.ledger
 	if err := l.crew.Initialize(nil); err != nil {
 		t.Fatal(err)
 	}

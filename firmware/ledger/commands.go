@@ -7,16 +7,16 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Remembered is how many applied commands are kept.
-const Remembered = 1024
+// MaxCommands is how many applied commands are kept.
+const MaxCommands = 1024
 
 // Command is one that was applied or refused, with its acknowledgement.
 type Command struct {
-	ID      string          `json:"id"`
-	Ack     json.RawMessage `json:"ack"`
-	Body    string          `json:"body,omitempty"` // digest of the command, to tell a repeat from another one of the same id
-	Key     string          `json:"key,omitempty"`  // public key that signed it
-	Counter uint64          `json:"counter,omitempty"`
+	ID         string          `json:"id"`
+	Ack        json.RawMessage `json:"ack"`
+	BodyDigest string          `json:"body,omitempty"` // digest of the command, to tell a repeat from another one of the same id
+	PublicKey  string          `json:"key,omitempty"`  // public key that signed it
+	Counter    uint64          `json:"counter,omitempty"`
 }
 
 // Command returns an earlier command by its id.
@@ -27,7 +27,7 @@ func (l *Ledger) Command(id string) (c Command, found bool, err error) {
 			return nil
 		}
 		found = true
-		return l.unseal(tx.Bucket(bucketCommands).Get(sequence), &c)
+		return l.decodeWithChecksum(tx.Bucket(bucketCommands).Get(sequence), &c)
 	})
 	return c, found, err
 }
@@ -35,13 +35,13 @@ func (l *Ledger) Command(id string) (c Command, found bool, err error) {
 // Counters returns the last counter accepted from each key.
 func (l *Ledger) Counters() (last map[string]uint64, err error) {
 	err = l.db.View(func(tx *bolt.Tx) error {
-		last = counters(tx)
+		last = readCounters(tx)
 		return nil
 	})
 	return last, err
 }
 
-func counters(tx *bolt.Tx) map[string]uint64 {
+func readCounters(tx *bolt.Tx) map[string]uint64 {
 	last := map[string]uint64{}
 	tx.Bucket(bucketKeys).ForEach(func(key, value []byte) error {
 		if len(value) == 8 {
@@ -52,14 +52,14 @@ func counters(tx *bolt.Tx) map[string]uint64 {
 	return last
 }
 
-// Apply puts commands, in order, and the state they lead to on the disk, in
+// WriteCommands puts commands, in order, and the state they lead to on the disk, in
 // one transaction. Beyond Remembered the oldest are forgotten.
-func (l *Ledger) Apply(s State, commands []Command) error {
+func (l *Ledger) WriteCommands(s State, commands []Command) error {
 	return l.update(s, func(tx *bolt.Tx) error {
 		log, ids, keys := tx.Bucket(bucketCommands), tx.Bucket(bucketIDs), tx.Bucket(bucketKeys)
 		for _, c := range commands {
-			if c.Key != "" {
-				if err := keys.Put([]byte(c.Key), number(c.Counter)); err != nil {
+			if c.PublicKey != "" {
+				if err := keys.Put([]byte(c.PublicKey), encodeUint64(c.Counter)); err != nil {
 					return err
 				}
 			}
@@ -67,18 +67,18 @@ func (l *Ledger) Apply(s State, commands []Command) error {
 			if err != nil {
 				return err
 			}
-			raw, err := seal(commandRecord{c, sequence})
+			raw, err := encodeWithChecksum(commandRecord{c, sequence})
 			if err != nil {
 				return err
 			}
-			if err := log.Put(number(sequence), raw); err != nil {
+			if err := log.Put(encodeUint64(sequence), raw); err != nil {
 				return err
 			}
-			if err := ids.Put([]byte(c.ID), number(sequence)); err != nil {
+			if err := ids.Put([]byte(c.ID), encodeUint64(sequence)); err != nil {
 				return err
 			}
-			if sequence > Remembered {
-				if err := l.forget(log, ids, number(sequence-Remembered)); err != nil {
+			if sequence > MaxCommands {
+				if err := l.forget(log, ids, encodeUint64(sequence-MaxCommands)); err != nil {
 					return err
 				}
 			}
@@ -93,7 +93,7 @@ func (l *Ledger) forget(log, ids *bolt.Bucket, sequence []byte) error {
 		return nil
 	}
 	var old Command
-	if err := l.unseal(raw, &old); err != nil {
+	if err := l.decodeWithChecksum(raw, &old); err != nil {
 		return err
 	}
 	if err := ids.Delete([]byte(old.ID)); err != nil {

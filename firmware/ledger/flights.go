@@ -18,19 +18,19 @@ type Flight struct {
 }
 
 const (
-	defaultKeep = 64e6
-	minKeep     = 1e6
-	entryBytes  = 32 // what the file spends on an entry beyond key and value, about
+	defaultRowBytes    = 64e6
+	minRowBytes        = 1e6
+	entryOverheadBytes = 32 // what the file spends on an entry beyond key and value, about
 )
 
-// Keep bounds the rows on the disk in bytes: half for the present mission, whose
+// SetMaxRowBytes bounds the rows on the disk in bytes: half for the present mission, whose
 // oldest rows go first, half for the flights before, of which the oldest go
 // first. Everything else in the file is small and of constant size.
-func (l *Ledger) Keep(n float64) { l.keep = int(max(n, minKeep)) }
+func (l *Ledger) SetMaxRowBytes(n float64) { l.maxRowBytes = int(max(n, minRowBytes)) }
 
-// prune drops the rows that a new one of a given size leaves no room for.
-func (l *Ledger) prune(slots *bolt.Bucket, newest, rowBytes int) error {
-	room := l.keep / 2 / (rowBytes + 8 + entryBytes)
+// dropOldRows drops the rows that a new one of a given size leaves no room for.
+func (l *Ledger) dropOldRows(slots *bolt.Bucket, newest, rowBytes int) error {
+	room := l.maxRowBytes / 2 / (rowBytes + 8 + entryOverheadBytes)
 	c := slots.Cursor()
 	for key, _ := c.First(); len(key) == 8; key, _ = c.First() {
 		if slot := binary.BigEndian.Uint64(key); newest < room || slot > uint64(newest-room) {
@@ -43,9 +43,9 @@ func (l *Ledger) prune(slots *bolt.Bucket, newest, rowBytes int) error {
 	return nil
 }
 
-// shelve moves the present mission's record, if anything was flown, among the
+// archiveFlight moves the present mission's record, if anything was flown, among the
 // earlier flights, and makes room for the next.
-func (l *Ledger) shelve(tx *bolt.Tx) error {
+func (l *Ledger) archiveFlight(tx *bolt.Tx) error {
 	flights, err := tx.CreateBucketIfNotExists(bucketFlights)
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (l *Ledger) shelve(tx *bolt.Tx) error {
 	if err != nil {
 		return err
 	}
-	flight, err := flights.CreateBucket(number(sequence))
+	flight, err := flights.CreateBucket(encodeUint64(sequence))
 	if err != nil {
 		return err
 	}
@@ -71,24 +71,24 @@ func (l *Ledger) shelve(tx *bolt.Tx) error {
 	if _, err := tx.CreateBucket(bucketSlots); err != nil {
 		return err
 	}
-	return l.clear(flights)
+	return l.dropOldFlights(flights)
 }
 
-// clear drops the oldest flights until the rest fit.
-func (l *Ledger) clear(flights *bolt.Bucket) error {
+// dropOldFlights drops the oldest flights until the rest fit.
+func (l *Ledger) dropOldFlights(flights *bolt.Bucket) error {
 	var names [][]byte
 	var sizes []int
 	total := 0
 	err := flights.ForEachBucket(func(name []byte) error {
 		n := 0
 		flights.Bucket(name).Bucket(bucketSlots).ForEach(func(key, value []byte) error {
-			n += len(key) + len(value) + entryBytes
+			n += len(key) + len(value) + entryOverheadBytes
 			return nil
 		})
 		names, sizes, total = append(names, bytes.Clone(name)), append(sizes, n), total+n
 		return nil
 	})
-	for i := 0; err == nil && total > l.keep/2; i++ {
+	for i := 0; err == nil && total > l.maxRowBytes/2; i++ {
 		err = flights.DeleteBucket(names[i])
 		total -= sizes[i]
 	}
@@ -112,12 +112,12 @@ func (l *Ledger) Flights() (all []Flight, err error) {
 				return nil
 			}
 			var f Flight
-			if err := l.unseal(state, &f.State); err != nil {
+			if err := l.decodeWithChecksum(state, &f.State); err != nil {
 				return err
 			}
 			err := slots.ForEach(func(_, raw []byte) error {
 				var r account.Row
-				err := l.unseal(raw, &r)
+				err := l.decodeWithChecksum(raw, &r)
 				f.Rows = append(f.Rows, r)
 				return err
 			})

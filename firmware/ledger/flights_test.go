@@ -13,29 +13,29 @@ import (
 	"prefdt/firmware/account"
 )
 
-func of(name string, slot int) State {
-	s := state(slot)
+func missionState(name string, slot int) State {
+	s := testState(slot)
 	s.Mission = name
 	return s
 }
 
-func row(slot int) account.Row {
-	return account.Row{Slot: slot, EnergyJ: float64(slot) / 3, Aircraft: make([]account.Share, 2)}
+func testRow(slot int) account.Row {
+	return account.Row{Slot: slot, EnergyJ: float64(slot) / 3, Aircraft: make([]account.AircraftRow, 2)}
 }
 
-// fill flies missions of so many slots, 500 to a transaction.
-func fill(t *testing.T, l *Ledger, slots int, names ...string) {
+// writeMissions flies missions of so many slots, 500 to a transaction.
+func writeMissions(t *testing.T, l *Ledger, slots int, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		if err := l.Apply(of(name, -1), nil); err != nil {
+		if err := l.WriteCommands(missionState(name, -1), nil); err != nil {
 			t.Fatal(err)
 		}
 		for from := 0; from < slots; from += 500 {
 			var rows []account.Row
 			for i := from; i < min(from+500, slots); i++ {
-				rows = append(rows, row(i))
+				rows = append(rows, testRow(i))
 			}
-			if err := l.Settle(of(name, min(from+500, slots)-1), rows); err != nil {
+			if err := l.WriteRows(missionState(name, min(from+500, slots)-1), rows); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -44,16 +44,16 @@ func fill(t *testing.T, l *Ledger, slots int, names ...string) {
 
 func TestEarlierFlightsAreKept(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, dir)
-	fill(t, l, 30, "m1", "m2", "m3")
-	if err := l.Apply(of("never flown", -1), nil); err != nil {
+	l := mustOpen(t, dir)
+	writeMissions(t, l, 30, "m1", "m2", "m3")
+	if err := l.WriteCommands(missionState("never flown", -1), nil); err != nil {
 		t.Fatal(err)
 	}
-	fill(t, l, 5, "m4")
+	writeMissions(t, l, 5, "m4")
 	l.Close()
 	for _, opened := range []func() (*Ledger, error){
 		func() (*Ledger, error) { return Open(dir) },
-		func() (*Ledger, error) { return Read(filepath.Join(dir, fileName)) },
+		func() (*Ledger, error) { return OpenReadOnly(filepath.Join(dir, fileName)) },
 	} {
 		l, err := opened()
 		if err != nil {
@@ -77,9 +77,9 @@ func TestEarlierFlightsAreKept(t *testing.T) {
 // told, and the newest rows are in it.
 func TestBoundedSize(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, dir)
+	l := mustOpen(t, dir)
 	const keep = 1e6
-	l.Keep(keep)
+	l.SetMaxRowBytes(keep)
 	largest := int64(0)
 	measure := func() {
 		info, err := os.Stat(filepath.Join(dir, fileName))
@@ -89,11 +89,11 @@ func TestBoundedSize(t *testing.T) {
 		largest = max(largest, info.Size())
 	}
 	for i := range 6 {
-		fill(t, l, 6000, fmt.Sprintf("long%d", i)) // 2 MB of rows each
+		writeMissions(t, l, 6000, fmt.Sprintf("long%d", i)) // 2 MB of rows each
 		measure()
 	}
 	for i := range 30 {
-		fill(t, l, 300, fmt.Sprintf("short%d", i))
+		writeMissions(t, l, 300, fmt.Sprintf("short%d", i))
 		measure()
 	}
 	all, err := l.Flights()
@@ -113,21 +113,21 @@ func TestBoundedSize(t *testing.T) {
 // A damaged file gives back what was not hit: checksums keep anything else out.
 func TestRecover(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, dir)
-	fill(t, l, 40, "m1")
-	if err := l.Apply(of("m2", -1), nil); err != nil {
+	l := mustOpen(t, dir)
+	writeMissions(t, l, 40, "m1")
+	if err := l.WriteCommands(missionState("m2", -1), nil); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 60 {
-		if err := l.Settle(of("m2", i), []account.Row{row(i)}); err != nil {
+		if err := l.WriteRows(missionState("m2", i), []account.Row{testRow(i)}); err != nil {
 			t.Fatal(err)
 		}
-		c := Command{ID: fmt.Sprintf("c%d", i), Ack: json.RawMessage(`{"a":"}{\""}`), Key: "crew", Counter: uint64(i + 1)}
-		if err := l.Apply(of("m2", i), []Command{c}); err != nil {
+		c := Command{ID: fmt.Sprintf("c%d", i), Ack: json.RawMessage(`{"a":"}{\""}`), PublicKey: "crew", Counter: uint64(i + 1)}
+		if err := l.WriteCommands(missionState("m2", i), []Command{c}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := l.Apply(of("m2", 59), []Command{{ID: "c60", Ack: json.RawMessage(`{}`), Key: "crew", Counter: 100}}); err != nil {
+	if err := l.WriteCommands(missionState("m2", 59), []Command{{ID: "c60", Ack: json.RawMessage(`{}`), PublicKey: "crew", Counter: 100}}); err != nil {
 		t.Fatal(err)
 	}
 	l.Close()
@@ -148,9 +148,9 @@ func TestRecover(t *testing.T) {
 	if err := s.Save(again); err == nil || !strings.Contains(err.Error(), "empty directory") {
 		t.Errorf("saved over a ledger: %v", err)
 	}
-	l = open(t, again)
+	l = mustOpen(t, again)
 	all, err := l.Flights()
-	if err != nil || len(all) != 2 || len(all[0].Rows) != 40 || len(all[1].Rows) != 60 || !reflect.DeepEqual(all[1].State, of("m2", 59)) {
+	if err != nil || len(all) != 2 || len(all[0].Rows) != 40 || len(all[1].Rows) != 60 || !reflect.DeepEqual(all[1].State, missionState("m2", 59)) {
 		t.Errorf("recovered %d flights, %v", len(all), err)
 	}
 	for i := range 60 {
@@ -162,7 +162,7 @@ func TestRecover(t *testing.T) {
 		t.Errorf("counters %v", last)
 	}
 	for name, want := range map[string]bool{"m1": true, "m2": true, "m3": false} {
-		if used, err := l.Used(name); used != want || err != nil {
+		if used, err := l.MissionUsed(name); used != want || err != nil {
 			t.Errorf("after the recovery %q was used: %v, %v", name, used, err)
 		}
 	}
@@ -181,15 +181,15 @@ func TestRecover(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(d, fileName), bad, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if l, err := Read(filepath.Join(d, fileName)); err != nil {
+		if l, err := OpenReadOnly(filepath.Join(d, fileName)); err != nil {
 			refused++
 		} else {
 			l.Close()
 		}
-		s := salvage(bad)
+		s := recoverBytes(bad)
 		for _, f := range s.Flights {
 			for _, r := range f.Rows {
-				if want := row(r.Slot); r.EnergyJ != want.EnergyJ || r.Mission != f.State.Mission {
+				if want := testRow(r.Slot); r.EnergyJ != want.EnergyJ || r.Mission != f.State.Mission {
 					t.Fatalf("row %+v of %s was never written", r, f.State.Mission)
 				}
 			}

@@ -16,28 +16,28 @@ import (
 	"prefdt/firmware/account"
 )
 
-// genuine is a ledger with all it may have: earlier flights, rows in a tree of
+// fullLedger is a ledger with all it may have: earlier flights, rows in a tree of
 // pages, commands, keys and a list of free pages.
-func genuine(f *testing.F) []byte {
+func fullLedger(f *testing.F) []byte {
 	dir := f.TempDir()
 	l, err := Open(dir)
 	if err != nil {
 		f.Fatal(err)
 	}
 	for _, name := range []string{"m1", "m2"} {
-		s := state(60)
+		s := testState(60)
 		s.Mission = name
 		rows := []account.Row{}
 		for i := range 60 {
-			rows = append(rows, account.Row{Slot: i, EnergyJ: 270, Aircraft: make([]account.Share, 2)})
+			rows = append(rows, account.Row{Slot: i, EnergyJ: 270, Aircraft: make([]account.AircraftRow, 2)})
 		}
-		if err := l.Apply(s, nil); err != nil {
+		if err := l.WriteCommands(s, nil); err != nil {
 			f.Fatal(err)
 		}
-		if err := l.Settle(s, rows); err != nil {
+		if err := l.WriteRows(s, rows); err != nil {
 			f.Fatal(err)
 		}
-		if err := l.Apply(s, []Command{{ID: "c-" + name, Ack: json.RawMessage(`{"id":"c"}`), Key: "crew", Counter: uint64(len(rows))}}); err != nil {
+		if err := l.WriteCommands(s, []Command{{ID: "c-" + name, Ack: json.RawMessage(`{"id":"c"}`), PublicKey: "crew", Counter: uint64(len(rows))}}); err != nil {
 			f.Fatal(err)
 		}
 	}
@@ -49,8 +49,8 @@ func genuine(f *testing.F) []byte {
 	return whole
 }
 
-// patch changes a genuine file by six bytes: where, how, with what.
-func patch(file, p []byte) {
+// corrupt changes a genuine file by six bytes: where, how, with what.
+func corrupt(file, p []byte) {
 	at := (int(p[0])<<16 | int(p[1])<<8 | int(p[2])) % len(file)
 	x := binary.LittleEndian.Uint16(p[4:])
 	switch p[3] % 6 {
@@ -77,7 +77,7 @@ func patch(file, p []byte) {
 // FuzzFile opens a damaged ledger in each way there is. What is refused is
 // refused in one line; what is not can be read, and flown on with.
 func FuzzFile(f *testing.F) {
-	whole := genuine(f)
+	whole := fullLedger(f)
 	f.Add([]byte{}, uint32(0))
 	f.Add([]byte{}, uint32(5000))
 	for page := range byte(len(whole) / 4096) {
@@ -94,7 +94,7 @@ func FuzzFile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, patches []byte, cut uint32) {
 		file := bytes.Clone(whole)
 		for n := 0; len(patches) >= 6 && n < 16; n++ {
-			patch(file, patches)
+			corrupt(file, patches)
 			patches = patches[6:]
 		}
 		file = file[:len(file)-int(cut%uint32(len(file)))]
@@ -106,8 +106,8 @@ func FuzzFile(f *testing.F) {
 				t.Fatalf("%q is more than a line", err)
 			}
 		}
-		salvage(file)
-		l, err := Read(path)
+		recoverBytes(file)
+		l, err := OpenReadOnly(path)
 		oneLine(err)
 		if err == nil {
 			_, err := l.Flights()
@@ -127,9 +127,9 @@ func FuzzFile(f *testing.F) {
 		oneLine(err)
 		_, _, err = l.Command("c-m1")
 		oneLine(err)
-		oneLine(l.Apply(s, []Command{{ID: "new", Ack: json.RawMessage(`{}`), Key: "crew", Counter: 99}}))
-		oneLine(l.Settle(s, []account.Row{{Slot: 61}}))
-		oneLine(l.Apply(of("m3", 0), nil))
+		oneLine(l.WriteCommands(s, []Command{{ID: "new", Ack: json.RawMessage(`{}`), PublicKey: "crew", Counter: 99}}))
+		oneLine(l.WriteRows(s, []account.Row{{Slot: 61}}))
+		oneLine(l.WriteCommands(missionState("m3", 0), nil))
 	})
 }
 
@@ -137,7 +137,7 @@ func FuzzFile(f *testing.F) {
 // ledger whose structure is whole.
 func FuzzValues(f *testing.F) {
 	text := func(v any) []byte { raw, _ := json.Marshal(v); return raw }
-	f.Add(text(account.Row{Slot: 3, Mission: "m1"}), text(stateRecord{State: state(3), Tx: 7}), text(commandRecord{Command{ID: "c1", Ack: json.RawMessage(`{}`), Key: "crew", Counter: 9}, 4}), []byte("crew"), uint64(1))
+	f.Add(text(account.Row{Slot: 3, Mission: "m1"}), text(stateRecord{State: testState(3), Tx: 7}), text(commandRecord{Command{ID: "c1", Ack: json.RawMessage(`{}`), PublicKey: "crew", Counter: 9}, 4}), []byte("crew"), uint64(1))
 	f.Add([]byte(`{"slot":-1,"mission":"m1","aircraft":[{"number":-7}]}`), []byte(`{"mission":"","aircraft":null}`), []byte(`{"id":"","sequence":18446744073709551615}`), []byte{0}, uint64(1<<63))
 	f.Add([]byte(`{"slot":9223372036854775807}`), []byte(`{"mission":"m1","tx":-1,"counters":{"":1}}`), []byte(`{"id":"c","ack":`), []byte{}, uint64(0))
 	dir := f.TempDir()
@@ -148,9 +148,9 @@ func FuzzValues(f *testing.F) {
 	f.Cleanup(func() { l.Close() })
 	l.db.NoSync, l.db.NoGrowSync = true, true
 	sealed := func(raw []byte) []byte {
-		v, err := seal(json.RawMessage(raw))
+		v, err := encodeWithChecksum(json.RawMessage(raw))
 		if err != nil { // no JSON, and yet sealed
-			v, _ = seal(string(raw))
+			v, _ = encodeWithChecksum(string(raw))
 		}
 		return v
 	}
@@ -164,11 +164,11 @@ func FuzzValues(f *testing.F) {
 					return err
 				}
 			}
-			tx.Bucket(bucketSlots).Put(number(n), sealed(row))
-			tx.Bucket(bucketCommands).Put(number(n), sealed(command))
-			tx.Bucket(bucketIDs).Put([]byte("c1"), number(n))
+			tx.Bucket(bucketSlots).Put(encodeUint64(n), sealed(row))
+			tx.Bucket(bucketCommands).Put(encodeUint64(n), sealed(command))
+			tx.Bucket(bucketIDs).Put([]byte("c1"), encodeUint64(n))
 			if len(key) > 0 && len(key) < 1000 {
-				tx.Bucket(bucketKeys).Put(key, number(n))
+				tx.Bucket(bucketKeys).Put(key, encodeUint64(n))
 				tx.Bucket(bucketSlots).Put(key, sealed(row))
 			}
 			return tx.Bucket(bucketState).Put(keyState, sealed(state))
@@ -180,7 +180,7 @@ func FuzzValues(f *testing.F) {
 		l.Flights()
 		s, _, err := l.Load()
 		if err == nil {
-			l.Settle(s, []account.Row{{Slot: 61}})
+			l.WriteRows(s, []account.Row{{Slot: 61}})
 		}
 		l.Command("c1")
 		l.Counters()
@@ -188,7 +188,7 @@ func FuzzValues(f *testing.F) {
 		for _, v := range [][]byte{row, command, state} {
 			file = append(file, sealed(v)...)
 		}
-		if found := salvage(file); len(found.Flights) > 0 {
+		if found := recoverBytes(file); len(found.Flights) > 0 {
 			out, err := os.MkdirTemp(dir, "")
 			if err != nil {
 				t.Fatal(err)

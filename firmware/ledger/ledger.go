@@ -24,11 +24,11 @@ import (
 )
 
 const (
-	fileName    = "ledger.db"
-	format      = 2
-	openTimeout = time.Second
-	// maxFile bounds the file read at start; a mission of a million slots is smaller.
-	maxFile = 4 << 30
+	fileName      = "ledger.db"
+	formatVersion = 2
+	openTimeout   = time.Second
+	// maxFileBytes bounds the file read at start; a mission of a million slots is smaller.
+	maxFileBytes = 4 << 30
 )
 
 var (
@@ -45,11 +45,11 @@ var (
 
 // Ledger is the open file. It is used by one goroutine.
 type Ledger struct {
-	Torn string // what was wrong with the last transaction, which was dropped; empty: nothing
+	TornReason string // what was wrong with the last transaction, which was dropped; empty: nothing
 
-	path string
-	db   *bolt.DB
-	keep int // bytes of rows, see Keep
+	path        string
+	db          *bolt.DB
+	maxRowBytes int // bytes of rows, see Keep
 
 	mission string // of the last transaction; empty: none since it was opened
 }
@@ -73,32 +73,32 @@ func Open(dir string) (*Ledger, error) {
 		}
 		return l, nil
 	}
-	l, err := openSound(path, &bolt.Options{Timeout: openTimeout})
-	if !errors.As(err, new(damage)) {
+	l, err := openVerified(path, &bolt.Options{Timeout: openTimeout})
+	if !errors.As(err, new(damageError)) {
 		return l, err
 	}
-	if before, e := openBefore(path); e == nil {
-		before.Torn = err.Error()
+	if before, e := openPrevious(path); e == nil {
+		before.TornReason = err.Error()
 		return before, nil
 	}
-	return nil, fmt.Errorf("%w%s", err, remains(path))
+	return nil, fmt.Errorf("%w%s", err, describeRecoverable(path))
 }
 
-// Read opens an existing file, of any name, to be looked at and not changed.
-func Read(path string) (*Ledger, error) {
-	return openSound(path, &bolt.Options{Timeout: openTimeout, ReadOnly: true})
+// OpenReadOnly opens an existing file, of any name, to be looked at and not changed.
+func OpenReadOnly(path string) (*Ledger, error) {
+	return openVerified(path, &bolt.Options{Timeout: openTimeout, ReadOnly: true})
 }
 
-// openSound opens an existing file in which all is as it was written.
-func openSound(path string, options *bolt.Options) (*Ledger, error) {
+// openVerified opens an existing file in which all is as it was written.
+func openVerified(path string, options *bolt.Options) (*Ledger, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("read ledger: %w", err)
 	}
-	if info.Size() == 0 || info.Size() > maxFile {
+	if info.Size() == 0 || info.Size() > maxFileBytes {
 		return nil, damaged(path, fmt.Errorf("its size is %d bytes", info.Size()))
 	}
-	switch err := walkFile(path, info.Size()); {
+	switch err := lockAndCheckPages(path, info.Size()); {
 	case errors.Is(err, errInUse):
 		return nil, fmt.Errorf("ledger %s is %w", path, err)
 	case err != nil:
@@ -108,7 +108,7 @@ func openSound(path string, options *bolt.Options) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := l.verify(); err != nil {
+	if err := l.checkGuarded(); err != nil {
 		l.Close()
 		return nil, err
 	}
@@ -131,11 +131,11 @@ func openFile(path string, options *bolt.Options) (l *Ledger, err error) {
 	if err != nil {
 		return nil, damaged(path, err)
 	}
-	return &Ledger{path: path, db: db, keep: defaultKeep}, nil
+	return &Ledger{path: path, db: db, maxRowBytes: defaultRowBytes}, nil
 }
 
-// verify is check where the file may still fault.
-func (l *Ledger) verify() (err error) {
+// checkGuarded is check where the file may still fault.
+func (l *Ledger) checkGuarded() (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
@@ -145,7 +145,7 @@ func (l *Ledger) verify() (err error) {
 	return l.check()
 }
 
-func walkFile(path string, size int64) error {
+func lockAndCheckPages(path string, size int64) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -155,7 +155,7 @@ func walkFile(path string, size int64) error {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return errInUse
 	}
-	return walk(f, size)
+	return checkPages(f, size)
 }
 
 var errInUse = errors.New("in use by another leader")
@@ -163,17 +163,17 @@ var errInUse = errors.New("in use by another leader")
 // Close releases the file.
 func (l *Ledger) Close() error { return l.db.Close() }
 
-// damage is what is wrong with a file.
-type damage struct {
+// damageError is what is wrong with a file.
+type damageError struct {
 	path string
 	err  error
 }
 
-func (d damage) Error() string {
+func (d damageError) Error() string {
 	return fmt.Sprintf("ledger %s is damaged: %v; move it away to give up that mission's record", d.path, d.err)
 }
 
-func damaged(path string, err error) error { return damage{path, err} }
+func damaged(path string, err error) error { return damageError{path, err} }
 
 func (l *Ledger) create(dir string) error {
 	err := l.db.Update(func(tx *bolt.Tx) error {
@@ -182,7 +182,7 @@ func (l *Ledger) create(dir string) error {
 				return err
 			}
 		}
-		return tx.Bucket(bucketState).Put(keyFormat, []byte{format})
+		return tx.Bucket(bucketState).Put(keyFormat, []byte{formatVersion})
 	})
 	if err != nil {
 		return fmt.Errorf("make ledger %s: %w", l.path, err)
@@ -201,8 +201,8 @@ func (l *Ledger) create(dir string) error {
 func (l *Ledger) check() error {
 	return l.db.View(func(tx *bolt.Tx) error {
 		if b := tx.Bucket(bucketState); b != nil { // another format has other buckets, and is no damage
-			if got := b.Get(keyFormat); len(got) == 1 && got[0] != format {
-				return fmt.Errorf("ledger %s has format %v, this leader reads %d; move it away to begin a new one", l.path, got, format)
+			if got := b.Get(keyFormat); len(got) == 1 && got[0] != formatVersion {
+				return fmt.Errorf("ledger %s has format %v, this leader reads %d; move it away to begin a new one", l.path, got, formatVersion)
 			}
 		}
 		for _, name := range [][]byte{bucketState, bucketSlots, bucketCommands, bucketIDs, bucketKeys, bucketMissions} {
@@ -210,28 +210,28 @@ func (l *Ledger) check() error {
 				return damaged(l.path, fmt.Errorf("it has no %s", name))
 			}
 		}
-		if err := l.whole(tx); err != nil {
+		if err := l.checkTransaction(tx); err != nil {
 			return err
 		}
-		if got := tx.Bucket(bucketState).Get(keyFormat); !bytes.Equal(got, []byte{format}) {
+		if got := tx.Bucket(bucketState).Get(keyFormat); !bytes.Equal(got, []byte{formatVersion}) {
 			return damaged(l.path, fmt.Errorf("its format is %v", got))
 		}
 		for _, name := range [][]byte{bucketSlots, bucketCommands} {
-			if err := tx.Bucket(name).ForEach(func(_, sealed []byte) error { return l.unseal(sealed, nil) }); err != nil {
+			if err := tx.Bucket(name).ForEach(func(_, sealed []byte) error { return l.decodeWithChecksum(sealed, nil) }); err != nil {
 				return err
 			}
 		}
 		return eachFlight(tx, func(flight *bolt.Bucket) error {
-			if err := l.unseal(flight.Get(keyState), nil); err != nil {
+			if err := l.decodeWithChecksum(flight.Get(keyState), nil); err != nil {
 				return err
 			}
-			return flight.Bucket(bucketSlots).ForEach(func(_, sealed []byte) error { return l.unseal(sealed, nil) })
+			return flight.Bucket(bucketSlots).ForEach(func(_, sealed []byte) error { return l.decodeWithChecksum(sealed, nil) })
 		})
 	})
 }
 
-// seal appends a checksum: bbolt's own covers its structure, not the values.
-func seal(v any) ([]byte, error) {
+// encodeWithChecksum appends a checksum: bbolt's own covers its structure, not the values.
+func encodeWithChecksum(v any) ([]byte, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return nil, fmt.Errorf("write ledger: %w", err)
@@ -239,7 +239,7 @@ func seal(v any) ([]byte, error) {
 	return binary.BigEndian.AppendUint32(raw, crc32.ChecksumIEEE(raw)), nil
 }
 
-func (l *Ledger) unseal(sealed []byte, v any) error {
+func (l *Ledger) decodeWithChecksum(sealed []byte, v any) error {
 	if len(sealed) < 4 {
 		return damaged(l.path, errors.New("a value is cut short"))
 	}
@@ -256,4 +256,4 @@ func (l *Ledger) unseal(sealed []byte, v any) error {
 	return nil
 }
 
-func number(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+func encodeUint64(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }

@@ -22,7 +22,7 @@ import (
 	"prefdt/telemetry"
 )
 
-func open(t *testing.T, dir string) *Ledger {
+func mustOpen(t *testing.T, dir string) *Ledger {
 	t.Helper()
 	l, err := Open(dir)
 	if err != nil {
@@ -31,40 +31,40 @@ func open(t *testing.T, dir string) *Ledger {
 	return l
 }
 
-func state(slot int) State {
+func testState(slot int) State {
 	return State{
-		State:      mission.State{Mission: "m1", Phase: "flying", HeldBy: "crew", Contact: mission.Contact{CrewAwayS: 3.5, Stations: []string{"ops"}}},
-		Configured: "m1", Seq: int64(slot) + 7, Schedule: schedule.State{Next: slot + 1, Missed: 2, Clocks: []schedule.Reference{{BootMS: 5e3, MSPerSlot: 1000}}},
+		State:             mission.State{Mission: "m1", Phase: "flying", HeldBy: "crew", Contact: mission.Contact{CrewLostS: 3.5, Stations: []string{"ops"}}},
+		ConfiguredMission: "m1", StatusSeq: int64(slot) + 7, Schedule: schedule.State{Next: slot + 1, Missed: 2, References: []schedule.ClockReference{{BootMS: 5e3, MSPerSlot: 1000}}},
 		Account: account.State{
-			Goal:     goal.State{Slot: slot, Slots: 100, Mode: goal.Target, BudgetJ: 42e3, SpentJ: 270.1 * float64(slot)},
-			LocalS:   3.25,
-			Aircraft: []account.Aircraft{{BookedJ: 900, SpentJ: 812.25, TransitJ: 87.75}},
+			Objective:      goal.State{Slot: slot, Slots: 100, Mode: goal.Target, BudgetJ: 42e3, SpentJ: 270.1 * float64(slot)},
+			AllLocalDelayS: 3.25,
+			Aircraft:       []account.AircraftAccount{{AccountedJ: 900, SpentJ: 812.25, TransitJ: 87.75}},
 		},
 		Users:       users.State{PriceSPerJ: 0.01},
-		Fleet:       []fleet.Saved{{Number: 1, SystemID: 7, Ours: true, Home: &[2]float64{1, 2}}},
+		Fleet:       []fleet.SavedAircraft{{Number: 1, SystemID: 7, UnderCommand: true, Home: &[2]float64{1, 2}}},
 		LastCommand: &telemetry.LastCommand{ID: "c", Key: "crew-1", Slot: 3, What: "stop"},
 	}
 }
 
 func TestWhatWentInComesOut(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, dir)
+	l := mustOpen(t, dir)
 	if _, found, err := l.Load(); found || err != nil {
 		t.Fatalf("a new ledger holds a mission: %v, %v", found, err)
 	}
-	if err := l.Apply(state(-1), nil); err != nil {
+	if err := l.WriteCommands(testState(-1), nil); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 5 {
-		if err := l.Settle(state(i), []account.Row{{Slot: i, EnergyJ: float64(i) / 3}}); err != nil {
+		if err := l.WriteRows(testState(i), []account.Row{{Slot: i, EnergyJ: float64(i) / 3}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	l.Close()
-	l = open(t, dir)
+	l = mustOpen(t, dir)
 	defer l.Close()
 	s, found, err := l.Load()
-	if err != nil || !found || !reflect.DeepEqual(s, state(4)) {
+	if err != nil || !found || !reflect.DeepEqual(s, testState(4)) {
 		t.Fatalf("got %+v, %v, %v", s, found, err)
 	}
 	next := 0
@@ -82,26 +82,26 @@ func TestWhatWentInComesOut(t *testing.T) {
 
 func TestRemembersTheLastCommands(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, dir)
-	const n = Remembered + 300
+	l := mustOpen(t, dir)
+	const n = MaxCommands + 300
 	for i := 0; i < n; i += 50 {
 		batch := []Command{}
 		for j := i; j < min(i+50, n); j++ {
-			batch = append(batch, Command{ID: fmt.Sprintf("c%d", j), Ack: json.RawMessage(fmt.Sprintf(`{"n":%d}`, j)), Body: "digest", Key: "crew", Counter: uint64(j + 1)})
+			batch = append(batch, Command{ID: fmt.Sprintf("c%d", j), Ack: json.RawMessage(fmt.Sprintf(`{"n":%d}`, j)), BodyDigest: "digest", PublicKey: "crew", Counter: uint64(j + 1)})
 		}
-		if err := l.Apply(state(3), batch); err != nil {
+		if err := l.WriteCommands(testState(3), batch); err != nil {
 			t.Fatal(err)
 		}
 	}
 	l.Close()
-	l = open(t, dir)
+	l = mustOpen(t, dir)
 	defer l.Close()
 	for i := range n {
 		c, found, err := l.Command(fmt.Sprintf("c%d", i))
-		if err != nil || found != (i >= n-Remembered) {
+		if err != nil || found != (i >= n-MaxCommands) {
 			t.Fatalf("command %d: found %v, %v", i, found, err)
 		}
-		if found && (string(c.Ack) != fmt.Sprintf(`{"n":%d}`, i) || c.Body != "digest") {
+		if found && (string(c.Ack) != fmt.Sprintf(`{"n":%d}`, i) || c.BodyDigest != "digest") {
 			t.Fatalf("command %d: %+v", i, c)
 		}
 	}
@@ -116,22 +116,22 @@ func TestRemembersTheLastCommands(t *testing.T) {
 // mission.
 func TestMissionsAreUsedOnce(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, dir)
-	l.Keep(0)
-	if err := l.Apply(of("m0", -1), []Command{{ID: "c0", Ack: json.RawMessage(`{}`), Key: "key", Counter: 9}}); err != nil {
+	l := mustOpen(t, dir)
+	l.SetMaxRowBytes(0)
+	if err := l.WriteCommands(missionState("m0", -1), []Command{{ID: "c0", Ack: json.RawMessage(`{}`), PublicKey: "key", Counter: 9}}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 40 {
-		fill(t, l, 500, fmt.Sprintf("m%d", i))
+		writeMissions(t, l, 500, fmt.Sprintf("m%d", i))
 	}
 	l.Close()
-	l = open(t, dir)
+	l = mustOpen(t, dir)
 	defer l.Close()
 	if flights, err := l.Flights(); err != nil || len(flights) >= 40 {
 		t.Fatalf("%d flights are left, %v: nothing made room", len(flights), err)
 	}
 	for name, want := range map[string]bool{"m0": true, "m7": true, "m39": true, "m40": false, "": false} {
-		if used, err := l.Used(name); used != want || err != nil {
+		if used, err := l.MissionUsed(name); used != want || err != nil {
 			t.Errorf("%q was used: %v, %v, want %v", name, used, err, want)
 		}
 	}
@@ -172,7 +172,7 @@ func TestOtherFormat(t *testing.T) {
 
 func TestInUse(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, dir)
+	l := mustOpen(t, dir)
 	defer l.Close()
 	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("a second opening: %v", err)
@@ -183,9 +183,9 @@ func TestInUse(t *testing.T) {
 // that was completed, never in a crash or an empty ledger.
 func TestDamage(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, dir)
+	l := mustOpen(t, dir)
 	for i := range 40 {
-		if err := l.Settle(state(i), []account.Row{{Slot: i, Aircraft: make([]account.Share, 4)}}); err != nil {
+		if err := l.WriteRows(testState(i), []account.Row{{Slot: i, Aircraft: make([]account.AircraftRow, 4)}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -17,13 +17,13 @@ import (
 // the leader need to go on.
 type State struct {
 	mission.State
-	Configured  string                 `json:"configured"` // mission of the configuration then
-	Seq         int64                  `json:"seq"`        // of the last status
-	Schedule    schedule.State         `json:"schedule"`
-	Account     account.State          `json:"account"`
-	Users       users.State            `json:"users"`
-	Fleet       []fleet.Saved          `json:"fleet"`
-	LastCommand *telemetry.LastCommand `json:"last_command,omitempty"`
+	ConfiguredMission string                 `json:"configured"` // mission of the configuration then
+	StatusSeq         int64                  `json:"seq"`        // of the last status
+	Schedule          schedule.State         `json:"schedule"`
+	Account           account.State          `json:"account"`
+	Users             users.State            `json:"users"`
+	Fleet             []fleet.SavedAircraft  `json:"fleet"`
+	LastCommand       *telemetry.LastCommand `json:"last_command,omitempty"`
 }
 
 // Load returns the state, and false for a ledger without a mission.
@@ -34,13 +34,13 @@ func (l *Ledger) Load() (s State, found bool, err error) {
 			return nil
 		}
 		found = true
-		return l.unseal(raw, &s)
+		return l.decodeWithChecksum(raw, &s)
 	})
 	return s, found, err
 }
 
-// Used is whether a mission of this id was ever begun.
-func (l *Ledger) Used(mission string) (used bool, err error) {
+// MissionUsed is whether a mission of this id was ever begun.
+func (l *Ledger) MissionUsed(mission string) (used bool, err error) {
 	err = l.db.View(func(tx *bolt.Tx) error {
 		used = tx.Bucket(bucketMissions).Get([]byte(mission)) != nil
 		return nil
@@ -48,21 +48,21 @@ func (l *Ledger) Used(mission string) (used bool, err error) {
 	return used, err
 }
 
-// Settle puts slots and the state they lead to on the disk, in one transaction.
-func (l *Ledger) Settle(s State, rows []account.Row) error {
+// WriteRows puts slots and the state they lead to on the disk, in one transaction.
+func (l *Ledger) WriteRows(s State, rows []account.Row) error {
 	return l.update(s, func(tx *bolt.Tx) error {
 		slots := tx.Bucket(bucketSlots)
 		slots.FillPercent = 0.95 // rows come in order
 		for _, r := range rows {
 			r.Mission = s.Mission
-			raw, err := seal(r)
+			raw, err := encodeWithChecksum(r)
 			if err != nil {
 				return err
 			}
-			if err := slots.Put(number(uint64(r.Slot)), raw); err != nil {
+			if err := slots.Put(encodeUint64(uint64(r.Slot)), raw); err != nil {
 				return err
 			}
-			if err := l.prune(slots, r.Slot, len(raw)); err != nil {
+			if err := l.dropOldRows(slots, r.Slot, len(raw)); err != nil {
 				return err
 			}
 		}
@@ -75,7 +75,7 @@ func (l *Ledger) Rows(f func(account.Row) error) error {
 	return l.db.View(func(tx *bolt.Tx) error {
 		return tx.Bucket(bucketSlots).ForEach(func(_, raw []byte) error {
 			var r account.Row
-			if err := l.unseal(raw, &r); err != nil {
+			if err := l.decodeWithChecksum(raw, &r); err != nil {
 				return err
 			}
 			return f(r)
@@ -88,7 +88,7 @@ func (l *Ledger) Rows(f func(account.Row) error) error {
 func (l *Ledger) update(s State, f func(*bolt.Tx) error) error {
 	err := l.db.Update(func(tx *bolt.Tx) error {
 		if s.Mission != l.mission {
-			if err := l.begin(tx, s.Mission); err != nil {
+			if err := l.beginMission(tx, s.Mission); err != nil {
 				return err
 			}
 		}
@@ -104,25 +104,25 @@ func (l *Ledger) update(s State, f func(*bolt.Tx) error) error {
 	return nil
 }
 
-// begin makes a mission the present one, unless it is.
-func (l *Ledger) begin(tx *bolt.Tx, mission string) error {
+// beginMission makes a mission the present one, unless it is.
+func (l *Ledger) beginMission(tx *bolt.Tx, mission string) error {
 	if raw := tx.Bucket(bucketState).Get(keyState); raw != nil {
 		var s State
-		if err := l.unseal(raw, &s); err != nil {
+		if err := l.decodeWithChecksum(raw, &s); err != nil {
 			return err
 		}
 		if s.Mission == mission {
 			return nil
 		}
 	}
-	if err := l.shelve(tx); err != nil {
+	if err := l.archiveFlight(tx); err != nil {
 		return err
 	}
 	return tx.Bucket(bucketMissions).Put([]byte(mission), nil)
 }
 
 func putState(tx *bolt.Tx, s State) error {
-	raw, err := seal(stateRecord{s, tx.ID(), endsOf(tx), counters(tx)})
+	raw, err := encodeWithChecksum(stateRecord{s, tx.ID(), readLastKeys(tx), readCounters(tx)})
 	if err != nil {
 		return err
 	}

@@ -17,43 +17,43 @@ import (
 // page may point at what was never written. The one before then leads to the
 // transaction before: its pages are written over by the next one at the earliest.
 
-// ends are the keys of the last row and the last command: with the transaction's
+// lastKeys are the keys of the last row and the last command: with the transaction's
 // number they tell pages of different transactions from one another.
-type ends struct {
+type lastKeys struct {
 	Row     []byte `json:"row"`
 	Command []byte `json:"command"`
 }
 
-func endsOf(tx *bolt.Tx) *ends {
+func readLastKeys(tx *bolt.Tx) *lastKeys {
 	row, _ := tx.Bucket(bucketSlots).Cursor().Last()
 	command, _ := tx.Bucket(bucketCommands).Cursor().Last()
-	return &ends{bytes.Clone(row), bytes.Clone(command)}
+	return &lastKeys{bytes.Clone(row), bytes.Clone(command)}
 }
 
-// whole is whether what the file holds was written by its last transaction.
-func (l *Ledger) whole(tx *bolt.Tx) error {
+// checkTransaction is whether what the file holds was written by its last transaction.
+func (l *Ledger) checkTransaction(tx *bolt.Tx) error {
 	raw := tx.Bucket(bucketState).Get(keyState)
 	if raw == nil {
-		if tx.ID() > firstTx {
+		if tx.ID() > firstTxID {
 			return damaged(l.path, errors.New("it has no state"))
 		}
 		return nil
 	}
 	var s stateRecord
-	if err := l.unseal(raw, &s); err != nil {
+	if err := l.decodeWithChecksum(raw, &s); err != nil {
 		return err
 	}
-	if found := endsOf(tx); s.Tx != tx.ID() || s.Ends != nil && !reflect.DeepEqual(s.Ends, found) {
+	if found := readLastKeys(tx); s.Tx != tx.ID() || s.LastKeys != nil && !reflect.DeepEqual(s.LastKeys, found) {
 		return damaged(l.path, fmt.Errorf("its parts are of different transactions, the last is %d", tx.ID()))
 	}
 	return nil
 }
 
-// firstTx makes the buckets, and is the only one that writes no state.
-const firstTx = 2
+// firstTxID makes the buckets, and is the only one that writes no state.
+const firstTxID = 2
 
-// openBefore opens a damaged file as of the transaction before its last.
-func openBefore(path string) (*Ledger, error) {
+// openPrevious opens a damaged file as of the transaction before its last.
+func openPrevious(path string) (*Ledger, error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
@@ -64,25 +64,25 @@ func openBefore(path string) (*Ledger, error) {
 		return nil, errors.New("it has no other meta page")
 	}
 	last := metas[0]
-	if err := write(f, make([]byte, len(last.raw)), last.offset); err != nil {
+	if err := writeAndSync(f, make([]byte, len(last.raw)), last.offset); err != nil {
 		return nil, err
 	}
-	l, err := openSound(path, &bolt.Options{Timeout: openTimeout})
+	l, err := openVerified(path, &bolt.Options{Timeout: openTimeout})
 	if err != nil {
-		return nil, errors.Join(err, write(f, last.raw, last.offset))
+		return nil, errors.Join(err, writeAndSync(f, last.raw, last.offset))
 	}
 	return l, nil
 }
 
-func write(f *os.File, raw []byte, offset int64) error {
+func writeAndSync(f *os.File, raw []byte, offset int64) error {
 	if _, err := f.WriteAt(raw, offset); err != nil {
 		return err
 	}
 	return f.Sync()
 }
 
-// remains says what a damaged file still holds.
-func remains(path string) string {
+// describeRecoverable says what a damaged file still holds.
+func describeRecoverable(path string) string {
 	s, err := Recover(path)
 	if err != nil || len(s.Flights) == 0 {
 		return ", of which nothing can be read"
@@ -94,9 +94,9 @@ func remains(path string) string {
 
 // meta is a valid meta page.
 type meta struct {
-	offset, pageSize           int64
-	raw                        []byte
-	txid, root, freelist, high uint64
+	offset, pageSize                int64
+	raw                             []byte
+	txid, root, freelist, highWater uint64
 }
 
-func field(raw []byte, at int) uint64 { return binary.LittleEndian.Uint64(raw[at:]) }
+func uint64At(raw []byte, at int) uint64 { return binary.LittleEndian.Uint64(raw[at:]) }

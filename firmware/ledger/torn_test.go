@@ -19,7 +19,7 @@ func TestLossOfPower(t *testing.T) {
 	const sector = 512
 	rng := rand.New(rand.NewPCG(5, 6))
 	dir := t.TempDir()
-	l := open(t, dir)
+	l := mustOpen(t, dir)
 	image := func() []byte {
 		raw, err := os.ReadFile(filepath.Join(dir, fileName))
 		if err != nil {
@@ -27,7 +27,7 @@ func TestLossOfPower(t *testing.T) {
 		}
 		return raw
 	}
-	if err := l.Apply(state(-1), nil); err != nil {
+	if err := l.WriteCommands(testState(-1), nil); err != nil {
 		t.Fatal(err)
 	}
 	before := image()
@@ -35,9 +35,9 @@ func TestLossOfPower(t *testing.T) {
 	for i := range 40 {
 		var err error
 		if i%5 == 4 {
-			err = l.Apply(state(i), []Command{{ID: string(rune('a' + i)), Ack: json.RawMessage(`{}`)}})
+			err = l.WriteCommands(testState(i), []Command{{ID: string(rune('a' + i)), Ack: json.RawMessage(`{}`)}})
 		} else {
-			err = l.Settle(state(i), []account.Row{{Slot: i, Aircraft: make([]account.Share, 6)}})
+			err = l.WriteRows(testState(i), []account.Row{{Slot: i, Aircraft: make([]account.AircraftRow, 6)}})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -76,14 +76,14 @@ func TestLossOfPower(t *testing.T) {
 			if want := s.Schedule.Next - s.Schedule.Next/5; rows != want {
 				t.Fatalf("transaction %d: %d rows before slot %d, want %d", i, rows, s.Schedule.Next, want)
 			}
-			if cut.Torn != "" {
+			if cut.TornReason != "" {
 				last++
 			}
-			if err := cut.Settle(state(i+1), []account.Row{{Slot: 1000 + i}}); err != nil { // and it can be written on
+			if err := cut.WriteRows(testState(i+1), []account.Row{{Slot: 1000 + i}}); err != nil { // and it can be written on
 				t.Fatal(err)
 			}
 			cut.Close()
-			open(t, d).Close()
+			mustOpen(t, d).Close()
 		}
 		before = after
 	}
@@ -97,9 +97,9 @@ func TestLossOfPower(t *testing.T) {
 // can still be had; and the file is as it was.
 func TestWhatRemains(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, dir)
+	l := mustOpen(t, dir)
 	for i := range 60 {
-		if err := l.Settle(state(i), []account.Row{{Slot: i, Aircraft: make([]account.Share, 6)}}); err != nil {
+		if err := l.WriteRows(testState(i), []account.Row{{Slot: i, Aircraft: make([]account.AircraftRow, 6)}}); err != nil {
 			t.Fatal(err)
 		}
 	}

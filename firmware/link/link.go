@@ -21,73 +21,73 @@ import (
 	"prefdt/telemetry"
 )
 
-// Link is the connection of one leader. Set the exported fields, then Start.
-type Link struct {
-	Broker   telemetry.Broker
-	Fleet    string
-	Slot     time.Duration // wall time of one
-	Keys     crew.Keys
-	Identity ed25519.PrivateKey // the leaders' own key, nil: none
-	Clock    clock.Clock
-	Log      *slog.Logger
+// MQTT is the connection of one leader. Set the exported fields, then Start.
+type MQTT struct {
+	Broker       telemetry.Broker
+	Fleet        string
+	SlotDuration time.Duration // wall time of one
+	Keys         crew.Keys
+	LeaderKey    ed25519.PrivateKey // the leaders' own key, nil: none
+	Clock        clock.Clock
+	Log          *slog.Logger
 
-	Topics   telemetry.Topics // set by Start
-	Rejects  telemetry.Rejects
-	Reports  chan Report  // from users
-	Controls chan Control // everything else
+	Topics          telemetry.Topics // set by Start
+	Rejects         telemetry.RejectCounter
+	UserMessages    chan UserMessage    // from users
+	ControlMessages chan ControlMessage // everything else
 
-	instance   string        // random, of this leader
-	assertedAt time.Duration // when Reassert last did
-	counter    atomic.Uint64
-	standing   atomic.Pointer[standing] // as of the last status
-	client     *telemetry.Client
-	up         atomic.Bool // client.Initialize returned
-	ctx        context.Context
-	stop       context.CancelFunc
+	instanceID        string        // random, of this leader
+	onlinePublishedAt time.Duration // when Reassert last did
+	proofCounter      atomic.Uint64
+	lastStatus        atomic.Pointer[provenStatus] // as of the last status
+	client            *telemetry.Client
+	initialized       atomic.Bool // client.Initialize returned
+	ctx               context.Context
+	stop              context.CancelFunc
 }
 
-// Report is a user's report or result.
-type Report struct {
+// UserMessage is a user's report or result.
+type UserMessage struct {
 	Received time.Duration // on the leader's clock
 	User     string
 	Report   *telemetry.Report // one of the two
 	Result   *telemetry.Result
 }
 
-// Control is anything else that arrived; one of its fields is set.
-type Control struct {
-	Command   *crew.Command
-	Heartbeat *crew.Heartbeat
-	Connected bool              // a connection was made
-	Offline   bool              // our own online topic said false
-	Beacon    *telemetry.Slot   // on our topic, perhaps our own
-	Status    *telemetry.Status // likewise
-	Rival     *telemetry.Proof  // another leader proved that it is there
-	Yield     error             // another leader was there first
+// ControlMessage is anything else that arrived; one of its fields is set.
+type ControlMessage struct {
+	Command         *crew.Command
+	Heartbeat       *crew.Heartbeat
+	BrokerConnected bool              // a connection was made
+	DeclaredOffline bool              // our own online topic said false
+	Beacon          *telemetry.Slot   // on our topic, perhaps our own
+	Status          *telemetry.Status // likewise
+	RivalProof      *telemetry.Proof  // another leader proved that it is there
+	YieldReason     error             // another leader was there first
 }
 
 const (
-	reportsLength  = 3 * 4096 // what a slot of 4,096 users brings while the loop decides
-	controlsLength = 1024
-	reportsQueue   = "reports" // of their own: the crew never waits behind them
-	rivalsQueue    = "rivals"  // of other leaders, who wait for an answer behind nothing
+	userMessagesCapacity    = 3 * 4096 // what a slot of 4,096 users brings while the loop decides
+	controlMessagesCapacity = 1024
+	reportsQueue            = "reports" // of their own: the crew never waits behind them
+	rivalsQueue             = "rivals"  // of other leaders, who wait for an answer behind nothing
 )
 
 // Start listens for another leader, then takes our place on the broker. A leader
 // that is restarted in flight does not wait for a broker, aircraft come first;
 // clear is called once no rival was there for rivalSlots, or no broker.
-func (l *Link) Start(ctx context.Context, inFlight bool, clear func()) (err error) {
+func (l *MQTT) Start(ctx context.Context, inFlight bool, clear func()) (err error) {
 	if l.Topics, err = telemetry.NewTopics(l.Fleet); err != nil {
 		return err
 	}
 	l.Rejects.Log = l.Log
-	l.Reports, l.Controls = make(chan Report, reportsLength), make(chan Control, controlsLength)
-	l.instance = telemetry.NewChallenge()
-	l.counter.Store(uint64(time.Now().UnixNano())) // above what this key signed before
+	l.UserMessages, l.ControlMessages = make(chan UserMessage, userMessagesCapacity), make(chan ControlMessage, controlMessagesCapacity)
+	l.instanceID = telemetry.NewChallenge()
+	l.proofCounter.Store(uint64(time.Now().UnixNano())) // above what this key signed before
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	t := l.Topics
 	l.client = &telemetry.Client{
-		Broker: l.Broker, Name: "leader", Retry: l.retry(), Log: l.Log,
+		Broker: l.Broker, Name: "leader", Retry: l.retryDelay(), Log: l.Log,
 		Will: &telemetry.Publication{Topic: t.Online(), QoS: 1, Retained: true, Payload: telemetry.EncodeOnline(false)},
 		Subscriptions: []telemetry.Subscription{
 			{Filter: t.AllCommands(), QoS: 1}, {Filter: t.AllHeartbeats()}, {Filter: t.Online(), QoS: 1},
@@ -96,15 +96,15 @@ func (l *Link) Start(ctx context.Context, inFlight bool, clear func()) (err erro
 		},
 		Handle: l.handle,
 		OnConnect: func() {
-			l.assert()
-			l.control(Control{Connected: true})
+			l.publishOnline()
+			l.enqueueControl(ControlMessage{BrokerConnected: true})
 		},
 	}
 	if inFlight {
-		l.rejoin(clear)
+		l.startInFlight(clear)
 		return nil
 	}
-	if err := l.listen(ctx, max(l.slots(newcomerSlots), newcomerLeast), func() {}); err != nil {
+	if err := l.listenForRival(ctx, max(l.slotTime(newcomerSlots), newcomerMinimum), func() {}); err != nil {
 		return err
 	}
 	if err := l.connect(ctx); err != nil {
@@ -114,18 +114,18 @@ func (l *Link) Start(ctx context.Context, inFlight bool, clear func()) (err erro
 	return nil
 }
 
-func (l *Link) connect(ctx context.Context) error {
+func (l *MQTT) connect(ctx context.Context) error {
 	if err := l.client.Initialize(ctx); err != nil {
 		return err
 	}
-	l.up.Store(true)
+	l.initialized.Store(true)
 	return nil
 }
 
-// rejoin takes our place on the broker while the leader already flies.
-func (l *Link) rejoin(clear func()) {
+// startInFlight takes our place on the broker while the leader already flies.
+func (l *MQTT) startInFlight(clear func()) {
 	subscribed := make(chan struct{})
-	noBroker := l.Clock.After(l.slots(rivalSlots))
+	noBroker := l.Clock.After(l.slotTime(rivalSlots))
 	go func() {
 		select {
 		case <-noBroker:
@@ -139,69 +139,69 @@ func (l *Link) rejoin(clear func()) {
 		}
 	}()
 	go func() {
-		err := l.listen(l.ctx, l.slots(rivalSlots), func() { close(subscribed) })
+		err := l.listenForRival(l.ctx, l.slotTime(rivalSlots), func() { close(subscribed) })
 		if err == nil {
 			clear()
 			err = l.connect(l.ctx)
 		}
 		switch {
 		case errors.Is(err, ErrIncumbent):
-			l.control(Control{Yield: err})
+			l.enqueueControl(ControlMessage{YieldReason: err})
 		case err != nil && l.ctx.Err() == nil:
 			l.Log.Error("flying without a broker", "reason", err)
 		}
 	}()
 }
 
-// retry is how long to wait before a broker is tried again: at first a quarter
+// retryDelay is how long to wait before a broker is tried again: at first a quarter
 // of a slot, at last two, so that the leader is back soon after the broker is.
-func (l *Link) retry() time.Duration {
-	return min(max(l.Slot/4, 10*time.Millisecond), 500*time.Millisecond)
+func (l *MQTT) retryDelay() time.Duration {
+	return min(max(l.SlotDuration/4, 10*time.Millisecond), 500*time.Millisecond)
 }
 
-func (l *Link) slots(n float64) time.Duration { return time.Duration(n * float64(l.Slot)) }
+func (l *MQTT) slotTime(n float64) time.Duration { return time.Duration(n * float64(l.SlotDuration)) }
 
 // Connected is whether the broker is there.
-func (l *Link) Connected() bool { return l.up.Load() && l.client.Connected() }
+func (l *MQTT) Connected() bool { return l.initialized.Load() && l.client.Connected() }
 
 // Close gives our place on the broker up.
-func (l *Link) Close() {
+func (l *MQTT) Close() {
 	l.stop()
-	if l.up.Load() {
+	if l.initialized.Load() {
 		l.client.Close()
 	}
 }
 
 // Dropped counts the messages that a full queue cost, by queue.
-func (l *Link) Dropped() map[string]uint64 {
-	if !l.up.Load() {
+func (l *MQTT) Dropped() map[string]uint64 {
+	if !l.initialized.Load() {
 		return nil
 	}
 	return l.client.Dropped()
 }
 
-// Reassert answers whoever said otherwise, once a second at most.
-func (l *Link) Reassert() {
-	if now := l.Clock.Now(); l.assertedAt == 0 || now-l.assertedAt >= time.Second {
-		l.assertedAt = now
-		l.assert()
+// RepublishOnline answers whoever said otherwise, once a second at most.
+func (l *MQTT) RepublishOnline() {
+	if now := l.Clock.Now(); l.onlinePublishedAt == 0 || now-l.onlinePublishedAt >= time.Second {
+		l.onlinePublishedAt = now
+		l.publishOnline()
 	}
 }
 
-// assert says that a leader is online.
-func (l *Link) assert() {
+// publishOnline says that a leader is online.
+func (l *MQTT) publishOnline() {
 	l.client.Publish(telemetry.Publication{Topic: l.Topics.Online(), QoS: 1, Retained: true, Payload: telemetry.EncodeOnline(true)})
 }
 
 // send never waits: what is dropped is counted by the client.
-func (l *Link) send(p telemetry.Publication) {
-	if l.up.Load() {
+func (l *MQTT) send(p telemetry.Publication) {
+	if l.initialized.Load() {
 		l.client.Publish(p)
 	}
 }
 
-// publish sends a message, or counts why nobody would accept it.
-func publish[T telemetry.Slot | telemetry.Decision | telemetry.Ack | telemetry.Status](l *Link, topic string, qos byte, retained bool, v T) {
+// encodeAndPublish sends a message, or counts why nobody would accept it.
+func encodeAndPublish[T telemetry.Slot | telemetry.Decision | telemetry.Ack | telemetry.Status](l *MQTT, topic string, qos byte, retained bool, v T) {
 	payload, err := telemetry.Encode(v)
 	if err != nil {
 		l.Rejects.Add(topic, err)
@@ -210,41 +210,41 @@ func publish[T telemetry.Slot | telemetry.Decision | telemetry.Ack | telemetry.S
 	l.send(telemetry.Publication{Topic: topic, QoS: qos, Retained: retained, Payload: payload})
 }
 
-// Beacon opens a slot.
-func (l *Link) Beacon(s telemetry.Slot) { publish(l, l.Topics.Slot(), 0, false, s) }
+// PublishBeacon opens a slot.
+func (l *MQTT) PublishBeacon(s telemetry.Slot) { encodeAndPublish(l, l.Topics.Slot(), 0, false, s) }
 
-// Decision tells a user where to compute.
-func (l *Link) Decision(user string, d telemetry.Decision) {
-	publish(l, l.Topics.Decision(user), 1, false, d)
+// PublishDecision tells a user where to compute.
+func (l *MQTT) PublishDecision(user string, d telemetry.Decision) {
+	encodeAndPublish(l, l.Topics.Decision(user), 1, false, d)
 }
 
-// Ack answers a command.
-func (l *Link) Ack(a telemetry.Ack) { publish(l, l.Topics.Ack(a.ID), 1, false, a) }
+// PublishAck answers a command.
+func (l *MQTT) PublishAck(a telemetry.Ack) { encodeAndPublish(l, l.Topics.Ack(a.ID), 1, false, a) }
 
-// Status says how the mission stands.
-func (l *Link) Status(s telemetry.Status) {
-	l.standing.Store(&standing{s.Challenge, s.Seq, s.Slot})
-	publish(l, l.Topics.Status(), 0, true, s)
+// PublishStatus says how the mission stands.
+func (l *MQTT) PublishStatus(s telemetry.Status) {
+	l.lastStatus.Store(&provenStatus{s.Challenge, s.Seq, s.Slot})
+	encodeAndPublish(l, l.Topics.Status(), 0, true, s)
 }
 
-// Reject counts a message that was read and not accepted.
-func (l *Link) Reject(topic, kind, format string, args ...any) {
-	l.Rejects.Add(topic, &telemetry.Invalid{Kind: kind, Text: fmt.Sprintf(format, args...)})
+// CountReject counts a message that was read and not accepted.
+func (l *MQTT) CountReject(topic, kind, format string, args ...any) {
+	l.Rejects.Add(topic, &telemetry.InvalidError{Kind: kind, Text: fmt.Sprintf(format, args...)})
 }
 
 // handle checks a message where it arrives, so that nothing unchecked reaches
 // the loop.
-func (l *Link) handle(m telemetry.Message) {
+func (l *MQTT) handle(m telemetry.Message) {
 	kind, id, ok := l.Topics.Parse(m.Topic)
 	if !ok {
-		l.Reject(m.Topic, "topic", "not a topic of this fleet, or an unusable id in it")
+		l.CountReject(m.Topic, "topic", "not a topic of this fleet, or an unusable id in it")
 		return
 	}
 	if m.Retained && (kind == telemetry.KindSlot || kind == telemetry.KindStatus || kind == telemetry.KindHello || kind == telemetry.KindProof) {
 		return // of the past
 	}
-	r := Report{Received: l.Clock.Now() - time.Since(m.Received), User: id}
-	var c Control
+	r := UserMessage{Received: l.Clock.Now() - time.Since(m.Received), User: id}
+	var c ControlMessage
 	var err error
 	switch kind {
 	case telemetry.KindReport:
@@ -252,24 +252,24 @@ func (l *Link) handle(m telemetry.Message) {
 	case telemetry.KindResult:
 		r.Result, err = pointer(telemetry.DecodeResult(m.Payload))
 	case telemetry.KindBudget, telemetry.KindPreference, telemetry.KindMission:
-		c.Command, err = l.Keys.Command(kind, m)
+		c.Command, err = l.Keys.DecodeCommand(kind, m)
 	case telemetry.KindHeartbeat:
-		c.Heartbeat, err = l.Keys.Heartbeat(id, m)
+		c.Heartbeat, err = l.Keys.DecodeHeartbeat(id, m)
 	case telemetry.KindOnline:
 		var online bool
 		online, err = telemetry.DecodeOnline(m.Payload)
-		c.Offline = err == nil && !online
+		c.DeclaredOffline = err == nil && !online
 	case telemetry.KindSlot:
 		c.Beacon, err = pointer(telemetry.DecodeSlot(m.Payload))
 	case telemetry.KindStatus:
 		c.Status, err = pointer(telemetry.DecodeStatus(m.Payload))
 	case telemetry.KindHello:
 		var h telemetry.Hello
-		if h, err = telemetry.DecodeHello(m.Payload); err == nil && h.Instance != l.instance {
-			l.prove(&h)
+		if h, err = telemetry.DecodeHello(m.Payload); err == nil && h.Instance != l.instanceID {
+			l.answerHello(&h)
 		}
 	case telemetry.KindProof:
-		c.Rival, err = l.proof(m)
+		c.RivalProof, err = l.verifyProof(m)
 	}
 	if err != nil {
 		l.Rejects.Add(m.Topic, err)
@@ -277,11 +277,11 @@ func (l *Link) handle(m telemetry.Message) {
 	switch {
 	case err == nil && (r.Report != nil || r.Result != nil):
 		select {
-		case l.Reports <- r:
+		case l.UserMessages <- r:
 		case <-l.ctx.Done():
 		}
-	case c.Command != nil || err == nil && c != (Control{}): // a command with an error is answered
-		l.control(c)
+	case c.Command != nil || err == nil && c != (ControlMessage{}): // a command with an error is answered
+		l.enqueueControl(c)
 	}
 }
 
@@ -292,9 +292,9 @@ func pointer[T any](v T, err error) (*T, error) {
 	return &v, nil
 }
 
-func (l *Link) control(c Control) {
+func (l *MQTT) enqueueControl(c ControlMessage) {
 	select {
-	case l.Controls <- c:
+	case l.ControlMessages <- c:
 	case <-l.ctx.Done():
 	}
 }

@@ -31,7 +31,7 @@ func newBroker(t *testing.T) telemetry.Broker {
 	return telemetry.Broker{URL: b.URL()}
 }
 
-func client(t *testing.T, b telemetry.Broker, c *telemetry.Client) *telemetry.Client {
+func newClient(t *testing.T, b telemetry.Broker, c *telemetry.Client) *telemetry.Client {
 	t.Helper()
 	c.Broker, c.Log = b, slog.New(slog.DiscardHandler)
 	if c.Name == "" {
@@ -44,17 +44,17 @@ func client(t *testing.T, b telemetry.Broker, c *telemetry.Client) *telemetry.Cl
 	return c
 }
 
-func made(b telemetry.Broker, key ed25519.PrivateKey) *Link {
-	return &Link{
-		Broker: b, Fleet: "test", Slot: 50 * time.Millisecond, Identity: key, Keys: crew.Keys{Unsigned: true},
+func newLink(b telemetry.Broker, key ed25519.PrivateKey) *MQTT {
+	return &MQTT{
+		Broker: b, Fleet: "test", SlotDuration: 50 * time.Millisecond, LeaderKey: key, Keys: crew.Keys{AcceptUnsigned: true},
 		Clock: clock.New(), Log: slog.New(slog.DiscardHandler),
 	}
 }
 
-// started is a link that has its place on the broker.
-func started(t *testing.T, b telemetry.Broker, key ed25519.PrivateKey) *Link {
+// startLink is a link that has its place on the broker.
+func startLink(t *testing.T, b telemetry.Broker, key ed25519.PrivateKey) *MQTT {
 	t.Helper()
-	l := made(b, key)
+	l := newLink(b, key)
 	if err := l.Start(t.Context(), false, func() {}); err != nil {
 		t.Fatal(err)
 	}
@@ -83,11 +83,11 @@ func status(seq int64) []byte {
 	return payload(telemetry.Status{Seq: seq, Slot: 17, Slots: 100, State: "flying", EnergySource: "model", Challenge: telemetry.NewChallenge(), Aircraft: []telemetry.StatusAircraft{}})
 }
 
-// forge publishes what another leader would, from somebody who has no key of the
+// startForgedLeader publishes what another leader would, from somebody who has no key of the
 // leaders', until the test ends. It returns once the first is on its way.
-func forge(t *testing.T, b telemetry.Broker, extra ...func(n int) telemetry.Publication) {
+func startForgedLeader(t *testing.T, b telemetry.Broker, extra ...func(n int) telemetry.Publication) {
 	t.Helper()
-	c := client(t, b, &telemetry.Client{Name: "forger"})
+	c := newClient(t, b, &telemetry.Client{Name: "forger"})
 	stop, stopped, began := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -120,7 +120,7 @@ func TestForgeriesEndNobody(t *testing.T) {
 	key := newKey()
 	// A proof that the genuine key signed, recorded when it answered somebody else.
 	body := payload(telemetry.Proof{Instance: telemetry.NewChallenge(), Challenge: telemetry.NewChallenge(), Seq: 7, Slot: 3})
-	recorded, err := telemetry.Sign(identityName, key, 9, telemetry.NewChallenge(), topics.Proof(), body)
+	recorded, err := telemetry.Sign(leaderKeyName, key, 9, telemetry.NewChallenge(), topics.Proof(), body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,8 +130,8 @@ func TestForgeriesEndNobody(t *testing.T) {
 			var asked atomic.Int64
 			// Whoever hears the question can echo it, but not sign.
 			forged := newKey()
-			echo := client(t, b, &telemetry.Client{Name: "echo"})
-			listener := client(t, b, &telemetry.Client{
+			echo := newClient(t, b, &telemetry.Client{Name: "echo"})
+			listener := newClient(t, b, &telemetry.Client{
 				Name: "listener", Subscriptions: []telemetry.Subscription{{Filter: topics.Hello(), QoS: 1}},
 				Handle: func(m telemetry.Message) {
 					h, err := telemetry.DecodeHello(m.Payload)
@@ -141,16 +141,16 @@ func TestForgeriesEndNobody(t *testing.T) {
 					}
 					asked.Add(1)
 					body := payload(telemetry.Proof{Instance: h.Instance, Challenge: telemetry.NewChallenge(), Seq: 7, Slot: 3})
-					raw, _ := telemetry.Sign(identityName, forged, 1, telemetry.NewChallenge(), topics.Proof(), body)
+					raw, _ := telemetry.Sign(leaderKeyName, forged, 1, telemetry.NewChallenge(), topics.Proof(), body)
 					echo.Publish(telemetry.Publication{Topic: topics.Proof(), QoS: 1, Payload: raw})
 					echo.Publish(telemetry.Publication{Topic: topics.Proof(), QoS: 1, Payload: body})
 				},
 			})
 			_ = listener
-			forge(t, b, func(int) telemetry.Publication {
+			startForgedLeader(t, b, func(int) telemetry.Publication {
 				return telemetry.Publication{Topic: topics.Proof(), QoS: 1, Payload: recorded}
 			})
-			l := made(b, key)
+			l := newLink(b, key)
 			cleared := make(chan struct{})
 			if err := l.Start(t.Context(), inFlight, func() { close(cleared) }); err != nil {
 				t.Fatalf("it ended: %v", err)
@@ -158,11 +158,11 @@ func TestForgeriesEndNobody(t *testing.T) {
 			defer l.Close()
 			for {
 				select {
-				case c := <-l.Controls:
-					if c.Yield != nil || c.Rival != nil {
+				case c := <-l.ControlMessages:
+					if c.YieldReason != nil || c.RivalProof != nil {
 						t.Fatalf("it was told of a rival: %+v", c)
 					}
-					if c.Connected {
+					if c.BrokerConnected {
 						if asked.Load() == 0 {
 							t.Error("it did not ask whether another leader is there")
 						}
@@ -182,20 +182,20 @@ func TestForgeriesEndNobody(t *testing.T) {
 func TestIncumbentsProofEndsANewcomer(t *testing.T) {
 	key := newKey()
 	b := newBroker(t)
-	incumbent := started(t, b, key)
-	incumbent.standing.Store(&standing{telemetry.NewChallenge(), 42, 17})
-	err := made(b, key).Start(t.Context(), false, func() { t.Error("a newcomer may fly") })
+	incumbent := startLink(t, b, key)
+	incumbent.lastStatus.Store(&provenStatus{telemetry.NewChallenge(), 42, 17})
+	err := newLink(b, key).Start(t.Context(), false, func() { t.Error("a newcomer may fly") })
 	if !errors.Is(err, ErrIncumbent) {
 		t.Errorf("a newcomer ended with %v", err)
 	}
-	restarted := made(b, key)
+	restarted := newLink(b, key)
 	if err := restarted.Start(t.Context(), true, func() { t.Error("a restarted leader may fly") }); err != nil {
 		t.Fatal(err)
 	}
 	defer restarted.Close()
 	select {
-	case c := <-restarted.Controls:
-		if !errors.Is(c.Yield, ErrIncumbent) {
+	case c := <-restarted.ControlMessages:
+		if !errors.Is(c.YieldReason, ErrIncumbent) {
 			t.Errorf("%+v", c)
 		}
 	case <-time.After(patience):
@@ -208,9 +208,9 @@ func TestIncumbentsProofEndsANewcomer(t *testing.T) {
 func TestIdleLeaderAsks(t *testing.T) {
 	key := newKey()
 	b := newBroker(t)
-	l := started(t, b, key)
+	l := startLink(t, b, key)
 	hellos := make(chan telemetry.Hello, 100)
-	client(t, b, &telemetry.Client{
+	newClient(t, b, &telemetry.Client{
 		Subscriptions: []telemetry.Subscription{{Filter: topics.Hello(), QoS: 1}},
 		Handle: func(m telemetry.Message) {
 			if h, err := telemetry.DecodeHello(m.Payload); err == nil {
@@ -218,9 +218,9 @@ func TestIdleLeaderAsks(t *testing.T) {
 			}
 		},
 	})
-	l.Ask()
+	l.RequestProof()
 	asked := <-hellos
-	c := client(t, b, &telemetry.Client{Name: "other"})
+	c := newClient(t, b, &telemetry.Client{Name: "other"})
 	prove := func(signer ed25519.PrivateKey, name, instance string, slot int) {
 		t.Helper()
 		raw, err := telemetry.Sign(name, signer, 5, telemetry.NewChallenge(), topics.Proof(), payload(telemetry.Proof{Instance: instance, Challenge: telemetry.NewChallenge(), Seq: 99, Slot: slot}))
@@ -229,18 +229,18 @@ func TestIdleLeaderAsks(t *testing.T) {
 		}
 		c.Publish(telemetry.Publication{Topic: topics.Proof(), QoS: 1, Payload: raw})
 	}
-	prove(newKey(), identityName, asked.Instance, 1)
+	prove(newKey(), leaderKeyName, asked.Instance, 1)
 	prove(key, "crew-1", asked.Instance, 2)
-	prove(key, identityName, telemetry.NewChallenge(), 3)
-	prove(key, identityName, asked.Instance, 4)
+	prove(key, leaderKeyName, telemetry.NewChallenge(), 3)
+	prove(key, leaderKeyName, asked.Instance, 4)
 	for {
 		select {
-		case got := <-l.Controls:
-			if got.Rival == nil {
+		case got := <-l.ControlMessages:
+			if got.RivalProof == nil {
 				continue
 			}
-			if got.Rival.Slot != 4 || got.Rival.Seq != 99 {
-				t.Errorf("%+v", got.Rival)
+			if got.RivalProof.Slot != 4 || got.RivalProof.Seq != 99 {
+				t.Errorf("%+v", got.RivalProof)
 			}
 			return
 		case <-time.After(patience):
@@ -253,7 +253,7 @@ func TestIdleLeaderAsks(t *testing.T) {
 func TestWithoutAKeyBeaconsEndANewcomer(t *testing.T) {
 	b := newBroker(t)
 	came := make(chan struct{}, 16)
-	c := client(t, b, &telemetry.Client{
+	c := newClient(t, b, &telemetry.Client{
 		Subscriptions: []telemetry.Subscription{{Filter: topics.Status()}, {Filter: topics.Slot()}},
 		Handle:        func(telemetry.Message) { came <- struct{}{} },
 	})
@@ -263,13 +263,13 @@ func TestWithoutAKeyBeaconsEndANewcomer(t *testing.T) {
 		}
 		<-came // it was handed out; who subscribes from now on gets what is kept
 	}
-	l := made(b, nil)
+	l := newLink(b, nil)
 	if err := l.Start(t.Context(), false, func() {}); err != nil {
 		t.Fatalf("the past ended it: %v", err)
 	}
 	l.Close()
-	forge(t, b)
-	if err := made(b, nil).Start(t.Context(), false, func() { t.Error("it may fly") }); !errors.Is(err, ErrIncumbent) {
+	startForgedLeader(t, b)
+	if err := newLink(b, nil).Start(t.Context(), false, func() { t.Error("it may fly") }); !errors.Is(err, ErrIncumbent) {
 		t.Errorf("beside another leader it ended with %v", err)
 	}
 }
@@ -277,7 +277,7 @@ func TestWithoutAKeyBeaconsEndANewcomer(t *testing.T) {
 // TestInFlightWithoutABroker: aircraft must be led, whether or not a broker is
 // there to be asked.
 func TestInFlightWithoutABroker(t *testing.T) {
-	l := made(telemetry.Broker{URL: "tcp://127.0.0.1:1"}, newKey())
+	l := newLink(telemetry.Broker{URL: "tcp://127.0.0.1:1"}, newKey())
 	cleared := make(chan struct{})
 	if err := l.Start(t.Context(), true, func() { close(cleared) }); err != nil {
 		t.Fatal(err)
@@ -291,7 +291,7 @@ func TestInFlightWithoutABroker(t *testing.T) {
 	if l.Connected() || l.Dropped() != nil {
 		t.Error("it says that it is connected")
 	}
-	l.Beacon(telemetry.Slot{Slot: 1, SlotMS: 50, Speed: 20, ReportByMS: 15, DecideByMS: 25, Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}}) // must not block or panic
+	l.PublishBeacon(telemetry.Slot{Slot: 1, SlotMS: 50, Speed: 20, ReportByMS: 15, DecideByMS: 25, Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}}) // must not block or panic
 }
 
 // TestHowLongItListens counts slots, by the leader's clock: three for a newcomer,
@@ -308,16 +308,16 @@ func TestHowLongItListens(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBroker(t)
 			var now clock.Manual
-			l := made(b, c.key)
-			l.Slot, l.Clock = time.Hour, &counted{Manual: &now, asked: make(chan time.Duration, 100)}
+			l := newLink(b, c.key)
+			l.SlotDuration, l.Clock = time.Hour, &recordingClock{Manual: &now, requested: make(chan time.Duration, 100)}
 			cleared := make(chan struct{})
 			ended := make(chan error, 1)
 			go func() { ended <- l.Start(t.Context(), c.inFlight, func() { close(cleared) }) }()
-			want := time.Duration(c.slots * float64(l.Slot))
-			for d := time.Duration(-1); d != want; d = <-l.Clock.(*counted).asked { // it listens
+			want := time.Duration(c.slots * float64(l.SlotDuration))
+			for d := time.Duration(-1); d != want; d = <-l.Clock.(*recordingClock).requested { // it listens
 			}
 			if c.inFlight { // the first is for a broker that is not there
-				for d := time.Duration(-1); d != want; d = <-l.Clock.(*counted).asked {
+				for d := time.Duration(-1); d != want; d = <-l.Clock.(*recordingClock).requested {
 				}
 			}
 			now.Advance(want - time.Second)
@@ -341,16 +341,16 @@ func TestHowLongItListens(t *testing.T) {
 	}
 }
 
-// counted is a clock that says what it is asked to wait for.
-type counted struct {
+// recordingClock is a clock that says what it is asked to wait for.
+type recordingClock struct {
 	*clock.Manual
-	asked chan time.Duration
+	requested chan time.Duration
 }
 
-func (c *counted) After(d time.Duration) <-chan time.Time {
+func (c *recordingClock) After(d time.Duration) <-chan time.Time {
 	rings := c.Manual.After(d)
 	select {
-	case c.asked <- d:
+	case c.requested <- d:
 	default:
 	}
 	return rings
@@ -359,8 +359,8 @@ func (c *counted) After(d time.Duration) <-chan time.Time {
 // TestEndsWhileItListens: a leader that is asked to end does.
 func TestEndsWhileItListens(t *testing.T) {
 	b := newBroker(t)
-	l := made(b, newKey())
-	l.Slot = time.Hour
+	l := newLink(b, newKey())
+	l.SlotDuration = time.Hour
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- l.Start(ctx, false, func() { t.Error("it may fly") }) }()
@@ -380,12 +380,12 @@ func TestEndsWhileItListens(t *testing.T) {
 // counted, and no command is.
 func TestCommandsDoNotWaitForReports(t *testing.T) {
 	b := newBroker(t)
-	l := started(t, b, nil)
-	users := client(t, b, &telemetry.Client{Name: "users"})
+	l := startLink(t, b, nil)
+	users := newClient(t, b, &telemetry.Client{Name: "users"})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	report := payload(telemetry.Report{Slot: 1, PositionM: [2]float64{1, 1}, CPUHz: 1e9})
-	const most = 3 * reportsLength
+	const most = 3 * userMessagesCapacity
 	for i := range most {
 		p := telemetry.Publication{Topic: topics.Report(fmt.Sprintf("u%d", i)), Payload: report}
 		if i%200 == 0 { // in step with the broker
@@ -396,25 +396,25 @@ func TestCommandsDoNotWaitForReports(t *testing.T) {
 		}
 		users.Publish(p)
 	}
-	for late := time.Now().Add(patience); len(l.Reports) < reportsLength; time.Sleep(5 * time.Millisecond) {
+	for late := time.Now().Add(patience); len(l.UserMessages) < userMessagesCapacity; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(late) {
-			t.Fatalf("%d reports wait, want %d: this test overfills the queue", len(l.Reports), reportsLength)
+			t.Fatalf("%d reports wait, want %d: this test overfills the queue", len(l.UserMessages), userMessagesCapacity)
 		}
 	}
-	station := client(t, b, &telemetry.Client{Name: "crew"})
+	station := newClient(t, b, &telemetry.Client{Name: "crew"})
 	if err := station.PublishWait(ctx, telemetry.Publication{Topic: topics.Mission(), QoS: 1, Payload: []byte(`{"id":"s","action":"stop"}`)}); err != nil {
 		t.Fatal(err)
 	}
 	for {
 		select {
-		case c := <-l.Controls:
+		case c := <-l.ControlMessages:
 			if c.Command == nil {
 				continue
 			}
 			if c.Command.ID != "s" || c.Command.Mission == nil || c.Command.Mission.Action != "stop" {
 				t.Errorf("%+v", c.Command)
 			}
-			if n := len(l.Reports); n < reportsLength {
+			if n := len(l.UserMessages); n < userMessagesCapacity {
 				t.Errorf("%d reports wait: some were taken", n)
 			}
 			if n := l.Dropped()["messages"]; n != 0 {
@@ -422,7 +422,7 @@ func TestCommandsDoNotWaitForReports(t *testing.T) {
 			}
 			return
 		case <-ctx.Done():
-			t.Fatalf("stop did not arrive; %d reports wait, dropped: %v", len(l.Reports), l.Dropped())
+			t.Fatalf("stop did not arrive; %d reports wait, dropped: %v", len(l.UserMessages), l.Dropped())
 		}
 	}
 }
@@ -430,10 +430,10 @@ func TestCommandsDoNotWaitForReports(t *testing.T) {
 // TestWhatArrivesIsChecked: what is wrong is counted by kind, answered if it is a
 // command with an id, and never handed on otherwise.
 func TestWhatArrivesIsChecked(t *testing.T) {
-	l := made(telemetry.Broker{}, nil)
+	l := newLink(telemetry.Broker{}, nil)
 	l.Topics, l.ctx = topics, t.Context()
 	l.Rejects.Log = l.Log
-	l.Reports, l.Controls = make(chan Report, 10), make(chan Control, 10)
+	l.UserMessages, l.ControlMessages = make(chan UserMessage, 10), make(chan ControlMessage, 10)
 	for _, c := range []struct {
 		name, topic, payload string
 		retained             bool
@@ -461,14 +461,14 @@ func TestWhatArrivesIsChecked(t *testing.T) {
 	} {
 		before := l.Rejects.Total()
 		l.handle(telemetry.Message{Topic: c.topic, Payload: []byte(c.payload), Retained: c.retained, Received: time.Now()})
-		if len(l.Reports) != c.reports || len(l.Controls) != c.controls || (l.Rejects.Total() > before) != c.rejected {
-			t.Errorf("%s: %d reports, %d controls, %d rejected", c.name, len(l.Reports), len(l.Controls), l.Rejects.Total()-before)
+		if len(l.UserMessages) != c.reports || len(l.ControlMessages) != c.controls || (l.Rejects.Total() > before) != c.rejected {
+			t.Errorf("%s: %d reports, %d controls, %d rejected", c.name, len(l.UserMessages), len(l.ControlMessages), l.Rejects.Total()-before)
 		}
-		for len(l.Reports) > 0 {
-			<-l.Reports
+		for len(l.UserMessages) > 0 {
+			<-l.UserMessages
 		}
-		for len(l.Controls) > 0 {
-			<-l.Controls
+		for len(l.ControlMessages) > 0 {
+			<-l.ControlMessages
 		}
 	}
 }

@@ -18,22 +18,22 @@ var ErrIncumbent = errors.New("another leader is flying this fleet")
 const (
 	newcomerSlots = 3.0
 	rivalSlots    = 1.5 // restarted in flight, with its ledger
-	// newcomerLeast is how long a newcomer listens however short slots are: those
+	// newcomerMinimum is how long a newcomer listens however short slots are: those
 	// of a simulation that runs fast, where an answer takes as long as ever.
-	newcomerLeast = 400 * time.Millisecond
+	newcomerMinimum = 400 * time.Millisecond
 )
 
-// identityName is the name of the leaders' key in what it signs.
-const identityName = "leader"
+// leaderKeyName is the name of the leaders' key in what it signs.
+const leaderKeyName = "leader"
 
-// listen looks for another leader. Without a key fresh beacons and statuses show
+// listenForRival looks for another leader. Without a key fresh beacons and statuses show
 // it: an incumbent that is idle sends no beacons. With one, anybody's forgery
 // could do so, and only a proof counts, which the other signs when asked.
-func (l *Link) listen(ctx context.Context, long time.Duration, subscribed func()) error {
+func (l *MQTT) listenForRival(ctx context.Context, long time.Duration, subscribed func()) error {
 	rival := make(chan int, 1)
 	t := l.Topics
 	c := &telemetry.Client{
-		Broker: l.Broker, Name: "leader-new", Retry: l.retry(), Log: l.Log,
+		Broker: l.Broker, Name: "leader-new", Retry: l.retryDelay(), Log: l.Log,
 		Handle: func(m telemetry.Message) {
 			if n, ok := l.showsRival(m); ok {
 				select {
@@ -43,7 +43,7 @@ func (l *Link) listen(ctx context.Context, long time.Duration, subscribed func()
 			}
 		},
 	}
-	if l.Identity == nil {
+	if l.LeaderKey == nil {
 		c.Subscriptions = []telemetry.Subscription{{Filter: t.Slot()}, {Filter: t.Status()}}
 	} else {
 		c.Subscriptions = []telemetry.Subscription{{Filter: t.Proof(), QoS: 1}}
@@ -55,10 +55,10 @@ func (l *Link) listen(ctx context.Context, long time.Duration, subscribed func()
 	subscribed()
 	until := l.Clock.After(long)
 	for {
-		if l.Identity != nil {
-			l.hello(c)
+		if l.LeaderKey != nil {
+			l.publishHello(c)
 		}
-		again := l.Clock.After(l.Slot / 2) // a question or its answer may be lost
+		again := l.Clock.After(l.SlotDuration / 2) // a question or its answer may be lost
 		select {
 		case n := <-rival:
 			return fmt.Errorf("%w: fleet %s is at slot %d", ErrIncumbent, l.Fleet, n)
@@ -71,7 +71,7 @@ func (l *Link) listen(ctx context.Context, long time.Duration, subscribed func()
 	}
 }
 
-func (l *Link) showsRival(m telemetry.Message) (slot int, ok bool) {
+func (l *MQTT) showsRival(m telemetry.Message) (slot int, ok bool) {
 	if m.Retained {
 		return 0, false // what the broker kept is of the past
 	}
@@ -83,7 +83,7 @@ func (l *Link) showsRival(m telemetry.Message) (slot int, ok bool) {
 		s, err := telemetry.DecodeStatus(m.Payload)
 		return s.Slot, err == nil
 	case telemetry.KindProof:
-		p, err := l.proof(m)
+		p, err := l.verifyProof(m)
 		if err != nil {
 			l.Rejects.Add(m.Topic, err)
 		}
@@ -95,9 +95,9 @@ func (l *Link) showsRival(m telemetry.Message) (slot int, ok bool) {
 	return 0, false
 }
 
-// hello asks whether another leader is there.
-func (l *Link) hello(c *telemetry.Client) {
-	payload, err := telemetry.Encode(telemetry.Hello{Instance: l.instance})
+// publishHello asks whether another leader is there.
+func (l *MQTT) publishHello(c *telemetry.Client) {
+	payload, err := telemetry.Encode(telemetry.Hello{Instance: l.instanceID})
 	if err != nil {
 		l.Rejects.Add(l.Topics.Hello(), err)
 		return
@@ -105,30 +105,30 @@ func (l *Link) hello(c *telemetry.Client) {
 	c.Publish(telemetry.Publication{Topic: l.Topics.Hello(), QoS: 1, Payload: payload})
 }
 
-// Ask asks whether another leader is there; its proof comes as a Control.
-func (l *Link) Ask() {
-	if l.Identity != nil && l.up.Load() {
-		l.hello(l.client)
+// RequestProof asks whether another leader is there; its proof comes as a Control.
+func (l *MQTT) RequestProof() {
+	if l.LeaderKey != nil && l.initialized.Load() {
+		l.publishHello(l.client)
 	}
 }
 
-// standing is what a proof says of us.
-type standing struct {
+// provenStatus is what a proof says of us.
+type provenStatus struct {
 	challenge string
 	seq       int64
 	slot      int
 }
 
-// prove answers another leader's hello, at once and whatever the loop does: it
+// answerHello answers another leader's hello, at once and whatever the loop does: it
 // waits for no longer than three slots.
-func (l *Link) prove(h *telemetry.Hello) {
-	now := l.standing.Load()
-	if l.Identity == nil || now == nil {
+func (l *MQTT) answerHello(h *telemetry.Hello) {
+	now := l.lastStatus.Load()
+	if l.LeaderKey == nil || now == nil {
 		return
 	}
 	body, err := telemetry.Encode(telemetry.Proof{Instance: h.Instance, Challenge: now.challenge, Seq: now.seq, Slot: now.slot})
 	if err == nil {
-		body, err = telemetry.Sign(identityName, l.Identity, l.counter.Add(1), now.challenge, l.Topics.Proof(), body)
+		body, err = telemetry.Sign(leaderKeyName, l.LeaderKey, l.proofCounter.Add(1), now.challenge, l.Topics.Proof(), body)
 	}
 	if err != nil {
 		l.Rejects.Add(l.Topics.Proof(), err)
@@ -137,18 +137,18 @@ func (l *Link) prove(h *telemetry.Hello) {
 	l.send(telemetry.Publication{Topic: l.Topics.Proof(), QoS: 1, Payload: body})
 }
 
-// proof returns another leader's proof that answers our own question, nil if it
+// verifyProof returns another leader's proof that answers our own question, nil if it
 // answers another's.
-func (l *Link) proof(m telemetry.Message) (*telemetry.Proof, error) {
-	if l.Identity == nil {
+func (l *MQTT) verifyProof(m telemetry.Message) (*telemetry.Proof, error) {
+	if l.LeaderKey == nil {
 		return nil, nil
 	}
-	e, err := telemetry.Verify(m.Topic, m.Payload, map[string]ed25519.PublicKey{identityName: l.Identity.Public().(ed25519.PublicKey)})
+	e, err := telemetry.Verify(m.Topic, m.Payload, map[string]ed25519.PublicKey{leaderKeyName: l.LeaderKey.Public().(ed25519.PublicKey)})
 	if err != nil {
 		return nil, err
 	}
 	p, err := telemetry.DecodeProof([]byte(e.Body))
-	if err != nil || p.Instance != l.instance {
+	if err != nil || p.Instance != l.instanceID {
 		return nil, err
 	}
 	return &p, nil

@@ -99,7 +99,7 @@ func parseAction(flags *flag.FlagSet, args []string) (action string, err error) 
 }
 
 func readFlights(path string) ([]ledger.Flight, error) {
-	l, err := ledger.Read(path)
+	l, err := ledger.OpenReadOnly(path)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func check(o *options, stdout io.Writer) error {
 		return err
 	}
 	faults := 0
-	reports := []flightlog.Report{}
+	reports := []flightlog.Audit{}
 	for _, f := range flights {
 		r := flightlog.Check(f)
 		faults += len(r.Faults)
@@ -121,9 +121,9 @@ func check(o *options, stdout io.Writer) error {
 		if o.json {
 			continue
 		}
-		fmt.Fprintf(stdout, "%s: %s, %d slots settled", r.Mission, r.Phase, r.Slots)
+		fmt.Fprintf(stdout, "%s: %s, %d slots settled", r.Mission, r.Phase, r.SettledSlots)
 		if r.Rows > 0 {
-			fmt.Fprintf(stdout, ", rows of slots %d to %d, %.0f J, %.1f s", r.First, r.Last, r.SpentJ, r.DelayS)
+			fmt.Fprintf(stdout, ", rows of slots %d to %d, %.0f J, %.1f s", r.FirstSlot, r.LastSlot, r.SpentJ, r.DelayS)
 		}
 		fmt.Fprintln(stdout)
 		for _, text := range r.Faults {
@@ -170,9 +170,9 @@ func export(o *options, stdout io.Writer) (err error) {
 		}()
 		w = f
 	}
-	write := flightlog.CSV
+	write := flightlog.WriteCSV
 	if o.json {
-		write = flightlog.JSON
+		write = flightlog.WriteJSON
 	}
 	if err := write(w, flights); err != nil {
 		return fmt.Errorf("export: %w", err)
@@ -192,7 +192,7 @@ func recoverLedger(o *options, stdout io.Writer) error {
 		return fmt.Errorf("recover %s: %w", o.path, err)
 	}
 	for _, f := range s.Flights {
-		fmt.Fprintf(stdout, "%s: %d rows, %d slots settled\n", f.State.Mission, len(f.Rows), f.State.Account.Goal.Slot)
+		fmt.Fprintf(stdout, "%s: %d rows, %d slots settled\n", f.State.Mission, len(f.Rows), f.State.Account.Objective.Slot)
 	}
 	fmt.Fprintf(stdout, "%d commands; wrote %s\n", s.Commands(), filepath.Clean(ledger.Path(o.out)))
 	return nil

@@ -20,16 +20,16 @@ import (
 func TestLogOfAFlight(t *testing.T) {
 	r := rig.New(t, 1, 8)
 	r.Config.Mission = "m1"
-	f := r.Launch()
+	f := r.StartLeader()
 	r.TakeOff()
 	r.Await("done", rig.Done)
-	config := r.File("")
+	config := r.WriteConfig("")
 	var b bytes.Buffer
 	if code := logtool.Run([]string{"-config", config, "check"}, &b, &b); code != 1 || !strings.Contains(b.String(), "in use") {
 		t.Errorf("while a leader runs: %d, %s", code, &b)
 	}
 	f.Kill()
-	spent := r.Last().SpentJ
+	spent := r.LastStatus().SpentJ
 	path := ledger.Path(r.Config.StateDir)
 	log := func(want int, args ...string) string {
 		t.Helper()

@@ -25,45 +25,45 @@ type Page struct {
 // Gauge adds a value that goes up and down. NaN stands for unknown. Labels are
 // names and values in turn.
 func (p *Page) Gauge(name, help string, value float64, labels ...string) {
-	p.head(name, help, "gauge")
-	p.sample(name, value, labels...)
+	p.writeHeader(name, help, "gauge")
+	p.writeSample(name, value, labels...)
 }
 
 // Counter adds a value that only rises.
 func (p *Page) Counter(name, help string, value float64, labels ...string) {
-	p.head(name, help, "counter")
-	p.sample(name, value, labels...)
+	p.writeHeader(name, help, "counter")
+	p.writeSample(name, value, labels...)
 }
 
 // Counters adds a counter for each key, under one label, in order.
 func (p *Page) Counters(name, help, label string, counts map[string]uint64) {
-	p.head(name, help, "counter")
+	p.writeHeader(name, help, "counter")
 	keys := make([]string, 0, len(counts))
 	for k := range counts {
 		keys = append(keys, k)
 	}
 	slices.Sort(keys)
 	for _, k := range keys {
-		p.sample(name, float64(counts[k]), label, k)
+		p.writeSample(name, float64(counts[k]), label, k)
 	}
 }
 
 // Histogram adds a distribution.
 func (p *Page) Histogram(name, help string, h Histogram) {
-	p.head(name, help, "histogram")
+	p.writeHeader(name, help, "histogram")
 	below := uint64(0)
 	for i, bound := range h.Bounds {
 		if i < len(h.counts) {
 			below += h.counts[i]
 		}
-		p.sample(name+"_bucket", float64(below), "le", number(bound))
+		p.writeSample(name+"_bucket", float64(below), "le", formatFloat(bound))
 	}
-	p.sample(name+"_bucket", float64(h.n), "le", "+Inf")
-	p.sample(name+"_sum", h.sum)
-	p.sample(name+"_count", float64(h.n))
+	p.writeSample(name+"_bucket", float64(h.n), "le", "+Inf")
+	p.writeSample(name+"_sum", h.sum)
+	p.writeSample(name+"_count", float64(h.n))
 }
 
-func (p *Page) head(name, help, kind string) {
+func (p *Page) writeHeader(name, help, kind string) {
 	if p.last == name {
 		return
 	}
@@ -74,7 +74,7 @@ func (p *Page) head(name, help, kind string) {
 
 var escape = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 
-func (p *Page) sample(name string, value float64, labels ...string) {
+func (p *Page) writeSample(name string, value float64, labels ...string) {
 	p.b.WriteString(name)
 	for i := 0; i+1 < len(labels); i += 2 {
 		p.b.WriteByte("{,"[min(i, 1)])
@@ -83,10 +83,10 @@ func (p *Page) sample(name string, value float64, labels ...string) {
 	if len(labels) > 1 {
 		p.b.WriteByte('}')
 	}
-	p.b.WriteString(" " + number(value) + "\n")
+	p.b.WriteString(" " + formatFloat(value) + "\n")
 }
 
-func number(x float64) string {
+func formatFloat(x float64) string {
 	switch {
 	case math.IsNaN(x):
 		return "NaN"

@@ -18,15 +18,15 @@ type Server struct {
 	Page  func(p *Page)                    // what to show; called on a goroutine of a connection
 	Alive func() (alive bool, text string) // for /healthz
 
-	listener net.Listener
-	slots    chan struct{} // connections at a time
-	done     sync.WaitGroup
+	listener    net.Listener
+	connections chan struct{} // connections at a time
+	done        sync.WaitGroup
 }
 
 const (
-	maxConnections = 8
-	maxRequest     = 8 << 10
-	requestTime    = 5 * time.Second // for reading one request and writing its answer
+	maxConnections  = 8
+	maxRequestBytes = 8 << 10
+	requestTimeout  = 5 * time.Second // for reading one request and writing its answer
 )
 
 // Initialize listens and starts to answer.
@@ -34,7 +34,7 @@ func (s *Server) Initialize() (err error) {
 	if s.listener, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", s.Port)); err != nil {
 		return fmt.Errorf("listen for metrics: %w", err)
 	}
-	s.slots = make(chan struct{}, maxConnections)
+	s.connections = make(chan struct{}, maxConnections)
 	s.done.Add(1)
 	go s.run()
 	return nil
@@ -52,23 +52,23 @@ func (s *Server) Close() {
 func (s *Server) run() {
 	defer s.done.Done()
 	for {
-		s.slots <- struct{}{}
+		s.connections <- struct{}{}
 		conn, err := s.listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err != nil { // out of descriptors, perhaps: better late than never
-			<-s.slots
+			<-s.connections
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}
 		s.done.Add(1)
 		go func() {
 			defer s.done.Done()
-			defer func() { <-s.slots }()
+			defer func() { <-s.connections }()
 			defer conn.Close()
-			conn.SetDeadline(time.Now().Add(requestTime))
-			s.answer(conn, bufio.NewReader(io.LimitReader(conn, maxRequest)))
+			conn.SetDeadline(time.Now().Add(requestTimeout))
+			s.answer(conn, bufio.NewReader(io.LimitReader(conn, maxRequestBytes)))
 		}()
 	}
 }

@@ -19,44 +19,44 @@ import (
 type Effect uint8
 
 const (
-	None       Effect = iota
-	Launch            // every aircraft leaves the ground for its start
-	BeginSlots        // slot 0 begins now
-	HoldFleet         // every aircraft stays where it is
-	Home              // every aircraft of ours flies home and lands
-	Stop              // every aircraft of ours is handed to its autopilot's Hold
-	Renew             // a mission with a new id, from idle
+	None        Effect = iota
+	LaunchFleet        // every aircraft leaves the ground for its start
+	BeginSlots         // slot 0 begins now
+	HoldFleet          // every aircraft stays where it is
+	ReturnFleet        // every aircraft of ours flies home and lands
+	StopFleet          // every aircraft of ours is handed to its autopilot's Hold
+	Reset              // a mission with a new id, from idle
 )
 
 // Who holds a mission. A crew's own hold ends by its resume alone.
 const (
-	HeldByCrew   = "crew"   // its command
-	HeldByBroker = "broker" // no connection to the broker
-	HeldByRadio  = "radio"  // no contact with the crew
+	HeldByCrew       = "crew"   // its command
+	HeldByBrokerLost = "broker" // no connection to the broker
+	HeldByCrewLost   = "radio"  // no contact with the crew
 )
 
 // event is what may change the state; a crew's command is one of that name.
 type event string
 
 const (
-	climbed       event = "climbed"
-	climbFailed   event = "climb failed"
-	brokerHold    event = "broker gone, hold"
-	brokerReturn  event = "broker gone, return"
-	contactHold   event = "crew gone, hold"
-	contactReturn event = "crew gone, return"
-	contactBack   event = "contact is back"
-	slotsOver     event = "last slot settled"
-	landed        event = "all landed"
-	diskFailed    event = "disk failed"
+	climbDone       event = "climbed"
+	climbFailed     event = "climb failed"
+	brokerHold      event = "broker gone, hold"
+	brokerReturn    event = "broker gone, return"
+	crewHold        event = "crew gone, hold"
+	crewReturn      event = "crew gone, return"
+	contactRestored event = "contact is back"
+	slotsOver       event = "last slot settled"
+	landed          event = "all landed"
+	diskFailed      event = "disk failed"
 )
 
-// rule is one row of the table: what happens on an event in a state.
-type rule struct {
-	on   event
-	from []string
-	to   string
-	do   Effect
+// transition is one row of the table: what happens on an event in a state.
+type transition struct {
+	event  event
+	from   []string
+	to     string
+	effect Effect
 }
 
 var (
@@ -64,25 +64,25 @@ var (
 	airborne = []string{telemetry.StateClimbing, telemetry.StateFlying, telemetry.StateHolding}
 )
 
-// table is every change of state there is; what is not in it does not happen.
-var table = []rule{
-	{telemetry.ActionStart, []string{telemetry.StateIdle}, telemetry.StateClimbing, Launch},
+// transitions is every change of state there is; what is not in it does not happen.
+var transitions = []transition{
+	{telemetry.ActionStart, []string{telemetry.StateIdle}, telemetry.StateClimbing, LaunchFleet},
 	{telemetry.ActionHold, []string{telemetry.StateFlying}, telemetry.StateHolding, HoldFleet},
 	{telemetry.ActionResume, []string{telemetry.StateHolding}, telemetry.StateFlying, None},
-	{telemetry.ActionReturn, append([]string{telemetry.StateStopped}, airborne...), telemetry.StateReturning, Home},
-	{telemetry.ActionStop, append([]string{telemetry.StateReturning}, airborne...), telemetry.StateStopped, Stop},
-	{telemetry.ActionNew, []string{telemetry.StateIdle, telemetry.StateDone, telemetry.StateStopped}, telemetry.StateIdle, Renew},
+	{telemetry.ActionReturn, append([]string{telemetry.StateStopped}, airborne...), telemetry.StateReturning, ReturnFleet},
+	{telemetry.ActionStop, append([]string{telemetry.StateReturning}, airborne...), telemetry.StateStopped, StopFleet},
+	{telemetry.ActionNew, []string{telemetry.StateIdle, telemetry.StateDone, telemetry.StateStopped}, telemetry.StateIdle, Reset},
 
-	{climbed, []string{telemetry.StateClimbing}, telemetry.StateFlying, BeginSlots},
-	{climbFailed, []string{telemetry.StateClimbing}, telemetry.StateReturning, Home},
+	{climbDone, []string{telemetry.StateClimbing}, telemetry.StateFlying, BeginSlots},
+	{climbFailed, []string{telemetry.StateClimbing}, telemetry.StateReturning, ReturnFleet},
 	{brokerHold, []string{telemetry.StateFlying}, telemetry.StateHolding, HoldFleet},
-	{brokerReturn, airborne, telemetry.StateReturning, Home},
-	{contactHold, []string{telemetry.StateFlying}, telemetry.StateHolding, HoldFleet},
-	{contactReturn, airborne, telemetry.StateReturning, Home},
-	{contactBack, []string{telemetry.StateHolding}, telemetry.StateFlying, None},
-	{slotsOver, inSlots, telemetry.StateDone, Home},
+	{brokerReturn, airborne, telemetry.StateReturning, ReturnFleet},
+	{crewHold, []string{telemetry.StateFlying}, telemetry.StateHolding, HoldFleet},
+	{crewReturn, airborne, telemetry.StateReturning, ReturnFleet},
+	{contactRestored, []string{telemetry.StateHolding}, telemetry.StateFlying, None},
+	{slotsOver, inSlots, telemetry.StateDone, ReturnFleet},
 	{landed, []string{telemetry.StateReturning}, telemetry.StateDone, None},
-	{diskFailed, airborne, telemetry.StateReturning, Home},
+	{diskFailed, airborne, telemetry.StateReturning, ReturnFleet},
 }
 
 // State is what a restart needs.
@@ -105,10 +105,10 @@ type Limits struct {
 
 // Mission is one mission's state. Set Limits; the rest is Begin's or Restore's.
 type Mission struct {
-	Limits   Limits
-	state    State
-	upS      float64 // wall time since the leader's start
-	reachedS float64 // wall time since the broker was reached
+	Limits     Limits
+	state      State
+	uptimeS    float64 // wall time since the leader's start
+	connectedS float64 // wall time since the broker was reached
 }
 
 // Begin makes it a new, idle mission.
@@ -124,10 +124,10 @@ func (m *Mission) State() State {
 // Restore continues a mission after a restart.
 func (m *Mission) Restore(s State) { m.state = s }
 
-// Away counts the time for which the leader itself was gone.
-func (m *Mission) Away(missionS, wallS float64) {
+// AddDowntime counts the time for which the leader itself was gone.
+func (m *Mission) AddDowntime(missionS, wallS float64) {
 	m.state.ClimbS += missionS
-	m.state.Contact.away(missionS, wallS)
+	m.state.Contact.addDowntime(missionS, wallS)
 }
 
 // ID is the mission's id.
@@ -177,24 +177,24 @@ func (m *Mission) Command(action string) (Effect, error) {
 // Allows says why an action is refused in the present state, and what would
 // not be.
 func (m *Mission) Allows(action string) error {
-	if m.rule(event(action)) != nil {
+	if m.transition(event(action)) != nil {
 		return nil
 	}
 	var accepted []string
 	for _, a := range []string{
 		telemetry.ActionStart, telemetry.ActionHold, telemetry.ActionResume, telemetry.ActionReturn, telemetry.ActionStop, telemetry.ActionNew,
 	} {
-		if m.rule(event(a)) != nil {
+		if m.transition(event(a)) != nil {
 			accepted = append(accepted, a)
 		}
 	}
 	return fmt.Errorf("cannot %s: the mission is %s, which accepts %s", action, m.state.Phase, strings.Join(accepted, ", "))
 }
 
-func (m *Mission) rule(on event) *rule {
-	for i := range table {
-		if table[i].on == on && slices.Contains(table[i].from, m.state.Phase) {
-			return &table[i]
+func (m *Mission) transition(on event) *transition {
+	for i := range transitions {
+		if transitions[i].event == on && slices.Contains(transitions[i].from, m.state.Phase) {
+			return &transitions[i]
 		}
 	}
 	return nil
@@ -202,26 +202,26 @@ func (m *Mission) rule(on event) *rule {
 
 // apply makes the change that the table has for an event, if it has one.
 func (m *Mission) apply(on event) (Effect, bool) {
-	r := m.rule(on)
+	r := m.transition(on)
 	if r == nil {
 		return None, false
 	}
 	if r.to != m.state.Phase {
 		m.state.HeldBy = ""
 	}
-	if m.state.Phase = r.to; r.do == Launch {
+	if m.state.Phase = r.to; r.effect == LaunchFleet {
 		m.state.ClimbS = 0
 	}
-	return r.do, true
+	return r.effect, true
 }
 
 // SlotsOver says that the last slot is settled.
-func (m *Mission) SlotsOver() Effect { return m.must(slotsOver) }
+func (m *Mission) SlotsOver() Effect { return m.effectOf(slotsOver) }
 
 // DiskFailed says that a settlement could not be stored.
-func (m *Mission) DiskFailed() Effect { return m.must(diskFailed) }
+func (m *Mission) DiskFailed() Effect { return m.effectOf(diskFailed) }
 
-func (m *Mission) must(on event) Effect {
+func (m *Mission) effectOf(on event) Effect {
 	do, _ := m.apply(on)
 	return do
 }

@@ -10,7 +10,7 @@ import (
 
 var limits = Limits{ClimbS: 180, BrokerHoldS: 30, BrokerReturnS: 120, CrewHoldS: 30, CrewReturnS: 120}
 
-func in(phase string) *Mission {
+func inPhase(phase string) *Mission {
 	m := &Mission{Limits: limits}
 	m.Begin("m1")
 	m.state.Phase = phase
@@ -20,15 +20,15 @@ func in(phase string) *Mission {
 	return m
 }
 
-// pass lets seconds of mission and wall time pass alike, and returns what changed first.
-func pass(m *Mission, seconds int, f Facts) Change {
+// tickFor lets seconds of mission and wall time pass alike, and returns what changed first.
+func tickFor(m *Mission, seconds int, f TickInput) TickResult {
 	f.MissionS, f.WallS = 1, 1
 	for range seconds {
 		if c := m.Tick(f); c.Reason != "" {
 			return c
 		}
 	}
-	return Change{}
+	return TickResult{}
 }
 
 // TestCommands is CONTRACT's table of mission commands: each action in each state.
@@ -43,7 +43,7 @@ func TestCommands(t *testing.T) {
 		"new":    {"idle", "", "", "", "", "idle", "idle"},
 	} {
 		for i, from := range states {
-			m := in(from)
+			m := inPhase(from)
 			_, err := m.Command(action)
 			switch {
 			case to[i] == "" && err == nil:
@@ -58,29 +58,29 @@ func TestCommands(t *testing.T) {
 }
 
 func TestRefusalSaysWhatWouldBeAccepted(t *testing.T) {
-	_, err := in("stopped").Command("hold")
+	_, err := inPhase("stopped").Command("hold")
 	if err == nil || err.Error() != "cannot hold: the mission is stopped, which accepts return, new" {
 		t.Error(err)
 	}
 }
 
 func TestBrokerGoneHoldsThenReturns(t *testing.T) {
-	m := in("flying")
-	if c := pass(m, 29, Facts{}); c.Reason != "" {
+	m := inPhase("flying")
+	if c := tickFor(m, 29, TickInput{}); c.Reason != "" {
 		t.Fatalf("after 29 s: %+v", c)
 	}
-	if c := pass(m, 1, Facts{}); c.Effect != HoldFleet || m.HeldBy() != HeldByBroker {
+	if c := tickFor(m, 1, TickInput{}); c.Effect != HoldFleet || m.HeldBy() != HeldByBrokerLost {
 		t.Fatalf("after 30 s: %+v, %+v", c, m.State())
 	}
-	if c := pass(m, 90, Facts{}); c.Effect != Home || m.Phase() != "returning" {
+	if c := tickFor(m, 90, TickInput{}); c.Effect != ReturnFleet || m.Phase() != "returning" {
 		t.Fatalf("after 120 s: %+v, %+v", c, m.State())
 	}
 }
 
 func TestBrokerBackEndsItsHold(t *testing.T) {
-	m := in("flying")
-	pass(m, 40, Facts{})
-	if pass(m, 1, Facts{Connected: true}); m.Phase() != "flying" {
+	m := inPhase("flying")
+	tickFor(m, 40, TickInput{})
+	if tickFor(m, 1, TickInput{Connected: true}); m.Phase() != "flying" {
 		t.Error(m.State())
 	}
 }
@@ -88,17 +88,17 @@ func TestBrokerBackEndsItsHold(t *testing.T) {
 // TestOwnHoldSurvivesContact keeps a crew's hold until its resume, also one
 // given while the broker held the fleet already.
 func TestOwnHoldSurvivesContact(t *testing.T) {
-	m := in("flying")
+	m := inPhase("flying")
 	m.Heartbeat("c", false)
-	pass(m, 40, Facts{Connected: true})
-	if m.Phase() != "holding" || m.HeldBy() != HeldByRadio {
+	tickFor(m, 40, TickInput{Connected: true})
+	if m.Phase() != "holding" || m.HeldBy() != HeldByCrewLost {
 		t.Fatal(m.State())
 	}
 	if _, err := m.Command("hold"); err != nil {
 		t.Fatal(err)
 	}
 	m.Heartbeat("c", false)
-	pass(m, 20, Facts{Connected: true})
+	tickFor(m, 20, TickInput{Connected: true})
 	if m.Phase() != "holding" {
 		t.Error(m.State())
 	}
@@ -107,76 +107,76 @@ func TestOwnHoldSurvivesContact(t *testing.T) {
 // TestCrewsRadioLost holds and returns although the broker, on the aircraft
 // itself, is there all the time (fault 8).
 func TestCrewsRadioLost(t *testing.T) {
-	m := in("flying")
-	if c := pass(m, 1000, Facts{Connected: true}); c.Reason != "" {
+	m := inPhase("flying")
+	if c := tickFor(m, 1000, TickInput{Connected: true}); c.Reason != "" {
 		t.Fatalf("no station was ever received: %+v", c)
 	}
 	m.Heartbeat("crew-1", false)
-	if c := pass(m, 29, Facts{Connected: true}); c.Reason != "" {
+	if c := tickFor(m, 29, TickInput{Connected: true}); c.Reason != "" {
 		t.Fatal(c)
 	}
-	if c := pass(m, 1, Facts{Connected: true}); c.Effect != HoldFleet || m.HeldBy() != HeldByRadio {
+	if c := tickFor(m, 1, TickInput{Connected: true}); c.Effect != HoldFleet || m.HeldBy() != HeldByCrewLost {
 		t.Fatalf("%+v, %+v", c, m.State())
 	}
 	m.Heartbeat("crew-2", false) // any station's suffices
-	if pass(m, 1, Facts{Connected: true}); m.Phase() != "flying" {
+	if tickFor(m, 1, TickInput{Connected: true}); m.Phase() != "flying" {
 		t.Fatal(m.State())
 	}
-	if c := pass(m, 200, Facts{Connected: true}); c.Effect != HoldFleet {
+	if c := tickFor(m, 200, TickInput{Connected: true}); c.Effect != HoldFleet {
 		t.Fatal(c)
 	}
-	if c := pass(m, 200, Facts{Connected: true}); c.Effect != Home || m.Phase() != "returning" {
+	if c := tickFor(m, 200, TickInput{Connected: true}); c.Effect != ReturnFleet || m.Phase() != "returning" {
 		t.Fatalf("%+v, %+v", c, m.State())
 	}
 }
 
 func TestStationThatLeftIsNotMissed(t *testing.T) {
-	m := in("flying")
+	m := inPhase("flying")
 	m.Heartbeat("crew-1", false)
 	m.Heartbeat("crew-1", true)
-	if c := pass(m, 1000, Facts{Connected: true}); c.Reason != "" {
+	if c := tickFor(m, 1000, TickInput{Connected: true}); c.Reason != "" {
 		t.Error(c)
 	}
 }
 
 func TestCommandCountsAsContact(t *testing.T) {
-	m := in("flying")
+	m := inPhase("flying")
 	m.Heartbeat("crew-1", false)
 	for range 10 {
-		if c := pass(m, 25, Facts{Connected: true}); c.Reason != "" {
+		if c := tickFor(m, 25, TickInput{Connected: true}); c.Reason != "" {
 			t.Fatal(c)
 		}
-		m.Received()
+		m.CommandReceived()
 	}
 }
 
 // TestRestartKeepsTimeAway counts the leader's own absence, and lets nothing
 // happen before what is there could be received again.
 func TestRestartKeepsTimeAway(t *testing.T) {
-	m := in("flying")
+	m := inPhase("flying")
 	m.Heartbeat("crew-1", false)
-	pass(m, 20, Facts{Connected: true})
+	tickFor(m, 20, TickInput{Connected: true})
 	r := &Mission{Limits: limits}
 	r.Restore(m.State())
-	r.Away(15, 15)
-	if c := pass(r, 3, Facts{}); c.Reason != "" {
+	r.AddDowntime(15, 15)
+	if c := tickFor(r, 3, TickInput{}); c.Reason != "" {
 		t.Fatalf("before the broker is reached: %+v", c)
 	}
-	if c := pass(r, 4, Facts{Connected: true}); c.Reason != "" {
+	if c := tickFor(r, 4, TickInput{Connected: true}); c.Reason != "" {
 		t.Fatalf("within five seconds of it: %+v", c)
 	}
-	if c := pass(r, 1, Facts{Connected: true}); c.Effect != HoldFleet {
+	if c := tickFor(r, 1, TickInput{Connected: true}); c.Effect != HoldFleet {
 		t.Fatalf("after it: %+v, %+v", c, r.State())
 	}
-	b := in("flying")
-	pass(b, 20, Facts{})
+	b := inPhase("flying")
+	tickFor(b, 20, TickInput{})
 	r = &Mission{Limits: limits}
 	r.Restore(b.State())
-	r.Away(8, 8)
-	if c := pass(r, 4, Facts{}); c.Reason != "" {
+	r.AddDowntime(8, 8)
+	if c := tickFor(r, 4, TickInput{}); c.Reason != "" {
 		t.Fatal(c)
 	}
-	if c := pass(r, 1, Facts{}); c.Effect != HoldFleet {
+	if c := tickFor(r, 1, TickInput{}); c.Effect != HoldFleet {
 		t.Fatalf("the broker was gone for 33 s: %+v", c)
 	}
 }
@@ -191,41 +191,41 @@ func TestClimb(t *testing.T) {
 		{"all there", 2, 0, 1, BeginSlots},
 		{"one still climbs", 1, 1, 179, None},
 		{"one is late", 1, 1, 180, BeginSlots},
-		{"none in time", 0, 2, 180, Home},
+		{"none in time", 0, 2, 180, ReturnFleet},
 		{"all with their pilots", 0, 0, 179, None},
 	} {
-		if got := pass(in("climbing"), c.seconds, Facts{Connected: true, Ready: c.ready, Waiting: c.waiting}); got.Effect != c.want {
+		if got := tickFor(inPhase("climbing"), c.seconds, TickInput{Connected: true, AtStart: c.ready, EnRoute: c.waiting}); got.Effect != c.want {
 			t.Errorf("%s: %+v", c.name, got)
 		}
 	}
 }
 
 func TestClimbTimeSurvivesRestart(t *testing.T) {
-	m := in("climbing")
-	pass(m, 100, Facts{Connected: true, Waiting: 1})
+	m := inPhase("climbing")
+	tickFor(m, 100, TickInput{Connected: true, EnRoute: 1})
 	r := &Mission{Limits: limits}
 	r.Restore(m.State())
-	r.Away(50, 50)
-	if c := pass(r, 30, Facts{Connected: true, Waiting: 1}); c.Effect != Home {
+	r.AddDowntime(50, 50)
+	if c := tickFor(r, 30, TickInput{Connected: true, EnRoute: 1}); c.Effect != ReturnFleet {
 		t.Error(c, r.State())
 	}
 }
 
 func TestEnds(t *testing.T) {
-	m := in("flying")
-	if m.SlotsOver() != Home || m.Phase() != "done" {
+	m := inPhase("flying")
+	if m.SlotsOver() != ReturnFleet || m.Phase() != "done" {
 		t.Error(m.State())
 	}
-	m = in("returning")
-	if pass(m, 1, Facts{Connected: true, Landed: true}); m.Phase() != "done" {
+	m = inPhase("returning")
+	if tickFor(m, 1, TickInput{Connected: true, AllLanded: true}); m.Phase() != "done" {
 		t.Error(m.State())
 	}
-	m = in("stopped")
+	m = inPhase("stopped")
 	if m.SlotsOver() != None || m.DiskFailed() != None || m.Phase() != "stopped" {
 		t.Error(m.State())
 	}
-	m = in("holding")
-	if m.DiskFailed() != Home || m.Phase() != "returning" || m.HeldBy() != "" {
+	m = inPhase("holding")
+	if m.DiskFailed() != ReturnFleet || m.Phase() != "returning" || m.HeldBy() != "" {
 		t.Error(m.State())
 	}
 }
@@ -233,10 +233,10 @@ func TestEnds(t *testing.T) {
 // TestTableNamesStates holds the table against CONTRACT's states.
 func TestTableNamesStates(t *testing.T) {
 	states := []string{"idle", "climbing", "flying", "holding", "returning", "done", "stopped"}
-	for _, r := range table {
+	for _, r := range transitions {
 		for _, s := range append(slices.Clone(r.from), r.to) {
 			if !slices.Contains(states, s) {
-				t.Errorf("%s: no state %q", r.on, s)
+				t.Errorf("%s: no state %q", r.event, s)
 			}
 		}
 	}

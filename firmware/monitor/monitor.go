@@ -20,7 +20,7 @@ import (
 type Config struct {
 	Fleet, Mission string
 	Slots          int
-	Slot           time.Duration // wall time of one
+	SlotDuration   time.Duration // wall time of one
 	MetricsPort    int           // 0: no server
 	Clock          clock.Clock   // the leader's
 	Getenv         func(string) string
@@ -32,12 +32,12 @@ type Monitor struct {
 	notifier *notify.Notifier
 	server   *metrics.Server
 
-	mutex    sync.Mutex // the rest: the loop writes, a connection reads
-	ready    bool
-	last     leader.Report
-	heard    uint64
-	decision metrics.Histogram
-	lastSlot int
+	mutex      sync.Mutex // the rest: the loop writes, a connection reads
+	ready      bool
+	last       leader.LoopReport
+	reported   uint64
+	decisionMS metrics.Histogram
+	lastSlot   int
 }
 
 // New returns what the environment and the configuration ask for.
@@ -46,13 +46,13 @@ func New(c Config) (*Monitor, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Monitor{config: c, notifier: n, lastSlot: -1, last: leader.Report{State: telemetry.StateIdle, Mission: c.Mission}}
-	m.decision.Bounds = []float64{0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256}
-	if least := 3 * c.Slot; n.Watchdog() > 0 && n.Watchdog() < least {
+	m := &Monitor{config: c, notifier: n, lastSlot: -1, last: leader.LoopReport{State: telemetry.StateIdle, Mission: c.Mission}}
+	m.decisionMS.Bounds = []float64{0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256}
+	if least := 3 * c.SlotDuration; n.Watchdog() > 0 && n.Watchdog() < least {
 		return nil, fmt.Errorf("WatchdogSec is %v, want at least three slots, %v", n.Watchdog(), least)
 	}
 	if c.MetricsPort != 0 {
-		m.server = &metrics.Server{Port: c.MetricsPort, Page: m.page, Alive: m.alive}
+		m.server = &metrics.Server{Port: c.MetricsPort, Page: m.writePage, Alive: m.alive}
 		if err := m.server.Initialize(); err != nil {
 			return nil, err
 		}
@@ -77,15 +77,15 @@ func (m *Monitor) Close() {
 	}
 }
 
-// Turned takes the loop's report after a turn.
-func (m *Monitor) Turned(r leader.Report) {
+// OnIteration takes the loop's report after a turn.
+func (m *Monitor) OnIteration(r leader.LoopReport) {
 	status := fmt.Sprintf("%s, slot %d of %d, %.0f J spent", r.State, r.Slot, m.config.Slots, r.SpentJ)
 	m.mutex.Lock()
 	m.last = r
-	if row := r.Last; row.DecisionMS > 0 && row.Slot != m.lastSlot {
+	if row := r.LastRow; row.DecisionMS > 0 && row.Slot != m.lastSlot {
 		m.lastSlot = row.Slot
-		m.heard += uint64(row.Heard)
-		m.decision.Observe(row.DecisionMS)
+		m.reported += uint64(row.Reported)
+		m.decisionMS.Observe(row.DecisionMS)
 	}
 	ready := m.ready
 	m.ready = true
@@ -105,11 +105,11 @@ func (m *Monitor) alive() (bool, string) {
 		return false, "starting"
 	}
 	age := m.config.Clock.Now() - m.last.At
-	return age <= max(3*m.config.Slot, time.Second), fmt.Sprintf("%s, slot %d, loop turned %.1f s ago", m.last.State, m.last.Slot, age.Seconds())
+	return age <= max(3*m.config.SlotDuration, time.Second), fmt.Sprintf("%s, slot %d, loop turned %.1f s ago", m.last.State, m.last.Slot, age.Seconds())
 }
 
-// page is what /metrics shows.
-func (m *Monitor) page(p *metrics.Page) {
+// writePage is what /metrics shows.
+func (m *Monitor) writePage(p *metrics.Page) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	c, s := &m.config, &m.last
@@ -125,7 +125,7 @@ func (m *Monitor) page(p *metrics.Page) {
 	}
 	p.Gauge("prefdt_slot", "The slot open or to be opened next.", float64(s.Slot))
 	p.Gauge("prefdt_slots", "Slots of the mission, T.", float64(c.Slots))
-	p.Gauge("prefdt_missed_slots", "Slots of the mission that were skipped.", float64(s.Missed))
+	p.Gauge("prefdt_missed_slots", "Slots of the mission that were skipped.", float64(s.MissedSlots))
 	p.Gauge("prefdt_setting", "The preference, or what the budget amounts to: 0 least delay, 1 least energy.", s.Setting)
 	p.Gauge("prefdt_spent_joules", "Spent in slots.", s.SpentJ)
 	p.Gauge("prefdt_budget_joules", "The budget; NaN: none.", s.BudgetJ)
@@ -134,14 +134,14 @@ func (m *Monitor) page(p *metrics.Page) {
 	p.Gauge("prefdt_transit_joules", "Spent outside the slots.", s.TransitJ)
 	p.Gauge("prefdt_saturated", "1 if the floor is above the budget.", boolean(s.Saturated))
 	p.Gauge("prefdt_price_seconds_per_joule", "Of the last decision.", s.PriceSPerJ)
-	p.Gauge("prefdt_users_heard", "Reports in time in the last slot.", float64(s.Last.Heard))
-	p.Counter("prefdt_reports_heard_total", "Reports in time, since the leader's start.", float64(m.heard))
-	p.Histogram("prefdt_decision_ms", "Time of one decision in ms.", m.decision.Clone())
+	p.Gauge("prefdt_users_heard", "Reports in time in the last slot.", float64(s.LastRow.Reported))
+	p.Counter("prefdt_reports_heard_total", "Reports in time, since the leader's start.", float64(m.reported))
+	p.Histogram("prefdt_decision_ms", "Time of one decision in ms.", m.decisionMS.Clone())
 	p.Gauge("prefdt_ledger_ms", "Time of the last durable transaction in ms.", s.LedgerMS)
 	p.Gauge("prefdt_broker_connected", "1 while the broker is there.", boolean(s.Connected))
-	p.Counters("prefdt_mqtt_rejects_total", "Messages refused, by kind.", "kind", s.Rejects)
-	p.Counters("prefdt_mqtt_dropped_total", "Messages that a full queue or a lost connection cost, by queue.", "queue", s.Dropped)
-	p.Counters("prefdt_mavlink_rejects_total", "Frames refused, by reason.", "reason", s.Frames)
+	p.Counters("prefdt_mqtt_rejects_total", "Messages refused, by kind.", "kind", s.RejectedMessages)
+	p.Counters("prefdt_mqtt_dropped_total", "Messages that a full queue or a lost connection cost, by queue.", "queue", s.DroppedMessages)
+	p.Counters("prefdt_mavlink_rejects_total", "Frames refused, by reason.", "reason", s.RejectedFrames)
 	for _, a := range s.Aircraft {
 		p.Gauge("prefdt_aircraft_age_seconds", "Mission seconds since it was last heard; NaN: never.", a.AgeS, "aircraft", strconv.Itoa(a.Number))
 	}
@@ -154,11 +154,11 @@ func (m *Monitor) page(p *metrics.Page) {
 	for _, a := range s.Aircraft {
 		p.Gauge("prefdt_aircraft_spent_joules", "Spent in slots, with its source.", a.SpentJ, "aircraft", strconv.Itoa(a.Number), "source", a.Source)
 	}
-	f := s.Counts
+	f := s.FleetCounts
 	p.Counter("prefdt_setpoints_total", "Setpoints sent.", float64(f.Setpoints))
 	p.Counter("prefdt_envelope_interventions_total", "Setpoints the envelope changed, or turned into a hold.", float64(f.Corrected), "kind", "corrected")
 	p.Counter("prefdt_envelope_interventions_total", "", float64(f.Held), "kind", "held")
-	p.Counter("prefdt_setpoints_expired_total", "Times a setpoint outlived its two slots.", float64(f.Stalled))
+	p.Counter("prefdt_setpoints_expired_total", "Times a setpoint outlived its two slots.", float64(f.ExpiredSetpoints))
 	p.Counter("prefdt_flight_alarms_total", "Times an aircraft was measured outside a limit.", float64(f.Alarms))
 	p.Gauge("prefdt_separation_min_metres", "The least distance measured in the air.", f.MinSeparationM)
 	p.Gauge("prefdt_speed_max_metres_per_second", "The greatest speed measured.", f.MaxSpeedMPS)

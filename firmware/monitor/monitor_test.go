@@ -26,7 +26,7 @@ type stallable struct {
 	at   int           // in this slot
 }
 
-func (s *stallable) Decide(sn *slot.Snapshot, o goal.Objective, d *slot.Decision) goal.Seen {
+func (s *stallable) Decide(sn *slot.Snapshot, o goal.Objective, d *slot.Decision) goal.Observation {
 	if sn.Slot >= s.at {
 		<-s.gate
 	}
@@ -48,8 +48,8 @@ func get(t *testing.T, m *monitor.Monitor, path string) (int, string) {
 	return r.StatusCode, string(body)
 }
 
-// value reads one sample off a page.
-func value(t *testing.T, page, name string) float64 {
+// sampleValue reads one sample off a page.
+func sampleValue(t *testing.T, page, name string) float64 {
 	t.Helper()
 	for _, line := range strings.Split(page, "\n") {
 		if text, ok := strings.CutPrefix(line, name+" "); ok {
@@ -64,10 +64,10 @@ func value(t *testing.T, page, name string) float64 {
 	return 0
 }
 
-// manager is systemd's side of the notification socket.
-type manager struct{ conn *net.UnixConn }
+// systemdSocket is systemd's side of the notification socket.
+type systemdSocket struct{ conn *net.UnixConn }
 
-func newManager(t *testing.T) (m manager, getenv func(string) string) {
+func newSystemdSocket(t *testing.T) (m systemdSocket, getenv func(string) string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "notify")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
@@ -75,13 +75,13 @@ func newManager(t *testing.T) (m manager, getenv func(string) string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	return manager{conn}, func(key string) string {
+	return systemdSocket{conn}, func(key string) string {
 		return map[string]string{"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "1000000"}[key]
 	}
 }
 
-// told waits for a line of a notification.
-func (m manager) told(line string, most time.Duration) bool {
+// waitForLine waits for a line of a notification.
+func (m systemdSocket) waitForLine(line string, most time.Duration) bool {
 	b := make([]byte, 4096)
 	m.conn.SetReadDeadline(time.Now().Add(most))
 	for {
@@ -99,43 +99,43 @@ func (m manager) told(line string, most time.Duration) bool {
 // and both come back with it.
 func TestMonitor(t *testing.T) {
 	r := rig.New(t, 1, 100000)
-	manager, getenv := newManager(t)
-	s := &stallable{&rig.AtAllowance{Physics: r.Physics}, make(chan struct{}), 12}
+	manager, getenv := newSystemdSocket(t)
+	s := &stallable{&rig.AllowanceScheduler{Physics: r.Physics}, make(chan struct{}), 12}
 	r.Policy = s
 	m, err := monitor.New(monitor.Config{
-		Fleet: r.Config.Fleet, Mission: r.Config.Mission, Slots: r.Config.Slots, Slot: r.Config.Wall(1),
+		Fleet: r.Config.Fleet, Mission: r.Config.Mission, Slots: r.Config.Slots, SlotDuration: r.Config.WallTime(1),
 		MetricsPort: rig.FreePort(t), Clock: r.Clock, Getenv: getenv,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Turned = m.Turned
+	r.OnIteration = m.OnIteration
 	if code, text := get(t, m, "/healthz"); code != 503 || !strings.Contains(text, "starting") {
 		t.Errorf("before the loop: %d %s", code, text)
 	}
-	if _, page := get(t, m, "/metrics"); value(t, page, `prefdt_up{fleet="test",mission="mission-1"}`) != 0 {
+	if _, page := get(t, m, "/metrics"); sampleValue(t, page, `prefdt_up{fleet="test",mission="mission-1"}`) != 0 {
 		t.Error(page)
 	}
-	f := r.Launch()
-	if !manager.told("READY=1", rig.Patience) || !manager.told("WATCHDOG=1", rig.Patience) {
+	f := r.StartLeader()
+	if !manager.waitForLine("READY=1", rig.Timeout) || !manager.waitForLine("WATCHDOG=1", rig.Timeout) {
 		t.Fatal("not ready")
 	}
 	r.TakeOff()
-	r.Await("slot 5", rig.At(5))
+	r.Await("slot 5", rig.SlotSettled(5))
 	if code, text := get(t, m, "/healthz"); code != 200 || !strings.Contains(text, "flying, slot") {
 		t.Errorf("in flight: %d %s", code, text)
 	}
-	r.Await("slot 11", rig.At(11))
-	for manager.told("WATCHDOG=1", 200*time.Millisecond) { // sent before it stalled in slot 12, or a later one
+	r.Await("slot 11", rig.SlotSettled(11))
+	for manager.waitForLine("WATCHDOG=1", 200*time.Millisecond) { // sent before it stalled in slot 12, or a later one
 	}
-	if manager.told("WATCHDOG=1", time.Second) {
+	if manager.waitForLine("WATCHDOG=1", time.Second) {
 		t.Error("a stalled loop fed its watchdog")
 	}
 	if !r.Eventually(func() bool { code, _ := get(t, m, "/healthz"); return code == 503 }) {
 		t.Error("stalled, it is said to be healthy")
 	}
 	_, page := get(t, m, "/metrics")
-	stalled, missed := value(t, page, "prefdt_slot"), value(t, page, "prefdt_missed_slots")
+	stalled, missed := sampleValue(t, page, "prefdt_slot"), sampleValue(t, page, "prefdt_missed_slots")
 	if stalled < 12 || missed > stalled-6 {
 		t.Errorf("it stalls in slot %v, %v missed", stalled, missed)
 	}
@@ -144,18 +144,18 @@ func TestMonitor(t *testing.T) {
 		"prefdt_broker_connected": 1, "prefdt_decision_ms_count": stalled - missed,
 		`prefdt_envelope_interventions_total{kind="held"}`: 0, `prefdt_mqtt_dropped_total{queue="reports"}`: 0,
 	} {
-		if got := value(t, page, name); got != want {
+		if got := sampleValue(t, page, name); got != want {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}
-	if got := value(t, page, "prefdt_reports_heard_total"); got < 4 || got > 4*(stalled-missed) {
+	if got := sampleValue(t, page, "prefdt_reports_heard_total"); got < 4 || got > 4*(stalled-missed) {
 		t.Errorf("%v reports were received in %v slots", got, stalled-missed)
 	}
 	for _, name := range []string{
 		"prefdt_spent_joules", "prefdt_floor_joules", "prefdt_setpoints_total", "prefdt_decision_ms_sum", `prefdt_aircraft_battery{aircraft="1"}`,
 		`prefdt_aircraft_spent_joules{aircraft="1",source="energy_consumed"}`,
 	} {
-		if value(t, page, name) <= 0 {
+		if sampleValue(t, page, name) <= 0 {
 			t.Errorf("%s is not above 0", name)
 		}
 	}
@@ -163,12 +163,12 @@ func TestMonitor(t *testing.T) {
 		t.Error("a budget that nobody gave")
 	}
 	close(s.gate)
-	if !manager.told("WATCHDOG=1", rig.Patience) {
+	if !manager.waitForLine("WATCHDOG=1", rig.Timeout) {
 		t.Error("no sign of life after the stall")
 	}
 	f.Kill()
 	m.Close()
-	if !manager.told("STOPPING=1", rig.Patience) {
+	if !manager.waitForLine("STOPPING=1", rig.Timeout) {
 		t.Error("it did not say that it stops")
 	}
 }
@@ -177,23 +177,23 @@ func TestMonitor(t *testing.T) {
 // and its watchdog knows.
 func TestWatchdogIsFedWhileRejoining(t *testing.T) {
 	r := rig.New(t, 2, 100000)
-	f := r.Launch()
+	f := r.StartLeader()
 	r.TakeOff()
-	r.Await("slot 3", rig.At(3))
-	r.Saved()
+	r.Await("slot 3", rig.SlotSettled(3))
+	r.AwaitSaved()
 	f.Kill()
-	r.Lose(0)
-	r.Lose(1)
-	manager, getenv := newManager(t)
-	m, err := monitor.New(monitor.Config{Fleet: "test", Slots: r.Config.Slots, Slot: r.Config.Wall(1), Clock: r.Clock, Getenv: getenv})
+	r.CloseAutopilot(0)
+	r.CloseAutopilot(1)
+	manager, getenv := newSystemdSocket(t)
+	m, err := monitor.New(monitor.Config{Fleet: "test", Slots: r.Config.Slots, SlotDuration: r.Config.WallTime(1), Clock: r.Clock, Getenv: getenv})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	r.Turned = m.Turned
-	f = r.Launch()
+	r.OnIteration = m.OnIteration
+	f = r.StartLeader()
 	for fed := range 20 {
-		if !manager.told("WATCHDOG=1", rig.Patience) {
+		if !manager.waitForLine("WATCHDOG=1", rig.Timeout) {
 			t.Fatalf("silent after %d signs of life", fed)
 		}
 	}
@@ -201,8 +201,8 @@ func TestWatchdogIsFedWhileRejoining(t *testing.T) {
 }
 
 func TestMonitorRefuses(t *testing.T) {
-	_, getenv := newManager(t)
-	if _, err := monitor.New(monitor.Config{Slot: time.Second, Clock: clock.New(), Getenv: func(key string) string {
+	_, getenv := newSystemdSocket(t)
+	if _, err := monitor.New(monitor.Config{SlotDuration: time.Second, Clock: clock.New(), Getenv: func(key string) string {
 		if key == "WATCHDOG_USEC" {
 			return "2000000"
 		}
@@ -216,7 +216,7 @@ func TestMonitorRefuses(t *testing.T) {
 	}
 	defer taken.Close()
 	port := taken.Addr().(*net.TCPAddr).Port
-	if _, err := monitor.New(monitor.Config{Slot: time.Second, MetricsPort: port, Clock: clock.New(), Getenv: func(string) string { return "" }}); err == nil || !strings.Contains(err.Error(), fmt.Sprint(port)) {
+	if _, err := monitor.New(monitor.Config{SlotDuration: time.Second, MetricsPort: port, Clock: clock.New(), Getenv: func(string) string { return "" }}); err == nil || !strings.Contains(err.Error(), fmt.Sprint(port)) {
 		t.Errorf("a port in use: %v", err)
 	}
 }

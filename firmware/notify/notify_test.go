@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// manager is systemd's end of the socket.
-func manager(t *testing.T, path string) *net.UnixConn {
+// listenAsSystemd is systemd's end of the socket.
+func listenAsSystemd(t *testing.T, path string) *net.UnixConn {
 	t.Helper()
 	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
@@ -21,7 +21,7 @@ func manager(t *testing.T, path string) *net.UnixConn {
 	return c
 }
 
-func read(t *testing.T, c *net.UnixConn) string {
+func readNotification(t *testing.T, c *net.UnixConn) string {
 	t.Helper()
 	b := make([]byte, 4096)
 	c.SetReadDeadline(time.Now().Add(5 * time.Second))
@@ -45,7 +45,7 @@ func environment(pairs ...string) func(string) string {
 
 func TestProtocol(t *testing.T) {
 	for _, path := range []string{filepath.Join(t.TempDir(), "notify"), fmt.Sprintf("@prefdt-test-%d", os.Getpid())} {
-		c := manager(t, path)
+		c := listenAsSystemd(t, path)
 		n, err := Open(environment("NOTIFY_SOCKET="+path, "WATCHDOG_USEC=3000000", fmt.Sprintf("WATCHDOG_PID=%d", os.Getpid())))
 		if err != nil || n.Watchdog() != 3*time.Second {
 			t.Fatalf("%s: %v, watchdog %v", path, err, n.Watchdog())
@@ -57,7 +57,7 @@ func TestProtocol(t *testing.T) {
 		for _, want := range []string{
 			"STATUS=looking for the broker", "READY=1\nSTATUS=idle", "WATCHDOG=1\nSTATUS=flying, slot 3 of 100", "STOPPING=1",
 		} {
-			if got := read(t, c); got != want {
+			if got := readNotification(t, c); got != want {
 				t.Errorf("%s: %q, want %q", path, got, want)
 			}
 		}
@@ -66,7 +66,7 @@ func TestProtocol(t *testing.T) {
 
 func TestEnvironment(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notify")
-	manager(t, path)
+	listenAsSystemd(t, path)
 	for _, c := range []struct {
 		name     string
 		env      []string
@@ -103,7 +103,7 @@ func TestEnvironment(t *testing.T) {
 // A manager that does not read must not hold the loop.
 func TestManagerThatDoesNotRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notify")
-	manager(t, path)
+	listenAsSystemd(t, path)
 	n, err := Open(environment("NOTIFY_SOCKET=" + path))
 	if err != nil {
 		t.Fatal(err)

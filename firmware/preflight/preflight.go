@@ -59,16 +59,16 @@ const (
 
 // preflight is one run down the list.
 type preflight struct {
-	config  config.Config
-	frozen  *checkpoint.Checkpoint
-	wait    time.Duration
-	print   func(Finding)
-	list    []Finding
-	failed  int
-	warned  int
-	key     *frame.V2Key // of MAVLink, nil: unsigned
-	present ledger.State // of the ledger
-	found   bool
+	config      config.Config
+	checkpoint  *checkpoint.Checkpoint
+	wait        time.Duration
+	print       func(Finding)
+	findings    []Finding
+	failed      int
+	warned      int
+	mavlinkKey  *frame.V2Key // of MAVLink, nil: unsigned
+	ledgerState ledger.State // of the ledger
+	ledgerFound bool
 }
 
 // Run runs `leader check` with these arguments and returns its exit status.
@@ -101,9 +101,9 @@ func Run(args []string, stdout, stderr io.Writer) int {
 	}}
 	p.run(*path)
 	if *asJSON {
-		json.NewEncoder(stdout).Encode(map[string]any{"checks": p.list, "failed": p.failed, "warned": p.warned})
+		json.NewEncoder(stdout).Encode(map[string]any{"checks": p.findings, "failed": p.failed, "warned": p.warned})
 	} else {
-		fmt.Fprintf(stdout, "%d checks, %d warnings, %d failed\n", len(p.list), p.warned, p.failed)
+		fmt.Fprintf(stdout, "%d checks, %d warnings, %d failed\n", len(p.findings), p.warned, p.failed)
 	}
 	if p.failed > 0 {
 		return 1
@@ -119,7 +119,7 @@ func (p *preflight) add(result, item, format string, args ...any) {
 	case ResultFail:
 		p.failed++
 	}
-	p.list = append(p.list, f)
+	p.findings = append(p.findings, f)
 	p.print(f)
 }
 
@@ -133,12 +133,12 @@ func (p *preflight) run(path string) {
 	c := &p.config
 	p.add(ResultOK, "configuration", "fleet %s, mission %s, %d aircraft, %d slots of %g ms", c.Fleet, c.Mission, len(c.Aircraft), c.Slots, c.SlotMS)
 	p.policy()
-	p.state()
-	p.keys()
+	p.stateDir()
+	p.commandKeys()
 	p.signing()
 	p.clock()
 	p.broker()
-	if p.config.MAVLink.KeyFile == "" || p.key != nil {
+	if p.config.MAVLink.KeyFile == "" || p.mavlinkKey != nil {
 		p.autopilots() // nothing is sent unsigned where a key was asked for
 	}
 }
@@ -150,7 +150,7 @@ func (p *preflight) policy() {
 		p.add(ResultFail, "checkpoint", "%v", err)
 		return
 	}
-	p.frozen = frozen
+	p.checkpoint = frozen
 	p.add(ResultOK, "checkpoint", "%s loads and is what its manifest says", p.config.Checkpoint)
 	policy, err := inference.New(frozen, inference.Decoder(p.config.Decoder))
 	if err != nil {
@@ -158,7 +158,7 @@ func (p *preflight) policy() {
 		return
 	}
 	s := snapshotOfStarts(&p.config, frozen.Physics)
-	g := goal.New(&frozen.Scales, &frozen.Physics, p.config.Slots, len(p.config.Aircraft))
+	g := goal.New(&frozen.GoalConstants, &frozen.Physics, p.config.Slots, len(p.config.Aircraft))
 	var d slot.Decision
 	const tries = 30 // the first ones fill the context
 	took := make([]time.Duration, tries)
@@ -185,11 +185,11 @@ func (p *preflight) policy() {
 func snapshotOfStarts(c *config.Config, k physics.Constants) *slot.Snapshot {
 	s := &slot.Snapshot{Slots: c.Slots}
 	for i := range c.Aircraft {
-		s.Aircraft = append(s.Aircraft, slot.Aircraft{Number: i + 1, Position: c.Start(i+1, k.AreaM), ResidualJ: k.CapacityJ, CPUHz: k.EdgeCPUHz})
+		s.Aircraft = append(s.Aircraft, slot.Aircraft{Number: i + 1, Position: c.StartPosition(i+1, k.AreaSideM), RemainingJ: k.BatteryCapacityJ, CPUHz: k.EdgeCPUHz})
 	}
 	for u := range 10 {
 		user := slot.User{
-			ID: u, Position: physics.Position{EastM: k.AreaM * float64(u) / 10, NorthM: k.AreaM / 3}, CPUHz: 1e9,
+			ID: u, Position: physics.Position{EastM: k.AreaSideM * float64(u) / 10, NorthM: k.AreaSideM / 3}, CPUHz: 1e9,
 			Task: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9},
 		}
 		for i := range s.Aircraft {
@@ -200,8 +200,8 @@ func snapshotOfStarts(c *config.Config, k physics.Constants) *slot.Snapshot {
 	return s
 }
 
-// state tries the state directory and looks into its ledger.
-func (p *preflight) state() {
+// stateDir tries the state directory and looks into its ledger.
+func (p *preflight) stateDir() {
 	dir := p.config.StateDir
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		p.add(ResultFail, "state", "%v", err)
@@ -217,7 +217,7 @@ func (p *preflight) state() {
 		p.add(ResultFail, "state", "%s: %v", dir, err)
 		return
 	}
-	freeMB, slotWall := float64(disk.Bavail)*float64(disk.Bsize)/1e6, p.config.Wall(1)
+	freeMB, slotWall := float64(disk.Bavail)*float64(disk.Bsize)/1e6, p.config.WallTime(1)
 	switch need := 2 * p.config.LedgerMB; {
 	case freeMB < need:
 		p.add(ResultFail, "state", "%s has %.0f MB free, want %.0f, twice ledger_mb", dir, freeMB, need)
@@ -231,7 +231,7 @@ func (p *preflight) state() {
 		p.add(ResultOK, "ledger", "none yet; mission %s begins", p.config.Mission)
 		return
 	}
-	l, err := ledger.Read(path)
+	l, err := ledger.OpenReadOnly(path)
 	if err != nil {
 		p.add(ResultFail, "ledger", "%v", err)
 		return
@@ -246,13 +246,13 @@ func (p *preflight) state() {
 	case s.Mission == p.config.Mission && (s.Phase == telemetry.StateDone || s.Phase == telemetry.StateStopped):
 		p.add(ResultFail, "ledger", "mission %s is %s; set a new mission id", s.Mission, s.Phase)
 	case s.Mission == p.config.Mission && s.Phase != telemetry.StateIdle:
-		p.add(ResultWarn, "ledger", "mission %s is %s at slot %d, %.0f J spent; the leader would continue it", s.Mission, s.Phase, s.Schedule.Next, s.Account.Goal.SpentJ)
+		p.add(ResultWarn, "ledger", "mission %s is %s at slot %d, %.0f J spent; the leader would continue it", s.Mission, s.Phase, s.Schedule.Next, s.Account.Objective.SpentJ)
 	case s.Mission != p.config.Mission && s.Phase != telemetry.StateIdle && s.Phase != telemetry.StateDone && s.Phase != telemetry.StateStopped:
 		p.add(ResultFail, "ledger", "mission %s is %s; finish it, or use another state_dir", s.Mission, s.Phase)
 	default:
 		p.add(ResultOK, "ledger", "whole; mission %s begins", p.config.Mission)
 	}
-	p.present, p.found = s, found
+	p.ledgerState, p.ledgerFound = s, found
 }
 
 // tryWrite has a small file written and synced, and removes it.
@@ -271,9 +271,9 @@ func tryWrite(dir string) (took time.Duration, err error) {
 	return time.Since(began), err
 }
 
-// keys says who may command.
-func (p *preflight) keys() {
-	keys, unsigned := p.config.Commands.Keys, p.config.Unsigned()
+// commandKeys says who may command.
+func (p *preflight) commandKeys() {
+	keys, unsigned := p.config.Commands.Keys, p.config.AcceptsUnsigned()
 	switch {
 	case unsigned && p.config.Commands.Unsigned == "yes":
 		p.add(ResultWarn, "commands", "anyone whom the broker lets publish is obeyed: commands.unsigned is yes")
@@ -306,11 +306,11 @@ func (p *preflight) keys() {
 	case err != nil:
 		p.add(ResultFail, "certificate", "%v", err)
 	case now.Before(pair.Leaf.NotBefore) || now.After(pair.Leaf.NotAfter):
-		p.add(ResultFail, "certificate", "%s is valid from %s to %s, the clock says %s", b.Cert, day(pair.Leaf.NotBefore), day(pair.Leaf.NotAfter), day(now))
+		p.add(ResultFail, "certificate", "%s is valid from %s to %s, the clock says %s", b.Cert, formatDate(pair.Leaf.NotBefore), formatDate(pair.Leaf.NotAfter), formatDate(now))
 	case now.AddDate(0, 0, 14).After(pair.Leaf.NotAfter):
-		p.add(ResultWarn, "certificate", "%s ends on %s", b.Cert, day(pair.Leaf.NotAfter))
+		p.add(ResultWarn, "certificate", "%s ends on %s", b.Cert, formatDate(pair.Leaf.NotAfter))
 	default:
-		p.add(ResultOK, "certificate", "%s, until %s", pair.Leaf.Subject.CommonName, day(pair.Leaf.NotAfter))
+		p.add(ResultOK, "certificate", "%s, until %s", pair.Leaf.Subject.CommonName, formatDate(pair.Leaf.NotAfter))
 	}
 }
 
@@ -318,7 +318,7 @@ func (p *preflight) keys() {
 func (p *preflight) signing() {
 	m := p.config.MAVLink
 	if m.KeyFile == "" {
-		if m.Real {
+		if m.RealAircraft {
 			p.add(ResultWarn, "signing", "mavlink.key_file is empty: whoever reaches a link commands its autopilot")
 		}
 		return
@@ -328,7 +328,7 @@ func (p *preflight) signing() {
 		p.add(ResultFail, "signing", "mavlink.key_file: %v", err)
 		return
 	}
-	p.key = key
+	p.mavlinkKey = key
 	if info, err := os.Stat(m.KeyFile); err == nil && info.Mode().Perm()&0o007 != 0 {
 		p.add(ResultWarn, "signing", "%s can be read by everyone; chmod 640", m.KeyFile)
 		return
@@ -336,7 +336,7 @@ func (p *preflight) signing() {
 	p.add(ResultOK, "signing", "frames are signed with %s, and others refused", m.KeyFile)
 }
 
-func day(t time.Time) string { return t.UTC().Format("2006-01-02") }
+func formatDate(t time.Time) string { return t.UTC().Format("2006-01-02") }
 
 // clock compares the wall clock, which certificates need and slots do not, with
 // what is surely past, and the monotonic one with a wait.
@@ -348,7 +348,7 @@ func (p *preflight) clock() {
 	}
 	const asked = 20 * time.Millisecond
 	time.Sleep(asked)
-	if late := time.Since(now) - asked; late > p.config.Wall(1)/10 {
+	if late := time.Since(now) - asked; late > p.config.WallTime(1)/10 {
 		p.add(ResultWarn, "clock", "a wait of %v ended %v late; the machine is busy", asked, late.Round(time.Millisecond))
 		return
 	}
@@ -373,10 +373,10 @@ func (p *preflight) broker() {
 		Handle: func(m telemetry.Message) {
 			switch m.Topic {
 			case topics.Ack(id):
-				notice(echo, struct{}{})
+				trySend(echo, struct{}{})
 			case topics.Slot():
 				if s, err := telemetry.DecodeSlot(m.Payload); err == nil && !m.Retained {
-					notice(slots, s.Slot)
+					trySend(slots, s.Slot)
 				}
 			}
 		},
@@ -418,12 +418,12 @@ func (p *preflight) broker() {
 	select {
 	case n := <-slots:
 		p.add(ResultFail, "other leader", "fleet %s has a leader at slot %d", p.config.Fleet, n)
-	case <-time.After(3 * p.config.Wall(1)):
+	case <-time.After(3 * p.config.WallTime(1)):
 		p.add(ResultOK, "other leader", "no beacons during three slots")
 	}
 }
 
-func notice[T any](to chan T, v T) {
+func trySend[T any](to chan T, v T) {
 	select {
 	case to <- v:
 	default:
@@ -434,9 +434,9 @@ func notice[T any](to chan T, v T) {
 // needs, or time is up.
 func (p *preflight) autopilots() {
 	c := &p.config
-	k := physics.Standard()
-	if p.frozen != nil {
-		k = p.frozen.Physics
+	k := physics.DefaultConstants()
+	if p.checkpoint != nil {
+		k = p.checkpoint.Physics
 	}
 	now := clock.New()
 	f, err := leader.NewFleet(c, k, now, slog.New(slog.DiscardHandler))
@@ -448,7 +448,7 @@ func (p *preflight) autopilots() {
 		p.add(ResultFail, "links", "%v", err)
 		return
 	}
-	f.Stream() // requests alone: nobody has an order
+	f.StartStreaming() // requests alone: nobody has an order
 	defer f.Close()
 	var views []fleet.View
 	end := now.Now() + p.wait
@@ -457,7 +457,7 @@ func (p *preflight) autopilots() {
 		complete := true
 		for i := range views {
 			v := &views[i]
-			complete = complete && v.Fresh && v.Landed != nil && v.Params.Read() && v.Source != energy.Model && v.Ready() == nil
+			complete = complete && v.Fresh && v.Landed != nil && v.Params.Complete() && v.Source != energy.Model && v.Ready() == nil
 		}
 		if complete || now.Now() > end {
 			break
@@ -465,11 +465,11 @@ func (p *preflight) autopilots() {
 		<-now.After(50 * time.Millisecond)
 	}
 	for i := range views {
-		p.aircraft(&views[i], f.Battery(i+1), k)
+		p.aircraft(&views[i], f.BatteryReading(i+1), k)
 	}
 	p.separation(views, k)
-	for reason, n := range f.Rejects() {
-		if strings.HasPrefix(reason, fleet.OtherComponent) {
+	for reason, n := range f.RejectedFrames() {
+		if strings.HasPrefix(reason, fleet.OtherComponentReason) {
 			continue
 		}
 		p.add(ResultWarn, "links", "%d frames refused: %s", n, reason)
@@ -480,20 +480,20 @@ func (p *preflight) autopilots() {
 func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constants) {
 	item := fmt.Sprintf("aircraft %d", v.Number)
 	a := p.config.Aircraft[v.Number-1]
-	if !v.Heard {
+	if !v.Received {
 		p.add(ResultFail, item, "system %d not heard on %s during %v", a.SystemID, a.Endpoint, p.wait)
 		return
 	}
-	off := v.Position.Sub(p.config.Start(v.Number, k.AreaM)).Norm()
+	off := v.Position.Sub(p.config.StartPosition(v.Number, k.AreaSideM)).Norm()
 	switch err := v.Ready(); {
 	case !v.Located:
 		p.add(ResultFail, item, "system %d has no position: is there a GPS fix?", a.SystemID)
-	case err != nil && v.Params.Read(): // of parameters see below
+	case err != nil && v.Params.Complete(): // of parameters see below
 		p.add(ResultFail, item, "%v", err)
 	case off > p.config.Flight.StartWithinM:
 		p.add(ResultFail, item, "stands %.0f m from its start, want at most flight.start_within_m, %g: is the origin right?", off, p.config.Flight.StartWithinM)
 	default:
-		p.add(ResultOK, item, "on the ground at %.1f m east, %.1f m north, %.1f m up, %.0f m from its start; pre-arm %s", v.Position.EastM, v.Position.NorthM, v.UpM, off, preArm(v.PreArm))
+		p.add(ResultOK, item, "on the ground at %.1f m east, %.1f m north, %.1f m up, %.0f m from its start; pre-arm %s", v.Position.EastM, v.Position.NorthM, v.UpM, off, preArmText(v.PreArm))
 	}
 	climbS, limitS := v.Params.ClimbS(k.AltitudeM)+off/k.Propulsion.BestSpeedMPS(k.SpeedMaxMPS), p.config.Flight.ClimbS
 	if climbS > limitS {
@@ -501,11 +501,11 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 	} else {
 		p.add(ResultOK, item, "the climb to %g m and the way to its start take about %.0f s of flight.climb_s, %g", k.AltitudeM, climbS, limitS)
 	}
-	params := fmt.Sprintf("COM_OF_LOSS_T %g s, COM_OBL_RC_ACT %d, MPC_XY_VEL_MAX %g m/s", v.Params.LossS, v.Params.LossAction, v.Params.SpeedMaxMPS)
-	switch unsafe := v.Params.Unsafe(); {
+	params := fmt.Sprintf("COM_OF_LOSS_T %g s, COM_OBL_RC_ACT %d, MPC_XY_VEL_MAX %g m/s", v.Params.OffboardLossS, v.Params.OffboardLossAction, v.Params.SpeedMaxMPS)
+	switch unsafe := v.Params.UnsafeReason(); {
 	case unsafe == "":
 		p.add(ResultOK, item, "%s", params)
-	case v.Params.Read() && p.config.Flight.Failsafe != "refuse":
+	case v.Params.Complete() && p.config.Flight.Failsafe != "refuse":
 		p.add(ResultWarn, item, "%s", unsafe)
 	default:
 		p.add(ResultFail, item, "%s", unsafe)
@@ -527,12 +527,12 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 	switch {
 	case v.Source == energy.Model:
 		p.add(ResultWarn, item, "battery says %s: joules would be the model's", has)
-	case v.Charge*k.CapacityJ < homeJ:
+	case v.Charge*k.BatteryCapacityJ < homeJ:
 		p.add(ResultFail, item, "battery at %.0f %%: less than the reserve, the climb and the descent", 100*v.Charge)
 	case v.Charge < 0.5:
 		p.add(ResultWarn, item, "battery at %.0f %%; joules from %s (%s)", 100*v.Charge, v.Source, has)
 	default:
-		p.add(ResultOK, item, "joules from %s (%s)%s", v.Source, has, charge(v.Charge))
+		p.add(ResultOK, item, "joules from %s (%s)%s", v.Source, has, chargeText(v.Charge))
 	}
 }
 
@@ -541,14 +541,14 @@ func (p *preflight) separation(views []fleet.View, k physics.Constants) {
 	if len(views) < 2 {
 		return
 	}
-	if err := leader.Crowded(&p.config, &k, views); err != nil {
+	if err := leader.CheckSeparation(&p.config, &k, views); err != nil {
 		p.add(ResultFail, "separation", "%v", err)
 		return
 	}
 	p.add(ResultOK, "separation", "aircraft, and their starts, are at least %g m apart", k.SeparationM)
 }
 
-func preArm(c fleet.PreArm) string {
+func preArmText(c fleet.PreArm) string {
 	switch {
 	case !c.Known:
 		return "not known"
@@ -558,7 +558,7 @@ func preArm(c fleet.PreArm) string {
 	return "not good"
 }
 
-func charge(x float64) string {
+func chargeText(x float64) string {
 	if math.IsNaN(x) {
 		return ", charge unknown"
 	}

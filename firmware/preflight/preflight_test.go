@@ -13,9 +13,9 @@ import (
 	"prefdt/firmware/rig"
 )
 
-// preflightList runs leader check and returns its findings by item, with the worst
+// runCheck runs leader check and returns its findings by item, with the worst
 // result of each.
-func preflightList(t *testing.T, path, wait string) (code int, results, details map[string]string) {
+func runCheck(t *testing.T, path, wait string) (code int, results, details map[string]string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	code = preflight.Run([]string{"-config", path, "-wait", wait, "-json"}, &stdout, &stderr)
@@ -40,8 +40,8 @@ func preflightList(t *testing.T, path, wait string) (code int, results, details 
 }
 
 func TestCheckPasses(t *testing.T) {
-	r := rig.NewReal(t, 2, 100, rig.SlotMS)
-	code, results, details := preflightList(t, r.File("decide_by_ms: 39"), "60s")
+	r := rig.NewRealTime(t, 2, 100, rig.SlotMS)
+	code, results, details := runCheck(t, r.WriteConfig("decide_by_ms: 39"), "60s")
 	for _, item := range []string{"configuration", "checkpoint", "state", "ledger", "commands", "broker", "other leader", "aircraft 1", "aircraft 2"} {
 		if results[item] == "" || results[item] == preflight.ResultFail {
 			t.Errorf("%s: %q %s", item, results[item], details[item])
@@ -58,14 +58,14 @@ func TestCheckPasses(t *testing.T) {
 	}
 	// As lines, for people.
 	var stdout bytes.Buffer
-	if code := preflight.Run([]string{"-config", r.File("decide_by_ms: 39")}, &stdout, &stdout); code != 0 || !strings.Contains(stdout.String(), "ok    checkpoint") {
+	if code := preflight.Run([]string{"-config", r.WriteConfig("decide_by_ms: 39")}, &stdout, &stdout); code != 0 || !strings.Contains(stdout.String(), "ok    checkpoint") {
 		t.Errorf("status %d: %s", code, &stdout)
 	}
 }
 
 // Each thing that is wrong on the ground is a line of its own.
 func TestCheckFails(t *testing.T) {
-	r := rig.NewReal(t, 1, 100, rig.SlotMS)
+	r := rig.NewRealTime(t, 1, 100, rig.SlotMS)
 	readOnly := filepath.Join(t.TempDir(), "file")
 	os.WriteFile(readOnly, nil, 0o400)
 	damaged := t.TempDir()
@@ -83,7 +83,7 @@ func TestCheckFails(t *testing.T) {
 		{"autopilot away", "aircraft: [{system_id: 9, endpoint: \"udp-listen:" + rig.FreeUDP(t) + "\"}]", "aircraft 1", preflight.ResultFail, "not heard"},
 		{"disk full", "ledger_mb: 2048", "state", preflight.ResultOK, "MB free"},
 	} {
-		_, results, details := preflightList(t, r.File(c.more), "300ms")
+		_, results, details := runCheck(t, r.WriteConfig(c.more), "300ms")
 		if results[c.item] != c.result || !strings.Contains(details[c.item], c.detail) {
 			t.Errorf("%s: %s %q: %s", c.name, c.item, results[c.item], details[c.item])
 		}
@@ -91,11 +91,11 @@ func TestCheckFails(t *testing.T) {
 }
 
 func TestCheckFindsUnsafeAutopilots(t *testing.T) {
-	r := rig.NewReal(t, 3, 100, rig.SlotMS)
+	r := rig.NewRealTime(t, 3, 100, rig.SlotMS)
 	for i, p := range []map[string]float64{{"COM_OBL_RC_ACT": 0}, {"COM_OF_LOSS_T": 60}, {}} {
-		r.Replace(i, p)
+		r.ReplaceParameters(i, p)
 	}
-	_, results, details := preflightList(t, r.File("decide_by_ms: 39"), "60s")
+	_, results, details := runCheck(t, r.WriteConfig("decide_by_ms: 39"), "60s")
 	for item, want := range map[string]string{"aircraft 1": "COM_OBL_RC_ACT is 0", "aircraft 2": "COM_OF_LOSS_T is 60"} {
 		if results[item] != preflight.ResultFail || !strings.Contains(details[item], want) {
 			t.Errorf("%s: %q: %s", item, results[item], details[item])
@@ -109,7 +109,7 @@ func TestCheckFindsUnsafeAutopilots(t *testing.T) {
 // The links are tried with the signing key, and not at all with one that is
 // unusable.
 func TestCheckOfTheSigningKey(t *testing.T) {
-	r := rig.NewReal(t, 1, 100, rig.SlotMS)
+	r := rig.NewRealTime(t, 1, 100, rig.SlotMS)
 	file := func(text string, mode os.FileMode) string {
 		path := filepath.Join(t.TempDir(), "mavlink.key")
 		os.WriteFile(path, []byte(text), 0o600)
@@ -128,7 +128,7 @@ func TestCheckOfTheSigningKey(t *testing.T) {
 		// This autopilot does not sign: it is not heard.
 		{"good", "mavlink: {key_file: " + file(good, 0o640) + "}", preflight.ResultOK, "signed", preflight.ResultFail},
 	} {
-		_, results, details := preflightList(t, r.File(c.line), "500ms")
+		_, results, details := runCheck(t, r.WriteConfig(c.line), "500ms")
 		if results["signing"] != c.result || !strings.Contains(details["signing"], c.detail) {
 			t.Errorf("%s: %q %s", c.name, results["signing"], details["signing"])
 		}

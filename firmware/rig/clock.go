@@ -20,8 +20,8 @@ type Clock struct {
 }
 
 const (
-	clockTick = time.Millisecond
-	clockMost = 5 * time.Millisecond // that passes at once
+	clockTick    = time.Millisecond
+	maxClockStep = 5 * time.Millisecond // that passes at once
 )
 
 // newClock returns a clock that runs until the test ends.
@@ -50,7 +50,7 @@ func newClock(t *testing.T) *Clock {
 }
 
 // passed is the time since it was advanced, as far as it counts. The mutex is held.
-func (c *Clock) passed() time.Duration { return min(time.Since(c.last), clockMost) / stretch }
+func (c *Clock) passed() time.Duration { return min(time.Since(c.last), maxClockStep) / slowdown }
 
 func (c *Clock) Now() time.Duration {
 	c.mutex.Lock()

@@ -17,9 +17,9 @@ type signer struct {
 	counter uint64
 }
 
-// Key has the leader obey commands signed with a new key alone, and the rig's
+// UseKey has the leader obey commands signed with a new key alone, and the rig's
 // commands signed with it. Call it before a leader is launched.
-func (r *Rig) Key(name string) ed25519.PrivateKey {
+func (r *Rig) UseKey(name string) ed25519.PrivateKey {
 	r.test.Helper()
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -40,8 +40,8 @@ func (r *Rig) Sign(topic, body string) string {
 	return r.SignAs(r.signer.name, r.signer.private, counter, r.Challenge(), topic, body)
 }
 
-// Counter is the last that Sign used.
-func (r *Rig) Counter() uint64 {
+// LastCounter is the last that Sign used.
+func (r *Rig) LastCounter() uint64 {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	return r.signer.counter
@@ -63,35 +63,35 @@ func (r *Rig) SignAs(name string, private ed25519.PrivateKey, counter uint64, ch
 	return string(payload)
 }
 
-// again is how often an unanswered command is sent again, as it was: some
+// resendInterval is how often an unanswered command is sent again, as it was: some
 // refusals are answered once a second at most.
-const again = 2 * time.Second
+const resendInterval = 2 * time.Second
 
-// Command sends a command, signed if the rig has a key, until it is
+// SendCommand sends a command, signed if the rig has a key, until it is
 // acknowledged, and returns the answer. A stale challenge or counter is signed
 // once more, as the crew's tool does.
-func (r *Rig) Command(topic, body, id string) telemetry.Ack {
+func (r *Rig) SendCommand(topic, body, id string) telemetry.Ack {
 	r.test.Helper()
 	payload := body
 	if r.signer != nil {
 		payload = r.Sign(topic, body)
 	}
-	ack := r.Send(topic, payload, id)
+	ack := r.SendPayload(topic, payload, id)
 	if ack.Challenge != "" && r.signer != nil {
 		r.mutex.Lock()
 		r.signer.counter = max(r.signer.counter, *ack.LastCounter) + 1
 		counter := r.signer.counter
 		r.mutex.Unlock()
-		ack = r.Send(topic, r.SignAs(r.signer.name, r.signer.private, counter, ack.Challenge, topic, body), id)
+		ack = r.SendPayload(topic, r.SignAs(r.signer.name, r.signer.private, counter, ack.Challenge, topic, body), id)
 	}
 	return ack
 }
 
-// Send sends a payload as it is until it is acknowledged, and returns the answer.
-func (r *Rig) Send(topic, payload, id string) (ack telemetry.Ack) {
+// SendPayload sends a payload as it is until it is acknowledged, and returns the answer.
+func (r *Rig) SendPayload(topic, payload, id string) (ack telemetry.Ack) {
 	r.test.Helper()
 	of, before := telemetry.Digest([]byte(payload)), len(r.Acks(id))
-	resend, late := time.NewTicker(again), time.After(Patience)
+	resend, late := time.NewTicker(resendInterval), time.After(Timeout)
 	defer resend.Stop()
 	r.PublishRaw(topic, payload)
 	for {
@@ -105,7 +105,7 @@ func (r *Rig) Send(topic, payload, id string) (ack telemetry.Ack) {
 			}
 		}
 		select {
-		case <-r.news:
+		case <-r.arrived:
 		case <-resend.C:
 			r.PublishRaw(topic, payload)
 		case <-late:
@@ -114,35 +114,35 @@ func (r *Rig) Send(topic, payload, id string) (ack telemetry.Ack) {
 	}
 }
 
-// NewID is a command id that was not used yet.
-func (r *Rig) NewID() string {
+// NewCommandID is a command id that was not used yet.
+func (r *Rig) NewCommandID() string {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	r.orders++
-	return fmt.Sprintf("order%d", r.orders)
+	r.commandIDs++
+	return fmt.Sprintf("order%d", r.commandIDs)
 }
 
-// Order gives a mission command, to all or to named aircraft.
-func (r *Rig) Order(action string, aircraft ...int) telemetry.Ack {
+// SendAction gives a mission command, to all or to named aircraft.
+func (r *Rig) SendAction(action string, aircraft ...int) telemetry.Ack {
 	r.test.Helper()
-	return r.OrderOf(telemetry.Mission{Action: action, Aircraft: aircraft})
+	return r.SendMission(telemetry.Mission{Action: action, Aircraft: aircraft})
 }
 
-// OrderOf gives a mission command under a new id.
-func (r *Rig) OrderOf(m telemetry.Mission) telemetry.Ack {
+// SendMission gives a mission command under a new id.
+func (r *Rig) SendMission(m telemetry.Mission) telemetry.Ack {
 	r.test.Helper()
-	m.ID = r.NewID()
+	m.ID = r.NewCommandID()
 	body, err := json.Marshal(m)
 	if err != nil {
 		r.test.Fatal(err)
 	}
-	return r.Command(r.Topics.Mission(), string(body), m.ID)
+	return r.SendCommand(r.Topics.Mission(), string(body), m.ID)
 }
 
-// MustOrder is Order of what must be accepted.
-func (r *Rig) MustOrder(action string, aircraft ...int) {
+// MustSendAction is Order of what must be accepted.
+func (r *Rig) MustSendAction(action string, aircraft ...int) {
 	r.test.Helper()
-	if ack := r.Order(action, aircraft...); !ack.Accepted {
+	if ack := r.SendAction(action, aircraft...); !ack.Accepted {
 		r.test.Fatalf("%s: %+v", action, ack)
 	}
 }
@@ -150,17 +150,17 @@ func (r *Rig) MustOrder(action string, aircraft ...int) {
 // TakeOff starts the mission as soon as the leader finds itself ready.
 func (r *Rig) TakeOff() {
 	r.test.Helper()
-	r.Await("the leader", Any)
-	r.UntilAccepted(telemetry.ActionStart)
+	r.Await("the leader", AnyStatus)
+	r.RetryAction(telemetry.ActionStart)
 }
 
-// UntilAccepted gives an order until it is accepted: the leader itself waits for
+// RetryAction gives an order until it is accepted: the leader itself waits for
 // its aircraft's parameters and readiness.
-func (r *Rig) UntilAccepted(action string, aircraft ...int) {
+func (r *Rig) RetryAction(action string, aircraft ...int) {
 	r.test.Helper()
 	var ack telemetry.Ack
 	if !Eventually(func() bool {
-		if ack = r.Order(action, aircraft...); !ack.Accepted {
+		if ack = r.SendAction(action, aircraft...); !ack.Accepted {
 			time.Sleep(100 * time.Millisecond)
 		}
 		return ack.Accepted

@@ -2,5 +2,5 @@
 
 package rig
 
-// stretch is how many times slower than the machine's the rig's clock runs.
-const stretch = 1
+// slowdown is how many times slower than the machine's the rig's clock runs.
+const slowdown = 1

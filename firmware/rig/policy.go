@@ -5,38 +5,38 @@ import (
 
 	"prefdt/inference/dispatch"
 	"prefdt/inference/goal"
+	"prefdt/inference/motion"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
-	"prefdt/inference/tracking"
 
 	"prefdt/firmware/leader"
 )
 
-// Prior is who is imagined before anybody reported.
-var Prior = dispatch.Crowd{Users: 4, CPUHz: 1e9, Task: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}}
+// UserPrior is who is imagined before anybody reported.
+var UserPrior = dispatch.UserPrior{ActiveUsers: 4, CPUHz: 1e9, TaskMean: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}}
 
 // Scales are a calibration with round numbers.
-func Scales() *goal.Scales {
-	return &goal.Scales{
-		EtaDelayS: 633, EtaEnergyJ: 11.6e3, Slots: 100, Aircraft: 2,
+func Scales() *goal.Constants {
+	return &goal.Constants{
+		EtaDelayS: 633, EtaEnergyJ: 11.6e3, Slots: 100, AircraftCount: 2,
 		Conditioner: goal.Conditioner{Omegas: []float64{0, 0.5, 1}, DelayS: []float64{90, 200, 700}, EnergyJ: []float64{39e3, 29e3, 27e3}},
-		Remap:       goal.Remap{Omegas: []float64{0, 0.1, 0.4, 1}},
+		SettingMap:  goal.SettingMap{Omegas: []float64{0, 0.1, 0.4, 1}},
 	}
 }
 
-// AtAllowance dispatches exactly at the price that spends the slot's allowance,
+// AllowanceScheduler dispatches exactly at the price that spends the slot's allowance,
 // and tracks the users: a scheduler without a network.
-type AtAllowance struct {
+type AllowanceScheduler struct {
 	Physics physics.Constants
 
 	solver   dispatch.Solver
-	tracker  tracking.Tracker
+	tracker  motion.Planner
 	targets  []physics.Position
-	envelope tracking.Envelope
+	envelope motion.Limiter
 }
 
-func (p *AtAllowance) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) (seen goal.Seen) {
-	d.Size(s)
+func (p *AllowanceScheduler) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) (seen goal.Observation) {
+	d.Resize(s)
 	p.tracker.Observe(s.Users)
 	low, high := 0.0, 3.0
 	for range 20 {
@@ -56,34 +56,34 @@ func (p *AtAllowance) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decisio
 	var positions []physics.Position
 	for m := range s.Aircraft {
 		positions = append(positions, s.Aircraft[m].Position)
-		d.Move[m] = tracking.Move(s.Aircraft[m].Position, p.targets[m], 8.4, 8.4)
+		d.Move[m] = motion.MoveToward(s.Aircraft[m].Position, p.targets[m], 8.4, 8.4)
 	}
-	p.envelope.Limit(positions, d.Move, tracking.Limits{SpeedMaxMPS: p.Physics.SpeedMaxMPS, SeparationM: p.Physics.SeparationM, AreaM: p.Physics.AreaM})
+	p.envelope.Limit(positions, d.Move, motion.Limits{SpeedMaxMPS: p.Physics.SpeedMaxMPS, SeparationM: p.Physics.SeparationM, AreaSideM: p.Physics.AreaSideM})
 	return seen
 }
 
-// hindered is a scheduler that a test may slow down or lead elsewhere.
-type hindered struct {
+// slowedScheduler is a scheduler that a test may slow down or lead elsewhere.
+type slowedScheduler struct {
 	leader.Scheduler
 	rig *Rig
 }
 
-func (h hindered) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) goal.Seen {
+func (h slowedScheduler) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) goal.Observation {
 	now := h.rig.Clock
-	if d := h.rig.slow.Swap(0); d > 0 {
+	if d := h.rig.delayNS.Swap(0); d > 0 {
 		<-now.After(time.Duration(d))
 	}
-	for d, began := time.Duration(h.rig.burn.Swap(0)), now.Now(); now.Now()-began < d; {
+	for d, began := time.Duration(h.rig.burnNS.Swap(0)), now.Now(); now.Now()-began < d; {
 	}
 	seen := h.Scheduler.Decide(s, o, d)
-	if h.rig.Steer != nil {
-		h.rig.Steer(s, d)
+	if h.rig.OverrideDecision != nil {
+		h.rig.OverrideDecision(s, d)
 	}
 	return seen
 }
 
-// Burn has the next decision compute for so long.
-func (r *Rig) Burn(d time.Duration) { r.burn.Store(int64(d)) }
+// BurnNextDecision has the next decision compute for so long.
+func (r *Rig) BurnNextDecision(d time.Duration) { r.burnNS.Store(int64(d)) }
 
-// Stall has the next decision take so many slots.
-func (r *Rig) Stall(slots float64) { r.slow.Store(int64(r.Config.Wall(slots))) }
+// DelayNextDecision has the next decision take so many slots.
+func (r *Rig) DelayNextDecision(slots float64) { r.delayNS.Store(int64(r.Config.WallTime(slots))) }

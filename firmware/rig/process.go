@@ -20,8 +20,8 @@ func checkpointDir() string {
 	return filepath.Join(filepath.Dir(file), "..", "..", "configs", "checkpoint")
 }
 
-// program builds the leader once for each test binary.
-var program = sync.OnceValues(func() (string, error) {
+// buildLeader builds the leader once for each test binary.
+var buildLeader = sync.OnceValues(func() (string, error) {
 	path, err := filepath.Abs(filepath.Join(filepath.Dir(os.Args[0]), "leader-under-test")) // go test removes it
 	if err != nil {
 		return "", err
@@ -32,11 +32,11 @@ var program = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// Program writes the configuration for the leader's own program, built once, and
+// ProgramArgs writes the configuration for the leader's own program, built once, and
 // returns its command line.
-func (r *Rig) Program() (args []string) {
+func (r *Rig) ProgramArgs() (args []string) {
 	r.test.Helper()
-	path, err := program()
+	path, err := buildLeader()
 	if err != nil {
 		r.test.Fatal(err)
 	}
@@ -52,8 +52,8 @@ func (r *Rig) Program() (args []string) {
 	return []string{path, "-config", config}
 }
 
-// Start runs a program until the test ends.
-func (r *Rig) Start(args []string) *process.Process {
+// StartProgram runs a program until the test ends.
+func (r *Rig) StartProgram(args []string) *process.Process {
 	r.test.Helper()
 	p, err := process.Start(args, filepath.Join(r.test.TempDir(), "leader.log"))
 	if err != nil {
@@ -63,9 +63,9 @@ func (r *Rig) Start(args []string) *process.Process {
 	return p
 }
 
-// File writes the configuration by hand, as people do, with lines that replace
+// WriteConfig writes the configuration by hand, as people do, with lines that replace
 // its own, and returns its path.
-func (r *Rig) File(more string) string {
+func (r *Rig) WriteConfig(more string) string {
 	r.test.Helper()
 	c := &r.Config
 	text := fmt.Sprintf("fleet: test\nmission: m1\nstate_dir: %s\ncheckpoint: %s\nslots: %d\nslot_ms: %g\nreport_by_ms: %g\ndecide_by_ms: %g\nbroker: {url: %q}\naircraft:\n",

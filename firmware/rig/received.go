@@ -12,15 +12,15 @@ import (
 
 // received is what crew and users got from the leader.
 type received struct {
-	statuses  []telemetry.Status
-	acks      map[string][]string // payloads, by command
-	online    bool
-	onlines   int             // how often online was set
-	beacons   []int           // slots
-	beaconsAt []time.Time     // when they came
-	offered   []int           // aircraft in the last beacon
-	decisions map[int]int     // by slot
-	truthJ    map[int]float64 // what the batteries had lost when a slot's beacon came
+	statuses     []telemetry.Status
+	acks         map[string][]string // payloads, by command
+	online       bool
+	onlineCount  int             // how often online was set
+	beacons      []int           // slots
+	beaconsAt    []time.Time     // when they came
+	offered      []int           // aircraft in the last beacon
+	decisions    map[int]int     // by slot
+	batteryLossJ map[int]float64 // what the batteries had lost when a slot's beacon came
 }
 
 // receive is the crew and its users in one: each user reports in every slot and
@@ -39,7 +39,7 @@ func (r *Rig) receive(m telemetry.Message) {
 		x.statuses = append(x.statuses, s)
 	case telemetry.KindOnline:
 		if x.online = string(m.Payload) == string(telemetry.EncodeOnline(true)); x.online {
-			x.onlines++
+			x.onlineCount++
 		}
 	case telemetry.KindAck:
 		x.acks[id] = append(x.acks[id], string(m.Payload))
@@ -51,7 +51,7 @@ func (r *Rig) receive(m telemetry.Message) {
 		}
 		x.decisions[d.Slot]++
 		if d.Aircraft > 0 { // the computing is billed to the aircraft that does it
-			r.Craft[d.Aircraft-1].AddEdgeJ(d.Slot, r.Physics.Kappa*d.CPUHz*d.CPUHz*d.Offload*1e9)
+			r.Autopilots[d.Aircraft-1].AddEdgeJ(d.Slot, r.Physics.SwitchedCapacitance*d.CPUHz*d.CPUHz*d.Offload*1e9)
 		}
 		r.Publish(r.Topics.Result(id), telemetry.Result{Slot: d.Slot, CompletionS: 0.5, By: telemetry.ByDecision})
 	case telemetry.KindSlot:
@@ -60,20 +60,20 @@ func (r *Rig) receive(m telemetry.Message) {
 			r.test.Errorf("beacon: %v", err)
 			break
 		}
-		x.truthJ[s.Slot] = r.TrueJ()
+		x.batteryLossJ[s.Slot] = r.BatteryLossJ()
 		x.beacons, x.beaconsAt, x.offered = append(x.beacons, s.Slot), append(x.beaconsAt, m.Received), x.offered[:0]
 		for _, a := range s.Offer.Aircraft {
 			x.offered = append(x.offered, a.Number)
 		}
-		for u := range r.takers {
+		for u := range r.offerUsers {
 			r.Publish(r.Topics.Result(fmt.Sprintf("taker%d", u)), telemetry.Result{Slot: max(s.Slot-1, 0), CompletionS: 0.5, By: telemetry.ByOffer})
 		}
-		for u := range r.reports {
+		for u := range r.reportingUsers {
 			r.Publish(r.Topics.Report(fmt.Sprintf("u%d", u)), UserReport(s.Slot, u))
 		}
 	}
 	select {
-	case r.news <- struct{}{}:
+	case r.arrived <- struct{}{}:
 	default:
 	}
 }
@@ -86,12 +86,12 @@ func UserReport(slot, u int) telemetry.Report {
 	}
 }
 
-// Users sets how many users report in each slot, and how many further ones do
+// SetUsers sets how many users report in each slot, and how many further ones do
 // not and say that they took its offer. It is 4 and none before.
-func (r *Rig) Users(reporting, takingOffer int) {
+func (r *Rig) SetUsers(reporting, takingOffer int) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	r.reports, r.takers = reporting, takingOffer
+	r.reportingUsers, r.offerUsers = reporting, takingOffer
 }
 
 // Publish sends a message as the crew's client.
@@ -120,8 +120,8 @@ func (r *Rig) Statuses() []telemetry.Status {
 	return slices.Clone(r.received.statuses)
 }
 
-// Last is the newest status, and none before the first.
-func (r *Rig) Last() (s telemetry.Status) {
+// LastStatus is the newest status, and none before the first.
+func (r *Rig) LastStatus() (s telemetry.Status) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	if n := len(r.received.statuses); n > 0 {
@@ -180,14 +180,14 @@ func (r *Rig) BeaconAfter(since time.Time) (at time.Time) {
 	return at
 }
 
-// Opened is whether the beacon of a slot, or of a later one, came.
-func (r *Rig) Opened(n int) bool {
+// SlotOpened is whether the beacon of a slot, or of a later one, came.
+func (r *Rig) SlotOpened(n int) bool {
 	b := r.Beacons()
 	return len(b) > 0 && b[len(b)-1] >= n
 }
 
-// SlotsInOrder fails the test if a slot was opened twice, or after a later one.
-func (r *Rig) SlotsInOrder() {
+// CheckSlotsInOrder fails the test if a slot was opened twice, or after a later one.
+func (r *Rig) CheckSlotsInOrder() {
 	r.test.Helper()
 	b := r.Beacons()
 	for i := 1; i < len(b); i++ {
@@ -197,15 +197,15 @@ func (r *Rig) SlotsInOrder() {
 	}
 }
 
-// Offered returns the aircraft that the last beacon offered.
-func (r *Rig) Offered() []int {
+// OfferedAircraft returns the aircraft that the last beacon offered.
+func (r *Rig) OfferedAircraft() []int {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	return slices.Clone(r.received.offered)
 }
 
-// Decisions is how many users were sent a decision for a slot.
-func (r *Rig) Decisions(n int) int {
+// DecisionCount is how many users were sent a decision for a slot.
+func (r *Rig) DecisionCount(n int) int {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	return r.received.decisions[n]
@@ -215,16 +215,16 @@ func (r *Rig) Decisions(n int) int {
 func (r *Rig) Online() (online bool, times int) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	return r.received.online, r.received.onlines
+	return r.received.online, r.received.onlineCount
 }
 
-// OffJ is what a status accounts more than the batteries had lost when the next
+// AccountErrorJ is what a status accounts more than the batteries had lost when the next
 // slot's beacon came, which is a few milliseconds after its settlement. It is
 // NaN if that beacon was not received.
-func (r *Rig) OffJ(s telemetry.Status) float64 {
+func (r *Rig) AccountErrorJ(s telemetry.Status) float64 {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	truthJ, known := r.received.truthJ[s.Slot+1]
+	truthJ, known := r.received.batteryLossJ[s.Slot+1]
 	if !known {
 		return math.NaN()
 	}
@@ -235,7 +235,7 @@ func (r *Rig) OffJ(s telemetry.Status) float64 {
 // comes.
 func (r *Rig) Await(what string, ok func(telemetry.Status) bool) telemetry.Status {
 	r.test.Helper()
-	late := time.After(Patience)
+	late := time.After(Timeout)
 	for next := max(len(r.Statuses())-1, 0); ; {
 		all := r.Statuses()
 		for ; next < len(all); next++ {
@@ -245,17 +245,17 @@ func (r *Rig) Await(what string, ok func(telemetry.Status) bool) telemetry.Statu
 		}
 		next = min(next, len(all))
 		select {
-		case <-r.news:
+		case <-r.arrived:
 		case <-time.After(100 * time.Millisecond): // the condition may ask the aircraft
 			next = max(next-1, 0)
 		case <-late:
-			r.test.Fatalf("no status with %s; the last is %+v", what, r.Last())
+			r.test.Fatalf("no status with %s; the last is %+v", what, r.LastStatus())
 		}
 	}
 }
 
-// Any accepts every status.
-func Any(telemetry.Status) bool { return true }
+// AnyStatus accepts every status.
+func AnyStatus(telemetry.Status) bool { return true }
 
 // Flying accepts a status of a mission that flies.
 func Flying(s telemetry.Status) bool { return s.State == telemetry.StateFlying }
@@ -263,18 +263,18 @@ func Flying(s telemetry.Status) bool { return s.State == telemetry.StateFlying }
 // Done accepts a status of a mission that is over.
 func Done(s telemetry.Status) bool { return s.State == telemetry.StateDone }
 
-// In accepts a status of a mission in a state.
-func In(state string) func(telemetry.Status) bool {
+// InState accepts a status of a mission in a state.
+func InState(state string) func(telemetry.Status) bool {
 	return func(s telemetry.Status) bool { return s.State == state }
 }
 
-// At accepts a status in which slot n is settled.
-func At(n int) func(telemetry.Status) bool {
+// SlotSettled accepts a status in which slot n is settled.
+func SlotSettled(n int) func(telemetry.Status) bool {
 	return func(s telemetry.Status) bool { return s.Slot >= n }
 }
 
-// Later accepts a status n or more after another one.
-func Later(than telemetry.Status, n int64) func(telemetry.Status) bool {
+// StatusesAfter accepts a status n or more after another one.
+func StatusesAfter(than telemetry.Status, n int64) func(telemetry.Status) bool {
 	return func(s telemetry.Status) bool { return s.Seq >= than.Seq+n }
 }
 
@@ -285,7 +285,7 @@ func (r *Rig) Eventually(ok func() bool) bool { return Eventually(ok) }
 func Eventually(ok func() bool) bool {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	late := time.After(Patience)
+	late := time.After(Timeout)
 	for {
 		if ok() {
 			return true

@@ -33,9 +33,9 @@ import (
 	"prefdt/telemetry"
 )
 
-// Patience is how long a test waits for something that must come: long enough
+// Timeout is how long a test waits for something that must come: long enough
 // for a machine that many share.
-const Patience = 60 * time.Second
+const Timeout = 60 * time.Second
 
 // SlotMS is a slot's wall time where a test does not choose it.
 const SlotMS = 40
@@ -46,34 +46,34 @@ const MaxAircraft = 8
 // Rig is one fleet's surroundings. Config, Physics, Policy, Steer and Turned may
 // be changed until a leader is launched.
 type Rig struct {
-	Config  config.Config
-	Physics physics.Constants
-	Policy  leader.Scheduler                     // nil: AtAllowance
-	Scales  *goal.Scales                         // of its calibrated axis
-	Steer   func(*slot.Snapshot, *slot.Decision) // changes what it decided; nil: nothing
-	Turned  func(leader.Report)                  // called after each turn of the loop; nil: nobody
-	Clock   clock.Clock                          // the leader's
-	Record  func(goal.State) *record.Writer      // begins a record of the slots; nil: none
-	Topics  telemetry.Topics
-	Craft   []*autopilot.Autopilot
+	Config           config.Config
+	Physics          physics.Constants
+	Policy           leader.Scheduler                     // nil: AtAllowance
+	Scales           *goal.Constants                      // of its calibrated axis
+	OverrideDecision func(*slot.Snapshot, *slot.Decision) // changes what it decided; nil: nothing
+	OnIteration      func(leader.LoopReport)              // called after each turn of the loop; nil: nobody
+	Clock            clock.Clock                          // the leader's
+	OpenRecord       func(goal.State) *record.Writer      // begins a record of the slots; nil: none
+	Topics           telemetry.Topics
+	Autopilots       []*autopilot.Autopilot
 
-	test        *testing.T
-	lose        []func() // ends an aircraft
-	broker      *broker.Broker
-	closeBroker func()
-	crew        *telemetry.Client
-	signer      *signer
-	slow        atomic.Int64              // how long the next decision waits, ns
-	burn        atomic.Int64              // how long it computes before it does anything, ns
-	legs        [MaxAircraft]atomic.Int64 // when an aircraft last got a setpoint to move, ns; no lock: its own is held then
-	commanded   [MaxAircraft]atomic.Int64 // setpoints, and commands to arm, take off or change mode, that it got
+	test           *testing.T
+	closeAutopilot []func() // ends an aircraft
+	broker         *broker.Broker
+	closeBroker    func()
+	crew           *telemetry.Client
+	signer         *signer
+	delayNS        atomic.Int64              // how long the next decision waits, ns
+	burnNS         atomic.Int64              // how long it computes before it does anything, ns
+	lastMoveNS     [MaxAircraft]atomic.Int64 // when an aircraft last got a setpoint to move, ns; no lock: its own is held then
+	commandCounts  [MaxAircraft]atomic.Int64 // setpoints, and commands to arm, take off or change mode, that it got
 
-	mutex    sync.Mutex // the rest
-	reports  int        // users that report in each slot
-	takers   int        // further users, who take the offer of each slot
-	received received
-	orders   int           // ids given by Order
-	news     chan struct{} // something was received
+	mutex          sync.Mutex // the rest
+	reportingUsers int        // users that report in each slot
+	offerUsers     int        // further users, who take the offer of each slot
+	received       received
+	commandIDs     int           // ids given by Order
+	arrived        chan struct{} // something was received
 }
 
 // New returns a rig with slots so short that thirty of them take a second and a
@@ -90,8 +90,8 @@ func NewAt(t *testing.T, aircraft, slots int, slotMS float64) *Rig {
 	return newRig(t, newClock(t), aircraft, slots, slotMS)
 }
 
-// NewReal returns a rig on the machine's clock, for a leader in a process of its own.
-func NewReal(t *testing.T, aircraft, slots int, slotMS float64) *Rig {
+// NewRealTime returns a rig on the machine's clock, for a leader in a process of its own.
+func NewRealTime(t *testing.T, aircraft, slots int, slotMS float64) *Rig {
 	t.Helper()
 	return newRig(t, clock.New(), aircraft, slots, slotMS)
 }
@@ -99,8 +99,8 @@ func NewReal(t *testing.T, aircraft, slots int, slotMS float64) *Rig {
 func newRig(t *testing.T, now clock.Clock, aircraft, slots int, slotMS float64) *Rig {
 	t.Helper()
 	r := &Rig{
-		Config: config.Defaults(), Physics: physics.Standard(), Scales: Scales(), Clock: now, test: t, reports: 4,
-		received: received{acks: map[string][]string{}, decisions: map[int]int{}, truthJ: map[int]float64{}}, news: make(chan struct{}, 1),
+		Config: config.Defaults(), Physics: physics.DefaultConstants(), Scales: Scales(), Clock: now, test: t, reportingUsers: 4,
+		received: received{acks: map[string][]string{}, decisions: map[int]int{}, batteryLossJ: map[int]float64{}}, arrived: make(chan struct{}, 1),
 	}
 	r.Physics.AltitudeM = 30 // a shorter climb
 	r.broker = &broker.Broker{Address: "127.0.0.1:0"}
@@ -114,7 +114,7 @@ func newRig(t *testing.T, now clock.Clock, aircraft, slots int, slotMS float64) 
 	c.Broker.URL = r.broker.URL()
 	r.Topics, _ = telemetry.NewTopics("test")
 	for i := range aircraft {
-		r.add(i, aircraft)
+		r.addAutopilot(i, aircraft)
 	}
 	r.crew = &telemetry.Client{
 		Broker: c.Broker, Name: "crew", Log: slog.New(slog.DiscardHandler),
@@ -131,8 +131,8 @@ func newRig(t *testing.T, now clock.Clock, aircraft, slots int, slotMS float64) 
 	return r
 }
 
-// add makes one aircraft of a fleet, at its start.
-func (r *Rig) add(i, fleet int) {
+// addAutopilot makes one aircraft of a fleet, at its start.
+func (r *Rig) addAutopilot(i, fleet int) {
 	r.test.Helper()
 	c := &r.Config
 	partner := FreeUDP(r.test)
@@ -140,20 +140,20 @@ func (r *Rig) add(i, fleet int) {
 		SystemID: uint8(i + 1), Listen: "127.0.0.1:0", Partner: partner,
 		Origin: geo.Point{LatDeg: c.Origin.LatitudeDeg, LonDeg: c.Origin.LongitudeDeg, AltM: c.Origin.AltitudeM},
 		Start:  geo.Local{EastM: 1000 * float64(i+1) / float64(fleet+1), NorthM: 500}, Speed: 1000 / c.SlotMS,
-		CapacityJ: r.Physics.CapacityJ, Battery: battery.Fields{Current: true, Energy: true, Remaining: true},
+		CapacityJ: r.Physics.BatteryCapacityJ, Battery: battery.Fields{Current: true, Energy: true, Remaining: true},
 		// It climbs and sinks fast, so that tests are short, and waits as long for a
 		// stream as the leader's checks permit: this machine has other work too.
 		Parameters: map[string]float64{"MPC_XY_VEL_MAX": 30, "COM_OF_LOSS_T": 10, "MPC_Z_VEL_MAX_UP": 20, "MPC_TKO_SPEED": 20, "MPC_Z_V_AUTO_DN": 20, "MPC_LAND_SPEED": 5},
 		PowerW:     func(_ int, mps float64) float64 { return r.Physics.Propulsion.PowerW(mps) },
 		Now:        r.Clock.Now,
 		Log:        slog.New(slog.DiscardHandler),
-		Heard: func(h autopilot.Heard) {
+		OnReceived: func(h autopilot.Received) {
 			switch h.Command {
 			case 0, common.MAV_CMD_COMPONENT_ARM_DISARM, common.MAV_CMD_NAV_TAKEOFF, common.MAV_CMD_DO_SET_MODE:
-				r.commanded[i].Add(1)
+				r.commandCounts[i].Add(1)
 			}
 			if s := h.Setpoint; s != nil && math.Hypot(s.Velocity.EastM, s.Velocity.NorthM) > 0.1 {
-				r.legs[i].Store(time.Now().UnixNano())
+				r.lastMoveNS[i].Store(time.Now().UnixNano())
 			}
 		},
 	}}
@@ -162,7 +162,7 @@ func (r *Rig) add(i, fleet int) {
 	}
 	end := sync.OnceFunc(a.Close)
 	r.test.Cleanup(end)
-	r.lose, r.Craft = append(r.lose, end), append(r.Craft, a)
+	r.closeAutopilot, r.Autopilots = append(r.closeAutopilot, end), append(r.Autopilots, a)
 	c.Aircraft = append(c.Aircraft, config.Aircraft{SystemID: i + 1, Endpoint: "udp-listen:" + partner})
 }
 

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// Reference ties a slot's start to one autopilot's clock.
-type Reference struct {
+// ClockReference ties a slot's start to one autopilot's clock.
+type ClockReference struct {
 	BootMS    float64 `json:"boot_ms"`     // its time since boot when the slot began; 0: never received
 	MSPerSlot float64 `json:"ms_per_slot"` // how much of it a slot takes
 }
 
-// Reading is one autopilot's clock now.
-type Reading struct {
+// ClockReading is one autopilot's clock now.
+type ClockReading struct {
 	Fresh     bool // received lately
 	BootMS    float64
 	MSPerSlot float64
@@ -26,89 +26,89 @@ type Reading struct {
 
 // State is what a restart needs.
 type State struct {
-	Next   int         `json:"next"` // the slot that may be open; never opened again
-	Missed int         `json:"missed"`
-	Clocks []Reference `json:"clocks"` // by aircraft, when slot Next began
+	Next       int              `json:"next"` // the slot that may be open; never opened again
+	Missed     int              `json:"missed"`
+	References []ClockReference `json:"clocks"` // by aircraft, when slot Next began
 }
 
 // Schedule is the slots of one mission. Set the exported fields first.
 type Schedule struct {
-	Slots    int
-	Slot     time.Duration // wall time of one
-	DecideBy time.Duration // after a slot's start: what is left then is too late to open it
+	Slots        int
+	SlotDuration time.Duration // wall time of one
+	DecideBy     time.Duration // after a slot's start: what is left then is too late to open it
 
 	Missed int
 
-	open   int           // the slot open or to be opened next
-	epoch  time.Duration // when slot 0 began
-	clocks []Reference
+	current    int           // the slot open or to be opened next
+	epoch      time.Duration // when slot 0 began
+	references []ClockReference
 }
 
 // Begin makes now the start of slot 0.
-func (s *Schedule) Begin(now time.Duration) { s.open, s.epoch, s.Missed = 0, now, 0 }
+func (s *Schedule) Begin(now time.Duration) { s.current, s.epoch, s.Missed = 0, now, 0 }
 
-// Open is the slot open or to be opened next.
-func (s *Schedule) Open() int { return s.open }
+// Current is the slot open or to be opened next.
+func (s *Schedule) Current() int { return s.current }
 
 // StartOf is when a slot begins.
-func (s *Schedule) StartOf(n int) time.Duration { return s.epoch + time.Duration(n)*s.Slot }
+func (s *Schedule) StartOf(n int) time.Duration { return s.epoch + time.Duration(n)*s.SlotDuration }
 
 // Over is whether no slot is left to open.
-func (s *Schedule) Over() bool { return s.open >= s.Slots }
+func (s *Schedule) Over() bool { return s.current >= s.Slots }
 
 // Advance opens the slot after n: n+1 or, if what is left of that one is not
 // enough to report and decide, a later one.
 func (s *Schedule) Advance(n int, now time.Duration) int {
-	late, slack := now-s.StartOf(n+1), s.Slot-s.DecideBy
-	s.open = n + 1
+	late, slack := now-s.StartOf(n+1), s.SlotDuration-s.DecideBy
+	s.current = n + 1
 	if late > slack {
-		s.open += int((late-slack-1)/s.Slot) + 1
+		s.current += int((late-slack-1)/s.SlotDuration) + 1
 	}
-	s.open = min(s.open, s.Slots)
-	return s.open
+	s.current = min(s.current, s.Slots)
+	return s.current
 }
 
 // End leaves no slot to open.
-func (s *Schedule) End() { s.open = s.Slots }
+func (s *Schedule) End() { s.current = s.Slots }
 
-// Refer ties the start of the open slot, or a moment outside the slots, to the
+// SetReferences ties the start of the open slot, or a moment outside the slots, to the
 // autopilots' clocks: sinceSlots is how many slots ago it was.
-func (s *Schedule) Refer(readings []Reading, sinceSlots float64) {
-	if len(s.clocks) != len(readings) {
-		s.clocks = make([]Reference, len(readings))
+func (s *Schedule) SetReferences(readings []ClockReading, sinceSlots float64) {
+	if len(s.references) != len(readings) {
+		s.references = make([]ClockReference, len(readings))
 	}
 	for i, r := range readings {
 		if r.BootMS > 0 {
-			s.clocks[i] = Reference{r.BootMS - sinceSlots*r.MSPerSlot, r.MSPerSlot}
+			s.references[i] = ClockReference{r.BootMS - sinceSlots*r.MSPerSlot, r.MSPerSlot}
 		}
 	}
 }
 
 // State returns what a restart needs.
 func (s *Schedule) State() State {
-	return State{Next: s.open, Missed: s.Missed, Clocks: append([]Reference(nil), s.clocks...)}
+	return State{Next: s.current, Missed: s.Missed, References: append([]ClockReference(nil), s.references...)}
 }
 
 // Restore continues a mission; Resume numbers its slots once the clocks are known.
 func (s *Schedule) Restore(st State) {
-	s.open, s.Missed, s.clocks = st.Next, st.Missed, st.Clocks
+	s.current, s.Missed, s.references = st.Next, st.Missed, st.References
 }
 
 // Rebooted is whether an autopilot's clock began anew since the reference.
-func (s *Schedule) Rebooted(i int, r Reading) bool {
-	return i < len(s.clocks) && s.clocks[i].MSPerSlot > 0 && r.BootMS < s.clocks[i].BootMS
+func (s *Schedule) Rebooted(i int, r ClockReading) bool {
+	return i < len(s.references) && s.references[i].MSPerSlot > 0 && r.BootMS < s.references[i].BootMS
 }
 
-// Elapsed is how many slots passed since slot Next began: the most that any
+// ElapsedSlots is how many slots passed since slot Next began: the most that any
 // autopilot says that was not rebooted meanwhile. One that was says less, if its
 // clock has come further than the reference since.
-func (s *Schedule) Elapsed(readings []Reading) (slots float64, known bool) {
+func (s *Schedule) ElapsedSlots(readings []ClockReading) (slots float64, known bool) {
 	slots = math.NaN()
 	for i, r := range readings {
-		if i >= len(s.clocks) || !r.Fresh || s.clocks[i].MSPerSlot <= 0 || s.Rebooted(i, r) {
+		if i >= len(s.references) || !r.Fresh || s.references[i].MSPerSlot <= 0 || s.Rebooted(i, r) {
 			continue
 		}
-		if e := (r.BootMS - s.clocks[i].BootMS) / s.clocks[i].MSPerSlot; !known || e > slots {
+		if e := (r.BootMS - s.references[i].BootMS) / s.references[i].MSPerSlot; !known || e > slots {
 			slots, known = e, true
 		}
 	}
@@ -118,7 +118,7 @@ func (s *Schedule) Elapsed(readings []Reading) (slots float64, known bool) {
 // Resume goes on after a restart, elapsed slots after the start of the slot that
 // may have been open, which is not opened again.
 func (s *Schedule) Resume(now time.Duration, elapsed float64) {
-	was := s.open
-	s.epoch = now - time.Duration((float64(was)+elapsed)*float64(s.Slot))
+	was := s.current
+	s.epoch = now - time.Duration((float64(was)+elapsed)*float64(s.SlotDuration))
 	s.Advance(was, now)
 }

@@ -12,13 +12,13 @@ type roster struct {
 	max   int
 	allow map[string]bool // nil: anyone
 
-	slot    int
-	current []*user // in the open slot
-	late    []user  // as they reported a task too late for its slot, since the last window closed
-	byID    map[string]*user
-	queue   []*user // all known, the longest silent first, as far as order was kept
-	nextID  int
-	full    int // reports refused because the slot was full
+	slot        int
+	current     []*user // in the open slot
+	late        []user  // as they reported a task too late for its slot, since the last window closed
+	byID        map[string]*user
+	known       []*user // all known, the longest silent first, as far as order was kept
+	nextID      int
+	refusedFull int // reports refused because the slot was full
 }
 
 // user is one user's last report.
@@ -40,10 +40,10 @@ func newRoster(most int, allow []string) roster {
 	return r
 }
 
-func (r *roster) open(n int) { r.slot, r.current = n, r.current[:0] }
+func (r *roster) openSlot(n int) { r.slot, r.current = n, r.current[:0] }
 
-// report stores a report and says whether it counts for the open slot.
-func (r *roster) report(name string, x telemetry.Report, inTime bool) bool {
+// addReport stores a report and says whether it counts for the open slot.
+func (r *roster) addReport(name string, x telemetry.Report, inTime bool) bool {
 	if r.allow != nil && !r.allow[name] {
 		return false
 	}
@@ -53,7 +53,7 @@ func (r *roster) report(name string, x telemetry.Report, inTime bool) bool {
 	case x.Slot > r.slot, u != nil && x.Slot <= u.slot:
 		return false // of the future, or a second one
 	case current && len(r.current) >= r.max:
-		r.full++
+		r.refusedFull++
 		return false
 	}
 	if u == nil {
@@ -75,7 +75,7 @@ func (r *roster) report(name string, x telemetry.Report, inTime bool) bool {
 // admit makes room for a new user by forgetting those without a report lately.
 func (r *roster) admit(name string) *user {
 	if len(r.byID) >= 2*MaxPerSlot {
-		r.queue = slices.DeleteFunc(r.queue, func(u *user) bool {
+		r.known = slices.DeleteFunc(r.known, func(u *user) bool {
 			old := u.slot < r.slot-2
 			if old {
 				delete(r.byID, u.name)
@@ -89,6 +89,6 @@ func (r *roster) admit(name string) *user {
 	u := &user{name: name, id: r.nextID, slot: -1}
 	r.nextID++
 	r.byID[name] = u
-	r.queue = append(r.queue, u)
+	r.known = append(r.known, u)
 	return u
 }

@@ -7,7 +7,7 @@ import (
 	"prefdt/telemetry"
 )
 
-func report(n int) telemetry.Report {
+func taskReport(n int) telemetry.Report {
 	return telemetry.Report{
 		Slot: n, PositionM: [2]float64{200, 450}, CPUHz: 1e9, Gain: map[int]float64{1: 1e-9},
 		Task: &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9},
@@ -16,7 +16,7 @@ func report(n int) telemetry.Report {
 
 func TestFirstValidReportInTimeCounts(t *testing.T) {
 	r := newRoster(3, nil)
-	r.open(7)
+	r.openSlot(7)
 	for _, c := range []struct {
 		what    string
 		name    string
@@ -33,12 +33,12 @@ func TestFirstValidReportInTimeCounts(t *testing.T) {
 		{"the third user", "e", 7, true, true},
 		{"one too many", "f", 7, true, false},
 	} {
-		if got := r.report(c.name, report(c.slot), c.inTime); got != c.current {
+		if got := r.addReport(c.name, taskReport(c.slot), c.inTime); got != c.current {
 			t.Errorf("%s: counts %v, want %v", c.what, got, c.current)
 		}
 	}
-	if len(r.current) != 3 || r.full != 1 {
-		t.Errorf("%d count, %d refused", len(r.current), r.full)
+	if len(r.current) != 3 || r.refusedFull != 1 {
+		t.Errorf("%d count, %d refused", len(r.current), r.refusedFull)
 	}
 	if u := r.byID["c"]; u == nil || u.slot != 7 {
 		t.Error("a late report is not kept as the last known one")
@@ -47,16 +47,16 @@ func TestFirstValidReportInTimeCounts(t *testing.T) {
 		t.Error("a report of the future was kept")
 	}
 	a := r.byID["a"].id
-	r.open(8)
-	if !r.report("a", report(8), true) || r.current[0].id != a {
+	r.openSlot(8)
+	if !r.addReport("a", taskReport(8), true) || r.current[0].id != a {
 		t.Error("a user's id changed within the mission")
 	}
 }
 
 func TestAllowList(t *testing.T) {
 	r := newRoster(10, []string{"a"})
-	r.open(0)
-	if r.report("b", report(0), true) || !r.report("a", report(0), true) {
+	r.openSlot(0)
+	if r.addReport("b", taskReport(0), true) || !r.addReport("a", taskReport(0), true) {
 		t.Error("the allow list is not kept")
 	}
 }
@@ -64,9 +64,9 @@ func TestAllowList(t *testing.T) {
 func TestAStormOfNamesIsBounded(t *testing.T) {
 	r := newRoster(MaxPerSlot, nil)
 	for n := range 12 {
-		r.open(n)
+		r.openSlot(n)
 		for i := range 3 * MaxPerSlot {
-			r.report(fmt.Sprintf("s%d-%d", n, i), report(n), true)
+			r.addReport(fmt.Sprintf("s%d-%d", n, i), taskReport(n), true)
 		}
 		if len(r.current) > MaxPerSlot || len(r.byID) > 2*MaxPerSlot {
 			t.Fatalf("slot %d: %d count, %d known", n, len(r.current), len(r.byID))

@@ -25,14 +25,14 @@ type Users struct {
 	Max     int      // reports a slot
 	Allow   []string // ids; empty: anyone
 	Physics physics.Constants
-	Prior   dispatch.Crowd // what the checkpoint knows of users
+	Prior   dispatch.UserPrior // what the checkpoint knows of users
 
-	roster   roster
-	forecast dispatch.Forecast
-	priceS   float64 // s/J, of the last decision
-	most     int     // reports in any one slot
-	named    []string
-	bounded  []slot.User
+	roster     roster
+	forecast   dispatch.Forecast
+	priceSPerJ float64 // s/J, of the last decision
+	maxTasks   int     // reports in any one slot
+	names      []string
+	bounded    []slot.User
 }
 
 // State is what a restart needs.
@@ -43,20 +43,20 @@ type State struct {
 // Initialize makes it ready for a mission.
 func (u *Users) Initialize() {
 	u.roster = newRoster(u.Max, u.Allow)
-	u.forecast = dispatch.Forecast{Usual: u.Prior}
-	u.priceS, u.most = dispatch.OpeningPriceSPerJ, 0
+	u.forecast = dispatch.Forecast{Prior: u.Prior}
+	u.priceSPerJ, u.maxTasks = dispatch.InitialPriceSPerJ, 0
 }
 
-func (u *Users) State() State    { return State{u.priceS} }
-func (u *Users) Restore(s State) { u.priceS = s.PriceSPerJ }
+func (u *Users) State() State    { return State{u.priceSPerJ} }
+func (u *Users) Restore(s State) { u.priceSPerJ = s.PriceSPerJ }
 
-// Open begins a slot's report window.
-func (u *Users) Open(n int) { u.roster.open(n) }
+// OpenSlot begins a slot's report window.
+func (u *Users) OpenSlot(n int) { u.roster.openSlot(n) }
 
-// Report takes a report and says whether it counts for the open slot; inTime is
+// AddReport takes a report and says whether it counts for the open slot; inTime is
 // whether its window is still open.
-func (u *Users) Report(name string, r telemetry.Report, inTime bool) bool {
-	return u.roster.report(name, r, inTime)
+func (u *Users) AddReport(name string, r telemetry.Report, inTime bool) bool {
+	return u.roster.addReport(name, r, inTime)
 }
 
 // Allowed is whether a user may report at all.
@@ -64,7 +64,7 @@ func (u *Users) Allowed(name string) bool { return u.roster.allow == nil || u.ro
 
 // Offer is the open slot's standing offer, for these aircraft.
 func (u *Users) Offer(n int, aircraft []slot.Aircraft) telemetry.Offer {
-	o := u.forecast.Offer(&u.Physics, aircraft, u.priceS, rand.New(rand.NewPCG(uint64(n), 0)))
+	o := u.forecast.Offer(&u.Physics, aircraft, u.priceSPerJ, rand.New(rand.NewPCG(uint64(n), 0)))
 	out := telemetry.Offer{PriceSPerJ: o.PriceSPerJ, Aircraft: []telemetry.OfferAircraft{}}
 	for _, a := range o.Aircraft {
 		out.Aircraft = append(out.Aircraft, telemetry.OfferAircraft{
@@ -81,28 +81,28 @@ func (u *Users) Snapshot(s *slot.Snapshot) (names []string) {
 	r := &u.roster
 	s.Users = s.Users[:0]
 	for i := range r.late {
-		s.Users = append(s.Users, u.userOf(&r.late[i], s.Aircraft))
+		s.Users = append(s.Users, u.slotUser(&r.late[i], s.Aircraft))
 	}
-	u.hear(s.Users) // their tasks are gone, and like these more will come
-	s.Users, r.late, u.named = s.Users[:0], r.late[:0], u.named[:0]
+	u.observeTasks(s.Users) // their tasks are gone, and like these more will come
+	s.Users, r.late, u.names = s.Users[:0], r.late[:0], u.names[:0]
 	slices.SortFunc(r.current, func(a, b *user) int { return cmp.Compare(a.id, b.id) })
 	for _, x := range r.current {
 		if x.report.Task == nil {
 			continue
 		}
-		s.Users = append(s.Users, u.userOf(x, s.Aircraft))
-		u.named = append(u.named, x.name)
+		s.Users = append(s.Users, u.slotUser(x, s.Aircraft))
+		u.names = append(u.names, x.name)
 	}
-	u.hear(s.Users)
-	u.forecast.Expect(s)
-	u.most = max(u.most, len(s.Users))
-	return u.named
+	u.observeTasks(s.Users)
+	u.forecast.AnnotateSnapshot(s)
+	u.maxTasks = max(u.maxTasks, len(s.Users))
+	return u.names
 }
 
-// hear has the forecast go by these users' tasks, each as far as an aircraft
+// observeTasks has the forecast go by these users' tasks, each as far as an aircraft
 // could compute it in a slot: more would be expected of those who take the offer
 // than they can be given.
-func (u *Users) hear(heard []slot.User) {
+func (u *Users) observeTasks(heard []slot.User) {
 	u.bounded = append(u.bounded[:0], heard...)
 	for i := range u.bounded {
 		t := &u.bounded[i].Task
@@ -110,35 +110,35 @@ func (u *Users) hear(heard []slot.User) {
 			t.Bits = most / t.CyclesPerBit
 		}
 	}
-	u.forecast.Hear(u.bounded)
+	u.forecast.Observe(u.bounded)
 }
 
 // Reported is how many reports counted in the open slot.
 func (u *Users) Reported() int { return len(u.roster.current) }
 
-// MayTake is how many users without a report of a slot may have taken its offer:
+// MaxOfferUsers is how many users without a report of a slot may have taken its offer:
 // as many as ever had a task at once, or usually have, whatever ids turn up.
-func (u *Users) MayTake() int { return max(u.most, int(u.Prior.Users+0.5)) }
+func (u *Users) MaxOfferUsers() int { return max(u.maxTasks, int(u.Prior.ActiveUsers+0.5)) }
 
-// Decided takes the price of a decision, for the next offer.
-func (u *Users) Decided(priceSPerJ float64) { u.priceS = priceSPerJ }
+// SetPrice takes the price of a decision, for the next offer.
+func (u *Users) SetPrice(priceSPerJ float64) { u.priceSPerJ = priceSPerJ }
 
 // PriceSPerJ is that of the last decision.
-func (u *Users) PriceSPerJ() float64 { return u.priceS }
+func (u *Users) PriceSPerJ() float64 { return u.priceSPerJ }
 
-// Settle takes how many users had a task in a slot, and how many of them did not
+// ObserveSlot takes how many users had a task in a slot, and how many of them did not
 // report: what the next offer goes by.
-func (u *Users) Settle(tasks, unreported int) { u.forecast.Settle(tasks, unreported) }
+func (u *Users) ObserveSlot(tasks, unreported int) { u.forecast.Settle(tasks, unreported) }
 
-// TakersJ is what computing took for users who took the offer: as foreseen, and
+// OfferUsersEdgeJ is what computing took for users who took the offer: as foreseen, and
 // at most.
-func (u *Users) TakersJ(takers int) (foreseenJ, mostJ float64) {
-	return u.forecast.TakersJ(&u.Physics, takers)
+func (u *Users) OfferUsersEdgeJ(takers int) (foreseenJ, mostJ float64) {
+	return u.forecast.OfferUsersEdgeJ(&u.Physics, takers)
 }
 
-// userOf is a report as the policy reads it; a gain that was not reported is the
+// slotUser is a report as the policy reads it; a gain that was not reported is the
 // closed-form mean at that distance.
-func (u *Users) userOf(x *user, aircraft []slot.Aircraft) slot.User {
+func (u *Users) slotUser(x *user, aircraft []slot.Aircraft) slot.User {
 	r := &x.report
 	out := slot.User{
 		ID: x.id, Position: physics.Position{EastM: r.PositionM[0], NorthM: r.PositionM[1]},

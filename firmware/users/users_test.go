@@ -10,70 +10,70 @@ import (
 	"prefdt/telemetry"
 )
 
-// made are users of one mission, of whom as many as usual are expected at first.
-func made(usual float64) *Users {
-	u := &Users{Max: MaxPerSlot, Physics: physics.Standard(), Prior: dispatch.Crowd{Users: usual, CPUHz: 1e9, Task: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}}}
+// newUsers are users of one mission, of whom as many as usual are expected at first.
+func newUsers(usual float64) *Users {
+	u := &Users{Max: MaxPerSlot, Physics: physics.DefaultConstants(), Prior: dispatch.UserPrior{ActiveUsers: usual, CPUHz: 1e9, TaskMean: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}}}
 	u.Initialize()
 	return u
 }
 
-// fleet is one aircraft over the area.
-func fleet() []slot.Aircraft {
-	return []slot.Aircraft{{Number: 1, Position: physics.Position{EastM: 500, NorthM: 500}, CPUHz: 4e10, ResidualJ: 1e5}}
+// oneAircraft is one aircraft over the area.
+func oneAircraft() []slot.Aircraft {
+	return []slot.Aircraft{{Number: 1, Position: physics.Position{EastM: 500, NorthM: 500}, CPUHz: 4e10, RemainingJ: 1e5}}
 }
 
-// snapshot has n users report a task in a slot, and as many idle ones.
-func snapshot(u *Users, n, tasks, idle int) []string {
-	u.Open(n)
+// reportAndSnapshot has n users report a task in a slot, and as many idle ones.
+func reportAndSnapshot(u *Users, n, tasks, idle int) []string {
+	u.OpenSlot(n)
 	for i := range tasks + idle {
-		r := report(n)
+		r := taskReport(n)
 		if i >= tasks {
 			r.Task = nil
 		}
-		u.Report(fmt.Sprintf("u%d", i), r, true)
+		u.AddReport(fmt.Sprintf("u%d", i), r, true)
 	}
-	return u.Snapshot(&slot.Snapshot{Slot: n, Slots: 100, Aircraft: fleet()})
+	return u.Snapshot(&slot.Snapshot{Slot: n, Slots: 100, Aircraft: oneAircraft()})
 }
 
 // TestMayTake bounds how many users without a report may have taken an offer: as
 // many as ever reported a task at once, or usually have, whatever ids turn up
 // (fault 18).
 func TestMayTake(t *testing.T) {
-	u := made(5.6)
-	if got := u.MayTake(); got != 6 {
+	u := newUsers(5.6)
+	if got := u.MaxOfferUsers(); got != 6 {
 		t.Errorf("before any report: %d, want 6", got)
 	}
-	snapshot(u, 0, 3, 40)
-	if got := u.MayTake(); got != 6 {
+	reportAndSnapshot(u, 0, 3, 40)
+	if got := u.MaxOfferUsers(); got != 6 {
 		t.Errorf("after three with a task and forty idle: %d, want 6", got)
 	}
-	snapshot(u, 1, 12, 0)
-	snapshot(u, 2, 2, 0)
-	if got := u.MayTake(); got != 12 {
+	reportAndSnapshot(u, 1, 12, 0)
+	reportAndSnapshot(u, 2, 2, 0)
+	if got := u.MaxOfferUsers(); got != 12 {
 		t.Errorf("after twelve in one slot: %d, want 12", got)
 	}
-	u.Settle(312, 300) // results of strangers
-	if got := u.MayTake(); got != 12 {
+	u.ObserveSlot(312, 300) // results of strangers
+	if got := u.MaxOfferUsers(); got != 12 {
 		t.Errorf("after 300 strangers: %d, want 12", got)
 	}
 	u.Initialize()
-	if got := u.MayTake(); got != 6 {
+	if got := u.MaxOfferUsers(); got != 6 {
 		t.Errorf("in a new mission: %d, want 6", got)
 	}
 }
 
 func TestSnapshotHasUsersWithTasksInOrder(t *testing.T) {
-	u := made(4)
-	first := append([]string(nil), snapshot(u, 0, 3, 2)...)
+	u := newUsers(4)
+	first := append([]string(nil), reportAndSnapshot(u, 0, 3, 2)...)
 	if fmt.Sprint(first) != "[u0 u1 u2]" || u.Reported() != 5 {
 		t.Errorf("%v, %d reported", first, u.Reported())
 	}
 	// Later reports come in any order; the snapshot's is that of first arrival.
-	u.Open(1)
+	u.OpenSlot(1)
 	for _, name := range []string{"u2", "u0", "u1"} {
-		u.Report(name, report(1), true)
+		u.AddReport(name, taskReport(1), true)
 	}
-	s := &slot.Snapshot{Slot: 1, Slots: 100, Aircraft: fleet()}
+	s := &slot.Snapshot{Slot: 1, Slots: 100, Aircraft: oneAircraft()}
 	if again := u.Snapshot(s); fmt.Sprint(again) != "[u0 u1 u2]" || s.Users[0].ID > s.Users[1].ID {
 		t.Errorf("%v", again)
 	}
@@ -84,12 +84,12 @@ func TestSnapshotHasUsersWithTasksInOrder(t *testing.T) {
 
 // TestMissingGainIsTheMean fills a gain in that was not reported.
 func TestMissingGainIsTheMean(t *testing.T) {
-	u := made(4)
-	u.Open(0)
-	r := report(0)
+	u := newUsers(4)
+	u.OpenSlot(0)
+	r := taskReport(0)
 	r.Gain = nil
-	u.Report("u", r, true)
-	s := &slot.Snapshot{Slots: 100, Aircraft: fleet()}
+	u.AddReport("u", r, true)
+	s := &slot.Snapshot{Slots: 100, Aircraft: oneAircraft()}
 	u.Snapshot(s)
 	distance := physics.Position{EastM: 200, NorthM: 450}.Sub(s.Aircraft[0].Position).Norm()
 	if got, want := s.Users[0].Gain[0], u.Physics.Channel.MeanGain(distance, u.Physics.AltitudeM); got != want {
@@ -100,19 +100,19 @@ func TestMissingGainIsTheMean(t *testing.T) {
 // TestOfferNamesThoseThatFly has an offer for the aircraft given, at the price of
 // the last decision, also over a restart.
 func TestOfferNamesThoseThatFly(t *testing.T) {
-	u := made(4)
-	if o := u.Offer(0, nil); len(o.Aircraft) != 0 || o.PriceSPerJ != dispatch.OpeningPriceSPerJ {
+	u := newUsers(4)
+	if o := u.Offer(0, nil); len(o.Aircraft) != 0 || o.PriceSPerJ != dispatch.InitialPriceSPerJ {
 		t.Errorf("with no aircraft: %+v", o)
 	}
-	u.Decided(0.02)
-	o := u.Offer(1, fleet())
+	u.SetPrice(0.02)
+	o := u.Offer(1, oneAircraft())
 	if len(o.Aircraft) != 1 || o.Aircraft[0].Number != 1 || o.PriceSPerJ != 0.02 || !(o.Aircraft[0].ExpectedUsers >= 0) {
 		t.Errorf("%+v", o)
 	}
 	if _, err := telemetry.Encode(telemetry.Slot{SlotMS: 1000, Speed: 1, ReportByMS: 300, DecideByMS: 450, Offer: o}); err != nil {
 		t.Error(err)
 	}
-	next := made(4)
+	next := newUsers(4)
 	next.Restore(u.State())
 	if got := next.PriceSPerJ(); got != 0.02 {
 		t.Errorf("after a restart the price is %v", got)

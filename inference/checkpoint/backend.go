@@ -11,10 +11,10 @@ import (
 	"prefdt/inference/model"
 )
 
-// recorder is an onnx-go backend that runs nothing: it writes down the
+// nodeRecorder is an onnx-go backend that runs nothing: it writes down the
 // operators in the order they come. Edges form a multigraph, since x·x has two
 // of them between the same values.
-type recorder struct {
+type nodeRecorder struct {
 	graph.Directed // the interface's reading half, which the decoder never calls
 
 	values []*value
@@ -45,27 +45,27 @@ func (e edge) To() graph.Node           { return e.to }
 func (e edge) ReversedEdge() graph.Edge { return edge{e.to, e.from, e.position} }
 func (e edge) Weight() float64          { return e.position }
 
-func (r *recorder) NewNode() graph.Node  { return &value{id: int64(len(r.values))} }
-func (r *recorder) AddNode(n graph.Node) { r.values = append(r.values, n.(*value)) }
-func (r *recorder) name(id int64) string { return r.values[id].name }
-func (r *recorder) names(id []int64) (names []string) {
+func (r *nodeRecorder) NewNode() graph.Node  { return &value{id: int64(len(r.values))} }
+func (r *nodeRecorder) AddNode(n graph.Node) { r.values = append(r.values, n.(*value)) }
+func (r *nodeRecorder) name(id int64) string { return r.values[id].name }
+func (r *nodeRecorder) names(id []int64) (names []string) {
 	for _, i := range id {
 		names = append(names, r.name(i))
 	}
 	return names
 }
 
-func (r *recorder) NewWeightedEdge(from, to graph.Node, weight float64) graph.WeightedEdge {
+func (r *nodeRecorder) NewWeightedEdge(from, to graph.Node, weight float64) graph.WeightedEdge {
 	return edge{from.(*value), to.(*value), weight}
 }
 
-func (r *recorder) SetWeightedEdge(e graph.WeightedEdge) {
+func (r *nodeRecorder) SetWeightedEdge(e graph.WeightedEdge) {
 	from := e.From().ID()
 	r.edges[from] = append(r.edges[from], e.(edge))
 }
 
 // ApplyOperation follows the edges of one operator.
-func (r *recorder) ApplyOperation(op onnx.Operation, outputs ...graph.Node) error {
+func (r *nodeRecorder) ApplyOperation(op onnx.Operation, outputs ...graph.Node) error {
 	n := model.Node{Op: op.Name, Attributes: op.Attributes}
 	for i, out := range outputs {
 		edges := r.edges[out.ID()]
@@ -85,15 +85,15 @@ func (r *recorder) ApplyOperation(op onnx.Operation, outputs ...graph.Node) erro
 	return nil
 }
 
-// decode hands bytes that passed the wire check to onnx-go. Its panics become
+// decodeONNX hands bytes that passed the wire check to onnx-go. Its panics become
 // errors; nothing that passed is known to cause one.
-func decode(data []byte) (g *model.Graph, inputs, outputs []string, err error) {
+func decodeONNX(data []byte) (g *model.Graph, inputs, outputs []string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			g, err = nil, fmt.Errorf("decode graph: %v", p)
 		}
 	}()
-	r := &recorder{edges: map[int64][]edge{}}
+	r := &nodeRecorder{edges: map[int64][]edge{}}
 	m := onnx.NewModel(r)
 	if err := m.UnmarshalBinary(data); err != nil {
 		return nil, nil, nil, fmt.Errorf("decode graph: %w", err)

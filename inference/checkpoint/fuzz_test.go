@@ -16,52 +16,52 @@ import (
 // strict JSON. So the targets here change a genuine file's parts, each in a few
 // bytes of the fuzzer's.
 
-// tree is a protobuf message taken apart.
-type tree struct {
-	part
-	inner *[]*tree // its fields, if it is a message that the graph's schema has
+// fieldTree is a protobuf message taken apart.
+type fieldTree struct {
+	protoField
+	children *[]*fieldTree // its fields, if it is a message that the graph's schema has
 }
 
-// messagesIn lists the fields of ONNX's messages that hold messages.
-var messagesIn = map[string]map[int]string{
+// nestedMessages lists the fields of ONNX's messages that hold messages.
+var nestedMessages = map[string]map[int]string{
 	"model": {7: "graph", 8: "opset"}, "graph": {1: "node", 5: "tensor", 11: "value", 12: "value"}, "node": {5: "attribute"},
 	"value": {2: "type"}, "type": {1: "tensor type"}, "tensor type": {2: "shape"}, "shape": {1: "dim"},
 }
 
-// take returns a message's fields and adds every message in it to all.
-func take(name string, data []byte, all *[]*[]*tree) *[]*tree {
-	fields := &[]*tree{}
+// parseTree returns a message's fields and adds every message in it to all.
+func parseTree(name string, data []byte, all *[]*[]*fieldTree) *[]*fieldTree {
+	fields := &[]*fieldTree{}
 	*all = append(*all, fields)
-	for _, p := range parse(data) {
-		t := &tree{part: p}
-		if inner, ok := messagesIn[name][p.number]; ok {
-			t.inner = take(inner, p.bytes, all)
+	for _, p := range parseFields(data) {
+		t := &fieldTree{protoField: p}
+		if inner, ok := nestedMessages[name][p.number]; ok {
+			t.children = parseTree(inner, p.bytes, all)
 		}
 		*fields = append(*fields, t)
 	}
 	return fields
 }
 
-func (t *tree) whole() part {
-	p := t.part
-	if t.inner != nil {
-		p.bytes = join(*t.inner)
+func (t *fieldTree) rebuilt() protoField {
+	p := t.protoField
+	if t.children != nil {
+		p.bytes = encodeTree(*t.children)
 	}
 	return p
 }
 
-func join(fields []*tree) []byte {
-	var parts []part
+func encodeTree(fields []*fieldTree) []byte {
+	var parts []protoField
 	for _, t := range fields {
-		parts = append(parts, t.whole())
+		parts = append(parts, t.rebuilt())
 	}
-	return build(parts)
+	return encodeFields(parts)
 }
 
-var oddNumbers = []uint64{0, 1, 2, 3, 7, 8, 10, 17, 255, 1 << 16, 1<<16 + 1, 1<<31 - 1, 1 << 32, 1<<63 - 1, 1 << 63, math.MaxUint64}
+var boundaryNumbers = []uint64{0, 1, 2, 3, 7, 8, 10, 17, 255, 1 << 16, 1<<16 + 1, 1<<31 - 1, 1 << 32, 1<<63 - 1, 1 << 63, math.MaxUint64}
 
-// edit changes one field: 2 bytes choose its message, 1 the field, 2 what to do.
-func edit(all []*[]*tree, e []byte) {
+// editField changes one field: 2 bytes choose its message, 1 the field, 2 what to do.
+func editField(all []*[]*fieldTree, e []byte) {
 	m := all[int(binary.BigEndian.Uint16(e))%len(all)]
 	if len(*m) == 0 {
 		return
@@ -70,7 +70,7 @@ func edit(all []*[]*tree, e []byte) {
 	t, arg := *(*m)[i], int(e[4])
 	switch e[3] % 10 {
 	case 0:
-		t.value = oddNumbers[arg%len(oddNumbers)]
+		t.value = boundaryNumbers[arg%len(boundaryNumbers)]
 	case 1:
 		t.number = arg
 	case 2:
@@ -79,21 +79,21 @@ func edit(all []*[]*tree, e []byte) {
 		*m = append((*m)[:i:i], (*m)[i+1:]...)
 		return
 	case 4:
-		*m = append((*m)[:i:i], append([]*tree{&t}, (*m)[i:]...)...)
+		*m = append((*m)[:i:i], append([]*fieldTree{&t}, (*m)[i:]...)...)
 		return
 	case 5:
 		*m = append(append((*m)[:i:i], (*m)[i+1:]...), &t)
 		return
 	case 6:
-		t.inner, t.bytes = nil, t.bytes[:min(arg, len(t.bytes))]
+		t.children, t.bytes = nil, t.bytes[:min(arg, len(t.bytes))]
 	case 7: // a byte of it
-		t.inner, t.bytes = nil, bytes.Clone(t.bytes)
+		t.children, t.bytes = nil, bytes.Clone(t.bytes)
 		if len(t.bytes) > 0 {
 			t.bytes[arg%len(t.bytes)] ^= 1 << (arg % 8)
 		}
 	case 8: // what another field of the message says
 		other := (*m)[arg%len(*m)]
-		t.value, t.bytes, t.inner = other.value, other.bytes, other.inner
+		t.value, t.bytes, t.children = other.value, other.bytes, other.children
 	case 9:
 		t.value += uint64(arg)
 	}
@@ -103,8 +103,8 @@ func edit(all []*[]*tree, e []byte) {
 // FuzzGraph changes up to eight fields of a genuine graph, past its hash. What
 // is accepted must step.
 func FuzzGraph(f *testing.F) {
-	manifest, graph := genuine(f)
-	if all := []*[]*tree{}; !bytes.Equal(join(*take("model", graph, &all)), graph) {
+	manifest, graph := validCheckpoint(f)
+	if all := []*[]*fieldTree{}; !bytes.Equal(encodeTree(*parseTree("model", graph, &all)), graph) {
 		f.Fatal("the graph is not what was taken apart")
 	}
 	for what := range byte(10) {
@@ -118,25 +118,25 @@ func FuzzGraph(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, edits, raw []byte) {
 		if len(raw) > 0 { // a graph of its own
-			step(checkpoint.Decode(signed(manifest, raw), raw))
+			stepIfAccepted(checkpoint.Decode(withGraphHash(manifest, raw), raw))
 			return
 		}
-		var all []*[]*tree
-		whole := take("model", graph, &all)
+		var all []*[]*fieldTree
+		whole := parseTree("model", graph, &all)
 		for n := 0; len(edits) >= 5 && n < 8; n++ {
-			edit(all, edits)
+			editField(all, edits)
 			edits = edits[5:]
 		}
-		spoilt := join(*whole)
-		step(checkpoint.Decode(signed(manifest, spoilt), spoilt))
+		spoilt := encodeTree(*whole)
+		stepIfAccepted(checkpoint.Decode(withGraphHash(manifest, spoilt), spoilt))
 	})
 }
 
 // FuzzManifest puts any text for two values of a genuine manifest. What is
 // accepted must step, and can be written again.
 func FuzzManifest(f *testing.F) {
-	manifest, graph := genuine(f)
-	at := values(f, manifest)
+	manifest, graph := validCheckpoint(f)
+	at := valueSpans(f, manifest)
 	for i, text := range []string{"null", "0", "-1", "1e308", "1e-308", "1e400", "[]", "{}", `""`, "[1,2]", "true", "64", "1000001", "NaN", `"x":1,"y"`, ""} {
 		f.Add(uint16(7*i), text, uint16(0), "1")
 		f.Add(uint16(13*i+1), text, uint16(11*i), text)
@@ -151,13 +151,13 @@ func FuzzManifest(f *testing.F) {
 			spoilt = string(manifest[:a.from]) + text + string(manifest[a.to:b.from]) + text2 + string(manifest[b.to:])
 		}
 		c, err := checkpoint.Decode([]byte(spoilt), graph)
-		step(c, err)
+		stepIfAccepted(c, err)
 		if err == nil {
 			if _, err := json.Marshal(c.Manifest); err != nil {
 				t.Error(err)
 			}
 			for _, y := range []float64{-1, 0, 0.3, 2, math.NaN()} {
-				if l := c.Price.Lambda(y); !(l >= 0 && l < 1e7) {
+				if l := c.PriceAxis.PriceSPerJ(y); !(l >= 0 && l < 1e7) {
 					t.Errorf("price %v at %v", l, y)
 				}
 			}
@@ -167,9 +167,9 @@ func FuzzManifest(f *testing.F) {
 
 type span struct{ from, to int }
 
-// values returns where each value of a JSON text lies, objects, lists and keys
+// valueSpans returns where each value of a JSON text lies, objects, lists and keys
 // included.
-func values(f *testing.F, text []byte) (at []span) {
+func valueSpans(f *testing.F, text []byte) (at []span) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	var open []int
 	for {
@@ -192,12 +192,12 @@ func values(f *testing.F, text []byte) (at []span) {
 	}
 }
 
-func step(c *checkpoint.Checkpoint, err error) {
+func stepIfAccepted(c *checkpoint.Checkpoint, err error) {
 	if err != nil {
 		_ = fmt.Sprint(err)
 		return
 	}
 	var out model.Outputs
-	c.Net.Step(&model.Inputs{M: 1, Aircraft: make([]float32, model.AircraftFeatures), State: make([]float32, model.StateFeatures),
+	c.Net.Step(&model.Inputs{NumAircraft: 1, Aircraft: make([]float32, model.AircraftFeatures), State: make([]float32, model.StateFeatures),
 		Return: make([]float32, model.ReturnFeatures), Action: make([]float32, model.ActionFeatures)}, c.Net.NewCache(), &out)
 }

@@ -21,20 +21,20 @@ import (
 	"prefdt/offline/export"
 )
 
-var arch = model.Arch{Width: 8, PairWidth: 4, Layers: 2, Heads: 2, Context: 3}
+var smallArch = model.Arch{Width: 8, PairWidth: 4, Layers: 2, Heads: 2, Context: 3}
 
-// genuine returns both files of a small checkpoint.
-func genuine(t testing.TB) (manifest, graph []byte) {
+// validCheckpoint returns both files of a small checkpoint.
+func validCheckpoint(t testing.TB) (manifest, graph []byte) {
 	r := rand.New(rand.NewPCG(1, 1))
-	p := make([]float32, arch.Parameters())
+	p := make([]float32, smallArch.Parameters())
 	for i := range p {
 		p[i] = float32(r.NormFloat64())
 	}
 	manifest, graph, err := export.Encode(checkpoint.Manifest{
-		Arch: arch, Standard: token.Identity(), Physics: physics.Standard(),
-		Scales: goal.Scales{EtaDelayS: 633, EtaEnergyJ: 11.6e3, Slots: 100, Aircraft: 2,
-			Conditioner: goal.Conditioner{Omegas: []float64{0, 1}, DelayS: []float64{90, 700}, EnergyJ: []float64{39e3, 27e3}}, Remap: goal.Remap{Omegas: []float64{0, 1}}},
-		Price: checkpoint.PriceAxis{Y: []float64{0, 1}, LambdaSPerJ: []float64{0, 2.7}}, Band: [2]float64{0, 1},
+		Arch: smallArch, Statistics: token.IdentityStatistics(), Physics: physics.DefaultConstants(),
+		GoalConstants: goal.Constants{EtaDelayS: 633, EtaEnergyJ: 11.6e3, Slots: 100, AircraftCount: 2,
+			Conditioner: goal.Conditioner{Omegas: []float64{0, 1}, DelayS: []float64{90, 700}, EnergyJ: []float64{39e3, 27e3}}, SettingMap: goal.SettingMap{Omegas: []float64{0, 1}}},
+		PriceAxis: checkpoint.PriceAxis{FrontPositions: []float64{0, 1}, PricesSPerJ: []float64{0, 2.7}}, OmegaBand: [2]float64{0, 1},
 		Training: map[string]float64{"loss": 1},
 	}, p)
 	if err != nil {
@@ -43,25 +43,25 @@ func genuine(t testing.TB) (manifest, graph []byte) {
 	return manifest, graph
 }
 
-// signed puts a graph's hash into a manifest, so that what follows the hash
+// withGraphHash puts a graph's hash into a manifest, so that what follows the hash
 // is tested.
-func signed(manifest, graph []byte) []byte {
+func withGraphHash(manifest, graph []byte) []byte {
 	i := bytes.Index(manifest, []byte(`"graph_sha256": "`)) + len(`"graph_sha256": "`)
 	return append(append(append([]byte(nil), manifest[:i]...), checkpoint.Hash(graph)...), manifest[i+64:]...)
 }
 
-// part is a protobuf field taken apart for a test to spoil.
-type part struct {
+// protoField is a protobuf field taken apart for a test to spoil.
+type protoField struct {
 	number, wire int
 	value        uint64
 	bytes        []byte
 }
 
-func parse(data []byte) (parts []part) {
+func parseFields(data []byte) (parts []protoField) {
 	for len(data) > 0 {
 		tag, n := binary.Uvarint(data)
 		data = data[n:]
-		p := part{number: int(tag >> 3), wire: int(tag & 7)}
+		p := protoField{number: int(tag >> 3), wire: int(tag & 7)}
 		switch p.wire {
 		case 0:
 			p.value, n = binary.Uvarint(data)
@@ -77,7 +77,7 @@ func parse(data []byte) (parts []part) {
 	return parts
 }
 
-func build(parts []part) (data []byte) {
+func encodeFields(parts []protoField) (data []byte) {
 	for _, p := range parts {
 		data = binary.AppendUvarint(data, uint64(p.number)<<3|uint64(p.wire))
 		switch p.wire {
@@ -93,50 +93,50 @@ func build(parts []part) (data []byte) {
 	return data
 }
 
-// inside edits the nth field of each number along a path of (number, n).
-func inside(data []byte, edit func(m []part) []part, path ...int) []byte {
-	parts := parse(data)
+// editAt edits the nth field of each number along a path of (number, n).
+func editAt(data []byte, edit func(m []protoField) []protoField, path ...int) []byte {
+	parts := parseFields(data)
 	if len(path) == 0 {
-		return build(edit(parts))
+		return encodeFields(edit(parts))
 	}
 	nth := path[1]
 	for i := range parts {
 		if parts[i].number == path[0] {
 			if nth == 0 {
-				parts[i].bytes = inside(parts[i].bytes, edit, path[2:]...)
+				parts[i].bytes = editAt(parts[i].bytes, edit, path[2:]...)
 			}
 			nth--
 		}
 	}
-	return build(parts)
+	return encodeFields(parts)
 }
 
-func set(number int, value uint64) func([]part) []part {
-	return func(m []part) []part {
+func setVarint(number int, value uint64) func([]protoField) []protoField {
+	return func(m []protoField) []protoField {
 		for i := range m {
 			if m[i].number == number {
 				m[i].value = value
 				return m
 			}
 		}
-		return append(m, part{number: number, value: value})
+		return append(m, protoField{number: number, value: value})
 	}
 }
 
-func put(number int, b string) func([]part) []part {
-	return func(m []part) []part {
+func setBytes(number int, b string) func([]protoField) []protoField {
+	return func(m []protoField) []protoField {
 		for i := range m {
 			if m[i].number == number {
 				m[i].bytes = []byte(b)
 				return m
 			}
 		}
-		return append(m, part{number: number, wire: 2, bytes: []byte(b)})
+		return append(m, protoField{number: number, wire: 2, bytes: []byte(b)})
 	}
 }
 
-func drop(number int) func([]part) []part {
-	return func(m []part) []part {
+func removeField(number int) func([]protoField) []protoField {
+	return func(m []protoField) []protoField {
 		for i := range m {
 			if m[i].number == number {
 				return append(m[:i:i], m[i+1:]...)
@@ -146,25 +146,27 @@ func drop(number int) func([]part) []part {
 	}
 }
 
-func add(p part) func([]part) []part { return func(m []part) []part { return append(m, p) } }
+func appendField(p protoField) func([]protoField) []protoField {
+	return func(m []protoField) []protoField { return append(m, p) }
+}
 
 // Paths into a graph. Node 0 casts the first weight; the weight is initializer 0.
 var (
-	theGraph = []int{7, 0}
-	theOpset = []int{8, 0}
-	cast     = []int{7, 0, 1, 0}
-	castTo   = []int{7, 0, 1, 0, 5, 0}
-	weight   = []int{7, 0, 5, 0}
-	bias     = []int{7, 0, 5, 1}
-	users    = []int{7, 0, 11, 1, 2, 0, 1, 0, 2, 0, 1, 1} // second dimension of the pairs
+	graphPath         = []int{7, 0}
+	opsetPath         = []int{8, 0}
+	castPath          = []int{7, 0, 1, 0}
+	castAttributePath = []int{7, 0, 1, 0, 5, 0}
+	weightPath        = []int{7, 0, 5, 0}
+	biasPath          = []int{7, 0, 5, 1}
+	usersDimPath      = []int{7, 0, 11, 1, 2, 0, 1, 0, 2, 0, 1, 1} // second dimension of the pairs
 )
 
 func hostileGraphs() []struct {
 	name, want string
 	spoil      func(g []byte) []byte
 } {
-	at := func(path []int, edit func([]part) []part) func([]byte) []byte {
-		return func(g []byte) []byte { return inside(g, edit, path...) }
+	at := func(path []int, edit func([]protoField) []protoField) func([]byte) []byte {
+		return func(g []byte) []byte { return editAt(g, edit, path...) }
 	}
 	return []struct {
 		name, want string
@@ -181,120 +183,120 @@ func hostileGraphs() []struct {
 		}},
 		{"a group", "wire type 3", func([]byte) []byte { return []byte{7<<3 | 3} }},
 		{"field zero", "field 0", func([]byte) []byte { return []byte{0} }},
-		{"no graph", "", at(nil, drop(7))},
-		{"two graphs", "more than 1 of graph", at(nil, add(part{number: 7, wire: 2}))},
-		{"functions", "functions is not allowed", at(nil, add(part{number: 25, wire: 2}))},
-		{"metadata", "field 14", at(nil, add(part{number: 14, wire: 2}))},
-		{"another ir_version", "ir_version 9, this program reads 8", at(nil, set(1, 9))},
-		{"another operator set", "operator set 18, this program reads 17", at(theOpset, set(2, 18))},
-		{"another domain", `domain "ai.evil"`, at(theOpset, put(1, "ai.evil"))},
-		{"two operator sets", "more than 1 of opset_import", at(nil, add(part{number: 8, wire: 2}))},
+		{"no graph", "", at(nil, removeField(7))},
+		{"two graphs", "more than 1 of graph", at(nil, appendField(protoField{number: 7, wire: 2}))},
+		{"functions", "functions is not allowed", at(nil, appendField(protoField{number: 25, wire: 2}))},
+		{"metadata", "field 14", at(nil, appendField(protoField{number: 14, wire: 2}))},
+		{"another ir_version", "ir_version 9, this program reads 8", at(nil, setVarint(1, 9))},
+		{"another operator set", "operator set 18, this program reads 17", at(opsetPath, setVarint(2, 18))},
+		{"another domain", `domain "ai.evil"`, at(opsetPath, setBytes(1, "ai.evil"))},
+		{"two operator sets", "more than 1 of opset_import", at(nil, appendField(protoField{number: 8, wire: 2}))},
 
-		{"a million empty nodes", "more than 4096 of node", at(theGraph, func(m []part) []part {
+		{"a million empty nodes", "more than 4096 of node", at(graphPath, func(m []protoField) []protoField {
 			for range 1 << 20 {
-				m = append(m, part{number: 1, wire: 2})
+				m = append(m, protoField{number: 1, wire: 2})
 			}
 			return m
 		})},
-		{"a million empty initializers", "", at(theGraph, func(m []part) []part {
+		{"a million empty initializers", "", at(graphPath, func(m []protoField) []protoField {
 			for range 1 << 20 {
-				m = append(m, part{number: 5, wire: 2})
+				m = append(m, protoField{number: 5, wire: 2})
 			}
 			return m
 		})},
-		{"value_info", "value_info is not allowed", at(theGraph, add(part{number: 13, wire: 2}))},
-		{"sparse initializer", "sparse_initializer is not allowed", at(theGraph, add(part{number: 15, wire: 2}))},
+		{"value_info", "value_info is not allowed", at(graphPath, appendField(protoField{number: 13, wire: 2}))},
+		{"sparse initializer", "sparse_initializer is not allowed", at(graphPath, appendField(protoField{number: 15, wire: 2}))},
 
-		{"a huge dimension", "dimension 1099511627776", at(weight, set(1, 1<<40))},
-		{"a negative dimension", "dimension -1", at(weight, set(1, math.MaxUint64))},
-		{"a dimension of zero", "dimension 0", at(weight, set(1, 0))},
-		{"dimensions that overflow", "bytes of data", at(weight, func(m []part) []part {
-			m = drop(1)(drop(1)(m))
+		{"a huge dimension", "dimension 1099511627776", at(weightPath, setVarint(1, 1<<40))},
+		{"a negative dimension", "dimension -1", at(weightPath, setVarint(1, math.MaxUint64))},
+		{"a dimension of zero", "dimension 0", at(weightPath, setVarint(1, 0))},
+		{"dimensions that overflow", "bytes of data", at(weightPath, func(m []protoField) []protoField {
+			m = removeField(1)(removeField(1)(m))
 			for range 4 {
-				m = append(m, part{number: 1, value: 1 << 16})
+				m = append(m, protoField{number: 1, value: 1 << 16})
 			}
 			return m
 		})},
-		{"nine dimensions", "more than 4 of dims", at(weight, func(m []part) []part {
+		{"nine dimensions", "more than 4 of dims", at(weightPath, func(m []protoField) []protoField {
 			for range 9 {
-				m = append(m, part{number: 1, value: 1})
+				m = append(m, protoField{number: 1, value: 1})
 			}
 			return m
 		})},
-		{"packed dimensions", "wire type 2", at(weight, add(part{number: 1, wire: 2, bytes: []byte{1}}))},
-		{"dimensions that disagree with the data", "bytes of data", at(weight, set(1, model.AircraftFeatures+1))},
-		{"dimensions of another shape", "type 10 and dimensions [8 15]", at(weight, func(m []part) []part {
+		{"packed dimensions", "wire type 2", at(weightPath, appendField(protoField{number: 1, wire: 2, bytes: []byte{1}}))},
+		{"dimensions that disagree with the data", "bytes of data", at(weightPath, setVarint(1, model.AircraftFeatures+1))},
+		{"dimensions of another shape", "type 10 and dimensions [8 15]", at(weightPath, func(m []protoField) []protoField {
 			m[0].value, m[1].value = m[1].value, m[0].value
 			return m
 		})},
-		{"no data", "0 bytes of data", at(weight, drop(9))},
-		{"double elements", "type 11", at(weight, set(2, 11))},
-		{"float32 where float16 belongs", "bytes of data", at(weight, set(2, 1))},
-		{"type 2^32+1", "type", at(weight, set(2, 1<<32+1))},
-		{"external data", "external_data is not allowed", at(weight, add(part{number: 13, wire: 2, bytes: []byte("\x0a\x08location")}))},
-		{"data elsewhere", "data_location is not allowed", at(weight, set(14, 1))},
-		{"values outside raw_data", "field 4", at(weight, add(part{number: 4, wire: 2, bytes: make([]byte, 64)}))},
-		{"a weight that is no number", "want a finite number", at(weight, put(9, strings.Repeat("\xff\x7f", model.AircraftFeatures*8)))},
-		{"an infinite bias", "want a finite number", at(bias, put(9, strings.Repeat("\x00\x00\x80\x7f", 8)))},
-		{"a nameless initializer", `name ""`, at(weight, drop(8))},
-		{"a long name", "bytes, want 1 to 64", at(weight, put(8, strings.Repeat("x", 1<<20)))},
-		{"a duplicated name", `"aircraft.w" stands for both`, at(bias, put(8, "aircraft.w"))},
-		{"an initializer over an input", `"state" stands for both`, at(bias, put(8, "state"))},
-		{"a missing initializer", "nothing before it defines", at(theGraph, drop(5))},
-		{"an initializer too many", "initializers", at(theGraph, add(part{number: 5, wire: 2,
-			bytes: build([]part{{number: 1, value: 1}, {number: 2, value: 1}, {number: 8, wire: 2, bytes: []byte("more")}, {number: 9, wire: 2, bytes: make([]byte, 4)}})}))},
+		{"no data", "0 bytes of data", at(weightPath, removeField(9))},
+		{"double elements", "type 11", at(weightPath, setVarint(2, 11))},
+		{"float32 where float16 belongs", "bytes of data", at(weightPath, setVarint(2, 1))},
+		{"type 2^32+1", "type", at(weightPath, setVarint(2, 1<<32+1))},
+		{"external data", "external_data is not allowed", at(weightPath, appendField(protoField{number: 13, wire: 2, bytes: []byte("\x0a\x08location")}))},
+		{"data elsewhere", "data_location is not allowed", at(weightPath, setVarint(14, 1))},
+		{"values outside raw_data", "field 4", at(weightPath, appendField(protoField{number: 4, wire: 2, bytes: make([]byte, 64)}))},
+		{"a weight that is no number", "want a finite number", at(weightPath, setBytes(9, strings.Repeat("\xff\x7f", model.AircraftFeatures*8)))},
+		{"an infinite bias", "want a finite number", at(biasPath, setBytes(9, strings.Repeat("\x00\x00\x80\x7f", 8)))},
+		{"a nameless initializer", `name ""`, at(weightPath, removeField(8))},
+		{"a long name", "bytes, want 1 to 64", at(weightPath, setBytes(8, strings.Repeat("x", 1<<20)))},
+		{"a duplicated name", `"aircraft.w" stands for both`, at(biasPath, setBytes(8, "aircraft.w"))},
+		{"an initializer over an input", `"state" stands for both`, at(biasPath, setBytes(8, "state"))},
+		{"a missing initializer", "nothing before it defines", at(graphPath, removeField(5))},
+		{"an initializer too many", "initializers", at(graphPath, appendField(protoField{number: 5, wire: 2,
+			bytes: encodeFields([]protoField{{number: 1, value: 1}, {number: 2, value: 1}, {number: 8, wire: 2, bytes: []byte("more")}, {number: 9, wire: 2, bytes: make([]byte, 4)}})}))},
 
-		{"a cycle", "nothing before it defines", at(cast, put(1, "Cast.1"))},
-		{"a dangling input", `reads "nowhere"`, at(cast, put(1, "nowhere"))},
-		{"an empty input name", `reads ""`, at(cast, put(1, ""))},
-		{"an unknown operator", `operator "Loop" is none`, at(cast, put(4, "Loop"))},
-		{"another operator", "want Cast", at(cast, func(m []part) []part { return put(4, "Tanh")(drop(5)(m)) })},
-		{"a node of another domain", "domain is not allowed", at(cast, put(7, "ai.evil"))},
-		{"a node without outputs", "no output", at(cast, drop(2))},
-		{"an output of two nodes", "stands for both", at([]int{7, 0, 1, 1}, put(2, "Cast.1"))},
-		{"a node with a hundred inputs", "more than 8 of input", at(cast, func(m []part) []part {
+		{"a cycle", "nothing before it defines", at(castPath, setBytes(1, "Cast.1"))},
+		{"a dangling input", `reads "nowhere"`, at(castPath, setBytes(1, "nowhere"))},
+		{"an empty input name", `reads ""`, at(castPath, setBytes(1, ""))},
+		{"an unknown operator", `operator "Loop" is none`, at(castPath, setBytes(4, "Loop"))},
+		{"another operator", "want Cast", at(castPath, func(m []protoField) []protoField { return setBytes(4, "Tanh")(removeField(5)(m)) })},
+		{"a node of another domain", "domain is not allowed", at(castPath, setBytes(7, "ai.evil"))},
+		{"a node without outputs", "no output", at(castPath, removeField(2))},
+		{"an output of two nodes", "stands for both", at([]int{7, 0, 1, 1}, setBytes(2, "Cast.1"))},
+		{"a node with a hundred inputs", "more than 8 of input", at(castPath, func(m []protoField) []protoField {
 			for range 100 {
-				m = append(m, part{number: 1, wire: 2, bytes: []byte("aircraft.w")})
+				m = append(m, protoField{number: 1, wire: 2, bytes: []byte("aircraft.w")})
 			}
 			return m
 		})},
-		{"an input too many", "want Cast", at(cast, add(part{number: 1, wire: 2, bytes: []byte("pair.w")}))},
-		{"a node too many", "nodes", at(theGraph, add(part{number: 1, wire: 2,
-			bytes: build([]part{{number: 1, wire: 2, bytes: []byte("aircraft.w")}, {number: 2, wire: 2, bytes: []byte("more")}, {number: 4, wire: 2, bytes: []byte("Tanh")}})}))},
-		{"two nodes exchanged", "node 0: ", at(theGraph, func(m []part) []part {
+		{"an input too many", "want Cast", at(castPath, appendField(protoField{number: 1, wire: 2, bytes: []byte("pair.w")}))},
+		{"a node too many", "nodes", at(graphPath, appendField(protoField{number: 1, wire: 2,
+			bytes: encodeFields([]protoField{{number: 1, wire: 2, bytes: []byte("aircraft.w")}, {number: 2, wire: 2, bytes: []byte("more")}, {number: 4, wire: 2, bytes: []byte("Tanh")}})}))},
+		{"two nodes exchanged", "node 0: ", at(graphPath, func(m []protoField) []protoField {
 			m[0], m[1] = m[1], m[0]
 			return m
 		})},
-		{"a subgraph", "subgraph", at(castTo, add(part{number: 6, wire: 2}))},
-		{"an attribute's tensor", "t is not allowed", at(castTo, add(part{number: 5, wire: 2}))},
-		{"an attribute of another type", "type 1", at(castTo, set(20, 1))},
-		{"an attribute of two values", "another type's value", at(castTo, add(part{number: 2, wire: 5}))},
-		{"an unknown attribute", `attribute "from" is not allowed`, at(castTo, put(1, "from"))},
-		{"another value of an attribute", "attribute to 10, want 1", at(castTo, set(3, 10))},
-		{"a missing attribute", "want map[to:1]", at(cast, drop(5))},
-		{"an attribute twice", "stands twice", at(cast, func(m []part) []part { return append(m, m[len(m)-1]) })},
+		{"a subgraph", "subgraph", at(castAttributePath, appendField(protoField{number: 6, wire: 2}))},
+		{"an attribute's tensor", "t is not allowed", at(castAttributePath, appendField(protoField{number: 5, wire: 2}))},
+		{"an attribute of another type", "type 1", at(castAttributePath, setVarint(20, 1))},
+		{"an attribute of two values", "another type's value", at(castAttributePath, appendField(protoField{number: 2, wire: 5}))},
+		{"an unknown attribute", `attribute "from" is not allowed`, at(castAttributePath, setBytes(1, "from"))},
+		{"another value of an attribute", "attribute to 10, want 1", at(castAttributePath, setVarint(3, 10))},
+		{"a missing attribute", "want map[to:1]", at(castPath, removeField(5))},
+		{"an attribute twice", "stands twice", at(castPath, func(m []protoField) []protoField { return append(m, m[len(m)-1]) })},
 
-		{"a fixed number of users", "want \"pairs\"", at(users, func([]part) []part { return []part{{number: 1, value: 6}} })},
-		{"junk for a symbolic dimension", "want \"pairs\"", at(users, put(2, "../../\x00"))},
-		{"bytes for a symbolic dimension", "invalid UTF-8", at(users, put(2, "\xff\xfe"))},
-		{"a symbolic dimension of a megabyte", "want at most 64", at(users, put(2, strings.Repeat("u", 1<<20)))},
-		{"a dimension both named and numbered", "want \"pairs\"", at(users, set(1, 5))},
-		{"a huge input", "want at most 65536", at(users, func([]part) []part { return []part{{number: 1, value: 1 << 50}} })},
-		{"an input of integers", "type 7, want float32", at([]int{7, 0, 11, 1, 2, 0, 1, 0}, set(1, 7))},
-		{"a sequence for an input", "sequence_type is not allowed", at([]int{7, 0, 11, 1, 2, 0}, add(part{number: 4, wire: 2}))},
-		{"an input less", "inputs", at(theGraph, func(m []part) []part {
-			return append(m[:len(m):len(m)], part{number: 11, wire: 2, bytes: build([]part{{number: 1, wire: 2, bytes: []byte("more")},
-				{number: 2, wire: 2, bytes: build([]part{{number: 1, wire: 2, bytes: build([]part{{number: 1, value: 1}, {number: 2, wire: 2}})}})}})})
+		{"a fixed number of users", "want \"pairs\"", at(usersDimPath, func([]protoField) []protoField { return []protoField{{number: 1, value: 6}} })},
+		{"junk for a symbolic dimension", "want \"pairs\"", at(usersDimPath, setBytes(2, "../../\x00"))},
+		{"bytes for a symbolic dimension", "invalid UTF-8", at(usersDimPath, setBytes(2, "\xff\xfe"))},
+		{"a symbolic dimension of a megabyte", "want at most 64", at(usersDimPath, setBytes(2, strings.Repeat("u", 1<<20)))},
+		{"a dimension both named and numbered", "want \"pairs\"", at(usersDimPath, setVarint(1, 5))},
+		{"a huge input", "want at most 65536", at(usersDimPath, func([]protoField) []protoField { return []protoField{{number: 1, value: 1 << 50}} })},
+		{"an input of integers", "type 7, want float32", at([]int{7, 0, 11, 1, 2, 0, 1, 0}, setVarint(1, 7))},
+		{"a sequence for an input", "sequence_type is not allowed", at([]int{7, 0, 11, 1, 2, 0}, appendField(protoField{number: 4, wire: 2}))},
+		{"an input less", "inputs", at(graphPath, func(m []protoField) []protoField {
+			return append(m[:len(m):len(m)], protoField{number: 11, wire: 2, bytes: encodeFields([]protoField{{number: 1, wire: 2, bytes: []byte("more")},
+				{number: 2, wire: 2, bytes: encodeFields([]protoField{{number: 1, wire: 2, bytes: encodeFields([]protoField{{number: 1, value: 1}, {number: 2, wire: 2}})}})}})})
 		})},
-		{"an output that is an input", "computed by no node", at([]int{7, 0, 12, 0}, put(1, "state"))},
-		{"an output renamed", "want \"move\"", at([]int{7, 0, 12, 0}, put(1, "choice"))},
-		{"an output less", "outputs", at(theGraph, drop(12))},
+		{"an output that is an input", "computed by no node", at([]int{7, 0, 12, 0}, setBytes(1, "state"))},
+		{"an output renamed", "want \"move\"", at([]int{7, 0, 12, 0}, setBytes(1, "choice"))},
+		{"an output less", "outputs", at(graphPath, removeField(12))},
 	}
 }
 
 func TestHostileGraphs(t *testing.T) {
-	manifest, graph := genuine(t)
-	if _, err := checkpoint.Decode(signed(manifest, graph), graph); err != nil {
+	manifest, graph := validCheckpoint(t)
+	if _, err := checkpoint.Decode(withGraphHash(manifest, graph), graph); err != nil {
 		t.Fatal("the genuine graph: ", err)
 	}
 	for _, c := range hostileGraphs() {
@@ -303,7 +305,7 @@ func TestHostileGraphs(t *testing.T) {
 			if bytes.Equal(spoilt, graph) {
 				t.Fatal("the case changes nothing")
 			}
-			m := signed(manifest, spoilt)
+			m := withGraphHash(manifest, spoilt)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			start := time.Now()
@@ -326,7 +328,7 @@ func TestHostileGraphs(t *testing.T) {
 }
 
 func TestHostileManifests(t *testing.T) {
-	manifest, graph := genuine(t)
+	manifest, graph := validCheckpoint(t)
 	replace := func(old, new string) func([]byte) []byte {
 		return func(m []byte) []byte { return bytes.Replace(m, []byte(old), []byte(new), 1) }
 	}
@@ -391,7 +393,7 @@ func TestHostileManifests(t *testing.T) {
 }
 
 func TestHostileFolders(t *testing.T) {
-	manifest, graph := genuine(t)
+	manifest, graph := validCheckpoint(t)
 	for _, c := range []struct {
 		name, want string
 		spoil      func(dir string) error

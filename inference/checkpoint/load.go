@@ -43,11 +43,11 @@ type Checkpoint struct {
 
 // Load reads the checkpoint in a folder.
 func Load(dir string) (*Checkpoint, error) {
-	manifest, err := read(filepath.Join(dir, ManifestFile), maxManifestBytes)
+	manifest, err := readLimited(filepath.Join(dir, ManifestFile), maxManifestBytes)
 	if err != nil {
 		return nil, err
 	}
-	graph, err := read(filepath.Join(dir, GraphFile), maxGraphBytes)
+	graph, err := readLimited(filepath.Join(dir, GraphFile), maxGraphBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func decodeGraph(m *Manifest, graph []byte) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	decoded, inputs, outputs, err := decode(graph)
+	decoded, inputs, outputs, err := decodeONNX(graph)
 	if err != nil {
 		return nil, err
 	}
@@ -100,8 +100,8 @@ func Hash(graph []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// read returns a regular file of at most so many bytes.
-func read(path string, most int64) ([]byte, error) {
+// readLimited returns a regular file of at most so many bytes.
+func readLimited(path string, most int64) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):

@@ -19,18 +19,18 @@ const Format = 1
 
 // Manifest is all of a checkpoint but the weights.
 type Manifest struct {
-	Format      int                `json:"format"`
-	GraphSHA256 string             `json:"graph_sha256"` // of policy.onnx, lower-case hexadecimal
-	Arch        model.Arch         `json:"arch"`
-	Features    token.Layout       `json:"features"` // names of the rows' features, in order
-	Standard    token.Standard     `json:"standard"` // their archived statistics
-	Scales      goal.Scales        `json:"scales"`   // eta, conditioner and remap
-	Price       PriceAxis          `json:"price"`
-	Band        [2]float64         `json:"band"` // least and largest delay share omega that the corpus attains
-	Physics     physics.Constants  `json:"physics"`
-	Training    map[string]float64 `json:"training"` // figures, for the record
-	Evaluation  map[string]float64 `json:"evaluation"`
-	Seeds       map[string]int64   `json:"seeds"` // "train_first", "train_last", ...
+	Format        int                `json:"format"`
+	GraphSHA256   string             `json:"graph_sha256"` // of policy.onnx, lower-case hexadecimal
+	Arch          model.Arch         `json:"arch"`
+	Features      token.Layout       `json:"features"` // names of the rows' features, in order
+	Statistics    token.Statistics   `json:"standard"` // their archived statistics
+	GoalConstants goal.Constants     `json:"scales"`   // eta, conditioner and remap
+	PriceAxis     PriceAxis          `json:"price"`
+	OmegaBand     [2]float64         `json:"band"` // least and largest delay share omega that the corpus attains
+	Physics       physics.Constants  `json:"physics"`
+	Training      map[string]float64 `json:"training"` // figures, for the record
+	Evaluation    map[string]float64 `json:"evaluation"`
+	Seeds         map[string]int64   `json:"seeds"` // "train_first", "train_last", ...
 }
 
 // Check says what is wrong with a manifest, the graph's hash apart.
@@ -44,17 +44,17 @@ func (m *Manifest) Check() error {
 	if err := sameLayout(m.Features, token.Features()); err != nil {
 		return err
 	}
-	if err := m.Standard.Check(); err != nil {
+	if err := m.Statistics.Check(); err != nil {
 		return err
 	}
-	if err := m.Scales.Check(); err != nil {
+	if err := m.GoalConstants.Check(); err != nil {
 		return err
 	}
-	if err := m.Price.check(); err != nil {
+	if err := m.PriceAxis.check(); err != nil {
 		return err
 	}
-	if lo, hi := m.Band[0], m.Band[1]; !(lo >= 0 && lo < hi && hi <= 1) {
-		return fmt.Errorf("attainable band is %v, want two increasing shares in [0, 1]", m.Band)
+	if lo, hi := m.OmegaBand[0], m.OmegaBand[1]; !(lo >= 0 && lo < hi && hi <= 1) {
+		return fmt.Errorf("attainable band is %v, want two increasing shares in [0, 1]", m.OmegaBand)
 	}
 	if err := m.Physics.Check(); err != nil {
 		return err

@@ -12,24 +12,24 @@ type field struct {
 	bytes  []byte
 }
 
-// rule says what a message may hold in one of its fields. Most of ONNX is
+// fieldRule says what a message may hold in one of its fields. Most of ONNX is
 // left out on purpose: what a table does not list, or lists without a count,
 // is refused.
-type rule struct {
-	name string
-	wire int // 0 varint, 2 bytes, 5 four bytes
-	most int // how often it may stand
+type fieldRule struct {
+	name     string
+	wireType int // 0 varint, 2 bytes, 5 four bytes
+	maxCount int // how often it may stand
 }
 
 type message struct {
 	name   string
-	fields map[int]rule
+	fields map[int]fieldRule
 }
 
 const (
-	varint  = 0
-	chunk   = 2
-	fixed32 = 5
+	varint          = 0
+	lengthDelimited = 2
+	fixed32         = 5
 )
 
 // walk calls visit for every field of a message that its table allows.
@@ -48,13 +48,13 @@ func (m *message) walk(data []byte, visit func(f field) error) error {
 		switch {
 		case !known:
 			return fmt.Errorf("%s: field %d is none that a checkpoint uses", m.name, f.number)
-		case r.most == 0:
+		case r.maxCount == 0:
 			return fmt.Errorf("%s: %s is not allowed in a checkpoint", m.name, r.name)
-		case wire != r.wire:
-			return fmt.Errorf("%s: %s has wire type %d, want %d", m.name, r.name, wire, r.wire)
+		case wire != r.wireType:
+			return fmt.Errorf("%s: %s has wire type %d, want %d", m.name, r.name, wire, r.wireType)
 		}
-		if seen[f.number]++; seen[f.number] > r.most {
-			return fmt.Errorf("%s: more than %d of %s", m.name, r.most, r.name)
+		if seen[f.number]++; seen[f.number] > r.maxCount {
+			return fmt.Errorf("%s: more than %d of %s", m.name, r.maxCount, r.name)
 		}
 		switch wire {
 		case varint:
@@ -68,7 +68,7 @@ func (m *message) walk(data []byte, visit func(f field) error) error {
 			}
 			f.value = uint64(binary.LittleEndian.Uint32(data))
 			data = data[4:]
-		case chunk:
+		case lengthDelimited:
 			size, n := binary.Uvarint(data)
 			if n <= 0 || size > uint64(len(data)-n) {
 				return fmt.Errorf("%s: %s claims %d bytes, %d are left", m.name, r.name, size, len(data)-max(n, 0))

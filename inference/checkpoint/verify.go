@@ -15,7 +15,7 @@ import (
 // returns its parameters in the order of Tensors. The nodes come from the
 // decoder; initializers and the shapes of inputs and outputs from the wire,
 // since the decoder loses float16 values and named dimensions.
-func verify(a model.Arch, found *contents, nodes []model.Node, inputs, outputs []string) ([]float32, error) {
+func verify(a model.Arch, found *graphContents, nodes []model.Node, inputs, outputs []string) ([]float32, error) {
 	want := a.Graph()
 	if err := sameValues("input", found.inputs, want.Inputs, inputs); err != nil {
 		return nil, err
@@ -72,8 +72,8 @@ func sameNode(found, want *model.Node) error {
 
 // readInitializer appends a parameter's values, or compares a constant's.
 func readInitializer(found *initializer, want *model.Initializer, parameters []float32) ([]float32, error) {
-	if found.name != want.Name || found.kind != want.Type || !slices.Equal(found.dims, want.Dims) {
-		return nil, fmt.Errorf("found %q of type %d and dimensions %v, want type %d and %v", found.name, found.kind, found.dims, want.Type, want.Dims)
+	if found.name != want.Name || found.elementType != want.Type || !slices.Equal(found.dims, want.Dims) {
+		return nil, fmt.Errorf("found %q of type %d and dimensions %v, want type %d and %v", found.name, found.elementType, found.dims, want.Type, want.Dims)
 	}
 	for i := range want.Size() {
 		var x float32
@@ -84,7 +84,7 @@ func readInitializer(found *initializer, want *model.Initializer, parameters []f
 			}
 			continue
 		case model.Float16:
-			x = kernel.Widen(binary.LittleEndian.Uint16(found.raw[2*i:]))
+			x = kernel.FromFloat16(binary.LittleEndian.Uint16(found.raw[2*i:]))
 		case model.Float32:
 			x = math.Float32frombits(binary.LittleEndian.Uint32(found.raw[4*i:]))
 		}

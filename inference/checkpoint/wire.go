@@ -10,31 +10,31 @@ import (
 // The messages of onnx.proto, as far as a checkpoint uses them. Field numbers
 // are ONNX's. The counts leave room for the largest architecture there is.
 var (
-	modelProto = message{"model", map[int]rule{
-		1: {"ir_version", varint, 1}, 2: {"producer_name", chunk, 1}, 7: {"graph", chunk, 1}, 8: {"opset_import", chunk, 1},
+	modelProto = message{"model", map[int]fieldRule{
+		1: {"ir_version", varint, 1}, 2: {"producer_name", lengthDelimited, 1}, 7: {"graph", lengthDelimited, 1}, 8: {"opset_import", lengthDelimited, 1},
 		20: {name: "training_info"}, 25: {name: "functions"},
 	}}
-	opsetProto = message{"opset_import", map[int]rule{1: {"domain", chunk, 1}, 2: {"version", varint, 1}}}
-	graphProto = message{"graph", map[int]rule{
-		1: {"node", chunk, 4096}, 2: {"name", chunk, 1}, 5: {"initializer", chunk, 2048}, 11: {"input", chunk, 128}, 12: {"output", chunk, 128},
+	opsetProto = message{"opset_import", map[int]fieldRule{1: {"domain", lengthDelimited, 1}, 2: {"version", varint, 1}}}
+	graphProto = message{"graph", map[int]fieldRule{
+		1: {"node", lengthDelimited, 4096}, 2: {"name", lengthDelimited, 1}, 5: {"initializer", lengthDelimited, 2048}, 11: {"input", lengthDelimited, 128}, 12: {"output", lengthDelimited, 128},
 		13: {name: "value_info"}, 14: {name: "quantization_annotation"}, 15: {name: "sparse_initializer"},
 	}}
-	nodeProto = message{"node", map[int]rule{
-		1: {"input", chunk, 8}, 2: {"output", chunk, 4}, 4: {"op_type", chunk, 1}, 5: {"attribute", chunk, 4}, 7: {name: "domain"},
+	nodeProto = message{"node", map[int]fieldRule{
+		1: {"input", lengthDelimited, 8}, 2: {"output", lengthDelimited, 4}, 4: {"op_type", lengthDelimited, 1}, 5: {"attribute", lengthDelimited, 4}, 7: {name: "domain"},
 	}}
-	attributeProto = message{"attribute", map[int]rule{
-		1: {"name", chunk, 1}, 2: {"f", fixed32, 1}, 3: {"i", varint, 1}, 8: {"ints", varint, 8}, 20: {"type", varint, 1},
+	attributeProto = message{"attribute", map[int]fieldRule{
+		1: {"name", lengthDelimited, 1}, 2: {"f", fixed32, 1}, 3: {"i", varint, 1}, 8: {"ints", varint, 8}, 20: {"type", varint, 1},
 		5: {name: "t"}, 6: {name: "g (a subgraph)"}, 10: {name: "tensors"}, 11: {name: "graphs"}, 21: {name: "ref_attr_name"},
 	}}
-	tensorProto = message{"initializer", map[int]rule{
-		1: {"dims", varint, 4}, 2: {"data_type", varint, 1}, 8: {"name", chunk, 1}, 9: {"raw_data", chunk, 1},
+	tensorProto = message{"initializer", map[int]fieldRule{
+		1: {"dims", varint, 4}, 2: {"data_type", varint, 1}, 8: {"name", lengthDelimited, 1}, 9: {"raw_data", lengthDelimited, 1},
 		13: {name: "external_data"}, 14: {name: "data_location"},
 	}}
-	valueProto      = message{"value", map[int]rule{1: {"name", chunk, 1}, 2: {"type", chunk, 1}}}
-	typeProto       = message{"type", map[int]rule{1: {"tensor_type", chunk, 1}, 4: {name: "sequence_type"}, 5: {name: "map_type"}}}
-	tensorTypeProto = message{"tensor_type", map[int]rule{1: {"elem_type", varint, 1}, 2: {"shape", chunk, 1}}}
-	shapeProto      = message{"shape", map[int]rule{1: {"dim", chunk, 4}}}
-	dimProto        = message{"dim", map[int]rule{1: {"dim_value", varint, 1}, 2: {"dim_param", chunk, 1}}}
+	valueProto      = message{"value", map[int]fieldRule{1: {"name", lengthDelimited, 1}, 2: {"type", lengthDelimited, 1}}}
+	typeProto       = message{"type", map[int]fieldRule{1: {"tensor_type", lengthDelimited, 1}, 4: {name: "sequence_type"}, 5: {name: "map_type"}}}
+	tensorTypeProto = message{"tensor_type", map[int]fieldRule{1: {"elem_type", varint, 1}, 2: {"shape", lengthDelimited, 1}}}
+	shapeProto      = message{"shape", map[int]fieldRule{1: {"dim", lengthDelimited, 4}}}
+	dimProto        = message{"dim", map[int]fieldRule{1: {"dim_value", varint, 1}, 2: {"dim_param", lengthDelimited, 1}}}
 )
 
 // ONNX's codes of attribute types.
@@ -54,20 +54,20 @@ var operators = map[string]map[string]uint64{
 }
 
 const (
-	maxName = 64
-	maxDim  = 1 << 16
+	maxNameBytes = 64
+	maxDim       = 1 << 16
 )
 
 // initializer is a tensor as it lies in the file.
 type initializer struct {
-	name string
-	kind model.ElementType
-	dims []int
-	raw  []byte
+	name        string
+	elementType model.ElementType
+	dims        []int
+	raw         []byte
 }
 
-// contents is what the walk keeps; the nodes are left to the decoder.
-type contents struct {
+// graphContents is what the walk keeps; the nodes are left to the decoder.
+type graphContents struct {
 	inputs, outputs []model.Value
 	initializers    []initializer
 	nodes           [][]byte
@@ -77,7 +77,7 @@ type contents struct {
 // checkWire reads a graph's bytes before anything else may: every count is
 // capped, every declared size is compared with the data, and only the
 // operators and attributes in use pass.
-func checkWire(data []byte) (*contents, error) {
+func checkWire(data []byte) (*graphContents, error) {
 	var graph, opset []byte
 	var version uint64
 	err := modelProto.walk(data, func(f field) error {
@@ -100,7 +100,7 @@ func checkWire(data []byte) (*contents, error) {
 	if err := checkOpset(opset); err != nil {
 		return nil, err
 	}
-	c := &contents{defined: map[string]string{}}
+	c := &graphContents{defined: map[string]string{}}
 	err = graphProto.walk(graph, func(f field) error {
 		switch f.number {
 		case 1:
@@ -153,9 +153,9 @@ func checkOpset(data []byte) error {
 }
 
 // define gives a name its one meaning.
-func (c *contents) define(name, what string) error {
-	if name == "" || len(name) > maxName {
-		return fmt.Errorf("%s has the name %.64q of %d bytes, want 1 to %d", what, name, len(name), maxName)
+func (c *graphContents) define(name, what string) error {
+	if name == "" || len(name) > maxNameBytes {
+		return fmt.Errorf("%s has the name %.64q of %d bytes, want 1 to %d", what, name, len(name), maxNameBytes)
 	}
 	if before, taken := c.defined[name]; taken {
 		return fmt.Errorf("the name %q stands for both an %s and an %s", name, before, what)
@@ -164,7 +164,7 @@ func (c *contents) define(name, what string) error {
 	return nil
 }
 
-func (c *contents) addInitializer(data []byte) error {
+func (c *graphContents) addInitializer(data []byte) error {
 	t := initializer{}
 	err := tensorProto.walk(data, func(f field) error {
 		switch f.number {
@@ -174,9 +174,9 @@ func (c *contents) addInitializer(data []byte) error {
 			}
 			t.dims = append(t.dims, int(f.value))
 		case 2:
-			t.kind = model.ElementType(min(f.value, math.MaxInt32))
+			t.elementType = model.ElementType(min(f.value, math.MaxInt32))
 		case 8:
-			t.name = string(f.bytes[:min(len(f.bytes), maxName+1)])
+			t.name = string(f.bytes[:min(len(f.bytes), maxNameBytes+1)])
 		case 9:
 			t.raw = f.bytes
 		}
@@ -188,17 +188,17 @@ func (c *contents) addInitializer(data []byte) error {
 	if err := c.define(t.name, "initializer"); err != nil {
 		return err
 	}
-	if t.kind.Size() == 0 {
-		return fmt.Errorf("initializer %q has elements of type %d, want float32 (1), int64 (7) or float16 (10)", t.name, t.kind)
+	if t.elementType.Size() == 0 {
+		return fmt.Errorf("initializer %q has elements of type %d, want float32 (1), int64 (7) or float16 (10)", t.name, t.elementType)
 	}
-	size := uint64(t.kind.Size())
+	size := uint64(t.elementType.Size())
 	for _, d := range t.dims { // at most 2^67 in four steps, hence the check within
 		if size *= uint64(d); size > maxGraphBytes {
 			break
 		}
 	}
 	if size != uint64(len(t.raw)) {
-		return fmt.Errorf("initializer %q has dimensions %v of %d bytes each and %d bytes of data", t.name, t.dims, t.kind.Size(), len(t.raw))
+		return fmt.Errorf("initializer %q has dimensions %v of %d bytes each and %d bytes of data", t.name, t.dims, t.elementType.Size(), len(t.raw))
 	}
 	c.initializers = append(c.initializers, t)
 	return nil
@@ -206,7 +206,7 @@ func (c *contents) addInitializer(data []byte) error {
 
 // addValue reads an input or output. Outputs get their meaning from the node
 // that computes them.
-func (c *contents) addValue(list *[]model.Value, what string, data []byte) error {
+func (c *graphContents) addValue(list *[]model.Value, what string, data []byte) error {
 	v := model.Value{}
 	var kind uint64
 	dim := func(f field) error {
@@ -215,8 +215,8 @@ func (c *contents) addValue(list *[]model.Value, what string, data []byte) error
 			if f.number == 1 && f.value > maxDim {
 				return fmt.Errorf("%s %.64q: dimension %d, want at most %d", what, v.Name, int64(f.value), maxDim)
 			}
-			if f.number == 2 && len(f.bytes) > maxName {
-				return fmt.Errorf("%s %.64q: a dimension's name of %d bytes, want at most %d", what, v.Name, len(f.bytes), maxName)
+			if f.number == 2 && len(f.bytes) > maxNameBytes {
+				return fmt.Errorf("%s %.64q: a dimension's name of %d bytes, want at most %d", what, v.Name, len(f.bytes), maxNameBytes)
 			}
 			d.Size, d.Name = d.Size+int(f.value), d.Name+string(f.bytes)
 			return nil
@@ -235,7 +235,7 @@ func (c *contents) addValue(list *[]model.Value, what string, data []byte) error
 	}
 	err := valueProto.walk(data, func(f field) error {
 		if f.number == 1 {
-			v.Name = string(f.bytes[:min(len(f.bytes), maxName+1)])
+			v.Name = string(f.bytes[:min(len(f.bytes), maxNameBytes+1)])
 			return nil
 		}
 		return typeProto.walk(f.bytes, tensorType)
@@ -255,7 +255,7 @@ func (c *contents) addValue(list *[]model.Value, what string, data []byte) error
 
 // checkNode demands that a node reads only what stands before it, so that no
 // cycle is possible.
-func (c *contents) checkNode(data []byte) error {
+func (c *graphContents) checkNode(data []byte) error {
 	var op string
 	var outputs []string
 	var attributes [][]byte
@@ -268,7 +268,7 @@ func (c *contents) checkNode(data []byte) error {
 		case 2:
 			outputs = append(outputs, string(f.bytes))
 		case 4:
-			op = string(f.bytes[:min(len(f.bytes), maxName)])
+			op = string(f.bytes[:min(len(f.bytes), maxNameBytes)])
 		case 5:
 			attributes = append(attributes, f.bytes)
 		}
@@ -310,7 +310,7 @@ func checkAttribute(data []byte, allowed map[string]uint64) (name string, err er
 		held[f.number] = true
 		switch f.number {
 		case 1:
-			name = string(f.bytes[:min(len(f.bytes), maxName)])
+			name = string(f.bytes[:min(len(f.bytes), maxNameBytes)])
 		case 20:
 			kind = f.value
 		}

@@ -30,27 +30,27 @@ import (
 // slot of a size it allocates nothing. It keeps no state from slot to slot:
 // a decision is a function of snapshot and price alone.
 type Solver struct {
-	c     *physics.Constants
-	snap  *slot.Snapshot
-	price float64
+	constants  *physics.Constants
+	snapshot   *slot.Snapshot
+	priceSPerJ float64
 
-	users []terms
-	rate  []float64 // (user, aircraft): uplink rate in bit/s at the whole bandwidth, 0 if unusable
+	users   []userTerms
+	rateBPS []float64 // (user, aircraft): uplink rate in bit/s at the whole bandwidth, 0 if unusable
 	// (aircraft, count from 0 to users+1), empty if nobody is expected unheard:
-	sharing []float64 // Unheard.Sharing
-	toll    []float64 // what the unheard are expected to cost, seconds
+	effectiveUserTable   []float64 // Unheard.Sharing
+	unreportedCostTableS []float64 // what the unheard are expected to cost, seconds
 
 	server []int // the solution: 0 local, else aircraft counted from 1
 
-	exact  exact
-	search search
+	exact  dynamicProgram
+	search localSearch
 }
 
-// terms are what a user brings to every option.
-type terms struct {
-	localS    float64 // T_loc of the whole task
-	cycles    float64
-	localCost float64 // cost of computing locally, seconds
+// userTerms are what a user brings to every option.
+type userTerms struct {
+	localS     float64 // T_loc of the whole task
+	cycles     float64
+	localCostS float64 // cost of computing locally, seconds
 }
 
 // Solve fills d.Users with the association and ratios of least cost, calls
@@ -58,29 +58,29 @@ type terms struct {
 // positive counts as zero. Users and links whose figures are unusable (no
 // gain, not finite) compute locally.
 func (s *Solver) Solve(c *physics.Constants, snap *slot.Snapshot, priceSPerJ float64, d *slot.Decision) {
-	s.load(c, snap, priceSPerJ)
-	if exactWork(len(snap.Aircraft), len(snap.Users)) <= exactWorkMax {
+	s.prepare(c, snap, priceSPerJ)
+	if exactSteps(len(snap.Aircraft), len(snap.Users)) <= exactMaxSteps {
 		s.solveExact()
 	} else {
 		s.solveSearch()
 	}
-	s.fill(d)
+	s.writeDecision(d)
 }
 
-// load computes what does not depend on the counts.
-func (s *Solver) load(c *physics.Constants, snap *slot.Snapshot, priceSPerJ float64) {
-	s.c, s.snap = c, snap
-	s.price = usablePrice(priceSPerJ)
+// prepare computes what does not depend on the counts.
+func (s *Solver) prepare(c *physics.Constants, snap *slot.Snapshot, priceSPerJ float64) {
+	s.constants, s.snapshot = c, snap
+	s.priceSPerJ = clampPrice(priceSPerJ)
 	users, aircraft := len(snap.Users), len(snap.Aircraft)
 	s.users = reuse.Slice(s.users, users)
 	s.server = reuse.Slice(s.server, users)
-	s.rate = reuse.Slice(s.rate, users*aircraft)
+	s.rateBPS = reuse.Slice(s.rateBPS, users*aircraft)
 	for i := range snap.Users {
 		u := &snap.Users[i]
-		t := terms{localS: u.Task.LocalS(u.CPUHz), cycles: u.Task.Cycles()}
+		t := userTerms{localS: u.Task.LocalTimeS(u.CPUHz), cycles: u.Task.Cycles()}
 		usable := t.localS > 0 && t.localS <= math.MaxFloat64
 		if usable {
-			t.localCost = c.DelayS(u.Task, t.localS)
+			t.localCostS = c.PenalizedDelayS(u.Task, t.localS)
 		}
 		s.users[i] = t
 		for m := range snap.Aircraft {
@@ -90,48 +90,48 @@ func (s *Solver) load(c *physics.Constants, snap *slot.Snapshot, priceSPerJ floa
 					rate = r
 				}
 			}
-			s.rate[i*aircraft+m] = rate
+			s.rateBPS[i*aircraft+m] = rate
 		}
 	}
-	s.expect()
+	s.tabulateUnreported()
 }
 
-// expect tabulates what the unheard change.
-func (s *Solver) expect() {
-	s.sharing, s.toll = s.sharing[:0], s.toll[:0]
-	if !slices.ContainsFunc(s.snap.Aircraft, func(a slot.Aircraft) bool { return a.Unheard.Users > 0 }) {
+// tabulateUnreported tabulates what the unheard change.
+func (s *Solver) tabulateUnreported() {
+	s.effectiveUserTable, s.unreportedCostTableS = s.effectiveUserTable[:0], s.unreportedCostTableS[:0]
+	if !slices.ContainsFunc(s.snapshot.Aircraft, func(a slot.Aircraft) bool { return a.Unreported.ExpectedUsers > 0 }) {
 		return
 	}
-	for m := range s.snap.Aircraft {
-		a := &s.snap.Aircraft[m]
+	for m := range s.snapshot.Aircraft {
+		a := &s.snapshot.Aircraft[m]
 		for n := range len(s.users) + 2 {
-			squares, reciprocals := a.Unheard.Edge(n)
-			s.sharing = append(s.sharing, a.Unheard.Sharing(n))
-			s.toll = append(s.toll, a.Unheard.Cycles*(s.price*s.c.Kappa*a.CPUHz*a.CPUHz*squares+reciprocals/a.CPUHz))
+			squares, reciprocals := a.Unreported.ShareSums(n)
+			s.effectiveUserTable = append(s.effectiveUserTable, a.Unreported.EffectiveUsers(n))
+			s.unreportedCostTableS = append(s.unreportedCostTableS, a.Unreported.CyclesPerUser*(s.priceSPerJ*s.constants.SwitchedCapacitance*a.CPUHz*a.CPUHz*squares+reciprocals/a.CPUHz))
 		}
 	}
 }
 
-// tollS is what the unheard of aircraft m are expected to cost when it serves n.
-func (s *Solver) tollS(m, n int) float64 {
-	if len(s.toll) == 0 {
+// unreportedCostS is what the unheard of aircraft m are expected to cost when it serves n.
+func (s *Solver) unreportedCostS(m, n int) float64 {
+	if len(s.unreportedCostTableS) == 0 {
 		return 0
 	}
-	return s.toll[m*(len(s.users)+2)+n]
+	return s.unreportedCostTableS[m*(len(s.users)+2)+n]
 }
 
-// shared is what the number of users amounts to that share aircraft m when it
+// effectiveUsers is what the number of users amounts to that share aircraft m when it
 // serves n.
-func (s *Solver) shared(m, n int) float64 {
-	if len(s.sharing) == 0 {
+func (s *Solver) effectiveUsers(m, n int) float64 {
+	if len(s.effectiveUserTable) == 0 {
 		return float64(n)
 	}
-	return s.sharing[m*(len(s.users)+2)+n]
+	return s.effectiveUserTable[m*(len(s.users)+2)+n]
 }
 
-// usablePrice maps a price that is not a number, or negative, to zero and
+// clampPrice maps a price that is not a number, or negative, to zero and
 // bounds it, so that price times zero joules is never NaN.
-func usablePrice(priceSPerJ float64) float64 {
+func clampPrice(priceSPerJ float64) float64 {
 	if !(priceSPerJ > 0) {
 		return 0
 	}
@@ -141,19 +141,19 @@ func usablePrice(priceSPerJ float64) float64 {
 // option returns the best ratio of user i at aircraft m when it serves n, and
 // its cost in seconds; the cost is +Inf where nothing can be offloaded.
 func (s *Solver) option(i, m, n int) (rho, costS float64) {
-	rate := s.rate[i*len(s.snap.Aircraft)+m]
+	rate := s.rateBPS[i*len(s.snapshot.Aircraft)+m]
 	if rate == 0 {
 		return 0, math.Inf(1)
 	}
-	served := s.shared(m, n)
-	share := physics.Share{CPUHz: s.snap.Aircraft[m].CPUHz / served, RateBPS: rate}
-	if s.c.Contention {
-		share = s.c.ShareOf(s.snap.Users[i].Gain[m], s.snap.Aircraft[m].CPUHz, served)
+	served := s.effectiveUsers(m, n)
+	share := physics.Share{CPUHz: s.snapshot.Aircraft[m].CPUHz / served, RateBPS: rate}
+	if s.constants.Contention {
+		share = s.constants.EqualShare(s.snapshot.Users[i].Gain[m], s.snapshot.Aircraft[m].CPUHz, served)
 	}
-	return best(s.c, s.snap.Users[i].Task, s.users[i].localS, share, s.price)
+	return bestOffload(s.constants, s.snapshot.Users[i].Task, s.users[i].localS, share, s.priceSPerJ)
 }
 
-// best returns the ratio of least cost for one task at a share, and the cost.
+// bestOffload returns the ratio of least cost for one task at a share, and the cost.
 //
 // Let L and O be the times of the whole task on the user and at the share, k
 // the price of offloading all of it. The cost is
@@ -172,32 +172,32 @@ func (s *Solver) option(i, m, n int) (rho, costS float64) {
 // Counting a user that offloads next to nothing would slow an aircraft's CPU
 // for the others and so save energy; such ballast serves nobody and is left
 // out. Over the standard sweep it would gain 0.05 % of hypervolume.
-func best(c *physics.Constants, t physics.Task, localS float64, share physics.Share, priceSPerJ float64) (rho, costS float64) {
-	offloadS := t.OffloadS(share)
-	rho = physics.Balance(localS, offloadS)
+func bestOffload(c *physics.Constants, t physics.Task, localS float64, share physics.Share, priceSPerJ float64) (rho, costS float64) {
+	offloadS := t.OffloadTimeS(share)
+	rho = physics.BalancedOffload(localS, offloadS)
 	if !(rho > 0) {
 		return 0, math.Inf(1)
 	}
 	all := priceSPerJ * c.EdgeJ(t, share, 1)
 	completionS := physics.CompletionS(localS, offloadS, rho)
 	if all > localS && completionS <= t.DeadlineS {
-		if least, ok := physics.LeastMeeting(localS, offloadS, t.DeadlineS); ok && least > 0 && least < rho {
+		if least, ok := physics.LeastOffloadForDeadline(localS, offloadS, t.DeadlineS); ok && least > 0 && least < rho {
 			rho, completionS = least, physics.CompletionS(localS, offloadS, least)
 		}
 	}
-	costS = c.DelayS(t, completionS) + all*rho
+	costS = c.PenalizedDelayS(t, completionS) + all*rho
 	if !(costS <= math.MaxFloat64) {
 		return 0, math.Inf(1)
 	}
 	return rho, costS
 }
 
-// fill writes the solution into a decision.
-func (s *Solver) fill(d *slot.Decision) {
+// writeDecision writes the solution into a decision.
+func (s *Solver) writeDecision(d *slot.Decision) {
 	d.Users = reuse.Slice(d.Users, len(s.users))
-	d.PriceSPerJ = s.price
+	d.PriceSPerJ = s.priceSPerJ
 	counts := s.search.count // reused: both solvers are done with it
-	counts = reuse.Slice(counts, len(s.snap.Aircraft))
+	counts = reuse.Slice(counts, len(s.snapshot.Aircraft))
 	s.search.count = counts
 	for _, m := range s.server {
 		if m > 0 {
@@ -210,5 +210,5 @@ func (s *Solver) fill(d *slot.Decision) {
 			d.Users[i].Offload, _ = s.option(i, m-1, counts[m-1])
 		}
 	}
-	d.Price(s.c, s.snap)
+	d.Evaluate(s.constants, s.snapshot)
 }

@@ -9,16 +9,16 @@ import (
 	"prefdt/inference/slot"
 )
 
-// draw makes a slot as the standard world would: tasks, positions and gains
+// randomSnapshot makes a slot as the standard world would: tasks, positions and gains
 // that span line of sight and deep fades.
-func draw(r *rand.Rand, c *physics.Constants, aircraft, users int) *slot.Snapshot {
+func randomSnapshot(r *rand.Rand, c *physics.Constants, aircraft, users int) *slot.Snapshot {
 	s := &slot.Snapshot{Slots: 100}
 	point := func() physics.Position {
-		return physics.Position{EastM: r.Float64() * c.AreaM, NorthM: r.Float64() * c.AreaM}
+		return physics.Position{EastM: r.Float64() * c.AreaSideM, NorthM: r.Float64() * c.AreaSideM}
 	}
 	for m := range aircraft {
 		s.Aircraft = append(s.Aircraft, slot.Aircraft{
-			Number: m + 1, Position: point(), CPUHz: c.EdgeCPUHz * (0.5 + r.Float64()), ResidualJ: c.CapacityJ,
+			Number: m + 1, Position: point(), CPUHz: c.EdgeCPUHz * (0.5 + r.Float64()), RemainingJ: c.BatteryCapacityJ,
 		})
 	}
 	for i := range users {
@@ -36,35 +36,35 @@ func draw(r *rand.Rand, c *physics.Constants, aircraft, users int) *slot.Snapsho
 	return s
 }
 
-// expectUnheard has users come to some aircraft by the standing offer.
-func expectUnheard(r *rand.Rand, s *slot.Snapshot) {
+// addUnreported has users come to some aircraft by the standing offer.
+func addUnreported(r *rand.Rand, s *slot.Snapshot) {
 	for m := range s.Aircraft {
 		if r.IntN(3) > 0 {
-			s.Aircraft[m].Unheard = slot.Unheard{Users: 4 * r.Float64() * r.Float64(), Cycles: 2e9 * r.Float64()}
+			s.Aircraft[m].Unreported = slot.UnreportedLoad{ExpectedUsers: 4 * r.Float64() * r.Float64(), CyclesPerUser: 2e9 * r.Float64()}
 		}
 	}
 }
 
-// costS is what a decision costs, the unheard included.
-func costS(c *physics.Constants, s *slot.Snapshot, d *slot.Decision, price float64) float64 {
+// decisionCostS is what a decision costs, the unheard included.
+func decisionCostS(c *physics.Constants, s *slot.Snapshot, d *slot.Decision, price float64) float64 {
 	sum := d.DelayS
 	for _, j := range d.EdgeJ { // has the energy of the unheard
 		sum += price * j
 	}
 	for m := range s.Aircraft {
-		sum += unheardS(c, &s.Aircraft[m], d.Served(m+1), 0)
+		sum += unreportedCostOf(c, &s.Aircraft[m], d.ServedBy(m+1), 0)
 	}
 	return sum
 }
 
-// unheardS is what those cost whom n users join at an aircraft.
-func unheardS(c *physics.Constants, a *slot.Aircraft, n int, price float64) float64 {
-	squares, reciprocals := a.Unheard.Edge(n)
-	return a.Unheard.Cycles * (price*c.Kappa*a.CPUHz*a.CPUHz*squares + reciprocals/a.CPUHz)
+// unreportedCostOf is what those cost whom n users join at an aircraft.
+func unreportedCostOf(c *physics.Constants, a *slot.Aircraft, n int, price float64) float64 {
+	squares, reciprocals := a.Unreported.ShareSums(n)
+	return a.Unreported.CyclesPerUser * (price*c.SwitchedCapacitance*a.CPUHz*a.CPUHz*squares + reciprocals/a.CPUHz)
 }
 
-// drawPrice spans the sweep: 0, then 2e-5 to 3.
-func drawPrice(r *rand.Rand) float64 {
+// randomPrice spans the sweep: 0, then 2e-5 to 3.
+func randomPrice(r *rand.Rand) float64 {
 	if r.IntN(10) == 0 {
 		return 0
 	}
@@ -84,23 +84,23 @@ func bruteForce(c *physics.Constants, s *slot.Snapshot, price float64, grid int)
 		}
 		total := 0.0
 		for m := range s.Aircraft {
-			total += unheardS(c, &s.Aircraft[m], counts[m+1], price)
+			total += unreportedCostOf(c, &s.Aircraft[m], counts[m+1], price)
 		}
 		for i, m := range server {
 			u := &s.Users[i]
-			local := u.Task.LocalS(u.CPUHz)
+			local := u.Task.LocalTimeS(u.CPUHz)
 			if m == 0 {
-				total += c.DelayS(u.Task, local)
+				total += c.PenalizedDelayS(u.Task, local)
 				continue
 			}
-			share := c.ShareOf(u.Gain[m-1], s.Aircraft[m-1].CPUHz, s.Aircraft[m-1].Unheard.Sharing(counts[m]))
-			off := u.Task.OffloadS(share)
+			share := c.EqualShare(u.Gain[m-1], s.Aircraft[m-1].CPUHz, s.Aircraft[m-1].Unreported.EffectiveUsers(counts[m]))
+			off := u.Task.OffloadTimeS(share)
 			cost := func(rho float64) float64 {
-				return c.DelayS(u.Task, physics.CompletionS(local, off, rho)) + price*c.EdgeJ(u.Task, share, rho)
+				return c.PenalizedDelayS(u.Task, physics.CompletionS(local, off, rho)) + price*c.EdgeJ(u.Task, share, rho)
 			}
-			low := physics.Balance(local, off)
+			low := physics.BalancedOffload(local, off)
 			best := cost(low)
-			if r, ok := physics.LeastMeeting(local, off, u.Task.DeadlineS); ok {
+			if r, ok := physics.LeastOffloadForDeadline(local, off, u.Task.DeadlineS); ok {
 				best = min(best, cost(r))
 				low = min(low, r)
 			}
@@ -128,15 +128,15 @@ func TestExactAgainstBruteForce(t *testing.T) {
 	var solver Solver
 	var d slot.Decision
 	for trial := range 600 {
-		c := physics.Standard()
+		c := physics.DefaultConstants()
 		c.Contention = trial%3 == 0
-		s := draw(r, &c, 1+r.IntN(3), r.IntN(5))
-		price := drawPrice(r)
+		s := randomSnapshot(r, &c, 1+r.IntN(3), r.IntN(5))
+		price := randomPrice(r)
 		if trial%2 == 0 {
-			expectUnheard(r, s)
+			addUnreported(r, s)
 		}
 		solver.Solve(&c, s, price, &d)
-		got, want := costS(&c, s, &d, price), bruteForce(&c, s, price, 40)
+		got, want := decisionCostS(&c, s, &d, price), bruteForce(&c, s, price, 40)
 		if math.Abs(got-want) > 1e-9 {
 			t.Fatalf("trial %d, M=%d U=%d price %v: %.12f, brute force %.12f", trial, len(s.Aircraft), len(s.Users), price, got, want)
 		}
@@ -152,19 +152,19 @@ func TestSearchGap(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	var exact, local Solver
 	var a, b slot.Decision
-	c := physics.Standard()
+	c := physics.DefaultConstants()
 	worst, sum, n, hit := 0.0, 0.0, 0, 0
 	for trial := range 1500 {
-		s := draw(r, &c, 1+r.IntN(3), 1+r.IntN(9))
-		price := drawPrice(r)
+		s := randomSnapshot(r, &c, 1+r.IntN(3), 1+r.IntN(9))
+		price := randomPrice(r)
 		if trial%2 == 0 {
-			expectUnheard(r, s)
+			addUnreported(r, s)
 		}
 		exact.Solve(&c, s, price, &a)
-		local.load(&c, s, price)
+		local.prepare(&c, s, price)
 		local.solveSearch()
-		local.fill(&b)
-		gap := costS(&c, s, &b, price)/costS(&c, s, &a, price) - 1
+		local.writeDecision(&b)
+		gap := decisionCostS(&c, s, &b, price)/decisionCostS(&c, s, &a, price) - 1
 		if gap < -1e-9 {
 			t.Fatalf("local search beats exact by %v", -gap)
 		}
@@ -187,11 +187,11 @@ func TestPermutation(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	var solver Solver
 	var a, b slot.Decision
-	c := physics.Standard()
+	c := physics.DefaultConstants()
 	for trial := range 400 {
 		aircraft := []int{1, 2, 3, 5}[trial%4]
-		s := draw(r, &c, aircraft, 1+r.IntN(9))
-		price := drawPrice(r)
+		s := randomSnapshot(r, &c, aircraft, 1+r.IntN(9))
+		price := randomPrice(r)
 		users, craft := r.Perm(len(s.Users)), r.Perm(aircraft)
 		p := &slot.Snapshot{}
 		for _, m := range craft {
@@ -224,9 +224,9 @@ func TestMonotoneInPrice(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	var solver Solver
 	var d slot.Decision
-	c := physics.Standard()
+	c := physics.DefaultConstants()
 	for range 100 {
-		s := draw(r, &c, 1+r.IntN(3), 1+r.IntN(8))
+		s := randomSnapshot(r, &c, 1+r.IntN(3), 1+r.IntN(8))
 		energy, delay := math.Inf(1), 0.0
 		for price := 1e-5; price < 5; price *= 1.5 {
 			solver.Solve(&c, s, price, &d)
@@ -249,9 +249,9 @@ func TestHostileValues(t *testing.T) {
 	var d slot.Decision
 	odd := []float64{0, -1, math.NaN(), math.Inf(1), math.Inf(-1), 1e308, 5e-324, 1e-300}
 	for trial := range 4000 {
-		c := physics.Standard()
+		c := physics.DefaultConstants()
 		c.Contention = trial%2 == 0
-		s := draw(r, &c, r.IntN(6), r.IntN(8))
+		s := randomSnapshot(r, &c, r.IntN(6), r.IntN(8))
 		for i := range s.Users {
 			u := &s.Users[i]
 			for m := range u.Gain {
@@ -272,7 +272,7 @@ func TestHostileValues(t *testing.T) {
 				u.Task.Bits = 0
 			}
 		}
-		price := drawPrice(r)
+		price := randomPrice(r)
 		if r.IntN(3) == 0 {
 			price = odd[r.IntN(len(odd))]
 		}
@@ -313,10 +313,10 @@ func TestOffer(t *testing.T) {
 	var solver Solver
 	var d slot.Decision
 	for trial := range 500 {
-		c := physics.Standard()
+		c := physics.DefaultConstants()
 		c.Contention = trial%2 == 0
-		s := draw(r, &c, r.IntN(4), 1)
-		offer := Offer{PriceSPerJ: drawPrice(r)}
+		s := randomSnapshot(r, &c, r.IntN(4), 1)
+		offer := Offer{PriceSPerJ: randomPrice(r)}
 		for m, a := range s.Aircraft {
 			offer.Aircraft = append(offer.Aircraft, OfferAircraft{Number: a.Number, Position: a.Position, CPUHz: a.CPUHz, ExpectedUsers: r.Float64()})
 			if trial%3 == 0 {
@@ -336,9 +336,9 @@ func TestOffer(t *testing.T) {
 
 func TestNoAllocation(t *testing.T) {
 	r := rand.New(rand.NewPCG(15, 16))
-	c := physics.Standard()
+	c := physics.DefaultConstants()
 	for _, size := range [][2]int{{2, 6}, {3, 8}, {5, 20}} {
-		s := draw(r, &c, size[0], size[1])
+		s := randomSnapshot(r, &c, size[0], size[1])
 		var solver Solver
 		var d slot.Decision
 		solver.Solve(&c, s, 0.003, &d)
@@ -355,12 +355,12 @@ func BenchmarkSolve(b *testing.B) {
 	}{{"M2U6", 2, 6}, {"M2U8", 2, 8}, {"M3U8", 3, 8}, {"M2U20", 2, 20}, {"M3U13", 3, 13}, {"M4U12", 4, 12}, {"M8U100", 8, 100}, {"M2U4096", 2, 4096}, {"M64U4096", 64, 4096}} {
 		b.Run(size.name, func(b *testing.B) {
 			r := rand.New(rand.NewPCG(5, 6))
-			c := physics.Standard()
+			c := physics.DefaultConstants()
 			var slots []*slot.Snapshot
 			var prices []float64
 			for range 32 {
-				slots = append(slots, draw(r, &c, size.aircraft, size.users))
-				prices = append(prices, drawPrice(r))
+				slots = append(slots, randomSnapshot(r, &c, size.aircraft, size.users))
+				prices = append(prices, randomPrice(r))
 			}
 			var solver Solver
 			var d slot.Decision

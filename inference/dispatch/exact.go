@@ -7,32 +7,32 @@ import (
 )
 
 const (
-	exactAircraft = 3 // the dynamic program has one axis per aircraft
-	// exactWorkMax bounds the steps of the dynamic programs of one slot, about
+	exactMaxAircraft = 3 // the dynamic program has one axis per aircraft
+	// exactMaxSteps bounds the steps of the dynamic programs of one slot, about
 	// a nanosecond each, were none of them pruned.
-	exactWorkMax = 4e6
+	exactMaxSteps = 4e6
 )
 
-// exact is the memory of the dynamic program.
-type exact struct {
-	cost   []float64 // (user, aircraft, count) -> seconds
-	vector []vector
-	value  []float64
-	choice []uint8 // (user, state)
-	trial  []int
+// dynamicProgram is the memory of the dynamic program.
+type dynamicProgram struct {
+	costS       []float64 // (user, aircraft, count) -> seconds
+	candidates  []countVector
+	leastCostS  []float64
+	choice      []uint8 // (user, state)
+	boundServer []int
 }
 
-// vector is one choice of how many users each aircraft serves.
-type vector struct {
-	n      [exactAircraft]int
+// countVector is one choice of how many users each aircraft serves.
+type countVector struct {
+	counts [exactMaxAircraft]int
 	boundS float64 // no assignment with these counts costs less
 }
 
-// exactWork estimates the steps of exact dispatch: a user and option for each
+// exactSteps estimates the steps of exact dispatch: a user and option for each
 // state of each count vector's table; the tables of all vectors with at most
 // users in total have C(users+2M, 2M) states together.
-func exactWork(aircraft, users int) float64 {
-	if aircraft > exactAircraft {
+func exactSteps(aircraft, users int) float64 {
+	if aircraft > exactMaxAircraft {
 		return math.Inf(1)
 	}
 	states := 1.0
@@ -47,66 +47,66 @@ func exactWork(aircraft, users int) float64 {
 // vectors are solved from the least bound up, until the bound exceeds the best.
 func (s *Solver) solveExact() {
 	e := &s.exact
-	users, aircraft := len(s.users), len(s.snap.Aircraft)
+	users, aircraft := len(s.users), len(s.snapshot.Aircraft)
 	if aircraft == 0 || users == 0 {
 		return // all local, as load left it
 	}
-	e.cost = reuse.Slice(e.cost, users*aircraft*(users+1))
+	e.costS = reuse.Slice(e.costS, users*aircraft*(users+1))
 	for i := range users {
 		for m := range aircraft {
-			row := e.cost[(i*aircraft+m)*(users+1):][:users+1]
+			row := e.costS[(i*aircraft+m)*(users+1):][:users+1]
 			row[0] = math.Inf(1)
 			for n := 1; n <= users; n++ {
 				_, row[n] = s.option(i, m, n)
 			}
 		}
 	}
-	e.trial = reuse.Slice(e.trial, users)
+	e.boundServer = reuse.Slice(e.boundServer, users)
 	bestS := math.Inf(1)
-	e.vector = e.vector[:0]
-	var n [exactAircraft]int
+	e.candidates = e.candidates[:0]
+	var n [exactMaxAircraft]int
 	for {
 		boundS, fits := e.bound(s.users, n, aircraft)
 		for m := range aircraft {
-			boundS += s.tollS(m, n[m])
+			boundS += s.unreportedCostS(m, n[m])
 		}
 		if fits && boundS < bestS { // the bound's own assignment has these counts: it is optimal for them
 			bestS = boundS
-			copy(s.server, e.trial)
+			copy(s.server, e.boundServer)
 		} else if !fits && boundS < bestS {
-			e.vector = append(e.vector, vector{n, boundS})
+			e.candidates = append(e.candidates, countVector{n, boundS})
 		}
 		if !nextCounts(&n, aircraft, users) {
 			break
 		}
 	}
-	for len(e.vector) > 0 {
+	for len(e.candidates) > 0 {
 		least := 0
-		for i := range e.vector {
-			if e.vector[i].boundS < e.vector[least].boundS {
+		for i := range e.candidates {
+			if e.candidates[i].boundS < e.candidates[least].boundS {
 				least = i
 			}
 		}
-		v := e.vector[least]
+		v := e.candidates[least]
 		if v.boundS >= bestS {
 			return
 		}
-		last := len(e.vector) - 1
-		e.vector[least] = e.vector[last]
-		e.vector = e.vector[:last]
-		costS := e.assign(s.users, v.n, aircraft)
+		last := len(e.candidates) - 1
+		e.candidates[least] = e.candidates[last]
+		e.candidates = e.candidates[:last]
+		costS := e.solveCounts(s.users, v.counts, aircraft)
 		for m := range aircraft {
-			costS += s.tollS(m, v.n[m])
+			costS += s.unreportedCostS(m, v.counts[m])
 		}
 		if costS < bestS {
 			bestS = costS
-			e.trace(v.n, aircraft, s.server)
+			e.traceback(v.counts, aircraft, s.server)
 		}
 	}
 }
 
 // nextCounts steps through all count vectors with a sum of at most users.
-func nextCounts(n *[exactAircraft]int, aircraft, users int) bool {
+func nextCounts(n *[exactMaxAircraft]int, aircraft, users int) bool {
 	sum := n[0] + n[1] + n[2]
 	for m := range aircraft {
 		if sum < users {
@@ -121,18 +121,18 @@ func nextCounts(n *[exactAircraft]int, aircraft, users int) bool {
 
 // bound sums each user's least cost at the shares of a count vector, leaves
 // that assignment in trial, and reports whether it has these counts.
-func (e *exact) bound(users []terms, n [exactAircraft]int, aircraft int) (boundS float64, fits bool) {
-	var taken [exactAircraft]int
+func (e *dynamicProgram) bound(users []userTerms, n [exactMaxAircraft]int, aircraft int) (boundS float64, fits bool) {
+	var taken [exactMaxAircraft]int
 	width := len(users) + 1
 	for i := range users {
-		least, server := users[i].localCost, 0
+		least, server := users[i].localCostS, 0
 		for m := range aircraft {
-			if costS := e.cost[(i*aircraft+m)*width+n[m]]; costS < least {
+			if costS := e.costS[(i*aircraft+m)*width+n[m]]; costS < least {
 				least, server = costS, m+1
 			}
 		}
 		boundS += least
-		e.trial[i] = server
+		e.boundServer[i] = server
 		if server > 0 {
 			taken[server-1]++
 		}
@@ -140,27 +140,27 @@ func (e *exact) bound(users []terms, n [exactAircraft]int, aircraft int) (boundS
 	return boundS, taken == n
 }
 
-// assign returns the least cost with exactly n[m] users on each aircraft: after
+// solveCounts returns the least cost with exactly n[m] users on each aircraft: after
 // user i, value[a] is the least cost with a[m] of the first i+1 on m. Absent
 // aircraft have a count of zero and an axis of one state.
-func (e *exact) assign(users []terms, n [exactAircraft]int, aircraft int) float64 {
+func (e *dynamicProgram) solveCounts(users []userTerms, n [exactMaxAircraft]int, aircraft int) float64 {
 	width := len(users) + 1
 	step1 := n[2] + 1
 	step0 := step1 * (n[1] + 1)
 	states := step0 * (n[0] + 1)
-	e.value = reuse.Slice(e.value, states)
+	e.leastCostS = reuse.Slice(e.leastCostS, states)
 	e.choice = reuse.Slice(e.choice, states*len(users))
-	for i := range e.value {
-		e.value[i] = math.Inf(1)
+	for i := range e.leastCostS {
+		e.leastCostS[i] = math.Inf(1)
 	}
-	e.value[0] = 0
+	e.leastCostS[0] = 0
 	total := n[0] + n[1] + n[2]
 	for i := range users {
-		var costS [exactAircraft]float64
+		var costS [exactMaxAircraft]float64
 		for m := range aircraft {
-			costS[m] = e.cost[(i*aircraft+m)*width+n[m]]
+			costS[m] = e.costS[(i*aircraft+m)*width+n[m]]
 		}
-		local := users[i].localCost
+		local := users[i].localCostS
 		choice := e.choice[i*states:][:states]
 		placedMin := total - (len(users) - 1 - i) // the users left must fill the rest
 		// From the last state down, so that what a state reads is of the user before.
@@ -169,34 +169,34 @@ func (e *exact) assign(users []terms, n [exactAircraft]int, aircraft int) float6
 				high, low := min(n[2], i+1-a0-a1), max(0, placedMin-a0-a1)
 				for a2 := high; a2 >= low; a2-- {
 					state := a0*step0 + a1*step1 + a2
-					least, server := e.value[state]+local, uint8(0)
+					least, server := e.leastCostS[state]+local, uint8(0)
 					if a0 > 0 {
-						if x := e.value[state-step0] + costS[0]; x < least {
+						if x := e.leastCostS[state-step0] + costS[0]; x < least {
 							least, server = x, 1
 						}
 					}
 					if a1 > 0 {
-						if x := e.value[state-step1] + costS[1]; x < least {
+						if x := e.leastCostS[state-step1] + costS[1]; x < least {
 							least, server = x, 2
 						}
 					}
 					if a2 > 0 {
-						if x := e.value[state-1] + costS[2]; x < least {
+						if x := e.leastCostS[state-1] + costS[2]; x < least {
 							least, server = x, 3
 						}
 					}
-					e.value[state] = least
+					e.leastCostS[state] = least
 					choice[state] = server
 				}
 			}
 		}
 	}
-	return e.value[states-1]
+	return e.leastCostS[states-1]
 }
 
-// trace reads the assignment of the last assign back into server.
-func (e *exact) trace(n [exactAircraft]int, aircraft int, server []int) {
-	step := [exactAircraft]int{(n[2] + 1) * (n[1] + 1), n[2] + 1, 1}
+// traceback reads the assignment of the last assign back into server.
+func (e *dynamicProgram) traceback(n [exactMaxAircraft]int, aircraft int, server []int) {
+	step := [exactMaxAircraft]int{(n[2] + 1) * (n[1] + 1), n[2] + 1, 1}
 	states := step[0] * (n[0] + 1)
 	state := states - 1
 	for i := len(server) - 1; i >= 0; i-- {

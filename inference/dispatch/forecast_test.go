@@ -9,16 +9,16 @@ import (
 	"prefdt/inference/slot"
 )
 
-func usual() Crowd {
-	return Crowd{
-		Users: 5.4, CPUHz: 1e9,
-		Task:   physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1},
-		Spread: physics.Task{Bits: 0.289e6, DeadlineS: 0.289},
+func testPrior() UserPrior {
+	return UserPrior{
+		ActiveUsers: 5.4, CPUHz: 1e9,
+		TaskMean:   physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1},
+		TaskStdDev: physics.Task{Bits: 0.289e6, DeadlineS: 0.289},
 	}
 }
 
-// couple is two aircraft that share the standard area.
-func couple(c *physics.Constants) []slot.Aircraft {
+// twoAircraft is two aircraft that share the standard area.
+func twoAircraft(c *physics.Constants) []slot.Aircraft {
 	var fleet []slot.Aircraft
 	for m := range 2 {
 		fleet = append(fleet, slot.Aircraft{Number: m + 1, CPUHz: c.EdgeCPUHz, Position: physics.Position{EastM: 250 + 500*float64(m), NorthM: 500}})
@@ -30,9 +30,9 @@ func couple(c *physics.Constants) []slot.Aircraft {
 // delay counts, to one of them where joules are dear, in some slots alone where
 // they are dearer, and then nowhere.
 func TestOfferBringsTogether(t *testing.T) {
-	c := physics.Standard()
+	c := physics.DefaultConstants()
 	r := rand.New(rand.NewPCG(1, 2))
-	f := Forecast{Usual: usual()}
+	f := Forecast{Prior: testPrior()}
 	for i := range 32 {
 		f.Settle(3+i%6, 0)
 	}
@@ -41,7 +41,7 @@ func TestOfferBringsTogether(t *testing.T) {
 	} {
 		var in [3]float64
 		for range 400 {
-			o := f.Offer(&c, couple(&c), x.price, r)
+			o := f.Offer(&c, twoAircraft(&c), x.price, r)
 			serving := 0
 			for _, a := range o.Aircraft {
 				if a.ExpectedUsers > 0 {
@@ -64,56 +64,56 @@ func TestOfferBringsTogether(t *testing.T) {
 // What is expected of a slot is the part of the imagined loads that went
 // unheard; with everything heard it is nothing.
 func TestExpect(t *testing.T) {
-	c := physics.Standard()
-	f := Forecast{Usual: usual()}
+	c := physics.DefaultConstants()
+	f := Forecast{Prior: testPrior()}
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 200 {
 		f.Settle(5, 2)
 	}
-	o := f.Offer(&c, couple(&c), 0.001, r)
-	s := slot.Snapshot{Aircraft: couple(&c)}
-	f.Expect(&s)
+	o := f.Offer(&c, twoAircraft(&c), 0.001, r)
+	s := slot.Snapshot{Aircraft: twoAircraft(&c)}
+	f.AnnotateSnapshot(&s)
 	for m := range s.Aircraft {
-		x := s.Aircraft[m].Unheard
-		if want := 0.4 * o.Aircraft[m].ExpectedUsers; math.Abs(x.Users-want) > 1e-3 || want > 0 && !(x.Cycles > 1e8 && x.Cycles < 2e9) {
+		x := s.Aircraft[m].Unreported
+		if want := 0.4 * o.Aircraft[m].ExpectedUsers; math.Abs(x.ExpectedUsers-want) > 1e-3 || want > 0 && !(x.CyclesPerUser > 1e8 && x.CyclesPerUser < 2e9) {
 			t.Errorf("aircraft %d expects %+v, want %v users", m+1, x, want)
 		}
 	}
-	if len(s.Imagined) != 5 {
-		t.Errorf("%d users imagined, want 5", len(s.Imagined))
+	if len(s.SyntheticUsers) != 5 {
+		t.Errorf("%d users imagined, want 5", len(s.SyntheticUsers))
 	}
 	s.Aircraft = s.Aircraft[1:] // one has left since
-	f.Expect(&s)
-	if len(s.Imagined) != 0 || math.Abs(s.Aircraft[0].Unheard.Users-0.4*o.Aircraft[1].ExpectedUsers) > 1e-3 {
-		t.Errorf("with one aircraft less: %+v, %d imagined", s.Aircraft[0].Unheard, len(s.Imagined))
+	f.AnnotateSnapshot(&s)
+	if len(s.SyntheticUsers) != 0 || math.Abs(s.Aircraft[0].Unreported.ExpectedUsers-0.4*o.Aircraft[1].ExpectedUsers) > 1e-3 {
+		t.Errorf("with one aircraft less: %+v, %d imagined", s.Aircraft[0].Unreported, len(s.SyntheticUsers))
 	}
 	f.Reset()
 	f.Settle(5, 0)
-	f.Offer(&c, couple(&c), 0.001, r)
-	s.Aircraft = couple(&c)
-	f.Expect(&s)
-	if s.Aircraft[0].Unheard.Users != 0 || s.Aircraft[1].Unheard.Users != 0 {
+	f.Offer(&c, twoAircraft(&c), 0.001, r)
+	s.Aircraft = twoAircraft(&c)
+	f.AnnotateSnapshot(&s)
+	if s.Aircraft[0].Unreported.ExpectedUsers != 0 || s.Aircraft[1].Unreported.ExpectedUsers != 0 {
 		t.Errorf("all was heard, and %+v are expected", s.Aircraft)
 	}
 }
 
 // The users imagined are those last heard.
 func TestImaginedAreTheHeard(t *testing.T) {
-	c := physics.Standard()
-	f := Forecast{Usual: usual()}
+	c := physics.DefaultConstants()
+	f := Forecast{Prior: testPrior()}
 	r := rand.New(rand.NewPCG(5, 6))
 	for i := range 500 {
-		f.Hear([]slot.User{{ID: i, Position: physics.Position{EastM: float64(i)}, CPUHz: 2e9, Task: physics.Task{Bits: 3e6, CyclesPerBit: 500, DeadlineS: 2}, Gain: []float64{1, 2}}})
+		f.Observe([]slot.User{{ID: i, Position: physics.Position{EastM: float64(i)}, CPUHz: 2e9, Task: physics.Task{Bits: 3e6, CyclesPerBit: 500, DeadlineS: 2}, Gain: []float64{1, 2}}})
 		f.Settle(7, 0)
 	}
-	f.Offer(&c, couple(&c), 0.01, r)
+	f.Offer(&c, twoAircraft(&c), 0.01, r)
 	var s slot.Snapshot
-	s.Aircraft = couple(&c)
-	f.Expect(&s)
-	if len(s.Imagined) != 7 {
-		t.Fatalf("%d users", len(s.Imagined))
+	s.Aircraft = twoAircraft(&c)
+	f.AnnotateSnapshot(&s)
+	if len(s.SyntheticUsers) != 7 {
+		t.Fatalf("%d users", len(s.SyntheticUsers))
 	}
-	for _, u := range s.Imagined {
+	for _, u := range s.SyntheticUsers {
 		if u.ID < 500-64 || u.Position.EastM != float64(u.ID) || u.CPUHz != 2e9 || u.Task.Bits != 3e6 || len(u.Gain) != 2 || u.Gain[0] == 1 {
 			t.Errorf("%+v", u)
 		}
@@ -122,13 +122,13 @@ func TestImaginedAreTheHeard(t *testing.T) {
 
 // However many or odd the users, an offer is made, and quickly.
 func TestOfferOfCrowds(t *testing.T) {
-	c := physics.Standard()
+	c := physics.DefaultConstants()
 	r := rand.New(rand.NewPCG(7, 8))
-	for _, crowd := range []Crowd{
-		{}, {Users: math.Inf(1)}, {Users: -3}, {Users: 1e12, CPUHz: 1e9, Task: usual().Task}, {Users: 4, CPUHz: math.NaN(), Task: usual().Task},
+	for _, crowd := range []UserPrior{
+		{}, {ActiveUsers: math.Inf(1)}, {ActiveUsers: -3}, {ActiveUsers: 1e12, CPUHz: 1e9, TaskMean: testPrior().TaskMean}, {ActiveUsers: 4, CPUHz: math.NaN(), TaskMean: testPrior().TaskMean},
 	} {
-		f := Forecast{Usual: crowd}
-		for _, fleet := range [][]slot.Aircraft{nil, couple(&c)} {
+		f := Forecast{Prior: crowd}
+		for _, fleet := range [][]slot.Aircraft{nil, twoAircraft(&c)} {
 			o := f.Offer(&c, fleet, math.NaN(), r)
 			for _, a := range o.Aircraft {
 				if !(a.ExpectedUsers >= 0 && a.ExpectedUsers <= 1e5) {
@@ -137,11 +137,11 @@ func TestOfferOfCrowds(t *testing.T) {
 			}
 		}
 	}
-	f := Forecast{Usual: usual()}
+	f := Forecast{Prior: testPrior()}
 	f.Settle(4096, 0)
 	for _, contention := range []bool{false, true} {
 		c.Contention = contention
-		o := f.Offer(&c, couple(&c), 0.0005, r)
+		o := f.Offer(&c, twoAircraft(&c), 0.0005, r)
 		sum := o.Aircraft[0].ExpectedUsers + o.Aircraft[1].ExpectedUsers
 		if sum > 4096 || !contention && sum < 100 {
 			t.Errorf("of 4096 users %v are expected, contention %v", sum, contention)
@@ -151,21 +151,21 @@ func TestOfferOfCrowds(t *testing.T) {
 
 // With nobody who took the offer, edge energy is that of the decision.
 func TestEdgeJ(t *testing.T) {
-	c := physics.Standard()
-	f := Forecast{Usual: usual()}
+	c := physics.DefaultConstants()
+	f := Forecast{Prior: testPrior()}
 	r := rand.New(rand.NewPCG(9, 9))
-	f.Offer(&c, couple(&c), 0.002, r)
-	s := slot.Snapshot{Aircraft: couple(&c)}
-	f.Expect(&s)
-	s.Users = s.Imagined
+	f.Offer(&c, twoAircraft(&c), 0.002, r)
+	s := slot.Snapshot{Aircraft: twoAircraft(&c)}
+	f.AnnotateSnapshot(&s)
+	s.Users = s.SyntheticUsers
 	var solver Solver
 	var d slot.Decision
 	solver.Solve(&c, &s, 0.002, &d)
-	if got, want := f.EdgeJ(&c, &s, &d, 0), d.EdgeJ[0]+d.EdgeJ[1]; math.Abs(got-want) > 1e-9*want || want == 0 {
+	if got, want := f.SlotEdgeJ(&c, &s, &d, 0), d.EdgeJ[0]+d.EdgeJ[1]; math.Abs(got-want) > 1e-9*want || want == 0 {
 		t.Errorf("%v J, want %v", got, want)
 	}
 	d.Users, s.Users = nil, nil // all of them came by the offer
-	if got, want := f.EdgeJ(&c, &s, &d, 5), f.EdgeJ(&c, &s, &d, 6); !(got > want && want > 1) {
+	if got, want := f.SlotEdgeJ(&c, &s, &d, 5), f.SlotEdgeJ(&c, &s, &d, 6); !(got > want && want > 1) {
 		t.Errorf("five take %v J and six %v: they share", got, want)
 	}
 }
@@ -173,30 +173,30 @@ func TestEdgeJ(t *testing.T) {
 // Who takes the offer draws what a decision of the same share would, and no
 // more than the bound.
 func TestTakersJ(t *testing.T) {
-	c := physics.Standard()
-	f := Forecast{Usual: usual()}
+	c := physics.DefaultConstants()
+	f := Forecast{Prior: testPrior()}
 	r := rand.New(rand.NewPCG(9, 9))
-	f.Offer(&c, couple(&c), 0.002, r)
-	if sumJ, mostJ := f.TakersJ(&c, 1); !(sumJ > 1) || !math.IsInf(mostJ, 1) {
+	f.Offer(&c, twoAircraft(&c), 0.002, r)
+	if sumJ, mostJ := f.OfferUsersEdgeJ(&c, 1); !(sumJ > 1) || !math.IsInf(mostJ, 1) {
 		t.Errorf("of users never heard one takes %v J, at most %v", sumJ, mostJ)
 	}
-	f.Hear(f.imagined.Users)
+	f.Observe(f.syntheticSlot.Users)
 	for range 50 {
-		offer := f.Offer(&c, couple(&c), 0.002, r)
+		offer := f.Offer(&c, twoAircraft(&c), 0.002, r)
 		sumJ, most, n := 0.0, 0.0, 0.0
-		for i := range f.imagined.Users {
-			u := &f.imagined.Users[i]
+		for i := range f.syntheticSlot.Users {
+			u := &f.syntheticSlot.Users[i]
 			if d := offer.Choose(&c, u); d.Server > 0 {
 				j := c.EdgeJ(u.Task, physics.Share{CPUHz: d.CPUHz}, d.Offload)
 				sumJ, most, n = sumJ+j, max(most, j), n+1
 			}
 		}
-		gotJ, mostJ := f.TakersJ(&c, int(n))
+		gotJ, mostJ := f.OfferUsersEdgeJ(&c, int(n))
 		if mostJ < n*most || n > 0 && (gotJ < sumJ/3 || gotJ > 3*sumJ) {
 			t.Errorf("%v users take %.1f J, at most %.1f; they draw %.1f, one of them %.1f", n, gotJ, mostJ, sumJ, most)
 		}
 	}
-	if sumJ, mostJ := f.TakersJ(&c, 0); sumJ != 0 || mostJ != 0 {
+	if sumJ, mostJ := f.OfferUsersEdgeJ(&c, 0); sumJ != 0 || mostJ != 0 {
 		t.Errorf("nobody takes %v J, at most %v", sumJ, mostJ)
 	}
 }

@@ -30,13 +30,13 @@ type OfferAircraft struct {
 // Server indexes o.Aircraft counted from 1; CPUHz and CompletionS are what the
 // user may expect.
 func (o *Offer) Choose(c *physics.Constants, u *slot.User) slot.UserDecision {
-	localS := u.Task.LocalS(u.CPUHz)
+	localS := u.Task.LocalTimeS(u.CPUHz)
 	decision := slot.UserDecision{CompletionS: localS}
 	if !(localS > 0 && localS <= math.MaxFloat64) {
 		return decision
 	}
-	price := usablePrice(o.PriceSPerJ)
-	least := c.DelayS(u.Task, localS)
+	price := clampPrice(o.PriceSPerJ)
+	least := c.PenalizedDelayS(u.Task, localS)
 	for m := range o.Aircraft {
 		a := &o.Aircraft[m]
 		if !(a.CPUHz > 0 && a.CPUHz <= math.MaxFloat64) {
@@ -61,11 +61,11 @@ func (o *Offer) Choose(c *physics.Constants, u *slot.User) slot.UserDecision {
 		if !(share.RateBPS > 0 && share.CPUHz > 0) {
 			continue
 		}
-		if rho, costS := best(c, u.Task, localS, share, price); costS < least {
+		if rho, costS := bestOffload(c, u.Task, localS, share, price); costS < least {
 			least = costS
 			decision = slot.UserDecision{
 				Server: m + 1, Offload: rho, CPUHz: share.CPUHz,
-				CompletionS: physics.CompletionS(localS, u.Task.OffloadS(share), rho),
+				CompletionS: physics.CompletionS(localS, u.Task.OffloadTimeS(share), rho),
 			}
 		}
 	}

@@ -6,33 +6,33 @@ import (
 	"prefdt/inference/reuse"
 )
 
-// searchOptions bounds the options evaluated for one slot, 10 to 20 ns each,
+// searchMaxOptions bounds the options evaluated for one slot, 10 to 20 ns each,
 // and with them the time of any slot, whatever its size.
-const searchOptions = 1.5e6
+const searchMaxOptions = 1.5e6
 
-// search is the memory of the local search. Rows are (user, aircraft).
-type search struct {
-	at   []float64 // cost at the present count
-	join []float64 // cost with one user more
-	quit []float64 // per user: its cost with one user less at its own aircraft
+// localSearch is the memory of the local search. Rows are (user, aircraft).
+type localSearch struct {
+	costAtCountS  []float64 // cost at the present count
+	costOneMoreS  []float64 // cost with one user more
+	costOneFewerS []float64 // per user: its cost with one user less at its own aircraft
 
-	count   []int
-	sum     []float64 // per aircraft, over its users: cost at the count
-	more    []float64 // the same with one user more
-	fewer   []float64 // the same with one user less
-	toll    []float64
-	planned []int
+	count        []int
+	sumAtCountS  []float64 // per aircraft, over its users: cost at the count
+	sumOneMoreS  []float64 // the same with one user more
+	sumOneFewerS []float64 // the same with one user less
+	externalityS []float64
+	plannedCount []int
 
-	server []int
-	kept   []int
-	swap   []exchange
-	spent  float64 // options evaluated
+	server           []int
+	cheapestServer   []int
+	cheapestExchange []exchange
+	optionsEvaluated float64 // options evaluated
 }
 
 // exchange is the cheapest change of one user from one server to another.
 type exchange struct {
-	costS float64
-	user  int
+	changeS float64
+	user    int
 }
 
 // solveSearch descends by the best move or swap from several starts and keeps
@@ -40,18 +40,18 @@ type exchange struct {
 // the order of users or aircraft, but for exact ties.
 func (s *Solver) solveSearch() {
 	x := &s.search
-	users, aircraft := len(s.users), len(s.snap.Aircraft)
+	users, aircraft := len(s.users), len(s.snapshot.Aircraft)
 	if aircraft == 0 || users == 0 {
 		return
 	}
 	pairs := users * aircraft
-	x.at, x.join, x.quit = reuse.Slice(x.at, pairs), reuse.Slice(x.join, pairs), reuse.Slice(x.quit, users)
-	x.count, x.planned = reuse.Slice(x.count, aircraft), reuse.Slice(x.planned, aircraft)
-	x.sum, x.more, x.fewer = reuse.Slice(x.sum, aircraft), reuse.Slice(x.more, aircraft), reuse.Slice(x.fewer, aircraft)
-	x.toll = reuse.Slice(x.toll, aircraft)
+	x.costAtCountS, x.costOneMoreS, x.costOneFewerS = reuse.Slice(x.costAtCountS, pairs), reuse.Slice(x.costOneMoreS, pairs), reuse.Slice(x.costOneFewerS, users)
+	x.count, x.plannedCount = reuse.Slice(x.count, aircraft), reuse.Slice(x.plannedCount, aircraft)
+	x.sumAtCountS, x.sumOneMoreS, x.sumOneFewerS = reuse.Slice(x.sumAtCountS, aircraft), reuse.Slice(x.sumOneMoreS, aircraft), reuse.Slice(x.sumOneFewerS, aircraft)
+	x.externalityS = reuse.Slice(x.externalityS, aircraft)
 	x.server = reuse.Slice(x.server, users)
-	x.swap = reuse.Slice(x.swap, (aircraft+1)*(aircraft+1))
-	x.spent = 0
+	x.cheapestExchange = reuse.Slice(x.cheapestExchange, (aircraft+1)*(aircraft+1))
+	x.optionsEvaluated = 0
 
 	bestS := math.Inf(1)
 	descend := func() {
@@ -60,7 +60,7 @@ func (s *Solver) solveSearch() {
 			copy(s.server, x.server)
 		}
 	}
-	s.startTolls()
+	s.startFromExternalities()
 	descend()
 	clear(x.server)
 	descend()
@@ -69,70 +69,70 @@ func (s *Solver) solveSearch() {
 	// from the other side: everybody served, by one aircraft or by their
 	// fastest links, then one user less at a time.
 	for crowd := range aircraft + 1 {
-		if x.spent+float64(users*(2*aircraft+users)) > searchOptions {
+		if x.optionsEvaluated+float64(users*(2*aircraft+users)) > searchMaxOptions {
 			break
 		}
 		for i := range users {
 			x.server[i] = 0
-			for m, rate := range s.rate[i*aircraft:][:aircraft] {
-				if rate > 0 && (m == crowd || crowd == aircraft && (x.server[i] == 0 || rate > s.rate[i*aircraft+x.server[i]-1])) {
+			for m, rate := range s.rateBPS[i*aircraft:][:aircraft] {
+				if rate > 0 && (m == crowd || crowd == aircraft && (x.server[i] == 0 || rate > s.rateBPS[i*aircraft+x.server[i]-1])) {
 					x.server[i] = m + 1
 				}
 			}
 		}
-		s.peel()
+		s.dropUsersGreedily()
 		descend()
 	}
 }
 
-// peel sends users home one at a time, the one that costs least first, until
+// dropUsersGreedily sends users home one at a time, the one that costs least first, until
 // nobody is served, and leaves x.server as it was cheapest on the way.
-func (s *Solver) peel() {
+func (s *Solver) dropUsersGreedily() {
 	x := &s.search
-	s.tabulate()
-	x.kept = append(x.kept[:0], x.server...)
+	s.fillTables()
+	x.cheapestServer = append(x.cheapestServer[:0], x.server...)
 	costS, leastS := 0.0, 0.0
 	for {
 		user, changeS := -1, math.Inf(1)
 		for i, from := range x.server {
 			if from > 0 {
-				if change := x.fewer[from-1] - x.quit[i] - x.sum[from-1] + s.users[i].localCost; change < changeS {
+				if change := x.sumOneFewerS[from-1] - x.costOneFewerS[i] - x.sumAtCountS[from-1] + s.users[i].localCostS; change < changeS {
 					user, changeS = i, change
 				}
 			}
 		}
-		if user < 0 || x.spent > searchOptions {
+		if user < 0 || x.optionsEvaluated > searchMaxOptions {
 			break
 		}
 		from := x.server[user] - 1
 		x.server[user] = 0
-		s.recount(from, -1)
+		s.changeCount(from, -1)
 		if costS += changeS; costS < leastS {
 			leastS = costS
-			copy(x.kept, x.server)
+			copy(x.cheapestServer, x.server)
 		}
 	}
-	copy(x.server, x.kept)
+	copy(x.server, x.cheapestServer)
 }
 
-// startTolls assigns users as congestion tolls suggest: each takes its cheapest
+// startFromExternalities assigns users as congestion tolls suggest: each takes its cheapest
 // option at the planned shares plus the toll, which is what one user more
 // costs those an aircraft already serves; plans and tolls follow, damped.
-func (s *Solver) startTolls() {
+func (s *Solver) startFromExternalities() {
 	x := &s.search
-	users, aircraft := len(s.users), len(s.snap.Aircraft)
+	users, aircraft := len(s.users), len(s.snapshot.Aircraft)
 	for m := range aircraft {
-		x.planned[m] = max(1, users/(aircraft+1))
+		x.plannedCount[m] = max(1, users/(aircraft+1))
 	}
-	clear(x.toll)
-	rounds := int(min(max(searchOptions/8/float64(users*aircraft), 1), 10))
+	clear(x.externalityS)
+	rounds := int(min(max(searchMaxOptions/8/float64(users*aircraft), 1), 10))
 	for range rounds {
 		clear(x.count)
 		for i := range s.users {
-			least, server := s.users[i].localCost, 0
+			least, server := s.users[i].localCostS, 0
 			for m := range aircraft {
-				if _, costS := s.option(i, m, x.planned[m]); costS+x.toll[m] < least {
-					least, server = costS+x.toll[m], m+1
+				if _, costS := s.option(i, m, x.plannedCount[m]); costS+x.externalityS[m] < least {
+					least, server = costS+x.externalityS[m], m+1
 				}
 			}
 			x.server[i] = server
@@ -140,26 +140,26 @@ func (s *Solver) startTolls() {
 				x.count[server-1]++
 			}
 		}
-		clear(x.toll)
+		clear(x.externalityS)
 		for m := range aircraft {
-			x.planned[m] = max(1, (x.planned[m]+x.count[m]+1)/2)
+			x.plannedCount[m] = max(1, (x.plannedCount[m]+x.count[m]+1)/2)
 		}
 		for i, server := range x.server {
 			if server > 0 {
 				m := server - 1
-				_, nowS := s.option(i, m, x.planned[m])
-				_, moreS := s.option(i, m, x.planned[m]+1)
-				x.toll[m] += moreS - nowS
+				_, nowS := s.option(i, m, x.plannedCount[m])
+				_, moreS := s.option(i, m, x.plannedCount[m]+1)
+				x.externalityS[m] += moreS - nowS
 			}
 		}
-		x.spent += float64(users * (aircraft + 2))
+		x.optionsEvaluated += float64(users * (aircraft + 2))
 	}
 }
 
-// tabulate fills the tables for the counts of x.server.
-func (s *Solver) tabulate() {
+// fillTables fills the tables for the counts of x.server.
+func (s *Solver) fillTables() {
 	x := &s.search
-	users, aircraft := len(s.users), len(s.snap.Aircraft)
+	users, aircraft := len(s.users), len(s.snapshot.Aircraft)
 	clear(x.count)
 	for _, server := range x.server {
 		if server > 0 {
@@ -168,66 +168,66 @@ func (s *Solver) tabulate() {
 	}
 	for i := range users {
 		for m := range aircraft {
-			x.at[i*aircraft+m] = math.Inf(1)
+			x.costAtCountS[i*aircraft+m] = math.Inf(1)
 			if x.count[m] > 0 {
-				_, x.at[i*aircraft+m] = s.option(i, m, x.count[m])
+				_, x.costAtCountS[i*aircraft+m] = s.option(i, m, x.count[m])
 			}
-			_, x.join[i*aircraft+m] = s.option(i, m, x.count[m]+1)
+			_, x.costOneMoreS[i*aircraft+m] = s.option(i, m, x.count[m]+1)
 		}
 	}
 	for m := range aircraft {
-		s.sums(m)
+		s.updateSums(m)
 	}
-	x.spent += float64(2 * users * aircraft)
+	x.optionsEvaluated += float64(2 * users * aircraft)
 }
 
 // descend improves x.server until no move and no swap helps, or the slot's
 // options are spent, and returns its cost.
 func (s *Solver) descend() float64 {
 	x := &s.search
-	users, aircraft := len(s.users), len(s.snap.Aircraft)
-	s.tabulate()
-	for x.spent < searchOptions {
+	users, aircraft := len(s.users), len(s.snapshot.Aircraft)
+	s.fillTables()
+	for x.optionsEvaluated < searchMaxOptions {
 		user, server, moveS := s.bestMove()
 		first, second, swapS := s.bestSwap()
-		x.spent += float64(users*aircraft) / 8 // reading the tables takes time too
+		x.optionsEvaluated += float64(users*aircraft) / 8 // reading the tables takes time too
 		if min(moveS, swapS) > -1e-12 {
 			break
 		}
 		if swapS < moveS {
 			x.server[first], x.server[second] = x.server[second], x.server[first]
-			s.sums(x.server[first] - 1)
-			s.sums(x.server[second] - 1)
+			s.updateSums(x.server[first] - 1)
+			s.updateSums(x.server[second] - 1)
 		} else {
 			from := x.server[user]
 			x.server[user] = server
-			s.recount(from-1, -1)
-			s.recount(server-1, +1)
+			s.changeCount(from-1, -1)
+			s.changeCount(server-1, +1)
 		}
 	}
 	costS := 0.0
 	for i, server := range x.server {
 		if server == 0 {
-			costS += s.users[i].localCost
+			costS += s.users[i].localCostS
 		}
 	}
 	for m := range aircraft {
-		costS += x.sum[m]
+		costS += x.sumAtCountS[m]
 	}
 	return costS
 }
 
-// recount changes how many users aircraft m (from 0; -1 is local) serves.
-func (s *Solver) recount(m, change int) {
+// changeCount changes how many users aircraft m (from 0; -1 is local) serves.
+func (s *Solver) changeCount(m, change int) {
 	if m < 0 {
 		return
 	}
 	x := &s.search
-	aircraft := len(s.snap.Aircraft)
+	aircraft := len(s.snapshot.Aircraft)
 	x.count[m] += change
 	n := x.count[m]
 	for i := range s.users {
-		at, join := &x.at[i*aircraft+m], &x.join[i*aircraft+m]
+		at, join := &x.costAtCountS[i*aircraft+m], &x.costOneMoreS[i*aircraft+m]
 		if change > 0 {
 			*at = *join
 			_, *join = s.option(i, m, n+1)
@@ -238,44 +238,44 @@ func (s *Solver) recount(m, change int) {
 			}
 		}
 	}
-	x.spent += float64(len(s.users))
-	s.sums(m)
+	x.optionsEvaluated += float64(len(s.users))
+	s.updateSums(m)
 }
 
-// sums adds up what an aircraft's users cost at its count, and one around it.
-func (s *Solver) sums(m int) {
+// updateSums adds up what an aircraft's users cost at its count, and one around it.
+func (s *Solver) updateSums(m int) {
 	if m < 0 {
 		return
 	}
 	x := &s.search
-	aircraft := len(s.snap.Aircraft)
+	aircraft := len(s.snapshot.Aircraft)
 	n := x.count[m]
-	x.sum[m], x.more[m], x.fewer[m] = s.tollS(m, n), s.tollS(m, n+1), s.tollS(m, max(n-1, 0))
+	x.sumAtCountS[m], x.sumOneMoreS[m], x.sumOneFewerS[m] = s.unreportedCostS(m, n), s.unreportedCostS(m, n+1), s.unreportedCostS(m, max(n-1, 0))
 	for i, server := range x.server {
 		if server != m+1 {
 			continue
 		}
-		x.quit[i] = 0
+		x.costOneFewerS[i] = 0
 		if n > 1 {
-			_, x.quit[i] = s.option(i, m, n-1)
+			_, x.costOneFewerS[i] = s.option(i, m, n-1)
 		}
-		x.sum[m] += x.at[i*aircraft+m]
-		x.more[m] += x.join[i*aircraft+m]
-		x.fewer[m] += x.quit[i]
+		x.sumAtCountS[m] += x.costAtCountS[i*aircraft+m]
+		x.sumOneMoreS[m] += x.costOneMoreS[i*aircraft+m]
+		x.sumOneFewerS[m] += x.costOneFewerS[i]
 	}
-	x.spent += float64(n)
+	x.optionsEvaluated += float64(n)
 }
 
 // bestMove returns the user, its new server and the change of cost of the best
 // single reassignment.
 func (s *Solver) bestMove() (user, server int, changeS float64) {
 	x := &s.search
-	aircraft := len(s.snap.Aircraft)
+	aircraft := len(s.snapshot.Aircraft)
 	for i, from := range x.server {
-		left := -s.users[i].localCost
+		left := -s.users[i].localCostS
 		if from > 0 {
-			left = x.fewer[from-1] - x.quit[i] - x.sum[from-1]
-			if back := left + s.users[i].localCost; back < changeS {
+			left = x.sumOneFewerS[from-1] - x.costOneFewerS[i] - x.sumAtCountS[from-1]
+			if back := left + s.users[i].localCostS; back < changeS {
 				user, server, changeS = i, 0, back
 			}
 		}
@@ -283,7 +283,7 @@ func (s *Solver) bestMove() (user, server int, changeS float64) {
 			if m == from-1 {
 				continue
 			}
-			if change := left + x.more[m] + x.join[i*aircraft+m] - x.sum[m]; change < changeS {
+			if change := left + x.sumOneMoreS[m] + x.costOneMoreS[i*aircraft+m] - x.sumAtCountS[m]; change < changeS {
 				user, server, changeS = i, m+1, change
 			}
 		}
@@ -295,29 +295,29 @@ func (s *Solver) bestMove() (user, server int, changeS float64) {
 // changes no count, so each half's change is its own and halves can be paired.
 func (s *Solver) bestSwap() (first, second int, changeS float64) {
 	x := &s.search
-	aircraft := len(s.snap.Aircraft)
+	aircraft := len(s.snapshot.Aircraft)
 	width := aircraft + 1
-	for i := range x.swap {
-		x.swap[i].costS = math.Inf(1)
+	for i := range x.cheapestExchange {
+		x.cheapestExchange[i].changeS = math.Inf(1)
 	}
 	for i, from := range x.server {
-		now := s.users[i].localCost
+		now := s.users[i].localCostS
 		if from > 0 {
-			now = x.at[i*aircraft+from-1]
-			if e := &x.swap[from*width]; s.users[i].localCost-now < e.costS {
-				*e = exchange{s.users[i].localCost - now, i}
+			now = x.costAtCountS[i*aircraft+from-1]
+			if e := &x.cheapestExchange[from*width]; s.users[i].localCostS-now < e.changeS {
+				*e = exchange{s.users[i].localCostS - now, i}
 			}
 		}
 		for m := range aircraft {
-			if e := &x.swap[from*width+m+1]; x.at[i*aircraft+m]-now < e.costS {
-				*e = exchange{x.at[i*aircraft+m] - now, i}
+			if e := &x.cheapestExchange[from*width+m+1]; x.costAtCountS[i*aircraft+m]-now < e.changeS {
+				*e = exchange{x.costAtCountS[i*aircraft+m] - now, i}
 			}
 		}
 	}
 	for a := range width {
 		for b := range a {
-			if change := x.swap[a*width+b].costS + x.swap[b*width+a].costS; change < changeS {
-				first, second, changeS = x.swap[a*width+b].user, x.swap[b*width+a].user, change
+			if change := x.cheapestExchange[a*width+b].changeS + x.cheapestExchange[b*width+a].changeS; change < changeS {
+				first, second, changeS = x.cheapestExchange[a*width+b].user, x.cheapestExchange[b*width+a].user, change
 			}
 		}
 	}

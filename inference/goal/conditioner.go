@@ -17,15 +17,15 @@ type Conditioner struct {
 	EnergyJ []float64 `json:"energy_j"` // falling
 }
 
-// Return returns the delay and the energy that the corpus attains at a delay share.
-func (c *Conditioner) Return(omega float64) (delayS, energyJ float64) {
-	i, f := Hat(c.Omegas, omega)
+// MissionReturn returns the delay and the energy that the corpus attains at a delay share.
+func (c *Conditioner) MissionReturn(omega float64) (delayS, energyJ float64) {
+	i, f := HatBasis(c.Omegas, omega)
 	return c.DelayS[i] + f*(c.DelayS[i+1]-c.DelayS[i]), c.EnergyJ[i] + f*(c.EnergyJ[i+1]-c.EnergyJ[i])
 }
 
-// Hat returns the two hat functions that are not zero at x: knot i weighs 1-f
+// HatBasis returns the two hat functions that are not zero at x: knot i weighs 1-f
 // and knot i+1 weighs f. Beyond the knots it holds the ends.
-func Hat(knots []float64, x float64) (i int, f float64) {
+func HatBasis(knots []float64, x float64) (i int, f float64) {
 	last := len(knots) - 1
 	i = min(max(sort.SearchFloat64s(knots, x)-1, 0), last-1)
 	return i, min(max((x-knots[i])/(knots[i+1]-knots[i]), 0), 1)
@@ -49,14 +49,14 @@ func (c *Conditioner) Check() error {
 	return nil
 }
 
-// Remap is the monotone map c -> omega(c) of Sec. IV-C, piecewise linear
+// SettingMap is the monotone map c -> omega(c) of Sec. IV-C, piecewise linear
 // between knots evenly spaced in c.
-type Remap struct {
+type SettingMap struct {
 	Omegas []float64 `json:"omegas"` // omega at c = i/(len-1), increasing
 }
 
 // Omega returns the delay share a setting stands for.
-func (r *Remap) Omega(setting float64) float64 {
+func (r *SettingMap) Omega(setting float64) float64 {
 	last := len(r.Omegas) - 1
 	x := min(max(setting, 0), 1) * float64(last)
 	i := min(int(x), last-1)
@@ -64,12 +64,12 @@ func (r *Remap) Omega(setting float64) float64 {
 }
 
 // Setting inverts Omega.
-func (r *Remap) Setting(omega float64) float64 {
-	i, f := Hat(r.Omegas, omega)
+func (r *SettingMap) Setting(omega float64) float64 {
+	i, f := HatBasis(r.Omegas, omega)
 	return (float64(i) + f) / float64(len(r.Omegas)-1)
 }
 
-func (r *Remap) check() error {
+func (r *SettingMap) check() error {
 	if len(r.Omegas) < 2 || len(r.Omegas) > 10001 {
 		return fmt.Errorf("remap has %d knots, want 2 to 10001", len(r.Omegas))
 	}

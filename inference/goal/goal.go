@@ -24,39 +24,39 @@ const (
 	Ceiling    Mode = "ceiling"    // a total in joules, not to be passed
 )
 
-// Scales are the archived constants of the channel, one set for each checkpoint.
-type Scales struct {
-	EtaDelayS   float64     `json:"eta_delay_s"`  // eta_T, eq. (rtgnorm)
-	EtaEnergyJ  float64     `json:"eta_energy_j"` // eta_E
-	Slots       int         `json:"slots"`        // T of the corpus the conditioner was fitted on
-	Aircraft    int         `json:"aircraft"`     // M of that corpus
-	Conditioner Conditioner `json:"conditioner"`
-	Remap       Remap       `json:"remap"`
-	Ceiling     Promise     `json:"ceiling"`
+// Constants are the archived constants of the channel, one set for each checkpoint.
+type Constants struct {
+	EtaDelayS     float64       `json:"eta_delay_s"`  // eta_T, eq. (rtgnorm)
+	EtaEnergyJ    float64       `json:"eta_energy_j"` // eta_E
+	Slots         int           `json:"slots"`        // T of the corpus the conditioner was fitted on
+	AircraftCount int           `json:"aircraft"`     // M of that corpus
+	Conditioner   Conditioner   `json:"conditioner"`
+	SettingMap    SettingMap    `json:"remap"`
+	CeilingMargin CeilingMargin `json:"ceiling"`
 }
 
 // Check says what is wrong with archived scales.
-func (s *Scales) Check() error {
+func (s *Constants) Check() error {
 	if !(s.EtaDelayS > 0 && s.EtaDelayS < 1e12) || !(s.EtaEnergyJ > 0 && s.EtaEnergyJ < 1e12) {
 		return fmt.Errorf("return scales are %v s and %v J, want positive numbers", s.EtaDelayS, s.EtaEnergyJ)
 	}
-	if s.Slots < 1 || s.Slots > 1e6 || s.Aircraft < 1 || s.Aircraft > 64 {
-		return fmt.Errorf("conditioner was fitted on %d slots and %d aircraft, want 1 to 1e6 and 1 to 64", s.Slots, s.Aircraft)
+	if s.Slots < 1 || s.Slots > 1e6 || s.AircraftCount < 1 || s.AircraftCount > 64 {
+		return fmt.Errorf("conditioner was fitted on %d slots and %d aircraft, want 1 to 1e6 and 1 to 64", s.Slots, s.AircraftCount)
 	}
 	if err := s.Conditioner.Check(); err != nil {
 		return err
 	}
-	if err := s.Ceiling.check(); err != nil {
+	if err := s.CeilingMargin.check(); err != nil {
 		return err
 	}
-	return s.Remap.check()
+	return s.SettingMap.check()
 }
 
-// Place returns where on the front, from 0 at the least delay to 1 at the least
+// FrontPosition returns where on the front, from 0 at the least delay to 1 at the least
 // energy and even in both, the conditioner puts a delay share.
-func (s *Scales) Place(omega float64) float64 {
+func (s *Constants) FrontPosition(omega float64) float64 {
 	last := len(s.Conditioner.Omegas) - 1
-	delayS, energyJ := s.Conditioner.Return(omega)
+	delayS, energyJ := s.Conditioner.MissionReturn(omega)
 	return (delayS-s.Conditioner.DelayS[0])/(2*(s.Conditioner.DelayS[last]-s.Conditioner.DelayS[0])) +
 		(s.Conditioner.EnergyJ[0]-energyJ)/(2*(s.Conditioner.EnergyJ[0]-s.Conditioner.EnergyJ[last]))
 }
@@ -70,37 +70,37 @@ type State struct {
 	BudgetJ    float64 `json:"budget_j"` // total asked for, under a budget
 	DelayToGoS float64 `json:"delay_to_go_s"`
 	// EnergyToGoJ is the energy entry: joules still allowed.
-	EnergyToGoJ float64 `json:"energy_to_go_j"`
-	DelayS      float64 `json:"delay_s"` // settled so far
-	SpentJ      float64 `json:"spent_j"`
-	EdgeJ       float64 `json:"edge_j"`      // the part of it spent on edge computing
-	Flying      int     `json:"flying"`      // aircraft whose flight counts
-	EdgeRateW   float64 `json:"edge_rate_w"` // filtered edge power, for the prediction
-	Multiplier          // of the propulsion power, as measured
-	Vague               // measurements of it that are not yet one
-	Offered             // what can be spent on edge computing, as seen so far
+	EnergyToGoJ        float64 `json:"energy_to_go_j"`
+	DelayS             float64 `json:"delay_s"` // settled so far
+	SpentJ             float64 `json:"spent_j"`
+	EdgeJ              float64 `json:"edge_j"`      // the part of it spent on edge computing
+	Flying             int     `json:"flying"`      // aircraft whose flight counts
+	EdgePowerW         float64 `json:"edge_rate_w"` // filtered edge power, for the prediction
+	PropulsionEstimate         // of the propulsion power, as measured
+	PendingEstimate            // measurements of it that are not yet one
+	EdgeCapacity               // what can be spent on edge computing, as seen so far
 }
 
 // Objective is the channel of one mission. What reads it has it by value, so
 // that a copy is all that a reader can change; what sets it has a pointer.
 type Objective struct {
-	state     State
-	elsewhere bool
-	scales    *Scales
-	bestW     float64 // P(v*) of one aircraft
+	state             State
+	outOfDistribution bool
+	constants         *Constants
+	minFlightW        float64 // P(v*) of one aircraft
 }
 
 // New returns the channel at the start of a mission, asked for the setting 0.5.
-func New(scales *Scales, c *physics.Constants, slots, aircraft int) Objective {
-	o := Resume(scales, c, State{Slots: slots, Flying: aircraft, Multiplier: unmeasured(), Mode: Preference})
-	o.PreferOmega(scales.Remap.Omega(0.5))
+func New(scales *Constants, c *physics.Constants, slots, aircraft int) Objective {
+	o := Resume(scales, c, State{Slots: slots, Flying: aircraft, PropulsionEstimate: initialEstimate(), Mode: Preference})
+	o.SetOmega(scales.SettingMap.Omega(0.5))
 	return o
 }
 
 // Resume returns the channel as it was when its State was saved.
-func Resume(scales *Scales, c *physics.Constants, s State) Objective {
+func Resume(scales *Constants, c *physics.Constants, s State) Objective {
 	p := c.Propulsion
-	return Objective{state: s, scales: scales, bestW: p.PowerW(p.BestSpeedMPS(c.SpeedMaxMPS))}
+	return Objective{state: s, constants: scales, minFlightW: p.PowerW(p.BestSpeedMPS(c.SpeedMaxMPS))}
 }
 
 // State returns all that Resume needs.
@@ -112,51 +112,51 @@ func (o *Objective) Restore(s State) { o.state = s }
 // SetFlying sets the number of aircraft whose flight counts from now on.
 func (o *Objective) SetFlying(aircraft int) { o.state.Flying = aircraft }
 
-// SetElsewhere marks a world whose physics or users are not the conditioner's.
-func (o *Objective) SetElsewhere(elsewhere bool) { o.elsewhere = elsewhere }
+// SetOutOfDistribution marks a world whose physics or users are not the conditioner's.
+func (o *Objective) SetOutOfDistribution(elsewhere bool) { o.outOfDistribution = elsewhere }
 
-func (o Objective) Slot() int            { return o.state.Slot }        // slots settled
-func (o Objective) Slots() int           { return o.state.Slots }       // of the mission
-func (o Objective) Flying() int          { return o.state.Flying }      // aircraft whose flight counts
-func (o Objective) Mode() Mode           { return o.state.Mode }        // of the request in force
-func (o Objective) Omega() float64       { return o.state.Omega }       // delay share asked for, 0 under a budget
-func (o Objective) BudgetJ() float64     { return o.state.BudgetJ }     // total asked for, 0 under a preference
-func (o Objective) DelayToGoS() float64  { return o.state.DelayToGoS }  // delay entry
-func (o Objective) EnergyToGoJ() float64 { return o.state.EnergyToGoJ } // energy entry: joules still allowed
-func (o Objective) DelayS() float64      { return o.state.DelayS }      // settled so far
-func (o Objective) SpentJ() float64      { return o.state.SpentJ }      // settled so far
-func (o Objective) EdgeJ() float64       { return o.state.EdgeJ }       // the part of it spent on edge computing
-func (o Objective) Factor() float64      { return o.state.Factor }      // propulsion multiplier as measured
-func (o Objective) Elsewhere() bool      { return o.elsewhere }
+func (o Objective) Slot() int                     { return o.state.Slot }        // slots settled
+func (o Objective) Slots() int                    { return o.state.Slots }       // of the mission
+func (o Objective) Flying() int                   { return o.state.Flying }      // aircraft whose flight counts
+func (o Objective) Mode() Mode                    { return o.state.Mode }        // of the request in force
+func (o Objective) Omega() float64                { return o.state.Omega }       // delay share asked for, 0 under a budget
+func (o Objective) BudgetJ() float64              { return o.state.BudgetJ }     // total asked for, 0 under a preference
+func (o Objective) DelayToGoS() float64           { return o.state.DelayToGoS }  // delay entry
+func (o Objective) EnergyToGoJ() float64          { return o.state.EnergyToGoJ } // energy entry: joules still allowed
+func (o Objective) DelayS() float64               { return o.state.DelayS }      // settled so far
+func (o Objective) SpentJ() float64               { return o.state.SpentJ }      // settled so far
+func (o Objective) EdgeJ() float64                { return o.state.EdgeJ }       // the part of it spent on edge computing
+func (o Objective) PropulsionMultiplier() float64 { return o.state.Multiplier }  // propulsion multiplier as measured
+func (o Objective) OutOfDistribution() bool       { return o.outOfDistribution }
 
-// Left returns the slots still to settle.
-func (o Objective) Left() int { return max(o.state.Slots-o.state.Slot, 0) }
+// SlotsLeft returns the slots still to settle.
+func (o Objective) SlotsLeft() int { return max(o.state.Slots-o.state.Slot, 0) }
 
-// Prefer asks for a setting on the calibrated axis, 0 being the least delay.
+// SetPreference asks for a setting on the calibrated axis, 0 being the least delay.
 // It clears a budget.
-func (o *Objective) Prefer(setting float64) error {
+func (o *Objective) SetPreference(setting float64) error {
 	if !(setting >= 0 && setting <= 1) {
 		return fmt.Errorf("setting is %v, want 0 to 1", setting)
 	}
-	o.PreferOmega(o.scales.Remap.Omega(setting))
+	o.SetOmega(o.constants.SettingMap.Omega(setting))
 	return nil
 }
 
-// PreferOmega asks for a delay share directly, past the remap: both entries
+// SetOmega asks for a delay share directly, past the remap: both entries
 // from the conditioner, eq. (init), in proportion to the slots left and
 // corrected for the propulsion multiplier measured so far.
-func (o *Objective) PreferOmega(omega float64) {
-	delayS, energyJ := o.scales.Conditioner.Return(omega)
-	left := float64(o.Left()) / float64(o.scales.Slots)
-	fleet := float64(o.state.Flying) / float64(o.scales.Aircraft)
+func (o *Objective) SetOmega(omega float64) {
+	delayS, energyJ := o.constants.Conditioner.MissionReturn(omega)
+	left := float64(o.SlotsLeft()) / float64(o.constants.Slots)
+	fleet := float64(o.state.Flying) / float64(o.constants.AircraftCount)
 	o.state.Mode, o.state.Omega, o.state.BudgetJ = Preference, omega, 0
 	o.state.DelayToGoS = delayS * left
-	o.state.EnergyToGoJ = energyJ*left*fleet + (o.state.Factor-1)*o.bestW*float64(o.state.Flying*o.Left())
+	o.state.EnergyToGoJ = energyJ*left*fleet + (o.state.Multiplier-1)*o.minFlightW*float64(o.state.Flying*o.SlotsLeft())
 }
 
-// Budget asks for a total in joules from slot 0 to the end, as a Target or a
+// SetBudget asks for a total in joules from slot 0 to the end, as a Target or a
 // Ceiling. Re-issuing the same total changes nothing.
-func (o *Objective) Budget(totalJ float64, mode Mode) error {
+func (o *Objective) SetBudget(totalJ float64, mode Mode) error {
 	if !(totalJ > 0) || math.IsInf(totalJ, 0) {
 		return fmt.Errorf("budget is %v J, want a positive number", totalJ)
 	}
@@ -168,11 +168,11 @@ func (o *Objective) Budget(totalJ float64, mode Mode) error {
 	return nil
 }
 
-// Priced reports whether a preference stands for a price alone: in a mission
+// PriceOnly reports whether a preference stands for a price alone: in a mission
 // that is not the conditioner's, of another length or with another fleet, the
 // returns it would name are not attainable, and the price is the same.
-func (o Objective) Priced() bool {
-	return !o.Budgeted() && (o.elsewhere || o.state.Slots != o.scales.Slots || o.state.Flying != o.scales.Aircraft)
+func (o Objective) PriceOnly() bool {
+	return !o.Budgeted() && (o.outOfDistribution || o.state.Slots != o.constants.Slots || o.state.Flying != o.constants.AircraftCount)
 }
 
 // Budgeted reports whether a budget, rather than a preference, is in force.
@@ -181,7 +181,7 @@ func (o Objective) Budgeted() bool { return o.state.Mode != Preference }
 // FloorToGoJ returns the least energy of the slots left: the aircraft in
 // flight at v* under the multiplier measured so far.
 func (o Objective) FloorToGoJ() float64 {
-	return o.bestW * o.state.Factor * float64(o.state.Flying*o.Left())
+	return o.minFlightW * o.state.Multiplier * float64(o.state.Flying*o.SlotsLeft())
 }
 
 // FloorJ returns the least total the mission can still end on.
@@ -193,26 +193,26 @@ func (o Objective) Saturated() bool { return o.Budgeted() && o.state.BudgetJ < o
 // AllowanceJ returns a: the joules still allowed per slot to go, above the
 // flight floor.
 func (o Objective) AllowanceJ() float64 {
-	if o.Left() == 0 {
+	if o.SlotsLeft() == 0 {
 		return 0
 	}
-	return (o.state.EnergyToGoJ - o.FloorToGoJ()) / float64(o.Left())
+	return (o.state.EnergyToGoJ - o.FloorToGoJ()) / float64(o.SlotsLeft())
 }
 
 // Setting returns the setting in force or, under a budget, the one it amounts to.
 func (o Objective) Setting() float64 {
 	if !o.Budgeted() {
-		return o.scales.Remap.Setting(o.state.Omega)
+		return o.constants.SettingMap.Setting(o.state.Omega)
 	}
-	if o.Left() == 0 || o.state.Flying == 0 {
+	if o.SlotsLeft() == 0 || o.state.Flying == 0 {
 		return 1
 	}
-	perSlot := o.AllowanceJ() + o.bestW*float64(o.state.Flying)
-	energyJ := perSlot * float64(o.scales.Slots) * float64(o.scales.Aircraft) / float64(o.state.Flying)
+	perSlot := o.AllowanceJ() + o.minFlightW*float64(o.state.Flying)
+	energyJ := perSlot * float64(o.constants.Slots) * float64(o.constants.AircraftCount) / float64(o.state.Flying)
 	low, high := 0.0, 1.0 // energy falls along the axis
 	for range 40 {
 		mid := (low + high) / 2
-		if _, e := o.scales.Conditioner.Return(o.scales.Remap.Omega(mid)); e > energyJ {
+		if _, e := o.constants.Conditioner.MissionReturn(o.constants.SettingMap.Omega(mid)); e > energyJ {
 			low = mid
 		} else {
 			high = mid
@@ -232,8 +232,8 @@ type Settlement struct {
 	EdgeJ   float64 `json:"edge_j"`   // closed form of the decisions sent
 	// Where EdgeJ is in part a guess, of users who took the offer, it lies
 	// between these; elsewhere they are equal.
-	LeastEdgeJ float64 `json:"least_edge_j"`
-	MostEdgeJ  float64 `json:"most_edge_j"`
+	MinEdgeJ float64 `json:"least_edge_j"`
+	MaxEdgeJ float64 `json:"most_edge_j"`
 	// ModelFlightJ is the closed form, at multiplier 1, of the flight that
 	// EnergyJ was measured on: same aircraft, same time. Where it is not of the
 	// same flight, as over a time that nobody observed the speeds, or where
@@ -248,7 +248,7 @@ func (o *Objective) Settle(s Settlement) {
 	g := &o.state
 	n := max(s.Slots, 1)
 	if g.Slot == 0 {
-		g.EdgeRateW = s.EdgeJ / float64(n)
+		g.EdgePowerW = s.EdgeJ / float64(n)
 	}
 	g.Slot += n
 	g.Flying = s.Flying
@@ -261,39 +261,39 @@ func (o *Objective) Settle(s Settlement) {
 	} else {
 		g.DelayToGoS -= s.DelayS
 	}
-	g.learn(&s)
+	g.updateMultiplier(&s)
 	for range n {
-		g.EdgeRateW += 0.1 * (s.EdgeJ/float64(n) - g.EdgeRateW)
+		g.EdgePowerW += 0.1 * (s.EdgeJ/float64(n) - g.EdgePowerW)
 	}
 }
 
-// Correct adds to the delay of slots already settled.
-func (o *Objective) Correct(delayS float64) {
+// CorrectDelay adds to the delay of slots already settled.
+func (o *Objective) CorrectDelay(delayS float64) {
 	o.state.DelayS += delayS
 	if !o.Budgeted() {
 		o.state.DelayToGoS -= delayS
 	}
 }
 
-// learn updates the multiplier with a settlement's measurement, if it has one.
-func (s *State) learn(x *Settlement) {
+// updateMultiplier updates the multiplier with a settlement's measurement, if it has one.
+func (s *State) updateMultiplier(x *Settlement) {
 	factor := func(edgeJ float64) float64 {
 		return min(max((x.EnergyJ-edgeJ)/x.ModelFlightJ, 0.1), 10)
 	}
 	changed := false
 	switch {
 	case !(x.ModelFlightJ > 0): // no measurement
-	case x.MostEdgeJ > x.LeastEdgeJ:
-		if changed = s.guess(factor(x.EdgeJ), factor(x.MostEdgeJ), factor(x.LeastEdgeJ)); changed {
+	case x.MaxEdgeJ > x.MinEdgeJ:
+		if changed = s.addInterval(factor(x.EdgeJ), factor(x.MaxEdgeJ), factor(x.MinEdgeJ)); changed {
 			break
 		}
-		if mean, enough := s.gather(x.EnergyJ-x.EdgeJ, x.ModelFlightJ); enough {
-			changed = s.measure(min(max(mean, 0.1), 10))
+		if mean, enough := s.addPending(x.EnergyJ-x.EdgeJ, x.ModelFlightJ); enough {
+			changed = s.addMeasurement(min(max(mean, 0.1), 10))
 		}
 	case x.EnergyJ > x.EdgeJ:
-		changed = s.measure(factor(x.EdgeJ))
+		changed = s.addMeasurement(factor(x.EdgeJ))
 	}
 	if changed {
-		s.Vague = Vague{} // was gathered before
+		s.PendingEstimate = PendingEstimate{} // was gathered before
 	}
 }

@@ -8,78 +8,78 @@ import (
 	"prefdt/inference/physics"
 )
 
-func scales() *Scales {
-	return &Scales{
-		EtaDelayS: 600, EtaEnergyJ: 12e3, Slots: 100, Aircraft: 2,
+func testConstants() *Constants {
+	return &Constants{
+		EtaDelayS: 600, EtaEnergyJ: 12e3, Slots: 100, AircraftCount: 2,
 		Conditioner: Conditioner{Omegas: []float64{0, 0.5, 1}, DelayS: []float64{90, 200, 700}, EnergyJ: []float64{39e3, 29e3, 27e3}},
-		Remap:       Remap{Omegas: []float64{0, 0.1, 0.4, 1}},
+		SettingMap:  SettingMap{Omegas: []float64{0, 0.1, 0.4, 1}},
 	}
 }
 
-func newGoal() *Objective {
-	c := physics.Standard()
-	o := New(scales(), &c, 100, 2)
+func newObjective() *Objective {
+	c := physics.DefaultConstants()
+	o := New(testConstants(), &c, 100, 2)
 	return &o
 }
 
-func settle(g *Objective, flightJ, edgeJ, factor float64) {
+func settleSlot(g *Objective, flightJ, edgeJ, factor float64) {
 	g.Settle(Settlement{DelayS: 1, EnergyJ: flightJ*factor + edgeJ, EdgeJ: edgeJ, ModelFlightJ: flightJ, Flying: 2})
 }
 
 func TestBudgetIsTheJoulesNotYetSpent(t *testing.T) {
-	g := newGoal()
-	if err := g.Budget(45e3, Target); err != nil {
+	g := newObjective()
+	if err := g.SetBudget(45e3, Target); err != nil {
 		t.Fatal(err)
 	}
 	spent := 0.0
 	for i := range 60 {
-		settle(g, 268.8, float64(i), 1)
+		settleSlot(g, 268.8, float64(i), 1)
 		spent += 268.8 + float64(i)
 		if math.Abs(g.EnergyToGoJ()-(45e3-spent)) > 1e-9 {
 			t.Fatalf("slot %d: entry %v, budget less spent %v", i, g.EnergyToGoJ(), 45e3-spent)
 		}
 	}
 	before := g.EnergyToGoJ()
-	g.Budget(45e3, Target)
+	g.SetBudget(45e3, Target)
 	if g.EnergyToGoJ() != before {
 		t.Errorf("re-issuing the same total moved the entry by %v J", g.EnergyToGoJ()-before)
 	}
-	g.Budget(42e3, Target)
+	g.SetBudget(42e3, Target)
 	if got := before - g.EnergyToGoJ(); math.Abs(got-3e3) > 1e-9 {
 		t.Errorf("a revision by 3000 J moved the entry by %v J", got)
 	}
 }
 
 func TestFloorAndSaturation(t *testing.T) {
-	g := newGoal()
-	g.Budget(26e3, Target)
+	g := newObjective()
+	g.SetBudget(26e3, Target)
 	if floor := g.FloorJ(); math.Abs(floor-26880.5) > 1 || !g.Saturated() {
 		t.Errorf("floor %v J, saturated %v", floor, g.Saturated())
 	}
-	g.Budget(30e3, Target)
+	g.SetBudget(30e3, Target)
 	if g.Saturated() {
 		t.Error("30 kJ is above the floor")
 	}
 	for range 50 {
-		settle(g, 268.8, 0, 1)
+		settleSlot(g, 268.8, 0, 1)
 	}
 	for range 50 {
-		settle(g, 268.8, 0, 1.5)
+		settleSlot(g, 268.8, 0, 1.5)
 	}
-	if !g.Saturated() || math.Abs(g.Factor()-1.5) > 1e-6 {
-		t.Errorf("after a shock: saturated %v, factor %v", g.Saturated(), g.Factor())
+	if !g.Saturated() || math.Abs(g.PropulsionMultiplier()-1.5) > 1e-6 {
+		t.Errorf("after a shock: saturated %v, factor %v", g.Saturated(), g.PropulsionMultiplier())
 	}
 }
 
 func TestRequestsAreFenced(t *testing.T) {
-	g := newGoal()
+	g := newObjective()
 	before := g.State()
 	for _, j := range []float64{0, -1, math.NaN(), math.Inf(1)} {
-		if g.Budget(j, Target) == nil {
+		if g.SetBudget(j, Target) == nil {
 			t.Errorf("a budget of %v was accepted", j)
 		}
 	}
-	if g.Budget(1e4, "soft") == nil || g.Prefer(2) == nil || g.Prefer(math.NaN()) == nil {
+	if g.SetBudget(1e4, "soft") == nil || g.SetPreference(2) == nil || g.SetPreference(math.NaN()) == nil {
 		t.Error("a bad mode or setting was accepted")
 	}
 	if g.State() != before {
@@ -89,13 +89,13 @@ func TestRequestsAreFenced(t *testing.T) {
 
 func TestSettingOfABudget(t *testing.T) {
 	for _, c := range []float64{0.1, 0.4, 0.9} {
-		g := newGoal()
-		g.Prefer(c)
+		g := newObjective()
+		g.SetPreference(c)
 		if math.Abs(g.Setting()-c) > 1e-9 {
 			t.Errorf("setting %v reads back as %v", c, g.Setting())
 		}
 		want := g.EnergyToGoJ()
-		g.Budget(want, Target)
+		g.SetBudget(want, Target)
 		if math.Abs(g.Setting()-c) > 1e-6 {
 			t.Errorf("the budget of setting %v amounts to %v", c, g.Setting())
 		}
@@ -103,10 +103,10 @@ func TestSettingOfABudget(t *testing.T) {
 }
 
 func TestResumeIsExact(t *testing.T) {
-	a := newGoal()
-	a.Budget(40e3, Ceiling)
+	a := newObjective()
+	a.SetBudget(40e3, Ceiling)
 	for range 30 {
-		settle(a, 268.8, 31.7, 1.1)
+		settleSlot(a, 268.8, 31.7, 1.1)
 	}
 	raw, err := json.Marshal(a.State())
 	if err != nil {
@@ -116,11 +116,11 @@ func TestResumeIsExact(t *testing.T) {
 	if err := json.Unmarshal(raw, &s); err != nil {
 		t.Fatal(err)
 	}
-	c := physics.Standard()
-	b := Resume(scales(), &c, s)
+	c := physics.DefaultConstants()
+	b := Resume(testConstants(), &c, s)
 	for range 70 {
-		settle(a, 268.8, 31.7, 1.1)
-		settle(&b, 268.8, 31.7, 1.1)
+		settleSlot(a, 268.8, 31.7, 1.1)
+		settleSlot(&b, 268.8, 31.7, 1.1)
 	}
 	if a.State() != b.State() {
 		t.Errorf("resumed %+v\nuninterrupted %+v", b.State(), a.State())
@@ -132,7 +132,7 @@ func TestResumeIsExact(t *testing.T) {
 func TestSlotsMeasuredTogetherAreOneMeasurement(t *testing.T) {
 	const missed, flightJ, edgeJ, factor = 6, 268.8, 20, 1.3
 	fly := func(settle func(*Objective)) State {
-		o := newGoal()
+		o := newObjective()
 		for range 10 {
 			o.Settle(Settlement{EnergyJ: flightJ + edgeJ, EdgeJ: edgeJ, ModelFlightJ: flightJ, Flying: 2})
 		}
@@ -152,8 +152,8 @@ func TestSlotsMeasuredTogetherAreOneMeasurement(t *testing.T) {
 		for range missed {
 			before := o.State()
 			o.Settle(Settlement{EnergyJ: flightJ, Flying: 2})
-			if o.State().Multiplier != before.Multiplier || o.State().Vague != before.Vague {
-				t.Errorf("without a measurement the multiplier became %+v", o.State().Multiplier)
+			if o.State().PropulsionEstimate != before.PropulsionEstimate || o.State().PendingEstimate != before.PendingEstimate {
+				t.Errorf("without a measurement the multiplier became %+v", o.State().PropulsionEstimate)
 			}
 		}
 		o.Settle(Settlement{EnergyJ: factor*flightJ + edgeJ, EdgeJ: edgeJ, ModelFlightJ: flightJ, Flying: 2})
@@ -167,41 +167,41 @@ func TestSlotsMeasuredTogetherAreOneMeasurement(t *testing.T) {
 	before := fly(func(o *Objective) {
 		o.Settle(Settlement{Slots: missed + 1, EnergyJ: (missed+factor)*flightJ + edgeJ, EdgeJ: edgeJ, Flying: 2})
 	})
-	if whole.Multiplier != together.Multiplier {
-		t.Errorf("settled together %+v\nwith the last slot %+v", together.Multiplier, whole.Multiplier)
+	if whole.PropulsionEstimate != together.PropulsionEstimate {
+		t.Errorf("settled together %+v\nwith the last slot %+v", together.PropulsionEstimate, whole.PropulsionEstimate)
 	}
 	for name, s := range map[string]State{"together": together, "apart": apart} {
-		if got := s.Count - before.Count; got != 1 {
+		if got := s.StdDevPairs - before.StdDevPairs; got != 1 {
 			t.Errorf("%s: %d measurements, want 1", name, got)
 		}
 	}
 	// A jump of 30 % in one measurement is a change; 4 % is no more than a fourteenth of the mean.
-	if want := 1 + (factor-1)/(missed+1)/(weightStart+11); math.Abs(apart.Factor-factor) > 1e-9 || math.Abs(together.Factor-want) > 1e-9 {
-		t.Errorf("multiplier %v from the last slot alone, want %v; %v from all, want %v", apart.Factor, factor, together.Factor, want)
+	if want := 1 + (factor-1)/(missed+1)/(initialWeight+11); math.Abs(apart.Multiplier-factor) > 1e-9 || math.Abs(together.Multiplier-want) > 1e-9 {
+		t.Errorf("multiplier %v from the last slot alone, want %v; %v from all, want %v", apart.Multiplier, factor, together.Multiplier, want)
 	}
 }
 
 func TestNothingSeenChangesNothing(t *testing.T) {
-	o := newGoal()
+	o := newObjective()
 	before := o.State()
-	if o.Observe(Seen{}); o.State() != before {
+	if o.Observe(Observation{}); o.State() != before {
 		t.Errorf("%+v became %+v", before, o.State())
 	}
-	if o.Observe(Seen{Known: true}); o.State().MostSeen != 1 {
+	if o.Observe(Observation{Known: true}); o.State().EdgeCapacitySlots != 1 {
 		t.Error("a slot that can spend nothing was not counted")
 	}
 }
 
 func TestCorrectedDelayIsSettled(t *testing.T) {
 	for _, budgeted := range []bool{false, true} {
-		a, b := newGoal(), newGoal()
+		a, b := newObjective(), newObjective()
 		if budgeted {
-			a.Budget(40e3, Target)
-			b.Budget(40e3, Target)
+			a.SetBudget(40e3, Target)
+			b.SetBudget(40e3, Target)
 		}
 		a.Settle(Settlement{DelayS: 5, EnergyJ: 300, Flying: 2})
 		b.Settle(Settlement{DelayS: 3, EnergyJ: 300, Flying: 2})
-		if b.Correct(2); a.State() != b.State() {
+		if b.CorrectDelay(2); a.State() != b.State() {
 			t.Errorf("budgeted %v: 5 s %+v\n3 s corrected by 2 s %+v", budgeted, a.State(), b.State())
 		}
 	}

@@ -6,23 +6,23 @@ import (
 	"testing"
 )
 
-// gusts of a fleet of two under 0, 5 and 15 % each
-var gusts = []float64{0, 0.035, 0.106}
+// gustStdDevs of a fleet of two under 0, 5 and 15 % each
+var gustStdDevs = []float64{0, 0.035, 0.106}
 
 func TestGustsAreAveraged(t *testing.T) {
-	for _, gust := range gusts {
+	for _, gust := range gustStdDevs {
 		sum, worst := 0.0, 0.0
 		const flights = 200
 		for flight := range uint64(flights) {
-			x, r := unmeasured(), rand.New(rand.NewPCG(1, flight))
+			x, r := initialEstimate(), rand.New(rand.NewPCG(1, flight))
 			for range 100 {
-				x.measure(1.2 * (1 + gust*r.NormFloat64()))
+				x.addMeasurement(1.2 * (1 + gust*r.NormFloat64()))
 			}
-			off := x.Factor/1.2 - 1
+			off := x.Multiplier/1.2 - 1
 			sum += off * off / flights
 			worst = max(worst, math.Abs(off))
-			if gust > 0 && (x.Noise < 0.7*gust || x.Noise > 1.4*gust) {
-				t.Errorf("gust %v, flight %d: noise is taken for %.3f", gust, flight, x.Noise)
+			if gust > 0 && (x.RelativeStdDev < 0.7*gust || x.RelativeStdDev > 1.4*gust) {
+				t.Errorf("gust %v, flight %d: noise is taken for %.3f", gust, flight, x.RelativeStdDev)
 			}
 		}
 		// The mean of 100 is off by a tenth of a gust; a false change now and then forgets some.
@@ -44,14 +44,14 @@ func TestShockIsFollowed(t *testing.T) {
 		late := 0
 		const flights = 200
 		for flight := range uint64(flights) {
-			x, r := unmeasured(), rand.New(rand.NewPCG(2, flight))
+			x, r := initialEstimate(), rand.New(rand.NewPCG(2, flight))
 			for range 50 {
-				x.measure(1 + c.gust*r.NormFloat64())
+				x.addMeasurement(1 + c.gust*r.NormFloat64())
 			}
 			for range c.slots {
-				x.measure(c.factor * (1 + c.gust*r.NormFloat64()))
+				x.addMeasurement(c.factor * (1 + c.gust*r.NormFloat64()))
 			}
-			if math.Abs(x.Factor/c.factor-1) > c.within {
+			if math.Abs(x.Multiplier/c.factor-1) > c.within {
 				late++
 			}
 		}
@@ -63,31 +63,31 @@ func TestShockIsFollowed(t *testing.T) {
 
 // A meter that slips once changes nothing; a drift is followed.
 func TestSlipAndDrift(t *testing.T) {
-	x := unmeasured()
+	x := initialEstimate()
 	for range 30 {
-		x.measure(1.1)
+		x.addMeasurement(1.1)
 	}
-	before := x.Factor
+	before := x.Multiplier
 	for _, slip := range []float64{5, 0.1} {
-		x.measure(slip)
-		x.measure(1.1)
-		if math.Abs(x.Factor-before) > 1e-3 {
-			t.Errorf("one measurement of %v moved the multiplier from %v to %v", slip, before, x.Factor)
+		x.addMeasurement(slip)
+		x.addMeasurement(1.1)
+		if math.Abs(x.Multiplier-before) > 1e-3 {
+			t.Errorf("one measurement of %v moved the multiplier from %v to %v", slip, before, x.Multiplier)
 		}
 	}
 	for slot := range 300 {
-		x.measure(1.1 + 0.001*float64(slot+1))
-		if at := 1.1 + 0.001*float64(slot+1); math.Abs(x.Factor/at-1) > 0.03 {
-			t.Fatalf("slot %d of a drift: the multiplier is %.4f, measured %.4f", slot, x.Factor, at)
+		x.addMeasurement(1.1 + 0.001*float64(slot+1))
+		if at := 1.1 + 0.001*float64(slot+1); math.Abs(x.Multiplier/at-1) > 0.03 {
+			t.Fatalf("slot %d of a drift: the multiplier is %.4f, measured %.4f", slot, x.Multiplier, at)
 		}
 	}
 }
 
 // A ledger written before the estimate had these fields is read.
 func TestOldEstimate(t *testing.T) {
-	x := Multiplier{Factor: 1.3, Noise: 0.02}
-	x.measure(1.3)
-	if math.Abs(x.Factor-1.3) > 1e-12 || math.IsNaN(x.Noise) {
+	x := PropulsionEstimate{Multiplier: 1.3, RelativeStdDev: 0.02}
+	x.addMeasurement(1.3)
+	if math.Abs(x.Multiplier-1.3) > 1e-12 || math.IsNaN(x.RelativeStdDev) {
 		t.Errorf("%+v", x)
 	}
 }

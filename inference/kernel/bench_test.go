@@ -22,7 +22,7 @@ func BenchmarkMatMul(b *testing.B) {
 		{2, 3, 64, 60}, {0, 3, 60, 64}, {2, 1, 64, 8}, {0, 1, 8, 64},
 	} {
 		r := newRand()
-		x, y, z := random[float32](r, s.m*s.k), random[float32](r, s.k*s.n), make([]float32, s.m*s.n)
+		x, y, z := randomSlice[float32](r, s.m*s.k), randomSlice[float32](r, s.k*s.n), make([]float32, s.m*s.n)
 		flop := 2 * float64(s.m) * float64(s.k) * float64(s.n)
 		name := fmt.Sprintf("%s/%dx%dx%d/", []string{"AB", "AtB", "ABt"}[s.form], s.m, s.k, s.n)
 		c := View(z, s.m, s.n)
@@ -64,9 +64,9 @@ func BenchmarkPacked(b *testing.B) {
 		r := newRand()
 		weights := make([]*Packed, 12)
 		for i := range weights {
-			weights[i] = PackHalf(halves(r, in*out), in, out)
+			weights[i] = PackFloat16(randomFloat16s(r, in*out), in, out)
 		}
-		x, dst, bias := View(random[float32](r, rows*in), rows, in), View(make([]float32, rows*out), rows, out), make([]float32, out)
+		x, dst, bias := View(randomSlice[float32](r, rows*in), rows, in), View(make([]float32, rows*out), rows, out), make([]float32, out)
 		eachLevel(b, func(l level) {
 			b.Run(fmt.Sprintf("%dx%dx%d/%s", rows, in, out, l), func(b *testing.B) {
 				for n := 0; b.Loop(); n++ {
@@ -84,8 +84,8 @@ func BenchmarkPacked(b *testing.B) {
 func BenchmarkRows(b *testing.B) {
 	const rows, n = 300, 256
 	r := newRand()
-	x, dy, dst := View(random[float32](r, rows*n), rows, n), View(random[float32](r, rows*n), rows, n), View(make([]float32, rows*n), rows, n)
-	gain, bias, dgain, dbias := random[float32](r, n), random[float32](r, n), make([]float32, n), make([]float32, n)
+	x, dy, dst := View(randomSlice[float32](r, rows*n), rows, n), View(randomSlice[float32](r, rows*n), rows, n), View(make([]float32, rows*n), rows, n)
+	gain, bias, dgain, dbias := randomSlice[float32](r, n), randomSlice[float32](r, n), make([]float32, n), make([]float32, n)
 	mean, rstd := make([]float32, rows), make([]float32, rows)
 	for _, op := range []struct {
 		name string

@@ -26,9 +26,9 @@ const (
 // workspace is what one product needs besides its operands. It exceeds 32 KB,
 // so that the allocator aligns it to pages, and panel to cache lines.
 type workspace struct {
-	panel [blockK * maxTileCols]float32      // (k, tileCols)
-	last  [blockK * maxTileRows]float32      // (k, lastTileRows), the last rows of a
-	spare [maxTileRows * maxTileCols]float32 // a tile that reaches over the edge
+	panel    [blockK * maxTileCols]float32      // (k, tileCols)
+	lastRows [blockK * maxTileRows]float32      // (k, lastTileRows), the last rows of a
+	spare    [maxTileRows * maxTileCols]float32 // a tile that reaches over the edge
 }
 
 var workspaces = sync.Pool{New: func() any { return new(workspace) }}
@@ -51,29 +51,29 @@ func float32Row[T Float](row []T) []float32 {
 // has those in plain Go.
 func isTuned[T Float]() bool {
 	var x T
-	return unsafe.Sizeof(x) == 4 && active != generic && active != scalar
+	return unsafe.Sizeof(x) == 4 && activeLevel != generic && activeLevel != scalar
 }
 
 func isScalar[T Float]() bool {
 	var x T
-	return unsafe.Sizeof(x) == 4 && active == scalar
+	return unsafe.Sizeof(x) == 4 && activeLevel == scalar
 }
 
-// left is the factor on the left of a product: element (i, p) is
+// leftFactor is the factor on the left of a product: element (i, p) is
 // data[i*row+p*k].
-type left struct {
-	data   []float32
-	row, k int
+type leftFactor struct {
+	data           []float32
+	rowStep, kStep int
 }
 
 // at is the address of element (i, p).
-func (l *left) at(i, p int) *float32 { return &l.data[i*l.row+p*l.k] }
+func (l *leftFactor) at(i, p int) *float32 { return &l.data[i*l.rowStep+p*l.kStep] }
 
 // product computes c = a·b or c += a·b, with a or b read transposed.
 func product(c, a, b *Matrix[float32], transA, transB, accumulate bool) {
-	k, l := a.Cols, left{a.Data, a.Stride, 1}
+	k, l := a.Cols, leftFactor{a.Data, a.Stride, 1}
 	if transA {
-		k, l = a.Rows, left{a.Data, 1, a.Stride}
+		k, l = a.Rows, leftFactor{a.Data, 1, a.Stride}
 	}
 	if c.Rows == 0 || c.Cols == 0 {
 		return
@@ -121,7 +121,7 @@ func product(c, a, b *Matrix[float32], transA, transB, accumulate bool) {
 				default:
 					packRows(w.panel[:], b.Data[p0*b.Stride+j0:], b.Stride, j1-j0, p1-p0, tileCols)
 				}
-				w.tiles(c, &l, i0, i1, p0, p1, j0, j1, panel, panelRow, accumulate || p0 > 0)
+				w.computeTiles(c, &l, i0, i1, p0, p1, j0, j1, panel, panelRow, accumulate || p0 > 0)
 			}
 		}
 	}
@@ -143,22 +143,22 @@ func splitK(k int) int {
 	return (k + blocks - 1) / blocks
 }
 
-// tiles computes rows i0..i1-1 and columns j0..j1-1 of c, one panel wide, from
+// computeTiles computes rows i0..i1-1 and columns j0..j1-1 of c, one panel wide, from
 // columns p0..p1-1 of l and the panel. packLast must have seen the same rows.
-func (w *workspace) tiles(c *Matrix[float32], l *left, i0, i1, p0, p1, j0, j1 int, panel *float32, panelRow int, accumulate bool) {
+func (w *workspace) computeTiles(c *Matrix[float32], l *leftFactor, i0, i1, p0, p1, j0, j1 int, panel *float32, panelRow int, accumulate bool) {
 	tileRows, tileCols := tileShape()
 	full := i1 - (i1-i0)%tileRows
 	for i := i0; i < full; i += tileRows {
 		if j1-j0 == tileCols {
-			tile(tileRows, p1-p0, l.at(i, p0), l.row, l.k, panel, panelRow, &c.Data[i*c.Stride+j0], c.Stride, accumulate)
+			tile(tileRows, p1-p0, l.at(i, p0), l.rowStep, l.kStep, panel, panelRow, &c.Data[i*c.Stride+j0], c.Stride, accumulate)
 			continue
 		}
-		tile(tileRows, p1-p0, l.at(i, p0), l.row, l.k, panel, panelRow, &w.spare[0], tileCols, false)
+		tile(tileRows, p1-p0, l.at(i, p0), l.rowStep, l.kStep, panel, panelRow, &w.spare[0], tileCols, false)
 		w.copySpare(c, i, i+tileRows, j0, j1, tileCols, accumulate)
 	}
 	if full < i1 {
 		lastRows := lastTileRows(i1 - full)
-		tile(lastRows, p1-p0, &w.last[0], 1, lastRows, panel, panelRow, &w.spare[0], tileCols, false)
+		tile(lastRows, p1-p0, &w.lastRows[0], 1, lastRows, panel, panelRow, &w.spare[0], tileCols, false)
 		w.copySpare(c, full, i1, j0, j1, tileCols, accumulate)
 	}
 }
@@ -181,14 +181,14 @@ func (w *workspace) copySpare(c *Matrix[float32], i0, i1, j0, j1, tileCols int, 
 // packLast copies the rows of l beyond the last full tile into w.last (k,
 // lastTileRows). What the copy does not fill, here and in the panels, holds
 // old numbers; they reach only parts of a tile that are not written to c.
-func (w *workspace) packLast(l *left, i0, i1, p0, p1, tileRows int) {
+func (w *workspace) packLast(l *leftFactor, i0, i1, p0, p1, tileRows int) {
 	rows := (i1 - i0) % tileRows
 	lastRows := lastTileRows(rows)
 	for r := range rows {
-		at := (i1-rows+r)*l.row + p0*l.k
+		at := (i1-rows+r)*l.rowStep + p0*l.kStep
 		for p := range p1 - p0 {
-			w.last[p*lastRows+r] = l.data[at]
-			at += l.k
+			w.lastRows[p*lastRows+r] = l.data[at]
+			at += l.kStep
 		}
 	}
 }

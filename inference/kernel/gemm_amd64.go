@@ -18,7 +18,7 @@ func supported() []level {
 func hasF16C() bool
 
 func tileShape() (rows, cols int) {
-	if active == avx512 {
+	if activeLevel == avx512 {
 		return 12, 32
 	}
 	return 6, 16
@@ -27,10 +27,10 @@ func tileShape() (rows, cols int) {
 // lastTileRows is the height of the tile that takes the rows left over below
 // full tiles.
 func lastTileRows(rows int) int {
-	if active == avx512 && rows > 4 {
+	if activeLevel == avx512 && rows > 4 {
 		return 12
 	}
-	if active == avx512 {
+	if activeLevel == avx512 {
 		return 4
 	}
 	return 6
@@ -62,7 +62,7 @@ func tileAVX2(k int, a *float32, aRow, aK int, b *float32, bRow int, c *float32,
 
 // packFullRows copies k rows of tileCols values into dst, one after another.
 func packFullRows(dst, src *float32, stride, k int) {
-	if active == avx512 {
+	if activeLevel == avx512 {
 		packRows32(dst, src, stride, k)
 	} else {
 		packRows16(dst, src, stride, k)
@@ -82,7 +82,7 @@ func transpose8(dst *float32, dstStride int, src *float32, srcStride, blocks int
 
 // rows32 computes c (rows, 32) = x (rows, k) · b (k, 32) for 1 to 3 rows.
 func rows32(rows, k int, x *float32, xRow int, b *float32, bRow int, c *float32, cRow int) {
-	if active == avx512 {
+	if activeLevel == avx512 {
 		rowsAVX512(rows, k, x, xRow, b, bRow, c, cRow)
 	} else {
 		rowsAVX2(rows, k, x, xRow, b, bRow, c, cRow)

@@ -11,17 +11,17 @@ import (
 // eachLevel runs f once per level that this processor has, the naive
 // reference included.
 func eachLevel(t testing.TB, f func(l level)) {
-	was := active
-	defer func() { active = was }()
+	was := activeLevel
+	defer func() { activeLevel = was }()
 	for _, l := range supported() {
-		active = l
+		activeLevel = l
 		f(l)
 	}
 }
 
-// scattered returns a rows x cols matrix of numbers between guards: it starts
+// stridedMatrix returns a rows x cols matrix of numbers between guards: it starts
 // off alignment, and its stride exceeds its columns.
-func scattered(r *rand.Rand, rows, cols int, fill func(i int) float32) Matrix[float32] {
+func stridedMatrix(r *rand.Rand, rows, cols int, fill func(i int) float32) Matrix[float32] {
 	stride := cols + r.IntN(9)
 	offset := r.IntN(17)
 	data := make([]float32, offset+rows*stride+16)
@@ -91,9 +91,9 @@ func testProduct(t *testing.T, r *rand.Rand, what string, form, m, k, n int, acc
 		bRows, bCols = n, k
 		tuned, naive = MatMulTransB[float32], matMulTransBNaive[float64]
 	}
-	a, b, c := scattered(r, aRows, aCols, normal), scattered(r, bRows, bCols, normal), scattered(r, m, n, normal)
-	want := wide(c)
-	naive(want, wide(a), wide(b), accumulate)
+	a, b, c := stridedMatrix(r, aRows, aCols, normal), stridedMatrix(r, bRows, bCols, normal), stridedMatrix(r, m, n, normal)
+	want := toFloat64(c)
+	naive(want, toFloat64(a), toFloat64(b), accumulate)
 	tuned(c, a, b, accumulate)
 	checkGuards(t, what, c)
 	for i := range m {
@@ -106,8 +106,8 @@ func testProduct(t *testing.T, r *rand.Rand, what string, form, m, k, n int, acc
 	}
 }
 
-// wide copies m to contiguous float64.
-func wide(m Matrix[float32]) Matrix[float64] {
+// toFloat64 copies m to contiguous float64.
+func toFloat64(m Matrix[float32]) Matrix[float64] {
 	w := View(make([]float64, m.Rows*m.Cols), m.Rows, m.Cols)
 	for i := range m.Rows {
 		for j, v := range m.Row(i) {
@@ -138,11 +138,11 @@ func TestProductSpecials(t *testing.T) {
 			name := []string{"MatMul", "MatMulTransA", "MatMulTransB"}[form]
 			tuned := []func(c, a, b Matrix[float32], accumulate bool){MatMul[float32], MatMulTransA[float32], MatMulTransB[float32]}[form]
 			naive := []func(c, a, b Matrix[float32], accumulate bool){matMulNaive[float32], matMulTransANaive[float32], matMulTransBNaive[float32]}[form]
-			a, b, c := scattered(r, m, k, sparse), scattered(r, k, n, sparse), scattered(r, m, n, sparse)
+			a, b, c := stridedMatrix(r, m, k, sparse), stridedMatrix(r, k, n, sparse), stridedMatrix(r, m, n, sparse)
 			if form == 1 {
-				a = scattered(r, k, m, sparse)
+				a = stridedMatrix(r, k, m, sparse)
 			} else if form == 2 {
-				b = scattered(r, n, k, sparse)
+				b = stridedMatrix(r, n, k, sparse)
 			}
 			want := View(make([]float32, m*n), m, n)
 			naive(want, a, b, false)
@@ -169,7 +169,7 @@ func TestProductSpecials(t *testing.T) {
 func TestProductsDoNotAllocate(t *testing.T) {
 	eachLevel(t, func(l level) {
 		r := newRand()
-		a, b, c := View(random[float32](r, 30*40), 30, 40), View(random[float32](r, 40*50), 40, 50), View(make([]float32, 30*50), 30, 50)
+		a, b, c := View(randomSlice[float32](r, 30*40), 30, 40), View(randomSlice[float32](r, 40*50), 40, 50), View(make([]float32, 30*50), 30, 50)
 		MatMul(c, a, b, false)
 		if n := testing.AllocsPerRun(100, func() {
 			MatMul(c, a, b, true)
@@ -183,15 +183,15 @@ func TestProductsDoNotAllocate(t *testing.T) {
 
 func TestChoice(t *testing.T) {
 	for _, l := range supported() {
-		if got, err := choose(string(l)); got != l || err != nil {
+		if got, err := selectLevel(string(l)); got != l || err != nil {
 			t.Errorf("choose(%q) = %q, %v", l, got, err)
 		}
 	}
-	best, err := choose("")
+	best, err := selectLevel("")
 	if err != nil {
 		t.Error(err)
 	}
-	if got, err := choose("mmx"); got != best || err == nil {
+	if got, err := selectLevel("mmx"); got != best || err == nil {
 		t.Errorf("choose(mmx) = %q, %v; want %q and an error", got, err, best)
 	}
 }
@@ -200,7 +200,7 @@ func TestChoice(t *testing.T) {
 func TestProductsConcurrently(t *testing.T) {
 	const m, k, n, workers = 25, 70, 45, 8
 	r := newRand()
-	a, b := View(random[float32](r, m*k), m, k), View(random[float32](r, n*k), n, k)
+	a, b := View(randomSlice[float32](r, m*k), m, k), View(randomSlice[float32](r, n*k), n, k)
 	want := View(make([]float32, m*n), m, n)
 	MatMulTransB(want, a, b, false)
 	bad := make(chan int, workers)

@@ -2,9 +2,9 @@ package kernel
 
 import "math"
 
-// Half rounds f to float16, to nearest and ties to even, and returns its bits.
+// ToFloat16 rounds f to float16, to nearest and ties to even, and returns its bits.
 // Numbers of 65520 and more become infinite.
-func Half(f float32) uint16 {
+func ToFloat16(f float32) uint16 {
 	bits := math.Float32bits(f)
 	sign := uint16(bits>>16) & 0x8000
 	bits &= 0x7fffffff
@@ -20,8 +20,8 @@ func Half(f float32) uint16 {
 	return sign | uint16((bits-112<<23)>>13)
 }
 
-// Widen returns the number that the bits of a float16 stand for.
-func Widen(h uint16) float32 {
+// FromFloat16 returns the number that the bits of a float16 stand for.
+func FromFloat16(h uint16) float32 {
 	sign := uint32(h&0x8000) << 16
 	magnitude := uint32(h & 0x7fff)
 	switch {

@@ -33,18 +33,18 @@ func TestMatMulKnown(t *testing.T) {
 func TestGradients(t *testing.T) {
 	r := newRand()
 	const rows, n = 3, 7
-	x, w := random[float64](r, rows*n), random[float64](r, rows*n)
+	x, w := randomSlice[float64](r, rows*n), randomSlice[float64](r, rows*n)
 	y, dx := make([]float64, rows*n), make([]float64, rows*n)
 
 	GeluBackward(dx, w, x)
-	gradient(t, "gelu dx", x, dx, func() float64 { Gelu(y, x); return dot(y, w) })
+	checkGradient(t, "gelu dx", x, dx, func() float64 { Gelu(y, x); return dot(y, w) })
 
 	soft := func() float64 { copy(y[:n], x[:n]); Softmax(y[:n]); return dot(y[:n], w[:n]) }
 	soft()
 	SoftmaxBackward(dx[:n], w[:n], y[:n])
-	gradient(t, "softmax dx", x[:n], dx[:n], soft)
+	checkGradient(t, "softmax dx", x[:n], dx[:n], soft)
 
-	gain, bias := random[float64](r, n), random[float64](r, n)
+	gain, bias := randomSlice[float64](r, n), randomSlice[float64](r, n)
 	dgain, dbias := make([]float64, n), make([]float64, n)
 	mean, rstd := make([]float64, rows), make([]float64, rows)
 	norm := func() float64 {
@@ -53,9 +53,9 @@ func TestGradients(t *testing.T) {
 	}
 	norm()
 	LayerNormBackward(View(dx, rows, n), View(w, rows, n), View(x, rows, n), gain, mean, rstd, dgain, dbias, false)
-	gradient(t, "layernorm dx", x, dx, norm)
-	gradient(t, "layernorm dgain", gain, dgain, norm)
-	gradient(t, "layernorm dbias", bias, dbias, norm)
+	checkGradient(t, "layernorm dx", x, dx, norm)
+	checkGradient(t, "layernorm dgain", gain, dgain, norm)
+	checkGradient(t, "layernorm dbias", bias, dbias, norm)
 	first := append([]float64(nil), dx...)
 	norm()
 	LayerNormBackward(View(dx, rows, n), View(w, rows, n), View(x, rows, n), gain, mean, rstd, dgain, dbias, true)
@@ -67,7 +67,7 @@ func TestGradients(t *testing.T) {
 
 	clear(dbias)
 	AddBiasBackward(dbias, View(w, rows, n))
-	gradient(t, "bias", bias, dbias, func() float64 {
+	checkGradient(t, "bias", bias, dbias, func() float64 {
 		copy(y, x)
 		AddBias(View(y, rows, n), bias)
 		return dot(y, w)

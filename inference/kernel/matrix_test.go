@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// random returns n normal numbers.
-func random[T Float](r *rand.Rand, n int) []T {
+// randomSlice returns n normal numbers.
+func randomSlice[T Float](r *rand.Rand, n int) []T {
 	s := make([]T, n)
 	for i := range s {
 		s[i] = T(r.NormFloat64())
@@ -64,9 +64,9 @@ func TestMisuse(t *testing.T) {
 	mustPanic(t, "softmax lengths", func() { SoftmaxBackward(make([]float32, 3), make([]float32, 4), make([]float32, 4)) })
 }
 
-// gradient compares dx with central differences of the scalar function f at
+// checkGradient compares dx with central differences of the scalar function f at
 // x, in float64; 1e-6 is well above the rounding of a step of 1e-5.
-func gradient(t *testing.T, what string, x, dx []float64, f func() float64) {
+func checkGradient(t *testing.T, what string, x, dx []float64, f func() float64) {
 	t.Helper()
 	const step = 1e-5
 	for i := range x {

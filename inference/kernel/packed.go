@@ -13,16 +13,16 @@ const panelCols = 32
 type Packed struct {
 	in, out int
 	data    []uint16  // (panels, in, panelCols)
-	wide    []float32 // (panels, in, scalarCols), instead
+	widened []float32 // (panels, in, scalarCols), instead
 }
 
-// PackHalf lays out w, float16 bits in row-major order (in, out).
-func PackHalf(w []uint16, in, out int) *Packed {
+// PackFloat16 lays out w, float16 bits in row-major order (in, out).
+func PackFloat16(w []uint16, in, out int) *Packed {
 	if in < 0 || out < 0 || len(w) != in*out || in > 0 && len(w)/in != out {
 		panic(fmt.Sprintf("kernel: PackHalf: %d numbers for a %dx%d matrix", len(w), in, out))
 	}
-	if active == scalar {
-		return &Packed{in: in, out: out, wide: widenPanels(w, in, out)}
+	if activeLevel == scalar {
+		return &Packed{in: in, out: out, widened: widenPanels(w, in, out)}
 	}
 	panels := (out + panelCols - 1) / panelCols
 	p := &Packed{in: in, out: out, data: make([]uint16, panels*in*panelCols)}
@@ -60,7 +60,7 @@ func (p *Packed) MatMul(dst, x Matrix[float32], bias []float32) {
 		return
 	}
 	switch {
-	case p.wide != nil:
+	case p.widened != nil:
 		p.addScalar(dst, x)
 	case isTuned[float32]():
 		p.addTuned(dst, x)
@@ -76,7 +76,7 @@ func (p *Packed) addNaive(dst, x Matrix[float32]) {
 		j1 := min(j0+panelCols, p.out)
 		for k := range p.in {
 			for j, h := range p.data[j0*p.in+k*panelCols:][:panelCols] {
-				line[j] = Widen(h)
+				line[j] = FromFloat16(h)
 			}
 			for i := range dst.Rows {
 				addScaledNaive(dst.Row(i)[j0:j1], x.Data[i*x.Stride+k], line[:j1-j0])

@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// halves returns n float16 numbers, subnormal ones among them.
-func halves(r *rand.Rand, n int) []uint16 {
+// randomFloat16s returns n float16 numbers, subnormal ones among them.
+func randomFloat16s(r *rand.Rand, n int) []uint16 {
 	w := make([]uint16, n)
 	for i := range w {
-		w[i] = Half(float32(r.NormFloat64()))
+		w[i] = ToFloat16(float32(r.NormFloat64()))
 		if r.IntN(20) == 0 {
 			w[i] &= 0x83ff
 		}
@@ -29,14 +29,14 @@ func TestPackedMatMul(t *testing.T) {
 		for n, s := range shapes {
 			rows, in, out := s[0], s[1], s[2]
 			what := fmt.Sprintf("%s %v", l, s)
-			w := halves(r, in*out)
+			w := randomFloat16s(r, in*out)
 			normal := func(int) float32 { return float32(r.NormFloat64()) }
-			x, dst := scattered(r, rows, in, normal), scattered(r, rows, out, normal)
+			x, dst := stridedMatrix(r, rows, in, normal), stridedMatrix(r, rows, out, normal)
 			var bias []float32
 			if n%2 == 0 {
-				bias = random[float32](r, out)
+				bias = randomSlice[float32](r, out)
 			}
-			PackHalf(w, in, out).MatMul(dst, x, bias)
+			PackFloat16(w, in, out).MatMul(dst, x, bias)
 			checkGuards(t, what, dst)
 			for i := range rows {
 				for j := range out {
@@ -45,7 +45,7 @@ func TestPackedMatMul(t *testing.T) {
 						want = float64(bias[j])
 					}
 					for k := range in {
-						want += float64(x.Row(i)[k]) * float64(Widen(w[k*out+j]))
+						want += float64(x.Row(i)[k]) * float64(FromFloat16(w[k*out+j]))
 					}
 					if v := dst.Row(i)[j]; math.Abs(float64(v)-want) > 2e-6*math.Sqrt(float64(in+1))*(1+math.Abs(want)) {
 						t.Fatalf("%s: element (%d, %d) is %g, want %g", what, i, j, v, want)
@@ -57,9 +57,9 @@ func TestPackedMatMul(t *testing.T) {
 }
 
 func TestPackedMisuse(t *testing.T) {
-	mustPanic(t, "too few weights", func() { PackHalf(make([]uint16, 5), 2, 3) })
-	mustPanic(t, "sizes that overflow", func() { PackHalf(nil, math.MaxInt/2+1, 4) })
-	p := PackHalf(make([]uint16, 6), 2, 3)
+	mustPanic(t, "too few weights", func() { PackFloat16(make([]uint16, 5), 2, 3) })
+	mustPanic(t, "sizes that overflow", func() { PackFloat16(nil, math.MaxInt/2+1, 4) })
+	p := PackFloat16(make([]uint16, 6), 2, 3)
 	dst, x := View(make([]float32, 6), 2, 3), View(make([]float32, 4), 2, 2)
 	mustPanic(t, "wrong input width", func() { p.MatMul(dst, dst, nil) })
 	mustPanic(t, "wrong output width", func() { p.MatMul(x, x, nil) })
@@ -69,10 +69,10 @@ func TestPackedMisuse(t *testing.T) {
 func TestPackedDoesNotAllocate(t *testing.T) {
 	eachLevel(t, func(l level) {
 		r := newRand()
-		p := PackHalf(halves(r, 64*96), 64, 96)
+		p := PackFloat16(randomFloat16s(r, 64*96), 64, 96)
 		bias := make([]float32, 96)
 		for _, rows := range []int{1, 3, 40} {
-			x, dst := View(random[float32](r, rows*64), rows, 64), View(make([]float32, rows*96), rows, 96)
+			x, dst := View(randomSlice[float32](r, rows*64), rows, 64), View(make([]float32, rows*96), rows, 96)
 			p.MatMul(dst, x, bias)
 			if n := testing.AllocsPerRun(100, func() { p.MatMul(dst, x, bias) }); n != 0 {
 				t.Errorf("%s, %d rows: %g allocations", l, rows, n)
@@ -104,25 +104,25 @@ func TestEveryHalf(t *testing.T) {
 		if h&0x8000 != 0 {
 			want = -want
 		}
-		got := Widen(h)
+		got := FromFloat16(h)
 		if math.IsNaN(want) {
-			if got == got || Half(got)|0x200 != h|0x200 {
-				t.Fatalf("Widen(%#04x) = %g and back %#04x, want NaN", h, got, Half(got))
+			if got == got || ToFloat16(got)|0x200 != h|0x200 {
+				t.Fatalf("Widen(%#04x) = %g and back %#04x, want NaN", h, got, ToFloat16(got))
 			}
 			continue
 		}
 		if float64(got) != want || math.Signbit(float64(got)) != math.Signbit(want) {
 			t.Fatalf("Widen(%#04x) = %g, want %g", h, got, want)
 		}
-		if back := Half(got); back != h {
+		if back := ToFloat16(got); back != h {
 			t.Fatalf("Half(Widen(%#04x)) = %#04x", h, back)
 		}
 	}
 	eachLevel(t, func(l level) {
 		dst := View(make([]float32, len(all)), 1, len(all))
-		PackHalf(all, 1, len(all)).MatMul(dst, View([]float32{1}, 1, 1), nil)
+		PackFloat16(all, 1, len(all)).MatMul(dst, View([]float32{1}, 1, 1), nil)
 		for i, v := range dst.Data {
-			if want := Widen(all[i]); v != want && (v == v || want == want) {
+			if want := FromFloat16(all[i]); v != want && (v == v || want == want) {
 				t.Fatalf("%s widens %#04x to %g, want %g", l, i, v, want)
 			}
 		}
@@ -133,8 +133,8 @@ func TestEveryHalf(t *testing.T) {
 // middle goes to the even one, and one step beside it to the nearer.
 func TestHalfRounds(t *testing.T) {
 	for h := uint16(0); h < 0x7c00; h++ {
-		low := float64(Widen(h))
-		high := float64(Widen(h + 1))
+		low := float64(FromFloat16(h))
+		high := float64(FromFloat16(h + 1))
 		if h+1 == 0x7c00 {
 			high = 65536
 		}
@@ -144,15 +144,15 @@ func TestHalfRounds(t *testing.T) {
 			f    float32
 			want uint16
 		}{{middle, even}, {math.Nextafter32(middle, 0), h}, {math.Nextafter32(middle, 1e9), h + 1}} {
-			if got := Half(c.f); got != c.want {
+			if got := ToFloat16(c.f); got != c.want {
 				t.Fatalf("Half(%.9g) = %#04x, want %#04x", c.f, got, c.want)
 			}
-			if got := Half(-c.f); got != c.want|0x8000 {
+			if got := ToFloat16(-c.f); got != c.want|0x8000 {
 				t.Fatalf("Half(%.9g) = %#04x, want %#04x", -c.f, got, c.want|0x8000)
 			}
 		}
 	}
-	if got := Half(float32(math.Inf(-1))); got != 0xfc00 {
+	if got := ToFloat16(float32(math.Inf(-1))); got != 0xfc00 {
 		t.Errorf("Half(-Inf) = %#04x", got)
 	}
 }

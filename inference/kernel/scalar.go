@@ -42,7 +42,7 @@ func widenPanels(w []uint16, in, out int) []float32 {
 	wide := make([]float32, panels*in*scalarCols)
 	for i := range in {
 		for j := range out {
-			wide[(j/scalarCols*in+i)*scalarCols+j%scalarCols] = Widen(w[i*out+j])
+			wide[(j/scalarCols*in+i)*scalarCols+j%scalarCols] = FromFloat16(w[i*out+j])
 		}
 	}
 	return wide
@@ -51,7 +51,7 @@ func widenPanels(w []uint16, in, out int) []float32 {
 // addScalar is the tuned product of weights that were widened at load.
 func (p *Packed) addScalar(dst, x Matrix[float32]) {
 	for j := 0; j < p.out; j += scalarCols {
-		panel := p.wide[j*p.in : (j+scalarCols)*p.in]
+		panel := p.widened[j*p.in : (j+scalarCols)*p.in]
 		for i := range dst.Rows { // while the panel is in the cache
 			row := dst.Row(i)[j:]
 			if len(row) >= scalarCols {

@@ -17,19 +17,19 @@ const (
 	neon    level = "neon"
 )
 
-// active is the family in use. It is written before main starts and by tests.
-var active, choiceError = choose(os.Getenv("PREFDT_KERNEL"))
+// activeLevel is the family in use. It is written before main starts and by tests.
+var activeLevel, selectError = selectLevel(os.Getenv("PREFDT_KERNEL"))
 
 // Selected names the kernels in use: the best that the processor has, or the
 // choice of the environment variable PREFDT_KERNEL. A choice that this
 // processor cannot run is an error, and the best it has is used.
 func Selected() (string, error) {
-	return string(active), choiceError
+	return string(activeLevel), selectError
 }
 
-// choose resolves a wish to a level that runs here. Nothing wished for is the
+// selectLevel resolves a wish to a level that runs here. Nothing wished for is the
 // best.
-func choose(wish string) (level, error) {
+func selectLevel(wish string) (level, error) {
 	have := supported() // worst first
 	best := have[len(have)-1]
 	names := make([]string, len(have))

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// oddSlice returns n numbers of spread 3, off alignment, a few of them special.
-func oddSlice(r *rand.Rand, n int, specials ...float32) []float32 {
+// unalignedSlice returns n numbers of spread 3, off alignment, a few of them special.
+func unalignedSlice(r *rand.Rand, n int, specials ...float32) []float32 {
 	s := make([]float32, n+9)[r.IntN(9):][:n]
 	for i := range s {
 		s[i] = 3 * float32(r.NormFloat64())
@@ -19,9 +19,9 @@ func oddSlice(r *rand.Rand, n int, specials ...float32) []float32 {
 	return s
 }
 
-// near fails unless got equals want within tol, relative or absolute, with
+// checkNear fails unless got equals want within tol, relative or absolute, with
 // NaN and infinity where want has them.
-func near(t *testing.T, what string, got, want []float32, tol float64) {
+func checkNear(t *testing.T, what string, got, want []float32, tol float64) {
 	t.Helper()
 	for i, w := range want {
 		g, w := float64(got[i]), float64(w)
@@ -40,45 +40,45 @@ func TestRowOperations(t *testing.T) {
 		r := newRand()
 		for n := range 70 {
 			what := func(op string) string { return fmt.Sprintf("%s: %s of %d", l, op, n) }
-			x := oddSlice(r, n, inf, -inf, nan, 1e-42, -1e-44, 40, -40, 1000)
-			dy, got, want := oddSlice(r, n), oddSlice(r, n), make([]float32, n)
+			x := unalignedSlice(r, n, inf, -inf, nan, 1e-42, -1e-44, 40, -40, 1000)
+			dy, got, want := unalignedSlice(r, n), unalignedSlice(r, n), make([]float32, n)
 
 			copy(want, got)
 			Add(got, x)
 			addNaive(want, x)
-			near(t, what("Add"), got, want, 0)
+			checkNear(t, what("Add"), got, want, 0)
 
-			y := oddSlice(r, n)
+			y := unalignedSlice(r, n)
 			copy(want, got)
 			AddScaled(got, 1.5, y)
 			addScaledNaive(want, 1.5, y)
-			near(t, what("AddScaled"), got, want, 1e-6)
+			checkNear(t, what("AddScaled"), got, want, 1e-6)
 			Scale(got, -3)
 			scaleNaive(want, -3)
-			near(t, what("Scale"), got, want, 1e-6)
-			near(t, what("Dot"), []float32{Dot(dy, y)}, []float32{dotNaive(dy, y)}, 1e-5)
+			checkNear(t, what("Scale"), got, want, 1e-6)
+			checkNear(t, what("Dot"), []float32{Dot(dy, y)}, []float32{dotNaive(dy, y)}, 1e-5)
 
 			Gelu(got, x)
 			geluNaive(want, x)
-			near(t, what("Gelu"), got, want, 1e-6)
+			checkNear(t, what("Gelu"), got, want, 1e-6)
 
 			GeluBackward(got, dy, x)
 			geluBackwardNaive(want, dy, x)
-			near(t, what("GeluBackward"), got, want, 2e-6)
+			checkNear(t, what("GeluBackward"), got, want, 2e-6)
 
 			for _, specials := range [][]float32{nil, {-inf}, {-inf, nan}, {inf}} {
-				y := oddSlice(r, n, specials...)
+				y := unalignedSlice(r, n, specials...)
 				copy(got, y)
 				copy(want, y)
 				Softmax(got)
 				softmaxNaive(want)
-				near(t, what("Softmax"), got, want, 1e-6)
+				checkNear(t, what("Softmax"), got, want, 1e-6)
 			}
 
 			Softmax(y)
 			SoftmaxBackward(got, dy, y)
 			softmaxBackwardNaive(want, dy, y)
-			near(t, what("SoftmaxBackward"), got, want, 5e-6)
+			checkNear(t, what("SoftmaxBackward"), got, want, 5e-6)
 		}
 	})
 }
@@ -94,8 +94,8 @@ func TestLayerNormTuned(t *testing.T) {
 			what := fmt.Sprintf("%s: %dx%d", l, rows, n)
 			shift := float32(r.NormFloat64())
 			normal := func(int) float32 { return shift + float32(r.NormFloat64()) }
-			x, dy, dst, dx := scattered(r, rows, n, normal), scattered(r, rows, n, normal), scattered(r, rows, n, normal), scattered(r, rows, n, normal)
-			gain, bias := oddSlice(r, n), oddSlice(r, n)
+			x, dy, dst, dx := stridedMatrix(r, rows, n, normal), stridedMatrix(r, rows, n, normal), stridedMatrix(r, rows, n, normal), stridedMatrix(r, rows, n, normal)
+			gain, bias := unalignedSlice(r, n), unalignedSlice(r, n)
 			mean, rstd, wantMean, wantRstd := make([]float32, rows), make([]float32, rows), make([]float32, rows), make([]float32, rows)
 			want := make([]float32, n)
 
@@ -104,14 +104,14 @@ func TestLayerNormTuned(t *testing.T) {
 			for i := range rows {
 				wantMean[i], wantRstd[i] = layerNormNaive(want, x.Row(i), gain, bias, 1e-5)
 				if n > 1 { // one number is its own mean
-					near(t, what+" dst", dst.Row(i), want, 2e-5)
+					checkNear(t, what+" dst", dst.Row(i), want, 2e-5)
 				}
 			}
-			near(t, what+" mean", mean, wantMean, 1e-6)
-			near(t, what+" rstd", rstd, wantRstd, 1e-5)
+			checkNear(t, what+" mean", mean, wantMean, 1e-6)
+			checkNear(t, what+" rstd", rstd, wantRstd, 1e-5)
 
 			accumulate := r.IntN(2) == 0
-			dgain, dbias := oddSlice(r, n), oddSlice(r, n)
+			dgain, dbias := unalignedSlice(r, n), unalignedSlice(r, n)
 			wantGain, wantBias := append([]float32(nil), dgain...), append([]float32(nil), dbias...)
 			wantDx := View(make([]float32, rows*n), rows, n)
 			for i := range rows {
@@ -122,11 +122,11 @@ func TestLayerNormTuned(t *testing.T) {
 			checkGuards(t, what, dx)
 			for i := range rows {
 				if n > 1 {
-					near(t, what+" dx", dx.Row(i), wantDx.Row(i), 5e-5*float64(1+rstd[i]))
+					checkNear(t, what+" dx", dx.Row(i), wantDx.Row(i), 5e-5*float64(1+rstd[i]))
 				}
 			}
-			near(t, what+" dgain", dgain, wantGain, 1e-5)
-			near(t, what+" dbias", dbias, wantBias, 1e-5)
+			checkNear(t, what+" dgain", dgain, wantGain, 1e-5)
+			checkNear(t, what+" dbias", dbias, wantBias, 1e-5)
 		}
 	})
 }
@@ -135,7 +135,7 @@ func TestRowOperationsDoNotAllocate(t *testing.T) {
 	eachLevel(t, func(l level) {
 		r := newRand()
 		const rows, n = 4, 70
-		x, dy, dx := View(random[float32](r, rows*n), rows, n), View(random[float32](r, rows*n), rows, n), View(random[float32](r, rows*n), rows, n)
+		x, dy, dx := View(randomSlice[float32](r, rows*n), rows, n), View(randomSlice[float32](r, rows*n), rows, n), View(randomSlice[float32](r, rows*n), rows, n)
 		gain, dgain := make([]float32, n), make([]float32, n)
 		if a := testing.AllocsPerRun(20, func() {
 			var mean, rstd [rows]float32

@@ -53,7 +53,7 @@ const (
 	ReturnFeatures   = 25
 	ActionFeatures   = 10
 	TokensPerSlot    = 3
-	Choices          = 3 // outputs per pair
+	ChoiceOutputs    = 3 // outputs per pair
 )
 
 // NormEpsilon is added to the variance in every layer norm.
@@ -87,8 +87,8 @@ func (a Arch) Check() error {
 	return nil
 }
 
-// Past returns the number of tokens a step finds in the cache of each layer.
-func (a Arch) Past() int { return TokensPerSlot * (a.Context - 1) }
+// PastTokens returns the number of tokens a step finds in the cache of each layer.
+func (a Arch) PastTokens() int { return TokensPerSlot * (a.Context - 1) }
 
 // Tensor is one parameter, a row-major matrix; vectors have one row.
 type Tensor struct {
@@ -99,9 +99,9 @@ type Tensor struct {
 // Size returns the number of values.
 func (t Tensor) Size() int { return t.Rows * t.Cols }
 
-// Matrix reports whether the tensor multiplies rows, and so is exported as
+// IsMatrix reports whether the tensor multiplies rows, and so is exported as
 // float16 and decayed in training; the others are biases, gains and queries.
-func (t Tensor) Matrix() bool { return t.Rows > 1 }
+func (t Tensor) IsMatrix() bool { return t.Rows > 1 }
 
 // Tensors lists every parameter, in the order of checkpoints.
 func (a Arch) Tensors() []Tensor {
@@ -121,7 +121,7 @@ func (a Arch) Tensors() []Tensor {
 			{"n1g", 1, d}, {"n1b", 1, d}, {"qkv.w", d, 3 * d}, {"qkv.b", 1, 3 * d}, {"proj.w", d, d}, {"proj.b", 1, d},
 			{"n2g", 1, d}, {"n2b", 1, d}, {"fc.w", d, 4 * d}, {"fc.b", 1, 4 * d}, {"out.w", 4 * d, d}, {"out.b", 1, d},
 		} {
-			t.Name = Block(l, t.Name)
+			t.Name = BlockTensor(l, t.Name)
 			list = append(list, t)
 		}
 	}
@@ -130,13 +130,13 @@ func (a Arch) Tensors() []Tensor {
 		Tensor{"craft.e", d, d}, Tensor{"craft.a", d, d}, Tensor{"craft.hb", 1, d}, Tensor{"craft.mix", d, d},
 		Tensor{"flight.w", d, 2}, Tensor{"flight.b", 1, 2},
 		Tensor{"choice.e", d, p}, Tensor{"choice.a", d, p}, Tensor{"choice.p", p, p}, Tensor{"choice.b", 1, p},
-		Tensor{"choice.w", p, p}, Tensor{"choice.wb", 1, p}, Tensor{"choice.o", p, Choices}, Tensor{"choice.ob", 1, Choices},
+		Tensor{"choice.w", p, p}, Tensor{"choice.wb", 1, p}, Tensor{"choice.o", p, ChoiceOutputs}, Tensor{"choice.ob", 1, ChoiceOutputs},
 		Tensor{"price.w", d, p}, Tensor{"price.b", 1, p}, Tensor{"price.o", p, 1}, Tensor{"price.ob", 1, 1},
 	)
 }
 
-// Block names a tensor of transformer block l.
-func Block(l int, name string) string { return fmt.Sprintf("block%d.%s", l, name) }
+// BlockTensor names a tensor of transformer block l.
+func BlockTensor(l int, name string) string { return fmt.Sprintf("block%d.%s", l, name) }
 
 // Parameters counts the values of all tensors.
 func (a Arch) Parameters() int {

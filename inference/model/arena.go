@@ -16,8 +16,8 @@ func (w *arena) reset() {
 	w.used = 0
 }
 
-// take lends a matrix of undefined numbers.
-func (w *arena) take(rows, cols int) matrix {
+// alloc lends a matrix of undefined numbers.
+func (w *arena) alloc(rows, cols int) matrix {
 	n := rows * cols
 	first := w.used
 	w.used += (n + 15) &^ 15 // whole cache lines
@@ -30,13 +30,13 @@ func (w *arena) take(rows, cols int) matrix {
 // linear lends x·w + b.
 func (w *arena) linear(l *linear, x matrix) matrix {
 	_, cols := l.w.Size()
-	y := w.take(x.Rows, cols)
+	y := w.alloc(x.Rows, cols)
 	l.w.MatMul(y, x, l.b)
 	return y
 }
 
-// into sets dst to the row x·w + b.
-func (w *arena) into(dst matrix, l *linear, x []float32) {
+// linearInto sets dst to the row x·w + b.
+func (w *arena) linearInto(dst matrix, l *linear, x []float32) {
 	l.w.MatMul(dst, kernel.View(x, 1, len(x)), l.b)
 }
 
@@ -48,7 +48,7 @@ func (w *arena) gelu(x matrix) matrix {
 
 // norm lends the layer norm of x.
 func (w *arena) norm(n *norm, x matrix) matrix {
-	y, mean, rstd := w.take(x.Rows, x.Cols), w.take(1, x.Rows), w.take(1, x.Rows)
+	y, mean, rstd := w.alloc(x.Rows, x.Cols), w.alloc(1, x.Rows), w.alloc(1, x.Rows)
 	kernel.LayerNorm(y, x, n.gain, n.bias, NormEpsilon, mean.Data, rstd.Data)
 	return y
 }

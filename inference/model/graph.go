@@ -43,8 +43,8 @@ type Dim struct {
 
 // The dimensions that differ from slot to slot.
 var (
-	anyAircraft = Dim{Name: "aircraft"}
-	anyUsers    = Dim{Name: "users"}
+	aircraftDim = Dim{Name: "aircraft"}
+	usersDim    = Dim{Name: "users"}
 )
 
 // Value is an input or output of the graph; all are float32.
@@ -98,58 +98,58 @@ func PastValue(l int) string    { return fmt.Sprintf("past_value.%d", l) }
 func PresentKey(l int) string   { return fmt.Sprintf("present_key.%d", l) }
 func PresentValue(l int) string { return fmt.Sprintf("present_value.%d", l) }
 
-// builder adds nodes to a graph; each returns the name of its output.
-type builder struct {
+// graphBuilder adds nodes to a graph; each returns the name of its output.
+type graphBuilder struct {
 	Graph
-	count int
+	nodeCount int
 }
 
-func (b *builder) add(op string, attributes map[string]any, inputs ...string) string {
-	b.count++
-	name := fmt.Sprintf("%s.%d", op, b.count)
+func (b *graphBuilder) addNode(op string, attributes map[string]any, inputs ...string) string {
+	b.nodeCount++
+	name := fmt.Sprintf("%s.%d", op, b.nodeCount)
 	b.Nodes = append(b.Nodes, Node{op, inputs, []string{name}, attributes})
 	return name
 }
 
-// rename gives the last node's output its name as an output of the graph.
-func (b *builder) rename(name string) {
+// renameOutput gives the last node's output its name as an output of the graph.
+func (b *graphBuilder) renameOutput(name string) {
 	b.Nodes[len(b.Nodes)-1].Outputs[0] = name
 }
 
-func (b *builder) ints(name string, values ...int64) string {
+func (b *graphBuilder) intConstant(name string, values ...int64) string {
 	b.Initializers = append(b.Initializers, Initializer{Name: name, Type: Int64, Dims: []int{len(values)}, Ints: values})
 	return name
 }
 
-func (b *builder) number(name string, value float32) {
+func (b *graphBuilder) constant(name string, value float32) {
 	b.Initializers = append(b.Initializers, Initializer{Name: name, Type: Float32, Dims: []int{1}, Floats: []float32{value}})
 }
 
-func (b *builder) matMul(x, w string) string { return b.add("MatMul", nil, x, w) }
-func (b *builder) sum(x, y string) string    { return b.add("Add", nil, x, y) }
-func (b *builder) mul(x, y string) string    { return b.add("Mul", nil, x, y) }
-func (b *builder) affine(x, name, bias string) string {
+func (b *graphBuilder) matMul(x, w string) string { return b.addNode("MatMul", nil, x, w) }
+func (b *graphBuilder) sum(x, y string) string    { return b.addNode("Add", nil, x, y) }
+func (b *graphBuilder) mul(x, y string) string    { return b.addNode("Mul", nil, x, y) }
+func (b *graphBuilder) affine(x, name, bias string) string {
 	return b.sum(b.matMul(x, name), bias)
 }
-func (b *builder) reshape(x, shape string) string { return b.add("Reshape", nil, x, shape) }
-func (b *builder) transpose(x string, order ...int64) string {
-	return b.add("Transpose", map[string]any{"perm": order}, x)
+func (b *graphBuilder) reshape(x, shape string) string { return b.addNode("Reshape", nil, x, shape) }
+func (b *graphBuilder) transpose(x string, order ...int64) string {
+	return b.addNode("Transpose", map[string]any{"perm": order}, x)
 }
-func (b *builder) concat(axis int64, x ...string) string {
-	return b.add("Concat", map[string]any{"axis": axis}, x...)
+func (b *graphBuilder) concat(axis int64, x ...string) string {
+	return b.addNode("Concat", map[string]any{"axis": axis}, x...)
 }
-func (b *builder) softmax(x string) string {
-	return b.add("Softmax", map[string]any{"axis": int64(-1)}, x)
+func (b *graphBuilder) softmax(x string) string {
+	return b.addNode("Softmax", map[string]any{"axis": int64(-1)}, x)
 }
-func (b *builder) norm(x, gain, bias string) string {
-	return b.add("LayerNormalization", map[string]any{"axis": int64(-1), "epsilon": float32(NormEpsilon)}, x, gain, bias)
+func (b *graphBuilder) norm(x, gain, bias string) string {
+	return b.addNode("LayerNormalization", map[string]any{"axis": int64(-1), "epsilon": float32(NormEpsilon)}, x, gain, bias)
 }
 
 // gelu is 0.5 x (1 + tanh(s (x + c x³))), in the form that ONNX Runtime fuses
 // into one operator.
-func (b *builder) gelu(x string) string {
+func (b *graphBuilder) gelu(x string) string {
 	cubic := b.sum(b.mul(b.mul(x, "gelu.cubic"), x), "one")
-	gate := b.sum(b.add("Tanh", nil, b.mul(b.mul(x, "gelu.scale"), cubic)), "one")
+	gate := b.sum(b.addNode("Tanh", nil, b.mul(b.mul(x, "gelu.scale"), cubic)), "one")
 	return b.mul(b.mul(x, "half"), gate)
 }
 
@@ -158,21 +158,21 @@ func (b *builder) gelu(x string) string {
 func (a Arch) Graph() *Graph {
 	d, heads := a.Width, a.Heads
 	width := d / heads
-	b := &builder{}
+	b := &graphBuilder{}
 
-	past := Dim{Size: a.Past()}
+	past := Dim{Size: a.PastTokens()}
 	b.Inputs = []Value{
-		{"aircraft", []Dim{anyAircraft, {Size: AircraftFeatures}}},
-		{"pairs", []Dim{anyAircraft, anyUsers, {Size: PairFeatures}}},
-		{"user_mask", []Dim{anyUsers}}, // 1 for a user, 0 for padding; without users one padded row
+		{"aircraft", []Dim{aircraftDim, {Size: AircraftFeatures}}},
+		{"pairs", []Dim{aircraftDim, usersDim, {Size: PairFeatures}}},
+		{"user_mask", []Dim{usersDim}}, // 1 for a user, 0 for padding; without users one padded row
 		{"state", []Dim{{Size: 1}, {Size: StateFeatures}}},
 		{"return", []Dim{{Size: 1}, {Size: ReturnFeatures}}},
 		{"action", []Dim{{Size: 1}, {Size: ActionFeatures}}},
 		{"past_mask", []Dim{past}}, // 1 for a token that was, 0 before the mission began
 	}
 	b.Outputs = []Value{
-		{"move", []Dim{anyAircraft, {Size: 2}}},
-		{"choice", []Dim{anyAircraft, anyUsers, {Size: Choices}}},
+		{"move", []Dim{aircraftDim, {Size: 2}}},
+		{"choice", []Dim{aircraftDim, usersDim, {Size: ChoiceOutputs}}},
 		{"price", []Dim{{Size: 1}}},
 	}
 	cache := []Dim{{Size: heads}, past, {Size: width}}
@@ -185,40 +185,40 @@ func (a Arch) Graph() *Graph {
 	w := map[string]string{}
 	for _, t := range a.Tensors() {
 		i := Initializer{Name: t.Name, Type: Float32, Dims: []int{t.Cols}, Parameter: true}
-		if t.Matrix() {
+		if t.IsMatrix() {
 			i.Type, i.Dims = Float16, []int{t.Rows, t.Cols}
 		}
 		b.Initializers = append(b.Initializers, i)
 		w[t.Name] = t.Name
-		if t.Matrix() {
-			w[t.Name] = b.add("Cast", map[string]any{"to": int64(Float32)}, t.Name)
+		if t.IsMatrix() {
+			w[t.Name] = b.addNode("Cast", map[string]any{"to": int64(Float32)}, t.Name)
 		}
 	}
-	b.number("one", 1)
-	b.number("hidden", 1e9) // what a masked score is lowered by
-	b.number("scale", float32(1/math.Sqrt(float64(width))))
-	b.number("half", 0.5)
-	b.number("gelu.scale", 0.7978845608)
-	b.number("gelu.cubic", 0.044715)
+	b.constant("one", 1)
+	b.constant("hidden", 1e9) // what a masked score is lowered by
+	b.constant("scale", float32(1/math.Sqrt(float64(width))))
+	b.constant("half", 0.5)
+	b.constant("gelu.scale", 0.7978845608)
+	b.constant("gelu.cubic", 0.044715)
 	b.Initializers = append(b.Initializers, Initializer{Name: "causal", Type: Float32, Dims: []int{TokensPerSlot, TokensPerSlot},
 		Floats: []float32{1, 0, 0, 1, 1, 0, 1, 1, 1}})
-	perHead := b.ints("shape.heads", 0, int64(heads), int64(width))                     // (n, d) to (n, heads, d/heads)
-	perPair := b.ints("shape.pair_heads", 0, 0, int64(heads), int64(width))             // (m, n, d) to (m, n, heads, d/heads)
-	perCraft := b.ints("shape.craft_heads", 0, int64(heads), 1, int64(width))           // (m, d) to (m, heads, 1, d/heads)
-	flat := b.ints("shape.row", 0, -1)                                                  // heads side by side again: (n, ...) to (n, d)
-	one := b.ints("shape.one", -1)                                                      // (1, 1) to (1)
-	single := b.ints("shape.single", 1, int64(heads), 1, int64(width))                  // (d) to (1, heads, 1, d/heads)
-	three := b.ints("shape.tokens", TokensPerSlot, int64(a.Past()))                     // the past mask, for each new token
-	broadcast := b.ints("shape.each_pair", 0, 1, -1)                                    // (m, p) to (m, 1, p)
-	first, second, last := b.ints("2", 2), b.ints("3", 3), b.ints("end", math.MaxInt64) // bounds of slices
-	axis0, axis1 := b.ints("axis0", 0), b.ints("axis1", 1)
+	perHead := b.intConstant("shape.heads", 0, int64(heads), int64(width))                                   // (n, d) to (n, heads, d/heads)
+	perPair := b.intConstant("shape.pair_heads", 0, 0, int64(heads), int64(width))                           // (m, n, d) to (m, n, heads, d/heads)
+	perCraft := b.intConstant("shape.craft_heads", 0, int64(heads), 1, int64(width))                         // (m, d) to (m, heads, 1, d/heads)
+	flat := b.intConstant("shape.row", 0, -1)                                                                // heads side by side again: (n, ...) to (n, d)
+	one := b.intConstant("shape.one", -1)                                                                    // (1, 1) to (1)
+	single := b.intConstant("shape.single", 1, int64(heads), 1, int64(width))                                // (d) to (1, heads, 1, d/heads)
+	three := b.intConstant("shape.tokens", TokensPerSlot, int64(a.PastTokens()))                             // the past mask, for each new token
+	broadcast := b.intConstant("shape.each_pair", 0, 1, -1)                                                  // (m, p) to (m, 1, p)
+	first, second, last := b.intConstant("2", 2), b.intConstant("3", 3), b.intConstant("end", math.MaxInt64) // bounds of slices
+	axis0, axis1 := b.intConstant("axis0", 0), b.intConstant("axis1", 1)
 
 	// Sets. (M, d), (M, U, p)
 	a0 := b.gelu(b.affine("aircraft", w["aircraft.w"], "aircraft.b"))
 	z := b.gelu(b.affine("pairs", w["pair.w"], "pair.b"))
 
 	// Pooling of users, per aircraft and head: (M, heads, 1, U)
-	users := b.mul(b.add("Sub", nil, "user_mask", "one"), "hidden")
+	users := b.mul(b.addNode("Sub", nil, "user_mask", "one"), "hidden")
 	q := b.mul(b.reshape(b.matMul(a0, w["pool.q"]), perCraft), "scale")
 	k := b.transpose(b.reshape(b.matMul(z, w["pool.k"]), perPair), 0, 2, 3, 1)
 	v := b.transpose(b.reshape(b.matMul(z, w["pool.v"]), perPair), 0, 2, 1, 3)
@@ -240,24 +240,24 @@ func (a Arch) Graph() *Graph {
 	action := b.affine("action", w["action.w"], "action.b")
 	x := b.concat(0, action, ret, state)
 
-	seen := b.concat(1, b.add("Expand", nil, "past_mask", three), "causal")
-	mask := b.mul(b.add("Sub", nil, seen, "one"), "hidden") // (3, past+3)
-	lastMask := b.add("Slice", nil, mask, first, second, axis0)
+	seen := b.concat(1, b.addNode("Expand", nil, "past_mask", three), "causal")
+	mask := b.mul(b.addNode("Sub", nil, seen, "one"), "hidden") // (3, past+3)
+	lastMask := b.addNode("Slice", nil, mask, first, second, axis0)
 
 	for l := range a.Layers {
-		name := func(s string) string { return Block(l, s) }
+		name := func(s string) string { return BlockTensor(l, s) }
 		h := b.affine(b.norm(x, name("n1g"), name("n1b")), w[name("qkv.w")], name("qkv.b"))
 		q, k, v := name("q"), name("k"), name("v")
 		b.Nodes = append(b.Nodes, Node{"Split", []string{h}, []string{q, k, v}, map[string]any{"axis": int64(1)}})
 		k = b.concat(1, PastKey(l), b.transpose(b.reshape(k, perHead), 1, 0, 2))
 		v = b.concat(1, PastValue(l), b.transpose(b.reshape(v, perHead), 1, 0, 2))
-		b.add("Slice", nil, k, second, last, axis1)
-		b.rename(PresentKey(l))
-		b.add("Slice", nil, v, second, last, axis1)
-		b.rename(PresentValue(l))
+		b.addNode("Slice", nil, k, second, last, axis1)
+		b.renameOutput(PresentKey(l))
+		b.addNode("Slice", nil, v, second, last, axis1)
+		b.renameOutput(PresentValue(l))
 
 		if l == a.Layers-1 { // e needs the state token alone
-			q, x, mask = b.add("Slice", nil, q, first, second, axis0), b.add("Slice", nil, x, first, second, axis0), lastMask
+			q, x, mask = b.addNode("Slice", nil, q, first, second, axis0), b.addNode("Slice", nil, x, first, second, axis0), lastMask
 		}
 		q = b.mul(b.transpose(b.reshape(q, perHead), 1, 0, 2), "scale")
 		weights := b.softmax(b.sum(b.matMul(q, b.transpose(k, 0, 2, 1)), mask))
@@ -270,19 +270,19 @@ func (a Arch) Graph() *Graph {
 
 	// Heads.
 	h0 := b.gelu(b.sum(b.sum(b.matMul(a2, w["craft.a"]), "craft.hb"), b.matMul(e, w["craft.e"])))
-	mean := b.add("ReduceMean", map[string]any{"axes": []int64{0}, "keepdims": int64(1)}, h0)
+	mean := b.addNode("ReduceMean", map[string]any{"axes": []int64{0}, "keepdims": int64(1)}, h0)
 	h := b.sum(h0, b.matMul(mean, w["craft.mix"]))
-	b.add("Tanh", nil, b.affine(h, w["flight.w"], "flight.b"))
-	b.rename("move")
+	b.addNode("Tanh", nil, b.affine(h, w["flight.w"], "flight.b"))
+	b.renameOutput("move")
 
 	each := b.sum(b.matMul(h, w["choice.a"]), b.matMul(e, w["choice.e"])) // (M, p)
 	c := b.gelu(b.sum(b.affine(z, w["choice.p"], "choice.b"), b.reshape(each, broadcast)))
 	c = b.gelu(b.affine(c, w["choice.w"], "choice.wb"))
 	b.affine(c, w["choice.o"], "choice.ob")
-	b.rename("choice")
+	b.renameOutput("choice")
 
 	y := b.gelu(b.affine(e, w["price.w"], "price.b"))
 	b.reshape(b.affine(y, w["price.o"], "price.ob"), one)
-	b.rename("price")
+	b.renameOutput("price")
 	return &b.Graph
 }

@@ -11,22 +11,22 @@ import (
 type Net struct {
 	Arch Arch
 
-	aircraft, pair         linear
-	poolQ, poolK, poolV    linear
-	poolO                  linear
-	craft1, craft2         linear
-	craftNorm              norm
-	fleetQ                 []float32 // (d)
-	fleetK, fleetV, fleetO linear
-	state, ret, action     linear
-	blocks                 []block
-	final                  norm
-	craftE, craftA, mix    linear
-	flight                 linear
-	choiceE, choiceA       linear
-	choiceP, choice2       linear
-	choiceO                linear
-	price1, price2         linear
+	aircraft, pair                           linear
+	poolQ, poolK, poolV                      linear
+	poolO                                    linear
+	aircraftFC1, aircraftFC2                 linear
+	aircraftNorm                             norm
+	fleetQ                                   []float32 // (d)
+	fleetK, fleetV, fleetO                   linear
+	stateToken, returnToken, actionToken     linear
+	blocks                                   []block
+	final                                    norm
+	headContext, headAircraft, headFleetMean linear
+	flight                                   linear
+	choiceContext, choiceAircraft            linear
+	choicePair, choiceHidden                 linear
+	choiceOut                                linear
+	priceHidden, priceOut                    linear
 }
 
 // block is one transformer block.
@@ -64,27 +64,27 @@ func NewNet(a Arch, parameters []float32) (*Net, error) {
 		t := tensors[name]
 		half := make([]uint16, t.Size())
 		for i, v := range values[name] {
-			half[i] = kernel.Half(v)
+			half[i] = kernel.ToFloat16(v)
 		}
-		return linear{kernel.PackHalf(half, t.Rows, t.Cols), vector(bias)}
+		return linear{kernel.PackFloat16(half, t.Rows, t.Cols), vector(bias)}
 	}
 	n := &Net{
 		Arch:     a,
 		aircraft: weight("aircraft.w", "aircraft.b"), pair: weight("pair.w", "pair.b"),
 		poolQ: weight("pool.q", ""), poolK: weight("pool.k", ""), poolV: weight("pool.v", ""), poolO: weight("pool.o", "pool.ob"),
-		craftNorm: norm{vector("craft.ng"), vector("craft.nb")},
-		craft1:    weight("craft.w1", "craft.b1"), craft2: weight("craft.w2", "craft.b2"),
+		aircraftNorm: norm{vector("craft.ng"), vector("craft.nb")},
+		aircraftFC1:  weight("craft.w1", "craft.b1"), aircraftFC2: weight("craft.w2", "craft.b2"),
 		fleetQ: vector("fleet.q"), fleetK: weight("fleet.k", ""), fleetV: weight("fleet.v", ""), fleetO: weight("fleet.o", ""),
-		state: weight("state.w", "state.b"), ret: weight("return.w", "return.b"), action: weight("action.w", "action.b"),
-		final:  norm{vector("final.g"), vector("final.b")},
-		craftE: weight("craft.e", ""), craftA: weight("craft.a", "craft.hb"), mix: weight("craft.mix", ""),
-		flight:  weight("flight.w", "flight.b"),
-		choiceE: weight("choice.e", ""), choiceA: weight("choice.a", ""), choiceP: weight("choice.p", "choice.b"),
-		choice2: weight("choice.w", "choice.wb"), choiceO: weight("choice.o", "choice.ob"),
-		price1: weight("price.w", "price.b"), price2: weight("price.o", "price.ob"),
+		stateToken: weight("state.w", "state.b"), returnToken: weight("return.w", "return.b"), actionToken: weight("action.w", "action.b"),
+		final:       norm{vector("final.g"), vector("final.b")},
+		headContext: weight("craft.e", ""), headAircraft: weight("craft.a", "craft.hb"), headFleetMean: weight("craft.mix", ""),
+		flight:        weight("flight.w", "flight.b"),
+		choiceContext: weight("choice.e", ""), choiceAircraft: weight("choice.a", ""), choicePair: weight("choice.p", "choice.b"),
+		choiceHidden: weight("choice.w", "choice.wb"), choiceOut: weight("choice.o", "choice.ob"),
+		priceHidden: weight("price.w", "price.b"), priceOut: weight("price.o", "price.ob"),
 	}
 	for l := range a.Layers {
-		name := func(s string) string { return Block(l, s) }
+		name := func(s string) string { return BlockTensor(l, s) }
 		n.blocks = append(n.blocks, block{
 			norm1: norm{vector(name("n1g")), vector(name("n1b"))}, norm2: norm{vector(name("n2g")), vector(name("n2b"))},
 			qkv: weight(name("qkv.w"), name("qkv.b")), proj: weight(name("proj.w"), name("proj.b")),

@@ -6,24 +6,24 @@ import (
 	"prefdt/inference/kernel"
 )
 
-// rows is a matrix in float64, for the naive reference of a whole episode.
-type rows [][]float64
+// matrix64 is a matrix in float64, for the naive reference of a whole episode.
+type matrix64 [][]float64
 
 // reference computes every slot of an episode from the package comment's
 // formulas, with all tokens in view and the sliding mask, and no cache.
 type reference struct {
 	Arch
-	w map[string]rows
+	w map[string]matrix64
 }
 
 func newReference(a Arch, parameters []float32) *reference {
-	r := &reference{a, map[string]rows{}}
+	r := &reference{a, map[string]matrix64{}}
 	for _, t := range a.Tensors() {
-		m := make(rows, t.Rows)
+		m := make(matrix64, t.Rows)
 		for i := range m {
 			for _, v := range parameters[:t.Cols] {
-				if t.Matrix() {
-					v = kernel.Widen(kernel.Half(v))
+				if t.IsMatrix() {
+					v = kernel.FromFloat16(kernel.ToFloat16(v))
 				}
 				m[i] = append(m[i], float64(v))
 			}
@@ -34,8 +34,8 @@ func newReference(a Arch, parameters []float32) *reference {
 	return r
 }
 
-func (r *reference) linear(x rows, w, b string) rows {
-	y := make(rows, len(x))
+func (r *reference) linear(x matrix64, w, b string) matrix64 {
+	y := make(matrix64, len(x))
 	for i := range x {
 		y[i] = make([]float64, len(r.w[w][0]))
 		for j := range y[i] {
@@ -50,8 +50,8 @@ func (r *reference) linear(x rows, w, b string) rows {
 	return y
 }
 
-func (r *reference) norm(x rows, gain, bias string) rows {
-	y := make(rows, len(x))
+func (r *reference) norm(x matrix64, gain, bias string) matrix64 {
+	y := make(matrix64, len(x))
 	for i := range x {
 		var mean, variance float64
 		for _, v := range x[i] {
@@ -67,7 +67,7 @@ func (r *reference) norm(x rows, gain, bias string) rows {
 	return y
 }
 
-func gelu(x rows) rows {
+func gelu(x matrix64) matrix64 {
 	for i := range x {
 		for j, v := range x[i] {
 			x[i][j] = 0.5 * v * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(v+0.044715*v*v*v)))
@@ -76,8 +76,8 @@ func gelu(x rows) rows {
 	return x
 }
 
-func plus(x, y rows) rows {
-	sum := make(rows, len(x))
+func addRows(x, y matrix64) matrix64 {
+	sum := make(matrix64, len(x))
 	for i := range x {
 		for j := range x[i] {
 			sum[i] = append(sum[i], x[i][j]+y[min(i, len(y)-1)][j]) // one row is added to all
@@ -87,9 +87,9 @@ func plus(x, y rows) rows {
 }
 
 // attention gathers, for each query i, the values of the keys it sees.
-func (r *reference) attention(q, k, v rows, sees func(i, j int) bool) rows {
+func (r *reference) attention(q, k, v matrix64, sees func(i, j int) bool) matrix64 {
 	width := r.Width / r.Heads
-	out := make(rows, len(q))
+	out := make(matrix64, len(q))
 	for i := range q {
 		out[i] = make([]float64, r.Width)
 		for c := 0; c < r.Width; c += width {
@@ -116,8 +116,8 @@ func (r *reference) attention(q, k, v rows, sees func(i, j int) bool) rows {
 	return out
 }
 
-func split(x []float32, n, cols int) rows {
-	m := make(rows, n)
+func toMatrix64(x []float32, n, cols int) matrix64 {
+	m := make(matrix64, n)
 	for i := range m {
 		for _, v := range x[i*cols : (i+1)*cols] {
 			m[i] = append(m[i], float64(v))
@@ -126,8 +126,8 @@ func split(x []float32, n, cols int) rows {
 	return m
 }
 
-func columns(x rows, first, end int) rows {
-	y := make(rows, len(x))
+func columns(x matrix64, first, end int) matrix64 {
+	y := make(matrix64, len(x))
 	for i := range x {
 		y[i] = x[i][first:end]
 	}
@@ -138,49 +138,49 @@ func columns(x rows, first, end int) rows {
 func (r *reference) episode(inputs []*Inputs) [][]float64 {
 	d := r.Width
 	all := func(i, j int) bool { return true }
-	var x rows         // the stream, three tokens a slot
-	var a2s, zs []rows // per slot
+	var x matrix64         // the stream, three tokens a slot
+	var a2s, zs []matrix64 // per slot
 	for _, in := range inputs {
-		a0 := gelu(r.linear(split(in.Aircraft, in.M, AircraftFeatures), "aircraft.w", "aircraft.b"))
-		z := gelu(r.linear(split(in.Pairs, in.M*in.U, PairFeatures), "pair.w", "pair.b"))
-		mine := func(m, j int) bool { return j/in.U == m }
+		a0 := gelu(r.linear(toMatrix64(in.Aircraft, in.NumAircraft, AircraftFeatures), "aircraft.w", "aircraft.b"))
+		z := gelu(r.linear(toMatrix64(in.Pairs, in.NumAircraft*in.NumUsers, PairFeatures), "pair.w", "pair.b"))
+		mine := func(m, j int) bool { return j/in.NumUsers == m }
 		p := r.attention(r.linear(a0, "pool.q", ""), r.linear(z, "pool.k", ""), r.linear(z, "pool.v", ""), mine)
-		a1 := plus(a0, r.linear(p, "pool.o", "pool.ob"))
-		a2 := plus(a1, r.linear(gelu(r.linear(r.norm(a1, "craft.ng", "craft.nb"), "craft.w1", "craft.b1")), "craft.w2", "craft.b2"))
+		a1 := addRows(a0, r.linear(p, "pool.o", "pool.ob"))
+		a2 := addRows(a1, r.linear(gelu(r.linear(r.norm(a1, "craft.ng", "craft.nb"), "craft.w1", "craft.b1")), "craft.w2", "craft.b2"))
 		f := r.attention(r.w["fleet.q"], r.linear(a2, "fleet.k", ""), r.linear(a2, "fleet.v", ""), all)
-		s := plus(r.linear(f, "fleet.o", ""), r.linear(split(in.State, 1, StateFeatures), "state.w", "state.b"))
-		x = append(x, r.linear(split(in.Action, 1, ActionFeatures), "action.w", "action.b")...)
-		x = append(x, r.linear(split(in.Return, 1, ReturnFeatures), "return.w", "return.b")...)
+		s := addRows(r.linear(f, "fleet.o", ""), r.linear(toMatrix64(in.State, 1, StateFeatures), "state.w", "state.b"))
+		x = append(x, r.linear(toMatrix64(in.Action, 1, ActionFeatures), "action.w", "action.b")...)
+		x = append(x, r.linear(toMatrix64(in.Return, 1, ReturnFeatures), "return.w", "return.b")...)
 		x = append(x, s...)
 		a2s, zs = append(a2s, a2), append(zs, z)
 	}
 	window := func(i, j int) bool { return j <= i && j/TokensPerSlot > i/TokensPerSlot-r.Context }
 	for l := range r.Layers {
-		name := func(s string) string { return Block(l, s) }
+		name := func(s string) string { return BlockTensor(l, s) }
 		qkv := r.linear(r.norm(x, name("n1g"), name("n1b")), name("qkv.w"), name("qkv.b"))
 		mixed := r.attention(columns(qkv, 0, d), columns(qkv, d, 2*d), columns(qkv, 2*d, 3*d), window)
-		x = plus(x, r.linear(mixed, name("proj.w"), name("proj.b")))
-		x = plus(x, r.linear(gelu(r.linear(r.norm(x, name("n2g"), name("n2b")), name("fc.w"), name("fc.b"))), name("out.w"), name("out.b")))
+		x = addRows(x, r.linear(mixed, name("proj.w"), name("proj.b")))
+		x = addRows(x, r.linear(gelu(r.linear(r.norm(x, name("n2g"), name("n2b")), name("fc.w"), name("fc.b"))), name("out.w"), name("out.b")))
 	}
 	var out [][]float64
 	for t, in := range inputs {
 		e := r.norm(x[3*t+2:3*t+3], "final.g", "final.b")
-		h := gelu(plus(r.linear(a2s[t], "craft.a", "craft.hb"), r.linear(e, "craft.e", "")))
-		mean := rows{make([]float64, d)}
+		h := gelu(addRows(r.linear(a2s[t], "craft.a", "craft.hb"), r.linear(e, "craft.e", "")))
+		mean := matrix64{make([]float64, d)}
 		for _, row := range h {
 			for j, v := range row {
-				mean[0][j] += v / float64(in.M)
+				mean[0][j] += v / float64(in.NumAircraft)
 			}
 		}
-		h = plus(h, r.linear(mean, "craft.mix", ""))
+		h = addRows(h, r.linear(mean, "craft.mix", ""))
 		var flat []float64
 		for _, row := range r.linear(h, "flight.w", "flight.b") {
 			flat = append(flat, math.Tanh(row[0]), math.Tanh(row[1]))
 		}
-		each := plus(r.linear(h, "choice.a", ""), r.linear(e, "choice.e", ""))
+		each := addRows(r.linear(h, "choice.a", ""), r.linear(e, "choice.e", ""))
 		c := r.linear(zs[t], "choice.p", "choice.b")
 		for i := range c {
-			c[i] = plus(c[i:i+1], each[i/in.U:i/in.U+1])[0]
+			c[i] = addRows(c[i:i+1], each[i/in.NumUsers:i/in.NumUsers+1])[0]
 		}
 		for _, row := range r.linear(gelu(r.linear(gelu(c), "choice.w", "choice.wb")), "choice.o", "choice.ob") {
 			flat = append(flat, row...)

@@ -16,7 +16,7 @@ func randomNet(t testing.TB, a Arch, seed uint64) (*Net, []float32) {
 		for range t.Size() {
 			x := r.NormFloat64()
 			switch {
-			case t.Matrix():
+			case t.IsMatrix():
 				x /= math.Sqrt(float64(t.Rows))
 			case strings.HasSuffix(t.Name, "g"): // gains of norms
 				x = 1 + 0.2*x
@@ -43,14 +43,14 @@ func randomRow(r *rand.Rand, n int) []float32 {
 
 func randomInputs(r *rand.Rand, m, u int) *Inputs {
 	return &Inputs{
-		M: m, U: u, Aircraft: randomRow(r, m*AircraftFeatures), Pairs: randomRow(r, m*u*PairFeatures),
+		NumAircraft: m, NumUsers: u, Aircraft: randomRow(r, m*AircraftFeatures), Pairs: randomRow(r, m*u*PairFeatures),
 		State: randomRow(r, StateFeatures), Return: randomRow(r, ReturnFeatures), Action: randomRow(r, ActionFeatures),
 	}
 }
 
-// flat lists a step's outputs.
-func flat(o *Outputs) []float32 {
-	return append(append(append([]float32(nil), o.Move...), o.Choice...), o.Price)
+// flatten lists a step's outputs.
+func flatten(o *Outputs) []float32 {
+	return append(append(append([]float32(nil), o.Move...), o.Choice...), o.FrontPosition)
 }
 
 // TestStepEqualsTheWholeEpisode holds the rolling cache exact: 60 slots, one
@@ -76,7 +76,7 @@ func TestStepEqualsTheWholeEpisode(t *testing.T) {
 			var out Outputs
 			for slot, in := range inputs {
 				n.Step(in, cache, &out)
-				got := flat(&out)
+				got := flatten(&out)
 				if len(got) != len(want[slot]) {
 					t.Fatalf("slot %d: %d outputs, want %d", slot, len(got), len(want[slot]))
 				}
@@ -125,14 +125,14 @@ func TestPermutations(t *testing.T) {
 				}
 				n.Step(in, straight, &x)
 				n.Step(&other, permuted, &y)
-				near(slot, x.Price, y.Price)
+				near(slot, x.FrontPosition, y.FrontPosition)
 				for i, m := range c.aircraft {
 					for k := range 2 {
 						near(slot, x.Move[2*m+k], y.Move[2*i+k])
 					}
 					for j, u := range c.users {
-						for k := range Choices {
-							near(slot, x.Choice[(m*U+u)*Choices+k], y.Choice[(i*U+j)*Choices+k])
+						for k := range ChoiceOutputs {
+							near(slot, x.Choice[(m*U+u)*ChoiceOutputs+k], y.Choice[(i*U+j)*ChoiceOutputs+k])
 						}
 					}
 				}
@@ -154,7 +154,7 @@ func TestResetForgetsTheMission(t *testing.T) {
 		in := randomInputs(r, 2, 3)
 		n.Step(in, used, &x)
 		n.Step(in, fresh, &y)
-		if fmt.Sprint(flat(&x)) != fmt.Sprint(flat(&y)) || used.Slots() != slot+1 {
+		if fmt.Sprint(flatten(&x)) != fmt.Sprint(flatten(&y)) || used.Slots() != slot+1 {
 			t.Fatalf("slot %d after a reset differs from a new mission's", slot)
 		}
 	}

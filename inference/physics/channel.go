@@ -2,27 +2,27 @@ package physics
 
 import "math"
 
-const lightMPS = 299792458
+const speedOfLightMPS = 299792458
 
 // Channel is the probabilistic air-ground channel of Al-Hourani et al. (LAP,
 // urban), with the uplink of eq. (rate).
 type Channel struct {
-	CarrierHz float64 `json:"carrier_hz" yaml:"carrier_hz"`
-	UrbanA    float64 `json:"urban_a" yaml:"urban_a"` // P_LoS = 1/(1+a exp(-b(theta-a))), theta in degrees
-	UrbanB    float64 `json:"urban_b" yaml:"urban_b"`
-	LoS       Link    `json:"los" yaml:"los"`
-	NLoS      Link    `json:"nlos" yaml:"nlos"`
+	CarrierHz float64          `json:"carrier_hz" yaml:"carrier_hz"`
+	UrbanA    float64          `json:"urban_a" yaml:"urban_a"` // P_LoS = 1/(1+a exp(-b(theta-a))), theta in degrees
+	UrbanB    float64          `json:"urban_b" yaml:"urban_b"`
+	LoS       ChannelCondition `json:"los" yaml:"los"`
+	NLoS      ChannelCondition `json:"nlos" yaml:"nlos"`
 
 	BandwidthHz float64 `json:"bandwidth_hz" yaml:"bandwidth_hz"` // B
 	TransmitW   float64 `json:"transmit_w" yaml:"transmit_w"`     // P_u
 	NoiseDBm    float64 `json:"noise_dbm" yaml:"noise_dbm"`       // sigma^2
 }
 
-// Link is what tells line of sight from its absence.
-type Link struct {
-	ExcessDB float64 `json:"excess_db" yaml:"excess_db"` // attenuation beyond free space
-	ShadowDB float64 `json:"shadow_db" yaml:"shadow_db"` // standard deviation of log-normal shadowing
-	Nakagami float64 `json:"nakagami" yaml:"nakagami"`   // fading parameter m, a positive integer
+// ChannelCondition is what tells line of sight from its absence.
+type ChannelCondition struct {
+	ExcessDB  float64 `json:"excess_db" yaml:"excess_db"` // attenuation beyond free space
+	ShadowDB  float64 `json:"shadow_db" yaml:"shadow_db"` // standard deviation of log-normal shadowing
+	NakagamiM float64 `json:"nakagami" yaml:"nakagami"`   // fading parameter m, a positive integer
 }
 
 // LoSProbability returns the probability of line of sight at a horizontal
@@ -34,7 +34,7 @@ func (c Channel) LoSProbability(horizontalM, altitudeM float64) float64 {
 
 // FreeSpaceGain returns the power gain (lambda / 4 pi d)^2.
 func (c Channel) FreeSpaceGain(horizontalM, altitudeM float64) float64 {
-	x := lightMPS / (4 * math.Pi * c.CarrierHz)
+	x := speedOfLightMPS / (4 * math.Pi * c.CarrierHz)
 	return x * x / (horizontalM*horizontalM + altitudeM*altitudeM)
 }
 
@@ -42,25 +42,25 @@ func (c Channel) FreeSpaceGain(horizontalM, altitudeM float64) float64 {
 // fading. It stands in for a gain that was not reported.
 func (c Channel) MeanGain(horizontalM, altitudeM float64) float64 {
 	los := c.LoSProbability(horizontalM, altitudeM)
-	return c.FreeSpaceGain(horizontalM, altitudeM) * (los*c.LoS.mean() + (1-los)*c.NLoS.mean())
+	return c.FreeSpaceGain(horizontalM, altitudeM) * (los*c.LoS.meanGain() + (1-los)*c.NLoS.meanGain())
 }
 
-// mean is the expected gain of a link beyond free space: log-normal shadowing
+// meanGain is the expected gain of a link beyond free space: log-normal shadowing
 // has mean exp((s ln10/10)^2 / 2), Nakagami power fading has mean 1.
-func (l Link) mean() float64 {
+func (l ChannelCondition) meanGain() float64 {
 	s := l.ShadowDB * math.Ln10 / 10
 	return math.Exp(-l.ExcessDB*math.Ln10/10 + s*s/2)
 }
 
-// Typical is the geometric mean of a link's gain beyond free space: that of
+// TypicalGain is the geometric mean of a link's gain beyond free space: that of
 // Nakagami power fading is exp(psi(m)) / m.
-func (l Link) Typical() float64 {
+func (l ChannelCondition) TypicalGain() float64 {
 	const gamma = 0.5772156649015329 // psi(1) = -gamma
 	psi := -gamma
-	for k := 1.0; k < l.Nakagami; k++ {
+	for k := 1.0; k < l.NakagamiM; k++ {
 		psi += 1 / k
 	}
-	return math.Pow(10, -l.ExcessDB/10) * math.Exp(psi) / l.Nakagami
+	return math.Pow(10, -l.ExcessDB/10) * math.Exp(psi) / l.NakagamiM
 }
 
 // RateBPS returns the uplink rate over a bandwidth, eq. (rate).

@@ -33,13 +33,13 @@ func (p Position) Norm() float64 { return math.Hypot(p.EastM, p.NorthM) }
 // Dot returns the inner product of p and q.
 func (p Position) Dot(q Position) float64 { return p.EastM*q.EastM + p.NorthM*q.NorthM }
 
-// Finite reports whether p can be a position: a number, and on this planet, of
+// Valid reports whether p can be a position: a number, and on this planet, of
 // which a quarter of a meridian is 1e7 m.
-func (p Position) Finite() bool { return math.Abs(p.EastM) <= 1e7 && math.Abs(p.NorthM) <= 1e7 }
+func (p Position) Valid() bool { return math.Abs(p.EastM) <= 1e7 && math.Abs(p.NorthM) <= 1e7 }
 
-// Inside returns the place nearest to p in a square area of that side; without
+// ClampToArea returns the place nearest to p in a square area of that side; without
 // a side, p.
-func (p Position) Inside(areaM float64) Position {
+func (p Position) ClampToArea(areaM float64) Position {
 	if areaM <= 0 {
 		return p
 	}
@@ -49,35 +49,35 @@ func (p Position) Inside(areaM float64) Position {
 // Constants are the physical constants of one deployment. A slot is one
 // second throughout, so watts and joules per slot are the same number.
 type Constants struct {
-	AltitudeM   float64 `json:"altitude_m" yaml:"altitude_m"`       // H
-	AreaM       float64 `json:"area_m" yaml:"area_m"`               // side of the square area
-	SpeedMaxMPS float64 `json:"speed_max_mps" yaml:"speed_max_mps"` // V_max, C1
-	SeparationM float64 `json:"separation_m" yaml:"separation_m"`   // D_min, C2
-	CapacityJ   float64 `json:"capacity_j" yaml:"capacity_j"`       // E_max of each aircraft, C6
+	AltitudeM        float64 `json:"altitude_m" yaml:"altitude_m"`       // H
+	AreaSideM        float64 `json:"area_m" yaml:"area_m"`               // side of the square area
+	SpeedMaxMPS      float64 `json:"speed_max_mps" yaml:"speed_max_mps"` // V_max, C1
+	SeparationM      float64 `json:"separation_m" yaml:"separation_m"`   // D_min, C2
+	BatteryCapacityJ float64 `json:"capacity_j" yaml:"capacity_j"`       // E_max of each aircraft, C6
 
 	Propulsion Propulsion `json:"propulsion" yaml:"propulsion"`
 	Channel    Channel    `json:"channel" yaml:"channel"`
 
-	EdgeCPUHz float64 `json:"edge_cpu_hz" yaml:"edge_cpu_hz"` // f_max of each aircraft
-	Kappa     float64 `json:"kappa" yaml:"kappa"`             // effective switched capacitance, kappa_c
-	PenaltyS  float64 `json:"penalty_s" yaml:"penalty_s"`     // chi, seconds per missed deadline
+	EdgeCPUHz           float64 `json:"edge_cpu_hz" yaml:"edge_cpu_hz"` // f_max of each aircraft
+	SwitchedCapacitance float64 `json:"kappa" yaml:"kappa"`             // effective switched capacitance, kappa_c
+	PenaltyS            float64 `json:"penalty_s" yaml:"penalty_s"`     // chi, seconds per missed deadline
 	// Contention shares one aircraft's bandwidth B among the users it serves.
 	// Off in the paper's model, where each user has a channel of its own.
 	Contention bool `json:"contention" yaml:"contention"`
 }
 
-// Standard returns the constants of DESIGN's table.
-func Standard() Constants {
+// DefaultConstants returns the constants of DESIGN's table.
+func DefaultConstants() Constants {
 	return Constants{
-		AltitudeM: 100, AreaM: 1000, SpeedMaxMPS: 30, SeparationM: 10, CapacityJ: 150e3,
+		AltitudeM: 100, AreaSideM: 1000, SpeedMaxMPS: 30, SeparationM: 10, BatteryCapacityJ: 150e3,
 		Propulsion: Propulsion{BladeW: 79.9, InducedW: 88.6, TipMPS: 120, InducedMPS: 4.03, Parasite: 0.02},
 		Channel: Channel{
 			CarrierHz: 2e9, UrbanA: 9.61, UrbanB: 0.16,
-			LoS:         Link{ExcessDB: 1, ShadowDB: 2, Nakagami: 3},
-			NLoS:        Link{ExcessDB: 20, ShadowDB: 6, Nakagami: 1},
+			LoS:         ChannelCondition{ExcessDB: 1, ShadowDB: 2, NakagamiM: 3},
+			NLoS:        ChannelCondition{ExcessDB: 20, ShadowDB: 6, NakagamiM: 1},
 			BandwidthHz: 1e6, TransmitW: 0.1, NoiseDBm: -110,
 		},
-		EdgeCPUHz: 40e9, Kappa: 1e-28, PenaltyS: 0.65,
+		EdgeCPUHz: 40e9, SwitchedCapacitance: 1e-28, PenaltyS: 0.65,
 	}
 }
 

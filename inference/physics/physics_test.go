@@ -7,7 +7,7 @@ import (
 )
 
 func TestPropulsion(t *testing.T) {
-	p := Standard().Propulsion
+	p := DefaultConstants().Propulsion
 	// DESIGN's table: hover 168.5 W, least 134.4 W at 8.4 m/s, 646.8 W at 30 m/s.
 	for _, c := range []struct{ speed, want float64 }{{0, 168.5}, {8.4, 134.4}, {30, 646.8}} {
 		if got := p.PowerW(c.speed); math.Abs(got-c.want) > 0.05 {
@@ -32,7 +32,7 @@ func TestPropulsion(t *testing.T) {
 }
 
 func TestChannel(t *testing.T) {
-	c := Standard().Channel
+	c := DefaultConstants().Channel
 	if p := c.LoSProbability(0, 100); p < 0.9999 {
 		t.Errorf("overhead LoS probability %v", p)
 	}
@@ -55,7 +55,7 @@ func TestLeastMeeting(t *testing.T) {
 		local, off, deadline float64
 		ok                   bool
 	}{{0.9, 0.2, 1, false}, {1.2, 0.2, 1, true}, {1.2, 9, 0.5, false}, {1.5, 0.3, 0.5, true}} {
-		rho, ok := LeastMeeting(c.local, c.off, c.deadline)
+		rho, ok := LeastOffloadForDeadline(c.local, c.off, c.deadline)
 		if ok != c.ok {
 			t.Errorf("%+v: ok = %v", c, ok)
 		}
@@ -63,7 +63,7 @@ func TestLeastMeeting(t *testing.T) {
 			t.Errorf("%+v: rho %v misses the deadline", c, rho)
 		}
 	}
-	if b := Balance(1.2, 0.3); math.Abs((1-b)*1.2-b*0.3) > 1e-12 {
+	if b := BalancedOffload(1.2, 0.3); math.Abs((1-b)*1.2-b*0.3) > 1e-12 {
 		t.Errorf("balance %v leaves one part waiting", b)
 	}
 }
@@ -73,7 +73,7 @@ func TestLeastMeeting(t *testing.T) {
 func TestLeastMeetingIsPrompt(t *testing.T) {
 	const localS, deadlineS = 2.000000006558725, 1.9999999727038826
 	for range 1000 {
-		if rho, ok := LeastMeeting(localS, 0.1, deadlineS); !ok || CompletionS(localS, 0.1, rho) > deadlineS || rho > 2e-8 {
+		if rho, ok := LeastOffloadForDeadline(localS, 0.1, deadlineS); !ok || CompletionS(localS, 0.1, rho) > deadlineS || rho > 2e-8 {
 			t.Fatalf("rho %v, %v", rho, ok)
 		}
 	}
@@ -86,7 +86,7 @@ func FuzzLeastMeeting(f *testing.F) {
 		if !(localS >= 0 && offloadS >= 0 && deadlineS > 0) {
 			return
 		}
-		rho, ok := LeastMeeting(localS, offloadS, deadlineS)
+		rho, ok := LeastOffloadForDeadline(localS, offloadS, deadlineS)
 		if ok && !(rho > 0 && rho <= 1 && (1-rho)*localS <= deadlineS && rho*offloadS <= deadlineS) && !math.IsInf(localS, 1) {
 			t.Errorf("LeastMeeting(%v, %v, %v) = %v", localS, offloadS, deadlineS, rho)
 		}
@@ -94,16 +94,16 @@ func FuzzLeastMeeting(f *testing.F) {
 }
 
 func TestCheck(t *testing.T) {
-	if err := Standard().Check(); err != nil {
+	if err := DefaultConstants().Check(); err != nil {
 		t.Fatal(err)
 	}
 	for name, spoil := range map[string]func(*Constants){
 		"EdgeCPUHz":             func(c *Constants) { c.EdgeCPUHz = 0 },
-		"Channel.LoS.Nakagami":  func(c *Constants) { c.Channel.LoS.Nakagami = -1 },
+		"Channel.LoS.Nakagami":  func(c *Constants) { c.Channel.LoS.NakagamiM = -1 },
 		"Propulsion.InducedMPS": func(c *Constants) { c.Propulsion.InducedMPS = math.NaN() },
 		"Channel.NoiseDBm":      func(c *Constants) { c.Channel.NoiseDBm = math.Inf(-1) },
 	} {
-		c := Standard()
+		c := DefaultConstants()
 		spoil(&c)
 		if err := c.Check(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("spoilt %s: %v", name, err)
@@ -115,15 +115,15 @@ func TestPositionInside(t *testing.T) {
 	for _, c := range []struct{ p, want Position }{
 		{Position{-3, 5}, Position{0, 5}}, {Position{3, 1005}, Position{3, 1000}}, {Position{3, 5}, Position{3, 5}},
 	} {
-		if got := c.p.Inside(1000); got != c.want {
+		if got := c.p.ClampToArea(1000); got != c.want {
 			t.Errorf("%v is %v inside", c.p, got)
 		}
-		if got := c.p.Inside(0); got != c.p {
+		if got := c.p.ClampToArea(0); got != c.p {
 			t.Errorf("without a side %v is %v", c.p, got)
 		}
 	}
 	for _, p := range []Position{{math.NaN(), 0}, {0, math.Inf(1)}, {math.Inf(1), math.Inf(-1)}, {1e8, 0}} {
-		if p.Finite() {
+		if p.Valid() {
 			t.Errorf("%v was taken for a position", p)
 		}
 	}

@@ -18,9 +18,9 @@ type Share struct {
 	RateBPS float64 // R_{u,m}
 }
 
-// ShareOf returns the share of one user when its aircraft serves that many,
+// EqualShare returns the share of one user when its aircraft serves that many,
 // eq. (rate) and the equal split of Sec. III.
-func (c *Constants) ShareOf(gain, edgeCPUHz, served float64) Share {
+func (c *Constants) EqualShare(gain, edgeCPUHz, served float64) Share {
 	n := max(served, 1)
 	bandwidth := c.Channel.BandwidthHz
 	if c.Contention {
@@ -29,12 +29,12 @@ func (c *Constants) ShareOf(gain, edgeCPUHz, served float64) Share {
 	return Share{CPUHz: edgeCPUHz / n, RateBPS: c.Channel.RateBPS(gain, bandwidth)}
 }
 
-// LocalS returns the time of the whole task on the user's CPU, eq. (tloc) at rho=0.
-func (t Task) LocalS(userCPUHz float64) float64 { return t.Cycles() / userCPUHz }
+// LocalTimeS returns the time of the whole task on the user's CPU, eq. (tloc) at rho=0.
+func (t Task) LocalTimeS(userCPUHz float64) float64 { return t.Cycles() / userCPUHz }
 
-// OffloadS returns the time of the whole task over the uplink and on the edge,
+// OffloadTimeS returns the time of the whole task over the uplink and on the edge,
 // eq. (toff) at rho=1.
-func (t Task) OffloadS(s Share) float64 { return t.Bits/s.RateBPS + t.Cycles()/s.CPUHz }
+func (t Task) OffloadTimeS(s Share) float64 { return t.Bits/s.RateBPS + t.Cycles()/s.CPUHz }
 
 // CompletionS returns max(T_loc, T_off) when a fraction rho is offloaded.
 func CompletionS(localS, offloadS, rho float64) float64 {
@@ -43,15 +43,15 @@ func CompletionS(localS, offloadS, rho float64) float64 {
 
 // EdgeJ returns the edge energy kappa f^2 rho D C of one offloaded task.
 func (c *Constants) EdgeJ(t Task, s Share, rho float64) float64 {
-	return c.Kappa * s.CPUHz * s.CPUHz * rho * t.Cycles()
+	return c.SwitchedCapacitance * s.CPUHz * s.CPUHz * rho * t.Cycles()
 }
 
-// Balance returns the fraction at which both parts finish together, the least delay.
-func Balance(localS, offloadS float64) float64 { return localS / (localS + offloadS) }
+// BalancedOffload returns the fraction at which both parts finish together, the least delay.
+func BalancedOffload(localS, offloadS float64) float64 { return localS / (localS + offloadS) }
 
-// LeastMeeting returns the least fraction that meets the deadline, and false
+// LeastOffloadForDeadline returns the least fraction that meets the deadline, and false
 // if no fraction does, or none is needed.
-func LeastMeeting(localS, offloadS, deadlineS float64) (rho float64, ok bool) {
+func LeastOffloadForDeadline(localS, offloadS, deadlineS float64) (rho float64, ok bool) {
 	if localS <= deadlineS {
 		return 0, false
 	}
@@ -68,9 +68,9 @@ func LeastMeeting(localS, offloadS, deadlineS float64) (rho float64, ok bool) {
 	return rho, rho*offloadS <= deadlineS
 }
 
-// DelayS is a slot's delay of one task: its completion plus the penalty chi
+// PenalizedDelayS is a slot's delay of one task: its completion plus the penalty chi
 // when it misses its deadline.
-func (c *Constants) DelayS(t Task, completionS float64) float64 {
+func (c *Constants) PenalizedDelayS(t Task, completionS float64) float64 {
 	if completionS > t.DeadlineS {
 		return completionS + c.PenaltyS
 	}

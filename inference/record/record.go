@@ -21,12 +21,12 @@ const Version = 1
 
 // Header says what decided, and from where.
 type Header struct {
-	Version     int               `json:"version"`
-	GraphSHA256 string            `json:"graph_sha256"` // of the checkpoint
-	Decoder     string            `json:"decoder"`
-	Physics     physics.Constants `json:"physics"`
-	Elsewhere   bool              `json:"elsewhere,omitempty"`
-	Objective   goal.State        `json:"objective"` // when the record began
+	Version           int               `json:"version"`
+	GraphSHA256       string            `json:"graph_sha256"` // of the checkpoint
+	Decoder           string            `json:"decoder"`
+	Physics           physics.Constants `json:"physics"`
+	OutOfDistribution bool              `json:"elsewhere,omitempty"`
+	Objective         goal.State        `json:"objective"` // when the record began
 }
 
 // Slot is one decision, and what came to the objective between it and the next.
@@ -34,7 +34,7 @@ type Slot struct {
 	Snapshot  slot.Snapshot `json:"snapshot"`
 	Objective goal.State    `json:"objective"` // that the decision was given
 	Decision  slot.Decision `json:"decision"`  // as the policy returned it
-	Then      []Event       `json:"then"`      // in the order in which it came
+	Events    []Event       `json:"then"`      // in the order in which it came
 }
 
 // Event is one thing that sets an objective; one of its fields is in use.
@@ -54,11 +54,11 @@ func (e *Event) Apply(o *goal.Objective) error {
 	case e.Settle != nil:
 		o.Settle(*e.Settle)
 	case e.CorrectS != nil:
-		o.Correct(*e.CorrectS)
+		o.CorrectDelay(*e.CorrectS)
 	case e.Setting != nil:
-		return o.Prefer(*e.Setting)
+		return o.SetPreference(*e.Setting)
 	case e.BudgetJ != nil:
-		return o.Budget(*e.BudgetJ, e.Mode)
+		return o.SetBudget(*e.BudgetJ, e.Mode)
 	case e.Flying != nil:
 		o.SetFlying(*e.Flying)
 	case e.Restore != nil:
@@ -72,13 +72,13 @@ func (e *Event) Apply(o *goal.Objective) error {
 // Writer writes a record. Its first error ends it, and is what Close returns.
 // A nil Writer writes nothing. It serves one goroutine.
 type Writer struct {
-	encoder *json.Encoder
-	open    bool // a decision was made
-	next    struct {
-		Snapshot  json.RawMessage   `json:"snapshot"`
-		Objective json.RawMessage   `json:"objective"`
-		Decision  json.RawMessage   `json:"decision"`
-		Then      []json.RawMessage `json:"then"`
+	encoder    *json.Encoder
+	hasPending bool // a decision was made
+	pending    struct {
+		Snapshot   json.RawMessage   `json:"snapshot"`
+		Objective  json.RawMessage   `json:"objective"`
+		Decision   json.RawMessage   `json:"decision"`
+		WriteEvent []json.RawMessage `json:"then"`
 	}
 	err error
 }
@@ -91,27 +91,27 @@ func NewWriter(w io.Writer, h Header) *Writer {
 	return r
 }
 
-// Decided notes a decision. What it is given may be changed afterwards.
-func (w *Writer) Decided(s *slot.Snapshot, o goal.Objective, d *slot.Decision) {
+// WriteDecision notes a decision. What it is given may be changed afterwards.
+func (w *Writer) WriteDecision(s *slot.Snapshot, o goal.Objective, d *slot.Decision) {
 	if w == nil {
 		return
 	}
 	w.flush()
-	w.next.Snapshot, w.next.Objective, w.next.Decision = w.encode("snapshot", s), w.encode("objective", o.State()), w.encode("decision", d)
-	w.next.Then, w.open = []json.RawMessage{}, true
+	w.pending.Snapshot, w.pending.Objective, w.pending.Decision = w.encode("snapshot", s), w.encode("objective", o.State()), w.encode("decision", d)
+	w.pending.WriteEvent, w.hasPending = []json.RawMessage{}, true
 }
 
-// Then notes what came to the objective after a decision. Before the first one
+// WriteEvent notes what came to the objective after a decision. Before the first one
 // it belongs into the Header.
-func (w *Writer) Then(e Event) {
+func (w *Writer) WriteEvent(e Event) {
 	if w == nil {
 		return
 	}
-	if !w.open {
+	if !w.hasPending {
 		w.fail(fmt.Errorf("record: an event came before the first decision, want it in the header's objective"))
 		return
 	}
-	w.next.Then = append(w.next.Then, w.encode("event", e))
+	w.pending.WriteEvent = append(w.pending.WriteEvent, w.encode("event", e))
 }
 
 // Close writes what is left. It does not close what it writes to.
@@ -124,10 +124,10 @@ func (w *Writer) Close() error {
 }
 
 func (w *Writer) flush() {
-	if w.open && w.err == nil {
-		w.fail(w.encoder.Encode(&w.next))
+	if w.hasPending && w.err == nil {
+		w.fail(w.encoder.Encode(&w.pending))
 	}
-	w.open = false
+	w.hasPending = false
 }
 
 func (w *Writer) encode(what string, x any) json.RawMessage {
@@ -146,9 +146,9 @@ func (w *Writer) fail(err error) {
 
 // Reader reads a record.
 type Reader struct {
-	Header  Header
-	decoder *json.Decoder
-	slots   int
+	Header    Header
+	decoder   *json.Decoder
+	slotsRead int
 }
 
 // NewReader reads the header.
@@ -169,8 +169,8 @@ func (r *Reader) Next() (s Slot, err error) {
 	if err = r.decoder.Decode(&s); err == io.EOF {
 		return s, err
 	} else if err != nil {
-		return s, fmt.Errorf("record: slot line %d: %w", r.slots+1, err)
+		return s, fmt.Errorf("record: slot line %d: %w", r.slotsRead+1, err)
 	}
-	r.slots++
+	r.slotsRead++
 	return s, nil
 }

@@ -13,16 +13,16 @@ import (
 	"prefdt/inference/slot"
 )
 
-func objective(t *testing.T) goal.Objective {
+func newObjective(t *testing.T) goal.Objective {
 	t.Helper()
-	scales := goal.Scales{
-		EtaDelayS: 600, EtaEnergyJ: 12e3, Slots: 100, Aircraft: 2,
+	scales := goal.Constants{
+		EtaDelayS: 600, EtaEnergyJ: 12e3, Slots: 100, AircraftCount: 2,
 		Conditioner: goal.Conditioner{Omegas: []float64{0, 1}, DelayS: []float64{90, 700}, EnergyJ: []float64{39e3, 27e3}},
-		Remap:       goal.Remap{Omegas: []float64{0, 1}},
+		SettingMap:  goal.SettingMap{Omegas: []float64{0, 1}},
 	}
-	c := physics.Standard()
+	c := physics.DefaultConstants()
 	o := goal.New(&scales, &c, 100, 2)
-	if err := o.Budget(1e5/3, goal.Ceiling); err != nil {
+	if err := o.SetBudget(1e5/3, goal.Ceiling); err != nil {
 		t.Fatal(err)
 	}
 	return o
@@ -31,28 +31,28 @@ func objective(t *testing.T) goal.Objective {
 // Everything comes back to the last bit, whatever became of the memory that it
 // was written from.
 func TestRecordIsExact(t *testing.T) {
-	o := objective(t)
+	o := newObjective(t)
 	var out bytes.Buffer
 	start := o.State()
-	w := NewWriter(&out, Header{GraphSHA256: "12", Decoder: "dispatch", Physics: physics.Standard(), Objective: start})
+	w := NewWriter(&out, Header{GraphSHA256: "12", Decoder: "dispatch", Physics: physics.DefaultConstants(), Objective: start})
 	s := slot.Snapshot{Slot: 3, Slots: 100,
-		Aircraft: []slot.Aircraft{{Number: 2, Position: physics.Position{EastM: 1.0 / 3}, ResidualJ: 1e5 / 7, Unheard: slot.Unheard{Users: 0.1}}},
-		Users:    []slot.User{{ID: 7, Gain: []float64{math.Pi * 1e-12}, Task: physics.Task{Bits: 1e6 / 3}}},
-		Imagined: []slot.User{{ID: -1}}}
+		Aircraft:       []slot.Aircraft{{Number: 2, Position: physics.Position{EastM: 1.0 / 3}, RemainingJ: 1e5 / 7, Unreported: slot.UnreportedLoad{ExpectedUsers: 0.1}}},
+		Users:          []slot.User{{ID: 7, Gain: []float64{math.Pi * 1e-12}, Task: physics.Task{Bits: 1e6 / 3}}},
+		SyntheticUsers: []slot.User{{ID: -1}}}
 	d := slot.Decision{Users: []slot.UserDecision{{Server: 1, Offload: 2.0 / 3}}, Move: []physics.Position{{NorthM: -1.0 / 3}}, EdgeJ: []float64{0.1}, PriceSPerJ: 0.7, DelayS: 1.1}
-	w.Decided(&s, o, &d)
+	w.WriteDecision(&s, o, &d)
 	number, flying := 0.3, 1
-	settled := goal.Settlement{Slots: 2, EnergyJ: 1e3 / 3, MostEdgeJ: math.MaxFloat64}
+	settled := goal.Settlement{Slots: 2, EnergyJ: 1e3 / 3, MaxEdgeJ: math.MaxFloat64}
 	events := []Event{{Settle: &settled}, {CorrectS: &number}, {Setting: &number}, {BudgetJ: &number, Mode: goal.Target}, {Flying: &flying}, {Restore: &start}}
 	for _, e := range events {
-		w.Then(e)
+		w.WriteEvent(e)
 	}
 	want := []slot.Snapshot{s, {Slot: 4}}
 	wantDecision := d
 	wantDecision.Users = []slot.UserDecision{d.Users[0]}
 	want[0].Aircraft = []slot.Aircraft{s.Aircraft[0]}
 	s.Aircraft[0].Position.EastM, d.Users[0].Server = 99, 99
-	w.Decided(&want[1], o, &slot.Decision{})
+	w.WriteDecision(&want[1], o, &slot.Decision{})
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestRecordIsExact(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Header.Objective != start || r.Header.Physics != physics.Standard() {
+	if r.Header.Objective != start || r.Header.Physics != physics.DefaultConstants() {
 		t.Errorf("the header became %+v", r.Header)
 	}
 	got, err := r.Next()
@@ -70,10 +70,10 @@ func TestRecordIsExact(t *testing.T) {
 	if !reflect.DeepEqual(got.Snapshot, want[0]) || got.Objective != start || !got.Decision.Equal(&wantDecision) {
 		t.Errorf("the slot became %+v", got)
 	}
-	if !reflect.DeepEqual(got.Then, events) {
-		t.Errorf("the events became %+v", got.Then)
+	if !reflect.DeepEqual(got.Events, events) {
+		t.Errorf("the events became %+v", got.Events)
 	}
-	if got, err := r.Next(); err != nil || got.Snapshot.Slot != 4 || len(got.Then) != 0 {
+	if got, err := r.Next(); err != nil || got.Snapshot.Slot != 4 || len(got.Events) != 0 {
 		t.Errorf("the second slot became %+v, %v", got, err)
 	}
 	if _, err := r.Next(); err != io.EOF {
@@ -82,7 +82,7 @@ func TestRecordIsExact(t *testing.T) {
 }
 
 func TestEventsSetTheObjective(t *testing.T) {
-	before, number, budgetJ, flying := objective(t), 0.3, 4e4, 1
+	before, number, budgetJ, flying := newObjective(t), 0.3, 4e4, 1
 	for name, c := range map[string]struct {
 		event Event
 		same  func(o *goal.Objective) error
@@ -91,9 +91,9 @@ func TestEventsSetTheObjective(t *testing.T) {
 			o.Settle(goal.Settlement{EnergyJ: 300, Flying: 2})
 			return nil
 		}},
-		"correction": {Event{CorrectS: &number}, func(o *goal.Objective) error { o.Correct(0.3); return nil }},
-		"preference": {Event{Setting: &number}, func(o *goal.Objective) error { return o.Prefer(0.3) }},
-		"budget":     {Event{BudgetJ: &budgetJ, Mode: goal.Target}, func(o *goal.Objective) error { return o.Budget(4e4, goal.Target) }},
+		"correction": {Event{CorrectS: &number}, func(o *goal.Objective) error { o.CorrectDelay(0.3); return nil }},
+		"preference": {Event{Setting: &number}, func(o *goal.Objective) error { return o.SetPreference(0.3) }},
+		"budget":     {Event{BudgetJ: &budgetJ, Mode: goal.Target}, func(o *goal.Objective) error { return o.SetBudget(4e4, goal.Target) }},
 		"aircraft":   {Event{Flying: &flying}, func(o *goal.Objective) error { o.SetFlying(1); return nil }},
 		"taken back": {Event{Restore: &goal.State{Slot: 5}}, func(o *goal.Objective) error { o.Restore(goal.State{Slot: 5}); return nil }},
 	} {
@@ -108,7 +108,7 @@ func TestEventsSetTheObjective(t *testing.T) {
 			t.Errorf("%s made %+v, want %+v", name, a.State(), b.State())
 		}
 	}
-	o := objective(t)
+	o := newObjective(t)
 	for _, e := range []Event{{}, {BudgetJ: &number}, {Setting: &budgetJ}} {
 		if e.Apply(&o) == nil {
 			t.Errorf("%+v was applied", e)
@@ -119,24 +119,24 @@ func TestEventsSetTheObjective(t *testing.T) {
 func TestRecordSaysWhatItCannotHold(t *testing.T) {
 	for name, spoil := range map[string]func(w *Writer){
 		"encode event": func(w *Writer) {
-			w.Decided(&slot.Snapshot{}, objective(t), &slot.Decision{})
-			w.Then(Event{Settle: &goal.Settlement{EnergyJ: math.NaN()}})
+			w.WriteDecision(&slot.Snapshot{}, newObjective(t), &slot.Decision{})
+			w.WriteEvent(Event{Settle: &goal.Settlement{EnergyJ: math.NaN()}})
 		},
 		"encode decision": func(w *Writer) {
-			w.Decided(&slot.Snapshot{}, objective(t), &slot.Decision{DelayS: math.Inf(1)})
+			w.WriteDecision(&slot.Snapshot{}, newObjective(t), &slot.Decision{DelayS: math.Inf(1)})
 		},
-		"before the first decision": func(w *Writer) { w.Then(Event{}) },
+		"before the first decision": func(w *Writer) { w.WriteEvent(Event{}) },
 	} {
 		w := NewWriter(io.Discard, Header{})
 		spoil(w)
-		w.Decided(&slot.Snapshot{}, objective(t), &slot.Decision{})
+		w.WriteDecision(&slot.Snapshot{}, newObjective(t), &slot.Decision{})
 		if err := w.Close(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	var none *Writer
-	none.Decided(nil, goal.Objective{}, nil)
-	none.Then(Event{})
+	none.WriteDecision(nil, goal.Objective{}, nil)
+	none.WriteEvent(Event{})
 	if err := none.Close(); err != nil {
 		t.Error(err)
 	}

@@ -19,19 +19,19 @@ type Snapshot struct {
 	Slots    int        `json:"slots"` // T
 	Aircraft []Aircraft `json:"aircraft"`
 	Users    []User     `json:"users"` // heard this slot, with a task
-	// Imagined is who might have been heard: what the policy goes by when nobody was.
-	Imagined []User `json:"imagined,omitempty"`
+	// SyntheticUsers is who might have been heard: what the policy goes by when nobody was.
+	SyntheticUsers []User `json:"imagined,omitempty"`
 }
 
 // Aircraft is one aircraft that serves, as measured at the start of the slot.
 type Aircraft struct {
-	Number    int              `json:"number"` // from 1, its place in the configuration
-	Position  physics.Position `json:"position"`
-	SpeedMPS  float64          `json:"speed_mps"`
-	ResidualJ float64          `json:"residual_j"` // left of its capacity
-	CPUHz     float64          `json:"cpu_hz"`     // f_max
-	Served    int              `json:"served"`     // users served in the slot before
-	Unheard   Unheard          `json:"unheard"`    // who will come without having been heard
+	Number         int              `json:"number"` // from 1, its place in the configuration
+	Position       physics.Position `json:"position"`
+	SpeedMPS       float64          `json:"speed_mps"`
+	RemainingJ     float64          `json:"residual_j"` // left of its capacity
+	CPUHz          float64          `json:"cpu_hz"`     // f_max
+	ServedLastSlot int              `json:"served"`     // users served in the slot before
+	Unreported     UnreportedLoad   `json:"unheard"`    // who will come without having been heard
 }
 
 // User is one user with a task.
@@ -55,7 +55,7 @@ type Decision struct {
 	DelayS     float64   `json:"delay_s"` // expected of the users, penalties included
 	EdgeJ      []float64 `json:"edge_j"`  // expected, per aircraft, the unheard included
 
-	served []int // per aircraft, while Price runs
+	servedCounts []int // per aircraft, while Price runs
 }
 
 // UserDecision is where and how one user's task is computed.
@@ -72,36 +72,36 @@ func (d *Decision) Equal(e *Decision) bool {
 		slices.Equal(d.Users, e.Users) && slices.Equal(d.Move, e.Move) && slices.Equal(d.EdgeJ, e.EdgeJ)
 }
 
-// Price fills in, from Server and Offload alone, what follows from them: each
+// Evaluate fills in, from Server and Offload alone, what follows from them: each
 // user's CPU share and completion, the slot's delay and edge energy.
-func (d *Decision) Price(c *physics.Constants, s *Snapshot) {
+func (d *Decision) Evaluate(c *physics.Constants, s *Snapshot) {
 	d.DelayS = 0
 	d.EdgeJ = reuse.Slice(d.EdgeJ, len(s.Aircraft))
-	d.served = reuse.Slice(d.served, len(s.Aircraft)+1)
+	d.servedCounts = reuse.Slice(d.servedCounts, len(s.Aircraft)+1)
 	for i := range d.Users {
-		d.served[d.Users[i].Server]++
+		d.servedCounts[d.Users[i].Server]++
 	}
 	for m := range s.Aircraft {
 		a := &s.Aircraft[m]
-		squares, _ := a.Unheard.Edge(d.served[m+1])
-		d.EdgeJ[m] = c.Kappa * a.CPUHz * a.CPUHz * squares * a.Unheard.Cycles
+		squares, _ := a.Unreported.ShareSums(d.servedCounts[m+1])
+		d.EdgeJ[m] = c.SwitchedCapacitance * a.CPUHz * a.CPUHz * squares * a.Unreported.CyclesPerUser
 	}
 	for i := range d.Users {
 		u, task := &d.Users[i], s.Users[i].Task
-		local := task.LocalS(s.Users[i].CPUHz)
+		local := task.LocalTimeS(s.Users[i].CPUHz)
 		u.CPUHz, u.CompletionS = 0, local
 		if m := u.Server - 1; m >= 0 {
-			share := c.ShareOf(s.Users[i].Gain[m], s.Aircraft[m].CPUHz, s.Aircraft[m].Unheard.Sharing(d.served[u.Server]))
+			share := c.EqualShare(s.Users[i].Gain[m], s.Aircraft[m].CPUHz, s.Aircraft[m].Unreported.EffectiveUsers(d.servedCounts[u.Server]))
 			u.CPUHz = share.CPUHz
-			u.CompletionS = physics.CompletionS(local, task.OffloadS(share), u.Offload)
+			u.CompletionS = physics.CompletionS(local, task.OffloadTimeS(share), u.Offload)
 			d.EdgeJ[m] += c.EdgeJ(task, share, u.Offload)
 		}
-		d.DelayS += c.DelayS(task, u.CompletionS)
+		d.DelayS += c.PenalizedDelayS(task, u.CompletionS)
 	}
 }
 
-// Served counts the users of an aircraft, given as in UserDecision.Server.
-func (d *Decision) Served(server int) int {
+// ServedBy counts the users of an aircraft, given as in UserDecision.Server.
+func (d *Decision) ServedBy(server int) int {
 	n := 0
 	for i := range d.Users {
 		if d.Users[i].Server == server {
@@ -111,9 +111,9 @@ func (d *Decision) Served(server int) int {
 	return n
 }
 
-// Size sets the decision's lengths for a snapshot, all local and at rest,
+// Resize sets the decision's lengths for a snapshot, all local and at rest,
 // reusing its memory.
-func (d *Decision) Size(s *Snapshot) {
+func (d *Decision) Resize(s *Snapshot) {
 	d.Users = reuse.Slice(d.Users, len(s.Users))
 	d.Move = reuse.Slice(d.Move, len(s.Aircraft))
 	d.EdgeJ = reuse.Slice(d.EdgeJ, len(s.Aircraft))

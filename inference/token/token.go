@@ -12,9 +12,9 @@ import (
 	"prefdt/inference/dispatch"
 	"prefdt/inference/goal"
 	"prefdt/inference/model"
+	"prefdt/inference/motion"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
-	"prefdt/inference/tracking"
 )
 
 // Layout names the features of each row, in order; it is archived with a
@@ -62,18 +62,18 @@ type Moments struct {
 	Std  []float64 `json:"std"`
 }
 
-// Silence makes every feature of a row a constant for the network, whatever it
+// Ablate makes every feature of a row a constant for the network, whatever it
 // is in flight.
-func (m *Moments) Silence() {
+func (m *Moments) Ablate() {
 	for i := range m.Std {
-		m.Std[i] = silent
+		m.Std[i] = ablatedStd
 	}
 }
 
-const silent = 1e11
+const ablatedStd = 1e11
 
-// Standard holds the archived statistics of every kind of row.
-type Standard struct {
+// Statistics holds the archived statistics of every kind of row.
+type Statistics struct {
 	Aircraft Moments `json:"aircraft"`
 	Pair     Moments `json:"pair"`
 	State    Moments `json:"state"`
@@ -82,7 +82,7 @@ type Standard struct {
 }
 
 // Check says what is wrong with archived statistics.
-func (s *Standard) Check() error {
+func (s *Statistics) Check() error {
 	for _, r := range []struct {
 		name string
 		m    *Moments
@@ -104,8 +104,8 @@ func (s *Standard) Check() error {
 	return nil
 }
 
-// Crowd returns the users of the corpus.
-func (s *Standard) Crowd() (c dispatch.Crowd) {
+// UserPrior returns the users of the corpus.
+func (s *Statistics) UserPrior() (c dispatch.UserPrior) {
 	l := Features()
 	pair := func(name string) (mean, deviation float64) {
 		i := slices.Index(l.Pair, name)
@@ -115,18 +115,18 @@ func (s *Standard) Crowd() (c dispatch.Crowd) {
 		return s.Pair.Mean[i], deviation
 	}
 	megabits, spread := pair("bits")
-	c.Task.Bits, c.Spread.Bits = 1e6*megabits, 1e6*spread
+	c.TaskMean.Bits, c.TaskStdDev.Bits = 1e6*megabits, 1e6*spread
 	kilocycles, _ := pair("cycles per bit")
-	c.Task.CyclesPerBit = 1000 * kilocycles
-	c.Task.DeadlineS, c.Spread.DeadlineS = pair("deadline")
+	c.TaskMean.CyclesPerBit = 1000 * kilocycles
+	c.TaskMean.DeadlineS, c.TaskStdDev.DeadlineS = pair("deadline")
 	localS, _ := pair("T_loc")
-	c.CPUHz = c.Task.Cycles() / localS
-	c.Users = 8 * s.State.Mean[slices.Index(l.State, "users")]
+	c.CPUHz = c.TaskMean.Cycles() / localS
+	c.ActiveUsers = 8 * s.State.Mean[slices.Index(l.State, "users")]
 	return c
 }
 
-// Identity returns statistics that change nothing, for gathering real ones.
-func Identity() Standard {
+// IdentityStatistics returns statistics that change nothing, for gathering real ones.
+func IdentityStatistics() Statistics {
 	unit := func(n int) Moments {
 		m := Moments{Mean: make([]float64, n), Std: make([]float64, n)}
 		for i := range m.Std {
@@ -134,7 +134,7 @@ func Identity() Standard {
 		}
 		return m
 	}
-	return Standard{unit(model.AircraftFeatures), unit(model.PairFeatures), unit(model.StateFeatures), unit(model.ReturnFeatures), unit(model.ActionFeatures)}
+	return Statistics{unit(model.AircraftFeatures), unit(model.PairFeatures), unit(model.StateFeatures), unit(model.ReturnFeatures), unit(model.ActionFeatures)}
 }
 
 // Rows is one slot's input to the network, row-major and standardised.
@@ -149,30 +149,30 @@ type Rows struct {
 // Builder computes rows and keeps what one slot hands to the next: the summary
 // of its action.
 type Builder struct {
-	Constants *physics.Constants
-	Scales    *goal.Scales
-	Standard  *Standard
+	Physics       *physics.Constants
+	GoalConstants *goal.Constants
+	Statistics    *Statistics
 
-	speed  float64 // v*
-	edgeJ  float64 // what a slot's tasks cost at a third of an aircraft each, mean so far
-	slots  float64
-	action [model.ActionFeatures]float64
-	best   []int // per user, the aircraft with the best gain
-	rates  []float64
+	bestSpeedMPS   float64 // v*
+	edgeScaleJ     float64 // what a slot's tasks cost at a third of an aircraft each, mean so far
+	edgeScaleSlots float64
+	lastAction     [model.ActionFeatures]float64
+	bestAircraft   []int // per user, the aircraft with the best gain
+	ratesBPS       []float64
 }
 
 // NewBuilder returns a builder at the start of a mission.
-func NewBuilder(c *physics.Constants, scales *goal.Scales, standard *Standard) *Builder {
-	b := &Builder{Constants: c, Scales: scales, Standard: standard}
+func NewBuilder(c *physics.Constants, scales *goal.Constants, standard *Statistics) *Builder {
+	b := &Builder{Physics: c, GoalConstants: scales, Statistics: standard}
 	b.Reset()
 	return b
 }
 
 // Reset begins another mission, under what Constants now holds.
 func (b *Builder) Reset() {
-	b.speed = b.Constants.Propulsion.BestSpeedMPS(b.Constants.SpeedMaxMPS)
-	b.action = [model.ActionFeatures]float64{}
-	b.edgeJ, b.slots = 0, 0
+	b.bestSpeedMPS = b.Physics.Propulsion.BestSpeedMPS(b.Physics.SpeedMaxMPS)
+	b.lastAction = [model.ActionFeatures]float64{}
+	b.edgeScaleJ, b.edgeScaleSlots = 0, 0
 }
 
 // Fill computes the rows of a slot. targets are the aircraft's motion targets,
@@ -180,23 +180,23 @@ func (b *Builder) Reset() {
 func (b *Builder) Fill(r *Rows, s *slot.Snapshot, o goal.Objective, targets []physics.Position) {
 	r.Aircraft, r.Pairs = r.Aircraft[:0], r.Pairs[:0]
 	r.State, r.Return, r.Action = r.State[:0], r.Return[:0], r.Action[:0]
-	b.channels(s)
-	b.scale(s)
+	b.computeRates(s)
+	b.updateEdgeScale(s)
 	for m := range s.Aircraft {
-		r.Aircraft = b.aircraft(r.Aircraft, s, o, m, targets[m])
+		r.Aircraft = b.appendAircraft(r.Aircraft, s, o, m, targets[m])
 	}
 	for m := range s.Aircraft {
 		for u := range s.Users {
-			r.Pairs = b.pair(r.Pairs, s, m, u)
+			r.Pairs = b.appendPair(r.Pairs, s, m, u)
 		}
 	}
-	r.State = b.state(r.State, s, o)
-	r.Return = b.returns(r.Return, s, o)
-	r.Action = standardise(r.Action, &b.Standard.Action, b.action[:])
+	r.State = b.appendState(r.State, s, o)
+	r.Return = b.appendReturn(r.Return, s, o)
+	r.Action = standardise(r.Action, &b.Statistics.Action, b.lastAction[:])
 }
 
-// Acted hands the slot's decision on to the next slot's action row.
-func (b *Builder) Acted(s *slot.Snapshot, o goal.Objective, d *slot.Decision) {
+// RecordAction hands the slot's decision on to the next slot's action row.
+func (b *Builder) RecordAction(s *slot.Snapshot, o goal.Objective, d *slot.Decision) {
 	var east, north, offloading, offload, edge, load float64
 	for _, move := range d.Move {
 		east += move.EastM
@@ -210,138 +210,138 @@ func (b *Builder) Acted(s *slot.Snapshot, o goal.Objective, d *slot.Decision) {
 	}
 	for m, j := range d.EdgeJ {
 		edge += j
-		load = max(load, float64(d.Served(m+1)))
+		load = max(load, float64(d.ServedBy(m+1)))
 	}
 	m := max(float64(len(d.Move)), 1)
 	n := max(float64(len(d.Users)), 1)
-	delayShare, place, dropped := b.preference(o)
-	b.action = [model.ActionFeatures]float64{
-		east / m / b.Constants.SpeedMaxMPS, north / m / b.Constants.SpeedMaxMPS,
+	delayShare, place, dropped := b.preferenceFeatures(o)
+	b.lastAction = [model.ActionFeatures]float64{
+		east / m / b.Physics.SpeedMaxMPS, north / m / b.Physics.SpeedMaxMPS,
 		offloading / n, offload / max(offloading, 1), edge / m / 60,
 		d.DelayS / n, load / 4, delayShare, place, dropped,
 	}
 }
 
-// channels finds each pair's full-band rate and each user's best aircraft.
-func (b *Builder) channels(s *slot.Snapshot) {
-	b.best, b.rates = b.best[:0], b.rates[:0]
+// computeRates finds each pair's full-band rate and each user's best aircraft.
+func (b *Builder) computeRates(s *slot.Snapshot) {
+	b.bestAircraft, b.ratesBPS = b.bestAircraft[:0], b.ratesBPS[:0]
 	for u := range s.Users {
 		best := 0
 		for m := range s.Aircraft {
 			gain := s.Users[u].Gain[m]
-			b.rates = append(b.rates, b.Constants.Channel.RateBPS(gain, b.Constants.Channel.BandwidthHz))
+			b.ratesBPS = append(b.ratesBPS, b.Physics.Channel.RateBPS(gain, b.Physics.Channel.BandwidthHz))
 			if gain > s.Users[u].Gain[best] {
 				best = m
 			}
 		}
-		b.best = append(b.best, best)
+		b.bestAircraft = append(b.bestAircraft, best)
 	}
 }
 
-// scale follows the joules at stake in a slot, by which an allowance is large
+// updateEdgeScale follows the joules at stake in a slot, by which an allowance is large
 // or small in any world: its tasks offloaded to the balance, three to an
 // aircraft.
-func (b *Builder) scale(s *slot.Snapshot) {
+func (b *Builder) updateEdgeScale(s *slot.Snapshot) {
 	sum := 0.0
 	for u := range s.Users {
-		a := s.Aircraft[b.best[u]]
-		third := physics.Share{CPUHz: a.CPUHz / 3, RateBPS: max(b.rates[u*len(s.Aircraft)+b.best[u]], 1)}
+		a := s.Aircraft[b.bestAircraft[u]]
+		third := physics.Share{CPUHz: a.CPUHz / 3, RateBPS: max(b.ratesBPS[u*len(s.Aircraft)+b.bestAircraft[u]], 1)}
 		task := s.Users[u].Task
-		sum += b.Constants.EdgeJ(task, third, physics.Balance(task.LocalS(s.Users[u].CPUHz), task.OffloadS(third)))
+		sum += b.Physics.EdgeJ(task, third, physics.BalancedOffload(task.LocalTimeS(s.Users[u].CPUHz), task.OffloadTimeS(third)))
 	}
 	if sum > 0 {
-		b.slots++
-		b.edgeJ += (sum - b.edgeJ) / b.slots
+		b.edgeScaleSlots++
+		b.edgeScaleJ += (sum - b.edgeScaleJ) / b.edgeScaleSlots
 	}
 }
 
-func (b *Builder) aircraft(dst []float32, s *slot.Snapshot, o goal.Objective, m int, target physics.Position) []float32 {
+func (b *Builder) appendAircraft(dst []float32, s *slot.Snapshot, o goal.Objective, m int, target physics.Position) []float32 {
 	a := &s.Aircraft[m]
-	area := b.Constants.AreaM
-	_, _, distance := heading(target.Sub(a.Position))
-	east, north, _ := heading(tracking.Move(a.Position, target, b.speed, b.speed))
+	area := b.Physics.AreaSideM
+	_, _, distance := unitVector(target.Sub(a.Position))
+	east, north, _ := unitVector(motion.MoveToward(a.Position, target, b.bestSpeedMPS, b.bestSpeedMPS))
 	var nearEast, nearNorth float64
 	near := math.Inf(1)
 	for other := range s.Aircraft {
 		if other == m {
 			continue
 		}
-		if e, n, d := heading(s.Aircraft[other].Position.Sub(a.Position)); d < near {
+		if e, n, d := unitVector(s.Aircraft[other].Position.Sub(a.Position)); d < near {
 			nearEast, nearNorth, near = e, n, d
 		}
 	}
 	attracted := 0
-	for _, best := range b.best {
+	for _, best := range b.bestAircraft {
 		if best == m {
 			attracted++
 		}
 	}
-	return standardise(dst, &b.Standard.Aircraft, []float64{
+	return standardise(dst, &b.Statistics.Aircraft, []float64{
 		a.Position.EastM/area - 0.5, a.Position.NorthM/area - 0.5,
-		a.ResidualJ / b.Constants.CapacityJ, float64(a.Served) / 4, a.SpeedMPS / b.Constants.SpeedMaxMPS,
-		o.Factor() - 1, east, north, math.Log1p(distance / 100),
+		a.RemainingJ / b.Physics.BatteryCapacityJ, float64(a.ServedLastSlot) / 4, a.SpeedMPS / b.Physics.SpeedMaxMPS,
+		o.PropulsionMultiplier() - 1, east, north, math.Log1p(distance / 100),
 		nearEast, nearNorth, math.Exp(-near / 100),
 		float64(len(s.Aircraft)) / 4, float64(attracted) / 4, a.CPUHz / 40e9,
 	})
 }
 
-// pair is a user token in one aircraft's polar frame, eq. (tokusr), with the
+// appendPair is a user token in one aircraft's polar frame, eq. (tokusr), with the
 // closed forms psi of eq. (physfeat) at the load that aircraft last had.
-func (b *Builder) pair(dst []float32, s *slot.Snapshot, m, u int) []float32 {
+func (b *Builder) appendPair(dst []float32, s *slot.Snapshot, m, u int) []float32 {
 	a, user := &s.Aircraft[m], &s.Users[u]
-	c := b.Constants
-	east, north, distance := heading(user.Position.Sub(a.Position))
-	rate := max(b.rates[u*len(s.Aircraft)+m], 1)
-	bestRate := max(b.rates[u*len(s.Aircraft)+b.best[u]], 1)
+	c := b.Physics
+	east, north, distance := unitVector(user.Position.Sub(a.Position))
+	rate := max(b.ratesBPS[u*len(s.Aircraft)+m], 1)
+	bestRate := max(b.ratesBPS[u*len(s.Aircraft)+b.bestAircraft[u]], 1)
 	share := func(served float64) physics.Share {
 		if c.Contention {
 			return physics.Share{CPUHz: a.CPUHz / served, RateBPS: rate / served}
 		}
 		return physics.Share{CPUHz: a.CPUHz / served, RateBPS: rate}
 	}
-	load := float64(max(a.Served, 1))
-	local := user.Task.LocalS(user.CPUHz)
-	offload := user.Task.OffloadS(share(load))
+	load := float64(max(a.ServedLastSlot, 1))
+	local := user.Task.LocalTimeS(user.CPUHz)
+	offload := user.Task.OffloadTimeS(share(load))
 	third := share(3)
-	least, _ := physics.LeastMeeting(local, offload, user.Task.DeadlineS)
-	return standardise(dst, &b.Standard.Pair, []float64{
+	least, _ := physics.LeastOffloadForDeadline(local, offload, user.Task.DeadlineS)
+	return standardise(dst, &b.Statistics.Pair, []float64{
 		distance / 1000, east, north,
 		user.Task.Bits / 1e6, user.Task.CyclesPerBit / 1000, user.Task.DeadlineS, user.QueueBits / 1e6,
 		math.Log10(max(user.Gain[m], 1e-20)),
 		local, min(offload, 100), local / user.Task.DeadlineS, math.Log(offload / local),
-		flag(b.best[u] == m), math.Log(rate / bestRate), min(user.Task.OffloadS(third), 100),
-		flag(local > user.Task.DeadlineS), least,
-		c.EdgeJ(user.Task, third, physics.Balance(local, user.Task.OffloadS(third))) / 20,
+		boolFeature(b.bestAircraft[u] == m), math.Log(rate / bestRate), min(user.Task.OffloadTimeS(third), 100),
+		boolFeature(local > user.Task.DeadlineS), least,
+		c.EdgeJ(user.Task, third, physics.BalancedOffload(local, user.Task.OffloadTimeS(third))) / 20,
 	})
 }
 
-func (b *Builder) state(dst []float32, s *slot.Snapshot, o goal.Objective) []float32 {
-	delayShare, place, dropped := b.preference(o)
+func (b *Builder) appendState(dst []float32, s *slot.Snapshot, o goal.Objective) []float32 {
+	delayShare, place, dropped := b.preferenceFeatures(o)
 	local := 0.0
 	for u := range s.Users {
 		t := s.Users[u].Task
-		local += b.Constants.DelayS(t, t.LocalS(s.Users[u].CPUHz))
+		local += b.Physics.PenalizedDelayS(t, t.LocalTimeS(s.Users[u].CPUHz))
 	}
-	return standardise(dst, &b.Standard.State, []float64{
+	return standardise(dst, &b.Statistics.State, []float64{
 		delayShare, place, dropped, float64(len(s.Users)) / 8, float64(len(s.Aircraft)) / 4, local / 8,
 	})
 }
 
-// roomOfScale bounds what a slot can usefully spend, in units of its scale;
+// maxAllowanceScales bounds what a slot can usefully spend, in units of its scale;
 // more of an allowance than that is as good as that.
-const roomOfScale = 3.0
+const maxAllowanceScales = 3.0
 
-// returns is the return token: both entries to go weighted by the preference,
+// appendReturn is the return token: both entries to go weighted by the preference,
 // eq. (inject), and in closed form what is left per slot to go, above the
 // flight floor under the physics in force. Under a budget the delay entry and
 // the preference are dropped: beside a budget they would contradict it.
-func (b *Builder) returns(dst []float32, s *slot.Snapshot, o goal.Objective) []float32 {
-	delayShare, place, dropped := b.preference(o)
-	left := float64(max(o.Left(), 1))
+func (b *Builder) appendReturn(dst []float32, s *slot.Snapshot, o goal.Objective) []float32 {
+	delayShare, place, dropped := b.preferenceFeatures(o)
+	left := float64(max(o.SlotsLeft(), 1))
 	fleet := float64(max(len(s.Aircraft), 1))
-	energy := 1 - flag(o.Priced())
-	scale := max(b.edgeJ, 1)
-	room := energy * min(max(o.EnergyToGoJ()-o.FloorToGoJ(), 0), roomOfScale*scale*left)
+	energy := 1 - boolFeature(o.PriceOnly())
+	scale := max(b.edgeScaleJ, 1)
+	room := energy * min(max(o.EnergyToGoJ()-o.FloorToGoJ(), 0), maxAllowanceScales*scale*left)
 	allowance := room / left * 2 / fleet // per two aircraft
 	phase := func(period float64) (sin, cos float64) {
 		return math.Sincos(2 * math.Pi * float64(s.Slot) / period)
@@ -350,28 +350,28 @@ func (b *Builder) returns(dst []float32, s *slot.Snapshot, o goal.Objective) []f
 	s40, c40 := phase(40)
 	s20, c20 := phase(20)
 	s10, c10 := phase(10)
-	return standardise(dst, &b.Standard.Return, []float64{
-		-o.DelayToGoS() / b.Scales.EtaDelayS * delayShare * energy,
-		-o.EnergyToGoJ() / b.Scales.EtaEnergyJ * (1 - dropped) * (1 - delayShare) * energy,
+	return standardise(dst, &b.Statistics.Return, []float64{
+		-o.DelayToGoS() / b.GoalConstants.EtaDelayS * delayShare * energy,
+		-o.EnergyToGoJ() / b.GoalConstants.EtaEnergyJ * (1 - dropped) * (1 - delayShare) * energy,
 		delayShare, place,
 		allowance/40 - 1, math.Log1p(allowance/3) - 2, min(allowance*left/2000, 10),
 		math.Log1p(8*room/left/scale) - 1.5, math.Log(scale / 100),
 		(1 - dropped) * energy * o.DelayToGoS() / left, dropped, 1 - energy,
-		min(left/100, 3), math.Log(left) / 5, o.Factor() - 1, fleet / 4, float64(len(s.Users)) / 8,
+		min(left/100, 3), math.Log(left) / 5, o.PropulsionMultiplier() - 1, fleet / 4, float64(len(s.Users)) / 8,
 		s80, c80, s40, c40, s20, c20, s10, c10,
 	})
 }
 
-// preference returns the delay share asked for, its place on the front, and
+// preferenceFeatures returns the delay share asked for, its place on the front, and
 // whether a budget has dropped both.
-func (b *Builder) preference(o goal.Objective) (delayShare, place, dropped float64) {
+func (b *Builder) preferenceFeatures(o goal.Objective) (delayShare, place, dropped float64) {
 	if o.Budgeted() {
 		return 0, 0, 1
 	}
-	return o.Omega(), b.Scales.Place(o.Omega()), 0
+	return o.Omega(), b.GoalConstants.FrontPosition(o.Omega()), 0
 }
 
-func heading(v physics.Position) (east, north, distance float64) {
+func unitVector(v physics.Position) (east, north, distance float64) {
 	d := v.Norm()
 	if d < 1e-9 {
 		return 0, 0, 0
@@ -379,19 +379,19 @@ func heading(v physics.Position) (east, north, distance float64) {
 	return v.EastM / d, v.NorthM / d, d
 }
 
-func flag(b bool) float64 {
+func boolFeature(b bool) float64 {
 	if b {
 		return 1
 	}
 	return 0
 }
 
-// limit keeps a feature the corpus never saw from driving the network far off.
-const limit = 8
+// featureLimit keeps a feature the corpus never saw from driving the network far off.
+const featureLimit = 8
 
 func standardise(dst []float32, m *Moments, row []float64) []float32 {
 	for i, x := range row {
-		dst = append(dst, float32(min(max((x-m.Mean[i])/m.Std[i], -limit), limit)))
+		dst = append(dst, float32(min(max((x-m.Mean[i])/m.Std[i], -featureLimit), featureLimit)))
 	}
 	return dst
 }

@@ -17,16 +17,16 @@ type Report struct {
 	Processor string `json:"processor"` // GOARCH and the kernels in use
 	Cores     int    `json:"cores"`
 
-	GEMM            []GEMM            `json:"gemm"`
-	Step            *Step             `json:"step"`       // at the checkpoint's size
-	PaperStep       *Step             `json:"paper_step"` // at the paper's size
-	Crowds          []Crowd           `json:"crowds"`     // the checkpoint's step, with more users or later
-	DecisionP50MS   *float64          `json:"decision_p50_ms"`
-	RolloutS        *float64          `json:"rollout_s"`
-	TrainTokensPerS *float64          `json:"train_tokens_per_s"` // at the checkpoint's size
-	Train           []Train           `json:"train"`
-	Leader          map[string]Leader `json:"leader"` // by architecture
-	Missing         map[string]string `json:"missing,omitempty"`
+	GEMM            []GEMM                     `json:"gemm"`
+	Step            *Step                      `json:"step"`       // at the checkpoint's size
+	PaperStep       *Step                      `json:"paper_step"` // at the paper's size
+	StepScaling     []ScaledStep               `json:"crowds"`     // the checkpoint's step, with more users or later
+	DecisionP50MS   *float64                   `json:"decision_p50_ms"`
+	RolloutS        *float64                   `json:"rollout_s"`
+	TrainTokensPerS *float64                   `json:"train_tokens_per_s"` // at the checkpoint's size
+	TrainingSteps   []TrainingStep             `json:"train"`
+	Leader          map[string]LeaderFootprint `json:"leader"` // by architecture
+	Missing         map[string]string          `json:"missing,omitempty"`
 }
 
 // quantile returns the q-quantile of durations, which it sorts, in milliseconds.
@@ -35,9 +35,9 @@ func quantile(times []float64, q float64) float64 {
 	return times[min(int(q*float64(len(times))), len(times)-1)]
 }
 
-// bestOf returns the least seconds that one call of each function took over
+// leastSeconds returns the least seconds that one call of each function took over
 // rounds in which they take turns, each at least span long.
-func bestOf(rounds int, span time.Duration, fs ...func()) []float64 {
+func leastSeconds(rounds int, span time.Duration, fs ...func()) []float64 {
 	best := make([]float64, len(fs))
 	for round := range rounds + 1 { // the first warms up
 		for i, f := range fs {

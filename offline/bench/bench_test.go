@@ -32,11 +32,11 @@ func TestPeersComputeTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := measureStep(net, export.Graph(a.Graph(), parameters), r, t.TempDir())
+	s, err := measureStep(net, export.EncodeGraph(a.Graph(), parameters), r, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Difference == nil || !(*s.Difference < 1e-4) || *s.ORTCallMS <= 0 {
+	if s.ORTDifference == nil || !(*s.ORTDifference < 1e-4) || *s.ORTCallMS <= 0 {
 		t.Errorf("got %+v", s)
 	}
 }
@@ -116,10 +116,10 @@ Rss:                2528 kB
 26f68f400000-26f690800000 rw-p 00000000 00:00 0
 Rss:               10172 kB
 `
-	if rss, emulator := split(smaps, "qemu-aarch64-static"); rss != (5504+10172)<<10 || emulator != (11228+20480+2528)<<10 {
+	if rss, emulator := sumResident(smaps, "qemu-aarch64-static"); rss != (5504+10172)<<10 || emulator != (11228+20480+2528)<<10 {
 		t.Errorf("resident %d, qemu %d", rss>>10, emulator>>10)
 	}
-	if rss, emulator := split(smaps, ""); rss != (5504+11228+20480+2528+10172)<<10 || emulator != 0 {
+	if rss, emulator := sumResident(smaps, ""); rss != (5504+11228+20480+2528+10172)<<10 || emulator != 0 {
 		t.Errorf("without qemu: resident %d, qemu %d", rss>>10, emulator>>10)
 	}
 }

@@ -63,7 +63,7 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	if err != nil {
 		return err
 	}
-	r := &Report{Processor: runtime.GOARCH + " " + level, Cores: runtime.GOMAXPROCS(0), Leader: map[string]Leader{}, Missing: map[string]string{}}
+	r := &Report{Processor: runtime.GOARCH + " " + level, Cores: runtime.GOMAXPROCS(0), Leader: map[string]LeaderFootprint{}, Missing: map[string]string{}}
 	scratch, err := os.MkdirTemp("", "prefdt-bench-")
 	if err != nil {
 		return err
@@ -74,12 +74,12 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 			return fmt.Errorf("offline bench: interrupted")
 		}
 		fmt.Fprintf(stderr, "%s ...\n", p)
-		if err := r.measure(ctx, p, ck, *dir, *bin, scratch, *slots); err != nil {
+		if err := r.measurePart(ctx, p, ck, *dir, *bin, scratch, *slots); err != nil {
 			return fmt.Errorf("offline bench: %s: %w", p, err)
 		}
 	}
 	path := filepath.Join(*out, "bench.json")
-	if err := command.Replace(path, func(w io.Writer) error {
+	if err := command.ReplaceFile(path, func(w io.Writer) error {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
 		return e.Encode(r)
@@ -89,13 +89,13 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	return r.print(stdout, path)
 }
 
-// measure fills in one part of the report.
-func (r *Report) measure(ctx context.Context, part string, ck *checkpoint.Checkpoint, dir, bin, scratch string, slots int) (err error) {
+// measurePart fills in one part of the report.
+func (r *Report) measurePart(ctx context.Context, part string, ck *checkpoint.Checkpoint, dir, bin, scratch string, slots int) (err error) {
 	switch part {
 	case "gemm":
 		r.GEMM = measureGEMM()
 	case "step":
-		return r.steps(ck, dir, scratch)
+		return r.measureSteps(ck, dir, scratch)
 	case "rollout":
 		seconds, err := measureRollout(ck)
 		if err != nil {
@@ -109,16 +109,16 @@ func (r *Report) measure(ctx context.Context, part string, ck *checkpoint.Checkp
 		for _, c := range []struct {
 			arch                model.Arch
 			batch, slots, steps int
-		}{{ck.Arch, 16, 100, 8}, {Paper, 64, 20, 4}} {
+		}{{ck.Arch, 16, 100, 8}, {PaperArch, 64, 20, 4}} {
 			t, err := measureTrain(c.arch, c.batch, c.slots, workers, c.steps)
 			if err != nil {
 				return err
 			}
-			r.Train = append(r.Train, t)
+			r.TrainingSteps = append(r.TrainingSteps, t)
 		}
-		r.TrainTokensPerS = &r.Train[0].TokensPerS
+		r.TrainTokensPerS = &r.TrainingSteps[0].TokensPerS
 	case "leader":
-		for _, t := range targets(bin) {
+		for _, t := range leaderBuilds(bin) {
 			l, err := measureLeader(ctx, t, bin, scratch, slots)
 			if err != nil {
 				r.Missing["leader "+t.arch] = err.Error()
@@ -129,8 +129,8 @@ func (r *Report) measure(ctx context.Context, part string, ck *checkpoint.Checkp
 	return nil
 }
 
-// steps measures the step at both sizes.
-func (r *Report) steps(ck *checkpoint.Checkpoint, dir, scratch string) error {
+// measureSteps measures the step at both sizes.
+func (r *Report) measureSteps(ck *checkpoint.Checkpoint, dir, scratch string) error {
 	var peer *ort.Runtime
 	if ort.Folder() == "" {
 		r.Missing["step ort"] = errNoORT.Error()
@@ -148,13 +148,13 @@ func (r *Report) steps(ck *checkpoint.Checkpoint, dir, scratch string) error {
 	if r.Step, err = measureStep(ck.Net, graph, peer, scratch); err != nil {
 		return err
 	}
-	r.Crowds = measureCrowds(ck.Net)
-	parameters := randomParameters(Paper)
-	net, err := model.NewNet(Paper, parameters)
+	r.StepScaling = measureStepScaling(ck.Net)
+	parameters := randomParameters(PaperArch)
+	net, err := model.NewNet(PaperArch, parameters)
 	if err != nil {
 		return err
 	}
-	r.PaperStep, err = measureStep(net, export.Graph(Paper.Graph(), parameters), peer, scratch)
+	r.PaperStep, err = measureStep(net, export.EncodeGraph(PaperArch.Graph(), parameters), peer, scratch)
 	return err
 }
 
@@ -173,30 +173,30 @@ func (r *Report) print(w io.Writer, path string) error {
 		row("\nstep, ms\tp50\tp95\tp99\tweights GB/s\tORT p50\tp95\tp99\tcall\tratio\twindow in ORT\tratio")
 		for _, s := range []*Step{r.Step, r.PaperStep} {
 			row("%.2f M parameters\t%.4f\t%.4f\t%.4f\t%.0f\t%s\t%s\t%s\t%s\t%s\t%s\t%s", float64(s.Parameters)/1e6, s.P50MS, s.P95MS, s.P99MS, s.WeightsGBPerS,
-				figure(s.ORTP50MS), figure(s.ORTP95MS), figure(s.ORTP99MS), figure(s.ORTCallMS), figure(s.Ratio), figure(s.ORTWindowMS), figure(s.WindowRatio))
+				formatOptional(s.ORTP50MS), formatOptional(s.ORTP95MS), formatOptional(s.ORTP99MS), formatOptional(s.ORTCallMS), formatOptional(s.Ratio), formatOptional(s.ORTWindowMS), formatOptional(s.WindowRatio))
 		}
 	}
-	for i, c := range r.Crowds {
+	for i, c := range r.StepScaling {
 		if i == 0 {
 			row("\nusers\tslot\tstep, ms")
 		}
 		row("%d\t%d\t%.4f", c.Users, c.Slot, c.P50MS)
 	}
 	if r.RolloutS != nil {
-		row("\none decision, ms (p50)\t%s", figure(r.DecisionP50MS))
-		row("rollout of 100 slots, s\t%s", figure(r.RolloutS))
+		row("\none decision, ms (p50)\t%s", formatOptional(r.DecisionP50MS))
+		row("rollout of 100 slots, s\t%s", formatOptional(r.RolloutS))
 	}
-	for i, x := range r.Train {
+	for i, x := range r.TrainingSteps {
 		if i == 0 {
 			row("\ntraining step\tbatch x slots\tseconds\ttokens/s\tGoMLX's, times")
 		}
-		row("width %d\t%dx%d\t%.3f\t%.0f\t%s", x.Arch.Width, x.Batch, x.Slots, x.StepS, x.TokensPerS, figure(x.GoMLXRatio))
+		row("width %d\t%dx%d\t%.3f\t%.0f\t%s", x.Arch.Width, x.Batch, x.Slots, x.StepS, x.TokensPerS, formatOptional(x.GoMLXRatio))
 	}
 	if len(r.Leader) > 0 {
 		row("\nleader\tbinary MB\tresident MB\tqemu beside it\tslots")
-		for _, a := range targets("") {
+		for _, a := range leaderBuilds("") {
 			l := r.Leader[a.arch]
-			row("%s\t%s\t%s\t%s\t%d", a.arch, megabytes(l.BinaryBytes), megabytes(l.ResidentBytes), megabytes(l.QemuBytes), l.Slots)
+			row("%s\t%s\t%s\t%s\t%d", a.arch, formatMegabytes(l.BinaryBytes), formatMegabytes(l.ResidentBytes), formatMegabytes(l.QemuBytes), l.Slots)
 		}
 	}
 	for name, why := range r.Missing {
@@ -206,14 +206,14 @@ func (r *Report) print(w io.Writer, path string) error {
 	return t.Flush()
 }
 
-func figure(x *float64) string {
+func formatOptional(x *float64) string {
 	if x == nil {
 		return "-"
 	}
 	return fmt.Sprintf("%.4g", *x)
 }
 
-func megabytes(n *int64) string {
+func formatMegabytes(n *int64) string {
 	if n == nil {
 		return "-"
 	}

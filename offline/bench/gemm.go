@@ -25,7 +25,7 @@ type GEMM struct {
 }
 
 // The shapes of FIELD_NOTES, of training and of a step.
-var shapes = []GEMM{
+var gemmShapes = []GEMM{
 	{Form: "AB", M: 60, K: 256, N: 1024, Cores: 1},
 	{Form: "half", M: 60, K: 256, N: 1024, Cores: 1},
 	{Form: "AB", M: 3840, K: 256, N: 1024, Cores: 1},
@@ -39,7 +39,7 @@ var shapes = []GEMM{
 
 func measureGEMM() []GEMM {
 	r := rand.New(rand.NewPCG(1, 1))
-	rows := append([]GEMM(nil), shapes...)
+	rows := append([]GEMM(nil), gemmShapes...)
 	for i := range rows {
 		rows[i].measure(r)
 	}
@@ -47,7 +47,7 @@ func measureGEMM() []GEMM {
 }
 
 func (g *GEMM) measure(r *rand.Rand) {
-	a, b := normal(r, g.M*g.K), normal(r, g.K*g.N)
+	a, b := randomNormal(r, g.M*g.K), randomNormal(r, g.K*g.N)
 	ours, theirs := make([]float32, g.M*g.N), make([]float32, g.M*g.N)
 	x, y, z := kernel.View(a, g.M, g.K), kernel.View(b, g.K, g.N), kernel.View(ours, g.M, g.N)
 	ta, tb := blas.NoTrans, blas.NoTrans
@@ -62,9 +62,9 @@ func (g *GEMM) measure(r *rand.Rand) {
 	if g.Form == "half" {
 		half := make([]uint16, len(b))
 		for i, v := range b {
-			half[i] = kernel.Half(v)
+			half[i] = kernel.ToFloat16(v)
 		}
-		packed := kernel.PackHalf(half, g.K, g.N)
+		packed := kernel.PackFloat16(half, g.K, g.N)
 		run = func() { packed.MatMul(z, x, nil) }
 	}
 	if g.Cores > 1 { // rows shared out, as episodes are among workers in training
@@ -81,12 +81,12 @@ func (g *GEMM) measure(r *rand.Rand) {
 		return blas32.General{Rows: m.Rows, Cols: m.Cols, Stride: m.Stride, Data: m.Data}
 	}
 	gonum := func() { blas32.Gemm(ta, tb, 1, general(x), general(y), 0, general(kernel.View(theirs, g.M, g.N))) }
-	best := bestOf(5, 20*time.Millisecond, run, gonum)
+	best := leastSeconds(5, 20*time.Millisecond, run, gonum)
 	flop := 2 * float64(g.M) * float64(g.K) * float64(g.N)
 	g.GFLOPS, g.GonumGFLOPS, g.Ratio = flop/best[0]/1e9, flop/best[1]/1e9, best[1]/best[0]
 }
 
-func normal(r *rand.Rand, n int) []float32 {
+func randomNormal(r *rand.Rand, n int) []float32 {
 	x := make([]float32, n)
 	for i := range x {
 		x[i] = float32(r.NormFloat64())

@@ -17,11 +17,11 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Leader is what the leader takes on one architecture. Resident memory is that
+// LeaderFootprint is what the leader takes on one architecture. Resident memory is that
 // of the real process, from /proc, at the end of a mission of Slots slots
 // against simbridge. Under qemu the emulator's program, heap and translated
 // code are told apart; its stacks and the rest still count as the leader's.
-type Leader struct {
+type LeaderFootprint struct {
 	BinaryBytes   *int64 `json:"binary_bytes"` // stripped
 	ResidentBytes *int64 `json:"resident_bytes"`
 	QemuBytes     *int64 `json:"qemu_bytes,omitempty"` // beside them
@@ -29,18 +29,18 @@ type Leader struct {
 	Qemu          string `json:"qemu,omitempty"`
 }
 
-// target is one architecture's leader: its folder of programs, and how a
+// leaderBuild is one architecture's leader: its folder of programs, and how a
 // foreign one runs here.
-type target struct{ arch, folder, qemu string }
+type leaderBuild struct{ arch, folder, qemu string }
 
-func targets(bin string) []target {
-	return []target{{"amd64", bin, ""}, {"arm64", filepath.Join(bin, "arm64"), "qemu-aarch64-static"}, {"armv7", filepath.Join(bin, "armv7"), "qemu-arm-static"}}
+func leaderBuilds(bin string) []leaderBuild {
+	return []leaderBuild{{"amd64", bin, ""}, {"arm64", filepath.Join(bin, "arm64"), "qemu-aarch64-static"}, {"armv7", filepath.Join(bin, "armv7"), "qemu-arm-static"}}
 }
 
 // measureLeader flies a mission; what could not be measured is nil and told by
 // the error.
-func measureLeader(ctx context.Context, t target, bin, scratch string, slots int) (Leader, error) {
-	l := Leader{Slots: slots}
+func measureLeader(ctx context.Context, t leaderBuild, bin, scratch string, slots int) (LeaderFootprint, error) {
+	l := LeaderFootprint{Slots: slots}
 	program := filepath.Join(t.folder, "leader")
 	info, err := os.Stat(program)
 	if err != nil {
@@ -57,7 +57,7 @@ func measureLeader(ctx context.Context, t target, bin, scratch string, slots int
 		run = []string{t.qemu, program}
 	}
 	simbridge := filepath.Join(bin, "simbridge")
-	config, err := flight(filepath.Join(scratch, t.arch), bin, run, slots, t.qemu != "")
+	config, err := writeFlightConfig(filepath.Join(scratch, t.arch), bin, run, slots, t.qemu != "")
 	if err != nil {
 		return l, err
 	}
@@ -78,7 +78,7 @@ func measureLeader(ctx context.Context, t target, bin, scratch string, slots int
 	for {
 		select {
 		case <-tick.C:
-			if rss, emulator := resident(command.Process.Pid, "leader", t.qemu); rss > 0 {
+			if rss, emulator := residentMemory(command.Process.Pid, "leader", t.qemu); rss > 0 {
 				if l.ResidentBytes = &rss; t.qemu != "" {
 					l.QemuBytes = &emulator
 				}
@@ -97,8 +97,8 @@ func measureLeader(ctx context.Context, t target, bin, scratch string, slots int
 	}
 }
 
-// flight writes the configuration of a mission of so many slots.
-func flight(out, bin string, run []string, slots int, slow bool) (string, error) {
+// writeFlightConfig writes the configuration of a mission of so many slots.
+func writeFlightConfig(out, bin string, run []string, slots int, slow bool) (string, error) {
 	slotMS := 20
 	if slow {
 		slotMS = 100
@@ -124,7 +124,7 @@ func flight(out, bin string, run []string, slots int, slow bool) (string, error)
 	// Ports of its own, so that another mission may fly meanwhile.
 	var crafts, endpoints []map[string]any
 	for id := range benchAircraft {
-		ports, err := freePorts(2)
+		ports, err := freeUDPAddresses(2)
 		if err != nil {
 			return "", err
 		}
@@ -160,8 +160,8 @@ func flight(out, bin string, run []string, slots int, slow bool) (string, error)
 	return filepath.Join(out, "fly.yaml"), nil
 }
 
-// freePorts returns UDP addresses of this host that nobody listens on.
-func freePorts(n int) ([]string, error) {
+// freeUDPAddresses returns UDP addresses of this host that nobody listens on.
+func freeUDPAddresses(n int) ([]string, error) {
 	var list []string
 	for range n {
 		c, err := net.ListenPacket("udp4", "127.0.0.1:0")
@@ -174,9 +174,9 @@ func freePorts(n int) ([]string, error) {
 	return list, nil
 }
 
-// resident returns the memory of the child of a process whose command line has
+// residentMemory returns the memory of the child of a process whose command line has
 // this program in it, and apart from it what an emulator takes for itself.
-func resident(parent int, program, qemu string) (rss, emulator int64) {
+func residentMemory(parent int, program, qemu string) (rss, emulator int64) {
 	children, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", parent))
 	for _, path := range children {
 		list, _ := os.ReadFile(path)
@@ -184,15 +184,15 @@ func resident(parent int, program, qemu string) (rss, emulator int64) {
 			line, _ := os.ReadFile("/proc/" + pid + "/cmdline")
 			if strings.Contains(string(line), program+"\x00") {
 				maps, _ := os.ReadFile("/proc/" + pid + "/smaps")
-				return split(string(maps), qemu)
+				return sumResident(string(maps), qemu)
 			}
 		}
 	}
 	return 0, 0
 }
 
-// split sums the resident memory of a process over its mappings.
-func split(smaps, qemu string) (rss, emulator int64) {
+// sumResident sums the resident memory of a process over its mappings.
+func sumResident(smaps, qemu string) (rss, emulator int64) {
 	own := false // the mapping is the emulator's
 	for _, row := range strings.Split(smaps, "\n") {
 		fields := strings.Fields(row)

@@ -19,7 +19,7 @@ func measureRollout(ck *checkpoint.Checkpoint) (float64, error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	c := world.Standard()
 	c.Physics = ck.Physics
-	f, err := rollout.New(ck, inference.Dispatch, c, rollout.Link{})
+	f, err := rollout.New(ck, inference.DecoderDispatch, c, rollout.ReportLink{})
 	if err != nil {
 		return 0, err
 	}
@@ -40,7 +40,7 @@ func measureRollout(ck *checkpoint.Checkpoint) (float64, error) {
 func measureDecision(ck *checkpoint.Checkpoint) (float64, error) {
 	c := world.Standard()
 	c.Physics = ck.Physics
-	policy, err := inference.New(ck, inference.Dispatch)
+	policy, err := inference.New(ck, inference.DecoderDispatch)
 	if err != nil {
 		return 0, err
 	}
@@ -52,14 +52,14 @@ func measureDecision(ck *checkpoint.Checkpoint) (float64, error) {
 	for flight := range uint64(10) {
 		w.Reset(seeds.EvaluationFirst + flight)
 		policy.Reset()
-		g := goal.New(&ck.Scales, &c.Physics, c.Slots, c.Aircraft)
+		g := goal.New(&ck.GoalConstants, &c.Physics, c.Slots, c.Aircraft)
 		for !w.Done() {
 			w.Snapshot(&s)
 			start := time.Now()
 			seen := policy.Decide(&s, g, &d)
 			times = append(times, time.Since(start).Seconds()*1e3)
 			g.Observe(seen)
-			w.Apply(&s, &d, &action)
+			w.FillAction(&s, &d, &action)
 			o := w.Step(action)
 			settled := goal.Settlement{DelayS: o.DelayS, EnergyJ: o.EnergyJ(), Flying: c.Aircraft}
 			for m := range w.Aircraft {

@@ -16,8 +16,8 @@ import (
 	"prefdt/offline/ort"
 )
 
-// Paper is the size of the paper's network.
-var Paper = model.Arch{Width: 256, PairWidth: 64, Layers: 3, Heads: 4, Context: 20}
+// PaperArch is the size of the paper's network.
+var PaperArch = model.Arch{Width: 256, PairWidth: 64, Layers: 3, Heads: 4, Context: 20}
 
 // Step is one step of the network in the middle of a mission, its cache full,
 // with two aircraft and six users, against ONNX Runtime on one thread. The two
@@ -32,22 +32,22 @@ type Step struct {
 	// WeightsGBPerS is the weights' bytes over the median: each is read once.
 	WeightsGBPerS float64 `json:"weights_gb_per_s"`
 
-	ORTP50MS    *float64 `json:"ort_p50_ms"` // less the call
-	ORTP95MS    *float64 `json:"ort_p95_ms"`
-	ORTP99MS    *float64 `json:"ort_p99_ms"`
-	ORTRawMS    *float64 `json:"ort_raw_p50_ms"`        // with the call
-	ORTCallMS   *float64 `json:"ort_call_p50_ms"`       // the call, with as many inputs and outputs
-	ORTSmallMS  *float64 `json:"ort_small_call_p50_ms"` // the call with one small input and output
-	ORTWindowMS *float64 `json:"ort_window_p50_ms"`     // the paper's window of Context slots, less its call
-	Ratio       *float64 `json:"ratio"`                 // p50_ms / ort_p50_ms
-	WindowRatio *float64 `json:"window_ratio"`          // p50_ms / ort_window_p50_ms
-	Difference  *float64 `json:"ort_difference"`        // largest between the outputs
+	ORTP50MS      *float64 `json:"ort_p50_ms"` // less the call
+	ORTP95MS      *float64 `json:"ort_p95_ms"`
+	ORTP99MS      *float64 `json:"ort_p99_ms"`
+	ORTRawMS      *float64 `json:"ort_raw_p50_ms"`        // with the call
+	ORTCallMS     *float64 `json:"ort_call_p50_ms"`       // the call, with as many inputs and outputs
+	ORTSmallMS    *float64 `json:"ort_small_call_p50_ms"` // the call with one small input and output
+	ORTWindowMS   *float64 `json:"ort_window_p50_ms"`     // the paper's window of Context slots, less its call
+	Ratio         *float64 `json:"ratio"`                 // p50_ms / ort_p50_ms
+	WindowRatio   *float64 `json:"window_ratio"`          // p50_ms / ort_window_p50_ms
+	ORTDifference *float64 `json:"ort_difference"`        // largest between the outputs
 }
 
 const (
 	benchAircraft, benchUsers = 2, 6
 	stepRounds, stepBatch     = 40, 50 // batches of steps in turn
-	warmUp                    = 5      // steps at the start of each batch that do not count
+	warmUpSteps               = 5      // steps at the start of each batch that do not count
 )
 
 // measureStep times net against the graph in a file of dir, if there is an
@@ -66,15 +66,15 @@ func measureStep(net *model.Net, graph []byte, r *ort.Runtime, dir string) (*Ste
 	s := &Step{Parameters: a.Parameters()}
 	bytes := 0
 	for _, t := range a.Tensors() {
-		if t.Matrix() {
+		if t.IsMatrix() {
 			bytes += 2 * t.Size()
 		}
 	}
 
-	var peers []*peer
+	var peers []*ortGraph
 	if r != nil {
 		var err error
-		if peers, s.Difference, err = stepPeers(r, dir, a, graph, inputs, &out); err != nil {
+		if peers, s.ORTDifference, err = prepareORTGraphs(r, dir, a, graph, inputs, &out); err != nil {
 			return nil, err
 		}
 	}
@@ -84,15 +84,15 @@ func measureStep(net *model.Net, graph []byte, r *ort.Runtime, dir string) (*Ste
 	var ours []float64
 	for range stepRounds {
 		runtime.GC() // of what the answers were decoded into
-		for i := range stepBatch + warmUp {
+		for i := range stepBatch + warmUpSteps {
 			start := time.Now()
 			net.Step(in, cache, &out)
-			if i >= warmUp {
+			if i >= warmUpSteps {
 				ours = append(ours, time.Since(start).Seconds()*1e3)
 			}
 		}
 		for _, p := range peers {
-			if err := p.batch(r); err != nil {
+			if err := p.runBatch(r); err != nil {
 				return nil, err
 			}
 		}
@@ -102,7 +102,7 @@ func measureStep(net *model.Net, graph []byte, r *ort.Runtime, dir string) (*Ste
 	if r == nil {
 		return s, nil
 	}
-	step, call, small, window, windowCall := peers[0].ms, peers[1].ms, peers[2].ms, peers[3].ms, peers[4].ms
+	step, call, small, window, windowCall := peers[0].timesMS, peers[1].timesMS, peers[2].timesMS, peers[3].timesMS, peers[4].timesMS
 	less := func(x, y float64) *float64 { d := x - y; return &d }
 	overhead := quantile(call, 0.5)
 	s.ORTRawMS, s.ORTCallMS, s.ORTSmallMS = less(quantile(step, 0.5), 0), &overhead, less(quantile(small, 0.5), 0)
@@ -113,16 +113,16 @@ func measureStep(net *model.Net, graph []byte, r *ort.Runtime, dir string) (*Ste
 	return s, nil
 }
 
-// Crowd is the checkpoint's step at another number of users or another slot:
+// ScaledStep is the checkpoint's step at another number of users or another slot:
 // its cost grows with the users and not with the slot.
-type Crowd struct {
+type ScaledStep struct {
 	Users int     `json:"users"`
 	Slot  int     `json:"slot"`
 	P50MS float64 `json:"p50_ms"`
 }
 
-func measureCrowds(net *model.Net) []Crowd {
-	crowds := []Crowd{{Users: 6, Slot: 30}, {Users: 6, Slot: 3000}, {Users: 12, Slot: 30}, {Users: 25, Slot: 30}, {Users: 50, Slot: 30}, {Users: 100, Slot: 30}}
+func measureStepScaling(net *model.Net) []ScaledStep {
+	crowds := []ScaledStep{{Users: 6, Slot: 30}, {Users: 6, Slot: 3000}, {Users: 12, Slot: 30}, {Users: 25, Slot: 30}, {Users: 50, Slot: 30}, {Users: 100, Slot: 30}}
 	random := rand.New(rand.NewPCG(7, 8))
 	for i := range crowds {
 		in := randomInputs(random, benchAircraft, crowds[i].Users)
@@ -141,51 +141,51 @@ func measureCrowds(net *model.Net) []Crowd {
 	return crowds
 }
 
-// peer is one graph in ONNX Runtime, fed, with the times of its runs.
-type peer struct {
+// ortGraph is one graph in ONNX Runtime, fed, with the times of its runs.
+type ortGraph struct {
 	request ort.Request
-	ms      []float64
+	timesMS []float64
 }
 
-func (p *peer) batch(r *ort.Runtime) error {
-	p.request.Feeds, p.request.Repeat = nil, stepBatch+warmUp
+func (p *ortGraph) runBatch(r *ort.Runtime) error {
+	p.request.Feeds, p.request.Repeat = nil, stepBatch+warmUpSteps
 	answer, err := r.Run(&p.request)
 	if err != nil {
 		return err
 	}
-	p.ms = append(p.ms, answer.MS[warmUp:]...)
+	p.timesMS = append(p.timesMS, answer.TimesMS[warmUpSteps:]...)
 	return nil
 }
 
-// stepPeers loads the step, its call, a small call, the window and its call,
+// prepareORTGraphs loads the step, its call, a small call, the window and its call,
 // in this order, and compares the step's and the window's outputs with ours.
-func stepPeers(r *ort.Runtime, dir string, a model.Arch, graph []byte, inputs []*model.Inputs, out *model.Outputs) ([]*peer, *float64, error) {
+func prepareORTGraphs(r *ort.Runtime, dir string, a model.Arch, graph []byte, inputs []*model.Inputs, out *model.Outputs) ([]*ortGraph, *float64, error) {
 	parameters := randomParameters(a)
 	window := windowGraph(a, benchAircraft, benchUsers)
 	small := &model.Graph{}
 	small.Inputs = a.Graph().Inputs[3:4]
 	small.Outputs = []model.Value{{Name: "out", Dims: small.Inputs[0].Dims}}
 	small.Nodes = []model.Node{{Op: "Identity", Inputs: []string{small.Inputs[0].Name}, Outputs: []string{"out"}}}
-	var peers []*peer
+	var peers []*ortGraph
 	for _, f := range []struct {
 		name  string
 		graph []byte
 	}{
 		{"step.onnx", graph},
-		{"call.onnx", export.Graph(identityGraph(a.Graph()), nil)},
-		{"small.onnx", export.Graph(small, nil)},
-		{"window.onnx", export.Graph(window, parameters)},
-		{"window_call.onnx", export.Graph(identityGraph(window), nil)},
+		{"call.onnx", export.EncodeGraph(identityGraph(a.Graph()), nil)},
+		{"small.onnx", export.EncodeGraph(small, nil)},
+		{"window.onnx", export.EncodeGraph(window, parameters)},
+		{"window_call.onnx", export.EncodeGraph(identityGraph(window), nil)},
 	} {
 		path := filepath.Join(dir, fmt.Sprintf("%d-%s", a.Width, f.name))
 		if err := os.WriteFile(path, f.graph, 0o644); err != nil {
 			return nil, nil, err
 		}
-		peers = append(peers, &peer{request: ort.Request{Model: path}})
+		peers = append(peers, &ortGraph{request: ort.Request{Model: path}})
 	}
 	last := inputs[len(inputs)-1]
 	difference := 0.0
-	peers[0].request.Carry = ort.Carry(a)
+	peers[0].request.Carry = ort.CarryCache(a)
 	for slot, in := range inputs {
 		peers[0].request.Feeds = ort.Feeds(a, in, slot, 0)
 		answer, err := r.Run(&peers[0].request)
@@ -193,14 +193,14 @@ func stepPeers(r *ort.Runtime, dir string, a model.Arch, graph []byte, inputs []
 			return nil, nil, err
 		}
 		if slot == len(inputs)-1 {
-			difference = farthest(out, answer.Outputs)
+			difference = maxDifference(out, answer.Outputs)
 		}
 	}
 	if !(difference < 1e-3) {
 		return nil, nil, fmt.Errorf("step: our outputs and ONNX Runtime's differ by %v", difference)
 	}
 	feeds := ort.Feeds(a, last, 0, 0) // with a cache of zeros
-	peers[1].request.Feeds, peers[1].request.Carry = feeds, everything(a.Graph())
+	peers[1].request.Feeds, peers[1].request.Carry = feeds, carryCaches(a.Graph())
 	peers[2].request.Feeds = map[string]ort.Tensor{"state": feeds["state"]}
 	d, err := windowDifference(r, &peers[3].request, a, parameters, inputs[:a.Context])
 	if err != nil {
@@ -216,8 +216,8 @@ func stepPeers(r *ort.Runtime, dir string, a model.Arch, graph []byte, inputs []
 	return peers, &difference, nil
 }
 
-// everything keeps all outputs of a graph that does nothing from being answered.
-func everything(g *model.Graph) map[string]string {
+// carryCaches keeps all outputs of a graph that does nothing from being answered.
+func carryCaches(g *model.Graph) map[string]string {
 	c := map[string]string{}
 	for _, v := range g.Outputs {
 		if strings.HasPrefix(v.Name, "present") {
@@ -242,7 +242,7 @@ func windowDifference(r *ort.Runtime, request *ort.Request, a model.Arch, parame
 		rows.Aircraft, rows.Pairs = append(rows.Aircraft, in.Aircraft...), append(rows.Pairs, in.Pairs...)
 		rows.State, rows.Return, rows.Action = append(rows.State, in.State...), append(rows.Return, in.Return...), append(rows.Action, in.Action...)
 	}
-	n, m, u := len(inputs), inputs[0].M, inputs[0].U
+	n, m, u := len(inputs), inputs[0].NumAircraft, inputs[0].NumUsers
 	request.Feeds = map[string]ort.Tensor{
 		"aircraft": {Dims: []int{n * m, model.AircraftFeatures}, Data: rows.Aircraft},
 		"pairs":    {Dims: []int{n * m, u, model.PairFeatures}, Data: rows.Pairs},
@@ -254,16 +254,16 @@ func windowDifference(r *ort.Runtime, request *ort.Request, a model.Arch, parame
 	if err != nil {
 		return 0, err
 	}
-	d := farthest(&out, answer.Outputs)
+	d := maxDifference(&out, answer.Outputs)
 	if !(d < 1e-3) {
 		return d, fmt.Errorf("window: the steps' outputs and ONNX Runtime's differ by %v", d)
 	}
 	return d, nil
 }
 
-// farthest is the largest difference between outputs.
-func farthest(out *model.Outputs, theirs map[string]ort.Tensor) (d float64) {
-	for _, pair := range [][2][]float32{{out.Move, theirs["move"].Data}, {out.Choice, theirs["choice"].Data}, {{out.Price}, theirs["price"].Data}} {
+// maxDifference is the largest difference between outputs.
+func maxDifference(out *model.Outputs, theirs map[string]ort.Tensor) (d float64) {
+	for _, pair := range [][2][]float32{{out.Move, theirs["move"].Data}, {out.Choice, theirs["choice"].Data}, {{out.FrontPosition}, theirs["price"].Data}} {
 		if len(pair[0]) != len(pair[1]) {
 			return math.Inf(1)
 		}
@@ -282,7 +282,7 @@ func randomParameters(a model.Arch) []float32 {
 		for range t.Size() {
 			x := 0.2 * r.NormFloat64()
 			switch {
-			case t.Matrix():
+			case t.IsMatrix():
 				x *= 5 / math.Sqrt(float64(t.Rows))
 			case strings.HasSuffix(t.Name, "g"): // gains of norms
 				x++
@@ -295,8 +295,8 @@ func randomParameters(a model.Arch) []float32 {
 
 func randomInputs(r *rand.Rand, m, u int) *model.Inputs {
 	return &model.Inputs{
-		M: m, U: u, Aircraft: normal(r, m*model.AircraftFeatures), Pairs: normal(r, m*u*model.PairFeatures),
-		State: normal(r, model.StateFeatures), Return: normal(r, model.ReturnFeatures), Action: normal(r, model.ActionFeatures),
+		NumAircraft: m, NumUsers: u, Aircraft: randomNormal(r, m*model.AircraftFeatures), Pairs: randomNormal(r, m*u*model.PairFeatures),
+		State: randomNormal(r, model.StateFeatures), Return: randomNormal(r, model.ReturnFeatures), Action: randomNormal(r, model.ActionFeatures),
 	}
 }
 

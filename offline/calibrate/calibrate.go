@@ -13,7 +13,7 @@ import (
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/inference/slot"
-	"prefdt/offline/front"
+	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
 	"prefdt/simbridge/world"
@@ -21,55 +21,55 @@ import (
 
 // Calibration is a fitted remap with what it was fitted on.
 type Calibration struct {
-	Price  checkpoint.PriceAxis `json:"price"` // read as the network was found to write it
-	Remap  goal.Remap           `json:"remap"`
-	Omegas []float64            `json:"omegas"` // the shares flown
-	Points []front.Point        `json:"points"` // their mean outcomes
-	Kept   []int                `json:"kept"`   // those that make the front
-	Seeds  int                  `json:"seeds"`
+	PriceAxis    checkpoint.PriceAxis `json:"price"` // read as the network was found to write it
+	SettingMap   goal.SettingMap      `json:"remap"`
+	Omegas       []float64            `json:"omegas"` // the shares flown
+	Points       []pareto.Point       `json:"points"` // their mean outcomes
+	FrontIndices []int                `json:"kept"`   // those that make the front
+	SeedCount    int                  `json:"seeds"`
 
-	Ceiling goal.Promise       `json:"ceiling"`
-	Figures map[string]float64 `json:"figures"` // of Floors
+	CeilingMargin goal.CeilingMargin `json:"ceiling"`
+	BudgetMetrics map[string]float64 `json:"figures"` // of Floors
 }
 
-// knots of the remap, so that 21 settings and 101 lie well within its grain.
-const knots = 51
+// settingMapKnots of the remap, so that 21 settings and 101 lie well within its grain.
+const settingMapKnots = 51
 
 // Fit flies a checkpoint on calibration seeds. It sets the checkpoint's price
 // axis, then flies a grid of settings that is even in the conditioner's place,
 // and fits the remap.
 func Fit(frozen *checkpoint.Checkpoint, c world.Config, list []uint64, settings, workers int, progress func(done int)) (Calibration, error) {
 	for _, s := range list {
-		if err := seeds.Calibration(s); err != nil {
+		if err := seeds.CheckCalibration(s); err != nil {
 			return Calibration{}, fmt.Errorf("calibrate: %w", err)
 		}
 	}
-	if err := stretch(frozen, c, list); err != nil {
+	if err := fitPriceAxis(frozen, c, list); err != nil {
 		return Calibration{}, fmt.Errorf("calibrate the price axis: %w", err)
 	}
-	omegas := Even(&frozen.Scales, frozen.Band, settings)
-	results, err := rollout.Sweep(frozen, inference.Dispatch, c, rollout.Link{}, list, rollout.Preferences(omegas), workers, progress)
+	omegas := EvenOmegas(&frozen.GoalConstants, frozen.OmegaBand, settings)
+	results, err := rollout.Sweep(frozen, inference.DecoderDispatch, c, rollout.ReportLink{}, list, rollout.PreferenceRequests(omegas), workers, progress)
 	if err != nil {
 		return Calibration{}, fmt.Errorf("calibrate: %w", err)
 	}
-	outcomes := make([][]front.Point, len(results))
+	outcomes := make([][]pareto.Point, len(results))
 	for i, row := range results {
 		for _, r := range row {
 			outcomes[i] = append(outcomes[i], r.Point)
 		}
 	}
-	cal, err := Spread(omegas, outcomes)
-	cal.Price = frozen.Price
+	cal, err := FitSettingMap(omegas, outcomes)
+	cal.PriceAxis = frozen.PriceAxis
 	return cal, err
 }
 
-// stretch sets the far end of the price axis to what the network writes there
+// fitPriceAxis sets the far end of the price axis to what the network writes there
 // when it is asked for the least energy, a standard deviation below its mean.
 // Regression shrinks towards the middle: it stays short of the end, and the
 // price there rises steeply.
-func stretch(frozen *checkpoint.Checkpoint, c world.Config, list []uint64) error {
-	y := append([]float64(nil), frozen.Price.Y...)
-	frozen.Price.Y = y
+func fitPriceAxis(frozen *checkpoint.Checkpoint, c world.Config, list []uint64) error {
+	y := append([]float64(nil), frozen.PriceAxis.FrontPositions...)
+	frozen.PriceAxis.FrontPositions = y
 	first, last := y[0], y[len(y)-1]
 	set := func(end float64) {
 		for i := range y {
@@ -78,19 +78,19 @@ func stretch(frozen *checkpoint.Checkpoint, c world.Config, list []uint64) error
 		last = end
 	}
 	set(1)
-	policy, err := inference.New(frozen, inference.Dispatch)
+	policy, err := inference.New(frozen, inference.DecoderDispatch)
 	if err != nil {
 		return err
 	}
-	read := &reader{Policy: policy, axis: &frozen.Price}
-	flyer, err := rollout.NewOf(read, &frozen.Scales, c, rollout.Link{})
+	read := &priceRecorder{Policy: policy, axis: &frozen.PriceAxis}
+	flyer, err := rollout.NewWithPolicy(read, &frozen.GoalConstants, c, rollout.ReportLink{})
 	if err != nil {
 		return err
 	}
 	for _, seed := range list {
-		flyer.Fly(seed, rollout.Request{Mode: goal.Preference, Omega: frozen.Band[1]})
+		flyer.Fly(seed, rollout.Request{Mode: goal.Preference, Omega: frozen.OmegaBand[1]})
 	}
-	said := front.Summarise(read.places)
+	said := pareto.Summarise(read.positions)
 	end := said.Mean - said.Std
 	if !(end > 0.5) {
 		return fmt.Errorf("asked for the least energy, the network says %.3f ± %.3f of 1; train longer", said.Mean, said.Std)
@@ -99,47 +99,47 @@ func stretch(frozen *checkpoint.Checkpoint, c world.Config, list []uint64) error
 	return nil
 }
 
-// reader notes what the network says on the price axis.
-type reader struct {
+// priceRecorder notes what the network says on the price axis.
+type priceRecorder struct {
 	rollout.Policy
-	axis   *checkpoint.PriceAxis
-	places []float64
+	axis      *checkpoint.PriceAxis
+	positions []float64
 }
 
-func (r *reader) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Seen {
+func (r *priceRecorder) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
 	seen := r.Policy.Decide(s, g, d)
-	r.places = append(r.places, r.axis.Place(d.PriceSPerJ))
+	r.positions = append(r.positions, r.axis.FrontPosition(d.PriceSPerJ))
 	return seen
 }
 
-// Spread fits a remap to the outcomes, by share and by seed, of any policy.
-func Spread(omegas []float64, outcomes [][]front.Point) (Calibration, error) {
-	c := Calibration{Omegas: omegas, Seeds: len(outcomes[0])}
+// FitSettingMap fits a remap to the outcomes, by share and by seed, of any policy.
+func FitSettingMap(omegas []float64, outcomes [][]pareto.Point) (Calibration, error) {
+	c := Calibration{Omegas: omegas, SeedCount: len(outcomes[0])}
 	for _, row := range outcomes {
-		var mean front.Point
+		var mean pareto.Point
 		for _, p := range row {
 			mean.DelayS += p.DelayS / float64(len(row))
 			mean.EnergyJ += p.EnergyJ / float64(len(row))
 		}
 		c.Points = append(c.Points, mean)
 	}
-	c.Kept = longestFront(c.Points)
-	if len(c.Kept) < 3 {
-		return c, fmt.Errorf("calibrate: only %d of %d settings lie on one front; train longer", len(c.Kept), len(omegas))
+	c.FrontIndices = longestFront(c.Points)
+	if len(c.FrontIndices) < 3 {
+		return c, fmt.Errorf("calibrate: only %d of %d settings lie on one front; train longer", len(c.FrontIndices), len(omegas))
 	}
-	c.Remap = c.remap(outcomes)
+	c.SettingMap = c.spacedSettingMap(outcomes)
 	return c, nil
 }
 
-// Even returns n delay shares over a band that are even in the conditioner's
+// EvenOmegas returns n delay shares over a band that are even in the conditioner's
 // place, a grid to fit a remap on.
-func Even(s *goal.Scales, band [2]float64, n int) []float64 {
+func EvenOmegas(s *goal.Constants, band [2]float64, n int) []float64 {
 	omegas := make([]float64, n)
 	for i := range omegas {
 		want := float64(i) / float64(n-1)
 		low, high := band[0], band[1]
 		for range 60 { // Place rises with omega
-			if mid := (low + high) / 2; s.Place(mid) < want {
+			if mid := (low + high) / 2; s.FrontPosition(mid) < want {
 				low = mid
 			} else {
 				high = mid
@@ -154,7 +154,7 @@ func Even(s *goal.Scales, band [2]float64, n int) []float64 {
 // longestFront returns the longest subsequence along which delay rises and
 // energy falls strictly: the settings that are distinct and do not dominate
 // each other.
-func longestFront(points []front.Point) []int {
+func longestFront(points []pareto.Point) []int {
 	best, from := make([]int, len(points)), make([]int, len(points))
 	end := 0
 	for i, p := range points {
@@ -178,32 +178,32 @@ func longestFront(points []front.Point) []int {
 // Neighbours among that many settings are told apart by so many standard
 // deviations of their delay on one seed.
 const (
-	settingsApart   = 21
-	deviationsApart = 3
+	separatedSettings = 21
+	separationStdDevs = 3
 )
 
-// remap spaces the settings evenly along the front, half in delay and half in
+// spacedSettingMap spaces the settings evenly along the front, half in delay and half in
 // energy, but nowhere so densely that flights come out of order: at the corner
 // kilojoules buy tenths of a second, less than tells one flight from the next.
-func (c *Calibration) remap(outcomes [][]front.Point) goal.Remap {
-	first, last := c.Points[c.Kept[0]], c.Points[c.Kept[len(c.Kept)-1]]
-	places, omegas := []float64{0}, []float64{c.Omegas[c.Kept[0]]}
-	for k, j := range c.Kept[1:] {
-		i := c.Kept[k]
+func (c *Calibration) spacedSettingMap(outcomes [][]pareto.Point) goal.SettingMap {
+	first, last := c.Points[c.FrontIndices[0]], c.Points[c.FrontIndices[len(c.FrontIndices)-1]]
+	places, omegas := []float64{0}, []float64{c.Omegas[c.FrontIndices[0]]}
+	for k, j := range c.FrontIndices[1:] {
+		i := c.FrontIndices[k]
 		p, q := c.Points[i], c.Points[j]
 		gained := make([]float64, len(outcomes[i]))
 		for s := range gained {
 			gained[s] = outcomes[j][s].DelayS - outcomes[i][s].DelayS
 		}
 		way := (q.DelayS-p.DelayS)/(2*(last.DelayS-first.DelayS)) + (p.EnergyJ-q.EnergyJ)/(2*(first.EnergyJ-last.EnergyJ))
-		if noise := front.Summarise(gained).Std; noise > 0 {
-			way = min(way, (q.DelayS-p.DelayS)/(deviationsApart*noise*(settingsApart-1)))
+		if noise := pareto.Summarise(gained).Std; noise > 0 {
+			way = min(way, (q.DelayS-p.DelayS)/(separationStdDevs*noise*(separatedSettings-1)))
 		}
 		places, omegas = append(places, places[k]+way), append(omegas, c.Omegas[j])
 	}
-	r := goal.Remap{Omegas: make([]float64, knots)}
+	r := goal.SettingMap{Omegas: make([]float64, settingMapKnots)}
 	for k := range r.Omegas {
-		i, f := goal.Hat(places, places[len(places)-1]*float64(k)/(knots-1))
+		i, f := goal.HatBasis(places, places[len(places)-1]*float64(k)/(settingMapKnots-1))
 		r.Omegas[k] = omegas[i] + f*(omegas[i+1]-omegas[i])
 	}
 	return r

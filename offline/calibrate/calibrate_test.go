@@ -8,19 +8,19 @@ import (
 	"testing"
 
 	"prefdt/inference/checkpoint"
-	"prefdt/offline/front"
+	"prefdt/offline/pareto"
 	"prefdt/simbridge/world"
 )
 
 func TestLongestFront(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		points []front.Point
+		points []pareto.Point
 		want   []int
 	}{
-		{"a front", []front.Point{{DelayS: 1, EnergyJ: 9}, {DelayS: 2, EnergyJ: 8}, {DelayS: 3, EnergyJ: 7}}, []int{0, 1, 2}},
-		{"a dominated setting", []front.Point{{DelayS: 1, EnergyJ: 9}, {DelayS: 5, EnergyJ: 8.5}, {DelayS: 2, EnergyJ: 8}, {DelayS: 3, EnergyJ: 7}}, []int{0, 2, 3}},
-		{"equal settings", []front.Point{{DelayS: 1, EnergyJ: 9}, {DelayS: 1, EnergyJ: 9}, {DelayS: 3, EnergyJ: 7}}, []int{0, 2}},
+		{"a front", []pareto.Point{{DelayS: 1, EnergyJ: 9}, {DelayS: 2, EnergyJ: 8}, {DelayS: 3, EnergyJ: 7}}, []int{0, 1, 2}},
+		{"a dominated setting", []pareto.Point{{DelayS: 1, EnergyJ: 9}, {DelayS: 5, EnergyJ: 8.5}, {DelayS: 2, EnergyJ: 8}, {DelayS: 3, EnergyJ: 7}}, []int{0, 2, 3}},
+		{"equal settings", []pareto.Point{{DelayS: 1, EnergyJ: 9}, {DelayS: 1, EnergyJ: 9}, {DelayS: 3, EnergyJ: 7}}, []int{0, 2}},
 	} {
 		if got := longestFront(c.points); !slices.Equal(got, c.want) {
 			// Of two equal settings either may stay.
@@ -32,16 +32,16 @@ func TestLongestFront(t *testing.T) {
 }
 
 func TestRemapIsEvenInPlace(t *testing.T) {
-	c, err := Spread([]float64{0, 0.1, 0.5, 1}, [][]front.Point{{{DelayS: 100, EnergyJ: 40e3}}, {{DelayS: 150, EnergyJ: 30e3}}, {{DelayS: 400, EnergyJ: 28e3}}, {{DelayS: 700, EnergyJ: 27e3}}})
+	c, err := FitSettingMap([]float64{0, 0.1, 0.5, 1}, [][]pareto.Point{{{DelayS: 100, EnergyJ: 40e3}}, {{DelayS: 150, EnergyJ: 30e3}}, {{DelayS: 400, EnergyJ: 28e3}}, {{DelayS: 700, EnergyJ: 27e3}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Member 1 lies at place 50/1200 + 10/26 = 0.4263, so that setting asks for its share.
-	if got := c.Remap.Omega(50.0/1200 + 10.0/26); got < 0.09 || got > 0.11 {
+	if got := c.SettingMap.Omega(50.0/1200 + 10.0/26); got < 0.09 || got > 0.11 {
 		t.Errorf("setting 0.4263 asks for omega %v, want about 0.1", got)
 	}
-	if c.Remap.Omega(0) != 0 || c.Remap.Omega(1) != 1 {
-		t.Errorf("the ends moved: %v, %v", c.Remap.Omega(0), c.Remap.Omega(1))
+	if c.SettingMap.Omega(0) != 0 || c.SettingMap.Omega(1) != 1 {
+		t.Errorf("the ends moved: %v, %v", c.SettingMap.Omega(0), c.SettingMap.Omega(1))
 	}
 }
 
@@ -50,50 +50,50 @@ func TestRemapIsEvenInPlace(t *testing.T) {
 func TestSettingsAreToldApart(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	var omegas []float64
-	var outcomes [][]front.Point
+	var outcomes [][]pareto.Point
 	for i := range 101 {
 		x := float64(i) / 100
 		mean := 100 + 600*max(x-0.3, 0) + 0.5*min(x, 0.3) // the first third buys nothing
-		row := make([]front.Point, 60)
+		row := make([]pareto.Point, 60)
 		for s := range row {
-			row[s] = front.Point{DelayS: mean + 0.2*r.NormFloat64(), EnergyJ: 40e3 - 13e3*x}
+			row[s] = pareto.Point{DelayS: mean + 0.2*r.NormFloat64(), EnergyJ: 40e3 - 13e3*x}
 		}
 		omegas, outcomes = append(omegas, x), append(outcomes, row)
 	}
-	c, err := Spread(omegas, outcomes)
+	c, err := FitSettingMap(omegas, outcomes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second := c.Remap.Omega(0.05); second < 0.25 {
+	if second := c.SettingMap.Omega(0.05); second < 0.25 {
 		t.Errorf("the second setting asks for omega %v, where delay is still that of the first", second)
 	}
-	if c.Remap.Omega(0) > 0.02 || c.Remap.Omega(1) != 1 {
-		t.Errorf("the ends moved: %v, %v", c.Remap.Omega(0), c.Remap.Omega(1))
+	if c.SettingMap.Omega(0) > 0.02 || c.SettingMap.Omega(1) != 1 {
+		t.Errorf("the ends moved: %v, %v", c.SettingMap.Omega(0), c.SettingMap.Omega(1))
 	}
 }
 
 // The axis ends where the network says that it does, and a second calibration
 // finds the same.
 func TestStretch(t *testing.T) {
-	ck, list := shipped(t), []uint64{100_000, 100_001, 100_002}
-	if err := stretch(ck, world.Standard(), list); err != nil {
+	ck, list := shippedCheckpoint(t), []uint64{100_000, 100_001, 100_002}
+	if err := fitPriceAxis(ck, world.Standard(), list); err != nil {
 		t.Fatal(err)
 	}
-	once := ck.Price.Y
+	once := ck.PriceAxis.FrontPositions
 	if end := once[len(once)-1]; end < 0.95 || end >= 1 || once[0] != 0 {
 		t.Errorf("the axis reaches from %v to %v", once[0], end)
 	}
-	if err := stretch(ck, world.Standard(), list); err != nil {
+	if err := fitPriceAxis(ck, world.Standard(), list); err != nil {
 		t.Fatal(err)
 	}
-	for i, y := range ck.Price.Y {
+	for i, y := range ck.PriceAxis.FrontPositions {
 		if math.Abs(y-once[i]) > 1e-6 {
 			t.Fatalf("knot %d is %v, and %v when stretched again", i, once[i], y)
 		}
 	}
 }
 
-func shipped(t *testing.T) *checkpoint.Checkpoint {
+func shippedCheckpoint(t *testing.T) *checkpoint.Checkpoint {
 	t.Helper()
 	ck, err := checkpoint.Load("../../configs/checkpoint")
 	if err != nil {
@@ -103,9 +103,9 @@ func shipped(t *testing.T) *checkpoint.Checkpoint {
 }
 
 func TestTrialsAreExchangeableAndReproducible(t *testing.T) {
-	ck := shipped(t)
+	ck := shippedCheckpoint(t)
 	for k := range conditions {
-		a, b, other := newTrial(&ck.Scales, world.Standard(), 100_000, k), newTrial(&ck.Scales, world.Standard(), 100_000, k), newTrial(&ck.Scales, world.Standard(), 100_001, k)
+		a, b, other := newTrial(&ck.GoalConstants, world.Standard(), 100_000, k), newTrial(&ck.GoalConstants, world.Standard(), 100_000, k), newTrial(&ck.GoalConstants, world.Standard(), 100_001, k)
 		if a.ceilingJ != b.ceilingJ || a.world.Shock != b.world.Shock || a.ceilingJ == other.ceilingJ {
 			t.Errorf("%s: ceilings of %v J, again %v J, of another seed %v J", conditions[k].name, a.ceilingJ, b.ceilingJ, other.ceilingJ)
 		}
@@ -115,36 +115,36 @@ func TestTrialsAreExchangeableAndReproducible(t *testing.T) {
 // A promise takes enough flights, on seeds that nothing is judged by, and rests
 // on margins that few of them need more than.
 func TestCeilings(t *testing.T) {
-	ck, c := shipped(t), world.Standard()
+	ck, c := shippedCheckpoint(t), world.Standard()
 	seeds := func(first, n uint64) (list []uint64) {
 		for i := range n {
 			list = append(list, first+i)
 		}
 		return list
 	}
-	if _, err := Ceilings(ck, c, seeds(100_000, 198), 2, func(float64, []int) {}); err == nil || !strings.Contains(err.Error(), "199") {
+	if _, err := FitCeilingMargin(ck, c, seeds(100_000, 198), 2, func(float64, []int) {}); err == nil || !strings.Contains(err.Error(), "199") {
 		t.Errorf("198 flights: %v", err)
 	}
-	if _, err := Ceilings(ck, c, seeds(1_000_000, 199), 2, func(float64, []int) {}); err == nil || !strings.Contains(err.Error(), "calibration") {
+	if _, err := FitCeilingMargin(ck, c, seeds(1_000_000, 199), 2, func(float64, []int) {}); err == nil || !strings.Contains(err.Error(), "calibration") {
 		t.Errorf("evaluation seeds: %v", err)
 	}
 	// Short flights, for a fast test; no shock, which is not told from noise in
 	// the first slots.
 	c.Slots = 20
-	defer func(all []condition) { conditions = all }(conditions)
+	defer func(all []flightCondition) { conditions = all }(conditions)
 	conditions = conditions[:3]
 	var last float64
-	p, err := Ceilings(ck, c, seeds(100_000, 199), 2, func(margin float64, _ []int) { last = margin })
+	p, err := FitCeilingMargin(ck, c, seeds(100_000, 199), 2, func(margin float64, _ []int) { last = margin })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Margin < 1.5 || p.Margin > 4 || last >= p.Margin || p.Rate != Rate || p.Flights != 199 || slices.Max(p.Violations) != 0 || len(p.Conditions) != len(conditions) {
+	if p.StdDevs < 1.5 || p.StdDevs > 4 || last >= p.StdDevs || p.ViolationRate != ViolationRate || p.Flights != 199 || slices.Max(p.Violations) != 0 || len(p.Conditions) != len(conditions) {
 		t.Errorf("%+v, tried down to %v", p, last)
 	}
 }
 
 func TestFloors(t *testing.T) {
-	figures, err := Floors(shipped(t), world.Standard(), []uint64{100_000, 100_001, 100_002, 100_003}, 2)
+	figures, err := MeasureFloors(shippedCheckpoint(t), world.Standard(), []uint64{100_000, 100_001, 100_002, 100_003}, 2)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,16 +15,16 @@ import (
 	"prefdt/simbridge/world"
 )
 
-// Rate of violations that ceilings promise.
-const Rate = 0.005
+// ViolationRate of violations that ceilings promise.
+const ViolationRate = 0.005
 
-// condition is what a calibration flight meets.
-type condition struct {
-	name string
-	set  func(c *world.Config, r *rand.Rand)
+// flightCondition is what a calibration flight meets.
+type flightCondition struct {
+	name  string
+	apply func(c *world.Config, r *rand.Rand)
 }
 
-var conditions = []condition{
+var conditions = []flightCondition{
 	{"calm air", func(*world.Config, *rand.Rand) {}},
 	{"gusts of 5 %", func(c *world.Config, _ *rand.Rand) { c.Gust = 0.05 }},
 	{"gusts of 15 %", func(c *world.Config, _ *rand.Rand) { c.Gust = 0.15 }},
@@ -42,35 +42,35 @@ type trial struct {
 	violated bool // at some margin tried so far
 }
 
-func newTrial(s *goal.Scales, c world.Config, seed uint64, k int) trial {
+func newTrial(s *goal.Constants, c world.Config, seed uint64, k int) trial {
 	r := rand.New(rand.NewPCG(seed, uint64(k)))
-	conditions[k].set(&c, r)
+	conditions[k].apply(&c, r)
 	p := c.Physics.Propulsion
 	best := p.PowerW(p.BestSpeedMPS(c.Physics.SpeedMaxMPS)) * float64(c.Aircraft)
 	floor := 0.0
 	for slot := range c.Slots {
-		floor += best * c.Factor(slot)
+		floor += best * c.PropulsionFactor(slot)
 	}
-	room := s.Conditioner.EnergyJ[0]*float64(c.Slots*c.Aircraft)/float64(s.Slots*s.Aircraft) - best*float64(c.Slots)
+	room := s.Conditioner.EnergyJ[0]*float64(c.Slots*c.Aircraft)/float64(s.Slots*s.AircraftCount) - best*float64(c.Slots)
 	return trial{seed: seed, world: c, ceilingJ: floor + r.Float64()*max(room, 0)}
 }
 
-// fly reports whether the flight passed its ceiling although it need not have:
+// violates reports whether the flight passed its ceiling although it need not have:
 // its own floor, gusts and unforeseen shock included, was below.
-func (t *trial) fly(frozen *checkpoint.Checkpoint) (bool, error) {
-	f, err := rollout.New(frozen, inference.Dispatch, t.world, rollout.Link{})
+func (t *trial) violates(frozen *checkpoint.Checkpoint) (bool, error) {
+	f, err := rollout.New(frozen, inference.DecoderDispatch, t.world, rollout.ReportLink{})
 	if err != nil {
 		return false, err
 	}
 	x := f.Fly(t.seed, rollout.Request{Mode: goal.Ceiling, BudgetJ: t.ceilingJ})
-	return x.FloorJ+x.BlindJ <= t.ceilingJ && x.EnergyJ > t.ceilingJ*(1+1e-6), nil
+	return x.FloorJ+x.ShockOnsetJ <= t.ceilingJ && x.EnergyJ > t.ceilingJ*(1+1e-6), nil
 }
 
-// margins are tried in this order, in standard deviations of what flying the
+// candidateMargins are tried in this order, in standard deviations of what flying the
 // rest may cost. A normal deviate passes 2.6 at the promised rate.
-var margins = []float64{5, 4, 3.5, 3.3, 3.2, 3.1, 3, 2.9, 2.8, 2.7, 2.6, 2.5, 2.25, 2, 1.5, 1, 0.5, 0}
+var candidateMargins = []float64{5, 4, 3.5, 3.3, 3.2, 3.1, 3, 2.9, 2.8, 2.7, 2.6, 2.5, 2.25, 2, 1.5, 1, 0.5, 0}
 
-// Ceilings finds the least margin that promises a rate of violations, on one
+// FitCeilingMargin finds the least margin that promises a rate of violations, on one
 // flight a seed in each condition.
 //
 // This is split conformal prediction (Vovk, Gammerman, Shafer, Algorithmic
@@ -79,28 +79,28 @@ var margins = []float64{5, 4, 3.5, 3.3, 3.2, 3.1, 3, 2.9, 2.8, 2.7, 2.6, 2.5, 2.
 // Rate (n+1) - 1 of n scores exceed is exceeded by the score of the next
 // exchangeable flight at most at that rate. Margins are tried downwards, and a
 // flight that was violated once counts as violated from there on.
-func Ceilings(frozen *checkpoint.Checkpoint, c world.Config, list []uint64, workers int, progress func(margin float64, violations []int)) (goal.Promise, error) {
-	p := goal.Promise{Rate: Rate, Flights: len(list)}
-	allowed := int(Rate*float64(len(list)+1)+1e-9) - 1
+func FitCeilingMargin(frozen *checkpoint.Checkpoint, c world.Config, list []uint64, workers int, progress func(margin float64, violations []int)) (goal.CeilingMargin, error) {
+	p := goal.CeilingMargin{ViolationRate: ViolationRate, Flights: len(list)}
+	allowed := int(ViolationRate*float64(len(list)+1)+1e-9) - 1
 	if allowed < 0 {
-		return p, fmt.Errorf("calibrate: %d flights cannot promise a rate of %v, want %.0f at least", len(list), Rate, 1/Rate-1)
+		return p, fmt.Errorf("calibrate: %d flights cannot promise a rate of %v, want %.0f at least", len(list), ViolationRate, 1/ViolationRate-1)
 	}
 	var trials []trial
 	for k := range conditions {
 		p.Conditions = append(p.Conditions, conditions[k].name)
 		for _, seed := range list {
-			if err := seeds.Calibration(seed); err != nil {
+			if err := seeds.CheckCalibration(seed); err != nil {
 				return p, fmt.Errorf("calibrate: %w", err)
 			}
-			trials = append(trials, newTrial(&frozen.Scales, c, seed, k))
+			trials = append(trials, newTrial(&frozen.GoalConstants, c, seed, k))
 		}
 	}
-	for i, margin := range margins {
+	for i, margin := range candidateMargins {
 		at := *frozen
-		at.Scales.Ceiling.Margin = margin
-		err := jobs.Do(context.Background(), len(trials), workers, jobs.Bare, func(_ struct{}, j int) (err error) {
+		at.GoalConstants.CeilingMargin.StdDevs = margin
+		err := jobs.Do(context.Background(), len(trials), workers, jobs.Stateless, func(_ struct{}, j int) (err error) {
 			if t := &trials[j]; !t.violated {
-				t.violated, err = t.fly(&at)
+				t.violated, err = t.violates(&at)
 			}
 			return err
 		}, nil)
@@ -119,7 +119,7 @@ func Ceilings(frozen *checkpoint.Checkpoint, c world.Config, list []uint64, work
 		} else if most > allowed {
 			return p, fmt.Errorf("calibrate: with a margin of %v deviations, %v of %d flights pass their ceiling in %q, want %d at most", margin, violations, len(list), p.Conditions, allowed)
 		}
-		p.Margin, p.Violations = margin, violations
+		p.StdDevs, p.Violations = margin, violations
 	}
 	return p, nil
 }

@@ -14,51 +14,51 @@ import (
 	"prefdt/simbridge/world"
 )
 
-// floorWatch is the policy of a flight that asks for less than the floor, with
+// floorRecorder is the policy of a flight that asks for less than the floor, with
 // the floors that its goal names on the way.
-type floorWatch struct {
+type floorRecorder struct {
 	*inference.Policy
-	from  int // the first slot that knows the physics it flies in
-	named []float64
+	firstSlot int // the first slot that knows the physics it flies in
+	floorsJ   []float64
 }
 
 // named at the quarters of a flight, as a crew would ask.
-func (w *floorWatch) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Seen {
-	if quarter := s.Slots / 4; quarter > 0 && g.Slot() > 0 && g.Slot()%quarter == 0 && g.Slot() >= w.from {
-		w.named = append(w.named, g.FloorJ())
+func (w *floorRecorder) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
+	if quarter := s.Slots / 4; quarter > 0 && g.Slot() > 0 && g.Slot()%quarter == 0 && g.Slot() >= w.firstSlot {
+		w.floorsJ = append(w.floorsJ, g.FloorJ())
 	}
 	return w.Policy.Decide(s, g, d)
 }
 
-// Floors flies what budgets can ask for: in each condition the least energy
+// MeasureFloors flies what budgets can ask for: in each condition the least energy
 // against the floor that the leader had named, given the physics seen so far,
 // at the quarters of that flight, and in calm air the most that is spent when
 // energy is no matter. The figures are for the manifest.
-func Floors(frozen *checkpoint.Checkpoint, c world.Config, list []uint64, workers int) (map[string]float64, error) {
+func MeasureFloors(frozen *checkpoint.Checkpoint, c world.Config, list []uint64, workers int) (map[string]float64, error) {
 	type flight struct{ leastJ, mostJ, floorJ, off float64 }
 	flights := make([]flight, len(conditions)*len(list))
-	err := jobs.Do(context.Background(), len(flights), workers, jobs.Bare, func(_ struct{}, j int) error {
-		t := newTrial(&frozen.Scales, c, list[j%len(list)], j/len(list))
-		p, err := inference.New(frozen, inference.Dispatch)
+	err := jobs.Do(context.Background(), len(flights), workers, jobs.Stateless, func(_ struct{}, j int) error {
+		t := newTrial(&frozen.GoalConstants, c, list[j%len(list)], j/len(list))
+		p, err := inference.New(frozen, inference.DecoderDispatch)
 		if err != nil {
 			return err
 		}
-		watch := &floorWatch{Policy: p}
-		if t.world.Factor(t.world.Slots-1) != 1 {
-			watch.from = t.world.Shock.FromSlot + 1
+		watch := &floorRecorder{Policy: p}
+		if t.world.PropulsionFactor(t.world.Slots-1) != 1 {
+			watch.firstSlot = t.world.Shock.FromSlot + 1
 		}
-		f, err := rollout.NewOf(watch, &frozen.Scales, t.world, rollout.Link{})
+		f, err := rollout.NewWithPolicy(watch, &frozen.GoalConstants, t.world, rollout.ReportLink{})
 		if err != nil {
 			return err
 		}
 		x := f.Fly(t.seed, rollout.Request{Mode: goal.Target, BudgetJ: 1})
 		at := &flights[j]
 		at.leastJ, at.floorJ = x.EnergyJ, x.FloorJ
-		for _, named := range watch.named {
+		for _, named := range watch.floorsJ {
 			at.off = max(at.off, math.Abs(named/x.EnergyJ-1))
 		}
 		if j < len(list) {
-			at.mostJ = f.Fly(t.seed, rollout.Request{Mode: goal.Target, BudgetJ: rollout.BoundlessJ}).EnergyJ
+			at.mostJ = f.Fly(t.seed, rollout.Request{Mode: goal.Target, BudgetJ: rollout.UnlimitedJ}).EnergyJ
 		}
 		return nil
 	}, nil)

@@ -40,9 +40,9 @@ func Parse(f *flag.FlagSet, usage string, args []string, stdout io.Writer) (done
 	return false, nil
 }
 
-// Range parses "A:B", B excluded, or "N" for 0:N, and checks every seed's range
+// ParseSeeds parses "A:B", B excluded, or "N" for 0:N, and checks every seed's range
 // with allowed, a function of package seeds.
-func Range(text string, allowed func(uint64) error) ([]uint64, error) {
+func ParseSeeds(text string, allowed func(uint64) error) ([]uint64, error) {
 	first, end, pair := strings.Cut(text, ":")
 	if !pair {
 		first, end = "0", text
@@ -76,9 +76,9 @@ func Progress(w io.Writer, what string, total int) func(done int) {
 	}
 }
 
-// Replace writes a file durably: temporary file, sync, rename, directory sync.
+// ReplaceFile writes a file durably: temporary file, sync, rename, directory sync.
 // An interruption leaves the old one.
-func Replace(path string, write func(io.Writer) error) (err error) {
+func ReplaceFile(path string, write func(io.Writer) error) (err error) {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"slices"
 
 	"prefdt/offline/command"
-	"prefdt/offline/front"
+	"prefdt/offline/pareto"
 	"prefdt/offline/search"
 	"prefdt/offline/seeds"
 	"prefdt/offline/teacher"
@@ -38,12 +38,12 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	rules := f.String("archive", "", "rule archive `FILE` of offline search, instead of the dispatch teacher")
 	merge := f.String("merge", "", "rule archive `FILE` to merge with the dispatch teacher's")
 	recipe := f.String("recipe", "shipped", `"shipped", or "paper"`)
-	r := Shipped()
+	r := ShippedRecipe()
 	for _, x := range r.fractions() {
-		f.Float64Var(x.x, x.name, *x.x, "`fraction` of the flights "+x.what)
+		f.Float64Var(x.value, x.name, *x.value, "`fraction` of the flights "+x.description)
 	}
-	f.BoolVar(&r.Forget, "forget", r.Forget, "hide the action before from the policy")
-	f.IntVar(&r.Variety, "variety", r.Variety, "random worlds to choose from")
+	f.BoolVar(&r.HidePreviousAction, "forget", r.HidePreviousAction, "hide the action before from the policy")
+	f.IntVar(&r.WorldCount, "variety", r.WorldCount, "random worlds to choose from")
 	flights := f.Int("flights", 64000, "flights (the paper: 50000)")
 	seed := f.Uint64("seed", 0, "seed of the draws")
 	prices := f.Int("prices", 101, "members of the dispatch archive")
@@ -60,14 +60,14 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	case "paper":
 		asked := map[string]bool{}
 		f.Visit(func(x *flag.Flag) { asked[x.Name] = true })
-		paper := Paper()
+		paper := PaperRecipe()
 		r.Draw = paper.Draw
 		if !asked["forget"] {
-			r.Forget = paper.Forget
+			r.HidePreviousAction = paper.HidePreviousAction
 		}
 		for i, x := range paper.fractions() {
 			if !asked[x.name] {
-				*r.fractions()[i].x = *x.x
+				*r.fractions()[i].value = *x.value
 			}
 		}
 	default:
@@ -77,22 +77,22 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		return errors.New("offline corpus: -workers and -episodes must be positive, -prices 3 at least")
 	}
 	path := filepath.Join(*out, "manifest.json")
-	if old, err := Read(path); *resume && err == nil && old.asked(r, *seed, *flights, *episodes) {
+	if old, err := Read(path); *resume && err == nil && old.matches(r, *seed, *flights, *episodes) {
 		_, err := fmt.Fprintf(stdout, "%d flights in %s, made before, hash %.12s\n", len(old.Flights), path, old.Hash())
 		return err
 	}
 	c := world.Standard()
-	archive, err := archiveOf(ctx, c, *rules, *prices, *episodes, *workers, stderr)
+	archive, err := loadOrSweepArchive(ctx, c, *rules, *prices, *episodes, *workers, stderr)
 	if err != nil {
 		return err
 	}
 	if *merge != "" {
-		if err := merged(&archive, *merge, stdout); err != nil {
+		if err := checkRulesAddLittle(&archive, *merge, stdout); err != nil {
 			return err
 		}
 	}
 	if archive.Genes != nil {
-		r.Change = 0 // a rule has no price to change
+		r.PriceChange = 0 // a rule has no price to change
 	}
 	m, err := Build(ctx, c, archive, r, *flights, *seed, *workers, command.Progress(stderr, "flights", *flights))
 	if ctx.Err() != nil {
@@ -106,23 +106,23 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	} else if err != nil && !errors.Is(err, os.ErrNotExist) && !*force {
 		return fmt.Errorf("offline corpus: %w; give another -out, or -force", err)
 	}
-	if err := command.Replace(path, m.Write); err != nil {
+	if err := command.ReplaceFile(path, m.Write); err != nil {
 		return err
 	}
 	if *table {
-		if err := command.Replace(filepath.Join(*out, "flights.parquet"), m.WriteParquet); err != nil {
+		if err := command.ReplaceFile(filepath.Join(*out, "flights.parquet"), m.WriteParquet); err != nil {
 			return err
 		}
 	}
-	etaS, etaJ := m.Archive.Eta()
-	low, high := m.Archive.Band()
+	etaS, etaJ := m.Archive.ReturnScales()
+	low, high := m.Archive.OmegaBand()
 	_, err = fmt.Fprintf(stdout, "%d flights in %s, eta %.1f s and %.0f J, band [%.3f, %.3f], %d members, hash %.12s\n",
 		len(m.Flights), path, etaS, etaJ, low, high, len(m.Archive.Points), m.Hash())
 	return err
 }
 
-// archiveOf reads a rule archive, or sweeps the dispatch teacher's prices.
-func archiveOf(ctx context.Context, c world.Config, rules string, prices, episodes, workers int, stderr io.Writer) (Archive, error) {
+// loadOrSweepArchive reads a rule archive, or sweeps the dispatch teacher's prices.
+func loadOrSweepArchive(ctx context.Context, c world.Config, rules string, prices, episodes, workers int, stderr io.Writer) (Archive, error) {
 	a := Archive{Episodes: episodes}
 	if rules != "" {
 		found, err := search.ReadArchive(rules)
@@ -130,33 +130,33 @@ func archiveOf(ctx context.Context, c world.Config, rules string, prices, episod
 			return a, err
 		}
 		for _, m := range found.Members {
-			a.add(m.Point, 0, m.Genes)
+			a.appendMember(m.Point, 0, m.Genes)
 		}
 		return a, a.Check()
 	}
-	list, err := command.Range(fmt.Sprint(episodes), seeds.Training)
+	list, err := command.ParseSeeds(fmt.Sprint(episodes), seeds.CheckTraining)
 	if err != nil {
 		return a, err
 	}
 	sweep := teacher.Prices(prices)
-	outcomes, err := teacher.Sweep(ctx, &c, seeds.Training, list, sweep, workers, command.Progress(stderr, "archive episodes", len(list)))
+	outcomes, err := teacher.Sweep(ctx, &c, seeds.CheckTraining, list, sweep, workers, command.Progress(stderr, "archive episodes", len(list)))
 	if err != nil {
 		return a, err
 	}
-	for k, p := range teacher.Archive(outcomes) {
-		a.add(p, sweep[k], nil)
+	for k, p := range teacher.MeanPoints(outcomes) {
+		a.appendMember(p, sweep[k], nil)
 	}
 	return a, a.Check()
 }
 
-// mergeMost is the part of the teacher's hypervolume that rules may add to it
+// maxAddedHypervolume is the part of the teacher's hypervolume that rules may add to it
 // unnoticed; both are means over episodes.
-const mergeMost = 1e-4
+const maxAddedHypervolume = 1e-4
 
-// merged merges a rule archive into the dispatch teacher's. Every rule found so
+// checkRulesAddLittle merges a rule archive into the dispatch teacher's. Every rule found so
 // far lies behind that front but for a joule at its far end, so merging means
 // to make sure of it; rules that add to it would be worth a teacher of their own.
-func merged(a *Archive, path string, stdout io.Writer) error {
+func checkRulesAddLittle(a *Archive, path string, stdout io.Writer) error {
 	found, err := search.ReadArchive(path)
 	if err != nil {
 		return err
@@ -165,16 +165,16 @@ func merged(a *Archive, path string, stdout io.Writer) error {
 	for _, m := range found.Members {
 		all = append(all, m.Point)
 	}
-	added := front.Hypervolume(all, front.Reference)/front.Hypervolume(a.Points, front.Reference) - 1
-	if added > mergeMost {
-		return fmt.Errorf("offline corpus: the rules of %s add %.3g of its hypervolume to the dispatch teacher's front, %g at most is chance: build a corpus of them with -archive", path, added, mergeMost)
+	added := pareto.Hypervolume(all, pareto.Reference)/pareto.Hypervolume(a.Points, pareto.Reference) - 1
+	if added > maxAddedHypervolume {
+		return fmt.Errorf("offline corpus: the rules of %s add %.3g of its hypervolume to the dispatch teacher's front, %g at most is chance: build a corpus of them with -archive", path, added, maxAddedHypervolume)
 	}
 	_, err = fmt.Fprintf(stdout, "merged with %d rules of %s: they add %.2g of its hypervolume to the dispatch teacher's front\n", len(found.Members), path, added)
 	return err
 }
 
-// add appends a member that goes on along the front; one that does not is left out.
-func (a *Archive) add(p front.Point, price float64, genes []float64) {
+// appendMember appends a member that goes on along the front; one that does not is left out.
+func (a *Archive) appendMember(p pareto.Point, price float64, genes []float64) {
 	if n := len(a.Points); n > 0 && !(p.DelayS > a.Points[n-1].DelayS && p.EnergyJ < a.Points[n-1].EnergyJ) {
 		return
 	}

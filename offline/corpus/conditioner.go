@@ -13,18 +13,18 @@ import (
 // The knots are quantiles of the flights' shares, so that each has flights
 // beside it.
 const (
-	knotsMax    = 25
-	knotsMin    = 5
-	knotFlights = 25 // at each knot, at least
+	maxKnots          = 25
+	minKnots          = 5
+	minFlightsPerKnot = 25 // at each knot, at least
 )
 
-// leastR2 is the gate of fit: what part of the variance over the flights'
+// minR2 is the gate of fit: what part of the variance over the flights'
 // means the regression must explain.
-const leastR2 = 0.98
+const minR2 = 0.98
 
-// monotoneGate is the gate of order: how far, as a part of the span, chance may
+// maxMonotoneShift is the gate of order: how far, as a part of the span, chance may
 // put the map out of order.
-const monotoneGate = 0.02
+const maxMonotoneShift = 0.02
 
 // conditionerFit fits one return after the other at the same knots.
 type conditionerFit struct{ knots []float64 }
@@ -33,10 +33,10 @@ type conditionerFit struct{ knots []float64 }
 // it to both gates before anything is trained: the map omega -> E[G | omega]
 // must be monotone, and the regression must explain the returns it is fitted to.
 func fitConditioner(m *Manifest) (goal.Conditioner, error) {
-	shares := m.Archive.shares()
+	shares := m.Archive.memberShares()
 	var omegas, delays, energies []float64
 	for i := range m.Flights {
-		if f := &m.Flights[i]; f.Clean() {
+		if f := &m.Flights[i]; f.FitsConditioner() {
 			omega := f.Omega
 			if m.Recipe.Draw == "paper" {
 				omega = shares[f.Member] // what was flown, not what it was matched to
@@ -44,20 +44,20 @@ func fitConditioner(m *Manifest) (goal.Conditioner, error) {
 			omegas, delays, energies = append(omegas, omega), append(delays, f.DelayS), append(energies, f.EnergyJ)
 		}
 	}
-	if least := knotsMin * knotFlights; len(omegas) < least {
+	if least := minKnots * minFlightsPerKnot; len(omegas) < least {
 		return goal.Conditioner{}, fmt.Errorf("conditioner: %d clean expert flights, want %d at least", len(omegas), least)
 	}
 	var c conditionerFit
 	sorted := slices.Sorted(slices.Values(omegas))
-	count := min(len(omegas)/knotFlights, knotsMax)
+	count := min(len(omegas)/minFlightsPerKnot, maxKnots)
 	for k := range count {
 		w := min(max(sorted[k*(len(sorted)-1)/(count-1)], 0), 1)
 		if n := len(c.knots); n == 0 || w > c.knots[n-1] {
 			c.knots = append(c.knots, w)
 		}
 	}
-	if len(c.knots) < knotsMin {
-		return goal.Conditioner{}, fmt.Errorf("conditioner: the flights lie at %d distinct shares, want %d at least", len(c.knots), knotsMin)
+	if len(c.knots) < minKnots {
+		return goal.Conditioner{}, fmt.Errorf("conditioner: the flights lie at %d distinct shares, want %d at least", len(c.knots), minKnots)
 	}
 	delayS, err := c.fit(omegas, delays)
 	if err != nil {
@@ -78,7 +78,7 @@ func (c *conditionerFit) fit(omegas, ys []float64) ([]float64, error) {
 	normal := mat.NewSymDense(n, nil)
 	right := mat.NewVecDense(n, nil)
 	for k, w := range omegas {
-		i, f := goal.Hat(c.knots, w)
+		i, f := goal.HatBasis(c.knots, w)
 		normal.SetSym(i, i, normal.At(i, i)+(1-f)*(1-f))
 		normal.SetSym(i, i+1, normal.At(i, i+1)+(1-f)*f)
 		normal.SetSym(i+1, i+1, normal.At(i+1, i+1)+f*f)
@@ -106,23 +106,23 @@ func (c *conditionerFit) fit(omegas, ys []float64) ([]float64, error) {
 	monotone := isotonic(raw, weights)
 	span := math.Abs(monotone[n-1] - monotone[0])
 	for i := range raw {
-		if moved := math.Abs(monotone[i] - raw[i]); moved > monotoneGate*span {
+		if moved := math.Abs(monotone[i] - raw[i]); moved > maxMonotoneShift*span {
 			return nil, fmt.Errorf("gate: the map is not monotone at omega %.6f, by %.3g of a span of %.4g", c.knots[i], moved, span)
 		}
 	}
-	strict := strictly(c.knots, monotone)
-	if r2 := c.explained(omegas, ys, strict); r2 < leastR2 {
-		return nil, fmt.Errorf("gate: the regression explains %.4f of the returns, want %.2f", r2, leastR2)
+	strict := strictlyMonotone(c.knots, monotone)
+	if r2 := c.explainedVariance(omegas, ys, strict); r2 < minR2 {
+		return nil, fmt.Errorf("gate: the regression explains %.4f of the returns, want %.2f", r2, minR2)
 	}
 	return strict, nil
 }
 
-// explained is the part of the variance between knots that the coefficients explain.
-func (c *conditionerFit) explained(omegas, ys, coefficients []float64) float64 {
+// explainedVariance is the part of the variance between knots that the coefficients explain.
+func (c *conditionerFit) explainedVariance(omegas, ys, coefficients []float64) float64 {
 	n := len(c.knots)
 	sum, count := make([]float64, n), make([]float64, n)
 	for k, w := range omegas {
-		i, f := goal.Hat(c.knots, w)
+		i, f := goal.HatBasis(c.knots, w)
 		at := i + int(math.Round(f))
 		fitted := coefficients[i] + f*(coefficients[i+1]-coefficients[i])
 		sum[at] += ys[k] - fitted
@@ -171,10 +171,10 @@ func isotonic(y, weights []float64) []float64 {
 	return out
 }
 
-// strictly tilts the level parts of a monotone sequence y at xs: each stands at
+// strictlyMonotone tilts the level parts of a monotone sequence y at xs: each stands at
 // its middle, one at an end at that end, and between them it is linear. The
 // archive has gaps, and the settings in one would all ask for the same.
-func strictly(xs, y []float64) []float64 {
+func strictlyMonotone(xs, y []float64) []float64 {
 	var at, level []float64
 	for i := 0; i < len(y); {
 		last := i

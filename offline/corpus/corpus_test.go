@@ -15,7 +15,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"prefdt/offline/front"
+	"prefdt/offline/pareto"
 	"prefdt/offline/search"
 	"prefdt/offline/seeds"
 	"prefdt/offline/teacher"
@@ -26,27 +26,27 @@ import (
 // dispatchArchive is a small sweep of the dispatch teacher.
 func dispatchArchive(t *testing.T) Archive {
 	t.Helper()
-	a, err := sweptOnce()
+	a, err := sweepOnce()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return a
 }
 
-var sweptOnce = sync.OnceValues(func() (Archive, error) {
+var sweepOnce = sync.OnceValues(func() (Archive, error) {
 	c := world.Standard()
 	prices := teacher.Prices(24)
 	var list []uint64
 	for s := range uint64(20) {
 		list = append(list, s)
 	}
-	outcomes, err := teacher.Sweep(context.Background(), &c, seeds.Training, list, prices, 2, nil)
+	outcomes, err := teacher.Sweep(context.Background(), &c, seeds.CheckTraining, list, prices, 2, nil)
 	if err != nil {
 		return Archive{}, err
 	}
 	a := Archive{Episodes: len(list)}
-	for k, p := range teacher.Archive(outcomes) {
-		a.add(p, prices[k], nil)
+	for k, p := range teacher.MeanPoints(outcomes) {
+		a.appendMember(p, prices[k], nil)
 	}
 	return a, a.Check()
 })
@@ -54,22 +54,22 @@ var sweptOnce = sync.OnceValues(func() (Archive, error) {
 // shippedCorpus is a small corpus by the shipped recipe; tests do not change it.
 func shippedCorpus(t *testing.T) *Manifest {
 	t.Helper()
-	m, err := builtOnce()
+	m, err := buildOnce()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return m
 }
 
-var builtOnce = sync.OnceValues(func() (*Manifest, error) {
-	a, err := sweptOnce()
+var buildOnce = sync.OnceValues(func() (*Manifest, error) {
+	a, err := sweepOnce()
 	if err != nil {
 		return nil, err
 	}
-	return Build(context.Background(), world.Standard(), a, Shipped(), 500, 5, 2, nil)
+	return Build(context.Background(), world.Standard(), a, ShippedRecipe(), 500, 5, 2, nil)
 })
 
-func build(t *testing.T, a Archive, r Recipe, flights, workers int) *Manifest {
+func buildCorpus(t *testing.T, a Archive, r Recipe, flights, workers int) *Manifest {
 	t.Helper()
 	m, err := Build(context.Background(), world.Standard(), a, r, flights, 5, workers, nil)
 	if err != nil {
@@ -82,8 +82,8 @@ func build(t *testing.T, a Archive, r Recipe, flights, workers int) *Manifest {
 // the world replays every flight of it exactly.
 func TestReplayIsExact(t *testing.T) {
 	a := dispatchArchive(t)
-	m := build(t, a, Shipped(), 500, 1)
-	if again := build(t, a, Shipped(), 500, 3); again.Hash() != m.Hash() {
+	m := buildCorpus(t, a, ShippedRecipe(), 500, 1)
+	if again := buildCorpus(t, a, ShippedRecipe(), 500, 3); again.Hash() != m.Hash() {
 		t.Error("another number of workers gave another corpus")
 	}
 	path := filepath.Join(t.TempDir(), "manifest.json")
@@ -110,14 +110,14 @@ func TestReplayIsExact(t *testing.T) {
 	}
 
 	// What the trainer reads is replayed as exactly.
-	var first, second train.Episode
+	var first, second train.Example
 	for _, i := range []int{0, 17, 300} {
-		one, two := NewReader(m, &m.Standard), NewReader(m, &m.Standard)
-		if err := one.Episode(&m.Flights[i], &first); err != nil {
+		one, two := NewExampleReader(m, &m.Statistics), NewExampleReader(m, &m.Statistics)
+		if err := one.Read(&m.Flights[i], &first); err != nil {
 			t.Fatal(err)
 		}
-		two.Episode(&m.Flights[(i+1)%500], &second) // another flight before it must leave no trace
-		two.Episode(&m.Flights[i], &second)
+		two.Read(&m.Flights[(i+1)%500], &second) // another flight before it must leave no trace
+		two.Read(&m.Flights[i], &second)
 		a, _ := json.Marshal(first)
 		b, _ := json.Marshal(second)
 		if !bytes.Equal(a, b) {
@@ -129,28 +129,28 @@ func TestReplayIsExact(t *testing.T) {
 // The loss falls on what followed the last change, and on nothing before.
 func TestContextBeforeAChange(t *testing.T) {
 	m := shippedCorpus(t)
-	r := NewReader(m, &m.Standard)
-	var ep train.Episode
+	r := NewExampleReader(m, &m.Statistics)
+	var ep train.Example
 	changed, shocked := 0, 0
 	for i := range m.Flights[:200] {
 		f := &m.Flights[i]
-		if err := r.Episode(f, &ep); err != nil {
+		if err := r.Read(f, &ep); err != nil {
 			t.Fatal(err)
 		}
 		first := f.ChangeSlot
 		if f.ShockFactor != 0 {
-			first = max(first, f.ShockSlot+settleSlots)
+			first = max(first, f.ShockSlot+shockSettleSlots)
 			shocked++
 		}
 		if f.ChangeSlot > 0 {
 			changed++
 		}
-		if !f.Priced && f.World == 0 {
+		if !f.PriceOnly && f.World == 0 {
 			first = max(first, f.LostSlot)
 		} else if f.World > 0 {
 			continue // a battery may end there, and an aircraft with it
 		}
-		for s, w := range ep.Target.Weight {
+		for s, w := range ep.Labels.SlotWeight {
 			if want := s >= first; (w == 1) != want {
 				t.Fatalf("flight %d, changed at %d, shocked at %d: slot %d weighs %v", i, f.ChangeSlot, f.ShockSlot, s, w)
 			}
@@ -170,10 +170,10 @@ func TestPaperRecipe(t *testing.T) {
 	}
 	for name, a := range map[string]Archive{"dispatch": dispatchArchive(t), "rule": found} {
 		t.Run(name, func(t *testing.T) {
-			m := build(t, a, Paper(), 1200, 2)
+			m := buildCorpus(t, a, PaperRecipe(), 1200, 2)
 			tiers, heuristic := map[string]int{}, 0
-			shares := m.Archive.shares()
-			low, high := m.Archive.Band()
+			shares := m.Archive.memberShares()
+			low, high := m.Archive.OmegaBand()
 			for i := range m.Flights {
 				f := &m.Flights[i]
 				tiers[f.Tier]++
@@ -184,7 +184,7 @@ func TestPaperRecipe(t *testing.T) {
 					heuristic++
 					continue
 				}
-				if f.Member != nearest(shares, f.Omega) {
+				if f.Member != nearestIndex(shares, f.Omega) {
 					t.Fatalf("flight %d under %v flies member %d of share %v", i, f.Omega, f.Member, shares[f.Member])
 				}
 			}
@@ -202,8 +202,8 @@ func TestPaperRecipe(t *testing.T) {
 			if err := m.Verify(50); err != nil {
 				t.Error(err)
 			}
-			var ep train.Episode
-			if err := NewReader(m, &m.Standard).Episode(&m.Flights[0], &ep); err != nil || ep.Slots != 100 {
+			var ep train.Example
+			if err := NewExampleReader(m, &m.Statistics).Read(&m.Flights[0], &ep); err != nil || ep.Slots != 100 {
 				t.Errorf("flight 0 does not read: %v", err)
 			}
 		})
@@ -220,7 +220,7 @@ func searchedRules() (Archive, error) {
 	}
 	var a Archive
 	for _, m := range state.Archive(c).Members {
-		a.add(m.Point, 0, m.Genes)
+		a.appendMember(m.Point, 0, m.Genes)
 	}
 	return a, a.Check()
 }
@@ -289,12 +289,12 @@ func TestMergedRules(t *testing.T) {
 	a := dispatchArchive(t)
 	end := a.Points[len(a.Points)-1]
 	for name, c := range map[string]struct {
-		rule front.Point
+		rule pareto.Point
 		stop bool
 	}{
-		"behind":         {front.Point{DelayS: end.DelayS, EnergyJ: end.EnergyJ + 500}, false},
-		"a joule beyond": {front.Point{DelayS: end.DelayS + 1, EnergyJ: end.EnergyJ - 1}, false},
-		"a better one":   {front.Point{DelayS: a.Points[0].DelayS - 5, EnergyJ: end.EnergyJ}, true},
+		"behind":         {pareto.Point{DelayS: end.DelayS, EnergyJ: end.EnergyJ + 500}, false},
+		"a joule beyond": {pareto.Point{DelayS: end.DelayS + 1, EnergyJ: end.EnergyJ - 1}, false},
+		"a better one":   {pareto.Point{DelayS: a.Points[0].DelayS - 5, EnergyJ: end.EnergyJ}, true},
 	} {
 		rules := search.State{Population: []search.Member{{Genes: []float64{1, 1, 300, 0, 10, 0, 0, 10, 0, 0}, Point: c.rule}}}
 		raw, err := json.Marshal(rules.Archive(search.Default()))
@@ -305,7 +305,7 @@ func TestMergedRules(t *testing.T) {
 		if err := os.WriteFile(path, raw, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if err := merged(&a, path, io.Discard); (err != nil) != c.stop {
+		if err := checkRulesAddLittle(&a, path, io.Discard); (err != nil) != c.stop {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -336,23 +336,23 @@ func TestConditionerGates(t *testing.T) {
 		{[]float64{0, 1, 2}, []float64{5.5, 5.5, 2}, []float64{5.5, 3.75, 2}},
 		{[]float64{0, 1}, []float64{3, 3}, []float64{3, 3}},
 	} {
-		if y := strictly(c.x, c.y); !slices.Equal(y, c.want) {
+		if y := strictlyMonotone(c.x, c.y); !slices.Equal(y, c.want) {
 			t.Errorf("%v becomes %v, want %v", c.y, y, c.want)
 		}
 	}
 }
 
 func TestShareAndPlace(t *testing.T) {
-	a := Archive{Points: []front.Point{{DelayS: 100, EnergyJ: 40e3}, {DelayS: 200, EnergyJ: 30e3}, {DelayS: 700, EnergyJ: 27e3}}, Prices: []float64{0, 0.1, 1}}
+	a := Archive{Points: []pareto.Point{{DelayS: 100, EnergyJ: 40e3}, {DelayS: 200, EnergyJ: 30e3}, {DelayS: 700, EnergyJ: 27e3}}, Prices: []float64{0, 0.1, 1}}
 	// Delay 100/600 above the ideal, energy 3/13 of its span.
 	want := (100.0 / 600) / (100.0/600 + 3.0/13)
-	if w := a.Share(a.Points[1]); math.Abs(w-want) > 1e-12 {
+	if w := a.DelayShare(a.Points[1]); math.Abs(w-want) > 1e-12 {
 		t.Errorf("share %v, want %v", w, want)
 	}
-	if y := a.Place(a.Points[1]); math.Abs(y-(100.0/1200+10.0/26)) > 1e-12 {
+	if y := a.FrontPosition(a.Points[1]); math.Abs(y-(100.0/1200+10.0/26)) > 1e-12 {
 		t.Errorf("place %v", y)
 	}
-	if lo, hi := a.Band(); lo != 0 || hi != 1 {
+	if lo, hi := a.OmegaBand(); lo != 0 || hi != 1 {
 		t.Errorf("band %v to %v", lo, hi)
 	}
 }

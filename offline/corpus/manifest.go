@@ -35,7 +35,7 @@ type Manifest struct {
 	Seed        uint64           `json:"seed"` // of the draws
 	Archive     Archive          `json:"archive"`
 	Conditioner goal.Conditioner `json:"conditioner"` // fitted on these flights, archived with them
-	Standard    token.Standard   `json:"standard"`    // statistics of the rows
+	Statistics  token.Statistics `json:"standard"`    // statistics of the rows
 	Flights     []Flight         `json:"flights"`
 }
 
@@ -49,16 +49,16 @@ func Build(ctx context.Context, c world.Config, a Archive, r Recipe, flights int
 		return nil, fmt.Errorf("build corpus of %d flights, want one at least", flights)
 	}
 	m := &Manifest{Version: formatVersion, World: c, Recipe: r, Seed: seed, Archive: a, Flights: make([]Flight, flights)}
-	for i := range r.Variety {
+	for i := range r.WorldCount {
 		m.Worlds = append(m.Worlds, RandomWorld(seed, i))
 		if err := m.Worlds[i].Check(); err != nil {
 			return nil, fmt.Errorf("build corpus: random world %d: %w", i, err)
 		}
 	}
-	draw := newDrawer(r, m)
-	err := jobs.Do(ctx, flights, workers, func() (*flyer, error) { return newFlyer(m), nil }, func(fl *flyer, i int) error {
-		f := draw.flight(i)
-		if err := seeds.Training(f.Seed); err != nil {
+	draw := newFlightSampler(r, m)
+	err := jobs.Do(ctx, flights, workers, func() (*flightRunner, error) { return newFlightRunner(m), nil }, func(fl *flightRunner, i int) error {
+		f := draw.sampleFlight(i)
+		if err := seeds.CheckTraining(f.Seed); err != nil {
 			return err
 		}
 		total, err := fl.fly(&f)
@@ -75,29 +75,29 @@ func Build(ctx context.Context, c world.Config, a Archive, r Recipe, flights int
 	if m.Conditioner, err = fitConditioner(m); err != nil {
 		return nil, fmt.Errorf("build corpus: %w", err)
 	}
-	if m.Standard, err = Statistics(m, 300); err != nil {
+	if m.Statistics, err = GatherStatistics(m, 300); err != nil {
 		return nil, fmt.Errorf("build corpus: %w", err)
 	}
-	if r.Forget {
-		m.Standard.Action.Silence()
+	if r.HidePreviousAction {
+		m.Statistics.Action.Ablate()
 	}
 	return m, nil
 }
 
-// Scales returns the archived constants of the conditioning channel, with a
+// GoalConstants returns the archived constants of the conditioning channel, with a
 // remap that changes nothing: calibration comes after training.
-func (m *Manifest) Scales() goal.Scales {
-	etaS, etaJ := m.Archive.Eta()
-	return goal.Scales{
-		EtaDelayS: etaS, EtaEnergyJ: etaJ, Slots: m.World.Slots, Aircraft: m.World.Aircraft,
-		Conditioner: m.Conditioner, Remap: goal.Remap{Omegas: []float64{0, 1}},
+func (m *Manifest) GoalConstants() goal.Constants {
+	etaS, etaJ := m.Archive.ReturnScales()
+	return goal.Constants{
+		EtaDelayS: etaS, EtaEnergyJ: etaJ, Slots: m.World.Slots, AircraftCount: m.World.Aircraft,
+		Conditioner: m.Conditioner, SettingMap: goal.SettingMap{Omegas: []float64{0, 1}},
 	}
 }
 
 // Verify replays n flights spread over the corpus and compares their outcomes
 // with the manifest's, bit for bit.
 func (m *Manifest) Verify(n int) error {
-	fl := newFlyer(m)
+	fl := newFlightRunner(m)
 	for k := range min(n, len(m.Flights)) {
 		i := k * len(m.Flights) / min(n, len(m.Flights))
 		f := m.Flights[i]
@@ -113,10 +113,10 @@ func (m *Manifest) Verify(n int) error {
 	return nil
 }
 
-// asked reports whether this is the corpus of a recipe of the dispatch teacher,
+// matches reports whether this is the corpus of a recipe of the dispatch teacher,
 // and this program would still make it: the conditioner that it fits is the
 // same, and some flights replay.
-func (m *Manifest) asked(r Recipe, seed uint64, flights, episodes int) bool {
+func (m *Manifest) matches(r Recipe, seed uint64, flights, episodes int) bool {
 	if m.Recipe != r || m.Seed != seed || len(m.Flights) != flights || m.Archive.Episodes != episodes || m.Archive.Genes != nil {
 		return false
 	}
@@ -151,7 +151,7 @@ func Read(path string) (*Manifest, error) {
 	if m.Version != formatVersion {
 		return nil, fmt.Errorf("read corpus %s: its version is %d, this program reads %d", path, m.Version, formatVersion)
 	}
-	if err := errors.Join(m.World.Check(), m.Archive.Check(), m.Recipe.Check(), m.Conditioner.Check(), m.Standard.Check()); err != nil {
+	if err := errors.Join(m.World.Check(), m.Archive.Check(), m.Recipe.Check(), m.Conditioner.Check(), m.Statistics.Check()); err != nil {
 		return nil, fmt.Errorf("read corpus %s: %w", path, err)
 	}
 	if len(m.Flights) == 0 {
@@ -164,7 +164,7 @@ func Read(path string) (*Manifest, error) {
 	}
 	for i := range m.Flights {
 		f := &m.Flights[i]
-		err := seeds.Training(f.Seed)
+		err := seeds.CheckTraining(f.Seed)
 		if f.World < 0 || f.World > len(m.Worlds) {
 			err = fmt.Errorf("its world is %d of %d", f.World, len(m.Worlds))
 		}
@@ -187,15 +187,15 @@ func (m *Manifest) WriteParquet(w io.Writer) error {
 	return nil
 }
 
-// Checkpoint returns parameters that were trained on the corpus, on rows by
+// UncalibratedCheckpoint returns parameters that were trained on the corpus, on rows by
 // those statistics, as a checkpoint that is not yet calibrated.
-func (m *Manifest) Checkpoint(p *train.Params[float32], standard token.Standard) (*checkpoint.Checkpoint, error) {
+func (m *Manifest) UncalibratedCheckpoint(p *train.Params[float32], standard token.Statistics) (*checkpoint.Checkpoint, error) {
 	net, err := model.NewNet(p.Arch, p.Data)
 	if err != nil {
 		return nil, err
 	}
-	low, high := m.Archive.Band()
+	low, high := m.Archive.OmegaBand()
 	return &checkpoint.Checkpoint{Net: net, Manifest: checkpoint.Manifest{
-		Arch: p.Arch, Standard: standard, Scales: m.Scales(), Price: m.Archive.Axis(), Band: [2]float64{low, high}, Physics: m.World.Physics,
+		Arch: p.Arch, Statistics: standard, GoalConstants: m.GoalConstants(), PriceAxis: m.Archive.PriceAxis(), OmegaBand: [2]float64{low, high}, Physics: m.World.Physics,
 	}}, nil
 }

@@ -13,54 +13,54 @@ import (
 type Recipe struct {
 	// Draw is "axis" (settings even along the front, at continuous prices) or
 	// "paper" (Dirichlet tiers, band, nearest member, corner emphasis).
-	Draw      string  `json:"draw" yaml:"draw"`
-	Heuristic float64 `json:"heuristic" yaml:"heuristic"`
-	Change    float64 `json:"change" yaml:"change"`
-	Shock     float64 `json:"shock" yaml:"shock"`
-	Bare      float64 `json:"bare" yaml:"bare"`
-	Priced    float64 `json:"priced" yaml:"priced"`
-	Worlds    float64 `json:"worlds" yaml:"worlds"`
-	Unheard   float64 `json:"unheard" yaml:"unheard"`
-	Gust      float64 `json:"gust" yaml:"gust"`
-	Lost      float64 `json:"lost" yaml:"lost"`
-	Variety   int     `json:"variety" yaml:"variety"` // random worlds to choose from
-	// Forget makes the row of the action before a constant. A policy that reads
+	Draw         string  `json:"draw" yaml:"draw"`
+	Heuristic    float64 `json:"heuristic" yaml:"heuristic"`
+	PriceChange  float64 `json:"change" yaml:"change"`
+	Shock        float64 `json:"shock" yaml:"shock"`
+	BudgetOnly   float64 `json:"bare" yaml:"bare"`
+	PriceOnly    float64 `json:"priced" yaml:"priced"`
+	RandomWorlds float64 `json:"worlds" yaml:"worlds"`
+	Unreported   float64 `json:"unheard" yaml:"unheard"`
+	Gust         float64 `json:"gust" yaml:"gust"`
+	AircraftLoss float64 `json:"lost" yaml:"lost"`
+	WorldCount   int     `json:"variety" yaml:"variety"` // random worlds to choose from
+	// HidePreviousAction makes the row of the action before a constant. A policy that reads
 	// what it just did copies the price it did it at, and a budget drifts: what
 	// is left says less about a flight's one price than the flight so far does.
-	Forget bool `json:"forget" yaml:"forget"`
+	HidePreviousAction bool `json:"forget" yaml:"forget"`
 }
 
-// fraction is one refinement of a recipe.
-type fraction struct {
-	name string
-	x    *float64
-	what string
+// recipeFraction is one refinement of a recipe.
+type recipeFraction struct {
+	name        string
+	value       *float64
+	description string
 }
 
-func (r *Recipe) fractions() []fraction {
-	return []fraction{
+func (r *Recipe) fractions() []recipeFraction {
+	return []recipeFraction{
 		{"heuristic", &r.Heuristic, "flown by scripted heuristics (the paper: 0.2)"},
-		{"change", &r.Change, "whose price changes at a random slot"},
+		{"change", &r.PriceChange, "whose price changes at a random slot"},
 		{"shock", &r.Shock, "under a propulsion multiplier, uniform in [0.8, 2], from a random slot"},
-		{"bare", &r.Bare, "read as a budget alone"},
-		{"priced", &r.Priced, "read as a price alone"},
-		{"worlds", &r.Worlds, "in a random world, all in the first half so that training ends at home: fleet, users, slots, area, tasks, CPUs, channel, contention, crowded starts, airframe, battery"},
-		{"unheard", &r.Unheard, "of which the policy sees only some of the reports"},
+		{"bare", &r.BudgetOnly, "read as a budget alone"},
+		{"priced", &r.PriceOnly, "read as a price alone"},
+		{"worlds", &r.RandomWorlds, "in a random world, all in the first half so that training ends at home: fleet, users, slots, area, tasks, CPUs, channel, contention, crowded starts, airframe, battery"},
+		{"unheard", &r.Unreported, "of which the policy sees only some of the reports"},
 		{"gust", &r.Gust, "in gusts of up to 15 % of flight power"},
-		{"lost", &r.Lost, "that lose an aircraft at a random slot"},
+		{"lost", &r.AircraftLoss, "that lose an aircraft at a random slot"},
 	}
 }
 
-// Shipped is the recipe of the shipped checkpoint.
-func Shipped() Recipe {
+// ShippedRecipe is the recipe of the shipped checkpoint.
+func ShippedRecipe() Recipe {
 	return Recipe{
-		Draw: "axis", Forget: true, Change: 0.4, Shock: 0.3, Bare: 0.35, Priced: 0.1,
-		Worlds: 0.1, Variety: 400, Unheard: 0.05, Gust: 0.1, Lost: 0.05,
+		Draw: "axis", HidePreviousAction: true, PriceChange: 0.4, Shock: 0.3, BudgetOnly: 0.35, PriceOnly: 0.1,
+		RandomWorlds: 0.1, WorldCount: 400, Unreported: 0.05, Gust: 0.1, AircraftLoss: 0.05,
 	}
 }
 
-// Paper is the recipe of Sec. IV-C.
-func Paper() Recipe { return Recipe{Draw: "paper", Heuristic: 0.2} }
+// PaperRecipe is the recipe of Sec. IV-C.
+func PaperRecipe() Recipe { return Recipe{Draw: "paper", Heuristic: 0.2} }
 
 // Check says what is wrong with a recipe.
 func (r Recipe) Check() error {
@@ -68,12 +68,12 @@ func (r Recipe) Check() error {
 		return fmt.Errorf(`recipe draws by %q, want "axis" or "paper"`, r.Draw)
 	}
 	for _, f := range r.fractions() {
-		if !(*f.x >= 0 && *f.x <= 1) {
-			return fmt.Errorf("recipe %s is %v, want a fraction", f.name, *f.x)
+		if !(*f.value >= 0 && *f.value <= 1) {
+			return fmt.Errorf("recipe %s is %v, want a fraction", f.name, *f.value)
 		}
 	}
-	if r.Variety < 0 || r.Variety > 10000 || r.Worlds > 0 && r.Variety == 0 {
-		return fmt.Errorf("recipe variety is %d worlds, want 1 to 10000 where a fraction of the flights is in them", r.Variety)
+	if r.WorldCount < 0 || r.WorldCount > 10000 || r.RandomWorlds > 0 && r.WorldCount == 0 {
+		return fmt.Errorf("recipe variety is %d worlds, want 1 to 10000 where a fraction of the flights is in them", r.WorldCount)
 	}
 	return nil
 }
@@ -88,25 +88,25 @@ type Flight struct {
 	Price   float64 `json:"price_s_per_j" parquet:"price_s_per_j"`
 	Omega   float64 `json:"omega" parquet:"omega"` // the setting it is stored under
 
-	ChangeSlot  int     `json:"change_slot" parquet:"change_slot"` // 0: none
-	ChangePrice float64 `json:"change_price_s_per_j" parquet:"change_price_s_per_j"`
-	ChangeOmega float64 `json:"change_omega" parquet:"change_omega"`
-	ShockSlot   int     `json:"shock_slot" parquet:"shock_slot"`
-	ShockFactor float64 `json:"shock_factor" parquet:"shock_factor"` // 0: none
-	Bare        bool    `json:"bare" parquet:"bare"`
-	Priced      bool    `json:"priced" parquet:"priced"`
-	World       int     `json:"world" parquet:"world"`     // 0: the standard one, else from 1 into the manifest's worlds
-	Unheard     float64 `json:"unheard" parquet:"unheard"` // fraction of the reports that the policy does not see
-	Gust        float64 `json:"gust" parquet:"gust"`
-	LostSlot    int     `json:"lost_slot" parquet:"lost_slot"` // 0: none; aircraft 1 is lost
+	ChangeSlot         int     `json:"change_slot" parquet:"change_slot"` // 0: none
+	ChangePrice        float64 `json:"change_price_s_per_j" parquet:"change_price_s_per_j"`
+	ChangeOmega        float64 `json:"change_omega" parquet:"change_omega"`
+	ShockSlot          int     `json:"shock_slot" parquet:"shock_slot"`
+	ShockFactor        float64 `json:"shock_factor" parquet:"shock_factor"` // 0: none
+	BudgetOnly         bool    `json:"bare" parquet:"bare"`
+	PriceOnly          bool    `json:"priced" parquet:"priced"`
+	World              int     `json:"world" parquet:"world"`     // 0: the standard one, else from 1 into the manifest's worlds
+	UnreportedFraction float64 `json:"unheard" parquet:"unheard"` // fraction of the reports that the policy does not see
+	Gust               float64 `json:"gust" parquet:"gust"`
+	LostSlot           int     `json:"lost_slot" parquet:"lost_slot"` // 0: none; aircraft 1 is lost
 
 	DelayS  float64 `json:"delay_s" parquet:"delay_s"` // realised
 	EnergyJ float64 `json:"energy_j" parquet:"energy_j"`
 }
 
-// Clean reports whether the flight is an expert's at one price in calm air,
+// FitsConditioner reports whether the flight is an expert's at one price in calm air,
 // what the conditioner is fitted on.
-func (f *Flight) Clean() bool {
+func (f *Flight) FitsConditioner() bool {
 	return f.Teacher != heuristicTeacher && f.ChangeSlot == 0 && f.ShockFactor == 0 && f.World == 0 && f.LostSlot == 0
 }
 
@@ -116,78 +116,78 @@ const (
 	heuristicTeacher = "heuristic"
 )
 
-// drawer draws flights; each depends on the corpus seed and its number alone.
-type drawer struct {
-	recipe  Recipe
-	archive *Archive
-	shares  []float64 // of the archive's members
-	places  []float64
-	axis    checkpoint.PriceAxis
-	world   *world.Config
-	worlds  []world.Config
-	flights int
-	seed    uint64
+// flightSampler draws flights; each depends on the corpus seed and its number alone.
+type flightSampler struct {
+	recipe         Recipe
+	archive        *Archive
+	shares         []float64 // of the archive's members
+	frontPositions []float64
+	axis           checkpoint.PriceAxis
+	world          *world.Config
+	worlds         []world.Config
+	flights        int
+	seed           uint64
 }
 
-func newDrawer(r Recipe, m *Manifest) *drawer {
+func newFlightSampler(r Recipe, m *Manifest) *flightSampler {
 	a := &m.Archive
-	return &drawer{recipe: r, archive: a, shares: a.shares(), places: a.places(), axis: a.Axis(), world: &m.World, worlds: m.Worlds, flights: len(m.Flights), seed: m.Seed}
+	return &flightSampler{recipe: r, archive: a, shares: a.memberShares(), frontPositions: a.frontPositions(), axis: a.PriceAxis(), world: &m.World, worlds: m.Worlds, flights: len(m.Flights), seed: m.Seed}
 }
 
-// flight draws the i-th flight, before it is flown. Seeds run through the
+// sampleFlight draws the i-th flight, before it is flown. Seeds run through the
 // training range.
-func (d *drawer) flight(i int) Flight {
+func (d *flightSampler) sampleFlight(i int) Flight {
 	r := rand.New(rand.NewPCG(d.seed, uint64(i)))
-	f := Flight{Seed: uint64(i) % trainingSeeds, Teacher: dispatchTeacher}
+	f := Flight{Seed: uint64(i) % trainingSeedCount, Teacher: dispatchTeacher}
 	if d.archive.Genes != nil {
 		f.Teacher = ruleTeacher
 	}
-	f.Tier, f.Member, f.Price, f.Omega = d.setting(r)
+	f.Tier, f.Member, f.Price, f.Omega = d.sampleSetting(r)
 	if r.Float64() < d.recipe.Heuristic {
-		f.Teacher, f.Member, f.Price = heuristicTeacher, r.IntN(heuristics), 0
+		f.Teacher, f.Member, f.Price = heuristicTeacher, r.IntN(heuristicModes), 0
 	}
 	c := d.world
-	if f.Teacher == dispatchTeacher && i < d.flights/2 && r.Float64() < 2*d.recipe.Worlds {
+	if f.Teacher == dispatchTeacher && i < d.flights/2 && r.Float64() < 2*d.recipe.RandomWorlds {
 		f.World = 1 + r.IntN(len(d.worlds))
 		c = &d.worlds[f.World-1]
 	}
-	if f.Teacher == dispatchTeacher && r.Float64() < d.recipe.Change {
+	if f.Teacher == dispatchTeacher && r.Float64() < d.recipe.PriceChange {
 		f.ChangeSlot = 1 + r.IntN(max(c.Slots-1, 1))
-		_, _, f.ChangePrice, f.ChangeOmega = d.setting(r)
+		_, _, f.ChangePrice, f.ChangeOmega = d.sampleSetting(r)
 	}
 	if r.Float64() < d.recipe.Shock {
 		f.ShockSlot, f.ShockFactor = r.IntN(c.Slots), 0.8+1.2*r.Float64()
 	}
 	switch x := r.Float64(); {
-	case x < d.recipe.Bare:
-		f.Bare = true
-	case x < d.recipe.Bare+d.recipe.Priced:
-		f.Priced = true
+	case x < d.recipe.BudgetOnly:
+		f.BudgetOnly = true
+	case x < d.recipe.BudgetOnly+d.recipe.PriceOnly:
+		f.PriceOnly = true
 	case f.World != 0: // the conditioner knows no other world
-		f.Bare, f.Priced = x < d.recipe.Bare+d.recipe.Priced+0.25, x >= d.recipe.Bare+d.recipe.Priced+0.25
+		f.BudgetOnly, f.PriceOnly = x < d.recipe.BudgetOnly+d.recipe.PriceOnly+0.25, x >= d.recipe.BudgetOnly+d.recipe.PriceOnly+0.25
 	}
-	if r.Float64() < d.recipe.Unheard {
-		f.Unheard = r.Float64()
+	if r.Float64() < d.recipe.Unreported {
+		f.UnreportedFraction = r.Float64()
 		if r.Float64() < 0.2 {
-			f.Unheard = 1
+			f.UnreportedFraction = 1
 		}
 	}
 	if r.Float64() < d.recipe.Gust {
 		f.Gust = 0.15 * r.Float64()
 	}
-	if c.Aircraft > 1 && r.Float64() < d.recipe.Lost {
+	if c.Aircraft > 1 && r.Float64() < d.recipe.AircraftLoss {
 		f.LostSlot = 1 + r.IntN(max(c.Slots-1, 1))
 	}
 	return f
 }
 
-// trainingSeeds is the size of the training range.
-const trainingSeeds = 100000
+// trainingSeedCount is the size of the training range.
+const trainingSeedCount = 100000
 
-// setting draws a setting and the member, and price, that realises it.
-func (d *drawer) setting(r *rand.Rand) (tier string, member int, price, omega float64) {
+// sampleSetting draws a setting and the member, and price, that realises it.
+func (d *flightSampler) sampleSetting(r *rand.Rand) (tier string, member int, price, omega float64) {
 	if d.recipe.Draw == "paper" {
-		return d.paperSetting(r)
+		return d.samplePaperSetting(r)
 	}
 	var y float64
 	switch x := r.Float64(); {
@@ -198,19 +198,19 @@ func (d *drawer) setting(r *rand.Rand) (tier string, member int, price, omega fl
 	case x < 0.72:
 		tier, y = "even place", r.Float64()
 	default:
-		tier, y = "even omega", interpolate(d.shares, d.places, r.Float64())
+		tier, y = "even omega", interpolate(d.shares, d.frontPositions, r.Float64())
 	}
-	if member = nearest(d.places, y); d.archive.Prices == nil {
+	if member = nearestIndex(d.frontPositions, y); d.archive.Prices == nil {
 		return tier, member, 0, d.shares[member] // rules lie at their members only
 	}
-	return tier, member, d.axis.Lambda(y), interpolate(d.places, d.shares, y)
+	return tier, member, d.axis.PriceSPerJ(y), interpolate(d.frontPositions, d.shares, y)
 }
 
-// paperSetting follows Sec. IV-C: Dirichlet tiers of entropy, a third of the
+// samplePaperSetting follows Sec. IV-C: Dirichlet tiers of entropy, a third of the
 // draws each, rejected outside the band widened by a tolerance, a quarter of
 // them moved into the share window of the four members of least delay, then
 // the member of nearest realised share.
-func (d *drawer) paperSetting(r *rand.Rand) (tier string, member int, price, omega float64) {
+func (d *flightSampler) samplePaperSetting(r *rand.Rand) (tier string, member int, price, omega float64) {
 	const tolerance, corner = 0.05, 0.25
 	low, high := d.shares[0], d.shares[len(d.shares)-1]
 	if r.Float64() < corner {
@@ -221,21 +221,21 @@ func (d *drawer) paperSetting(r *rand.Rand) (tier string, member int, price, ome
 		alpha := tiers[r.IntN(len(tiers))]
 		tier = fmt.Sprintf("dirichlet %d", alpha)
 		for {
-			if omega = dirichlet(r, alpha); omega >= low-tolerance && omega <= high+tolerance {
+			if omega = sampleDirichlet(r, alpha); omega >= low-tolerance && omega <= high+tolerance {
 				break
 			}
 		}
 	}
-	member = nearest(d.shares, omega)
+	member = nearestIndex(d.shares, omega)
 	if d.archive.Prices != nil {
 		price = d.archive.Prices[member]
 	}
 	return tier, member, price, omega
 }
 
-// dirichlet draws the first entry of a symmetric two-entry Dirichlet
+// sampleDirichlet draws the first entry of a symmetric two-entry Dirichlet
 // distribution with an integer parameter, as a ratio of gamma variates.
-func dirichlet(r *rand.Rand, alpha int) float64 {
+func sampleDirichlet(r *rand.Rand, alpha int) float64 {
 	a, b := 0.0, 0.0
 	for range alpha {
 		a += r.ExpFloat64()

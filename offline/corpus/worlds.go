@@ -63,17 +63,17 @@ func randomWorld(r *rand.Rand) world.Config {
 	c.CyclesPerBit = log(c.CyclesPerBit, 1.7)
 	c.UserCPUHz = log(c.UserCPUHz, 1.7)
 	p := &c.Physics
-	p.AreaM, p.AltitudeM = log(1000, 3), log(100, 1.4)
-	p.EdgeCPUHz, p.Kappa = log(p.EdgeCPUHz, 2), log(p.Kappa, 2)
+	p.AreaSideM, p.AltitudeM = log(1000, 3), log(100, 1.4)
+	p.EdgeCPUHz, p.SwitchedCapacitance = log(p.EdgeCPUHz, 2), log(p.SwitchedCapacitance, 2)
 	p.Channel.BandwidthHz = log(p.Channel.BandwidthHz, 2)
 	e := environments[r.IntN(len(environments))]
 	p.Channel.UrbanA, p.Channel.UrbanB, p.Channel.LoS.ExcessDB, p.Channel.NLoS.ExcessDB = e.a, e.b, e.los, e.nlos
 	p.Contention = r.Float64() < 0.2
-	c.Crowded = r.Float64() < 0.2
+	c.DenseStart = r.Float64() < 0.2
 	a := airframes[r.IntN(len(airframes))]
 	p.Propulsion = a.propulsion(log(1, 1.2), log(1, 1.2))
 	if r.Float64() < 0.15 { // a battery that may not last
-		p.CapacityJ = float64(c.Slots) * p.Propulsion.PowerW(p.Propulsion.BestSpeedMPS(p.SpeedMaxMPS)) * (0.6 + r.Float64())
+		p.BatteryCapacityJ = float64(c.Slots) * p.Propulsion.PowerW(p.Propulsion.BestSpeedMPS(p.SpeedMaxMPS)) * (0.6 + r.Float64())
 	}
 	return c
 }

@@ -15,7 +15,7 @@ import (
 	"prefdt/simbridge/world"
 )
 
-// Budget is how a total in joules was held, over all seeds.
+// BudgetResult is how a total in joules was held, over all seeds.
 //
 // What a flight can be held to lies between two totals. The causal floor is the
 // least of a pacer that does not foresee a shock: spent before it, edge energy
@@ -23,12 +23,12 @@ import (
 // measured, and flight at v* from then on. The most is what the same flight
 // spends when energy is no matter any more, from the start or, under a shock,
 // from the slot after its first.
-type Budget struct {
+type BudgetResult struct {
 	Perturbation string    `json:"perturbation"`
 	Mode         goal.Mode `json:"mode"`
 	BudgetJ      float64   `json:"budget_j"`
-	Error        float64   `json:"error"`     // mean, signed, against max(budget, causal floor)
-	AbsError     float64   `json:"abs_error"` // mean, against the same
+	MeanError    float64   `json:"error"`     // mean, signed, against max(budget, causal floor)
+	MeanAbsError float64   `json:"abs_error"` // mean, against the same
 	// PossibleError is the mean absolute error against the budget held to
 	// between the causal floor and the most.
 	PossibleError float64 `json:"possible_abs_error"`
@@ -55,30 +55,30 @@ type perturbation struct {
 
 var perturbations = []perturbation{
 	{"none", 0, nil, []float64{27.5e3, 29.5e3, 31.5e3, 33e3, 34e3, 36e3, 38e3}},
-	{"x1.5 at half time", 0, half(1.5), []float64{36e3, 38e3, 39.5e3, 40.5e3, 42e3, 44e3}},
-	{"x1.25 at half time", 0, half(1.25), []float64{34e3, 37e3, 40e3}},
-	{"x0.8 at half time", 0, half(0.8), []float64{27e3, 30e3, 33e3}},
-	{"x0.8 to x2 at a random slot", 0, random, []float64{34e3, 37e3, 40e3}},
+	{"x1.5 at half time", 0, shockAtHalf(1.5), []float64{36e3, 38e3, 39.5e3, 40.5e3, 42e3, 44e3}},
+	{"x1.25 at half time", 0, shockAtHalf(1.25), []float64{34e3, 37e3, 40e3}},
+	{"x0.8 at half time", 0, shockAtHalf(0.8), []float64{27e3, 30e3, 33e3}},
+	{"x0.8 to x2 at a random slot", 0, shockAtRandom, []float64{34e3, 37e3, 40e3}},
 	{"gusts 5 %", 0.05, nil, []float64{29e3, 33e3, 36.5e3}},
 	{"gusts 15 %", 0.15, nil, []float64{29e3, 33e3, 36.5e3}},
 }
 
-func half(factor float64) func(*rand.Rand, int) world.Shock {
+func shockAtHalf(factor float64) func(*rand.Rand, int) world.Shock {
 	return func(_ *rand.Rand, slots int) world.Shock {
 		return world.Shock{FromSlot: slots / 2, Factor: factor}
 	}
 }
 
-func random(r *rand.Rand, slots int) world.Shock {
+func shockAtRandom(r *rand.Rand, slots int) world.Shock {
 	return world.Shock{FromSlot: 1 + r.IntN(slots-1), Factor: 0.8 + 1.2*r.Float64()}
 }
 
-// Budgets measures every perturbation, as targets and as ceilings.
-func Budgets(ck *checkpoint.Checkpoint, c Config) ([]Budget, error) {
-	var rows []Budget
+// MeasureBudgets measures every perturbation, as targets and as ceilings.
+func MeasureBudgets(ck *checkpoint.Checkpoint, c Config) ([]BudgetResult, error) {
+	var rows []BudgetResult
 	for _, p := range perturbations {
 		for _, mode := range []goal.Mode{goal.Target, goal.Ceiling} {
-			more, err := p.fly(ck, c, mode)
+			more, err := p.measure(ck, c, mode)
 			if err != nil {
 				return nil, err
 			}
@@ -88,10 +88,10 @@ func Budgets(ck *checkpoint.Checkpoint, c Config) ([]Budget, error) {
 	return rows, nil
 }
 
-// fly measures a perturbation's budgets. Seeds in succession that meet the same
+// measure measures a perturbation's budgets. Seeds in succession that meet the same
 // shock are flown together.
-func (p *perturbation) fly(ck *checkpoint.Checkpoint, c Config, mode goal.Mode) ([]Budget, error) {
-	rows := make([]Budget, len(p.budgets))
+func (p *perturbation) measure(ck *checkpoint.Checkpoint, c Config, mode goal.Mode) ([]BudgetResult, error) {
+	rows := make([]BudgetResult, len(p.budgets))
 	spent := make([]float64, len(p.budgets))
 	tell := command.Progress(c.Progress, fmt.Sprintf("seeds, %s budgets, %s", mode, p.name), len(c.Seeds))
 	n := float64(len(c.Seeds))
@@ -109,7 +109,7 @@ func (p *perturbation) fly(ck *checkpoint.Checkpoint, c Config, mode goal.Mode) 
 		}
 		for i := range rows {
 			for s := range at.Seeds {
-				rows[i].add(p.budgets[i], &results[2*i][s], results[2*i+1][s].EnergyJ, n)
+				rows[i].addFlight(p.budgets[i], &results[2*i][s], results[2*i+1][s].EnergyJ, n)
 				spent[i] += results[2*i][s].EnergyJ / n
 			}
 		}
@@ -127,9 +127,9 @@ func (p *perturbation) fly(ck *checkpoint.Checkpoint, c Config, mode goal.Mode) 
 func (p *perturbation) requests(mode goal.Mode, shock world.Shock) []rollout.Request {
 	var requests []rollout.Request
 	for _, j := range p.budgets {
-		free := rollout.Request{Mode: goal.Target, BudgetJ: rollout.BoundlessJ}
+		free := rollout.Request{Mode: goal.Target, BudgetJ: rollout.UnlimitedJ}
 		if p.shock != nil {
-			free = rollout.Request{Mode: goal.Target, BudgetJ: j, Revise: shock.FromSlot + 1, RevisedJ: rollout.BoundlessJ}
+			free = rollout.Request{Mode: goal.Target, BudgetJ: j, ReviseSlot: shock.FromSlot + 1, RevisedBudgetJ: rollout.UnlimitedJ}
 		}
 		requests = append(requests, rollout.Request{Mode: mode, BudgetJ: j}, free)
 	}
@@ -143,14 +143,14 @@ func (p *perturbation) shockOf(seed uint64, slots int) world.Shock {
 	return p.shock(rand.New(rand.NewPCG(seed, 1)), slots)
 }
 
-// add counts one of n flights.
-func (b *Budget) add(budgetJ float64, x *rollout.Result, mostJ, n float64) {
-	floor := x.FloorJ + x.BlindJ
+// addFlight counts one of n flights.
+func (b *BudgetResult) addFlight(budgetJ float64, x *rollout.Result, mostJ, n float64) {
+	floor := x.FloorJ + x.ShockOnsetJ
 	mostJ = max(mostJ, floor)
 	e := x.EnergyJ/max(budgetJ, floor) - 1
 	possible := min(max(budgetJ, floor), mostJ)
-	b.Error += e / n
-	b.AbsError += math.Abs(e) / n
+	b.MeanError += e / n
+	b.MeanAbsError += math.Abs(e) / n
 	b.PossibleError += math.Abs(x.EnergyJ/possible-1) / n
 	b.StrictError += math.Abs(x.EnergyJ/max(budgetJ, x.FloorJ)-1) / n
 	b.Unspent += max(1-x.EnergyJ/possible, 0) / n

@@ -16,39 +16,39 @@ import (
 // calibrationSeed is a flight that nobody is judged by.
 const calibrationSeed = 109_999
 
-// watched is the policy with a look at its goal in every slot.
-type watched struct {
+// observedPolicy is the policy with a look at its goal in every slot.
+type observedPolicy struct {
 	*inference.Policy
-	look func(g goal.Objective, d *slot.Decision)
+	observe func(g goal.Objective, d *slot.Decision)
 }
 
-func (w *watched) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Seen {
+func (w *observedPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
 	seen := w.Policy.Decide(s, g, d)
 	g.Observe(seen)
-	w.look(g, d)
+	w.observe(g, d)
 	return seen
 }
 
-func flown(t *testing.T, c world.Config, r rollout.Request, look func(g goal.Objective, d *slot.Decision)) rollout.Result {
+func flyObserved(t *testing.T, c world.Config, r rollout.Request, look func(g goal.Objective, d *slot.Decision)) rollout.Result {
 	t.Helper()
 	ck, err := checkpoint.Load("../../configs/checkpoint")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := inference.New(ck, inference.Dispatch)
+	p, err := inference.New(ck, inference.DecoderDispatch)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := rollout.NewOf(&watched{p, look}, &ck.Scales, c, rollout.Link{})
+	f, err := rollout.NewWithPolicy(&observedPolicy{p, look}, &ck.GoalConstants, c, rollout.ReportLink{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return f.Fly(calibrationSeed, r)
 }
 
-func nothing(goal.Objective, *slot.Decision) {}
+func observeNothing(goal.Objective, *slot.Decision) {}
 
-func weathers() map[string]world.Config {
+func perturbedWorlds() map[string]world.Config {
 	w := map[string]world.Config{}
 	for _, factor := range []float64{1, 0.8, 1.5} {
 		for _, gust := range []float64{0, 0.15} {
@@ -61,11 +61,11 @@ func weathers() map[string]world.Config {
 }
 
 func TestSameTotalAgainChangesNothing(t *testing.T) {
-	for name, c := range weathers() {
+	for name, c := range perturbedWorlds() {
 		for _, mode := range []goal.Mode{goal.Target, goal.Ceiling} {
-			once := flown(t, c, rollout.Request{Mode: mode, BudgetJ: 38e3}, nothing)
+			once := flyObserved(t, c, rollout.Request{Mode: mode, BudgetJ: 38e3}, observeNothing)
 			for _, at := range []int{1, 39, 41, 70, 99} {
-				again := flown(t, c, rollout.Request{Mode: mode, BudgetJ: 38e3, Revise: at, RevisedJ: 38e3}, nothing)
+				again := flyObserved(t, c, rollout.Request{Mode: mode, BudgetJ: 38e3, ReviseSlot: at, RevisedBudgetJ: 38e3}, observeNothing)
 				if d := math.Abs(again.EnergyJ - once.EnergyJ); !(d <= 1e-3) {
 					t.Errorf("%s, %s: 38 kJ asked for again in slot %d changed the total by %v J", name, mode, at, d)
 				}
@@ -76,7 +76,7 @@ func TestSameTotalAgainChangesNothing(t *testing.T) {
 
 // A revision is met where it is possible; tightening tightens, relaxing relaxes.
 func TestRevisionIsMet(t *testing.T) {
-	for name, c := range weathers() {
+	for name, c := range perturbedWorlds() {
 		within := 0.002
 		if c.Gust > 0 {
 			within = 0.01
@@ -88,14 +88,14 @@ func TestRevisionIsMet(t *testing.T) {
 				}
 				for _, first := range []float64{36e3, 40e3} {
 					revised := func(mode goal.Mode, j float64) rollout.Result {
-						return flown(t, c, rollout.Request{Mode: mode, BudgetJ: first, Revise: at, RevisedJ: j}, nothing)
+						return flyObserved(t, c, rollout.Request{Mode: mode, BudgetJ: first, ReviseSlot: at, RevisedBudgetJ: j}, observeNothing)
 					}
 					x, unrevised := revised(mode, 37e3), revised(mode, first)
 					least := revised(goal.Target, 1).EnergyJ
 					if c.Shock.FromSlot >= at {
-						least = x.FloorJ + x.BlindJ
+						least = x.FloorJ + x.ShockOnsetJ
 					}
-					most := revised(goal.Target, rollout.BoundlessJ).EnergyJ
+					most := revised(goal.Target, rollout.UnlimitedJ).EnergyJ
 					possible := max(min(37e3, most), least)
 					if c.Shock.FromSlot >= at && c.Shock.Factor < 1 {
 						// Cheaper flight comes too late for what only an early dash can spend.
@@ -116,15 +116,15 @@ func TestRevisionIsMet(t *testing.T) {
 // Below the floor nothing is spent on edge computing, the request says that it
 // is saturated, and the floor it names is what the flight ends on.
 func TestSaturates(t *testing.T) {
-	for name, c := range weathers() {
+	for name, c := range perturbedWorlds() {
 		for _, at := range []int{5, 30, 45, 80, 98} {
 			named, doubt, worst := 0.0, 0.0, 0.0
-			x := flown(t, c, rollout.Request{Mode: goal.Target, BudgetJ: 36e3, Revise: at, RevisedJ: 20e3}, func(g goal.Objective, d *slot.Decision) {
+			x := flyObserved(t, c, rollout.Request{Mode: goal.Target, BudgetJ: 36e3, ReviseSlot: at, RevisedBudgetJ: 20e3}, func(g goal.Objective, d *slot.Decision) {
 				if g.Slot() < at {
 					return
 				}
 				if g.Slot() == at {
-					named, doubt = g.FloorJ(), g.DoubtJ()
+					named, doubt = g.FloorJ(), g.StdDevJ()
 				}
 				if !g.Saturated() || g.PredictedEndJ() != g.FloorJ() {
 					t.Errorf("%s: 20 kJ from slot %d, in slot %d: saturated %v, predicted end %.1f J, floor %.1f J", name, at, g.Slot(), g.Saturated(), g.PredictedEndJ(), g.FloorJ())
@@ -153,7 +153,7 @@ func TestUnspendableIsPredicted(t *testing.T) {
 	c := world.Standard()
 	for _, at := range []int{20, 50, 90} {
 		predicted := 0.0
-		x := flown(t, c, rollout.Request{Mode: goal.Target, BudgetJ: 30e3, Revise: at, RevisedJ: 60e3}, func(g goal.Objective, _ *slot.Decision) {
+		x := flyObserved(t, c, rollout.Request{Mode: goal.Target, BudgetJ: 30e3, ReviseSlot: at, RevisedBudgetJ: 60e3}, func(g goal.Objective, _ *slot.Decision) {
 			if g.Slot() == at {
 				predicted = g.PredictedEndJ()
 			}

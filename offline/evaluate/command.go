@@ -37,7 +37,7 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	text := f.String("seeds", "1000000:1000020", "evaluation seeds, `A:B`, B excluded")
 	settings := f.Int("settings", 21, "settings K of a front")
 	prices := f.Int("prices", 32, "prices of the teacher's front")
-	decoder := f.String("decoder", string(inference.Dispatch), "dispatch, snapped or heads")
+	decoder := f.String("decoder", string(inference.DecoderDispatch), "dispatch, snapped or heads")
 	budget := f.Bool("budget", false, "also measure budgets")
 	uplink := f.Bool("uplink", false, "also measure lost and late reports")
 	fleet := f.String("fleet", "", "also measure fleets of these `SIZES`, as in 1,2,4,8")
@@ -49,7 +49,7 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	if done, err := command.Parse(f, usage, args, stdout); done {
 		return err
 	}
-	list, err := command.Range(*text, seeds.Evaluation)
+	list, err := command.ParseSeeds(*text, seeds.CheckEvaluation)
 	if err != nil {
 		return fmt.Errorf("offline evaluate: %w", err)
 	}
@@ -71,46 +71,46 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	if err != nil {
 		return err
 	}
-	c := Config{World: world.Standard(), Seeds: list, Settings: *settings, Prices: *prices, Decoder: inference.Decoder(*decoder), Workers: *workers, Progress: stderr}
+	c := Config{World: world.Standard(), Seeds: list, Settings: *settings, TeacherPrices: *prices, Decoder: inference.Decoder(*decoder), Workers: *workers, Progress: stderr}
 	c.World.Physics = ck.Physics
-	r, err := Headline(ctx, ck, c)
+	r, err := MeasureFront(ctx, ck, c)
 	if err != nil {
 		return err
 	}
 	if *budget {
-		if r.Budgets, err = Budgets(ck, c); err != nil {
+		if r.Budgets, err = MeasureBudgets(ck, c); err != nil {
 			return err
 		}
-		r.Promise, r.Calibrated = &ck.Scales.Ceiling, ck.Evaluation
+		r.CeilingMargin, r.CalibratedBudgets = &ck.GoalConstants.CeilingMargin, ck.Evaluation
 	}
 	if *uplink {
-		if r.Uplink, err = Uplink(ctx, ck, c); err != nil {
+		if r.Uplink, err = MeasureUplink(ctx, ck, c); err != nil {
 			return err
 		}
 	}
 	if len(sizes) > 0 {
-		if r.Fleets, err = Fleets(ctx, ck, c, sizes); err != nil {
+		if r.Fleets, err = MeasureFleets(ctx, ck, c, sizes); err != nil {
 			return err
 		}
 	}
 	if *shift {
-		if r.Points, err = Shifts(ctx, ck, c); err != nil {
+		if r.OperatingPoints, err = MeasureShifts(ctx, ck, c); err != nil {
 			return err
 		}
 	}
 	if *missions {
-		points, err := Missions(ctx, ck, c)
+		points, err := MeasureMissions(ctx, ck, c)
 		if err != nil {
 			return err
 		}
-		r.Points = append(r.Points, points...)
+		r.OperatingPoints = append(r.OperatingPoints, points...)
 	}
 	if *worlds > 0 {
-		points, err := Worlds(ctx, ck, c, *worlds)
+		points, err := MeasureRandomWorlds(ctx, ck, c, *worlds)
 		if err != nil {
 			return err
 		}
-		r.Points = append(r.Points, points...)
+		r.OperatingPoints = append(r.OperatingPoints, points...)
 	}
 	if *asJSON {
 		out := json.NewEncoder(stdout)
@@ -126,29 +126,29 @@ func (r *Report) print(w io.Writer) error {
 	row := func(format string, a ...any) { fmt.Fprintf(t, format+"\n", a...) }
 	row("decoder %s, %d settings, %d seeds\tpolicy\tteacher\tratio", r.Decoder, r.Settings, r.Hypervolume.N)
 	row("hypervolume, 1e6\t%.3f ± %.3f\t%.3f ± %.3f\t%.4f", r.Hypervolume.Mean/1e6, r.Hypervolume.Std/1e6, r.TeacherHypervolume.Mean/1e6, r.TeacherHypervolume.Std/1e6, r.TeacherRatio.Hypervolume)
-	row("tight hypervolume, 1e6\t%.4f\t%.4f\t%.4f", r.HypervolumeTight.Mean/1e6, r.TeacherTight.Mean/1e6, r.TeacherRatio.Tight)
+	row("tight hypervolume, 1e6\t%.4f\t%.4f\t%.4f", r.HypervolumeTight.Mean/1e6, r.TeacherHypervolumeTight.Mean/1e6, r.TeacherRatio.Tight)
 	row("hypervolume on the uniform grid, 1e6\t%.3f", r.HypervolumeUniform.Mean/1e6)
-	row("corner, s\t%.1f\t%.1f", r.CornerS, r.TeacherCorner)
+	row("corner, s\t%.1f\t%.1f", r.CornerS, r.TeacherCornerS)
 	row("reach, s\t%.1f\t%.1f\t%.3f", r.ReachS, r.TeacherReachS, r.ReachS/r.TeacherReachS)
 	row("fidelity, uniform / recalibrated\t%.4f / %.4f", r.Fidelity, r.FidelityRecalibrated)
-	row("distinct, non-dominated settings\t%d of %d", r.Distinct, r.Settings)
+	row("distinct, non-dominated settings\t%d of %d", r.DistinctSettings, r.Settings)
 	row("operable\t%v", r.Operable)
 	for i, b := range r.Budgets {
 		if i == 0 {
-			p, c := r.Promise, r.Calibrated
-			row("\nceilings: %.3g of flights at most pass theirs though they need not, promised from %d flights in each of: %s", p.Rate, p.Flights, strings.Join(p.Conditions, "; "))
+			p, c := r.CeilingMargin, r.CalibratedBudgets
+			row("\nceilings: %.3g of flights at most pass theirs though they need not, promised from %d flights in each of: %s", p.ViolationRate, p.Flights, strings.Join(p.Conditions, "; "))
 			row("budgets: from %.0f J to %.0f J, on every calibration seed to %.0f J", c["floor_j"], c["most_j"], c["most_least_j"])
 			row("floor named in flight: off by %.2f %% in calm air, %.2f %% in gusts of 5 %%, %.2f %% of 15 %%, %.2f %% after a shock", 100*c["floor_error_calm"], 100*c["floor_error_gust_5"], 100*c["floor_error_gust_15"], 100*c["floor_error_shock"])
 			row("\nbudget, kJ\tperturbation\tmode\tmean |error|\tof what is possible\tfirst slot blamed\tviolations\tunspent\tfloor, kJ\tmost, kJ\tgain")
 		}
-		row("%.1f\t%s\t%s\t%.3f %%\t%.3f %%\t%.3f %%\t%.3f\t%.3f %%\t%.2f\t%.2f\t%.3f", b.BudgetJ/1e3, b.Perturbation, b.Mode, 100*b.AbsError, 100*b.PossibleError, 100*b.StrictError, b.ViolationRate, 100*b.Unspent, b.FloorJ/1e3, b.MostJ/1e3, b.Gain)
+		row("%.1f\t%s\t%s\t%.3f %%\t%.3f %%\t%.3f %%\t%.3f\t%.3f %%\t%.2f\t%.2f\t%.3f", b.BudgetJ/1e3, b.Perturbation, b.Mode, 100*b.MeanAbsError, 100*b.PossibleError, 100*b.StrictError, b.ViolationRate, 100*b.Unspent, b.FloorJ/1e3, b.MostJ/1e3, b.Gain)
 	}
 	for i, u := range r.Uplink {
 		if i == 0 {
 			row("\nreports lost\tslots late\tretained, local\tlast report\tspeculative\toffer\ttight\tteacher, offer\tbudgets, mean |error|, offer")
 		}
-		row("%.0f %%\t%d\t%.1f %%\t%.1f %%\t%.1f %%\t%.1f %%\t%.1f %%\t%.1f %%\t%.2f %%", 100*u.Loss, u.Late,
-			100*u.Local, 100*u.LastReport, 100*u.Speculative, 100*u.Offer, 100*u.Tight, 100*u.Teacher, 100*u.Budget)
+		row("%.0f %%\t%d\t%.1f %%\t%.1f %%\t%.1f %%\t%.1f %%\t%.1f %%\t%.1f %%\t%.2f %%", 100*u.LossRate, u.LateSlots,
+			100*u.Local, 100*u.LastReport, 100*u.Speculative, 100*u.Offer, 100*u.OfferTight, 100*u.OfferTeacher, 100*u.OfferBudgetAbsError)
 	}
 	for i, x := range r.Fleets {
 		if i == 0 {
@@ -156,11 +156,11 @@ func (r *Report) print(w io.Writer) error {
 		}
 		row("%d\t%.4f\t%.4f", x.Aircraft, x.Ratio.Hypervolume, x.Ratio.Tight)
 	}
-	for i, x := range r.Points {
+	for i, x := range r.OperatingPoints {
 		if i == 0 {
 			row("\noperating point\thypervolume ratio\ttight ratio\tbudgets, mean |error|\ttoo close")
 		}
-		row("%s\t%.4f\t%.4f\t%.3f %%\t%d", x.Name, x.Ratio.Hypervolume, x.Ratio.Tight, 100*x.Budget, x.TooClose)
+		row("%s\t%.4f\t%.4f\t%.3f %%\t%d", x.Name, x.Ratio.Hypervolume, x.Ratio.Tight, 100*x.BudgetAbsError, x.SeparationViolations)
 	}
 	return t.Flush()
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func evaluated(t *testing.T, args ...string) (string, error) {
+func runEvaluate(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out, progress bytes.Buffer
 	err := Command(context.Background(), append([]string{"-checkpoint", "../../configs/checkpoint"}, args...), &out, &progress)
@@ -17,7 +17,7 @@ func evaluated(t *testing.T, args ...string) (string, error) {
 
 // The shipped checkpoint reaches what it is shipped for; few seeds, so with room.
 func TestShippedCheckpoint(t *testing.T) {
-	text, err := evaluated(t, "-seeds", "1000000:1000005", "-json")
+	text, err := runEvaluate(t, "-seeds", "1000000:1000005", "-json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,17 +25,17 @@ func TestShippedCheckpoint(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		t.Fatal(err)
 	}
-	if r.TeacherRatio.Hypervolume < 0.99 || r.Fidelity < 0.99 || !r.Operable || r.Distinct < 20 || r.Hypervolume.N != 5 {
-		t.Errorf("ratio %.4f, fidelity %.4f, operable %v, %d distinct settings", r.TeacherRatio.Hypervolume, r.Fidelity, r.Operable, r.Distinct)
+	if r.TeacherRatio.Hypervolume < 0.99 || r.Fidelity < 0.99 || !r.Operable || r.DistinctSettings < 20 || r.Hypervolume.N != 5 {
+		t.Errorf("ratio %.4f, fidelity %.4f, operable %v, %d distinct settings", r.TeacherRatio.Hypervolume, r.Fidelity, r.Operable, r.DistinctSettings)
 	}
-	again, err := evaluated(t, "-seeds", "1000000:1000005", "-json", "-workers", "1")
+	again, err := runEvaluate(t, "-seeds", "1000000:1000005", "-json", "-workers", "1")
 	if err != nil || again != text {
 		t.Errorf("another number of workers gave another report, %v", err)
 	}
 }
 
 func TestBudgetAndUplinkTables(t *testing.T) {
-	text, err := evaluated(t, "-seeds", "1000000:1000001", "-settings", "3", "-prices", "5", "-budget", "-uplink", "-fleet", "1,3")
+	text, err := runEvaluate(t, "-seeds", "1000000:1000001", "-settings", "3", "-prices", "5", "-budget", "-uplink", "-fleet", "1,3")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestRefusals(t *testing.T) {
 		"argument":       {[]string{"more"}, "unexpected argument"},
 		"checkpoint":     {[]string{"-checkpoint", "nowhere"}, "nowhere"},
 	} {
-		if _, err := evaluated(t, c.args...); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+		if _, err := runEvaluate(t, c.args...); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -16,10 +16,10 @@ import (
 	"prefdt/simbridge/world"
 )
 
-var record = flag.Bool("record", false, "write the recorded evaluation anew, after a new checkpoint")
+var updateRecorded = flag.Bool("record", false, "write the recorded evaluation anew, after a new checkpoint")
 
-// recorded is an evaluation as it was when the checkpoint was shipped.
-type recorded struct {
+// recordedEvaluation is an evaluation as it was when the checkpoint was shipped.
+type recordedEvaluation struct {
 	Kernel string `json:"kernel"` // sums follow its order of operations
 	Report Report `json:"report"`
 }
@@ -36,13 +36,13 @@ func TestRecordedEvaluation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Config{World: world.Standard(), Seeds: []uint64{1_000_000, 1_000_001, 1_000_002, 1_000_003, 1_000_004}, Settings: 11, Prices: 12, Decoder: inference.Dispatch, Workers: 2, Progress: io.Discard}
-	report, err := Headline(context.Background(), ck, c)
+	c := Config{World: world.Standard(), Seeds: []uint64{1_000_000, 1_000_001, 1_000_002, 1_000_003, 1_000_004}, Settings: 11, TeacherPrices: 12, Decoder: inference.DecoderDispatch, Workers: 2, Progress: io.Discard}
+	report, err := MeasureFront(context.Background(), ck, c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := recorded{name, report}
-	if *record {
+	got := recordedEvaluation{name, report}
+	if *updateRecorded {
 		raw, err := json.MarshalIndent(got, "", "  ")
 		if err == nil {
 			err = os.WriteFile(path, append(raw, '\n'), 0o644)
@@ -55,7 +55,7 @@ func TestRecordedEvaluation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var want recorded
+	var want recordedEvaluation
 	if err := json.Unmarshal(raw, &want); err != nil {
 		t.Fatal(err)
 	}

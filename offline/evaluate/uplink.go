@@ -7,69 +7,69 @@ import (
 
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
-	"prefdt/offline/front"
+	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/offline/teacher"
 )
 
-// Retention is what a link leaves of the front: hypervolume per seed over that
+// LinkRetention is what a link leaves of the front: hypervolume per seed over that
 // on a perfect link.
-type Retention struct {
-	Loss float64 `json:"loss"`
-	Late int     `json:"late_slots"`
-	// Local: users that are not heard compute locally. LastReport: their last
+type LinkRetention struct {
+	LossRate  float64 `json:"loss"`
+	LateSlots int     `json:"late_slots"`
+	// Local: users that are not heard compute locally. FallbackLastReport: their last
 	// report stands in. Speculative: a decision is made for every known user
 	// that is not heard. Offer: they take the standing offer.
 	Local       float64 `json:"local"`
 	LastReport  float64 `json:"last_report"`
 	Speculative float64 `json:"speculative"`
 	Offer       float64 `json:"offer"`
-	// Tight is Offer's at the tight reference point.
-	Tight float64 `json:"offer_tight"`
-	// Teacher is what the standing offer leaves of the teacher's front: what is
+	// OfferTight is Offer's at the tight reference point.
+	OfferTight float64 `json:"offer_tight"`
+	// OfferTeacher is what the standing offer leaves of the teacher's front: what is
 	// lost with the reports, whoever decides.
-	Teacher float64 `json:"offer_teacher"`
-	// Budget is the mean absolute error of targets under the standing offer.
-	Budget float64 `json:"offer_budget_abs_error"`
+	OfferTeacher float64 `json:"offer_teacher"`
+	// OfferBudgetAbsError is the mean absolute error of targets under the standing offer.
+	OfferBudgetAbsError float64 `json:"offer_budget_abs_error"`
 }
 
 // links are the rates of loss and the displacements measured.
-var links = []rollout.Link{{Loss: 0.05}, {Loss: 0.1}, {Loss: 0.2}, {Loss: 0.4}, {Loss: 1}, {Late: 1}, {Late: 2}, {Late: 5}}
+var links = []rollout.ReportLink{{LossRate: 0.05}, {LossRate: 0.1}, {LossRate: 0.2}, {LossRate: 0.4}, {LossRate: 1}, {LateSlots: 1}, {LateSlots: 2}, {LateSlots: 5}}
 
-// Uplink measures them.
-func Uplink(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]Retention, error) {
-	requests := rollout.Preferences(rollout.Axis(&ck.Scales.Remap, c.Settings))
-	nominal, err := c.sweepLink(ck, rollout.Link{}, requests, "perfect link")
+// MeasureUplink measures them.
+func MeasureUplink(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]LinkRetention, error) {
+	requests := rollout.PreferenceRequests(rollout.CalibratedOmegas(&ck.GoalConstants.SettingMap, c.Settings))
+	nominal, err := c.sweepLink(ck, rollout.ReportLink{}, requests, "perfect link")
 	if err != nil {
 		return nil, err
 	}
-	taught, err := c.sweepTeacherOver(ck, rollout.Link{})
+	taught, err := c.sweepTeacherOver(ck, rollout.ReportLink{})
 	if err != nil {
 		return nil, err
 	}
-	var rows []Retention
+	var rows []LinkRetention
 	for _, l := range links {
-		row := Retention{Loss: l.Loss, Late: l.Late}
+		row := LinkRetention{LossRate: l.LossRate, LateSlots: l.LateSlots}
 		for unheard, into := range map[rollout.Fallback]*float64{
-			rollout.Local: &row.Local, rollout.LastReport: &row.LastReport, rollout.Speculative: &row.Speculative, rollout.Offer: &row.Offer,
+			rollout.FallbackLocal: &row.Local, rollout.FallbackLastReport: &row.LastReport, rollout.FallbackSpeculative: &row.Speculative, rollout.FallbackOffer: &row.Offer,
 		} {
-			l.Unheard = unheard
-			results, err := c.sweepLink(ck, l, requests, fmt.Sprintf("%.0f %% lost, %d late, %q", 100*l.Loss, l.Late, unheard))
+			l.Fallback = unheard
+			results, err := c.sweepLink(ck, l, requests, fmt.Sprintf("%.0f %% lost, %d late, %q", 100*l.LossRate, l.LateSlots, unheard))
 			if err != nil {
 				return nil, err
 			}
-			*into = c.retained(results, nominal, front.Reference)
-			if unheard == rollout.Offer {
-				row.Tight = c.retained(results, nominal, front.TightReference)
+			*into = c.meanRetention(results, nominal, pareto.Reference)
+			if unheard == rollout.FallbackOffer {
+				row.OfferTight = c.meanRetention(results, nominal, pareto.TightReference)
 			}
 		}
-		l.Unheard = rollout.Offer
+		l.Fallback = rollout.FallbackOffer
 		results, err := c.sweepTeacherOver(ck, l)
 		if err != nil {
 			return nil, err
 		}
-		row.Teacher = c.retained(results, taught, front.Reference)
-		if row.Budget, err = c.budgetOver(ck, l); err != nil {
+		row.OfferTeacher = c.meanRetention(results, taught, pareto.Reference)
+		if row.OfferBudgetAbsError, err = c.budgetAbsError(ck, l); err != nil {
 			return nil, err
 		}
 		if ctx.Err() != nil {
@@ -80,20 +80,20 @@ func Uplink(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]Retenti
 	return rows, nil
 }
 
-// retained is the mean over seeds of one hypervolume over another.
-func (c Config) retained(results, nominal [][]rollout.Result, reference front.Point) (mean float64) {
+// meanRetention is the mean over seeds of one hypervolume over another.
+func (c Config) meanRetention(results, nominal [][]rollout.Result, reference pareto.Point) (mean float64) {
 	for s := range c.Seeds {
-		mean += front.Hypervolume(rollout.Points(results, s), reference) / front.Hypervolume(rollout.Points(nominal, s), reference) / float64(len(c.Seeds))
+		mean += pareto.Hypervolume(rollout.SeedPoints(results, s), reference) / pareto.Hypervolume(rollout.SeedPoints(nominal, s), reference) / float64(len(c.Seeds))
 	}
 	return mean
 }
 
 // sweepTeacherOver flies the teacher at its prices over a link.
-func (c Config) sweepTeacherOver(ck *checkpoint.Checkpoint, l rollout.Link) (results [][]rollout.Result, err error) {
-	for _, price := range teacher.Prices(c.Prices) {
-		at, err := rollout.SweepOf(
-			func() (*rollout.Flyer, error) { return rollout.NewTeacher(ck, price, c.World, l) },
-			c.World, c.Seeds, rollout.Preferences([]float64{0}), c.Workers, nil)
+func (c Config) sweepTeacherOver(ck *checkpoint.Checkpoint, l rollout.ReportLink) (results [][]rollout.Result, err error) {
+	for _, price := range teacher.Prices(c.TeacherPrices) {
+		at, err := rollout.SweepRunners(
+			func() (*rollout.Runner, error) { return rollout.NewTeacherRunner(ck, price, c.World, l) },
+			c.World, c.Seeds, rollout.PreferenceRequests([]float64{0}), c.Workers, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -102,13 +102,13 @@ func (c Config) sweepTeacherOver(ck *checkpoint.Checkpoint, l rollout.Link) (res
 	return results, nil
 }
 
-// budgetOver is the mean absolute error of targets over a link.
-func (c Config) budgetOver(ck *checkpoint.Checkpoint, l rollout.Link) (mean float64, err error) {
+// budgetAbsError is the mean absolute error of targets over a link.
+func (c Config) budgetAbsError(ck *checkpoint.Checkpoint, l rollout.ReportLink) (mean float64, err error) {
 	var requests []rollout.Request
 	for _, j := range []float64{27.5e3, 29e3, 31e3, 33e3, 35e3, 36.5e3} {
 		requests = append(requests, rollout.Request{Mode: goal.Target, BudgetJ: j})
 	}
-	results, err := c.sweepLink(ck, l, requests, fmt.Sprintf("budgets, %.0f %% lost, %d late", 100*l.Loss, l.Late))
+	results, err := c.sweepLink(ck, l, requests, fmt.Sprintf("budgets, %.0f %% lost, %d late", 100*l.LossRate, l.LateSlots))
 	for i := range results {
 		for _, r := range results[i] {
 			mean += math.Abs(r.EnergyJ/requests[i].BudgetJ-1) / float64(len(requests)*len(c.Seeds))
@@ -117,23 +117,23 @@ func (c Config) budgetOver(ck *checkpoint.Checkpoint, l rollout.Link) (mean floa
 	return mean, err
 }
 
-// Fleet compares the policy with the teacher at another size of the fleet.
-type Fleet struct {
-	Aircraft int   `json:"aircraft"`
-	Ratio    Ratio `json:"teacher_ratio"`
+// FleetRatio compares the policy with the teacher at another size of the fleet.
+type FleetRatio struct {
+	Aircraft int              `json:"aircraft"`
+	Ratio    HypervolumeRatio `json:"teacher_ratio"`
 }
 
-// Fleets measures each size.
-func Fleets(ctx context.Context, ck *checkpoint.Checkpoint, c Config, sizes []int) ([]Fleet, error) {
-	var rows []Fleet
+// MeasureFleets measures each size.
+func MeasureFleets(ctx context.Context, ck *checkpoint.Checkpoint, c Config, sizes []int) ([]FleetRatio, error) {
+	var rows []FleetRatio
 	for _, m := range sizes {
 		at := c
 		at.World.Aircraft = m
-		r, err := Headline(ctx, ck, at)
+		r, err := MeasureFront(ctx, ck, at)
 		if err != nil {
 			return nil, fmt.Errorf("fleet of %d: %w", m, err)
 		}
-		rows = append(rows, Fleet{m, r.TeacherRatio})
+		rows = append(rows, FleetRatio{m, r.TeacherRatio})
 	}
 	return rows, nil
 }

@@ -48,7 +48,7 @@ func Encode(m checkpoint.Manifest, parameters []float32) (manifest, graph []byte
 	if n := m.Arch.Parameters(); len(parameters) != n {
 		return nil, nil, fmt.Errorf("%d parameters, this architecture has %d", len(parameters), n)
 	}
-	graph = Graph(m.Arch.Graph(), parameters)
+	graph = EncodeGraph(m.Arch.Graph(), parameters)
 	m.GraphSHA256 = checkpoint.Hash(graph)
 	if manifest, err = json.MarshalIndent(&m, "", "  "); err != nil {
 		return nil, nil, err

@@ -18,19 +18,19 @@ import (
 	"prefdt/inference/token"
 )
 
-var small = model.Arch{Width: 16, PairWidth: 8, Layers: 2, Heads: 2, Context: 4}
+var smallArch = model.Arch{Width: 16, PairWidth: 8, Layers: 2, Heads: 2, Context: 4}
 
-func manifest(a model.Arch) checkpoint.Manifest {
+func testManifest(a model.Arch) checkpoint.Manifest {
 	return checkpoint.Manifest{
-		Arch: a, Standard: token.Identity(), Physics: physics.Standard(),
-		Scales: goal.Scales{
-			EtaDelayS: 633, EtaEnergyJ: 11.6e3, Slots: 100, Aircraft: 2,
+		Arch: a, Statistics: token.IdentityStatistics(), Physics: physics.DefaultConstants(),
+		GoalConstants: goal.Constants{
+			EtaDelayS: 633, EtaEnergyJ: 11.6e3, Slots: 100, AircraftCount: 2,
 			Conditioner: goal.Conditioner{Omegas: []float64{0, 0.5, 1}, DelayS: []float64{90, 200, 700}, EnergyJ: []float64{39e3, 29e3, 27e3}},
-			Remap:       goal.Remap{Omegas: []float64{0, 0.4, 1}},
+			SettingMap:  goal.SettingMap{Omegas: []float64{0, 0.4, 1}},
 		},
-		Price:    checkpoint.PriceAxis{Y: []float64{0, 0.01, 0.5, 1}, LambdaSPerJ: []float64{0, 2e-5, 0.01, 2.7}},
-		Band:     [2]float64{0.01, 0.99},
-		Training: map[string]float64{"loss": 0.25}, Evaluation: map[string]float64{"hypervolume": 103.5e6},
+		PriceAxis: checkpoint.PriceAxis{FrontPositions: []float64{0, 0.01, 0.5, 1}, PricesSPerJ: []float64{0, 2e-5, 0.01, 2.7}},
+		OmegaBand: [2]float64{0.01, 0.99},
+		Training:  map[string]float64{"loss": 0.25}, Evaluation: map[string]float64{"hypervolume": 103.5e6},
 		Seeds: map[string]int64{"train_first": 0, "train_last": 99999},
 	}
 }
@@ -43,7 +43,7 @@ func randomParameters(a model.Arch, seed uint64) []float32 {
 		for range t.Size() {
 			x := r.NormFloat64()
 			switch {
-			case t.Matrix():
+			case t.IsMatrix():
 				x /= math.Sqrt(float64(t.Rows))
 			case strings.HasSuffix(t.Name, "g"): // gains of norms
 				x = 1 + 0.2*x
@@ -66,14 +66,14 @@ func randomRow(r *rand.Rand, n int) []float32 {
 
 func randomInputs(r *rand.Rand, m, u int) *model.Inputs {
 	return &model.Inputs{
-		M: m, U: u, Aircraft: randomRow(r, m*model.AircraftFeatures), Pairs: randomRow(r, m*u*model.PairFeatures),
+		NumAircraft: m, NumUsers: u, Aircraft: randomRow(r, m*model.AircraftFeatures), Pairs: randomRow(r, m*u*model.PairFeatures),
 		State: randomRow(r, model.StateFeatures), Return: randomRow(r, model.ReturnFeatures), Action: randomRow(r, model.ActionFeatures),
 	}
 }
 
 func TestWhatIsWrittenIsLoaded(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
-	m, p := manifest(small), randomParameters(small, 1)
+	m, p := testManifest(smallArch), randomParameters(smallArch, 1)
 	if err := Write(dir, m, p); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestWhatIsWrittenIsLoaded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := model.NewNet(small, p)
+	want, err := model.NewNet(smallArch, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestWhatIsWrittenIsLoaded(t *testing.T) {
 			t.Fatalf("slot %d: the loaded network differs from the one exported", slot)
 		}
 	}
-	if c.Price.Lambda(0.5) != 0.01 || c.Training["loss"] != 0.25 || c.Seeds["train_last"] != 99999 {
+	if c.PriceAxis.PriceSPerJ(0.5) != 0.01 || c.Training["loss"] != 0.25 || c.Seeds["train_last"] != 99999 {
 		t.Errorf("manifest read back as %+v", c.Manifest)
 	}
 	files, err := os.ReadDir(dir)
@@ -106,19 +106,19 @@ func TestWhatIsWrittenIsLoaded(t *testing.T) {
 }
 
 func TestEqualArgumentsGiveEqualBytes(t *testing.T) {
-	p := randomParameters(small, 1)
-	m1, g1, err := Encode(manifest(small), p)
+	p := randomParameters(smallArch, 1)
+	m1, g1, err := Encode(testManifest(smallArch), p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m2, g2, err := Encode(manifest(small), p)
+	m2, g2, err := Encode(testManifest(smallArch), p)
 	if err != nil || !bytes.Equal(m1, m2) || !bytes.Equal(g1, g2) {
 		t.Errorf("two exports differ (%v)", err)
 	}
 }
 
 func TestRefusals(t *testing.T) {
-	good := randomParameters(small, 1)
+	good := randomParameters(smallArch, 1)
 	for _, c := range []struct {
 		name, want string
 		change     func(m *checkpoint.Manifest, p []float32) []float32
@@ -127,14 +127,14 @@ func TestRefusals(t *testing.T) {
 		{"a weight that float16 cannot hold", "want a finite number", func(_ *checkpoint.Manifest, p []float32) []float32 { p[0] = 1e6; return p }},
 		{"a weight that is no number", "want a finite number", func(_ *checkpoint.Manifest, p []float32) []float32 { p[5] = float32(math.NaN()); return p }},
 		{"an architecture out of range", "multiple of its", func(m *checkpoint.Manifest, p []float32) []float32 { m.Arch.Heads = 3; return p }},
-		{"a deviation of zero", "positive deviation", func(m *checkpoint.Manifest, p []float32) []float32 { m.Standard.Pair.Std[3] = 0; return p }},
+		{"a deviation of zero", "positive deviation", func(m *checkpoint.Manifest, p []float32) []float32 { m.Statistics.Pair.Std[3] = 0; return p }},
 		{"a figure that is no number", "figure", func(m *checkpoint.Manifest, p []float32) []float32 {
 			m.Evaluation["hypervolume"] = math.Inf(1)
 			return p
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m := manifest(small)
+			m := testManifest(smallArch)
 			p := c.change(&m, append([]float32(nil), good...))
 			dir := filepath.Join(t.TempDir(), "out")
 			err := Write(dir, m, p)
@@ -153,9 +153,9 @@ func TestShippedSize(t *testing.T) {
 	a := model.Arch{Width: 256, PairWidth: 64, Layers: 3, Heads: 4, Context: 20}
 	p := make([]float32, a.Parameters())
 	for i := range p {
-		p[i] = kernel.Widen(uint16(i % 0x3c00))
+		p[i] = kernel.FromFloat16(uint16(i % 0x3c00))
 	}
-	_, graph, err := Encode(manifest(a), p)
+	_, graph, err := Encode(testManifest(a), p)
 	if err != nil {
 		t.Fatal(err)
 	}

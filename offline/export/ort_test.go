@@ -36,12 +36,12 @@ func TestParityWithONNXRuntime(t *testing.T) {
 	runtime := newRuntime(t)
 	const slots, tolerance = 60, 1e-4
 	for i, a := range []model.Arch{
-		small,
+		smallArch,
 		{Width: 24, PairWidth: 12, Layers: 1, Heads: 3, Context: 1},
 		{Width: 128, PairWidth: 64, Layers: 3, Heads: 4, Context: 20},
 	} {
 		dir := t.TempDir()
-		if err := Write(dir, manifest(a), randomParameters(a, uint64(i))); err != nil {
+		if err := Write(dir, testManifest(a), randomParameters(a, uint64(i))); err != nil {
 			t.Fatal(err)
 		}
 		c, err := checkpoint.Load(dir)
@@ -62,17 +62,17 @@ func TestParityWithONNXRuntime(t *testing.T) {
 					for slot := range slots {
 						in := randomInputs(r, m, u)
 						c.Net.Step(in, cache, &out)
-						answer, err := runtime.Run(&ort.Request{Model: filepath.Join(dir, checkpoint.GraphFile), Feeds: ort.Feeds(a, in, slot, padded), Carry: ort.Carry(a)})
+						answer, err := runtime.Run(&ort.Request{Model: filepath.Join(dir, checkpoint.GraphFile), Feeds: ort.Feeds(a, in, slot, padded), Carry: ort.CarryCache(a)})
 						if err != nil {
 							t.Fatal(err)
 						}
 						theirs := answer.Outputs
 						var choice []float32
-						for i, row := 0, (u+padded)*model.Choices; i < m; i++ {
-							choice = append(choice, theirs["choice"].Data[i*row:i*row+u*model.Choices]...)
+						for i, row := 0, (u+padded)*model.ChoiceOutputs; i < m; i++ {
+							choice = append(choice, theirs["choice"].Data[i*row:i*row+u*model.ChoiceOutputs]...)
 						}
 						for _, pair := range [][2][]float32{
-							{out.Move, theirs["move"].Data}, {out.Choice, choice}, {{out.Price}, theirs["price"].Data},
+							{out.Move, theirs["move"].Data}, {out.Choice, choice}, {{out.FrontPosition}, theirs["price"].Data},
 						} {
 							if len(pair[0]) != len(pair[1]) {
 								t.Fatalf("slot %d: %d outputs, ONNX Runtime has %d", slot, len(pair[0]), len(pair[1]))
@@ -100,7 +100,7 @@ func TestONNXChecker(t *testing.T) {
 		t.Skip("python3-onnx is not installed")
 	}
 	dir := t.TempDir()
-	if err := Write(dir, manifest(small), randomParameters(small, 1)); err != nil {
+	if err := Write(dir, testManifest(smallArch), randomParameters(smallArch, 1)); err != nil {
 		t.Fatal(err)
 	}
 	script := "import onnx, sys; m = onnx.load(sys.argv[1]); onnx.checker.check_model(m, full_check=True); print(len(m.graph.node))"

@@ -12,7 +12,7 @@ import (
 // onnx.proto; repeated numbers are written one by one, as its version 2 does.
 type message []byte
 
-func (m *message) number(field int, v int64) {
+func (m *message) varint(field int, v int64) {
 	*m = binary.AppendUvarint(*m, uint64(field)<<3)
 	*m = binary.AppendUvarint(*m, uint64(v))
 }
@@ -30,10 +30,10 @@ func (m *message) float(field int, x float32) {
 	*m = binary.LittleEndian.AppendUint32(*m, math.Float32bits(x))
 }
 
-// Graph writes a graph as a ModelProto. parameters are the values of its
+// EncodeGraph writes a graph as a ModelProto. parameters are the values of its
 // parameters, in the order of its initializers; for a step's graph that is the
 // order of Tensors.
-func Graph(g *model.Graph, parameters []float32) []byte {
+func EncodeGraph(g *model.Graph, parameters []float32) []byte {
 	var graph message
 	for i := range g.Nodes {
 		graph.bytes(1, encodeNode(&g.Nodes[i]))
@@ -55,9 +55,9 @@ func Graph(g *model.Graph, parameters []float32) []byte {
 	}
 	var opset message
 	opset.text(1, "")
-	opset.number(2, model.OperatorSet)
+	opset.varint(2, model.OperatorSet)
 	var file message
-	file.number(1, model.IRVersion)
+	file.varint(1, model.IRVersion)
 	file.text(2, "prefdt")
 	file.bytes(7, graph)
 	file.bytes(8, opset)
@@ -83,24 +83,24 @@ func encodeAttribute(name string, value any) (m message) {
 	switch v := value.(type) {
 	case float32:
 		m.float(2, v)
-		m.number(20, 1) // FLOAT
+		m.varint(20, 1) // FLOAT
 	case int64:
-		m.number(3, v)
-		m.number(20, 2) // INT
+		m.varint(3, v)
+		m.varint(20, 2) // INT
 	case []int64:
 		for _, i := range v {
-			m.number(8, i)
+			m.varint(8, i)
 		}
-		m.number(20, 7) // INTS
+		m.varint(20, 7) // INTS
 	}
 	return m
 }
 
 func encodeTensor(t *model.Initializer, values []float32) (m message) {
 	for _, d := range t.Dims {
-		m.number(1, int64(d))
+		m.varint(1, int64(d))
 	}
-	m.number(2, int64(t.Type))
+	m.varint(2, int64(t.Type))
 	m.text(8, t.Name)
 	var raw []byte
 	for i := range t.Size() {
@@ -108,7 +108,7 @@ func encodeTensor(t *model.Initializer, values []float32) (m message) {
 		case model.Int64:
 			raw = binary.LittleEndian.AppendUint64(raw, uint64(t.Ints[i]))
 		case model.Float16:
-			raw = binary.LittleEndian.AppendUint16(raw, kernel.Half(values[i]))
+			raw = binary.LittleEndian.AppendUint16(raw, kernel.ToFloat16(values[i]))
 		case model.Float32:
 			raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(values[i]))
 		}
@@ -124,12 +124,12 @@ func encodeValue(v model.Value) (m message) {
 		if d.Name != "" {
 			dim.text(2, d.Name)
 		} else {
-			dim.number(1, int64(d.Size))
+			dim.varint(1, int64(d.Size))
 		}
 		shape.bytes(1, dim)
 	}
 	var tensor, kind message
-	tensor.number(1, int64(model.Float32))
+	tensor.varint(1, int64(model.Float32))
 	tensor.bytes(2, shape)
 	kind.bytes(1, tensor)
 	m.text(1, v.Name)

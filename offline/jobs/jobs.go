@@ -45,5 +45,5 @@ func Do[Tool any](ctx context.Context, n, workers int, tool func() (Tool, error)
 	return context.Cause(ctx)
 }
 
-// Bare is for jobs that need no tool.
-func Bare() (struct{}, error) { return struct{}{}, nil }
+// Stateless is for jobs that need no tool.
+func Stateless() (struct{}, error) { return struct{}{}, nil }

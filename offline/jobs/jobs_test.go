@@ -23,7 +23,7 @@ func TestDo(t *testing.T) {
 			t.Errorf("%d workers: %v, done %v, told %v, %d tools", workers, err, times, told, tools.Load())
 		}
 	}
-	if err := Do(t.Context(), 0, 2, Bare, func(struct{}, int) error { t.Error("a job of none"); return nil }, nil); err != nil {
+	if err := Do(t.Context(), 0, 2, Stateless, func(struct{}, int) error { t.Error("a job of none"); return nil }, nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -32,7 +32,7 @@ func TestDo(t *testing.T) {
 func TestDoEnds(t *testing.T) {
 	wrong := errors.New("wrong")
 	did := 0
-	if err := Do(t.Context(), 10, 1, Bare, func(_ struct{}, i int) error {
+	if err := Do(t.Context(), 10, 1, Stateless, func(_ struct{}, i int) error {
 		if did++; i == 3 {
 			return wrong
 		}
@@ -45,7 +45,7 @@ func TestDoEnds(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	did = 0
-	if err := Do(ctx, 10, 1, Bare, func(_ struct{}, i int) error {
+	if err := Do(ctx, 10, 1, Stateless, func(_ struct{}, i int) error {
 		if did++; i == 2 {
 			stop()
 		}

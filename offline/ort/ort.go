@@ -24,7 +24,7 @@ var script string
 
 // Runtime is a node process that runs graphs on one thread.
 type Runtime struct {
-	command *exec.Cmd
+	process *exec.Cmd
 	in      io.WriteCloser
 	out     *bufio.Reader
 }
@@ -44,26 +44,26 @@ type Request struct {
 	Repeat int               `json:"repeat"` // 0 is once
 }
 
-// Answer holds the outputs and how long each run took.
-type Answer struct {
+// Response holds the outputs and how long each run took.
+type Response struct {
 	Outputs map[string]Tensor `json:"outputs"`
-	MS      []float64         `json:"ms"`
+	TimesMS []float64         `json:"ms"`
 }
 
 // Start starts ONNX Runtime from the folder it is installed in.
 func Start(folder string) (*Runtime, error) {
-	r := &Runtime{command: exec.Command("node", "-e", script, folder)}
-	r.command.Stderr = os.Stderr
+	r := &Runtime{process: exec.Command("node", "-e", script, folder)}
+	r.process.Stderr = os.Stderr
 	var err error
-	if r.in, err = r.command.StdinPipe(); err != nil {
+	if r.in, err = r.process.StdinPipe(); err != nil {
 		return nil, err
 	}
-	out, err := r.command.StdoutPipe()
+	out, err := r.process.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
 	r.out = bufio.NewReader(out)
-	if err := r.command.Start(); err != nil {
+	if err := r.process.Start(); err != nil {
 		return nil, fmt.Errorf("start ONNX Runtime: %w", err)
 	}
 	return r, nil
@@ -72,11 +72,11 @@ func Start(folder string) (*Runtime, error) {
 // Close ends the process and waits for it.
 func (r *Runtime) Close() error {
 	r.in.Close()
-	return r.command.Wait()
+	return r.process.Wait()
 }
 
 // Run answers one request.
-func (r *Runtime) Run(request *Request) (*Answer, error) {
+func (r *Runtime) Run(request *Request) (*Response, error) {
 	if err := json.NewEncoder(r.in).Encode(request); err != nil {
 		return nil, fmt.Errorf("ask ONNX Runtime: %w", err)
 	}
@@ -84,32 +84,32 @@ func (r *Runtime) Run(request *Request) (*Answer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ONNX Runtime ended: %w", err)
 	}
-	answer := &Answer{}
+	answer := &Response{}
 	return answer, json.Unmarshal(line, answer)
 }
 
 // Feeds lays a step's inputs out for the exported graph, with so many padded
 // rows of users after the real ones. Slot 0 also empties the cache.
 func Feeds(a model.Arch, in *model.Inputs, slot, padded int) map[string]Tensor {
-	mask := make([]float32, in.U+padded)
-	for u := range in.U {
+	mask := make([]float32, in.NumUsers+padded)
+	for u := range in.NumUsers {
 		mask[u] = 1
 	}
 	var pairs []float32
-	for m := range in.M {
-		row := in.U * model.PairFeatures
+	for m := range in.NumAircraft {
+		row := in.NumUsers * model.PairFeatures
 		pairs = append(pairs, in.Pairs[m*row:(m+1)*row]...)
 		for range padded * model.PairFeatures {
 			pairs = append(pairs, 3) // must not matter
 		}
 	}
-	past := make([]float32, a.Past())
+	past := make([]float32, a.PastTokens())
 	for i := range min(slot*model.TokensPerSlot, len(past)) {
 		past[len(past)-1-i] = 1
 	}
 	f := map[string]Tensor{
-		"aircraft":  {[]int{in.M, model.AircraftFeatures}, in.Aircraft},
-		"pairs":     {[]int{in.M, len(mask), model.PairFeatures}, pairs},
+		"aircraft":  {[]int{in.NumAircraft, model.AircraftFeatures}, in.Aircraft},
+		"pairs":     {[]int{in.NumAircraft, len(mask), model.PairFeatures}, pairs},
 		"user_mask": {[]int{len(mask)}, mask},
 		"state":     {[]int{1, model.StateFeatures}, in.State},
 		"return":    {[]int{1, model.ReturnFeatures}, in.Return},
@@ -117,17 +117,17 @@ func Feeds(a model.Arch, in *model.Inputs, slot, padded int) map[string]Tensor {
 		"past_mask": {[]int{len(past)}, past},
 	}
 	if slot == 0 {
-		dims := []int{a.Heads, a.Past(), a.Width / a.Heads}
+		dims := []int{a.Heads, a.PastTokens(), a.Width / a.Heads}
 		for l := range a.Layers {
-			zeros := make([]float32, a.Past()*a.Width)
+			zeros := make([]float32, a.PastTokens()*a.Width)
 			f[model.PastKey(l)], f[model.PastValue(l)] = Tensor{dims, zeros}, Tensor{dims, zeros}
 		}
 	}
 	return f
 }
 
-// Carry hands each present key and value on as the next step's past.
-func Carry(a model.Arch) map[string]string {
+// CarryCache hands each present key and value on as the next step's past.
+func CarryCache(a model.Arch) map[string]string {
 	c := map[string]string{}
 	for l := range a.Layers {
 		c[model.PresentKey(l)], c[model.PresentValue(l)] = model.PastKey(l), model.PastValue(l)

@@ -9,120 +9,120 @@ import (
 	"prefdt/simbridge/world"
 )
 
-// Link is what lies between the users and the policy. Its zero value is perfect.
-type Link struct {
-	Loss float64 // fraction of the reports that is lost
-	// Late displaces the snapshot: slot t is decided from slot t-Late.
-	Late int
-	// Unheard tells what users without a decision do, or what stands in for them.
-	Unheard Fallback
+// ReportLink is what lies between the users and the policy. Its zero value is perfect.
+type ReportLink struct {
+	LossRate float64 // fraction of the reports that is lost
+	// LateSlots displaces the snapshot: slot t is decided from slot t-Late.
+	LateSlots int
+	// Fallback tells what users without a decision do, or what stands in for them.
+	Fallback Fallback
 }
 
 // Fallback is what happens to a user whose report is lost.
 type Fallback string
 
 const (
-	Local      Fallback = ""           // it computes locally
-	LastReport Fallback = "lastReport" // the leader decides from its last report, as if it knew of the task
-	// Speculative has the leader decide for every known user that it did not
+	FallbackLocal      Fallback = ""           // it computes locally
+	FallbackLastReport Fallback = "lastReport" // the leader decides from its last report, as if it knew of the task
+	// FallbackSpeculative has the leader decide for every known user that it did not
 	// hear, and those who have a task obey.
-	Speculative Fallback = "speculative"
-	// Offer has it take the standing offer of the slot's beacon, as the leader's
+	FallbackSpeculative Fallback = "speculative"
+	// FallbackOffer has it take the standing offer of the slot's beacon, as the leader's
 	// users do. A report that comes late is one that was lost, and known after.
-	Offer Fallback = "offer"
+	FallbackOffer Fallback = "offer"
 )
 
-func (l Link) check() error {
-	if !(l.Loss >= 0 && l.Loss <= 1) || l.Late < 0 {
-		return fmt.Errorf("link loses %v of its reports and is %d slots late, want a fraction and no less than 0", l.Loss, l.Late)
+func (l ReportLink) check() error {
+	if !(l.LossRate >= 0 && l.LossRate <= 1) || l.LateSlots < 0 {
+		return fmt.Errorf("link loses %v of its reports and is %d slots late, want a fraction and no less than 0", l.LossRate, l.LateSlots)
 	}
 	return nil
 }
 
-// link is a Link in use.
-type link struct {
-	Link
-	full     slot.Snapshot
-	heard    slot.Snapshot
-	past     [][]slot.User     // the last Late slots' reports, oldest first
-	last     map[int]slot.User // last report of each user
-	forecast dispatch.Forecast
-	offer    dispatch.Offer // of this slot's beacon
-	price    float64        // of the decision before
-	takers   int            // of the offer
+// linkState is a Link in use.
+type linkState struct {
+	ReportLink
+	complete       slot.Snapshot
+	received       slot.Snapshot
+	delayedReports [][]slot.User     // the last Late slots' reports, oldest first
+	lastReports    map[int]slot.User // last report of each user
+	forecast       dispatch.Forecast
+	offer          dispatch.Offer // of this slot's beacon
+	lastPriceSPerJ float64        // of the decision before
+	offerTakers    int            // of the offer
 }
 
-func (l *link) reset() {
-	l.past = l.past[:0]
-	l.last = map[int]slot.User{}
-	l.price = dispatch.OpeningPriceSPerJ
+func (l *linkState) reset() {
+	l.delayedReports = l.delayedReports[:0]
+	l.lastReports = map[int]slot.User{}
+	l.lastPriceSPerJ = dispatch.InitialPriceSPerJ
 	l.forecast.Reset()
 }
 
-func (l *link) perfect() bool { return l.Loss == 0 && l.Late == 0 }
+func (l *linkState) isPerfect() bool { return l.LossRate == 0 && l.LateSlots == 0 }
 
-func (l *link) offers() bool { return l.Unheard == Offer && !l.perfect() }
+func (l *linkState) usesOffers() bool { return l.Fallback == FallbackOffer && !l.isPerfect() }
 
 // snapshot returns what the policy sees of the present slot.
-func (l *link) snapshot(w *world.World) *slot.Snapshot {
-	w.Snapshot(&l.full)
-	if l.perfect() {
-		return &l.full
+func (l *linkState) snapshot(w *world.World) *slot.Snapshot {
+	w.Snapshot(&l.complete)
+	if l.isPerfect() {
+		return &l.complete
 	}
-	l.heard.Slot, l.heard.Slots = l.full.Slot, l.full.Slots
-	l.heard.Aircraft = append(l.heard.Aircraft[:0], l.full.Aircraft...)
-	if l.Unheard == Offer {
-		l.offer = l.forecast.Offer(&w.Config.Physics, l.full.Aircraft, l.price, rand.New(rand.NewPCG(w.Seed, uint64(w.Slot))))
+	l.received.Slot, l.received.Slots = l.complete.Slot, l.complete.Slots
+	l.received.Aircraft = append(l.received.Aircraft[:0], l.complete.Aircraft...)
+	if l.Fallback == FallbackOffer {
+		l.offer = l.forecast.Offer(&w.Config.Physics, l.complete.Aircraft, l.lastPriceSPerJ, rand.New(rand.NewPCG(w.Seed, uint64(w.Slot))))
 	}
 	reports := l.reports(w)
-	if l.Late > 0 { // users as they were then, aircraft as measured now
-		l.past = append(l.past, reports)
+	if l.LateSlots > 0 { // users as they were then, aircraft as measured now
+		l.delayedReports = append(l.delayedReports, reports)
 		reports = nil
-		if len(l.past) > l.Late {
-			reports, l.past = l.past[0], l.past[1:]
+		if len(l.delayedReports) > l.LateSlots {
+			reports, l.delayedReports = l.delayedReports[0], l.delayedReports[1:]
 		}
 	}
-	l.heard.Users = append(l.heard.Users[:0], reports...)
-	if l.Unheard == Offer {
-		l.forecast.Hear(reports)
-		l.forecast.Expect(&l.heard)
-		if l.Late > 0 {
-			l.heard.Users = l.heard.Users[:0] // their tasks are gone
+	l.received.Users = append(l.received.Users[:0], reports...)
+	if l.Fallback == FallbackOffer {
+		l.forecast.Observe(reports)
+		l.forecast.AnnotateSnapshot(&l.received)
+		if l.LateSlots > 0 {
+			l.received.Users = l.received.Users[:0] // their tasks are gone
 		}
 	}
-	return &l.heard
+	return &l.received
 }
 
 // reports returns those of the slot that arrive, and what stands in for others.
-func (l *link) reports(w *world.World) (users []slot.User) {
+func (l *linkState) reports(w *world.World) (users []slot.User) {
 	next := 0
 	for id := range w.Users {
-		lost := w.Config.ReportLost(w.Seed, w.Slot, id, l.Loss)
-		old, known := l.last[id]
-		if next == len(l.full.Users) || l.full.Users[next].ID != id { // no task
-			if known && lost && l.Unheard == Speculative {
+		lost := w.Config.ReportLost(w.Seed, w.Slot, id, l.LossRate)
+		old, known := l.lastReports[id]
+		if next == len(l.complete.Users) || l.complete.Users[next].ID != id { // no task
+			if known && lost && l.Fallback == FallbackSpeculative {
 				users = append(users, old)
 			}
 			continue
 		}
-		u := l.full.Users[next]
+		u := l.complete.Users[next]
 		next++
 		switch {
 		case !lost:
 			u.Gain = append([]float64(nil), u.Gain...)
-			l.last[id] = u
+			l.lastReports[id] = u
 			users = append(users, u)
-		case known && (l.Unheard == LastReport || l.Unheard == Speculative):
+		case known && (l.Fallback == FallbackLastReport || l.Fallback == FallbackSpeculative):
 			users = append(users, old)
 		}
 	}
 	return users
 }
 
-// unheard lets the users of the slot for whom there is no decision take the
+// applyOffers lets the users of the slot for whom there is no decision take the
 // offer of its beacon, and tells the forecast what results tell.
-func (l *link) unheard(w *world.World, seen *slot.Snapshot, d *slot.Decision, a *world.Action) {
-	if !l.offers() {
+func (l *linkState) applyOffers(w *world.World, seen *slot.Snapshot, d *slot.Decision, a *world.Action) {
+	if !l.usesOffers() {
 		return
 	}
 	decided := map[int]bool{}
@@ -130,16 +130,16 @@ func (l *link) unheard(w *world.World, seen *slot.Snapshot, d *slot.Decision, a 
 		decided[u.ID] = true
 	}
 	unheard := 0
-	l.takers = 0
+	l.offerTakers = 0
 	for i := range w.Arrivals {
-		if u := &l.full.Users[i]; !decided[u.ID] {
+		if u := &l.complete.Users[i]; !decided[u.ID] {
 			unheard++
 			if choice := l.offer.Choose(&w.Config.Physics, u); choice.Server > 0 {
-				l.takers++
+				l.offerTakers++
 				a.Server[i], a.Offload[i] = l.offer.Aircraft[choice.Server-1].Number, choice.Offload
 			}
 		}
 	}
 	l.forecast.Settle(len(w.Arrivals), unheard)
-	l.price = d.PriceSPerJ
+	l.lastPriceSPerJ = d.PriceSPerJ
 }

@@ -6,42 +6,42 @@ import (
 
 	"prefdt/inference"
 	"prefdt/inference/goal"
-	"prefdt/offline/front"
+	"prefdt/offline/pareto"
 	"prefdt/simbridge/world"
 )
 
-// points flies one seed with a few settings over a link.
-func points(t *testing.T, l Link) (p []front.Point) {
+// settingPoints flies one seed with a few settings over a link.
+func settingPoints(t *testing.T, l ReportLink) (p []pareto.Point) {
 	t.Helper()
-	ck := shipped(t)
-	f, err := New(ck, inference.Dispatch, world.Standard(), l)
+	ck := shippedCheckpoint(t)
+	f, err := New(ck, inference.DecoderDispatch, world.Standard(), l)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, setting := range Grid(0, 1, 9) {
-		p = append(p, f.Fly(seed, Request{Mode: goal.Preference, Omega: ck.Scales.Remap.Omega(setting)}).Point)
+	for _, setting := range Linspace(0, 1, 9) {
+		p = append(p, f.Fly(testSeed, Request{Mode: goal.Preference, Omega: ck.GoalConstants.SettingMap.Omega(setting)}).Point)
 	}
 	return p
 }
 
 // What is left of a front, and that the standing offer leaves the most of it.
 func TestLostReports(t *testing.T) {
-	whole := front.Hypervolume(points(t, Link{}), front.Reference)
+	whole := pareto.Hypervolume(settingPoints(t, ReportLink{}), pareto.Reference)
 	for _, c := range []struct {
-		link  Link
+		link  ReportLink
 		least float64
 	}{
-		{Link{Loss: 0.05}, 0.985}, {Link{Loss: 0.4}, 0.975}, {Link{Loss: 1}, 0.965}, {Link{Late: 1}, 0.97},
+		{ReportLink{LossRate: 0.05}, 0.985}, {ReportLink{LossRate: 0.4}, 0.975}, {ReportLink{LossRate: 1}, 0.965}, {ReportLink{LateSlots: 1}, 0.97},
 	} {
 		kept := func(f Fallback) float64 {
-			c.link.Unheard = f
-			return front.Hypervolume(points(t, c.link), front.Reference) / whole
+			c.link.Fallback = f
+			return pareto.Hypervolume(settingPoints(t, c.link), pareto.Reference) / whole
 		}
-		offer := kept(Offer)
+		offer := kept(FallbackOffer)
 		if offer < c.least {
 			t.Errorf("%+v leaves %.4f of the front, want %v", c.link, offer, c.least)
 		}
-		for _, other := range []Fallback{Local, LastReport, Speculative} {
+		for _, other := range []Fallback{FallbackLocal, FallbackLastReport, FallbackSpeculative} {
 			if x := kept(other); x > offer+0.003 {
 				t.Errorf("%+v leaves %.4f of the front, the standing offer %.4f", c.link, x, offer)
 			}
@@ -51,13 +51,13 @@ func TestLostReports(t *testing.T) {
 
 // Budgets are held by users who decide for themselves, too.
 func TestBudgetsWithoutReports(t *testing.T) {
-	for _, l := range []Link{{Loss: 0.4, Unheard: Offer}, {Loss: 1, Unheard: Offer}, {Late: 1, Unheard: Offer}} {
-		f, err := New(shipped(t), inference.Dispatch, world.Standard(), l)
+	for _, l := range []ReportLink{{LossRate: 0.4, Fallback: FallbackOffer}, {LossRate: 1, Fallback: FallbackOffer}, {LateSlots: 1, Fallback: FallbackOffer}} {
+		f, err := New(shippedCheckpoint(t), inference.DecoderDispatch, world.Standard(), l)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, j := range []float64{29e3, 33e3, 36e3} {
-			if r := f.Fly(seed, Request{Mode: goal.Target, BudgetJ: j}); math.Abs(r.EnergyJ/j-1) > 0.01 {
+			if r := f.Fly(testSeed, Request{Mode: goal.Target, BudgetJ: j}); math.Abs(r.EnergyJ/j-1) > 0.01 {
 				t.Errorf("%+v: %v J asked for, %.0f J spent", l, j, r.EnergyJ)
 			}
 		}
@@ -66,9 +66,9 @@ func TestBudgetsWithoutReports(t *testing.T) {
 
 // A link that loses nothing is no link at all, whatever stands by.
 func TestPerfectLink(t *testing.T) {
-	want := points(t, Link{})
-	for _, f := range []Fallback{LastReport, Speculative, Offer} {
-		for i, p := range points(t, Link{Unheard: f}) {
+	want := settingPoints(t, ReportLink{})
+	for _, f := range []Fallback{FallbackLastReport, FallbackSpeculative, FallbackOffer} {
+		for i, p := range settingPoints(t, ReportLink{Fallback: f}) {
 			if p != want[i] {
 				t.Errorf("%q: %+v, want %+v", f, p, want[i])
 			}
@@ -78,17 +78,17 @@ func TestPerfectLink(t *testing.T) {
 
 // What a checkpoint tells of users is the world it was trained in.
 func TestUsualCrowd(t *testing.T) {
-	crowd, w := shipped(t).Standard.Crowd(), world.Standard()
+	crowd, w := shippedCheckpoint(t).Statistics.UserPrior(), world.Standard()
 	for _, x := range []struct {
 		what      string
 		got, want float64
 	}{
-		{"users", crowd.Users, w.TaskProbability * float64(w.ActiveMin+w.ActiveMax) / 2},
-		{"bits", crowd.Task.Bits, (w.BitsMin + w.BitsMax) / 2},
-		{"deviation of bits", crowd.Spread.Bits, (w.BitsMax - w.BitsMin) / math.Sqrt(12)},
-		{"cycles per bit", crowd.Task.CyclesPerBit, w.CyclesPerBit},
-		{"deadline", crowd.Task.DeadlineS, (w.DeadlineMinS + w.DeadlineMaxS) / 2},
-		{"deviation of deadlines", crowd.Spread.DeadlineS, (w.DeadlineMaxS - w.DeadlineMinS) / math.Sqrt(12)},
+		{"users", crowd.ActiveUsers, w.TaskProbability * float64(w.ActiveMin+w.ActiveMax) / 2},
+		{"bits", crowd.TaskMean.Bits, (w.BitsMin + w.BitsMax) / 2},
+		{"deviation of bits", crowd.TaskStdDev.Bits, (w.BitsMax - w.BitsMin) / math.Sqrt(12)},
+		{"cycles per bit", crowd.TaskMean.CyclesPerBit, w.CyclesPerBit},
+		{"deadline", crowd.TaskMean.DeadlineS, (w.DeadlineMinS + w.DeadlineMaxS) / 2},
+		{"deviation of deadlines", crowd.TaskStdDev.DeadlineS, (w.DeadlineMaxS - w.DeadlineMinS) / math.Sqrt(12)},
 		{"CPU", crowd.CPUHz, w.UserCPUHz},
 	} {
 		if math.Abs(x.got/x.want-1) > 0.05 {

@@ -17,13 +17,13 @@ import (
 	"prefdt/simbridge/world"
 )
 
-var recordAgain = flag.Bool("record", false, "fly the slots of testdata/parity.bin again and write what is decided here")
+var updateParity = flag.Bool("record", false, "fly the slots of testdata/parity.bin again and write what is decided here")
 
 const (
-	parityFile    = "testdata/parity.bin"
-	parityFlights = 10
-	parityFirst   = 90_000 // training seeds: the flights are nobody's evaluation
-	paritySlots   = 1000
+	parityFile      = "testdata/parity.bin"
+	parityFlights   = 10
+	parityFirstSeed = 90_000 // training seeds: the flights are nobody's evaluation
+	paritySlots     = 1000
 )
 
 // What the file holds, little-endian: the graph's hash, then flights, each
@@ -60,7 +60,7 @@ func (r *recordedSlot) snapshot(s *slot.Snapshot, number int, f *recordedFlight,
 	s.Aircraft, s.Users = s.Aircraft[:0], s.Users[:0]
 	for m, a := range r.Aircraft {
 		s.Aircraft = append(s.Aircraft, slot.Aircraft{Number: m + 1, Position: physics.Position{EastM: float64(a.EastM), NorthM: float64(a.NorthM)},
-			SpeedMPS: float64(a.SpeedMPS), ResidualJ: float64(a.ResidualJ), CPUHz: c.EdgeCPUHz, Served: int(a.Served)})
+			SpeedMPS: float64(a.SpeedMPS), RemainingJ: float64(a.ResidualJ), CPUHz: c.EdgeCPUHz, ServedLastSlot: int(a.Served)})
 	}
 	for _, u := range users {
 		at := f.Users[u.ID]
@@ -74,16 +74,16 @@ func (r *recordedSlot) settle(g *goal.Objective) {
 	g.Settle(goal.Settlement{DelayS: float64(r.DelayS), EnergyJ: float64(r.EnergyJ), EdgeJ: float64(r.EdgeJ), ModelFlightJ: float64(r.FlightJ), Flying: 2})
 }
 
-// ask starts a recorded flight's policy and goal.
-func (f *recordedFlight) ask(t *testing.T, ck *checkpoint.Checkpoint) (*inference.Policy, goal.Objective) {
+// start starts a recorded flight's policy and goal.
+func (f *recordedFlight) start(t *testing.T, ck *checkpoint.Checkpoint) (*inference.Policy, goal.Objective) {
 	p, err := inference.New(ck, inference.Decoders()[f.Decoder])
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := goal.New(&ck.Scales, &ck.Physics, world.Standard().Slots, 2)
+	g := goal.New(&ck.GoalConstants, &ck.Physics, world.Standard().Slots, 2)
 	if f.BudgetJ == 0 {
-		g.PreferOmega(float64(f.Omega))
-	} else if err := g.Budget(float64(f.BudgetJ), goal.Target); err != nil {
+		g.SetOmega(float64(f.Omega))
+	} else if err := g.SetBudget(float64(f.BudgetJ), goal.Target); err != nil {
 		t.Fatal(err)
 	}
 	return p, g
@@ -101,7 +101,7 @@ func TestParity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *recordAgain {
+	if *updateParity {
 		recordParity(t, ck, hash)
 	}
 	file, err := os.ReadFile(parityFile)
@@ -124,14 +124,14 @@ func TestParity(t *testing.T) {
 	for range parityFlights {
 		var f recordedFlight
 		read(&f)
-		p, g := f.ask(t, ck)
+		p, g := f.start(t, ck)
 		for number := range world.Standard().Slots {
 			var r recordedSlot
 			read(&r)
 			users := make([]recordedUser, r.Users)
 			read(users)
 			r.snapshot(&s, number, &f, users, &ck.Physics)
-			decide(p, &s, &g, &d)
+			decideAndObserve(p, &s, &g, &d)
 			same := true
 			for i, u := range users {
 				same = same && d.Users[i].Server == int(u.Server)
@@ -175,7 +175,7 @@ func recordParity(t *testing.T, ck *checkpoint.Checkpoint, hash []byte) {
 	var d slot.Decision
 	var action world.Action
 	for i := range parityFlights {
-		w := world.New(c, parityFirst+uint64(i))
+		w := world.New(c, parityFirstSeed+uint64(i))
 		f := recordedFlight{Decoder: uint8(i % len(inference.Decoders())), Omega: float32(i) / (parityFlights - 1)}
 		if i%2 == 1 {
 			f.BudgetJ = 28e3 + 1e3*float32(i)
@@ -184,7 +184,7 @@ func recordParity(t *testing.T, ck *checkpoint.Checkpoint, hash []byte) {
 			f.Users[u] = [2]float32{float32(at.EastM), float32(at.NorthM)}
 		}
 		write(&f)
-		p, g := f.ask(t, ck)
+		p, g := f.start(t, ck)
 		for !w.Done() {
 			number := w.Slot
 			w.Snapshot(&s)
@@ -192,15 +192,15 @@ func recordParity(t *testing.T, ck *checkpoint.Checkpoint, hash []byte) {
 			var users []recordedUser
 			for m, a := range s.Aircraft {
 				x := &r.Aircraft[m]
-				x.EastM, x.NorthM, x.SpeedMPS, x.ResidualJ, x.Served = float32(a.Position.EastM), float32(a.Position.NorthM), float32(a.SpeedMPS), float32(a.ResidualJ), uint8(a.Served)
+				x.EastM, x.NorthM, x.SpeedMPS, x.ResidualJ, x.Served = float32(a.Position.EastM), float32(a.Position.NorthM), float32(a.SpeedMPS), float32(a.RemainingJ), uint8(a.ServedLastSlot)
 			}
 			for _, u := range s.Users {
 				users = append(users, recordedUser{ID: uint8(u.ID), Bits: float32(u.Task.Bits), DeadlineS: float32(u.Task.DeadlineS), Gain: [2]float32{float32(u.Gain[0]), float32(u.Gain[1])}})
 			}
 			r.Users = uint8(len(users))
 			r.snapshot(&s, number, &f, users, &ck.Physics)
-			decide(p, &s, &g, &d)
-			w.Apply(&s, &d, &action)
+			decideAndObserve(p, &s, &g, &d)
+			w.FillAction(&s, &d, &action)
 			o := w.Step(action)
 			r.DelayS, r.EnergyJ = float32(o.DelayS), float32(o.EnergyJ())
 			for m := range w.Aircraft {

@@ -11,9 +11,9 @@ import (
 	"prefdt/inference/slot"
 )
 
-// decide is the rollout's way of deciding: what the decision saw is taken in
+// decideAndObserve is the rollout's way of deciding: what the decision saw is taken in
 // before anything else comes to the objective.
-func decide(p Policy, s *slot.Snapshot, o *goal.Objective, d *slot.Decision) {
+func decideAndObserve(p Policy, s *slot.Snapshot, o *goal.Objective, d *slot.Decision) {
 	o.Observe(p.Decide(s, *o, d))
 }
 
@@ -35,8 +35,8 @@ func Replay(r io.Reader, frozen *checkpoint.Checkpoint) (slots int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	o := goal.Resume(&moved.Scales, &moved.Physics, h.Objective)
-	o.SetElsewhere(h.Elsewhere)
+	o := goal.Resume(&moved.GoalConstants, &moved.Physics, h.Objective)
+	o.SetOutOfDistribution(h.OutOfDistribution)
 	var d slot.Decision
 	for {
 		x, err := in.Next()
@@ -49,13 +49,13 @@ func Replay(r io.Reader, frozen *checkpoint.Checkpoint) (slots int, err error) {
 		if o.State() != x.Objective {
 			return slots, fmt.Errorf("slot %d was decided for the objective %+v, replayed it is %+v", n, x.Objective, o.State())
 		}
-		decide(p, &x.Snapshot, &o, &d)
+		decideAndObserve(p, &x.Snapshot, &o, &d)
 		if !d.Equal(&x.Decision) {
 			return slots, fmt.Errorf("slot %d was decided %+v, replayed it is %+v", n, x.Decision, d)
 		}
 		slots++
-		for i := range x.Then {
-			if err := x.Then[i].Apply(&o); err != nil {
+		for i := range x.Events {
+			if err := x.Events[i].Apply(&o); err != nil {
 				return slots, fmt.Errorf("after slot %d: %w", n, err)
 			}
 		}

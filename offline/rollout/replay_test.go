@@ -13,20 +13,20 @@ import (
 	"prefdt/simbridge/world"
 )
 
-// recorded flies one flight and returns its record.
-func recorded(t *testing.T, ck *checkpoint.Checkpoint, decoder inference.Decoder, c world.Config, l Link, r Request) []byte {
+// recordFlight flies one flight and returns its record.
+func recordFlight(t *testing.T, ck *checkpoint.Checkpoint, decoder inference.Decoder, c world.Config, l ReportLink, r Request) []byte {
 	t.Helper()
 	f, err := New(ck, decoder, c, l)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	f.record = func(start goal.State) *record.Writer {
+	f.newRecord = func(start goal.State) *record.Writer {
 		return record.NewWriter(&out, record.Header{
-			GraphSHA256: ck.GraphSHA256, Decoder: string(decoder), Physics: c.Physics, Elsewhere: f.elsewhere, Objective: start,
+			GraphSHA256: ck.GraphSHA256, Decoder: string(decoder), Physics: c.Physics, OutOfDistribution: f.outOfDistribution, Objective: start,
 		})
 	}
-	f.Fly(parityFirst, r)
+	f.Fly(parityFirstSeed, r)
 	if err := f.recorder.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -43,23 +43,23 @@ func TestReplayDecidesAsRecorded(t *testing.T) {
 	standard.Physics = ck.Physics
 	larger := standard
 	larger.Aircraft, larger.Shock, larger.Gust = 3, world.Shock{FromSlot: 40, Factor: 1.3}, 0.1
-	unheard := Link{Loss: 0.3, Unheard: Offer}
+	unheard := ReportLink{LossRate: 0.3, Fallback: FallbackOffer}
 	for _, c := range []struct {
 		name    string
 		decoder inference.Decoder
 		world   world.Config
-		link    Link
+		link    ReportLink
 		request Request
 	}{
-		{"preference", inference.Dispatch, standard, Link{}, Request{Mode: goal.Preference, Omega: 0.02}},
-		{"target", inference.Dispatch, standard, Link{}, Request{Mode: goal.Target, BudgetJ: 33e3, Revise: 50, RevisedJ: 31e3}},
-		{"ceiling", inference.Dispatch, standard, Link{}, Request{Mode: goal.Ceiling, BudgetJ: 33e3, Revise: 50, RevisedJ: 36e3}},
-		{"heads", inference.Heads, standard, Link{}, Request{Mode: goal.Target, BudgetJ: 33e3}},
-		{"lost reports", inference.Dispatch, standard, unheard, Request{Mode: goal.Ceiling, BudgetJ: 33e3}},
-		{"three in gusts, no report", inference.Dispatch, larger, Link{Loss: 1, Unheard: Offer}, Request{Mode: goal.Target, BudgetJ: 60e3}},
+		{"preference", inference.DecoderDispatch, standard, ReportLink{}, Request{Mode: goal.Preference, Omega: 0.02}},
+		{"target", inference.DecoderDispatch, standard, ReportLink{}, Request{Mode: goal.Target, BudgetJ: 33e3, ReviseSlot: 50, RevisedBudgetJ: 31e3}},
+		{"ceiling", inference.DecoderDispatch, standard, ReportLink{}, Request{Mode: goal.Ceiling, BudgetJ: 33e3, ReviseSlot: 50, RevisedBudgetJ: 36e3}},
+		{"heads", inference.DecoderHeads, standard, ReportLink{}, Request{Mode: goal.Target, BudgetJ: 33e3}},
+		{"lost reports", inference.DecoderDispatch, standard, unheard, Request{Mode: goal.Ceiling, BudgetJ: 33e3}},
+		{"three in gusts, no report", inference.DecoderDispatch, larger, ReportLink{LossRate: 1, Fallback: FallbackOffer}, Request{Mode: goal.Target, BudgetJ: 60e3}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			flight := recorded(t, ck, c.decoder, c.world, c.link, c.request)
+			flight := recordFlight(t, ck, c.decoder, c.world, c.link, c.request)
 			if slots, err := Replay(bytes.NewReader(flight), ck); err != nil || slots != c.world.Slots {
 				t.Errorf("%d of %d slots are decided as recorded: %v", slots, c.world.Slots, err)
 			}
@@ -78,7 +78,7 @@ func TestReplayFindsDifferences(t *testing.T) {
 	}
 	c := world.Standard()
 	c.Physics = ck.Physics
-	flight := string(recorded(t, ck, inference.Dispatch, c, Link{}, Request{Mode: goal.Target, BudgetJ: 33e3}))
+	flight := string(recordFlight(t, ck, inference.DecoderDispatch, c, ReportLink{}, Request{Mode: goal.Target, BudgetJ: 33e3}))
 	lines := strings.SplitAfter(flight, "\n")
 	const at = 40
 	edited := func(was, is string) string {

@@ -14,8 +14,8 @@ import (
 	"prefdt/inference/goal"
 	"prefdt/inference/record"
 	"prefdt/inference/slot"
-	"prefdt/offline/front"
 	"prefdt/offline/jobs"
+	"prefdt/offline/pareto"
 	"prefdt/simbridge/world"
 )
 
@@ -24,53 +24,53 @@ type Request struct {
 	Omega   float64   // delay share, when Mode is goal.Preference
 	Mode    goal.Mode // goal.Preference, goal.Target or goal.Ceiling
 	BudgetJ float64
-	// Revise, if positive, is the slot from which the budget is RevisedJ.
-	Revise   int
-	RevisedJ float64
+	// ReviseSlot, if positive, is the slot from which the budget is RevisedBudgetJ.
+	ReviseSlot     int
+	RevisedBudgetJ float64
 }
 
-// BoundlessJ is a budget that nothing can spend.
-const BoundlessJ = 1e12
+// UnlimitedJ is a budget that nothing can spend.
+const UnlimitedJ = 1e12
 
 // Result is what a flight cost.
 type Result struct {
-	front.Point
+	pareto.Point
 	// FloorJ is the least total that was possible without foreseeing a shock:
 	// what was spent before it, and flight at v* from then on in the gusts that
 	// came.
 	FloorJ float64
-	// BlindJ is what the shock's first slot spends above that, which is decided
+	// ShockOnsetJ is what the shock's first slot spends above that, which is decided
 	// before its flight can tell of the shock.
-	BlindJ     float64
-	SpeedMPS   float64 // mean over aircraft and slots
-	MinApartM  float64 // least separation at the end of any slot
-	MissedDead int     // deadlines missed
+	ShockOnsetJ     float64
+	MeanSpeedMPS    float64 // mean over aircraft and slots
+	MinSeparationM  float64 // least separation at the end of any slot
+	MissedDeadlines int     // deadlines missed
 }
 
 // Policy decides slot by slot; a checkpoint's, or one that the study compares.
 type Policy interface {
 	Reset()
-	Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) goal.Seen
+	Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) goal.Observation
 }
 
-// Flyer flies one policy, one flight at a time.
-type Flyer struct {
-	policy Policy
-	scales *goal.Scales
-	world  *world.World
-	link   link
+// Runner flies one policy, one flight at a time.
+type Runner struct {
+	policy        Policy
+	goalConstants *goal.Constants
+	world         *world.World
+	link          linkState
 
-	elsewhere bool
-	d         slot.Decision
-	action    world.Action
+	outOfDistribution bool
+	decision          slot.Decision
+	action            world.Action
 
-	record   func(start goal.State) *record.Writer // begins the record of a flight; nil: none is made
-	recorder *record.Writer
+	newRecord func(start goal.State) *record.Writer // begins the record of a flight; nil: none is made
+	recorder  *record.Writer
 }
 
 // New returns a flyer of a checkpoint in a world.
-func New(frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Config, l Link) (*Flyer, error) {
-	elsewhere := isElsewhere(c)
+func New(frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Config, l ReportLink) (*Runner, error) {
+	elsewhere := isOutOfDistribution(c)
 	if elsewhere { // it flies with the constants of where it is
 		moved := *frozen
 		moved.Physics = c.Physics
@@ -80,68 +80,68 @@ func New(frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Confi
 	if err != nil {
 		return nil, err
 	}
-	f, err := NewOf(p, &frozen.Scales, c, l)
+	f, err := NewWithPolicy(p, &frozen.GoalConstants, c, l)
 	if err == nil {
-		f.elsewhere = elsewhere
-		f.link.forecast.Usual = frozen.Standard.Crowd()
+		f.outOfDistribution = elsewhere
+		f.link.forecast.Prior = frozen.Statistics.UserPrior()
 	}
 	return f, err
 }
 
-// NewOf returns a flyer of any policy, whose requests are read by some scales.
-func NewOf(p Policy, scales *goal.Scales, c world.Config, l Link) (*Flyer, error) {
+// NewWithPolicy returns a flyer of any policy, whose requests are read by some scales.
+func NewWithPolicy(p Policy, scales *goal.Constants, c world.Config, l ReportLink) (*Runner, error) {
 	if err := l.check(); err != nil {
 		return nil, err
 	}
-	if len(c.Losses) > 0 && (l.Late > 0 || l.Unheard == LastReport || l.Unheard == Speculative) {
+	if len(c.AircraftLosses) > 0 && (l.LateSlots > 0 || l.Fallback == FallbackLastReport || l.Fallback == FallbackSpeculative) {
 		return nil, errors.New("old reports do not go with a fleet that loses aircraft: their gains are of another fleet")
 	}
-	return &Flyer{policy: p, scales: scales, world: world.New(c, 0), link: link{Link: l}}, nil
+	return &Runner{policy: p, goalConstants: scales, world: world.New(c, 0), link: linkState{ReportLink: l}}, nil
 }
 
-// isElsewhere reports whether a world is another than the one the conditioner
+// isOutOfDistribution reports whether a world is another than the one the conditioner
 // knows; what happens in it, how long it lasts and how many aircraft fly aside.
-func isElsewhere(c world.Config) bool {
+func isOutOfDistribution(c world.Config) bool {
 	known := world.Standard()
-	c.Shock, c.Gust, c.Crowded, c.Losses, c.Slots, c.Aircraft = known.Shock, 0, false, nil, known.Slots, known.Aircraft
+	c.Shock, c.Gust, c.DenseStart, c.AircraftLosses, c.Slots, c.Aircraft = known.Shock, 0, false, nil, known.Slots, known.Aircraft
 	return !reflect.DeepEqual(c, known)
 }
 
 // Fly flies one episode.
-func (f *Flyer) Fly(seed uint64, r Request) Result {
+func (f *Runner) Fly(seed uint64, r Request) Result {
 	w := f.world
 	w.Reset(seed)
 	f.policy.Reset()
 	c := &w.Config.Physics
-	g := goal.New(f.scales, c, w.Config.Slots, len(w.Aircraft))
-	g.SetElsewhere(f.elsewhere)
+	g := goal.New(f.goalConstants, c, w.Config.Slots, len(w.Aircraft))
+	g.SetOutOfDistribution(f.outOfDistribution)
 	if r.Mode == goal.Preference {
-		g.PreferOmega(r.Omega)
-	} else if err := g.Budget(r.BudgetJ, r.Mode); err != nil {
+		g.SetOmega(r.Omega)
+	} else if err := g.SetBudget(r.BudgetJ, r.Mode); err != nil {
 		panic(err) // requests are checked where they come in
 	}
-	if f.record != nil {
-		f.recorder = f.record(g.State())
+	if f.newRecord != nil {
+		f.recorder = f.newRecord(g.State())
 	}
 	best := c.Propulsion.PowerW(c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS))
-	result := Result{MinApartM: math.Inf(1)}
+	result := Result{MinSeparationM: math.Inf(1)}
 	shock := w.Config.Shock
 	slots := 0.0
 	f.link.reset()
 	for !w.Done() {
-		if r.Revise > 0 && w.Slot == r.Revise {
-			f.set(&g, record.Event{BudgetJ: &r.RevisedJ, Mode: r.Mode})
+		if r.ReviseSlot > 0 && w.Slot == r.ReviseSlot {
+			f.applyEvent(&g, record.Event{BudgetJ: &r.RevisedBudgetJ, Mode: r.Mode})
 		}
-		factor := w.Config.Factor(w.Slot)
+		factor := w.Config.PropulsionFactor(w.Slot)
 		if w.Slot == shock.FromSlot && factor != 1 {
 			result.FloorJ = g.SpentJ()
 		}
 		seen := f.link.snapshot(w)
 		asked := g
-		decide(f.policy, seen, &g, &f.d)
-		f.recorder.Decided(seen, asked, &f.d)
-		w.Apply(seen, &f.d, &f.action)
-		f.link.unheard(w, seen, &f.d, &f.action)
+		decideAndObserve(f.policy, seen, &g, &f.decision)
+		f.recorder.WriteDecision(seen, asked, &f.decision)
+		w.FillAction(seen, &f.decision, &f.action)
+		f.link.applyOffers(w, seen, &f.decision, &f.action)
 		o := w.Step(f.action)
 		settled := goal.Settlement{DelayS: o.DelayS, EnergyJ: o.EnergyJ()}
 		for m := range w.Aircraft {
@@ -155,47 +155,47 @@ func (f *Flyer) Fly(seed uint64, r Request) Result {
 				continue
 			}
 			settled.Flying++
-			result.SpeedMPS += w.Aircraft[m].SpeedMPS
+			result.MeanSpeedMPS += w.Aircraft[m].SpeedMPS
 			slots++
 			for n := range m {
 				if !w.Aircraft[n].Lost {
-					result.MinApartM = min(result.MinApartM, w.Aircraft[m].Position.Sub(w.Aircraft[n].Position).Norm())
+					result.MinSeparationM = min(result.MinSeparationM, w.Aircraft[m].Position.Sub(w.Aircraft[n].Position).Norm())
 				}
 			}
 		}
-		if f.link.offers() { // results tell who took the offer, not where
-			settled.EdgeJ = f.link.forecast.EdgeJ(c, seen, &f.d, f.link.takers)
-			if f.link.takers > 0 { // and in this world share alike whoever else came
-				settled.MostEdgeJ = math.MaxFloat64
+		if f.link.usesOffers() { // results tell who took the offer, not where
+			settled.EdgeJ = f.link.forecast.SlotEdgeJ(c, seen, &f.decision, f.link.offerTakers)
+			if f.link.offerTakers > 0 { // and in this world share alike whoever else came
+				settled.MaxEdgeJ = math.MaxFloat64
 			}
 		}
-		f.set(&g, record.Event{Settle: &settled})
+		f.applyEvent(&g, record.Event{Settle: &settled})
 		if w.Slot == shock.FromSlot+1 && factor != 1 {
-			result.BlindJ = g.SpentJ() - result.FloorJ
+			result.ShockOnsetJ = g.SpentJ() - result.FloorJ
 		}
-		result.MissedDead += o.Missed
+		result.MissedDeadlines += o.Missed
 	}
 	result.DelayS, result.EnergyJ = g.DelayS(), g.SpentJ()
-	result.SpeedMPS /= max(slots, 1)
+	result.MeanSpeedMPS /= max(slots, 1)
 	return result
 }
 
-// set does something to the objective, and has it recorded.
-func (f *Flyer) set(o *goal.Objective, e record.Event) {
+// applyEvent does something to the objective, and has it recorded.
+func (f *Runner) applyEvent(o *goal.Objective, e record.Event) {
 	if err := e.Apply(o); err != nil {
 		panic(err) // requests are checked where they come in
 	}
-	f.recorder.Then(e)
+	f.recorder.WriteEvent(e)
 }
 
 // Sweep flies every seed with every request and returns results[request][seed].
 // The result does not depend on the number of workers.
-func Sweep(frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Config, l Link, seeds []uint64, requests []Request, workers int, progress func(done int)) ([][]Result, error) {
-	return SweepOf(func() (*Flyer, error) { return New(frozen, decoder, c, l) }, c, seeds, requests, workers, progress)
+func Sweep(frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Config, l ReportLink, seeds []uint64, requests []Request, workers int, progress func(done int)) ([][]Result, error) {
+	return SweepRunners(func() (*Runner, error) { return New(frozen, decoder, c, l) }, c, seeds, requests, workers, progress)
 }
 
-// SweepOf is Sweep by flyers of any policy, one for each worker.
-func SweepOf(flyer func() (*Flyer, error), c world.Config, seeds []uint64, requests []Request, workers int, progress func(done int)) ([][]Result, error) {
+// SweepRunners is Sweep by flyers of any policy, one for each worker.
+func SweepRunners(flyer func() (*Runner, error), c world.Config, seeds []uint64, requests []Request, workers int, progress func(done int)) ([][]Result, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
@@ -203,7 +203,7 @@ func SweepOf(flyer func() (*Flyer, error), c world.Config, seeds []uint64, reque
 	for i := range results {
 		results[i] = make([]Result, len(seeds))
 	}
-	err := jobs.Do(context.Background(), len(seeds), workers, flyer, func(f *Flyer, s int) error {
+	err := jobs.Do(context.Background(), len(seeds), workers, flyer, func(f *Runner, s int) error {
 		for i, r := range requests {
 			results[i][s] = f.Fly(seeds[s], r)
 		}
@@ -212,17 +212,17 @@ func SweepOf(flyer func() (*Flyer, error), c world.Config, seeds []uint64, reque
 	return results, err
 }
 
-// Points returns one seed's outcomes over all requests.
-func Points(results [][]Result, seed int) []front.Point {
-	p := make([]front.Point, len(results))
+// SeedPoints returns one seed's outcomes over all requests.
+func SeedPoints(results [][]Result, seed int) []pareto.Point {
+	p := make([]pareto.Point, len(results))
 	for i := range results {
 		p[i] = results[i][seed].Point
 	}
 	return p
 }
 
-// Grid returns n shares evenly spaced over a band.
-func Grid(low, high float64, n int) []float64 {
+// Linspace returns n shares evenly spaced over a band.
+func Linspace(low, high float64, n int) []float64 {
 	g := make([]float64, n)
 	for i := range g {
 		g[i] = low + (high-low)*float64(i)/float64(max(n-1, 1))
@@ -230,18 +230,18 @@ func Grid(low, high float64, n int) []float64 {
 	return g
 }
 
-// Axis returns the shares that n settings stand for, evenly spaced on a
+// CalibratedOmegas returns the shares that n settings stand for, evenly spaced on a
 // calibrated axis.
-func Axis(r *goal.Remap, n int) []float64 {
-	omegas := Grid(0, 1, n)
+func CalibratedOmegas(r *goal.SettingMap, n int) []float64 {
+	omegas := Linspace(0, 1, n)
 	for i, setting := range omegas {
 		omegas[i] = r.Omega(setting)
 	}
 	return omegas
 }
 
-// Preferences turns shares into requests.
-func Preferences(omegas []float64) []Request {
+// PreferenceRequests turns shares into requests.
+func PreferenceRequests(omegas []float64) []Request {
 	r := make([]Request, len(omegas))
 	for i, w := range omegas {
 		r[i] = Request{Mode: goal.Preference, Omega: w}

@@ -10,7 +10,7 @@ import (
 	"prefdt/simbridge/world"
 )
 
-func shipped(t testing.TB) *checkpoint.Checkpoint {
+func shippedCheckpoint(t testing.TB) *checkpoint.Checkpoint {
 	t.Helper()
 	ck, err := checkpoint.Load("../../configs/checkpoint")
 	if err != nil {
@@ -21,22 +21,22 @@ func shipped(t testing.TB) *checkpoint.Checkpoint {
 
 // These tests tune nothing, but they run on every change, so they fly training
 // seeds that no flight of the corpus used before the last of the range.
-const seed = 99_950
+const testSeed = 99_950
 
-func fly(t *testing.T, c world.Config, r Request) Result {
+func flyShipped(t *testing.T, c world.Config, r Request) Result {
 	t.Helper()
-	f, err := New(shipped(t), inference.Dispatch, c, Link{})
+	f, err := New(shippedCheckpoint(t), inference.DecoderDispatch, c, ReportLink{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f.Fly(seed, r)
+	return f.Fly(testSeed, r)
 }
 
 func TestBudgetsAreHeld(t *testing.T) {
 	previous := 0.0
 	for _, j := range []float64{28e3, 31e3, 34e3, 36e3} {
-		target := fly(t, world.Standard(), Request{Mode: goal.Target, BudgetJ: j})
-		ceiling := fly(t, world.Standard(), Request{Mode: goal.Ceiling, BudgetJ: j})
+		target := flyShipped(t, world.Standard(), Request{Mode: goal.Target, BudgetJ: j})
+		ceiling := flyShipped(t, world.Standard(), Request{Mode: goal.Ceiling, BudgetJ: j})
 		if e := target.EnergyJ/j - 1; math.Abs(e) > 0.01 {
 			t.Errorf("a target of %v J is missed by %.2f %%", j, 100*e)
 		}
@@ -48,7 +48,7 @@ func TestBudgetsAreHeld(t *testing.T) {
 		}
 		previous = target.EnergyJ
 	}
-	low := fly(t, world.Standard(), Request{Mode: goal.Target, BudgetJ: 20e3})
+	low := flyShipped(t, world.Standard(), Request{Mode: goal.Target, BudgetJ: 20e3})
 	if e := low.EnergyJ/low.FloorJ - 1; e > 0.01 || e < -1e-9 {
 		t.Errorf("below the floor the flight spends %.2f %% above it", 100*e)
 	}
@@ -57,13 +57,13 @@ func TestBudgetsAreHeld(t *testing.T) {
 // Re-issuing a total changes nothing; tightening tightens, relaxing relaxes.
 func TestRevision(t *testing.T) {
 	c := world.Standard()
-	plain := fly(t, c, Request{Mode: goal.Target, BudgetJ: 33e3})
-	again := fly(t, c, Request{Mode: goal.Target, BudgetJ: 33e3, Revise: 40, RevisedJ: 33e3})
+	plain := flyShipped(t, c, Request{Mode: goal.Target, BudgetJ: 33e3})
+	again := flyShipped(t, c, Request{Mode: goal.Target, BudgetJ: 33e3, ReviseSlot: 40, RevisedBudgetJ: 33e3})
 	if d := math.Abs(again.EnergyJ - plain.EnergyJ); d > 1e-3 {
 		t.Errorf("re-issuing the same total moved the end by %v J", d)
 	}
 	for _, j := range []float64{31e3, 35e3} {
-		revised := fly(t, c, Request{Mode: goal.Target, BudgetJ: 33e3, Revise: 40, RevisedJ: j})
+		revised := flyShipped(t, c, Request{Mode: goal.Target, BudgetJ: 33e3, ReviseSlot: 40, RevisedBudgetJ: j})
 		if e := revised.EnergyJ/j - 1; math.Abs(e) > 0.01 {
 			t.Errorf("revised to %v J: off by %.2f %%", j, 100*e)
 		}
@@ -72,10 +72,10 @@ func TestRevision(t *testing.T) {
 
 // A preference moves both returns in its direction, over most of the span.
 func TestSettingsAreFollowed(t *testing.T) {
-	ck := shipped(t)
+	ck := shippedCheckpoint(t)
 	var delay, energy []float64
 	for _, setting := range []float64{0, 0.25, 0.5, 0.75, 1} {
-		r := fly(t, world.Standard(), Request{Mode: goal.Preference, Omega: ck.Scales.Remap.Omega(setting)})
+		r := flyShipped(t, world.Standard(), Request{Mode: goal.Preference, Omega: ck.GoalConstants.SettingMap.Omega(setting)})
 		delay, energy = append(delay, r.DelayS), append(energy, r.EnergyJ)
 	}
 	for i := 1; i < len(delay); i++ {
@@ -91,14 +91,14 @@ func TestSettingsAreFollowed(t *testing.T) {
 
 func TestCrowdedFleetKeepsApart(t *testing.T) {
 	c := world.Standard()
-	c.Aircraft, c.Crowded = 6, true
-	r := fly(t, c, Request{Mode: goal.Preference, Omega: 0.1})
-	if r.MinApartM < c.Physics.SeparationM {
-		t.Errorf("aircraft came within %v m", r.MinApartM)
+	c.Aircraft, c.DenseStart = 6, true
+	r := flyShipped(t, c, Request{Mode: goal.Preference, Omega: 0.1})
+	if r.MinSeparationM < c.Physics.SeparationM {
+		t.Errorf("aircraft came within %v m", r.MinSeparationM)
 	}
 	c = world.Standard()
-	c.Losses = []world.Loss{{Aircraft: 0, Slot: 40}}
-	if r := fly(t, c, Request{Mode: goal.Target, BudgetJ: 19.8e3}); math.Abs(r.EnergyJ/19.8e3-1) > 0.03 {
+	c.AircraftLosses = []world.AircraftLoss{{Aircraft: 0, Slot: 40}}
+	if r := flyShipped(t, c, Request{Mode: goal.Target, BudgetJ: 19.8e3}); math.Abs(r.EnergyJ/19.8e3-1) > 0.03 {
 		t.Errorf("a fleet that loses an aircraft spends %v J of 19.8 kJ", r.EnergyJ)
 	}
 }
@@ -106,37 +106,37 @@ func TestCrowdedFleetKeepsApart(t *testing.T) {
 // A lossy link costs the front least when users take the standing offer; a
 // perfect one costs nothing.
 func TestLink(t *testing.T) {
-	ck := shipped(t)
-	request := Request{Mode: goal.Preference, Omega: ck.Scales.Remap.Omega(0.3)}
-	delay := func(l Link) float64 {
-		f, err := New(ck, inference.Dispatch, world.Standard(), l)
+	ck := shippedCheckpoint(t)
+	request := Request{Mode: goal.Preference, Omega: ck.GoalConstants.SettingMap.Omega(0.3)}
+	delay := func(l ReportLink) float64 {
+		f, err := New(ck, inference.DecoderDispatch, world.Standard(), l)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return f.Fly(seed, request).DelayS
+		return f.Fly(testSeed, request).DelayS
 	}
-	nominal := delay(Link{})
-	if got := delay(Link{Unheard: Offer}); got != nominal {
+	nominal := delay(ReportLink{})
+	if got := delay(ReportLink{Fallback: FallbackOffer}); got != nominal {
 		t.Errorf("a perfect link with offers gives %v s, without %v s", got, nominal)
 	}
-	local, offer := delay(Link{Loss: 0.4}), delay(Link{Loss: 0.4, Unheard: Offer})
+	local, offer := delay(ReportLink{LossRate: 0.4}), delay(ReportLink{LossRate: 0.4, Fallback: FallbackOffer})
 	if !(nominal < offer && offer < local) {
 		t.Errorf("delays: nominal %v, 40 %% lost with offers %v, without %v", nominal, offer, local)
 	}
-	if _, err := New(ck, inference.Dispatch, world.Standard(), Link{Loss: 2}); err == nil {
+	if _, err := New(ck, inference.DecoderDispatch, world.Standard(), ReportLink{LossRate: 2}); err == nil {
 		t.Error("a loss of 2 was accepted")
 	}
 }
 
 func TestSweepDoesNotDependOnWorkers(t *testing.T) {
-	ck := shipped(t)
+	ck := shippedCheckpoint(t)
 	seeds := []uint64{99_960, 99_961, 99_962}
-	requests := Preferences(Grid(0.1, 0.9, 3))
-	one, err := Sweep(ck, inference.Dispatch, world.Standard(), Link{}, seeds, requests, 1, nil)
+	requests := PreferenceRequests(Linspace(0.1, 0.9, 3))
+	one, err := Sweep(ck, inference.DecoderDispatch, world.Standard(), ReportLink{}, seeds, requests, 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	two, _ := Sweep(ck, inference.Dispatch, world.Standard(), Link{}, seeds, requests, 2, nil)
+	two, _ := Sweep(ck, inference.DecoderDispatch, world.Standard(), ReportLink{}, seeds, requests, 2, nil)
 	for i := range one {
 		for s := range one[i] {
 			if one[i][s] != two[i][s] {
@@ -147,7 +147,7 @@ func TestSweepDoesNotDependOnWorkers(t *testing.T) {
 }
 
 func BenchmarkRollout(b *testing.B) {
-	f, err := New(shipped(b), inference.Dispatch, world.Standard(), Link{})
+	f, err := New(shippedCheckpoint(b), inference.DecoderDispatch, world.Standard(), ReportLink{})
 	if err != nil {
 		b.Fatal(err)
 	}

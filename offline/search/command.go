@@ -17,7 +17,7 @@ import (
 	"prefdt/configs"
 	"prefdt/inference/physics"
 	"prefdt/offline/command"
-	"prefdt/offline/front"
+	"prefdt/offline/pareto"
 )
 
 const usage = `offline search finds the ten-gene rules that trade delay against energy, by NSGA-II.
@@ -102,7 +102,7 @@ func searchInto(ctx context.Context, dir string, c Config, resume bool, workers 
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("search output: %w", err)
 	}
-	state, err := begin(statePath, c, resume)
+	state, err := initialState(statePath, c, resume)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func searchInto(ctx context.Context, dir string, c Config, resume bool, workers 
 		}
 		left := time.Since(started) / time.Duration(s.Generation-first) * time.Duration(c.Generations-s.Generation)
 		_, err := fmt.Fprintf(stdout, "generation %d/%d  evaluations %d  hypervolume %.3fe6  left %s\n", s.Generation, c.Generations,
-			s.Generation*c.Population, front.Hypervolume(points(s.Population), front.Reference)/1e6, left.Round(100*time.Millisecond))
+			s.Generation*c.Population, pareto.Hypervolume(memberPoints(s.Population), pareto.Reference)/1e6, left.Round(100*time.Millisecond))
 		return err
 	})
 	if ctx.Err() != nil {
@@ -125,7 +125,7 @@ func searchInto(ctx context.Context, dir string, c Config, resume bool, workers 
 	}
 	archive := state.Archive(c)
 	path := filepath.Join(dir, "archive.json")
-	if err := errors.Join(writeJSON(path, archive), command.Replace(filepath.Join(dir, "archive.csv"), archive.WriteCSV)); err != nil {
+	if err := errors.Join(writeJSON(path, archive), command.ReplaceFile(filepath.Join(dir, "archive.csv"), archive.WriteCSV)); err != nil {
 		return fmt.Errorf("write archive: %w", err)
 	}
 	_, err = fmt.Fprintf(stdout, "%d members in %s, from %.1f s and %.0f J to %.1f s and %.0f J on the training seeds\n", len(archive.Members), path,
@@ -133,8 +133,8 @@ func searchInto(ctx context.Context, dir string, c Config, resume bool, workers 
 	return err
 }
 
-// begin returns the state to search from, and never drops one unasked.
-func begin(path string, c Config, resume bool) (State, error) {
+// initialState returns the state to search from, and never drops one unasked.
+func initialState(path string, c Config, resume bool) (State, error) {
 	_, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

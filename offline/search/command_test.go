@@ -17,14 +17,14 @@ import (
 )
 
 // command runs offline search and returns what it printed.
-func invoke(t *testing.T, args ...string) (string, error) {
+func runCommand(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out, log bytes.Buffer
 	err := Command(t.Context(), args, &out, &log)
 	return out.String(), err
 }
 
-func read(t *testing.T, path ...string) []byte {
+func readFile(t *testing.T, path ...string) []byte {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(path...))
 	if err != nil {
@@ -49,7 +49,7 @@ func (i interrupter) Write(p []byte) (int, error) {
 func TestCommandSearchesResumesAndEvaluates(t *testing.T) {
 	whole, cut := filepath.Join(t.TempDir(), "a", "b"), t.TempDir()
 	flags := []string{"-pop", "10", "-generations", "5", "-seeds", "2", "-seed", "7"}
-	text, err := invoke(t, append(flags, "-out", whole)...)
+	text, err := runCommand(t, append(flags, "-out", whole)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,14 +69,14 @@ func TestCommandSearchesResumesAndEvaluates(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(cut, "archive.json")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("an unfinished search left an archive: %v", err)
 	}
-	if _, err := invoke(t, append(flags, "-out", cut)...); err == nil || !strings.Contains(err.Error(), "-resume") {
+	if _, err := runCommand(t, append(flags, "-out", cut)...); err == nil || !strings.Contains(err.Error(), "-resume") {
 		t.Errorf("without -resume: %v", err)
 	}
-	if _, err := invoke(t, append(flags, "-out", cut, "-resume")...); err != nil {
+	if _, err := runCommand(t, append(flags, "-out", cut, "-resume")...); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"state.json", "archive.json", "archive.csv"} {
-		if !bytes.Equal(read(t, whole, name), read(t, cut, name)) {
+		if !bytes.Equal(readFile(t, whole, name), readFile(t, cut, name)) {
 			t.Errorf("%s of the resumed search differs", name)
 		}
 	}
@@ -88,21 +88,21 @@ func TestCommandSearchesResumesAndEvaluates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := csv.NewReader(bytes.NewReader(read(t, whole, "archive.csv"))).ReadAll()
+	rows, err := csv.NewReader(bytes.NewReader(readFile(t, whole, "archive.csv"))).ReadAll()
 	if err != nil || len(rows) != len(archive.Members)+1 || len(rows[0]) != 12 {
 		t.Errorf("archive.csv has %d rows (%v) for %d members", len(rows), err, len(archive.Members))
 	}
 	path := filepath.Join(whole, "archive.json")
-	text, err = invoke(t, "-evaluate", path, "-seeds", "1000000:1000003", "-json")
+	text, err = runCommand(t, "-evaluate", path, "-seeds", "1000000:1000003", "-json")
 	var got Evaluation
 	if err != nil || json.Unmarshal([]byte(text), &got) != nil || got.Hypervolume.N != 3 || got.Hypervolume.Mean < 80e6 {
 		t.Errorf("evaluation %+v, %v", got, err)
 	}
-	want, err := Evaluate(t.Context(), archive, Range{1000000, 1000003}, 1, nil)
+	want, err := Evaluate(t.Context(), archive, SeedRange{1000000, 1000003}, 1, nil)
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("printed %+v, want %+v", got, want)
 	}
-	if text, err = invoke(t, "-evaluate", path, "-seeds", "1000000:1000003"); err != nil || !strings.Contains(text, "corner, s") {
+	if text, err = runCommand(t, "-evaluate", path, "-seeds", "1000000:1000003"); err != nil || !strings.Contains(text, "corner, s") {
 		t.Errorf("table %q, %v", text, err)
 	}
 }
@@ -143,7 +143,7 @@ func TestCommandRefuses(t *testing.T) {
 		"out under a file":    {[]string{"-out", filepath.Join(file("base", ""), "x")}, "base"},
 		"a folder as archive": {[]string{"-evaluate", dir}, "archive"},
 	} {
-		_, err := invoke(t, c.args...)
+		_, err := runCommand(t, c.args...)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want one line with %q", name, err, c.want)
 		}
@@ -153,11 +153,11 @@ func TestCommandRefuses(t *testing.T) {
 func TestStatesOfOtherSearchesAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	flags := []string{"-pop", "6", "-generations", "2", "-seeds", "1", "-out", dir}
-	if _, err := invoke(t, flags...); err != nil {
+	if _, err := runCommand(t, flags...); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "state.json")
-	good := string(read(t, path))
+	good := string(readFile(t, path))
 	for name, c := range map[string]struct{ old, new, want string }{
 		"cut":        {good[len(good)/2:], "", "unexpected end"},
 		"version":    {`"version": 1`, `"version": 2`, "version is 2"},
@@ -169,25 +169,25 @@ func TestStatesOfOtherSearchesAreRefused(t *testing.T) {
 		if err := os.WriteFile(path, []byte(strings.Replace(good, c.old, c.new, 1)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := invoke(t, append(flags, "-resume")...); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := runCommand(t, append(flags, "-resume")...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
 	if err := os.WriteFile(path, []byte(good), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := invoke(t, append(flags, "-resume", "-seed", "1")...); err == nil || !strings.Contains(err.Error(), "same flags") {
+	if _, err := runCommand(t, append(flags, "-resume", "-seed", "1")...); err == nil || !strings.Contains(err.Error(), "same flags") {
 		t.Errorf("another seed: %v", err)
 	}
 	// A finished search resumes to nothing but its archive.
-	if text, err := invoke(t, append(flags, "-resume")...); err != nil || strings.Contains(text, "generation ") {
+	if text, err := runCommand(t, append(flags, "-resume")...); err != nil || strings.Contains(text, "generation ") {
 		t.Errorf("finished: %q, %v", text, err)
 	}
 }
 
 func TestHelp(t *testing.T) {
 	for _, flag := range []string{"-h", "-help"} {
-		text, err := invoke(t, flag)
+		text, err := runCommand(t, flag)
 		if err != nil || !strings.Contains(text, "-evaluate") || !strings.Contains(text, "offline search") {
 			t.Errorf("%s: %q, %v", flag, text, err)
 		}

@@ -7,40 +7,40 @@ import (
 	"io"
 	"text/tabwriter"
 
-	"prefdt/offline/front"
+	"prefdt/offline/pareto"
 )
 
 // Evaluation is an archive flown on seeds it was not searched on. Each figure
 // is read per seed, on the front that the archive's members make there.
 type Evaluation struct {
-	Seeds            Range         `json:"seeds"`
-	Members          int           `json:"members"`
-	Hypervolume      front.Summary `json:"hypervolume"`       // reference 1000 s, 141 kJ
-	HypervolumeTight front.Summary `json:"hypervolume_tight"` // reference 720 s, 39 kJ
-	CornerS          front.Summary `json:"corner_s"`
-	ReachS           front.Summary `json:"reach_s"`
+	Seeds            SeedRange      `json:"seeds"`
+	Members          int            `json:"members"`
+	Hypervolume      pareto.Summary `json:"hypervolume"`       // reference 1000 s, 141 kJ
+	HypervolumeTight pareto.Summary `json:"hypervolume_tight"` // reference 720 s, 39 kJ
+	CornerS          pareto.Summary `json:"corner_s"`
+	ReachS           pareto.Summary `json:"reach_s"`
 	// IGD is read against the front pooled over all seeds flown: no single
 	// seed reaches it, so a perfect method does not read 0.
-	IGD front.Summary `json:"igd"`
+	IGD pareto.Summary `json:"igd"`
 }
 
 // Evaluate flies every member of an archive on every seed.
-func Evaluate(ctx context.Context, a Archive, seeds Range, workers int, progress func(done int)) (Evaluation, error) {
+func Evaluate(ctx context.Context, a Archive, seeds SeedRange, workers int, progress func(done int)) (Evaluation, error) {
 	outcomes, err := Fly(ctx, &a.Config.World, a.Members, seeds, workers, progress)
 	if err != nil {
 		return Evaluation{}, err
 	}
-	pool := front.Pool(outcomes...)
+	pool := pareto.Pool(outcomes...)
 	var hypervolume, tight, corner, reach, igd []float64
 	for _, points := range outcomes {
-		r := front.Read(points, pool)
-		hypervolume, tight = append(hypervolume, r.Hypervolume), append(tight, r.Tight)
+		r := pareto.Measure(points, pool)
+		hypervolume, tight = append(hypervolume, r.Hypervolume), append(tight, r.TightHypervolume)
 		corner, reach, igd = append(corner, r.CornerS), append(reach, r.ReachS), append(igd, r.IGD)
 	}
 	return Evaluation{
 		Seeds: seeds, Members: len(a.Members),
-		Hypervolume: front.Summarise(hypervolume), HypervolumeTight: front.Summarise(tight),
-		CornerS: front.Summarise(corner), ReachS: front.Summarise(reach), IGD: front.Summarise(igd),
+		Hypervolume: pareto.Summarise(hypervolume), HypervolumeTight: pareto.Summarise(tight),
+		CornerS: pareto.Summarise(corner), ReachS: pareto.Summarise(reach), IGD: pareto.Summarise(igd),
 	}, nil
 }
 
@@ -57,7 +57,7 @@ func (e Evaluation) print(w io.Writer, asJSON bool) error {
 	for _, row := range []struct {
 		name  string
 		scale float64
-		s     front.Summary
+		s     pareto.Summary
 	}{
 		{"hypervolume, 1e6 s J", 1e-6, e.Hypervolume},
 		{"tight, 1e6 s J", 1e-6, e.HypervolumeTight},

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"prefdt/offline/front"
+	"prefdt/offline/pareto"
 )
 
 // NSGA-II: Deb, Pratap, Agarwal and Meyarivan, IEEE Trans. Evol. Comput. 6(2),
@@ -24,23 +24,23 @@ const (
 // Member is one rule and what it realised, averaged over the training seeds.
 type Member struct {
 	Genes []float64 `json:"genes"`
-	front.Point
+	pareto.Point
 }
 
-// standing is a member's place in its population.
-type standing struct {
+// crowdedRank is a member's place in its population.
+type crowdedRank struct {
 	rank     int     // 0 is the best front
 	crowding float64 // the larger the lonelier
 }
 
 // dominates reports whether p is no worse in both objectives and better in one.
-func dominates(p, q front.Point) bool {
+func dominates(p, q pareto.Point) bool {
 	return p.DelayS <= q.DelayS && p.EnergyJ <= q.EnergyJ && p != q
 }
 
-// sort returns the fronts of a population as indices, best first (fast
+// nonDominatedSort returns the fronts of a population as indices, best first (fast
 // non-dominated sort, Deb 2002 Sec. III-A).
-func sort(population []Member) [][]int {
+func nonDominatedSort(population []Member) [][]int {
 	dominated := make([][]int, len(population))
 	above := make([]int, len(population)) // members that dominate this one
 	var fronts [][]int
@@ -73,13 +73,13 @@ func sort(population []Member) [][]int {
 	return fronts
 }
 
-// crowd returns the crowding distance of each member of a front, Deb 2002 Sec. III-B.
-func crowd(population []Member, members []int) []float64 {
+// crowdingDistances returns the crowding distance of each member of a front, Deb 2002 Sec. III-B.
+func crowdingDistances(population []Member, members []int) []float64 {
 	distance := make([]float64, len(members))
 	order := make([]int, len(members)) // positions in members
-	for _, objective := range []func(front.Point) float64{
-		func(p front.Point) float64 { return p.DelayS },
-		func(p front.Point) float64 { return p.EnergyJ },
+	for _, objective := range []func(pareto.Point) float64{
+		func(p pareto.Point) float64 { return p.DelayS },
+		func(p pareto.Point) float64 { return p.EnergyJ },
 	} {
 		value := func(k int) float64 { return objective(population[members[order[k]]].Point) }
 		for i := range order {
@@ -99,19 +99,19 @@ func crowd(population []Member, members []int) []float64 {
 	return distance
 }
 
-// rank returns each member's standing in the population.
-func rank(population []Member) []standing {
-	s := make([]standing, len(population))
-	for r, members := range sort(population) {
-		for k, d := range crowd(population, members) {
-			s[members[k]] = standing{r, d}
+// crowdedRanks returns each member's standing in the population.
+func crowdedRanks(population []Member) []crowdedRank {
+	s := make([]crowdedRank, len(population))
+	for r, members := range nonDominatedSort(population) {
+		for k, d := range crowdingDistances(population, members) {
+			s[members[k]] = crowdedRank{r, d}
 		}
 	}
 	return s
 }
 
-// better is the crowded comparison: the better front, then the lonelier.
-func (s standing) better(t standing) bool {
+// betterThan is the crowded comparison: the better front, then the lonelier.
+func (s crowdedRank) betterThan(t crowdedRank) bool {
 	return s.rank < t.rank || s.rank == t.rank && s.crowding > t.crowding
 }
 
@@ -119,9 +119,9 @@ func (s standing) better(t standing) bool {
 // then the loneliest of the next.
 func survivors(population []Member, n int) []Member {
 	kept := make([]Member, 0, n)
-	for _, members := range sort(population) {
+	for _, members := range nonDominatedSort(population) {
 		if room := n - len(kept); len(members) > room {
-			distance := crowd(population, members)
+			distance := crowdingDistances(population, members)
 			order := make([]int, len(members))
 			for i := range order {
 				order[i] = i
@@ -143,8 +143,8 @@ func survivors(population []Member, n int) []Member {
 	return kept
 }
 
-// random draws the genes of n members evenly within their bounds.
-func random(rng *rand.Rand, within []bound, n int) []Member {
+// randomMembers draws the genes of n members evenly within their bounds.
+func randomMembers(rng *rand.Rand, within []geneBound, n int) []Member {
 	members := make([]Member, n)
 	for i := range members {
 		for _, b := range within {
@@ -156,14 +156,14 @@ func random(rng *rand.Rand, within []bound, n int) []Member {
 
 // offspring breeds as many children as the population has members; their
 // outcomes are still to be measured.
-func offspring(rng *rand.Rand, within []bound, population []Member) []Member {
-	standings := rank(population)
+func offspring(rng *rand.Rand, within []geneBound, population []Member) []Member {
+	standings := crowdedRanks(population)
 	tournament := func() []float64 { // binary, between two different members
 		i, j := rng.IntN(len(population)), rng.IntN(len(population)-1)
 		if j >= i {
 			j++
 		}
-		if standings[j].better(standings[i]) {
+		if standings[j].betterThan(standings[i]) {
 			i = j
 		}
 		return population[i].Genes
@@ -180,7 +180,7 @@ func offspring(rng *rand.Rand, within []bound, population []Member) []Member {
 }
 
 // crossover changes two parents' genes into two children's (bounded SBX).
-func crossover(rng *rand.Rand, within []bound, a, b []float64) {
+func crossover(rng *rand.Rand, within []geneBound, a, b []float64) {
 	if rng.Float64() >= crossoverRate {
 		return
 	}
@@ -191,8 +191,8 @@ func crossover(rng *rand.Rand, within []bound, a, b []float64) {
 		u, swap := rng.Float64(), rng.Float64() < 0.5
 		low, high := min(a[g], b[g]), max(a[g], b[g])
 		if high-low > 1e-14 { // else the children equal the parents
-			x := limit.clip((low + high - spread(u, 1+2*(low-limit.low)/(high-low))*(high-low)) / 2)
-			y := limit.clip((low + high + spread(u, 1+2*(limit.high-high)/(high-low))*(high-low)) / 2)
+			x := limit.clip((low + high - sbxBeta(u, 1+2*(low-limit.low)/(high-low))*(high-low)) / 2)
+			y := limit.clip((low + high + sbxBeta(u, 1+2*(limit.high-high)/(high-low))*(high-low)) / 2)
 			a[g], b[g] = x, y
 		}
 		if swap {
@@ -201,9 +201,9 @@ func crossover(rng *rand.Rand, within []bound, a, b []float64) {
 	}
 }
 
-// spread is SBX's beta_q for a uniform u, where beta is the most that the
+// sbxBeta is SBX's beta_q for a uniform u, where beta is the most that the
 // bound allows.
-func spread(u, beta float64) float64 {
+func sbxBeta(u, beta float64) float64 {
 	alpha := 2 - math.Pow(beta, -(crossoverEta+1))
 	if u <= 1/alpha {
 		return math.Pow(u*alpha, 1/(crossoverEta+1))
@@ -212,7 +212,7 @@ func spread(u, beta float64) float64 {
 }
 
 // mutate changes genes in place (bounded polynomial mutation).
-func mutate(rng *rand.Rand, within []bound, genes []float64) {
+func mutate(rng *rand.Rand, within []geneBound, genes []float64) {
 	for g, limit := range within {
 		if rng.Float64() >= mutationRate {
 			continue
@@ -230,4 +230,4 @@ func mutate(rng *rand.Rand, within []bound, genes []float64) {
 	}
 }
 
-func (b bound) clip(x float64) float64 { return min(max(x, b.low), b.high) }
+func (b geneBound) clip(x float64) float64 { return min(max(x, b.low), b.high) }

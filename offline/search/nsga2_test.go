@@ -6,11 +6,11 @@ import (
 	"slices"
 	"testing"
 
-	"prefdt/offline/front"
+	"prefdt/offline/pareto"
 )
 
-// outcomes makes a population of some outcomes, numbered by their one gene.
-func outcomes(points ...front.Point) []Member {
+// populationOf makes a population of some outcomes, numbered by their one gene.
+func populationOf(points ...pareto.Point) []Member {
 	var population []Member
 	for i, p := range points {
 		population = append(population, Member{Genes: []float64{float64(i)}, Point: p})
@@ -24,7 +24,7 @@ func TestSortAgainstPeeling(t *testing.T) {
 	for range 200 {
 		var population []Member
 		for range 1 + rng.IntN(20) {
-			population = append(population, Member{Point: front.Point{DelayS: float64(rng.IntN(8)), EnergyJ: float64(rng.IntN(8))}})
+			population = append(population, Member{Point: pareto.Point{DelayS: float64(rng.IntN(8)), EnergyJ: float64(rng.IntN(8))}})
 		}
 		left := make([]int, len(population))
 		for i := range left {
@@ -42,24 +42,24 @@ func TestSortAgainstPeeling(t *testing.T) {
 			}
 			want, left = append(want, peel), rest
 		}
-		if got := sort(population); !slices.EqualFunc(got, want, slices.Equal[[]int]) {
+		if got := nonDominatedSort(population); !slices.EqualFunc(got, want, slices.Equal[[]int]) {
 			t.Fatalf("%v: fronts %v, want %v", population, got, want)
 		}
 	}
 }
 
 func TestCrowding(t *testing.T) {
-	population := outcomes(front.Point{DelayS: 0, EnergyJ: 10}, front.Point{DelayS: 10, EnergyJ: 0}, front.Point{DelayS: 2, EnergyJ: 5}, front.Point{DelayS: 4, EnergyJ: 4})
+	population := populationOf(pareto.Point{DelayS: 0, EnergyJ: 10}, pareto.Point{DelayS: 10, EnergyJ: 0}, pareto.Point{DelayS: 2, EnergyJ: 5}, pareto.Point{DelayS: 4, EnergyJ: 4})
 	// Member 2 lies between 0 and 3: (4-0)/10 + (10-4)/10. Member 3 between 2
 	// and 1: (10-2)/10 + (5-0)/10.
 	want := []float64{math.Inf(1), math.Inf(1), 1.0, 1.3}
-	for i, got := range crowd(population, []int{0, 1, 2, 3}) {
+	for i, got := range crowdingDistances(population, []int{0, 1, 2, 3}) {
 		if got != want[i] && math.Abs(got-want[i]) > 1e-12 {
 			t.Errorf("member %d: %v, want %v", i, got, want[i])
 		}
 	}
 	// Equal outcomes have no span: nothing is divided by zero.
-	for i, d := range crowd(outcomes(front.Point{DelayS: 1}, front.Point{DelayS: 1}, front.Point{DelayS: 1}), []int{0, 1, 2}) {
+	for i, d := range crowdingDistances(populationOf(pareto.Point{DelayS: 1}, pareto.Point{DelayS: 1}, pareto.Point{DelayS: 1}), []int{0, 1, 2}) {
 		if math.IsNaN(d) {
 			t.Errorf("equal outcomes: member %d has no distance", i)
 		}
@@ -68,25 +68,25 @@ func TestCrowding(t *testing.T) {
 
 func TestCrowdedComparison(t *testing.T) {
 	for _, c := range []struct {
-		a, b standing
+		a, b crowdedRank
 		want bool
 	}{
-		{standing{0, 1}, standing{1, 9}, true},
-		{standing{1, 9}, standing{0, 1}, false},
-		{standing{1, 2}, standing{1, 1}, true},
-		{standing{1, 1}, standing{1, 1}, false},
+		{crowdedRank{0, 1}, crowdedRank{1, 9}, true},
+		{crowdedRank{1, 9}, crowdedRank{0, 1}, false},
+		{crowdedRank{1, 2}, crowdedRank{1, 1}, true},
+		{crowdedRank{1, 1}, crowdedRank{1, 1}, false},
 	} {
-		if got := c.a.better(c.b); got != c.want {
+		if got := c.a.betterThan(c.b); got != c.want {
 			t.Errorf("%v better than %v: %v", c.a, c.b, got)
 		}
 	}
 }
 
 func TestSurvivors(t *testing.T) {
-	population := outcomes(
-		front.Point{DelayS: 9, EnergyJ: 9}, // third front
-		front.Point{DelayS: 0, EnergyJ: 4}, front.Point{DelayS: 1, EnergyJ: 3.9}, front.Point{DelayS: 2, EnergyJ: 1.5}, front.Point{DelayS: 4, EnergyJ: 0},
-		front.Point{DelayS: 5, EnergyJ: 5}, // second front
+	population := populationOf(
+		pareto.Point{DelayS: 9, EnergyJ: 9}, // third front
+		pareto.Point{DelayS: 0, EnergyJ: 4}, pareto.Point{DelayS: 1, EnergyJ: 3.9}, pareto.Point{DelayS: 2, EnergyJ: 1.5}, pareto.Point{DelayS: 4, EnergyJ: 0},
+		pareto.Point{DelayS: 5, EnergyJ: 5}, // second front
 	)
 	// Of the first front (4 members) the most crowded goes: member 2, with
 	// (2-0)/4 + (4-1.5)/4 against member 3's (4-1)/4 + (3.9-0)/4.
@@ -108,7 +108,7 @@ func TestSurvivors(t *testing.T) {
 // children lie inside their parents and the median of beta is 1.
 func TestCrossover(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 0))
-	wide := []bound{{-1e9, 1e9}}
+	wide := []geneBound{{-1e9, 1e9}}
 	crossed, inside := 0, 0
 	const n = 40000
 	for range n {
@@ -131,15 +131,15 @@ func TestCrossover(t *testing.T) {
 		t.Errorf("%.3f of the children lie inside, want a half", got)
 	}
 	// P(beta <= 0.9) = 0.9^16 / 2.
-	if u := math.Pow(0.9, crossoverEta+1) / 2; math.Abs(spread(u, math.Inf(1))-0.9) > 1e-12 {
-		t.Errorf("spread at %v is %v, want 0.9", u, spread(u, math.Inf(1)))
+	if u := math.Pow(0.9, crossoverEta+1) / 2; math.Abs(sbxBeta(u, math.Inf(1))-0.9) > 1e-12 {
+		t.Errorf("spread at %v is %v, want 0.9", u, sbxBeta(u, math.Inf(1)))
 	}
 }
 
 func TestOperatorsKeepTheBounds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 0))
-	within := bounds(3)
-	parents := random(rng, within, 40)
+	within := geneBounds(3)
+	parents := randomMembers(rng, within, 40)
 	for i, b := range within { // on the bounds too
 		parents[0].Genes[i], parents[1].Genes[i] = b.low, b.high
 	}
@@ -172,7 +172,7 @@ func TestMutationSpread(t *testing.T) {
 	var moved []float64
 	for len(moved) < 4000 {
 		g := []float64{0.5}
-		mutate(rng, []bound{{0, 1}}, g)
+		mutate(rng, []geneBound{{0, 1}}, g)
 		if g[0] != 0.5 {
 			moved = append(moved, math.Abs(g[0]-0.5))
 		}

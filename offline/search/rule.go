@@ -12,26 +12,26 @@ import (
 
 // The genes, in order: four for the fleet, then three for each aircraft.
 const (
-	geneGate     = iota // offload where T_off <= gate x T_loc
-	geneScale           // of the offloaded fraction
-	geneRadius          // metres on the ground within which an aircraft serves
-	geneExponent        // of the load in the offloaded fraction
-	globalGenes
+	geneOffloadGate   = iota // offload where T_off <= gate x T_loc
+	geneOffloadScale         // of the offloaded fraction
+	geneServiceRadius        // metres on the ground within which an aircraft serves
+	geneLoadExponent         // of the load in the offloaded fraction
+	fleetGenes
 
-	geneSpeed    = 0 // m/s
-	geneCentroid = 1 // gain toward the served users
-	geneOrbit    = 2 // gain around them, to the left where positive
-	craftGenes   = 3
+	geneSpeed        = 0 // m/s
+	geneCentroidGain = 1 // gain toward the served users
+	geneOrbitGain    = 2 // gain around them, to the left where positive
+	genesPerAircraft = 3
 )
 
-// bound is the range of one gene.
-type bound struct{ low, high float64 }
+// geneBound is the range of one gene.
+type geneBound struct{ low, high float64 }
 
-// bounds returns the range of each gene of a fleet, 4+3M of them.
-func bounds(aircraft int) []bound {
-	b := []bound{geneGate: {0, 3}, geneScale: {0, 1.3}, geneRadius: {50, 800}, geneExponent: {-1, 1}}
+// geneBounds returns the range of each gene of a fleet, 4+3M of them.
+func geneBounds(aircraft int) []geneBound {
+	b := []geneBound{geneOffloadGate: {0, 3}, geneOffloadScale: {0, 1.3}, geneServiceRadius: {50, 800}, geneLoadExponent: {-1, 1}}
 	for range aircraft {
-		b = append(b, bound{0, 30}, bound{0, 1}, bound{-1, 1})
+		b = append(b, geneBound{0, 30}, geneBound{0, 1}, geneBound{-1, 1})
 	}
 	return b
 }
@@ -42,26 +42,26 @@ func bounds(aircraft int) []bound {
 type Rule struct {
 	genes   []float64
 	physics *physics.Constants
-	start   []physics.Position // of each aircraft, by its number from 1
+	starts  []physics.Position // of each aircraft, by its number from 1
 
-	nearest []int // per user: index of its aircraft where it is a candidate, or -1
-	load    []int // per aircraft: its candidates
-	served  []int // per aircraft: those that offload
-	sum     []physics.Position
+	candidateOf []int // per user: index of its aircraft where it is a candidate, or -1
+	candidates  []int // per aircraft: its candidates
+	served      []int // per aircraft: those that offload
+	servedSum   []physics.Position
 }
 
 // NewRule returns the rule of some genes in a world.
 func NewRule(c *world.Config, genes []float64) (*Rule, error) {
 	r := &Rule{physics: &c.Physics}
 	for m := range c.Aircraft {
-		r.start = append(r.start, c.Start(m))
+		r.starts = append(r.starts, c.Start(m))
 	}
-	return r, r.Use(genes)
+	return r, r.SetGenes(genes)
 }
 
-// Use changes the genes. They are checked against their ranges, and kept.
-func (r *Rule) Use(genes []float64) error {
-	if err := checkGenes(genes, len(r.start)); err != nil {
+// SetGenes changes the genes. They are checked against their ranges, and kept.
+func (r *Rule) SetGenes(genes []float64) error {
+	if err := checkGenes(genes, len(r.starts)); err != nil {
 		return err
 	}
 	r.genes = genes
@@ -69,7 +69,7 @@ func (r *Rule) Use(genes []float64) error {
 }
 
 func checkGenes(genes []float64, aircraft int) error {
-	want := bounds(aircraft)
+	want := geneBounds(aircraft)
 	if len(genes) != len(want) {
 		return fmt.Errorf("a rule has %d genes, want %d for %d aircraft", len(genes), len(want), aircraft)
 	}
@@ -86,33 +86,33 @@ func checkGenes(genes []float64, aircraft int) error {
 // Number, which must be one of the world's, so a lost one changes nothing for
 // the others.
 func (r *Rule) Decide(s *slot.Snapshot, d *slot.Decision) {
-	d.Size(s)
-	r.nearest = reuse.Slice(r.nearest, len(s.Users))
-	r.load = reuse.Slice(r.load, len(s.Aircraft))
+	d.Resize(s)
+	r.candidateOf = reuse.Slice(r.candidateOf, len(s.Users))
+	r.candidates = reuse.Slice(r.candidates, len(s.Aircraft))
 	r.served = reuse.Slice(r.served, len(s.Aircraft))
-	r.sum = reuse.Slice(r.sum, len(s.Aircraft))
+	r.servedSum = reuse.Slice(r.servedSum, len(s.Aircraft))
 
 	for i := range s.Users {
-		r.nearest[i] = r.candidate(s, &s.Users[i])
-		if m := r.nearest[i]; m >= 0 {
-			r.load[m]++
+		r.candidateOf[i] = r.nearestInRadius(s, &s.Users[i])
+		if m := r.candidateOf[i]; m >= 0 {
+			r.candidates[m]++
 		}
 	}
 	for i := range s.Users {
-		u, m := &s.Users[i], r.nearest[i]
+		u, m := &s.Users[i], r.candidateOf[i]
 		if m < 0 {
 			continue
 		}
 		// T_off takes the whole task offloaded and the CPU shared among all
 		// candidates, since who offloads is not known yet.
-		share := r.physics.ShareOf(u.Gain[m], s.Aircraft[m].CPUHz, float64(r.load[m]))
-		local, offload := u.Task.LocalS(u.CPUHz), u.Task.OffloadS(share)
-		if !(offload <= r.genes[geneGate]*local) {
+		share := r.physics.EqualShare(u.Gain[m], s.Aircraft[m].CPUHz, float64(r.candidates[m]))
+		local, offload := u.Task.LocalTimeS(u.CPUHz), u.Task.OffloadTimeS(share)
+		if !(offload <= r.genes[geneOffloadGate]*local) {
 			continue
 		}
 		r.served[m]++
-		r.sum[m] = r.sum[m].Add(u.Position)
-		rho := r.genes[geneScale] * physics.Balance(local, offload) * math.Pow(float64(r.load[m])/3, r.genes[geneExponent])
+		r.servedSum[m] = r.servedSum[m].Add(u.Position)
+		rho := r.genes[geneOffloadScale] * physics.BalancedOffload(local, offload) * math.Pow(float64(r.candidates[m])/3, r.genes[geneLoadExponent])
 		// Offloading nothing, which only a scale of 0 asks for, is computing
 		// locally; the aircraft still flies to those users.
 		if rho > 0 {
@@ -124,10 +124,10 @@ func (r *Rule) Decide(s *slot.Snapshot, d *slot.Decision) {
 	}
 }
 
-// candidate returns the index of the user's nearest aircraft on the ground, if
+// nearestInRadius returns the index of the user's nearest aircraft on the ground, if
 // it is within the radius, or -1.
-func (r *Rule) candidate(s *slot.Snapshot, u *slot.User) int {
-	nearest, least := -1, r.genes[geneRadius]
+func (r *Rule) nearestInRadius(s *slot.Snapshot, u *slot.User) int {
+	nearest, least := -1, r.genes[geneServiceRadius]
 	for m := range s.Aircraft {
 		if d := u.Position.Sub(s.Aircraft[m].Position).Norm(); d < least || nearest < 0 && d == least {
 			nearest, least = m, d
@@ -140,22 +140,22 @@ func (r *Rule) candidate(s *slot.Snapshot, u *slot.User) int {
 // the direction to its served users' centroid, or to its start if there are
 // none, and the same turned left.
 func (r *Rule) move(a *slot.Aircraft, m int) physics.Position {
-	genes := r.genes[globalGenes+craftGenes*(a.Number-1):]
-	to := r.start[a.Number-1]
+	genes := r.genes[fleetGenes+genesPerAircraft*(a.Number-1):]
+	to := r.starts[a.Number-1]
 	if n := r.served[m]; n > 0 {
-		to = r.sum[m].Scale(1 / float64(n))
+		to = r.servedSum[m].Scale(1 / float64(n))
 	}
-	toward := unit(to.Sub(a.Position))
+	toward := unitVector(to.Sub(a.Position))
 	left := physics.Position{EastM: -toward.NorthM, NorthM: toward.EastM}
-	heading := unit(toward.Scale(genes[geneCentroid]).Add(left.Scale(genes[geneOrbit])))
+	heading := unitVector(toward.Scale(genes[geneCentroidGain]).Add(left.Scale(genes[geneOrbitGain])))
 	end := a.Position.Add(heading.Scale(genes[geneSpeed]))
-	end.EastM = min(max(end.EastM, 0), r.physics.AreaM)
-	end.NorthM = min(max(end.NorthM, 0), r.physics.AreaM)
+	end.EastM = min(max(end.EastM, 0), r.physics.AreaSideM)
+	end.NorthM = min(max(end.NorthM, 0), r.physics.AreaSideM)
 	return end.Sub(a.Position)
 }
 
-// unit returns v at length 1, or nothing where it has no direction.
-func unit(v physics.Position) physics.Position {
+// unitVector returns v at length 1, or nothing where it has no direction.
+func unitVector(v physics.Position) physics.Position {
 	if n := v.Norm(); n > 0 {
 		return v.Scale(1 / n)
 	}

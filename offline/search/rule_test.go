@@ -7,13 +7,13 @@ import (
 
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
-	"prefdt/offline/front"
+	"prefdt/offline/pareto"
 	"prefdt/simbridge/world"
 )
 
-// fixture is two aircraft at (300, 500) and (700, 500), away from their starts
+// snapshotOf is two aircraft at (300, 500) and (700, 500), away from their starts
 // at (333.3, 500) and (666.7, 500), and users named by where they are.
-func fixture(users ...physics.Position) *slot.Snapshot {
+func snapshotOf(users ...physics.Position) *slot.Snapshot {
 	s := &slot.Snapshot{Slots: 100, Aircraft: []slot.Aircraft{
 		{Number: 1, Position: physics.Position{EastM: 300, NorthM: 500}, CPUHz: 40e9},
 		{Number: 2, Position: physics.Position{EastM: 700, NorthM: 500}, CPUHz: 40e9},
@@ -27,10 +27,12 @@ func fixture(users ...physics.Position) *slot.Snapshot {
 	return s
 }
 
-func at(east, north float64) physics.Position { return physics.Position{EastM: east, NorthM: north} }
+func position(east, north float64) physics.Position {
+	return physics.Position{EastM: east, NorthM: north}
+}
 
-// decide runs the rule of genes once.
-func decide(t *testing.T, s *slot.Snapshot, genes ...float64) *slot.Decision {
+// decideOnce runs the rule of genes once.
+func decideOnce(t *testing.T, s *slot.Snapshot, genes ...float64) *slot.Decision {
 	t.Helper()
 	c := world.Standard()
 	rule, err := NewRule(&c, genes)
@@ -42,10 +44,10 @@ func decide(t *testing.T, s *slot.Snapshot, genes ...float64) *slot.Decision {
 	return &d
 }
 
-// still are motion genes that keep both aircraft where they are.
-var still = []float64{0, 0, 0, 0, 0, 0}
+// stillMotion are motion genes that keep both aircraft where they are.
+var stillMotion = []float64{0, 0, 0, 0, 0, 0}
 
-func rule(gate, scale, radius, exponent float64, motion ...float64) []float64 {
+func ruleGenes(gate, scale, radius, exponent float64, motion ...float64) []float64 {
 	return append([]float64{gate, scale, radius, exponent}, motion...)
 }
 
@@ -55,14 +57,14 @@ func TestCandidates(t *testing.T) {
 		radius float64
 		server int
 	}{
-		"nearest is the first":  {at(400, 500), 800, 1},
-		"nearest is the second": {at(510, 500), 800, 2},
-		"as near to both":       {at(500, 500), 800, 1},
-		"on the radius":         {at(300, 600), 100, 1},
-		"beyond the radius":     {at(300, 600.1), 100, 0},
-		"not the farther one":   {at(480, 500), 179, 0}, // 180 m and 220 m away
+		"nearest is the first":  {position(400, 500), 800, 1},
+		"nearest is the second": {position(510, 500), 800, 2},
+		"as near to both":       {position(500, 500), 800, 1},
+		"on the radius":         {position(300, 600), 100, 1},
+		"beyond the radius":     {position(300, 600.1), 100, 0},
+		"not the farther one":   {position(480, 500), 179, 0}, // 180 m and 220 m away
 	} {
-		d := decide(t, fixture(c.user), rule(3, 1, c.radius, 0, still...)...)
+		d := decideOnce(t, snapshotOf(c.user), ruleGenes(3, 1, c.radius, 0, stillMotion...)...)
 		if got := d.Users[0].Server; got != c.server {
 			t.Errorf("%s: server %d, want %d", name, got, c.server)
 		}
@@ -76,7 +78,7 @@ func TestCandidates(t *testing.T) {
 func TestGateAndFraction(t *testing.T) {
 	offload := 1/math.Log2(10001) + 0.075
 	balance := 1 / (1 + offload)
-	near := []physics.Position{at(300, 500), at(310, 500), at(320, 500)}
+	near := []physics.Position{position(300, 500), position(310, 500), position(320, 500)}
 	for name, c := range map[string]struct {
 		gate, scale, exponent float64
 		users                 int
@@ -92,7 +94,7 @@ func TestGateAndFraction(t *testing.T) {
 		// Alone: the whole CPU, 0.025 s; (1/3)^1 of the fraction.
 		"exponent at load 1": {3, 0.9, 1, 1, 0.9 / (1 + 1/math.Log2(10001) + 0.025) / 3},
 	} {
-		d := decide(t, fixture(near[:c.users]...), rule(c.gate, c.scale, 800, c.exponent, still...)...)
+		d := decideOnce(t, snapshotOf(near[:c.users]...), ruleGenes(c.gate, c.scale, 800, c.exponent, stillMotion...)...)
 		for i, u := range d.Users {
 			if math.Abs(u.Offload-c.want) > 1e-12 || (u.Server != 0) != (c.want != 0) {
 				t.Errorf("%s: user %d is %+v, want rho %v", name, i, u, c.want)
@@ -104,11 +106,11 @@ func TestGateAndFraction(t *testing.T) {
 // The gate sees the CPU shared among all candidates; who passes it then shares
 // the CPU only with those who passed.
 func TestSharesAreRecomputed(t *testing.T) {
-	s := fixture(at(300, 500), at(310, 500), at(320, 500))
+	s := snapshotOf(position(300, 500), position(310, 500), position(320, 500))
 	s.Users[2].Gain = []float64{1e-16, 1e-16} // its uplink alone would take a minute
-	d := decide(t, s, rule(1, 1, 800, 0, still...)...)
-	c := physics.Standard()
-	d.Price(&c, s)
+	d := decideOnce(t, s, ruleGenes(1, 1, 800, 0, stillMotion...)...)
+	c := physics.DefaultConstants()
+	d.Evaluate(&c, s)
 	want := 1 / (1 + 1/math.Log2(10001) + 0.075)
 	for i := range 2 {
 		if u := d.Users[i]; u.Server != 1 || math.Abs(u.Offload-want) > 1e-12 || u.CPUHz != 20e9 {
@@ -121,8 +123,8 @@ func TestSharesAreRecomputed(t *testing.T) {
 }
 
 func TestMotion(t *testing.T) {
-	up := []physics.Position{at(300, 600), at(340, 580)} // centroid (320, 590) of aircraft 1
-	toward := at(20, 90).Scale(1 / math.Hypot(20, 90))
+	up := []physics.Position{position(300, 600), position(340, 580)} // centroid (320, 590) of aircraft 1
+	toward := position(20, 90).Scale(1 / math.Hypot(20, 90))
 	for name, c := range map[string]struct {
 		users  []physics.Position
 		motion []float64 // of both
@@ -130,38 +132,38 @@ func TestMotion(t *testing.T) {
 	}{
 		"to the centroid":           {up, []float64{10, 1, 0}, toward.Scale(10)},
 		"a smaller gain is as fast": {up, []float64{10, 0.3, 0}, toward.Scale(10)},
-		"around, left":              {up, []float64{10, 0, 1}, at(-toward.NorthM, toward.EastM).Scale(10)},
-		"around, right":             {up, []float64{10, 0, -1}, at(toward.NorthM, -toward.EastM).Scale(10)},
-		"half and half":             {up, []float64{10, 1, -1}, toward.Add(at(toward.NorthM, -toward.EastM)).Scale(10 / math.Sqrt2)},
-		"home when none":            {nil, []float64{12, 1, 0}, at(12, 0)},
-		"around home":               {nil, []float64{12, 0, 1}, at(0, 12)},
-		"no gain, no motion":        {up, []float64{30, 0, 0}, at(0, 0)},
+		"around, left":              {up, []float64{10, 0, 1}, position(-toward.NorthM, toward.EastM).Scale(10)},
+		"around, right":             {up, []float64{10, 0, -1}, position(toward.NorthM, -toward.EastM).Scale(10)},
+		"half and half":             {up, []float64{10, 1, -1}, toward.Add(position(toward.NorthM, -toward.EastM)).Scale(10 / math.Sqrt2)},
+		"home when none":            {nil, []float64{12, 1, 0}, position(12, 0)},
+		"around home":               {nil, []float64{12, 0, 1}, position(0, 12)},
+		"no gain, no motion":        {up, []float64{30, 0, 0}, position(0, 0)},
 	} {
-		genes := rule(3, 1, 800, 0, append(c.motion, c.motion...)...)
-		d := decide(t, fixture(c.users...), genes...)
+		genes := ruleGenes(3, 1, 800, 0, append(c.motion, c.motion...)...)
+		d := decideOnce(t, snapshotOf(c.users...), genes...)
 		if d.Move[0].Sub(c.want).Norm() > 1e-9 {
 			t.Errorf("%s: moves %v, want %v", name, d.Move[0], c.want)
 		}
 	}
 	// With a scale of 0 nothing is offloaded, but who passes the gate is still tracked.
-	d := decide(t, fixture(up...), rule(3, 0, 800, 0, 10, 1, 0, 10, 1, 0)...)
+	d := decideOnce(t, snapshotOf(up...), ruleGenes(3, 0, 800, 0, 10, 1, 0, 10, 1, 0)...)
 	if d.Move[0].Sub(toward.Scale(10)).Norm() > 1e-9 {
 		t.Errorf("scale 0: moves %v, want %v", d.Move[0], toward.Scale(10))
 	}
 	// Straight out of the area ends at its edge.
-	s := fixture(at(310, 990))
-	s.Aircraft[0].Position = at(300, 990)
-	if d := decide(t, s, rule(3, 1, 800, 0, 30, 0, 1, 0, 0, 0)...); d.Move[0] != at(0, 10) {
+	s := snapshotOf(position(310, 990))
+	s.Aircraft[0].Position = position(300, 990)
+	if d := decideOnce(t, s, ruleGenes(3, 1, 800, 0, 30, 0, 1, 0, 0, 0)...); d.Move[0] != position(0, 10) {
 		t.Errorf("at the edge: moves %v, want (0, 10)", d.Move[0])
 	}
 }
 
 // An aircraft keeps its genes and its start when another is lost.
 func TestGenesFollowTheNumber(t *testing.T) {
-	s := fixture()
+	s := snapshotOf()
 	s.Aircraft = s.Aircraft[1:]
-	d := decide(t, s, rule(3, 1, 800, 0, 30, 0, 1, 5, 1, 0)...)
-	if len(d.Move) != 1 || d.Move[0].Sub(at(-5, 0)).Norm() > 1e-9 {
+	d := decideOnce(t, s, ruleGenes(3, 1, 800, 0, 30, 0, 1, 5, 1, 0)...)
+	if len(d.Move) != 1 || d.Move[0].Sub(position(-5, 0)).Norm() > 1e-9 {
 		t.Errorf("aircraft 2 moves %v, want 5 m west to its start", d.Move)
 	}
 }
@@ -171,17 +173,17 @@ func TestPermutationOfUsers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 0))
 	c := world.Standard()
 	for seed := range uint64(20) {
-		genes := random(rng, bounds(c.Aircraft), 1)[0].Genes
+		genes := randomMembers(rng, geneBounds(c.Aircraft), 1)[0].Genes
 		var s slot.Snapshot
 		world.New(c, seed).Snapshot(&s)
-		want := decide(t, &s, genes...)
+		want := decideOnce(t, &s, genes...)
 		order := rng.Perm(len(s.Users))
 		shuffled := s
 		shuffled.Users = nil
 		for _, i := range order {
 			shuffled.Users = append(shuffled.Users, s.Users[i])
 		}
-		got := decide(t, &shuffled, genes...)
+		got := decideOnce(t, &shuffled, genes...)
 		for k, i := range order {
 			if got.Users[k] != want.Users[i] {
 				t.Fatalf("seed %d: user %d is %+v, was %+v", seed, i, got.Users[k], want.Users[i])
@@ -201,21 +203,21 @@ func TestEpisodes(t *testing.T) {
 	c := world.Standard()
 	best := c.Physics.Propulsion.BestSpeedMPS(30)
 	members := []Member{
-		{Genes: rule(3, 0, 800, 0, best, 0.5, 0.5, best, 0.5, 0.5)},
-		{Genes: rule(3, 1, 800, 0, best, 0.5, 0.5, best, 0.5, 0.5)},
+		{Genes: ruleGenes(3, 0, 800, 0, best, 0.5, 0.5, best, 0.5, 0.5)},
+		{Genes: ruleGenes(3, 1, 800, 0, best, 0.5, 0.5, best, 0.5, 0.5)},
 	}
-	outcomes, err := Fly(t.Context(), &c, members, Range{0, 60}, 2, nil)
+	outcomes, err := Fly(t.Context(), &c, members, SeedRange{0, 60}, 2, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	local, full := mean(outcomes, 0), mean(outcomes, 1)
+	local, full := meanOutcome(outcomes, 0), meanOutcome(outcomes, 1)
 	if math.Abs(local.DelayS-715.5) > 8 || math.Abs(local.EnergyJ-26880) > 40 {
 		t.Errorf("all local: %+v, want 715.5 s and 26880 J", local)
 	}
 	if full.DelayS > 110 || full.EnergyJ < 35e3 || full.EnergyJ > 45e3 {
 		t.Errorf("balanced: %+v, want about 100 s for about 40 kJ", full)
 	}
-	if front.Hypervolume([]front.Point{local, full}, front.Reference) < 85e6 {
+	if pareto.Hypervolume([]pareto.Point{local, full}, pareto.Reference) < 85e6 {
 		t.Errorf("these two span too little: %+v, %+v", local, full)
 	}
 }
@@ -224,9 +226,9 @@ func TestGenesAreChecked(t *testing.T) {
 	c := world.Standard()
 	for name, genes := range map[string][]float64{
 		"too few":   {1, 1, 100, 0},
-		"above":     rule(3.1, 1, 100, 0, still...),
-		"below":     rule(1, 1, 49, 0, still...),
-		"no number": rule(1, math.NaN(), 100, 0, still...),
+		"above":     ruleGenes(3.1, 1, 100, 0, stillMotion...),
+		"below":     ruleGenes(1, 1, 49, 0, stillMotion...),
+		"no number": ruleGenes(1, math.NaN(), 100, 0, stillMotion...),
 	} {
 		if _, err := NewRule(&c, genes); err == nil {
 			t.Errorf("%s: accepted", name)
@@ -236,7 +238,7 @@ func TestGenesAreChecked(t *testing.T) {
 
 func TestDecideDoesNotAllocate(t *testing.T) {
 	c := world.Standard()
-	r, err := NewRule(&c, rule(3, 1, 800, 0, 8, 1, 0, 8, 1, 0))
+	r, err := NewRule(&c, ruleGenes(3, 1, 800, 0, 8, 1, 0, 8, 1, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,8 +252,8 @@ func TestDecideDoesNotAllocate(t *testing.T) {
 }
 
 func BenchmarkEpisode(b *testing.B) {
-	f := flight{world: world.New(world.Standard(), 0)}
-	genes := rule(3, 1, 800, 0, 8, 1, 0.2, 8, 1, 0.2)
+	f := episodeFlyer{world: world.New(world.Standard(), 0)}
+	genes := ruleGenes(3, 1, 800, 0, 8, 1, 0.2, 8, 1, 0.2)
 	b.ReportAllocs()
 	for i := range b.N {
 		if _, err := f.fly(genes, uint64(i)); err != nil {

@@ -19,8 +19,8 @@ import (
 	"math/rand/v2"
 
 	"prefdt/inference/slot"
-	"prefdt/offline/front"
 	"prefdt/offline/jobs"
+	"prefdt/offline/pareto"
 	"prefdt/simbridge/world"
 )
 
@@ -85,13 +85,13 @@ func Run(ctx context.Context, c Config, state *State, workers int, step func(*St
 	if err != nil {
 		return err
 	}
-	within := bounds(c.World.Aircraft)
+	within := geneBounds(c.World.Aircraft)
 	for state.Generation < c.Generations {
 		rng := rand.New(rand.NewPCG(c.Seed, uint64(state.Generation)))
 		fresh := state.Generation == 0
 		var children []Member
 		if fresh {
-			children = random(rng, within, c.Population)
+			children = randomMembers(rng, within, c.Population)
 		} else {
 			children = offspring(rng, within, state.Population)
 		}
@@ -100,7 +100,7 @@ func Run(ctx context.Context, c Config, state *State, workers int, step func(*St
 			return err
 		}
 		for i := range children {
-			children[i].Point = mean(outcomes, i)
+			children[i].Point = meanOutcome(outcomes, i)
 		}
 		next := children
 		if !fresh {
@@ -115,29 +115,29 @@ func Run(ctx context.Context, c Config, state *State, workers int, step func(*St
 	return nil
 }
 
-// mean averages one member's outcomes over the seeds, in their order.
-func mean(outcomes [][]front.Point, member int) front.Point {
-	var sum front.Point
+// meanOutcome averages one member's outcomes over the seeds, in their order.
+func meanOutcome(outcomes [][]pareto.Point, member int) pareto.Point {
+	var sum pareto.Point
 	for _, o := range outcomes {
 		sum.DelayS += o[member].DelayS
 		sum.EnergyJ += o[member].EnergyJ
 	}
 	n := float64(len(outcomes))
-	return front.Point{DelayS: sum.DelayS / n, EnergyJ: sum.EnergyJ / n}
+	return pareto.Point{DelayS: sum.DelayS / n, EnergyJ: sum.EnergyJ / n}
 }
 
 // Fly returns the outcome of every member on every seed, [seed][member].
 // Episodes are shared among workers; each is a function of its seed and its
 // genes alone, so their number changes nothing. progress, if any, is told how
 // many seeds are complete, from one goroutine at a time.
-func Fly(ctx context.Context, c *world.Config, members []Member, seeds Range, workers int, progress func(done int)) ([][]front.Point, error) {
-	outcomes := make([][]front.Point, seeds.Len())
+func Fly(ctx context.Context, c *world.Config, members []Member, seeds SeedRange, workers int, progress func(done int)) ([][]pareto.Point, error) {
+	outcomes := make([][]pareto.Point, seeds.Len())
 	for i := range outcomes {
-		outcomes[i] = make([]front.Point, len(members))
+		outcomes[i] = make([]pareto.Point, len(members))
 	}
-	err := jobs.Do(ctx, len(members)*len(outcomes), workers, func() (*flight, error) {
-		return &flight{world: world.New(*c, 0)}, nil
-	}, func(f *flight, job int) (err error) {
+	err := jobs.Do(ctx, len(members)*len(outcomes), workers, func() (*episodeFlyer, error) {
+		return &episodeFlyer{world: world.New(*c, 0)}, nil
+	}, func(f *episodeFlyer, job int) (err error) {
 		i, m := job/len(members), job%len(members)
 		if outcomes[i][m], err = f.fly(members[m].Genes, seeds.First+uint64(i)); err != nil {
 			return fmt.Errorf("member %d: %w", m, err)
@@ -154,8 +154,8 @@ func Fly(ctx context.Context, c *world.Config, members []Member, seeds Range, wo
 	return outcomes, nil
 }
 
-// flight is one worker's world and the memory it flies in.
-type flight struct {
+// episodeFlyer is one worker's world and the memory it flies in.
+type episodeFlyer struct {
 	world    *world.World
 	rule     *Rule
 	snapshot slot.Snapshot
@@ -164,11 +164,11 @@ type flight struct {
 }
 
 // fly returns the outcome of one episode under a rule.
-func (f *flight) fly(genes []float64, seed uint64) (p front.Point, err error) {
+func (f *episodeFlyer) fly(genes []float64, seed uint64) (p pareto.Point, err error) {
 	if f.rule == nil {
 		f.rule, err = NewRule(&f.world.Config, genes)
 	} else {
-		err = f.rule.Use(genes)
+		err = f.rule.SetGenes(genes)
 	}
 	if err != nil {
 		return p, err
@@ -176,7 +176,7 @@ func (f *flight) fly(genes []float64, seed uint64) (p front.Point, err error) {
 	for f.world.Reset(seed); !f.world.Done(); {
 		f.world.Snapshot(&f.snapshot)
 		f.rule.Decide(&f.snapshot, &f.decision)
-		f.world.Apply(&f.snapshot, &f.decision, &f.action)
+		f.world.FillAction(&f.snapshot, &f.decision, &f.action)
 		o := f.world.Step(f.action)
 		p.DelayS += o.DelayS
 		p.EnergyJ += o.EnergyJ()

@@ -7,19 +7,19 @@ import (
 	"reflect"
 	"testing"
 
-	"prefdt/offline/front"
+	"prefdt/offline/pareto"
 	"prefdt/simbridge/world"
 )
 
-// small is a search of well under a second: 12 members, 9 generations, 30 slots.
-func small() Config {
+// smallConfig is a search of well under a second: 12 members, 9 generations, 30 slots.
+func smallConfig() Config {
 	c := Default()
 	c.Population, c.Generations, c.Seeds, c.Seed, c.World.Slots = 12, 9, "5:7", 3, 30
 	return c
 }
 
-// trace runs a search and returns its state after every generation.
-func trace(t *testing.T, c Config, workers int) []State {
+// statesOf runs a search and returns its state after every generation.
+func statesOf(t *testing.T, c Config, workers int) []State {
 	t.Helper()
 	var states []State
 	var state State
@@ -33,8 +33,8 @@ func trace(t *testing.T, c Config, workers int) []State {
 // resumed has the same state after every later generation, bit for bit, and
 // the number of workers changes nothing.
 func TestResumeEqualsUninterrupted(t *testing.T) {
-	c := small()
-	want := trace(t, c, 1)
+	c := smallConfig()
+	want := statesOf(t, c, 1)
 	if len(want) != c.Generations {
 		t.Fatalf("%d generations, want %d", len(want), c.Generations)
 	}
@@ -76,11 +76,11 @@ func TestResumeEqualsUninterrupted(t *testing.T) {
 
 // More generations go on from a finished search as if asked for at once.
 func TestExtend(t *testing.T) {
-	c := small()
-	want := trace(t, c, 2)
+	c := smallConfig()
+	want := statesOf(t, c, 2)
 	short := c
 	short.Generations = 4
-	states := trace(t, short, 2)
+	states := statesOf(t, short, 2)
 	state := states[len(states)-1]
 	if err := Run(t.Context(), c, &state, 2, func(*State) error { return nil }); err != nil {
 		t.Fatal(err)
@@ -93,9 +93,9 @@ func TestExtend(t *testing.T) {
 // NSGA-II keeps its best: on the training seeds neither the corner nor the
 // least energy ever gets worse, and the front grows.
 func TestElitism(t *testing.T) {
-	states := trace(t, small(), 2)
+	states := statesOf(t, smallConfig(), 2)
 	best := func(s State) (corner, energy float64) {
-		f := front.NonDominated(points(s.Population))
+		f := pareto.NonDominated(memberPoints(s.Population))
 		return f[0].DelayS, f[len(f)-1].EnergyJ
 	}
 	for i := 1; i < len(states); i++ {
@@ -104,27 +104,27 @@ func TestElitism(t *testing.T) {
 			t.Errorf("generation %d lost an end: %v s, %v J after %v s, %v J", i+1, c1, e1, c0, e0)
 		}
 	}
-	reference := front.Point{DelayS: 300, EnergyJ: 42e3} // 30 slots of DESIGN's 100
-	first, last := front.Hypervolume(points(states[0].Population), reference), front.Hypervolume(points(states[8].Population), reference)
+	reference := pareto.Point{DelayS: 300, EnergyJ: 42e3} // 30 slots of DESIGN's 100
+	first, last := pareto.Hypervolume(memberPoints(states[0].Population), reference), pareto.Hypervolume(memberPoints(states[8].Population), reference)
 	if last < 1.02*first {
 		t.Errorf("hypervolume %v after the last generation, %v after the first", last, first)
 	}
 }
 
 func TestSeedsChangeTheSearch(t *testing.T) {
-	c := small()
+	c := smallConfig()
 	c.Generations = 1
-	a := trace(t, c, 2)[0]
+	a := statesOf(t, c, 2)[0]
 	c.Seed++
-	if b := trace(t, c, 2)[0]; reflect.DeepEqual(a.Population, b.Population) || a.ConfigHash == b.ConfigHash {
+	if b := statesOf(t, c, 2)[0]; reflect.DeepEqual(a.Population, b.Population) || a.ConfigHash == b.ConfigHash {
 		t.Error("another seed is the same search")
 	}
 }
 
 func TestAnotherFleet(t *testing.T) {
-	c := small()
-	c.World.Aircraft, c.World.Losses = 3, []world.Loss{{Aircraft: 1, Slot: 10}}
-	states := trace(t, c, 2)
+	c := smallConfig()
+	c.World.Aircraft, c.World.AircraftLosses = 3, []world.AircraftLoss{{Aircraft: 1, Slot: 10}}
+	states := statesOf(t, c, 2)
 	if a := states[8].Archive(c); len(a.Members) < 3 || len(a.Members[0].Genes) != 13 {
 		t.Errorf("three aircraft, one lost: %d members of %d genes", len(a.Members), len(a.Members[0].Genes))
 	}
@@ -132,7 +132,7 @@ func TestAnotherFleet(t *testing.T) {
 
 func TestFlyStopsWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	c := small()
+	c := smallConfig()
 	state := State{}
 	err := Run(ctx, c, &state, 2, func(s *State) error {
 		if s.Generation == 2 {
@@ -152,8 +152,8 @@ func TestPaperTeacher(t *testing.T) {
 		t.Skip("flies 11,000 episodes")
 	}
 	c := Default()
-	states := trace(t, c, 2)
-	e, err := Evaluate(t.Context(), states[len(states)-1].Archive(c), Range{1000000, 1000100}, 2, nil)
+	states := statesOf(t, c, 2)
+	e, err := Evaluate(t.Context(), states[len(states)-1].Archive(c), SeedRange{1000000, 1000100}, 2, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

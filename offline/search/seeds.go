@@ -5,25 +5,27 @@ import (
 	"prefdt/offline/seeds"
 )
 
-// Range is a half-open range of seeds.
-type Range struct {
+// SeedRange is a half-open range of seeds.
+type SeedRange struct {
 	First uint64 `json:"first"`
 	End   uint64 `json:"end"` // excluded
 }
 
 // Len returns the number of seeds.
-func (r Range) Len() int { return int(r.End - r.First) }
+func (r SeedRange) Len() int { return int(r.End - r.First) }
 
 // trainingSeeds reads A:B, or N for 0:N, of what a search may learn from.
-func trainingSeeds(text string) (Range, error) { return parseRange(text, seeds.Training) }
+func trainingSeeds(text string) (SeedRange, error) { return parseSeedRange(text, seeds.CheckTraining) }
 
 // evaluationSeeds reads a range of what nothing has learned from.
-func evaluationSeeds(text string) (Range, error) { return parseRange(text, seeds.Evaluation) }
+func evaluationSeeds(text string) (SeedRange, error) {
+	return parseSeedRange(text, seeds.CheckEvaluation)
+}
 
-func parseRange(text string, allowed func(uint64) error) (Range, error) {
-	list, err := command.Range(text, allowed)
+func parseSeedRange(text string, allowed func(uint64) error) (SeedRange, error) {
+	list, err := command.ParseSeeds(text, allowed)
 	if err != nil {
-		return Range{}, err
+		return SeedRange{}, err
 	}
-	return Range{list[0], list[len(list)-1] + 1}, nil
+	return SeedRange{list[0], list[len(list)-1] + 1}, nil
 }

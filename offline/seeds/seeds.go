@@ -13,24 +13,24 @@ const (
 	EvaluationFirst  = 1_000_000
 )
 
-// Training refuses a seed that search and training may not see.
-func Training(seed uint64) error {
+// CheckTraining refuses a seed that search and training may not see.
+func CheckTraining(seed uint64) error {
 	if seed > TrainingLast {
 		return fmt.Errorf("seed %d is not for search or training, use 0 to %d", seed, TrainingLast)
 	}
 	return nil
 }
 
-// Calibration refuses a seed that is not held out for calibration.
-func Calibration(seed uint64) error {
+// CheckCalibration refuses a seed that is not held out for calibration.
+func CheckCalibration(seed uint64) error {
 	if seed < CalibrationFirst || seed > CalibrationLast {
 		return fmt.Errorf("seed %d is not for calibration, use %d to %d", seed, CalibrationFirst, CalibrationLast)
 	}
 	return nil
 }
 
-// Evaluation refuses a seed that anything before evaluation may have seen.
-func Evaluation(seed uint64) error {
+// CheckEvaluation refuses a seed that anything before evaluation may have seen.
+func CheckEvaluation(seed uint64) error {
 	if seed < EvaluationFirst {
 		return fmt.Errorf("seed %d is not for evaluation, use %d or more", seed, EvaluationFirst)
 	}

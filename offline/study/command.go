@@ -55,7 +55,7 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	}
 	if *steps > 0 {
 		c.Train.Schedule.Steps = *steps
-		c.Train.Schedule.WarmUp = min(c.Train.Schedule.WarmUp, *steps/5)
+		c.Train.Schedule.WarmUpSteps = min(c.Train.Schedule.WarmUpSteps, *steps/5)
 	}
 	if *seeds > 0 {
 		c.AblationSeeds = max(2, c.AblationSeeds**seeds/c.Seeds)
@@ -68,7 +68,7 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	arms := c.arms()
 	if *list {
 		for _, a := range arms {
-			fmt.Fprintf(stdout, "%-28s %s\n", a.Name, a.What)
+			fmt.Fprintf(stdout, "%-28s %s\n", a.Name, a.Description)
 		}
 		return nil
 	}

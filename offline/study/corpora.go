@@ -20,9 +20,9 @@ import (
 	"prefdt/offline/train"
 )
 
-// rules returns the archive of a search, made once.
-func (s *study) rules(ctx context.Context, population int) (search.Archive, error) {
-	path := filepath.Join(s.out, "search", fmt.Sprintf("rules%d.json", population))
+// ruleArchive returns the archive of a search, made once.
+func (s *study) ruleArchive(ctx context.Context, population int) (search.Archive, error) {
+	path := filepath.Join(s.outDir, "search", fmt.Sprintf("rules%d.json", population))
 	if a, err := search.ReadArchive(path); err == nil || !errors.Is(err, os.ErrNotExist) {
 		return a, err
 	}
@@ -33,14 +33,14 @@ func (s *study) rules(ctx context.Context, population int) (search.Archive, erro
 		return search.Archive{}, err
 	}
 	a := state.Archive(c)
-	return a, command.Replace(path, func(w io.Writer) error { return json.NewEncoder(w).Encode(a) })
+	return a, command.ReplaceFile(path, func(w io.Writer) error { return json.NewEncoder(w).Encode(a) })
 }
 
-// archive returns the teacher's front that a corpus is matched to.
-func (s *study) archive(ctx context.Context, rules bool) (corpus.Archive, error) {
-	a := corpus.Archive{Episodes: s.Episodes}
+// teacherArchive returns the teacher's front that a corpus is matched to.
+func (s *study) teacherArchive(ctx context.Context, rules bool) (corpus.Archive, error) {
+	a := corpus.Archive{Episodes: s.ArchiveEpisodes}
 	if rules {
-		found, err := s.rules(ctx, 50)
+		found, err := s.ruleArchive(ctx, 50)
 		if err != nil {
 			return a, err
 		}
@@ -53,15 +53,15 @@ func (s *study) archive(ctx context.Context, rules bool) (corpus.Archive, error)
 		return *old, nil
 	}
 	var list []uint64
-	for i := range s.Episodes {
+	for i := range s.ArchiveEpisodes {
 		list = append(list, uint64(i))
 	}
 	prices := teacher.Prices(101)
-	outcomes, err := teacher.Sweep(ctx, &s.world, seeds.Training, list, prices, s.workers, s.progress("archive episodes", s.Episodes))
+	outcomes, err := teacher.Sweep(ctx, &s.world, seeds.CheckTraining, list, prices, s.workers, s.progress("archive episodes", s.ArchiveEpisodes))
 	if err != nil {
 		return a, err
 	}
-	for k, p := range teacher.Archive(outcomes) {
+	for k, p := range teacher.MeanPoints(outcomes) {
 		if n := len(a.Points); n == 0 || p.DelayS > a.Points[n-1].DelayS && p.EnergyJ < a.Points[n-1].EnergyJ {
 			a.Points, a.Prices = append(a.Points, p), append(a.Prices, prices[k])
 		}
@@ -80,7 +80,7 @@ func (s *study) corpus(ctx context.Context, recipe string) (*corpus.Manifest, er
 	if m := s.corpora[recipe]; m != nil {
 		return m, nil
 	}
-	path := filepath.Join(s.out, "corpus", recipe+".json")
+	path := filepath.Join(s.outDir, "corpus", recipe+".json")
 	m, err := corpus.Read(path)
 	if err == nil {
 		err = m.Verify(4)
@@ -88,13 +88,13 @@ func (s *study) corpus(ctx context.Context, recipe string) (*corpus.Manifest, er
 	if errors.Is(err, os.ErrNotExist) {
 		r := recipes[recipe]
 		var a corpus.Archive
-		if a, err = s.archive(ctx, r.rules); err != nil {
+		if a, err = s.teacherArchive(ctx, r.rules); err != nil {
 			return nil, err
 		}
-		if m, err = corpus.Build(ctx, s.world, a, r.make(), s.Flights, 0, s.workers, s.progress("flights, "+recipe, s.Flights)); err != nil {
+		if m, err = corpus.Build(ctx, s.world, a, r.make(), s.CorpusFlights, 0, s.workers, s.progress("flights, "+recipe, s.CorpusFlights)); err != nil {
 			return nil, err
 		}
-		err = command.Replace(path, m.Write)
+		err = command.ReplaceFile(path, m.Write)
 	}
 	if err == nil {
 		s.corpora[recipe] = m
@@ -102,12 +102,12 @@ func (s *study) corpus(ctx context.Context, recipe string) (*corpus.Manifest, er
 	return m, err
 }
 
-// constant is a deviation under which a feature is zero; the largest that a
+// hidingStdDev is a deviation under which a feature is zero; the largest that a
 // checkpoint's statistics may have is 1e12.
-const constant = 9e11
+const hidingStdDev = 9e11
 
-// blinded returns statistics under which some features are always zero.
-func blinded(s token.Standard, hide token.Layout) (token.Standard, error) {
+// hideFeatures returns statistics under which some features are always zero.
+func hideFeatures(s token.Statistics, hide token.Layout) (token.Statistics, error) {
 	all := token.Features()
 	for _, r := range []struct {
 		m           *token.Moments
@@ -122,26 +122,26 @@ func blinded(s token.Standard, hide token.Layout) (token.Standard, error) {
 			if i < 0 {
 				return s, fmt.Errorf("no feature is called %q any more", name)
 			}
-			r.m.Mean[i], r.m.Std[i] = 0, constant
+			r.m.Mean[i], r.m.Std[i] = 0, hidingStdDev
 		}
 	}
 	return s, nil
 }
 
-// remembered is the context, in slots, of networks that remember (the paper's).
-const remembered = 20
+// historySlots is the context, in slots, of networks that remember (the paper's).
+const historySlots = 20
 
-// trained is the outcome of a training run.
-type trained struct {
+// trainingResult is the outcome of a training run.
+type trainingResult struct {
 	manifest *corpus.Manifest
-	standard token.Standard
+	standard token.Statistics
 	params   *train.Params[float32]
 }
 
-// train brings a run to its end, from wherever it was.
-func (s *study) train(ctx context.Context, name string, paper bool) (*trained, error) {
-	list := s.runs()
-	i := slices.IndexFunc(list, func(r run) bool { return r.name == name })
+// trainRun brings a run to its end, from wherever it was.
+func (s *study) trainRun(ctx context.Context, name string, paper bool) (*trainingResult, error) {
+	list := s.trainingRuns()
+	i := slices.IndexFunc(list, func(r trainingRun) bool { return r.name == name })
 	if i < 0 {
 		return nil, fmt.Errorf("no training run is called %q", name)
 	}
@@ -150,33 +150,33 @@ func (s *study) train(ctx context.Context, name string, paper bool) (*trained, e
 	if err != nil {
 		return nil, err
 	}
-	t := &trained{manifest: m}
-	if t.standard, err = blinded(m.Standard, r.blind); err != nil {
+	t := &trainingResult{manifest: m}
+	if t.standard, err = hideFeatures(m.Statistics, r.hiddenFeatures); err != nil {
 		return nil, err
 	}
 	c := s.Train
-	if r.remember {
-		c.Arch.Context = remembered
+	if r.seesHistory {
+		c.Arch.Context = historySlots
 	} else {
-		t.standard.Action.Silence()
+		t.standard.Action.Ablate()
 	}
-	if r.arch != nil {
-		r.arch(&c.Arch)
+	if r.adjustArch != nil {
+		r.adjustArch(&c.Arch)
 	}
-	if r.loss != nil {
-		r.loss(&c.Weights)
+	if r.adjustWeights != nil {
+		r.adjustWeights(&c.LossWeights)
 	}
 	if paper {
 		t.standard = paperform.Standard(t.standard)
 	}
-	readers := make([]*corpus.Reader, c.Workers)
+	readers := make([]*corpus.ExampleReader, c.Workers)
 	for k := range readers {
-		readers[k] = corpus.NewReader(m, &t.standard)
+		readers[k] = corpus.NewExampleReader(m, &t.standard)
 	}
-	source := func(worker, i int, ep *train.Episode) error {
-		err := readers[worker].Episode(&m.Flights[i%len(m.Flights)], ep)
-		if err == nil && r.lesson != nil {
-			r.lesson(ep)
+	source := func(worker, i int, ep *train.Example) error {
+		err := readers[worker].Read(&m.Flights[i%len(m.Flights)], ep)
+		if err == nil && r.adjustEpisode != nil {
+			r.adjustEpisode(ep)
 		}
 		return err
 	}
@@ -189,8 +189,8 @@ func (s *study) train(ctx context.Context, name string, paper bool) (*trained, e
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(s.out, "train", name)
-	if err := s.sameCorpus(dir, m.Hash()); err != nil {
+	dir := filepath.Join(s.outDir, "train", name)
+	if err := s.checkCorpusHash(dir, m.Hash()); err != nil {
 		return nil, err
 	}
 	if err := run.Run(ctx, dir, 100, 0, nil, s.log); err != nil {
@@ -200,13 +200,13 @@ func (s *study) train(ctx context.Context, name string, paper bool) (*trained, e
 	return t, nil
 }
 
-// sameCorpus keeps a run from going on with another corpus than it began with.
-func (s *study) sameCorpus(dir, hash string) error {
+// checkCorpusHash keeps a run from going on with another corpus than it began with.
+func (s *study) checkCorpusHash(dir, hash string) error {
 	path := filepath.Join(dir, "corpus.txt")
 	have, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return command.Replace(path, func(w io.Writer) error { _, err := io.WriteString(w, hash); return err })
+		return command.ReplaceFile(path, func(w io.Writer) error { _, err := io.WriteString(w, hash); return err })
 	case err != nil:
 		return err
 	case string(have) != hash:

@@ -13,15 +13,15 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	"prefdt/offline/front"
+	"prefdt/offline/pareto"
 	"prefdt/simbridge/chart"
 )
 
 // picture is one plot of the report, shown below a table.
 type picture struct{ table, file, title string }
 
-// plots draws what the results allow.
-func (s *study) plots(dir string, results []*Result, rows []Row) ([]picture, error) {
+// drawPlots draws what the results allow.
+func (s *study) drawPlots(dir string, results []*Result, rows []Metrics) ([]picture, error) {
 	var done []picture
 	for _, p := range []struct {
 		picture
@@ -33,10 +33,10 @@ func (s *study) plots(dir string, results []*Result, rows []Row) ([]picture, err
 		{picture{"headline", "speed.png", "Mean speed flown at each setting"}, func() *plot.Plot { return s.speedPlot(results) }},
 		{picture{"budgets", "budget.png", "Energy under a shock and a revision"}, func() *plot.Plot { return budgetPlot(results) }},
 		{picture{"sizes", "sizes.png", "Hypervolume ratio against parameters"}, func() *plot.Plot {
-			return s.sizePlot(rows, "tight hypervolume over the teacher's", func(r *Row) float64 { return r.TightRatio })
+			return s.sizePlot(rows, "tight hypervolume over the teacher's", func(r *Metrics) float64 { return r.TightRatio })
 		}},
 		{picture{"sizes", "gusts.png", "Budget error in gusts against parameters"}, func() *plot.Plot {
-			return s.sizePlot(rows, "budget error in gusts of 15 % (%)", func(r *Row) float64 { return 100 * cmp.Or(r.BudgetError[gusty], math.NaN()) })
+			return s.sizePlot(rows, "budget error in gusts of 15 % (%)", func(r *Metrics) float64 { return 100 * cmp.Or(r.BudgetAbsError[perturbationGusts], math.NaN()) })
 		}},
 	} {
 		picture := p.draw()
@@ -52,16 +52,16 @@ func (s *study) plots(dir string, results []*Result, rows []Row) ([]picture, err
 	return done, nil
 }
 
-func blank(x, y string) *plot.Plot {
+func newPlot(x, y string) *plot.Plot {
 	p := chart.New("", x, y)
 	p.Legend.Top, p.Legend.XOffs = true, -8
 	return p
 }
 
-const noteSize = 9
+const noteFontSize = 9
 
-// curve adds a line, with its points marked if marked is set.
-func curve(p *plot.Plot, label string, xy plotter.XYs, c color.Color, marked bool, dashes ...vg.Length) {
+// addCurve adds a line, with its points marked if marked is set.
+func addCurve(p *plot.Plot, label string, xy plotter.XYs, c color.Color, marked bool, dashes ...vg.Length) {
 	l := &plotter.Line{XYs: xy, LineStyle: draw.LineStyle{Color: c, Width: 1.6, Dashes: dashes}}
 	dots := &plotter.Scatter{XYs: xy, GlyphStyle: draw.GlyphStyle{Color: c, Radius: 2.5, Shape: draw.CircleGlyph{}}}
 	shown := []plot.Thumbnailer{}
@@ -80,7 +80,7 @@ func curve(p *plot.Plot, label string, xy plotter.XYs, c color.Color, marked boo
 
 // frontsPlot overlays the mean fronts.
 func frontsPlot(results []*Result) *plot.Plot {
-	p := blank("delay with penalties (s), logarithmic", "energy (kJ)")
+	p := newPlot("delay with penalties (s), logarithmic", "energy (kJ)")
 	p.X.Scale = plot.LogScale{}
 	var marks plot.ConstantTicks
 	for _, delay := range []float64{80, 90, 100, 120, 150, 200, 300, 400, 500, 700} {
@@ -89,19 +89,19 @@ func frontsPlot(results []*Result) *plot.Plot {
 	p.X.Tick.Marker = marks
 	n := 0
 	for _, name := range []string{"dispatch-teacher", "flagship", "flagship-heads", "base", "rules-101", "paper-form", "omega-bc", "unconditioned"} {
-		r := find(results, name)
+		r := findResult(results, name)
 		if r == nil {
 			continue
 		}
-		var means []front.Point
-		for _, row := range r.Front {
+		var means []pareto.Point
+		for _, row := range r.Outcomes {
 			means = append(means, meanPoint(row))
 		}
 		var xy plotter.XYs
-		for _, q := range front.NonDominated(means) {
+		for _, q := range pareto.NonDominated(means) {
 			xy = append(xy, plotter.XY{X: q.DelayS, Y: q.EnergyJ / 1e3})
 		}
-		curve(p, name, xy, chart.Palette[n%len(chart.Palette)], true)
+		addCurve(p, name, xy, chart.Palette[n%len(chart.Palette)], true)
 		n++
 	}
 	if n == 0 {
@@ -112,10 +112,10 @@ func frontsPlot(results []*Result) *plot.Plot {
 
 // fidelityPlot shows where on the front each asked share arrived.
 func fidelityPlot(results []*Result) *plot.Plot {
-	p := blank("delay share asked for", "delay (s)")
+	p := newPlot("delay share asked for", "delay (s)")
 	n := 0
 	for _, name := range []string{"flagship", "flagship-heads", "base", "paper-form", "paper-form-dispatch", "omega-bc"} {
-		r := find(results, name)
+		r := findResult(results, name)
 		if r == nil || len(r.Uniform.Points) == 0 {
 			continue
 		}
@@ -123,7 +123,7 @@ func fidelityPlot(results []*Result) *plot.Plot {
 		for i, row := range r.Uniform.Points {
 			xy = append(xy, plotter.XY{X: r.Uniform.Omegas[i], Y: meanPoint(row).DelayS})
 		}
-		curve(p, name, xy, chart.Palette[n%len(chart.Palette)], true)
+		addCurve(p, name, xy, chart.Palette[n%len(chart.Palette)], true)
 		n++
 	}
 	if n == 0 {
@@ -135,21 +135,21 @@ func fidelityPlot(results []*Result) *plot.Plot {
 
 // propulsionPlot is eq. (prop) with hover and the interior minimum.
 func (s *study) propulsionPlot() *plot.Plot {
-	p := blank("speed (m/s)", "power of one aircraft (W)")
+	p := newPlot("speed (m/s)", "power of one aircraft (W)")
 	c := &s.world.Physics
 	var xy plotter.XYs
 	for v := 0.0; v <= c.SpeedMaxMPS; v += 0.25 {
 		xy = append(xy, plotter.XY{X: v, Y: c.Propulsion.PowerW(v)})
 	}
-	curve(p, "", xy, chart.Blue, false)
+	addCurve(p, "", xy, chart.Blue, false)
 	best := c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS)
 	for _, at := range []struct {
 		v    float64
 		name string
 	}{{0, "hover"}, {best, "v*"}} {
 		power := c.Propulsion.PowerW(at.v)
-		curve(p, "", plotter.XYs{{X: at.v, Y: power}}, chart.Red, true)
-		chart.Note(p, fmt.Sprintf("%s: %.1f W at %.1f m/s", at.name, power, at.v), at.v, power+8, chart.Red, noteSize)
+		addCurve(p, "", plotter.XYs{{X: at.v, Y: power}}, chart.Red, true)
+		chart.Note(p, fmt.Sprintf("%s: %.1f W at %.1f m/s", at.name, power, at.v), at.v, power+8, chart.Red, noteFontSize)
 	}
 	p.Y.Min = 0
 	return p
@@ -157,10 +157,10 @@ func (s *study) propulsionPlot() *plot.Plot {
 
 // speedPlot is the mean speed flown against the setting.
 func (s *study) speedPlot(results []*Result) *plot.Plot {
-	p := blank("delay share asked for", "mean speed (m/s)")
+	p := newPlot("delay share asked for", "mean speed (m/s)")
 	n := 0
 	for _, name := range []string{"flagship", "paper-form", "paper-form-dispatch", "omega-bc"} {
-		r := find(results, name)
+		r := findResult(results, name)
 		if r == nil || len(r.Uniform.SpeedMPS) == 0 {
 			continue
 		}
@@ -168,14 +168,14 @@ func (s *study) speedPlot(results []*Result) *plot.Plot {
 		for i, v := range r.Uniform.SpeedMPS {
 			xy = append(xy, plotter.XY{X: r.Uniform.Omegas[i], Y: v})
 		}
-		curve(p, name, xy, chart.Palette[n%len(chart.Palette)], true)
+		addCurve(p, name, xy, chart.Palette[n%len(chart.Palette)], true)
 		n++
 	}
 	if n == 0 {
 		return nil
 	}
 	best := s.world.Physics.Propulsion.BestSpeedMPS(s.world.Physics.SpeedMaxMPS)
-	curve(p, "v*", plotter.XYs{{X: 0, Y: best}, {X: 1, Y: best}}, chart.Black, false, 5, 4)
+	addCurve(p, "v*", plotter.XYs{{X: 0, Y: best}, {X: 1, Y: best}}, chart.Black, false, 5, 4)
 	p.Y.Min = 0
 	p.Y.Max *= 1.25
 	return p
@@ -184,21 +184,21 @@ func (s *study) speedPlot(results []*Result) *plot.Plot {
 // budgetPlot shows, relative to an even pace so that a percent is seen, how the
 // energy under the shock approaches its budget.
 func budgetPlot(results []*Result) *plot.Plot {
-	p := blank("slot", "energy spent less an even pace to 40.5 kJ (kJ)")
+	p := newPlot("slot", "energy spent less an even pace to 40.5 kJ (kJ)")
 	n := 0
 	add := func(r *Result, k int, label string) {
-		if r == nil || len(r.Traces) <= k {
+		if r == nil || len(r.EnergyTraces) <= k {
 			return
 		}
-		t := r.Traces[k]
+		t := r.EnergyTraces[k]
 		c := chart.Palette[n%len(chart.Palette)]
 		last := float64(len(t.MeanJ) - 1)
 		var xy, up, down plotter.XYs
 		for i, j := range t.MeanJ {
 			x, even := float64(i), t.BudgetJ*float64(i)/last
 			xy = append(xy, plotter.XY{X: x, Y: (j - even) / 1e3})
-			up = append(up, plotter.XY{X: x, Y: (j - even + t.StdJ[i]) / 1e3})
-			down = append(down, plotter.XY{X: x, Y: (j - even - t.StdJ[i]) / 1e3})
+			up = append(up, plotter.XY{X: x, Y: (j - even + t.StdDevJ[i]) / 1e3})
+			down = append(down, plotter.XY{X: x, Y: (j - even - t.StdDevJ[i]) / 1e3})
 		}
 		band := append(plotter.XYs{}, up...)
 		for i := len(down) - 1; i >= 0; i-- {
@@ -209,27 +209,27 @@ func budgetPlot(results []*Result) *plot.Plot {
 			area.Color, area.LineStyle.Width = faint, 0
 			p.Add(area)
 		}
-		curve(p, label, xy, c, false)
+		addCurve(p, label, xy, c, false)
 		n++
 	}
-	add(find(results, "flagship"), 0, "flagship, 40.5 kJ")
-	add(find(results, "flagship"), 1, fmt.Sprintf("flagship, revised to 36 kJ at slot %d, below its floor", reviseSlot))
-	add(find(results, "rules-50"), 0, "rule of matching appetite")
-	add(find(results, "paper-form"), 0, "paper form, 40.5 kJ")
+	add(findResult(results, "flagship"), 0, "flagship, 40.5 kJ")
+	add(findResult(results, "flagship"), 1, fmt.Sprintf("flagship, revised to 36 kJ at slot %d, below its floor", reviseSlot))
+	add(findResult(results, "rules-50"), 0, "rule of matching appetite")
+	add(findResult(results, "paper-form"), 0, "paper form, 40.5 kJ")
 	if n == 0 {
 		return nil
 	}
-	curve(p, "the budget's even pace", plotter.XYs{{X: 0, Y: 0}, {X: 100, Y: 0}}, chart.Black, false, 2, 3)
+	addCurve(p, "the budget's even pace", plotter.XYs{{X: 0, Y: 0}, {X: 100, Y: 0}}, chart.Black, false, 2, 3)
 	low, high := p.Y.Min, p.Y.Max
-	curve(p, fmt.Sprintf("flight power x%.1f", shockFactor), plotter.XYs{{X: shockSlot, Y: low}, {X: shockSlot, Y: high}}, chart.Red, false, 6, 4)
+	addCurve(p, fmt.Sprintf("flight power x%.1f", shockFactor), plotter.XYs{{X: shockSlot, Y: low}, {X: shockSlot, Y: high}}, chart.Red, false, 6, 4)
 	p.Legend.Left, p.Legend.XOffs = true, 8
 	p.Y.Max = high + 0.5*(high-low)
 	return p
 }
 
 // sizePlot draws a figure against parameters, a line for each context.
-func (s *study) sizePlot(rows []Row, what string, figure func(*Row) float64) *plot.Plot {
-	p := blank("parameters (thousands)", what)
+func (s *study) sizePlot(rows []Metrics, what string, figure func(*Metrics) float64) *plot.Plot {
+	p := newPlot("parameters (thousands)", what)
 	n := 0
 	for _, context := range []int{20, 5, 1} {
 		var xy plotter.XYs
@@ -239,7 +239,7 @@ func (s *study) sizePlot(rows []Row, what string, figure func(*Row) float64) *pl
 				continue
 			}
 			for i := range rows {
-				if y := figure(&rows[i]); rows[i].Arm == s.sizeArm(a) && !math.IsNaN(y) {
+				if y := figure(&rows[i]); rows[i].Arm == s.sizeArmName(a) && !math.IsNaN(y) {
 					xy = append(xy, plotter.XY{X: float64(rows[i].Parameters) / 1e3, Y: y})
 					names = append(names, fmt.Sprintf("%d wide, %d deep", a.Width, a.Layers))
 				}
@@ -252,7 +252,7 @@ func (s *study) sizePlot(rows []Row, what string, figure func(*Row) float64) *pl
 		p.Add(dots)
 		p.Legend.Add(fmt.Sprintf("context of %d", context), dots)
 		for i := range xy {
-			chart.Note(p, names[i], xy[i].X, xy[i].Y, chart.Palette[n], noteSize)
+			chart.Note(p, names[i], xy[i].X, xy[i].Y, chart.Palette[n], noteFontSize)
 		}
 		n++
 	}

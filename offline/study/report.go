@@ -14,22 +14,22 @@ import (
 	"prefdt/offline/rollout"
 )
 
-// report writes all that follows from the results into the folder report:
+// writeReport writes all that follows from the results into the folder report:
 // study.md, a CSV of every arm and of every table, the reference front, and the
 // plots.
-func (s *study) report(results []*Result) error {
+func (s *study) writeReport(results []*Result) error {
 	if len(results) == 0 {
-		s.say("nothing measured yet")
+		s.logf("nothing measured yet")
 		return nil
 	}
-	reference := pool(results)
-	var all []Row
+	reference := poolFronts(results)
+	var all []Metrics
 	for _, r := range results {
-		all = append(all, figures(results, r, &reference, "flagship"))
+		all = append(all, computeMetrics(results, r, &reference, "flagship"))
 	}
-	dir := filepath.Join(s.out, "report")
+	dir := filepath.Join(s.outDir, "report")
 	write := func(name string, f func(w io.Writer) error) error {
-		return command.Replace(filepath.Join(dir, name), f)
+		return command.ReplaceFile(filepath.Join(dir, name), f)
 	}
 	if err := write("reference.json", func(w io.Writer) error { return json.NewEncoder(w).Encode(reference) }); err != nil {
 		return err
@@ -38,26 +38,26 @@ func (s *study) report(results []*Result) error {
 		return err
 	}
 	for _, t := range s.tables() {
-		if err := write(t.name+".csv", func(w io.Writer) error { return writeCSV(w, t.rows(results, &reference)) }); err != nil {
+		if err := write(t.name+".csv", func(w io.Writer) error { return writeCSV(w, t.metrics(results, &reference)) }); err != nil {
 			return err
 		}
 	}
-	pictures, err := s.plots(dir, results, all)
+	pictures, err := s.drawPlots(dir, results, all)
 	if err != nil {
 		return err
 	}
-	if err := write("study.md", func(w io.Writer) error { return s.markdown(w, results, &reference, pictures) }); err != nil {
+	if err := write("study.md", func(w io.Writer) error { return s.writeMarkdown(w, results, &reference, pictures) }); err != nil {
 		return err
 	}
-	s.say("%d arms in %s, with CSV tables, reference.json and %d plots", len(results), filepath.Join(dir, "study.md"), len(pictures))
+	s.logf("%d arms in %s, with CSV tables, reference.json and %d plots", len(results), filepath.Join(dir, "study.md"), len(pictures))
 	return nil
 }
 
-// rows returns the figures of a table's arms; those not measured are left out.
-func (t *table) rows(results []*Result, reference *Reference) (rows []Row) {
+// metrics returns the figures of a table's arms; those not measured are left out.
+func (t *table) metrics(results []*Result, reference *ReferenceFronts) (rows []Metrics) {
 	for _, name := range t.arms {
-		if r := find(results, name); r != nil {
-			rows = append(rows, figures(results, r, reference, t.versus))
+		if r := findResult(results, name); r != nil {
+			rows = append(rows, computeMetrics(results, r, reference, t.baseline))
 		}
 	}
 	return rows
@@ -66,41 +66,43 @@ func (t *table) rows(results []*Result, reference *Reference) (rows []Row) {
 // column is how one figure is printed.
 type column struct {
 	head string
-	cell func(r *Row) string
+	cell func(r *Metrics) string
 }
 
 var columns = map[string]column{
-	"n":          {"seeds", func(r *Row) string { return strconv.Itoa(r.Seeds) }},
-	"points":     {"settings: on a front / asked", func(r *Row) string { return fmt.Sprintf("%d / %d", r.Distinct, r.Settings) }},
-	"hv":         {"HV, 1e6", func(r *Row) string { return fmt.Sprintf("%.3f ± %.2f", r.Hypervolume.Mean/1e6, r.Hypervolume.Std/1e6) }},
-	"ratio":      {"HV ratio", func(r *Row) string { return number("%.4f", r.Ratio) }},
-	"tight":      {"tight ratio", func(r *Row) string { return number("%.4f", r.TightRatio) }},
-	"igd":        {"IGD, 1e-3 of the span", func(r *Row) string { return number("%.2f", 1e3*r.IGD) }},
-	"corner":     {"corner, s", func(r *Row) string { return number("%.1f", r.CornerS) }},
-	"reach":      {"reach, s", func(r *Row) string { return number("%.0f", r.ReachS) }},
-	"fidelity":   {"fidelity", func(r *Row) string { return number("%.4f", r.Fidelity) }},
-	"axis":       {"on its axis", func(r *Row) string { return number("%.4f", r.FidelityAxis) }},
-	"operable":   {"operable", func(r *Row) string { return r.Operable }},
-	"us":         {"decision, µs", func(r *Row) string { return number("%.0f", r.DecisionUS) }},
-	"gust ratio": {"HV ratio, gusts", func(r *Row) string { return number("%.4f", r.GustRatio) }},
-	"over":       {"flights over, " + shocked, func(r *Row) string { return budget("%.2f", 1, r.OverRate, shocked) }},
-	"parameters": {"parameters", func(r *Row) string { return thousands(r.Parameters) }},
-	"diff":       {"HV difference, 1e6 [95 %]", func(r *Row) string { return difference(r) }},
-	"p":          {"p", func(r *Row) string { return number("%.1e", r.P) }},
-	calm:         {calm, func(r *Row) string { return budget("%.2f %%", 100, r.BudgetError, calm) }},
-	shocked:      {shocked, func(r *Row) string { return budget("%.2f %%", 100, r.BudgetError, shocked) }},
-	gusty:        {gusty, func(r *Row) string { return budget("%.2f %%", 100, r.BudgetError, gusty) }},
-	revision:     {revision, func(r *Row) string { return budget("%.2f %%", 100, r.BudgetError, revision) }},
+	"n":      {"seeds", func(r *Metrics) string { return strconv.Itoa(r.Seeds) }},
+	"points": {"settings: on a front / asked", func(r *Metrics) string { return fmt.Sprintf("%d / %d", r.NonDominatedSettings, r.Settings) }},
+	"hv": {"HV, 1e6", func(r *Metrics) string {
+		return fmt.Sprintf("%.3f ± %.2f", r.Hypervolume.Mean/1e6, r.Hypervolume.Std/1e6)
+	}},
+	"ratio":              {"HV ratio", func(r *Metrics) string { return formatNumber("%.4f", r.HypervolumeRatio) }},
+	"tight":              {"tight ratio", func(r *Metrics) string { return formatNumber("%.4f", r.TightRatio) }},
+	"igd":                {"IGD, 1e-3 of the span", func(r *Metrics) string { return formatNumber("%.2f", 1e3*r.IGD) }},
+	"corner":             {"corner, s", func(r *Metrics) string { return formatNumber("%.1f", r.CornerS) }},
+	"reach":              {"reach, s", func(r *Metrics) string { return formatNumber("%.0f", r.ReachS) }},
+	"fidelity":           {"fidelity", func(r *Metrics) string { return formatNumber("%.4f", r.Fidelity) }},
+	"axis":               {"on its axis", func(r *Metrics) string { return formatNumber("%.4f", r.FidelityRecalibrated) }},
+	"operable":           {"operable", func(r *Metrics) string { return r.Operable }},
+	"us":                 {"decision, µs", func(r *Metrics) string { return formatNumber("%.0f", r.DecisionUS) }},
+	"gust ratio":         {"HV ratio, gusts", func(r *Metrics) string { return formatNumber("%.4f", r.GustRatio) }},
+	"over":               {"flights over, " + perturbationShock, func(r *Metrics) string { return formatBudget("%.2f", 1, r.OverBudgetRate, perturbationShock) }},
+	"parameters":         {"parameters", func(r *Metrics) string { return formatThousands(r.Parameters) }},
+	"diff":               {"HV difference, 1e6 [95 %]", func(r *Metrics) string { return formatDifference(r) }},
+	"p":                  {"p", func(r *Metrics) string { return formatNumber("%.1e", r.PValue) }},
+	perturbationNone:     {perturbationNone, func(r *Metrics) string { return formatBudget("%.2f %%", 100, r.BudgetAbsError, perturbationNone) }},
+	perturbationShock:    {perturbationShock, func(r *Metrics) string { return formatBudget("%.2f %%", 100, r.BudgetAbsError, perturbationShock) }},
+	perturbationGusts:    {perturbationGusts, func(r *Metrics) string { return formatBudget("%.2f %%", 100, r.BudgetAbsError, perturbationGusts) }},
+	perturbationRevision: {perturbationRevision, func(r *Metrics) string { return formatBudget("%.2f %%", 100, r.BudgetAbsError, perturbationRevision) }},
 }
 
-func number(format string, x float64) string {
+func formatNumber(format string, x float64) string {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return "—"
 	}
 	return fmt.Sprintf(format, x)
 }
 
-func budget(format string, scale float64, errors map[string]float64, name string) string {
+func formatBudget(format string, scale float64, errors map[string]float64, name string) string {
 	x, known := errors[name]
 	if !known {
 		return "—"
@@ -108,7 +110,7 @@ func budget(format string, scale float64, errors map[string]float64, name string
 	return fmt.Sprintf(format, scale*x)
 }
 
-func thousands(n int) string {
+func formatThousands(n int) string {
 	if n == 0 {
 		return "—"
 	}
@@ -119,38 +121,38 @@ func thousands(n int) string {
 	return text
 }
 
-func difference(r *Row) string {
-	if math.IsNaN(r.Diff) {
+func formatDifference(r *Metrics) string {
+	if math.IsNaN(r.HypervolumeDiff) {
 		return "—"
 	}
-	return fmt.Sprintf("%+.3f [%+.3f, %+.3f]", r.Diff/1e6, r.DiffLow/1e6, r.DiffTop/1e6)
+	return fmt.Sprintf("%+.3f [%+.3f, %+.3f]", r.HypervolumeDiff/1e6, r.HypervolumeDiffLow/1e6, r.HypervolumeDiffHigh/1e6)
 }
 
-// markdown writes the report that people read.
-func (s *study) markdown(w io.Writer, results []*Result, reference *Reference, pictures []picture) error {
+// writeMarkdown writes the report that people read.
+func (s *study) writeMarkdown(w io.Writer, results []*Result, reference *ReferenceFronts, pictures []picture) error {
 	b := &strings.Builder{}
 	fmt.Fprintf(b, "# The study: what each part of the policy earns\n\n")
 	fmt.Fprintf(b, "Made by `offline study`. Two aircraft, ten users, 100 slots; evaluation seeds from 1,000,000, %d for the headline arms and the first %d of them for the others; %d settings, spread for each arm on calibration seeds of their own. Hypervolume (HV) has its reference point at 1000 s and 141 kJ, the tight one at 720 s and 39 kJ; ratios are to the exact-dispatch teacher on the same seed. IGD is read on %d seeds against the pooled front of all %d arms (`%.12s`, reference.json). Differences are paired by seed: mean, 95 %% bootstrap interval, exact Wilcoxon signed-rank p. Arms that the study trains had %d steps of %d flights each, a small part of the flagship's training: read them against `base`.\n\n",
-		s.Seeds, s.AblationSeeds, s.Settings, len(reference.Fronts), len(reference.Contributors), reference.Hash, s.Train.Schedule.Steps, s.Train.Batch)
-	for _, line := range s.readings(results, reference) {
+		s.Seeds, s.AblationSeeds, s.Settings, len(reference.BySeed), len(reference.Contributors), reference.Hash, s.Train.Schedule.Steps, s.Train.Batch)
+	for _, line := range s.summaryLines(results, reference) {
 		fmt.Fprintf(b, "- %s\n", line)
 	}
 	for _, t := range s.tables() {
-		s.table(b, t, results, reference)
+		s.writeTable(b, t, results, reference)
 		for _, p := range pictures {
 			if p.table == t.name {
 				fmt.Fprintf(b, "\n![%s](%s)\n", p.title, p.file)
 			}
 		}
 	}
-	links(b, results)
+	writeLinkTables(b, results)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// table writes one table.
-func (s *study) table(b *strings.Builder, t table, results []*Result, reference *Reference) {
-	rows := t.rows(results, reference)
+// writeTable writes one table.
+func (s *study) writeTable(b *strings.Builder, t table, results []*Result, reference *ReferenceFronts) {
+	rows := t.metrics(results, reference)
 	if len(rows) == 0 {
 		return
 	}
@@ -158,7 +160,7 @@ func (s *study) table(b *strings.Builder, t table, results []*Result, reference 
 	for _, c := range t.columns {
 		head := columns[c].head
 		if c == "diff" {
-			head = fmt.Sprintf("HV less %s's, 1e6 [95 %%]", t.versus)
+			head = fmt.Sprintf("HV less %s's, 1e6 [95 %%]", t.baseline)
 		}
 		fmt.Fprintf(b, " %s |", head)
 	}
@@ -175,31 +177,31 @@ func (s *study) table(b *strings.Builder, t table, results []*Result, reference 
 		fmt.Fprintf(b, "%s\n\n", t.note)
 	}
 	for i := range rows {
-		fmt.Fprintf(b, "- `%s`: %s\n", rows[i].Arm, rows[i].What)
+		fmt.Fprintf(b, "- `%s`: %s\n", rows[i].Arm, rows[i].Description)
 	}
 }
 
-// links writes what a lossy link leaves.
-func links(b *strings.Builder, results []*Result) {
+// writeLinkTables writes what a lossy link leaves.
+func writeLinkTables(b *strings.Builder, results []*Result) {
 	for _, r := range results {
-		if len(r.Link) == 0 {
+		if len(r.LinkRetentions) == 0 {
 			continue
 		}
 		fmt.Fprintf(b, "\n## Hypervolume retained on a bad link: %s\n\n| reports lost | users compute locally | last report stands in | standing offer |\n|---|---:|---:|---:|\n", r.arm.Name)
-		for _, l := range r.Link {
-			if l.Unheard != rollout.Local {
+		for _, l := range r.LinkRetentions {
+			if l.Fallback != rollout.FallbackLocal {
 				continue
 			}
-			name := fmt.Sprintf("%.0f %%", 100*l.Loss)
-			if l.Late > 0 {
-				name = fmt.Sprintf("none, snapshot %d slot late", l.Late)
+			name := fmt.Sprintf("%.0f %%", 100*l.LossRate)
+			if l.LateSlots > 0 {
+				name = fmt.Sprintf("none, snapshot %d slot late", l.LateSlots)
 			}
 			fmt.Fprintf(b, "| %s |", name)
-			for _, f := range []rollout.Fallback{rollout.Local, rollout.LastReport, rollout.Offer} {
+			for _, f := range []rollout.Fallback{rollout.FallbackLocal, rollout.FallbackLastReport, rollout.FallbackOffer} {
 				cell := "—"
-				for _, x := range r.Link {
-					if x.Loss == l.Loss && x.Late == l.Late && x.Unheard == f {
-						cell = fmt.Sprintf("%.1f %%", 100*x.Kept)
+				for _, x := range r.LinkRetentions {
+					if x.LossRate == l.LossRate && x.LateSlots == l.LateSlots && x.Fallback == f {
+						cell = fmt.Sprintf("%.1f %%", 100*x.HypervolumeRetained)
 					}
 				}
 				fmt.Fprintf(b, " %s |", cell)
@@ -209,11 +211,11 @@ func links(b *strings.Builder, results []*Result) {
 	}
 }
 
-// readings says in sentences what the tables show, with their figures.
-func (s *study) readings(results []*Result, reference *Reference) (lines []string) {
-	row := func(name, versus string) *Row {
-		if r := find(results, name); r != nil {
-			x := figures(results, r, reference, versus)
+// summaryLines says in sentences what the tables show, with their figures.
+func (s *study) summaryLines(results []*Result, reference *ReferenceFronts) (lines []string) {
+	row := func(name, versus string) *Metrics {
+		if r := findResult(results, name); r != nil {
+			x := computeMetrics(results, r, reference, versus)
 			return &x
 		}
 		return nil
@@ -222,58 +224,58 @@ func (s *study) readings(results []*Result, reference *Reference) (lines []strin
 	flagship, paper, rules := row("flagship", ""), row("paper-form", "flagship"), row("rules-101", "flagship")
 	if flagship != nil {
 		say("The **flagship** draws HV %.3fe6, %s of the teacher's per seed (tight: %s), at fidelity %s; budgets are off by %s in calm air, %s under x1.5 from half time, %s in gusts of 15 %%.",
-			flagship.Hypervolume.Mean/1e6, number("%.4f", flagship.Ratio), number("%.4f", flagship.TightRatio), number("%.4f", flagship.Fidelity),
-			columns[calm].cell(flagship), columns[shocked].cell(flagship), columns[gusty].cell(flagship))
+			flagship.Hypervolume.Mean/1e6, formatNumber("%.4f", flagship.HypervolumeRatio), formatNumber("%.4f", flagship.TightRatio), formatNumber("%.4f", flagship.Fidelity),
+			columns[perturbationNone].cell(flagship), columns[perturbationShock].cell(flagship), columns[perturbationGusts].cell(flagship))
 	}
 	if rules != nil && flagship != nil {
-		say("The paper's strongest **rule teacher** (population 101) draws %.3fe6: %s against the flagship, p = %s on %d seeds.", rules.Hypervolume.Mean/1e6, difference(rules), number("%.1e", rules.P), rules.Pairs)
+		say("The paper's strongest **rule teacher** (population 101) draws %.3fe6: %s against the flagship, p = %s on %d seeds.", rules.Hypervolume.Mean/1e6, formatDifference(rules), formatNumber("%.1e", rules.PValue), rules.PairedSeeds)
 	}
 	if paper != nil {
 		say("The **paper's own form**, trained in the study's budget, draws %.3fe6 at fidelity %s and misses budgets by %s in calm air and %s under the shock.",
-			paper.Hypervolume.Mean/1e6, number("%.3f", paper.Fidelity), columns[calm].cell(paper), columns[shocked].cell(paper))
+			paper.Hypervolume.Mean/1e6, formatNumber("%.3f", paper.Fidelity), columns[perturbationNone].cell(paper), columns[perturbationShock].cell(paper))
 		if x := row("paper-form-dispatch", "paper-form"); x != nil {
-			say("From the dispatch teacher's flights the same form draws %.3fe6 (%s): that much is the **corpus**; the rest of the way to `base` is the form.", x.Hypervolume.Mean/1e6, difference(x))
+			say("From the dispatch teacher's flights the same form draws %.3fe6 (%s): that much is the **corpus**; the rest of the way to `base` is the form.", x.Hypervolume.Mean/1e6, formatDifference(x))
 		}
 	}
 	long, base := row("remembering", "base"), row("base", "")
 	if long != nil && base != nil {
 		say("**What the sequence model earns over a context of one slot**: a network that sees %d slots and its actions in them against one that sees its own slot alone, trained alike: HV ratio %s against %s (difference of HV %s, p = %s on %d seeds), tight ratio %s against %s; budgets off by %s against %s in calm air, %s against %s under x1.5, %s against %s in gusts. %s",
-			remembered, number("%.4f", long.Ratio), number("%.4f", base.Ratio), difference(long)+" for the long one", number("%.1e", long.P), long.Pairs,
-			number("%.4f", long.TightRatio), number("%.4f", base.TightRatio), columns[calm].cell(long), columns[calm].cell(base), columns[shocked].cell(long), columns[shocked].cell(base),
-			columns[gusty].cell(long), columns[gusty].cell(base), verdict(long))
+			historySlots, formatNumber("%.4f", long.HypervolumeRatio), formatNumber("%.4f", base.HypervolumeRatio), formatDifference(long)+" for the long one", formatNumber("%.1e", long.PValue), long.PairedSeeds,
+			formatNumber("%.4f", long.TightRatio), formatNumber("%.4f", base.TightRatio), columns[perturbationNone].cell(long), columns[perturbationNone].cell(base), columns[perturbationShock].cell(long), columns[perturbationShock].cell(base),
+			columns[perturbationGusts].cell(long), columns[perturbationGusts].cell(base), historyVerdict(long))
 	}
-	for _, decoder := range []struct{ suffix, name string }{{"", "exact dispatch"}, {heads, "the paper's heads"}} {
-		if small, base := row(smallest+decoder.suffix, "base"+decoder.suffix), row("base"+decoder.suffix, ""); small != nil && base != nil {
+	for _, decoder := range []struct{ suffix, name string }{{"", "exact dispatch"}, {headsSuffix, "the paper's heads"}} {
+		if small, base := row(smallestSize+decoder.suffix, "base"+decoder.suffix), row("base"+decoder.suffix, ""); small != nil && base != nil {
 			say("**Size**, with %s: %s parameters (`%s`) draw %s of the teacher's HV, %s of the tight one, and decide in %.0f µs; the base's %s draw %s and %s in %.0f µs (difference of HV %s for the small one, p = %s on %d seeds).",
-				decoder.name, thousands(small.Parameters), smallest, number("%.4f", small.Ratio), number("%.4f", small.TightRatio), small.DecisionUS,
-				thousands(base.Parameters), number("%.4f", base.Ratio), number("%.4f", base.TightRatio), base.DecisionUS, difference(small), number("%.1e", small.P), small.Pairs)
+				decoder.name, formatThousands(small.Parameters), smallestSize, formatNumber("%.4f", small.HypervolumeRatio), formatNumber("%.4f", small.TightRatio), small.DecisionUS,
+				formatThousands(base.Parameters), formatNumber("%.4f", base.HypervolumeRatio), formatNumber("%.4f", base.TightRatio), base.DecisionUS, formatDifference(small), formatNumber("%.1e", small.PValue), small.PairedSeeds)
 		}
 	}
-	if streamed := row(s.context(remembered), ""); paper != nil && streamed != nil {
-		say("**Streaming context**: a slot's new tokens against a cache of %d slots cost %.0f µs a decision; the paper's window of sixty tokens, computed anew, %.0f µs.", remembered, streamed.DecisionUS, paper.DecisionUS)
+	if streamed := row(s.contextArmName(historySlots), ""); paper != nil && streamed != nil {
+		say("**Streaming context**: a slot's new tokens against a cache of %d slots cost %.0f µs a decision; the paper's window of sixty tokens, computed anew, %.0f µs.", historySlots, streamed.DecisionUS, paper.DecisionUS)
 	}
 	return lines
 }
 
-// verdict says what the difference of the front with a history to the base's
+// historyVerdict says what the difference of the front with a history to the base's
 // amounts to.
-func verdict(long *Row) string {
+func historyVerdict(long *Metrics) string {
 	switch {
-	case math.IsNaN(long.P):
+	case math.IsNaN(long.PValue):
 		return ""
-	case long.P > 0.05:
+	case long.PValue > 0.05:
 		return "In the front that is no significant difference."
-	case long.Diff > 0:
+	case long.HypervolumeDiff > 0:
 		return "The front is significantly better with the history."
 	}
 	return "The front is significantly better without the history."
 }
 
 // writeCSV writes every arm's figures.
-func writeCSV(w io.Writer, rows []Row) error {
+func writeCSV(w io.Writer, rows []Metrics) error {
 	names := []string{"arm", "seeds", "settings", "distinct", "parameters", "decision_us", "hypervolume", "hypervolume_std", "tight", "tight_std", "ratio", "tight_ratio",
 		"igd", "fidelity", "fidelity_axis", "corner_s", "reach_s", "operable", "gust_ratio", "versus", "pairs", "hypervolume_difference", "low95", "high95", "p"}
-	perturbations := []string{calm, shocked, gusty, revision}
+	perturbations := []string{perturbationNone, perturbationShock, perturbationGusts, perturbationRevision}
 	for _, p := range perturbations {
 		slug := strings.NewReplacer(" ", "_", "%", "percent").Replace(p)
 		names = append(names, "budget_abs_error_"+slug, "budget_error_"+slug, "budget_over_"+slug)
@@ -282,16 +284,16 @@ func writeCSV(w io.Writer, rows []Row) error {
 	out.Write(names) // Flush below keeps the error
 	for i := range rows {
 		r := &rows[i]
-		cells := []string{r.Arm, strconv.Itoa(r.Seeds), strconv.Itoa(r.Settings), strconv.Itoa(r.Distinct), strconv.Itoa(r.Parameters)}
-		for _, x := range []float64{r.DecisionUS, r.Hypervolume.Mean, r.Hypervolume.Std, r.Tight.Mean, r.Tight.Std, r.Ratio, r.TightRatio, r.IGD, r.Fidelity, r.FidelityAxis, r.CornerS, r.ReachS} {
+		cells := []string{r.Arm, strconv.Itoa(r.Seeds), strconv.Itoa(r.Settings), strconv.Itoa(r.NonDominatedSettings), strconv.Itoa(r.Parameters)}
+		for _, x := range []float64{r.DecisionUS, r.Hypervolume.Mean, r.Hypervolume.Std, r.Tight.Mean, r.Tight.Std, r.HypervolumeRatio, r.TightRatio, r.IGD, r.Fidelity, r.FidelityRecalibrated, r.CornerS, r.ReachS} {
 			cells = append(cells, csvNumber(x))
 		}
-		cells = append(cells, r.Operable, csvNumber(r.GustRatio), r.Versus, strconv.Itoa(r.Pairs))
-		for _, x := range []float64{r.Diff, r.DiffLow, r.DiffTop, r.P} {
+		cells = append(cells, r.Operable, csvNumber(r.GustRatio), r.Baseline, strconv.Itoa(r.PairedSeeds))
+		for _, x := range []float64{r.HypervolumeDiff, r.HypervolumeDiffLow, r.HypervolumeDiffHigh, r.PValue} {
 			cells = append(cells, csvNumber(x))
 		}
 		for _, p := range perturbations {
-			for _, m := range []map[string]float64{r.BudgetError, r.BudgetBias, r.OverRate} {
+			for _, m := range []map[string]float64{r.BudgetAbsError, r.BudgetBias, r.OverBudgetRate} {
 				x, known := m[p]
 				if !known {
 					x = math.NaN()

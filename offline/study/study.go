@@ -46,11 +46,11 @@ type Config struct {
 	Settings         int `json:"settings" yaml:"settings"`                   // K
 	Prices           int `json:"prices" yaml:"prices"`                       // of the dispatch teacher's front
 
-	Flights  int `json:"flights" yaml:"flights"`   // of each corpus
-	Episodes int `json:"episodes" yaml:"episodes"` // that each archive member's outcome is a mean over
+	CorpusFlights   int `json:"flights" yaml:"flights"`   // of each corpus
+	ArchiveEpisodes int `json:"episodes" yaml:"episodes"` // that each archive member's outcome is a mean over
 
-	Train train.Config `json:"train" yaml:"train"` // of the arms that the study trains
-	Grid  bool         `json:"grid" yaml:"grid"`   // all 27 sizes, not only those around the base
+	Train    train.Config `json:"train" yaml:"train"` // of the arms that the study trains
+	AllSizes bool         `json:"grid" yaml:"grid"`   // all 27 sizes, not only those around the base
 }
 
 // Default takes about three quarters of an hour on two cores.
@@ -58,7 +58,7 @@ func Default() Config {
 	c := Config{
 		Checkpoint: "configs/checkpoint",
 		Seeds:      100, AblationSeeds: 20, CalibrationSeeds: 10, LinkSeeds: 10, Settings: 21, Prices: 32,
-		Flights: 6000, Episodes: 100, Train: train.Default(),
+		CorpusFlights: 6000, ArchiveEpisodes: 100, Train: train.Default(),
 	}
 	c.Train.Batch, c.Train.Schedule.Steps = 8, 600
 	return c
@@ -73,7 +73,7 @@ func (c *Config) Check() error {
 	}{
 		{"seeds", c.Seeds, 2, 1000}, {"ablation_seeds", c.AblationSeeds, 2, c.Seeds}, {"link_seeds", c.LinkSeeds, 1, c.Seeds},
 		{"calibration_seeds", c.CalibrationSeeds, 1, 10000}, {"settings", c.Settings, 3, 1001}, {"prices", c.Prices, 3, 1001},
-		{"flights", c.Flights, 500, 1e7}, {"episodes", c.Episodes, 1, 1e5},
+		{"flights", c.CorpusFlights, 500, 1e7}, {"episodes", c.ArchiveEpisodes, 1, 1e5},
 	} {
 		if r.x < r.low || r.x > r.highest {
 			return fmt.Errorf("study %s is %d, want %d to %d", r.name, r.x, r.low, r.highest)
@@ -85,7 +85,7 @@ func (c *Config) Check() error {
 // study is a study in progress.
 type study struct {
 	Config
-	out     string
+	outDir  string
 	world   world.Config
 	workers int
 	log     io.Writer
@@ -102,9 +102,9 @@ func Run(ctx context.Context, c Config, out string, only []string, log io.Writer
 	if err := c.Check(); err != nil {
 		return err
 	}
-	s := &study{Config: c, out: out, world: world.Standard(), workers: runtime.GOMAXPROCS(0), log: log, started: time.Now(),
+	s := &study{Config: c, outDir: out, world: world.Standard(), workers: runtime.GOMAXPROCS(0), log: log, started: time.Now(),
 		archives: map[string]*corpus.Archive{}, corpora: map[string]*corpus.Manifest{}}
-	if err := s.begin(); err != nil {
+	if err := s.claimFolder(); err != nil {
 		return err
 	}
 	var err error
@@ -117,7 +117,7 @@ func Run(ctx context.Context, c Config, out string, only []string, log io.Writer
 		if len(only) > 0 && !slices.Contains(only, a.Name) {
 			continue
 		}
-		if err := s.arm(ctx, a, fmt.Sprintf("%d/%d", i+1, len(arms))); err != nil {
+		if err := s.ensureMeasured(ctx, a, fmt.Sprintf("%d/%d", i+1, len(arms))); err != nil {
 			if ctx.Err() != nil {
 				return errors.New("offline study: interrupted; the same command with -resume goes on")
 			}
@@ -126,7 +126,7 @@ func Run(ctx context.Context, c Config, out string, only []string, log io.Writer
 	}
 	var results []*Result
 	for i := range arms {
-		r, err := s.read(&arms[i])
+		r, err := s.readResult(&arms[i])
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		} else if err != nil {
@@ -136,18 +136,18 @@ func Run(ctx context.Context, c Config, out string, only []string, log io.Writer
 	}
 	// One after the other, so that they compare whatever else a machine did while
 	// they were measured.
-	s.say("timing the decisions of %d arms", len(results))
+	s.logf("timing the decisions of %d arms", len(results))
 	for _, r := range results {
-		if r.DecisionUS, err = s.decision(ctx, r.arm, r.Omegas); err != nil {
+		if r.DecisionUS, err = s.timeDecision(ctx, r.arm, r.Omegas); err != nil {
 			return fmt.Errorf("study arm %s: %w", r.arm.Name, err)
 		}
 	}
-	return s.report(results)
+	return s.writeReport(results)
 }
 
-// begin keeps two studies from sharing a folder.
-func (s *study) begin() error {
-	path := filepath.Join(s.out, "study.json")
+// claimFolder keeps two studies from sharing a folder.
+func (s *study) claimFolder() error {
+	path := filepath.Join(s.outDir, "study.json")
 	want, err := json.MarshalIndent(s.Config, "", "  ")
 	if err != nil {
 		return err
@@ -155,7 +155,7 @@ func (s *study) begin() error {
 	have, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return command.Replace(path, func(w io.Writer) error { _, err := w.Write(want); return err })
+		return command.ReplaceFile(path, func(w io.Writer) error { _, err := w.Write(want); return err })
 	case err != nil:
 		return fmt.Errorf("study: %w", err)
 	case string(have) != string(want):
@@ -164,30 +164,30 @@ func (s *study) begin() error {
 	return nil
 }
 
-// arm measures one arm, unless that has been done.
-func (s *study) arm(ctx context.Context, a *Arm, count string) error {
-	if _, err := s.read(a); err == nil {
-		s.say("%s %s: done before", count, a.Name)
+// ensureMeasured measures one arm, unless that has been done.
+func (s *study) ensureMeasured(ctx context.Context, a *Arm, count string) error {
+	if _, err := s.readResult(a); err == nil {
+		s.logf("%s %s: done before", count, a.Name)
 		return nil
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	s.say("%s %s: %s", count, a.Name, a.What)
+	s.logf("%s %s: %s", count, a.Name, a.Description)
 	r, err := s.measure(ctx, a)
 	if err != nil {
 		return err
 	}
-	return command.Replace(s.path(a), func(w io.Writer) error { return json.NewEncoder(w).Encode(r) })
+	return command.ReplaceFile(s.resultPath(a), func(w io.Writer) error { return json.NewEncoder(w).Encode(r) })
 }
 
-func (s *study) say(format string, a ...any) {
+func (s *study) logf(format string, a ...any) {
 	fmt.Fprintf(s.log, "[%s] %s\n", time.Since(s.started).Round(time.Second), fmt.Sprintf(format, a...))
 }
 
-func (s *study) path(a *Arm) string { return filepath.Join(s.out, a.Name, "result.json") }
+func (s *study) resultPath(a *Arm) string { return filepath.Join(s.outDir, a.Name, "result.json") }
 
-// key names what an arm's result depends on besides the configuration.
-func (s *study) key(a *Arm) string {
+// resultHash names what an arm's result depends on besides the configuration.
+func (s *study) resultHash(a *Arm) string {
 	parts := []any{a, s.Config}
 	if a.Kind == kindFlagship {
 		parts = append(parts, s.flagship.Manifest)
@@ -200,26 +200,26 @@ func (s *study) key(a *Arm) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// read returns an arm's result, os.ErrNotExist if there is none that is of this
+// readResult returns an arm's result, os.ErrNotExist if there is none that is of this
 // arm as it is now defined.
-func (s *study) read(a *Arm) (*Result, error) {
-	raw, err := os.ReadFile(s.path(a))
+func (s *study) readResult(a *Arm) (*Result, error) {
+	raw, err := os.ReadFile(s.resultPath(a))
 	if err != nil {
 		return nil, err
 	}
 	var r Result
 	if err := json.Unmarshal(raw, &r); err != nil {
-		return nil, fmt.Errorf("study result %s: %w", s.path(a), err)
+		return nil, fmt.Errorf("study result %s: %w", s.resultPath(a), err)
 	}
-	if r.Key != s.key(a) {
+	if r.Hash != s.resultHash(a) {
 		return nil, os.ErrNotExist
 	}
 	r.arm = a
 	return &r, nil
 }
 
-// evaluation returns the first n of the seeds that judge.
-func evaluation(n int) (list []uint64) {
+// evaluationSeeds returns the first n of the seeds that judge.
+func evaluationSeeds(n int) (list []uint64) {
 	for i := range n {
 		list = append(list, seeds.EvaluationFirst+uint64(i))
 	}

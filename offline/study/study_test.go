@@ -18,7 +18,7 @@ import (
 	"prefdt/inference/model"
 	"prefdt/inference/slot"
 	"prefdt/inference/token"
-	"prefdt/offline/front"
+	"prefdt/offline/pareto"
 )
 
 // The file of the defaults is the defaults.
@@ -36,29 +36,29 @@ func TestConfigFile(t *testing.T) {
 func TestNames(t *testing.T) {
 	for _, grid := range []bool{false, true} {
 		c := Default()
-		c.Grid = grid
-		arms, runs := c.arms(), c.runs()
+		c.AllSizes = grid
+		arms, runs := c.arms(), c.trainingRuns()
 		seen := map[string]bool{}
 		for _, a := range arms {
 			if seen[a.Name] {
 				t.Errorf("two arms are called %q", a.Name)
 			}
 			seen[a.Name] = true
-			if a.Run != "" && !slices.ContainsFunc(runs, func(r run) bool { return r.name == a.Run }) {
-				t.Errorf("arm %q has no run %q", a.Name, a.Run)
+			if a.TrainingRun != "" && !slices.ContainsFunc(runs, func(r trainingRun) bool { return r.name == a.TrainingRun }) {
+				t.Errorf("arm %q has no run %q", a.Name, a.TrainingRun)
 			}
 		}
 		for _, r := range runs {
 			if _, known := recipes[r.recipe]; !known {
 				t.Errorf("run %q has no corpus %q", r.name, r.recipe)
 			}
-			if _, err := blinded(token.Identity(), r.blind); err != nil {
+			if _, err := hideFeatures(token.IdentityStatistics(), r.hiddenFeatures); err != nil {
 				t.Errorf("run %q: %v", r.name, err)
 			}
 		}
 		for _, table := range c.tables() {
-			if !seen[table.versus] {
-				t.Errorf("table %q is read against %q", table.name, table.versus)
+			if !seen[table.baseline] {
+				t.Errorf("table %q is read against %q", table.name, table.baseline)
 			}
 			for _, name := range table.arms {
 				if !seen[name] {
@@ -80,8 +80,8 @@ func TestNames(t *testing.T) {
 // A hidden feature is zero whatever it reads, in statistics that a checkpoint
 // would accept.
 func TestBlinded(t *testing.T) {
-	before := token.Identity()
-	s, err := blinded(before, token.Layout{Return: allowance})
+	before := token.IdentityStatistics()
+	s, err := hideFeatures(before, token.Layout{Return: allowanceFeatures})
 	if err != nil || s.Check() != nil {
 		t.Fatal(err, s.Check())
 	}
@@ -89,27 +89,27 @@ func TestBlinded(t *testing.T) {
 	for i, std := range s.Return.Std {
 		if x := 1e4 / std; x < 1e-6 {
 			hidden++
-			if name := token.Features().Return[i]; !slices.Contains(allowance, name) {
+			if name := token.Features().Return[i]; !slices.Contains(allowanceFeatures, name) {
 				t.Errorf("%q is hidden", name)
 			}
 		}
 	}
-	if hidden != len(allowance) || before.Return.Std[4] != 1 {
+	if hidden != len(allowanceFeatures) || before.Return.Std[4] != 1 {
 		t.Errorf("%d features are hidden, or the statistics given were changed", hidden)
 	}
-	if _, err := blinded(before, token.Layout{Pair: []string{"colour"}}); err == nil {
+	if _, err := hideFeatures(before, token.Layout{Pair: []string{"colour"}}); err == nil {
 		t.Error("a feature that does not exist was hidden")
 	}
 }
 
-// tiny is a study of seconds.
-func tiny() Config {
+// tinyConfig is a study of seconds.
+func tinyConfig() Config {
 	c := Default()
 	c.Checkpoint = "../../configs/checkpoint"
 	c.Seeds, c.AblationSeeds, c.CalibrationSeeds, c.LinkSeeds, c.Settings, c.Prices = 3, 2, 1, 1, 5, 5
-	c.Flights, c.Episodes = 700, 10
+	c.CorpusFlights, c.ArchiveEpisodes = 700, 10
 	c.Train.Arch = model.Arch{Width: 16, PairWidth: 8, Layers: 1, Heads: 2, Context: 4}
-	c.Train.Batch, c.Train.Schedule.Steps, c.Train.Schedule.WarmUp = 2, 60, 10
+	c.Train.Batch, c.Train.Schedule.Steps, c.Train.Schedule.WarmUpSteps = 2, 60, 10
 	return c
 }
 
@@ -119,14 +119,14 @@ func TestResume(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains twice")
 	}
-	c := tiny()
+	c := tinyConfig()
 	only := []string{"dispatch-teacher", "base"}
 	whole, parts := t.TempDir(), t.TempDir()
 	if err := Run(context.Background(), c, whole, only, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	cut := writer(func(p []byte) {
+	cut := writerFunc(func(p []byte) {
 		if bytes.Contains(p, []byte("step 50/60")) {
 			stop()
 		}
@@ -175,13 +175,13 @@ func TestArms(t *testing.T) {
 	if testing.Short() {
 		t.Skip("flies ten arms")
 	}
-	c := tiny()
+	c := tinyConfig()
 	dir := t.TempDir()
 	only := []string{"dispatch-teacher", "flagship-heads", "rules-50", "random", "dispatch-centroid", "paper-form", "unconditioned", "omega-bc"}
 	if err := Run(context.Background(), c, dir, only, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	results := map[string]Row{}
+	results := map[string]Metrics{}
 	var list []*Result
 	arms := c.arms()
 	for i := range arms {
@@ -198,23 +198,23 @@ func TestArms(t *testing.T) {
 	if len(list) != len(only) {
 		t.Fatalf("%d arms have results, want %d", len(list), len(only))
 	}
-	reference := pool(list)
+	reference := poolFronts(list)
 	for _, r := range list {
-		results[r.arm.Name] = figures(list, r, &reference, "flagship-heads")
+		results[r.arm.Name] = computeMetrics(list, r, &reference, "flagship-heads")
 	}
-	if x := results["dispatch-teacher"]; x.Ratio != 1 || x.Hypervolume.Mean < 95e6 {
+	if x := results["dispatch-teacher"]; x.HypervolumeRatio != 1 || x.Hypervolume.Mean < 95e6 {
 		t.Errorf("teacher: %+v", x)
 	}
-	if a, b := results["random"].Ratio, results["rules-50"].Ratio; !(a < b && b < 1) {
+	if a, b := results["random"].HypervolumeRatio, results["rules-50"].HypervolumeRatio; !(a < b && b < 1) {
 		t.Errorf("ratios: random %v, rules %v", a, b)
 	}
-	if x := results["unconditioned"]; x.Settings != 1 || x.ReachS != 0 || !math.IsNaN(x.Fidelity) || len(x.BudgetError) != 0 {
+	if x := results["unconditioned"]; x.Settings != 1 || x.ReachS != 0 || !math.IsNaN(x.Fidelity) || len(x.BudgetAbsError) != 0 {
 		t.Errorf("unconditioned: %+v", x)
 	}
-	if x := results["paper-form"]; !(x.Diff < 0) || x.Pairs != 3 || !(x.BudgetError[calm] > 0) {
+	if x := results["paper-form"]; !(x.HypervolumeDiff < 0) || x.PairedSeeds != 3 || !(x.BudgetAbsError[perturbationNone] > 0) {
 		t.Errorf("paper form: %+v", x)
 	}
-	if find(list, "paper-form").Link[0].Kept <= 0 {
+	if findResult(list, "paper-form").LinkRetentions[0].HypervolumeRetained <= 0 {
 		t.Error("the paper form was not flown over a link")
 	}
 	md, err := os.ReadFile(filepath.Join(dir, "report", "study.md"))
@@ -227,19 +227,19 @@ func TestArms(t *testing.T) {
 // another reference.
 func TestReferenceHash(t *testing.T) {
 	one := func(name string, j float64) *Result {
-		return &Result{arm: &Arm{Name: name}, Front: [][]front.Point{{{DelayS: 100, EnergyJ: j}}, {{DelayS: 200, EnergyJ: j / 2}}}}
+		return &Result{arm: &Arm{Name: name}, Outcomes: [][]pareto.Point{{{DelayS: 100, EnergyJ: j}}, {{DelayS: 200, EnergyJ: j / 2}}}}
 	}
 	a, b := one("a", 4e4), one("b", 3e4)
-	first := pool([]*Result{a, b})
-	if len(first.Fronts) != 1 || len(first.Fronts[0]) != 2 {
-		t.Errorf("pool %+v", first.Fronts)
+	first := poolFronts([]*Result{a, b})
+	if len(first.BySeed) != 1 || len(first.BySeed[0]) != 2 {
+		t.Errorf("pool %+v", first.BySeed)
 	}
 	for _, other := range [][]*Result{{a}, {a, one("b", 3e4+1e-3)}, {a, one("c", 3e4)}} {
-		if pool(other).Hash == first.Hash {
+		if poolFronts(other).Hash == first.Hash {
 			t.Error("another pool has the same hash")
 		}
 	}
-	if pool([]*Result{one("a", 4e4), one("b", 3e4)}).Hash != first.Hash {
+	if poolFronts([]*Result{one("a", 4e4), one("b", 3e4)}).Hash != first.Hash {
 		t.Error("the same pool has another hash")
 	}
 }
@@ -247,41 +247,41 @@ func TestReferenceHash(t *testing.T) {
 // Beside a budget stand the entries of the setting that spends as much, less
 // what was realised; the energy entry is the budget's.
 func TestBeside(t *testing.T) {
-	scales := goal.Scales{EtaDelayS: 600, EtaEnergyJ: 12e3, Slots: 100, Aircraft: 2,
+	scales := goal.Constants{EtaDelayS: 600, EtaEnergyJ: 12e3, Slots: 100, AircraftCount: 2,
 		Conditioner: goal.Conditioner{Omegas: []float64{0, 0.5, 1}, DelayS: []float64{90, 200, 700}, EnergyJ: []float64{39e3, 29e3, 27e3}},
-		Remap:       goal.Remap{Omegas: []float64{0, 1}}}
+		SettingMap:  goal.SettingMap{Omegas: []float64{0, 1}}}
 	physics := (&study{}).world.Physics
 	g := goal.New(&scales, &physics, 100, 2)
-	if err := g.Budget(34e3, goal.Target); err != nil {
+	if err := g.SetBudget(34e3, goal.Target); err != nil {
 		t.Fatal(err)
 	}
-	seen := &spy{}
-	b := &beside{policy: seen, scales: &scales}
+	seen := &recordingPolicy{}
+	b := &preferenceWithBudget{policy: seen, scales: &scales}
 	b.Decide(&slot.Snapshot{}, g, &slot.Decision{})
-	if x := seen.goal; x.Budgeted() || math.Abs(x.Omega()-0.25) > 1e-9 || math.Abs(x.DelayToGoS()-145) > 1e-6 || x.EnergyToGoJ() != 34e3 {
+	if x := seen.objective; x.Budgeted() || math.Abs(x.Omega()-0.25) > 1e-9 || math.Abs(x.DelayToGoS()-145) > 1e-6 || x.EnergyToGoJ() != 34e3 {
 		t.Errorf("it read %+v", x.State())
 	}
 	g.Settle(goal.Settlement{DelayS: 5, EnergyJ: 400, Flying: 2})
-	if err := g.Budget(30e3, goal.Target); err != nil {
+	if err := g.SetBudget(30e3, goal.Target); err != nil {
 		t.Fatal(err)
 	}
 	b.Decide(&slot.Snapshot{}, g, &slot.Decision{})
-	if x := seen.goal; math.Abs(x.Omega()-0.25) > 1e-9 || math.Abs(x.DelayToGoS()-140) > 1e-6 || math.Abs(x.EnergyToGoJ()-29.6e3) > 1e-6 {
+	if x := seen.objective; math.Abs(x.Omega()-0.25) > 1e-9 || math.Abs(x.DelayToGoS()-140) > 1e-6 || math.Abs(x.EnergyToGoJ()-29.6e3) > 1e-6 {
 		t.Errorf("after a slot and a revision it read %+v", x.State())
 	}
 }
 
-type spy struct{ goal goal.Objective }
+type recordingPolicy struct{ objective goal.Objective }
 
-func (s *spy) Reset() {}
-func (s *spy) Decide(_ *slot.Snapshot, o goal.Objective, _ *slot.Decision) goal.Seen {
-	s.goal = o
-	return goal.Seen{}
+func (s *recordingPolicy) Reset() {}
+func (s *recordingPolicy) Decide(_ *slot.Snapshot, o goal.Objective, _ *slot.Decision) goal.Observation {
+	s.objective = o
+	return goal.Observation{}
 }
 
-type writer func(p []byte)
+type writerFunc func(p []byte)
 
-func (w writer) Write(p []byte) (int, error) { w(p); return len(p), nil }
+func (w writerFunc) Write(p []byte) (int, error) { w(p); return len(p), nil }
 
 func TestCommandMistakes(t *testing.T) {
 	dir := t.TempDir()

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"prefdt/offline/front"
 	"prefdt/offline/jobs"
+	"prefdt/offline/pareto"
 	"prefdt/simbridge/world"
 )
 
@@ -14,7 +14,7 @@ import (
 // are checked before the first flight. progress, if not nil, is told how many
 // seeds are done, by one worker at a time. The result does not depend on the
 // number of workers.
-func Sweep(ctx context.Context, c *world.Config, allowed func(seed uint64) error, seeds []uint64, pricesSPerJ []float64, workers int, progress func(done int)) ([][]front.Point, error) {
+func Sweep(ctx context.Context, c *world.Config, allowed func(seed uint64) error, seeds []uint64, pricesSPerJ []float64, workers int, progress func(done int)) ([][]pareto.Point, error) {
 	if err := c.Check(); err != nil {
 		return nil, fmt.Errorf("sweep the teacher: %w", err)
 	}
@@ -23,12 +23,12 @@ func Sweep(ctx context.Context, c *world.Config, allowed func(seed uint64) error
 			return nil, fmt.Errorf("sweep the teacher: %w", err)
 		}
 	}
-	outcomes := make([][]front.Point, len(pricesSPerJ))
+	outcomes := make([][]pareto.Point, len(pricesSPerJ))
 	for k := range outcomes {
-		outcomes[k] = make([]front.Point, len(seeds))
+		outcomes[k] = make([]pareto.Point, len(seeds))
 	}
 	type cockpit struct {
-		Pilot
+		Scheduler
 		world *world.World
 	}
 	err := jobs.Do(ctx, len(seeds), workers, func() (*cockpit, error) {
@@ -39,7 +39,7 @@ func Sweep(ctx context.Context, c *world.Config, allowed func(seed uint64) error
 				return err
 			}
 			at.world.Reset(seeds[i])
-			outcomes[k][i] = at.Fly(at.world, Constant(price), nil)
+			outcomes[k][i] = at.Fly(at.world, ConstantPrice(price), nil)
 		}
 		return nil
 	}, progress)
@@ -49,9 +49,9 @@ func Sweep(ctx context.Context, c *world.Config, allowed func(seed uint64) error
 	return outcomes, nil
 }
 
-// Archive returns the mean outcome over seeds of each price of a sweep.
-func Archive(outcomes [][]front.Point) []front.Point {
-	archive := make([]front.Point, len(outcomes))
+// MeanPoints returns the mean outcome over seeds of each price of a sweep.
+func MeanPoints(outcomes [][]pareto.Point) []pareto.Point {
+	archive := make([]pareto.Point, len(outcomes))
 	for k, row := range outcomes {
 		for _, p := range row {
 			archive[k].DelayS += p.DelayS / float64(len(row))
@@ -61,9 +61,9 @@ func Archive(outcomes [][]front.Point) []front.Point {
 	return archive
 }
 
-// Front returns one seed's outcomes at every price of a sweep.
-func Front(outcomes [][]front.Point, seed int) []front.Point {
-	points := make([]front.Point, len(outcomes))
+// SeedPoints returns one seed's outcomes at every price of a sweep.
+func SeedPoints(outcomes [][]pareto.Point, seed int) []pareto.Point {
+	points := make([]pareto.Point, len(outcomes))
 	for k := range outcomes {
 		points[k] = outcomes[k][seed]
 	}

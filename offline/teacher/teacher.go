@@ -12,26 +12,26 @@ import (
 	"math"
 
 	"prefdt/inference/dispatch"
+	"prefdt/inference/motion"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
-	"prefdt/inference/tracking"
-	"prefdt/offline/front"
+	"prefdt/offline/pareto"
 	"prefdt/simbridge/world"
 )
 
-// Slot is one slot of a flight, valid until the callback that receives it returns.
-type Slot struct {
+// SettledSlot is one slot of a flight, valid until the callback that receives it returns.
+type SettledSlot struct {
 	Snapshot *slot.Snapshot
 	Decision *slot.Decision
 	Outcome  *world.Outcome
 }
 
-// Pilot flies episodes. It holds the working memory; its zero value is ready,
+// Scheduler flies episodes. It holds the working memory; its zero value is ready,
 // and one pilot flies one world at a time.
-type Pilot struct {
+type Scheduler struct {
 	solver   dispatch.Solver
-	tracker  tracking.Tracker
-	envelope tracking.Envelope
+	tracker  motion.Planner
+	envelope motion.Limiter
 
 	snapshot  slot.Snapshot
 	decision  slot.Decision
@@ -42,20 +42,20 @@ type Pilot struct {
 
 // Fly takes a world from its first slot to its last at the price of each slot,
 // in seconds per joule. each, if not nil, receives every slot after it settled.
-func (p *Pilot) Fly(w *world.World, priceSPerJ func(slot int) float64, each func(Slot)) front.Point {
-	var total front.Point
+func (p *Scheduler) Fly(w *world.World, priceSPerJ func(slot int) float64, each func(SettledSlot)) pareto.Point {
+	var total pareto.Point
 	c := &w.Config.Physics
 	speedMPS := c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS)
 	p.tracker.Reset()
 	for !w.Done() {
 		w.Snapshot(&p.snapshot)
 		p.Decide(c, &p.snapshot, priceSPerJ(p.snapshot.Slot), speedMPS, &p.decision)
-		w.Apply(&p.snapshot, &p.decision, &p.action)
+		w.FillAction(&p.snapshot, &p.decision, &p.action)
 		outcome := w.Step(p.action)
 		total.DelayS += outcome.DelayS
 		total.EnergyJ += outcome.EnergyJ()
 		if each != nil {
-			each(Slot{&p.snapshot, &p.decision, outcome})
+			each(SettledSlot{&p.snapshot, &p.decision, outcome})
 		}
 	}
 	return total
@@ -63,8 +63,8 @@ func (p *Pilot) Fly(w *world.World, priceSPerJ func(slot int) float64, each func
 
 // Decide fills the decision of one slot: dispatch at the price, and motion,
 // at the speed given once a target is reached.
-func (p *Pilot) Decide(c *physics.Constants, s *slot.Snapshot, priceSPerJ, speedMPS float64, d *slot.Decision) {
-	d.Size(s)
+func (p *Scheduler) Decide(c *physics.Constants, s *slot.Snapshot, priceSPerJ, speedMPS float64, d *slot.Decision) {
+	d.Resize(s)
 	p.solver.Solve(c, s, priceSPerJ, d)
 	p.tracker.Observe(s.Users)
 	p.targets = p.tracker.Targets(c, s.Aircraft, p.targets)
@@ -73,15 +73,15 @@ func (p *Pilot) Decide(c *physics.Constants, s *slot.Snapshot, priceSPerJ, speed
 		at := s.Aircraft[m].Position
 		p.positions = append(p.positions, at)
 		dash := p.tracker.SpeedMPS(c, m, s.Slots-s.Slot, p.targets[m].Sub(at).Norm(), priceSPerJ)
-		d.Move[m] = tracking.Move(at, p.targets[m], speedMPS, dash)
+		d.Move[m] = motion.MoveToward(at, p.targets[m], speedMPS, dash)
 	}
-	p.envelope.Limit(p.positions, d.Move, tracking.Limits{
-		SpeedMaxMPS: c.SpeedMaxMPS, SeparationM: c.SeparationM, AreaM: c.AreaM,
+	p.envelope.Limit(p.positions, d.Move, motion.Limits{
+		SpeedMaxMPS: c.SpeedMaxMPS, SeparationM: c.SeparationM, AreaSideM: c.AreaSideM,
 	})
 }
 
-// Constant is a flight at one price.
-func Constant(priceSPerJ float64) func(int) float64 {
+// ConstantPrice is a flight at one price.
+func ConstantPrice(priceSPerJ float64) func(int) float64 {
 	return func(int) float64 { return priceSPerJ }
 }
 

@@ -7,12 +7,12 @@ import (
 	"testing"
 
 	"prefdt/inference/slot"
-	"prefdt/offline/front"
+	"prefdt/offline/pareto"
 	"prefdt/offline/seeds"
 	"prefdt/simbridge/world"
 )
 
-func from(first uint64, n int) (list []uint64) {
+func seedRange(first uint64, n int) (list []uint64) {
 	for i := range n {
 		list = append(list, first+uint64(i))
 	}
@@ -28,11 +28,11 @@ func TestReachesDesign(t *testing.T) {
 		if n > 32 && testing.Short() {
 			continue
 		}
-		outcomes, err := Sweep(context.Background(), &c, seeds.Evaluation, from(seeds.EvaluationFirst, 20), Prices(n), 2, nil)
+		outcomes, err := Sweep(context.Background(), &c, seeds.CheckEvaluation, seedRange(seeds.EvaluationFirst, 20), Prices(n), 2, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		mean := measure(outcomes)
+		mean := measureMean(outcomes)
 		t.Logf("%d prices: %+v", n, mean)
 		if hv := mean.Hypervolume / 1e6; hv < 103 || hv > 104.5 {
 			t.Errorf("hypervolume %.2fe6, want 103.0 to 104.5", hv)
@@ -43,7 +43,7 @@ func TestReachesDesign(t *testing.T) {
 		if mean.ReachS < 600 || mean.ReachS > 628 {
 			t.Errorf("reach %.1f s, want 600 to 628", mean.ReachS)
 		}
-		archive := Archive(outcomes)
+		archive := MeanPoints(outcomes)
 		for k := 1; k < len(archive); k++ {
 			if archive[k].EnergyJ > archive[k-1].EnergyJ*1.001 {
 				t.Errorf("a higher price, %v, spends more: %v after %v", Prices(n)[k], archive[k], archive[k-1])
@@ -57,26 +57,26 @@ func TestSweepIsDeterministic(t *testing.T) {
 	c := world.Standard()
 	c.Slots = 30
 	var told []int
-	one, err := Sweep(context.Background(), &c, seeds.Training, from(0, 7), Prices(5), 1, func(done int) { told = append(told, done) })
+	one, err := Sweep(context.Background(), &c, seeds.CheckTraining, seedRange(0, 7), Prices(5), 1, func(done int) { told = append(told, done) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	three, err := Sweep(context.Background(), &c, seeds.Training, from(0, 7), Prices(5), 3, nil)
+	three, err := Sweep(context.Background(), &c, seeds.CheckTraining, seedRange(0, 7), Prices(5), 3, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.EqualFunc(one, three, slices.Equal[[]front.Point]) {
+	if !slices.EqualFunc(one, three, slices.Equal[[]pareto.Point]) {
 		t.Error("three workers differ from one")
 	}
 	if len(told) != 7 || told[6] != 7 {
 		t.Errorf("progress was %v", told)
 	}
-	if _, err := Sweep(context.Background(), &c, seeds.Training, from(seeds.EvaluationFirst, 1), Prices(5), 1, nil); err == nil {
+	if _, err := Sweep(context.Background(), &c, seeds.CheckTraining, seedRange(seeds.EvaluationFirst, 1), Prices(5), 1, nil); err == nil {
 		t.Error("training on an evaluation seed was allowed")
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Sweep(ended, &c, seeds.Training, from(0, 7), Prices(5), 2, nil); err == nil {
+	if _, err := Sweep(ended, &c, seeds.CheckTraining, seedRange(0, 7), Prices(5), 2, nil); err == nil {
 		t.Error("an interrupted sweep reports success")
 	}
 }
@@ -87,8 +87,8 @@ func TestFlightsKeepTheirWord(t *testing.T) {
 	for name, set := range map[string]func(*world.Config){
 		"standard":   func(*world.Config) {},
 		"one":        func(c *world.Config) { c.Aircraft = 1 },
-		"crowded":    func(c *world.Config) { c.Aircraft, c.Crowded = 8, true },
-		"loss":       func(c *world.Config) { c.Losses = []world.Loss{{Aircraft: 0, Slot: 20}} },
+		"crowded":    func(c *world.Config) { c.Aircraft, c.DenseStart = 8, true },
+		"loss":       func(c *world.Config) { c.AircraftLosses = []world.AircraftLoss{{Aircraft: 0, Slot: 20}} },
 		"contention": func(c *world.Config) { c.Physics.Contention = true },
 		"no users":   func(c *world.Config) { c.Users, c.ActiveMin, c.ActiveMax = 0, 0, 0 },
 		"many users": func(c *world.Config) { c.Users, c.ActiveMin, c.ActiveMax, c.Slots = 60, 40, 60, 20 },
@@ -97,10 +97,10 @@ func TestFlightsKeepTheirWord(t *testing.T) {
 			c := world.Standard()
 			set(&c)
 			w := world.New(c, 11)
-			var pilot Pilot
+			var pilot Scheduler
 			previous := slices.Clone(w.Aircraft)
 			slots, least, shared := 0, math.Inf(1), 0.0
-			total := pilot.Fly(w, Constant(0.003), func(s Slot) {
+			total := pilot.Fly(w, ConstantPrice(0.003), func(s SettledSlot) {
 				slots++
 				if math.Abs(s.Decision.DelayS-s.Outcome.DelayS) > 1e-9 {
 					t.Fatalf("slot %d: expected %v s, settled %v s", s.Snapshot.Slot, s.Decision.DelayS, s.Outcome.DelayS)
@@ -111,7 +111,7 @@ func TestFlightsKeepTheirWord(t *testing.T) {
 						t.Fatalf("slot %d: edge energy off by %v J", s.Snapshot.Slot, d)
 					}
 				}
-				least = min(least, separation(c, previous, s.Snapshot, s.Decision))
+				least = min(least, minSeparationM(c, previous, s.Snapshot, s.Decision))
 				previous = slices.Clone(w.Aircraft)
 			})
 			if slots != c.Slots || !(total.EnergyJ > 0) || math.IsNaN(total.DelayS) {
@@ -130,8 +130,8 @@ func TestFlightsKeepTheirWord(t *testing.T) {
 	}
 }
 
-// separation is the least distance of two aircraft during a slot's flight.
-func separation(c world.Config, start []world.Aircraft, s *slot.Snapshot, d *slot.Decision) float64 {
+// minSeparationM is the least distance of two aircraft during a slot's flight.
+func minSeparationM(c world.Config, start []world.Aircraft, s *slot.Snapshot, d *slot.Decision) float64 {
 	least := math.Inf(1)
 	for k := range 21 {
 		f := float64(k) / 20
@@ -148,33 +148,33 @@ func separation(c world.Config, start []world.Aircraft, s *slot.Snapshot, d *slo
 
 func BenchmarkFly(b *testing.B) {
 	w := &world.World{Config: world.Standard()}
-	var pilot Pilot
+	var pilot Scheduler
 	prices := Prices(32)
 	b.ReportAllocs()
 	for i := range b.N {
 		w.Reset(uint64(i))
-		pilot.Fly(w, Constant(prices[i%32]), nil)
+		pilot.Fly(w, ConstantPrice(prices[i%32]), nil)
 	}
 }
 
-// figures is the mean over seeds of the per-seed figures of a sweep.
-type figures struct {
-	Hypervolume, Tight float64 // seconds x joules
-	CornerS, ReachS    float64
+// meanMetrics is the mean over seeds of the per-seed figures of a sweep.
+type meanMetrics struct {
+	Hypervolume, TightHypervolume float64 // seconds x joules
+	CornerS, ReachS               float64
 }
 
-// measure reads a sweep.
-func measure(outcomes [][]front.Point) (mean figures) {
+// measureMean reads a sweep.
+func measureMean(outcomes [][]pareto.Point) (mean meanMetrics) {
 	if len(outcomes) == 0 {
 		return mean
 	}
 	n := float64(len(outcomes[0]))
 	for i := range outcomes[0] {
-		points := Front(outcomes, i)
-		mean.Hypervolume += front.Hypervolume(points, front.Reference) / n
-		mean.Tight += front.Hypervolume(points, front.TightReference) / n
-		mean.CornerS += front.CornerS(points) / n
-		mean.ReachS += front.ReachS(points) / n
+		points := SeedPoints(outcomes, i)
+		mean.Hypervolume += pareto.Hypervolume(points, pareto.Reference) / n
+		mean.TightHypervolume += pareto.Hypervolume(points, pareto.TightReference) / n
+		mean.CornerS += pareto.CornerS(points) / n
+		mean.ReachS += pareto.ReachS(points) / n
 	}
 	return mean
 }

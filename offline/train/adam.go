@@ -11,28 +11,28 @@ import (
 // Schedule is AdamW's (Loshchilov and Hutter 2019) with a linear warm-up and a
 // cosine down to a fraction of the peak.
 type Schedule struct {
-	Rate     float64 `json:"rate" yaml:"rate"`       // peak learning rate
-	Final    float64 `json:"final" yaml:"final"`     // fraction of the peak at the last step
-	WarmUp   int     `json:"warm_up" yaml:"warm_up"` // steps
-	Steps    int     `json:"steps" yaml:"steps"`     // of the whole run
-	Beta1    float64 `json:"beta1" yaml:"beta1"`
-	Beta2    float64 `json:"beta2" yaml:"beta2"`
-	Decay    float64 `json:"decay" yaml:"decay"`         // weight decay of the matrices
-	ClipNorm float64 `json:"clip_norm" yaml:"clip_norm"` // of the whole gradient
+	PeakRate      float64 `json:"rate" yaml:"rate"`       // peak learning rate
+	FinalFraction float64 `json:"final" yaml:"final"`     // fraction of the peak at the last step
+	WarmUpSteps   int     `json:"warm_up" yaml:"warm_up"` // steps
+	Steps         int     `json:"steps" yaml:"steps"`     // of the whole run
+	Beta1         float64 `json:"beta1" yaml:"beta1"`
+	Beta2         float64 `json:"beta2" yaml:"beta2"`
+	WeightDecay   float64 `json:"decay" yaml:"decay"`         // weight decay of the matrices
+	ClipNorm      float64 `json:"clip_norm" yaml:"clip_norm"` // of the whole gradient
 }
 
 // DefaultSchedule is LAB's recipe.
 func DefaultSchedule() Schedule {
-	return Schedule{Rate: 1e-3, Final: 0.02, WarmUp: 100, Steps: 3000, Beta1: 0.9, Beta2: 0.98, Decay: 0.01, ClipNorm: 1}
+	return Schedule{PeakRate: 1e-3, FinalFraction: 0.02, WarmUpSteps: 100, Steps: 3000, Beta1: 0.9, Beta2: 0.98, WeightDecay: 0.01, ClipNorm: 1}
 }
 
-// at returns the learning rate of a step, from 0.
-func (s Schedule) at(step int) float64 {
-	if step < s.WarmUp {
-		return s.Rate * float64(step+1) / float64(s.WarmUp)
+// rate returns the learning rate of a step, from 0.
+func (s Schedule) rate(step int) float64 {
+	if step < s.WarmUpSteps {
+		return s.PeakRate * float64(step+1) / float64(s.WarmUpSteps)
 	}
-	x := float64(step-s.WarmUp) / float64(max(s.Steps-s.WarmUp, 1))
-	return s.Rate * (s.Final + (1-s.Final)*(1+math.Cos(math.Pi*min(x, 1)))/2)
+	x := float64(step-s.WarmUpSteps) / float64(max(s.Steps-s.WarmUpSteps, 1))
+	return s.PeakRate * (s.FinalFraction + (1-s.FinalFraction)*(1+math.Cos(math.Pi*min(x, 1)))/2)
 }
 
 // adam holds the optimiser's moments.
@@ -45,7 +45,7 @@ func newAdam(tensors []model.Tensor) *adam {
 	o := &adam{}
 	for _, t := range tensors {
 		for range t.Size() {
-			o.decay = append(o.decay, t.Matrix())
+			o.decay = append(o.decay, t.IsMatrix())
 		}
 	}
 	o.m, o.v = make([]float32, len(o.decay)), make([]float32, len(o.decay))
@@ -58,7 +58,7 @@ func newAdam(tensors []model.Tensor) *adam {
 func (o *adam) step(s Schedule, step int, w []float32, grads ...[]float32) (norm float64) {
 	g := grads[0]
 	norms := make([]float64, len(grads))
-	share(len(grads), len(w), func(k, first, end int) {
+	parallelRanges(len(grads), len(w), func(k, first, end int) {
 		for _, other := range grads[1:] {
 			kernel.Add(g[first:end], other[first:end])
 		}
@@ -74,12 +74,12 @@ func (o *adam) step(s Schedule, step int, w []float32, grads ...[]float32) (norm
 	if s.ClipNorm > 0 && norm > s.ClipNorm {
 		clip = float32(s.ClipNorm / norm)
 	}
-	rate := s.at(step)
+	rate := s.rate(step)
 	b1, b2 := float32(s.Beta1), float32(s.Beta2)
 	rate1 := float32(rate / (1 - math.Pow(s.Beta1, float64(step+1))))
 	scale2 := float32(1 / (1 - math.Pow(s.Beta2, float64(step+1))))
-	shrink := float32(1 - rate*s.Decay)
-	share(len(grads), len(w), func(_, first, end int) {
+	shrink := float32(1 - rate*s.WeightDecay)
+	parallelRanges(len(grads), len(w), func(_, first, end int) {
 		w, g, m, v, decay := w[first:end], g[first:end], o.m[first:end], o.v[first:end], o.decay[first:end]
 		for i, x := range g {
 			x *= clip
@@ -94,8 +94,8 @@ func (o *adam) step(s Schedule, step int, w []float32, grads ...[]float32) (norm
 	return norm
 }
 
-// share calls f for each worker's part of n values, at once, and waits.
-func share(workers, n int, f func(k, first, end int)) {
+// parallelRanges calls f for each worker's part of n values, at once, and waits.
+func parallelRanges(workers, n int, f func(k, first, end int)) {
 	var wait sync.WaitGroup
 	for k := range workers {
 		wait.Go(func() { f(k, n*k/workers, n*(k+1)/workers) })

@@ -91,7 +91,7 @@ func (t *Trainer) Run(ctx context.Context, dir string, save, validate int, check
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("training state: %w", err)
 	}
-	log, err := openLog(filepath.Join(dir, "log.csv"), Header, t.Step)
+	log, err := openLog(filepath.Join(dir, "log.csv"), LogHeader, t.Step)
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (t *Trainer) Run(ctx context.Context, dir string, save, validate int, check
 		if t.Step%50 == 0 || last {
 			left := time.Since(started) / time.Duration(t.Step-first) * time.Duration(t.Config.Schedule.Steps-t.Step)
 			fmt.Fprintf(stdout, "step %d/%d  loss %.4f  choice %.4f  right %.4f  move %.5f  price %.6f  %.0f tokens/s  left %s\n", t.Step, t.Config.Schedule.Steps,
-				line.Terms.Loss, line.Terms.Choice, line.Terms.Right, line.Terms.Move, line.Terms.Price,
+				line.Terms.Loss, line.Terms.Association, line.Terms.Accuracy, line.Terms.Move, line.Terms.Price,
 				float64(line.Tokens)/time.Since(at).Seconds(), left.Round(time.Second))
 		}
 		if t.Step%save == 0 || last {
@@ -136,7 +136,7 @@ func (t *Trainer) Run(ctx context.Context, dir string, save, validate int, check
 				return err
 			}
 			fmt.Fprintf(stdout, "validation at step %d: %s\n", t.Step, figures)
-			if err := t.validated(dir, checks, figures); err != nil {
+			if err := t.recordValidation(dir, checks, figures); err != nil {
 				return err
 			}
 		}

@@ -10,10 +10,10 @@ import (
 	"prefdt/inference/model"
 )
 
-// randomEpisode draws a flight whose fleet and user sets change size, none
+// randomExample draws a flight whose fleet and user sets change size, none
 // included, with slots of no weight in it.
-func randomEpisode(r *rand.Rand, slots int) *Episode {
-	e := &Episode{Slots: slots}
+func randomExample(r *rand.Rand, slots int) *Example {
+	e := &Example{Slots: slots}
 	row := func(n int) (x []float32) {
 		for range n {
 			x = append(x, float32(r.NormFloat64()))
@@ -22,22 +22,22 @@ func randomEpisode(r *rand.Rand, slots int) *Episode {
 	}
 	for s := range slots {
 		m, u := 1+r.IntN(3), r.IntN(4)
-		e.Craft, e.Users = append(e.Craft, m), append(e.Users, u)
+		e.AircraftPerSlot, e.UsersPerSlot = append(e.AircraftPerSlot, m), append(e.UsersPerSlot, u)
 		e.Aircraft = append(e.Aircraft, row(m*model.AircraftFeatures)...)
 		e.Pairs = append(e.Pairs, row(m*u*model.PairFeatures)...)
 		e.State = append(e.State, row(model.StateFeatures)...)
 		e.Return = append(e.Return, row(model.ReturnFeatures)...)
 		e.Action = append(e.Action, row(model.ActionFeatures)...)
-		e.Target.Weight = append(e.Target.Weight, float32(min(s%3, 1)))
-		e.Target.Price = append(e.Target.Price, r.Float32())
-		e.Target.Move = append(e.Target.Move, row(2*m)...)
+		e.Labels.SlotWeight = append(e.Labels.SlotWeight, float32(min(s%3, 1)))
+		e.Labels.PricePosition = append(e.Labels.PricePosition, r.Float32())
+		e.Labels.Move = append(e.Labels.Move, row(2*m)...)
 		for range u {
-			e.Target.Server = append(e.Target.Server, r.IntN(m+1))
-			e.Target.Offload = append(e.Target.Offload, r.Float32())
-			e.Target.Deadline = append(e.Target.Deadline, float32(r.IntN(2)))
+			e.Labels.Server = append(e.Labels.Server, r.IntN(m+1))
+			e.Labels.Offload = append(e.Labels.Offload, r.Float32())
+			e.Labels.MeetsDeadline = append(e.Labels.MeetsDeadline, float32(r.IntN(2)))
 		}
 	}
-	e.Target.MoveScale = 3.6
+	e.Labels.MoveScale = 3.6
 	return e
 }
 
@@ -50,9 +50,9 @@ func TestGradients(t *testing.T) {
 	for i := range w.Data {
 		w.Data[i] += 0.1 * r.NormFloat64() // move biases and gains off their neutral values
 	}
-	ep := randomEpisode(r, 24) // more than a chunk of queries, many windows
+	ep := randomExample(r, 24) // more than a chunk of queries, many windows
 	var tp tape[float64]
-	weights := Weights{1, 3, 0.3, 1, 2}
+	weights := LossWeights{1, 3, 0.3, 1, 2}
 	loss := func() float64 {
 		tp.forward(w, ep)
 		terms, _ := tp.loss(weights, 1)
@@ -94,11 +94,11 @@ func TestArenaIsNotRead(t *testing.T) {
 	arch := model.Arch{Width: 16, PairWidth: 8, Layers: 2, Heads: 2, Context: 3}
 	w, first, second := NewParams[float32](arch), NewParams[float32](arch), NewParams[float32](arch)
 	w.Init(1)
-	ep := randomEpisode(rand.New(rand.NewPCG(5, 6)), 30)
+	ep := randomExample(rand.New(rand.NewPCG(5, 6)), 30)
 	var tp tape[float32]
 	run := func(g *Params[float32]) {
 		tp.forward(w, ep)
-		_, out := tp.loss(DefaultWeights(), 1)
+		_, out := tp.loss(DefaultLossWeights(), 1)
 		tp.backward(w, g, out)
 	}
 	run(first)

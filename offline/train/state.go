@@ -24,7 +24,7 @@ type stateHeader struct {
 
 // Save writes the run's state durably.
 func (t *Trainer) Save(path string) error {
-	err := command.Replace(path, func(w io.Writer) error {
+	err := command.ReplaceFile(path, func(w io.Writer) error {
 		b := bufio.NewWriter(w)
 		head, err := json.Marshal(stateHeader{t.Step, t.Config})
 		if err != nil {

@@ -19,7 +19,7 @@ func TestTapeEqualsTheFlyingStep(t *testing.T) {
 	for _, tensor := range a.Tensors() {
 		for range tensor.Size() {
 			x := float32(r.NormFloat64() / math.Sqrt(float64(tensor.Rows+4)))
-			p.Data[i] = kernel.Widen(kernel.Half(x)) // the step rounds weights to float16
+			p.Data[i] = kernel.FromFloat16(kernel.ToFloat16(x)) // the step rounds weights to float16
 			i++
 		}
 	}
@@ -34,14 +34,14 @@ func TestTapeEqualsTheFlyingStep(t *testing.T) {
 		}
 		return x
 	}
-	ep := &Episode{Slots: 40}
+	ep := &Example{Slots: 40}
 	var steps []model.Outputs
 	cache := net.NewCache()
 	for range ep.Slots {
 		m, u := 1+r.IntN(4), r.IntN(6)
-		in := model.Inputs{M: m, U: u, Aircraft: random(m * model.AircraftFeatures), Pairs: random(m * u * model.PairFeatures),
+		in := model.Inputs{NumAircraft: m, NumUsers: u, Aircraft: random(m * model.AircraftFeatures), Pairs: random(m * u * model.PairFeatures),
 			State: random(model.StateFeatures), Return: random(model.ReturnFeatures), Action: random(model.ActionFeatures)}
-		ep.Craft, ep.Users = append(ep.Craft, m), append(ep.Users, u)
+		ep.AircraftPerSlot, ep.UsersPerSlot = append(ep.AircraftPerSlot, m), append(ep.UsersPerSlot, u)
 		ep.Aircraft, ep.Pairs = append(ep.Aircraft, in.Aircraft...), append(ep.Pairs, in.Pairs...)
 		ep.State, ep.Return, ep.Action = append(ep.State, in.State...), append(ep.Return, in.Return...), append(ep.Action, in.Action...)
 		var out model.Outputs
@@ -63,6 +63,6 @@ func TestTapeEqualsTheFlyingStep(t *testing.T) {
 	for s := range steps {
 		move = near(s, "move", steps[s].Move, move)
 		choice = near(s, "choice", steps[s].Choice, choice)
-		near(s, "price", []float32{steps[s].Price}, tp.price.Data[s:])
+		near(s, "price", []float32{steps[s].FrontPosition}, tp.price.Data[s:])
 	}
 }

@@ -14,12 +14,12 @@ import (
 // Config is one training run; with the same Config, source and seed, two runs
 // give the same parameters on the same processor.
 type Config struct {
-	Arch     model.Arch `json:"arch" yaml:"arch"`
-	Batch    int        `json:"batch" yaml:"batch"`     // episodes a step
-	Workers  int        `json:"workers" yaml:"workers"` // tapes; part of the result, since sums follow them
-	Seed     uint64     `json:"seed" yaml:"seed"`
-	Schedule Schedule   `json:"schedule" yaml:"schedule"`
-	Weights  Weights    `json:"weights" yaml:"weights"`
+	Arch        model.Arch  `json:"arch" yaml:"arch"`
+	Batch       int         `json:"batch" yaml:"batch"`     // episodes a step
+	Workers     int         `json:"workers" yaml:"workers"` // tapes; part of the result, since sums follow them
+	Seed        uint64      `json:"seed" yaml:"seed"`
+	Schedule    Schedule    `json:"schedule" yaml:"schedule"`
+	LossWeights LossWeights `json:"weights" yaml:"weights"`
 }
 
 // Default is the configuration of the shipped checkpoint.
@@ -27,7 +27,7 @@ func Default() Config {
 	return Config{
 		Arch:  model.Arch{Width: 128, PairWidth: 64, Layers: 3, Heads: 4, Context: 1},
 		Batch: 16, Workers: 2, Seed: 1,
-		Schedule: DefaultSchedule(), Weights: DefaultWeights(),
+		Schedule: DefaultSchedule(), LossWeights: DefaultLossWeights(),
 	}
 }
 
@@ -47,12 +47,12 @@ func (c Config) Check() error {
 
 // Source fills ep with the i-th flight of a corpus. It is called from several
 // goroutines at once, each with a worker number of its own.
-type Source func(worker, i int, ep *Episode) error
+type Source func(worker, i int, ep *Example) error
 
-// Learner learns from the i-th example of a corpus: it adds the gradient of its
+// GradientFunc learns from the i-th example of a corpus: it adds the gradient of its
 // loss by w, times scale, to g. It is called from several goroutines at once,
 // each with a worker number of its own.
-type Learner func(worker, i int, w, g *Params[float32], scale float64) (terms Terms, tokens int, err error)
+type GradientFunc func(worker, i int, w, g *Params[float32], scale float64) (terms LossTerms, tokens int, err error)
 
 // Trainer is a run in progress.
 type Trainer struct {
@@ -60,9 +60,9 @@ type Trainer struct {
 	Step   int
 	Params *Params[float32]
 
-	learn Learner
-	adam  *adam
-	grads []*Params[float32]
+	addGradient GradientFunc
+	adam        *adam
+	grads       []*Params[float32]
 }
 
 // New starts a run of the policy network.
@@ -71,54 +71,54 @@ func New(c Config, source Source) (*Trainer, error) {
 		return nil, err
 	}
 	tapes := make([]tape[float32], c.Workers)
-	eps := make([]Episode, c.Workers)
-	return NewOf(c, c.Arch.Tensors(), func(worker, i int, w, g *Params[float32], scale float64) (Terms, int, error) {
+	eps := make([]Example, c.Workers)
+	return NewWithGradient(c, c.Arch.Tensors(), func(worker, i int, w, g *Params[float32], scale float64) (LossTerms, int, error) {
 		ep, tape := &eps[worker], &tapes[worker]
 		ep.Reset()
 		if err := source(worker, i, ep); err != nil {
-			return Terms{}, 0, err
+			return LossTerms{}, 0, err
 		}
 		tape.forward(w, ep)
-		terms, out := tape.loss(c.Weights, scale)
+		terms, out := tape.loss(c.LossWeights, scale)
 		tape.backward(w, g, out)
 		return terms, ep.tokens(), nil
 	})
 }
 
-// NewOf starts a run of another network.
-func NewOf(c Config, tensors []model.Tensor, learn Learner) (*Trainer, error) {
+// NewWithGradient starts a run of another network.
+func NewWithGradient(c Config, tensors []model.Tensor, learn GradientFunc) (*Trainer, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	t := &Trainer{Config: c, learn: learn, Params: NewParamsOf[float32](c.Arch, tensors), adam: newAdam(tensors)}
+	t := &Trainer{Config: c, addGradient: learn, Params: NewParamsForTensors[float32](c.Arch, tensors), adam: newAdam(tensors)}
 	t.Params.Init(c.Seed)
 	for range c.Workers {
-		t.grads = append(t.grads, NewParamsOf[float32](c.Arch, tensors))
+		t.grads = append(t.grads, NewParamsForTensors[float32](c.Arch, tensors))
 	}
 	return t, nil
 }
 
-// Line is what one step logs.
-type Line struct {
-	Step   int
-	Rate   float64
-	Norm   float64 // of the gradient, before the clip
-	Tokens int
-	Terms  Terms
+// LogLine is what one step logs.
+type LogLine struct {
+	Step         int
+	LearningRate float64
+	GradientNorm float64 // of the gradient, before the clip
+	Tokens       int
+	Terms        LossTerms
 }
 
 // Next runs one step.
-func (t *Trainer) Next() (Line, error) {
+func (t *Trainer) Next() (LogLine, error) {
 	c := &t.Config
 	var wait sync.WaitGroup
-	terms := make([]Terms, c.Workers)
+	terms := make([]LossTerms, c.Workers)
 	tokens := make([]int, c.Workers)
 	errs := make([]error, c.Workers)
 	for k := range c.Workers {
 		wait.Go(func() {
 			clear(t.grads[k].Data)
 			for i := k; i < c.Batch; i += c.Workers {
-				l, n, err := t.learn(k, t.Step*c.Batch+i, t.Params, t.grads[k], 1/float64(c.Batch))
+				l, n, err := t.addGradient(k, t.Step*c.Batch+i, t.Params, t.grads[k], 1/float64(c.Batch))
 				if err != nil {
 					errs[k] = err
 					return
@@ -129,7 +129,7 @@ func (t *Trainer) Next() (Line, error) {
 		})
 	}
 	wait.Wait()
-	line := Line{Step: t.Step, Rate: c.Schedule.at(t.Step)}
+	line := LogLine{Step: t.Step, LearningRate: c.Schedule.rate(t.Step)}
 	grads := make([][]float32, c.Workers)
 	for k := range c.Workers {
 		if errs[k] != nil {
@@ -143,18 +143,18 @@ func (t *Trainer) Next() (Line, error) {
 	if math.IsNaN(line.Terms.Loss) || math.IsInf(line.Terms.Loss, 0) {
 		return line, fmt.Errorf("training step %d: the loss is %v; lower the learning rate", t.Step, line.Terms.Loss)
 	}
-	line.Norm = t.adam.step(c.Schedule, t.Step, t.Params.Data, grads...)
+	line.GradientNorm = t.adam.step(c.Schedule, t.Step, t.Params.Data, grads...)
 	t.Step++
 	return line, nil
 }
 
-// Header names the columns that Write prints.
-const Header = "step,rate,norm,loss,choice,offload,class,move,price,right,tokens_per_s\n"
+// LogHeader names the columns that Write prints.
+const LogHeader = "step,rate,norm,loss,choice,offload,class,move,price,right,tokens_per_s\n"
 
 // Write appends the line to a log, one step a line.
-func (l Line) Write(w io.Writer, took time.Duration) error {
-	_, err := fmt.Fprintf(w, "%d,%.3g,%.4g,%.5f,%.5f,%.6f,%.5f,%.6f,%.7f,%.4f,%.0f\n", l.Step, l.Rate, l.Norm,
-		l.Terms.Loss, l.Terms.Choice, l.Terms.Offload, l.Terms.Class, l.Terms.Move, l.Terms.Price, l.Terms.Right,
+func (l LogLine) Write(w io.Writer, took time.Duration) error {
+	_, err := fmt.Fprintf(w, "%d,%.3g,%.4g,%.5f,%.5f,%.6f,%.5f,%.6f,%.7f,%.4f,%.0f\n", l.Step, l.LearningRate, l.GradientNorm,
+		l.Terms.Loss, l.Terms.Association, l.Terms.Offload, l.Terms.DeadlineClass, l.Terms.Move, l.Terms.Price, l.Terms.Accuracy,
 		float64(l.Tokens)/took.Seconds())
 	return err
 }

@@ -9,19 +9,19 @@ import (
 	"prefdt/inference/model"
 )
 
-func small() (Config, Source) {
+func smallRun() (Config, Source) {
 	c := Default()
 	c.Arch = model.Arch{Width: 16, PairWidth: 8, Layers: 2, Heads: 2, Context: 4}
 	c.Batch = 4
-	c.Schedule.Steps, c.Schedule.WarmUp = 40, 5
-	return c, func(_, i int, ep *Episode) error {
-		*ep = *randomEpisode(rand.New(rand.NewPCG(uint64(i%8), 9)), 12) // eight flights, again and again
+	c.Schedule.Steps, c.Schedule.WarmUpSteps = 40, 5
+	return c, func(_, i int, ep *Example) error {
+		*ep = *randomExample(rand.New(rand.NewPCG(uint64(i%8), 9)), 12) // eight flights, again and again
 		return nil
 	}
 }
 
 func TestLossFalls(t *testing.T) {
-	c, source := small()
+	c, source := smallRun()
 	run, err := New(c, source)
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func TestLossFalls(t *testing.T) {
 
 // A run stopped and resumed ends with the parameters of an uninterrupted one.
 func TestResumeEqualsUninterrupted(t *testing.T) {
-	c, source := small()
+	c, source := smallRun()
 	whole, _ := New(c, source)
 	for range 12 {
 		if _, err := whole.Next(); err != nil {
@@ -93,17 +93,17 @@ func TestFloat32FollowsFloat64(t *testing.T) {
 	opt := newAdam(arch.Tensors())
 	s := DefaultSchedule()
 	for step := range 10 {
-		ep := randomEpisode(r, 30)
+		ep := randomExample(r, 30)
 		for i, x := range w32.Data {
 			w64.Data[i] = float64(x)
 		}
 		clear(g32.Data)
 		clear(g64.Data)
 		t32.forward(w32, ep)
-		l32, o32 := t32.loss(DefaultWeights(), 1)
+		l32, o32 := t32.loss(DefaultLossWeights(), 1)
 		t32.backward(w32, g32, o32)
 		t64.forward(w64, ep)
-		l64, o64 := t64.loss(DefaultWeights(), 1)
+		l64, o64 := t64.loss(DefaultLossWeights(), 1)
 		t64.backward(w64, g64, o64)
 		if d := l32.Loss - l64.Loss; d > 1e-4 || d < -1e-4 {
 			t.Fatalf("step %d: loss %v in float32, %v in float64", step, l32.Loss, l64.Loss)
@@ -125,11 +125,11 @@ func BenchmarkEpisode(b *testing.B) {
 	arch := Default().Arch
 	w, g := NewParams[float32](arch), NewParams[float32](arch)
 	w.Init(1)
-	ep := randomEpisode(rand.New(rand.NewPCG(1, 1)), 100)
+	ep := randomExample(rand.New(rand.NewPCG(1, 1)), 100)
 	var t tape[float32]
 	for b.Loop() {
 		t.forward(w, ep)
-		_, out := t.loss(DefaultWeights(), 1)
+		_, out := t.loss(DefaultLossWeights(), 1)
 		t.backward(w, g, out)
 	}
 	b.ReportMetric(float64(ep.tokens())*float64(b.N)/b.Elapsed().Seconds(), "tokens/s")

@@ -19,15 +19,15 @@ import (
 
 // Validation is how parameters did on training seeds.
 type Validation struct {
-	Hypervolume float64 // of a coarse front, 1e6 J s
-	Tight       float64 // with the tight reference point, 1e6 J s
-	Fidelity    float64
-	BudgetError float64 // mean absolute, relative
+	Hypervolume      float64 // of a coarse front, 1e6 J s
+	TightHypervolume float64 // with the tight reference point, 1e6 J s
+	Fidelity         float64
+	BudgetError      float64 // mean absolute, relative
 }
 
 // String is what training prints.
 func (v Validation) String() string {
-	return fmt.Sprintf("hypervolume %.3fe6  tight %.4fe6  fidelity %.4f  budget error %.3f %%", v.Hypervolume, v.Tight, v.Fidelity, 100*v.BudgetError)
+	return fmt.Sprintf("hypervolume %.3fe6  tight %.4fe6  fidelity %.4f  budget error %.3f %%", v.Hypervolume, v.TightHypervolume, v.Fidelity, 100*v.BudgetError)
 }
 
 // score ranks parameters: a percent of budget error weighs as much as 1e6 of
@@ -36,13 +36,13 @@ func (v Validation) score() float64 { return v.Hypervolume - 100*v.BudgetError }
 
 const validationHeader = "step,hypervolume_1e6,tight_1e6,fidelity,budget_error\n"
 
-// validated appends a line to validation.csv, keeps best.bin if no validation
+// recordValidation appends a line to validation.csv, keeps best.bin if no validation
 // before scored as high, and draws training.png anew.
-func (t *Trainer) validated(dir string, log io.Writer, v Validation) error {
-	if _, err := fmt.Fprintf(log, "%d,%.5f,%.5f,%.5f,%.6f\n", t.Step, v.Hypervolume, v.Tight, v.Fidelity, v.BudgetError); err != nil {
+func (t *Trainer) recordValidation(dir string, log io.Writer, v Validation) error {
+	if _, err := fmt.Fprintf(log, "%d,%.5f,%.5f,%.5f,%.6f\n", t.Step, v.Hypervolume, v.TightHypervolume, v.Fidelity, v.BudgetError); err != nil {
 		return fmt.Errorf("validation log: %w", err)
 	}
-	rows, err := column(filepath.Join(dir, "validation.csv"), 1, 4)
+	rows, err := readLogColumns(filepath.Join(dir, "validation.csv"), 1, 4)
 	if err != nil {
 		return err
 	}
@@ -55,11 +55,11 @@ func (t *Trainer) validated(dir string, log io.Writer, v Validation) error {
 			return err
 		}
 	}
-	return drawTraining(dir)
+	return plotTraining(dir)
 }
 
-// column reads the first column of a log and two others.
-func column(path string, a, b int) (rows [][3]float64, err error) {
+// readLogColumns reads the first column of a log and two others.
+func readLogColumns(path string, a, b int) (rows [][3]float64, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("training log: %w", err)
@@ -81,13 +81,13 @@ func column(path string, a, b int) (rows [][3]float64, err error) {
 	return rows, nil
 }
 
-// drawTraining draws the loss, and what the validations found, over the steps.
-func drawTraining(dir string) error {
-	losses, err := column(filepath.Join(dir, "log.csv"), 3, 7)
+// plotTraining draws the loss, and what the validations found, over the steps.
+func plotTraining(dir string) error {
+	losses, err := readLogColumns(filepath.Join(dir, "log.csv"), 3, 7)
 	if err != nil {
 		return err
 	}
-	checks, err := column(filepath.Join(dir, "validation.csv"), 1, 4)
+	checks, err := readLogColumns(filepath.Join(dir, "validation.csv"), 1, 4)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func drawTraining(dir string) error {
 	for i, row := range plot.Align(plots, draw.Tiles{Rows: len(plots), Cols: 1, PadY: vg.Points(6)}, canvas) {
 		plots[i][0].Draw(row[0])
 	}
-	return command.Replace(filepath.Join(dir, "training.png"), func(w io.Writer) error {
+	return command.ReplaceFile(filepath.Join(dir, "training.png"), func(w io.Writer) error {
 		_, err := vgimg.PngCanvas{Canvas: img}.WriteTo(w)
 		return err
 	})

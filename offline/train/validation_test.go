@@ -19,8 +19,8 @@ func TestRunKeepsBestAndLast(t *testing.T) {
 	c := Default()
 	c.Arch = model.Arch{Width: 16, PairWidth: 8, Layers: 1, Heads: 2, Context: 4}
 	c.Batch, c.Workers, c.Schedule.Steps = 2, 1, 12
-	source := func(_, i int, ep *Episode) error {
-		*ep = *randomEpisode(rand.New(rand.NewPCG(uint64(i), 1)), 6)
+	source := func(_, i int, ep *Example) error {
+		*ep = *randomExample(rand.New(rand.NewPCG(uint64(i), 1)), 6)
 		return nil
 	}
 	// The third of six validations is the best.

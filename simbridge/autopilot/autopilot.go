@@ -35,7 +35,7 @@ type Config struct {
 	Listen     string // UDP address to bind
 	Partner    string // UDP address to speak to until the first datagram comes; empty: none
 	Serial     string // device:baud, in place of Listen and Partner
-	Second     string // UDP address that a second link speaks to, from any port; empty: no second link
+	SecondLink string // UDP address that a second link speaks to, from any port; empty: no second link
 	Origin     geo.Point
 	Start      geo.Local // on the ground
 	Speed      float64   // mission seconds per second
@@ -44,15 +44,15 @@ type Config struct {
 	Parameters map[string]float64 // beside PX4's defaults
 	// PowerW is the power drawn in a slot of the mission, -1 before it, at a horizontal speed.
 	PowerW func(slot int, speedMPS float64) float64
-	// Moved, if set, is called after each step with the slot and the true motion.
-	Moved func(slot int, b Body)
-	// Heard, if set, is called with each setpoint and command that reaches the
+	// OnMotion, if set, is called after each step with the slot and the true motion.
+	OnMotion func(slot int, b Body)
+	// OnReceived, if set, is called with each setpoint and command that reaches the
 	// vehicle, before it obeys. It must not call the autopilot.
-	Heard func(Heard)
-	// HeartbeatSent, if set, is called with each HEARTBEAT that left by UDP in
+	OnReceived func(Received)
+	// OnHeartbeatSent, if set, is called with each HEARTBEAT that left by UDP in
 	// time, so that nobody else is waited for to know the mode.
-	HeartbeatSent func(Heartbeat)
-	Log           *slog.Logger
+	OnHeartbeatSent func(Heartbeat)
+	Log             *slog.Logger
 	// Now, if set, is the time since some fixed instant, in place of the machine's.
 	Now func() time.Duration
 }
@@ -64,8 +64,8 @@ type Heartbeat struct {
 	Armed bool
 }
 
-// Heard is one setpoint or command, and the state in which it found the vehicle.
-type Heard struct {
+// Received is one setpoint or command, and the state in which it found the vehicle.
+type Received struct {
 	Setpoint *Setpoint      // or
 	Command  common.MAV_CMD // 0: a setpoint
 	Param    [7]float64     // of the command, Param[0] is the specification's param 1
@@ -111,12 +111,12 @@ type Autopilot struct {
 	traffic Traffic
 	radio   radio
 
-	link  *link // nil: serial
-	node  *gomavlib.Node
-	boot  time.Time
-	began time.Duration // likewise, by Now
-	stop  chan struct{}
-	done  sync.WaitGroup
+	link           *udpLink // nil: serial
+	node           *gomavlib.Node
+	startedAt      time.Time
+	startedOnClock time.Duration // likewise, by Now
+	stop           chan struct{}
+	done           sync.WaitGroup
 }
 
 // Initialize binds the address and starts the aircraft.
@@ -143,9 +143,9 @@ func (a *Autopilot) Initialize() error {
 		}
 		return fmt.Errorf("autopilot %d: %w", a.SystemID, err)
 	}
-	a.boot = time.Now()
+	a.startedAt = time.Now()
 	if a.Now != nil {
-		a.began = a.Now()
+		a.startedOnClock = a.Now()
 	}
 	a.stop = make(chan struct{})
 	a.done.Add(2)
@@ -169,8 +169,8 @@ func (a *Autopilot) endpoints() (e []gomavlib.EndpointConf, err error) {
 			Label:   "autopilot", IsDatagram: true,
 		})
 	}
-	if a.Second != "" {
-		e = append(e, gomavlib.EndpointUDPClient{Address: a.Second})
+	if a.SecondLink != "" {
+		e = append(e, gomavlib.EndpointUDPClient{Address: a.SecondLink})
 	}
 	return e, nil
 }
@@ -209,7 +209,7 @@ func (a *Autopilot) State() State {
 func (a *Autopilot) SetSlot(slot int, at time.Time) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	a.vehicle.battery.Begin(slot, a.missionUS(at))
+	a.vehicle.battery.ScheduleSlot(slot, a.missionTimeUS(at))
 }
 
 // AddEdgeJ bills computing done for a slot's users to the battery.
@@ -226,9 +226,9 @@ func (a *Autopilot) BySlot() map[int]battery.Spent {
 	return a.vehicle.battery.BySlot()
 }
 
-// missionUS is the mission time since boot at a moment.
-func (a *Autopilot) missionUS(t time.Time) int64 {
-	return int64(float64(t.Sub(a.boot)) * a.Speed / 1e3)
+// missionTimeUS is the mission time since boot at a moment.
+func (a *Autopilot) missionTimeUS(t time.Time) int64 {
+	return int64(float64(t.Sub(a.startedAt)) * a.Speed / 1e3)
 }
 
 // run keeps the vehicle at mission time. After a stall it catches up in pieces,
@@ -244,9 +244,9 @@ func (a *Autopilot) run() {
 			return
 		case <-ticker.C:
 		}
-		now := a.missionUS(time.Now())
+		now := a.missionTimeUS(time.Now())
 		if a.Now != nil {
-			now = int64(float64(a.Now()-a.began) * a.Speed / 1e3)
+			now = int64(float64(a.Now()-a.startedOnClock) * a.Speed / 1e3)
 		}
 		for behind := true; behind; {
 			var out []message.Message
@@ -263,15 +263,15 @@ func (a *Autopilot) advance(toUS, atMostUS int64) (out []message.Message, behind
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	v := a.vehicle
-	was := v.silent()
+	was := v.linksCut()
 	for end := min(toUS, v.timeUS+atMostUS); v.timeUS+stepUS <= end; {
 		v.step()
-		if a.Moved != nil {
-			a.Moved(v.battery.Slot(), v.body)
+		if a.OnMotion != nil {
+			a.OnMotion(v.battery.Slot(), v.body)
 		}
 	}
-	out = v.due()
-	if was || v.silent() {
+	out = v.dueMessages()
+	if was || v.linksCut() {
 		out = nil
 	}
 	return out, v.timeUS+stepUS <= toUS
@@ -290,8 +290,8 @@ func (a *Autopilot) read() {
 		case *gomavlib.EventFrame:
 			a.mutex.Lock()
 			var out []message.Message
-			if !a.vehicle.silent() {
-				out = a.vehicle.receive(sender{e.SystemID(), e.ComponentID()}, e.Message(), &a.traffic)
+			if !a.vehicle.linksCut() {
+				out = a.vehicle.handleMessage(sender{e.SystemID(), e.ComponentID()}, e.Message(), &a.traffic)
 			}
 			a.mutex.Unlock()
 			a.send(out)

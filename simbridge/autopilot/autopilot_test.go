@@ -46,8 +46,8 @@ func TestOffboardRules(t *testing.T) {
 			}
 		},
 		"with a stream it flies": func(p *peer) {
-			p.setStream(local(positionOnly, 0, 0, 10, 0, 0))
-			p.missionS(0.5)
+			p.setStream(localSetpoint(positionOnly, 0, 0, 10, 0, 0))
+			p.waitMissionS(0.5)
 			if r := p.setMode(6, 0); r != accepted {
 				p.Errorf("mode: %v", r)
 			}
@@ -58,8 +58,8 @@ func TestOffboardRules(t *testing.T) {
 		},
 		"a lost stream holds, and a resumed one flies on by itself": func(p *peer) {
 			p.takeOff(20)
-			p.setStream(local(velocityOnly, 0, 0, 0, 0, 2))
-			p.missionS(0.5)
+			p.setStream(localSetpoint(velocityOnly, 0, 0, 0, 0, 2))
+			p.waitMissionS(0.5)
 			p.setMode(6, 0)
 			p.until("offboard", func() bool { return p.mode() == ModeOffboard })
 			p.setStream(nil)
@@ -67,18 +67,18 @@ func TestOffboardRules(t *testing.T) {
 			if h := p.get(&common.MessageHeartbeat{}).(*common.MessageHeartbeat); h.SystemStatus != common.MAV_STATE_CRITICAL {
 				p.Errorf("status is %v", h.SystemStatus)
 			}
-			p.missionS(3)
+			p.waitMissionS(3)
 			if v := p.autopilot.State().SpeedMPS(); v > 0.3 {
 				p.Errorf("holds at %.2f m/s", v)
 			}
-			p.setStream(local(velocityOnly, 0, 0, 0, 0, 2))
+			p.setStream(localSetpoint(velocityOnly, 0, 0, 0, 0, 2))
 			p.until("offboard again", func() bool { return p.mode() == ModeOffboard })
 		},
 		"COM_OBL_RC_ACT 0 sinks": func(p *peer) {
 			p.write(&common.MessageParamSet{TargetSystem: 3, TargetComponent: 1, ParamId: "COM_OBL_RC_ACT", ParamType: common.MAV_PARAM_TYPE_INT32})
 			p.takeOff(10)
-			p.setStream(local(positionOnly, 0, 0, 10, 0, 0))
-			p.missionS(0.5)
+			p.setStream(localSetpoint(positionOnly, 0, 0, 10, 0, 0))
+			p.waitMissionS(0.5)
 			p.setMode(6, 0)
 			p.setStream(nil)
 			p.until("position mode", func() bool { return p.mode() == ModePosition })
@@ -87,8 +87,8 @@ func TestOffboardRules(t *testing.T) {
 		"COM_OBL_RC_ACT 3 returns": func(p *peer) {
 			p.write(&common.MessageParamSet{TargetSystem: 3, TargetComponent: 1, ParamId: "COM_OBL_RC_ACT", ParamType: common.MAV_PARAM_TYPE_INT32, ParamValue: math.Float32frombits(3)})
 			p.takeOff(10)
-			p.setStream(local(positionOnly, 15, 0, 10, 0, 0))
-			p.missionS(0.5)
+			p.setStream(localSetpoint(positionOnly, 15, 0, 10, 0, 0))
+			p.waitMissionS(0.5)
 			p.setMode(6, 0)
 			p.until("the way out", func() bool { return p.autopilot.State().Position.NorthM > 510 })
 			p.setStream(nil)
@@ -100,12 +100,12 @@ func TestOffboardRules(t *testing.T) {
 		},
 		"frame 7 does not count and triggers the failsafe": func(p *peer) {
 			p.takeOff(10)
-			p.setStream(local(velocityOnly, 0, 0, 0, 1, 0))
-			p.missionS(0.5)
+			p.setStream(localSetpoint(velocityOnly, 0, 0, 0, 1, 0))
+			p.waitMissionS(0.5)
 			p.setMode(6, 0)
 			p.until("offboard", func() bool { return p.mode() == ModeOffboard })
 			p.setStream(func() message.Message {
-				m := local(velocityOnly, 0, 0, 0, 1, 0)().(*common.MessageSetPositionTargetLocalNed)
+				m := localSetpoint(velocityOnly, 0, 0, 0, 1, 0)().(*common.MessageSetPositionTargetLocalNed)
 				m.CoordinateFrame = common.MAV_FRAME_LOCAL_OFFSET_NED
 				return m
 			})
@@ -114,7 +114,7 @@ func TestOffboardRules(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			run(start(t, testConfig()))
+			run(startPeer(t, testConfig()))
 		})
 	}
 }
@@ -122,15 +122,15 @@ func TestOffboardRules(t *testing.T) {
 // 2 Hz is enough to stay in OFFBOARD, and less than COM_OF_LOSS_T is not.
 func TestStreamRate(t *testing.T) {
 	for everyS, want := range map[float64]Mode{0.1: ModeOffboard, 0.5: ModeOffboard, 1.2: ModeHold} {
-		v := aloft().vehicle
-		set := local(positionOnly, 0, 0, 100, 0, 0)().(*common.MessageSetPositionTargetLocalNed)
-		v.followLocal(set)
-		v.request(ModeOffboard)
+		v := hovering().vehicle
+		set := localSetpoint(positionOnly, 0, 0, 100, 0, 0)().(*common.MessageSetPositionTargetLocalNed)
+		v.handleSetpointLocalNED(set)
+		v.requestMode(ModeOffboard)
 		lost := false
 		for range 10 {
 			fly(v, everyS)
 			lost = lost || v.mode == ModeHold
-			v.followLocal(set)
+			v.handleSetpointLocalNED(set)
 		}
 		if lost != (want == ModeHold) {
 			t.Errorf("a setpoint every %v s: lost %v, want %v", everyS, lost, want)
@@ -143,7 +143,7 @@ func TestArming(t *testing.T) {
 		"disarms 10 s after arming without take-off": func(p *peer) {
 			p.arm()
 			p.until("armed", p.armed)
-			p.missionS(8)
+			p.waitMissionS(8)
 			if !p.autopilot.State().Armed {
 				p.Error("disarmed too early")
 			}
@@ -184,8 +184,8 @@ func TestArming(t *testing.T) {
 		},
 		"after a flight OFFBOARD is the mode again, and it does not arm without a stream": func(p *peer) {
 			p.takeOff(3)
-			p.setStream(local(positionOnly, 0, 0, 3, 0, 0))
-			p.missionS(0.5)
+			p.setStream(localSetpoint(positionOnly, 0, 0, 3, 0, 0))
+			p.waitMissionS(0.5)
 			p.setMode(6, 0)
 			p.until("offboard", func() bool { return p.mode() == ModeOffboard })
 			p.command(common.MAV_CMD_NAV_LAND)
@@ -237,7 +237,7 @@ func TestArming(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			run(start(t, testConfig()))
+			run(startPeer(t, testConfig()))
 		})
 	}
 }
@@ -245,17 +245,17 @@ func TestArming(t *testing.T) {
 // The dynamics alone, in their own time: setpoints at 10 Hz.
 func TestTracking(t *testing.T) {
 	v := newVehicle(testConfig())
-	v.body.Position.UpM, v.stands, v.landed, v.armed, v.everFlown = 30, false, false, true, true
+	v.body.Position.UpM, v.groundContact, v.landed, v.armed, v.flownSinceArmed = 30, false, false, true, true
 	fly := func(seconds float64, set func() message.Message) {
 		for i := range int(seconds / stepS) {
 			if i%10 == 0 {
-				v.followLocal(set().(*common.MessageSetPositionTargetLocalNed))
+				v.handleSetpointLocalNED(set().(*common.MessageSetPositionTargetLocalNed))
 			}
-			v.intended = ModeOffboard
+			v.intendedMode = ModeOffboard
 			v.step()
 		}
 	}
-	fly(4, local(velocityOnly, 0, 0, 0, 2, 0))
+	fly(4, localSetpoint(velocityOnly, 0, 0, 0, 2, 0))
 	if north := v.body.Velocity.NorthM; north < 1.4 || north > 1.7 {
 		t.Errorf("bare velocity of 2 m/s gives %.2f m/s after 4 s, PX4 1.4-1.7", north)
 	}
@@ -263,13 +263,13 @@ func TestTracking(t *testing.T) {
 	// A position that moves at 8.4 m/s, with its velocity.
 	t0, north0 := v.timeUS, v.body.Position.NorthM-500
 	target := func() float64 { return north0 + 8.4*float64(v.timeUS-t0)/1e6 }
-	fly(10, func() message.Message { return local(bothGiven, target(), 0, 30, 8.4, 0)() })
+	fly(10, func() message.Message { return localSetpoint(positionAndVelocity, target(), 0, 30, 8.4, 0)() })
 	if lag := target() - (v.body.Position.NorthM - 500); math.Abs(lag) > 2 || math.Abs(v.body.Velocity.NorthM-8.4) > 0.2 {
 		t.Errorf("lags %.2f m at %.2f m/s", lag, v.body.Velocity.NorthM)
 	}
 
 	// No setpoint makes it faster than MPC_XY_VEL_MAX.
-	fly(6, local(bothGiven, 1e30, -1e30, 30, 1e30, math.Inf(1)))
+	fly(6, localSetpoint(positionAndVelocity, 1e30, -1e30, 30, 1e30, math.Inf(1)))
 	if speed := v.body.SpeedMPS(); speed > 30.5 || speed < 25 {
 		t.Errorf("flies at %.1f m/s, limit 30", speed)
 	}
@@ -284,24 +284,24 @@ func TestTakeOffAndLanding(t *testing.T) {
 	v := newVehicle(testConfig())
 	v.arm()
 	fly(v, 1.2)
-	v.takeoffM = 100
-	v.request(ModeTakeoff)
+	v.takeoffUpM = 100
+	v.requestMode(ModeTakeoff)
 	for _, c := range []struct{ seconds, upM, withinM float64 }{
 		{2, 0, 0.1}, {4, 0.5, 0.5}, {6, 3.1, 0.7}, {8, 6.1, 0.7}, {10, 9.1, 0.7}, {12, 13.2, 1},
 	} {
-		for v.elapsed(v.armedUS) < 1.2+c.seconds {
+		for v.elapsedS(v.armedUS) < 1.2+c.seconds {
 			v.step()
 		}
 		if up := v.body.Position.UpM; math.Abs(up-c.upM) > c.withinM {
 			t.Errorf("%.2f m after %v s, PX4 %v", up, c.seconds, c.upM)
 		}
 	}
-	v.takeoffM = 15
+	v.takeoffUpM = 15
 	for v.mode != ModeHold {
 		v.step()
 	}
-	v.request(ModeLand)
-	for !v.stands {
+	v.requestMode(ModeLand)
+	for !v.groundContact {
 		v.step()
 	}
 	if m := extendedState(v).(*common.MessageExtendedSysState); m.LandedState != common.MAV_LANDED_STATE_LANDING {
@@ -311,23 +311,23 @@ func TestTakeOffAndLanding(t *testing.T) {
 	for v.armed {
 		v.step()
 	}
-	if s := v.elapsed(at); s < 6.5 || s > 8 { // 5 s until it notices, COM_DISARM_LAND 2
+	if s := v.elapsedS(at); s < 6.5 || s > 8 { // 5 s until it notices, COM_DISARM_LAND 2
 		t.Errorf("disarmed %.1f s after it touched down", s)
 	}
 }
 
 // Return climbs first, in a cone over home, and says that it lands when it does.
 func TestReturn(t *testing.T) {
-	v := aloft().vehicle
+	v := hovering().vehicle
 	v.body.Position = geo.Local{EastM: v.conf.Start.EastM + 25, NorthM: v.conf.Start.NorthM, UpM: 10}
-	v.request(ModeReturn)
-	for v.homeM() > 24 {
+	v.requestMode(ModeReturn)
+	for v.homeDistanceM() > 24 {
 		v.step()
 	}
 	if up := v.body.Position.UpM; up < 23 || up > 26 {
 		t.Errorf("turned home at %.1f m, want 25", up)
 	}
-	for !v.comesDown {
+	for !v.returnDescending {
 		if m := extendedState(v).(*common.MessageExtendedSysState); m.LandedState != common.MAV_LANDED_STATE_IN_AIR {
 			t.Fatalf("is %v on the way", m.LandedState)
 		}
@@ -361,7 +361,7 @@ func TestHeartbeat(t *testing.T) {
 		if c.streaming {
 			v.setpointUS = v.timeUS
 		}
-		v.choose(c.mode)
+		v.setIntendedMode(c.mode)
 		v.armed = c.armed
 		if m := heartbeat(v).(*common.MessageHeartbeat); m.BaseMode != c.base || m.SystemStatus != c.status {
 			t.Errorf("%s: base mode %#x, %v; want %#x, %v", name, uint(m.BaseMode), m.SystemStatus, uint(c.base), c.status)
@@ -377,7 +377,7 @@ func TestMessageIntervals(t *testing.T) {
 	ask := func(id common.MAV_CMD, params ...float64) (interval int32, result common.MAV_RESULT) {
 		c := command{id: id}
 		copy(c.param[:], params)
-		for _, m := range v.execute(sender{245, 191}, c) {
+		for _, m := range v.handleCommand(sender{245, 191}, c) {
 			switch m := m.(type) {
 			case *common.MessageMessageInterval:
 				interval = m.IntervalUs
@@ -419,15 +419,15 @@ func TestGlobalMasks(t *testing.T) {
 		"position":                        {common.MAV_FRAME_GLOBAL_INT, positionOnly, true, true},
 		"above the ground":                {common.MAV_FRAME_GLOBAL_TERRAIN_ALT_INT, positionOnly, true, true},
 		"height alone":                    {common.MAV_FRAME_GLOBAL_INT, positionOnly | 3, false, false},
-		"height and velocity":             {common.MAV_FRAME_GLOBAL_INT, bothGiven | 3, false, true},
+		"height and velocity":             {common.MAV_FRAME_GLOBAL_INT, positionAndVelocity | 3, false, true},
 		"velocity, in a frame it has not": {common.MAV_FRAME_GLOBAL, velocityOnly, false, true},
-		"position, in a frame it has not": {common.MAV_FRAME_GLOBAL, bothGiven, false, false},
+		"position, in a frame it has not": {common.MAV_FRAME_GLOBAL, positionAndVelocity, false, false},
 		"nothing":                         {common.MAV_FRAME_GLOBAL_INT, positionOnly | 7, false, false},
 	} {
 		v := newVehicle(testConfig())
 		v.step()
 		m := &common.MessageSetPositionTargetGlobalInt{TargetSystem: 3, CoordinateFrame: c.frame, TypeMask: c.mask, LatInt: 474e6, LonInt: 85e6, Alt: 500}
-		if got := v.followGlobal(m); got != c.counts || got && math.IsNaN(v.setpoint.position.UpM) == c.position {
+		if got := v.handleSetpointGlobalInt(m); got != c.counts || got && math.IsNaN(v.setpoint.position.UpM) == c.position {
 			t.Errorf("%s: counts %v, %+v", name, got, v.setpoint)
 		}
 	}
@@ -435,7 +435,7 @@ func TestGlobalMasks(t *testing.T) {
 
 func TestGlobalSetpointsAndPositions(t *testing.T) {
 	t.Parallel()
-	p := start(t, testConfig())
+	p := startPeer(t, testConfig())
 	p.takeOff(10)
 	to := origin.FromLocal(p.autopilot.State().Position)
 	to.LatDeg += 0.0002 // 22 m north
@@ -450,13 +450,13 @@ func TestGlobalSetpointsAndPositions(t *testing.T) {
 				LatInt: int32(math.Round(to.LatDeg * 1e7)), LonInt: int32(math.Round(to.LonDeg * 1e7)), Alt: alt,
 			}
 		})
-		p.missionS(0.5)
+		p.waitMissionS(0.5)
 		p.setMode(6, 0)
 		p.until("arrival", func() bool {
 			g, _ := p.get(&common.MessageGlobalPositionInt{}).(*common.MessageGlobalPositionInt)
 			return g != nil && math.Abs(float64(g.Lat)-1e7*to.LatDeg) < 50 && math.Abs(float64(g.Alt)/1000-origin.AltM-15) < 0.5
 		})
-		p.setStream(local(positionOnly, 0, 0, 15, 0, 0)) // which goes back
+		p.setStream(localSetpoint(positionOnly, 0, 0, 15, 0, 0)) // which goes back
 	}
 	// LOCAL_POSITION_NED is relative to the vehicle's own origin.
 	p.until("the origin", func() bool {
@@ -466,7 +466,7 @@ func TestGlobalSetpointsAndPositions(t *testing.T) {
 	p.command(common.MAV_CMD_REQUEST_MESSAGE, float64((&common.MessageGpsGlobalOrigin{}).GetID()))
 	p.until("global origin", func() bool {
 		o, _ := p.get(&common.MessageGpsGlobalOrigin{}).(*common.MessageGpsGlobalOrigin)
-		lat, lon, alt := wire(origin.FromLocal(p.autopilot.Start))
+		lat, lon, alt := wirePosition(origin.FromLocal(p.autopilot.Start))
 		return o != nil && o.Latitude == lat && o.Longitude == lon && o.Altitude == alt
 	})
 }
@@ -474,7 +474,7 @@ func TestGlobalSetpointsAndPositions(t *testing.T) {
 // Frame 8 is relative to the heading.
 func TestBodyFrame(t *testing.T) {
 	t.Parallel()
-	p := start(t, testConfig())
+	p := startPeer(t, testConfig())
 	p.takeOff(10)
 	p.setStream(func() message.Message {
 		return &common.MessageSetPositionTargetLocalNed{
@@ -482,9 +482,9 @@ func TestBodyFrame(t *testing.T) {
 			TypeMask: 0b100111000111, Vx: 3, Yaw: math.Pi / 2, // forward, facing east
 		}
 	})
-	p.missionS(0.5)
+	p.waitMissionS(0.5)
 	p.setMode(6, 0)
-	p.missionS(6)
+	p.waitMissionS(6)
 	if v := p.autopilot.State().Velocity; v.EastM < 2 || math.Abs(v.NorthM) > 0.3 {
 		t.Errorf("flies %+v, want east", v)
 	}
@@ -492,7 +492,7 @@ func TestBodyFrame(t *testing.T) {
 
 func TestParameters(t *testing.T) {
 	t.Parallel()
-	p := start(t, testConfig())
+	p := startPeer(t, testConfig())
 	read := func(name string) *common.MessageParamValue {
 		p.write(&common.MessageParamRequestRead{TargetSystem: 3, TargetComponent: 1, ParamId: name, ParamIndex: -1})
 		var m *common.MessageParamValue
@@ -531,24 +531,24 @@ func TestParameters(t *testing.T) {
 func TestBatteryStatusConservesJoules(t *testing.T) {
 	t.Parallel()
 	conf := testConfig()
-	p := start(t, conf)
+	p := startPeer(t, conf)
 	id := float64((&common.MessageBatteryStatus{}).GetID())
 	if r := p.command(common.MAV_CMD_SET_MESSAGE_INTERVAL, id, 250_000); r != accepted {
 		t.Fatalf("interval: %v", r)
 	}
 	p.takeOff(30)
-	p.setStream(local(velocityOnly, 0, 0, 0, 12, 3))
-	p.missionS(0.5)
+	p.setStream(localSetpoint(velocityOnly, 0, 0, 0, 12, 3))
+	p.waitMissionS(0.5)
 	p.setMode(6, 0)
 	edge := 0.0
 	for slot := range 8 {
 		p.autopilot.SetSlot(slot, time.Now())
-		p.missionS(1)
+		p.waitMissionS(1)
 		joules := 3 + 1.7*float64(slot)
 		p.autopilot.AddEdgeJ(slot, joules)
 		edge += joules
 	}
-	p.missionS(1)
+	p.waitMissionS(1)
 
 	// What the messages say cannot be compared with a truth that moves on:
 	// look at both under the lock, where the last message is not yet on the wire.
@@ -611,7 +611,7 @@ func TestAbsentBatteryFields(t *testing.T) {
 			conf := testConfig()
 			conf.Battery = c.fields
 			v := newVehicle(conf)
-			m, s := v.battery.Status(1_000_000), v.battery.System()
+			m, s := v.battery.Status(1_000_000), v.battery.SysStatus()
 			if int(m.CurrentBattery) != c.current || int(s.CurrentBattery) != c.system ||
 				int(m.EnergyConsumed) != c.energy || int(m.BatteryRemaining) != c.remain {
 				t.Errorf("%+v, %+v", m, s)
@@ -623,10 +623,10 @@ func TestAbsentBatteryFields(t *testing.T) {
 // STATUSTEXT reaches only links that send heartbeats of a ground station.
 func TestStatustext(t *testing.T) {
 	t.Parallel()
-	p := start(t, testConfig())
+	p := startPeer(t, testConfig())
 	p.arm()
 	p.until("armed", p.armed)
-	p.missionS(1)
+	p.waitMissionS(1)
 	if m := p.get(&common.MessageStatustext{}); m != nil {
 		t.Errorf("got %+v", m)
 	}
@@ -639,11 +639,11 @@ func TestStatustext(t *testing.T) {
 
 func TestMissionTime(t *testing.T) {
 	t.Parallel()
-	p := start(t, testConfig())
+	p := startPeer(t, testConfig())
 	wall := time.Now()
 	p.until("position", func() bool { return p.get(&common.MessageGlobalPositionInt{}) != nil })
 	first := p.get(&common.MessageGlobalPositionInt{}).(*common.MessageGlobalPositionInt).TimeBootMs
-	p.missionS(10)
+	p.waitMissionS(10)
 	p.until("position", func() bool {
 		return p.get(&common.MessageGlobalPositionInt{}).(*common.MessageGlobalPositionInt).TimeBootMs >= first+10_000
 	})
@@ -695,7 +695,7 @@ func TestPartner(t *testing.T) {
 }
 
 func TestAddressInUse(t *testing.T) {
-	p := start(t, testConfig())
+	p := startPeer(t, testConfig())
 	conf := testConfig()
 	conf.Listen = p.autopilot.Addr()
 	err := (&Autopilot{Config: conf}).Initialize()
@@ -707,7 +707,7 @@ func TestAddressInUse(t *testing.T) {
 // Whatever arrives, the aircraft goes on, and hostile setpoints leave its state finite.
 func TestHostileInput(t *testing.T) {
 	t.Parallel()
-	p := start(t, testConfig())
+	p := startPeer(t, testConfig())
 	p.takeOff(10)
 	c, err := net.Dial("udp4", p.autopilot.Addr())
 	if err != nil {
@@ -736,10 +736,10 @@ func TestHostileInput(t *testing.T) {
 		p.write(&common.MessageParamRequestRead{TargetSystem: 3, ParamIndex: int16(r.Uint32())})
 		p.write(&common.MessageSetMode{TargetSystem: 3, CustomMode: r.Uint32()})
 		if r.IntN(20) == 0 {
-			p.missionS(0.1)
+			p.waitMissionS(0.1)
 		}
 	}
-	p.missionS(5) // the sockets' buffers empty
+	p.waitMissionS(5) // the sockets' buffers empty
 	if r := p.command(common.MAV_CMD_NAV_LAND); r != accepted {
 		t.Errorf("land: %v", r)
 	}
@@ -762,8 +762,8 @@ func TestTurnsAsSlowlyAsPX4(t *testing.T) {
 		{11, -6.5}, {16.5, -6.1}, {16.8, -3.1}, {17.2, -0.8}, {17.6, 0.4}, {18, 0.7},
 	}
 	v := newVehicle(Config{CapacityJ: 1e5, PowerW: func(int, float64) float64 { return 0 }, Parameters: map[string]float64{"MPC_XY_VEL_MAX": 12}})
-	v.body.Position.UpM, v.stands, v.landed, v.armed, v.everFlown = 30, false, false, true, true
-	v.intended, v.mode = ModeOffboard, ModeOffboard
+	v.body.Position.UpM, v.groundContact, v.landed, v.armed, v.flownSinceArmed = 30, false, false, true, true
+	v.intendedMode, v.mode = ModeOffboard, ModeOffboard
 	worst, next, fromM := 0.0, 0, 0.0
 	for tick := range 200 {
 		legMPS, left := 8.0, 1-float64(tick%10)/10

@@ -16,16 +16,16 @@ func (a *Autopilot) TimeS() float64 {
 	return float64(a.vehicle.timeUS) / 1e6
 }
 
-// At is the moment of the wall at which the vehicle was to reach a mission time.
-func (a *Autopilot) At(timeS float64) time.Time {
-	return a.boot.Add(time.Duration(timeS / a.Speed * float64(time.Second)))
+// WallTime is the moment of the wall at which the vehicle was to reach a mission time.
+func (a *Autopilot) WallTime(timeS float64) time.Time {
+	return a.startedAt.Add(time.Duration(timeS / a.Speed * float64(time.Second)))
 }
 
-// Silence cuts the links for a while: nothing is sent and nothing heard.
-func (a *Autopilot) Silence(seconds float64) {
+// CutLinks cuts the links for a while: nothing is sent and nothing heard.
+func (a *Autopilot) CutLinks(seconds float64) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	a.vehicle.silence(seconds)
+	a.vehicle.cutLinks(seconds)
 }
 
 // bootS is how long PX4 says nothing while it boots.
@@ -40,27 +40,27 @@ func (a *Autopilot) Reboot(inAir bool) {
 	defer a.mutex.Unlock()
 	v := a.vehicle
 	v.bootUS = v.timeUS
-	v.setpoint, v.setpointUS, v.takeoffM = setpoint{}, 0, math.NaN()
-	v.intended, v.mode, v.afterDisarm, v.hold, v.piloted, v.low = ModeHold, ModeHold, ModeHold, v.body.Position, false, lowBattery{}
+	v.setpoint, v.setpointUS, v.takeoffUpM = setpoint{}, 0, math.NaN()
+	v.intendedMode, v.mode, v.modeAfterDisarm, v.holdPosition, v.piloted, v.batteryFailsafe = ModeHold, ModeHold, ModeHold, v.body.Position, false, lowBatteryFailsafe{}
 	if !inAir {
 		v.armed = false
 	}
-	v.battery.Restart()
+	v.battery.ResetCounters()
 	v.streams = defaultStreams(v.conf.Speed)
-	v.silence(bootS)
+	v.cutLinks(bootS)
 }
 
-// Pilot is a mode chosen by remote control. Position then stays where it is,
+// SetModeByRC is a mode chosen by remote control. Position then stays where it is,
 // as with the sticks centred.
-func (a *Autopilot) Pilot(m Mode) {
+func (a *Autopilot) SetModeByRC(m Mode) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	a.vehicle.choose(m)
+	a.vehicle.setIntendedMode(m)
 	a.vehicle.piloted = true
 }
 
-// Disarm is the pilot's switch: the motors stop, in the air too.
-func (a *Autopilot) Disarm() {
+// DisarmByRC is the pilot's switch: the motors stop, in the air too.
+func (a *Autopilot) DisarmByRC() {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	if a.vehicle.armed {
@@ -73,7 +73,7 @@ func (a *Autopilot) Disarm() {
 func (a *Autopilot) DenyArming(reason string) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	a.vehicle.denial = reason
+	a.vehicle.armingDenial = reason
 }
 
 // PauseHeartbeats keeps back the HEARTBEATs that are sent by themselves for a
@@ -82,27 +82,27 @@ func (a *Autopilot) PauseHeartbeats(seconds float64) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	v := a.vehicle
-	v.beatlessUS = max(v.beatlessUS, v.timeUS+int64(seconds*1e6))
+	v.heartbeatsPausedUntilUS = max(v.heartbeatsPausedUntilUS, v.timeUS+int64(seconds*1e6))
 }
 
-// MiscountBattery makes the next BATTERY_STATUS say a counter that is false: by
+// CorruptBatteryCounter makes the next BATTERY_STATUS say a counter that is false: by
 // a difference, or 0. The one after it is right again.
-func (a *Autopilot) MiscountBattery(byJ float64, zero bool) {
+func (a *Autopilot) CorruptBatteryCounter(byJ float64, zero bool) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	a.vehicle.battery.Miscount(byJ, zero)
+	a.vehicle.battery.CorruptNextCounter(byJ, zero)
 }
 
-// SecondBattery connects a pack with id 1 that carries a share of the load from
+// SetSecondBattery connects a pack with id 1 that carries a share of the load from
 // now on, or disconnects it.
-func (a *Autopilot) SecondBattery(on bool, share float64) {
+func (a *Autopilot) SetSecondBattery(on bool, share float64) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	a.vehicle.battery.Share(on, share)
+	a.vehicle.battery.SetSecondPack(on, share)
 }
 
-// SetBattery changes which fields the pack measures.
-func (a *Autopilot) SetBattery(f battery.Fields) {
+// SetBatteryFields changes which fields the pack measures.
+func (a *Autopilot) SetBatteryFields(f battery.Fields) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	a.vehicle.battery.Fields = f
@@ -112,11 +112,11 @@ func (a *Autopilot) SetBattery(f battery.Fields) {
 func (a *Autopilot) SwapBattery() {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	a.vehicle.battery.Swap()
+	a.vehicle.battery.SwapPack()
 }
 
-func (v *vehicle) silence(seconds float64) {
-	v.silentUS = max(v.silentUS, v.timeUS+int64(seconds*1e6))
+func (v *vehicle) cutLinks(seconds float64) {
+	v.linksCutUntilUS = max(v.linksCutUntilUS, v.timeUS+int64(seconds*1e6))
 }
 
-func (v *vehicle) silent() bool { return v.timeUS < v.silentUS }
+func (v *vehicle) linksCut() bool { return v.timeUS < v.linksCutUntilUS }

@@ -12,12 +12,12 @@ import (
 	"prefdt/simbridge/geo"
 )
 
-// aloft is a vehicle that has flown in Hold for some seconds, without a link.
-func aloft() *Autopilot {
+// hovering is a vehicle that has flown in Hold for some seconds, without a link.
+func hovering() *Autopilot {
 	a := &Autopilot{Config: testConfig()}
 	v := newVehicle(a.Config)
-	v.armed, v.stands, v.landed, v.everFlown = true, false, false, true
-	v.body.Position.UpM, v.hold.UpM = 100, 100
+	v.armed, v.groundContact, v.landed, v.flownSinceArmed = true, false, false, true
+	v.body.Position.UpM, v.holdPosition.UpM = 100, 100
 	a.vehicle = v
 	fly(v, 10)
 	return a
@@ -39,17 +39,17 @@ func TestReboot(t *testing.T) {
 		"restored in air": {true, false, 16}, // ten seconds of hover
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := aloft()
+			a := hovering()
 			v := a.vehicle
 			drawn := v.battery.Total().J()
 			v.setpointUS = v.timeUS // of a stream that must not outlive it
 			a.Reboot(c.inAir)
-			if !v.silent() || v.bootMS() != 0 || v.streaming() {
-				t.Errorf("silent %v, booted %d ms ago, streaming %v", v.silent(), v.bootMS(), v.streaming())
+			if !v.linksCut() || v.bootMS() != 0 || v.streaming() {
+				t.Errorf("silent %v, booted %d ms ago, streaming %v", v.linksCut(), v.bootMS(), v.streaming())
 			}
 			fly(v, 10)
-			if v.silent() || v.bootMS() != 10_000 || v.mode != ModeHold {
-				t.Errorf("silent %v, booted %d ms ago, %v", v.silent(), v.bootMS(), v.mode)
+			if v.linksCut() || v.bootMS() != 10_000 || v.mode != ModeHold {
+				t.Errorf("silent %v, booted %d ms ago, %v", v.linksCut(), v.bootMS(), v.mode)
 			}
 			if v.landed != c.falls || v.armed == c.falls {
 				t.Errorf("landed %v, armed %v at %v m", v.landed, v.armed, v.body.Position.UpM)
@@ -63,10 +63,10 @@ func TestReboot(t *testing.T) {
 
 // A pilot's Position stays where it is; without one it sinks.
 func TestPilot(t *testing.T) {
-	a := aloft()
-	a.Pilot(ModePosition)
+	a := hovering()
+	a.SetModeByRC(ModePosition)
 	fly(a.vehicle, 10)
-	if up := a.vehicle.body.Position.UpM; up < 99 || up > 101 || !a.vehicle.heard().Piloted {
+	if up := a.vehicle.body.Position.UpM; up < 99 || up > 101 || !a.vehicle.newReceived().Piloted {
 		t.Errorf("at %v m", up)
 	}
 	a.vehicle.piloted = false // the remote control is gone
@@ -79,9 +79,9 @@ func TestPilot(t *testing.T) {
 // A link that is cut says and hears nothing, and is there again afterwards.
 func TestSilence(t *testing.T) {
 	t.Parallel()
-	p := start(t, testConfig())
-	p.missionS(1)
-	p.autopilot.Silence(40)
+	p := startPeer(t, testConfig())
+	p.waitMissionS(1)
+	p.autopilot.CutLinks(40)
 	time.Sleep(20 * time.Millisecond) // what was on its way
 	p.mutex.Lock()
 	clear(p.last)
@@ -116,7 +116,7 @@ func TestBatteryFromOutside(t *testing.T) {
 			count := func(seconds float64) (n int) {
 				for range int(seconds * 100) {
 					v.step()
-					for _, m := range v.due() {
+					for _, m := range v.dueMessages() {
 						if b, ok := m.(*common.MessageBatteryStatus); ok && b.CurrentBattery == 1234 && b.EnergyConsumed == -1 && b.Id == 255 {
 							n++
 						}
@@ -124,7 +124,7 @@ func TestBatteryFromOutside(t *testing.T) {
 				}
 				return n
 			}
-			v.receive(c.from, &common.MessageBatteryStatus{CurrentBattery: 1234, EnergyConsumed: 7}, &Traffic{})
+			v.handleMessage(c.from, &common.MessageBatteryStatus{CurrentBattery: 1234, EnergyConsumed: 7}, &Traffic{})
 			if n := count(5); (n == 1) != c.taken || n > 1 {
 				t.Errorf("passed on %d times", n)
 			}
@@ -135,16 +135,16 @@ func TestBatteryFromOutside(t *testing.T) {
 // A reader of what reaches the vehicle learns it before the vehicle obeys.
 func TestHeard(t *testing.T) {
 	t.Parallel()
-	heard := make(chan Heard, 1000)
+	heard := make(chan Received, 1000)
 	conf := testConfig()
-	conf.Heard = func(h Heard) {
+	conf.OnReceived = func(h Received) {
 		select {
 		case heard <- h:
 		default:
 		}
 	}
-	p := start(t, conf)
-	p.setStream(local(velocityOnly, 0, 0, 0, 12, 3))
+	p := startPeer(t, conf)
+	p.setStream(localSetpoint(velocityOnly, 0, 0, 0, 12, 3))
 	p.arm()
 	setpoint, command := false, false
 	for deadline := time.After(10 * time.Second); !setpoint || !command; {
@@ -160,8 +160,8 @@ func TestHeard(t *testing.T) {
 
 // A pilot's switch stops the motors in the air, and the vehicle falls.
 func TestPilotDisarm(t *testing.T) {
-	a := aloft()
-	a.Disarm()
+	a := hovering()
+	a.DisarmByRC()
 	fly(a.vehicle, 10)
 	if v := a.vehicle; v.armed || !v.landed || v.body.Position.UpM > 1 {
 		t.Errorf("armed %v, landed %v at %v m", v.armed, v.landed, v.body.Position.UpM)
@@ -174,20 +174,20 @@ func TestLoseHeartbeats(t *testing.T) {
 	conf := testConfig()
 	var mutex sync.Mutex
 	var sent []Heartbeat
-	conf.HeartbeatSent = func(h Heartbeat) {
+	conf.OnHeartbeatSent = func(h Heartbeat) {
 		mutex.Lock()
 		defer mutex.Unlock()
 		sent = append(sent, h)
 	}
-	p := start(t, conf)
-	p.missionS(2)
+	p := startPeer(t, conf)
+	p.waitMissionS(2)
 	p.autopilot.LoseHeartbeats(6, 1, 1)
 	from := p.autopilot.TimeS()
 	p.mutex.Lock()
 	clear(p.last)
 	p.mutex.Unlock()
 	p.command(common.MAV_CMD_REQUEST_MESSAGE, 0)
-	p.missionS(4)
+	p.waitMissionS(4)
 	beat, position := p.get(&common.MessageHeartbeat{}), p.get(&common.MessageGlobalPositionInt{})
 	if position == nil || beat != nil && p.autopilot.TimeS() < from+6 {
 		t.Errorf("position %v, heartbeat %v", position, beat)

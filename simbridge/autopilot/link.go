@@ -9,24 +9,24 @@ import (
 	"time"
 )
 
-// link is PX4's UDP link: it speaks to a fixed partner from the start, if it
+// udpLink is PX4's UDP link: it speaks to a fixed partner from the start, if it
 // was given one, until the first datagram comes; from then on to that one's
 // source. It reads from anyone. It is a net.Conn for gomavlib's custom endpoint.
-type link struct {
+type udpLink struct {
 	*net.UDPConn
-	partner atomic.Pointer[netip.AddrPort]
-	bound   atomic.Bool // the first datagram came
+	partner        atomic.Pointer[netip.AddrPort]
+	partnerLearned atomic.Bool // the first datagram came
 	// impair, if set, says of each datagram to be sent whether it is lost, and
 	// by how much wall time it is late.
 	impair func(datagram []byte) (lost bool, late time.Duration)
 }
 
-func newLink(listen, partner string) (*link, error) {
+func newLink(listen, partner string) (*udpLink, error) {
 	local, err := net.ResolveUDPAddr("udp4", listen)
 	if err != nil {
 		return nil, fmt.Errorf("autopilot address %q: %w", listen, err)
 	}
-	l := &link{}
+	l := &udpLink{}
 	if partner != "" {
 		remote, err := net.ResolveUDPAddr("udp4", partner)
 		if err != nil {
@@ -41,9 +41,9 @@ func newLink(listen, partner string) (*link, error) {
 	return l, nil
 }
 
-func (l *link) Read(p []byte) (int, error) {
+func (l *udpLink) Read(p []byte) (int, error) {
 	n, from, err := l.UDPConn.ReadFromUDPAddrPort(p)
-	if err == nil && l.bound.CompareAndSwap(false, true) {
+	if err == nil && l.partnerLearned.CompareAndSwap(false, true) {
 		l.partner.Store(&from)
 	}
 	return n, err
@@ -51,7 +51,7 @@ func (l *link) Read(p []byte) (int, error) {
 
 // Write sends to the partner. Without one, or with one that is gone, a datagram
 // is lost, as on any radio.
-func (l *link) Write(p []byte) (int, error) {
+func (l *udpLink) Write(p []byte) (int, error) {
 	if l.impair != nil {
 		lost, late := l.impair(p)
 		if lost {
@@ -67,11 +67,11 @@ func (l *link) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (l *link) transmit(p []byte) {
+func (l *udpLink) transmit(p []byte) {
 	if to := l.partner.Load(); to != nil {
 		l.UDPConn.WriteToUDPAddrPort(p, *to)
 	}
 }
 
 // SetReadDeadline does nothing: an autopilot may listen for days.
-func (l *link) SetReadDeadline(time.Time) error { return nil }
+func (l *udpLink) SetReadDeadline(time.Time) error { return nil }

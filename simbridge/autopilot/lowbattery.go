@@ -11,21 +11,21 @@ const (
 	emergencyCharge = 0.05
 )
 
-// lowBattery is the failsafe of a battery that became low in flight, as
+// lowBatteryMode is the failsafe of a battery that became low in flight, as
 // COM_LOW_BAT_ACT has it: Hold for COM_FAIL_ACT_T, then Return or Land, over any
 // mode, until somebody chooses another.
-type lowBattery struct {
+type lowBatteryFailsafe struct {
 	warning int   // the worst since arming
 	mode    Mode  // 0: nothing to do
 	sinceUS int64 // when it became so low
 }
 
-// warning is that of the charge now. An unknown charge from outside is -1 %, and
+// batteryWarning is that of the charge now. An unknown charge from outside is -1 %, and
 // passes for empty.
-func (v *vehicle) warning() int {
+func (v *vehicle) batteryWarning() int {
 	charge := v.battery.Charge()
-	if v.foreign != nil {
-		charge = float64(v.foreign.BatteryRemaining) / 100
+	if v.externalBattery != nil {
+		charge = float64(v.externalBattery.BatteryRemaining) / 100
 	}
 	switch {
 	case math.IsNaN(charge):
@@ -38,18 +38,18 @@ func (v *vehicle) warning() int {
 	return 0
 }
 
-// lowBattery returns the mode that a low battery asks for, 0 for none.
-func (v *vehicle) lowBattery() Mode {
+// lowBatteryMode returns the mode that a low battery asks for, 0 for none.
+func (v *vehicle) lowBatteryMode() Mode {
 	if !v.armed {
 		return 0
 	}
-	l := &v.low
-	waits := func() bool { return l.mode != 0 && v.elapsed(l.sinceUS) < v.params.get("COM_FAIL_ACT_T") }
-	if w := v.warning(); w > l.warning {
+	l := &v.batteryFailsafe
+	waits := func() bool { return l.mode != 0 && v.elapsedS(l.sinceUS) < v.params.get("COM_FAIL_ACT_T") }
+	if w := v.batteryWarning(); w > l.warning {
 		if !waits() { // or it is the same Hold
 			l.sinceUS = v.timeUS
 		}
-		l.warning, l.mode = w, v.lowAction(w)
+		l.warning, l.mode = w, v.lowBatteryAction(w)
 	}
 	if waits() {
 		return ModeHold
@@ -57,7 +57,7 @@ func (v *vehicle) lowBattery() Mode {
 	return l.mode
 }
 
-func (v *vehicle) lowAction(warning int) Mode {
+func (v *vehicle) lowBatteryAction(warning int) Mode {
 	switch act := v.params.get("COM_LOW_BAT_ACT"); {
 	case act == 1, act == 3 && warning == batteryCritical:
 		return ModeReturn

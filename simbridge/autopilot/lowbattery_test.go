@@ -22,9 +22,9 @@ func TestLowBattery(t *testing.T) {
 		"unknown from outside": {3, []when{{-1, ModeLand, ModeHold}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := aloft().vehicle
+			v := hovering().vehicle
 			v.params.set("COM_LOW_BAT_ACT", c.action)
-			v.choose(ModeOffboard)
+			v.setIntendedMode(ModeOffboard)
 			stream := func(seconds float64) {
 				for range int(seconds * 1e6 / stepUS) {
 					v.setpointUS = v.timeUS
@@ -32,7 +32,7 @@ func TestLowBattery(t *testing.T) {
 				}
 			}
 			for _, w := range c.whens {
-				v.foreign = &common.MessageBatteryStatus{BatteryRemaining: w.percent}
+				v.externalBattery = &common.MessageBatteryStatus{BatteryRemaining: w.percent}
 				stream(0.1)
 				if v.mode != w.after {
 					t.Errorf("at %d %% it is in %v, want %v", w.percent, v.mode, w.after)
@@ -43,7 +43,7 @@ func TestLowBattery(t *testing.T) {
 				}
 			}
 			// Whoever asks for another mode has it.
-			v.request(ModeOffboard)
+			v.requestMode(ModeOffboard)
 			stream(6)
 			if v.mode != ModeOffboard {
 				t.Errorf("is in %v, OFFBOARD was asked for", v.mode)
@@ -54,11 +54,11 @@ func TestLowBattery(t *testing.T) {
 
 // A battery that gets worse while it holds holds no longer for that.
 func TestWorseWhileItHolds(t *testing.T) {
-	v := aloft().vehicle
+	v := hovering().vehicle
 	v.params.set("COM_LOW_BAT_ACT", 3)
-	v.foreign = &common.MessageBatteryStatus{BatteryRemaining: 6}
+	v.externalBattery = &common.MessageBatteryStatus{BatteryRemaining: 6}
 	fly(v, 3)
-	v.foreign = &common.MessageBatteryStatus{BatteryRemaining: 4}
+	v.externalBattery = &common.MessageBatteryStatus{BatteryRemaining: 4}
 	fly(v, 1.9)
 	if v.mode != ModeHold {
 		t.Errorf("is in %v after 4.9 s", v.mode)
@@ -73,7 +73,7 @@ func TestWorseWhileItHolds(t *testing.T) {
 func TestLowAtArming(t *testing.T) {
 	v := newVehicle(testConfig())
 	v.params.set("COM_LOW_BAT_ACT", 2)
-	v.foreign = &common.MessageBatteryStatus{BatteryRemaining: 6}
+	v.externalBattery = &common.MessageBatteryStatus{BatteryRemaining: 6}
 	v.arm()
 	fly(v, 6)
 	if v.mode != ModeHold {

@@ -23,7 +23,7 @@ type params []param
 // sinks, and COM_LOW_BAT_ACT, of which the stock 0 hovers until it falls.
 func defaultParams(capacityJ float64) params {
 	return params{
-		{"BAT1_CAPACITY", capacityJ / 3.6 / battery.MeanVolt, false}, // mAh
+		{"BAT1_CAPACITY", capacityJ / 3.6 / battery.MeanVoltageV, false}, // mAh
 		{"COM_DISARM_LAND", 2, false},
 		{"COM_DISARM_PRFLT", 10, false},
 		{"COM_FAIL_ACT_T", 5, false},
@@ -61,8 +61,8 @@ func (p params) set(name string, x float64) bool {
 	return true
 }
 
-// message is PARAM_VALUE of parameter i.
-func (p params) message(i int) *common.MessageParamValue {
+// paramValue is PARAM_VALUE of parameter i.
+func (p params) paramValue(i int) *common.MessageParamValue {
 	m := &common.MessageParamValue{
 		ParamId: p[i].name, ParamValue: float32(p[i].value), ParamType: common.MAV_PARAM_TYPE_REAL32,
 		ParamCount: uint16(len(p)), ParamIndex: uint16(i),
@@ -73,8 +73,8 @@ func (p params) message(i int) *common.MessageParamValue {
 	return m
 }
 
-// assign takes PARAM_SET in; a wrong type is ignored, as PX4 does.
-func (p params) assign(m *common.MessageParamSet) (i int, ok bool) {
+// handleParamSet takes PARAM_SET in; a wrong type is ignored, as PX4 does.
+func (p params) handleParamSet(m *common.MessageParamSet) (i int, ok bool) {
 	i = p.index(m.ParamId)
 	switch {
 	case i < 0:

@@ -24,7 +24,7 @@ var origin = geo.Point{LatDeg: 47.397742, LonDeg: 8.545594, AltM: 488}
 const testSpeed = 20
 
 func testConfig() Config {
-	p := physics.Standard().Propulsion
+	p := physics.DefaultConstants().Propulsion
 	return Config{
 		SystemID: 3, Listen: "127.0.0.1:0", Origin: origin, Start: geo.Local{EastM: 333, NorthM: 500},
 		Speed: testSpeed, CapacityJ: 150e3, Battery: battery.Fields{Current: true, Energy: true, Remaining: true},
@@ -49,7 +49,7 @@ type peer struct {
 	stop    chan struct{}
 }
 
-func start(t *testing.T, conf Config) *peer {
+func startPeer(t *testing.T, conf Config) *peer {
 	t.Helper()
 	a := &Autopilot{Config: conf}
 	if err := a.Initialize(); err != nil {
@@ -153,8 +153,8 @@ func (p *peer) until(what string, ok func() bool) {
 	}
 }
 
-// missionS lets mission time pass, by the autopilot's own clock.
-func (p *peer) missionS(s float64) {
+// waitMissionS lets mission time pass, by the autopilot's own clock.
+func (p *peer) waitMissionS(s float64) {
 	p.Helper()
 	p.autopilot.mutex.Lock()
 	end := p.autopilot.vehicle.timeUS + int64(s*1e6)
@@ -219,13 +219,13 @@ func (p *peer) takeOff(heightM float64) {
 }
 
 const (
-	positionOnly = 0b110111111000
-	velocityOnly = 0b110111000111
-	bothGiven    = 0b110111000000
+	positionOnly        = 0b110111111000
+	velocityOnly        = 0b110111000111
+	positionAndVelocity = 0b110111000000
 )
 
-// local is a setpoint in frame 1: metres from where the aircraft started.
-func local(mask, north, east, up, velocityNorth, velocityEast float64) func() message.Message {
+// localSetpoint is a setpoint in frame 1: metres from where the aircraft started.
+func localSetpoint(mask, north, east, up, velocityNorth, velocityEast float64) func() message.Message {
 	return func() message.Message {
 		return &common.MessageSetPositionTargetLocalNed{
 			TargetSystem: 3, TargetComponent: 1, CoordinateFrame: common.MAV_FRAME_LOCAL_NED,

@@ -12,17 +12,17 @@ import (
 // radio is what a bad link does to the datagrams that an autopilot sends. Times
 // are mission seconds of the vehicle.
 type radio struct {
-	mutex      sync.Mutex
-	random     *rand.Rand
-	heartbeats impairment // lost
-	all        impairment // late
-	lateMostS  float64
+	mutex         sync.Mutex
+	random        *rand.Rand
+	heartbeatLoss impairment // lost
+	delay         impairment // late
+	maxDelayS     float64
 }
 
 // impairment meets a fraction of the datagrams until some time.
 type impairment struct{ untilS, fraction float64 }
 
-func (i impairment) meets(nowS float64, r *rand.Rand) bool {
+func (i impairment) applies(nowS float64, r *rand.Rand) bool {
 	return nowS < i.untilS && r.Float64() < i.fraction
 }
 
@@ -33,17 +33,17 @@ func (a *Autopilot) LoseHeartbeats(seconds, fraction float64, seed uint64) {
 	a.radio.mutex.Lock()
 	defer a.radio.mutex.Unlock()
 	a.radio.random = rand.New(rand.NewPCG(seed, 1))
-	a.radio.heartbeats = impairment{now + seconds, fraction}
+	a.radio.heartbeatLoss = impairment{now + seconds, fraction}
 }
 
 // Reorder holds a fraction of the datagrams up for a while, each by up to
-// lateMostS, so that they arrive out of order.
+// maxDelayS, so that they arrive out of order.
 func (a *Autopilot) Reorder(seconds, fraction, lateMostS float64, seed uint64) {
 	now := a.TimeS()
 	a.radio.mutex.Lock()
 	defer a.radio.mutex.Unlock()
 	a.radio.random = rand.New(rand.NewPCG(seed, 2))
-	a.radio.all, a.radio.lateMostS = impairment{now + seconds, fraction}, lateMostS
+	a.radio.delay, a.radio.maxDelayS = impairment{now + seconds, fraction}, lateMostS
 }
 
 // impair says what becomes of a datagram, which is one MAVLink 2 frame.
@@ -53,14 +53,14 @@ func (a *Autopilot) impair(frame []byte) (lost bool, late time.Duration) {
 	r := &a.radio
 	r.mutex.Lock()
 	switch {
-	case is && r.heartbeats.meets(beat.TimeS, r.random):
+	case is && r.heartbeatLoss.applies(beat.TimeS, r.random):
 		lost = true
-	case r.all.meets(beat.TimeS, r.random):
-		late = time.Duration(r.random.Float64() * r.lateMostS / a.Speed * float64(time.Second))
+	case r.delay.applies(beat.TimeS, r.random):
+		late = time.Duration(r.random.Float64() * r.maxDelayS / a.Speed * float64(time.Second))
 	}
 	r.mutex.Unlock()
-	if is && !lost && late == 0 && a.HeartbeatSent != nil {
-		a.HeartbeatSent(beat)
+	if is && !lost && late == 0 && a.OnHeartbeatSent != nil {
+		a.OnHeartbeatSent(beat)
 	}
 	return lost, late
 }

@@ -20,72 +20,72 @@ type Traffic struct {
 	Malformed int // frames that did not parse
 }
 
-// receive takes a message in and returns the answers.
-func (v *vehicle) receive(from sender, m message.Message, t *Traffic) []message.Message {
+// handleMessage takes a message in and returns the answers.
+func (v *vehicle) handleMessage(from sender, m message.Message, t *Traffic) []message.Message {
 	switch m := m.(type) {
 	case *common.MessageHeartbeat:
 		if m.Type == common.MAV_TYPE_GCS {
-			v.stationUS = max(v.timeUS, 1)
+			v.gcsHeartbeatUS = max(v.timeUS, 1)
 		}
 	case *common.MessageSetPositionTargetLocalNed:
-		if v.addressed(m.TargetSystem, m.TargetComponent) {
-			t.count(v.followLocal(m))
+		if v.isAddressed(m.TargetSystem, m.TargetComponent) {
+			t.countSetpoint(v.handleSetpointLocalNED(m))
 		}
 	case *common.MessageSetPositionTargetGlobalInt:
-		if v.addressed(m.TargetSystem, m.TargetComponent) {
-			t.count(v.followGlobal(m))
+		if v.isAddressed(m.TargetSystem, m.TargetComponent) {
+			t.countSetpoint(v.handleSetpointGlobalInt(m))
 		}
 	case *common.MessageSetMode:
-		if v.addressed(m.TargetSystem, 0) { // PX4 makes a command of it
-			return v.execute(from, command{common.MAV_CMD_DO_SET_MODE, [7]float64{float64(m.BaseMode), float64(m.CustomMode >> 16 & 0xff), float64(m.CustomMode >> 24)}})
+		if v.isAddressed(m.TargetSystem, 0) { // PX4 makes a command of it
+			return v.handleCommand(from, command{common.MAV_CMD_DO_SET_MODE, [7]float64{float64(m.BaseMode), float64(m.CustomMode >> 16 & 0xff), float64(m.CustomMode >> 24)}})
 		}
 	case *common.MessageCommandLong:
-		if v.addressed(m.TargetSystem, m.TargetComponent) {
+		if v.isAddressed(m.TargetSystem, m.TargetComponent) {
 			t.Commands++
-			return v.execute(from, command{m.Command, [7]float64{float64(m.Param1), float64(m.Param2), float64(m.Param3),
+			return v.handleCommand(from, command{m.Command, [7]float64{float64(m.Param1), float64(m.Param2), float64(m.Param3),
 				float64(m.Param4), float64(m.Param5), float64(m.Param6), float64(m.Param7)}})
 		}
 	case *common.MessageCommandInt:
-		if v.addressed(m.TargetSystem, m.TargetComponent) {
+		if v.isAddressed(m.TargetSystem, m.TargetComponent) {
 			t.Commands++
-			return v.execute(from, command{m.Command, [7]float64{float64(m.Param1), float64(m.Param2), float64(m.Param3),
+			return v.handleCommand(from, command{m.Command, [7]float64{float64(m.Param1), float64(m.Param2), float64(m.Param3),
 				float64(m.Param4), degrees(m.X), degrees(m.Y), float64(m.Z)}})
 		}
 	case *common.MessageBatteryStatus:
 		if from.system == v.conf.SystemID && from.component != 1 && v.conf.Battery == (battery.Fields{}) {
-			v.foreign = m
+			v.externalBattery = m
 			// Its stream sends what is new, when it is due.
-			v.streams.find(float32(m.GetID())).fresh = true
+			v.streams.find(float32(m.GetID())).pending = true
 		}
 	case *common.MessageParamRequestRead:
-		if v.addressed(m.TargetSystem, m.TargetComponent) {
+		if v.isAddressed(m.TargetSystem, m.TargetComponent) {
 			i := int(m.ParamIndex)
 			if i < 0 {
 				i = v.params.index(m.ParamId)
 			}
 			if i >= 0 && i < len(v.params) {
-				return []message.Message{v.params.message(i)}
+				return []message.Message{v.params.paramValue(i)}
 			}
 		}
 	case *common.MessageParamRequestList:
-		if v.addressed(m.TargetSystem, m.TargetComponent) {
+		if v.isAddressed(m.TargetSystem, m.TargetComponent) {
 			out := make([]message.Message, len(v.params))
 			for i := range out {
-				out[i] = v.params.message(i)
+				out[i] = v.params.paramValue(i)
 			}
 			return out
 		}
 	case *common.MessageParamSet:
-		if v.addressed(m.TargetSystem, m.TargetComponent) {
-			if i, ok := v.params.assign(m); ok {
-				return []message.Message{v.params.message(i)}
+		if v.isAddressed(m.TargetSystem, m.TargetComponent) {
+			if i, ok := v.params.handleParamSet(m); ok {
+				return []message.Message{v.params.paramValue(i)}
 			}
 		}
 	}
 	return nil
 }
 
-func (t *Traffic) count(followed bool) {
+func (t *Traffic) countSetpoint(followed bool) {
 	if followed {
 		t.Setpoints++
 	} else {
@@ -93,7 +93,7 @@ func (t *Traffic) count(followed bool) {
 	}
 }
 
-func (v *vehicle) addressed(system, component uint8) bool {
+func (v *vehicle) isAddressed(system, component uint8) bool {
 	return (system == 0 || system == v.conf.SystemID) && component <= 1
 }
 
@@ -113,15 +113,15 @@ type command struct {
 
 const forceMagic = 21196 // param 2 of COMPONENT_ARM_DISARM: whatever the checks say
 
-// execute obeys a command and answers with the message asked for, then with COMMAND_ACK.
-func (v *vehicle) execute(from sender, c command) []message.Message {
+// handleCommand obeys a command and answers with the message asked for, then with COMMAND_ACK.
+func (v *vehicle) handleCommand(from sender, c command) []message.Message {
 	ack := &common.MessageCommandAck{Command: c.id, TargetSystem: from.system, TargetComponent: from.component}
 	var out []message.Message
 	refuse := func(r common.MAV_RESULT) { ack.Result = r }
-	if v.conf.Heard != nil {
-		h := v.heard()
+	if v.conf.OnReceived != nil {
+		h := v.newReceived()
 		h.Command, h.Param = c.id, c.param
-		v.conf.Heard(h)
+		v.conf.OnReceived(h)
 	}
 	switch c.id {
 	case common.MAV_CMD_COMPONENT_ARM_DISARM:
@@ -133,36 +133,36 @@ func (v *vehicle) execute(from sender, c command) []message.Message {
 		case c.param[0] != 0:
 			refuse(common.MAV_RESULT_UNSUPPORTED)
 		case v.armed && !v.landed && c.param[1] != forceMagic:
-			v.say(common.MAV_SEVERITY_CRITICAL, "Disarming denied: not landed")
+			v.queueStatusText(common.MAV_SEVERITY_CRITICAL, "Disarming denied: not landed")
 			refuse(common.MAV_RESULT_TEMPORARILY_REJECTED)
 		case v.armed:
 			v.disarm("Disarmed by external command")
 		}
 	case common.MAV_CMD_DO_SET_MODE:
 		// A main mode that PX4 does not know is accepted and changes nothing.
-		if mode, known := modeOf(c.param); known && (mode == 0 || !v.request(mode)) {
+		if mode, known := parseSetMode(c.param); known && (mode == 0 || !v.requestMode(mode)) {
 			refuse(common.MAV_RESULT_TEMPORARILY_REJECTED)
 		}
 	case common.MAV_CMD_NAV_TAKEOFF:
-		v.takeoffM = c.param[6] - v.conf.Origin.AltM
+		v.takeoffUpM = c.param[6] - v.conf.Origin.AltM
 		if math.IsNaN(c.param[6]) || math.IsInf(c.param[6], 0) {
-			v.takeoffM = v.conf.Start.UpM + 2.5 // MIS_TAKEOFF_ALT
+			v.takeoffUpM = v.conf.Start.UpM + 2.5 // MIS_TAKEOFF_ALT
 		}
 		if c.param[4] == 0 && c.param[5] == 0 {
-			v.takeoffM = math.NaN() // accepted, but PX4 does not take off towards (0, 0)
+			v.takeoffUpM = math.NaN() // accepted, but PX4 does not take off towards (0, 0)
 		}
-		v.request(ModeTakeoff)
+		v.requestMode(ModeTakeoff)
 	case common.MAV_CMD_NAV_LAND:
-		v.request(ModeLand)
+		v.requestMode(ModeLand)
 	case common.MAV_CMD_NAV_RETURN_TO_LAUNCH:
-		v.request(ModeReturn)
+		v.requestMode(ModeReturn)
 	case common.MAV_CMD_SET_MESSAGE_INTERVAL:
 		s := v.streams.find(float32(c.param[0]))
 		if s == nil || math.IsNaN(c.param[1]) {
 			refuse(common.MAV_RESULT_FAILED)
 			break
 		}
-		s.interval(float32(c.param[1]), v.timeUS)
+		s.setInterval(float32(c.param[1]), v.timeUS)
 	case common.MAV_CMD_GET_MESSAGE_INTERVAL:
 		m := &common.MessageMessageInterval{MessageId: uint16(clamp(orZero(c.param[0]), 0, math.MaxUint16))} // 0: not sent
 		if s := v.streams.find(float32(c.param[0])); s != nil {
@@ -171,12 +171,12 @@ func (v *vehicle) execute(from sender, c command) []message.Message {
 		out = append(out, m)
 	case common.MAV_CMD_REQUEST_MESSAGE:
 		if s := v.streams.find(float32(c.param[0])); s != nil {
-			out = append(out, s.make(v))
+			out = append(out, s.build(v))
 		} else {
 			refuse(common.MAV_RESULT_DENIED)
 		}
 	case common.MAV_CMD_REQUEST_AUTOPILOT_CAPABILITIES:
-		out = append(out, version(v))
+		out = append(out, autopilotVersion(v))
 	case common.MAV_CMD_PREFLIGHT_REBOOT_SHUTDOWN: // not in PX4's simulation
 		refuse(common.MAV_RESULT_DENIED)
 	default:
@@ -185,9 +185,9 @@ func (v *vehicle) execute(from sender, c command) []message.Message {
 	return append(out, ack)
 }
 
-// modeOf reads DO_SET_MODE: base mode with the custom flag, PX4's main and sub
+// parseSetMode reads DO_SET_MODE: base mode with the custom flag, PX4's main and sub
 // mode. Mode 0 is one that PX4 has, or could have, and that is not simulated.
-func modeOf(param [7]float64) (m Mode, known bool) {
+func parseSetMode(param [7]float64) (m Mode, known bool) {
 	if math.IsNaN(param[0]) || uint32(clamp(param[0], 0, 255))&uint32(common.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED) == 0 {
 		return 0, false
 	}

@@ -20,10 +20,10 @@ type Setpoint struct {
 	Velocity geo.Local // m/s
 }
 
-// follow takes a setpoint in and tells whether it was one: a frame that PX4
+// acceptSetpoint takes a setpoint in and tells whether it was one: a frame that PX4
 // does not know, or one without any finite component, does not count, so the
 // stream dies and the failsafe follows.
-func (v *vehicle) follow(s setpoint, yaw float64) bool {
+func (v *vehicle) acceptSetpoint(s setpoint, yaw float64) bool {
 	finite := false
 	for _, x := range []*float64{
 		&s.position.EastM, &s.position.NorthM, &s.position.UpM,
@@ -37,10 +37,10 @@ func (v *vehicle) follow(s setpoint, yaw float64) bool {
 	if !finite {
 		return false
 	}
-	if v.conf.Heard != nil {
-		h := v.heard()
+	if v.conf.OnReceived != nil {
+		h := v.newReceived()
 		h.Setpoint = &Setpoint{s.position, s.velocity}
-		v.conf.Heard(h)
+		v.conf.OnReceived(h)
 	}
 	v.setpoint, v.setpointUS = s, v.timeUS
 	if !math.IsNaN(yaw) && !math.IsInf(yaw, 0) {
@@ -49,19 +49,19 @@ func (v *vehicle) follow(s setpoint, yaw float64) bool {
 	return true
 }
 
-// followLocal takes SET_POSITION_TARGET_LOCAL_NED: frame 1 is relative to the
+// handleSetpointLocalNED takes SET_POSITION_TARGET_LOCAL_NED: frame 1 is relative to the
 // vehicle's own origin, frame 8 has velocity only, turned by the heading.
-func (v *vehicle) followLocal(m *common.MessageSetPositionTargetLocalNed) bool {
+func (v *vehicle) handleSetpointLocalNED(m *common.MessageSetPositionTargetLocalNed) bool {
 	mask := m.TypeMask
-	north := given(m.Vx, mask, common.POSITION_TARGET_TYPEMASK_VX_IGNORE)
-	east := given(m.Vy, mask, common.POSITION_TARGET_TYPEMASK_VY_IGNORE)
-	s := setpoint{velocity: geo.Local{EastM: east, NorthM: north, UpM: -given(m.Vz, mask, common.POSITION_TARGET_TYPEMASK_VZ_IGNORE)}}
+	north := fieldOrNaN(m.Vx, mask, common.POSITION_TARGET_TYPEMASK_VX_IGNORE)
+	east := fieldOrNaN(m.Vy, mask, common.POSITION_TARGET_TYPEMASK_VY_IGNORE)
+	s := setpoint{velocity: geo.Local{EastM: east, NorthM: north, UpM: -fieldOrNaN(m.Vz, mask, common.POSITION_TARGET_TYPEMASK_VZ_IGNORE)}}
 	switch m.CoordinateFrame {
 	case common.MAV_FRAME_LOCAL_NED:
 		s.position = geo.Local{
-			EastM:  v.conf.Start.EastM + given(m.Y, mask, common.POSITION_TARGET_TYPEMASK_Y_IGNORE),
-			NorthM: v.conf.Start.NorthM + given(m.X, mask, common.POSITION_TARGET_TYPEMASK_X_IGNORE),
-			UpM:    v.conf.Start.UpM - given(m.Z, mask, common.POSITION_TARGET_TYPEMASK_Z_IGNORE),
+			EastM:  v.conf.Start.EastM + fieldOrNaN(m.Y, mask, common.POSITION_TARGET_TYPEMASK_Y_IGNORE),
+			NorthM: v.conf.Start.NorthM + fieldOrNaN(m.X, mask, common.POSITION_TARGET_TYPEMASK_X_IGNORE),
+			UpM:    v.conf.Start.UpM - fieldOrNaN(m.Z, mask, common.POSITION_TARGET_TYPEMASK_Z_IGNORE),
 		}
 	case common.MAV_FRAME_BODY_NED:
 		sin, cos := math.Sincos(v.yaw)
@@ -70,20 +70,20 @@ func (v *vehicle) followLocal(m *common.MessageSetPositionTargetLocalNed) bool {
 	default:
 		return false
 	}
-	return v.follow(s, given(m.Yaw, mask, common.POSITION_TARGET_TYPEMASK_YAW_IGNORE))
+	return v.acceptSetpoint(s, fieldOrNaN(m.Yaw, mask, common.POSITION_TARGET_TYPEMASK_YAW_IGNORE))
 }
 
-// followGlobal takes SET_POSITION_TARGET_GLOBAL_INT, frames 5, 6 and 11. A
+// handleSetpointGlobalInt takes SET_POSITION_TARGET_GLOBAL_INT, frames 5, 6 and 11. A
 // position counts only as a whole, and only with it does the frame matter.
-func (v *vehicle) followGlobal(m *common.MessageSetPositionTargetGlobalInt) bool {
+func (v *vehicle) handleSetpointGlobalInt(m *common.MessageSetPositionTargetGlobalInt) bool {
 	const noPosition = common.POSITION_TARGET_TYPEMASK_X_IGNORE | common.POSITION_TARGET_TYPEMASK_Y_IGNORE | common.POSITION_TARGET_TYPEMASK_Z_IGNORE
 	mask := m.TypeMask
 	s := setpoint{
 		position: geo.Local{EastM: math.NaN(), NorthM: math.NaN(), UpM: math.NaN()},
 		velocity: geo.Local{
-			EastM:  given(m.Vy, mask, common.POSITION_TARGET_TYPEMASK_VY_IGNORE),
-			NorthM: given(m.Vx, mask, common.POSITION_TARGET_TYPEMASK_VX_IGNORE),
-			UpM:    -given(m.Vz, mask, common.POSITION_TARGET_TYPEMASK_VZ_IGNORE),
+			EastM:  fieldOrNaN(m.Vy, mask, common.POSITION_TARGET_TYPEMASK_VY_IGNORE),
+			NorthM: fieldOrNaN(m.Vx, mask, common.POSITION_TARGET_TYPEMASK_VX_IGNORE),
+			UpM:    -fieldOrNaN(m.Vz, mask, common.POSITION_TARGET_TYPEMASK_VZ_IGNORE),
 		},
 	}
 	if mask&noPosition == 0 {
@@ -101,18 +101,18 @@ func (v *vehicle) followGlobal(m *common.MessageSetPositionTargetGlobalInt) bool
 		})
 		s.position.UpM = up
 	}
-	return v.follow(s, given(m.Yaw, mask, common.POSITION_TARGET_TYPEMASK_YAW_IGNORE))
+	return v.acceptSetpoint(s, fieldOrNaN(m.Yaw, mask, common.POSITION_TARGET_TYPEMASK_YAW_IGNORE))
 }
 
-// given returns a field, or NaN if the mask says to ignore it.
-func given(x float32, mask, bit common.POSITION_TARGET_TYPEMASK) float64 {
+// fieldOrNaN returns a field, or NaN if the mask says to ignore it.
+func fieldOrNaN(x float32, mask, bit common.POSITION_TARGET_TYPEMASK) float64 {
 	if mask&bit != 0 {
 		return math.NaN()
 	}
 	return float64(x)
 }
 
-// heard is the vehicle as a message finds it.
-func (v *vehicle) heard() Heard {
-	return Heard{TimeS: float64(v.timeUS) / 1e6, Body: v.body, Mode: v.mode, Armed: v.armed, Landed: v.landed, Piloted: v.piloted}
+// newReceived is the vehicle as a message finds it.
+func (v *vehicle) newReceived() Received {
+	return Received{TimeS: float64(v.timeUS) / 1e6, Body: v.body, Mode: v.mode, Armed: v.armed, Landed: v.landed, Piloted: v.piloted}
 }

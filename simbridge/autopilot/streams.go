@@ -12,11 +12,11 @@ import (
 // stream is one message that is sent at intervals.
 type stream struct {
 	id         uint32
-	make       func(*vehicle) message.Message
+	build      func(*vehicle) message.Message
 	defaultUS  int64
 	intervalUS int64 // 0: off
 	nextUS     int64
-	fresh      bool // a battery's: something new came from outside
+	pending    bool // a battery's: something new came from outside
 }
 
 type streams []stream
@@ -30,15 +30,15 @@ var (
 // position comes less often: no link carries 50 Hz at many times its speed.
 func defaultStreams(speed float64) streams {
 	s := streams{
-		{id: (&common.MessageHeartbeat{}).GetID(), make: heartbeat, defaultUS: 1_000_000},
-		{id: (&common.MessageGlobalPositionInt{}).GetID(), make: globalPosition, defaultUS: 20_000},
-		{id: (&common.MessageLocalPositionNed{}).GetID(), make: localPosition, defaultUS: 33_333},
-		{id: (&common.MessageExtendedSysState{}).GetID(), make: extendedState, defaultUS: 200_000},
-		{id: (&common.MessageSysStatus{}).GetID(), make: systemStatus, defaultUS: 200_000},
-		{id: batteryID, make: batteryStatus, defaultUS: 2_000_000},
-		{id: (&common.MessageGpsGlobalOrigin{}).GetID(), make: globalOrigin},
-		{id: (&common.MessageHomePosition{}).GetID(), make: homePosition, defaultUS: 2_000_000},
-		{id: (&common.MessageAutopilotVersion{}).GetID(), make: version},
+		{id: (&common.MessageHeartbeat{}).GetID(), build: heartbeat, defaultUS: 1_000_000},
+		{id: (&common.MessageGlobalPositionInt{}).GetID(), build: globalPosition, defaultUS: 20_000},
+		{id: (&common.MessageLocalPositionNed{}).GetID(), build: localPosition, defaultUS: 33_333},
+		{id: (&common.MessageExtendedSysState{}).GetID(), build: extendedState, defaultUS: 200_000},
+		{id: (&common.MessageSysStatus{}).GetID(), build: systemStatus, defaultUS: 200_000},
+		{id: batteryID, build: batteryStatus, defaultUS: 2_000_000},
+		{id: (&common.MessageGpsGlobalOrigin{}).GetID(), build: globalOrigin},
+		{id: (&common.MessageHomePosition{}).GetID(), build: homePosition, defaultUS: 2_000_000},
+		{id: (&common.MessageAutopilotVersion{}).GetID(), build: autopilotVersion},
 	}
 	for i := range s {
 		if speed > 1 && s[i].defaultUS > 0 {
@@ -58,8 +58,8 @@ func (s streams) find(id float32) *stream {
 	return nil
 }
 
-// interval sets a stream's interval, -1 off and 0 the default.
-func (s *stream) interval(us float32, now int64) {
+// setInterval sets a stream's interval, -1 off and 0 the default.
+func (s *stream) setInterval(us float32, now int64) {
 	switch {
 	case us < 0:
 		s.intervalUS = 0
@@ -71,38 +71,38 @@ func (s *stream) interval(us float32, now int64) {
 	s.nextUS = now
 }
 
-// due returns the messages whose time has come.
-func (v *vehicle) due() (out []message.Message) {
+// dueMessages returns the messages whose time has come.
+func (v *vehicle) dueMessages() (out []message.Message) {
 	for i := range v.streams {
 		s := &v.streams[i]
-		if s.intervalUS == 0 || v.timeUS < s.nextUS || v.foreign != nil && s.id == batteryID && !s.fresh {
+		if s.intervalUS == 0 || v.timeUS < s.nextUS || v.externalBattery != nil && s.id == batteryID && !s.pending {
 			continue
 		}
-		s.fresh = false
-		lost := s.id == heartbeatID && v.timeUS < v.beatlessUS
+		s.pending = false
+		lost := s.id == heartbeatID && v.timeUS < v.heartbeatsPausedUntilUS
 		if s.nextUS += s.intervalUS; s.nextUS <= v.timeUS { // fell behind
 			s.nextUS = v.timeUS + s.intervalUS
 		}
 		if lost {
 			continue
 		}
-		out = append(out, s.make(v))
-		if second := v.battery.Second(v.timeUS); s.id == batteryID && second != nil {
+		out = append(out, s.build(v))
+		if second := v.battery.SecondPackStatus(v.timeUS); s.id == batteryID && second != nil {
 			out = append(out, second)
 		}
 	}
-	for _, m := range v.text {
+	for _, m := range v.statusTexts {
 		out = append(out, &m)
 	}
-	v.text = v.text[:0]
+	v.statusTexts = v.statusTexts[:0]
 	return out
 }
 
 // batteryStatus is the pack's, or what was last said of it from outside by
 // another component of this system, as PX4 has it with SIM_BAT_ENABLE 0.
 func batteryStatus(v *vehicle) message.Message {
-	if v.foreign != nil {
-		m := *v.foreign
+	if v.externalBattery != nil {
+		m := *v.externalBattery
 		m.EnergyConsumed = -1 // PX4 does not pass it on
 		m.Id = math.MaxUint8  // PX4's own ids count from 1, and this one has none
 		return &m
@@ -111,13 +111,13 @@ func batteryStatus(v *vehicle) message.Message {
 }
 
 func systemStatus(v *vehicle) message.Message {
-	m := v.battery.System()
+	m := v.battery.SysStatus()
 	m.OnboardControlSensorsPresent |= common.MAV_SYS_STATUS_PREARM_CHECK
 	m.OnboardControlSensorsEnabled |= common.MAV_SYS_STATUS_PREARM_CHECK
 	if v.canArm() {
 		m.OnboardControlSensorsHealth |= common.MAV_SYS_STATUS_PREARM_CHECK
 	}
-	if f := v.foreign; f != nil {
+	if f := v.externalBattery; f != nil {
 		m.VoltageBattery, m.CurrentBattery, m.BatteryRemaining = f.Voltages[0], f.CurrentBattery, f.BatteryRemaining
 	}
 	return m
@@ -140,7 +140,7 @@ func heartbeat(v *vehicle) message.Message {
 		m.SystemStatus = common.MAV_STATE_STANDBY
 	case !v.armed: // PX4 has no other word for it
 		m.SystemStatus = common.MAV_STATE_UNINIT
-	case v.mode != v.intended:
+	case v.mode != v.intendedMode:
 		m.SystemStatus = common.MAV_STATE_CRITICAL
 	default:
 		m.SystemStatus = common.MAV_STATE_ACTIVE
@@ -155,11 +155,11 @@ func (v *vehicle) bootMS() uint32 { return uint32((v.timeUS - v.bootUS) / 1000) 
 
 func globalPosition(v *vehicle) message.Message {
 	p := v.conf.Origin.FromLocal(v.body.Position)
-	lat, lon, alt := wire(p)
+	lat, lon, alt := wirePosition(p)
 	return &common.MessageGlobalPositionInt{
 		TimeBootMs: v.bootMS(), Lat: lat, Lon: lon, Alt: alt,
 		RelativeAlt: int32(math.Round(1000 * (v.body.Position.UpM - v.conf.Start.UpM))),
-		Vx:          centi(v.body.Velocity.NorthM), Vy: centi(v.body.Velocity.EastM), Vz: centi(-v.body.Velocity.UpM),
+		Vx:          centimetresPerS(v.body.Velocity.NorthM), Vy: centimetresPerS(v.body.Velocity.EastM), Vz: centimetresPerS(-v.body.Velocity.UpM),
 		Hdg: uint16(math.Mod(math.Mod(v.yaw*180/math.Pi, 360)+360, 360) * 100),
 	}
 }
@@ -180,23 +180,23 @@ func extendedState(v *vehicle) message.Message {
 		m.LandedState = common.MAV_LANDED_STATE_ON_GROUND
 	case v.mode == ModeTakeoff:
 		m.LandedState = common.MAV_LANDED_STATE_TAKEOFF
-	case v.mode == ModeLand, v.mode == ModeReturn && v.comesDown:
+	case v.mode == ModeLand, v.mode == ModeReturn && v.returnDescending:
 		m.LandedState = common.MAV_LANDED_STATE_LANDING
 	}
 	return m
 }
 
 func globalOrigin(v *vehicle) message.Message {
-	lat, lon, alt := wire(v.conf.Origin.FromLocal(v.conf.Start))
+	lat, lon, alt := wirePosition(v.conf.Origin.FromLocal(v.conf.Start))
 	return &common.MessageGpsGlobalOrigin{Latitude: lat, Longitude: lon, Altitude: alt, TimeUsec: uint64(v.timeUS - v.bootUS)}
 }
 
 func homePosition(v *vehicle) message.Message {
-	lat, lon, alt := wire(v.conf.Origin.FromLocal(v.conf.Start))
+	lat, lon, alt := wirePosition(v.conf.Origin.FromLocal(v.conf.Start))
 	return &common.MessageHomePosition{Latitude: lat, Longitude: lon, Altitude: alt, Q: [4]float32{1}, TimeUsec: uint64(v.timeUS - v.bootUS)}
 }
 
-func version(*vehicle) message.Message {
+func autopilotVersion(*vehicle) message.Message {
 	return &common.MessageAutopilotVersion{
 		Capabilities: common.MAV_PROTOCOL_CAPABILITY_MAVLINK2 | common.MAV_PROTOCOL_CAPABILITY_COMMAND_INT |
 			common.MAV_PROTOCOL_CAPABILITY_PARAM_ENCODE_BYTEWISE |
@@ -205,9 +205,9 @@ func version(*vehicle) message.Message {
 	}
 }
 
-// wire is a position in 1e-7 degrees and millimetres.
-func wire(p geo.Point) (lat, lon, alt int32) {
+// wirePosition is a position in 1e-7 degrees and millimetres.
+func wirePosition(p geo.Point) (lat, lon, alt int32) {
 	return int32(math.Round(1e7 * p.LatDeg)), int32(math.Round(1e7 * p.LonDeg)), int32(math.Round(1000 * p.AltM))
 }
 
-func centi(mps float64) int16 { return int16(math.Round(100 * clamp(mps, -320, 320))) }
+func centimetresPerS(mps float64) int16 { return int16(math.Round(100 * clamp(mps, -320, 320))) }

@@ -69,40 +69,40 @@ type vehicle struct {
 	bootUS  int64 // when it booted last
 	yaw     float64
 
-	intended    Mode // what was asked for
-	mode        Mode // what flies, which a failsafe may change
-	afterDisarm Mode // the last one asked for that it can be armed in
-	armed       bool
-	stands      bool  // on the ground
-	landed      bool  // and has noticed
-	armedUS     int64 // when it was armed
-	rampUS      int64 // when its motors began to lift it; 0: they do not
-	standsUS    int64 // when it touched down
-	landedUS    int64 // when it noticed
-	everFlown   bool  // since it was armed
-	comesDown   bool  // in Return: has reached home
-	low         lowBattery
+	intendedMode     Mode // what was asked for
+	mode             Mode // what flies, which a failsafe may change
+	modeAfterDisarm  Mode // the last one asked for that it can be armed in
+	armed            bool
+	groundContact    bool  // on the ground
+	landed           bool  // and has noticed
+	armedUS          int64 // when it was armed
+	liftStartUS      int64 // when its motors began to lift it; 0: they do not
+	groundContactUS  int64 // when it touched down
+	landedUS         int64 // when it noticed
+	flownSinceArmed  bool  // since it was armed
+	returnDescending bool  // in Return: has reached home
+	batteryFailsafe  lowBatteryFailsafe
 
-	setpoint   setpoint
-	setpointUS int64                        // when the last one came; 0: none since boot
-	hold       geo.Local                    // where Hold stays, and Return and Land come down
-	takeoffM   float64                      // height that Takeoff climbs to; NaN: stays on the ground
-	integral   geo.Local                    // of the velocity error, for the controller
-	accel      geo.Local                    // m/s^2, a little behind what is asked
-	text       []common.MessageStatustext   // not sent yet
-	textID     uint16                       // of the last that came in chunks
-	piloted    bool                         // flown by remote control, until a command asks for another mode
-	silentUS   int64                        // until then nothing is sent or heard
-	foreign    *common.MessageBatteryStatus // the last one from outside, for a pack that measures nothing itself
-	stationUS  int64                        // when a ground station's HEARTBEAT came last; 0: never
-	denial     string                       // why it does not arm; empty: it does
-	beatlessUS int64                        // until then its HEARTBEAT is lost
+	setpoint                setpoint
+	setpointUS              int64                        // when the last one came; 0: none since boot
+	holdPosition            geo.Local                    // where Hold stays, and Return and Land come down
+	takeoffUpM              float64                      // height that Takeoff climbs to; NaN: stays on the ground
+	velocityIntegral        geo.Local                    // of the velocity error, for the controller
+	accel                   geo.Local                    // m/s^2, a little behind what is asked
+	statusTexts             []common.MessageStatustext   // not sent yet
+	statusTextID            uint16                       // of the last that came in chunks
+	piloted                 bool                         // flown by remote control, until a command asks for another mode
+	linksCutUntilUS         int64                        // until then nothing is sent or heard
+	externalBattery         *common.MessageBatteryStatus // the last one from outside, for a pack that measures nothing itself
+	gcsHeartbeatUS          int64                        // when a ground station's HEARTBEAT came last; 0: never
+	armingDenial            string                       // why it does not arm; empty: it does
+	heartbeatsPausedUntilUS int64                        // until then its HEARTBEAT is lost
 }
 
 func newVehicle(conf Config) *vehicle {
 	v := &vehicle{
-		conf: conf, params: defaultParams(conf.CapacityJ), stands: true, landed: true,
-		intended: ModeHold, mode: ModeHold, afterDisarm: ModeHold, takeoffM: math.NaN(),
+		conf: conf, params: defaultParams(conf.CapacityJ), groundContact: true, landed: true,
+		intendedMode: ModeHold, mode: ModeHold, modeAfterDisarm: ModeHold, takeoffUpM: math.NaN(),
 		body: Body{Position: conf.Start},
 	}
 	for name, x := range conf.Parameters {
@@ -110,21 +110,21 @@ func newVehicle(conf Config) *vehicle {
 	}
 	v.battery = battery.New(conf.CapacityJ, conf.Battery)
 	v.streams = defaultStreams(v.conf.Speed)
-	v.hold = conf.Start
+	v.holdPosition = conf.Start
 	return v
 }
 
 // step advances the aircraft by stepS.
 func (v *vehicle) step() {
-	v.battery.Reach(v.timeUS)
+	v.battery.OpenSlots(v.timeUS)
 	v.timeUS += stepUS
 	v.decideMode()
-	v.move()
+	v.integrate()
 	powerW := 0.0
 	if v.armed && !v.landed {
 		powerW = v.conf.PowerW(v.battery.Slot(), v.body.SpeedMPS())
 	}
-	v.battery.Fly(powerW, stepS)
+	v.battery.DrawPower(powerW, stepS)
 }
 
 // streaming tells whether setpoints are fresh enough for OFFBOARD.
@@ -134,32 +134,32 @@ func (v *vehicle) streaming() bool {
 
 // decideMode applies failsafe, automatic transitions and disarming.
 func (v *vehicle) decideMode() {
-	want := v.intended
+	want := v.intendedMode
 	if want == ModeOffboard && v.armed && !v.streaming() {
-		want = v.lossAction()
+		want = v.offboardLossMode()
 	}
-	if m := v.lowBattery(); m != 0 {
+	if m := v.lowBatteryMode(); m != 0 {
 		want = m
 	}
 	if want != v.mode {
-		v.enter(want)
+		v.enterMode(want)
 	}
 	if !v.armed {
 		return
 	}
 	switch {
-	case v.landed && !v.everFlown && v.elapsed(v.armedUS) > v.params.get("COM_DISARM_PRFLT"):
+	case v.landed && !v.flownSinceArmed && v.elapsedS(v.armedUS) > v.params.get("COM_DISARM_PRFLT"):
 		v.disarm("Disarmed by auto preflight disarming")
-	case v.landed && v.everFlown && v.elapsed(v.landedUS) > v.params.get("COM_DISARM_LAND"):
+	case v.landed && v.flownSinceArmed && v.elapsedS(v.landedUS) > v.params.get("COM_DISARM_LAND"):
 		v.disarm("Disarmed by landing")
 	}
 }
 
-func (v *vehicle) elapsed(sinceUS int64) float64 { return float64(v.timeUS-sinceUS) / 1e6 }
+func (v *vehicle) elapsedS(sinceUS int64) float64 { return float64(v.timeUS-sinceUS) / 1e6 }
 
-// lossAction is what COM_OBL_RC_ACT makes of a lost setpoint stream. Without a
+// offboardLossMode is what COM_OBL_RC_ACT makes of a lost setpoint stream. Without a
 // remote control Position, Altitude and Manual only sink.
-func (v *vehicle) lossAction() Mode {
+func (v *vehicle) offboardLossMode() Mode {
 	switch v.params.get("COM_OBL_RC_ACT") {
 	case 3:
 		return ModeReturn
@@ -171,46 +171,46 @@ func (v *vehicle) lossAction() Mode {
 	return ModePosition
 }
 
-// enter makes a mode fly.
-func (v *vehicle) enter(m Mode) {
-	if v.armed && m != v.intended {
-		v.say(common.MAV_SEVERITY_CRITICAL, "Failsafe activated")
+// enterMode makes a mode fly.
+func (v *vehicle) enterMode(m Mode) {
+	if v.armed && m != v.intendedMode {
+		v.queueStatusText(common.MAV_SEVERITY_CRITICAL, "Failsafe activated")
 	}
 	v.mode = m
-	v.hold, v.comesDown = v.body.Position, false
+	v.holdPosition, v.returnDescending = v.body.Position, false
 	if m == ModeReturn {
-		v.hold = v.conf.Start
-		v.hold.UpM = v.returnM()
+		v.holdPosition = v.conf.Start
+		v.holdPosition.UpM = v.returnUpM()
 	}
 }
 
-// request is a mode change by command; false is a refusal. While disarmed PX4
+// requestMode is a mode change by command; false is a refusal. While disarmed PX4
 // accepts every mode, and refuses to arm in some. In the air it accepts Position
 // only where there is a remote control.
-func (v *vehicle) request(m Mode) bool {
+func (v *vehicle) requestMode(m Mode) bool {
 	if v.armed && (m == ModeOffboard && !v.streaming() || m == ModePosition) {
 		return false
 	}
-	v.choose(m)
+	v.setIntendedMode(m)
 	return true
 }
 
-func (v *vehicle) choose(m Mode) {
-	v.intended, v.piloted, v.low.mode = m, false, 0 // whoever chooses overrules a failsafe
+func (v *vehicle) setIntendedMode(m Mode) {
+	v.intendedMode, v.piloted, v.batteryFailsafe.mode = m, false, 0 // whoever chooses overrules a failsafe
 	if m != ModeLand && m != ModeReturn {
-		v.afterDisarm = m
+		v.modeAfterDisarm = m
 	}
 	if m != v.mode {
-		v.enter(m)
+		v.enterMode(m)
 	}
 }
 
 // canArm tells whether the mode asked for is one to be armed in.
 func (v *vehicle) canArm() bool {
-	if v.denial != "" {
+	if v.armingDenial != "" {
 		return false
 	}
-	switch v.intended {
+	switch v.intendedMode {
 	case ModeOffboard:
 		return v.streaming()
 	case ModeLand, ModeReturn, ModePosition: // Position wants a remote control
@@ -224,16 +224,16 @@ func (v *vehicle) arm() bool {
 		return true
 	}
 	if !v.canArm() {
-		why := v.denial
+		why := v.armingDenial
 		if why == "" {
 			why = "Resolve system health failures first"
 		}
-		v.say(common.MAV_SEVERITY_CRITICAL, "Arming denied: "+why)
+		v.queueStatusText(common.MAV_SEVERITY_CRITICAL, "Arming denied: "+why)
 		return false
 	}
-	v.armed, v.everFlown, v.armedUS = true, false, v.timeUS
-	v.low = lowBattery{warning: v.warning()}
-	v.say(common.MAV_SEVERITY_INFO, "Armed by external command")
+	v.armed, v.flownSinceArmed, v.armedUS = true, false, v.timeUS
+	v.batteryFailsafe = lowBatteryFailsafe{warning: v.batteryWarning()}
+	v.queueStatusText(common.MAV_SEVERITY_INFO, "Armed by external command")
 	return true
 }
 
@@ -241,30 +241,30 @@ func (v *vehicle) arm() bool {
 // again, even OFFBOARD, in which it cannot be armed without a stream.
 func (v *vehicle) disarm(why string) {
 	v.armed = false
-	v.takeoffM = math.NaN()
-	v.intended = v.afterDisarm
-	v.say(common.MAV_SEVERITY_INFO, why)
+	v.takeoffUpM = math.NaN()
+	v.intendedMode = v.modeAfterDisarm
+	v.queueStatusText(common.MAV_SEVERITY_INFO, why)
 }
 
-// stationS is how long a link is a ground station's after its HEARTBEAT.
-const stationS = 2.5
+// gcsTimeoutS is how long a link is a ground station's after its HEARTBEAT.
+const gcsTimeoutS = 2.5
 
-// say queues a STATUSTEXT, in chunks as PX4 has it; a link without a ground
+// queueStatusText queues a STATUSTEXT, in chunks as PX4 has it; a link without a ground
 // station never gets it. The tab says that there is an event as well.
-func (v *vehicle) say(severity common.MAV_SEVERITY, text string) {
+func (v *vehicle) queueStatusText(severity common.MAV_SEVERITY, text string) {
 	const chunk = 50
 	text += "\t"
-	if v.stationUS == 0 || v.elapsed(v.stationUS) > stationS || len(v.text) > 16 {
+	if v.gcsHeartbeatUS == 0 || v.elapsedS(v.gcsHeartbeatUS) > gcsTimeoutS || len(v.statusTexts) > 16 {
 		return
 	}
 	if len(text) <= chunk {
-		v.text = append(v.text, common.MessageStatustext{Severity: severity, Text: text})
+		v.statusTexts = append(v.statusTexts, common.MessageStatustext{Severity: severity, Text: text})
 		return
 	}
-	v.textID++
+	v.statusTextID++
 	for i := 0; len(text) > 0; i++ {
 		n := min(len(text), chunk)
-		v.text = append(v.text, common.MessageStatustext{Severity: severity, Text: text[:n], Id: v.textID, ChunkSeq: uint8(i)})
+		v.statusTexts = append(v.statusTexts, common.MessageStatustext{Severity: severity, Text: text[:n], Id: v.statusTextID, ChunkSeq: uint8(i)})
 		text = text[n:]
 	}
 }

@@ -13,9 +13,9 @@ import (
 
 // The pack's voltage falls in a line with its charge, as PX4's own simulator has it.
 const (
-	fullVolt  = 16.2
-	emptyVolt = 14.4
-	MeanVolt  = (fullVolt + emptyVolt) / 2
+	fullVoltageV  = 16.2
+	emptyVoltageV = 14.4
+	MeanVoltageV  = (fullVoltageV + emptyVoltageV) / 2
 )
 
 // Spent is what an aircraft drew.
@@ -38,40 +38,40 @@ type Battery struct {
 	CapacityJ float64
 	Fields    Fields
 
-	slot   int           // in which joules are booked; -1 before the mission
-	ahead  []start       // slots that begin later
-	bySlot map[int]Spent // exact
-	total  Spent         // of all packs
-	firstJ float64       // of it, this pack's
-	powerW float64       // of the last step
+	slot       int           // in which joules are booked; -1 before the mission
+	upcoming   []slotStart   // slots that begin later
+	bySlot     map[int]Spent // exact
+	total      Spent         // of all packs
+	firstPackJ float64       // of it, this pack's
+	powerW     float64       // of the last step
 
 	// For the current that the messages carry: the mean since the one before,
 	// so that current x voltage x time over the messages is the energy.
-	reportedUS int64
-	reportedJ  float64 // energy that the messages so far amount to
-	consumedC  float64 // charge, coulomb
+	reportedUS       int64
+	reportedJ        float64 // energy that the messages so far amount to
+	consumedCoulombs float64 // charge, coulomb
 
-	counterJ, counterC float64 // at which the counters of the messages were 0
-	packJ              float64 // at which the pack was full
+	counterZeroJ, counterZeroCoulombs float64 // at which the counters of the messages were 0
+	fullAtJ                           float64 // at which the pack was full
 
-	falseJ    float64 // the next message's counter is off by that, or
-	falseZero bool    // it is 0
-	second    second
+	counterErrorJ    float64 // the next message's counter is off by that, or
+	counterReadsZero bool    // it is 0
+	secondPack       secondPack
 }
 
-// second is a pack beside the first that carries a share of what is drawn.
-type second struct {
-	on         bool
+// secondPack is a pack beside the first that carries a share of what is drawn.
+type secondPack struct {
+	connected  bool
 	share      float64
 	drawnJ     float64
 	reportedUS int64
 	reportedJ  float64
 }
 
-// start is when a slot begins.
-type start struct {
-	us   int64
-	slot int
+// slotStart is when a slot begins.
+type slotStart struct {
+	startUS int64
+	slot    int
 }
 
 // New returns a full battery before the mission.
@@ -79,13 +79,15 @@ func New(capacityJ float64, fields Fields) Battery {
 	return Battery{CapacityJ: capacityJ, Fields: fields, slot: -1, bySlot: map[int]Spent{}}
 }
 
-// Begin says that a slot begins at a time, which may lie ahead.
-func (b *Battery) Begin(slot int, us int64) { b.ahead = append(b.ahead, start{us, slot}) }
+// ScheduleSlot says that a slot begins at a time, which may lie ahead.
+func (b *Battery) ScheduleSlot(slot int, us int64) {
+	b.upcoming = append(b.upcoming, slotStart{us, slot})
+}
 
-// Reach opens the slots that have begun.
-func (b *Battery) Reach(nowUS int64) {
-	for len(b.ahead) > 0 && b.ahead[0].us <= nowUS {
-		b.slot, b.ahead = b.ahead[0].slot, b.ahead[1:]
+// OpenSlots opens the slots that have begun.
+func (b *Battery) OpenSlots(nowUS int64) {
+	for len(b.upcoming) > 0 && b.upcoming[0].startUS <= nowUS {
+		b.slot, b.upcoming = b.upcoming[0].slot, b.upcoming[1:]
 	}
 }
 
@@ -98,8 +100,8 @@ func (b *Battery) Total() Spent { return b.total }
 // BySlot are the exact joules of every slot so far; -1 is before the mission.
 func (b *Battery) BySlot() map[int]Spent { return maps.Clone(b.bySlot) }
 
-// Fly draws a power for a while.
-func (b *Battery) Fly(powerW, seconds float64) {
+// DrawPower draws a power for a while.
+func (b *Battery) DrawPower(powerW, seconds float64) {
 	b.powerW = powerW
 	b.Add(b.slot, Spent{FlightJ: powerW * seconds})
 }
@@ -109,16 +111,16 @@ func (b *Battery) Add(slot int, s Spent) {
 	was := b.bySlot[slot]
 	b.bySlot[slot] = Spent{was.FlightJ + s.FlightJ, was.EdgeJ + s.EdgeJ}
 	b.total = Spent{b.total.FlightJ + s.FlightJ, b.total.EdgeJ + s.EdgeJ}
-	joules := s.J() * b.firstShare()
-	b.second.drawnJ += s.J() - joules
-	b.firstJ += joules
-	b.consumedC += joules / b.volt()
+	joules := s.J() * b.firstPackShare()
+	b.secondPack.drawnJ += s.J() - joules
+	b.firstPackJ += joules
+	b.consumedCoulombs += joules / b.voltageV()
 }
 
-// firstShare is what of the load this pack carries.
-func (b *Battery) firstShare() float64 {
-	if b.second.on {
-		return 1 - b.second.share
+// firstPackShare is what of the load this pack carries.
+func (b *Battery) firstPackShare() float64 {
+	if b.secondPack.connected {
+		return 1 - b.secondPack.share
 	}
 	return 1
 }
@@ -126,76 +128,84 @@ func (b *Battery) firstShare() float64 {
 // ReportedJ is what current x voltage of the messages so far amounts to.
 func (b *Battery) ReportedJ() float64 { return b.reportedJ }
 
-// Restart begins the counters of the messages anew, as an autopilot that was
+// ResetCounters begins the counters of the messages anew, as an autopilot that was
 // rebooted does.
-func (b *Battery) Restart() { b.counterJ, b.counterC = b.firstJ, b.consumedC }
-
-// Swap is a full pack in the place of this one. What was drawn stays drawn.
-func (b *Battery) Swap() {
-	b.Restart()
-	b.packJ = b.firstJ
+func (b *Battery) ResetCounters() {
+	b.counterZeroJ, b.counterZeroCoulombs = b.firstPackJ, b.consumedCoulombs
 }
 
-// Miscount makes the next message's counter false: by a difference, or 0.
-func (b *Battery) Miscount(byJ float64, zero bool) { b.falseJ, b.falseZero = byJ, zero }
+// SwapPack is a full pack in the place of this one. What was drawn stays drawn.
+func (b *Battery) SwapPack() {
+	b.ResetCounters()
+	b.fullAtJ = b.firstPackJ
+}
 
-// Share connects a second pack, which carries a share of the load, or takes it
+// CorruptNextCounter makes the next message's counter false: by a difference, or 0.
+func (b *Battery) CorruptNextCounter(byJ float64, zero bool) {
+	b.counterErrorJ, b.counterReadsZero = byJ, zero
+}
+
+// SetSecondPack connects a second pack, which carries a share of the load, or takes it
 // away. Its counter keeps what it has counted.
-func (b *Battery) Share(on bool, share float64) { b.second.on, b.second.share = on, share }
+func (b *Battery) SetSecondPack(on bool, share float64) {
+	b.secondPack.connected, b.secondPack.share = on, share
+}
 
-// Second is the second pack's BATTERY_STATUS, nil without one.
-func (b *Battery) Second(nowUS int64) *common.MessageBatteryStatus {
-	if !b.second.on {
+// SecondPackStatus is the second pack's BATTERY_STATUS, nil without one.
+func (b *Battery) SecondPackStatus(nowUS int64) *common.MessageBatteryStatus {
+	if !b.secondPack.connected {
 		return nil
 	}
-	m := unknown()
+	m := unknownStatus()
 	m.Id, m.BatteryRemaining = 1, -1
-	m.Voltages[0] = uint16(math.Round(1000 * b.volt()))
+	m.Voltages[0] = uint16(math.Round(1000 * b.voltageV()))
 	if b.Fields.Energy {
-		m.EnergyConsumed = int32(b.second.drawnJ / 100)
+		m.EnergyConsumed = int32(b.secondPack.drawnJ / 100)
 	}
 	if b.Fields.Current {
-		b.second.reportedUS, b.second.reportedJ = setCurrent(m, nowUS, b.second.drawnJ, b.second.reportedUS, b.second.reportedJ)
+		b.secondPack.reportedUS, b.secondPack.reportedJ = setCurrent(m, nowUS, b.secondPack.drawnJ, b.secondPack.reportedUS, b.secondPack.reportedJ)
 	}
 	return m
 }
 
-// left is the remaining charge as a fraction.
-func (b *Battery) left() float64 { return max(0, 1-(b.firstJ-b.packJ)/b.CapacityJ) }
+// remaining is the remaining charge as a fraction.
+func (b *Battery) remaining() float64 { return max(0, 1-(b.firstPackJ-b.fullAtJ)/b.CapacityJ) }
 
 // Charge is what remains as a fraction, NaN where that is not measured.
 func (b *Battery) Charge() float64 {
 	if !b.Fields.Remaining {
 		return math.NaN()
 	}
-	return b.left()
+	return b.remaining()
 }
 
-func (b *Battery) volt() float64 { return emptyVolt + (fullVolt-emptyVolt)*b.left() }
+func (b *Battery) voltageV() float64 {
+	return emptyVoltageV + (fullVoltageV-emptyVoltageV)*b.remaining()
+}
 
-func (b *Battery) percent() int8 {
+func (b *Battery) remainingPercent() int8 {
 	if !b.Fields.Remaining {
 		return -1
 	}
-	return int8(math.Ceil(100 * b.left()))
+	return int8(math.Ceil(100 * b.remaining()))
 }
 
 // Status is BATTERY_STATUS at a time. The rounding of the current is
 // carried to the next message.
 func (b *Battery) Status(nowUS int64) *common.MessageBatteryStatus {
-	m := unknown()
-	m.BatteryRemaining = b.percent()
-	m.Voltages[0] = uint16(math.Round(1000 * b.volt())) // the whole pack, as PX4 does
+	m := unknownStatus()
+	m.BatteryRemaining = b.remainingPercent()
+	m.Voltages[0] = uint16(math.Round(1000 * b.voltageV())) // the whole pack, as PX4 does
 	if b.Fields.Energy {
-		m.EnergyConsumed = int32(min((b.firstJ-b.counterJ+b.falseJ)/100, math.MaxInt32))
-		if b.falseZero {
+		m.EnergyConsumed = int32(min((b.firstPackJ-b.counterZeroJ+b.counterErrorJ)/100, math.MaxInt32))
+		if b.counterReadsZero {
 			m.EnergyConsumed = 0
 		}
-		b.falseJ, b.falseZero = 0, false
+		b.counterErrorJ, b.counterReadsZero = 0, false
 	}
 	if b.Fields.Current {
-		m.CurrentConsumed = int32(min((b.consumedC-b.counterC)/3.6, math.MaxInt32))
-		b.reportedUS, b.reportedJ = setCurrent(m, nowUS, b.firstJ, b.reportedUS, b.reportedJ)
+		m.CurrentConsumed = int32(min((b.consumedCoulombs-b.counterZeroCoulombs)/3.6, math.MaxInt32))
+		b.reportedUS, b.reportedJ = setCurrent(m, nowUS, b.firstPackJ, b.reportedUS, b.reportedJ)
 	}
 	return m
 }
@@ -214,8 +224,8 @@ func setCurrent(m *common.MessageBatteryStatus, nowUS int64, drawnJ float64, rep
 	return nowUS, reportedJ + float64(m.CurrentBattery)/100*volt*seconds
 }
 
-// unknown is a BATTERY_STATUS that says nothing.
-func unknown() *common.MessageBatteryStatus {
+// unknownStatus is a BATTERY_STATUS that says nothing.
+func unknownStatus() *common.MessageBatteryStatus {
 	m := &common.MessageBatteryStatus{
 		BatteryFunction: common.MAV_BATTERY_FUNCTION_ALL, Type: common.MAV_BATTERY_TYPE_LIPO,
 		Temperature: math.MaxInt16, CurrentBattery: -100, EnergyConsumed: -1, ChargeState: common.MAV_BATTERY_CHARGE_STATE_OK,
@@ -226,13 +236,13 @@ func unknown() *common.MessageBatteryStatus {
 	return m
 }
 
-// System is SYS_STATUS.
-func (b *Battery) System() *common.MessageSysStatus {
+// SysStatus is SYS_STATUS.
+func (b *Battery) SysStatus() *common.MessageSysStatus {
 	m := &common.MessageSysStatus{
-		VoltageBattery: uint16(math.Round(1000 * b.volt())), CurrentBattery: -100, BatteryRemaining: b.percent(), // unknown: -1 A, as in BATTERY_STATUS
+		VoltageBattery: uint16(math.Round(1000 * b.voltageV())), CurrentBattery: -100, BatteryRemaining: b.remainingPercent(), // unknown: -1 A, as in BATTERY_STATUS
 	}
 	if b.Fields.Current {
-		m.CurrentBattery = int16(min(math.Round(100*b.powerW*b.firstShare()/b.volt()), math.MaxInt16))
+		m.CurrentBattery = int16(min(math.Round(100*b.powerW*b.firstPackShare()/b.voltageV()), math.MaxInt16))
 	}
 	return m
 }

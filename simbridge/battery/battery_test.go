@@ -14,18 +14,18 @@ func TestCountersBeginAnew(t *testing.T) {
 		percent         int8
 	}{
 		"nothing":   {func(*Battery) {}, 150, 15_000, 90},
-		"restarted": {(*Battery).Restart, 0, 15_000, 90},
-		"swapped":   {(*Battery).Swap, 0, 15_000, 100},
+		"restarted": {(*Battery).ResetCounters, 0, 15_000, 90},
+		"swapped":   {(*Battery).SwapPack, 0, 15_000, 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := New(150e3, all)
-			b.Fly(150, 100)
+			b.DrawPower(150, 100)
 			c.do(&b)
 			m := b.Status(100e6)
 			if float64(m.EnergyConsumed) != c.consumed || m.BatteryRemaining != c.percent || b.Total().J() != c.drawn {
 				t.Errorf("says %d hJ and %d %%, drew %v J", m.EnergyConsumed, m.BatteryRemaining, b.Total().J())
 			}
-			b.Fly(150, 10) // the current says so, with what rounding left over before
+			b.DrawPower(150, 10) // the current says so, with what rounding left over before
 			if m := b.Status(110e6); float64(m.EnergyConsumed) != c.consumed+15 || math.Abs(float64(m.CurrentBattery)/100*float64(m.Voltages[0])/1000-150) > 1.5 {
 				t.Errorf("10 s on: %+v", m)
 			}
@@ -36,11 +36,11 @@ func TestCountersBeginAnew(t *testing.T) {
 // Joules are booked by when slots begin, also those that were announced ahead.
 func TestSlotsAhead(t *testing.T) {
 	b := New(150e3, Fields{})
-	b.Begin(0, 2e6)
-	b.Begin(1, 3e6)
+	b.ScheduleSlot(0, 2e6)
+	b.ScheduleSlot(1, 3e6)
 	for us := int64(0); us < 4e6; us += 1e6 {
-		b.Reach(us)
-		b.Fly(100, 1)
+		b.OpenSlots(us)
+		b.DrawPower(100, 1)
 	}
 	got := b.BySlot()
 	if got[-1].FlightJ != 200 || got[0].FlightJ != 100 || got[1].FlightJ != 100 || b.Slot() != 1 {
@@ -51,27 +51,27 @@ func TestSlotsAhead(t *testing.T) {
 // Two packs together count what is drawn; a false message is false once.
 func TestSecondPackAndFalseCounter(t *testing.T) {
 	b := New(150e3, Fields{Current: true, Energy: true, Remaining: true})
-	b.Fly(150, 100)
-	if m := b.Second(100e6); m != nil {
+	b.DrawPower(150, 100)
+	if m := b.SecondPackStatus(100e6); m != nil {
 		t.Errorf("a second pack that is not there says %+v", m)
 	}
-	b.Share(true, 0.4)
-	b.Second(100e6)
-	b.Fly(150, 100)
-	first, second := b.Status(200e6), b.Second(200e6)
+	b.SetSecondPack(true, 0.4)
+	b.SecondPackStatus(100e6)
+	b.DrawPower(150, 100)
+	first, second := b.Status(200e6), b.SecondPackStatus(200e6)
 	if first.Id != 0 || second.Id != 1 || first.EnergyConsumed != 150+90 || second.EnergyConsumed != 60 || b.Total().J() != 30_000 {
 		t.Errorf("first %d of id %d, second %d of id %d, drawn %v", first.EnergyConsumed, first.Id, second.EnergyConsumed, second.Id, b.Total().J())
 	}
 	if p := float64(second.CurrentBattery) / 100 * float64(second.Voltages[0]) / 1000; math.Abs(p-60) > 1.5 {
 		t.Errorf("the second pack gives %v W of 60", p)
 	}
-	b.Share(false, 0)
+	b.SetSecondPack(false, 0)
 	for name, c := range map[string]struct {
 		byJ  float64
 		zero bool
 		want int32
 	}{"too much": {4000, false, 280}, "nothing": {0, true, 0}} {
-		b.Miscount(c.byJ, c.zero)
+		b.CorruptNextCounter(c.byJ, c.zero)
 		if m, n := b.Status(200e6), b.Status(200e6); m.EnergyConsumed != c.want || n.EnergyConsumed != 240 {
 			t.Errorf("%s: %d and then %d hJ", name, m.EnergyConsumed, n.EnergyConsumed)
 		}

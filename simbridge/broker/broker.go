@@ -14,7 +14,7 @@ import (
 	mqtt "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/packets"
 
-	"prefdt/simbridge/broker/listen"
+	"prefdt/simbridge/broker/mochiserver"
 	"prefdt/telemetry"
 )
 
@@ -23,7 +23,7 @@ import (
 type Broker struct {
 	Address string // to listen on; port 0 takes a free one
 
-	server   *listen.Server
+	server   *mochiserver.Server
 	listener net.Listener
 }
 
@@ -43,7 +43,7 @@ func (b *Broker) Initialize() error {
 		}
 		return fmt.Errorf("broker address %s: %w", b.Address, err)
 	}
-	if b.server, err = listen.Serve(server, l); err != nil {
+	if b.server, err = mochiserver.Serve(server, l); err != nil {
 		l.Close()
 		return fmt.Errorf("broker: %w", err)
 	}

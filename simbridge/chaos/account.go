@@ -12,23 +12,23 @@ import (
 
 // outcome is how a mission went.
 type outcome struct {
-	unsafe, lost, doubled int
-	excused               int
-	excusedS              float64
-	leaderHeldUp          time.Duration
-	errorJ, allowedJ      float64
-	leaderJ, truthJ       float64
-	counted               bool // no counter began anew
-	resumed               bool
-	slowest               time.Duration
-	state                 string
-	missed                int
-	separationM           float64
+	unsafeSetpoints, lostCommands, duplicateCommands int
+	excused                                          int
+	excusedS                                         float64
+	leaderHostDelay                                  time.Duration
+	errorJ, allowedErrorJ                            float64
+	leaderJ, truthJ                                  float64
+	noReset                                          bool // no counter began anew
+	resumed                                          bool
+	slowestAnswer                                    time.Duration
+	state                                            string
+	missedSlots                                      int
+	minSeparationM                                   float64
 }
 
-// balance holds the leader's account against the batteries'.
-func (m *mission) balance(o *outcome) {
-	s, _ := m.crew.now()
+// compareAccounts holds the leader's account against the batteries'.
+func (m *mission) compareAccounts(o *outcome) {
+	s, _ := m.crew.lastStatus()
 	leader, truth := s.TransitJ, 0.0
 	for i, a := range m.autopilots {
 		if i < len(s.Aircraft) {
@@ -37,28 +37,28 @@ func (m *mission) balance(o *outcome) {
 		truth += a.State().Spent.J()
 	}
 	o.errorJ, o.leaderJ, o.truthJ = math.Abs(leader-truth), leader, truth
-	o.allowedJ, o.counted = m.allowedJ(), len(m.resets) == 0
-	o.state, o.missed = s.State, s.MissedSlots
+	o.allowedErrorJ, o.noReset = m.allowedErrorJ(), len(m.counterResets) == 0
+	o.state, o.missedSlots = s.State, s.MissedSlots
 	var first string
-	o.unsafe, first = m.judge.verdict()
-	o.leaderHeldUp = m.threads.total()
-	o.excused, o.excusedS = m.judge.excused, m.judge.excusedS
-	lost, doubled, slowest := m.crew.failures()
-	o.lost, o.doubled, o.slowest, o.separationM = len(lost), len(doubled), slowest, m.judge.leastM
+	o.unsafeSetpoints, first = m.judge.verdict()
+	o.leaderHostDelay = m.leaderThreads.total()
+	o.excused, o.excusedS = m.judge.excused, m.judge.maxExcusedS
+	lost, doubled, slowest := m.crew.findings()
+	o.lostCommands, o.duplicateCommands, o.slowestAnswer, o.minSeparationM = len(lost), len(doubled), slowest, m.judge.minSeparationM
 	if first != "" {
-		m.note("unsafe: " + first)
+		m.addFinding("unsafe: " + first)
 	}
 	for _, text := range lost {
-		m.note("lost: " + text)
+		m.addFinding("lost: " + text)
 	}
 	for _, text := range doubled {
-		m.note("doubled: " + text)
+		m.addFinding("doubled: " + text)
 	}
 }
 
-// compare notes what the leader says was drawn, and what was, at each status: to
+// recordAccounts notes what the leader says was drawn, and what was, at each status: to
 // be kept beside the ledger of a mission whose accounts differ.
-func (m *mission) compare(s telemetry.Status) {
+func (m *mission) recordAccounts(s telemetry.Status) {
 	leader, truth, air := s.TransitJ, 0.0, ""
 	for i, a := range m.autopilots {
 		state := a.State()
@@ -71,49 +71,49 @@ func (m *mission) compare(s telemetry.Status) {
 	}
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
-	fmt.Fprintf(&m.accounts, "%.1f,%s,%d,%.0f,%.0f,%+.0f%s\n", float64(time.Since(m.began))/float64(m.slotWall()), s.State, s.Slot, leader, truth, leader-truth, air)
+	fmt.Fprintf(&m.accountRows, "%.1f,%s,%d,%.0f,%.0f,%+.0f%s\n", float64(time.Since(m.began))/float64(m.slotWall()), s.State, s.Slot, leader, truth, leader-truth, air)
 }
 
-// keepAccounts writes them.
-func (m *mission) keepAccounts() {
+// writeAccounts writes them.
+func (m *mission) writeAccounts() {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
-	text := "s,state,slot,leader_j,truth_j,difference_j,and by aircraft: leader's source and mode, true mode and landed\n" + m.accounts.String()
+	text := "s,state,slot,leader_j,truth_j,difference_j,and by aircraft: leader's source and mode, true mode and landed\n" + m.accountRows.String()
 	os.WriteFile(filepath.Join(m.folder, "accounts.csv"), []byte(text), 0o644)
 }
 
-// note keeps what was wrong.
-func (m *mission) note(text string) {
+// addFinding keeps what was wrong.
+func (m *mission) addFinding(text string) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
-	m.notes = append(m.notes, text)
+	m.findings = append(m.findings, text)
 }
 
 const (
-	countJ = 100 // BATTERY_STATUS's hectojoule
-	mostW  = 250 // what flying draws beyond a model that does not know the shock, at v* and after it
+	counterStepJ = 100 // BATTERY_STATUS's hectojoule
+	modelErrorW  = 250 // what flying draws beyond a model that does not know the shock, at v* and after it
 )
 
-// allowedJ is how far the leader's account may be off: a count of the counter
+// allowedErrorJ is how far the leader's account may be off: a count of the counter
 // for each aircraft; for each reset, what was drawn since
 // it was read last, and a count for the fraction nobody knew; for a gap in which
 // it was reset and nobody read it, what the model may be off.
-func (m *mission) allowedJ() float64 {
+func (m *mission) allowedErrorJ() float64 {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
-	allowed := countJ * float64(m.Aircraft)
-	for _, r := range m.resets {
-		gap := r.gapS + m.awayS
+	allowed := counterStepJ * float64(m.Aircraft)
+	for _, r := range m.counterResets {
+		gap := r.gapS + m.leaderAbsentS
 		for _, f := range m.plan.Faults { // links and fields that were not there
 			switch f.Kind {
-			case LinkLoss, ProcessStall, BatteryAbsent, BatteryHand:
-				gap += float64(f.Slots)
-				if f.Kind == LinkLoss && f.Hard {
-					gap += linkExtra
+			case LinkLoss, ProcessStall, BatteryAbsent, BatteryHandover:
+				gap += float64(f.DurationSlots)
+				if f.Kind == LinkLoss && f.Severe {
+					gap += linkLossExtraSlots
 				}
 			}
 		}
-		allowed += 2*countJ + mostW*(0.5+gap)
+		allowed += 2*counterStepJ + modelErrorW*(0.5+gap)
 	}
 	return allowed
 }

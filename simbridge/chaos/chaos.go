@@ -23,17 +23,17 @@ import (
 
 // Config is a run.
 type Config struct {
-	Missions   int
-	Seed       uint64
-	Only       int // this mission alone; -1: all
-	Slots      int
-	Speed      float64
-	Aircraft   int
-	Leader     string // program
-	JumpLeader string // the same, whose wall clock jumps; empty: no such missions
-	Checkpoint string
-	Out        string // folder for logs
-	Jobs       int    // missions that fly at once
+	Missions    int
+	Seed        uint64
+	OnlyMission int // this mission alone; -1: all
+	Slots       int
+	Speed       float64
+	Aircraft    int
+	Leader      string // program
+	JumpLeader  string // the same, whose wall clock jumps; empty: no such missions
+	Checkpoint  string
+	Out         string // folder for logs
+	Jobs        int    // missions that fly at once
 }
 
 // Check says what is wrong with a configuration.
@@ -43,8 +43,8 @@ func (c *Config) Check() error {
 		x, lo, hi float64
 	}{
 		{"-missions", float64(c.Missions), 1, 100_000},
-		{"-only", float64(c.Only), -1, float64(c.Missions - 1)},
-		{"-slots", float64(c.Slots), least, 10_000},
+		{"-only", float64(c.OnlyMission), -1, float64(c.Missions - 1)},
+		{"-slots", float64(c.Slots), minSlots, 10_000},
 		{"-speed", c.Speed, 1, 40},
 		{"-aircraft", float64(c.Aircraft), 1, 8},
 		{"-jobs", float64(c.Jobs), 1, 64},
@@ -61,35 +61,35 @@ func (c *Config) Check() error {
 
 // Result is what the missions came to.
 type Result struct {
-	Missions     int          `json:"missions"`
-	Faults       map[Kind]int `json:"faults"`
-	Met          coverage     `json:"fault_by_state"` // how often each began in each state
-	Uncovered    []string     `json:"uncovered"`      // what could have met and never did
-	Unsafe       int          `json:"unsafe_setpoints"`
-	Lost         int          `json:"lost_commands"`
-	Doubled      int          `json:"doubled_commands"`
-	LedgerErrorJ float64      `json:"ledger_max_error_j"`
-	// LedgerCountedJ is the greatest of missions in which no counter began anew,
+	Missions          int               `json:"missions"`
+	Faults            map[FaultKind]int `json:"faults"`
+	FaultsByState     coverage          `json:"fault_by_state"` // how often each began in each state
+	Uncovered         []string          `json:"uncovered"`      // what could have met and never did
+	UnsafeSetpoints   int               `json:"unsafe_setpoints"`
+	LostCommands      int               `json:"lost_commands"`
+	DuplicateCommands int               `json:"doubled_commands"`
+	MaxLedgerErrorJ   float64           `json:"ledger_max_error_j"`
+	// MaxLedgerErrorNoResetJ is the greatest of missions in which no counter began anew,
 	// so that no gap was the model's alone to bridge.
-	LedgerCountedJ float64 `json:"ledger_max_error_counted_j"`
-	// LedgerShare is the greatest error as a share of what the message in use
+	MaxLedgerErrorNoResetJ float64 `json:"ledger_max_error_counted_j"`
+	// MaxLedgerErrorShare is the greatest error as a share of what the message in use
 	// can tell, with the gaps that only the model bridges.
-	LedgerShare float64   `json:"ledger_max_error_share"`
-	Resumed     int       `json:"resumed"`      // every aircraft flew for the leader in the last slot
-	EndedSafely int       `json:"ended_safely"` // not every one did, and all came down
-	Failures    []Failure `json:"failures"`
-	MissedSlots int       `json:"missed_slots"`
-	SlowestS    float64   `json:"slowest_answer_s"` // wall time
-	LeastM      float64   `json:"min_separation_m"`
-	WallS       float64   `json:"wall_s"`
+	MaxLedgerErrorShare float64   `json:"ledger_max_error_share"`
+	Resumed             int       `json:"resumed"`      // every aircraft flew for the leader in the last slot
+	EndedSafely         int       `json:"ended_safely"` // not every one did, and all came down
+	Failures            []Failure `json:"failures"`
+	MissedSlots         int       `json:"missed_slots"`
+	SlowestAnswerS      float64   `json:"slowest_answer_s"` // wall time
+	MinSeparationM      float64   `json:"min_separation_m"`
+	WallS               float64   `json:"wall_s"`
 
 	// What the machine itself held up, in wall time: a thread of ours that sleeps
 	// and is to wake, the leaders' that could have run and had no core; and what
 	// was late, but not by more than that.
-	HeldUpS       float64 `json:"host_held_us_up_s"`
-	LeaderHeldUpS float64 `json:"host_held_leaders_up_s"`
-	Excused       int     `json:"excused_by_host"`
-	ExcusedMS     float64 `json:"excused_by_host_max_ms"`
+	HostDelayS       float64 `json:"host_held_us_up_s"`
+	LeaderHostDelayS float64 `json:"host_held_leaders_up_s"`
+	ExcusedByHost    int     `json:"excused_by_host"`
+	MaxExcusedMS     float64 `json:"excused_by_host_max_ms"`
 }
 
 // Failure is a mission to fly again with -only.
@@ -101,12 +101,12 @@ type Failure struct {
 
 // Run flies the missions and tells of each, in their order.
 func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
-	r := Result{Faults: map[Kind]int{}, Met: coverage{}, Failures: []Failure{}, LeastM: 1e9}
+	r := Result{Faults: map[FaultKind]int{}, FaultsByState: coverage{}, Failures: []Failure{}, MinSeparationM: 1e9}
 	if err := c.Check(); err != nil {
 		return r, err
 	}
 	began := time.Now()
-	h, p := newHost(), &ports{}
+	h, p := newHostMonitor(), &ports{}
 	defer h.close()
 	var metMu sync.Mutex
 	type flown struct {
@@ -119,7 +119,7 @@ func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
 	var results []chan flown
 	jobs := make(chan struct{}, c.Jobs)
 	for k := range c.Missions {
-		if c.Only >= 0 && k != c.Only {
+		if c.OnlyMission >= 0 && k != c.OnlyMission {
 			continue
 		}
 		result := make(chan flown, 1)
@@ -132,7 +132,7 @@ func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
 				result <- flown{err: ctx.Err()}
 				return
 			}
-			m := &mission{Config: c, plan: draw(&c, k), number: k, host: h, ports: p, met: r.Met, metMu: &metMu}
+			m := &mission{Config: c, plan: drawPlan(&c, k), number: k, host: h, ports: p, coverage: r.FaultsByState, coverageMutex: &metMu}
 			m.random = rand.New(rand.NewPCG(c.Seed, uint64(k)<<32))
 			m.folder = filepath.Join(c.Out, fmt.Sprintf("mission-%d", k))
 			f := flown{m: m}
@@ -143,7 +143,7 @@ func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
 				start := time.Now()
 				o, err := m.fly(ctx)
 				m.close()
-				f.reason = m.why(&o, err)
+				f.reason = m.failureReason(&o, err)
 				f.o, f.took, f.err = o, time.Since(start), ctx.Err()
 			}
 			result <- f
@@ -155,7 +155,7 @@ func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
 			return r, fmt.Errorf("interrupted: %w", f.err)
 		}
 		m, o, verdict := f.m, &f.o, "ended safely"
-		r.add(o, m.plan)
+		r.addOutcome(o, m.plan)
 		switch {
 		case f.reason != "":
 			r.Failures = append(r.Failures, Failure{m.number, c.Seed, f.reason})
@@ -169,13 +169,13 @@ func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
 		if f.reason == "" {
 			os.RemoveAll(m.folder)
 		}
-		r.ExcusedMS = max(r.ExcusedMS, 1000*o.excusedS/c.Speed)
-		fmt.Fprintf(progress, "mission %3d  %4.1f s  %-58s ledger %4.0f of %4.0f J  %s\n", m.number, f.took.Seconds(), m.plan, o.errorJ, o.allowedJ, verdict)
+		r.MaxExcusedMS = max(r.MaxExcusedMS, 1000*o.excusedS/c.Speed)
+		fmt.Fprintf(progress, "mission %3d  %4.1f s  %-58s ledger %4.0f of %4.0f J  %s\n", m.number, f.took.Seconds(), m.plan, o.errorJ, o.allowedErrorJ, verdict)
 	}
 	r.WallS = time.Since(began).Seconds()
-	r.HeldUpS = h.total().Seconds()
-	r.Uncovered = r.Met.uncovered(c.JumpLeader != "")
-	fmt.Fprintf(progress, "\n%s%d missions in %.0f s, %d at a time\n", r.Met, r.Missions, r.WallS, c.Jobs)
+	r.HostDelayS = h.totalDelay().Seconds()
+	r.Uncovered = r.FaultsByState.uncovered(c.JumpLeader != "")
+	fmt.Fprintf(progress, "\n%s%d missions in %.0f s, %d at a time\n", r.FaultsByState, r.Missions, r.WallS, c.Jobs)
 	return r, nil
 }
 
@@ -188,73 +188,73 @@ func (r *Result) Failed() string {
 		n    int
 		what string
 	}{
-		{len(r.Failures), "missions failed"}, {r.Unsafe, "setpoints or commands were unsafe"}, {r.Lost, "commands were lost"}, {r.Doubled, "commands were doubled"},
+		{len(r.Failures), "missions failed"}, {r.UnsafeSetpoints, "setpoints or commands were unsafe"}, {r.LostCommands, "commands were lost"}, {r.DuplicateCommands, "commands were doubled"},
 	} {
 		if x.n > 0 {
 			reasons = append(reasons, fmt.Sprintf("%d %s", x.n, x.what))
 		}
 	}
-	if r.Missions >= fullRun && len(r.Uncovered) > 0 {
+	if r.Missions >= fullRunMissions && len(r.Uncovered) > 0 {
 		reasons = append(reasons, fmt.Sprintf("%d cells of fault and state were never met: %s", len(r.Uncovered), strings.Join(r.Uncovered, " ")))
 	}
 	return strings.Join(reasons, "; ")
 }
 
-// hadTime tells whether the crew had the time to give every aircraft back after
+// hadTimeToRecover tells whether the crew had the time to give every aircraft back after
 // the last fault.
-func (m *mission) hadTime() bool {
-	for _, f := range m.pending {
+func (m *mission) hadTimeToRecover() bool {
+	for _, f := range m.pendingFaults {
 		if f.State == Flying || f.State == Holding {
 			return false // it began never, for some reason
 		}
 	}
-	return m.endedAt-m.lastInSlots >= quiet && (!m.plan.has(BrokerRestart) || m.endedAt-m.lastInSlots >= quiet+retryS*m.Speed)
+	return m.slotsEndedAt-m.lastFaultEndInSlots >= quietSlots && (!m.plan.hasFault(BrokerRestart) || m.slotsEndedAt-m.lastFaultEndInSlots >= quietSlots+brokerRetryS*m.Speed)
 }
 
-// why is a mission's reason to have failed, or empty.
-func (m *mission) why(o *outcome, err error) string {
+// failureReason is a mission's reason to have failed, or empty.
+func (m *mission) failureReason(o *outcome, err error) string {
 	var reasons []string
 	if err != nil {
 		if m.judge != nil && m.crew != nil && o.state == "" { // what was judged until then
-			m.balance(o)
-			o.errorJ, o.allowedJ = 0, 0
+			m.compareAccounts(o)
+			o.errorJ, o.allowedErrorJ = 0, 0
 		}
 		reasons = append(reasons, err.Error())
 	}
-	reasons = append(reasons, m.notes...)
-	if err == nil && !o.resumed && m.plan.mustResume() && m.hadTime() {
+	reasons = append(reasons, m.findings...)
+	if err == nil && !o.resumed && m.plan.mustResume() && m.hadTimeToRecover() {
 		reasons = append(reasons, "not every aircraft flies for the leader at the end, which by its table all do")
 	}
-	if err == nil && o.errorJ > o.allowedJ {
-		m.keepAccounts()
-		reasons = append(reasons, fmt.Sprintf("the leader counts %.0f J of %.0f, and may be off by %.0f", o.leaderJ, o.truthJ, o.allowedJ))
+	if err == nil && o.errorJ > o.allowedErrorJ {
+		m.writeAccounts()
+		reasons = append(reasons, fmt.Sprintf("the leader counts %.0f J of %.0f, and may be off by %.0f", o.leaderJ, o.truthJ, o.allowedErrorJ))
 	}
 	return strings.Join(slices.Compact(reasons), "; ")
 }
 
-func (r *Result) add(o *outcome, p plan) {
+func (r *Result) addOutcome(o *outcome, p plan) {
 	r.Missions++
 	for _, f := range p.Faults {
 		r.Faults[f.Kind]++
 	}
-	if p.Jump {
+	if p.ClockJumps {
 		r.Faults[ClockJump]++
 	}
-	r.Unsafe += o.unsafe
-	r.Lost += o.lost
-	r.Doubled += o.doubled
-	r.Excused += o.excused
-	r.LeaderHeldUpS += o.leaderHeldUp.Seconds()
-	r.MissedSlots += o.missed
-	r.LedgerErrorJ = max(r.LedgerErrorJ, o.errorJ)
-	if o.counted {
-		r.LedgerCountedJ = max(r.LedgerCountedJ, o.errorJ)
+	r.UnsafeSetpoints += o.unsafeSetpoints
+	r.LostCommands += o.lostCommands
+	r.DuplicateCommands += o.duplicateCommands
+	r.ExcusedByHost += o.excused
+	r.LeaderHostDelayS += o.leaderHostDelay.Seconds()
+	r.MissedSlots += o.missedSlots
+	r.MaxLedgerErrorJ = max(r.MaxLedgerErrorJ, o.errorJ)
+	if o.noReset {
+		r.MaxLedgerErrorNoResetJ = max(r.MaxLedgerErrorNoResetJ, o.errorJ)
 	}
-	if o.allowedJ > 0 {
-		r.LedgerShare = max(r.LedgerShare, o.errorJ/o.allowedJ)
+	if o.allowedErrorJ > 0 {
+		r.MaxLedgerErrorShare = max(r.MaxLedgerErrorShare, o.errorJ/o.allowedErrorJ)
 	}
-	r.SlowestS = max(r.SlowestS, o.slowest.Seconds())
+	r.SlowestAnswerS = max(r.SlowestAnswerS, o.slowestAnswer.Seconds())
 	if o.state != "" {
-		r.LeastM = min(r.LeastM, o.separationM)
+		r.MinSeparationM = min(r.MinSeparationM, o.minSeparationM)
 	}
 }

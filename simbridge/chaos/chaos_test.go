@@ -21,7 +21,7 @@ func TestMissions(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := Config{
-		Missions: 2, Seed: 3, Only: -1, Slots: 24, Speed: 12, Aircraft: 2, Jobs: 2,
+		Missions: 2, Seed: 3, OnlyMission: -1, Slots: 24, Speed: 12, Aircraft: 2, Jobs: 2,
 		Leader: leader, Checkpoint: checkpoint, Out: t.TempDir(),
 	}
 	var progress bytes.Buffer
@@ -34,11 +34,11 @@ func TestMissions(t *testing.T) {
 		t.Errorf("%s: %+v", r.Failed(), r)
 	}
 	for k := range c.Missions {
-		if f := draw(&c, k).Faults[0]; r.Met[f.Kind][f.State] == 0 {
+		if f := drawPlan(&c, k).Faults[0]; r.FaultsByState[f.Kind][f.State] == 0 {
 			t.Errorf("mission %d never met %s in %s", k, f.Kind, f.State)
 		}
 	}
-	if r.LedgerErrorJ <= 0 {
+	if r.MaxLedgerErrorJ <= 0 {
 		t.Error("the ledger equals the battery exactly, which no counter of hectojoules can tell")
 	}
 	if left, _ := os.ReadDir(c.Out); len(left) != 0 {
@@ -52,7 +52,7 @@ func TestNoLeader(t *testing.T) {
 	if err := os.WriteFile(program, []byte("#!/bin/sh\necho no checkpoint >&2; exit 1\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	c := Config{Missions: 1, Seed: 1, Only: -1, Slots: 24, Speed: 40, Aircraft: 1, Jobs: 1, Leader: program, Out: t.TempDir()}
+	c := Config{Missions: 1, Seed: 1, OnlyMission: -1, Slots: 24, Speed: 40, Aircraft: 1, Jobs: 1, Leader: program, Out: t.TempDir()}
 	r, err := Run(context.Background(), c, &bytes.Buffer{})
 	if err != nil {
 		t.Fatal(err)

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// fullRun is how many missions must meet every possible cell.
-const fullRun = 200
+// fullRunMissions is how many missions must meet every possible cell.
+const fullRunMissions = 200
 
 // coverage counts how often each kind of fault began in each state.
-type coverage map[Kind]map[State]int
+type coverage map[FaultKind]map[State]int
 
-func (c coverage) add(k Kind, s State) {
+func (c coverage) add(k FaultKind, s State) {
 	if c[k] == nil {
 		c[k] = map[State]int{}
 	}
@@ -21,11 +21,11 @@ func (c coverage) add(k Kind, s State) {
 // uncovered are the possible cells that were never met, as kind@state. A clock
 // that jumps does so in every state of its missions.
 func (c coverage) uncovered(jump bool) (missing []string) {
-	all := cells()
+	all := coverageCells()
 	if jump {
 		for _, s := range states {
 			if s != Engaging && s != Landing {
-				all = append(all, cell{ClockJump, s})
+				all = append(all, coverageCell{ClockJump, s})
 			}
 		}
 	}
@@ -44,14 +44,14 @@ func (c coverage) String() string {
 	for _, s := range states {
 		fmt.Fprintf(&b, " %9s", s)
 	}
-	can := map[cell]bool{}
-	for _, x := range cells() {
+	can := map[coverageCell]bool{}
+	for _, x := range coverageCells() {
 		can[x] = true
 	}
-	for _, k := range append(kinds[:len(kinds):len(kinds)], ClockJump) {
+	for _, k := range append(faultKinds[:len(faultKinds):len(faultKinds)], ClockJump) {
 		fmt.Fprintf(&b, "\n%-18s", k)
 		for _, s := range states {
-			if n := c[k][s]; n > 0 || can[cell{k, s}] {
+			if n := c[k][s]; n > 0 || can[coverageCell{k, s}] {
 				fmt.Fprintf(&b, " %9d", n)
 			} else {
 				fmt.Fprintf(&b, " %9s", "-")

@@ -20,70 +20,70 @@ import (
 // crew is a ground crew that trusts nobody: it keeps what it asked for, what
 // was answered, and holds the status against both.
 type crew struct {
-	client *telemetry.Client
-	topics telemetry.Topics
-	beacon func(telemetry.Slot, time.Time)
-	// leaderGone returns what is closed when the leader ends, leaderEnded tells
+	client   *telemetry.Client
+	topics   telemetry.Topics
+	onBeacon func(telemetry.Slot, time.Time)
+	// leaderDone returns what is closed when the leader ends, leaderEnded tells
 	// whether it was not meant to.
-	leaderGone  func() <-chan struct{}
+	leaderDone  func() <-chan struct{}
 	leaderEnded func() bool
-	// said is called with each fresh status, from one goroutine.
-	said func(telemetry.Status)
-	// answered is called with each mission command's answer, from one goroutine.
-	answered func(*ask)
+	// onStatus is called with each fresh status, from one goroutine.
+	onStatus func(telemetry.Status)
+	// onAnswer is called with each mission command's answer, from one goroutine.
+	onAnswer func(*request)
 	key      ed25519.PrivateKey // nil: nothing is signed
 
-	mutex    sync.Mutex
-	changed  chan struct{} // closed and replaced when anything was heard
-	asked    map[string]*ask
-	want     *ask // the last accepted one whose effect the status shows; nil: unknown
-	settled  bool // the status has shown it
-	waited   int  // statuses that have not
-	status   telemetry.Status
-	statuses int
-	statusAt time.Time
-	state    State // by acknowledgements, beacons and statuses, whichever came last
-	online   bool
-	slot     int
-	counter  uint64    // of the key
-	silent   bool      // the crew's radio is off: nothing is sent
-	beats    int64     // heartbeats sent
-	downAt   time.Time // when the leader or the broker was last gone
-	slowest  time.Duration
-	lost     []string
-	doubled  []string
+	mutex             sync.Mutex
+	changed           chan struct{} // closed and replaced when anything was heard
+	requests          map[string]*request
+	lastAccepted      *request // the last accepted one whose effect the status shows; nil: unknown
+	lastAcceptedShown bool     // the status has shown it
+	statusesSince     int      // statuses that have not
+	status            telemetry.Status
+	statuses          int
+	statusReceivedAt  time.Time
+	state             State // by acknowledgements, beacons and statuses, whichever came last
+	online            bool
+	slot              int
+	signCounter       uint64    // of the key
+	radioOff          bool      // the crew's radio is off: nothing is sent
+	heartbeatsSent    int64     // heartbeats sent
+	downAt            time.Time // when the leader or the broker was last gone
+	slowestAnswer     time.Duration
+	lostFindings      []string
+	duplicateFindings []string
 }
 
-// ask is one command.
-type ask struct {
-	id, topic string
-	payload   []byte
-	budgetJ   float64 // 0: not a budget
-	setting   float64 // of a preference
-	mission   string  // action
-	aircraft  []int   // that it names, from 1; none: as the action has it
-	undo      func()  // takes back what sending it said to the judge
-	sent      time.Time
-	gap       bool // somebody was gone since
-	resent    bool
-	digests   map[string]bool // of what was sent, which an answer names
-	ack       *telemetry.Ack
-	accepted  bool
-	reason    string
+// request is one command.
+type request struct {
+	id, topic   string
+	payload     []byte
+	budgetJ     float64 // 0: not a budget
+	setting     float64 // of a preference
+	action      string  // action
+	aircraft    []int   // that it names, from 1; none: as the action has it
+	undoJudge   func()  // takes back what sending it said to the judge
+	sent        time.Time
+	interrupted bool // somebody was gone since
+	resent      bool
+	digests     map[string]bool // of what was sent, which an answer names
+	ack         *telemetry.Ack
+	accepted    bool
+	reason      string
 }
 
 // What a replay of an old id asks for. No command does, so that any effect of
 // it shows.
 const (
-	poisonJ       = 77_777
-	poisonSetting = 0.777
+	replayBudgetJ = 77_777
+	replaySetting = 0.777
 )
 
-// waitAtMost bounds every wait: longer than the longest way home.
-const waitAtMost = 45 * time.Second
+// maxWait bounds every wait: longer than the longest way home.
+const maxWait = 45 * time.Second
 
-// answerWithin is wall time in which a leader that is there answers.
-const answerWithin = 6 * time.Second
+// answerTimeout is wall time in which a leader that is there answers.
+const answerTimeout = 6 * time.Second
 
 func newCrew(ctx context.Context, fleet, url string, beacon func(telemetry.Slot, time.Time)) (*crew, error) {
 	topics, err := telemetry.NewTopics(fleet)
@@ -91,12 +91,12 @@ func newCrew(ctx context.Context, fleet, url string, beacon func(telemetry.Slot,
 		return nil, err
 	}
 	c := &crew{
-		topics: topics, beacon: beacon, changed: make(chan struct{}), asked: map[string]*ask{}, slot: -1, settled: true,
-		counter: uint64(time.Now().UnixNano()), answered: func(*ask) {}, said: func(telemetry.Status) {},
+		topics: topics, onBeacon: beacon, changed: make(chan struct{}), requests: map[string]*request{}, slot: -1, lastAcceptedShown: true,
+		signCounter: uint64(time.Now().UnixNano()), onAnswer: func(*request) {}, onStatus: func(telemetry.Status) {},
 	}
 	c.client = &telemetry.Client{
-		Broker: telemetry.Broker{URL: url}, Name: "crew", Log: slog.New(slog.DiscardHandler), Retry: 100 * time.Millisecond, Handle: c.hear,
-		OnDisconnect: func(error) { c.down() },
+		Broker: telemetry.Broker{URL: url}, Name: "crew", Log: slog.New(slog.DiscardHandler), Retry: 100 * time.Millisecond, Handle: c.handleMessage,
+		OnDisconnect: func(error) { c.noteOutage() },
 		Subscriptions: []telemetry.Subscription{
 			{Filter: topics.AllAcks(), QoS: 1}, {Filter: topics.Status()}, {Filter: topics.Online(), QoS: 1}, {Filter: topics.Slot()},
 		},
@@ -104,67 +104,67 @@ func newCrew(ctx context.Context, fleet, url string, beacon func(telemetry.Slot,
 	return c, c.client.Initialize(ctx)
 }
 
-// down says that the leader or the broker is, or was, gone.
-func (c *crew) down() {
+// noteOutage says that the leader or the broker is, or was, gone.
+func (c *crew) noteOutage() {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.downAt = time.Now()
 }
 
-// up tells whether both are there, by a status that was not on its way when
+// isUp tells whether both are there, by a status that was not on its way when
 // one went. Called with the mutex held.
-func (c *crew) up() bool {
-	return c.statusAt.Sub(c.downAt) > 50*time.Millisecond && c.client.Connected()
+func (c *crew) isUp() bool {
+	return c.statusReceivedAt.Sub(c.downAt) > 50*time.Millisecond && c.client.Connected()
 }
 
-func (c *crew) hear(m telemetry.Message) {
+func (c *crew) handleMessage(m telemetry.Message) {
 	kind, id, _ := c.topics.Parse(m.Topic)
 	var open *telemetry.Slot
-	var answered *ask
+	var answered *request
 	var fresh *telemetry.Status
 	c.mutex.Lock()
 	switch kind {
 	case telemetry.KindSlot:
 		if s, err := telemetry.DecodeSlot(m.Payload); err != nil {
-			c.lost = append(c.lost, "beacon: "+err.Error())
-		} else if s.ReportByMS == forgedMS {
+			c.lostFindings = append(c.lostFindings, "beacon: "+err.Error())
+		} else if s.ReportByMS == forgedReportByMS {
 			// ours
 		} else if s.Slot > c.slot {
 			if c.slot, open = s.Slot, &s; c.state == Climbing {
 				c.state = Flying
 			}
 		} else {
-			c.doubled = append(c.doubled, fmt.Sprintf("slot %d was opened again after %d", s.Slot, c.slot))
+			c.duplicateFindings = append(c.duplicateFindings, fmt.Sprintf("slot %d was opened again after %d", s.Slot, c.slot))
 		}
 	case telemetry.KindOnline:
 		c.online, _ = telemetry.DecodeOnline(m.Payload)
 	case telemetry.KindStatus:
 		n := c.statuses
-		if c.hearStatus(m); c.statuses > n {
+		if c.handleStatus(m); c.statuses > n {
 			s := c.status
 			fresh = &s
 		}
 	case telemetry.KindAck:
-		answered = c.hearAck(id, m)
+		answered = c.handleAck(id, m)
 	}
 	close(c.changed)
 	c.changed = make(chan struct{})
 	c.mutex.Unlock()
 	if open != nil {
-		c.beacon(*open, m.Received)
+		c.onBeacon(*open, m.Received)
 	}
 	if answered != nil {
-		c.answered(answered)
+		c.onAnswer(answered)
 	}
 	if fresh != nil {
-		c.said(*fresh)
+		c.onStatus(*fresh)
 	}
 }
 
-// forgedMS and forgedSlots mark what we forge, so that we know it again.
+// forgedReportByMS and forgedSlots mark what we forge, so that we know it again.
 const (
-	forgedMS    = 1.25
-	forgedSlots = 987_654_321
+	forgedReportByMS = 1.25
+	forgedSlots      = 987_654_321
 )
 
 // stateAfter is the state that an accepted action leads to.
@@ -172,10 +172,10 @@ var stateAfter = map[string]State{
 	telemetry.ActionStart: Climbing, telemetry.ActionHold: Holding, telemetry.ActionReturn: Returning, telemetry.ActionStop: Stopped,
 }
 
-func (c *crew) hearStatus(m telemetry.Message) {
+func (c *crew) handleStatus(m telemetry.Message) {
 	s, err := telemetry.DecodeStatus(m.Payload)
 	if err != nil {
-		c.lost = append(c.lost, "status: "+err.Error())
+		c.lostFindings = append(c.lostFindings, "status: "+err.Error())
 		return
 	}
 	if s.Slots == forgedSlots {
@@ -186,75 +186,75 @@ func (c *crew) hearStatus(m telemetry.Message) {
 		return // from before
 	}
 	c.statuses++
-	c.statusAt = m.Received
+	c.statusReceivedAt = m.Received
 	c.state = State(s.State)
 	switch {
-	case s.BudgetJ != nil && *s.BudgetJ >= poisonJ && *s.BudgetJ < poisonJ+1, s.BudgetJ == nil && math.Abs(s.Setting-poisonSetting) < 1e-9:
-		c.doubled = append(c.doubled, "a replay with another body took effect")
-	case s.State == telemetry.StateStopped && !c.asksStop():
-		c.doubled = append(c.doubled, "a replay with action stop took effect")
+	case s.BudgetJ != nil && *s.BudgetJ >= replayBudgetJ && *s.BudgetJ < replayBudgetJ+1, s.BudgetJ == nil && math.Abs(s.Setting-replaySetting) < 1e-9:
+		c.duplicateFindings = append(c.duplicateFindings, "a replay with another body took effect")
+	case s.State == telemetry.StateStopped && !c.requestedStop():
+		c.duplicateFindings = append(c.duplicateFindings, "a replay with action stop took effect")
 	}
-	if c.want == nil || c.pending() {
+	if c.lastAccepted == nil || c.hasUnanswered() {
 		return
 	}
-	if shows(s, c.want) {
-		c.settled = true
+	if statusShows(s, c.lastAccepted) {
+		c.lastAcceptedShown = true
 		return
 	}
 	// One may have been on its way when the answer was.
-	if c.waited++; c.settled || c.waited > 3 {
-		c.lost = append(c.lost, fmt.Sprintf("%s was accepted, and the status after it says budget %v setting %v", c.want.payload, value(s.BudgetJ), s.Setting))
-		c.want = nil
+	if c.statusesSince++; c.lastAcceptedShown || c.statusesSince > 3 {
+		c.lostFindings = append(c.lostFindings, fmt.Sprintf("%s was accepted, and the status after it says budget %v setting %v", c.lastAccepted.payload, valueOrNone(s.BudgetJ), s.Setting))
+		c.lastAccepted = nil
 	}
 }
 
-// shows tells whether a status says what a command asked for.
-func shows(s telemetry.Status, a *ask) bool {
+// statusShows tells whether a status says what a command asked for.
+func statusShows(s telemetry.Status, a *request) bool {
 	if a.budgetJ > 0 {
 		return s.BudgetJ != nil && *s.BudgetJ == a.budgetJ
 	}
 	return s.BudgetJ == nil && math.Abs(s.Setting-a.setting) < 1e-9
 }
 
-func value(x *float64) any {
+func valueOrNone(x *float64) any {
 	if x == nil {
 		return "none"
 	}
 	return *x
 }
 
-// hearAck returns the mission command that is answered, if one is.
-func (c *crew) hearAck(id string, m telemetry.Message) *ask {
-	a := c.asked[id]
+// handleAck returns the mission command that is answered, if one is.
+func (c *crew) handleAck(id string, m telemetry.Message) *request {
+	a := c.requests[id]
 	ack, err := telemetry.DecodeAck(m.Payload)
 	switch {
 	case err != nil || ack.ID != id:
-		c.lost = append(c.lost, fmt.Sprintf("acknowledgement %s on %s (%v)", m.Payload, m.Topic, err))
+		c.lostFindings = append(c.lostFindings, fmt.Sprintf("acknowledgement %s on %s (%v)", m.Payload, m.Topic, err))
 		return nil
 	case !ack.Accepted && (a == nil || ack.Of != "" && !a.digests[ack.Of]):
 		return nil // to somebody else, of what we or others sent to be refused
 	case a == nil:
-		c.doubled = append(c.doubled, fmt.Sprintf("acknowledgement %s of nothing that was asked", m.Payload))
+		c.duplicateFindings = append(c.duplicateFindings, fmt.Sprintf("acknowledgement %s of nothing that was asked", m.Payload))
 		return nil
 	case !ack.Accepted && ack.Challenge != "": // to be signed again
-		c.counter = max(c.counter, *ack.LastCounter)
+		c.signCounter = max(c.signCounter, *ack.LastCounter)
 		c.status.Challenge = ack.Challenge
-		for _, b := range c.asked { // only one a second is answered so
-			b.gap = b.gap || b.ack == nil
+		for _, b := range c.requests { // only one a second is answered so
+			b.interrupted = b.interrupted || b.ack == nil
 		}
 		return nil
 	}
 	ack.Of = "" // it differs where the same command was signed again
 	if a.ack != nil {
 		if a.accepted != ack.Accepted || a.reason != ack.Reason {
-			c.doubled = append(c.doubled, fmt.Sprintf("%s was answered by %+v and by %+v", id, *a.ack, ack))
+			c.duplicateFindings = append(c.duplicateFindings, fmt.Sprintf("%s was answered by %+v and by %+v", id, *a.ack, ack))
 		}
 		return nil
 	}
-	c.slowest = max(c.slowest, m.Received.Sub(a.sent))
+	c.slowestAnswer = max(c.slowestAnswer, m.Received.Sub(a.sent))
 	a.ack, a.accepted, a.reason = &ack, ack.Accepted, ack.Reason
-	if a.mission != "" {
-		if s, ok := stateAfter[a.mission]; ok && ack.Accepted {
+	if a.action != "" {
+		if s, ok := stateAfter[a.action]; ok && ack.Accepted {
 			c.state = s
 		}
 		return a
@@ -262,26 +262,26 @@ func (c *crew) hearAck(id string, m telemetry.Message) *ask {
 	if !ack.Accepted {
 		return nil
 	}
-	c.want, c.settled, c.waited = a, false, 0
+	c.lastAccepted, c.lastAcceptedShown, c.statusesSince = a, false, 0
 	if a.resent { // it may have been applied before what came after it
-		c.want = nil
+		c.lastAccepted = nil
 	}
 	return nil
 }
 
-// asksStop tells whether the crew asked for a stop.
-func (c *crew) asksStop() bool {
-	for _, a := range c.asked {
-		if a.mission == telemetry.ActionStop {
+// requestedStop tells whether the crew asked for a stop.
+func (c *crew) requestedStop() bool {
+	for _, a := range c.requests {
+		if a.action == telemetry.ActionStop {
 			return true
 		}
 	}
 	return false
 }
 
-// pending tells whether an answer is still due.
-func (c *crew) pending() bool {
-	for _, a := range c.asked {
+// hasUnanswered tells whether an answer is still due.
+func (c *crew) hasUnanswered() bool {
+	for _, a := range c.requests {
 		if a.ack == nil {
 			return true
 		}
@@ -289,8 +289,8 @@ func (c *crew) pending() bool {
 	return false
 }
 
-func (c *crew) newAsk(r *rand.Rand, kind string) *ask {
-	a := &ask{id: fmt.Sprintf("%s-%08x", kind, r.Uint32())}
+func (c *crew) newRequest(r *rand.Rand, kind string) *request {
+	a := &request{id: fmt.Sprintf("%s-%08x", kind, r.Uint32())}
 	switch kind {
 	case "budget":
 		a.budgetJ = 5000 + float64(r.IntN(40_000))
@@ -301,15 +301,15 @@ func (c *crew) newAsk(r *rand.Rand, kind string) *ask {
 		a.topic = c.topics.Preference()
 		a.payload, _ = telemetry.Encode(telemetry.Preference{ID: a.id, Setting: a.setting})
 	default: // a mission action
-		a.mission, a.topic = kind, c.topics.Mission()
+		a.action, a.topic = kind, c.topics.Mission()
 		a.payload, _ = telemetry.Encode(telemetry.Mission{ID: a.id, Action: kind})
 	}
 	return a
 }
 
-// naming is a mission command for named aircraft, from 0.
-func (c *crew) naming(r *rand.Rand, action string, aircraft []int) *ask {
-	a := c.newAsk(r, action)
+// newAircraftRequest is a mission command for named aircraft, from 0.
+func (c *crew) newAircraftRequest(r *rand.Rand, action string, aircraft []int) *request {
+	a := c.newRequest(r, action)
 	for _, i := range aircraft {
 		a.aircraft = append(a.aircraft, i+1)
 	}
@@ -318,15 +318,15 @@ func (c *crew) naming(r *rand.Rand, action string, aircraft []int) *ask {
 }
 
 // send asks once; tend asks again where an answer cannot come.
-func (c *crew) send(a *ask) {
+func (c *crew) send(a *request) {
 	c.mutex.Lock()
-	a.sent, a.gap = time.Now(), !c.up() // it may find no leader
-	c.asked[a.id] = a
+	a.sent, a.interrupted = time.Now(), !c.isUp() // it may find no leader
+	c.requests[a.id] = a
 	c.mutex.Unlock()
-	c.publishAsk(a)
+	c.publishRequest(a)
 }
 
-func (c *crew) publishAsk(a *ask) {
+func (c *crew) publishRequest(a *request) {
 	c.mutex.Lock()
 	payload := c.sign(a.topic, a.payload)
 	if a.digests == nil {
@@ -342,82 +342,82 @@ func (c *crew) sign(topic string, body []byte) []byte {
 	if c.key == nil {
 		return body
 	}
-	c.counter++
-	payload, err := telemetry.Sign(crewKey, c.key, c.counter, c.status.Challenge, topic, body)
+	c.signCounter++
+	payload, err := telemetry.Sign(crewKeyName, c.key, c.signCounter, c.status.Challenge, topic, body)
 	if err != nil { // before the first status
 		return body
 	}
 	return payload
 }
 
-// crewKey is the name of the crew's key and of its station.
-const crewKey = "crew-1"
+// crewKeyName is the name of the crew's key and of its station.
+const crewKeyName = "crew-1"
 
 func (c *crew) publish(topic string, payload []byte) {
 	c.client.Publish(telemetry.Publication{Topic: topic, QoS: 1, Payload: payload})
 }
 
-// heartbeat says that the station watches, unless its radio is off.
-func (c *crew) heartbeat() {
-	topic := c.topics.Heartbeat(crewKey)
+// sendHeartbeat says that the station watches, unless its radio is off.
+func (c *crew) sendHeartbeat() {
+	topic := c.topics.Heartbeat(crewKeyName)
 	c.mutex.Lock()
-	if c.silent || c.key != nil && c.status.Challenge == "" {
+	if c.radioOff || c.key != nil && c.status.Challenge == "" {
 		c.mutex.Unlock()
 		return
 	}
-	c.beats++
-	body, _ := telemetry.Encode(telemetry.Heartbeat{Seq: c.beats})
+	c.heartbeatsSent++
+	body, _ := telemetry.Encode(telemetry.Heartbeat{Seq: c.heartbeatsSent})
 	payload := c.sign(topic, body)
 	c.mutex.Unlock()
 	c.client.Publish(telemetry.Publication{Topic: topic, Payload: payload})
 }
 
-// radio turns the crew's radio on or off. Off, nothing of it is received.
-func (c *crew) radio(on bool) {
+// setRadio turns the crew's radio on or off. Off, nothing of it is received.
+func (c *crew) setRadio(on bool) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	c.silent = !on
+	c.radioOff = !on
 }
 
-// await sends a command and waits for its answer.
-func (c *crew) await(ctx context.Context, a *ask) bool {
+// sendAndWait sends a command and waits for its answer.
+func (c *crew) sendAndWait(ctx context.Context, a *request) bool {
 	c.send(a)
-	c.wait(ctx, func() bool { return a.ack != nil })
+	c.waitFor(ctx, func() bool { return a.ack != nil })
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return a.accepted
 }
 
-// tend repeats what fell into a gap, as a crew's tool does, and finds what a
+// resendUnanswered repeats what fell into a gap, as a crew's tool does, and finds what a
 // leader that was there all the time left unanswered.
-func (c *crew) tend() {
+func (c *crew) resendUnanswered() {
 	c.mutex.Lock()
-	var again []*ask
+	var again []*request
 	now := time.Now()
-	for _, id := range slices.Sorted(maps.Keys(c.asked)) {
-		a := c.asked[id]
+	for _, id := range slices.Sorted(maps.Keys(c.requests)) {
+		a := c.requests[id]
 		switch {
 		case a.ack != nil:
-		case !c.up() || c.silent:
-			a.gap = true
-		case a.gap || c.downAt.After(a.sent):
-			a.sent, a.gap, a.resent = now, false, true
+		case !c.isUp() || c.radioOff:
+			a.interrupted = true
+		case a.interrupted || c.downAt.After(a.sent):
+			a.sent, a.interrupted, a.resent = now, false, true
 			again = append(again, a)
-		case now.Sub(a.sent) > answerWithin:
-			c.lost = append(c.lost, fmt.Sprintf("%s was not answered within %v", a.payload, answerWithin))
-			delete(c.asked, id)
+		case now.Sub(a.sent) > answerTimeout:
+			c.lostFindings = append(c.lostFindings, fmt.Sprintf("%s was not answered within %v", a.payload, answerTimeout))
+			delete(c.requests, id)
 		}
 	}
 	c.mutex.Unlock()
 	for _, a := range again {
-		c.publishAsk(a)
+		c.publishRequest(a)
 	}
 }
 
-// wait waits until a condition on what the crew knows holds. It is called with
+// waitFor waits until a condition on what the crew knows holds. It is called with
 // the mutex held.
-func (c *crew) wait(ctx context.Context, ok func() bool) bool {
-	ctx, cancel := context.WithTimeout(ctx, waitAtMost)
+func (c *crew) waitFor(ctx context.Context, ok func() bool) bool {
+	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	poll := time.NewTicker(50 * time.Millisecond)
 	defer poll.Stop()
@@ -431,8 +431,8 @@ func (c *crew) wait(ctx context.Context, ok func() bool) bool {
 		select {
 		case <-changed:
 		case <-poll.C:
-			c.tend()
-		case <-c.leaderGone():
+			c.resendUnanswered()
+		case <-c.leaderDone():
 			if c.leaderEnded() {
 				return false
 			}
@@ -442,13 +442,13 @@ func (c *crew) wait(ctx context.Context, ok func() bool) bool {
 	}
 }
 
-// storm sends thousands of messages: new commands, repeats of them and of
+// sendStorm sends thousands of messages: new commands, repeats of them and of
 // earlier ones with other bodies, and what is no command at all.
-func (c *crew) storm(r *rand.Rand, count int) {
+func (c *crew) sendStorm(r *rand.Rand, count int) {
 	c.mutex.Lock()
-	var old, fresh []*ask
-	for _, id := range slices.Sorted(maps.Keys(c.asked)) {
-		if a := c.asked[id]; a.accepted {
+	var old, fresh []*request
+	for _, id := range slices.Sorted(maps.Keys(c.requests)) {
+		if a := c.requests[id]; a.accepted {
 			old = append(old, a)
 		}
 	}
@@ -456,30 +456,30 @@ func (c *crew) storm(r *rand.Rand, count int) {
 	for range count {
 		switch x := r.Float64(); {
 		case x < 0.06:
-			a := c.newAsk(r, []string{"budget", "preference"}[r.IntN(2)])
+			a := c.newRequest(r, []string{"budget", "preference"}[r.IntN(2)])
 			c.send(a)
 			fresh = append(fresh, a)
 		case x < 0.08: // well-formed, and to be refused
-			a := c.newAsk(r, "budget")
+			a := c.newRequest(r, "budget")
 			a.payload = fmt.Appendf(nil, `{"id":%q,"energy_j":%s,"mode":"target"}`, a.id, []string{"1e300", "-5", "0", "1e12"}[r.IntN(4)])
 			c.send(a)
 		case x < 0.25 && len(fresh) > 0: // with another body it might come first, and count
-			c.publishAsk(fresh[r.IntN(len(fresh))])
+			c.publishRequest(fresh[r.IntN(len(fresh))])
 		case x < 0.5 && len(old) > 0:
 			c.replay(r, old[r.IntN(len(old))])
 		default:
 			topic := []string{c.topics.Budget(), c.topics.Preference(), c.topics.Mission()}[r.IntN(3)]
-			c.publish(topic, malformed(r))
+			c.publish(topic, malformedPayload(r))
 		}
 	}
 	if r.IntN(2) == 0 {
-		c.oversize()
+		c.sendOversized()
 	}
-	c.send(c.newAsk(r, "budget"))
+	c.send(c.newRequest(r, "budget"))
 }
 
-// oversize sends what a broker ends a connection for, on one of its own.
-func (c *crew) oversize() {
+// sendOversized sends what a broker ends a connection for, on one of its own.
+func (c *crew) sendOversized() {
 	i := &telemetry.Client{Broker: c.client.Broker, Name: "intruder", Log: slog.New(slog.DiscardHandler)}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
@@ -490,17 +490,17 @@ func (c *crew) oversize() {
 }
 
 // replay sends an accepted id again, with its own body or another's.
-func (c *crew) replay(r *rand.Rand, a *ask) {
+func (c *crew) replay(r *rand.Rand, a *request) {
 	var topic string
 	var body []byte
 	switch r.IntN(4) {
 	case 0:
-		c.publishAsk(a)
+		c.publishRequest(a)
 		return
 	case 1:
-		topic, body = c.topics.Budget(), fmt.Appendf(nil, `{"id":%q,"energy_j":%v,"mode":"target"}`, a.id, poisonJ+r.Float64())
+		topic, body = c.topics.Budget(), fmt.Appendf(nil, `{"id":%q,"energy_j":%v,"mode":"target"}`, a.id, replayBudgetJ+r.Float64())
 	case 2:
-		topic, body = c.topics.Preference(), fmt.Appendf(nil, `{"id":%q,"setting":%v}`, a.id, poisonSetting)
+		topic, body = c.topics.Preference(), fmt.Appendf(nil, `{"id":%q,"setting":%v}`, a.id, replaySetting)
 	case 3:
 		topic, body = c.topics.Mission(), fmt.Appendf(nil, `{"id":%q,"action":"stop"}`, a.id)
 	}
@@ -512,8 +512,8 @@ func (c *crew) replay(r *rand.Rand, a *ask) {
 	c.publish(topic, body)
 }
 
-// malformed is what no leader must answer, or fall over.
-func malformed(r *rand.Rand) []byte {
+// malformedPayload is what no leader must answer, or fall over.
+func malformedPayload(r *rand.Rand) []byte {
 	texts := []string{
 		``, `{`, `null`, `[]`, `"stop"`, `{"id":"","action":"stop"}`, `{"id":7,"action":"stop"}`, `{"action":"stop"}`,
 		`{"id":"../../x","action":"stop"}`, `{"id":"a b","energy_j":1}`, `{"energy_j":77777,"mode":"target"}`, `{"setting":0.777}`,
@@ -523,21 +523,21 @@ func malformed(r *rand.Rand) []byte {
 	return []byte(texts[r.IntN(len(texts))])
 }
 
-// failures returns the commands lost and applied twice, and the last status.
-func (c *crew) failures() (lost, doubled []string, slowest time.Duration) {
+// findings returns the commands lost and applied twice, and the last status.
+func (c *crew) findings() (lost, doubled []string, slowest time.Duration) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	return slices.Clone(c.lost), slices.Clone(c.doubled), c.slowest
+	return slices.Clone(c.lostFindings), slices.Clone(c.duplicateFindings), c.slowestAnswer
 }
 
-// off tells whether the crew's radio is off.
-func (c *crew) off() bool {
+// isRadioOff tells whether the crew's radio is off.
+func (c *crew) isRadioOff() bool {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	return c.silent
+	return c.radioOff
 }
 
-func (c *crew) now() (telemetry.Status, int) {
+func (c *crew) lastStatus() (telemetry.Status, int) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return c.status, c.statuses

@@ -9,27 +9,27 @@ import (
 	"prefdt/telemetry"
 )
 
-func listening(t *testing.T) *crew {
+func newTestCrew(t *testing.T) *crew {
 	t.Helper()
 	topics, err := telemetry.NewTopics(fleetName)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &crew{
-		topics: topics, changed: make(chan struct{}), asked: map[string]*ask{}, slot: -1, settled: true,
-		beacon: func(telemetry.Slot, time.Time) {}, answered: func(*ask) {}, said: func(telemetry.Status) {},
+		topics: topics, changed: make(chan struct{}), requests: map[string]*request{}, slot: -1, lastAcceptedShown: true,
+		onBeacon: func(telemetry.Slot, time.Time) {}, onAnswer: func(*request) {}, onStatus: func(telemetry.Status) {},
 		client: &telemetry.Client{},
 	}
 }
 
-// answer lets the crew hear an acknowledgement.
-func (c *crew) answer(t *testing.T, ack telemetry.Ack) {
+// receiveAck lets the crew hear an acknowledgement.
+func (c *crew) receiveAck(t *testing.T, ack telemetry.Ack) {
 	t.Helper()
 	payload, err := telemetry.Encode(ack)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.hear(telemetry.Message{Topic: c.topics.Ack(ack.ID), Payload: payload, Received: time.Now()})
+	c.handleMessage(telemetry.Message{Topic: c.topics.Ack(ack.ID), Payload: payload, Received: time.Now()})
 }
 
 // The crew believes an answer to what it sent, and none to what others sent.
@@ -51,18 +51,18 @@ func TestAnswers(t *testing.T) {
 		"a stale challenge":      {acks: []telemetry.Ack{{ID: "a", Reason: "stale", Of: ours, Challenge: telemetry.NewChallenge(), LastCounter: &last}}, again: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			crew := listening(t)
-			a := crew.newAsk(rand.New(rand.NewPCG(1, 1)), telemetry.ActionStart)
+			crew := newTestCrew(t)
+			a := crew.newRequest(rand.New(rand.NewPCG(1, 1)), telemetry.ActionStart)
 			a.id, a.sent, a.digests = "a", time.Now(), map[string]bool{ours: true}
-			crew.asked["a"] = a
+			crew.requests["a"] = a
 			for _, ack := range c.acks {
-				crew.answer(t, ack)
+				crew.receiveAck(t, ack)
 			}
-			if a.accepted != c.accepted || (len(crew.doubled) > 0) != c.doubled || (len(crew.lost) > 0) != c.lost || a.gap != c.again {
-				t.Errorf("accepted %v, doubled %v, lost %v, again %v", a.accepted, crew.doubled, crew.lost, a.gap)
+			if a.accepted != c.accepted || (len(crew.duplicateFindings) > 0) != c.doubled || (len(crew.lostFindings) > 0) != c.lost || a.interrupted != c.again {
+				t.Errorf("accepted %v, doubled %v, lost %v, again %v", a.accepted, crew.duplicateFindings, crew.lostFindings, a.interrupted)
 			}
-			if c.again && crew.counter < last {
-				t.Errorf("goes on from counter %d", crew.counter)
+			if c.again && crew.signCounter < last {
+				t.Errorf("goes on from counter %d", crew.signCounter)
 			}
 			if c.accepted && crew.state != Climbing {
 				t.Errorf("the mission is %q", crew.state)
@@ -78,7 +78,7 @@ func TestCrewSigns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := listening(t)
+	c := newTestCrew(t)
 	topic, body := c.topics.Budget(), []byte(`{"id":"a","energy_j":1,"mode":"target"}`)
 	if got := c.sign(topic, body); string(got) != string(body) {
 		t.Errorf("without a key: %s", got)
@@ -86,7 +86,7 @@ func TestCrewSigns(t *testing.T) {
 	c.key, c.status.Challenge = private, telemetry.NewChallenge()
 	before := uint64(0)
 	for range 2 {
-		e, err := telemetry.Verify(topic, c.sign(topic, body), map[string]ed25519.PublicKey{crewKey: public})
+		e, err := telemetry.Verify(topic, c.sign(topic, body), map[string]ed25519.PublicKey{crewKeyName: public})
 		if err != nil || e.Body != string(body) || e.Challenge != c.status.Challenge || e.Counter <= before {
 			t.Errorf("%+v after counter %d: %v", e, before, err)
 		}
@@ -96,18 +96,18 @@ func TestCrewSigns(t *testing.T) {
 
 // What we forge says nothing to our own crew.
 func TestForgeriesAreKnown(t *testing.T) {
-	c := listening(t)
+	c := newTestCrew(t)
 	status, err := telemetry.Encode(telemetry.Status{Slots: forgedSlots, State: telemetry.StateStopped, EnergySource: telemetry.SourceModel, Challenge: telemetry.NewChallenge(), Aircraft: []telemetry.StatusAircraft{}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	beacon, err := telemetry.Encode(telemetry.Slot{Slot: 7, SlotMS: 50, Speed: 20, ReportByMS: forgedMS, DecideByMS: 30, Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}})
+	beacon, err := telemetry.Encode(telemetry.Slot{Slot: 7, SlotMS: 50, Speed: 20, ReportByMS: forgedReportByMS, DecideByMS: 30, Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.hear(telemetry.Message{Topic: c.topics.Status(), Payload: status, Received: time.Now()})
-	c.hear(telemetry.Message{Topic: c.topics.Slot(), Payload: beacon, Received: time.Now()})
-	if c.statuses != 0 || c.slot != -1 || c.state != "" || len(c.lost)+len(c.doubled) > 0 {
+	c.handleMessage(telemetry.Message{Topic: c.topics.Status(), Payload: status, Received: time.Now()})
+	c.handleMessage(telemetry.Message{Topic: c.topics.Slot(), Payload: beacon, Received: time.Now()})
+	if c.statuses != 0 || c.slot != -1 || c.state != "" || len(c.lostFindings)+len(c.duplicateFindings) > 0 {
 		t.Errorf("%+v", c)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// host measures how long the machine, not a program, held programs up, so that
+// hostMonitor measures how long the machine, not a program, held programs up, so that
 // a judge of lateness can add what was measured, and nothing else, to what the
 // contract allows. There are two measures. The kernel counts for each thread how
 // long it could have run and had no core (run_delay, the second number of
@@ -20,35 +20,35 @@ import (
 // thread of our own that sleeps for a millisecond at a time finds what our side
 // waits for, and when the whole machine stood still, which the kernel inside it
 // cannot know. A program that computes for long is delayed by neither.
-type host struct {
+type hostMonitor struct {
 	mutex  sync.Mutex
-	canary record
+	canary delayLog
 	stop   chan struct{}
 	done   sync.WaitGroup
 }
 
-// record is what was measured, by the moment at which it was.
-type record struct {
+// delayLog is what was measured, by the moment at which it was.
+type delayLog struct {
 	delays []delay
 	total  time.Duration
 }
 
 type delay struct {
-	at time.Time // it ended
-	d  time.Duration
+	endedAt  time.Time // it ended
+	duration time.Duration
 }
 
-// kept is how far back a delay can be asked for.
-const kept = 2 * time.Minute
+// delayRetention is how far back a delay can be asked for.
+const delayRetention = 2 * time.Minute
 
-func (r *record) add(at time.Time, d time.Duration) {
+func (r *delayLog) add(at time.Time, d time.Duration) {
 	if d <= 0 {
 		return
 	}
 	r.total += d
-	if len(r.delays) > 0 && at.Sub(r.delays[0].at) > 2*kept { // rarely
+	if len(r.delays) > 0 && at.Sub(r.delays[0].endedAt) > 2*delayRetention { // rarely
 		n := 0
-		for n < len(r.delays) && at.Sub(r.delays[n].at) > kept {
+		for n < len(r.delays) && at.Sub(r.delays[n].endedAt) > delayRetention {
 			n++
 		}
 		r.delays = append(r.delays[:0], r.delays[n:]...)
@@ -57,14 +57,14 @@ func (r *record) add(at time.Time, d time.Duration) {
 }
 
 // within returns the delays that fell into a span, cut to it.
-func (r *record) within(from, to time.Time) (spans []span) {
+func (r *delayLog) within(from, to time.Time) (spans []span) {
 	for i := len(r.delays) - 1; i >= 0; i-- {
 		x := r.delays[i]
-		if !x.at.After(from) {
+		if !x.endedAt.After(from) {
 			break
 		}
-		if begin := x.at.Add(-x.d); begin.Before(to) {
-			spans = append(spans, span{maxTime(begin, from), minTime(x.at, to)})
+		if begin := x.endedAt.Add(-x.duration); begin.Before(to) {
+			spans = append(spans, span{maxTime(begin, from), minTime(x.endedAt, to)})
 		}
 	}
 	return spans
@@ -72,8 +72,8 @@ func (r *record) within(from, to time.Time) (spans []span) {
 
 type span struct{ from, to time.Time }
 
-// covered is how long the spans last together: what two of them cover counts once.
-func covered(spans []span) (sum time.Duration) {
+// unionDuration is how long the spans last together: what two of them cover counts once.
+func unionDuration(spans []span) (sum time.Duration) {
 	slices.SortFunc(spans, func(a, b span) int { return a.from.Compare(b.from) })
 	var until time.Time
 	for _, s := range spans {
@@ -100,24 +100,24 @@ func maxTime(a, b time.Time) time.Time {
 }
 
 const (
-	canaryTick  = time.Millisecond
-	canaryLate  = 500 * time.Microsecond // a timer's own
-	sampleEvery = 5 * time.Millisecond
+	canaryTick   = time.Millisecond
+	canarySlack  = 500 * time.Microsecond // a timer's own
+	samplePeriod = 5 * time.Millisecond
 )
 
-func newHost() *host {
-	h := &host{stop: make(chan struct{})}
+func newHostMonitor() *hostMonitor {
+	h := &hostMonitor{stop: make(chan struct{})}
 	h.done.Go(h.run)
 	return h
 }
 
-func (h *host) close() {
+func (h *hostMonitor) close() {
 	close(h.stop)
 	h.done.Wait()
 }
 
 // run is the canary, on a thread of its own.
-func (h *host) run() {
+func (h *hostMonitor) run() {
 	runtime.LockOSThread()
 	for {
 		select {
@@ -129,87 +129,87 @@ func (h *host) run() {
 		time.Sleep(canaryTick)
 		now := time.Now()
 		h.mutex.Lock()
-		h.canary.add(now, now.Sub(slept)-canaryTick-canaryLate)
+		h.canary.add(now, now.Sub(slept)-canaryTick-canarySlack)
 		h.mutex.Unlock()
 	}
 }
 
-// delayed is for how much of a span of wall time the machine held up the leader
+// delayBetween is for how much of a span of wall time the machine held up the leader
 // or us, whom a setpoint passes one after the other.
-func (h *host) delayed(leader *threads, from, to time.Time) time.Duration {
+func (h *hostMonitor) delayBetween(leader *threadDelays, from, to time.Time) time.Duration {
 	spans := leader.within(from, to)
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
-	return covered(append(spans, h.canary.within(from, to)...))
+	return unionDuration(append(spans, h.canary.within(from, to)...))
 }
 
-// total is for how long we were held up.
-func (h *host) total() time.Duration {
+// totalDelay is for how long we were held up.
+func (h *hostMonitor) totalDelay() time.Duration {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
 	return h.canary.total
 }
 
-// threads are a process's, and how long each waited for a core. A nil one has none.
-type threads struct {
+// threadDelays are a process's, and how long each waited for a core. A nil one has none.
+type threadDelays struct {
 	pid int
 
-	mutex  sync.Mutex
-	listed time.Time
-	wait   map[string]uint64 // nanoseconds so far, by the thread's file
-	record record
+	mutex    sync.Mutex
+	listedAt time.Time
+	waitedNS map[string]uint64 // nanoseconds so far, by the thread's file
+	delays   delayLog
 }
 
 // sample takes the increments since the sample before. The longest wait of any
 // thread counts, for what passes through several waits for one after the other
 // and shows in one sample after the other.
-func (t *threads) sample() {
+func (t *threadDelays) sample() {
 	if t == nil {
 		return
 	}
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	now := time.Now()
-	if now.Sub(t.listed) > 20*sampleEvery {
-		t.listed = now
+	if now.Sub(t.listedAt) > 20*samplePeriod {
+		t.listedAt = now
 		found, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", t.pid))
 		fresh := make(map[string]uint64, len(found))
 		for _, name := range found {
-			if was, ok := t.wait[name]; ok {
+			if was, ok := t.waitedNS[name]; ok {
 				fresh[name] = was
 			} else if n, ok := runDelayNS(name); ok {
 				fresh[name] = n
 			}
 		}
-		t.wait = fresh
+		t.waitedNS = fresh
 	}
 	longest := uint64(0)
-	for name, was := range t.wait {
+	for name, was := range t.waitedNS {
 		if n, ok := runDelayNS(name); ok && n >= was {
-			longest, t.wait[name] = max(longest, n-was), n
+			longest, t.waitedNS[name] = max(longest, n-was), n
 		}
 	}
-	t.record.add(now, time.Duration(longest))
+	t.delays.add(now, time.Duration(longest))
 }
 
 // within is when the threads waited in a span, until now if need be.
-func (t *threads) within(from, to time.Time) []span {
+func (t *threadDelays) within(from, to time.Time) []span {
 	if t == nil {
 		return nil
 	}
 	t.sample()
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
-	return t.record.within(from, to)
+	return t.delays.within(from, to)
 }
 
-func (t *threads) total() time.Duration {
+func (t *threadDelays) total() time.Duration {
 	if t == nil {
 		return 0
 	}
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
-	return t.record.total
+	return t.delays.total
 }
 
 func runDelayNS(name string) (uint64, bool) {

@@ -14,22 +14,22 @@ import (
 func TestDelays(t *testing.T) {
 	at := time.Now()
 	ms := func(n int) time.Time { return at.Add(time.Duration(n) * time.Millisecond) }
-	h, leader := &host{}, &threads{}
+	h, leader := &hostMonitor{}, &threadDelays{}
 	h.canary.add(ms(10), 4*time.Millisecond) // from 6 to 10
 	h.canary.add(ms(30), 10*time.Millisecond)
 	h.canary.add(ms(40), -time.Millisecond) // a timer that was early
-	leader.record.add(ms(25), 10*time.Millisecond)
+	leader.delays.add(ms(25), 10*time.Millisecond)
 	for _, c := range []struct{ from, to, want int }{
 		{0, 50, 4 + 15}, {0, 8, 2}, {8, 14, 2}, {22, 28, 6}, {11, 15, 0}, {40, 50, 0}, {9, 21, 1 + 6},
 	} {
-		if got := h.delayed(leader, ms(c.from), ms(c.to)); got != time.Duration(c.want)*time.Millisecond {
+		if got := h.delayBetween(leader, ms(c.from), ms(c.to)); got != time.Duration(c.want)*time.Millisecond {
 			t.Errorf("from %d to %d: %v, want %d ms", c.from, c.to, got, c.want)
 		}
 	}
-	if h.total() != 14*time.Millisecond || leader.total() != 10*time.Millisecond {
-		t.Errorf("%v and %v in all", h.total(), leader.total())
+	if h.totalDelay() != 14*time.Millisecond || leader.total() != 10*time.Millisecond {
+		t.Errorf("%v and %v in all", h.totalDelay(), leader.total())
 	}
-	if got := h.delayed(nil, ms(0), ms(50)); got != 14*time.Millisecond {
+	if got := h.delayBetween(nil, ms(0), ms(50)); got != 14*time.Millisecond {
 		t.Errorf("without a leader %v", got)
 	}
 }
@@ -50,7 +50,7 @@ func TestThreadsWaitForCores(t *testing.T) {
 			}
 		}()
 	}
-	own := &threads{pid: os.Getpid()}
+	own := &threadDelays{pid: os.Getpid()}
 	for began := time.Now(); own.total() < time.Millisecond; own.sample() {
 		if time.Since(began) > 20*time.Second {
 			t.Fatal("no thread was seen to wait for a core")
@@ -90,7 +90,7 @@ func TestPortsAreHandedOutOnce(t *testing.T) {
 	seen := map[string]bool{}
 	for range 50 {
 		for _, network := range []string{"udp", "tcp"} {
-			address, err := p.free(network)
+			address, err := p.allocate(network)
 			if err != nil || seen[address] {
 				t.Fatalf("%s again, %v", address, err)
 			}

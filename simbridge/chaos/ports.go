@@ -20,7 +20,7 @@ const (
 	lastPort  = 31_999
 )
 
-func (p *ports) free(network string) (string, error) {
+func (p *ports) allocate(network string) (string, error) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	if p.next == 0 { // runs beside one another begin apart

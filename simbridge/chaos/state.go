@@ -23,11 +23,11 @@ const (
 // states in the order in which a mission meets them.
 var states = []State{Idle, Climbing, Engaging, Flying, Holding, Returning, Landing, Done, Stopped}
 
-// possible says in which states each kind of fault can begin. A run long enough
+// possibleStates says in which states each kind of fault can begin. A run long enough
 // meets every cell of it, see uncovered. What is not here cannot be, or is no
 // fault: no slot is open outside of flying and holding, an aircraft that stands
 // has no pilot's act to be respected, and Hold is told from ours only in OFFBOARD.
-var possible = map[Kind][]State{
+var possibleStates = map[FaultKind][]State{
 	ReportLoss:      {Flying, Holding},
 	ForeignReports:  {Climbing, Flying, Holding},
 	ForgedResult:    {Flying, Holding},
@@ -35,10 +35,10 @@ var possible = map[Kind][]State{
 	LinkLoss:        {Climbing, Engaging, Flying, Holding, Returning, Landing, Stopped},
 	Reboot:          {Idle, Climbing, Flying, Holding, Returning, Landing, Stopped},
 	BatteryAbsent:   {Climbing, Flying, Holding, Returning},
-	BatteryHand:     {Climbing, Flying, Holding, Returning},
+	BatteryHandover: {Climbing, Flying, Holding, Returning},
 	BatterySwap:     {Climbing, Flying, Holding, Returning},
-	BatteryWild:     {Climbing, Flying, Holding, Returning},
-	BatterySecond:   {Idle, Climbing, Flying, Holding, Returning},
+	BatteryOutlier:  {Climbing, Flying, Holding, Returning},
+	SecondBattery:   {Idle, Climbing, Flying, Holding, Returning},
 	HeartbeatGap:    {Climbing, Engaging, Flying, Holding, Returning, Landing},
 	HeartbeatLoss:   {Climbing, Flying, Holding, Returning},
 	OutOfOrder:      {Climbing, Flying, Holding, Returning, Landing},
@@ -56,17 +56,17 @@ var possible = map[Kind][]State{
 	CrewRadioReturn: {Climbing, Flying, Holding},
 }
 
-// cell is a kind of fault in a state.
-type cell struct {
-	Kind  Kind
+// coverageCell is a kind of fault in a state.
+type coverageCell struct {
+	Kind  FaultKind
 	State State
 }
 
-// cells returns the possible ones, in the order of kinds and states.
-func cells() (all []cell) {
-	for _, k := range kinds {
-		for _, s := range possible[k] {
-			all = append(all, cell{k, s})
+// coverageCells returns the possible ones, in the order of kinds and states.
+func coverageCells() (all []coverageCell) {
+	for _, k := range faultKinds {
+		for _, s := range possibleStates[k] {
+			all = append(all, coverageCell{k, s})
 		}
 	}
 	return all

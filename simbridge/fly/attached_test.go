@@ -17,10 +17,10 @@ import (
 	"prefdt/simbridge/report"
 )
 
-// attach starts autopilots that measure nothing themselves and stand for PX4's
+// startAttached starts autopilots that measure nothing themselves and stand for PX4's
 // own simulation, with clocks at the given rates, and a flight around them. die
 // ends one as a crash of its process does.
-func attach(t *testing.T, slots int, rates ...float64) (c Config, flown []*autopilot.Autopilot, die func(i int)) {
+func startAttached(t *testing.T, slots int, rates ...float64) (c Config, flown []*autopilot.Autopilot, die func(i int)) {
 	t.Helper()
 	var links, endpoints []string
 	for range rates {
@@ -32,9 +32,9 @@ func attach(t *testing.T, slots int, rates ...float64) (c Config, flown []*autop
 	once := make([]sync.Once, len(rates))
 	die = func(i int) { once[i].Do(flown[i].Close) }
 	for i, rate := range rates {
-		c.Aircraft = append(c.Aircraft, Aircraft{SystemID: i + 1, Listen: "127.0.0.1:0"})
-		conf := c.autopilot(i)
-		conf.Partner, conf.Second, conf.Battery = links[i], station, battery.Fields{}
+		c.Aircraft = append(c.Aircraft, AircraftConfig{SystemID: i + 1, Listen: "127.0.0.1:0"})
+		conf := c.autopilotConfig(i)
+		conf.Partner, conf.SecondLink, conf.Battery = links[i], station, battery.Fields{}
 		conf.Speed *= rate
 		a := &autopilot.Autopilot{Config: conf}
 		if err := a.Initialize(); err != nil {
@@ -54,13 +54,13 @@ func TestAttachedAutopilots(t *testing.T) {
 	t.Parallel()
 	const slots = 12
 	rates := []float64{0.985, 1}
-	c, flown, _ := attach(t, slots, rates...)
+	c, flown, _ := startAttached(t, slots, rates...)
 	s := flySummary(t, c)
 	if s.Slots+s.MissedSlots != slots || s.MissedSlots > 1 || s.RepeatedSlots > 0 || s.LeaderMissedSlots != s.MissedSlots || !s.Landed {
 		t.Errorf("flew %d slots, missed %d (the leader says %d), repeated %d, landed %v", s.Slots, s.MissedSlots, s.LeaderMissedSlots, s.RepeatedSlots, s.Landed)
 	}
-	if s.Source != "current_voltage" {
-		t.Errorf("the leader counts by %s, want current_voltage: PX4 passes no energy_consumed on", s.Source)
+	if s.EnergySource != "current_voltage" {
+		t.Errorf("the leader counts by %s, want current_voltage: PX4 passes no energy_consumed on", s.EnergySource)
 	}
 	// The bridge's battery, from what it hears at 20 Hz, is the vehicle's own. By
 	// the wall's clock it would be 1.5 % more.
@@ -89,7 +89,7 @@ func TestAttachedAutopilots(t *testing.T) {
 func TestDeadInstanceIsNamedAndReported(t *testing.T) {
 	t.Parallel()
 	const slots = 30
-	c, flown, die := attach(t, slots, 1, 1)
+	c, flown, die := startAttached(t, slots, 1, 1)
 	ended := make(chan struct{})
 	go func() {
 		for flown[1].State().Mode != autopilot.ModeOffboard {
@@ -127,9 +127,9 @@ func TestDeadInstanceIsNamedAndReported(t *testing.T) {
 // One that dies before the mission ends the flight at once.
 func TestDeadInstanceBeforeTheStart(t *testing.T) {
 	t.Parallel()
-	c, _, die := attach(t, 12, 1, 1)
-	c.Leader.Run = []string{"sh", "-c", "exec sleep 60"} // never ready
-	waits := &says{text: "waiting for the leader", then: func() { die(0) }}
+	c, _, die := startAttached(t, 12, 1, 1)
+	c.Leader.Command = []string{"sh", "-c", "exec sleep 60"} // never ready
+	waits := &triggerWriter{text: "waiting for the leader", then: func() { die(0) }}
 	err := Run(context.Background(), c, waits)
 	if err == nil || !strings.Contains(err.Error(), "aircraft 1 (PX4 system 1)") {
 		t.Errorf("error %v, want one that names the dead aircraft", err)
@@ -139,14 +139,14 @@ func TestDeadInstanceBeforeTheStart(t *testing.T) {
 	}
 }
 
-// says acts once a text is written to it.
-type says struct {
+// triggerWriter acts once a text is written to it.
+type triggerWriter struct {
 	text string
 	then func()
 	once sync.Once
 }
 
-func (s *says) Write(p []byte) (int, error) {
+func (s *triggerWriter) Write(p []byte) (int, error) {
 	if strings.Contains(string(p), s.text) {
 		s.once.Do(func() { go s.then() })
 	}
@@ -156,7 +156,7 @@ func (s *says) Write(p []byte) (int, error) {
 // Where all have died there is nothing left to wait for.
 func TestAllInstancesDead(t *testing.T) {
 	t.Parallel()
-	c, flown, die := attach(t, 300, 1)
+	c, flown, die := startAttached(t, 300, 1)
 	ended := make(chan struct{})
 	go func() {
 		for flown[0].State().Mode != autopilot.ModeOffboard {

@@ -15,42 +15,42 @@ import (
 
 // Config is configs/fly.yaml, which documents the fields.
 type Config struct {
-	Fleet    string  `yaml:"fleet"`
-	Seed     uint64  `yaml:"seed"`
-	Speed    float64 `yaml:"speed"`
-	TimeoutS float64 `yaml:"timeout_s"` // wall time
-	StartS   float64 `yaml:"start_s"`   // wall time
-	Out      string  `yaml:"out"`
+	Fleet       string  `yaml:"fleet"`
+	Seed        uint64  `yaml:"seed"`
+	Speed       float64 `yaml:"speed"`
+	TimeoutS    float64 `yaml:"timeout_s"` // wall time
+	StartRetryS float64 `yaml:"start_s"`   // wall time
+	Out         string  `yaml:"out"`
 
-	Broker Broker       `yaml:"broker"`
+	Broker BrokerConfig `yaml:"broker"`
 	Origin geo.Point    `yaml:"origin"`
 	World  world.Config `yaml:"world"` // its number of aircraft follows from Aircraft
-	Users  Users        `yaml:"users"`
+	Users  UsersConfig  `yaml:"users"`
 
-	Aircraft   []Aircraft         `yaml:"aircraft"`
+	Aircraft   []AircraftConfig   `yaml:"aircraft"`
 	Battery    battery.Fields     `yaml:"battery"`
 	Parameters map[string]float64 `yaml:"parameters"`
 
-	Leader   Leader    `yaml:"leader"`
-	Ground   []string  `yaml:"ground"`
-	Commands []Command `yaml:"commands"`
+	Leader   LeaderConfig `yaml:"leader"`
+	Ground   []string     `yaml:"ground"`
+	Commands []Command    `yaml:"commands"`
 }
 
-// Broker is ours when Listen is set, and somebody else's at URL otherwise.
-type Broker struct {
+// BrokerConfig is ours when Listen is set, and somebody else's at URL otherwise.
+type BrokerConfig struct {
 	Listen           string `yaml:"listen"`
 	telemetry.Broker `yaml:",inline"`
 }
 
-// Users are how the ground users behave.
-type Users struct {
-	Loss             float64 `yaml:"loss"`
+// UsersConfig are how the ground users behave.
+type UsersConfig struct {
+	ReportLoss       float64 `yaml:"loss"`
 	SharedConnection bool    `yaml:"shared_connection"`
 }
 
-// Aircraft is one aircraft: simulated on UDP or on a serial port, or a running
+// AircraftConfig is one aircraft: simulated on UDP or on a serial port, or a running
 // PX4 that is attached to.
-type Aircraft struct {
+type AircraftConfig struct {
 	SystemID int    `yaml:"system_id"`
 	Listen   string `yaml:"listen"`
 	Partner  string `yaml:"partner"`
@@ -61,21 +61,21 @@ type Aircraft struct {
 
 // Attached tells whether any aircraft is a real autopilot.
 func (c *Config) Attached() bool {
-	return slices.ContainsFunc(c.Aircraft, func(a Aircraft) bool { return a.Attach != "" })
+	return slices.ContainsFunc(c.Aircraft, func(a AircraftConfig) bool { return a.Attach != "" })
 }
 
 // Command is what the crew asks for at a slot, -1 before the mission.
 type Command struct {
 	Slot int      `yaml:"slot"`
-	Run  []string `yaml:"run"` // arguments of the ground program
+	Args []string `yaml:"run"` // arguments of the ground program
 }
 
 // Default is what a configuration file starts from.
 func Default() Config {
 	return Config{
-		Fleet: "demo", Seed: 1_000_000, Speed: 10, TimeoutS: 270, StartS: 60, Out: "out/run",
+		Fleet: "demo", Seed: 1_000_000, Speed: 10, TimeoutS: 270, StartRetryS: 60, Out: "out/run",
 		Origin: geo.Point{LatDeg: 47.397742, LonDeg: 8.545594, AltM: 488},
-		World:  world.Standard(), Users: Users{Loss: 0.1},
+		World:  world.Standard(), Users: UsersConfig{ReportLoss: 0.1},
 		Battery: battery.Fields{Current: true, Energy: true, Remaining: true},
 	}
 }
@@ -98,8 +98,8 @@ func (c *Config) Check() error {
 	}{
 		{"speed", c.Speed, 0.01, 1000},
 		{"timeout_s", c.TimeoutS, 1, 86400},
-		{"start_s", c.StartS, 0, 86400},
-		{"users.loss", c.Users.Loss, 0, 1},
+		{"start_s", c.StartRetryS, 0, 86400},
+		{"users.loss", c.Users.ReportLoss, 0, 1},
 		{"origin.lat_deg", c.Origin.LatDeg, -85, 85},
 		{"origin.lon_deg", c.Origin.LonDeg, -180, 180},
 		{"origin.alt_m", c.Origin.AltM, -500, 9000},
@@ -121,7 +121,7 @@ func (c *Config) Check() error {
 			return fmt.Errorf("aircraft %d: system_id is %d, want 1 to 255 and no other's", i+1, a.SystemID)
 		}
 		ids[a.SystemID] = true
-		conf := c.autopilot(i)
+		conf := c.autopilotConfig(i)
 		if err := conf.Check(); err != nil {
 			return fmt.Errorf("aircraft %d: %w", i+1, err)
 		}
@@ -141,24 +141,24 @@ func (c *Config) Check() error {
 	last := -1
 	for _, command := range c.Commands {
 		switch {
-		case len(command.Run) == 0:
+		case len(command.Args) == 0:
 			return fmt.Errorf("command at slot %d: run is empty, want what ground shall do", command.Slot)
 		case command.Slot < last:
-			return fmt.Errorf("command %q at slot %d comes after one at slot %d: want them in order, from -1", strings.Join(command.Run, " "), command.Slot, last)
+			return fmt.Errorf("command %q at slot %d comes after one at slot %d: want them in order, from -1", strings.Join(command.Args, " "), command.Slot, last)
 		}
 		last = command.Slot
 	}
 	return nil
 }
 
-// autopilot is the configuration of aircraft i, from 0.
-func (c *Config) autopilot(i int) autopilot.Config {
+// autopilotConfig is the configuration of aircraft i, from 0.
+func (c *Config) autopilotConfig(i int) autopilot.Config {
 	start := c.World.Start(i)
 	return autopilot.Config{
 		SystemID: uint8(c.Aircraft[i].SystemID), Listen: c.Aircraft[i].Listen, Partner: c.Aircraft[i].Partner,
-		Serial: c.Aircraft[i].Serial, Second: c.Aircraft[i].Monitor,
+		Serial: c.Aircraft[i].Serial, SecondLink: c.Aircraft[i].Monitor,
 		Origin: c.Origin, Start: geo.Local{EastM: start.EastM, NorthM: start.NorthM},
-		Speed: c.Speed, CapacityJ: c.World.Physics.CapacityJ, Battery: c.Battery, Parameters: c.Parameters,
+		Speed: c.Speed, CapacityJ: c.World.Physics.BatteryCapacityJ, Battery: c.Battery, Parameters: c.Parameters,
 		PowerW: func(slot int, speedMPS float64) float64 {
 			return c.World.FlightPowerW(c.Seed, slot, i, speedMPS)
 		},

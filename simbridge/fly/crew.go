@@ -17,35 +17,35 @@ import (
 // awaitLeader waits until a leader is online, idle, and has heard all its
 // aircraft. One that is online and not idle has a mission of its own.
 func (f *flight) awaitLeader(ctx context.Context) error {
-	f.view.say("waiting for the leader")
-	err := f.wait(ctx, func() bool {
-		return f.observer.ready() == nil || !f.noteLost() || len(f.dead()) > 0
+	f.view.printLine("waiting for the leader")
+	err := f.waitFor(ctx, func() bool {
+		return f.observer.checkReady() == nil || !f.noteLost() || len(f.lostAircraft()) > 0
 	})
-	if dead := f.died(); err == nil && dead != nil {
+	if dead := f.lostError(); err == nil && dead != nil {
 		return dead
 	}
-	if missing := f.observer.ready(); err != nil && ctx.Err() != nil && missing != nil {
+	if missing := f.observer.checkReady(); err != nil && ctx.Err() != nil && missing != nil {
 		return missing
 	}
 	return err
 }
 
-// launch sends a command of before the mission. A start that is refused for a
+// sendBeforeMission sends a command of before the mission. A start that is refused for a
 // reason that time cures is sent again, with a new id, for start_s.
-func (f *flight) launch(ctx context.Context, c Command) error {
+func (f *flight) sendBeforeMission(ctx context.Context, c Command) error {
 	const between = time.Second
-	until, last := time.Now().Add(time.Duration(f.StartS*float64(time.Second))), ""
+	until, last := time.Now().Add(time.Duration(f.StartRetryS*float64(time.Second))), ""
 	for {
-		err := f.order(ctx, c)
-		var no refused
-		if !errors.As(err, &no) || !slices.Equal(c.Run, []string{"mission", telemetry.ActionStart}) || !timeCures(no.reason) {
+		err := f.sendCommand(ctx, c)
+		var no refusedError
+		if !errors.As(err, &no) || !slices.Equal(c.Args, []string{"mission", telemetry.ActionStart}) || !isTransient(no.reason) {
 			return err
 		}
 		if time.Now().Add(between).After(until) {
-			return fmt.Errorf("%w; asked for start_s = %v", err, f.StartS)
+			return fmt.Errorf("%w; asked for start_s = %v", err, f.StartRetryS)
 		}
 		if no.reason != last {
-			f.view.say(fmt.Sprintf("start refused: %s; asked again for up to %v s", no.reason, f.StartS))
+			f.view.printLine(fmt.Sprintf("start refused: %s; asked again for up to %v s", no.reason, f.StartRetryS))
 			last = no.reason
 		}
 		pause := time.NewTimer(between)
@@ -55,22 +55,22 @@ func (f *flight) launch(ctx context.Context, c Command) error {
 			pause.Stop()
 			return ctx.Err()
 		}
-		if f.noteLost(); f.died() != nil {
-			return f.died()
+		if f.noteLost(); f.lostError() != nil {
+			return f.lostError()
 		}
 	}
 }
 
-// refused is the leader's answer to a command.
-type refused struct {
+// refusedError is the leader's answer to a command.
+type refusedError struct {
 	error
 	reason string
 }
 
-// timeCures tells whether a start that was refused may be accepted later
+// isTransient tells whether a start that was refused may be accepted later
 // without anybody's doing. What an aircraft has not said yet it will say; what
 // follows stays as it is until a person changes it.
-func timeCures(reason string) bool {
+func isTransient(reason string) bool {
 	if strings.Contains(reason, "not read") { // and says which parameters
 		return true
 	}
@@ -82,20 +82,20 @@ func timeCures(reason string) bool {
 	}, func(lasting string) bool { return strings.Contains(reason, lasting) })
 }
 
-// order runs the crew's tool, which waits for the acknowledgement.
-func (f *flight) order(ctx context.Context, c Command) error {
+// sendCommand runs the crew's tool, which waits for the acknowledgement.
+func (f *flight) sendCommand(ctx context.Context, c Command) error {
 	id := "fly-" + strings.ToLower(rand.Text()[:10])
-	_, _, slot, _ := f.observer.now()
-	args := append([]string{f.Ground[0]}, c.Run...)
+	_, _, slot, _ := f.observer.latest()
+	args := append([]string{f.Ground[0]}, c.Args...)
 	args = append(args, f.Ground[1:]...)
 	args = append(args, "-fleet", f.Fleet, "-broker", f.url, "-id", id)
-	f.view.say("ground " + strings.Join(c.Run, " "))
+	f.view.printLine("ground " + strings.Join(c.Args, " "))
 	answer, err := process.Run(ctx, args)
 	if err == nil {
-		f.view.say(answer)
+		f.view.printLine(answer)
 	}
 	f.mutex.Lock()
-	f.commands = append(f.commands, report.Command{Slot: slot, Run: c.Run, ID: id})
+	f.commands = append(f.commands, report.Command{Slot: slot, Args: c.Args, ID: id})
 	f.mutex.Unlock()
 	if err == nil {
 		return nil
@@ -103,9 +103,9 @@ func (f *flight) order(ctx context.Context, c Command) error {
 	// The acknowledgement is on its way here as well.
 	soon, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	if f.wait(soon, func() bool { return f.observer.ack(id) != nil }) == nil {
+	if f.waitFor(soon, func() bool { return f.observer.ack(id) != nil }) == nil {
 		if ack := f.observer.ack(id); !ack.Accepted {
-			return refused{err, ack.Reason}
+			return refusedError{err, ack.Reason}
 		}
 	}
 	return err

@@ -32,12 +32,12 @@ func TestStartWaitsForTheLeader(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			conf, links := testConfig(t)
-			conf.Ground, conf.StartS = []string{ground}, c.startS
+			conf.Ground, conf.StartRetryS = []string{ground}, c.startS
 			conf.Commands = []Command{{-1, []string{"mission", "start"}}}
 			if c.state != telemetry.StateIdle {
 				conf.TimeoutS = 3
 			}
-			leader := &standIn{T: t, url: "tcp://" + conf.Broker.Listen, links: links, slots: 6, slotMS: 50, refusals: c.refusals, state: c.state}
+			leader := &standInLeader{T: t, url: "tcp://" + conf.Broker.Listen, linkAddresses: links, slots: 6, slotMS: 50, refusals: c.refusals, state: c.state}
 			ctx, cancel := context.WithCancel(context.Background())
 			done := make(chan struct{})
 			go func() { leader.run(ctx); close(done) }()
@@ -49,11 +49,11 @@ func TestStartWaitsForTheLeader(t *testing.T) {
 				t.Errorf("error %v, want %q\n%s", err, c.want, out.String())
 			}
 			ids := map[string]bool{}
-			for _, id := range leader.starts {
+			for _, id := range leader.startIDs {
 				ids[id] = true
 			}
-			if len(leader.starts) != c.starts || len(ids) != c.starts {
-				t.Errorf("%d starts with %d ids, want %d", len(leader.starts), len(ids), c.starts)
+			if len(leader.startIDs) != c.starts || len(ids) != c.starts {
+				t.Errorf("%d starts with %d ids, want %d", len(leader.startIDs), len(ids), c.starts)
 			}
 			if _, err := os.Stat(filepath.Join(conf.Out, "summary.json")); (err == nil) != (c.want == "") {
 				t.Errorf("summary: %v", err)
@@ -77,7 +77,7 @@ func TestTimeCures(t *testing.T) {
 		"cannot start: the mission is done":                                                             false,
 		"a command without a signature, which commands.unsigned does not allow; unsigned is not obeyed": false,
 	} {
-		if timeCures(reason) != want {
+		if isTransient(reason) != want {
 			t.Errorf("%q: %v", reason, !want)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"prefdt/simbridge/px4"
 )
 
-// craft is one aircraft of the flight, simulated here or attached to.
-type craft interface {
+// vehicle is one aircraft of the flight, simulated here or attached to.
+type vehicle interface {
 	State() autopilot.State
 	SetSlot(slot int, at time.Time)
 	AddEdgeJ(slot int, joules float64)
@@ -25,54 +25,54 @@ type craft interface {
 
 // fleet is the aircraft and what is true of them together.
 type fleet struct {
-	autopilots []craft
-	attached   []*px4.Vehicle
-	closers    []func()
-	latency    latency
+	vehicles []vehicle
+	attached []*px4.Vehicle
+	closers  []func()
+	latency  latency
 
-	mutex       sync.Mutex
-	slots       int // T, as far as known: what counts as in the mission
-	body        []autopilot.Body
-	trail       [][]physics.Position // ten points a slot
-	steps       []int
-	lost        []bool  // for good, also if it is heard again
-	separationM float64 // least horizontal distance in the slots
-	speedMPS    float64 // greatest in the slots
+	mutex          sync.Mutex
+	slots          int // T, as far as known: what counts as in the mission
+	lastBodies     []autopilot.Body
+	trails         [][]physics.Position // ten points a slot
+	steps          []int
+	lost           []bool  // for good, also if it is heard again
+	minSeparationM float64 // least horizontal distance in the slots
+	maxSpeedMPS    float64 // greatest in the slots
 }
 
 func newFleet(c *Config, log *slog.Logger) (*fleet, error) {
 	n := len(c.Aircraft)
 	f := &fleet{
-		slots: math.MaxInt, body: make([]autopilot.Body, n), trail: make([][]physics.Position, n),
-		steps: make([]int, n), lost: make([]bool, n), separationM: math.Inf(1),
+		slots: math.MaxInt, lastBodies: make([]autopilot.Body, n), trails: make([][]physics.Position, n),
+		steps: make([]int, n), lost: make([]bool, n), minSeparationM: math.Inf(1),
 	}
 	f.latency.init(c)
-	var links []*px4.Link
+	var links []*px4.Endpoint
 	for i := range n {
-		conf := c.autopilot(i)
+		conf := c.autopilotConfig(i)
 		conf.Log = log
-		conf.Moved = func(slot int, b autopilot.Body) { f.moved(i, slot, b) }
-		conf.Heard = func(h autopilot.Heard) { f.latency.setpoint(i, h) }
+		conf.OnMotion = func(slot int, b autopilot.Body) { f.handleMotion(i, slot, b) }
+		conf.OnReceived = func(h autopilot.Received) { f.latency.noteSetpoint(i, h) }
 		if at := c.Aircraft[i].Attach; at != "" {
 			v := &px4.Vehicle{Config: px4.Config{
 				SystemID: conf.SystemID, Origin: conf.Origin, Speed: conf.Speed, CapacityJ: conf.CapacityJ,
-				PowerW: conf.PowerW, Moved: conf.Moved, Log: log,
+				PowerW: conf.PowerW, OnMotion: conf.OnMotion, Log: log,
 			}}
-			f.attached, f.autopilots = append(f.attached, v), append(f.autopilots, v)
-			k := slices.IndexFunc(links, func(l *px4.Link) bool { return l.Address == at })
+			f.attached, f.vehicles = append(f.attached, v), append(f.vehicles, v)
+			k := slices.IndexFunc(links, func(l *px4.Endpoint) bool { return l.Address == at })
 			if k < 0 {
-				k, links = len(links), append(links, &px4.Link{Address: at})
+				k, links = len(links), append(links, &px4.Endpoint{Address: at})
 			}
 			links[k].Vehicles = append(links[k].Vehicles, v)
 			continue
 		}
-		f.body[i].Position = conf.Start
+		f.lastBodies[i].Position = conf.Start
 		a := &autopilot.Autopilot{Config: conf}
 		if err := a.Initialize(); err != nil {
 			f.close()
 			return nil, fmt.Errorf("aircraft %d: %w", i+1, err)
 		}
-		f.closers, f.autopilots = append(f.closers, a.Close), append(f.autopilots, a)
+		f.closers, f.vehicles = append(f.closers, a.Close), append(f.vehicles, a)
 	}
 	for _, l := range links {
 		if err := l.Initialize(); err != nil {
@@ -90,8 +90,8 @@ func (f *fleet) close() {
 	}
 }
 
-// await waits until the attached autopilots can fly.
-func (f *fleet) await(ctx context.Context) error {
+// waitUntilReady waits until the attached autopilots can fly.
+func (f *fleet) waitUntilReady(ctx context.Context) error {
 	poll := time.NewTicker(50 * time.Millisecond)
 	defer poll.Stop()
 	for _, v := range f.attached {
@@ -113,12 +113,12 @@ func (f *fleet) await(ctx context.Context) error {
 	return nil
 }
 
-// lose finds attached autopilots that have died since the last call, and says
+// findLost finds attached autopilots that have died since the last call, and says
 // whether any is left.
-func (f *fleet) lose(now time.Time) (numbers []int, left bool) {
+func (f *fleet) findLost(now time.Time) (numbers []int, left bool) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	for i, a := range f.autopilots {
+	for i, a := range f.vehicles {
 		if v, ok := a.(*px4.Vehicle); ok && !f.lost[i] && v.Lost(now) {
 			f.lost[i] = true
 			numbers = append(numbers, i+1)
@@ -134,27 +134,27 @@ func (f *fleet) isLost(i int) bool {
 	return f.lost[i]
 }
 
-// moved is called by autopilot i after each step of its dynamics.
-func (f *fleet) moved(i, slot int, b autopilot.Body) {
+// handleMotion is called by autopilot i after each step of its dynamics.
+func (f *fleet) handleMotion(i, slot int, b autopilot.Body) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	f.body[i] = b
+	f.lastBodies[i] = b
 	if slot < 0 || slot >= f.slots {
 		return
 	}
-	f.speedMPS = max(f.speedMPS, b.SpeedMPS())
-	for j := range f.body {
+	f.maxSpeedMPS = max(f.maxSpeedMPS, b.SpeedMPS())
+	for j := range f.lastBodies {
 		if j != i {
-			f.separationM = min(f.separationM, at(b).Sub(at(f.body[j])).Norm())
+			f.minSeparationM = min(f.minSeparationM, positionOf(b).Sub(positionOf(f.lastBodies[j])).Norm())
 		}
 	}
 	if f.steps[i]%10 == 0 {
-		f.trail[i] = append(f.trail[i], at(b))
+		f.trails[i] = append(f.trails[i], positionOf(b))
 	}
 	f.steps[i]++
 }
 
-func at(b autopilot.Body) physics.Position {
+func positionOf(b autopilot.Body) physics.Position {
 	return physics.Position{EastM: b.Position.EastM, NorthM: b.Position.NorthM}
 }
 
@@ -162,29 +162,29 @@ func at(b autopilot.Body) physics.Position {
 func (f *fleet) position(i int) physics.Position {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	return at(f.body[i])
+	return positionOf(f.lastBodies[i])
 }
 
 func (f *fleet) bodies() []autopilot.Body {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	return slices.Clone(f.body)
+	return slices.Clone(f.lastBodies)
 }
 
-// seen returns where the aircraft flew in the slots, how close they came and
+// flown returns where the aircraft flew in the slots, how close they came and
 // how fast they were.
-func (f *fleet) seen() (trails [][]physics.Position, separationM, speedMPS float64) {
+func (f *fleet) flown() (trails [][]physics.Position, separationM, speedMPS float64) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	for _, t := range f.trail {
+	for _, t := range f.trails {
 		trails = append(trails, slices.Clone(t))
 	}
-	return trails, f.separationM, f.speedMPS
+	return trails, f.minSeparationM, f.maxSpeedMPS
 }
 
 // setSlot books what follows a moment in a slot; T is after the mission.
 func (f *fleet) setSlot(slot int, at time.Time) {
-	for _, a := range f.autopilots {
+	for _, a := range f.vehicles {
 		a.SetSlot(slot, at)
 	}
 }
@@ -197,7 +197,7 @@ func (f *fleet) setSlots(slots int) {
 
 // spentJ is what the slots 0 to T-1 have cost so far.
 func (f *fleet) spentJ(slots int) (joules float64) {
-	for _, a := range f.autopilots {
+	for _, a := range f.vehicles {
 		for slot, s := range a.BySlot() {
 			if slot >= 0 && slot < slots {
 				joules += s.J()
@@ -207,10 +207,10 @@ func (f *fleet) spentJ(slots int) (joules float64) {
 	return joules
 }
 
-// home tells whether every aircraft that has not died is on the ground with its
+// allLanded tells whether every aircraft that has not died is on the ground with its
 // motors off.
-func (f *fleet) home() bool {
-	for i, a := range f.autopilots {
+func (f *fleet) allLanded() bool {
+	for i, a := range f.vehicles {
 		if s := a.State(); !f.isLost(i) && (!s.Landed || s.Armed) {
 			return false
 		}

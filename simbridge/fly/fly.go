@@ -36,15 +36,15 @@ type flight struct {
 	log      *slog.Logger
 	url      string // the broker's
 	fleet    *fleet
-	crowd    *users.Crowd
+	users    *users.Simulator
 	observer *observer
 	leader   *process.Process
 	view     *view
 	broker   *broker.Broker // nil: somebody else's
 
-	mutex    sync.Mutex
-	commands []report.Command
-	started  map[int][]autopilot.Body // at each slot's beacon
+	mutex          sync.Mutex
+	commands       []report.Command
+	bodiesAtBeacon map[int][]autopilot.Body // at each slot's beacon
 }
 
 // Run flies a mission and writes its report, also of one that failed in its
@@ -67,28 +67,28 @@ func Run(ctx context.Context, c Config, out io.Writer) error {
 	timeout := time.Duration(c.TimeoutS * float64(time.Second))
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the mission was not done after timeout_s = %v", c.TimeoutS))
 	defer cancel()
-	f := &flight{Config: c, log: slog.New(slog.NewTextHandler(logFile, nil)), view: newView(out), started: map[int][]autopilot.Body{}}
+	f := &flight{Config: c, log: slog.New(slog.NewTextHandler(logFile, nil)), view: newView(out), bodiesAtBeacon: map[int][]autopilot.Body{}}
 	defer f.stop()
 	if err := f.start(ctx); err != nil {
-		return f.why(ctx, err)
+		return f.causeOf(ctx, err)
 	}
-	err = f.fly(ctx)
+	err = f.flyMission(ctx)
 	landed := false
 	if err == nil {
-		err = f.land(ctx)
+		err = f.waitForLanding(ctx)
 		landed = err == nil
 	}
 	if err == nil {
-		err = f.died()
+		err = f.lostError()
 	}
 	if err != nil {
-		err = f.why(ctx, err)
+		err = f.causeOf(ctx, err)
 	}
-	f.view.end()
-	if !f.observer.begun() {
+	f.view.leaveDrawing()
+	if !f.observer.hasBegun() {
 		return err // there is nothing to report
 	}
-	result := f.report(landed)
+	result := f.buildReport(landed)
 	if err != nil {
 		result.Summary.Failure = err.Error()
 	}
@@ -99,9 +99,9 @@ func Run(ctx context.Context, c Config, out io.Writer) error {
 	return err
 }
 
-// why puts the reason for which the flight was ended before what was missing then.
-func (f *flight) why(ctx context.Context, err error) error {
-	f.view.end()
+// causeOf puts the reason for which the flight was ended before what was missing then.
+func (f *flight) causeOf(ctx context.Context, err error) error {
+	f.view.leaveDrawing()
 	cause := context.Cause(ctx)
 	switch {
 	case cause == nil:
@@ -131,20 +131,20 @@ func (f *flight) start(ctx context.Context) error {
 		return err
 	}
 	if len(f.fleet.attached) > 0 {
-		f.view.say("waiting for the autopilots")
-		if err := f.fleet.await(ctx); err != nil {
+		f.view.printLine("waiting for the autopilots")
+		if err := f.fleet.waitUntilReady(ctx); err != nil {
 			return err
 		}
 	}
-	f.crowd = &users.Crowd{Config: users.Config{
-		World: f.World, Seed: f.Seed, Loss: f.Users.Loss, Fleet: f.Fleet, Broker: at, Shared: f.Users.SharedConnection,
+	f.users = &users.Simulator{Config: users.Config{
+		World: f.World, Seed: f.Seed, ReportLoss: f.Users.ReportLoss, Fleet: f.Fleet, Broker: at, SharedConnection: f.Users.SharedConnection,
 		Position: f.fleet.position, Log: f.log,
-		AddEdgeJ: func(m, slot int, joules float64) { f.fleet.autopilots[m].AddEdgeJ(slot, joules) },
+		AddEdgeJ: func(m, slot int, joules float64) { f.fleet.vehicles[m].AddEdgeJ(slot, joules) },
 	}}
-	if f.observer, err = newObserver(ctx, &f.Config, at, f.beacon, f.fleet.latency.decision, f.log); err != nil {
+	if f.observer, err = newObserver(ctx, &f.Config, at, f.handleBeacon, f.fleet.latency.noteDecision, f.log); err != nil {
 		return err
 	}
-	if err := f.crowd.Initialize(ctx); err != nil {
+	if err := f.users.Initialize(ctx); err != nil {
 		return err
 	}
 	mission := "fly-" + strings.ToLower(rand.Text()[:10])
@@ -162,12 +162,12 @@ func (f *flight) start(ctx context.Context) error {
 
 // stop ends everything, the leader first.
 func (f *flight) stop() {
-	f.view.end()
+	f.view.leaveDrawing()
 	if f.leader != nil {
 		f.leader.Stop()
 	}
-	if f.crowd != nil {
-		f.crowd.Close()
+	if f.users != nil {
+		f.users.Close()
 	}
 	if f.observer != nil {
 		f.observer.client.Close()
@@ -180,31 +180,31 @@ func (f *flight) stop() {
 	}
 }
 
-// beacon moves the world on. The last slot ends by the clock, since no beacon
+// handleBeacon moves the world on. The last slot ends by the clock, since no beacon
 // follows it.
-func (f *flight) beacon(b telemetry.Slot, received time.Time) {
+func (f *flight) handleBeacon(b telemetry.Slot, received time.Time) {
 	f.fleet.setSlot(b.Slot, received)
-	f.fleet.latency.beacon(b, received)
-	s, fresh, _, _ := f.observer.now()
+	f.fleet.latency.noteBeacon(b, received)
+	s, fresh, _, _ := f.observer.latest()
 	if fresh && b.Slot == s.Slots-1 {
 		f.fleet.setSlot(s.Slots, received.Add(time.Duration(b.SlotMS*float64(time.Millisecond))))
 	}
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	f.started[b.Slot] = f.fleet.bodies()
+	f.bodiesAtBeacon[b.Slot] = f.fleet.bodies()
 }
 
-// wait waits until a condition holds, which is looked at whenever something was
+// waitFor waits until a condition holds, which is looked at whenever something was
 // heard; it fails if the leader ends.
-func (f *flight) wait(ctx context.Context, ok func() bool) error {
+func (f *flight) waitFor(ctx context.Context, ok func() bool) error {
 	var ended <-chan struct{}
 	if f.leader != nil {
-		ended = f.leader.Ended
+		ended = f.leader.Done
 	}
 	poll := time.NewTicker(100 * time.Millisecond)
 	defer poll.Stop()
 	for {
-		_, _, _, changed := f.observer.now()
+		_, _, _, changed := f.observer.latest()
 		if ok() {
 			return nil
 		}
@@ -222,18 +222,18 @@ func (f *flight) wait(ctx context.Context, ok func() bool) error {
 	}
 }
 
-// fly sends the crew's commands, and watches until the mission is done.
-func (f *flight) fly(ctx context.Context) error {
+// flyMission sends the crew's commands, and watches until the mission is done.
+func (f *flight) flyMission(ctx context.Context) error {
 	if err := f.awaitLeader(ctx); err != nil {
 		return err
 	}
-	status, _, _, _ := f.observer.now()
-	if err := f.agree(status); err != nil {
+	status, _, _, _ := f.observer.latest()
+	if err := f.checkLeader(status); err != nil {
 		return err
 	}
 	next := 0
 	for ; next < len(f.Commands) && f.Commands[next].Slot < 0; next++ {
-		if err := f.launch(ctx, f.Commands[next]); err != nil {
+		if err := f.sendBeforeMission(ctx, f.Commands[next]); err != nil {
 			return err
 		}
 	}
@@ -244,21 +244,21 @@ func (f *flight) fly(ctx context.Context) error {
 	due := make(chan Command, len(f.Commands))
 	crew.Go(func() {
 		for command := range due {
-			if err := f.order(ctx, command); err != nil {
+			if err := f.sendCommand(ctx, command); err != nil {
 				cancel(err)
 			}
 		}
 	})
-	err := f.wait(ctx, func() bool {
-		status, _, slot, _ := f.observer.now()
+	err := f.waitFor(ctx, func() bool {
+		status, _, slot, _ := f.observer.latest()
 		for ; next < len(f.Commands) && f.Commands[next].Slot <= slot; next++ {
 			due <- f.Commands[next]
 		}
 		if status.Slots > 0 {
 			f.fleet.setSlots(status.Slots)
 		}
-		f.show(status)
-		return status.State == telemetry.StateDone || status.State == telemetry.StateStopped || f.otherSpeed() || !f.noteLost()
+		f.showStatus(status)
+		return status.State == telemetry.StateDone || status.State == telemetry.StateStopped || f.speedDiffers() || !f.noteLost()
 	})
 	close(due)
 	if err != nil && ctx.Err() == nil {
@@ -269,19 +269,19 @@ func (f *flight) fly(ctx context.Context) error {
 		return cause
 	}
 	if !f.noteLost() {
-		return f.died()
+		return f.lostError()
 	}
-	if f.otherSpeed() {
-		return fmt.Errorf("the leader flies at speed %v, this world at %v: one of slot_ms = %v and speed must change", f.observer.speedNow(), f.Speed, 1000/f.observer.speedNow())
+	if f.speedDiffers() {
+		return fmt.Errorf("the leader flies at speed %v, this world at %v: one of slot_ms = %v and speed must change", f.observer.leaderSpeed(), f.Speed, 1000/f.observer.leaderSpeed())
 	}
-	if status, _, _, _ := f.observer.now(); status.State == telemetry.StateStopped {
+	if status, _, _, _ := f.observer.latest(); status.State == telemetry.StateStopped {
 		return fmt.Errorf("the mission was stopped in slot %d of %d", status.Slot, status.Slots)
 	}
 	return nil
 }
 
-// agree finds a leader that was configured for another world than this one.
-func (f *flight) agree(s telemetry.Status) error {
+// checkLeader finds a leader that was configured for another world than this one.
+func (f *flight) checkLeader(s telemetry.Status) error {
 	if len(s.Aircraft) != len(f.Aircraft) {
 		return fmt.Errorf("the leader has %d aircraft, this world %d", len(s.Aircraft), len(f.Aircraft))
 	}
@@ -298,23 +298,23 @@ func (f *flight) agree(s telemetry.Status) error {
 	return nil
 }
 
-// otherSpeed tells whether the leader's time runs unlike this world's.
-func (f *flight) otherSpeed() bool {
-	speed := f.observer.speedNow()
+// speedDiffers tells whether the leader's time runs unlike this world's.
+func (f *flight) speedDiffers() bool {
+	speed := f.observer.leaderSpeed()
 	return speed != 0 && (speed < 0.99*f.Speed || speed > 1.01*f.Speed)
 }
 
-// land waits until every aircraft is back on the ground. The leader may end
+// waitForLanding waits until every aircraft is back on the ground. The leader may end
 // before that, once the autopilots bring them home by themselves.
-func (f *flight) land(ctx context.Context) error {
-	f.view.say("mission done; the aircraft return")
+func (f *flight) waitForLanding(ctx context.Context) error {
+	f.view.printLine("mission done; the aircraft return")
 	poll := time.NewTicker(50 * time.Millisecond)
 	defer poll.Stop()
-	for !f.fleet.home() {
+	for !f.fleet.allLanded() {
 		select {
 		case <-poll.C:
-			status, _, _, _ := f.observer.now()
-			f.show(status)
+			status, _, _, _ := f.observer.latest()
+			f.showStatus(status)
 			f.noteLost()
 		case <-ctx.Done():
 			return fmt.Errorf("not all aircraft are back on the ground")

@@ -56,7 +56,7 @@ func testConfig(t *testing.T) (Config, []string) {
 	c.World.Shock = world.Shock{FromSlot: 6, Factor: 1.5}
 	links := []string{freeUDP(t), freeUDP(t)}
 	for i, link := range links {
-		c.Aircraft = append(c.Aircraft, Aircraft{SystemID: i + 1, Listen: "127.0.0.1:0", Partner: link})
+		c.Aircraft = append(c.Aircraft, AircraftConfig{SystemID: i + 1, Listen: "127.0.0.1:0", Partner: link})
 	}
 	c.Parameters = map[string]float64{"MPC_XY_VEL_MAX": 30, "MPC_XY_CRUISE": 30, "MPC_Z_V_AUTO_DN": 5, "MPC_Z_VEL_MAX_DN": 5, "MPC_LAND_SPEED": 4, "COM_OF_LOSS_T": 5}
 	return c, links
@@ -73,7 +73,7 @@ func TestMission(t *testing.T) {
 		{4, []string{"budget", "-energy", "4500"}},
 	}
 	const slots = 12
-	leader := &standIn{T: t, url: "tcp://" + c.Broker.Listen, links: links, slots: slots, slotMS: 50}
+	leader := &standInLeader{T: t, url: "tcp://" + c.Broker.Listen, linkAddresses: links, slots: slots, slotMS: 50}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { leader.run(ctx); close(done) }()
@@ -104,11 +104,11 @@ func TestMission(t *testing.T) {
 	if s.Tasks.Total != tasks || s.Tasks.ByDecision+s.Tasks.ByOffer+s.Tasks.ByLocal != tasks {
 		t.Errorf("tasks %+v, the world has %d", s.Tasks, tasks)
 	}
-	if s.Reports.Heard != s.Reports.Expected-s.Reports.Lost || s.Reports.Lost == 0 {
+	if s.Reports.Received != s.Reports.Expected-s.Reports.Lost || s.Reports.Lost == 0 {
 		t.Errorf("reports %+v", s.Reports)
 	}
-	if s.Decisions != leader.decided || s.Tasks.ByDecision > s.Decisions || s.Tasks.ByOffer == 0 {
-		t.Errorf("%d decisions seen of %d, tasks %+v", s.Decisions, leader.decided, s.Tasks)
+	if s.Decisions != leader.decisions || s.Tasks.ByDecision > s.Decisions || s.Tasks.ByOffer == 0 {
+		t.Errorf("%d decisions seen of %d, tasks %+v", s.Decisions, leader.decisions, s.Tasks)
 	}
 	if s.Budget.RequestedJ != 5000 || s.Budget.RevisedJ != 4500 || math.Abs(s.Budget.Error-(s.Budget.SpentJ-4500)/4500) > 1e-12 {
 		t.Errorf("budget %+v", s.Budget)
@@ -122,8 +122,8 @@ func TestMission(t *testing.T) {
 	if s.Setpoints < 2*slots*5 || s.Traffic.ControlBytes < 10_000 || s.Traffic.OffloadedBits < 1e6 {
 		t.Errorf("setpoints %d, traffic %+v", s.Setpoints, s.Traffic)
 	}
-	if s.MaxSpeedMPS < 4 || s.MaxSpeedMPS > 10 || *s.Separation < 300 || *s.Separation > 350 {
-		t.Errorf("flew at up to %v m/s, %v m apart", s.MaxSpeedMPS, *s.Separation)
+	if s.MaxSpeedMPS < 4 || s.MaxSpeedMPS > 10 || *s.MinSeparationM < 300 || *s.MinSeparationM > 350 {
+		t.Errorf("flew at up to %v m/s, %v m apart", s.MaxSpeedMPS, *s.MinSeparationM)
 	}
 	// 12 slots of two aircraft near 150 W, half of them at 1.5 times that, and the edge.
 	if s.Budget.FlightJ < 12*2*150*1.1 || s.Budget.FlightJ > 12*2*170*1.4 || s.Budget.EdgeJ <= 0 {
@@ -150,14 +150,14 @@ func TestMission(t *testing.T) {
 	if math.Abs(sum-s.Budget.SpentJ) > 1e-6 || math.Abs(s.Budget.FlightJ+s.Budget.EdgeJ-sum) > 1e-6 {
 		t.Errorf("spent %v, flight and edge %v, table %v", s.Budget.SpentJ, s.Budget.FlightJ+s.Budget.EdgeJ, sum)
 	}
-	for m, craft := range leader.crafts {
+	for m, craft := range leader.aircraftLinks {
 		a := s.Aircraft[m]
 		total := a.FlightJ + a.EdgeJ + a.TransitJ
-		if d := total - craft.counted; d < 0 || d > 100+1 {
-			t.Errorf("aircraft %d: energy_consumed %v J of %v", m+1, craft.counted, total)
+		if d := total - craft.countedJ; d < 0 || d > 100+1 {
+			t.Errorf("aircraft %d: energy_consumed %v J of %v", m+1, craft.countedJ, total)
 		}
-		if d := math.Abs(total - craft.integrated); d > 0.02*total+60 {
-			t.Errorf("aircraft %d: current x voltage %v J of %v", m+1, craft.integrated, total)
+		if d := math.Abs(total - craft.integratedJ); d > 0.02*total+60 {
+			t.Errorf("aircraft %d: current x voltage %v J of %v", m+1, craft.integratedJ, total)
 		}
 	}
 	for _, name := range []string{"energy.png", "map.png", "delay.png"} {
@@ -203,20 +203,20 @@ func readTable(t *testing.T, path string) (rows []map[string]float64) {
 func TestAnotherWorld(t *testing.T) {
 	ground := buildGround(t)
 	for name, c := range map[string]struct {
-		change func(*Config, *standIn)
+		change func(*Config, *standInLeader)
 		want   string
 	}{
-		"speed":    {func(c *Config, l *standIn) { l.slotMS = 100 }, "the leader flies at speed 10, this world at 20"},
-		"aircraft": {func(c *Config, l *standIn) { l.links = l.links[:1] }, "the leader has 1 aircraft, this world 2"},
-		"systems":  {func(c *Config, l *standIn) { c.Aircraft[1].SystemID = 9 }, "aircraft 2 is system 2, this world's is 9"},
-		"origin":   {func(c *Config, l *standIn) { l.eastM = 400 }, "sees aircraft 1 at (400, 500) m, it is at (333, 500)"},
+		"speed":    {func(c *Config, l *standInLeader) { l.slotMS = 100 }, "the leader flies at speed 10, this world at 20"},
+		"aircraft": {func(c *Config, l *standInLeader) { l.linkAddresses = l.linkAddresses[:1] }, "the leader has 1 aircraft, this world 2"},
+		"systems":  {func(c *Config, l *standInLeader) { c.Aircraft[1].SystemID = 9 }, "aircraft 2 is system 2, this world's is 9"},
+		"origin":   {func(c *Config, l *standInLeader) { l.eastM = 400 }, "sees aircraft 1 at (400, 500) m, it is at (333, 500)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			conf, links := testConfig(t)
 			conf.Ground = []string{ground}
 			conf.Commands = []Command{{-1, []string{"mission", "start"}}}
-			leader := &standIn{T: t, url: "tcp://" + conf.Broker.Listen, links: links, slots: 12, slotMS: 50}
+			leader := &standInLeader{T: t, url: "tcp://" + conf.Broker.Listen, linkAddresses: links, slots: 12, slotMS: 50}
 			c.change(&conf, leader)
 			ctx, cancel := context.WithCancel(context.Background())
 			done := make(chan struct{})
@@ -249,15 +249,15 @@ func TestFailures(t *testing.T) {
 	}{
 		"broker's port in use":    {func(c *Config) { c.Broker.Listen = server.Addr() }, server.Addr() + " is in use"},
 		"autopilot's port in use": {func(c *Config) { c.Aircraft[1].Listen = udp.LocalAddr().String() }, "aircraft 2: autopilot address " + udp.LocalAddr().String()},
-		"no such leader":          {func(c *Config) { c.Leader.Run = []string{"./no-such-leader"} }, "start ./no-such-leader"},
-		"leader fails":            {func(c *Config) { c.Leader.Run = []string{"sh", "-c", "echo checkpoint missing >&2; exit 3"} }, "exit status 3: checkpoint missing"},
-		"leader gives up":         {func(c *Config) { c.Leader.Run = []string{"true"} }, "ended before the mission did"},
-		"no configuration":        {func(c *Config) { c.Leader = Leader{[]string{"true"}, "no-such.yaml"} }, "leader's configuration: open no-such.yaml"},
+		"no such leader":          {func(c *Config) { c.Leader.Command = []string{"./no-such-leader"} }, "start ./no-such-leader"},
+		"leader fails":            {func(c *Config) { c.Leader.Command = []string{"sh", "-c", "echo checkpoint missing >&2; exit 3"} }, "exit status 3: checkpoint missing"},
+		"leader gives up":         {func(c *Config) { c.Leader.Command = []string{"true"} }, "ended before the mission did"},
+		"no configuration":        {func(c *Config) { c.Leader = LeaderConfig{[]string{"true"}, "no-such.yaml"} }, "leader's configuration: open no-such.yaml"},
 		"nobody leads":            {func(c *Config) { c.TimeoutS = 1 }, "not done after timeout_s = 1"},
 		"broker unreachable":      {func(c *Config) { c.TimeoutS, c.Broker.Listen, c.Broker.URL = 1, "", "tcp://"+freeTCP(t) }, "timeout_s"},
 		"unknown parameter":       {func(c *Config) { c.Parameters = map[string]float64{"MPC_TYPO": 1} }, "MPC_TYPO"},
 		"no aircraft":             {func(c *Config) { c.Aircraft = nil }, "aircraft: none"},
-		"loss out of range":       {func(c *Config) { c.Users.Loss = 1.5 }, "users.loss is 1.5, want 0 to 1"},
+		"loss out of range":       {func(c *Config) { c.Users.ReportLoss = 1.5 }, "users.loss is 1.5, want 0 to 1"},
 		"commands out of order": {func(c *Config) {
 			c.Ground = []string{"x"}
 			c.Commands = []Command{{5, []string{"a"}}, {3, []string{"b"}}}
@@ -293,7 +293,7 @@ func TestLeaderConfiguration(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(out, "leader", "old"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	l := Leader{[]string{"bin/leader"}, template}
+	l := LeaderConfig{[]string{"bin/leader"}, template}
 	args, err := l.arguments(out, "demo", "m-1", "tcp://here:1")
 	if err != nil || len(args) != 3 || args[1] != "-config" {
 		t.Fatalf("%q, %v", args, err)

@@ -68,30 +68,30 @@ func TestSerialFliesAsUDP(t *testing.T) { // not beside the others: two flights 
 	var tables [][]map[string]float64
 	var told []map[string]telemetry.Decision
 	for _, serial := range []bool{false, true} {
-		var aircraft []Aircraft
+		var aircraft []AircraftConfig
 		var endpoints []string
 		for i := range 2 {
 			if serial {
 				ours, theirs := nullModem(t)
-				aircraft = append(aircraft, Aircraft{SystemID: i + 1, Serial: ours + ":921600"})
+				aircraft = append(aircraft, AircraftConfig{SystemID: i + 1, Serial: ours + ":921600"})
 				endpoints = append(endpoints, "serial:"+theirs+":921600")
 				continue
 			}
 			link := freeUDP(t)
-			aircraft = append(aircraft, Aircraft{SystemID: i + 1, Listen: "127.0.0.1:0", Partner: link})
+			aircraft = append(aircraft, AircraftConfig{SystemID: i + 1, Listen: "127.0.0.1:0", Partner: link})
 			endpoints = append(endpoints, "udp-listen:"+link)
 		}
 		c := realConfig(t, slots, 10, endpoints)
-		c.Aircraft, c.Users.Loss = aircraft, 0
-		c.Commands[0].Run = []string{"preference", "-setting", "0.6"} // a budget would feed each flight's noise back
-		heard := listen(t, c)
+		c.Aircraft, c.Users.ReportLoss = aircraft, 0
+		c.Commands[0].Args = []string{"preference", "-setting", "0.6"} // a budget would feed each flight's noise back
+		heard := collectDecisions(t, c)
 		s := flySummary(t, c)
 		told = append(told, heard())
 		if s.Slots+s.MissedSlots != slots || s.MissedSlots > 1 || s.Tasks.ByDecision < s.Tasks.Total*8/10 {
 			t.Fatalf("serial %v: %d slots, %d missed, tasks %+v", serial, s.Slots, s.MissedSlots, s.Tasks)
 		}
 		for _, a := range s.Aircraft {
-			if a.Malformed != 0 || a.Refused != 0 || a.Setpoints < 8*slots {
+			if a.MalformedFrames != 0 || a.SetpointsRefused != 0 || a.Setpoints < 8*slots {
 				t.Errorf("serial %v: %+v", serial, a)
 			}
 		}
@@ -125,8 +125,8 @@ func TestSerialFliesAsUDP(t *testing.T) { // not beside the others: two flights 
 	}
 }
 
-// listen collects the decisions of a flight, by slot and user.
-func listen(t *testing.T, c Config) func() map[string]telemetry.Decision {
+// collectDecisions collects the decisions of a flight, by slot and user.
+func collectDecisions(t *testing.T, c Config) func() map[string]telemetry.Decision {
 	topics, err := telemetry.NewTopics(c.Fleet)
 	if err != nil {
 		t.Fatal(err)

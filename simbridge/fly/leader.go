@@ -8,18 +8,18 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Leader is how to start the leader.
-type Leader struct {
-	Run    []string `yaml:"run"`    // program and arguments; empty: it is started elsewhere
-	Config string   `yaml:"config"` // its configuration, completed for this flight and given as -config; empty: none
+// LeaderConfig is how to start the leader.
+type LeaderConfig struct {
+	Command []string `yaml:"run"`    // program and arguments; empty: it is started elsewhere
+	Config  string   `yaml:"config"` // its configuration, completed for this flight and given as -config; empty: none
 }
 
 // arguments returns the command line. The leader's configuration is copied into
 // the output folder with what this flight decides: fleet, broker, a mission
 // that is new, and a ledger that is empty.
-func (l *Leader) arguments(out, fleet, mission, brokerURL string) ([]string, error) {
-	if l.Config == "" || len(l.Run) == 0 {
-		return l.Run, nil
+func (l *LeaderConfig) arguments(out, fleet, mission, brokerURL string) ([]string, error) {
+	if l.Config == "" || len(l.Command) == 0 {
+		return l.Command, nil
 	}
 	raw, err := os.ReadFile(l.Config)
 	if err != nil {
@@ -47,5 +47,5 @@ func (l *Leader) arguments(out, fleet, mission, brokerURL string) ([]string, err
 	if err := os.WriteFile(path, raw, 0o644); err != nil {
 		return nil, fmt.Errorf("leader's configuration: %w", err)
 	}
-	return append(l.Run[:len(l.Run):len(l.Run)], "-config", path), nil
+	return append(l.Command[:len(l.Command):len(l.Command)], "-config", path), nil
 }

@@ -19,36 +19,36 @@ import (
 	"prefdt/simbridge/report"
 )
 
-// built is where programs go; TestMain makes and removes it.
-var built string
+// buildFolder is where programs go; TestMain makes and removes it.
+var buildFolder string
 
 func TestMain(m *testing.M) {
 	var err error
-	if built, err = os.MkdirTemp("", "fly-test"); err != nil {
+	if buildFolder, err = os.MkdirTemp("", "fly-test"); err != nil {
 		panic(err)
 	}
 	flag.Parse()
 	flag.Set("test.parallel", "6") // flights mostly wait
 	code := m.Run()
-	os.RemoveAll(built)
+	os.RemoveAll(buildFolder)
 	os.Exit(code)
 }
 
-// programs builds the leader and the crew's tool, once for all tests.
-var programs = sync.OnceValues(func() (string, error) {
+// buildPrograms builds the leader and the crew's tool, once for all tests.
+var buildPrograms = sync.OnceValues(func() (string, error) {
 	for name, path := range map[string]string{"leader": "prefdt/firmware", "ground": "prefdt/telemetry/ground"} {
-		if out, err := exec.Command("go", "build", "-o", filepath.Join(built, name), path).CombinedOutput(); err != nil {
+		if out, err := exec.Command("go", "build", "-o", filepath.Join(buildFolder, name), path).CombinedOutput(); err != nil {
 			return "", fmt.Errorf("build %s: %w: %s", name, err, out)
 		}
 	}
-	return built, nil
+	return buildFolder, nil
 })
 
 // realConfig is a flight of the real leader with the shipped checkpoint. Climb
 // and descent are fast, to be short.
 func realConfig(t *testing.T, slots int, speed float64, endpoints []string) Config {
 	t.Helper()
-	folder, err := programs()
+	folder, err := buildPrograms()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func realConfig(t *testing.T, slots int, speed float64, endpoints []string) Conf
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c.Leader = Leader{[]string{filepath.Join(folder, "leader")}, path}
+	c.Leader = LeaderConfig{[]string{filepath.Join(folder, "leader")}, path}
 	return c
 }
 
@@ -97,17 +97,17 @@ func flySummary(t *testing.T, c Config) report.Summary {
 	return s
 }
 
-// meter is an independent reader of BATTERY_STATUS on a monitor's link.
-type meter struct {
+// batteryMeter is an independent reader of BATTERY_STATUS on a monitor's link.
+type batteryMeter struct {
 	node  *gomavlib.Node
 	mutex sync.Mutex
 	// Joules by the counter, and by current x voltage over the messages' own interval.
-	counted, integrated float64
-	messages            int
+	countedJ, integratedJ float64
+	messages              int
 }
 
-func newMeter(t *testing.T, address string, intervalS float64) *meter {
-	m := &meter{node: &gomavlib.Node{
+func newBatteryMeter(t *testing.T, address string, intervalS float64) *batteryMeter {
+	m := &batteryMeter{node: &gomavlib.Node{
 		Endpoints: []gomavlib.EndpointConf{gomavlib.EndpointUDPServer{Address: address}},
 		Dialect:   common.Dialect, OutVersion: gomavlib.V2, OutSystemID: 255, HeartbeatDisable: true,
 	}}
@@ -125,8 +125,8 @@ func newMeter(t *testing.T, address string, intervalS float64) *meter {
 			if b, ok := f.Message().(*common.MessageBatteryStatus); ok {
 				m.mutex.Lock()
 				m.messages++
-				m.counted = 100 * float64(b.EnergyConsumed)
-				m.integrated += float64(b.CurrentBattery) / 100 * float64(b.Voltages[0]) / 1000 * intervalS
+				m.countedJ = 100 * float64(b.EnergyConsumed)
+				m.integratedJ += float64(b.CurrentBattery) / 100 * float64(b.Voltages[0]) / 1000 * intervalS
 				m.mutex.Unlock()
 			}
 		}
@@ -148,15 +148,15 @@ func TestJoulesAreConserved(t *testing.T) {
 	links := []string{freeUDP(t), freeUDP(t)}
 	c := realConfig(t, slots, 5, []string{"udp-listen:" + links[0], "udp-listen:" + links[1]})
 	c.World.Shock.FromSlot, c.World.Shock.Factor = slots/2, 1.5
-	var meters []*meter
+	var meters []*batteryMeter
 	for i, link := range links {
-		a := Aircraft{SystemID: i + 1, Listen: "127.0.0.1:0", Partner: link, Monitor: freeUDP(t)}
-		meters = append(meters, newMeter(t, a.Monitor, intervalS))
+		a := AircraftConfig{SystemID: i + 1, Listen: "127.0.0.1:0", Partner: link, Monitor: freeUDP(t)}
+		meters = append(meters, newBatteryMeter(t, a.Monitor, intervalS))
 		c.Aircraft = append(c.Aircraft, a)
 	}
 	s := flySummary(t, c)
-	if s.Slots+s.MissedSlots != slots || s.MissedSlots > 1 || !s.Landed || s.Source != "energy_consumed" {
-		t.Errorf("flew %d slots, missed %d, landed %v, by %s", s.Slots, s.MissedSlots, s.Landed, s.Source)
+	if s.Slots+s.MissedSlots != slots || s.MissedSlots > 1 || !s.Landed || s.EnergySource != "energy_consumed" {
+		t.Errorf("flew %d slots, missed %d, landed %v, by %s", s.Slots, s.MissedSlots, s.Landed, s.EnergySource)
 	}
 	if s.Budget.FlightJ < slots*2*130 || s.Budget.EdgeJ <= 0 {
 		t.Errorf("flight %v J, edge %v J", s.Budget.FlightJ, s.Budget.EdgeJ)
@@ -165,12 +165,12 @@ func TestJoulesAreConserved(t *testing.T) {
 		a := s.Aircraft[i]
 		truth := a.FlightJ + a.EdgeJ + a.TransitJ
 		m.mutex.Lock()
-		if d := truth - m.counted; d < 0 || d > countJ {
-			t.Errorf("aircraft %d: energy_consumed says %v J of %v", i+1, m.counted, truth)
+		if d := truth - m.countedJ; d < 0 || d > countJ {
+			t.Errorf("aircraft %d: energy_consumed says %v J of %v", i+1, m.countedJ, truth)
 		}
 		// The first messages come at the autopilot's own interval, before take-off.
-		if d := math.Abs(truth - m.integrated); d > 0.01*truth {
-			t.Errorf("aircraft %d: current x voltage says %v J of %v", i+1, m.integrated, truth)
+		if d := math.Abs(truth - m.integratedJ); d > 0.01*truth {
+			t.Errorf("aircraft %d: current x voltage says %v J of %v", i+1, m.integratedJ, truth)
 		}
 		if m.messages < 4*slots {
 			t.Errorf("aircraft %d: %d messages", i+1, m.messages)

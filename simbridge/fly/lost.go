@@ -11,18 +11,18 @@ import (
 
 // noteLost looks for autopilots that have died, and says whether any is left.
 func (f *flight) noteLost() bool {
-	numbers, left := f.fleet.lose(time.Now())
+	numbers, left := f.fleet.findLost(time.Now())
 	for _, n := range numbers {
-		status, _, slot, _ := f.observer.now()
+		status, _, slot, _ := f.observer.latest()
 		text := fmt.Sprintf("aircraft %d, PX4 system %d: no HEARTBEAT for 10 s", n, f.Aircraft[n-1].SystemID)
 		f.log.Error("autopilot lost", "aircraft", n, "system", f.Aircraft[n-1].SystemID, "slot", slot, "state", status.State)
-		f.view.say(text)
+		f.view.printLine(text)
 	}
 	return left
 }
 
-// dead are the numbers of the aircraft whose autopilots have died.
-func (f *flight) dead() (numbers []int) {
+// lostAircraft are the numbers of the aircraft whose autopilots have died.
+func (f *flight) lostAircraft() (numbers []int) {
 	for i := range f.Aircraft {
 		if f.fleet.isLost(i) {
 			numbers = append(numbers, i+1)
@@ -31,10 +31,10 @@ func (f *flight) dead() (numbers []int) {
 	return numbers
 }
 
-// died is the error with which a flight ends that lost autopilots, nil without one.
-func (f *flight) died() error {
+// lostError is the error with which a flight ends that lost autopilots, nil without one.
+func (f *flight) lostError() error {
 	var who []string
-	for _, n := range f.dead() {
+	for _, n := range f.lostAircraft() {
 		who = append(who, fmt.Sprintf("aircraft %d (PX4 system %d)", n, f.Aircraft[n-1].SystemID))
 	}
 	if len(who) == 0 {

@@ -17,42 +17,42 @@ import (
 // observer listens to everything on the fleet's topics, as a ground station
 // that only records would.
 type observer struct {
-	client *telemetry.Client
-	topics telemetry.Topics
-	beacon func(telemetry.Slot, time.Time) // called for each new slot, with when it was received
-	decide func(slot int, at time.Time)    // called for each decision
+	client     *telemetry.Client
+	topics     telemetry.Topics
+	onBeacon   func(telemetry.Slot, time.Time) // called for each new slot, with when it was received
+	onDecision func(slot int, at time.Time)    // called for each decision
 
-	rejects telemetry.Rejects
+	rejects telemetry.RejectCounter
 	mutex   sync.Mutex
 	changed chan struct{} // closed and replaced when anything was heard
-	heard
+	observed
 }
 
-// heard is what the observer knows.
-type heard struct {
-	online    bool
-	slot      int              // of the last beacon, -1 before
-	beacons   int              // slots opened
-	repeated  int              // beacons of a slot that had been opened, or of one before it
-	offered   float64          // the last beacon's price, s/J
-	status    telemetry.Status // the last
-	fresh     bool             // there was one
-	live      bool             // and one that was not retained
-	bySlot    map[int]telemetry.Status
-	speed     float64 // the last beacon's, 0 before
-	decisions int
-	bytes     int64
-	requests  map[string]telemetry.Budget // by command id
-	acks      map[string]telemetry.Ack
-	ackOrder  []string
+// observed is what the observer knows.
+type observed struct {
+	online          bool
+	lastSlot        int              // of the last beacon, -1 before
+	slotsOpened     int              // slots opened
+	repeatedBeacons int              // beacons of a slot that had been opened, or of one before it
+	priceSPerJ      float64          // the last beacon's price, s/J
+	status          telemetry.Status // the last
+	hasStatus       bool             // there was one
+	hasLiveStatus   bool             // and one that was not retained
+	statusBySlot    map[int]telemetry.Status
+	speed           float64 // the last beacon's, 0 before
+	decisions       int
+	controlBytes    int64
+	budgets         map[string]telemetry.Budget // by command id
+	acks            map[string]telemetry.Ack
+	ackOrder        []string
 }
 
-// all returns a copy of everything.
-func (o *observer) all() heard {
+// snapshot returns a copy of everything.
+func (o *observer) snapshot() observed {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
-	h := o.heard
-	h.bySlot, h.requests, h.acks, h.ackOrder = maps.Clone(h.bySlot), maps.Clone(h.requests), maps.Clone(h.acks), slices.Clone(h.ackOrder)
+	h := o.observed
+	h.statusBySlot, h.budgets, h.acks, h.ackOrder = maps.Clone(h.statusBySlot), maps.Clone(h.budgets), maps.Clone(h.acks), slices.Clone(h.ackOrder)
 	return h
 }
 
@@ -62,10 +62,10 @@ func newObserver(ctx context.Context, c *Config, broker telemetry.Broker, beacon
 		return nil, err
 	}
 	o := &observer{
-		topics: topics, beacon: beacon, decide: decide, changed: make(chan struct{}), rejects: telemetry.Rejects{Log: log},
-		heard: heard{
-			slot: -1, bySlot: map[int]telemetry.Status{},
-			requests: map[string]telemetry.Budget{}, acks: map[string]telemetry.Ack{},
+		topics: topics, onBeacon: beacon, onDecision: decide, changed: make(chan struct{}), rejects: telemetry.RejectCounter{Log: log},
+		observed: observed{
+			lastSlot: -1, statusBySlot: map[int]telemetry.Status{},
+			budgets: map[string]telemetry.Budget{}, acks: map[string]telemetry.Ack{},
 		},
 	}
 	o.client = &telemetry.Client{Broker: broker, Name: "observer", Log: log, Handle: o.handle}
@@ -79,21 +79,21 @@ func newObserver(ctx context.Context, c *Config, broker telemetry.Broker, beacon
 }
 
 func (o *observer) handle(m telemetry.Message) {
-	if beacon, isNew := o.note(m); isNew {
-		o.beacon(beacon, m.Received)
+	if beacon, isNew := o.record(m); isNew {
+		o.onBeacon(beacon, m.Received)
 	}
 }
 
-// note takes a message in, and returns the beacon if it opened a slot.
-func (o *observer) note(m telemetry.Message) (beacon telemetry.Slot, isNew bool) {
+// record takes a message in, and returns the beacon if it opened a slot.
+func (o *observer) record(m telemetry.Message) (beacon telemetry.Slot, isNew bool) {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
 	defer func() {
 		close(o.changed)
 		o.changed = make(chan struct{})
 	}()
-	if o.beacons > 0 && o.status.State != telemetry.StateDone { // in the slots
-		o.bytes += int64(len(m.Topic) + len(m.Payload))
+	if o.slotsOpened > 0 && o.status.State != telemetry.StateDone { // in the slots
+		o.controlBytes += int64(len(m.Topic) + len(m.Payload))
 	}
 	kind, id, _ := o.topics.Parse(m.Topic)
 	var err error
@@ -102,27 +102,27 @@ func (o *observer) note(m telemetry.Message) (beacon telemetry.Slot, isNew bool)
 		beacon, err = telemetry.DecodeSlot(m.Payload)
 		switch {
 		case err != nil || m.Retained:
-		case beacon.Slot > o.slot:
-			o.slot, isNew = beacon.Slot, true
-			o.beacons++
-			o.offered, o.speed = beacon.Offer.PriceSPerJ, beacon.Speed
+		case beacon.Slot > o.lastSlot:
+			o.lastSlot, isNew = beacon.Slot, true
+			o.slotsOpened++
+			o.priceSPerJ, o.speed = beacon.Offer.PriceSPerJ, beacon.Speed
 		default:
-			o.repeated++
+			o.repeatedBeacons++
 		}
 	case telemetry.KindDecision:
 		o.decisions++
 		if d, err := telemetry.DecodeDecision(m.Payload); err == nil {
-			o.decide(d.Slot, m.Received)
+			o.onDecision(d.Slot, m.Received)
 		}
 	case telemetry.KindOnline:
 		o.online, err = telemetry.DecodeOnline(m.Payload)
 	case telemetry.KindStatus:
 		var s telemetry.Status
 		if s, err = telemetry.DecodeStatus(m.Payload); err == nil {
-			o.status, o.fresh = s, true
-			o.live = o.live || !m.Retained
+			o.status, o.hasStatus = s, true
+			o.hasLiveStatus = o.hasLiveStatus || !m.Retained
 			if s.Slot >= 0 {
-				o.bySlot[s.Slot] = s
+				o.statusBySlot[s.Slot] = s
 			}
 		}
 	case telemetry.KindBudget:
@@ -133,8 +133,8 @@ func (o *observer) note(m telemetry.Message) (beacon telemetry.Slot, isNew bool)
 				b, err = telemetry.DecodeBudget([]byte(signed.Body))
 			}
 		}
-		if _, known := o.requests[b.ID]; err == nil && !known {
-			o.requests[b.ID] = b
+		if _, known := o.budgets[b.ID]; err == nil && !known {
+			o.budgets[b.ID] = b
 		}
 	case telemetry.KindAck:
 		var a telemetry.Ack
@@ -151,23 +151,23 @@ func (o *observer) note(m telemetry.Message) (beacon telemetry.Slot, isNew bool)
 	return beacon, isNew
 }
 
-// now returns the last status, the last beacon's slot, and what closes when
+// latest returns the last status, the last beacon's slot, and what closes when
 // there is more.
-func (o *observer) now() (s telemetry.Status, fresh bool, slot int, changed <-chan struct{}) {
+func (o *observer) latest() (s telemetry.Status, fresh bool, slot int, changed <-chan struct{}) {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
-	return o.status, o.fresh, o.slot, o.changed
+	return o.status, o.hasStatus, o.lastSlot, o.changed
 }
 
-// ready says what keeps a leader from being asked to start, nil for nothing. A
+// checkReady says what keeps a leader from being asked to start, nil for nothing. A
 // status that the broker retained may be of a leader that is gone.
-func (o *observer) ready() error {
+func (o *observer) checkReady() error {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
 	switch {
 	case !o.online:
 		return errors.New("no leader is online")
-	case !o.live:
+	case !o.hasLiveStatus:
 		return errors.New("the leader says no status")
 	case o.status.State != telemetry.StateIdle:
 		return fmt.Errorf("the leader is %s, want idle: give it a new mission id", o.status.State)
@@ -182,11 +182,11 @@ func (o *observer) ready() error {
 	return nil
 }
 
-// begun tells whether a slot was ever opened.
-func (o *observer) begun() bool {
+// hasBegun tells whether a slot was ever opened.
+func (o *observer) hasBegun() bool {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
-	return o.beacons > 0
+	return o.slotsOpened > 0
 }
 
 // ack is the acknowledgement of a command, nil before it came.
@@ -203,11 +203,11 @@ func (o *observer) ack(id string) *telemetry.Ack {
 func (o *observer) price() float64 {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
-	return o.offered
+	return o.priceSPerJ
 }
 
-// speedNow is that of the last beacon, 0 before there was one.
-func (o *observer) speedNow() float64 {
+// leaderSpeed is that of the last beacon, 0 before there was one.
+func (o *observer) leaderSpeed() float64 {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
 	return o.speed

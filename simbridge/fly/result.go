@@ -12,54 +12,54 @@ import (
 	"prefdt/telemetry"
 )
 
-// report puts together what the parts know, once nothing of a slot happens any more.
-func (f *flight) report(landed bool) *report.Flight {
-	o := f.observer.all()
-	trails, separationM, speedMPS := f.fleet.seen()
+// buildReport puts together what the parts know, once nothing of a slot happens any more.
+func (f *flight) buildReport(landed bool) *report.Flight {
+	o := f.observer.snapshot()
+	trails, separationM, speedMPS := f.fleet.flown()
 	r := &report.Flight{
-		Trails: trails, Users: f.crowd.Positions(), AreaM: f.World.Physics.AreaM, Slots: o.status.Slots,
+		Trails: trails, Users: f.users.Positions(), AreaM: f.World.Physics.AreaSideM, Slots: o.status.Slots,
 	}
 	if shock := f.World.Shock; shock.Factor != 0 && shock.Factor != 1 {
 		r.Shock = &report.Shock{Slot: shock.FromSlot, Factor: shock.Factor}
 	}
 	for _, id := range o.ackOrder {
-		if a, b := o.acks[id], o.requests[id]; a.Accepted && b.ID != "" {
+		if a, b := o.acks[id], o.budgets[id]; a.Accepted && b.ID != "" {
 			r.Budgets = append(r.Budgets, report.Budget{Slot: *a.EffectiveSlot, EnergyJ: b.EnergyJ})
 		}
 	}
-	spent := make([]map[int]battery.Spent, len(f.fleet.autopilots))
-	for m, a := range f.fleet.autopilots {
+	spent := make([]map[int]battery.Spent, len(f.fleet.vehicles))
+	for m, a := range f.fleet.vehicles {
 		spent[m] = a.BySlot()
 	}
-	f.rows(r, spent, o.bySlot)
+	f.fillRows(r, spent, o.statusBySlot)
 
 	s := &r.Summary
 	*s = report.Summary{
 		State: o.status.State, Landed: landed, Seed: f.Seed, Speed: f.Speed, Broker: f.url,
-		Slots: o.beacons, MissedSlots: missed(&o), RepeatedSlots: o.repeated, LeaderMissedSlots: o.status.MissedSlots, Decisions: o.decisions,
-		Source: o.status.EnergySource, MaxSpeedMPS: speedMPS, Commands: f.commands,
-		Traffic: report.Traffic{ControlBytes: o.bytes},
+		Slots: o.slotsOpened, MissedSlots: missedSlots(&o), RepeatedSlots: o.repeatedBeacons, LeaderMissedSlots: o.status.MissedSlots, Decisions: o.decisions,
+		EnergySource: o.status.EnergySource, MaxSpeedMPS: speedMPS, Commands: f.commands,
+		Traffic: report.Traffic{ControlBytes: o.controlBytes},
 	}
 	if !math.IsInf(separationM, 1) {
-		s.Separation = &separationM
+		s.MinSeparationM = &separationM
 	}
 	for i := range s.Commands {
 		c := &s.Commands[i]
 		a := o.acks[c.ID]
 		c.Accepted, c.EffectiveSlot, c.Saturated, c.FloorJ, c.Reason = a.Accepted, a.EffectiveSlot, a.Saturated, a.FloorJ, a.Reason
 	}
-	for _, outcome := range f.crowd.Outcomes() {
+	for _, outcome := range f.users.Outcomes() {
 		s.Traffic.OffloadedBits += outcome.Bits
 	}
 	if s.Traffic.OffloadedBits > 0 {
 		s.Traffic.Ratio = 8 * float64(s.Traffic.ControlBytes) / s.Traffic.OffloadedBits
 	}
-	total(s, r)
-	for m, a := range f.fleet.autopilots {
+	sumRows(s, r)
+	for m, a := range f.fleet.vehicles {
 		state := a.State()
-		craft := report.Aircraft{
-			Number: m + 1, Setpoints: state.Traffic.Setpoints, Refused: state.Traffic.Refused,
-			Commands: state.Traffic.Commands, Malformed: state.Traffic.Malformed, Lost: f.fleet.isLost(m),
+		craft := report.AircraftSummary{
+			Number: m + 1, Setpoints: state.Traffic.Setpoints, SetpointsRefused: state.Traffic.Refused,
+			MAVLinkCommands: state.Traffic.Commands, MalformedFrames: state.Traffic.Malformed, Lost: f.fleet.isLost(m),
 		}
 		if v, ok := a.(*px4.Vehicle); ok {
 			craft.ClockRate = v.ClockRate()
@@ -76,68 +76,68 @@ func (f *flight) report(landed bool) *report.Flight {
 		s.Budget.TransitJ += craft.TransitJ
 		s.Aircraft = append(s.Aircraft, craft)
 	}
-	r.Delays, s.Latency = f.fleet.latency.report()
+	r.Latencies, s.Latency = f.fleet.latency.summarize()
 	s.Budget.LeaderTransitJ = o.status.TransitJ
 	var decisionMS []float64
-	for _, slot := range slices.Sorted(maps.Keys(o.bySlot)) {
-		decisionMS = append(decisionMS, o.bySlot[slot].DecisionMS)
+	for _, slot := range slices.Sorted(maps.Keys(o.statusBySlot)) {
+		decisionMS = append(decisionMS, o.statusBySlot[slot].DecisionMS)
 	}
-	s.DecisionMS = report.SpreadOf(decisionMS)
+	s.DecisionMS = report.QuantilesOf(decisionMS)
 	return r
 }
 
-// missed counts the slots that no beacon opened: of the whole mission where it
+// missedSlots counts the slots that no beacon opened: of the whole mission where it
 // was flown to its end, and else of what was flown of it.
-func missed(o *heard) int {
-	ended := o.slot + 1
+func missedSlots(o *observed) int {
+	ended := o.lastSlot + 1
 	if o.status.State == telemetry.StateDone {
 		ended = o.status.Slots
 	}
-	return ended - o.beacons
+	return ended - o.slotsOpened
 }
 
-// rows makes the table of slots.
-func (f *flight) rows(r *report.Flight, spent []map[int]battery.Spent, bySlot map[int]telemetry.Status) {
+// fillRows makes the table of slots.
+func (f *flight) fillRows(r *report.Flight, spent []map[int]battery.Spent, bySlot map[int]telemetry.Status) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	r.Rows = make([]report.Row, r.Slots)
 	spentJ, known := 0.0, telemetry.Status{}
 	for slot := range r.Rows {
 		row := &r.Rows[slot]
-		due := f.crowd.Reports(slot)
-		*row = report.Row{Slot: slot, Expected: due.Expected, Lost: due.Lost, Tasks: due.Tasks}
+		due := f.users.ReportCounts(slot)
+		*row = report.Row{Slot: slot, ReportsExpected: due.Expected, ReportsLost: due.Lost, Tasks: due.Tasks}
 		for m := range spent {
 			j := spent[m][slot]
 			row.FlightJ, row.EdgeJ = append(row.FlightJ, j.FlightJ), append(row.EdgeJ, j.EdgeJ)
 			spentJ += j.J()
 			var place physics.Position
 			var speedMPS float64
-			if s, ok := f.started[slot]; ok {
-				place, speedMPS = at(s[m]), s[m].SpeedMPS()
+			if s, ok := f.bodiesAtBeacon[slot]; ok {
+				place, speedMPS = positionOf(s[m]), s[m].SpeedMPS()
 			}
 			row.Position, row.SpeedMPS = append(row.Position, place), append(row.SpeedMPS, speedMPS)
 		}
 		row.SpentJ = spentJ
 		if s, ok := bySlot[slot]; ok {
 			known = s
-			row.Heard, row.DecisionMS = s.UsersHeard, s.DecisionMS
+			row.ReportsReceived, row.DecisionMS = s.UsersHeard, s.DecisionMS
 		}
 		row.LeaderSpentJ, row.FloorJ = known.SpentJ, known.FloorJ
 		if known.PredictedEndJ != nil {
-			row.LeaderEndJ = *known.PredictedEndJ
+			row.LeaderPredictedEndJ = *known.PredictedEndJ
 		}
 		if known.BudgetJ != nil {
 			row.BudgetJ = *known.BudgetJ
 		}
 	}
-	for _, o := range f.crowd.Outcomes() {
+	for _, o := range f.users.Outcomes() {
 		if o.Slot >= len(r.Rows) {
 			continue
 		}
 		row := &r.Rows[o.Slot]
 		row.DelayS += o.DelayS
-		if o.Missed {
-			row.Missed++
+		if o.DeadlineMissed {
+			row.DeadlinesMissed++
 		}
 		switch o.By {
 		case telemetry.ByDecision:
@@ -150,18 +150,18 @@ func (f *flight) rows(r *report.Flight, spent []map[int]battery.Spent, bySlot ma
 	}
 }
 
-// total sums the table up.
-func total(s *report.Summary, r *report.Flight) {
+// sumRows sums the table up.
+func sumRows(s *report.Summary, r *report.Flight) {
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		s.Reports.Expected += row.Expected
-		s.Reports.Lost += row.Lost
-		s.Reports.Heard += row.Heard
+		s.Reports.Expected += row.ReportsExpected
+		s.Reports.Lost += row.ReportsLost
+		s.Reports.Received += row.ReportsReceived
 		s.Tasks.Total += row.Tasks
 		s.Tasks.ByDecision += row.ByDecision
 		s.Tasks.ByOffer += row.ByOffer
 		s.Tasks.ByLocal += row.ByLocal
-		s.Tasks.DeadlinesMissed += row.Missed
+		s.Tasks.DeadlinesMissed += row.DeadlinesMissed
 		s.DelayS += row.DelayS
 		for m := range row.FlightJ {
 			s.Budget.FlightJ += row.FlightJ[m]

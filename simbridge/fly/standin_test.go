@@ -16,54 +16,54 @@ import (
 	"prefdt/telemetry"
 )
 
-// standIn flies a mission by the contract with no policy at all: everyone
+// standInLeader flies a mission by the contract with no policy at all: everyone
 // offloads half to the aircraft heard best, and the aircraft fly east. It
 // keeps a ledger of its own from BATTERY_STATUS.
-type standIn struct {
+type standInLeader struct {
 	*testing.T
-	url    string
-	links  []string // UDP addresses to bind, one for each aircraft
-	slots  int
-	slotMS float64
-	eastM  float64 // where it believes its first aircraft
+	url           string
+	linkAddresses []string // UDP addresses to bind, one for each aircraft
+	slots         int
+	slotMS        float64
+	eastM         float64 // where it believes its first aircraft
 	// Reasons for which it refuses the first starts, and the ids of all of them.
 	refusals []string
-	starts   []string
+	startIDs []string
 
-	client *telemetry.Client
-	topics telemetry.Topics
-	crafts []*standInCraft
+	client        *telemetry.Client
+	topics        telemetry.Topics
+	aircraftLinks []*standInLink
 
-	mutex   sync.Mutex
-	state   string
-	slot    int
-	heard   int
-	decided int
-	budgetJ *float64
-	begin   chan struct{}
-	reports map[string]telemetry.Report
+	mutex           sync.Mutex
+	state           string
+	slot            int
+	reportsReceived int
+	decisions       int
+	budgetJ         *float64
+	started         chan struct{}
+	reports         map[string]telemetry.Report
 }
 
-type standInCraft struct {
-	node    *gomavlib.Node
-	mutex   sync.Mutex
-	changed chan struct{}
-	beat    *common.MessageHeartbeat
-	global  *common.MessageGlobalPositionInt
+type standInLink struct {
+	node           *gomavlib.Node
+	mutex          sync.Mutex
+	changed        chan struct{}
+	heartbeat      *common.MessageHeartbeat
+	globalPosition *common.MessageGlobalPositionInt
 	// The ledger: joules by the counter and by current x voltage, each message
 	// standing for the quarter of a second before it.
-	counted, integrated float64
+	countedJ, integratedJ float64
 }
 
-const standInBatteryS = 0.25
+const standInBatteryPeriodS = 0.25
 
 // run flies until the mission is done and ctx ends.
-func (l *standIn) run(ctx context.Context) {
+func (l *standInLeader) run(ctx context.Context) {
 	l.topics, _ = telemetry.NewTopics("test")
 	if l.state == "" {
 		l.state = telemetry.StateIdle
 	}
-	l.slot, l.begin, l.reports = -1, make(chan struct{}), map[string]telemetry.Report{}
+	l.slot, l.started, l.reports = -1, make(chan struct{}), map[string]telemetry.Report{}
 	l.client = &telemetry.Client{
 		Broker: telemetry.Broker{URL: l.url}, Name: "leader", Log: slog.New(slog.DiscardHandler), Retry: 20 * time.Millisecond,
 		Subscriptions: []telemetry.Subscription{{Filter: l.topics.AllReports()}, {Filter: l.topics.AllCommands(), QoS: 1}},
@@ -74,8 +74,8 @@ func (l *standIn) run(ctx context.Context) {
 		return
 	}
 	defer l.client.Close()
-	for i, address := range l.links {
-		c := &standInCraft{changed: make(chan struct{})}
+	for i, address := range l.linkAddresses {
+		c := &standInLink{changed: make(chan struct{})}
 		c.node = &gomavlib.Node{
 			Endpoints: []gomavlib.EndpointConf{gomavlib.EndpointUDPServer{Address: address}},
 			Dialect:   common.Dialect, OutVersion: gomavlib.V2, OutSystemID: 245, OutComponentID: 191,
@@ -87,33 +87,33 @@ func (l *standIn) run(ctx context.Context) {
 		}
 		defer c.node.Close()
 		go c.read()
-		l.crafts = append(l.crafts, c)
-		c.until(ctx, func() bool { return c.beat != nil && c.global != nil })
-		c.command(i+1, common.MAV_CMD_SET_MESSAGE_INTERVAL, 147, standInBatteryS*1e6)
+		l.aircraftLinks = append(l.aircraftLinks, c)
+		c.waitFor(ctx, func() bool { return c.heartbeat != nil && c.globalPosition != nil })
+		c.command(i+1, common.MAV_CMD_SET_MESSAGE_INTERVAL, 147, standInBatteryPeriodS*1e6)
 	}
 	l.client.Publish(telemetry.Publication{Topic: l.topics.Online(), QoS: 1, Retained: true, Payload: telemetry.EncodeOnline(true)})
 	for waits := true; waits; {
 		l.publishStatus() // again and again: whoever comes later takes no retained one for ours
 		select {
-		case <-l.begin:
+		case <-l.started:
 			waits = false
 		case <-time.After(100 * time.Millisecond):
 		case <-ctx.Done():
 			return
 		}
 	}
-	for i, c := range l.crafts {
+	for i, c := range l.aircraftLinks {
 		c.command(i+1, common.MAV_CMD_NAV_TAKEOFF, 0, 0, 0, math.NaN(), math.NaN(), math.NaN(), 488+8)
 		c.command(i+1, common.MAV_CMD_COMPONENT_ARM_DISARM, 1)
 	}
-	for i, c := range l.crafts {
-		c.until(ctx, func() bool { return c.beat.CustomMode == 4<<16|3<<24 && c.global.RelativeAlt > 7000 })
-		go c.fly(ctx, i+1, l.slotMS)
+	for i, c := range l.aircraftLinks {
+		c.waitFor(ctx, func() bool { return c.heartbeat.CustomMode == 4<<16|3<<24 && c.globalPosition.RelativeAlt > 7000 })
+		go c.streamSetpoints(ctx, i+1, l.slotMS)
 	}
 	time.Sleep(20 * time.Millisecond) // a few setpoints
-	for i, c := range l.crafts {
+	for i, c := range l.aircraftLinks {
 		c.command(i+1, common.MAV_CMD_DO_SET_MODE, 1, 6)
-		c.until(ctx, func() bool { return c.beat.CustomMode == 6<<16 })
+		c.waitFor(ctx, func() bool { return c.heartbeat.CustomMode == 6<<16 })
 	}
 	slots := time.NewTicker(time.Duration(l.slotMS * float64(time.Millisecond)))
 	defer slots.Stop()
@@ -131,25 +131,25 @@ func (l *standIn) run(ctx context.Context) {
 		l.mutex.Unlock()
 		l.publishStatus()
 	}
-	for i, c := range l.crafts {
+	for i, c := range l.aircraftLinks {
 		c.command(i+1, common.MAV_CMD_NAV_RETURN_TO_LAUNCH)
 	}
 	<-ctx.Done()
 }
 
-func (l *standIn) openSlot(n int) {
+func (l *standInLeader) openSlot(n int) {
 	l.mutex.Lock()
-	l.slot, l.heard, l.state = n, 0, telemetry.StateFlying
+	l.slot, l.reportsReceived, l.state = n, 0, telemetry.StateFlying
 	l.mutex.Unlock()
 	offer := telemetry.Offer{PriceSPerJ: 0.01, Aircraft: []telemetry.OfferAircraft{}}
-	for i := range l.crafts {
+	for i := range l.aircraftLinks {
 		offer.Aircraft = append(offer.Aircraft, telemetry.OfferAircraft{Number: i + 1, PositionM: [2]float64{500, 500}, CPUHz: 40e9, ExpectedUsers: 3})
 	}
 	l.publish(l.topics.Slot(), 0, false, telemetry.Slot{Slot: n, SlotMS: l.slotMS, Speed: 1000 / l.slotMS, ReportByMS: 0.3 * l.slotMS, DecideByMS: 0.8 * l.slotMS, Offer: offer})
 }
 
 // publish is generic over the messages by way of their encoders.
-func (l *standIn) publish(topic string, qos byte, retained bool, m any) {
+func (l *standInLeader) publish(topic string, qos byte, retained bool, m any) {
 	var payload []byte
 	var err error
 	switch m := m.(type) {
@@ -170,19 +170,19 @@ func (l *standIn) publish(topic string, qos byte, retained bool, m any) {
 	l.client.Publish(telemetry.Publication{Topic: topic, QoS: qos, Retained: retained, Payload: payload})
 }
 
-func (l *standIn) publishStatus() {
+func (l *standInLeader) publishStatus() {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	age := 0.1
 	s := telemetry.Status{
-		Slot: l.slot, Slots: l.slots, State: l.state, BudgetJ: l.budgetJ, UsersHeard: l.heard, DecisionMS: float64(l.slot + 1),
+		Slot: l.slot, Slots: l.slots, State: l.state, BudgetJ: l.budgetJ, UsersHeard: l.reportsReceived, DecisionMS: float64(l.slot + 1),
 		EnergySource: telemetry.SourceEnergyConsumed, Aircraft: []telemetry.StatusAircraft{}, Challenge: telemetry.NewChallenge(),
 	}
 	if l.budgetJ != nil {
 		mode, rest := telemetry.ModeTarget, 1.0
 		s.Mode, s.RemainingJ = &mode, &rest
 	}
-	for i := range l.crafts {
+	for i := range l.aircraftLinks {
 		var at *[3]float64
 		if i == 0 && l.eastM != 0 {
 			at = &[3]float64{l.eastM, 500, 0}
@@ -192,7 +192,7 @@ func (l *standIn) publishStatus() {
 	l.publish(l.topics.Status(), 0, true, s)
 }
 
-func (l *standIn) handle(m telemetry.Message) {
+func (l *standInLeader) handle(m telemetry.Message) {
 	kind, id, _ := l.topics.Parse(m.Topic)
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -202,7 +202,7 @@ func (l *standIn) handle(m telemetry.Message) {
 		if err != nil || r.Slot != l.slot {
 			return
 		}
-		l.heard++
+		l.reportsReceived++
 		if r.Task == nil {
 			return
 		}
@@ -212,7 +212,7 @@ func (l *standIn) handle(m telemetry.Message) {
 				best = number
 			}
 		}
-		l.decided++
+		l.decisions++
 		l.publish(l.topics.Decision(id), 1, false, telemetry.Decision{Slot: r.Slot, Aircraft: best, Offload: 0.5, CPUHz: 10e9})
 	case telemetry.KindBudget:
 		b, err := telemetry.DecodeBudget(m.Payload)
@@ -229,19 +229,19 @@ func (l *standIn) handle(m telemetry.Message) {
 		}
 		from := 0
 		ack := telemetry.Ack{ID: c.ID, Of: telemetry.Digest(m.Payload), Accepted: c.Action == telemetry.ActionStart, EffectiveSlot: &from, Reason: "only start"}
-		l.starts = append(l.starts, c.ID)
-		if n := len(l.starts); n <= len(l.refusals) {
+		l.startIDs = append(l.startIDs, c.ID)
+		if n := len(l.startIDs); n <= len(l.refusals) {
 			ack.Accepted, ack.EffectiveSlot, ack.Reason = false, nil, l.refusals[n-1]
 		}
 		if ack.Accepted {
 			ack.Reason = ""
-			close(l.begin)
+			close(l.started)
 		}
 		l.publish(l.topics.Ack(c.ID), 1, false, ack)
 	}
 }
 
-func (c *standInCraft) read() {
+func (c *standInLink) read() {
 	for e := range c.node.Events() {
 		f, ok := e.(*gomavlib.EventFrame)
 		if !ok {
@@ -250,12 +250,12 @@ func (c *standInCraft) read() {
 		c.mutex.Lock()
 		switch m := f.Message().(type) {
 		case *common.MessageHeartbeat:
-			c.beat = m
+			c.heartbeat = m
 		case *common.MessageGlobalPositionInt:
-			c.global = m
+			c.globalPosition = m
 		case *common.MessageBatteryStatus:
-			c.counted = 100 * float64(m.EnergyConsumed)
-			c.integrated += float64(m.CurrentBattery) / 100 * float64(m.Voltages[0]) / 1000 * standInBatteryS
+			c.countedJ = 100 * float64(m.EnergyConsumed)
+			c.integratedJ += float64(m.CurrentBattery) / 100 * float64(m.Voltages[0]) / 1000 * standInBatteryPeriodS
 		}
 		close(c.changed)
 		c.changed = make(chan struct{})
@@ -263,7 +263,7 @@ func (c *standInCraft) read() {
 	}
 }
 
-func (c *standInCraft) until(ctx context.Context, ok func() bool) {
+func (c *standInLink) waitFor(ctx context.Context, ok func() bool) {
 	for {
 		c.mutex.Lock()
 		changed, met := c.changed, ok()
@@ -280,7 +280,7 @@ func (c *standInCraft) until(ctx context.Context, ok func() bool) {
 }
 
 // command is sent once: nothing is lost on an idle loopback.
-func (c *standInCraft) command(system int, id common.MAV_CMD, params ...float64) {
+func (c *standInLink) command(system int, id common.MAV_CMD, params ...float64) {
 	m := &common.MessageCommandLong{TargetSystem: uint8(system), TargetComponent: 1, Command: id}
 	for i, f := range []*float32{&m.Param1, &m.Param2, &m.Param3, &m.Param4, &m.Param5, &m.Param6, &m.Param7} {
 		if i < len(params) {
@@ -290,8 +290,8 @@ func (c *standInCraft) command(system int, id common.MAV_CMD, params ...float64)
 	c.node.WriteMessageAll(m)
 }
 
-// fly streams setpoints ten times a mission second: east at 8 m/s.
-func (c *standInCraft) fly(ctx context.Context, system int, slotMS float64) {
+// streamSetpoints streams setpoints ten times a mission second: east at 8 m/s.
+func (c *standInLink) streamSetpoints(ctx context.Context, system int, slotMS float64) {
 	ticker := time.NewTicker(time.Duration(slotMS / 10 * float64(time.Millisecond)))
 	defer ticker.Stop()
 	var m message.Message = &common.MessageSetPositionTargetLocalNed{

@@ -21,19 +21,19 @@ type view struct {
 	terminal bool
 	fd       int // of the terminal
 
-	mutex sync.Mutex
-	drawn int // lines of the last drawing, to go back over
-	slot  int
-	when  time.Time
+	mutex      sync.Mutex
+	drawnLines int // lines of the last drawing, to go back over
+	lastSlot   int
+	drawnAt    time.Time
 }
 
 const (
-	redraw    = 100 * time.Millisecond
-	plainStep = 10 // slots
+	redrawInterval = 100 * time.Millisecond
+	plainLineSlots = 10 // slots
 )
 
 func newView(out io.Writer) *view {
-	v := &view{out: out, slot: -1}
+	v := &view{out: out, lastSlot: -1}
 	if f, ok := out.(*os.File); ok {
 		v.fd = int(f.Fd())
 		v.terminal = term.IsTerminal(v.fd)
@@ -41,25 +41,25 @@ func newView(out io.Writer) *view {
 	return v
 }
 
-// say prints a line that stays.
-func (v *view) say(text string) {
+// printLine prints a line that stays.
+func (v *view) printLine(text string) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
 	v.clear()
 	fmt.Fprintln(v.out, text)
 }
 
-// end leaves the last drawing where it is.
-func (v *view) end() {
+// leaveDrawing leaves the last drawing where it is.
+func (v *view) leaveDrawing() {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
-	v.drawn = 0
+	v.drawnLines = 0
 }
 
 func (v *view) clear() {
-	if v.drawn > 0 {
-		fmt.Fprintf(v.out, "\x1b[%dA\x1b[J", v.drawn)
-		v.drawn = 0
+	if v.drawnLines > 0 {
+		fmt.Fprintf(v.out, "\x1b[%dA\x1b[J", v.drawnLines)
+		v.drawnLines = 0
 	}
 }
 
@@ -68,16 +68,16 @@ func (v *view) draw(slot int, line string, panel func() []string) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
 	if !v.terminal {
-		if slot/plainStep != v.slot/plainStep || v.slot < 0 && slot >= 0 {
-			v.slot = slot
+		if slot/plainLineSlots != v.lastSlot/plainLineSlots || v.lastSlot < 0 && slot >= 0 {
+			v.lastSlot = slot
 			fmt.Fprintln(v.out, line)
 		}
 		return
 	}
-	if time.Since(v.when) < redraw {
+	if time.Since(v.drawnAt) < redrawInterval {
 		return
 	}
-	v.when = time.Now()
+	v.drawnAt = time.Now()
 	lines := panel()
 	if width, _, err := term.GetSize(v.fd); err == nil && width > 0 {
 		for i := range lines { // a line that wraps could not be drawn over
@@ -86,48 +86,48 @@ func (v *view) draw(slot int, line string, panel func() []string) {
 	}
 	v.clear()
 	fmt.Fprintln(v.out, strings.Join(lines, "\n"))
-	v.drawn = len(lines)
+	v.drawnLines = len(lines)
 }
 
-// show draws the flight as it stands.
-func (f *flight) show(s telemetry.Status) {
+// showStatus draws the flight as it stands.
+func (f *flight) showStatus(s telemetry.Status) {
 	if s.Slots == 0 {
 		return
 	}
 	slot := max(s.Slot, -1)
 	budget, end := "none", "-"
 	if s.BudgetJ != nil {
-		budget = kilo(*s.BudgetJ)
+		budget = kilojoules(*s.BudgetJ)
 	}
 	if s.PredictedEndJ != nil {
-		end = kilo(*s.PredictedEndJ)
+		end = kilojoules(*s.PredictedEndJ)
 	}
-	spent := kilo(f.fleet.spentJ(s.Slots))
+	spent := kilojoules(f.fleet.spentJ(s.Slots))
 	f.view.draw(slot, fmt.Sprintf("slot %3d of %d  %-9s  spent %s of %s kJ, leader %s, foresees %s  heard %d  price %.2g s/kJ",
-		slot+1, s.Slots, s.State, spent, budget, kilo(s.SpentJ), end, s.UsersHeard, 1000*f.observer.price()), func() []string {
+		slot+1, s.Slots, s.State, spent, budget, kilojoules(s.SpentJ), end, s.UsersHeard, 1000*f.observer.price()), func() []string {
 		const width = 40
 		done := width * (slot + 1) / s.Slots
 		lines := []string{
 			fmt.Sprintf("slot %3d of %d  [%s%s]  %s", slot+1, s.Slots, strings.Repeat("#", done), strings.Repeat(".", width-done), s.State),
 			fmt.Sprintf("energy   spent %s kJ of %s   leader counts %s, foresees %s, floor %s   from %s",
-				spent, budget, kilo(s.SpentJ), end, kilo(s.FloorJ), s.EnergySource),
+				spent, budget, kilojoules(s.SpentJ), end, kilojoules(s.FloorJ), s.EnergySource),
 			fmt.Sprintf("users    %d heard   price %.2g s/kJ   decision %.2f ms   missed slots %d", s.UsersHeard, 1000*f.observer.price(), s.DecisionMS, s.MissedSlots),
 		}
-		for i, a := range f.fleet.autopilots {
+		for i, a := range f.fleet.vehicles {
 			state := a.State()
 			lines = append(lines, fmt.Sprintf("craft %d  %-12s east %4.0f north %4.0f up %3.0f m   %4.1f m/s   %s kJ drawn",
-				i+1, state.Mode, state.Position.EastM, state.Position.NorthM, state.Position.UpM, state.SpeedMPS(), kilo(state.Spent.J())))
+				i+1, state.Mode, state.Position.EastM, state.Position.NorthM, state.Position.UpM, state.SpeedMPS(), kilojoules(state.Spent.J())))
 		}
 		return lines
 	})
 }
 
-func kilo(joules float64) string { return fmt.Sprintf("%.2f", joules/1000) }
+func kilojoules(joules float64) string { return fmt.Sprintf("%.2f", joules/1000) }
 
 // printSummary tells in a few lines how it went.
 func printSummary(w io.Writer, s *report.Summary, folder string) {
 	fmt.Fprintf(w, "\nslots      %d flown, %d missed, %d repeated\n", s.Slots, s.MissedSlots, s.RepeatedSlots)
-	fmt.Fprintf(w, "reports    %d due, %d lost on purpose, %d heard\n", s.Reports.Expected, s.Reports.Lost, s.Reports.Heard)
+	fmt.Fprintf(w, "reports    %d due, %d lost on purpose, %d heard\n", s.Reports.Expected, s.Reports.Lost, s.Reports.Received)
 	fmt.Fprintf(w, "tasks      %d: %d by decision, %d by the standing offer, %d locally without one; %d deadlines missed\n",
 		s.Tasks.Total, s.Tasks.ByDecision, s.Tasks.ByOffer, s.Tasks.ByLocal, s.Tasks.DeadlinesMissed)
 	fmt.Fprintf(w, "delay      %.1f s\n", s.DelayS)
@@ -137,16 +137,16 @@ func printSummary(w io.Writer, s *report.Summary, folder string) {
 		fmt.Fprintf(w, "energy     %.0f J\n", s.Budget.SpentJ)
 	}
 	fmt.Fprintf(w, "           %.0f J flight, %.0f J computing; the leader counts %.0f J from %s; %.0f J more in transit\n",
-		s.Budget.FlightJ, s.Budget.EdgeJ, s.Budget.LeaderSpentJ, s.Source, s.Budget.TransitJ)
+		s.Budget.FlightJ, s.Budget.EdgeJ, s.Budget.LeaderSpentJ, s.EnergySource, s.Budget.TransitJ)
 	fmt.Fprintf(w, "decision   %.2f ms median, %.2f ms 95th percentile\n", s.DecisionMS.P50, s.DecisionMS.P95)
 	l := &s.Latency
 	fmt.Fprintf(w, "latency    decisions %.1f ms median, %.1f 95th percentile, %.1f at most after their beacon, %d late\n",
-		l.DecisionMS.P50, l.DecisionMS.P95, l.DecisionMS.Max, l.Late)
-	if l.StreamMS != (report.Spread{}) {
-		fmt.Fprintf(w, "           setpoints off their beat by %.1f ms median, %.1f 95th percentile, %.1f at most\n", l.StreamMS.P50, l.StreamMS.P95, l.StreamMS.Max)
+		l.DecisionMS.P50, l.DecisionMS.P95, l.DecisionMS.Max, l.LateDecisions)
+	if l.SetpointJitterMS != (report.Quantiles{}) {
+		fmt.Fprintf(w, "           setpoints off their beat by %.1f ms median, %.1f 95th percentile, %.1f at most\n", l.SetpointJitterMS.P50, l.SetpointJitterMS.P95, l.SetpointJitterMS.Max)
 	}
-	if s.Separation != nil {
-		fmt.Fprintf(w, "flight     never closer than %.0f m, never faster than %.1f m/s\n", *s.Separation, s.MaxSpeedMPS)
+	if s.MinSeparationM != nil {
+		fmt.Fprintf(w, "flight     never closer than %.0f m, never faster than %.1f m/s\n", *s.MinSeparationM, s.MaxSpeedMPS)
 	} else {
 		fmt.Fprintf(w, "flight     never faster than %.1f m/s\n", s.MaxSpeedMPS)
 	}
@@ -156,7 +156,7 @@ func printSummary(w io.Writer, s *report.Summary, folder string) {
 		if c.Accepted {
 			answer = fmt.Sprintf("accepted from slot %d", *c.EffectiveSlot)
 		}
-		fmt.Fprintf(w, "command    %s, %s\n", strings.Join(c.Run, " "), answer)
+		fmt.Fprintf(w, "command    %s, %s\n", strings.Join(c.Args, " "), answer)
 	}
 	fmt.Fprintf(w, "report     %s\n", folder)
 }

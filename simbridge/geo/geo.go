@@ -9,9 +9,9 @@ import "math"
 
 // The WGS84 ellipsoid.
 const (
-	semiMajorM   = 6378137.0
-	flattening   = 1 / 298.257223563
-	eccentricity = flattening * (2 - flattening) // first eccentricity, squared
+	semiMajorM          = 6378137.0
+	flattening          = 1 / 298.257223563
+	eccentricitySquared = flattening * (2 - flattening) // first eccentricity, squared
 )
 
 // Point is a geodetic position; altitude is above the same datum as the origin's.
@@ -26,7 +26,7 @@ type Local struct{ EastM, NorthM, UpM float64 }
 
 // ToLocal returns p in the frame of an origin.
 func (origin Point) ToLocal(p Point) Local {
-	east, north := tangent(origin, p)
+	east, north := eastNorth(origin, p)
 	return Local{east, north, p.AltM - origin.AltM}
 }
 
@@ -36,22 +36,22 @@ func (origin Point) FromLocal(l Local) Point {
 	// The radii of curvature give a first guess good to centimetres per
 	// kilometre; each correction with the exact forward map squares that.
 	for range 4 {
-		east, north := tangent(origin, p)
+		east, north := eastNorth(origin, p)
 		sin, cos := math.Sincos(rad(p.LatDeg))
-		w := 1 - eccentricity*sin*sin
-		prime := semiMajorM / math.Sqrt(w)         // east-west radius
-		meridian := prime * (1 - eccentricity) / w // north-south radius
+		w := 1 - eccentricitySquared*sin*sin
+		prime := semiMajorM / math.Sqrt(w)                // east-west radius
+		meridian := prime * (1 - eccentricitySquared) / w // north-south radius
 		p.LatDeg += deg((l.NorthM - north) / (meridian + p.AltM))
 		p.LonDeg += deg((l.EastM - east) / ((prime + p.AltM) * cos))
 	}
 	return p
 }
 
-// tangent returns the east and north coordinates of p in the plane that touches
+// eastNorth returns the east and north coordinates of p in the plane that touches
 // the ellipsoid below the origin.
-func tangent(origin, p Point) (eastM, northM float64) {
-	ox, oy, oz := earthCentred(origin)
-	px, py, pz := earthCentred(p)
+func eastNorth(origin, p Point) (eastM, northM float64) {
+	ox, oy, oz := toECEF(origin)
+	px, py, pz := toECEF(p)
 	x, y, z := px-ox, py-oy, pz-oz
 	sinLat, cosLat := math.Sincos(rad(origin.LatDeg))
 	sinLon, cosLon := math.Sincos(rad(origin.LonDeg))
@@ -60,12 +60,12 @@ func tangent(origin, p Point) (eastM, northM float64) {
 	return eastM, northM
 }
 
-func earthCentred(p Point) (x, y, z float64) {
+func toECEF(p Point) (x, y, z float64) {
 	sinLat, cosLat := math.Sincos(rad(p.LatDeg))
 	sinLon, cosLon := math.Sincos(rad(p.LonDeg))
-	prime := semiMajorM / math.Sqrt(1-eccentricity*sinLat*sinLat)
+	prime := semiMajorM / math.Sqrt(1-eccentricitySquared*sinLat*sinLat)
 	return (prime + p.AltM) * cosLat * cosLon, (prime + p.AltM) * cosLat * sinLon,
-		(prime*(1-eccentricity) + p.AltM) * sinLat
+		(prime*(1-eccentricitySquared) + p.AltM) * sinLat
 }
 
 func rad(degrees float64) float64 { return degrees * math.Pi / 180 }

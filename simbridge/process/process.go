@@ -20,7 +20,7 @@ type Process struct {
 	command *exec.Cmd
 	tail    tail
 	log     *os.File
-	Ended   chan struct{} // closed when it has ended
+	Done    chan struct{} // closed when it has ended
 	err     error         // how, before Ended is closed
 }
 
@@ -30,9 +30,9 @@ func Start(args []string, logPath string) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("log of %s: %w", args[0], err)
 	}
-	p := &Process{command: exec.Command(args[0], args[1:]...), log: log, Ended: make(chan struct{})}
+	p := &Process{command: exec.Command(args[0], args[1:]...), log: log, Done: make(chan struct{})}
 	p.command.Stdout = log
-	p.command.Stderr = &teeTail{log, &p.tail}
+	p.command.Stderr = &teeWriter{log, &p.tail}
 	if err := p.command.Start(); err != nil {
 		log.Close()
 		return nil, fmt.Errorf("start %s: %w", args[0], err)
@@ -40,7 +40,7 @@ func Start(args []string, logPath string) (*Process, error) {
 	go func() {
 		p.err = p.command.Wait()
 		log.Close()
-		close(p.Ended)
+		close(p.Done)
 	}()
 	return p, nil
 }
@@ -61,15 +61,15 @@ func (p *Process) Failure() error {
 func (p *Process) Stop() {
 	p.command.Process.Signal(syscall.SIGTERM)
 	select {
-	case <-p.Ended:
+	case <-p.Done:
 	case <-time.After(5 * time.Second):
 		p.command.Process.Kill()
-		<-p.Ended
+		<-p.Done
 	}
 }
 
-// End asks the process to end and says so if it failed.
-func (p *Process) End() error {
+// Shutdown asks the process to end and says so if it failed.
+func (p *Process) Shutdown() error {
 	p.Stop()
 	if p.err != nil {
 		return p.Failure()
@@ -80,11 +80,11 @@ func (p *Process) End() error {
 // Kill ends the process as a loss of power does, and waits until it is gone.
 func (p *Process) Kill() {
 	p.command.Process.Kill()
-	<-p.Ended
+	<-p.Done
 }
 
-// Pause stops the process where it is, or lets it go on.
-func (p *Process) Pause(stop bool) {
+// SetPaused stops the process where it is, or lets it go on.
+func (p *Process) SetPaused(stop bool) {
 	signal := syscall.SIGCONT
 	if stop {
 		signal = syscall.SIGSTOP
@@ -130,12 +130,12 @@ func (t *tail) line() string {
 	return string(t.last)
 }
 
-type teeTail struct {
+type teeWriter struct {
 	file *os.File
 	tail *tail
 }
 
-func (w *teeTail) Write(b []byte) (int, error) {
+func (w *teeWriter) Write(b []byte) (int, error) {
 	w.tail.Write(b)
 	return w.file.Write(b)
 }

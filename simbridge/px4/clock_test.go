@@ -19,17 +19,17 @@ func TestClockGoesOn(t *testing.T) {
 		"rebooted":          {[]uint32{90000, 91000, 300, 1300}, []int64{0, 1000, 300, 1000}},
 		"counter's end":     {[]uint32{math.MaxUint32 - 399, 600}, []int64{0, 1000}},
 	} {
-		var k clock
+		var k autopilotClock
 		for i, ms := range c.read {
-			us, ok := k.read(ms, began.Add(time.Duration(i)*time.Second))
+			us, ok := k.update(ms, began.Add(time.Duration(i)*time.Second))
 			if want := c.want[i]; ok != (want >= 0) || ok && us != 1000*want {
 				t.Errorf("%s: reading %d says %d us, %v; want %d ms", name, i, us, ok, want)
 			}
 		}
 	}
-	var k clock
+	var k autopilotClock
 	for i := range 11 {
-		k.read(uint32(1000+985*i), began.Add(time.Duration(i)*time.Second))
+		k.update(uint32(1000+985*i), began.Add(time.Duration(i)*time.Second))
 	}
 	if r := k.rate(); math.Abs(r-0.985) > 1e-9 {
 		t.Errorf("rate %v, want 0.985", r)

@@ -10,26 +10,26 @@ import (
 	"prefdt/simbridge/battery"
 )
 
-// flier is an instance that flies, heard at a moment; powerW is drawn whatever it does.
-func flier(at time.Time, powerW float64) *Vehicle {
+// flyingVehicle is an instance that flies, heard at a moment; powerW is drawn whatever it does.
+func flyingVehicle(at time.Time, powerW float64) *Vehicle {
 	v := &Vehicle{
 		Config:  Config{Speed: 1, PowerW: func(int, float64) float64 { return powerW }},
-		battery: battery.New(150e3, battery.Fields{Current: true}), sendUS: math.MaxInt64,
+		battery: battery.New(150e3, battery.Fields{Current: true}), nextSendUS: math.MaxInt64,
 	}
-	v.receive(nil, &common.MessageHeartbeat{BaseMode: common.MAV_MODE_FLAG_SAFETY_ARMED}, at)
-	v.receive(nil, &common.MessageExtendedSysState{LandedState: common.MAV_LANDED_STATE_IN_AIR}, at)
-	v.hear(10_000, at)
+	v.handleMessage(nil, &common.MessageHeartbeat{BaseMode: common.MAV_MODE_FLAG_SAFETY_ARMED}, at)
+	v.handleMessage(nil, &common.MessageExtendedSysState{LandedState: common.MAV_LANDED_STATE_IN_AIR}, at)
+	v.receivePosition(10_000, at)
 	return v
 }
 
-// hear is a position at a time since boot, received at a moment.
-func (v *Vehicle) hear(bootMS uint32, at time.Time) {
-	v.receive(nil, &common.MessageGlobalPositionInt{TimeBootMs: bootMS, Lat: 1, Lon: 1}, at)
+// receivePosition is a position at a time since boot, received at a moment.
+func (v *Vehicle) receivePosition(bootMS uint32, at time.Time) {
+	v.handleMessage(nil, &common.MessageGlobalPositionInt{TimeBootMs: bootMS, Lat: 1, Lon: 1}, at)
 }
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-func near(t *testing.T, what string, got, want float64) {
+func checkNear(t *testing.T, what string, got, want float64) {
 	t.Helper()
 	if math.Abs(got-want) > 1e-6*max(want, 1) {
 		t.Errorf("%s: %v, want %v", what, got, want)
@@ -51,14 +51,14 @@ func TestWhatItDraws(t *testing.T) {
 		"unheard for 9 s":  {common.MAV_MODE_FLAG_SAFETY_ARMED, common.MAV_LANDED_STATE_IN_AIR, 9, 9},
 		"unheard for 60 s": {common.MAV_MODE_FLAG_SAFETY_ARMED, common.MAV_LANDED_STATE_IN_AIR, 60, 10},
 	} {
-		v := flier(noon, 100)
-		v.receive(nil, &common.MessageHeartbeat{BaseMode: c.armed}, noon)
-		v.receive(nil, &common.MessageExtendedSysState{LandedState: c.landed}, noon)
+		v := flyingVehicle(noon, 100)
+		v.handleMessage(nil, &common.MessageHeartbeat{BaseMode: c.armed}, noon)
+		v.handleMessage(nil, &common.MessageExtendedSysState{LandedState: c.landed}, noon)
 		for s := 0.1; s < c.gapS; s += 0.1 {
-			v.miss(noon.Add(time.Duration(s * float64(time.Second))))
+			v.checkTimeout(noon.Add(time.Duration(s * float64(time.Second))))
 		}
-		v.hear(10_000+uint32(1000*c.gapS), noon.Add(time.Duration(c.gapS*float64(time.Second))))
-		near(t, name, v.State().Spent.J(), 100*c.wantS)
+		v.receivePosition(10_000+uint32(1000*c.gapS), noon.Add(time.Duration(c.gapS*float64(time.Second))))
+		checkNear(t, name, v.State().Spent.J(), 100*c.wantS)
 	}
 }
 
@@ -66,16 +66,16 @@ func TestWhatItDraws(t *testing.T) {
 // told in messages that amount to that.
 func TestJoulesGoByTheAutopilotsClock(t *testing.T) {
 	const rate, powerW, seconds = 0.985, 200.0, 100
-	v := flier(noon, powerW)
+	v := flyingVehicle(noon, powerW)
 	for i := 1; i <= 50*seconds; i++ {
 		at := noon.Add(time.Duration(i) * 20 * time.Millisecond)
 		if i%50 == 1 && i/50 < 10 {
 			v.SetSlot(i/50, at)
 		}
-		v.hear(10_000+uint32(math.Round(rate*20*float64(i))), at)
+		v.receivePosition(10_000+uint32(math.Round(rate*20*float64(i))), at)
 	}
-	near(t, "joules", v.State().Spent.J(), powerW*rate*seconds)
-	near(t, "clock", math.Round(1e4*v.ClockRate())/1e4, rate)
+	checkNear(t, "joules", v.State().Spent.J(), powerW*rate*seconds)
+	checkNear(t, "clock", math.Round(1e4*v.ClockRate())/1e4, rate)
 	if got := v.BySlot()[5].J(); math.Abs(got-powerW*rate) > 2 {
 		t.Errorf("slot 5 took %v J, want %v", got, powerW*rate)
 	}
@@ -83,42 +83,42 @@ func TestJoulesGoByTheAutopilotsClock(t *testing.T) {
 
 // A slot begins between two positions at its moment of the wall's clock.
 func TestSlotsBeginBetweenPositions(t *testing.T) {
-	v := flier(noon, 100)
+	v := flyingVehicle(noon, 100)
 	v.SetSlot(0, noon.Add(250*time.Millisecond))
 	v.SetSlot(1, noon.Add(1250*time.Millisecond)) // ahead
-	v.hear(11_000, noon.Add(time.Second))
-	v.hear(12_000, noon.Add(2*time.Second))
+	v.receivePosition(11_000, noon.Add(time.Second))
+	v.receivePosition(12_000, noon.Add(2*time.Second))
 	v.SetSlot(2, noon.Add(1900*time.Millisecond)) // behind: the beacon took longer than the position
-	v.hear(13_000, noon.Add(3*time.Second))
+	v.receivePosition(13_000, noon.Add(3*time.Second))
 	by := v.BySlot()
 	for slot, want := range map[int]float64{-1: 25, 0: 100, 1: 75, 2: 100} {
-		near(t, "slot", by[slot].J(), want)
+		checkNear(t, "slot", by[slot].J(), want)
 	}
 }
 
 // Computing is drawn over half a slot, and all of it in the slot that it was for.
 func TestComputingIsNotDrawnAtOnce(t *testing.T) {
-	v := flier(noon, 0)
+	v := flyingVehicle(noon, 0)
 	v.AddEdgeJ(3, 90)
 	v.AddEdgeJ(3, 10)
 	for i := 1; i <= 75; i++ {
-		v.hear(10_000+uint32(20*i), noon.Add(time.Duration(i)*20*time.Millisecond))
+		v.receivePosition(10_000+uint32(20*i), noon.Add(time.Duration(i)*20*time.Millisecond))
 		if i == 12 { // 0.24 s
-			near(t, "after a quarter of a second", v.State().Spent.EdgeJ, 48)
+			checkNear(t, "after a quarter of a second", v.State().Spent.EdgeJ, 48)
 		}
 	}
-	near(t, "after it", v.BySlot()[3].EdgeJ, 100)
-	if len(v.loads) > 0 {
-		t.Errorf("%+v left", v.loads)
+	checkNear(t, "after it", v.BySlot()[3].EdgeJ, 100)
+	if len(v.edgeLoads) > 0 {
+		t.Errorf("%+v left", v.edgeLoads)
 	}
 }
 
 // An instance is dead after 10 s without a HEARTBEAT, whatever else it says.
 func TestDeadAfterTenSecondsWithoutHeartbeat(t *testing.T) {
-	v := flier(noon, 100)
+	v := flyingVehicle(noon, 100)
 	for s := 1; s <= 30; s++ {
 		at := noon.Add(time.Duration(s) * time.Second)
-		v.hear(uint32(10_000+1000*s), at)
+		v.receivePosition(uint32(10_000+1000*s), at)
 		if got := v.Lost(at); got != (s > 10) {
 			t.Errorf("after %d s: lost %v", s, got)
 		}
@@ -141,12 +141,12 @@ func TestItsOwnBattery(t *testing.T) {
 		"keeps to its own":  {[]uint8{own, own, own, own, own, own}, "error"},
 		"both by turns":     {[]uint8{own, ours, own, ours, own, ours}, "error"},
 	} {
-		v := flier(noon, 0)
-		v.fedAt = noon
+		v := flyingVehicle(noon, 0)
+		v.batterySentAt = noon
 		now := noon.Add(20 * time.Second)
 		for i, id := range c.ids {
 			now = noon.Add(time.Duration(i) * time.Second)
-			v.receive(nil, &common.MessageBatteryStatus{Id: id}, now)
+			v.handleMessage(nil, &common.MessageBatteryStatus{Id: id}, now)
 		}
 		got := "ready"
 		if missing, err := v.Ready(now); err != nil {

@@ -19,15 +19,15 @@ import (
 
 // Flight is everything there is to tell.
 type Flight struct {
-	Summary Summary
-	Rows    []Row // by slot
-	Delays  []Delays
-	Trails  [][]physics.Position
-	Users   []physics.Position
-	Budgets []Budget // in the order they took effect
-	Shock   *Shock
-	AreaM   float64
-	Slots   int // T
+	Summary   Summary
+	Rows      []Row // by slot
+	Latencies []SlotLatency
+	Trails    [][]physics.Position
+	Users     []physics.Position
+	Budgets   []Budget // in the order they took effect
+	Shock     *Shock
+	AreaM     float64
+	Slots     int // T
 }
 
 // Budget is an accepted request.
@@ -44,24 +44,24 @@ type Shock struct {
 
 // Row is one slot.
 type Row struct {
-	Slot           int
-	Expected, Lost int // reports
-	Heard          int // by the leader
-	Tasks          int
-	ByDecision     int
-	ByOffer        int
-	ByLocal        int
-	DelayS         float64
-	Missed         int // deadlines
-	FlightJ, EdgeJ []float64
-	Position       []physics.Position // at the slot's start
-	SpeedMPS       []float64
-	SpentJ         float64 // truly, from slot 0 to this slot's end
-	LeaderSpentJ   float64 // the leader's account of it
-	LeaderEndJ     float64 // its prediction
-	FloorJ         float64
-	BudgetJ        float64 // 0: none
-	DecisionMS     float64
+	Slot                         int
+	ReportsExpected, ReportsLost int // reports
+	ReportsReceived              int // by the leader
+	Tasks                        int
+	ByDecision                   int
+	ByOffer                      int
+	ByLocal                      int
+	DelayS                       float64
+	DeadlinesMissed              int // deadlines
+	FlightJ, EdgeJ               []float64
+	Position                     []physics.Position // at the slot's start
+	SpeedMPS                     []float64
+	SpentJ                       float64 // truly, from slot 0 to this slot's end
+	LeaderSpentJ                 float64 // the leader's account of it
+	LeaderPredictedEndJ          float64 // its prediction
+	FloorJ                       float64
+	BudgetJ                      float64 // 0: none
+	DecisionMS                   float64
 }
 
 // Summary is summary.json.
@@ -74,30 +74,30 @@ type Summary struct {
 	Broker  string  `json:"broker"`
 	// Slots were opened by a beacon, MissedSlots by none, and RepeatedSlots are
 	// beacons too many: all as heard here, not as the leader says.
-	Slots             int        `json:"slots"`
-	MissedSlots       int        `json:"missed_slots"`
-	RepeatedSlots     int        `json:"repeated_slots"`
-	LeaderMissedSlots int        `json:"leader_missed_slots"`
-	Reports           Reports    `json:"reports"`
-	Decisions         int        `json:"decisions"`
-	Tasks             Tasks      `json:"tasks"`
-	Budget            Energy     `json:"budget"`
-	DelayS            float64    `json:"delay_s"`
-	Source            string     `json:"energy_source"`
-	DecisionMS        Spread     `json:"decision_ms"`
-	Separation        *float64   `json:"min_separation_m"` // null: a single aircraft
-	MaxSpeedMPS       float64    `json:"max_speed_mps"`
-	Setpoints         int        `json:"setpoints"`
-	Commands          []Command  `json:"commands"`
-	Traffic           Traffic    `json:"traffic"`
-	Aircraft          []Aircraft `json:"aircraft"`
-	Latency           Latency    `json:"latency"`
+	Slots             int               `json:"slots"`
+	MissedSlots       int               `json:"missed_slots"`
+	RepeatedSlots     int               `json:"repeated_slots"`
+	LeaderMissedSlots int               `json:"leader_missed_slots"`
+	Reports           Reports           `json:"reports"`
+	Decisions         int               `json:"decisions"`
+	Tasks             Tasks             `json:"tasks"`
+	Budget            Energy            `json:"budget"`
+	DelayS            float64           `json:"delay_s"`
+	EnergySource      string            `json:"energy_source"`
+	DecisionMS        Quantiles         `json:"decision_ms"`
+	MinSeparationM    *float64          `json:"min_separation_m"` // null: a single aircraft
+	MaxSpeedMPS       float64           `json:"max_speed_mps"`
+	Setpoints         int               `json:"setpoints"`
+	Commands          []Command         `json:"commands"`
+	Traffic           Traffic           `json:"traffic"`
+	Aircraft          []AircraftSummary `json:"aircraft"`
+	Latency           Latency           `json:"latency"`
 }
 
 type Reports struct {
 	Expected int `json:"expected"` // by active users, the lost ones too
 	Lost     int `json:"lost"`     // on purpose
-	Heard    int `json:"heard"`    // by the leader, in time
+	Received int `json:"heard"`    // by the leader, in time
 }
 
 type Tasks struct {
@@ -122,7 +122,7 @@ type Energy struct {
 	LeaderTransitJ float64 `json:"leader_transit_j"`
 }
 
-type Spread struct {
+type Quantiles struct {
 	P50 float64 `json:"p50"`
 	P95 float64 `json:"p95"`
 	Max float64 `json:"max"`
@@ -130,29 +130,29 @@ type Spread struct {
 
 // Latency is in wall time, as seen from here: with the links both ways.
 type Latency struct {
-	DecisionMS Spread `json:"decision_ms"`    // from a beacon's arrival to each decision's
-	Late       int    `json:"late_decisions"` // after decide_by_ms
-	BeaconMS   Spread `json:"beacon_jitter_ms"`
+	DecisionMS     Quantiles `json:"decision_ms"`    // from a beacon's arrival to each decision's
+	LateDecisions  int       `json:"late_decisions"` // after decide_by_ms
+	BeaconJitterMS Quantiles `json:"beacon_jitter_ms"`
 	// What goes to a real autopilot is not heard from here, and left out.
-	SetpointMS Spread `json:"setpoint_ms,omitzero"`        // from a beacon's arrival to the slot's first new velocity
-	StreamMS   Spread `json:"setpoint_jitter_ms,omitzero"` // of the interval between setpoints
+	FirstSetpointMS  Quantiles `json:"setpoint_ms,omitzero"`        // from a beacon's arrival to the slot's first new velocity
+	SetpointJitterMS Quantiles `json:"setpoint_jitter_ms,omitzero"` // of the interval between setpoints
 }
 
-// Delays is one slot's part of it.
-type Delays struct {
-	Slot       int
-	Decisions  int
-	Late       int
-	DecisionMS Spread
-	SetpointMS []float64 // by aircraft; NaN: no new one
-	BeaconMS   float64
-	StreamMS   Spread
+// SlotLatency is one slot's part of it.
+type SlotLatency struct {
+	Slot             int
+	Decisions        int
+	LateDecisions    int
+	DecisionMS       Quantiles
+	FirstSetpointMS  []float64 // by aircraft; NaN: no new one
+	BeaconJitterMS   float64
+	SetpointJitterMS Quantiles
 }
 
 // Command is one of the crew's, and its acknowledgement.
 type Command struct {
 	Slot          int      `json:"slot"` // when it was sent, -1 before the mission
-	Run           []string `json:"run"`
+	Args          []string `json:"run"`
 	ID            string   `json:"id"`
 	Accepted      bool     `json:"accepted"`
 	EffectiveSlot *int     `json:"effective_slot,omitempty"`
@@ -168,28 +168,28 @@ type Traffic struct {
 	Ratio         float64 `json:"ratio"` // bits over bits
 }
 
-type Aircraft struct {
-	Number    int     `json:"number"`
-	FlightJ   float64 `json:"flight_j"` // in the slots
-	EdgeJ     float64 `json:"edge_j"`
-	TransitJ  float64 `json:"transit_j"`
-	Setpoints int     `json:"setpoints"`
-	Refused   int     `json:"setpoints_refused"`
-	Commands  int     `json:"mavlink_commands"`
-	Malformed int     `json:"malformed_frames"`
-	ClockRate float64 `json:"clock_rate,omitzero"` // of an attached autopilot's clock against the wall's
-	Lost      bool    `json:"lost,omitempty"`      // it died in flight
+type AircraftSummary struct {
+	Number           int     `json:"number"`
+	FlightJ          float64 `json:"flight_j"` // in the slots
+	EdgeJ            float64 `json:"edge_j"`
+	TransitJ         float64 `json:"transit_j"`
+	Setpoints        int     `json:"setpoints"`
+	SetpointsRefused int     `json:"setpoints_refused"`
+	MAVLinkCommands  int     `json:"mavlink_commands"`
+	MalformedFrames  int     `json:"malformed_frames"`
+	ClockRate        float64 `json:"clock_rate,omitzero"` // of an attached autopilot's clock against the wall's
+	Lost             bool    `json:"lost,omitempty"`      // it died in flight
 }
 
-// SpreadOf returns the median, the 95th percentile (nearest rank) and the greatest.
-func SpreadOf(x []float64) Spread {
+// QuantilesOf returns the median, the 95th percentile (nearest rank) and the greatest.
+func QuantilesOf(x []float64) Quantiles {
 	if len(x) == 0 {
-		return Spread{}
+		return Quantiles{}
 	}
 	x = slices.Clone(x)
 	slices.Sort(x)
 	rank := func(p float64) float64 { return x[max(int(math.Ceil(p*float64(len(x))))-1, 0)] }
-	return Spread{rank(0.5), rank(0.95), x[len(x)-1]}
+	return Quantiles{rank(0.5), rank(0.95), x[len(x)-1]}
 }
 
 // Write makes all files in a folder.
@@ -202,14 +202,14 @@ func Write(folder string, f *Flight) error {
 		return fmt.Errorf("write summary: %w", err)
 	}
 	return cmp.Or(
-		write(filepath.Join(folder, "summary.json"), append(raw, '\n')),
+		writeFile(filepath.Join(folder, "summary.json"), append(raw, '\n')),
 		writeSlots(filepath.Join(folder, "slots.csv"), f),
-		writeDelays(filepath.Join(folder, "latency.csv"), f),
-		plots(folder, f),
+		writeLatencies(filepath.Join(folder, "latency.csv"), f),
+		writePlots(folder, f),
 	)
 }
 
-func write(path string, raw []byte) error {
+func writeFile(path string, raw []byte) error {
 	if err := os.WriteFile(path, raw, 0o644); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
@@ -233,16 +233,16 @@ func writeSlots(path string, f *Flight) error {
 	w.Write(head)
 	for _, r := range f.Rows {
 		line := []string{}
-		for _, n := range []int{r.Slot, r.Expected, r.Lost, r.Heard, r.Tasks, r.ByDecision, r.ByOffer, r.ByLocal} {
+		for _, n := range []int{r.Slot, r.ReportsExpected, r.ReportsLost, r.ReportsReceived, r.Tasks, r.ByDecision, r.ByOffer, r.ByLocal} {
 			line = append(line, strconv.Itoa(n))
 		}
-		line = append(line, number(r.DelayS), strconv.Itoa(r.Missed))
-		for _, x := range []float64{r.SpentJ, r.LeaderSpentJ, r.LeaderEndJ, r.FloorJ, r.BudgetJ, r.DecisionMS} {
-			line = append(line, number(x))
+		line = append(line, formatFloat(r.DelayS), strconv.Itoa(r.DeadlinesMissed))
+		for _, x := range []float64{r.SpentJ, r.LeaderSpentJ, r.LeaderPredictedEndJ, r.FloorJ, r.BudgetJ, r.DecisionMS} {
+			line = append(line, formatFloat(x))
 		}
 		for m := range f.Trails {
 			for _, x := range []float64{r.FlightJ[m], r.EdgeJ[m], r.Position[m].EastM, r.Position[m].NorthM, r.SpeedMPS[m]} {
-				line = append(line, number(x))
+				line = append(line, formatFloat(x))
 			}
 		}
 		w.Write(line)
@@ -254,10 +254,10 @@ func writeSlots(path string, f *Flight) error {
 	return nil
 }
 
-// number keeps every digit: the totals of aircraft and slots are exact.
-func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+// formatFloat keeps every digit: the totals of aircraft and slots are exact.
+func formatFloat(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
-func writeDelays(path string, f *Flight) error {
+func writeLatencies(path string, f *Flight) error {
 	file, err := os.Create(path)
 	if err != nil {
 		return fmt.Errorf("write latencies: %w", err)
@@ -269,17 +269,17 @@ func writeDelays(path string, f *Flight) error {
 		head = append(head, fmt.Sprintf("setpoint_ms_%d", m+1))
 	}
 	w.Write(head)
-	for _, d := range f.Delays {
-		line := []string{strconv.Itoa(d.Slot), number(d.BeaconMS), strconv.Itoa(d.Decisions), strconv.Itoa(d.Late)}
-		for _, x := range []float64{d.DecisionMS.P50, d.DecisionMS.P95, d.DecisionMS.Max, d.StreamMS.P50, d.StreamMS.P95, d.StreamMS.Max} {
-			line = append(line, number(x))
+	for _, d := range f.Latencies {
+		line := []string{strconv.Itoa(d.Slot), formatFloat(d.BeaconJitterMS), strconv.Itoa(d.Decisions), strconv.Itoa(d.LateDecisions)}
+		for _, x := range []float64{d.DecisionMS.P50, d.DecisionMS.P95, d.DecisionMS.Max, d.SetpointJitterMS.P50, d.SetpointJitterMS.P95, d.SetpointJitterMS.Max} {
+			line = append(line, formatFloat(x))
 		}
-		for _, x := range d.SetpointMS {
+		for _, x := range d.FirstSetpointMS {
 			if math.IsNaN(x) {
 				line = append(line, "")
 				continue
 			}
-			line = append(line, number(x))
+			line = append(line, formatFloat(x))
 		}
 		w.Write(line)
 	}

@@ -19,23 +19,23 @@ func TestSpread(t *testing.T) {
 		{nil, 0, 0},
 		{[]float64{3}, 3, 3},
 		{[]float64{4, 1, 3, 2}, 2, 4},
-		{hundred(), 50, 95},
+		{hundredToOne(), 50, 95},
 	} {
-		if s := SpreadOf(c.x); s.P50 != c.p50 || s.P95 != c.p95 {
+		if s := QuantilesOf(c.x); s.P50 != c.p50 || s.P95 != c.p95 {
 			t.Errorf("%v: %+v, want %v and %v", c.x, s, c.p50, c.p95)
 		}
 	}
 }
 
-func hundred() (x []float64) {
+func hundredToOne() (x []float64) {
 	for i := 100; i > 0; i-- {
 		x = append(x, float64(i))
 	}
 	return x
 }
 
-// example is a flight of n slots in a circle at an even pace.
-func example(n int) *Flight {
+// exampleFlight is a flight of n slots in a circle at an even pace.
+func exampleFlight(n int) *Flight {
 	f := &Flight{
 		Slots: n, AreaM: 1000, Trails: make([][]physics.Position, 2), Shock: &Shock{n / 2, 1.5},
 		Users:   []physics.Position{{EastM: 100, NorthM: 200}, {EastM: 800, NorthM: 700}},
@@ -58,8 +58,8 @@ func example(n int) *Flight {
 // Reports are written whatever the flight was, without a slot too.
 func TestWrite(t *testing.T) {
 	bare := &Flight{AreaM: 1000}
-	long := example(1200)
-	for name, f := range map[string]*Flight{"usual": example(100), "nothing": bare, "one slot": example(1), "long": long} {
+	long := exampleFlight(1200)
+	for name, f := range map[string]*Flight{"usual": exampleFlight(100), "nothing": bare, "one slot": exampleFlight(1), "long": long} {
 		folder := filepath.Join(t.TempDir(), "new", "folder")
 		if err := Write(folder, f); err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -14,61 +14,61 @@ import (
 
 // Outcome is how one task really ended.
 type Outcome struct {
-	Slot, User  int // user from 0
-	Aircraft    int // from 1, 0: local
-	Offload     float64
-	By          string // telemetry.ByDecision, ByOffer or ByLocal
-	CompletionS float64
-	DelayS      float64 // with the penalty of a missed deadline
-	Missed      bool
-	EdgeJ       float64
-	Bits        float64 // offloaded
+	Slot, User     int // user from 0
+	Aircraft       int // from 1, 0: local
+	Offload        float64
+	By             string // telemetry.ByDecision, ByOffer or ByLocal
+	CompletionS    float64
+	DelayS         float64 // with the penalty of a missed deadline
+	DeadlineMissed bool
+	EdgeJ          float64
+	Bits           float64 // offloaded
 }
 
 // user is one ground user.
 type user struct {
-	crowd    *Crowd
-	index    int
-	id       string
-	position physics.Position
-	publish  func(telemetry.Publication)
+	simulator *Simulator
+	index     int
+	id        string
+	position  physics.Position
+	publish   func(telemetry.Publication)
 
-	mutex   sync.Mutex
-	last    int   // the last slot heard, -1 before
-	pending *wait // the task not decided yet, or nil
+	mutex    sync.Mutex
+	lastSlot int          // the last slot heard, -1 before
+	pending  *pendingTask // the task not decided yet, or nil
 }
 
-// wait is a task between the beacon and its decision.
-type wait struct {
-	beacon telemetry.Slot
-	until  time.Time
-	task   physics.Task
-	gain   []float64 // truly, by aircraft from 0
-	timer  *time.Timer
+// pendingTask is a task between the beacon and its decision.
+type pendingTask struct {
+	beacon   telemetry.Slot
+	decideBy time.Time
+	task     physics.Task
+	gain     []float64 // truly, by aircraft from 0
+	timer    *time.Timer
 }
 
-// hear takes a beacon: what the user has to compute in that slot becomes known,
+// handleBeacon takes a beacon: what the user has to compute in that slot becomes known,
 // and is reported unless the report is one of the lost.
-func (u *user) hear(beacon telemetry.Slot, received time.Time) {
+func (u *user) handleBeacon(beacon telemetry.Slot, received time.Time) {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
-	if beacon.Slot <= u.last {
+	if beacon.Slot <= u.lastSlot {
 		return
 	}
-	u.last = beacon.Slot
-	u.giveUp()
-	active, task := u.crowd.arrival(beacon.Slot, u.index)
+	u.lastSlot = beacon.Slot
+	u.settleByOffer()
+	active, task := u.simulator.arrival(beacon.Slot, u.index)
 	if !active {
 		return
 	}
-	c := &u.crowd.World
+	c := &u.simulator.World
 	report := telemetry.Report{
 		Slot: beacon.Slot, PositionM: [2]float64{u.position.EastM, u.position.NorthM},
 		CPUHz: c.UserCPUHz, Gain: map[int]float64{},
 	}
 	gain := make([]float64, c.Aircraft)
 	for m := range gain {
-		gain[m] = c.Gain(u.crowd.Seed, beacon.Slot, u.index, m, u.position.Sub(u.crowd.Position(m)).Norm())
+		gain[m] = c.Gain(u.simulator.Seed, beacon.Slot, u.index, m, u.position.Sub(u.simulator.Position(m)).Norm())
 		if gain[m] > 0 && gain[m] <= 1 {
 			report.Gain[m+1] = gain[m]
 		}
@@ -76,40 +76,40 @@ func (u *user) hear(beacon telemetry.Slot, received time.Time) {
 	if task != nil {
 		report.Task = &telemetry.Task{Bits: task.Bits, CyclesPerBit: task.CyclesPerBit, DeadlineS: task.DeadlineS}
 		window := time.Duration(beacon.DecideByMS * float64(time.Millisecond))
-		w := &wait{beacon: beacon, until: received.Add(window), task: *task, gain: gain}
-		w.timer = time.AfterFunc(time.Until(w.until), func() {
+		w := &pendingTask{beacon: beacon, decideBy: received.Add(window), task: *task, gain: gain}
+		w.timer = time.AfterFunc(time.Until(w.decideBy), func() {
 			u.mutex.Lock()
 			defer u.mutex.Unlock()
 			if u.pending == w {
-				u.giveUp()
+				u.settleByOffer()
 			}
 		})
 		u.pending = w
 	}
-	lost := lostReport(u.crowd.Seed, beacon.Slot, u.index, u.crowd.loss())
-	u.crowd.countReport(beacon.Slot, task != nil, lost)
+	lost := reportIsLost(u.simulator.Seed, beacon.Slot, u.index, u.simulator.reportLoss())
+	u.simulator.countReport(beacon.Slot, task != nil, lost)
 	if payload, err := telemetry.Encode(report); err == nil && !lost {
-		u.publish(telemetry.Publication{Topic: u.crowd.topics.Report(u.id), Payload: payload})
+		u.publish(telemetry.Publication{Topic: u.simulator.topics.Report(u.id), Payload: payload})
 	}
 }
 
-// lostReport decides by seed, slot and user which reports are lost.
-func lostReport(seed uint64, slot, user int, fraction float64) bool {
+// reportIsLost decides by seed, slot and user which reports are lost.
+func reportIsLost(seed uint64, slot, user int, fraction float64) bool {
 	return rand.New(rand.NewPCG(seed, uint64(slot)<<32|uint64(user))).Float64() < fraction
 }
 
-// obey takes a decision. One for another slot, or after decide_by_ms, changes
+// handleDecision takes a decision. One for another slot, or after decide_by_ms, changes
 // nothing; nor does one made from an old report, which knew another task: the
 // offer does better.
-func (u *user) obey(d telemetry.Decision, received time.Time) {
+func (u *user) handleDecision(d telemetry.Decision, received time.Time) {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
 	w := u.pending
-	if w == nil || d.Slot != w.beacon.Slot || d.ReportSlot != nil || received.After(w.until) {
-		u.crowd.countIgnored()
+	if w == nil || d.Slot != w.beacon.Slot || d.ReportSlot != nil || received.After(w.decideBy) {
+		u.simulator.countIgnored()
 		return
 	}
-	c := &u.crowd.World
+	c := &u.simulator.World
 	choice := slot.UserDecision{Server: d.Aircraft, Offload: d.Offload, CPUHz: min(d.CPUHz, c.Physics.EdgeCPUHz)}
 	if choice.Server > c.Aircraft { // one that does not exist
 		choice = slot.UserDecision{}
@@ -117,13 +117,13 @@ func (u *user) obey(d telemetry.Decision, received time.Time) {
 	u.settle(choice, telemetry.ByDecision, received)
 }
 
-// giveUp settles a pending task by the standing offer.
-func (u *user) giveUp() {
+// settleByOffer settles a pending task by the standing offer.
+func (u *user) settleByOffer() {
 	if u.pending == nil {
 		return
 	}
 	w := u.pending
-	c := &u.crowd.World
+	c := &u.simulator.World
 	offer := dispatch.Offer{PriceSPerJ: w.beacon.Offer.PriceSPerJ}
 	self := slot.User{ID: u.index, Position: u.position, Task: w.task, CPUHz: c.UserCPUHz}
 	for _, a := range w.beacon.Offer.Aircraft {
@@ -138,21 +138,21 @@ func (u *user) giveUp() {
 	}
 	choice := offer.Choose(&c.Physics, &self)
 	if choice.Server == 0 {
-		u.settle(choice, telemetry.ByLocal, w.until)
+		u.settle(choice, telemetry.ByLocal, w.decideBy)
 		return
 	}
 	choice.Server = offer.Aircraft[choice.Server-1].Number
-	u.settle(choice, telemetry.ByOffer, w.until)
+	u.settle(choice, telemetry.ByOffer, w.decideBy)
 }
 
 // settle computes the task where it was told: what that really took, from
 // the true gain and the share told, is reported when it is over, and the edge
 // energy is billed to the aircraft.
 func (u *user) settle(choice slot.UserDecision, by string, from time.Time) {
-	w, c := u.pending, &u.crowd.World.Physics
+	w, c := u.pending, &u.simulator.World.Physics
 	u.pending = nil
 	w.timer.Stop()
-	localS := w.task.LocalS(u.crowd.World.UserCPUHz)
+	localS := w.task.LocalTimeS(u.simulator.World.UserCPUHz)
 	o := Outcome{Slot: w.beacon.Slot, User: u.index, By: by, CompletionS: localS}
 	if choice.Server > 0 {
 		bandwidth := c.Channel.BandwidthHz
@@ -161,20 +161,20 @@ func (u *user) settle(choice slot.UserDecision, by string, from time.Time) {
 		}
 		share := physics.Share{CPUHz: choice.CPUHz, RateBPS: c.Channel.RateBPS(w.gain[choice.Server-1], bandwidth)}
 		o.Aircraft, o.Offload, o.Bits = choice.Server, choice.Offload, choice.Offload*w.task.Bits
-		o.CompletionS = physics.CompletionS(localS, w.task.OffloadS(share), choice.Offload)
+		o.CompletionS = physics.CompletionS(localS, w.task.OffloadTimeS(share), choice.Offload)
 		o.EdgeJ = c.EdgeJ(w.task, share, choice.Offload)
-		u.crowd.AddEdgeJ(choice.Server-1, o.Slot, o.EdgeJ)
+		u.simulator.AddEdgeJ(choice.Server-1, o.Slot, o.EdgeJ)
 	}
-	o.DelayS = c.DelayS(w.task, o.CompletionS)
-	o.Missed = o.CompletionS > w.task.DeadlineS
-	u.crowd.record(o)
+	o.DelayS = c.PenalizedDelayS(w.task, o.CompletionS)
+	o.DeadlineMissed = o.CompletionS > w.task.DeadlineS
+	u.simulator.recordOutcome(o)
 	payload, err := telemetry.Encode(telemetry.Result{Slot: o.Slot, CompletionS: o.CompletionS, By: by})
 	if err != nil {
 		return // it takes longer than a result may say
 	}
 	wall := time.Duration(o.CompletionS / w.beacon.Speed * float64(time.Second))
-	u.crowd.later(time.Until(from.Add(wall)), func() {
-		u.publish(telemetry.Publication{Topic: u.crowd.topics.Result(u.id), QoS: 1, Payload: payload})
+	u.simulator.afterDelay(time.Until(from.Add(wall)), func() {
+		u.publish(telemetry.Publication{Topic: u.simulator.topics.Result(u.id), QoS: 1, Payload: payload})
 	})
 }
 
@@ -182,16 +182,16 @@ func (u *user) settle(choice slot.UserDecision, by string, from time.Time) {
 type arrivals struct {
 	slot   int
 	active map[int]bool
-	task   map[int]physics.Task
+	tasks  map[int]physics.Task
 }
 
-// arrive draws a slot's arrivals. With certain tasks the world's own draw gives
+// drawArrivals draws a slot's arrivals. With certain tasks the world's own draw gives
 // the active set.
-func arrive(c world.Config, seed uint64, slot int) arrivals {
+func drawArrivals(c world.Config, seed uint64, slot int) arrivals {
 	a := arrivals{slot, map[int]bool{}, map[int]physics.Task{}}
 	var scratch []int
 	for _, x := range c.Tasks(seed, slot, &scratch, nil) {
-		a.task[x.User] = x.Task
+		a.tasks[x.User] = x.Task
 	}
 	c.TaskProbability = 1
 	for _, x := range c.Tasks(seed, slot, &scratch, nil) {

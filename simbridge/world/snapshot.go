@@ -18,8 +18,8 @@ func (w *World) Snapshot(s *slot.Snapshot) {
 		}
 		s.Aircraft = append(s.Aircraft, slot.Aircraft{
 			Number: m + 1, Position: a.Position, SpeedMPS: a.SpeedMPS,
-			ResidualJ: w.Config.Physics.CapacityJ - a.SpentJ,
-			CPUHz:     w.Config.Physics.EdgeCPUHz, Served: a.Served,
+			RemainingJ: w.Config.Physics.BatteryCapacityJ - a.SpentJ,
+			CPUHz:      w.Config.Physics.EdgeCPUHz, ServedLastSlot: a.Served,
 		})
 	}
 	for i := range w.Arrivals {
@@ -38,10 +38,10 @@ func (w *World) Snapshot(s *slot.Snapshot) {
 	}
 }
 
-// Apply turns the decision on a snapshot into an action of the present slot. A
+// FillAction turns the decision on a snapshot into an action of the present slot. A
 // snapshot may be an earlier one, or lack users; whoever it has no decision
 // for computes locally. Its users are in order of ID.
-func (w *World) Apply(s *slot.Snapshot, d *slot.Decision, a *Action) {
+func (w *World) FillAction(s *slot.Snapshot, d *slot.Decision, a *Action) {
 	a.Server = append(a.Server[:0], make([]int, len(w.Arrivals))...)
 	a.Offload = append(a.Offload[:0], make([]float64, len(w.Arrivals))...)
 	a.Move = append(a.Move[:0], make([]physics.Position, len(w.Aircraft))...)
@@ -64,6 +64,6 @@ func (w *World) Apply(s *slot.Snapshot, d *slot.Decision, a *Action) {
 
 // ReportLost draws whether a user's report of a slot is lost at a rate.
 func (c *Config) ReportLost(seed uint64, slot, user int, rate float64) bool {
-	d := newDraw(seed, drawReport, slot, user, 0)
+	d := newStream(seed, purposeReport, slot, user, 0)
 	return d.uniform() < rate
 }

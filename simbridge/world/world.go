@@ -38,11 +38,11 @@ type Config struct {
 	Shock Shock `json:"shock" yaml:"shock"`
 	// Gust is the relative standard deviation of flight power, drawn per slot and aircraft.
 	Gust float64 `json:"gust" yaml:"gust"`
-	// Crowded starts the fleet on a ring at the area's centre, neighbours at
+	// DenseStart starts the fleet on a ring at the area's centre, neighbours at
 	// 1.5 times the least separation, so that C2 binds.
-	Crowded bool `json:"crowded" yaml:"crowded"`
-	// Losses take aircraft out of the air for good.
-	Losses []Loss `json:"losses,omitempty" yaml:"losses"`
+	DenseStart bool `json:"crowded" yaml:"crowded"`
+	// AircraftLosses take aircraft out of the air for good.
+	AircraftLosses []AircraftLoss `json:"losses,omitempty" yaml:"losses"`
 }
 
 // Shock is the mid-episode propulsion multiplier. A factor of 1, or 0 (unset), is none.
@@ -51,8 +51,8 @@ type Shock struct {
 	Factor   float64 `json:"factor" yaml:"factor"`
 }
 
-// Loss is an aircraft, counted from 0, that neither serves nor flies from a slot on.
-type Loss struct {
+// AircraftLoss is an aircraft, counted from 0, that neither serves nor flies from a slot on.
+type AircraftLoss struct {
 	Aircraft int `json:"aircraft" yaml:"aircraft"`
 	Slot     int `json:"slot" yaml:"slot"`
 }
@@ -60,7 +60,7 @@ type Loss struct {
 // Standard returns the world of DESIGN's table.
 func Standard() Config {
 	return Config{
-		Physics:  physics.Standard(),
+		Physics:  physics.DefaultConstants(),
 		Aircraft: 2, Users: 10, Slots: 100,
 		ActiveMin: 4, ActiveMax: 8, TaskProbability: 0.9,
 		BitsMin: 0.5e6, BitsMax: 1.5e6, CyclesPerBit: 1000,
@@ -73,9 +73,9 @@ func (c *Config) Check() error {
 	if err := c.Physics.Check(); err != nil {
 		return err
 	}
-	for _, l := range []physics.Link{c.Physics.Channel.LoS, c.Physics.Channel.NLoS} {
-		if l.Nakagami != math.Trunc(l.Nakagami) || l.Nakagami > 64 {
-			return fmt.Errorf("nakagami is %v, want an integer from 1 to 64", l.Nakagami)
+	for _, l := range []physics.ChannelCondition{c.Physics.Channel.LoS, c.Physics.Channel.NLoS} {
+		if l.NakagamiM != math.Trunc(l.NakagamiM) || l.NakagamiM > 64 {
+			return fmt.Errorf("nakagami is %v, want an integer from 1 to 64", l.NakagamiM)
 		}
 	}
 	for _, r := range []struct {
@@ -101,7 +101,7 @@ func (c *Config) Check() error {
 			return fmt.Errorf("world %s is %v, want %v to %v", r.name, r.x, r.lo, r.hi)
 		}
 	}
-	for _, l := range c.Losses {
+	for _, l := range c.AircraftLosses {
 		if l.Aircraft < 0 || l.Aircraft >= c.Aircraft {
 			return fmt.Errorf("world loss of aircraft %d, want 0 to %d", l.Aircraft, c.Aircraft-1)
 		}
@@ -111,8 +111,8 @@ func (c *Config) Check() error {
 
 // Start returns where aircraft m begins: (A (m+1)/(M+1), A/2).
 func (c *Config) Start(m int) physics.Position {
-	a := c.Physics.AreaM
-	if c.Crowded && c.Aircraft > 1 {
+	a := c.Physics.AreaSideM
+	if c.DenseStart && c.Aircraft > 1 {
 		step := 2 * math.Pi / float64(c.Aircraft)
 		r := 1.5 * c.Physics.SeparationM / (2 * math.Sin(step/2))
 		return physics.Position{EastM: a/2 + r*math.Cos(step*float64(m)), NorthM: a/2 + r*math.Sin(step*float64(m))}
@@ -120,8 +120,8 @@ func (c *Config) Start(m int) physics.Position {
 	return physics.Position{EastM: a * float64(m+1) / float64(c.Aircraft+1), NorthM: a / 2}
 }
 
-// Factor returns the propulsion multiplier in force in a slot.
-func (c *Config) Factor(slot int) float64 {
+// PropulsionFactor returns the propulsion multiplier in force in a slot.
+func (c *Config) PropulsionFactor(slot int) float64 {
 	if c.Shock.Factor != 0 && slot >= c.Shock.FromSlot {
 		return c.Shock.Factor
 	}
@@ -179,12 +179,12 @@ type World struct {
 	Aircraft []Aircraft
 	Arrivals []Arrival // of the present slot
 
-	members []int
-	gains   []float64
-	served  []int
-	outcome Outcome
-	bestMPS float64 // v*
-	bestW   float64
+	activeScratch   []int
+	gainBuffer      []float64
+	served          []int
+	outcome         Outcome
+	bestSpeedMPS    float64 // v*
+	bestSpeedPowerW float64
 }
 
 // New returns the episode of a seed, in its first slot.
@@ -200,8 +200,8 @@ func (w *World) Reset(seed uint64) {
 	w.Seed, w.Slot = seed, 0
 	w.Users = slices.Grow(w.Users[:0], c.Users)
 	for u := range c.Users {
-		d := newDraw(seed, drawPositions, 0, u, 0)
-		w.Users = append(w.Users, physics.Position{EastM: d.between(0, c.Physics.AreaM), NorthM: d.between(0, c.Physics.AreaM)})
+		d := newStream(seed, purposePositions, 0, u, 0)
+		w.Users = append(w.Users, physics.Position{EastM: d.between(0, c.Physics.AreaSideM), NorthM: d.between(0, c.Physics.AreaSideM)})
 	}
 	w.Aircraft = slices.Grow(w.Aircraft[:0], c.Aircraft)
 	for m := range c.Aircraft {
@@ -210,9 +210,9 @@ func (w *World) Reset(seed uint64) {
 	w.outcome.FlightJ = make([]float64, c.Aircraft)
 	w.outcome.EdgeJ = make([]float64, c.Aircraft)
 	w.served = make([]int, c.Aircraft)
-	w.bestMPS = c.Physics.Propulsion.BestSpeedMPS(c.Physics.SpeedMaxMPS)
-	w.bestW = c.Physics.Propulsion.PowerW(w.bestMPS)
-	w.arrive()
+	w.bestSpeedMPS = c.Physics.Propulsion.BestSpeedMPS(c.Physics.SpeedMaxMPS)
+	w.bestSpeedPowerW = c.Physics.Propulsion.PowerW(w.bestSpeedMPS)
+	w.drawArrivals()
 }
 
 // Done reports whether the last slot has settled.
@@ -221,39 +221,39 @@ func (w *World) Done() bool { return w.Slot >= w.Config.Slots }
 // reserveJ is what aircraft m must keep to come home from where it is: the way
 // at v*, and two slots (C6).
 func (w *World) reserveJ(m int) float64 {
-	homeS := w.Config.Start(m).Sub(w.Aircraft[m].Position).Norm() / w.bestMPS
-	return (homeS + 2) * w.bestW * w.Config.Factor(w.Slot)
+	homeS := w.Config.Start(m).Sub(w.Aircraft[m].Position).Norm() / w.bestSpeedMPS
+	return (homeS + 2) * w.bestSpeedPowerW * w.Config.PropulsionFactor(w.Slot)
 }
 
-// arrive draws the slot's active set, tasks and gains. An aircraft that has to
+// drawArrivals draws the slot's active set, tasks and gains. An aircraft that has to
 // go home is as good as lost.
-func (w *World) arrive() {
+func (w *World) drawArrivals() {
 	for m := range w.Aircraft {
-		if w.Config.Physics.CapacityJ-w.Aircraft[m].SpentJ < w.reserveJ(m) {
+		if w.Config.Physics.BatteryCapacityJ-w.Aircraft[m].SpentJ < w.reserveJ(m) {
 			w.Aircraft[m].Lost = true
 		}
 	}
-	for _, l := range w.Config.Losses {
+	for _, l := range w.Config.AircraftLosses {
 		if w.Slot >= l.Slot {
 			w.Aircraft[l.Aircraft].Lost = true
 		}
 	}
-	w.Arrivals = w.Config.Tasks(w.Seed, w.Slot, &w.members, w.Arrivals[:0])
-	w.gains = slices.Grow(w.gains[:0], len(w.Arrivals)*len(w.Aircraft))
+	w.Arrivals = w.Config.Tasks(w.Seed, w.Slot, &w.activeScratch, w.Arrivals[:0])
+	w.gainBuffer = slices.Grow(w.gainBuffer[:0], len(w.Arrivals)*len(w.Aircraft))
 	for i := range w.Arrivals {
-		first := len(w.gains)
+		first := len(w.gainBuffer)
 		for m := range w.Aircraft {
 			u := w.Arrivals[i].User
-			w.gains = append(w.gains, w.Config.Gain(w.Seed, w.Slot, u, m, w.Users[u].Sub(w.Aircraft[m].Position).Norm()))
+			w.gainBuffer = append(w.gainBuffer, w.Config.Gain(w.Seed, w.Slot, u, m, w.Users[u].Sub(w.Aircraft[m].Position).Norm()))
 		}
-		w.Arrivals[i].Gain = w.gains[first:len(w.gains):len(w.gains)]
+		w.Arrivals[i].Gain = w.gainBuffer[first:len(w.gainBuffer):len(w.gainBuffer)]
 	}
 }
 
 // Tasks appends a slot's arrivals, without gains, to dst in order of user.
 // scratch is reused between calls.
 func (c *Config) Tasks(seed uint64, slot int, scratch *[]int, dst []Arrival) []Arrival {
-	d := newDraw(seed, drawActive, slot, 0, 0)
+	d := newStream(seed, purposeActive, slot, 0, 0)
 	high := min(c.ActiveMax, c.Users)
 	low := min(c.ActiveMin, high)
 	n := low + d.intn(high-low+1)
@@ -269,7 +269,7 @@ func (c *Config) Tasks(seed uint64, slot int, scratch *[]int, dst []Arrival) []A
 	members = members[:n]
 	slices.Sort(members)
 	for _, u := range members {
-		t := newDraw(seed, drawTask, slot, u, 0)
+		t := newStream(seed, purposeTask, slot, u, 0)
 		if t.uniform() >= c.TaskProbability {
 			continue
 		}
@@ -285,22 +285,22 @@ func (c *Config) Tasks(seed uint64, slot int, scratch *[]int, dst []Arrival) []A
 // Gain draws the power gain between a user and an aircraft in a slot: line of
 // sight, log-normal shadowing and Nakagami fading at a horizontal distance.
 func (c *Config) Gain(seed uint64, slot, user, aircraft int, horizontalM float64) float64 {
-	d := newDraw(seed, drawChannel, slot, user, aircraft)
+	d := newStream(seed, purposeChannel, slot, user, aircraft)
 	channel := &c.Physics.Channel
 	link := channel.NLoS
 	if d.uniform() < channel.LoSProbability(horizontalM, c.Physics.AltitudeM) {
 		link = channel.LoS
 	}
 	db := link.ShadowDB*d.normal() - link.ExcessDB
-	return channel.FreeSpaceGain(horizontalM, c.Physics.AltitudeM) * math.Exp(db*math.Ln10/10) * d.gamma(int(link.Nakagami))
+	return channel.FreeSpaceGain(horizontalM, c.Physics.AltitudeM) * math.Exp(db*math.Ln10/10) * d.gamma(int(link.NakagamiM))
 }
 
 // FlightPowerW returns the power aircraft m draws in a slot at a speed:
 // eq. (prop) times the multiplier in force and the slot's gust.
 func (c *Config) FlightPowerW(seed uint64, slot, aircraft int, speedMPS float64) float64 {
-	power := c.Physics.Propulsion.PowerW(speedMPS) * c.Factor(slot)
+	power := c.Physics.Propulsion.PowerW(speedMPS) * c.PropulsionFactor(slot)
 	if c.Gust > 0 {
-		d := newDraw(seed, drawGust, slot, 0, aircraft)
+		d := newStream(seed, purposeGust, slot, 0, aircraft)
 		power *= max(0, 1+c.Gust*d.normal())
 	}
 	return power
@@ -328,7 +328,7 @@ func (w *World) Step(a Action) *Outcome {
 			gain, served, rho = w.Arrivals[i].Gain[m], w.served[m], min(max(a.Offload[i], 0), 1)
 		}
 		completion, edgeJ := c.Settle(w.Arrivals[i].Task, gain, served, rho)
-		o.DelayS += c.Physics.DelayS(w.Arrivals[i].Task, completion)
+		o.DelayS += c.Physics.PenalizedDelayS(w.Arrivals[i].Task, completion)
 		if completion > w.Arrivals[i].Task.DeadlineS {
 			o.Missed++
 		}
@@ -343,9 +343,9 @@ func (w *World) Step(a Action) *Outcome {
 			craft.SpeedMPS = 0
 			continue
 		}
-		to := craft.Position.Add(c.reach(a.Move[m]))
-		to.EastM = min(max(to.EastM, 0), c.Physics.AreaM)
-		to.NorthM = min(max(to.NorthM, 0), c.Physics.AreaM)
+		to := craft.Position.Add(c.limitMove(a.Move[m]))
+		to.EastM = min(max(to.EastM, 0), c.Physics.AreaSideM)
+		to.NorthM = min(max(to.NorthM, 0), c.Physics.AreaSideM)
 		craft.SpeedMPS = to.Sub(craft.Position).Norm()
 		craft.Position = to
 		o.FlightJ[m] = c.FlightPowerW(w.Seed, w.Slot, m, craft.SpeedMPS)
@@ -353,7 +353,7 @@ func (w *World) Step(a Action) *Outcome {
 	}
 	w.Slot++
 	if !w.Done() {
-		w.arrive()
+		w.drawArrivals()
 	}
 	return o
 }
@@ -367,8 +367,8 @@ func (w *World) server(a Action, i int) int {
 	return m
 }
 
-// reach holds a displacement to what V_max allows in a slot, C1.
-func (c *Config) reach(move physics.Position) physics.Position {
+// limitMove holds a displacement to what V_max allows in a slot, C1.
+func (c *Config) limitMove(move physics.Position) physics.Position {
 	d := move.Norm()
 	if d > c.Physics.SpeedMaxMPS {
 		return move.Scale(c.Physics.SpeedMaxMPS / d)
@@ -383,8 +383,8 @@ func (c *Config) reach(move physics.Position) physics.Position {
 // offloaded to an aircraft that serves that many users; none served is local.
 func (c *Config) Settle(t physics.Task, gain float64, served int, rho float64) (completionS, edgeJ float64) {
 	if served == 0 {
-		return t.LocalS(c.UserCPUHz), 0
+		return t.LocalTimeS(c.UserCPUHz), 0
 	}
-	share := c.Physics.ShareOf(gain, c.Physics.EdgeCPUHz, float64(served))
-	return physics.CompletionS(t.LocalS(c.UserCPUHz), t.OffloadS(share), rho), c.Physics.EdgeJ(t, share, rho)
+	share := c.Physics.EqualShare(gain, c.Physics.EdgeCPUHz, float64(served))
+	return physics.CompletionS(t.LocalTimeS(c.UserCPUHz), t.OffloadTimeS(share), rho), c.Physics.EdgeJ(t, share, rho)
 }

@@ -7,8 +7,8 @@ import (
 	"prefdt/inference/physics"
 )
 
-// local flies every aircraft east and west at a speed and computes all locally.
-func local(w *World, speedMPS float64) Action {
+// localAction flies every aircraft east and west at a speed and computes all locally.
+func localAction(w *World, speedMPS float64) Action {
 	a := Action{Server: make([]int, len(w.Arrivals)), Offload: make([]float64, len(w.Arrivals))}
 	for range w.Aircraft {
 		a.Move = append(a.Move, physics.Position{EastM: speedMPS * (1 - 2*float64(w.Slot%2))})
@@ -16,7 +16,7 @@ func local(w *World, speedMPS float64) Action {
 	return a
 }
 
-func run(c Config, seed uint64, act func(*World) Action) (delayS, energyJ float64, tasks int) {
+func runEpisode(c Config, seed uint64, act func(*World) Action) (delayS, energyJ float64, tasks int) {
 	w := New(c, seed)
 	for !w.Done() {
 		tasks += len(w.Arrivals)
@@ -36,7 +36,7 @@ func TestAllLocal(t *testing.T) {
 	var delay, energy, tasks float64
 	const n = 100
 	for seed := range uint64(n) {
-		d, e, k := run(c, seed, func(w *World) Action { return local(w, best) })
+		d, e, k := runEpisode(c, seed, func(w *World) Action { return localAction(w, best) })
 		delay, energy, tasks = delay+d/n, energy+e/n, tasks+float64(k)/n
 	}
 	t.Logf("all local at v*: %.1f s, %.1f J, %.1f tasks", delay, energy, tasks)
@@ -47,7 +47,7 @@ func TestAllLocal(t *testing.T) {
 
 // offloadAll serves each user by its nearest aircraft at rho 0.8.
 func offloadAll(w *World) Action {
-	a := local(w, 8)
+	a := localAction(w, 8)
 	for i, arrival := range w.Arrivals {
 		best := 0
 		for m := range w.Aircraft {
@@ -63,27 +63,27 @@ func offloadAll(w *World) Action {
 
 // Every option that is off, or neutral, leaves each number bit for bit.
 func TestNeutralOptionsAreExact(t *testing.T) {
-	wantDelay, wantEnergy, _ := run(Standard(), 7, offloadAll)
+	wantDelay, wantEnergy, _ := runEpisode(Standard(), 7, offloadAll)
 	for name, set := range map[string]func(*Config){
 		"multiplier 1.0":      func(c *Config) { c.Shock = Shock{FromSlot: 20, Factor: 1} },
 		"shock after the end": func(c *Config) { c.Shock = Shock{FromSlot: 100, Factor: 1.5} },
 		"gust 0":              func(c *Config) { c.Gust = 0 },
-		"loss after the end":  func(c *Config) { c.Losses = []Loss{{0, 100}} },
+		"loss after the end":  func(c *Config) { c.AircraftLosses = []AircraftLoss{{0, 100}} },
 	} {
 		c := Standard()
 		set(&c)
-		if d, e, _ := run(c, 7, offloadAll); d != wantDelay || e != wantEnergy {
+		if d, e, _ := runEpisode(c, 7, offloadAll); d != wantDelay || e != wantEnergy {
 			t.Errorf("%s: (%v, %v), want exactly (%v, %v)", name, d, e, wantDelay, wantEnergy)
 		}
 	}
 	for name, set := range map[string]func(*Config){
 		"multiplier 1.5": func(c *Config) { c.Shock = Shock{FromSlot: 50, Factor: 1.5} },
 		"gust":           func(c *Config) { c.Gust = 0.05 },
-		"loss":           func(c *Config) { c.Losses = []Loss{{1, 40}} },
+		"loss":           func(c *Config) { c.AircraftLosses = []AircraftLoss{{1, 40}} },
 	} {
 		c := Standard()
 		set(&c)
-		if _, e, _ := run(c, 7, offloadAll); e == wantEnergy {
+		if _, e, _ := runEpisode(c, 7, offloadAll); e == wantEnergy {
 			t.Errorf("%s changed nothing", name)
 		}
 	}
@@ -103,14 +103,14 @@ func TestArrivalsDoNotDependOnThePolicy(t *testing.T) {
 				t.Fatalf("slot %d: arrival %d differs", small.Slot, i)
 			}
 		}
-		small.Step(local(small, 3))
+		small.Step(localAction(small, 3))
 		large.Step(offloadAll(large))
 	}
 }
 
 func TestActionsAreBroughtInside(t *testing.T) {
 	w := New(Standard(), 1)
-	a := local(w, 0)
+	a := localAction(w, 0)
 	a.Move[0] = physics.Position{EastM: 1e6, NorthM: 1e6}
 	a.Move[1] = physics.Position{EastM: math.NaN()}
 	start := w.Aircraft[1].Position
@@ -144,7 +144,7 @@ func TestGainMeanMatchesClosedForm(t *testing.T) {
 func TestCrowdedStartsKeepSeparation(t *testing.T) {
 	for m := 2; m <= 8; m++ {
 		c := Standard()
-		c.Aircraft, c.Crowded = m, true
+		c.Aircraft, c.DenseStart = m, true
 		w := New(c, 0)
 		for i := range m {
 			for j := range i {
@@ -163,8 +163,8 @@ func TestCheck(t *testing.T) {
 	}
 	for name, spoil := range map[string]func(*Config){
 		"no aircraft": func(c *Config) { c.Aircraft = 0 }, "probability": func(c *Config) { c.TaskProbability = 1.1 },
-		"NaN bits": func(c *Config) { c.BitsMin = math.NaN() }, "nakagami": func(c *Config) { c.Physics.Channel.LoS.Nakagami = 1.5 },
-		"loss": func(c *Config) { c.Losses = []Loss{{5, 1}} },
+		"NaN bits": func(c *Config) { c.BitsMin = math.NaN() }, "nakagami": func(c *Config) { c.Physics.Channel.LoS.NakagamiM = 1.5 },
+		"loss": func(c *Config) { c.AircraftLosses = []AircraftLoss{{5, 1}} },
 	} {
 		c := Standard()
 		spoil(&c)

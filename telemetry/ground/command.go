@@ -24,29 +24,29 @@ func budget(t *tool, args []string) int {
 	mode := t.flags.String("mode", telemetry.ModeTarget, "target: end on it; ceiling: never exceed it")
 	replacesJ := t.flags.Float64("replaces", 0, "refuse unless this total of `joules` is in force")
 	if _, err := t.parse(args, 0); err != nil {
-		return t.end(err)
+		return t.exitStatus(err)
 	}
 	if math.IsNaN(*energyJ) || math.IsInf(*energyJ, 0) {
-		return t.end(usagef("-energy wants a number of joules above 0"))
+		return t.exitStatus(usagef("-energy wants a number of joules above 0"))
 	}
 	c := telemetry.Budget{ID: newID(*id, "b"), EnergyJ: *energyJ, Mode: *mode}
-	if t.given("replaces") {
+	if t.flagGiven("replaces") {
 		c.ReplacesJ = replacesJ
 	}
-	return command(t, t.topics.Budget(), c.ID, c, budgetText(c.EnergyJ, c.Mode))
+	return sendCommand(t, t.topics.Budget(), c.ID, c, budgetText(c.EnergyJ, c.Mode))
 }
 
 func preference(t *tool, args []string) int {
 	id := t.commandFlags()
 	setting := t.flags.Float64("setting", math.NaN(), "0 is least delay, 1 least energy")
 	if _, err := t.parse(args, 0); err != nil {
-		return t.end(err)
+		return t.exitStatus(err)
 	}
 	if math.IsNaN(*setting) || math.IsInf(*setting, 0) {
-		return t.end(usagef("-setting wants a number from 0 to 1"))
+		return t.exitStatus(usagef("-setting wants a number from 0 to 1"))
 	}
 	c := telemetry.Preference{ID: newID(*id, "p"), Setting: *setting}
-	return command(t, t.topics.Preference(), c.ID, c, preferenceText(c.Setting))
+	return sendCommand(t, t.topics.Preference(), c.ID, c, preferenceText(c.Setting))
 }
 
 func mission(t *tool, args []string) int {
@@ -55,29 +55,29 @@ func mission(t *tool, args []string) int {
 	next := t.flags.String("mission", "", "`id` of the mission that new begins, never used before")
 	words, err := t.parse(args, 1)
 	if err != nil {
-		return t.end(err)
+		return t.exitStatus(err)
 	}
 	if len(words) == 0 {
-		return t.end(usagef("want one of %s", missionActions))
+		return t.exitStatus(usagef("want one of %s", missionActions))
 	}
 	c := telemetry.Mission{ID: newID(*id, "m"), Action: words[0], Mission: *next}
 	what := "mission " + c.Action
-	if t.given("aircraft") {
-		if c.Aircraft, err = numbers(*aircraft); err != nil {
-			return t.end(usagef("-aircraft %q: %v", *aircraft, err))
+	if t.flagGiven("aircraft") {
+		if c.Aircraft, err = parseNumbers(*aircraft); err != nil {
+			return t.exitStatus(usagef("-aircraft %q: %v", *aircraft, err))
 		}
 		what += " aircraft " + *aircraft
 	}
 	if c.Mission != "" {
 		what += " " + c.Mission
 	}
-	return command(t, t.topics.Mission(), c.ID, c, what)
+	return sendCommand(t, t.topics.Mission(), c.ID, c, what)
 }
 
 const missionActions = "start, hold, resume, return, stop, launch, clear, new"
 
-// numbers reads "2,3".
-func numbers(text string) (list []int, err error) {
+// parseNumbers reads "2,3".
+func parseNumbers(text string) (list []int, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(part))
 		if err != nil {
@@ -98,41 +98,41 @@ func newID(given, kind string) string {
 // refusedError is the leader's no.
 type refusedError struct{ error }
 
-// command checks, sends and awaits one command. what names it to the user.
-func command[T telemetry.Budget | telemetry.Preference | telemetry.Mission](t *tool, topic, id string, c T, what string) int {
+// sendCommand checks, sends and awaits one command. what names it to the user.
+func sendCommand[T telemetry.Budget | telemetry.Preference | telemetry.Mission](t *tool, topic, id string, c T, what string) int {
 	body, err := telemetry.Encode(c)
 	if err != nil {
-		return t.end(usageError{errors.New(strings.TrimPrefix(err.Error(), "encode "))})
+		return t.exitStatus(usageError{errors.New(strings.TrimPrefix(err.Error(), "encode "))})
 	}
-	sign, err := t.signer()
+	sign, err := t.loadSigner()
 	if err != nil {
-		return t.end(usageError{err})
+		return t.exitStatus(usageError{err})
 	}
-	ack, err := t.send(&exchange{topic: topic, id: id, body: body, sign: sign, topics: t.topics})
+	ack, err := t.runExchange(&exchange{topic: topic, id: id, body: body, signer: sign, topics: t.topics})
 	if err != nil {
-		return t.end(err)
+		return t.exitStatus(err)
 	}
 	if !ack.Accepted {
 		again := ""
 		if ack.Challenge != "" {
 			again = ", also when signed once more"
 		}
-		return t.end(refusedError{fmt.Errorf("%s refused%s: %s (%s)", what, again, printable(ack.Reason), who(ack))})
+		return t.exitStatus(refusedError{fmt.Errorf("%s refused%s: %s (%s)", what, again, printable(ack.Reason), ackOrigin(ack))})
 	}
-	line := fmt.Sprintf("%s accepted from slot %d", applied(ack, what), *ack.EffectiveSlot)
+	line := fmt.Sprintf("%s accepted from slot %d", appliedText(ack, what), *ack.EffectiveSlot)
 	if ack.Saturated != nil {
 		line += map[bool]string{false: ", within reach", true: ", SATURATED: below what flying needs"}[*ack.Saturated]
 	}
 	if ack.FloorJ != nil {
 		line += fmt.Sprintf(", floor %s", joules(*ack.FloorJ))
 	}
-	fmt.Fprintf(t.stdout, "%s (%s)\n", line, who(ack))
+	fmt.Fprintf(t.stdout, "%s (%s)\n", line, ackOrigin(ack))
 	return exitOK
 }
 
-// applied is what the leader says it applied; what was asked for where it says
+// appliedText is what the leader says it applied; what was asked for where it says
 // no more.
-func applied(ack telemetry.Ack, asked string) string {
+func appliedText(ack telemetry.Ack, asked string) string {
 	switch {
 	case ack.EnergyJ != nil:
 		return budgetText(*ack.EnergyJ, ack.Mode)
@@ -144,8 +144,8 @@ func applied(ack telemetry.Ack, asked string) string {
 	return asked
 }
 
-// who is the id of an answered command and the key that asked.
-func who(ack telemetry.Ack) string {
+// ackOrigin is the id of an answered command and the key that asked.
+func ackOrigin(ack telemetry.Ack) string {
 	if ack.Key == "" {
 		return "id " + ack.ID
 	}

@@ -8,53 +8,53 @@ import (
 	"prefdt/telemetry"
 )
 
-// resendEvery is how often an unanswered command is published again, as it was.
+// resendInterval is how often an unanswered command is published again, as it was.
 // The leader applies an id once and acknowledges it each time.
-const resendEvery = 2 * time.Second
+const resendInterval = 2 * time.Second
 
 // exchange is one command and what came back. It has no clock and no connection:
 // messages go in, payloads to publish and at last an acknowledgement come out.
 type exchange struct {
 	topic, id string
 	body      []byte
-	sign      *signer // nil: the body is sent as it is
+	signer    *signer // nil: the body is sent as it is
 	topics    telemetry.Topics
 
-	payload []byte          // as sent last; nil: nothing yet
-	sent    map[string]bool // digests of every payload
-	again   bool            // signed once more
+	payload     []byte          // as sent last; nil: nothing yet
+	sentDigests map[string]bool // digests of every payload
+	signedAgain bool            // signed once more
 
-	status     *telemetry.Status // the last, for its challenge
-	online     *bool
-	unreadable error // an answer that could not be read
-	another    bool  // an answer to a payload that is not ours came
+	status        *telemetry.Status // the last, for its challenge
+	online        *bool
+	unreadable    error // an answer that could not be read
+	otherAnswered bool  // an answer to a payload that is not ours came
 }
 
 // start returns what to publish before anything came.
 func (x *exchange) start() []byte {
-	x.sent = map[string]bool{}
-	if x.sign == nil {
-		x.note(x.body)
+	x.sentDigests = map[string]bool{}
+	if x.signer == nil {
+		x.notePayload(x.body)
 	}
 	return x.payload
 }
 
-func (x *exchange) note(payload []byte) {
+func (x *exchange) notePayload(payload []byte) {
 	x.payload = payload
-	x.sent[telemetry.Digest(payload)] = true
+	x.sentDigests[telemetry.Digest(payload)] = true
 }
 
-func (x *exchange) signed(challenge string, lastCounter uint64) error {
-	payload, err := x.sign.sign(x.topic, challenge, lastCounter, x.body)
+func (x *exchange) signPayload(challenge string, lastCounter uint64) error {
+	payload, err := x.signer.sign(x.topic, challenge, lastCounter, x.body)
 	if err == nil {
-		x.note(payload)
+		x.notePayload(payload)
 	}
 	return err
 }
 
-// take takes a message in. It returns a payload to publish now, or the answer
+// handleMessage takes a message in. It returns a payload to publish now, or the answer
 // that ends the exchange.
-func (x *exchange) take(m telemetry.Message) (publish []byte, answer *telemetry.Ack, err error) {
+func (x *exchange) handleMessage(m telemetry.Message) (publish []byte, answer *telemetry.Ack, err error) {
 	switch m.Topic {
 	case x.topics.Online():
 		online, err := telemetry.DecodeOnline(m.Payload)
@@ -70,7 +70,7 @@ func (x *exchange) take(m telemetry.Message) (publish []byte, answer *telemetry.
 			return nil, nil, nil
 		}
 		if x.status = &s; x.payload == nil {
-			if err := x.signed(s.Challenge, 0); err != nil {
+			if err := x.signPayload(s.Challenge, 0); err != nil {
 				return nil, nil, err
 			}
 			return x.payload, nil, nil
@@ -82,16 +82,16 @@ func (x *exchange) take(m telemetry.Message) (publish []byte, answer *telemetry.
 			x.unreadable = err
 		case ack.ID != x.id:
 			x.unreadable = fmt.Errorf("ack.id: %q, on the topic of %s", ack.ID, x.id)
-		case !x.sent[ack.Of]:
-			x.another = true
-		case ack.Challenge == "" || x.sign == nil:
+		case !x.sentDigests[ack.Of]:
+			x.otherAnswered = true
+		case ack.Challenge == "" || x.signer == nil:
 			return nil, &ack, nil
 		case ack.Of != telemetry.Digest(x.payload): // of the one that was signed again already
-		case x.again:
+		case x.signedAgain:
 			return nil, &ack, nil
 		default:
-			x.again = true
-			if err := x.signed(ack.Challenge, *ack.LastCounter); err != nil {
+			x.signedAgain = true
+			if err := x.signPayload(ack.Challenge, *ack.LastCounter); err != nil {
 				return nil, nil, err
 			}
 			return x.payload, nil, nil
@@ -100,8 +100,8 @@ func (x *exchange) take(m telemetry.Message) (publish []byte, answer *telemetry.
 	return nil, nil, nil
 }
 
-// known says why there is no answer, as far as it is known.
-func (x *exchange) known(fleet string) string {
+// noAnswerReason says why there is no answer, as far as it is known.
+func (x *exchange) noAnswerReason(fleet string) string {
 	why := "the leader says it is online, but may not accept commands signed like this one"
 	switch {
 	case x.unreadable != nil:
@@ -112,17 +112,17 @@ func (x *exchange) known(fleet string) string {
 		why = "the leader of fleet " + fleet + " is offline"
 	case x.payload == nil:
 		why = "the leader says it is online, but no status of it came, and without its challenge nothing can be signed"
-	case x.another:
+	case x.otherAnswered:
 		why = "the leader answered another payload with this id, perhaps another station's"
-	case x.again:
+	case x.signedAgain:
 		why = "the leader asked for another signature, and did not answer that one"
 	}
 	if x.payload == nil {
 		return why + "; nothing was sent"
 	}
 	name := ""
-	if x.sign != nil {
-		name = x.sign.name
+	if x.signer != nil {
+		name = x.signer.name
 	}
 	if s := x.status; s != nil && s.LastCommand != nil && s.LastCommand.ID == x.id && s.LastCommand.Key == name {
 		return fmt.Sprintf("%s; the status names command %s as applied from slot %d", why, x.id, s.LastCommand.Slot)
@@ -130,9 +130,9 @@ func (x *exchange) known(fleet string) string {
 	return fmt.Sprintf("%s; command %s may still be applied", why, x.id)
 }
 
-// send carries an exchange out until it is answered or time is up. The
+// runExchange carries an exchange out until it is answered or time is up. The
 // subscription to the answer stands before the first publication.
-func (t *tool) send(x *exchange) (telemetry.Ack, error) {
+func (t *tool) runExchange(x *exchange) (telemetry.Ack, error) {
 	timeout := time.Duration(t.config.TimeoutS * float64(time.Second))
 	ctx, cancel := context.WithTimeout(t.ctx, timeout)
 	defer cancel()
@@ -155,13 +155,13 @@ func (t *tool) send(x *exchange) (telemetry.Ack, error) {
 			client.Publish(telemetry.Publication{Topic: x.topic, QoS: 1, Payload: payload})
 		}
 	}
-	resend := time.NewTicker(resendEvery)
+	resend := time.NewTicker(resendInterval)
 	defer resend.Stop()
 	publish(x.start())
 	for {
 		select {
 		case m := <-messages:
-			payload, answer, err := x.take(m)
+			payload, answer, err := x.handleMessage(m)
 			if err != nil {
 				return telemetry.Ack{}, err
 			}
@@ -173,9 +173,9 @@ func (t *tool) send(x *exchange) (telemetry.Ack, error) {
 			publish(x.payload)
 		case <-ctx.Done():
 			if t.ctx.Err() != nil {
-				return telemetry.Ack{}, fmt.Errorf("interrupted before the leader answered: %s", x.known(t.config.Fleet))
+				return telemetry.Ack{}, fmt.Errorf("interrupted before the leader answered: %s", x.noAnswerReason(t.config.Fleet))
 			}
-			return telemetry.Ack{}, fmt.Errorf("no acknowledgement within %v: %s", timeout, x.known(t.config.Fleet))
+			return telemetry.Ack{}, fmt.Errorf("no acknowledgement within %v: %s", timeout, x.noAnswerReason(t.config.Fleet))
 		}
 	}
 }

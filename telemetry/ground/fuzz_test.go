@@ -31,7 +31,7 @@ func FuzzConfig(f *testing.F) {
 		tool := &tool{ctx: t.Context(), stdout: io.Discard, stderr: io.Discard, config: defaults(), flags: flag.NewFlagSet("ground watch", flag.ContinueOnError)}
 		tool.flags.String("config", "", "")
 		if _, err := tool.parse([]string{"-config", path}, 0); err != nil {
-			if strings.ContainsAny(err.Error(), "\n\r") || tool.end(err) != exitUsage {
+			if strings.ContainsAny(err.Error(), "\n\r") || tool.exitStatus(err) != exitUsage {
 				t.Fatalf("%q", err)
 			}
 			return

@@ -22,8 +22,8 @@ import (
 	"prefdt/telemetry"
 )
 
-// patience is how long a test waits for an event before it gives up.
-const patience = 10 * time.Second
+// testTimeout is how long a test waits for an event before it gives up.
+const testTimeout = 10 * time.Second
 
 // startBroker starts the embedded broker and returns its URL.
 func startBroker(t testing.TB) (url string, stop func()) {
@@ -44,30 +44,30 @@ var topics = func() telemetry.Topics {
 	return topics
 }()
 
-// leader is a client that answers commands as a leader would: it applies each
+// fakeLeader is a client that answers commands as a leader would: it applies each
 // id once, and refuses what it cannot read.
-type leader struct {
+type fakeLeader struct {
 	*telemetry.Client
 	applied chan string // topic and body
 
-	keys      map[string]ed25519.PublicKey // nil: unsigned commands count
-	challenge string
-	last      map[string]uint64 // counters
-	neverFits bool              // calls every signature stale
-	payloads  chan []byte       // every command, as it came
+	keys             map[string]ed25519.PublicKey // nil: unsigned commands count
+	challenge        string
+	lastCounters     map[string]uint64 // counters
+	alwaysStale      bool              // calls every signature stale
+	receivedCommands chan []byte       // every command, as it came
 }
 
-func startLeader(t testing.TB, url string, keys map[string]ed25519.PublicKey, change ...func(l *leader)) *leader {
-	l := &leader{
+func startFakeLeader(t testing.TB, url string, keys map[string]ed25519.PublicKey, change ...func(l *fakeLeader)) *fakeLeader {
+	l := &fakeLeader{
 		Client:  &telemetry.Client{Broker: telemetry.Broker{URL: url}, Name: "leader", Log: slog.New(slog.DiscardHandler)},
-		applied: make(chan string, 100), keys: keys, challenge: telemetry.NewChallenge(), last: map[string]uint64{}, payloads: make(chan []byte, 100),
+		applied: make(chan string, 100), keys: keys, challenge: telemetry.NewChallenge(), lastCounters: map[string]uint64{}, receivedCommands: make(chan []byte, 100),
 	}
 	for _, f := range change {
 		f(l)
 	}
 	l.Subscriptions = []telemetry.Subscription{{Filter: topics.AllCommands(), QoS: 1}}
 	l.Handle = func(m telemetry.Message) {
-		l.payloads <- m.Payload
+		l.receivedCommands <- m.Payload
 		body, key := m.Payload, ""
 		stale := ""
 		if keys != nil {
@@ -77,12 +77,12 @@ func startLeader(t testing.TB, url string, keys map[string]ed25519.PublicKey, ch
 			}
 			body, key = []byte(e.Body), e.Key
 			switch {
-			case e.Challenge != l.challenge || l.neverFits:
+			case e.Challenge != l.challenge || l.alwaysStale:
 				stale = "the challenge is stale"
-			case e.Counter <= l.last[key]:
+			case e.Counter <= l.lastCounters[key]:
 				stale = "the counter is stale"
 			default:
-				l.last[key] = e.Counter
+				l.lastCounters[key] = e.Counter
 			}
 		}
 		slot, no, floor := 31, false, 27113.5
@@ -112,7 +112,7 @@ func startLeader(t testing.TB, url string, keys map[string]ed25519.PublicKey, ch
 			}
 		}
 		if stale != "" {
-			last := l.last[key]
+			last := l.lastCounters[key]
 			ack = telemetry.Ack{ID: ack.ID, Key: key, Of: ack.Of, Reason: stale, Challenge: l.challenge, LastCounter: &last}
 		} else {
 			l.applied <- m.Topic + " " + string(body)
@@ -126,7 +126,7 @@ func startLeader(t testing.TB, url string, keys map[string]ed25519.PublicKey, ch
 	l.OnConnect = func() {
 		l.Publish(telemetry.Publication{Topic: topics.Online(), QoS: 1, Retained: true, Payload: telemetry.EncodeOnline(true)})
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	if err := l.Initialize(ctx); err != nil {
 		t.Fatal(err)
@@ -135,26 +135,26 @@ func startLeader(t testing.TB, url string, keys map[string]ed25519.PublicKey, ch
 	return l
 }
 
-func (l *leader) publish(t testing.TB, s telemetry.Status) {
+func (l *fakeLeader) publishStatus(t testing.TB, s telemetry.Status) {
 	t.Helper()
 	payload, err := telemetry.Encode(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.put(t, topics.Status(), payload)
+	l.publishRetained(t, topics.Status(), payload)
 }
 
-func (l *leader) put(t testing.TB, topic string, payload []byte) {
+func (l *fakeLeader) publishRetained(t testing.TB, topic string, payload []byte) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	if err := l.PublishWait(ctx, telemetry.Publication{Topic: topic, QoS: 1, Retained: true, Payload: payload}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// ground runs the tool and returns its exit status and what it wrote.
-func ground(t testing.TB, args ...string) (code int, stdout, stderr string) {
+// runGround runs the tool and returns its exit status and what it wrote.
+func runGround(t testing.TB, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	code = run(t.Context(), args, &out, &errs)
 	return code, out.String(), errs.String()
@@ -162,7 +162,7 @@ func ground(t testing.TB, args ...string) (code int, stdout, stderr string) {
 
 func TestCommands(t *testing.T) {
 	url, _ := startBroker(t)
-	l := startLeader(t, url, nil)
+	l := startFakeLeader(t, url, nil)
 	at := []string{"-fleet", "f1", "-broker", url}
 	cases := []struct {
 		args           []string
@@ -197,7 +197,7 @@ func TestCommands(t *testing.T) {
 			`prefdt/f1/command/mission {"id":"m2","action":"resume"}`},
 	}
 	for _, c := range cases {
-		code, stdout, stderr := ground(t, append(c.args, at...)...)
+		code, stdout, stderr := runGround(t, append(c.args, at...)...)
 		if code != c.code || stdout != c.stdout || stderr != c.stderr {
 			t.Errorf("%v: %d %q %q", c.args, code, stdout, stderr)
 		}
@@ -205,7 +205,7 @@ func TestCommands(t *testing.T) {
 			t.Errorf("%v: the leader got %s", c.args, got)
 		}
 	}
-	if code, stdout, _ := ground(t, append([]string{"budget", "-energy", "42000"}, at...)...); code != 0 || !regexp.MustCompile(`\(id b-[a-z0-9]{12}\)`).MatchString(stdout) {
+	if code, stdout, _ := runGround(t, append([]string{"budget", "-energy", "42000"}, at...)...); code != 0 || !regexp.MustCompile(`\(id b-[a-z0-9]{12}\)`).MatchString(stdout) {
 		t.Errorf("random id: %d %q", code, stdout)
 	}
 }
@@ -213,7 +213,7 @@ func TestCommands(t *testing.T) {
 func TestSignedCommands(t *testing.T) {
 	url, _ := startBroker(t)
 	path := filepath.Join(t.TempDir(), "crew-1.key")
-	code, stdout, stderr := ground(t, "keygen", "-out", path)
+	code, stdout, stderr := runGround(t, "keygen", "-out", path)
 	if code != 0 {
 		t.Fatal(stderr)
 	}
@@ -222,20 +222,20 @@ func TestSignedCommands(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%s: %v", stdout, err)
 	}
-	l := startLeader(t, url, map[string]ed25519.PublicKey{"crew-1": public})
-	status := example(17)
+	l := startFakeLeader(t, url, map[string]ed25519.PublicKey{"crew-1": public})
+	status := exampleStatus(17)
 	status.Challenge = l.challenge
-	l.publish(t, status)
+	l.publishStatus(t, status)
 	for range 2 { // the counter rises from run to run
-		code, stdout, stderr := ground(t, "mission", "hold", "-id", "h", "-key", path, "-fleet", "f1", "-broker", url)
+		code, stdout, stderr := runGround(t, "mission", "hold", "-id", "h", "-key", path, "-fleet", "f1", "-broker", url)
 		if code != 0 || stdout != "mission hold accepted from slot 31 (id h, key crew-1)\n" {
 			t.Fatal(stdout, stderr)
 		}
 		<-l.applied
-		if n := len(l.payloads); n != 1 {
+		if n := len(l.receivedCommands); n != 1 {
 			t.Errorf("%d payloads for one command", n)
 		}
-		<-l.payloads
+		<-l.receivedCommands
 	}
 }
 
@@ -252,7 +252,7 @@ func TestNoAnswer(t *testing.T) {
 		{nobody, "unreachable"},
 	}
 	for _, c := range cases {
-		code, stdout, stderr := ground(t, "mission", "stop", "-fleet", "f1", "-broker", c.broker, "-timeout", "2s")
+		code, stdout, stderr := runGround(t, "mission", "stop", "-fleet", "f1", "-broker", c.broker, "-timeout", "2s")
 		if code != 1 || stdout != "" || !strings.Contains(stderr, c.want) {
 			t.Errorf("%s: %d %q %q", c.broker, code, stdout, stderr)
 		}
@@ -287,7 +287,7 @@ func TestAnswers(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(l.Close)
-			code, stdout, stderr := ground(t, "budget", "-energy", "42000", "-id", "b1", "-fleet", "f1", "-broker", url)
+			code, stdout, stderr := runGround(t, "budget", "-energy", "42000", "-id", "b1", "-fleet", "f1", "-broker", url)
 			if code != c.code || stdout != c.stdout || !strings.Contains(stderr, c.stderr) {
 				t.Errorf("%d %q %q", code, stdout, stderr)
 			}
@@ -345,7 +345,7 @@ func TestBadInput(t *testing.T) {
 		{[]string{"fly"}, `ground: no command "fly"`},
 	}
 	for _, c := range cases {
-		code, stdout, stderr := ground(t, c.args...)
+		code, stdout, stderr := runGround(t, c.args...)
 		if code != 2 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, c.want) {
 			t.Errorf("%v: %d %q %q, want %s", c.args, code, stdout, stderr, c.want)
 		}
@@ -354,12 +354,12 @@ func TestBadInput(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{{"-h"}, {"budget", "-h"}, {"preference", "-h"}, {"mission", "-h"}, {"watch", "-h"}, {"keygen", "-h"}} {
-		code, stdout, stderr := ground(t, args...)
+		code, stdout, stderr := runGround(t, args...)
 		if code != 0 || stderr != "" || !strings.Contains(stdout, "ground") || len(args) > 1 && !strings.Contains(stdout, "-config file") {
 			t.Errorf("%v: %d %q %q", args, code, stdout, stderr)
 		}
 	}
-	if code, _, stderr := ground(t); code != 2 || !strings.Contains(stderr, "ground budget") {
+	if code, _, stderr := runGround(t); code != 2 || !strings.Contains(stderr, "ground budget") {
 		t.Errorf("no arguments: %d %q", code, stderr)
 	}
 }
@@ -387,19 +387,19 @@ func TestBinary(t *testing.T) {
 	}
 }
 
-// lines is a writer whose lines a test awaits.
-type lines chan string
+// lineWriter is a writer whose lines a test awaits.
+type lineWriter chan string
 
-func (l lines) Write(p []byte) (int, error) {
+func (l lineWriter) Write(p []byte) (int, error) {
 	for line := range strings.Lines(string(p)) {
 		l <- strings.TrimSuffix(line, "\n")
 	}
 	return len(p), nil
 }
 
-func await(t testing.TB, l lines, want string) {
+func awaitLine(t testing.TB, l lineWriter, want string) {
 	t.Helper()
-	timeout := time.After(patience)
+	timeout := time.After(testTimeout)
 	var seen []string
 	for {
 		select {
@@ -419,9 +419,9 @@ func TestWatch(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			url, stopBroker := startBroker(t)
-			l := startLeader(t, url, nil)
-			l.publish(t, example(16))
-			out, errs := make(lines, 1000), make(lines, 1000)
+			l := startFakeLeader(t, url, nil)
+			l.publishStatus(t, exampleStatus(16))
+			out, errs := make(lineWriter, 1000), make(lineWriter, 1000)
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan int, 1)
 			args := []string{"watch", "-fleet", "f1", "-broker", url}
@@ -433,31 +433,31 @@ func TestWatch(t *testing.T) {
 				"plain": {"slot 16/100 flying  budget 42000 J (target)", "slot 17/100", "LINK LOST: the leader is offline", "LINK BACK", "LINK LOST: the broker is away"},
 				"json":  {`"retained":true,"status":{"seq":16,"slot":16,`, `{"retained":false,"status":{"seq":17,"slot":17,`, `{"online":false}`, `{"online":true}`, `{"broker":false}`},
 			}[mode]
-			await(t, out, want[0])
-			l.put(t, topics.Status(), []byte(`{"seq":1}`))
-			await(t, errs, "input refused")
-			l.publish(t, example(17))
-			await(t, out, want[1])
-			l.put(t, topics.Online(), []byte("false"))
-			await(t, out, want[2])
-			l.put(t, topics.Online(), []byte("true"))
-			await(t, out, want[3])
+			awaitLine(t, out, want[0])
+			l.publishRetained(t, topics.Status(), []byte(`{"seq":1}`))
+			awaitLine(t, errs, "input refused")
+			l.publishStatus(t, exampleStatus(17))
+			awaitLine(t, out, want[1])
+			l.publishRetained(t, topics.Online(), []byte("false"))
+			awaitLine(t, out, want[2])
+			l.publishRetained(t, topics.Online(), []byte("true"))
+			awaitLine(t, out, want[3])
 			stopBroker()
-			await(t, out, want[4])
+			awaitLine(t, out, want[4])
 			cancel()
 			select {
 			case code := <-ended:
 				if code != 0 {
 					t.Errorf("ended with %d", code)
 				}
-			case <-time.After(patience):
+			case <-time.After(testTimeout):
 				t.Error("watch did not end")
 			}
 		})
 	}
 }
 
-func example(slot int) telemetry.Status {
+func exampleStatus(slot int) telemetry.Status {
 	budget, mode, remaining, end := 42000.0, telemetry.ModeTarget, 34899.5, 41990.0
 	speed, battery, age, landed := 8.4, 0.93, 0.1, false
 	return telemetry.Status{Seq: int64(slot), Slot: slot, Slots: 100, MissionS: float64(slot), State: telemetry.StateFlying, Setting: 0.4, Challenge: strings.Repeat("c", 22),
@@ -473,8 +473,8 @@ func TestDisplay(t *testing.T) {
 	now := time.Unix(1000, 0)
 	yes, no := true, false
 	fresh := func(change func(v *view)) *view {
-		s := example(17)
-		v := &view{fleet: "f1", broker: true, since: now.Add(-time.Minute), online: &yes, status: &s, received: now.Add(-time.Second), stale: 3 * time.Second, colour: true}
+		s := exampleStatus(17)
+		v := &view{fleet: "f1", brokerConnected: true, brokerChangedAt: now.Add(-time.Minute), leaderOnline: &yes, status: &s, statusReceived: now.Add(-time.Second), staleAfter: 3 * time.Second, colour: true}
 		change(v)
 		return v
 	}
@@ -489,15 +489,15 @@ func TestDisplay(t *testing.T) {
 		{"all well", fresh(func(v *view) {}), "fleet f1   flying   slot 17 of 100", false, "heard 1.1 s ago"},
 		{"never heard is grey", fresh(func(v *view) {}), "fleet f1", false, grey + "  aircraft 2 (system 2)   -   -   -   battery -   spent 0 J from model   NEVER HEARD"},
 		{"saturated", fresh(func(v *view) { v.status.Saturated = true }), "\x1b[33;1mSATURATED: the budget is below the floor of 29000 J", false, "predicted end 41990 J"},
-		{"link lost above saturated", fresh(func(v *view) { v.status.Saturated = true; v.online = &no }), "\x1b[31;1mLINK LOST: the leader is offline", true, "STALE: status 1.0 s old"},
-		{"broker away above all", fresh(func(v *view) { v.broker, v.online = false, &no }), "\x1b[31;1mLINK LOST: the broker is away", true, "STALE"},
-		{"no status", fresh(func(v *view) { v.received = now.Add(-4 * time.Second) }), "\x1b[31;1mLINK LOST: no status for 4.0 s", true, "LINK LOST, heard 4.1 s ago"},
-		{"retained", fresh(func(v *view) { v.retained = true }), grey + "fleet f1", true, "STALE: kept by the broker, age unknown"},
-		{"old but done", fresh(func(v *view) { v.status.State = telemetry.StateDone; v.received = now.Add(-time.Hour) }), grey + "fleet f1   done", true, "STALE: status 60 min old"},
+		{"link lost above saturated", fresh(func(v *view) { v.status.Saturated = true; v.leaderOnline = &no }), "\x1b[31;1mLINK LOST: the leader is offline", true, "STALE: status 1.0 s old"},
+		{"broker away above all", fresh(func(v *view) { v.brokerConnected, v.leaderOnline = false, &no }), "\x1b[31;1mLINK LOST: the broker is away", true, "STALE"},
+		{"no status", fresh(func(v *view) { v.statusReceived = now.Add(-4 * time.Second) }), "\x1b[31;1mLINK LOST: no status for 4.0 s", true, "LINK LOST, heard 4.1 s ago"},
+		{"retained", fresh(func(v *view) { v.statusRetained = true }), grey + "fleet f1", true, "STALE: kept by the broker, age unknown"},
+		{"old but done", fresh(func(v *view) { v.status.State = telemetry.StateDone; v.statusReceived = now.Add(-time.Hour) }), grey + "fleet f1   done", true, "STALE: status 60 min old"},
 		{"aircraft lost", fresh(func(v *view) { *v.status.Aircraft[0].AgeS = 5 }), "fleet f1", false, grey + "  aircraft 1"},
 		{"preference", fresh(func(v *view) { v.status.BudgetJ, v.status.Mode, v.status.RemainingJ = nil, nil, nil }), "fleet f1", false, "request    preference   setting 0.400"},
-		{"nobody yet", fresh(func(v *view) { v.status, v.online = nil, nil }), "\x1b[31;1mNO LEADER was ever at this broker", false, "no status yet"},
-		{"just connected", fresh(func(v *view) { v.status, v.online, v.since = nil, nil, now }), "fleet f1   no status yet", false, ""},
+		{"nobody yet", fresh(func(v *view) { v.status, v.leaderOnline = nil, nil }), "\x1b[31;1mNO LEADER was ever at this broker", false, "no status yet"},
+		{"just connected", fresh(func(v *view) { v.status, v.leaderOnline, v.brokerChangedAt = nil, nil, now }), "fleet f1   no status yet", false, ""},
 		{"escape sequences", fresh(func(v *view) { v.status.Aircraft[0].Mode = "\x1b[2J" }), "fleet f1", false, "?[2J"},
 		{"no heartbeats", fresh(func(v *view) {}), "fleet f1", false, "\n  crew       no heartbeats sent\n"},
 		{"heartbeats and the last command", fresh(func(v *view) {
@@ -507,7 +507,7 @@ func TestDisplay(t *testing.T) {
 		{"a reason", fresh(func(v *view) { v.status.Aircraft[1].Reason = "Arming denied: \x1b[2Jyaw" }), "fleet f1", false, "NEVER HEARD\x1b[0m\n\x1b[33;1m             Arming denied: ?[2Jyaw\x1b[0m"},
 	}
 	for _, c := range cases {
-		got := c.view.lines(now)
+		got := c.view.render(now)
 		text := strings.Join(got, "\n")
 		if !strings.HasPrefix(got[0], c.first) || !strings.Contains(text, c.wantSomehow) {
 			t.Errorf("%s: %q", c.name, text)
@@ -527,7 +527,7 @@ func TestDisplay(t *testing.T) {
 func TestScreen(t *testing.T) {
 	var out bytes.Buffer
 	s := &screen{&out}
-	v := &view{fleet: "f1", broker: true, since: time.Unix(0, 0), stale: time.Second}
+	v := &view{fleet: "f1", brokerConnected: true, brokerChangedAt: time.Unix(0, 0), staleAfter: time.Second}
 	s.draw(v, time.Unix(0, 0))
 	s.close()
 	if want := fmt.Sprintf("\x1b[?25l\x1b[H%s\x1b[K\r\n\x1b[J\x1b[?25h", "fleet f1   no status yet"); out.String() != want {

@@ -13,26 +13,26 @@ import (
 	"prefdt/telemetry"
 )
 
-// heartbeatEvery is wall time, whatever the mission's speed.
-const heartbeatEvery = time.Second
+// heartbeatInterval is wall time, whatever the mission's speed.
+const heartbeatInterval = time.Second
 
-// heartbeats tell the leader that this station watches. A leader that counted one
+// heartbeatSender tell the leader that this station watches. A leader that counted one
 // holds, and later returns, when none comes any more.
-type heartbeats struct {
+type heartbeatSender struct {
 	client *telemetry.Client
 	topic  string
-	sign   *signer // nil: unsigned
+	signer *signer // nil: unsigned
 	log    *slog.Logger
 
 	challenge atomic.Pointer[string] // of the last status; nil: none came yet
 
-	seq     int64
-	problem string // the last one that was logged
+	seq         int64
+	lastProblem string // the last one that was logged
 }
 
 // run sends one at once and one with each tick, and says that it leaves when ctx
 // ends.
-func (h *heartbeats) run(ctx context.Context, ticks <-chan time.Time) {
+func (h *heartbeatSender) run(ctx context.Context, ticks <-chan time.Time) {
 	for {
 		h.send(ctx, false)
 		select {
@@ -46,16 +46,16 @@ func (h *heartbeats) run(ctx context.Context, ticks <-chan time.Time) {
 	}
 }
 
-func (h *heartbeats) send(ctx context.Context, leaving bool) {
-	payload, err := h.next(leaving)
+func (h *heartbeatSender) send(ctx context.Context, leaving bool) {
+	payload, err := h.nextPayload(leaving)
 	if err != nil {
-		if err.Error() != h.problem {
-			h.problem = err.Error()
+		if err.Error() != h.lastProblem {
+			h.lastProblem = err.Error()
 			h.log.Error("no heartbeat is sent", "reason", err)
 		}
 		return
 	}
-	h.problem = ""
+	h.lastProblem = ""
 	if payload == nil {
 		return
 	}
@@ -67,31 +67,31 @@ func (h *heartbeats) send(ctx context.Context, leaving bool) {
 	h.client.Publish(p) // what is dropped while the broker is away, the next one replaces
 }
 
-// next returns the next heartbeat; nil while nothing can be signed yet.
-func (h *heartbeats) next(leaving bool) ([]byte, error) {
+// nextPayload returns the next heartbeat; nil while nothing can be signed yet.
+func (h *heartbeatSender) nextPayload(leaving bool) ([]byte, error) {
 	challenge := h.challenge.Load()
-	if h.sign != nil && challenge == nil {
+	if h.signer != nil && challenge == nil {
 		return nil, nil
 	}
 	h.seq++
 	body, err := telemetry.Encode(telemetry.Heartbeat{Seq: h.seq, Leaving: leaving})
-	if err != nil || h.sign == nil {
+	if err != nil || h.signer == nil {
 		return body, err
 	}
-	return h.sign.sign(h.topic, *challenge, 0, body)
+	return h.signer.sign(h.topic, *challenge, 0, body)
 }
 
-// learn keeps the challenge of a status.
-func (h *heartbeats) learn(m telemetry.Message) {
+// handleStatus keeps the challenge of a status.
+func (h *heartbeatSender) handleStatus(m telemetry.Message) {
 	if s, err := telemetry.DecodeStatus(m.Payload); err == nil {
 		h.challenge.Store(&s.Challenge)
 	}
 }
 
-// station is the name of this station: the given one, its key's or its broker
+// stationName is the name of this station: the given one, its key's or its broker
 // user's, and a random one where there is none of them, since two stations of
 // one name would speak for each other.
-func (t *tool) station() (string, error) {
+func (t *tool) stationName() (string, error) {
 	key := ""
 	if t.config.Key != "" {
 		key = keyName(t.config.Key)

@@ -10,13 +10,13 @@ import (
 	"prefdt/telemetry"
 )
 
-// crewListener hears what stations say of themselves.
-func crewListener(t *testing.T, url string) <-chan telemetry.Message {
+// listenHeartbeats hears what stations say of themselves.
+func listenHeartbeats(t *testing.T, url string) <-chan telemetry.Message {
 	t.Helper()
 	heard := make(chan telemetry.Message, 1000)
 	c := &telemetry.Client{Broker: telemetry.Broker{URL: url}, Name: "listener", Log: slog.New(slog.DiscardHandler),
 		Subscriptions: []telemetry.Subscription{{Filter: topics.AllHeartbeats()}}, Handle: func(m telemetry.Message) { heard <- m }}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	if err := c.Initialize(ctx); err != nil {
 		t.Fatal(err)
@@ -25,11 +25,11 @@ func crewListener(t *testing.T, url string) <-chan telemetry.Message {
 	return heard
 }
 
-// watching runs ground watch until end, which returns its exit status.
-func watching(t *testing.T, url string, args ...string) (out lines, end func() int) {
+// startWatch runs ground watch until end, which returns its exit status.
+func startWatch(t *testing.T, url string, args ...string) (out lineWriter, end func() int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	out = make(lines, 1000)
+	out = make(lineWriter, 1000)
 	ended := make(chan int, 1)
 	go func() {
 		ended <- run(ctx, append([]string{"watch", "-fleet", "f1", "-broker", url}, args...), out, out)
@@ -39,15 +39,15 @@ func watching(t *testing.T, url string, args ...string) (out lines, end func() i
 		select {
 		case code := <-ended:
 			return code
-		case <-time.After(patience):
+		case <-time.After(testTimeout):
 			t.Fatal("watch did not end")
 			return -1
 		}
 	}
 }
 
-// heartbeat reads the next one, verified where keys are given.
-func heartbeat(t *testing.T, heard <-chan telemetry.Message, keys map[string]ed25519.PublicKey) (h telemetry.Heartbeat, station string, e telemetry.Envelope) {
+// nextHeartbeat reads the next one, verified where keys are given.
+func nextHeartbeat(t *testing.T, heard <-chan telemetry.Message, keys map[string]ed25519.PublicKey) (h telemetry.Heartbeat, station string, e telemetry.Envelope) {
 	t.Helper()
 	select {
 	case m := <-heard:
@@ -65,7 +65,7 @@ func heartbeat(t *testing.T, heard <-chan telemetry.Message, keys map[string]ed2
 			t.Fatal(err)
 		}
 		return h, station, e
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Fatal("no heartbeat")
 	}
 	return h, station, e
@@ -78,9 +78,9 @@ func TestWatchSendsHeartbeats(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			url, _ := startBroker(t)
-			path, keys := crewKey(t)
-			heard := crewListener(t, url)
-			l := startLeader(t, url, nil)
+			path, keys := newCrewKey(t)
+			heard := listenHeartbeats(t, url)
+			l := startFakeLeader(t, url, nil)
 			args, want := []string{"-name", "tent"}, "tent"
 			switch mode {
 			case "signed":
@@ -90,8 +90,8 @@ func TestWatchSendsHeartbeats(t *testing.T) {
 			case "named":
 				keys = nil
 			}
-			_, end := watching(t, url, args...)
-			s := example(3)
+			_, end := startWatch(t, url, args...)
+			s := exampleStatus(3)
 			if mode == "signed" {
 				select {
 				case m := <-heard:
@@ -99,10 +99,10 @@ func TestWatchSendsHeartbeats(t *testing.T) {
 				case <-time.After(10 * time.Millisecond):
 				}
 			}
-			l.publish(t, s)
+			l.publishStatus(t, s)
 			counter := uint64(0)
 			for i := range int64(3) {
-				h, station, e := heartbeat(t, heard, keys)
+				h, station, e := nextHeartbeat(t, heard, keys)
 				if want == "" {
 					want = station
 				}
@@ -112,9 +112,9 @@ func TestWatchSendsHeartbeats(t *testing.T) {
 				counter = e.Counter
 			}
 			s.Challenge = telemetry.NewChallenge() // the leader's next one
-			l.publish(t, s)
+			l.publishStatus(t, s)
 			for {
-				if h, _, e := heartbeat(t, heard, keys); keys == nil || e.Challenge == s.Challenge {
+				if h, _, e := nextHeartbeat(t, heard, keys); keys == nil || e.Challenge == s.Challenge {
 					if h.Leaving {
 						t.Error("leaving, and watching still")
 					}
@@ -125,7 +125,7 @@ func TestWatchSendsHeartbeats(t *testing.T) {
 				t.Errorf("ended with %d", code)
 			}
 			for {
-				h, station, e := heartbeat(t, heard, keys)
+				h, station, e := nextHeartbeat(t, heard, keys)
 				if h.Leaving && station == want && (keys == nil || e.Challenge == s.Challenge) {
 					break
 				}
@@ -141,17 +141,17 @@ func TestWatchSendsHeartbeats(t *testing.T) {
 // not speak.
 func TestStationsAreApart(t *testing.T) {
 	url, _ := startBroker(t)
-	heard := crewListener(t, url)
-	l := startLeader(t, url, nil)
-	l.publish(t, example(3))
-	silent, endSilent := watching(t, url, "-silent", "-name", "quiet")
-	await(t, silent, "slot 3/100")
-	_, endA := watching(t, url)
-	_, a, _ := heartbeat(t, heard, nil)
-	_, endB := watching(t, url)
+	heard := listenHeartbeats(t, url)
+	l := startFakeLeader(t, url, nil)
+	l.publishStatus(t, exampleStatus(3))
+	silent, endSilent := startWatch(t, url, "-silent", "-name", "quiet")
+	awaitLine(t, silent, "slot 3/100")
+	_, endA := startWatch(t, url)
+	_, a, _ := nextHeartbeat(t, heard, nil)
+	_, endB := startWatch(t, url)
 	b := a
 	for b == a {
-		_, b, _ = heartbeat(t, heard, nil)
+		_, b, _ = nextHeartbeat(t, heard, nil)
 	}
 	for _, end := range []func() int{endSilent, endA, endB} {
 		if code := end(); code != exitOK {
@@ -159,7 +159,7 @@ func TestStationsAreApart(t *testing.T) {
 		}
 	}
 	for len(heard) > 0 {
-		if _, station, _ := heartbeat(t, heard, nil); station == "quiet" {
+		if _, station, _ := nextHeartbeat(t, heard, nil); station == "quiet" {
 			t.Error("a silent station spoke")
 		}
 	}
@@ -169,29 +169,29 @@ func TestStationsAreApart(t *testing.T) {
 // must not land the fleet.
 func TestHeartbeatsDoNotWaitForTheDisplay(t *testing.T) {
 	url, _ := startBroker(t)
-	path, keys := crewKey(t)
-	heard := crewListener(t, url)
-	l := startLeader(t, url, nil)
+	path, keys := newCrewKey(t)
+	heard := listenHeartbeats(t, url)
+	l := startFakeLeader(t, url, nil)
 	ctx, cancel := context.WithCancel(t.Context())
-	held := make(stopped)
+	held := make(blockedWriter)
 	ended := make(chan int, 1)
 	go func() {
 		ended <- run(ctx, []string{"watch", "-fleet", "f1", "-broker", url, "-key", path}, held, held)
 	}()
-	s := example(3)
+	s := exampleStatus(3)
 	for range 300 { // more than once stood between the broker and the display
 		s.Seq++
 		s.Challenge = telemetry.NewChallenge()
-		l.publish(t, s)
+		l.publishStatus(t, s)
 	}
 	for {
-		if _, _, e := heartbeat(t, heard, keys); e.Challenge == s.Challenge {
+		if _, _, e := nextHeartbeat(t, heard, keys); e.Challenge == s.Challenge {
 			break
 		}
 	}
 	cancel()
 	for {
-		if h, _, _ := heartbeat(t, heard, keys); h.Leaving {
+		if h, _, _ := nextHeartbeat(t, heard, keys); h.Leaving {
 			break
 		}
 	}
@@ -201,10 +201,10 @@ func TestHeartbeatsDoNotWaitForTheDisplay(t *testing.T) {
 	}
 }
 
-// stopped is a terminal that takes nothing until it is closed.
-type stopped chan bool
+// blockedWriter is a terminal that takes nothing until it is closed.
+type blockedWriter chan bool
 
-func (s stopped) Write(p []byte) (int, error) {
+func (s blockedWriter) Write(p []byte) (int, error) {
 	<-s
 	return len(p), nil
 }

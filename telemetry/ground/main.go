@@ -187,8 +187,8 @@ func (t *tool) parse(args []string, want int) (words []string, err error) {
 	return words, nil
 }
 
-// given tells whether a flag stands on the command line.
-func (t *tool) given(name string) (given bool) {
+// flagGiven tells whether a flag stands on the command line.
+func (t *tool) flagGiven(name string) (given bool) {
 	t.flags.Visit(func(f *flag.Flag) { given = given || f.Name == name })
 	return given
 }
@@ -203,8 +203,8 @@ func (t *tool) help() {
 	t.flags.PrintDefaults()
 }
 
-// end reports a command's error on one line and returns the exit status.
-func (t *tool) end(err error) int {
+// exitStatus reports a command's error on one line and returns the exit status.
+func (t *tool) exitStatus(err error) int {
 	switch {
 	case err == nil, errors.Is(err, errHelp):
 		return exitOK
@@ -226,18 +226,18 @@ func (t *tool) log() *slog.Logger {
 func keygen(t *tool, args []string) int {
 	out := t.flags.String("out", "", "key `file` to write, NAME.key; NAME is the key's name")
 	if _, err := t.parse(args, 0); err != nil {
-		return t.end(err)
+		return t.exitStatus(err)
 	}
 	if *out == "" {
-		return t.end(usagef("-out NAME.key is missing"))
+		return t.exitStatus(usagef("-out NAME.key is missing"))
 	}
 	name := keyName(*out)
 	if !telemetry.ValidID(name) || !strings.HasSuffix(*out, ".key") {
-		return t.end(usagef("-out %q: want NAME.key, NAME of A-Z a-z 0-9 . _ -", *out))
+		return t.exitStatus(usagef("-out %q: want NAME.key, NAME of A-Z a-z 0-9 . _ -", *out))
 	}
 	public, err := telemetry.NewKey(*out)
 	if err != nil {
-		return t.end(err)
+		return t.exitStatus(err)
 	}
 	fmt.Fprintf(t.stdout, "wrote %s, which stays here; the leader's configuration gets\n%s: %s\n", *out, name, public)
 	return exitOK

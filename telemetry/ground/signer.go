@@ -13,8 +13,8 @@ type signer struct {
 	private    ed25519.PrivateKey
 }
 
-// signer reads the key file of the configuration; nil without one.
-func (t *tool) signer() (*signer, error) {
+// loadSigner reads the key file of the configuration; nil without one.
+func (t *tool) loadSigner() (*signer, error) {
 	path := t.config.Key
 	if path == "" {
 		return nil, nil

@@ -11,17 +11,17 @@ import (
 // view is what watch knows, and when it learned it. Rendering takes the time as
 // an argument and changes nothing.
 type view struct {
-	fleet    string
-	broker   bool      // connected
-	since    time.Time // when that became so
-	online   *bool     // what the leader or its will said last
-	status   *telemetry.Status
-	received time.Time
-	retained bool // the status was published before we subscribed, we do not know when
-	refused  uint64
-	stale    time.Duration
-	station  string // in our heartbeats; empty: none are sent
-	colour   bool
+	fleet           string
+	brokerConnected bool      // connected
+	brokerChangedAt time.Time // when that became so
+	leaderOnline    *bool     // what the leader or its will said last
+	status          *telemetry.Status
+	statusReceived  time.Time
+	statusRetained  bool // the status was published before we subscribed, we do not know when
+	refusedMessages uint64
+	staleAfter      time.Duration
+	station         string // in our heartbeats; empty: none are sent
+	colour          bool
 }
 
 // The terminal's colours.
@@ -41,15 +41,15 @@ func (v *view) paint(code, text string) string {
 // alarm is why nothing below it can be trusted to be current; empty if it can.
 func (v *view) alarm(now time.Time) string {
 	switch {
-	case !v.broker:
+	case !v.brokerConnected:
 		return "LINK LOST: the broker is away"
-	case v.online == nil && now.Sub(v.since) <= v.stale: // what is retained is on its way
-	case v.online == nil:
+	case v.leaderOnline == nil && now.Sub(v.brokerChangedAt) <= v.staleAfter: // what is retained is on its way
+	case v.leaderOnline == nil:
 		return "NO LEADER was ever at this broker"
-	case !*v.online:
+	case !*v.leaderOnline:
 		return "LINK LOST: the leader is offline"
-	case v.status != nil && !v.retained && v.inFlight() && now.Sub(v.received) > v.stale:
-		return fmt.Sprintf("LINK LOST: no status for %s", age(now.Sub(v.received)))
+	case v.status != nil && !v.statusRetained && v.inFlight() && now.Sub(v.statusReceived) > v.staleAfter:
+		return fmt.Sprintf("LINK LOST: no status for %s", formatAge(now.Sub(v.statusReceived)))
 	}
 	return ""
 }
@@ -64,8 +64,8 @@ func (v *view) inFlight() bool {
 	return true
 }
 
-// lines is the whole display.
-func (v *view) lines(now time.Time) []string {
+// render is the whole display.
+func (v *view) render(now time.Time) []string {
 	var out []string
 	alarm := v.alarm(now)
 	if alarm != "" {
@@ -78,19 +78,19 @@ func (v *view) lines(now time.Time) []string {
 	if s.Saturated {
 		out = append(out, v.paint(yellow, fmt.Sprintf("SATURATED: the budget is below the floor of %s", joules(s.FloorJ))))
 	}
-	label := "status " + age(now.Sub(v.received)) + " old"
-	if v.retained {
+	label := "status " + formatAge(now.Sub(v.statusReceived)) + " old"
+	if v.statusRetained {
 		label = "STALE: kept by the broker, age unknown"
-	} else if alarm != "" || now.Sub(v.received) > v.stale {
+	} else if alarm != "" || now.Sub(v.statusReceived) > v.staleAfter {
 		label = "STALE: " + label
 	}
 	body := []string{
 		fmt.Sprintf("fleet %s   %s   slot %s of %d   mission %.0f s   %s", v.fleet, s.State, slotText(s.Slot), s.Slots, s.MissionS, label),
-		fmt.Sprintf("  request    %s   setting %.3f", request(s), s.Setting),
+		fmt.Sprintf("  request    %s   setting %.3f", requestText(s), s.Setting),
 		fmt.Sprintf("  energy     spent %s   remaining %s   predicted end %s   floor %s   transit %s   from %s",
-			joules(s.SpentJ), maybeJ(s.RemainingJ), maybeJ(s.PredictedEndJ), joules(s.FloorJ), joules(s.TransitJ), s.EnergySource),
+			joules(s.SpentJ), joulesOrDash(s.RemainingJ), joulesOrDash(s.PredictedEndJ), joules(s.FloorJ), joules(s.TransitJ), s.EnergySource),
 		fmt.Sprintf("  slot       users heard %d   missed slots %d   decision %.2f ms", s.UsersHeard, s.MissedSlots, s.DecisionMS),
-		"  crew       " + v.crew(),
+		"  crew       " + v.crewLine(),
 	}
 	stale := strings.HasPrefix(label, "STALE")
 	for i, line := range body {
@@ -100,7 +100,7 @@ func (v *view) lines(now time.Time) []string {
 	}
 	out = append(out, body...)
 	for _, a := range s.Aircraft {
-		line, old := aircraft(a, now.Sub(v.received), v.stale)
+		line, old := aircraftLine(a, now.Sub(v.statusReceived), v.staleAfter)
 		if stale || old {
 			line = v.paint(grey, line)
 		}
@@ -109,21 +109,21 @@ func (v *view) lines(now time.Time) []string {
 			out = append(out, v.paint(yellow, "             "+printable(a.Reason)))
 		}
 	}
-	if v.refused > 0 {
-		out = append(out, v.paint(yellow, fmt.Sprintf("  %d malformed messages ignored", v.refused)))
+	if v.refusedMessages > 0 {
+		out = append(out, v.paint(yellow, fmt.Sprintf("  %d malformed messages ignored", v.refusedMessages)))
 	}
 	return out
 }
 
-// aircraft is one aircraft's line, and whether it was not heard lately.
-func aircraft(a telemetry.StatusAircraft, since, stale time.Duration) (line string, old bool) {
+// aircraftLine is one aircraft's line, and whether it was not heard lately.
+func aircraftLine(a telemetry.StatusAircraft, since, stale time.Duration) (line string, old bool) {
 	heard := "NEVER HEARD"
 	if a.AgeS != nil {
 		total := time.Duration(*a.AgeS*float64(time.Second)) + since
 		if old = total > stale; old {
-			heard = "LINK LOST, heard " + age(total) + " ago"
+			heard = "LINK LOST, heard " + formatAge(total) + " ago"
 		} else {
-			heard = "heard " + age(total) + " ago"
+			heard = "heard " + formatAge(total) + " ago"
 		}
 	} else {
 		old = true
@@ -149,17 +149,17 @@ func aircraft(a telemetry.StatusAircraft, since, stale time.Duration) (line stri
 		a.Number, a.SystemID, printable(mode), position, speed, battery, joules(a.SpentJ), a.EnergySource, heard), old
 }
 
-// line is the display of one slot where stdout is no terminal.
-func (v *view) line(now time.Time) string {
+// slotLine is the display of one slot where stdout is no terminal.
+func (v *view) slotLine(now time.Time) string {
 	s := v.status
 	text := fmt.Sprintf("slot %s/%d %s  %s  setting %.3f  spent %s  remaining %s  predicted end %s  floor %s  users %d  missed %d  decision %.2f ms  %s",
-		slotText(s.Slot), s.Slots, s.State, request(s), s.Setting, joules(s.SpentJ), maybeJ(s.RemainingJ), maybeJ(s.PredictedEndJ),
+		slotText(s.Slot), s.Slots, s.State, requestText(s), s.Setting, joules(s.SpentJ), joulesOrDash(s.RemainingJ), joulesOrDash(s.PredictedEndJ),
 		joules(s.FloorJ), s.UsersHeard, s.MissedSlots, s.DecisionMS, s.EnergySource)
 	if s.Saturated {
 		text += "  SATURATED"
 	}
 	for _, a := range s.Aircraft {
-		if _, old := aircraft(a, now.Sub(v.received), v.stale); old {
+		if _, old := aircraftLine(a, now.Sub(v.statusReceived), v.staleAfter); old {
 			text += fmt.Sprintf("  aircraft %d LINK LOST", a.Number)
 		}
 		if a.Reason != "" {
@@ -167,27 +167,27 @@ func (v *view) line(now time.Time) string {
 		}
 	}
 	if s.LastCommand != nil {
-		text += "  " + lastCommand(s.LastCommand)
+		text += "  " + lastCommandText(s.LastCommand)
 	}
-	if v.retained {
+	if v.statusRetained {
 		text += "  STALE: kept by the broker, age unknown"
 	}
 	return text
 }
 
-// crew is what the station says and what the leader did last.
-func (v *view) crew() string {
+// crewLine is what the station says and what the leader did last.
+func (v *view) crewLine() string {
 	text := "no heartbeats sent"
 	if v.station != "" {
 		text = "heartbeats as " + v.station
 	}
 	if c := v.status.LastCommand; c != nil {
-		text += "   " + lastCommand(c)
+		text += "   " + lastCommandText(c)
 	}
 	return text
 }
 
-func lastCommand(c *telemetry.LastCommand) string {
+func lastCommandText(c *telemetry.LastCommand) string {
 	by := ""
 	if c.Key != "" {
 		by = " by " + printable(c.Key)
@@ -202,7 +202,7 @@ func slotText(slot int) string {
 	return fmt.Sprint(slot)
 }
 
-func request(s *telemetry.Status) string {
+func requestText(s *telemetry.Status) string {
 	if s.BudgetJ == nil {
 		return "preference"
 	}
@@ -213,15 +213,15 @@ func request(s *telemetry.Status) string {
 	return "budget " + joules(*s.BudgetJ) + mode
 }
 
-func maybeJ(j *float64) string {
+func joulesOrDash(j *float64) string {
 	if j == nil {
 		return "-"
 	}
 	return joules(*j)
 }
 
-// age is a duration as the crew reads it.
-func age(d time.Duration) string {
+// formatAge is a duration as the crew reads it.
+func formatAge(d time.Duration) string {
 	switch {
 	case d < 10*time.Second:
 		return fmt.Sprintf("%.1f s", d.Seconds())

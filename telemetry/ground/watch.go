@@ -17,8 +17,8 @@ import (
 
 // event is what reaches the display: a message, or the broker coming or going.
 type event struct {
-	message *telemetry.Message
-	broker  bool
+	message         *telemetry.Message
+	brokerConnected bool
 }
 
 func watch(t *tool, args []string) int {
@@ -29,21 +29,21 @@ func watch(t *tool, args []string) int {
 	t.flags.Duration("timeout", time.Duration(t.config.TimeoutS*float64(time.Second)), "how long to wait for the broker at the start")
 	t.flags.Duration("stale", time.Duration(t.config.StaleS*float64(time.Second)), "age from which a value is shown as stale")
 	if _, err := t.parse(args, 0); err != nil {
-		return t.end(err)
+		return t.exitStatus(err)
 	}
 	var sign *signer
 	station := ""
 	if !*silent {
 		var err error
-		if station, err = t.station(); err == nil {
-			sign, err = t.signer()
+		if station, err = t.stationName(); err == nil {
+			sign, err = t.loadSigner()
 		}
 		if err != nil {
-			return t.end(usageError{err})
+			return t.exitStatus(usageError{err})
 		}
 	}
-	v := &view{fleet: t.config.Fleet, stale: time.Duration(t.config.StaleS * float64(time.Second)), station: station}
-	var show shower = &plain{t.stdout, ""}
+	v := &view{fleet: t.config.Fleet, staleAfter: time.Duration(t.config.StaleS * float64(time.Second)), station: station}
+	var show display = &plainLines{t.stdout, ""}
 	if *asJSON {
 		show = &jsonLines{json.NewEncoder(t.stdout)}
 	} else if f, ok := t.stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
@@ -52,16 +52,16 @@ func watch(t *tool, args []string) int {
 		defer screen.close()
 		show = screen
 	}
-	return t.end(t.follow(v, show, sign))
+	return t.exitStatus(t.follow(v, show, sign))
 }
 
 // follow feeds the display until the user has seen enough. Heartbeats, unless the
 // view has no station, do not wait for the display.
-func (t *tool) follow(v *view, show shower, sign *signer) error {
+func (t *tool) follow(v *view, show display, sign *signer) error {
 	log := t.log()
 	events := make(chan event, 4096)
 	quit := t.ctx.Done()
-	rejects := &telemetry.Rejects{Log: log}
+	rejects := &telemetry.RejectCounter{Log: log}
 	tell := func(e event) {
 		select {
 		case events <- e:
@@ -70,19 +70,19 @@ func (t *tool) follow(v *view, show shower, sign *signer) error {
 	}
 	client := &telemetry.Client{Broker: t.config.Broker, Name: "ground", Log: log}
 	client.Subscriptions = []telemetry.Subscription{{Filter: t.topics.Status()}, {Filter: t.topics.Online(), QoS: 1}}
-	beats := &heartbeats{client: client, topic: t.topics.Heartbeat(v.station), sign: sign, log: log}
+	beats := &heartbeatSender{client: client, topic: t.topics.Heartbeat(v.station), signer: sign, log: log}
 	client.Handle = func(m telemetry.Message) {
 		if m.Topic == t.topics.Status() {
-			beats.learn(m)
+			beats.handleStatus(m)
 		}
 		select {
 		case events <- event{message: &m}:
 		default:
-			rejects.Add(m.Topic, errBehind)
+			rejects.Add(m.Topic, errDisplayBehind)
 		}
 	}
-	client.OnConnect = func() { tell(event{broker: true}) }
-	client.OnDisconnect = func(error) { tell(event{broker: false}) }
+	client.OnConnect = func() { tell(event{brokerConnected: true}) }
+	client.OnDisconnect = func(error) { tell(event{brokerConnected: false}) }
 	ctx, cancel := context.WithTimeout(t.ctx, time.Duration(t.config.TimeoutS*float64(time.Second)))
 	err := client.Initialize(ctx)
 	cancel()
@@ -94,21 +94,21 @@ func (t *tool) follow(v *view, show shower, sign *signer) error {
 	}
 	defer client.Close()
 	if v.station != "" {
-		every := time.NewTicker(heartbeatEvery)
+		every := time.NewTicker(heartbeatInterval)
 		var beating sync.WaitGroup
 		beating.Go(func() { beats.run(t.ctx, every.C) })
 		defer beating.Wait() // it says goodbye before Close
 		defer every.Stop()
 	}
-	v.broker, v.since = true, time.Now()
+	v.brokerConnected, v.brokerChangedAt = true, time.Now()
 	redraw := time.NewTicker(500 * time.Millisecond) // ages grow between messages
 	defer redraw.Stop()
 	for {
 		fresh := false
 		select {
 		case e := <-events:
-			fresh = v.take(e, t.topics, rejects)
-			show.event(v, e, fresh)
+			fresh = v.handleEvent(e, t.topics, rejects)
+			show.showEvent(v, e, fresh)
 		case <-redraw.C:
 		case <-quit:
 			return nil
@@ -117,15 +117,15 @@ func (t *tool) follow(v *view, show shower, sign *signer) error {
 	}
 }
 
-var errBehind = &telemetry.Invalid{Kind: "display: behind", Text: "the display is thousands of messages behind, this one is not shown"}
+var errDisplayBehind = &telemetry.InvalidError{Kind: "display: behind", Text: "the display is thousands of messages behind, this one is not shown"}
 
-// take learns from an event, and tells whether it brought a valid message.
-func (v *view) take(e event, topics telemetry.Topics, rejects *telemetry.Rejects) bool {
+// handleEvent learns from an event, and tells whether it brought a valid message.
+func (v *view) handleEvent(e event, topics telemetry.Topics, rejects *telemetry.RejectCounter) bool {
 	m := e.message
 	if m == nil {
-		v.broker, v.since = e.broker, time.Now()
-		if !e.broker {
-			v.online = nil // whether the leader is still there, the next broker knows
+		v.brokerConnected, v.brokerChangedAt = e.brokerConnected, time.Now()
+		if !e.brokerConnected {
+			v.leaderOnline = nil // whether the leader is still there, the next broker knows
 		}
 		return false
 	}
@@ -134,25 +134,25 @@ func (v *view) take(e event, topics telemetry.Topics, rejects *telemetry.Rejects
 	case topics.Online():
 		var online bool
 		if online, err = telemetry.DecodeOnline(m.Payload); err == nil {
-			v.online = &online
+			v.leaderOnline = &online
 		}
 	case topics.Status():
 		var s telemetry.Status
 		if s, err = telemetry.DecodeStatus(m.Payload); err == nil {
-			v.status, v.received, v.retained = &s, m.Received, m.Retained
+			v.status, v.statusReceived, v.statusRetained = &s, m.Received, m.Retained
 		}
 	}
 	if err != nil {
 		rejects.Add(m.Topic, err)
-		v.refused++
+		v.refusedMessages++
 	}
 	return err == nil
 }
 
-// shower is one of the three ways to show a fleet.
-type shower interface {
-	event(v *view, e event, valid bool) // something happened
-	draw(v *view, now time.Time)        // and time passes
+// display is one of the three ways to show a fleet.
+type display interface {
+	showEvent(v *view, e event, valid bool) // something happened
+	draw(v *view, now time.Time)            // and time passes
 }
 
 func isStatus(e event) bool { return strings.HasSuffix(e.message.Topic, "/status") }
@@ -160,40 +160,40 @@ func isStatus(e event) bool { return strings.HasSuffix(e.message.Topic, "/status
 // screen redraws a terminal in place.
 type screen struct{ out io.Writer }
 
-func (s *screen) event(*view, event, bool) {}
+func (s *screen) showEvent(*view, event, bool) {}
 
 func (s *screen) draw(v *view, now time.Time) {
 	// Home, each line cleared to its end, the rest cleared; the cursor hidden.
-	io.WriteString(s.out, "\x1b[?25l\x1b[H"+strings.Join(v.lines(now), "\x1b[K\r\n")+"\x1b[K\r\n\x1b[J")
+	io.WriteString(s.out, "\x1b[?25l\x1b[H"+strings.Join(v.render(now), "\x1b[K\r\n")+"\x1b[K\r\n\x1b[J")
 }
 
 func (s *screen) close() { io.WriteString(s.out, "\x1b[?25h") }
 
-// plain prints a line for each status, and one when the link is lost or found.
-type plain struct {
-	out   io.Writer
-	alarm string // the last one printed, without its age
+// plainLines prints a line for each status, and one when the link is lost or found.
+type plainLines struct {
+	out       io.Writer
+	lastAlarm string // the last one printed, without its age
 }
 
-func (p *plain) event(v *view, e event, valid bool) {
+func (p *plainLines) showEvent(v *view, e event, valid bool) {
 	if valid && isStatus(e) {
-		fmt.Fprintln(p.out, v.line(v.received))
+		fmt.Fprintln(p.out, v.slotLine(v.statusReceived))
 	}
 }
 
-func (p *plain) draw(v *view, now time.Time) {
+func (p *plainLines) draw(v *view, now time.Time) {
 	text := v.alarm(now)
 	kind, _, _ := strings.Cut(text, " for ")
-	if kind == p.alarm {
+	if kind == p.lastAlarm {
 		return
 	}
 	if text == "" {
 		text = "LINK BACK"
-		if p.alarm == "" {
+		if p.lastAlarm == "" {
 			text = ""
 		}
 	}
-	p.alarm = kind
+	p.lastAlarm = kind
 	if text != "" {
 		fmt.Fprintln(p.out, text)
 	}
@@ -202,21 +202,21 @@ func (p *plain) draw(v *view, now time.Time) {
 // jsonLines prints what arrives for another program, nothing twice.
 type jsonLines struct{ out *json.Encoder }
 
-func (j *jsonLines) event(v *view, e event, valid bool) {
+func (j *jsonLines) showEvent(v *view, e event, valid bool) {
 	switch {
 	case e.message == nil:
 		j.out.Encode(struct {
 			Broker bool `json:"broker"`
-		}{e.broker})
+		}{e.brokerConnected})
 	case valid && isStatus(e):
 		j.out.Encode(struct {
 			Retained bool              `json:"retained"`
 			Status   *telemetry.Status `json:"status"`
-		}{v.retained, v.status})
+		}{v.statusRetained, v.status})
 	case valid:
 		j.out.Encode(struct {
 			Online bool `json:"online"`
-		}{*v.online})
+		}{*v.leaderOnline})
 	}
 }
 

@@ -8,14 +8,14 @@ import (
 )
 
 // outputGrads are the gradients of the loss by the outputs.
-type outputGrads[T kernel.Float] struct{ flight, choice, rho kernel.Matrix[T] }
+type outputGrads[T kernel.Float] struct{ motion, choice, offload kernel.Matrix[T] }
 
 // loss is DT's mixed imitation loss, Sec. IV-B: L2 on the continuous actions
 // and cross-entropy on the association, equally weighted. Gradients are times
 // scale.
-func (t *tape[T]) loss(scale float64) (sum train.Terms, g outputGrads[T]) {
-	win := t.win
-	g = outputGrads[T]{t.Zeros(t.flight.Rows, t.flight.Cols), t.Zeros(t.choice.Rows, t.choice.Cols), t.Zeros(t.rho.Rows, t.rho.Cols)}
+func (t *tape[T]) loss(scale float64) (sum train.LossTerms, g outputGrads[T]) {
+	win := t.window
+	g = outputGrads[T]{t.Zeros(t.motion.Rows, t.motion.Cols), t.Zeros(t.choice.Rows, t.choice.Cols), t.Zeros(t.offload.Rows, t.offload.Cols)}
 	square := func(want []float32, y, dy []T) (mean float64) {
 		for i := range y {
 			diff := float64(y[i]) - float64(want[i])
@@ -24,9 +24,9 @@ func (t *tape[T]) loss(scale float64) (sum train.Terms, g outputGrads[T]) {
 		}
 		return mean
 	}
-	sum.Move = square(win.Flight, t.flight.Data, g.flight.Data)
+	sum.Move = square(win.Motion, t.motion.Data, g.motion.Data)
 	if len(win.Server) > 0 {
-		sum.Offload = square(win.Offload, t.rho.Data, g.rho.Data)
+		sum.Offload = square(win.Offload, t.offload.Data, g.offload.Data)
 	}
 	k := 1 / float64(max(len(win.Server), 1))
 	for u, server := range win.Server {
@@ -38,7 +38,7 @@ func (t *tape[T]) loss(scale float64) (sum train.Terms, g outputGrads[T]) {
 			}
 		}
 		if best == server {
-			sum.Right += k
+			sum.Accuracy += k
 		}
 		total := 0.0
 		for _, v := range row {
@@ -47,66 +47,66 @@ func (t *tape[T]) loss(scale float64) (sum train.Terms, g outputGrads[T]) {
 		for i, v := range row {
 			p := math.Exp(float64(v-row[best])) / total
 			if i == server {
-				sum.Choice -= k * math.Log(max(p, 1e-300))
+				sum.Association -= k * math.Log(max(p, 1e-300))
 				p--
 			}
 			grad[i] = T(scale * k * p)
 		}
 	}
-	sum.Loss = sum.Choice + sum.Offload + sum.Move
+	sum.Loss = sum.Association + sum.Offload + sum.Move
 	return sum, g
 }
 
 // backward adds the gradients of the loss to g, in the reverse order of forward.
 func (t *tape[T]) backward(w, g *train.Params[T], out outputGrads[T]) {
-	slots, m, d := t.win.slots(), t.win.Aircraft, w.Arch.Width
+	slots, m, d := t.window.slots(), t.window.AircraftCount, w.Arch.Width
 	none := kernel.Matrix[T]{}
-	de := t.Like(t.e)
+	de := t.ZerosLike(t.embedding)
 
-	for i, y := range t.rho.Data {
-		out.rho.Data[i] *= 1 - y*y
+	for i, y := range t.offload.Data {
+		out.offload.Data[i] *= 1 - y*y
 	}
-	t.bypassBackward(w, g, "rho", t.Through(g.W("rho.o"), g.B("rho.ob"), out.rho, t.r0, w.W("rho.o")), t.r0raw, de)
-	t.bypassBackward(w, g, "choice", t.Through(g.W("choice.o"), g.B("choice.ob"), out.choice, t.c0, w.W("choice.o")), t.c0raw, de)
-	for i, y := range t.flight.Data {
-		out.flight.Data[i] *= 1 - y*y
+	t.bypassBackward(w, g, "rho", t.LinearInputGradient(g.Matrix("rho.o"), g.Vector("rho.ob"), out.offload, t.offloadHidden, w.Matrix("rho.o")), t.offloadHiddenRaw, de)
+	t.bypassBackward(w, g, "choice", t.LinearInputGradient(g.Matrix("choice.o"), g.Vector("choice.ob"), out.choice, t.choiceHidden, w.Matrix("choice.o")), t.choiceHiddenRaw, de)
+	for i, y := range t.motion.Data {
+		out.motion.Data[i] *= 1 - y*y
 	}
-	df0 := t.Through(g.W("flight.w"), g.B("flight.b"), out.flight, t.f0, w.W("flight.w"))
-	kernel.GeluBackward(df0.Data, df0.Data, t.f0raw.Data)
-	train.LinearBackward(de, g.W("flight.h"), g.B("flight.hb"), df0, t.e, w.W("flight.h"))
+	df0 := t.LinearInputGradient(g.Matrix("flight.w"), g.Vector("flight.b"), out.motion, t.motionHidden, w.Matrix("flight.w"))
+	kernel.GeluBackward(df0.Data, df0.Data, t.motionHiddenRaw.Data)
+	train.LinearBackward(de, g.Matrix("flight.h"), g.Vector("flight.hb"), df0, t.embedding, w.Matrix("flight.h"))
 
 	dlast := t.Matrix(slots, d)
-	kernel.LayerNormBackward(dlast, de, t.last, w.B("final.g"), t.em, t.es, g.B("final.g"), g.B("final.b"), false)
+	kernel.LayerNormBackward(dlast, de, t.stateRows, w.Vector("final.g"), t.normMean, t.normInvStd, g.Vector("final.g"), g.Vector("final.b"), false)
 	dx := t.Zeros(3*slots, d)
 	for s := range slots {
 		copy(dx.Row(3*s+1), dlast.Row(s))
 	}
-	dx = t.TransformBackward(w, g, dx)
+	dx = t.TransformerBackward(w, g, dx)
 	dret, dstate, daction := t.Matrix(slots, d), t.Matrix(slots, d), t.Matrix(slots, d)
 	for s := range slots {
 		for k, row := range [][]T{dret.Row(s), dstate.Row(s), daction.Row(s)} {
 			copy(row, dx.Row(3*s+k))
-			kernel.Add(t.time(g, s), row)
+			kernel.Add(t.slotEmbedding(g, s), row)
 		}
 	}
-	train.LinearBackward(none, g.W("action.w"), nil, daction, t.omega, w.W("action.w"))
-	train.LinearBackward(none, g.W("action.x"), g.B("action.b"), daction, t.action, w.W("action.x"))
-	train.LinearBackward(none, g.W("return.w"), g.B("return.b"), dret, t.ret, w.W("return.w"))
-	train.LinearBackward(none, g.W("state.w"), nil, dstate, t.omega, w.W("state.w"))
-	train.LinearBackward(none, g.W("state.z"), g.B("state.b"), dstate, t.fleet, w.W("state.z"))
-	dpFleet := t.Through(g.W("state.p"), nil, dstate, t.pFleet, w.W("state.p"))
+	train.LinearBackward(none, g.Matrix("action.w"), nil, daction, t.omega, w.Matrix("action.w"))
+	train.LinearBackward(none, g.Matrix("action.x"), g.Vector("action.b"), daction, t.action, w.Matrix("action.x"))
+	train.LinearBackward(none, g.Matrix("return.w"), g.Vector("return.b"), dret, t.returns, w.Matrix("return.w"))
+	train.LinearBackward(none, g.Matrix("state.w"), nil, dstate, t.omega, w.Matrix("state.w"))
+	train.LinearBackward(none, g.Matrix("state.z"), g.Vector("state.b"), dstate, t.aircraftBySlot, w.Matrix("state.z"))
+	dpFleet := t.LinearInputGradient(g.Matrix("state.p"), nil, dstate, t.poolTokensBySlot, w.Matrix("state.p"))
 	dp := kernel.View(dpFleet.Data, slots*m, d)
-	dq, dk, dv := t.pool.Backward(&t.Tools, t.Through(g.W("pool.o"), g.B("pool.ob"), dp, t.pooled, w.W("pool.o")))
-	train.LinearBackward(none, g.W("pool.q"), nil, dq, t.craft, w.W("pool.q"))
-	train.LinearBackward(none, g.W("pool.k"), nil, dk, t.pairs, w.W("pool.k"))
-	train.LinearBackward(none, g.W("pool.v"), nil, dv, t.pairs, w.W("pool.v"))
+	dq, dk, dv := t.pool.Backward(&t.Workspace, t.LinearInputGradient(g.Matrix("pool.o"), g.Vector("pool.ob"), dp, t.pooled, w.Matrix("pool.o")))
+	train.LinearBackward(none, g.Matrix("pool.q"), nil, dq, t.aircraft, w.Matrix("pool.q"))
+	train.LinearBackward(none, g.Matrix("pool.k"), nil, dk, t.pairs, w.Matrix("pool.k"))
+	train.LinearBackward(none, g.Matrix("pool.v"), nil, dv, t.pairs, w.Matrix("pool.v"))
 }
 
 // bypassBackward takes the gradient by a head's hidden layer further.
 func (t *tape[T]) bypassBackward(w, g *train.Params[T], head string, dy, raw, de kernel.Matrix[T]) {
 	kernel.GeluBackward(dy.Data, dy.Data, raw.Data)
-	train.LinearBackward(kernel.Matrix[T]{}, g.W(head+".z"), g.B(head+".b"), dy, t.users, w.W(head+".z"))
-	sum := t.Zeros(t.e.Rows, dy.Cols)
+	train.LinearBackward(kernel.Matrix[T]{}, g.Matrix(head+".z"), g.Vector(head+".b"), dy, t.userRows, w.Matrix(head+".z"))
+	sum := t.Zeros(t.embedding.Rows, dy.Cols)
 	t.eachUser(func(s, user int) { kernel.Add(sum.Row(s), dy.Row(user)) })
-	train.LinearBackward(de, g.W(head+".e"), nil, sum, t.e, w.W(head+".e"))
+	train.LinearBackward(de, g.Matrix(head+".e"), nil, sum, t.embedding, w.Matrix(head+".e"))
 }

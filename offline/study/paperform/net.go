@@ -24,11 +24,11 @@ import (
 func tensors(a model.Arch, aircraft, slots int) []model.Tensor {
 	d, p, m := a.Width, a.PairWidth, aircraft
 	list := []model.Tensor{
-		{Name: "pool.q", Rows: craftFeatures, Cols: d}, {Name: "pool.k", Rows: userFeatures, Cols: d}, {Name: "pool.v", Rows: userFeatures, Cols: d},
+		{Name: "pool.q", Rows: aircraftFeatures, Cols: d}, {Name: "pool.k", Rows: userFeatures, Cols: d}, {Name: "pool.v", Rows: userFeatures, Cols: d},
 		{Name: "pool.o", Rows: d, Cols: d}, {Name: "pool.ob", Rows: 1, Cols: d},
-		{Name: "state.z", Rows: m * craftFeatures, Cols: d}, {Name: "state.p", Rows: m * d, Cols: d}, {Name: "state.w", Rows: 1, Cols: d}, {Name: "state.b", Rows: 1, Cols: d},
+		{Name: "state.z", Rows: m * aircraftFeatures, Cols: d}, {Name: "state.p", Rows: m * d, Cols: d}, {Name: "state.w", Rows: 1, Cols: d}, {Name: "state.b", Rows: 1, Cols: d},
 		{Name: "return.w", Rows: returnFeatures, Cols: d}, {Name: "return.b", Rows: 1, Cols: d},
-		{Name: "action.x", Rows: m * craftActions, Cols: d}, {Name: "action.w", Rows: 1, Cols: d}, {Name: "action.b", Rows: 1, Cols: d},
+		{Name: "action.x", Rows: m * aircraftActionFeatures, Cols: d}, {Name: "action.w", Rows: 1, Cols: d}, {Name: "action.b", Rows: 1, Cols: d},
 		{Name: "time.e", Rows: slots, Cols: d},
 	}
 	for _, t := range a.Tensors() {
@@ -50,44 +50,44 @@ func tensors(a model.Arch, aircraft, slots int) []model.Tensor {
 // tape holds the activations of one window. Shapes: S slots, N users over all
 // slots, L = 3S tokens; d and p are the widths.
 type tape[T kernel.Float] struct {
-	train.Tools[T]
-	win *window
+	train.Workspace[T]
+	window *window
 
-	craft, pairs, ret, omega, action kernel.Matrix[T] // inputs
-	fleet                            kernel.Matrix[T] // (S, M craftFeatures), the same numbers as craft
-	users                            kernel.Matrix[T] // (N, M userFeatures)
+	aircraft, pairs, returns, omega, action kernel.Matrix[T] // inputs
+	aircraftBySlot                          kernel.Matrix[T] // (S, M aircraftFeatures), the same numbers as craft
+	userRows                                kernel.Matrix[T] // (N, M userFeatures)
 
-	pool   train.SetAttention[T] // of each aircraft over the users
-	pooled kernel.Matrix[T]      // (S*M, d)
-	p      kernel.Matrix[T]      // (S*M, d)
-	pFleet kernel.Matrix[T]      // (S, M d), the same numbers
-	last   kernel.Matrix[T]      // (S, d) s rows of the last block
-	e      kernel.Matrix[T]      // (S, d)
-	em, es []T
+	pool                 train.SetAttention[T] // of each aircraft over the users
+	pooled               kernel.Matrix[T]      // (S*M, d)
+	poolTokens           kernel.Matrix[T]      // (S*M, d)
+	poolTokensBySlot     kernel.Matrix[T]      // (S, M d), the same numbers
+	stateRows            kernel.Matrix[T]      // (S, d) s rows of the last block
+	embedding            kernel.Matrix[T]      // (S, d)
+	normMean, normInvStd []T
 
-	f0raw, f0 kernel.Matrix[T] // (S, d)
-	flight    kernel.Matrix[T] // (S, 2M) on [-1, 1]
-	c0raw, c0 kernel.Matrix[T] // (N, p)
-	choice    kernel.Matrix[T] // (N, M+1)
-	r0raw, r0 kernel.Matrix[T] // (N, p)
-	rho       kernel.Matrix[T] // (N, 1) on [-1, 1]
+	motionHiddenRaw, motionHidden   kernel.Matrix[T] // (S, d)
+	motion                          kernel.Matrix[T] // (S, 2M) on [-1, 1]
+	choiceHiddenRaw, choiceHidden   kernel.Matrix[T] // (N, p)
+	choice                          kernel.Matrix[T] // (N, M+1)
+	offloadHiddenRaw, offloadHidden kernel.Matrix[T] // (N, p)
+	offload                         kernel.Matrix[T] // (N, 1) on [-1, 1]
 }
 
 // forward runs the network over a window.
 func (t *tape[T]) forward(w *train.Params[T], win *window) {
-	t.win = win
-	slots, m, d := win.slots(), win.Aircraft, w.Arch.Width
-	t.Start(w.Arch, slots)
+	t.window = win
+	slots, m, d := win.slots(), win.AircraftCount, w.Arch.Width
+	t.Reset(w.Arch, slots)
 	n := len(win.Pairs) / userFeatures / m
-	t.craft = t.Input(win.Craft, slots*m, craftFeatures)
+	t.aircraft = t.Input(win.AircraftRows, slots*m, aircraftFeatures)
 	t.pairs = t.Input(win.Pairs, n*m, userFeatures)
-	t.ret = t.Input(win.Return, slots, returnFeatures)
+	t.returns = t.Input(win.Return, slots, returnFeatures)
 	t.omega = t.Input(win.Omega, slots, 1)
-	t.action = t.Input(win.Action, slots, m*craftActions)
-	t.fleet = kernel.View(t.craft.Data, slots, m*craftFeatures)
-	t.users = t.Matrix(n, m*userFeatures)
+	t.action = t.Input(win.Action, slots, m*aircraftActionFeatures)
+	t.aircraftBySlot = kernel.View(t.aircraft.Data, slots, m*aircraftFeatures)
+	t.userRows = t.Matrix(n, m*userFeatures)
 	t.eachPair(func(_, user, craft, pair int) {
-		copy(t.users.Row(user)[craft*userFeatures:(craft+1)*userFeatures], t.pairs.Row(pair))
+		copy(t.userRows.Row(user)[craft*userFeatures:(craft+1)*userFeatures], t.pairs.Row(pair))
 	})
 
 	// Pooling, eq. (attn), and the three tokens, eq. (stok) and (inject).
@@ -95,59 +95,59 @@ func (t *tape[T]) forward(w *train.Params[T], win *window) {
 	pair := 0
 	for s := range slots {
 		for k := range m {
-			groups = append(groups, train.Group{Query: s*m + k, First: pair, Count: win.Users[s]})
-			pair += win.Users[s]
+			groups = append(groups, train.AttentionGroup{Query: s*m + k, FirstKey: pair, KeyCount: win.UserCounts[s]})
+			pair += win.UserCounts[s]
 		}
 	}
 	t.pool.Groups = groups
-	t.pooled = t.pool.Forward(&t.Tools, t.Linear(t.craft, w.W("pool.q"), nil), t.Linear(t.pairs, w.W("pool.k"), nil), t.Linear(t.pairs, w.W("pool.v"), nil))
-	t.p = t.Linear(t.pooled, w.W("pool.o"), w.B("pool.ob"))
-	t.pFleet = kernel.View(t.p.Data, slots, m*d)
-	state := t.Linear(t.fleet, w.W("state.z"), w.B("state.b"))
-	kernel.MatMul(state, t.pFleet, w.W("state.p"), true)
-	kernel.MatMul(state, t.omega, w.W("state.w"), true)
-	ret := t.Linear(t.ret, w.W("return.w"), w.B("return.b"))
-	action := t.Linear(t.action, w.W("action.x"), w.B("action.b"))
-	kernel.MatMul(action, t.omega, w.W("action.w"), true)
+	t.pooled = t.pool.Forward(&t.Workspace, t.Linear(t.aircraft, w.Matrix("pool.q"), nil), t.Linear(t.pairs, w.Matrix("pool.k"), nil), t.Linear(t.pairs, w.Matrix("pool.v"), nil))
+	t.poolTokens = t.Linear(t.pooled, w.Matrix("pool.o"), w.Vector("pool.ob"))
+	t.poolTokensBySlot = kernel.View(t.poolTokens.Data, slots, m*d)
+	state := t.Linear(t.aircraftBySlot, w.Matrix("state.z"), w.Vector("state.b"))
+	kernel.MatMul(state, t.poolTokensBySlot, w.Matrix("state.p"), true)
+	kernel.MatMul(state, t.omega, w.Matrix("state.w"), true)
+	ret := t.Linear(t.returns, w.Matrix("return.w"), w.Vector("return.b"))
+	action := t.Linear(t.action, w.Matrix("action.x"), w.Vector("action.b"))
+	kernel.MatMul(action, t.omega, w.Matrix("action.w"), true)
 
 	x := t.Matrix(model.TokensPerSlot*slots, d)
 	for s := range slots {
 		for k, row := range [][]T{ret.Row(s), state.Row(s), action.Row(s)} {
 			copy(x.Row(3*s+k), row)
-			kernel.Add(x.Row(3*s+k), t.time(w, s))
+			kernel.Add(x.Row(3*s+k), t.slotEmbedding(w, s))
 		}
 	}
-	x = t.Transform(w, x)
-	t.last = t.Matrix(slots, d)
+	x = t.TransformerForward(w, x)
+	t.stateRows = t.Matrix(slots, d)
 	for s := range slots {
-		copy(t.last.Row(s), x.Row(3*s+1))
+		copy(t.stateRows.Row(s), x.Row(3*s+1))
 	}
-	t.e, t.em, t.es = t.Norm(t.last, w.B("final.g"), w.B("final.b"))
+	t.embedding, t.normMean, t.normInvStd = t.LayerNorm(t.stateRows, w.Vector("final.g"), w.Vector("final.b"))
 
 	// Heads, eq. (bypass1) and (bypass2).
-	t.f0raw = t.Linear(t.e, w.W("flight.h"), w.B("flight.hb"))
-	t.f0 = t.Gelu(t.f0raw)
-	t.flight = t.Linear(t.f0, w.W("flight.w"), w.B("flight.b"))
-	tanh(t.flight.Data)
-	t.c0raw, t.c0 = t.bypass(w, "choice")
-	t.choice = t.Linear(t.c0, w.W("choice.o"), w.B("choice.ob"))
-	t.r0raw, t.r0 = t.bypass(w, "rho")
-	t.rho = t.Linear(t.r0, w.W("rho.o"), w.B("rho.ob"))
-	tanh(t.rho.Data)
+	t.motionHiddenRaw = t.Linear(t.embedding, w.Matrix("flight.h"), w.Vector("flight.hb"))
+	t.motionHidden = t.Gelu(t.motionHiddenRaw)
+	t.motion = t.Linear(t.motionHidden, w.Matrix("flight.w"), w.Vector("flight.b"))
+	tanh(t.motion.Data)
+	t.choiceHiddenRaw, t.choiceHidden = t.bypass(w, "choice")
+	t.choice = t.Linear(t.choiceHidden, w.Matrix("choice.o"), w.Vector("choice.ob"))
+	t.offloadHiddenRaw, t.offloadHidden = t.bypass(w, "rho")
+	t.offload = t.Linear(t.offloadHidden, w.Matrix("rho.o"), w.Vector("rho.ob"))
+	tanh(t.offload.Data)
 }
 
 // bypass is the hidden layer of a head on [e; z], a row for each user.
 func (t *tape[T]) bypass(w *train.Params[T], head string) (raw, y kernel.Matrix[T]) {
-	raw = t.Linear(t.users, w.W(head+".z"), w.B(head+".b"))
-	e := t.Linear(t.e, w.W(head+".e"), nil)
+	raw = t.Linear(t.userRows, w.Matrix(head+".z"), w.Vector(head+".b"))
+	e := t.Linear(t.embedding, w.Matrix(head+".e"), nil)
 	t.eachUser(func(s, user int) { kernel.Add(raw.Row(user), e.Row(s)) })
 	return raw, t.Gelu(raw)
 }
 
-// time returns the embedding of a slot's number.
-func (t *tape[T]) time(w *train.Params[T], s int) []T {
-	e := w.W("time.e")
-	return e.Row(min(t.win.First+s, e.Rows-1))
+// slotEmbedding returns the embedding of a slot's number.
+func (t *tape[T]) slotEmbedding(w *train.Params[T], s int) []T {
+	e := w.Matrix("time.e")
+	return e.Row(min(t.window.FirstSlot+s, e.Rows-1))
 }
 
 func tanh[T kernel.Float](x []T) {
@@ -159,7 +159,7 @@ func tanh[T kernel.Float](x []T) {
 // eachUser calls f for every slot and user row.
 func (t *tape[T]) eachUser(f func(s, user int)) {
 	user := 0
-	for s, n := range t.win.Users {
+	for s, n := range t.window.UserCounts {
 		for range n {
 			f(s, user)
 			user++
@@ -170,8 +170,8 @@ func (t *tape[T]) eachUser(f func(s, user int)) {
 // eachPair calls f for every slot, user row, aircraft and pair row.
 func (t *tape[T]) eachPair(f func(s, user, craft, pair int)) {
 	user, pair := 0, 0
-	for s, n := range t.win.Users {
-		for craft := range t.win.Aircraft {
+	for s, n := range t.window.UserCounts {
+		for craft := range t.window.AircraftCount {
 			for u := range n {
 				f(s, user+u, craft, pair)
 				pair++

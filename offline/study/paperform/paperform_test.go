@@ -16,7 +16,7 @@ import (
 	"prefdt/simbridge/world"
 )
 
-var small = model.Arch{Width: 8, PairWidth: 6, Layers: 2, Heads: 2, Context: 7}
+var smallArch = model.Arch{Width: 8, PairWidth: 6, Layers: 2, Heads: 2, Context: 7}
 
 // randomWindow draws slots whose user sets change size, none included.
 func randomWindow(r *rand.Rand, slots, aircraft int) *window {
@@ -26,15 +26,15 @@ func randomWindow(r *rand.Rand, slots, aircraft int) *window {
 		}
 		return x
 	}
-	w := &window{Aircraft: aircraft, First: 3}
+	w := &window{AircraftCount: aircraft, FirstSlot: 3}
 	for range slots {
 		n := r.IntN(4)
-		w.Users = append(w.Users, n)
-		w.Craft = append(w.Craft, row(aircraft*craftFeatures)...)
+		w.UserCounts = append(w.UserCounts, n)
+		w.AircraftRows = append(w.AircraftRows, row(aircraft*aircraftFeatures)...)
 		w.Pairs = append(w.Pairs, row(aircraft*n*userFeatures)...)
 		w.Return, w.Omega = append(w.Return, row(returnFeatures)...), append(w.Omega, row(1)...)
-		w.Action = append(w.Action, row(aircraft*craftActions)...)
-		w.Flight = append(w.Flight, row(2*aircraft)...)
+		w.Action = append(w.Action, row(aircraft*aircraftActionFeatures)...)
+		w.Motion = append(w.Motion, row(2*aircraft)...)
 		for range n {
 			w.Server, w.Offload = append(w.Server, r.IntN(aircraft+1)), append(w.Offload, 2*r.Float32()-1)
 		}
@@ -45,14 +45,14 @@ func randomWindow(r *rand.Rand, slots, aircraft int) *window {
 // Every tensor's gradient agrees with central differences in float64.
 func TestGradients(t *testing.T) {
 	const aircraft = 2
-	list := tensors(small, aircraft, 12)
+	list := tensors(smallArch, aircraft, 12)
 	r := rand.New(rand.NewPCG(3, 4))
-	w, g := train.NewParamsOf[float64](small, list), train.NewParamsOf[float64](small, list)
+	w, g := train.NewParamsForTensors[float64](smallArch, list), train.NewParamsForTensors[float64](smallArch, list)
 	w.Init(1)
 	for i := range w.Data {
 		w.Data[i] += 0.1 * r.NormFloat64()
 	}
-	win := randomWindow(r, small.Context, aircraft)
+	win := randomWindow(r, smallArch.Context, aircraft)
 	var tp tape[float64]
 	loss := func() float64 {
 		tp.forward(w, win)
@@ -90,19 +90,19 @@ func TestGradients(t *testing.T) {
 // A slot's answer depends on no later slot and not on its own action.
 func TestCausal(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	list := tensors(small, 2, 12)
-	w := train.NewParamsOf[float32](small, list)
+	list := tensors(smallArch, 2, 12)
+	w := train.NewParamsForTensors[float32](smallArch, list)
 	w.Init(2)
-	win := randomWindow(r, small.Context, 2)
+	win := randomWindow(r, smallArch.Context, 2)
 	var tp tape[float32]
 	tp.forward(w, win)
-	want := slices.Clone(tp.flight.Row(3))
-	cut := win.cut(0, 4)
-	for i := 3 * 2 * craftActions; i < len(cut.Action); i++ {
+	want := slices.Clone(tp.motion.Row(3))
+	cut := win.slice(0, 4)
+	for i := 3 * 2 * aircraftActionFeatures; i < len(cut.Action); i++ {
 		cut.Action[i] += 1
 	}
 	tp.forward(w, &cut)
-	for i, x := range tp.flight.Row(3) {
+	for i, x := range tp.motion.Row(3) {
 		if math.Abs(float64(x-want[i])) > 1e-5 {
 			t.Errorf("flight %d is %v, with later slots %v", i, x, want[i])
 		}
@@ -114,25 +114,25 @@ func TestCausal(t *testing.T) {
 func TestPolicyFliesTheTape(t *testing.T) {
 	c := world.Standard()
 	c.Slots = 12
-	scales := goal.Scales{EtaDelayS: 600, EtaEnergyJ: 12e3, Slots: 12, Aircraft: 2,
+	scales := goal.Constants{EtaDelayS: 600, EtaEnergyJ: 12e3, Slots: 12, AircraftCount: 2,
 		Conditioner: goal.Conditioner{Omegas: []float64{0, 0.5, 1}, DelayS: []float64{90, 200, 700}, EnergyJ: []float64{39e3, 29e3, 27e3}},
-		Remap:       goal.Remap{Omegas: []float64{0, 1}}}
-	params := train.NewParamsOf[float32](small, tensors(small, 2, 12))
+		SettingMap:  goal.SettingMap{Omegas: []float64{0, 1}}}
+	params := train.NewParamsForTensors[float32](smallArch, tensors(smallArch, 2, 12))
 	params.Init(3)
-	standard := Standard(token.Identity())
+	standard := Standard(token.IdentityStatistics())
 	policy, err := NewPolicy(params, &c.Physics, &scales, &standard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	columns, err := findColumns()
+	columns, err := findFeatureColumns()
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := world.New(c, 7)
 	g := goal.New(&scales, &c.Physics, c.Slots, c.Aircraft)
 	builder := token.NewBuilder(&c.Physics, &scales, &standard)
-	ep := train.Episode{}
-	ep.Target.MoveScale = 1
+	ep := train.Example{}
+	ep.Labels.MoveScale = 1
 	var snap slot.Snapshot
 	var d slot.Decision
 	var action world.Action
@@ -143,35 +143,35 @@ func TestPolicyFliesTheTape(t *testing.T) {
 		builder.Fill(&rows, &snap, g, []physics.Position{{}, {}})
 		policy.Decide(&snap, g, &d)
 		ep.Slots++
-		ep.Craft, ep.Users = append(ep.Craft, 2), append(ep.Users, len(snap.Users))
+		ep.AircraftPerSlot, ep.UsersPerSlot = append(ep.AircraftPerSlot, 2), append(ep.UsersPerSlot, len(snap.Users))
 		ep.Aircraft, ep.Pairs = append(ep.Aircraft, rows.Aircraft...), append(ep.Pairs, rows.Pairs...)
 		ep.State, ep.Return = append(ep.State, rows.State...), append(ep.Return, rows.Return...)
 		for _, u := range d.Users {
-			ep.Target.Server, ep.Target.Offload = append(ep.Target.Server, u.Server), append(ep.Target.Offload, float32(u.Offload))
+			ep.Labels.Server, ep.Labels.Offload = append(ep.Labels.Server, u.Server), append(ep.Labels.Offload, float32(u.Offload))
 		}
 		for _, m := range d.Move {
-			ep.Target.Move = append(ep.Target.Move, float32(m.EastM/c.Physics.SpeedMaxMPS), float32(m.NorthM/c.Physics.SpeedMaxMPS))
+			ep.Labels.Move = append(ep.Labels.Move, float32(m.EastM/c.Physics.SpeedMaxMPS), float32(m.NorthM/c.Physics.SpeedMaxMPS))
 		}
 		moves = append(moves, slices.Clone(d.Move))
-		w.Apply(&snap, &d, &action)
+		w.FillAction(&snap, &d, &action)
 		o := w.Step(action)
 		g.Settle(goal.Settlement{DelayS: o.DelayS, EnergyJ: o.EnergyJ(), Flying: 2})
 	}
 	var whole window
-	if err := whole.read(&columns, &ep, 2); err != nil {
+	if err := whole.readEpisode(&columns, &ep, 2); err != nil {
 		t.Fatal(err)
 	}
 	var tp tape[float32]
 	for s := range moves {
-		win := whole.cut(max(s-small.Context+1, 0), s+1)
+		win := whole.slice(max(s-smallArch.Context+1, 0), s+1)
 		tp.forward(params, &win)
 		length, heading := polar(moves[s][0].EastM/c.Physics.SpeedMaxMPS, moves[s][0].NorthM/c.Physics.SpeedMaxMPS)
-		got := tp.flight.Row(win.slots() - 1)
+		got := tp.motion.Row(win.slots() - 1)
 		if math.Abs(float64(got[0]-length)) > 1e-4 || math.Abs(float64(got[1]-heading)) > 1e-3 {
 			t.Errorf("slot %d: the tape answers %v, the policy flew (%v, %v)", s, got[:2], length, heading)
 		}
 	}
-	if err := whole.read(&columns, &ep, 3); err == nil || !strings.Contains(err.Error(), "bound to 3") {
+	if err := whole.readEpisode(&columns, &ep, 3); err == nil || !strings.Contains(err.Error(), "bound to 3") {
 		t.Errorf("another fleet was read: %v", err)
 	}
 }

@@ -13,29 +13,29 @@ import (
 // The features that the paper names, by their names in package token. Standing
 // at an aircraft, a user's bearing is its unit vector.
 var (
-	craftNames  = []string{"position east", "position north", "residual energy", "served", "speed"}
-	userNames   = []string{"distance", "bearing east", "bearing north", "bits", "cycles per bit", "deadline", "queue", "gain", "T_loc", "T_off", "T_loc/deadline", "T_off/T_loc"}
-	returnNames = []string{"delay to go", "energy to go"}
+	aircraftFeatureNames = []string{"position east", "position north", "residual energy", "served", "speed"}
+	userFeatureNames     = []string{"distance", "bearing east", "bearing north", "bits", "cycles per bit", "deadline", "queue", "gain", "T_loc", "T_off", "T_loc/deadline", "T_off/T_loc"}
+	returnFeatureNames   = []string{"delay to go", "energy to go"}
 )
 
 const (
-	craftFeatures  = 5  // eq. (tokuav)
-	userFeatures   = 12 // eq. (tokusr) with psi, eq. (physfeat)
-	returnFeatures = 2  // g^ weighted by omega, eq. (inject)
-	craftActions   = 4  // of one aircraft: length and heading of its move, users served, mean rho
+	aircraftFeatures       = 5  // eq. (tokuav)
+	userFeatures           = 12 // eq. (tokusr) with psi, eq. (physfeat)
+	returnFeatures         = 2  // g^ weighted by omega, eq. (inject)
+	aircraftActionFeatures = 4  // of one aircraft: length and heading of its move, users served, mean rho
 )
 
-// columns says where in token's rows the paper's features are.
-type columns struct {
-	craft, user, ret                  []int
-	craftWidth, userWidth, stateWidth int
-	retWidth                          int
-	omega                             int // in the state row
+// featureColumns says where in token's rows the paper's features are.
+type featureColumns struct {
+	aircraft, user, returns              []int
+	aircraftWidth, userWidth, stateWidth int
+	returnsWidth                         int
+	omega                                int // in the state row
 }
 
-func findColumns() (columns, error) {
+func findFeatureColumns() (featureColumns, error) {
 	layout := token.Features()
-	c := columns{craftWidth: len(layout.Aircraft), userWidth: len(layout.Pair), stateWidth: len(layout.State), retWidth: len(layout.Return)}
+	c := featureColumns{aircraftWidth: len(layout.Aircraft), userWidth: len(layout.Pair), stateWidth: len(layout.State), returnsWidth: len(layout.Return)}
 	c.omega = slices.Index(layout.State, "omega delay")
 	if c.omega < 0 {
 		return c, fmt.Errorf("paper form: the state row has no %q", "omega delay")
@@ -43,7 +43,7 @@ func findColumns() (columns, error) {
 	for _, r := range []struct {
 		into        *[]int
 		names, have []string
-	}{{&c.craft, craftNames, layout.Aircraft}, {&c.user, userNames, layout.Pair}, {&c.ret, returnNames, layout.Return}} {
+	}{{&c.aircraft, aircraftFeatureNames, layout.Aircraft}, {&c.user, userFeatureNames, layout.Pair}, {&c.returns, returnFeatureNames, layout.Return}} {
 		for _, name := range r.names {
 			at := slices.Index(r.have, name)
 			if at < 0 {
@@ -57,8 +57,8 @@ func findColumns() (columns, error) {
 
 // Standard returns a corpus's statistics with the two rows that the paper does
 // not standardise: the return-to-go, "a pure ratio", and the preference.
-func Standard(s token.Standard) token.Standard {
-	identity := token.Identity()
+func Standard(s token.Statistics) token.Statistics {
+	identity := token.IdentityStatistics()
 	s.Return, s.State = identity.Return, identity.State
 	return s
 }
@@ -66,28 +66,28 @@ func Standard(s token.Standard) token.Standard {
 // window is a run of slots as the network reads it, and in training what the
 // teacher did. Shapes: S slots, M aircraft, N users over all slots.
 type window struct {
-	Aircraft int // M
-	First    int // slot of the mission
-	Users    []int
+	AircraftCount int // M
+	FirstSlot     int // slot of the mission
+	UserCounts    []int
 
-	Craft  []float32 // (S*M, craftFeatures)
-	Pairs  []float32 // (M*N, userFeatures), in each slot aircraft by aircraft
-	Return []float32 // (S, returnFeatures)
-	Omega  []float32 // (S, 1)
-	Action []float32 // (S, craftActions*M), of the slot itself
+	AircraftRows []float32 // (S*M, aircraftFeatures)
+	Pairs        []float32 // (M*N, userFeatures), in each slot aircraft by aircraft
+	Return       []float32 // (S, returnFeatures)
+	Omega        []float32 // (S, 1)
+	Action       []float32 // (S, aircraftActionFeatures*M), of the slot itself
 
-	Flight  []float32 // (S, 2M) length and heading, each on [-1, 1]
+	Motion  []float32 // (S, 2M) length and heading, each on [-1, 1]
 	Server  []int     // (N)
 	Offload []float32 // (N) on [-1, 1]
 }
 
-func (w *window) slots() int { return len(w.Users) }
+func (w *window) slots() int { return len(w.UserCounts) }
 
-// cut returns the slots from first to end.
-func (w *window) cut(first, end int) window {
-	m := w.Aircraft
+// slice returns the slots from first to end.
+func (w *window) slice(first, end int) window {
+	m := w.AircraftCount
 	before, within := 0, 0
-	for s, n := range w.Users[:end] {
+	for s, n := range w.UserCounts[:end] {
 		if s < first {
 			before += n
 		} else {
@@ -95,54 +95,54 @@ func (w *window) cut(first, end int) window {
 		}
 	}
 	c := window{
-		Aircraft: m, First: w.First + first, Users: w.Users[first:end],
-		Craft:  w.Craft[first*m*craftFeatures : end*m*craftFeatures],
-		Pairs:  w.Pairs[before*m*userFeatures : (before+within)*m*userFeatures],
-		Return: w.Return[first*returnFeatures : end*returnFeatures],
-		Omega:  w.Omega[first:end],
-		Action: w.Action[first*m*craftActions : end*m*craftActions],
+		AircraftCount: m, FirstSlot: w.FirstSlot + first, UserCounts: w.UserCounts[first:end],
+		AircraftRows: w.AircraftRows[first*m*aircraftFeatures : end*m*aircraftFeatures],
+		Pairs:        w.Pairs[before*m*userFeatures : (before+within)*m*userFeatures],
+		Return:       w.Return[first*returnFeatures : end*returnFeatures],
+		Omega:        w.Omega[first:end],
+		Action:       w.Action[first*m*aircraftActionFeatures : end*m*aircraftActionFeatures],
 	}
-	if w.Flight != nil {
-		c.Flight = w.Flight[first*2*m : end*2*m]
+	if w.Motion != nil {
+		c.Motion = w.Motion[first*2*m : end*2*m]
 		c.Server, c.Offload = w.Server[before:before+within], w.Offload[before:before+within]
 	}
 	return c
 }
 
-// read takes in a corpus's episode. Its fleet must keep its size.
-func (w *window) read(c *columns, ep *train.Episode, aircraft int) error {
-	w.Aircraft, w.First = aircraft, 0
-	w.Users = append(w.Users[:0], ep.Users...)
-	w.Craft = pick(w.Craft[:0], ep.Aircraft, c.craftWidth, c.craft)
-	w.Pairs = pick(w.Pairs[:0], ep.Pairs, c.userWidth, c.user)
-	w.Return = pick(w.Return[:0], ep.Return, c.retWidth, c.ret)
-	w.Omega = pick(w.Omega[:0], ep.State, c.stateWidth, []int{c.omega})
-	w.Server = append(w.Server[:0], ep.Target.Server...)
-	w.Offload, w.Flight, w.Action = w.Offload[:0], w.Flight[:0], w.Action[:0]
-	for i, rho := range ep.Target.Offload {
-		if ep.Target.Server[i] == 0 {
+// readEpisode takes in a corpus's episode. Its fleet must keep its size.
+func (w *window) readEpisode(c *featureColumns, ep *train.Example, aircraft int) error {
+	w.AircraftCount, w.FirstSlot = aircraft, 0
+	w.UserCounts = append(w.UserCounts[:0], ep.UsersPerSlot...)
+	w.AircraftRows = appendColumns(w.AircraftRows[:0], ep.Aircraft, c.aircraftWidth, c.aircraft)
+	w.Pairs = appendColumns(w.Pairs[:0], ep.Pairs, c.userWidth, c.user)
+	w.Return = appendColumns(w.Return[:0], ep.Return, c.returnsWidth, c.returns)
+	w.Omega = appendColumns(w.Omega[:0], ep.State, c.stateWidth, []int{c.omega})
+	w.Server = append(w.Server[:0], ep.Labels.Server...)
+	w.Offload, w.Motion, w.Action = w.Offload[:0], w.Motion[:0], w.Action[:0]
+	for i, rho := range ep.Labels.Offload {
+		if ep.Labels.Server[i] == 0 {
 			rho = 0
 		}
 		w.Offload = append(w.Offload, 2*rho-1)
 	}
 	user := 0
-	for s, n := range ep.Users {
-		if ep.Craft[s] != aircraft {
-			return fmt.Errorf("paper form: slot %d has %d aircraft, this network is bound to %d", s, ep.Craft[s], aircraft)
+	for s, n := range ep.UsersPerSlot {
+		if ep.AircraftPerSlot[s] != aircraft {
+			return fmt.Errorf("paper form: slot %d has %d aircraft, this network is bound to %d", s, ep.AircraftPerSlot[s], aircraft)
 		}
-		moves := ep.Target.Move[2*aircraft*s : 2*aircraft*(s+1)]
+		moves := ep.Labels.Move[2*aircraft*s : 2*aircraft*(s+1)]
 		for m := range aircraft {
-			length, heading := polar(float64(moves[2*m]/ep.Target.MoveScale), float64(moves[2*m+1]/ep.Target.MoveScale))
-			w.Flight = append(w.Flight, length, heading)
+			length, heading := polar(float64(moves[2*m]/ep.Labels.MoveScale), float64(moves[2*m+1]/ep.Labels.MoveScale))
+			w.Motion = append(w.Motion, length, heading)
 		}
-		w.Action = appendAction(w.Action, w.Flight[2*aircraft*s:], ep.Target.Server[user:user+n], func(u int) float64 { return float64(ep.Target.Offload[user+u]) })
+		w.Action = appendAction(w.Action, w.Motion[2*aircraft*s:], ep.Labels.Server[user:user+n], func(u int) float64 { return float64(ep.Labels.Offload[user+u]) })
 		user += n
 	}
 	return nil
 }
 
-// pick appends some columns of rows.
-func pick(dst, rows []float32, width int, columns []int) []float32 {
+// appendColumns appends some columns of rows.
+func appendColumns(dst, rows []float32, width int, columns []int) []float32 {
 	for first := 0; first+width <= len(rows); first += width {
 		for _, c := range columns {
 			dst = append(dst, rows[first+c])
@@ -178,23 +178,23 @@ func appendAction(dst, flight []float32, servers []int, offload func(u int) floa
 }
 
 // appendSlot takes in one slot of a flight, whose action is not known yet.
-func (w *window) appendSlot(c *columns, rows *token.Rows, s *slot.Snapshot) {
-	w.Users = append(w.Users, len(s.Users))
-	w.Craft = pick(w.Craft, rows.Aircraft, c.craftWidth, c.craft)
-	w.Pairs = pick(w.Pairs, rows.Pairs, c.userWidth, c.user)
-	w.Return = pick(w.Return, rows.Return, c.retWidth, c.ret)
+func (w *window) appendSlot(c *featureColumns, rows *token.Rows, s *slot.Snapshot) {
+	w.UserCounts = append(w.UserCounts, len(s.Users))
+	w.AircraftRows = appendColumns(w.AircraftRows, rows.Aircraft, c.aircraftWidth, c.aircraft)
+	w.Pairs = appendColumns(w.Pairs, rows.Pairs, c.userWidth, c.user)
+	w.Return = appendColumns(w.Return, rows.Return, c.returnsWidth, c.returns)
 	w.Omega = append(w.Omega, rows.State[c.omega])
-	for range craftActions * w.Aircraft {
+	for range aircraftActionFeatures * w.AircraftCount {
 		w.Action = append(w.Action, 0)
 	}
 }
 
-// drop forgets the first slot.
-func (w *window) drop() {
-	c := w.cut(1, w.slots())
-	w.First = c.First
-	w.Users = append(w.Users[:0], c.Users...)
-	w.Craft = append(w.Craft[:0], c.Craft...)
+// dropFirst forgets the first slot.
+func (w *window) dropFirst() {
+	c := w.slice(1, w.slots())
+	w.FirstSlot = c.FirstSlot
+	w.UserCounts = append(w.UserCounts[:0], c.UserCounts...)
+	w.AircraftRows = append(w.AircraftRows[:0], c.AircraftRows...)
 	w.Pairs = append(w.Pairs[:0], c.Pairs...)
 	w.Return = append(w.Return[:0], c.Return...)
 	w.Omega = append(w.Omega[:0], c.Omega...)

@@ -1,0 +1,60 @@
+package fleet
+
+import "math"
+
+// rateWindowS is how long an autopilot's clock is compared with ours before its rate
+// is known.
+const rateWindowS = 5.0
+
+// clockRate is how fast an autopilot's clock runs against mission time. A message
+// that was held up says a smaller rate, so the least delayed one of each second
+// counts.
+type clockRate struct {
+	first, last    clockSample // of the first second, and of the present one
+	beganS         float64
+	presentSecondS float64
+	measuredMSPerS float64 // ms per mission second; 0: not known
+}
+
+// clockSample is an autopilot's time since boot, and when it was received.
+type clockSample struct{ bootMS, receivedS float64 }
+
+// delayedMoreThan is whether a sample took longer to arrive than another.
+func (a clockSample) delayedMoreThan(b clockSample) bool {
+	return a.bootMS-1000*a.receivedS < b.bootMS-1000*b.receivedS
+}
+
+func (r *clockRate) add(ms, now float64) {
+	s := clockSample{ms, now}
+	if r.beganS == 0 {
+		*r = clockRate{first: s, last: s, beganS: now, presentSecondS: now}
+	}
+	if now-r.beganS < 1 && r.first.delayedMoreThan(s) {
+		r.first = s
+	}
+	if r.last.delayedMoreThan(s) || now-r.presentSecondS >= 1 {
+		if now-r.presentSecondS >= 1 {
+			if d := r.last.receivedS - r.first.receivedS; d > rateWindowS {
+				r.measuredMSPerS = math.Max((r.last.bootMS-r.first.bootMS)/d, 0)
+			}
+			r.presentSecondS = now
+		}
+		r.last = s
+	}
+}
+
+// msPerS is the rate, or what it should be where it is not known.
+func (r *clockRate) msPerS() float64 {
+	if r.measuredMSPerS > 0 {
+		return r.measuredMSPerS
+	}
+	return 1000
+}
+
+// ratio is the rate in seconds per mission second, NaN while it is not known.
+func (r *clockRate) ratio() float64 {
+	if r.measuredMSPerS == 0 {
+		return math.NaN()
+	}
+	return r.measuredMSPerS / 1000
+}

@@ -1,0 +1,236 @@
+package fleet
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/bluenviron/gomavlib/v3"
+	"github.com/bluenviron/gomavlib/v3/pkg/dialect"
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+	"github.com/bluenviron/gomavlib/v3/pkg/frame"
+	"github.com/bluenviron/gomavlib/v3/pkg/message"
+
+	"prefdt/firmware/clock"
+	"prefdt/firmware/envelope"
+	"prefdt/inference/physics"
+)
+
+// fixture is a fleet of three on two links that nobody is at the other end of:
+// frames go in where the links would put them, what is sent is recorded, and time
+// passes when it is told to.
+type fixture struct {
+	*Fleet
+	t     testing.TB
+	clock *clock.Manual
+	links []*endpointLink
+	rw    *dialect.ReadWriter
+	sent  *recorder
+}
+
+// channels are one of each link.
+var channels = [2]*gomavlib.Channel{{}, {}}
+
+func newFixture(t testing.TB) *fixture {
+	b := &fixture{t: t, clock: &clock.Manual{}, rw: &dialect.ReadWriter{Dialect: leaderDialect}}
+	b.clock.Advance(time.Second)
+	b.Fleet = &Fleet{
+		SystemID: 250, Origin: Origin{47, 8, 400}, Physics: physics.DefaultConstants(), Speed: 1,
+		Limits: envelope.Limits{SpeedMaxMPS: 30, SeparationM: 10, AreaM: 1000, AltitudeM: 100, BandM: 20, FenceM: 15},
+		Clock:  b.clock, Log: slog.New(slog.DiscardHandler),
+	}
+	for i := range 3 {
+		b.VehicleLinks = append(b.VehicleLinks, VehicleLink{SystemID: i + 1})
+	}
+	if err := b.Fleet.Initialize(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.rw.Initialize(); err != nil {
+		t.Fatal(err)
+	}
+	b.sent = &recorder{rw: b.rw}
+	for i := range channels {
+		b.links = append(b.links, &endpointLink{fleet: b.Fleet, node: b.sent, channels: map[*gomavlib.Channel]*byte{channels[i]: new(byte)}})
+	}
+	b.Fleet.links = b.links
+	for i, a := range b.Fleet.aircraft {
+		a.link = b.links[i/2]
+		a.link.aircraft = append(a.link.aircraft, a)
+	}
+	return b
+}
+
+// advance lets time pass, with the ticks that belong to it.
+func (b *fixture) advance(d time.Duration) {
+	const step = 100 * time.Millisecond
+	for ; d > 0; d -= step {
+		b.tick()
+		b.clock.Advance(step)
+	}
+}
+
+// recorder is the other end of a link: it keeps what was written.
+type recorder struct {
+	rw     *dialect.ReadWriter
+	frames []writtenFrame
+}
+
+type writtenFrame struct {
+	channel *gomavlib.Channel
+	frame   *frame.V2Frame
+}
+
+func (r *recorder) Events() chan gomavlib.Event { return nil }
+func (r *recorder) Close()                      {}
+
+func (r *recorder) WriteFrameTo(c *gomavlib.Channel, fr frame.Frame) error {
+	if len(r.frames) < 1e5 {
+		r.frames = append(r.frames, writtenFrame{c, fr.(*frame.V2Frame)})
+	}
+	return nil
+}
+
+// message is what a frame carries.
+func (r *recorder) message(fr *frame.V2Frame) message.Message {
+	raw := fr.Message.(*message.MessageRaw)
+	m, err := r.rw.GetMessage(raw.ID).Read(&message.MessageRaw{ID: raw.ID, Payload: append([]byte(nil), raw.Payload...)}, true)
+	if err != nil {
+		panic(err)
+	}
+	return m
+}
+
+// drain returns the messages sent since the last call.
+func (r *recorder) drain() (out []message.Message) {
+	for _, w := range r.frames {
+		out = append(out, r.message(w.frame))
+	}
+	r.frames = nil
+	return out
+}
+
+// movingMessages are those of messages that move an aircraft.
+func movingMessages(sent []message.Message) (out []message.Message) {
+	for _, m := range sent {
+		if what, _ := classify(m); what != kindHarmless {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// simVehicle says of an aircraft on a bench what its autopilot would, in frames
+// that are numbered as an autopilot's are.
+type simVehicle struct {
+	*fixture
+	number             int
+	sequence           byte
+	bootMS             uint32
+	mode               Mode
+	armed              bool
+	landed             bool
+	position           physics.Position
+	upM                float64
+	velocity           physics.Position
+	silent             bool // says nothing
+	noHeartbeats       bool // no HEARTBEAT
+	signatureTimestamp uint64
+}
+
+// newSimVehicle is one that stands at a place, in Hold, with its motors off, and
+// whose parameters were read.
+func newSimVehicle(b *fixture, number int, at physics.Position) *simVehicle {
+	v := &simVehicle{fixture: b, number: number, bootMS: 60_000, mode: ModeHold, landed: true, position: at}
+	v.sendHeartbeat()
+	for name, x := range map[string]float32{"COM_OF_LOSS_T": 1, "MPC_XY_VEL_MAX": 12} {
+		v.transmit(&common.MessageParamValue{ParamId: name, ParamType: common.MAV_PARAM_TYPE_REAL32, ParamValue: x})
+	}
+	for name, x := range map[string]int32{"COM_OBL_RC_ACT": 5, "COM_LOW_BAT_ACT": 3, "NAV_DLL_ACT": 0} {
+		v.transmit(&common.MessageParamValue{ParamId: name, ParamType: common.MAV_PARAM_TYPE_INT32, ParamValue: int32Bits(x)})
+	}
+	v.sendState()
+	return v
+}
+
+// transmit puts a message on the vehicle's link.
+func (v *simVehicle) transmit(m message.Message) {
+	v.transmitAs(v.sequence, m)
+	v.sequence++
+}
+
+func (v *simVehicle) transmitAs(sequence byte, m message.Message) {
+	if v.silent {
+		return
+	}
+	at := (v.number - 1) / 2
+	v.mutex.Lock()
+	defer v.mutex.Unlock()
+	v.fixture.links[at].route(&gomavlib.EventFrame{Channel: channels[at], Frame: &frame.V2Frame{
+		SystemID: byte(v.number), ComponentID: autopilotComponent, SequenceNumber: sequence, Message: m, SignatureTimestamp: v.signatureTimestamp,
+	}})
+}
+
+func (v *simVehicle) sendHeartbeat() {
+	if !v.noHeartbeats {
+		v.transmit(heartbeatMessage(v.mode, v.armed))
+	}
+}
+
+// sendState says where the vehicle is, and whether it has landed.
+func (v *simVehicle) sendState() {
+	landed := common.MAV_LANDED_STATE_IN_AIR
+	if v.landed {
+		landed = common.MAV_LANDED_STATE_ON_GROUND
+	}
+	v.transmit(&common.MessageExtendedSysState{LandedState: landed})
+	v.transmit(&common.MessageBatteryStatus{Voltages: [10]uint16{16000}, CurrentBattery: 1000, EnergyConsumed: 3, BatteryRemaining: 90})
+	v.transmit(v.positionMessage())
+}
+
+func (v *simVehicle) positionMessage() *common.MessageGlobalPositionInt {
+	lat, lon, amsl := v.Origin.Geodetic(v.position, v.upM)
+	return &common.MessageGlobalPositionInt{
+		TimeBootMs: v.bootMS, Lat: int32(lat * 1e7), Lon: int32(lon * 1e7), Alt: int32(amsl * 1000),
+		Vx: int16(v.velocity.NorthM * 100), Vy: int16(v.velocity.EastM * 100),
+	}
+}
+
+// simulate lets time pass, with the leader's ticks and the vehicle's messages in it:
+// positions at 10 Hz, HEARTBEAT once a second and when it is asked for. Each tick
+// it is asked what it makes of what was sent.
+func (v *simVehicle) simulate(d time.Duration, obey func(message.Message)) {
+	const step = 100 * time.Millisecond
+	for ; d > 0; d -= step {
+		v.sent.frames = nil
+		v.tick()
+		for _, m := range v.sent.drain() {
+			if c, ok := m.(*common.MessageCommandLong); ok && c.Command == common.MAV_CMD_REQUEST_MESSAGE && c.Param1 == 0 {
+				v.sendHeartbeat()
+			}
+			if obey != nil {
+				obey(m)
+			}
+		}
+		v.clock.Advance(step)
+		v.bootMS += 100
+		if v.bootMS%1000 == 0 {
+			v.sendHeartbeat()
+		}
+		v.sendState()
+	}
+}
+
+// handleCommand is what PX4 makes of a command, at once.
+func (v *simVehicle) handleCommand(m message.Message) {
+	what, mode := classify(m)
+	switch what {
+	case kindArm:
+		v.armed = true
+	case kindTakeOff:
+		v.mode, v.landed, v.upM = ModeTakeoff, false, v.Limits.AltitudeM/2
+	case kindMode:
+		v.mode = mode
+	}
+}
+
+func (v *simVehicle) view() View { return v.Views(nil)[v.number-1] }

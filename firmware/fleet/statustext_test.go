@@ -1,0 +1,142 @@
+package fleet
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+	"github.com/bluenviron/gomavlib/v3/pkg/message"
+
+	"prefdt/inference/physics"
+)
+
+// captureLog keeps the lines of a log.
+func captureLog() (*strings.Builder, *slog.Logger) {
+	var text strings.Builder
+	return &text, slog.New(slog.NewTextHandler(&text, nil))
+}
+
+// What the autopilot says when it does not arm stands in the view and, once, in
+// the log, within seconds; it goes when the aircraft flies.
+func TestReasonIsTheAutopilotsOwn(t *testing.T) {
+	denied := "Arming denied: Resolve system health failures first"
+	for name, c := range map[string]struct {
+		answer func(v *simVehicle, m message.Message)
+		want   string
+	}{
+		"in chunks": {func(v *simVehicle, m message.Message) {
+			v.transmit(&common.MessageStatustext{Severity: common.MAV_SEVERITY_CRITICAL, Text: denied[:50], Id: 9})
+			v.transmit(&common.MessageStatustext{Severity: common.MAV_SEVERITY_CRITICAL, Text: denied[50:] + "\t", Id: 9, ChunkSeq: 1})
+		}, denied},
+		"the last chunk lost": {func(v *simVehicle, m message.Message) {
+			v.transmit(&common.MessageStatustext{Severity: common.MAV_SEVERITY_CRITICAL, Text: denied[:50], Id: 9})
+		}, strings.TrimSpace(denied[:50])},
+		"in one": {func(v *simVehicle, m message.Message) {
+			v.transmit(&common.MessageStatustext{Severity: common.MAV_SEVERITY_CRITICAL, Text: "Arming denied: no GPS"})
+		}, "Arming denied: no GPS"},
+		"an acknowledgement": {func(v *simVehicle, m message.Message) {
+			v.transmit(&common.MessageCommandAck{Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Result: common.MAV_RESULT_TEMPORARILY_REJECTED, TargetSystem: 250})
+		}, "arming refused: temporarily_rejected"},
+		"both": {func(v *simVehicle, m message.Message) {
+			v.transmit(&common.MessageStatustext{Severity: common.MAV_SEVERITY_CRITICAL, Text: "Arming denied: no GPS"})
+			v.transmit(&common.MessageCommandAck{Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Result: common.MAV_RESULT_TEMPORARILY_REJECTED})
+		}, "Arming denied: no GPS"},
+		"what does not warn": {func(v *simVehicle, m message.Message) {
+			v.transmit(&common.MessageStatustext{Severity: common.MAV_SEVERITY_INFO, Text: "Takeoff detected"})
+			v.transmit(&common.MessageCommandAck{Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Result: common.MAV_RESULT_TEMPORARILY_REJECTED, TargetSystem: 3})
+		}, ""},
+	} {
+		b := newFixture(t)
+		var text *strings.Builder
+		text, b.Log = captureLog()
+		v := newSimVehicle(b, 1, physics.Position{EastM: 300, NorthM: 300})
+		if err := v.Launch(1); err != nil {
+			t.Fatal(err)
+		}
+		v.simulate(4*time.Second, func(m message.Message) {
+			if what, _ := classify(m); what == kindArm {
+				c.answer(v, m)
+			}
+		})
+		if got := v.view().Reason; got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		if n := strings.Count(text.String(), c.want); c.want != "" && n != 1 {
+			t.Errorf("%s: %d times in the log:\n%s", name, n, text)
+		}
+		v.simulate(10*time.Second, func(m message.Message) {
+			if what, _ := classify(m); what == kindArm {
+				c.answer(v, m)
+			}
+		})
+		want := "not armed in 10 s"
+		if c.want != "" {
+			want += ": " + c.want
+		}
+		if got := v.view(); got.Reason != want || got.Phase != PhasePilot {
+			t.Errorf("%s, after ten seconds: %q, want %q", name, got.Reason, want)
+		}
+		v.simulate(time.Minute, nil)
+		fly(v)
+		if got := v.view(); got.Reason != "" || !got.Flying {
+			t.Errorf("%s: it flies, and the reason is %q", name, got.Reason)
+		}
+	}
+}
+
+// The prearm check counts where it is made, and in a mode to be armed in: one
+// that has landed is in the mode it flew in, in which PX4 does not arm.
+func TestPreArm(t *testing.T) {
+	const bit = common.MAV_SYS_STATUS_PREARM_CHECK
+	for _, c := range []struct {
+		name                     string
+		present, enabled, health common.MAV_SYS_STATUS_SENSOR
+		mode                     Mode
+		want                     PreArm
+	}{
+		{"good", bit, bit, bit, ModeHold, PreArm{true, true}},
+		{"bad", bit, bit, 0, ModeHold, PreArm{true, false}},
+		{"not enabled", bit, 0, 0, ModeHold, PreArm{false, false}},
+		{"not present", 0, bit, 0, ModeHold, PreArm{false, false}},
+		{"in OFFBOARD after a landing", bit, bit, 0, ModeOffboard, PreArm{false, false}},
+	} {
+		v := newSimVehicle(newFixture(t), 1, physics.Position{})
+		v.mode = c.mode
+		v.sendHeartbeat()
+		v.transmit(&common.MessageSysStatus{OnboardControlSensorsPresent: c.present, OnboardControlSensorsEnabled: c.enabled, OnboardControlSensorsHealth: c.health})
+		if got := v.view().PreArm; got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+		if v.Launch(1); c.want == (PreArm{true, false}) && v.view().Reason != "the autopilot's prearm check fails" {
+			t.Errorf("%s: reason %q", c.name, v.view().Reason)
+		}
+	}
+}
+
+// A stall that repeats itself is one line of the log, as are a loss and a return.
+func TestEventsAreLoggedOnce(t *testing.T) {
+	b := newFixture(t)
+	var text *strings.Builder
+	text, b.Log = captureLog()
+	v := newSimVehicle(b, 1, physics.Position{EastM: 300, NorthM: 300})
+	fly(v)
+	for range 10 {
+		v.Leg(1, physics.Position{EastM: 1})
+		v.simulate(3*time.Second, nil) // a decision every three slots
+	}
+	v.simulate(20*time.Second, nil)
+	v.silent = true
+	v.simulate(60*time.Second, nil)
+	v.silent = false
+	v.simulate(5*time.Second, nil)
+	for _, line := range []string{"outlived two slots", "the stream ends", "aircraft lost", "heard again"} {
+		if n := strings.Count(text.String(), line); n != 1 {
+			t.Errorf("%q is %d times in the log", line, n)
+		}
+	}
+	if n := v.Counts().ExpiredSetpoints; n != 10 {
+		t.Errorf("%d stalls, want 10", n)
+	}
+}

@@ -1,0 +1,308 @@
+package leader
+
+import (
+	"fmt"
+	"slices"
+
+	"prefdt/firmware/config"
+	"prefdt/firmware/crew"
+	"prefdt/firmware/fleet"
+	"prefdt/firmware/ledger"
+	"prefdt/firmware/mission"
+	"prefdt/inference/goal"
+	"prefdt/inference/physics"
+	"prefdt/telemetry"
+)
+
+// commandExecutor is the mission as the crew's commands change it.
+type commandExecutor struct{ *Leader }
+
+func (o commandExecutor) State() ledger.State { return o.ledgerState() }
+
+func (o commandExecutor) RequestSavepoint() (undo func()) {
+	before := o.account.Objective().State()
+	return func() { o.account.RestoreObjective(before) }
+}
+
+// Apply changes the mission, or says why not. A command that is refused changes
+// nothing.
+func (o commandExecutor) Apply(c *crew.Command, ack *telemetry.Ack) error {
+	effective := o.effectiveSlot()
+	ack.EffectiveSlot = &effective
+	objective := o.account.Objective()
+	switch {
+	case c.Mission != nil:
+		ack.Action = c.Mission.Action
+		err := o.handleMissionCommand(c.Mission)
+		effective = o.effectiveSlot() // of a new mission: 0
+		return err
+	case o.mission.Ending():
+		return fmt.Errorf("the mission is %s", o.mission.Phase())
+	case effective >= o.Config.Slots:
+		return fmt.Errorf("slot %d, the last, is decided", o.Config.Slots-1)
+	case c.Preference != nil:
+		ack.Setting = &c.Preference.Setting
+		return o.account.SetPreference(c.Preference.Setting)
+	}
+	b := c.Budget
+	if most := o.Policy.Physics.BatteryCapacityJ * float64(len(o.Config.Aircraft)); !(b.EnergyJ > 0 && b.EnergyJ <= most) {
+		return fmt.Errorf("energy_j is %v, want above 0 and at most %v, the fleet's capacity", b.EnergyJ, most)
+	}
+	if r := b.ReplacesJ; r != nil && !(objective.Budgeted() && objective.BudgetJ() == *r) {
+		return fmt.Errorf("replaces_j is %v, but %s", *r, budgetInForce(&objective))
+	}
+	if err := o.account.SetBudget(b.EnergyJ, goal.Mode(b.Mode)); err != nil {
+		return err
+	}
+	objective = o.account.Objective()
+	saturated, floor := objective.Saturated(), objective.FloorJ()
+	ack.EnergyJ, ack.Mode, ack.Saturated, ack.FloorJ = &b.EnergyJ, b.Mode, &saturated, &floor
+	return nil
+}
+
+func budgetInForce(o *goal.Objective) string {
+	if !o.Budgeted() {
+		return "no budget is in force"
+	}
+	return fmt.Sprintf("%v J are in force", o.BudgetJ())
+}
+
+// effectiveSlot is the first slot that a command applied now can change.
+func (l *Leader) effectiveSlot() int {
+	if l.current.decided {
+		return min(l.schedule.Current()+1, l.Config.Slots)
+	}
+	return l.schedule.Current()
+}
+
+// handleMissionCommand carries out a mission command: what it needs beyond the mission's state
+// is asked first.
+func (l *Leader) handleMissionCommand(m *telemetry.Mission) error {
+	l.refreshViews()
+	from := l.mission.Phase()
+	for _, number := range m.Aircraft {
+		if number > len(l.views) {
+			return fmt.Errorf("cannot %s aircraft %d: this fleet has %d", m.Action, number, len(l.views))
+		}
+	}
+	row := missionActions[m.Action]
+	if row.needs != nil {
+		if row.inState {
+			if err := l.mission.Allows(m.Action); err != nil {
+				return err
+			}
+		}
+		if err := row.needs(l, m); err != nil {
+			return fmt.Errorf("cannot %s: %w", m.Action, err)
+		}
+	}
+	if row.aircraft || m.Action == telemetry.ActionResume && from != telemetry.StateHolding {
+		return nil // it was about aircraft; the mission's state stays
+	}
+	effect, err := l.mission.Command(m.Action)
+	if err != nil {
+		return err
+	}
+	if effect == mission.Reset {
+		if err := l.beginMission(m.Mission); err != nil {
+			l.Log.Error("the configuration's request does not hold", "reason", err) // checked at start
+		}
+	}
+	l.performEffect(from, effect)
+	return nil
+}
+
+// missionActions is what each action needs, and does to single aircraft.
+var missionActions = map[string]struct {
+	needs    func(*Leader, *telemetry.Mission) error
+	inState  bool // asked only in a state that allows the action
+	aircraft bool // it is about aircraft alone
+}{
+	telemetry.ActionStart:  {needs: (*Leader).checkStart, inState: true},
+	telemetry.ActionReturn: {needs: (*Leader).returnStopped, inState: true},
+	telemetry.ActionNew:    {needs: (*Leader).checkNewMission, inState: true},
+	telemetry.ActionResume: {needs: (*Leader).resumeAircraft},
+	telemetry.ActionLaunch: {needs: (*Leader).launchAircraft, aircraft: true},
+	telemetry.ActionClear:  {needs: (*Leader).clearLostAircraft, aircraft: true},
+}
+
+func (l *Leader) checkStart(*telemetry.Mission) error {
+	for i := range l.views {
+		v := &l.views[i]
+		if err := l.checkReady(v); err != nil {
+			return err
+		}
+		start := l.Config.StartPosition(v.Number, l.Policy.Physics.AreaSideM)
+		if off := v.Position.Sub(start).Norm(); off > l.Config.Flight.StartWithinM {
+			return fmt.Errorf("aircraft %d is %.0f m from its start, want at most flight.start_within_m, %v", v.Number, off, l.Config.Flight.StartWithinM)
+		}
+	}
+	return CheckSeparation(&l.Config, &l.Policy.Physics, l.views)
+}
+
+// returnStopped brings back what a stop has left in the air.
+func (l *Leader) returnStopped(*telemetry.Mission) error {
+	if l.mission.Phase() != telemetry.StateStopped {
+		return nil
+	}
+	var left []*fleet.View
+	for i := range l.views {
+		if v := &l.views[i]; v.InAir && v.Fresh && v.Mode == fleet.ModeHold {
+			left = append(left, v)
+		}
+	}
+	if len(left) == 0 {
+		return fmt.Errorf("no aircraft is in the air in its Hold mode")
+	}
+	return l.resumeControl(left, func(*fleet.View) fleet.Order { return fleet.OrderHome })
+}
+
+func (l *Leader) checkNewMission(m *telemetry.Mission) error {
+	for i := range l.views {
+		if v := &l.views[i]; v.InAir {
+			return fmt.Errorf("aircraft %d is in the air", v.Number)
+		}
+	}
+	used, err := l.ledgerWriter.ledger.MissionUsed(m.Mission)
+	switch {
+	case err != nil:
+		return err
+	case used:
+		return fmt.Errorf("mission id %s was used before", m.Mission)
+	}
+	return nil
+}
+
+// resumeAircraft gives aircraft back that are with their pilots in the air: those named,
+// or all. It arms nobody.
+func (l *Leader) resumeAircraft(m *telemetry.Mission) error {
+	order := fleet.OrderFly
+	switch l.mission.Phase() {
+	case telemetry.StateClimbing, telemetry.StateFlying, telemetry.StateHolding:
+	case telemetry.StateReturning, telemetry.StateDone:
+		order = fleet.OrderHome
+	default:
+		return fmt.Errorf("the mission is %s", l.mission.Phase())
+	}
+	var given []*fleet.View
+	for i := range l.views {
+		v := &l.views[i]
+		named := slices.Contains(m.Aircraft, v.Number)
+		switch {
+		case !named && len(m.Aircraft) > 0:
+		case v.WithPilot() && v.Fresh && v.InAir:
+			given = append(given, v)
+		case named && !v.InAir && !v.Lost:
+			return fmt.Errorf("aircraft %d is on the ground; launch takes off", v.Number)
+		case named && !v.WithPilot():
+			return fmt.Errorf("aircraft %d is not with its pilot", v.Number)
+		case named:
+			return fmt.Errorf("aircraft %d: nothing received for %.0f s", v.Number, v.AgeS)
+		}
+	}
+	if len(given) == 0 && l.mission.Phase() != telemetry.StateHolding {
+		return fmt.Errorf("the mission is %s, and no aircraft in the air is with its pilot", l.mission.Phase())
+	}
+	return l.resumeControl(given, func(v *fleet.View) fleet.Order {
+		if l.account.SpareJ(v) < 0 {
+			return fleet.OrderHome
+		}
+		return order
+	})
+}
+
+// resumeControl makes aircraft in the air ours again. It fails only if it does for all:
+// what one of them has done since it was last received does not keep the others.
+func (l *Leader) resumeControl(views []*fleet.View, order func(*fleet.View) fleet.Order) (err error) {
+	given := 0
+	for _, v := range views {
+		if e := l.fleet.Resume(v.Number, order(v)); e != nil {
+			l.Log.Error("aircraft was not given back", "aircraft", v.Number, "reason", e)
+			err = e
+			continue
+		}
+		given++
+	}
+	if given > 0 || len(views) == 0 {
+		return nil
+	}
+	return err
+}
+
+// launchAircraft has named aircraft take off from inside the area.
+func (l *Leader) launchAircraft(m *telemetry.Mission) error {
+	switch l.mission.Phase() {
+	case telemetry.StateClimbing, telemetry.StateFlying, telemetry.StateHolding:
+	default:
+		return fmt.Errorf("the mission is %s; launch is for climbing, flying and holding", l.mission.Phase())
+	}
+	for _, number := range m.Aircraft {
+		v := &l.views[number-1]
+		if err := l.checkReady(v); err != nil {
+			return err
+		}
+		if p, area := v.Position, l.Policy.Physics.AreaSideM; min(p.EastM, p.NorthM) < 0 || max(p.EastM, p.NorthM) > area {
+			return fmt.Errorf("aircraft %d is at %.0f m east, %.0f m north, outside the area of %v m", number, p.EastM, p.NorthM, area)
+		}
+	}
+	for _, number := range m.Aircraft {
+		if err := l.fleet.Launch(number); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clearLostAircraft takes the crew's word that lost aircraft are in nobody's way.
+func (l *Leader) clearLostAircraft(m *telemetry.Mission) error {
+	for _, number := range m.Aircraft {
+		if v := &l.views[number-1]; !v.Lost && v.Received {
+			return fmt.Errorf("aircraft %d is not lost: received %.1f s ago", number, v.AgeS)
+		}
+	}
+	for _, number := range m.Aircraft {
+		if err := l.fleet.Clear(number); err != nil {
+			return err
+		}
+		l.Log.Warn("cleared: no obstacle to the others until it is received again", "aircraft", number)
+	}
+	return nil
+}
+
+// CheckSeparation names two aircraft that stand too close to take off together, or whose
+// starts are too close. A metre is what their positions may be off.
+func CheckSeparation(c *config.Config, p *physics.Constants, views []fleet.View) error {
+	least := p.SeparationM
+	for i := range views {
+		for j := range i {
+			a, b := &views[j], &views[i]
+			if d := a.Position.Sub(b.Position).Norm(); d < least-1 {
+				return fmt.Errorf("aircraft %d and %d are %.1f m apart, want at least %v", a.Number, b.Number, d, least)
+			}
+			if d := c.StartPosition(a.Number, p.AreaSideM).Sub(c.StartPosition(b.Number, p.AreaSideM)).Norm(); d < least {
+				return fmt.Errorf("start_m of aircraft %d and %d are %.1f m apart, want at least %v", a.Number, b.Number, d, least)
+			}
+		}
+	}
+	return nil
+}
+
+// checkReady says what keeps an aircraft from taking off.
+func (l *Leader) checkReady(v *fleet.View) error {
+	if err := v.Ready(); err != nil {
+		return fmt.Errorf("aircraft %d: %w", v.Number, err)
+	}
+	unsafe := v.Params.UnsafeReason()
+	switch {
+	case unsafe != "" && l.Config.Flight.Failsafe == "refuse":
+		return fmt.Errorf("aircraft %d has an unsafe failsafe: %s", v.Number, unsafe)
+	case l.account.SpareJ(v) < 0:
+		return fmt.Errorf("aircraft %d has %.0f J left, which its reserve and the way home take", v.Number, l.account.ResidualJ(v))
+	case unsafe != "":
+		l.Log.Error("unsafe failsafe", "aircraft", v.Number, "reason", unsafe)
+	}
+	for _, reason := range v.Params.Warnings(l.Policy.Physics.BatteryCapacityJ) {
+		l.Log.Warn("doubtful parameter", "aircraft", v.Number, "reason", reason)
+	}
+	return nil
+}

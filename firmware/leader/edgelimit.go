@@ -1,0 +1,61 @@
+package leader
+
+import (
+	"slices"
+
+	"prefdt/firmware/fleet"
+)
+
+// limitEdgeLoad bounds the cycles that a decision gives each aircraft to what its CPU
+// does in a slot, and to what its battery can spare: a few users with large
+// tasks must not empty it in flight. Beyond the bound the largest give way first.
+func (l *Leader) limitEdgeLoad() {
+	s, d, p := &l.current.snapshot, &l.current.decision, &l.Policy.Physics
+	cut := false
+	for m := range s.Aircraft {
+		a := &s.Aircraft[m]
+		limit := a.CPUHz // cycles in a slot of one second
+		if perCycleJ := p.SwitchedCapacitance * a.CPUHz * a.CPUHz; perCycleJ > 0 {
+			limit = min(limit, max(l.account.SpareJ(l.view(a.Number)), 0)/perCycleJ)
+		}
+		var asked []float64
+		for i := range d.Users {
+			if d.Users[i].Server == m+1 {
+				asked = append(asked, d.Users[i].Offload*s.Users[i].Task.Cycles())
+			}
+		}
+		level := waterLevel(asked, limit)
+		for i := range d.Users {
+			u := &d.Users[i]
+			if u.Server != m+1 || u.Offload*s.Users[i].Task.Cycles() <= level {
+				continue
+			}
+			cut = true
+			if u.Offload = level / s.Users[i].Task.Cycles(); u.Offload == 0 {
+				u.Server = 0
+			}
+		}
+	}
+	if cut {
+		d.Evaluate(p, s)
+	}
+}
+
+// waterLevel is the level down to which amounts must be cut so that their sum is
+// at most a limit; the largest amount if it is anyway. It sorts them.
+func waterLevel(amounts []float64, limit float64) float64 {
+	slices.Sort(amounts)
+	left := limit
+	for i, x := range amounts {
+		if even := left / float64(len(amounts)-i); x > even {
+			return even
+		}
+		left -= x
+	}
+	if len(amounts) == 0 {
+		return 0
+	}
+	return amounts[len(amounts)-1]
+}
+
+func (l *Leader) view(number int) *fleet.View { return &l.views[number-1] }

@@ -1,0 +1,101 @@
+package leader_test
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// latencyProbe is another process on the same machine: it wakes as often as a leader
+// does, computes for a moment, and says in how many slots it was late itself.
+type latencyProbe struct {
+	t       *testing.T
+	command *exec.Cmd
+	out     *bufio.Scanner
+	close   func() error
+}
+
+const (
+	probeEnv  = "PREFDT_WITNESS_SLOT"
+	probeWork = 200 * time.Microsecond
+)
+
+func startLatencyProbe(t *testing.T, slot time.Duration) *latencyProbe {
+	t.Helper()
+	c := exec.Command(os.Args[0], "-test.run=^TestWitness$")
+	c.Env = append(os.Environ(), probeEnv+"="+slot.String(), "GOMAXPROCS=1")
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w := &latencyProbe{t, c, bufio.NewScanner(out), in.Close}
+	t.Cleanup(func() { c.Process.Kill(); c.Wait() })
+	if !w.out.Scan() { // it watches
+		t.Fatal("the witness did not start")
+	}
+	return w
+}
+
+// stop returns in how many slots the witness was late, of how many.
+func (w *latencyProbe) stop() (late, slots int) {
+	w.t.Helper()
+	w.close()
+	if !w.out.Scan() {
+		w.t.Fatal("the witness said nothing")
+	}
+	if _, err := fmt.Sscan(w.out.Text(), &late, &slots); err != nil {
+		w.t.Fatalf("the witness said %q", w.out.Text())
+	}
+	return late, slots
+}
+
+// TestWitness is the witness, when it is started as one.
+func TestWitness(t *testing.T) {
+	text := os.Getenv(probeEnv)
+	if text == "" {
+		return
+	}
+	slot, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := make(chan struct{})
+	go func() {
+		defer close(end)
+		os.Stdin.Read(make([]byte, 1))
+	}()
+	fmt.Println("watching")
+	began, worst := time.Now(), map[int]time.Duration{}
+	for next := began; ; next = next.Add(slot / 40) {
+		select {
+		case <-end:
+			late := 0
+			for _, d := range worst {
+				// A leader that is held up for this long, at each of the things that it
+				// waits for in a slot, may miss it.
+				if d > slot/20 {
+					late++
+				}
+			}
+			fmt.Println(strings.Join([]string{strconv.Itoa(late), strconv.Itoa(int(time.Since(began)/slot) + 1)}, " "))
+			return
+		case <-time.After(time.Until(next)):
+		}
+		for start := time.Now(); time.Since(start) < probeWork; {
+		}
+		n := int(next.Sub(began) / slot)
+		worst[n] = max(worst[n], time.Since(next))
+	}
+}

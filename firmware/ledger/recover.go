@@ -1,0 +1,215 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+
+	"prefdt/firmware/account"
+	"prefdt/firmware/mission"
+)
+
+// What lies in the file carries its own checksum and says what it belongs to
+// and how recent it is. So it can be found again without the file's structure.
+
+// stateRecord is State as it lies in the file.
+type stateRecord struct {
+	State
+	Tx       int               `json:"tx"` // transaction that wrote it; the greatest is the newest
+	LastKeys *lastKeys         `json:"ends,omitempty"`
+	Counters map[string]uint64 `json:"counters,omitempty"`
+}
+
+// commandRecord is Command as it lies in the file.
+type commandRecord struct {
+	Command
+	Sequence uint64 `json:"sequence"`
+}
+
+// Recovered is what a damaged file still holds.
+type Recovered struct {
+	Flights  []Flight // the present mission last
+	commands []commandRecord
+	counters map[string]uint64
+}
+
+// Commands is how many remembered commands were found.
+func (s *Recovered) Commands() int { return len(s.commands) }
+
+// maxValueBytes bounds one value: a row of the most aircraft is shorter.
+const maxValueBytes = 64 << 10
+
+// Recover finds what a file still holds, however it was cut or damaged. What is
+// found was written: each piece's checksum matches. It reads the bytes alone,
+// so a file from a lost disk does as well.
+func Recover(path string) (*Recovered, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("recover ledger: %w", err)
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxFileBytes))
+	if err != nil {
+		return nil, fmt.Errorf("recover ledger %s: %w", path, err)
+	}
+	return recoverBytes(raw), nil
+}
+
+func recoverBytes(raw []byte) *Recovered {
+	s := &Recovered{counters: map[string]uint64{}}
+	rows := map[string]map[int]account.Row{}
+	states := map[string]stateRecord{}
+	commands := map[uint64]commandRecord{}
+	for at := 0; ; {
+		next := bytes.IndexByte(raw[at:], '{')
+		if next < 0 {
+			break
+		}
+		at += next
+		value, kind := checkedValueAt(raw[at:])
+		if value == nil {
+			at++
+			continue
+		}
+		at += len(value) + 4
+		switch kind {
+		case rowPrefix:
+			var r account.Row
+			if json.Unmarshal(value, &r) == nil {
+				if rows[r.Mission] == nil {
+					rows[r.Mission] = map[int]account.Row{}
+				}
+				rows[r.Mission][r.Slot] = r
+			}
+		case statePrefix:
+			var r stateRecord
+			if json.Unmarshal(value, &r) == nil && r.Tx >= states[r.Mission].Tx {
+				states[r.Mission] = r
+			}
+		case commandPrefix:
+			var r commandRecord
+			if json.Unmarshal(value, &r) == nil {
+				commands[r.Sequence] = r
+			}
+		}
+	}
+	for id := range rows {
+		if _, known := states[id]; !known { // of a flight before, whose end was lost
+			states[id] = stateRecord{State: State{State: mission.State{Mission: id}}}
+		}
+	}
+	newest := make([]stateRecord, 0, len(states))
+	for _, r := range states {
+		newest = append(newest, r)
+		for key, n := range r.Counters {
+			s.counters[key] = max(s.counters[key], n)
+		}
+	}
+	slices.SortFunc(newest, func(a, b stateRecord) int { return a.Tx - b.Tx })
+	for _, r := range newest {
+		f := Flight{State: r.State}
+		for _, row := range rows[r.Mission] {
+			f.Rows = append(f.Rows, row)
+		}
+		slices.SortFunc(f.Rows, func(a, b account.Row) int { return a.Slot - b.Slot })
+		s.Flights = append(s.Flights, f)
+	}
+	for _, c := range commands {
+		s.commands = append(s.commands, c)
+		if c.PublicKey != "" {
+			s.counters[c.PublicKey] = max(s.counters[c.PublicKey], c.Counter)
+		}
+	}
+	slices.SortFunc(s.commands, func(a, b commandRecord) int { return int(a.Sequence) - int(b.Sequence) })
+	s.commands = s.commands[max(0, len(s.commands)-MaxCommands):]
+	return s
+}
+
+const (
+	rowPrefix     = `{"slot":`
+	statePrefix   = `{"mission":`
+	commandPrefix = `{"id":`
+)
+
+// checkedValueAt returns the sealed value that begins here, without its checksum.
+func checkedValueAt(raw []byte) (value []byte, kind string) {
+	for _, k := range []string{rowPrefix, statePrefix, commandPrefix} {
+		if bytes.HasPrefix(raw, []byte(k)) {
+			kind = k
+		}
+	}
+	if kind == "" {
+		return nil, ""
+	}
+	depth, text := 0, false
+	for i := 0; i < min(len(raw)-4, maxValueBytes); i++ {
+		switch c := raw[i]; {
+		case text && c == '\\':
+			i++
+		case c == '"':
+			text = !text
+		case text:
+		case c == '{':
+			depth++
+		case c == '}':
+			if depth--; depth > 0 {
+				continue
+			}
+			if crc32.ChecksumIEEE(raw[:i+1]) != binary.BigEndian.Uint32(raw[i+1:]) {
+				return nil, ""
+			}
+			return raw[:i+1], kind
+		}
+	}
+	return nil, ""
+}
+
+// Save makes a new ledger of what was found, in a directory that has none. A
+// mission that was under way continues from it.
+func (s *Recovered) Save(dir string) error {
+	if len(s.Flights) == 0 {
+		return fmt.Errorf("nothing was found that a ledger could be made of")
+	}
+	if _, err := os.Stat(filepath.Join(dir, fileName)); err == nil {
+		return fmt.Errorf("%s has a ledger; recover into an empty directory", dir)
+	}
+	l, err := Open(dir)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	for _, f := range s.Flights {
+		if err := l.WriteCommands(f.State, nil); err != nil {
+			return err
+		}
+		for rows := range slices.Chunk(f.Rows, 1000) {
+			if err := l.WriteRows(f.State, rows); err != nil {
+				return err
+			}
+		}
+	}
+	last := s.Flights[len(s.Flights)-1].State
+	var commands []Command
+	for _, c := range s.commands {
+		commands = append(commands, c.Command)
+	}
+	if err := l.WriteCommands(last, commands); err != nil {
+		return err
+	}
+	return l.update(last, func(tx *bolt.Tx) error {
+		for key, n := range s.counters {
+			if err := tx.Bucket(bucketKeys).Put([]byte(key), encodeUint64(n)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,111 @@
+package rig
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"testing"
+
+	"prefdt/firmware/leader"
+	"prefdt/telemetry"
+)
+
+// LeaderRun is a running leader.
+type LeaderRun struct {
+	Done chan error // what Run returned
+
+	rig    *Rig
+	cancel context.CancelFunc
+	mutex  sync.Mutex
+	report leader.LoopReport
+}
+
+// StartLeader starts a leader.
+func (r *Rig) StartLeader() *LeaderRun {
+	var policy leader.Scheduler = &AllowanceScheduler{Physics: r.Physics}
+	if r.Policy != nil {
+		policy = r.Policy
+	}
+	f := &LeaderRun{Done: make(chan error, 1), rig: r}
+	l := &leader.Leader{
+		Config: r.Config, Clock: r.Clock, Log: slog.New(slog.NewTextHandler(logWriter{}, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Policy: leader.Policy{Scheduler: slowedScheduler{policy, r}, Physics: r.Physics, Scales: r.Scales, UserPrior: UserPrior}, OpenRecord: r.OpenRecord,
+		OnIteration: func(report leader.LoopReport) {
+			f.mutex.Lock()
+			f.report = report
+			f.mutex.Unlock()
+			if r.OnIteration != nil {
+				r.OnIteration(report)
+			}
+		},
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	f.cancel = cancel
+	go func() { f.Done <- l.Run(ctx) }()
+	r.test.Cleanup(cancel)
+	return f
+}
+
+// Report is how the loop stood after its last turn.
+func (f *LeaderRun) Report() leader.LoopReport {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	return f.report
+}
+
+// RejectedMessages is how many MQTT messages were refused, of a kind or, with an empty
+// one, of all.
+func (f *LeaderRun) RejectedMessages(kind string) (n uint64) {
+	counts := f.Report().RejectedMessages
+	if kind != "" {
+		return counts[kind]
+	}
+	for _, c := range counts {
+		n += c
+	}
+	return n
+}
+
+// Stop asks the leader to end and returns what Run returned.
+func (f *LeaderRun) Stop() error {
+	f.cancel()
+	return <-f.Done
+}
+
+// Kill ends the leader as a crash would: nothing is settled or said.
+func (f *LeaderRun) Kill() {
+	f.rig.test.Helper()
+	if err := f.Stop(); err != nil {
+		f.rig.test.Fatal(err)
+	}
+}
+
+// Restart kills the leader, waits for an event while it is gone, and starts the next.
+func (f *LeaderRun) Restart(meanwhile func()) *LeaderRun {
+	f.rig.test.Helper()
+	f.Kill()
+	f.rig.ForgetStatuses()
+	if meanwhile != nil {
+		meanwhile()
+	}
+	return f.rig.StartLeader()
+}
+
+// AwaitSaved waits until what a status said is in the ledger for certain: two
+// settlements later.
+func (r *Rig) AwaitSaved() telemetry.Status {
+	r.test.Helper()
+	return r.Await("its record", StatusesAfter(r.LastStatus(), 2))
+}
+
+// logWriter logs only what a verbose test wants to see.
+type logWriter struct{}
+
+func (logWriter) Write(b []byte) (int, error) {
+	if testing.Verbose() {
+		return os.Stderr.Write(b)
+	}
+	return io.Discard.Write(b)
+}

@@ -1,0 +1,56 @@
+package checkpoint
+
+import (
+	"fmt"
+	"math"
+
+	"prefdt/inference/goal"
+)
+
+// PriceAxis is the axis on which the network predicts a slot's price: knots of
+// y, the energy left unspent and the delay borne along the front in units of
+// eta, against the price in seconds per joule. The price spans five decades,
+// hence between knots it is interpolated in its logarithm, and linearly from a
+// price of zero.
+type PriceAxis struct {
+	FrontPositions []float64 `json:"y"`
+	PricesSPerJ    []float64 `json:"lambda_s_per_j"`
+}
+
+// PriceSPerJ returns the price at y, held to the ends of the axis.
+func (p *PriceAxis) PriceSPerJ(y float64) float64 {
+	if !(y > p.FrontPositions[0]) { // also if it is no number
+		return p.PricesSPerJ[0]
+	}
+	i, t := goal.HatBasis(p.FrontPositions, y)
+	lo, hi := p.PricesSPerJ[i], p.PricesSPerJ[i+1]
+	if lo == 0 {
+		return t * hi
+	}
+	return lo * math.Pow(hi/lo, t)
+}
+
+// FrontPosition inverts Lambda.
+func (p *PriceAxis) FrontPosition(lambda float64) float64 {
+	i, t := goal.HatBasis(p.PricesSPerJ, lambda)
+	if lo, hi := p.PricesSPerJ[i], p.PricesSPerJ[i+1]; lo > 0 && t > 0 && t < 1 {
+		t = math.Log(lambda/lo) / math.Log(hi/lo)
+	}
+	return p.FrontPositions[i] + t*(p.FrontPositions[i+1]-p.FrontPositions[i])
+}
+
+const maxKnots = 4096
+
+func (p *PriceAxis) check() error {
+	n := len(p.FrontPositions)
+	if n != len(p.PricesSPerJ) || n < 2 || n > maxKnots {
+		return fmt.Errorf("price axis has %d places and %d prices, want as many of each, 2 to %d", n, len(p.PricesSPerJ), maxKnots)
+	}
+	for i := range n {
+		y, lambda := p.FrontPositions[i], p.PricesSPerJ[i]
+		if !(math.Abs(y) <= 1e6) || !(lambda >= 0 && lambda <= 1e6) || i > 0 && (y <= p.FrontPositions[i-1] || lambda <= p.PricesSPerJ[i-1]) {
+			return fmt.Errorf("price axis knot %d is (%v, %v s/J), want finite and increasing numbers", i, y, lambda)
+		}
+	}
+	return nil
+}

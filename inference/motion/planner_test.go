@@ -1,0 +1,113 @@
+package motion
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+)
+
+func randomUsers(r *rand.Rand, n int) (users []slot.User) {
+	for i := range n {
+		users = append(users, slot.User{ID: i, Position: physics.Position{EastM: 1000 * r.Float64(), NorthM: 1000 * r.Float64()}})
+	}
+	return users
+}
+
+func randomAircraft(r *rand.Rand, n int) (aircraft []slot.Aircraft) {
+	for m := range n {
+		aircraft = append(aircraft, slot.Aircraft{Number: m + 1, CPUHz: 40e9, Position: physics.Position{EastM: 1000 * r.Float64(), NorthM: 1000 * r.Float64()}})
+	}
+	return aircraft
+}
+
+// From any place, Move flies exactly one step, reaches the circle about the
+// target and stays on it.
+func TestMoveReachesAndCircles(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 1))
+	const step = 8.4
+	for trial := range 200 {
+		target := physics.Position{EastM: 500, NorthM: 500}
+		at := target.Add(physics.Position{EastM: 600 * (r.Float64() - 0.5), NorthM: 600 * (r.Float64() - 0.5)})
+		if trial == 0 {
+			at = target
+		}
+		turned := 0.0
+		for n := range 80 {
+			d := MoveToward(at, target, step, 0)
+			if math.Abs(d.Norm()-step) > 1e-9 {
+				t.Fatalf("step %d flies %v m", n, d.Norm())
+			}
+			before := at.Sub(target)
+			at = at.Add(d)
+			after := at.Sub(target)
+			if n > 60 {
+				if math.Abs(after.Norm()-2.5*step) > 1e-6 {
+					t.Fatalf("step %d is %v m from the target", n, after.Norm())
+				}
+				turned += math.Atan2(before.EastM*after.NorthM-before.NorthM*after.EastM, before.Dot(after))
+			}
+		}
+		// 19 chords of 2 asin(step / 2 radius) each, to the left.
+		if want := 19 * 2 * math.Asin(1/5.0); math.Abs(turned-want) > 1e-6 {
+			t.Fatalf("turned %v rad, want %v", turned, want)
+		}
+	}
+	if d := MoveToward(physics.Position{EastM: math.NaN()}, physics.Position{}, 8, 0); d != (physics.Position{}) {
+		t.Errorf("from nowhere it flies %v", d)
+	}
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	var tracker Planner
+	for id := range 3 * MaxUsers {
+		tracker.Observe([]slot.User{{ID: id, Position: physics.Position{EastM: float64(id)}}})
+	}
+	tracker.Observe([]slot.User{{ID: -1, Position: physics.Position{EastM: math.Inf(1)}}})
+	if tracker.KnownUsers() != MaxUsers || len(tracker.userIndex) != MaxUsers {
+		t.Fatalf("remembers %d users, indexes %d", tracker.KnownUsers(), len(tracker.userIndex))
+	}
+	for id, k := range tracker.userIndex {
+		if tracker.userIDs[k] != id || tracker.positions[k].EastM != float64(id) || id < 2*MaxUsers {
+			t.Fatalf("user %d is kept as %d at %v", id, tracker.userIDs[k], tracker.positions[k])
+		}
+	}
+	tracker.Reset()
+	if tracker.KnownUsers() != 0 {
+		t.Error("reset remembers")
+	}
+}
+
+func TestNoAllocation(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 1))
+	users, aircraft := randomUsers(r, 10), randomAircraft(r, 4)
+	var tracker Planner
+	var e Limiter
+	var targets []physics.Position
+	at, moves := make([]physics.Position, 4), make([]physics.Position, 4)
+	slot := func() {
+		tracker.Observe(users)
+		targets = tracker.Targets(&testPhysics, aircraft, targets)
+		for m := range aircraft {
+			at[m], moves[m] = physics.Position{EastM: 500 + 5*float64(m)}, MoveToward(aircraft[m].Position, targets[m], 8.4, tracker.SpeedMPS(&testPhysics, m, 50, 100, 1e-3))
+		}
+		e.Limit(at, moves, standardLimits)
+	}
+	slot()
+	if n := testing.AllocsPerRun(100, slot); n != 0 {
+		t.Errorf("%v allocations per slot", n)
+	}
+}
+
+func BenchmarkTargets(b *testing.B) {
+	r := rand.New(rand.NewPCG(6, 1))
+	users, aircraft := randomUsers(r, 10), randomAircraft(r, 2)
+	var tracker Planner
+	var targets []physics.Position
+	for b.Loop() {
+		tracker.Observe(users)
+		targets = tracker.Targets(&testPhysics, aircraft, targets)
+	}
+}

@@ -1,0 +1,128 @@
+// Package corpus makes the flights that the policy imitates, Sec. IV-C. A
+// teacher's archive and a recipe come in; a manifest of flights goes out, each
+// a seed, a member and the setting it is stored under. The world replays a
+// flight exactly from its row, so trajectories are regenerated while training
+// and never stored.
+package corpus
+
+import (
+	"fmt"
+	"math"
+
+	"prefdt/inference/checkpoint"
+	"prefdt/inference/goal"
+	"prefdt/offline/pareto"
+)
+
+// Archive is a teacher's front as flown on training seeds: its members by
+// delay, with their mean outcomes.
+type Archive struct {
+	Prices   []float64      `json:"prices_s_per_j,omitempty"` // the dispatch teacher's members
+	Genes    [][]float64    `json:"genes,omitempty"`          // the rule teacher's members
+	Points   []pareto.Point `json:"points"`
+	Episodes int            `json:"episodes"` // per member
+}
+
+// Check says what is wrong with an archive.
+func (a *Archive) Check() error {
+	if len(a.Points) < 2 || len(a.Points) != max(len(a.Prices), len(a.Genes)) {
+		return fmt.Errorf("archive has %d outcomes for %d prices and %d rules, want one each and two at least", len(a.Points), len(a.Prices), len(a.Genes))
+	}
+	for i := 1; i < len(a.Points); i++ {
+		if !(a.Points[i].DelayS > a.Points[i-1].DelayS && a.Points[i].EnergyJ < a.Points[i-1].EnergyJ) {
+			return fmt.Errorf("archive member %d (%.2f s, %.0f J) does not follow member %d (%.2f s, %.0f J) on a front", i,
+				a.Points[i].DelayS, a.Points[i].EnergyJ, i-1, a.Points[i-1].DelayS, a.Points[i-1].EnergyJ)
+		}
+	}
+	return nil
+}
+
+// ReturnScales returns the scales of eq. (rtgnorm): the span of each return over the archive.
+func (a *Archive) ReturnScales() (delayS, energyJ float64) {
+	first, last := a.Points[0], a.Points[len(a.Points)-1]
+	return last.DelayS - first.DelayS, first.EnergyJ - last.EnergyJ
+}
+
+// DelayShare returns the realised delay share of an outcome: what part of its
+// normalised cost above the archive's ideal point is delay. It is 0 at the
+// least delay and 1 at the least energy.
+func (a *Archive) DelayShare(p pareto.Point) float64 {
+	etaS, etaJ := a.ReturnScales()
+	delay := max((p.DelayS-a.Points[0].DelayS)/etaS, 0)
+	energy := max((p.EnergyJ-a.Points[len(a.Points)-1].EnergyJ)/etaJ, 0)
+	if delay+energy == 0 {
+		return 0
+	}
+	return delay / (delay + energy)
+}
+
+// FrontPosition returns the place y in [0, 1] of an outcome along the front, even in
+// both objectives; see checkpoint.PriceAxis.
+func (a *Archive) FrontPosition(p pareto.Point) float64 {
+	etaS, etaJ := a.ReturnScales()
+	y := (p.DelayS-a.Points[0].DelayS)/(2*etaS) + (a.Points[0].EnergyJ-p.EnergyJ)/(2*etaJ)
+	return min(max(y, 0), 1)
+}
+
+// PriceAxis returns the price axis of a dispatch archive.
+func (a *Archive) PriceAxis() checkpoint.PriceAxis {
+	return checkpoint.PriceAxis{FrontPositions: a.frontPositions(), PricesSPerJ: a.Prices}
+}
+
+// frontPositions returns every member's place.
+func (a *Archive) frontPositions() []float64 {
+	y := make([]float64, len(a.Points))
+	for i, p := range a.Points {
+		y[i] = a.FrontPosition(p)
+	}
+	return y
+}
+
+// memberShares returns every member's share.
+func (a *Archive) memberShares() []float64 {
+	w := make([]float64, len(a.Points))
+	for i, p := range a.Points {
+		w[i] = a.DelayShare(p)
+	}
+	return w
+}
+
+func (a *Archive) delays() []float64 {
+	x := make([]float64, len(a.Points))
+	for i, p := range a.Points {
+		x[i] = p.DelayS
+	}
+	return x
+}
+
+func (a *Archive) energies() []float64 {
+	x := make([]float64, len(a.Points))
+	for i, p := range a.Points {
+		x[i] = p.EnergyJ
+	}
+	return x
+}
+
+// OmegaBand returns the least and the largest share that the members realise, the
+// attainable band of eq. (omegastar).
+func (a *Archive) OmegaBand() (low, high float64) {
+	w := a.memberShares()
+	return w[0], w[len(w)-1]
+}
+
+// nearestIndex returns the member whose share is nearest, eq. (match).
+func nearestIndex(shares []float64, omega float64) int {
+	best := 0
+	for i, w := range shares {
+		if math.Abs(w-omega) < math.Abs(shares[best]-omega) {
+			best = i
+		}
+	}
+	return best
+}
+
+// interpolate reads ys at x between knots xs, which rise, and holds the ends.
+func interpolate(xs, ys []float64, x float64) float64 {
+	i, f := goal.HatBasis(xs, x)
+	return ys[i] + f*(ys[i+1]-ys[i])
+}

@@ -1,0 +1,166 @@
+package evaluate
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"prefdt/inference/checkpoint"
+	"prefdt/offline/corpus"
+	"prefdt/offline/pareto"
+	"prefdt/offline/rollout"
+	"prefdt/offline/teacher"
+	"prefdt/simbridge/world"
+)
+
+// OperatingPoint compares the policy with the teacher run at another operating point.
+type OperatingPoint struct {
+	Name  string           `json:"name"`
+	Ratio HypervolumeRatio `json:"teacher_ratio"`
+	// BudgetAbsError is the mean absolute error of targets at a quarter, half and three
+	// quarters of what the teacher's front spans.
+	BudgetAbsError float64 `json:"budget_abs_error"`
+	// SeparationViolations counts the flights in which two aircraft were ever closer than
+	// the least separation at a slot's end.
+	SeparationViolations int `json:"too_close"`
+}
+
+// worldShift is an operating point away from the standard one.
+type worldShift struct {
+	name  string
+	apply func(*world.Config)
+}
+
+// missionShifts are other lengths, crowds and fleets.
+var missionShifts = []worldShift{
+	{"T 50", func(c *world.Config) { c.Slots = 50 }},
+	{"T 300", func(c *world.Config) { c.Slots = 300 }},
+	{"T 1200", func(c *world.Config) { c.Slots, c.Physics.BatteryCapacityJ = 1200, 500e3 }},
+	{"U 50, M 4", func(c *world.Config) { c.Users, c.Aircraft, c.ActiveMin, c.ActiveMax = 50, 4, 20, 40 }},
+	{"U 100, M 8", func(c *world.Config) { c.Users, c.Aircraft, c.ActiveMin, c.ActiveMax = 100, 8, 40, 80 }},
+	{"one of 2 lost at slot 50", func(c *world.Config) { c.AircraftLosses = []world.AircraftLoss{{Aircraft: 0, Slot: 50}} }},
+	{"one of 4 lost at slot 50", func(c *world.Config) { c.Aircraft, c.AircraftLosses = 4, []world.AircraftLoss{{Aircraft: 1, Slot: 50}} }},
+	{"crowded, M 4", func(c *world.Config) { c.Aircraft, c.DenseStart = 4, true }},
+	{"crowded, M 8", func(c *world.Config) { c.Aircraft, c.DenseStart = 8, true }},
+	{"battery of 12 kJ", func(c *world.Config) { c.Physics.BatteryCapacityJ = 12e3 }},
+}
+
+// scenarioShifts are the fifteen shifted operating points.
+var scenarioShifts = []worldShift{
+	{"bandwidth x0.5", func(c *world.Config) { c.Physics.Channel.BandwidthHz *= 0.5 }},
+	{"bandwidth x2", func(c *world.Config) { c.Physics.Channel.BandwidthHz *= 2 }},
+	{"noise +10 dB", func(c *world.Config) { c.Physics.Channel.NoiseDBm += 10 }},
+	{"suburban channel", func(c *world.Config) { setChannel(c, 4.88, 0.43, 0.1, 21) }},
+	{"dense urban channel", func(c *world.Config) { setChannel(c, 12.08, 0.11, 1.6, 23) }},
+	{"tasks x0.7", func(c *world.Config) { c.BitsMin, c.BitsMax = 0.7*c.BitsMin, 0.7*c.BitsMax }},
+	{"tasks x1.4", func(c *world.Config) { c.BitsMin, c.BitsMax = 1.4*c.BitsMin, 1.4*c.BitsMax }},
+	{"deadlines x0.7", func(c *world.Config) { c.DeadlineMinS, c.DeadlineMaxS = 0.7*c.DeadlineMinS, 0.7*c.DeadlineMaxS }},
+	{"deadlines x1.4", func(c *world.Config) { c.DeadlineMinS, c.DeadlineMaxS = 1.4*c.DeadlineMinS, 1.4*c.DeadlineMaxS }},
+	{"edge CPU x0.6", func(c *world.Config) { c.Physics.EdgeCPUHz *= 0.6 }},
+	{"edge CPU x1.5", func(c *world.Config) { c.Physics.EdgeCPUHz *= 1.5 }},
+	{"user CPU x1.5", func(c *world.Config) { c.UserCPUHz *= 1.5 }},
+	{"users x2", func(c *world.Config) { c.Users, c.ActiveMin, c.ActiveMax = 2*c.Users, 2*c.ActiveMin, 2*c.ActiveMax }},
+	{"airframe power x1.3", func(c *world.Config) {
+		c.Physics.Propulsion.BladeW *= 1.3
+		c.Physics.Propulsion.InducedW *= 1.3
+	}},
+	{"area 2000 m", func(c *world.Config) { c.Physics.AreaSideM = 2000 }},
+}
+
+func setChannel(c *world.Config, a, b, los, nlos float64) {
+	ch := &c.Physics.Channel
+	ch.UrbanA, ch.UrbanB, ch.LoS.ExcessDB, ch.NLoS.ExcessDB = a, b, los, nlos
+}
+
+// MeasureMissions measures other lengths, crowds and fleets, Shifts the fifteen
+// shifted points.
+func MeasureMissions(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]OperatingPoint, error) {
+	return measureEach(ctx, ck, c, missionShifts)
+}
+
+func MeasureShifts(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]OperatingPoint, error) {
+	return measureEach(ctx, ck, c, scenarioShifts)
+}
+
+func measureEach(ctx context.Context, ck *checkpoint.Checkpoint, c Config, shifts []worldShift) ([]OperatingPoint, error) {
+	var rows []OperatingPoint
+	for _, s := range shifts {
+		at := c
+		s.apply(&at.World)
+		p, err := compareWithTeacher(ctx, ck, at, s.name)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, p)
+	}
+	return rows, nil
+}
+
+// MeasureRandomWorlds measures n random worlds.
+func MeasureRandomWorlds(ctx context.Context, ck *checkpoint.Checkpoint, c Config, n int) ([]OperatingPoint, error) {
+	var rows []OperatingPoint
+	for i := range n {
+		at := c
+		at.World = corpus.RandomWorld(1<<50, i)
+		w := &at.World
+		name := fmt.Sprintf("world %d: M %d, U %d, T %d, %.0f m", i, w.Aircraft, w.Users, w.Slots, w.Physics.AreaSideM)
+		p, err := compareWithTeacher(ctx, ck, at, name)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, p)
+	}
+	return rows, nil
+}
+
+// compareWithTeacher compares per seed, with reference points a fifth beyond the ends
+// of the teacher's own front there: DESIGN's mean nothing in another world.
+// The policy flies as many settings as the teacher flies prices.
+func compareWithTeacher(ctx context.Context, ck *checkpoint.Checkpoint, c Config, name string) (OperatingPoint, error) {
+	row := OperatingPoint{Name: name}
+	taught, err := sweepTeacher(ctx, c)
+	if err != nil {
+		return row, err
+	}
+	results, err := sweep(ck, c, rollout.PreferenceRequests(rollout.CalibratedOmegas(&ck.GoalConstants.SettingMap, c.TeacherPrices)), name)
+	if err != nil {
+		return row, err
+	}
+	n := float64(len(c.Seeds))
+	for i := range results {
+		for _, x := range results[i] {
+			if x.MinSeparationM < c.World.Physics.SeparationM {
+				row.SeparationViolations++
+			}
+		}
+	}
+	for s := range c.Seeds {
+		p, t := rollout.SeedPoints(results, s), teacher.SeedPoints(taught, s)
+		first, last := t[0], t[len(t)-1]
+		for k, beyond := range []float64{0.2, 0.02} {
+			reference := pareto.Point{DelayS: (1 + beyond) * last.DelayS, EnergyJ: (1 + beyond) * first.EnergyJ}
+			q := ratioOrZero(pareto.Hypervolume(p, reference), pareto.Hypervolume(t, reference)) / n
+			if k == 0 {
+				row.Ratio.Hypervolume += q
+			} else {
+				row.Ratio.Tight += q
+			}
+		}
+	}
+	mean := teacher.MeanPoints(taught)
+	high, low := mean[0].EnergyJ, mean[len(mean)-1].EnergyJ
+	var requests []rollout.Request
+	for _, part := range []float64{0.25, 0.5, 0.75} {
+		requests = append(requests, rollout.Request{Mode: "target", BudgetJ: low + part*(high-low)})
+	}
+	results, err = sweep(ck, c, requests, name+", budgets")
+	if err != nil {
+		return row, err
+	}
+	for i := range results {
+		for _, x := range results[i] {
+			row.BudgetAbsError += math.Abs(x.EnergyJ/max(requests[i].BudgetJ, x.FloorJ)-1) / (n * float64(len(results)))
+		}
+	}
+	return row, nil
+}

@@ -1,0 +1,142 @@
+// Package pareto measures trade-offs between delay and energy: outcomes of
+// whole episodes come in, one per setting or archive member, and the figures
+// of the paper's Sec. VI (protocol) go out. Search, calibration, evaluation
+// and the study all read their fronts here, so that they mean the same thing.
+//
+// Both objectives are costs. The convention is per seed: the outcomes of one
+// seed make one front, and figures are averaged over seeds, never over
+// outcomes first.
+package pareto
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Point is the outcome of one episode, or its mean over several.
+type Point struct {
+	DelayS  float64 `json:"delay_s" yaml:"delay_s"`   // penalties included
+	EnergyJ float64 `json:"energy_j" yaml:"energy_j"` // of the whole fleet
+}
+
+// The hypervolume's reference points: DESIGN's, which the corner dominates,
+// and the tight one of LAB.md, which separates methods.
+var (
+	Reference      = Point{DelayS: 1000, EnergyJ: 141e3}
+	TightReference = Point{DelayS: 720, EnergyJ: 39e3}
+)
+
+// finite reports whether both objectives are numbers.
+func (p Point) finite() bool {
+	return !math.IsNaN(p.DelayS-p.DelayS) && !math.IsNaN(p.EnergyJ-p.EnergyJ)
+}
+
+// NonDominated returns the points that no other betters in one objective
+// without losing in the other, in order of delay; of equal points one remains.
+// Points that are not finite are left out. The argument keeps its order.
+func NonDominated(points []Point) []Point {
+	sorted := slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return !p.finite() })
+	slices.SortFunc(sorted, func(p, q Point) int {
+		return cmp.Or(cmp.Compare(p.DelayS, q.DelayS), cmp.Compare(p.EnergyJ, q.EnergyJ))
+	})
+	kept := sorted[:0]
+	for _, p := range sorted {
+		if len(kept) == 0 || p.EnergyJ < kept[len(kept)-1].EnergyJ {
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}
+
+// Pool returns the non-dominated points of several fronts together, the
+// reference front that methods share.
+func Pool(fronts ...[]Point) []Point { return NonDominated(slices.Concat(fronts...)) }
+
+// Hypervolume returns the area, in seconds x joules, that the points dominate
+// below a reference point (Zitzler and Thiele, IEEE Trans. Evol. Comput. 3(4),
+// 1999). In two dimensions it is exact: a sum of rectangles along the front. A
+// point that does not better the reference in both objectives adds nothing.
+func Hypervolume(points []Point, reference Point) float64 {
+	area, ceiling := 0.0, reference.EnergyJ
+	for _, p := range NonDominated(points) {
+		if p.DelayS < reference.DelayS && p.EnergyJ < ceiling {
+			area += (reference.DelayS - p.DelayS) * (ceiling - p.EnergyJ)
+			ceiling = p.EnergyJ
+		}
+	}
+	return area
+}
+
+// IGD returns the inverted generational distance (Coello Coello and Reyes
+// Sierra, MICAI 2004): the mean, over a reference front, of the Euclidean
+// distance to the nearest point. Each objective is first divided by its span
+// over the reference front, so that seconds and joules weigh the same; an
+// objective without a span is left as it is. Without points it is +Inf,
+// without a reference front NaN.
+func IGD(points, reference []Point) float64 {
+	low, high := span(reference)
+	delay, energy := high.DelayS-low.DelayS, high.EnergyJ-low.EnergyJ
+	if delay <= 0 {
+		delay = 1
+	}
+	if energy <= 0 {
+		energy = 1
+	}
+	sum := 0.0
+	for _, r := range reference {
+		nearest := math.Inf(1)
+		for _, p := range points {
+			nearest = min(nearest, math.Hypot((p.DelayS-r.DelayS)/delay, (p.EnergyJ-r.EnergyJ)/energy))
+		}
+		sum += nearest
+	}
+	return sum / float64(len(reference))
+}
+
+// span returns the least and the greatest of each objective.
+func span(points []Point) (low, high Point) {
+	low, high = Point{math.Inf(1), math.Inf(1)}, Point{math.Inf(-1), math.Inf(-1)}
+	for _, p := range points {
+		low = Point{min(low.DelayS, p.DelayS), min(low.EnergyJ, p.EnergyJ)}
+		high = Point{max(high.DelayS, p.DelayS), max(high.EnergyJ, p.EnergyJ)}
+	}
+	return low, high
+}
+
+// ReachS returns the span of delay of the non-dominated outcomes, Sec. VI:
+// how much of the front the settings cover. Fewer than two reach 0.
+func ReachS(points []Point) float64 {
+	f := NonDominated(points)
+	if len(f) == 0 {
+		return 0
+	}
+	return f[len(f)-1].DelayS - f[0].DelayS
+}
+
+// CornerS returns the least delay of the outcomes, +Inf without any.
+func CornerS(points []Point) float64 {
+	least := math.Inf(1)
+	for _, p := range points {
+		least = min(least, p.DelayS)
+	}
+	return least
+}
+
+// Metrics is what one seed's outcomes are worth.
+type Metrics struct {
+	Hypervolume      float64 // below Reference
+	TightHypervolume float64 // below TightReference
+	CornerS          float64
+	ReachS           float64
+	IGD              float64
+}
+
+// Measure takes all readings of one seed's outcomes; the reference front is the
+// one that all methods and seeds compared share, see Pool.
+func Measure(points, reference []Point) Metrics {
+	return Metrics{
+		Hypervolume: Hypervolume(points, Reference), TightHypervolume: Hypervolume(points, TightReference),
+		CornerS: CornerS(points), ReachS: ReachS(points), IGD: IGD(NonDominated(points), reference),
+	}
+}

@@ -1,0 +1,145 @@
+package search
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+
+	"prefdt/offline/command"
+	"prefdt/offline/pareto"
+)
+
+// maxFileBytes bounds a state or an archive; a larger one is not ours.
+const maxFileBytes = 64 << 20
+
+// Archive is a finished search: the non-dominated rules of its last
+// generation, by delay, and what they were searched with.
+type Archive struct {
+	Version int      `json:"version"`
+	Config  Config   `json:"config"`
+	Members []Member `json:"members"` // outcomes are means over the training seeds
+}
+
+// Archive returns the non-dominated members of a search's population.
+func (s *State) Archive(c Config) Archive {
+	outcomes := memberPoints(s.Population)
+	a := Archive{Version: stateVersion, Config: c}
+	for _, p := range pareto.NonDominated(outcomes) {
+		a.Members = append(a.Members, s.Population[slices.Index(outcomes, p)])
+	}
+	return a
+}
+
+// memberPoints returns the members' outcomes.
+func memberPoints(members []Member) []pareto.Point {
+	p := make([]pareto.Point, len(members))
+	for i := range members {
+		p[i] = members[i].Point
+	}
+	return p
+}
+
+// ReadArchive reads and checks the archive at path.
+func ReadArchive(path string) (Archive, error) {
+	var a Archive
+	err := readJSON(path, &a)
+	switch {
+	case err != nil:
+	case a.Version != stateVersion:
+		err = fmt.Errorf("its version is %d, this program reads %d", a.Version, stateVersion)
+	case len(a.Members) == 0:
+		err = errors.New("it has no members")
+	default:
+		if err = a.Config.Check(); err == nil {
+			err = checkMembers(a.Members, a.Config.World.Aircraft)
+		}
+	}
+	if err != nil {
+		return Archive{}, fmt.Errorf("archive %s: %w", path, err)
+	}
+	return a, nil
+}
+
+// ReadState reads the state at path and checks that it belongs to the
+// configuration.
+func ReadState(path string, c Config) (State, error) {
+	var s State
+	err := readJSON(path, &s)
+	switch {
+	case err != nil:
+	case s.Version != stateVersion:
+		err = fmt.Errorf("its version is %d, this program resumes %d", s.Version, stateVersion)
+	case s.ConfigHash != c.Hash():
+		err = fmt.Errorf("it belongs to configuration %.12q, this one is %.12q: give the same flags or another -out", s.ConfigHash, c.Hash())
+	case s.Generation < 1 || len(s.Population) != c.Population:
+		err = fmt.Errorf("it holds %d members after generation %d, want %d after at least 1", len(s.Population), s.Generation, c.Population)
+	default:
+		err = checkMembers(s.Population, c.World.Aircraft)
+	}
+	if err != nil {
+		return State{}, fmt.Errorf("search state %s: %w", path, err)
+	}
+	return s, nil
+}
+
+func checkMembers(members []Member, aircraft int) error {
+	for i, m := range members {
+		if err := checkGenes(m.Genes, aircraft); err != nil {
+			return fmt.Errorf("member %d: %w", i, err)
+		}
+		if math.IsNaN(m.DelayS-m.DelayS) || math.IsNaN(m.EnergyJ-m.EnergyJ) {
+			return fmt.Errorf("member %d: its outcome is %v s, %v J, want finite numbers", i, m.DelayS, m.EnergyJ)
+		}
+	}
+	return nil
+}
+
+func readJSON(path string, v any) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+	if err != nil {
+		return err
+	}
+	if len(raw) > maxFileBytes {
+		return fmt.Errorf("larger than %d bytes", maxFileBytes)
+	}
+	return json.Unmarshal(raw, v)
+}
+
+func writeJSON(path string, v any) error {
+	return command.ReplaceFile(path, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", " ")
+		return e.Encode(v)
+	})
+}
+
+// WriteCSV writes an archive's members, one a line under a header.
+func (a Archive) WriteCSV(w io.Writer) error {
+	header := []string{"gate", "scale", "radius_m", "load_exponent"}
+	for m := range a.Config.World.Aircraft {
+		n := strconv.Itoa(m + 1)
+		header = append(header, "speed_"+n+"_mps", "centroid_gain_"+n, "orbit_gain_"+n)
+	}
+	out := csv.NewWriter(w)
+	out.Write(append(header, "delay_s", "energy_j")) // Flush below keeps the error
+	for _, m := range a.Members {
+		var row []string
+		for _, x := range append(slices.Clone(m.Genes), m.DelayS, m.EnergyJ) {
+			row = append(row, strconv.FormatFloat(x, 'g', -1, 64))
+		}
+		out.Write(row)
+	}
+	out.Flush()
+	return out.Error()
+}

@@ -1,0 +1,249 @@
+package study
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"prefdt/offline/pareto"
+)
+
+// Metrics is one arm's figures. What it was not measured for is NaN.
+type Metrics struct {
+	Arm         string
+	Description string
+	Seeds       int
+	Settings    int
+	Parameters  int
+	DecisionUS  float64
+
+	Hypervolume, Tight           pareto.Summary // on the arm's own axis
+	HypervolumeRatio, TightRatio float64        // to the dispatch teacher, per seed
+	IGD                          float64        // on the seeds that all arms flew
+	Fidelity                     float64        // on the uniform grid
+	FidelityRecalibrated         float64        // on the arm's own axis
+	NonDominatedSettings         int            // settings whose mean outcomes make a front
+	CornerS, ReachS              float64
+	Operable                     string
+	GustRatio                    float64            // to the dispatch teacher in the same gusts
+	BudgetAbsError               map[string]float64 // mean absolute, by perturbation
+	BudgetBias, OverBudgetRate   map[string]float64
+
+	// Against another arm, paired by seed.
+	Baseline            string
+	PairedSeeds         int
+	HypervolumeDiff     float64 // of hypervolume
+	HypervolumeDiffLow  float64 // 95 % bootstrap interval of the mean difference
+	HypervolumeDiffHigh float64
+	PValue              float64 // Wilcoxon signed-rank, two-sided, exact
+}
+
+// ReferenceFronts is the pooled front that IGD is read against.
+type ReferenceFronts struct {
+	Hash         string           `json:"hash"` // of the contributors and their outcomes
+	Contributors []Contributor    `json:"contributors"`
+	BySeed       [][]pareto.Point `json:"fronts"` // [seed]
+}
+
+// Contributor is one arm whose outcomes went into the pool.
+type Contributor struct {
+	Arm        string `json:"arm"`
+	ResultHash string `json:"key"`
+}
+
+// poolFronts makes the reference front of every seed that all arms flew.
+func poolFronts(results []*Result) ReferenceFronts {
+	var r ReferenceFronts
+	if len(results) == 0 {
+		return r
+	}
+	common := math.MaxInt
+	sum := sha256.New()
+	for _, x := range results {
+		common = min(common, len(x.Outcomes[0]))
+		r.Contributors = append(r.Contributors, Contributor{x.arm.Name, x.Hash})
+		fmt.Fprintln(sum, x.arm.Name, x.Hash, x.Outcomes)
+	}
+	r.Hash = hex.EncodeToString(sum.Sum(nil))
+	for s := range common {
+		var fronts [][]pareto.Point
+		for _, x := range results {
+			fronts = append(fronts, outcomesOfSeed(x.Outcomes, s))
+		}
+		r.BySeed = append(r.BySeed, pareto.Pool(fronts...))
+	}
+	return r
+}
+
+// findResult returns a result by name, or nil.
+func findResult(results []*Result, name string) *Result {
+	for _, r := range results {
+		if r.arm.Name == name {
+			return r
+		}
+	}
+	return nil
+}
+
+// hypervolumes returns the hypervolume of each seed.
+func hypervolumes(outcomes [][]pareto.Point, reference pareto.Point) (v []float64) {
+	if len(outcomes) == 0 {
+		return nil
+	}
+	for s := range outcomes[0] {
+		v = append(v, pareto.Hypervolume(outcomesOfSeed(outcomes, s), reference))
+	}
+	return v
+}
+
+// meanRatio returns the mean over seeds of a over b.
+func meanRatio(a, b []float64) float64 {
+	n := min(len(a), len(b))
+	if n == 0 {
+		return math.NaN()
+	}
+	sum := 0.0
+	for i := range n {
+		sum += a[i] / b[i] / float64(n)
+	}
+	return sum
+}
+
+// computeMetrics reads an arm, against the arm called versus.
+func computeMetrics(results []*Result, r *Result, reference *ReferenceFronts, versus string) Metrics {
+	row := Metrics{
+		Arm: r.arm.Name, Description: r.arm.Description, Seeds: len(r.Outcomes[0]), Settings: len(r.Omegas), Parameters: r.Parameters, DecisionUS: r.DecisionUS,
+		HypervolumeRatio: math.NaN(), TightRatio: math.NaN(), Fidelity: math.NaN(), FidelityRecalibrated: math.NaN(), GustRatio: math.NaN(),
+		HypervolumeDiff: math.NaN(), HypervolumeDiffLow: math.NaN(), HypervolumeDiffHigh: math.NaN(), PValue: math.NaN(),
+		BudgetAbsError: map[string]float64{}, BudgetBias: map[string]float64{}, OverBudgetRate: map[string]float64{}, Operable: "—",
+	}
+	wide, tight := hypervolumes(r.Outcomes, pareto.Reference), hypervolumes(r.Outcomes, pareto.TightReference)
+	row.Hypervolume, row.Tight = pareto.Summarise(wide), pareto.Summarise(tight)
+	teacher := findResult(results, "dispatch-teacher")
+	if teacher != nil {
+		row.HypervolumeRatio = meanRatio(wide, hypervolumes(teacher.Outcomes, pareto.Reference))
+		row.TightRatio = meanRatio(tight, hypervolumes(teacher.Outcomes, pareto.TightReference))
+		row.GustRatio = meanRatio(hypervolumes(r.GustOutcomes, pareto.Reference), hypervolumes(teacher.GustOutcomes, pareto.Reference))
+	}
+	for s, pooled := range reference.BySeed {
+		row.IGD += pareto.IGD(pareto.NonDominated(outcomesOfSeed(r.Outcomes, s)), pooled) / float64(len(reference.BySeed))
+	}
+	spanned := r.Outcomes
+	if len(r.Uniform.Points) > 0 {
+		spanned = r.Uniform.Points
+		row.Fidelity = meanFidelity(r.Uniform.Omegas, r.Uniform.Points)
+		row.FidelityRecalibrated = meanFidelity(r.Omegas, r.Outcomes)
+	}
+	var means []pareto.Point
+	for _, x := range r.Outcomes {
+		means = append(means, meanPoint(x))
+	}
+	row.NonDominatedSettings = len(pareto.NonDominated(means))
+	n := float64(len(spanned[0]))
+	for s := range spanned[0] {
+		p := outcomesOfSeed(spanned, s)
+		row.CornerS += pareto.CornerS(p) / n
+		row.ReachS += pareto.ReachS(p) / n
+	}
+	if teacher != nil && !math.IsNaN(row.Fidelity) {
+		width := 0.0
+		for s := range teacher.Outcomes[0] {
+			width += pareto.ReachS(outcomesOfSeed(teacher.Outcomes, s)) / float64(len(teacher.Outcomes[0]))
+		}
+		row.Operable = operability(row.Fidelity, row.ReachS/width)
+	}
+	count := map[string]float64{}
+	for _, b := range r.Budgets {
+		count[b.Perturbation]++
+	}
+	for _, b := range r.Budgets {
+		row.BudgetAbsError[b.Perturbation] += b.MeanAbsError / count[b.Perturbation]
+		row.BudgetBias[b.Perturbation] += b.MeanError / count[b.Perturbation]
+		row.OverBudgetRate[b.Perturbation] += b.OverBudgetRate / count[b.Perturbation]
+	}
+	if other := findResult(results, versus); other != nil && other != r {
+		row.comparePaired(wide, hypervolumes(other.Outcomes, pareto.Reference), versus)
+	}
+	return row
+}
+
+// operability reads eq. (criterion), and names the clause that fails.
+func operability(rho, reach float64) string {
+	switch {
+	case rho >= 0.9 && reach >= 0.8:
+		return "yes"
+	case rho >= 0.9:
+		return "no (reach)"
+	case reach >= 0.8:
+		return "no (order)"
+	}
+	return "no (both)"
+}
+
+// meanFidelity is the mean over seeds of |rho|.
+func meanFidelity(settings []float64, outcomes [][]pareto.Point) (mean float64) {
+	for s := range outcomes[0] {
+		mean += pareto.Fidelity(settings, outcomesOfSeed(outcomes, s)) / float64(len(outcomes[0]))
+	}
+	return mean
+}
+
+// comparePaired pairs by seed.
+func (r *Metrics) comparePaired(mine, others []float64, versus string) {
+	n := min(len(mine), len(others))
+	diff := make([]float64, n)
+	for i := range diff {
+		diff[i] = mine[i] - others[i]
+	}
+	mean := func(x []float64) float64 { return pareto.Summarise(x).Mean }
+	r.Baseline, r.PairedSeeds, r.HypervolumeDiff = versus, n, mean(diff)
+	r.HypervolumeDiffLow, r.HypervolumeDiffHigh = pareto.Bootstrap(rand.New(rand.NewPCG(1, 2)), diff, 10000, 0.95, mean)
+	if p, _, err := pareto.Wilcoxon(diff); err == nil {
+		r.PValue = p
+	}
+}
+
+// table is one of the report's.
+type table struct {
+	name, title, baseline string
+	note                  string
+	arms                  []string
+	columns               []string
+}
+
+// tables lists the report's tables.
+func (c *Config) tables() []table {
+	var sizes []string
+	if !slices.Contains(c.sizes(), c.Train.Arch) {
+		sizes = []string{"base"}
+	}
+	for _, a := range c.sizes() {
+		sizes = append(sizes, c.sizeArmName(a))
+	}
+	return []table{
+		{"headline", "Everything on one protocol", "flagship", "",
+			[]string{"flagship", "flagship-snapped", "flagship-heads", "base", "dispatch-teacher", "dispatch-centroid", "rules-101", "rules-50", "paper-form", "paper-form-dispatch", "omega-bc", "unconditioned", "random"},
+			[]string{"n", "points", "hv", "ratio", "tight", "igd", "corner", "reach", "fidelity", "axis", "operable", "diff", "p", "us", "parameters"}},
+		{"budgets", "Budgets in joules, mean absolute error", "flagship",
+			"Archives answer a budget by the member that spends as much in calm air; they read nothing of what was spent.",
+			[]string{"flagship", "flagship-snapped", "flagship-heads", "base", "paper-form", "paper-form-dispatch", "omega-bc", "rules-50", "dispatch-teacher"},
+			[]string{perturbationNone, perturbationShock, perturbationGusts, perturbationRevision, "over"}},
+		{"departures", "Each departure taken back singly", "base",
+			"Sets over aircraft are the shape of the network and were not taken back by themselves: the paper form is bound to its fleet. Streaming computes what a mask of some slots defines; its gain is cost, above.",
+			[]string{"base", "base-snapped", "base-heads", "no-price-snapped", "no-price-heads", "no-allowance", "no-dropout", "no-mask", "steady-flights", "remembering", "no-track", "dmax-move", "paper-features", "paper-features-heads"},
+			[]string{"ratio", "tight", "diff", "p", "corner", "fidelity", perturbationNone, perturbationShock, perturbationGusts, perturbationRevision}},
+		{"context", "What the sequence model earns over a context of one slot", "base",
+			"The same network, trained alike: under a mask of 1, 5 and 20 slots with the action before hidden, and of 20 slots with it in sight.",
+			[]string{"base", c.contextArmName(5), c.contextArmName(20), "remembering"},
+			[]string{"ratio", "tight", "diff", "p", "corner", "fidelity", perturbationNone, perturbationShock, perturbationGusts, perturbationRevision, "gust ratio"}},
+		{"sizes", "Size against quality", "base", "", sizes,
+			[]string{"parameters", "us", "ratio", "tight", "diff", "p", "fidelity", perturbationNone, perturbationShock, "gust ratio", perturbationGusts}},
+		{"heads", "Size against quality, without the exact dispatch", "base-heads",
+			"The same networks, decoded by the paper's heads: association and offload are theirs then, not the exact dispatch's.",
+			c.headsArmNames(),
+			[]string{"parameters", "ratio", "tight", "diff", "p", "corner", "fidelity", perturbationNone, perturbationShock}},
+	}
+}

@@ -1,0 +1,277 @@
+package study
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+
+	"prefdt/inference"
+	"prefdt/inference/checkpoint"
+	"prefdt/inference/dispatch"
+	"prefdt/inference/goal"
+	"prefdt/inference/motion"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+	"prefdt/offline/corpus"
+	"prefdt/offline/rollout"
+	"prefdt/offline/search"
+	"prefdt/offline/study/paperform"
+	"prefdt/offline/teacher"
+)
+
+// armPolicy is an arm ready to fly.
+type armPolicy struct {
+	newPolicy      func() (rollout.Policy, error)
+	scales         *goal.Constants
+	omegaBand      [2]float64
+	parameterCount int
+	// memberOmegas are the shares of an archive's members; it knows no others.
+	memberOmegas []float64
+	// calibrated tells that the remap in scales is already this arm's.
+	calibrated bool
+}
+
+// prepareArm makes an arm fly, training it first if need be.
+func (s *study) prepareArm(ctx context.Context, a *Arm) (*armPolicy, error) {
+	switch a.Kind {
+	case kindFlagship:
+		if !reflect.DeepEqual(s.flagship.Physics, s.world.Physics) {
+			return nil, fmt.Errorf("%s was trained for other constants of physics than the study's world has", s.Checkpoint)
+		}
+		p := checkpointPolicy(s.flagship, a)
+		p.calibrated = true
+		return p, nil
+	case kindTrained:
+		t, err := s.trainRun(ctx, a.TrainingRun, false)
+		if err != nil {
+			return nil, err
+		}
+		ck, err := t.manifest.UncalibratedCheckpoint(t.params, t.standard)
+		if err != nil {
+			return nil, err
+		}
+		return checkpointPolicy(ck, a), nil
+	case kindPaper:
+		t, err := s.trainRun(ctx, a.TrainingRun, true)
+		if err != nil {
+			return nil, err
+		}
+		scales := t.manifest.GoalConstants()
+		low, high := t.manifest.Archive.OmegaBand()
+		return &armPolicy{scales: &scales, omegaBand: [2]float64{low, high}, parameterCount: len(t.params.Data), newPolicy: func() (rollout.Policy, error) {
+			p, err := paperform.NewPolicy(t.params, &s.world.Physics, &scales, &t.standard)
+			return &preferenceWithBudget{policy: p, scales: &scales}, err
+		}}, nil
+	case kindRules, kindDispatch:
+		return s.prepareArchive(ctx, a)
+	case kindRandom:
+		return &armPolicy{scales: &s.flagship.GoalConstants, omegaBand: [2]float64{0, 1}, newPolicy: func() (rollout.Policy, error) { return &randomPolicy{physics: &s.world.Physics}, nil }}, nil
+	}
+	return nil, fmt.Errorf("arm of kind %q", a.Kind)
+}
+
+// checkpointPolicy is a checkpoint under an arm's decoder.
+func checkpointPolicy(ck *checkpoint.Checkpoint, a *Arm) *armPolicy {
+	return &armPolicy{scales: &ck.GoalConstants, omegaBand: ck.OmegaBand, parameterCount: ck.Arch.Parameters(), newPolicy: func() (rollout.Policy, error) {
+		p, err := inference.New(ck, a.Decoder)
+		if err != nil || !a.PreferenceWithBudget {
+			return p, err
+		}
+		return &preferenceWithBudget{policy: p, scales: &ck.GoalConstants}, nil
+	}}
+}
+
+// preferenceWithBudget lets a budget stand beside the delay entry and omega, which are those
+// of the setting that spends as much: what the paper does, Algorithm 1. A
+// revision overwrites the energy entry alone.
+type preferenceWithBudget struct {
+	policy rollout.Policy
+	scales *goal.Constants
+	omega  float64
+	delayS float64
+}
+
+func (b *preferenceWithBudget) Reset() { b.policy.Reset() }
+
+func (b *preferenceWithBudget) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
+	if g.Budgeted() {
+		if g.Slot() == 0 {
+			b.omega = omegaOfEnergy(b.scales, g.BudgetJ())
+			b.delayS, _ = b.scales.Conditioner.MissionReturn(b.omega)
+		}
+		asked := g.State()
+		asked.Mode, asked.Omega, asked.DelayToGoS = goal.Preference, b.omega, b.delayS-g.DelayS()
+		g.Restore(asked)
+	}
+	return b.policy.Decide(s, g, d)
+}
+
+// omegaOfEnergy returns the share at which the conditioner spends a total.
+func omegaOfEnergy(s *goal.Constants, energyJ float64) float64 {
+	low, high := 0.0, 1.0 // energy falls with omega
+	for range 50 {
+		mid := (low + high) / 2
+		if _, e := s.Conditioner.MissionReturn(mid); e > energyJ {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return (low + high) / 2
+}
+
+// archivePolicy answers every request by its member nearest to it, eq. (match): to a
+// budget, by the one whose mean energy on training seeds is nearest. It reads
+// nothing of what was spent.
+type archivePolicy struct {
+	memberOmegas  []float64 // shares
+	memberEnergyJ []float64
+	decide        func(member int, s *slot.Snapshot, d *slot.Decision)
+	reset         func()
+}
+
+func (a *archivePolicy) Reset() { a.reset() }
+
+func (a *archivePolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
+	xs, x := a.memberOmegas, g.Omega()
+	if g.Budgeted() {
+		xs, x = a.memberEnergyJ, g.BudgetJ()
+	}
+	best := 0
+	for i := range xs {
+		if math.Abs(xs[i]-x) < math.Abs(xs[best]-x) {
+			best = i
+		}
+	}
+	a.decide(best, s, d)
+	return goal.Observation{}
+}
+
+// prepareArchive flies a teacher's archive.
+func (s *study) prepareArchive(ctx context.Context, a *Arm) (*armPolicy, error) {
+	var c corpus.Archive
+	if a.Kind == kindRules {
+		found, err := s.ruleArchive(ctx, a.SearchPopulation)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range found.Members {
+			c.Points, c.Genes = append(c.Points, m.Point), append(c.Genes, m.Genes)
+		}
+	} else {
+		full, err := s.teacherArchive(ctx, false)
+		if err != nil {
+			return nil, err
+		}
+		axis := full.PriceAxis()
+		for _, price := range teacher.Prices(s.Prices) {
+			i, f := goal.HatBasis(axis.FrontPositions, axis.FrontPosition(price))
+			p, q := full.Points[i], full.Points[i+1]
+			p.DelayS += f * (q.DelayS - p.DelayS)
+			p.EnergyJ += f * (q.EnergyJ - p.EnergyJ)
+			if n := len(c.Points); n == 0 || p.DelayS > c.Points[n-1].DelayS && p.EnergyJ < c.Points[n-1].EnergyJ {
+				c.Points, c.Prices = append(c.Points, p), append(c.Prices, price)
+			}
+		}
+	}
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	var shares, energies []float64
+	for _, p := range c.Points {
+		shares, energies = append(shares, c.DelayShare(p)), append(energies, p.EnergyJ)
+	}
+	best := s.world.Physics.Propulsion.BestSpeedMPS(s.world.Physics.SpeedMaxMPS)
+	return &armPolicy{scales: &s.flagship.GoalConstants, omegaBand: [2]float64{0, 1}, memberOmegas: shares, newPolicy: func() (rollout.Policy, error) {
+		p := &archivePolicy{memberOmegas: shares, memberEnergyJ: energies, reset: func() {}}
+		switch {
+		case a.Kind == kindRules:
+			rule, err := search.NewRule(&s.world, c.Genes[0])
+			p.decide = func(member int, snap *slot.Snapshot, d *slot.Decision) {
+				if err := rule.SetGenes(c.Genes[member]); err != nil {
+					panic(err) // the archive was checked when it was read
+				}
+				rule.Decide(snap, d)
+			}
+			return p, err
+		case a.CentroidMotion:
+			pilot := &centroidPilot{physics: &s.world.Physics, speedMPS: best}
+			p.reset = pilot.reset
+			p.decide = func(member int, snap *slot.Snapshot, d *slot.Decision) { pilot.decide(snap, c.Prices[member], d) }
+		default:
+			pilot := &teacher.Scheduler{}
+			p.reset = func() { *pilot = teacher.Scheduler{} }
+			p.decide = func(member int, snap *slot.Snapshot, d *slot.Decision) {
+				pilot.Decide(&s.world.Physics, snap, c.Prices[member], best, d)
+			}
+		}
+		return p, nil
+	}}, nil
+}
+
+// centroidPilot is the dispatch teacher with the paper's motion: each aircraft flies
+// towards the centroid of the users it is nearest to.
+type centroidPilot struct {
+	physics       *physics.Constants
+	speedMPS      float64
+	solver        dispatch.Solver
+	lastPositions map[int]physics.Position
+	userIDs       []int // in the order they were heard of
+}
+
+func (c *centroidPilot) reset() { c.lastPositions, c.userIDs = map[int]physics.Position{}, nil }
+
+func (c *centroidPilot) decide(s *slot.Snapshot, price float64, d *slot.Decision) {
+	d.Resize(s)
+	c.solver.Solve(c.physics, s, price, d)
+	for i := range s.Users {
+		u := &s.Users[i]
+		if _, old := c.lastPositions[u.ID]; !old {
+			c.userIDs = append(c.userIDs, u.ID)
+		}
+		c.lastPositions[u.ID] = u.Position
+	}
+	sums, counts := make([]physics.Position, len(s.Aircraft)), make([]float64, len(s.Aircraft))
+	for _, id := range c.userIDs {
+		nearest := 0
+		for m := range s.Aircraft {
+			if c.lastPositions[id].Sub(s.Aircraft[m].Position).Norm() < c.lastPositions[id].Sub(s.Aircraft[nearest].Position).Norm() {
+				nearest = m
+			}
+		}
+		sums[nearest] = sums[nearest].Add(c.lastPositions[id])
+		counts[nearest]++
+	}
+	for m := range s.Aircraft {
+		target := s.Aircraft[m].Position
+		if counts[m] > 0 {
+			target = sums[m].Scale(1 / counts[m])
+		}
+		d.Move[m] = motion.MoveToward(s.Aircraft[m].Position, target, c.speedMPS, c.speedMPS)
+	}
+}
+
+// randomPolicy decides at random, the same for the same setting in the same slot.
+type randomPolicy struct{ physics *physics.Constants }
+
+func (r *randomPolicy) Reset() {}
+
+func (r *randomPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
+	d.Resize(s)
+	rng := rand.New(rand.NewPCG(math.Float64bits(g.Omega()), uint64(s.Slot)))
+	for u := range s.Users {
+		d.Users[u].Server = rng.IntN(len(s.Aircraft) + 1)
+		if d.Users[u].Server > 0 {
+			d.Users[u].Offload = rng.Float64()
+		}
+	}
+	for m := range s.Aircraft {
+		north, east := math.Sincos(2 * math.Pi * rng.Float64())
+		length := r.physics.SpeedMaxMPS * rng.Float64()
+		d.Move[m] = physics.Position{EastM: length * east, NorthM: length * north}
+	}
+	d.Evaluate(r.physics, s)
+	return goal.Observation{}
+}

@@ -1,0 +1,79 @@
+package mochiserver
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	mqtt "github.com/mochi-mqtt/server/v2"
+	"github.com/mochi-mqtt/server/v2/packets"
+)
+
+type allowAll struct{ mqtt.HookBase }
+
+func (*allowAll) Provides(hook byte) bool {
+	return hook == mqtt.OnConnectAuthenticate || hook == mqtt.OnACLCheck
+}
+func (*allowAll) OnConnectAuthenticate(*mqtt.Client, packets.Packet) bool { return true }
+func (*allowAll) OnACLCheck(*mqtt.Client, string, bool) bool              { return true }
+
+// The broker ends while clients come and go, each time. Mochi's own Close waited
+// for ever after some hundred rounds.
+func TestCloseWhileClientsLeave(t *testing.T) {
+	for round := range 200 {
+		server := mqtt.New(&mqtt.Options{Logger: slog.New(slog.DiscardHandler)})
+		if err := server.AddHook(&allowAll{}, nil); err != nil {
+			t.Fatal(err)
+		}
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Serve(server, l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var group sync.WaitGroup
+		clients := make([]net.Conn, 64)
+		for i := range clients {
+			group.Go(func() { clients[i] = dial(t, l.Addr().String(), i) })
+		}
+		group.Wait()
+		for _, c := range clients {
+			go c.Close()
+		}
+		time.Sleep(time.Duration(round%30) * 20 * time.Microsecond)
+		ended := make(chan bool)
+		go func() { s.Close(); close(ended) }()
+		select {
+		case <-ended:
+		case <-time.After(20 * time.Second):
+			t.Fatalf("round %d: the server does not end", round)
+		}
+		if _, err := net.Dial("tcp", l.Addr().String()); err == nil {
+			t.Fatal("it still takes connections")
+		}
+	}
+}
+
+// dial connects as an MQTT 3.1.1 client with a clean session.
+func dial(t *testing.T, address string, i int) net.Conn {
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	id := fmt.Sprintf("c%02d", i)
+	body := append([]byte("\x00\x04MQTT\x04\x02\x00\x3c\x00"), byte(len(id)))
+	body = append(body, id...)
+	if _, err := c.Write(append([]byte{0x10, byte(len(body))}, body...)); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Read(make([]byte, 4)); err != nil { // CONNACK
+		t.Error(err)
+	}
+	return c
+}

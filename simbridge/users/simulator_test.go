@@ -1,0 +1,377 @@
+package users
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"prefdt/inference/dispatch"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+	"prefdt/simbridge/broker"
+	"prefdt/simbridge/world"
+	"prefdt/telemetry"
+)
+
+const seed = 1_000_003
+
+// fixture is a crowd on a real broker, and a client in the leader's place.
+type fixture struct {
+	*testing.T
+	users  *Simulator
+	leader *telemetry.Client
+	topics telemetry.Topics
+
+	mutex   sync.Mutex
+	changed chan struct{}
+	reports map[string]telemetry.Report // by user, of the last slot
+	results map[string]telemetry.Result
+	edgeJ   map[[2]int]float64 // by aircraft and slot
+	decide  func(user string, r telemetry.Report) *telemetry.Decision
+}
+
+var positions = []physics.Position{{EastM: 300, NorthM: 450}, {EastM: 700, NorthM: 520}}
+
+func newFixture(t *testing.T, loss float64, shared bool) *fixture {
+	t.Helper()
+	server := &broker.Broker{Address: "127.0.0.1:0"}
+	if err := server.Initialize(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	b := &fixture{T: t, changed: make(chan struct{}), reports: map[string]telemetry.Report{}, results: map[string]telemetry.Result{}, edgeJ: map[[2]int]float64{}}
+	quiet := slog.New(slog.DiscardHandler)
+	b.topics, _ = telemetry.NewTopics("test")
+	b.users = &Simulator{Config: Config{
+		World: world.Standard(), Seed: seed, ReportLoss: loss, Fleet: "test", SharedConnection: shared, Log: quiet,
+		Broker:   telemetry.Broker{URL: server.URL()},
+		Position: func(m int) physics.Position { return positions[m] },
+		AddEdgeJ: func(m, slot int, joules float64) {
+			b.mutex.Lock()
+			defer b.mutex.Unlock()
+			b.edgeJ[[2]int{m, slot}] += joules
+		},
+	}}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := b.users.Initialize(ctx); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.users.Close)
+	b.leader = &telemetry.Client{
+		Broker: b.users.Broker, Name: "leader", Log: quiet, Handle: b.handle,
+		Subscriptions: []telemetry.Subscription{{Filter: b.topics.AllReports()}, {Filter: b.topics.AllResults(), QoS: 1}},
+	}
+	if err := b.leader.Initialize(ctx); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.leader.Close)
+	return b
+}
+
+func (b *fixture) handle(m telemetry.Message) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	kind, id, _ := b.topics.Parse(m.Topic)
+	switch kind {
+	case telemetry.KindReport:
+		r, err := telemetry.DecodeReport(m.Payload)
+		if err != nil {
+			b.Error(err)
+		}
+		b.reports[id] = r
+		if b.decide != nil {
+			if d := b.decide(id, r); d != nil {
+				payload, err := telemetry.Encode(*d)
+				if err != nil {
+					b.Error(err)
+				}
+				b.leader.Publish(telemetry.Publication{Topic: b.topics.Decision(id), QoS: 1, Payload: payload})
+			}
+		}
+	case telemetry.KindResult:
+		r, err := telemetry.DecodeResult(m.Payload)
+		if err != nil {
+			b.Error(err)
+		}
+		b.results[fmt.Sprint(id, "/", r.Slot)] = r
+	}
+	close(b.changed)
+	b.changed = make(chan struct{})
+}
+
+func (b *fixture) waitFor(what string, ok func() bool) {
+	b.Helper()
+	timeout := time.After(10 * time.Second)
+	for {
+		b.mutex.Lock()
+		changed, met := b.changed, ok()
+		b.mutex.Unlock()
+		if met {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			b.Fatalf("no %s in 10 s", what)
+		}
+	}
+}
+
+// publishBeacon opens a slot of 200 ms in which decisions count for 100 ms.
+func (b *fixture) publishBeacon(n int, offer telemetry.Offer) telemetry.Slot {
+	b.Helper()
+	s := telemetry.Slot{Slot: n, SlotMS: 200, Speed: 5, ReportByMS: 60, DecideByMS: 100, Offer: offer}
+	payload, err := telemetry.Encode(s)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.leader.Publish(telemetry.Publication{Topic: b.topics.Slot(), Payload: payload})
+	return s
+}
+
+func standingOffer(priceSPerJ float64) telemetry.Offer {
+	o := telemetry.Offer{PriceSPerJ: priceSPerJ}
+	for m, p := range positions {
+		o.Aircraft = append(o.Aircraft, telemetry.OfferAircraft{Number: m + 1, PositionM: [2]float64{p.EastM, p.NorthM}, CPUHz: 40e9, ExpectedUsers: 2.5})
+	}
+	return o
+}
+
+// tasksOf returns what the world has in a slot, with gains.
+func tasksOf(n int) map[string]world.Arrival {
+	w := world.New(world.Standard(), seed)
+	var scratch []int
+	out := map[string]world.Arrival{}
+	for _, a := range w.Config.Tasks(seed, n, &scratch, nil) {
+		for m, p := range positions {
+			a.Gain = append(a.Gain, w.Config.Gain(seed, n, a.User, m, w.Users[a.User].Sub(p).Norm()))
+		}
+		out[fmt.Sprintf("u%02d", a.User+1)] = a
+	}
+	return out
+}
+
+// The users report exactly what the world has in that slot, and the idle report too.
+func TestReportsAreTheWorld(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		b := newFixture(t, 0, shared)
+		idle := 0
+		for n := range 6 {
+			b.mutex.Lock()
+			clear(b.reports)
+			b.mutex.Unlock()
+			b.publishBeacon(n, telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}})
+			want := tasksOf(n)
+			due := len(drawArrivals(world.Standard(), seed, n).active)
+			if due < 4 || due > 8 {
+				t.Fatalf("%d active users in slot %d, the world has 4 to 8", due, n)
+			}
+			b.waitFor("reports", func() bool { return len(b.reports) == due })
+			if r := b.users.ReportCounts(n); r.Expected != due || r.Tasks != len(want) {
+				t.Errorf("slot %d counts %+v, want %d reports and %d tasks", n, r, due, len(want))
+			}
+			b.mutex.Lock()
+			for id, r := range b.reports {
+				a, busy := want[id]
+				if r.Slot != n || busy != (r.Task != nil) {
+					t.Errorf("slot %d, %s: %+v, in the world %+v", n, id, r, a)
+				}
+				if !busy {
+					idle++
+					continue
+				}
+				if r.Task.Bits != a.Task.Bits || r.Task.DeadlineS != a.Task.DeadlineS || r.Gain[1] != a.Gain[0] || r.Gain[2] != a.Gain[1] {
+					t.Errorf("slot %d, %s: %+v, in the world %+v", n, id, r, a)
+				}
+			}
+			if len(b.reports) < len(want) {
+				t.Errorf("slot %d: %d reports of %d tasks", n, len(b.reports), len(want))
+			}
+			b.mutex.Unlock()
+		}
+		if idle == 0 {
+			t.Error("nobody was active without a task in six slots")
+		}
+	}
+}
+
+// An obeyed decision is settled by the true gain and the share told; its joules
+// go to the aircraft it names.
+func TestDecisionIsObeyed(t *testing.T) {
+	b := newFixture(t, 0, false)
+	b.decide = func(_ string, r telemetry.Report) *telemetry.Decision {
+		if r.Task == nil {
+			return nil
+		}
+		return &telemetry.Decision{Slot: r.Slot, Aircraft: 2, Offload: 0.25, CPUHz: 8e9}
+	}
+	b.publishBeacon(7, standingOffer(0))
+	want := tasksOf(7)
+	b.waitFor("results", func() bool { return len(b.results) == len(want) })
+	c := world.Standard().Physics
+	edge := 0.0
+	for id, a := range want {
+		r := b.results[id+"/7"]
+		share := physics.Share{CPUHz: 8e9, RateBPS: c.Channel.RateBPS(a.Gain[1], 1e6)}
+		completion := physics.CompletionS(a.Task.LocalTimeS(1e9), a.Task.OffloadTimeS(share), 0.25)
+		edge += c.EdgeJ(a.Task, share, 0.25)
+		if r.By != telemetry.ByDecision || math.Abs(r.CompletionS-completion) > 1e-9 {
+			t.Errorf("%s: %+v, want %.6f s by decision", id, r, completion)
+		}
+	}
+	if got := b.edgeJ[[2]int{1, 7}]; math.Abs(got-edge) > 1e-9 || len(b.edgeJ) != 1 {
+		t.Errorf("billed %v, want %v J to the second aircraft", b.edgeJ, edge)
+	}
+}
+
+// Without a decision in time the users take the standing offer, and what comes
+// later, or for another slot, changes nothing.
+func TestOfferWithoutDecision(t *testing.T) {
+	b := newFixture(t, 0, false)
+	const price = 0.01
+	b.decide = func(id string, r telemetry.Report) *telemetry.Decision {
+		if before := r.Slot - 1; id < "u06" { // made from an older report
+			return &telemetry.Decision{Slot: r.Slot, Aircraft: 1, Offload: 0.5, CPUHz: 1e9, ReportSlot: &before}
+		}
+		return &telemetry.Decision{Slot: r.Slot + 1} // of another slot
+	}
+	b.publishBeacon(3, standingOffer(price))
+	want := tasksOf(3)
+	b.waitFor("results", func() bool { return len(b.results) == len(want) })
+	for id := range want { // too late
+		payload, _ := telemetry.Encode(telemetry.Decision{Slot: 3, Aircraft: 1, Offload: 1, CPUHz: 40e9})
+		b.leader.Publish(telemetry.Publication{Topic: b.topics.Decision(id), QoS: 1, Payload: payload})
+	}
+	late := func() bool { return b.users.ignoredCount() >= b.users.ReportCounts(3).Expected+len(want) }
+	for deadline := time.Now().Add(5 * time.Second); !late() && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	if !late() {
+		t.Errorf("%d decisions ignored, want %d and %d", b.users.ignoredCount(), b.users.ReportCounts(3).Expected, len(want))
+	}
+
+	w := world.New(world.Standard(), seed)
+	offer := dispatch.Offer{PriceSPerJ: price}
+	for m, p := range positions {
+		offer.Aircraft = append(offer.Aircraft, dispatch.OfferAircraft{Number: m + 1, Position: p, CPUHz: 40e9, ExpectedUsers: 2.5})
+	}
+	offered := 0
+	for id, a := range want {
+		choice := offer.Choose(&w.Config.Physics, &slot.User{Position: w.Users[a.User], Task: a.Task, CPUHz: 1e9, Gain: a.Gain})
+		by := telemetry.ByLocal
+		if choice.Server > 0 {
+			by = telemetry.ByOffer
+			offered++
+		}
+		if r := b.results[id+"/3"]; r.By != by || math.Abs(r.CompletionS-choice.CompletionS) > 1e-9 {
+			t.Errorf("%s: %+v, want %.6f s by %s", id, r, choice.CompletionS, by)
+		}
+	}
+	if offered == 0 {
+		t.Error("nobody took the offer")
+	}
+	if n := len(b.users.Outcomes()); n != len(want) {
+		t.Errorf("%d outcomes of %d tasks", n, len(want))
+	}
+}
+
+// Without any aircraft on offer everyone computes locally.
+func TestNothingOnOffer(t *testing.T) {
+	b := newFixture(t, 0, true)
+	b.publishBeacon(0, telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}})
+	want := tasksOf(0)
+	b.waitFor("results", func() bool { return len(b.results) == len(want) })
+	for id, a := range want {
+		if r := b.results[id+"/0"]; r.By != telemetry.ByLocal || math.Abs(r.CompletionS-a.Task.LocalTimeS(1e9)) > 1e-9 {
+			t.Errorf("%s: %+v", id, r)
+		}
+	}
+}
+
+// The lost reports are a function of the seed, and as many as was asked for.
+func TestLoss(t *testing.T) {
+	for _, fraction := range []float64{0, 0.1, 0.4, 1} {
+		lost, n := 0, 0
+		for slot := range 200 {
+			for user := range 10 {
+				n++
+				if reportIsLost(seed, slot, user, fraction) {
+					lost++
+				}
+			}
+		}
+		// Five standard deviations of a binomial count.
+		if d := math.Abs(float64(lost) - fraction*float64(n)); d > 5*math.Sqrt(fraction*(1-fraction)*float64(n)) {
+			t.Errorf("%d of %d lost, want a fraction of %v", lost, n, fraction)
+		}
+	}
+
+	b := newFixture(t, 0.4, true)
+	b.publishBeacon(5, standingOffer(0.01))
+	want := tasksOf(5)
+	heard := 0
+	for id, a := range want {
+		_ = id
+		if !reportIsLost(seed, 5, a.User, 0.4) {
+			heard++
+		}
+	}
+	b.waitFor("results", func() bool { return len(b.results) == len(want) }) // the unheard compute too
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	busy := 0
+	for _, r := range b.reports {
+		if r.Task != nil {
+			busy++
+		}
+	}
+	r := b.users.ReportCounts(5)
+	if busy != heard || len(b.reports) != r.Expected-r.Lost || r.Tasks != len(want) {
+		t.Errorf("%d reports with a task and %d in all came, want %d and %d", busy, len(b.reports), heard, r.Expected-r.Lost)
+	}
+}
+
+// Whatever is published, users go on.
+func TestHostilePayloads(t *testing.T) {
+	b := newFixture(t, 0, false)
+	for _, payload := range []string{
+		"", "{", "[]", "null", `{"slot":-1}`, strings.Repeat("[", 50_000), `{"slot":1e300}`, "\xff\xfe",
+		`{"slot":0,"slot_ms":200,"speed":5,"report_by_ms":60,"decide_by_ms":100,"offer":{"price_s_per_j":-1,"aircraft":[]}}`,
+		`{"slot":0,"aircraft":1,"offload":2,"cpu_hz":1}`,
+	} {
+		b.leader.Publish(telemetry.Publication{Topic: b.topics.Slot(), Payload: []byte(payload)})
+		for _, u := range b.users.users {
+			b.leader.Publish(telemetry.Publication{Topic: b.topics.Decision(u.id), Payload: []byte(payload)})
+		}
+	}
+	// Valid, but for aircraft that the world lacks.
+	offer := standingOffer(0)
+	offer.Aircraft[0].Number, offer.Aircraft[1].Number = 63, 64
+	b.decide = func(_ string, r telemetry.Report) *telemetry.Decision {
+		return &telemetry.Decision{Slot: r.Slot, Aircraft: 9, Offload: 1, CPUHz: 1e15}
+	}
+	b.publishBeacon(0, offer)
+	want := tasksOf(0)
+	b.waitFor("results", func() bool { return len(b.results) == len(want) })
+	counts, _ := json.Marshal(b.users.rejects.Counts())
+	if b.users.rejects.Total() == 0 {
+		t.Errorf("nothing was refused: %s", counts)
+	}
+	if len(b.edgeJ) != 0 {
+		t.Errorf("billed %v", b.edgeJ)
+	}
+}
+
+// ignoredCount counts decisions that came too late, twice, or for another slot.
+func (c *Simulator) ignoredCount() int {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return c.ignoredDecisions
+}

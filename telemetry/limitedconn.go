@@ -1,0 +1,86 @@
+package telemetry
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+)
+
+// maxPacketBytes is what paho gets to see of one MQTT packet, in bytes of its body:
+// the longest topic and a payload that is too long to be read. MQTT allows
+// 256 MB and paho allocates what the header announces; a stranger's message must
+// cost a companion computer neither its memory nor its connection.
+const maxPacketBytes = 64<<10 + MaxPayload
+
+// limitedConn is a connection from a broker on which longer publications arrive
+// cut short, to be refused as any other bad payload. It follows the framing of
+// MQTT 3.1.1 section 2.2: a type byte, then the body's length in seven bits a
+// byte, low bits first.
+type limitedConn struct {
+	net.Conn
+	reader    *bufio.Reader
+	header    []byte // of the packet, not read yet
+	passBytes int    // bytes of its body to pass on
+	dropBytes int    // and then to drop
+}
+
+func newLimitedConn(conn net.Conn) *limitedConn {
+	return &limitedConn{Conn: conn, reader: bufio.NewReader(conn)}
+}
+
+func (c *limitedConn) Read(p []byte) (int, error) {
+	if len(c.header) == 0 && c.passBytes == 0 {
+		if err := c.readHeader(); err != nil {
+			return 0, err
+		}
+	}
+	if len(c.header) > 0 {
+		n := copy(p, c.header)
+		c.header = c.header[n:]
+		return n, nil
+	}
+	n, err := c.reader.Read(p[:min(len(p), c.passBytes)])
+	c.passBytes -= n
+	return n, err
+}
+
+// readHeader reads a packet's header.
+func (c *limitedConn) readHeader() error {
+	if _, err := c.reader.Discard(c.dropBytes); err != nil {
+		return err
+	}
+	c.dropBytes = 0
+	kind, err := c.reader.ReadByte()
+	if err != nil {
+		return err
+	}
+	length := 0
+	for shift := 0; ; shift += 7 {
+		if shift > 21 {
+			return errors.New("the broker sent a packet without an end to its length")
+		}
+		b, err := c.reader.ReadByte()
+		if err != nil {
+			return err
+		}
+		length |= int(b&0x7f) << shift
+		if b&0x80 == 0 {
+			break
+		}
+	}
+	if length > maxPacketBytes {
+		const publish = 3
+		if kind>>4 != publish {
+			return fmt.Errorf("the broker sent a packet of type %d with %d bytes", kind>>4, length)
+		}
+		c.dropBytes, length = length-maxPacketBytes, maxPacketBytes
+	}
+	c.passBytes = length
+	c.header = append(c.header[:0], kind)
+	for ; length >= 0x80; length >>= 7 {
+		c.header = append(c.header, byte(length)|0x80)
+	}
+	c.header = append(c.header, byte(length))
+	return nil
+}

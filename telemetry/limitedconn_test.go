@@ -1,0 +1,152 @@
+package telemetry
+
+import (
+	"bytes"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/eclipse/paho.mqtt.golang/packets"
+)
+
+// bytesConn is a connection that delivers a recording in pieces of any size.
+type bytesConn struct {
+	net.Conn
+	r      io.Reader
+	random *rand.Rand
+}
+
+func (c bytesConn) Read(p []byte) (int, error) { return c.r.Read(p[:1+c.random.IntN(len(p))]) }
+
+func TestLimitedConnFollowsTheFraming(t *testing.T) {
+	var wire bytes.Buffer
+	sizes := []int{0, 1, 127 - 3, 128 - 3, 16383 - 3, 16384 - 3, maxPacketBytes - 3, maxPacketBytes - 2, 1 << 20, 3 << 20} // 3: the topic
+	for _, size := range sizes {
+		p := packets.NewControlPacket(packets.Publish).(*packets.PublishPacket)
+		p.TopicName, p.Payload = "t", bytes.Repeat([]byte{byte(size)}, size)
+		if err := p.Write(&wire); err != nil {
+			t.Fatal(err)
+		}
+		if err := packets.NewControlPacket(packets.Pingresp).Write(&wire); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wire.Write([]byte{packets.Suback << 4, 0x81, 0x80, 0x80, 0x01}) // 2 MB of it
+	conn := newLimitedConn(bytesConn{r: &wire, random: rand.New(rand.NewPCG(3, 4))})
+	for _, size := range sizes {
+		got, err := packets.ReadPacket(conn)
+		if err != nil {
+			t.Fatalf("%d bytes: %v", size, err)
+		}
+		p, ok := got.(*packets.PublishPacket)
+		if want := bytes.Repeat([]byte{byte(size)}, min(size, maxPacketBytes-3)); !ok || p.TopicName != "t" || !bytes.Equal(p.Payload, want) {
+			t.Fatalf("%d bytes: got %v", size, got)
+		}
+		if got, err = packets.ReadPacket(conn); err != nil {
+			t.Fatalf("after %d bytes: %v", size, err)
+		} else if _, ok := got.(*packets.PingrespPacket); !ok {
+			t.Fatalf("after %d bytes: %v", size, got)
+		}
+	}
+	if _, err := packets.ReadPacket(conn); err == nil || !strings.Contains(err.Error(), "packet of type 9 with 2097153 bytes") {
+		t.Fatalf("a large packet of another type: %v", err)
+	}
+	endless := newLimitedConn(bytesConn{r: bytes.NewReader([]byte{0x30, 0xff, 0xff, 0xff, 0xff, 1}), random: rand.New(rand.NewPCG(3, 4))})
+	if _, err := endless.Read(make([]byte, 9)); err == nil || err == io.EOF {
+		t.Fatalf("endless length: %v", err)
+	}
+}
+
+// Whatever a broker sends: what passes is whole packets of bounded length.
+func FuzzPackets(f *testing.F) {
+	f.Add([]byte{0x30, 5, 0, 1, 't', 'h', 'i', 0xd0, 0})
+	f.Add([]byte{0x32, 0x80, 0x80, 0x04, 0, 1, 't'})
+	f.Add([]byte{0x90, 0xff, 0xff, 0xff, 0x7f})
+	f.Add([]byte{0x30, 0xff, 0xff, 0xff, 0xff, 1})
+	f.Fuzz(func(t *testing.T, wire []byte) {
+		conn := newLimitedConn(bytesConn{r: bytes.NewReader(wire), random: rand.New(rand.NewPCG(1, 2))})
+		for left := len(wire); ; left-- { // a packet has two bytes or more
+			if left < 0 {
+				t.Fatal("packets without end")
+			}
+			p, err := packets.ReadPacket(conn)
+			if err != nil {
+				return
+			}
+			if p, ok := p.(*packets.PublishPacket); ok && len(p.Payload) > maxPacketBytes {
+				t.Fatalf("a payload of %d bytes", len(p.Payload))
+			}
+		}
+	})
+}
+
+// A publication beyond every limit is one more bad payload, and no more.
+func TestHugePublication(t *testing.T) {
+	eachBroker(t, func(t *testing.T, start startBroker) {
+		address, _ := start(t, brokerSetup{})
+		messages := connectClient(t, &Client{Broker: Broker{URL: "tcp://" + address}, Name: "leader"}, "x")
+		stranger := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "stranger"}
+		connectClient(t, stranger)
+		publish(t, stranger, Publication{Topic: "x", QoS: 1, Payload: bytes.Repeat([]byte(" "), 2<<20)})
+		publish(t, stranger, Publication{Topic: "x", QoS: 1, Payload: []byte(reportExample)})
+		if _, err := DecodeReport(nextEvent(t, "cut message", messages).Payload); err == nil || !strings.Contains(err.Error(), "at most 65536 are read") {
+			t.Errorf("huge: %v", err)
+		}
+		if _, err := DecodeReport(nextEvent(t, "message after it", messages).Payload); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What a stranger makes us queue is bounded in bytes too.
+func TestQueueIsBounded(t *testing.T) {
+	address, _ := startMochi(t, brokerSetup{})
+	entered, release := make(chan bool, 1), make(chan bool)
+	c := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "leader"}
+	c.Handle = func(Message) {
+		select {
+		case entered <- true:
+		default:
+		}
+		<-release
+	}
+	connectClient(t, c, "x")
+	t.Cleanup(func() { close(release) }) // before Close
+	stranger := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "stranger"}
+	connectClient(t, stranger)
+	payload := make([]byte, 64<<10)
+	publish(t, stranger, Publication{Topic: "x", QoS: 1, Payload: payload})
+	nextEvent(t, "first message", entered)
+	for c.Dropped()["messages"] == 0 {
+		publish(t, stranger, Publication{Topic: "x", QoS: 1, Payload: payload})
+	}
+	if n := len(c.queues[0].inbox); n > queueBytes/len(payload) {
+		t.Errorf("%d messages of %d bytes are queued", n, len(payload))
+	}
+}
+
+// Go turns Nagle's algorithm off on every TCP connection; CONTRACT relies on it.
+func TestDialHasNoDelay(t *testing.T) {
+	listener := newTCPProxy(t, "").listener
+	conn, err := dial(listener.Addr().String(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	raw, err := conn.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var noDelay int
+	if err := raw.Control(func(fd uintptr) {
+		noDelay, err = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_NODELAY)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err != nil || noDelay == 0 {
+		t.Fatalf("TCP_NODELAY is %d, %v", noDelay, err)
+	}
+}
