@@ -81,6 +81,7 @@ const (
 	setpointPeriodS   = 0.1 // between setpoints
 	armTimeoutS       = 10  // arming is asked for, for each order
 	heartbeatTimeoutS = 10  // setpoints go on without a HEARTBEAT
+	failsafeGraceS    = 4   // after a restart, in which a Hold may be the failsafe's of the stream before
 	maxSetpointGapS   = 1   // between setpoints, at most, while positions go on
 )
 
@@ -131,6 +132,15 @@ func (j *judge) isPilots(i int) bool {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
 	return j.aircraft[i].pilot != nil
+}
+
+// streaming tells whether an aircraft receives setpoints, and of a leader that
+// did not return just now.
+func (j *judge) streaming(i int, nowS float64) bool {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	c := &j.aircraft[i]
+	return nowS-c.setpointS < 3*setpointPeriodS && nowS-c.leaderReturnedS > failsafeGraceS
 }
 
 // knownArmed tells whether a HEARTBEAT said that an aircraft armed as ordered.

@@ -150,7 +150,7 @@ func (m *mission) aircraftIsDue(f *fault, i int) bool {
 		return false
 	}
 	m.mutex.Lock()
-	streamed := m.setpointReceived[i]
+	streamed, led := m.setpointReceived[i], !m.leaderKilled
 	m.mutex.Unlock()
 	switch f.State {
 	case Engaging:
@@ -163,8 +163,8 @@ func (m *mission) aircraftIsDue(f *fault, i int) bool {
 		}
 		return s.Mode == autopilot.ModeLand && s.Position.UpM < m.world.Physics.AltitudeM*(1-0.2*float64(f.StartSlot))
 	}
-	if f.Kind == PilotHold {
-		return s.Mode == autopilot.ModeOffboard
+	if f.Kind == PilotHold { // soon after a stream has ended, it cannot be told from the failsafe's
+		return led && s.Mode == autopilot.ModeOffboard && m.judge.streaming(i, m.vehicleTimeS(i))
 	}
 	return true
 }
