@@ -46,7 +46,8 @@ type Client struct {
 
 	prefix    string // of the client ids
 	address   string
-	retryWait time.Duration // before the next attempt; whoever connects owns it
+	retryWait time.Duration // before the next attempt; used by the goroutine that connects
+	outage    outage        // likewise
 	options   *mqtt.ClientOptions
 	cancel    context.CancelFunc
 	done      sync.WaitGroup
@@ -88,6 +89,25 @@ type Publication struct {
 // connection that lives for less does not count as the broker being back.
 const maxRetryFactor = 8
 
+// warningInterval is between two warnings of one outage. An outage begins with the
+// loss of a connection that lasted, or with the first attempt that fails.
+const warningInterval = 30 * time.Second
+
+// outage limits the warnings while the broker is unreachable.
+type outage struct {
+	interval time.Duration
+	warnedAt time.Time // zero: not in this outage
+}
+
+// warningDue reports whether to warn now, and counts on the warning being logged.
+func (o *outage) warningDue(now time.Time) bool {
+	if !o.warnedAt.IsZero() && now.Sub(o.warnedAt) < o.interval {
+		return false
+	}
+	o.warnedAt = now
+	return true
+}
+
 var (
 	ErrNotConnected = errors.New("broker not connected")
 	ErrQueueFull    = errors.New("the broker takes messages too slowly")
@@ -108,15 +128,19 @@ type outgoing struct {
 }
 
 // Initialize connects to the broker and returns once the subscriptions stand and
-// OnConnect was asked for. An unreachable broker is tried again, with a line in
-// the log for each attempt, until ctx ends; one that refuses the credentials or
-// a subscription is an error at once. ctx plays no role after that.
+// OnConnect is queued. An unreachable broker is tried again until ctx ends, with a
+// line in the log at the first failure and every [warningInterval] after it; one
+// that refuses the credentials or a subscription is an error at once. ctx has no
+// effect afterwards.
 func (c *Client) Initialize(ctx context.Context) error {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
 	if c.Retry == 0 {
 		c.Retry = 250 * time.Millisecond
+	}
+	if c.outage.interval == 0 {
+		c.outage.interval = warningInterval
 	}
 	c.retryWait = c.Retry
 	if err := c.prepare(); err != nil {
@@ -270,7 +294,7 @@ func (c *Client) connect(ctx context.Context, first bool) (*session, error) {
 		if first && permanent(err) {
 			return nil, fmt.Errorf("broker %s: %w", c.Broker.URL, err)
 		}
-		if ctx.Err() == nil {
+		if ctx.Err() == nil && c.outage.warningDue(time.Now()) {
 			c.Log.Warn(fmt.Sprintf("broker %s unreachable: %v; retrying in %v", c.Broker.URL, err, c.retryWait))
 		}
 		if !c.backOff(ctx) {
@@ -365,13 +389,19 @@ func (c *Client) run(ctx context.Context, s *session) {
 			return
 		}
 		reason := s.err
-		c.Log.Warn("broker lost", "broker", c.address, "reason", reason)
+		lasted := time.Since(s.connectedAt) > maxRetryFactor*c.Retry
+		if lasted {
+			c.outage.warnedAt = time.Time{}
+		}
+		if c.outage.warningDue(time.Now()) {
+			c.Log.Warn("broker lost", "broker", c.address, "reason", reason)
+		}
 		c.notify(ctx, func() {
 			if c.OnDisconnect != nil {
 				c.OnDisconnect(reason)
 			}
 		})
-		if time.Since(s.connectedAt) > maxRetryFactor*c.Retry {
+		if lasted {
 			c.retryWait = c.Retry
 		} else if !c.backOff(ctx) {
 			return

@@ -296,7 +296,8 @@ func TestUnreachableAtStart(t *testing.T) {
 	log, lines := logLines()
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
-	c := &Client{Broker: Broker{URL: "tcp://" + address}, Retry: time.Millisecond, Log: log}
+	everyAttempt := outage{interval: time.Nanosecond}
+	c := &Client{Broker: Broker{URL: "tcp://" + address}, Retry: time.Millisecond, Log: log, outage: everyAttempt}
 	go func() { failed <- c.Initialize(ctx) }()
 	for _, wait := range []string{"1ms", "2ms", "4ms", "8ms", "8ms"} {
 		line := nextEvent(t, "line for each attempt", lines)
@@ -319,6 +320,68 @@ func TestUnreachableAtStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Close()
+}
+
+// However often the client tries again, an outage is logged once in an interval: at
+// the start, and after the loss of a connection.
+func TestOutageIsLoggedOnce(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	accept := func() net.Conn {
+		conn, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+	log, lines := logLines()
+	expect := func(want ...string) {
+		t.Helper()
+		if len(lines) != len(want) {
+			t.Errorf("%d lines, want %d", len(lines), len(want))
+		}
+		for _, text := range want {
+			if line := nextEvent(t, text, lines); !strings.Contains(line, text) {
+				t.Errorf("line %s, want %s", line, text)
+			}
+		}
+	}
+	c := &Client{Broker: Broker{URL: "tcp://" + l.Addr().String()}, Retry: time.Millisecond, Log: log}
+	connected := make(chan error, 1)
+	go func() { connected <- c.Initialize(t.Context()) }()
+	for range 5 {
+		accept().Close()
+	}
+	conn := accept() // five attempts have failed by now
+	expect("unreachable")
+	packets.ReadPacket(conn)
+	packets.NewControlPacket(packets.Connack).Write(conn)
+	if err := nextEvent(t, "connection", connected); err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	time.Sleep(2 * maxRetryFactor * c.Retry) // the connection counts as the end of the outage
+	conn.Close()
+	for range 5 {
+		accept().Close()
+	}
+	accept().Close()
+	expect("broker connected", "broker lost")
+}
+
+func TestWarningInterval(t *testing.T) {
+	o, start := outage{interval: warningInterval}, time.Unix(1000, 0)
+	for _, c := range []struct {
+		after time.Duration
+		want  bool
+	}{{0, true}, {time.Second, false}, {29 * time.Second, false}, {30 * time.Second, true}, {59 * time.Second, false}, {61 * time.Second, true}} {
+		if got := o.warningDue(start.Add(c.after)); got != c.want {
+			t.Errorf("after %v: %v, want %v", c.after, got, c.want)
+		}
+	}
 }
 
 // A slot must not wait for a broker that hangs.
