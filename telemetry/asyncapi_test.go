@@ -147,7 +147,7 @@ func schemaOf(s *shape) map[string]any {
 	case s.enum != nil:
 		m["enum"] = s.enum
 	case s.form != nil:
-		m["pattern"] = s.form.pattern()
+		m["pattern"] = fmt.Sprintf("^[%s]{%d,%d}$", strings.ReplaceAll(s.form.alphabet, " ", ""), s.form.minLength, s.form.maxLength)
 	case s.kind == reflect.String:
 		m["maxLength"] = s.max
 	}

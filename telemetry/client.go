@@ -187,14 +187,6 @@ func (c *Client) Close() {
 // Connected tells whether the broker is there now.
 func (c *Client) Connected() bool { return c.session.Load() != nil }
 
-// ID returns the client id of the present connection, empty without one.
-func (c *Client) ID() string {
-	if s := c.session.Load(); s != nil {
-		return s.id
-	}
-	return ""
-}
-
 // Dropped counts what a full queue or a lost connection cost: the received
 // messages by the name of their queue, those of the queue without a name as
 // "messages", and our own as "publications". Call it after Initialize.

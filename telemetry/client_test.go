@@ -63,8 +63,8 @@ func TestRetainedAndClientID(t *testing.T) {
 		connectClient(t, a)
 		b := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "a-rather-long-program-name"}
 		live := connectClient(t, b, "x")
-		if a.ID() == b.ID() || len(a.ID()) > 23 {
-			t.Errorf("client ids %q and %q", a.ID(), b.ID())
+		if x, y := a.session.Load().id, b.session.Load().id; x == y || len(x) > 23 {
+			t.Errorf("client ids %q and %q", x, y)
 		}
 		publish(t, a, Publication{Topic: "x", QoS: 1, Retained: true, Payload: []byte("hello")})
 		if m := nextEvent(t, "message", live); string(m.Payload) != "hello" || m.Retained || m.Received.IsZero() {
@@ -169,14 +169,14 @@ func TestOldSessionEndsLate(t *testing.T) {
 		wire := newTCPProxy(t, address)
 		leader := &Client{Broker: Broker{URL: wire.url()}, Name: "leader", Will: &Publication{"online", 1, true, EncodeOnline(false)}}
 		ids, lost := make(chan string, 10), make(chan error, 10)
-		leader.OnConnect = func() { ids <- leader.ID() }
+		leader.OnConnect = func() { ids <- leader.session.Load().id }
 		leader.OnDisconnect = func(err error) { lost <- err }
 		commands := connectClient(t, leader, "command")
 		online := connectClient(t, &Client{Broker: Broker{URL: "tcp://" + address}, Name: "watch"}, "online")
 		first := nextEvent(t, "connection", ids)
 		old := wire.cutNear()
 		nextEvent(t, "loss", lost)
-		if second := nextEvent(t, "second connection", ids); second == first || second != leader.ID() || !strings.HasPrefix(second, "leader-") || len(second) > 23 {
+		if second := nextEvent(t, "second connection", ids); second == first || second != leader.session.Load().id || !strings.HasPrefix(second, "leader-") || len(second) > 23 {
 			t.Errorf("client ids %q and %q", first, second)
 		}
 		for _, end := range old {

@@ -24,49 +24,23 @@ type InvalidError struct {
 
 func (e *InvalidError) Error() string { return e.Text }
 
-// Each DecodeX returns a checked message, or an *[Invalid] that names the field
-// and says what would be right. Unknown fields are ignored.
+// Each DecodeX returns a checked message, or an [*InvalidError] that names the field
+// and the accepted values. Unknown fields are ignored. Beside an error the message
+// has nothing but its id, provided the payload was JSON with a usable id: a command
+// with an id is answered with a refusal, one without is only counted.
 
-func DecodeSlot(payload []byte) (Slot, error)         { return decode[Slot]("slot", payload) }
-func DecodeReport(payload []byte) (Report, error)     { return decode[Report]("report", payload) }
-func DecodeDecision(payload []byte) (Decision, error) { return decode[Decision]("decision", payload) }
-func DecodeResult(payload []byte) (Result, error)     { return decode[Result]("result", payload) }
-func DecodeAck(payload []byte) (Ack, error)           { return decode[Ack]("ack", payload) }
-func DecodeStatus(payload []byte) (Status, error)     { return decode[Status]("status", payload) }
-func DecodeHello(payload []byte) (Hello, error)       { return decode[Hello]("hello", payload) }
-func DecodeProof(payload []byte) (Proof, error)       { return decode[Proof]("proof", payload) }
-
-func DecodeHeartbeat(payload []byte) (Heartbeat, error) {
-	return decode[Heartbeat]("heartbeat", payload)
-}
-
-// The three command decoders return the command's id even with an error,
-// provided the payload was JSON with a usable id: such a command is answered
-// with a refusal, while one without an id is only counted.
-
-func DecodeBudget(payload []byte) (Budget, error) {
-	b, err := decode[Budget]("budget", payload)
-	if err != nil {
-		b = Budget{ID: b.ID}
-	}
-	return b, err
-}
-
-func DecodePreference(payload []byte) (Preference, error) {
-	p, err := decode[Preference]("preference", payload)
-	if err != nil {
-		p = Preference{ID: p.ID}
-	}
-	return p, err
-}
-
-func DecodeMission(payload []byte) (Mission, error) {
-	m, err := decode[Mission]("mission", payload)
-	if err != nil {
-		m = Mission{ID: m.ID}
-	}
-	return m, err
-}
+func DecodeSlot(payload []byte) (Slot, error)             { return decode[Slot](payload) }
+func DecodeReport(payload []byte) (Report, error)         { return decode[Report](payload) }
+func DecodeDecision(payload []byte) (Decision, error)     { return decode[Decision](payload) }
+func DecodeResult(payload []byte) (Result, error)         { return decode[Result](payload) }
+func DecodeBudget(payload []byte) (Budget, error)         { return decode[Budget](payload) }
+func DecodePreference(payload []byte) (Preference, error) { return decode[Preference](payload) }
+func DecodeMission(payload []byte) (Mission, error)       { return decode[Mission](payload) }
+func DecodeAck(payload []byte) (Ack, error)               { return decode[Ack](payload) }
+func DecodeStatus(payload []byte) (Status, error)         { return decode[Status](payload) }
+func DecodeHeartbeat(payload []byte) (Heartbeat, error)   { return decode[Heartbeat](payload) }
+func DecodeHello(payload []byte) (Hello, error)           { return decode[Hello](payload) }
+func DecodeProof(payload []byte) (Proof, error)           { return decode[Proof](payload) }
 
 // DecodeOnline reads the bare true or false of the online topic.
 func DecodeOnline(payload []byte) (bool, error) {
@@ -83,27 +57,25 @@ func DecodeOnline(payload []byte) (bool, error) {
 // EncodeOnline is the payload of the online topic.
 func EncodeOnline(online bool) []byte { return strconv.AppendBool(nil, online) }
 
-// Encode returns the payload of a message, or why nobody would accept it.
+// Encode returns the payload of a message, or an error if a receiver would reject it.
 func Encode[T message](v T) ([]byte, error) {
-	name := strings.ToLower(reflect.TypeFor[T]().Name())
 	payload, err := json.Marshal(v)
 	if err != nil {
-		return nil, fmt.Errorf("encode %s: %w", name, err)
+		return nil, fmt.Errorf("encode %s: %w", shapeOf(reflect.TypeFor[T]()).name, err)
 	}
-	if _, err := decode[T](name, payload); err != nil {
+	if _, err := decode[T](payload); err != nil {
 		return nil, fmt.Errorf("encode %w", err)
 	}
 	return payload, nil
 }
 
-// decode may return a part of the message beside an error; callers that need
-// the id of a command use it.
-func decode[T message](name string, payload []byte) (v T, err error) {
+func decode[T message](payload []byte) (v T, err error) {
+	s := shapeOf(reflect.TypeFor[T]())
 	if err := checkSyntax(payload); err != nil {
-		return v, &InvalidError{name + ": syntax", name + ": " + err.Error()}
+		return v, &InvalidError{s.name + ": syntax", s.name + ": " + err.Error()}
 	}
-	d := decoder{scanner: scanner{input: payload}, name: name}
-	d.value(shapeOf(reflect.TypeFor[T]()), reflect.ValueOf(&v).Elem())
+	d := decoder{scanner: scanner{input: payload}, name: s.name}
+	d.value(s, reflect.ValueOf(&v).Elem())
 	if d.err == nil {
 		if c, ok := any(&v).(interface {
 			check() (field, problem string)
@@ -115,9 +87,17 @@ func decode[T message](name string, payload []byte) (v T, err error) {
 		}
 	}
 	if d.err != nil {
-		return v, d.err
+		return onlyID(v), d.err
 	}
 	return v, nil
+}
+
+// onlyID returns a message of which the field ID is kept, if its type has one.
+func onlyID[T message](v T) (kept T) {
+	if id := reflect.ValueOf(v).FieldByName("ID"); id.IsValid() {
+		reflect.ValueOf(&kept).Elem().FieldByName("ID").Set(id)
+	}
+	return kept
 }
 
 type decoder struct {

@@ -282,23 +282,17 @@ func (d *Decision) check() (field, problem string) {
 }
 
 func (m *Mission) check() (field, problem string) {
-	switch named := m.Aircraft != nil; m.Action {
-	case ActionLaunch, ActionClear:
-		if !named {
-			return "aircraft", "missing"
-		}
-	case ActionResume:
-	default:
-		if named {
-			return "aircraft", "only with resume, launch and clear"
-		}
-	}
-	switch isNew := m.Action == ActionNew; {
+	named, isNew := m.Aircraft != nil, m.Action == ActionNew
+	switch mustName := m.Action == ActionLaunch || m.Action == ActionClear; {
+	case mustName && !named:
+		return "aircraft", "missing"
+	case named && !mustName && m.Action != ActionResume:
+		return "aircraft", "only with resume, launch and clear"
 	case isNew && m.Mission == "":
 		return "mission", "missing"
 	case !isNew && m.Mission != "":
 		return "mission", "only with new"
-	case m.Aircraft != nil && len(m.Aircraft) == 0:
+	case named && len(m.Aircraft) == 0:
 		return "aircraft", "empty"
 	}
 	seen := map[int]bool{}

@@ -11,6 +11,7 @@ import (
 
 // shape is what a message's Go type and tags say about a JSON value.
 type shape struct {
+	name     string       // the Go type's, in lower case: a message's name in errors and reject kinds
 	kind     reflect.Kind // Bool, Int, Float64, String, Struct, Slice, Array, Map
 	nullable bool
 	limits   interval
@@ -70,11 +71,6 @@ func (f *textForm) String() string {
 	return fmt.Sprintf("%d to %d of %s", f.minLength, f.maxLength, f.alphabet)
 }
 
-// pattern is the form as a regular expression.
-func (f *textForm) pattern() string {
-	return fmt.Sprintf("^[%s]{%d,%d}$", strings.ReplaceAll(f.alphabet, " ", ""), f.minLength, f.maxLength)
-}
-
 // interval is a range as messages.go writes it, "(0, 1e12]".
 type interval struct {
 	text                string
@@ -115,7 +111,7 @@ func shapeOf(t reflect.Type) *shape {
 }
 
 func newShape(t reflect.Type, tag reflect.StructTag) *shape {
-	s := &shape{kind: t.Kind(), max: 200}
+	s := &shape{name: strings.ToLower(t.Name()), kind: t.Kind(), max: 200}
 	s.limits, s.keys = parseInterval(tag.Get("range")), parseInterval(tag.Get("keys"))
 	if e := tag.Get("enum"); e != "" {
 		s.enum = strings.Split(e, ",")

@@ -74,7 +74,7 @@ func LooksSigned(payload []byte) bool {
 // first the receiver looks the command's id up, since a repeat of an answered
 // command is answered again whatever they are.
 func Verify(topic string, payload []byte, keys map[string]ed25519.PublicKey) (Envelope, error) {
-	e, err := decode[Envelope]("envelope", payload)
+	e, err := decode[Envelope](payload)
 	if err != nil {
 		return Envelope{}, err
 	}
@@ -94,7 +94,7 @@ func Verify(topic string, payload []byte, keys map[string]ed25519.PublicKey) (En
 // answer that it is refused, and no ground to act.
 func ClaimedID(payload []byte) string {
 	if LooksSigned(payload) {
-		e, err := decode[Envelope]("envelope", payload)
+		e, err := decode[Envelope](payload)
 		if err != nil {
 			return ""
 		}
