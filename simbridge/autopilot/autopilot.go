@@ -86,9 +86,8 @@ func (c *Config) Check() error {
 		}
 	}
 	if c.Serial != "" {
-		i := strings.LastIndexByte(c.Serial, ':')
-		if baud, err := strconv.Atoi(c.Serial[i+1:]); i < 1 || err != nil || baud < 1200 {
-			return fmt.Errorf("autopilot serial port is %q, want device:baud", c.Serial)
+		if _, _, err := parseSerial(c.Serial); err != nil {
+			return err
 		}
 	}
 	switch {
@@ -100,6 +99,15 @@ func (c *Config) Check() error {
 		return fmt.Errorf("autopilot battery capacity is %v J, want above 0", c.CapacityJ)
 	}
 	return nil
+}
+
+// parseSerial reads device:baud.
+func parseSerial(port string) (device string, baud int, err error) {
+	i := strings.LastIndexByte(port, ':')
+	if baud, err = strconv.Atoi(port[i+1:]); i < 1 || err != nil || baud < 1200 {
+		return "", 0, fmt.Errorf("autopilot serial port is %q, want device:baud", port)
+	}
+	return port[:i], baud, nil
 }
 
 // Autopilot is a running simulated aircraft.
@@ -144,9 +152,10 @@ func (a *Autopilot) Initialize() error {
 		return fmt.Errorf("autopilot %d: %w", a.SystemID, err)
 	}
 	a.startedAt = time.Now()
-	if a.Now != nil {
-		a.startedOnClock = a.Now()
+	if a.Now == nil {
+		a.Now = func() time.Duration { return time.Since(a.startedAt) }
 	}
+	a.startedOnClock = a.Now()
 	a.stop = make(chan struct{})
 	a.done.Add(2)
 	go a.run()
@@ -156,9 +165,11 @@ func (a *Autopilot) Initialize() error {
 
 func (a *Autopilot) endpoints() (e []gomavlib.EndpointConf, err error) {
 	if a.Serial != "" {
-		i := strings.LastIndexByte(a.Serial, ':')
-		baud, _ := strconv.Atoi(a.Serial[i+1:]) // was checked
-		e = append(e, gomavlib.EndpointSerial{Device: a.Serial[:i], Baud: baud})
+		device, baud, err := parseSerial(a.Serial)
+		if err != nil {
+			return nil, err
+		}
+		e = append(e, gomavlib.EndpointSerial{Device: device, Baud: baud})
 	} else {
 		if a.link, err = newLink(a.Listen, a.Partner); err != nil {
 			return nil, err
@@ -185,6 +196,13 @@ func (a *Autopilot) Close() {
 // Addr is the bound UDP address.
 func (a *Autopilot) Addr() string { return a.link.LocalAddr().String() }
 
+// withVehicle calls f under the mutex, which guards the vehicle and the traffic counts.
+func (a *Autopilot) withVehicle(f func(v *vehicle)) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	f(a.vehicle)
+}
+
 // State is an aircraft's truth at a moment.
 type State struct {
 	Body
@@ -196,34 +214,29 @@ type State struct {
 }
 
 // State returns the truth now.
-func (a *Autopilot) State() State {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	v := a.vehicle
-	return State{v.body, v.mode, v.armed, v.landed, v.battery.Total(), a.traffic}
+func (a *Autopilot) State() (s State) {
+	a.withVehicle(func(v *vehicle) {
+		s = State{v.body, v.mode, v.armed, v.landed, v.battery.Total(), a.traffic}
+	})
+	return s
 }
 
 // SetSlot says in which slot of the mission power is drawn from a moment on,
 // which may lie ahead. The aircraft may be a little behind the wall clock; its
 // joules are booked by the moment, not by when it gets there.
 func (a *Autopilot) SetSlot(slot int, at time.Time) {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	a.vehicle.battery.ScheduleSlot(slot, a.missionTimeUS(at))
+	a.withVehicle(func(v *vehicle) { v.battery.ScheduleSlot(slot, a.missionTimeUS(at)) })
 }
 
 // AddEdgeJ bills computing done for a slot's users to the battery.
 func (a *Autopilot) AddEdgeJ(slot int, joules float64) {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	a.vehicle.battery.Add(slot, battery.Spent{EdgeJ: joules})
+	a.withVehicle(func(v *vehicle) { v.battery.Add(slot, battery.Spent{EdgeJ: joules}) })
 }
 
 // BySlot returns the exact joules of every slot so far; -1 is before the mission.
-func (a *Autopilot) BySlot() map[int]battery.Spent {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	return a.vehicle.battery.BySlot()
+func (a *Autopilot) BySlot() (spent map[int]battery.Spent) {
+	a.withVehicle(func(v *vehicle) { spent = v.battery.BySlot() })
+	return spent
 }
 
 // missionTimeUS is the mission time since boot at a moment.
@@ -244,10 +257,7 @@ func (a *Autopilot) run() {
 			return
 		case <-ticker.C:
 		}
-		now := a.missionTimeUS(time.Now())
-		if a.Now != nil {
-			now = int64(float64(a.Now()-a.startedOnClock) * a.Speed / 1e3)
-		}
+		now := int64(float64(a.Now()-a.startedOnClock) * a.Speed / 1e3)
 		for behind := true; behind; {
 			var out []message.Message
 			out, behind = a.advance(now, pieceUS)
@@ -288,17 +298,15 @@ func (a *Autopilot) read() {
 	for event := range a.node.Events() {
 		switch e := event.(type) {
 		case *gomavlib.EventFrame:
-			a.mutex.Lock()
 			var out []message.Message
-			if !a.vehicle.linksCut() {
-				out = a.vehicle.handleMessage(sender{e.SystemID(), e.ComponentID()}, e.Message(), &a.traffic)
-			}
-			a.mutex.Unlock()
+			a.withVehicle(func(v *vehicle) {
+				if !v.linksCut() {
+					out = v.handleMessage(sender{e.SystemID(), e.ComponentID()}, e.Message(), &a.traffic)
+				}
+			})
 			a.send(out)
 		case *gomavlib.EventParseError:
-			a.mutex.Lock()
-			a.traffic.Malformed++
-			a.mutex.Unlock()
+			a.withVehicle(func(*vehicle) { a.traffic.Malformed++ })
 		}
 	}
 }

@@ -427,7 +427,7 @@ func TestGlobalMasks(t *testing.T) {
 		v := newVehicle(testConfig())
 		v.step()
 		m := &common.MessageSetPositionTargetGlobalInt{TargetSystem: 3, CoordinateFrame: c.frame, TypeMask: c.mask, LatInt: 474e6, LonInt: 85e6, Alt: 500}
-		if got := v.handleSetpointGlobalInt(m); got != c.counts || got && math.IsNaN(v.setpoint.position.UpM) == c.position {
+		if got := v.handleSetpointGlobalInt(m); got != c.counts || got && math.IsNaN(v.setpoint.Position.UpM) == c.position {
 			t.Errorf("%s: counts %v, %+v", name, got, v.setpoint)
 		}
 	}
@@ -776,7 +776,7 @@ func TestTurnsAsSlowlyAsPX4(t *testing.T) {
 		if at := v.body.Position.EastM; tick%10 == 0 && tick > 0 {
 			fromM = at + clamp(fromM-at, -3, 3) // from where the last leg led to, but for what the leader forgives
 		}
-		v.setpoint = setpoint{position: geo.Local{EastM: fromM + legMPS, UpM: 30}, velocity: geo.Local{EastM: legMPS * (1 - positionGain*left)}}
+		v.setpoint = Setpoint{Position: geo.Local{EastM: fromM + legMPS, UpM: 30}, Velocity: geo.Local{EastM: legMPS * (1 - positionGain*left)}}
 		v.setpointUS = v.timeUS
 		for range 10 {
 			v.step()

@@ -57,8 +57,8 @@ func (v *vehicle) integrate() {
 	v.accel.NorthM += (north - v.accel.NorthM) * stepS / accelLagS
 	east, north = v.accel.EastM, v.accel.NorthM
 	up := clamp(3*(want.UpM-b.Velocity.UpM), -climbMPS2, climbMPS2)
-	b.Velocity = geo.Local{EastM: b.Velocity.EastM + east*stepS, NorthM: b.Velocity.NorthM + north*stepS, UpM: b.Velocity.UpM + up*stepS}
-	b.Position = geo.Local{EastM: b.Position.EastM + b.Velocity.EastM*stepS, NorthM: b.Position.NorthM + b.Velocity.NorthM*stepS, UpM: b.Position.UpM + b.Velocity.UpM*stepS}
+	b.Velocity = b.Velocity.Add(geo.Local{EastM: east, NorthM: north, UpM: up}.Scale(stepS))
+	b.Position = b.Position.Add(b.Velocity.Scale(stepS))
 	v.endTakeoffOrTouchDown()
 }
 
@@ -106,18 +106,16 @@ func (v *vehicle) velocityCommand() geo.Local {
 func (v *vehicle) offboardVelocity() geo.Local {
 	s := &v.setpoint
 	p := v.body.Position
-	east := orZero(s.velocity.EastM) + positionGain*orZero(s.position.EastM-p.EastM)
-	north := orZero(s.velocity.NorthM) + positionGain*orZero(s.position.NorthM-p.NorthM)
-	up := orZero(s.velocity.UpM) + orZero(s.position.UpM-p.UpM)
+	east := orZero(s.Velocity.EastM) + positionGain*orZero(s.Position.EastM-p.EastM)
+	north := orZero(s.Velocity.NorthM) + positionGain*orZero(s.Position.NorthM-p.NorthM)
+	up := orZero(s.Velocity.UpM) + orZero(s.Position.UpM-p.UpM)
 	return v.limitVelocity(geo.Local{EastM: east, NorthM: north, UpM: up}, v.params.get("MPC_XY_VEL_MAX"))
 }
 
 // velocityTowards flies to a point at cruise speed and stays there.
 func (v *vehicle) velocityTowards(to geo.Local) geo.Local {
-	p := v.body.Position
-	return v.limitVelocity(geo.Local{
-		EastM: positionGain * (to.EastM - p.EastM), NorthM: positionGain * (to.NorthM - p.NorthM), UpM: to.UpM - p.UpM,
-	}, v.params.get("MPC_XY_CRUISE"))
+	way := to.Sub(v.body.Position)
+	return v.limitVelocity(geo.Local{EastM: positionGain * way.EastM, NorthM: positionGain * way.NorthM, UpM: way.UpM}, v.params.get("MPC_XY_CRUISE"))
 }
 
 func (v *vehicle) descentVelocity(at geo.Local) geo.Local {
@@ -131,7 +129,7 @@ func (v *vehicle) descentVelocity(at geo.Local) geo.Local {
 
 func (v *vehicle) limitVelocity(want geo.Local, horizontalMPS float64) geo.Local {
 	horizontalMPS = min(horizontalMPS, v.params.get("MPC_XY_VEL_MAX"))
-	if h := math.Hypot(want.EastM, want.NorthM); h > horizontalMPS {
+	if h := want.HorizontalM(); h > horizontalMPS {
 		want.EastM, want.NorthM = want.EastM*horizontalMPS/h, want.NorthM*horizontalMPS/h
 	}
 	want.UpM = clamp(want.UpM, -v.params.get("MPC_Z_VEL_MAX_DN"), v.maxClimbMPS())
@@ -152,9 +150,7 @@ func (v *vehicle) maxClimbMPS() float64 {
 
 func (v *vehicle) heightM() float64 { return v.body.Position.UpM - v.conf.Start.UpM }
 
-func (v *vehicle) homeDistanceM() float64 {
-	return math.Hypot(v.conf.Start.EastM-v.body.Position.EastM, v.conf.Start.NorthM-v.body.Position.NorthM)
-}
+func (v *vehicle) homeDistanceM() float64 { return v.conf.Start.Sub(v.body.Position).HorizontalM() }
 
 // returnUpM is the height of a Return: within a cone of 45 degrees over home it
 // need not be RTL_RETURN_ALT, and close to home it stays as it is.
@@ -194,7 +190,7 @@ func (v *vehicle) climbCommanded() bool {
 		return v.takeoffUpM > v.body.Position.UpM+0.5
 	case ModeOffboard:
 		s, p := &v.setpoint, v.body.Position
-		return orZero(s.velocity.UpM)+orZero(s.position.UpM-p.UpM) > 0.3
+		return orZero(s.Velocity.UpM)+orZero(s.Position.UpM-p.UpM) > 0.3
 	}
 	return false
 }

@@ -10,10 +10,9 @@ import (
 // What can happen to an aircraft that nobody asked for. Times are mission seconds.
 
 // TimeS is the vehicle's mission time, as Heard has it.
-func (a *Autopilot) TimeS() float64 {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	return float64(a.vehicle.timeUS) / 1e6
+func (a *Autopilot) TimeS() (seconds float64) {
+	a.withVehicle(func(v *vehicle) { seconds = float64(v.timeUS) / 1e6 })
+	return seconds
 }
 
 // WallTime is the moment of the wall at which the vehicle was to reach a mission time.
@@ -23,9 +22,7 @@ func (a *Autopilot) WallTime(timeS float64) time.Time {
 
 // CutLinks cuts the links for a while: nothing is sent and nothing heard.
 func (a *Autopilot) CutLinks(seconds float64) {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	a.vehicle.cutLinks(seconds)
+	a.withVehicle(func(v *vehicle) { v.cutLinks(seconds) })
 }
 
 // bootS is how long PX4 says nothing while it boots.
@@ -36,11 +33,12 @@ const bootS = 5
 // With inAir it comes up armed in Hold, as PX4 does where it can tell that it
 // flies. Counters and time since boot begin anew; no setpoint or mode is kept.
 func (a *Autopilot) Reboot(inAir bool) {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	v := a.vehicle
+	a.withVehicle(func(v *vehicle) { v.reboot(inAir) })
+}
+
+func (v *vehicle) reboot(inAir bool) {
 	v.bootUS = v.timeUS
-	v.setpoint, v.setpointUS, v.takeoffUpM = setpoint{}, 0, math.NaN()
+	v.setpoint, v.setpointUS, v.takeoffUpM = Setpoint{}, 0, math.NaN()
 	v.intendedMode, v.mode, v.modeAfterDisarm, v.holdPosition, v.piloted, v.batteryFailsafe = ModeHold, ModeHold, ModeHold, v.body.Position, false, lowBatteryFailsafe{}
 	if !inAir {
 		v.armed = false
@@ -53,66 +51,55 @@ func (a *Autopilot) Reboot(inAir bool) {
 // SetModeByRC is a mode chosen by remote control. Position then stays where it is,
 // as with the sticks centred.
 func (a *Autopilot) SetModeByRC(m Mode) {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	a.vehicle.setIntendedMode(m)
-	a.vehicle.piloted = true
+	a.withVehicle(func(v *vehicle) {
+		v.setIntendedMode(m)
+		v.piloted = true
+	})
 }
 
 // DisarmByRC is the pilot's switch: the motors stop, in the air too.
 func (a *Autopilot) DisarmByRC() {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	if a.vehicle.armed {
-		a.vehicle.disarm("Disarmed by RC")
-	}
+	a.withVehicle(func(v *vehicle) {
+		if v.armed {
+			v.disarm("Disarmed by RC")
+		}
+	})
 }
 
 // DenyArming makes the checks before arming fail, with a reason; "" makes them
 // pass again.
 func (a *Autopilot) DenyArming(reason string) {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	a.vehicle.armingDenial = reason
+	a.withVehicle(func(v *vehicle) { v.armingDenial = reason })
 }
 
 // PauseHeartbeats keeps back the HEARTBEATs that are sent by themselves for a
 // while. One that is asked for is sent.
 func (a *Autopilot) PauseHeartbeats(seconds float64) {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	v := a.vehicle
-	v.heartbeatsPausedUntilUS = max(v.heartbeatsPausedUntilUS, v.timeUS+int64(seconds*1e6))
+	a.withVehicle(func(v *vehicle) {
+		v.heartbeatsPausedUntilUS = max(v.heartbeatsPausedUntilUS, v.timeUS+int64(seconds*1e6))
+	})
 }
 
 // CorruptBatteryCounter makes the next BATTERY_STATUS say a counter that is false: by
 // a difference, or 0. The one after it is right again.
 func (a *Autopilot) CorruptBatteryCounter(byJ float64, zero bool) {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	a.vehicle.battery.CorruptNextCounter(byJ, zero)
+	a.withVehicle(func(v *vehicle) { v.battery.CorruptNextCounter(byJ, zero) })
 }
 
 // SetSecondBattery connects a pack with id 1 that carries a share of the load from
 // now on, or disconnects it.
 func (a *Autopilot) SetSecondBattery(on bool, share float64) {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	a.vehicle.battery.SetSecondPack(on, share)
+	a.withVehicle(func(v *vehicle) { v.battery.SetSecondPack(on, share) })
 }
 
 // SetBatteryFields changes which fields the pack measures.
 func (a *Autopilot) SetBatteryFields(f battery.Fields) {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	a.vehicle.battery.Fields = f
+	a.withVehicle(func(v *vehicle) { v.battery.Fields = f })
 }
 
 // SwapBattery makes the counters begin anew and the charge jump to full.
 func (a *Autopilot) SwapBattery() {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	a.vehicle.battery.SwapPack()
+	a.withVehicle(func(v *vehicle) { v.battery.SwapPack() })
 }
 
 func (v *vehicle) cutLinks(seconds float64) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+	"github.com/bluenviron/gomavlib/v3/pkg/message"
 
 	"prefdt/simbridge/battery"
 )
@@ -59,6 +60,15 @@ func (p params) set(name string, x float64) bool {
 	}
 	p[i].value = x
 	return true
+}
+
+// paramValues returns the PARAM_VALUEs of the parameters from..to-1, none for a range
+// out of bounds.
+func (p params) paramValues(from, to int) (out []message.Message) {
+	for i := from; 0 <= from && to <= len(p) && i < to; i++ {
+		out = append(out, p.paramValue(i))
+	}
+	return out
 }
 
 // paramValue is PARAM_VALUE of parameter i.

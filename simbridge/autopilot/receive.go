@@ -20,69 +20,74 @@ type Traffic struct {
 	Malformed int // frames that did not parse
 }
 
-// handleMessage takes a message in and returns the answers.
+// handleMessage handles a received message and returns the answers.
 func (v *vehicle) handleMessage(from sender, m message.Message, t *Traffic) []message.Message {
+	if system, component := target(m); system != 0 && system != v.conf.SystemID || component > 1 {
+		return nil
+	}
 	switch m := m.(type) {
 	case *common.MessageHeartbeat:
 		if m.Type == common.MAV_TYPE_GCS {
 			v.gcsHeartbeatUS = max(v.timeUS, 1)
 		}
-	case *common.MessageSetPositionTargetLocalNed:
-		if v.isAddressed(m.TargetSystem, m.TargetComponent) {
-			t.countSetpoint(v.handleSetpointLocalNED(m))
-		}
-	case *common.MessageSetPositionTargetGlobalInt:
-		if v.isAddressed(m.TargetSystem, m.TargetComponent) {
-			t.countSetpoint(v.handleSetpointGlobalInt(m))
-		}
-	case *common.MessageSetMode:
-		if v.isAddressed(m.TargetSystem, 0) { // PX4 makes a command of it
-			return v.handleCommand(from, command{common.MAV_CMD_DO_SET_MODE, [7]float64{float64(m.BaseMode), float64(m.CustomMode >> 16 & 0xff), float64(m.CustomMode >> 24)}})
-		}
-	case *common.MessageCommandLong:
-		if v.isAddressed(m.TargetSystem, m.TargetComponent) {
-			t.Commands++
-			return v.handleCommand(from, command{m.Command, [7]float64{float64(m.Param1), float64(m.Param2), float64(m.Param3),
-				float64(m.Param4), float64(m.Param5), float64(m.Param6), float64(m.Param7)}})
-		}
-	case *common.MessageCommandInt:
-		if v.isAddressed(m.TargetSystem, m.TargetComponent) {
-			t.Commands++
-			return v.handleCommand(from, command{m.Command, [7]float64{float64(m.Param1), float64(m.Param2), float64(m.Param3),
-				float64(m.Param4), degrees(m.X), degrees(m.Y), float64(m.Z)}})
-		}
 	case *common.MessageBatteryStatus:
 		if from.system == v.conf.SystemID && from.component != 1 && v.conf.Battery == (battery.Fields{}) {
 			v.externalBattery = m
-			// Its stream sends what is new, when it is due.
+			// It is relayed when the stream is next due.
 			v.streams.find(float32(m.GetID())).pending = true
 		}
+	case *common.MessageSetPositionTargetLocalNed:
+		t.countSetpoint(v.handleSetpointLocalNED(m))
+	case *common.MessageSetPositionTargetGlobalInt:
+		t.countSetpoint(v.handleSetpointGlobalInt(m))
+	case *common.MessageSetMode: // PX4 makes a command of it
+		return v.handleCommand(from, command{common.MAV_CMD_DO_SET_MODE, [7]float64{float64(m.BaseMode), float64(m.CustomMode >> 16 & 0xff), float64(m.CustomMode >> 24)}})
+	case *common.MessageCommandLong:
+		t.Commands++
+		return v.handleCommand(from, command{m.Command, [7]float64{float64(m.Param1), float64(m.Param2), float64(m.Param3),
+			float64(m.Param4), float64(m.Param5), float64(m.Param6), float64(m.Param7)}})
+	case *common.MessageCommandInt:
+		t.Commands++
+		return v.handleCommand(from, command{m.Command, [7]float64{float64(m.Param1), float64(m.Param2), float64(m.Param3),
+			float64(m.Param4), degrees(m.X), degrees(m.Y), float64(m.Z)}})
 	case *common.MessageParamRequestRead:
-		if v.isAddressed(m.TargetSystem, m.TargetComponent) {
-			i := int(m.ParamIndex)
-			if i < 0 {
-				i = v.params.index(m.ParamId)
-			}
-			if i >= 0 && i < len(v.params) {
-				return []message.Message{v.params.paramValue(i)}
-			}
+		i := int(m.ParamIndex)
+		if i < 0 {
+			i = v.params.index(m.ParamId)
 		}
+		return v.params.paramValues(i, i+1)
 	case *common.MessageParamRequestList:
-		if v.isAddressed(m.TargetSystem, m.TargetComponent) {
-			out := make([]message.Message, len(v.params))
-			for i := range out {
-				out[i] = v.params.paramValue(i)
-			}
-			return out
-		}
+		return v.params.paramValues(0, len(v.params))
 	case *common.MessageParamSet:
-		if v.isAddressed(m.TargetSystem, m.TargetComponent) {
-			if i, ok := v.params.handleParamSet(m); ok {
-				return []message.Message{v.params.paramValue(i)}
-			}
+		if i, ok := v.params.handleParamSet(m); ok {
+			return v.params.paramValues(i, i+1)
 		}
 	}
 	return nil
+}
+
+// target returns the system and component that a message is addressed to, 0 for all:
+// also that of a message without an address.
+func target(m message.Message) (system, component uint8) {
+	switch m := m.(type) {
+	case *common.MessageSetPositionTargetLocalNed:
+		return m.TargetSystem, m.TargetComponent
+	case *common.MessageSetPositionTargetGlobalInt:
+		return m.TargetSystem, m.TargetComponent
+	case *common.MessageSetMode:
+		return m.TargetSystem, 0
+	case *common.MessageCommandLong:
+		return m.TargetSystem, m.TargetComponent
+	case *common.MessageCommandInt:
+		return m.TargetSystem, m.TargetComponent
+	case *common.MessageParamRequestRead:
+		return m.TargetSystem, m.TargetComponent
+	case *common.MessageParamRequestList:
+		return m.TargetSystem, m.TargetComponent
+	case *common.MessageParamSet:
+		return m.TargetSystem, m.TargetComponent
+	}
+	return 0, 0
 }
 
 func (t *Traffic) countSetpoint(followed bool) {
@@ -91,10 +96,6 @@ func (t *Traffic) countSetpoint(followed bool) {
 	} else {
 		t.Refused++
 	}
-}
-
-func (v *vehicle) isAddressed(system, component uint8) bool {
-	return (system == 0 || system == v.conf.SystemID) && component <= 1
 }
 
 // degrees is a COMMAND_INT coordinate; the largest integer says it is unknown.
@@ -113,44 +114,30 @@ type command struct {
 
 const forceMagic = 21196 // param 2 of COMPONENT_ARM_DISARM: whatever the checks say
 
-// handleCommand obeys a command and answers with the message asked for, then with COMMAND_ACK.
+// handleCommand executes a command and answers with the requested message, if any,
+// then with COMMAND_ACK.
 func (v *vehicle) handleCommand(from sender, c command) []message.Message {
-	ack := &common.MessageCommandAck{Command: c.id, TargetSystem: from.system, TargetComponent: from.component}
-	var out []message.Message
-	refuse := func(r common.MAV_RESULT) { ack.Result = r }
 	if v.conf.OnReceived != nil {
 		h := v.newReceived()
 		h.Command, h.Param = c.id, c.param
 		v.conf.OnReceived(h)
 	}
+	result, out := v.execute(c)
+	return append(out, &common.MessageCommandAck{Command: c.id, Result: result, TargetSystem: from.system, TargetComponent: from.component})
+}
+
+func (v *vehicle) execute(c command) (result common.MAV_RESULT, out []message.Message) {
+	const accepted, rejected = common.MAV_RESULT_ACCEPTED, common.MAV_RESULT_TEMPORARILY_REJECTED
 	switch c.id {
 	case common.MAV_CMD_COMPONENT_ARM_DISARM:
-		switch {
-		case c.param[0] == 1:
-			if !v.arm() {
-				refuse(common.MAV_RESULT_TEMPORARILY_REJECTED)
-			}
-		case c.param[0] != 0:
-			refuse(common.MAV_RESULT_UNSUPPORTED)
-		case v.armed && !v.landed && c.param[1] != forceMagic:
-			v.queueStatusText(common.MAV_SEVERITY_CRITICAL, "Disarming denied: not landed")
-			refuse(common.MAV_RESULT_TEMPORARILY_REJECTED)
-		case v.armed:
-			v.disarm("Disarmed by external command")
-		}
+		return v.armOrDisarm(c.param), nil
 	case common.MAV_CMD_DO_SET_MODE:
 		// A main mode that PX4 does not know is accepted and changes nothing.
 		if mode, known := parseSetMode(c.param); known && (mode == 0 || !v.requestMode(mode)) {
-			refuse(common.MAV_RESULT_TEMPORARILY_REJECTED)
+			return rejected, nil
 		}
 	case common.MAV_CMD_NAV_TAKEOFF:
-		v.takeoffUpM = c.param[6] - v.conf.Origin.AltM
-		if math.IsNaN(c.param[6]) || math.IsInf(c.param[6], 0) {
-			v.takeoffUpM = v.conf.Start.UpM + 2.5 // MIS_TAKEOFF_ALT
-		}
-		if c.param[4] == 0 && c.param[5] == 0 {
-			v.takeoffUpM = math.NaN() // accepted, but PX4 does not take off towards (0, 0)
-		}
+		v.takeoffUpM = v.takeoffTargetUpM(c.param)
 		v.requestMode(ModeTakeoff)
 	case common.MAV_CMD_NAV_LAND:
 		v.requestMode(ModeLand)
@@ -159,8 +146,7 @@ func (v *vehicle) handleCommand(from sender, c command) []message.Message {
 	case common.MAV_CMD_SET_MESSAGE_INTERVAL:
 		s := v.streams.find(float32(c.param[0]))
 		if s == nil || math.IsNaN(c.param[1]) {
-			refuse(common.MAV_RESULT_FAILED)
-			break
+			return common.MAV_RESULT_FAILED, nil
 		}
 		s.setInterval(float32(c.param[1]), v.timeUS)
 	case common.MAV_CMD_GET_MESSAGE_INTERVAL:
@@ -168,21 +154,49 @@ func (v *vehicle) handleCommand(from sender, c command) []message.Message {
 		if s := v.streams.find(float32(c.param[0])); s != nil {
 			m.IntervalUs = int32(min(s.intervalUS, math.MaxInt32))
 		}
-		out = append(out, m)
+		return accepted, []message.Message{m}
 	case common.MAV_CMD_REQUEST_MESSAGE:
-		if s := v.streams.find(float32(c.param[0])); s != nil {
-			out = append(out, s.build(v))
-		} else {
-			refuse(common.MAV_RESULT_DENIED)
+		s := v.streams.find(float32(c.param[0]))
+		if s == nil {
+			return common.MAV_RESULT_DENIED, nil
 		}
+		return accepted, []message.Message{s.build(v)}
 	case common.MAV_CMD_REQUEST_AUTOPILOT_CAPABILITIES:
-		out = append(out, autopilotVersion(v))
+		return accepted, []message.Message{autopilotVersion(v)}
 	case common.MAV_CMD_PREFLIGHT_REBOOT_SHUTDOWN: // not in PX4's simulation
-		refuse(common.MAV_RESULT_DENIED)
+		return common.MAV_RESULT_DENIED, nil
 	default:
-		refuse(common.MAV_RESULT_UNSUPPORTED)
+		return common.MAV_RESULT_UNSUPPORTED, nil
 	}
-	return append(out, ack)
+	return accepted, nil
+}
+
+func (v *vehicle) armOrDisarm(param [7]float64) common.MAV_RESULT {
+	switch {
+	case param[0] == 1:
+		if !v.arm() {
+			return common.MAV_RESULT_TEMPORARILY_REJECTED
+		}
+	case param[0] != 0:
+		return common.MAV_RESULT_UNSUPPORTED
+	case v.armed && !v.landed && param[1] != forceMagic:
+		v.queueStatusText(common.MAV_SEVERITY_CRITICAL, "Disarming denied: not landed")
+		return common.MAV_RESULT_TEMPORARILY_REJECTED
+	case v.armed:
+		v.disarm("Disarmed by external command")
+	}
+	return common.MAV_RESULT_ACCEPTED
+}
+
+// takeoffTargetUpM is the height to climb to by NAV_TAKEOFF; NaN: stay on the ground.
+func (v *vehicle) takeoffTargetUpM(param [7]float64) float64 {
+	switch {
+	case param[4] == 0 && param[5] == 0:
+		return math.NaN() // accepted, but PX4 does not take off towards (0, 0)
+	case math.IsNaN(param[6]) || math.IsInf(param[6], 0):
+		return v.conf.Start.UpM + 2.5 // MIS_TAKEOFF_ALT
+	}
+	return param[6] - v.conf.Origin.AltM
 }
 
 // parseSetMode reads DO_SET_MODE: base mode with the custom flag, PX4's main and sub

@@ -8,26 +8,23 @@ import (
 	"prefdt/simbridge/geo"
 )
 
-// setpoint is what OFFBOARD follows, in the fleet's frame. NaN: not given.
-type setpoint struct {
-	position geo.Local
-	velocity geo.Local
-}
-
-// Setpoint is what a setpoint asked for, as Heard tells of it.
+// Setpoint is what OFFBOARD follows, in the fleet's frame. A component that was not
+// given is NaN.
 type Setpoint struct {
-	Position geo.Local // NaN: not given
+	Position geo.Local
 	Velocity geo.Local // m/s
 }
+
+var notGiven = geo.Local{EastM: math.NaN(), NorthM: math.NaN(), UpM: math.NaN()}
 
 // acceptSetpoint takes a setpoint in and tells whether it was one: a frame that PX4
 // does not know, or one without any finite component, does not count, so the
 // stream dies and the failsafe follows.
-func (v *vehicle) acceptSetpoint(s setpoint, yaw float64) bool {
+func (v *vehicle) acceptSetpoint(s Setpoint, yaw float64) bool {
 	finite := false
 	for _, x := range []*float64{
-		&s.position.EastM, &s.position.NorthM, &s.position.UpM,
-		&s.velocity.EastM, &s.velocity.NorthM, &s.velocity.UpM,
+		&s.Position.EastM, &s.Position.NorthM, &s.Position.UpM,
+		&s.Velocity.EastM, &s.Velocity.NorthM, &s.Velocity.UpM,
 	} {
 		if math.IsInf(*x, 0) {
 			*x = math.NaN()
@@ -39,7 +36,7 @@ func (v *vehicle) acceptSetpoint(s setpoint, yaw float64) bool {
 	}
 	if v.conf.OnReceived != nil {
 		h := v.newReceived()
-		h.Setpoint = &Setpoint{s.position, s.velocity}
+		h.Setpoint = &s
 		v.conf.OnReceived(h)
 	}
 	v.setpoint, v.setpointUS = s, v.timeUS
@@ -55,18 +52,18 @@ func (v *vehicle) handleSetpointLocalNED(m *common.MessageSetPositionTargetLocal
 	mask := m.TypeMask
 	north := fieldOrNaN(m.Vx, mask, common.POSITION_TARGET_TYPEMASK_VX_IGNORE)
 	east := fieldOrNaN(m.Vy, mask, common.POSITION_TARGET_TYPEMASK_VY_IGNORE)
-	s := setpoint{velocity: geo.Local{EastM: east, NorthM: north, UpM: -fieldOrNaN(m.Vz, mask, common.POSITION_TARGET_TYPEMASK_VZ_IGNORE)}}
+	s := Setpoint{Velocity: geo.Local{EastM: east, NorthM: north, UpM: -fieldOrNaN(m.Vz, mask, common.POSITION_TARGET_TYPEMASK_VZ_IGNORE)}}
 	switch m.CoordinateFrame {
 	case common.MAV_FRAME_LOCAL_NED:
-		s.position = geo.Local{
+		s.Position = geo.Local{
 			EastM:  v.conf.Start.EastM + fieldOrNaN(m.Y, mask, common.POSITION_TARGET_TYPEMASK_Y_IGNORE),
 			NorthM: v.conf.Start.NorthM + fieldOrNaN(m.X, mask, common.POSITION_TARGET_TYPEMASK_X_IGNORE),
 			UpM:    v.conf.Start.UpM - fieldOrNaN(m.Z, mask, common.POSITION_TARGET_TYPEMASK_Z_IGNORE),
 		}
 	case common.MAV_FRAME_BODY_NED:
 		sin, cos := math.Sincos(v.yaw)
-		s.velocity.NorthM, s.velocity.EastM = cos*north-sin*east, sin*north+cos*east
-		s.position = geo.Local{EastM: math.NaN(), NorthM: math.NaN(), UpM: math.NaN()}
+		s.Velocity.NorthM, s.Velocity.EastM = cos*north-sin*east, sin*north+cos*east
+		s.Position = notGiven
 	default:
 		return false
 	}
@@ -78,9 +75,9 @@ func (v *vehicle) handleSetpointLocalNED(m *common.MessageSetPositionTargetLocal
 func (v *vehicle) handleSetpointGlobalInt(m *common.MessageSetPositionTargetGlobalInt) bool {
 	const noPosition = common.POSITION_TARGET_TYPEMASK_X_IGNORE | common.POSITION_TARGET_TYPEMASK_Y_IGNORE | common.POSITION_TARGET_TYPEMASK_Z_IGNORE
 	mask := m.TypeMask
-	s := setpoint{
-		position: geo.Local{EastM: math.NaN(), NorthM: math.NaN(), UpM: math.NaN()},
-		velocity: geo.Local{
+	s := Setpoint{
+		Position: notGiven,
+		Velocity: geo.Local{
 			EastM:  fieldOrNaN(m.Vy, mask, common.POSITION_TARGET_TYPEMASK_VY_IGNORE),
 			NorthM: fieldOrNaN(m.Vx, mask, common.POSITION_TARGET_TYPEMASK_VX_IGNORE),
 			UpM:    -fieldOrNaN(m.Vz, mask, common.POSITION_TARGET_TYPEMASK_VZ_IGNORE),
@@ -96,10 +93,10 @@ func (v *vehicle) handleSetpointGlobalInt(m *common.MessageSetPositionTargetGlob
 		default:
 			return false
 		}
-		s.position = v.conf.Origin.ToLocal(geo.Point{
+		s.Position = v.conf.Origin.ToLocal(geo.Point{
 			LatDeg: float64(m.LatInt) / 1e7, LonDeg: float64(m.LonInt) / 1e7, AltM: v.conf.Origin.AltM + orZero(up),
 		})
-		s.position.UpM = up
+		s.Position.UpM = up
 	}
 	return v.acceptSetpoint(s, fieldOrNaN(m.Yaw, mask, common.POSITION_TARGET_TYPEMASK_YAW_IGNORE))
 }

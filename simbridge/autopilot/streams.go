@@ -30,7 +30,7 @@ var (
 // position comes less often: no link carries 50 Hz at many times its speed.
 func defaultStreams(speed float64) streams {
 	s := streams{
-		{id: (&common.MessageHeartbeat{}).GetID(), build: heartbeat, defaultUS: 1_000_000},
+		{id: heartbeatID, build: heartbeat, defaultUS: 1_000_000},
 		{id: (&common.MessageGlobalPositionInt{}).GetID(), build: globalPosition, defaultUS: 20_000},
 		{id: (&common.MessageLocalPositionNed{}).GetID(), build: localPosition, defaultUS: 33_333},
 		{id: (&common.MessageExtendedSysState{}).GetID(), build: extendedState, defaultUS: 200_000},

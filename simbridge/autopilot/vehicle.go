@@ -54,7 +54,7 @@ type Body struct {
 }
 
 // SpeedMPS is the horizontal speed.
-func (b Body) SpeedMPS() float64 { return math.Hypot(b.Velocity.EastM, b.Velocity.NorthM) }
+func (b Body) SpeedMPS() float64 { return b.Velocity.HorizontalM() }
 
 // vehicle is one aircraft and its flight stack. It knows no clock and no
 // socket: step advances it by 10 ms, receive gives it a message. Not safe for
@@ -83,7 +83,7 @@ type vehicle struct {
 	returnDescending bool  // in Return: has reached home
 	batteryFailsafe  lowBatteryFailsafe
 
-	setpoint                setpoint
+	setpoint                Setpoint
 	setpointUS              int64                        // when the last one came; 0: none since boot
 	holdPosition            geo.Local                    // where Hold stays, and Return and Land come down
 	takeoffUpM              float64                      // height that Takeoff climbs to; NaN: stays on the ground

@@ -38,34 +38,32 @@ type Battery struct {
 	CapacityJ float64
 	Fields    Fields
 
-	slot       int           // in which joules are booked; -1 before the mission
-	upcoming   []slotStart   // slots that begin later
-	bySlot     map[int]Spent // exact
-	total      Spent         // of all packs
-	firstPackJ float64       // of it, this pack's
-	powerW     float64       // of the last step
+	slot     int           // in which joules are booked; -1 before the mission
+	upcoming []slotStart   // slots that begin later
+	bySlot   map[int]Spent // exact
+	total    Spent         // of both packs
+	powerW   float64       // of the last step
 
-	// For the current that the messages carry: the mean since the one before,
-	// so that current x voltage x time over the messages is the energy.
-	reportedUS       int64
-	reportedJ        float64 // energy that the messages so far amount to
-	consumedCoulombs float64 // charge, coulomb
+	first, second    pack
+	secondConnected  bool
+	secondShare      float64 // of the load, while it is connected
+	consumedCoulombs float64 // from the first pack
 
-	counterZeroJ, counterZeroCoulombs float64 // at which the counters of the messages were 0
-	fullAtJ                           float64 // at which the pack was full
+	// The first pack's values of drawnJ and consumedCoulombs at which the counters of
+	// the messages were 0, and at which it was full.
+	counterZeroJ, counterZeroCoulombs, fullAtJ float64
 
-	counterErrorJ    float64 // the next message's counter is off by that, or
+	counterErrorJ    float64 // of the next message's counter, or
 	counterReadsZero bool    // it is 0
-	secondPack       secondPack
 }
 
-// secondPack is a pack beside the first that carries a share of what is drawn.
-type secondPack struct {
-	connected  bool
-	share      float64
+// pack is what was drawn from one pack, and what its messages reported of it. The
+// current in a message is the mean since the one before, so that the sum of
+// current x voltage x time over the messages is the energy.
+type pack struct {
 	drawnJ     float64
-	reportedUS int64
-	reportedJ  float64
+	reportedUS int64   // time of the last message
+	reportedJ  float64 // sum over the messages so far
 }
 
 // slotStart is when a slot begins.
@@ -112,32 +110,32 @@ func (b *Battery) Add(slot int, s Spent) {
 	b.bySlot[slot] = Spent{was.FlightJ + s.FlightJ, was.EdgeJ + s.EdgeJ}
 	b.total = Spent{b.total.FlightJ + s.FlightJ, b.total.EdgeJ + s.EdgeJ}
 	joules := s.J() * b.firstPackShare()
-	b.secondPack.drawnJ += s.J() - joules
-	b.firstPackJ += joules
+	b.second.drawnJ += s.J() - joules
+	b.first.drawnJ += joules
 	b.consumedCoulombs += joules / b.voltageV()
 }
 
 // firstPackShare is what of the load this pack carries.
 func (b *Battery) firstPackShare() float64 {
-	if b.secondPack.connected {
-		return 1 - b.secondPack.share
+	if b.secondConnected {
+		return 1 - b.secondShare
 	}
 	return 1
 }
 
-// ReportedJ is what current x voltage of the messages so far amounts to.
-func (b *Battery) ReportedJ() float64 { return b.reportedJ }
+// ReportedJ is the energy that current x voltage x time of the messages so far amounts to.
+func (b *Battery) ReportedJ() float64 { return b.first.reportedJ }
 
 // ResetCounters begins the counters of the messages anew, as an autopilot that was
 // rebooted does.
 func (b *Battery) ResetCounters() {
-	b.counterZeroJ, b.counterZeroCoulombs = b.firstPackJ, b.consumedCoulombs
+	b.counterZeroJ, b.counterZeroCoulombs = b.first.drawnJ, b.consumedCoulombs
 }
 
 // SwapPack is a full pack in the place of this one. What was drawn stays drawn.
 func (b *Battery) SwapPack() {
 	b.ResetCounters()
-	b.fullAtJ = b.firstPackJ
+	b.fullAtJ = b.first.drawnJ
 }
 
 // CorruptNextCounter makes the next message's counter false: by a difference, or 0.
@@ -148,28 +146,21 @@ func (b *Battery) CorruptNextCounter(byJ float64, zero bool) {
 // SetSecondPack connects a second pack, which carries a share of the load, or takes it
 // away. Its counter keeps what it has counted.
 func (b *Battery) SetSecondPack(on bool, share float64) {
-	b.secondPack.connected, b.secondPack.share = on, share
+	b.secondConnected, b.secondShare = on, share
 }
 
 // SecondPackStatus is the second pack's BATTERY_STATUS, nil without one.
 func (b *Battery) SecondPackStatus(nowUS int64) *common.MessageBatteryStatus {
-	if !b.secondPack.connected {
+	if !b.secondConnected {
 		return nil
 	}
-	m := unknownStatus()
-	m.Id, m.BatteryRemaining = 1, -1
-	m.Voltages[0] = uint16(math.Round(1000 * b.voltageV()))
-	if b.Fields.Energy {
-		m.EnergyConsumed = int32(b.secondPack.drawnJ / 100)
-	}
-	if b.Fields.Current {
-		b.secondPack.reportedUS, b.secondPack.reportedJ = setCurrent(m, nowUS, b.secondPack.drawnJ, b.secondPack.reportedUS, b.secondPack.reportedJ)
-	}
+	m := b.packStatus(&b.second, nowUS, b.second.drawnJ)
+	m.Id = 1
 	return m
 }
 
 // remaining is the remaining charge as a fraction.
-func (b *Battery) remaining() float64 { return max(0, 1-(b.firstPackJ-b.fullAtJ)/b.CapacityJ) }
+func (b *Battery) remaining() float64 { return max(0, 1-(b.first.drawnJ-b.fullAtJ)/b.CapacityJ) }
 
 // Charge is what remains as a fraction, NaN where that is not measured.
 func (b *Battery) Charge() float64 {
@@ -190,14 +181,11 @@ func (b *Battery) remainingPercent() int8 {
 	return int8(math.Ceil(100 * b.remaining()))
 }
 
-// Status is BATTERY_STATUS at a time. The rounding of the current is
-// carried to the next message.
+// Status is the first pack's BATTERY_STATUS at a time.
 func (b *Battery) Status(nowUS int64) *common.MessageBatteryStatus {
-	m := unknownStatus()
+	m := b.packStatus(&b.first, nowUS, b.first.drawnJ-b.counterZeroJ+b.counterErrorJ)
 	m.BatteryRemaining = b.remainingPercent()
-	m.Voltages[0] = uint16(math.Round(1000 * b.voltageV())) // the whole pack, as PX4 does
 	if b.Fields.Energy {
-		m.EnergyConsumed = int32(min((b.firstPackJ-b.counterZeroJ+b.counterErrorJ)/100, math.MaxInt32))
 		if b.counterReadsZero {
 			m.EnergyConsumed = 0
 		}
@@ -205,33 +193,31 @@ func (b *Battery) Status(nowUS int64) *common.MessageBatteryStatus {
 	}
 	if b.Fields.Current {
 		m.CurrentConsumed = int32(min((b.consumedCoulombs-b.counterZeroCoulombs)/3.6, math.MaxInt32))
-		b.reportedUS, b.reportedJ = setCurrent(m, nowUS, b.firstPackJ, b.reportedUS, b.reportedJ)
 	}
 	return m
 }
 
-// setCurrent writes the mean current since a pack's message before, and returns
-// when that was said and what the messages so far amount to: the rounding is
-// carried to the next one.
-func setCurrent(m *common.MessageBatteryStatus, nowUS int64, drawnJ float64, reportedUS int64, reportedJ float64) (int64, float64) {
-	m.CurrentBattery = 0
-	seconds, volt := float64(nowUS-reportedUS)/1e6, float64(m.Voltages[0])/1000
-	if seconds <= 0 {
-		return reportedUS, reportedJ
-	}
-	centi := math.Round(100 * (drawnJ - reportedJ) / (volt * seconds))
-	m.CurrentBattery = int16(min(max(centi, 0), math.MaxInt16))
-	return nowUS, reportedJ + float64(m.CurrentBattery)/100*volt*seconds
-}
-
-// unknownStatus is a BATTERY_STATUS that says nothing.
-func unknownStatus() *common.MessageBatteryStatus {
+// packStatus is a pack's BATTERY_STATUS with the voltage, and the energy and current as
+// far as they are measured. The rounding of the current is carried to the next message.
+func (b *Battery) packStatus(p *pack, nowUS int64, counterJ float64) *common.MessageBatteryStatus {
 	m := &common.MessageBatteryStatus{
-		BatteryFunction: common.MAV_BATTERY_FUNCTION_ALL, Type: common.MAV_BATTERY_TYPE_LIPO,
-		Temperature: math.MaxInt16, CurrentBattery: -100, EnergyConsumed: -1, ChargeState: common.MAV_BATTERY_CHARGE_STATE_OK,
+		BatteryFunction: common.MAV_BATTERY_FUNCTION_ALL, Type: common.MAV_BATTERY_TYPE_LIPO, ChargeState: common.MAV_BATTERY_CHARGE_STATE_OK,
+		Temperature: math.MaxInt16, CurrentBattery: -100, EnergyConsumed: -1, BatteryRemaining: -1, // unknown
 	}
 	for i := range m.Voltages {
 		m.Voltages[i] = math.MaxUint16
+	}
+	m.Voltages[0] = uint16(math.Round(1000 * b.voltageV())) // the whole pack, as PX4 does
+	if b.Fields.Energy {
+		m.EnergyConsumed = int32(min(counterJ/100, math.MaxInt32))
+	}
+	if b.Fields.Current {
+		m.CurrentBattery = 0
+		if seconds, volt := float64(nowUS-p.reportedUS)/1e6, float64(m.Voltages[0])/1000; seconds > 0 {
+			centi := math.Round(100 * (p.drawnJ - p.reportedJ) / (volt * seconds))
+			m.CurrentBattery = int16(min(max(centi, 0), math.MaxInt16))
+			p.reportedUS, p.reportedJ = nowUS, p.reportedJ+float64(m.CurrentBattery)/100*volt*seconds
+		}
 	}
 	return m
 }

@@ -56,7 +56,7 @@ func newFleet(c *Config, log *slog.Logger) (*fleet, error) {
 		if at := c.Aircraft[i].Attach; at != "" {
 			v := &px4.Vehicle{Config: px4.Config{
 				SystemID: conf.SystemID, Origin: conf.Origin, Speed: conf.Speed, CapacityJ: conf.CapacityJ,
-				PowerW: conf.PowerW, OnMotion: conf.OnMotion, Log: log,
+				PowerW: conf.PowerW, OnMotion: conf.OnMotion,
 			}}
 			f.attached, f.vehicles = append(f.attached, v), append(f.vehicles, v)
 			k := slices.IndexFunc(links, func(l *px4.Endpoint) bool { return l.Address == at })

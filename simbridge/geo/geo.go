@@ -21,8 +21,25 @@ type Point struct {
 	AltM   float64 `yaml:"alt_m"` // above mean sea level
 }
 
-// Local is a position in the fleet's frame.
+// Local is a position in the fleet's frame, or a difference of two; a velocity has
+// metres per second in the same fields.
 type Local struct{ EastM, NorthM, UpM float64 }
+
+// Add returns l + m.
+func (l Local) Add(m Local) Local {
+	return Local{l.EastM + m.EastM, l.NorthM + m.NorthM, l.UpM + m.UpM}
+}
+
+// Sub returns l - m.
+func (l Local) Sub(m Local) Local {
+	return Local{l.EastM - m.EastM, l.NorthM - m.NorthM, l.UpM - m.UpM}
+}
+
+// Scale returns l times a factor.
+func (l Local) Scale(k float64) Local { return Local{l.EastM * k, l.NorthM * k, l.UpM * k} }
+
+// HorizontalM is the length of the horizontal part.
+func (l Local) HorizontalM() float64 { return math.Hypot(l.EastM, l.NorthM) }
 
 // ToLocal returns p in the frame of an origin.
 func (origin Point) ToLocal(p Point) Local {

@@ -10,7 +10,6 @@ package px4
 
 import (
 	"fmt"
-	"log/slog"
 	"math"
 	"sync"
 	"time"
@@ -33,7 +32,6 @@ type Config struct {
 	CapacityJ float64
 	PowerW    func(slot int, speedMPS float64) float64
 	OnMotion  func(slot int, b autopilot.Body) // nil, or called with each position
-	Log       *slog.Logger
 }
 
 // Vehicle is a running instance, as far as it is heard.

@@ -8,7 +8,6 @@ import (
 
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/battery"
-	"prefdt/simbridge/geo"
 )
 
 // What a flight asks of any aircraft, simulated or attached.
@@ -97,9 +96,7 @@ func (v *Vehicle) inAir() bool {
 func (v *Vehicle) extrapolated(now time.Time) autopilot.Body {
 	b := v.body
 	if ageS := min(v.missionS(now.Sub(v.clock.receivedAt)), extrapolateMaxS); v.located && ageS > 0 {
-		b.Position = geo.Local{
-			EastM: b.Position.EastM + ageS*b.Velocity.EastM, NorthM: b.Position.NorthM + ageS*b.Velocity.NorthM, UpM: b.Position.UpM + ageS*b.Velocity.UpM,
-		}
+		b.Position = b.Position.Add(b.Velocity.Scale(ageS))
 	}
 	return b
 }
