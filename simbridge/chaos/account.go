@@ -27,7 +27,8 @@ type outcome struct {
 }
 
 // compareAccounts holds the leader's account against the batteries'.
-func (m *mission) compareAccounts(o *outcome) {
+func (m *mission) compareAccounts() {
+	o := &m.outcome
 	s, _ := m.crew.lastStatus()
 	leader, truth := s.TransitJ, 0.0
 	for i, a := range m.autopilots {

@@ -108,69 +108,50 @@ func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
 	began := time.Now()
 	h, p := newHostMonitor(), &ports{}
 	defer h.close()
-	var metMu sync.Mutex
-	type flown struct {
-		m      *mission
-		o      outcome
-		reason string
-		took   time.Duration
-		err    error // of the run
-	}
-	var results []chan flown
+	var coverageMutex sync.Mutex
+	var results []chan *mission
 	jobs := make(chan struct{}, c.Jobs)
 	for k := range c.Missions {
 		if c.OnlyMission >= 0 && k != c.OnlyMission {
 			continue
 		}
-		result := make(chan flown, 1)
+		result := make(chan *mission, 1)
 		results = append(results, result)
 		go func() {
-			select {
-			case jobs <- struct{}{}:
-				defer func() { <-jobs }()
-			case <-ctx.Done():
-				result <- flown{err: ctx.Err()}
-				return
-			}
-			m := &mission{Config: c, plan: drawPlan(&c, k), number: k, host: h, ports: p, coverage: r.FaultsByState, coverageMutex: &metMu}
+			m := &mission{Config: c, plan: drawPlan(&c, k), number: k, host: h, ports: p, coverage: r.FaultsByState, coverageMutex: &coverageMutex}
 			m.random = rand.New(rand.NewPCG(c.Seed, uint64(k)<<32))
 			m.folder = filepath.Join(c.Out, fmt.Sprintf("mission-%d", k))
-			f := flown{m: m}
-			if f.err = os.RemoveAll(m.folder); f.err == nil {
-				f.err = os.MkdirAll(m.folder, 0o755)
+			select {
+			case jobs <- struct{}{}:
+				m.interrupted = m.run(ctx)
+				<-jobs
+			case <-ctx.Done():
+				m.interrupted = ctx.Err()
 			}
-			if f.err == nil {
-				start := time.Now()
-				o, err := m.fly(ctx)
-				m.close()
-				f.reason = m.failureReason(&o, err)
-				f.o, f.took, f.err = o, time.Since(start), ctx.Err()
-			}
-			result <- f
+			result <- m
 		}()
 	}
 	for _, result := range results {
-		f := <-result
-		if f.err != nil {
-			return r, fmt.Errorf("interrupted: %w", f.err)
+		m := <-result
+		if m.interrupted != nil {
+			return r, fmt.Errorf("interrupted: %w", m.interrupted)
 		}
-		m, o, verdict := f.m, &f.o, "ended safely"
-		r.addOutcome(o, m.plan)
+		r.addOutcome(m)
+		verdict := "ended safely"
 		switch {
-		case f.reason != "":
-			r.Failures = append(r.Failures, Failure{m.number, c.Seed, f.reason})
-			verdict = "FAILED: " + f.reason
-		case o.resumed:
+		case m.failure != "":
+			r.Failures = append(r.Failures, Failure{m.number, c.Seed, m.failure})
+			verdict = "FAILED: " + m.failure
+		case m.outcome.resumed:
 			r.Resumed++
 			verdict = "resumed"
 		default:
 			r.EndedSafely++
 		}
-		if f.reason == "" {
+		if m.failure == "" {
 			os.RemoveAll(m.folder)
 		}
-		r.MaxExcusedMS = max(r.MaxExcusedMS, 1000*o.excusedS/c.Speed)
-		fmt.Fprintf(progress, "mission %3d  %4.1f s  %-58s ledger %4.0f of %4.0f J  %s\n", m.number, f.took.Seconds(), m.plan, o.errorJ, o.allowedErrorJ, verdict)
+		fmt.Fprintf(progress, "mission %3d  %4.1f s  %-58s ledger %4.0f of %4.0f J  %s\n", m.number, m.took.Seconds(), m.plan, m.outcome.errorJ, m.outcome.allowedErrorJ, verdict)
 	}
 	r.WallS = time.Since(began).Seconds()
 	r.HostDelayS = h.totalDelay().Seconds()
@@ -211,12 +192,28 @@ func (m *mission) hadTimeToRecover() bool {
 	return m.slotsEndedAt-m.lastFaultEndInSlots >= quietSlots && (!m.plan.hasFault(BrokerRestart) || m.slotsEndedAt-m.lastFaultEndInSlots >= quietSlots+brokerRetryS*m.Speed)
 }
 
+// run flies the mission in a folder of its own and decides whether it failed.
+func (m *mission) run(ctx context.Context) error {
+	if err := os.RemoveAll(m.folder); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(m.folder, 0o755); err != nil {
+		return err
+	}
+	start := time.Now()
+	err := m.fly(ctx)
+	m.close()
+	m.failure, m.took = m.failureReason(err), time.Since(start)
+	return ctx.Err()
+}
+
 // failureReason is a mission's reason to have failed, or empty.
-func (m *mission) failureReason(o *outcome, err error) string {
+func (m *mission) failureReason(err error) string {
+	o := &m.outcome
 	var reasons []string
 	if err != nil {
 		if m.judge != nil && m.crew != nil && o.state == "" { // what was judged until then
-			m.compareAccounts(o)
+			m.compareAccounts()
 			o.errorJ, o.allowedErrorJ = 0, 0
 		}
 		reasons = append(reasons, err.Error())
@@ -232,18 +229,20 @@ func (m *mission) failureReason(o *outcome, err error) string {
 	return strings.Join(slices.Compact(reasons), "; ")
 }
 
-func (r *Result) addOutcome(o *outcome, p plan) {
+func (r *Result) addOutcome(m *mission) {
+	o := &m.outcome
 	r.Missions++
-	for _, f := range p.Faults {
+	for _, f := range m.plan.Faults {
 		r.Faults[f.Kind]++
 	}
-	if p.ClockJumps {
+	if m.plan.ClockJumps {
 		r.Faults[ClockJump]++
 	}
 	r.UnsafeSetpoints += o.unsafeSetpoints
 	r.LostCommands += o.lostCommands
 	r.DuplicateCommands += o.duplicateCommands
 	r.ExcusedByHost += o.excused
+	r.MaxExcusedMS = max(r.MaxExcusedMS, 1000*o.excusedS/m.Speed)
 	r.LeaderHostDelayS += o.leaderHostDelay.Seconds()
 	r.MissedSlots += o.missedSlots
 	r.MaxLedgerErrorJ = max(r.MaxLedgerErrorJ, o.errorJ)

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -44,19 +45,19 @@ func (c coverage) String() string {
 	for _, s := range states {
 		fmt.Fprintf(&b, " %9s", s)
 	}
-	can := map[coverageCell]bool{}
-	for _, x := range coverageCells() {
-		can[x] = true
-	}
-	for _, k := range append(faultKinds[:len(faultKinds):len(faultKinds)], ClockJump) {
+	row := func(k FaultKind, possible []State) {
 		fmt.Fprintf(&b, "\n%-18s", k)
 		for _, s := range states {
-			if n := c[k][s]; n > 0 || can[coverageCell{k, s}] {
+			if n := c[k][s]; n > 0 || slices.Contains(possible, s) {
 				fmt.Fprintf(&b, " %9d", n)
 			} else {
 				fmt.Fprintf(&b, " %9s", "-")
 			}
 		}
 	}
+	for _, f := range faultTable {
+		row(f.kind, f.states)
+	}
+	row(ClockJump, nil)
 	return b.String() + "\n"
 }

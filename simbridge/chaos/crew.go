@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"prefdt/telemetry"
@@ -32,6 +33,7 @@ type crew struct {
 	// onAnswer is called with each mission command's answer, from one goroutine.
 	onAnswer func(*request)
 	key      ed25519.PrivateKey // nil: nothing is signed
+	radioOff atomic.Bool        // the crew cannot reach the broker: it sends nothing
 
 	mutex             sync.Mutex
 	changed           chan struct{} // closed and replaced when anything was heard
@@ -46,7 +48,6 @@ type crew struct {
 	online            bool
 	slot              int
 	signCounter       uint64    // of the key
-	radioOff          bool      // the crew's radio is off: nothing is sent
 	heartbeatsSent    int64     // heartbeats sent
 	downAt            time.Time // when the leader or the broker was last gone
 	slowestAnswer     time.Duration
@@ -269,24 +270,18 @@ func (c *crew) handleAck(id string, m telemetry.Message) *request {
 	return nil
 }
 
-// requestedStop tells whether the crew asked for a stop.
-func (c *crew) requestedStop() bool {
-	for _, a := range c.requests {
-		if a.action == telemetry.ActionStop {
-			return true
-		}
-	}
-	return false
+// anyRequest reports whether a condition holds for one of the commands sent. Called
+// with the mutex held.
+func (c *crew) anyRequest(is func(*request) bool) bool {
+	return slices.ContainsFunc(slices.Collect(maps.Values(c.requests)), is)
 }
 
-// hasUnanswered tells whether an answer is still due.
+func (c *crew) requestedStop() bool {
+	return c.anyRequest(func(a *request) bool { return a.action == telemetry.ActionStop })
+}
+
 func (c *crew) hasUnanswered() bool {
-	for _, a := range c.requests {
-		if a.ack == nil {
-			return true
-		}
-	}
-	return false
+	return c.anyRequest(func(a *request) bool { return a.ack == nil })
 }
 
 func (c *crew) newRequest(r *rand.Rand, kind string) *request {
@@ -361,7 +356,7 @@ func (c *crew) publish(topic string, payload []byte) {
 func (c *crew) sendHeartbeat() {
 	topic := c.topics.Heartbeat(crewKeyName)
 	c.mutex.Lock()
-	if c.radioOff || c.key != nil && c.status.Challenge == "" {
+	if c.radioOff.Load() || c.key != nil && c.status.Challenge == "" {
 		c.mutex.Unlock()
 		return
 	}
@@ -370,13 +365,6 @@ func (c *crew) sendHeartbeat() {
 	payload := c.sign(topic, body)
 	c.mutex.Unlock()
 	c.client.Publish(telemetry.Publication{Topic: topic, Payload: payload})
-}
-
-// setRadio turns the crew's radio on or off. Off, nothing of it is received.
-func (c *crew) setRadio(on bool) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	c.radioOff = !on
 }
 
 // sendAndWait sends a command and waits for its answer.
@@ -398,7 +386,7 @@ func (c *crew) resendUnanswered() {
 		a := c.requests[id]
 		switch {
 		case a.ack != nil:
-		case !c.isUp() || c.radioOff:
+		case !c.isUp() || c.radioOff.Load():
 			a.interrupted = true
 		case a.interrupted || c.downAt.After(a.sent):
 			a.sent, a.interrupted, a.resent = now, false, true
@@ -528,13 +516,6 @@ func (c *crew) findings() (lost, doubled []string, slowest time.Duration) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return slices.Clone(c.lostFindings), slices.Clone(c.duplicateFindings), c.slowestAnswer
-}
-
-// isRadioOff tells whether the crew's radio is off.
-func (c *crew) isRadioOff() bool {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	return c.radioOff
 }
 
 func (c *crew) lastStatus() (telemetry.Status, int) {

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -53,7 +52,7 @@ func (m *mission) injectFault(ctx context.Context, f fault) error {
 	case HeartbeatGap, HeartbeatLoss, OutOfOrder:
 		m.injectRadioFault(ctx, f)
 	case Reboot: // until it has booted nobody can know
-		m.judge.pilotTookOver(f.Aircraft, m.vehicleTimeS(f.Aircraft)+bootS, func(autopilot.Heartbeat) bool { return true })
+		m.judge.pilotTookOver(f.Aircraft, a.TimeS()+bootS, func(autopilot.Heartbeat) bool { return true })
 		m.noteCounterReset(f.Aircraft, bootS)
 		a.Reboot(!f.Severe)
 		m.sleepSlots(ctx, slots)
@@ -134,10 +133,10 @@ func (m *mission) checkSecondBatteryRefused(ctx context.Context, i int) error {
 // injectPilotAct is a pilot's act. Until a HEARTBEAT told of it the leader may overrule
 // it, and the pilot acts again.
 func (m *mission) injectPilotAct(ctx context.Context, f fault, act func(), shows func(autopilot.Mode, bool) bool) {
-	i := f.Aircraft
+	i, a := f.Aircraft, m.autopilots[f.Aircraft]
 	for range 2 * f.DurationSlots {
-		if s := m.autopilots[i].State(); !shows(s.Mode, s.Armed) && (s.Armed || !s.Landed) {
-			m.judge.pilotTookOver(i, m.vehicleTimeS(i), func(h autopilot.Heartbeat) bool { return shows(h.Mode, h.Armed) })
+		if s := a.State(); !shows(s.Mode, s.Armed) && (s.Armed || !s.Landed) {
+			m.judge.pilotTookOver(i, a.TimeS(), func(h autopilot.Heartbeat) bool { return shows(h.Mode, h.Armed) })
 			act()
 		}
 		m.sleepSlots(ctx, 0.5)
@@ -163,25 +162,22 @@ func (m *mission) injectRadioFault(ctx context.Context, f fault) {
 		m.sleepSlots(ctx, seconds)
 		return
 	}
-	m.judge.requireStream(i, m.vehicleTimeS(i))
+	m.judge.requireStream(i, a.TimeS())
 	m.sleepSlots(ctx, seconds)
-	m.mutex.Lock()
-	led := !m.leaderKilled
-	m.mutex.Unlock()
 	s := a.State()
-	m.judge.endStreamRequirement(i, led && s.Mode == autopilot.ModeOffboard && !s.Landed, m.vehicleTimeS(i))
+	m.judge.endStreamRequirement(i, !m.leaderKilled.Load() && s.Mode == autopilot.ModeOffboard && !s.Landed, a.TimeS())
 }
 
 // restartLeader kills the leader and starts it again.
 func (m *mission) restartLeader(ctx context.Context, slots float64) error {
-	m.setLeaderKilled(true)
+	m.leaderKilled.Store(true)
 	m.leaderProcess().Kill()
 	m.crew.noteOutage()
 	m.sleepSlots(ctx, slots)
 	m.noteLeaderAbsence(slots)
 	err := m.startLeader()
 	m.noteLeaderReturned()
-	m.setLeaderKilled(false)
+	m.leaderKilled.Store(false)
 	return err
 }
 
@@ -195,8 +191,8 @@ func (m *mission) noteLeaderReturned() {
 
 // vehicleTimesS are the mission times of the aircraft's vehicles.
 func (m *mission) vehicleTimesS() (s []float64) {
-	for i := range m.autopilots {
-		s = append(s, m.vehicleTimeS(i))
+	for _, a := range m.autopilots {
+		s = append(s, a.TimeS())
 	}
 	return s
 }
@@ -204,36 +200,33 @@ func (m *mission) vehicleTimesS() (s []float64) {
 // injectCrewRadioLoss is the crew out of the leader's reach, while the broker is there.
 func (m *mission) injectCrewRadioLoss(ctx context.Context, f fault) error {
 	const marginSlots = 6
-	is := func(states ...State) func() bool {
-		return func() bool { return slices.Contains(states, m.state()) }
-	}
-	becomes := func(within float64, what string, ok func() bool) error {
+	becomes := func(within float64, what string, states ...State) error {
 		for end := m.elapsedSlots() + within; m.elapsedSlots() < end; m.sleepSlots(ctx, 0.5) {
-			if ok() || ctx.Err() != nil {
+			if m.isIn(states...) || ctx.Err() != nil {
 				return nil
 			}
 		}
 		return fmt.Errorf("%s, and the mission is %s", what, m.state())
 	}
-	m.crew.setRadio(false)
-	defer m.crew.setRadio(true)
+	m.crew.radioOff.Store(true)
+	defer m.crew.radioOff.Store(false)
 	if f.Kind == CrewRadioReturn {
 		m.sleepWall(ctx, crewReturnS)
-		return becomes(2*marginSlots, "the crew was gone for longer than crew_return_s", is(Returning, Done))
+		return becomes(2*marginSlots, "the crew was gone for longer than crew_return_s", Returning, Done)
 	}
 	m.sleepWall(ctx, crewHoldS)
 	if f.State == Flying {
-		if err := becomes(marginSlots, "the crew was gone for longer than crew_hold_s", is(Holding)); err != nil {
+		if err := becomes(marginSlots, "the crew was gone for longer than crew_hold_s", Holding); err != nil {
 			return err
 		}
-		m.crew.setRadio(true)
-		return becomes(2*marginSlots, "the crew is back", is(Flying, Returning, Done))
+		m.crew.radioOff.Store(false)
+		return becomes(2*marginSlots, "the crew is back", Flying, Returning, Done)
 	}
 	m.sleepSlots(ctx, marginSlots)
-	m.crew.setRadio(true)
+	m.crew.radioOff.Store(false)
 	m.sleepSlots(ctx, 2*marginSlots)
 	stays := map[State][]State{Idle: {Idle}, Holding: {Holding}, Returning: {Returning, Done}, Done: {Done}, Stopped: {Stopped}}
-	if want := stays[f.State]; want != nil && !is(want...)() {
+	if want := stays[f.State]; want != nil && !m.isIn(want...) {
 		return fmt.Errorf("the crew was gone and came back, and the mission, which was %s, is %s", f.State, m.state())
 	}
 	return nil
@@ -304,16 +297,6 @@ func (m *mission) injectForgedResults(ctx context.Context, f fault) {
 		m.sleepSlots(ctx, 1)
 	}
 }
-
-// setLeaderKilled says whether the leader is gone on purpose.
-func (m *mission) setLeaderKilled(on bool) {
-	m.mutex.Lock()
-	defer m.mutex.Unlock()
-	m.leaderKilled = on
-}
-
-// vehicleTimeS is the mission time of an aircraft's vehicle.
-func (m *mission) vehicleTimeS(i int) float64 { return m.autopilots[i].TimeS() }
 
 // noteCounterReset notes that an aircraft's counters begin anew.
 func (m *mission) noteCounterReset(i int, gapS float64) {

@@ -13,11 +13,11 @@ import (
 
 // fly runs the mission to its end. What the crew does is a straight line here;
 // the faults begin beside it, see watch.
-func (m *mission) fly(ctx context.Context) (o outcome, err error) {
+func (m *mission) fly(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration((float64(m.plan.Slots)+500)/m.Speed*float64(time.Second))+40*time.Second)
 	defer cancel()
 	if err := m.setUp(ctx); err != nil {
-		return o, err
+		return err
 	}
 	m.pendingFaults = slices.Clone(m.plan.Faults)
 	m.stateEnteredAt, m.faultErrors = map[State]time.Time{}, make(chan error, len(m.pendingFaults)+1)
@@ -43,13 +43,13 @@ func (m *mission) fly(ctx context.Context) (o outcome, err error) {
 	}
 	m.mutex.Unlock()
 	if err == nil {
-		o, err = m.finish(ctx)
+		err = m.finish(ctx)
 	}
-	o.resumed = flying == m.Aircraft
+	m.outcome.resumed = flying == m.Aircraft
 	if err != nil && m.leaderEnded() {
 		err = m.leaderProcess().Failure()
 	}
-	return o, err
+	return err
 }
 
 // flyingCount counts the aircraft that fly for the leader.
@@ -114,7 +114,7 @@ func (m *mission) flySlots(ctx context.Context) error {
 			return true
 		}
 		switch left := float64(m.plan.Slots) - now; {
-		case m.crew.isRadioOff():
+		case m.crew.radioOff.Load():
 		case !held && state == Flying && now >= float64(m.plan.HoldSlot):
 			held = true
 			m.crew.send(m.newMissionRequest(telemetry.ActionHold, nil, false))
@@ -133,20 +133,13 @@ func (m *mission) flySlots(ctx context.Context) error {
 }
 
 // finish waits for every aircraft to stand, and draws the balance.
-func (m *mission) finish(ctx context.Context) (o outcome, err error) {
-	over := func() bool { s := m.state(); return s == Done || s == Stopped || s == Returning }
-	if err := m.runUntil(ctx, "the mission is not over", over); err != nil {
-		return o, err
+func (m *mission) finish(ctx context.Context) error {
+	if err := m.runUntil(ctx, "the mission is not over", m.isEnding); err != nil {
+		return err
 	}
 	if m.state() == Stopped {
-		m.sleepSlots(ctx, 3)
-		if err := m.runUntil(ctx, "the faults in stopped are not over", func() bool { return !m.awaitsFaultIn(Stopped) }); err != nil {
-			return o, err
-		}
-		if m.plan.ReturnAfterStop && len(m.airborne()) > 0 {
-			if a := m.newMissionRequest(telemetry.ActionReturn, nil, false); !m.crew.sendAndWait(ctx, a) && len(m.airborne()) > 0 {
-				return o, fmt.Errorf("the leader does not bring a stopped fleet home: %s", a.reason)
-			}
+		if err := m.leaveStopped(ctx); err != nil {
+			return err
 		}
 	}
 	began := time.Now()
@@ -161,21 +154,33 @@ func (m *mission) finish(ctx context.Context) (o outcome, err error) {
 			s := a.State()
 			err = fmt.Errorf("%w; %d in %s at %.0f m, armed %v, its pilot's %v", err, i+1, s.Mode, s.Position.UpM, s.Armed, m.judge.isPilots(i))
 		}
-		return o, err
+		return err
 	}
-	rest := func() bool { s := m.state(); return s == Done || s == Stopped }
-	if err := m.runUntil(ctx, "all aircraft stand, and the mission does not end", rest); err != nil {
-		return o, err
+	ended := func() bool { return m.isIn(Done, Stopped) }
+	if err := m.runUntil(ctx, "all aircraft are on the ground, and the mission does not end", ended); err != nil {
+		return err
 	}
 	_, n := m.crew.lastStatus()
 	if !m.crew.waitFor(ctx, func() bool { return m.crew.statuses > n+3 && !m.crew.hasUnanswered() }) {
-		return o, errors.New("the leader stopped reporting")
+		return errors.New("the leader stopped reporting")
 	}
-	m.compareAccounts(&o)
-	if err := m.leaderProcess().Shutdown(); err != nil {
-		return o, err
+	m.compareAccounts()
+	return m.leaderProcess().Shutdown()
+}
+
+// leaveStopped waits for the faults of the stopped state, and has the crew call the
+// fleet home if the plan says so.
+func (m *mission) leaveStopped(ctx context.Context) error {
+	m.sleepSlots(ctx, 3)
+	if err := m.runUntil(ctx, "the faults in stopped are not over", func() bool { return !m.awaitsFaultIn(Stopped) }); err != nil {
+		return err
 	}
-	return o, nil
+	if m.plan.ReturnAfterStop && len(m.airborne()) > 0 {
+		if a := m.newMissionRequest(telemetry.ActionReturn, nil, false); !m.crew.sendAndWait(ctx, a) && len(m.airborne()) > 0 {
+			return fmt.Errorf("the leader does not bring a stopped fleet home: %s", a.reason)
+		}
+	}
+	return nil
 }
 
 // pilotsLand lets the pilots bring down what is theirs and what the leader, who
@@ -197,7 +202,7 @@ func (m *mission) pilotsLand() {
 			theirs = theirs || !m.heldSince.IsZero() && time.Since(m.heldSince) > 20*m.slotWall()
 		}
 		if theirs {
-			m.judge.pilotTookOver(i, m.vehicleTimeS(i), func(h autopilot.Heartbeat) bool { return h.Mode == autopilot.ModeLand })
+			m.judge.pilotTookOver(i, a.TimeS(), func(h autopilot.Heartbeat) bool { return h.Mode == autopilot.ModeLand })
 			a.SetModeByRC(autopilot.ModeLand)
 		}
 	}
@@ -243,22 +248,10 @@ func (m *mission) recoverAircraft() {
 	m.mutex.Lock()
 	wait := m.activeFaults > 0 || now < m.lastFaultEnd+3 || now < m.lastRecoverAt+recoverRetrySlots
 	m.mutex.Unlock()
-	if wait || m.crew.isRadioOff() || m.slotNow() > float64(m.plan.Slots-4) && state == Flying {
+	if wait || m.crew.radioOff.Load() || m.slotNow() > float64(m.plan.Slots-4) && state == Flying {
 		return
 	}
-	var air, ground []int
-	for i, a := range m.autopilots {
-		s := a.State()
-		switch theirs := m.judge.isPilots(i); {
-		case s.Armed && !s.Landed:
-			left := theirs || s.Mode == autopilot.ModeHold // a failsafe's
-			if left && (state == Flying || state == Climbing) || theirs && m.plan.RelaunchesGrounded && (state == Returning || state == Done) && s.Mode != autopilot.ModeLand {
-				air = append(air, i)
-			}
-		case s.Landed && !s.Armed && (state == Flying || state == Climbing) && (theirs || m.slotsSince(Climbing) > groundedSlots):
-			ground = append(ground, i)
-		}
-	}
+	air, ground := m.toRecover(state)
 	if len(air) == 0 && len(ground) == 0 {
 		return
 	}
@@ -274,6 +267,24 @@ func (m *mission) recoverAircraft() {
 	if len(air) > 0 {
 		m.crew.send(m.newMissionRequest(telemetry.ActionResume, air, false))
 	}
+}
+
+// toRecover returns the aircraft that do not fly for the leader and should: those in the
+// air, under pilot control or in a failsafe's Hold, and those on the ground.
+func (m *mission) toRecover(state State) (air, ground []int) {
+	flying, ending := state == Flying || state == Climbing, state == Returning || state == Done
+	for i, a := range m.autopilots {
+		s := a.State()
+		switch piloted := m.judge.isPilots(i); {
+		case s.Armed && !s.Landed:
+			if flying && (piloted || s.Mode == autopilot.ModeHold) || ending && piloted && m.plan.RelaunchesGrounded && s.Mode != autopilot.ModeLand {
+				air = append(air, i)
+			}
+		case s.Landed && !s.Armed && flying && (piloted || m.slotsSince(Climbing) > groundedSlots):
+			ground = append(ground, i)
+		}
+	}
+	return air, ground
 }
 
 // newMissionRequest is a mission command for aircraft, of which the judge is told. start,
@@ -326,14 +337,9 @@ func (m *mission) airborne() (numbers []int) {
 	return numbers
 }
 
-// allDisarmed tells whether every aircraft stands with its motors off.
+// allDisarmed reports whether every aircraft is on the ground with its motors off.
 func (m *mission) allDisarmed() bool {
-	for _, a := range m.autopilots {
-		if s := a.State(); s.Armed || !s.Landed {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(m.autopilots, func(a *autopilot.Autopilot) bool { s := a.State(); return s.Armed || !s.Landed })
 }
 
 // state is the mission's, as the crew has it.
@@ -343,11 +349,11 @@ func (m *mission) state() State {
 	return m.crew.state
 }
 
-// isEnding tells whether no slots are flown any more.
-func (m *mission) isEnding() bool {
-	s := m.state()
-	return s == Returning || s == Done || s == Stopped
-}
+// isEnding reports whether no slots are flown any more.
+func (m *mission) isEnding() bool { return m.isIn(Returning, Done, Stopped) }
+
+// isIn reports whether the mission is in one of some states.
+func (m *mission) isIn(states ...State) bool { return slices.Contains(states, m.state()) }
 
 // slotsSince is for how many slots a state has been entered, 0 before.
 func (m *mission) slotsSince(s State) float64 {

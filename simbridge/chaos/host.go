@@ -47,11 +47,7 @@ func (r *delayLog) add(at time.Time, d time.Duration) {
 	}
 	r.total += d
 	if len(r.delays) > 0 && at.Sub(r.delays[0].endedAt) > 2*delayRetention { // rarely
-		n := 0
-		for n < len(r.delays) && at.Sub(r.delays[n].endedAt) > delayRetention {
-			n++
-		}
-		r.delays = append(r.delays[:0], r.delays[n:]...)
+		r.delays = slices.DeleteFunc(r.delays, func(d delay) bool { return at.Sub(d.endedAt) > delayRetention })
 	}
 	r.delays = append(r.delays, delay{at, d})
 }
@@ -85,19 +81,8 @@ func unionDuration(spans []span) (sum time.Duration) {
 	return sum
 }
 
-func minTime(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}
-
-func maxTime(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
+func minTime(t ...time.Time) time.Time { return slices.MinFunc(t, time.Time.Compare) }
+func maxTime(t ...time.Time) time.Time { return slices.MaxFunc(t, time.Time.Compare) }
 
 const (
 	canaryTick   = time.Millisecond

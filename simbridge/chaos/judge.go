@@ -263,7 +263,7 @@ func (j *judge) handleMotion(i int, b autopilot.Body) {
 		if k == i || !c.inAir || !o.inAir || math.Abs(b.Position.UpM-o.body.Position.UpM) > j.physics.SeparationM {
 			continue
 		}
-		d := horizontalM(sub(b.Position, o.body.Position))
+		d := b.Position.Sub(o.body.Position).HorizontalM()
 		j.minSeparationM = min(j.minSeparationM, d)
 		if d < j.physics.SeparationM-fenceSlackM && (c.offboard || o.offboard) {
 			j.reportUnsafe("separation", "aircraft %d and %d are %.1f m apart: %s, %s", i+1, k+1, d, c, o)
@@ -334,7 +334,7 @@ func (j *judge) checkSetpoint(i int, h autopilot.Received) {
 			return
 		}
 	}
-	if s := horizontalM(v); s > vmax+speedSlackMPS {
+	if s := v.HorizontalM(); s > vmax+speedSlackMPS {
 		j.reportUnsafe("speed", "aircraft %d is asked for %.2f m/s", i+1, s)
 	}
 	if a := j.physics.AreaSideM; p.EastM < -fenceSlackM || p.EastM > a+fenceSlackM || p.NorthM < -fenceSlackM || p.NorthM > a+fenceSlackM {
@@ -349,12 +349,12 @@ func (j *judge) checkSetpoint(i int, h autopilot.Received) {
 	if v != c.velocity || p != c.target || h.TimeS-c.setpointS > 0.5 {
 		c.targetSinceS = h.TimeS
 	}
-	if horizontalM(v) > 0.01 && j.isLate(i, c.targetSinceS, setpointTTLS, h.TimeS) {
+	if v.HorizontalM() > 0.01 && j.isLate(i, c.targetSinceS, setpointTTLS, h.TimeS) {
 		j.reportUnsafe("stale", "aircraft %d is asked for the same velocity since %.1f s", i+1, h.TimeS-c.targetSinceS)
 	}
 	c.velocity, c.target, c.setpointS = v, p, h.TimeS
-	c.requested = add(sub(p, h.Position), v)
-	if s := horizontalM(c.requested); s > vmax*(1+j.latentS) && !j.excuseDelay(i, h.TimeS, s/vmax-1-j.latentS) {
+	c.requested = p.Sub(h.Position).Add(v)
+	if s := c.requested.HorizontalM(); s > vmax*(1+j.latentS) && !j.excuseDelay(i, h.TimeS, s/vmax-1-j.latentS) {
 		j.reportUnsafe("speed", "aircraft %d is to be %.1f m away in a second", i+1, s)
 	}
 	j.checkSeparation(i, h)
@@ -386,16 +386,16 @@ func (j *judge) checkSeparation(i int, h autopilot.Received) {
 		if h.TimeS-o.setpointS < 0.5 && o.offboard {
 			theirs = o.requested
 		}
-		apart, closing := sub(h.Position, o.body.Position), sub(c.requested, theirs)
+		apart, closing := h.Position.Sub(o.body.Position), c.requested.Sub(theirs)
 		d := closestApproachM(apart, closing)
-		if d >= j.physics.SeparationM-fenceSlackM-j.latentS*horizontalM(closing) {
+		if d >= j.physics.SeparationM-fenceSlackM-j.latentS*closing.HorizontalM() {
 			c.conflictSinceS = math.Inf(1)
 			continue
 		}
 		c.conflictSinceS = min(c.conflictSinceS, h.TimeS)
-		if lasts := h.TimeS - c.conflictSinceS - 1.5*setpointPeriodS; lasts > 0 && !j.excuseDelay(i, h.TimeS, min(lasts, (j.physics.SeparationM-fenceSlackM-d)/horizontalM(closing)-j.latentS)) {
+		if lasts := h.TimeS - c.conflictSinceS - 1.5*setpointPeriodS; lasts > 0 && !j.excuseDelay(i, h.TimeS, min(lasts, (j.physics.SeparationM-fenceSlackM-d)/closing.HorizontalM()-j.latentS)) {
 			j.reportUnsafe("separation", "aircraft %d and %d, %.1f m apart, are to close in at %.1f m/s and come within %.1f m (asked for %.1f and %.1f m/s, fly at %.1f and %.1f, in %s) at %.1f s",
-				i+1, k+1, horizontalM(apart), horizontalM(closing), d, horizontalM(c.requested), horizontalM(theirs), h.SpeedMPS(), o.body.SpeedMPS(), h.Mode, h.TimeS)
+				i+1, k+1, apart.HorizontalM(), closing.HorizontalM(), d, c.requested.HorizontalM(), theirs.HorizontalM(), h.SpeedMPS(), o.body.SpeedMPS(), h.Mode, h.TimeS)
 		}
 	}
 }
@@ -404,23 +404,12 @@ func (j *judge) checkSeparation(i int, h autopilot.Received) {
 // apart and close in at a velocity. Those that part are as far as they are.
 func closestApproachM(apart, closing geo.Local) float64 {
 	dot := apart.EastM*closing.EastM + apart.NorthM*closing.NorthM
-	vv := closing.EastM*closing.EastM + closing.NorthM*closing.NorthM
 	if dot >= 0 {
 		return math.Inf(1)
 	}
-	t := min(-dot/vv, 1)
-	return math.Hypot(apart.EastM+t*closing.EastM, apart.NorthM+t*closing.NorthM)
+	vv := closing.EastM*closing.EastM + closing.NorthM*closing.NorthM
+	return apart.Add(closing.Scale(min(-dot/vv, 1))).HorizontalM()
 }
-
-func sub(a, b geo.Local) geo.Local {
-	return geo.Local{EastM: a.EastM - b.EastM, NorthM: a.NorthM - b.NorthM, UpM: a.UpM - b.UpM}
-}
-
-func add(a, b geo.Local) geo.Local {
-	return geo.Local{EastM: a.EastM + b.EastM, NorthM: a.NorthM + b.NorthM, UpM: a.UpM + b.UpM}
-}
-
-func horizontalM(a geo.Local) float64 { return math.Hypot(a.EastM, a.NorthM) }
 
 // verdict returns how many setpoints and commands were unsafe, and the first.
 func (j *judge) verdict() (count int, first string) {

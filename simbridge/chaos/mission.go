@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -51,11 +52,12 @@ type mission struct {
 	keyPaths         []string // paths: the crew's and the leaders'
 	publicKey        string   // of the crew's
 
+	leaderKilled atomic.Bool // on purpose, and not started again yet
+
 	mutex             sync.Mutex
 	leader            *process.Process
 	leaderThreads     *threadDelays // of the leader
 	leaderStarts      int           // of the leader
-	leaderKilled      bool          // on purpose, and not started again yet
 	epoch             time.Time     // of slot 0; zero before
 	bodies            []autopilot.Body
 	counterResets     []counterReset
@@ -68,6 +70,11 @@ type mission struct {
 	activeFaultStates []State // in which those began
 	setpointReceived  []bool  // has received a setpoint since it was ordered to start, by aircraft
 	faultErrors       chan error
+
+	outcome     outcome
+	failure     string        // why the mission failed; empty: it did not
+	took        time.Duration // wall time
+	interrupted error         // the run was interrupted, or its folder cannot be used
 
 	began               time.Time
 	accountRows         strings.Builder
@@ -125,11 +132,36 @@ func (m *mission) setUp(ctx context.Context) error {
 	if err := m.makeKeys(); err != nil {
 		return err
 	}
-	var links []string
+	links, err := m.startAutopilots()
+	if err != nil {
+		return err
+	}
+	if m.crew, err = newCrew(ctx, fleetName, m.url, m.handleBeacon); err != nil {
+		return err
+	}
+	m.crew.leaderDone, m.crew.leaderEnded, m.crew.onAnswer = m.leaderDone, m.leaderEnded, m.handleAnswer
+	m.crew.onStatus = m.recordAccounts
+	if m.plan.Signed {
+		if m.crew.key, err = telemetry.ReadKey(m.keyPaths[0]); err != nil {
+			return err
+		}
+	}
+	m.users = m.newUsers()
+	if err := m.users.Initialize(ctx); err != nil {
+		return err
+	}
+	if m.leaderConfigPath, err = m.writeLeaderConfig("leader", links); err != nil {
+		return err
+	}
+	return m.startLeader()
+}
+
+// startAutopilots starts the aircraft and returns the leader's address for each.
+func (m *mission) startAutopilots() (links []string, err error) {
 	for i := range m.Aircraft {
 		partner, err := m.ports.allocate("udp")
 		if err != nil {
-			return err
+			return nil, err
 		}
 		links = append(links, partner)
 		p := m.world.Start(i)
@@ -153,21 +185,16 @@ func (m *mission) setUp(ctx context.Context) error {
 			OnHeartbeatSent: func(h autopilot.Heartbeat) { m.judge.handleHeartbeat(i, h) },
 		}}
 		if err := a.Initialize(); err != nil {
-			return err
+			return nil, err
 		}
 		m.autopilots = append(m.autopilots, a)
 	}
-	if m.crew, err = newCrew(ctx, fleetName, m.url, m.handleBeacon); err != nil {
-		return err
-	}
-	m.crew.leaderDone, m.crew.leaderEnded, m.crew.onAnswer = m.leaderDone, m.leaderEnded, m.handleAnswer
-	m.crew.onStatus = m.recordAccounts
-	if m.plan.Signed {
-		if m.crew.key, err = telemetry.ReadKey(m.keyPaths[0]); err != nil {
-			return err
-		}
-	}
-	m.users = &users.Simulator{Config: users.Config{
+	return links, nil
+}
+
+// newUsers are the simulated users, which meet the aircraft where they really are.
+func (m *mission) newUsers() *users.Simulator {
+	return &users.Simulator{Config: users.Config{
 		World: m.world, Seed: m.plan.Seed, ReportLoss: m.plan.ReportLossRate, Fleet: fleetName, Broker: telemetry.Broker{URL: m.url}, SharedConnection: true,
 		ReconnectInterval: 100 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 		Position: func(i int) physics.Position {
@@ -177,13 +204,6 @@ func (m *mission) setUp(ctx context.Context) error {
 		},
 		AddEdgeJ: func(i, slot int, joules float64) { m.autopilots[i].AddEdgeJ(slot, joules) },
 	}}
-	if err := m.users.Initialize(ctx); err != nil {
-		return err
-	}
-	if m.leaderConfigPath, err = m.writeLeaderConfig("leader", links); err != nil {
-		return err
-	}
-	return m.startLeader()
 }
 
 func (m *mission) handleMotion(i int, b autopilot.Body) {
@@ -289,7 +309,7 @@ func (m *mission) hostDelayS(i int, fromS, toS float64) float64 {
 func (m *mission) leaderDone() <-chan struct{} {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
-	if m.leaderKilled || m.leader == nil {
+	if m.leaderKilled.Load() || m.leader == nil {
 		return nil
 	}
 	return m.leader.Done

@@ -40,14 +40,6 @@ const (
 	ClockJump       FaultKind = "clock_jump"        // the leader's wall clock jumps a day, again and again
 )
 
-// faultKinds are those that a plan draws from.
-var faultKinds = []FaultKind{
-	ProcessKill, LinkLoss, CommandStorm, BrokerRestart, PilotPosition, PilotDisarm, PilotHold, Reboot,
-	BatteryAbsent, BatterySwap, BatteryHandover, BatteryOutlier, SecondBattery, ReportLoss, ForeignReports, ForgedResult,
-	HeartbeatGap, HeartbeatLoss, OutOfOrder, ProcessStall, SecondLeader,
-	ForgedStatus, ForgedBeacon, ForgedAtRestart, CrewRadioHold, CrewRadioReturn,
-}
-
 // fault is one that begins in a state and lasts for some slots.
 type fault struct {
 	Kind          FaultKind
@@ -136,35 +128,8 @@ func drawPlan(c *Config, k int) plan {
 		Slots: slots, Seed: 2_000_000 + seed*1000 + uint64(k), DenseStart: r.IntN(2) == 0, ShockSlot: r.IntN(slots), ReportLossRate: 0.2 * r.Float64(),
 		RelaunchesGrounded: r.IntN(2) == 0, ResumesGrounded: r.IntN(2) == 0, Signed: r.IntN(2) == 0, ClockJumps: c.JumpLeader != "" && k%3 == 1, ReturnAfterStop: r.IntN(2) == 0,
 	}
-	p.Ending = []ending{endSlots, endSlots, endReturn, endStop}[r.IntN(4)]
-	switch first.State {
-	case Returning:
-		p.Ending = endReturn
-	case Done:
-		p.Ending = endSlots
-	case Stopped:
-		p.Ending = endStop
-	case Landing:
-		if p.Ending == endStop {
-			p.Ending = endReturn
-		}
-	}
-	last := slots - quietSlots // of those that begin a fault in flight
-	hold := first.State == Holding || r.IntN(4) == 0
-	if hold {
-		p.HoldSlots = 9 + r.IntN(4)
-		p.HoldSlot = 2 + r.IntN(max(last-p.HoldSlots-2, 1))
-	}
-	p.EndSlot = last + r.IntN(quietSlots-4)
-	switch first { // nothing else may change the state that is to change, or not
-	case coverageCell{CrewRadioHold, Flying}, coverageCell{CrewRadioReturn, Climbing}, coverageCell{CrewRadioReturn, Flying}:
-		p.HoldSlots = 0
-	case coverageCell{CrewRadioHold, Holding}, coverageCell{CrewRadioReturn, Holding}:
-		p.HoldSlot = 2 + r.IntN(3)
-	}
-	if first.Kind == CrewRadioReturn {
-		p.Ending = endSlots
-	}
+	last := slots - quietSlots // slot that begins a fault in flight
+	p.drawCourse(first, last, r)
 	add := func(c coverageCell) {
 		f := fault{Kind: c.Kind, State: c.State, DurationSlots: 1 + r.IntN(8), Aircraft: r.IntN(aircraft), Severe: r.IntN(2) == 0}
 		f.StartSlot = p.drawStartSlot(c, last, slots, r)
@@ -197,6 +162,34 @@ func drawPlan(c *Config, k int) plan {
 		p.Signed = true
 	}
 	return p
+}
+
+// drawCourse draws the hold and the end of a mission that meets its first fault, and
+// in which nothing but that fault changes the state that it is to change or keep.
+func (p *plan) drawCourse(first coverageCell, last int, r *rand.Rand) {
+	p.Ending = []ending{endSlots, endSlots, endReturn, endStop}[r.IntN(4)]
+	switch {
+	case first.State == Returning, first.State == Landing && p.Ending == endStop:
+		p.Ending = endReturn
+	case first.State == Done:
+		p.Ending = endSlots
+	case first.State == Stopped:
+		p.Ending = endStop
+	}
+	if first.State == Holding || r.IntN(4) == 0 {
+		p.HoldSlots = 9 + r.IntN(4)
+		p.HoldSlot = 2 + r.IntN(max(last-p.HoldSlots-2, 1))
+	}
+	p.EndSlot = last + r.IntN(quietSlots-4)
+	switch first {
+	case coverageCell{CrewRadioHold, Flying}, coverageCell{CrewRadioReturn, Climbing}, coverageCell{CrewRadioReturn, Flying}:
+		p.HoldSlots = 0
+	case coverageCell{CrewRadioHold, Holding}, coverageCell{CrewRadioReturn, Holding}:
+		p.HoldSlot = 2 + r.IntN(3)
+	}
+	if first.Kind == CrewRadioReturn {
+		p.Ending = endSlots
+	}
 }
 
 // drawStartSlot draws the slot of a fault.

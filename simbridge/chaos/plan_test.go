@@ -23,7 +23,7 @@ func TestDraw(t *testing.T) {
 		for i, f := range p.Faults {
 			x := coverageCell{f.Kind, f.State}
 			switch {
-			case !slices.Contains(possibleStates[f.Kind], f.State), !p.visits(f.State), f.Aircraft > 1, f.StartSlot < 0, f.DurationSlots < 1:
+			case !slices.Contains(coverageCells(), x), !p.visits(f.State), f.Aircraft > 1, f.StartSlot < 0, f.DurationSlots < 1:
 				t.Errorf("mission %d, %v: %+v", k, p, f)
 			case f.State == Flying && f.StartSlot > p.Slots-quietSlots+2:
 				t.Errorf("mission %d, %v: %+v begins too late", k, p, f)
@@ -80,7 +80,7 @@ func TestUncoveredCellFailsALongRun(t *testing.T) {
 	if missing := met.uncovered(true); len(missing) != 1+len(states)-2 {
 		t.Errorf("with a clock that jumps: %v", missing)
 	}
-	if table := met.String(); strings.Count(table, "\n") != len(faultKinds)+2 || !strings.Contains(table, "landing") {
+	if table := met.String(); strings.Count(table, "\n") != len(faultTable)+2 || !strings.Contains(table, "landing") {
 		t.Error(table)
 	}
 }

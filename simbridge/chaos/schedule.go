@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -76,7 +77,7 @@ func (m *mission) countFault(k FaultKind, s State) {
 // nextDueFault takes a fault out of those pending whose time has come.
 func (m *mission) nextDueFault() (fault, bool) {
 	m.mutex.Lock()
-	pending := append([]fault(nil), m.pendingFaults...)
+	pending := slices.Clone(m.pendingFaults)
 	m.mutex.Unlock()
 	for k, f := range pending {
 		if !m.isDue(&f) {
@@ -150,7 +151,7 @@ func (m *mission) aircraftIsDue(f *fault, i int) bool {
 		return false
 	}
 	m.mutex.Lock()
-	streamed, led := m.setpointReceived[i], !m.leaderKilled
+	streamed := m.setpointReceived[i]
 	m.mutex.Unlock()
 	switch f.State {
 	case Engaging:
@@ -164,7 +165,7 @@ func (m *mission) aircraftIsDue(f *fault, i int) bool {
 		return s.Mode == autopilot.ModeLand && s.Position.UpM < m.world.Physics.AltitudeM*(1-0.2*float64(f.StartSlot))
 	}
 	if f.Kind == PilotHold { // soon after a stream has ended, it cannot be told from the failsafe's
-		return led && s.Mode == autopilot.ModeOffboard && m.judge.streaming(i, m.vehicleTimeS(i))
+		return !m.leaderKilled.Load() && s.Mode == autopilot.ModeOffboard && m.judge.streaming(i, m.autopilots[i].TimeS())
 	}
 	return true
 }
@@ -200,10 +201,8 @@ func (m *mission) awaitsFaultIn(s State) bool {
 			return true
 		}
 	}
-	for _, a := range m.activeFaultStates {
-		if a == s {
-			return true
-		}
+	if slices.Contains(m.activeFaultStates, s) {
+		return true
 	}
 	if s == Holding || s == Stopped || s == Idle { // aircraft wait there to be met, for a while
 		for _, f := range m.pendingFaults {

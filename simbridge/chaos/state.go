@@ -23,37 +23,41 @@ const (
 // states in the order in which a mission meets them.
 var states = []State{Idle, Climbing, Engaging, Flying, Holding, Returning, Landing, Done, Stopped}
 
-// possibleStates says in which states each kind of fault can begin. A run long enough
-// meets every cell of it, see uncovered. What is not here cannot be, or is no
-// fault: no slot is open outside of flying and holding, an aircraft that stands
-// has no pilot's act to be respected, and Hold is told from ours only in OFFBOARD.
-var possibleStates = map[FaultKind][]State{
-	ReportLoss:      {Flying, Holding},
-	ForeignReports:  {Climbing, Flying, Holding},
-	ForgedResult:    {Flying, Holding},
-	BrokerRestart:   {Idle, Climbing, Flying, Holding, Returning, Done, Stopped},
-	LinkLoss:        {Climbing, Engaging, Flying, Holding, Returning, Landing, Stopped},
-	Reboot:          {Idle, Climbing, Flying, Holding, Returning, Landing, Stopped},
-	BatteryAbsent:   {Climbing, Flying, Holding, Returning},
-	BatteryHandover: {Climbing, Flying, Holding, Returning},
-	BatterySwap:     {Climbing, Flying, Holding, Returning},
-	BatteryOutlier:  {Climbing, Flying, Holding, Returning},
-	SecondBattery:   {Idle, Climbing, Flying, Holding, Returning},
-	HeartbeatGap:    {Climbing, Engaging, Flying, Holding, Returning, Landing},
-	HeartbeatLoss:   {Climbing, Flying, Holding, Returning},
-	OutOfOrder:      {Climbing, Flying, Holding, Returning, Landing},
-	PilotDisarm:     {Climbing, Engaging, Flying, Holding, Returning, Landing, Done, Stopped},
-	PilotPosition:   {Climbing, Engaging, Flying, Holding, Returning, Landing, Done, Stopped},
-	PilotHold:       {Flying, Holding, Returning},
-	CommandStorm:    {Idle, Climbing, Flying, Holding, Returning, Done, Stopped},
-	ProcessKill:     {Idle, Climbing, Engaging, Flying, Holding, Returning, Landing, Done, Stopped},
-	ProcessStall:    {Climbing, Flying, Holding, Returning, Landing},
-	SecondLeader:    {Idle, Climbing, Flying, Holding, Returning, Stopped},
-	ForgedStatus:    {Idle, Climbing, Flying, Holding, Returning, Stopped},
-	ForgedBeacon:    {Idle, Climbing, Flying, Holding, Returning, Stopped},
-	ForgedAtRestart: {Climbing, Flying, Holding, Returning, Stopped},
-	CrewRadioHold:   {Idle, Climbing, Flying, Holding, Returning, Done, Stopped},
-	CrewRadioReturn: {Climbing, Flying, Holding},
+// faultTable has the states in which each kind of fault can begin; plans draw from its
+// cells in this order, and a run of [fullRunMissions] begins every one. A cell that is
+// absent is impossible or is no fault: no slot is open outside of flying and holding,
+// nobody pilots an aircraft that stays on the ground, and a pilot's Hold differs from
+// the failsafe's in OFFBOARD alone.
+var faultTable = []struct {
+	kind   FaultKind
+	states []State
+}{
+	{ProcessKill, []State{Idle, Climbing, Engaging, Flying, Holding, Returning, Landing, Done, Stopped}},
+	{LinkLoss, []State{Climbing, Engaging, Flying, Holding, Returning, Landing, Stopped}},
+	{CommandStorm, []State{Idle, Climbing, Flying, Holding, Returning, Done, Stopped}},
+	{BrokerRestart, []State{Idle, Climbing, Flying, Holding, Returning, Done, Stopped}},
+	{PilotPosition, []State{Climbing, Engaging, Flying, Holding, Returning, Landing, Done, Stopped}},
+	{PilotDisarm, []State{Climbing, Engaging, Flying, Holding, Returning, Landing, Done, Stopped}},
+	{PilotHold, []State{Flying, Holding, Returning}},
+	{Reboot, []State{Idle, Climbing, Flying, Holding, Returning, Landing, Stopped}},
+	{BatteryAbsent, []State{Climbing, Flying, Holding, Returning}},
+	{BatterySwap, []State{Climbing, Flying, Holding, Returning}},
+	{BatteryHandover, []State{Climbing, Flying, Holding, Returning}},
+	{BatteryOutlier, []State{Climbing, Flying, Holding, Returning}},
+	{SecondBattery, []State{Idle, Climbing, Flying, Holding, Returning}},
+	{ReportLoss, []State{Flying, Holding}},
+	{ForeignReports, []State{Climbing, Flying, Holding}},
+	{ForgedResult, []State{Flying, Holding}},
+	{HeartbeatGap, []State{Climbing, Engaging, Flying, Holding, Returning, Landing}},
+	{HeartbeatLoss, []State{Climbing, Flying, Holding, Returning}},
+	{OutOfOrder, []State{Climbing, Flying, Holding, Returning, Landing}},
+	{ProcessStall, []State{Climbing, Flying, Holding, Returning, Landing}},
+	{SecondLeader, []State{Idle, Climbing, Flying, Holding, Returning, Stopped}},
+	{ForgedStatus, []State{Idle, Climbing, Flying, Holding, Returning, Stopped}},
+	{ForgedBeacon, []State{Idle, Climbing, Flying, Holding, Returning, Stopped}},
+	{ForgedAtRestart, []State{Climbing, Flying, Holding, Returning, Stopped}},
+	{CrewRadioHold, []State{Idle, Climbing, Flying, Holding, Returning, Done, Stopped}},
+	{CrewRadioReturn, []State{Climbing, Flying, Holding}},
 }
 
 // coverageCell is a kind of fault in a state.
@@ -64,9 +68,9 @@ type coverageCell struct {
 
 // coverageCells returns the possible ones, in the order of kinds and states.
 func coverageCells() (all []coverageCell) {
-	for _, k := range faultKinds {
-		for _, s := range possibleStates[k] {
-			all = append(all, coverageCell{k, s})
+	for _, f := range faultTable {
+		for _, s := range f.states {
+			all = append(all, coverageCell{f.kind, s})
 		}
 	}
 	return all
