@@ -12,8 +12,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// contractChannels is CONTRACT's MQTT table: what asyncapi.yaml has to say about each topic.
-var contractChannels = []struct {
+// wireChannels is the table of topics in docs/wire.md, which asyncapi.yaml has to match.
+var wireChannels = []struct {
 	channel  string
 	address  string
 	actions  string // of the leader: send, receive or both
@@ -38,7 +38,7 @@ var contractChannels = []struct {
 
 var fleetTemplate = Topics{"prefdt/{fleet}/"}
 
-// messageTypes are the payloads as Go sees them.
+// messageTypes are the Go types of the payloads.
 var messageTypes = map[string]reflect.Type{
 	"slot": reflect.TypeFor[Slot](), "report": reflect.TypeFor[Report](), "decision": reflect.TypeFor[Decision](),
 	"result": reflect.TypeFor[Result](), "budget": reflect.TypeFor[Budget](), "preference": reflect.TypeFor[Preference](),
@@ -77,7 +77,7 @@ func TestAsyncAPIMatchesTheTypes(t *testing.T) {
 		}
 	}
 	var channels, operations []string
-	for _, row := range contractChannels {
+	for _, row := range wireChannels {
 		channels = append(channels, row.channel)
 		same(row.channel+" address", at("channels", row.channel, "address"), row.address)
 		messages := map[string]any{}
@@ -127,7 +127,7 @@ func TestAsyncAPIMatchesTheTypes(t *testing.T) {
 	same("schemas", sortedKeys(at("components", "schemas")), sorted(names))
 }
 
-// schemaOf is what JSON Schema (draft 7, as AsyncAPI has it) says of a shape.
+// schemaOf is a shape in JSON Schema (draft 7, as AsyncAPI uses it).
 func schemaOf(s *shape) map[string]any {
 	m := map[string]any{}
 	kind := map[reflect.Kind]string{reflect.Bool: "boolean", reflect.Int: "integer", reflect.Float64: "number", reflect.String: "string",
@@ -173,7 +173,7 @@ func schemaOf(s *shape) map[string]any {
 		properties, required := map[string]any{}, []string{}
 		for _, f := range s.fields {
 			field := schemaOf(f.shape)
-			if f.optional { // may be left out; null is read as absence, but nobody should send it
+			if f.optional { // may be absent; null is read as absence, but is not to be sent
 				plain := *f.shape
 				plain.nullable = false
 				field = schemaOf(&plain)

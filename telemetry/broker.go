@@ -12,22 +12,22 @@ import (
 	"time"
 )
 
-// Broker says how to reach the MQTT broker. It is part of every program's
+// Broker is how to reach the MQTT broker. It is part of every program's
 // configuration.
 type Broker struct {
 	URL          string `yaml:"url"`           // tcp://host:port, or tls://host:port; default ports 1883 and 8883
 	Username     string `yaml:"username"`      // empty: anonymous
 	PasswordFile string `yaml:"password_file"` // file whose first line is the password
 	CA           string `yaml:"ca"`            // PEM file of the authority that signed the broker's certificate; empty: the system's
-	Cert         string `yaml:"cert"`          // PEM file of our certificate, for brokers that ask for one
+	Cert         string `yaml:"cert"`          // PEM file of the client certificate, for brokers that require one
 	Key          string `yaml:"key"`           // PEM file of its private key
-	ClientID     string `yaml:"client_id"`     // start of the client id, to which each instance adds its own end; empty: the program's name
+	ClientID     string `yaml:"client_id"`     // start of the client id, to which each connection adds a random end; empty: the program's name
 }
 
 // dialTimeout bounds one attempt to connect, name lookup and TLS included.
 const dialTimeout = 5 * time.Second
 
-// Check finds what is wrong with the configuration without connecting.
+// Check returns what is wrong with the configuration, without connecting.
 func (b Broker) Check() error {
 	_, _, err := b.endpoint()
 	if err == nil {
@@ -101,8 +101,8 @@ func (b Broker) password() (string, error) {
 	return strings.TrimRight(line, "\r"), nil
 }
 
-// dial opens the connection. Go sets TCP_NODELAY on every TCP connection it
-// opens, which CONTRACT asks for; a test reads the option back.
+// dial opens the connection. Go sets TCP_NODELAY on every TCP connection it opens;
+// the slot's deadlines depend on it, and a test reads the option back.
 func dial(address string, config *tls.Config) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()

@@ -17,29 +17,29 @@ import (
 	"github.com/eclipse/paho.mqtt.golang/packets"
 )
 
-// Client is one program's connection to the broker. It keeps connecting: each
-// connection is a clean session with a client id of its own that subscribes
-// again and calls OnConnect. With one id for all, a broker that notices late
-// that the old connection is gone may end the new one in its place.
-// Nothing published while the broker is away is kept for later, since a beacon
-// or decision of a past slot only misleads.
+// Client is one program's connection to the broker. It reconnects until it is
+// closed: each connection is a clean session with a client id of its own that
+// subscribes again and calls OnConnect. With one id for all, a broker that detects
+// late that the old connection is lost may end the new one in its place.
+// What is published while there is no connection is dropped, since a beacon or
+// decision of a past slot would mislead.
 //
-// A leader makes two in turn: the first without a Will, to listen whether
-// another leader is there, then, after closing that one, its own.
+// A leader uses two, one after the other: the first without a Will, to find out
+// whether another leader is online, and after closing that one, its own.
 type Client struct {
 	Broker Broker
 	Name   string        // of the program, the start of the client id unless Broker.ClientID is set
-	Will   *Publication  // what the broker publishes when we are lost; Close publishes it too
+	Will   *Publication  // what the broker publishes when the connection is lost; Close publishes it too
 	Retry  time.Duration // before the second attempt to connect; it doubles up to maxRetryFactor times as much; 0: 250 ms
 	Log    *slog.Logger  // nil: slog.Default
 
-	Subscriptions []Subscription // filters must not overlap, or a message comes once for each
+	Subscriptions []Subscription // filters must not overlap, or a message is delivered once for each
 
-	// The callbacks run on goroutines of the client's, one for each queue that
+	// The callbacks run on goroutines of the client, one for each queue that
 	// Subscriptions name, and must not be changed after Initialize. Messages of one
-	// queue come in the order of arrival, those of several at the same time. A
-	// callback may publish, and wait; while it waits, messages of its queue queue
-	// up, and beyond the queue are dropped and counted. It must not call Close.
+	// queue are handled in the order of arrival, those of several concurrently. A
+	// callback may publish, and block; meanwhile the messages of its queue queue up,
+	// and are dropped and counted when it is full. It must not call Close.
 	Handle       func(Message) // nil: nothing is subscribed to
 	OnConnect    func()        // after the subscriptions of each connection; publishes what is retained. In the queue without a name
 	OnDisconnect func(error)   // after a connection was lost; likewise
@@ -59,25 +59,25 @@ type Client struct {
 	droppedPublications atomic.Uint64
 }
 
-// Subscription is a topic filter and the most its messages are acknowledged for.
+// Subscription is a topic filter with the highest quality of service of its messages.
 type Subscription struct {
 	Filter string
 	QoS    byte
 
-	// Queue names where its messages wait for Handle. What must not wait behind a
-	// flood of other messages, nor be dropped for it, has a queue of its own.
+	// Queue names the queue in which its messages wait for Handle. Messages that a
+	// flood of others must neither delay nor displace have a queue of their own.
 	Queue string
 }
 
-// Message is what arrived.
+// Message is a received publication.
 type Message struct {
 	Topic    string
 	Payload  []byte
-	Retained bool      // was published before we subscribed
+	Retained bool      // was published before the subscription
 	Received time.Time // with Go's monotonic clock
 }
 
-// Publication is what to publish.
+// Publication is a message to publish.
 type Publication struct {
 	Topic    string
 	QoS      byte
@@ -86,7 +86,7 @@ type Publication struct {
 }
 
 // maxRetryFactor times Retry is the longest wait between attempts to connect. A
-// connection that lives for less does not count as the broker being back.
+// connection that lasts for less does not end the outage.
 const maxRetryFactor = 8
 
 // warningInterval is between two warnings of one outage. An outage begins with the
@@ -110,7 +110,7 @@ func (o *outage) warningDue(now time.Time) bool {
 
 var (
 	ErrNotConnected = errors.New("broker not connected")
-	ErrQueueFull    = errors.New("the broker takes messages too slowly")
+	ErrQueueFull    = errors.New("the broker reads messages too slowly")
 )
 
 // session is one connection.
@@ -118,13 +118,13 @@ type session struct {
 	mqtt        mqtt.Client
 	id          string
 	connectedAt time.Time
-	lost        chan struct{} // closed when the connection is gone
-	err         error         // why, before lost is closed
+	lost        chan struct{} // closed when the connection is lost
+	err         error         // why; set before lost is closed
 }
 
 type outgoing struct {
 	Publication
-	result chan<- error // receives what became of it, unless nil
+	result chan<- error // receives nil or the reason that it was not sent; nil: not wanted
 }
 
 // Initialize connects to the broker and returns once the subscriptions stand and
@@ -148,7 +148,7 @@ func (c *Client) Initialize(ctx context.Context) error {
 	}
 	c.queues = newQueues(c.Subscriptions)
 	c.outbox = make(chan outgoing, queueLength)
-	c.events = make(chan func(), 64) // connections that a callback may sleep through
+	c.events = make(chan func(), 64) // connections and losses during one callback
 	s, err := c.connect(ctx, true)
 	if err != nil {
 		return err
@@ -167,7 +167,7 @@ func (c *Client) Initialize(ctx context.Context) error {
 	return nil
 }
 
-// Close publishes the Will and what is queued, disconnects and waits for the
+// Close publishes the queue and then the Will, disconnects and waits for the
 // callbacks to return.
 func (c *Client) Close() {
 	if c.cancel == nil {
@@ -179,17 +179,17 @@ func (c *Client) Close() {
 	if c.Will != nil {
 		last = *c.Will
 	}
-	c.PublishWait(ctx, last) // what it returns changes nothing: we leave either way
+	c.PublishWait(ctx, last) // the client disconnects whatever it returns
 	c.cancel()
 	c.done.Wait()
 }
 
-// Connected tells whether the broker is there now.
+// Connected reports whether there is a connection now.
 func (c *Client) Connected() bool { return c.session.Load() != nil }
 
-// Dropped counts what a full queue or a lost connection cost: the received
-// messages by the name of their queue, those of the queue without a name as
-// "messages", and our own as "publications". Call it after Initialize.
+// Dropped counts the messages lost to a full queue or a lost connection: received
+// ones by the name of their queue, those of the queue without a name as "messages",
+// and publications as "publications". Call it after Initialize.
 func (c *Client) Dropped() map[string]uint64 {
 	counts := map[string]uint64{"publications": c.droppedPublications.Load()}
 	for _, q := range c.queues {
@@ -248,7 +248,7 @@ func (c *Client) prepare() error {
 	c.address = address
 
 	o := mqtt.NewClientOptions().SetProtocolVersion(4).SetCleanSession(true)
-	// Connections are ours to make again: paho's own would resend old messages.
+	// This client reconnects by itself: paho's reconnect would resend old messages.
 	o.SetAutoReconnect(false).SetConnectRetry(false).SetConnectTimeout(dialTimeout)
 	o.SetKeepAlive(5 * time.Second).SetPingTimeout(3 * time.Second).SetWriteTimeout(3 * time.Second)
 	if c.Broker.Username != "" {
@@ -265,7 +265,7 @@ func (c *Client) prepare() error {
 		}
 		return newLimitedConn(conn), nil
 	})
-	// In order, and never blocking paho's reader: receive only queues.
+	// In order, and without blocking paho's reader: receive only queues.
 	o.SetOrderMatters(true).SetDefaultPublishHandler(c.receive)
 	c.options = o
 	return nil
@@ -275,7 +275,7 @@ func (c *Client) receive(_ mqtt.Client, m mqtt.Message) {
 	queueOf(c.queues, m.Topic()).put(Message{m.Topic(), m.Payload(), m.Retained(), time.Now()})
 }
 
-// connect tries until there is a session with its subscriptions, or ctx ends.
+// connect retries until there is a session with its subscriptions, or ctx ends.
 func (c *Client) connect(ctx context.Context, first bool) (*session, error) {
 	for {
 		s, err := c.attempt(ctx)
@@ -319,7 +319,7 @@ func permanent(err error) bool {
 }
 
 func (c *Client) attempt(ctx context.Context) (*session, error) {
-	// MQTT 3.1.1 brokers need to accept no more than 23 characters.
+	// An MQTT 3.1.1 broker need not accept more than 23 characters.
 	s := &session{lost: make(chan struct{}), id: c.prefix + rand.Text()[:10]}
 	options := *c.options
 	options.SetClientID(s.id)
@@ -402,12 +402,12 @@ func (c *Client) run(ctx context.Context, s *session) {
 		if s, err = c.connect(ctx, false); err != nil {
 			return
 		}
-		c.drain() // what was on its way in meanwhile
+		c.drain() // what was queued meanwhile
 		c.session.Store(s)
 	}
 }
 
-// notify has the callbacks' goroutine call f, after what it is at.
+// notify has the callbacks' goroutine call f, after what it runs now.
 func (c *Client) notify(ctx context.Context, f func()) {
 	if f == nil {
 		return
@@ -418,8 +418,8 @@ func (c *Client) notify(ctx context.Context, f func()) {
 	}
 }
 
-// write hands the outbox to the session until it is lost or ctx ends. Only
-// this goroutine waits when the broker reads slowly.
+// write sends the outbox through the session until it is lost or ctx ends. Only
+// this goroutine blocks when the broker reads slowly.
 func (c *Client) write(ctx context.Context, s *session) {
 	for {
 		select {
@@ -434,7 +434,7 @@ func (c *Client) write(ctx context.Context, s *session) {
 }
 
 func (c *Client) send(s *session, o outgoing) {
-	if o.Topic == "" { // Close's, to know that the queue was written
+	if o.Topic == "" { // from Close without a Will, which waits for the queue
 		o.result <- nil
 		return
 	}
@@ -459,7 +459,7 @@ func (c *Client) send(s *session, o outgoing) {
 	}()
 }
 
-// drain drops what was queued for a session that is gone.
+// drain drops what was queued for a session that is lost.
 func (c *Client) drain() {
 	for {
 		select {
@@ -474,9 +474,9 @@ func (c *Client) drain() {
 	}
 }
 
-// dispatch calls the callbacks of one queue, one at a time. Connections come
-// before messages, so that OnDisconnect is not called after what the next
-// connection brought.
+// dispatch calls the callbacks of one queue, one at a time. Events have priority
+// over messages, so that OnDisconnect is not called after the first messages of the
+// next connection.
 func (c *Client) dispatch(ctx context.Context, q *queue, events <-chan func()) {
 	for {
 		select {

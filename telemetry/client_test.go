@@ -16,8 +16,8 @@ import (
 	"github.com/eclipse/paho.mqtt.golang/packets"
 )
 
-// connectClient makes a connected client that closes with the test. Its messages come
-// on the channel.
+// connectClient connects a client, which is closed at the end of the test. Its messages
+// are sent on the channel.
 func connectClient(t testing.TB, c *Client, filters ...string) <-chan Message {
 	t.Helper()
 	messages := make(chan Message, 10000)
@@ -40,8 +40,8 @@ func connectClient(t testing.TB, c *Client, filters ...string) <-chan Message {
 	}
 	t.Cleanup(c.Close)
 	if len(filters) > 0 {
-		// The broker has done all of the subscription, retained messages too, once it
-		// acknowledges what is said after it.
+		// The broker has completed the subscription, retained messages included, once it
+		// acknowledges a later publication.
 		publish(t, c, Publication{Topic: "subscribed", QoS: 1})
 	}
 	return messages
@@ -77,8 +77,8 @@ func TestRetainedAndClientID(t *testing.T) {
 	})
 }
 
-// Subscriptions and what OnConnect publishes come back after the broker was
-// gone with all it knew; nothing of the time between is delivered late.
+// Subscriptions and the publications of OnConnect are restored after a broker without
+// persistence restarted; no message of the outage is delivered late.
 func TestBrokerRestart(t *testing.T) {
 	eachBroker(t, func(t *testing.T, start startBroker) {
 		address, stop := start(t, brokerSetup{})
@@ -121,7 +121,7 @@ func TestBrokerRestart(t *testing.T) {
 	})
 }
 
-// collect waits until each topic was heard once more.
+// collect waits for one more message on each topic.
 func collect(t testing.TB, messages <-chan Message, topics ...string) map[string]string {
 	t.Helper()
 	got := map[string]string{}
@@ -138,7 +138,7 @@ func TestWill(t *testing.T) {
 		online := connectClient(t, &Client{Broker: Broker{URL: "tcp://" + address}, Name: "watch"}, "online")
 		wire := newTCPProxy(t, address)
 
-		// A newcomer that only listens leaves nothing behind.
+		// A client without a will leaves no retained message.
 		listener := &Client{Broker: Broker{URL: wire.url()}, Name: "leader"}
 		connectClient(t, listener)
 		listener.Close()
@@ -161,8 +161,8 @@ func TestWill(t *testing.T) {
 	})
 }
 
-// A broker notices late that a connection is gone: what it then does to the old
-// session leaves the new one alone.
+// A broker detects late that a connection is lost: ending the old session then does not
+// affect the new one.
 func TestOldSessionEndsLate(t *testing.T) {
 	eachBroker(t, func(t *testing.T, start startBroker) {
 		address, _ := start(t, brokerSetup{})
@@ -193,21 +193,21 @@ func TestOldSessionEndsLate(t *testing.T) {
 	})
 }
 
-// A broker that takes each connection and then closes it is not asked without end.
+// A broker that accepts each connection and then closes it is retried with back-off.
 func TestBrokerThatHangsUp(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	taken := make(chan time.Time, 100)
+	accepted := make(chan time.Time, 100)
 	go func() {
 		for {
 			conn, err := l.Accept()
 			if err != nil {
 				return
 			}
-			taken <- time.Now()
+			accepted <- time.Now()
 			packets.ReadPacket(conn)
 			packets.NewControlPacket(packets.Connack).Write(conn)
 			conn.Close()
@@ -216,9 +216,9 @@ func TestBrokerThatHangsUp(t *testing.T) {
 	const retry = 10 * time.Millisecond
 	c := &Client{Broker: Broker{URL: "tcp://" + l.Addr().String()}, Name: "c", Retry: retry}
 	connectClient(t, c)
-	first, last := nextEvent(t, "connection", taken), time.Time{}
+	first, last := nextEvent(t, "connection", accepted), time.Time{}
 	for range 5 {
-		last = nextEvent(t, "connection again", taken)
+		last = nextEvent(t, "connection again", accepted)
 	}
 	if took, least := last.Sub(first), (1+2+4+8+8)*retry; took < least {
 		t.Errorf("five more connections within %v, want %v or more", took, least)
@@ -309,7 +309,7 @@ func TestUnreachableAtStart(t *testing.T) {
 	if err := nextEvent(t, "end", failed); err == nil || !strings.Contains(err.Error(), "unreachable") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("got %v", err)
 	}
-	// And it comes up if the broker does.
+	// Initialize succeeds once the broker is reachable.
 	wire := newTCPProxy(t, "")
 	c = &Client{Broker: Broker{URL: wire.url()}, Retry: time.Millisecond, Log: log}
 	go func() { failed <- c.Initialize(t.Context()) }()
@@ -409,7 +409,7 @@ func TestPublishNeverWaits(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if err := c.PublishWait(ctx, Publication{Topic: "x", QoS: 1}); err == nil {
-		t.Error("a publication that nobody read was called delivered")
+		t.Error("a publication that was not read was reported as delivered")
 	}
 	// Nor does the end of the program.
 	start = time.Now()
@@ -419,8 +419,8 @@ func TestPublishNeverWaits(t *testing.T) {
 	}
 }
 
-// A host that takes the connection and then says nothing does not hold up the
-// user's deadline.
+// A host that accepts the connection and then sends nothing does not delay Initialize
+// beyond the caller's deadline.
 func TestSilentBroker(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0") // never accepts
 	if err != nil {
@@ -436,7 +436,7 @@ func TestSilentBroker(t *testing.T) {
 	}
 }
 
-// A callback that waits, even for the broker itself, holds up no acknowledgement.
+// A callback that blocks, even on the broker itself, delays no acknowledgement.
 func TestCallbackMayWait(t *testing.T) {
 	address, _ := startMochi(t, brokerSetup{})
 	c := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "c"}
@@ -453,7 +453,7 @@ func TestCallbackMayWait(t *testing.T) {
 	}
 }
 
-// Nothing a stranger publishes changes what honest messages do; each kind of
+// Invalid messages of an untrusted client do not affect valid ones; each kind of
 // fault is logged once and counted.
 func TestStormOfMalformedPayloads(t *testing.T) {
 	eachBroker(t, func(t *testing.T, start startBroker) {
@@ -468,7 +468,7 @@ func TestStormOfMalformedPayloads(t *testing.T) {
 		leader := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "leader"}
 		leader.Handle = func(m Message) {
 			if _, _, ok := topics.Parse(m.Topic); !ok {
-				rejects.Add(m.Topic, &InvalidError{"topic", "not a topic of ours"})
+				rejects.Add(m.Topic, &InvalidError{"topic", "not a topic of this fleet"})
 				return
 			}
 			r, err := DecodeReport(m.Payload)
@@ -479,11 +479,11 @@ func TestStormOfMalformedPayloads(t *testing.T) {
 			reports <- r
 		}
 		connectClient(t, leader, topics.AllReports())
-		stranger := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "stranger"}
-		connectClient(t, stranger)
+		untrusted := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "untrusted"}
+		connectClient(t, untrusted)
 		random := rand.New(rand.NewPCG(1, 2))
 		const storm = 2000
-		honest := 0
+		valid := 0
 		for i := range storm {
 			payload := []byte(reportExample)
 			switch i % 4 {
@@ -493,22 +493,22 @@ func TestStormOfMalformedPayloads(t *testing.T) {
 				}
 			case 1: // cut short
 				payload = payload[:random.IntN(len(payload))]
-			case 2: // an unusable user
-				publish(t, stranger, Publication{Topic: topics.Report("$ u"), Payload: payload})
+			case 2: // an invalid user id
+				publish(t, untrusted, Publication{Topic: topics.Report("$ u"), Payload: payload})
 				continue
 			case 3:
 				payload = []byte(strings.Replace(reportExample, `"bits":1.1e6`, fmt.Sprintf(`"bits":%d`, -random.IntN(1e6)), 1))
 			}
 			if _, err := DecodeReport(payload); err == nil {
-				honest++ // the flipped bytes did not matter
+				valid++ // in spite of the flipped bytes
 			}
-			publish(t, stranger, Publication{Topic: topics.Report("u1"), Payload: payload})
+			publish(t, untrusted, Publication{Topic: topics.Report("u1"), Payload: payload})
 		}
-		publish(t, stranger, Publication{Topic: topics.Report("u1"), QoS: 1, Payload: []byte(`{"slot":99,"position_m":[1,2],"queue_bits":0,"cpu_hz":1}`)})
+		publish(t, untrusted, Publication{Topic: topics.Report("u1"), QoS: 1, Payload: []byte(`{"slot":99,"position_m":[1,2],"queue_bits":0,"cpu_hz":1}`)})
 		for n := 0; ; n++ {
-			if r := nextEvent(t, "honest report", reports); r.Slot == 99 && r.CPUHz == 1 {
-				if n != honest || rejects.Total() != uint64(storm-honest) {
-					t.Errorf("%d accepted, want %d; %d refused, want %d", n, honest, rejects.Total(), storm-honest)
+			if r := nextEvent(t, "valid report", reports); r.Slot == 99 && r.CPUHz == 1 {
+				if n != valid || rejects.Total() != uint64(storm-valid) {
+					t.Errorf("%d accepted, want %d; %d rejected, want %d", n, valid, rejects.Total(), storm-valid)
 				}
 				break
 			}

@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// message is every payload that is a JSON object.
+// message is any payload that is a JSON object.
 type message interface {
 	Slot | Report | Decision | Result | Budget | Preference | Mission | Ack | Status | Heartbeat | Hello | Proof | Envelope
 }
 
-// InvalidError is why a payload was refused.
+// InvalidError is why a payload was rejected.
 type InvalidError struct {
-	Kind string // which message, field and fault; a small set whatever arrives
-	Text string // the same with the offending value
+	Kind string // message, field and fault; a small set whatever is received
+	Text string // the same with the invalid value
 }
 
 func (e *InvalidError) Error() string { return e.Text }
@@ -117,7 +117,7 @@ func (d *decoder) fail(kind, format string, args ...any) {
 	d.err = &InvalidError{Kind: at + ": " + kind, Text: at + ": " + fmt.Sprintf(format, args...)}
 }
 
-// value reads the next JSON value into v and always passes over all of it.
+// value reads the next JSON value into v and always consumes all of it.
 func (d *decoder) value(s *shape, v reflect.Value) {
 	c := d.peek()
 	if c == 'n' && s.nullable {
@@ -151,7 +151,7 @@ func (d *decoder) value(s *shape, v reflect.Value) {
 	}
 }
 
-// canStartWith tells whether a value of this shape may begin with c.
+// canStartWith reports whether a value of this shape may begin with c.
 func (s *shape) canStartWith(c byte) bool {
 	switch s.kind {
 	case reflect.Bool:
@@ -180,7 +180,7 @@ func (d *decoder) number(s *shape, v reflect.Value) {
 		v.SetInt(int64(x))
 	case v.CanUint():
 		n, err := strconv.ParseUint(token, 10, 64)
-		if err != nil { // 1e3, of what a float64 holds exactly enough
+		if err != nil { // 1e3, which a float64 holds exactly
 			n = uint64(x)
 		}
 		v.SetUint(n)
@@ -267,7 +267,7 @@ func (d *decoder) list(s *shape, v reflect.Value) {
 	case s.kind == reflect.Slice && n > s.max:
 		d.fail("length", "%d elements, at most %d", n, s.max)
 	case s.kind == reflect.Slice && n == 0:
-		v.Set(reflect.MakeSlice(v.Type(), 0, 0)) // [] stays [] when encoded again
+		v.Set(reflect.MakeSlice(v.Type(), 0, 0)) // [] is encoded as [] again, not as null
 	}
 }
 

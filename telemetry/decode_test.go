@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The examples of CONTRACT, one for each row with a JSON object.
+// The examples of docs/wire.md, one for each kind with a JSON object.
 const (
 	slotExample       = `{"slot":17,"slot_ms":1000,"speed":1,"report_by_ms":300,"decide_by_ms":450,"offer":{"price_s_per_j":0.0067,"aircraft":[{"number":1,"position_m":[410.2,388],"cpu_hz":4e10,"expected_users":2.6}]}}`
 	reportExample     = `{"slot":17,"position_m":[312.0,844.5],"task":{"bits":1.1e6,"cycles_per_bit":1000,"deadline_s":0.9},"queue_bits":0,"cpu_hz":1e9,"gain":{"1":3.2e-9,"2":8.8e-11}}`
@@ -56,7 +56,7 @@ var examples = map[string]string{
 	"envelope": envelopeExample, "online": "true",
 }
 
-func TestExamplesOfTheContract(t *testing.T) {
+func TestExamplesAreAccepted(t *testing.T) {
 	for kind, example := range examples {
 		if _, err := decoders[kind]([]byte(example)); err != nil {
 			t.Errorf("%s: %v", kind, err)
@@ -102,7 +102,7 @@ func TestEveryMissingFieldIsNamed(t *testing.T) {
 	}
 }
 
-// Others write null where they have nothing to say.
+// Some clients write null for an absent field.
 func TestNullIsAbsence(t *testing.T) {
 	for kind, payloads := range map[string][2]string{
 		"report":   {`{"slot":1,"position_m":[1,2],"queue_bits":0,"cpu_hz":1,"task":null,"gain":null}`, `{"slot":1,"position_m":[1,2],"queue_bits":0,"cpu_hz":1}`},
@@ -211,7 +211,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A command whose id is usable can be refused by name; any other is only counted.
+// A command with a valid id is answered with a refusal; any other is only counted.
 func TestCommandIDSurvivesAnError(t *testing.T) {
 	cases := []struct{ payload, wantID string }{
 		{`{"id":"b1","energy_j":-5,"mode":"target"}`, "b1"},
@@ -230,7 +230,7 @@ func TestCommandIDSurvivesAnError(t *testing.T) {
 	}
 }
 
-func TestEncodeRefusesWhatNobodyAccepts(t *testing.T) {
+func TestEncodeRejectsInvalidMessages(t *testing.T) {
 	if _, err := Encode(Decision{Slot: 1, Aircraft: 1, Offload: 1.5, CPUHz: 1}); err == nil || err.Error() != "encode decision.offload: 1.5 is outside [0, 1]" {
 		t.Error(err)
 	}
@@ -247,7 +247,7 @@ func TestEncodeRefusesWhatNobodyAccepts(t *testing.T) {
 	}
 }
 
-// Whatever was accepted means the same after another trip over the wire.
+// roundTrip checks that an accepted message is the same after encoding and decoding.
 func roundTrip[T message](t *testing.T, v T, err error) {
 	if err != nil {
 		return
@@ -339,10 +339,10 @@ func FuzzEnvelope(f *testing.F) {
 		v, err := decode[Envelope](b)
 		roundTrip(t, v, err)
 		if err == nil && !LooksSigned(b) {
-			t.Fatalf("%q is an envelope and is not taken for signed", b)
+			t.Fatalf("%q is an envelope and does not look signed", b)
 		}
 		if _, err := Verify("prefdt/f1/command/budget", b, keys); err == nil {
-			t.Fatalf("nobody signed %q", b)
+			t.Fatalf("verified without a signature: %q", b)
 		}
 	})
 }

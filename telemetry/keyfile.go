@@ -62,22 +62,22 @@ func ReadKey(path string) (ed25519.PrivateKey, error) {
 	return ed25519.NewKeyFromSeed(seed), nil
 }
 
-// maxCounter is the largest counter that an envelope carries, and maxReportedCounter the
-// largest that another's word raises ours to: the nanoseconds of a clock in 2116.
-// Above that a forged acknowledgement could use up a key.
+// maxCounter is the largest counter that an envelope carries. maxReportedCounter, the
+// nanoseconds of a clock in 2116, is the largest that an acknowledgement raises the
+// station's counter to: above it a forged one could use up a key.
 const (
 	maxCounter         = 1<<63 - 1
 	maxReportedCounter = 1 << 62
 )
 
 // NextCounter returns a counter that was never used with the key file at path,
-// and has it on disk before it returns. Several programs may share the key; on
-// several machines their clocks, now, keep them apart. The counter exceeds above,
-// what the leader says it accepted last, 0 if that is not known.
+// and stores it on disk before it returns. Several programs may share the key; those
+// on different machines get different counters by their clocks, now. The counter
+// exceeds above, the last one that the leader reported as accepted, 0 if unknown.
 func NextCounter(path string, now time.Time, above uint64) (uint64, error) {
 	path += ".counter"
 	if above > maxReportedCounter {
-		return 0, fmt.Errorf("command counter: the leader is said to have accepted %d, want at most %d; make a new key if that is true", above, uint64(maxReportedCounter))
+		return 0, fmt.Errorf("command counter: the acknowledgement reports %d as accepted, want at most %d; make a new key if that is true", above, uint64(maxReportedCounter))
 	}
 	unlock, err := lockFile(path + ".lock")
 	if err != nil {
@@ -89,29 +89,29 @@ func NextCounter(path string, now time.Time, above uint64) (uint64, error) {
 	switch {
 	case err == nil:
 		if last, err = strconv.ParseUint(strings.TrimSpace(string(text)), 10, 63); err != nil {
-			return 0, fmt.Errorf("command counter %s: %s is not a count; put in a number above the last one the leader accepted", path, quote(string(text)))
+			return 0, fmt.Errorf("command counter %s: %s is not a counter; write a number above the last one that the leader accepted", path, quote(string(text)))
 		}
 	case !os.IsNotExist(err):
 		return 0, fmt.Errorf("command counter: %w", err)
 	}
 	if last == maxCounter {
-		return 0, fmt.Errorf("command counter %s: %d is the largest there is; make a new key", path, last)
+		return 0, fmt.Errorf("command counter %s: %d is the largest counter; make a new key", path, last)
 	}
 	next := max(last, above) + 1
-	if clock := now.UnixNano(); clock > 0 { // a clock before 1970 does not help
+	if clock := now.UnixNano(); clock > 0 { // not of a clock before 1970
 		next = max(next, uint64(clock))
 	}
 	return next, writeDurably(path, strconv.FormatUint(next, 10)+"\n", 0o600)
 }
 
-// writeDurably replaces a file whole: a power cut leaves the old or the new one.
+// writeDurably replaces a file atomically: a power cut leaves the old or the new one.
 func writeDurably(path, text string, mode os.FileMode) error {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, filepath.Base(path)+".*")
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	defer os.Remove(f.Name()) // fails, as it should, once renamed
+	defer os.Remove(f.Name()) // fails once it is renamed, as intended
 	_, err = f.WriteString(text)
 	if err == nil {
 		err = f.Chmod(mode)
@@ -128,7 +128,7 @@ func writeDurably(path, text string, mode os.FileMode) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	if d, err := os.Open(dir); err == nil { // the name too; not every system can sync a directory
+	if d, err := os.Open(dir); err == nil { // for the name; not every system can sync a directory
 		d.Sync()
 		d.Close()
 	}

@@ -7,22 +7,22 @@ import (
 	"net"
 )
 
-// maxPacketBytes is what paho gets to see of one MQTT packet, in bytes of its body:
-// the longest topic and a payload that is too long to be read. MQTT allows
-// 256 MB and paho allocates what the header announces; a stranger's message must
-// cost a companion computer neither its memory nor its connection.
+// maxPacketBytes is the longest body of an MQTT packet passed on to paho: the longest
+// topic and a payload just too long to be decoded. MQTT allows 256 MB and paho
+// allocates what the header announces; a message from any client must cost a companion
+// computer neither its memory nor its connection.
 const maxPacketBytes = 64<<10 + MaxPayload
 
-// limitedConn is a connection from a broker on which longer publications arrive
-// cut short, to be refused as any other bad payload. It follows the framing of
+// limitedConn is a connection to a broker that cuts longer publications short, so
+// that they are rejected like any other invalid payload. It follows the framing of
 // MQTT 3.1.1 section 2.2: a type byte, then the body's length in seven bits a
 // byte, low bits first.
 type limitedConn struct {
 	net.Conn
 	reader    *bufio.Reader
-	header    []byte // of the packet, not read yet
+	header    []byte // of the packet, not passed on yet
 	passBytes int    // bytes of its body to pass on
-	dropBytes int    // and then to drop
+	dropBytes int    // bytes after those to drop
 }
 
 func newLimitedConn(conn net.Conn) *limitedConn {

@@ -83,15 +83,15 @@ func FuzzPackets(f *testing.F) {
 	})
 }
 
-// A publication beyond every limit is one more bad payload, and no more.
+// A publication beyond every limit is rejected like any other invalid payload.
 func TestHugePublication(t *testing.T) {
 	eachBroker(t, func(t *testing.T, start startBroker) {
 		address, _ := start(t, brokerSetup{})
 		messages := connectClient(t, &Client{Broker: Broker{URL: "tcp://" + address}, Name: "leader"}, "x")
-		stranger := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "stranger"}
-		connectClient(t, stranger)
-		publish(t, stranger, Publication{Topic: "x", QoS: 1, Payload: bytes.Repeat([]byte(" "), 2<<20)})
-		publish(t, stranger, Publication{Topic: "x", QoS: 1, Payload: []byte(reportExample)})
+		untrusted := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "untrusted"}
+		connectClient(t, untrusted)
+		publish(t, untrusted, Publication{Topic: "x", QoS: 1, Payload: bytes.Repeat([]byte(" "), 2<<20)})
+		publish(t, untrusted, Publication{Topic: "x", QoS: 1, Payload: []byte(reportExample)})
 		if _, err := DecodeReport(nextEvent(t, "cut message", messages).Payload); err == nil || !strings.Contains(err.Error(), "at most 65536 are read") {
 			t.Errorf("huge: %v", err)
 		}
@@ -101,7 +101,7 @@ func TestHugePublication(t *testing.T) {
 	})
 }
 
-// What a stranger makes us queue is bounded in bytes too.
+// The queue of received messages is bounded in bytes too.
 func TestQueueIsBounded(t *testing.T) {
 	address, _ := startMochi(t, brokerSetup{})
 	entered, release := make(chan bool, 1), make(chan bool)
@@ -115,20 +115,20 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 	connectClient(t, c, "x")
 	t.Cleanup(func() { close(release) }) // before Close
-	stranger := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "stranger"}
-	connectClient(t, stranger)
+	untrusted := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "untrusted"}
+	connectClient(t, untrusted)
 	payload := make([]byte, 64<<10)
-	publish(t, stranger, Publication{Topic: "x", QoS: 1, Payload: payload})
+	publish(t, untrusted, Publication{Topic: "x", QoS: 1, Payload: payload})
 	nextEvent(t, "first message", entered)
 	for c.Dropped()["messages"] == 0 {
-		publish(t, stranger, Publication{Topic: "x", QoS: 1, Payload: payload})
+		publish(t, untrusted, Publication{Topic: "x", QoS: 1, Payload: payload})
 	}
 	if n := len(c.queues[0].inbox); n > queueBytes/len(payload) {
 		t.Errorf("%d messages of %d bytes are queued", n, len(payload))
 	}
 }
 
-// Go turns Nagle's algorithm off on every TCP connection; CONTRACT relies on it.
+// Go turns Nagle's algorithm off on every TCP connection; the slot's deadlines depend on it.
 func TestDialHasNoDelay(t *testing.T) {
 	listener := newTCPProxy(t, "").listener
 	conn, err := dial(listener.Addr().String(), nil)

@@ -2,5 +2,5 @@
 
 package telemetry
 
-// lockFile does nothing where there is no flock: do not share a key there.
+// lockFile does nothing on systems without flock, where programs must not share a key.
 func lockFile(string) (unlock func(), err error) { return func() {}, nil }

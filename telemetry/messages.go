@@ -1,8 +1,7 @@
 package telemetry
 
-// The payloads of CONTRACT's MQTT table. The tags are the one place where a
-// field's name and range stand; decoding, encoding and the test of asyncapi.yaml
-// all read them.
+// The payloads, which docs/wire.md describes. The tags define each field's name and
+// range; decoding, encoding and the test of asyncapi.yaml all read them.
 //
 //	json     the name on the wire; omitempty: may be absent, or null
 //	range    interval of allowed numbers, of each element for arrays and maps
@@ -26,10 +25,11 @@ type Slot struct {
 	Offer      Offer   `json:"offer"`
 }
 
-// Offer is what a user needs to decide for itself when no decision reaches it.
+// Offer is the standing offer: the price and the aircraft positions with which a user
+// decides for itself when it receives no decision.
 type Offer struct {
 	PriceSPerJ float64         `json:"price_s_per_j" range:"[0, 1e6]"`
-	Aircraft   []OfferAircraft `json:"aircraft" max:"64"` // those flying for the leader, possibly none
+	Aircraft   []OfferAircraft `json:"aircraft" max:"64"` // those under the leader's command, possibly none
 }
 
 // OfferAircraft is one aircraft of the standing offer.
@@ -50,15 +50,15 @@ type Report struct {
 	Gain      map[int]float64 `json:"gain,omitempty" range:"(0, 1]" keys:"[1, 64]"` // by aircraft number; may lack any
 }
 
-// Task is the computing a user needs done in the slot: up to maxCycles, and no
-// more than a day on its own CPU, which is what a result may say.
+// Task is the computing a user needs in the slot: up to maxCycles, and no more than
+// a day on its own CPU, the longest time that a result may report.
 type Task struct {
 	Bits         float64 `json:"bits" range:"[1, 1e12]"`
 	CyclesPerBit float64 `json:"cycles_per_bit" range:"[1e-3, 1e9]"`
 	DeadlineS    float64 `json:"deadline_s" range:"(0, 3600]"`
 }
 
-// Decision tells a user where to compute. Local is aircraft 0 with offload 0.
+// Decision is where a user computes its task. Local is aircraft 0 with offload 0.
 type Decision struct {
 	Slot       int     `json:"slot" range:"[0, 1e9]"`
 	Aircraft   int     `json:"aircraft" range:"[0, 64]"`
@@ -73,11 +73,11 @@ type Result struct {
 	CompletionS float64 `json:"completion_s" range:"[0, 86400]"` // from receipt of the decision
 	By          string  `json:"by" enum:"decision,offer,local"`
 
-	LocalS  *float64 `json:"local_s,omitempty" range:"[0, 86400]"`  // what the user's own part took
-	UploadS *float64 `json:"upload_s,omitempty" range:"[0, 86400]"` // what the upload took
+	LocalS  *float64 `json:"local_s,omitempty" range:"[0, 86400]"`  // time of the part computed by the user
+	UploadS *float64 `json:"upload_s,omitempty" range:"[0, 86400]"` // time of the upload
 }
 
-// Budget asks for a total of joules from slot 0 to the end.
+// Budget requests a total of joules from slot 0 to the end.
 type Budget struct {
 	ID      string  `json:"id" match:"id"`
 	EnergyJ float64 `json:"energy_j" range:"(0, 1e12]"`
@@ -86,18 +86,17 @@ type Budget struct {
 	ReplacesJ *float64 `json:"replaces_j,omitempty" range:"(0, 1e12]"` // refused unless this total is in force
 }
 
-// Preference asks for a point of the calibrated energy-delay axis.
+// Preference requests a point of the calibrated energy-delay axis.
 type Preference struct {
 	ID      string  `json:"id" match:"id"`
 	Setting float64 `json:"setting" range:"[0, 1]"` // 0 is least delay
 }
 
-// Mission asks for a change of the mission's state, or of what some aircraft do
-// in it.
+// Mission requests a change of the mission's state, or of what some aircraft do in it.
 type Mission struct {
 	ID       string `json:"id" match:"id"`
 	Action   string `json:"action" enum:"start,hold,resume,return,stop,launch,clear,new"`
-	Aircraft []int  `json:"aircraft,omitempty" range:"[1, 64]" max:"64"` // launch and clear: which; resume: which, without it all in the air
+	Aircraft []int  `json:"aircraft,omitempty" range:"[1, 64]" max:"64"` // launch and clear: which; resume: which, absent: all in the air
 	Mission  string `json:"mission,omitempty" match:"id"`                // new: its id, never used before
 }
 
@@ -108,9 +107,9 @@ type Ack struct {
 	EffectiveSlot *int   `json:"effective_slot,omitempty" range:"[0, 1e9]"` // always when accepted
 	Reason        string `json:"reason,omitempty" max:"500"`                // always when refused
 
-	// What it answers. Two stations may use the same id.
+	// The command that is answered. Two stations may use the same id.
 	Key string `json:"key,omitempty" match:"id"`    // that signed the command; absent: unsigned
-	Of  string `json:"of,omitempty" match:"digest"` // [Digest] of the payload that is answered
+	Of  string `json:"of,omitempty" match:"digest"` // [Digest] of its payload
 
 	// What was applied.
 	EnergyJ   *float64 `json:"energy_j,omitempty" range:"(0, 1e12]"`
@@ -120,24 +119,24 @@ type Ack struct {
 	Saturated *bool    `json:"saturated,omitempty"`                 // always for an accepted budget
 	FloorJ    *float64 `json:"floor_j,omitempty" range:"[0, 1e12]"` // always for an accepted budget
 
-	// With a refusal for a stale challenge or counter, and only then: what to sign
-	// the command with once more.
+	// With a refusal for a stale challenge or counter, and only then: the values to
+	// sign the command with again.
 	Challenge   string  `json:"challenge,omitempty" match:"challenge"`
-	LastCounter *uint64 `json:"last_counter,omitempty" range:"[0, 9223372036854775807]"` // accepted from that key; 0: none
+	LastCounter *uint64 `json:"last_counter,omitempty" range:"[0, 9223372036854775807]"` // last accepted from that key; 0: none
 }
 
-// Heartbeat shows that a station of the crew watches, once a second of wall time.
+// Heartbeat shows that a crew station watches, once a second of wall time.
 type Heartbeat struct {
 	Seq     int64 `json:"seq" range:"[0, 9007199254740992]"`
 	Leaving bool  `json:"leaving,omitempty"` // the station stops watching, on purpose
 }
 
-// Hello asks whether another leader flies the fleet already.
+// Hello asks for another leader that flies the fleet already.
 type Hello struct {
 	Instance string `json:"instance" match:"id"` // random, of the leader that asks
 }
 
-// Proof answers a [Hello]: a leader flies the fleet. It travels in an [Envelope]
+// Proof answers a [Hello]: a leader flies the fleet. It is sent in an [Envelope]
 // signed with the leaders' key, since a beacon or status can be forged.
 type Proof struct {
 	Instance  string `json:"instance" match:"id"` // of the leader that asked
@@ -146,7 +145,7 @@ type Proof struct {
 	Slot      int    `json:"slot" range:"[-1, 1e9]"`            // as in status
 }
 
-// Status is the leader's retained account of the fleet after a settlement.
+// Status is the state of the fleet after a settlement, a retained message.
 type Status struct {
 	Seq           int64            `json:"seq" range:"[0, 9007199254740992]"`
 	Slot          int              `json:"slot" range:"[-1, 1e9]"` // last settled, -1 before the first
@@ -161,11 +160,11 @@ type Status struct {
 	PredictedEndJ *float64         `json:"predicted_end_j" range:"[0, 1e12]"` // null before the first prediction
 	FloorJ        float64          `json:"floor_j" range:"[0, 1e12]"`
 	Saturated     bool             `json:"saturated"`
-	TransitJ      float64          `json:"transit_j" range:"[0, 1e12]"` // climb, transit and return, outside the budget
-	UsersHeard    int              `json:"users_heard" range:"[0, 1e6]"`
+	TransitJ      float64          `json:"transit_j" range:"[0, 1e12]"`  // climb, transit and return, outside the budget
+	UsersHeard    int              `json:"users_heard" range:"[0, 1e6]"` // users that reported in time for the slot
 	MissedSlots   int              `json:"missed_slots" range:"[0, 1e9]"`
 	DecisionMS    float64          `json:"decision_ms" range:"[0, 1e6]"`
-	EnergySource  string           `json:"energy_source" enum:"energy_consumed,current_voltage,remaining_charge,model"` // the fleet's worst
+	EnergySource  string           `json:"energy_source" enum:"energy_consumed,current_voltage,remaining_charge,model"` // the least accurate of the aircraft
 	Challenge     string           `json:"challenge" match:"challenge"`                                                 // to sign commands with, see [Envelope]
 	LastCommand   *LastCommand     `json:"last_command"`                                                                // null before the first
 	Aircraft      []StatusAircraft `json:"aircraft" max:"64"`
@@ -179,20 +178,20 @@ type LastCommand struct {
 	What string `json:"what"`
 }
 
-// StatusAircraft is one aircraft of the status. What is measured is null until
-// the aircraft was heard.
+// StatusAircraft is one aircraft of the status. Measured values are null until the
+// first message of the aircraft.
 type StatusAircraft struct {
 	Number       int         `json:"number" range:"[1, 64]"`
-	Reason       string      `json:"reason" max:"500"` // why it does not fly as asked, the autopilot's own words included; empty: it does
+	Reason       string      `json:"reason" max:"500"` // why it does not fly as commanded, with the autopilot's status text; empty: it does
 	SystemID     int         `json:"system_id" range:"[1, 255]"`
 	PositionM    *[3]float64 `json:"position_m" range:"[-1e5, 1e5]"` // east, north, up
 	SpeedMPS     *float64    `json:"speed_mps" range:"[0, 1000]"`
-	Mode         string      `json:"mode" max:"40"` // the autopilot's, empty until heard
+	Mode         string      `json:"mode" max:"40"` // the autopilot's, empty until its first HEARTBEAT
 	Landed       *bool       `json:"landed"`
 	Battery      *float64    `json:"battery" range:"[0, 1]"` // remaining charge, a fraction
 	EnergySource string      `json:"energy_source" enum:"energy_consumed,current_voltage,remaining_charge,model"`
 	SpentJ       float64     `json:"spent_j" range:"[0, 1e12]"`
-	AgeS         *float64    `json:"age_s" range:"[0, 1e9]"` // since last heard
+	AgeS         *float64    `json:"age_s" range:"[0, 1e9]"` // of the last message received
 }
 
 // Values of the enumerated fields.
@@ -227,7 +226,7 @@ const (
 	SourceModel           = "model"
 )
 
-// What no single field can say.
+// Conditions on several fields.
 
 func (s *Slot) check() (field, problem string) {
 	switch {
@@ -248,7 +247,7 @@ func (s *Slot) check() (field, problem string) {
 	return "", ""
 }
 
-// What one user may ask for in one slot. Beyond that it asks for the fleet.
+// Limits of one user's task. More would take the fleet from all other users.
 const (
 	maxCycles = 1e12
 	maxLocalS = 86400

@@ -6,7 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// A queue holds two slots of the 4,096 users that a slot may have.
+// Bounds of a queue: the reports of two slots of 4,096 users, the most that a slot may
+// have.
 const (
 	queueLength = 8192
 	queueBytes  = 16 << 20 // of payloads
@@ -36,7 +37,7 @@ func newQueues(subscriptions []Subscription) []*queue {
 	return queues
 }
 
-// queueOf returns the queue of a topic's messages, in doubt the first.
+// queueOf returns the queue of a topic's messages, the first one by default.
 func queueOf(queues []*queue, topic string) *queue {
 	for _, q := range queues[1:] {
 		for _, filter := range q.filters {
@@ -48,7 +49,7 @@ func queueOf(queues []*queue, topic string) *queue {
 	return queues[0]
 }
 
-// put never waits: what there is no room for is dropped and counted.
+// put never blocks: a message that does not fit is dropped and counted.
 func (q *queue) put(m Message) {
 	size := int64(len(m.Payload))
 	if q.bytes.Add(size) <= queueBytes {
@@ -62,8 +63,8 @@ func (q *queue) put(m Message) {
 	q.dropped.Add(1)
 }
 
-// matches tells whether a subscription's filter covers a topic (MQTT 3.1.1
-// section 4.7; topics that begin with $ are not ours).
+// matches reports whether a subscription's filter covers a topic (MQTT 3.1.1
+// section 4.7; the fleet has no topics that begin with $).
 func matches(filter, topic string) bool {
 	for {
 		level, filterRest, filterMore := strings.Cut(filter, "/")

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// While a flood of reports fills its queue, and whoever reads them waits, a
-// command arrives, and none is dropped for the flood. With one queue for both the
-// command came after the reports, if at all.
-func TestReportsDoNotCrowdOutCommands(t *testing.T) {
+// While many reports fill their queue and its callback blocks, commands are delivered
+// and none is dropped. With one queue for both they would follow the reports, or be
+// dropped with them.
+func TestReportsDoNotDelayCommands(t *testing.T) {
 	eachBroker(t, func(t *testing.T, start startBroker) {
 		address, _ := start(t, brokerSetup{})
 		topics, err := NewTopics("f1")
@@ -62,10 +62,10 @@ func TestReportsDoNotCrowdOutCommands(t *testing.T) {
 			}
 		}
 		if len(reports) > 0 {
-			t.Errorf("%d reports were through before the commands", len(reports))
+			t.Errorf("%d reports were handled before the commands", len(reports))
 		}
 		want := map[string]uint64{"reports": tooMany, "commands": 0, "messages": 0, "publications": 0}
-		if got := c.Dropped(); !maps.Equal(got, want) { // the broker keeps the order: the reports came before the commands
+		if got := c.Dropped(); !maps.Equal(got, want) { // the broker keeps the order: the reports precede the commands
 			t.Errorf("dropped %v, want %v", got, want)
 		}
 		close(release)
@@ -76,7 +76,7 @@ func TestReportsDoNotCrowdOutCommands(t *testing.T) {
 		}
 		select {
 		case got := <-reports:
-			t.Errorf("report %s was dropped and came", got)
+			t.Errorf("report %s was counted as dropped, and delivered", got)
 		case <-time.After(10 * time.Millisecond):
 		}
 	})

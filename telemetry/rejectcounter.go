@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// RejectCounter counts refused input by kind and logs the first of each kind, so that
-// a storm of bad payloads neither hides nor floods the log. The zero value logs
-// to slog.Default. It is safe for concurrent use.
+// RejectCounter counts rejected input by kind and logs the first of each kind, so that
+// many invalid payloads are visible in the log without flooding it. The zero value
+// logs to slog.Default. It is safe for concurrent use.
 type RejectCounter struct {
 	Log *slog.Logger
 
@@ -17,7 +17,7 @@ type RejectCounter struct {
 	counts map[string]uint64
 }
 
-// Add counts err, under its kind if it is an *[Invalid]. The topic is for the log.
+// Add counts err, by its kind if it is an [*InvalidError]. The topic is for the log.
 func (r *RejectCounter) Add(topic string, err error) {
 	kind := err.Error()
 	if invalid := (*InvalidError)(nil); errors.As(err, &invalid) {
@@ -41,14 +41,14 @@ func (r *RejectCounter) Add(topic string, err error) {
 	}
 }
 
-// Counts returns how many were refused, by kind.
+// Counts returns how many were rejected, by kind.
 func (r *RejectCounter) Counts() map[string]uint64 {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	return maps.Clone(r.counts)
 }
 
-// Total returns how many were refused.
+// Total returns how many were rejected.
 func (r *RejectCounter) Total() (n uint64) {
 	for _, count := range r.Counts() {
 		n += count

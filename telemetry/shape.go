@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// shape is what a message's Go type and tags say about a JSON value.
+// shape is the form of a JSON value, from a message's Go type and tags.
 type shape struct {
 	name     string       // the Go type's, in lower case: a message's name in errors and reject kinds
 	kind     reflect.Kind // Bool, Int, Float64, String, Struct, Slice, Array, Map
@@ -31,9 +31,9 @@ type field struct {
 	*shape
 }
 
-// textForm is a closed set of short texts: so many characters of an alphabet.
+// textForm is a set of short texts: a number of characters of an alphabet.
 type textForm struct {
-	alphabet             string // as a person reads it: characters and ranges of them
+	alphabet             string // as errors show it: characters and ranges of them
 	minLength, maxLength int
 	allowed              [256]bool
 }
@@ -140,7 +140,7 @@ func newShape(t reflect.Type, tag reflect.StructTag) *shape {
 			f := t.Field(i)
 			name, option, _ := strings.Cut(f.Tag.Get("json"), ",")
 			value, optional := newShape(f.Type, f.Tag), option == "omitempty"
-			value.nullable = value.nullable || optional // null is absence, as others write it
+			value.nullable = value.nullable || optional // some clients write null for an absent field
 			s.fields = append(s.fields, field{name, i, optional, value})
 		}
 	case reflect.Bool, reflect.Int, reflect.Float64, reflect.String:
@@ -150,7 +150,7 @@ func newShape(t reflect.Type, tag reflect.StructTag) *shape {
 	return s
 }
 
-// describe names what the shape wants, for errors.
+// describe names the JSON type of the shape, for errors.
 func (s *shape) describe() string {
 	switch s.kind {
 	case reflect.Bool:

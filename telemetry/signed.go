@@ -11,10 +11,9 @@ import (
 	"strconv"
 )
 
-// Envelope is a signed message: the message's JSON as a string, who signed it,
-// and what keeps a recording from being played back. The challenge is one that
-// the leader published a short time ago; the counter exceeds every earlier one
-// of that key.
+// Envelope is a signed message: the message's JSON as a string, the name of the key,
+// and a challenge and a counter against replay. The challenge is one that the leader
+// published a short time ago; the counter exceeds every earlier one of that key.
 type Envelope struct {
 	Key       string `json:"key" match:"id"`
 	Counter   uint64 `json:"counter" range:"[1, 9223372036854775807]"` // a clock's nanoseconds fit
@@ -23,8 +22,8 @@ type Envelope struct {
 	Signature string `json:"signature" max:"100"` // base64 of Ed25519 over signedText
 }
 
-// signedText is what is signed. Neither key, challenge nor counter may hold a
-// newline, and no topic of ours does, so two envelopes never share a text.
+// signedText is what is signed. Neither key, challenge, counter nor a topic of the
+// fleet holds a newline, so two different envelopes never have the same text.
 func signedText(topic, key, challenge string, counter uint64, body string) []byte {
 	return []byte("prefdt-command-2\n" + topic + "\n" + key + "\n" + challenge + "\n" + strconv.FormatUint(counter, 10) + "\n" + body)
 }
@@ -37,21 +36,21 @@ func Sign(key string, private ed25519.PrivateKey, counter uint64, challenge, top
 	return Encode(Envelope{key, counter, challenge, string(body), base64.StdEncoding.EncodeToString(signature)})
 }
 
-// NewChallenge returns a challenge that nobody can foresee: 16 random bytes.
+// NewChallenge returns an unpredictable challenge: 16 random bytes.
 func NewChallenge() string {
 	var raw [16]byte
 	rand.Read(raw[:]) // never fails
 	return base64.RawURLEncoding.EncodeToString(raw[:])
 }
 
-// Digest names a payload, for the acknowledgement that answers it: SHA-256 in
+// Digest identifies a payload in the acknowledgement that answers it: SHA-256 in
 // lower-case hexadecimal.
 func Digest(payload []byte) string {
 	sum := sha256.Sum256(payload)
 	return hex.EncodeToString(sum[:])
 }
 
-// LooksSigned tells whether a payload means to be a signed command: a JSON object
+// LooksSigned reports whether a payload is meant as a signed command: a JSON object
 // with a signature field.
 func LooksSigned(payload []byte) bool {
 	if checkSyntax(payload) != nil {
@@ -69,9 +68,9 @@ func LooksSigned(payload []byte) bool {
 	return false
 }
 
-// Verify opens a signed message that arrived on topic, one that [Topics.Parse]
-// knows. It judges form, key and signature, and neither challenge nor counter:
-// first the receiver looks the command's id up, since a repeat of an answered
+// Verify opens a signed message that was received on topic, one that [Topics.Parse]
+// accepts. It checks form, key and signature, and neither challenge nor counter:
+// the receiver looks up the command's id first, since a repeat of an answered
 // command is answered again whatever they are.
 func Verify(topic string, payload []byte, keys map[string]ed25519.PublicKey) (Envelope, error) {
 	e, err := decode[Envelope](payload)
@@ -90,8 +89,8 @@ func Verify(topic string, payload []byte, keys map[string]ed25519.PublicKey) (En
 }
 
 // ClaimedID returns the id of the command in a payload, signed or not, without
-// any verification, and empty if there is no usable one: what is needed to
-// answer that it is refused, and no ground to act.
+// any verification, and empty if there is no valid one. It serves to answer with a
+// refusal, and never to act on the command.
 func ClaimedID(payload []byte) string {
 	if LooksSigned(payload) {
 		e, err := decode[Envelope](payload)
@@ -100,7 +99,7 @@ func ClaimedID(payload []byte) string {
 		}
 		payload = []byte(e.Body)
 	}
-	c, _ := DecodeBudget(payload) // the id stands in the same field of every command
+	c, _ := DecodeBudget(payload) // the id is the same field in every command
 	return c.ID
 }
 

@@ -56,7 +56,7 @@ func TestSignedCommand(t *testing.T) {
 		}
 	}
 	if _, err := Sign("crew-1", private, 1, "short", topic, nil); err == nil {
-		t.Error("signed with a challenge that nobody accepts")
+		t.Error("signed with an invalid challenge")
 	}
 }
 
@@ -125,7 +125,7 @@ func TestSignatureCoversEveryPart(t *testing.T) {
 	}
 }
 
-// testdata/signature.json is CONTRACT's scheme with numbers in it, for clients in
+// testdata/signature.json is an example of the signature, for clients in
 // other languages. OpenSSL signed it: openssl pkeyutl -sign -rawin.
 func TestSignatureIsTheContracts(t *testing.T) {
 	raw, err := os.ReadFile("testdata/signature.json")
@@ -173,7 +173,7 @@ func TestChallengesDiffer(t *testing.T) {
 	}
 }
 
-// A refusal needs the id of a command that nobody could verify.
+// A refusal needs the id of a command that cannot be verified.
 func TestClaimedID(t *testing.T) {
 	_, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -201,7 +201,7 @@ func TestCountersAreNeverReused(t *testing.T) {
 	for range 4 {
 		group.Go(func() {
 			for i := range 5 {
-				n, err := NextCounter(path, time.Unix(0, int64(i)), 0) // a clock that stands still, more or less
+				n, err := NextCounter(path, time.Unix(0, int64(i)), 0) // a clock that hardly advances
 				if err != nil {
 					t.Error(err)
 				}
@@ -227,7 +227,7 @@ func TestCountersAreNeverReused(t *testing.T) {
 }
 
 // A key on a second machine, or with its counter file lost, is ahead of what was
-// accepted by its clock; with a clock that is behind, by what the leader says.
+// accepted by its clock; with a clock that is behind, by what the leader reports.
 // Before, a spare laptop began at 1 and its stop was dropped.
 func TestCounterFollowsClockAndLeader(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "crew.key")

@@ -7,18 +7,18 @@ import (
 	"unicode/utf8"
 )
 
-// Limits on any payload, so that a hostile one costs little.
+// Limits on any payload, so that a hostile one costs little time and memory.
 const (
 	MaxPayload     = 64 << 10 // bytes
 	maxDepth       = 8        // nested objects and lists
 	maxMembers     = 256      // fields of one object
 	maxDigits      = 64       // characters of one number
 	maxQuoted      = 40       // characters of a value shown in an error
-	maxRejectKinds = 256      // kinds kept apart by Rejects
+	maxRejectKinds = 256      // kinds that RejectCounter distinguishes
 )
 
 // checkSyntax accepts UTF-8 JSON within the limits, without a key given twice
-// in one object. What passes can be scanned without further errors.
+// in one object. An accepted payload can be scanned without further errors.
 func checkSyntax(payload []byte) error {
 	switch {
 	case len(payload) > MaxPayload:
@@ -51,7 +51,7 @@ func (s *scanner) peek() byte {
 	return 0
 }
 
-// check walks one value and applies the limits.
+// check walks over one value and applies the limits.
 func (s *scanner) check(depth int) error {
 	switch c := s.peek(); c {
 	case '{', '[':
@@ -143,7 +143,7 @@ func (s *scanner) skip() {
 	}
 }
 
-// quote shows a value from outside in an error: short, printable, one line.
+// quote is a received value as an error shows it: short, printable, one line.
 func quote(text string) string {
 	if len(text) > maxQuoted {
 		return fmt.Sprintf("%.*q...", maxQuoted, text)

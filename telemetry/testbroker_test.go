@@ -31,11 +31,11 @@ import (
 // testTimeout is how long a test waits for an event before it gives up.
 const testTimeout = 10 * time.Second
 
-// brokerSetup is what a test asks of a broker on loopback.
+// brokerSetup is the configuration of a test's broker on loopback.
 type brokerSetup struct {
 	password     string            // of user "crew"; empty: anonymous
 	certs        *testCertificates // nil: no TLS; else mutual TLS
-	deniedFilter string            // a filter that nobody may read
+	deniedFilter string            // a filter that no client may read
 }
 
 // startBroker starts a real broker and returns its host:port and how to stop it.
@@ -61,7 +61,7 @@ func eachBroker(t *testing.T, test func(t *testing.T, start startBroker)) {
 	}
 }
 
-// freeAddress returns an address where, a moment ago, nobody listened.
+// freeAddress returns an address at which nothing listened a moment ago.
 func freeAddress(t testing.TB) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -112,7 +112,7 @@ func (g *accessHook) OnACLCheck(_ *mochi.Client, topic string, write bool) bool 
 }
 
 func startMosquitto(t testing.TB, b brokerSetup) (address string, stop func()) {
-	for range 10 { // it cannot be told to take any free port, and another program may be faster
+	for range 10 { // it has no option for any free port, and another program may take this one first
 		if address, stop = tryMosquitto(t, b); stop != nil {
 			return address, stop
 		}
@@ -313,7 +313,7 @@ func (c *tcpProxy) pump(to, from net.Conn) {
 	}
 }
 
-// cutAll breaks every connection without an MQTT goodbye.
+// cutAll breaks every connection without an MQTT DISCONNECT.
 func (c *tcpProxy) cutAll() {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()

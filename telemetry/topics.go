@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Kind is a row of CONTRACT's MQTT table.
+// Kind is a kind of topic, a row of the table in docs/wire.md.
 type Kind string
 
 // The kinds of topic below prefdt/{fleet}/.
@@ -25,7 +25,7 @@ const (
 	KindProof      Kind = "proof"
 )
 
-// ValidID tells whether a fleet, user, station or command id is 1 to 64 characters of
+// ValidID reports whether a fleet, user, station or command id is 1 to 64 characters of
 // A-Z a-z 0-9 . _ -
 func ValidID(id string) bool { return textForms["id"].matches(id) }
 
@@ -66,11 +66,11 @@ func (t Topics) AllAcks() string      { return t.root + "ack/+" }
 
 func (t Topics) AllHeartbeats() string { return t.root + "crew/+/heartbeat" }
 
-// Parse returns what a topic carries and the user, station or command id in it. ok is
-// false for a topic of another fleet, of no known kind or with an unusable id.
+// Parse returns a topic's kind and the user, station or command id in it. ok is false
+// for a topic of another fleet, of an unknown kind or with an invalid id.
 func (t Topics) Parse(topic string) (kind Kind, id string, ok bool) {
-	rest, ours := strings.CutPrefix(topic, t.root)
-	if !ours || t.root == "" {
+	rest, ok := strings.CutPrefix(topic, t.root)
+	if !ok || t.root == "" {
 		return "", "", false
 	}
 	switch rest {
@@ -82,8 +82,8 @@ func (t Topics) Parse(topic string) (kind Kind, id string, ok bool) {
 	if id, ok := strings.CutPrefix(rest, "ack/"); ok && ValidID(id) {
 		return KindAck, id, true
 	}
-	if crew, ok := strings.CutPrefix(rest, "crew/"); ok {
-		if name, ok := strings.CutSuffix(crew, "/heartbeat"); ok && ValidID(name) {
+	if station, ok := strings.CutPrefix(rest, "crew/"); ok {
+		if name, ok := strings.CutSuffix(station, "/heartbeat"); ok && ValidID(name) {
 			return KindHeartbeat, name, true
 		}
 	}

@@ -95,10 +95,11 @@ func newID(given, kind string) string {
 	return kind + "-" + strings.ToLower(rand.Text()[:12])
 }
 
-// refusedError is the leader's no.
+// refusedError is a command that the leader refused.
 type refusedError struct{ error }
 
-// sendCommand checks, sends and awaits one command. what names it to the user.
+// sendCommand checks and sends one command and waits for its answer. what names it to
+// the user.
 func sendCommand[T telemetry.Budget | telemetry.Preference | telemetry.Mission](t *tool, topic, id string, c T, what string) int {
 	body, err := telemetry.Encode(c)
 	if err != nil {
@@ -115,7 +116,7 @@ func sendCommand[T telemetry.Budget | telemetry.Preference | telemetry.Mission](
 	if !ack.Accepted {
 		again := ""
 		if ack.Challenge != "" {
-			again = ", also when signed once more"
+			again = ", also when signed again"
 		}
 		return t.exitStatus(refusedError{fmt.Errorf("%s refused%s: %s (%s)", what, again, printable(ack.Reason), ackOrigin(ack))})
 	}
@@ -130,21 +131,21 @@ func sendCommand[T telemetry.Budget | telemetry.Preference | telemetry.Mission](
 	return exitOK
 }
 
-// appliedText is what the leader says it applied; what was asked for where it says
-// no more.
-func appliedText(ack telemetry.Ack, asked string) string {
+// appliedText is what the leader applied by its answer; the request where the answer
+// does not say.
+func appliedText(ack telemetry.Ack, request string) string {
 	switch {
 	case ack.EnergyJ != nil:
 		return budgetText(*ack.EnergyJ, ack.Mode)
 	case ack.Setting != nil:
 		return preferenceText(*ack.Setting)
-	case ack.Action != "" && !strings.HasPrefix(asked+" ", "mission "+ack.Action+" "):
+	case ack.Action != "" && !strings.HasPrefix(request+" ", "mission "+ack.Action+" "):
 		return "mission " + ack.Action
 	}
-	return asked
+	return request
 }
 
-// ackOrigin is the id of an answered command and the key that asked.
+// ackOrigin is the id of an answered command and the key that signed it.
 func ackOrigin(ack telemetry.Ack) string {
 	if ack.Key == "" {
 		return "id " + ack.ID

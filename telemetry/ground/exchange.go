@@ -12,25 +12,25 @@ import (
 // The leader applies an id once and acknowledges it each time.
 const resendInterval = 2 * time.Second
 
-// exchange is one command and what came back. It has no clock and no connection:
-// messages go in, payloads to publish and at last an acknowledgement come out.
+// exchange is one command on its way to an answer. It has no clock and no connection:
+// its inputs are messages, its outputs payloads to publish and an acknowledgement.
 type exchange struct {
 	topic, id string
 	body      []byte
 	signer    *signer // nil: the body is sent as it is
 	topics    telemetry.Topics
 
-	payload     []byte          // as sent last; nil: nothing yet
+	payload     []byte          // sent last; nil: nothing yet
 	sentDigests map[string]bool // digests of every payload
-	signedAgain bool            // signed once more
+	signedAgain bool            // after a stale challenge or counter
 
 	status        *telemetry.Status // the last, for its challenge
 	online        *bool
 	unreadable    error // an answer that could not be read
-	otherAnswered bool  // an answer to a payload that is not ours came
+	otherAnswered bool  // an answer to another station's payload was received
 }
 
-// start returns what to publish before anything came.
+// start returns what to publish before the first message.
 func (x *exchange) start() []byte {
 	x.sentDigests = map[string]bool{}
 	if x.signer == nil {
@@ -52,8 +52,8 @@ func (x *exchange) signPayload(challenge string, lastCounter uint64) error {
 	return err
 }
 
-// handleMessage takes a message in. It returns a payload to publish now, or the answer
-// that ends the exchange.
+// handleMessage handles a received message. It returns a payload to publish now, or the
+// answer that ends the exchange.
 func (x *exchange) handleMessage(m telemetry.Message) (publish []byte, answer *telemetry.Ack, err error) {
 	switch m.Topic {
 	case x.topics.Online():
@@ -86,7 +86,7 @@ func (x *exchange) handleMessage(m telemetry.Message) (publish []byte, answer *t
 			x.otherAnswered = true
 		case ack.Challenge == "" || x.signer == nil:
 			return nil, &ack, nil
-		case ack.Of != telemetry.Digest(x.payload): // of the one that was signed again already
+		case ack.Of != telemetry.Digest(x.payload): // answers the payload before the second signature
 		case x.signedAgain:
 			return nil, &ack, nil
 		default:
@@ -100,22 +100,22 @@ func (x *exchange) handleMessage(m telemetry.Message) (publish []byte, answer *t
 	return nil, nil, nil
 }
 
-// noAnswerReason says why there is no answer, as far as it is known.
+// noAnswerReason is why there is no answer, as far as it is known.
 func (x *exchange) noAnswerReason(fleet string) string {
-	why := "the leader says it is online, but may not accept commands signed like this one"
+	why := "the leader is online, but may not accept commands signed like this one"
 	switch {
 	case x.unreadable != nil:
-		why = "what came as an answer cannot be read: " + printable(x.unreadable.Error())
+		why = "the answer cannot be read: " + printable(x.unreadable.Error())
 	case x.online == nil:
 		why = "no leader of fleet " + fleet + " was ever at this broker"
 	case !*x.online:
 		why = "the leader of fleet " + fleet + " is offline"
 	case x.payload == nil:
-		why = "the leader says it is online, but no status of it came, and without its challenge nothing can be signed"
+		why = "the leader is online, but no status was received, and without its challenge nothing can be signed"
 	case x.otherAnswered:
 		why = "the leader answered another payload with this id, perhaps another station's"
 	case x.signedAgain:
-		why = "the leader asked for another signature, and did not answer that one"
+		why = "the leader requested another signature, and did not answer it"
 	}
 	if x.payload == nil {
 		return why + "; nothing was sent"
@@ -130,8 +130,8 @@ func (x *exchange) noAnswerReason(fleet string) string {
 	return fmt.Sprintf("%s; command %s may still be applied", why, x.id)
 }
 
-// runExchange carries an exchange out until it is answered or time is up. The
-// subscription to the answer stands before the first publication.
+// runExchange sends a command until it is answered or the time is up. It subscribes to
+// the answer before it publishes.
 func (t *tool) runExchange(x *exchange) (telemetry.Ack, error) {
 	timeout := time.Duration(t.config.TimeoutS * float64(time.Second))
 	ctx, cancel := context.WithTimeout(t.ctx, timeout)
@@ -151,7 +151,7 @@ func (t *tool) runExchange(x *exchange) (telemetry.Ack, error) {
 	defer client.Close()
 	defer cancel() // before Close, which waits for Handle
 	publish := func(payload []byte) {
-		if payload != nil { // dropped while the broker is away: sent again below
+		if payload != nil { // dropped without a connection: sent again below
 			client.Publish(telemetry.Publication{Topic: x.topic, QoS: 1, Payload: payload})
 		}
 	}

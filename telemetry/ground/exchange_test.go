@@ -11,7 +11,7 @@ import (
 	"prefdt/telemetry"
 )
 
-// newCrewKey makes a key file and says what the leader knows of it.
+// newCrewKey makes a key file and returns the leader's entry for it.
 func newCrewKey(t testing.TB) (path string, keys map[string]ed25519.PublicKey) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "crew-1.key")
@@ -28,7 +28,7 @@ func newCrewKey(t testing.TB) (path string, keys map[string]ed25519.PublicKey) {
 
 // A command that the leader finds stale, in its challenge or its counter, is
 // signed once more, with the same id and body, and no more than once.
-func TestStaleCommandIsSignedOnceMore(t *testing.T) {
+func TestStaleCommandIsSignedAgain(t *testing.T) {
 	hour := uint64(time.Now().Add(time.Hour).UnixNano())
 	for name, c := range map[string]struct {
 		shown  string // challenge of the retained status; empty: the leader's
@@ -41,8 +41,8 @@ func TestStaleCommandIsSignedOnceMore(t *testing.T) {
 			"mission stop accepted from slot 31 (id s1, key crew-1)\n", ""},
 		"another laptop with the key has a clock an hour ahead": {"", func(l *fakeLeader) { l.lastCounters["crew-1"] = hour }, exitOK,
 			"mission stop accepted from slot 31 (id s1, key crew-1)\n", ""},
-		"stale whatever is signed": {"", func(l *fakeLeader) { l.alwaysStale = true }, exitRefused, "",
-			"ground mission: mission stop refused, also when signed once more: the challenge is stale (id s1, key crew-1)\n"},
+		"always stale": {"", func(l *fakeLeader) { l.alwaysStale = true }, exitRefused, "",
+			"ground mission: mission stop refused, also when signed again: the challenge is stale (id s1, key crew-1)\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -94,7 +94,7 @@ func deliver[T telemetry.Status | telemetry.Ack](t *testing.T, x *exchange, topi
 	return publish, answer
 }
 
-// Nothing is sent before a status says the challenge, later ones change nothing,
+// Nothing is sent before the challenge of a status, later ones change nothing,
 // and only answers to our own payloads count, an early one's included.
 func TestExchange(t *testing.T) {
 	x := newSignedExchange(t)
@@ -128,14 +128,14 @@ func TestExchange(t *testing.T) {
 	if second == nil || answer != nil {
 		t.Fatalf("a stale command: %s, %+v", second, answer)
 	}
-	// The first payload was sent twice, its refusal comes twice.
+	// The first payload was sent twice, and is refused twice.
 	if p, answer := deliver(t, x, topics.Ack("s1"), stale); p != nil || answer != nil {
 		t.Errorf("the refusal of the first payload again: %s, %+v", p, answer)
 	}
 	s.LastCommand = &telemetry.LastCommand{ID: "s1", Key: "crew-2", Slot: 7, What: "mission stop"}
 	deliver(t, x, topics.Status(), s)
 	if got := x.noAnswerReason("f1"); strings.Contains(got, "slot 7") {
-		t.Errorf("another key's command is taken for ours: %s", got)
+		t.Errorf("another key's command is taken for this one: %s", got)
 	}
 	s.LastCommand.Key = "crew-1"
 	deliver(t, x, topics.Status(), s)
@@ -148,8 +148,8 @@ func TestExchange(t *testing.T) {
 	}
 }
 
-// What the crew reads when no answer of use comes.
-func TestKnown(t *testing.T) {
+// The reason printed when there is no valid answer.
+func TestNoAnswerReason(t *testing.T) {
 	digest := telemetry.Digest([]byte(`{"id":"s1","action":"stop"}`))
 	status, err := telemetry.Encode(exampleStatus(3))
 	if err != nil {
@@ -160,28 +160,28 @@ func TestKnown(t *testing.T) {
 		return [2]string{topics.Ack("s1"), strings.Replace(text, "OF", digest, 1)}
 	}
 	for name, c := range map[string]struct {
-		signed bool
-		said   [][2]string // topic, payload
-		want   string
+		signed   bool
+		received [][2]string // topic, payload
+		want     string
 	}{
-		"nobody there":           {false, nil, "no leader of fleet f1 was ever at this broker; command s1 may still be applied"},
+		"no leader":              {false, nil, "no leader of fleet f1 was ever at this broker; command s1 may still be applied"},
 		"offline":                {false, [][2]string{yes, no}, "the leader of fleet f1 is offline; command s1 may still be applied"},
-		"silent":                 {false, [][2]string{yes}, "the leader says it is online, but may not accept commands signed like this one; command s1 may still be applied"},
-		"no challenge":           {true, [][2]string{yes}, "the leader says it is online, but no status of it came, and without its challenge nothing can be signed; nothing was sent"},
-		"an unreadable status":   {true, [][2]string{yes, {topics.Status(), "{}"}}, "what came as an answer cannot be read: status.seq: missing; nothing was sent"},
-		"silent, though signed":  {true, [][2]string{yes, {topics.Status(), string(status)}}, "the leader says it is online, but may not accept commands signed like this one; command s1 may still be applied"},
-		"an unreadable answer":   {false, [][2]string{yes, ack(`{"id":"s1","of":"OF","accepted":"yes"}`)}, `what came as an answer cannot be read: ack.accepted: "\"yes\"", want true or false; command s1 may still be applied`},
-		"another id":             {false, [][2]string{yes, ack(`{"id":"b2","of":"OF","accepted":true,"effective_slot":3}`)}, `what came as an answer cannot be read: ack.id: "b2", on the topic of s1; command s1 may still be applied`},
+		"silent":                 {false, [][2]string{yes}, "the leader is online, but may not accept commands signed like this one; command s1 may still be applied"},
+		"no challenge":           {true, [][2]string{yes}, "the leader is online, but no status was received, and without its challenge nothing can be signed; nothing was sent"},
+		"an unreadable status":   {true, [][2]string{yes, {topics.Status(), "{}"}}, "the answer cannot be read: status.seq: missing; nothing was sent"},
+		"silent, though signed":  {true, [][2]string{yes, {topics.Status(), string(status)}}, "the leader is online, but may not accept commands signed like this one; command s1 may still be applied"},
+		"an unreadable answer":   {false, [][2]string{yes, ack(`{"id":"s1","of":"OF","accepted":"yes"}`)}, `the answer cannot be read: ack.accepted: "\"yes\"", want true or false; command s1 may still be applied`},
+		"another id":             {false, [][2]string{yes, ack(`{"id":"b2","of":"OF","accepted":true,"effective_slot":3}`)}, `the answer cannot be read: ack.id: "b2", on the topic of s1; command s1 may still be applied`},
 		"another station's":      {false, [][2]string{yes, ack(`{"id":"s1","of":"` + telemetry.Digest(nil) + `","accepted":true,"effective_slot":3}`)}, "the leader answered another payload with this id, perhaps another station's; command s1 may still be applied"},
 		"an answer to nothing":   {false, [][2]string{yes, ack(`{"id":"s1","accepted":true,"effective_slot":3}`)}, "the leader answered another payload with this id, perhaps another station's; command s1 may still be applied"},
-		"escape sequences in it": {false, [][2]string{yes, ack("{\"id\":\"s1\",\"accepted\":\"\x1b\"}")}, "what came as an answer cannot be read: ack: not JSON; command s1 may still be applied"},
+		"escape sequences in it": {false, [][2]string{yes, ack("{\"id\":\"s1\",\"accepted\":\"\x1b\"}")}, "the answer cannot be read: ack: not JSON; command s1 may still be applied"},
 	} {
 		x := newSignedExchange(t)
 		if !c.signed {
 			x.signer = nil
 		}
 		x.start()
-		for _, m := range c.said {
+		for _, m := range c.received {
 			if _, answer, err := x.handleMessage(telemetry.Message{Topic: m[0], Payload: []byte(m[1])}); err != nil || answer != nil {
 				t.Errorf("%s: %+v, %v", name, answer, err)
 			}

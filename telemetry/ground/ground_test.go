@@ -53,8 +53,8 @@ type fakeLeader struct {
 	keys             map[string]ed25519.PublicKey // nil: unsigned commands count
 	challenge        string
 	lastCounters     map[string]uint64 // counters
-	alwaysStale      bool              // calls every signature stale
-	receivedCommands chan []byte       // every command, as it came
+	alwaysStale      bool              // answers every command as stale
+	receivedCommands chan []byte       // every command as received
 }
 
 func startFakeLeader(t testing.TB, url string, keys map[string]ed25519.PublicKey, change ...func(l *fakeLeader)) *fakeLeader {
@@ -245,11 +245,11 @@ func TestNoAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := "tcp://" + l.Addr().String()
+	unreachable := "tcp://" + l.Addr().String()
 	l.Close()
 	cases := []struct{ broker, want string }{
 		{url, "ground mission: no acknowledgement within 2s: no leader of fleet f1 was ever at this broker"},
-		{nobody, "unreachable"},
+		{unreachable, "unreachable"},
 	}
 	for _, c := range cases {
 		code, stdout, stderr := runGround(t, "mission", "stop", "-fleet", "f1", "-broker", c.broker, "-timeout", "2s")
@@ -259,13 +259,13 @@ func TestNoAnswer(t *testing.T) {
 	}
 }
 
-// What a leader that is not ours may answer, and what the crew then reads.
+// Answers of another implementation of the leader, and the output for the crew.
 func TestAnswers(t *testing.T) {
 	for name, c := range map[string]struct {
 		ack, stdout, stderr string
 		code                int
 	}{
-		"null where there is nothing to say": {`{"id":"b1","of":"OF","accepted":true,"effective_slot":3,"saturated":null,"floor_j":null,"reason":null,"more":1}`,
+		"null for absent fields": {`{"id":"b1","of":"OF","accepted":true,"effective_slot":3,"saturated":null,"floor_j":null,"reason":null,"more":1}`,
 			"budget of 42000 J (target) accepted from slot 3 (id b1)\n", "", 0},
 		"it applied another budget": {`{"id":"b1","of":"OF","accepted":true,"effective_slot":3,"energy_j":41999,"mode":"ceiling"}`,
 			"budget of 41999 J (ceiling) accepted from slot 3 (id b1)\n", "", 0},
@@ -364,7 +364,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// The commented file in configs is the defaults, and knows every key.
+// The commented file in configs has the defaults, and every key.
 func TestConfigFileIsTheDefaults(t *testing.T) {
 	var got Config
 	if err := configs.Load("../../configs/ground.yaml", &got); err != nil {
@@ -430,7 +430,7 @@ func TestWatch(t *testing.T) {
 			}
 			go func() { ended <- run(ctx, args, out, errs) }()
 			want := map[string][]string{
-				"plain": {"slot 16/100 flying  budget 42000 J (target)", "slot 17/100", "LINK LOST: the leader is offline", "LINK BACK", "LINK LOST: the broker is away"},
+				"plain": {"slot 16/100 flying  budget 42000 J (target)", "slot 17/100", "LINK LOST: the leader is offline", "LINK BACK", "LINK LOST: the broker is unreachable"},
 				"json":  {`"retained":true,"status":{"seq":16,"slot":16,`, `{"retained":false,"status":{"seq":17,"slot":17,`, `{"online":false}`, `{"online":true}`, `{"broker":false}`},
 			}[mode]
 			awaitLine(t, out, want[0])
@@ -486,17 +486,17 @@ func TestDisplay(t *testing.T) {
 		greyFlight  bool // the status lines and aircraft 1
 		wantSomehow string
 	}{
-		{"all well", fresh(func(v *view) {}), "fleet f1   flying   slot 17 of 100", false, "heard 1.1 s ago"},
-		{"never heard is grey", fresh(func(v *view) {}), "fleet f1", false, grey + "  aircraft 2 (system 2)   -   -   -   battery -   spent 0 J from model   NEVER HEARD"},
+		{"all well", fresh(func(v *view) {}), "fleet f1   flying   slot 17 of 100", false, "last message 1.1 s ago"},
+		{"no message yet is grey", fresh(func(v *view) {}), "fleet f1", false, grey + "  aircraft 2 (system 2)   -   -   -   battery -   spent 0 J from model   NO MESSAGE YET"},
 		{"saturated", fresh(func(v *view) { v.status.Saturated = true }), "\x1b[33;1mSATURATED: the budget is below the floor of 29000 J", false, "predicted end 41990 J"},
 		{"link lost above saturated", fresh(func(v *view) { v.status.Saturated = true; v.leaderOnline = &no }), "\x1b[31;1mLINK LOST: the leader is offline", true, "STALE: status 1.0 s old"},
-		{"broker away above all", fresh(func(v *view) { v.brokerConnected, v.leaderOnline = false, &no }), "\x1b[31;1mLINK LOST: the broker is away", true, "STALE"},
-		{"no status", fresh(func(v *view) { v.statusReceived = now.Add(-4 * time.Second) }), "\x1b[31;1mLINK LOST: no status for 4.0 s", true, "LINK LOST, heard 4.1 s ago"},
-		{"retained", fresh(func(v *view) { v.statusRetained = true }), grey + "fleet f1", true, "STALE: kept by the broker, age unknown"},
+		{"broker unreachable above all", fresh(func(v *view) { v.brokerConnected, v.leaderOnline = false, &no }), "\x1b[31;1mLINK LOST: the broker is unreachable", true, "STALE"},
+		{"no status", fresh(func(v *view) { v.statusReceived = now.Add(-4 * time.Second) }), "\x1b[31;1mLINK LOST: no status for 4.0 s", true, "LINK LOST, last message 4.1 s ago"},
+		{"retained", fresh(func(v *view) { v.statusRetained = true }), grey + "fleet f1", true, "STALE: retained by the broker, age unknown"},
 		{"old but done", fresh(func(v *view) { v.status.State = telemetry.StateDone; v.statusReceived = now.Add(-time.Hour) }), grey + "fleet f1   done", true, "STALE: status 60 min old"},
 		{"aircraft lost", fresh(func(v *view) { *v.status.Aircraft[0].AgeS = 5 }), "fleet f1", false, grey + "  aircraft 1"},
 		{"preference", fresh(func(v *view) { v.status.BudgetJ, v.status.Mode, v.status.RemainingJ = nil, nil, nil }), "fleet f1", false, "request    preference   setting 0.400"},
-		{"nobody yet", fresh(func(v *view) { v.status, v.leaderOnline = nil, nil }), "\x1b[31;1mNO LEADER was ever at this broker", false, "no status yet"},
+		{"no leader yet", fresh(func(v *view) { v.status, v.leaderOnline = nil, nil }), "\x1b[31;1mNO LEADER was ever at this broker", false, "no status yet"},
 		{"just connected", fresh(func(v *view) { v.status, v.leaderOnline, v.brokerChangedAt = nil, nil, now }), "fleet f1   no status yet", false, ""},
 		{"escape sequences", fresh(func(v *view) { v.status.Aircraft[0].Mode = "\x1b[2J" }), "fleet f1", false, "?[2J"},
 		{"no heartbeats", fresh(func(v *view) {}), "fleet f1", false, "\n  crew       no heartbeats sent\n"},
@@ -504,7 +504,7 @@ func TestDisplay(t *testing.T) {
 			v.station = "crew-2"
 			v.status.LastCommand = &telemetry.LastCommand{ID: "b1", Key: "crew-1", Slot: 12, What: "budget 42000 J"}
 		}), "fleet f1", false, "\n  crew       heartbeats as crew-2   last command b1 by crew-1 from slot 12: budget 42000 J\n"},
-		{"a reason", fresh(func(v *view) { v.status.Aircraft[1].Reason = "Arming denied: \x1b[2Jyaw" }), "fleet f1", false, "NEVER HEARD\x1b[0m\n\x1b[33;1m             Arming denied: ?[2Jyaw\x1b[0m"},
+		{"a reason", fresh(func(v *view) { v.status.Aircraft[1].Reason = "Arming denied: \x1b[2Jyaw" }), "fleet f1", false, "NO MESSAGE YET\x1b[0m\n\x1b[33;1m             Arming denied: ?[2Jyaw\x1b[0m"},
 	}
 	for _, c := range cases {
 		got := c.view.render(now)
@@ -523,7 +523,7 @@ func TestDisplay(t *testing.T) {
 	}
 }
 
-// What goes to a terminal starts at home and leaves nothing of the last frame.
+// A frame begins at the terminal's home position and clears the frame before.
 func TestScreen(t *testing.T) {
 	var out bytes.Buffer
 	s := &screen{&out}

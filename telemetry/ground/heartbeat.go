@@ -16,22 +16,22 @@ import (
 // heartbeatInterval is wall time, whatever the mission's speed.
 const heartbeatInterval = time.Second
 
-// heartbeatSender tell the leader that this station watches. A leader that counted one
-// holds, and later returns, when none comes any more.
+// heartbeatSender sends the leader the heartbeats of this station. A leader that
+// received one holds the mission, and later returns, when they stop.
 type heartbeatSender struct {
 	client *telemetry.Client
 	topic  string
 	signer *signer // nil: unsigned
 	log    *slog.Logger
 
-	challenge atomic.Pointer[string] // of the last status; nil: none came yet
+	challenge atomic.Pointer[string] // of the last status; nil: none was received yet
 
 	seq         int64
-	lastProblem string // the last one that was logged
+	lastProblem string // logged last
 }
 
-// run sends one at once and one with each tick, and says that it leaves when ctx
-// ends.
+// run sends a heartbeat at once and one with each tick, and one that says that the
+// station leaves when ctx ends.
 func (h *heartbeatSender) run(ctx context.Context, ticks <-chan time.Time) {
 	for {
 		h.send(ctx, false)
@@ -61,10 +61,10 @@ func (h *heartbeatSender) send(ctx context.Context, leaving bool) {
 	}
 	p := telemetry.Publication{Topic: h.topic, Payload: payload}
 	if leaving {
-		h.client.PublishWait(ctx, p) // without a broker the leader learns it by silence
+		h.client.PublishWait(ctx, p) // without a connection the leader detects it by the silence
 		return
 	}
-	h.client.Publish(p) // what is dropped while the broker is away, the next one replaces
+	h.client.Publish(p) // one dropped without a connection is replaced by the next
 }
 
 // nextPayload returns the next heartbeat; nil while nothing can be signed yet.
@@ -88,9 +88,8 @@ func (h *heartbeatSender) handleStatus(m telemetry.Message) {
 	}
 }
 
-// stationName is the name of this station: the given one, its key's or its broker
-// user's, and a random one where there is none of them, since two stations of
-// one name would speak for each other.
+// stationName is the name of this station: the given one, its key's, its broker user's,
+// or a random one, since two stations with one name could not be told apart.
 func (t *tool) stationName() (string, error) {
 	key := ""
 	if t.config.Key != "" {

@@ -10,19 +10,19 @@ import (
 	"prefdt/telemetry"
 )
 
-// listenHeartbeats hears what stations say of themselves.
+// listenHeartbeats receives the heartbeats of all stations.
 func listenHeartbeats(t *testing.T, url string) <-chan telemetry.Message {
 	t.Helper()
-	heard := make(chan telemetry.Message, 1000)
+	heartbeats := make(chan telemetry.Message, 1000)
 	c := &telemetry.Client{Broker: telemetry.Broker{URL: url}, Name: "listener", Log: slog.New(slog.DiscardHandler),
-		Subscriptions: []telemetry.Subscription{{Filter: topics.AllHeartbeats()}}, Handle: func(m telemetry.Message) { heard <- m }}
+		Subscriptions: []telemetry.Subscription{{Filter: topics.AllHeartbeats()}}, Handle: func(m telemetry.Message) { heartbeats <- m }}
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	if err := c.Initialize(ctx); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	return heard
+	return heartbeats
 }
 
 // startWatch runs ground watch until end, which returns its exit status.
@@ -47,10 +47,10 @@ func startWatch(t *testing.T, url string, args ...string) (out lineWriter, end f
 }
 
 // nextHeartbeat reads the next one, verified where keys are given.
-func nextHeartbeat(t *testing.T, heard <-chan telemetry.Message, keys map[string]ed25519.PublicKey) (h telemetry.Heartbeat, station string, e telemetry.Envelope) {
+func nextHeartbeat(t *testing.T, heartbeats <-chan telemetry.Message, keys map[string]ed25519.PublicKey) (h telemetry.Heartbeat, station string, e telemetry.Envelope) {
 	t.Helper()
 	select {
-	case m := <-heard:
+	case m := <-heartbeats:
 		_, station, _ = topics.Parse(m.Topic)
 		body := m.Payload
 		if keys != nil {
@@ -71,15 +71,15 @@ func nextHeartbeat(t *testing.T, heard <-chan telemetry.Message, keys map[string
 	return h, station, e
 }
 
-// A station that watches says so from the start on, in order, under its name,
-// signed where it has a key, and says at its end that it leaves.
+// A station that watches sends heartbeats from its start, in order, under its name,
+// signed if it has a key, and at its end one that says that it leaves.
 func TestWatchSendsHeartbeats(t *testing.T) {
 	for _, mode := range []string{"signed", "unsigned", "named"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			url, _ := startBroker(t)
 			path, keys := newCrewKey(t)
-			heard := listenHeartbeats(t, url)
+			heartbeats := listenHeartbeats(t, url)
 			l := startFakeLeader(t, url, nil)
 			args, want := []string{"-name", "tent"}, "tent"
 			switch mode {
@@ -94,7 +94,7 @@ func TestWatchSendsHeartbeats(t *testing.T) {
 			s := exampleStatus(3)
 			if mode == "signed" {
 				select {
-				case m := <-heard:
+				case m := <-heartbeats:
 					t.Errorf("a heartbeat before there was a challenge: %s", m.Payload)
 				case <-time.After(10 * time.Millisecond):
 				}
@@ -102,7 +102,7 @@ func TestWatchSendsHeartbeats(t *testing.T) {
 			l.publishStatus(t, s)
 			counter := uint64(0)
 			for i := range int64(3) {
-				h, station, e := nextHeartbeat(t, heard, keys)
+				h, station, e := nextHeartbeat(t, heartbeats, keys)
 				if want == "" {
 					want = station
 				}
@@ -114,7 +114,7 @@ func TestWatchSendsHeartbeats(t *testing.T) {
 			s.Challenge = telemetry.NewChallenge() // the leader's next one
 			l.publishStatus(t, s)
 			for {
-				if h, _, e := nextHeartbeat(t, heard, keys); keys == nil || e.Challenge == s.Challenge {
+				if h, _, e := nextHeartbeat(t, heartbeats, keys); keys == nil || e.Challenge == s.Challenge {
 					if h.Leaving {
 						t.Error("leaving, and watching still")
 					}
@@ -125,41 +125,40 @@ func TestWatchSendsHeartbeats(t *testing.T) {
 				t.Errorf("ended with %d", code)
 			}
 			for {
-				h, station, e := nextHeartbeat(t, heard, keys)
+				h, station, e := nextHeartbeat(t, heartbeats, keys)
 				if h.Leaving && station == want && (keys == nil || e.Challenge == s.Challenge) {
 					break
 				}
 			}
-			if len(heard) > 0 {
+			if len(heartbeats) > 0 {
 				t.Error("a heartbeat after the one that leaves")
 			}
 		})
 	}
 }
 
-// Two stations without a name do not speak for each other, and a silent one does
-// not speak.
+// Two stations without a name have different ones, and a silent one sends no heartbeat.
 func TestStationsAreApart(t *testing.T) {
 	url, _ := startBroker(t)
-	heard := listenHeartbeats(t, url)
+	heartbeats := listenHeartbeats(t, url)
 	l := startFakeLeader(t, url, nil)
 	l.publishStatus(t, exampleStatus(3))
 	silent, endSilent := startWatch(t, url, "-silent", "-name", "quiet")
 	awaitLine(t, silent, "slot 3/100")
 	_, endA := startWatch(t, url)
-	_, a, _ := nextHeartbeat(t, heard, nil)
+	_, a, _ := nextHeartbeat(t, heartbeats, nil)
 	_, endB := startWatch(t, url)
 	b := a
 	for b == a {
-		_, b, _ = nextHeartbeat(t, heard, nil)
+		_, b, _ = nextHeartbeat(t, heartbeats, nil)
 	}
 	for _, end := range []func() int{endSilent, endA, endB} {
 		if code := end(); code != exitOK {
 			t.Errorf("ended with %d", code)
 		}
 	}
-	for len(heard) > 0 {
-		if _, station, _ := nextHeartbeat(t, heard, nil); station == "quiet" {
+	for len(heartbeats) > 0 {
+		if _, station, _ := nextHeartbeat(t, heartbeats, nil); station == "quiet" {
 			t.Error("a silent station spoke")
 		}
 	}
@@ -170,7 +169,7 @@ func TestStationsAreApart(t *testing.T) {
 func TestHeartbeatsDoNotWaitForTheDisplay(t *testing.T) {
 	url, _ := startBroker(t)
 	path, keys := newCrewKey(t)
-	heard := listenHeartbeats(t, url)
+	heartbeats := listenHeartbeats(t, url)
 	l := startFakeLeader(t, url, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	held := make(blockedWriter)
@@ -185,13 +184,13 @@ func TestHeartbeatsDoNotWaitForTheDisplay(t *testing.T) {
 		l.publishStatus(t, s)
 	}
 	for {
-		if _, _, e := nextHeartbeat(t, heard, keys); e.Challenge == s.Challenge {
+		if _, _, e := nextHeartbeat(t, heartbeats, keys); e.Challenge == s.Challenge {
 			break
 		}
 	}
 	cancel()
 	for {
-		if h, _, _ := nextHeartbeat(t, heard, keys); h.Leaving {
+		if h, _, _ := nextHeartbeat(t, heartbeats, keys); h.Leaving {
 			break
 		}
 	}

@@ -26,8 +26,8 @@ func (t *tool) loadSigner() (*signer, error) {
 	return &signer{keyName(path), path, private}, nil
 }
 
-// sign wraps a body for a topic, with a counter above every one before and above
-// lastCounter, what the leader accepted as far as it said so.
+// sign wraps a body for a topic, with a counter above every earlier one and above
+// lastCounter, the last that the leader reported as accepted, 0 if unknown.
 func (s *signer) sign(topic, challenge string, lastCounter uint64, body []byte) ([]byte, error) {
 	counter, err := telemetry.NextCounter(s.path, time.Now(), lastCounter)
 	if err != nil {

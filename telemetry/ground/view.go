@@ -8,16 +8,16 @@ import (
 	"prefdt/telemetry"
 )
 
-// view is what watch knows, and when it learned it. Rendering takes the time as
-// an argument and changes nothing.
+// view is the state that watch displays, with the times at which it was received.
+// Rendering takes the time as an argument and changes nothing.
 type view struct {
 	fleet           string
-	brokerConnected bool      // connected
-	brokerChangedAt time.Time // when that became so
-	leaderOnline    *bool     // what the leader or its will said last
+	brokerConnected bool
+	brokerChangedAt time.Time // connected or lost since
+	leaderOnline    *bool     // last published by the leader or its will; nil: nothing
 	status          *telemetry.Status
 	statusReceived  time.Time
-	statusRetained  bool // the status was published before we subscribed, we do not know when
+	statusRetained  bool // the status was published before the subscription, at an unknown time
 	refusedMessages uint64
 	staleAfter      time.Duration
 	station         string // in our heartbeats; empty: none are sent
@@ -38,12 +38,12 @@ func (v *view) paint(code, text string) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-// alarm is why nothing below it can be trusted to be current; empty if it can.
+// alarm is why the display may be out of date; empty if it is current.
 func (v *view) alarm(now time.Time) string {
 	switch {
 	case !v.brokerConnected:
-		return "LINK LOST: the broker is away"
-	case v.leaderOnline == nil && now.Sub(v.brokerChangedAt) <= v.staleAfter: // what is retained is on its way
+		return "LINK LOST: the broker is unreachable"
+	case v.leaderOnline == nil && now.Sub(v.brokerChangedAt) <= v.staleAfter: // retained messages are on their way
 	case v.leaderOnline == nil:
 		return "NO LEADER was ever at this broker"
 	case !*v.leaderOnline:
@@ -54,8 +54,7 @@ func (v *view) alarm(now time.Time) string {
 	return ""
 }
 
-// inFlight tells whether silence is an alarm: between missions a status is merely
-// old.
+// inFlight reports whether an old status is an alarm, as it is during a mission.
 func (v *view) inFlight() bool {
 	switch v.status.State {
 	case telemetry.StateIdle, telemetry.StateDone, telemetry.StateStopped:
@@ -80,7 +79,7 @@ func (v *view) render(now time.Time) []string {
 	}
 	label := "status " + formatAge(now.Sub(v.statusReceived)) + " old"
 	if v.statusRetained {
-		label = "STALE: kept by the broker, age unknown"
+		label = "STALE: retained by the broker, age unknown"
 	} else if alarm != "" || now.Sub(v.statusReceived) > v.staleAfter {
 		label = "STALE: " + label
 	}
@@ -89,7 +88,7 @@ func (v *view) render(now time.Time) []string {
 		fmt.Sprintf("  request    %s   setting %.3f", requestText(s), s.Setting),
 		fmt.Sprintf("  energy     spent %s   remaining %s   predicted end %s   floor %s   transit %s   from %s",
 			joules(s.SpentJ), joulesOrDash(s.RemainingJ), joulesOrDash(s.PredictedEndJ), joules(s.FloorJ), joules(s.TransitJ), s.EnergySource),
-		fmt.Sprintf("  slot       users heard %d   missed slots %d   decision %.2f ms", s.UsersHeard, s.MissedSlots, s.DecisionMS),
+		fmt.Sprintf("  slot       users reported %d   missed slots %d   decision %.2f ms", s.UsersHeard, s.MissedSlots, s.DecisionMS),
 		"  crew       " + v.crewLine(),
 	}
 	stale := strings.HasPrefix(label, "STALE")
@@ -115,15 +114,15 @@ func (v *view) render(now time.Time) []string {
 	return out
 }
 
-// aircraftLine is one aircraft's line, and whether it was not heard lately.
+// aircraftLine is one aircraft's line, and whether its last message is old.
 func aircraftLine(a telemetry.StatusAircraft, since, stale time.Duration) (line string, old bool) {
-	heard := "NEVER HEARD"
+	contact := "NO MESSAGE YET"
 	if a.AgeS != nil {
 		total := time.Duration(*a.AgeS*float64(time.Second)) + since
 		if old = total > stale; old {
-			heard = "LINK LOST, heard " + formatAge(total) + " ago"
+			contact = "LINK LOST, last message " + formatAge(total) + " ago"
 		} else {
-			heard = "heard " + formatAge(total) + " ago"
+			contact = "last message " + formatAge(total) + " ago"
 		}
 	} else {
 		old = true
@@ -146,10 +145,10 @@ func aircraftLine(a telemetry.StatusAircraft, since, stale time.Duration) (line 
 		mode += " landed"
 	}
 	return fmt.Sprintf("  aircraft %d (system %d)   %s   %s   %s   battery %s   spent %s from %s   %s",
-		a.Number, a.SystemID, printable(mode), position, speed, battery, joules(a.SpentJ), a.EnergySource, heard), old
+		a.Number, a.SystemID, printable(mode), position, speed, battery, joules(a.SpentJ), a.EnergySource, contact), old
 }
 
-// slotLine is the display of one slot where stdout is no terminal.
+// slotLine is the display of one slot if stdout is not a terminal.
 func (v *view) slotLine(now time.Time) string {
 	s := v.status
 	text := fmt.Sprintf("slot %s/%d %s  %s  setting %.3f  spent %s  remaining %s  predicted end %s  floor %s  users %d  missed %d  decision %.2f ms  %s",
@@ -170,12 +169,12 @@ func (v *view) slotLine(now time.Time) string {
 		text += "  " + lastCommandText(s.LastCommand)
 	}
 	if v.statusRetained {
-		text += "  STALE: kept by the broker, age unknown"
+		text += "  STALE: retained by the broker, age unknown"
 	}
 	return text
 }
 
-// crewLine is what the station says and what the leader did last.
+// crewLine is the name in the station's heartbeats and the leader's last command.
 func (v *view) crewLine() string {
 	text := "no heartbeats sent"
 	if v.station != "" {
@@ -231,7 +230,7 @@ func formatAge(d time.Duration) string {
 	return fmt.Sprintf("%.0f min", d.Minutes())
 }
 
-// printable keeps a stranger's text from driving the terminal.
+// printable replaces control characters in received text, which could drive the terminal.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < 0x20 || r >= 0x7f {

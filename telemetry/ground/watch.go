@@ -15,7 +15,7 @@ import (
 	"prefdt/telemetry"
 )
 
-// event is what reaches the display: a message, or the broker coming or going.
+// event is an input of the display: a message, or the connection made or lost.
 type event struct {
 	message         *telemetry.Message
 	brokerConnected bool
@@ -55,14 +55,14 @@ func watch(t *tool, args []string) int {
 	return t.exitStatus(t.follow(v, show, sign))
 }
 
-// follow feeds the display until the user has seen enough. Heartbeats, unless the
-// view has no station, do not wait for the display.
+// follow updates the display until the user ends it. Heartbeats, which are sent unless
+// the view has no station, do not wait for the display.
 func (t *tool) follow(v *view, show display, sign *signer) error {
 	log := t.log()
 	events := make(chan event, 4096)
 	quit := t.ctx.Done()
 	rejects := &telemetry.RejectCounter{Log: log}
-	tell := func(e event) {
+	enqueue := func(e event) {
 		select {
 		case events <- e:
 		case <-quit:
@@ -70,10 +70,10 @@ func (t *tool) follow(v *view, show display, sign *signer) error {
 	}
 	client := &telemetry.Client{Broker: t.config.Broker, Name: "ground", Log: log}
 	client.Subscriptions = []telemetry.Subscription{{Filter: t.topics.Status()}, {Filter: t.topics.Online(), QoS: 1}}
-	beats := &heartbeatSender{client: client, topic: t.topics.Heartbeat(v.station), signer: sign, log: log}
+	heartbeats := &heartbeatSender{client: client, topic: t.topics.Heartbeat(v.station), signer: sign, log: log}
 	client.Handle = func(m telemetry.Message) {
 		if m.Topic == t.topics.Status() {
-			beats.handleStatus(m)
+			heartbeats.handleStatus(m)
 		}
 		select {
 		case events <- event{message: &m}:
@@ -81,8 +81,8 @@ func (t *tool) follow(v *view, show display, sign *signer) error {
 			rejects.Add(m.Topic, errDisplayBehind)
 		}
 	}
-	client.OnConnect = func() { tell(event{brokerConnected: true}) }
-	client.OnDisconnect = func(error) { tell(event{brokerConnected: false}) }
+	client.OnConnect = func() { enqueue(event{brokerConnected: true}) }
+	client.OnDisconnect = func(error) { enqueue(event{brokerConnected: false}) }
 	ctx, cancel := context.WithTimeout(t.ctx, time.Duration(t.config.TimeoutS*float64(time.Second)))
 	err := client.Initialize(ctx)
 	cancel()
@@ -95,9 +95,9 @@ func (t *tool) follow(v *view, show display, sign *signer) error {
 	defer client.Close()
 	if v.station != "" {
 		every := time.NewTicker(heartbeatInterval)
-		var beating sync.WaitGroup
-		beating.Go(func() { beats.run(t.ctx, every.C) })
-		defer beating.Wait() // it says goodbye before Close
+		var sending sync.WaitGroup
+		sending.Go(func() { heartbeats.run(t.ctx, every.C) })
+		defer sending.Wait() // the last heartbeat is sent before Close
 		defer every.Stop()
 	}
 	v.brokerConnected, v.brokerChangedAt = true, time.Now()
@@ -119,13 +119,13 @@ func (t *tool) follow(v *view, show display, sign *signer) error {
 
 var errDisplayBehind = &telemetry.InvalidError{Kind: "display: behind", Text: "the display is thousands of messages behind, this one is not shown"}
 
-// handleEvent learns from an event, and tells whether it brought a valid message.
+// handleEvent updates the view, and reports whether the event was a valid message.
 func (v *view) handleEvent(e event, topics telemetry.Topics, rejects *telemetry.RejectCounter) bool {
 	m := e.message
 	if m == nil {
 		v.brokerConnected, v.brokerChangedAt = e.brokerConnected, time.Now()
 		if !e.brokerConnected {
-			v.leaderOnline = nil // whether the leader is still there, the next broker knows
+			v.leaderOnline = nil // unknown until the next connection
 		}
 		return false
 	}
@@ -151,8 +151,8 @@ func (v *view) handleEvent(e event, topics telemetry.Topics, rejects *telemetry.
 
 // display is one of the three ways to show a fleet.
 type display interface {
-	showEvent(v *view, e event, valid bool) // something happened
-	draw(v *view, now time.Time)            // and time passes
+	showEvent(v *view, e event, valid bool) // after each event
+	draw(v *view, now time.Time)            // after each event and twice a second
 }
 
 func isStatus(e event) bool { return strings.HasSuffix(e.message.Topic, "/status") }
@@ -163,13 +163,13 @@ type screen struct{ out io.Writer }
 func (s *screen) showEvent(*view, event, bool) {}
 
 func (s *screen) draw(v *view, now time.Time) {
-	// Home, each line cleared to its end, the rest cleared; the cursor hidden.
+	// Cursor hidden and home, each line cleared to its end, the rest cleared.
 	io.WriteString(s.out, "\x1b[?25l\x1b[H"+strings.Join(v.render(now), "\x1b[K\r\n")+"\x1b[K\r\n\x1b[J")
 }
 
 func (s *screen) close() { io.WriteString(s.out, "\x1b[?25h") }
 
-// plainLines prints a line for each status, and one when the link is lost or found.
+// plainLines prints a line for each status, and one when the link is lost or back.
 type plainLines struct {
 	out       io.Writer
 	lastAlarm string // the last one printed, without its age
@@ -199,7 +199,7 @@ func (p *plainLines) draw(v *view, now time.Time) {
 	}
 }
 
-// jsonLines prints what arrives for another program, nothing twice.
+// jsonLines prints each event once, for another program.
 type jsonLines struct{ out *json.Encoder }
 
 func (j *jsonLines) showEvent(v *view, e event, valid bool) {
