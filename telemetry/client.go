@@ -198,8 +198,8 @@ func (c *Client) Dropped() map[string]uint64 {
 	return counts
 }
 
-// Publish hands a publication over and never waits. An error says that it was
-// dropped; nil does not say that it arrived.
+// Publish queues a publication and never blocks. An error means that it was dropped;
+// nil does not mean that it was delivered.
 func (c *Client) Publish(p Publication) error { return c.enqueue(outgoing{Publication: p}) }
 
 // PublishWait publishes and waits until the broker has it: until it was

@@ -1,14 +1,17 @@
-// Package autopilot simulates aircraft with PX4 on board, each a MAVLink
-// endpoint on UDP, for a leader that must not notice the difference.
+// Package autopilot simulates aircraft with PX4 on board, each a MAVLink endpoint on
+// UDP or a serial port, which a leader cannot tell from real ones.
 //
-// In come setpoints and commands; out go position, mode, landed state and the
-// battery's joules. In a slot it stands where the real aircraft would: it flies
-// the setpoints, draws power for the speed it really has, and is billed for the
-// computing that its users really had done. Time is mission time, Speed times
-// as fast as the wall.
+// Inputs: MAVLink setpoints, commands and parameter requests; from the simulator, the
+// computing done on board and the faults to simulate.
+// Outputs: PX4's telemetry: position, mode, landed state, battery, status texts.
+// Callers: simbridge/fly and simbridge/chaos, and the leader's tests.
 //
-// What PX4 does with modes, arming, lost streams, parameters and unknown
-// battery values follows what was measured on PX4 1.16.
+// In a slot it has the place of the real aircraft: it follows the setpoints, draws
+// the power of its true speed, and adds the joules of the computing to its energy.
+// Time is mission time, Speed times as fast as wall time.
+//
+// The behaviour of modes, arming, lost streams, parameters and unknown battery values
+// was measured on PX4 1.16.
 package autopilot
 
 import (
@@ -33,43 +36,43 @@ import (
 type Config struct {
 	SystemID   uint8
 	Listen     string // UDP address to bind
-	Partner    string // UDP address to speak to until the first datagram comes; empty: none
+	Partner    string // UDP address to send to until the first datagram is received; empty: none
 	Serial     string // device:baud, in place of Listen and Partner
-	SecondLink string // UDP address that a second link speaks to, from any port; empty: no second link
+	SecondLink string // UDP address that a second link sends to, from any port; empty: no second link
 	Origin     geo.Point
 	Start      geo.Local // on the ground
 	Speed      float64   // mission seconds per second
 	CapacityJ  float64
 	Battery    battery.Fields
 	Parameters map[string]float64 // beside PX4's defaults
-	// PowerW is the power drawn in a slot of the mission, -1 before it, at a horizontal speed.
+	// PowerW is the flight power in a slot of the mission, -1 before it, at a horizontal speed.
 	PowerW func(slot int, speedMPS float64) float64
 	// OnMotion, if set, is called after each step with the slot and the true motion.
 	OnMotion func(slot int, b Body)
 	// OnReceived, if set, is called with each setpoint and command that reaches the
-	// vehicle, before it obeys. It must not call the autopilot.
+	// vehicle, before it is executed. It must not call the autopilot.
 	OnReceived func(Received)
-	// OnHeartbeatSent, if set, is called with each HEARTBEAT that left by UDP in
-	// time, so that nobody else is waited for to know the mode.
+	// OnHeartbeatSent, if set, is called with each HEARTBEAT that was sent by UDP
+	// without loss or delay: from then on a receiver can know the mode.
 	OnHeartbeatSent func(Heartbeat)
 	Log             *slog.Logger
-	// Now, if set, is the time since some fixed instant, in place of the machine's.
+	// Now, if set, is the time since some fixed instant, instead of the machine's clock.
 	Now func() time.Duration
 }
 
-// Heartbeat is what a HEARTBEAT said.
+// Heartbeat is the content of a HEARTBEAT.
 type Heartbeat struct {
-	TimeS float64 // mission time since the vehicle began
+	TimeS float64 // mission time since the vehicle was started
 	Mode  Mode
 	Armed bool
 }
 
-// Received is one setpoint or command, and the state in which it found the vehicle.
+// Received is one setpoint or command, and the state of the vehicle when it arrived.
 type Received struct {
 	Setpoint *Setpoint      // or
 	Command  common.MAV_CMD // 0: a setpoint
 	Param    [7]float64     // of the command, Param[0] is the specification's param 1
-	TimeS    float64        // mission time since the vehicle began
+	TimeS    float64        // mission time since the vehicle was started
 	Body
 	Mode    Mode
 	Armed   bool
@@ -77,7 +80,7 @@ type Received struct {
 	Piloted bool // by remote control
 }
 
-// Check says what is wrong with a configuration.
+// Check returns what is wrong with a configuration.
 func (c *Config) Check() error {
 	p := defaultParams(c.CapacityJ)
 	for name, x := range c.Parameters {
@@ -122,7 +125,7 @@ type Autopilot struct {
 	link           *udpLink // nil: serial
 	node           *gomavlib.Node
 	startedAt      time.Time
-	startedOnClock time.Duration // likewise, by Now
+	startedOnClock time.Duration // the same moment by Now
 	stop           chan struct{}
 	done           sync.WaitGroup
 }
@@ -143,7 +146,7 @@ func (a *Autopilot) Initialize() error {
 	a.node = &gomavlib.Node{
 		Endpoints: endpoints,
 		Dialect:   common.Dialect, OutVersion: gomavlib.V2, OutSystemID: a.SystemID,
-		HeartbeatDisable: true, // ours follows mission time
+		HeartbeatDisable: true, // the vehicle sends its own, in mission time
 	}
 	if err := a.node.Initialize(); err != nil {
 		if a.link != nil {
@@ -203,7 +206,7 @@ func (a *Autopilot) withVehicle(f func(v *vehicle)) {
 	f(a.vehicle)
 }
 
-// State is an aircraft's truth at a moment.
+// State is the true state of an aircraft at a moment.
 type State struct {
 	Body
 	Mode    Mode
@@ -213,7 +216,7 @@ type State struct {
 	Traffic Traffic
 }
 
-// State returns the truth now.
+// State returns the true state now.
 func (a *Autopilot) State() (s State) {
 	a.withVehicle(func(v *vehicle) {
 		s = State{v.body, v.mode, v.armed, v.landed, v.battery.Total(), a.traffic}
@@ -221,14 +224,14 @@ func (a *Autopilot) State() (s State) {
 	return s
 }
 
-// SetSlot says in which slot of the mission power is drawn from a moment on,
-// which may lie ahead. The aircraft may be a little behind the wall clock; its
-// joules are booked by the moment, not by when it gets there.
+// SetSlot sets the slot in which energy is counted from a moment on, which may be in
+// the future. The vehicle may be a little behind the wall clock; its joules are counted
+// by its own time.
 func (a *Autopilot) SetSlot(slot int, at time.Time) {
 	a.withVehicle(func(v *vehicle) { v.battery.ScheduleSlot(slot, a.missionTimeUS(at)) })
 }
 
-// AddEdgeJ bills computing done for a slot's users to the battery.
+// AddEdgeJ adds the joules of computing for a slot's users to the energy drawn.
 func (a *Autopilot) AddEdgeJ(slot int, joules float64) {
 	a.withVehicle(func(v *vehicle) { v.battery.Add(slot, battery.Spent{EdgeJ: joules}) })
 }
@@ -244,8 +247,8 @@ func (a *Autopilot) missionTimeUS(t time.Time) int64 {
 	return int64(float64(t.Sub(a.startedAt)) * a.Speed / 1e3)
 }
 
-// run keeps the vehicle at mission time. After a stall it catches up in pieces,
-// so that input which waited is heard before its time has run out.
+// run keeps the vehicle at mission time. After a stall it catches up in pieces, so that
+// messages received meanwhile are handled before the timeouts that they prevent.
 func (a *Autopilot) run() {
 	defer a.done.Done()
 	const pieceUS = 50_000

@@ -16,23 +16,23 @@ import (
 const (
 	positionGain      = 0.95 // MPC_XY_P, 1/s
 	velocityGain      = 1.1  // 1/s
-	accelLagS         = 0.1  // s, from what is asked to what accelerates it
+	accelLagS         = 0.1  // s, of the acceleration behind the command
 	integralGain      = 0.4  // MPC_XY_VEL_I_ACC, 1/s^2
 	dragPerS          = 0.9  // m/s^2 lost per m/s
 	accelMPS2         = 9.0  // horizontal, from a tilt of some 43 degrees
 	climbMPS2         = 4.0
 	integralMax       = 30.0 // m/s^2, enough to hold any speed against the drag
 	slowTakeoffBelowM = 10.0 // height below which take-off slows to MPC_TKO_SPEED
-	sinkMPS           = 1.0  // what is left of Position mode without a pilot
+	sinkMPS           = 1.0  // descent in Position mode without a pilot
 	fallMPS           = 20.0 // disarmed by force in the air
 	atHomeM           = 1.0
 
 	// A take-off and a landing, as measured.
 	spoolUpS           = 1.0 // COM_SPOOLUP_TIME, from arming on
-	takeoffDetectS     = 0.7 // until it says that it takes off
+	takeoffDetectS     = 0.7 // until take-off is reported
 	liftOffS           = 1.4 // until it leaves the ground
 	takeoffRampS       = 4.4 // and climbs at MPC_TKO_SPEED
-	landDetectS        = 5.0 // it stands for so long before it says that it has landed
+	landDetectS        = 5.0 // ground contact until landing is reported
 	returnMinDistanceM = 10.0
 )
 
@@ -67,7 +67,7 @@ func (v *vehicle) accelerate(errorMPS float64, integral *float64) float64 {
 	return velocityGain*errorMPS + *integral
 }
 
-// velocityCommand returns the velocity that the mode in force asks for.
+// velocityCommand returns the velocity that the active mode commands.
 func (v *vehicle) velocityCommand() geo.Local {
 	if !v.armed {
 		return geo.Local{UpM: -fallMPS}
@@ -78,7 +78,7 @@ func (v *vehicle) velocityCommand() geo.Local {
 	case ModeTakeoff:
 		to := v.holdPosition
 		to.UpM = v.takeoffUpM
-		if math.IsNaN(v.takeoffUpM) { // asked for in the air
+		if math.IsNaN(v.takeoffUpM) { // commanded in the air
 			to.UpM = v.holdPosition.UpM
 		}
 		return v.velocityTowards(to)
@@ -87,7 +87,7 @@ func (v *vehicle) velocityCommand() geo.Local {
 		if v.returnDescending = v.returnDescending || v.homeDistanceM() < atHomeM; v.returnDescending {
 			return v.descentVelocity(home)
 		}
-		if v.body.Position.UpM < home.UpM-1 { // climbs first
+		if v.body.Position.UpM < home.UpM-1 { // climb first
 			home.EastM, home.NorthM = v.body.Position.EastM, v.body.Position.NorthM
 		}
 		return v.velocityTowards(home)
@@ -136,7 +136,7 @@ func (v *vehicle) limitVelocity(want geo.Local, horizontalMPS float64) geo.Local
 	return want
 }
 
-// maxClimbMPS is slow near the ground.
+// maxClimbMPS is reduced near the ground, and after lift-off.
 func (v *vehicle) maxClimbMPS() float64 {
 	most := v.params.get("MPC_Z_VEL_MAX_UP")
 	if v.mode == ModeTakeoff && v.heightM() < slowTakeoffBelowM {
@@ -152,8 +152,8 @@ func (v *vehicle) heightM() float64 { return v.body.Position.UpM - v.conf.Start.
 
 func (v *vehicle) homeDistanceM() float64 { return v.conf.Start.Sub(v.body.Position).HorizontalM() }
 
-// returnUpM is the height of a Return: within a cone of 45 degrees over home it
-// need not be RTL_RETURN_ALT, and close to home it stays as it is.
+// returnUpM is the height of a Return: RTL_RETURN_ALT, less within a cone of 45 degrees
+// over home, and the present height close to home.
 func (v *vehicle) returnUpM() float64 {
 	up := v.body.Position.UpM
 	if d := v.homeDistanceM(); d > returnMinDistanceM {
@@ -162,7 +162,7 @@ func (v *vehicle) returnUpM() float64 {
 	return up
 }
 
-// liftsOff tells whether an aircraft that stands is lifted from the ground.
+// liftsOff reports whether an aircraft on the ground leaves it now.
 func (v *vehicle) liftsOff() bool {
 	if !v.climbCommanded() {
 		v.liftStartUS = 0
@@ -195,7 +195,7 @@ func (v *vehicle) climbCommanded() bool {
 	return false
 }
 
-// endTakeoffOrTouchDown ends a take-off at its height and a flight on the ground.
+// endTakeoffOrTouchDown ends a take-off at its height and a descent at the ground.
 func (v *vehicle) endTakeoffOrTouchDown() {
 	b := &v.body
 	if v.mode == ModeTakeoff && b.Position.UpM > v.takeoffUpM-0.5 && b.Velocity.UpM < 0.5 {

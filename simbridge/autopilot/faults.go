@@ -7,31 +7,31 @@ import (
 	"prefdt/simbridge/battery"
 )
 
-// What can happen to an aircraft that nobody asked for. Times are mission seconds.
+// Faults and pilot actions that the simulator injects. Times are mission seconds.
 
-// TimeS is the vehicle's mission time, as Heard has it.
+// TimeS is the vehicle's mission time, as in [Received].
 func (a *Autopilot) TimeS() (seconds float64) {
 	a.withVehicle(func(v *vehicle) { seconds = float64(v.timeUS) / 1e6 })
 	return seconds
 }
 
-// WallTime is the moment of the wall at which the vehicle was to reach a mission time.
+// WallTime is the wall time at which the vehicle is due at a mission time.
 func (a *Autopilot) WallTime(timeS float64) time.Time {
 	return a.startedAt.Add(time.Duration(timeS / a.Speed * float64(time.Second)))
 }
 
-// CutLinks cuts the links for a while: nothing is sent and nothing heard.
+// CutLinks cuts the links for a while: nothing is sent and nothing received.
 func (a *Autopilot) CutLinks(seconds float64) {
 	a.withVehicle(func(v *vehicle) { v.cutLinks(seconds) })
 }
 
-// bootS is how long PX4 says nothing while it boots.
+// bootS is how long PX4 sends nothing while it boots.
 const bootS = 5
 
-// Reboot restarts the flight stack. On the ground, and in the air without
-// inAir, the vehicle comes up disarmed: in the air it falls until it stands.
-// With inAir it comes up armed in Hold, as PX4 does where it can tell that it
-// flies. Counters and time since boot begin anew; no setpoint or mode is kept.
+// Reboot restarts the flight stack. On the ground, and in the air without inAir, the
+// vehicle is disarmed afterwards: in the air it falls to the ground. With inAir it is
+// armed in Hold afterwards, as PX4 is if it detects that it flies. Counters and time
+// since boot restart at 0; no setpoint or mode is kept.
 func (a *Autopilot) Reboot(inAir bool) {
 	a.withVehicle(func(v *vehicle) { v.reboot(inAir) })
 }
@@ -48,8 +48,8 @@ func (v *vehicle) reboot(inAir bool) {
 	v.cutLinks(bootS)
 }
 
-// SetModeByRC is a mode chosen by remote control. Position then stays where it is,
-// as with the sticks centred.
+// SetModeByRC sets a mode by remote control. In Position the aircraft then stays where
+// it is, as with the sticks centred.
 func (a *Autopilot) SetModeByRC(m Mode) {
 	a.withVehicle(func(v *vehicle) {
 		v.setIntendedMode(m)
@@ -57,7 +57,7 @@ func (a *Autopilot) SetModeByRC(m Mode) {
 	})
 }
 
-// DisarmByRC is the pilot's switch: the motors stop, in the air too.
+// DisarmByRC is the pilot's kill switch: the motors stop, in the air too.
 func (a *Autopilot) DisarmByRC() {
 	a.withVehicle(func(v *vehicle) {
 		if v.armed {
@@ -66,28 +66,27 @@ func (a *Autopilot) DisarmByRC() {
 	})
 }
 
-// DenyArming makes the checks before arming fail, with a reason; "" makes them
-// pass again.
+// DenyArming makes the pre-arm checks fail with a reason; "" makes them pass again.
 func (a *Autopilot) DenyArming(reason string) {
 	a.withVehicle(func(v *vehicle) { v.armingDenial = reason })
 }
 
-// PauseHeartbeats keeps back the HEARTBEATs that are sent by themselves for a
-// while. One that is asked for is sent.
+// PauseHeartbeats suppresses the periodic HEARTBEATs for a while. A requested one is
+// sent.
 func (a *Autopilot) PauseHeartbeats(seconds float64) {
 	a.withVehicle(func(v *vehicle) {
 		v.heartbeatsPausedUntilUS = max(v.heartbeatsPausedUntilUS, v.timeUS+int64(seconds*1e6))
 	})
 }
 
-// CorruptBatteryCounter makes the next BATTERY_STATUS say a counter that is false: by
-// a difference, or 0. The one after it is right again.
+// CorruptBatteryCounter makes the energy counter in the next BATTERY_STATUS wrong: by a
+// difference, or 0. The one after it is right again.
 func (a *Autopilot) CorruptBatteryCounter(byJ float64, zero bool) {
 	a.withVehicle(func(v *vehicle) { v.battery.CorruptNextCounter(byJ, zero) })
 }
 
-// SetSecondBattery connects a pack with id 1 that carries a share of the load from
-// now on, or disconnects it.
+// SetSecondBattery connects a pack with id 1 that carries a share of the load, or
+// disconnects it.
 func (a *Autopilot) SetSecondBattery(on bool, share float64) {
 	a.withVehicle(func(v *vehicle) { v.battery.SetSecondPack(on, share) })
 }
@@ -97,7 +96,7 @@ func (a *Autopilot) SetBatteryFields(f battery.Fields) {
 	a.withVehicle(func(v *vehicle) { v.battery.Fields = f })
 }
 
-// SwapBattery makes the counters begin anew and the charge jump to full.
+// SwapBattery resets the counters and sets the charge to full.
 func (a *Autopilot) SwapBattery() {
 	a.withVehicle(func(v *vehicle) { v.battery.SwapPack() })
 }

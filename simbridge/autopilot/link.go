@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// udpLink is PX4's UDP link: it speaks to a fixed partner from the start, if it
-// was given one, until the first datagram comes; from then on to that one's
-// source. It reads from anyone. It is a net.Conn for gomavlib's custom endpoint.
+// udpLink is PX4's UDP link: it sends to a fixed partner from the start, if there is one,
+// until the first datagram is received, and then to that one's source. It receives
+// from any address. It is a net.Conn for gomavlib's custom endpoint.
 type udpLink struct {
 	*net.UDPConn
 	partner        atomic.Pointer[netip.AddrPort]
-	partnerLearned atomic.Bool // the first datagram came
-	// impair, if set, says of each datagram to be sent whether it is lost, and
-	// by how much wall time it is late.
+	partnerLearned atomic.Bool // the first datagram was received
+	// impair, if set, decides for each datagram to be sent whether it is lost, and
+	// the wall time by which it is delayed.
 	impair func(datagram []byte) (lost bool, late time.Duration)
 }
 
@@ -49,8 +49,8 @@ func (l *udpLink) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write sends to the partner. Without one, or with one that is gone, a datagram
-// is lost, as on any radio.
+// Write sends to the partner. Without one, or if it is absent, the datagram is lost, as
+// on any radio.
 func (l *udpLink) Write(p []byte) (int, error) {
 	if l.impair != nil {
 		lost, late := l.impair(p)
@@ -58,8 +58,8 @@ func (l *udpLink) Write(p []byte) (int, error) {
 			return len(p), nil
 		}
 		if late > 0 {
-			held := slices.Clone(p)
-			time.AfterFunc(late, func() { l.transmit(held) }) // a closed socket refuses it
+			delayed := slices.Clone(p)
+			time.AfterFunc(late, func() { l.transmit(delayed) }) // fails on a closed socket
 			return len(p), nil
 		}
 	}
@@ -73,5 +73,5 @@ func (l *udpLink) transmit(p []byte) {
 	}
 }
 
-// SetReadDeadline does nothing: an autopilot may listen for days.
+// SetReadDeadline does nothing: an autopilot may wait for days.
 func (l *udpLink) SetReadDeadline(time.Time) error { return nil }

@@ -2,7 +2,7 @@ package autopilot
 
 import "math"
 
-// Warnings of a battery, as PX4 counts them: at BAT_CRIT_THR and BAT_EMERGEN_THR.
+// Battery warnings with PX4's numbers, at BAT_CRIT_THR and BAT_EMERGEN_THR.
 const (
 	batteryCritical  = 2
 	batteryEmergency = 3
@@ -11,17 +11,17 @@ const (
 	emergencyCharge = 0.05
 )
 
-// lowBatteryMode is the failsafe of a battery that became low in flight, as
-// COM_LOW_BAT_ACT has it: Hold for COM_FAIL_ACT_T, then Return or Land, over any
-// mode, until somebody chooses another.
+// lowBatteryFailsafe is the failsafe of a battery that became low in flight, by
+// COM_LOW_BAT_ACT: Hold for COM_FAIL_ACT_T, then Return or Land, which override any
+// mode until a command or the pilot chooses another.
 type lowBatteryFailsafe struct {
 	warning int   // the worst since arming
-	mode    Mode  // 0: nothing to do
-	sinceUS int64 // when it became so low
+	mode    Mode  // 0: none
+	sinceUS int64 // when the warning was raised
 }
 
-// batteryWarning is that of the charge now. An unknown charge from outside is -1 %, and
-// passes for empty.
+// batteryWarning is the warning for the charge now. The unknown charge of an external
+// battery is -1 %, which PX4 takes for empty.
 func (v *vehicle) batteryWarning() int {
 	charge := v.battery.Charge()
 	if v.externalBattery != nil {
@@ -38,20 +38,20 @@ func (v *vehicle) batteryWarning() int {
 	return 0
 }
 
-// lowBatteryMode returns the mode that a low battery asks for, 0 for none.
+// lowBatteryMode returns the mode that a low battery requires, 0 for none.
 func (v *vehicle) lowBatteryMode() Mode {
 	if !v.armed {
 		return 0
 	}
 	l := &v.batteryFailsafe
-	waits := func() bool { return l.mode != 0 && v.elapsedS(l.sinceUS) < v.params.get("COM_FAIL_ACT_T") }
+	holds := func() bool { return l.mode != 0 && v.elapsedS(l.sinceUS) < v.params.get("COM_FAIL_ACT_T") }
 	if w := v.batteryWarning(); w > l.warning {
-		if !waits() { // or it is the same Hold
+		if !holds() { // else the Hold goes on
 			l.sinceUS = v.timeUS
 		}
 		l.warning, l.mode = w, v.lowBatteryAction(w)
 	}
-	if waits() {
+	if holds() {
 		return ModeHold
 	}
 	return l.mode

@@ -17,11 +17,11 @@ type param struct {
 	integer bool
 }
 
-// params are those of PX4's parameters that the vehicle obeys, by name.
+// params are the simulated parameters of PX4, by name.
 type params []param
 
-// defaultParams are PX4's defaults, but for COM_OBL_RC_ACT, of which the stock 0
-// sinks, and COM_LOW_BAT_ACT, of which the stock 0 hovers until it falls.
+// defaultParams are PX4's defaults, except for COM_OBL_RC_ACT, whose default 0 descends
+// in Position mode, and COM_LOW_BAT_ACT, whose default 0 hovers until the pack is empty.
 func defaultParams(capacityJ float64) params {
 	return params{
 		{"BAT1_CAPACITY", capacityJ / 3.6 / battery.MeanVoltageV, false}, // mAh
@@ -51,8 +51,8 @@ func (p params) index(name string) int {
 // get returns a parameter that the vehicle itself uses.
 func (p params) get(name string) float64 { return p[p.index(name)].value }
 
-// set changes a parameter, and tells whether there is one of that name and the
-// value is one it can have: none of these may be negative.
+// set changes a parameter, and reports whether there is one of that name and the value
+// is valid: none of these may be negative.
 func (p params) set(name string, x float64) bool {
 	i := p.index(name)
 	if i < 0 || !(x >= 0 && x <= math.MaxInt32) {
@@ -83,7 +83,7 @@ func (p params) paramValue(i int) *common.MessageParamValue {
 	return m
 }
 
-// handleParamSet takes PARAM_SET in; a wrong type is ignored, as PX4 does.
+// handleParamSet handles PARAM_SET; a wrong type is ignored, as by PX4.
 func (p params) handleParamSet(m *common.MessageParamSet) (i int, ok bool) {
 	i = p.index(m.ParamId)
 	switch {

@@ -9,8 +9,8 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 )
 
-// radio is what a bad link does to the datagrams that an autopilot sends. Times
-// are mission seconds of the vehicle.
+// radio is the impairment of the datagrams that an autopilot sends. Times are mission
+// seconds of the vehicle.
 type radio struct {
 	mutex         sync.Mutex
 	random        *rand.Rand
@@ -19,15 +19,15 @@ type radio struct {
 	maxDelayS     float64
 }
 
-// impairment meets a fraction of the datagrams until some time.
+// impairment affects a fraction of the datagrams until some time.
 type impairment struct{ untilS, fraction float64 }
 
 func (i impairment) applies(nowS float64, r *rand.Rand) bool {
 	return nowS < i.untilS && r.Float64() < i.fraction
 }
 
-// LoseHeartbeats loses a fraction of the HEARTBEATs for a while, also those that
-// are asked for, and nothing else.
+// LoseHeartbeats loses a fraction of the HEARTBEATs for a while, also of those that are
+// requested, and nothing else.
 func (a *Autopilot) LoseHeartbeats(seconds, fraction float64, seed uint64) {
 	now := a.TimeS()
 	a.radio.mutex.Lock()
@@ -36,31 +36,31 @@ func (a *Autopilot) LoseHeartbeats(seconds, fraction float64, seed uint64) {
 	a.radio.heartbeatLoss = impairment{now + seconds, fraction}
 }
 
-// Reorder holds a fraction of the datagrams up for a while, each by up to
-// maxDelayS, so that they arrive out of order.
-func (a *Autopilot) Reorder(seconds, fraction, lateMostS float64, seed uint64) {
+// Reorder delays a fraction of the datagrams for a while, each by up to maxDelayS, so
+// that they arrive out of order.
+func (a *Autopilot) Reorder(seconds, fraction, maxDelayS float64, seed uint64) {
 	now := a.TimeS()
 	a.radio.mutex.Lock()
 	defer a.radio.mutex.Unlock()
 	a.radio.random = rand.New(rand.NewPCG(seed, 2))
-	a.radio.delay, a.radio.maxDelayS = impairment{now + seconds, fraction}, lateMostS
+	a.radio.delay, a.radio.maxDelayS = impairment{now + seconds, fraction}, maxDelayS
 }
 
-// impair says what becomes of a datagram, which is one MAVLink 2 frame.
+// impair decides whether a datagram, which is one MAVLink 2 frame, is lost or late.
 func (a *Autopilot) impair(frame []byte) (lost bool, late time.Duration) {
-	beat, is := readHeartbeat(frame)
-	beat.TimeS = a.TimeS()
+	heartbeat, ok := readHeartbeat(frame)
+	heartbeat.TimeS = a.TimeS()
 	r := &a.radio
 	r.mutex.Lock()
 	switch {
-	case is && r.heartbeatLoss.applies(beat.TimeS, r.random):
+	case ok && r.heartbeatLoss.applies(heartbeat.TimeS, r.random):
 		lost = true
-	case r.delay.applies(beat.TimeS, r.random):
+	case r.delay.applies(heartbeat.TimeS, r.random):
 		late = time.Duration(r.random.Float64() * r.maxDelayS / a.Speed * float64(time.Second))
 	}
 	r.mutex.Unlock()
-	if is && !lost && late == 0 && a.OnHeartbeatSent != nil {
-		a.OnHeartbeatSent(beat)
+	if ok && !lost && late == 0 && a.OnHeartbeatSent != nil {
+		a.OnHeartbeatSent(heartbeat)
 	}
 	return lost, late
 }
@@ -68,7 +68,7 @@ func (a *Autopilot) impair(frame []byte) (lost bool, late time.Duration) {
 // readHeartbeat reads mode and arming from a MAVLink 2 frame, if it is a
 // HEARTBEAT: 10 bytes of header, of which 7 to 9 are the message, then
 // custom_mode, type, autopilot and base_mode.
-func readHeartbeat(frame []byte) (h Heartbeat, is bool) {
+func readHeartbeat(frame []byte) (h Heartbeat, ok bool) {
 	const magic, header, baseMode = 0xfd, 10, 6
 	if len(frame) <= header+baseMode || frame[0] != magic || frame[7] != 0 || frame[8] != 0 || frame[9] != 0 {
 		return h, false

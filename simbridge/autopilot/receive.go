@@ -9,15 +9,15 @@ import (
 	"prefdt/simbridge/battery"
 )
 
-// sender is who a message came from.
+// sender is the MAVLink source of a message.
 type sender struct{ system, component uint8 }
 
-// Traffic counts what reached an autopilot.
+// Traffic counts the messages that reached an autopilot.
 type Traffic struct {
 	Setpoints int // followed
-	Refused   int // setpoints in a frame it does not know, or without a finite component
+	Refused   int // setpoints in an unknown frame, or without a finite component
 	Commands  int // COMMAND_LONG and COMMAND_INT
-	Malformed int // frames that did not parse
+	Malformed int // frames that could not be parsed
 }
 
 // handleMessage handles a received message and returns the answers.
@@ -98,7 +98,7 @@ func (t *Traffic) countSetpoint(followed bool) {
 	}
 }
 
-// degrees is a COMMAND_INT coordinate; the largest integer says it is unknown.
+// degrees is a COMMAND_INT coordinate; the largest integer means unknown.
 func degrees(x int32) float64 {
 	if x == math.MaxInt32 {
 		return math.NaN()
@@ -112,7 +112,7 @@ type command struct {
 	param [7]float64 // param[0] is the specification's param 1
 }
 
-const forceMagic = 21196 // param 2 of COMPONENT_ARM_DISARM: whatever the checks say
+const forceMagic = 21196 // param 2 of COMPONENT_ARM_DISARM: in spite of the checks
 
 // handleCommand executes a command and answers with the requested message, if any,
 // then with COMMAND_ACK.
@@ -200,7 +200,7 @@ func (v *vehicle) takeoffTargetUpM(param [7]float64) float64 {
 }
 
 // parseSetMode reads DO_SET_MODE: base mode with the custom flag, PX4's main and sub
-// mode. Mode 0 is one that PX4 has, or could have, and that is not simulated.
+// mode. Mode 0 is one that PX4 has, or could have, and is not simulated.
 func parseSetMode(param [7]float64) (m Mode, known bool) {
 	if math.IsNaN(param[0]) || uint32(clamp(param[0], 0, 255))&uint32(common.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED) == 0 {
 		return 0, false

@@ -17,9 +17,8 @@ type Setpoint struct {
 
 var notGiven = geo.Local{EastM: math.NaN(), NorthM: math.NaN(), UpM: math.NaN()}
 
-// acceptSetpoint takes a setpoint in and tells whether it was one: a frame that PX4
-// does not know, or one without any finite component, does not count, so the
-// stream dies and the failsafe follows.
+// acceptSetpoint follows a setpoint, and reports whether it is valid: one without any
+// finite component is not, so the stream times out and the failsafe follows.
 func (v *vehicle) acceptSetpoint(s Setpoint, yaw float64) bool {
 	finite := false
 	for _, x := range []*float64{
@@ -46,7 +45,7 @@ func (v *vehicle) acceptSetpoint(s Setpoint, yaw float64) bool {
 	return true
 }
 
-// handleSetpointLocalNED takes SET_POSITION_TARGET_LOCAL_NED: frame 1 is relative to the
+// handleSetpointLocalNED handles SET_POSITION_TARGET_LOCAL_NED: frame 1 is relative to the
 // vehicle's own origin, frame 8 has velocity only, turned by the heading.
 func (v *vehicle) handleSetpointLocalNED(m *common.MessageSetPositionTargetLocalNed) bool {
 	mask := m.TypeMask
@@ -70,8 +69,8 @@ func (v *vehicle) handleSetpointLocalNED(m *common.MessageSetPositionTargetLocal
 	return v.acceptSetpoint(s, fieldOrNaN(m.Yaw, mask, common.POSITION_TARGET_TYPEMASK_YAW_IGNORE))
 }
 
-// handleSetpointGlobalInt takes SET_POSITION_TARGET_GLOBAL_INT, frames 5, 6 and 11. A
-// position counts only as a whole, and only with it does the frame matter.
+// handleSetpointGlobalInt handles SET_POSITION_TARGET_GLOBAL_INT, frames 5, 6 and 11. A
+// position is used only if it is complete, and only then is the frame checked.
 func (v *vehicle) handleSetpointGlobalInt(m *common.MessageSetPositionTargetGlobalInt) bool {
 	const noPosition = common.POSITION_TARGET_TYPEMASK_X_IGNORE | common.POSITION_TARGET_TYPEMASK_Y_IGNORE | common.POSITION_TARGET_TYPEMASK_Z_IGNORE
 	mask := m.TypeMask
@@ -101,7 +100,7 @@ func (v *vehicle) handleSetpointGlobalInt(m *common.MessageSetPositionTargetGlob
 	return v.acceptSetpoint(s, fieldOrNaN(m.Yaw, mask, common.POSITION_TARGET_TYPEMASK_YAW_IGNORE))
 }
 
-// fieldOrNaN returns a field, or NaN if the mask says to ignore it.
+// fieldOrNaN returns a field, or NaN if the mask has the bit that ignores it.
 func fieldOrNaN(x float32, mask, bit common.POSITION_TARGET_TYPEMASK) float64 {
 	if mask&bit != 0 {
 		return math.NaN()
@@ -109,7 +108,7 @@ func fieldOrNaN(x float32, mask, bit common.POSITION_TARGET_TYPEMASK) float64 {
 	return float64(x)
 }
 
-// newReceived is the vehicle as a message finds it.
+// newReceived is the state of the vehicle when a message arrives.
 func (v *vehicle) newReceived() Received {
 	return Received{TimeS: float64(v.timeUS) / 1e6, Body: v.body, Mode: v.mode, Armed: v.armed, Landed: v.landed, Piloted: v.piloted}
 }

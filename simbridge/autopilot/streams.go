@@ -16,7 +16,7 @@ type stream struct {
 	defaultUS  int64
 	intervalUS int64 // 0: off
 	nextUS     int64
-	pending    bool // a battery's: something new came from outside
+	pending    bool // of an external battery: a new message to relay
 }
 
 type streams []stream
@@ -26,8 +26,8 @@ var (
 	heartbeatID = (&common.MessageHeartbeat{}).GetID()
 )
 
-// defaultStreams are PX4's rates on an onboard link. Faster than real time the
-// position comes less often: no link carries 50 Hz at many times its speed.
+// defaultStreams are PX4's rates on an onboard link. Faster than real time the position
+// is sent less often: no link carries 50 Hz at many times its speed.
 func defaultStreams(speed float64) streams {
 	s := streams{
 		{id: heartbeatID, build: heartbeat, defaultUS: 1_000_000},
@@ -66,12 +66,12 @@ func (s *stream) setInterval(us float32, now int64) {
 	case us == 0:
 		s.intervalUS = s.defaultUS
 	default:
-		s.intervalUS = int64(clamp(float64(us), 1, 3600e6)) // PX4 grants whatever is asked; the link has its limits
+		s.intervalUS = int64(clamp(float64(us), 1, 3600e6)) // PX4 accepts any interval; the link has its limits
 	}
 	s.nextUS = now
 }
 
-// dueMessages returns the messages whose time has come.
+// dueMessages returns the messages that are due.
 func (v *vehicle) dueMessages() (out []message.Message) {
 	for i := range v.streams {
 		s := &v.streams[i]
@@ -98,13 +98,13 @@ func (v *vehicle) dueMessages() (out []message.Message) {
 	return out
 }
 
-// batteryStatus is the pack's, or what was last said of it from outside by
-// another component of this system, as PX4 has it with SIM_BAT_ENABLE 0.
+// batteryStatus is the pack's, or the last one received from another component of this
+// system, which PX4 relays with SIM_BAT_ENABLE 0.
 func batteryStatus(v *vehicle) message.Message {
 	if v.externalBattery != nil {
 		m := *v.externalBattery
-		m.EnergyConsumed = -1 // PX4 does not pass it on
-		m.Id = math.MaxUint8  // PX4's own ids count from 1, and this one has none
+		m.EnergyConsumed = -1 // PX4 does not relay it
+		m.Id = math.MaxUint8  // PX4's own batteries have ids from 1, an external one has none
 		return &m
 	}
 	return v.battery.Status(v.timeUS)
@@ -138,7 +138,7 @@ func heartbeat(v *vehicle) message.Message {
 	switch {
 	case !v.armed && v.canArm():
 		m.SystemStatus = common.MAV_STATE_STANDBY
-	case !v.armed: // PX4 has no other word for it
+	case !v.armed: // PX4 has no other value for it
 		m.SystemStatus = common.MAV_STATE_UNINIT
 	case v.mode != v.intendedMode:
 		m.SystemStatus = common.MAV_STATE_CRITICAL
@@ -176,7 +176,7 @@ func localPosition(v *vehicle) message.Message {
 func extendedState(v *vehicle) message.Message {
 	m := &common.MessageExtendedSysState{LandedState: common.MAV_LANDED_STATE_IN_AIR}
 	switch {
-	case v.landed, !v.armed: // even one that falls
+	case v.landed, !v.armed: // even while it falls
 		m.LandedState = common.MAV_LANDED_STATE_ON_GROUND
 	case v.mode == ModeTakeoff:
 		m.LandedState = common.MAV_LANDED_STATE_TAKEOFF
@@ -201,7 +201,7 @@ func autopilotVersion(*vehicle) message.Message {
 		Capabilities: common.MAV_PROTOCOL_CAPABILITY_MAVLINK2 | common.MAV_PROTOCOL_CAPABILITY_COMMAND_INT |
 			common.MAV_PROTOCOL_CAPABILITY_PARAM_ENCODE_BYTEWISE |
 			common.MAV_PROTOCOL_CAPABILITY_SET_POSITION_TARGET_LOCAL_NED | common.MAV_PROTOCOL_CAPABILITY_SET_POSITION_TARGET_GLOBAL_INT,
-		FlightSwVersion: 1<<24 | 16<<16, // the version whose behaviour this follows
+		FlightSwVersion: 1<<24 | 16<<16, // the version that is simulated
 	}
 }
 

@@ -56,9 +56,8 @@ type Body struct {
 // SpeedMPS is the horizontal speed.
 func (b Body) SpeedMPS() float64 { return b.Velocity.HorizontalM() }
 
-// vehicle is one aircraft and its flight stack. It knows no clock and no
-// socket: step advances it by 10 ms, receive gives it a message. Not safe for
-// concurrent use.
+// vehicle is one aircraft and its flight stack, without a clock or a socket: step
+// advances it by 10 ms, handleMessage handles a message. Not safe for concurrent use.
 type vehicle struct {
 	conf    Config
 	params  params
@@ -69,34 +68,34 @@ type vehicle struct {
 	bootUS  int64 // when it booted last
 	yaw     float64
 
-	intendedMode     Mode // what was asked for
-	mode             Mode // what flies, which a failsafe may change
-	modeAfterDisarm  Mode // the last one asked for that it can be armed in
+	intendedMode     Mode // commanded
+	mode             Mode // active, which a failsafe may change
+	modeAfterDisarm  Mode // the last commanded one that is not Land or Return
 	armed            bool
 	groundContact    bool  // on the ground
-	landed           bool  // and has noticed
+	landed           bool  // reported by the land detector, later than the contact
 	armedUS          int64 // when it was armed
-	liftStartUS      int64 // when its motors began to lift it; 0: they do not
+	liftStartUS      int64 // when the motors began to lift it; 0: they do not
 	groundContactUS  int64 // when it touched down
-	landedUS         int64 // when it noticed
-	flownSinceArmed  bool  // since it was armed
-	returnDescending bool  // in Return: has reached home
+	landedUS         int64 // when the land detector reported it
+	flownSinceArmed  bool
+	returnDescending bool // in Return, over home
 	batteryFailsafe  lowBatteryFailsafe
 
 	setpoint                Setpoint
-	setpointUS              int64                        // when the last one came; 0: none since boot
-	holdPosition            geo.Local                    // where Hold stays, and Return and Land come down
+	setpointUS              int64                        // when the last one was received; 0: none since boot
+	holdPosition            geo.Local                    // where Hold stays, and Return and Land descend
 	takeoffUpM              float64                      // height that Takeoff climbs to; NaN: stays on the ground
 	velocityIntegral        geo.Local                    // of the velocity error, for the controller
-	accel                   geo.Local                    // m/s^2, a little behind what is asked
+	accel                   geo.Local                    // m/s^2, lags behind the command
 	statusTexts             []common.MessageStatustext   // not sent yet
-	statusTextID            uint16                       // of the last that came in chunks
-	piloted                 bool                         // flown by remote control, until a command asks for another mode
-	linksCutUntilUS         int64                        // until then nothing is sent or heard
-	externalBattery         *common.MessageBatteryStatus // the last one from outside, for a pack that measures nothing itself
-	gcsHeartbeatUS          int64                        // when a ground station's HEARTBEAT came last; 0: never
-	armingDenial            string                       // why it does not arm; empty: it does
-	heartbeatsPausedUntilUS int64                        // until then its HEARTBEAT is lost
+	statusTextID            uint16                       // of the last one sent in chunks
+	piloted                 bool                         // flown by remote control, until a command sets another mode
+	linksCutUntilUS         int64                        // until then nothing is sent or received
+	externalBattery         *common.MessageBatteryStatus // the last external one, for a pack that measures nothing itself
+	gcsHeartbeatUS          int64                        // when a ground station's HEARTBEAT was last received; 0: never
+	armingDenial            string                       // why arming is denied; empty: it is not
+	heartbeatsPausedUntilUS int64                        // until then no periodic HEARTBEAT is sent
 }
 
 func newVehicle(conf Config) *vehicle {
@@ -127,7 +126,7 @@ func (v *vehicle) step() {
 	v.battery.DrawPower(powerW, stepS)
 }
 
-// streaming tells whether setpoints are fresh enough for OFFBOARD.
+// streaming reports whether setpoints are fresh enough for OFFBOARD.
 func (v *vehicle) streaming() bool {
 	return v.setpointUS != 0 && float64(v.timeUS-v.setpointUS) < v.params.get("COM_OF_LOSS_T")*1e6
 }
@@ -157,8 +156,8 @@ func (v *vehicle) decideMode() {
 
 func (v *vehicle) elapsedS(sinceUS int64) float64 { return float64(v.timeUS-sinceUS) / 1e6 }
 
-// offboardLossMode is what COM_OBL_RC_ACT makes of a lost setpoint stream. Without a
-// remote control Position, Altitude and Manual only sink.
+// offboardLossMode is the mode after the loss of the setpoint stream, by COM_OBL_RC_ACT.
+// Without a remote control Position, Altitude and Manual only descend.
 func (v *vehicle) offboardLossMode() Mode {
 	switch v.params.get("COM_OBL_RC_ACT") {
 	case 3:
@@ -171,7 +170,7 @@ func (v *vehicle) offboardLossMode() Mode {
 	return ModePosition
 }
 
-// enterMode makes a mode fly.
+// enterMode activates a mode.
 func (v *vehicle) enterMode(m Mode) {
 	if v.armed && m != v.intendedMode {
 		v.queueStatusText(common.MAV_SEVERITY_CRITICAL, "Failsafe activated")
@@ -184,7 +183,7 @@ func (v *vehicle) enterMode(m Mode) {
 	}
 }
 
-// requestMode is a mode change by command; false is a refusal. While disarmed PX4
+// requestMode is a mode change by command; false means refused. While disarmed PX4
 // accepts every mode, and refuses to arm in some. In the air it accepts Position
 // only where there is a remote control.
 func (v *vehicle) requestMode(m Mode) bool {
@@ -196,7 +195,7 @@ func (v *vehicle) requestMode(m Mode) bool {
 }
 
 func (v *vehicle) setIntendedMode(m Mode) {
-	v.intendedMode, v.piloted, v.batteryFailsafe.mode = m, false, 0 // whoever chooses overrules a failsafe
+	v.intendedMode, v.piloted, v.batteryFailsafe.mode = m, false, 0 // a chosen mode overrides a failsafe
 	if m != ModeLand && m != ModeReturn {
 		v.modeAfterDisarm = m
 	}
@@ -205,7 +204,7 @@ func (v *vehicle) setIntendedMode(m Mode) {
 	}
 }
 
-// canArm tells whether the mode asked for is one to be armed in.
+// canArm reports whether arming is possible in the commanded mode.
 func (v *vehicle) canArm() bool {
 	if v.armingDenial != "" {
 		return false
@@ -213,7 +212,7 @@ func (v *vehicle) canArm() bool {
 	switch v.intendedMode {
 	case ModeOffboard:
 		return v.streaming()
-	case ModeLand, ModeReturn, ModePosition: // Position wants a remote control
+	case ModeLand, ModeReturn, ModePosition: // Position needs a remote control
 		return false
 	}
 	return true
@@ -237,8 +236,8 @@ func (v *vehicle) arm() bool {
 	return true
 }
 
-// disarm stops the motors. What was asked for before the landing is asked for
-// again, even OFFBOARD, in which it cannot be armed without a stream.
+// disarm stops the motors. The mode commanded before the landing is restored, even
+// OFFBOARD, in which arming needs a stream.
 func (v *vehicle) disarm(why string) {
 	v.armed = false
 	v.takeoffUpM = math.NaN()
@@ -246,11 +245,11 @@ func (v *vehicle) disarm(why string) {
 	v.queueStatusText(common.MAV_SEVERITY_INFO, why)
 }
 
-// gcsTimeoutS is how long a link is a ground station's after its HEARTBEAT.
+// gcsTimeoutS is how long a ground station counts as connected after its HEARTBEAT.
 const gcsTimeoutS = 2.5
 
-// queueStatusText queues a STATUSTEXT, in chunks as PX4 has it; a link without a ground
-// station never gets it. The tab says that there is an event as well.
+// queueStatusText queues a STATUSTEXT, in chunks as PX4 does; it is not sent on a link
+// without a ground station. PX4 appends a tab when there is an event message as well.
 func (v *vehicle) queueStatusText(severity common.MAV_SEVERITY, text string) {
 	const chunk = 50
 	text += "\t"

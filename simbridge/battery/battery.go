@@ -1,7 +1,10 @@
-// Package battery is an aircraft's battery: what was drawn goes in, exact joules
-// by slot come out, and so does what BATTERY_STATUS would say of it, in that
-// message's own resolution. In a slot it stands between the aircraft and the
-// leader's settlement.
+// Package battery simulates an aircraft's battery.
+//
+// Inputs: the power and the joules drawn, and the times at which slots begin.
+// Outputs: the exact joules of each slot, the truth that the leader's settlement is
+// compared with; and BATTERY_STATUS and SYS_STATUS in their own resolution, from which
+// the leader has to estimate them.
+// Callers: simbridge/autopilot for simulated aircraft, simbridge/px4 for real autopilots.
 package battery
 
 import (
@@ -11,34 +14,34 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 )
 
-// The pack's voltage falls in a line with its charge, as PX4's own simulator has it.
+// The pack's voltage falls linearly with its charge, as in PX4's own simulator.
 const (
 	fullVoltageV  = 16.2
 	emptyVoltageV = 14.4
 	MeanVoltageV  = (fullVoltageV + emptyVoltageV) / 2
 )
 
-// Spent is what an aircraft drew.
+// Spent is the energy drawn by an aircraft.
 type Spent struct{ FlightJ, EdgeJ float64 }
 
 // J is the sum.
 func (s Spent) J() float64 { return s.FlightJ + s.EdgeJ }
 
-// Fields says which fields of BATTERY_STATUS the pack measures. Absent ones
-// carry PX4's values for unknown.
+// Fields are the fields of BATTERY_STATUS that the pack measures. Others have PX4's
+// values for unknown.
 type Fields struct {
 	Current   bool `yaml:"current"`
 	Energy    bool `yaml:"energy"`
 	Remaining bool `yaml:"remaining"`
 }
 
-// Battery integrates what an aircraft draws, and books it by slot. Times are
-// mission microseconds since it began. Not safe for concurrent use.
+// Battery integrates what an aircraft draws, and counts it by slot. Times are mission
+// microseconds since the start. Not safe for concurrent use.
 type Battery struct {
 	CapacityJ float64
 	Fields    Fields
 
-	slot     int           // in which joules are booked; -1 before the mission
+	slot     int           // in which joules are counted; -1 before the mission
 	upcoming []slotStart   // slots that begin later
 	bySlot   map[int]Spent // exact
 	total    Spent         // of both packs
@@ -77,7 +80,7 @@ func New(capacityJ float64, fields Fields) Battery {
 	return Battery{CapacityJ: capacityJ, Fields: fields, slot: -1, bySlot: map[int]Spent{}}
 }
 
-// ScheduleSlot says that a slot begins at a time, which may lie ahead.
+// ScheduleSlot has a slot begin at a time, which may be in the future.
 func (b *Battery) ScheduleSlot(slot int, us int64) {
 	b.upcoming = append(b.upcoming, slotStart{us, slot})
 }
@@ -89,7 +92,7 @@ func (b *Battery) OpenSlots(nowUS int64) {
 	}
 }
 
-// Slot is the one that joules are booked in.
+// Slot is the slot in which joules are counted now.
 func (b *Battery) Slot() int { return b.slot }
 
 // Total is what was drawn since New.
@@ -104,7 +107,7 @@ func (b *Battery) DrawPower(powerW, seconds float64) {
 	b.Add(b.slot, Spent{FlightJ: powerW * seconds})
 }
 
-// Add books joules.
+// Add counts joules in a slot.
 func (b *Battery) Add(slot int, s Spent) {
 	was := b.bySlot[slot]
 	b.bySlot[slot] = Spent{was.FlightJ + s.FlightJ, was.EdgeJ + s.EdgeJ}
@@ -115,7 +118,7 @@ func (b *Battery) Add(slot int, s Spent) {
 	b.consumedCoulombs += joules / b.voltageV()
 }
 
-// firstPackShare is what of the load this pack carries.
+// firstPackShare is the share of the load that the first pack carries.
 func (b *Battery) firstPackShare() float64 {
 	if b.secondConnected {
 		return 1 - b.secondShare
@@ -126,25 +129,24 @@ func (b *Battery) firstPackShare() float64 {
 // ReportedJ is the energy that current x voltage x time of the messages so far amounts to.
 func (b *Battery) ReportedJ() float64 { return b.first.reportedJ }
 
-// ResetCounters begins the counters of the messages anew, as an autopilot that was
-// rebooted does.
+// ResetCounters sets the counters of the messages to 0, as a rebooted autopilot does.
 func (b *Battery) ResetCounters() {
 	b.counterZeroJ, b.counterZeroCoulombs = b.first.drawnJ, b.consumedCoulombs
 }
 
-// SwapPack is a full pack in the place of this one. What was drawn stays drawn.
+// SwapPack replaces the first pack by a full one. The energy drawn so far stays counted.
 func (b *Battery) SwapPack() {
 	b.ResetCounters()
 	b.fullAtJ = b.first.drawnJ
 }
 
-// CorruptNextCounter makes the next message's counter false: by a difference, or 0.
+// CorruptNextCounter makes the next message's counter wrong: by a difference, or 0.
 func (b *Battery) CorruptNextCounter(byJ float64, zero bool) {
 	b.counterErrorJ, b.counterReadsZero = byJ, zero
 }
 
-// SetSecondPack connects a second pack, which carries a share of the load, or takes it
-// away. Its counter keeps what it has counted.
+// SetSecondPack connects a second pack, which carries a share of the load, or
+// disconnects it. Its counter is kept.
 func (b *Battery) SetSecondPack(on bool, share float64) {
 	b.secondConnected, b.secondShare = on, share
 }
@@ -162,7 +164,7 @@ func (b *Battery) SecondPackStatus(nowUS int64) *common.MessageBatteryStatus {
 // remaining is the remaining charge as a fraction.
 func (b *Battery) remaining() float64 { return max(0, 1-(b.first.drawnJ-b.fullAtJ)/b.CapacityJ) }
 
-// Charge is what remains as a fraction, NaN where that is not measured.
+// Charge is the remaining charge as a fraction, NaN if it is not measured.
 func (b *Battery) Charge() float64 {
 	if !b.Fields.Remaining {
 		return math.NaN()

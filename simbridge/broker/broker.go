@@ -1,6 +1,9 @@
-// Package broker is an MQTT broker in the simulator's own process, so that a
-// flight needs nothing installed. It takes anyone on its address, which is
-// meant to be loopback.
+// Package broker is an MQTT broker in the simulator's own process, so that a flight
+// needs nothing installed.
+//
+// Inputs and outputs: the MQTT connections of the leader, the users and the crew. It
+// accepts every client on its address, which is meant to be loopback.
+// Callers: simbridge/fly, simbridge/chaos, and tests.
 package broker
 
 import (
@@ -18,10 +21,10 @@ import (
 	"prefdt/telemetry"
 )
 
-// Broker is a running MQTT broker. Its TCP connections send without delay, as
-// all of Go's do.
+// Broker is a running MQTT broker. Its TCP connections have TCP_NODELAY set, as all of
+// Go's have.
 type Broker struct {
-	Address string // to listen on; port 0 takes a free one
+	Address string // to listen on; port 0 chooses a free one
 
 	server   *mochiserver.Server
 	listener net.Listener
@@ -60,7 +63,7 @@ func (b *Broker) URL() string { return "tcp://" + b.Addr() }
 // Close ends all connections.
 func (b *Broker) Close() { b.server.Close() }
 
-// allowAll lets anyone connect and use any topic.
+// allowAll lets every client connect and use any topic.
 type allowAll struct{ mqtt.HookBase }
 
 func (*allowAll) ID() string { return "allow-all" }

@@ -1,8 +1,11 @@
-// Package geo converts between the fleet's local frame and WGS84 coordinates.
+// Package geo converts between the fleet's local frame and WGS84 coordinates, for the
+// simulated autopilots (simbridge/autopilot, simbridge/px4).
 //
-// The local frame is CONTRACT's: metres east and north of the fleet's geodetic
-// origin in the tangent plane there, and altitude above the origin's. Aircraft
-// report latitude, longitude and altitude; everything else works in metres.
+// The local frame has metres east and north of the fleet's geodetic origin in the tangent
+// plane there, and altitude above the origin's. Inputs and outputs are points of either
+// kind: autopilots report latitude, longitude and altitude, everything else uses metres.
+// The leader's conversion is a separate implementation (firmware/fleet), so that a flight
+// in the simulator checks it.
 package geo
 
 import "math"

@@ -3,9 +3,9 @@ package px4
 import "time"
 
 // autopilotClock is an autopilot's own time. Its simulation may run slower or faster than
-// the wall; what it draws, it draws by this time, and so does the leader count.
+// wall time; its energy is drawn by this time, and the leader counts by it too.
 type autopilotClock struct {
-	elapsedUS  int64       // since it was first heard; goes on over a reboot and the counter's end
+	elapsedUS  int64       // since the first message; continues over a reboot and when time_boot_ms wraps
 	bootMS     uint32      // time_boot_ms as last read
 	receivedAt time.Time   // when that was received; zero: never
 	rateStart  clockSample // for the rate
@@ -17,18 +17,18 @@ type clockSample struct {
 	receivedAt time.Time
 }
 
-// reorderToleranceMS is how far time_boot_ms may fall without a reboot: frames out of order.
+// reorderToleranceMS is how far time_boot_ms may decrease without a reboot, by frames that
+// arrive out of order.
 const reorderToleranceMS = 1000
 
-// update takes a time_boot_ms and returns what has passed since the one before. A
-// frame that was overtaken tells nothing: ok is false. After a reboot only the
-// time since it is known to have passed.
+// update handles a time_boot_ms and returns the time since the one before. For a frame
+// out of order ok is false. After a reboot only the time since the reboot is known.
 func (c *autopilotClock) update(bootMS uint32, at time.Time) (passedUS int64, ok bool) {
 	if c.receivedAt.IsZero() {
 		c.bootMS, c.receivedAt, c.rateStart = bootMS, at, clockSample{0, at}
 		return 0, true
 	}
-	passed := int64(int32(bootMS - c.bootMS)) // also over the counter's end, after 49.7 days
+	passed := int64(int32(bootMS - c.bootMS)) // also when the counter wraps, after 49.7 days
 	if passed < 0 && passed > -reorderToleranceMS {
 		return 0, false
 	}
@@ -44,7 +44,7 @@ func (c *autopilotClock) update(bootMS uint32, at time.Time) (passedUS int64, ok
 	return 1000 * passed, true
 }
 
-// rate is the clock's against the wall's, 0 before a second was heard.
+// rate is the clock's rate to the wall clock, 0 before a second has passed.
 func (c *autopilotClock) rate() float64 {
 	wall := c.receivedAt.Sub(c.rateStart.receivedAt)
 	if wall < time.Second {

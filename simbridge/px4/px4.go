@@ -1,11 +1,13 @@
-// Package px4 gives real PX4 instances the battery that their simulation lacks.
+// Package px4 attaches to running PX4 instances and simulates the battery that they
+// lack.
 //
-// In come the true positions, speeds and states that a running instance sends;
-// out goes BATTERY_STATUS with what the propulsion model says of that flight
-// plus the computing done on board, under the vehicle's system id and another
-// component's, which PX4 takes for its own with SIM_BAT_ENABLE 0. Power is
-// integrated over the autopilot's own time. In a slot it stands beside the
-// autopilot: it commands nothing.
+// Inputs: the positions, speeds and states that an instance sends, and the joules of the
+// computing done on board.
+// Outputs: BATTERY_STATUS with the energy of that flight by the propulsion model plus the
+// computing, from the vehicle's system id and the battery's component id; PX4 relays it
+// as its own battery with SIM_BAT_ENABLE 0. Power is integrated over the autopilot's own
+// time. The package commands nothing.
+// Caller: simbridge/fly, for aircraft with `attach`.
 package px4
 
 import (
@@ -28,13 +30,13 @@ import (
 type Config struct {
 	SystemID  uint8
 	Origin    geo.Point
-	Speed     float64 // mission seconds per second of the wall: 1, but for tests
+	Speed     float64 // mission seconds per second of wall time: 1, except in tests
 	CapacityJ float64
 	PowerW    func(slot int, speedMPS float64) float64
 	OnMotion  func(slot int, b autopilot.Body) // nil, or called with each position
 }
 
-// Vehicle is a running instance, as far as it is heard.
+// Vehicle is a running instance, as known from its messages.
 type Vehicle struct {
 	Config
 
@@ -46,20 +48,20 @@ type Vehicle struct {
 	body          autopilot.Body
 	located       bool
 	heartbeat     *common.MessageHeartbeat // nil: none yet
-	heartbeatAt   time.Time                // when it came
+	heartbeatAt   time.Time                // when it was received
 	landed        common.MAV_LANDED_STATE
 	channel       *gomavlib.Channel
 	sequence      byte
-	slotStarts    []slotStart // slots that begin later than was heard
+	slotStarts    []slotStart // slots that begin after the last position
 	edgeLoads     []edgeLoad  // computing not drawn yet
 	nextSendUS    int64       // the next battery message
-	timedOut      bool        // unheard for lostAfterS: what it drew meanwhile is in the battery
+	timedOut      bool        // nothing received for lostAfterS: what it drew meanwhile is in the battery
 	batterySentAt time.Time   // when the battery was first sent
-	relayedAt     time.Time   // when PX4 last passed it on
-	ownBatteryAt  time.Time   // when PX4 last told of a battery of its own
+	relayedAt     time.Time   // when PX4 last relayed it
+	ownBatteryAt  time.Time   // when PX4 last reported a battery of its own
 }
 
-// slotStart is when a slot begins, by the wall's clock.
+// slotStart is when a slot begins, in wall time.
 type slotStart struct {
 	slot int
 	at   time.Time
@@ -72,8 +74,8 @@ type edgeLoad struct {
 	powerW     float64
 }
 
-// Endpoint is one UDP address to which instances speak, such as the ground
-// station's 14550.
+// Endpoint is one UDP address to which instances send, such as the ground station's
+// 14550.
 type Endpoint struct {
 	Address  string
 	Vehicles []*Vehicle
@@ -84,71 +86,71 @@ type Endpoint struct {
 }
 
 const (
-	// sendIntervalMS is between two messages. PX4 passes each on, and the leader asks
-	// it for more of them than that: so none is passed over, and the charge
-	// that current x time says is all that was drawn.
+	// sendIntervalMS is between two messages. PX4 relays the latest at the rate that the
+	// leader requests, which is higher: so none is skipped, and the sum of current x time
+	// is the whole charge drawn.
 	sendIntervalMS   = 400
 	batteryComponent = byte(common.MAV_COMP_ID_BATTERY)
 	edgeComputeS     = 0.5           // of computing: it ends with its slot
 	extrapolateMaxS  = 2             // a position this old is not extrapolated
-	lostAfterS       = 10            // without a HEARTBEAT for so long an instance is dead; CONTRACT counts a lost aircraft's joules for as long
-	relaySettleS     = 5             // PX4, which tells of batteries every 2 s, has passed ours on by then, and its own no more
-	relayedBatteryID = math.MaxUint8 // of a battery that PX4 passes on; its own ids count from 0
+	lostAfterS       = 10            // without a HEARTBEAT for so long an instance is lost; the leader counts a lost aircraft's hover for as long
+	relaySettleS     = 5             // PX4, which reports batteries every 2 s, relays the external one by then, and no longer its own
+	relayedBatteryID = math.MaxUint8 // of a relayed battery; PX4's own ids count from 0
 )
 
-// Initialize binds the address and starts to listen.
-func (l *Endpoint) Initialize() error {
-	l.node = &gomavlib.Node{
-		Endpoints: []gomavlib.EndpointConf{gomavlib.EndpointUDPServer{Address: l.Address}},
+// Initialize binds the address and starts receiving.
+func (e *Endpoint) Initialize() error {
+	e.node = &gomavlib.Node{
+		Endpoints: []gomavlib.EndpointConf{gomavlib.EndpointUDPServer{Address: e.Address}},
 		Dialect:   common.Dialect, OutVersion: gomavlib.V2, OutSystemID: 1, OutComponentID: batteryComponent,
 		HeartbeatDisable: true,
 	}
-	if err := l.node.Initialize(); err != nil {
-		return fmt.Errorf("attach at %s: %w", l.Address, err)
+	if err := e.node.Initialize(); err != nil {
+		return fmt.Errorf("attach at %s: %w", e.Address, err)
 	}
-	l.stop = make(chan struct{})
-	for _, v := range l.Vehicles {
-		v.endpoint, v.battery = l, battery.New(v.CapacityJ, battery.Fields{Current: true, Energy: true, Remaining: true})
+	e.stop = make(chan struct{})
+	for _, v := range e.Vehicles {
+		v.endpoint, v.battery = e, battery.New(v.CapacityJ, battery.Fields{Current: true, Energy: true, Remaining: true})
 	}
-	l.done.Add(2)
-	go l.read()
-	go l.checkTimeouts()
+	e.done.Add(2)
+	go e.read()
+	go e.checkTimeouts()
 	return nil
 }
 
-// Close lets the instances go.
-func (l *Endpoint) Close() {
-	close(l.stop)
-	l.node.Close()
-	l.done.Wait()
+// Close detaches from the instances.
+func (e *Endpoint) Close() {
+	close(e.stop)
+	e.node.Close()
+	e.done.Wait()
 }
 
-func (l *Endpoint) read() {
-	defer l.done.Done()
-	for event := range l.node.Events() {
-		e, ok := event.(*gomavlib.EventFrame)
+func (e *Endpoint) read() {
+	defer e.done.Done()
+	for event := range e.node.Events() {
+		f, ok := event.(*gomavlib.EventFrame)
 		if !ok {
 			continue
 		}
-		for _, v := range l.Vehicles {
-			if v.SystemID == e.SystemID() && e.ComponentID() == 1 {
-				v.handleMessage(e.Channel, e.Message(), time.Now())
+		for _, v := range e.Vehicles {
+			if v.SystemID == f.SystemID() && f.ComponentID() == 1 {
+				v.handleMessage(f.Channel, f.Message(), time.Now())
 			}
 		}
 	}
 }
 
-// checkTimeouts finds instances that say nothing any more.
-func (l *Endpoint) checkTimeouts() {
-	defer l.done.Done()
-	ticker := time.NewTicker(time.Duration(float64(time.Second) / 10 / l.Vehicles[0].Speed))
+// checkTimeouts finds instances that have stopped sending.
+func (e *Endpoint) checkTimeouts() {
+	defer e.done.Done()
+	ticker := time.NewTicker(time.Duration(float64(time.Second) / 10 / e.Vehicles[0].Speed))
 	defer ticker.Stop()
 	for {
 		select {
-		case <-l.stop:
+		case <-e.stop:
 			return
 		case now := <-ticker.C:
-			for _, v := range l.Vehicles {
+			for _, v := range e.Vehicles {
 				v.checkTimeout(now)
 			}
 		}
@@ -191,7 +193,7 @@ func (v *Vehicle) handleMessage(c *gomavlib.Channel, m message.Message, now time
 	}
 }
 
-// send writes a message in the vehicle's name, from a component that it does not have.
+// send writes a message from the vehicle's system id and the battery's component id.
 func (v *Vehicle) send(c *gomavlib.Channel, m message.Message) {
 	f := &frame.V2Frame{SequenceNumber: v.sequence, SystemID: v.SystemID, ComponentID: batteryComponent, Message: m}
 	v.sequence++
@@ -202,7 +204,7 @@ func (v *Vehicle) send(c *gomavlib.Channel, m message.Message) {
 
 // The following are called with the mutex held.
 
-// handlePosition takes a position in, and draws what the flight to it took.
+// handlePosition handles a position, and draws the energy of the flight to it.
 func (v *Vehicle) handlePosition(m *common.MessageGlobalPositionInt, now time.Time) bool {
 	if m.Lat == 0 && m.Lon == 0 {
 		return false // no fix
@@ -221,13 +223,13 @@ func (v *Vehicle) handlePosition(m *common.MessageGlobalPositionInt, now time.Ti
 	return true
 }
 
-// drawEnergy takes joules out of the battery for a stretch of the autopilot's time
-// that ends now, and opens the slots that began in it.
-func (v *Vehicle) drawEnergy(passedUS int64, from, now time.Time, flies bool, speedMPS float64) {
+// drawEnergy draws the energy of an interval of the autopilot's time that ends now, and
+// opens the slots that began in it.
+func (v *Vehicle) drawEnergy(passedUS int64, from, now time.Time, flying bool, speedMPS float64) {
 	us := v.clock.elapsedUS - passedUS
-	fly := func(toUS int64) {
+	drawUntil := func(toUS int64) {
 		powerW := 0.0
-		if flies {
+		if flying {
 			powerW = v.PowerW(v.battery.Slot(), speedMPS)
 		}
 		v.battery.DrawPower(powerW, float64(toUS-us)/1e6)
@@ -237,16 +239,16 @@ func (v *Vehicle) drawEnergy(passedUS int64, from, now time.Time, flies bool, sp
 		s := v.slotStarts[0]
 		v.slotStarts = v.slotStarts[1:]
 		if share := float64(s.at.Sub(from)) / float64(now.Sub(from)); share > 0 {
-			fly(v.clock.elapsedUS - passedUS + int64(min(share, 1)*float64(passedUS)))
+			drawUntil(v.clock.elapsedUS - passedUS + int64(min(share, 1)*float64(passedUS)))
 		}
 		v.battery.ScheduleSlot(s.slot, us)
 		v.battery.OpenSlots(us)
 	}
-	fly(v.clock.elapsedUS)
+	drawUntil(v.clock.elapsedUS)
 	v.drawEdge(float64(passedUS) / 1e6)
 }
 
-// drawEdge draws what computing takes in a stretch of time.
+// drawEdge draws the energy of computing in an interval.
 func (v *Vehicle) drawEdge(seconds float64) {
 	rest := v.edgeLoads[:0]
 	for _, l := range v.edgeLoads {
@@ -259,8 +261,8 @@ func (v *Vehicle) drawEdge(seconds float64) {
 	v.edgeLoads = rest
 }
 
-// checkTimeout draws what CONTRACT counts for an aircraft that fell silent: its hover, for
-// lostAfterS. Where it really is nobody knows.
+// checkTimeout draws for an aircraft that stopped sending what the leader counts for it:
+// its hover, for lostAfterS. Its true motion is unknown.
 func (v *Vehicle) checkTimeout(now time.Time) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()

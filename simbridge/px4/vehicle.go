@@ -10,42 +10,42 @@ import (
 	"prefdt/simbridge/battery"
 )
 
-// What a flight asks of any aircraft, simulated or attached.
+// The methods that simbridge/fly calls on any aircraft, simulated or attached.
 
-// Ready says what is still missing before the instance can fly, nil for nothing.
-// An error is of what waiting does not mend.
+// Ready returns what is still missing before the instance can fly, nil for nothing. err
+// is a problem that does not end by waiting.
 func (v *Vehicle) Ready(now time.Time) (missing, err error) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
-	fedS := v.missionS(now.Sub(v.batterySentAt))
+	sentForS := v.missionS(now.Sub(v.batterySentAt))
 	switch {
 	case !v.hasState():
-		return fmt.Errorf("nothing heard of PX4 system %d: want its heartbeat, GLOBAL_POSITION_INT and EXTENDED_SYS_STATE", v.SystemID), nil
-	case v.batterySentAt.IsZero() || fedS < relaySettleS:
-		return fmt.Errorf("PX4 system %d does not pass the battery on yet", v.SystemID), nil
+		return fmt.Errorf("nothing received from PX4 system %d: want its heartbeat, GLOBAL_POSITION_INT and EXTENDED_SYS_STATE", v.SystemID), nil
+	case v.batterySentAt.IsZero() || sentForS < relaySettleS:
+		return fmt.Errorf("PX4 system %d does not relay the battery yet", v.SystemID), nil
 	case v.missionS(v.ownBatteryAt.Sub(v.batterySentAt)) > relaySettleS/2:
 		return nil, fmt.Errorf("PX4 system %d has a battery simulation of its own: want SIM_BAT_ENABLE 0 in it before it boots", v.SystemID)
 	case v.relayedAt.IsZero():
-		return fmt.Errorf("PX4 system %d does not pass the battery on", v.SystemID), nil
+		return fmt.Errorf("PX4 system %d does not relay the battery", v.SystemID), nil
 	}
 	return nil, nil
 }
 
-// Lost tells whether the instance was heard and is dead now.
+// Lost reports whether the instance has sent a HEARTBEAT before, and none for lostAfterS.
 func (v *Vehicle) Lost(now time.Time) bool {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
 	return v.heartbeat != nil && v.missionS(now.Sub(v.heartbeatAt)) > lostAfterS
 }
 
-// ClockRate is that of the autopilot's clock against the wall's, 0 while unknown.
+// ClockRate is the rate of the autopilot's clock to the wall clock, 0 while unknown.
 func (v *Vehicle) ClockRate() float64 {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
 	return v.clock.rate() / v.Speed
 }
 
-// State returns the truth as far as it was heard.
+// State returns the state by the messages received.
 func (v *Vehicle) State() autopilot.State {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
@@ -57,16 +57,16 @@ func (v *Vehicle) State() autopilot.State {
 	return s
 }
 
-// SetSlot says in which slot of the mission power is drawn from a moment on,
-// which may lie ahead.
+// SetSlot sets the slot in which energy is counted from a moment on, which may be in
+// the future.
 func (v *Vehicle) SetSlot(slot int, at time.Time) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
 	v.slotStarts = append(v.slotStarts, slotStart{slot, at})
 }
 
-// AddEdgeJ bills computing done for a slot's users to the battery, which it is
-// drawn from within its slot: at once it would be the one message's that is lost.
+// AddEdgeJ adds the joules of computing for a slot's users, which are drawn over a part
+// of the slot: drawn at once they would depend on a single message, which may be lost.
 func (v *Vehicle) AddEdgeJ(slot int, joules float64) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()

@@ -131,8 +131,8 @@ func sendCommand[T telemetry.Budget | telemetry.Preference | telemetry.Mission](
 	return exitOK
 }
 
-// appliedText is what the leader applied by its answer; the request where the answer
-// does not say.
+// appliedText is what the leader applied by its answer; the request if the answer does
+// not name it.
 func appliedText(ack telemetry.Ack, request string) string {
 	switch {
 	case ack.EnergyJ != nil:

@@ -1,7 +1,10 @@
-// Package mochiserver ends the embedded MQTT server without its own way to do so:
-// mochi's Server.Close (v2.7.9) reads its list of clients under a lock that it
-// takes twice (Clients.GetByListener calls Clients.Len), and waits for ever when a
-// client leaves between the two.
+// Package mochiserver runs the embedded MQTT server on a listener and closes it without
+// the deadlock of mochi's Server.Close (v2.7.9): that one reads its list of clients
+// under a lock that it acquires twice (Clients.GetByListener calls Clients.Len), and
+// waits for ever when a client disconnects between the two.
+//
+// Inputs: a configured server and a listener. Output: the running server.
+// Callers: simbridge/broker and the tests of telemetry.
 package mochiserver
 
 import (
@@ -20,7 +23,7 @@ type Server struct {
 
 const listenerID = "only"
 
-// Serve has a server, which has its hooks, take connections from l.
+// Serve has a server, whose hooks are set, accept connections from l.
 func Serve(server *mqtt.Server, l net.Listener) (*Server, error) {
 	c := &trackingListener{Listener: l, open: map[net.Conn]bool{}}
 	if err := server.AddListener(listeners.NewNet(listenerID, c)); err != nil {
@@ -32,11 +35,11 @@ func Serve(server *mqtt.Server, l net.Listener) (*Server, error) {
 // Close ends all connections, those being made included, and then the server.
 func (s *Server) Close() {
 	s.listener.Close()
-	s.Server.Listeners.Delete(listenerID) // or Close would look for its clients
-	s.Server.Close()                      // waits for those that are leaving
+	s.Server.Listeners.Delete(listenerID) // or Close would list its clients
+	s.Server.Close()                      // waits for those that disconnect
 }
 
-// trackingListener is a listener that knows what it accepted.
+// trackingListener is a listener that closes its connections with itself.
 type trackingListener struct {
 	net.Listener
 
