@@ -15,7 +15,7 @@ import (
 	"prefdt/simbridge/geo"
 )
 
-// What follows is FIELD_NOTES' "PX4 in the loop", rule by rule, over UDP.
+// The rules of OFFBOARD as measured on PX4 1.16, over UDP.
 
 const (
 	accepted = common.MAV_RESULT_ACCEPTED
@@ -221,7 +221,7 @@ func TestArming(t *testing.T) {
 				p.Errorf("an auto mode that is not simulated: %v", r)
 			}
 			if r := p.setMode(9, 9); r != accepted || p.autopilot.State().Mode != ModeHold {
-				p.Errorf("mode 9/9, which PX4 accepts and forgets: %v", r)
+				p.Errorf("mode 9/9, which PX4 accepts and ignores: %v", r)
 			}
 			if r := p.command(common.MAV_CMD_PREFLIGHT_REBOOT_SHUTDOWN, 1); r != denied {
 				p.Errorf("reboot: %v", r)
@@ -229,7 +229,7 @@ func TestArming(t *testing.T) {
 		},
 		"a command for another system is not answered": func(p *peer) {
 			p.write(&common.MessageCommandLong{TargetSystem: 4, TargetComponent: 1, Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Param1: 1})
-			p.setMode(4, 3) // answered, so the one before was read
+			p.setMode(4, 3) // answered, so the message before it was handled
 			if p.autopilot.State().Armed {
 				p.Error("armed")
 			}
@@ -242,7 +242,7 @@ func TestArming(t *testing.T) {
 	}
 }
 
-// The dynamics alone, in their own time: setpoints at 10 Hz.
+// The dynamics alone, without wall time: setpoints at 10 Hz.
 func TestTracking(t *testing.T) {
 	v := newVehicle(testConfig())
 	v.body.Position.UpM, v.groundContact, v.landed, v.armed, v.flownSinceArmed = 30, false, false, true, true
@@ -268,7 +268,7 @@ func TestTracking(t *testing.T) {
 		t.Errorf("lags %.2f m at %.2f m/s", lag, v.body.Velocity.NorthM)
 	}
 
-	// No setpoint makes it faster than MPC_XY_VEL_MAX.
+	// No setpoint makes it exceed MPC_XY_VEL_MAX.
 	fly(6, localSetpoint(positionAndVelocity, 1e30, -1e30, 30, 1e30, math.Inf(1)))
 	if speed := v.body.SpeedMPS(); speed > 30.5 || speed < 25 {
 		t.Errorf("flies at %.1f m/s, limit 30", speed)
@@ -278,8 +278,8 @@ func TestTracking(t *testing.T) {
 	}
 }
 
-// A take-off and a landing in their own time, beside what PX4 took: from the
-// command on, armed a second before.
+// A take-off and a landing without wall time, compared with PX4: from the command on,
+// armed a second before.
 func TestTakeOffAndLanding(t *testing.T) {
 	v := newVehicle(testConfig())
 	v.arm()
@@ -305,18 +305,18 @@ func TestTakeOffAndLanding(t *testing.T) {
 		v.step()
 	}
 	if m := extendedState(v).(*common.MessageExtendedSysState); m.LandedState != common.MAV_LANDED_STATE_LANDING {
-		t.Errorf("touches down as %v", m.LandedState)
+		t.Errorf("touches down in %v", m.LandedState)
 	}
 	at := v.timeUS
 	for v.armed {
 		v.step()
 	}
-	if s := v.elapsedS(at); s < 6.5 || s > 8 { // 5 s until it notices, COM_DISARM_LAND 2
+	if s := v.elapsedS(at); s < 6.5 || s > 8 { // 5 s until landing is detected, COM_DISARM_LAND 2
 		t.Errorf("disarmed %.1f s after it touched down", s)
 	}
 }
 
-// Return climbs first, in a cone over home, and says that it lands when it does.
+// Return climbs first, in a cone over home, and reports landing when it descends.
 func TestReturn(t *testing.T) {
 	v := hovering().vehicle
 	v.body.Position = geo.Local{EastM: v.conf.Start.EastM + 25, NorthM: v.conf.Start.NorthM, UpM: 10}
@@ -369,7 +369,8 @@ func TestHeartbeat(t *testing.T) {
 	}
 }
 
-// What PX4 grants, and the order of its answers: the message, then the acknowledgement.
+// The intervals that PX4 sets, and the order of its answers: the message, then the
+// acknowledgement.
 func TestMessageIntervals(t *testing.T) {
 	conf := testConfig()
 	conf.Speed = 1
@@ -390,25 +391,25 @@ func TestMessageIntervals(t *testing.T) {
 	}
 	const set, get = common.MAV_CMD_SET_MESSAGE_INTERVAL, common.MAV_CMD_GET_MESSAGE_INTERVAL
 	if us, r := ask(get, 33); us != 20_000 || r != accepted {
-		t.Errorf("GLOBAL_POSITION_INT comes every %d us by itself, %v", us, r)
+		t.Errorf("GLOBAL_POSITION_INT is sent every %d us by default, %v", us, r)
 	}
-	for asked, granted := range map[float64]int32{250_000: 250_000, 1000: 1000, 0: 20_000, -1: 0} {
-		if _, r := ask(set, 33, asked); r != accepted {
-			t.Errorf("%v us: %v", asked, r)
+	for requested, granted := range map[float64]int32{250_000: 250_000, 1000: 1000, 0: 20_000, -1: 0} {
+		if _, r := ask(set, 33, requested); r != accepted {
+			t.Errorf("%v us: %v", requested, r)
 		}
 		if us, _ := ask(get, 33); us != granted {
-			t.Errorf("asked for %v us, granted %d, PX4 %d", asked, us, granted)
+			t.Errorf("requested %v us, set to %d, PX4 %d", requested, us, granted)
 		}
 	}
 	if _, r := ask(set, 9999, 1000); r != common.MAV_RESULT_FAILED {
-		t.Errorf("a message that it does not have: %v", r)
+		t.Errorf("an unknown message: %v", r)
 	}
 	if us, r := ask(get, 9999); us != 0 || r != accepted {
-		t.Errorf("a message that it does not have comes every %d us, %v", us, r)
+		t.Errorf("an unknown message is sent every %d us, %v", us, r)
 	}
 }
 
-// A position in the global frame counts as a whole or not at all.
+// A position in the global frame is used completely or not at all.
 func TestGlobalMasks(t *testing.T) {
 	for name, c := range map[string]struct {
 		frame    common.MAV_FRAME
@@ -428,7 +429,7 @@ func TestGlobalMasks(t *testing.T) {
 		v.step()
 		m := &common.MessageSetPositionTargetGlobalInt{TargetSystem: 3, CoordinateFrame: c.frame, TypeMask: c.mask, LatInt: 474e6, LonInt: 85e6, Alt: 500}
 		if got := v.handleSetpointGlobalInt(m); got != c.counts || got && math.IsNaN(v.setpoint.Position.UpM) == c.position {
-			t.Errorf("%s: counts %v, %+v", name, got, v.setpoint)
+			t.Errorf("%s: used %v, %+v", name, got, v.setpoint)
 		}
 	}
 }
@@ -456,7 +457,7 @@ func TestGlobalSetpointsAndPositions(t *testing.T) {
 			g, _ := p.get(&common.MessageGlobalPositionInt{}).(*common.MessageGlobalPositionInt)
 			return g != nil && math.Abs(float64(g.Lat)-1e7*to.LatDeg) < 50 && math.Abs(float64(g.Alt)/1000-origin.AltM-15) < 0.5
 		})
-		p.setStream(localSetpoint(positionOnly, 0, 0, 15, 0, 0)) // which goes back
+		p.setStream(localSetpoint(positionOnly, 0, 0, 15, 0, 0)) // back
 	}
 	// LOCAL_POSITION_NED is relative to the vehicle's own origin.
 	p.until("the origin", func() bool {
@@ -516,7 +517,7 @@ func TestParameters(t *testing.T) {
 		m := p.get(&common.MessageParamValue{}).(*common.MessageParamValue)
 		return m.ParamId == "COM_OF_LOSS_T" && m.ParamValue == 2
 	})
-	// Neither the wrong type, nor nonsense, nor an unknown name changes anything.
+	// A wrong type, an invalid value or an unknown name changes nothing.
 	p.write(&common.MessageParamSet{TargetSystem: 3, TargetComponent: 1, ParamId: "COM_OBL_RC_ACT", ParamValue: 0, ParamType: common.MAV_PARAM_TYPE_REAL32})
 	p.write(&common.MessageParamSet{TargetSystem: 3, TargetComponent: 1, ParamId: "MPC_XY_VEL_MAX", ParamValue: float32(math.NaN()), ParamType: common.MAV_PARAM_TYPE_REAL32})
 	p.write(&common.MessageParamSet{TargetSystem: 3, TargetComponent: 1, ParamId: "NO_SUCH", ParamValue: 1, ParamType: common.MAV_PARAM_TYPE_REAL32})
@@ -550,8 +551,8 @@ func TestBatteryStatusConservesJoules(t *testing.T) {
 	}
 	p.waitMissionS(1)
 
-	// What the messages say cannot be compared with a truth that moves on:
-	// look at both under the lock, where the last message is not yet on the wire.
+	// The messages cannot be compared with a true value that changes: read both under
+	// the lock.
 	p.autopilot.mutex.Lock()
 	b := &p.autopilot.vehicle.battery
 	m := b.Status(p.autopilot.vehicle.timeUS)
@@ -559,13 +560,13 @@ func TestBatteryStatusConservesJoules(t *testing.T) {
 	slots := b.BySlot()
 	p.autopilot.mutex.Unlock()
 	if math.Abs(total.EdgeJ-edge) > 1e-9 {
-		t.Errorf("edge %v J, billed %v", total.EdgeJ, edge)
+		t.Errorf("edge %v J, added %v", total.EdgeJ, edge)
 	}
 	if total.FlightJ < 2000 {
 		t.Errorf("only %v J flown", total.FlightJ)
 	}
 	if got := float64(m.EnergyConsumed) * 100; total.J()-got < 0 || total.J()-got >= 100 {
-		t.Errorf("energy_consumed says %v J of %v", got, total.J())
+		t.Errorf("energy_consumed is %v J of %v", got, total.J())
 	}
 	// The rounding is carried, so the whole flight is off by at most one last message's 5 mA.
 	if resolution := 0.005 * volt * 0.25 * 1.01; math.Abs(reported-total.J()) > resolution {
@@ -582,8 +583,8 @@ func TestBatteryStatusConservesJoules(t *testing.T) {
 		t.Errorf("slots sum to %v J of %v", sum, total.J())
 	}
 
-	// And the partner, integrating what came over the wire between two of its
-	// messages, gets what energy_consumed says between them.
+	// The partner, which integrates the messages that it received, gets the difference of
+	// energy_consumed between them.
 	p.until("current", func() bool { p.mutex.Lock(); defer p.mutex.Unlock(); return len(p.battery) > 40 })
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -593,7 +594,7 @@ func TestBatteryStatusConservesJoules(t *testing.T) {
 		joules += float64(b.CurrentBattery) / 100 * float64(b.Voltages[0]) / 1000 * 0.25
 	}
 	if counted := 100 * float64(to.EnergyConsumed-from.EnergyConsumed); math.Abs(joules-counted) > 100+0.03*counted {
-		t.Errorf("the partner integrates %.0f J where the counter says %.0f", joules, counted)
+		t.Errorf("the partner integrates %.0f J, the counter %.0f", joules, counted)
 	}
 }
 
@@ -652,7 +653,7 @@ func TestMissionTime(t *testing.T) {
 	}
 }
 
-// The link speaks to its configured partner first, then to whom it first heard.
+// The link sends to its configured partner first, then to the first sender it received from.
 func TestPartner(t *testing.T) {
 	first, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	if err != nil {
@@ -672,7 +673,7 @@ func TestPartner(t *testing.T) {
 		return err == nil
 	}
 	if !hears(first) {
-		t.Fatal("the configured partner hears nothing")
+		t.Fatal("the configured partner receives nothing")
 	}
 	to, _ := net.ResolveUDPAddr("udp4", a.Addr())
 	var others []net.PacketConn
@@ -685,12 +686,12 @@ func TestPartner(t *testing.T) {
 		c.WriteTo([]byte("not MAVLink"), to)
 		others = append(others, c)
 		if len(others) == 1 && !hears(c) {
-			t.Fatal("the first to speak is not heard from")
+			t.Fatal("the first sender receives nothing")
 		}
 	}
 	others[1].SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 	if _, _, err := others[1].ReadFrom(make([]byte, 300)); err == nil {
-		t.Error("the second to speak became a partner")
+		t.Error("the second sender became the partner")
 	}
 }
 
@@ -704,7 +705,7 @@ func TestAddressInUse(t *testing.T) {
 	}
 }
 
-// Whatever arrives, the aircraft goes on, and hostile setpoints leave its state finite.
+// The aircraft flies on after any input, and hostile setpoints leave its state finite.
 func TestHostileInput(t *testing.T) {
 	t.Parallel()
 	p := startPeer(t, testConfig())
@@ -754,8 +755,8 @@ func TestHostileInput(t *testing.T) {
 	}
 }
 
-// The aircraft takes legs up as fast as PX4 1.16 with its own SIH did: a start to
-// 8 m/s, a turn by half a circle, a stop. Speeds by seconds since the first leg.
+// The aircraft follows changes of its leg as fast as PX4 1.16 with its own SIH: a start
+// to 8 m/s, a turn by half a circle, a stop. Speeds by seconds since the first leg.
 func TestTurnsAsSlowlyAsPX4(t *testing.T) {
 	px4 := []struct{ atS, mps float64 }{
 		{0.5, 1.8}, {1.1, 5.1}, {1.5, 6.5}, {2, 7.5}, {3, 7.8}, {8.5, 5.8}, {8.8, 2.3}, {9.1, -0.7}, {9.5, -3.7}, {10, -5.6},
@@ -774,7 +775,7 @@ func TestTurnsAsSlowlyAsPX4(t *testing.T) {
 			legMPS = -8
 		}
 		if at := v.body.Position.EastM; tick%10 == 0 && tick > 0 {
-			fromM = at + clamp(fromM-at, -3, 3) // from where the last leg led to, but for what the leader forgives
+			fromM = at + clamp(fromM-at, -3, 3) // from the end of the last leg, within the deviation that the leader keeps
 		}
 		v.setpoint = Setpoint{Position: geo.Local{EastM: fromM + legMPS, UpM: 30}, Velocity: geo.Local{EastM: legMPS * (1 - positionGain*left)}}
 		v.setpointUS = v.timeUS
@@ -791,6 +792,6 @@ func TestTurnsAsSlowlyAsPX4(t *testing.T) {
 		}
 	}
 	if next < len(px4) || worst > 2 {
-		t.Errorf("up to %.1f m/s from what PX4 did", worst)
+		t.Errorf("up to %.1f m/s from PX4", worst)
 	}
 }

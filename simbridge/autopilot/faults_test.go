@@ -42,7 +42,7 @@ func TestReboot(t *testing.T) {
 			a := hovering()
 			v := a.vehicle
 			drawn := v.battery.Total().J()
-			v.setpointUS = v.timeUS // of a stream that must not outlive it
+			v.setpointUS = v.timeUS // of a stream that ends with the reboot
 			a.Reboot(c.inAir)
 			if !v.linksCut() || v.bootMS() != 0 || v.streaming() {
 				t.Errorf("silent %v, booted %d ms ago, streaming %v", v.linksCut(), v.bootMS(), v.streaming())
@@ -61,7 +61,7 @@ func TestReboot(t *testing.T) {
 	}
 }
 
-// A pilot's Position stays where it is; without one it sinks.
+// Position holds its place under a pilot; without one it descends.
 func TestPilot(t *testing.T) {
 	a := hovering()
 	a.SetModeByRC(ModePosition)
@@ -69,36 +69,36 @@ func TestPilot(t *testing.T) {
 	if up := a.vehicle.body.Position.UpM; up < 99 || up > 101 || !a.vehicle.newReceived().Piloted {
 		t.Errorf("at %v m", up)
 	}
-	a.vehicle.piloted = false // the remote control is gone
+	a.vehicle.piloted = false // the remote control is lost
 	fly(a.vehicle, 10)
 	if up := a.vehicle.body.Position.UpM; up > 92 {
 		t.Errorf("at %v m without a pilot", up)
 	}
 }
 
-// A link that is cut says and hears nothing, and is there again afterwards.
+// A cut link neither sends nor receives, and works again afterwards.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	p := startPeer(t, testConfig())
 	p.waitMissionS(1)
 	p.autopilot.CutLinks(40)
-	time.Sleep(20 * time.Millisecond) // what was on its way
+	time.Sleep(20 * time.Millisecond) // messages on their way
 	p.mutex.Lock()
 	clear(p.last)
 	p.mutex.Unlock()
 	p.write(&common.MessageCommandLong{TargetSystem: 3, TargetComponent: 1, Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Param1: 1})
 	for from := p.autopilot.TimeS(); p.autopilot.TimeS() < from+3; {
-		time.Sleep(time.Millisecond) // nothing is sent that could be waited for
+		time.Sleep(time.Millisecond) // there is no message to wait for
 	}
 	if m := p.get(&common.MessageGlobalPositionInt{}); m != nil || p.autopilot.State().Armed {
-		t.Errorf("heard %v, armed %v", m, p.autopilot.State().Armed)
+		t.Errorf("received %v, armed %v", m, p.autopilot.State().Armed)
 	}
 	p.until("position", func() bool { return p.get(&common.MessageGlobalPositionInt{}) != nil })
 }
 
-// What another component of the system says of the battery is passed on once,
-// without a counter, if the pack itself measures nothing.
-func TestBatteryFromOutside(t *testing.T) {
+// A battery message of another component of the system is relayed once, without a
+// counter, if the pack itself measures nothing.
+func TestExternalBattery(t *testing.T) {
 	for name, c := range map[string]struct {
 		fields battery.Fields
 		from   sender
@@ -126,14 +126,14 @@ func TestBatteryFromOutside(t *testing.T) {
 			}
 			v.handleMessage(c.from, &common.MessageBatteryStatus{CurrentBattery: 1234, EnergyConsumed: 7}, &Traffic{})
 			if n := count(5); (n == 1) != c.taken || n > 1 {
-				t.Errorf("passed on %d times", n)
+				t.Errorf("relayed %d times", n)
 			}
 		})
 	}
 }
 
-// A reader of what reaches the vehicle learns it before the vehicle obeys.
-func TestHeard(t *testing.T) {
+// OnReceived is called before the vehicle executes a message.
+func TestOnReceived(t *testing.T) {
 	t.Parallel()
 	heard := make(chan Received, 1000)
 	conf := testConfig()
@@ -158,7 +158,7 @@ func TestHeard(t *testing.T) {
 	}
 }
 
-// A pilot's switch stops the motors in the air, and the vehicle falls.
+// A pilot's kill switch stops the motors in the air, and the vehicle falls.
 func TestPilotDisarm(t *testing.T) {
 	a := hovering()
 	a.DisarmByRC()
@@ -168,7 +168,7 @@ func TestPilotDisarm(t *testing.T) {
 	}
 }
 
-// Lost HEARTBEATs are no others, asked for or not; and are told of only when they leave.
+// Only HEARTBEATs are lost, requested or not; OnHeartbeatSent is called for sent ones only.
 func TestLoseHeartbeats(t *testing.T) {
 	t.Parallel()
 	conf := testConfig()
@@ -188,9 +188,9 @@ func TestLoseHeartbeats(t *testing.T) {
 	p.mutex.Unlock()
 	p.command(common.MAV_CMD_REQUEST_MESSAGE, 0)
 	p.waitMissionS(4)
-	beat, position := p.get(&common.MessageHeartbeat{}), p.get(&common.MessageGlobalPositionInt{})
-	if position == nil || beat != nil && p.autopilot.TimeS() < from+6 {
-		t.Errorf("position %v, heartbeat %v", position, beat)
+	heartbeat, position := p.get(&common.MessageHeartbeat{}), p.get(&common.MessageGlobalPositionInt{})
+	if position == nil || heartbeat != nil && p.autopilot.TimeS() < from+6 {
+		t.Errorf("position %v, heartbeat %v", position, heartbeat)
 	}
 	p.until("a heartbeat again", func() bool { return p.get(&common.MessageHeartbeat{}) != nil })
 	mutex.Lock()
@@ -214,7 +214,7 @@ func TestLoseHeartbeats(t *testing.T) {
 	}
 }
 
-// Datagrams that are held up arrive out of order, all of them.
+// Delayed datagrams arrive out of order, all of them.
 func TestReorder(t *testing.T) {
 	t.Parallel()
 	to, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})

@@ -42,17 +42,17 @@ func TestLowBattery(t *testing.T) {
 					t.Errorf("5 s after %d %% it is in %v, want %v", w.percent, v.mode, w.mode)
 				}
 			}
-			// Whoever asks for another mode has it.
+			// A commanded mode overrides the failsafe.
 			v.requestMode(ModeOffboard)
 			stream(6)
 			if v.mode != ModeOffboard {
-				t.Errorf("is in %v, OFFBOARD was asked for", v.mode)
+				t.Errorf("is in %v, OFFBOARD was commanded", v.mode)
 			}
 		})
 	}
 }
 
-// A battery that gets worse while it holds holds no longer for that.
+// A worse warning during the Hold does not prolong it.
 func TestWorseWhileItHolds(t *testing.T) {
 	v := hovering().vehicle
 	v.params.set("COM_LOW_BAT_ACT", 3)
@@ -69,7 +69,7 @@ func TestWorseWhileItHolds(t *testing.T) {
 	}
 }
 
-// One that is low when it is armed has nothing new to answer to.
+// A battery that is low already when arming triggers no failsafe.
 func TestLowAtArming(t *testing.T) {
 	v := newVehicle(testConfig())
 	v.params.set("COM_LOW_BAT_ACT", 2)

@@ -72,7 +72,7 @@ func startPeer(t *testing.T, conf Config) *peer {
 		a.Close()
 		done.Wait()
 	})
-	// The first datagram, which makes us the partner. The channel may not be open yet.
+	// The first datagram makes the peer the partner. The channel may not be open yet.
 	for p.get(&common.MessageHeartbeat{}) == nil {
 		p.write(&common.MessageHeartbeat{Type: common.MAV_TYPE_ONBOARD_CONTROLLER, Autopilot: common.MAV_AUTOPILOT_INVALID})
 		time.Sleep(5 * time.Millisecond)
@@ -153,7 +153,7 @@ func (p *peer) until(what string, ok func() bool) {
 	}
 }
 
-// waitMissionS lets mission time pass, by the autopilot's own clock.
+// waitMissionS waits for mission time to pass, by the autopilot's own clock.
 func (p *peer) waitMissionS(s float64) {
 	p.Helper()
 	p.autopilot.mutex.Lock()

@@ -5,12 +5,12 @@ import (
 	"testing"
 )
 
-// What happens to the counters and to the pack changes nothing of what was drawn.
-func TestCountersBeginAnew(t *testing.T) {
+// Resets of the counters and of the pack do not change the energy drawn.
+func TestCounterResets(t *testing.T) {
 	all := Fields{Current: true, Energy: true, Remaining: true}
 	for name, c := range map[string]struct {
 		do              func(*Battery)
-		consumed, drawn float64 // hectojoules said, joules true
+		consumed, drawn float64 // hectojoules reported, joules true
 		percent         int8
 	}{
 		"nothing":   {func(*Battery) {}, 150, 15_000, 90},
@@ -23,9 +23,9 @@ func TestCountersBeginAnew(t *testing.T) {
 			c.do(&b)
 			m := b.Status(100e6)
 			if float64(m.EnergyConsumed) != c.consumed || m.BatteryRemaining != c.percent || b.Total().J() != c.drawn {
-				t.Errorf("says %d hJ and %d %%, drew %v J", m.EnergyConsumed, m.BatteryRemaining, b.Total().J())
+				t.Errorf("reports %d hJ and %d %%, drew %v J", m.EnergyConsumed, m.BatteryRemaining, b.Total().J())
 			}
-			b.DrawPower(150, 10) // the current says so, with what rounding left over before
+			b.DrawPower(150, 10) // the current shows it, with the rounding carried over
 			if m := b.Status(110e6); float64(m.EnergyConsumed) != c.consumed+15 || math.Abs(float64(m.CurrentBattery)/100*float64(m.Voltages[0])/1000-150) > 1.5 {
 				t.Errorf("10 s on: %+v", m)
 			}
@@ -33,8 +33,8 @@ func TestCountersBeginAnew(t *testing.T) {
 	}
 }
 
-// Joules are booked by when slots begin, also those that were announced ahead.
-func TestSlotsAhead(t *testing.T) {
+// Joules are counted by the start of the slots, also of slots scheduled in advance.
+func TestScheduledSlots(t *testing.T) {
 	b := New(150e3, Fields{})
 	b.ScheduleSlot(0, 2e6)
 	b.ScheduleSlot(1, 3e6)
@@ -48,12 +48,12 @@ func TestSlotsAhead(t *testing.T) {
 	}
 }
 
-// Two packs together count what is drawn; a false message is false once.
-func TestSecondPackAndFalseCounter(t *testing.T) {
+// Two packs together count what is drawn; a corrupted counter is wrong in one message.
+func TestSecondPackAndCorruptedCounter(t *testing.T) {
 	b := New(150e3, Fields{Current: true, Energy: true, Remaining: true})
 	b.DrawPower(150, 100)
 	if m := b.SecondPackStatus(100e6); m != nil {
-		t.Errorf("a second pack that is not there says %+v", m)
+		t.Errorf("a second pack that is not connected reports %+v", m)
 	}
 	b.SetSecondPack(true, 0.4)
 	b.SecondPackStatus(100e6)
@@ -63,7 +63,7 @@ func TestSecondPackAndFalseCounter(t *testing.T) {
 		t.Errorf("first %d of id %d, second %d of id %d, drawn %v", first.EnergyConsumed, first.Id, second.EnergyConsumed, second.Id, b.Total().J())
 	}
 	if p := float64(second.CurrentBattery) / 100 * float64(second.Voltages[0]) / 1000; math.Abs(p-60) > 1.5 {
-		t.Errorf("the second pack gives %v W of 60", p)
+		t.Errorf("the second pack delivers %v W of 60", p)
 	}
 	b.SetSecondPack(false, 0)
 	for name, c := range map[string]struct {

@@ -23,7 +23,7 @@ func TestAddressInUse(t *testing.T) {
 	}
 }
 
-// Bytes that are no MQTT end their connection and nothing else.
+// Bytes that are not MQTT end their own connection only.
 func TestHostileBytes(t *testing.T) {
 	b := &Broker{Address: "127.0.0.1:0"}
 	if err := b.Initialize(); err != nil {
@@ -41,7 +41,7 @@ func TestHostileBytes(t *testing.T) {
 		io.Copy(io.Discard, c)
 		c.Close()
 	}
-	// A proper client is still welcome: CONNECT, client id "x", answered by CONNACK 0.
+	// A valid client is still accepted: CONNECT, client id "x", answered by CONNACK 0.
 	c, err := net.Dial("tcp", b.Addr())
 	if err != nil {
 		t.Fatal(err)

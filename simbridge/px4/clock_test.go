@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// The autopilot's time goes on over whatever happens to its counter.
-func TestClockGoesOn(t *testing.T) {
+// The autopilot's time continues over wraps, reboots and frames out of order.
+func TestClockContinues(t *testing.T) {
 	began := time.Unix(1000, 0)
 	for name, c := range map[string]struct {
-		read []uint32 // ms, one each second of the wall
-		want []int64  // ms passed; -1: tells nothing
+		read []uint32 // ms, one each second of wall time
+		want []int64  // ms passed; -1: out of order
 	}{
 		"slow":              {[]uint32{5000, 5985, 6970}, []int64{0, 985, 985}},
 		"frames lost":       {[]uint32{5000, 9000}, []int64{0, 4000}},
@@ -23,7 +23,7 @@ func TestClockGoesOn(t *testing.T) {
 		for i, ms := range c.read {
 			us, ok := k.update(ms, began.Add(time.Duration(i)*time.Second))
 			if want := c.want[i]; ok != (want >= 0) || ok && us != 1000*want {
-				t.Errorf("%s: reading %d says %d us, %v; want %d ms", name, i, us, ok, want)
+				t.Errorf("%s: reading %d gives %d us, %v; want %d ms", name, i, us, ok, want)
 			}
 		}
 	}

@@ -10,7 +10,8 @@ import (
 	"prefdt/simbridge/battery"
 )
 
-// flyingVehicle is an instance that flies, heard at a moment; powerW is drawn whatever it does.
+// flyingVehicle is an instance in flight, with messages received at a moment; powerW is
+// drawn at any speed.
 func flyingVehicle(at time.Time, powerW float64) *Vehicle {
 	v := &Vehicle{
 		Config:  Config{Speed: 1, PowerW: func(int, float64) float64 { return powerW }},
@@ -36,8 +37,8 @@ func checkNear(t *testing.T, what string, got, want float64) {
 	}
 }
 
-// What an instance draws: nothing on the ground, disarmed, or unheard for long.
-func TestWhatItDraws(t *testing.T) {
+// The energy that an instance draws: none on the ground, disarmed, or out of contact for long.
+func TestEnergyDrawn(t *testing.T) {
 	for name, c := range map[string]struct {
 		armed  common.MAV_MODE_FLAG
 		landed common.MAV_LANDED_STATE
@@ -62,9 +63,9 @@ func TestWhatItDraws(t *testing.T) {
 	}
 }
 
-// A simulation that runs at 0.985 of the wall's time draws by its own, and is
-// told in messages that amount to that.
-func TestJoulesGoByTheAutopilotsClock(t *testing.T) {
+// A simulation that runs at 0.985 of wall time draws by its own time, and its battery
+// messages sum up to that.
+func TestEnergyByTheAutopilotsClock(t *testing.T) {
 	const rate, powerW, seconds = 0.985, 200.0, 100
 	v := flyingVehicle(noon, powerW)
 	for i := 1; i <= 50*seconds; i++ {
@@ -81,14 +82,14 @@ func TestJoulesGoByTheAutopilotsClock(t *testing.T) {
 	}
 }
 
-// A slot begins between two positions at its moment of the wall's clock.
+// A slot begins between two positions at its moment of wall time.
 func TestSlotsBeginBetweenPositions(t *testing.T) {
 	v := flyingVehicle(noon, 100)
 	v.SetSlot(0, noon.Add(250*time.Millisecond))
-	v.SetSlot(1, noon.Add(1250*time.Millisecond)) // ahead
+	v.SetSlot(1, noon.Add(1250*time.Millisecond)) // in advance
 	v.receivePosition(11_000, noon.Add(time.Second))
 	v.receivePosition(12_000, noon.Add(2*time.Second))
-	v.SetSlot(2, noon.Add(1900*time.Millisecond)) // behind: the beacon took longer than the position
+	v.SetSlot(2, noon.Add(1900*time.Millisecond)) // late: the beacon took longer than the position
 	v.receivePosition(13_000, noon.Add(3*time.Second))
 	by := v.BySlot()
 	for slot, want := range map[int]float64{-1: 25, 0: 100, 1: 75, 2: 100} {
@@ -96,8 +97,8 @@ func TestSlotsBeginBetweenPositions(t *testing.T) {
 	}
 }
 
-// Computing is drawn over half a slot, and all of it in the slot that it was for.
-func TestComputingIsNotDrawnAtOnce(t *testing.T) {
+// Computing is drawn over half a slot, and counted in its slot.
+func TestComputingIsDrawnOverHalfASlot(t *testing.T) {
 	v := flyingVehicle(noon, 0)
 	v.AddEdgeJ(3, 90)
 	v.AddEdgeJ(3, 10)
@@ -113,8 +114,8 @@ func TestComputingIsNotDrawnAtOnce(t *testing.T) {
 	}
 }
 
-// An instance is dead after 10 s without a HEARTBEAT, whatever else it says.
-func TestDeadAfterTenSecondsWithoutHeartbeat(t *testing.T) {
+// An instance is lost after 10 s without a HEARTBEAT, whatever else it sends.
+func TestLostAfterTenSecondsWithoutHeartbeat(t *testing.T) {
 	v := flyingVehicle(noon, 100)
 	for s := 1; s <= 30; s++ {
 		at := noon.Add(time.Duration(s) * time.Second)
@@ -124,22 +125,22 @@ func TestDeadAfterTenSecondsWithoutHeartbeat(t *testing.T) {
 		}
 	}
 	if (&Vehicle{}).Lost(noon) {
-		t.Error("one that was never heard is lost")
+		t.Error("one that never sent a HEARTBEAT is lost")
 	}
 }
 
-// PX4 with a battery simulation of its own is found out on the ground.
-func TestItsOwnBattery(t *testing.T) {
-	const own, ours = 0, 255 // battery ids
+// PX4 with a battery simulation of its own is detected on the ground.
+func TestOwnBatterySimulation(t *testing.T) {
+	const own, relayed = 0, 255 // battery ids
 	for name, c := range map[string]struct {
-		ids  []uint8 // told each second from when it was first fed
+		ids  []uint8 // reported each second since the first battery message
 		want string
 	}{
-		"takes it":          {[]uint8{own, own, ours, ours, ours, ours}, "ready"},
-		"too early to know": {[]uint8{own, own, ours, ours}, "missing"},
-		"says nothing":      {nil, "missing"},
-		"keeps to its own":  {[]uint8{own, own, own, own, own, own}, "error"},
-		"both by turns":     {[]uint8{own, ours, own, ours, own, ours}, "error"},
+		"relayed":           {[]uint8{own, own, relayed, relayed, relayed, relayed}, "ready"},
+		"too early to know": {[]uint8{own, own, relayed, relayed}, "missing"},
+		"nothing":           {nil, "missing"},
+		"its own only":      {[]uint8{own, own, own, own, own, own}, "error"},
+		"both in turn":      {[]uint8{own, relayed, own, relayed, own, relayed}, "error"},
 	} {
 		v := flyingVehicle(noon, 0)
 		v.batterySentAt = noon

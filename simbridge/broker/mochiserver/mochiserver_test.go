@@ -20,8 +20,8 @@ func (*allowAll) Provides(hook byte) bool {
 func (*allowAll) OnConnectAuthenticate(*mqtt.Client, packets.Packet) bool { return true }
 func (*allowAll) OnACLCheck(*mqtt.Client, string, bool) bool              { return true }
 
-// The broker ends while clients come and go, each time. Mochi's own Close waited
-// for ever after some hundred rounds.
+// The broker closes while clients disconnect, each time. Mochi's own Close waited for
+// ever after some hundred rounds.
 func TestCloseWhileClientsLeave(t *testing.T) {
 	for round := range 200 {
 		server := mqtt.New(&mqtt.Options{Logger: slog.New(slog.DiscardHandler)})
@@ -54,7 +54,7 @@ func TestCloseWhileClientsLeave(t *testing.T) {
 			t.Fatalf("round %d: the server does not end", round)
 		}
 		if _, err := net.Dial("tcp", l.Addr().String()); err == nil {
-			t.Fatal("it still takes connections")
+			t.Fatal("it still accepts connections")
 		}
 	}
 }
