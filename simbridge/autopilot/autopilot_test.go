@@ -167,7 +167,7 @@ func TestArming(t *testing.T) {
 			if r := p.command(common.MAV_CMD_COMPONENT_ARM_DISARM, 0, 21196); r != accepted {
 				p.Errorf("forced disarm: %v", r)
 			}
-			p.until("the ground, by what it says while it falls", func() bool {
+			p.until("the ground, as reported while it falls", func() bool {
 				m, _ := p.get(&common.MessageExtendedSysState{}).(*common.MessageExtendedSysState)
 				return m.LandedState == common.MAV_LANDED_STATE_ON_GROUND
 			})
@@ -667,12 +667,12 @@ func TestPartner(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	hears := func(c net.PacketConn) bool {
+	receives := func(c net.PacketConn) bool {
 		c.SetReadDeadline(time.Now().Add(2 * time.Second))
 		_, _, err := c.ReadFrom(make([]byte, 300))
 		return err == nil
 	}
-	if !hears(first) {
+	if !receives(first) {
 		t.Fatal("the configured partner receives nothing")
 	}
 	to, _ := net.ResolveUDPAddr("udp4", a.Addr())
@@ -685,7 +685,7 @@ func TestPartner(t *testing.T) {
 		defer c.Close()
 		c.WriteTo([]byte("not MAVLink"), to)
 		others = append(others, c)
-		if len(others) == 1 && !hears(c) {
+		if len(others) == 1 && !receives(c) {
 			t.Fatal("the first sender receives nothing")
 		}
 	}

@@ -135,11 +135,11 @@ func TestExternalBattery(t *testing.T) {
 // OnReceived is called before the vehicle executes a message.
 func TestOnReceived(t *testing.T) {
 	t.Parallel()
-	heard := make(chan Received, 1000)
+	received := make(chan Received, 1000)
 	conf := testConfig()
 	conf.OnReceived = func(h Received) {
 		select {
-		case heard <- h:
+		case received <- h:
 		default:
 		}
 	}
@@ -149,7 +149,7 @@ func TestOnReceived(t *testing.T) {
 	setpoint, command := false, false
 	for deadline := time.After(10 * time.Second); !setpoint || !command; {
 		select {
-		case h := <-heard:
+		case h := <-received:
 			setpoint = setpoint || h.Setpoint != nil && h.Setpoint.Velocity == geo.Local{EastM: 3, NorthM: 12, UpM: 0}
 			command = command || h.Command == common.MAV_CMD_COMPONENT_ARM_DISARM && h.Param[0] == 1 && !h.Armed
 		case <-deadline:

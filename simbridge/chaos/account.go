@@ -18,7 +18,7 @@ type outcome struct {
 	leaderHostDelay                                  time.Duration
 	errorJ, allowedErrorJ                            float64
 	leaderJ, truthJ                                  float64
-	noReset                                          bool // no counter began anew
+	noReset                                          bool // no counter was reset
 	resumed                                          bool
 	slowestAnswer                                    time.Duration
 	state                                            string
@@ -26,7 +26,7 @@ type outcome struct {
 	minSeparationM                                   float64
 }
 
-// compareAccounts holds the leader's account against the batteries'.
+// compareAccounts compares the leader's energy account with the batteries'.
 func (m *mission) compareAccounts() {
 	o := &m.outcome
 	s, _ := m.crew.lastStatus()
@@ -44,21 +44,21 @@ func (m *mission) compareAccounts() {
 	o.unsafeSetpoints, first = m.judge.verdict()
 	o.leaderHostDelay = m.leaderThreads.total()
 	o.excused, o.excusedS = m.judge.excused, m.judge.maxExcusedS
-	lost, doubled, slowest := m.crew.findings()
-	o.lostCommands, o.duplicateCommands, o.slowestAnswer, o.minSeparationM = len(lost), len(doubled), slowest, m.judge.minSeparationM
+	lost, duplicates, slowest := m.crew.findings()
+	o.lostCommands, o.duplicateCommands, o.slowestAnswer, o.minSeparationM = len(lost), len(duplicates), slowest, m.judge.minSeparationM
 	if first != "" {
 		m.addFinding("unsafe: " + first)
 	}
 	for _, text := range lost {
 		m.addFinding("lost: " + text)
 	}
-	for _, text := range doubled {
-		m.addFinding("doubled: " + text)
+	for _, text := range duplicates {
+		m.addFinding("duplicate: " + text)
 	}
 }
 
-// recordAccounts notes what the leader says was drawn, and what was, at each status: to
-// be kept beside the ledger of a mission whose accounts differ.
+// recordAccounts records the energy by the leader and the true one at each status. It
+// is written beside the ledger of a mission whose accounts differ.
 func (m *mission) recordAccounts(s telemetry.Status) {
 	leader, truth, air := s.TransitJ, 0.0, ""
 	for i, a := range m.autopilots {
@@ -75,7 +75,7 @@ func (m *mission) recordAccounts(s telemetry.Status) {
 	fmt.Fprintf(&m.accountRows, "%.1f,%s,%d,%.0f,%.0f,%+.0f%s\n", float64(time.Since(m.began))/float64(m.slotWall()), s.State, s.Slot, leader, truth, leader-truth, air)
 }
 
-// writeAccounts writes them.
+// writeAccounts writes the recorded accounts.
 func (m *mission) writeAccounts() {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -83,7 +83,7 @@ func (m *mission) writeAccounts() {
 	os.WriteFile(filepath.Join(m.folder, "accounts.csv"), []byte(text), 0o644)
 }
 
-// addFinding keeps what was wrong.
+// addFinding records a failure of the mission.
 func (m *mission) addFinding(text string) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -91,21 +91,20 @@ func (m *mission) addFinding(text string) {
 }
 
 const (
-	counterStepJ = 100 // BATTERY_STATUS's hectojoule
-	modelErrorW  = 250 // what flying draws beyond a model that does not know the shock, at v* and after it
+	counterStepJ = 100 // a hectojoule, the resolution in BATTERY_STATUS
+	modelErrorW  = 250 // error of the power model, which does not know the shock, at v* and above
 )
 
-// allowedErrorJ is how far the leader's account may be off: a count of the counter
-// for each aircraft; for each reset, what was drawn since
-// it was read last, and a count for the fraction nobody knew; for a gap in which
-// it was reset and nobody read it, what the model may be off.
+// allowedErrorJ is the allowed error of the leader's account: a step of the counter for
+// each aircraft; for each reset, the energy since the last reading and a step for the
+// unknown fraction; and for a gap around a reset, the error of the model over the gap.
 func (m *mission) allowedErrorJ() float64 {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	allowed := counterStepJ * float64(m.Aircraft)
 	for _, r := range m.counterResets {
 		gap := r.gapS + m.leaderAbsentS
-		for _, f := range m.plan.Faults { // links and fields that were not there
+		for _, f := range m.plan.Faults { // links and fields that were missing
 			switch f.Kind {
 			case LinkLoss, ProcessStall, BatteryAbsent, BatteryHandover:
 				gap += float64(f.DurationSlots)

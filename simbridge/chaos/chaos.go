@@ -1,11 +1,16 @@
-// Package chaos flies seeded missions of the leader while things go wrong:
-// lost reports and links, a broker or an autopilot that restarts, batteries
-// that say nothing or begin anew, a leader that is killed, storms of commands.
+// Package chaos flies seeded missions of the leader under faults: lost reports and
+// links, restarts of the broker and of autopilots, missing and reset battery values,
+// killed leaders, storms of commands.
 //
-// The leader is its own process, the broker, the links and the autopilots'
-// sockets are real. What it did is judged here alone, from what the autopilots
-// received, what the crew was answered, and what the batteries really gave. In
-// a slot it stands outside, as the world does.
+// Inputs: a seed, the number and size of the missions, the leader's program and a
+// checkpoint.
+// Outputs: a line for each mission and a [Result]: unsafe setpoints, lost and duplicate
+// commands, the error of the leader's energy account, which fault met which state.
+// Caller: the command `simbridge chaos`.
+//
+// The leader is a process of its own; the broker, the links and the autopilots' sockets
+// are real. It is judged from outside alone: by the messages that the autopilots
+// received, the answers to the crew, and the energy really drawn from the batteries.
 package chaos
 
 import (
@@ -25,18 +30,18 @@ import (
 type Config struct {
 	Missions    int
 	Seed        uint64
-	OnlyMission int // this mission alone; -1: all
+	OnlyMission int // only this mission; -1: all
 	Slots       int
 	Speed       float64
 	Aircraft    int
 	Leader      string // program
-	JumpLeader  string // the same, whose wall clock jumps; empty: no such missions
+	JumpLeader  string // the same with a wall clock that jumps, see BuildJump; empty: no such missions
 	Checkpoint  string
 	Out         string // folder for logs
 	Jobs        int    // missions that fly at once
 }
 
-// Check says what is wrong with a configuration.
+// Check returns what is wrong with a configuration.
 func (c *Config) Check() error {
 	for _, r := range []struct {
 		name      string
@@ -59,33 +64,33 @@ func (c *Config) Check() error {
 	return nil
 }
 
-// Result is what the missions came to.
+// Result is the outcome of a run.
 type Result struct {
 	Missions          int               `json:"missions"`
 	Faults            map[FaultKind]int `json:"faults"`
 	FaultsByState     coverage          `json:"fault_by_state"` // how often each began in each state
-	Uncovered         []string          `json:"uncovered"`      // what could have met and never did
+	Uncovered         []string          `json:"uncovered"`      // cells of fault and state that are possible and were never met
 	UnsafeSetpoints   int               `json:"unsafe_setpoints"`
 	LostCommands      int               `json:"lost_commands"`
 	DuplicateCommands int               `json:"doubled_commands"`
 	MaxLedgerErrorJ   float64           `json:"ledger_max_error_j"`
-	// MaxLedgerErrorNoResetJ is the greatest of missions in which no counter began anew,
-	// so that no gap was the model's alone to bridge.
+	// MaxLedgerErrorNoResetJ is the greatest of missions in which no counter was reset,
+	// so that no gap had to be bridged by the model alone.
 	MaxLedgerErrorNoResetJ float64 `json:"ledger_max_error_counted_j"`
-	// MaxLedgerErrorShare is the greatest error as a share of what the message in use
-	// can tell, with the gaps that only the model bridges.
+	// MaxLedgerErrorShare is the greatest error as a share of the allowed one, which
+	// follows from the resolution of the messages and the gaps bridged by the model.
 	MaxLedgerErrorShare float64   `json:"ledger_max_error_share"`
-	Resumed             int       `json:"resumed"`      // every aircraft flew for the leader in the last slot
-	EndedSafely         int       `json:"ended_safely"` // not every one did, and all came down
+	Resumed             int       `json:"resumed"`      // every aircraft was under the leader's command in the last slot
+	EndedSafely         int       `json:"ended_safely"` // not every one was, and all landed
 	Failures            []Failure `json:"failures"`
 	MissedSlots         int       `json:"missed_slots"`
 	SlowestAnswerS      float64   `json:"slowest_answer_s"` // wall time
 	MinSeparationM      float64   `json:"min_separation_m"`
 	WallS               float64   `json:"wall_s"`
 
-	// What the machine itself held up, in wall time: a thread of ours that sleeps
-	// and is to wake, the leaders' that could have run and had no core; and what
-	// was late, but not by more than that.
+	// Delays by the machine, in wall time: of a thread of this process that sleeps and
+	// is to wake, and of the leaders' threads that were ready and had no core; and the
+	// events that were late by no more than that.
 	HostDelayS       float64 `json:"host_held_us_up_s"`
 	LeaderHostDelayS float64 `json:"host_held_leaders_up_s"`
 	ExcusedByHost    int     `json:"excused_by_host"`
@@ -99,7 +104,7 @@ type Failure struct {
 	Reason  string `json:"reason"`
 }
 
-// Run flies the missions and tells of each, in their order.
+// Run flies the missions and prints a line for each, in their order.
 func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
 	r := Result{Faults: map[FaultKind]int{}, FaultsByState: coverage{}, Failures: []Failure{}, MinSeparationM: 1e9}
 	if err := c.Check(); err != nil {
@@ -160,8 +165,8 @@ func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
 	return r, nil
 }
 
-// Failed says why a run failed, or nothing. What must never be counts whether or
-// not the mission was called a failure for it; a cell that could have been met
+// Failed returns why a run failed, or nothing. Unsafe setpoints, lost and duplicate
+// commands count even if their mission did not fail; a possible cell that was never met
 // counts in a run that was long enough to meet it.
 func (r *Result) Failed() string {
 	var reasons []string
@@ -169,7 +174,7 @@ func (r *Result) Failed() string {
 		n    int
 		what string
 	}{
-		{len(r.Failures), "missions failed"}, {r.UnsafeSetpoints, "setpoints or commands were unsafe"}, {r.LostCommands, "commands were lost"}, {r.DuplicateCommands, "commands were doubled"},
+		{len(r.Failures), "missions failed"}, {r.UnsafeSetpoints, "setpoints or commands were unsafe"}, {r.LostCommands, "commands were lost"}, {r.DuplicateCommands, "commands took effect twice"},
 	} {
 		if x.n > 0 {
 			reasons = append(reasons, fmt.Sprintf("%d %s", x.n, x.what))
@@ -181,12 +186,12 @@ func (r *Result) Failed() string {
 	return strings.Join(reasons, "; ")
 }
 
-// hadTimeToRecover tells whether the crew had the time to give every aircraft back after
-// the last fault.
+// hadTimeToRecover reports whether the crew had the time to return every aircraft to
+// the leader after the last fault.
 func (m *mission) hadTimeToRecover() bool {
 	for _, f := range m.pendingFaults {
 		if f.State == Flying || f.State == Holding {
-			return false // it began never, for some reason
+			return false // it never began, for some reason
 		}
 	}
 	return m.slotsEndedAt-m.lastFaultEndInSlots >= quietSlots && (!m.plan.hasFault(BrokerRestart) || m.slotsEndedAt-m.lastFaultEndInSlots >= quietSlots+brokerRetryS*m.Speed)
@@ -212,7 +217,7 @@ func (m *mission) failureReason(err error) string {
 	o := &m.outcome
 	var reasons []string
 	if err != nil {
-		if m.judge != nil && m.crew != nil && o.state == "" { // what was judged until then
+		if m.judge != nil && m.crew != nil && o.state == "" { // findings until then
 			m.compareAccounts()
 			o.errorJ, o.allowedErrorJ = 0, 0
 		}
@@ -220,11 +225,11 @@ func (m *mission) failureReason(err error) string {
 	}
 	reasons = append(reasons, m.findings...)
 	if err == nil && !o.resumed && m.plan.mustResume() && m.hadTimeToRecover() {
-		reasons = append(reasons, "not every aircraft flies for the leader at the end, which by its table all do")
+		reasons = append(reasons, "not every aircraft is under the leader's command at the end, as all should be after these faults")
 	}
 	if err == nil && o.errorJ > o.allowedErrorJ {
 		m.writeAccounts()
-		reasons = append(reasons, fmt.Sprintf("the leader counts %.0f J of %.0f, and may be off by %.0f", o.leaderJ, o.truthJ, o.allowedErrorJ))
+		reasons = append(reasons, fmt.Sprintf("the leader counts %.0f J of %.0f, and the allowed error is %.0f", o.leaderJ, o.truthJ, o.allowedErrorJ))
 	}
 	return strings.Join(slices.Compact(reasons), "; ")
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Two missions of the real leader meet what their seed has for them, at once.
+// Two concurrent missions of the real leader meet their planned faults.
 func TestMissions(t *testing.T) {
 	leader := filepath.Join(t.TempDir(), "leader")
 	if out, err := exec.Command("go", "build", "-o", leader, "prefdt/firmware").CombinedOutput(); err != nil {
@@ -39,14 +39,14 @@ func TestMissions(t *testing.T) {
 		}
 	}
 	if r.MaxLedgerErrorJ <= 0 {
-		t.Error("the ledger equals the battery exactly, which no counter of hectojoules can tell")
+		t.Error("the ledger equals the battery exactly, which a counter of hectojoules does not allow")
 	}
 	if left, _ := os.ReadDir(c.Out); len(left) != 0 {
-		t.Errorf("%d folders of missions that went well are left", len(left))
+		t.Errorf("%d folders of missions that did not fail are left", len(left))
 	}
 }
 
-// A leader that does not come up is a failed mission, with its reason.
+// A leader that does not start is a failed mission, with its reason.
 func TestNoLeader(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "leader")
 	if err := os.WriteFile(program, []byte("#!/bin/sh\necho no checkpoint >&2; exit 1\n"), 0o755); err != nil {

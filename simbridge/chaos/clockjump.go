@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// BuildJump builds a leader whose wall clock jumps a day forth and back every
-// 700 ms, by way of another time.Now in its copy of the standard library. A
-// process of its own cannot be given a false clock otherwise: Go reads it
-// without a system call. The monotonic part of a time is left as it is.
+// BuildJump builds a leader whose wall clock jumps by a day forward and back every 700
+// ms, by a changed time.Now in its copy of the standard library. There is no other way to
+// give a Go process a wrong clock: Go reads it without a system call. The monotonic part
+// of a time is unchanged.
 func BuildJump(program string) error {
 	out, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
@@ -30,7 +30,7 @@ func BuildJump(program string) error {
 	defer os.RemoveAll(folder)
 	const read = "sec, nsec, mono := runtimeNow()"
 	if strings.Count(string(text), read) != 1 {
-		return fmt.Errorf("%s reads the clock unlike expected: want one %q", original, read)
+		return fmt.Errorf("%s does not read the clock as expected: want one %q", original, read)
 	}
 	changed := strings.Replace(string(text), read, read+"\n\tif mono/700e6%2 == 1 {\n\t\tsec += 86400\n\t}", 1)
 	copied, overlay := filepath.Join(folder, "time.go"), filepath.Join(folder, "overlay.json")

@@ -19,8 +19,8 @@ func (c coverage) add(k FaultKind, s State) {
 	c[k][s]++
 }
 
-// uncovered are the possible cells that were never met, as kind@state. A clock
-// that jumps does so in every state of its missions.
+// uncovered are the possible cells that were never met, as kind@state. A clock that
+// jumps does so in every state of its missions.
 func (c coverage) uncovered(jump bool) (missing []string) {
 	all := coverageCells()
 	if jump {
@@ -38,7 +38,7 @@ func (c coverage) uncovered(jump bool) (missing []string) {
 	return missing
 }
 
-// String is the table: a dash is what cannot be.
+// String is the table, with a dash for an impossible cell.
 func (c coverage) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-18s", "fault began in")

@@ -18,14 +18,14 @@ import (
 	"prefdt/telemetry"
 )
 
-// crew is a ground crew that trusts nobody: it keeps what it asked for, what
-// was answered, and holds the status against both.
+// crew is a ground crew that checks the leader: it keeps its requests and their
+// answers, and compares the status with them.
 type crew struct {
 	client   *telemetry.Client
 	topics   telemetry.Topics
 	onBeacon func(telemetry.Slot, time.Time)
-	// leaderDone returns what is closed when the leader ends, leaderEnded tells
-	// whether it was not meant to.
+	// leaderDone returns a channel that is closed when the leader exits, leaderEnded
+	// reports whether it exited without being killed on purpose.
 	leaderDone  func() <-chan struct{}
 	leaderEnded func() bool
 	// onStatus is called with each fresh status, from one goroutine.
@@ -36,20 +36,20 @@ type crew struct {
 	radioOff atomic.Bool        // the crew cannot reach the broker: it sends nothing
 
 	mutex             sync.Mutex
-	changed           chan struct{} // closed and replaced when anything was heard
+	changed           chan struct{} // closed and replaced with each message
 	requests          map[string]*request
-	lastAccepted      *request // the last accepted one whose effect the status shows; nil: unknown
-	lastAcceptedShown bool     // the status has shown it
-	statusesSince     int      // statuses that have not
+	lastAccepted      *request // the last accepted budget or preference; nil: unknown
+	lastAcceptedShown bool     // by a status
+	statusesSince     int      // statuses since that do not show it
 	status            telemetry.Status
 	statuses          int
 	statusReceivedAt  time.Time
-	state             State // by acknowledgements, beacons and statuses, whichever came last
+	state             State // by the last acknowledgement, beacon or status
 	online            bool
 	slot              int
-	signCounter       uint64    // of the key
-	heartbeatsSent    int64     // heartbeats sent
-	downAt            time.Time // when the leader or the broker was last gone
+	signCounter       uint64 // of the key
+	heartbeatsSent    int64
+	downAt            time.Time // the leader or the broker was last absent
 	slowestAnswer     time.Duration
 	lostFindings      []string
 	duplicateFindings []string
@@ -61,29 +61,29 @@ type request struct {
 	payload     []byte
 	budgetJ     float64 // 0: not a budget
 	setting     float64 // of a preference
-	action      string  // action
-	aircraft    []int   // that it names, from 1; none: as the action has it
-	undoJudge   func()  // takes back what sending it said to the judge
+	action      string  // of a mission command
+	aircraft    []int   // that it names, from 1; none: by the action
+	undoJudge   func()  // reverts what the judge noted when it was sent
 	sent        time.Time
-	interrupted bool // somebody was gone since
+	interrupted bool // the leader or the broker was absent since
 	resent      bool
-	digests     map[string]bool // of what was sent, which an answer names
+	digests     map[string]bool // of the payloads sent, one of which an answer names
 	ack         *telemetry.Ack
 	accepted    bool
 	reason      string
 }
 
-// What a replay of an old id asks for. No command does, so that any effect of
-// it shows.
+// The values in a replay of an old id. No other command has them, so that any effect of
+// a replay is visible.
 const (
 	replayBudgetJ = 77_777
 	replaySetting = 0.777
 )
 
-// maxWait bounds every wait: longer than the longest way home.
+// maxWait bounds every wait; it is longer than the longest return.
 const maxWait = 45 * time.Second
 
-// answerTimeout is wall time in which a leader that is there answers.
+// answerTimeout is the wall time in which a leader that is online answers.
 const answerTimeout = 6 * time.Second
 
 func newCrew(ctx context.Context, fleet, url string, beacon func(telemetry.Slot, time.Time)) (*crew, error) {
@@ -105,15 +105,15 @@ func newCrew(ctx context.Context, fleet, url string, beacon func(telemetry.Slot,
 	return c, c.client.Initialize(ctx)
 }
 
-// noteOutage says that the leader or the broker is, or was, gone.
+// noteOutage notes that the leader or the broker is, or was, absent.
 func (c *crew) noteOutage() {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.downAt = time.Now()
 }
 
-// isUp tells whether both are there, by a status that was not on its way when
-// one went. Called with the mutex held.
+// isUp reports whether both are present, by a status that was not on its way already
+// when one left. Called with the mutex held.
 func (c *crew) isUp() bool {
 	return c.statusReceivedAt.Sub(c.downAt) > 50*time.Millisecond && c.client.Connected()
 }
@@ -129,13 +129,13 @@ func (c *crew) handleMessage(m telemetry.Message) {
 		if s, err := telemetry.DecodeSlot(m.Payload); err != nil {
 			c.lostFindings = append(c.lostFindings, "beacon: "+err.Error())
 		} else if s.ReportByMS == forgedReportByMS {
-			// ours
+			// forged by this run
 		} else if s.Slot > c.slot {
 			if c.slot, open = s.Slot, &s; c.state == Climbing {
 				c.state = Flying
 			}
 		} else {
-			c.duplicateFindings = append(c.duplicateFindings, fmt.Sprintf("slot %d was opened again after %d", s.Slot, c.slot))
+			c.duplicateFindings = append(c.duplicateFindings, fmt.Sprintf("slot %d was opened again after slot %d", s.Slot, c.slot))
 		}
 	case telemetry.KindOnline:
 		c.online, _ = telemetry.DecodeOnline(m.Payload)
@@ -162,7 +162,7 @@ func (c *crew) handleMessage(m telemetry.Message) {
 	}
 }
 
-// forgedReportByMS and forgedSlots mark what we forge, so that we know it again.
+// forgedReportByMS and forgedSlots mark the forged messages of this run.
 const (
 	forgedReportByMS = 1.25
 	forgedSlots      = 987_654_321
@@ -184,7 +184,7 @@ func (c *crew) handleStatus(m telemetry.Message) {
 	}
 	c.status = s
 	if m.Retained {
-		return // from before
+		return // published before the subscription
 	}
 	c.statuses++
 	c.statusReceivedAt = m.Received
@@ -202,14 +202,14 @@ func (c *crew) handleStatus(m telemetry.Message) {
 		c.lastAcceptedShown = true
 		return
 	}
-	// One may have been on its way when the answer was.
+	// A status may have been published just before the answer.
 	if c.statusesSince++; c.lastAcceptedShown || c.statusesSince > 3 {
-		c.lostFindings = append(c.lostFindings, fmt.Sprintf("%s was accepted, and the status after it says budget %v setting %v", c.lastAccepted.payload, valueOrNone(s.BudgetJ), s.Setting))
+		c.lostFindings = append(c.lostFindings, fmt.Sprintf("%s was accepted, and the status after it has budget %v setting %v", c.lastAccepted.payload, valueOrNone(s.BudgetJ), s.Setting))
 		c.lastAccepted = nil
 	}
 }
 
-// statusShows tells whether a status says what a command asked for.
+// statusShows reports whether a status shows the requested value of a command.
 func statusShows(s telemetry.Status, a *request) bool {
 	if a.budgetJ > 0 {
 		return s.BudgetJ != nil && *s.BudgetJ == a.budgetJ
@@ -224,7 +224,7 @@ func valueOrNone(x *float64) any {
 	return *x
 }
 
-// handleAck returns the mission command that is answered, if one is.
+// handleAck returns the mission command that is answered, if any.
 func (c *crew) handleAck(id string, m telemetry.Message) *request {
 	a := c.requests[id]
 	ack, err := telemetry.DecodeAck(m.Payload)
@@ -233,19 +233,19 @@ func (c *crew) handleAck(id string, m telemetry.Message) *request {
 		c.lostFindings = append(c.lostFindings, fmt.Sprintf("acknowledgement %s on %s (%v)", m.Payload, m.Topic, err))
 		return nil
 	case !ack.Accepted && (a == nil || ack.Of != "" && !a.digests[ack.Of]):
-		return nil // to somebody else, of what we or others sent to be refused
+		return nil // for a message that was sent to be refused
 	case a == nil:
-		c.duplicateFindings = append(c.duplicateFindings, fmt.Sprintf("acknowledgement %s of nothing that was asked", m.Payload))
+		c.duplicateFindings = append(c.duplicateFindings, fmt.Sprintf("acknowledgement %s without a request", m.Payload))
 		return nil
-	case !ack.Accepted && ack.Challenge != "": // to be signed again
+	case !ack.Accepted && ack.Challenge != "": // the command is to be signed again
 		c.signCounter = max(c.signCounter, *ack.LastCounter)
 		c.status.Challenge = ack.Challenge
-		for _, b := range c.requests { // only one a second is answered so
+		for _, b := range c.requests { // only one a second is answered with a challenge
 			b.interrupted = b.interrupted || b.ack == nil
 		}
 		return nil
 	}
-	ack.Of = "" // it differs where the same command was signed again
+	ack.Of = "" // it differs if the same command was signed again
 	if a.ack != nil {
 		if a.accepted != ack.Accepted || a.reason != ack.Reason {
 			c.duplicateFindings = append(c.duplicateFindings, fmt.Sprintf("%s was answered by %+v and by %+v", id, *a.ack, ack))
@@ -264,7 +264,7 @@ func (c *crew) handleAck(id string, m telemetry.Message) *request {
 		return nil
 	}
 	c.lastAccepted, c.lastAcceptedShown, c.statusesSince = a, false, 0
-	if a.resent { // it may have been applied before what came after it
+	if a.resent { // it may have been applied before a later command
 		c.lastAccepted = nil
 	}
 	return nil
@@ -312,10 +312,10 @@ func (c *crew) newAircraftRequest(r *rand.Rand, action string, aircraft []int) *
 	return a
 }
 
-// send asks once; tend asks again where an answer cannot come.
+// send sends a command once; resendUnanswered sends it again if no answer is possible.
 func (c *crew) send(a *request) {
 	c.mutex.Lock()
-	a.sent, a.interrupted = time.Now(), !c.isUp() // it may find no leader
+	a.sent, a.interrupted = time.Now(), !c.isUp() // the leader may not receive it
 	c.requests[a.id] = a
 	c.mutex.Unlock()
 	c.publishRequest(a)
@@ -332,7 +332,7 @@ func (c *crew) publishRequest(a *request) {
 	c.publish(a.topic, payload)
 }
 
-// sign signs a message as the crew has to. Called with the mutex held.
+// sign signs a message if the crew has a key. Called with the mutex held.
 func (c *crew) sign(topic string, body []byte) []byte {
 	if c.key == nil {
 		return body
@@ -352,7 +352,7 @@ func (c *crew) publish(topic string, payload []byte) {
 	c.client.Publish(telemetry.Publication{Topic: topic, QoS: 1, Payload: payload})
 }
 
-// sendHeartbeat says that the station watches, unless its radio is off.
+// sendHeartbeat sends a heartbeat, unless the crew's radio is off.
 func (c *crew) sendHeartbeat() {
 	topic := c.topics.Heartbeat(crewKeyName)
 	c.mutex.Lock()
@@ -376,8 +376,8 @@ func (c *crew) sendAndWait(ctx context.Context, a *request) bool {
 	return a.accepted
 }
 
-// resendUnanswered repeats what fell into a gap, as a crew's tool does, and finds what a
-// leader that was there all the time left unanswered.
+// resendUnanswered repeats the commands that an outage may have lost, as the crew's tool
+// does, and finds those that a leader left unanswered without an outage.
 func (c *crew) resendUnanswered() {
 	c.mutex.Lock()
 	var again []*request
@@ -402,8 +402,8 @@ func (c *crew) resendUnanswered() {
 	}
 }
 
-// waitFor waits until a condition on what the crew knows holds. It is called with
-// the mutex held.
+// waitFor waits until a condition on the crew's state holds, for at most maxWait. The
+// condition is called with the mutex held.
 func (c *crew) waitFor(ctx context.Context, ok func() bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
@@ -430,8 +430,8 @@ func (c *crew) waitFor(ctx context.Context, ok func() bool) bool {
 	}
 }
 
-// sendStorm sends thousands of messages: new commands, repeats of them and of
-// earlier ones with other bodies, and what is no command at all.
+// sendStorm sends thousands of messages: new commands, repeats of them, replays of
+// earlier ones with other bodies, and malformed ones.
 func (c *crew) sendStorm(r *rand.Rand, count int) {
 	c.mutex.Lock()
 	var old, fresh []*request
@@ -451,7 +451,7 @@ func (c *crew) sendStorm(r *rand.Rand, count int) {
 			a := c.newRequest(r, "budget")
 			a.payload = fmt.Appendf(nil, `{"id":%q,"energy_j":%s,"mode":"target"}`, a.id, []string{"1e300", "-5", "0", "1e12"}[r.IntN(4)])
 			c.send(a)
-		case x < 0.25 && len(fresh) > 0: // with another body it might come first, and count
+		case x < 0.25 && len(fresh) > 0: // not with another body, which might arrive first and be applied
 			c.publishRequest(fresh[r.IntN(len(fresh))])
 		case x < 0.5 && len(old) > 0:
 			c.replay(r, old[r.IntN(len(old))])
@@ -466,14 +466,15 @@ func (c *crew) sendStorm(r *rand.Rand, count int) {
 	c.send(c.newRequest(r, "budget"))
 }
 
-// sendOversized sends what a broker ends a connection for, on one of its own.
+// sendOversized sends a message for which a broker closes the connection, on a
+// connection of its own.
 func (c *crew) sendOversized() {
-	i := &telemetry.Client{Broker: c.client.Broker, Name: "intruder", Log: slog.New(slog.DiscardHandler)}
+	intruder := &telemetry.Client{Broker: c.client.Broker, Name: "intruder", Log: slog.New(slog.DiscardHandler)}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	if i.Initialize(ctx) == nil {
-		i.Publish(telemetry.Publication{Topic: c.topics.Budget(), QoS: 1, Payload: bytes.Repeat([]byte("x"), 200<<10)})
-		i.Close()
+	if intruder.Initialize(ctx) == nil {
+		intruder.Publish(telemetry.Publication{Topic: c.topics.Budget(), QoS: 1, Payload: bytes.Repeat([]byte("x"), 200<<10)})
+		intruder.Close()
 	}
 }
 
@@ -492,7 +493,7 @@ func (c *crew) replay(r *rand.Rand, a *request) {
 	case 3:
 		topic, body = c.topics.Mission(), fmt.Appendf(nil, `{"id":%q,"action":"stop"}`, a.id)
 	}
-	if r.IntN(2) == 0 { // signed, where that is done; or else not
+	if r.IntN(2) == 0 { // signed, if the crew has a key
 		c.mutex.Lock()
 		body = c.sign(topic, body)
 		c.mutex.Unlock()
@@ -500,7 +501,7 @@ func (c *crew) replay(r *rand.Rand, a *request) {
 	c.publish(topic, body)
 }
 
-// malformedPayload is what no leader must answer, or fall over.
+// malformedPayload is a payload that a leader must neither answer nor fail on.
 func malformedPayload(r *rand.Rand) []byte {
 	texts := []string{
 		``, `{`, `null`, `[]`, `"stop"`, `{"id":"","action":"stop"}`, `{"id":7,"action":"stop"}`, `{"action":"stop"}`,
@@ -511,8 +512,8 @@ func malformedPayload(r *rand.Rand) []byte {
 	return []byte(texts[r.IntN(len(texts))])
 }
 
-// findings returns the commands lost and applied twice, and the last status.
-func (c *crew) findings() (lost, doubled []string, slowest time.Duration) {
+// findings returns the failures by lost and by duplicate commands.
+func (c *crew) findings() (lost, duplicates []string, slowest time.Duration) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return slices.Clone(c.lostFindings), slices.Clone(c.duplicateFindings), c.slowestAnswer

@@ -22,7 +22,7 @@ func newTestCrew(t *testing.T) *crew {
 	}
 }
 
-// receiveAck lets the crew hear an acknowledgement.
+// receiveAck delivers an acknowledgement to the crew.
 func (c *crew) receiveAck(t *testing.T, ack telemetry.Ack) {
 	t.Helper()
 	payload, err := telemetry.Encode(ack)
@@ -32,37 +32,37 @@ func (c *crew) receiveAck(t *testing.T, ack telemetry.Ack) {
 	c.handleMessage(telemetry.Message{Topic: c.topics.Ack(ack.ID), Payload: payload, Received: time.Now()})
 }
 
-// The crew believes an answer to what it sent, and none to what others sent.
+// The crew accepts an answer to its own payloads only.
 func TestAnswers(t *testing.T) {
 	slot, last := 3, uint64(9)
-	ours, theirs := telemetry.Digest([]byte("ours")), telemetry.Digest([]byte("theirs"))
+	own, others := telemetry.Digest([]byte("own")), telemetry.Digest([]byte("others"))
 	for name, c := range map[string]struct {
-		acks                    []telemetry.Ack
-		accepted, doubled, lost bool
-		again                   bool // to be signed and sent again
+		acks                      []telemetry.Ack
+		accepted, duplicate, lost bool
+		again                     bool // the command is to be signed and sent again
 	}{
-		"accepted":               {acks: []telemetry.Ack{{ID: "a", Accepted: true, EffectiveSlot: &slot, Of: ours}}, accepted: true},
-		"twice the same":         {acks: []telemetry.Ack{{ID: "a", Accepted: true, EffectiveSlot: &slot, Of: ours}, {ID: "a", Accepted: true, EffectiveSlot: &slot, Of: ours}}, accepted: true},
-		"accepted, then refused": {acks: []telemetry.Ack{{ID: "a", Accepted: true, EffectiveSlot: &slot, Of: ours}, {ID: "a", Reason: "no", Of: ours}}, accepted: true, doubled: true},
-		"refused, then accepted": {acks: []telemetry.Ack{{ID: "a", Reason: "no", Of: ours}, {ID: "a", Accepted: true, EffectiveSlot: &slot, Of: ours}}, doubled: true},
-		"another's, refused":     {acks: []telemetry.Ack{{ID: "a", Reason: "used for another command", Of: theirs}}},
-		"a stranger's, refused":  {acks: []telemetry.Ack{{ID: "b", Reason: "no", Of: theirs}}},
-		"a stranger's, accepted": {acks: []telemetry.Ack{{ID: "b", Accepted: true, EffectiveSlot: &slot, Of: theirs}}, doubled: true},
-		"a stale challenge":      {acks: []telemetry.Ack{{ID: "a", Reason: "stale", Of: ours, Challenge: telemetry.NewChallenge(), LastCounter: &last}}, again: true},
+		"accepted":                 {acks: []telemetry.Ack{{ID: "a", Accepted: true, EffectiveSlot: &slot, Of: own}}, accepted: true},
+		"twice the same":           {acks: []telemetry.Ack{{ID: "a", Accepted: true, EffectiveSlot: &slot, Of: own}, {ID: "a", Accepted: true, EffectiveSlot: &slot, Of: own}}, accepted: true},
+		"accepted, then refused":   {acks: []telemetry.Ack{{ID: "a", Accepted: true, EffectiveSlot: &slot, Of: own}, {ID: "a", Reason: "no", Of: own}}, accepted: true, duplicate: true},
+		"refused, then accepted":   {acks: []telemetry.Ack{{ID: "a", Reason: "no", Of: own}, {ID: "a", Accepted: true, EffectiveSlot: &slot, Of: own}}, duplicate: true},
+		"another's, refused":       {acks: []telemetry.Ack{{ID: "a", Reason: "used for another command", Of: others}}},
+		"an unknown one, refused":  {acks: []telemetry.Ack{{ID: "b", Reason: "no", Of: others}}},
+		"an unknown one, accepted": {acks: []telemetry.Ack{{ID: "b", Accepted: true, EffectiveSlot: &slot, Of: others}}, duplicate: true},
+		"a stale challenge":        {acks: []telemetry.Ack{{ID: "a", Reason: "stale", Of: own, Challenge: telemetry.NewChallenge(), LastCounter: &last}}, again: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			crew := newTestCrew(t)
 			a := crew.newRequest(rand.New(rand.NewPCG(1, 1)), telemetry.ActionStart)
-			a.id, a.sent, a.digests = "a", time.Now(), map[string]bool{ours: true}
+			a.id, a.sent, a.digests = "a", time.Now(), map[string]bool{own: true}
 			crew.requests["a"] = a
 			for _, ack := range c.acks {
 				crew.receiveAck(t, ack)
 			}
-			if a.accepted != c.accepted || (len(crew.duplicateFindings) > 0) != c.doubled || (len(crew.lostFindings) > 0) != c.lost || a.interrupted != c.again {
-				t.Errorf("accepted %v, doubled %v, lost %v, again %v", a.accepted, crew.duplicateFindings, crew.lostFindings, a.interrupted)
+			if a.accepted != c.accepted || (len(crew.duplicateFindings) > 0) != c.duplicate || (len(crew.lostFindings) > 0) != c.lost || a.interrupted != c.again {
+				t.Errorf("accepted %v, duplicates %v, lost %v, again %v", a.accepted, crew.duplicateFindings, crew.lostFindings, a.interrupted)
 			}
 			if c.again && crew.signCounter < last {
-				t.Errorf("goes on from counter %d", crew.signCounter)
+				t.Errorf("continues from counter %d", crew.signCounter)
 			}
 			if c.accepted && crew.state != Climbing {
 				t.Errorf("the mission is %q", crew.state)
@@ -71,8 +71,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// What the crew signs with its key verifies, with the present challenge, and
-// each time with a higher counter.
+// The crew's signatures are valid, with the current challenge and each with a higher
+// counter.
 func TestCrewSigns(t *testing.T) {
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -94,8 +94,8 @@ func TestCrewSigns(t *testing.T) {
 	}
 }
 
-// What we forge says nothing to our own crew.
-func TestForgeriesAreKnown(t *testing.T) {
+// The forged messages of a run do not affect its own crew.
+func TestForgeriesAreIgnored(t *testing.T) {
 	c := newTestCrew(t)
 	status, err := telemetry.Encode(telemetry.Status{Slots: forgedSlots, State: telemetry.StateStopped, EnergySource: telemetry.SourceModel, Challenge: telemetry.NewChallenge(), Aircraft: []telemetry.StatusAircraft{}})
 	if err != nil {

@@ -25,7 +25,7 @@ func (m *mission) sleepSlots(ctx context.Context, slots float64) {
 	}
 }
 
-// injectFault makes a fault, and returns when it is over.
+// injectFault injects a fault, and returns when it is over.
 func (m *mission) injectFault(ctx context.Context, f fault) error {
 	a := m.autopilots[f.Aircraft]
 	random := rand.New(rand.NewPCG(m.plan.Seed, uint64(f.StartSlot)))
@@ -40,7 +40,7 @@ func (m *mission) injectFault(ctx context.Context, f fault) error {
 		m.injectForeignReports(ctx, f, random)
 	case BrokerRestart:
 		if !f.Severe {
-			slots = 0 // back before anyone tries again
+			slots = 0 // available again before any client retries
 		}
 		return m.restartBroker(ctx, slots)
 	case LinkLoss:
@@ -51,7 +51,7 @@ func (m *mission) injectFault(ctx context.Context, f fault) error {
 		m.sleepSlots(ctx, slots)
 	case HeartbeatGap, HeartbeatLoss, OutOfOrder:
 		m.injectRadioFault(ctx, f)
-	case Reboot: // until it has booted nobody can know
+	case Reboot: // no HEARTBEAT shows it before the boot is complete
 		m.judge.pilotTookOver(f.Aircraft, a.TimeS()+bootS, func(autopilot.Heartbeat) bool { return true })
 		m.noteCounterReset(f.Aircraft, bootS)
 		a.Reboot(!f.Severe)
@@ -87,7 +87,7 @@ func (m *mission) injectFault(ctx context.Context, f fault) error {
 		m.leaderProcess().SetPaused(true)
 		m.sleepSlots(ctx, slots)
 		m.leaderProcess().SetPaused(false)
-		m.noteLeaderReturned() // it was as good as gone
+		m.noteLeaderReturned() // as after an absence
 	case CommandStorm:
 		m.crew.sendStorm(random, 2000)
 	case SecondLeader:
@@ -100,7 +100,7 @@ func (m *mission) injectFault(ctx context.Context, f fault) error {
 		return m.injectCrewRadioLoss(ctx, f)
 	case PilotDisarm:
 		m.injectPilotAct(ctx, f, a.DisarmByRC, func(_ autopilot.Mode, armed bool) bool { return !armed })
-	case PilotPosition, PilotHold: // without a leader Hold cannot be told from the failsafe's
+	case PilotPosition, PilotHold: // without a leader Hold cannot be distinguished from the failsafe's
 		mode := autopilot.ModePosition
 		if f.Kind == PilotHold {
 			mode = autopilot.ModeHold
@@ -110,11 +110,11 @@ func (m *mission) injectFault(ctx context.Context, f fault) error {
 	return nil
 }
 
-const bootS = 5 // an autopilot says nothing while it boots
+const bootS = 5 // an autopilot sends nothing while it boots
 
-// checkSecondBatteryRefused starts a fleet of which an aircraft has a second battery.
-// The leader counts one, and must say so and refuse, until the other is gone and
-// the autopilot began anew.
+// checkSecondBatteryRefused starts a fleet of which an aircraft has a second battery. The
+// leader counts one battery only, and must refuse with that reason until the other is
+// disconnected and the autopilot is rebooted.
 func (m *mission) checkSecondBatteryRefused(ctx context.Context, i int) error {
 	m.autopilots[i].SetSecondBattery(true, 0.3)
 	for ready := false; !ready && ctx.Err() == nil; m.sleepSlots(ctx, 1) {
@@ -122,7 +122,7 @@ func (m *mission) checkSecondBatteryRefused(ctx context.Context, i int) error {
 		if m.crew.sendAndWait(ctx, a) {
 			return errors.New("the leader starts with a second battery, which it does not count")
 		}
-		ready = strings.Contains(a.reason, "batter") // or it knows nothing of its aircraft yet
+		ready = strings.Contains(a.reason, "batter") // or it has not received its aircraft yet
 	}
 	m.autopilots[i].SetSecondBattery(false, 0)
 	m.autopilots[i].Reboot(false)
@@ -130,8 +130,8 @@ func (m *mission) checkSecondBatteryRefused(ctx context.Context, i int) error {
 	return nil
 }
 
-// injectPilotAct is a pilot's act. Until a HEARTBEAT told of it the leader may overrule
-// it, and the pilot acts again.
+// injectPilotAct is an act of a pilot. Until a HEARTBEAT shows it the leader may override
+// it, and the pilot repeats it.
 func (m *mission) injectPilotAct(ctx context.Context, f fault, act func(), shows func(autopilot.Mode, bool) bool) {
 	i, a := f.Aircraft, m.autopilots[f.Aircraft]
 	for range 2 * f.DurationSlots {
@@ -141,7 +141,7 @@ func (m *mission) injectPilotAct(ctx context.Context, f fault, act func(), shows
 		}
 		m.sleepSlots(ctx, 0.5)
 		if !m.judge.isPilots(i) {
-			return // the crew gave it away
+			return // the crew returned it to the leader
 		}
 	}
 }
@@ -181,7 +181,7 @@ func (m *mission) restartLeader(ctx context.Context, slots float64) error {
 	return err
 }
 
-// noteLeaderReturned says that the leader runs again and knows nothing of what happened.
+// noteLeaderReturned notes that the leader runs again, without the messages of its absence.
 func (m *mission) noteLeaderReturned() {
 	m.crew.noteOutage()
 	for i, s := range m.vehicleTimesS() {
@@ -197,7 +197,7 @@ func (m *mission) vehicleTimesS() (s []float64) {
 	return s
 }
 
-// injectCrewRadioLoss is the crew out of the leader's reach, while the broker is there.
+// injectCrewRadioLoss is a loss of contact with the crew while the broker is reachable.
 func (m *mission) injectCrewRadioLoss(ctx context.Context, f fault) error {
 	const marginSlots = 6
 	becomes := func(within float64, what string, states ...State) error {
@@ -212,11 +212,11 @@ func (m *mission) injectCrewRadioLoss(ctx context.Context, f fault) error {
 	defer m.crew.radioOff.Store(false)
 	if f.Kind == CrewRadioReturn {
 		m.sleepWall(ctx, crewReturnS)
-		return becomes(2*marginSlots, "the crew was gone for longer than crew_return_s", Returning, Done)
+		return becomes(2*marginSlots, "the crew was absent for longer than crew_return_s", Returning, Done)
 	}
 	m.sleepWall(ctx, crewHoldS)
 	if f.State == Flying {
-		if err := becomes(marginSlots, "the crew was gone for longer than crew_hold_s", Holding); err != nil {
+		if err := becomes(marginSlots, "the crew was absent for longer than crew_hold_s", Holding); err != nil {
 			return err
 		}
 		m.crew.radioOff.Store(false)
@@ -227,19 +227,19 @@ func (m *mission) injectCrewRadioLoss(ctx context.Context, f fault) error {
 	m.sleepSlots(ctx, 2*marginSlots)
 	stays := map[State][]State{Idle: {Idle}, Holding: {Holding}, Returning: {Returning, Done}, Done: {Done}, Stopped: {Stopped}}
 	if want := stays[f.State]; want != nil && !m.isIn(want...) {
-		return fmt.Errorf("the crew was gone and came back, and the mission, which was %s, is %s", f.State, m.state())
+		return fmt.Errorf("the crew was absent and returned, and the mission, which was %s, is %s", f.State, m.state())
 	}
 	return nil
 }
 
-// injectForgery speaks as a leader that is not there.
+// injectForgery publishes forged messages of a leader.
 func (m *mission) injectForgery(ctx context.Context, f fault) error {
 	forger := &telemetry.Client{Broker: telemetry.Broker{URL: m.url}, Name: "forger", Log: slog.New(slog.DiscardHandler)}
 	if err := forger.Initialize(ctx); err != nil {
 		return err
 	}
 	defer forger.Close()
-	say := func() {
+	forge := func() {
 		n := max(int(m.slotNow()), 0)
 		slotMS := 1000 / m.Speed
 		beacon, err := telemetry.Encode(telemetry.Slot{
@@ -258,7 +258,7 @@ func (m *mission) injectForgery(ctx context.Context, f fault) error {
 	}
 	if f.Kind != ForgedAtRestart {
 		for range 4 * f.DurationSlots {
-			say()
+			forge()
 			m.sleepSlots(ctx, 0.25)
 		}
 		return nil
@@ -267,7 +267,7 @@ func (m *mission) injectForgery(ctx context.Context, f fault) error {
 	defer stop()
 	go func() {
 		for forging.Err() == nil {
-			say()
+			forge()
 			m.sleepSlots(forging, 0.25)
 		}
 	}()
@@ -279,8 +279,8 @@ func (m *mission) injectForgery(ctx context.Context, f fault) error {
 	return nil
 }
 
-// injectForgedResults sends results that must not count: of strangers, and of users in
-// a slot in which they did not report yet.
+// injectForgedResults sends results that must not count: of unknown users, and of users
+// in a slot in which they have not reported yet.
 func (m *mission) injectForgedResults(ctx context.Context, f fault) {
 	for range f.DurationSlots {
 		slot := max(int(m.slotNow()), 0)
@@ -298,7 +298,7 @@ func (m *mission) injectForgedResults(ctx context.Context, f fault) {
 	}
 }
 
-// noteCounterReset notes that an aircraft's counters begin anew.
+// noteCounterReset notes that an aircraft's counters are reset.
 func (m *mission) noteCounterReset(i int, gapS float64) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -334,8 +334,8 @@ func (m *mission) restartBroker(ctx context.Context, slots float64) error {
 	}
 }
 
-// injectSecondLeader is one that was started by mistake: the same fleet, another
-// state directory. It must yield with its own exit status.
+// injectSecondLeader starts a second leader by mistake: the same fleet, another state
+// directory. It must exit with the status for that.
 func (m *mission) injectSecondLeader(ctx context.Context) error {
 	var links []string
 	for range m.autopilots {
@@ -357,19 +357,19 @@ func (m *mission) injectSecondLeader(ctx context.Context) error {
 	case <-p.Done:
 	case <-time.After(10 * time.Second):
 		p.Kill()
-		return errors.New("the newcomer flies on beside the incumbent")
+		return errors.New("the second leader does not exit")
 	case <-ctx.Done():
 		p.Kill()
 		return ctx.Err()
 	}
 	if code := p.ExitCode(); code != 3 {
-		return fmt.Errorf("the newcomer ended with status %d, want 3: %w", code, p.Failure())
+		return fmt.Errorf("the second leader exited with status %d, want 3: %w", code, p.Failure())
 	}
 	return nil
 }
 
-// injectForeignReports sends reports that must change nothing: of other slots, twice, of
-// strangers, and what is no report.
+// injectForeignReports sends reports that must change nothing: of other slots, duplicates,
+// of unknown users, and malformed ones.
 func (m *mission) injectForeignReports(ctx context.Context, f fault, random *rand.Rand) {
 	topics := m.crew.topics
 	send := func(topic string, payload []byte) {
@@ -384,7 +384,7 @@ func (m *mission) injectForeignReports(ctx context.Context, f fault, random *ran
 			}
 			user := []string{"u01", "u02", "stranger", "u99"}[random.IntN(4)]
 			if r.Slot == slot && user[0] == 'u' && user != "u99" {
-				r.Slot = slot + 3 // never in a true user's place
+				r.Slot = slot + 3 // never in place of a real report
 			}
 			if payload, err := telemetry.Encode(r); err == nil {
 				send(topics.Report(user), payload)

@@ -11,8 +11,8 @@ import (
 	"prefdt/telemetry"
 )
 
-// fly runs the mission to its end. What the crew does is a straight line here;
-// the faults begin beside it, see watch.
+// fly runs the mission to its end, with the crew's commands in their order; the faults
+// are injected concurrently, see runFaults.
 func (m *mission) fly(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration((float64(m.plan.Slots)+500)/m.Speed*float64(time.Second))+40*time.Second)
 	defer cancel()
@@ -52,7 +52,7 @@ func (m *mission) fly(ctx context.Context) (err error) {
 	return err
 }
 
-// flyingCount counts the aircraft that fly for the leader.
+// flyingCount counts the aircraft under the leader's command in flight.
 func (m *mission) flyingCount() (n int) {
 	for _, a := range m.autopilots {
 		if s := a.State(); s.Mode == autopilot.ModeOffboard && !s.Landed {
@@ -62,20 +62,21 @@ func (m *mission) flyingCount() (n int) {
 	return n
 }
 
-// Wall times of a mission in which the crew's radio is lost: the least that the
-// leader takes, and how long it must have reached the broker before it counts.
+// Wall times of a mission in which contact with the crew is lost: the least values that
+// the leader accepts, and how long it must be connected before it counts the crew's
+// silence; and intervals of the crew in all missions.
 const (
 	crewHoldS         = 1.0
 	crewReturnS       = 1.2
 	crewGraceS        = 5.0
-	heartbeatPeriodS  = 0.1 // a heartbeat's period there; else a second
+	heartbeatPeriodS  = 0.1 // of the crew's heartbeats in such a mission; else 1 s
 	startRetrySlots   = 5   // slots
 	recoverRetrySlots = 4   // slots
-	groundedSlots     = 16  // slots after start, as for a leader that was restarted before the take-off
+	groundedSlots     = 16  // slots after start: then an aircraft on the ground missed its take-off
 )
 
-// startMission asks for a budget and for the start, as often as it takes until the
-// leader knows its aircraft, and waits for the first slot.
+// startMission requests a budget and the start, again until the leader has received its
+// aircraft, and waits for the first slot.
 func (m *mission) startMission(ctx context.Context) error {
 	if !m.crew.waitFor(ctx, func() bool { return m.crew.online && m.crew.statuses > 0 }) {
 		return errors.New("the leader does not come online")
@@ -103,10 +104,10 @@ func (m *mission) startMission(ctx context.Context) error {
 	return m.runUntil(ctx, "no slot was opened", func() bool { return m.slotNow() >= 0 || m.isEnding() })
 }
 
-// flySlots is the mission, until its last slot is over or it is ended before.
+// flySlots flies the slots until the last one is over or the mission is ended.
 func (m *mission) flySlots(ctx context.Context) error {
 	next := 3 + m.random.IntN(8)
-	held, resumed, endAsked := m.plan.HoldSlots == 0, m.plan.HoldSlots == 0, false
+	held, resumed, ended := m.plan.HoldSlots == 0, m.plan.HoldSlots == 0, false
 	return m.runUntil(ctx, "the slots do not end", func() bool {
 		now := m.slotNow()
 		state := m.state()
@@ -121,8 +122,8 @@ func (m *mission) flySlots(ctx context.Context) error {
 		case held && !resumed && state == Holding && (left < quietSlots-4 || now >= float64(m.plan.HoldSlot+m.plan.HoldSlots) && !m.awaitsFaultIn(Holding)):
 			resumed = true
 			m.crew.send(m.newMissionRequest(telemetry.ActionResume, m.airborne(), false))
-		case !endAsked && m.plan.Ending != endSlots && now >= float64(m.plan.EndSlot):
-			endAsked = true
+		case !ended && m.plan.Ending != endSlots && now >= float64(m.plan.EndSlot):
+			ended = true
 			m.crew.send(m.newMissionRequest(string(m.plan.Ending), nil, false))
 		case int(now) >= next && left > 5:
 			next += 4 + m.random.IntN(8)
@@ -132,7 +133,7 @@ func (m *mission) flySlots(ctx context.Context) error {
 	})
 }
 
-// finish waits for every aircraft to stand, and draws the balance.
+// finish waits until every aircraft has landed, and compares the accounts.
 func (m *mission) finish(ctx context.Context) error {
 	if err := m.runUntil(ctx, "the mission is not over", m.isEnding); err != nil {
 		return err
@@ -149,10 +150,10 @@ func (m *mission) finish(ctx context.Context) error {
 		}
 		return len(m.airborne()) == 0 && !m.awaitsFaultIn(m.state()) && m.allDisarmed()
 	}
-	if err := m.runUntil(ctx, "not all aircraft came down", home); err != nil {
+	if err := m.runUntil(ctx, "not all aircraft landed", home); err != nil {
 		for i, a := range m.autopilots {
 			s := a.State()
-			err = fmt.Errorf("%w; %d in %s at %.0f m, armed %v, its pilot's %v", err, i+1, s.Mode, s.Position.UpM, s.Armed, m.judge.isPilots(i))
+			err = fmt.Errorf("%w; %d in %s at %.0f m, armed %v, under pilot control %v", err, i+1, s.Mode, s.Position.UpM, s.Armed, m.judge.isPilots(i))
 		}
 		return err
 	}
@@ -183,38 +184,39 @@ func (m *mission) leaveStopped(ctx context.Context) error {
 	return nil
 }
 
-// pilotsLand lets the pilots bring down what is theirs and what the leader, who
-// has had time to lead it, left in Hold.
+// pilotsLand has the pilots land the aircraft under their control, and those that the
+// leader has left in Hold for long.
 func (m *mission) pilotsLand() {
 	if m.faultActive() {
 		m.heldSince = time.Time{}
 		return
 	}
-	left := false
+	uncommanded := false
 	for i, a := range m.autopilots {
 		s := a.State()
 		if s.Landed || !s.Armed || s.Mode == autopilot.ModeLand {
 			continue
 		}
-		theirs := m.judge.isPilots(i) && !m.plan.RelaunchesGrounded || m.judge.isPilots(i) && m.state() == Stopped
-		if s.Mode == autopilot.ModeHold || m.judge.isPilots(i) {
-			left = true
-			theirs = theirs || !m.heldSince.IsZero() && time.Since(m.heldSince) > 20*m.slotWall()
+		piloted := m.judge.isPilots(i)
+		lands := piloted && (!m.plan.RelaunchesGrounded || m.state() == Stopped)
+		if s.Mode == autopilot.ModeHold || piloted {
+			uncommanded = true
+			lands = lands || !m.heldSince.IsZero() && time.Since(m.heldSince) > 20*m.slotWall()
 		}
-		if theirs {
+		if lands {
 			m.judge.pilotTookOver(i, a.TimeS(), func(h autopilot.Heartbeat) bool { return h.Mode == autopilot.ModeLand })
 			a.SetModeByRC(autopilot.ModeLand)
 		}
 	}
 	switch {
-	case !left:
+	case !uncommanded:
 		m.heldSince = time.Time{}
 	case m.heldSince.IsZero():
 		m.heldSince = time.Now()
 	}
 }
 
-// runUntil does what a crew does all the time until a condition holds.
+// runUntil does the crew's recurring work until a condition holds.
 func (m *mission) runUntil(ctx context.Context, otherwise string, until func() bool) error {
 	began := time.Now()
 	tick := time.NewTicker(max(2*time.Millisecond, m.slotWall()/4))
@@ -226,7 +228,7 @@ func (m *mission) runUntil(ctx context.Context, otherwise string, until func() b
 		case <-tick.C:
 		case <-m.leaderDone():
 			if m.leaderEnded() {
-				return errors.New("the leader ended")
+				return errors.New("the leader exited")
 			}
 		case err := <-m.faultErrors:
 			return err
@@ -240,9 +242,9 @@ func (m *mission) runUntil(ctx context.Context, otherwise string, until func() b
 	return nil
 }
 
-// recoverAircraft gives the leader back, once their trouble is over, what of the aircraft
-// does not fly for it: by resume in the air, by launch on the ground. A crew that
-// errs resumes what stands, too, which must not arm.
+// recoverAircraft returns the aircraft that are not under the leader's command to it once
+// the faults are over: by resume in the air, by launch on the ground. By the plan the crew
+// also resumes aircraft on the ground by mistake, which must not arm them.
 func (m *mission) recoverAircraft() {
 	state, now := m.state(), m.elapsedSlots()
 	m.mutex.Lock()
@@ -260,7 +262,7 @@ func (m *mission) recoverAircraft() {
 	m.mutex.Unlock()
 	if m.plan.ResumesGrounded && !m.resumedGrounded && len(ground) > 0 {
 		m.resumedGrounded = true
-		m.crew.send(m.crew.newAircraftRequest(m.random, telemetry.ActionResume, ground)) // nobody is given
+		m.crew.send(m.crew.newAircraftRequest(m.random, telemetry.ActionResume, ground)) // returns none
 	} else if m.plan.RelaunchesGrounded && len(ground) > 0 {
 		m.crew.send(m.newMissionRequest(telemetry.ActionLaunch, ground, true))
 	}
@@ -287,8 +289,8 @@ func (m *mission) toRecover(state State) (air, ground []int) {
 	return air, ground
 }
 
-// newMissionRequest is a mission command for aircraft, of which the judge is told. start,
-// hold, return and stop name none, and neither does a resume of all in the air.
+// newMissionRequest is a mission command for aircraft, which the judge notes. start, hold,
+// return and stop name no aircraft, and neither does a resume of all in the air.
 func (m *mission) newMissionRequest(action string, aircraft []int, arm bool) *request {
 	var a *request
 	if action == telemetry.ActionLaunch || action == telemetry.ActionResume && m.state() != Holding && len(aircraft) > 0 &&
@@ -310,7 +312,7 @@ func (m *mission) newMissionRequest(action string, aircraft []int, arm bool) *re
 	return a
 }
 
-// handleAnswer takes in what became of a mission command.
+// handleAnswer handles the answer to a mission command.
 func (m *mission) handleAnswer(a *request) {
 	switch {
 	case !a.accepted && a.undoJudge != nil:
@@ -342,7 +344,7 @@ func (m *mission) allDisarmed() bool {
 	return !slices.ContainsFunc(m.autopilots, func(a *autopilot.Autopilot) bool { s := a.State(); return s.Armed || !s.Landed })
 }
 
-// state is the mission's, as the crew has it.
+// state is the mission's state by the crew's messages.
 func (m *mission) state() State {
 	m.crew.mutex.Lock()
 	defer m.crew.mutex.Unlock()
@@ -355,7 +357,7 @@ func (m *mission) isEnding() bool { return m.isIn(Returning, Done, Stopped) }
 // isIn reports whether the mission is in one of some states.
 func (m *mission) isIn(states ...State) bool { return slices.Contains(states, m.state()) }
 
-// slotsSince is for how many slots a state has been entered, 0 before.
+// slotsSince is the time since a state was entered, in slots; 0 before.
 func (m *mission) slotsSince(s State) float64 {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()

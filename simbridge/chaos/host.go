@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// hostMonitor measures how long the machine, not a program, held programs up, so that
-// a judge of lateness can add what was measured, and nothing else, to what the
-// contract allows. There are two measures. The kernel counts for each thread how
-// long it could have run and had no core (run_delay, the second number of
-// /proc/PID/task/TID/schedstat): the leader's, whose setpoints are judged. And a
-// thread of our own that sleeps for a millisecond at a time finds what our side
-// waits for, and when the whole machine stood still, which the kernel inside it
-// cannot know. A program that computes for long is delayed by neither.
+// hostMonitor measures how long the machine, rather than a program, delayed programs, so
+// that the judge can add the measured delay, and nothing else, to its limits of time.
+// There are two measures. The kernel counts for each thread how long it was ready and
+// had no core (run_delay, the second number of /proc/PID/task/TID/schedstat), here for
+// the leader's threads. And a thread of this process that sleeps for a millisecond at a
+// time, the canary, detects delays of the simulator, and stops of the whole machine,
+// which a kernel in a virtual machine cannot measure. Neither counts the time in which a
+// program computes.
 type hostMonitor struct {
 	mutex  sync.Mutex
 	canary delayLog
@@ -27,18 +27,18 @@ type hostMonitor struct {
 	done   sync.WaitGroup
 }
 
-// delayLog is what was measured, by the moment at which it was.
+// delayLog is a list of measured delays by the time of their end.
 type delayLog struct {
 	delays []delay
 	total  time.Duration
 }
 
 type delay struct {
-	endedAt  time.Time // it ended
+	endedAt  time.Time
 	duration time.Duration
 }
 
-// delayRetention is how far back a delay can be asked for.
+// delayRetention is how long a delay is kept.
 const delayRetention = 2 * time.Minute
 
 func (r *delayLog) add(at time.Time, d time.Duration) {
@@ -52,7 +52,7 @@ func (r *delayLog) add(at time.Time, d time.Duration) {
 	r.delays = append(r.delays, delay{at, d})
 }
 
-// within returns the delays that fell into a span, cut to it.
+// within returns the parts of the delays within a span.
 func (r *delayLog) within(from, to time.Time) (spans []span) {
 	for i := len(r.delays) - 1; i >= 0; i-- {
 		x := r.delays[i]
@@ -68,7 +68,7 @@ func (r *delayLog) within(from, to time.Time) (spans []span) {
 
 type span struct{ from, to time.Time }
 
-// unionDuration is how long the spans last together: what two of them cover counts once.
+// unionDuration is the duration of the union of the spans.
 func unionDuration(spans []span) (sum time.Duration) {
 	slices.SortFunc(spans, func(a, b span) int { return a.from.Compare(b.from) })
 	var until time.Time
@@ -86,7 +86,7 @@ func maxTime(t ...time.Time) time.Time { return slices.MaxFunc(t, time.Time.Comp
 
 const (
 	canaryTick   = time.Millisecond
-	canarySlack  = 500 * time.Microsecond // a timer's own
+	canarySlack  = 500 * time.Microsecond // inaccuracy of a timer
 	samplePeriod = 5 * time.Millisecond
 )
 
@@ -119,8 +119,8 @@ func (h *hostMonitor) run() {
 	}
 }
 
-// delayBetween is for how much of a span of wall time the machine held up the leader
-// or us, whom a setpoint passes one after the other.
+// delayBetween is for how much of a span of wall time the machine delayed the leader or
+// this process, which a setpoint passes one after the other.
 func (h *hostMonitor) delayBetween(leader *threadDelays, from, to time.Time) time.Duration {
 	spans := leader.within(from, to)
 	h.mutex.Lock()
@@ -128,14 +128,14 @@ func (h *hostMonitor) delayBetween(leader *threadDelays, from, to time.Time) tim
 	return unionDuration(append(spans, h.canary.within(from, to)...))
 }
 
-// totalDelay is for how long we were held up.
+// totalDelay is the delay of this process in all.
 func (h *hostMonitor) totalDelay() time.Duration {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
 	return h.canary.total
 }
 
-// threadDelays are a process's, and how long each waited for a core. A nil one has none.
+// threadDelays are the waits of a process's threads for a core. nil has none.
 type threadDelays struct {
 	pid int
 
@@ -145,9 +145,9 @@ type threadDelays struct {
 	delays   delayLog
 }
 
-// sample takes the increments since the sample before. The longest wait of any
-// thread counts, for what passes through several waits for one after the other
-// and shows in one sample after the other.
+// sample adds the increments since the sample before. The longest wait of any thread
+// counts: a message that passes through several threads waits for one after the other,
+// which several samples show.
 func (t *threadDelays) sample() {
 	if t == nil {
 		return
@@ -177,7 +177,7 @@ func (t *threadDelays) sample() {
 	t.delays.add(now, time.Duration(longest))
 }
 
-// within is when the threads waited in a span, until now if need be.
+// within returns when the threads waited within a span, up to now.
 func (t *threadDelays) within(from, to time.Time) []span {
 	if t == nil {
 		return nil

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// What was measured counts by its part within the span that is asked for, and
-// what held up two at once counts once.
+// A delay counts by its part within the span, and the overlap of two delays once.
 func TestDelays(t *testing.T) {
 	at := time.Now()
 	ms := func(n int) time.Time { return at.Add(time.Duration(n) * time.Millisecond) }
@@ -34,7 +33,7 @@ func TestDelays(t *testing.T) {
 	}
 }
 
-// Threads that fight for the cores wait, and are seen to.
+// Threads that compete for the cores wait, and the waits are measured.
 func TestThreadsWaitForCores(t *testing.T) {
 	stop := make(chan struct{})
 	defer close(stop)
@@ -53,15 +52,15 @@ func TestThreadsWaitForCores(t *testing.T) {
 	own := &threadDelays{pid: os.Getpid()}
 	for began := time.Now(); own.total() < time.Millisecond; own.sample() {
 		if time.Since(began) > 20*time.Second {
-			t.Fatal("no thread was seen to wait for a core")
+			t.Fatal("no wait for a core was measured")
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
 }
 
-// What a thread computes, however long, is no delay: of the time that passed only
-// what it did not compute in can have been waited.
-func TestComputingIsNoExcuse(t *testing.T) {
+// The computing of a thread is no delay: only the time in which it did not compute can be
+// a wait.
+func TestComputingIsNoDelay(t *testing.T) {
 	name := func() string { return fmt.Sprintf("/proc/%d/task/%d/schedstat", os.Getpid(), syscall.Gettid()) }
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -85,7 +84,7 @@ func TestComputingIsNoExcuse(t *testing.T) {
 	}
 }
 
-func TestPortsAreHandedOutOnce(t *testing.T) {
+func TestPortsAreAllocatedOnce(t *testing.T) {
 	var p ports
 	seen := map[string]bool{}
 	for range 50 {

@@ -12,7 +12,7 @@ import (
 	"prefdt/simbridge/geo"
 )
 
-// offboardSetpoint is a setpoint that asks an aircraft, where it is, for a velocity.
+// offboardSetpoint is a setpoint that commands a velocity at the aircraft's position.
 func offboardSetpoint(at geo.Local, east, north, timeS float64) autopilot.Received {
 	return autopilot.Received{
 		Setpoint: &autopilot.Setpoint{Position: at, Velocity: geo.Local{EastM: east, NorthM: north}},
@@ -20,7 +20,7 @@ func offboardSetpoint(at geo.Local, east, north, timeS float64) autopilot.Receiv
 	}
 }
 
-// Every rule is broken once, and is not broken by what is right.
+// Every rule is broken once, and kept once.
 func TestJudge(t *testing.T) {
 	middle, near := geo.Local{EastM: 500, NorthM: 500, UpM: 100}, geo.Local{EastM: 515, NorthM: 500, UpM: 100}
 	for name, c := range map[string]struct {
@@ -86,7 +86,7 @@ func TestJudge(t *testing.T) {
 			j.handleMotion(1, autopilot.Body{Position: geo.Local{EastM: 509, NorthM: 500, UpM: 100}})
 			j.handleMotion(0, autopilot.Body{Position: middle})
 		}, "separation"},
-		"after the pilot, of which no HEARTBEAT told": {func(j *judge) { pilotTakesPosition(j, 10); j.handleReceived(0, offboardSetpoint(middle, 8, 0, 13)) }, ""},
+		"after the pilot, before a HEARTBEAT shows it": {func(j *judge) { pilotTakesPosition(j, 10); j.handleReceived(0, offboardSetpoint(middle, 8, 0, 13)) }, ""},
 		"after a HEARTBEAT from before the pilot": {func(j *judge) {
 			pilotTakesPosition(j, 10)
 			j.handleHeartbeat(0, autopilot.Heartbeat{TimeS: 9.9, Mode: autopilot.ModePosition})
@@ -110,25 +110,25 @@ func TestJudge(t *testing.T) {
 			pilotTakesPosition(j, 10, 10.9)
 			j.handleReceived(0, offboardSetpoint(middle, 8, 0, 11.3))
 		}, "pilot"},
-		"a leader that has just come back": {func(j *judge) {
+		"a leader that was just restarted": {func(j *judge) {
 			pilotTakesPosition(j, 10, 10.9)
 			j.noteLeaderReturned(0, 13)
 			j.handleReceived(0, offboardSetpoint(middle, 8, 0, 13.1))
 		}, ""},
-		"OFFBOARD asked of a pilot": {func(j *judge) {
+		"OFFBOARD under pilot control": {func(j *judge) {
 			pilotTakesPosition(j, 10, 10.9)
 			j.handleReceived(0, receivedCommand(common.MAV_CMD_DO_SET_MODE, 13))
 		}, "pilot"},
-		"a stream asked of a pilot": {func(j *judge) {
+		"a stream under pilot control": {func(j *judge) {
 			pilotTakesPosition(j, 10, 10.9)
 			j.handleReceived(0, receivedCommand(common.MAV_CMD_SET_MESSAGE_INTERVAL, 13))
 		}, ""},
-		"given back": {func(j *judge) {
+		"returned to the leader": {func(j *judge) {
 			pilotTakesPosition(j, 10, 10.9)
 			j.handToLeader([]int{0}, false)
 			j.handleReceived(0, offboardSetpoint(middle, 8, 0, 13))
 		}, ""},
-		"another one given back": {func(j *judge) {
+		"another one returned to the leader": {func(j *judge) {
 			pilotTakesPosition(j, 10, 10.9)
 			j.handToLeader([]int{1}, false)
 			j.handleReceived(0, offboardSetpoint(middle, 8, 0, 13))
@@ -138,13 +138,13 @@ func TestJudge(t *testing.T) {
 			j.handToLeader([]int{0}, false)()
 			j.handleReceived(0, offboardSetpoint(middle, 8, 0, 13))
 		}, "pilot"},
-		"standing": {func(j *judge) {
+		"on the ground": {func(j *judge) {
 			j.handleHeartbeat(0, autopilot.Heartbeat{TimeS: 10})
 			h := offboardSetpoint(middle, 0, 0, 10.5)
 			h.Armed, h.Landed = false, true
 			j.handleReceived(0, h)
 		}, "ground"},
-		"standing, of which no HEARTBEAT told": {func(j *judge) {
+		"on the ground, before a HEARTBEAT shows it": {func(j *judge) {
 			j.handleHeartbeat(0, autopilot.Heartbeat{TimeS: 10, Armed: true})
 			h := offboardSetpoint(middle, 0, 0, 12)
 			h.Armed, h.Landed = false, true
@@ -157,7 +157,7 @@ func TestJudge(t *testing.T) {
 		"more than ten": {func(j *judge) {
 			j.handleHeartbeat(0, autopilot.Heartbeat{TimeS: 10, Armed: true})
 			j.handleReceived(0, offboardSetpoint(middle, 0, 0, 20.4))
-		}, "deaf"},
+		}, "no heartbeat"},
 		"a gap in the stream": {func(j *judge) {
 			j.handleReceived(0, offboardSetpoint(middle, 0, 0, 10))
 			j.handleReceived(0, offboardSetpoint(middle, 0, 0, 13))
@@ -172,12 +172,12 @@ func TestJudge(t *testing.T) {
 			j.handleReceived(0, offboardSetpoint(middle, 0, 0, 10))
 			j.endStreamRequirement(0, true, 13)
 		}, "gap"},
-		"one that ends in the landing": {func(j *judge) {
+		"a gap in the landing": {func(j *judge) {
 			j.requireStream(0, 9)
 			j.handleReceived(0, offboardSetpoint(middle, 0, 0, 10))
 			j.endStreamRequirement(0, false, 13)
 		}, ""},
-		"armed unasked": {func(j *judge) { j.handleReceived(0, armCommand(10)) }, "arm"},
+		"armed without an order": {func(j *judge) { j.handleReceived(0, armCommand(10)) }, "arm"},
 		"armed as ordered, for ten seconds": {func(j *judge) {
 			j.handToLeader([]int{0}, true)
 			for s := 10.0; s <= 20; s++ {
@@ -216,15 +216,15 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// pilotTakesPosition is a pilot's choice of it, and the HEARTBEATs that tell of it.
-func pilotTakesPosition(j *judge, atS float64, beatsS ...float64) {
+// pilotTakesPosition is a pilot's choice of Position, and the HEARTBEATs that show it.
+func pilotTakesPosition(j *judge, atS float64, heartbeatsS ...float64) {
 	j.pilotTookOver(0, atS, func(h autopilot.Heartbeat) bool { return h.Mode == autopilot.ModePosition })
-	for _, s := range beatsS {
+	for _, s := range heartbeatsS {
 		j.handleHeartbeat(0, autopilot.Heartbeat{TimeS: s, Mode: autopilot.ModePosition, Armed: true})
 	}
 }
 
-// setHostDelay is a machine that stood still.
+// setHostDelay sets the delay by the machine.
 func setHostDelay(j *judge, byS float64) {
 	j.hostDelayS = func(int, float64, float64) float64 { return byS }
 }
@@ -239,7 +239,7 @@ func armCommand(timeS float64) autopilot.Received {
 	return h
 }
 
-// armThenDisarm is an aircraft that armed as ordered and was disarmed, as known at 13 s.
+// armThenDisarm is an aircraft that armed as ordered and was disarmed, known at 13 s.
 func armThenDisarm(j *judge) {
 	j.handToLeader([]int{0}, true)
 	j.handleReceived(0, armCommand(10))
@@ -247,7 +247,7 @@ func armThenDisarm(j *judge) {
 	j.handleHeartbeat(0, autopilot.Heartbeat{TimeS: 13})
 }
 
-// What is excused by the machine is counted, and by how much.
+// Delays excused by the machine are counted, with the largest.
 func TestExcusesAreCounted(t *testing.T) {
 	j := newJudge(physics.DefaultConstants(), 2, 20)
 	setHostDelay(j, 1)

@@ -38,7 +38,7 @@ type mission struct {
 	origin        geo.Point
 	host          *hostMonitor
 	ports         *ports
-	coverage      coverage // shared with other missions, under metMutex
+	coverage      coverage // shared with other missions, under coverageMutex
 	coverageMutex *sync.Mutex
 
 	url              string
@@ -48,27 +48,27 @@ type mission struct {
 	users            *users.Simulator
 	crew             *crew
 	judge            *judge
-	leaderConfigPath string   // its configuration
-	keyPaths         []string // paths: the crew's and the leaders'
-	publicKey        string   // of the crew's
+	leaderConfigPath string
+	keyPaths         []string // of the crew's key and the leaders'
+	publicKey        string   // of the crew's key
 
 	leaderKilled atomic.Bool // on purpose, and not started again yet
 
 	mutex             sync.Mutex
 	leader            *process.Process
-	leaderThreads     *threadDelays // of the leader
-	leaderStarts      int           // of the leader
-	epoch             time.Time     // of slot 0; zero before
+	leaderThreads     *threadDelays
+	leaderStarts      int
+	epoch             time.Time // start of slot 0; zero before
 	bodies            []autopilot.Body
 	counterResets     []counterReset
-	leaderAbsentS     float64  // the leader was gone
-	findings          []string // what was wrong
-	activeFaults      int      // faults that go on
-	lastFaultEnd      float64  // slot in which the last fault ended
-	pendingFaults     []fault  // have not begun
+	leaderAbsentS     float64  // time without a leader
+	findings          []string // failures of the mission
+	activeFaults      int
+	lastFaultEnd      float64 // by elapsedSlots
+	pendingFaults     []fault // not begun yet
 	stateEnteredAt    map[State]time.Time
-	activeFaultStates []State // in which those began
-	setpointReceived  []bool  // has received a setpoint since it was ordered to start, by aircraft
+	activeFaultStates []State // in which the active faults began
+	setpointReceived  []bool  // since it was ordered to start, by aircraft
 	faultErrors       chan error
 
 	outcome     outcome
@@ -78,17 +78,17 @@ type mission struct {
 
 	began               time.Time
 	accountRows         strings.Builder
-	lastRecoverAt       float64   // on clock
-	lastFaultEndInSlots float64   // likewise, the end of the last fault that began before the end of the slots
-	slotsEndedAt        float64   // likewise, the end of the slots
-	resumedGrounded     bool      // the crew resumed what stands
-	heldSince           time.Time // an aircraft in Hold is not led
+	lastRecoverAt       float64   // by elapsedSlots
+	lastFaultEndInSlots float64   // likewise, of the last fault that began before the end of the slots
+	slotsEndedAt        float64   // likewise
+	resumedGrounded     bool      // the crew has sent a resume for aircraft on the ground
+	heldSince           time.Time // an aircraft is in Hold without the leader's command
 }
 
-// counterReset is a battery's counters beginning anew.
+// counterReset is a reset of a battery's counters.
 type counterReset struct {
 	aircraft int
-	gapS     float64 // nobody could have read the counter for so long before
+	gapS     float64 // time before it in which the counter could not be read
 }
 
 func (m *mission) slotWall() time.Duration { return time.Duration(float64(time.Second) / m.Speed) }
@@ -103,14 +103,13 @@ func (m *mission) slotNow() float64 {
 	return float64(time.Since(m.epoch)) / float64(m.slotWall())
 }
 
-// px4Parameters are PX4's, but for a climb and a descent that do not take longer
-// than the mission.
+// px4Parameters make a climb and a descent shorter than the mission.
 var px4Parameters = map[string]float64{
 	"MPC_XY_VEL_MAX": 30, "MPC_XY_CRUISE": 12, "MPC_Z_VEL_MAX_UP": 12, "MPC_TKO_SPEED": 12, "MPC_Z_V_AUTO_DN": 10, "MPC_Z_VEL_MAX_DN": 10,
 	"MPC_LAND_SPEED": 3, "COM_OF_LOSS_T": 10, "COM_LOW_BAT_ACT": 3,
 }
 
-// setUp brings the world up, and the leader.
+// setUp starts the broker, the aircraft, the crew, the users and the leader.
 func (m *mission) setUp(ctx context.Context) error {
 	m.began, m.lastFaultEnd, m.lastRecoverAt = time.Now(), -10, -10
 	m.world = world.Standard()
@@ -213,7 +212,7 @@ func (m *mission) handleMotion(i int, b autopilot.Body) {
 	m.judge.handleMotion(i, b)
 }
 
-// handleBeacon starts the clock. All slots follow from the first one's.
+// handleBeacon sets the epoch. The times of all slots follow from the first beacon.
 func (m *mission) handleBeacon(s telemetry.Slot, received time.Time) {
 	m.mutex.Lock()
 	first := m.epoch.IsZero()
@@ -231,7 +230,8 @@ func (m *mission) handleBeacon(s telemetry.Slot, received time.Time) {
 	}
 }
 
-// writeLeaderConfig writes a leader's configuration; each name has a state of its own.
+// writeLeaderConfig writes a leader's configuration; each name has a state directory of
+// its own.
 func (m *mission) writeLeaderConfig(name string, links []string) (string, error) {
 	var aircraft []map[string]any
 	for i, link := range links {
@@ -293,9 +293,8 @@ func (m *mission) makeKeys() (err error) {
 	return nil
 }
 
-// hostDelayS is how long the machine held leader and simulator up between two
-// moments of an aircraft's time, in mission seconds. What came late may have
-// been held up until now.
+// hostDelayS is how long the machine delayed leader and simulator between two moments of
+// an aircraft's time, in mission seconds. A late message may have been delayed until now.
 func (m *mission) hostDelayS(i int, fromS, toS float64) float64 {
 	m.mutex.Lock()
 	leader := m.leaderThreads
@@ -304,8 +303,8 @@ func (m *mission) hostDelayS(i int, fromS, toS float64) float64 {
 	return m.host.delayBetween(leader, from, to).Seconds() * m.Speed
 }
 
-// leaderDone returns what is closed when the leader has ended; nil while it is
-// killed on purpose.
+// leaderDone returns a channel that is closed when the leader has exited; nil while it
+// is killed on purpose.
 func (m *mission) leaderDone() <-chan struct{} {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -315,14 +314,14 @@ func (m *mission) leaderDone() <-chan struct{} {
 	return m.leader.Done
 }
 
-// leaderProcess is the leader's.
+// leaderProcess is the current process of the leader.
 func (m *mission) leaderProcess() *process.Process {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	return m.leader
 }
 
-// leaderEnded tells whether the leader has ended without being killed on purpose.
+// leaderEnded reports whether the leader has exited without being killed on purpose.
 func (m *mission) leaderEnded() bool {
 	select {
 	case <-m.leaderDone():
@@ -332,7 +331,7 @@ func (m *mission) leaderEnded() bool {
 	}
 }
 
-// close ends what is left.
+// close stops everything that setUp started.
 func (m *mission) close() {
 	m.mutex.Lock()
 	leader := m.leader

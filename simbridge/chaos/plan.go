@@ -12,19 +12,19 @@ type FaultKind string
 
 const (
 	ReportLoss      FaultKind = "report_loss"     // no report arrives
-	ForeignReports  FaultKind = "foreign_reports" // early, late, twice, of strangers, malformed
-	ForgedResult    FaultKind = "forged_result"   // of 300 strangers and of users that did not report in that slot
+	ForeignReports  FaultKind = "foreign_reports" // early, late, duplicate, of unknown users, malformed
+	ForgedResult    FaultKind = "forged_result"   // of 300 unknown users and of users that did not report in that slot
 	BrokerRestart   FaultKind = "broker_restart"
 	LinkLoss        FaultKind = "link_loss"
 	Reboot          FaultKind = "autopilot_reboot"
 	BatteryAbsent   FaultKind = "battery_absent"   // no field of BATTERY_STATUS is measured
-	BatteryHandover FaultKind = "battery_handover" // another one is
-	BatterySwap     FaultKind = "battery_reset"    // counters begin anew, the charge jumps
-	BatteryOutlier  FaultKind = "battery_wild"     // one message says 4 kJ too much, another one 0
-	SecondBattery   FaultKind = "battery_second"   // one with id 1 reports, too
+	BatteryHandover FaultKind = "battery_handover" // other fields are measured
+	BatterySwap     FaultKind = "battery_reset"    // counters are reset, the charge jumps
+	BatteryOutlier  FaultKind = "battery_wild"     // one message reports 4 kJ too much, another one 0
+	SecondBattery   FaultKind = "battery_second"   // one with id 1 reports as well
 	HeartbeatGap    FaultKind = "heartbeat_gap"    // four HEARTBEATs in a row are lost, positions go on
 	HeartbeatLoss   FaultKind = "heartbeat_loss"   // 10 % of them are
-	OutOfOrder      FaultKind = "out_of_order"     // 30 % of the datagrams come up to 0.7 s late
+	OutOfOrder      FaultKind = "out_of_order"     // 30 % of the datagrams are up to 0.7 s late
 	PilotDisarm     FaultKind = "pilot_disarm"
 	PilotPosition   FaultKind = "pilot_position" // the pilot chooses POSCTL
 	PilotHold       FaultKind = "pilot_hold"     // the pilot chooses Hold
@@ -35,17 +35,17 @@ const (
 	ForgedStatus    FaultKind = "forged_status"
 	ForgedBeacon    FaultKind = "forged_beacon"
 	ForgedAtRestart FaultKind = "forged_at_restart" // both, while the leader restarts
-	CrewRadioHold   FaultKind = "crew_radio_hold"   // the crew is not heard for longer than crew_hold_s
+	CrewRadioHold   FaultKind = "crew_radio_hold"   // no heartbeat of the crew for longer than crew_hold_s
 	CrewRadioReturn FaultKind = "crew_radio_return" // for longer than crew_return_s
 	ClockJump       FaultKind = "clock_jump"        // the leader's wall clock jumps a day, again and again
 )
 
-// fault is one that begins in a state and lasts for some slots.
+// fault is a fault that begins in a state and lasts for some slots.
 type fault struct {
 	Kind          FaultKind
 	State         State
-	StartSlot     int // it begins: of the mission in Flying, else counted from when the state was entered
-	DurationSlots int // it lasts
+	StartSlot     int // of the mission in Flying, else since the state was entered
+	DurationSlots int
 	Aircraft      int // from 0
 	Severe        bool
 }
@@ -56,17 +56,17 @@ type plan struct {
 	Slots              int     // T
 	Faults             []fault // in the order in which they are to begin
 	DenseStart         bool    // starts at 1.5 times the least separation
-	ShockSlot          int     // propulsion costs half as much again from there on
+	ShockSlot          int     // propulsion power is 1.5 times as high from there on
 	ReportLossRate     float64 // of reports, throughout
-	RelaunchesGrounded bool    // the crew launches again an aircraft that stands
-	ResumesGrounded    bool    // the crew also resumes what stands, which must not arm
+	RelaunchesGrounded bool    // the crew launches aircraft on the ground again
+	ResumesGrounded    bool    // the crew also resumes aircraft on the ground, which must not arm them
 	Signed             bool    // crew and leader have keys
 	ClockJumps         bool    // the wall clock jumps
 
 	HoldSlot, HoldSlots int    // the crew holds; 0 slots: never
 	Ending              ending // how it ends
 	EndSlot             int    // of endReturn and endStop
-	ReturnAfterStop     bool   // the crew brings the aircraft home; or else their pilots do
+	ReturnAfterStop     bool   // the crew returns the aircraft; else their pilots land them
 }
 
 // ending is how a mission ends.
@@ -78,10 +78,10 @@ const (
 	endStop   ending = "stop"   // the crew stops it
 )
 
-// mustResume tells whether, by the leader's table, every aircraft flies for it
-// again at the end. Not so one that was rebooted or disarmed, or that a leader
-// restarted in the climb finds on the ground, which stands until the crew
-// launches it; nor one in a mission that ended early.
+// mustResume reports whether every aircraft has to be under the leader's command again at
+// the end. One need not be that was rebooted or disarmed, or that was on the ground when
+// the leader restarted in the climb, since it stays there until the crew launches it; nor
+// any in a mission that ended early.
 func (p *plan) mustResume() bool {
 	if p.Ending != endSlots {
 		return false
@@ -98,23 +98,22 @@ func (p *plan) hasFault(k FaultKind) bool {
 
 func (p *plan) losesCrewRadio() bool { return p.hasFault(CrewRadioHold) || p.hasFault(CrewRadioReturn) }
 
-// brokerRetryS is wall time after which the leader's client tries a broker again that
-// did not answer at once. Until then nobody can give an aircraft back.
+// brokerRetryS is the longest wall time between two attempts of the leader's client to
+// reconnect. Until then the crew cannot return an aircraft to it.
 const brokerRetryS = 2.5
 
 // linkLossExtraSlots makes a loss of the link outlast COM_OF_LOSS_T.
 const linkLossExtraSlots = 8
 
-// quietSlots is how many slots at a mission's end begin no fault of Flying.
+// quietSlots is the number of slots at a mission's end in which no fault of Flying begins.
 const quietSlots = 12
 
 // minSlots is the least length of a mission, in slots.
 const minSlots = 24
 
-// drawPlan makes mission k of a run. Its first fault is the run's k-th possible
-// cell, in an order of the seed's, so that a run with as many missions as there
-// are cells meets each; the others come after it in the same mission, so that
-// they cannot keep it from happening.
+// drawPlan draws mission k of a run. Its first fault is the run's k-th possible cell, in
+// an order drawn from the seed, so that a run with as many missions as there are cells
+// meets each; the other faults begin after it, so that they cannot prevent it.
 func drawPlan(c *Config, k int) plan {
 	seed, slots, aircraft := c.Seed, c.Slots, c.Aircraft
 	all := coverageCells()
@@ -137,12 +136,12 @@ func drawPlan(c *Config, k int) plan {
 	}
 	add(first)
 	most := 1 + r.IntN(3)
-	if first == (coverageCell{SecondBattery, Idle}) { // it waits for a refusal, which others delay or change
+	if first == (coverageCell{SecondBattery, Idle}) { // it waits for a refusal, which other faults delay or change
 		most = 0
 	}
 	for i := range most {
 		c := all[r.IntN(len(all))]
-		if i == 0 { // each cell has another mission to be met in
+		if i == 0 { // each cell has a second mission in which it can be met
 			c = all[order[(k+len(all)/2)%len(all)]]
 		}
 		if !p.visits(c.State) || c.Kind == CrewRadioHold || c.Kind == CrewRadioReturn || slices.ContainsFunc(p.Faults, func(f fault) bool { return mutuallyExclusive(c, coverageCell{f.Kind, f.State}) }) ||
@@ -152,7 +151,7 @@ func drawPlan(c *Config, k int) plan {
 		add(c)
 	}
 	at := func(f fault) int { return slices.Index(states, f.State)*slots + f.StartSlot }
-	for i := range p.Faults[1:] { // none before the first
+	for i := range p.Faults[1:] { // none begins before the first
 		if f := &p.Faults[i+1]; f.State == first.State {
 			f.StartSlot = max(f.StartSlot, p.Faults[0].StartSlot+1)
 		}
@@ -199,7 +198,7 @@ func (p *plan) drawStartSlot(c coverageCell, last, slots int, r *rand.Rand) int 
 		return 1 + r.IntN(2)
 	case c.Kind == CrewRadioHold && c.State == Flying:
 		return 2 + r.IntN(4)
-	case c.State == Flying && p.HoldSlots > 0: // not in the hold
+	case c.State == Flying && p.HoldSlots > 0: // not during the hold
 		if p.HoldSlot > 3 && r.IntN(2) == 0 {
 			return r.IntN(p.HoldSlot - 2)
 		}
@@ -216,7 +215,7 @@ func (p *plan) drawStartSlot(c coverageCell, last, slots int, r *rand.Rand) int 
 	return r.IntN(4)
 }
 
-// visits tells whether a mission comes through a state.
+// visits reports whether a mission passes through a state.
 func (p *plan) visits(s State) bool {
 	switch s {
 	case Holding:
@@ -231,8 +230,8 @@ func (p *plan) visits(s State) bool {
 	return true
 }
 
-// needsKeys is what a leader is safe from only with keys; and a newcomer is told
-// of an incumbent that sends no beacons only by its proof.
+// needsKeys reports whether a leader withstands a fault only with keys. A second leader
+// detects the first by its signed proof alone while that sends no beacons.
 func needsKeys(f fault) bool {
 	switch f.Kind {
 	case ForgedStatus, ForgedBeacon, ForgedAtRestart:
@@ -243,8 +242,8 @@ func needsKeys(f fault) bool {
 	return false
 }
 
-// exclusiveGroups of kinds that do not share a mission: what would be mistaken for one
-// another, and what keeps another one from meaning anything.
+// exclusiveGroups are kinds that do not share a mission, because one would be mistaken for
+// another or would hide its effect.
 var exclusiveGroups = [][]FaultKind{
 	{ProcessKill, ProcessStall, BrokerRestart, SecondLeader, ForgedAtRestart, ForgedStatus, ForgedBeacon},
 	{ProcessKill, ProcessStall, BrokerRestart, CrewRadioHold, CrewRadioReturn, ForgedAtRestart},
@@ -254,9 +253,9 @@ var exclusiveGroups = [][]FaultKind{
 	{HeartbeatGap, HeartbeatLoss, OutOfOrder, LinkLoss},
 }
 
-// mutuallyExclusive tells which faults do not share a mission: two of a kind, whose ends
-// would be mistaken for one another, and two of a group. A kill may meet a
-// broker that restarts, as both do in the field.
+// mutuallyExclusive reports whether two faults must not share a mission: two of a kind,
+// whose ends would be mistaken for one another, and two of a group. A kill and a restart
+// of the broker may, as both happen together in the field.
 func mutuallyExclusive(a, b coverageCell) bool {
 	if a.Kind == b.Kind {
 		return true

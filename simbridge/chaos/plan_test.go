@@ -11,7 +11,7 @@ func testConfig(seed uint64) *Config {
 	return &Config{Missions: fullRunMissions, Seed: seed, Slots: 40, Speed: 20, Aircraft: 2, JumpLeader: "leader-jump"}
 }
 
-// The same seed draws the same missions; each comes through the states of its
+// The same seed draws the same missions; each passes through the states of its
 // faults, and its first fault can be met before any other of that state.
 func TestDraw(t *testing.T) {
 	for k := range 2 * fullRunMissions {
@@ -46,7 +46,7 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// A run of 200 missions has every possible cell as the first fault of one, whatever the seed.
+// In a run of 200 missions every possible cell is the first fault of one, for any seed.
 func TestFullRunPlansEveryCell(t *testing.T) {
 	for seed := range uint64(20) {
 		met := coverage{}
@@ -85,8 +85,8 @@ func TestUncoveredCellFailsALongRun(t *testing.T) {
 	}
 }
 
-// Unsafe, lost and doubled fail a run even if no mission was called a failure.
-func TestWhatMustNeverBeFailsARun(t *testing.T) {
+// Unsafe setpoints, lost and duplicate commands fail a run even if no mission failed.
+func TestSafetyViolationsFailARun(t *testing.T) {
 	for _, r := range []Result{{UnsafeSetpoints: 1}, {LostCommands: 1}, {DuplicateCommands: 1}, {Failures: []Failure{{}}}} {
 		if r.Failed() == "" {
 			t.Errorf("%+v did not fail", r)

@@ -7,9 +7,8 @@ import (
 	"sync"
 )
 
-// ports hands out addresses below the range from which the kernel takes those
-// of clients, each once in a run: a leader that is killed finds its own again,
-// and missions that fly at once do not meet.
+// ports allocates addresses below the kernel's range for clients, each once in a run: a
+// restarted leader can bind its own again, and concurrent missions do not collide.
 type ports struct {
 	mutex sync.Mutex
 	next  int
@@ -23,7 +22,7 @@ const (
 func (p *ports) allocate(network string) (string, error) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	if p.next == 0 { // runs beside one another begin apart
+	if p.next == 0 { // concurrent runs begin at different ports
 		p.next = os.Getpid() * 64 % (lastPort - firstPort)
 	}
 	for range lastPort - firstPort {

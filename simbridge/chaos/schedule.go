@@ -10,24 +10,24 @@ import (
 	"prefdt/simbridge/autopilot"
 )
 
-// runFaults begins each fault when the mission is where the plan has it, and does
-// what goes on all the time: the crew's heartbeat, the measure of the machine.
+// runFaults injects each fault when it is due by the plan. It also sends the crew's
+// heartbeats and samples the delays by the machine.
 func (m *mission) runFaults(ctx context.Context) {
 	var faults sync.WaitGroup
 	defer faults.Wait()
-	beat := time.Second
+	heartbeatPeriod := time.Second
 	if m.plan.losesCrewRadio() {
-		beat = time.Duration(heartbeatPeriodS * float64(time.Second))
+		heartbeatPeriod = time.Duration(heartbeatPeriodS * float64(time.Second))
 	}
 	tick := time.NewTicker(max(2*time.Millisecond, m.slotWall()/10))
 	defer tick.Stop()
-	for lastBeat := (time.Time{}); ; {
+	for lastHeartbeat := (time.Time{}); ; {
 		m.mutex.Lock()
 		leader := m.leaderThreads
 		m.mutex.Unlock()
 		leader.sample()
-		if now := time.Now(); now.Sub(lastBeat) >= beat {
-			lastBeat = now
+		if now := time.Now(); now.Sub(lastHeartbeat) >= heartbeatPeriod {
+			lastHeartbeat = now
 			m.crew.sendHeartbeat()
 		}
 		if s := m.state(); s != Idle && s != "" {
@@ -74,7 +74,7 @@ func (m *mission) countFault(k FaultKind, s State) {
 	m.coverage.add(k, s)
 }
 
-// nextDueFault takes a fault out of those pending whose time has come.
+// nextDueFault removes a fault that is due from the pending ones and returns it.
 func (m *mission) nextDueFault() (fault, bool) {
 	m.mutex.Lock()
 	pending := slices.Clone(m.pendingFaults)
@@ -94,8 +94,8 @@ func (m *mission) nextDueFault() (fault, bool) {
 	return fault{}, false
 }
 
-// isDue tells whether a fault begins now, and settles which aircraft it meets:
-// the planned one or, if that one is not where it can, another.
+// isDue reports whether a fault begins now, and chooses its aircraft: the planned one or,
+// if the fault is not possible there, another.
 func (m *mission) isDue(f *fault) bool {
 	state := m.state()
 	m.mutex.Lock()
@@ -132,7 +132,7 @@ func (m *mission) isDue(f *fault) bool {
 	return false
 }
 
-// needsAirborneAircraft tells whether a fault is an aircraft's and needs it in the air.
+// needsAirborneAircraft reports whether a fault affects an aircraft and needs it in the air.
 func needsAirborneAircraft(k FaultKind) bool {
 	switch k {
 	case PilotDisarm, PilotPosition, PilotHold, LinkLoss, Reboot, HeartbeatGap, HeartbeatLoss, OutOfOrder:
@@ -141,7 +141,7 @@ func needsAirborneAircraft(k FaultKind) bool {
 	return false
 }
 
-// aircraftIsDue tells whether an aircraft is where a fault can begin.
+// aircraftIsDue reports whether a fault can begin at an aircraft now.
 func (m *mission) aircraftIsDue(f *fault, i int) bool {
 	s := m.autopilots[i].State()
 	if f.State == Idle {
@@ -158,13 +158,13 @@ func (m *mission) aircraftIsDue(f *fault, i int) bool {
 		return streamed && s.Mode != autopilot.ModeOffboard
 	case Climbing: // once the leader can know that it is armed
 		return m.judge.knownArmed(i)
-	case Landing: // at one height or another, and a stall over the touchdown
+	case Landing: // at a height by the plan, and a stall during the touchdown
 		if f.Kind == ProcessStall {
 			return s.Mode == autopilot.ModeLand && s.Position.UpM < touchdownM
 		}
 		return s.Mode == autopilot.ModeLand && s.Position.UpM < m.world.Physics.AltitudeM*(1-0.2*float64(f.StartSlot))
 	}
-	if f.Kind == PilotHold { // soon after a stream has ended, it cannot be told from the failsafe's
+	if f.Kind == PilotHold { // soon after a stream has ended it cannot be distinguished from the failsafe's
 		return !m.leaderKilled.Load() && s.Mode == autopilot.ModeOffboard && m.judge.streaming(i, m.autopilots[i].TimeS())
 	}
 	return true
@@ -173,7 +173,7 @@ func (m *mission) aircraftIsDue(f *fault, i int) bool {
 // touchdownM is a height from which a landing takes less than the shortest stall.
 const touchdownM = 3
 
-// noteFaultEnd says that a fault has ended.
+// noteFaultEnd notes that a fault has ended.
 func (m *mission) noteFaultEnd() {
 	now := m.elapsedSlots()
 	m.mutex.Lock()
@@ -185,14 +185,14 @@ func (m *mission) noteFaultEnd() {
 	}
 }
 
-// faultActive tells whether a fault goes on.
+// faultActive reports whether a fault is active.
 func (m *mission) faultActive() bool {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	return m.activeFaults > 0
 }
 
-// awaitsFaultIn tells whether a fault in a state is still to begin, or goes on.
+// awaitsFaultIn reports whether a fault in a state is pending or active.
 func (m *mission) awaitsFaultIn(s State) bool {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -204,7 +204,7 @@ func (m *mission) awaitsFaultIn(s State) bool {
 	if slices.Contains(m.activeFaultStates, s) {
 		return true
 	}
-	if s == Holding || s == Stopped || s == Idle { // aircraft wait there to be met, for a while
+	if s == Holding || s == Stopped || s == Idle { // for a while, until a fault is possible at an aircraft
 		for _, f := range m.pendingFaults {
 			if f.State == s && time.Since(m.stateEnteredAt[s]) < 20*m.slotWall() {
 				return true

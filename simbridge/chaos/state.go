@@ -2,31 +2,30 @@ package chaos
 
 import "prefdt/telemetry"
 
-// State is where in a mission a fault begins: a state of the mission, as the
-// leader's acknowledgements and status have it, or a phase of the aircraft
-// within one.
+// State is where in a mission a fault begins: a state of the mission, by the leader's
+// acknowledgements and status, or a phase of an aircraft within one.
 type State string
 
-// The mission's states, and two phases in which an aircraft changes hands.
+// The mission's states, and two phases in which an aircraft changes its mode.
 const (
 	Idle      State = telemetry.StateIdle
 	Climbing  State = telemetry.StateClimbing
-	Engaging  State = "engaging" // in the climb: setpoints come, OFFBOARD does not fly yet
+	Engaging  State = "engaging" // in the climb: setpoints are received, OFFBOARD is not active yet
 	Flying    State = telemetry.StateFlying
 	Holding   State = telemetry.StateHolding
 	Returning State = telemetry.StateReturning
-	Landing   State = "landing" // on the way home: in the mode that lands it, in the air
+	Landing   State = "landing" // on the return: in Land, in the air
 	Done      State = telemetry.StateDone
 	Stopped   State = telemetry.StateStopped
 )
 
-// states in the order in which a mission meets them.
+// states in their order in a mission.
 var states = []State{Idle, Climbing, Engaging, Flying, Holding, Returning, Landing, Done, Stopped}
 
 // faultTable has the states in which each kind of fault can begin; plans draw from its
 // cells in this order, and a run of [fullRunMissions] begins every one. A cell that is
 // absent is impossible or is no fault: no slot is open outside of flying and holding,
-// nobody pilots an aircraft that stays on the ground, and a pilot's Hold differs from
+// an aircraft on the ground has no pilot's act to respect, and a pilot's Hold differs from
 // the failsafe's in OFFBOARD alone.
 var faultTable = []struct {
 	kind   FaultKind

@@ -47,7 +47,7 @@ func TestEnergyDrawn(t *testing.T) {
 	}{
 		"flies":            {common.MAV_MODE_FLAG_SAFETY_ARMED, common.MAV_LANDED_STATE_IN_AIR, 0.02, 0.02},
 		"comes down":       {common.MAV_MODE_FLAG_SAFETY_ARMED, common.MAV_LANDED_STATE_LANDING, 0.02, 0.02},
-		"stands":           {common.MAV_MODE_FLAG_SAFETY_ARMED, common.MAV_LANDED_STATE_ON_GROUND, 0.02, 0},
+		"on the ground":    {common.MAV_MODE_FLAG_SAFETY_ARMED, common.MAV_LANDED_STATE_ON_GROUND, 0.02, 0},
 		"disarmed":         {0, common.MAV_LANDED_STATE_IN_AIR, 0.02, 0},
 		"unheard for 9 s":  {common.MAV_MODE_FLAG_SAFETY_ARMED, common.MAV_LANDED_STATE_IN_AIR, 9, 9},
 		"unheard for 60 s": {common.MAV_MODE_FLAG_SAFETY_ARMED, common.MAV_LANDED_STATE_IN_AIR, 60, 10},

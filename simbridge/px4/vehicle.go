@@ -82,7 +82,7 @@ func (v *Vehicle) BySlot() map[int]battery.Spent {
 
 // The following are called with the mutex held.
 
-// hasState is whether everything was heard that State needs.
+// hasState reports whether the messages were received that State needs.
 func (v *Vehicle) hasState() bool {
 	return v.located && v.heartbeat != nil && v.landed != common.MAV_LANDED_STATE_UNDEFINED
 }
