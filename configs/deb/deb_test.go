@@ -1,4 +1,5 @@
-// Package deb holds what the Debian package is made of, and tries one out:
+// Package deb has the configuration and scripts of the Debian package. The tests unpack
+// and run a built one:
 //
 //	make deb && PREFDT_DEB=$PWD/bin/deb/prefdt_0.1.0_amd64.deb go test ./configs/deb
 package deb
@@ -126,7 +127,7 @@ func TestCheckFromThePackage(t *testing.T) {
 	t.Log("\n" + text)
 }
 
-// serviceManager is as much of systemd as a Type=notify service with a watchdog meets.
+// serviceManager is the part of systemd that a Type=notify service with a watchdog uses.
 type serviceManager struct {
 	socket *net.UnixConn
 	path   string
@@ -164,10 +165,10 @@ func (m *serviceManager) start(t *testing.T, b *installation) *exec.Cmd {
 	return c
 }
 
-// awaitLine reads notifications until one holds a line, for at most so long.
-func (m *serviceManager) awaitLine(line string, most time.Duration) bool {
+// awaitLine reads notifications until one has a line, for at most a given time.
+func (m *serviceManager) awaitLine(line string, timeout time.Duration) bool {
 	b := make([]byte, 4096)
-	m.socket.SetReadDeadline(time.Now().Add(most))
+	m.socket.SetReadDeadline(time.Now().Add(timeout))
 	for {
 		n, err := m.socket.Read(b)
 		if err != nil {
@@ -189,15 +190,15 @@ func TestServiceAndWatchdog(t *testing.T) {
 	}
 	for i := range 5 {
 		if !m.awaitLine("WATCHDOG=1", watchdog) {
-			t.Fatalf("no sign of life %d", i)
+			t.Fatalf("no watchdog notification %d", i)
 		}
 	}
-	// Stalled on purpose: nothing feeds the watchdog, and the manager acts on it.
+	// Stopped on purpose: without notifications the service manager restarts it.
 	c.Process.Signal(syscall.SIGSTOP)
 	for m.awaitLine("WATCHDOG=1", watchdog/5) { // what was sent before
 	}
 	if m.awaitLine("WATCHDOG=1", watchdog) {
-		t.Error("a stopped process fed its watchdog")
+		t.Error("a stopped process sent a watchdog notification")
 	}
 	c.Process.Kill()
 	c.Wait()
@@ -207,9 +208,9 @@ func TestServiceAndWatchdog(t *testing.T) {
 	}
 	c.Process.Signal(syscall.SIGTERM)
 	if !m.awaitLine("STOPPING=1", 10*time.Second) {
-		t.Error("it did not say that it stops")
+		t.Error("it did not notify that it stops")
 	}
 	if err := c.Wait(); err != nil {
-		t.Errorf("asked to end: %v", err)
+		t.Errorf("after SIGTERM: %v", err)
 	}
 }

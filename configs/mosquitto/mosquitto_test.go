@@ -1,5 +1,6 @@
-// Package mosquitto holds a broker's configuration for a network, and tries it
-// out with the real mosquitto where that is installed.
+// Package mosquitto has a mosquitto configuration for a broker on a network, which the
+// tests run with the real mosquitto if it is installed. The Debian package ships the files
+// as examples.
 package mosquitto
 
 import (
@@ -72,7 +73,7 @@ func (a *authority) sign(t *testing.T, name, file string) (*x509.Certificate, *e
 	return c, key
 }
 
-// testBroker is mosquitto, running with this folder's files in a place of the test's.
+// testBroker is a running mosquitto with this folder's files in a directory of the test.
 type testBroker struct {
 	dir, tlsAddress, passwordAddress string // listeners' host:port
 }
@@ -95,7 +96,7 @@ func startMosquitto(t *testing.T) *testBroker {
 			t.Skip("mosquitto is not installed")
 		}
 	}
-	dir, err := os.MkdirTemp("/tmp", "prefdt-mosquitto") // readable by the user that mosquitto becomes
+	dir, err := os.MkdirTemp("/tmp", "prefdt-mosquitto") // readable by the user that mosquitto runs as
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func startMosquitto(t *testing.T) *testBroker {
 	for _, name := range []string{"broker", "leader", "crew-1", "u1", "u2"} {
 		a.sign(t, name, name)
 	}
-	newAuthority(t, dir, "strange-ca").sign(t, "leader", "stranger")
+	newAuthority(t, dir, "other-ca").sign(t, "leader", "other-leader")
 	os.WriteFile(filepath.Join(dir, "passwords"), []byte("u1:one\nu2:two\n"), 0o644)
 	if out, err := exec.Command("mosquitto_passwd", "-U", filepath.Join(dir, "passwords")).CombinedOutput(); err != nil {
 		t.Fatalf("mosquitto_passwd: %v: %s", err, out)
@@ -185,7 +186,7 @@ func connect(t *testing.T, b telemetry.Broker, handle func(telemetry.Message), f
 	return c, err
 }
 
-func TestWhoIsLetIn(t *testing.T) {
+func TestAuthentication(t *testing.T) {
 	s := startMosquitto(t)
 	ca := filepath.Join(s.dir, "ca.crt")
 	password := func(text string) string {
@@ -196,11 +197,11 @@ func TestWhoIsLetIn(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		broker telemetry.Broker
-		let    bool
+		want   bool
 	}{
-		{"a certificate of ours", s.configWithCertificate("u1"), true},
+		{"a certificate of the authority", s.configWithCertificate("u1"), true},
 		{"no certificate", telemetry.Broker{URL: "tls://" + s.tlsAddress, CA: ca}, false},
-		{"another authority's certificate", s.configWithCertificate("stranger"), false},
+		{"another authority's certificate", s.configWithCertificate("other-leader"), false},
 		{"no TLS", telemetry.Broker{URL: "tcp://" + s.tlsAddress}, false},
 		{"anonymous", telemetry.Broker{URL: "tls://" + s.passwordAddress, CA: ca}, false},
 		{"a password", telemetry.Broker{URL: "tls://" + s.passwordAddress, CA: ca, Username: "u1", PasswordFile: password("one")}, true},
@@ -208,18 +209,18 @@ func TestWhoIsLetIn(t *testing.T) {
 		{"an unknown user", telemetry.Broker{URL: "tls://" + s.passwordAddress, CA: ca, Username: "u9", PasswordFile: password("one")}, false},
 		{"a password without TLS", telemetry.Broker{URL: "tcp://" + s.passwordAddress, Username: "u1", PasswordFile: password("one")}, false},
 	} {
-		if _, err := connect(t, c.broker, nil); (err == nil) != c.let {
+		if _, err := connect(t, c.broker, nil); (err == nil) != c.want {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
 }
 
-// Who says what, and whether the leader, or for the leader's own messages the
-// crew and the users, get to hear it.
-func TestWhoMaySayWhat(t *testing.T) {
+// Whether a publication of a client is delivered to the leader, or of the leader to the
+// crew.
+func TestPublishRights(t *testing.T) {
 	s := startMosquitto(t)
-	heard := make(chan string, 100)
-	note := func(m telemetry.Message) { heard <- m.Topic + " " + string(m.Payload) }
+	received := make(chan string, 100)
+	note := func(m telemetry.Message) { received <- m.Topic + " " + string(m.Payload) }
 	leaderTopics := []string{"prefdt/demo/users/+/report", "prefdt/demo/users/+/result", "prefdt/demo/command/#", "prefdt/demo/online",
 		"prefdt/demo/crew/+/heartbeat", "prefdt/demo/hello", "prefdt/demo/proof"}
 	crewTopics := []string{"prefdt/demo/status", "prefdt/demo/slot", "prefdt/demo/ack/+", "prefdt/demo/users/+/decision"}
@@ -261,24 +262,24 @@ func TestWhoMaySayWhat(t *testing.T) {
 			}
 			cancel()
 		}
-		came := false
+		delivered := false
 		for {
 			select {
-			case m := <-heard:
+			case m := <-received:
 				if m == mark+" "+end {
-					return came
+					return delivered
 				}
-				came = came || m == topic+" "+text
+				delivered = delivered || m == topic+" "+text
 			case <-time.After(5 * time.Second):
-				t.Fatalf("the mark after %s did not come", topic)
+				t.Fatalf("the mark after %s was not delivered", topic)
 			}
 		}
 	}
 	for _, c := range []struct {
-		who   string
-		by    *telemetry.Client
-		topic string
-		may   bool
+		name   string
+		client *telemetry.Client
+		topic  string
+		want   bool
 	}{
 		{"u1", u1, "prefdt/demo/users/u1/report", true},
 		{"u1", u1, "prefdt/demo/users/u1/result", true},
@@ -315,19 +316,18 @@ func TestWhoMaySayWhat(t *testing.T) {
 		{"leader", leader, "prefdt/demo/crew/crew-1/heartbeat", false},
 		{"leader", leader, "prefdt/demo/command/budget", false},
 	} {
-		if came := publish(c.by, c.topic, "hello"); came != c.may {
-			t.Errorf("%s on %s: came through %v, want %v", c.who, c.topic, came, c.may)
+		if delivered := publish(c.client, c.topic, "hello"); delivered != c.want {
+			t.Errorf("%s on %s: delivered %v, want %v", c.name, c.topic, delivered, c.want)
 		}
 	}
 }
 
-// What a user gets to hear of what the leader says: its own decisions, and what
-// is for all.
-func TestWhoHearsWhat(t *testing.T) {
+// A user receives its own decisions and the messages for all, and no others.
+func TestSubscribeRights(t *testing.T) {
 	s := startMosquitto(t)
-	heard := make(chan string, 100)
+	received := make(chan string, 100)
 	all := []string{"prefdt/demo/slot", "prefdt/demo/status", "prefdt/demo/online", "prefdt/demo/users/+/decision", "prefdt/demo/ack/+"}
-	if _, err := connect(t, s.configWithCertificate("u1"), func(m telemetry.Message) { heard <- m.Topic }, all...); err != nil {
+	if _, err := connect(t, s.configWithCertificate("u1"), func(m telemetry.Message) { received <- m.Topic }, all...); err != nil {
 		t.Fatal(err)
 	}
 	leader, err := connect(t, s.configWithCertificate("leader"), nil)
@@ -336,7 +336,7 @@ func TestWhoHearsWhat(t *testing.T) {
 	}
 	for _, c := range []struct {
 		topic string
-		hears bool
+		want  bool
 	}{
 		{"prefdt/demo/users/u2/decision", false},
 		{"prefdt/demo/ack/b1", false},
@@ -350,16 +350,16 @@ func TestWhoHearsWhat(t *testing.T) {
 			t.Fatal(err)
 		}
 		cancel()
-		if !c.hears {
-			continue // the next one that is heard is not this one
+		if !c.want {
+			continue // the next message received must not be this one
 		}
 		select {
-		case topic := <-heard:
+		case topic := <-received:
 			if topic != c.topic {
-				t.Errorf("u1 hears %s, want %s", topic, c.topic)
+				t.Errorf("u1 received %s, want %s", topic, c.topic)
 			}
 		case <-time.After(5 * time.Second):
-			t.Errorf("u1 does not hear %s", c.topic)
+			t.Errorf("u1 did not receive %s", c.topic)
 		}
 	}
 }
