@@ -28,19 +28,13 @@ func NewKey(path string) (public string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("make a key: %w", err)
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // fails for an existing key
 	if err != nil {
 		return "", fmt.Errorf("write key: %w", err)
 	}
-	_, err = fmt.Fprintln(f, base64.StdEncoding.EncodeToString(private.Seed()))
-	if err == nil {
-		err = f.Sync()
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return "", fmt.Errorf("write key: %w", err)
+	f.Close()
+	if err := writeDurably(path, base64.StdEncoding.EncodeToString(private.Seed())+"\n", 0o600); err != nil {
+		return "", err
 	}
 	public = base64.StdEncoding.EncodeToString(pub)
 	if err := writeDurably(base+".pub", public+"\n", 0o644); err != nil {

@@ -2,6 +2,7 @@ package autopilot
 
 import (
 	"math"
+	"reflect"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
@@ -69,25 +70,13 @@ func (v *vehicle) handleMessage(from sender, m message.Message, t *Traffic) []me
 // target returns the system and component that a message is addressed to, 0 for all:
 // also that of a message without an address.
 func target(m message.Message) (system, component uint8) {
-	switch m := m.(type) {
-	case *common.MessageSetPositionTargetLocalNed:
-		return m.TargetSystem, m.TargetComponent
-	case *common.MessageSetPositionTargetGlobalInt:
-		return m.TargetSystem, m.TargetComponent
-	case *common.MessageSetMode:
-		return m.TargetSystem, 0
-	case *common.MessageCommandLong:
-		return m.TargetSystem, m.TargetComponent
-	case *common.MessageCommandInt:
-		return m.TargetSystem, m.TargetComponent
-	case *common.MessageParamRequestRead:
-		return m.TargetSystem, m.TargetComponent
-	case *common.MessageParamRequestList:
-		return m.TargetSystem, m.TargetComponent
-	case *common.MessageParamSet:
-		return m.TargetSystem, m.TargetComponent
+	field := func(name string) uint8 {
+		if f := reflect.ValueOf(m).Elem().FieldByName(name); f.IsValid() {
+			return uint8(f.Uint())
+		}
+		return 0
 	}
-	return 0, 0
+	return field("TargetSystem"), field("TargetComponent")
 }
 
 func (t *Traffic) countSetpoint(followed bool) {

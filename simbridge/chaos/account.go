@@ -42,7 +42,7 @@ func (m *mission) compareAccounts() {
 	o.state, o.missedSlots = s.State, s.MissedSlots
 	var first string
 	o.unsafeSetpoints, first = m.judge.verdict()
-	o.leaderHostDelay = m.leaderThreads.total()
+	o.leaderHostDelay = m.leaderThreads.delays.total()
 	o.excused, o.excusedS = m.judge.excused, m.judge.maxExcusedS
 	lost, duplicates, slowest := m.crew.findings()
 	o.lostCommands, o.duplicateCommands, o.slowestAnswer, o.minSeparationM = len(lost), len(duplicates), slowest, m.judge.minSeparationM

@@ -123,7 +123,7 @@ func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
 		result := make(chan *mission, 1)
 		results = append(results, result)
 		go func() {
-			m := &mission{Config: c, plan: drawPlan(&c, k), number: k, host: h, ports: p, coverage: r.FaultsByState, coverageMutex: &coverageMutex}
+			m := &mission{Config: c, plan: drawPlan(&c, k), number: k, host: h, ports: p, coverage: r.FaultsByState, coverageMutex: &coverageMutex, leaderThreads: &threadDelays{}}
 			m.random = rand.New(rand.NewPCG(c.Seed, uint64(k)<<32))
 			m.folder = filepath.Join(c.Out, fmt.Sprintf("mission-%d", k))
 			select {
@@ -159,7 +159,7 @@ func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
 		fmt.Fprintf(progress, "mission %3d  %4.1f s  %-58s ledger %4.0f of %4.0f J  %s\n", m.number, m.took.Seconds(), m.plan, m.outcome.errorJ, m.outcome.allowedErrorJ, verdict)
 	}
 	r.WallS = time.Since(began).Seconds()
-	r.HostDelayS = h.totalDelay().Seconds()
+	r.HostDelayS = h.canary.total().Seconds()
 	r.Uncovered = r.FaultsByState.uncovered(c.JumpLeader != "")
 	fmt.Fprintf(progress, "\n%s%d missions in %.0f s, %d at a time\n", r.FaultsByState, r.Missions, r.WallS, c.Jobs)
 	return r, nil

@@ -120,9 +120,7 @@ func (c *crew) isUp() bool {
 
 func (c *crew) handleMessage(m telemetry.Message) {
 	kind, id, _ := c.topics.Parse(m.Topic)
-	var open *telemetry.Slot
-	var answered *request
-	var fresh *telemetry.Status
+	notify := func() {} // the mission, without the mutex
 	c.mutex.Lock()
 	switch kind {
 	case telemetry.KindSlot:
@@ -131,9 +129,10 @@ func (c *crew) handleMessage(m telemetry.Message) {
 		} else if s.ReportByMS == forgedReportByMS {
 			// forged by this run
 		} else if s.Slot > c.slot {
-			if c.slot, open = s.Slot, &s; c.state == Climbing {
+			if c.slot = s.Slot; c.state == Climbing {
 				c.state = Flying
 			}
+			notify = func() { c.onBeacon(s, m.Received) }
 		} else {
 			c.duplicateFindings = append(c.duplicateFindings, fmt.Sprintf("slot %d was opened again after slot %d", s.Slot, c.slot))
 		}
@@ -143,23 +142,17 @@ func (c *crew) handleMessage(m telemetry.Message) {
 		n := c.statuses
 		if c.handleStatus(m); c.statuses > n {
 			s := c.status
-			fresh = &s
+			notify = func() { c.onStatus(s) }
 		}
 	case telemetry.KindAck:
-		answered = c.handleAck(id, m)
+		if a := c.handleAck(id, m); a != nil {
+			notify = func() { c.onAnswer(a) }
+		}
 	}
 	close(c.changed)
 	c.changed = make(chan struct{})
 	c.mutex.Unlock()
-	if open != nil {
-		c.onBeacon(*open, m.Received)
-	}
-	if answered != nil {
-		c.onAnswer(answered)
-	}
-	if fresh != nil {
-		c.onStatus(*fresh)
-	}
+	notify()
 }
 
 // forgedReportByMS and forgedSlots mark the forged messages of this run.

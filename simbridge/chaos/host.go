@@ -21,16 +21,17 @@ import (
 // which a kernel in a virtual machine cannot measure. Neither counts the time in which a
 // program computes.
 type hostMonitor struct {
-	mutex  sync.Mutex
 	canary delayLog
 	stop   chan struct{}
 	done   sync.WaitGroup
 }
 
-// delayLog is a list of measured delays by the time of their end.
+// delayLog is a list of measured delays by the time of their end. It is safe for
+// concurrent use.
 type delayLog struct {
+	mutex  sync.Mutex
 	delays []delay
-	total  time.Duration
+	sum    time.Duration
 }
 
 type delay struct {
@@ -45,7 +46,9 @@ func (r *delayLog) add(at time.Time, d time.Duration) {
 	if d <= 0 {
 		return
 	}
-	r.total += d
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.sum += d
 	if len(r.delays) > 0 && at.Sub(r.delays[0].endedAt) > 2*delayRetention { // rarely
 		r.delays = slices.DeleteFunc(r.delays, func(d delay) bool { return at.Sub(d.endedAt) > delayRetention })
 	}
@@ -54,6 +57,8 @@ func (r *delayLog) add(at time.Time, d time.Duration) {
 
 // within returns the parts of the delays within a span.
 func (r *delayLog) within(from, to time.Time) (spans []span) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
 	for i := len(r.delays) - 1; i >= 0; i-- {
 		x := r.delays[i]
 		if !x.endedAt.After(from) {
@@ -64,6 +69,13 @@ func (r *delayLog) within(from, to time.Time) (spans []span) {
 		}
 	}
 	return spans
+}
+
+// total is the sum of all delays.
+func (r *delayLog) total() time.Duration {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return r.sum
 }
 
 type span struct{ from, to time.Time }
@@ -113,29 +125,18 @@ func (h *hostMonitor) run() {
 		slept := time.Now()
 		time.Sleep(canaryTick)
 		now := time.Now()
-		h.mutex.Lock()
 		h.canary.add(now, now.Sub(slept)-canaryTick-canarySlack)
-		h.mutex.Unlock()
 	}
 }
 
 // delayBetween is for how much of a span of wall time the machine delayed the leader or
 // this process, which a setpoint passes one after the other.
 func (h *hostMonitor) delayBetween(leader *threadDelays, from, to time.Time) time.Duration {
-	spans := leader.within(from, to)
-	h.mutex.Lock()
-	defer h.mutex.Unlock()
-	return unionDuration(append(spans, h.canary.within(from, to)...))
+	leader.sample() // up to now
+	return unionDuration(append(leader.delays.within(from, to), h.canary.within(from, to)...))
 }
 
-// totalDelay is the delay of this process in all.
-func (h *hostMonitor) totalDelay() time.Duration {
-	h.mutex.Lock()
-	defer h.mutex.Unlock()
-	return h.canary.total
-}
-
-// threadDelays are the waits of a process's threads for a core. nil has none.
+// threadDelays are the waits of a process's threads for a core. The zero value has none.
 type threadDelays struct {
 	pid int
 
@@ -149,9 +150,6 @@ type threadDelays struct {
 // counts: a message that passes through several threads waits for one after the other,
 // which several samples show.
 func (t *threadDelays) sample() {
-	if t == nil {
-		return
-	}
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	now := time.Now()
@@ -175,26 +173,6 @@ func (t *threadDelays) sample() {
 		}
 	}
 	t.delays.add(now, time.Duration(longest))
-}
-
-// within returns when the threads waited within a span, up to now.
-func (t *threadDelays) within(from, to time.Time) []span {
-	if t == nil {
-		return nil
-	}
-	t.sample()
-	t.mutex.Lock()
-	defer t.mutex.Unlock()
-	return t.delays.within(from, to)
-}
-
-func (t *threadDelays) total() time.Duration {
-	if t == nil {
-		return 0
-	}
-	t.mutex.Lock()
-	defer t.mutex.Unlock()
-	return t.delays.total
 }
 
 func runDelayNS(name string) (uint64, bool) {

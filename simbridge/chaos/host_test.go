@@ -25,10 +25,10 @@ func TestDelays(t *testing.T) {
 			t.Errorf("from %d to %d: %v, want %d ms", c.from, c.to, got, c.want)
 		}
 	}
-	if h.totalDelay() != 14*time.Millisecond || leader.total() != 10*time.Millisecond {
-		t.Errorf("%v and %v in all", h.totalDelay(), leader.total())
+	if h.canary.total() != 14*time.Millisecond || leader.delays.total() != 10*time.Millisecond {
+		t.Errorf("%v and %v in all", h.canary.total(), leader.delays.total())
 	}
-	if got := h.delayBetween(nil, ms(0), ms(50)); got != 14*time.Millisecond {
+	if got := h.delayBetween(&threadDelays{}, ms(0), ms(50)); got != 14*time.Millisecond {
 		t.Errorf("without a leader %v", got)
 	}
 }
@@ -50,7 +50,7 @@ func TestThreadsWaitForCores(t *testing.T) {
 		}()
 	}
 	own := &threadDelays{pid: os.Getpid()}
-	for began := time.Now(); own.total() < time.Millisecond; own.sample() {
+	for began := time.Now(); own.delays.total() < time.Millisecond; own.sample() {
 		if time.Since(began) > 20*time.Second {
 			t.Fatal("no wait for a core was measured")
 		}

@@ -49,8 +49,7 @@ type mission struct {
 	crew             *crew
 	judge            *judge
 	leaderConfigPath string
-	keyPaths         []string // of the crew's key and the leaders'
-	publicKey        string   // of the crew's key
+	publicKey        string // of the crew's key
 
 	leaderKilled atomic.Bool // on purpose, and not started again yet
 
@@ -141,7 +140,7 @@ func (m *mission) setUp(ctx context.Context) error {
 	m.crew.leaderDone, m.crew.leaderEnded, m.crew.onAnswer = m.leaderDone, m.leaderEnded, m.handleAnswer
 	m.crew.onStatus = m.recordAccounts
 	if m.plan.Signed {
-		if m.crew.key, err = telemetry.ReadKey(m.keyPaths[0]); err != nil {
+		if m.crew.key, err = telemetry.ReadKey(m.keyPath("crew")); err != nil {
 			return err
 		}
 	}
@@ -246,7 +245,7 @@ func (m *mission) writeLeaderConfig(name string, links []string) (string, error)
 		"origin": map[string]any{"latitude_deg": m.origin.LatDeg, "longitude_deg": m.origin.LonDeg, "amsl_m": m.origin.AltM},
 	}
 	if m.plan.Signed {
-		values["leader_key"] = m.keyPaths[1]
+		values["leader_key"] = m.keyPath("leader")
 		values["commands"] = map[string]any{"keys": map[string]string{crewKeyName: m.publicKey}}
 	}
 	if m.plan.losesCrewRadio() {
@@ -280,18 +279,13 @@ func (m *mission) startLeader() (err error) {
 
 // makeKeys makes the crew's and the leaders' keys.
 func (m *mission) makeKeys() (err error) {
-	for _, name := range []string{"crew.key", "leader.key"} {
-		path := filepath.Join(m.folder, name)
-		public, err := telemetry.NewKey(path)
-		if err != nil {
-			return err
-		}
-		if m.keyPaths = append(m.keyPaths, path); len(m.keyPaths) == 1 {
-			m.publicKey = public
-		}
+	if m.publicKey, err = telemetry.NewKey(m.keyPath("crew")); err == nil {
+		_, err = telemetry.NewKey(m.keyPath("leader"))
 	}
-	return nil
+	return err
 }
+
+func (m *mission) keyPath(owner string) string { return filepath.Join(m.folder, owner+".key") }
 
 // hostDelayS is how long the machine delayed leader and simulator between two moments of
 // an aircraft's time, in mission seconds. A late message may have been delayed until now.
