@@ -107,9 +107,9 @@ const forceMagic = 21196 // param 2 of COMPONENT_ARM_DISARM: in spite of the che
 // then with COMMAND_ACK.
 func (v *vehicle) handleCommand(from sender, c command) []message.Message {
 	if v.conf.OnReceived != nil {
-		h := v.newReceived()
-		h.Command, h.Param = c.id, c.param
-		v.conf.OnReceived(h)
+		r := v.newReceived()
+		r.Command, r.Param = c.id, c.param
+		v.conf.OnReceived(r)
 	}
 	result, out := v.execute(c)
 	return append(out, &common.MessageCommandAck{Command: c.id, Result: result, TargetSystem: from.system, TargetComponent: from.component})

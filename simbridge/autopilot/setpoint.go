@@ -34,9 +34,9 @@ func (v *vehicle) acceptSetpoint(s Setpoint, yaw float64) bool {
 		return false
 	}
 	if v.conf.OnReceived != nil {
-		h := v.newReceived()
-		h.Setpoint = &s
-		v.conf.OnReceived(h)
+		r := v.newReceived()
+		r.Setpoint = &s
+		v.conf.OnReceived(r)
 	}
 	v.setpoint, v.setpointUS = s, v.timeUS
 	if !math.IsNaN(yaw) && !math.IsInf(yaw, 0) {

@@ -145,8 +145,8 @@ func (c *crew) handleMessage(m telemetry.Message) {
 			notify = func() { c.onStatus(s) }
 		}
 	case telemetry.KindAck:
-		if a := c.handleAck(id, m); a != nil {
-			notify = func() { c.onAnswer(a) }
+		if req := c.handleAck(id, m); req != nil {
+			notify = func() { c.onAnswer(req) }
 		}
 	}
 	close(c.changed)
@@ -203,11 +203,11 @@ func (c *crew) handleStatus(m telemetry.Message) {
 }
 
 // statusShows reports whether a status shows the requested value of a command.
-func statusShows(s telemetry.Status, a *request) bool {
-	if a.budgetJ > 0 {
-		return s.BudgetJ != nil && *s.BudgetJ == a.budgetJ
+func statusShows(s telemetry.Status, req *request) bool {
+	if req.budgetJ > 0 {
+		return s.BudgetJ != nil && *s.BudgetJ == req.budgetJ
 	}
-	return s.BudgetJ == nil && math.Abs(s.Setting-a.setting) < 1e-9
+	return s.BudgetJ == nil && math.Abs(s.Setting-req.setting) < 1e-9
 }
 
 func valueOrNone(x *float64) any {
@@ -219,15 +219,15 @@ func valueOrNone(x *float64) any {
 
 // handleAck returns the mission command that is answered, if any.
 func (c *crew) handleAck(id string, m telemetry.Message) *request {
-	a := c.requests[id]
+	req := c.requests[id]
 	ack, err := telemetry.DecodeAck(m.Payload)
 	switch {
 	case err != nil || ack.ID != id:
 		c.lostFindings = append(c.lostFindings, fmt.Sprintf("acknowledgement %s on %s (%v)", m.Payload, m.Topic, err))
 		return nil
-	case !ack.Accepted && (a == nil || ack.Of != "" && !a.digests[ack.Of]):
+	case !ack.Accepted && (req == nil || ack.Of != "" && !req.digests[ack.Of]):
 		return nil // for a message that was sent to be refused
-	case a == nil:
+	case req == nil:
 		c.duplicateFindings = append(c.duplicateFindings, fmt.Sprintf("acknowledgement %s without a request", m.Payload))
 		return nil
 	case !ack.Accepted && ack.Challenge != "": // the command is to be signed again
@@ -239,25 +239,25 @@ func (c *crew) handleAck(id string, m telemetry.Message) *request {
 		return nil
 	}
 	ack.Of = "" // it differs if the same command was signed again
-	if a.ack != nil {
-		if a.accepted != ack.Accepted || a.reason != ack.Reason {
-			c.duplicateFindings = append(c.duplicateFindings, fmt.Sprintf("%s was answered by %+v and by %+v", id, *a.ack, ack))
+	if req.ack != nil {
+		if req.accepted != ack.Accepted || req.reason != ack.Reason {
+			c.duplicateFindings = append(c.duplicateFindings, fmt.Sprintf("%s was answered by %+v and by %+v", id, *req.ack, ack))
 		}
 		return nil
 	}
-	c.slowestAnswer = max(c.slowestAnswer, m.Received.Sub(a.sent))
-	a.ack, a.accepted, a.reason = &ack, ack.Accepted, ack.Reason
-	if a.action != "" {
-		if s, ok := stateAfter[a.action]; ok && ack.Accepted {
+	c.slowestAnswer = max(c.slowestAnswer, m.Received.Sub(req.sent))
+	req.ack, req.accepted, req.reason = &ack, ack.Accepted, ack.Reason
+	if req.action != "" {
+		if s, ok := stateAfter[req.action]; ok && ack.Accepted {
 			c.state = s
 		}
-		return a
+		return req
 	}
 	if !ack.Accepted {
 		return nil
 	}
-	c.lastAccepted, c.lastAcceptedShown, c.statusesSince = a, false, 0
-	if a.resent { // it may have been applied before a later command
+	c.lastAccepted, c.lastAcceptedShown, c.statusesSince = req, false, 0
+	if req.resent { // it may have been applied before a later command
 		c.lastAccepted = nil
 	}
 	return nil
@@ -270,59 +270,59 @@ func (c *crew) anyRequest(is func(*request) bool) bool {
 }
 
 func (c *crew) requestedStop() bool {
-	return c.anyRequest(func(a *request) bool { return a.action == telemetry.ActionStop })
+	return c.anyRequest(func(req *request) bool { return req.action == telemetry.ActionStop })
 }
 
 func (c *crew) hasUnanswered() bool {
-	return c.anyRequest(func(a *request) bool { return a.ack == nil })
+	return c.anyRequest(func(req *request) bool { return req.ack == nil })
 }
 
 func (c *crew) newRequest(r *rand.Rand, kind string) *request {
-	a := &request{id: fmt.Sprintf("%s-%08x", kind, r.Uint32())}
+	req := &request{id: fmt.Sprintf("%s-%08x", kind, r.Uint32())}
 	switch kind {
 	case "budget":
-		a.budgetJ = 5000 + float64(r.IntN(40_000))
-		a.topic = c.topics.Budget()
-		a.payload, _ = telemetry.Encode(telemetry.Budget{ID: a.id, EnergyJ: a.budgetJ, Mode: []string{telemetry.ModeTarget, telemetry.ModeCeiling}[r.IntN(2)]})
+		req.budgetJ = 5000 + float64(r.IntN(40_000))
+		req.topic = c.topics.Budget()
+		req.payload, _ = telemetry.Encode(telemetry.Budget{ID: req.id, EnergyJ: req.budgetJ, Mode: []string{telemetry.ModeTarget, telemetry.ModeCeiling}[r.IntN(2)]})
 	case "preference":
-		a.setting = float64(r.IntN(700)) / 1000
-		a.topic = c.topics.Preference()
-		a.payload, _ = telemetry.Encode(telemetry.Preference{ID: a.id, Setting: a.setting})
+		req.setting = float64(r.IntN(700)) / 1000
+		req.topic = c.topics.Preference()
+		req.payload, _ = telemetry.Encode(telemetry.Preference{ID: req.id, Setting: req.setting})
 	default: // a mission action
-		a.action, a.topic = kind, c.topics.Mission()
-		a.payload, _ = telemetry.Encode(telemetry.Mission{ID: a.id, Action: kind})
+		req.action, req.topic = kind, c.topics.Mission()
+		req.payload, _ = telemetry.Encode(telemetry.Mission{ID: req.id, Action: kind})
 	}
-	return a
+	return req
 }
 
 // newAircraftRequest is a mission command for named aircraft, from 0.
 func (c *crew) newAircraftRequest(r *rand.Rand, action string, aircraft []int) *request {
-	a := c.newRequest(r, action)
+	req := c.newRequest(r, action)
 	for _, i := range aircraft {
-		a.aircraft = append(a.aircraft, i+1)
+		req.aircraft = append(req.aircraft, i+1)
 	}
-	a.payload, _ = telemetry.Encode(telemetry.Mission{ID: a.id, Action: action, Aircraft: a.aircraft})
-	return a
+	req.payload, _ = telemetry.Encode(telemetry.Mission{ID: req.id, Action: action, Aircraft: req.aircraft})
+	return req
 }
 
 // send sends a command once; resendUnanswered sends it again if no answer is possible.
-func (c *crew) send(a *request) {
+func (c *crew) send(req *request) {
 	c.mutex.Lock()
-	a.sent, a.interrupted = time.Now(), !c.isUp() // the leader may not receive it
-	c.requests[a.id] = a
+	req.sent, req.interrupted = time.Now(), !c.isUp() // the leader may not receive it
+	c.requests[req.id] = req
 	c.mutex.Unlock()
-	c.publishRequest(a)
+	c.publishRequest(req)
 }
 
-func (c *crew) publishRequest(a *request) {
+func (c *crew) publishRequest(req *request) {
 	c.mutex.Lock()
-	payload := c.sign(a.topic, a.payload)
-	if a.digests == nil {
-		a.digests = map[string]bool{}
+	payload := c.sign(req.topic, req.payload)
+	if req.digests == nil {
+		req.digests = map[string]bool{}
 	}
-	a.digests[telemetry.Digest(payload)] = true
+	req.digests[telemetry.Digest(payload)] = true
 	c.mutex.Unlock()
-	c.publish(a.topic, payload)
+	c.publish(req.topic, payload)
 }
 
 // sign signs a message if the crew has a key. Called with the mutex held.
@@ -361,12 +361,12 @@ func (c *crew) sendHeartbeat() {
 }
 
 // sendAndWait sends a command and waits for its answer.
-func (c *crew) sendAndWait(ctx context.Context, a *request) bool {
-	c.send(a)
-	c.waitFor(ctx, func() bool { return a.ack != nil })
+func (c *crew) sendAndWait(ctx context.Context, req *request) bool {
+	c.send(req)
+	c.waitFor(ctx, func() bool { return req.ack != nil })
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	return a.accepted
+	return req.accepted
 }
 
 // resendUnanswered repeats the commands that an outage may have lost, as the crew's tool
@@ -376,22 +376,22 @@ func (c *crew) resendUnanswered() {
 	var again []*request
 	now := time.Now()
 	for _, id := range slices.Sorted(maps.Keys(c.requests)) {
-		a := c.requests[id]
+		req := c.requests[id]
 		switch {
-		case a.ack != nil:
+		case req.ack != nil:
 		case !c.isUp() || c.radioOff.Load():
-			a.interrupted = true
-		case a.interrupted || c.downAt.After(a.sent):
-			a.sent, a.interrupted, a.resent = now, false, true
-			again = append(again, a)
-		case now.Sub(a.sent) > answerTimeout:
-			c.lostFindings = append(c.lostFindings, fmt.Sprintf("%s was not answered within %v", a.payload, answerTimeout))
+			req.interrupted = true
+		case req.interrupted || c.downAt.After(req.sent):
+			req.sent, req.interrupted, req.resent = now, false, true
+			again = append(again, req)
+		case now.Sub(req.sent) > answerTimeout:
+			c.lostFindings = append(c.lostFindings, fmt.Sprintf("%s was not answered within %v", req.payload, answerTimeout))
 			delete(c.requests, id)
 		}
 	}
 	c.mutex.Unlock()
-	for _, a := range again {
-		c.publishRequest(a)
+	for _, req := range again {
+		c.publishRequest(req)
 	}
 }
 
@@ -429,21 +429,21 @@ func (c *crew) sendStorm(r *rand.Rand, count int) {
 	c.mutex.Lock()
 	var old, fresh []*request
 	for _, id := range slices.Sorted(maps.Keys(c.requests)) {
-		if a := c.requests[id]; a.accepted {
-			old = append(old, a)
+		if req := c.requests[id]; req.accepted {
+			old = append(old, req)
 		}
 	}
 	c.mutex.Unlock()
 	for range count {
 		switch x := r.Float64(); {
 		case x < 0.06:
-			a := c.newRequest(r, []string{"budget", "preference"}[r.IntN(2)])
-			c.send(a)
-			fresh = append(fresh, a)
+			req := c.newRequest(r, []string{"budget", "preference"}[r.IntN(2)])
+			c.send(req)
+			fresh = append(fresh, req)
 		case x < 0.08: // well-formed, and to be refused
-			a := c.newRequest(r, "budget")
-			a.payload = fmt.Appendf(nil, `{"id":%q,"energy_j":%s,"mode":"target"}`, a.id, []string{"1e300", "-5", "0", "1e12"}[r.IntN(4)])
-			c.send(a)
+			req := c.newRequest(r, "budget")
+			req.payload = fmt.Appendf(nil, `{"id":%q,"energy_j":%s,"mode":"target"}`, req.id, []string{"1e300", "-5", "0", "1e12"}[r.IntN(4)])
+			c.send(req)
 		case x < 0.25 && len(fresh) > 0: // not with another body, which might arrive first and be applied
 			c.publishRequest(fresh[r.IntN(len(fresh))])
 		case x < 0.5 && len(old) > 0:
@@ -472,19 +472,19 @@ func (c *crew) sendOversized() {
 }
 
 // replay sends an accepted id again, with its own body or another's.
-func (c *crew) replay(r *rand.Rand, a *request) {
+func (c *crew) replay(r *rand.Rand, req *request) {
 	var topic string
 	var body []byte
 	switch r.IntN(4) {
 	case 0:
-		c.publishRequest(a)
+		c.publishRequest(req)
 		return
 	case 1:
-		topic, body = c.topics.Budget(), fmt.Appendf(nil, `{"id":%q,"energy_j":%v,"mode":"target"}`, a.id, replayBudgetJ+r.Float64())
+		topic, body = c.topics.Budget(), fmt.Appendf(nil, `{"id":%q,"energy_j":%v,"mode":"target"}`, req.id, replayBudgetJ+r.Float64())
 	case 2:
-		topic, body = c.topics.Preference(), fmt.Appendf(nil, `{"id":%q,"setting":%v}`, a.id, replaySetting)
+		topic, body = c.topics.Preference(), fmt.Appendf(nil, `{"id":%q,"setting":%v}`, req.id, replaySetting)
 	case 3:
-		topic, body = c.topics.Mission(), fmt.Appendf(nil, `{"id":%q,"action":"stop"}`, a.id)
+		topic, body = c.topics.Mission(), fmt.Appendf(nil, `{"id":%q,"action":"stop"}`, req.id)
 	}
 	if r.IntN(2) == 0 { // signed, if the crew has a key
 		c.mutex.Lock()

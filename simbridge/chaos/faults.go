@@ -29,7 +29,6 @@ func (m *mission) sleepSlots(ctx context.Context, slots float64) {
 func (m *mission) injectFault(ctx context.Context, f fault) error {
 	a := m.autopilots[f.Aircraft]
 	random := rand.New(rand.NewPCG(m.plan.Seed, uint64(f.StartSlot)))
-	all := battery.Fields{Current: true, Energy: true, Remaining: true}
 	slots := float64(f.DurationSlots)
 	switch f.Kind {
 	case ReportLoss:
@@ -56,31 +55,8 @@ func (m *mission) injectFault(ctx context.Context, f fault) error {
 		m.noteCounterReset(f.Aircraft, bootS)
 		a.Reboot(!f.Severe)
 		m.sleepSlots(ctx, slots)
-	case BatteryAbsent:
-		a.SetBatteryFields(battery.Fields{})
-		m.sleepSlots(ctx, slots)
-		a.SetBatteryFields(all)
-	case BatteryHandover:
-		for _, fields := range []battery.Fields{{Current: true}, {Remaining: true}, {Current: true, Remaining: true}} {
-			a.SetBatteryFields(fields)
-			m.sleepSlots(ctx, slots/3)
-		}
-		a.SetBatteryFields(all)
-	case BatterySwap:
-		m.noteCounterReset(f.Aircraft, 0)
-		a.SwapBattery()
-	case BatteryOutlier:
-		a.CorruptBatteryCounter(4000, false)
-		m.sleepSlots(ctx, slots)
-		a.CorruptBatteryCounter(0, true)
-		m.sleepSlots(ctx, 1)
-	case SecondBattery:
-		if f.State == Idle {
-			return m.checkSecondBatteryRefused(ctx, f.Aircraft)
-		}
-		a.SetSecondBattery(true, 0)
-		m.sleepSlots(ctx, slots)
-		a.SetSecondBattery(false, 0)
+	case BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery:
+		return m.injectBatteryFault(ctx, f)
 	case ProcessKill:
 		return m.restartLeader(ctx, slots)
 	case ProcessStall:
@@ -106,6 +82,40 @@ func (m *mission) injectFault(ctx context.Context, f fault) error {
 			mode = autopilot.ModeHold
 		}
 		m.injectPilotAct(ctx, f, func() { a.SetModeByRC(mode) }, func(m autopilot.Mode, _ bool) bool { return m == mode })
+	}
+	return nil
+}
+
+// injectBatteryFault is a fault of an aircraft's battery or of what it measures.
+func (m *mission) injectBatteryFault(ctx context.Context, f fault) error {
+	a, slots := m.autopilots[f.Aircraft], float64(f.DurationSlots)
+	all := battery.Fields{Current: true, Energy: true, Remaining: true}
+	switch f.Kind {
+	case BatteryAbsent:
+		a.SetBatteryFields(battery.Fields{})
+		m.sleepSlots(ctx, slots)
+		a.SetBatteryFields(all)
+	case BatteryHandover:
+		for _, fields := range []battery.Fields{{Current: true}, {Remaining: true}, {Current: true, Remaining: true}} {
+			a.SetBatteryFields(fields)
+			m.sleepSlots(ctx, slots/3)
+		}
+		a.SetBatteryFields(all)
+	case BatterySwap:
+		m.noteCounterReset(f.Aircraft, 0)
+		a.SwapBattery()
+	case BatteryOutlier:
+		a.CorruptBatteryCounter(4000, false)
+		m.sleepSlots(ctx, slots)
+		a.CorruptBatteryCounter(0, true)
+		m.sleepSlots(ctx, 1)
+	case SecondBattery:
+		if f.State == Idle {
+			return m.checkSecondBatteryRefused(ctx, f.Aircraft)
+		}
+		a.SetSecondBattery(true, 0)
+		m.sleepSlots(ctx, slots)
+		a.SetSecondBattery(false, 0)
 	}
 	return nil
 }

@@ -140,8 +140,8 @@ func (j *judge) isPilots(i int) bool {
 func (j *judge) streaming(i int, nowS float64) bool {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
-	c := &j.aircraft[i]
-	return nowS-c.setpointS < 3*setpointPeriodS && nowS-c.leaderReturnedS > failsafeGraceS
+	a := &j.aircraft[i]
+	return nowS-a.setpointS < 3*setpointPeriodS && nowS-a.leaderReturnedS > failsafeGraceS
 }
 
 // knownArmed reports whether a HEARTBEAT showed an aircraft armed as ordered.
@@ -158,17 +158,17 @@ func (j *judge) handToLeader(numbers []int, arm bool) (undo func()) {
 	defer j.mutex.Unlock()
 	before := slices.Clone(j.aircraft)
 	for _, i := range numbers {
-		c := &j.aircraft[i]
-		if c.pilot = nil; arm {
-			c.armOrder = armOrder{open: true, firstArmS: math.Inf(1), disarmedS: math.Inf(1), endS: math.Inf(1)}
+		a := &j.aircraft[i]
+		if a.pilot = nil; arm {
+			a.armOrder = armOrder{open: true, firstArmS: math.Inf(1), disarmedS: math.Inf(1), endS: math.Inf(1)}
 		}
 	}
 	return func() {
 		j.mutex.Lock()
 		defer j.mutex.Unlock()
 		for _, i := range numbers {
-			if c := &j.aircraft[i]; c.pilot == nil {
-				c.pilot = before[i].pilot
+			if a := &j.aircraft[i]; a.pilot == nil {
+				a.pilot = before[i].pilot
 			}
 			if arm {
 				j.aircraft[i].armOrder = before[i].armOrder
@@ -205,47 +205,47 @@ func (j *judge) requireStream(i int, fromS float64) {
 func (j *judge) endStreamRequirement(i int, led bool, nowS float64) {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
-	c := &j.aircraft[i]
-	if led && c.offboard && c.pilot == nil {
+	a := &j.aircraft[i]
+	if led && a.offboard && a.pilot == nil {
 		j.checkGap(i, nowS)
 	}
-	c.streamRequiredS = math.Inf(1)
+	a.streamRequiredS = math.Inf(1)
 }
 
 // checkGap checks the time since the last setpoint.
 func (j *judge) checkGap(i int, nowS float64) {
-	c := &j.aircraft[i]
-	if !(c.setpointS >= max(c.streamRequiredS, c.leaderReturnedS)) {
+	a := &j.aircraft[i]
+	if !(a.setpointS >= max(a.streamRequiredS, a.leaderReturnedS)) {
 		return
 	}
-	if j.isLate(i, c.setpointS, maxSetpointGapS, nowS) {
-		j.reportUnsafe("gap", "aircraft %d received no setpoint from %.1f to %.1f s, while only HEARTBEATs were lost", i+1, c.setpointS, nowS)
+	if j.isLate(i, a.setpointS, maxSetpointGapS, nowS) {
+		j.reportUnsafe("gap", "aircraft %d received no setpoint from %.1f to %.1f s, while only HEARTBEATs were lost", i+1, a.setpointS, nowS)
 	}
 }
 
 // String is where an aircraft is and what it was commanded.
-func (c *observedAircraft) String() string {
-	p, v := c.body.Position, c.body.Velocity
+func (a *observedAircraft) String() string {
+	p, v := a.body.Position, a.body.Velocity
 	return fmt.Sprintf("one at (%.1f, %.1f, %.1f) m flies (%.1f, %.1f, %.1f) m/s, offboard %v, commanded by (%.1f, %.1f) m in a second at %.1f s, under pilot control %v",
-		p.EastM, p.NorthM, p.UpM, v.EastM, v.NorthM, v.UpM, c.offboard, c.requested.EastM, c.requested.NorthM, c.setpointS, c.pilot != nil)
+		p.EastM, p.NorthM, p.UpM, v.EastM, v.NorthM, v.UpM, a.offboard, a.requested.EastM, a.requested.NorthM, a.setpointS, a.pilot != nil)
 }
 
 // handleHeartbeat handles a HEARTBEAT that was sent without delay.
 func (j *judge) handleHeartbeat(i int, h autopilot.Heartbeat) {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
-	c := &j.aircraft[i]
-	c.heartbeatS = h.TimeS
+	a := &j.aircraft[i]
+	a.heartbeatS = h.TimeS
 	switch {
 	case h.Armed:
-		c.disarmedSinceS, c.armOrder.armed = -1, true
-	case c.disarmedSinceS < 0:
-		c.disarmedSinceS = h.TimeS
+		a.disarmedSinceS, a.armOrder.armed = -1, true
+	case a.disarmedSinceS < 0:
+		a.disarmedSinceS = h.TimeS
 	}
-	if c.armOrder.open && c.armOrder.armed && !h.Armed {
-		c.armOrder.disarmedS = min(c.armOrder.disarmedS, h.TimeS)
+	if a.armOrder.open && a.armOrder.armed && !h.Armed {
+		a.armOrder.disarmedS = min(a.armOrder.disarmedS, h.TimeS)
 	}
-	if p := c.pilot; p != nil && h.TimeS >= p.sinceS && p.shownBy(h) {
+	if p := a.pilot; p != nil && h.TimeS >= p.sinceS && p.shownBy(h) {
 		p.knownS = min(p.knownS, h.TimeS)
 	}
 }
@@ -254,58 +254,58 @@ func (j *judge) handleHeartbeat(i int, h autopilot.Heartbeat) {
 func (j *judge) handleMotion(i int, b autopilot.Body) {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
-	c := &j.aircraft[i]
-	c.body, c.inAir = b, b.Position.UpM > 1
+	a := &j.aircraft[i]
+	a.body, a.inAir = b, b.Position.UpM > 1
 	if s := b.SpeedMPS(); s > j.physics.SpeedMaxMPS+0.5 {
 		j.reportUnsafe("speed", "aircraft %d flies at %.1f m/s", i+1, s)
 	}
 	for k := range j.aircraft {
 		o := &j.aircraft[k]
-		if k == i || !c.inAir || !o.inAir || math.Abs(b.Position.UpM-o.body.Position.UpM) > j.physics.SeparationM {
+		if k == i || !a.inAir || !o.inAir || math.Abs(b.Position.UpM-o.body.Position.UpM) > j.physics.SeparationM {
 			continue
 		}
 		d := b.Position.Sub(o.body.Position).HorizontalM()
 		j.minSeparationM = min(j.minSeparationM, d)
-		if d < j.physics.SeparationM-fenceSlackM && (c.offboard || o.offboard) {
-			j.reportUnsafe("separation", "aircraft %d and %d are %.1f m apart: %s, %s", i+1, k+1, d, c, o)
+		if d < j.physics.SeparationM-fenceSlackM && (a.offboard || o.offboard) {
+			j.reportUnsafe("separation", "aircraft %d and %d are %.1f m apart: %s, %s", i+1, k+1, d, a, o)
 		}
 	}
 }
 
 // handleReceived checks a setpoint or command that a vehicle received.
-func (j *judge) handleReceived(i int, h autopilot.Received) {
+func (j *judge) handleReceived(i int, r autopilot.Received) {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
-	c := &j.aircraft[i]
-	piloted := func() bool { return c.pilot != nil && j.isLate(i, max(c.pilot.knownS, c.leaderReturnedS), 0, h.TimeS) }
-	if h.Setpoint == nil {
-		if h.Command == common.MAV_CMD_COMPONENT_ARM_DISARM && h.Param[0] == 1 {
-			j.checkArm(i, h.TimeS)
+	a := &j.aircraft[i]
+	piloted := func() bool { return a.pilot != nil && j.isLate(i, max(a.pilot.knownS, a.leaderReturnedS), 0, r.TimeS) }
+	if r.Setpoint == nil {
+		if r.Command == common.MAV_CMD_COMPONENT_ARM_DISARM && r.Param[0] == 1 {
+			j.checkArm(i, r.TimeS)
 		}
-		switch h.Command {
+		switch r.Command {
 		case common.MAV_CMD_COMPONENT_ARM_DISARM, common.MAV_CMD_DO_SET_MODE, common.MAV_CMD_NAV_TAKEOFF,
 			common.MAV_CMD_NAV_LAND, common.MAV_CMD_NAV_RETURN_TO_LAUNCH:
 			if piloted() {
 				j.reportUnsafe("pilot", "aircraft %d is under pilot control since %.1f s, known at %.1f s, and receives command %d %v in %s at %.1f s",
-					i+1, c.pilot.sinceS, c.pilot.knownS, h.Command, h.Param[:3], h.Mode, h.TimeS)
+					i+1, a.pilot.sinceS, a.pilot.knownS, r.Command, r.Param[:3], r.Mode, r.TimeS)
 			}
 		}
 		return
 	}
 	if piloted() {
 		j.reportUnsafe("pilot", "aircraft %d is under pilot control since %.1f s, known at %.1f s, and receives a setpoint in %s at %.1f s",
-			i+1, c.pilot.sinceS, c.pilot.knownS, h.Mode, h.TimeS)
+			i+1, a.pilot.sinceS, a.pilot.knownS, r.Mode, r.TimeS)
 	}
-	if !h.Armed && h.Landed && c.disarmedSinceS >= 0 && j.isLate(i, max(c.disarmedSinceS, c.leaderReturnedS), 0, h.TimeS) {
-		j.reportUnsafe("ground", "aircraft %d is on the ground with its motors off, known at %.1f s, and receives a setpoint at %.1f s", i+1, c.disarmedSinceS, h.TimeS)
+	if !r.Armed && r.Landed && a.disarmedSinceS >= 0 && j.isLate(i, max(a.disarmedSinceS, a.leaderReturnedS), 0, r.TimeS) {
+		j.reportUnsafe("ground", "aircraft %d is on the ground with its motors off, known at %.1f s, and receives a setpoint at %.1f s", i+1, a.disarmedSinceS, r.TimeS)
 	}
-	if c.heartbeatS >= 0 && j.isLate(i, max(c.heartbeatS, c.leaderReturnedS), heartbeatTimeoutS, h.TimeS) {
-		j.reportUnsafe("no heartbeat", "aircraft %d sent no HEARTBEAT since %.1f s, and receives a setpoint at %.1f s", i+1, c.heartbeatS, h.TimeS)
+	if a.heartbeatS >= 0 && j.isLate(i, max(a.heartbeatS, a.leaderReturnedS), heartbeatTimeoutS, r.TimeS) {
+		j.reportUnsafe("no heartbeat", "aircraft %d sent no HEARTBEAT since %.1f s, and receives a setpoint at %.1f s", i+1, a.heartbeatS, r.TimeS)
 	}
-	if c.offboard && h.Mode == autopilot.ModeOffboard && c.pilot == nil {
-		j.checkGap(i, h.TimeS)
+	if a.offboard && r.Mode == autopilot.ModeOffboard && a.pilot == nil {
+		j.checkGap(i, r.TimeS)
 	}
-	j.checkSetpoint(i, h)
+	j.checkSetpoint(i, r)
 }
 
 // checkArm checks a command to arm: it is allowed once the crew ordered a take-off, for
@@ -325,20 +325,20 @@ func (j *judge) checkArm(i int, nowS float64) {
 	o.firstArmS = min(o.firstArmS, nowS)
 }
 
-func (j *judge) checkSetpoint(i int, h autopilot.Received) {
-	c, p, v := &j.aircraft[i], h.Setpoint.Position, h.Setpoint.Velocity
-	c.offboard = h.Mode == autopilot.ModeOffboard
+func (j *judge) checkSetpoint(i int, r autopilot.Received) {
+	a, p, v := &j.aircraft[i], r.Setpoint.Position, r.Setpoint.Velocity
+	a.offboard = r.Mode == autopilot.ModeOffboard
 	vmax := j.physics.SpeedMaxMPS
 	for _, x := range []float64{p.EastM, p.NorthM, p.UpM, v.EastM, v.NorthM} {
 		if math.IsNaN(x) {
-			j.reportUnsafe("incomplete", "aircraft %d receives %+v", i+1, *h.Setpoint)
+			j.reportUnsafe("incomplete", "aircraft %d receives %+v", i+1, *r.Setpoint)
 			return
 		}
 	}
 	if s := v.HorizontalM(); s > vmax+speedSlackMPS {
 		j.reportUnsafe("speed", "aircraft %d is commanded to %.2f m/s", i+1, s)
 	}
-	if a := j.physics.AreaSideM; p.EastM < -fenceSlackM || p.EastM > a+fenceSlackM || p.NorthM < -fenceSlackM || p.NorthM > a+fenceSlackM {
+	if side := j.physics.AreaSideM; p.EastM < -fenceSlackM || p.EastM > side+fenceSlackM || p.NorthM < -fenceSlackM || p.NorthM > side+fenceSlackM {
 		j.reportUnsafe("fence", "aircraft %d is sent to (%.1f, %.1f)", i+1, p.EastM, p.NorthM)
 	}
 	if math.Abs(p.UpM-j.altM) > altitudeBandM {
@@ -347,18 +347,18 @@ func (j *judge) checkSetpoint(i int, h autopilot.Received) {
 	// A leg is for one slot: with the same target and feed-forward for longer than their
 	// time to live the leader no longer decides. On the way to a point the target moves
 	// with the aircraft.
-	if v != c.velocity || p != c.target || h.TimeS-c.setpointS > 0.5 {
-		c.targetSinceS = h.TimeS
+	if v != a.velocity || p != a.target || r.TimeS-a.setpointS > 0.5 {
+		a.targetSinceS = r.TimeS
 	}
-	if v.HorizontalM() > 0.01 && j.isLate(i, c.targetSinceS, setpointTTLS, h.TimeS) {
-		j.reportUnsafe("stale", "aircraft %d is commanded to the same velocity for %.1f s", i+1, h.TimeS-c.targetSinceS)
+	if v.HorizontalM() > 0.01 && j.isLate(i, a.targetSinceS, setpointTTLS, r.TimeS) {
+		j.reportUnsafe("stale", "aircraft %d is commanded to the same velocity for %.1f s", i+1, r.TimeS-a.targetSinceS)
 	}
-	c.velocity, c.target, c.setpointS = v, p, h.TimeS
-	c.requested = p.Sub(h.Position).Add(v)
-	if s := c.requested.HorizontalM(); s > vmax*(1+j.latencyS) && !j.excuseDelay(i, h.TimeS, s/vmax-1-j.latencyS) {
+	a.velocity, a.target, a.setpointS = v, p, r.TimeS
+	a.requested = p.Sub(r.Position).Add(v)
+	if s := a.requested.HorizontalM(); s > vmax*(1+j.latencyS) && !j.excuseDelay(i, r.TimeS, s/vmax-1-j.latencyS) {
 		j.reportUnsafe("speed", "aircraft %d is to be %.1f m away in a second", i+1, s)
 	}
-	j.checkSeparation(i, h)
+	j.checkSeparation(i, r)
 }
 
 // excuseDelay reports whether the machine delayed programs in the last two seconds by as
@@ -375,27 +375,27 @@ func (j *judge) excuseDelay(i int, nowS, byS float64) bool {
 // checkSeparation checks the separation of the commanded paths in the next second. The
 // setpoints of one tick arrive one after the other, so that for a moment a new leg meets
 // another aircraft's old one: only a conflict that lasts beyond the next tick counts.
-func (j *judge) checkSeparation(i int, h autopilot.Received) {
-	c := &j.aircraft[i]
+func (j *judge) checkSeparation(i int, r autopilot.Received) {
+	a := &j.aircraft[i]
 	for k := range j.aircraft {
 		o := &j.aircraft[k]
-		if k == i || !o.inAir || math.Abs(h.Position.UpM-o.body.Position.UpM) > j.physics.SeparationM {
+		if k == i || !o.inAir || math.Abs(r.Position.UpM-o.body.Position.UpM) > j.physics.SeparationM {
 			continue
 		}
 		otherVelocity := o.body.Velocity
-		if h.TimeS-o.setpointS < 0.5 && o.offboard {
+		if r.TimeS-o.setpointS < 0.5 && o.offboard {
 			otherVelocity = o.requested
 		}
-		apart, closing := h.Position.Sub(o.body.Position), c.requested.Sub(otherVelocity)
+		apart, closing := r.Position.Sub(o.body.Position), a.requested.Sub(otherVelocity)
 		d := closestApproachM(apart, closing)
 		if d >= j.physics.SeparationM-fenceSlackM-j.latencyS*closing.HorizontalM() {
-			c.conflictSinceS = math.Inf(1)
+			a.conflictSinceS = math.Inf(1)
 			continue
 		}
-		c.conflictSinceS = min(c.conflictSinceS, h.TimeS)
-		if lasts := h.TimeS - c.conflictSinceS - 1.5*setpointPeriodS; lasts > 0 && !j.excuseDelay(i, h.TimeS, min(lasts, (j.physics.SeparationM-fenceSlackM-d)/closing.HorizontalM()-j.latencyS)) {
+		a.conflictSinceS = min(a.conflictSinceS, r.TimeS)
+		if lasts := r.TimeS - a.conflictSinceS - 1.5*setpointPeriodS; lasts > 0 && !j.excuseDelay(i, r.TimeS, min(lasts, (j.physics.SeparationM-fenceSlackM-d)/closing.HorizontalM()-j.latencyS)) {
 			j.reportUnsafe("separation", "aircraft %d and %d, %.1f m apart, are commanded to close in at %.1f m/s and come within %.1f m (commanded to %.1f and %.1f m/s, fly at %.1f and %.1f, in %s) at %.1f s",
-				i+1, k+1, apart.HorizontalM(), closing.HorizontalM(), d, c.requested.HorizontalM(), otherVelocity.HorizontalM(), h.SpeedMPS(), o.body.SpeedMPS(), h.Mode, h.TimeS)
+				i+1, k+1, apart.HorizontalM(), closing.HorizontalM(), d, a.requested.HorizontalM(), otherVelocity.HorizontalM(), r.SpeedMPS(), o.body.SpeedMPS(), r.Mode, r.TimeS)
 		}
 	}
 }

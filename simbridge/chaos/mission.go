@@ -172,13 +172,13 @@ func (m *mission) startAutopilots() (links []string, err error) {
 				return m.world.FlightPowerW(m.plan.Seed, slot, i, speedMPS)
 			},
 			OnMotion: func(_ int, b autopilot.Body) { m.handleMotion(i, b) },
-			OnReceived: func(h autopilot.Received) {
-				if h.Setpoint != nil {
+			OnReceived: func(r autopilot.Received) {
+				if r.Setpoint != nil {
 					m.mutex.Lock()
 					m.setpointReceived[i] = true
 					m.mutex.Unlock()
 				}
-				m.judge.handleReceived(i, h)
+				m.judge.handleReceived(i, r)
 			},
 			OnHeartbeatSent: func(h autopilot.Heartbeat) { m.judge.handleHeartbeat(i, h) },
 		}}
