@@ -30,13 +30,7 @@ type outcome struct {
 func (m *mission) compareAccounts() {
 	o := &m.outcome
 	s, _ := m.crew.lastStatus()
-	leader, truth := s.TransitJ, 0.0
-	for i, a := range m.autopilots {
-		if i < len(s.Aircraft) {
-			leader += s.Aircraft[i].SpentJ
-		}
-		truth += a.State().Spent.J()
-	}
+	leader, truth := m.spentJ(s)
 	o.errorJ, o.leaderJ, o.truthJ = math.Abs(leader-truth), leader, truth
 	o.allowedErrorJ, o.noReset = m.allowedErrorJ(), len(m.counterResets) == 0
 	o.state, o.missedSlots = s.State, s.MissedSlots
@@ -57,15 +51,26 @@ func (m *mission) compareAccounts() {
 	}
 }
 
+// spentJ is the energy of all aircraft by a status of the leader, and the true one now.
+func (m *mission) spentJ(s telemetry.Status) (leader, truth float64) {
+	leader = s.TransitJ
+	for _, a := range s.Aircraft {
+		leader += a.SpentJ
+	}
+	for _, a := range m.autopilots {
+		truth += a.State().Spent.J()
+	}
+	return leader, truth
+}
+
 // recordAccounts records the energy by the leader and the true one at each status. It
 // is written beside the ledger of a mission whose accounts differ.
 func (m *mission) recordAccounts(s telemetry.Status) {
-	leader, truth, air := s.TransitJ, 0.0, ""
+	leader, truth := m.spentJ(s)
+	air := ""
 	for i, a := range m.autopilots {
 		state := a.State()
-		truth += state.Spent.J()
 		if i < len(s.Aircraft) {
-			leader += s.Aircraft[i].SpentJ
 			air += fmt.Sprintf(",%s,%s", s.Aircraft[i].EnergySource, s.Aircraft[i].Mode)
 		}
 		air += fmt.Sprintf(",%s,%v", state.Mode, state.Landed)

@@ -62,7 +62,6 @@ type request struct {
 	budgetJ     float64 // 0: not a budget
 	setting     float64 // of a preference
 	action      string  // of a mission command
-	aircraft    []int   // that it names, from 1; none: by the action
 	undoJudge   func()  // reverts what the judge noted when it was sent
 	sent        time.Time
 	interrupted bool // the leader or the broker was absent since
@@ -277,7 +276,9 @@ func (c *crew) hasUnanswered() bool {
 	return c.anyRequest(func(req *request) bool { return req.ack == nil })
 }
 
-func (c *crew) newRequest(r *rand.Rand, kind string) *request {
+// newRequest is a command: a budget, a preference, or an action of the mission for named
+// aircraft, from 0, or for none.
+func (c *crew) newRequest(r *rand.Rand, kind string, aircraft ...int) *request {
 	req := &request{id: fmt.Sprintf("%s-%08x", kind, r.Uint32())}
 	switch kind {
 	case "budget":
@@ -290,18 +291,12 @@ func (c *crew) newRequest(r *rand.Rand, kind string) *request {
 		req.payload, _ = telemetry.Encode(telemetry.Preference{ID: req.id, Setting: req.setting})
 	default: // a mission action
 		req.action, req.topic = kind, c.topics.Mission()
-		req.payload, _ = telemetry.Encode(telemetry.Mission{ID: req.id, Action: kind})
+		var numbers []int
+		for _, i := range aircraft {
+			numbers = append(numbers, i+1)
+		}
+		req.payload, _ = telemetry.Encode(telemetry.Mission{ID: req.id, Action: kind, Aircraft: numbers})
 	}
-	return req
-}
-
-// newAircraftRequest is a mission command for named aircraft, from 0.
-func (c *crew) newAircraftRequest(r *rand.Rand, action string, aircraft []int) *request {
-	req := c.newRequest(r, action)
-	for _, i := range aircraft {
-		req.aircraft = append(req.aircraft, i+1)
-	}
-	req.payload, _ = telemetry.Encode(telemetry.Mission{ID: req.id, Action: action, Aircraft: req.aircraft})
 	return req
 }
 

@@ -150,7 +150,7 @@ func (m *mission) injectPilotAct(ctx context.Context, f fault, act func(), shows
 			act()
 		}
 		m.sleepSlots(ctx, 0.5)
-		if !m.judge.isPilots(i) {
+		if !m.judge.isPiloted(i) {
 			return // the crew returned it to the leader
 		}
 	}

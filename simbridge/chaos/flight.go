@@ -153,7 +153,7 @@ func (m *mission) finish(ctx context.Context) error {
 	if err := m.runUntil(ctx, "not all aircraft landed", home); err != nil {
 		for i, a := range m.autopilots {
 			s := a.State()
-			err = fmt.Errorf("%w; %d in %s at %.0f m, armed %v, under pilot control %v", err, i+1, s.Mode, s.Position.UpM, s.Armed, m.judge.isPilots(i))
+			err = fmt.Errorf("%w; %d in %s at %.0f m, armed %v, under pilot control %v", err, i+1, s.Mode, s.Position.UpM, s.Armed, m.judge.isPiloted(i))
 		}
 		return err
 	}
@@ -197,7 +197,7 @@ func (m *mission) pilotsLand() {
 		if s.Landed || !s.Armed || s.Mode == autopilot.ModeLand {
 			continue
 		}
-		piloted := m.judge.isPilots(i)
+		piloted := m.judge.isPiloted(i)
 		lands := piloted && (!m.plan.RelaunchesGrounded || m.state() == Stopped)
 		if s.Mode == autopilot.ModeHold || piloted {
 			uncommanded = true
@@ -262,7 +262,7 @@ func (m *mission) recoverAircraft() {
 	m.mutex.Unlock()
 	if m.plan.ResumesGrounded && !m.resumedGrounded && len(ground) > 0 {
 		m.resumedGrounded = true
-		m.crew.send(m.crew.newAircraftRequest(m.random, telemetry.ActionResume, ground)) // returns none
+		m.crew.send(m.crew.newRequest(m.random, telemetry.ActionResume, ground...)) // returns none to the leader
 	} else if m.plan.RelaunchesGrounded && len(ground) > 0 {
 		m.crew.send(m.newMissionRequest(telemetry.ActionLaunch, ground, true))
 	}
@@ -277,7 +277,7 @@ func (m *mission) toRecover(state State) (air, ground []int) {
 	flying, ending := state == Flying || state == Climbing, state == Returning || state == Done
 	for i, a := range m.autopilots {
 		s := a.State()
-		switch piloted := m.judge.isPilots(i); {
+		switch piloted := m.judge.isPiloted(i); {
 		case s.Armed && !s.Landed:
 			if flying && (piloted || s.Mode == autopilot.ModeHold) || ending && piloted && m.plan.RelaunchesGrounded && s.Mode != autopilot.ModeLand {
 				air = append(air, i)
@@ -292,15 +292,14 @@ func (m *mission) toRecover(state State) (air, ground []int) {
 // newMissionRequest is a mission command for aircraft, which the judge notes. start, hold,
 // return and stop name no aircraft, and neither does a resume of all in the air.
 func (m *mission) newMissionRequest(action string, aircraft []int, arm bool) *request {
-	var a *request
+	var named []int
 	if action == telemetry.ActionLaunch || action == telemetry.ActionResume && m.state() != Holding && len(aircraft) > 0 &&
 		(len(aircraft) < len(m.airborne()) || m.random.IntN(2) == 0) {
-		a = m.crew.newAircraftRequest(m.random, action, aircraft)
-	} else {
-		a = m.crew.newRequest(m.random, action)
+		named = aircraft
 	}
+	req := m.crew.newRequest(m.random, action, named...)
 	if len(aircraft) > 0 {
-		a.undoJudge = m.judge.handToLeader(aircraft, arm)
+		req.undoJudge = m.judge.returnToLeader(aircraft, arm)
 	}
 	if arm {
 		m.mutex.Lock()
@@ -309,15 +308,15 @@ func (m *mission) newMissionRequest(action string, aircraft []int, arm bool) *re
 		}
 		m.mutex.Unlock()
 	}
-	return a
+	return req
 }
 
 // handleAnswer handles the answer to a mission command.
-func (m *mission) handleAnswer(a *request) {
+func (m *mission) handleAnswer(req *request) {
 	switch {
-	case !a.accepted && a.undoJudge != nil:
-		a.undoJudge()
-	case a.accepted && (a.action == telemetry.ActionReturn || a.action == telemetry.ActionStop):
+	case !req.accepted && req.undoJudge != nil:
+		req.undoJudge()
+	case req.accepted && (req.action == telemetry.ActionReturn || req.action == telemetry.ActionStop):
 		m.judge.endArmOrders(m.vehicleTimesS())
 	}
 }

@@ -128,8 +128,8 @@ func (j *judge) pilotTookOver(i int, nowS float64, shows func(autopilot.Heartbea
 	j.aircraft[i].pilot = &pilotAct{sinceS: nowS, shownBy: shows, knownS: math.Inf(1)}
 }
 
-// isPilots reports whether an aircraft is under pilot control.
-func (j *judge) isPilots(i int) bool {
+// isPiloted reports whether an aircraft is under pilot control.
+func (j *judge) isPiloted(i int) bool {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
 	return j.aircraft[i].pilot != nil
@@ -151,9 +151,9 @@ func (j *judge) knownArmed(i int) bool {
 	return j.aircraft[i].armOrder.armed
 }
 
-// handToLeader notes that the crew returned aircraft to the leader: with arm, on the
+// returnToLeader notes that the crew returned aircraft to the leader: with arm, on the
 // ground, to take off. undo reverts it, for an order that was refused.
-func (j *judge) handToLeader(numbers []int, arm bool) (undo func()) {
+func (j *judge) returnToLeader(numbers []int, arm bool) (undo func()) {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
 	before := slices.Clone(j.aircraft)

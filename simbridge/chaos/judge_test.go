@@ -125,17 +125,17 @@ func TestJudge(t *testing.T) {
 		}, ""},
 		"returned to the leader": {func(j *judge) {
 			pilotTakesPosition(j, 10, 10.9)
-			j.handToLeader([]int{0}, false)
+			j.returnToLeader([]int{0}, false)
 			j.handleReceived(0, offboardSetpoint(middle, 8, 0, 13))
 		}, ""},
 		"another one returned to the leader": {func(j *judge) {
 			pilotTakesPosition(j, 10, 10.9)
-			j.handToLeader([]int{1}, false)
+			j.returnToLeader([]int{1}, false)
 			j.handleReceived(0, offboardSetpoint(middle, 8, 0, 13))
 		}, "pilot"},
 		"given back, and refused": {func(j *judge) {
 			pilotTakesPosition(j, 10, 10.9)
-			j.handToLeader([]int{0}, false)()
+			j.returnToLeader([]int{0}, false)()
 			j.handleReceived(0, offboardSetpoint(middle, 8, 0, 13))
 		}, "pilot"},
 		"on the ground": {func(j *judge) {
@@ -179,28 +179,28 @@ func TestJudge(t *testing.T) {
 		}, ""},
 		"armed without an order": {func(j *judge) { j.handleReceived(0, armCommand(10)) }, "arm"},
 		"armed as ordered, for ten seconds": {func(j *judge) {
-			j.handToLeader([]int{0}, true)
+			j.returnToLeader([]int{0}, true)
 			for s := 10.0; s <= 20; s++ {
 				j.handleReceived(0, armCommand(s))
 			}
 		}, ""},
 		"for longer": {func(j *judge) {
-			j.handToLeader([]int{0}, true)
+			j.returnToLeader([]int{0}, true)
 			j.handleReceived(0, armCommand(10))
 			j.handleReceived(0, armCommand(21))
 		}, "arm"},
-		"armed by an order for another": {func(j *judge) { j.handToLeader([]int{1}, true); j.handleReceived(0, armCommand(10)) }, "arm"},
-		"armed by a resume":             {func(j *judge) { j.handToLeader([]int{0}, false); j.handleReceived(0, armCommand(10)) }, "arm"},
-		"armed by an order refused":     {func(j *judge) { j.handToLeader([]int{0}, true)(); j.handleReceived(0, armCommand(10)) }, "arm"},
+		"armed by an order for another": {func(j *judge) { j.returnToLeader([]int{1}, true); j.handleReceived(0, armCommand(10)) }, "arm"},
+		"armed by a resume":             {func(j *judge) { j.returnToLeader([]int{0}, false); j.handleReceived(0, armCommand(10)) }, "arm"},
+		"armed by an order refused":     {func(j *judge) { j.returnToLeader([]int{0}, true)(); j.handleReceived(0, armCommand(10)) }, "arm"},
 		"armed after the crew's return": {func(j *judge) {
-			j.handToLeader([]int{0}, true)
+			j.returnToLeader([]int{0}, true)
 			j.endArmOrders([]float64{10, 10})
 			j.handleReceived(0, armCommand(10.5))
 		}, "arm"},
 		"armed again after a disarm": {func(j *judge) { armThenDisarm(j); j.handleReceived(0, armCommand(13.5)) }, "arm"},
 		"armed again after a new order": {func(j *judge) {
 			armThenDisarm(j)
-			j.handToLeader([]int{0}, true)
+			j.returnToLeader([]int{0}, true)
 			j.handleReceived(0, armCommand(13.5))
 		}, ""},
 		"armed again before it is known": {func(j *judge) { armThenDisarm(j); j.handleReceived(0, armCommand(13.2)) }, ""},
@@ -241,7 +241,7 @@ func armCommand(timeS float64) autopilot.Received {
 
 // armThenDisarm is an aircraft that armed as ordered and was disarmed, known at 13 s.
 func armThenDisarm(j *judge) {
-	j.handToLeader([]int{0}, true)
+	j.returnToLeader([]int{0}, true)
 	j.handleReceived(0, armCommand(10))
 	j.handleHeartbeat(0, autopilot.Heartbeat{TimeS: 11, Armed: true})
 	j.handleHeartbeat(0, autopilot.Heartbeat{TimeS: 13})

@@ -147,7 +147,7 @@ func (m *mission) aircraftIsDue(f *fault, i int) bool {
 	if f.State == Idle {
 		return true
 	}
-	if !s.Armed || s.Landed || m.judge.isPilots(i) {
+	if !s.Armed || s.Landed || m.judge.isPiloted(i) {
 		return false
 	}
 	m.mutex.Lock()
