@@ -20,7 +20,7 @@ type view struct {
 	statusRetained  bool // the status was published before the subscription, at an unknown time
 	refusedMessages uint64
 	staleAfter      time.Duration
-	station         string // in our heartbeats; empty: none are sent
+	station         string // name in the heartbeats; empty: none are sent
 	colour          bool
 }
 
