@@ -178,7 +178,7 @@ func (m *mission) leaveStopped(ctx context.Context) error {
 	}
 	if m.plan.ReturnAfterStop && len(m.airborne()) > 0 {
 		if a := m.newMissionRequest(telemetry.ActionReturn, nil, false); !m.crew.sendAndWait(ctx, a) && len(m.airborne()) > 0 {
-			return fmt.Errorf("the leader does not bring a stopped fleet home: %s", a.reason)
+			return fmt.Errorf("the leader does not return a stopped fleet: %s", a.reason)
 		}
 	}
 	return nil

@@ -127,7 +127,7 @@ func drawPlan(c *Config, k int) plan {
 		Slots: slots, Seed: 2_000_000 + seed*1000 + uint64(k), DenseStart: r.IntN(2) == 0, ShockSlot: r.IntN(slots), ReportLossRate: 0.2 * r.Float64(),
 		RelaunchesGrounded: r.IntN(2) == 0, ResumesGrounded: r.IntN(2) == 0, Signed: r.IntN(2) == 0, ClockJumps: c.JumpLeader != "" && k%3 == 1, ReturnAfterStop: r.IntN(2) == 0,
 	}
-	last := slots - quietSlots // slot that begins a fault in flight
+	last := slots - quietSlots // slot in which a fault in flight begins
 	p.drawCourse(first, last, r)
 	add := func(c coverageCell) {
 		f := fault{Kind: c.Kind, State: c.State, DurationSlots: 1 + r.IntN(8), Aircraft: r.IntN(aircraft), Severe: r.IntN(2) == 0}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -116,21 +117,15 @@ func (v *view) render(now time.Time) []string {
 
 // aircraftLine is one aircraft's line, and whether its last message is old.
 func aircraftLine(a telemetry.StatusAircraft, since, stale time.Duration) (line string, old bool) {
-	contact := "NO MESSAGE YET"
+	contact, old := "NO MESSAGE YET", true
 	if a.AgeS != nil {
-		total := time.Duration(*a.AgeS*float64(time.Second)) + since
-		if old = total > stale; old {
-			contact = "LINK LOST, last message " + formatAge(total) + " ago"
-		} else {
-			contact = "last message " + formatAge(total) + " ago"
+		age := time.Duration(*a.AgeS*float64(time.Second)) + since
+		contact = "last message " + formatAge(age) + " ago"
+		if old = age > stale; old {
+			contact = "LINK LOST, " + contact
 		}
-	} else {
-		old = true
 	}
-	mode := a.Mode
-	if mode == "" {
-		mode = "-"
-	}
+	mode := cmp.Or(a.Mode, "-")
 	position, speed, battery := "-", "-", "-"
 	if p := a.PositionM; p != nil {
 		position = fmt.Sprintf("%.0f %.0f up %.0f m", p[0], p[1], p[2])
