@@ -20,6 +20,12 @@ func (p Propulsion) PowerW(speedMPS float64) float64 {
 	return p.BladeW*(1+3*v2/(p.TipMPS*p.TipMPS)) + p.InducedW*induced + p.Parasite*v2*speedMPS
 }
 
+// MinPower returns v*, the speed of least flight power, and that power.
+func (c *Constants) MinPower() (speedMPS, powerW float64) {
+	speedMPS = c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS)
+	return speedMPS, c.Propulsion.PowerW(speedMPS)
+}
+
 // BestSpeedMPS returns v*, the speed of least power, by golden-section search
 // on [0, limit]; eq. (prop) has one interior minimum.
 func (p Propulsion) BestSpeedMPS(limitMPS float64) float64 {
