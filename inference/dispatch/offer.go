@@ -7,8 +7,8 @@ import (
 	"prefdt/inference/slot"
 )
 
-// Offer is the standing offer of a slot's beacon: what a user needs to decide
-// for itself when its report or its decision was lost.
+// Offer is the standing offer that each slot's beacon publishes: what a user needs
+// to decide for itself when its report or its decision was lost.
 type Offer struct {
 	PriceSPerJ float64
 	Aircraft   []OfferAircraft
@@ -22,13 +22,13 @@ type OfferAircraft struct {
 	ExpectedUsers float64
 }
 
-// Choose returns what a user without a decision does: the option of least
-// delay, penalty and priced edge energy at the expected share, which is an
-// aircraft's CPU (and bandwidth, under contention) over max(1, expected
-// users), or local. u.Gain follows o.Aircraft; an entry that is missing, NaN
-// or negative is unknown, and the closed-form mean at that distance stands in.
-// Server indexes o.Aircraft counted from 1; CPUHz and CompletionS are what the
-// user may expect.
+// Choose returns the choice of a user without a decision: local or, at an aircraft's
+// expected share, the option of least delay, penalty and priced edge energy. The
+// share is the aircraft's CPU (and bandwidth, under contention) over
+// max(1, ExpectedUsers). u.Gain is in the order of o.Aircraft; an entry that is
+// missing, NaN or negative is replaced by the closed-form mean at that distance.
+// In the result Server indexes o.Aircraft counted from 1, and CPUHz and CompletionS
+// are the user's expectation.
 func (o *Offer) Choose(c *physics.Constants, u *slot.User) slot.UserDecision {
 	localS := u.Task.LocalTimeS(u.CPUHz)
 	decision := slot.UserDecision{CompletionS: localS}
