@@ -116,6 +116,14 @@ func (d *Decision) ServedBy(server int) int {
 	return n
 }
 
+// TotalEdgeJ returns the edge energy expected of the whole fleet.
+func (d *Decision) TotalEdgeJ() (sumJ float64) {
+	for _, j := range d.EdgeJ {
+		sumJ += j
+	}
+	return sumJ
+}
+
 // Resize makes the decision one for a snapshot's users and aircraft in which every
 // user computes locally and no aircraft moves. It reuses the decision's memory.
 func (d *Decision) Resize(s *Snapshot) {
