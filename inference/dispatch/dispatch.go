@@ -198,18 +198,23 @@ func bestOffload(c *physics.Constants, t physics.Task, localS float64, share phy
 	return rho, costS
 }
 
-// writeDecision writes the solution into a decision.
-func (s *Solver) writeDecision(d *slot.Decision) {
-	d.Users = reuse.Slice(d.Users, len(s.users))
-	d.PriceSPerJ = s.priceSPerJ
-	counts := s.search.count // working memory that no solver needs any more
-	counts = reuse.Slice(counts, len(s.snapshot.Aircraft))
-	s.search.count = counts
-	for _, m := range s.server {
+// countServed counts the users of each aircraft.
+func countServed(counts, server []int) {
+	clear(counts)
+	for _, m := range server {
 		if m > 0 {
 			counts[m-1]++
 		}
 	}
+}
+
+// writeDecision writes the solution into a decision.
+func (s *Solver) writeDecision(d *slot.Decision) {
+	d.Users = reuse.Slice(d.Users, len(s.users))
+	d.PriceSPerJ = s.priceSPerJ
+	s.search.count = reuse.Slice(s.search.count, len(s.snapshot.Aircraft)) // no solver needs it any more
+	counts := s.search.count
+	countServed(counts, s.server)
 	for i, m := range s.server {
 		d.Users[i] = slot.UserDecision{Server: m}
 		if m > 0 {

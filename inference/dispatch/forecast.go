@@ -31,8 +31,16 @@ type Forecast struct {
 
 	solver            Solver
 	syntheticSlot     slot.Snapshot
-	usersPerSynthetic float64 // that one synthetic user represents, at least 1
 	syntheticDecision slot.Decision
+	offered           []offeredLoad // of the last offer
+}
+
+// offeredLoad is the load that an offer leads to at one aircraft if no user reports.
+type offeredLoad struct {
+	number        int // of the aircraft
+	users         float64
+	cyclesPerUser float64
+	shareHz       float64 // of each
 }
 
 // InitialPriceSPerJ is the price of the offer of a mission's first slot, before any
@@ -81,28 +89,38 @@ func (f *Forecast) Offer(c *physics.Constants, aircraft []slot.Aircraft, priceSP
 	if f.settledSlots > 0 {
 		n = float64(f.taskCounts[r.IntN(min(f.settledSlots, len(f.taskCounts)))])
 	}
-	if !(n > 0) {
+	if !(n > 0) { // also if it is not a number
 		n = 0
 	}
 	n = min(n, maxExpectedUsers)
-	f.usersPerSynthetic = max(1, n/maxSyntheticUsers)
+	usersPerSynthetic := max(1, n/maxSyntheticUsers)
 	scaled := *c
 	if c.Contention {
-		scaled.Channel.BandwidthHz /= f.usersPerSynthetic // like the CPU
+		scaled.Channel.BandwidthHz /= usersPerSynthetic // like the CPU
 	}
 	for m := range s.Aircraft {
-		s.Aircraft[m].CPUHz /= f.usersPerSynthetic
+		s.Aircraft[m].CPUHz /= usersPerSynthetic
 		s.Aircraft[m].Unreported = slot.UnreportedLoad{}
 	}
-	for range int(math.Round(n / f.usersPerSynthetic)) {
+	for range int(math.Round(n / usersPerSynthetic)) {
 		s.Users = append(s.Users, f.syntheticUser(c, r, s.Aircraft))
 	}
 	f.solver.Solve(&scaled, s, priceSPerJ, &f.syntheticDecision)
 	offer := Offer{PriceSPerJ: f.syntheticDecision.PriceSPerJ}
-	for m := range aircraft {
-		a := &aircraft[m]
-		offer.Aircraft = append(offer.Aircraft, OfferAircraft{
-			Number: a.Number, Position: a.Position, CPUHz: a.CPUHz, ExpectedUsers: f.usersPerSynthetic * float64(f.syntheticDecision.ServedBy(m+1)),
+	f.offered = f.offered[:0]
+	for m, a := range aircraft {
+		users, cycles := 0.0, 0.0
+		for i, d := range f.syntheticDecision.Users {
+			if d.Server == m+1 {
+				users++
+				cycles += d.Offload * s.Users[i].Task.Cycles()
+			}
+		}
+		x := OfferAircraft{Number: a.Number, Position: a.Position, CPUHz: a.CPUHz, ExpectedUsers: usersPerSynthetic * users}
+		offer.Aircraft = append(offer.Aircraft, x)
+		f.offered = append(f.offered, offeredLoad{
+			number: x.Number, users: x.ExpectedUsers, cyclesPerUser: cycles / max(users, 1),
+			shareHz: usersPerSynthetic * s.Aircraft[m].CPUHz / max(x.ExpectedUsers, 1),
 		})
 	}
 	return offer
@@ -166,39 +184,21 @@ func sampleGain(c *physics.Channel, horizontalM, altitudeM float64, r *rand.Rand
 // leads to, and the synthetic users, if the aircraft are those of that offer.
 // Aircraft that it did not include expect no load.
 func (f *Forecast) AnnotateSnapshot(s *slot.Snapshot) {
-	same := len(s.Aircraft) == len(f.syntheticSlot.Aircraft)
+	same := len(s.Aircraft) == len(f.offered)
 	for m := range s.Aircraft {
 		a := &s.Aircraft[m]
 		a.Unreported = slot.UnreportedLoad{}
-		for k := range f.syntheticSlot.Aircraft {
-			if f.syntheticSlot.Aircraft[k].Number == a.Number {
-				a.Unreported = f.unreportedLoad(k)
+		for _, x := range f.offered {
+			if x.number == a.Number {
+				a.Unreported = slot.UnreportedLoad{ExpectedUsers: f.unreportedShare * x.users, CyclesPerUser: x.cyclesPerUser}
 			}
 		}
-		same = same && f.syntheticSlot.Aircraft[m].Number == a.Number
+		same = same && f.offered[m].number == a.Number
 	}
 	s.SyntheticUsers = s.SyntheticUsers[:0]
 	if same {
 		s.SyntheticUsers = append(s.SyntheticUsers, f.syntheticSlot.Users...)
 	}
-}
-
-// unreportedLoad is the part of a synthetic aircraft's load that will not report.
-func (f *Forecast) unreportedLoad(m int) slot.UnreportedLoad {
-	users, cycles := f.syntheticLoad(m)
-	return slot.UnreportedLoad{ExpectedUsers: f.unreportedShare * users, CyclesPerUser: cycles}
-}
-
-// syntheticLoad is the number of users that aircraft m of the synthetic slot serves,
-// and the cycles that each offloads.
-func (f *Forecast) syntheticLoad(m int) (users, cycles float64) {
-	for i := range f.syntheticDecision.Users {
-		if d := &f.syntheticDecision.Users[i]; d.Server == m+1 {
-			users++
-			cycles += d.Offload * f.syntheticSlot.Users[i].Task.Cycles()
-		}
-	}
-	return f.usersPerSynthetic * users, cycles / max(users, 1)
 }
 
 // OfferUsersEdgeJ returns the edge energy of users who decided by the offer, each at
@@ -216,29 +216,29 @@ func (f *Forecast) OfferUsersEdgeJ(c *physics.Constants, offerUsers int) (expect
 			largest = max(largest, u.Task.Cycles())
 		}
 	}
-	expectedUsers := 0.0
-	for k, a := range f.syntheticSlot.Aircraft {
-		users, cycles := f.syntheticLoad(k)
-		share := f.usersPerSynthetic * a.CPUHz / max(users, 1)
-		perCycleJ := c.SwitchedCapacitance * share * share
-		expectedUsers += users
-		expectedJ += users * cycles * perCycleJ
+	for _, x := range f.offered {
+		perCycleJ := c.SwitchedCapacitance * x.shareHz * x.shareHz
+		expectedJ += x.users * x.cyclesPerUser * perCycleJ
 		maxJ = max(maxJ, largest*perCycleJ)
 	}
 	n := float64(offerUsers)
-	return n * expectedJ / max(expectedUsers, 1e-9), n * maxJ
+	return n * expectedJ / max(f.expectedUsers(), 1e-9), n * maxJ
+}
+
+// expectedUsers is the number of users that the last offer leads to some aircraft.
+func (f *Forecast) expectedUsers() (sum float64) {
+	for _, x := range f.offered {
+		sum += x.users
+	}
+	return sum
 }
 
 // SlotEdgeJ returns the expected edge energy of a slot whose decision was d, once it
 // is known how many users decided by the offer: they chose aircraft as the offer
 // expects, and an aircraft's CPU is shared by all users that came to it.
 func (f *Forecast) SlotEdgeJ(c *physics.Constants, s *slot.Snapshot, d *slot.Decision, offerUsers int) (sumJ float64) {
-	expectedUsers := 0.0
-	for k := range f.syntheticSlot.Aircraft {
-		users, _ := f.syntheticLoad(k)
-		expectedUsers += users
-	}
-	for m := range s.Aircraft {
+	expected := f.expectedUsers()
+	for m, a := range s.Aircraft {
 		sharing, cycles := 0.0, 0.0
 		for i := range d.Users {
 			if d.Users[i].Server == m+1 {
@@ -246,14 +246,15 @@ func (f *Forecast) SlotEdgeJ(c *physics.Constants, s *slot.Snapshot, d *slot.Dec
 				cycles += d.Users[i].Offload * s.Users[i].Task.Cycles()
 			}
 		}
-		for k := range f.syntheticSlot.Aircraft {
-			if users, each := f.syntheticLoad(k); users > 0 && f.syntheticSlot.Aircraft[k].Number == s.Aircraft[m].Number {
-				sharing += float64(offerUsers) * users / expectedUsers
-				cycles += float64(offerUsers) * users / expectedUsers * each
+		for _, x := range f.offered {
+			if x.users > 0 && x.number == a.Number {
+				users := float64(offerUsers) * x.users / expected
+				sharing += users
+				cycles += users * x.cyclesPerUser
 			}
 		}
-		share := s.Aircraft[m].CPUHz / max(sharing, 1)
-		sumJ += c.SwitchedCapacitance * share * share * cycles
+		shareHz := a.CPUHz / max(sharing, 1)
+		sumJ += c.SwitchedCapacitance * shareHz * shareHz * cycles
 	}
 	return sumJ
 }

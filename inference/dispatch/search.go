@@ -129,7 +129,6 @@ func (s *Solver) startFromExternalities() {
 	clear(x.externalityS)
 	rounds := int(min(max(searchMaxOptions/8/float64(users*aircraft), 1), 10))
 	for range rounds {
-		clear(x.count)
 		for i := range s.users {
 			least, server := s.users[i].localCostS, 0
 			for m := range aircraft {
@@ -138,10 +137,8 @@ func (s *Solver) startFromExternalities() {
 				}
 			}
 			x.server[i] = server
-			if server > 0 {
-				x.count[server-1]++
-			}
 		}
+		countServed(x.count, x.server)
 		clear(x.externalityS)
 		for m := range aircraft {
 			x.plannedCount[m] = max(1, (x.plannedCount[m]+x.count[m]+1)/2)
@@ -162,12 +159,7 @@ func (s *Solver) startFromExternalities() {
 func (s *Solver) fillTables() {
 	x := &s.search
 	users, aircraft := len(s.users), len(s.snapshot.Aircraft)
-	clear(x.count)
-	for _, server := range x.server {
-		if server > 0 {
-			x.count[server-1]++
-		}
-	}
+	countServed(x.count, x.server)
 	for i := range users {
 		for m := range aircraft {
 			x.costAtCountS[i*aircraft+m] = math.Inf(1)
