@@ -60,6 +60,34 @@ func Features() Layout {
 	}
 }
 
+// rows lists the kinds of row with the names of their features.
+func (l *Layout) rows() []rowFeatures {
+	return []rowFeatures{{"aircraft", l.Aircraft}, {"pair", l.Pair}, {"state", l.State}, {"return", l.Return}, {"action", l.Action}}
+}
+
+type rowFeatures struct {
+	row      string
+	features []string
+}
+
+// Check returns an error that names the first feature in which a checkpoint's layout
+// differs from this program's.
+func (l *Layout) Check() error {
+	program := Features()
+	for k, want := range program.rows() {
+		archived := l.rows()[k].features
+		if len(archived) != len(want.features) {
+			return fmt.Errorf("checkpoint has %d %s features, this program computes %d", len(archived), want.row, len(want.features))
+		}
+		for i, name := range want.features {
+			if archived[i] != name {
+				return fmt.Errorf("%s feature %d is %.64q in the checkpoint and %q in this program", want.row, i, archived[i], name)
+			}
+		}
+	}
+	return nil
+}
+
 // Moments are the means and standard deviations by which one kind of row is
 // standardised, x~ = (x - mean) / std.
 type Moments struct {
@@ -88,21 +116,16 @@ type Statistics struct {
 
 // Check returns an error that names the first statistic that is not valid.
 func (s *Statistics) Check() error {
-	for _, r := range []struct {
-		name string
-		m    *Moments
-		n    int
-	}{
-		{"aircraft", &s.Aircraft, model.AircraftFeatures}, {"pair", &s.Pair, model.PairFeatures},
-		{"state", &s.State, model.StateFeatures}, {"return", &s.Return, model.ReturnFeatures},
-		{"action", &s.Action, model.ActionFeatures},
-	} {
-		if len(r.m.Mean) != r.n || len(r.m.Std) != r.n {
-			return fmt.Errorf("standardisation of %s rows has %d means and %d deviations, want %d", r.name, len(r.m.Mean), len(r.m.Std), r.n)
+	layout := Features()
+	moments := [...]*Moments{&s.Aircraft, &s.Pair, &s.State, &s.Return, &s.Action}
+	for k, kind := range layout.rows() {
+		m, n := moments[k], len(kind.features)
+		if len(m.Mean) != n || len(m.Std) != n {
+			return fmt.Errorf("standardisation of %s rows has %d means and %d deviations, want %d", kind.row, len(m.Mean), len(m.Std), n)
 		}
-		for i := range r.n {
-			if !(math.Abs(r.m.Mean[i]) < 1e12) || !(r.m.Std[i] > 1e-12 && r.m.Std[i] < 1e12) {
-				return fmt.Errorf("standardisation of %s feature %d is (%v, %v), want finite numbers and a positive deviation", r.name, i, r.m.Mean[i], r.m.Std[i])
+		for i := range n {
+			if !(math.Abs(m.Mean[i]) < 1e12) || !(m.Std[i] > 1e-12 && m.Std[i] < 1e12) {
+				return fmt.Errorf("standardisation of %s feature %d is (%v, %v), want finite numbers and a positive deviation", kind.row, i, m.Mean[i], m.Std[i])
 			}
 		}
 	}
