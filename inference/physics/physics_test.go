@@ -8,7 +8,7 @@ import (
 
 func TestPropulsion(t *testing.T) {
 	p := DefaultConstants().Propulsion
-	// eq. (prop) worked out by hand: hover 168.5 W, least 134.4 W at 8.4 m/s, 646.8 W at 30 m/s.
+	// eq. (prop) for this airframe: hover 168.5 W, least 134.4 W at 8.4 m/s, 646.8 W at 30 m/s.
 	for _, c := range []struct{ speed, want float64 }{{0, 168.5}, {8.4, 134.4}, {30, 646.8}} {
 		if got := p.PowerW(c.speed); math.Abs(got-c.want) > 0.05 {
 			t.Errorf("PowerW(%v) = %.3f, want %.1f", c.speed, got, c.want)
