@@ -14,17 +14,17 @@ import (
 	"prefdt/inference/token"
 )
 
-// Format is the version of the folder that this program writes and reads.
+// Format is the version of the checkpoint format that this program writes and reads.
 const Format = 1
 
-// Manifest is all of a checkpoint but the weights.
+// Manifest is everything in a checkpoint except the weights.
 type Manifest struct {
 	Format        int                `json:"format"`
 	GraphSHA256   string             `json:"graph_sha256"` // of policy.onnx, lower-case hexadecimal
 	Arch          model.Arch         `json:"arch"`
 	Features      token.Layout       `json:"features"` // names of the rows' features, in order
 	Statistics    token.Statistics   `json:"standard"` // their archived statistics
-	GoalConstants goal.Constants     `json:"scales"`   // eta, conditioner and remap
+	GoalConstants goal.Constants     `json:"scales"`   // eta, conditioner, setting map and ceiling margin
 	PriceAxis     PriceAxis          `json:"price"`
 	OmegaBand     [2]float64         `json:"band"` // least and largest delay share omega that the corpus attains
 	Physics       physics.Constants  `json:"physics"`
@@ -33,7 +33,8 @@ type Manifest struct {
 	Seeds         map[string]int64   `json:"seeds"` // "train_first", "train_last", ...
 }
 
-// Check says what is wrong with a manifest, the graph's hash apart.
+// Check returns an error that names the first entry that is not valid. It does not
+// check the graph's hash.
 func (m *Manifest) Check() error {
 	if m.Format != Format {
 		return fmt.Errorf("checkpoint has format %d, this program reads format %d", m.Format, Format)
@@ -56,8 +57,8 @@ func (m *Manifest) Check() error {
 	return nil
 }
 
-// parseManifest reads one JSON object strictly. The version is looked at
-// first, for another version has other fields.
+// parseManifest reads one JSON object strictly. It checks the version first, because
+// another version has other fields.
 func parseManifest(data []byte) (*Manifest, error) {
 	var version struct {
 		Format *int `json:"format"`
