@@ -89,7 +89,7 @@ func product(c, a, b *Matrix[float32], transA, transB, accumulate bool) {
 	if vectorised && transB && c.Rows*c.Cols <= 32 { // less than a tile, as one query and a few keys
 		for i := range c.Rows {
 			for j := range c.Cols {
-				sum := dotTuned(a.Row(i), b.Row(j))
+				sum := Dot(a.Row(i), b.Row(j))
 				if accumulate {
 					sum += c.Data[i*c.Stride+j]
 				}
@@ -102,6 +102,12 @@ func product(c, a, b *Matrix[float32], transA, transB, accumulate bool) {
 		fewRows(c, a, b)
 		return
 	}
+	tiledProduct(c, b, &l, k, transB, accumulate)
+}
+
+// tiledProduct is product for operands of any size. b is (k, n), or (n, k) if it is
+// read transposed.
+func tiledProduct(c, b *Matrix[float32], l *leftFactor, k int, transB, accumulate bool) {
 	tileRows, tileCols := tileShape()
 	depth := splitK(k)
 	w := workspaces.Get().(*workspace)
@@ -109,7 +115,7 @@ func product(c, a, b *Matrix[float32], transA, transB, accumulate bool) {
 		i1 := min(i0+blockRows, c.Rows)
 		for p0 := 0; p0 < k; p0 += depth {
 			p1 := min(p0+depth, k)
-			w.packLast(&l, i0, i1, p0, p1, tileRows)
+			w.packLast(l, i0, i1, p0, p1, tileRows)
 			for j0 := 0; j0 < c.Cols; j0 += tileCols {
 				j1 := min(j0+tileCols, c.Cols)
 				panel, panelRow := &w.panel[0], tileCols
@@ -121,7 +127,7 @@ func product(c, a, b *Matrix[float32], transA, transB, accumulate bool) {
 				default:
 					packRows(w.panel[:], b.Data[p0*b.Stride+j0:], b.Stride, j1-j0, p1-p0, tileCols)
 				}
-				w.computeTiles(c, &l, i0, i1, p0, p1, j0, j1, panel, panelRow, accumulate || p0 > 0)
+				w.computeTiles(c, l, i0, i1, p0, p1, j0, j1, panel, panelRow, accumulate || p0 > 0)
 			}
 		}
 	}

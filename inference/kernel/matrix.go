@@ -77,6 +77,14 @@ func (m *Matrix[T]) check(op string) {
 	}
 }
 
+// checkShape is check for a matrix that must have that many rows and columns.
+func (m *Matrix[T]) checkShape(op string, rows, cols int) {
+	m.check(op)
+	if m.Rows != rows || m.Cols != cols {
+		panic(fmt.Sprintf("kernel: %s: matrix is %dx%d, want %dx%d", op, m.Rows, m.Cols, rows, cols))
+	}
+}
+
 func checkLen(op, what string, got, want int) {
 	if got != want {
 		panic(fmt.Sprintf("kernel: %s: %s has length %d, want %d", op, what, got, want))

@@ -19,19 +19,25 @@ type Packed struct {
 // PackFloat16 lays out w, float16 bits in row-major order (in, out).
 func PackFloat16(w []uint16, in, out int) *Packed {
 	if in < 0 || out < 0 || len(w) != in*out || in > 0 && len(w)/in != out {
-		panic(fmt.Sprintf("kernel: PackHalf: %d numbers for a %dx%d matrix", len(w), in, out))
+		panic(fmt.Sprintf("kernel: PackFloat16: %d numbers for a %dx%d matrix", len(w), in, out))
 	}
 	if activeLevel == scalar {
-		return &Packed{in: in, out: out, widened: widenPanels(w, in, out)}
+		return &Packed{in: in, out: out, widened: packPanels(w, in, out, scalarCols, FromFloat16)}
 	}
-	panels := (out + panelCols - 1) / panelCols
-	p := &Packed{in: in, out: out, data: make([]uint16, panels*in*panelCols)}
+	return &Packed{in: in, out: out, data: packPanels(w, in, out, panelCols, func(h uint16) uint16 { return h })}
+}
+
+// packPanels lays out a matrix (in, out) in panels of so many columns, each
+// contiguous down the inputs, the last one padded with zeros.
+func packPanels[T any](w []uint16, in, out, cols int, convert func(uint16) T) []T {
+	panels := (out + cols - 1) / cols
+	packed := make([]T, panels*in*cols)
 	for i := range in {
 		for j := range out {
-			p.data[(j/panelCols*in+i)*panelCols+j%panelCols] = w[i*out+j]
+			packed[(j/cols*in+i)*cols+j%cols] = convert(w[i*out+j])
 		}
 	}
-	return p
+	return packed
 }
 
 // Size returns the shape of the weights.

@@ -35,19 +35,6 @@ func matMulScalar(c, a, b *Matrix[float32], accumulate bool) {
 	}
 }
 
-// widenPanels lays out float16 weights (in, out) as float32, in panels of eight
-// columns, the last one padded with zeros.
-func widenPanels(w []uint16, in, out int) []float32 {
-	panels := (out + scalarCols - 1) / scalarCols
-	wide := make([]float32, panels*in*scalarCols)
-	for i := range in {
-		for j := range out {
-			wide[(j/scalarCols*in+i)*scalarCols+j%scalarCols] = FromFloat16(w[i*out+j])
-		}
-	}
-	return wide
-}
-
 // addScalar is the tuned product of weights that were widened at load.
 func (p *Packed) addScalar(dst, x Matrix[float32]) {
 	for j := 0; j < p.out; j += scalarCols {
