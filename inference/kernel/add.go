@@ -1,7 +1,7 @@
 package kernel
 
-// Add adds x to dst, element by element: a residual, or a gradient that
-// arrives along two paths.
+// Add adds x to dst, element by element: a residual connection, or the gradients of
+// two uses of a value.
 func Add[T Float](dst, x []T) {
 	checkLen("Add", "dst", len(dst), len(x))
 	n := vectorPart[T](len(x))

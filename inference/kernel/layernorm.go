@@ -3,8 +3,8 @@ package kernel
 import "math"
 
 // LayerNorm normalises every row of x (rows, n) to mean 0 and variance 1,
-// then scales by gain (n) and shifts by bias (n). mean and rstd (rows) keep
-// what the backward pass needs. dst may be x.
+// then scales it by gain (n) and shifts it by bias (n). mean and rstd (rows), the
+// reciprocal of the standard deviation, are set for the backward pass. dst may be x.
 func LayerNorm[T Float](dst, x Matrix[T], gain, bias []T, eps T, mean, rstd []T) {
 	x.check("LayerNorm")
 	dst.checkShape("LayerNorm", x.Rows, x.Cols)

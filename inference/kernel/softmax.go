@@ -3,8 +3,8 @@ package kernel
 import "math"
 
 // Softmax turns a row of scores into weights that sum to 1, in place. A score
-// of -Inf is masked and gets weight 0; a row of nothing else becomes all
-// zeros, so that an empty set pools to zero and never to NaN.
+// of -Inf is masked and gets weight 0; a row of masked scores alone becomes all
+// zeros, so that pooling an empty set gives zero and not NaN.
 func Softmax[T Float](row []T) {
 	if vectorised && isTuned[T]() {
 		softmaxTuned(float32Row(row))
