@@ -52,7 +52,6 @@ type Policy struct {
 	targets         []physics.Position
 	rowBuilder      *token.Builder
 	rows            token.Rows
-	inputs          model.Inputs
 	outputs         model.Outputs
 	cache           *model.Cache
 	solver          dispatch.Solver
@@ -98,11 +97,7 @@ func (p *Policy) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) (o
 	p.targets = p.planner.Targets(&p.checkpoint.Physics, s.Aircraft, p.targets)
 	view := p.viewForNetwork(s)
 	p.rowBuilder.Fill(&p.rows, view, o, p.targets)
-	p.inputs = model.Inputs{
-		NumAircraft: len(view.Aircraft), NumUsers: len(view.Users),
-		Aircraft: p.rows.Aircraft, Pairs: p.rows.Pairs, State: p.rows.State, Return: p.rows.Return, Action: p.rows.Action,
-	}
-	p.checkpoint.Net.Step(&p.inputs, p.cache, &p.outputs)
+	p.checkpoint.Net.Step(&p.rows, p.cache, &p.outputs)
 	if len(s.Users) > 0 || view == s {
 		observed = p.schedule(s, &o, d)
 	} else { // synthetic users give the price; there is nobody to decide for

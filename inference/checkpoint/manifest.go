@@ -17,14 +17,14 @@ import (
 // Format is the version of the checkpoint format that this program writes and reads.
 const Format = 1
 
-// Manifest is everything in a checkpoint except the weights.
+// Manifest is all of a checkpoint but the weights.
 type Manifest struct {
 	Format        int                `json:"format"`
 	GraphSHA256   string             `json:"graph_sha256"` // of policy.onnx, lower-case hexadecimal
 	Arch          model.Arch         `json:"arch"`
 	Features      token.Layout       `json:"features"` // names of the rows' features, in order
 	Statistics    token.Statistics   `json:"standard"` // their archived statistics
-	GoalConstants goal.Constants     `json:"scales"`   // eta, conditioner, setting map and ceiling margin
+	GoalConstants goal.Constants     `json:"scales"`   // eta, conditioner and remap
 	PriceAxis     PriceAxis          `json:"price"`
 	OmegaBand     [2]float64         `json:"band"` // least and largest delay share omega that the corpus attains
 	Physics       physics.Constants  `json:"physics"`

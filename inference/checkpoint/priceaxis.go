@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -39,18 +40,9 @@ func (p *PriceAxis) FrontPosition(priceSPerJ float64) float64 {
 	return p.FrontPositions[i] + t*(p.FrontPositions[i+1]-p.FrontPositions[i])
 }
 
-const maxKnots = 4096
-
 func (p *PriceAxis) check() error {
-	n := len(p.FrontPositions)
-	if n != len(p.PricesSPerJ) || n < 2 || n > maxKnots {
-		return fmt.Errorf("price axis has %d positions and %d prices, want as many of each, 2 to %d", n, len(p.PricesSPerJ), maxKnots)
+	if n := len(p.FrontPositions); n != len(p.PricesSPerJ) {
+		return fmt.Errorf("price axis has %d positions and %d prices, want as many of each", n, len(p.PricesSPerJ))
 	}
-	for i := range n {
-		y, lambda := p.FrontPositions[i], p.PricesSPerJ[i]
-		if !(math.Abs(y) <= 1e6) || !(lambda >= 0 && lambda <= 1e6) || i > 0 && (y <= p.FrontPositions[i-1] || lambda <= p.PricesSPerJ[i-1]) {
-			return fmt.Errorf("price axis knot %d is (%v, %v s/J), want finite and increasing numbers", i, y, lambda)
-		}
-	}
-	return nil
+	return cmp.Or(goal.CheckKnots("price axis", p.FrontPositions, -1e6, 1e6), goal.CheckKnots("price axis", p.PricesSPerJ, 0, 1e6))
 }

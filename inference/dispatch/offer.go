@@ -42,22 +42,17 @@ func (o *Offer) Choose(c *physics.Constants, u *slot.User) slot.UserDecision {
 		if !(a.CPUHz > 0 && a.CPUHz <= math.MaxFloat64) {
 			continue
 		}
-		gain := math.NaN()
-		if m < len(u.Gain) {
+		var gain float64
+		if m < len(u.Gain) && u.Gain[m] >= 0 { // false for NaN
 			gain = u.Gain[m]
-		}
-		if !(gain >= 0) {
+		} else {
 			gain = c.Channel.MeanGain(u.Position.Sub(a.Position).Norm(), c.AltitudeM)
 		}
 		expected := 1.0
-		if a.ExpectedUsers > 1 { // also false for NaN
+		if a.ExpectedUsers > 1 { // false for NaN
 			expected = a.ExpectedUsers
 		}
-		bandwidth := c.Channel.BandwidthHz
-		if c.Contention {
-			bandwidth /= expected
-		}
-		share := physics.Share{CPUHz: a.CPUHz / expected, RateBPS: c.Channel.RateBPS(gain, bandwidth)}
+		share := c.EqualShare(gain, a.CPUHz, expected)
 		if !(share.RateBPS > 0 && share.CPUHz > 0) {
 			continue
 		}

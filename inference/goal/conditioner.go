@@ -35,17 +35,32 @@ func HatBasis(knots []float64, x float64) (i int, f float64) {
 // Check returns an error unless both maps are monotone: delay must not fall, and
 // energy must not rise, with omega.
 func (c *Conditioner) Check() error {
-	n := len(c.Omegas)
-	if n < 2 || n > 10001 || len(c.DelayS) != n || len(c.EnergyJ) != n {
-		return fmt.Errorf("conditioner has %d knots, %d delays and %d energies, want the same number, 2 to 10001", n, len(c.DelayS), len(c.EnergyJ))
+	if err := CheckKnots("conditioner", c.Omegas, 0, 1); err != nil {
+		return err
 	}
-	for i := range n {
-		w, d, e := c.Omegas[i], c.DelayS[i], c.EnergyJ[i]
-		if !(w >= 0 && w <= 1) || !(math.Abs(d) < 1e12) || !(math.Abs(e) < 1e12) {
-			return fmt.Errorf("conditioner knot %d is (%v, %v s, %v J), want a share and finite returns", i, w, d, e)
+	if n := len(c.Omegas); len(c.DelayS) != n || len(c.EnergyJ) != n {
+		return fmt.Errorf("conditioner has %d knots, %d delays and %d energies, want the same number", n, len(c.DelayS), len(c.EnergyJ))
+	}
+	for i, d := range c.DelayS {
+		e := c.EnergyJ[i]
+		if !(math.Abs(d) < 1e12) || !(math.Abs(e) < 1e12) || i > 0 && (d < c.DelayS[i-1] || e > c.EnergyJ[i-1]) {
+			return fmt.Errorf("conditioner knot %d is (%v s, %v J), want finite numbers, delay not falling and energy not rising", i, d, e)
 		}
-		if i > 0 && (w <= c.Omegas[i-1] || d < c.DelayS[i-1] || e > c.EnergyJ[i-1]) {
-			return fmt.Errorf("conditioner is not monotone at omega %.6f: (%.2f s, %.1f J) after (%.2f s, %.1f J)", w, d, e, c.DelayS[i-1], c.EnergyJ[i-1])
+	}
+	return nil
+}
+
+const maxKnots = 10001
+
+// CheckKnots returns an error, with the name, unless there are at least two knots and
+// they increase, from low to high at most.
+func CheckKnots(name string, knots []float64, low, high float64) error {
+	if len(knots) < 2 || len(knots) > maxKnots {
+		return fmt.Errorf("%s has %d knots, want 2 to %d", name, len(knots), maxKnots)
+	}
+	for i, x := range knots {
+		if !(x >= low && x <= high) || i > 0 && x <= knots[i-1] {
+			return fmt.Errorf("%s knot %d is %v, want increasing numbers in [%v, %v]", name, i, x, low, high)
 		}
 	}
 	return nil
@@ -72,14 +87,4 @@ func (m *SettingMap) Setting(omega float64) float64 {
 	return (float64(i) + f) / float64(len(m.Omegas)-1)
 }
 
-func (m *SettingMap) check() error {
-	if len(m.Omegas) < 2 || len(m.Omegas) > 10001 {
-		return fmt.Errorf("setting map has %d knots, want 2 to 10001", len(m.Omegas))
-	}
-	for i, w := range m.Omegas {
-		if !(w >= 0 && w <= 1) || i > 0 && w <= m.Omegas[i-1] {
-			return fmt.Errorf("setting map knot %d is %v, want increasing shares in [0, 1]", i, w)
-		}
-	}
-	return nil
-}
+func (m *SettingMap) check() error { return CheckKnots("setting map", m.Omegas, 0, 1) }

@@ -126,8 +126,6 @@ func (o *Objective) SetFlying(aircraft int) { o.state.Flying = aircraft }
 func (o *Objective) SetOutOfDistribution(outside bool) { o.outOfDistribution = outside }
 
 func (o Objective) Slot() int                     { return o.state.Slot }        // slots settled
-func (o Objective) Slots() int                    { return o.state.Slots }       // of the mission
-func (o Objective) Flying() int                   { return o.state.Flying }      // aircraft whose flight counts
 func (o Objective) Mode() Mode                    { return o.state.Mode }        // of the request in force
 func (o Objective) Omega() float64                { return o.state.Omega }       // delay share requested, 0 under a budget
 func (o Objective) BudgetJ() float64              { return o.state.BudgetJ }     // total requested, 0 under a preference
@@ -137,7 +135,6 @@ func (o Objective) DelayS() float64               { return o.state.DelayS }     
 func (o Objective) SpentJ() float64               { return o.state.SpentJ }      // settled so far
 func (o Objective) EdgeJ() float64                { return o.state.EdgeJ }       // the part of it spent on edge computing
 func (o Objective) PropulsionMultiplier() float64 { return o.state.Multiplier }  // flight power over the model's, as measured
-func (o Objective) OutOfDistribution() bool       { return o.outOfDistribution }
 
 // SlotsLeft returns the slots still to settle.
 func (o Objective) SlotsLeft() int { return max(o.state.Slots-o.state.Slot, 0) }

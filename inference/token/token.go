@@ -166,14 +166,8 @@ func IdentityStatistics() Statistics {
 	return Statistics{unit(model.AircraftFeatures), unit(model.PairFeatures), unit(model.StateFeatures), unit(model.ReturnFeatures), unit(model.ActionFeatures)}
 }
 
-// Rows is one slot's input to the network, row-major and standardised.
-type Rows struct {
-	Aircraft []float32 // (M, AircraftFeatures)
-	Pairs    []float32 // (M, U, PairFeatures)
-	State    []float32 // (StateFeatures)
-	Return   []float32 // (ReturnFeatures)
-	Action   []float32 // (ActionFeatures)
-}
+// Rows are one slot's rows, row-major and standardised: the network's input.
+type Rows = model.Inputs
 
 // Builder computes rows. From slot to slot it keeps the summary of the last action
 // and the scale of edge energy.
@@ -207,6 +201,7 @@ func (b *Builder) Reset() {
 // Fill computes the rows of a slot. targets are the aircraft's motion targets,
 // in the snapshot's order.
 func (b *Builder) Fill(r *Rows, s *slot.Snapshot, o goal.Objective, targets []physics.Position) {
+	r.NumAircraft, r.NumUsers = len(s.Aircraft), len(s.Users)
 	r.Aircraft, r.Pairs = r.Aircraft[:0], r.Pairs[:0]
 	r.State, r.Return, r.Action = r.State[:0], r.Return[:0], r.Action[:0]
 	b.computeRates(s)
