@@ -87,13 +87,11 @@ func (s *Solver) prepare(c *physics.Constants, snapshot *slot.Snapshot, priceSPe
 		}
 		s.users[i] = t
 		for m := range snapshot.Aircraft {
-			rate := 0.0
 			if hz := snapshot.Aircraft[m].CPUHz; usable && m < len(u.Gain) && hz > 0 && hz <= math.MaxFloat64 {
-				if r := c.Channel.RateBPS(u.Gain[m], c.Channel.BandwidthHz); r > 0 {
-					rate = r
+				if rate := c.Channel.RateBPS(u.Gain[m], c.Channel.BandwidthHz); rate > 0 {
+					s.rateBPS[i*aircraft+m] = rate
 				}
 			}
-			s.rateBPS[i*aircraft+m] = rate
 		}
 	}
 	s.tabulateUnreported()

@@ -33,14 +33,8 @@ type workspace struct {
 
 var workspaces = sync.Pool{New: func() any { return new(workspace) }}
 
-// float32s returns m as a float32 matrix, or nil if its elements are float64.
-func float32s[T Float](m *Matrix[T]) *Matrix[float32] {
-	var x T
-	if unsafe.Sizeof(x) != 4 {
-		return nil
-	}
-	return (*Matrix[float32])(unsafe.Pointer(m))
-}
+// float32s returns a matrix whose elements are of a float32 type as one of float32.
+func float32s[T Float](m *Matrix[T]) *Matrix[float32] { return (*Matrix[float32])(unsafe.Pointer(m)) }
 
 // float32Row is float32s for a row.
 func float32Row[T Float](row []T) []float32 {

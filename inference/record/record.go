@@ -49,7 +49,6 @@ type Event struct {
 	Setting  *float64         `json:"setting,omitempty"`
 	BudgetJ  *float64         `json:"budget_j,omitempty"`
 	Mode     goal.Mode        `json:"mode,omitempty"` // of the budget
-	Flying   *int             `json:"flying,omitempty"`
 	Restore  *goal.State      `json:"restore,omitempty"`
 }
 
@@ -64,8 +63,6 @@ func (e *Event) Apply(o *goal.Objective) error {
 		return o.SetPreference(*e.Setting)
 	case e.BudgetJ != nil:
 		return o.SetBudget(*e.BudgetJ, e.Mode)
-	case e.Flying != nil:
-		o.SetFlying(*e.Flying)
 	case e.Restore != nil:
 		o.Restore(*e.Restore)
 	default:

@@ -41,9 +41,9 @@ func TestRecordIsExact(t *testing.T) {
 		SyntheticUsers: []slot.User{{ID: -1}}}
 	d := slot.Decision{Users: []slot.UserDecision{{Server: 1, Offload: 2.0 / 3}}, Move: []physics.Position{{NorthM: -1.0 / 3}}, EdgeJ: []float64{0.1}, PriceSPerJ: 0.7, DelayS: 1.1}
 	w.WriteDecision(&s, o, &d)
-	number, flying := 0.3, 1
+	number := 0.3
 	settled := goal.Settlement{Slots: 2, EnergyJ: 1e3 / 3, MaxEdgeJ: math.MaxFloat64}
-	events := []Event{{Settle: &settled}, {CorrectS: &number}, {Setting: &number}, {BudgetJ: &number, Mode: goal.Target}, {Flying: &flying}, {Restore: &start}}
+	events := []Event{{Settle: &settled}, {CorrectS: &number}, {Setting: &number}, {BudgetJ: &number, Mode: goal.Target}, {Restore: &start}}
 	for _, e := range events {
 		w.WriteEvent(e)
 	}
@@ -82,7 +82,7 @@ func TestRecordIsExact(t *testing.T) {
 }
 
 func TestEventsChangeTheObjective(t *testing.T) {
-	before, number, budgetJ, flying := newObjective(t), 0.3, 4e4, 1
+	before, number, budgetJ := newObjective(t), 0.3, 4e4
 	for name, c := range map[string]struct {
 		event Event
 		same  func(o *goal.Objective) error
@@ -94,7 +94,6 @@ func TestEventsChangeTheObjective(t *testing.T) {
 		"correction": {Event{CorrectS: &number}, func(o *goal.Objective) error { o.CorrectDelay(0.3); return nil }},
 		"preference": {Event{Setting: &number}, func(o *goal.Objective) error { return o.SetPreference(0.3) }},
 		"budget":     {Event{BudgetJ: &budgetJ, Mode: goal.Target}, func(o *goal.Objective) error { return o.SetBudget(4e4, goal.Target) }},
-		"aircraft":   {Event{Flying: &flying}, func(o *goal.Objective) error { o.SetFlying(1); return nil }},
 		"restored":   {Event{Restore: &goal.State{Slot: 5}}, func(o *goal.Objective) error { o.Restore(goal.State{Slot: 5}); return nil }},
 	} {
 		a, b := before, before
