@@ -138,8 +138,7 @@ func (p *Policy) schedule(s *slot.Snapshot, o *goal.Objective, d *slot.Decision)
 // viewForNetwork returns the snapshot from which the network's rows are computed:
 // the slot itself, unless part of the load is unreported. The network was not
 // trained on unreported loads, and it infers the price from what it last did; so
-// it is given the slot without them and, if no user reported at all, with the
-// synthetic users.
+// it is given the slot without them or, if no user reported, the synthetic users.
 func (p *Policy) viewForNetwork(s *slot.Snapshot) *slot.Snapshot {
 	unreported := len(s.Users) == 0 && len(s.SyntheticUsers) > 0
 	for m := range s.Aircraft {
@@ -258,8 +257,7 @@ func (p *Policy) pace(s *slot.Snapshot, o *goal.Objective, d *slot.Decision, max
 }
 
 // bracketPrice narrows the interval between a lower price, at which the slot spends
-// more than energyJ, and a higher one, at which it does not, until the higher one
-// spends nearly energyJ.
+// more than energyJ, and a higher one, until that spends nearly as much.
 func (p *Policy) bracketPrice(s *slot.Snapshot, o *goal.Objective, d *slot.Decision, energyJ, low, high float64) (lower, higher float64) {
 	const rounds, near = 12, 0.99
 	for range rounds {
@@ -296,9 +294,8 @@ func (p *Policy) speedMPS(s *slot.Snapshot, m int, priceSPerJ float64) float64 {
 	return p.planner.SpeedMPS(&p.checkpoint.Physics, m, s.Slots-s.Slot, p.targets[m].Sub(s.Aircraft[m].Position).Norm(), priceSPerJ)
 }
 
-// move moves each aircraft in the direction of the network's flight head, at the
-// speed for the slot's price, within the limits of speed (C1), separation (C2) and
-// area.
+// move moves each aircraft in the direction of the network's flight head, at the speed
+// for the slot's price, within the limits of speed (C1), separation (C2) and area.
 func (p *Policy) move(s *slot.Snapshot, d *slot.Decision) {
 	for m := range s.Aircraft {
 		v := physics.Position{EastM: float64(p.outputs.Move[2*m]), NorthM: float64(p.outputs.Move[2*m+1])}

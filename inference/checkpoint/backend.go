@@ -11,9 +11,8 @@ import (
 	"prefdt/inference/model"
 )
 
-// nodeRecorder is an onnx-go backend that computes nothing: it lists the operators
-// in the order of the file. Edges form a multigraph, because x·x has two of them
-// between the same values.
+// nodeRecorder is an onnx-go backend that only lists the operators, in the order of
+// the file. Edges form a multigraph: x·x has two between the same values.
 type nodeRecorder struct {
 	graph.Directed // the methods that read the graph, which the decoder never calls
 
@@ -22,9 +21,8 @@ type nodeRecorder struct {
 	nodes  []model.Node
 }
 
-// value is a tensor of the decoded graph. It deliberately does not implement
-// SetTensor: onnx-go then decodes the structure alone, and a declared shape
-// allocates nothing.
+// value is a tensor of the decoded graph. Because it has no method SetTensor, onnx-go
+// decodes the structure alone, and a declared shape allocates nothing.
 type value struct {
 	id   int64
 	name string
@@ -34,8 +32,7 @@ func (v *value) ID() int64           { return v.id }
 func (v *value) SetName(name string) { v.name = name }
 func (v *value) GetName() string     { return v.name }
 
-// edge leads from an operator's output to one of its inputs; its weight is the
-// position of that input.
+// edge leads from an operator's output to an input; its weight is the input's index.
 type edge struct {
 	from, to *value
 	position float64

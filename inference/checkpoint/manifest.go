@@ -33,8 +33,7 @@ type Manifest struct {
 	Seeds         map[string]int64   `json:"seeds"` // "train_first", "train_last", ...
 }
 
-// Check returns an error that names the first entry that is not valid. It does not
-// check the graph's hash.
+// Check returns an error that names the first invalid entry, the graph's hash apart.
 func (m *Manifest) Check() error {
 	if m.Format != Format {
 		return fmt.Errorf("checkpoint has format %d, this program reads format %d", m.Format, Format)

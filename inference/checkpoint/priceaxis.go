@@ -17,8 +17,7 @@ type PriceAxis struct {
 	PricesSPerJ    []float64 `json:"lambda_s_per_j"`
 }
 
-// PriceSPerJ returns the price at a front position y; beyond the ends of the axis, the
-// price at the end.
+// PriceSPerJ returns the price at a front position; beyond the axis, that at its end.
 func (p *PriceAxis) PriceSPerJ(y float64) float64 {
 	if !(y > p.FrontPositions[0]) { // also if it is not a number
 		return p.PricesSPerJ[0]

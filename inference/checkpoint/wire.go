@@ -204,8 +204,7 @@ func (c *graphContents) addInitializer(data []byte) error {
 	return nil
 }
 
-// addValue reads an input or output. The name of an output is defined by the node
-// that computes it.
+// addValue reads an input or output; the node that computes an output defines its name.
 func (c *graphContents) addValue(list *[]model.Value, what string, data []byte) error {
 	v := model.Value{}
 	var elementType uint64
@@ -253,8 +252,7 @@ func (c *graphContents) addValue(list *[]model.Value, what string, data []byte) 
 	return nil
 }
 
-// checkNode checks that a node reads only names that are already defined, so that no
-// cycle is possible.
+// checkNode checks a node. It may read only names already defined: there are no cycles.
 func (c *graphContents) checkNode(data []byte) error {
 	var op string
 	var outputs []string

@@ -113,8 +113,7 @@ func (s *Solver) tabulateUnreported() {
 	}
 }
 
-// unreportedCostS is the expected cost of the unreported load of aircraft m when it
-// serves n users that reported.
+// unreportedCostS is the expected cost of aircraft m's unreported load when it serves n.
 func (s *Solver) unreportedCostS(m, n int) float64 {
 	if len(s.unreportedCostTableS) == 0 {
 		return 0
@@ -122,8 +121,7 @@ func (s *Solver) unreportedCostS(m, n int) float64 {
 	return s.unreportedCostTableS[m*(len(s.users)+2)+n]
 }
 
-// effectiveUsers is the number of equal sharers of aircraft m when it serves n users
-// that reported; see UnreportedLoad.EffectiveUsers.
+// effectiveUsers is UnreportedLoad.EffectiveUsers of aircraft m when it serves n.
 func (s *Solver) effectiveUsers(m, n int) float64 {
 	if len(s.effectiveUserTable) == 0 {
 		return float64(n)
@@ -155,8 +153,7 @@ func (s *Solver) option(i, m, n int) (rho, costS float64) {
 	return bestOffload(s.constants, s.snapshot.Users[i].Task, s.users[i].localS, share, s.priceSPerJ)
 }
 
-// bestOffload returns the offload ratio of least cost for one task at a share, and
-// the cost in seconds.
+// bestOffload returns the offload ratio of least cost for a task at a share, and the cost.
 //
 // Let L and O be the times of the whole task on the user and at the share, k
 // the price of offloading all of it. The cost is
@@ -172,10 +169,9 @@ func (s *Solver) option(i, m, n int) (rho, costS float64) {
 // (k > L); on the side that misses it, at b, or at rho -> 0, which is what
 // computing locally costs. Hence b, r and local are all the candidates.
 //
-// A user that offloads next to nothing would take a share of an aircraft's CPU from
-// the others and so save energy. Such users, who gain nothing themselves, are
-// left out; over the standard sweep of prices they would add 0.05 % of
-// hypervolume.
+// A user that offloads next to nothing would reduce the others' shares of a CPU and
+// so save energy. Such users gain nothing themselves and are left out; over the
+// standard sweep of prices they would add 0.05 % of hypervolume.
 func bestOffload(c *physics.Constants, t physics.Task, localS float64, share physics.Share, priceSPerJ float64) (rho, costS float64) {
 	offloadS := t.OffloadTimeS(share)
 	rho = physics.BalancedOffload(localS, offloadS)

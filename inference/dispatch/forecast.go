@@ -70,8 +70,7 @@ func (f *Forecast) Observe(users []slot.User) {
 	}
 }
 
-// Settle adds the number of tasks in a slot, as their results give it, and how many
-// of them had no decision.
+// Settle adds a slot's number of tasks, known from results, and how many had no decision.
 func (f *Forecast) Settle(tasks, unreported int) {
 	f.taskCounts[f.settledSlots%len(f.taskCounts)] = tasks
 	f.settledSlots++
@@ -80,8 +79,7 @@ func (f *Forecast) Settle(tasks, unreported int) {
 	}
 }
 
-// Offer draws a synthetic slot and returns the next slot's standing offer, for these
-// aircraft at a price.
+// Offer returns the next slot's standing offer, for these aircraft at a price.
 func (f *Forecast) Offer(c *physics.Constants, aircraft []slot.Aircraft, priceSPerJ float64, r *rand.Rand) Offer {
 	s := &f.syntheticSlot
 	s.Aircraft, s.Users = append(s.Aircraft[:0], aircraft...), s.Users[:0]
@@ -151,8 +149,7 @@ type UserPrior struct {
 	CPUHz                float64
 }
 
-// sample draws a user with a uniform position in the area. Its ID is -1, which no
-// user that reported has.
+// sample draws a user with a uniform position. Its ID is -1, which no reported one has.
 func (p *UserPrior) sample(areaM float64, r *rand.Rand) slot.User {
 	uniform := func(mean, stdDev float64) float64 {
 		return max(mean+math.Sqrt(3)*stdDev*(2*r.Float64()-1), mean/100)

@@ -27,8 +27,7 @@ type OfferAircraft struct {
 // share is the aircraft's CPU (and bandwidth, under contention) over
 // max(1, ExpectedUsers). u.Gain is in the order of o.Aircraft; an entry that is
 // missing, NaN or negative is replaced by the closed-form mean at that distance.
-// In the result Server indexes o.Aircraft counted from 1, and CPUHz and CompletionS
-// are the user's expectation.
+// Server in the result indexes o.Aircraft, from 1; CPUHz and CompletionS are expected.
 func (o *Offer) Choose(c *physics.Constants, u *slot.User) slot.UserDecision {
 	localS := u.Task.LocalTimeS(u.CPUHz)
 	decision := slot.UserDecision{CompletionS: localS}

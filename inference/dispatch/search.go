@@ -85,9 +85,8 @@ func (s *Solver) solveSearch() {
 	}
 }
 
-// dropUsersGreedily stops serving users one at a time, each time the one whose
-// change costs least, until none is served, and leaves in x.server the cheapest
-// assignment on the way.
+// dropUsersGreedily drops served users one at a time, the one whose change costs least
+// first, and leaves in x.server the cheapest assignment on the way.
 func (s *Solver) dropUsersGreedily() {
 	x := &s.search
 	s.fillTables()
@@ -262,8 +261,7 @@ func (s *Solver) updateSums(m int) {
 	x.optionsEvaluated += float64(n)
 }
 
-// bestMove returns the user, its new server and the change of cost of the best
-// single reassignment.
+// bestMove returns the best single reassignment: user, new server, change of cost.
 func (s *Solver) bestMove() (user, server int, changeS float64) {
 	x := &s.search
 	aircraft := len(s.snapshot.Aircraft)

@@ -88,9 +88,8 @@ type State struct {
 	EdgeCapacity               // what a slot can spend on edge computing, as observed
 }
 
-// Objective is the request of one mission and what is left of it. Its reading
-// methods take it by value: a reader is given a copy and cannot change the
-// owner's.
+// Objective is the request of one mission and what is left of it. Readers are given
+// a copy by value, so that they cannot change the owner's.
 type Objective struct {
 	state             State
 	outOfDistribution bool
@@ -98,8 +97,7 @@ type Objective struct {
 	minFlightW        float64 // P(v*) of one aircraft
 }
 
-// New returns the objective at the start of a mission, a preference for the
-// setting 0.5.
+// New returns the objective of a mission that begins, a preference for setting 0.5.
 func New(c *Constants, p *physics.Constants, slots, aircraft int) Objective {
 	o := Resume(c, p, State{Slots: slots, Flying: aircraft, PropulsionEstimate: initialEstimate(), Mode: Preference})
 	o.SetOmega(c.SettingMap.Omega(0.5))
@@ -195,12 +193,10 @@ func (o Objective) FloorToGoJ() float64 {
 // FloorJ returns the least total at which the mission can still end.
 func (o Objective) FloorJ() float64 { return o.state.SpentJ + o.FloorToGoJ() }
 
-// Saturated reports whether the budget in force is below the floor, so that it
-// cannot be kept.
+// Saturated reports whether the budget in force is below the floor: it cannot be kept.
 func (o Objective) Saturated() bool { return o.Budgeted() && o.state.BudgetJ < o.FloorJ() }
 
-// AllowanceJ returns the joules still allowed above the flight floor, per slot
-// to go.
+// AllowanceJ returns the joules still allowed above the flight floor, per slot to go.
 func (o Objective) AllowanceJ() float64 {
 	if o.SlotsLeft() == 0 {
 		return 0
@@ -284,8 +280,7 @@ func (o *Objective) CorrectDelay(delayS float64) {
 	}
 }
 
-// updateMultiplier updates the multiplier with the measurement that a settlement
-// holds, if it holds one.
+// updateMultiplier updates the multiplier with a settlement's measurement, if any.
 func (s *State) updateMultiplier(x *Settlement) {
 	multiplier := func(edgeJ float64) float64 {
 		return min(max((x.EnergyJ-edgeJ)/x.ModelFlightJ, 0.1), 10)

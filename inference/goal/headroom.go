@@ -60,8 +60,7 @@ func (o *Objective) Observe(s Observation) {
 // still allowed above the flight floor and, under a ceiling, above its margin.
 func (o Objective) HeadroomJ() float64 { return max(o.headroomJ(o.SlotsLeft()), 0) }
 
-// headroomJ is the headroom, negative if there is none, with the ceiling margin of
-// a number of slots.
+// headroomJ is the headroom, or negative, with the ceiling margin of a number of slots.
 func (o Objective) headroomJ(slots int) float64 {
 	headroom := o.state.EnergyToGoJ - o.FloorToGoJ()
 	if o.state.Mode == Ceiling {

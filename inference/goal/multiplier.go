@@ -37,8 +37,7 @@ func initialEstimate() PropulsionEstimate {
 	return PropulsionEstimate{Multiplier: 1, MultiplierWeight: initialWeight, RelativeStdDev: initialStdDev}
 }
 
-// addMeasurement adds one slot's measured multiplier and reports whether it reveals
-// a change.
+// addMeasurement adds a measured multiplier and reports whether it reveals a change.
 func (e *PropulsionEstimate) addMeasurement(measured float64) (changed bool) {
 	jump := measured / e.Multiplier
 	if outlier := jump > maxJump || jump < 1.0/maxJump; outlier && !e.OutlierPending {
@@ -81,8 +80,7 @@ func (e *PropulsionEstimate) updateStdDev(difference float64) {
 	e.RelativeStdDev = math.Sqrt(e.RelativeStdDev*e.RelativeStdDev + (variance-e.RelativeStdDev*e.RelativeStdDev)/min(float64(e.StdDevPairs+1), maxWeight))
 }
 
-// detectChange looks for a change and, if it finds one, drops the measurements
-// before it.
+// detectChange drops the measurements before a change, if it finds one.
 func (e *PropulsionEstimate) detectChange() (found bool) {
 	noise := max(e.RelativeStdDev, minStdDev, earlyStdDev/float64(e.StdDevPairs+1))
 	most, at, sum, since := float64(changeLogRatio), 0, 0.0, 0.0

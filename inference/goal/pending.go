@@ -14,8 +14,7 @@ type PendingEstimate struct {
 // slotsPerEstimate is the number of slots in one measurement.
 const slotsPerEstimate = 8
 
-// addPending adds a slot and, once there are enough of them, returns the multiplier
-// that they measure together.
+// addPending adds a slot; once there are enough, it returns their measurement.
 func (p *PendingEstimate) addPending(flightJ, modelJ float64) (multiplier float64, enough bool) {
 	p.PendingFlightJ += flightJ
 	p.PendingModelJ += modelJ

@@ -53,8 +53,7 @@ func isScalar[T Float]() bool {
 	return unsafe.Sizeof(x) == 4 && activeLevel == scalar
 }
 
-// leftFactor is the factor on the left of a product: element (i, p) is
-// data[i*rowStep+p*kStep].
+// leftFactor is a product's left factor: element (i, p) is data[i*rowStep+p*kStep].
 type leftFactor struct {
 	data           []float32
 	rowStep, kStep int
@@ -99,8 +98,7 @@ func product(c, a, b *Matrix[float32], transA, transB, accumulate bool) {
 	tiledProduct(c, b, &l, k, transB, accumulate)
 }
 
-// tiledProduct is product for operands of any size. b is (k, n), or (n, k) if it is
-// transposed.
+// tiledProduct is product for operands of any size. b is (k, n), or transposed (n, k).
 func tiledProduct(c, b *Matrix[float32], l *leftFactor, k int, transB, accumulate bool) {
 	tileRows, tileCols := tileShape()
 	depth := splitK(k)

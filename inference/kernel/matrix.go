@@ -11,8 +11,7 @@
 // processors, such as 32-bit ARM, scalar code written for many registers.
 //
 // All functions run on the calling goroutine and may be called concurrently. They do
-// not allocate in steady state. A shape that does not fit is a programming error and
-// panics.
+// not allocate in steady state. A shape that does not fit panics.
 package kernel
 
 import (

@@ -174,9 +174,8 @@ func (p *Planner) meanTaskDelayS(uplinkS float64) float64 {
 	return s + p.penaltyS*min(max(s*p.tasks.tasks/p.tasks.deadlineS-0.5, 0), 1)
 }
 
-// expectedDelayS is the delay expected in a slot if each user is served by the nearest
-// of the three nearest aircraft that it has line of sight to and, without any, by
-// the nearest one.
+// expectedDelayS is the delay expected in a slot if each user is served by the first
+// of its three nearest aircraft in line of sight or, without any, by the nearest.
 func (p *Planner) expectedDelayS() float64 {
 	sum := 0.0
 	for u := range p.samplePositions {

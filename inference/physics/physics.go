@@ -36,8 +36,7 @@ func (p Position) Norm() float64 { return math.Hypot(p.EastM, p.NorthM) }
 // Dot returns the inner product of p and q.
 func (p Position) Dot(q Position) float64 { return p.EastM*q.EastM + p.NorthM*q.NorthM }
 
-// Valid reports whether p can be a position: finite, and at most a quarter of a
-// meridian, 1e7 m, away.
+// Valid reports whether p can be a position: at most 1e7 m, a quarter meridian, away.
 func (p Position) Valid() bool { return math.Abs(p.EastM) <= 1e7 && math.Abs(p.NorthM) <= 1e7 }
 
 // ClampToArea returns the point nearest to p in the square area of a side, or p if

@@ -29,32 +29,29 @@ func (c *Constants) EqualShare(gain, edgeCPUHz, served float64) Share {
 	return Share{CPUHz: edgeCPUHz / n, RateBPS: c.Channel.RateBPS(gain, bandwidth)}
 }
 
-// LocalTimeS returns the time of the whole task on the user's own CPU, eq. (tloc) at
-// rho=0.
+// LocalTimeS returns the time of the whole task on the user's CPU, eq. (tloc) at rho=0.
 func (t Task) LocalTimeS(userCPUHz float64) float64 { return t.Cycles() / userCPUHz }
 
 // OffloadTimeS returns the time of the whole task over the uplink and on the
 // aircraft's CPU, eq. (toff) at rho=1.
 func (t Task) OffloadTimeS(s Share) float64 { return t.Bits/s.RateBPS + t.Cycles()/s.CPUHz }
 
-// CompletionS returns the completion time max(T_loc, T_off) of a task of which the
-// fraction rho is offloaded; localS and offloadS are the times of the whole task.
+// CompletionS returns the completion time max(T_loc, T_off) at the offload ratio rho;
+// localS and offloadS are the times of the whole task.
 func CompletionS(localS, offloadS, rho float64) float64 {
 	return max((1-rho)*localS, rho*offloadS)
 }
 
-// EdgeJ returns the edge energy kappa f^2 rho D C of a task of which the fraction rho
-// is offloaded.
+// EdgeJ returns the edge energy kappa f^2 rho D C of a task with offload ratio rho.
 func (c *Constants) EdgeJ(t Task, s Share, rho float64) float64 {
 	return c.SwitchedCapacitance * s.CPUHz * s.CPUHz * rho * t.Cycles()
 }
 
-// BalancedOffload returns the fraction at which both parts finish together, which
-// has the least delay.
+// BalancedOffload returns the ratio of least delay: both parts finish together.
 func BalancedOffload(localS, offloadS float64) float64 { return localS / (localS + offloadS) }
 
-// LeastOffloadForDeadline returns the least fraction that meets the deadline, and
-// false if none does, or if the deadline is met without offloading.
+// LeastOffloadForDeadline returns the least ratio that meets the deadline, and false
+// if none does, or if the deadline is met without offloading.
 func LeastOffloadForDeadline(localS, offloadS, deadlineS float64) (rho float64, ok bool) {
 	if localS <= deadlineS {
 		return 0, false

@@ -41,8 +41,7 @@ type Slot struct {
 	Events    []Event       `json:"then"`      // in their order
 }
 
-// Event is one change of an objective; exactly one of its fields is set, or BudgetJ
-// and Mode.
+// Event is one change of an objective. Exactly one field is set, or BudgetJ and Mode.
 type Event struct {
 	Settle   *goal.Settlement `json:"settle,omitempty"`
 	CorrectS *float64         `json:"correct_s,omitempty"` // added to the delay of slots already settled

@@ -26,8 +26,7 @@ type Snapshot struct {
 	SyntheticUsers []User `json:"imagined,omitempty"`
 }
 
-// Aircraft is the state of one aircraft that can serve users, as measured at the
-// start of the slot.
+// Aircraft is an aircraft that can serve users, as measured at the slot's start.
 type Aircraft struct {
 	Number         int              `json:"number"` // from 1, in the order of the configuration
 	Position       physics.Position `json:"position"`

@@ -3,8 +3,7 @@ package slot
 import "math"
 
 // UnreportedLoad is the load expected on an aircraft from users who decide by the
-// standing offer and whose reports did not arrive. Their number is taken to be
-// Poisson distributed.
+// standing offer and whose reports did not arrive. Their number is Poisson.
 type UnreportedLoad struct {
 	ExpectedUsers float64 `json:"users"`  // mean of their number
 	CyclesPerUser float64 `json:"cycles"` // that each of them offloads
@@ -38,9 +37,8 @@ func (l UnreportedLoad) ShareSums(n int) (squares, reciprocals float64) {
 	return squares, l.ExpectedUsers * (float64(n) + 1 + l.ExpectedUsers)
 }
 
-// expectation returns the expectation of f over the number of unreported users.
-// Beyond manyUsers the distribution is replaced by two points of the same mean
-// and variance.
+// expectation returns the expectation of f over the number of unreported users. Beyond
+// manyUsers two points of the same mean and variance replace the distribution.
 func (l UnreportedLoad) expectation(f func(users float64) float64) float64 {
 	const manyUsers = 24
 	if l.ExpectedUsers > manyUsers {

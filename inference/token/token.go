@@ -70,8 +70,7 @@ type rowFeatures struct {
 	features []string
 }
 
-// Check returns an error that names the first feature in which a checkpoint's layout
-// differs from this program's.
+// Check returns an error that names the first feature that differs in this program.
 func (l *Layout) Check() error {
 	program := Features()
 	for k, want := range program.rows() {
@@ -198,8 +197,7 @@ func (b *Builder) Reset() {
 	b.edgeScaleJ, b.edgeScaleSlots = 0, 0
 }
 
-// Fill computes the rows of a slot. targets are the aircraft's motion targets,
-// in the snapshot's order.
+// Fill computes a slot's rows. targets are in the order of the snapshot's aircraft.
 func (b *Builder) Fill(r *Rows, s *slot.Snapshot, o goal.Objective, targets []physics.Position) {
 	r.NumAircraft, r.NumUsers = len(s.Aircraft), len(s.Users)
 	r.Aircraft, r.Pairs = r.Aircraft[:0], r.Pairs[:0]
@@ -351,8 +349,7 @@ func (b *Builder) appendState(dst []float32, s *slot.Snapshot, o goal.Objective)
 	})
 }
 
-// maxAllowanceScales bounds the allowance of a slot, in units of the edge scale: a
-// slot cannot spend more.
+// maxAllowanceScales bounds a slot's allowance, in edge scales: it cannot spend more.
 const maxAllowanceScales = 3.0
 
 // appendReturn appends the return token: delay and energy to go, weighted by the
