@@ -62,8 +62,7 @@ func (f *Forecast) Reset() {
 
 // Observe adds the users that reported in a slot.
 func (f *Forecast) Observe(users []slot.User) {
-	for i := range users {
-		u := users[i]
+	for _, u := range users {
 		u.Gain = nil
 		f.recentUsers[f.reportCount%len(f.recentUsers)] = u
 		f.reportCount++

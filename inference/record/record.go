@@ -73,16 +73,17 @@ func (e *Event) Apply(o *goal.Objective) error {
 // Writer writes a record. After its first error it writes no more, and Close returns
 // that error. A nil Writer writes nothing. A Writer must not be used concurrently.
 type Writer struct {
-	encoder    *json.Encoder
-	hasPending bool // a decision was made
-	// pending is a Slot, encoded at once because the caller reuses what it holds.
-	pending struct {
-		Snapshot  json.RawMessage   `json:"snapshot"`
-		Objective json.RawMessage   `json:"objective"`
-		Decision  json.RawMessage   `json:"decision"`
-		Events    []json.RawMessage `json:"then"`
-	}
-	err error
+	encoder *json.Encoder
+	pending *encodedSlot // nil before the first decision
+	err     error
+}
+
+// encodedSlot is a Slot, encoded at once because the caller reuses what it holds.
+type encodedSlot struct {
+	Snapshot  json.RawMessage   `json:"snapshot"`
+	Objective json.RawMessage   `json:"objective"`
+	Decision  json.RawMessage   `json:"decision"`
+	Events    []json.RawMessage `json:"then"`
 }
 
 // NewWriter begins a record and writes its header.
@@ -99,8 +100,7 @@ func (w *Writer) WriteDecision(s *slot.Snapshot, o goal.Objective, d *slot.Decis
 		return
 	}
 	w.flush()
-	w.pending.Snapshot, w.pending.Objective, w.pending.Decision = w.encode("snapshot", s), w.encode("objective", o.State()), w.encode("decision", d)
-	w.pending.Events, w.hasPending = []json.RawMessage{}, true
+	w.pending = &encodedSlot{w.encode("snapshot", s), w.encode("objective", o.State()), w.encode("decision", d), []json.RawMessage{}}
 }
 
 // WriteEvent adds an event after a decision. What changed the objective before the
@@ -109,7 +109,7 @@ func (w *Writer) WriteEvent(e Event) {
 	if w == nil {
 		return
 	}
-	if !w.hasPending {
+	if w.pending == nil {
 		w.fail(fmt.Errorf("record: event before the first decision, want it in the header's objective"))
 		return
 	}
@@ -126,10 +126,10 @@ func (w *Writer) Close() error {
 }
 
 func (w *Writer) flush() {
-	if w.hasPending && w.err == nil {
-		w.fail(w.encoder.Encode(&w.pending))
+	if w.pending != nil && w.err == nil {
+		w.fail(w.encoder.Encode(w.pending))
 	}
-	w.hasPending = false
+	w.pending = nil
 }
 
 func (w *Writer) encode(what string, x any) json.RawMessage {
