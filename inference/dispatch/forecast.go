@@ -143,7 +143,7 @@ func (f *Forecast) syntheticUser(c *physics.Constants, r *rand.Rand, aircraft []
 // number with a task in a slot, the mean and the standard deviation of a task, and
 // the CPU of a user's device.
 type UserPrior struct {
-	ActiveUsers          float64
+	ActiveUsers          float64 // with a task in a slot, mean
 	TaskMean, TaskStdDev physics.Task
 	CPUHz                float64
 }

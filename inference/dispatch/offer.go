@@ -16,10 +16,10 @@ type Offer struct {
 
 // OfferAircraft is one aircraft of a standing offer.
 type OfferAircraft struct {
-	Number        int
+	Number        int // as slot.Aircraft.Number
 	Position      physics.Position
 	CPUHz         float64
-	ExpectedUsers float64
+	ExpectedUsers float64 // that will share it
 }
 
 // Choose returns the choice of a user without a decision: local or, at an aircraft's

@@ -123,16 +123,35 @@ func (o *Objective) SetFlying(aircraft int) { o.state.Flying = aircraft }
 // the conditioner was fitted on.
 func (o *Objective) SetOutOfDistribution(outside bool) { o.outOfDistribution = outside }
 
-func (o Objective) Slot() int                     { return o.state.Slot }        // slots settled
-func (o Objective) Mode() Mode                    { return o.state.Mode }        // of the request in force
-func (o Objective) Omega() float64                { return o.state.Omega }       // delay share requested, 0 under a budget
-func (o Objective) BudgetJ() float64              { return o.state.BudgetJ }     // total requested, 0 under a preference
-func (o Objective) DelayToGoS() float64           { return o.state.DelayToGoS }  // delay still expected, 0 under a budget
-func (o Objective) EnergyToGoJ() float64          { return o.state.EnergyToGoJ } // energy still allowed
-func (o Objective) DelayS() float64               { return o.state.DelayS }      // settled so far
-func (o Objective) SpentJ() float64               { return o.state.SpentJ }      // settled so far
-func (o Objective) EdgeJ() float64                { return o.state.EdgeJ }       // the part of it spent on edge computing
-func (o Objective) PropulsionMultiplier() float64 { return o.state.Multiplier }  // flight power over the model's, as measured
+// Slot returns the number of slots settled.
+func (o Objective) Slot() int { return o.state.Slot }
+
+// Mode returns the kind of the request in force.
+func (o Objective) Mode() Mode { return o.state.Mode }
+
+// Omega returns the delay share requested, 0 under a budget.
+func (o Objective) Omega() float64 { return o.state.Omega }
+
+// BudgetJ returns the total requested, 0 under a preference.
+func (o Objective) BudgetJ() float64 { return o.state.BudgetJ }
+
+// DelayToGoS returns the delay still expected, 0 under a budget.
+func (o Objective) DelayToGoS() float64 { return o.state.DelayToGoS }
+
+// EnergyToGoJ returns the energy still allowed.
+func (o Objective) EnergyToGoJ() float64 { return o.state.EnergyToGoJ }
+
+// DelayS returns the delay settled so far.
+func (o Objective) DelayS() float64 { return o.state.DelayS }
+
+// SpentJ returns the energy settled so far.
+func (o Objective) SpentJ() float64 { return o.state.SpentJ }
+
+// EdgeJ returns the part of SpentJ that edge computing took.
+func (o Objective) EdgeJ() float64 { return o.state.EdgeJ }
+
+// PropulsionMultiplier returns flight power over the model's, as measured.
+func (o Objective) PropulsionMultiplier() float64 { return o.state.Multiplier }
 
 // SlotsLeft returns the slots still to settle.
 func (o Objective) SlotsLeft() int { return max(o.state.Slots-o.state.Slot, 0) }

@@ -13,7 +13,7 @@ type CeilingMargin struct {
 	// StdDevs is the margin in standard deviations of the flight energy of the
 	// slots to go. It is 0 in a checkpoint that was not calibrated for ceilings.
 	StdDevs       float64  `json:"margin"`
-	ViolationRate float64  `json:"rate"`       // of violations, that the margin was calibrated to
+	ViolationRate float64  `json:"rate"`       // share of flights above their ceiling that it was calibrated to
 	Flights       int      `json:"flights"`    // of the calibration, in each condition
 	Violations    []int    `json:"violations"` // of those flights, by condition, at this margin or a larger one
 	Conditions    []string `json:"conditions"`

@@ -32,8 +32,8 @@ func (c Channel) LoSProbability(horizontalM, altitudeM float64) float64 {
 	return 1 / (1 + c.UrbanA*math.Exp(-c.UrbanB*(theta-c.UrbanA)))
 }
 
-// FreeSpaceGain returns the power gain (lambda / 4 pi d)^2 at the distance d that a
-// horizontal distance and an altitude make.
+// FreeSpaceGain returns the power gain (wavelength / 4 pi d)^2 at the distance d that
+// a horizontal distance and an altitude make.
 func (c Channel) FreeSpaceGain(horizontalM, altitudeM float64) float64 {
 	x := speedOfLightMPS / (4 * math.Pi * c.CarrierHz)
 	return x * x / (horizontalM*horizontalM + altitudeM*altitudeM)

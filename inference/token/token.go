@@ -4,8 +4,8 @@
 // targets, and the last slot's decision. Outputs: a row for each aircraft, one for
 // each pair of aircraft and user, the state row, the return row of eq. (rtgnorm)
 // and the row of the last action, each value standardised by archived statistics.
-// The policy calls it in flight; the corpus and training call it on recorded
-// flights, so that both read the same features.
+// The policy calls it in flight, and the corpus on the flights that it records, so
+// that training reads the same features.
 package token
 
 import (
