@@ -185,10 +185,10 @@ func TestPace(t *testing.T) {
 					if spent > headroom*(1+1e-9) {
 						t.Errorf("%s, %s, slot %d: %v J spent of a headroom of %v J", decoder, mode, i, spent, headroom)
 					}
-					var most slot.Decision
-					most.Resize(s)
-					p.solver.Solve(&ck.Physics, s, 0, &most)
-					if want := min(headroom, most.TotalEdgeJ()); decoder == DecoderDispatch && i == 9 && math.Abs(spent-want) > 1e-6*want {
+					var atPriceZero slot.Decision
+					atPriceZero.Resize(s)
+					p.solver.Solve(&ck.Physics, s, 0, &atPriceZero)
+					if want := min(headroom, atPriceZero.TotalEdgeJ()); decoder == DecoderDispatch && i == 9 && math.Abs(spent-want) > 1e-6*want {
 						t.Errorf("%s, %s: %v J spent in the last slot, want %v", decoder, mode, spent, want)
 					}
 					if headroom == 0 && (spent != 0 || d.PriceSPerJ != maxPriceSPerJ || d.ServedBy(0) != len(s.Users)) {
@@ -239,9 +239,9 @@ func TestDecideReturnsItsObservation(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		var d, most slot.Decision
+		var d, atPriceZero slot.Decision
 		var solver dispatch.Solver
-		mostJ := 0.0
+		capacityJ := 0.0
 		const slots = 25
 		for i := range slots {
 			s := randomSnapshot(r, i, 2, 8)
@@ -251,9 +251,9 @@ func TestDecideReturnsItsObservation(t *testing.T) {
 				t.Fatalf("%s, slot %d: Decide changed the objective from %+v to %+v", mode, i, before.State(), o.State())
 			}
 			o.Observe(observed)
-			most.Resize(s)
-			solver.Solve(&ck.Physics, s, 0, &most)
-			mostJ += most.TotalEdgeJ() / slots
+			atPriceZero.Resize(s)
+			solver.Solve(&ck.Physics, s, 0, &atPriceZero)
+			capacityJ += atPriceZero.TotalEdgeJ() / slots
 			o.Settle(goal.Settlement{DelayS: d.DelayS, EnergyJ: 270 + d.TotalEdgeJ(), EdgeJ: d.TotalEdgeJ(), ModelFlightJ: 270, Flying: 2})
 		}
 		got := o.State()
@@ -261,8 +261,8 @@ func TestDecideReturnsItsObservation(t *testing.T) {
 			if got.EdgeCapacity != (goal.EdgeCapacity{}) {
 				t.Errorf("%s: %+v, though without a budget there is nothing to observe", mode, got.EdgeCapacity)
 			}
-		} else if got.EdgeCapacitySlots != slots || math.Abs(2*got.EdgeCapacityW-mostJ) > 1e-9*mostJ {
-			t.Errorf("%s: %v J a slot over %d slots, want %v J over %d", mode, 2*got.EdgeCapacityW, got.EdgeCapacitySlots, mostJ, slots)
+		} else if got.EdgeCapacitySlots != slots || math.Abs(2*got.EdgeCapacityW-capacityJ) > 1e-9*capacityJ {
+			t.Errorf("%s: %v J a slot over %d slots, want %v J over %d", mode, 2*got.EdgeCapacityW, got.EdgeCapacitySlots, capacityJ, slots)
 		}
 	}
 }

@@ -12,7 +12,7 @@
 // one user's choice by an offer (Offer). The policy calls Solver with the price
 // that the network predicts, the exact-dispatch teacher with a given price; the
 // leader and the rollouts keep a Forecast; simulated users call Offer.Choose.
-// Where aircraft fly is package motion's.
+// Package motion plans where the aircraft fly.
 //
 // The users are coupled only by how many each aircraft serves: the equal split of
 // Sec. III turns that count into each user's share. So the counts are fixed, each
