@@ -1,15 +1,20 @@
-// Package inference is the frozen policy. A snapshot and what is still asked
-// of the mission come in, the joint decision of the slot goes out; nothing is
-// solved over time, no weight changes. It stands between the report window and
-// the flight envelope.
+// Package inference makes a slot's decision with the frozen policy, a
+// preference-conditioned Decision Transformer whose weights do not change.
 //
-// Decide is one straight line: motion targets, tokens, the network's step
-// against its rolling cache, and one of three decoders of the same outputs.
+// Inputs: a snapshot of the fleet and its users, and the mission's objective.
+// Outputs: the joint decision of the slot (who computes where, where each
+// aircraft flies, the price of energy) and an observation for the objective. The
+// leader calls Decide between the report window and the flight envelope, once a
+// slot; rollouts call it on a simulated world.
+//
+// Decide runs, in this order: motion targets, tokens, the network's step on its
+// rolling cache of the last slots, and one of three decoders of the same outputs.
 package inference
 
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/dispatch"
@@ -21,51 +26,50 @@ import (
 	"prefdt/inference/token"
 )
 
-// Decoder names how the network's outputs become a decision.
+// Decoder names a way of turning the network's outputs into a decision.
 type Decoder string
 
 const (
-	// DecoderHeads takes association and offload as the heads give them (the paper's).
+	// DecoderHeads uses the network's association and offload ratios (the paper's way).
 	DecoderHeads Decoder = "heads"
-	// DecoderSnapped takes the heads' association, and the offload at the closed-form
-	// balance or deadline point of the actual shares.
+	// DecoderSnapped uses the network's association, and the closed-form balance or
+	// deadline point at the actual shares for the offload ratios.
 	DecoderSnapped Decoder = "snapped"
-	// DecoderDispatch takes the predicted price into the exact dispatch.
+	// DecoderDispatch runs exact dispatch at the price that the network predicts.
 	DecoderDispatch Decoder = "dispatch"
 )
 
-// Decoders lists them.
+// Decoders lists the decoders, the default first.
 func Decoders() []Decoder { return []Decoder{DecoderDispatch, DecoderSnapped, DecoderHeads} }
 
-// Policy is one mission's policy; it remembers the last slots.
+// Policy makes the decisions of one mission, slot by slot; it remembers the last ones.
 type Policy struct {
 	checkpoint *checkpoint.Checkpoint
 	decoder    Decoder
-	minFlightW float64 // P(v*)
+	minFlightW float64 // P(v*) of one aircraft
 
 	planner         motion.Planner
 	targets         []physics.Position
 	rowBuilder      *token.Builder
 	rows            token.Rows
-	inputs          model.Inputs
 	outputs         model.Outputs
 	cache           *model.Cache
 	solver          dispatch.Solver
 	limiter         motion.Limiter
 	positions       []physics.Position
-	networkSnapshot slot.Snapshot // as if nobody came unheard
-	networkDecision slot.Decision // of it
+	networkSnapshot slot.Snapshot // see viewForNetwork
+	networkDecision slot.Decision // of networkSnapshot
 }
 
 // New returns a policy at the start of a mission.
-func New(frozen *checkpoint.Checkpoint, decoder Decoder) (*Policy, error) {
-	if decoder != DecoderHeads && decoder != DecoderSnapped && decoder != DecoderDispatch {
+func New(c *checkpoint.Checkpoint, decoder Decoder) (*Policy, error) {
+	if !slices.Contains(Decoders(), decoder) {
 		return nil, fmt.Errorf("decoder is %q, want one of %q", decoder, Decoders())
 	}
-	c := &frozen.Physics
+	_, minFlightW := c.Physics.MinPower()
 	return &Policy{
-		checkpoint: frozen, decoder: decoder, minFlightW: c.Propulsion.PowerW(c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS)),
-		rowBuilder: token.NewBuilder(c, &frozen.GoalConstants, &frozen.Statistics), cache: frozen.Net.NewCache(),
+		checkpoint: c, decoder: decoder, minFlightW: minFlightW,
+		rowBuilder: token.NewBuilder(&c.Physics, &c.GoalConstants, &c.Statistics), cache: c.Net.NewCache(),
 	}, nil
 }
 
@@ -76,75 +80,71 @@ func (p *Policy) Reset() {
 	p.cache.Reset()
 }
 
-// Decide fills d with the joint decision of a slot. Users and aircraft may be
-// any number, none included. It allocates nothing once it has seen as many.
-// What it returns is for the objective's Observe.
-func (p *Policy) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) (seen goal.Observation) {
+// Decide writes the joint decision of a slot into d. There may be any number of
+// users and aircraft, none included; once it has seen as many, it allocates
+// nothing. The observation is for the caller's Objective.Observe.
+func (p *Policy) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) (observed goal.Observation) {
 	d.Resize(s)
-	if known := s.SyntheticUsers; len(s.Users) == 0 && len(known) > 0 && known[0].ID >= 0 {
-		p.planner.Observe(known)
+	if synthetic := s.SyntheticUsers; len(s.Users) == 0 && len(synthetic) > 0 && synthetic[0].ID >= 0 {
+		p.planner.Observe(synthetic) // drawn from past reports
 	} else {
 		p.planner.Observe(s.Users)
 	}
 	if len(s.Aircraft) == 0 {
 		d.Evaluate(&p.checkpoint.Physics, s)
-		return seen
+		return observed
 	}
 	p.targets = p.planner.Targets(&p.checkpoint.Physics, s.Aircraft, p.targets)
-	shown := p.viewForNetwork(s)
-	p.rowBuilder.Fill(&p.rows, shown, o, p.targets)
-	p.inputs = model.Inputs{
-		NumAircraft: len(shown.Aircraft), NumUsers: len(shown.Users),
-		Aircraft: p.rows.Aircraft, Pairs: p.rows.Pairs, State: p.rows.State, Return: p.rows.Return, Action: p.rows.Action,
-	}
-	p.checkpoint.Net.Step(&p.inputs, p.cache, &p.outputs)
-	if len(s.Users) > 0 || shown == s {
-		seen = p.schedule(s, &o, d)
-	} else { // the imagined users are told nothing
-		seen = p.schedule(shown, &o, &p.networkDecision)
+	view := p.viewForNetwork(s)
+	p.rowBuilder.Fill(&p.rows, view, o, p.targets)
+	p.checkpoint.Net.Step(&p.rows, p.cache, &p.outputs)
+	if len(s.Users) > 0 || view == s {
+		observed = p.schedule(s, &o, d)
+	} else { // synthetic users give the price; there is nobody to decide for
+		observed = p.schedule(view, &o, &p.networkDecision)
 		d.PriceSPerJ = p.networkDecision.PriceSPerJ
 		d.Evaluate(&p.checkpoint.Physics, s)
 	}
 	p.move(s, d)
-	if shown != s {
+	if view != s {
 		if len(s.Users) > 0 {
-			p.solver.Solve(&p.checkpoint.Physics, shown, d.PriceSPerJ, &p.networkDecision)
+			p.solver.Solve(&p.checkpoint.Physics, view, d.PriceSPerJ, &p.networkDecision)
 		}
 		p.networkDecision.Move = append(p.networkDecision.Move[:0], d.Move...)
 		d = &p.networkDecision
 	}
-	p.rowBuilder.RecordAction(shown, o, d)
-	return seen
+	p.rowBuilder.RecordAction(view, o, d)
+	return observed
 }
 
-// schedule says who computes where, within the budget. o is Decide's own copy:
-// what is paced goes by what this slot has seen.
-func (p *Policy) schedule(s *slot.Snapshot, o *goal.Objective, d *slot.Decision) (seen goal.Observation) {
+// schedule decides who computes where, within the budget. o is Decide's own copy,
+// so that this slot's observation already counts in its pacing.
+func (p *Policy) schedule(s *slot.Snapshot, o *goal.Objective, d *slot.Decision) (observed goal.Observation) {
 	d.Resize(s)
-	most := 0.0
+	maxJ := 0.0
 	if o.Budgeted() && p.decoder == DecoderDispatch {
 		p.solver.Solve(&p.checkpoint.Physics, s, 0, d)
-		seen = goal.Observation{Known: true, EdgeCapacityJ: totalEdgeJ(d)}
-		o.Observe(seen)
-		most = p.spendAboveFloorJ(s, o, d)
+		observed = goal.Observation{Known: true, EdgeCapacityJ: d.TotalEdgeJ()}
+		o.Observe(observed)
+		maxJ = p.spendAboveFloorJ(s, o, d)
 	}
 	p.decode(s, o, d)
 	if o.Budgeted() {
-		p.pace(s, o, d, most)
+		p.pace(s, o, d, maxJ)
 	}
-	return seen
+	return observed
 }
 
-// viewForNetwork returns what the network is shown of a slot: the slot itself, unless
-// users come unheard. It has never seen any, and reads the price off what it
-// did; so it is shown what dispatch does without them, and when nobody is
-// heard at all, the imagined slot.
+// viewForNetwork returns the snapshot from which the network's rows are computed:
+// the slot itself, unless part of the load is unreported. The network was not
+// trained on unreported loads, and it infers the price from what it last did; so
+// it is given the slot without them or, if no user reported, the synthetic users.
 func (p *Policy) viewForNetwork(s *slot.Snapshot) *slot.Snapshot {
-	unheard := len(s.Users) == 0 && len(s.SyntheticUsers) > 0
+	unreported := len(s.Users) == 0 && len(s.SyntheticUsers) > 0
 	for m := range s.Aircraft {
-		unheard = unheard || p.decoder == DecoderDispatch && s.Aircraft[m].Unreported.ExpectedUsers > 0
+		unreported = unreported || p.decoder == DecoderDispatch && s.Aircraft[m].Unreported.ExpectedUsers > 0
 	}
-	if !unheard {
+	if !unreported {
 		return s
 	}
 	p.networkSnapshot.Slot, p.networkSnapshot.Slots, p.networkSnapshot.Users = s.Slot, s.Slots, s.Users
@@ -160,11 +160,11 @@ func (p *Policy) viewForNetwork(s *slot.Snapshot) *slot.Snapshot {
 
 // decode turns the outputs into associations and offload ratios.
 func (p *Policy) decode(s *slot.Snapshot, o *goal.Objective, d *slot.Decision) {
-	place := float64(p.outputs.FrontPosition)
-	if o.PriceOnly() || !o.Budgeted() && s == &p.networkSnapshot { // nobody told what the returns are to be had for
-		place = p.checkpoint.GoalConstants.FrontPosition(o.Omega()) // the request is itself a price
+	position := float64(p.outputs.FrontPosition)
+	if o.PriceOnly() || !o.Budgeted() && s == &p.networkSnapshot { // the preference itself gives the price
+		position = p.checkpoint.GoalConstants.FrontPosition(o.Omega())
 	}
-	price := p.checkpoint.PriceAxis.PriceSPerJ(place)
+	price := p.checkpoint.PriceAxis.PriceSPerJ(position)
 	if p.decoder == DecoderDispatch {
 		p.solver.Solve(&p.checkpoint.Physics, s, price, d)
 		return
@@ -194,14 +194,14 @@ func (p *Policy) decode(s *slot.Snapshot, o *goal.Objective, d *slot.Decision) {
 	d.Evaluate(&p.checkpoint.Physics, s)
 }
 
-// pairOutputs returns the outputs of one pair.
+// pairOutputs returns the network's outputs for one pair of aircraft and user.
 func (p *Policy) pairOutputs(s *slot.Snapshot, m, u int) []float32 {
 	at := (m*len(s.Users) + u) * model.ChoiceOutputs
 	return p.outputs.Choice[at : at+model.ChoiceOutputs]
 }
 
-// snapOffload returns the closed-form offload of a served user: the least that meets
-// its deadline, or the balance.
+// snapOffload returns the closed-form offload ratio of a served user: the least that
+// meets its deadline, or the balance.
 func (p *Policy) snapOffload(s *slot.Snapshot, d *slot.Decision, u int, deadline bool) float64 {
 	m := d.Users[u].Server
 	user := &s.Users[u]
@@ -215,15 +215,14 @@ func (p *Policy) snapOffload(s *slot.Snapshot, d *slot.Decision, u int, deadline
 	return physics.BalancedOffload(local, offload)
 }
 
-// pace holds what the slot spends above the flight floor to what the budget
-// leaves room for in the slots to go, and to what is due because those could
-// not spend it any more; in the last slot the two are one. Under the dispatch
-// decoder it moves the price, in which neither edge energy nor speed rises.
-// What is still too much is cut from the offload ratios, in which edge energy
-// is linear.
-func (p *Policy) pace(s *slot.Snapshot, o *goal.Objective, d *slot.Decision, mostJ float64) {
-	room, due, spent := o.HeadroomJ(), o.LeastSpendJ(), p.spendAboveFloorJ(s, o, d)
-	if room == 0 {
+// pace keeps what the slot spends above the flight floor between the least spend,
+// which later slots could not make up for, and the headroom; in the last slot the
+// two are equal. Under the dispatch decoder it changes the price, with which
+// neither edge energy nor speed rises. Any remaining excess is cut from the
+// offload ratios, in which edge energy is linear. maxJ is what the slot can spend.
+func (p *Policy) pace(s *slot.Snapshot, o *goal.Objective, d *slot.Decision, maxJ float64) {
+	headroom, least, spent := o.HeadroomJ(), o.LeastSpendJ(), p.spendAboveFloorJ(s, o, d)
+	if headroom == 0 {
 		d.PriceSPerJ = maxPriceSPerJ
 		for u := range d.Users {
 			d.Users[u] = slot.UserDecision{}
@@ -234,22 +233,22 @@ func (p *Policy) pace(s *slot.Snapshot, o *goal.Objective, d *slot.Decision, mos
 	if p.decoder == DecoderDispatch {
 		price := d.PriceSPerJ
 		switch {
-		case spent > room:
-			low, high := p.bracketPrice(s, o, d, room, price, maxPriceSPerJ)
+		case spent > headroom:
+			low, high := p.bracketPrice(s, o, d, headroom, price, maxPriceSPerJ)
 			if price = high; o.SlotsLeft() == 1 {
 				price = low
 			}
-		case spent < due && mostJ > due:
-			price, _ = p.bracketPrice(s, o, d, due, 0, price)
-		case spent < due:
+		case spent < least && maxJ > least:
+			price, _ = p.bracketPrice(s, o, d, least, 0, price)
+		case spent < least:
 			price = 0
 		}
 		if price != d.PriceSPerJ {
 			p.solver.Solve(&p.checkpoint.Physics, s, price, d)
 		}
 	}
-	if over := p.spendAboveFloorJ(s, o, d) - room; over > 0 {
-		keep := max(1-over/totalEdgeJ(d), 0)
+	if excess := p.spendAboveFloorJ(s, o, d) - headroom; excess > 0 {
+		keep := max(1-excess/d.TotalEdgeJ(), 0)
 		for u := range d.Users {
 			d.Users[u].Offload *= keep
 		}
@@ -257,8 +256,8 @@ func (p *Policy) pace(s *slot.Snapshot, o *goal.Objective, d *slot.Decision, mos
 	}
 }
 
-// bracketPrice narrows two prices down, the lower at which more than a figure is
-// spent and the higher at which it is not, until that spends nearly as much.
+// bracketPrice narrows the interval between a lower price, at which the slot spends
+// more than energyJ, and a higher one, until that spends nearly as much.
 func (p *Policy) bracketPrice(s *slot.Snapshot, o *goal.Objective, d *slot.Decision, energyJ, low, high float64) (lower, higher float64) {
 	const rounds, near = 12, 0.99
 	for range rounds {
@@ -279,31 +278,24 @@ func (p *Policy) bracketPrice(s *slot.Snapshot, o *goal.Objective, d *slot.Decis
 // maxPriceSPerJ is a price at which offloading has all but ended.
 const maxPriceSPerJ = 20.0
 
-func totalEdgeJ(d *slot.Decision) (sum float64) {
-	for _, j := range d.EdgeJ {
-		sum += j
-	}
-	return sum
-}
-
-// spendAboveFloorJ is what a decision spends above the flight floor: its edge energy, and
-// the flight that is faster than v* at its price.
+// spendAboveFloorJ is what a decision spends above the flight floor: its edge energy,
+// and the power of flying faster than v* at its price.
 func (p *Policy) spendAboveFloorJ(s *slot.Snapshot, o *goal.Objective, d *slot.Decision) float64 {
 	c := &p.checkpoint.Physics
-	sum := totalEdgeJ(d)
+	sum := d.TotalEdgeJ()
 	for m := range s.Aircraft {
 		sum += o.PropulsionMultiplier() * (c.Propulsion.PowerW(p.speedMPS(s, m, d.PriceSPerJ)) - p.minFlightW)
 	}
 	return sum
 }
 
-// speedMPS is the speed that a price asks an aircraft for.
+// speedMPS is the speed at which an aircraft should fly to its target at a price.
 func (p *Policy) speedMPS(s *slot.Snapshot, m int, priceSPerJ float64) float64 {
 	return p.planner.SpeedMPS(&p.checkpoint.Physics, m, s.Slots-s.Slot, p.targets[m].Sub(s.Aircraft[m].Position).Norm(), priceSPerJ)
 }
 
-// move takes each aircraft along the flight head's direction, at the speed
-// that the slot's price asks for, inside C1, C2 and the area.
+// move moves each aircraft in the direction of the network's flight head, at the speed
+// for the slot's price, within the limits of speed (C1), separation (C2) and area.
 func (p *Policy) move(s *slot.Snapshot, d *slot.Decision) {
 	for m := range s.Aircraft {
 		v := physics.Position{EastM: float64(p.outputs.Move[2*m]), NorthM: float64(p.outputs.Move[2*m+1])}
@@ -323,8 +315,8 @@ func (p *Policy) move(s *slot.Snapshot, d *slot.Decision) {
 	p.limiter.Limit(p.positions, d.Move, motion.Limits{SpeedMaxMPS: c.SpeedMaxMPS, SeparationM: c.SeparationM, AreaSideM: c.AreaSideM})
 }
 
-// turnInside turns a move that would leave the area, as little as keeps it inside at
-// the same speed: to be held back at the edge costs more than to fly on.
+// turnInside turns a move that would leave the area by the least angle that keeps it
+// inside. The speed stays, because stopping at the edge costs more energy.
 func turnInside(from, move physics.Position, areaM float64) physics.Position {
 	const steps = 36 // of a half turn
 	for k := range steps {

@@ -40,8 +40,8 @@ func randomSnapshot(r *rand.Rand, slotNumber, aircraft, users int) *slot.Snapsho
 	return s
 }
 
-// Any number of users and of aircraft, none included, gets a decision inside
-// the constraints, from one checkpoint and in any order of sizes.
+// Any number of users and of aircraft, none included, gets a decision within the
+// constraints, from one checkpoint and in any order of sizes.
 func TestAnyFleetAnyUsers(t *testing.T) {
 	ck := shippedCheckpoint(t)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -50,11 +50,11 @@ func TestAnyFleetAnyUsers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g := goal.New(&ck.GoalConstants, &ck.Physics, 100, 2)
+		o := goal.New(&ck.GoalConstants, &ck.Physics, 100, 2)
 		var d slot.Decision
 		for i, size := range [][2]int{{2, 6}, {0, 3}, {1, 0}, {0, 0}, {3, 8}, {8, 100}, {1, 1}, {2, 0}, {5, 12}} {
 			s := randomSnapshot(r, i, size[0], size[1])
-			g.Observe(p.Decide(s, g, &d))
+			o.Observe(p.Decide(s, o, &d))
 			if len(d.Users) != size[1] || len(d.Move) != size[0] || len(d.EdgeJ) != size[0] {
 				t.Fatalf("%s, %v: sizes %d, %d, %d", decoder, size, len(d.Users), len(d.Move), len(d.EdgeJ))
 			}
@@ -68,7 +68,7 @@ func TestAnyFleetAnyUsers(t *testing.T) {
 					t.Errorf("%s, %v: aircraft %d moves %v m", decoder, size, m, n)
 				}
 			}
-			g.Settle(goal.Settlement{DelayS: d.DelayS, EnergyJ: 300, EdgeJ: 30, ModelFlightJ: 270, Flying: max(size[0], 1)})
+			o.Settle(goal.Settlement{DelayS: d.DelayS, EnergyJ: 300, EdgeJ: 30, ModelFlightJ: 270, Flying: max(size[0], 1)})
 		}
 	}
 }
@@ -81,17 +81,17 @@ func TestPermutation(t *testing.T) {
 	for _, decoder := range Decoders() {
 		straight, _ := New(ck, decoder)
 		permuted, _ := New(ck, decoder)
-		g := goal.New(&ck.GoalConstants, &ck.Physics, slots, aircraft)
+		o := goal.New(&ck.GoalConstants, &ck.Physics, slots, aircraft)
 		h := goal.New(&ck.GoalConstants, &ck.Physics, slots, aircraft)
 		var d, e slot.Decision
 		for i := range slots {
 			s := randomSnapshot(r, i, aircraft, users)
-			fleet, crowd := r.Perm(aircraft), r.Perm(users)
+			fleet, order := r.Perm(aircraft), r.Perm(users)
 			q := &slot.Snapshot{Slot: s.Slot, Slots: s.Slots}
 			for _, m := range fleet {
 				q.Aircraft = append(q.Aircraft, s.Aircraft[m])
 			}
-			for _, u := range crowd {
+			for _, u := range order {
 				user := s.Users[u]
 				user.Gain = nil
 				for _, m := range fleet {
@@ -99,14 +99,14 @@ func TestPermutation(t *testing.T) {
 				}
 				q.Users = append(q.Users, user)
 			}
-			g.Observe(straight.Decide(s, g, &d))
+			o.Observe(straight.Decide(s, o, &d))
 			h.Observe(permuted.Decide(q, h, &e))
 			for k, m := range fleet {
 				if diff := d.Move[m].Sub(e.Move[k]).Norm(); diff > 0.05 {
 					t.Fatalf("%s, slot %d: aircraft %d moves %v, permuted %v", decoder, i, m, d.Move[m], e.Move[k])
 				}
 			}
-			for k, u := range crowd {
+			for k, u := range order {
 				server := e.Users[k].Server
 				if server > 0 {
 					server = fleet[server-1] + 1
@@ -116,7 +116,7 @@ func TestPermutation(t *testing.T) {
 				}
 			}
 			settled := goal.Settlement{DelayS: d.DelayS, EnergyJ: 400 + 20*r.Float64(), EdgeJ: 20, ModelFlightJ: 400, Flying: aircraft}
-			g.Settle(settled)
+			o.Settle(settled)
 			h.Settle(settled)
 		}
 	}
@@ -128,15 +128,15 @@ func TestSteadySlotDoesNotAllocate(t *testing.T) {
 	s := randomSnapshot(r, 30, 2, 8)
 	for _, decoder := range Decoders() {
 		p, _ := New(ck, decoder)
-		g := goal.New(&ck.GoalConstants, &ck.Physics, 100, 2)
-		if err := g.SetBudget(34e3, goal.Ceiling); err != nil {
+		o := goal.New(&ck.GoalConstants, &ck.Physics, 100, 2)
+		if err := o.SetBudget(34e3, goal.Ceiling); err != nil {
 			t.Fatal(err)
 		}
 		var d slot.Decision
 		for range 25 {
-			g.Observe(p.Decide(s, g, &d))
+			o.Observe(p.Decide(s, o, &d))
 		}
-		if n := testing.AllocsPerRun(100, func() { g.Observe(p.Decide(s, g, &d)) }); n != 0 {
+		if n := testing.AllocsPerRun(100, func() { o.Observe(p.Decide(s, o, &d)) }); n != 0 {
 			t.Errorf("%s: %v allocations a slot", decoder, n)
 		}
 	}
@@ -154,78 +154,78 @@ func BenchmarkDecide(b *testing.B) {
 	for _, decoder := range Decoders() {
 		b.Run(string(decoder), func(b *testing.B) {
 			p, _ := New(ck, decoder)
-			g := goal.New(&ck.GoalConstants, &ck.Physics, 100, 2)
+			o := goal.New(&ck.GoalConstants, &ck.Physics, 100, 2)
 			var d slot.Decision
 			for b.Loop() {
-				g.Observe(p.Decide(s, g, &d))
+				o.Observe(p.Decide(s, o, &d))
 			}
 		})
 	}
 }
 
-// Under a budget a slot spends no more than there is room for, nothing below
-// the floor, and in the last slot to the joule what is left.
+// Under a budget a slot spends no more than the headroom, nothing where there is
+// none, and in the last slot, under exact dispatch, all of it that can be spent.
 func TestPace(t *testing.T) {
 	ck := shippedCheckpoint(t)
 	r := rand.New(rand.NewPCG(9, 10))
 	for _, decoder := range Decoders() {
 		for _, mode := range []goal.Mode{goal.Target, goal.Ceiling} {
-			for _, room := range []float64{-500, 0, 3, 20, 60, 90} {
+			for _, aboveFloorJ := range []float64{-500, 0, 3, 20, 60, 90} {
 				p, _ := New(ck, decoder)
-				g := goal.New(&ck.GoalConstants, &ck.Physics, 10, 2)
+				o := goal.New(&ck.GoalConstants, &ck.Physics, 10, 2)
 				var d slot.Decision
 				for i := range 10 {
 					s := randomSnapshot(r, i, 2, 8)
 					s.Slots = 10
-					if err := g.SetBudget(g.FloorJ()+room, mode); err != nil {
+					if err := o.SetBudget(o.FloorJ()+aboveFloorJ, mode); err != nil {
 						t.Fatal(err)
 					}
-					g.Observe(p.Decide(s, g, &d))
-					spent, left := totalEdgeJ(&d), g.HeadroomJ()
-					if spent > left*(1+1e-9) {
-						t.Errorf("%s, %s, slot %d: %v J spent, room for %v", decoder, mode, i, spent, left)
+					o.Observe(p.Decide(s, o, &d))
+					spent, headroom := d.TotalEdgeJ(), o.HeadroomJ()
+					if spent > headroom*(1+1e-9) {
+						t.Errorf("%s, %s, slot %d: %v J spent of a headroom of %v J", decoder, mode, i, spent, headroom)
 					}
-					var most slot.Decision
-					most.Resize(s)
-					p.solver.Solve(&ck.Physics, s, 0, &most)
-					if want := min(left, totalEdgeJ(&most)); decoder == DecoderDispatch && i == 9 && math.Abs(spent-want) > 1e-6*want {
+					var atPriceZero slot.Decision
+					atPriceZero.Resize(s)
+					p.solver.Solve(&ck.Physics, s, 0, &atPriceZero)
+					if want := min(headroom, atPriceZero.TotalEdgeJ()); decoder == DecoderDispatch && i == 9 && math.Abs(spent-want) > 1e-6*want {
 						t.Errorf("%s, %s: %v J spent in the last slot, want %v", decoder, mode, spent, want)
 					}
-					if left == 0 && (spent != 0 || d.PriceSPerJ != maxPriceSPerJ || d.ServedBy(0) != len(s.Users)) {
+					if headroom == 0 && (spent != 0 || d.PriceSPerJ != maxPriceSPerJ || d.ServedBy(0) != len(s.Users)) {
 						t.Errorf("%s, %s, slot %d: below the floor %v J are spent, the offer's price is %v", decoder, mode, i, spent, d.PriceSPerJ)
 					}
-					flight := 2 * ck.Physics.Propulsion.PowerW(ck.Physics.Propulsion.BestSpeedMPS(ck.Physics.SpeedMaxMPS))
-					g.Settle(goal.Settlement{EnergyJ: flight + spent, EdgeJ: spent, ModelFlightJ: flight, Flying: 2})
+					_, flightW := ck.Physics.MinPower()
+					o.Settle(goal.Settlement{EnergyJ: 2*flightW + spent, EdgeJ: spent, ModelFlightJ: 2 * flightW, Flying: 2})
 				}
 			}
 		}
 	}
 }
 
-// At the edge of the area an aircraft flies on at its speed.
-func TestAlongTheEdge(t *testing.T) {
+// At the edge of the area an aircraft keeps its speed.
+func TestTurnInside(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	const area, step = 1000.0, 8.4
 	for _, from := range []physics.Position{{EastM: 0, NorthM: 500}, {EastM: 1000, NorthM: 0}, {EastM: 3, NorthM: 997}, {EastM: 500, NorthM: 1000}, {EastM: 500, NorthM: 500}} {
 		for range 200 {
 			sin, cos := math.Sincos(2 * math.Pi * r.Float64())
-			wish := physics.Position{EastM: step * cos, NorthM: step * sin}
-			move := turnInside(from, wish, area)
+			requested := physics.Position{EastM: step * cos, NorthM: step * sin}
+			move := turnInside(from, requested, area)
 			to := from.Add(move)
 			if math.Abs(move.Norm()-step) > 1e-9 || min(to.EastM, to.NorthM) < 0 || max(to.EastM, to.NorthM) > area {
-				t.Fatalf("from %v, %v became %v", from, wish, move)
+				t.Fatalf("from %v, %v became %v", from, requested, move)
 			}
-			if to := from.Add(wish); min(to.EastM, to.NorthM) >= 0 && max(to.EastM, to.NorthM) <= area && move != wish {
-				t.Fatalf("from %v, %v was turned to %v though it stays inside", from, wish, move)
+			if to := from.Add(requested); min(to.EastM, to.NorthM) >= 0 && max(to.EastM, to.NorthM) <= area && move != requested {
+				t.Fatalf("from %v, %v was turned to %v though it stays inside", from, requested, move)
 			}
 		}
 	}
 }
 
-// Decide leaves the objective that it is given as it is, and what it returns is
-// all that Observe needs: after 25 slots under a budget the edge capacity of a
-// slot is known.
-func TestDecideReturnsWhatItSaw(t *testing.T) {
+// Decide does not change the objective that it is given, and what it returns is all
+// that Observe needs: after 25 slots under a budget the edge capacity of a slot is
+// known.
+func TestDecideReturnsItsObservation(t *testing.T) {
 	ck := shippedCheckpoint(t)
 	for _, mode := range []goal.Mode{goal.Target, goal.Ceiling, goal.Preference} {
 		r := rand.New(rand.NewPCG(13, 14))
@@ -239,30 +239,30 @@ func TestDecideReturnsWhatItSaw(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		var d, most slot.Decision
+		var d, atPriceZero slot.Decision
 		var solver dispatch.Solver
-		mostJ := 0.0
+		capacityJ := 0.0
 		const slots = 25
 		for i := range slots {
 			s := randomSnapshot(r, i, 2, 8)
 			before := o
-			seen := p.Decide(s, o, &d)
+			observed := p.Decide(s, o, &d)
 			if o != before {
 				t.Fatalf("%s, slot %d: Decide changed the objective from %+v to %+v", mode, i, before.State(), o.State())
 			}
-			o.Observe(seen)
-			most.Resize(s)
-			solver.Solve(&ck.Physics, s, 0, &most)
-			mostJ += totalEdgeJ(&most) / slots
-			o.Settle(goal.Settlement{DelayS: d.DelayS, EnergyJ: 270 + totalEdgeJ(&d), EdgeJ: totalEdgeJ(&d), ModelFlightJ: 270, Flying: 2})
+			o.Observe(observed)
+			atPriceZero.Resize(s)
+			solver.Solve(&ck.Physics, s, 0, &atPriceZero)
+			capacityJ += atPriceZero.TotalEdgeJ() / slots
+			o.Settle(goal.Settlement{DelayS: d.DelayS, EnergyJ: 270 + d.TotalEdgeJ(), EdgeJ: d.TotalEdgeJ(), ModelFlightJ: 270, Flying: 2})
 		}
 		got := o.State()
 		if mode == goal.Preference {
 			if got.EdgeCapacity != (goal.EdgeCapacity{}) {
-				t.Errorf("%s: %+v, though nothing was asked of the capacity", mode, got.EdgeCapacity)
+				t.Errorf("%s: %+v, though without a budget there is nothing to observe", mode, got.EdgeCapacity)
 			}
-		} else if got.EdgeCapacitySlots != slots || math.Abs(2*got.EdgeCapacityW-mostJ) > 1e-9*mostJ {
-			t.Errorf("%s: %v J a slot over %d slots, want %v J over %d", mode, 2*got.EdgeCapacityW, got.EdgeCapacitySlots, mostJ, slots)
+		} else if got.EdgeCapacitySlots != slots || math.Abs(2*got.EdgeCapacityW-capacityJ) > 1e-9*capacityJ {
+			t.Errorf("%s: %v J a slot over %d slots, want %v J over %d", mode, 2*got.EdgeCapacityW, got.EdgeCapacitySlots, capacityJ, slots)
 		}
 	}
 }

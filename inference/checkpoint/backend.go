@@ -11,20 +11,18 @@ import (
 	"prefdt/inference/model"
 )
 
-// nodeRecorder is an onnx-go backend that runs nothing: it writes down the
-// operators in the order they come. Edges form a multigraph, since x·x has two
-// of them between the same values.
+// nodeRecorder is an onnx-go backend that only lists the operators, in the order of
+// the file. Edges form a multigraph: x·x has two between the same values.
 type nodeRecorder struct {
-	graph.Directed // the interface's reading half, which the decoder never calls
+	graph.Directed // the methods that read the graph, which the decoder never calls
 
 	values []*value
-	edges  map[int64][]edge // of the operator to come, by the output they leave
+	edges  map[int64][]edge // of the next operator, by the ID of the output that they start from
 	nodes  []model.Node
 }
 
-// value is a tensor of the decoded graph. It does not implement SetTensor on
-// purpose: onnx-go then decodes the structure alone, and no declared shape
-// allocates anything.
+// value is a tensor of the decoded graph. Because it has no method SetTensor, onnx-go
+// decodes the structure alone, and a declared shape allocates nothing.
 type value struct {
 	id   int64
 	name string
@@ -34,7 +32,7 @@ func (v *value) ID() int64           { return v.id }
 func (v *value) SetName(name string) { v.name = name }
 func (v *value) GetName() string     { return v.name }
 
-// edge runs from an operator's output to its input at the position of its weight.
+// edge leads from an operator's output to an input; its weight is the input's index.
 type edge struct {
 	from, to *value
 	position float64
@@ -47,10 +45,9 @@ func (e edge) Weight() float64          { return e.position }
 
 func (r *nodeRecorder) NewNode() graph.Node  { return &value{id: int64(len(r.values))} }
 func (r *nodeRecorder) AddNode(n graph.Node) { r.values = append(r.values, n.(*value)) }
-func (r *nodeRecorder) name(id int64) string { return r.values[id].name }
-func (r *nodeRecorder) names(id []int64) (names []string) {
-	for _, i := range id {
-		names = append(names, r.name(i))
+func (r *nodeRecorder) names(ids []int64) (names []string) {
+	for _, id := range ids {
+		names = append(names, r.values[id].name)
 	}
 	return names
 }
@@ -64,7 +61,7 @@ func (r *nodeRecorder) SetWeightedEdge(e graph.WeightedEdge) {
 	r.edges[from] = append(r.edges[from], e.(edge))
 }
 
-// ApplyOperation follows the edges of one operator.
+// ApplyOperation adds the operator whose edges were set last.
 func (r *nodeRecorder) ApplyOperation(op onnx.Operation, outputs ...graph.Node) error {
 	n := model.Node{Op: op.Name, Attributes: op.Attributes}
 	for i, out := range outputs {
@@ -85,12 +82,12 @@ func (r *nodeRecorder) ApplyOperation(op onnx.Operation, outputs ...graph.Node) 
 	return nil
 }
 
-// decodeONNX hands bytes that passed the wire check to onnx-go. Its panics become
-// errors; nothing that passed is known to cause one.
-func decodeONNX(data []byte) (g *model.Graph, inputs, outputs []string, err error) {
+// decodeONNX decodes bytes that passed checkWire with onnx-go. Its panics become
+// errors, though no bytes that pass are known to cause one.
+func decodeONNX(data []byte) (nodes []model.Node, inputs, outputs []string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			g, err = nil, fmt.Errorf("decode graph: %v", p)
+			nodes, err = nil, fmt.Errorf("decode graph: %v", p)
 		}
 	}()
 	r := &nodeRecorder{edges: map[int64][]edge{}}
@@ -98,5 +95,5 @@ func decodeONNX(data []byte) (g *model.Graph, inputs, outputs []string, err erro
 	if err := m.UnmarshalBinary(data); err != nil {
 		return nil, nil, nil, fmt.Errorf("decode graph: %w", err)
 	}
-	return &model.Graph{Nodes: r.nodes}, r.names(m.Input), r.names(m.Output), nil
+	return r.nodes, r.names(m.Input), r.names(m.Output), nil
 }

@@ -12,14 +12,14 @@ import (
 	"prefdt/inference/model"
 )
 
-// Bytes changed at random rarely get past the first check of a protobuf or of
-// strict JSON. So the targets here change a genuine file's parts, each in a few
-// bytes of the fuzzer's.
+// Random changes of bytes rarely pass the first check of a protobuf or of strict
+// JSON. So the fuzz targets here edit the parts of a valid file, each edit encoded
+// in a few of the fuzzer's bytes.
 
-// fieldTree is a protobuf message taken apart.
+// fieldTree is a field of a decoded protobuf message.
 type fieldTree struct {
 	protoField
-	children *[]*fieldTree // its fields, if it is a message that the graph's schema has
+	children *[]*fieldTree // its fields, if it is itself a message of the schema
 }
 
 // nestedMessages lists the fields of ONNX's messages that hold messages.
@@ -60,7 +60,7 @@ func encodeTree(fields []*fieldTree) []byte {
 
 var boundaryNumbers = []uint64{0, 1, 2, 3, 7, 8, 10, 17, 255, 1 << 16, 1<<16 + 1, 1<<31 - 1, 1 << 32, 1<<63 - 1, 1 << 63, math.MaxUint64}
 
-// editField changes one field: 2 bytes choose its message, 1 the field, 2 what to do.
+// editField edits one field: 2 bytes of e choose its message, 1 the field, 2 the edit.
 func editField(all []*[]*fieldTree, e []byte) {
 	m := all[int(binary.BigEndian.Uint16(e))%len(all)]
 	if len(*m) == 0 {
@@ -91,7 +91,7 @@ func editField(all []*[]*fieldTree, e []byte) {
 		if len(t.bytes) > 0 {
 			t.bytes[arg%len(t.bytes)] ^= 1 << (arg % 8)
 		}
-	case 8: // what another field of the message says
+	case 8: // the value of another field of the message
 		other := (*m)[arg%len(*m)]
 		t.value, t.bytes, t.children = other.value, other.bytes, other.children
 	case 9:
@@ -100,24 +100,24 @@ func editField(all []*[]*fieldTree, e []byte) {
 	(*m)[i] = &t
 }
 
-// FuzzGraph changes up to eight fields of a genuine graph, past its hash. What
+// FuzzGraph changes up to eight fields of a valid graph, past its hash. What
 // is accepted must step.
 func FuzzGraph(f *testing.F) {
 	manifest, graph := validCheckpoint(f)
 	if all := []*[]*fieldTree{}; !bytes.Equal(encodeTree(*parseTree("model", graph, &all)), graph) {
-		f.Fatal("the graph is not what was taken apart")
+		f.Fatal("decoding and encoding changed the graph")
 	}
 	for what := range byte(10) {
 		f.Add([]byte{0, 0, 0, what, 1}, []byte{})
 		f.Add([]byte{0, 9, 0, what, 1, 1, 0, 1, what, 2}, []byte{})
 	}
 	for _, c := range hostileGraphs() {
-		if raw := c.spoil(bytes.Clone(graph)); len(raw) > 0 && len(raw) < 200 {
+		if raw := c.corrupt(bytes.Clone(graph)); len(raw) > 0 && len(raw) < 200 {
 			f.Add([]byte{}, raw)
 		}
 	}
 	f.Fuzz(func(t *testing.T, edits, raw []byte) {
-		if len(raw) > 0 { // a graph of its own
+		if len(raw) > 0 { // a whole graph
 			stepIfAccepted(checkpoint.Decode(withGraphHash(manifest, raw), raw))
 			return
 		}
@@ -127,13 +127,13 @@ func FuzzGraph(f *testing.F) {
 			editField(all, edits)
 			edits = edits[5:]
 		}
-		spoilt := encodeTree(*whole)
-		stepIfAccepted(checkpoint.Decode(withGraphHash(manifest, spoilt), spoilt))
+		corrupted := encodeTree(*whole)
+		stepIfAccepted(checkpoint.Decode(withGraphHash(manifest, corrupted), corrupted))
 	})
 }
 
-// FuzzManifest puts any text for two values of a genuine manifest. What is
-// accepted must step, and can be written again.
+// FuzzManifest replaces two values of a valid manifest by any text. What is accepted
+// must step, and can be encoded again.
 func FuzzManifest(f *testing.F) {
 	manifest, graph := validCheckpoint(f)
 	at := valueSpans(f, manifest)
@@ -146,19 +146,19 @@ func FuzzManifest(f *testing.F) {
 		if b.from < a.from {
 			a, b, text, text2 = b, a, text2, text
 		}
-		spoilt := string(manifest[:a.from]) + text + string(manifest[a.to:])
+		corrupted := string(manifest[:a.from]) + text + string(manifest[a.to:])
 		if b.from >= a.to { // they do not overlap
-			spoilt = string(manifest[:a.from]) + text + string(manifest[a.to:b.from]) + text2 + string(manifest[b.to:])
+			corrupted = string(manifest[:a.from]) + text + string(manifest[a.to:b.from]) + text2 + string(manifest[b.to:])
 		}
-		c, err := checkpoint.Decode([]byte(spoilt), graph)
+		c, err := checkpoint.Decode([]byte(corrupted), graph)
 		stepIfAccepted(c, err)
 		if err == nil {
 			if _, err := json.Marshal(c.Manifest); err != nil {
 				t.Error(err)
 			}
 			for _, y := range []float64{-1, 0, 0.3, 2, math.NaN()} {
-				if l := c.PriceAxis.PriceSPerJ(y); !(l >= 0 && l < 1e7) {
-					t.Errorf("price %v at %v", l, y)
+				if price := c.PriceAxis.PriceSPerJ(y); !(price >= 0 && price < 1e7) {
+					t.Errorf("price %v at %v", price, y)
 				}
 			}
 		}
@@ -167,8 +167,8 @@ func FuzzManifest(f *testing.F) {
 
 type span struct{ from, to int }
 
-// valueSpans returns where each value of a JSON text lies, objects, lists and keys
-// included.
+// valueSpans returns the span of each value of a JSON text, including objects, lists
+// and keys.
 func valueSpans(f *testing.F, text []byte) (at []span) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	var open []int

@@ -50,7 +50,7 @@ func withGraphHash(manifest, graph []byte) []byte {
 	return append(append(append([]byte(nil), manifest[:i]...), checkpoint.Hash(graph)...), manifest[i+64:]...)
 }
 
-// protoField is a protobuf field taken apart for a test to spoil.
+// protoField is a protobuf field, decoded so that a test can edit it.
 type protoField struct {
 	number, wire int
 	value        uint64
@@ -163,14 +163,14 @@ var (
 
 func hostileGraphs() []struct {
 	name, want string
-	spoil      func(g []byte) []byte
+	corrupt    func(g []byte) []byte
 } {
 	at := func(path []int, edit func([]protoField) []protoField) func([]byte) []byte {
 		return func(g []byte) []byte { return editAt(g, edit, path...) }
 	}
 	return []struct {
 		name, want string
-		spoil      func(g []byte) []byte
+		corrupt    func(g []byte) []byte
 	}{
 		{"empty", "ir_version 0", func([]byte) []byte { return nil }},
 		{"truncated", "claims", func(g []byte) []byte { return g[:len(g)/2] }},
@@ -234,7 +234,7 @@ func hostileGraphs() []struct {
 		{"float32 where float16 belongs", "bytes of data", at(weightPath, setVarint(2, 1))},
 		{"type 2^32+1", "type", at(weightPath, setVarint(2, 1<<32+1))},
 		{"external data", "external_data is not allowed", at(weightPath, appendField(protoField{number: 13, wire: 2, bytes: []byte("\x0a\x08location")}))},
-		{"data elsewhere", "data_location is not allowed", at(weightPath, setVarint(14, 1))},
+		{"data in another file", "data_location is not allowed", at(weightPath, setVarint(14, 1))},
 		{"values outside raw_data", "field 4", at(weightPath, appendField(protoField{number: 4, wire: 2, bytes: make([]byte, 64)}))},
 		{"a weight that is no number", "want a finite number", at(weightPath, setBytes(9, strings.Repeat("\xff\x7f", model.AircraftFeatures*8)))},
 		{"an infinite bias", "want a finite number", at(biasPath, setBytes(9, strings.Repeat("\x00\x00\x80\x7f", 8)))},
@@ -249,7 +249,7 @@ func hostileGraphs() []struct {
 		{"a cycle", "nothing before it defines", at(castPath, setBytes(1, "Cast.1"))},
 		{"a dangling input", `reads "nowhere"`, at(castPath, setBytes(1, "nowhere"))},
 		{"an empty input name", `reads ""`, at(castPath, setBytes(1, ""))},
-		{"an unknown operator", `operator "Loop" is none`, at(castPath, setBytes(4, "Loop"))},
+		{"an unknown operator", `operator "Loop" is not used by checkpoints`, at(castPath, setBytes(4, "Loop"))},
 		{"another operator", "want Cast", at(castPath, func(m []protoField) []protoField { return setBytes(4, "Tanh")(removeField(5)(m)) })},
 		{"a node of another domain", "domain is not allowed", at(castPath, setBytes(7, "ai.evil"))},
 		{"a node without outputs", "no output", at(castPath, removeField(2))},
@@ -274,7 +274,7 @@ func hostileGraphs() []struct {
 		{"an unknown attribute", `attribute "from" is not allowed`, at(castAttributePath, setBytes(1, "from"))},
 		{"another value of an attribute", "attribute to 10, want 1", at(castAttributePath, setVarint(3, 10))},
 		{"a missing attribute", "want map[to:1]", at(castPath, removeField(5))},
-		{"an attribute twice", "stands twice", at(castPath, func(m []protoField) []protoField { return append(m, m[len(m)-1]) })},
+		{"an attribute twice", "occurs twice", at(castPath, func(m []protoField) []protoField { return append(m, m[len(m)-1]) })},
 
 		{"a fixed number of users", "want \"pairs\"", at(usersDimPath, func([]protoField) []protoField { return []protoField{{number: 1, value: 6}} })},
 		{"junk for a symbolic dimension", "want \"pairs\"", at(usersDimPath, setBytes(2, "../../\x00"))},
@@ -297,19 +297,19 @@ func hostileGraphs() []struct {
 func TestHostileGraphs(t *testing.T) {
 	manifest, graph := validCheckpoint(t)
 	if _, err := checkpoint.Decode(withGraphHash(manifest, graph), graph); err != nil {
-		t.Fatal("the genuine graph: ", err)
+		t.Fatal("the valid graph: ", err)
 	}
 	for _, c := range hostileGraphs() {
 		t.Run(c.name, func(t *testing.T) {
-			spoilt := c.spoil(append([]byte(nil), graph...))
-			if bytes.Equal(spoilt, graph) {
+			corrupted := c.corrupt(append([]byte(nil), graph...))
+			if bytes.Equal(corrupted, graph) {
 				t.Fatal("the case changes nothing")
 			}
-			m := withGraphHash(manifest, spoilt)
+			m := withGraphHash(manifest, corrupted)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			start := time.Now()
-			_, err := checkpoint.Decode(m, spoilt)
+			_, err := checkpoint.Decode(m, corrupted)
 			took := time.Since(start)
 			runtime.ReadMemStats(&after)
 			switch {
@@ -335,7 +335,7 @@ func TestHostileManifests(t *testing.T) {
 	zeros := strings.Repeat("0", 64)
 	for _, c := range []struct {
 		name, want string
-		spoil      func(m []byte) []byte
+		corrupt    func(m []byte) []byte
 	}{
 		{"empty", "unexpected end", func([]byte) []byte { return nil }},
 		{"not JSON", "invalid character", func([]byte) []byte { return []byte("PK\x03\x04") }},
@@ -373,15 +373,15 @@ func TestHostileManifests(t *testing.T) {
 		{"a price axis that falls", "price axis knot 1", replace("2.7", "-1")},
 		{"a band out of order", "attainable band", replace(`"band": [
     0`, `"band": [2`)},
-		{"no gravity", "physics constant", replace(`"altitude_m": 100`, `"altitude_m": 0`)},
+		{"an altitude of zero", "physics constant altitude_m", replace(`"altitude_m": 100`, `"altitude_m": 0`)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			spoilt := c.spoil(append([]byte(nil), manifest...))
-			if bytes.Equal(spoilt, manifest) {
+			corrupted := c.corrupt(append([]byte(nil), manifest...))
+			if bytes.Equal(corrupted, manifest) {
 				t.Fatal("the case changes nothing")
 			}
 			start := time.Now()
-			_, err := checkpoint.Decode(spoilt, graph)
+			_, err := checkpoint.Decode(corrupted, graph)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
@@ -396,7 +396,7 @@ func TestHostileFolders(t *testing.T) {
 	manifest, graph := validCheckpoint(t)
 	for _, c := range []struct {
 		name, want string
-		spoil      func(dir string) error
+		corrupt    func(dir string) error
 	}{
 		{"no folder", "does not exist", os.RemoveAll},
 		{"no manifest", "no checkpoint: ", func(dir string) error { return os.Remove(filepath.Join(dir, checkpoint.ManifestFile)) }},
@@ -438,9 +438,9 @@ func TestHostileFolders(t *testing.T) {
 				}
 			}
 			if _, err := checkpoint.Load(dir); err != nil {
-				t.Fatal("the genuine folder: ", err)
+				t.Fatal("the valid folder: ", err)
 			}
-			if err := c.spoil(dir); err != nil {
+			if err := c.corrupt(dir); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := checkpoint.Load(dir); err == nil || !strings.Contains(err.Error(), c.want) {

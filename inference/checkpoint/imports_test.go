@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The decoder brings no linear algebra, and nothing that keeps the linker from
-// dropping what is never called.
+// The decoder links no linear algebra, and nothing because of which the linker would
+// keep what is never called.
 func TestDecoderLinksWhatItNeeds(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "prefdt/inference/checkpoint").Output()
 	if err != nil {

@@ -1,14 +1,15 @@
-// Package checkpoint loads a frozen policy: one folder with policy.onnx, the
-// step graph, and manifest.json, all else. What comes out is a network ready
-// to step and the constants it was trained with. It stands before the first
-// slot; nothing here runs in flight.
+// Package checkpoint loads a trained policy.
 //
-// A checkpoint may come from anywhere. The files are read up to a size, the
-// graph's hash is compared with the manifest's, its bytes are walked with
-// every count and size checked (wire.go), then onnx-go decodes it (backend.go),
-// and the decoded graph must be, node for node, the one that package model
-// describes for the manifest's architecture (verify.go). Only then do its
-// weights become a network.
+// Input: a folder of policy.onnx, the graph of one step with its weights, and
+// manifest.json, everything else. Output: a network ready to step and the constants
+// that it was trained with. The leader and the offline commands call it at start;
+// nothing here runs in flight.
+//
+// A checkpoint is not trusted. The files are read up to a size, the graph's hash is
+// compared with the manifest's, its bytes are parsed with every count and size
+// checked (wire.go), then onnx-go decodes it (backend.go), and the decoded graph
+// must be, node for node, the one that package model describes for the manifest's
+// architecture (verify.go). Only then are its weights used.
 package checkpoint
 
 import (
@@ -23,19 +24,19 @@ import (
 	"prefdt/inference/model"
 )
 
-// Files of a checkpoint's folder.
+// Names of the files in a checkpoint's folder.
 const (
 	GraphFile    = "policy.onnx"
 	ManifestFile = "manifest.json"
 )
 
-// Sizes beyond which a file is refused unread. A graph of 7 MB is the goal.
+// Files larger than this are refused without reading them. A graph has a few MB.
 const (
 	maxGraphBytes    = 16 << 20
 	maxManifestBytes = 1 << 20
 )
 
-// Checkpoint is a loaded policy.
+// Checkpoint is a loaded policy: its manifest and its network.
 type Checkpoint struct {
 	Manifest
 	Net *model.Net
@@ -75,7 +76,7 @@ func Decode(manifest, graph []byte) (*Checkpoint, error) {
 	return &Checkpoint{Manifest: *m, Net: net}, nil
 }
 
-// decodeGraph returns the parameters in the order of Tensors.
+// decodeGraph returns the parameters in the order of model.Arch's tensors.
 func decodeGraph(m *Manifest, graph []byte) ([]float32, error) {
 	if len(graph) > maxGraphBytes {
 		return nil, fmt.Errorf("%d bytes, want at most %d", len(graph), maxGraphBytes)
@@ -87,11 +88,11 @@ func decodeGraph(m *Manifest, graph []byte) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	decoded, inputs, outputs, err := decodeONNX(graph)
+	nodes, inputs, outputs, err := decodeONNX(graph)
 	if err != nil {
 		return nil, err
 	}
-	return verify(m.Arch, found, decoded.Nodes, inputs, outputs)
+	return verify(m.Arch, found, nodes, inputs, outputs)
 }
 
 // Hash returns the SHA-256 of a graph's bytes as the manifest states it.
@@ -100,8 +101,8 @@ func Hash(graph []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// readLimited returns a regular file of at most so many bytes.
-func readLimited(path string, most int64) ([]byte, error) {
+// readLimited reads a regular file of at most limit bytes.
+func readLimited(path string, limit int64) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -110,15 +111,15 @@ func readLimited(path string, most int64) ([]byte, error) {
 		return nil, fmt.Errorf("read checkpoint: %w", err)
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("read checkpoint: %s is not a file", path)
-	case info.Size() > most:
-		return nil, fmt.Errorf("read checkpoint: %s has %d bytes, want at most %d", path, info.Size(), most)
+	case info.Size() > limit:
+		return nil, fmt.Errorf("read checkpoint: %s has %d bytes, want at most %d", path, info.Size(), limit)
 	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read checkpoint: %w", err)
 	}
 	defer f.Close()
-	data := make([]byte, info.Size()) // at once, for the leader's memory is small
+	data := make([]byte, info.Size()) // in one piece: the leader's memory is small
 	if _, err := io.ReadFull(f, data); err != nil {
 		return nil, fmt.Errorf("read checkpoint: %s: %w", path, err)
 	}

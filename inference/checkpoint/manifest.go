@@ -14,7 +14,7 @@ import (
 	"prefdt/inference/token"
 )
 
-// Format is the version of the folder that this program writes and reads.
+// Format is the version of the checkpoint format that this program writes and reads.
 const Format = 1
 
 // Manifest is all of a checkpoint but the weights.
@@ -33,31 +33,18 @@ type Manifest struct {
 	Seeds         map[string]int64   `json:"seeds"` // "train_first", "train_last", ...
 }
 
-// Check says what is wrong with a manifest, the graph's hash apart.
+// Check returns an error that names the first invalid entry, the graph's hash apart.
 func (m *Manifest) Check() error {
 	if m.Format != Format {
 		return fmt.Errorf("checkpoint has format %d, this program reads format %d", m.Format, Format)
 	}
-	if err := m.Arch.Check(); err != nil {
-		return err
+	for _, check := range []func() error{m.Arch.Check, m.Features.Check, m.Statistics.Check, m.GoalConstants.Check, m.PriceAxis.check, m.Physics.Check} {
+		if err := check(); err != nil {
+			return err
+		}
 	}
-	if err := sameLayout(m.Features, token.Features()); err != nil {
-		return err
-	}
-	if err := m.Statistics.Check(); err != nil {
-		return err
-	}
-	if err := m.GoalConstants.Check(); err != nil {
-		return err
-	}
-	if err := m.PriceAxis.check(); err != nil {
-		return err
-	}
-	if lo, hi := m.OmegaBand[0], m.OmegaBand[1]; !(lo >= 0 && lo < hi && hi <= 1) {
+	if low, high := m.OmegaBand[0], m.OmegaBand[1]; !(low >= 0 && low < high && high <= 1) {
 		return fmt.Errorf("attainable band is %v, want two increasing shares in [0, 1]", m.OmegaBand)
-	}
-	if err := m.Physics.Check(); err != nil {
-		return err
 	}
 	for _, figures := range []map[string]float64{m.Training, m.Evaluation} {
 		for name, x := range figures {
@@ -69,30 +56,8 @@ func (m *Manifest) Check() error {
 	return nil
 }
 
-// sameLayout names the first feature in which a checkpoint and this program differ.
-func sameLayout(archived, ours token.Layout) error {
-	for _, row := range []struct {
-		name          string
-		archived, own []string
-	}{
-		{"aircraft", archived.Aircraft, ours.Aircraft}, {"pair", archived.Pair, ours.Pair},
-		{"state", archived.State, ours.State}, {"return", archived.Return, ours.Return},
-		{"action", archived.Action, ours.Action},
-	} {
-		if len(row.archived) != len(row.own) {
-			return fmt.Errorf("checkpoint has %d %s features, this program computes %d", len(row.archived), row.name, len(row.own))
-		}
-		for i, name := range row.own {
-			if row.archived[i] != name {
-				return fmt.Errorf("%s feature %d is %.64q in the checkpoint and %q in this program", row.name, i, row.archived[i], name)
-			}
-		}
-	}
-	return nil
-}
-
-// parseManifest reads one JSON object strictly. The version is looked at
-// first, for another version has other fields.
+// parseManifest reads one JSON object strictly. It checks the version first, because
+// another version has other fields.
 func parseManifest(data []byte) (*Manifest, error) {
 	var version struct {
 		Format *int `json:"format"`

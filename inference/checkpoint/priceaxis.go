@@ -1,25 +1,25 @@
 package checkpoint
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
 	"prefdt/inference/goal"
 )
 
-// PriceAxis is the axis on which the network predicts a slot's price: knots of
-// y, the energy left unspent and the delay borne along the front in units of
-// eta, against the price in seconds per joule. The price spans five decades,
-// hence between knots it is interpolated in its logarithm, and linearly from a
-// price of zero.
+// PriceAxis maps the front position y that the network predicts, from about 0 at the
+// least delay to 1 at the least energy, to a slot's price in seconds per joule. The
+// price spans five decades, so between knots its logarithm is interpolated; next to
+// a price of zero, the price itself.
 type PriceAxis struct {
 	FrontPositions []float64 `json:"y"`
 	PricesSPerJ    []float64 `json:"lambda_s_per_j"`
 }
 
-// PriceSPerJ returns the price at y, held to the ends of the axis.
+// PriceSPerJ returns the price at a front position; beyond the axis, that at its end.
 func (p *PriceAxis) PriceSPerJ(y float64) float64 {
-	if !(y > p.FrontPositions[0]) { // also if it is no number
+	if !(y > p.FrontPositions[0]) { // also if it is not a number
 		return p.PricesSPerJ[0]
 	}
 	i, t := goal.HatBasis(p.FrontPositions, y)
@@ -30,27 +30,18 @@ func (p *PriceAxis) PriceSPerJ(y float64) float64 {
 	return lo * math.Pow(hi/lo, t)
 }
 
-// FrontPosition inverts Lambda.
-func (p *PriceAxis) FrontPosition(lambda float64) float64 {
-	i, t := goal.HatBasis(p.PricesSPerJ, lambda)
+// FrontPosition is the inverse of PriceSPerJ.
+func (p *PriceAxis) FrontPosition(priceSPerJ float64) float64 {
+	i, t := goal.HatBasis(p.PricesSPerJ, priceSPerJ)
 	if lo, hi := p.PricesSPerJ[i], p.PricesSPerJ[i+1]; lo > 0 && t > 0 && t < 1 {
-		t = math.Log(lambda/lo) / math.Log(hi/lo)
+		t = math.Log(priceSPerJ/lo) / math.Log(hi/lo)
 	}
 	return p.FrontPositions[i] + t*(p.FrontPositions[i+1]-p.FrontPositions[i])
 }
 
-const maxKnots = 4096
-
 func (p *PriceAxis) check() error {
-	n := len(p.FrontPositions)
-	if n != len(p.PricesSPerJ) || n < 2 || n > maxKnots {
-		return fmt.Errorf("price axis has %d places and %d prices, want as many of each, 2 to %d", n, len(p.PricesSPerJ), maxKnots)
+	if n := len(p.FrontPositions); n != len(p.PricesSPerJ) {
+		return fmt.Errorf("price axis has %d positions and %d prices, want as many of each", n, len(p.PricesSPerJ))
 	}
-	for i := range n {
-		y, lambda := p.FrontPositions[i], p.PricesSPerJ[i]
-		if !(math.Abs(y) <= 1e6) || !(lambda >= 0 && lambda <= 1e6) || i > 0 && (y <= p.FrontPositions[i-1] || lambda <= p.PricesSPerJ[i-1]) {
-			return fmt.Errorf("price axis knot %d is (%v, %v s/J), want finite and increasing numbers", i, y, lambda)
-		}
-	}
-	return nil
+	return cmp.Or(goal.CheckKnots("price axis", p.FrontPositions, -1e6, 1e6), goal.CheckKnots("price axis", p.PricesSPerJ, 0, 1e6))
 }

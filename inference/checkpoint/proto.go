@@ -5,20 +5,19 @@ import (
 	"fmt"
 )
 
-// field is one entry of a protobuf message: a number in value, or bytes.
+// field is one entry of a protobuf message: an integer in value, or bytes.
 type field struct {
 	number int
 	value  uint64
 	bytes  []byte
 }
 
-// fieldRule says what a message may hold in one of its fields. Most of ONNX is
-// left out on purpose: what a table does not list, or lists without a count,
-// is refused.
+// fieldRule restricts one field of a message. Most of ONNX is left out on purpose:
+// a field that is not listed, or is listed without a maximum count, is refused.
 type fieldRule struct {
 	name     string
 	wireType int // 0 varint, 2 bytes, 5 four bytes
-	maxCount int // how often it may stand
+	maxCount int // how often the field may occur
 }
 
 type message struct {
@@ -32,10 +31,10 @@ const (
 	fixed32         = 5
 )
 
-// walk calls visit for every field of a message that its table allows.
-// It allocates nothing in proportion to what the data claims.
+// walk calls visit for each field of a message, and returns an error at one that the
+// rules do not allow. It allocates nothing in proportion to declared sizes.
 func (m *message) walk(data []byte, visit func(f field) error) error {
-	var seen [32]int
+	var counts [32]int
 	for len(data) > 0 {
 		tag, n := binary.Uvarint(data)
 		if n <= 0 {
@@ -43,20 +42,20 @@ func (m *message) walk(data []byte, visit func(f field) error) error {
 		}
 		data = data[n:]
 		f := field{number: int(min(tag>>3, 1<<29))}
-		wire := int(tag & 7)
+		wireType := int(tag & 7)
 		r, known := m.fields[f.number]
 		switch {
 		case !known:
-			return fmt.Errorf("%s: field %d is none that a checkpoint uses", m.name, f.number)
+			return fmt.Errorf("%s: field %d is not used by checkpoints", m.name, f.number)
 		case r.maxCount == 0:
 			return fmt.Errorf("%s: %s is not allowed in a checkpoint", m.name, r.name)
-		case wire != r.wireType:
-			return fmt.Errorf("%s: %s has wire type %d, want %d", m.name, r.name, wire, r.wireType)
+		case wireType != r.wireType:
+			return fmt.Errorf("%s: %s has wire type %d, want %d", m.name, r.name, wireType, r.wireType)
 		}
-		if seen[f.number]++; seen[f.number] > r.maxCount {
+		if counts[f.number]++; counts[f.number] > r.maxCount {
 			return fmt.Errorf("%s: more than %d of %s", m.name, r.maxCount, r.name)
 		}
-		switch wire {
+		switch wireType {
 		case varint:
 			if f.value, n = binary.Uvarint(data); n <= 0 {
 				return fmt.Errorf("%s: %s is cut short", m.name, r.name)

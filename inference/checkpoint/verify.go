@@ -11,10 +11,10 @@ import (
 	"prefdt/inference/model"
 )
 
-// verify demands that the graph found is the step of the architecture, and
-// returns its parameters in the order of Tensors. The nodes come from the
-// decoder; initializers and the shapes of inputs and outputs from the wire,
-// since the decoder loses float16 values and named dimensions.
+// verify checks that the graph found is the step graph of the architecture, and
+// returns its parameters in the order of the architecture's tensors. The nodes are
+// the decoder's; initializers and the shapes of inputs and outputs are checkWire's,
+// because the decoder loses float16 values and named dimensions.
 func verify(a model.Arch, found *graphContents, nodes []model.Node, inputs, outputs []string) ([]float32, error) {
 	want := a.Graph()
 	if err := sameValues("input", found.inputs, want.Inputs, inputs); err != nil {
@@ -70,7 +70,7 @@ func sameNode(found, want *model.Node) error {
 	return nil
 }
 
-// readInitializer appends a parameter's values, or compares a constant's.
+// readInitializer appends the values of a parameter; those of a constant it compares.
 func readInitializer(found *initializer, want *model.Initializer, parameters []float32) ([]float32, error) {
 	if found.name != want.Name || found.elementType != want.Type || !slices.Equal(found.dims, want.Dims) {
 		return nil, fmt.Errorf("found %q of type %d and dimensions %v, want type %d and %v", found.name, found.elementType, found.dims, want.Type, want.Dims)

@@ -7,8 +7,8 @@ import (
 	"prefdt/inference/model"
 )
 
-// The messages of onnx.proto, as far as a checkpoint uses them. Field numbers
-// are ONNX's. The counts leave room for the largest architecture there is.
+// The messages of onnx.proto, as far as checkpoints use them. Field numbers are
+// ONNX's. The counts suffice for the largest architecture that model.Arch allows.
 var (
 	modelProto = message{"model", map[int]fieldRule{
 		1: {"ir_version", varint, 1}, 2: {"producer_name", lengthDelimited, 1}, 7: {"graph", lengthDelimited, 1}, 8: {"opset_import", lengthDelimited, 1},
@@ -44,8 +44,8 @@ const (
 	attributeInts  = 7
 )
 
-// operators lists the operators in use and the type of each attribute; an
-// operator has all of its attributes or is refused later, against the graph.
+// operators lists the operators in use and the type of each attribute. That an
+// operator has all of its attributes is checked later, in verify.
 var operators = map[string]map[string]uint64{
 	"Add": {}, "Sub": {}, "Mul": {}, "MatMul": {}, "Tanh": {}, "Reshape": {}, "Expand": {}, "Slice": {},
 	"Cast": {"to": attributeInt}, "Concat": {"axis": attributeInt}, "Softmax": {"axis": attributeInt}, "Split": {"axis": attributeInt},
@@ -58,7 +58,7 @@ const (
 	maxDim       = 1 << 16
 )
 
-// initializer is a tensor as it lies in the file.
+// initializer is a tensor as it is stored in the file.
 type initializer struct {
 	name        string
 	elementType model.ElementType
@@ -66,17 +66,17 @@ type initializer struct {
 	raw         []byte
 }
 
-// graphContents is what the walk keeps; the nodes are left to the decoder.
+// graphContents is what checkWire keeps of a graph; the nodes are read by the decoder.
 type graphContents struct {
 	inputs, outputs []model.Value
 	initializers    []initializer
 	nodes           [][]byte
-	defined         map[string]string // what each name names
+	defined         map[string]string // name -> what it names
 }
 
-// checkWire reads a graph's bytes before anything else may: every count is
-// capped, every declared size is compared with the data, and only the
-// operators and attributes in use pass.
+// checkWire checks a graph's bytes before anything else reads them: every count is
+// limited, every declared size is compared with the data, and only the operators
+// and attributes in use are allowed.
 func checkWire(data []byte) (*graphContents, error) {
 	var graph, opset []byte
 	var version uint64
@@ -152,7 +152,7 @@ func checkOpset(data []byte) error {
 	return nil
 }
 
-// define gives a name its one meaning.
+// define adds a name, which may be defined only once.
 func (c *graphContents) define(name, what string) error {
 	if name == "" || len(name) > maxNameBytes {
 		return fmt.Errorf("%s has the name %.64q of %d bytes, want 1 to %d", what, name, len(name), maxNameBytes)
@@ -192,7 +192,7 @@ func (c *graphContents) addInitializer(data []byte) error {
 		return fmt.Errorf("initializer %q has elements of type %d, want float32 (1), int64 (7) or float16 (10)", t.name, t.elementType)
 	}
 	size := uint64(t.elementType.Size())
-	for _, d := range t.dims { // at most 2^67 in four steps, hence the check within
+	for _, d := range t.dims { // at most 2^67 in four steps, hence the check inside the loop
 		if size *= uint64(d); size > maxGraphBytes {
 			break
 		}
@@ -204,11 +204,10 @@ func (c *graphContents) addInitializer(data []byte) error {
 	return nil
 }
 
-// addValue reads an input or output. Outputs get their meaning from the node
-// that computes them.
+// addValue reads an input or output; the node that computes an output defines its name.
 func (c *graphContents) addValue(list *[]model.Value, what string, data []byte) error {
 	v := model.Value{}
-	var kind uint64
+	var elementType uint64
 	dim := func(f field) error {
 		d := model.Dim{}
 		err := dimProto.walk(f.bytes, func(f field) error {
@@ -227,7 +226,7 @@ func (c *graphContents) addValue(list *[]model.Value, what string, data []byte) 
 	tensorType := func(f field) error {
 		return tensorTypeProto.walk(f.bytes, func(f field) error {
 			if f.number == 1 {
-				kind = f.value
+				elementType = f.value
 				return nil
 			}
 			return shapeProto.walk(f.bytes, dim)
@@ -243,8 +242,8 @@ func (c *graphContents) addValue(list *[]model.Value, what string, data []byte) 
 	switch {
 	case err != nil:
 		return err
-	case kind != uint64(model.Float32):
-		return fmt.Errorf("%s %.64q has elements of type %d, want float32 (1)", what, v.Name, kind)
+	case elementType != uint64(model.Float32):
+		return fmt.Errorf("%s %.64q has elements of type %d, want float32 (1)", what, v.Name, elementType)
 	}
 	*list = append(*list, v)
 	if what == "input" {
@@ -253,8 +252,7 @@ func (c *graphContents) addValue(list *[]model.Value, what string, data []byte) 
 	return nil
 }
 
-// checkNode demands that a node reads only what stands before it, so that no
-// cycle is possible.
+// checkNode checks a node. It may read only names already defined: there are no cycles.
 func (c *graphContents) checkNode(data []byte) error {
 	var op string
 	var outputs []string
@@ -279,7 +277,7 @@ func (c *graphContents) checkNode(data []byte) error {
 	}
 	allowed, ok := operators[op]
 	if !ok {
-		return fmt.Errorf("operator %q is none that a checkpoint uses", op)
+		return fmt.Errorf("operator %q is not used by checkpoints", op)
 	}
 	if len(outputs) == 0 {
 		return fmt.Errorf("%s has no output", op)
@@ -288,7 +286,7 @@ func (c *graphContents) checkNode(data []byte) error {
 	for _, data := range attributes {
 		name, err := checkAttribute(data, allowed)
 		if err == nil && seen[name] {
-			err = fmt.Errorf("attribute %q stands twice", name)
+			err = fmt.Errorf("attribute %q occurs twice", name)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", op, err)
@@ -304,15 +302,15 @@ func (c *graphContents) checkNode(data []byte) error {
 }
 
 func checkAttribute(data []byte, allowed map[string]uint64) (name string, err error) {
-	var kind uint64
-	var held [32]bool
+	var attributeType uint64
+	var present [32]bool
 	err = attributeProto.walk(data, func(f field) error {
-		held[f.number] = true
+		present[f.number] = true
 		switch f.number {
 		case 1:
 			name = string(f.bytes[:min(len(f.bytes), maxNameBytes)])
 		case 20:
-			kind = f.value
+			attributeType = f.value
 		}
 		return nil
 	})
@@ -323,8 +321,8 @@ func checkAttribute(data []byte, allowed map[string]uint64) (name string, err er
 	if !ok {
 		return "", fmt.Errorf("attribute %q is not allowed", name)
 	}
-	if kind != want || held[2] != (want == attributeFloat) || held[3] != (want == attributeInt) || held[8] != (want == attributeInts) {
-		return "", fmt.Errorf("attribute %q has type %d or another type's value, want type %d", name, kind, want)
+	if attributeType != want || present[2] != (want == attributeFloat) || present[3] != (want == attributeInt) || present[8] != (want == attributeInts) {
+		return "", fmt.Errorf("attribute %q has type %d or another type's value, want type %d", name, attributeType, want)
 	}
 	return name, nil
 }

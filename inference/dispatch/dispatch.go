@@ -1,20 +1,24 @@
-// Package dispatch finds who computes where in one slot, for a price of energy.
+// Package dispatch assigns the users of one slot to aircraft, for a price of edge
+// energy, and makes the standing offer by which users without a decision choose
+// for themselves.
 //
-// A snapshot and a price lambda in seconds per joule come in; the association
-// and offload ratios that minimise
+// Inputs: a snapshot and a price lambda in seconds per joule. Outputs: the
+// association and the offload ratios that minimise
 //
 //	delay + penalties + lambda * edge energy
 //
-// of the slot go out, with what it costs those who will come unheard, by the
-// standing offer (Offer, Forecast). It stands after the policy step, which predicts the
-// price, and before the envelope; the exact-dispatch teacher is the same call
-// with the price given. Motion is not its concern.
+// of the slot, including the expected cost of the unreported load (Solver); the
+// next slot's standing offer and the unreported load it leads to (Forecast); and
+// one user's choice by an offer (Offer). The policy calls Solver with the price
+// that the network predicts, the exact-dispatch teacher with a given price; the
+// leader and the rollouts keep a Forecast; simulated users call Offer.Choose.
+// Package motion plans where the aircraft fly.
 //
-// What couples the users is only how many each aircraft serves: the equal
-// split of Sec. III turns that count into everyone's share. So fix the counts,
-// give each user its best option at each aircraft, solve the assignment, and
-// search over counts. Exact does so by dynamic programming for small slots,
-// local search by moves and swaps for the others.
+// The users are coupled only by how many each aircraft serves: the equal split of
+// Sec. III turns that count into each user's share. So the counts are fixed, each
+// user has its best option at each aircraft, the assignment is solved, and the
+// counts are searched: by dynamic programming for small slots (exact), by local
+// search with moves and swaps for the others.
 package dispatch
 
 import (
@@ -26,9 +30,9 @@ import (
 	"prefdt/inference/slot"
 )
 
-// Solver holds the working memory. Its zero value is ready; after the first
-// slot of a size it allocates nothing. It keeps no state from slot to slot:
-// a decision is a function of snapshot and price alone.
+// Solver solves one slot after another. It holds the working memory only: its zero
+// value is ready, after the first slot of a size it allocates nothing, and a
+// decision is a function of snapshot and price alone.
 type Solver struct {
 	constants  *physics.Constants
 	snapshot   *slot.Snapshot
@@ -36,30 +40,29 @@ type Solver struct {
 
 	users   []userTerms
 	rateBPS []float64 // (user, aircraft): uplink rate in bit/s at the whole bandwidth, 0 if unusable
-	// (aircraft, count from 0 to users+1), empty if nobody is expected unheard:
-	effectiveUserTable   []float64 // Unheard.Sharing
-	unreportedCostTableS []float64 // what the unheard are expected to cost, seconds
+	// (aircraft, count from 0 to users+1), empty without an unreported load:
+	effectiveUserTable   []float64 // UnreportedLoad.EffectiveUsers
+	unreportedCostTableS []float64 // expected cost of the unreported load, seconds
 
-	server []int // the solution: 0 local, else aircraft counted from 1
+	server []int // the solution, numbered as UserDecision.Server
 
 	exact  dynamicProgram
 	search localSearch
 }
 
-// userTerms are what a user brings to every option.
+// userTerms are the figures of a user that do not depend on the option.
 type userTerms struct {
 	localS     float64 // T_loc of the whole task
-	cycles     float64
-	localCostS float64 // cost of computing locally, seconds
+	localCostS float64 // cost of computing locally
 }
 
-// Solve fills d.Users with the association and ratios of least cost, calls
-// d.Price and sets d.PriceSPerJ; d.Move is left alone. A price that is not
-// positive counts as zero. Users and links whose figures are unusable (no
-// gain, not finite) compute locally.
-func (s *Solver) Solve(c *physics.Constants, snap *slot.Snapshot, priceSPerJ float64, d *slot.Decision) {
-	s.prepare(c, snap, priceSPerJ)
-	if exactSteps(len(snap.Aircraft), len(snap.Users)) <= exactMaxSteps {
+// Solve writes the association and ratios of least cost into d.Users, sets
+// d.PriceSPerJ and calls d.Evaluate; it does not change d.Move. A price that is
+// not positive counts as zero. Users whose figures, or whose links' figures, are
+// unusable (no gain, not finite) compute locally.
+func (s *Solver) Solve(c *physics.Constants, snapshot *slot.Snapshot, priceSPerJ float64, d *slot.Decision) {
+	s.prepare(c, snapshot, priceSPerJ)
+	if exactSteps(len(snapshot.Aircraft), len(snapshot.Users)) <= exactMaxSteps {
 		s.solveExact()
 	} else {
 		s.solveSearch()
@@ -68,35 +71,33 @@ func (s *Solver) Solve(c *physics.Constants, snap *slot.Snapshot, priceSPerJ flo
 }
 
 // prepare computes what does not depend on the counts.
-func (s *Solver) prepare(c *physics.Constants, snap *slot.Snapshot, priceSPerJ float64) {
-	s.constants, s.snapshot = c, snap
+func (s *Solver) prepare(c *physics.Constants, snapshot *slot.Snapshot, priceSPerJ float64) {
+	s.constants, s.snapshot = c, snapshot
 	s.priceSPerJ = clampPrice(priceSPerJ)
-	users, aircraft := len(snap.Users), len(snap.Aircraft)
+	users, aircraft := len(snapshot.Users), len(snapshot.Aircraft)
 	s.users = reuse.Slice(s.users, users)
 	s.server = reuse.Slice(s.server, users)
 	s.rateBPS = reuse.Slice(s.rateBPS, users*aircraft)
-	for i := range snap.Users {
-		u := &snap.Users[i]
-		t := userTerms{localS: u.Task.LocalTimeS(u.CPUHz), cycles: u.Task.Cycles()}
+	for i := range snapshot.Users {
+		u := &snapshot.Users[i]
+		t := userTerms{localS: u.Task.LocalTimeS(u.CPUHz)}
 		usable := t.localS > 0 && t.localS <= math.MaxFloat64
 		if usable {
 			t.localCostS = c.PenalizedDelayS(u.Task, t.localS)
 		}
 		s.users[i] = t
-		for m := range snap.Aircraft {
-			rate := 0.0
-			if hz := snap.Aircraft[m].CPUHz; usable && m < len(u.Gain) && hz > 0 && hz <= math.MaxFloat64 {
-				if r := c.Channel.RateBPS(u.Gain[m], c.Channel.BandwidthHz); r > 0 {
-					rate = r
+		for m := range snapshot.Aircraft {
+			if hz := snapshot.Aircraft[m].CPUHz; usable && m < len(u.Gain) && hz > 0 && hz <= math.MaxFloat64 {
+				if rate := c.Channel.RateBPS(u.Gain[m], c.Channel.BandwidthHz); rate > 0 {
+					s.rateBPS[i*aircraft+m] = rate
 				}
 			}
-			s.rateBPS[i*aircraft+m] = rate
 		}
 	}
 	s.tabulateUnreported()
 }
 
-// tabulateUnreported tabulates what the unheard change.
+// tabulateUnreported tabulates the effects of the unreported load, if there is any.
 func (s *Solver) tabulateUnreported() {
 	s.effectiveUserTable, s.unreportedCostTableS = s.effectiveUserTable[:0], s.unreportedCostTableS[:0]
 	if !slices.ContainsFunc(s.snapshot.Aircraft, func(a slot.Aircraft) bool { return a.Unreported.ExpectedUsers > 0 }) {
@@ -112,7 +113,7 @@ func (s *Solver) tabulateUnreported() {
 	}
 }
 
-// unreportedCostS is what the unheard of aircraft m are expected to cost when it serves n.
+// unreportedCostS is the expected cost of aircraft m's unreported load when it serves n.
 func (s *Solver) unreportedCostS(m, n int) float64 {
 	if len(s.unreportedCostTableS) == 0 {
 		return 0
@@ -120,8 +121,7 @@ func (s *Solver) unreportedCostS(m, n int) float64 {
 	return s.unreportedCostTableS[m*(len(s.users)+2)+n]
 }
 
-// effectiveUsers is what the number of users amounts to that share aircraft m when it
-// serves n.
+// effectiveUsers is UnreportedLoad.EffectiveUsers of aircraft m when it serves n.
 func (s *Solver) effectiveUsers(m, n int) float64 {
 	if len(s.effectiveUserTable) == 0 {
 		return float64(n)
@@ -138,8 +138,8 @@ func clampPrice(priceSPerJ float64) float64 {
 	return min(priceSPerJ, 1e15)
 }
 
-// option returns the best ratio of user i at aircraft m when it serves n, and
-// its cost in seconds; the cost is +Inf where nothing can be offloaded.
+// option returns the best offload ratio of user i at aircraft m when that serves n
+// users, and its cost in seconds, which is +Inf where nothing can be offloaded.
 func (s *Solver) option(i, m, n int) (rho, costS float64) {
 	rate := s.rateBPS[i*len(s.snapshot.Aircraft)+m]
 	if rate == 0 {
@@ -153,7 +153,7 @@ func (s *Solver) option(i, m, n int) (rho, costS float64) {
 	return bestOffload(s.constants, s.snapshot.Users[i].Task, s.users[i].localS, share, s.priceSPerJ)
 }
 
-// bestOffload returns the ratio of least cost for one task at a share, and the cost.
+// bestOffload returns the offload ratio of least cost for a task at a share, and the cost.
 //
 // Let L and O be the times of the whole task on the user and at the share, k
 // the price of offloading all of it. The cost is
@@ -169,41 +169,46 @@ func (s *Solver) option(i, m, n int) (rho, costS float64) {
 // (k > L); on the side that misses it, at b, or at rho -> 0, which is what
 // computing locally costs. Hence b, r and local are all the candidates.
 //
-// Counting a user that offloads next to nothing would slow an aircraft's CPU
-// for the others and so save energy; such ballast serves nobody and is left
-// out. Over the standard sweep it would gain 0.05 % of hypervolume.
+// A user that offloads next to nothing would reduce the others' shares of a CPU and
+// so save energy. Such users gain nothing themselves and are left out; over the
+// standard sweep of prices they would add 0.05 % of hypervolume.
 func bestOffload(c *physics.Constants, t physics.Task, localS float64, share physics.Share, priceSPerJ float64) (rho, costS float64) {
 	offloadS := t.OffloadTimeS(share)
 	rho = physics.BalancedOffload(localS, offloadS)
 	if !(rho > 0) {
 		return 0, math.Inf(1)
 	}
-	all := priceSPerJ * c.EdgeJ(t, share, 1)
+	fullPriceS := priceSPerJ * c.EdgeJ(t, share, 1)
 	completionS := physics.CompletionS(localS, offloadS, rho)
-	if all > localS && completionS <= t.DeadlineS {
+	if fullPriceS > localS && completionS <= t.DeadlineS {
 		if least, ok := physics.LeastOffloadForDeadline(localS, offloadS, t.DeadlineS); ok && least > 0 && least < rho {
 			rho, completionS = least, physics.CompletionS(localS, offloadS, least)
 		}
 	}
-	costS = c.PenalizedDelayS(t, completionS) + all*rho
+	costS = c.PenalizedDelayS(t, completionS) + fullPriceS*rho
 	if !(costS <= math.MaxFloat64) {
 		return 0, math.Inf(1)
 	}
 	return rho, costS
 }
 
-// writeDecision writes the solution into a decision.
-func (s *Solver) writeDecision(d *slot.Decision) {
-	d.Users = reuse.Slice(d.Users, len(s.users))
-	d.PriceSPerJ = s.priceSPerJ
-	counts := s.search.count // reused: both solvers are done with it
-	counts = reuse.Slice(counts, len(s.snapshot.Aircraft))
-	s.search.count = counts
-	for _, m := range s.server {
+// countServed counts the users of each aircraft.
+func countServed(counts, server []int) {
+	clear(counts)
+	for _, m := range server {
 		if m > 0 {
 			counts[m-1]++
 		}
 	}
+}
+
+// writeDecision writes the solution into a decision.
+func (s *Solver) writeDecision(d *slot.Decision) {
+	d.Users = reuse.Slice(d.Users, len(s.users))
+	d.PriceSPerJ = s.priceSPerJ
+	s.search.count = reuse.Slice(s.search.count, len(s.snapshot.Aircraft)) // no solver needs it any more
+	counts := s.search.count
+	countServed(counts, s.server)
 	for i, m := range s.server {
 		d.Users[i] = slot.UserDecision{Server: m}
 		if m > 0 {

@@ -9,8 +9,8 @@ import (
 	"prefdt/inference/slot"
 )
 
-// randomSnapshot makes a slot as the standard world would: tasks, positions and gains
-// that span line of sight and deep fades.
+// randomSnapshot draws a slot such as the standard world has: tasks, positions and
+// gains that range from line of sight to deep fades.
 func randomSnapshot(r *rand.Rand, c *physics.Constants, aircraft, users int) *slot.Snapshot {
 	s := &slot.Snapshot{Slots: 100}
 	point := func() physics.Position {
@@ -36,7 +36,7 @@ func randomSnapshot(r *rand.Rand, c *physics.Constants, aircraft, users int) *sl
 	return s
 }
 
-// addUnreported has users come to some aircraft by the standing offer.
+// addUnreported adds an unreported load to some aircraft.
 func addUnreported(r *rand.Rand, s *slot.Snapshot) {
 	for m := range s.Aircraft {
 		if r.IntN(3) > 0 {
@@ -45,10 +45,10 @@ func addUnreported(r *rand.Rand, s *slot.Snapshot) {
 	}
 }
 
-// decisionCostS is what a decision costs, the unheard included.
+// decisionCostS is the cost of a decision, the unreported load included.
 func decisionCostS(c *physics.Constants, s *slot.Snapshot, d *slot.Decision, price float64) float64 {
 	sum := d.DelayS
-	for _, j := range d.EdgeJ { // has the energy of the unheard
+	for _, j := range d.EdgeJ { // includes the energy of the unreported load
 		sum += price * j
 	}
 	for m := range s.Aircraft {
@@ -57,7 +57,7 @@ func decisionCostS(c *physics.Constants, s *slot.Snapshot, d *slot.Decision, pri
 	return sum
 }
 
-// unreportedCostOf is what those cost whom n users join at an aircraft.
+// unreportedCostOf is the cost of an aircraft's unreported load when it serves n users.
 func unreportedCostOf(c *physics.Constants, a *slot.Aircraft, n int, price float64) float64 {
 	squares, reciprocals := a.Unreported.ShareSums(n)
 	return a.Unreported.CyclesPerUser * (price*c.SwitchedCapacitance*a.CPUHz*a.CPUHz*squares + reciprocals/a.CPUHz)
@@ -71,9 +71,9 @@ func randomPrice(r *rand.Rand) float64 {
 	return 2e-5 * math.Pow(1.5e5, r.Float64())
 }
 
-// bruteForce tries every association; for each, every user's ratio runs over a
-// grid from the least useful ratio (the lesser of balance and deadline point)
-// to 1, and those two points.
+// bruteForce tries every association and, for each user, a grid of ratios from the
+// least useful one (the lesser of balance and deadline point) to 1 and those two
+// points.
 func bruteForce(c *physics.Constants, s *slot.Snapshot, price float64, grid int) float64 {
 	server := make([]int, len(s.Users))
 	least := math.Inf(1)
@@ -94,13 +94,13 @@ func bruteForce(c *physics.Constants, s *slot.Snapshot, price float64, grid int)
 				continue
 			}
 			share := c.EqualShare(u.Gain[m-1], s.Aircraft[m-1].CPUHz, s.Aircraft[m-1].Unreported.EffectiveUsers(counts[m]))
-			off := u.Task.OffloadTimeS(share)
+			offload := u.Task.OffloadTimeS(share)
 			cost := func(rho float64) float64 {
-				return c.PenalizedDelayS(u.Task, physics.CompletionS(local, off, rho)) + price*c.EdgeJ(u.Task, share, rho)
+				return c.PenalizedDelayS(u.Task, physics.CompletionS(local, offload, rho)) + price*c.EdgeJ(u.Task, share, rho)
 			}
-			low := physics.BalancedOffload(local, off)
+			low := physics.BalancedOffload(local, offload)
 			best := cost(low)
-			if r, ok := physics.LeastOffloadForDeadline(local, off, u.Task.DeadlineS); ok {
+			if r, ok := physics.LeastOffloadForDeadline(local, offload, u.Task.DeadlineS); ok {
 				best = min(best, cost(r))
 				low = min(low, r)
 			}
@@ -175,13 +175,13 @@ func TestSearchGap(t *testing.T) {
 	}
 	mean, optimal := sum/float64(n), float64(hit)/float64(n)
 	t.Logf("local search above exact: mean %.3g, worst %.3g, optimal in %.1f %%", mean, worst, 100*optimal)
-	// Measured: 4e-4, 0.13, 99.2 %; the bounds leave room for another draw.
+	// Measured: 4e-4, 0.13, 99.2 %; the bounds allow for other random draws.
 	if mean > 1e-3 || worst > 0.2 || optimal < 0.985 {
 		t.Errorf("mean gap %.3g, worst %.3g, optimal in %.1f %%", mean, worst, 100*optimal)
 	}
 }
 
-// Renaming users or aircraft renames the decision and changes nothing else,
+// Permuting users or aircraft permutes the decision and changes nothing else,
 // whichever solver runs (five aircraft: local search).
 func TestPermutation(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
@@ -192,15 +192,15 @@ func TestPermutation(t *testing.T) {
 		aircraft := []int{1, 2, 3, 5}[trial%4]
 		s := randomSnapshot(r, &c, aircraft, 1+r.IntN(9))
 		price := randomPrice(r)
-		users, craft := r.Perm(len(s.Users)), r.Perm(aircraft)
+		users, fleet := r.Perm(len(s.Users)), r.Perm(aircraft)
 		p := &slot.Snapshot{}
-		for _, m := range craft {
+		for _, m := range fleet {
 			p.Aircraft = append(p.Aircraft, s.Aircraft[m])
 		}
 		for _, i := range users {
 			u := s.Users[i]
 			u.Gain = nil
-			for _, m := range craft {
+			for _, m := range fleet {
 				u.Gain = append(u.Gain, s.Users[i].Gain[m])
 			}
 			p.Users = append(p.Users, u)
@@ -210,7 +210,7 @@ func TestPermutation(t *testing.T) {
 		for k, i := range users {
 			want, got := a.Users[i], b.Users[k]
 			if got.Server > 0 {
-				got.Server = craft[got.Server-1] + 1
+				got.Server = fleet[got.Server-1] + 1
 			}
 			if got.Server != want.Server || math.Abs(got.Offload-want.Offload) > 1e-12 {
 				t.Fatalf("trial %d, M=%d: user %d gets %+v, permuted %+v", trial, aircraft, i, want, got)
@@ -230,10 +230,7 @@ func TestMonotoneInPrice(t *testing.T) {
 		energy, delay := math.Inf(1), 0.0
 		for price := 1e-5; price < 5; price *= 1.5 {
 			solver.Solve(&c, s, price, &d)
-			sum := 0.0
-			for _, j := range d.EdgeJ {
-				sum += j
-			}
+			sum := d.TotalEdgeJ()
 			if sum > energy+1e-9 || d.DelayS < delay-1e-9 {
 				t.Fatalf("at %v: %v J after %v, %v s after %v", price, sum, energy, d.DelayS, delay)
 			}
@@ -242,46 +239,59 @@ func TestMonotoneInPrice(t *testing.T) {
 	}
 }
 
-// Whatever a report holds, the decision is finite and legal.
+// boundaryValues are no plausible figure of any report.
+var boundaryValues = []float64{0, -1, math.NaN(), math.Inf(1), math.Inf(-1), 1e308, 5e-324, 1e-300}
+
+func boundaryValue(r *rand.Rand) float64 { return boundaryValues[r.IntN(len(boundaryValues))] }
+
+// corruptUser replaces some of a user's figures by boundary values.
+func corruptUser(r *rand.Rand, u *slot.User) {
+	for m := range u.Gain {
+		if r.IntN(3) == 0 {
+			u.Gain[m] = boundaryValue(r)
+		}
+	}
+	if r.IntN(4) == 0 {
+		u.Task.DeadlineS = boundaryValue(r)
+	}
+	if r.IntN(6) == 0 { // unusable, but no NaN from physics
+		u.CPUHz = []float64{1e-300, 5e-324, 1e308}[r.IntN(3)]
+	}
+	if r.IntN(6) == 0 {
+		u.Gain = u.Gain[:r.IntN(len(u.Gain)+1)]
+	}
+	if r.IntN(6) == 0 {
+		u.Task.Bits = 0
+	}
+}
+
+// valid reports whether a user's decision is possible with that many aircraft.
+func valid(u slot.UserDecision, aircraft int) bool {
+	return u.Server >= 0 && u.Server <= aircraft && (u.Server > 0) == (u.Offload > 0) && !(u.Offload > 1) && !math.IsNaN(u.CompletionS)
+}
+
+// Whatever a report contains, the decision is finite and valid.
 func TestHostileValues(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	var solver Solver
 	var d slot.Decision
-	odd := []float64{0, -1, math.NaN(), math.Inf(1), math.Inf(-1), 1e308, 5e-324, 1e-300}
 	for trial := range 4000 {
 		c := physics.DefaultConstants()
 		c.Contention = trial%2 == 0
 		s := randomSnapshot(r, &c, r.IntN(6), r.IntN(8))
 		for i := range s.Users {
-			u := &s.Users[i]
-			for m := range u.Gain {
-				if r.IntN(3) == 0 {
-					u.Gain[m] = odd[r.IntN(len(odd))]
-				}
-			}
-			if r.IntN(4) == 0 {
-				u.Task.DeadlineS = odd[r.IntN(len(odd))]
-			}
-			if r.IntN(6) == 0 { // no figure of its own is usable, but no NaN of physics' making either
-				u.CPUHz = []float64{1e-300, 5e-324, 1e308}[r.IntN(3)]
-			}
-			if r.IntN(6) == 0 {
-				u.Gain = u.Gain[:r.IntN(len(u.Gain)+1)]
-			}
-			if r.IntN(6) == 0 {
-				u.Task.Bits = 0
-			}
+			corruptUser(r, &s.Users[i])
 		}
 		price := randomPrice(r)
 		if r.IntN(3) == 0 {
-			price = odd[r.IntN(len(odd))]
+			price = boundaryValue(r)
 		}
 		solver.Solve(&c, s, price, &d)
 		if math.IsNaN(d.DelayS) || math.IsNaN(d.PriceSPerJ) || d.PriceSPerJ < 0 || math.IsInf(d.PriceSPerJ, 0) {
 			t.Fatalf("trial %d: delay %v, price %v", trial, d.DelayS, d.PriceSPerJ)
 		}
 		for i, u := range d.Users {
-			if u.Server < 0 || u.Server > len(s.Aircraft) || (u.Server > 0) != (u.Offload > 0) || u.Offload > 1 || math.IsNaN(u.CompletionS) {
+			if !valid(u, len(s.Aircraft)) {
 				t.Fatalf("trial %d: user %+v decided %+v", trial, s.Users[i], u)
 			}
 			if u.Server > 0 && !(s.Users[i].Gain[u.Server-1] > 0) {
@@ -295,11 +305,10 @@ func TestHostileValues(t *testing.T) {
 		}
 		offer := Offer{PriceSPerJ: price}
 		for _, a := range s.Aircraft {
-			offer.Aircraft = append(offer.Aircraft, OfferAircraft{Position: a.Position, CPUHz: odd[r.IntN(len(odd))], ExpectedUsers: odd[r.IntN(len(odd))]})
+			offer.Aircraft = append(offer.Aircraft, OfferAircraft{Position: a.Position, CPUHz: boundaryValue(r), ExpectedUsers: boundaryValue(r)})
 		}
 		for i := range s.Users {
-			u := offer.Choose(&c, &s.Users[i])
-			if u.Server < 0 || u.Server > len(s.Aircraft) || (u.Server > 0) != (u.Offload > 0) || u.Offload > 1 || math.IsNaN(u.CompletionS) {
+			if u := offer.Choose(&c, &s.Users[i]); !valid(u, len(s.Aircraft)) {
 				t.Fatalf("trial %d: the offer to %+v gives %+v", trial, s.Users[i], u)
 			}
 		}

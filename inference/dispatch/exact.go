@@ -8,18 +8,18 @@ import (
 
 const (
 	exactMaxAircraft = 3 // the dynamic program has one axis per aircraft
-	// exactMaxSteps bounds the steps of the dynamic programs of one slot, about
-	// a nanosecond each, were none of them pruned.
+	// exactMaxSteps bounds the steps of one slot's dynamic programs, about a
+	// nanosecond each, if none of them were pruned.
 	exactMaxSteps = 4e6
 )
 
-// dynamicProgram is the memory of the dynamic program.
+// dynamicProgram is the working memory of exact dispatch.
 type dynamicProgram struct {
 	costS       []float64 // (user, aircraft, count) -> seconds
 	candidates  []countVector
-	leastCostS  []float64
-	choice      []uint8 // (user, state)
-	boundServer []int
+	leastCostS  []float64 // by state
+	choice      []uint8   // (user, state) -> server
+	boundServer []int     // the assignment of the bound
 }
 
 // countVector is one choice of how many users each aircraft serves.
@@ -28,9 +28,9 @@ type countVector struct {
 	boundS float64 // no assignment with these counts costs less
 }
 
-// exactSteps estimates the steps of exact dispatch: a user and option for each
-// state of each count vector's table; the tables of all vectors with at most
-// users in total have C(users+2M, 2M) states together.
+// exactSteps estimates the steps of exact dispatch: one for each user and option
+// and each state of each count vector's table. The tables of all vectors with at
+// most that many users in total have C(users+2M, 2M) states together.
 func exactSteps(aircraft, users int) float64 {
 	if aircraft > exactMaxAircraft {
 		return math.Inf(1)
@@ -42,14 +42,15 @@ func exactSteps(aircraft, users int) float64 {
 	return states * float64(users) * float64(aircraft+1)
 }
 
-// solveExact finds the optimum over all count vectors. For each, letting every
-// user take its cheapest option whatever the counts gives a lower bound; the
-// vectors are solved from the least bound up, until the bound exceeds the best.
+// solveExact finds the optimum over all count vectors. A lower bound for each is
+// the cost of every user's cheapest option at its shares, whether or not those
+// options add up to the counts. The vectors are solved in order of their bounds,
+// until a bound exceeds the least cost found.
 func (s *Solver) solveExact() {
 	e := &s.exact
 	users, aircraft := len(s.users), len(s.snapshot.Aircraft)
 	if aircraft == 0 || users == 0 {
-		return // all local, as load left it
+		return // all local, as prepare left it
 	}
 	e.costS = reuse.Slice(e.costS, users*aircraft*(users+1))
 	for i := range users {
@@ -105,7 +106,7 @@ func (s *Solver) solveExact() {
 	}
 }
 
-// nextCounts steps through all count vectors with a sum of at most users.
+// nextCounts advances n to the next count vector with a sum of at most users.
 func nextCounts(n *[exactMaxAircraft]int, aircraft, users int) bool {
 	sum := n[0] + n[1] + n[2]
 	for m := range aircraft {
@@ -119,10 +120,10 @@ func nextCounts(n *[exactMaxAircraft]int, aircraft, users int) bool {
 	return false
 }
 
-// bound sums each user's least cost at the shares of a count vector, leaves
-// that assignment in trial, and reports whether it has these counts.
+// bound sums each user's least cost at the shares of a count vector, leaves that
+// assignment in boundServer, and reports whether it has these counts.
 func (e *dynamicProgram) bound(users []userTerms, n [exactMaxAircraft]int, aircraft int) (boundS float64, fits bool) {
-	var taken [exactMaxAircraft]int
+	var served [exactMaxAircraft]int
 	width := len(users) + 1
 	for i := range users {
 		least, server := users[i].localCostS, 0
@@ -134,15 +135,15 @@ func (e *dynamicProgram) bound(users []userTerms, n [exactMaxAircraft]int, aircr
 		boundS += least
 		e.boundServer[i] = server
 		if server > 0 {
-			taken[server-1]++
+			served[server-1]++
 		}
 	}
-	return boundS, taken == n
+	return boundS, served == n
 }
 
 // solveCounts returns the least cost with exactly n[m] users on each aircraft: after
-// user i, value[a] is the least cost with a[m] of the first i+1 on m. Absent
-// aircraft have a count of zero and an axis of one state.
+// user i, leastCostS at state a is the least cost with a[m] of the first i+1 users
+// on m. Absent aircraft have a count of zero and an axis of one state.
 func (e *dynamicProgram) solveCounts(users []userTerms, n [exactMaxAircraft]int, aircraft int) float64 {
 	width := len(users) + 1
 	step1 := n[2] + 1
@@ -162,11 +163,11 @@ func (e *dynamicProgram) solveCounts(users []userTerms, n [exactMaxAircraft]int,
 		}
 		local := users[i].localCostS
 		choice := e.choice[i*states:][:states]
-		placedMin := total - (len(users) - 1 - i) // the users left must fill the rest
-		// From the last state down, so that what a state reads is of the user before.
+		assignedMin := total - (len(users) - 1 - i) // the users left must make up the rest
+		// From the last state down, so that a state still reads the previous user's costs.
 		for a0 := min(n[0], i+1); a0 >= 0; a0-- {
 			for a1 := min(n[1], i+1-a0); a1 >= 0; a1-- {
-				high, low := min(n[2], i+1-a0-a1), max(0, placedMin-a0-a1)
+				high, low := min(n[2], i+1-a0-a1), max(0, assignedMin-a0-a1)
 				for a2 := high; a2 >= low; a2-- {
 					state := a0*step0 + a1*step1 + a2
 					least, server := e.leastCostS[state]+local, uint8(0)
@@ -194,7 +195,7 @@ func (e *dynamicProgram) solveCounts(users []userTerms, n [exactMaxAircraft]int,
 	return e.leastCostS[states-1]
 }
 
-// traceback reads the assignment of the last assign back into server.
+// traceback writes the assignment of the last solveCounts into server.
 func (e *dynamicProgram) traceback(n [exactMaxAircraft]int, aircraft int, server []int) {
 	step := [exactMaxAircraft]int{(n[2] + 1) * (n[1] + 1), n[2] + 1, 1}
 	states := step[0] * (n[0] + 1)

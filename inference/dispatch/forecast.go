@@ -8,71 +8,77 @@ import (
 	"prefdt/inference/slot"
 )
 
-// Forecast makes the standing offer of a slot before anybody is heard in it.
+// Forecast makes a slot's standing offer before any user has reported, and predicts
+// the unreported load that the offer leads to.
 //
-// An aircraft's joules fall with the number of users that share it, so those
-// who decide for themselves must come to the same aircraft in the same slot, or
-// not at all. What they have in common is the beacon. So a slot is imagined, of
-// as many users as really had a task in some slot before, with tasks and
-// places as last reported; exact dispatch says who serves them at the price;
-// and those loads are what the offer tells to expect.
+// An aircraft's edge energy falls with the number of users that share it, so users
+// who decide for themselves should choose the same aircraft in the same slot, or
+// none. All that they have in common is the beacon. So Forecast draws a synthetic
+// slot, with as many users as had a task in one of the last slots and with tasks
+// and positions from past reports; the dispatch of that slot at the price gives
+// each aircraft's load; and the offer publishes those loads as expected users.
 //
-// Whoever is heard is then dispatched knowing that of the offer's takers the
-// fraction will come that went unheard before.
+// When users have reported, they are dispatched with an unreported load: of the
+// users that the offer expects, the share that did not report in the past.
 type Forecast struct {
-	Prior UserPrior // stands in while nothing has been heard
+	Prior UserPrior // of the users, while none has reported
 
-	recentUsers     [64]slot.User // heard last, gains apart
+	recentUsers     [64]slot.User // from the latest reports, without gains
 	reportCount     int
-	taskCounts      [32]int // of the last slots
+	taskCounts      [32]int // tasks in each of the last slots
 	settledSlots    int
-	unreportedShare float64 // filtered fraction of the tasks that went unheard
+	unreportedShare float64 // of the tasks, filtered over slots
 
 	solver            Solver
 	syntheticSlot     slot.Snapshot
-	usersPerSynthetic float64 // users that one imagined user stands for
 	syntheticDecision slot.Decision
+	offered           []offeredLoad // of the last offer
 }
 
-// InitialPriceSPerJ stands in the offer of a mission's first slot, before the
-// policy said a price: about the middle of the front.
+// offeredLoad is the load that an offer leads to at one aircraft if no user reports.
+type offeredLoad struct {
+	number        int // of the aircraft
+	users         float64
+	cyclesPerUser float64
+	shareHz       float64 // of each
+}
+
+// InitialPriceSPerJ is the price of the offer of a mission's first slot, before any
+// decision has set one: about the middle of the delay-energy front.
 const InitialPriceSPerJ = 0.01
 
 const (
-	// unreportedMemory is the weight of the past in the fraction unheard: about twenty slots.
+	// unreportedMemory is the weight of the past in unreportedShare: about twenty slots.
 	unreportedMemory = 0.95
-	// maxSyntheticUsers bounds the imagined slot; beyond it one user stands for several.
+	// maxSyntheticUsers bounds the synthetic slot; beyond it one user represents several.
 	maxSyntheticUsers = 128
-	maxExpectedUsers  = 1e5 // as many as an offer may expect
+	maxExpectedUsers  = 1e5 // the most that an offer may expect
 )
 
-// Reset forgets a mission.
+// Reset prepares for another mission.
 func (f *Forecast) Reset() {
 	*f = Forecast{Prior: f.Prior}
 }
 
-// Observe takes the users heard in a slot.
+// Observe adds the users that reported in a slot.
 func (f *Forecast) Observe(users []slot.User) {
-	for i := range users {
-		u := users[i]
+	for _, u := range users {
 		u.Gain = nil
 		f.recentUsers[f.reportCount%len(f.recentUsers)] = u
 		f.reportCount++
 	}
 }
 
-// Settle takes how many users had a task in a slot, as their results tell, and
-// how many of them had no decision.
-func (f *Forecast) Settle(tasks, unheard int) {
+// Settle adds a slot's number of tasks, known from results, and how many had no decision.
+func (f *Forecast) Settle(tasks, unreported int) {
 	f.taskCounts[f.settledSlots%len(f.taskCounts)] = tasks
 	f.settledSlots++
 	if tasks > 0 {
-		f.unreportedShare = unreportedMemory*f.unreportedShare + (1-unreportedMemory)*float64(unheard)/float64(tasks)
+		f.unreportedShare = unreportedMemory*f.unreportedShare + (1-unreportedMemory)*float64(unreported)/float64(tasks)
 	}
 }
 
-// Offer imagines the slot to come and returns its standing offer, for these
-// aircraft at a price.
+// Offer returns the next slot's standing offer, for these aircraft at a price.
 func (f *Forecast) Offer(c *physics.Constants, aircraft []slot.Aircraft, priceSPerJ float64, r *rand.Rand) Offer {
 	s := &f.syntheticSlot
 	s.Aircraft, s.Users = append(s.Aircraft[:0], aircraft...), s.Users[:0]
@@ -80,34 +86,45 @@ func (f *Forecast) Offer(c *physics.Constants, aircraft []slot.Aircraft, priceSP
 	if f.settledSlots > 0 {
 		n = float64(f.taskCounts[r.IntN(min(f.settledSlots, len(f.taskCounts)))])
 	}
-	if !(n > 0) {
+	if !(n > 0) { // also if it is not a number
 		n = 0
 	}
 	n = min(n, maxExpectedUsers)
-	f.usersPerSynthetic = max(1, n/maxSyntheticUsers)
-	there := *c
+	usersPerSynthetic := max(1, n/maxSyntheticUsers)
+	scaled := *c
 	if c.Contention {
-		there.Channel.BandwidthHz /= f.usersPerSynthetic // like the CPU
+		scaled.Channel.BandwidthHz /= usersPerSynthetic // like the CPU
 	}
 	for m := range s.Aircraft {
-		s.Aircraft[m].CPUHz /= f.usersPerSynthetic
+		s.Aircraft[m].CPUHz /= usersPerSynthetic
 		s.Aircraft[m].Unreported = slot.UnreportedLoad{}
 	}
-	for range int(math.Round(n / f.usersPerSynthetic)) {
+	for range int(math.Round(n / usersPerSynthetic)) {
 		s.Users = append(s.Users, f.syntheticUser(c, r, s.Aircraft))
 	}
-	f.solver.Solve(&there, s, priceSPerJ, &f.syntheticDecision)
+	f.solver.Solve(&scaled, s, priceSPerJ, &f.syntheticDecision)
 	offer := Offer{PriceSPerJ: f.syntheticDecision.PriceSPerJ}
-	for m := range aircraft {
-		a := &aircraft[m]
-		offer.Aircraft = append(offer.Aircraft, OfferAircraft{
-			Number: a.Number, Position: a.Position, CPUHz: a.CPUHz, ExpectedUsers: f.usersPerSynthetic * float64(f.syntheticDecision.ServedBy(m+1)),
+	f.offered = f.offered[:0]
+	for m, a := range aircraft {
+		users, cycles := 0.0, 0.0
+		for i, d := range f.syntheticDecision.Users {
+			if d.Server == m+1 {
+				users++
+				cycles += d.Offload * s.Users[i].Task.Cycles()
+			}
+		}
+		x := OfferAircraft{Number: a.Number, Position: a.Position, CPUHz: a.CPUHz, ExpectedUsers: usersPerSynthetic * users}
+		offer.Aircraft = append(offer.Aircraft, x)
+		f.offered = append(f.offered, offeredLoad{
+			number: x.Number, users: x.ExpectedUsers, cyclesPerUser: cycles / max(users, 1),
+			shareHz: usersPerSynthetic * s.Aircraft[m].CPUHz / max(x.ExpectedUsers, 1),
 		})
 	}
 	return offer
 }
 
-// syntheticUser imagines one: one of those last heard, over links as they may be.
+// syntheticUser draws a user: one of the latest that reported or, before any has, one
+// of the prior, with randomly drawn gains.
 func (f *Forecast) syntheticUser(c *physics.Constants, r *rand.Rand, aircraft []slot.Aircraft) slot.User {
 	var u slot.User
 	if f.reportCount > 0 {
@@ -122,29 +139,30 @@ func (f *Forecast) syntheticUser(c *physics.Constants, r *rand.Rand, aircraft []
 	return u
 }
 
-// UserPrior is what is usual of users: how many have a task in a slot, the mean and
-// the standard deviation of what it asks for, and what they compute with.
+// UserPrior is the prior over users, from the statistics of the corpus: the mean
+// number with a task in a slot, the mean and the standard deviation of a task, and
+// the CPU of a user's device.
 type UserPrior struct {
-	ActiveUsers          float64
+	ActiveUsers          float64 // with a task in a slot, mean
 	TaskMean, TaskStdDev physics.Task
 	CPUHz                float64
 }
 
-// sample returns a user somewhere in the area. It has no number of its own.
-func (c *UserPrior) sample(areaM float64, r *rand.Rand) slot.User {
-	uniform := func(mean, deviation float64) float64 {
-		return max(mean+math.Sqrt(3)*deviation*(2*r.Float64()-1), mean/100)
+// sample draws a user with a uniform position. Its ID is -1, which no reported one has.
+func (p *UserPrior) sample(areaM float64, r *rand.Rand) slot.User {
+	uniform := func(mean, stdDev float64) float64 {
+		return max(mean+math.Sqrt(3)*stdDev*(2*r.Float64()-1), mean/100)
 	}
 	return slot.User{
-		ID: -1, CPUHz: c.CPUHz, Position: physics.Position{EastM: areaM * r.Float64(), NorthM: areaM * r.Float64()},
+		ID: -1, CPUHz: p.CPUHz, Position: physics.Position{EastM: areaM * r.Float64(), NorthM: areaM * r.Float64()},
 		Task: physics.Task{
-			Bits: uniform(c.TaskMean.Bits, c.TaskStdDev.Bits), CyclesPerBit: c.TaskMean.CyclesPerBit, DeadlineS: uniform(c.TaskMean.DeadlineS, c.TaskStdDev.DeadlineS),
+			Bits: uniform(p.TaskMean.Bits, p.TaskStdDev.Bits), CyclesPerBit: p.TaskMean.CyclesPerBit, DeadlineS: uniform(p.TaskMean.DeadlineS, p.TaskStdDev.DeadlineS),
 		},
 	}
 }
 
-// sampleGain draws a power gain: line of sight or not, log-normal shadowing, and
-// Nakagami fading, whose power is a mean of exponentials.
+// sampleGain draws a link's power gain: line of sight or not, log-normal shadowing,
+// and Nakagami fading, whose power is a mean of exponentials.
 func sampleGain(c *physics.Channel, horizontalM, altitudeM float64, r *rand.Rand) float64 {
 	link := c.NLoS
 	if r.Float64() < c.LoSProbability(horizontalM, altitudeM) {
@@ -158,20 +176,20 @@ func sampleGain(c *physics.Channel, horizontalM, altitudeM float64, r *rand.Rand
 	return c.FreeSpaceGain(horizontalM, altitudeM) * math.Exp(db*math.Ln10/10) * fading
 }
 
-// AnnotateSnapshot tells a slot's snapshot who is expected to take the offer last made,
-// and whom the policy may imagine if nobody is heard. Aircraft that were not on
-// offer expect nobody.
+// AnnotateSnapshot adds to a slot's snapshot the unreported load that the last offer
+// leads to, and the synthetic users, if the aircraft are those of that offer.
+// Aircraft that it did not include expect no load.
 func (f *Forecast) AnnotateSnapshot(s *slot.Snapshot) {
-	same := len(s.Aircraft) == len(f.syntheticSlot.Aircraft)
+	same := len(s.Aircraft) == len(f.offered)
 	for m := range s.Aircraft {
 		a := &s.Aircraft[m]
 		a.Unreported = slot.UnreportedLoad{}
-		for k := range f.syntheticSlot.Aircraft {
-			if f.syntheticSlot.Aircraft[k].Number == a.Number {
-				a.Unreported = f.unreportedLoad(k)
+		for _, x := range f.offered {
+			if x.number == a.Number {
+				a.Unreported = slot.UnreportedLoad{ExpectedUsers: f.unreportedShare * x.users, CyclesPerUser: x.cyclesPerUser}
 			}
 		}
-		same = same && f.syntheticSlot.Aircraft[m].Number == a.Number
+		same = same && f.offered[m].number == a.Number
 	}
 	s.SyntheticUsers = s.SyntheticUsers[:0]
 	if same {
@@ -179,28 +197,12 @@ func (f *Forecast) AnnotateSnapshot(s *slot.Snapshot) {
 	}
 }
 
-// unreportedLoad is the part of an imagined aircraft's load that will not be heard.
-func (f *Forecast) unreportedLoad(m int) slot.UnreportedLoad {
-	users, cycles := f.syntheticLoad(m)
-	return slot.UnreportedLoad{ExpectedUsers: f.unreportedShare * users, CyclesPerUser: cycles}
-}
-
-// syntheticLoad is how many users an imagined aircraft serves, and what each offloads.
-func (f *Forecast) syntheticLoad(m int) (users, cycles float64) {
-	for i := range f.syntheticDecision.Users {
-		if d := &f.syntheticDecision.Users[i]; d.Server == m+1 {
-			users++
-			cycles += d.Offload * f.syntheticSlot.Users[i].Task.Cycles()
-		}
-	}
-	return f.usersPerSynthetic * users, cycles / max(users, 1)
-}
-
-// OfferUsersEdgeJ returns what edge computing took for those who took the offer, each
-// at the share it told: as foreseen some came to each aircraft, and at most all
-// came, with the largest task heard of, to the one that told the most.
-func (f *Forecast) OfferUsersEdgeJ(c *physics.Constants, takers int) (sumJ, mostJ float64) {
-	if takers == 0 {
+// OfferUsersEdgeJ returns the edge energy of users who decided by the offer, each at
+// the share that it published: expectedJ if they chose aircraft as the offer
+// expects, and at most maxJ, if all of them had the largest task reported and
+// chose the aircraft of the largest share.
+func (f *Forecast) OfferUsersEdgeJ(c *physics.Constants, offerUsers int) (expectedJ, maxJ float64) {
+	if offerUsers == 0 {
 		return 0, 0
 	}
 	largest := math.Inf(1)
@@ -210,29 +212,29 @@ func (f *Forecast) OfferUsersEdgeJ(c *physics.Constants, takers int) (sumJ, most
 			largest = max(largest, u.Task.Cycles())
 		}
 	}
-	foreseen := 0.0
-	for k, a := range f.syntheticSlot.Aircraft {
-		users, cycles := f.syntheticLoad(k)
-		share := f.usersPerSynthetic * a.CPUHz / max(users, 1)
-		perCycleJ := c.SwitchedCapacitance * share * share
-		foreseen += users
-		sumJ += users * cycles * perCycleJ
-		mostJ = max(mostJ, largest*perCycleJ)
+	for _, x := range f.offered {
+		perCycleJ := c.SwitchedCapacitance * x.shareHz * x.shareHz
+		expectedJ += x.users * x.cyclesPerUser * perCycleJ
+		maxJ = max(maxJ, largest*perCycleJ)
 	}
-	n := float64(takers)
-	return n * sumJ / max(foreseen, 1e-9), n * mostJ
+	n := float64(offerUsers)
+	return n * expectedJ / max(f.expectedUsers(), 1e-9), n * maxJ
 }
 
-// SlotEdgeJ returns what edge computing took in a slot whose decision was d, in a
-// world where those share an aircraft who come to it, once it is known how many
-// took the offer: as it foresaw, some to each aircraft.
-func (f *Forecast) SlotEdgeJ(c *physics.Constants, s *slot.Snapshot, d *slot.Decision, takers int) (sumJ float64) {
-	foreseen := 0.0
-	for k := range f.syntheticSlot.Aircraft {
-		users, _ := f.syntheticLoad(k)
-		foreseen += users
+// expectedUsers is the number of users that the last offer leads to some aircraft.
+func (f *Forecast) expectedUsers() (sum float64) {
+	for _, x := range f.offered {
+		sum += x.users
 	}
-	for m := range s.Aircraft {
+	return sum
+}
+
+// SlotEdgeJ returns the expected edge energy of a slot whose decision was d, once it
+// is known how many users decided by the offer: they chose aircraft as the offer
+// expects, and an aircraft's CPU is shared by all users that came to it.
+func (f *Forecast) SlotEdgeJ(c *physics.Constants, s *slot.Snapshot, d *slot.Decision, offerUsers int) (sumJ float64) {
+	expected := f.expectedUsers()
+	for m, a := range s.Aircraft {
 		sharing, cycles := 0.0, 0.0
 		for i := range d.Users {
 			if d.Users[i].Server == m+1 {
@@ -240,14 +242,15 @@ func (f *Forecast) SlotEdgeJ(c *physics.Constants, s *slot.Snapshot, d *slot.Dec
 				cycles += d.Users[i].Offload * s.Users[i].Task.Cycles()
 			}
 		}
-		for k := range f.syntheticSlot.Aircraft {
-			if users, each := f.syntheticLoad(k); users > 0 && f.syntheticSlot.Aircraft[k].Number == s.Aircraft[m].Number {
-				sharing += float64(takers) * users / foreseen
-				cycles += float64(takers) * users / foreseen * each
+		for _, x := range f.offered {
+			if x.users > 0 && x.number == a.Number {
+				users := float64(offerUsers) * x.users / expected
+				sharing += users
+				cycles += users * x.cyclesPerUser
 			}
 		}
-		share := s.Aircraft[m].CPUHz / max(sharing, 1)
-		sumJ += c.SwitchedCapacitance * share * share * cycles
+		shareHz := a.CPUHz / max(sharing, 1)
+		sumJ += c.SwitchedCapacitance * shareHz * shareHz * cycles
 	}
 	return sumJ
 }

@@ -26,10 +26,10 @@ func twoAircraft(c *physics.Constants) []slot.Aircraft {
 	return fleet
 }
 
-// An offer brings users together as dispatch does: to both aircraft where only
-// delay counts, to one of them where joules are dear, in some slots alone where
-// they are dearer, and then nowhere.
-func TestOfferBringsTogether(t *testing.T) {
+// An offer concentrates users as dispatch does: on both aircraft where only delay
+// counts, on one of them at a high price of energy, at a higher one in some slots
+// only, and then on none.
+func TestOfferConcentratesUsers(t *testing.T) {
 	c := physics.DefaultConstants()
 	r := rand.New(rand.NewPCG(1, 2))
 	f := Forecast{Prior: testPrior()}
@@ -39,7 +39,7 @@ func TestOfferBringsTogether(t *testing.T) {
 	for _, x := range []struct{ price, none, one, both float64 }{
 		{0, 0, 0.1, 0.9}, {0.03, 0, 1, 0}, {0.3, 0.5, 0.5, 0}, {3, 1, 0, 0},
 	} {
-		var in [3]float64
+		var share [3]float64 // of the slots, by how many aircraft serve
 		for range 400 {
 			o := f.Offer(&c, twoAircraft(&c), x.price, r)
 			serving := 0
@@ -51,19 +51,19 @@ func TestOfferBringsTogether(t *testing.T) {
 					}
 				}
 			}
-			in[serving] += 1.0 / 400
+			share[serving] += 1.0 / 400
 		}
 		for k, want := range []float64{x.none, x.one, x.both} {
-			if math.Abs(in[k]-want) > 0.2 {
-				t.Errorf("price %v: %d aircraft serve in %.2f of the slots, want about %v", x.price, k, in[k], want)
+			if math.Abs(share[k]-want) > 0.2 {
+				t.Errorf("price %v: %d aircraft serve in %.2f of the slots, want about %v", x.price, k, share[k], want)
 			}
 		}
 	}
 }
 
-// What is expected of a slot is the part of the imagined loads that went
-// unheard; with everything heard it is nothing.
-func TestExpect(t *testing.T) {
+// The unreported load is the share of the synthetic load that did not report in the
+// past; if every user reported it is none.
+func TestUnreportedLoad(t *testing.T) {
 	c := physics.DefaultConstants()
 	f := Forecast{Prior: testPrior()}
 	r := rand.New(rand.NewPCG(3, 4))
@@ -80,12 +80,12 @@ func TestExpect(t *testing.T) {
 		}
 	}
 	if len(s.SyntheticUsers) != 5 {
-		t.Errorf("%d users imagined, want 5", len(s.SyntheticUsers))
+		t.Errorf("%d synthetic users, want 5", len(s.SyntheticUsers))
 	}
 	s.Aircraft = s.Aircraft[1:] // one has left since
 	f.AnnotateSnapshot(&s)
 	if len(s.SyntheticUsers) != 0 || math.Abs(s.Aircraft[0].Unreported.ExpectedUsers-0.4*o.Aircraft[1].ExpectedUsers) > 1e-3 {
-		t.Errorf("with one aircraft less: %+v, %d imagined", s.Aircraft[0].Unreported, len(s.SyntheticUsers))
+		t.Errorf("with one aircraft fewer: %+v, %d synthetic users", s.Aircraft[0].Unreported, len(s.SyntheticUsers))
 	}
 	f.Reset()
 	f.Settle(5, 0)
@@ -93,12 +93,12 @@ func TestExpect(t *testing.T) {
 	s.Aircraft = twoAircraft(&c)
 	f.AnnotateSnapshot(&s)
 	if s.Aircraft[0].Unreported.ExpectedUsers != 0 || s.Aircraft[1].Unreported.ExpectedUsers != 0 {
-		t.Errorf("all was heard, and %+v are expected", s.Aircraft)
+		t.Errorf("every user reported, and %+v are expected", s.Aircraft)
 	}
 }
 
-// The users imagined are those last heard.
-func TestImaginedAreTheHeard(t *testing.T) {
+// The synthetic users are drawn from the latest reports.
+func TestSyntheticUsersAreReportedOnes(t *testing.T) {
 	c := physics.DefaultConstants()
 	f := Forecast{Prior: testPrior()}
 	r := rand.New(rand.NewPCG(5, 6))
@@ -120,19 +120,19 @@ func TestImaginedAreTheHeard(t *testing.T) {
 	}
 }
 
-// However many or odd the users, an offer is made, and quickly.
-func TestOfferOfCrowds(t *testing.T) {
+// An offer is made, and quickly, for any prior and any number of users.
+func TestOfferForAnyPrior(t *testing.T) {
 	c := physics.DefaultConstants()
 	r := rand.New(rand.NewPCG(7, 8))
-	for _, crowd := range []UserPrior{
+	for _, prior := range []UserPrior{
 		{}, {ActiveUsers: math.Inf(1)}, {ActiveUsers: -3}, {ActiveUsers: 1e12, CPUHz: 1e9, TaskMean: testPrior().TaskMean}, {ActiveUsers: 4, CPUHz: math.NaN(), TaskMean: testPrior().TaskMean},
 	} {
-		f := Forecast{Prior: crowd}
+		f := Forecast{Prior: prior}
 		for _, fleet := range [][]slot.Aircraft{nil, twoAircraft(&c)} {
 			o := f.Offer(&c, fleet, math.NaN(), r)
 			for _, a := range o.Aircraft {
 				if !(a.ExpectedUsers >= 0 && a.ExpectedUsers <= 1e5) {
-					t.Errorf("%+v: %+v", crowd, a)
+					t.Errorf("%+v: %+v", prior, a)
 				}
 			}
 		}
@@ -149,7 +149,7 @@ func TestOfferOfCrowds(t *testing.T) {
 	}
 }
 
-// With nobody who took the offer, edge energy is that of the decision.
+// Without users who decided by the offer, edge energy is that of the decision.
 func TestEdgeJ(t *testing.T) {
 	c := physics.DefaultConstants()
 	f := Forecast{Prior: testPrior()}
@@ -164,39 +164,39 @@ func TestEdgeJ(t *testing.T) {
 	if got, want := f.SlotEdgeJ(&c, &s, &d, 0), d.EdgeJ[0]+d.EdgeJ[1]; math.Abs(got-want) > 1e-9*want || want == 0 {
 		t.Errorf("%v J, want %v", got, want)
 	}
-	d.Users, s.Users = nil, nil // all of them came by the offer
+	d.Users, s.Users = nil, nil // all of them decided by the offer
 	if got, want := f.SlotEdgeJ(&c, &s, &d, 5), f.SlotEdgeJ(&c, &s, &d, 6); !(got > want && want > 1) {
-		t.Errorf("five take %v J and six %v: they share", got, want)
+		t.Errorf("five users take %v J and six %v, though they share", got, want)
 	}
 }
 
-// Who takes the offer draws what a decision of the same share would, and no
-// more than the bound.
-func TestTakersJ(t *testing.T) {
+// Users who decide by the offer take about the energy of decisions at the same
+// share, and no more than the bound.
+func TestOfferUsersEdgeJ(t *testing.T) {
 	c := physics.DefaultConstants()
 	f := Forecast{Prior: testPrior()}
 	r := rand.New(rand.NewPCG(9, 9))
 	f.Offer(&c, twoAircraft(&c), 0.002, r)
-	if sumJ, mostJ := f.OfferUsersEdgeJ(&c, 1); !(sumJ > 1) || !math.IsInf(mostJ, 1) {
-		t.Errorf("of users never heard one takes %v J, at most %v", sumJ, mostJ)
+	if sumJ, maxJ := f.OfferUsersEdgeJ(&c, 1); !(sumJ > 1) || !math.IsInf(maxJ, 1) {
+		t.Errorf("before any report one user takes %v J, at most %v", sumJ, maxJ)
 	}
 	f.Observe(f.syntheticSlot.Users)
 	for range 50 {
 		offer := f.Offer(&c, twoAircraft(&c), 0.002, r)
-		sumJ, most, n := 0.0, 0.0, 0.0
+		sumJ, largestJ, n := 0.0, 0.0, 0.0
 		for i := range f.syntheticSlot.Users {
 			u := &f.syntheticSlot.Users[i]
 			if d := offer.Choose(&c, u); d.Server > 0 {
 				j := c.EdgeJ(u.Task, physics.Share{CPUHz: d.CPUHz}, d.Offload)
-				sumJ, most, n = sumJ+j, max(most, j), n+1
+				sumJ, largestJ, n = sumJ+j, max(largestJ, j), n+1
 			}
 		}
-		gotJ, mostJ := f.OfferUsersEdgeJ(&c, int(n))
-		if mostJ < n*most || n > 0 && (gotJ < sumJ/3 || gotJ > 3*sumJ) {
-			t.Errorf("%v users take %.1f J, at most %.1f; they draw %.1f, one of them %.1f", n, gotJ, mostJ, sumJ, most)
+		gotJ, maxJ := f.OfferUsersEdgeJ(&c, int(n))
+		if maxJ < n*largestJ || n > 0 && (gotJ < sumJ/3 || gotJ > 3*sumJ) {
+			t.Errorf("%v users take %.1f J, at most %.1f; their choices take %.1f, the largest %.1f", n, gotJ, maxJ, sumJ, largestJ)
 		}
 	}
-	if sumJ, mostJ := f.OfferUsersEdgeJ(&c, 0); sumJ != 0 || mostJ != 0 {
-		t.Errorf("nobody takes %v J, at most %v", sumJ, mostJ)
+	if sumJ, maxJ := f.OfferUsersEdgeJ(&c, 0); sumJ != 0 || maxJ != 0 {
+		t.Errorf("no users take %v J, at most %v", sumJ, maxJ)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"prefdt/inference/slot"
 )
 
-// Offer is the standing offer of a slot's beacon: what a user needs to decide
-// for itself when its report or its decision was lost.
+// Offer is the standing offer that each slot's beacon publishes: what a user needs
+// to decide for itself when its report or its decision was lost.
 type Offer struct {
 	PriceSPerJ float64
 	Aircraft   []OfferAircraft
@@ -16,19 +16,18 @@ type Offer struct {
 
 // OfferAircraft is one aircraft of a standing offer.
 type OfferAircraft struct {
-	Number        int
+	Number        int // as slot.Aircraft.Number
 	Position      physics.Position
 	CPUHz         float64
-	ExpectedUsers float64
+	ExpectedUsers float64 // that will share it
 }
 
-// Choose returns what a user without a decision does: the option of least
-// delay, penalty and priced edge energy at the expected share, which is an
-// aircraft's CPU (and bandwidth, under contention) over max(1, expected
-// users), or local. u.Gain follows o.Aircraft; an entry that is missing, NaN
-// or negative is unknown, and the closed-form mean at that distance stands in.
-// Server indexes o.Aircraft counted from 1; CPUHz and CompletionS are what the
-// user may expect.
+// Choose returns the choice of a user without a decision: local or, at an aircraft's
+// expected share, the option of least delay, penalty and priced edge energy. The
+// share is the aircraft's CPU (and bandwidth, under contention) over
+// max(1, ExpectedUsers). u.Gain is in the order of o.Aircraft; an entry that is
+// missing, NaN or negative is replaced by the closed-form mean at that distance.
+// Server in the result indexes o.Aircraft, from 1; CPUHz and CompletionS are expected.
 func (o *Offer) Choose(c *physics.Constants, u *slot.User) slot.UserDecision {
 	localS := u.Task.LocalTimeS(u.CPUHz)
 	decision := slot.UserDecision{CompletionS: localS}
@@ -42,22 +41,17 @@ func (o *Offer) Choose(c *physics.Constants, u *slot.User) slot.UserDecision {
 		if !(a.CPUHz > 0 && a.CPUHz <= math.MaxFloat64) {
 			continue
 		}
-		gain := math.NaN()
-		if m < len(u.Gain) {
+		var gain float64
+		if m < len(u.Gain) && u.Gain[m] >= 0 { // false for NaN
 			gain = u.Gain[m]
-		}
-		if !(gain >= 0) {
+		} else {
 			gain = c.Channel.MeanGain(u.Position.Sub(a.Position).Norm(), c.AltitudeM)
 		}
 		expected := 1.0
-		if a.ExpectedUsers > 1 { // also false for NaN
+		if a.ExpectedUsers > 1 { // false for NaN
 			expected = a.ExpectedUsers
 		}
-		bandwidth := c.Channel.BandwidthHz
-		if c.Contention {
-			bandwidth /= expected
-		}
-		share := physics.Share{CPUHz: a.CPUHz / expected, RateBPS: c.Channel.RateBPS(gain, bandwidth)}
+		share := c.EqualShare(gain, a.CPUHz, expected)
 		if !(share.RateBPS > 0 && share.CPUHz > 0) {
 			continue
 		}

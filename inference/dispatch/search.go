@@ -6,27 +6,27 @@ import (
 	"prefdt/inference/reuse"
 )
 
-// searchMaxOptions bounds the options evaluated for one slot, 10 to 20 ns each,
-// and with them the time of any slot, whatever its size.
+// searchMaxOptions bounds the options evaluated for one slot, 10 to 20 ns each, and
+// with them the time that a slot of any size takes.
 const searchMaxOptions = 1.5e6
 
-// localSearch is the memory of the local search. Rows are (user, aircraft).
+// localSearch is the working memory of the local search. Costs are (user, aircraft).
 type localSearch struct {
-	costAtCountS  []float64 // cost at the present count
-	costOneMoreS  []float64 // cost with one user more
-	costOneFewerS []float64 // per user: its cost with one user less at its own aircraft
+	costAtCountS  []float64 // at the present count
+	costOneMoreS  []float64 // with one user more
+	costOneFewerS []float64 // per user: with one user fewer at its own aircraft
 
-	count        []int
-	sumAtCountS  []float64 // per aircraft, over its users: cost at the count
+	count        []int     // per aircraft, users served
+	sumAtCountS  []float64 // per aircraft, cost of its users and its unreported load
 	sumOneMoreS  []float64 // the same with one user more
-	sumOneFewerS []float64 // the same with one user less
-	externalityS []float64
+	sumOneFewerS []float64 // the same with one user fewer
+	externalityS []float64 // per aircraft, what one user more costs those it serves
 	plannedCount []int
 
-	server           []int
-	cheapestServer   []int
-	cheapestExchange []exchange
-	optionsEvaluated float64 // options evaluated
+	server           []int      // the assignment being improved
+	cheapestServer   []int      // the cheapest that dropUsersGreedily passed
+	cheapestExchange []exchange // (from, to)
+	optionsEvaluated float64
 }
 
 // exchange is the cheapest change of one user from one server to another.
@@ -35,9 +35,9 @@ type exchange struct {
 	user    int
 }
 
-// solveSearch descends by the best move or swap from several starts and keeps
-// the best end. Best, not first, improvement: the result does not depend on
-// the order of users or aircraft, but for exact ties.
+// solveSearch descends by the best move or swap from several starts and keeps the
+// best result. Because it takes the best, not the first, improvement, the result
+// does not depend on the order of users or aircraft, except in exact ties.
 func (s *Solver) solveSearch() {
 	x := &s.search
 	users, aircraft := len(s.users), len(s.snapshot.Aircraft)
@@ -64,18 +64,18 @@ func (s *Solver) solveSearch() {
 	descend()
 	clear(x.server)
 	descend()
-	// A high price rewards small shares, so that serving many can pay where
-	// serving one does not, and single moves do not lead there. So also come
-	// from the other side: everybody served, by one aircraft or by their
-	// fastest links, then one user less at a time.
-	for crowd := range aircraft + 1 {
+	// A high price rewards small shares, so that serving many can cost less where
+	// serving one does not, and single moves do not lead there. So the search also
+	// starts from everybody served, by one aircraft or each over its fastest link,
+	// and then drops one user at a time.
+	for only := range aircraft + 1 {
 		if x.optionsEvaluated+float64(users*(2*aircraft+users)) > searchMaxOptions {
 			break
 		}
 		for i := range users {
 			x.server[i] = 0
 			for m, rate := range s.rateBPS[i*aircraft:][:aircraft] {
-				if rate > 0 && (m == crowd || crowd == aircraft && (x.server[i] == 0 || rate > s.rateBPS[i*aircraft+x.server[i]-1])) {
+				if rate > 0 && (m == only || only == aircraft && (x.server[i] == 0 || rate > s.rateBPS[i*aircraft+x.server[i]-1])) {
 					x.server[i] = m + 1
 				}
 			}
@@ -85,8 +85,8 @@ func (s *Solver) solveSearch() {
 	}
 }
 
-// dropUsersGreedily sends users home one at a time, the one that costs least first, until
-// nobody is served, and leaves x.server as it was cheapest on the way.
+// dropUsersGreedily drops served users one at a time, the one whose change costs least
+// first, and leaves in x.server the cheapest assignment on the way.
 func (s *Solver) dropUsersGreedily() {
 	x := &s.search
 	s.fillTables()
@@ -115,9 +115,10 @@ func (s *Solver) dropUsersGreedily() {
 	copy(x.server, x.cheapestServer)
 }
 
-// startFromExternalities assigns users as congestion tolls suggest: each takes its cheapest
-// option at the planned shares plus the toll, which is what one user more
-// costs those an aircraft already serves; plans and tolls follow, damped.
+// startFromExternalities assigns users as congestion prices would: each takes its
+// cheapest option at the planned shares, where an aircraft's externality, what one
+// user more costs those it already serves, is added to its options. Plans and
+// externalities follow the assignment, damped, for some rounds.
 func (s *Solver) startFromExternalities() {
 	x := &s.search
 	users, aircraft := len(s.users), len(s.snapshot.Aircraft)
@@ -127,7 +128,6 @@ func (s *Solver) startFromExternalities() {
 	clear(x.externalityS)
 	rounds := int(min(max(searchMaxOptions/8/float64(users*aircraft), 1), 10))
 	for range rounds {
-		clear(x.count)
 		for i := range s.users {
 			least, server := s.users[i].localCostS, 0
 			for m := range aircraft {
@@ -136,10 +136,8 @@ func (s *Solver) startFromExternalities() {
 				}
 			}
 			x.server[i] = server
-			if server > 0 {
-				x.count[server-1]++
-			}
 		}
+		countServed(x.count, x.server)
 		clear(x.externalityS)
 		for m := range aircraft {
 			x.plannedCount[m] = max(1, (x.plannedCount[m]+x.count[m]+1)/2)
@@ -160,12 +158,7 @@ func (s *Solver) startFromExternalities() {
 func (s *Solver) fillTables() {
 	x := &s.search
 	users, aircraft := len(s.users), len(s.snapshot.Aircraft)
-	clear(x.count)
-	for _, server := range x.server {
-		if server > 0 {
-			x.count[server-1]++
-		}
-	}
+	countServed(x.count, x.server)
 	for i := range users {
 		for m := range aircraft {
 			x.costAtCountS[i*aircraft+m] = math.Inf(1)
@@ -181,8 +174,8 @@ func (s *Solver) fillTables() {
 	x.optionsEvaluated += float64(2 * users * aircraft)
 }
 
-// descend improves x.server until no move and no swap helps, or the slot's
-// options are spent, and returns its cost.
+// descend improves x.server until no move and no swap reduces the cost, or the
+// slot's options are used up, and returns the cost.
 func (s *Solver) descend() float64 {
 	x := &s.search
 	users, aircraft := len(s.users), len(s.snapshot.Aircraft)
@@ -217,7 +210,8 @@ func (s *Solver) descend() float64 {
 	return costS
 }
 
-// changeCount changes how many users aircraft m (from 0; -1 is local) serves.
+// changeCount adjusts the tables to one user more or fewer at aircraft m, counted
+// from 0; at -1, local, there are none.
 func (s *Solver) changeCount(m, change int) {
 	if m < 0 {
 		return
@@ -227,14 +221,14 @@ func (s *Solver) changeCount(m, change int) {
 	x.count[m] += change
 	n := x.count[m]
 	for i := range s.users {
-		at, join := &x.costAtCountS[i*aircraft+m], &x.costOneMoreS[i*aircraft+m]
+		atCount, oneMore := &x.costAtCountS[i*aircraft+m], &x.costOneMoreS[i*aircraft+m]
 		if change > 0 {
-			*at = *join
-			_, *join = s.option(i, m, n+1)
+			*atCount = *oneMore
+			_, *oneMore = s.option(i, m, n+1)
 		} else {
-			*join, *at = *at, math.Inf(1)
+			*oneMore, *atCount = *atCount, math.Inf(1)
 			if n > 0 {
-				_, *at = s.option(i, m, n)
+				_, *atCount = s.option(i, m, n)
 			}
 		}
 	}
@@ -242,7 +236,8 @@ func (s *Solver) changeCount(m, change int) {
 	s.updateSums(m)
 }
 
-// updateSums adds up what an aircraft's users cost at its count, and one around it.
+// updateSums adds up the cost of an aircraft's users and unreported load, at its
+// count and at one more and one fewer.
 func (s *Solver) updateSums(m int) {
 	if m < 0 {
 		return
@@ -266,8 +261,7 @@ func (s *Solver) updateSums(m int) {
 	x.optionsEvaluated += float64(n)
 }
 
-// bestMove returns the user, its new server and the change of cost of the best
-// single reassignment.
+// bestMove returns the best single reassignment: user, new server, change of cost.
 func (s *Solver) bestMove() (user, server int, changeS float64) {
 	x := &s.search
 	aircraft := len(s.snapshot.Aircraft)
@@ -291,8 +285,9 @@ func (s *Solver) bestMove() (user, server int, changeS float64) {
 	return user, server, changeS
 }
 
-// bestSwap returns the two users whose exchange changes the cost most. It
-// changes no count, so each half's change is its own and halves can be paired.
+// bestSwap returns the two users whose exchange reduces the cost most. An exchange
+// changes no count, so the changes of its two users do not depend on each other,
+// and the cheapest user for each pair of servers suffices.
 func (s *Solver) bestSwap() (first, second int, changeS float64) {
 	x := &s.search
 	aircraft := len(s.snapshot.Aircraft)

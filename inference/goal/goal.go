@@ -1,11 +1,17 @@
-// Package goal is the policy's conditioning channel, Sec. IV-B: what is asked
-// of the rest of the mission, as delay and joules to go. A preference or a
-// budget comes in at any slot; the policy reads what is left before it decides,
-// and returns what its decision has seen; that and each slot's measured delay
-// and joules, eq. (decr), are taken in by whoever has the Objective.
+// Package goal keeps the objective of a mission, the conditioning channel of the
+// paper's Sec. IV-B: a preference or an energy budget, and from it the delay
+// and the joules to go, which condition the policy.
 //
-// By eq. (identity) the energy entry of a budgeted mission is the joules not
-// yet spent, so a revision is one assignment.
+// Inputs: a preference or a budget, at any slot; each slot's settlement, which is
+// its measured delay and joules; and the observation that each decision
+// returns. Outputs: the delay and energy to go, the floor below which no budget
+// can be kept, the headroom above it, and the propulsion multiplier measured
+// so far. The leader and the rollouts own an Objective and set it; the policy
+// and package token are given a copy and read it.
+//
+// Under a budget the energy to go is the joules not yet spent, eq. (identity),
+// so that a revision is one assignment. Equations and sections cited here and
+// in the packages beside this one are the paper's.
 package goal
 
 import (
@@ -15,7 +21,7 @@ import (
 	"prefdt/inference/physics"
 )
 
-// Mode tells how a mission is asked for.
+// Mode is the kind of request in force.
 type Mode string
 
 const (
@@ -24,65 +30,66 @@ const (
 	Ceiling    Mode = "ceiling"    // a total in joules, not to be passed
 )
 
-// Constants are the archived constants of the channel, one set for each checkpoint.
+// Constants are the archived constants of the objective, one set for each checkpoint.
 type Constants struct {
 	EtaDelayS     float64       `json:"eta_delay_s"`  // eta_T, eq. (rtgnorm)
 	EtaEnergyJ    float64       `json:"eta_energy_j"` // eta_E
-	Slots         int           `json:"slots"`        // T of the corpus the conditioner was fitted on
-	AircraftCount int           `json:"aircraft"`     // M of that corpus
+	Slots         int           `json:"slots"`        // T, slots of a mission of the corpus that the conditioner was fitted on
+	AircraftCount int           `json:"aircraft"`     // M, aircraft of that corpus
 	Conditioner   Conditioner   `json:"conditioner"`
 	SettingMap    SettingMap    `json:"remap"`
 	CeilingMargin CeilingMargin `json:"ceiling"`
 }
 
-// Check says what is wrong with archived scales.
-func (s *Constants) Check() error {
-	if !(s.EtaDelayS > 0 && s.EtaDelayS < 1e12) || !(s.EtaEnergyJ > 0 && s.EtaEnergyJ < 1e12) {
-		return fmt.Errorf("return scales are %v s and %v J, want positive numbers", s.EtaDelayS, s.EtaEnergyJ)
+// Check returns an error that names the first constant that is not valid.
+func (c *Constants) Check() error {
+	if !(c.EtaDelayS > 0 && c.EtaDelayS < 1e12) || !(c.EtaEnergyJ > 0 && c.EtaEnergyJ < 1e12) {
+		return fmt.Errorf("return scales are %v s and %v J, want positive numbers", c.EtaDelayS, c.EtaEnergyJ)
 	}
-	if s.Slots < 1 || s.Slots > 1e6 || s.AircraftCount < 1 || s.AircraftCount > 64 {
-		return fmt.Errorf("conditioner was fitted on %d slots and %d aircraft, want 1 to 1e6 and 1 to 64", s.Slots, s.AircraftCount)
+	if c.Slots < 1 || c.Slots > 1e6 || c.AircraftCount < 1 || c.AircraftCount > 64 {
+		return fmt.Errorf("conditioner was fitted on %d slots and %d aircraft, want 1 to 1e6 and 1 to 64", c.Slots, c.AircraftCount)
 	}
-	if err := s.Conditioner.Check(); err != nil {
+	if err := c.Conditioner.Check(); err != nil {
 		return err
 	}
-	if err := s.CeilingMargin.check(); err != nil {
+	if err := c.CeilingMargin.check(); err != nil {
 		return err
 	}
-	return s.SettingMap.check()
+	return c.SettingMap.check()
 }
 
-// FrontPosition returns where on the front, from 0 at the least delay to 1 at the least
-// energy and even in both, the conditioner puts a delay share.
-func (s *Constants) FrontPosition(omega float64) float64 {
-	last := len(s.Conditioner.Omegas) - 1
-	delayS, energyJ := s.Conditioner.MissionReturn(omega)
-	return (delayS-s.Conditioner.DelayS[0])/(2*(s.Conditioner.DelayS[last]-s.Conditioner.DelayS[0])) +
-		(s.Conditioner.EnergyJ[0]-energyJ)/(2*(s.Conditioner.EnergyJ[0]-s.Conditioner.EnergyJ[last]))
+// FrontPosition returns the position on the delay-energy front at which the
+// conditioner puts a delay share: 0 at the least delay, 1 at the least energy,
+// the mean of the shares of the delay range and of the energy range passed.
+func (c *Constants) FrontPosition(omega float64) float64 {
+	last := len(c.Conditioner.Omegas) - 1
+	delayS, energyJ := c.Conditioner.MissionReturn(omega)
+	return (delayS-c.Conditioner.DelayS[0])/(2*(c.Conditioner.DelayS[last]-c.Conditioner.DelayS[0])) +
+		(c.Conditioner.EnergyJ[0]-energyJ)/(2*(c.Conditioner.EnergyJ[0]-c.Conditioner.EnergyJ[last]))
 }
 
-// State is all that a restart needs; it is one JSON value in the ledger.
+// State is what a restart needs of an Objective; the ledger keeps it as one JSON value.
 type State struct {
 	Slot       int     `json:"slot"` // slots settled
 	Slots      int     `json:"slots"`
 	Mode       Mode    `json:"mode"`
-	Omega      float64 `json:"omega"`    // delay share asked for, under a preference
-	BudgetJ    float64 `json:"budget_j"` // total asked for, under a budget
+	Omega      float64 `json:"omega"`    // delay share requested, under a preference
+	BudgetJ    float64 `json:"budget_j"` // total requested, under a budget
 	DelayToGoS float64 `json:"delay_to_go_s"`
-	// EnergyToGoJ is the energy entry: joules still allowed.
+	// EnergyToGoJ is the energy still allowed.
 	EnergyToGoJ        float64 `json:"energy_to_go_j"`
 	DelayS             float64 `json:"delay_s"` // settled so far
 	SpentJ             float64 `json:"spent_j"`
 	EdgeJ              float64 `json:"edge_j"`      // the part of it spent on edge computing
 	Flying             int     `json:"flying"`      // aircraft whose flight counts
 	EdgePowerW         float64 `json:"edge_rate_w"` // filtered edge power, for the prediction
-	PropulsionEstimate         // of the propulsion power, as measured
-	PendingEstimate            // measurements of it that are not yet one
-	EdgeCapacity               // what can be spent on edge computing, as seen so far
+	PropulsionEstimate         // of the propulsion multiplier, from the settlements
+	PendingEstimate            // slots gathered for its next measurement
+	EdgeCapacity               // what a slot can spend on edge computing, as observed
 }
 
-// Objective is the channel of one mission. What reads it has it by value, so
-// that a copy is all that a reader can change; what sets it has a pointer.
+// Objective is the request of one mission and what is left of it. Readers are given
+// a copy by value, so that they cannot change the owner's.
 type Objective struct {
 	state             State
 	outOfDistribution bool
@@ -90,17 +97,17 @@ type Objective struct {
 	minFlightW        float64 // P(v*) of one aircraft
 }
 
-// New returns the channel at the start of a mission, asked for the setting 0.5.
-func New(scales *Constants, c *physics.Constants, slots, aircraft int) Objective {
-	o := Resume(scales, c, State{Slots: slots, Flying: aircraft, PropulsionEstimate: initialEstimate(), Mode: Preference})
-	o.SetOmega(scales.SettingMap.Omega(0.5))
+// New returns the objective of a mission that begins, a preference for setting 0.5.
+func New(c *Constants, p *physics.Constants, slots, aircraft int) Objective {
+	o := Resume(c, p, State{Slots: slots, Flying: aircraft, PropulsionEstimate: initialEstimate(), Mode: Preference})
+	o.SetOmega(c.SettingMap.Omega(0.5))
 	return o
 }
 
-// Resume returns the channel as it was when its State was saved.
-func Resume(scales *Constants, c *physics.Constants, s State) Objective {
-	p := c.Propulsion
-	return Objective{state: s, constants: scales, minFlightW: p.PowerW(p.BestSpeedMPS(c.SpeedMaxMPS))}
+// Resume returns the objective as it was when its State was saved.
+func Resume(c *Constants, p *physics.Constants, s State) Objective {
+	_, minFlightW := p.MinPower()
+	return Objective{state: s, constants: c, minFlightW: minFlightW}
 }
 
 // State returns all that Resume needs.
@@ -112,28 +119,45 @@ func (o *Objective) Restore(s State) { o.state = s }
 // SetFlying sets the number of aircraft whose flight counts from now on.
 func (o *Objective) SetFlying(aircraft int) { o.state.Flying = aircraft }
 
-// SetOutOfDistribution marks a world whose physics or users are not the conditioner's.
-func (o *Objective) SetOutOfDistribution(elsewhere bool) { o.outOfDistribution = elsewhere }
+// SetOutOfDistribution marks a mission whose physics or users are not those that
+// the conditioner was fitted on.
+func (o *Objective) SetOutOfDistribution(outside bool) { o.outOfDistribution = outside }
 
-func (o Objective) Slot() int                     { return o.state.Slot }        // slots settled
-func (o Objective) Slots() int                    { return o.state.Slots }       // of the mission
-func (o Objective) Flying() int                   { return o.state.Flying }      // aircraft whose flight counts
-func (o Objective) Mode() Mode                    { return o.state.Mode }        // of the request in force
-func (o Objective) Omega() float64                { return o.state.Omega }       // delay share asked for, 0 under a budget
-func (o Objective) BudgetJ() float64              { return o.state.BudgetJ }     // total asked for, 0 under a preference
-func (o Objective) DelayToGoS() float64           { return o.state.DelayToGoS }  // delay entry
-func (o Objective) EnergyToGoJ() float64          { return o.state.EnergyToGoJ } // energy entry: joules still allowed
-func (o Objective) DelayS() float64               { return o.state.DelayS }      // settled so far
-func (o Objective) SpentJ() float64               { return o.state.SpentJ }      // settled so far
-func (o Objective) EdgeJ() float64                { return o.state.EdgeJ }       // the part of it spent on edge computing
-func (o Objective) PropulsionMultiplier() float64 { return o.state.Multiplier }  // propulsion multiplier as measured
-func (o Objective) OutOfDistribution() bool       { return o.outOfDistribution }
+// Slot returns the number of slots settled.
+func (o Objective) Slot() int { return o.state.Slot }
+
+// Mode returns the kind of the request in force.
+func (o Objective) Mode() Mode { return o.state.Mode }
+
+// Omega returns the delay share requested, 0 under a budget.
+func (o Objective) Omega() float64 { return o.state.Omega }
+
+// BudgetJ returns the total requested, 0 under a preference.
+func (o Objective) BudgetJ() float64 { return o.state.BudgetJ }
+
+// DelayToGoS returns the delay still expected, 0 under a budget.
+func (o Objective) DelayToGoS() float64 { return o.state.DelayToGoS }
+
+// EnergyToGoJ returns the energy still allowed.
+func (o Objective) EnergyToGoJ() float64 { return o.state.EnergyToGoJ }
+
+// DelayS returns the delay settled so far.
+func (o Objective) DelayS() float64 { return o.state.DelayS }
+
+// SpentJ returns the energy settled so far.
+func (o Objective) SpentJ() float64 { return o.state.SpentJ }
+
+// EdgeJ returns the part of SpentJ that edge computing took.
+func (o Objective) EdgeJ() float64 { return o.state.EdgeJ }
+
+// PropulsionMultiplier returns flight power over the model's, as measured.
+func (o Objective) PropulsionMultiplier() float64 { return o.state.Multiplier }
 
 // SlotsLeft returns the slots still to settle.
 func (o Objective) SlotsLeft() int { return max(o.state.Slots-o.state.Slot, 0) }
 
-// SetPreference asks for a setting on the calibrated axis, 0 being the least delay.
-// It clears a budget.
+// SetPreference requests a setting on the calibrated axis, from 0, the least delay,
+// to 1, the least energy. It clears a budget.
 func (o *Objective) SetPreference(setting float64) error {
 	if !(setting >= 0 && setting <= 1) {
 		return fmt.Errorf("setting is %v, want 0 to 1", setting)
@@ -142,9 +166,9 @@ func (o *Objective) SetPreference(setting float64) error {
 	return nil
 }
 
-// SetOmega asks for a delay share directly, past the remap: both entries
-// from the conditioner, eq. (init), in proportion to the slots left and
-// corrected for the propulsion multiplier measured so far.
+// SetOmega requests a delay share directly, without the setting map. The delay and
+// the energy to go are the conditioner's, eq. (init), in proportion to the
+// slots left and corrected for the propulsion multiplier measured so far.
 func (o *Objective) SetOmega(omega float64) {
 	delayS, energyJ := o.constants.Conditioner.MissionReturn(omega)
 	left := float64(o.SlotsLeft()) / float64(o.constants.Slots)
@@ -154,8 +178,8 @@ func (o *Objective) SetOmega(omega float64) {
 	o.state.EnergyToGoJ = energyJ*left*fleet + (o.state.Multiplier-1)*o.minFlightW*float64(o.state.Flying*o.SlotsLeft())
 }
 
-// SetBudget asks for a total in joules from slot 0 to the end, as a Target or a
-// Ceiling. Re-issuing the same total changes nothing.
+// SetBudget requests a total in joules from slot 0 to the end, as a Target or a
+// Ceiling. Requesting the total in force again changes nothing.
 func (o *Objective) SetBudget(totalJ float64, mode Mode) error {
 	if !(totalJ > 0) || math.IsInf(totalJ, 0) {
 		return fmt.Errorf("budget is %v J, want a positive number", totalJ)
@@ -168,9 +192,10 @@ func (o *Objective) SetBudget(totalJ float64, mode Mode) error {
 	return nil
 }
 
-// PriceOnly reports whether a preference stands for a price alone: in a mission
-// that is not the conditioner's, of another length or with another fleet, the
-// returns it would name are not attainable, and the price is the same.
+// PriceOnly reports whether the preference in force can only be read as a price:
+// in a mission of another length, with another fleet size or out of the training
+// distribution, the delay and energy that the conditioner gives for it cannot be
+// attained, while the price that it stands for is the same.
 func (o Objective) PriceOnly() bool {
 	return !o.Budgeted() && (o.outOfDistribution || o.state.Slots != o.constants.Slots || o.state.Flying != o.constants.AircraftCount)
 }
@@ -178,20 +203,19 @@ func (o Objective) PriceOnly() bool {
 // Budgeted reports whether a budget, rather than a preference, is in force.
 func (o Objective) Budgeted() bool { return o.state.Mode != Preference }
 
-// FloorToGoJ returns the least energy of the slots left: the aircraft in
-// flight at v* under the multiplier measured so far.
+// FloorToGoJ returns the least energy of the slots left: every counted aircraft
+// flies at v*, the speed of least power, under the multiplier measured so far.
 func (o Objective) FloorToGoJ() float64 {
 	return o.minFlightW * o.state.Multiplier * float64(o.state.Flying*o.SlotsLeft())
 }
 
-// FloorJ returns the least total the mission can still end on.
+// FloorJ returns the least total at which the mission can still end.
 func (o Objective) FloorJ() float64 { return o.state.SpentJ + o.FloorToGoJ() }
 
-// Saturated reports whether the budget in force is below the floor.
+// Saturated reports whether the budget in force is below the floor: it cannot be kept.
 func (o Objective) Saturated() bool { return o.Budgeted() && o.state.BudgetJ < o.FloorJ() }
 
-// AllowanceJ returns a: the joules still allowed per slot to go, above the
-// flight floor.
+// AllowanceJ returns the joules still allowed above the flight floor, per slot to go.
 func (o Objective) AllowanceJ() float64 {
 	if o.SlotsLeft() == 0 {
 		return 0
@@ -199,7 +223,7 @@ func (o Objective) AllowanceJ() float64 {
 	return (o.state.EnergyToGoJ - o.FloorToGoJ()) / float64(o.SlotsLeft())
 }
 
-// Setting returns the setting in force or, under a budget, the one it amounts to.
+// Setting returns the setting in force or, under a budget, the one of equal energy.
 func (o Objective) Setting() float64 {
 	if !o.Budgeted() {
 		return o.constants.SettingMap.Setting(o.state.Omega)
@@ -221,53 +245,53 @@ func (o Objective) Setting() float64 {
 	return (low + high) / 2
 }
 
-// Settlement is what one slot, or several measured together, really cost.
+// Settlement is the measured cost of one slot, or of several measured together.
 type Settlement struct {
-	// Slots is how many slots the sums below are of; 0 stands for 1. However
-	// many they are, they are one measurement of the multiplier: slots whose
-	// joules were read off once were measured once.
+	// Slots is the number of slots in the sums below; 0 stands for 1. However
+	// many they are, they are one measurement of the multiplier, because their
+	// joules were measured as one sum.
 	Slots   int     `json:"slots,omitempty"`
 	DelayS  float64 `json:"delay_s"`
 	EnergyJ float64 `json:"energy_j"` // measured, whole fleet
 	EdgeJ   float64 `json:"edge_j"`   // closed form of the decisions sent
-	// Where EdgeJ is in part a guess, of users who took the offer, it lies
-	// between these; elsewhere they are equal.
+	// MinEdgeJ and MaxEdgeJ bound EdgeJ where it is partly an estimate, of
+	// users who decided by the standing offer; otherwise they are equal.
 	MinEdgeJ float64 `json:"least_edge_j"`
 	MaxEdgeJ float64 `json:"most_edge_j"`
-	// ModelFlightJ is the closed form, at multiplier 1, of the flight that
-	// EnergyJ was measured on: same aircraft, same time. Where it is not of the
-	// same flight, as over a time that nobody observed the speeds, or where
-	// energy was not measured, it is 0: the joules are spent, and say nothing of
-	// the multiplier.
+	// ModelFlightJ is the flight energy of the model, at multiplier 1, for the
+	// aircraft and the time that EnergyJ was measured over. It is 0 where there
+	// is no such figure, because speeds were not observed or energy was not
+	// measured; the joules are then spent, but do not measure the multiplier.
 	ModelFlightJ float64 `json:"model_flight_j"`
 	Flying       int     `json:"flying"` // aircraft whose flight counts from now on
 }
 
-// Settle subtracts what was spent, eq. (decr).
+// Settle accounts for a settlement: it advances the mission by its slots, subtracts
+// what was spent, eq. (decr), and updates the multiplier.
 func (o *Objective) Settle(s Settlement) {
-	g := &o.state
+	state := &o.state
 	n := max(s.Slots, 1)
-	if g.Slot == 0 {
-		g.EdgePowerW = s.EdgeJ / float64(n)
+	if state.Slot == 0 {
+		state.EdgePowerW = s.EdgeJ / float64(n)
 	}
-	g.Slot += n
-	g.Flying = s.Flying
-	g.DelayS += s.DelayS
-	g.SpentJ += s.EnergyJ
-	g.EdgeJ += s.EdgeJ
-	g.EnergyToGoJ -= s.EnergyJ
+	state.Slot += n
+	state.Flying = s.Flying
+	state.DelayS += s.DelayS
+	state.SpentJ += s.EnergyJ
+	state.EdgeJ += s.EdgeJ
+	state.EnergyToGoJ -= s.EnergyJ
 	if o.Budgeted() {
-		g.EnergyToGoJ = g.BudgetJ - g.SpentJ // exact, however many slots were summed
+		state.EnergyToGoJ = state.BudgetJ - state.SpentJ // exact, however many slots were summed
 	} else {
-		g.DelayToGoS -= s.DelayS
+		state.DelayToGoS -= s.DelayS
 	}
-	g.updateMultiplier(&s)
+	state.updateMultiplier(&s)
 	for range n {
-		g.EdgePowerW += 0.1 * (s.EdgeJ/float64(n) - g.EdgePowerW)
+		state.EdgePowerW += 0.1 * (s.EdgeJ/float64(n) - state.EdgePowerW)
 	}
 }
 
-// CorrectDelay adds to the delay of slots already settled.
+// CorrectDelay adds to the delay of slots already settled, as results arrive late.
 func (o *Objective) CorrectDelay(delayS float64) {
 	o.state.DelayS += delayS
 	if !o.Budgeted() {
@@ -275,25 +299,25 @@ func (o *Objective) CorrectDelay(delayS float64) {
 	}
 }
 
-// updateMultiplier updates the multiplier with a settlement's measurement, if it has one.
+// updateMultiplier updates the multiplier with a settlement's measurement, if any.
 func (s *State) updateMultiplier(x *Settlement) {
-	factor := func(edgeJ float64) float64 {
+	multiplier := func(edgeJ float64) float64 {
 		return min(max((x.EnergyJ-edgeJ)/x.ModelFlightJ, 0.1), 10)
 	}
 	changed := false
 	switch {
 	case !(x.ModelFlightJ > 0): // no measurement
 	case x.MaxEdgeJ > x.MinEdgeJ:
-		if changed = s.addInterval(factor(x.EdgeJ), factor(x.MaxEdgeJ), factor(x.MinEdgeJ)); changed {
+		if changed = s.addInterval(multiplier(x.EdgeJ), multiplier(x.MaxEdgeJ), multiplier(x.MinEdgeJ)); changed {
 			break
 		}
 		if mean, enough := s.addPending(x.EnergyJ-x.EdgeJ, x.ModelFlightJ); enough {
 			changed = s.addMeasurement(min(max(mean, 0.1), 10))
 		}
 	case x.EnergyJ > x.EdgeJ:
-		changed = s.addMeasurement(factor(x.EdgeJ))
+		changed = s.addMeasurement(multiplier(x.EdgeJ))
 	}
 	if changed {
-		s.PendingEstimate = PendingEstimate{} // was gathered before
+		s.PendingEstimate = PendingEstimate{} // gathered before the change
 	}
 }

@@ -22,82 +22,82 @@ func newObjective() *Objective {
 	return &o
 }
 
-func settleSlot(g *Objective, flightJ, edgeJ, factor float64) {
-	g.Settle(Settlement{DelayS: 1, EnergyJ: flightJ*factor + edgeJ, EdgeJ: edgeJ, ModelFlightJ: flightJ, Flying: 2})
+func settleSlot(o *Objective, flightJ, edgeJ, multiplier float64) {
+	o.Settle(Settlement{DelayS: 1, EnergyJ: flightJ*multiplier + edgeJ, EdgeJ: edgeJ, ModelFlightJ: flightJ, Flying: 2})
 }
 
 func TestBudgetIsTheJoulesNotYetSpent(t *testing.T) {
-	g := newObjective()
-	if err := g.SetBudget(45e3, Target); err != nil {
+	o := newObjective()
+	if err := o.SetBudget(45e3, Target); err != nil {
 		t.Fatal(err)
 	}
 	spent := 0.0
 	for i := range 60 {
-		settleSlot(g, 268.8, float64(i), 1)
+		settleSlot(o, 268.8, float64(i), 1)
 		spent += 268.8 + float64(i)
-		if math.Abs(g.EnergyToGoJ()-(45e3-spent)) > 1e-9 {
-			t.Fatalf("slot %d: entry %v, budget less spent %v", i, g.EnergyToGoJ(), 45e3-spent)
+		if math.Abs(o.EnergyToGoJ()-(45e3-spent)) > 1e-9 {
+			t.Fatalf("slot %d: entry %v, budget less spent %v", i, o.EnergyToGoJ(), 45e3-spent)
 		}
 	}
-	before := g.EnergyToGoJ()
-	g.SetBudget(45e3, Target)
-	if g.EnergyToGoJ() != before {
-		t.Errorf("re-issuing the same total moved the entry by %v J", g.EnergyToGoJ()-before)
+	before := o.EnergyToGoJ()
+	o.SetBudget(45e3, Target)
+	if o.EnergyToGoJ() != before {
+		t.Errorf("re-issuing the same total moved the entry by %v J", o.EnergyToGoJ()-before)
 	}
-	g.SetBudget(42e3, Target)
-	if got := before - g.EnergyToGoJ(); math.Abs(got-3e3) > 1e-9 {
+	o.SetBudget(42e3, Target)
+	if got := before - o.EnergyToGoJ(); math.Abs(got-3e3) > 1e-9 {
 		t.Errorf("a revision by 3000 J moved the entry by %v J", got)
 	}
 }
 
 func TestFloorAndSaturation(t *testing.T) {
-	g := newObjective()
-	g.SetBudget(26e3, Target)
-	if floor := g.FloorJ(); math.Abs(floor-26880.5) > 1 || !g.Saturated() {
-		t.Errorf("floor %v J, saturated %v", floor, g.Saturated())
+	o := newObjective()
+	o.SetBudget(26e3, Target)
+	if floor := o.FloorJ(); math.Abs(floor-26880.5) > 1 || !o.Saturated() {
+		t.Errorf("floor %v J, saturated %v", floor, o.Saturated())
 	}
-	g.SetBudget(30e3, Target)
-	if g.Saturated() {
+	o.SetBudget(30e3, Target)
+	if o.Saturated() {
 		t.Error("30 kJ is above the floor")
 	}
 	for range 50 {
-		settleSlot(g, 268.8, 0, 1)
+		settleSlot(o, 268.8, 0, 1)
 	}
 	for range 50 {
-		settleSlot(g, 268.8, 0, 1.5)
+		settleSlot(o, 268.8, 0, 1.5)
 	}
-	if !g.Saturated() || math.Abs(g.PropulsionMultiplier()-1.5) > 1e-6 {
-		t.Errorf("after a shock: saturated %v, factor %v", g.Saturated(), g.PropulsionMultiplier())
+	if !o.Saturated() || math.Abs(o.PropulsionMultiplier()-1.5) > 1e-6 {
+		t.Errorf("after a shock: saturated %v, multiplier %v", o.Saturated(), o.PropulsionMultiplier())
 	}
 }
 
-func TestRequestsAreFenced(t *testing.T) {
-	g := newObjective()
-	before := g.State()
+func TestInvalidRequestsAreRefused(t *testing.T) {
+	o := newObjective()
+	before := o.State()
 	for _, j := range []float64{0, -1, math.NaN(), math.Inf(1)} {
-		if g.SetBudget(j, Target) == nil {
+		if o.SetBudget(j, Target) == nil {
 			t.Errorf("a budget of %v was accepted", j)
 		}
 	}
-	if g.SetBudget(1e4, "soft") == nil || g.SetPreference(2) == nil || g.SetPreference(math.NaN()) == nil {
+	if o.SetBudget(1e4, "soft") == nil || o.SetPreference(2) == nil || o.SetPreference(math.NaN()) == nil {
 		t.Error("a bad mode or setting was accepted")
 	}
-	if g.State() != before {
+	if o.State() != before {
 		t.Error("a refused request changed the state")
 	}
 }
 
 func TestSettingOfABudget(t *testing.T) {
 	for _, c := range []float64{0.1, 0.4, 0.9} {
-		g := newObjective()
-		g.SetPreference(c)
-		if math.Abs(g.Setting()-c) > 1e-9 {
-			t.Errorf("setting %v reads back as %v", c, g.Setting())
+		o := newObjective()
+		o.SetPreference(c)
+		if math.Abs(o.Setting()-c) > 1e-9 {
+			t.Errorf("setting %v reads back as %v", c, o.Setting())
 		}
-		want := g.EnergyToGoJ()
-		g.SetBudget(want, Target)
-		if math.Abs(g.Setting()-c) > 1e-6 {
-			t.Errorf("the budget of setting %v amounts to %v", c, g.Setting())
+		want := o.EnergyToGoJ()
+		o.SetBudget(want, Target)
+		if math.Abs(o.Setting()-c) > 1e-6 {
+			t.Errorf("the budget of setting %v has the setting %v", c, o.Setting())
 		}
 	}
 }
@@ -127,10 +127,10 @@ func TestResumeIsExact(t *testing.T) {
 	}
 }
 
-// Slots whose joules were read off once are one measurement of the multiplier,
-// whether they are settled together or the others without one.
+// Slots whose joules were measured as one sum are one measurement of the multiplier,
+// whether they are settled together or all but the last without a measurement.
 func TestSlotsMeasuredTogetherAreOneMeasurement(t *testing.T) {
-	const missed, flightJ, edgeJ, factor = 6, 268.8, 20, 1.3
+	const missed, flightJ, edgeJ, multiplier = 6, 268.8, 20, 1.3
 	fly := func(settle func(*Objective)) State {
 		o := newObjective()
 		for range 10 {
@@ -139,15 +139,15 @@ func TestSlotsMeasuredTogetherAreOneMeasurement(t *testing.T) {
 		before := o.State()
 		settle(o)
 		s := o.State()
-		if s.Slot != before.Slot+missed+1 || math.Abs(s.SpentJ-before.SpentJ-missed*flightJ-factor*flightJ-edgeJ) > 1e-9 {
+		if s.Slot != before.Slot+missed+1 || math.Abs(s.SpentJ-before.SpentJ-missed*flightJ-multiplier*flightJ-edgeJ) > 1e-9 {
 			t.Errorf("settled to slot %d and %v J, from slot %d and %v J", s.Slot, s.SpentJ, before.Slot, before.SpentJ)
 		}
 		return s
 	}
 	together := fly(func(o *Objective) {
-		o.Settle(Settlement{Slots: missed + 1, EnergyJ: (missed+factor)*flightJ + edgeJ, EdgeJ: edgeJ, ModelFlightJ: (missed + 1) * flightJ, Flying: 2})
+		o.Settle(Settlement{Slots: missed + 1, EnergyJ: (missed+multiplier)*flightJ + edgeJ, EdgeJ: edgeJ, ModelFlightJ: (missed + 1) * flightJ, Flying: 2})
 	})
-	// Here the speeds of the missed slots are unknown: their joules say nothing.
+	// Here the speeds of the missed slots are unknown: their joules measure nothing.
 	apart := fly(func(o *Objective) {
 		for range missed {
 			before := o.State()
@@ -156,16 +156,16 @@ func TestSlotsMeasuredTogetherAreOneMeasurement(t *testing.T) {
 				t.Errorf("without a measurement the multiplier became %+v", o.State().PropulsionEstimate)
 			}
 		}
-		o.Settle(Settlement{EnergyJ: factor*flightJ + edgeJ, EdgeJ: edgeJ, ModelFlightJ: flightJ, Flying: 2})
+		o.Settle(Settlement{EnergyJ: multiplier*flightJ + edgeJ, EdgeJ: edgeJ, ModelFlightJ: flightJ, Flying: 2})
 	})
 	whole := fly(func(o *Objective) {
 		for range missed {
 			o.Settle(Settlement{Flying: 2})
 		}
-		o.Settle(Settlement{EnergyJ: (missed+factor)*flightJ + edgeJ, EdgeJ: edgeJ, ModelFlightJ: (missed + 1) * flightJ, Flying: 2})
+		o.Settle(Settlement{EnergyJ: (missed+multiplier)*flightJ + edgeJ, EdgeJ: edgeJ, ModelFlightJ: (missed + 1) * flightJ, Flying: 2})
 	})
 	before := fly(func(o *Objective) {
-		o.Settle(Settlement{Slots: missed + 1, EnergyJ: (missed+factor)*flightJ + edgeJ, EdgeJ: edgeJ, Flying: 2})
+		o.Settle(Settlement{Slots: missed + 1, EnergyJ: (missed+multiplier)*flightJ + edgeJ, EdgeJ: edgeJ, Flying: 2})
 	})
 	if whole.PropulsionEstimate != together.PropulsionEstimate {
 		t.Errorf("settled together %+v\nwith the last slot %+v", together.PropulsionEstimate, whole.PropulsionEstimate)
@@ -176,12 +176,12 @@ func TestSlotsMeasuredTogetherAreOneMeasurement(t *testing.T) {
 		}
 	}
 	// A jump of 30 % in one measurement is a change; 4 % is no more than a fourteenth of the mean.
-	if want := 1 + (factor-1)/(missed+1)/(initialWeight+11); math.Abs(apart.Multiplier-factor) > 1e-9 || math.Abs(together.Multiplier-want) > 1e-9 {
-		t.Errorf("multiplier %v from the last slot alone, want %v; %v from all, want %v", apart.Multiplier, factor, together.Multiplier, want)
+	if want := 1 + (multiplier-1)/(missed+1)/(initialWeight+11); math.Abs(apart.Multiplier-multiplier) > 1e-9 || math.Abs(together.Multiplier-want) > 1e-9 {
+		t.Errorf("multiplier %v from the last slot alone, want %v; %v from all, want %v", apart.Multiplier, multiplier, together.Multiplier, want)
 	}
 }
 
-func TestNothingSeenChangesNothing(t *testing.T) {
+func TestUnknownObservationChangesNothing(t *testing.T) {
 	o := newObjective()
 	before := o.State()
 	if o.Observe(Observation{}); o.State() != before {

@@ -1,26 +1,27 @@
 package goal
 
-// PendingEstimate gathers slots in which users took the standing offer: where they went
-// is not known, so the edge energy is a guess and what is left for flight may
-// be off by half. Taken one by one such slots look like changes of physics;
-// their mean is a measurement. (One that no guess explains is a change.)
+// PendingEstimate gathers slots in which users decided by the standing offer. Which
+// aircraft they chose is not known, so the slot's edge energy is an estimate and
+// the rest, for flight, may be wrong by half. One by one, such slots would look
+// like changes of the multiplier; their mean is one measurement. (A slot that no
+// possible edge energy explains is a change; see addInterval.)
 type PendingEstimate struct {
 	PendingFlightJ float64 `json:"vague_flight_j"`
 	PendingModelJ  float64 `json:"vague_model_j"`
 	PendingSlots   int     `json:"vague_slots"`
 }
 
-// slotsPerEstimate make one measurement.
+// slotsPerEstimate is the number of slots in one measurement.
 const slotsPerEstimate = 8
 
-// addPending takes in a slot and reports whether there are enough for a multiplier.
-func (v *PendingEstimate) addPending(flightJ, modelJ float64) (factor float64, enough bool) {
-	v.PendingFlightJ += flightJ
-	v.PendingModelJ += modelJ
-	if v.PendingSlots++; v.PendingSlots < slotsPerEstimate {
+// addPending adds a slot; once there are enough, it returns their measurement.
+func (p *PendingEstimate) addPending(flightJ, modelJ float64) (multiplier float64, enough bool) {
+	p.PendingFlightJ += flightJ
+	p.PendingModelJ += modelJ
+	if p.PendingSlots++; p.PendingSlots < slotsPerEstimate {
 		return 0, false
 	}
-	factor = v.PendingFlightJ / v.PendingModelJ
-	*v = PendingEstimate{}
-	return factor, true
+	multiplier = p.PendingFlightJ / p.PendingModelJ
+	*p = PendingEstimate{}
+	return multiplier, true
 }

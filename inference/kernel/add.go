@@ -1,42 +1,43 @@
 package kernel
 
-// Add adds x to dst, element by element: a residual, or a gradient that
-// arrives along two paths.
+// Add adds x to dst, element by element: a residual connection, or the gradients of
+// two uses of a value.
 func Add[T Float](dst, x []T) {
 	checkLen("Add", "dst", len(dst), len(x))
-	if useVectors[T]() {
-		addTuned(float32Row(dst), float32Row(x))
-		return
+	n := vectorPart[T](len(x))
+	if n > 0 {
+		addVector(first(dst), first(x), n)
 	}
-	addNaive(dst, x)
+	addNaive(dst[n:], x[n:])
 }
 
 // AddScaled adds s·x to dst.
 func AddScaled[T Float](dst []T, s T, x []T) {
 	checkLen("AddScaled", "dst", len(dst), len(x))
-	if useVectors[T]() {
-		addScaledTuned(float32Row(dst), float32(s), float32Row(x))
-		return
+	n := vectorPart[T](len(x))
+	if n > 0 {
+		addScaledVector(first(dst), float32(s), first(x), n)
 	}
-	addScaledNaive(dst, s, x)
+	addScaledNaive(dst[n:], s, x[n:])
 }
 
 // Scale multiplies x by s.
 func Scale[T Float](x []T, s T) {
-	if useVectors[T]() {
-		scaleTuned(float32Row(x), float32(s))
-		return
+	n := vectorPart[T](len(x))
+	if n > 0 {
+		scaleVector(first(x), float32(s), n)
 	}
-	scaleNaive(x, s)
+	scaleNaive(x[n:], s)
 }
 
 // Dot returns the sum of a·b.
-func Dot[T Float](a, b []T) T {
+func Dot[T Float](a, b []T) (sum T) {
 	checkLen("Dot", "a", len(a), len(b))
-	if useVectors[T]() {
-		return T(dotTuned(float32Row(a), float32Row(b)))
+	n := vectorPart[T](len(b))
+	if n > 0 {
+		sum = T(dotVector(first(a), first(b), n))
 	}
-	return dotNaive(a, b)
+	return sum + dotNaive(a[n:], b[n:])
 }
 
 func addNaive[T Float](dst, x []T) {

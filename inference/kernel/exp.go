@@ -5,11 +5,11 @@ import (
 	"unsafe"
 )
 
-// exp is math.Exp in float64. In float32 it is Cephes' expf, within 2 units
-// in the last place, because math.Exp would cost as much as the matrix
-// products around it: e^x = 2^n · e^r with |r| <= ln(2)/2. Below expFloor,
-// where the result would be subnormal, it is 0; above expCeiling it stays
-// there, so that its reciprocal is never subnormal.
+// exp is math.Exp in float64. In float32 it is Cephes' expf, within 2 units in the
+// last place, because math.Exp would take as long as the matrix products around it:
+// e^x = 2^n · e^r with |r| <= ln(2)/2. Below expFloor, where the result would be
+// subnormal, it is 0; above expCeiling it is e^expCeiling, so that its reciprocal is
+// never subnormal.
 func exp[T Float](x T) T {
 	if unsafe.Sizeof(x) == 8 {
 		return T(math.Exp(float64(x)))
@@ -21,7 +21,7 @@ func exp[T Float](x T) T {
 	if v != v {
 		return x
 	}
-	// Adding and taking away 1.5·2^23 rounds to the nearest integer.
+	// Adding and subtracting 1.5·2^23 rounds to the nearest integer.
 	n := float32(v*log2e+expShift) - expShift
 	r := v - n*ln2Hi - n*ln2Lo
 	p := expP[0]

@@ -12,11 +12,11 @@ const (
 // Gelu sets dst = gelu(x). dst may be x.
 func Gelu[T Float](dst, x []T) {
 	checkLen("Gelu", "dst", len(dst), len(x))
-	if useVectors[T]() {
-		geluTuned(float32Row(dst), float32Row(x))
-		return
+	n := vectorPart[T](len(x))
+	if n > 0 {
+		geluVector(first(dst), first(x), n)
 	}
-	geluNaive(dst, x)
+	geluNaive(dst[n:], x[n:])
 }
 
 // GeluBackward sets dx = dy · gelu'(x), with x the input of the forward
@@ -24,11 +24,11 @@ func Gelu[T Float](dst, x []T) {
 func GeluBackward[T Float](dx, dy, x []T) {
 	checkLen("GeluBackward", "dx", len(dx), len(x))
 	checkLen("GeluBackward", "dy", len(dy), len(x))
-	if useVectors[T]() {
-		geluBackwardTuned(float32Row(dx), float32Row(dy), float32Row(x))
-		return
+	n := vectorPart[T](len(x))
+	if n > 0 {
+		geluBackwardVector(first(dx), first(dy), first(x), n)
 	}
-	geluBackwardNaive(dx, dy, x)
+	geluBackwardNaive(dx[n:], dy[n:], x[n:])
 }
 
 func geluNaive[T Float](dst, x []T) {

@@ -13,9 +13,9 @@ import (
 //	    for every panel of tileCols columns of b: lay it out contiguously (first-level cache)
 //	      for every tileRows rows of a: one micro-kernel call
 //
-// The micro-kernel takes any two strides of a, so a and aᵀ are read where
-// they lie; only rows beyond the last full tile are copied. Tiles that reach
-// over the edge of c go through a spare tile.
+// The micro-kernel accepts any two strides of a, so a and aᵀ are read in place; only
+// rows beyond the last full tile are copied. Tiles that extend beyond the edge of c
+// are computed in a spare tile.
 const (
 	maxTileRows = 12
 	maxTileCols = 32
@@ -28,27 +28,21 @@ const (
 type workspace struct {
 	panel    [blockK * maxTileCols]float32      // (k, tileCols)
 	lastRows [blockK * maxTileRows]float32      // (k, lastTileRows), the last rows of a
-	spare    [maxTileRows * maxTileCols]float32 // a tile that reaches over the edge
+	spare    [maxTileRows * maxTileCols]float32 // a tile that extends beyond the edge
 }
 
 var workspaces = sync.Pool{New: func() any { return new(workspace) }}
 
-// float32s returns m as a float32 matrix, or nil if its elements are wider.
-func float32s[T Float](m *Matrix[T]) *Matrix[float32] {
-	var x T
-	if unsafe.Sizeof(x) != 4 {
-		return nil
-	}
-	return (*Matrix[float32])(unsafe.Pointer(m))
-}
+// float32s returns a matrix whose elements are of a float32 type as one of float32.
+func float32s[T Float](m *Matrix[T]) *Matrix[float32] { return (*Matrix[float32])(unsafe.Pointer(m)) }
 
 // float32Row is float32s for a row.
 func float32Row[T Float](row []T) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(row))), len(row))
 }
 
-// isTuned reports whether T has kernels in assembly here, isScalar whether it
-// has those in plain Go.
+// isTuned reports whether T has kernels in assembly on this processor, isScalar
+// whether it has those in scalar Go.
 func isTuned[T Float]() bool {
 	var x T
 	return unsafe.Sizeof(x) == 4 && activeLevel != generic && activeLevel != scalar
@@ -59,8 +53,7 @@ func isScalar[T Float]() bool {
 	return unsafe.Sizeof(x) == 4 && activeLevel == scalar
 }
 
-// leftFactor is the factor on the left of a product: element (i, p) is
-// data[i*row+p*k].
+// leftFactor is a product's left factor: element (i, p) is data[i*rowStep+p*kStep].
 type leftFactor struct {
 	data           []float32
 	rowStep, kStep int
@@ -69,7 +62,7 @@ type leftFactor struct {
 // at is the address of element (i, p).
 func (l *leftFactor) at(i, p int) *float32 { return &l.data[i*l.rowStep+p*l.kStep] }
 
-// product computes c = a·b or c += a·b, with a or b read transposed.
+// product computes c = a·b or c += a·b, with a or b transposed.
 func product(c, a, b *Matrix[float32], transA, transB, accumulate bool) {
 	k, l := a.Cols, leftFactor{a.Data, a.Stride, 1}
 	if transA {
@@ -86,10 +79,10 @@ func product(c, a, b *Matrix[float32], transA, transB, accumulate bool) {
 		}
 		return
 	}
-	if vectorised && transB && c.Rows*c.Cols <= 32 { // less than a tile, as one query and a few keys
+	if vectorised && transB && c.Rows*c.Cols <= 32 { // smaller than a tile, such as one query and a few keys
 		for i := range c.Rows {
 			for j := range c.Cols {
-				sum := dotTuned(a.Row(i), b.Row(j))
+				sum := Dot(a.Row(i), b.Row(j))
 				if accumulate {
 					sum += c.Data[i*c.Stride+j]
 				}
@@ -102,6 +95,11 @@ func product(c, a, b *Matrix[float32], transA, transB, accumulate bool) {
 		fewRows(c, a, b)
 		return
 	}
+	tiledProduct(c, b, &l, k, transB, accumulate)
+}
+
+// tiledProduct is product for operands of any size. b is (k, n), or transposed (n, k).
+func tiledProduct(c, b *Matrix[float32], l *leftFactor, k int, transB, accumulate bool) {
 	tileRows, tileCols := tileShape()
 	depth := splitK(k)
 	w := workspaces.Get().(*workspace)
@@ -109,27 +107,27 @@ func product(c, a, b *Matrix[float32], transA, transB, accumulate bool) {
 		i1 := min(i0+blockRows, c.Rows)
 		for p0 := 0; p0 < k; p0 += depth {
 			p1 := min(p0+depth, k)
-			w.packLast(&l, i0, i1, p0, p1, tileRows)
+			w.packLast(l, i0, i1, p0, p1, tileRows)
 			for j0 := 0; j0 < c.Cols; j0 += tileCols {
 				j1 := min(j0+tileCols, c.Cols)
 				panel, panelRow := &w.panel[0], tileCols
 				switch {
 				case transB:
 					packTransposed(w.panel[:], b.Data[j0*b.Stride+p0:], b.Stride, j1-j0, p1-p0, tileCols)
-				case j1-j0 == tileCols && i1-i0 <= 2*tileRows: // too little reuse to pay for a copy
+				case j1-j0 == tileCols && i1-i0 <= 2*tileRows: // used too few times to be worth a copy
 					panel, panelRow = &b.Data[p0*b.Stride+j0], b.Stride
 				default:
 					packRows(w.panel[:], b.Data[p0*b.Stride+j0:], b.Stride, j1-j0, p1-p0, tileCols)
 				}
-				w.computeTiles(c, &l, i0, i1, p0, p1, j0, j1, panel, panelRow, accumulate || p0 > 0)
+				w.computeTiles(c, l, i0, i1, p0, p1, j0, j1, panel, panelRow, accumulate || p0 > 0)
 			}
 		}
 	}
 	workspaces.Put(w)
 }
 
-// fewRows computes c = a·b for 1 to 3 rows and at least 32 columns, as a step's
-// attention, without a copy of b. The last 32 columns may overlap those before.
+// fewRows computes c = a·b for 1 to 3 rows and at least 32 columns, such as a step's
+// attention, without a copy of b. The last 32 columns may overlap the ones before.
 func fewRows(c, a, b *Matrix[float32]) {
 	for j := 0; j < c.Cols; j += panelCols {
 		j := min(j, c.Cols-panelCols)
@@ -137,14 +135,14 @@ func fewRows(c, a, b *Matrix[float32]) {
 	}
 }
 
-// splitK returns the length of the blocks that k is cut into.
+// splitK returns the length of the blocks into which k is divided.
 func splitK(k int) int {
 	blocks := (k + blockK - 1) / blockK
 	return (k + blocks - 1) / blocks
 }
 
 // computeTiles computes rows i0..i1-1 and columns j0..j1-1 of c, one panel wide, from
-// columns p0..p1-1 of l and the panel. packLast must have seen the same rows.
+// columns p0..p1-1 of l and the panel. packLast must have been called for these rows.
 func (w *workspace) computeTiles(c *Matrix[float32], l *leftFactor, i0, i1, p0, p1, j0, j1 int, panel *float32, panelRow int, accumulate bool) {
 	tileRows, tileCols := tileShape()
 	full := i1 - (i1-i0)%tileRows
@@ -163,7 +161,7 @@ func (w *workspace) computeTiles(c *Matrix[float32], l *leftFactor, i0, i1, p0, 
 	}
 }
 
-// copySpare writes the part of the spare tile that lies inside c.
+// copySpare writes the part of the spare tile that is inside c.
 func (w *workspace) copySpare(c *Matrix[float32], i0, i1, j0, j1, tileCols int, accumulate bool) {
 	for i := i0; i < i1; i++ {
 		row := c.Data[i*c.Stride+j0:][:j1-j0]
@@ -178,9 +176,9 @@ func (w *workspace) copySpare(c *Matrix[float32], i0, i1, j0, j1, tileCols int, 
 	}
 }
 
-// packLast copies the rows of l beyond the last full tile into w.last (k,
-// lastTileRows). What the copy does not fill, here and in the panels, holds
-// old numbers; they reach only parts of a tile that are not written to c.
+// packLast copies the rows of l beyond the last full tile into w.lastRows (k,
+// lastTileRows). Elements that the copy does not fill, here and in the panels, keep
+// old values; these affect only parts of a tile that are not written to c.
 func (w *workspace) packLast(l *leftFactor, i0, i1, p0, p1, tileRows int) {
 	rows := (i1 - i0) % tileRows
 	lastRows := lastTileRows(rows)

@@ -24,8 +24,7 @@ func tileShape() (rows, cols int) {
 	return 6, 16
 }
 
-// lastTileRows is the height of the tile that takes the rows left over below
-// full tiles.
+// lastTileRows is the height of the tile for the rows that remain below full tiles.
 func lastTileRows(rows int) int {
 	if activeLevel == avx512 && rows > 4 {
 		return 12

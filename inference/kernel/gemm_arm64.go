@@ -6,8 +6,7 @@ func supported() []level { return []level{generic, scalar, neon} }
 
 func tileShape() (rows, cols int) { return 6, 16 }
 
-// lastTileRows is the height of the tile that takes the rows left over below
-// full tiles.
+// lastTileRows is the height of the tile for the rows that remain below full tiles.
 func lastTileRows(rows int) int { return 6 }
 
 // tile computes c (rows, tileCols) = or += a·b over k steps; rows is tileRows.

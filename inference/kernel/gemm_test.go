@@ -117,7 +117,7 @@ func toFloat64(m Matrix[float32]) Matrix[float64] {
 	return w
 }
 
-// Infinities and NaNs must come out where the reference has them and nowhere
+// Infinities and NaNs must be in the result where the reference has them and nowhere
 // else, and subnormal numbers must not be flushed to zero.
 func TestProductSpecials(t *testing.T) {
 	eachLevel(t, func(l level) {
@@ -181,7 +181,7 @@ func TestProductsDoNotAllocate(t *testing.T) {
 	})
 }
 
-func TestChoice(t *testing.T) {
+func TestSelectLevel(t *testing.T) {
 	for _, l := range supported() {
 		if got, err := selectLevel(string(l)); got != l || err != nil {
 			t.Errorf("choose(%q) = %q, %v", l, got, err)

@@ -20,12 +20,12 @@ func ToFloat16(f float32) uint16 {
 	return sign | uint16((bits-112<<23)>>13)
 }
 
-// FromFloat16 returns the number that the bits of a float16 stand for.
+// FromFloat16 returns the value of a float16, given its bits.
 func FromFloat16(h uint16) float32 {
 	sign := uint32(h&0x8000) << 16
 	magnitude := uint32(h & 0x7fff)
 	switch {
-	case magnitude > 0x7c00: // NaN, made quiet as the processors do
+	case magnitude > 0x7c00: // NaN, made quiet as processors do
 		return math.Float32frombits(sign | 0x7fc00000 | magnitude<<13)
 	case magnitude == 0x7c00:
 		return math.Float32frombits(sign | 0x7f800000)

@@ -3,48 +3,45 @@ package kernel
 import "math"
 
 // LayerNorm normalises every row of x (rows, n) to mean 0 and variance 1,
-// then scales by gain (n) and shifts by bias (n). mean and rstd (rows) keep
-// what the backward pass needs. dst may be x.
+// then scales it by gain (n) and shifts it by bias (n). mean and rstd (rows), the
+// reciprocal of the standard deviation, are set for the backward pass. dst may be x.
 func LayerNorm[T Float](dst, x Matrix[T], gain, bias []T, eps T, mean, rstd []T) {
 	x.check("LayerNorm")
-	dst.check("LayerNorm")
-	checkLen("LayerNorm", "dst rows", dst.Rows, x.Rows)
-	checkLen("LayerNorm", "dst row", dst.Cols, x.Cols)
+	dst.checkShape("LayerNorm", x.Rows, x.Cols)
 	checkLen("LayerNorm", "gain", len(gain), x.Cols)
 	checkLen("LayerNorm", "bias", len(bias), x.Cols)
 	checkLen("LayerNorm", "mean", len(mean), x.Rows)
 	checkLen("LayerNorm", "rstd", len(rstd), x.Rows)
-	if useVectors[T]() && x.Cols > 0 && x.Cols%8 == 0 {
-		layerNormTuned(float32s(&dst), float32s(&x), float32Row(gain), float32Row(bias), float32(eps), float32Row(mean), float32Row(rstd))
-		return
-	}
+	tuned := x.Cols > 0 && vectorPart[T](x.Cols) == x.Cols
 	for i := range x.Rows {
-		mean[i], rstd[i] = layerNormNaive(dst.Row(i), x.Row(i), gain, bias, eps)
+		if tuned {
+			rowMean, rowRstd := layerNormVector(first(dst.Row(i)), first(x.Row(i)), first(gain), first(bias), float32(eps), x.Cols)
+			mean[i], rstd[i] = T(rowMean), T(rowRstd)
+		} else {
+			mean[i], rstd[i] = layerNormNaive(dst.Row(i), x.Row(i), gain, bias, eps)
+		}
 	}
 }
 
 // LayerNormBackward sets dx from dy, or adds to it if accumulate is set, and
 // adds to dgain and dbias. x, mean and rstd are those of the forward call.
 func LayerNormBackward[T Float](dx, dy, x Matrix[T], gain, mean, rstd, dgain, dbias []T, accumulate bool) {
-	dx.check("LayerNormBackward")
-	dy.check("LayerNormBackward")
 	x.check("LayerNormBackward")
-	checkLen("LayerNormBackward", "dx rows", dx.Rows, x.Rows)
-	checkLen("LayerNormBackward", "dx row", dx.Cols, x.Cols)
-	checkLen("LayerNormBackward", "dy rows", dy.Rows, x.Rows)
-	checkLen("LayerNormBackward", "dy row", dy.Cols, x.Cols)
+	dx.checkShape("LayerNormBackward", x.Rows, x.Cols)
+	dy.checkShape("LayerNormBackward", x.Rows, x.Cols)
 	checkLen("LayerNormBackward", "gain", len(gain), x.Cols)
 	checkLen("LayerNormBackward", "mean", len(mean), x.Rows)
 	checkLen("LayerNormBackward", "rstd", len(rstd), x.Rows)
 	checkLen("LayerNormBackward", "dgain", len(dgain), x.Cols)
 	checkLen("LayerNormBackward", "dbias", len(dbias), x.Cols)
-	if useVectors[T]() && x.Cols > 0 && x.Cols%8 == 0 {
-		layerNormBackwardTuned(float32s(&dx), float32s(&dy), float32s(&x), float32Row(gain),
-			float32Row(mean), float32Row(rstd), float32Row(dgain), float32Row(dbias), accumulate)
-		return
-	}
+	tuned := x.Cols > 0 && vectorPart[T](x.Cols) == x.Cols
 	for i := range x.Rows {
-		layerNormBackwardNaive(dx.Row(i), dy.Row(i), x.Row(i), gain, mean[i], rstd[i], dgain, dbias, accumulate)
+		if tuned {
+			layerNormBackwardVector(first(dx.Row(i)), first(dy.Row(i)), first(x.Row(i)), first(gain),
+				float32(mean[i]), float32(rstd[i]), first(dgain), first(dbias), accumulate, x.Cols)
+		} else {
+			layerNormBackwardNaive(dx.Row(i), dy.Row(i), x.Row(i), gain, mean[i], rstd[i], dgain, dbias, accumulate)
+		}
 	}
 }
 

@@ -1,18 +1,17 @@
-// Package kernel computes the dense arithmetic of the policy: matrix products
-// in the three forms a forward and a backward pass need, and the few
-// row-wise layers between them. Plain row-major numbers come in, plain
-// row-major numbers go out; nothing here knows of slots, users or aircraft.
-// It stands under the policy step in flight and under the tape in training.
+// Package kernel computes the dense arithmetic of the policy's network: matrix
+// products in the three forms that a forward and a backward pass need, and the
+// row-wise layers between them.
 //
-// Every operation has one naive reference, written to be read. float64
-// always runs it, which is what gradient checks use. float32 runs kernels
-// tuned for the processor, in assembly: AVX2, AVX-512 or NEON, chosen once at
-// start (see Selected). Elsewhere, as on 32-bit ARM, scalar code runs that keeps
-// the processor's registers full.
+// Inputs and outputs: row-major matrices and vectors in the caller's memory. Package
+// model calls it for a step in flight, and training for whole batches.
 //
-// All functions run on the calling goroutine and may be called from many
-// goroutines at once. They do not allocate in steady state. A shape that does
-// not fit is a programmer's error and panics.
+// Every operation has one naive reference, written to be read. float64 always uses
+// it, for gradient checks. float32 uses kernels tuned for the processor, in assembly
+// with AVX2, AVX-512 or NEON, selected once at start (see Selected); on other
+// processors, such as 32-bit ARM, scalar code written for many registers.
+//
+// All functions run on the calling goroutine and may be called concurrently. They do
+// not allocate in steady state. A shape that does not fit panics.
 package kernel
 
 import (
@@ -23,21 +22,21 @@ import (
 // Float is the set of number types that the kernels compute with.
 type Float interface{ ~float32 | ~float64 }
 
-// Matrix is a row-major view of numbers that someone else owns. Element
-// (i, j) is Data[i*Stride+j], and Stride is at least Cols.
+// Matrix is a row-major view of the caller's memory. Element (i, j) is
+// Data[i*Stride+j], and Stride is at least Cols.
 type Matrix[T Float] struct {
 	Rows, Cols, Stride int
 	Data               []T
 }
 
-// View lays a contiguous rows x cols matrix over data.
+// View returns data as a contiguous matrix of rows x cols.
 func View[T Float](data []T, rows, cols int) Matrix[T] {
 	m := Matrix[T]{Rows: rows, Cols: cols, Stride: cols, Data: data}
 	m.check("View")
 	return m
 }
 
-// Slice returns rows r0..r1-1 and columns c0..c1-1 of m, sharing its numbers.
+// Slice returns rows r0..r1-1 and columns c0..c1-1 of m, in the same memory.
 func (m Matrix[T]) Slice(r0, r1, c0, c1 int) Matrix[T] {
 	if r0 < 0 || r1 < r0 || r1 > m.Rows || c0 < 0 || c1 < c0 || c1 > m.Cols {
 		panic(fmt.Sprintf("kernel: Slice [%d:%d, %d:%d] of a %dx%d matrix", r0, r1, c0, c1, m.Rows, m.Cols))
@@ -55,7 +54,7 @@ func (m Matrix[T]) Row(i int) []T {
 	return m.Data[i*m.Stride : i*m.Stride+m.Cols]
 }
 
-// span is how many numbers lie from the first element to the last.
+// span is the number of elements of Data from the first of m to the last.
 func (m Matrix[T]) span() int {
 	if m.Rows == 0 || m.Cols == 0 {
 		return 0
@@ -63,8 +62,8 @@ func (m Matrix[T]) span() int {
 	return (m.Rows-1)*m.Stride + m.Cols
 }
 
-// check panics unless every element of m lies inside Data; the assembly
-// relies on it, so sizes whose product overflows are caught too.
+// check panics unless every element of m is inside Data, also where a product of
+// sizes overflows; the assembly relies on it.
 func (m *Matrix[T]) check(op string) {
 	fits := m.Rows >= 0 && m.Cols >= 0 && m.Stride >= m.Cols
 	if fits && m.Rows > 0 && m.Cols > 0 {
@@ -74,6 +73,14 @@ func (m *Matrix[T]) check(op string) {
 	if !fits {
 		panic(fmt.Sprintf("kernel: %s: matrix %dx%d with stride %d does not fit its %d numbers",
 			op, m.Rows, m.Cols, m.Stride, len(m.Data)))
+	}
+}
+
+// checkShape is check for a matrix that must have that many rows and columns.
+func (m *Matrix[T]) checkShape(op string, rows, cols int) {
+	m.check(op)
+	if m.Rows != rows || m.Cols != cols {
+		panic(fmt.Sprintf("kernel: %s: matrix is %dx%d, want %dx%d", op, m.Rows, m.Cols, rows, cols))
 	}
 }
 

@@ -5,33 +5,39 @@ import "fmt"
 // panelCols is the width of a panel of packed weights.
 const panelCols = 32
 
-// Packed is a weight matrix (in, out) laid out once, at load, for products
-// with few rows: panels of 32 columns, each contiguous down the inputs, the
-// last one padded with zeros. The numbers stay float16, which halves what a
-// product has to read, and are widened in registers; where that is slow they
-// are widened at load.
+// Packed is a weight matrix (in, out) arranged once, at load, for products with few
+// rows: in panels of 32 columns, each contiguous along the inputs, the last one
+// padded with zeros. The weights stay float16, which halves what a product has to
+// read, and are converted in registers; where that is slow they are converted at
+// load.
 type Packed struct {
 	in, out int
 	data    []uint16  // (panels, in, panelCols)
 	widened []float32 // (panels, in, scalarCols), instead
 }
 
-// PackFloat16 lays out w, float16 bits in row-major order (in, out).
+// PackFloat16 arranges w, float16 bits in row-major order (in, out).
 func PackFloat16(w []uint16, in, out int) *Packed {
 	if in < 0 || out < 0 || len(w) != in*out || in > 0 && len(w)/in != out {
-		panic(fmt.Sprintf("kernel: PackHalf: %d numbers for a %dx%d matrix", len(w), in, out))
+		panic(fmt.Sprintf("kernel: PackFloat16: %d numbers for a %dx%d matrix", len(w), in, out))
 	}
 	if activeLevel == scalar {
-		return &Packed{in: in, out: out, widened: widenPanels(w, in, out)}
+		return &Packed{in: in, out: out, widened: packPanels(w, in, out, scalarCols, FromFloat16)}
 	}
-	panels := (out + panelCols - 1) / panelCols
-	p := &Packed{in: in, out: out, data: make([]uint16, panels*in*panelCols)}
+	return &Packed{in: in, out: out, data: packPanels(w, in, out, panelCols, func(h uint16) uint16 { return h })}
+}
+
+// packPanels arranges a matrix (in, out) in panels of cols columns, each contiguous
+// along the inputs, the last one padded with zeros.
+func packPanels[T any](w []uint16, in, out, cols int, convert func(uint16) T) []T {
+	panels := (out + cols - 1) / cols
+	packed := make([]T, panels*in*cols)
 	for i := range in {
 		for j := range out {
-			p.data[(j/panelCols*in+i)*panelCols+j%panelCols] = w[i*out+j]
+			packed[(j/cols*in+i)*cols+j%cols] = convert(w[i*out+j])
 		}
 	}
-	return p
+	return packed
 }
 
 // Size returns the shape of the weights.
@@ -85,9 +91,9 @@ func (p *Packed) addNaive(dst, x Matrix[float32]) {
 	}
 }
 
-// addTuned widens the weights in registers, for up to three rows at a time. A
-// panel stays in the cache while the rows pass; even at 100 rows that is
-// faster than widening it once into memory.
+// addTuned converts the weights in registers, for up to three rows at a time. A panel
+// stays in the cache while all rows use it; even for 100 rows that is faster than
+// converting it once into memory.
 func (p *Packed) addTuned(dst, x Matrix[float32]) {
 	for j0 := 0; j0 < p.out; j0 += panelCols {
 		panel := &p.data[j0*p.in]

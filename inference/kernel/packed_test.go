@@ -81,9 +81,9 @@ func TestPackedDoesNotAllocate(t *testing.T) {
 	})
 }
 
-// Every float16 widens to the number it stands for and rounds back to itself,
-// and the processor agrees.
-func TestEveryHalf(t *testing.T) {
+// Every float16 converts to its value and rounds back to itself, and the processor's
+// conversion agrees.
+func TestEveryFloat16(t *testing.T) {
 	all := make([]uint16, 1<<16)
 	for i := range all {
 		h := uint16(i)
@@ -115,7 +115,7 @@ func TestEveryHalf(t *testing.T) {
 			t.Fatalf("Widen(%#04x) = %g, want %g", h, got, want)
 		}
 		if back := ToFloat16(got); back != h {
-			t.Fatalf("Half(Widen(%#04x)) = %#04x", h, back)
+			t.Fatalf("ToFloat16(FromFloat16(%#04x)) = %#04x", h, back)
 		}
 	}
 	eachLevel(t, func(l level) {
@@ -129,9 +129,9 @@ func TestEveryHalf(t *testing.T) {
 	})
 }
 
-// Half rounds to nearest, ties to even: between any two neighbours the
-// middle goes to the even one, and one step beside it to the nearer.
-func TestHalfRounds(t *testing.T) {
+// ToFloat16 rounds to nearest, ties to even: between any two neighbours the middle
+// rounds to the even one, and one step beside it to the nearer.
+func TestToFloat16Rounds(t *testing.T) {
 	for h := uint16(0); h < 0x7c00; h++ {
 		low := float64(FromFloat16(h))
 		high := float64(FromFloat16(h + 1))
@@ -145,14 +145,14 @@ func TestHalfRounds(t *testing.T) {
 			want uint16
 		}{{middle, even}, {math.Nextafter32(middle, 0), h}, {math.Nextafter32(middle, 1e9), h + 1}} {
 			if got := ToFloat16(c.f); got != c.want {
-				t.Fatalf("Half(%.9g) = %#04x, want %#04x", c.f, got, c.want)
+				t.Fatalf("ToFloat16(%.9g) = %#04x, want %#04x", c.f, got, c.want)
 			}
 			if got := ToFloat16(-c.f); got != c.want|0x8000 {
-				t.Fatalf("Half(%.9g) = %#04x, want %#04x", -c.f, got, c.want|0x8000)
+				t.Fatalf("ToFloat16(%.9g) = %#04x, want %#04x", -c.f, got, c.want|0x8000)
 			}
 		}
 	}
 	if got := ToFloat16(float32(math.Inf(-1))); got != 0xfc00 {
-		t.Errorf("Half(-Inf) = %#04x", got)
+		t.Errorf("ToFloat16(-Inf) = %#04x", got)
 	}
 }

@@ -1,16 +1,16 @@
 package kernel
 
-// The tuned kernels without vectors, for processors whose vectors Go does not
-// reach. An in-order core such as the Cortex-A7 takes some eight cycles for a
-// multiplication and addition but begins one each cycle, so a row of a product
-// is computed in eight sums that do not wait for each other, held in registers:
-// on 32-bit ARM 21 instructions for eight products, elsewhere plain Go.
+// The tuned kernels without vector instructions, for processors whose vector
+// instructions Go's assembler does not have. An in-order core such as the Cortex-A7
+// takes about eight cycles for a multiplication and addition but starts one in each
+// cycle, so a row of a product is computed in eight independent sums, held in
+// registers: on 32-bit ARM with 21 instructions for eight products, on others in Go.
 
 // scalarCols is how many columns are computed at a time, and the width of a
-// panel of weights widened at load: widening takes longer than multiplying here.
+// panel of weights converted at load: here conversion takes longer than multiplication.
 const scalarCols = 8
 
-// addRow is addEight for slices; it looks once, before it, that b is long enough.
+// addRow is addEight for slices; it checks once that b is long enough.
 func addRow(dst *[scalarCols]float32, x, b []float32, stride int) {
 	if len(x) > 0 {
 		_ = b[(len(x)-1)*stride+scalarCols-1]
@@ -35,20 +35,7 @@ func matMulScalar(c, a, b *Matrix[float32], accumulate bool) {
 	}
 }
 
-// widenPanels lays out float16 weights (in, out) as float32, in panels of eight
-// columns, the last one padded with zeros.
-func widenPanels(w []uint16, in, out int) []float32 {
-	panels := (out + scalarCols - 1) / scalarCols
-	wide := make([]float32, panels*in*scalarCols)
-	for i := range in {
-		for j := range out {
-			wide[(j/scalarCols*in+i)*scalarCols+j%scalarCols] = FromFloat16(w[i*out+j])
-		}
-	}
-	return wide
-}
-
-// addScalar is the tuned product of weights that were widened at load.
+// addScalar is the tuned product with weights that were converted at load.
 func (p *Packed) addScalar(dst, x Matrix[float32]) {
 	for j := 0; j < p.out; j += scalarCols {
 		panel := p.widened[j*p.in : (j+scalarCols)*p.in]

@@ -20,27 +20,26 @@ const (
 // activeLevel is the family in use. It is written before main starts and by tests.
 var activeLevel, selectError = selectLevel(os.Getenv("PREFDT_KERNEL"))
 
-// Selected names the kernels in use: the best that the processor has, or the
-// choice of the environment variable PREFDT_KERNEL. A choice that this
-// processor cannot run is an error, and the best it has is used.
+// Selected names the kernels in use: the best that this processor can run, or those
+// requested by the environment variable PREFDT_KERNEL. If it cannot run those, the
+// best are used and the error says so.
 func Selected() (string, error) {
 	return string(activeLevel), selectError
 }
 
-// selectLevel resolves a wish to a level that runs here. Nothing wished for is the
-// best.
-func selectLevel(wish string) (level, error) {
+// selectLevel returns the requested level, or the best if none is requested.
+func selectLevel(requested string) (level, error) {
 	have := supported() // worst first
 	best := have[len(have)-1]
 	names := make([]string, len(have))
 	for i, l := range have {
-		if string(l) == wish {
+		if string(l) == requested {
 			return l, nil
 		}
 		names[i] = string(l)
 	}
-	if wish != "" {
-		return best, fmt.Errorf("PREFDT_KERNEL=%s: this processor runs %s", wish, strings.Join(names, ", "))
+	if requested != "" {
+		return best, fmt.Errorf("PREFDT_KERNEL=%s: this processor runs %s", requested, strings.Join(names, ", "))
 	}
 	return best, nil
 }

@@ -3,10 +3,10 @@ package kernel
 import "math"
 
 // Softmax turns a row of scores into weights that sum to 1, in place. A score
-// of -Inf is masked and gets weight 0; a row of nothing else becomes all
-// zeros, so that an empty set pools to zero and never to NaN.
+// of -Inf is masked and gets weight 0; a row of masked scores alone becomes all
+// zeros, so that pooling an empty set gives zero and not NaN.
 func Softmax[T Float](row []T) {
-	if useVectors[T]() {
+	if vectorised && isTuned[T]() {
 		softmaxTuned(float32Row(row))
 		return
 	}
@@ -18,11 +18,11 @@ func Softmax[T Float](row []T) {
 func SoftmaxBackward[T Float](dx, dy, y []T) {
 	checkLen("SoftmaxBackward", "dx", len(dx), len(y))
 	checkLen("SoftmaxBackward", "dy", len(dy), len(y))
-	if useVectors[T]() {
-		softmaxBackwardTuned(float32Row(dx), float32Row(dy), float32Row(y))
-		return
+	dot, n := Dot(dy, y), vectorPart[T](len(y))
+	if n > 0 {
+		softmaxBackwardVector(first(dx), first(dy), first(y), float32(dot), n)
 	}
-	softmaxBackwardNaive(dx, dy, y)
+	softmaxBackwardNaive(dx[n:], dy[n:], y[n:], dot)
 }
 
 func softmaxNaive[T Float](row []T) {
@@ -43,8 +43,7 @@ func softmaxNaive[T Float](row []T) {
 	scaleNaive(row, 1/sum)
 }
 
-func softmaxBackwardNaive[T Float](dx, dy, y []T) {
-	dot := dotNaive(dy, y)
+func softmaxBackwardNaive[T Float](dx, dy, y []T, dot T) {
 	for j, w := range y {
 		dx[j] = w * (dy[j] - dot)
 	}

@@ -24,7 +24,7 @@ func geluBackwardVector(dx, dy, x *float32, n int) {
 	geluBackwardAVX2(dx, dy, x, n)
 }
 
-// advance returns the address of the number n places on.
+// advance returns the address of the number n after x.
 func advance(x *float32, n int) *float32 { return (*float32)(unsafe.Add(unsafe.Pointer(x), 4*n)) }
 
 //go:noescape

@@ -2,11 +2,11 @@
 
 package kernel
 
-// vectorised says that the row-wise operations have tuned kernels here.
-// Their lengths are multiples of 8; the caller does the rest.
+// vectorised tells whether the row operations have kernels in assembly here. Their
+// lengths are positive multiples of 8.
 const vectorised = true
 
-// vectorConstants feeds the assembly, which knows it by position.
+// vectorConstants are the constants of the assembly, which reads them by position.
 //
 //lint:ignore U1000 read by the assembly
 var vectorConstants = [...]float32{
@@ -21,12 +21,12 @@ func addVector(dst, x *float32, n int)
 //go:noescape
 func addScaledVector(dst *float32, s float32, x *float32, n int)
 
-// maxVector returns the largest of x; a NaN may or may not win.
+// maxVector returns the largest of x; with a NaN among them, either that or a NaN.
 //
 //go:noescape
 func maxVector(x *float32, n int) float32
 
-// expSumVector replaces x by exp(x - top) and returns the sum.
+// expSumVector replaces x by exp(x - top) and returns the sum of the results.
 //
 //go:noescape
 func expSumVector(x *float32, top float32, n int) float32

@@ -77,7 +77,7 @@ func TestRowOperations(t *testing.T) {
 
 			Softmax(y)
 			SoftmaxBackward(got, dy, y)
-			softmaxBackwardNaive(want, dy, y)
+			softmaxBackwardNaive(want, dy, y, dotNaive(dy, y))
 			checkNear(t, what("SoftmaxBackward"), got, want, 5e-6)
 		}
 	})

@@ -1,11 +1,11 @@
-// Package motion says where the aircraft fly.
+// Package motion plans where the aircraft fly, and keeps their moves within limits.
 //
-// What each slot's reports tell of users and tasks comes in; a target for every
-// aircraft goes out, and how fast to fly there at a price of energy, then the
-// displacement, and last the joint displacement that respects speed, area and
-// separation (Limit). It stands beside dispatch: the teacher flies by it, the
-// policy reads the targets and takes the speed, and Limit is the last word
-// before the setpoints.
+// Inputs: the users and tasks reported in each slot, the aircraft's positions, and
+// a price of energy. Outputs: a target for each aircraft and the speed to fly there
+// (Planner), one slot's displacement towards a target (MoveToward), and the joint
+// displacement that keeps speed, area and separation (Limiter). The teachers fly by
+// all three; the policy reads the targets, takes the speed and limits its moves; the
+// leader's flight envelope limits them again before the setpoints.
 package motion
 
 import (
@@ -15,85 +15,85 @@ import (
 	"prefdt/inference/slot"
 )
 
-// MaxUsers is how many users a tracker remembers; beyond it the one that was
-// first heard of longest ago makes room.
+// MaxUsers is how many users a Planner remembers; beyond it a new one replaces the
+// user whose first report is the oldest.
 const MaxUsers = 4096
 
-// Planner remembers where each user was last heard. Its zero value is ready.
+// Planner remembers the last reported position of each user and the mean task, and
+// plans the aircraft's targets and speeds with them. Its zero value is ready.
 type Planner struct {
-	userIndex map[int]int // user's ID -> place in known
+	userIndex map[int]int // user's ID -> index into userIDs and positions
 	userIDs   []int
 	positions []physics.Position
-	oldest    int // place to be reused once full
+	oldest    int // index to be reused once full
 
-	observed taskSums // what tasks asked for so far
+	observed taskSums // of the tasks reported so far
 
-	channel          physics.Channel // that links was made for
+	channel          physics.Channel // that linkTable was computed for
 	altitudeM, areaM float64
-	linkTable        [129]linkPoint // at even distances up to reach
+	linkTable        [129]linkPoint // at even distances up to tableRangeSides
 	delayTable       [129]userView  // the same for the mean task
-	tasks            taskSums
+	tasks            taskSums       // observed or, before any task was, assumed
 	penaltyS         float64
-	edgeTimeS        float64 // of the mean task on an aircraft
-	samplePositions  []physics.Position
-	views            []userView // (user, aircraft)
+	edgeTimeS        float64            // of the mean task on an aircraft
+	samplePositions  []physics.Position // of the users that delays are computed for
+	views            []userView         // (user, aircraft)
 	fleetSize        int
 	searchOrder      []int
-	savedDelayS      []float64 // per aircraft, what a slot at its target saves
+	savedDelayS      []float64 // per aircraft, per slot at its target instead of where it is
+	bestSpeedMPS     float64   // v*
+	minFlightW       float64   // P(v*)
 }
 
-// Reset forgets every user and keeps the memory.
-func (t *Planner) Reset() {
-	clear(t.userIndex)
-	t.userIDs, t.positions, t.oldest = t.userIDs[:0], t.positions[:0], 0
-	t.observed = taskSums{}
+// Reset forgets every user and task, for another mission.
+func (p *Planner) Reset() {
+	clear(p.userIndex)
+	p.userIDs, p.positions, p.oldest = p.userIDs[:0], p.positions[:0], 0
+	p.observed = taskSums{}
 }
 
-// KnownUsers returns the number of users remembered.
-func (t *Planner) KnownUsers() int { return len(t.positions) }
-
-// Observe notes the positions of users heard in a slot. One that is not on
-// this planet is left out.
-func (t *Planner) Observe(users []slot.User) {
-	if t.userIndex == nil {
-		t.userIndex = make(map[int]int)
+// Observe adds the tasks and positions of users that reported in a slot. Positions
+// that are not valid are ignored.
+func (p *Planner) Observe(users []slot.User) {
+	if p.userIndex == nil {
+		p.userIndex = make(map[int]int)
 	}
-	t.observed.slots++
+	p.observed.slots++
 	for i := range users {
-		id, p, task := users[i].ID, users[i].Position, users[i].Task
+		id, position, task := users[i].ID, users[i].Position, users[i].Task
 		if localS := task.LocalTimeS(users[i].CPUHz); localS > 0 && localS < 1e6 && task.Bits < 1e12 && task.DeadlineS > 0 && task.DeadlineS < 1e6 {
-			t.observed.tasks++
-			t.observed.bits += task.Bits
-			t.observed.cycles += task.Cycles()
-			t.observed.localS += localS
-			t.observed.deadlineS += task.DeadlineS
+			p.observed.tasks++
+			p.observed.bits += task.Bits
+			p.observed.cycles += task.Cycles()
+			p.observed.localS += localS
+			p.observed.deadlineS += task.DeadlineS
 		}
-		if !p.Valid() {
+		if !position.Valid() {
 			continue
 		}
-		if k, ok := t.userIndex[id]; ok {
-			t.positions[k] = p
+		if k, ok := p.userIndex[id]; ok {
+			p.positions[k] = position
 			continue
 		}
-		if len(t.positions) < MaxUsers {
-			t.userIndex[id] = len(t.positions)
-			t.userIDs, t.positions = append(t.userIDs, id), append(t.positions, p)
+		if len(p.positions) < MaxUsers {
+			p.userIndex[id] = len(p.positions)
+			p.userIDs, p.positions = append(p.userIDs, id), append(p.positions, position)
 			continue
 		}
-		delete(t.userIndex, t.userIDs[t.oldest])
-		t.userIndex[id] = t.oldest
-		t.userIDs[t.oldest], t.positions[t.oldest] = id, p
-		t.oldest = (t.oldest + 1) % MaxUsers
+		delete(p.userIndex, p.userIDs[p.oldest])
+		p.userIndex[id] = p.oldest
+		p.userIDs[p.oldest], p.positions[p.oldest] = id, position
+		p.oldest = (p.oldest + 1) % MaxUsers
 	}
 }
 
-// MoveToward returns the displacement of a slot that flies from a place towards a
-// target: dashM metres, if that is more than stepM, while it is far. It always
-// flies stepM, because hovering costs more than flying at v*: near the target
-// it circles, to the left, at two and a half steps from it, a turn that a real
-// airframe can fly at that speed (a centripetal 3.4 m/s2 at 8.4 m/s; flying to
-// and fro through the target would ask for 17).
-func MoveToward(from, target physics.Position, stepM, dashM float64) physics.Position {
+// MoveToward returns one slot's displacement from a position towards a target. Far
+// from the target it is transitM metres long, or stepM if that is more; near the
+// target always stepM, because hovering costs more than flying at v*. There the
+// aircraft circles the target to the left, at two and a half steps from it, a turn
+// that an airframe can fly at that speed (a centripetal acceleration of 3.4 m/s2 at
+// 8.4 m/s; flying to and fro through the target would need 17).
+func MoveToward(from, target physics.Position, stepM, transitM float64) physics.Position {
 	if !(stepM > 0) || !from.Valid() || !target.Valid() {
 		return physics.Position{}
 	}
@@ -101,7 +101,7 @@ func MoveToward(from, target physics.Position, stepM, dashM float64) physics.Pos
 	d := target.Sub(from)
 	r := d.Norm()
 	if r >= radiusM+stepM {
-		return d.Scale(max(stepM, dashM) / r)
+		return d.Scale(max(stepM, transitM) / r)
 	}
 	if r < 1e-6*stepM {
 		return physics.Position{EastM: stepM}
@@ -110,8 +110,8 @@ func MoveToward(from, target physics.Position, stepM, dashM float64) physics.Pos
 	if r+stepM <= radiusM {
 		return ahead.Scale(-stepM) // outwards, to the circle
 	}
-	// Where the circle about the target meets the circle of one step about us:
-	// along of the step points at the target, the rest to the right of it,
+	// The move ends where the circle about the target meets the circle of one step
+	// about the aircraft: along points at the target, across to the right of it,
 	// which circles the target to the left.
 	along := (r*r + stepM*stepM - radiusM*radiusM) / (2 * r)
 	across := math.Sqrt(max(0, stepM*stepM-along*along))

@@ -23,9 +23,9 @@ func randomAircraft(r *rand.Rand, n int) (aircraft []slot.Aircraft) {
 	return aircraft
 }
 
-// From any place, Move flies exactly one step, reaches the circle about the
+// From any position, MoveToward flies exactly one step, reaches the circle about the
 // target and stays on it.
-func TestMoveReachesAndCircles(t *testing.T) {
+func TestMoveTowardReachesAndCircles(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 1))
 	const step = 8.4
 	for trial := range 200 {
@@ -56,44 +56,44 @@ func TestMoveReachesAndCircles(t *testing.T) {
 		}
 	}
 	if d := MoveToward(physics.Position{EastM: math.NaN()}, physics.Position{}, 8, 0); d != (physics.Position{}) {
-		t.Errorf("from nowhere it flies %v", d)
+		t.Errorf("from an invalid position it flies %v", d)
 	}
 }
 
 func TestMemoryIsBounded(t *testing.T) {
-	var tracker Planner
+	var planner Planner
 	for id := range 3 * MaxUsers {
-		tracker.Observe([]slot.User{{ID: id, Position: physics.Position{EastM: float64(id)}}})
+		planner.Observe([]slot.User{{ID: id, Position: physics.Position{EastM: float64(id)}}})
 	}
-	tracker.Observe([]slot.User{{ID: -1, Position: physics.Position{EastM: math.Inf(1)}}})
-	if tracker.KnownUsers() != MaxUsers || len(tracker.userIndex) != MaxUsers {
-		t.Fatalf("remembers %d users, indexes %d", tracker.KnownUsers(), len(tracker.userIndex))
+	planner.Observe([]slot.User{{ID: -1, Position: physics.Position{EastM: math.Inf(1)}}})
+	if len(planner.positions) != MaxUsers || len(planner.userIndex) != MaxUsers {
+		t.Fatalf("remembers %d users, indexes %d", len(planner.positions), len(planner.userIndex))
 	}
-	for id, k := range tracker.userIndex {
-		if tracker.userIDs[k] != id || tracker.positions[k].EastM != float64(id) || id < 2*MaxUsers {
-			t.Fatalf("user %d is kept as %d at %v", id, tracker.userIDs[k], tracker.positions[k])
+	for id, k := range planner.userIndex {
+		if planner.userIDs[k] != id || planner.positions[k].EastM != float64(id) || id < 2*MaxUsers {
+			t.Fatalf("user %d is kept as %d at %v", id, planner.userIDs[k], planner.positions[k])
 		}
 	}
-	tracker.Reset()
-	if tracker.KnownUsers() != 0 {
-		t.Error("reset remembers")
+	planner.Reset()
+	if len(planner.positions) != 0 {
+		t.Error("Reset does not forget users")
 	}
 }
 
 func TestNoAllocation(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 1))
 	users, aircraft := randomUsers(r, 10), randomAircraft(r, 4)
-	var tracker Planner
-	var e Limiter
+	var planner Planner
+	var limiter Limiter
 	var targets []physics.Position
 	at, moves := make([]physics.Position, 4), make([]physics.Position, 4)
 	slot := func() {
-		tracker.Observe(users)
-		targets = tracker.Targets(&testPhysics, aircraft, targets)
+		planner.Observe(users)
+		targets = planner.Targets(&testPhysics, aircraft, targets)
 		for m := range aircraft {
-			at[m], moves[m] = physics.Position{EastM: 500 + 5*float64(m)}, MoveToward(aircraft[m].Position, targets[m], 8.4, tracker.SpeedMPS(&testPhysics, m, 50, 100, 1e-3))
+			at[m], moves[m] = physics.Position{EastM: 500 + 5*float64(m)}, MoveToward(aircraft[m].Position, targets[m], 8.4, planner.SpeedMPS(&testPhysics, m, 50, 100, 1e-3))
 		}
-		e.Limit(at, moves, standardLimits)
+		limiter.Limit(at, moves, standardLimits)
 	}
 	slot()
 	if n := testing.AllocsPerRun(100, slot); n != 0 {
@@ -104,10 +104,10 @@ func TestNoAllocation(t *testing.T) {
 func BenchmarkTargets(b *testing.B) {
 	r := rand.New(rand.NewPCG(6, 1))
 	users, aircraft := randomUsers(r, 10), randomAircraft(r, 2)
-	var tracker Planner
+	var planner Planner
 	var targets []physics.Position
 	for b.Loop() {
-		tracker.Observe(users)
-		targets = tracker.Targets(&testPhysics, aircraft, targets)
+		planner.Observe(users)
+		targets = planner.Targets(&testPhysics, aircraft, targets)
 	}
 }

@@ -12,22 +12,21 @@ type Limits struct {
 	SpeedMaxMPS float64 // C1: metres in a slot of one second
 	SeparationM float64 // C2: at every instant of the slot
 	AreaSideM   float64 // side of the square, 0 for none
-	Fixed       []bool  // who flies on whatever the limits, and makes no way; nil: nobody
+	Fixed       []bool  // aircraft whose moves are not changed, whatever the limits; nil: none
 }
 
-// Limiter brings joint displacements inside limits. It holds the working
-// memory; its zero value is ready.
+// Limiter changes joint displacements so that they keep limits. It holds working
+// memory only; its zero value is ready.
 type Limiter struct {
 	requested, correction, safeMoves, unscaledMoves []physics.Position
 	scale                                           []float64
-	conflicts                                       int
 }
 
 const (
-	// maxProjections bounds the sweeps that look for the least change.
+	// maxProjections bounds the rounds that look for the least change.
 	maxProjections = 40
-	// separationMargin is what the projections keep beyond the separation, so that they
-	// end inside it instead of approaching it for ever.
+	// separationMargin enlarges the separation in the projections, so that they end
+	// inside the limit instead of approaching it for ever.
 	separationMargin = 1.01
 )
 
@@ -36,58 +35,59 @@ const (
 // SeparationM apart all along the straight segments flown. Of a pair that
 // starts closer than that, neither the end nor any instant is closer than the
 // start, and they move apart. An aircraft that starts outside the area ends no
-// farther outside. One that is fixed does as it does; beside it, in a crowd,
-// not all of this can be had. Moves that are not finite count as none;
-// positions must be finite. It reports whether it changed anything.
+// farther outside. The moves of fixed aircraft are not changed; in a dense group
+// around one, not all of this is possible. Moves that are not finite count as
+// zero; positions must be finite. Limit reports whether it changed a move.
 //
 // Conflicts are resolved by projecting each pair's relative displacement onto
 // the boundary of its velocity obstacle (van den Berg et al., Reciprocal n-body
-// collision avoidance, 2011), half to each aircraft, for all pairs at once. What
-// that leaves unresolved in a crowd is scaled down, aircraft by aircraft,
+// collision avoidance, 2011), half to each aircraft, for all pairs at once. In a
+// dense group some conflicts remain; those moves are scaled, aircraft by aircraft,
 // towards a joint displacement known to be safe.
-func (e *Limiter) Limit(positions, moves []physics.Position, l Limits) (changed bool) {
+func (l *Limiter) Limit(positions, moves []physics.Position, limits Limits) (changed bool) {
 	n := len(moves)
-	e.requested = append(e.requested[:0], moves...)
+	l.requested = append(l.requested[:0], moves...)
 	for i := range moves {
 		if !moves[i].Valid() {
 			moves[i] = physics.Position{}
 		}
-		moves[i] = l.clamp(i, positions[i], moves[i])
+		moves[i] = limits.clamp(i, positions[i], moves[i])
 	}
 	for range maxProjections {
-		e.correction, e.conflicts = reuse.Slice(e.correction, n), 0
+		l.correction = reuse.Slice(l.correction, n)
+		conflict := false
 		for i := range n {
 			for j := range i {
-				mine, theirs := l.avoidanceShares(i, j)
-				if mine+theirs == 0 {
+				ofI, ofJ := limits.avoidanceShares(i, j)
+				if ofI+ofJ == 0 {
 					continue
 				}
-				u := separatingChange(positions[j].Sub(positions[i]), moves[i].Sub(moves[j]), separationMargin*l.SeparationM, j, i)
-				if u == (physics.Position{}) {
+				change := separatingChange(positions[j].Sub(positions[i]), moves[i].Sub(moves[j]), separationMargin*limits.SeparationM, j, i)
+				if change == (physics.Position{}) {
 					continue
 				}
-				e.correction[i] = e.correction[i].Add(u.Scale(mine))
-				e.correction[j] = e.correction[j].Sub(u.Scale(theirs))
-				e.conflicts++
+				l.correction[i] = l.correction[i].Add(change.Scale(ofI))
+				l.correction[j] = l.correction[j].Sub(change.Scale(ofJ))
+				conflict = true
 			}
 		}
-		if e.conflicts == 0 {
+		if !conflict {
 			break
 		}
 		for i := range n {
-			moves[i] = l.clamp(i, positions[i], moves[i].Add(e.correction[i]))
+			moves[i] = limits.clamp(i, positions[i], moves[i].Add(l.correction[i]))
 		}
 	}
-	e.scaleToSafe(positions, moves, l)
+	l.scaleToSafe(positions, moves, limits)
 	for i := range moves {
-		changed = changed || moves[i] != e.requested[i]
+		changed = changed || moves[i] != l.requested[i]
 	}
 	return changed
 }
 
 func (l Limits) fixed(i int) bool { return l.Fixed != nil && l.Fixed[i] }
 
-// avoidanceShares is how much of the way each of a pair makes.
+// avoidanceShares are the shares of a pair's separating change that each one makes.
 func (l Limits) avoidanceShares(i, j int) (ofI, ofJ float64) {
 	switch {
 	case l.fixed(i) && l.fixed(j):
@@ -100,7 +100,7 @@ func (l Limits) avoidanceShares(i, j int) (ofI, ofJ float64) {
 	return 0.5, 0.5
 }
 
-// clamp keeps one displacement inside speed and area.
+// clamp keeps aircraft i's displacement within speed and area.
 func (l Limits) clamp(i int, from, move physics.Position) physics.Position {
 	if l.fixed(i) {
 		return move
@@ -115,21 +115,21 @@ func (l Limits) clamp(i int, from, move physics.Position) physics.Position {
 }
 
 // separatingChange returns the least change of the relative displacement v that keeps
-// two aircraft apart by separationM during the slot, where p points from one
-// to the other and v is the displacement of the first relative to the second;
-// zero if they already do. Of a pair that starts closer it asks that they end
-// as far apart. i and j only choose the direction of two in the same place.
+// two aircraft apart by separationM during the slot, and zero if none is needed. p
+// points from the first to the second, and v is the displacement of the first
+// relative to the second. A pair that starts closer must end that far apart. i and
+// j only choose the direction for two aircraft in the same position.
 func separatingChange(p, v physics.Position, separationM float64, i, j int) physics.Position {
 	distance := p.Norm()
 	if distance < separationM {
 		away := p.Scale(-1)
 		if distance < 1e-9 {
-			sin, cos := math.Sincos(2.399963 * float64(i+64*j)) // the golden angle spreads a pile evenly
+			sin, cos := math.Sincos(2.399963 * float64(i+64*j)) // the golden angle spreads many of them evenly
 			away, distance = physics.Position{EastM: cos, NorthM: sin}, 1
 		}
 		away = away.Scale(1 / distance)
-		if lack := separationM - p.Norm() - v.Dot(away); lack > 0 {
-			return away.Scale(lack)
+		if missing := separationM - p.Norm() - v.Dot(away); missing > 0 {
+			return away.Scale(missing)
 		}
 		return physics.Position{}
 	}
@@ -138,7 +138,7 @@ func separatingChange(p, v physics.Position, separationM float64, i, j int) phys
 	}
 	w := v.Sub(p)
 	if toward := w.Dot(p); toward < 0 && toward*toward > separationM*separationM*w.Dot(w) {
-		r := w.Norm() // the end of the slot is the closest: leave the disc about the other
+		r := w.Norm() // closest at the end of the slot: leave the disc about the other there
 		return w.Scale((separationM - r) / r)
 	}
 	leg := math.Sqrt(max(0, distance*distance-separationM*separationM))
@@ -146,57 +146,57 @@ func separatingChange(p, v physics.Position, separationM float64, i, j int) phys
 	if p.EastM*w.NorthM-p.NorthM*w.EastM <= 0 {
 		side = -separationM
 	}
-	// The tangent to the other's disc on the nearer side; head on, to the right.
+	// The tangent to the disc about the other, on the nearer side; head on, to the right.
 	tangent := physics.Position{EastM: p.EastM*leg - p.NorthM*side, NorthM: p.EastM*side + p.NorthM*leg}.Scale(1 / (distance * distance))
 	along := max(0, v.Dot(tangent))
 	return tangent.Scale(along).Sub(v)
 }
 
 // scaleToSafe scales the moves of aircraft still in conflict towards a joint
-// displacement without any, until none is left; each round scales at least one
-// that was not yet fully scaled, so it ends.
-func (e *Limiter) scaleToSafe(positions, moves []physics.Position, l Limits) {
+// displacement without conflicts, until none is left. It ends, because each round
+// scales at least one move that was not yet fully scaled.
+func (l *Limiter) scaleToSafe(positions, moves []physics.Position, limits Limits) {
 	n := len(moves)
-	if !e.markConflicts(positions, moves, l) {
+	if !l.markConflicts(positions, moves, limits) {
 		return
 	}
-	e.findSafeMoves(positions, l)
+	l.findSafeMoves(positions, limits)
 	for i := range n {
-		if l.fixed(i) {
-			e.safeMoves[i] = moves[i]
+		if limits.fixed(i) {
+			l.safeMoves[i] = moves[i]
 		}
 	}
-	e.unscaledMoves = append(e.unscaledMoves[:0], moves...)
-	e.scale = reuse.Slice(e.scale, n)
+	l.unscaledMoves = append(l.unscaledMoves[:0], moves...)
+	l.scale = reuse.Slice(l.scale, n)
 	for i := range n {
-		e.scale[i] = 1
+		l.scale[i] = 1
 	}
 	const least = 1.0 / 32
 	for range 6 * n {
 		for i := range n {
-			if e.correction[i].EastM == 0 {
+			if l.correction[i].EastM == 0 {
 				continue
 			}
-			if e.scale[i] /= 2; e.scale[i] < least {
-				e.scale[i] = 0
+			if l.scale[i] /= 2; l.scale[i] < least {
+				l.scale[i] = 0
 			}
-			moves[i] = e.safeMoves[i].Add(e.unscaledMoves[i].Sub(e.safeMoves[i]).Scale(e.scale[i]))
+			moves[i] = l.safeMoves[i].Add(l.unscaledMoves[i].Sub(l.safeMoves[i]).Scale(l.scale[i]))
 		}
-		if !e.markConflicts(positions, moves, l) {
+		if !l.markConflicts(positions, moves, limits) {
 			return
 		}
 	}
-	copy(moves, e.safeMoves)
+	copy(moves, l.safeMoves)
 }
 
-// markConflicts marks, in correction, the aircraft that break the separation.
-func (e *Limiter) markConflicts(positions, moves []physics.Position, l Limits) (any bool) {
-	e.correction = reuse.Slice(e.correction, len(moves))
+// markConflicts marks, in correction, the aircraft that do not keep the separation.
+func (l *Limiter) markConflicts(positions, moves []physics.Position, limits Limits) (any bool) {
+	l.correction = reuse.Slice(l.correction, len(moves))
 	for i := range moves {
 		for j := range i {
-			mine, theirs := l.avoidanceShares(i, j)
-			if mine+theirs > 0 && !StaysApart(positions[i].Sub(positions[j]), moves[i].Sub(moves[j]), l.SeparationM) {
-				e.correction[i].EastM, e.correction[j].EastM = max(e.correction[i].EastM, mine), max(e.correction[j].EastM, theirs)
+			ofI, ofJ := limits.avoidanceShares(i, j)
+			if ofI+ofJ > 0 && !StaysApart(positions[i].Sub(positions[j]), moves[i].Sub(moves[j]), limits.SeparationM) {
+				l.correction[i].EastM, l.correction[j].EastM = max(l.correction[i].EastM, ofI), max(l.correction[j].EastM, ofJ)
 				any = true
 			}
 		}
@@ -204,11 +204,11 @@ func (e *Limiter) markConflicts(positions, moves []physics.Position, l Limits) (
 	return any
 }
 
-// findSafeMoves finds a joint displacement that brings no pair closer: none, if every
-// pair starts far enough apart, else the whole fleet stretched along each axis
-// as far as speed and area allow, until the closest pair is apart.
-func (e *Limiter) findSafeMoves(positions []physics.Position, l Limits) {
-	e.safeMoves = reuse.Slice(e.safeMoves, len(positions))
+// findSafeMoves finds a joint displacement that brings no pair closer: no move at all
+// if every pair starts far enough apart, else one that stretches the whole fleet
+// along each axis, as far as speed and area allow, until the closest pair is apart.
+func (l *Limiter) findSafeMoves(positions []physics.Position, limits Limits) {
+	l.safeMoves = reuse.Slice(l.safeMoves, len(positions))
 	nearest := math.Inf(1)
 	low, high := positions[0], positions[0]
 	for i, p := range positions {
@@ -220,23 +220,23 @@ func (e *Limiter) findSafeMoves(positions []physics.Position, l Limits) {
 		low = physics.Position{EastM: min(low.EastM, p.EastM), NorthM: min(low.NorthM, p.NorthM)}
 		high = physics.Position{EastM: max(high.EastM, p.EastM), NorthM: max(high.NorthM, p.NorthM)}
 	}
-	if nearest >= l.SeparationM {
+	if nearest >= limits.SeparationM {
 		return
 	}
-	growth := min(separationMargin*l.SeparationM/nearest-1, 1e6)
-	growEast, shiftEast := stretch(low.EastM, high.EastM, growth, l.AreaSideM)
-	growNorth, shiftNorth := stretch(low.NorthM, high.NorthM, growth, l.AreaSideM)
+	growth := min(separationMargin*limits.SeparationM/nearest-1, 1e6)
+	growEast, shiftEast := stretch(low.EastM, high.EastM, growth, limits.AreaSideM)
+	growNorth, shiftNorth := stretch(low.NorthM, high.NorthM, growth, limits.AreaSideM)
 	longest := 0.0
 	for i, p := range positions {
-		e.safeMoves[i] = physics.Position{
+		l.safeMoves[i] = physics.Position{
 			EastM:  growEast*(p.EastM-(low.EastM+high.EastM)/2) + shiftEast,
 			NorthM: growNorth*(p.NorthM-(low.NorthM+high.NorthM)/2) + shiftNorth,
 		}
-		longest = max(longest, e.safeMoves[i].Norm())
+		longest = max(longest, l.safeMoves[i].Norm())
 	}
-	if longest > l.SpeedMaxMPS {
-		for i := range e.safeMoves {
-			e.safeMoves[i] = e.safeMoves[i].Scale(l.SpeedMaxMPS / longest * (1 - 1e-15))
+	if longest > limits.SpeedMaxMPS {
+		for i := range l.safeMoves {
+			l.safeMoves[i] = l.safeMoves[i].Scale(limits.SpeedMaxMPS / longest * (1 - 1e-15))
 		}
 	}
 }
@@ -256,10 +256,9 @@ func stretch(low, high, growth, areaM float64) (grow, shift float64) {
 	return grow, max(0, -low) - max(0, high-areaM)
 }
 
-// StaysApart reports whether a pair, p from one another at a second's start and
-// displaced by v relative to one another in it, keeps a separation or, having
-// started closer, comes no closer. The tolerance, in square metres, is that of
-// rounding.
+// StaysApart reports whether a pair of aircraft, with relative position p at the
+// start of a slot and relative displacement v in it, keeps a separation or, if it
+// starts closer, comes no closer. The tolerance, in square metres, covers rounding.
 func StaysApart(p, v physics.Position, separationM float64) bool {
 	if p.Norm() < separationM {
 		return p.Dot(v) >= -1e-9
@@ -267,7 +266,7 @@ func StaysApart(p, v physics.Position, separationM float64) bool {
 	return closestApproach(p, v) >= separationM
 }
 
-// closestApproach returns the least distance of such a pair during the second.
+// closestApproach returns the least distance of such a pair during the slot.
 func closestApproach(p, v physics.Position) float64 {
 	t := 0.0
 	if vv := v.Dot(v); vv > 0 {

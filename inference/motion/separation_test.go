@@ -18,19 +18,19 @@ func caseCount(cases int) int {
 	return cases
 }
 
-// randomCluster draws a fleet within a small part of the area, and its wishes.
+// randomCluster draws a fleet within a small part of the area, and its requested moves.
 func randomCluster(r *rand.Rand, n int, sideM float64, legal bool) (at, moves []physics.Position) {
 	corner := physics.Position{EastM: r.Float64() * (1000 - sideM), NorthM: r.Float64() * (1000 - sideM)}
 	if r.IntN(3) == 0 {
-		corner = physics.Position{} // in the corner, where there is least room
+		corner = physics.Position{} // in the corner, where there is the least space
 	}
 	for len(at) < n {
 		p := corner.Add(physics.Position{EastM: r.Float64() * sideM, NorthM: r.Float64() * sideM})
-		free := true
+		apart := true
 		for _, q := range at {
-			free = free && p.Sub(q).Norm() >= standardLimits.SeparationM
+			apart = apart && p.Sub(q).Norm() >= standardLimits.SeparationM
 		}
-		if legal && !free {
+		if legal && !apart {
 			continue
 		}
 		at = append(at, p)
@@ -69,32 +69,32 @@ func checkLimits(t *testing.T, at, moves []physics.Position, strict bool) {
 
 func TestLimitKeepsSeparation(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
-	var e Limiter
+	var limiter Limiter
 	for range caseCount(6000) {
 		n := 1 + r.IntN(12)
 		at, moves := randomCluster(r, n, 15*math.Sqrt(float64(n))+60*r.Float64(), true)
-		e.Limit(at, moves, standardLimits)
+		limiter.Limit(at, moves, standardLimits)
 		checkLimits(t, at, moves, false)
 	}
 	for range 20 {
 		at, moves := randomCluster(r, 64, 180, true)
-		e.Limit(at, moves, standardLimits)
+		limiter.Limit(at, moves, standardLimits)
 		checkLimits(t, at, moves, false)
 	}
 }
 
 func TestLimitPartsThoseTooClose(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 1))
-	var e Limiter
+	var limiter Limiter
 	for range caseCount(6000) {
 		at, moves := randomCluster(r, 2+r.IntN(8), 5+40*r.Float64(), false)
-		e.Limit(at, moves, standardLimits)
+		limiter.Limit(at, moves, standardLimits)
 		checkLimits(t, at, moves, true)
 	}
-	at := make([]physics.Position, 9) // a pile in a corner
+	at := make([]physics.Position, 9) // all in one corner
 	moves := make([]physics.Position, 9)
 	for range 5 {
-		e.Limit(at, moves, standardLimits)
+		limiter.Limit(at, moves, standardLimits)
 		checkLimits(t, at, moves, false)
 		for i := range at {
 			at[i], moves[i] = at[i].Add(moves[i]), physics.Position{}
@@ -110,18 +110,18 @@ func TestLimitPartsThoseTooClose(t *testing.T) {
 }
 
 func TestLimitLeavesTheRest(t *testing.T) {
-	var e Limiter
+	var limiter Limiter
 	at := []physics.Position{{EastM: 100, NorthM: 100}, {EastM: 150, NorthM: 100}, {EastM: 500, NorthM: 500}}
 	moves := []physics.Position{{EastM: 8}, {EastM: 8}, {EastM: -3, NorthM: 7}}
 	want := append([]physics.Position{}, moves...)
-	if e.Limit(at, moves, standardLimits) {
-		t.Errorf("a free flight was changed to %v", moves)
+	if limiter.Limit(at, moves, standardLimits) {
+		t.Errorf("moves without a conflict were changed to %v", moves)
 	}
-	// Head on with no room left to slow down, the two pass on the same side,
-	// which settles who gives way; the third is not touched.
+	// Head on and too late to slow down, the two pass on the same side, so that both
+	// give way alike; the third is not changed.
 	at[1].EastM = 110.5
 	moves[0].EastM, moves[1].EastM = 12, -12
-	if !e.Limit(at, moves, standardLimits) || moves[2] != want[2] {
+	if !limiter.Limit(at, moves, standardLimits) || moves[2] != want[2] {
 		t.Fatalf("got %v", moves)
 	}
 	checkLimits(t, at, moves, false)
@@ -129,28 +129,28 @@ func TestLimitLeavesTheRest(t *testing.T) {
 		t.Errorf("head on, the two did not pass on the same side: %v", moves)
 	}
 	moves[0] = physics.Position{EastM: math.NaN()}
-	if e.Limit(at, moves, standardLimits); moves[0].Norm() > 30 {
+	if limiter.Limit(at, moves, standardLimits); moves[0].Norm() > 30 {
 		t.Errorf("NaN became %v", moves[0])
 	}
 }
 
-// How much more than needed Limit changes: against the least change that a
-// dense search over both displacements finds, for two aircraft.
+// Limit changes little more than needed, compared with the least change that a fine
+// search over both displacements of two aircraft finds.
 func TestLimitChangesLittle(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 1))
-	var e Limiter
+	var limiter Limiter
 	worst := 0.0
 	for range caseCount(200) {
 		at := []physics.Position{{EastM: 500, NorthM: 500}, {EastM: 500 + 11 + 10*r.Float64(), NorthM: 500}}
-		wish := []physics.Position{{EastM: 15 * r.Float64(), NorthM: 10 * (r.Float64() - 0.5)}, {EastM: -15 * r.Float64(), NorthM: 10 * (r.Float64() - 0.5)}}
-		moves := append([]physics.Position{}, wish...)
-		if !e.Limit(at, moves, standardLimits) {
+		requested := []physics.Position{{EastM: 15 * r.Float64(), NorthM: 10 * (r.Float64() - 0.5)}, {EastM: -15 * r.Float64(), NorthM: 10 * (r.Float64() - 0.5)}}
+		moves := append([]physics.Position{}, requested...)
+		if !limiter.Limit(at, moves, standardLimits) {
 			continue
 		}
-		got := math.Hypot(moves[0].Sub(wish[0]).Norm(), moves[1].Sub(wish[1]).Norm())
+		got := math.Hypot(moves[0].Sub(requested[0]).Norm(), moves[1].Sub(requested[1]).Norm())
 		// Splitting the relative change evenly is optimal; search it on a grid.
 		least := math.Inf(1)
-		p, v := at[0].Sub(at[1]), wish[0].Sub(wish[1])
+		p, v := at[0].Sub(at[1]), requested[0].Sub(requested[1])
 		for a := range 180 {
 			sin, cos := math.Sincos(float64(a) * math.Pi / 90)
 			for s := 0.0; s < 45; s += 0.1 {
@@ -168,36 +168,36 @@ func TestLimitChangesLittle(t *testing.T) {
 	}
 }
 
-// Of a pair of which one is fixed, the other makes all the way.
+// Of a pair of which one is fixed, the other makes the whole change.
 func TestLimitAroundTheFixed(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
-	var e Limiter
-	met := 0
+	var limiter Limiter
+	conflicts := 0
 	for range caseCount(5000) {
 		at, moves := randomCluster(r, 2, 60, true)
-		wish := append([]physics.Position(nil), moves...)
+		requested := append([]physics.Position(nil), moves...)
 		l := standardLimits
 		l.Fixed = []bool{true, false}
-		if e.Limit(at, moves, l); moves[0] != wish[0] {
-			t.Fatalf("the fixed one flies %v instead of %v", moves[0], wish[0])
+		if limiter.Limit(at, moves, l); moves[0] != requested[0] {
+			t.Fatalf("the fixed one flies %v instead of %v", moves[0], requested[0])
 		}
-		if closestApproach(at[1].Sub(at[0]), wish[1].Sub(wish[0])) >= l.SeparationM || wish[0].Norm() > 10 {
-			continue // no conflict, or one too fast to make way for
+		if closestApproach(at[1].Sub(at[0]), requested[1].Sub(requested[0])) >= l.SeparationM || requested[0].Norm() > 10 {
+			continue // no conflict, or one too fast to avoid
 		}
-		met++
+		conflicts++
 		to := at[1].Add(moves[1])
 		if d := closestApproach(at[1].Sub(at[0]), moves[1].Sub(moves[0])); d < l.SeparationM && min(to.EastM, to.NorthM) > 1e-9 && max(to.EastM, to.NorthM) < l.AreaSideM-1e-9 {
-			t.Fatalf("%v m from one another where one flies %v and is not to be touched, the other flies %v, %v m past it", at[1].Sub(at[0]), moves[0], moves[1], d)
+			t.Fatalf("%v m from one another where one flies %v and is fixed, the other flies %v, %v m past it", at[1].Sub(at[0]), moves[0], moves[1], d)
 		}
 	}
-	if met == 0 {
-		t.Error("nobody met")
+	if conflicts == 0 {
+		t.Error("no pair was in conflict")
 	}
 }
 
 func TestLimitDoesNotDependOnTheOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 1))
-	var e Limiter
+	var limiter Limiter
 	for range 200 {
 		n := 2 + r.IntN(6)
 		at, moves := randomCluster(r, n, 60, true)
@@ -206,8 +206,8 @@ func TestLimitDoesNotDependOnTheOrder(t *testing.T) {
 		for _, k := range order {
 			at2, moves2 = append(at2, at[k]), append(moves2, moves[k])
 		}
-		e.Limit(at, moves, standardLimits)
-		e.Limit(at2, moves2, standardLimits)
+		limiter.Limit(at, moves, standardLimits)
+		limiter.Limit(at2, moves2, standardLimits)
 		for k, o := range order {
 			if d := moves2[k].Sub(moves[o]).Norm(); d > 1e-6 {
 				t.Fatalf("order changes a displacement by %v m", d)
@@ -220,13 +220,13 @@ func BenchmarkLimit(b *testing.B) {
 	for _, n := range []int{2, 8, 64} {
 		b.Run(map[int]string{2: "M2", 8: "M8", 64: "M64"}[n], func(b *testing.B) {
 			r := rand.New(rand.NewPCG(5, 1))
-			at, wish := randomCluster(r, n, 25*math.Sqrt(float64(n)), true)
+			at, requested := randomCluster(r, n, 25*math.Sqrt(float64(n)), true)
 			moves := make([]physics.Position, n)
-			var e Limiter
+			var limiter Limiter
 			b.ReportAllocs()
 			for b.Loop() {
-				copy(moves, wish)
-				e.Limit(at, moves, standardLimits)
+				copy(moves, requested)
+				limiter.Limit(at, moves, standardLimits)
 			}
 		})
 	}

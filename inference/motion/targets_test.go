@@ -20,33 +20,33 @@ func randomTaskUsers(r *rand.Rand, n int) []slot.User {
 	return users
 }
 
-// No place around a target, for one aircraft alone, is better by more than the
-// last step of the search resolves.
+// No position around a target, for one aircraft alone, is better by more than the
+// last step of the search can resolve.
 func TestTargetsAreLeast(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 200 {
 		users, aircraft := randomTaskUsers(r, 1+r.IntN(20)), randomAircraft(r, 1+r.IntN(5))
-		var tracker Planner
-		tracker.Observe(users)
+		var planner Planner
+		planner.Observe(users)
 		start := make([]physics.Position, len(aircraft))
 		for m := range aircraft {
 			start[m] = aircraft[m].Position
 		}
-		targets := tracker.Targets(&testPhysics, aircraft, nil)
+		targets := planner.Targets(&testPhysics, aircraft, nil)
 		expect := func(at []physics.Position) float64 {
 			for m := range at {
-				tracker.updateViews(m, at[m])
+				planner.updateViews(m, at[m])
 			}
-			return tracker.expectedDelayS()
+			return planner.expectedDelayS()
 		}
 		least := expect(targets)
 		if before := expect(start); least > before {
 			t.Fatalf("the targets cost %v s, staying %v s", least, before)
 		}
 		for m := range targets {
-			for _, way := range directions {
+			for _, direction := range directions {
 				aside := append([]physics.Position{}, targets...)
-				aside[m] = aside[m].Add(way.Scale(minStepM))
+				aside[m] = aside[m].Add(direction.Scale(minStepM))
 				if s := expect(aside); s < least*(1-1e-3) {
 					t.Fatalf("%d users, aircraft %d of %d: %v m aside costs %v s, the target %v s", len(users), m, len(targets), minStepM, s, least)
 				}
@@ -81,15 +81,15 @@ func TestTargetsDoNotDependOnTheOrder(t *testing.T) {
 	}
 }
 
-// With nobody heard the fleet spreads over the area instead of flying off.
-func TestNobodyHeard(t *testing.T) {
+// Before any report the fleet spreads over the area instead of flying off.
+func TestTargetsBeforeAnyReport(t *testing.T) {
 	aircraft := []slot.Aircraft{{Number: 1, CPUHz: 40e9, Position: physics.Position{EastM: 10, NorthM: 10}}, {Number: 2, CPUHz: 40e9, Position: physics.Position{EastM: 20, NorthM: 10}}}
-	var tracker Planner
+	var planner Planner
 	for range 100 {
-		tracker.Observe(nil)
-		targets := tracker.Targets(&testPhysics, aircraft, nil)
+		planner.Observe(nil)
+		targets := planner.Targets(&testPhysics, aircraft, nil)
 		for m := range aircraft {
-			speed := tracker.SpeedMPS(&testPhysics, m, 100, targets[m].Sub(aircraft[m].Position).Norm(), 1e-3)
+			speed := planner.SpeedMPS(&testPhysics, m, 100, targets[m].Sub(aircraft[m].Position).Norm(), 1e-3)
 			aircraft[m].Position = aircraft[m].Position.Add(MoveToward(aircraft[m].Position, targets[m], 8.4, speed))
 		}
 	}
@@ -103,41 +103,41 @@ func TestNobodyHeard(t *testing.T) {
 func TestSpeed(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 1))
 	best := testPhysics.Propulsion.BestSpeedMPS(testPhysics.SpeedMaxMPS)
-	var tracker Planner
-	tracker.Observe(randomTaskUsers(r, 10))
+	var planner Planner
+	planner.Observe(randomTaskUsers(r, 10))
 	aircraft := []slot.Aircraft{{Number: 1, CPUHz: 40e9}} // in a corner
-	target := tracker.Targets(&testPhysics, aircraft, nil)[0]
+	target := planner.Targets(&testPhysics, aircraft, nil)[0]
 	last := math.Inf(1)
 	for _, price := range []float64{0, 1e-4, 1e-3, 1e-2, 1} {
-		v := tracker.SpeedMPS(&testPhysics, 0, 100, target.Norm(), price)
+		v := planner.SpeedMPS(&testPhysics, 0, 100, target.Norm(), price)
 		if v > last || v < best-1e-9 || v > maxSpeedShare*testPhysics.SpeedMaxMPS {
 			t.Errorf("at %v s/J it flies %v m/s, at a lower price %v", price, v, last)
 		}
 		last = v
 	}
-	if v := tracker.SpeedMPS(&testPhysics, 0, 100, target.Norm(), 0); v != maxSpeedShare*testPhysics.SpeedMaxMPS {
+	if v := planner.SpeedMPS(&testPhysics, 0, 100, target.Norm(), 0); v != maxSpeedShare*testPhysics.SpeedMaxMPS {
 		t.Errorf("where energy is free it flies %v m/s", v)
 	}
 	if math.Abs(last-best) > 0.8 {
 		t.Errorf("at 1 s/J it flies %v m/s, want v* = %v", last, best)
 	}
-	if v := tracker.SpeedMPS(&testPhysics, 0, 100, 20, 0); v != best {
+	if v := planner.SpeedMPS(&testPhysics, 0, 100, 20, 0); v != best {
 		t.Errorf("near the target it flies %v m/s", v)
 	}
-	if v := tracker.SpeedMPS(&testPhysics, 0, 2, 700, 1e-3); v > best+1e-9 {
+	if v := planner.SpeedMPS(&testPhysics, 0, 2, 700, 1e-3); v > best+1e-9 {
 		t.Errorf("two slots before the end it flies %v m/s to a target 700 m away", v)
 	}
 }
 
-// What no user and no autopilot should say must not stop the fleet.
-func TestHostileFigures(t *testing.T) {
+// Implausible figures in reports and telemetry must not stop the fleet.
+func TestImplausibleFigures(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	for _, x := range []float64{nan, inf, -inf, 1e300, -1e300, 0} {
-		var tracker Planner
-		tracker.Observe([]slot.User{{Position: physics.Position{EastM: x}, CPUHz: x, Task: physics.Task{Bits: x, CyclesPerBit: x, DeadlineS: x}}, {ID: 1}})
+		var planner Planner
+		planner.Observe([]slot.User{{Position: physics.Position{EastM: x}, CPUHz: x, Task: physics.Task{Bits: x, CyclesPerBit: x, DeadlineS: x}}, {ID: 1}})
 		aircraft := []slot.Aircraft{{Number: 1, Position: physics.Position{EastM: x, NorthM: x}, CPUHz: x}, {Number: 1}}
-		for m, target := range tracker.Targets(&testPhysics, aircraft, nil) {
-			v := tracker.SpeedMPS(&testPhysics, m, 10, target.Sub(aircraft[m].Position).Norm(), x)
+		for m, target := range planner.Targets(&testPhysics, aircraft, nil) {
+			v := planner.SpeedMPS(&testPhysics, m, 10, target.Sub(aircraft[m].Position).Norm(), x)
 			if !(v >= 0 && v <= testPhysics.SpeedMaxMPS) {
 				t.Errorf("%v: flies %v m/s", x, v)
 			}

@@ -18,7 +18,7 @@ type Channel struct {
 	NoiseDBm    float64 `json:"noise_dbm" yaml:"noise_dbm"`       // sigma^2
 }
 
-// ChannelCondition is what tells line of sight from its absence.
+// ChannelCondition holds the parameters of the channel with line of sight, or without.
 type ChannelCondition struct {
 	ExcessDB  float64 `json:"excess_db" yaml:"excess_db"` // attenuation beyond free space
 	ShadowDB  float64 `json:"shadow_db" yaml:"shadow_db"` // standard deviation of log-normal shadowing
@@ -32,28 +32,29 @@ func (c Channel) LoSProbability(horizontalM, altitudeM float64) float64 {
 	return 1 / (1 + c.UrbanA*math.Exp(-c.UrbanB*(theta-c.UrbanA)))
 }
 
-// FreeSpaceGain returns the power gain (lambda / 4 pi d)^2.
+// FreeSpaceGain returns the power gain (wavelength / 4 pi d)^2 at the distance d that
+// a horizontal distance and an altitude make.
 func (c Channel) FreeSpaceGain(horizontalM, altitudeM float64) float64 {
 	x := speedOfLightMPS / (4 * math.Pi * c.CarrierHz)
 	return x * x / (horizontalM*horizontalM + altitudeM*altitudeM)
 }
 
 // MeanGain returns the expected power gain, over line of sight, shadowing and
-// fading. It stands in for a gain that was not reported.
+// fading. It is used where no gain was reported.
 func (c Channel) MeanGain(horizontalM, altitudeM float64) float64 {
 	los := c.LoSProbability(horizontalM, altitudeM)
 	return c.FreeSpaceGain(horizontalM, altitudeM) * (los*c.LoS.meanGain() + (1-los)*c.NLoS.meanGain())
 }
 
-// meanGain is the expected gain of a link beyond free space: log-normal shadowing
-// has mean exp((s ln10/10)^2 / 2), Nakagami power fading has mean 1.
+// meanGain is the expected gain relative to free space: log-normal shadowing has
+// mean exp((s ln10/10)^2 / 2), Nakagami power fading has mean 1.
 func (l ChannelCondition) meanGain() float64 {
 	s := l.ShadowDB * math.Ln10 / 10
 	return math.Exp(-l.ExcessDB*math.Ln10/10 + s*s/2)
 }
 
-// TypicalGain is the geometric mean of a link's gain beyond free space: that of
-// Nakagami power fading is exp(psi(m)) / m.
+// TypicalGain returns the geometric mean of the gain relative to free space: that of
+// Nakagami power fading is exp(psi(m)) / m, that of log-normal shadowing 1.
 func (l ChannelCondition) TypicalGain() float64 {
 	const gamma = 0.5772156649015329 // psi(1) = -gamma
 	psi := -gamma

@@ -1,9 +1,11 @@
 // Package physics holds the closed forms of the paper's Sec. III: rotary-wing
-// propulsion, the air-ground channel, and the split of a task between a
-// user's CPU and an aircraft's. The policy's features, the exact dispatch, the
-// leader's expectations and the simulated world all call the same functions.
+// propulsion, the air-ground channel, and the split of a task between a user's
+// CPU and an aircraft's.
 //
-// Nothing here draws a random number or keeps a state.
+// Inputs: the physical constants of a deployment, and positions, speeds, gains or
+// tasks. Outputs: powers, rates, times, energies and offload ratios. Every function
+// is deterministic and keeps no state. The policy's features, exact dispatch, the
+// leader and the simulated world all call the same functions.
 package physics
 
 import (
@@ -12,7 +14,8 @@ import (
 	"reflect"
 )
 
-// Position is a point in metres east and north of the area's south-west corner.
+// Position is a point, or a displacement, in metres east and north. Points are
+// relative to the area's south-west corner.
 type Position struct {
 	EastM  float64 `json:"east_m" yaml:"east_m"`
 	NorthM float64 `json:"north_m" yaml:"north_m"`
@@ -27,18 +30,17 @@ func (p Position) Add(d Position) Position { return Position{p.EastM + d.EastM, 
 // Scale returns p times k.
 func (p Position) Scale(k float64) Position { return Position{p.EastM * k, p.NorthM * k} }
 
-// Norm returns the length in metres.
+// Norm returns the length of p in metres.
 func (p Position) Norm() float64 { return math.Hypot(p.EastM, p.NorthM) }
 
 // Dot returns the inner product of p and q.
 func (p Position) Dot(q Position) float64 { return p.EastM*q.EastM + p.NorthM*q.NorthM }
 
-// Valid reports whether p can be a position: a number, and on this planet, of
-// which a quarter of a meridian is 1e7 m.
+// Valid reports whether p can be a position: at most 1e7 m, a quarter meridian, away.
 func (p Position) Valid() bool { return math.Abs(p.EastM) <= 1e7 && math.Abs(p.NorthM) <= 1e7 }
 
-// ClampToArea returns the place nearest to p in a square area of that side; without
-// a side, p.
+// ClampToArea returns the point nearest to p in the square area of a side, or p if
+// the side is not positive.
 func (p Position) ClampToArea(areaM float64) Position {
 	if areaM <= 0 {
 		return p
@@ -50,7 +52,7 @@ func (p Position) ClampToArea(areaM float64) Position {
 // second throughout, so watts and joules per slot are the same number.
 type Constants struct {
 	AltitudeM        float64 `json:"altitude_m" yaml:"altitude_m"`       // H
-	AreaSideM        float64 `json:"area_m" yaml:"area_m"`               // side of the square area
+	AreaSideM        float64 `json:"area_m" yaml:"area_m"`               // side of the square area that aircraft keep to
 	SpeedMaxMPS      float64 `json:"speed_max_mps" yaml:"speed_max_mps"` // V_max, C1
 	SeparationM      float64 `json:"separation_m" yaml:"separation_m"`   // D_min, C2
 	BatteryCapacityJ float64 `json:"capacity_j" yaml:"capacity_j"`       // E_max of each aircraft, C6
@@ -61,12 +63,13 @@ type Constants struct {
 	EdgeCPUHz           float64 `json:"edge_cpu_hz" yaml:"edge_cpu_hz"` // f_max of each aircraft
 	SwitchedCapacitance float64 `json:"kappa" yaml:"kappa"`             // effective switched capacitance, kappa_c
 	PenaltyS            float64 `json:"penalty_s" yaml:"penalty_s"`     // chi, seconds per missed deadline
-	// Contention shares one aircraft's bandwidth B among the users it serves.
-	// Off in the paper's model, where each user has a channel of its own.
+	// Contention divides one aircraft's bandwidth B among the users it serves. It is
+	// off in the paper's model, where each user has a channel of its own.
 	Contention bool `json:"contention" yaml:"contention"`
 }
 
-// DefaultConstants returns the constants of DESIGN's table.
+// DefaultConstants returns the constants of the standard world: those that the paper
+// prints or cites and, where it does not, values calibrated to its results.
 func DefaultConstants() Constants {
 	return Constants{
 		AltitudeM: 100, AreaSideM: 1000, SpeedMaxMPS: 30, SeparationM: 10, BatteryCapacityJ: 150e3,
@@ -81,28 +84,29 @@ func DefaultConstants() Constants {
 	}
 }
 
-// Check names the first constant that is not finite and positive.
-func (c Constants) Check() error { return checkPositive("", reflect.ValueOf(c)) }
+// Check returns an error that names, by its YAML key, the first constant that is not
+// finite, or not positive where it has to be.
+func (c Constants) Check() error { return checkConstants("", reflect.ValueOf(c)) }
 
-// mayBeZero lists the constants for which zero is a meaningful value.
-var mayBeZero = map[string]bool{"ExcessDB": true, "ShadowDB": true, "PenaltyS": true, "Parasite": true, "SeparationM": true}
+// mayBeZero lists the keys of the constants for which zero is a meaningful value.
+var mayBeZero = map[string]bool{"excess_db": true, "shadow_db": true, "penalty_s": true, "parasite": true, "separation_m": true}
 
-func checkPositive(prefix string, v reflect.Value) error {
+func checkConstants(prefix string, v reflect.Value) error {
 	for i := range v.NumField() {
-		name, field := v.Type().Field(i).Name, v.Field(i)
+		key, field := v.Type().Field(i).Tag.Get("yaml"), v.Field(i)
 		switch field.Kind() {
 		case reflect.Struct:
-			if err := checkPositive(prefix+name+".", field); err != nil {
+			if err := checkConstants(prefix+key+".", field); err != nil {
 				return err
 			}
 		case reflect.Float64:
 			x := field.Float()
 			switch {
 			case math.IsNaN(x) || math.IsInf(x, 0):
-				return fmt.Errorf("physics constant %s%s is %v, want a finite number", prefix, name, x)
-			case name == "NoiseDBm": // any finite level in decibels
-			case x < 0 || x == 0 && !mayBeZero[name]:
-				return fmt.Errorf("physics constant %s%s is %v, want a positive number", prefix, name, x)
+				return fmt.Errorf("physics constant %s%s is %v, want a finite number", prefix, key, x)
+			case key == "noise_dbm": // any finite level in decibels
+			case x < 0 || x == 0 && !mayBeZero[key]:
+				return fmt.Errorf("physics constant %s%s is %v, want a positive number", prefix, key, x)
 			}
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 func TestPropulsion(t *testing.T) {
 	p := DefaultConstants().Propulsion
-	// DESIGN's table: hover 168.5 W, least 134.4 W at 8.4 m/s, 646.8 W at 30 m/s.
+	// eq. (prop) for this airframe: hover 168.5 W, least 134.4 W at 8.4 m/s, 646.8 W at 30 m/s.
 	for _, c := range []struct{ speed, want float64 }{{0, 168.5}, {8.4, 134.4}, {30, 646.8}} {
 		if got := p.PowerW(c.speed); math.Abs(got-c.want) > 0.05 {
 			t.Errorf("PowerW(%v) = %.3f, want %.1f", c.speed, got, c.want)
@@ -22,7 +22,7 @@ func TestPropulsion(t *testing.T) {
 		if p.PowerW(v) < p.PowerW(best)-1e-9 {
 			t.Fatalf("%v m/s costs less than v* = %v", v, best)
 		}
-		// The paper's own form, to show that ours is the same function.
+		// The paper's form, to show that PowerW is the same function.
 		x := v * v / (2 * p.InducedMPS * p.InducedMPS)
 		want := p.BladeW*(1+3*v*v/(p.TipMPS*p.TipMPS)) + p.InducedW*math.Sqrt(math.Sqrt(1+x*x)-x) + p.Parasite*v*v*v
 		if got := p.PowerW(v); math.Abs(got-want) > 1e-6*want {
@@ -50,27 +50,27 @@ func TestChannel(t *testing.T) {
 	}
 }
 
-func TestLeastMeeting(t *testing.T) {
+func TestLeastOffloadForDeadline(t *testing.T) {
 	for _, c := range []struct {
-		local, off, deadline float64
-		ok                   bool
+		local, offload, deadline float64
+		ok                       bool
 	}{{0.9, 0.2, 1, false}, {1.2, 0.2, 1, true}, {1.2, 9, 0.5, false}, {1.5, 0.3, 0.5, true}} {
-		rho, ok := LeastOffloadForDeadline(c.local, c.off, c.deadline)
+		rho, ok := LeastOffloadForDeadline(c.local, c.offload, c.deadline)
 		if ok != c.ok {
 			t.Errorf("%+v: ok = %v", c, ok)
 		}
-		if ok && CompletionS(c.local, c.off, rho) > c.deadline {
+		if ok && CompletionS(c.local, c.offload, rho) > c.deadline {
 			t.Errorf("%+v: rho %v misses the deadline", c, rho)
 		}
 	}
 	if b := BalancedOffload(1.2, 0.3); math.Abs((1-b)*1.2-b*0.3) > 1e-12 {
-		t.Errorf("balance %v leaves one part waiting", b)
+		t.Errorf("at balance %v the parts do not finish together", b)
 	}
 }
 
-// A user chooses its deadline and its task: no such pair may hold up a slot. Of
-// this one the fraction needed is 1e-8, in whose steps the nudge once took 0.1 s.
-func TestLeastMeetingIsPrompt(t *testing.T) {
+// A user chooses its deadline and its task: no such pair may delay a slot. For this
+// one the fraction needed is 1e-8, and steps of that fraction once took 0.1 s.
+func TestLeastOffloadForDeadlineIsPrompt(t *testing.T) {
 	const localS, deadlineS = 2.000000006558725, 1.9999999727038826
 	for range 1000 {
 		if rho, ok := LeastOffloadForDeadline(localS, 0.1, deadlineS); !ok || CompletionS(localS, 0.1, rho) > deadlineS || rho > 2e-8 {
@@ -79,7 +79,7 @@ func TestLeastMeetingIsPrompt(t *testing.T) {
 	}
 }
 
-func FuzzLeastMeeting(f *testing.F) {
+func FuzzLeastOffloadForDeadline(f *testing.F) {
 	f.Add(2.000000006558725, 0.1, 1.9999999727038826)
 	f.Add(math.Inf(1), 1e300, 5e-324)
 	f.Fuzz(func(t *testing.T, localS, offloadS, deadlineS float64) {
@@ -88,7 +88,7 @@ func FuzzLeastMeeting(f *testing.F) {
 		}
 		rho, ok := LeastOffloadForDeadline(localS, offloadS, deadlineS)
 		if ok && !(rho > 0 && rho <= 1 && (1-rho)*localS <= deadlineS && rho*offloadS <= deadlineS) && !math.IsInf(localS, 1) {
-			t.Errorf("LeastMeeting(%v, %v, %v) = %v", localS, offloadS, deadlineS, rho)
+			t.Errorf("LeastOffloadForDeadline(%v, %v, %v) = %v", localS, offloadS, deadlineS, rho)
 		}
 	})
 }
@@ -97,26 +97,26 @@ func TestCheck(t *testing.T) {
 	if err := DefaultConstants().Check(); err != nil {
 		t.Fatal(err)
 	}
-	for name, spoil := range map[string]func(*Constants){
-		"EdgeCPUHz":             func(c *Constants) { c.EdgeCPUHz = 0 },
-		"Channel.LoS.Nakagami":  func(c *Constants) { c.Channel.LoS.NakagamiM = -1 },
-		"Propulsion.InducedMPS": func(c *Constants) { c.Propulsion.InducedMPS = math.NaN() },
-		"Channel.NoiseDBm":      func(c *Constants) { c.Channel.NoiseDBm = math.Inf(-1) },
+	for key, corrupt := range map[string]func(*Constants){
+		"edge_cpu_hz":            func(c *Constants) { c.EdgeCPUHz = 0 },
+		"channel.los.nakagami":   func(c *Constants) { c.Channel.LoS.NakagamiM = -1 },
+		"propulsion.induced_mps": func(c *Constants) { c.Propulsion.InducedMPS = math.NaN() },
+		"channel.noise_dbm":      func(c *Constants) { c.Channel.NoiseDBm = math.Inf(-1) },
 	} {
 		c := DefaultConstants()
-		spoil(&c)
-		if err := c.Check(); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("spoilt %s: %v", name, err)
+		corrupt(&c)
+		if err := c.Check(); err == nil || !strings.Contains(err.Error(), "constant "+key+" is") {
+			t.Errorf("invalid %s: %v", key, err)
 		}
 	}
 }
 
-func TestPositionInside(t *testing.T) {
+func TestClampToArea(t *testing.T) {
 	for _, c := range []struct{ p, want Position }{
 		{Position{-3, 5}, Position{0, 5}}, {Position{3, 1005}, Position{3, 1000}}, {Position{3, 5}, Position{3, 5}},
 	} {
 		if got := c.p.ClampToArea(1000); got != c.want {
-			t.Errorf("%v is %v inside", c.p, got)
+			t.Errorf("%v is clamped to %v", c.p, got)
 		}
 		if got := c.p.ClampToArea(0); got != c.p {
 			t.Errorf("without a side %v is %v", c.p, got)
@@ -124,7 +124,7 @@ func TestPositionInside(t *testing.T) {
 	}
 	for _, p := range []Position{{math.NaN(), 0}, {0, math.Inf(1)}, {math.Inf(1), math.Inf(-1)}, {1e8, 0}} {
 		if p.Valid() {
-			t.Errorf("%v was taken for a position", p)
+			t.Errorf("%v is a valid position", p)
 		}
 	}
 }

@@ -15,9 +15,15 @@ type Propulsion struct {
 func (p Propulsion) PowerW(speedMPS float64) float64 {
 	v2 := speedMPS * speedMPS
 	w2 := v2 / (2 * p.InducedMPS * p.InducedMPS)
-	// sqrt(1+w^4) - w^2 written without the cancellation at high speed.
+	// sqrt(1+w^4) - w^2, in a form without cancellation at high speed.
 	induced := math.Sqrt(1 / (math.Sqrt(1+w2*w2) + w2))
 	return p.BladeW*(1+3*v2/(p.TipMPS*p.TipMPS)) + p.InducedW*induced + p.Parasite*v2*speedMPS
+}
+
+// MinPower returns v*, the speed of least flight power, and that power.
+func (c *Constants) MinPower() (speedMPS, powerW float64) {
+	speedMPS = c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS)
+	return speedMPS, c.Propulsion.PowerW(speedMPS)
 }
 
 // BestSpeedMPS returns v*, the speed of least power, by golden-section search

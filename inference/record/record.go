@@ -1,6 +1,9 @@
-// Package record keeps what a flight's decisions were made on, whole, so that
-// they can be made again elsewhere: in flight what a policy was given and
-// decided goes into a Writer, and offline a Reader returns it.
+// Package record writes and reads the complete inputs and outputs of a flight's
+// decisions, so that the decisions can be repeated and checked.
+//
+// Inputs of a Writer: each decision with its snapshot and objective, and each event
+// that changed the objective after it; the leader calls it in flight. Outputs of a
+// Reader: the same, slot by slot, for replay in package rollout.
 //
 // A record is JSON, one value a line: the Header, then a Slot for each decision.
 // Numbers are written so that they are read back to the last bit.
@@ -8,6 +11,7 @@ package record
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 
@@ -16,39 +20,38 @@ import (
 	"prefdt/inference/slot"
 )
 
-// Version of the format.
+// Version is the version of the format.
 const Version = 1
 
-// Header says what decided, and from where.
+// Header identifies the policy, and the objective at the beginning.
 type Header struct {
 	Version           int               `json:"version"`
-	GraphSHA256       string            `json:"graph_sha256"` // of the checkpoint
+	GraphSHA256       string            `json:"graph_sha256"` // of the checkpoint's graph
 	Decoder           string            `json:"decoder"`
 	Physics           physics.Constants `json:"physics"`
 	OutOfDistribution bool              `json:"elsewhere,omitempty"`
 	Objective         goal.State        `json:"objective"` // when the record began
 }
 
-// Slot is one decision, and what came to the objective between it and the next.
+// Slot is one decision, and the events between it and the next.
 type Slot struct {
 	Snapshot  slot.Snapshot `json:"snapshot"`
-	Objective goal.State    `json:"objective"` // that the decision was given
+	Objective goal.State    `json:"objective"` // at the decision, before the events
 	Decision  slot.Decision `json:"decision"`  // as the policy returned it
-	Events    []Event       `json:"then"`      // in the order in which it came
+	Events    []Event       `json:"then"`      // in their order
 }
 
-// Event is one thing that sets an objective; one of its fields is in use.
+// Event is one change of an objective. Exactly one field is set, or BudgetJ and Mode.
 type Event struct {
 	Settle   *goal.Settlement `json:"settle,omitempty"`
-	CorrectS *float64         `json:"correct_s,omitempty"` // of the delay of slots settled
+	CorrectS *float64         `json:"correct_s,omitempty"` // added to the delay of slots already settled
 	Setting  *float64         `json:"setting,omitempty"`
 	BudgetJ  *float64         `json:"budget_j,omitempty"`
 	Mode     goal.Mode        `json:"mode,omitempty"` // of the budget
-	Flying   *int             `json:"flying,omitempty"`
 	Restore  *goal.State      `json:"restore,omitempty"`
 }
 
-// Apply does to an objective what the event did.
+// Apply changes an objective as the event did.
 func (e *Event) Apply(o *goal.Objective) error {
 	switch {
 	case e.Settle != nil:
@@ -59,31 +62,31 @@ func (e *Event) Apply(o *goal.Objective) error {
 		return o.SetPreference(*e.Setting)
 	case e.BudgetJ != nil:
 		return o.SetBudget(*e.BudgetJ, e.Mode)
-	case e.Flying != nil:
-		o.SetFlying(*e.Flying)
 	case e.Restore != nil:
 		o.Restore(*e.Restore)
 	default:
-		return fmt.Errorf("an event of a record says nothing, want one of its fields")
+		return errors.New("record event has no field set, want one")
 	}
 	return nil
 }
 
-// Writer writes a record. Its first error ends it, and is what Close returns.
-// A nil Writer writes nothing. It serves one goroutine.
+// Writer writes a record. After its first error it writes no more, and Close returns
+// that error. A nil Writer writes nothing. A Writer must not be used concurrently.
 type Writer struct {
-	encoder    *json.Encoder
-	hasPending bool // a decision was made
-	pending    struct {
-		Snapshot   json.RawMessage   `json:"snapshot"`
-		Objective  json.RawMessage   `json:"objective"`
-		Decision   json.RawMessage   `json:"decision"`
-		WriteEvent []json.RawMessage `json:"then"`
-	}
-	err error
+	encoder *json.Encoder
+	pending *encodedSlot // nil before the first decision
+	err     error
 }
 
-// NewWriter begins a record.
+// encodedSlot is a Slot, encoded at once because the caller reuses what it holds.
+type encodedSlot struct {
+	Snapshot  json.RawMessage   `json:"snapshot"`
+	Objective json.RawMessage   `json:"objective"`
+	Decision  json.RawMessage   `json:"decision"`
+	Events    []json.RawMessage `json:"then"`
+}
+
+// NewWriter begins a record and writes its header.
 func NewWriter(w io.Writer, h Header) *Writer {
 	r := &Writer{encoder: json.NewEncoder(w)}
 	h.Version = Version
@@ -91,30 +94,29 @@ func NewWriter(w io.Writer, h Header) *Writer {
 	return r
 }
 
-// WriteDecision notes a decision. What it is given may be changed afterwards.
+// WriteDecision adds a decision. Its arguments may be changed afterwards.
 func (w *Writer) WriteDecision(s *slot.Snapshot, o goal.Objective, d *slot.Decision) {
 	if w == nil {
 		return
 	}
 	w.flush()
-	w.pending.Snapshot, w.pending.Objective, w.pending.Decision = w.encode("snapshot", s), w.encode("objective", o.State()), w.encode("decision", d)
-	w.pending.WriteEvent, w.hasPending = []json.RawMessage{}, true
+	w.pending = &encodedSlot{w.encode("snapshot", s), w.encode("objective", o.State()), w.encode("decision", d), []json.RawMessage{}}
 }
 
-// WriteEvent notes what came to the objective after a decision. Before the first one
-// it belongs into the Header.
+// WriteEvent adds an event after a decision. What changed the objective before the
+// first decision belongs in the Header.
 func (w *Writer) WriteEvent(e Event) {
 	if w == nil {
 		return
 	}
-	if !w.hasPending {
-		w.fail(fmt.Errorf("record: an event came before the first decision, want it in the header's objective"))
+	if w.pending == nil {
+		w.fail(fmt.Errorf("record: event before the first decision, want it in the header's objective"))
 		return
 	}
-	w.pending.WriteEvent = append(w.pending.WriteEvent, w.encode("event", e))
+	w.pending.Events = append(w.pending.Events, w.encode("event", e))
 }
 
-// Close writes what is left. It does not close what it writes to.
+// Close writes what is pending. It does not close the underlying writer.
 func (w *Writer) Close() error {
 	if w == nil {
 		return nil
@@ -124,10 +126,10 @@ func (w *Writer) Close() error {
 }
 
 func (w *Writer) flush() {
-	if w.hasPending && w.err == nil {
-		w.fail(w.encoder.Encode(&w.pending))
+	if w.pending != nil && w.err == nil {
+		w.fail(w.encoder.Encode(w.pending))
 	}
-	w.hasPending = false
+	w.pending = nil
 }
 
 func (w *Writer) encode(what string, x any) json.RawMessage {
@@ -151,7 +153,7 @@ type Reader struct {
 	slotsRead int
 }
 
-// NewReader reads the header.
+// NewReader reads the header and checks its version.
 func NewReader(r io.Reader) (*Reader, error) {
 	d := &Reader{decoder: json.NewDecoder(r)}
 	d.decoder.DisallowUnknownFields()

@@ -15,21 +15,21 @@ import (
 
 func newObjective(t *testing.T) goal.Objective {
 	t.Helper()
-	scales := goal.Constants{
+	constants := goal.Constants{
 		EtaDelayS: 600, EtaEnergyJ: 12e3, Slots: 100, AircraftCount: 2,
 		Conditioner: goal.Conditioner{Omegas: []float64{0, 1}, DelayS: []float64{90, 700}, EnergyJ: []float64{39e3, 27e3}},
 		SettingMap:  goal.SettingMap{Omegas: []float64{0, 1}},
 	}
 	c := physics.DefaultConstants()
-	o := goal.New(&scales, &c, 100, 2)
+	o := goal.New(&constants, &c, 100, 2)
 	if err := o.SetBudget(1e5/3, goal.Ceiling); err != nil {
 		t.Fatal(err)
 	}
 	return o
 }
 
-// Everything comes back to the last bit, whatever became of the memory that it
-// was written from.
+// A record is read back to the last bit, even if what it was written from is changed
+// afterwards.
 func TestRecordIsExact(t *testing.T) {
 	o := newObjective(t)
 	var out bytes.Buffer
@@ -41,9 +41,9 @@ func TestRecordIsExact(t *testing.T) {
 		SyntheticUsers: []slot.User{{ID: -1}}}
 	d := slot.Decision{Users: []slot.UserDecision{{Server: 1, Offload: 2.0 / 3}}, Move: []physics.Position{{NorthM: -1.0 / 3}}, EdgeJ: []float64{0.1}, PriceSPerJ: 0.7, DelayS: 1.1}
 	w.WriteDecision(&s, o, &d)
-	number, flying := 0.3, 1
+	number := 0.3
 	settled := goal.Settlement{Slots: 2, EnergyJ: 1e3 / 3, MaxEdgeJ: math.MaxFloat64}
-	events := []Event{{Settle: &settled}, {CorrectS: &number}, {Setting: &number}, {BudgetJ: &number, Mode: goal.Target}, {Flying: &flying}, {Restore: &start}}
+	events := []Event{{Settle: &settled}, {CorrectS: &number}, {Setting: &number}, {BudgetJ: &number, Mode: goal.Target}, {Restore: &start}}
 	for _, e := range events {
 		w.WriteEvent(e)
 	}
@@ -81,8 +81,8 @@ func TestRecordIsExact(t *testing.T) {
 	}
 }
 
-func TestEventsSetTheObjective(t *testing.T) {
-	before, number, budgetJ, flying := newObjective(t), 0.3, 4e4, 1
+func TestEventsChangeTheObjective(t *testing.T) {
+	before, number, budgetJ := newObjective(t), 0.3, 4e4
 	for name, c := range map[string]struct {
 		event Event
 		same  func(o *goal.Objective) error
@@ -94,8 +94,7 @@ func TestEventsSetTheObjective(t *testing.T) {
 		"correction": {Event{CorrectS: &number}, func(o *goal.Objective) error { o.CorrectDelay(0.3); return nil }},
 		"preference": {Event{Setting: &number}, func(o *goal.Objective) error { return o.SetPreference(0.3) }},
 		"budget":     {Event{BudgetJ: &budgetJ, Mode: goal.Target}, func(o *goal.Objective) error { return o.SetBudget(4e4, goal.Target) }},
-		"aircraft":   {Event{Flying: &flying}, func(o *goal.Objective) error { o.SetFlying(1); return nil }},
-		"taken back": {Event{Restore: &goal.State{Slot: 5}}, func(o *goal.Objective) error { o.Restore(goal.State{Slot: 5}); return nil }},
+		"restored":   {Event{Restore: &goal.State{Slot: 5}}, func(o *goal.Objective) error { o.Restore(goal.State{Slot: 5}); return nil }},
 	} {
 		a, b := before, before
 		if err := c.event.Apply(&a); err != nil {
@@ -116,8 +115,8 @@ func TestEventsSetTheObjective(t *testing.T) {
 	}
 }
 
-func TestRecordSaysWhatItCannotHold(t *testing.T) {
-	for name, spoil := range map[string]func(w *Writer){
+func TestWriterReportsWhatItCannotEncode(t *testing.T) {
+	for name, misuse := range map[string]func(w *Writer){
 		"encode event": func(w *Writer) {
 			w.WriteDecision(&slot.Snapshot{}, newObjective(t), &slot.Decision{})
 			w.WriteEvent(Event{Settle: &goal.Settlement{EnergyJ: math.NaN()}})
@@ -128,7 +127,7 @@ func TestRecordSaysWhatItCannotHold(t *testing.T) {
 		"before the first decision": func(w *Writer) { w.WriteEvent(Event{}) },
 	} {
 		w := NewWriter(io.Discard, Header{})
-		spoil(w)
+		misuse(w)
 		w.WriteDecision(&slot.Snapshot{}, newObjective(t), &slot.Decision{})
 		if err := w.Close(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)

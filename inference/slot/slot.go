@@ -1,9 +1,11 @@
-// Package slot names what crosses one slot of a mission: the snapshot the
-// scheduler sees after the report window, and the decision it returns.
+// Package slot defines the data of one slot, the scheduling period of one second:
+// the Snapshot that a scheduler decides on and the Decision that it returns.
 //
-// The leader builds snapshots from MQTT reports and MAVLink telemetry, the
-// simulated world from its own state; the policy, the teachers and the rule
-// decide on nothing else.
+// Inputs: what is known of the fleet and its users when the report window closes;
+// the leader fills a Snapshot from MQTT reports and MAVLink telemetry, the
+// simulated world from its own state. Outputs: a Decision, with its expected
+// delay and edge energy by the closed forms (Evaluate). The policy, the exact
+// dispatch, and the teachers and rules of training decide on a Snapshot alone.
 package slot
 
 import (
@@ -13,25 +15,26 @@ import (
 	"prefdt/inference/reuse"
 )
 
-// Snapshot is the fleet and its users as known when the report window closes.
+// Snapshot is the state of the fleet and its users when the report window closes.
 type Snapshot struct {
 	Slot     int        `json:"slot"`  // 0 to Slots-1
 	Slots    int        `json:"slots"` // T
 	Aircraft []Aircraft `json:"aircraft"`
-	Users    []User     `json:"users"` // heard this slot, with a task
-	// SyntheticUsers is who might have been heard: what the policy goes by when nobody was.
+	Users    []User     `json:"users"` // that reported a task for this slot
+	// SyntheticUsers are drawn from past reports or the user prior. Where no user
+	// reported, the policy finds the slot's price with them.
 	SyntheticUsers []User `json:"imagined,omitempty"`
 }
 
-// Aircraft is one aircraft that serves, as measured at the start of the slot.
+// Aircraft is an aircraft that can serve users, as measured at the slot's start.
 type Aircraft struct {
-	Number         int              `json:"number"` // from 1, its place in the configuration
+	Number         int              `json:"number"` // from 1, in the order of the configuration
 	Position       physics.Position `json:"position"`
 	SpeedMPS       float64          `json:"speed_mps"`
-	RemainingJ     float64          `json:"residual_j"` // left of its capacity
-	CPUHz          float64          `json:"cpu_hz"`     // f_max
+	RemainingJ     float64          `json:"residual_j"` // energy left of its capacity
+	CPUHz          float64          `json:"cpu_hz"`     // f_max, shared by the users served
 	ServedLastSlot int              `json:"served"`     // users served in the slot before
-	Unreported     UnreportedLoad   `json:"unheard"`    // who will come without having been heard
+	Unreported     UnreportedLoad   `json:"unheard"`    // expected from users without a report
 }
 
 // User is one user with a task.
@@ -40,30 +43,31 @@ type User struct {
 	Position  physics.Position `json:"position"`
 	Task      physics.Task     `json:"task"`
 	QueueBits float64          `json:"queue_bits"`
-	CPUHz     float64          `json:"cpu_hz"` // f_loc
+	CPUHz     float64          `json:"cpu_hz"` // f_loc, of the user's own device
 	Gain      []float64        `json:"gain"`   // power gain to each aircraft, in the snapshot's order
 }
 
-// Decision is the joint action of a slot, eq. (action), with what it should
-// cost by the closed forms.
+// Decision is the joint action of a slot, eq. (action), and its expected delay and
+// energy by the closed forms.
 type Decision struct {
 	Users []UserDecision `json:"users"` // in the snapshot's order
 	// Move is each aircraft's displacement during the slot, in the snapshot's order.
 	Move []physics.Position `json:"move"`
-	// PriceSPerJ is the price the decision works at, the standing offer's too.
+	// PriceSPerJ is the price of edge energy at which the decision was made, in
+	// seconds of delay for a joule; the next standing offer publishes it.
 	PriceSPerJ float64   `json:"price_s_per_j"`
-	DelayS     float64   `json:"delay_s"` // expected of the users, penalties included
-	EdgeJ      []float64 `json:"edge_j"`  // expected, per aircraft, the unheard included
+	DelayS     float64   `json:"delay_s"` // expected, summed over the users, penalties for missed deadlines included
+	EdgeJ      []float64 `json:"edge_j"`  // expected, per aircraft, the unreported load included
 
-	servedCounts []int // per aircraft, while Price runs
+	servedCounts []int // by server, working memory of Evaluate
 }
 
 // UserDecision is where and how one user's task is computed.
 type UserDecision struct {
-	Server      int     `json:"server"`       // index into the snapshot's aircraft counted from 1; 0 is local
-	Offload     float64 `json:"offload"`      // rho
+	Server      int     `json:"server"`       // aircraft, as index into the snapshot's counted from 1; 0 is local
+	Offload     float64 `json:"offload"`      // rho, share of the task computed on the aircraft
 	CPUHz       float64 `json:"cpu_hz"`       // this user's share of the aircraft's CPU; 0 when local
-	CompletionS float64 `json:"completion_s"` // expected
+	CompletionS float64 `json:"completion_s"` // expected, from the start of the slot
 }
 
 // Equal reports whether two decisions are the same to the last bit.
@@ -72,8 +76,8 @@ func (d *Decision) Equal(e *Decision) bool {
 		slices.Equal(d.Users, e.Users) && slices.Equal(d.Move, e.Move) && slices.Equal(d.EdgeJ, e.EdgeJ)
 }
 
-// Evaluate fills in, from Server and Offload alone, what follows from them: each
-// user's CPU share and completion, the slot's delay and edge energy.
+// Evaluate computes, from the users' Server and Offload, each user's CPU share and
+// completion time and the slot's delay and edge energy.
 func (d *Decision) Evaluate(c *physics.Constants, s *Snapshot) {
 	d.DelayS = 0
 	d.EdgeJ = reuse.Slice(d.EdgeJ, len(s.Aircraft))
@@ -100,7 +104,7 @@ func (d *Decision) Evaluate(c *physics.Constants, s *Snapshot) {
 	}
 }
 
-// ServedBy counts the users of an aircraft, given as in UserDecision.Server.
+// ServedBy returns the number of users of a server, numbered as UserDecision.Server.
 func (d *Decision) ServedBy(server int) int {
 	n := 0
 	for i := range d.Users {
@@ -111,8 +115,16 @@ func (d *Decision) ServedBy(server int) int {
 	return n
 }
 
-// Resize sets the decision's lengths for a snapshot, all local and at rest,
-// reusing its memory.
+// TotalEdgeJ returns the edge energy expected of the whole fleet.
+func (d *Decision) TotalEdgeJ() (sumJ float64) {
+	for _, j := range d.EdgeJ {
+		sumJ += j
+	}
+	return sumJ
+}
+
+// Resize makes the decision one for a snapshot's users and aircraft in which every
+// user computes locally and no aircraft moves. It reuses the decision's memory.
 func (d *Decision) Resize(s *Snapshot) {
 	d.Users = reuse.Slice(d.Users, len(s.Users))
 	d.Move = reuse.Slice(d.Move, len(s.Aircraft))

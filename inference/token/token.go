@@ -1,7 +1,11 @@
-// Package token turns a slot's snapshot and what is still asked of the mission
-// into the rows that the network reads, Sec. IV-A: one per aircraft, one per
-// aircraft and user, the state row, the return row of eq. (rtgnorm), and the
-// row of the action before. Each value is standardised by archived statistics.
+// Package token computes the network's input rows, Sec. IV-A.
+//
+// Inputs: a slot's snapshot, the mission's objective, the aircraft's motion
+// targets, and the last slot's decision. Outputs: a row for each aircraft, one for
+// each pair of aircraft and user, the state row, the return row of eq. (rtgnorm)
+// and the row of the last action, each value standardised by archived statistics.
+// The policy calls it in flight, and the corpus on the flights that it records, so
+// that training reads the same features.
 package token
 
 import (
@@ -17,8 +21,8 @@ import (
 	"prefdt/inference/slot"
 )
 
-// Layout names the features of each row, in order; it is archived with a
-// checkpoint and must match.
+// Layout names the features of each kind of row, in order. It is archived with a
+// checkpoint, whose layout must be this program's.
 type Layout struct {
 	Aircraft []string `json:"aircraft"`
 	Pair     []string `json:"pair"`
@@ -56,14 +60,42 @@ func Features() Layout {
 	}
 }
 
-// Moments standardise one kind of row, x~ = (x - mean) / std.
+// rows lists the kinds of row with the names of their features.
+func (l *Layout) rows() []rowFeatures {
+	return []rowFeatures{{"aircraft", l.Aircraft}, {"pair", l.Pair}, {"state", l.State}, {"return", l.Return}, {"action", l.Action}}
+}
+
+type rowFeatures struct {
+	row      string
+	features []string
+}
+
+// Check returns an error that names the first feature that differs in this program.
+func (l *Layout) Check() error {
+	program := Features()
+	for k, want := range program.rows() {
+		archived := l.rows()[k].features
+		if len(archived) != len(want.features) {
+			return fmt.Errorf("checkpoint has %d %s features, this program computes %d", len(archived), want.row, len(want.features))
+		}
+		for i, name := range want.features {
+			if archived[i] != name {
+				return fmt.Errorf("%s feature %d is %.64q in the checkpoint and %q in this program", want.row, i, archived[i], name)
+			}
+		}
+	}
+	return nil
+}
+
+// Moments are the means and standard deviations by which one kind of row is
+// standardised, x~ = (x - mean) / std.
 type Moments struct {
 	Mean []float64 `json:"mean"`
 	Std  []float64 `json:"std"`
 }
 
-// Ablate makes every feature of a row a constant for the network, whatever it
-// is in flight.
+// Ablate hides the features of a row from the network: a standard deviation this
+// large makes each of them a constant.
 func (m *Moments) Ablate() {
 	for i := range m.Std {
 		m.Std[i] = ablatedStd
@@ -81,51 +113,47 @@ type Statistics struct {
 	Action   Moments `json:"action"`
 }
 
-// Check says what is wrong with archived statistics.
+// Check returns an error that names the first statistic that is not valid.
 func (s *Statistics) Check() error {
-	for _, r := range []struct {
-		name string
-		m    *Moments
-		n    int
-	}{
-		{"aircraft", &s.Aircraft, model.AircraftFeatures}, {"pair", &s.Pair, model.PairFeatures},
-		{"state", &s.State, model.StateFeatures}, {"return", &s.Return, model.ReturnFeatures},
-		{"action", &s.Action, model.ActionFeatures},
-	} {
-		if len(r.m.Mean) != r.n || len(r.m.Std) != r.n {
-			return fmt.Errorf("standardisation of %s rows has %d means and %d deviations, want %d", r.name, len(r.m.Mean), len(r.m.Std), r.n)
+	layout := Features()
+	moments := [...]*Moments{&s.Aircraft, &s.Pair, &s.State, &s.Return, &s.Action}
+	for k, kind := range layout.rows() {
+		m, n := moments[k], len(kind.features)
+		if len(m.Mean) != n || len(m.Std) != n {
+			return fmt.Errorf("standardisation of %s rows has %d means and %d deviations, want %d", kind.row, len(m.Mean), len(m.Std), n)
 		}
-		for i := range r.n {
-			if !(math.Abs(r.m.Mean[i]) < 1e12) || !(r.m.Std[i] > 1e-12 && r.m.Std[i] < 1e12) {
-				return fmt.Errorf("standardisation of %s feature %d is (%v, %v), want finite numbers and a positive deviation", r.name, i, r.m.Mean[i], r.m.Std[i])
+		for i := range n {
+			if !(math.Abs(m.Mean[i]) < 1e12) || !(m.Std[i] > 1e-12 && m.Std[i] < 1e12) {
+				return fmt.Errorf("standardisation of %s feature %d is (%v, %v), want finite numbers and a positive deviation", kind.row, i, m.Mean[i], m.Std[i])
 			}
 		}
 	}
 	return nil
 }
 
-// UserPrior returns the users of the corpus.
-func (s *Statistics) UserPrior() (c dispatch.UserPrior) {
+// UserPrior returns the prior over users that the statistics of the corpus imply.
+func (s *Statistics) UserPrior() (p dispatch.UserPrior) {
 	l := Features()
 	pair := func(name string) (mean, deviation float64) {
 		i := slices.Index(l.Pair, name)
 		if deviation = s.Pair.Std[i]; deviation == 1 {
-			deviation = 0 // it hardly moved, and kept its unit
+			deviation = 0 // nearly constant in the corpus, and therefore not scaled
 		}
 		return s.Pair.Mean[i], deviation
 	}
-	megabits, spread := pair("bits")
-	c.TaskMean.Bits, c.TaskStdDev.Bits = 1e6*megabits, 1e6*spread
+	megabits, megabitsStdDev := pair("bits")
+	p.TaskMean.Bits, p.TaskStdDev.Bits = 1e6*megabits, 1e6*megabitsStdDev
 	kilocycles, _ := pair("cycles per bit")
-	c.TaskMean.CyclesPerBit = 1000 * kilocycles
-	c.TaskMean.DeadlineS, c.TaskStdDev.DeadlineS = pair("deadline")
+	p.TaskMean.CyclesPerBit = 1000 * kilocycles
+	p.TaskMean.DeadlineS, p.TaskStdDev.DeadlineS = pair("deadline")
 	localS, _ := pair("T_loc")
-	c.CPUHz = c.TaskMean.Cycles() / localS
-	c.ActiveUsers = 8 * s.State.Mean[slices.Index(l.State, "users")]
-	return c
+	p.CPUHz = p.TaskMean.Cycles() / localS
+	p.ActiveUsers = 8 * s.State.Mean[slices.Index(l.State, "users")]
+	return p
 }
 
-// IdentityStatistics returns statistics that change nothing, for gathering real ones.
+// IdentityStatistics returns statistics that leave every feature as it is, for
+// gathering those of a corpus.
 func IdentityStatistics() Statistics {
 	unit := func(n int) Moments {
 		m := Moments{Mean: make([]float64, n), Std: make([]float64, n)}
@@ -137,24 +165,18 @@ func IdentityStatistics() Statistics {
 	return Statistics{unit(model.AircraftFeatures), unit(model.PairFeatures), unit(model.StateFeatures), unit(model.ReturnFeatures), unit(model.ActionFeatures)}
 }
 
-// Rows is one slot's input to the network, row-major and standardised.
-type Rows struct {
-	Aircraft []float32 // (M, AircraftFeatures)
-	Pairs    []float32 // (M, U, PairFeatures)
-	State    []float32 // (StateFeatures)
-	Return   []float32 // (ReturnFeatures)
-	Action   []float32 // (ActionFeatures)
-}
+// Rows are one slot's rows, row-major and standardised: the network's input.
+type Rows = model.Inputs
 
-// Builder computes rows and keeps what one slot hands to the next: the summary
-// of its action.
+// Builder computes rows. From slot to slot it keeps the summary of the last action
+// and the scale of edge energy.
 type Builder struct {
 	Physics       *physics.Constants
 	GoalConstants *goal.Constants
 	Statistics    *Statistics
 
 	bestSpeedMPS   float64 // v*
-	edgeScaleJ     float64 // what a slot's tasks cost at a third of an aircraft each, mean so far
+	edgeScaleJ     float64 // edge energy of a slot's tasks at a third of a CPU each, mean so far
 	edgeScaleSlots float64
 	lastAction     [model.ActionFeatures]float64
 	bestAircraft   []int // per user, the aircraft with the best gain
@@ -162,22 +184,22 @@ type Builder struct {
 }
 
 // NewBuilder returns a builder at the start of a mission.
-func NewBuilder(c *physics.Constants, scales *goal.Constants, standard *Statistics) *Builder {
-	b := &Builder{Physics: c, GoalConstants: scales, Statistics: standard}
+func NewBuilder(p *physics.Constants, c *goal.Constants, s *Statistics) *Builder {
+	b := &Builder{Physics: p, GoalConstants: c, Statistics: s}
 	b.Reset()
 	return b
 }
 
-// Reset begins another mission, under what Constants now holds.
+// Reset begins another mission, under the constants that b now holds.
 func (b *Builder) Reset() {
-	b.bestSpeedMPS = b.Physics.Propulsion.BestSpeedMPS(b.Physics.SpeedMaxMPS)
+	b.bestSpeedMPS, _ = b.Physics.MinPower()
 	b.lastAction = [model.ActionFeatures]float64{}
 	b.edgeScaleJ, b.edgeScaleSlots = 0, 0
 }
 
-// Fill computes the rows of a slot. targets are the aircraft's motion targets,
-// in the snapshot's order.
+// Fill computes a slot's rows. targets are in the order of the snapshot's aircraft.
 func (b *Builder) Fill(r *Rows, s *slot.Snapshot, o goal.Objective, targets []physics.Position) {
+	r.NumAircraft, r.NumUsers = len(s.Aircraft), len(s.Users)
 	r.Aircraft, r.Pairs = r.Aircraft[:0], r.Pairs[:0]
 	r.State, r.Return, r.Action = r.State[:0], r.Return[:0], r.Action[:0]
 	b.computeRates(s)
@@ -195,9 +217,9 @@ func (b *Builder) Fill(r *Rows, s *slot.Snapshot, o goal.Objective, targets []ph
 	r.Action = standardise(r.Action, &b.Statistics.Action, b.lastAction[:])
 }
 
-// RecordAction hands the slot's decision on to the next slot's action row.
+// RecordAction keeps the slot's decision for the next slot's action row.
 func (b *Builder) RecordAction(s *slot.Snapshot, o goal.Objective, d *slot.Decision) {
-	var east, north, offloading, offload, edge, load float64
+	var east, north, offloading, offload, load float64
 	for _, move := range d.Move {
 		east += move.EastM
 		north += move.NorthM
@@ -208,21 +230,21 @@ func (b *Builder) RecordAction(s *slot.Snapshot, o goal.Objective, d *slot.Decis
 			offload += d.Users[i].Offload
 		}
 	}
-	for m, j := range d.EdgeJ {
-		edge += j
+	for m := range d.EdgeJ {
 		load = max(load, float64(d.ServedBy(m+1)))
 	}
 	m := max(float64(len(d.Move)), 1)
 	n := max(float64(len(d.Users)), 1)
-	delayShare, place, dropped := b.preferenceFeatures(o)
+	delayShare, position, dropped := b.preferenceFeatures(o)
 	b.lastAction = [model.ActionFeatures]float64{
 		east / m / b.Physics.SpeedMaxMPS, north / m / b.Physics.SpeedMaxMPS,
-		offloading / n, offload / max(offloading, 1), edge / m / 60,
-		d.DelayS / n, load / 4, delayShare, place, dropped,
+		offloading / n, offload / max(offloading, 1), d.TotalEdgeJ() / m / 60,
+		d.DelayS / n, load / 4, delayShare, position, dropped,
 	}
 }
 
-// computeRates finds each pair's full-band rate and each user's best aircraft.
+// computeRates computes each pair's rate at the whole bandwidth and each user's
+// aircraft of the best gain.
 func (b *Builder) computeRates(s *slot.Snapshot) {
 	b.bestAircraft, b.ratesBPS = b.bestAircraft[:0], b.ratesBPS[:0]
 	for u := range s.Users {
@@ -238,9 +260,9 @@ func (b *Builder) computeRates(s *slot.Snapshot) {
 	}
 }
 
-// updateEdgeScale follows the joules at stake in a slot, by which an allowance is large
-// or small in any world: its tasks offloaded to the balance, three to an
-// aircraft.
+// updateEdgeScale updates the mean edge energy of a slot whose tasks are all
+// offloaded at the balance point, three to an aircraft. An allowance is large or
+// small relative to it, in any world.
 func (b *Builder) updateEdgeScale(s *slot.Snapshot) {
 	sum := 0.0
 	for u := range s.Users {
@@ -270,10 +292,10 @@ func (b *Builder) appendAircraft(dst []float32, s *slot.Snapshot, o goal.Objecti
 			nearEast, nearNorth, near = e, n, d
 		}
 	}
-	attracted := 0
+	bestHere := 0
 	for _, best := range b.bestAircraft {
 		if best == m {
-			attracted++
+			bestHere++
 		}
 	}
 	return standardise(dst, &b.Statistics.Aircraft, []float64{
@@ -281,12 +303,12 @@ func (b *Builder) appendAircraft(dst []float32, s *slot.Snapshot, o goal.Objecti
 		a.RemainingJ / b.Physics.BatteryCapacityJ, float64(a.ServedLastSlot) / 4, a.SpeedMPS / b.Physics.SpeedMaxMPS,
 		o.PropulsionMultiplier() - 1, east, north, math.Log1p(distance / 100),
 		nearEast, nearNorth, math.Exp(-near / 100),
-		float64(len(s.Aircraft)) / 4, float64(attracted) / 4, a.CPUHz / 40e9,
+		float64(len(s.Aircraft)) / 4, float64(bestHere) / 4, a.CPUHz / 40e9,
 	})
 }
 
-// appendPair is a user token in one aircraft's polar frame, eq. (tokusr), with the
-// closed forms psi of eq. (physfeat) at the load that aircraft last had.
+// appendPair appends a user token in one aircraft's polar frame, eq. (tokusr), with
+// the closed forms psi of eq. (physfeat) at that aircraft's load in the last slot.
 func (b *Builder) appendPair(dst []float32, s *slot.Snapshot, m, u int) []float32 {
 	a, user := &s.Aircraft[m], &s.Users[u]
 	c := b.Physics
@@ -316,33 +338,32 @@ func (b *Builder) appendPair(dst []float32, s *slot.Snapshot, m, u int) []float3
 }
 
 func (b *Builder) appendState(dst []float32, s *slot.Snapshot, o goal.Objective) []float32 {
-	delayShare, place, dropped := b.preferenceFeatures(o)
+	delayShare, position, dropped := b.preferenceFeatures(o)
 	local := 0.0
 	for u := range s.Users {
 		t := s.Users[u].Task
 		local += b.Physics.PenalizedDelayS(t, t.LocalTimeS(s.Users[u].CPUHz))
 	}
 	return standardise(dst, &b.Statistics.State, []float64{
-		delayShare, place, dropped, float64(len(s.Users)) / 8, float64(len(s.Aircraft)) / 4, local / 8,
+		delayShare, position, dropped, float64(len(s.Users)) / 8, float64(len(s.Aircraft)) / 4, local / 8,
 	})
 }
 
-// maxAllowanceScales bounds what a slot can usefully spend, in units of its scale;
-// more of an allowance than that is as good as that.
+// maxAllowanceScales bounds a slot's allowance, in edge scales: it cannot spend more.
 const maxAllowanceScales = 3.0
 
-// appendReturn is the return token: both entries to go weighted by the preference,
-// eq. (inject), and in closed form what is left per slot to go, above the
-// flight floor under the physics in force. Under a budget the delay entry and
-// the preference are dropped: beside a budget they would contradict it.
+// appendReturn appends the return token: delay and energy to go, weighted by the
+// preference, eq. (inject), and in closed form the energy left above the flight
+// floor, per slot to go and under the multiplier in force. Under a budget the
+// delay to go and the preference are dropped, because they would contradict it.
 func (b *Builder) appendReturn(dst []float32, s *slot.Snapshot, o goal.Objective) []float32 {
-	delayShare, place, dropped := b.preferenceFeatures(o)
+	delayShare, position, dropped := b.preferenceFeatures(o)
 	left := float64(max(o.SlotsLeft(), 1))
 	fleet := float64(max(len(s.Aircraft), 1))
 	energy := 1 - boolFeature(o.PriceOnly())
 	scale := max(b.edgeScaleJ, 1)
-	room := energy * min(max(o.EnergyToGoJ()-o.FloorToGoJ(), 0), maxAllowanceScales*scale*left)
-	allowance := room / left * 2 / fleet // per two aircraft
+	headroom := energy * min(max(o.EnergyToGoJ()-o.FloorToGoJ(), 0), maxAllowanceScales*scale*left)
+	allowance := headroom / left * 2 / fleet // per two aircraft
 	phase := func(period float64) (sin, cos float64) {
 		return math.Sincos(2 * math.Pi * float64(s.Slot) / period)
 	}
@@ -353,18 +374,18 @@ func (b *Builder) appendReturn(dst []float32, s *slot.Snapshot, o goal.Objective
 	return standardise(dst, &b.Statistics.Return, []float64{
 		-o.DelayToGoS() / b.GoalConstants.EtaDelayS * delayShare * energy,
 		-o.EnergyToGoJ() / b.GoalConstants.EtaEnergyJ * (1 - dropped) * (1 - delayShare) * energy,
-		delayShare, place,
+		delayShare, position,
 		allowance/40 - 1, math.Log1p(allowance/3) - 2, min(allowance*left/2000, 10),
-		math.Log1p(8*room/left/scale) - 1.5, math.Log(scale / 100),
+		math.Log1p(8*headroom/left/scale) - 1.5, math.Log(scale / 100),
 		(1 - dropped) * energy * o.DelayToGoS() / left, dropped, 1 - energy,
 		min(left/100, 3), math.Log(left) / 5, o.PropulsionMultiplier() - 1, fleet / 4, float64(len(s.Users)) / 8,
 		s80, c80, s40, c40, s20, c20, s10, c10,
 	})
 }
 
-// preferenceFeatures returns the delay share asked for, its place on the front, and
-// whether a budget has dropped both.
-func (b *Builder) preferenceFeatures(o goal.Objective) (delayShare, place, dropped float64) {
+// preferenceFeatures returns the delay share requested, its position on the front,
+// and 1 if a budget has dropped both, else 0.
+func (b *Builder) preferenceFeatures(o goal.Objective) (delayShare, position, dropped float64) {
 	if o.Budgeted() {
 		return 0, 0, 1
 	}
@@ -386,7 +407,8 @@ func boolFeature(b bool) float64 {
 	return 0
 }
 
-// featureLimit keeps a feature the corpus never saw from driving the network far off.
+// featureLimit bounds standardised features, so that values outside the corpus do not
+// drive the network far from what it was trained on.
 const featureLimit = 8
 
 func standardise(dst []float32, m *Moments, row []float64) []float32 {

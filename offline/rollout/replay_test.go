@@ -97,7 +97,7 @@ func TestReplayFindsDifferences(t *testing.T) {
 		{"another settlement", edited(`"settle":{"delay_s":`, `"settle":{"delay_s":1`), at + 1, fmt.Sprintf("slot %d was decided for the objective", at+1)},
 		// What the leader did until its goal took in what a decision saw.
 		{"capacity never learned", edited(`"most_seen":40`, `"most_seen":0`), at, fmt.Sprintf("slot %d was decided for the objective", at)},
-		{"an event that says nothing", edited(`"then":[`, `"then":[{},`), at + 1, "says nothing"},
+		{"an event that says nothing", edited(`"then":[`, `"then":[{},`), at + 1, "no field set"},
 		{"an unknown field", edited(`{"snapshot":{`, `{"snapshot":{"wind":3,`), at, "wind"},
 		{"cut off", flight[:len(flight)-100], 99, "unexpected EOF"},
 		{"another checkpoint", strings.Replace(flight, ck.GraphSHA256, "1234", 1), 0, "checkpoint"},

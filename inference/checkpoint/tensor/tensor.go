@@ -1,13 +1,13 @@
-// Package tensor stands in for gorgonia.org/tensor, by a replace directive in
-// go.mod. It has the names by which onnx-go's decoder makes tensors for a
-// backend that carries them. Package checkpoint's backend carries none: onnx-go
-// decodes a graph's structure alone, and the weights are read from bytes that
-// were checked. So nothing here is called; New panics, should it ever be.
+// Package tensor replaces gorgonia.org/tensor, by a replace directive in go.mod. It
+// has only the names that onnx-go's decoder needs to compile, which it would call
+// to make tensors for a backend that accepts them. Package checkpoint's backend
+// accepts none: onnx-go decodes a graph's structure, and the weights are read from
+// bytes that were checked. So nothing here is called; New panics if it ever is.
 //
-// The library itself is linked whole by its package initialisers (encoding/gob,
-// gonum's BLAS and LAPACK), and its Dtype embeds reflect.Type, because of which
-// the linker keeps every exported method of every type in the program: 6.4 MB
-// of the leader's 19.9.
+// The replaced library is linked as a whole, because of its package initialisers
+// (encoding/gob, gonum's BLAS and LAPACK), and its Dtype embeds reflect.Type,
+// because of which the linker keeps every exported method of every type in the
+// program: 6.4 MB of the leader's 19.9 MB.
 package tensor
 
 // Dtype is an element type.
@@ -31,22 +31,22 @@ var (
 	String     = Dtype{"string"}
 )
 
-// Tensor is what a backend would carry.
+// Tensor is a decoded tensor; there are none.
 type Tensor any
 
-// ConsOpt would say how to make one.
+// ConsOpt is an option of New.
 type ConsOpt struct{}
 
 // New panics: a checkpoint is decoded without tensors.
 func New(...ConsOpt) Tensor {
-	panic("checkpoint: a tensor was asked for, and a graph is decoded without")
+	panic("checkpoint: onnx-go made a tensor, though the backend accepts none")
 }
 
-// Of would set the element type.
+// Of is the option for an element type.
 func Of(Dtype) ConsOpt { return ConsOpt{} }
 
-// WithShape would set the shape.
+// WithShape is the option for a shape.
 func WithShape(...int) ConsOpt { return ConsOpt{} }
 
-// WithBacking would set the elements.
+// WithBacking is the option for the elements.
 func WithBacking(any) ConsOpt { return ConsOpt{} }

@@ -1,3 +1,3 @@
-// Package native is empty. Tests of onnx-go's own backends name it, which go
-// mod tidy looks up and we never build.
+// Package native is empty. The tests of onnx-go's own backends import it, so go mod
+// tidy looks for it; it is never built.
 package native
