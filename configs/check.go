@@ -1,0 +1,170 @@
+package configs
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// check finds the mistakes that go-yaml takes without a word (a fraction where an
+// integer is asked for) or reports in terms of Go instead of the YAML key. path
+// names the node. What it does not know, it leaves to go-yaml.
+func check(n ast.Node, t reflect.Type, path string) error {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch v := n.(type) {
+	case *ast.AnchorNode:
+		return check(v.Value, t, path)
+	case *ast.NullNode, *ast.AliasNode, *ast.TagNode:
+		return nil
+	}
+	mapping, isMapping := n.(*ast.MappingNode)
+	switch t.Kind() {
+	case reflect.Struct:
+		if !isMapping {
+			return mistake(n, path, "want keys below it")
+		}
+		return checkKeys(mapping, t, path)
+	case reflect.Map:
+		if isMapping {
+			for _, v := range mapping.Values {
+				if err := check(v.Value, t.Elem(), join(path, v.Key.String())); err != nil {
+					return err
+				}
+			}
+		}
+	case reflect.Slice, reflect.Array:
+		list, isList := n.(*ast.SequenceNode)
+		if !isList {
+			return mistake(n, path, "want a list")
+		}
+		for i, v := range list.Values {
+			if err := check(v, t.Elem(), fmt.Sprintf("%s[%d]", path, i)); err != nil {
+				return err
+			}
+		}
+	case reflect.Bool:
+		if _, ok := n.(*ast.BoolNode); !ok {
+			return mistake(n, path, "want true or false")
+		}
+	case reflect.String:
+		if _, isList := n.(*ast.SequenceNode); isList || isMapping {
+			return mistake(n, path, "want text")
+		}
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		if x, ok := number(n); !ok || !isInteger(x) {
+			return mistake(n, path, "want an integer")
+		}
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		if x, ok := number(n); !ok || !isInteger(x) || x < 0 {
+			return mistake(n, path, "want an integer, 0 or more")
+		}
+	case reflect.Float32, reflect.Float64:
+		if _, ok := number(n); !ok {
+			return mistake(n, path, "want a number")
+		}
+	}
+	return nil
+}
+
+// checkKeys checks the keys of a struct, and suggests one where none is known.
+func checkKeys(m *ast.MappingNode, t reflect.Type, path string) error {
+	fields := map[string]reflect.Type{}
+	addFields(fields, t)
+	for _, v := range m.Values {
+		if v.Key.Type() == ast.MergeKeyType {
+			continue
+		}
+		key := v.Key.String()
+		field, known := fields[strings.Trim(key, `"'`)]
+		if known {
+			if err := check(v.Value, field, join(path, key)); err != nil {
+				return err
+			}
+			continue
+		}
+		suggestion, least := "", 3 // more than two mistyped letters are another word
+		for name := range fields {
+			if d := editDistance(key, name); d < least || d == least && suggestion != "" && name < suggestion {
+				suggestion, least = fmt.Sprintf("; did you mean %q?", name), d
+			}
+		}
+		p := v.Key.GetToken().Position
+		return fmt.Errorf("[%d:%d] unknown field %q%s", p.Line, p.Column, join(path, key), suggestion)
+	}
+	return nil
+}
+
+// addFields adds the YAML keys of a struct, those of its inline fields too.
+func addFields(fields map[string]reflect.Type, t reflect.Type) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		switch {
+		case !f.IsExported() || name == "-":
+		case options == "inline":
+			addFields(fields, f.Type)
+		case name != "":
+			fields[name] = f.Type
+		default:
+			fields[strings.ToLower(f.Name)] = f.Type
+		}
+	}
+}
+
+// number returns the value of a number, also of one in quotes, which go-yaml takes.
+func number(n ast.Node) (float64, bool) {
+	switch v := n.(type) {
+	case *ast.IntegerNode, *ast.FloatNode, *ast.StringNode:
+		text := strings.ReplaceAll(n.GetToken().Value, "_", "")
+		if i, err := strconv.ParseInt(text, 0, 64); err == nil {
+			return float64(i), true
+		}
+		x, err := strconv.ParseFloat(text, 64)
+		return x, err == nil && !math.IsNaN(x)
+	case *ast.InfinityNode:
+		return v.Value, true
+	}
+	return math.NaN(), n.Type() == ast.NanType
+}
+
+func isInteger(x float64) bool { return x == math.Trunc(x) && !math.IsInf(x, 0) }
+
+func mistake(n ast.Node, path, want string) error {
+	p, text := n.GetToken().Position, n.String()
+	if _, isScalar := n.(ast.ScalarNode); isScalar {
+		text = n.GetToken().Value
+	}
+	if first, _, more := strings.Cut(text, "\n"); more || len(text) > 40 {
+		text = fmt.Sprintf("%.40s...", first)
+	}
+	return fmt.Errorf("[%d:%d] %s is %q, %s", p.Line, p.Column, path, text, want)
+}
+
+func join(path, key string) string { return strings.TrimPrefix(path+"."+key, ".") }
+
+// editDistance is Levenshtein's: how many letters to add, drop or replace.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}
