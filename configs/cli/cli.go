@@ -21,6 +21,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"prefdt/configs"
 )
 
 // Exit statuses. Programs add others with WithCode.
@@ -194,6 +196,26 @@ func (c *Call) Parse(usage string, most int) (words []string, err error) {
 		}
 		words = append(words, rest[0])
 	}
+}
+
+// Config reads the YAML file at path, if there is one, over the defaults in v,
+// and calls v's Check, if it has one. It comes after Parse; flags that are bound
+// to fields of v win over the file. Every error is bad input.
+func (c *Call) Config(path string, v any) error {
+	if path != "" {
+		given := map[string]string{}
+		c.Flags.Visit(func(f *flag.Flag) { given[f.Name] = f.Value.String() })
+		if err := configs.Load(path, v); err != nil {
+			return BadInput(err)
+		}
+		for name, value := range given {
+			c.Flags.Set(name, value) // it was valid before
+		}
+	}
+	if x, ok := v.(interface{ Check() error }); ok {
+		return BadInput(x.Check())
+	}
+	return nil
 }
 
 // Given reports whether a flag stands on the command line.
