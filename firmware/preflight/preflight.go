@@ -6,11 +6,8 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"log/slog"
 	"math"
 	"os"
@@ -21,6 +18,7 @@ import (
 
 	"github.com/bluenviron/gomavlib/v3/pkg/frame"
 
+	"prefdt/configs/cli"
 	"prefdt/firmware/clock"
 	"prefdt/firmware/config"
 	"prefdt/firmware/energy"
@@ -34,15 +32,6 @@ import (
 	"prefdt/inference/slot"
 	"prefdt/telemetry"
 )
-
-const usage = `leader check tests on the ground what a flight will need, and prints a pre-flight
-list: ok, warn or FAIL, what, and what was found. It sends no aircraft anywhere.
-
-  leader check -config FILE [-wait 15s] [-json]
-
-Exit status: 0 nothing failed, 1 something did, 2 the command line is wrong.
-
-`
 
 // Finding is one line of the list.
 type Finding struct {
@@ -71,44 +60,38 @@ type preflight struct {
 	ledgerFound bool
 }
 
-// Run runs `leader check` with these arguments and returns its exit status.
-func Run(args []string, stdout, stderr io.Writer) int {
-	flags := flag.NewFlagSet("leader check", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	path := flags.String("config", "", "configuration `file`")
-	wait := flags.Duration("wait", 15*time.Second, "how long to wait for the broker, and for autopilots")
-	asJSON := flags.Bool("json", false, "print one JSON object instead of lines")
-	err := flags.Parse(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stdout, usage)
-		flags.SetOutput(stdout)
-		flags.PrintDefaults()
-		return 0
-	case err == nil && (flags.NArg() > 0 || *path == ""):
-		err = errors.New("want -config FILE and no other words")
-	case err == nil && !(*wait >= 100*time.Millisecond && *wait <= 10*time.Minute):
-		err = fmt.Errorf("-wait is %v, want 100ms to 10m", *wait)
+// Command is `leader check`. A fault of the configuration is a line of the list,
+// like any other, and not bad input.
+func Command(ctx context.Context, call *cli.Call) error {
+	path := call.Flags.String("config", "", "configuration `file`")
+	wait := call.Flags.Duration("wait", 15*time.Second, "how `long` to wait for the broker, and for autopilots")
+	asJSON := call.JSONFlag()
+	if _, err := call.Parse("", 0); err != nil {
+		return err
 	}
-	if err != nil {
-		fmt.Fprintf(stderr, "leader check: %v; leader check -h explains\n", err)
-		return 2
+	if *path == "" {
+		return cli.BadInputf("want -config FILE")
+	}
+	if !(*wait >= 100*time.Millisecond && *wait <= 10*time.Minute) {
+		return cli.BadInputf("-wait is %v, want 100ms to 10m", *wait)
 	}
 	p := &preflight{wait: *wait, print: func(f Finding) {
 		if !*asJSON {
-			fmt.Fprintf(stdout, "%-5s %-14s %s\n", f.Result, f.Item, f.Detail)
+			fmt.Fprintf(call.Stdout, "%-5s %-14s %s\n", f.Result, f.Item, f.Detail)
 		}
 	}}
-	p.run(*path)
-	if *asJSON {
-		json.NewEncoder(stdout).Encode(map[string]any{"checks": p.findings, "failed": p.failed, "warned": p.warned})
-	} else {
-		fmt.Fprintf(stdout, "%d checks, %d warnings, %d failed\n", len(p.findings), p.warned, p.failed)
+	p.run(ctx, *path)
+	if ctx.Err() != nil {
+		return errors.New("interrupted")
+	}
+	result := map[string]any{"checks": p.findings, "failed": p.failed, "warned": p.warned}
+	if err := call.Result(*asJSON, result, "%d checks, %d warnings, %d failed", len(p.findings), p.warned, p.failed); err != nil {
+		return err
 	}
 	if p.failed > 0 {
-		return 1
+		return fmt.Errorf("%d of %d checks failed", p.failed, len(p.findings))
 	}
-	return 0
+	return nil
 }
 
 func (p *preflight) add(result, item, format string, args ...any) {
@@ -123,8 +106,9 @@ func (p *preflight) add(result, item, format string, args ...any) {
 	p.print(f)
 }
 
-// run goes down the list. What cannot be tested without an earlier item is left out.
-func (p *preflight) run(path string) {
+// run goes down the list, or as far as it comes before the end of ctx. What cannot
+// be tested without an earlier item is left out.
+func (p *preflight) run(ctx context.Context, path string) {
 	var err error
 	if p.config, err = config.Load(path); err != nil {
 		p.add(ResultFail, "configuration", "%v", err)
@@ -137,9 +121,9 @@ func (p *preflight) run(path string) {
 	p.commandKeys()
 	p.signing()
 	p.clock()
-	p.broker()
-	if p.config.MAVLink.KeyFile == "" || p.mavlinkKey != nil {
-		p.autopilots() // nothing is sent unsigned where a key was asked for
+	p.broker(ctx)
+	if ctx.Err() == nil && (p.config.MAVLink.KeyFile == "" || p.mavlinkKey != nil) {
+		p.autopilots(ctx) // nothing is sent unsigned where a key was asked for
 	}
 }
 
@@ -356,7 +340,7 @@ func (p *preflight) clock() {
 }
 
 // broker connects as the leader would, and has its own message come back.
-func (p *preflight) broker() {
+func (p *preflight) broker(ctx context.Context) {
 	topics, err := telemetry.NewTopics(p.config.Fleet)
 	if err != nil {
 		p.add(ResultFail, "broker", "%v", err)
@@ -381,7 +365,8 @@ func (p *preflight) broker() {
 			}
 		},
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), p.wait)
+	interrupted := ctx.Done()
+	ctx, cancel := context.WithTimeout(ctx, p.wait)
 	defer cancel()
 	if err := client.Initialize(ctx); err != nil {
 		p.add(ResultFail, "broker", "%v", err)
@@ -404,6 +389,8 @@ func (p *preflight) broker() {
 		return
 	}
 	select {
+	case <-interrupted:
+		return
 	case <-echo:
 		took := time.Since(began)
 		if result, limit := ResultOK, time.Duration(p.config.ReportByMS/2*float64(time.Millisecond)); took > limit {
@@ -416,6 +403,7 @@ func (p *preflight) broker() {
 		p.add(ResultFail, "broker", "%s connected %s, but what the leader says on %s does not come back: the broker's access rules may forbid it", p.config.Broker.URL, how, topics.Ack("+"))
 	}
 	select {
+	case <-interrupted:
 	case n := <-slots:
 		p.add(ResultFail, "other leader", "fleet %s has a leader at slot %d", p.config.Fleet, n)
 	case <-time.After(3 * p.config.WallTime(1)):
@@ -432,7 +420,7 @@ func trySend[T any](to chan T, v T) {
 
 // autopilots listens on the links until every aircraft has said what a flight
 // needs, or time is up.
-func (p *preflight) autopilots() {
+func (p *preflight) autopilots(ctx context.Context) {
 	c := &p.config
 	k := physics.DefaultConstants()
 	if p.checkpoint != nil {
@@ -462,7 +450,11 @@ func (p *preflight) autopilots() {
 		if complete || now.Now() > end {
 			break
 		}
-		<-now.After(50 * time.Millisecond)
+		select {
+		case <-now.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return
+		}
 	}
 	for i := range views {
 		p.aircraft(&views[i], f.BatteryReading(i+1), k)

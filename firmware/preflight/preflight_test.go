@@ -2,12 +2,15 @@ package preflight_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"prefdt/configs/cli"
 	"prefdt/firmware/ledger"
 	"prefdt/firmware/preflight"
 	"prefdt/firmware/rig"
@@ -18,7 +21,8 @@ import (
 func runCheck(t *testing.T, path, wait string) (code int, results, details map[string]string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code = preflight.Run([]string{"-config", path, "-wait", wait, "-json"}, &stdout, &stderr)
+	call := cli.NewCall("leader check", []string{"-config", path, "-wait", wait, "-json"}, &stdout, &stderr)
+	code = call.Exit(preflight.Command(t.Context(), call))
 	var list struct {
 		Checks []preflight.Finding
 		Failed int
@@ -58,8 +62,21 @@ func TestCheckPasses(t *testing.T) {
 	}
 	// As lines, for people.
 	var stdout bytes.Buffer
-	if code := preflight.Run([]string{"-config", r.WriteConfig("decide_by_ms: 39")}, &stdout, &stdout); code != 0 || !strings.Contains(stdout.String(), "ok    checkpoint") {
+	call := cli.NewCall("leader check", []string{"-config", r.WriteConfig("decide_by_ms: 39")}, &stdout, &stdout)
+	if code := call.Exit(preflight.Command(t.Context(), call)); code != 0 || !strings.Contains(stdout.String(), "ok    checkpoint") {
 		t.Errorf("status %d: %s", code, &stdout)
+	}
+}
+
+// An interruption does not wait for a broker, nor for autopilots.
+func TestCheckIsInterrupted(t *testing.T) {
+	r := rig.NewRealTime(t, 1, 100, rig.SlotMS)
+	ctx, cancel := context.WithCancel(t.Context())
+	var out bytes.Buffer
+	call := cli.NewCall("leader check", []string{"-config", r.WriteConfig("broker: {url: \"tcp://127.0.0.1:1\"}"), "-wait", "10m"}, &out, &out)
+	time.AfterFunc(200*time.Millisecond, cancel) // the test's own limit is shorter than 10 minutes
+	if code := call.Exit(preflight.Command(ctx, call)); code != 1 || !strings.Contains(out.String(), "leader check: interrupted") {
+		t.Errorf("status %d: %s", code, &out)
 	}
 }
 
