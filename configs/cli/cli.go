@@ -1,6 +1,6 @@
 // Package cli is the command line of every program of the repository: -h,
 // -version, exit status 2 and one line for bad input found before any work
-// begins, a first signal that asks and a second that ends, progress and JSON.
+// begins, a first signal that asks and a second that ends, and JSON.
 //
 // Inputs: a table of commands, and the words of the command line. Outputs: an
 // exit status. Each program's main calls it.
@@ -20,7 +20,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"prefdt/configs"
 )
@@ -280,17 +279,3 @@ func BadInput(err error) error {
 
 // BadInputf makes such an error.
 func BadInputf(format string, args ...any) error { return BadInput(fmt.Errorf(format, args...)) }
-
-// Progress returns a function that prints, at most every two seconds and at the
-// end, how much of a work is done and about how long the rest takes.
-func Progress(w io.Writer, what string, total int) func(done int) {
-	started, last := time.Now(), time.Now()
-	return func(done int) {
-		if done < total && time.Since(last) < 2*time.Second {
-			return
-		}
-		last = time.Now()
-		left := time.Duration(float64(time.Since(started)) / float64(max(done, 1)) * float64(total-done))
-		fmt.Fprintf(w, "%s %d/%d  left %s\n", what, done, total, left.Round(time.Second))
-	}
-}

@@ -2,16 +2,17 @@ package evaluate
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"prefdt/configs/cli"
 )
 
 func runEvaluate(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out, progress bytes.Buffer
-	err := Command(context.Background(), append([]string{"-checkpoint", "../../configs/checkpoint"}, args...), &out, &progress)
+	err := Command(t.Context(), cli.NewCall("offline evaluate", append([]string{"-checkpoint", "../../configs/checkpoint"}, args...), &out, &progress))
 	return out.String(), err
 }
 

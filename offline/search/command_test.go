@@ -14,13 +14,14 @@ import (
 	"testing"
 
 	"prefdt/configs"
+	"prefdt/configs/cli"
 )
 
 // command runs offline search and returns what it printed.
 func runCommand(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out, log bytes.Buffer
-	err := Command(t.Context(), args, &out, &log)
+	err := Command(t.Context(), cli.NewCall("offline search", args, &out, &log))
 	return out.String(), err
 }
 
@@ -62,7 +63,7 @@ func TestCommandSearchesResumesAndEvaluates(t *testing.T) {
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())
-	err = Command(ctx, append(flags, "-out", cut), interrupter{"generation 3/5", cancel}, io.Discard)
+	err = Command(ctx, cli.NewCall("offline search", append(flags, "-out", cut), interrupter{"generation 3/5", cancel}, io.Discard))
 	if err == nil || !strings.Contains(err.Error(), "interrupted after generation 3 of 5") {
 		t.Fatalf("interrupted: %v", err)
 	}

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"prefdt/configs"
+	"prefdt/configs/cli"
 	"prefdt/offline/command"
 )
 
@@ -31,9 +31,9 @@ Flags:
 `
 
 // Command is "offline study".
-func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+func Command(ctx context.Context, call *cli.Call) error {
+	f, stdout := call.Flags, call.Stdout
 	c := Default()
-	f := command.Flags("study")
 	config := f.String("config", "defaults", "YAML `FILE`, or defaults")
 	out := f.String("out", "out/study", "`FOLDER` of all results")
 	resume := f.Bool("resume", false, "go on with the study in -out; without one, start")
@@ -42,12 +42,15 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	dir := f.String("checkpoint", "", "`FOLDER` of the flagship, over the configuration's")
 	steps := f.Int("steps", 0, "training steps of each arm, over the configuration's")
 	seeds := f.Int("seeds", 0, "evaluation seeds, over the configuration's; the others follow in proportion")
-	if done, err := command.Parse(f, usage, args, stdout); done {
+	if _, err := call.Parse(usage, 0); err != nil {
 		return err
+	}
+	if *steps < 0 || *seeds < 0 {
+		return cli.BadInputf("-steps and -seeds must not be negative")
 	}
 	if *config != "defaults" {
 		if err := configs.Load(*config, &c); err != nil {
-			return err
+			return cli.BadInput(err)
 		}
 	}
 	if *dir != "" {
@@ -63,7 +66,7 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		c.Seeds = *seeds
 	}
 	if err := c.Check(); err != nil {
-		return fmt.Errorf("offline study: %w", err)
+		return cli.BadInput(err)
 	}
 	arms := c.arms()
 	if *list {
@@ -77,14 +80,17 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		names = strings.Split(*only, ",")
 		for _, name := range names {
 			if !slices.ContainsFunc(arms, func(a Arm) bool { return a.Name == name }) {
-				return fmt.Errorf("offline study: no arm is called %q (-list shows them)", name)
+				return cli.BadInputf("no arm is called %q (-list shows them)", name)
 			}
 		}
 	}
 	if _, err := os.Stat(filepath.Join(*out, "study.json")); err == nil && !*resume {
-		return fmt.Errorf("%s holds a study: add -resume to go on with it, or give another -out", *out)
+		return cli.BadInputf("%s holds a study: add -resume to go on with it, or give another -out", *out)
 	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("offline study: %w", err)
+		return cli.BadInput(err)
+	}
+	if err := command.CheckWritable(*out); err != nil {
+		return cli.BadInput(err)
 	}
 	return Run(ctx, c, *out, names, stdout)
 }
