@@ -173,14 +173,16 @@ func NewCall(name string, args []string, stdout, stderr io.Writer) *Call {
 }
 
 // Parse reads flags and at most so many words, anywhere among them. With -h it
-// prints the command's form, usage and flags, and returns flag.ErrHelp, which is
-// no failure. Every other error is bad input.
+// prints usage (empty: the command's row of the program) and the flags, and returns
+// flag.ErrHelp, which is no failure. Every other error is bad input.
 func (c *Call) Parse(usage string, most int) (words []string, err error) {
 	for rest := c.args; ; rest = rest[1:] {
 		err := c.Flags.Parse(rest)
 		if errors.Is(err, flag.ErrHelp) {
-			c.help()
-			fmt.Fprint(c.Stdout, usage, "\n")
+			if usage == "" {
+				c.help()
+			}
+			fmt.Fprint(c.Stdout, usage)
 			c.Flags.SetOutput(c.Stdout)
 			c.Flags.PrintDefaults()
 			return nil, err

@@ -33,7 +33,12 @@ func testProgram() *Program {
 			return c.Result(*asJSON, map[string]any{"n": *n, "words": words}, "%d %q %v", *n, words, c.Given("n"))
 		}},
 		{"count", "-n -1", "no count", nil},
-		{"fail", "", "fail", func(context.Context, *Call) error { return fmt.Errorf("disk: %w", os.ErrClosed) }},
+		{"fail", "", "fail", func(_ context.Context, c *Call) error {
+			if _, err := c.Parse("", 0); err != nil {
+				return err
+			}
+			return fmt.Errorf("disk: %w", os.ErrClosed)
+		}},
 		{"refuse", "", "fail otherwise", func(context.Context, *Call) error { return WithCode(3, fmt.Errorf("by the leader: %w", errRefused)) }},
 	}}
 }
@@ -51,8 +56,9 @@ func TestProgram(t *testing.T) {
 		{"count -n x", 2, "", `prog count: invalid value "x" for flag -n: parse error (prog count -h shows the flags)`},
 		{"count -m 3", 2, "", `prog count: flag provided but not defined: -m`},
 		{"count -n -1", 2, "", `prog count: -n is -1, want 0 or more`},
-		{"count -h", 0, "prog count -n -1\n        no count\nCounting.\n\n  -json", ""},
+		{"count -h", 0, "Counting.\n  -json", ""},
 		{"count --help", 0, "  -n many", ""},
+		{"fail -h", 0, "  prog fail\n        fail\n", ""},
 		{"fail", 1, "", "prog fail: disk: file already closed"},
 		{"refuse", 3, "", "prog refuse: by the leader: refused"},
 		{"", 2, "", "prog tests.\n  prog count -n N [-json]\n        count to N\n"},

@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
+	"flag"
 	"io"
 	"os"
 	"path/filepath"
@@ -187,10 +188,10 @@ func TestStatesOfOtherSearchesAreRefused(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, flag := range []string{"-h", "-help"} {
-		text, err := runCommand(t, flag)
-		if err != nil || !strings.Contains(text, "-evaluate") || !strings.Contains(text, "offline search") {
-			t.Errorf("%s: %q, %v", flag, text, err)
+	for _, word := range []string{"-h", "-help"} {
+		text, err := runCommand(t, word)
+		if !errors.Is(err, flag.ErrHelp) || !strings.Contains(text, "-evaluate") || !strings.Contains(text, "offline search") {
+			t.Errorf("%s: %q, %v", word, text, err)
 		}
 	}
 }
