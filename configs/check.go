@@ -23,15 +23,15 @@ func check(n ast.Node, t reflect.Type, path string) error {
 	case *ast.NullNode, *ast.AliasNode, *ast.TagNode:
 		return nil
 	}
-	mapping, isMapping := n.(*ast.MappingNode)
 	switch t.Kind() {
 	case reflect.Struct:
-		if !isMapping {
+		mapping, ok := n.(*ast.MappingNode)
+		if !ok {
 			return mistake(n, path, "want keys below it")
 		}
 		return checkKeys(mapping, t, path)
 	case reflect.Map:
-		if isMapping {
+		if mapping, ok := n.(*ast.MappingNode); ok {
 			for _, v := range mapping.Values {
 				if err := check(v.Value, t.Elem(), join(path, v.Key.String())); err != nil {
 					return err
@@ -39,8 +39,8 @@ func check(n ast.Node, t reflect.Type, path string) error {
 			}
 		}
 	case reflect.Slice, reflect.Array:
-		list, isList := n.(*ast.SequenceNode)
-		if !isList {
+		list, ok := n.(*ast.SequenceNode)
+		if !ok {
 			return mistake(n, path, "want a list")
 		}
 		for i, v := range list.Values {
@@ -48,28 +48,33 @@ func check(n ast.Node, t reflect.Type, path string) error {
 				return err
 			}
 		}
-	case reflect.Bool:
-		if _, ok := n.(*ast.BoolNode); !ok {
-			return mistake(n, path, "want true or false")
-		}
-	case reflect.String:
-		if _, isList := n.(*ast.SequenceNode); isList || isMapping {
-			return mistake(n, path, "want text")
-		}
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		if x, ok := number(n); !ok || !isInteger(x) {
-			return mistake(n, path, "want an integer")
-		}
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		if x, ok := number(n); !ok || !isInteger(x) || x < 0 {
-			return mistake(n, path, "want an integer, 0 or more")
-		}
-	case reflect.Float32, reflect.Float64:
-		if _, ok := number(n); !ok {
-			return mistake(n, path, "want a number")
+	default:
+		if want := checkScalar(n, t); want != "" {
+			return mistake(n, path, want)
 		}
 	}
 	return nil
+}
+
+// checkScalar returns what a value should be, or "" where it is that.
+func checkScalar(n ast.Node, t reflect.Type) (want string) {
+	x, isNumber := number(n)
+	isInteger := isNumber && x == math.Trunc(x) && !math.IsInf(x, 0)
+	_, isBool := n.(*ast.BoolNode)
+	_, isScalar := n.(ast.ScalarNode)
+	switch kind := t.Kind(); {
+	case kind == reflect.Bool && !isBool:
+		return "want true or false"
+	case kind == reflect.String && !isScalar:
+		return "want text"
+	case kind >= reflect.Int && kind <= reflect.Int64 && !isInteger:
+		return "want an integer"
+	case kind >= reflect.Uint && kind <= reflect.Uint64 && !(isInteger && x >= 0):
+		return "want an integer, 0 or more"
+	case (kind == reflect.Float32 || kind == reflect.Float64) && !isNumber:
+		return "want a number"
+	}
+	return ""
 }
 
 // checkKeys checks the keys of a struct, and suggests one where none is known.
@@ -132,8 +137,6 @@ func number(n ast.Node) (float64, bool) {
 	}
 	return math.NaN(), n.Type() == ast.NanType
 }
-
-func isInteger(x float64) bool { return x == math.Trunc(x) && !math.IsInf(x, 0) }
 
 func mistake(n ast.Node, path, want string) error {
 	p, text := n.GetToken().Position, n.String()

@@ -34,6 +34,8 @@ func TestLoad(t *testing.T) {
 		{"empty keeps defaults", "", ""},
 		{"comment only keeps defaults", "# nothing\n", ""},
 		{"quotes, signs, exponents and underscores", "slots: \"5\"\nspeed: 1e1\nbig: 18446744073709551615\nlist: [+1_000, 1e3]\n", ""},
+		{"text of several lines", "text: |\n  a\n  b\n", ""},
+		{"text like a number", "text: 5\n", ""},
 		{"a whole number with a point", "slots: 5.0\n", ""},
 		{"inline, anchor and alias", "inner: &a 7\nspeed: 10\nlist: [*a]\n", ""},
 		{"null leaves a key", "slots:\nlist: null\n", ""},

@@ -140,13 +140,38 @@ func (c *Config) StartPosition(number int, areaM float64) physics.Position {
 	return physics.Position{EastM: areaM * float64(number) / float64(len(c.Aircraft)+1), NorthM: areaM / 2}
 }
 
-// Check says, in one line, what is wrong.
+// Check returns the first value that is wrong, in one line.
 func (c *Config) Check() error {
+	for _, check := range []func() error{c.checkIDs, c.checkRanges, c.checkChoices, c.Origin.Check, c.Broker.Check, c.checkAircraft} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	if c.MAVLink.RealAircraft && c.SlotMS != 1000 {
+		return fmt.Errorf("slot_ms is %v with mavlink.real, want 1000: real aircraft fly in real time", c.SlotMS)
+	}
+	if c.StateDir == "" {
+		return fmt.Errorf("state_dir is empty, want a directory that survives a restart")
+	}
+	_, err := c.PublicKeys()
+	return err
+}
+
+func (c *Config) checkIDs() error {
 	for _, id := range []struct{ key, value string }{{"fleet", c.Fleet}, {"mission", c.Mission}} {
 		if !telemetry.ValidID(id.value) {
 			return fmt.Errorf("%s is %q, want 1 to 64 of A-Z a-z 0-9 . _ -", id.key, id.value)
 		}
 	}
+	for _, id := range c.Users.Allow {
+		if !telemetry.ValidID(id) {
+			return fmt.Errorf("users.allow has %q, want 1 to 64 of A-Z a-z 0-9 . _ -", id)
+		}
+	}
+	return nil
+}
+
+func (c *Config) checkRanges() error {
 	for _, r := range []struct {
 		key       string
 		x, lo, hi float64
@@ -175,6 +200,10 @@ func (c *Config) Check() error {
 			return fmt.Errorf("%s is %v, want %v to %v", r.key, r.x, r.lo, r.hi)
 		}
 	}
+	return nil
+}
+
+func (c *Config) checkChoices() error {
 	for _, e := range []struct {
 		key, value string
 		want       []string
@@ -189,27 +218,7 @@ func (c *Config) Check() error {
 			return fmt.Errorf("%s is %q, want one of %q", e.key, e.value, e.want)
 		}
 	}
-	if c.MAVLink.RealAircraft && c.SlotMS != 1000 {
-		return fmt.Errorf("slot_ms is %v with mavlink.real, want 1000: real aircraft fly in real time", c.SlotMS)
-	}
-	if c.StateDir == "" {
-		return fmt.Errorf("state_dir is empty, want a directory that survives a restart")
-	}
-	if err := c.Origin.Check(); err != nil {
-		return err
-	}
-	if err := c.Broker.Check(); err != nil {
-		return err
-	}
-	if _, err := c.PublicKeys(); err != nil {
-		return err
-	}
-	for _, id := range c.Users.Allow {
-		if !telemetry.ValidID(id) {
-			return fmt.Errorf("users.allow has %q, want 1 to 64 of A-Z a-z 0-9 . _ -", id)
-		}
-	}
-	return c.checkAircraft()
+	return nil
 }
 
 func (c *Config) checkAircraft() error {

@@ -48,16 +48,14 @@ const (
 
 // preflight is one run down the list.
 type preflight struct {
-	config      config.Config
-	checkpoint  *checkpoint.Checkpoint
-	wait        time.Duration
-	print       func(Finding)
-	findings    []Finding
-	failed      int
-	warned      int
-	mavlinkKey  *frame.V2Key // of MAVLink, nil: unsigned
-	ledgerState ledger.State // of the ledger
-	ledgerFound bool
+	config     config.Config
+	checkpoint *checkpoint.Checkpoint
+	wait       time.Duration
+	print      func(Finding)
+	findings   []Finding
+	failed     int
+	warned     int
+	mavlinkKey *frame.V2Key // of MAVLink, nil: unsigned
 }
 
 // Command is `leader check`. A fault of the configuration is a line of the list,
@@ -236,7 +234,6 @@ func (p *preflight) stateDir() {
 	default:
 		p.add(ResultOK, "ledger", "whole; mission %s begins", p.config.Mission)
 	}
-	p.ledgerState, p.ledgerFound = s, found
 }
 
 // tryWrite has a small file written and synced, and removes it.
@@ -273,11 +270,10 @@ func (p *preflight) commandKeys() {
 		if f.path == "" {
 			continue
 		}
-		if info, err := os.Stat(f.path); err != nil {
+		if _, err := os.Stat(f.path); err != nil {
 			p.add(ResultFail, f.item, "%v", err)
-		} else if info.Mode().Perm()&0o007 != 0 {
-			p.add(ResultWarn, f.item, "%s can be read by everyone; chmod 640", f.path)
 		}
+		p.warnOfReaders(f.item, f.path)
 	}
 	if b.Cert == "" {
 		return
@@ -313,11 +309,20 @@ func (p *preflight) signing() {
 		return
 	}
 	p.mavlinkKey = key
-	if info, err := os.Stat(m.KeyFile); err == nil && info.Mode().Perm()&0o007 != 0 {
-		p.add(ResultWarn, "signing", "%s can be read by everyone; chmod 640", m.KeyFile)
+	if p.warnOfReaders("signing", m.KeyFile) {
 		return
 	}
 	p.add(ResultOK, "signing", "frames are signed with %s, and others refused", m.KeyFile)
+}
+
+// warnOfReaders warns of a secret that every account of the machine can read.
+func (p *preflight) warnOfReaders(item, path string) bool {
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm()&0o007 == 0 {
+		return false
+	}
+	p.add(ResultWarn, item, "%s can be read by everyone; chmod 640", path)
+	return true
 }
 
 func formatDate(t time.Time) string { return t.UTC().Format("2006-01-02") }

@@ -59,16 +59,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	switch *recipe {
 	case "shipped":
 	case "paper":
-		paper := PaperRecipe()
-		r.Draw = paper.Draw
-		if !call.Given("forget") {
-			r.HidePreviousAction = paper.HidePreviousAction
-		}
-		for i, x := range paper.fractions() {
-			if !call.Given(x.name) {
-				*r.fractions()[i].value = *x.value
-			}
-		}
+		usePaperRecipe(&r, call)
 	default:
 		return cli.BadInputf(`-recipe is %q, want "shipped" or "paper"`, *recipe)
 	}
@@ -93,19 +84,25 @@ func Command(ctx context.Context, call *cli.Call) error {
 	case *force, errors.Is(err, os.ErrNotExist):
 	case err != nil:
 		return cli.BadInputf("%w; give another -out, or -force", err)
-	case old.Recipe != r || old.Seed != *seed || len(old.Flights) != *flights: // else the hash tells, in the end
+	case old.Recipe != r || old.Seed != *seed || len(old.Flights) != *flights: // else the hashes are compared in the end
 		return cli.BadInput(anotherCorpus(path))
+	}
+	for _, file := range []string{*rules, *merge} {
+		if file == "" {
+			continue
+		}
+		if _, err := search.ReadArchive(file); err != nil {
+			return cli.BadInput(err)
+		}
 	}
 	if err := command.CheckWritable(*out); err != nil {
 		return cli.BadInput(err)
 	}
-	if *merge != "" {
-		if _, err := search.ReadArchive(*merge); err != nil {
-			return cli.BadInput(err)
-		}
-	}
 	c := world.Standard()
 	archive, err := loadOrSweepArchive(ctx, c, *rules, *prices, *episodes, *workers, stderr)
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
 	if err != nil {
 		return err
 	}
@@ -116,7 +113,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	}
 	m, err := Build(ctx, c, archive, r, *flights, *seed, *workers, command.Progress(stderr, "flights", *flights))
 	if ctx.Err() != nil {
-		return errors.New("interrupted, nothing was written")
+		return errInterrupted
 	}
 	if err != nil {
 		return err
@@ -136,6 +133,22 @@ func Command(ctx context.Context, call *cli.Call) error {
 	low, high := m.Archive.OmegaBand()
 	return call.Result(*asJSON, m.summary(path), "%d flights in %s, eta %.1f s and %.0f J, band [%.3f, %.3f], %d members, hash %.12s",
 		len(m.Flights), path, etaS, etaJ, low, high, len(m.Archive.Points), m.Hash())
+}
+
+var errInterrupted = errors.New("interrupted, nothing was written")
+
+// usePaperRecipe sets the paper's recipe where no flag was given.
+func usePaperRecipe(r *Recipe, call *cli.Call) {
+	paper := PaperRecipe()
+	r.Draw = paper.Draw
+	if !call.Given("forget") {
+		r.HidePreviousAction = paper.HidePreviousAction
+	}
+	for i, x := range paper.fractions() {
+		if !call.Given(x.name) {
+			*r.fractions()[i].value = *x.value
+		}
+	}
 }
 
 func anotherCorpus(path string) error {

@@ -144,9 +144,7 @@ func (t *Trainer) Run(ctx context.Context, dir string, save, validate int, check
 		last = t.Step == t.Config.Schedule.Steps
 		if t.Step%50 == 0 || last {
 			left := time.Since(started) / time.Duration(t.Step-first) * time.Duration(t.Config.Schedule.Steps-t.Step)
-			fmt.Fprintf(stdout, "step %d/%d  loss %.4f  choice %.4f  right %.4f  move %.5f  price %.6f  %.0f tokens/s  left %s\n", t.Step, t.Config.Schedule.Steps,
-				line.Terms.Loss, line.Terms.Association, line.Terms.Accuracy, line.Terms.Move, line.Terms.Price,
-				float64(line.Tokens)/time.Since(at).Seconds(), left.Round(time.Second))
+			fmt.Fprintf(stdout, "step %d/%d  %s  left %s\n", t.Step, t.Config.Schedule.Steps, line.summary(time.Since(at)), left.Round(time.Second))
 		}
 		if t.Step%save == 0 || last {
 			if err := t.Save(state); err != nil {
@@ -154,6 +152,12 @@ func (t *Trainer) Run(ctx context.Context, dir string, save, validate int, check
 			}
 		}
 	}
+}
+
+// summary is what training prints of a step that took so long.
+func (l *LogLine) summary(took time.Duration) string {
+	return fmt.Sprintf("loss %.4f  choice %.4f  right %.4f  move %.5f  price %.6f  %.0f tokens/s",
+		l.Terms.Loss, l.Terms.Association, l.Terms.Accuracy, l.Terms.Move, l.Terms.Price, float64(l.Tokens)/took.Seconds())
 }
 
 // openLog opens a log whose lines begin with their step, without what an
