@@ -2,8 +2,10 @@ package configs
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -93,11 +95,15 @@ func checkKeys(m *ast.MappingNode, t reflect.Type, path string) error {
 			}
 			continue
 		}
-		suggestion, least := "", 3 // more than two mistyped letters are another word
-		for name := range fields {
-			if d := editDistance(key, name); d < least || d == least && suggestion != "" && name < suggestion {
-				suggestion, least = fmt.Sprintf("; did you mean %q?", name), d
+		nearest, least := "", 3 // more than two mistyped letters are another word
+		for _, name := range slices.Sorted(maps.Keys(fields)) {
+			if d := editDistance(key, name); d < least {
+				nearest, least = name, d
 			}
+		}
+		suggestion := ""
+		if nearest != "" {
+			suggestion = fmt.Sprintf("; did you mean %q?", nearest)
 		}
 		p := v.Key.GetToken().Position
 		return fmt.Errorf("[%d:%d] unknown field %q%s", p.Line, p.Column, join(path, key), suggestion)

@@ -19,6 +19,7 @@ func TestLoad(t *testing.T) {
 		Area  struct {
 			WidthM, HeightM float64
 		} `yaml:"area"`
+		SlotMS float64        `yaml:"slot_ms"`
 		Big    uint64         `yaml:"big"`
 		List   []int          `yaml:"list"`
 		Table  map[string]int `yaml:"table"`
@@ -41,6 +42,7 @@ func TestLoad(t *testing.T) {
 		{"null leaves a key", "slots:\nlist: null\n", ""},
 		{"infinity is a number", "inner: .inf\n", ""},
 		{"unknown key", "slots: 5\nspeeed: 10\n", `[2:1] unknown field "speeed"; did you mean "speed"?`},
+		{"unknown key between two", "slotms: 5\n", `did you mean "slot_ms"?`},
 		{"unknown key below", "area: {width: 3}\n", `[1:8] unknown field "area.width"; did you mean "widthm"?`},
 		{"unknown key like none", "volume: 3\n", `[1:1] unknown field "volume"`},
 		{"unknown key of an inline struct", "iner: 3\n", `unknown field "iner"; did you mean "inner"?`},
