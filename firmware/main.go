@@ -39,7 +39,7 @@ var program = cli.Program{
 1 it cannot continue (check: something failed; log: the ledger is damaged or does not add up),
 2 the command line or the configuration is wrong, 3 another leader flies this fleet.`,
 	// Aircraft may be in the air. The first signal ends the leader in order: slot
-	// results go to the ledger, the broker is told, and the autopilots hold. A second
+	// results go to the ledger, the broker is given online false, and the autopilots hold. A second
 	// one from an impatient hand, or from a terminal and a supervisor at once, must
 	// not cut that short; systemd has SIGKILL for a leader that does not end.
 	IgnoreSecondSignal: true,

@@ -23,7 +23,7 @@ import (
 
 const calibrateUsage = `offline calibrate spreads the settings of a trained policy evenly over the front
 that it achieves on calibration seeds, finds the margin by which ceilings are
-kept at a promised rate, measures the floors that budgets are told, and writes
+kept at a promised rate, measures the floors that budgets are compared with, and writes
 calibration.json for export.
 
   offline calibrate                                  a training run
@@ -42,7 +42,7 @@ func calibrateCommand(ctx context.Context, call *cli.Call) error {
 	trainDir := f.String("train", "out/train", "`FOLDER` of the training run; calibration.json goes there")
 	text := f.String("seeds", "100000:100060", "calibration seeds, `A:B`, B excluded")
 	settings := f.Int("settings", 101, "settings flown")
-	flights := f.Int("flights", 399, "flights in each condition that the promise of ceilings rests on, on the seeds after those; 0: none is made")
+	flights := f.Int("flights", 399, "flights in each condition that the margin of ceilings is fitted on, on the seeds after those; 0: none is fitted")
 	dir := f.String("checkpoint", "", "`FOLDER` of a checkpoint to calibrate anew, instead of a training run")
 	workers := f.Int("workers", runtime.GOMAXPROCS(0), "episodes flown at a time; changes no result")
 	asJSON := call.JSONFlag()

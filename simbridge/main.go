@@ -76,12 +76,12 @@ func loadFlight(command, path, out, url string) (fly.Config, error) {
 	return c, checkCommand(command, &c)
 }
 
-// checkCommand says why a flight is none of its command's kind.
+// checkCommand returns why a flight is not of its command's kind.
 func checkCommand(command string, c *fly.Config) error {
 	for i, a := range c.Aircraft {
 		switch {
 		case command == "px4" && a.Attach == "":
-			return fmt.Errorf("aircraft %d has no attach, want the address at which its PX4 is heard", i+1)
+			return fmt.Errorf("aircraft %d has no attach, want the address that its PX4 sends to", i+1)
 		case command == "hil" && a.Attach != "":
 			return fmt.Errorf("aircraft %d has attach, want serial, or listen and partner", i+1)
 		}

@@ -1,5 +1,6 @@
-// Package config is the leader's configuration, configs/leader.yaml: read over
-// the defaults and checked, each fault in one line.
+// Package config is the leader's configuration. Inputs: a file like
+// configs/leader.yaml. Outputs: a Config that is read over the defaults and checked,
+// or the first fault in one line. The leader and its checks call it.
 package config
 
 import (
@@ -54,7 +55,7 @@ type Request struct {
 	Mode    string  `yaml:"mode"`
 }
 
-// Commands says whom the leader obeys.
+// Commands configures whose commands the leader accepts.
 type Commands struct {
 	Unsigned string            `yaml:"unsigned"`
 	Keys     map[string]string `yaml:"keys"`
@@ -73,7 +74,7 @@ type Aircraft struct {
 	StartM   *[2]float64 `yaml:"start_m"`
 }
 
-// MAVLink is our own place on the links.
+// MAVLink is the leader on the links.
 type MAVLink struct {
 	SystemID     int    `yaml:"system_id"`
 	RealAircraft bool   `yaml:"real"`
@@ -132,7 +133,7 @@ func (c *Config) WallTime(missionS float64) time.Duration {
 	return time.Duration(missionS * c.SlotMS * float64(time.Millisecond))
 }
 
-// StartPosition is where an aircraft begins slot 0: as configured, or as in Sec. III.
+// StartPosition is where an aircraft begins slot 0: as configured, or as in the paper's Sec. III.
 func (c *Config) StartPosition(number int, areaM float64) physics.Position {
 	if s := c.Aircraft[number-1].StartM; s != nil {
 		return physics.Position{EastM: s[0], NorthM: s[1]}
@@ -239,7 +240,7 @@ func (c *Config) checkAircraft() error {
 	return nil
 }
 
-// PublicKeys are the keys whose commands are obeyed, by name.
+// PublicKeys returns the keys whose commands are accepted, by name.
 func (c *Config) PublicKeys() (map[string]ed25519.PublicKey, error) {
 	keys := map[string]ed25519.PublicKey{}
 	for name, text := range c.Commands.Keys {
@@ -255,8 +256,8 @@ func (c *Config) PublicKeys() (map[string]ed25519.PublicKey, error) {
 	return keys, nil
 }
 
-// AcceptsUnsigned is whether commands without a signature are obeyed: never where keys
-// are configured, or aircraft are real.
+// AcceptsUnsigned reports whether commands without a signature are accepted: never where
+// keys are configured, or aircraft are real.
 func (c *Config) AcceptsUnsigned() bool {
 	if len(c.Commands.Keys) > 0 || c.MAVLink.RealAircraft {
 		return false

@@ -1,5 +1,6 @@
-// Package logtool is `leader log`: it checks, exports and recovers the ledger of
-// missions that were flown. No leader may be using it.
+// Package logtool is `leader log`. Inputs: the ledger of missions that were flown,
+// which no leader is using. Outputs: whether it is consistent, its rows as CSV or
+// JSON, or a new ledger of what a damaged one still holds. The leader's main calls it.
 package logtool
 
 import (
@@ -161,8 +162,8 @@ func (w interruptibleWriter) Write(p []byte) (int, error) {
 	return w.Writer.Write(p)
 }
 
-// recoverLedger is not interrupted: half a new ledger is worth nothing. A second
-// signal ends it.
+// recoverLedger is not interrupted: an incomplete new ledger is of no use. The
+// original stays as it is.
 func recoverLedger(_ context.Context, o *options, stdout io.Writer) error {
 	s, err := ledger.Recover(o.path)
 	if err != nil {

@@ -1,5 +1,8 @@
-// Package preflight is `leader check`: it tests on the ground what a flight will
-// need, and prints a list. It sends no aircraft anywhere.
+// Package preflight is `leader check`: it tests on the ground what a flight needs.
+// It commands no aircraft.
+//
+// Inputs: the leader's configuration, and what it names: checkpoint, state directory,
+// keys, broker, autopilots. Outputs: a list of findings. The leader's main calls it.
 package preflight
 
 import (
@@ -121,7 +124,7 @@ func (p *preflight) run(ctx context.Context, path string) {
 	p.clock()
 	p.broker(ctx)
 	if ctx.Err() == nil && (p.config.MAVLink.KeyFile == "" || p.mavlinkKey != nil) {
-		p.autopilots(ctx) // nothing is sent unsigned where a key was asked for
+		p.autopilots(ctx) // nothing is sent unsigned where a key is configured
 	}
 }
 
@@ -133,7 +136,7 @@ func (p *preflight) policy() {
 		return
 	}
 	p.checkpoint = frozen
-	p.add(ResultOK, "checkpoint", "%s loads and is what its manifest says", p.config.Checkpoint)
+	p.add(ResultOK, "checkpoint", "%s loads and matches its manifest", p.config.Checkpoint)
 	policy, err := inference.New(frozen, inference.Decoder(p.config.Decoder))
 	if err != nil {
 		p.add(ResultFail, "decision", "%v", err)
@@ -150,7 +153,7 @@ func (p *preflight) policy() {
 		took[i] = time.Since(began)
 	}
 	slices.Sort(took)
-	typical := took[tries*9/10] // what else the machine does once is no decision's time
+	typical := took[tries*9/10] // an outlier is another program's doing
 	room := p.config.DecideByMS - p.config.ReportByMS
 	ms := float64(typical) / float64(time.Millisecond)
 	switch {
@@ -232,7 +235,7 @@ func (p *preflight) stateDir() {
 	case s.Mission != p.config.Mission && s.Phase != telemetry.StateIdle && s.Phase != telemetry.StateDone && s.Phase != telemetry.StateStopped:
 		p.add(ResultFail, "ledger", "mission %s is %s; finish it, or use another state_dir", s.Mission, s.Phase)
 	default:
-		p.add(ResultOK, "ledger", "whole; mission %s begins", p.config.Mission)
+		p.add(ResultOK, "ledger", "consistent; mission %s begins", p.config.Mission)
 	}
 }
 
@@ -252,18 +255,18 @@ func tryWrite(dir string) (took time.Duration, err error) {
 	return time.Since(began), err
 }
 
-// commandKeys says who may command.
+// commandKeys reports whose commands are accepted, and checks the broker's secrets.
 func (p *preflight) commandKeys() {
 	keys, unsigned := p.config.Commands.Keys, p.config.AcceptsUnsigned()
 	switch {
 	case unsigned && p.config.Commands.Unsigned == "yes":
-		p.add(ResultWarn, "commands", "anyone whom the broker lets publish is obeyed: commands.unsigned is yes")
+		p.add(ResultWarn, "commands", "commands of anyone who may publish on the broker are accepted: commands.unsigned is yes")
 	case unsigned:
-		p.add(ResultOK, "commands", "%d keys; unsigned ones are obeyed too, the broker being on this machine", len(keys))
+		p.add(ResultOK, "commands", "%d keys; unsigned commands are accepted too, as the broker is on this machine", len(keys))
 	case len(keys) == 0:
-		p.add(ResultFail, "commands", "nobody is obeyed: commands.keys is empty, and unsigned commands are not accepted from %s", p.config.Broker.URL)
+		p.add(ResultFail, "commands", "no command is accepted: commands.keys is empty, and unsigned commands are not accepted from %s", p.config.Broker.URL)
 	default:
-		p.add(ResultOK, "commands", "%d keys, unsigned ones are refused", len(keys))
+		p.add(ResultOK, "commands", "%d keys, unsigned commands are refused", len(keys))
 	}
 	b := p.config.Broker
 	for _, f := range []struct{ item, path string }{{"key file", b.Key}, {"password file", b.PasswordFile}} {
@@ -299,7 +302,7 @@ func (p *preflight) signing() {
 	m := p.config.MAVLink
 	if m.KeyFile == "" {
 		if m.RealAircraft {
-			p.add(ResultWarn, "signing", "mavlink.key_file is empty: whoever reaches a link commands its autopilot")
+			p.add(ResultWarn, "signing", "mavlink.key_file is empty: anyone who reaches a link can command its autopilot")
 		}
 		return
 	}
@@ -327,24 +330,24 @@ func (p *preflight) warnOfReaders(item, path string) bool {
 
 func formatDate(t time.Time) string { return t.UTC().Format("2006-01-02") }
 
-// clock compares the wall clock, which certificates need and slots do not, with
-// what is surely past, and the monotonic one with a wait.
+// clock compares the wall clock, which certificates need and slots do not, with a
+// time that is past, and the monotonic clock with a wait.
 func (p *preflight) clock() {
 	now := time.Now()
 	if info, err := os.Stat(p.config.Checkpoint + "/manifest.json"); err == nil && now.Before(info.ModTime().Add(-24*time.Hour)) {
 		p.add(ResultWarn, "clock", "it is %s here, before the checkpoint was made; TLS will fail", now.UTC().Format(time.RFC3339))
 		return
 	}
-	const asked = 20 * time.Millisecond
-	time.Sleep(asked)
-	if late := time.Since(now) - asked; late > p.config.WallTime(1)/10 {
-		p.add(ResultWarn, "clock", "a wait of %v ended %v late; the machine is busy", asked, late.Round(time.Millisecond))
+	const requested = 20 * time.Millisecond
+	time.Sleep(requested)
+	if late := time.Since(now) - requested; late > p.config.WallTime(1)/10 {
+		p.add(ResultWarn, "clock", "a wait of %v ended %v late; the machine is busy", requested, late.Round(time.Millisecond))
 		return
 	}
 	p.add(ResultOK, "clock", "%s; slots go by the monotonic clock", now.UTC().Format(time.RFC3339))
 }
 
-// broker connects as the leader would, and has its own message come back.
+// broker connects as the leader would, and waits for its own message to come back.
 func (p *preflight) broker(ctx context.Context) {
 	topics, err := telemetry.NewTopics(p.config.Fleet)
 	if err != nil {
@@ -382,7 +385,7 @@ func (p *preflight) broker(ctx context.Context) {
 	if strings.HasPrefix(p.config.Broker.URL, "tls") || strings.HasPrefix(p.config.Broker.URL, "ssl") || strings.HasPrefix(p.config.Broker.URL, "mqtts") {
 		how = "over TLS"
 	}
-	// A refusal of a command nobody sent: harmless, and only the leader may say it.
+	// A refusal of a command that was never sent: harmless, and only the leader may publish it.
 	ack, err := telemetry.Encode(telemetry.Ack{ID: id, Reason: "pre-flight check"})
 	if err != nil {
 		p.add(ResultFail, "broker", "%v", err)
@@ -405,7 +408,7 @@ func (p *preflight) broker(ctx context.Context) {
 			p.add(result, "broker", "%s connected %s as %q, a message is back in %v", p.config.Broker.URL, how, p.config.Broker.Username, took.Round(100*time.Microsecond))
 		}
 	case <-time.After(min(p.wait, 3*time.Second)):
-		p.add(ResultFail, "broker", "%s connected %s, but what the leader says on %s does not come back: the broker's access rules may forbid it", p.config.Broker.URL, how, topics.Ack("+"))
+		p.add(ResultFail, "broker", "%s connected %s, but what the leader publishes on %s does not come back: the broker's access rules may forbid it", p.config.Broker.URL, how, topics.Ack("+"))
 	}
 	select {
 	case <-interrupted:
@@ -423,8 +426,8 @@ func trySend[T any](to chan T, v T) {
 	}
 }
 
-// autopilots listens on the links until every aircraft has said what a flight
-// needs, or time is up.
+// autopilots listens on the links until every aircraft has sent what a flight
+// needs, or until p.wait is over.
 func (p *preflight) autopilots(ctx context.Context) {
 	c := &p.config
 	k := physics.DefaultConstants()
@@ -441,11 +444,11 @@ func (p *preflight) autopilots(ctx context.Context) {
 		p.add(ResultFail, "links", "%v", err)
 		return
 	}
-	f.StartStreaming() // requests alone: nobody has an order
+	f.StartStreaming() // requests only: no aircraft is commanded
 	defer f.Close()
 	var views []fleet.View
 	end := now.Now() + p.wait
-	for { // two battery messages make a source, and what time cures is waited for
+	for { // two battery messages make an energy source; arming checks may pass with time
 		views = f.Views(views[:0])
 		complete := true
 		for i := range views {
@@ -473,12 +476,12 @@ func (p *preflight) autopilots(ctx context.Context) {
 	}
 }
 
-// aircraft says what an autopilot has said.
+// aircraft checks what one autopilot has sent.
 func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constants) {
 	item := fmt.Sprintf("aircraft %d", v.Number)
 	a := p.config.Aircraft[v.Number-1]
 	if !v.Received {
-		p.add(ResultFail, item, "system %d not heard on %s during %v", a.SystemID, a.Endpoint, p.wait)
+		p.add(ResultFail, item, "nothing received from system %d on %s within %v", a.SystemID, a.Endpoint, p.wait)
 		return
 	}
 	off := v.Position.Sub(p.config.StartPosition(v.Number, k.AreaSideM)).Norm()
@@ -488,7 +491,7 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 	case err != nil && v.Params.Complete(): // of parameters see below
 		p.add(ResultFail, item, "%v", err)
 	case off > p.config.Flight.StartWithinM:
-		p.add(ResultFail, item, "stands %.0f m from its start, want at most flight.start_within_m, %g: is the origin right?", off, p.config.Flight.StartWithinM)
+		p.add(ResultFail, item, "is %.0f m from its start, want at most flight.start_within_m, %g: is the origin right?", off, p.config.Flight.StartWithinM)
 	default:
 		p.add(ResultOK, item, "on the ground at %.1f m east, %.1f m north, %.1f m up, %.0f m from its start; pre-arm %s", v.Position.EastM, v.Position.NorthM, v.UpM, off, preArmText(v.PreArm))
 	}
@@ -523,7 +526,7 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 	homeJ := p.config.Flight.ReserveJ + k.Propulsion.PowerW(0)*(climbS+v.Params.DescentS(k.AltitudeM))
 	switch {
 	case v.Source == energy.Model:
-		p.add(ResultWarn, item, "battery says %s: joules would be the model's", has)
+		p.add(ResultWarn, item, "battery reports %s: joules would be the model's", has)
 	case v.Charge*k.BatteryCapacityJ < homeJ:
 		p.add(ResultFail, item, "battery at %.0f %%: less than the reserve, the climb and the descent", 100*v.Charge)
 	case v.Charge < 0.5:
@@ -533,7 +536,7 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 	}
 }
 
-// separation says whether the aircraft stand apart, and their starts are.
+// separation checks the distances between the aircraft, and between their starts.
 func (p *preflight) separation(views []fleet.View, k physics.Constants) {
 	if len(views) < 2 {
 		return

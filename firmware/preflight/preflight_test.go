@@ -95,9 +95,9 @@ func TestCheckFails(t *testing.T) {
 		{"state directory", "state_dir: " + readOnly + "/x", "state", preflight.ResultFail, readOnly},
 		{"damaged ledger", "state_dir: " + damaged, "ledger", preflight.ResultFail, "damaged"},
 		{"broker away", "broker: {url: \"tcp://127.0.0.1:1\"}", "broker", preflight.ResultFail, "refused"},
-		{"nobody may command", "commands: {unsigned: \"no\"}", "commands", preflight.ResultFail, "nobody is obeyed"},
-		{"anybody may command", "commands: {unsigned: \"yes\"}", "commands", preflight.ResultWarn, "anyone"},
-		{"autopilot away", "aircraft: [{system_id: 9, endpoint: \"udp-listen:" + rig.FreeUDP(t) + "\"}]", "aircraft 1", preflight.ResultFail, "not heard"},
+		{"no command accepted", "commands: {unsigned: \"no\"}", "commands", preflight.ResultFail, "no command is accepted"},
+		{"every command accepted", "commands: {unsigned: \"yes\"}", "commands", preflight.ResultWarn, "anyone"},
+		{"autopilot away", "aircraft: [{system_id: 9, endpoint: \"udp-listen:" + rig.FreeUDP(t) + "\"}]", "aircraft 1", preflight.ResultFail, "nothing received"},
 		{"disk full", "ledger_mb: 2048", "state", preflight.ResultOK, "MB free"},
 	} {
 		_, results, details := runCheck(t, r.WriteConfig(c.more), "300ms")
@@ -138,11 +138,11 @@ func TestCheckOfTheSigningKey(t *testing.T) {
 		name, line, result, detail, aircraft string
 	}{
 		{"none", "slots: 100", "", "", preflight.ResultOK},
-		{"none, and real aircraft", "mavlink: {real: true}\nslot_ms: 1000", preflight.ResultWarn, "whoever reaches a link", "any"},
+		{"none, and real aircraft", "mavlink: {real: true}\nslot_ms: 1000", preflight.ResultWarn, "anyone who reaches a link", "any"},
 		{"unusable", "mavlink: {key_file: " + file("abcd\n", 0o600) + "}", preflight.ResultFail, "64 hexadecimal digits", ""},
 		{"missing", "mavlink: {key_file: /nowhere/key}", preflight.ResultFail, "/nowhere/key", ""},
 		{"for all to read", "mavlink: {key_file: " + file(good, 0o604) + "}", preflight.ResultWarn, "chmod 640", preflight.ResultFail},
-		// This autopilot does not sign: it is not heard.
+		// This autopilot does not sign: its frames are refused.
 		{"good", "mavlink: {key_file: " + file(good, 0o640) + "}", preflight.ResultOK, "signed", preflight.ResultFail},
 	} {
 		_, results, details := runCheck(t, r.WriteConfig(c.line), "500ms")

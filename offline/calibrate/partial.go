@@ -22,7 +22,7 @@ type Job struct {
 	Parameters []float32              // of its network, where the manifest does not have their hash
 	World      world.Config
 	Seeds      []uint64 // of the setting map and the floors
-	Ceilings   []uint64 // seeds of the ceiling margin; empty: it stays as it is
+	Ceilings   []uint64 // seeds of the ceiling margin; empty: none is fitted, it is zero
 	Settings   int
 	Workers    int
 	Partial    string // the file

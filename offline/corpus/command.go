@@ -42,7 +42,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	for _, x := range r.fractions() {
 		f.Float64Var(x.value, x.name, *x.value, "`fraction` of the flights "+x.description)
 	}
-	f.BoolVar(&r.HidePreviousAction, "forget", r.HidePreviousAction, "hide the action before from the policy")
+	f.BoolVar(&r.HidePreviousAction, "forget", r.HidePreviousAction, "hide the previous action from the policy")
 	f.IntVar(&r.WorldCount, "variety", r.WorldCount, "random worlds to choose from")
 	flights := f.Int("flights", 64000, "flights (the paper: 50000)")
 	seed := f.Uint64("seed", 0, "seed of the draws")
@@ -193,8 +193,8 @@ func loadOrSweepArchive(ctx context.Context, c world.Config, rules string, price
 const maxAddedHypervolume = 1e-4
 
 // checkRulesAddLittle merges a rule archive into the dispatch teacher's. Every rule found so
-// far lies behind that front but for a joule at its far end, so merging means
-// to make sure of it; rules that add to it would be worth a teacher of their own.
+// far is dominated by that front but for a joule at its far end, so merging is to
+// confirm that; rules that add to it would deserve a corpus of their own.
 func checkRulesAddLittle(a *Archive, path string, stdout io.Writer) error {
 	found, err := search.ReadArchive(path)
 	if err != nil {
@@ -212,7 +212,7 @@ func checkRulesAddLittle(a *Archive, path string, stdout io.Writer) error {
 	return err
 }
 
-// appendMember appends a member that goes on along the front; one that does not is left out.
+// appendMember appends a member that continues the front; one that does not is left out.
 func (a *Archive) appendMember(p pareto.Point, price float64, genes []float64) {
 	if n := len(a.Points); n > 0 && !(p.DelayS > a.Points[n-1].DelayS && p.EnergyJ < a.Points[n-1].EnergyJ) {
 		return

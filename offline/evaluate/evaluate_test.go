@@ -85,7 +85,7 @@ func TestRefusals(t *testing.T) {
 		"decoder":        {[]string{"-decoder", "magic"}, "-decoder"},
 		"fleet":          {[]string{"-fleet", "2,x"}, "-fleet"},
 		"settings":       {[]string{"-settings", "1"}, "-settings"},
-		"argument":       {[]string{"more"}, "unexpected argument"},
+		"argument":       {[]string{"more"}, `unexpected "more"`},
 		"checkpoint":     {[]string{"-checkpoint", "nowhere"}, "nowhere"},
 	} {
 		if _, err := runEvaluate(t, c.args...); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {

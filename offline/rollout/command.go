@@ -10,7 +10,7 @@ import (
 )
 
 const usage = `offline replay decides a flight again that a leader recorded (record: FILE in
-its configuration), slot by slot, and says whether every decision and every
+its configuration), slot by slot, and reports whether every decision and every
 objective is the same to the last bit.
 
   offline replay -record FILE [-checkpoint DIR]

@@ -24,7 +24,7 @@ import (
 const usage = `offline search finds the ten-gene rules that trade delay against energy, by NSGA-II.
 
   offline search [flags]                      search; Ctrl-C stops after the last complete generation
-  offline search -resume [flags]              go on where it stopped, or with more generations
+  offline search -resume [flags]              continue where it stopped, or with more generations
   offline search -evaluate ARCHIVE [-seeds A:B] [-json]
                                               fly an archive's members on other seeds
 
@@ -45,7 +45,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	seeds := flags.String("seeds", "", "episode seeds, `A:B` (B excluded) or N for 0:N (default 3, all for training; with -evaluate 1000000:1000100)")
 	seed := flags.Uint64("seed", 0, "seed of the search itself")
 	out := flags.String("out", "out/search", "`FOLDER` for the state and the archive")
-	resume := flags.Bool("resume", false, "go on from the state in -out; without one, start")
+	resume := flags.Bool("resume", false, "continue from the state in -out; without one, start")
 	evaluate := flags.String("evaluate", "", "evaluate the archive in this `FILE` instead of searching")
 	asJSON := flags.Bool("json", false, "with -evaluate: print one JSON object, progress to standard error")
 	workers := flags.Int("workers", runtime.GOMAXPROCS(0), "episodes flown at a time; changes no result")
@@ -111,7 +111,7 @@ func searchInto(ctx context.Context, dir string, c Config, resume bool, workers 
 		return err
 	})
 	if ctx.Err() != nil {
-		return fmt.Errorf("interrupted after generation %d of %d; the same command with -resume goes on from %s", state.Generation, c.Generations, statePath)
+		return fmt.Errorf("interrupted after generation %d of %d; the same command with -resume continues from %s", state.Generation, c.Generations, statePath)
 	}
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func searchInto(ctx context.Context, dir string, c Config, resume bool, workers 
 	return err
 }
 
-// initialState returns the state to search from, and never drops one unasked.
+// initialState returns the state to search from, and never drops one without -resume.
 func initialState(path string, c Config, resume bool) (State, error) {
 	_, err := os.Stat(path)
 	switch {
@@ -135,11 +135,11 @@ func initialState(path string, c Config, resume bool) (State, error) {
 	case err != nil:
 		return State{}, fmt.Errorf("search state: %w", err)
 	case !resume:
-		return State{}, fmt.Errorf("%s holds a search: add -resume to go on with it, or give another -out", path)
+		return State{}, fmt.Errorf("%s holds a search: add -resume to continue it, or give another -out", path)
 	}
 	state, err := ReadState(path, c)
 	if err == nil && state.Generation > c.Generations {
-		err = fmt.Errorf("search state %s: it is at generation %d, beyond the %d asked for", path, state.Generation, c.Generations)
+		err = fmt.Errorf("search state %s: it is at generation %d, beyond the %d requested", path, state.Generation, c.Generations)
 	}
 	return state, err
 }

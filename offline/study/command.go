@@ -15,17 +15,17 @@ import (
 )
 
 const usage = `offline study compares the shipped policy with the paper's own form, with each of
-its departures taken back singly, with teachers and floors and with networks of
+its departures reverted one at a time, with teachers and floors and with networks of
 other sizes, on one protocol. It trains what has to be trained, flies every arm
 on the same evaluation seeds, and writes study.md, tables as CSV, and plots into
 the folder report of -out.
 
   offline study                          everything, from configs/checkpoint
-  offline study -resume                  go on with it
+  offline study -resume                  continue it
   offline study -resume -only flagship,rules-50
   offline study -list                    the arms
 
-Ctrl-C may come at any time; -resume goes on in the middle of a training run.
+Ctrl-C may come at any time; -resume continues in the middle of a training run.
 
 Flags:
 `
@@ -36,7 +36,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	c := Default()
 	config := f.String("config", "defaults", "YAML `FILE`, or defaults")
 	out := f.String("out", "out/study", "`FOLDER` of all results")
-	resume := f.Bool("resume", false, "go on with the study in -out; without one, start")
+	resume := f.Bool("resume", false, "continue the study in -out; without one, start")
 	only := f.String("only", "", "only these `ARMS`, as in flagship,base")
 	list := f.Bool("list", false, "print the arms")
 	dir := f.String("checkpoint", "", "`FOLDER` of the flagship, over the configuration's")
@@ -85,7 +85,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 		}
 	}
 	if _, err := os.Stat(filepath.Join(*out, "study.json")); err == nil && !*resume {
-		return cli.BadInputf("%s holds a study: add -resume to go on with it, or give another -out", *out)
+		return cli.BadInputf("%s holds a study: add -resume to continue it, or give another -out", *out)
 	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return cli.BadInput(err)
 	}

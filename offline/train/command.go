@@ -19,7 +19,7 @@ import (
 const usage = `offline train fits the policy network to a corpus by imitation.
 
   offline train                       train, with -corpus and -config as below
-  offline train -resume               go on from the state in -out
+  offline train -resume               continue from the state in -out
 
 It appends one line a step to log.csv, and saves state.bin every -save steps
 and at the end. Every -validate steps it flies training seeds, appends a line
@@ -47,7 +47,7 @@ func Command(open func(dir string) (Corpus, error)) func(ctx context.Context, ca
 		config := f.String("config", "", "YAML `FILE` with the architecture, batch, schedule and loss weights")
 		out := f.String("out", "out/train", "`FOLDER` for state.bin and log.csv")
 		steps := f.Int("steps", 0, "steps of the whole run, over the configuration's")
-		resume := f.Bool("resume", false, "go on from the state in -out; without one, start")
+		resume := f.Bool("resume", false, "continue from the state in -out; without one, start")
 		save := f.Int("save", 250, "steps between two saves")
 		validate := f.Int("validate", 500, "steps between two validations, 0 for none")
 		if _, err := call.Parse(usage, 0); err != nil {
@@ -131,7 +131,7 @@ func (t *Trainer) Run(ctx context.Context, dir string, save, validate int, check
 			if err := t.Save(state); err != nil {
 				return err
 			}
-			return fmt.Errorf("interrupted at step %d of %d; the same command with -resume goes on", t.Step, t.Config.Schedule.Steps)
+			return fmt.Errorf("interrupted at step %d of %d; the same command with -resume continues", t.Step, t.Config.Schedule.Steps)
 		}
 		at := time.Now()
 		line, err := t.Next()

@@ -1,9 +1,9 @@
-// Command ground is the crew's tool: it asks the leader for a budget, a
-// preference or a change of the mission, and shows the fleet as it flies.
+// Command ground is the crew's tool: it requests a budget, a preference or a change
+// of the mission from the leader, and shows the fleet as it flies.
 //
-// In come the crew's words and the leader's status and acknowledgements; out go
-// commands, over MQTT alone. It stands outside the slot: a command takes effect
-// from the slot that its acknowledgement names.
+// Inputs: the command line, and the leader's status and acknowledgements. Outputs:
+// commands, over MQTT alone. A command takes effect from the slot that its
+// acknowledgement names.
 package main
 
 import (
@@ -58,10 +58,10 @@ func (c *Config) Check() error {
 
 var program = cli.Program{
 	Name:  "ground",
-	Usage: "ground speaks to the leader of a fleet.",
+	Usage: "ground sends commands to the leader of a fleet, and shows its status.",
 	Commands: []cli.Command{
-		{Name: "budget", Args: "-energy JOULES [-mode target|ceiling] [-replaces JOULES]", Summary: "ask for a total of joules from slot 0 to the end", Run: withTool(budget)},
-		{Name: "preference", Args: "-setting 0..1", Summary: "ask for a point between least delay (0) and least energy (1)", Run: withTool(preference)},
+		{Name: "budget", Args: "-energy JOULES [-mode target|ceiling] [-replaces JOULES]", Summary: "request a total of joules from slot 0 to the end", Run: withTool(budget)},
+		{Name: "preference", Args: "-setting 0..1", Summary: "request a point between least delay (0) and least energy (1)", Run: withTool(preference)},
 		{Name: "mission", Args: "start|hold|return|stop", Summary: "start, hold or end the mission", Run: withTool(mission)},
 		{Name: "mission", Args: "resume [-aircraft 2,3]", Summary: "end a hold, or a pilot's control in the air; it never arms"},
 		{Name: "mission", Args: "launch -aircraft 2,3", Summary: "start aircraft that stand on the ground inside the area"},
@@ -70,7 +70,7 @@ var program = cli.Program{
 		{Name: "watch", Args: "[-json] [-silent]", Summary: "show the fleet's status as it changes, and send the leader a heartbeat each second", Run: withTool(watch)},
 		{Name: "keygen", Args: "-out NAME.key", Summary: "make a key to sign commands with", Run: withTool(keygen)},
 	},
-	Notes: `With -key, commands and heartbeats are signed over the challenge in the leader's status; a leader with keys obeys no others.
+	Notes: `With -key, commands and heartbeats are signed over the challenge in the leader's status; a leader with keys accepts no others.
 When the heartbeats of a watch cease, the leader holds after 30 s and returns after 120 s, as configured; a watch that is ended (Ctrl-C) announces it, and nothing follows.
 Exit status: 0 done, 1 no broker or no answer, 2 bad input, 3 refused by the leader.`,
 }
@@ -153,5 +153,5 @@ func keygen(t *tool) error {
 	return nil
 }
 
-// keyName is the name the leader knows a key file by.
+// keyName is the name of a key file in the leader's configuration.
 func keyName(path string) string { return strings.TrimSuffix(filepath.Base(path), ".key") }
