@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
@@ -66,7 +67,12 @@ func TestPipeline(t *testing.T) {
 		} else if err := os.Link(at("first", "train", "calibration.json"), at(run, "train", "calibration.json")); err != nil {
 			t.Fatal(err)
 		}
-		runCommand(t, io.Discard, "export", "-corpus", at(run, "corpus"), "-train", at(run, "train"), "-out", at(run, "checkpoint"))
+		var made bytes.Buffer
+		runCommand(t, &made, "export", "-corpus", at(run, "corpus"), "-train", at(run, "train"), "-out", at(run, "checkpoint"), "-json")
+		var result struct{ Parameters int }
+		if err := json.Unmarshal(made.Bytes(), &result); err != nil || result.Parameters == 0 {
+			t.Errorf("export -json: %v, %q", err, &made)
+		}
 		graph, err := os.ReadFile(at(run, "checkpoint", checkpoint.GraphFile))
 		if err != nil {
 			t.Fatal(err)

@@ -42,8 +42,12 @@ func Command(ctx context.Context, call *cli.Call) error {
 	dir := f.String("checkpoint", "", "`FOLDER` of the flagship, over the configuration's")
 	steps := f.Int("steps", 0, "training steps of each arm, over the configuration's")
 	seeds := f.Int("seeds", 0, "evaluation seeds, over the configuration's; the others follow in proportion")
+	asJSON := call.JSONFlag()
 	if _, err := call.Parse(usage, 0); err != nil {
 		return err
+	}
+	if *asJSON {
+		stdout = call.Stderr
 	}
 	if *steps < 0 || *seeds < 0 {
 		return cli.BadInputf("-steps and -seeds must not be negative")
@@ -69,9 +73,12 @@ func Command(ctx context.Context, call *cli.Call) error {
 		return cli.BadInput(err)
 	}
 	arms := c.arms()
+	if *list && *asJSON {
+		return call.PrintJSON(arms)
+	}
 	if *list {
 		for _, a := range arms {
-			fmt.Fprintf(stdout, "%-28s %s\n", a.Name, a.Description)
+			fmt.Fprintf(call.Stdout, "%-28s %s\n", a.Name, a.Description)
 		}
 		return nil
 	}
@@ -92,5 +99,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if err := command.CheckWritable(*out); err != nil {
 		return cli.BadInput(err)
 	}
-	return Run(ctx, c, *out, names, stdout)
+	if err := Run(ctx, c, *out, names, stdout); err != nil || !*asJSON {
+		return err
+	}
+	return call.PrintJSON(map[string]any{"report": filepath.Join(*out, "report"), "arms": len(arms)})
 }

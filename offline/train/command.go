@@ -50,8 +50,12 @@ func Command(open func(dir string) (Corpus, error)) func(ctx context.Context, ca
 		resume := f.Bool("resume", false, "continue from the state in -out; without one, start")
 		save := f.Int("save", 250, "steps between two saves")
 		validate := f.Int("validate", 500, "steps between two validations, 0 for none")
+		asJSON := call.JSONFlag()
 		if _, err := call.Parse(usage, 0); err != nil {
 			return err
+		}
+		if *asJSON {
+			stdout = call.Stderr
 		}
 		if *config != "" {
 			if err := configs.Load(*config, &c); err != nil {
@@ -78,7 +82,10 @@ func Command(open func(dir string) (Corpus, error)) func(ctx context.Context, ca
 		if err != nil {
 			return err
 		}
-		return t.Run(ctx, *out, *save, *validate, corpus.Validate, stdout)
+		if err := t.Run(ctx, *out, *save, *validate, corpus.Validate, stdout); err != nil || !*asJSON {
+			return err
+		}
+		return call.PrintJSON(map[string]any{"folder": *out, "steps": t.Step, "parameters": t.Config.Arch.Parameters()})
 	}
 }
 
