@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"prefdt/configs/cli"
 	"prefdt/firmware/clock"
@@ -38,11 +40,6 @@ var program = cli.Program{
 	Notes: `Exit status: 0 the mission is over or the leader was asked to end (check: nothing failed; log: done),
 1 it cannot continue (check: something failed; log: the ledger is damaged or does not add up),
 2 the command line or the configuration is wrong, 3 another leader flies this fleet.`,
-	// Aircraft may be in the air. The first signal ends the leader in order: slot
-	// results go to the ledger, the broker is given online false, and the autopilots hold. A second
-	// one from an impatient hand, or from a terminal and a supervisor at once, must
-	// not cut that short; systemd has SIGKILL for a leader that does not end.
-	IgnoreSecondSignal: true,
 }
 
 func main() { program.Main() }
@@ -68,6 +65,12 @@ func flyCommand(ctx context.Context, call *cli.Call) error {
 	case err != nil:
 		return cli.BadInput(err)
 	}
+	// The first signal ends the leader in order, within a slot or so: slot results go
+	// to the ledger, online becomes false on the broker, and the autopilots hold. A
+	// second one, from an impatient hand or from a terminal and a supervisor at once,
+	// must not cut that short while aircraft are in the air: it has no effect.
+	// systemd has SIGKILL for a leader that does not end.
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM)
 	if err = runMission(ctx, c, call.Stderr); errors.Is(err, link.ErrIncumbent) {
 		return cli.WithCode(3, err)
 	}

@@ -46,19 +46,14 @@ type Command struct {
 type Program struct {
 	Name, Usage, Notes string
 	Commands           []Command
-	// IgnoreSecondSignal is for a program that must not be ended in the middle of
-	// ending orderly by someone impatient.
-	IgnoreSecondSignal bool
 }
 
 // Main runs the program on os.Args and exits. SIGINT and SIGTERM end the
 // command's context; the default action is back then, so that a second signal
-// ends the process at once.
+// ends the process at once, unless the command has called signal.Notify.
 func (p *Program) Main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	if !p.IgnoreSecondSignal {
-		context.AfterFunc(ctx, stop)
-	}
+	context.AfterFunc(ctx, stop)
 	os.Exit(p.Run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
@@ -140,7 +141,10 @@ const childVariable = "PREFDT_TEST_CHILD"
 func TestMain(m *testing.M) {
 	if kind := os.Getenv(childVariable); kind != "" {
 		os.Args = []string{"child", "run"}
-		p := Program{Name: "child", IgnoreSecondSignal: kind == "patient", Commands: []Command{{Name: "run", Run: func(ctx context.Context, c *Call) error {
+		p := Program{Name: "child", Commands: []Command{{Name: "run", Run: func(ctx context.Context, c *Call) error {
+			if kind == "patient" {
+				signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM)
+			}
 			fmt.Fprintln(c.Stdout, "begun")
 			<-ctx.Done()
 			fmt.Fprintln(c.Stdout, "asked")
@@ -155,8 +159,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The first signal ends the context; a second one the process, unless it is told
-// to end orderly in any case.
+// The first signal ends the context; a second one the process, unless the command
+// takes signals itself.
 func TestSignals(t *testing.T) {
 	for _, c := range []struct {
 		kind   string
@@ -186,12 +190,10 @@ func TestSignals(t *testing.T) {
 					t.Fatalf("%q, want %q", lines.Text(), want)
 				}
 				if want == "begun" || c.second {
-					// The default action is back a moment after the context has ended:
-					// once more until it is seen, but for a program that ignores it.
 					child.Process.Signal(c.signal)
 				}
 			}
-			if c.kind == "deaf" {
+			if c.kind == "deaf" { // the default action is back a moment after the context has ended
 				ended := make(chan struct{})
 				defer close(ended)
 				go func() {
