@@ -47,7 +47,6 @@ type Client struct {
 	prefix    string // of the client ids
 	address   string
 	retryWait time.Duration // before the next attempt; whoever connects owns it
-	warnedAt  time.Time     // when an attempt that failed was a warning; likewise
 	options   *mqtt.ClientOptions
 	cancel    context.CancelFunc
 	done      sync.WaitGroup
@@ -260,10 +259,6 @@ func (c *Client) receive(_ mqtt.Client, m mqtt.Message) {
 	queueOf(c.queues, m.Topic()).put(Message{m.Topic(), m.Payload(), m.Retained(), time.Now()})
 }
 
-// warnInterval is how often a broker that stays away is worth a warning; the other
-// attempts are for the debug log.
-const warnInterval = 30 * time.Second
-
 // connect tries until there is a session with its subscriptions, or ctx ends.
 func (c *Client) connect(ctx context.Context, first bool) (*session, error) {
 	for {
@@ -276,11 +271,7 @@ func (c *Client) connect(ctx context.Context, first bool) (*session, error) {
 			return nil, fmt.Errorf("broker %s: %w", c.Broker.URL, err)
 		}
 		if ctx.Err() == nil {
-			level := slog.LevelDebug
-			if time.Since(c.warnedAt) >= warnInterval {
-				level, c.warnedAt = slog.LevelWarn, time.Now()
-			}
-			c.Log.Log(ctx, level, fmt.Sprintf("broker %s unreachable: %v; retrying in %v", c.Broker.URL, err, c.retryWait))
+			c.Log.Warn(fmt.Sprintf("broker %s unreachable: %v; retrying in %v", c.Broker.URL, err, c.retryWait))
 		}
 		if !c.backOff(ctx) {
 			return nil, fmt.Errorf("broker %s unreachable: %w", c.Broker.URL, err)

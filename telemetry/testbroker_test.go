@@ -361,7 +361,7 @@ func (c *tcpProxy) resume() {
 // logLines is a logger whose lines a test reads.
 func logLines() (*slog.Logger, <-chan string) {
 	lines := make(chan string, 1000)
-	return slog.New(slog.NewTextHandler(lineWriter(lines), &slog.HandlerOptions{Level: slog.LevelDebug})), lines
+	return slog.New(slog.NewTextHandler(lineWriter(lines), nil)), lines
 }
 
 type lineWriter chan string

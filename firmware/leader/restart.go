@@ -63,13 +63,13 @@ const putBack = "put that back to finish the mission, or give another mission (o
 func (l *Leader) checkConfigMatches(s ledger.State) error {
 	switch {
 	case s.Account.Objective.Slots != l.Config.Slots:
-		return fmt.Errorf("mission %s was begun with %d slots, the configuration says %d; "+putBack, s.Mission, s.Account.Objective.Slots, l.Config.Slots)
+		return fmt.Errorf("mission %s was begun with %d slots, the configuration has %d; "+putBack, s.Mission, s.Account.Objective.Slots, l.Config.Slots)
 	case len(s.Fleet) != len(l.Config.Aircraft) || len(s.Account.Aircraft) != len(s.Fleet):
-		return fmt.Errorf("mission %s was begun with %d aircraft, the configuration says %d; "+putBack, s.Mission, len(s.Fleet), len(l.Config.Aircraft))
+		return fmt.Errorf("mission %s was begun with %d aircraft, the configuration has %d; "+putBack, s.Mission, len(s.Fleet), len(l.Config.Aircraft))
 	}
 	for i, a := range s.Fleet {
 		if a.SystemID != l.Config.Aircraft[i].SystemID {
-			return fmt.Errorf("mission %s was begun with system %d as aircraft %d, the configuration says %d; "+putBack, s.Mission, a.SystemID, i+1, l.Config.Aircraft[i].SystemID)
+			return fmt.Errorf("mission %s was begun with system %d as aircraft %d, the configuration has %d; "+putBack, s.Mission, a.SystemID, i+1, l.Config.Aircraft[i].SystemID)
 		}
 	}
 	return nil
