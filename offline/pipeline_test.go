@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
@@ -24,15 +25,10 @@ schedule: {rate: 0.004, warm_up: 10, steps: 80}
 // runCommand runs one command of the pipeline.
 func runCommand(t *testing.T, stdout io.Writer, args ...string) {
 	t.Helper()
-	for _, s := range subcommands {
-		if s.name == args[0] {
-			if err := s.run(context.Background(), args[1:], stdout, io.Discard); err != nil {
-				t.Fatalf("offline %v: %v", args, err)
-			}
-			return
-		}
+	var stderr bytes.Buffer
+	if code := program.Run(t.Context(), args, stdout, &stderr); code != 0 {
+		t.Fatalf("offline %v: status %d, %s", args, code, &stderr)
 	}
-	t.Fatalf("no command %q", args[0])
 }
 
 // The whole pipeline, as make checkpoint runs it, leaves a checkpoint that loads
@@ -61,9 +57,8 @@ func TestPipeline(t *testing.T) {
 		if run == "second" { // half of it, then the rest
 			interrupted, stop := context.WithCancel(context.Background())
 			defer stop()
-			err := subcommands[2].run(interrupted, training[1:], cancelOnLine{"step 50/", stop}, io.Discard)
-			if err == nil {
-				t.Fatal("the training was not interrupted")
+			if code := program.Run(interrupted, training, cancelOnLine{"step 50/", stop}, io.Discard); code != 1 {
+				t.Fatalf("the training was not interrupted: status %d", code)
 			}
 		}
 		runCommand(t, io.Discard, training...)
@@ -72,7 +67,12 @@ func TestPipeline(t *testing.T) {
 		} else if err := os.Link(at("first", "train", "calibration.json"), at(run, "train", "calibration.json")); err != nil {
 			t.Fatal(err)
 		}
-		runCommand(t, io.Discard, "export", "-corpus", at(run, "corpus"), "-train", at(run, "train"), "-out", at(run, "checkpoint"))
+		var made bytes.Buffer
+		runCommand(t, &made, "export", "-corpus", at(run, "corpus"), "-train", at(run, "train"), "-out", at(run, "checkpoint"), "-json")
+		var result struct{ Parameters int }
+		if err := json.Unmarshal(made.Bytes(), &result); err != nil || result.Parameters == 0 {
+			t.Errorf("export -json: %v, %q", err, &made)
+		}
 		graph, err := os.ReadFile(at(run, "checkpoint", checkpoint.GraphFile))
 		if err != nil {
 			t.Fatal(err)
