@@ -113,34 +113,6 @@ func measureStep(net *model.Net, graph []byte, r *ort.Runtime, dir string) (*Ste
 	return s, nil
 }
 
-// ScaledStep is the checkpoint's step at another number of users or another slot:
-// its cost grows with the users and not with the slot.
-type ScaledStep struct {
-	Users int     `json:"users"`
-	Slot  int     `json:"slot"`
-	P50MS float64 `json:"p50_ms"`
-}
-
-func measureStepScaling(net *model.Net) []ScaledStep {
-	crowds := []ScaledStep{{Users: 6, Slot: 30}, {Users: 6, Slot: 3000}, {Users: 12, Slot: 30}, {Users: 25, Slot: 30}, {Users: 50, Slot: 30}, {Users: 100, Slot: 30}}
-	random := rand.New(rand.NewPCG(7, 8))
-	for i := range crowds {
-		in := randomInputs(random, benchAircraft, crowds[i].Users)
-		cache := net.NewCache()
-		var out model.Outputs
-		var times []float64
-		for slot := range crowds[i].Slot + 400 {
-			start := time.Now()
-			net.Step(in, cache, &out)
-			if slot >= crowds[i].Slot {
-				times = append(times, time.Since(start).Seconds()*1e3)
-			}
-		}
-		crowds[i].P50MS = quantile(times, 0.5)
-	}
-	return crowds
-}
-
 // ortGraph is one graph in ONNX Runtime, fed, with the times of its runs.
 type ortGraph struct {
 	request ort.Request
@@ -298,6 +270,14 @@ func randomInputs(r *rand.Rand, m, u int) *model.Inputs {
 		NumAircraft: m, NumUsers: u, Aircraft: randomNormal(r, m*model.AircraftFeatures), Pairs: randomNormal(r, m*u*model.PairFeatures),
 		State: randomNormal(r, model.StateFeatures), Return: randomNormal(r, model.ReturnFeatures), Action: randomNormal(r, model.ActionFeatures),
 	}
+}
+
+func randomNormal(r *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(r.NormFloat64())
+	}
+	return x
 }
 
 var errNoORT = errors.New("PREFDT_ORT names no folder with onnxruntime-node (npm install --ignore-scripts onnxruntime-node@1.30.0)")
