@@ -16,7 +16,7 @@ import (
 
 // writeReport writes all that follows from the results into the folder report:
 // study.md, a CSV of every arm and of every table, the reference front, and the
-// plots.
+// pictures.
 func (s *study) writeReport(results []*Result) error {
 	if len(results) == 0 {
 		s.logf("nothing measured yet")
@@ -37,23 +37,25 @@ func (s *study) writeReport(results []*Result) error {
 	if err := write("study.csv", func(w io.Writer) error { return writeCSV(w, all) }); err != nil {
 		return err
 	}
+	tables := map[string][]Metrics{}
 	for _, t := range s.tables() {
-		if err := write(t.name+".csv", func(w io.Writer) error { return writeCSV(w, t.metrics(results, &reference)) }); err != nil {
+		tables[t.name] = t.metrics(results, &reference)
+		if err := write(t.name+".csv", func(w io.Writer) error { return writeCSV(w, tables[t.name]) }); err != nil {
 			return err
 		}
 	}
-	pictures, err := s.drawPlots(dir, results, all)
+	pictures, err := s.drawPictures(dir, results, tables)
 	if err != nil {
 		return err
 	}
-	if err := write("study.md", func(w io.Writer) error { return s.writeMarkdown(w, results, &reference, pictures) }); err != nil {
+	if err := write("study.md", func(w io.Writer) error { return s.writeMarkdown(w, results, &reference, tables, pictures) }); err != nil {
 		return err
 	}
-	s.logf("%d arms in %s, with CSV tables, reference.json and %d plots", len(results), filepath.Join(dir, "study.md"), len(pictures))
+	s.logf("%d arms in %s, with CSV tables, reference.json and %d pictures", len(results), filepath.Join(dir, "study.md"), len(pictures))
 	return nil
 }
 
-// metrics returns the figures of a table's arms; those not measured are left out.
+// metrics returns the metrics of a table's arms; those not measured are left out.
 func (t *table) metrics(results []*Result, reference *ReferenceFronts) (rows []Metrics) {
 	for _, name := range t.arms {
 		if r := findResult(results, name); r != nil {
@@ -129,7 +131,7 @@ func formatDifference(r *Metrics) string {
 }
 
 // writeMarkdown writes the report that people read.
-func (s *study) writeMarkdown(w io.Writer, results []*Result, reference *ReferenceFronts, pictures []picture) error {
+func (s *study) writeMarkdown(w io.Writer, results []*Result, reference *ReferenceFronts, tables map[string][]Metrics, pictures []picture) error {
 	b := &strings.Builder{}
 	fmt.Fprintf(b, "# The study: what each part of the policy earns\n\n")
 	fmt.Fprintf(b, "Made by `offline study`. Two aircraft, ten users, 100 slots; evaluation seeds from 1,000,000, %d for the headline arms and the first %d of them for the others; %d settings, spread for each arm on calibration seeds of their own. Hypervolume (HV) has its reference point at 1000 s and 141 kJ, the tight one at 720 s and 39 kJ; ratios are to the exact-dispatch teacher on the same seed. IGD is read on %d seeds against the pooled front of all %d arms (`%.12s`, reference.json). Differences are paired by seed: mean, 95 %% bootstrap interval, exact Wilcoxon signed-rank p. Arms that the study trains had %d steps of %d flights each, a small part of the flagship's training: read them against `base`.\n\n",
@@ -138,7 +140,7 @@ func (s *study) writeMarkdown(w io.Writer, results []*Result, reference *Referen
 		fmt.Fprintf(b, "- %s\n", line)
 	}
 	for _, t := range s.tables() {
-		s.writeTable(b, t, results, reference)
+		writeTable(b, t, tables[t.name])
 		for _, p := range pictures {
 			if p.table == t.name {
 				fmt.Fprintf(b, "\n![%s](%s)\n", p.title, p.file)
@@ -151,8 +153,7 @@ func (s *study) writeMarkdown(w io.Writer, results []*Result, reference *Referen
 }
 
 // writeTable writes one table.
-func (s *study) writeTable(b *strings.Builder, t table, results []*Result, reference *ReferenceFronts) {
-	rows := t.metrics(results, reference)
+func writeTable(b *strings.Builder, t table, rows []Metrics) {
 	if len(rows) == 0 {
 		return
 	}

@@ -14,11 +14,14 @@ import (
 	"testing"
 
 	"prefdt/configs"
+	"prefdt/inference"
+	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/inference/model"
 	"prefdt/inference/slot"
 	"prefdt/inference/token"
 	"prefdt/offline/pareto"
+	"prefdt/simbridge/world"
 )
 
 // The file of the defaults is the defaults.
@@ -220,6 +223,78 @@ func TestArms(t *testing.T) {
 	md, err := os.ReadFile(filepath.Join(dir, "report", "study.md"))
 	if err != nil || !strings.Contains(string(md), "| paper-form |") || !strings.Contains(string(md), reference.Hash[:12]) {
 		t.Errorf("study.md: %v\n%s", err, md)
+	}
+}
+
+// The budgets that are drawn can be kept: under the shock the flagship ends on
+// them, not above.
+func TestTracedBudgetsAreKept(t *testing.T) {
+	c := Default()
+	s := &study{Config: c, world: world.Standard()}
+	var err error
+	if s.flagship, err = checkpoint.Load("../../configs/checkpoint"); err != nil {
+		t.Fatal(err)
+	}
+	p, err := s.prepareArm(t.Context(), &Arm{Kind: kindFlagship, Decoder: inference.DecoderDispatch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := s.world
+	at.Shock = world.Shock{FromSlot: shockSlot, Factor: shockFactor}
+	traces, err := traceBudgets(p, at, evaluationSeeds(5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, trace := range traces {
+		budget := trace.BudgetJ
+		if trace.ReviseSlot > 0 {
+			budget = trace.RevisedBudgetJ
+		}
+		last := at.Slots
+		if spent := trace.MeanJ[last]; math.Abs(spent/budget-1) > 1e-3 || len(trace.MeanJ) != last+1 {
+			t.Errorf("a budget of %v J ended on %v J", budget, spent)
+		}
+		for i := 1; i <= last; i++ {
+			if trace.MeanJ[i] < trace.MeanJ[i-1] || trace.MeanDelayS[i] < trace.MeanDelayS[i-1] {
+				t.Fatalf("slot %d: energy or delay fell", i)
+			}
+		}
+	}
+}
+
+// The interval of the error in gusts is that of the means over budgets by seed,
+// and there is none where errors by seed are missing.
+func TestGustInterval(t *testing.T) {
+	m := Metrics{BudgetAbsError: map[string]float64{}, BudgetBias: map[string]float64{}, OverBudgetRate: map[string]float64{}, GustErrorLow: math.NaN(), GustErrorHigh: math.NaN()}
+	m.addBudgets([]BudgetResult{{Perturbation: perturbationGusts, MeanAbsError: 0.02}, {Perturbation: perturbationNone, AbsErrors: []float64{1, 2}}})
+	if !math.IsNaN(m.GustErrorLow + m.GustErrorHigh) {
+		t.Errorf("an interval [%v, %v] of nothing", m.GustErrorLow, m.GustErrorHigh)
+	}
+	m.BudgetAbsError = map[string]float64{}
+	m.addBudgets([]BudgetResult{
+		{Perturbation: perturbationGusts, MeanAbsError: 0.02, AbsErrors: []float64{0.01, 0.02, 0.03}},
+		{Perturbation: perturbationGusts, MeanAbsError: 0.04, AbsErrors: []float64{0.03, 0.04, 0.05}},
+	})
+	if mean := m.BudgetAbsError[perturbationGusts]; math.Abs(mean-0.03) > 1e-12 || !(m.GustErrorLow >= 0.02 && m.GustErrorLow < mean && m.GustErrorHigh > mean && m.GustErrorHigh <= 0.04) {
+		t.Errorf("mean %v in [%v, %v]", mean, m.GustErrorLow, m.GustErrorHigh)
+	}
+}
+
+// Every size with an interval is drawn, and one without is not.
+func TestBySize(t *testing.T) {
+	s := &study{Config: Default()}
+	row := func(arm string, diff float64) Metrics {
+		return Metrics{Arm: arm, Parameters: 1000, HypervolumeDiff: diff, HypervolumeDiffLow: diff - 1e3, HypervolumeDiffHigh: diff + 1e3}
+	}
+	if panels := s.sizePanels([]Metrics{row(smallestSize, math.NaN())}); panels != nil {
+		t.Error("a size without an interval was drawn")
+	}
+	panels := s.sizePanels([]Metrics{row("base", math.NaN()), row(smallestSize, 2e3), row(s.contextArmName(5), -5e3)})
+	if len(panels) != 1 || panels[0].Y.Min > -0.006 || panels[0].Y.Max < 0.003 {
+		t.Fatalf("%d panels; the axis does not hold the intervals", len(panels))
+	}
+	if ticks := panels[0].X.Tick.Marker.Ticks(0, 1); len(ticks) != 2 {
+		t.Errorf("%d columns, want one for each width and depth: %v", len(ticks), ticks)
 	}
 }
 
