@@ -14,15 +14,15 @@ import (
 	"prefdt/simbridge/world"
 )
 
-// Result is what one arm did; figures are read from it later, together with
-// the others'.
+// Result is the outcomes of one arm; metrics are computed from it later, together
+// with those of the other arms.
 type Result struct {
 	Hash       string  `json:"key"` // of the arm and the configuration
 	Parameters int     `json:"parameters"`
 	DecisionUS float64 `json:"-"` // median over the slots of some flights, one core; timed for each report
 
-	// Omegas are the shares that the settings stand for, spread over what the
-	// arm achieves on calibration seeds; of an archive, those of its members.
+	// Omegas are the delay shares of the settings, spread over what the arm achieves
+	// on calibration seeds; of an archive, those of its members.
 	Omegas   []float64        `json:"omegas"`
 	Outcomes [][]pareto.Point `json:"front"` // [setting][seed]
 	// KeptSettings of the calibration's grid make one front.
@@ -33,7 +33,7 @@ type Result struct {
 		Points   [][]pareto.Point `json:"points"`
 		SpeedMPS []float64        `json:"speed_mps"` // mean over seeds
 	} `json:"uniform"`
-	GustOutcomes   [][]pareto.Point `json:"gust"` // the front again under gusts
+	GustOutcomes   [][]pareto.Point `json:"gust"` // the same settings in gusts
 	Budgets        []BudgetResult   `json:"budgets"`
 	LinkRetentions []LinkRetention  `json:"link"`
 	EnergyTraces   []EnergyTrace    `json:"traces"`
@@ -41,7 +41,7 @@ type Result struct {
 	arm *Arm
 }
 
-// BudgetResult is how a total was held over all seeds.
+// BudgetResult is how well a total in joules was kept, over all seeds.
 type BudgetResult struct {
 	Perturbation string  `json:"perturbation"`
 	BudgetJ      float64 `json:"budget_j"` // as last revised
@@ -90,7 +90,7 @@ const (
 
 var budgetTests = []struct {
 	name     string
-	set      func(*world.Config)
+	perturb  func(*world.Config)
 	requests []rollout.Request
 }{
 	{perturbationNone, func(*world.Config) {}, targetRequests(29e3, 33e3, 36.5e3)},
@@ -150,15 +150,15 @@ func (s *study) measure(ctx context.Context, a *Arm) (*Result, error) {
 			r.Uniform.SpeedMPS = append(r.Uniform.SpeedMPS, mean)
 		}
 	}
-	few := list[:s.AblationSeeds]
-	rough := s.world
-	rough.Gust = gustStdDev
-	if results, err = s.sweep(ctx, p, rough, rollout.ReportLink{}, few, rollout.PreferenceRequests(r.Omegas), a.Name+", gusts"); err != nil {
+	ablationSeeds := list[:s.AblationSeeds]
+	gusty := s.world
+	gusty.Gust = gustStdDev
+	if results, err = s.sweep(ctx, p, gusty, rollout.ReportLink{}, ablationSeeds, rollout.PreferenceRequests(r.Omegas), a.Name+", gusts"); err != nil {
 		return nil, err
 	}
 	r.GustOutcomes = resultPoints(results)
 	if !a.Unconditioned && a.Kind != kindRandom {
-		if err := s.measureBudgets(ctx, p, a, few, r); err != nil {
+		if err := s.measureBudgets(ctx, p, a, ablationSeeds, r); err != nil {
 			return nil, err
 		}
 	}
@@ -194,10 +194,10 @@ func (s *study) sweep(ctx context.Context, p *armPolicy, c world.Config, l rollo
 	}, c, list, requests, s.workers, s.progress("seeds, "+what, len(list)))
 }
 
-// calibrationGridSize is the number of settings that an axis is spread from.
+// calibrationGridSize is the number of shares flown to calibrate the settings.
 const calibrationGridSize = 41
 
-// calibrateSettings finds the shares that an arm's settings stand for.
+// calibrateSettings finds the delay shares of an arm's settings.
 func (s *study) calibrateSettings(ctx context.Context, p *armPolicy, a *Arm, r *Result) error {
 	switch {
 	case p.memberOmegas != nil:
@@ -213,10 +213,7 @@ func (s *study) calibrateSettings(ctx context.Context, p *armPolicy, a *Arm, r *
 		r.Omegas = rollout.CalibratedOmegas(&p.scales.SettingMap, s.Settings)
 		return nil
 	}
-	var list []uint64
-	for i := range s.CalibrationSeeds {
-		list = append(list, seeds.CalibrationFirst+uint64(i))
-	}
+	list := seeds.List(seeds.CalibrationFirst, s.CalibrationSeeds)
 	grid := calibrate.EvenOmegas(p.scales, p.omegaBand, calibrationGridSize)
 	results, err := s.sweep(ctx, p, s.world, rollout.ReportLink{}, list, rollout.PreferenceRequests(grid), a.Name+", calibration")
 	if err != nil {
@@ -224,7 +221,7 @@ func (s *study) calibrateSettings(ctx context.Context, p *armPolicy, a *Arm, r *
 	}
 	cal, err := calibrate.FitSettingMap(grid, resultPoints(results))
 	r.KeptSettings, r.GridSettings = len(cal.FrontIndices), len(grid)
-	if err != nil { // it makes no front; fly it as it was conditioned
+	if err != nil { // it makes no front: fly the conditioner's shares
 		r.Omegas = calibrate.EvenOmegas(p.scales, p.omegaBand, s.Settings)
 		return nil
 	}
@@ -236,7 +233,7 @@ func (s *study) calibrateSettings(ctx context.Context, p *armPolicy, a *Arm, r *
 func (s *study) measureBudgets(ctx context.Context, p *armPolicy, a *Arm, list []uint64, r *Result) error {
 	for _, b := range budgetTests {
 		c := s.world
-		b.set(&c)
+		b.perturb(&c)
 		results, err := s.sweep(ctx, p, c, rollout.ReportLink{}, list, b.requests, a.Name+", budgets, "+b.name)
 		if err != nil {
 			return err
@@ -309,7 +306,7 @@ func (r *progressRecorder) Decide(s *slot.Snapshot, g goal.Objective, d *slot.De
 }
 
 // measureLinks flies the front over a link that loses reports or is late. Only a policy
-// that works at a price has a standing offer to make.
+// that decides at a price can make a standing offer.
 func (s *study) measureLinks(ctx context.Context, p *armPolicy, a *Arm, list []uint64, r *Result) error {
 	fallbacks := []rollout.Fallback{rollout.FallbackLocal, rollout.FallbackLastReport}
 	if a.Kind != kindPaper {

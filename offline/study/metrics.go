@@ -12,7 +12,7 @@ import (
 	"prefdt/offline/teacher"
 )
 
-// Metrics is one arm's figures. What it was not measured for is NaN.
+// Metrics are the metrics of one arm. What it was not measured for is NaN.
 type Metrics struct {
 	Arm         string
 	Description string
@@ -43,7 +43,7 @@ type Metrics struct {
 	PValue              float64 // Wilcoxon signed-rank, two-sided, exact
 }
 
-// ReferenceFronts is the pooled front that IGD is read against.
+// ReferenceFronts are the pooled fronts that IGD is measured against.
 type ReferenceFronts struct {
 	Hash         string           `json:"hash"` // of the contributors and their outcomes
 	Contributors []Contributor    `json:"contributors"`
@@ -191,7 +191,7 @@ func meanInterval(x []float64) (low, high float64) {
 	return pareto.Bootstrap(rand.New(rand.NewPCG(1, 2)), x, 10000, 0.95, mean)
 }
 
-// operability reads eq. (criterion), and names the clause that fails.
+// operability evaluates eq. (criterion), and names the clause that fails.
 func operability(rho, reach float64) string {
 	switch {
 	case rho >= 0.9 && reach >= 0.8:
@@ -245,21 +245,21 @@ func (c *Config) tables() []table {
 			[]string{"flagship", "flagship-snapped", "flagship-heads", "base", "dispatch-teacher", "dispatch-centroid", "rules-101", "rules-50", "paper-form", "paper-form-dispatch", "omega-bc", "unconditioned", "random"},
 			[]string{"n", "points", "hv", "ratio", "tight", "igd", "corner", "reach", "fidelity", "axis", "operable", "diff", "p", "us", "parameters"}},
 		{"budgets", "Budgets in joules, mean absolute error", "flagship",
-			"Archives answer a budget by the member that spends as much in calm air; they read nothing of what was spent.",
+			"For a budget, an archive flies the member that spends as much in calm air; it does not look at what was spent.",
 			[]string{"flagship", "flagship-snapped", "flagship-heads", "base", "paper-form", "paper-form-dispatch", "omega-bc", "rules-50", "dispatch-teacher"},
 			[]string{perturbationNone, perturbationShock, perturbationGusts, perturbationRevision, "over"}},
-		{"departures", "Each departure taken back singly", "base",
-			"Sets over aircraft are the shape of the network and were not taken back by themselves: the paper form is bound to its fleet. Streaming computes what a mask of some slots defines; its gain is cost, above.",
+		{"departures", "Each departure reverted alone", "base",
+			"Sets over aircraft are the shape of the network and were not reverted by themselves: the paper form is trained for one size of fleet. Streaming computes what a mask of some slots defines; its gain is cost, above.",
 			[]string{"base", "base-snapped", "base-heads", "no-price-snapped", "no-price-heads", "no-allowance", "no-dropout", "no-mask", "steady-flights", "remembering", "no-track", "dmax-move", "paper-features", "paper-features-heads"},
 			[]string{"ratio", "tight", "diff", "p", "corner", "fidelity", perturbationNone, perturbationShock, perturbationGusts, perturbationRevision}},
-		{"context", "What the sequence model earns over a context of one slot", "base",
-			"The same network, trained alike: under a mask of 1, 5 and 20 slots with the action before hidden, and of 20 slots with it in sight.",
+		{"context", "What the sequence model gains over a context of one slot", "base",
+			"The same network, trained alike: under a mask of 1, 5 and 20 slots with the previous action hidden, and of 20 slots with it visible.",
 			[]string{"base", c.contextArmName(5), c.contextArmName(20), "remembering"},
 			[]string{"ratio", "tight", "diff", "p", "corner", "fidelity", perturbationNone, perturbationShock, perturbationGusts, perturbationRevision, "gust ratio"}},
 		{"sizes", "Size against quality", "base", "", sizes,
 			[]string{"parameters", "us", "ratio", "tight", "diff", "p", "fidelity", perturbationNone, perturbationShock, "gust ratio", perturbationGusts}},
 		{"heads", "Size against quality, without the exact dispatch", "base-heads",
-			"The same networks, decoded by the paper's heads: association and offload are theirs then, not the exact dispatch's.",
+			"The same networks, decoded by the paper's heads: association and offload come from the heads then, not from the exact dispatch.",
 			c.headsArmNames(),
 			[]string{"parameters", "ratio", "tight", "diff", "p", "corner", "fidelity", perturbationNone, perturbationShock}},
 	}

@@ -35,7 +35,7 @@ func TestConfigFile(t *testing.T) {
 	}
 }
 
-// Every name that one part of the study gives another exists there.
+// Every name by which one part of the study refers to another exists there.
 func TestNames(t *testing.T) {
 	for _, grid := range []bool{false, true} {
 		c := Default()
@@ -44,7 +44,7 @@ func TestNames(t *testing.T) {
 		seen := map[string]bool{}
 		for _, a := range arms {
 			if seen[a.Name] {
-				t.Errorf("two arms are called %q", a.Name)
+				t.Errorf("two arms have the name %q", a.Name)
 			}
 			seen[a.Name] = true
 			if a.TrainingRun != "" && !slices.ContainsFunc(runs, func(r trainingRun) bool { return r.name == a.TrainingRun }) {
@@ -61,7 +61,7 @@ func TestNames(t *testing.T) {
 		}
 		for _, table := range c.tables() {
 			if !seen[table.baseline] {
-				t.Errorf("table %q is read against %q", table.name, table.baseline)
+				t.Errorf("table %q has the baseline %q, which is no arm", table.name, table.baseline)
 			}
 			for _, name := range table.arms {
 				if !seen[name] {
@@ -80,9 +80,9 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A hidden feature is zero whatever it reads, in statistics that a checkpoint
+// A hidden feature is zero whatever its value, in statistics that a checkpoint
 // would accept.
-func TestBlinded(t *testing.T) {
+func TestHiddenFeatures(t *testing.T) {
 	before := token.IdentityStatistics()
 	s, err := hideFeatures(before, token.Layout{Return: allowanceFeatures})
 	if err != nil || s.Check() != nil {
@@ -116,7 +116,7 @@ func tinyConfig() Config {
 	return c
 }
 
-// A study that was interrupted in the middle of a training run and goes on ends
+// A study that was interrupted in the middle of a training run and is resumed ends
 // with the files of one that was not; what is done is not done again.
 func TestResume(t *testing.T) {
 	if testing.Short() {
@@ -134,7 +134,7 @@ func TestResume(t *testing.T) {
 			stop()
 		}
 	})
-	if err := Run(ctx, c, parts, only, cut); err == nil || !strings.Contains(err.Error(), "-resume goes on") {
+	if err := Run(ctx, c, parts, only, cut); err == nil || !strings.Contains(err.Error(), "-resume continues") {
 		t.Fatalf("interrupted: %v", err)
 	}
 	if p, err := os.ReadFile(filepath.Join(parts, "train", "base", "log.csv")); err != nil || bytes.Count(p, []byte("\n")) != 51 {
@@ -319,9 +319,9 @@ func TestReferenceHash(t *testing.T) {
 	}
 }
 
-// Beside a budget stand the entries of the setting that spends as much, less
+// Together with a budget come the entries of the setting that spends as much, less
 // what was realised; the energy entry is the budget's.
-func TestBeside(t *testing.T) {
+func TestPreferenceWithBudget(t *testing.T) {
 	scales := goal.Constants{EtaDelayS: 600, EtaEnergyJ: 12e3, Slots: 100, AircraftCount: 2,
 		Conditioner: goal.Conditioner{Omegas: []float64{0, 0.5, 1}, DelayS: []float64{90, 200, 700}, EnergyJ: []float64{39e3, 29e3, 27e3}},
 		SettingMap:  goal.SettingMap{Omegas: []float64{0, 1}}}
@@ -330,19 +330,19 @@ func TestBeside(t *testing.T) {
 	if err := g.SetBudget(34e3, goal.Target); err != nil {
 		t.Fatal(err)
 	}
-	seen := &recordingPolicy{}
-	b := &preferenceWithBudget{policy: seen, scales: &scales}
+	recorder := &recordingPolicy{}
+	b := &preferenceWithBudget{policy: recorder, scales: &scales}
 	b.Decide(&slot.Snapshot{}, g, &slot.Decision{})
-	if x := seen.objective; x.Budgeted() || math.Abs(x.Omega()-0.25) > 1e-9 || math.Abs(x.DelayToGoS()-145) > 1e-6 || x.EnergyToGoJ() != 34e3 {
-		t.Errorf("it read %+v", x.State())
+	if x := recorder.objective; x.Budgeted() || math.Abs(x.Omega()-0.25) > 1e-9 || math.Abs(x.DelayToGoS()-145) > 1e-6 || x.EnergyToGoJ() != 34e3 {
+		t.Errorf("its objective is %+v", x.State())
 	}
 	g.Settle(goal.Settlement{DelayS: 5, EnergyJ: 400, Flying: 2})
 	if err := g.SetBudget(30e3, goal.Target); err != nil {
 		t.Fatal(err)
 	}
 	b.Decide(&slot.Snapshot{}, g, &slot.Decision{})
-	if x := seen.objective; math.Abs(x.Omega()-0.25) > 1e-9 || math.Abs(x.DelayToGoS()-140) > 1e-6 || math.Abs(x.EnergyToGoJ()-29.6e3) > 1e-6 {
-		t.Errorf("after a slot and a revision it read %+v", x.State())
+	if x := recorder.objective; math.Abs(x.Omega()-0.25) > 1e-9 || math.Abs(x.DelayToGoS()-140) > 1e-6 || math.Abs(x.EnergyToGoJ()-29.6e3) > 1e-6 {
+		t.Errorf("after a slot and a revision its objective is %+v", x.State())
 	}
 }
 
