@@ -135,13 +135,13 @@ func (s *study) measure(ctx context.Context, a *Arm) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Outcomes = resultPoints(results)
+	r.Outcomes = rollout.Outcomes(results)
 	if p.memberOmegas == nil && !a.Unconditioned {
 		r.Uniform.Omegas = rollout.Linspace(p.omegaBand[0], p.omegaBand[1], s.Settings)
 		if results, err = s.sweep(ctx, p, s.world, rollout.ReportLink{}, list, rollout.PreferenceRequests(r.Uniform.Omegas), a.Name+", even settings"); err != nil {
 			return nil, err
 		}
-		r.Uniform.Points = resultPoints(results)
+		r.Uniform.Points = rollout.Outcomes(results)
 		for _, row := range results {
 			mean := 0.0
 			for _, x := range row {
@@ -156,7 +156,7 @@ func (s *study) measure(ctx context.Context, a *Arm) (*Result, error) {
 	if results, err = s.sweep(ctx, p, gusty, rollout.ReportLink{}, ablationSeeds, rollout.PreferenceRequests(r.Omegas), a.Name+", gusts"); err != nil {
 		return nil, err
 	}
-	r.GustOutcomes = resultPoints(results)
+	r.GustOutcomes = rollout.Outcomes(results)
 	if !a.Unconditioned && a.Kind != kindRandom {
 		if err := s.measureBudgets(ctx, p, a, ablationSeeds, r); err != nil {
 			return nil, err
@@ -168,16 +168,6 @@ func (s *study) measure(ctx context.Context, a *Arm) (*Result, error) {
 		}
 	}
 	return r, nil
-}
-
-func resultPoints(results [][]rollout.Result) [][]pareto.Point {
-	p := make([][]pareto.Point, len(results))
-	for i, row := range results {
-		for _, x := range row {
-			p[i] = append(p[i], x.Point)
-		}
-	}
-	return p
 }
 
 // sweep flies every request on every seed.
@@ -219,7 +209,7 @@ func (s *study) calibrateSettings(ctx context.Context, p *armPolicy, a *Arm, r *
 	if err != nil {
 		return err
 	}
-	cal, err := calibrate.FitSettingMap(grid, resultPoints(results))
+	cal, err := calibrate.FitSettingMap(grid, rollout.Outcomes(results))
 	r.KeptSettings, r.GridSettings = len(cal.FrontIndices), len(grid)
 	if err != nil { // it makes no front: fly the conditioner's shares
 		r.Omegas = calibrate.EvenOmegas(p.scales, p.omegaBand, s.Settings)
@@ -319,7 +309,7 @@ func (s *study) measureLinks(ctx context.Context, p *armPolicy, a *Arm, list []u
 				return err
 			}
 			row := LinkRetention{LossRate: l.LossRate, LateSlots: l.LateSlots, Fallback: l.Fallback}
-			row.HypervolumeRetained = meanRatio(hypervolumes(resultPoints(results), pareto.Reference), hypervolumes(r.Outcomes, pareto.Reference))
+			row.HypervolumeRetained = meanRatio(hypervolumes(rollout.Outcomes(results), pareto.Reference), hypervolumes(r.Outcomes, pareto.Reference))
 			r.LinkRetentions = append(r.LinkRetentions, row)
 		}
 	}
