@@ -11,7 +11,7 @@ package bench
 import "slices"
 
 // Report is bench.json. A figure that this machine cannot give is null, and
-// Missing says why.
+// Missing holds the reason.
 type Report struct {
 	Processor string `json:"processor"` // GOARCH and the kernels in use
 	Cores     int    `json:"cores"`

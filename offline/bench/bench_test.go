@@ -17,8 +17,8 @@ import (
 	"prefdt/offline/ort"
 )
 
-// The peers compute what we compute: the step's graph and the window's, at a
-// size that is quick.
+// ONNX Runtime's outputs equal the network's: the step's graph and the window's, at
+// a size that is quick.
 func TestPeersComputeTheSame(t *testing.T) {
 	if ort.Folder() == "" {
 		t.Skip("PREFDT_ORT names no folder with onnxruntime-node (npm install --ignore-scripts onnxruntime-node@1.30.0)")

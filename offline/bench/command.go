@@ -155,7 +155,7 @@ func (r *Report) print(w io.Writer, path string) error {
 		row("rollout of 100 slots, s\t%s", formatOptional(r.RolloutS))
 	}
 	if len(r.Leader) > 0 {
-		row("\nleader\tbinary MB\tresident MB\tqemu beside it\tslots")
+		row("\nleader\tbinary MB\tresident MB\tqemu MB\tslots")
 		for _, a := range leaderBuilds("") {
 			l := r.Leader[a.arch]
 			row("%s\t%s\t%s\t%s\t%d", a.arch, formatMegabytes(l.BinaryBytes), formatMegabytes(l.ResidentBytes), formatMegabytes(l.QemuBytes), l.Slots)
