@@ -2,10 +2,8 @@ package study
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,7 +31,7 @@ func (s *study) ruleArchive(ctx context.Context, population int) (search.Archive
 		return search.Archive{}, err
 	}
 	a := state.Archive(c)
-	return a, command.ReplaceFile(path, func(w io.Writer) error { return json.NewEncoder(w).Encode(a) })
+	return a, replaceJSON(path, a)
 }
 
 // teacherArchive returns the teacher's front that a corpus is matched to.
@@ -49,8 +47,8 @@ func (s *study) teacherArchive(ctx context.Context, rules bool) (corpus.Archive,
 		}
 		return a, a.Check()
 	}
-	if old := s.archives["dispatch"]; old != nil {
-		return *old, nil
+	if s.dispatchArchive != nil {
+		return *s.dispatchArchive, nil
 	}
 	prices := teacher.Prices(101)
 	outcomes, err := teacher.Sweep(ctx, &s.world, seeds.CheckTraining, seeds.List(0, s.ArchiveEpisodes), prices, s.workers, s.progress("archive episodes", s.ArchiveEpisodes))
@@ -62,7 +60,7 @@ func (s *study) teacherArchive(ctx context.Context, rules bool) (corpus.Archive,
 			a.Points, a.Prices = append(a.Points, p), append(a.Prices, prices[k])
 		}
 	}
-	s.archives["dispatch"] = &a
+	s.dispatchArchive = &a
 	return a, a.Check()
 }
 
@@ -187,7 +185,10 @@ func (s *study) trainRun(ctx context.Context, name string, paper bool) (*trainin
 		return nil, err
 	}
 	dir := filepath.Join(s.outDir, "train", name)
-	if err := s.checkCorpusHash(dir, m.Hash()); err != nil {
+	err = writeOnce(filepath.Join(dir, "corpus.txt"), m.Hash(), func(have string) error {
+		return fmt.Errorf("%s was trained on corpus %.12s, the present one is %.12s: remove it, or give another -out", dir, have, m.Hash())
+	})
+	if err != nil {
 		return nil, err
 	}
 	if err := run.Run(ctx, dir, 100, 0, nil, s.log); err != nil {
@@ -195,19 +196,4 @@ func (s *study) trainRun(ctx context.Context, name string, paper bool) (*trainin
 	}
 	t.params = run.Params
 	return t, nil
-}
-
-// checkCorpusHash keeps a run from continuing with another corpus than its first.
-func (s *study) checkCorpusHash(dir, hash string) error {
-	path := filepath.Join(dir, "corpus.txt")
-	have, err := os.ReadFile(path)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return command.ReplaceFile(path, func(w io.Writer) error { _, err := io.WriteString(w, hash); return err })
-	case err != nil:
-		return err
-	case string(have) != hash:
-		return fmt.Errorf("%s was trained on corpus %.12s, the present one is %.12s: remove it, or give another -out", dir, have, hash)
-	}
-	return nil
 }

@@ -2,7 +2,6 @@ package study
 
 import (
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -31,7 +30,7 @@ func (s *study) writeReport(results []*Result) error {
 	write := func(name string, f func(w io.Writer) error) error {
 		return command.ReplaceFile(filepath.Join(dir, name), f)
 	}
-	if err := write("reference.json", func(w io.Writer) error { return json.NewEncoder(w).Encode(reference) }); err != nil {
+	if err := replaceJSON(filepath.Join(dir, "reference.json"), reference); err != nil {
 		return err
 	}
 	if err := write("study.csv", func(w io.Writer) error { return writeCSV(w, all) }); err != nil {

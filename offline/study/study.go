@@ -93,9 +93,9 @@ type study struct {
 	log     io.Writer
 	started time.Time
 
-	flagship *checkpoint.Checkpoint
-	archives map[string]*corpus.Archive
-	corpora  map[string]*corpus.Manifest
+	flagship        *checkpoint.Checkpoint
+	dispatchArchive *corpus.Archive             // swept once
+	corpora         map[string]*corpus.Manifest // by recipe
 }
 
 // Run measures the arms named, or all, and writes the report over whatever has
@@ -105,7 +105,7 @@ func Run(ctx context.Context, c Config, out string, only []string, log io.Writer
 		return err
 	}
 	s := &study{Config: c, outDir: out, world: world.Standard(), workers: runtime.GOMAXPROCS(0), log: log, started: time.Now(),
-		archives: map[string]*corpus.Archive{}, corpora: map[string]*corpus.Manifest{}}
+		corpora: map[string]*corpus.Manifest{}}
 	if err := s.claimFolder(); err != nil {
 		return err
 	}
@@ -149,21 +149,33 @@ func Run(ctx context.Context, c Config, out string, only []string, log io.Writer
 
 // claimFolder keeps two studies from sharing a folder.
 func (s *study) claimFolder() error {
-	path := filepath.Join(s.outDir, "study.json")
 	want, err := json.MarshalIndent(s.Config, "", "  ")
 	if err != nil {
 		return err
 	}
+	path := filepath.Join(s.outDir, "study.json")
+	return writeOnce(path, string(want), func(string) error {
+		return fmt.Errorf("%s is a study with another configuration: give that one, or another -out", path)
+	})
+}
+
+// writeOnce writes a file that does not exist. Of one that exists it refuses another
+// content, with the error of mismatch.
+func writeOnce(path, want string, mismatch func(have string) error) error {
 	have, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return command.ReplaceFile(path, func(w io.Writer) error { _, err := w.Write(want); return err })
+		return command.ReplaceFile(path, func(w io.Writer) error { _, err := io.WriteString(w, want); return err })
 	case err != nil:
 		return fmt.Errorf("study: %w", err)
-	case string(have) != string(want):
-		return fmt.Errorf("%s is a study with another configuration: give that one, or another -out", path)
+	case string(have) != want:
+		return mismatch(string(have))
 	}
 	return nil
+}
+
+func replaceJSON(path string, v any) error {
+	return command.ReplaceFile(path, func(w io.Writer) error { return json.NewEncoder(w).Encode(v) })
 }
 
 // ensureMeasured measures one arm, unless that has been done.
@@ -179,7 +191,7 @@ func (s *study) ensureMeasured(ctx context.Context, a *Arm, count string) error 
 	if err != nil {
 		return err
 	}
-	return command.ReplaceFile(s.resultPath(a), func(w io.Writer) error { return json.NewEncoder(w).Encode(r) })
+	return replaceJSON(s.resultPath(a), r)
 }
 
 func (s *study) logf(format string, a ...any) {
