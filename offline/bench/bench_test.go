@@ -2,6 +2,7 @@ package bench
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -10,13 +11,14 @@ import (
 	"testing"
 
 	"prefdt/configs/cli"
+	"prefdt/inference/checkpoint"
 	"prefdt/inference/model"
 	"prefdt/offline/export"
 	"prefdt/offline/ort"
 )
 
-// The peers compute what we compute: the step's graph and the window's, at a
-// size that is quick.
+// ONNX Runtime's outputs equal the network's: the step's graph and the window's, at
+// a size that is quick.
 func TestPeersComputeTheSame(t *testing.T) {
 	if ort.Folder() == "" {
 		t.Skip("PREFDT_ORT names no folder with onnxruntime-node (npm install --ignore-scripts onnxruntime-node@1.30.0)")
@@ -89,17 +91,53 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestMeasures(t *testing.T) {
-	g := GEMM{Form: "ABt", M: 30, K: 20, N: 40, Cores: 1}
-	if g.measure(rand.New(rand.NewPCG(1, 1))); !(g.GFLOPS > 0 && g.GonumGFLOPS > 0) {
-		t.Errorf("%+v", g)
-	}
-	x, err := measureTrain(model.Arch{Width: 16, PairWidth: 8, Layers: 1, Heads: 2, Context: 4}, 3, 10, 2, 1)
-	if err != nil || !(x.TokensPerS > 0) {
-		t.Errorf("%+v, %v", x, err)
-	}
+func TestQuantile(t *testing.T) {
 	if q := quantile([]float64{3, 1, 2}, 0.5); q != 2 {
 		t.Errorf("the median of 1, 2, 3 is %v", q)
+	}
+}
+
+// A flight is longer than one of its decisions.
+func TestMeasureRollout(t *testing.T) {
+	ck, err := checkpoint.Load("../../configs/checkpoint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if flightS, decisionMS, err := measureRollout(ck); err != nil || !(decisionMS > 0 && flightS*1e3 > decisionMS) {
+		t.Errorf("a flight of %v s, a decision of %v ms, %v", flightS, decisionMS, err)
+	}
+}
+
+// A training step over random flights runs, at a size that is quick.
+func TestTrainer(t *testing.T) {
+	trainer, err := newTrainer(model.Arch{Width: 16, PairWidth: 8, Layers: 1, Heads: 2, Context: 4}, 3, 10, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := trainer.Next(); err != nil {
+		t.Error(err)
+	}
+}
+
+// BenchmarkStep times the shipped network's step at several numbers of users and
+// slots: its cost grows with the users and not with the slot.
+func BenchmarkStep(b *testing.B) {
+	ck, err := checkpoint.Load("../../configs/checkpoint")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, c := range []struct{ users, slot int }{{6, 30}, {6, 3000}, {12, 30}, {25, 30}, {50, 30}, {100, 30}} {
+		b.Run(fmt.Sprintf("users=%d/slot=%d", c.users, c.slot), func(b *testing.B) {
+			in := randomInputs(rand.New(rand.NewPCG(7, 8)), benchAircraft, c.users)
+			cache := ck.Net.NewCache()
+			var out model.Outputs
+			for range c.slot {
+				ck.Net.Step(in, cache, &out)
+			}
+			for b.Loop() {
+				ck.Net.Step(in, cache, &out)
+			}
+		})
 	}
 }
 

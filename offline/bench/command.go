@@ -22,17 +22,17 @@ import (
 	"prefdt/offline/ort"
 )
 
-const usage = `offline bench measures what a decision, a rollout, a training step and the
-leader cost on this machine, and writes bench.json. With PREFDT_ORT naming a
-folder with onnxruntime-node, the step takes turns with ONNX Runtime.
+const usage = `offline bench measures what a step, a flight and the leader cost on this
+machine, and writes bench.json. With PREFDT_ORT naming a folder with
+onnxruntime-node, the step takes turns with ONNX Runtime.
 
-  offline bench                    everything, three minutes
-  offline bench -only step,gemm    some of it
+  offline bench                       everything, two minutes
+  offline bench -only step,rollout    some of it
 
 Flags:
 `
 
-var parts = []string{"gemm", "step", "rollout", "train", "leader"}
+var parts = []string{"step", "rollout", "leader"}
 
 // Command is "offline bench".
 func Command(ctx context.Context, call *cli.Call) error {
@@ -101,31 +101,12 @@ func Command(ctx context.Context, call *cli.Call) error {
 // measurePart fills in one part of the report.
 func (r *Report) measurePart(ctx context.Context, part string, ck *checkpoint.Checkpoint, dir, bin, scratch string, slots int) (err error) {
 	switch part {
-	case "gemm":
-		r.GEMM = measureGEMM()
 	case "step":
 		return r.measureSteps(ck, dir, scratch)
 	case "rollout":
-		seconds, err := measureRollout(ck)
-		if err != nil {
-			return err
-		}
-		ms, err := measureDecision(ck)
-		r.RolloutS, r.DecisionP50MS = &seconds, &ms
+		flightS, decisionMS, err := measureRollout(ck)
+		r.RolloutS, r.DecisionP50MS = &flightS, &decisionMS
 		return err
-	case "train":
-		workers := min(2, r.Cores)
-		for _, c := range []struct {
-			arch                model.Arch
-			batch, slots, steps int
-		}{{ck.Arch, 16, 100, 8}, {PaperArch, 64, 20, 4}} {
-			t, err := measureTrain(c.arch, c.batch, c.slots, workers, c.steps)
-			if err != nil {
-				return err
-			}
-			r.TrainingSteps = append(r.TrainingSteps, t)
-		}
-		r.TrainTokensPerS = &r.TrainingSteps[0].TokensPerS
 	case "leader":
 		for _, t := range leaderBuilds(bin) {
 			l, err := measureLeader(ctx, t, bin, scratch, slots)
@@ -157,7 +138,6 @@ func (r *Report) measureSteps(ck *checkpoint.Checkpoint, dir, scratch string) er
 	if r.Step, err = measureStep(ck.Net, graph, peer, scratch); err != nil {
 		return err
 	}
-	r.StepScaling = measureStepScaling(ck.Net)
 	parameters := randomParameters(PaperArch)
 	net, err := model.NewNet(PaperArch, parameters)
 	if err != nil {
@@ -172,12 +152,6 @@ func (r *Report) print(w io.Writer, path string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(format string, a ...any) { fmt.Fprintf(t, format+"\n", a...) }
 	row("%s, %d cores", r.Processor, r.Cores)
-	for i, g := range r.GEMM {
-		if i == 0 {
-			row("\nproduct, m x k x n\tcores\tGFLOP/s\tgonum\tratio")
-		}
-		row("%s %dx%dx%d\t%d\t%.0f\t%.1f\t%.1f", g.Form, g.M, g.K, g.N, g.Cores, g.GFLOPS, g.GonumGFLOPS, g.Ratio)
-	}
 	if r.Step != nil {
 		row("\nstep, ms\tp50\tp95\tp99\tweights GB/s\tORT p50\tp95\tp99\tcall\tratio\twindow in ORT\tratio")
 		for _, s := range []*Step{r.Step, r.PaperStep} {
@@ -185,24 +159,12 @@ func (r *Report) print(w io.Writer, path string) error {
 				formatOptional(s.ORTP50MS), formatOptional(s.ORTP95MS), formatOptional(s.ORTP99MS), formatOptional(s.ORTCallMS), formatOptional(s.Ratio), formatOptional(s.ORTWindowMS), formatOptional(s.WindowRatio))
 		}
 	}
-	for i, c := range r.StepScaling {
-		if i == 0 {
-			row("\nusers\tslot\tstep, ms")
-		}
-		row("%d\t%d\t%.4f", c.Users, c.Slot, c.P50MS)
-	}
 	if r.RolloutS != nil {
 		row("\none decision, ms (p50)\t%s", formatOptional(r.DecisionP50MS))
 		row("rollout of 100 slots, s\t%s", formatOptional(r.RolloutS))
 	}
-	for i, x := range r.TrainingSteps {
-		if i == 0 {
-			row("\ntraining step\tbatch x slots\tseconds\ttokens/s\tGoMLX's, times")
-		}
-		row("width %d\t%dx%d\t%.3f\t%.0f\t%s", x.Arch.Width, x.Batch, x.Slots, x.StepS, x.TokensPerS, formatOptional(x.GoMLXRatio))
-	}
 	if len(r.Leader) > 0 {
-		row("\nleader\tbinary MB\tresident MB\tqemu beside it\tslots")
+		row("\nleader\tbinary MB\tresident MB\tqemu MB\tslots")
 		for _, a := range leaderBuilds("") {
 			l := r.Leader[a.arch]
 			row("%s\t%s\t%s\t%s\t%d", a.arch, formatMegabytes(l.BinaryBytes), formatMegabytes(l.ResidentBytes), formatMegabytes(l.QemuBytes), l.Slots)

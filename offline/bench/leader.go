@@ -17,14 +17,15 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// LeaderFootprint is what the leader takes on one architecture. Resident memory is that
-// of the real process, from /proc, at the end of a mission of Slots slots
-// against simbridge. Under qemu the emulator's program, heap and translated
-// code are told apart; its stacks and the rest still count as the leader's.
+// LeaderFootprint is the size of the leader's program and memory on one architecture.
+// Resident memory is that of the real process, from /proc, at the end of a mission
+// of Slots slots against simbridge. Under qemu the emulator's program, heap and
+// translated code are counted apart; its stacks and the rest still count as the
+// leader's.
 type LeaderFootprint struct {
 	BinaryBytes   *int64 `json:"binary_bytes"` // stripped
 	ResidentBytes *int64 `json:"resident_bytes"`
-	QemuBytes     *int64 `json:"qemu_bytes,omitempty"` // beside them
+	QemuBytes     *int64 `json:"qemu_bytes,omitempty"` // of the emulator, not in ResidentBytes
 	Slots         int    `json:"slots"`
 	Qemu          string `json:"qemu,omitempty"`
 }
@@ -37,8 +38,8 @@ func leaderBuilds(bin string) []leaderBuild {
 	return []leaderBuild{{"amd64", bin, ""}, {"arm64", filepath.Join(bin, "arm64"), "qemu-aarch64-static"}, {"armv7", filepath.Join(bin, "armv7"), "qemu-arm-static"}}
 }
 
-// measureLeader flies a mission; what could not be measured is nil and told by
-// the error.
+// measureLeader flies a mission. What could not be measured is nil, and the error is
+// the reason.
 func measureLeader(ctx context.Context, t leaderBuild, bin, scratch string, slots int) (LeaderFootprint, error) {
 	l := LeaderFootprint{Slots: slots}
 	program := filepath.Join(t.folder, "leader")
@@ -66,8 +67,8 @@ func measureLeader(ctx context.Context, t leaderBuild, bin, scratch string, slot
 	command := exec.CommandContext(ctx, simbridge, "fly", "-config", config)
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.WaitDelay = 10 * time.Second
-	var said bytes.Buffer
-	command.Stdout, command.Stderr = &said, &said
+	var output bytes.Buffer
+	command.Stdout, command.Stderr = &output, &output
 	if err := command.Start(); err != nil {
 		return l, fmt.Errorf("start %s: %w", simbridge, err)
 	}
@@ -85,19 +86,20 @@ func measureLeader(ctx context.Context, t leaderBuild, bin, scratch string, slot
 			}
 		case err := <-ended:
 			if err != nil {
-				lines := strings.Split(strings.TrimSpace(said.String()), "\n")
+				lines := strings.Split(strings.TrimSpace(output.String()), "\n")
 				l.ResidentBytes, l.QemuBytes = nil, nil
 				return l, fmt.Errorf("mission of the %s leader: %w: %s", t.arch, err, lines[len(lines)-1])
 			}
 			if l.ResidentBytes == nil {
-				return l, errors.New("the leader was not seen in /proc")
+				return l, errors.New("the leader was not found in /proc")
 			}
 			return l, nil
 		}
 	}
 }
 
-// writeFlightConfig writes the configuration of a mission of so many slots.
+// writeFlightConfig writes the configuration of a mission of the given number of
+// slots.
 func writeFlightConfig(out, bin string, run []string, slots int, slow bool) (string, error) {
 	slotMS := 20
 	if slow {
@@ -122,16 +124,16 @@ func writeFlightConfig(out, bin string, run []string, slots int, slow bool) (str
 	leader["slots"], leader["slot_ms"] = slots, slotMS
 	leader["report_by_ms"], leader["decide_by_ms"] = 0.35*float64(slotMS), 0.9*float64(slotMS)
 	// Ports of its own, so that another mission may fly meanwhile.
-	var crafts, endpoints []map[string]any
+	var aircraft, endpoints []map[string]any
 	for id := range benchAircraft {
 		ports, err := freeUDPAddresses(2)
 		if err != nil {
 			return "", err
 		}
-		crafts = append(crafts, map[string]any{"system_id": id + 1, "listen": ports[0], "partner": ports[1]})
+		aircraft = append(aircraft, map[string]any{"system_id": id + 1, "listen": ports[0], "partner": ports[1]})
 		endpoints = append(endpoints, map[string]any{"system_id": id + 1, "endpoint": "udp-listen:" + ports[1]})
 	}
-	fly["aircraft"], leader["aircraft"], fly["broker"] = crafts, endpoints, map[string]any{"listen": "127.0.0.1:0"}
+	fly["aircraft"], leader["aircraft"], fly["broker"] = aircraft, endpoints, map[string]any{"listen": "127.0.0.1:0"}
 	fly["ground"] = []string{filepath.Join(bin, "ground")}
 	// A battery holds 1,000 slots at v* and little more.
 	leader["request"] = map[string]any{"setting": 0.95}
@@ -160,7 +162,7 @@ func writeFlightConfig(out, bin string, run []string, slots int, slow bool) (str
 	return filepath.Join(out, "fly.yaml"), nil
 }
 
-// freeUDPAddresses returns UDP addresses of this host that nobody listens on.
+// freeUDPAddresses returns free UDP addresses of this host.
 func freeUDPAddresses(n int) ([]string, error) {
 	var list []string
 	for range n {
@@ -175,7 +177,7 @@ func freeUDPAddresses(n int) ([]string, error) {
 }
 
 // residentMemory returns the memory of the child of a process whose command line has
-// this program in it, and apart from it what an emulator takes for itself.
+// this program in it, and apart from it the emulator's own.
 func residentMemory(parent int, program, qemu string) (rss, emulator int64) {
 	children, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", parent))
 	for _, path := range children {
@@ -191,7 +193,8 @@ func residentMemory(parent int, program, qemu string) (rss, emulator int64) {
 	return 0, 0
 }
 
-// sumResident sums the resident memory of a process over its mappings.
+// sumResident sums the resident memory of a process and of its emulator over the
+// mappings in /proc/PID/smaps.
 func sumResident(smaps, qemu string) (rss, emulator int64) {
 	own := false // the mapping is the emulator's
 	for _, row := range strings.Split(smaps, "\n") {

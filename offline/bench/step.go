@@ -22,7 +22,7 @@ var PaperArch = model.Arch{Width: 256, PairWidth: 64, Layers: 3, Heads: 4, Conte
 // Step is one step of the network in the middle of a mission, its cache full,
 // with two aircraft and six users, against ONNX Runtime on one thread. The two
 // take turns, and both are warm. A call of ONNX Runtime through node costs time
-// outside the graph; it is measured on a graph with the same inputs and
+// outside the graph; that time is measured on a graph with the same inputs and
 // outputs that does nothing, and subtracted.
 type Step struct {
 	Parameters int     `json:"parameters"`
@@ -36,8 +36,8 @@ type Step struct {
 	ORTP95MS      *float64 `json:"ort_p95_ms"`
 	ORTP99MS      *float64 `json:"ort_p99_ms"`
 	ORTRawMS      *float64 `json:"ort_raw_p50_ms"`        // with the call
-	ORTCallMS     *float64 `json:"ort_call_p50_ms"`       // the call, with as many inputs and outputs
-	ORTSmallMS    *float64 `json:"ort_small_call_p50_ms"` // the call with one small input and output
+	ORTCallMS     *float64 `json:"ort_call_p50_ms"`       // the call alone, with the same inputs and outputs
+	ORTSmallMS    *float64 `json:"ort_small_call_p50_ms"` // the call alone, with one small input and output
 	ORTWindowMS   *float64 `json:"ort_window_p50_ms"`     // the paper's window of Context slots, less its call
 	Ratio         *float64 `json:"ratio"`                 // p50_ms / ort_p50_ms
 	WindowRatio   *float64 `json:"window_ratio"`          // p50_ms / ort_window_p50_ms
@@ -81,14 +81,14 @@ func measureStep(net *model.Net, graph []byte, r *ort.Runtime, dir string) (*Ste
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	defer pin()()
-	var ours []float64
+	var timesMS []float64
 	for range stepRounds {
-		runtime.GC() // of what the answers were decoded into
+		runtime.GC() // of the memory of the last responses
 		for i := range stepBatch + warmUpSteps {
 			start := time.Now()
 			net.Step(in, cache, &out)
 			if i >= warmUpSteps {
-				ours = append(ours, time.Since(start).Seconds()*1e3)
+				timesMS = append(timesMS, time.Since(start).Seconds()*1e3)
 			}
 		}
 		for _, p := range peers {
@@ -97,7 +97,7 @@ func measureStep(net *model.Net, graph []byte, r *ort.Runtime, dir string) (*Ste
 			}
 		}
 	}
-	s.P50MS, s.P95MS, s.P99MS = quantile(ours, 0.5), quantile(ours, 0.95), quantile(ours, 0.99)
+	s.P50MS, s.P95MS, s.P99MS = quantile(timesMS, 0.5), quantile(timesMS, 0.95), quantile(timesMS, 0.99)
 	s.WeightsGBPerS = float64(bytes) / s.P50MS / 1e6
 	if r == nil {
 		return s, nil
@@ -113,35 +113,7 @@ func measureStep(net *model.Net, graph []byte, r *ort.Runtime, dir string) (*Ste
 	return s, nil
 }
 
-// ScaledStep is the checkpoint's step at another number of users or another slot:
-// its cost grows with the users and not with the slot.
-type ScaledStep struct {
-	Users int     `json:"users"`
-	Slot  int     `json:"slot"`
-	P50MS float64 `json:"p50_ms"`
-}
-
-func measureStepScaling(net *model.Net) []ScaledStep {
-	crowds := []ScaledStep{{Users: 6, Slot: 30}, {Users: 6, Slot: 3000}, {Users: 12, Slot: 30}, {Users: 25, Slot: 30}, {Users: 50, Slot: 30}, {Users: 100, Slot: 30}}
-	random := rand.New(rand.NewPCG(7, 8))
-	for i := range crowds {
-		in := randomInputs(random, benchAircraft, crowds[i].Users)
-		cache := net.NewCache()
-		var out model.Outputs
-		var times []float64
-		for slot := range crowds[i].Slot + 400 {
-			start := time.Now()
-			net.Step(in, cache, &out)
-			if slot >= crowds[i].Slot {
-				times = append(times, time.Since(start).Seconds()*1e3)
-			}
-		}
-		crowds[i].P50MS = quantile(times, 0.5)
-	}
-	return crowds
-}
-
-// ortGraph is one graph in ONNX Runtime, fed, with the times of its runs.
+// ortGraph is one graph in ONNX Runtime with its inputs, and the times of its runs.
 type ortGraph struct {
 	request ort.Request
 	timesMS []float64
@@ -149,16 +121,17 @@ type ortGraph struct {
 
 func (p *ortGraph) runBatch(r *ort.Runtime) error {
 	p.request.Feeds, p.request.Repeat = nil, stepBatch+warmUpSteps
-	answer, err := r.Run(&p.request)
+	response, err := r.Run(&p.request)
 	if err != nil {
 		return err
 	}
-	p.timesMS = append(p.timesMS, answer.TimesMS[warmUpSteps:]...)
+	p.timesMS = append(p.timesMS, response.TimesMS[warmUpSteps:]...)
 	return nil
 }
 
 // prepareORTGraphs loads the step, its call, a small call, the window and its call,
-// in this order, and compares the step's and the window's outputs with ours.
+// in this order, and compares the outputs of the step and the window with the
+// network's.
 func prepareORTGraphs(r *ort.Runtime, dir string, a model.Arch, graph []byte, inputs []*model.Inputs, out *model.Outputs) ([]*ortGraph, *float64, error) {
 	parameters := randomParameters(a)
 	window := windowGraph(a, benchAircraft, benchUsers)
@@ -188,16 +161,16 @@ func prepareORTGraphs(r *ort.Runtime, dir string, a model.Arch, graph []byte, in
 	peers[0].request.Carry = ort.CarryCache(a)
 	for slot, in := range inputs {
 		peers[0].request.Feeds = ort.Feeds(a, in, slot, 0)
-		answer, err := r.Run(&peers[0].request)
+		response, err := r.Run(&peers[0].request)
 		if err != nil {
 			return nil, nil, err
 		}
 		if slot == len(inputs)-1 {
-			difference = maxDifference(out, answer.Outputs)
+			difference = maxDifference(out, response.Outputs)
 		}
 	}
 	if !(difference < 1e-3) {
-		return nil, nil, fmt.Errorf("step: our outputs and ONNX Runtime's differ by %v", difference)
+		return nil, nil, fmt.Errorf("step: the network's outputs and ONNX Runtime's differ by %v", difference)
 	}
 	feeds := ort.Feeds(a, last, 0, 0) // with a cache of zeros
 	peers[1].request.Feeds, peers[1].request.Carry = feeds, carryCaches(a.Graph())
@@ -216,7 +189,8 @@ func prepareORTGraphs(r *ort.Runtime, dir string, a model.Arch, graph []byte, in
 	return peers, &difference, nil
 }
 
-// carryCaches keeps all outputs of a graph that does nothing from being answered.
+// carryCaches carries the caches of a graph that does nothing, so that they are not
+// returned.
 func carryCaches(g *model.Graph) map[string]string {
 	c := map[string]string{}
 	for _, v := range g.Outputs {
@@ -227,8 +201,8 @@ func carryCaches(g *model.Graph) map[string]string {
 	return c
 }
 
-// windowDifference feeds the window a mission's first slots and compares it
-// with as many steps.
+// windowDifference runs the window over a mission's first slots and compares it
+// with as many steps of the network.
 func windowDifference(r *ort.Runtime, request *ort.Request, a model.Arch, parameters []float32, inputs []*model.Inputs) (float64, error) {
 	net, err := model.NewNet(a, parameters)
 	if err != nil {
@@ -250,11 +224,11 @@ func windowDifference(r *ort.Runtime, request *ort.Request, a model.Arch, parame
 		"return":   {Dims: []int{n, model.ReturnFeatures}, Data: rows.Return},
 		"action":   {Dims: []int{n, model.ActionFeatures}, Data: rows.Action},
 	}
-	answer, err := r.Run(request)
+	response, err := r.Run(request)
 	if err != nil {
 		return 0, err
 	}
-	d := maxDifference(&out, answer.Outputs)
+	d := maxDifference(&out, response.Outputs)
 	if !(d < 1e-3) {
 		return d, fmt.Errorf("window: the steps' outputs and ONNX Runtime's differ by %v", d)
 	}
@@ -262,8 +236,8 @@ func windowDifference(r *ort.Runtime, request *ort.Request, a model.Arch, parame
 }
 
 // maxDifference is the largest difference between outputs.
-func maxDifference(out *model.Outputs, theirs map[string]ort.Tensor) (d float64) {
-	for _, pair := range [][2][]float32{{out.Move, theirs["move"].Data}, {out.Choice, theirs["choice"].Data}, {{out.FrontPosition}, theirs["price"].Data}} {
+func maxDifference(out *model.Outputs, reference map[string]ort.Tensor) (d float64) {
+	for _, pair := range [][2][]float32{{out.Move, reference["move"].Data}, {out.Choice, reference["choice"].Data}, {{out.FrontPosition}, reference["price"].Data}} {
 		if len(pair[0]) != len(pair[1]) {
 			return math.Inf(1)
 		}
@@ -298,6 +272,14 @@ func randomInputs(r *rand.Rand, m, u int) *model.Inputs {
 		NumAircraft: m, NumUsers: u, Aircraft: randomNormal(r, m*model.AircraftFeatures), Pairs: randomNormal(r, m*u*model.PairFeatures),
 		State: randomNormal(r, model.StateFeatures), Return: randomNormal(r, model.ReturnFeatures), Action: randomNormal(r, model.ActionFeatures),
 	}
+}
+
+func randomNormal(r *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(r.NormFloat64())
+	}
+	return x
 }
 
 var errNoORT = errors.New("PREFDT_ORT names no folder with onnxruntime-node (npm install --ignore-scripts onnxruntime-node@1.30.0)")

@@ -7,10 +7,10 @@ import (
 	"prefdt/inference/model"
 )
 
-// windowGraph is the network as the paper flies it: nothing is cached, each
-// slot runs the tokens of the last Context slots through it again. Its inputs
-// are the step's rows of all these slots, one after another, with one number
-// of aircraft and of users; its outputs are those of the last slot.
+// windowGraph is the network as the paper runs it: without a cache, each slot
+// computes the tokens of the last Context slots anew. Its inputs are the step's
+// rows of all these slots, one after another, with one number of aircraft and of
+// users; its outputs are those of the last slot.
 func windowGraph(a model.Arch, aircraft, users int) *model.Graph {
 	d, heads, width, slots := a.Width, a.Heads, a.Width/a.Heads, a.Context
 	tokens := model.TokensPerSlot * slots
@@ -69,11 +69,11 @@ func windowGraph(a model.Arch, aircraft, users int) *model.Graph {
 		b.transpose(b.reshape(matMul(z, "pool.v"), perPair...), 0, 2, 1, 3), "")
 	a1 := b.op("Add", nil, a0, affine(b.reshape(pooled, slots*aircraft, d), "pool.o", "pool.ob"))
 	a2 := b.op("Add", nil, a1, affine(gelu(affine(b.layerNorm(a1, "craft.ng", "craft.nb"), "craft.w1", "craft.b1")), "craft.w2", "craft.b2"))
-	perCraft := []int{slots, aircraft, heads, width}
+	perAircraft := []int{slots, aircraft, heads, width}
 	fleet := attend(
 		b.reshape("fleet.q", 1, heads, 1, width),
-		b.transpose(b.reshape(matMul(a2, "fleet.k"), perCraft...), 0, 2, 3, 1),
-		b.transpose(b.reshape(matMul(a2, "fleet.v"), perCraft...), 0, 2, 1, 3), "")
+		b.transpose(b.reshape(matMul(a2, "fleet.k"), perAircraft...), 0, 2, 3, 1),
+		b.transpose(b.reshape(matMul(a2, "fleet.v"), perAircraft...), 0, 2, 1, 3), "")
 
 	// The stream, (tokens, d).
 	state := b.op("Add", nil, matMul(b.reshape(fleet, slots, d), "fleet.o"), affine("state", "state.w", "state.b"))
@@ -83,7 +83,7 @@ func windowGraph(a model.Arch, aircraft, users int) *model.Graph {
 		q, k, v := name("q"), name("k"), name("v")
 		b.Nodes = append(b.Nodes, model.Node{Op: "Split", Inputs: []string{affine(b.layerNorm(x, name("n1g"), name("n1b")), name("qkv.w"), name("qkv.b"))}, Outputs: []string{q, k, v}, Attributes: intAttribute("axis", 1)})
 		queries, hide := tokens, "mask"
-		if l == a.Layers-1 { // the last state token alone is read
+		if l == a.Layers-1 { // only the last state token is used
 			queries, hide = 1, ""
 			q, x = b.lastRows(q, 1), b.lastRows(x, 1)
 		}
@@ -109,9 +109,9 @@ func windowGraph(a model.Arch, aircraft, users int) *model.Graph {
 	return &b.Graph
 }
 
-// identityGraph has the inputs and outputs of g and does nothing: what a call
-// of g costs before and after the arithmetic. An output is a copy of an input,
-// the caches each of its own.
+// identityGraph has the inputs and outputs of g and does nothing: its time is that
+// of a call without the arithmetic. An output is a copy of an input, and each
+// cache one of its own.
 func identityGraph(g *model.Graph) *model.Graph {
 	b := &graphBuilder{}
 	b.Inputs = g.Inputs

@@ -1,9 +1,10 @@
-// Package calibrate finds after training what a checkpoint may promise, on seeds
-// of its own: the remap of Sec. IV-C, the monotone map from a setting c in
-// [0, 1] to a delay share, such that settings spread evenly over the
-// non-dominated part of the front that the trained policy achieves (Fit); the
-// margin of ceilings (Ceilings); and how true the floors are that budgets are
-// told (Floors). It is pure inference.
+// Package calibrate measures after training what a checkpoint can guarantee, on
+// seeds of its own. Inputs: a checkpoint, a world and calibration seeds. Outputs:
+// the setting map (the remap of Sec. IV-C), the monotone map from a setting c in
+// [0, 1] to a delay share that spreads settings evenly over the non-dominated part
+// of the front that the trained policy achieves (Fit); the margin of ceilings
+// (FitCeilingMargin); and the error of the floors reported for budgets
+// (MeasureFloors). "offline calibrate" and the study call it. It trains nothing.
 package calibrate
 
 import (
@@ -17,12 +18,13 @@ import (
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
+	"prefdt/offline/teacher"
 	"prefdt/simbridge/world"
 )
 
-// Calibration is a fitted remap with what it was fitted on.
+// Calibration is a fitted setting map with what it was fitted on.
 type Calibration struct {
-	PriceAxis    checkpoint.PriceAxis `json:"price"` // read as the network was found to write it
+	PriceAxis    checkpoint.PriceAxis `json:"price"` // fitted to what the network predicts
 	SettingMap   goal.SettingMap      `json:"remap"`
 	Omegas       []float64            `json:"omegas"` // the shares flown
 	Points       []pareto.Point       `json:"points"` // their mean outcomes
@@ -33,11 +35,11 @@ type Calibration struct {
 	BudgetMetrics map[string]float64 `json:"figures"` // of Floors
 }
 
-// settingMapKnots of the remap, so that 21 settings and 101 lie well within its grain.
+// settingMapKnots is fine enough for 21 settings and for 101.
 const settingMapKnots = 51
 
 // Fit flies a checkpoint on calibration seeds. It sets the checkpoint's price
-// axis, then flies a grid of settings that is even in the conditioner's place,
+// axis, then flies a grid of shares that is even in the conditioner's front position,
 // and fits the remap.
 func Fit(ctx context.Context, frozen *checkpoint.Checkpoint, c world.Config, list []uint64, settings, workers int, progress func(done int)) (Calibration, error) {
 	for _, s := range list {
@@ -53,19 +55,13 @@ func Fit(ctx context.Context, frozen *checkpoint.Checkpoint, c world.Config, lis
 	if err != nil {
 		return Calibration{}, fmt.Errorf("calibrate: %w", err)
 	}
-	outcomes := make([][]pareto.Point, len(results))
-	for i, row := range results {
-		for _, r := range row {
-			outcomes[i] = append(outcomes[i], r.Point)
-		}
-	}
-	cal, err := FitSettingMap(omegas, outcomes)
+	cal, err := FitSettingMap(omegas, rollout.Outcomes(results))
 	cal.PriceAxis = frozen.PriceAxis
 	return cal, err
 }
 
-// fitPriceAxis sets the far end of the price axis to what the network writes there
-// when it is asked for the least energy, a standard deviation below its mean.
+// fitPriceAxis sets the far end of the price axis to what the network predicts when
+// the least energy is requested, a standard deviation below its mean.
 // Regression shrinks towards the middle: it stays short of the end, and the
 // price there rises steeply.
 func fitPriceAxis(ctx context.Context, frozen *checkpoint.Checkpoint, c world.Config, list []uint64) error {
@@ -83,8 +79,8 @@ func fitPriceAxis(ctx context.Context, frozen *checkpoint.Checkpoint, c world.Co
 	if err != nil {
 		return err
 	}
-	read := &priceRecorder{Policy: policy, axis: &frozen.PriceAxis}
-	flyer, err := rollout.NewWithPolicy(read, &frozen.GoalConstants, c, rollout.ReportLink{})
+	recorder := &priceRecorder{Policy: policy, axis: &frozen.PriceAxis}
+	flyer, err := rollout.NewWithPolicy(recorder, &frozen.GoalConstants, c, rollout.ReportLink{})
 	if err != nil {
 		return err
 	}
@@ -94,16 +90,16 @@ func fitPriceAxis(ctx context.Context, frozen *checkpoint.Checkpoint, c world.Co
 		}
 		flyer.Fly(seed, rollout.Request{Mode: goal.Preference, Omega: frozen.OmegaBand[1]})
 	}
-	said := pareto.Summarise(read.positions)
-	end := said.Mean - said.Std
+	predicted := pareto.Summarise(recorder.positions)
+	end := predicted.Mean - predicted.Std
 	if !(end > 0.5) {
-		return fmt.Errorf("asked for the least energy, the network says %.3f ± %.3f of 1; train longer", said.Mean, said.Std)
+		return fmt.Errorf("with the least energy requested, the network predicts %.3f ± %.3f of 1; train longer", predicted.Mean, predicted.Std)
 	}
 	set(end)
 	return nil
 }
 
-// priceRecorder notes what the network says on the price axis.
+// priceRecorder keeps what the network predicts on the price axis.
 type priceRecorder struct {
 	rollout.Policy
 	axis      *checkpoint.PriceAxis
@@ -111,22 +107,14 @@ type priceRecorder struct {
 }
 
 func (r *priceRecorder) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
-	seen := r.Policy.Decide(s, g, d)
+	observation := r.Policy.Decide(s, g, d)
 	r.positions = append(r.positions, r.axis.FrontPosition(d.PriceSPerJ))
-	return seen
+	return observation
 }
 
-// FitSettingMap fits a remap to the outcomes, by share and by seed, of any policy.
+// FitSettingMap fits a setting map to the outcomes, by share and by seed, of any policy.
 func FitSettingMap(omegas []float64, outcomes [][]pareto.Point) (Calibration, error) {
-	c := Calibration{Omegas: omegas, SeedCount: len(outcomes[0])}
-	for _, row := range outcomes {
-		var mean pareto.Point
-		for _, p := range row {
-			mean.DelayS += p.DelayS / float64(len(row))
-			mean.EnergyJ += p.EnergyJ / float64(len(row))
-		}
-		c.Points = append(c.Points, mean)
-	}
+	c := Calibration{Omegas: omegas, Points: teacher.MeanPoints(outcomes), SeedCount: len(outcomes[0])}
 	c.FrontIndices = longestFront(c.Points)
 	if len(c.FrontIndices) < 3 {
 		return c, fmt.Errorf("calibrate: only %d of %d settings lie on one front; train longer", len(c.FrontIndices), len(omegas))
@@ -136,13 +124,13 @@ func FitSettingMap(omegas []float64, outcomes [][]pareto.Point) (Calibration, er
 }
 
 // EvenOmegas returns n delay shares over a band that are even in the conditioner's
-// place, a grid to fit a remap on.
+// front position, a grid to fit a setting map on.
 func EvenOmegas(s *goal.Constants, band [2]float64, n int) []float64 {
 	omegas := make([]float64, n)
 	for i := range omegas {
 		want := float64(i) / float64(n-1)
 		low, high := band[0], band[1]
-		for range 60 { // Place rises with omega
+		for range 60 { // the front position rises with omega
 			if mid := (low + high) / 2; s.FrontPosition(mid) < want {
 				low = mid
 			} else {
@@ -179,19 +167,19 @@ func longestFront(points []pareto.Point) []int {
 	return chain
 }
 
-// Neighbours among that many settings are told apart by so many standard
-// deviations of their delay on one seed.
+// Neighbours among separatedSettings settings differ in delay by at least
+// separationStdDevs standard deviations of that difference on one seed.
 const (
 	separatedSettings = 21
 	separationStdDevs = 3
 )
 
 // spacedSettingMap spaces the settings evenly along the front, half in delay and half in
-// energy, but nowhere so densely that flights come out of order: at the corner
-// kilojoules buy tenths of a second, less than tells one flight from the next.
+// energy, but nowhere so densely that noise changes their order: at the corner
+// kilojoules buy tenths of a second, less than two flights differ by chance.
 func (c *Calibration) spacedSettingMap(outcomes [][]pareto.Point) goal.SettingMap {
 	first, last := c.Points[c.FrontIndices[0]], c.Points[c.FrontIndices[len(c.FrontIndices)-1]]
-	places, omegas := []float64{0}, []float64{c.Omegas[c.FrontIndices[0]]}
+	positions, omegas := []float64{0}, []float64{c.Omegas[c.FrontIndices[0]]}
 	for k, j := range c.FrontIndices[1:] {
 		i := c.FrontIndices[k]
 		p, q := c.Points[i], c.Points[j]
@@ -203,11 +191,11 @@ func (c *Calibration) spacedSettingMap(outcomes [][]pareto.Point) goal.SettingMa
 		if noise := pareto.Summarise(gained).Std; noise > 0 {
 			way = min(way, (q.DelayS-p.DelayS)/(separationStdDevs*noise*(separatedSettings-1)))
 		}
-		places, omegas = append(places, places[k]+way), append(omegas, c.Omegas[j])
+		positions, omegas = append(positions, positions[k]+way), append(omegas, c.Omegas[j])
 	}
 	r := goal.SettingMap{Omegas: make([]float64, settingMapKnots)}
 	for k := range r.Omegas {
-		i, f := goal.HatBasis(places, places[len(places)-1]*float64(k)/(settingMapKnots-1))
+		i, f := goal.HatBasis(positions, positions[len(positions)-1]*float64(k)/(settingMapKnots-1))
 		r.Omegas[k] = omegas[i] + f*(omegas[i+1]-omegas[i])
 	}
 	return r

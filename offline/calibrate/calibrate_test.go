@@ -73,7 +73,7 @@ func TestSettingsAreToldApart(t *testing.T) {
 	}
 }
 
-// The axis ends where the network says that it does, and a second calibration
+// The axis ends where the network's predictions end, and a second calibration
 // finds the same.
 func TestStretch(t *testing.T) {
 	ck, list := shippedCheckpoint(t), []uint64{100_000, 100_001, 100_002}
@@ -113,7 +113,7 @@ func TestTrialsAreExchangeableAndReproducible(t *testing.T) {
 	}
 }
 
-// A promise takes enough flights, on seeds that nothing is judged by, and rests
+// A guarantee takes enough flights, on calibration seeds, and rests
 // on margins that few of them need more than.
 func TestCeilings(t *testing.T) {
 	ck, c := shippedCheckpoint(t), world.Standard()
@@ -129,7 +129,7 @@ func TestCeilings(t *testing.T) {
 	if _, err := FitCeilingMargin(t.Context(), ck, c, seeds(1_000_000, 199), 2, nil, nil); err == nil || !strings.Contains(err.Error(), "calibration") {
 		t.Errorf("evaluation seeds: %v", err)
 	}
-	// Short flights, for a fast test; no shock, which is not told from noise in
+	// Short flights, for a fast test; no shock, which is not distinguishable from noise in
 	// the first slots.
 	c.Slots = 20
 	defer func(all []flightCondition) { conditions = all }(conditions)

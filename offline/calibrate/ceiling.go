@@ -15,10 +15,10 @@ import (
 	"prefdt/simbridge/world"
 )
 
-// ViolationRate of violations that ceilings promise.
+// ViolationRate is the rate of violations that ceilings are calibrated for.
 const ViolationRate = 0.005
 
-// flightCondition is what a calibration flight meets.
+// flightCondition is a disturbance of a calibration flight.
 type flightCondition struct {
 	name  string
 	apply func(c *world.Config, r *rand.Rand)
@@ -51,12 +51,12 @@ func newTrial(s *goal.Constants, c world.Config, seed uint64, k int) trial {
 	for slot := range c.Slots {
 		floor += best * c.PropulsionFactor(slot)
 	}
-	room := s.Conditioner.EnergyJ[0]*float64(c.Slots*c.Aircraft)/float64(s.Slots*s.AircraftCount) - best*float64(c.Slots)
-	return trial{seed: seed, world: c, ceilingJ: floor + r.Float64()*max(room, 0)}
+	span := s.Conditioner.EnergyJ[0]*float64(c.Slots*c.Aircraft)/float64(s.Slots*s.AircraftCount) - best*float64(c.Slots)
+	return trial{seed: seed, world: c, ceilingJ: floor + r.Float64()*max(span, 0)}
 }
 
-// violates reports whether the flight passed its ceiling although it need not have:
-// its own floor, gusts and unforeseen shock included, was below.
+// violates reports whether the flight exceeded its ceiling although that could be
+// avoided: its own floor, gusts and unforeseen shock included, was below.
 func (t *trial) violates(frozen *checkpoint.Checkpoint) (bool, error) {
 	f, err := rollout.New(frozen, inference.DecoderDispatch, t.world, rollout.ReportLink{})
 	if err != nil {
@@ -66,18 +66,18 @@ func (t *trial) violates(frozen *checkpoint.Checkpoint) (bool, error) {
 	return x.FloorJ+x.ShockOnsetJ <= t.ceilingJ && x.EnergyJ > t.ceilingJ*(1+1e-6), nil
 }
 
-// candidateMargins are tried in this order, in standard deviations of what flying the
-// rest may cost. A normal deviate passes 2.6 at the promised rate.
+// candidateMargins are tried in this order, in standard deviations of the cost of
+// flying the rest. A normal deviate exceeds 2.6 at the calibrated rate.
 var candidateMargins = []float64{5, 4, 3.5, 3.3, 3.2, 3.1, 3, 2.9, 2.8, 2.7, 2.6, 2.5, 2.25, 2, 1.5, 1, 0.5, 0}
 
-// allowedViolations is how many of n flights may be violated at the promised rate;
-// negative: so few flights can promise nothing.
+// allowedViolations is how many of n flights may be violated at the guaranteed rate;
+// negative: so few flights can guarantee nothing.
 func allowedViolations(n int) int { return int(ViolationRate*float64(n+1)+1e-9) - 1 }
 
 // CheckCeilingSeeds returns why a margin cannot be fitted on these seeds.
 func CheckCeilingSeeds(list []uint64) error {
 	if allowedViolations(len(list)) < 0 {
-		return fmt.Errorf("calibrate: %d flights cannot promise a rate of %v, want %.0f at least", len(list), ViolationRate, 1/ViolationRate-1)
+		return fmt.Errorf("calibrate: %d flights cannot guarantee a rate of %v, want %.0f at least", len(list), ViolationRate, 1/ViolationRate-1)
 	}
 	for _, seed := range list {
 		if err := seeds.CheckCalibration(seed); err != nil {
@@ -87,7 +87,7 @@ func CheckCeilingSeeds(list []uint64) error {
 	return nil
 }
 
-// FitCeilingMargin finds the least margin that promises a rate of violations, on one
+// FitCeilingMargin finds the least margin that guarantees a rate of violations, on one
 // flight a seed in each condition.
 //
 // This is split conformal prediction (Vovk, Gammerman, Shafer, Algorithmic
@@ -142,7 +142,7 @@ func FitCeilingMargin(ctx context.Context, frozen *checkpoint.Checkpoint, c worl
 		if most := slices.Max(violations); most > allowed && i > 0 {
 			return p, nil
 		} else if most > allowed {
-			return p, fmt.Errorf("calibrate: with a margin of %v deviations, %v of %d flights pass their ceiling in %q, want %d at most", margin, violations, len(list), p.Conditions, allowed)
+			return p, fmt.Errorf("calibrate: with a margin of %v deviations, %v of %d flights exceed their ceiling in %q, want %d at most", margin, violations, len(list), p.Conditions, allowed)
 		}
 		p.StdDevs, p.Violations = margin, violations
 	}

@@ -14,15 +14,14 @@ import (
 	"prefdt/simbridge/world"
 )
 
-// floorRecorder is the policy of a flight that asks for less than the floor, with
-// the floors that its goal names on the way.
+// floorRecorder is the policy of a flight with a budget below the floor. It keeps the
+// floors that the objective reports at the quarters of the flight.
 type floorRecorder struct {
 	*inference.Policy
-	firstSlot int // the first slot that knows the physics it flies in
+	firstSlot int // the first slot whose physics has been measured
 	floorsJ   []float64
 }
 
-// named at the quarters of a flight, as a crew would ask.
 func (w *floorRecorder) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
 	if quarter := s.Slots / 4; quarter > 0 && g.Slot() > 0 && g.Slot()%quarter == 0 && g.Slot() >= w.firstSlot {
 		w.floorsJ = append(w.floorsJ, g.FloorJ())
@@ -30,8 +29,8 @@ func (w *floorRecorder) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decis
 	return w.Policy.Decide(s, g, d)
 }
 
-// MeasureFloors flies what budgets can ask for: in each condition the least energy
-// against the floor that the leader had named, given the physics seen so far,
+// MeasureFloors flies the limits of budgets: in each condition the least energy
+// against the floor that the objective reported, given the physics measured so far,
 // at the quarters of that flight, and in calm air the most that is spent when
 // energy is no matter. The figures are for the manifest.
 func MeasureFloors(ctx context.Context, frozen *checkpoint.Checkpoint, c world.Config, list []uint64, workers int) (map[string]float64, error) {
@@ -43,19 +42,19 @@ func MeasureFloors(ctx context.Context, frozen *checkpoint.Checkpoint, c world.C
 		if err != nil {
 			return err
 		}
-		watch := &floorRecorder{Policy: p}
+		recorder := &floorRecorder{Policy: p}
 		if t.world.PropulsionFactor(t.world.Slots-1) != 1 {
-			watch.firstSlot = t.world.Shock.FromSlot + 1
+			recorder.firstSlot = t.world.Shock.FromSlot + 1
 		}
-		f, err := rollout.NewWithPolicy(watch, &frozen.GoalConstants, t.world, rollout.ReportLink{})
+		f, err := rollout.NewWithPolicy(recorder, &frozen.GoalConstants, t.world, rollout.ReportLink{})
 		if err != nil {
 			return err
 		}
 		x := f.Fly(t.seed, rollout.Request{Mode: goal.Target, BudgetJ: 1})
 		at := &flights[j]
 		at.leastJ, at.floorJ = x.EnergyJ, x.FloorJ
-		for _, named := range watch.floorsJ {
-			at.off = max(at.off, math.Abs(named/x.EnergyJ-1))
+		for _, floorJ := range recorder.floorsJ {
+			at.off = max(at.off, math.Abs(floorJ/x.EnergyJ-1))
 		}
 		if j < len(list) {
 			at.mostJ = f.Fly(t.seed, rollout.Request{Mode: goal.Target, BudgetJ: rollout.UnlimitedJ}).EnergyJ

@@ -19,11 +19,11 @@ import (
 // BudgetResult is how a total in joules was held, over all seeds.
 //
 // What a flight can be held to lies between two totals. The causal floor is the
-// least of a pacer that does not foresee a shock: spent before it, edge energy
-// of the shock's first slot, which is decided before that slot's flight can be
-// measured, and flight at v* from then on. The most is what the same flight
-// spends when energy is no matter any more, from the start or, under a shock,
-// from the slot after its first.
+// least that is possible without foreseeing a shock: what was spent before it, the
+// edge energy of the shock's first slot, which is decided before that slot's
+// flight can be measured, and flight at v* from then on. The most is what the same
+// flight spends without a budget, from the start or, under a shock, from the slot
+// after its first.
 type BudgetResult struct {
 	Perturbation string    `json:"perturbation"`
 	Mode         goal.Mode `json:"mode"`
@@ -34,7 +34,7 @@ type BudgetResult struct {
 	// between the causal floor and the most.
 	PossibleError float64 `json:"possible_abs_error"`
 	// StrictError is the mean absolute error against max(budget, spent before
-	// the shock + flight at v*): it blames the shock's first slot, too.
+	// the shock + flight at v*): it counts the shock's first slot, too.
 	StrictError   float64 `json:"strict_abs_error"`
 	ViolationRate float64 `json:"violation_rate"` // flights more than 1e-6 above a budget that their causal floor is not above
 	Unspent       float64 `json:"unspent"`        // mean share of what was possible
@@ -46,7 +46,7 @@ type BudgetResult struct {
 	Gain float64 `json:"gain"`
 }
 
-// perturbation is a change of physics and the budgets asked for under it.
+// perturbation is a change of physics and the budgets requested under it.
 type perturbation struct {
 	name    string
 	gust    float64
@@ -94,7 +94,7 @@ func MeasureBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([
 func (p *perturbation) measure(ctx context.Context, ck *checkpoint.Checkpoint, c Config, mode goal.Mode) ([]BudgetResult, error) {
 	rows := make([]BudgetResult, len(p.budgets))
 	spent := make([]float64, len(p.budgets))
-	tell := command.Progress(c.Progress, fmt.Sprintf("seeds, %s budgets, %s", mode, p.name), len(c.Seeds))
+	progress := command.Progress(c.Progress, fmt.Sprintf("seeds, %s budgets, %s", mode, p.name), len(c.Seeds))
 	n := float64(len(c.Seeds))
 	for first := 0; first < len(c.Seeds); {
 		at := c
@@ -114,7 +114,7 @@ func (p *perturbation) measure(ctx context.Context, ck *checkpoint.Checkpoint, c
 				spent[i] += results[2*i][s].EnergyJ / n
 			}
 		}
-		tell(last)
+		progress(last)
 		first = last
 	}
 	_, gain := stat.LinearRegression(p.budgets, spent, nil, false)
@@ -124,15 +124,15 @@ func (p *perturbation) measure(ctx context.Context, ck *checkpoint.Checkpoint, c
 	return rows, nil
 }
 
-// requests are the budgets, each followed by what spends the most.
+// requests are the budgets, each followed by the request that spends the most.
 func (p *perturbation) requests(mode goal.Mode, shock world.Shock) []rollout.Request {
 	var requests []rollout.Request
 	for _, j := range p.budgets {
-		free := rollout.Request{Mode: goal.Target, BudgetJ: rollout.UnlimitedJ}
+		unlimited := rollout.Request{Mode: goal.Target, BudgetJ: rollout.UnlimitedJ}
 		if p.shock != nil {
-			free = rollout.Request{Mode: goal.Target, BudgetJ: j, ReviseSlot: shock.FromSlot + 1, RevisedBudgetJ: rollout.UnlimitedJ}
+			unlimited = rollout.Request{Mode: goal.Target, BudgetJ: j, ReviseSlot: shock.FromSlot + 1, RevisedBudgetJ: rollout.UnlimitedJ}
 		}
-		requests = append(requests, rollout.Request{Mode: mode, BudgetJ: j}, free)
+		requests = append(requests, rollout.Request{Mode: mode, BudgetJ: j}, unlimited)
 	}
 	return requests
 }

@@ -13,23 +13,23 @@ import (
 	"prefdt/simbridge/world"
 )
 
-// calibrationSeed is a flight that nobody is judged by.
+// calibrationSeed is a flight that no evaluation uses.
 const calibrationSeed = 109_999
 
-// observedPolicy is the policy with a look at its goal in every slot.
+// observedPolicy calls observe with the objective and the decision of every slot.
 type observedPolicy struct {
 	*inference.Policy
 	observe func(g goal.Objective, d *slot.Decision)
 }
 
 func (w *observedPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
-	seen := w.Policy.Decide(s, g, d)
-	g.Observe(seen)
+	observation := w.Policy.Decide(s, g, d)
+	g.Observe(observation)
 	w.observe(g, d)
-	return seen
+	return observation
 }
 
-func flyObserved(t *testing.T, c world.Config, r rollout.Request, look func(g goal.Objective, d *slot.Decision)) rollout.Result {
+func flyObserved(t *testing.T, c world.Config, r rollout.Request, observe func(g goal.Objective, d *slot.Decision)) rollout.Result {
 	t.Helper()
 	ck, err := checkpoint.Load("../../configs/checkpoint")
 	if err != nil {
@@ -39,7 +39,7 @@ func flyObserved(t *testing.T, c world.Config, r rollout.Request, look func(g go
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := rollout.NewWithPolicy(&observedPolicy{p, look}, &ck.GoalConstants, c, rollout.ReportLink{})
+	f, err := rollout.NewWithPolicy(&observedPolicy{p, observe}, &ck.GoalConstants, c, rollout.ReportLink{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestSameTotalAgainChangesNothing(t *testing.T) {
 			for _, at := range []int{1, 39, 41, 70, 99} {
 				again := flyObserved(t, c, rollout.Request{Mode: mode, BudgetJ: 38e3, ReviseSlot: at, RevisedBudgetJ: 38e3}, observeNothing)
 				if d := math.Abs(again.EnergyJ - once.EnergyJ); !(d <= 1e-3) {
-					t.Errorf("%s, %s: 38 kJ asked for again in slot %d changed the total by %v J", name, mode, at, d)
+					t.Errorf("%s, %s: 38 kJ requested again in slot %d changed the total by %v J", name, mode, at, d)
 				}
 			}
 		}
@@ -102,7 +102,7 @@ func TestRevisionIsMet(t *testing.T) {
 						possible = min(possible, max(x.EnergyJ, 0.985*possible))
 					}
 					if math.Abs(x.EnergyJ/possible-1) > within {
-						t.Errorf("%s, %s of %v: 37 kJ asked for in slot %d ended on %.1f J, possible were %.1f J", name, mode, first, at, x.EnergyJ, possible)
+						t.Errorf("%s, %s of %v: 37 kJ requested in slot %d ended on %.1f J, possible were %.1f J", name, mode, first, at, x.EnergyJ, possible)
 					}
 					if rise := x.EnergyJ - unrevised.EnergyJ; rise > 1 && first == 40e3 || rise < -1 && first == 36e3 {
 						t.Errorf("%s, %s: revised from %v to 37 kJ in slot %d, the total went from %.1f to %.1f J", name, mode, first, at, unrevised.EnergyJ, x.EnergyJ)
@@ -113,18 +113,18 @@ func TestRevisionIsMet(t *testing.T) {
 	}
 }
 
-// Below the floor nothing is spent on edge computing, the request says that it
-// is saturated, and the floor it names is what the flight ends on.
+// Below the floor nothing is spent on edge computing, the objective is saturated,
+// and the floor it reports is what the flight ends on.
 func TestSaturates(t *testing.T) {
 	for name, c := range perturbedWorlds() {
 		for _, at := range []int{5, 30, 45, 80, 98} {
-			named, doubt, worst := 0.0, 0.0, 0.0
+			floorJ, stdDevJ, worst := 0.0, 0.0, 0.0
 			x := flyObserved(t, c, rollout.Request{Mode: goal.Target, BudgetJ: 36e3, ReviseSlot: at, RevisedBudgetJ: 20e3}, func(g goal.Objective, d *slot.Decision) {
 				if g.Slot() < at {
 					return
 				}
 				if g.Slot() == at {
-					named, doubt = g.FloorJ(), g.StdDevJ()
+					floorJ, stdDevJ = g.FloorJ(), g.StdDevJ()
 				}
 				if !g.Saturated() || g.PredictedEndJ() != g.FloorJ() {
 					t.Errorf("%s: 20 kJ from slot %d, in slot %d: saturated %v, predicted end %.1f J, floor %.1f J", name, at, g.Slot(), g.Saturated(), g.PredictedEndJ(), g.FloorJ())
@@ -136,13 +136,13 @@ func TestSaturates(t *testing.T) {
 			if worst != 0 {
 				t.Errorf("%s: 20 kJ from slot %d: %v J of edge energy in a slot", name, at, worst)
 			}
-			settled := at > c.Shock.FromSlot+20 || c.Shock.Factor == 1 // the shock was seen, through the gusts
+			settled := at > c.Shock.FromSlot+20 || c.Shock.Factor == 1 // the shock was measured, through the gusts
 			within := 1e-3
 			if c.Gust > 0 {
-				within = 4 * doubt
+				within = 4 * stdDevJ
 			}
-			if off := math.Abs(x.EnergyJ - named); settled && off > within {
-				t.Errorf("%s: the floor named in slot %d was %.1f J, the flight ended on %.1f J, off by at most %.1f J was expected", name, at, named, x.EnergyJ, within)
+			if off := math.Abs(x.EnergyJ - floorJ); settled && off > within {
+				t.Errorf("%s: the floor reported in slot %d was %.1f J, the flight ended on %.1f J, off by at most %.1f J was expected", name, at, floorJ, x.EnergyJ, within)
 			}
 		}
 	}
@@ -159,7 +159,7 @@ func TestUnspendableIsPredicted(t *testing.T) {
 			}
 		})
 		if math.Abs(predicted/x.EnergyJ-1) > 0.1 {
-			t.Errorf("60 kJ asked for in slot %d: predicted are %.1f J, spent were %.1f J", at, predicted, x.EnergyJ)
+			t.Errorf("60 kJ requested in slot %d: predicted are %.1f J, spent were %.1f J", at, predicted, x.EnergyJ)
 		}
 	}
 }

@@ -1,7 +1,8 @@
-// Package evaluate measures a checkpoint on seeds that nothing before has
-// seen: the front it draws against the exact-dispatch teacher's on the same
-// episodes, whether settings are followed, whether budgets are held, what a
-// lossy or late link leaves of the front, and other fleets.
+// Package evaluate measures a checkpoint on seeds that nothing before it has
+// used. Inputs: a checkpoint, a world and evaluation seeds. Outputs: a report of
+// its front against the exact-dispatch teacher's on the same episodes, of whether
+// settings are followed and budgets are held, of what a lossy or late link leaves
+// of the front, and of other fleets and worlds. "offline evaluate" calls it.
 package evaluate
 
 import (
@@ -31,32 +32,20 @@ type Config struct {
 	Progress      io.Writer
 }
 
-// Stat is a mean over seeds.
-type Stat struct {
-	Mean float64 `json:"mean"`
-	Std  float64 `json:"std"`
-	N    int     `json:"n"`
-}
-
-func summaryOf(x []float64) Stat {
-	s := pareto.Summarise(x)
-	return Stat{Mean: s.Mean, Std: s.Std, N: len(x)}
-}
-
-// Report is the headline of DESIGN: every figure is a mean over seeds of a
-// per-seed reading.
+// Report is the result of an evaluation: every metric is computed per seed, then
+// averaged.
 type Report struct {
 	Decoder  inference.Decoder `json:"decoder"`
 	Settings int               `json:"settings"`
 
-	// On the recalibrated axis, which is what a crew asks on.
-	Hypervolume      Stat `json:"hypervolume"`
-	HypervolumeTight Stat `json:"hypervolume_tight"`
+	// On the calibrated axis, that of the crew's settings.
+	Hypervolume      pareto.Summary `json:"hypervolume"`
+	HypervolumeTight pareto.Summary `json:"hypervolume_tight"`
 	// On the uniform grid of omega, the paper's.
-	HypervolumeUniform Stat `json:"hypervolume_uniform"`
+	HypervolumeUniform pareto.Summary `json:"hypervolume_uniform"`
 
-	TeacherHypervolume      Stat             `json:"teacher_hypervolume"`
-	TeacherHypervolumeTight Stat             `json:"teacher_hypervolume_tight"`
+	TeacherHypervolume      pareto.Summary   `json:"teacher_hypervolume"`
+	TeacherHypervolumeTight pareto.Summary   `json:"teacher_hypervolume_tight"`
 	TeacherRatio            HypervolumeRatio `json:"teacher_ratio"` // per seed
 	IGD                     float64          `json:"igd"`           // against the pooled front of policy and teacher
 
@@ -91,7 +80,7 @@ type HypervolumeRatio struct {
 // MeasureFront measures the front.
 func MeasureFront(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (Report, error) {
 	r := Report{Decoder: c.Decoder, Settings: c.Settings, MinSeparationM: -1}
-	taught, err := sweepTeacher(ctx, c)
+	expert, err := sweepTeacher(ctx, c)
 	if err != nil {
 		return r, err
 	}
@@ -106,43 +95,48 @@ func MeasureFront(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (Rep
 		return r, err
 	}
 
+	policy, policyUniform := rollout.Outcomes(onAxis), rollout.Outcomes(onUniform)
+	overSeeds := func(outcomes [][]pareto.Point, measure func([]pareto.Point) float64) (values []float64) {
+		for s := range c.Seeds {
+			values = append(values, measure(teacher.SeedPoints(outcomes, s)))
+		}
+		return values
+	}
+	mean := func(x []float64) float64 { return pareto.Summarise(x).Mean }
 	reference, tightReference := c.references()
-	var hv, tight, hvUniform, thv, ttight, ratio, tightRatio, igd, rho, rhoAxis, reach, treach, corner, tcorner []float64
+	wide := func(p []pareto.Point) float64 { return pareto.Hypervolume(p, reference) }
+	tight := func(p []pareto.Point) float64 { return pareto.Hypervolume(p, tightReference) }
+	hypervolume, expertHypervolume := overSeeds(policy, wide), overSeeds(expert, wide)
+	hypervolumeTight, expertTight := overSeeds(policy, tight), overSeeds(expert, tight)
+	r.Hypervolume, r.TeacherHypervolume = pareto.Summarise(hypervolume), pareto.Summarise(expertHypervolume)
+	r.HypervolumeTight, r.TeacherHypervolumeTight = pareto.Summarise(hypervolumeTight), pareto.Summarise(expertTight)
+	r.HypervolumeUniform = pareto.Summarise(overSeeds(policyUniform, wide))
+	var ratio, tightRatio, igd []float64
 	for s := range c.Seeds {
-		p, u, t := rollout.SeedPoints(onAxis, s), rollout.SeedPoints(onUniform, s), teacher.SeedPoints(taught, s)
-		pooled := pareto.Pool(p, t)
-		hv = append(hv, pareto.Hypervolume(p, reference))
-		tight = append(tight, pareto.Hypervolume(p, tightReference))
-		hvUniform = append(hvUniform, pareto.Hypervolume(u, reference))
-		thv = append(thv, pareto.Hypervolume(t, reference))
-		ttight = append(ttight, pareto.Hypervolume(t, tightReference))
-		ratio = append(ratio, ratioOrZero(hv[s], thv[s]))
-		tightRatio = append(tightRatio, ratioOrZero(tight[s], ttight[s]))
-		igd = append(igd, pareto.IGD(p, pooled))
-		rho = append(rho, pareto.Fidelity(uniform, u))
-		rhoAxis = append(rhoAxis, pareto.Fidelity(axis, p))
-		reach = append(reach, pareto.ReachS(u))
-		treach = append(treach, pareto.ReachS(t))
-		corner = append(corner, pareto.CornerS(u))
-		tcorner = append(tcorner, pareto.CornerS(t))
-		for i := range onAxis {
-			if apart := onAxis[i][s].MinSeparationM; r.MinSeparationM < 0 || apart < r.MinSeparationM {
-				r.MinSeparationM = apart
+		ratio = append(ratio, ratioOrZero(hypervolume[s], expertHypervolume[s]))
+		tightRatio = append(tightRatio, ratioOrZero(hypervolumeTight[s], expertTight[s]))
+		p := teacher.SeedPoints(policy, s)
+		igd = append(igd, pareto.IGD(p, pareto.Pool(p, teacher.SeedPoints(expert, s))))
+	}
+	r.TeacherRatio, r.IGD = HypervolumeRatio{mean(ratio), mean(tightRatio)}, mean(igd)
+	r.Fidelity = mean(overSeeds(policyUniform, func(p []pareto.Point) float64 { return pareto.Fidelity(uniform, p) }))
+	r.FidelityRecalibrated = mean(overSeeds(policy, func(p []pareto.Point) float64 { return pareto.Fidelity(axis, p) }))
+	r.ReachS, r.TeacherReachS = mean(overSeeds(policyUniform, pareto.ReachS)), mean(overSeeds(expert, pareto.ReachS))
+	r.CornerS, r.TeacherCornerS = mean(overSeeds(policyUniform, pareto.CornerS)), mean(overSeeds(expert, pareto.CornerS))
+	for _, row := range onAxis {
+		for _, x := range row {
+			if r.MinSeparationM < 0 || x.MinSeparationM < r.MinSeparationM {
+				r.MinSeparationM = x.MinSeparationM
 			}
 		}
 	}
-	r.Hypervolume, r.HypervolumeTight, r.HypervolumeUniform = summaryOf(hv), summaryOf(tight), summaryOf(hvUniform)
-	r.TeacherHypervolume, r.TeacherHypervolumeTight = summaryOf(thv), summaryOf(ttight)
-	r.TeacherRatio = HypervolumeRatio{summaryOf(ratio).Mean, summaryOf(tightRatio).Mean}
-	r.IGD, r.Fidelity, r.FidelityRecalibrated = summaryOf(igd).Mean, summaryOf(rho).Mean, summaryOf(rhoAxis).Mean
-	r.ReachS, r.TeacherReachS, r.CornerS, r.TeacherCornerS = summaryOf(reach).Mean, summaryOf(treach).Mean, summaryOf(corner).Mean, summaryOf(tcorner).Mean
 	r.Operable = r.Fidelity >= 0.9 && r.ReachS >= 0.8*r.TeacherReachS
-	r.DistinctSettings = countDistinct(onAxis)
+	r.DistinctSettings = len(pareto.NonDominated(teacher.MeanPoints(policy)))
 	return r, nil
 }
 
 // references returns the two reference points, in joules for the size of the
-// fleet: DESIGN's are those of two aircraft.
+// fleet: package pareto's are those of two aircraft.
 func (c Config) references() (wide, tight pareto.Point) {
 	wide, tight = pareto.Reference, pareto.TightReference
 	wide.EnergyJ *= float64(c.World.Aircraft) / 2
@@ -156,20 +150,6 @@ func ratioOrZero(a, b float64) float64 {
 		return 0
 	}
 	return a / b
-}
-
-// countDistinct counts the settings on the non-dominated front of the mean outcomes.
-func countDistinct(results [][]rollout.Result) int {
-	var means []pareto.Point
-	for _, row := range results {
-		var p pareto.Point
-		for _, x := range row {
-			p.DelayS += x.DelayS / float64(len(row))
-			p.EnergyJ += x.EnergyJ / float64(len(row))
-		}
-		means = append(means, p)
-	}
-	return len(pareto.NonDominated(means))
 }
 
 func sweepTeacher(ctx context.Context, c Config) ([][]pareto.Point, error) {

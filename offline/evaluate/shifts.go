@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"prefdt/inference/checkpoint"
+	"prefdt/inference/goal"
 	"prefdt/offline/corpus"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
@@ -31,7 +32,7 @@ type worldShift struct {
 	apply func(*world.Config)
 }
 
-// missionShifts are other lengths, crowds and fleets.
+// missionShifts are other lengths, numbers of users and fleets.
 var missionShifts = []worldShift{
 	{"T 50", func(c *world.Config) { c.Slots = 50 }},
 	{"T 300", func(c *world.Config) { c.Slots = 300 }},
@@ -72,12 +73,12 @@ func setChannel(c *world.Config, a, b, los, nlos float64) {
 	ch.UrbanA, ch.UrbanB, ch.LoS.ExcessDB, ch.NLoS.ExcessDB = a, b, los, nlos
 }
 
-// MeasureMissions measures other lengths, crowds and fleets, Shifts the fifteen
-// shifted points.
+// MeasureMissions measures other lengths, numbers of users and fleets.
 func MeasureMissions(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]OperatingPoint, error) {
 	return measureEach(ctx, ck, c, missionShifts)
 }
 
+// MeasureShifts measures the fifteen shifted operating points.
 func MeasureShifts(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]OperatingPoint, error) {
 	return measureEach(ctx, ck, c, scenarioShifts)
 }
@@ -114,11 +115,12 @@ func MeasureRandomWorlds(ctx context.Context, ck *checkpoint.Checkpoint, c Confi
 }
 
 // compareWithTeacher compares per seed, with reference points a fifth beyond the ends
-// of the teacher's own front there: DESIGN's mean nothing in another world.
+// of the teacher's own front there: those of the standard world mean nothing in
+// another.
 // The policy flies as many settings as the teacher flies prices.
 func compareWithTeacher(ctx context.Context, ck *checkpoint.Checkpoint, c Config, name string) (OperatingPoint, error) {
 	row := OperatingPoint{Name: name}
-	taught, err := sweepTeacher(ctx, c)
+	expert, err := sweepTeacher(ctx, c)
 	if err != nil {
 		return row, err
 	}
@@ -135,7 +137,7 @@ func compareWithTeacher(ctx context.Context, ck *checkpoint.Checkpoint, c Config
 		}
 	}
 	for s := range c.Seeds {
-		p, t := rollout.SeedPoints(results, s), teacher.SeedPoints(taught, s)
+		p, t := rollout.SeedPoints(results, s), teacher.SeedPoints(expert, s)
 		first, last := t[0], t[len(t)-1]
 		for k, beyond := range []float64{0.2, 0.02} {
 			reference := pareto.Point{DelayS: (1 + beyond) * last.DelayS, EnergyJ: (1 + beyond) * first.EnergyJ}
@@ -147,11 +149,11 @@ func compareWithTeacher(ctx context.Context, ck *checkpoint.Checkpoint, c Config
 			}
 		}
 	}
-	mean := teacher.MeanPoints(taught)
+	mean := teacher.MeanPoints(expert)
 	high, low := mean[0].EnergyJ, mean[len(mean)-1].EnergyJ
 	var requests []rollout.Request
 	for _, part := range []float64{0.25, 0.5, 0.75} {
-		requests = append(requests, rollout.Request{Mode: "target", BudgetJ: low + part*(high-low)})
+		requests = append(requests, rollout.Request{Mode: goal.Target, BudgetJ: low + part*(high-low)})
 	}
 	results, err = sweep(ctx, ck, c, requests, name+", budgets")
 	if err != nil {

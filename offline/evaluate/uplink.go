@@ -12,31 +12,31 @@ import (
 	"prefdt/offline/teacher"
 )
 
-// LinkRetention is what a link leaves of the front: hypervolume per seed over that
-// on a perfect link.
+// LinkRetention is what a lossy or late link leaves of the front: hypervolume per
+// seed over that on a perfect link.
 type LinkRetention struct {
 	LossRate  float64 `json:"loss"`
 	LateSlots int     `json:"late_slots"`
-	// Local: users that are not heard compute locally. FallbackLastReport: their last
-	// report stands in. Speculative: a decision is made for every known user
-	// that is not heard. Offer: they take the standing offer.
+	// Local: users whose report is lost compute locally. LastReport: their last
+	// report is used instead. Speculative: a decision is made for every known user
+	// without a report. Offer: they accept the standing offer.
 	Local       float64 `json:"local"`
 	LastReport  float64 `json:"last_report"`
 	Speculative float64 `json:"speculative"`
 	Offer       float64 `json:"offer"`
 	// OfferTight is Offer's at the tight reference point.
 	OfferTight float64 `json:"offer_tight"`
-	// OfferTeacher is what the standing offer leaves of the teacher's front: what is
-	// lost with the reports, whoever decides.
+	// OfferTeacher is what the standing offer leaves of the teacher's front: the
+	// loss that no policy can avoid.
 	OfferTeacher float64 `json:"offer_teacher"`
 	// OfferBudgetAbsError is the mean absolute error of targets under the standing offer.
 	OfferBudgetAbsError float64 `json:"offer_budget_abs_error"`
 }
 
-// links are the rates of loss and the displacements measured.
+// links are the loss rates and the delays in slots that are measured.
 var links = []rollout.ReportLink{{LossRate: 0.05}, {LossRate: 0.1}, {LossRate: 0.2}, {LossRate: 0.4}, {LossRate: 1}, {LateSlots: 1}, {LateSlots: 2}, {LateSlots: 5}}
 
-// MeasureUplink measures them.
+// MeasureUplink measures every link with every fallback.
 func MeasureUplink(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]LinkRetention, error) {
 	requests := rollout.PreferenceRequests(rollout.CalibratedOmegas(&ck.GoalConstants.SettingMap, c.Settings))
 	nominal, err := c.sweepLink(ctx, ck, rollout.ReportLink{}, requests, "perfect link")

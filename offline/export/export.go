@@ -1,20 +1,18 @@
-// Package export freezes a trained network: parameters and figures come in, a
-// checkpoint's folder goes out, policy.onnx and manifest.json. Weights are
-// rounded to float16. It is the last step of training; package checkpoint
-// reads what it writes.
+// Package export freezes a trained network. Inputs: its parameters and the
+// manifest's constants and metrics. Outputs: a checkpoint's folder, policy.onnx
+// and manifest.json, with weights rounded to float16. It is the last step of
+// training ("offline export"); package checkpoint reads what it writes.
 package export
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
-	"os"
+	"io"
 	"path/filepath"
-	"slices"
 
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/token"
+	"prefdt/offline/command"
 )
 
 // Write writes a checkpoint. It fills in the manifest's format, the graph's
@@ -27,14 +25,13 @@ func Write(dir string, m checkpoint.Manifest, parameters []float32) error {
 	if err != nil {
 		return fmt.Errorf("export to %s: %w", dir, err)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("export: %w", err)
-	}
-	if err := writeFile(filepath.Join(dir, checkpoint.GraphFile), graph); err != nil {
-		return fmt.Errorf("export: %w", err)
-	}
-	if err := writeFile(filepath.Join(dir, checkpoint.ManifestFile), manifest); err != nil {
-		return fmt.Errorf("export: %w", err)
+	for _, f := range []struct {
+		name string
+		data []byte
+	}{{checkpoint.GraphFile, graph}, {checkpoint.ManifestFile, manifest}} {
+		if err := command.ReplaceFile(filepath.Join(dir, f.name), func(w io.Writer) error { _, err := w.Write(f.data); return err }); err != nil {
+			return fmt.Errorf("export: %w", err)
+		}
 	}
 	return nil
 }
@@ -57,27 +54,3 @@ func Encode(m checkpoint.Manifest, parameters []float32) (manifest, graph []byte
 	_, err = checkpoint.Decode(manifest, graph)
 	return manifest, graph, err
 }
-
-// writeFile replaces a file through a synced temporary one.
-func writeFile(path string, data []byte) error {
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // after the rename there is nothing to remove
-	_, err = f.Write(data)
-	if err := errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
-func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }

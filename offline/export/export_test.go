@@ -148,7 +148,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestShippedSize holds the size of the paper's network under DESIGN's 7 MB.
+// TestShippedSize holds the graph of the paper's network under 7 MB.
 func TestShippedSize(t *testing.T) {
 	a := model.Arch{Width: 256, PairWidth: 64, Layers: 3, Heads: 4, Context: 20}
 	p := make([]float32, a.Parameters())

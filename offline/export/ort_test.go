@@ -62,17 +62,17 @@ func TestParityWithONNXRuntime(t *testing.T) {
 					for slot := range slots {
 						in := randomInputs(r, m, u)
 						c.Net.Step(in, cache, &out)
-						answer, err := runtime.Run(&ort.Request{Model: filepath.Join(dir, checkpoint.GraphFile), Feeds: ort.Feeds(a, in, slot, padded), Carry: ort.CarryCache(a)})
+						response, err := runtime.Run(&ort.Request{Model: filepath.Join(dir, checkpoint.GraphFile), Feeds: ort.Feeds(a, in, slot, padded), Carry: ort.CarryCache(a)})
 						if err != nil {
 							t.Fatal(err)
 						}
-						theirs := answer.Outputs
+						reference := response.Outputs
 						var choice []float32
 						for i, row := 0, (u+padded)*model.ChoiceOutputs; i < m; i++ {
-							choice = append(choice, theirs["choice"].Data[i*row:i*row+u*model.ChoiceOutputs]...)
+							choice = append(choice, reference["choice"].Data[i*row:i*row+u*model.ChoiceOutputs]...)
 						}
 						for _, pair := range [][2][]float32{
-							{out.Move, theirs["move"].Data}, {out.Choice, choice}, {{out.FrontPosition}, theirs["price"].Data},
+							{out.Move, reference["move"].Data}, {out.Choice, choice}, {{out.FrontPosition}, reference["price"].Data},
 						} {
 							if len(pair[0]) != len(pair[1]) {
 								t.Fatalf("slot %d: %d outputs, ONNX Runtime has %d", slot, len(pair[0]), len(pair[1]))

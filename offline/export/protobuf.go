@@ -2,7 +2,9 @@ package export
 
 import (
 	"encoding/binary"
+	"maps"
 	"math"
+	"slices"
 
 	"prefdt/inference/kernel"
 	"prefdt/inference/model"
@@ -72,7 +74,7 @@ func encodeNode(n *model.Node) (m message) {
 		m.text(2, name)
 	}
 	m.text(4, n.Op)
-	for _, name := range sortedKeys(n.Attributes) {
+	for _, name := range slices.Sorted(maps.Keys(n.Attributes)) {
 		m.bytes(5, encodeAttribute(name, n.Attributes[name]))
 	}
 	return m

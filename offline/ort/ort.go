@@ -1,6 +1,8 @@
-// Package ort runs exported graphs in ONNX Runtime, the judge of what is
-// exported and the peer that the step is timed against. It is never a part of
-// the product: node and a folder with onnxruntime-node are needed, which
+// Package ort runs exported graphs in ONNX Runtime, the reference implementation
+// of what is exported and the peer that the step is timed against. Inputs: a
+// graph's file and tensors. Outputs: its outputs and how long it took. The tests
+// of export and "offline bench" call it. It is never a part of the product: it
+// needs node and a folder with onnxruntime-node, which
 // `npm install --ignore-scripts onnxruntime-node@1.30.0` makes.
 package ort
 
@@ -35,8 +37,8 @@ type Tensor struct {
 	Data []float32 `json:"data"`
 }
 
-// Request asks for runs of a model. What a model was fed stays until replaced;
-// outputs named in Carry become those inputs and are not answered.
+// Request is a request for runs of a model. Feeds stay until replaced; outputs
+// named in Carry become those inputs of the next run and are not returned.
 type Request struct {
 	Model  string            `json:"model"` // path of the file
 	Feeds  map[string]Tensor `json:"feeds"`
@@ -75,21 +77,21 @@ func (r *Runtime) Close() error {
 	return r.process.Wait()
 }
 
-// Run answers one request.
+// Run sends one request and returns its response.
 func (r *Runtime) Run(request *Request) (*Response, error) {
 	if err := json.NewEncoder(r.in).Encode(request); err != nil {
-		return nil, fmt.Errorf("ask ONNX Runtime: %w", err)
+		return nil, fmt.Errorf("send a request to ONNX Runtime: %w", err)
 	}
 	line, err := r.out.ReadBytes('\n')
 	if err != nil {
 		return nil, fmt.Errorf("ONNX Runtime ended: %w", err)
 	}
-	answer := &Response{}
-	return answer, json.Unmarshal(line, answer)
+	response := &Response{}
+	return response, json.Unmarshal(line, response)
 }
 
-// Feeds lays a step's inputs out for the exported graph, with so many padded
-// rows of users after the real ones. Slot 0 also empties the cache.
+// Feeds lays a step's inputs out for the exported graph, with the given number
+// of padded rows of users after the real ones. Slot 0 also empties the cache.
 func Feeds(a model.Arch, in *model.Inputs, slot, padded int) map[string]Tensor {
 	mask := make([]float32, in.NumUsers+padded)
 	for u := range in.NumUsers {
@@ -100,7 +102,7 @@ func Feeds(a model.Arch, in *model.Inputs, slot, padded int) map[string]Tensor {
 		row := in.NumUsers * model.PairFeatures
 		pairs = append(pairs, in.Pairs[m*row:(m+1)*row]...)
 		for range padded * model.PairFeatures {
-			pairs = append(pairs, 3) // must not matter
+			pairs = append(pairs, 3) // any value: padding must not change an output
 		}
 	}
 	past := make([]float32, a.PastTokens())
@@ -126,7 +128,7 @@ func Feeds(a model.Arch, in *model.Inputs, slot, padded int) map[string]Tensor {
 	return f
 }
 
-// CarryCache hands each present key and value on as the next step's past.
+// CarryCache feeds each present key and value back as the next step's past.
 func CarryCache(a model.Arch) map[string]string {
 	c := map[string]string{}
 	for l := range a.Layers {

@@ -1,7 +1,7 @@
-// Package pareto measures trade-offs between delay and energy: outcomes of
-// whole episodes come in, one per setting or archive member, and the figures
-// of the paper's Sec. VI (protocol) go out. Search, calibration, evaluation
-// and the study all read their fronts here, so that they mean the same thing.
+// Package pareto measures trade-offs between delay and energy. Inputs: outcomes
+// of whole episodes, one per setting or archive member. Outputs: the metrics of
+// the paper's Sec. VI (protocol). Search, calibration, evaluation and the study
+// all measure their fronts here, so that their figures mean the same.
 //
 // Both objectives are costs. The convention is per seed: the outcomes of one
 // seed make one front, and figures are averaged over seeds, never over
@@ -20,8 +20,8 @@ type Point struct {
 	EnergyJ float64 `json:"energy_j" yaml:"energy_j"` // of the whole fleet
 }
 
-// The hypervolume's reference points: DESIGN's, which the corner dominates,
-// and the tight one of LAB.md, which separates methods.
+// The hypervolume's reference points: a wide one, which every method's corner
+// dominates, and a tight one close to the front, which separates methods.
 var (
 	Reference      = Point{DelayS: 1000, EnergyJ: 141e3}
 	TightReference = Point{DelayS: 720, EnergyJ: 39e3}
@@ -32,8 +32,8 @@ func (p Point) finite() bool {
 	return !math.IsNaN(p.DelayS-p.DelayS) && !math.IsNaN(p.EnergyJ-p.EnergyJ)
 }
 
-// NonDominated returns the points that no other betters in one objective
-// without losing in the other, in order of delay; of equal points one remains.
+// NonDominated returns the points that no other dominates (is no worse in both
+// objectives and better in one), in order of delay; of equal points one remains.
 // Points that are not finite are left out. The argument keeps its order.
 func NonDominated(points []Point) []Point {
 	sorted := slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return !p.finite() })
@@ -56,7 +56,7 @@ func Pool(fronts ...[]Point) []Point { return NonDominated(slices.Concat(fronts.
 // Hypervolume returns the area, in seconds x joules, that the points dominate
 // below a reference point (Zitzler and Thiele, IEEE Trans. Evol. Comput. 3(4),
 // 1999). In two dimensions it is exact: a sum of rectangles along the front. A
-// point that does not better the reference in both objectives adds nothing.
+// point that is not below the reference in both objectives adds nothing.
 func Hypervolume(points []Point, reference Point) float64 {
 	area, ceiling := 0.0, reference.EnergyJ
 	for _, p := range NonDominated(points) {
@@ -123,7 +123,7 @@ func CornerS(points []Point) float64 {
 	return least
 }
 
-// Metrics is what one seed's outcomes are worth.
+// Metrics are the measures of one seed's outcomes.
 type Metrics struct {
 	Hypervolume      float64 // below Reference
 	TightHypervolume float64 // below TightReference
@@ -132,7 +132,7 @@ type Metrics struct {
 	IGD              float64
 }
 
-// Measure takes all readings of one seed's outcomes; the reference front is the
+// Measure computes all metrics of one seed's outcomes; the reference front is the
 // one that all methods and seeds compared share, see Pool.
 func Measure(points, reference []Point) Metrics {
 	return Metrics{

@@ -43,7 +43,7 @@ func ranks(x []float64) []float64 {
 // It panics if the lengths differ.
 func Spearman(x, y []float64) float64 {
 	if len(x) != len(y) {
-		panic(fmt.Sprintf("front: rank correlation of %d and %d values", len(x), len(y)))
+		panic(fmt.Sprintf("pareto: rank correlation of %d and %d values", len(x), len(y)))
 	}
 	if len(x) < 2 {
 		return math.NaN()
@@ -51,9 +51,9 @@ func Spearman(x, y []float64) float64 {
 	return stat.Correlation(ranks(x), ranks(y), nil)
 }
 
-// Fidelity returns |rho| between the settings asked for and the delays they
-// produced on one seed, Sec. VI: 1 if every outcome arrives in the order asked
-// for. Outcomes that are all alike follow no order: 0.
+// Fidelity returns |rho| between the requested settings and the delays they
+// produced on one seed, Sec. VI: 1 if every outcome lies in the order requested.
+// Outcomes that are all equal follow no order: 0.
 func Fidelity(settings []float64, outcomes []Point) float64 {
 	delays := make([]float64, len(outcomes))
 	for i, p := range outcomes {
@@ -118,12 +118,12 @@ func Wilcoxon(differences []float64) (p, positive float64, err error) {
 }
 
 // Bootstrap returns the percentile interval of a statistic (Efron and
-// Tibshirani, 1993, ch. 13): the sample is drawn again with replacement as
-// often as resamples says, and the middle share level of the statistics is
+// Tibshirani, 1993, ch. 13): the sample is drawn again with replacement,
+// resamples times, and the middle share level of the statistics is
 // kept. It panics on an empty sample, no resamples or a level outside (0, 1).
 func Bootstrap(rng *rand.Rand, x []float64, resamples int, level float64, statistic func([]float64) float64) (low, high float64) {
 	if len(x) == 0 || resamples < 1 || !(level > 0 && level < 1) {
-		panic(fmt.Sprintf("front: bootstrap of %d values, %d resamples, level %v", len(x), resamples, level))
+		panic(fmt.Sprintf("pareto: bootstrap of %d values, %d resamples, level %v", len(x), resamples, level))
 	}
 	sample, drawn := make([]float64, len(x)), make([]float64, resamples)
 	for i := range drawn {

@@ -15,11 +15,11 @@ import (
 	"prefdt/offline/pareto"
 )
 
-// maxFileBytes bounds a state or an archive; a larger one is not ours.
+// maxFileBytes bounds a state or an archive; a larger file is neither.
 const maxFileBytes = 64 << 20
 
 // Archive is a finished search: the non-dominated rules of its last
-// generation, by delay, and what they were searched with.
+// generation, by delay, and the search's configuration.
 type Archive struct {
 	Version int      `json:"version"`
 	Config  Config   `json:"config"`

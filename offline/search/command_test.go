@@ -196,7 +196,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// The commented file is the defaults' documentation, so it must say the same.
+// The commented file is the defaults' documentation, so it must have the same values.
 func TestConfigurationFile(t *testing.T) {
 	var c Config
 	c.World = Default().World

@@ -10,8 +10,8 @@ import (
 	"prefdt/offline/pareto"
 )
 
-// Evaluation is an archive flown on seeds it was not searched on. Each figure
-// is read per seed, on the front that the archive's members make there.
+// Evaluation is an archive flown on seeds it was not searched on. Each metric
+// is computed per seed, on the front that the archive's members make there.
 type Evaluation struct {
 	Seeds            SeedRange      `json:"seeds"`
 	Members          int            `json:"members"`
@@ -19,8 +19,8 @@ type Evaluation struct {
 	HypervolumeTight pareto.Summary `json:"hypervolume_tight"` // reference 720 s, 39 kJ
 	CornerS          pareto.Summary `json:"corner_s"`
 	ReachS           pareto.Summary `json:"reach_s"`
-	// IGD is read against the front pooled over all seeds flown: no single
-	// seed reaches it, so a perfect method does not read 0.
+	// IGD is measured against the front pooled over all seeds flown: no single
+	// seed reaches it, so it is not 0 even for a perfect method.
 	IGD pareto.Summary `json:"igd"`
 }
 

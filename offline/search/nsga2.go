@@ -27,10 +27,10 @@ type Member struct {
 	pareto.Point
 }
 
-// crowdedRank is a member's place in its population.
+// crowdedRank is a member's rank in its population.
 type crowdedRank struct {
 	rank     int     // 0 is the best front
-	crowding float64 // the larger the lonelier
+	crowding float64 // crowding distance: the larger, the less crowded
 }
 
 // dominates reports whether p is no worse in both objectives and better in one.
@@ -42,7 +42,7 @@ func dominates(p, q pareto.Point) bool {
 // non-dominated sort, Deb 2002 Sec. III-A).
 func nonDominatedSort(population []Member) [][]int {
 	dominated := make([][]int, len(population))
-	above := make([]int, len(population)) // members that dominate this one
+	dominators := make([]int, len(population)) // how many members dominate this one
 	var fronts [][]int
 	var first []int
 	for i := range population {
@@ -50,10 +50,10 @@ func nonDominatedSort(population []Member) [][]int {
 			if dominates(population[i].Point, population[j].Point) {
 				dominated[i] = append(dominated[i], j)
 			} else if dominates(population[j].Point, population[i].Point) {
-				above[i]++
+				dominators[i]++
 			}
 		}
-		if above[i] == 0 {
+		if dominators[i] == 0 {
 			first = append(first, i)
 		}
 	}
@@ -62,7 +62,7 @@ func nonDominatedSort(population []Member) [][]int {
 		var after []int
 		for _, i := range next {
 			for _, j := range dominated[i] {
-				if above[j]--; above[j] == 0 {
+				if dominators[j]--; dominators[j] == 0 {
 					after = append(after, j)
 				}
 			}
@@ -99,35 +99,35 @@ func crowdingDistances(population []Member, members []int) []float64 {
 	return distance
 }
 
-// crowdedRanks returns each member's standing in the population.
+// crowdedRanks returns each member's rank in the population.
 func crowdedRanks(population []Member) []crowdedRank {
-	s := make([]crowdedRank, len(population))
+	ranks := make([]crowdedRank, len(population))
 	for r, members := range nonDominatedSort(population) {
 		for k, d := range crowdingDistances(population, members) {
-			s[members[k]] = crowdedRank{r, d}
+			ranks[members[k]] = crowdedRank{r, d}
 		}
 	}
-	return s
+	return ranks
 }
 
-// betterThan is the crowded comparison: the better front, then the lonelier.
+// betterThan is the crowded comparison: the better front, then the less crowded.
 func (s crowdedRank) betterThan(t crowdedRank) bool {
 	return s.rank < t.rank || s.rank == t.rank && s.crowding > t.crowding
 }
 
 // survivors keeps the best n of a population: whole fronts while they fit,
-// then the loneliest of the next.
+// then the least crowded of the next.
 func survivors(population []Member, n int) []Member {
 	kept := make([]Member, 0, n)
 	for _, members := range nonDominatedSort(population) {
-		if room := n - len(kept); len(members) > room {
+		if vacancies := n - len(kept); len(members) > vacancies {
 			distance := crowdingDistances(population, members)
 			order := make([]int, len(members))
 			for i := range order {
 				order[i] = i
 			}
 			slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(distance[b], distance[a]) })
-			chosen := make([]int, room)
+			chosen := make([]int, vacancies)
 			for i := range chosen {
 				chosen[i] = members[order[i]]
 			}
@@ -220,11 +220,11 @@ func mutate(rng *rand.Rand, within []geneBound, genes []float64) {
 		u, width := rng.Float64(), limit.high-limit.low
 		var delta float64
 		if u < 0.5 {
-			room := 1 - (genes[g]-limit.low)/width
-			delta = math.Pow(2*u+(1-2*u)*math.Pow(room, mutationEta+1), 1/(mutationEta+1)) - 1
+			span := 1 - (genes[g]-limit.low)/width
+			delta = math.Pow(2*u+(1-2*u)*math.Pow(span, mutationEta+1), 1/(mutationEta+1)) - 1
 		} else {
-			room := 1 - (limit.high-genes[g])/width
-			delta = 1 - math.Pow(2*(1-u)+(2*u-1)*math.Pow(room, mutationEta+1), 1/(mutationEta+1))
+			span := 1 - (limit.high-genes[g])/width
+			delta = 1 - math.Pow(2*(1-u)+(2*u-1)*math.Pow(span, mutationEta+1), 1/(mutationEta+1))
 		}
 		genes[g] = limit.clip(genes[g] + delta*width)
 	}

@@ -59,7 +59,7 @@ func NewRule(c *world.Config, genes []float64) (*Rule, error) {
 	return r, r.SetGenes(genes)
 }
 
-// SetGenes changes the genes. They are checked against their ranges, and kept.
+// SetGenes changes the genes after a check of their ranges. It keeps the slice.
 func (r *Rule) SetGenes(genes []float64) error {
 	if err := checkGenes(genes, len(r.starts)); err != nil {
 		return err
@@ -81,10 +81,9 @@ func checkGenes(genes []float64, aircraft int) error {
 	return nil
 }
 
-// Decide fills d with the rule's decision on a snapshot, DESIGN "Teachers" 1.
-// What the decision should cost is left to d.Price. Aircraft are known by their
-// Number, which must be one of the world's, so a lost one changes nothing for
-// the others.
+// Decide fills d with the rule's decision on a snapshot. What the decision should
+// cost is left to Decision.Evaluate. Aircraft are identified by their Number, which must
+// be one of the world's, so a lost one changes nothing for the others.
 func (r *Rule) Decide(s *slot.Snapshot, d *slot.Decision) {
 	d.Resize(s)
 	r.candidateOf = reuse.Slice(r.candidateOf, len(s.Users))
@@ -104,7 +103,7 @@ func (r *Rule) Decide(s *slot.Snapshot, d *slot.Decision) {
 			continue
 		}
 		// T_off takes the whole task offloaded and the CPU shared among all
-		// candidates, since who offloads is not known yet.
+		// candidates, since it is not decided yet which of them offload.
 		share := r.physics.EqualShare(u.Gain[m], s.Aircraft[m].CPUHz, float64(r.candidates[m]))
 		local, offload := u.Task.LocalTimeS(u.CPUHz), u.Task.OffloadTimeS(share)
 		if !(offload <= r.genes[geneOffloadGate]*local) {
@@ -113,7 +112,7 @@ func (r *Rule) Decide(s *slot.Snapshot, d *slot.Decision) {
 		r.served[m]++
 		r.servedSum[m] = r.servedSum[m].Add(u.Position)
 		rho := r.genes[geneOffloadScale] * physics.BalancedOffload(local, offload) * math.Pow(float64(r.candidates[m])/3, r.genes[geneLoadExponent])
-		// Offloading nothing, which only a scale of 0 asks for, is computing
+		// Offloading nothing, which only a scale of 0 yields, is computing
 		// locally; the aircraft still flies to those users.
 		if rho > 0 {
 			d.Users[i] = slot.UserDecision{Server: m + 1, Offload: min(rho, 1)}
@@ -154,12 +153,10 @@ func (r *Rule) move(a *slot.Aircraft, m int) physics.Position {
 	return end.Sub(a.Position)
 }
 
-// unitVector returns v at length 1, or nothing where it has no direction.
+// unitVector returns v at length 1, or zero where it has no direction.
 func unitVector(v physics.Position) physics.Position {
 	if n := v.Norm(); n > 0 {
 		return v.Scale(1 / n)
 	}
 	return physics.Position{}
 }
-
-// resize returns n zeros, in the memory of x where it is large enough.

@@ -103,7 +103,7 @@ func TestGateAndFraction(t *testing.T) {
 	}
 }
 
-// The gate sees the CPU shared among all candidates; who passes it then shares
+// The gate counts the CPU as shared among all candidates; those that pass it share
 // the CPU only with those who passed.
 func TestSharesAreRecomputed(t *testing.T) {
 	s := snapshotOf(position(300, 500), position(310, 500), position(320, 500))
@@ -198,7 +198,7 @@ func TestPermutationOfUsers(t *testing.T) {
 }
 
 // A scale of 0 at v* is the all-local flight: 715.5 s and 26.88 kJ by closed
-// form. Genes that ask for the balance point cut the delay far below.
+// form. Genes that offload at the balance point cut the delay far below.
 func TestEpisodes(t *testing.T) {
 	c := world.Standard()
 	best := c.Physics.Propulsion.BestSpeedMPS(30)

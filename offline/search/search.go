@@ -1,12 +1,12 @@
 // Package search finds the paper's teacher: a ten-gene rule (Rule) whose genes
-// NSGA-II sweeps over the trade-off between delay and energy. A configuration
-// comes in, an archive of non-dominated rules goes out, which the corpus
-// replays. It stands before everything else in the offline pipeline and flies
-// in simbridge/world alone.
+// NSGA-II sweeps over the trade-off between delay and energy. Inputs: a
+// configuration. Outputs: an archive of non-dominated rules. "offline search"
+// calls it, and the study; the corpus replays its archives. It comes first in the
+// offline pipeline and flies in simbridge/world alone.
 //
 // A search is a function of its configuration: each generation draws from a
-// generator of its own, named by seed and generation, so a search that was
-// interrupted and resumed, or that ran on another number of cores, ends with
+// random generator of its own, seeded by seed and generation, so a search that
+// was interrupted and resumed, or that ran on another number of cores, ends with
 // the same bits.
 package search
 
@@ -38,7 +38,7 @@ func Default() Config {
 	return Config{Population: 50, Generations: 40, Seeds: "3", World: world.Standard()}
 }
 
-// Check says what is wrong with a configuration.
+// Check validates a configuration and returns the first violation.
 func (c *Config) Check() error {
 	if c.Population < 2 || c.Population > 10000 {
 		return fmt.Errorf("search population is %d, want 2 to 10000", c.Population)
@@ -77,9 +77,8 @@ type State struct {
 }
 
 // Run takes a search from a state, or from its beginning if the state is
-// empty, to its last generation. step is called after each; an error of it, or
-// an end of the context, ends the search with the state as after the last
-// complete generation.
+// empty, to its last generation. step is called after each; its error, or the
+// end of ctx, ends the search with the state of the last complete generation.
 func Run(ctx context.Context, c Config, state *State, workers int, step func(*State) error) error {
 	seeds, err := trainingSeeds(c.Seeds)
 	if err != nil {
@@ -88,9 +87,9 @@ func Run(ctx context.Context, c Config, state *State, workers int, step func(*St
 	within := geneBounds(c.World.Aircraft)
 	for state.Generation < c.Generations {
 		rng := rand.New(rand.NewPCG(c.Seed, uint64(state.Generation)))
-		fresh := state.Generation == 0
+		isFirst := state.Generation == 0
 		var children []Member
-		if fresh {
+		if isFirst {
 			children = randomMembers(rng, within, c.Population)
 		} else {
 			children = offspring(rng, within, state.Population)
@@ -103,7 +102,7 @@ func Run(ctx context.Context, c Config, state *State, workers int, step func(*St
 			children[i].Point = meanOutcome(outcomes, i)
 		}
 		next := children
-		if !fresh {
+		if !isFirst {
 			next = survivors(append(state.Population[:len(state.Population):len(state.Population)], children...), c.Population)
 		}
 		state.Version, state.ConfigHash = stateVersion, c.Hash()
@@ -128,8 +127,8 @@ func meanOutcome(outcomes [][]pareto.Point, member int) pareto.Point {
 
 // Fly returns the outcome of every member on every seed, [seed][member].
 // Episodes are shared among workers; each is a function of its seed and its
-// genes alone, so their number changes nothing. progress, if any, is told how
-// many seeds are complete, from one goroutine at a time.
+// genes alone, so their number changes nothing. progress, if not nil, is called
+// with how many seeds are complete, from one goroutine at a time.
 func Fly(ctx context.Context, c *world.Config, members []Member, seeds SeedRange, workers int, progress func(done int)) ([][]pareto.Point, error) {
 	outcomes := make([][]pareto.Point, seeds.Len())
 	for i := range outcomes {

@@ -74,7 +74,8 @@ func TestResumeEqualsUninterrupted(t *testing.T) {
 	}
 }
 
-// More generations go on from a finished search as if asked for at once.
+// A finished search continues with more generations as if they had been requested
+// at once.
 func TestExtend(t *testing.T) {
 	c := smallConfig()
 	want := statesOf(t, c, 2)
@@ -104,7 +105,7 @@ func TestElitism(t *testing.T) {
 			t.Errorf("generation %d lost an end: %v s, %v J after %v s, %v J", i+1, c1, e1, c0, e0)
 		}
 	}
-	reference := pareto.Point{DelayS: 300, EnergyJ: 42e3} // 30 slots of DESIGN's 100
+	reference := pareto.Point{DelayS: 300, EnergyJ: 42e3} // 30 of 100 slots
 	first, last := pareto.Hypervolume(memberPoints(states[0].Population), reference), pareto.Hypervolume(memberPoints(states[8].Population), reference)
 	if last < 1.02*first {
 		t.Errorf("hypervolume %v after the last generation, %v after the first", last, first)
@@ -145,8 +146,8 @@ func TestFlyStopsWithTheContext(t *testing.T) {
 	}
 }
 
-// The world's check of DESIGN: the paper's search and its archive on the 100
-// evaluation seeds. The bands are the issue's.
+// The world's check: the paper's search, and its archive on the 100 evaluation
+// seeds, within bands around the paper's figures.
 func TestPaperTeacher(t *testing.T) {
 	if testing.Short() {
 		t.Skip("flies 11,000 episodes")

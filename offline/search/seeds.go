@@ -14,10 +14,10 @@ type SeedRange struct {
 // Len returns the number of seeds.
 func (r SeedRange) Len() int { return int(r.End - r.First) }
 
-// trainingSeeds reads A:B, or N for 0:N, of what a search may learn from.
+// trainingSeeds parses A:B, or N for 0:N, of training seeds.
 func trainingSeeds(text string) (SeedRange, error) { return parseSeedRange(text, seeds.CheckTraining) }
 
-// evaluationSeeds reads a range of what nothing has learned from.
+// evaluationSeeds parses a range of evaluation seeds.
 func evaluationSeeds(text string) (SeedRange, error) {
 	return parseSeedRange(text, seeds.CheckEvaluation)
 }

@@ -1,6 +1,7 @@
-// Package seeds keeps the episodes that may be learned from apart from those
-// that judge. Every search, training, calibration and evaluation checks the
-// seeds it was given here before it flies the first of them.
+// Package seeds keeps the episodes of training, of calibration and of evaluation
+// apart. Inputs: seeds. Outputs: an error for one outside its range. Every search,
+// training, calibration and evaluation checks its seeds here before it flies the
+// first of them.
 package seeds
 
 import "fmt"
@@ -13,7 +14,7 @@ const (
 	EvaluationFirst  = 1_000_000
 )
 
-// CheckTraining refuses a seed that search and training may not see.
+// CheckTraining refuses a seed that search and training may not use.
 func CheckTraining(seed uint64) error {
 	if seed > TrainingLast {
 		return fmt.Errorf("seed %d is not for search or training, use 0 to %d", seed, TrainingLast)
@@ -29,10 +30,19 @@ func CheckCalibration(seed uint64) error {
 	return nil
 }
 
-// CheckEvaluation refuses a seed that anything before evaluation may have seen.
+// CheckEvaluation refuses a seed that anything before evaluation may have used.
 func CheckEvaluation(seed uint64) error {
 	if seed < EvaluationFirst {
 		return fmt.Errorf("seed %d is not for evaluation, use %d or more", seed, EvaluationFirst)
 	}
 	return nil
+}
+
+// List returns n consecutive seeds.
+func List(first uint64, n int) []uint64 {
+	list := make([]uint64, n)
+	for i := range list {
+		list[i] = first + uint64(i)
+	}
+	return list
 }

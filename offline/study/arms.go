@@ -2,6 +2,7 @@ package study
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"prefdt/inference"
@@ -33,10 +34,10 @@ type Arm struct {
 	SearchPopulation int `json:"members,omitempty"`
 	// CentroidMotion flies towards centroids in place of these.
 	CentroidMotion bool `json:"centroid,omitempty"`
-	// PreferenceWithBudget keeps delay entry and omega beside a budget, as the paper does,
-	// for networks that never saw them dropped.
+	// PreferenceWithBudget keeps the delay entry and omega together with a budget, as
+	// the paper does, for networks that were never trained without them.
 	PreferenceWithBudget bool `json:"beside,omitempty"`
-	// Unconditioned arms take no request and make one point.
+	// Unconditioned arms take no request: they make one point.
 	Unconditioned bool `json:"blind,omitempty"`
 	// AllSeeds arms fly on all seeds.
 	AllSeeds bool `json:"headline,omitempty"`
@@ -48,21 +49,21 @@ type Arm struct {
 type trainingRun struct {
 	name   string
 	recipe string // of the corpus, see recipes
-	// seesHistory shows the network its action before, and twenty slots, in place
-	// of the base's one.
+	// seesHistory gives the network its previous action, and a context of twenty
+	// slots in place of the base's one.
 	seesHistory   bool
 	adjustArch    func(*model.Arch)
 	adjustWeights func(*train.LossWeights)
 	// hiddenFeatures lists the features that are held constant, by kind of row.
 	hiddenFeatures token.Layout
-	// adjustEpisode changes what is learned of a flight.
+	// adjustEpisode changes a flight before it is learned from.
 	adjustEpisode func(*train.Example)
 }
 
-// recipes are the corpora that runs learn from.
+// recipes are the corpora that runs are trained on.
 var recipes = map[string]struct {
-	rules bool // of the searched rules, not of the dispatch teacher
-	make  func() corpus.Recipe
+	fromRules bool // of the searched rules, not of the dispatch teacher
+	recipe    func() corpus.Recipe
 }{
 	"shipped":        {false, shippedWithAction},
 	"steady":         {false, func() corpus.Recipe { r := shippedWithAction(); r.PriceChange, r.Shock = 0, 0; return r }},
@@ -71,8 +72,8 @@ var recipes = map[string]struct {
 	"paper-dispatch": {false, corpus.PaperRecipe},
 }
 
-// shippedWithAction is the shipped recipe with the action before in sight; each run
-// says whether its network sees it.
+// shippedWithAction is the shipped recipe with the previous action visible; each run
+// hides it unless its network sees its history.
 func shippedWithAction() corpus.Recipe {
 	r := corpus.ShippedRecipe()
 	r.HidePreviousAction = false
@@ -85,7 +86,7 @@ var (
 	requestFeatures   = []string{"omega delay", "place", "dropped"}
 )
 
-// trainingRuns returns the training runs; every one is the base but for one thing.
+// trainingRuns returns the training runs; each differs from the base in one thing.
 func (c *Config) trainingRuns() []trainingRun {
 	list := []trainingRun{
 		{name: "base", recipe: "shipped"},
@@ -111,9 +112,9 @@ func (c *Config) trainingRuns() []trainingRun {
 		}},
 		{name: "no-track", recipe: "shipped", hiddenFeatures: token.Layout{Aircraft: []string{"track east", "track north", "target distance"}}},
 		{name: "unconditioned", recipe: "whole", seesHistory: true, hiddenFeatures: token.Layout{
-			Return: concat(allowanceFeatures, toGoFeatures, requestFeatures), State: requestFeatures, Action: requestFeatures,
+			Return: slices.Concat(allowanceFeatures, toGoFeatures, requestFeatures), State: requestFeatures, Action: requestFeatures,
 		}},
-		{name: "omega-bc", recipe: "whole", seesHistory: true, hiddenFeatures: token.Layout{Return: concat(allowanceFeatures, toGoFeatures)}},
+		{name: "omega-bc", recipe: "whole", seesHistory: true, hiddenFeatures: token.Layout{Return: slices.Concat(allowanceFeatures, toGoFeatures)}},
 		{name: "paper-form", recipe: "paper", seesHistory: true},
 		{name: "paper-form-dispatch", recipe: "paper-dispatch", seesHistory: true},
 	}
@@ -123,13 +124,6 @@ func (c *Config) trainingRuns() []trainingRun {
 		}
 	}
 	return list
-}
-
-func concat(lists ...[]string) (all []string) {
-	for _, l := range lists {
-		all = append(all, l...)
-	}
-	return all
 }
 
 // sizes returns the architectures of the size-quality curve: one measure at a
@@ -180,30 +174,29 @@ func (c *Config) contextArmName(slots int) string {
 	return c.sizeArmName(a)
 }
 
-// arms returns every arm, in the order they are measured: those that others
-// are read against first.
+// arms returns every arm, in the order they are measured: baselines first.
 func (c *Config) arms() []Arm {
 	list := []Arm{
-		{Name: "dispatch-teacher", Description: "exact dispatch at a sweep of prices, places of least expected delay", Kind: kindDispatch, AllSeeds: true},
+		{Name: "dispatch-teacher", Description: "exact dispatch at a sweep of prices, motion towards least expected delay", Kind: kindDispatch, AllSeeds: true},
 		{Name: "flagship", Description: "the shipped checkpoint, price into exact dispatch", Kind: kindFlagship, Decoder: inference.DecoderDispatch, AllSeeds: true, LossyLink: true},
 		{Name: "flagship-snapped", Description: "the shipped checkpoint, association by the heads, offload in closed form", Kind: kindFlagship, Decoder: inference.DecoderSnapped, AllSeeds: true},
 		{Name: "flagship-heads", Description: "the shipped checkpoint, the paper's heads", Kind: kindFlagship, Decoder: inference.DecoderHeads, AllSeeds: true},
 		{Name: "rules-50", Description: "the paper's teacher: NSGA-II over its ten-gene rule, population 50", Kind: kindRules, SearchPopulation: 50, AllSeeds: true},
 		{Name: "rules-101", Description: "the same, population 101", Kind: kindRules, SearchPopulation: 101, AllSeeds: true},
 		{Name: "random", Description: "every decision at random", Kind: kindRandom, AllSeeds: true},
-		{Name: "dispatch-centroid", Description: "the dispatch teacher, centroids in place of these", Kind: kindDispatch, CentroidMotion: true, AllSeeds: true},
-		{Name: "paper-form", Description: "the paper's network on the paper's corpus of rules, the base's budget", Kind: kindPaper, TrainingRun: "paper-form", PreferenceWithBudget: true, LossyLink: true, AllSeeds: true},
+		{Name: "dispatch-centroid", Description: "the dispatch teacher, motion towards the users' centroids", Kind: kindDispatch, CentroidMotion: true, AllSeeds: true},
+		{Name: "paper-form", Description: "the paper's network on the paper's corpus of rules, the base's number of steps", Kind: kindPaper, TrainingRun: "paper-form", PreferenceWithBudget: true, LossyLink: true, AllSeeds: true},
 		{Name: "paper-form-dispatch", Description: "the paper's network on the paper's recipe, from the dispatch teacher", Kind: kindPaper, TrainingRun: "paper-form-dispatch", PreferenceWithBudget: true},
-		{Name: "base", Description: "the flagship's recipe in the study's budget", Kind: kindTrained, TrainingRun: "base", Decoder: inference.DecoderDispatch, AllSeeds: true},
-		{Name: "remembering", Description: "a context of 20 slots and the action before, as the paper's", Kind: kindTrained, TrainingRun: "remembering", Decoder: inference.DecoderDispatch},
-		{Name: "base-snapped", Description: "exact decoding taken back: the heads' association, closed-form offload", Kind: kindTrained, TrainingRun: "base", Decoder: inference.DecoderSnapped},
-		{Name: "base-heads", Description: "exact decoding taken back: the paper's heads", Kind: kindTrained, TrainingRun: "base", Decoder: inference.DecoderHeads},
+		{Name: "base", Description: "the flagship's recipe, with the study's number of training steps", Kind: kindTrained, TrainingRun: "base", Decoder: inference.DecoderDispatch, AllSeeds: true},
+		{Name: "remembering", Description: "a context of 20 slots and the previous action, as the paper's", Kind: kindTrained, TrainingRun: "remembering", Decoder: inference.DecoderDispatch},
+		{Name: "base-snapped", Description: "exact decoding reverted: the heads' association, closed-form offload", Kind: kindTrained, TrainingRun: "base", Decoder: inference.DecoderSnapped},
+		{Name: "base-heads", Description: "exact decoding reverted: the paper's heads", Kind: kindTrained, TrainingRun: "base", Decoder: inference.DecoderHeads},
 		{Name: "no-price-snapped", Description: "no price head, snapped decoder", Kind: kindTrained, TrainingRun: "no-price", Decoder: inference.DecoderSnapped},
 		{Name: "no-price-heads", Description: "no price head, the paper's heads", Kind: kindTrained, TrainingRun: "no-price", Decoder: inference.DecoderHeads},
-		{Name: "no-allowance", Description: "allowance features taken out", Kind: kindTrained, TrainingRun: "no-allowance", Decoder: inference.DecoderDispatch},
+		{Name: "no-allowance", Description: "without the allowance features", Kind: kindTrained, TrainingRun: "no-allowance", Decoder: inference.DecoderDispatch},
 		{Name: "steady-flights", Description: "no price-change and no multiplier flights in the corpus", Kind: kindTrained, TrainingRun: "steady-flights", Decoder: inference.DecoderDispatch},
 		{Name: "no-mask", Description: "loss on all slots, also before a flight's last change", Kind: kindTrained, TrainingRun: "no-mask", Decoder: inference.DecoderDispatch},
-		{Name: "no-dropout", Description: "no bare flights; a budget keeps delay entry and omega beside it, as the paper's", Kind: kindTrained, TrainingRun: "no-dropout", Decoder: inference.DecoderDispatch, PreferenceWithBudget: true},
+		{Name: "no-dropout", Description: "no budget-only flights; a budget comes with delay entry and omega, as the paper's", Kind: kindTrained, TrainingRun: "no-dropout", Decoder: inference.DecoderDispatch, PreferenceWithBudget: true},
 		{Name: "dmax-move", Description: "the loss of the displacement in units of D_max", Kind: kindTrained, TrainingRun: "dmax-move", Decoder: inference.DecoderDispatch},
 		{Name: "no-track", Description: "no motion target among the aircraft's features", Kind: kindTrained, TrainingRun: "no-track", Decoder: inference.DecoderDispatch},
 		{Name: "paper-features", Description: "user features of the paper alone, exact decoding", Kind: kindTrained, TrainingRun: "paper-features", Decoder: inference.DecoderDispatch},

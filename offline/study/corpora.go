@@ -2,10 +2,8 @@ package study
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,7 +31,7 @@ func (s *study) ruleArchive(ctx context.Context, population int) (search.Archive
 		return search.Archive{}, err
 	}
 	a := state.Archive(c)
-	return a, command.ReplaceFile(path, func(w io.Writer) error { return json.NewEncoder(w).Encode(a) })
+	return a, replaceJSON(path, a)
 }
 
 // teacherArchive returns the teacher's front that a corpus is matched to.
@@ -49,15 +47,11 @@ func (s *study) teacherArchive(ctx context.Context, rules bool) (corpus.Archive,
 		}
 		return a, a.Check()
 	}
-	if old := s.archives["dispatch"]; old != nil {
-		return *old, nil
-	}
-	var list []uint64
-	for i := range s.ArchiveEpisodes {
-		list = append(list, uint64(i))
+	if s.dispatchArchive != nil {
+		return *s.dispatchArchive, nil
 	}
 	prices := teacher.Prices(101)
-	outcomes, err := teacher.Sweep(ctx, &s.world, seeds.CheckTraining, list, prices, s.workers, s.progress("archive episodes", s.ArchiveEpisodes))
+	outcomes, err := teacher.Sweep(ctx, &s.world, seeds.CheckTraining, seeds.List(0, s.ArchiveEpisodes), prices, s.workers, s.progress("archive episodes", s.ArchiveEpisodes))
 	if err != nil {
 		return a, err
 	}
@@ -66,7 +60,7 @@ func (s *study) teacherArchive(ctx context.Context, rules bool) (corpus.Archive,
 			a.Points, a.Prices = append(a.Points, p), append(a.Prices, prices[k])
 		}
 	}
-	s.archives["dispatch"] = &a
+	s.dispatchArchive = &a
 	return a, a.Check()
 }
 
@@ -88,10 +82,10 @@ func (s *study) corpus(ctx context.Context, recipe string) (*corpus.Manifest, er
 	if errors.Is(err, os.ErrNotExist) {
 		r := recipes[recipe]
 		var a corpus.Archive
-		if a, err = s.teacherArchive(ctx, r.rules); err != nil {
+		if a, err = s.teacherArchive(ctx, r.fromRules); err != nil {
 			return nil, err
 		}
-		if m, err = corpus.Build(ctx, s.world, a, r.make(), s.CorpusFlights, 0, s.workers, s.progress("flights, "+recipe, s.CorpusFlights)); err != nil {
+		if m, err = corpus.Build(ctx, s.world, a, r.recipe(), s.CorpusFlights, 0, s.workers, s.progress("flights, "+recipe, s.CorpusFlights)); err != nil {
 			return nil, err
 		}
 		err = command.ReplaceFile(path, m.Write)
@@ -102,11 +96,11 @@ func (s *study) corpus(ctx context.Context, recipe string) (*corpus.Manifest, er
 	return m, err
 }
 
-// hidingStdDev is a deviation under which a feature is zero; the largest that a
+// hidingStdDev is a standard deviation that makes a feature zero; the largest that a
 // checkpoint's statistics may have is 1e12.
 const hidingStdDev = 9e11
 
-// hideFeatures returns statistics under which some features are always zero.
+// hideFeatures returns statistics that make some features always zero.
 func hideFeatures(s token.Statistics, hide token.Layout) (token.Statistics, error) {
 	all := token.Features()
 	for _, r := range []struct {
@@ -120,7 +114,7 @@ func hideFeatures(s token.Statistics, hide token.Layout) (token.Statistics, erro
 		for _, name := range r.names {
 			i := slices.Index(r.have, name)
 			if i < 0 {
-				return s, fmt.Errorf("no feature is called %q any more", name)
+				return s, fmt.Errorf("there is no feature %q", name)
 			}
 			r.m.Mean[i], r.m.Std[i] = 0, hidingStdDev
 		}
@@ -128,7 +122,8 @@ func hideFeatures(s token.Statistics, hide token.Layout) (token.Statistics, erro
 	return s, nil
 }
 
-// historySlots is the context, in slots, of networks that remember (the paper's).
+// historySlots is the context, in slots, of networks that see their history (the
+// paper's).
 const historySlots = 20
 
 // trainingResult is the outcome of a training run.
@@ -138,12 +133,12 @@ type trainingResult struct {
 	params   *train.Params[float32]
 }
 
-// trainRun brings a run to its end, from wherever it was.
+// trainRun completes a training run, from where it was interrupted if it was.
 func (s *study) trainRun(ctx context.Context, name string, paper bool) (*trainingResult, error) {
 	list := s.trainingRuns()
 	i := slices.IndexFunc(list, func(r trainingRun) bool { return r.name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("no training run is called %q", name)
+		return nil, fmt.Errorf("there is no training run %q", name)
 	}
 	r := list[i]
 	m, err := s.corpus(ctx, r.recipe)
@@ -190,7 +185,10 @@ func (s *study) trainRun(ctx context.Context, name string, paper bool) (*trainin
 		return nil, err
 	}
 	dir := filepath.Join(s.outDir, "train", name)
-	if err := s.checkCorpusHash(dir, m.Hash()); err != nil {
+	err = writeOnce(filepath.Join(dir, "corpus.txt"), m.Hash(), func(have string) error {
+		return fmt.Errorf("%s was trained on corpus %.12s, the present one is %.12s: remove it, or give another -out", dir, have, m.Hash())
+	})
+	if err != nil {
 		return nil, err
 	}
 	if err := run.Run(ctx, dir, 100, 0, nil, s.log); err != nil {
@@ -198,19 +196,4 @@ func (s *study) trainRun(ctx context.Context, name string, paper bool) (*trainin
 	}
 	t.params = run.Params
 	return t, nil
-}
-
-// checkCorpusHash keeps a run from going on with another corpus than it began with.
-func (s *study) checkCorpusHash(dir, hash string) error {
-	path := filepath.Join(dir, "corpus.txt")
-	have, err := os.ReadFile(path)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return command.ReplaceFile(path, func(w io.Writer) error { _, err := io.WriteString(w, hash); return err })
-	case err != nil:
-		return err
-	case string(have) != hash:
-		return fmt.Errorf("%s was trained on corpus %.12s, the present one is %.12s: remove it, or give another -out", dir, have, hash)
-	}
-	return nil
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
-	"time"
 
 	"prefdt/inference/goal"
 	"prefdt/inference/slot"
@@ -16,15 +14,15 @@ import (
 	"prefdt/simbridge/world"
 )
 
-// Result is what one arm did; figures are read from it later, together with
-// the others'.
+// Result is the outcomes of one arm; metrics are computed from it later, together
+// with those of the other arms.
 type Result struct {
 	Hash       string  `json:"key"` // of the arm and the configuration
 	Parameters int     `json:"parameters"`
 	DecisionUS float64 `json:"-"` // median over the slots of some flights, one core; timed for each report
 
-	// Omegas are the shares that the settings stand for, spread over what the
-	// arm achieves on calibration seeds; of an archive, those of its members.
+	// Omegas are the delay shares of the settings, spread over what the arm achieves
+	// on calibration seeds; of an archive, those of its members.
 	Omegas   []float64        `json:"omegas"`
 	Outcomes [][]pareto.Point `json:"front"` // [setting][seed]
 	// KeptSettings of the calibration's grid make one front.
@@ -35,7 +33,7 @@ type Result struct {
 		Points   [][]pareto.Point `json:"points"`
 		SpeedMPS []float64        `json:"speed_mps"` // mean over seeds
 	} `json:"uniform"`
-	GustOutcomes   [][]pareto.Point `json:"gust"` // the front again under gusts
+	GustOutcomes   [][]pareto.Point `json:"gust"` // the same settings in gusts
 	Budgets        []BudgetResult   `json:"budgets"`
 	LinkRetentions []LinkRetention  `json:"link"`
 	EnergyTraces   []EnergyTrace    `json:"traces"`
@@ -43,7 +41,7 @@ type Result struct {
 	arm *Arm
 }
 
-// BudgetResult is how a total was held over all seeds.
+// BudgetResult is how well a total in joules was kept, over all seeds.
 type BudgetResult struct {
 	Perturbation string  `json:"perturbation"`
 	BudgetJ      float64 `json:"budget_j"` // as last revised
@@ -52,6 +50,8 @@ type BudgetResult struct {
 	MeanError      float64 `json:"error"`
 	MeanAbsError   float64 `json:"abs_error"`
 	OverBudgetRate float64 `json:"over"` // fraction of flights above
+	// AbsErrors are the absolute errors by seed.
+	AbsErrors []float64 `json:"abs_errors"`
 }
 
 // LinkRetention is what a lossy link leaves of the hypervolume, per seed.
@@ -62,13 +62,15 @@ type LinkRetention struct {
 	HypervolumeRetained float64          `json:"kept"`
 }
 
-// EnergyTrace is the energy spent, slot by slot, over seeds.
+// EnergyTrace is the energy spent and the delay so far, slot by slot, over seeds.
 type EnergyTrace struct {
 	BudgetJ        float64   `json:"budget_j"`
 	ReviseSlot     int       `json:"revise"`
 	RevisedBudgetJ float64   `json:"revised_j"`
 	MeanJ          []float64 `json:"mean_j"` // [slot], 0 to T
 	StdDevJ        []float64 `json:"std_j"`
+	MeanDelayS     []float64 `json:"mean_delay_s"`
+	StdDevDelayS   []float64 `json:"std_delay_s"`
 }
 
 const (
@@ -88,7 +90,7 @@ const (
 
 var budgetTests = []struct {
 	name     string
-	set      func(*world.Config)
+	perturb  func(*world.Config)
 	requests []rollout.Request
 }{
 	{perturbationNone, func(*world.Config) {}, targetRequests(29e3, 33e3, 36.5e3)},
@@ -100,11 +102,12 @@ var budgetTests = []struct {
 	}},
 }
 
-// traceRequests are the requests drawn slot by slot under the shock: a budget that an
-// even spender can still meet, and its revision to one that nobody can.
+// traceRequests are the requests drawn slot by slot under the shock: a budget, and
+// one that is revised after the shock. Both can be kept: what the flagship has
+// spent by then and flight at v* from there on are less, but on one seed in twenty.
 var traceRequests = []rollout.Request{
-	{Mode: goal.Target, BudgetJ: 40.5e3},
-	{Mode: goal.Target, BudgetJ: 40.5e3, ReviseSlot: reviseSlot, RevisedBudgetJ: 36e3},
+	{Mode: goal.Target, BudgetJ: 45e3},
+	{Mode: goal.Target, BudgetJ: 48e3, ReviseSlot: reviseSlot, RevisedBudgetJ: 46e3},
 }
 
 func targetRequests(totals ...float64) (list []rollout.Request) {
@@ -132,13 +135,13 @@ func (s *study) measure(ctx context.Context, a *Arm) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Outcomes = resultPoints(results)
+	r.Outcomes = rollout.Outcomes(results)
 	if p.memberOmegas == nil && !a.Unconditioned {
 		r.Uniform.Omegas = rollout.Linspace(p.omegaBand[0], p.omegaBand[1], s.Settings)
 		if results, err = s.sweep(ctx, p, s.world, rollout.ReportLink{}, list, rollout.PreferenceRequests(r.Uniform.Omegas), a.Name+", even settings"); err != nil {
 			return nil, err
 		}
-		r.Uniform.Points = resultPoints(results)
+		r.Uniform.Points = rollout.Outcomes(results)
 		for _, row := range results {
 			mean := 0.0
 			for _, x := range row {
@@ -147,15 +150,15 @@ func (s *study) measure(ctx context.Context, a *Arm) (*Result, error) {
 			r.Uniform.SpeedMPS = append(r.Uniform.SpeedMPS, mean)
 		}
 	}
-	few := list[:s.AblationSeeds]
-	rough := s.world
-	rough.Gust = gustStdDev
-	if results, err = s.sweep(ctx, p, rough, rollout.ReportLink{}, few, rollout.PreferenceRequests(r.Omegas), a.Name+", gusts"); err != nil {
+	ablationSeeds := list[:s.AblationSeeds]
+	gusty := s.world
+	gusty.Gust = gustStdDev
+	if results, err = s.sweep(ctx, p, gusty, rollout.ReportLink{}, ablationSeeds, rollout.PreferenceRequests(r.Omegas), a.Name+", gusts"); err != nil {
 		return nil, err
 	}
-	r.GustOutcomes = resultPoints(results)
+	r.GustOutcomes = rollout.Outcomes(results)
 	if !a.Unconditioned && a.Kind != kindRandom {
-		if err := s.measureBudgets(ctx, p, a, few, r); err != nil {
+		if err := s.measureBudgets(ctx, p, a, ablationSeeds, r); err != nil {
 			return nil, err
 		}
 	}
@@ -165,16 +168,6 @@ func (s *study) measure(ctx context.Context, a *Arm) (*Result, error) {
 		}
 	}
 	return r, nil
-}
-
-func resultPoints(results [][]rollout.Result) [][]pareto.Point {
-	p := make([][]pareto.Point, len(results))
-	for i, row := range results {
-		for _, x := range row {
-			p[i] = append(p[i], x.Point)
-		}
-	}
-	return p
 }
 
 // sweep flies every request on every seed.
@@ -188,10 +181,10 @@ func (s *study) sweep(ctx context.Context, p *armPolicy, c world.Config, l rollo
 	}, c, list, requests, s.workers, s.progress("seeds, "+what, len(list)))
 }
 
-// calibrationGridSize is the number of settings that an axis is spread from.
+// calibrationGridSize is the number of shares flown to calibrate the settings.
 const calibrationGridSize = 41
 
-// calibrateSettings finds the shares that an arm's settings stand for.
+// calibrateSettings finds the delay shares of an arm's settings.
 func (s *study) calibrateSettings(ctx context.Context, p *armPolicy, a *Arm, r *Result) error {
 	switch {
 	case p.memberOmegas != nil:
@@ -207,18 +200,15 @@ func (s *study) calibrateSettings(ctx context.Context, p *armPolicy, a *Arm, r *
 		r.Omegas = rollout.CalibratedOmegas(&p.scales.SettingMap, s.Settings)
 		return nil
 	}
-	var list []uint64
-	for i := range s.CalibrationSeeds {
-		list = append(list, seeds.CalibrationFirst+uint64(i))
-	}
+	list := seeds.List(seeds.CalibrationFirst, s.CalibrationSeeds)
 	grid := calibrate.EvenOmegas(p.scales, p.omegaBand, calibrationGridSize)
 	results, err := s.sweep(ctx, p, s.world, rollout.ReportLink{}, list, rollout.PreferenceRequests(grid), a.Name+", calibration")
 	if err != nil {
 		return err
 	}
-	cal, err := calibrate.FitSettingMap(grid, resultPoints(results))
+	cal, err := calibrate.FitSettingMap(grid, rollout.Outcomes(results))
 	r.KeptSettings, r.GridSettings = len(cal.FrontIndices), len(grid)
-	if err != nil { // it makes no front; fly it as it was conditioned
+	if err != nil { // it makes no front: fly the conditioner's shares
 		r.Omegas = calibrate.EvenOmegas(p.scales, p.omegaBand, s.Settings)
 		return nil
 	}
@@ -226,19 +216,11 @@ func (s *study) calibrateSettings(ctx context.Context, p *armPolicy, a *Arm, r *
 	return nil
 }
 
-func meanPoint(row []pareto.Point) (mean pareto.Point) {
-	for _, p := range row {
-		mean.DelayS += p.DelayS / float64(len(row))
-		mean.EnergyJ += p.EnergyJ / float64(len(row))
-	}
-	return mean
-}
-
 // measureBudgets flies totals in joules, and keeps the traces under the shock.
 func (s *study) measureBudgets(ctx context.Context, p *armPolicy, a *Arm, list []uint64, r *Result) error {
 	for _, b := range budgetTests {
 		c := s.world
-		b.set(&c)
+		b.perturb(&c)
 		results, err := s.sweep(ctx, p, c, rollout.ReportLink{}, list, b.requests, a.Name+", budgets, "+b.name)
 		if err != nil {
 			return err
@@ -252,6 +234,7 @@ func (s *study) measureBudgets(ctx context.Context, p *armPolicy, a *Arm, list [
 				e := x.EnergyJ/max(row.BudgetJ, x.FloorJ) - 1
 				row.MeanError += e / float64(len(list))
 				row.MeanAbsError += math.Abs(e) / float64(len(list))
+				row.AbsErrors = append(row.AbsErrors, math.Abs(e))
 				if e > 1e-6 {
 					row.OverBudgetRate += 1 / float64(len(list))
 				}
@@ -261,47 +244,56 @@ func (s *study) measureBudgets(ctx context.Context, p *armPolicy, a *Arm, list [
 	}
 	c := s.world
 	c.Shock = world.Shock{FromSlot: shockSlot, Factor: shockFactor}
+	var err error
+	r.EnergyTraces, err = traceBudgets(p, c, list)
+	return err
+}
+
+// traceBudgets flies traceRequests and keeps what was spent and the delay before
+// each slot and at the end.
+func traceBudgets(p *armPolicy, c world.Config, list []uint64) (traces []EnergyTrace, err error) {
 	policy, err := p.newPolicy()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	traced := &spendRecorder{Policy: policy}
-	flyer, err := rollout.NewWithPolicy(traced, p.scales, c, rollout.ReportLink{})
+	recorder := &progressRecorder{Policy: policy}
+	runner, err := rollout.NewWithPolicy(recorder, p.scales, c, rollout.ReportLink{})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, request := range traceRequests {
 		t := EnergyTrace{BudgetJ: request.BudgetJ, ReviseSlot: request.ReviseSlot, RevisedBudgetJ: request.RevisedBudgetJ}
-		spent := make([][]float64, c.Slots+1) // [slot][seed]
+		spentJ, delayS := make([][]float64, c.Slots+1), make([][]float64, c.Slots+1) // [slot][seed]
 		for _, seed := range list {
-			traced.spentJ = traced.spentJ[:0]
-			end := flyer.Fly(seed, request).EnergyJ
-			for i, j := range append(traced.spentJ, end) {
-				spent[i] = append(spent[i], j)
+			recorder.points = recorder.points[:0]
+			end := runner.Fly(seed, request).Point
+			for i, at := range append(recorder.points, end) {
+				spentJ[i], delayS[i] = append(spentJ[i], at.EnergyJ), append(delayS[i], at.DelayS)
 			}
 		}
-		for _, row := range spent {
-			x := pareto.Summarise(row)
-			t.MeanJ, t.StdDevJ = append(t.MeanJ, x.Mean), append(t.StdDevJ, x.Std)
+		for i := range spentJ {
+			j, s := pareto.Summarise(spentJ[i]), pareto.Summarise(delayS[i])
+			t.MeanJ, t.StdDevJ = append(t.MeanJ, j.Mean), append(t.StdDevJ, j.Std)
+			t.MeanDelayS, t.StdDevDelayS = append(t.MeanDelayS, s.Mean), append(t.StdDevDelayS, s.Std)
 		}
-		r.EnergyTraces = append(r.EnergyTraces, t)
+		traces = append(traces, t)
 	}
-	return nil
+	return traces, nil
 }
 
-// spendRecorder notes what was spent before each slot.
-type spendRecorder struct {
+// progressRecorder keeps the delay and the energy so far before each slot.
+type progressRecorder struct {
 	rollout.Policy
-	spentJ []float64
+	points []pareto.Point
 }
 
-func (t *spendRecorder) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
-	t.spentJ = append(t.spentJ, g.SpentJ())
-	return t.Policy.Decide(s, g, d)
+func (r *progressRecorder) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
+	r.points = append(r.points, pareto.Point{DelayS: g.DelayS(), EnergyJ: g.SpentJ()})
+	return r.Policy.Decide(s, g, d)
 }
 
 // measureLinks flies the front over a link that loses reports or is late. Only a policy
-// that works at a price has a standing offer to make.
+// that decides at a price can make a standing offer.
 func (s *study) measureLinks(ctx context.Context, p *armPolicy, a *Arm, list []uint64, r *Result) error {
 	fallbacks := []rollout.Fallback{rollout.FallbackLocal, rollout.FallbackLastReport}
 	if a.Kind != kindPaper {
@@ -314,23 +306,11 @@ func (s *study) measureLinks(ctx context.Context, p *armPolicy, a *Arm, list []u
 				return err
 			}
 			row := LinkRetention{LossRate: l.LossRate, LateSlots: l.LateSlots, Fallback: l.Fallback}
-			for i := range list {
-				row.HypervolumeRetained += pareto.Hypervolume(outcomesOfSeed(resultPoints(results), i), pareto.Reference) /
-					pareto.Hypervolume(outcomesOfSeed(r.Outcomes, i), pareto.Reference) / float64(len(list))
-			}
+			row.HypervolumeRetained = meanRatio(hypervolumes(rollout.Outcomes(results), pareto.Reference), hypervolumes(r.Outcomes, pareto.Reference))
 			r.LinkRetentions = append(r.LinkRetentions, row)
 		}
 	}
 	return nil
-}
-
-// outcomesOfSeed returns one seed's outcomes over all settings.
-func outcomesOfSeed(outcomes [][]pareto.Point, seed int) []pareto.Point {
-	p := make([]pareto.Point, len(outcomes))
-	for i := range outcomes {
-		p[i] = outcomes[i][seed]
-	}
-	return p
 }
 
 // timeDecision times one decision of an arm.
@@ -343,27 +323,13 @@ func (s *study) timeDecision(ctx context.Context, a *Arm, omegas []float64) (med
 	if err != nil {
 		return 0, err
 	}
-	timed := &decisionTimer{Policy: policy}
-	flyer, err := rollout.NewWithPolicy(timed, p.scales, s.world, rollout.ReportLink{})
+	timer := &rollout.DecisionTimer{Policy: policy}
+	runner, err := rollout.NewWithPolicy(timer, p.scales, s.world, rollout.ReportLink{})
 	if err != nil {
 		return 0, err
 	}
 	for i := range 5 {
-		flyer.Fly(seeds.EvaluationFirst+uint64(i), rollout.Request{Mode: goal.Preference, Omega: omegas[i*(len(omegas)-1)/4]})
+		runner.Fly(seeds.EvaluationFirst+uint64(i), rollout.Request{Mode: goal.Preference, Omega: omegas[i*(len(omegas)-1)/4]})
 	}
-	slices.Sort(timed.timesUS)
-	return timed.timesUS[len(timed.timesUS)/2], nil
-}
-
-// decisionTimer notes how long each decision took.
-type decisionTimer struct {
-	rollout.Policy
-	timesUS []float64
-}
-
-func (t *decisionTimer) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
-	at := time.Now()
-	seen := t.Policy.Decide(s, g, d)
-	t.timesUS = append(t.timesUS, float64(time.Since(at).Nanoseconds())/1e3)
-	return seen
+	return timer.Median().Seconds() * 1e6, nil
 }

@@ -9,9 +9,10 @@ import (
 	"slices"
 
 	"prefdt/offline/pareto"
+	"prefdt/offline/teacher"
 )
 
-// Metrics is one arm's figures. What it was not measured for is NaN.
+// Metrics are the metrics of one arm. What it was not measured for is NaN.
 type Metrics struct {
 	Arm         string
 	Description string
@@ -31,6 +32,7 @@ type Metrics struct {
 	GustRatio                    float64            // to the dispatch teacher in the same gusts
 	BudgetAbsError               map[string]float64 // mean absolute, by perturbation
 	BudgetBias, OverBudgetRate   map[string]float64
+	GustErrorLow, GustErrorHigh  float64 // 95 % bootstrap interval of BudgetAbsError in gusts
 
 	// Against another arm, paired by seed.
 	Baseline            string
@@ -41,7 +43,7 @@ type Metrics struct {
 	PValue              float64 // Wilcoxon signed-rank, two-sided, exact
 }
 
-// ReferenceFronts is the pooled front that IGD is read against.
+// ReferenceFronts are the pooled fronts that IGD is measured against.
 type ReferenceFronts struct {
 	Hash         string           `json:"hash"` // of the contributors and their outcomes
 	Contributors []Contributor    `json:"contributors"`
@@ -71,7 +73,7 @@ func poolFronts(results []*Result) ReferenceFronts {
 	for s := range common {
 		var fronts [][]pareto.Point
 		for _, x := range results {
-			fronts = append(fronts, outcomesOfSeed(x.Outcomes, s))
+			fronts = append(fronts, teacher.SeedPoints(x.Outcomes, s))
 		}
 		r.BySeed = append(r.BySeed, pareto.Pool(fronts...))
 	}
@@ -94,7 +96,7 @@ func hypervolumes(outcomes [][]pareto.Point, reference pareto.Point) (v []float6
 		return nil
 	}
 	for s := range outcomes[0] {
-		v = append(v, pareto.Hypervolume(outcomesOfSeed(outcomes, s), reference))
+		v = append(v, pareto.Hypervolume(teacher.SeedPoints(outcomes, s), reference))
 	}
 	return v
 }
@@ -112,65 +114,84 @@ func meanRatio(a, b []float64) float64 {
 	return sum
 }
 
-// computeMetrics reads an arm, against the arm called versus.
-func computeMetrics(results []*Result, r *Result, reference *ReferenceFronts, versus string) Metrics {
-	row := Metrics{
+// computeMetrics measures an arm, against the arm called baseline.
+func computeMetrics(results []*Result, r *Result, reference *ReferenceFronts, baseline string) Metrics {
+	m := Metrics{
 		Arm: r.arm.Name, Description: r.arm.Description, Seeds: len(r.Outcomes[0]), Settings: len(r.Omegas), Parameters: r.Parameters, DecisionUS: r.DecisionUS,
 		HypervolumeRatio: math.NaN(), TightRatio: math.NaN(), Fidelity: math.NaN(), FidelityRecalibrated: math.NaN(), GustRatio: math.NaN(),
+		GustErrorLow: math.NaN(), GustErrorHigh: math.NaN(),
 		HypervolumeDiff: math.NaN(), HypervolumeDiffLow: math.NaN(), HypervolumeDiffHigh: math.NaN(), PValue: math.NaN(),
 		BudgetAbsError: map[string]float64{}, BudgetBias: map[string]float64{}, OverBudgetRate: map[string]float64{}, Operable: "—",
 	}
 	wide, tight := hypervolumes(r.Outcomes, pareto.Reference), hypervolumes(r.Outcomes, pareto.TightReference)
-	row.Hypervolume, row.Tight = pareto.Summarise(wide), pareto.Summarise(tight)
-	teacher := findResult(results, "dispatch-teacher")
-	if teacher != nil {
-		row.HypervolumeRatio = meanRatio(wide, hypervolumes(teacher.Outcomes, pareto.Reference))
-		row.TightRatio = meanRatio(tight, hypervolumes(teacher.Outcomes, pareto.TightReference))
-		row.GustRatio = meanRatio(hypervolumes(r.GustOutcomes, pareto.Reference), hypervolumes(teacher.GustOutcomes, pareto.Reference))
-	}
+	m.Hypervolume, m.Tight = pareto.Summarise(wide), pareto.Summarise(tight)
+	m.NonDominatedSettings = len(pareto.NonDominated(teacher.MeanPoints(r.Outcomes)))
 	for s, pooled := range reference.BySeed {
-		row.IGD += pareto.IGD(pareto.NonDominated(outcomesOfSeed(r.Outcomes, s)), pooled) / float64(len(reference.BySeed))
+		m.IGD += pareto.IGD(pareto.NonDominated(teacher.SeedPoints(r.Outcomes, s)), pooled) / float64(len(reference.BySeed))
 	}
 	spanned := r.Outcomes
 	if len(r.Uniform.Points) > 0 {
 		spanned = r.Uniform.Points
-		row.Fidelity = meanFidelity(r.Uniform.Omegas, r.Uniform.Points)
-		row.FidelityRecalibrated = meanFidelity(r.Omegas, r.Outcomes)
+		m.Fidelity = meanFidelity(r.Uniform.Omegas, r.Uniform.Points)
+		m.FidelityRecalibrated = meanFidelity(r.Omegas, r.Outcomes)
 	}
-	var means []pareto.Point
-	for _, x := range r.Outcomes {
-		means = append(means, meanPoint(x))
-	}
-	row.NonDominatedSettings = len(pareto.NonDominated(means))
-	n := float64(len(spanned[0]))
-	for s := range spanned[0] {
-		p := outcomesOfSeed(spanned, s)
-		row.CornerS += pareto.CornerS(p) / n
-		row.ReachS += pareto.ReachS(p) / n
-	}
-	if teacher != nil && !math.IsNaN(row.Fidelity) {
-		width := 0.0
-		for s := range teacher.Outcomes[0] {
-			width += pareto.ReachS(outcomesOfSeed(teacher.Outcomes, s)) / float64(len(teacher.Outcomes[0]))
+	m.CornerS, m.ReachS = meanOverSeeds(spanned, pareto.CornerS), meanOverSeeds(spanned, pareto.ReachS)
+	if expert := findResult(results, "dispatch-teacher"); expert != nil {
+		m.HypervolumeRatio = meanRatio(wide, hypervolumes(expert.Outcomes, pareto.Reference))
+		m.TightRatio = meanRatio(tight, hypervolumes(expert.Outcomes, pareto.TightReference))
+		m.GustRatio = meanRatio(hypervolumes(r.GustOutcomes, pareto.Reference), hypervolumes(expert.GustOutcomes, pareto.Reference))
+		if !math.IsNaN(m.Fidelity) {
+			m.Operable = operability(m.Fidelity, m.ReachS/meanOverSeeds(expert.Outcomes, pareto.ReachS))
 		}
-		row.Operable = operability(row.Fidelity, row.ReachS/width)
 	}
-	count := map[string]float64{}
-	for _, b := range r.Budgets {
-		count[b.Perturbation]++
+	m.addBudgets(r.Budgets)
+	if other := findResult(results, baseline); other != nil && other != r {
+		m.comparePaired(wide, hypervolumes(other.Outcomes, pareto.Reference), baseline)
 	}
-	for _, b := range r.Budgets {
-		row.BudgetAbsError[b.Perturbation] += b.MeanAbsError / count[b.Perturbation]
-		row.BudgetBias[b.Perturbation] += b.MeanError / count[b.Perturbation]
-		row.OverBudgetRate[b.Perturbation] += b.OverBudgetRate / count[b.Perturbation]
-	}
-	if other := findResult(results, versus); other != nil && other != r {
-		row.comparePaired(wide, hypervolumes(other.Outcomes, pareto.Reference), versus)
-	}
-	return row
+	return m
 }
 
-// operability reads eq. (criterion), and names the clause that fails.
+// meanOverSeeds is the mean over seeds of a measure of one seed's outcomes.
+func meanOverSeeds(outcomes [][]pareto.Point, measure func([]pareto.Point) float64) (mean float64) {
+	n := len(outcomes[0])
+	for s := range n {
+		mean += measure(teacher.SeedPoints(outcomes, s)) / float64(n)
+	}
+	return mean
+}
+
+// addBudgets averages over the budgets of each perturbation.
+func (m *Metrics) addBudgets(budgets []BudgetResult) {
+	count := map[string]float64{}
+	for _, b := range budgets {
+		count[b.Perturbation]++
+	}
+	var gusts []float64 // by seed
+	for _, b := range budgets {
+		m.BudgetAbsError[b.Perturbation] += b.MeanAbsError / count[b.Perturbation]
+		m.BudgetBias[b.Perturbation] += b.MeanError / count[b.Perturbation]
+		m.OverBudgetRate[b.Perturbation] += b.OverBudgetRate / count[b.Perturbation]
+		if b.Perturbation == perturbationGusts {
+			if gusts == nil {
+				gusts = make([]float64, len(b.AbsErrors))
+			}
+			for s, e := range b.AbsErrors {
+				gusts[s] += e / count[b.Perturbation]
+			}
+		}
+	}
+	if len(gusts) > 0 {
+		m.GustErrorLow, m.GustErrorHigh = meanInterval(gusts)
+	}
+}
+
+// meanInterval is the 95 % bootstrap interval of a mean over seeds.
+func meanInterval(x []float64) (low, high float64) {
+	mean := func(x []float64) float64 { return pareto.Summarise(x).Mean }
+	return pareto.Bootstrap(rand.New(rand.NewPCG(1, 2)), x, 10000, 0.95, mean)
+}
+
+// operability evaluates eq. (criterion), and names the clause that fails.
 func operability(rho, reach float64) string {
 	switch {
 	case rho >= 0.9 && reach >= 0.8:
@@ -184,25 +205,21 @@ func operability(rho, reach float64) string {
 }
 
 // meanFidelity is the mean over seeds of |rho|.
-func meanFidelity(settings []float64, outcomes [][]pareto.Point) (mean float64) {
-	for s := range outcomes[0] {
-		mean += pareto.Fidelity(settings, outcomesOfSeed(outcomes, s)) / float64(len(outcomes[0]))
-	}
-	return mean
+func meanFidelity(settings []float64, outcomes [][]pareto.Point) float64 {
+	return meanOverSeeds(outcomes, func(p []pareto.Point) float64 { return pareto.Fidelity(settings, p) })
 }
 
-// comparePaired pairs by seed.
-func (r *Metrics) comparePaired(mine, others []float64, versus string) {
-	n := min(len(mine), len(others))
+// comparePaired compares hypervolumes with a baseline's, paired by seed.
+func (m *Metrics) comparePaired(own, baseline []float64, name string) {
+	n := min(len(own), len(baseline))
 	diff := make([]float64, n)
 	for i := range diff {
-		diff[i] = mine[i] - others[i]
+		diff[i] = own[i] - baseline[i]
 	}
-	mean := func(x []float64) float64 { return pareto.Summarise(x).Mean }
-	r.Baseline, r.PairedSeeds, r.HypervolumeDiff = versus, n, mean(diff)
-	r.HypervolumeDiffLow, r.HypervolumeDiffHigh = pareto.Bootstrap(rand.New(rand.NewPCG(1, 2)), diff, 10000, 0.95, mean)
+	m.Baseline, m.PairedSeeds, m.HypervolumeDiff = name, n, pareto.Summarise(diff).Mean
+	m.HypervolumeDiffLow, m.HypervolumeDiffHigh = meanInterval(diff)
 	if p, _, err := pareto.Wilcoxon(diff); err == nil {
-		r.PValue = p
+		m.PValue = p
 	}
 }
 
@@ -228,21 +245,21 @@ func (c *Config) tables() []table {
 			[]string{"flagship", "flagship-snapped", "flagship-heads", "base", "dispatch-teacher", "dispatch-centroid", "rules-101", "rules-50", "paper-form", "paper-form-dispatch", "omega-bc", "unconditioned", "random"},
 			[]string{"n", "points", "hv", "ratio", "tight", "igd", "corner", "reach", "fidelity", "axis", "operable", "diff", "p", "us", "parameters"}},
 		{"budgets", "Budgets in joules, mean absolute error", "flagship",
-			"Archives answer a budget by the member that spends as much in calm air; they read nothing of what was spent.",
+			"For a budget, an archive flies the member that spends as much in calm air; it does not look at what was spent.",
 			[]string{"flagship", "flagship-snapped", "flagship-heads", "base", "paper-form", "paper-form-dispatch", "omega-bc", "rules-50", "dispatch-teacher"},
 			[]string{perturbationNone, perturbationShock, perturbationGusts, perturbationRevision, "over"}},
-		{"departures", "Each departure taken back singly", "base",
-			"Sets over aircraft are the shape of the network and were not taken back by themselves: the paper form is bound to its fleet. Streaming computes what a mask of some slots defines; its gain is cost, above.",
+		{"departures", "Each departure reverted alone", "base",
+			"Sets over aircraft are the shape of the network and were not reverted by themselves: the paper form is trained for one size of fleet. Streaming computes what a mask of some slots defines; its gain is cost, above.",
 			[]string{"base", "base-snapped", "base-heads", "no-price-snapped", "no-price-heads", "no-allowance", "no-dropout", "no-mask", "steady-flights", "remembering", "no-track", "dmax-move", "paper-features", "paper-features-heads"},
 			[]string{"ratio", "tight", "diff", "p", "corner", "fidelity", perturbationNone, perturbationShock, perturbationGusts, perturbationRevision}},
-		{"context", "What the sequence model earns over a context of one slot", "base",
-			"The same network, trained alike: under a mask of 1, 5 and 20 slots with the action before hidden, and of 20 slots with it in sight.",
+		{"context", "What the sequence model gains over a context of one slot", "base",
+			"The same network, trained alike: under a mask of 1, 5 and 20 slots with the previous action hidden, and of 20 slots with it visible.",
 			[]string{"base", c.contextArmName(5), c.contextArmName(20), "remembering"},
 			[]string{"ratio", "tight", "diff", "p", "corner", "fidelity", perturbationNone, perturbationShock, perturbationGusts, perturbationRevision, "gust ratio"}},
 		{"sizes", "Size against quality", "base", "", sizes,
 			[]string{"parameters", "us", "ratio", "tight", "diff", "p", "fidelity", perturbationNone, perturbationShock, "gust ratio", perturbationGusts}},
 		{"heads", "Size against quality, without the exact dispatch", "base-heads",
-			"The same networks, decoded by the paper's heads: association and offload are theirs then, not the exact dispatch's.",
+			"The same networks, decoded by the paper's heads: association and offload come from the heads then, not from the exact dispatch.",
 			c.headsArmNames(),
 			[]string{"parameters", "ratio", "tight", "diff", "p", "corner", "fidelity", perturbationNone, perturbationShock}},
 	}

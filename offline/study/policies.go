@@ -21,19 +21,19 @@ import (
 	"prefdt/offline/teacher"
 )
 
-// armPolicy is an arm ready to fly.
+// armPolicy makes the policies of one arm, one for each worker.
 type armPolicy struct {
 	newPolicy      func() (rollout.Policy, error)
 	scales         *goal.Constants
 	omegaBand      [2]float64
 	parameterCount int
-	// memberOmegas are the shares of an archive's members; it knows no others.
+	// memberOmegas are the delay shares of an archive's members; it has no others.
 	memberOmegas []float64
-	// calibrated tells that the remap in scales is already this arm's.
+	// calibrated: the setting map in scales is already this arm's.
 	calibrated bool
 }
 
-// prepareArm makes an arm fly, training it first if need be.
+// prepareArm makes an arm ready to fly, and trains it first if it has to be.
 func (s *study) prepareArm(ctx context.Context, a *Arm) (*armPolicy, error) {
 	switch a.Kind {
 	case kindFlagship:
@@ -83,9 +83,9 @@ func checkpointPolicy(ck *checkpoint.Checkpoint, a *Arm) *armPolicy {
 	}}
 }
 
-// preferenceWithBudget lets a budget stand beside the delay entry and omega, which are those
-// of the setting that spends as much: what the paper does, Algorithm 1. A
-// revision overwrites the energy entry alone.
+// preferenceWithBudget conditions on a budget together with the delay entry and omega of
+// the setting that spends as much: what the paper does, Algorithm 1. A revision
+// overwrites the energy entry alone.
 type preferenceWithBudget struct {
 	policy rollout.Policy
 	scales *goal.Constants
@@ -101,14 +101,14 @@ func (b *preferenceWithBudget) Decide(s *slot.Snapshot, g goal.Objective, d *slo
 			b.omega = omegaOfEnergy(b.scales, g.BudgetJ())
 			b.delayS, _ = b.scales.Conditioner.MissionReturn(b.omega)
 		}
-		asked := g.State()
-		asked.Mode, asked.Omega, asked.DelayToGoS = goal.Preference, b.omega, b.delayS-g.DelayS()
-		g.Restore(asked)
+		state := g.State()
+		state.Mode, state.Omega, state.DelayToGoS = goal.Preference, b.omega, b.delayS-g.DelayS()
+		g.Restore(state)
 	}
 	return b.policy.Decide(s, g, d)
 }
 
-// omegaOfEnergy returns the share at which the conditioner spends a total.
+// omegaOfEnergy returns the delay share at which the conditioner expects a total.
 func omegaOfEnergy(s *goal.Constants, energyJ float64) float64 {
 	low, high := 0.0, 1.0 // energy falls with omega
 	for range 50 {
@@ -122,9 +122,9 @@ func omegaOfEnergy(s *goal.Constants, energyJ float64) float64 {
 	return (low + high) / 2
 }
 
-// archivePolicy answers every request by its member nearest to it, eq. (match): to a
-// budget, by the one whose mean energy on training seeds is nearest. It reads
-// nothing of what was spent.
+// archivePolicy decides as the member nearest to the request, eq. (match); for a
+// budget, the one whose mean energy on training seeds is nearest. It does not look
+// at what was spent.
 type archivePolicy struct {
 	memberOmegas  []float64 // shares
 	memberEnergyJ []float64
@@ -149,7 +149,7 @@ func (a *archivePolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decis
 	return goal.Observation{}
 }
 
-// prepareArchive flies a teacher's archive.
+// prepareArchive makes a teacher's archive ready to fly.
 func (s *study) prepareArchive(ctx context.Context, a *Arm) (*armPolicy, error) {
 	var c corpus.Archive
 	if a.Kind == kindRules {
@@ -218,7 +218,7 @@ type centroidPilot struct {
 	speedMPS      float64
 	solver        dispatch.Solver
 	lastPositions map[int]physics.Position
-	userIDs       []int // in the order they were heard of
+	userIDs       []int // in the order they first reported
 }
 
 func (c *centroidPilot) reset() { c.lastPositions, c.userIDs = map[int]physics.Position{}, nil }

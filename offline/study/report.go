@@ -2,7 +2,6 @@ package study
 
 import (
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -16,7 +15,7 @@ import (
 
 // writeReport writes all that follows from the results into the folder report:
 // study.md, a CSV of every arm and of every table, the reference front, and the
-// plots.
+// pictures.
 func (s *study) writeReport(results []*Result) error {
 	if len(results) == 0 {
 		s.logf("nothing measured yet")
@@ -31,29 +30,31 @@ func (s *study) writeReport(results []*Result) error {
 	write := func(name string, f func(w io.Writer) error) error {
 		return command.ReplaceFile(filepath.Join(dir, name), f)
 	}
-	if err := write("reference.json", func(w io.Writer) error { return json.NewEncoder(w).Encode(reference) }); err != nil {
+	if err := replaceJSON(filepath.Join(dir, "reference.json"), reference); err != nil {
 		return err
 	}
 	if err := write("study.csv", func(w io.Writer) error { return writeCSV(w, all) }); err != nil {
 		return err
 	}
+	tables := map[string][]Metrics{}
 	for _, t := range s.tables() {
-		if err := write(t.name+".csv", func(w io.Writer) error { return writeCSV(w, t.metrics(results, &reference)) }); err != nil {
+		tables[t.name] = t.metrics(results, &reference)
+		if err := write(t.name+".csv", func(w io.Writer) error { return writeCSV(w, tables[t.name]) }); err != nil {
 			return err
 		}
 	}
-	pictures, err := s.drawPlots(dir, results, all)
+	pictures, err := s.drawPictures(dir, results, tables)
 	if err != nil {
 		return err
 	}
-	if err := write("study.md", func(w io.Writer) error { return s.writeMarkdown(w, results, &reference, pictures) }); err != nil {
+	if err := write("study.md", func(w io.Writer) error { return s.writeMarkdown(w, results, &reference, tables, pictures) }); err != nil {
 		return err
 	}
-	s.logf("%d arms in %s, with CSV tables, reference.json and %d plots", len(results), filepath.Join(dir, "study.md"), len(pictures))
+	s.logf("%d arms in %s, with CSV tables, reference.json and %d pictures", len(results), filepath.Join(dir, "study.md"), len(pictures))
 	return nil
 }
 
-// metrics returns the figures of a table's arms; those not measured are left out.
+// metrics returns the metrics of a table's arms; those not measured are left out.
 func (t *table) metrics(results []*Result, reference *ReferenceFronts) (rows []Metrics) {
 	for _, name := range t.arms {
 		if r := findResult(results, name); r != nil {
@@ -71,7 +72,7 @@ type column struct {
 
 var columns = map[string]column{
 	"n":      {"seeds", func(r *Metrics) string { return strconv.Itoa(r.Seeds) }},
-	"points": {"settings: on a front / asked", func(r *Metrics) string { return fmt.Sprintf("%d / %d", r.NonDominatedSettings, r.Settings) }},
+	"points": {"settings: on a front / requested", func(r *Metrics) string { return fmt.Sprintf("%d / %d", r.NonDominatedSettings, r.Settings) }},
 	"hv": {"HV, 1e6", func(r *Metrics) string {
 		return fmt.Sprintf("%.3f ± %.2f", r.Hypervolume.Mean/1e6, r.Hypervolume.Std/1e6)
 	}},
@@ -129,16 +130,16 @@ func formatDifference(r *Metrics) string {
 }
 
 // writeMarkdown writes the report that people read.
-func (s *study) writeMarkdown(w io.Writer, results []*Result, reference *ReferenceFronts, pictures []picture) error {
+func (s *study) writeMarkdown(w io.Writer, results []*Result, reference *ReferenceFronts, tables map[string][]Metrics, pictures []picture) error {
 	b := &strings.Builder{}
-	fmt.Fprintf(b, "# The study: what each part of the policy earns\n\n")
-	fmt.Fprintf(b, "Made by `offline study`. Two aircraft, ten users, 100 slots; evaluation seeds from 1,000,000, %d for the headline arms and the first %d of them for the others; %d settings, spread for each arm on calibration seeds of their own. Hypervolume (HV) has its reference point at 1000 s and 141 kJ, the tight one at 720 s and 39 kJ; ratios are to the exact-dispatch teacher on the same seed. IGD is read on %d seeds against the pooled front of all %d arms (`%.12s`, reference.json). Differences are paired by seed: mean, 95 %% bootstrap interval, exact Wilcoxon signed-rank p. Arms that the study trains had %d steps of %d flights each, a small part of the flagship's training: read them against `base`.\n\n",
+	fmt.Fprintf(b, "# The study: what each part of the policy contributes\n\n")
+	fmt.Fprintf(b, "Made by `offline study`. Two aircraft, ten users, 100 slots; evaluation seeds from 1,000,000, %d for the headline arms and the first %d of them for the others; %d settings, spread for each arm on calibration seeds of their own. Hypervolume (HV) has its reference point at 1000 s and 141 kJ, the tight one at 720 s and 39 kJ; ratios are to the exact-dispatch teacher on the same seed. IGD is measured on %d seeds against the pooled front of all %d arms (`%.12s`, reference.json). Differences are paired by seed: mean, 95 %% bootstrap interval, exact Wilcoxon signed-rank p. Arms that the study trains had %d steps of %d flights each, a small part of the flagship's training: compare them with `base`.\n\n",
 		s.Seeds, s.AblationSeeds, s.Settings, len(reference.BySeed), len(reference.Contributors), reference.Hash, s.Train.Schedule.Steps, s.Train.Batch)
 	for _, line := range s.summaryLines(results, reference) {
 		fmt.Fprintf(b, "- %s\n", line)
 	}
 	for _, t := range s.tables() {
-		s.writeTable(b, t, results, reference)
+		writeTable(b, t, tables[t.name])
 		for _, p := range pictures {
 			if p.table == t.name {
 				fmt.Fprintf(b, "\n![%s](%s)\n", p.title, p.file)
@@ -151,8 +152,7 @@ func (s *study) writeMarkdown(w io.Writer, results []*Result, reference *Referen
 }
 
 // writeTable writes one table.
-func (s *study) writeTable(b *strings.Builder, t table, results []*Result, reference *ReferenceFronts) {
-	rows := t.metrics(results, reference)
+func writeTable(b *strings.Builder, t table, rows []Metrics) {
 	if len(rows) == 0 {
 		return
 	}
@@ -211,7 +211,7 @@ func writeLinkTables(b *strings.Builder, results []*Result) {
 	}
 }
 
-// summaryLines says in sentences what the tables show, with their figures.
+// summaryLines puts the main results of the tables into sentences.
 func (s *study) summaryLines(results []*Result, reference *ReferenceFronts) (lines []string) {
 	row := func(name, versus string) *Metrics {
 		if r := findResult(results, name); r != nil {
@@ -220,45 +220,45 @@ func (s *study) summaryLines(results []*Result, reference *ReferenceFronts) (lin
 		}
 		return nil
 	}
-	say := func(format string, a ...any) { lines = append(lines, fmt.Sprintf(format, a...)) }
+	add := func(format string, a ...any) { lines = append(lines, fmt.Sprintf(format, a...)) }
 	flagship, paper, rules := row("flagship", ""), row("paper-form", "flagship"), row("rules-101", "flagship")
 	if flagship != nil {
-		say("The **flagship** draws HV %.3fe6, %s of the teacher's per seed (tight: %s), at fidelity %s; budgets are off by %s in calm air, %s under x1.5 from half time, %s in gusts of 15 %%.",
+		add("The **flagship** reaches HV %.3fe6, %s of the teacher's per seed (tight: %s), at fidelity %s; budgets are off by %s in calm air, %s under x1.5 from half time, %s in gusts of 15 %%.",
 			flagship.Hypervolume.Mean/1e6, formatNumber("%.4f", flagship.HypervolumeRatio), formatNumber("%.4f", flagship.TightRatio), formatNumber("%.4f", flagship.Fidelity),
 			columns[perturbationNone].cell(flagship), columns[perturbationShock].cell(flagship), columns[perturbationGusts].cell(flagship))
 	}
 	if rules != nil && flagship != nil {
-		say("The paper's strongest **rule teacher** (population 101) draws %.3fe6: %s against the flagship, p = %s on %d seeds.", rules.Hypervolume.Mean/1e6, formatDifference(rules), formatNumber("%.1e", rules.PValue), rules.PairedSeeds)
+		add("The paper's strongest **rule teacher** (population 101) reaches %.3fe6: %s against the flagship, p = %s on %d seeds.", rules.Hypervolume.Mean/1e6, formatDifference(rules), formatNumber("%.1e", rules.PValue), rules.PairedSeeds)
 	}
 	if paper != nil {
-		say("The **paper's own form**, trained in the study's budget, draws %.3fe6 at fidelity %s and misses budgets by %s in calm air and %s under the shock.",
+		add("The **paper's own form**, trained with the study's number of steps, reaches %.3fe6 at fidelity %s and misses budgets by %s in calm air and %s under the shock.",
 			paper.Hypervolume.Mean/1e6, formatNumber("%.3f", paper.Fidelity), columns[perturbationNone].cell(paper), columns[perturbationShock].cell(paper))
 		if x := row("paper-form-dispatch", "paper-form"); x != nil {
-			say("From the dispatch teacher's flights the same form draws %.3fe6 (%s): that much is the **corpus**; the rest of the way to `base` is the form.", x.Hypervolume.Mean/1e6, formatDifference(x))
+			add("From the dispatch teacher's flights the same form reaches %.3fe6 (%s): that much is the **corpus**; the rest of the way to `base` is the form.", x.Hypervolume.Mean/1e6, formatDifference(x))
 		}
 	}
 	long, base := row("remembering", "base"), row("base", "")
 	if long != nil && base != nil {
-		say("**What the sequence model earns over a context of one slot**: a network that sees %d slots and its actions in them against one that sees its own slot alone, trained alike: HV ratio %s against %s (difference of HV %s, p = %s on %d seeds), tight ratio %s against %s; budgets off by %s against %s in calm air, %s against %s under x1.5, %s against %s in gusts. %s",
+		add("**What the sequence model gains over a context of one slot**: a network that sees %d slots and its actions in them against one that sees its own slot alone, trained alike: HV ratio %s against %s (difference of HV %s, p = %s on %d seeds), tight ratio %s against %s; budgets off by %s against %s in calm air, %s against %s under x1.5, %s against %s in gusts. %s",
 			historySlots, formatNumber("%.4f", long.HypervolumeRatio), formatNumber("%.4f", base.HypervolumeRatio), formatDifference(long)+" for the long one", formatNumber("%.1e", long.PValue), long.PairedSeeds,
 			formatNumber("%.4f", long.TightRatio), formatNumber("%.4f", base.TightRatio), columns[perturbationNone].cell(long), columns[perturbationNone].cell(base), columns[perturbationShock].cell(long), columns[perturbationShock].cell(base),
 			columns[perturbationGusts].cell(long), columns[perturbationGusts].cell(base), historyVerdict(long))
 	}
 	for _, decoder := range []struct{ suffix, name string }{{"", "exact dispatch"}, {headsSuffix, "the paper's heads"}} {
 		if small, base := row(smallestSize+decoder.suffix, "base"+decoder.suffix), row("base"+decoder.suffix, ""); small != nil && base != nil {
-			say("**Size**, with %s: %s parameters (`%s`) draw %s of the teacher's HV, %s of the tight one, and decide in %.0f µs; the base's %s draw %s and %s in %.0f µs (difference of HV %s for the small one, p = %s on %d seeds).",
+			add("**Size**, with %s: %s parameters (`%s`) reach %s of the teacher's HV, %s of the tight one, and decide in %.0f µs; the base's %s reach %s and %s in %.0f µs (difference of HV %s for the small one, p = %s on %d seeds).",
 				decoder.name, formatThousands(small.Parameters), smallestSize, formatNumber("%.4f", small.HypervolumeRatio), formatNumber("%.4f", small.TightRatio), small.DecisionUS,
 				formatThousands(base.Parameters), formatNumber("%.4f", base.HypervolumeRatio), formatNumber("%.4f", base.TightRatio), base.DecisionUS, formatDifference(small), formatNumber("%.1e", small.PValue), small.PairedSeeds)
 		}
 	}
 	if streamed := row(s.contextArmName(historySlots), ""); paper != nil && streamed != nil {
-		say("**Streaming context**: a slot's new tokens against a cache of %d slots cost %.0f µs a decision; the paper's window of sixty tokens, computed anew, %.0f µs.", historySlots, streamed.DecisionUS, paper.DecisionUS)
+		add("**Streaming context**: a slot's new tokens against a cache of %d slots cost %.0f µs a decision; the paper's window of sixty tokens, computed anew, %.0f µs.", historySlots, streamed.DecisionUS, paper.DecisionUS)
 	}
 	return lines
 }
 
-// historyVerdict says what the difference of the front with a history to the base's
-// amounts to.
+// historyVerdict states whether the front with a history differs significantly from
+// the base's.
 func historyVerdict(long *Metrics) string {
 	switch {
 	case math.IsNaN(long.PValue):

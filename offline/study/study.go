@@ -1,16 +1,18 @@
-// Package study compares the shipped policy with everything it could have been,
-// on one protocol: the paper's own form, each departure from it taken back
-// singly, teachers, floors, and networks of other sizes. An arm is trained if
-// it has to be, calibrated, and flown on evaluation seeds that all arms share;
-// its outcomes are kept as one JSON file. From those files alone come the
-// tables, the plots and the summary, so a study that was interrupted goes on
-// where it was, and one more arm costs that arm.
+// Package study compares the shipped policy with baselines and ablations on one
+// protocol: the paper's own form, each departure from it reverted alone, teachers,
+// and networks of other sizes. Inputs: a configuration and the shipped checkpoint.
+// Outputs: one JSON file for each arm, and from those files alone the tables, the
+// pictures and the summary. "offline study" calls it.
 //
-// Every figure of a table is a mean over seeds of a per-seed reading, against
-// reference points that all arms share; IGD is read against the pooled front
-// of all arms on the same seed, and the reference carries a hash of those who
-// made it. Differences are paired by seed: an exact Wilcoxon signed-rank test
-// and a bootstrap interval.
+// An arm is trained if it has to be, calibrated, and flown on evaluation seeds
+// that all arms share. A study that was interrupted continues where it was, and
+// one more arm costs that arm.
+//
+// Every metric of a table is computed per seed and averaged, against reference
+// points that all arms share; IGD is measured against the pooled front of all arms
+// on the same seed, and the reference carries a hash of its contributors.
+// Differences are paired by seed: an exact Wilcoxon signed-rank test and a
+// bootstrap interval.
 package study
 
 import (
@@ -41,7 +43,7 @@ type Config struct {
 
 	Seeds            int `json:"seeds" yaml:"seeds"`                         // evaluation seeds of the headline arms
 	AblationSeeds    int `json:"ablation_seeds" yaml:"ablation_seeds"`       // of all others, the first of the same seeds
-	CalibrationSeeds int `json:"calibration_seeds" yaml:"calibration_seeds"` // that each trained arm's axis is spread on
+	CalibrationSeeds int `json:"calibration_seeds" yaml:"calibration_seeds"` // that each trained arm's settings are calibrated on
 	LinkSeeds        int `json:"link_seeds" yaml:"link_seeds"`               // of the lossy link
 	Settings         int `json:"settings" yaml:"settings"`                   // K
 	Prices           int `json:"prices" yaml:"prices"`                       // of the dispatch teacher's front
@@ -53,7 +55,7 @@ type Config struct {
 	AllSizes bool         `json:"grid" yaml:"grid"`   // all 27 sizes, not only those around the base
 }
 
-// Default takes about three quarters of an hour on two cores.
+// Default takes about an hour and a half on two cores.
 func Default() Config {
 	c := Config{
 		Checkpoint: "configs/checkpoint",
@@ -64,7 +66,7 @@ func Default() Config {
 	return c
 }
 
-// Check says what is wrong with a configuration.
+// Check validates a configuration and returns the first violation.
 func (c *Config) Check() error {
 	for _, r := range []struct {
 		name    string
@@ -91,9 +93,9 @@ type study struct {
 	log     io.Writer
 	started time.Time
 
-	flagship *checkpoint.Checkpoint
-	archives map[string]*corpus.Archive
-	corpora  map[string]*corpus.Manifest
+	flagship        *checkpoint.Checkpoint
+	dispatchArchive *corpus.Archive             // swept once
+	corpora         map[string]*corpus.Manifest // by recipe
 }
 
 // Run measures the arms named, or all, and writes the report over whatever has
@@ -103,7 +105,7 @@ func Run(ctx context.Context, c Config, out string, only []string, log io.Writer
 		return err
 	}
 	s := &study{Config: c, outDir: out, world: world.Standard(), workers: runtime.GOMAXPROCS(0), log: log, started: time.Now(),
-		archives: map[string]*corpus.Archive{}, corpora: map[string]*corpus.Manifest{}}
+		corpora: map[string]*corpus.Manifest{}}
 	if err := s.claimFolder(); err != nil {
 		return err
 	}
@@ -119,7 +121,7 @@ func Run(ctx context.Context, c Config, out string, only []string, log io.Writer
 		}
 		if err := s.ensureMeasured(ctx, a, fmt.Sprintf("%d/%d", i+1, len(arms))); err != nil {
 			if ctx.Err() != nil {
-				return errors.New("offline study: interrupted; the same command with -resume goes on")
+				return errors.New("offline study: interrupted; the same command with -resume continues")
 			}
 			return fmt.Errorf("study arm %s: %w", a.Name, err)
 		}
@@ -134,8 +136,8 @@ func Run(ctx context.Context, c Config, out string, only []string, log io.Writer
 		}
 		results = append(results, r)
 	}
-	// One after the other, so that they compare whatever else a machine did while
-	// they were measured.
+	// Decisions are timed one arm after the other, so that the times compare, whatever
+	// else ran on the machine while the arms were measured.
 	s.logf("timing the decisions of %d arms", len(results))
 	for _, r := range results {
 		if r.DecisionUS, err = s.timeDecision(ctx, r.arm, r.Omegas); err != nil {
@@ -147,21 +149,33 @@ func Run(ctx context.Context, c Config, out string, only []string, log io.Writer
 
 // claimFolder keeps two studies from sharing a folder.
 func (s *study) claimFolder() error {
-	path := filepath.Join(s.outDir, "study.json")
 	want, err := json.MarshalIndent(s.Config, "", "  ")
 	if err != nil {
 		return err
 	}
+	path := filepath.Join(s.outDir, "study.json")
+	return writeOnce(path, string(want), func(string) error {
+		return fmt.Errorf("%s is a study with another configuration: give that one, or another -out", path)
+	})
+}
+
+// writeOnce writes a file that does not exist. Of one that exists it refuses another
+// content, with the error of mismatch.
+func writeOnce(path, want string, mismatch func(have string) error) error {
 	have, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return command.ReplaceFile(path, func(w io.Writer) error { _, err := w.Write(want); return err })
+		return command.ReplaceFile(path, func(w io.Writer) error { _, err := io.WriteString(w, want); return err })
 	case err != nil:
 		return fmt.Errorf("study: %w", err)
-	case string(have) != string(want):
-		return fmt.Errorf("%s is a study with another configuration: give its, or another -out", path)
+	case string(have) != want:
+		return mismatch(string(have))
 	}
 	return nil
+}
+
+func replaceJSON(path string, v any) error {
+	return command.ReplaceFile(path, func(w io.Writer) error { return json.NewEncoder(w).Encode(v) })
 }
 
 // ensureMeasured measures one arm, unless that has been done.
@@ -177,7 +191,7 @@ func (s *study) ensureMeasured(ctx context.Context, a *Arm, count string) error 
 	if err != nil {
 		return err
 	}
-	return command.ReplaceFile(s.resultPath(a), func(w io.Writer) error { return json.NewEncoder(w).Encode(r) })
+	return replaceJSON(s.resultPath(a), r)
 }
 
 func (s *study) logf(format string, a ...any) {
@@ -186,7 +200,7 @@ func (s *study) logf(format string, a ...any) {
 
 func (s *study) resultPath(a *Arm) string { return filepath.Join(s.outDir, a.Name, "result.json") }
 
-// resultHash names what an arm's result depends on besides the configuration.
+// resultHash identifies all that an arm's result depends on.
 func (s *study) resultHash(a *Arm) string {
 	parts := []any{a, s.Config}
 	if a.Kind == kindFlagship {
@@ -200,8 +214,8 @@ func (s *study) resultHash(a *Arm) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// readResult returns an arm's result, os.ErrNotExist if there is none that is of this
-// arm as it is now defined.
+// readResult returns an arm's result, os.ErrNotExist if there is none of this arm as
+// it is now defined.
 func (s *study) readResult(a *Arm) (*Result, error) {
 	raw, err := os.ReadFile(s.resultPath(a))
 	if err != nil {
@@ -218,10 +232,5 @@ func (s *study) readResult(a *Arm) (*Result, error) {
 	return &r, nil
 }
 
-// evaluationSeeds returns the first n of the seeds that judge.
-func evaluationSeeds(n int) (list []uint64) {
-	for i := range n {
-		list = append(list, seeds.EvaluationFirst+uint64(i))
-	}
-	return list
-}
+// evaluationSeeds returns the first n evaluation seeds.
+func evaluationSeeds(n int) []uint64 { return seeds.List(seeds.EvaluationFirst, n) }

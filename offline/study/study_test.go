@@ -15,11 +15,14 @@ import (
 
 	"prefdt/configs"
 	"prefdt/configs/cli"
+	"prefdt/inference"
+	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/inference/model"
 	"prefdt/inference/slot"
 	"prefdt/inference/token"
 	"prefdt/offline/pareto"
+	"prefdt/simbridge/world"
 )
 
 // The file of the defaults is the defaults.
@@ -33,7 +36,7 @@ func TestConfigFile(t *testing.T) {
 	}
 }
 
-// Every name that one part of the study gives another exists there.
+// Every name by which one part of the study refers to another exists there.
 func TestNames(t *testing.T) {
 	for _, grid := range []bool{false, true} {
 		c := Default()
@@ -42,7 +45,7 @@ func TestNames(t *testing.T) {
 		seen := map[string]bool{}
 		for _, a := range arms {
 			if seen[a.Name] {
-				t.Errorf("two arms are called %q", a.Name)
+				t.Errorf("two arms have the name %q", a.Name)
 			}
 			seen[a.Name] = true
 			if a.TrainingRun != "" && !slices.ContainsFunc(runs, func(r trainingRun) bool { return r.name == a.TrainingRun }) {
@@ -59,7 +62,7 @@ func TestNames(t *testing.T) {
 		}
 		for _, table := range c.tables() {
 			if !seen[table.baseline] {
-				t.Errorf("table %q is read against %q", table.name, table.baseline)
+				t.Errorf("table %q has the baseline %q, which is no arm", table.name, table.baseline)
 			}
 			for _, name := range table.arms {
 				if !seen[name] {
@@ -78,9 +81,9 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A hidden feature is zero whatever it reads, in statistics that a checkpoint
+// A hidden feature is zero whatever its value, in statistics that a checkpoint
 // would accept.
-func TestBlinded(t *testing.T) {
+func TestHiddenFeatures(t *testing.T) {
 	before := token.IdentityStatistics()
 	s, err := hideFeatures(before, token.Layout{Return: allowanceFeatures})
 	if err != nil || s.Check() != nil {
@@ -114,7 +117,7 @@ func tinyConfig() Config {
 	return c
 }
 
-// A study that was interrupted in the middle of a training run and goes on ends
+// A study that was interrupted in the middle of a training run and is resumed ends
 // with the files of one that was not; what is done is not done again.
 func TestResume(t *testing.T) {
 	if testing.Short() {
@@ -132,7 +135,7 @@ func TestResume(t *testing.T) {
 			stop()
 		}
 	})
-	if err := Run(ctx, c, parts, only, cut); err == nil || !strings.Contains(err.Error(), "-resume goes on") {
+	if err := Run(ctx, c, parts, only, cut); err == nil || !strings.Contains(err.Error(), "-resume continues") {
 		t.Fatalf("interrupted: %v", err)
 	}
 	if p, err := os.ReadFile(filepath.Join(parts, "train", "base", "log.csv")); err != nil || bytes.Count(p, []byte("\n")) != 51 {
@@ -224,6 +227,78 @@ func TestArms(t *testing.T) {
 	}
 }
 
+// The budgets that are drawn can be kept: under the shock the flagship ends on
+// them, not above.
+func TestTracedBudgetsAreKept(t *testing.T) {
+	c := Default()
+	s := &study{Config: c, world: world.Standard()}
+	var err error
+	if s.flagship, err = checkpoint.Load("../../configs/checkpoint"); err != nil {
+		t.Fatal(err)
+	}
+	p, err := s.prepareArm(t.Context(), &Arm{Kind: kindFlagship, Decoder: inference.DecoderDispatch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := s.world
+	at.Shock = world.Shock{FromSlot: shockSlot, Factor: shockFactor}
+	traces, err := traceBudgets(p, at, evaluationSeeds(5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, trace := range traces {
+		budget := trace.BudgetJ
+		if trace.ReviseSlot > 0 {
+			budget = trace.RevisedBudgetJ
+		}
+		last := at.Slots
+		if spent := trace.MeanJ[last]; math.Abs(spent/budget-1) > 1e-3 || len(trace.MeanJ) != last+1 {
+			t.Errorf("a budget of %v J ended on %v J", budget, spent)
+		}
+		for i := 1; i <= last; i++ {
+			if trace.MeanJ[i] < trace.MeanJ[i-1] || trace.MeanDelayS[i] < trace.MeanDelayS[i-1] {
+				t.Fatalf("slot %d: energy or delay fell", i)
+			}
+		}
+	}
+}
+
+// The interval of the error in gusts is that of the means over budgets by seed,
+// and there is none where errors by seed are missing.
+func TestGustInterval(t *testing.T) {
+	m := Metrics{BudgetAbsError: map[string]float64{}, BudgetBias: map[string]float64{}, OverBudgetRate: map[string]float64{}, GustErrorLow: math.NaN(), GustErrorHigh: math.NaN()}
+	m.addBudgets([]BudgetResult{{Perturbation: perturbationGusts, MeanAbsError: 0.02}, {Perturbation: perturbationNone, AbsErrors: []float64{1, 2}}})
+	if !math.IsNaN(m.GustErrorLow + m.GustErrorHigh) {
+		t.Errorf("an interval [%v, %v] of nothing", m.GustErrorLow, m.GustErrorHigh)
+	}
+	m.BudgetAbsError = map[string]float64{}
+	m.addBudgets([]BudgetResult{
+		{Perturbation: perturbationGusts, MeanAbsError: 0.02, AbsErrors: []float64{0.01, 0.02, 0.03}},
+		{Perturbation: perturbationGusts, MeanAbsError: 0.04, AbsErrors: []float64{0.03, 0.04, 0.05}},
+	})
+	if mean := m.BudgetAbsError[perturbationGusts]; math.Abs(mean-0.03) > 1e-12 || !(m.GustErrorLow >= 0.02 && m.GustErrorLow < mean && m.GustErrorHigh > mean && m.GustErrorHigh <= 0.04) {
+		t.Errorf("mean %v in [%v, %v]", mean, m.GustErrorLow, m.GustErrorHigh)
+	}
+}
+
+// Every size with an interval is drawn, and one without is not.
+func TestBySize(t *testing.T) {
+	s := &study{Config: Default()}
+	row := func(arm string, diff float64) Metrics {
+		return Metrics{Arm: arm, Parameters: 1000, HypervolumeDiff: diff, HypervolumeDiffLow: diff - 1e3, HypervolumeDiffHigh: diff + 1e3}
+	}
+	if panels := s.sizePanels([]Metrics{row(smallestSize, math.NaN())}); panels != nil {
+		t.Error("a size without an interval was drawn")
+	}
+	panels := s.sizePanels([]Metrics{row("base", math.NaN()), row(smallestSize, 2e3), row(s.contextArmName(5), -5e3)})
+	if len(panels) != 1 || panels[0].Y.Min > -0.006 || panels[0].Y.Max < 0.003 {
+		t.Fatalf("%d panels; the axis does not hold the intervals", len(panels))
+	}
+	if ticks := panels[0].X.Tick.Marker.Ticks(0, 1); len(ticks) != 2 {
+		t.Errorf("%d columns, want one for each width and depth: %v", len(ticks), ticks)
+	}
+}
+
 // A pool carries its contributors' hash: one more arm, or one more joule, is
 // another reference.
 func TestReferenceHash(t *testing.T) {
@@ -245,9 +320,9 @@ func TestReferenceHash(t *testing.T) {
 	}
 }
 
-// Beside a budget stand the entries of the setting that spends as much, less
+// Together with a budget come the entries of the setting that spends as much, less
 // what was realised; the energy entry is the budget's.
-func TestBeside(t *testing.T) {
+func TestPreferenceWithBudget(t *testing.T) {
 	scales := goal.Constants{EtaDelayS: 600, EtaEnergyJ: 12e3, Slots: 100, AircraftCount: 2,
 		Conditioner: goal.Conditioner{Omegas: []float64{0, 0.5, 1}, DelayS: []float64{90, 200, 700}, EnergyJ: []float64{39e3, 29e3, 27e3}},
 		SettingMap:  goal.SettingMap{Omegas: []float64{0, 1}}}
@@ -256,19 +331,19 @@ func TestBeside(t *testing.T) {
 	if err := g.SetBudget(34e3, goal.Target); err != nil {
 		t.Fatal(err)
 	}
-	seen := &recordingPolicy{}
-	b := &preferenceWithBudget{policy: seen, scales: &scales}
+	recorder := &recordingPolicy{}
+	b := &preferenceWithBudget{policy: recorder, scales: &scales}
 	b.Decide(&slot.Snapshot{}, g, &slot.Decision{})
-	if x := seen.objective; x.Budgeted() || math.Abs(x.Omega()-0.25) > 1e-9 || math.Abs(x.DelayToGoS()-145) > 1e-6 || x.EnergyToGoJ() != 34e3 {
-		t.Errorf("it read %+v", x.State())
+	if x := recorder.objective; x.Budgeted() || math.Abs(x.Omega()-0.25) > 1e-9 || math.Abs(x.DelayToGoS()-145) > 1e-6 || x.EnergyToGoJ() != 34e3 {
+		t.Errorf("its objective is %+v", x.State())
 	}
 	g.Settle(goal.Settlement{DelayS: 5, EnergyJ: 400, Flying: 2})
 	if err := g.SetBudget(30e3, goal.Target); err != nil {
 		t.Fatal(err)
 	}
 	b.Decide(&slot.Snapshot{}, g, &slot.Decision{})
-	if x := seen.objective; math.Abs(x.Omega()-0.25) > 1e-9 || math.Abs(x.DelayToGoS()-140) > 1e-6 || math.Abs(x.EnergyToGoJ()-29.6e3) > 1e-6 {
-		t.Errorf("after a slot and a revision it read %+v", x.State())
+	if x := recorder.objective; math.Abs(x.Omega()-0.25) > 1e-9 || math.Abs(x.DelayToGoS()-140) > 1e-6 || math.Abs(x.EnergyToGoJ()-29.6e3) > 1e-6 {
+		t.Errorf("after a slot and a revision its objective is %+v", x.State())
 	}
 }
 
