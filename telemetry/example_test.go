@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"log/slog"
 	"time"
 
 	"prefdt/simbridge/broker"
@@ -26,7 +27,7 @@ func ExampleClient() {
 
 	beacons := make(chan telemetry.Slot, 1)
 	user := telemetry.Client{
-		Broker: telemetry.Broker{URL: b.URL()}, Name: "user-1",
+		Broker: telemetry.Broker{URL: b.URL()}, Name: "user-1", Log: slog.New(slog.DiscardHandler),
 		Subscriptions: []telemetry.Subscription{{Filter: topics.Slot()}},
 		Handle: func(m telemetry.Message) {
 			if s, err := telemetry.DecodeSlot(m.Payload); err == nil { // each payload is checked
@@ -40,7 +41,8 @@ func ExampleClient() {
 	defer user.Close()
 
 	// What the leader publishes at the slot's start.
-	beacon, err := telemetry.Encode(telemetry.Slot{Slot: 17, SlotMS: 1000, Speed: 1, ReportByMS: 300, DecideByMS: 450})
+	beacon, err := telemetry.Encode(telemetry.Slot{Slot: 17, SlotMS: 1000, Speed: 1, ReportByMS: 300, DecideByMS: 450,
+		Offer: telemetry.Offer{PriceSPerJ: 0.01, Aircraft: []telemetry.OfferAircraft{{Number: 1, PositionM: [2]float64{410, 388}, CPUHz: 4e10, ExpectedUsers: 2.6}}}})
 	if err != nil {
 		log.Fatal(err)
 	}
