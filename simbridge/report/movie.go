@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	vgdraw "gonum.org/v1/plot/vg/draw"
@@ -25,11 +25,11 @@ import (
 // The moving picture: at most movieFrames slots of the flight, drawn at 72 dots
 // an inch, so that a point of vg is a pixel.
 const (
-	movieFrames = 50
+	movieFrames = 40
 	movieWidth  = 960
 	movieHeight = 480
 	mapWidth    = 456
-	frameCS     = 24  // hundredths of a second that a frame is shown
+	frameCS     = 30  // hundredths of a second that a frame is shown
 	lastFrameCS = 300 // and the last
 )
 
@@ -117,11 +117,18 @@ func drawFrame(f *Flight, row int) *image.Paletted {
 	}
 	left := mapPlot(&past)
 	left.Title.Text = "Where the aircraft are"
+	left.Legend = plot.NewLegend()
+	left.Y.Max = f.AreaM * 1.03
 	left.Draw(vgdraw.Crop(canvas, 4, mapWidth-movieWidth, 4, -4))
 	right := vgdraw.Crop(canvas, mapWidth+16, -8, 4, -8)
 	drawCrewView(&past, right)
-	curve := spentPlot(&past)
-	curve.Draw(vgdraw.Crop(right, 0, 0, 0, -crewViewHeight))
+	curves := []*plot.Plot{energyPlot(f, row+1), delayPlot(f, row+1)}
+	curves[0].Title.Text = ""
+	for _, p := range curves {
+		p.Legend = plot.NewLegend() // there is no room for one
+		p.Y.Tick.Marker, p.X.Label.Padding = fewTicks{}, 0
+	}
+	drawStacked(curves, vgdraw.Crop(right, 0, 0, 0, -crewViewHeight))
 
 	paletted := image.NewPaletted(image.Rect(0, 0, movieWidth, movieHeight), moviePalette())
 	quantize(paletted, picture.Image())
@@ -145,30 +152,27 @@ func quantize(to *image.Paletted, from draw.Image) {
 	}
 }
 
-const crewViewHeight = 232
+const crewViewHeight = 170
 
 // drawCrewView writes the lines of `ground watch`, from what the leader counted,
 // and beneath them the last thing that happened to the flight.
 func drawCrewView(f *Flight, canvas vgdraw.Canvas) {
 	var style text.Style
 	style.Handler = plot.DefaultTextHandler
-	style.Font.Typeface, style.Font.Size, style.Color = "Liberation", 12, chart.Black
+	style.Font.Typeface, style.Font.Size = "Liberation", 13
 	style.YAlign = text.YTop
-	write := func(y vg.Length, line string, variant string, c color.Color) {
-		style.Font.Variant, style.Color = "Mono", c
-		if variant != "" {
-			style.Font.Variant = "Sans"
-		}
+	write := func(y vg.Length, line string, variant font.Variant, c color.Color) {
+		style.Font.Variant, style.Color = variant, c
 		canvas.FillText(style, vg.Point{X: canvas.Min.X, Y: canvas.Max.Y - y}, line)
 	}
 	write(0, "What the crew sees (ground watch)", "Sans", chart.Black)
-	y := vg.Length(26)
+	y := vg.Length(24)
 	for _, line := range crewView(f) {
-		write(y, line, "", chart.Black)
-		y += 17
+		write(y, line, "Mono", chart.Black)
+		y += 18
 	}
 	if text, c := lastEvent(f); text != "" {
-		write(y+8, text, "", c)
+		write(y+6, text, "Mono", c)
 	}
 }
 
@@ -185,7 +189,7 @@ func crewView(f *Flight) []string {
 		fmt.Sprintf("slot %d of %d   %s", r.Slot, f.Slots, budget),
 		fmt.Sprintf("energy     spent %6.0f J   remaining %s", r.LeaderSpentJ, remaining),
 		fmt.Sprintf("   predicted end %6.0f J   floor %.0f J", r.LeaderPredictedEndJ, r.FloorJ),
-		fmt.Sprintf("slot       users heard %d   decision %.2f ms", r.ReportsReceived, r.DecisionMS),
+		fmt.Sprintf("slot       users %d   decision %.2f ms", r.ReportsReceived, r.DecisionMS),
 	}
 	spentJ := make([]float64, len(f.Trails))
 	for _, r := range f.Rows {
@@ -213,33 +217,20 @@ func lastEvent(f *Flight) (text string, c color.Color) {
 		}
 	}
 	if f.Shock != nil && f.Shock.Slot <= now && f.Shock.Slot >= latest {
-		return fmt.Sprintf("from slot %d flying costs x%.3g: nobody knew", f.Shock.Slot, f.Shock.Factor), chart.Red
+		return fmt.Sprintf("from slot %d flying costs x%.3g, unannounced", f.Shock.Slot, f.Shock.Factor), chart.Red
 	}
 	return text, c
 }
 
-// spentPlot is the joules spent so far, on axes that hold the whole flight.
-func spentPlot(f *Flight) *plot.Plot {
-	p := newPlot("", "slot (mission seconds)", "spent (kJ)")
-	spent, budget := plotter.XYs{{X: 0, Y: 0}}, plotter.XYs{}
-	top := 1.0
-	for _, b := range f.Budgets {
-		top = max(top, b.EnergyJ/1000)
-	}
-	for _, r := range f.Rows {
-		spent = append(spent, plotter.XY{X: float64(r.Slot + 1), Y: r.SpentJ / 1000})
-		if r.BudgetJ > 0 {
-			budget = append(budget, plotter.XY{X: float64(r.Slot), Y: r.BudgetJ / 1000}, plotter.XY{X: float64(r.Slot + 1), Y: r.BudgetJ / 1000})
+// fewTicks labels only every other value, for a low plot.
+type fewTicks struct{}
+
+// Ticks implements plot.Ticker.
+func (fewTicks) Ticks(low, high float64) (out []plot.Tick) {
+	for i, tick := range (chart.Ticks{}).Ticks(low, high) {
+		if i%2 == 0 {
+			out = append(out, tick)
 		}
-		top = max(top, r.SpentJ/1000)
 	}
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, max(float64(f.Slots), 1), 0, top*1.1
-	p.Add(
-		&plotter.Line{XYs: budget, LineStyle: vgdraw.LineStyle{Color: chart.Black, Width: 1.6}},
-		&plotter.Line{XYs: spent, LineStyle: vgdraw.LineStyle{Color: chart.Blue, Width: 2.2}},
-	)
-	if len(budget) > 0 {
-		chart.Note(p, "budget", budget[0].X, budget[0].Y, chart.Black, noteSize)
-	}
-	return p
+	return out
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"image/color"
-	"math"
 	"os"
 	"path/filepath"
 
@@ -22,7 +21,7 @@ var aircraftColours = chart.Palette[:6]
 
 func writePlots(folder string, f *Flight) error {
 	return cmp.Or(
-		saveStacked([]*plot.Plot{energyPlot(f), delayPlot(f)}, 24*vg.Centimeter, 22*vg.Centimeter, filepath.Join(folder, "energy.png")),
+		saveStacked([]*plot.Plot{energyPlot(f, len(f.Rows)), delayPlot(f, len(f.Rows))}, 24*vg.Centimeter, 22*vg.Centimeter, filepath.Join(folder, "energy.png")),
 		saveStacked([]*plot.Plot{mapPlot(f)}, 18*vg.Centimeter, 20.5*vg.Centimeter, filepath.Join(folder, "map.png")),
 		writeMovie(filepath.Join(folder, "flight.gif"), f),
 	)
@@ -73,7 +72,7 @@ func addLine(p *plot.Plot, label string, xy plotter.XYs, c color.Color, width vg
 	if label == "" {
 		return
 	}
-	if len(xy) < fewPoints {
+	if 0 < len(xy) && len(xy) < fewPoints {
 		points := &plotter.Scatter{XYs: xy, GlyphStyle: draw.GlyphStyle{Color: c, Radius: 3, Shape: draw.CircleGlyph{}}}
 		p.Add(points)
 		p.Legend.Add(label, l, points)
@@ -87,67 +86,63 @@ const (
 	noteSize  = 10
 )
 
-// addEvents marks the slots of the shock and of the budgets' revisions.
-func addEvents(p *plot.Plot, f *Flight, noteY float64) {
+// addEvents marks the shock, and the budgets' revisions, among the first rows.
+func addEvents(p *plot.Plot, f *Flight, rows int, noteY float64) {
 	mark := func(slot int, text string, c color.Color) {
+		if slot <= 0 || slot >= rows {
+			return
+		}
 		x := float64(slot)
 		addLine(p, "", plotter.XYs{{X: x, Y: p.Y.Min}, {X: x, Y: p.Y.Max}}, c, 1, 6, 4)
-		if text != "" {
-			chart.Note(p, text, x, noteY, c, noteSize)
-		}
+		chart.Note(p, text, x, noteY, c, noteSize)
 	}
 	for _, b := range f.Budgets {
-		if b.Slot > 0 {
-			mark(b.Slot, fmt.Sprintf("budget %.1f kJ", b.EnergyJ/1000), chart.Black)
-		}
+		mark(b.Slot, fmt.Sprintf("budget %.1f kJ", b.EnergyJ/1000), chart.Black)
 	}
 	if f.Shock != nil {
 		mark(f.Shock.Slot, fmt.Sprintf("flight power x%.3g", f.Shock.Factor), chart.Red)
 	}
 }
 
-// leaderMarks is every how many slots the leader's count is marked: beside the
-// line of the batteries, which a second line would cover.
+// leaderMarks is every how many slots the leader's count is marked: on the line
+// of the batteries, which a second line would hide.
 const leaderMarks = 10
 
-// energyPlot is the joules spent, against the budget as it was in each slot and
-// against the floor: a budget above the floor can be kept, one below it cannot.
-func energyPlot(f *Flight) *plot.Plot {
-	p := newPlot("Energy of the fleet, and the delay that it bought", "", "energy since slot 0 (kJ)")
+// energyPlot is the joules spent in the first rows of a flight, on axes for all
+// of it, against the budget and the floor as the leader had them in each slot: a
+// budget above the floor can be kept, one below it cannot.
+func energyPlot(f *Flight, rows int) *plot.Plot {
+	p := newPlot("Energy of the fleet, and the delay that it bought", "", "since slot 0 (kJ)")
 	var floor, budget, leader plotter.XYs
 	spent := plotter.XYs{{X: 0, Y: 0}}
 	top := 1.0
-	for _, r := range f.Rows {
-		x := float64(r.Slot + 1)
-		spent = append(spent, plotter.XY{X: x, Y: r.SpentJ / 1000})
+	for i, r := range f.Rows {
+		top = max(top, r.SpentJ/1000, r.FloorJ/1000, r.BudgetJ/1000)
+		if i >= rows {
+			continue
+		}
+		from, to := float64(r.Slot), float64(r.Slot+1)
+		spent = append(spent, plotter.XY{X: to, Y: r.SpentJ / 1000})
 		if r.FloorJ > 0 {
-			floor = append(floor, plotter.XY{X: x, Y: r.FloorJ / 1000})
+			floor = append(floor, plotter.XY{X: to, Y: r.FloorJ / 1000})
 		}
-		if (r.Slot+1)%max(1, min(leaderMarks, len(f.Rows)/2)) == 0 {
-			leader = append(leader, plotter.XY{X: x, Y: r.LeaderSpentJ / 1000})
+		if r.BudgetJ > 0 {
+			budget = append(budget, plotter.XY{X: from, Y: r.BudgetJ / 1000}, plotter.XY{X: to, Y: r.BudgetJ / 1000})
 		}
-		top = max(top, r.SpentJ/1000, r.FloorJ/1000)
-	}
-	end := float64(f.Slots)
-	for i, b := range f.Budgets {
-		from, to := float64(max(b.Slot, 0)), end
-		if i+1 < len(f.Budgets) {
-			to = float64(max(f.Budgets[i+1].Slot, 0))
+		if (r.Slot+1)%max(1, min(leaderMarks, f.Slots/2)) == 0 {
+			leader = append(leader, plotter.XY{X: to, Y: r.LeaderSpentJ / 1000})
 		}
-		top = max(top, b.EnergyJ/1000)
-		budget = append(budget, plotter.XY{X: from, Y: b.EnergyJ / 1000}, plotter.XY{X: to, Y: b.EnergyJ / 1000})
 	}
 	if len(budget) > 0 {
-		p.Add(&plotter.Line{XYs: budget, LineStyle: draw.LineStyle{Color: chart.Black, Width: 1.6}})
-		p.Legend.Add("budget", &plotter.Line{LineStyle: draw.LineStyle{Color: chart.Black, Width: 1.6}})
+		addLine(p, "budget", budget, chart.Black, 2.2)
 	}
 	if len(floor) > 0 {
-		addLine(p, "floor: the least that the mission can end on", floor, chart.Purple, 1.4, 4, 3)
+		addLine(p, "floor: the least that the mission can end on", floor, chart.Purple, 1.6, 4, 3)
 	}
 	addLine(p, "spent, from the batteries", spent, chart.Blue, 2.2)
 	addPoints(p, "spent, as the leader counts", leader, chart.Amber, draw.RingGlyph{}, 4)
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, max(end, 1)*1.02, 0, top*1.14
-	addEvents(p, f, top*1.06)
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, max(float64(f.Slots), 1)*1.02, 0, top*1.18
+	addEvents(p, f, rows, top*1.06)
 	p.Legend.XOffs, p.Legend.YOffs = -20, 14 // in the lower right, where a flight that spends its budget never is
 	return p
 }
@@ -197,12 +192,16 @@ func addPoints(p *plot.Plot, label string, xy plotter.XYs, c color.Color, shape 
 	}
 }
 
-// delayPlot is each slot's delay and its mean over ten slots.
-func delayPlot(f *Flight) *plot.Plot {
-	p := newPlot("", "slot (mission seconds)", "delay with penalties (s per slot)")
+// delayPlot is the delay of each of the first rows, and its mean over ten slots.
+func delayPlot(f *Flight, rows int) *plot.Plot {
+	p := newPlot("", "slot (mission seconds)", "delay (s per slot)")
 	each, mean := plotter.XYs{}, plotter.XYs{}
 	top := 1.0
 	for i, r := range f.Rows {
+		top = max(top, r.DelayS)
+		if i >= rows {
+			continue
+		}
 		each = append(each, plotter.XY{X: float64(r.Slot), Y: r.DelayS}, plotter.XY{X: float64(r.Slot + 1), Y: r.DelayS})
 		sum, n := 0.0, 0
 		for _, q := range f.Rows[max(0, i-9) : i+1] {
@@ -210,14 +209,11 @@ func delayPlot(f *Flight) *plot.Plot {
 			n++
 		}
 		mean = append(mean, plotter.XY{X: float64(r.Slot + 1), Y: sum / float64(n)})
-		top = math.Max(top, r.DelayS)
 	}
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, max(float64(f.Slots), 1)*1.02, 0, top*1.3
-	addEvents(p, f, top*1.05)
-	if len(each) > 0 {
-		addLine(p, "each slot", each, chart.Sky, 1)
-		addLine(p, "mean of ten slots", mean, chart.Blue, 2.2)
-	}
+	addEvents(p, f, rows, top*1.08)
+	addLine(p, "each slot, penalties included", each, chart.Sky, 1)
+	addLine(p, "mean of ten slots", mean, chart.Blue, 2.2)
 	p.Legend.Left, p.Legend.Top = true, true
 	p.Legend.XOffs, p.Legend.YOffs = 10, -6
 	return p

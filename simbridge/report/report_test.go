@@ -12,7 +12,7 @@ import (
 	"prefdt/inference/physics"
 )
 
-func TestSpread(t *testing.T) {
+func TestQuantiles(t *testing.T) {
 	for _, c := range []struct {
 		x        []float64
 		p50, p95 float64
