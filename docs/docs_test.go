@@ -365,29 +365,33 @@ func checkBlock(t *testing.T, folder string, b *block) {
 				t.Errorf("%s: no file %s", where, word)
 			}
 		}
-		program := strings.TrimPrefix(words[0], "bin/")
-		switch {
-		case slices.Contains(ours, program):
-			checkFlags(t, folder, where, program, words[1:])
-		case program == "make":
-			for _, target := range words[1:] {
-				if !strings.Contains(target, "=") && !strings.Contains(read(t, "Makefile"), "\n"+target+":") {
-					t.Errorf("%s: no target %s", where, target)
-				}
-			}
-		case program == "go":
-			for _, word := range words[1:] {
-				if strings.HasPrefix(word, "./") && !exists(strings.TrimSuffix(word, "/...")) {
-					t.Errorf("%s: no package %s", where, word)
-				}
-			}
-		case slices.Contains(theirs, program), strings.HasPrefix(program, "$"):
-		default:
-			t.Errorf("%s: what is %q?", where, program)
-		}
+		checkCommand(t, folder, where, words)
 		if reason == "ci" && !runInCI(t, line) {
 			t.Errorf("%s: .ci/run does not run %q", where, strings.TrimSpace(line))
 		}
+	}
+}
+
+// checkCommand checks one command: that there is its program, with its flags, its
+// target, its package.
+func checkCommand(t *testing.T, folder, where string, words []string) {
+	switch program := strings.TrimPrefix(words[0], "bin/"); {
+	case slices.Contains(ours, program):
+		checkFlags(t, folder, where, program, words[1:])
+	case program == "make":
+		for _, target := range words[1:] {
+			if !strings.Contains(target, "=") && !strings.Contains(read(t, "Makefile"), "\n"+target+":") {
+				t.Errorf("%s: no target %s", where, target)
+			}
+		}
+	case program == "go":
+		for _, word := range words[1:] {
+			if strings.HasPrefix(word, "./") && !exists(strings.TrimSuffix(word, "/...")) {
+				t.Errorf("%s: no package %s", where, word)
+			}
+		}
+	case !slices.Contains(theirs, program) && !strings.HasPrefix(program, "$"):
+		t.Errorf("%s: what is %q?", where, program)
 	}
 }
 

@@ -8,6 +8,7 @@
 package report
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/csv"
 	"encoding/json"
@@ -220,13 +221,16 @@ func writeFile(path string, raw []byte) error {
 	return nil
 }
 
-func writeSlots(path string, f *Flight) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("write slots: %w", err)
+// writeTable writes lines of comma-separated values, the first of them the names.
+func writeTable(path string, lines [][]string) error {
+	var text bytes.Buffer
+	if err := csv.NewWriter(&text).WriteAll(lines); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
 	}
-	defer file.Close()
-	w := csv.NewWriter(file)
+	return writeFile(path, text.Bytes())
+}
+
+func writeSlots(path string, f *Flight) error {
 	head := []string{"slot", "reports_expected", "reports_lost", "reports_heard", "tasks", "by_decision", "by_offer", "by_local",
 		"delay_s", "deadlines_missed", "spent_j", "leader_spent_j", "leader_end_j", "floor_j", "budget_j", "decision_ms"}
 	for m := range f.Trails {
@@ -234,62 +238,47 @@ func writeSlots(path string, f *Flight) error {
 			head = append(head, fmt.Sprintf("%s_%d", name, m+1))
 		}
 	}
-	w.Write(head)
+	lines := [][]string{head}
 	for _, r := range f.Rows {
-		line := []string{}
+		var line []string
 		for _, n := range []int{r.Slot, r.ReportsExpected, r.ReportsLost, r.ReportsReceived, r.Tasks, r.ByDecision, r.ByOffer, r.ByLocal} {
 			line = append(line, strconv.Itoa(n))
 		}
 		line = append(line, formatFloat(r.DelayS), strconv.Itoa(r.DeadlinesMissed))
-		for _, x := range []float64{r.SpentJ, r.LeaderSpentJ, r.LeaderPredictedEndJ, r.FloorJ, r.BudgetJ, r.DecisionMS} {
-			line = append(line, formatFloat(x))
-		}
+		line = appendFloats(line, r.SpentJ, r.LeaderSpentJ, r.LeaderPredictedEndJ, r.FloorJ, r.BudgetJ, r.DecisionMS)
 		for m := range f.Trails {
-			for _, x := range []float64{r.FlightJ[m], r.EdgeJ[m], r.Position[m].EastM, r.Position[m].NorthM, r.SpeedMPS[m]} {
-				line = append(line, formatFloat(x))
-			}
+			line = appendFloats(line, r.FlightJ[m], r.EdgeJ[m], r.Position[m].EastM, r.Position[m].NorthM, r.SpeedMPS[m])
 		}
-		w.Write(line)
+		lines = append(lines, line)
 	}
-	w.Flush()
-	if err := cmp.Or(w.Error(), file.Close()); err != nil {
-		return fmt.Errorf("write slots: %w", err)
+	return writeTable(path, lines)
+}
+
+func writeLatencies(path string, f *Flight) error {
+	head := []string{"slot", "beacon_jitter_ms", "decisions", "late", "decision_p50_ms", "decision_p95_ms", "decision_max_ms", "setpoint_jitter_p50_ms", "setpoint_jitter_p95_ms", "setpoint_jitter_max_ms"}
+	for m := range f.Trails {
+		head = append(head, fmt.Sprintf("setpoint_ms_%d", m+1))
 	}
-	return nil
+	lines := [][]string{head}
+	for _, d := range f.Latencies {
+		line := []string{strconv.Itoa(d.Slot), formatFloat(d.BeaconJitterMS), strconv.Itoa(d.Decisions), strconv.Itoa(d.LateDecisions)}
+		line = appendFloats(line, d.DecisionMS.P50, d.DecisionMS.P95, d.DecisionMS.Max, d.SetpointJitterMS.P50, d.SetpointJitterMS.P95, d.SetpointJitterMS.Max)
+		lines = append(lines, appendFloats(line, d.FirstSetpointMS...))
+	}
+	return writeTable(path, lines)
 }
 
 // formatFloat keeps every digit: the totals of aircraft and slots are exact.
 func formatFloat(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
-func writeLatencies(path string, f *Flight) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("write latencies: %w", err)
-	}
-	defer file.Close()
-	w := csv.NewWriter(file)
-	head := []string{"slot", "beacon_jitter_ms", "decisions", "late", "decision_p50_ms", "decision_p95_ms", "decision_max_ms", "setpoint_jitter_p50_ms", "setpoint_jitter_p95_ms", "setpoint_jitter_max_ms"}
-	for m := range f.Trails {
-		head = append(head, fmt.Sprintf("setpoint_ms_%d", m+1))
-	}
-	w.Write(head)
-	for _, d := range f.Latencies {
-		line := []string{strconv.Itoa(d.Slot), formatFloat(d.BeaconJitterMS), strconv.Itoa(d.Decisions), strconv.Itoa(d.LateDecisions)}
-		for _, x := range []float64{d.DecisionMS.P50, d.DecisionMS.P95, d.DecisionMS.Max, d.SetpointJitterMS.P50, d.SetpointJitterMS.P95, d.SetpointJitterMS.Max} {
-			line = append(line, formatFloat(x))
+// appendFloats leaves the field of a NaN empty.
+func appendFloats(line []string, values ...float64) []string {
+	for _, x := range values {
+		if math.IsNaN(x) {
+			line = append(line, "")
+			continue
 		}
-		for _, x := range d.FirstSetpointMS {
-			if math.IsNaN(x) {
-				line = append(line, "")
-				continue
-			}
-			line = append(line, formatFloat(x))
-		}
-		w.Write(line)
+		line = append(line, formatFloat(x))
 	}
-	w.Flush()
-	if err := cmp.Or(w.Error(), file.Close()); err != nil {
-		return fmt.Errorf("write latencies: %w", err)
-	}
-	return nil
+	return line
 }
