@@ -39,10 +39,13 @@ func ExampleLedger() {
 		log.Fatal(err)
 	}
 	fmt.Println(found.Mission, found.Phase)
-	restarted.Rows(func(r account.Row) error {
+	flights, err := restarted.Flights()
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, r := range flights[0].Rows {
 		fmt.Printf("slot %d of %s: %g J, %g s\n", r.Slot, r.Mission, r.EnergyJ, r.DelayS)
-		return nil
-	})
+	}
 	// Output:
 	// m-1 flying
 	// slot 0 of m-1: 412.5 J, 1.9 s
