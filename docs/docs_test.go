@@ -17,6 +17,10 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"prefdt/configs"
+	"prefdt/firmware/config"
+	"prefdt/simbridge/world"
 )
 
 const root = ".."
@@ -167,12 +171,13 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// block is a fenced block of shell commands.
+// block is a fenced block.
 type block struct {
-	path  string
-	line  int
-	marks []string // after "sh"
-	text  string
+	path     string
+	line     int
+	language string
+	marks    []string // after the language
+	text     string
 }
 
 func (b *block) mark(name string) (value string, marked bool) {
@@ -184,35 +189,61 @@ func (b *block) mark(name string) (value string, marked bool) {
 	return "", false
 }
 
-// shellBlocks returns the shell blocks of a document. Any other block has a
-// language of its own, so that no command hides in one.
-func shellBlocks(t *testing.T, path string) (blocks []block) {
+var commandPattern = regexp.MustCompile(`^ {4}(make|bin/|go |ground |leader |offline |simbridge )`)
+
+// blocks returns the fenced blocks of a document. Each has a language, so that no
+// command hides in one.
+func blocks(t *testing.T, path string) (all []block) {
 	var b *block
-	fenced := false
 	for i, line := range strings.Split(read(t, path), "\n") {
+		info, fence := strings.CutPrefix(line, "```")
 		switch {
-		case !strings.HasPrefix(line, "```"):
-			if b != nil {
-				b.text += line + "\n"
-			} else if command := strings.TrimPrefix(line, "    "); !fenced && command != line && regexp.MustCompile(`^(make|bin/|go |ground |leader |offline |simbridge )`).MatchString(command) {
-				t.Errorf("%s:%d: a command outside of a fenced block: %s", path, i+1, command)
-			}
-		case fenced:
-			if b != nil {
-				blocks = append(blocks, *b)
-			}
-			b, fenced = nil, false
-		default:
-			fenced = true
-			words := strings.Fields(strings.TrimPrefix(line, "```"))
-			if len(words) == 0 {
+		case fence && b == nil:
+			words := append(strings.Fields(info), "")
+			if words[0] == "" {
 				t.Errorf("%s:%d: a block without a language", path, i+1)
-			} else if words[0] == "sh" {
-				b = &block{path: path, line: i + 1, marks: words[1:]}
+			}
+			b = &block{path: path, line: i + 1, language: words[0], marks: words[1:]}
+		case fence:
+			all = append(all, *b)
+			b = nil
+		case b != nil:
+			b.text += line + "\n"
+		case commandPattern.MatchString(line):
+			t.Errorf("%s:%d: a command outside of a fenced block: %s", path, i+1, line)
+		}
+	}
+	return all
+}
+
+// Fragments of configurations have keys that there are.
+func TestConfigurations(t *testing.T) {
+	found := 0
+	for _, path := range documents(t) {
+		for _, b := range blocks(t, path) {
+			if b.language != "yaml" {
+				continue
+			}
+			found++
+			var c any
+			if _, marked := b.mark("leader"); marked {
+				defaults := config.Defaults()
+				c = &defaults
+			} else if _, marked := b.mark("world"); marked {
+				standard := world.Standard()
+				c = &standard
+			} else {
+				t.Errorf("%s:%d: whose configuration is it? want yaml leader or yaml world", b.path, b.line)
+				continue
+			}
+			if err := configs.Decode([]byte(b.text), c); err != nil {
+				t.Errorf("%s:%d: %v", b.path, b.line, err)
 			}
 		}
 	}
-	return blocks
+	if found < 2 {
+		t.Errorf("%d fragments found", found)
+	}
 }
 
 // runs reports whether the block's commands are run here, and not only checked.
@@ -245,7 +276,10 @@ func TestCommands(t *testing.T) {
 	run, checked := 0, 0
 	for _, path := range documents(t) {
 		var script strings.Builder
-		for _, b := range shellBlocks(t, path) {
+		for _, b := range blocks(t, path) {
+			if b.language != "sh" {
+				continue
+			}
 			if !b.runs() {
 				checkBlock(t, folder, &b)
 				checked++
