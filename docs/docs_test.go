@@ -1,5 +1,5 @@
 // Package docs holds what people read. Its test runs the commands in it, and checks
-// that what one document says of others, and of the programs, is so.
+// links, lengths, fragments of configurations, and references to documents.
 package docs
 
 import (
@@ -374,11 +374,11 @@ func runScript(t *testing.T, folder, script string) {
 	}
 }
 
-// programs of this repository, and commands of a shell or a system that are taken
-// as they are.
+// What a checked block may call: programs of this repository, whose flags are
+// checked, and commands of the shell and the system, which are not.
 var (
-	ours   = []string{"leader", "simbridge", "offline", "ground"}
-	theirs = strings.Fields("apt-get cd export install journalctl kill mkdir mosquitto rm sudoedit systemctl")
+	programs       = []string{"leader", "simbridge", "offline", "ground"}
+	systemCommands = strings.Fields("apt-get cd export install journalctl kill mkdir mosquitto rm sudoedit systemctl")
 )
 
 // checkBlock checks the commands of a block without running them.
@@ -410,7 +410,7 @@ func checkBlock(t *testing.T, folder string, b *block) {
 // target, its package.
 func checkCommand(t *testing.T, folder, where string, words []string) {
 	switch program := strings.TrimPrefix(words[0], "bin/"); {
-	case slices.Contains(ours, program):
+	case slices.Contains(programs, program):
 		checkFlags(t, folder, where, program, words[1:])
 	case program == "make":
 		for _, target := range words[1:] {
@@ -424,7 +424,7 @@ func checkCommand(t *testing.T, folder, where string, words []string) {
 				t.Errorf("%s: no package %s", where, word)
 			}
 		}
-	case !slices.Contains(theirs, program) && !strings.HasPrefix(program, "$"):
+	case !slices.Contains(systemCommands, program) && !strings.HasPrefix(program, "$"):
 		t.Errorf("%s: what is %q?", where, program)
 	}
 }
