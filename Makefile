@@ -8,13 +8,13 @@ offline_PKG = ./offline
 ground_PKG = ./telemetry/ground
 LDFLAGS = -s -w
 
-# The pipeline's folders and sizes; see README, "For the researcher".
+# The pipeline's folders and sizes; see docs/researcher.md.
 OUT ?= out/pipeline
 FLIGHTS ?= 64000
 STEPS ?= 4000
 CHECKPOINT ?= configs/checkpoint
 
-.PHONY: help run test race fuzz bench build arm64 armv7 deb lint checkpoint study clean
+.PHONY: help run test race fuzz bench build arm64 armv7 deb lint checkpoint study pictures clean
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,7 +24,7 @@ run: build ## fly a mission: broker, users, autopilots, leader; ends by itself i
 
 # What flies in real time goes first, one package at a time: two flights on the
 # same cores would be late for each other.
-FLYING = ./firmware/... ./simbridge/... ./telemetry/...
+FLYING = ./firmware/... ./simbridge/... ./telemetry/... ./docs
 test: ## all tests
 	$(GO) test -p 1 $(FLYING)
 	$(GO) test ./configs/... ./inference/... ./offline/...
@@ -44,7 +44,8 @@ fuzz: ## every fuzz target in turn, FUZZTIME=10m each; FUZZ=Budget for those so 
 	@grep -ro --include=*_test.go '^func Fuzz[A-Za-z]*' . | sed 's,/[^/]*:func , ,' | grep '$(FUZZ)' | sort | while read dir target; do \
 		echo "$$dir $$target"; $(GO) test $$dir -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x || exit 1; done
 
-bench: build arm64 armv7 ## what products, step, rollout, training and leader cost; PREFDT_ORT adds ONNX Runtime's
+bench: build arm64 armv7 ## Go's benchmarks, for benchstat; then step, rollout and leader, with PREFDT_ORT beside ONNX Runtime
+	$(GO) test -run '^$$' -bench . -benchtime 0.2s ./inference/... ./telemetry ./simbridge/world ./offline/...
 	bin/offline bench
 
 build: $(PROGRAMS:%=bin/%) ## leader, simbridge, offline and ground for this machine, into bin/
@@ -94,8 +95,12 @@ checkpoint: bin/offline ## search, corpus, training, calibration, export and eva
 	@test $(CHECKPOINT) != configs/checkpoint || $(GO) test ./offline/rollout -run TestParity -record # what other processors are held to
 	@test $(CHECKPOINT) != configs/checkpoint || $(GO) test ./offline/evaluate -run Recorded -record
 
-study: bin/offline ## the comparison of all arms on one protocol, resumable; see README
+study: bin/offline ## the comparison of all arms on one protocol, resumable; see docs/researcher.md
 	bin/offline study -out out/study -resume
+
+pictures: build ## fly the demonstration and draw docs/images anew
+	bin/simbridge fly -config configs/fly.yaml -out out/pictures
+	cp out/pictures/flight.gif out/pictures/energy.png docs/images/
 
 clean: ## remove what was built and flown
 	rm -rf bin out

@@ -47,7 +47,7 @@ func TestShippedFlights(t *testing.T) {
 }
 
 // The files of a flight with PX4 agree with one another: the leader's, the
-// simulator's, and the homes on README's command lines.
+// simulator's, and the homes on the command lines of docs/integrator.md.
 func TestPX4FilesAgree(t *testing.T) {
 	c := fly.Default()
 	if err := configs.Load("../configs/px4.yaml", &c); err != nil {
@@ -81,13 +81,13 @@ func TestPX4FilesAgree(t *testing.T) {
 			t.Errorf("aircraft %d: %+v, the leader's %+v", i+1, a, l)
 		}
 	}
-	if raw, err = os.ReadFile("../README.md"); err != nil {
+	if raw, err = os.ReadFile("../docs/integrator.md"); err != nil {
 		t.Fatal(err)
 	}
 	number := func(pattern string) float64 {
 		found := regexp.MustCompile(pattern).FindSubmatch(raw)
 		if found == nil {
-			t.Fatalf("README has no %s", pattern)
+			t.Fatalf("docs/integrator.md has no %s", pattern)
 		}
 		x, err := strconv.ParseFloat(string(found[1]), 64)
 		if err != nil {

@@ -1,5 +1,8 @@
-// Package chart is the look of our plots: colours, ticks, a plot without data,
-// and notes on it. What is drawn comes from a flight's report or a study.
+// Package chart is what all plots of the repository have in common: colours, ticks,
+// a plot without data, and notes on it.
+//
+// Inputs: titles, axes and values. Outputs: gonum plots. simbridge/report and
+// offline/study draw with it.
 package chart
 
 import (
@@ -24,7 +27,7 @@ var (
 	Amber  = color.RGBA{0xe6, 0x9f, 0x00, 0xff}
 	Sky    = color.RGBA{0x56, 0xb4, 0xe9, 0xff}
 
-	// Palette is the order in which several of a kind take colours.
+	// Palette is the order in which curves of one kind take colours.
 	Palette = []color.RGBA{Blue, Red, Green, Purple, Amber, Sky, Black, Grey}
 )
 
@@ -73,9 +76,9 @@ func (t Ticks) Ticks(low, high float64) (out []plot.Tick) {
 	return out
 }
 
-// Note writes words at a point.
-func Note(p *plot.Plot, words string, x, y float64, c color.Color, size vg.Length) {
-	labels, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: x, Y: y}}, Labels: []string{words}})
+// Note writes a text at a point.
+func Note(p *plot.Plot, note string, x, y float64, c color.Color, size vg.Length) {
+	labels, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: x, Y: y}}, Labels: []string{note}})
 	if err != nil {
 		return // only of mismatched lengths
 	}

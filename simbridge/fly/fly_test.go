@@ -160,7 +160,7 @@ func TestMission(t *testing.T) {
 			t.Errorf("aircraft %d: current x voltage %v J of %v", m+1, craft.integratedJ, total)
 		}
 	}
-	for _, name := range []string{"energy.png", "map.png", "delay.png"} {
+	for _, name := range []string{"energy.png", "map.png"} {
 		f, err := os.Open(filepath.Join(c.Out, name))
 		if err != nil {
 			t.Fatal(err)

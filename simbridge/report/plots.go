@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"fmt"
 	"image/color"
-	"math"
+	"os"
 	"path/filepath"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
 
 	"prefdt/simbridge/chart"
 )
@@ -20,17 +21,37 @@ var aircraftColours = chart.Palette[:6]
 
 func writePlots(folder string, f *Flight) error {
 	return cmp.Or(
-		savePlot(energyPlot(f), 24*vg.Centimeter, 14*vg.Centimeter, filepath.Join(folder, "energy.png")),
-		savePlot(mapPlot(f), 18*vg.Centimeter, 20.5*vg.Centimeter, filepath.Join(folder, "map.png")),
-		savePlot(delayPlot(f), 24*vg.Centimeter, 12*vg.Centimeter, filepath.Join(folder, "delay.png")),
+		saveStacked([]*plot.Plot{energyPlot(f, len(f.Rows)), delayPlot(f, len(f.Rows))}, 24*vg.Centimeter, 22*vg.Centimeter, filepath.Join(folder, "energy.png")),
+		saveStacked([]*plot.Plot{mapPlot(f)}, 18*vg.Centimeter, 20.5*vg.Centimeter, filepath.Join(folder, "map.png")),
+		writeMovie(filepath.Join(folder, "flight.gif"), f),
 	)
 }
 
-func savePlot(p *plot.Plot, width, height vg.Length, path string) error {
-	if err := p.Save(width, height, path); err != nil {
+// saveStacked writes plots one above the other, their axes in line.
+func saveStacked(plots []*plot.Plot, width, height vg.Length, path string) error {
+	image := vgimg.New(width, height)
+	drawStacked(plots, draw.New(image))
+	file, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("plot: %w", err)
+	}
+	defer file.Close()
+	_, err = vgimg.PngCanvas{Canvas: image}.WriteTo(file)
+	if err := cmp.Or(err, file.Close()); err != nil {
 		return fmt.Errorf("plot %s: %w", path, err)
 	}
 	return nil
+}
+
+func drawStacked(plots []*plot.Plot, canvas draw.Canvas) {
+	rows := make([][]*plot.Plot, len(plots))
+	for i, p := range plots {
+		rows[i] = []*plot.Plot{p}
+	}
+	tiles := draw.Tiles{Rows: len(rows), Cols: 1, PadY: 12, PadRight: 6, PadTop: 4, PadBottom: 2}
+	for i, row := range plot.Align(rows, tiles, canvas) {
+		plots[i].Draw(row[0])
+	}
 }
 
 func newPlot(title, x, y string) *plot.Plot {
@@ -43,63 +64,85 @@ func newPlot(title, x, y string) *plot.Plot {
 	return p
 }
 
-// addLine adds a line to a plot, and to its legend unless the label is empty.
+// addLine adds a line to a plot, and to its legend unless the label is empty. A
+// line of few points has a marker on each: one point alone would not be seen.
 func addLine(p *plot.Plot, label string, xy plotter.XYs, c color.Color, width vg.Length, dashes ...vg.Length) {
 	l := &plotter.Line{XYs: xy, LineStyle: draw.LineStyle{Color: c, Width: width, Dashes: dashes}}
 	p.Add(l)
-	if label != "" {
-		p.Legend.Add(label, l)
+	if label == "" {
+		return
+	}
+	if 0 < len(xy) && len(xy) < fewPoints {
+		points := &plotter.Scatter{XYs: xy, GlyphStyle: draw.GlyphStyle{Color: c, Radius: 3, Shape: draw.CircleGlyph{}}}
+		p.Add(points)
+		p.Legend.Add(label, l, points)
+		return
+	}
+	p.Legend.Add(label, l)
+}
+
+const (
+	fewPoints = 16
+	noteSize  = 10
+)
+
+// addEvents marks the shock, and the budgets' revisions, among the first rows.
+func addEvents(p *plot.Plot, f *Flight, rows int, noteY float64) {
+	mark := func(slot int, text string, c color.Color) {
+		if slot <= 0 || slot >= rows {
+			return
+		}
+		x := float64(slot)
+		addLine(p, "", plotter.XYs{{X: x, Y: p.Y.Min}, {X: x, Y: p.Y.Max}}, c, 1, 6, 4)
+		chart.Note(p, text, x, noteY, c, noteSize)
+	}
+	for _, b := range f.Budgets {
+		mark(b.Slot, fmt.Sprintf("budget %.1f kJ", b.EnergyJ/1000), chart.Black)
+	}
+	if f.Shock != nil {
+		mark(f.Shock.Slot, fmt.Sprintf("flight power x%.3g", f.Shock.Factor), chart.Red)
 	}
 }
 
-const noteSize = 10
+// leaderMarks is every how many slots the leader's count is marked: on the line
+// of the batteries, which a second line would hide.
+const leaderMarks = 10
 
-// energyPlot is the joules spent against the budget as it stood in each slot.
-func energyPlot(f *Flight) *plot.Plot {
-	p := newPlot("Energy of the fleet against its budget", "slot (mission seconds)", "energy since slot 0 (kJ)")
-	spent, leader := plotter.XYs{{X: 0, Y: 0}}, plotter.XYs{{X: 0, Y: 0}}
-	for _, r := range f.Rows {
-		spent = append(spent, plotter.XY{X: float64(r.Slot + 1), Y: r.SpentJ / 1000})
-		leader = append(leader, plotter.XY{X: float64(r.Slot + 1), Y: r.LeaderSpentJ / 1000})
-	}
-	end := float64(f.Slots)
-	top := spent[len(spent)-1].Y
-	budget := plotter.XYs{}
-	for i, b := range f.Budgets {
-		from, to := float64(max(b.Slot, 0)), end
-		if i+1 < len(f.Budgets) {
-			to = float64(max(f.Budgets[i+1].Slot, 0))
+// energyPlot is the joules spent in the first rows of a flight, on axes for all
+// of it, against the budget and the floor as the leader had them in each slot: a
+// budget above the floor can be kept, one below it cannot.
+func energyPlot(f *Flight, rows int) *plot.Plot {
+	p := newPlot("Energy of the fleet, and the delay that it bought", "", "since slot 0 (kJ)")
+	var floor, budget, leader plotter.XYs
+	spent := plotter.XYs{{X: 0, Y: 0}}
+	top := 1.0
+	for i, r := range f.Rows {
+		top = max(top, r.SpentJ/1000, r.FloorJ/1000, r.BudgetJ/1000)
+		if i >= rows {
+			continue
 		}
-		y := b.EnergyJ / 1000
-		top = max(top, y)
-		budget = append(budget, plotter.XY{X: from, Y: y}, plotter.XY{X: to, Y: y})
+		from, to := float64(r.Slot), float64(r.Slot+1)
+		spent = append(spent, plotter.XY{X: to, Y: r.SpentJ / 1000})
+		if r.FloorJ > 0 {
+			floor = append(floor, plotter.XY{X: to, Y: r.FloorJ / 1000})
+		}
+		if r.BudgetJ > 0 {
+			budget = append(budget, plotter.XY{X: from, Y: r.BudgetJ / 1000}, plotter.XY{X: to, Y: r.BudgetJ / 1000})
+		}
+		if (r.Slot+1)%max(1, min(leaderMarks, f.Slots/2)) == 0 {
+			leader = append(leader, plotter.XY{X: to, Y: r.LeaderSpentJ / 1000})
+		}
+	}
+	if len(budget) > 0 {
+		addLine(p, "budget", budget, chart.Black, 2.2)
+	}
+	if len(floor) > 0 {
+		addLine(p, "floor: the least that the mission can end on", floor, chart.Purple, 1.6, 4, 3)
 	}
 	addLine(p, "spent, from the batteries", spent, chart.Blue, 2.2)
-	addLine(p, "spent, as the leader counts", leader, chart.Amber, 1.4, 5, 4)
-	if len(budget) > 0 {
-		addLine(p, "budget", budget, chart.Black, 1.6)
-		// Spending the last budget evenly from when it was set.
-		last := f.Budgets[len(f.Budgets)-1]
-		from := float64(max(last.Slot, 0))
-		at := 0.0
-		for _, xy := range spent {
-			if xy.X <= from {
-				at = xy.Y
-			}
-		}
-		addLine(p, "even pace to the budget", plotter.XYs{{X: from, Y: at}, {X: end, Y: last.EnergyJ / 1000}}, chart.Grey, 1.4, 2, 3)
-	}
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, end*1.02, 0, top*1.12
-	for _, b := range f.Budgets {
-		if b.Slot > 0 {
-			chart.Note(p, fmt.Sprintf("revised to %.1f kJ", b.EnergyJ/1000), float64(b.Slot), b.EnergyJ/1000+0.012*top, chart.Black, noteSize)
-		}
-	}
-	if f.Shock != nil {
-		x := float64(f.Shock.Slot)
-		addLine(p, "", plotter.XYs{{X: x, Y: 0}, {X: x, Y: top * 1.12}}, chart.Red, 1.2, 6, 4)
-		chart.Note(p, fmt.Sprintf("flight power x%.3g", f.Shock.Factor), x, 0.03*top, chart.Red, noteSize)
-	}
+	addPoints(p, "spent, as the leader counts", leader, chart.Amber, draw.RingGlyph{}, 4)
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, max(float64(f.Slots), 1)*1.02, 0, top*1.18
+	addEvents(p, f, rows, top*1.06)
 	p.Legend.XOffs, p.Legend.YOffs = -20, 14 // in the lower right, where a flight that spends its budget never is
 	return p
 }
@@ -149,12 +192,16 @@ func addPoints(p *plot.Plot, label string, xy plotter.XYs, c color.Color, shape 
 	}
 }
 
-// delayPlot is each slot's delay and its mean over ten slots.
-func delayPlot(f *Flight) *plot.Plot {
-	p := newPlot("Delay of the users' tasks", "slot (mission seconds)", "delay with penalties (s per slot)")
+// delayPlot is the delay of each of the first rows, and its mean over ten slots.
+func delayPlot(f *Flight, rows int) *plot.Plot {
+	p := newPlot("", "slot (mission seconds)", "delay (s per slot)")
 	each, mean := plotter.XYs{}, plotter.XYs{}
-	top := 0.0
+	top := 1.0
 	for i, r := range f.Rows {
+		top = max(top, r.DelayS)
+		if i >= rows {
+			continue
+		}
 		each = append(each, plotter.XY{X: float64(r.Slot), Y: r.DelayS}, plotter.XY{X: float64(r.Slot + 1), Y: r.DelayS})
 		sum, n := 0.0, 0
 		for _, q := range f.Rows[max(0, i-9) : i+1] {
@@ -162,26 +209,11 @@ func delayPlot(f *Flight) *plot.Plot {
 			n++
 		}
 		mean = append(mean, plotter.XY{X: float64(r.Slot + 1), Y: sum / float64(n)})
-		top = max(top, r.DelayS)
 	}
-	if len(each) == 0 {
-		return p
-	}
-	addLine(p, "each slot", each, chart.Sky, 1)
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, max(float64(f.Slots), 1)*1.02, 0, top*1.3
+	addEvents(p, f, rows, top*1.08)
+	addLine(p, "each slot, penalties included", each, chart.Sky, 1)
 	addLine(p, "mean of ten slots", mean, chart.Blue, 2.2)
-	top = math.Max(top*1.2, 1)
-	if f.Shock != nil {
-		x := float64(f.Shock.Slot)
-		addLine(p, "", plotter.XYs{{X: x, Y: 0}, {X: x, Y: top}}, chart.Red, 1.2, 6, 4)
-		chart.Note(p, fmt.Sprintf("flight power x%.3g", f.Shock.Factor), x, top*0.9, chart.Red, noteSize)
-	}
-	for _, b := range f.Budgets {
-		if x := float64(b.Slot); b.Slot > 0 {
-			addLine(p, "", plotter.XYs{{X: x, Y: 0}, {X: x, Y: top}}, chart.Black, 1.2, 6, 4)
-			chart.Note(p, fmt.Sprintf("budget %.1f kJ", b.EnergyJ/1000), x, top*0.9, chart.Black, noteSize)
-		}
-	}
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, float64(f.Slots)*1.02, 0, top
 	p.Legend.Left, p.Legend.Top = true, true
 	p.Legend.XOffs, p.Legend.YOffs = 10, -6
 	return p

@@ -1,9 +1,14 @@
 // Package report writes down what a simulated flight was: summary.json for
-// programs, slots.csv for spreadsheets, plots for people. It comes after the
-// last slot and sees the truth of the world beside what the leader said.
+// programs, slots.csv and latency.csv for spreadsheets, energy.png, map.png and
+// the moving flight.gif for people.
+//
+// Inputs: a Flight, the truth of the simulated world beside what the leader
+// counted. Outputs: those files in one folder. simbridge/fly calls Write once,
+// after the last slot.
 package report
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/csv"
 	"encoding/json"
@@ -17,14 +22,14 @@ import (
 	"prefdt/inference/physics"
 )
 
-// Flight is everything there is to tell.
+// Flight is all that a report is made of.
 type Flight struct {
 	Summary   Summary
 	Rows      []Row // by slot
 	Latencies []SlotLatency
 	Trails    [][]physics.Position
 	Users     []physics.Position
-	Budgets   []Budget // in the order they took effect
+	Budgets   []Budget // accepted, in the order they took effect
 	Shock     *Shock
 	AreaM     float64
 	Slots     int // T
@@ -36,7 +41,7 @@ type Budget struct {
 	EnergyJ float64
 }
 
-// Shock is the propulsion multiplier of the world.
+// Shock is the world's propulsion multiplier from a slot on.
 type Shock struct {
 	Slot   int
 	Factor float64
@@ -45,20 +50,20 @@ type Shock struct {
 // Row is one slot.
 type Row struct {
 	Slot                         int
-	ReportsExpected, ReportsLost int // reports
+	ReportsExpected, ReportsLost int
 	ReportsReceived              int // by the leader
 	Tasks                        int
 	ByDecision                   int
 	ByOffer                      int
 	ByLocal                      int
 	DelayS                       float64
-	DeadlinesMissed              int // deadlines
+	DeadlinesMissed              int
 	FlightJ, EdgeJ               []float64
 	Position                     []physics.Position // at the slot's start
 	SpeedMPS                     []float64
-	SpentJ                       float64 // truly, from slot 0 to this slot's end
-	LeaderSpentJ                 float64 // the leader's account of it
-	LeaderPredictedEndJ          float64 // its prediction
+	SpentJ                       float64 // by the simulated batteries, from slot 0 to this slot's end
+	LeaderSpentJ                 float64 // the same, by the leader's status
+	LeaderPredictedEndJ          float64
 	FloorJ                       float64
 	BudgetJ                      float64 // 0: none
 	DecisionMS                   float64
@@ -73,7 +78,7 @@ type Summary struct {
 	Speed   float64 `json:"speed"`
 	Broker  string  `json:"broker"`
 	// Slots were opened by a beacon, MissedSlots by none, and RepeatedSlots are
-	// beacons too many: all as heard here, not as the leader says.
+	// beacons too many: all as received here, not as the leader reports.
 	Slots             int               `json:"slots"`
 	MissedSlots       int               `json:"missed_slots"`
 	RepeatedSlots     int               `json:"repeated_slots"`
@@ -108,7 +113,7 @@ type Tasks struct {
 	DeadlinesMissed int `json:"deadlines_missed"`
 }
 
-// Energy is the budget and the joules of slots 0 to T-1 from the true batteries.
+// Energy is the budget and the joules of slots 0 to T-1 from the simulated batteries.
 type Energy struct {
 	RequestedJ   float64 `json:"requested_j"`
 	RevisedJ     float64 `json:"revised_j"`
@@ -117,8 +122,8 @@ type Energy struct {
 	FlightJ      float64 `json:"flight_j"`
 	EdgeJ        float64 `json:"edge_j"`
 	LeaderSpentJ float64 `json:"leader_spent_j"`
-	TransitJ     float64 `json:"transit_j"` // outside the slots, truly
-	// LeaderTransitJ is the leader's account of that.
+	TransitJ     float64 `json:"transit_j"` // outside the slots
+	// LeaderTransitJ is the same by the leader's status.
 	LeaderTransitJ float64 `json:"leader_transit_j"`
 }
 
@@ -128,12 +133,12 @@ type Quantiles struct {
 	Max float64 `json:"max"`
 }
 
-// Latency is in wall time, as seen from here: with the links both ways.
+// Latency is in wall time, measured at the simulator: with the links both ways.
 type Latency struct {
 	DecisionMS     Quantiles `json:"decision_ms"`    // from a beacon's arrival to each decision's
 	LateDecisions  int       `json:"late_decisions"` // after decide_by_ms
 	BeaconJitterMS Quantiles `json:"beacon_jitter_ms"`
-	// What goes to a real autopilot is not heard from here, and left out.
+	// What is sent to a real autopilot does not pass here, and is left out.
 	FirstSetpointMS  Quantiles `json:"setpoint_ms,omitzero"`        // from a beacon's arrival to the slot's first new velocity
 	SetpointJitterMS Quantiles `json:"setpoint_jitter_ms,omitzero"` // of the interval between setpoints
 }
@@ -149,7 +154,7 @@ type SlotLatency struct {
 	SetpointJitterMS Quantiles
 }
 
-// Command is one of the crew's, and its acknowledgement.
+// Command is a command of the crew, and its acknowledgement.
 type Command struct {
 	Slot          int      `json:"slot"` // when it was sent, -1 before the mission
 	Args          []string `json:"run"`
@@ -161,7 +166,7 @@ type Command struct {
 	Reason        string   `json:"reason,omitempty"`
 }
 
-// Traffic compares what is said with what is offloaded.
+// Traffic compares the control messages with what is offloaded.
 type Traffic struct {
 	ControlBytes  int64   `json:"control_bytes"` // topics and payloads of all MQTT messages, from slot 0 to the last settlement
 	OffloadedBits float64 `json:"offloaded_bits"`
@@ -178,7 +183,7 @@ type AircraftSummary struct {
 	MAVLinkCommands  int     `json:"mavlink_commands"`
 	MalformedFrames  int     `json:"malformed_frames"`
 	ClockRate        float64 `json:"clock_rate,omitzero"` // of an attached autopilot's clock against the wall's
-	Lost             bool    `json:"lost,omitempty"`      // it died in flight
+	Lost             bool    `json:"lost,omitempty"`      // no link to it, for good
 }
 
 // QuantilesOf returns the median, the 95th percentile (nearest rank) and the greatest.
@@ -216,13 +221,16 @@ func writeFile(path string, raw []byte) error {
 	return nil
 }
 
-func writeSlots(path string, f *Flight) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("write slots: %w", err)
+// writeTable writes lines of comma-separated values, the first of them the names.
+func writeTable(path string, lines [][]string) error {
+	var text bytes.Buffer
+	if err := csv.NewWriter(&text).WriteAll(lines); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
 	}
-	defer file.Close()
-	w := csv.NewWriter(file)
+	return writeFile(path, text.Bytes())
+}
+
+func writeSlots(path string, f *Flight) error {
 	head := []string{"slot", "reports_expected", "reports_lost", "reports_heard", "tasks", "by_decision", "by_offer", "by_local",
 		"delay_s", "deadlines_missed", "spent_j", "leader_spent_j", "leader_end_j", "floor_j", "budget_j", "decision_ms"}
 	for m := range f.Trails {
@@ -230,62 +238,47 @@ func writeSlots(path string, f *Flight) error {
 			head = append(head, fmt.Sprintf("%s_%d", name, m+1))
 		}
 	}
-	w.Write(head)
+	lines := [][]string{head}
 	for _, r := range f.Rows {
-		line := []string{}
+		var line []string
 		for _, n := range []int{r.Slot, r.ReportsExpected, r.ReportsLost, r.ReportsReceived, r.Tasks, r.ByDecision, r.ByOffer, r.ByLocal} {
 			line = append(line, strconv.Itoa(n))
 		}
 		line = append(line, formatFloat(r.DelayS), strconv.Itoa(r.DeadlinesMissed))
-		for _, x := range []float64{r.SpentJ, r.LeaderSpentJ, r.LeaderPredictedEndJ, r.FloorJ, r.BudgetJ, r.DecisionMS} {
-			line = append(line, formatFloat(x))
-		}
+		line = appendFloats(line, r.SpentJ, r.LeaderSpentJ, r.LeaderPredictedEndJ, r.FloorJ, r.BudgetJ, r.DecisionMS)
 		for m := range f.Trails {
-			for _, x := range []float64{r.FlightJ[m], r.EdgeJ[m], r.Position[m].EastM, r.Position[m].NorthM, r.SpeedMPS[m]} {
-				line = append(line, formatFloat(x))
-			}
+			line = appendFloats(line, r.FlightJ[m], r.EdgeJ[m], r.Position[m].EastM, r.Position[m].NorthM, r.SpeedMPS[m])
 		}
-		w.Write(line)
+		lines = append(lines, line)
 	}
-	w.Flush()
-	if err := cmp.Or(w.Error(), file.Close()); err != nil {
-		return fmt.Errorf("write slots: %w", err)
+	return writeTable(path, lines)
+}
+
+func writeLatencies(path string, f *Flight) error {
+	head := []string{"slot", "beacon_jitter_ms", "decisions", "late", "decision_p50_ms", "decision_p95_ms", "decision_max_ms", "setpoint_jitter_p50_ms", "setpoint_jitter_p95_ms", "setpoint_jitter_max_ms"}
+	for m := range f.Trails {
+		head = append(head, fmt.Sprintf("setpoint_ms_%d", m+1))
 	}
-	return nil
+	lines := [][]string{head}
+	for _, d := range f.Latencies {
+		line := []string{strconv.Itoa(d.Slot), formatFloat(d.BeaconJitterMS), strconv.Itoa(d.Decisions), strconv.Itoa(d.LateDecisions)}
+		line = appendFloats(line, d.DecisionMS.P50, d.DecisionMS.P95, d.DecisionMS.Max, d.SetpointJitterMS.P50, d.SetpointJitterMS.P95, d.SetpointJitterMS.Max)
+		lines = append(lines, appendFloats(line, d.FirstSetpointMS...))
+	}
+	return writeTable(path, lines)
 }
 
 // formatFloat keeps every digit: the totals of aircraft and slots are exact.
 func formatFloat(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
-func writeLatencies(path string, f *Flight) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("write latencies: %w", err)
-	}
-	defer file.Close()
-	w := csv.NewWriter(file)
-	head := []string{"slot", "beacon_jitter_ms", "decisions", "late", "decision_p50_ms", "decision_p95_ms", "decision_max_ms", "setpoint_jitter_p50_ms", "setpoint_jitter_p95_ms", "setpoint_jitter_max_ms"}
-	for m := range f.Trails {
-		head = append(head, fmt.Sprintf("setpoint_ms_%d", m+1))
-	}
-	w.Write(head)
-	for _, d := range f.Latencies {
-		line := []string{strconv.Itoa(d.Slot), formatFloat(d.BeaconJitterMS), strconv.Itoa(d.Decisions), strconv.Itoa(d.LateDecisions)}
-		for _, x := range []float64{d.DecisionMS.P50, d.DecisionMS.P95, d.DecisionMS.Max, d.SetpointJitterMS.P50, d.SetpointJitterMS.P95, d.SetpointJitterMS.Max} {
-			line = append(line, formatFloat(x))
+// appendFloats leaves the field of a NaN empty.
+func appendFloats(line []string, values ...float64) []string {
+	for _, x := range values {
+		if math.IsNaN(x) {
+			line = append(line, "")
+			continue
 		}
-		for _, x := range d.FirstSetpointMS {
-			if math.IsNaN(x) {
-				line = append(line, "")
-				continue
-			}
-			line = append(line, formatFloat(x))
-		}
-		w.Write(line)
+		line = append(line, formatFloat(x))
 	}
-	w.Flush()
-	if err := cmp.Or(w.Error(), file.Close()); err != nil {
-		return fmt.Errorf("write latencies: %w", err)
-	}
-	return nil
+	return line
 }

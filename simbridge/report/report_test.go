@@ -2,6 +2,7 @@ package report
 
 import (
 	"encoding/json"
+	"image/gif"
 	"image/png"
 	"math"
 	"os"
@@ -11,7 +12,7 @@ import (
 	"prefdt/inference/physics"
 )
 
-func TestSpread(t *testing.T) {
+func TestQuantiles(t *testing.T) {
 	for _, c := range []struct {
 		x        []float64
 		p50, p95 float64
@@ -65,7 +66,7 @@ func TestWrite(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		for _, plot := range []string{"energy.png", "map.png", "delay.png"} {
+		for _, plot := range []string{"energy.png", "map.png"} {
 			file, err := os.Open(filepath.Join(folder, plot))
 			if err != nil {
 				t.Fatal(err)
@@ -75,6 +76,15 @@ func TestWrite(t *testing.T) {
 			if err != nil || image.Bounds().Dx() < 500 {
 				t.Errorf("%s, %s: %v", name, plot, err)
 			}
+		}
+		film, err := os.Open(filepath.Join(folder, "flight.gif"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		frames, err := gif.DecodeAll(film)
+		film.Close()
+		if want := len(movieSlots(len(f.Rows))); err != nil || len(frames.Image) != want || want > movieFrames {
+			t.Errorf("%s, moving picture: %v; want %d frames", name, err, want)
 		}
 		raw, err := os.ReadFile(filepath.Join(folder, "summary.json"))
 		if err != nil || !json.Valid(raw) {

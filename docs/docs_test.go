@@ -1,0 +1,462 @@
+// Package docs holds what people read. Its test runs the commands in it, and checks
+// links, lengths, fragments of configurations, and references to documents.
+package docs
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"prefdt/configs"
+	"prefdt/firmware/config"
+	"prefdt/simbridge/world"
+)
+
+const root = ".."
+
+// maxLines is how long a document may be.
+func maxLines(path string) int {
+	switch filepath.Base(path) {
+	case "README.md":
+		return 100
+	case "results.md", "study.md": // figures; made by offline study
+		return 1 << 20
+	}
+	return 200
+}
+
+// repositoryFiles calls f with each file that is neither built nor flown.
+func repositoryFiles(t *testing.T, f func(path string)) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, _ := filepath.Rel(root, path)
+		if d.IsDir() {
+			if name == ".git" || name == "bin" || name == "out" {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if d.Type().IsRegular() && name != ".git" { // a worktree's is a file
+			f(name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(root, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// documents returns every Markdown file of the repository.
+func documents(t *testing.T) (paths []string) {
+	repositoryFiles(t, func(path string) {
+		if strings.HasSuffix(path, ".md") {
+			paths = append(paths, path)
+		}
+	})
+	if len(paths) < 10 {
+		t.Fatalf("only %d documents found", len(paths))
+	}
+	return paths
+}
+
+func TestLength(t *testing.T) {
+	for _, path := range documents(t) {
+		if n, most := strings.Count(read(t, path), "\n"), maxLines(path); n > most {
+			t.Errorf("%s has %d lines, want %d at most", path, n, most)
+		}
+	}
+}
+
+var (
+	linkPattern    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	headingPattern = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	notInAnchor    = regexp.MustCompile(`[^a-z0-9 _-]`)
+)
+
+// Every relative link names a file, and a heading in it if it has an anchor.
+func TestLinks(t *testing.T) {
+	links := 0
+	for _, path := range documents(t) {
+		for _, match := range linkPattern.FindAllStringSubmatch(read(t, path), -1) {
+			target, anchor, _ := strings.Cut(match[1], "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			links++
+			target = filepath.Join(filepath.Dir(path), target)
+			if match[1][0] == '#' {
+				target = path
+			}
+			if _, err := os.Stat(filepath.Join(root, target)); err != nil {
+				t.Errorf("%s links to %s, which is not there", path, match[1])
+				continue
+			}
+			if anchor != "" && !slices.Contains(anchors(read(t, target)), anchor) {
+				t.Errorf("%s links to %s, and %s has no such heading", path, match[1], target)
+			}
+		}
+	}
+	if links < 30 {
+		t.Errorf("only %d links found", links)
+	}
+}
+
+func anchors(text string) (all []string) {
+	for _, match := range headingPattern.FindAllStringSubmatch(text, -1) {
+		heading := notInAnchor.ReplaceAllString(strings.ToLower(match[1]), "")
+		all = append(all, strings.ReplaceAll(heading, " ", "-"))
+	}
+	return all
+}
+
+var (
+	documentPattern = regexp.MustCompile(`[A-Za-z0-9_./-]*[A-Za-z0-9_-]\.md\b`)
+	// Documents by which the project was planned, and which do not ship.
+	absentPattern = regexp.MustCompile(`\b(CONTRACT|DESIGN|FIELD_NOTES|FIELD_WORLDS|LAB'?s)\b|\(faults? \d`)
+)
+
+// No file points at a document that is not in the repository.
+func TestNoAbsentDocuments(t *testing.T) {
+	checked := 0
+	repositoryFiles(t, func(path string) {
+		text := []byte(read(t, path))
+		if bytes.IndexByte(text, 0) >= 0 || strings.HasPrefix(path, "docs/docs_test") || strings.Contains(path, "testdata/") {
+			return
+		}
+		checked++
+		for i, line := range strings.Split(string(text), "\n") {
+			if found := absentPattern.FindString(line); found != "" {
+				t.Errorf("%s:%d names %q: %s", path, i+1, found, strings.TrimSpace(line))
+			}
+			if strings.Contains(line, "](") {
+				continue // TestLinks
+			}
+			for _, name := range documentPattern.FindAllString(line, -1) {
+				if !slices.ContainsFunc([]string{name, filepath.Join("docs", name), filepath.Join(filepath.Dir(path), name), filepath.Join("offline/study/results", name)}, exists) {
+					t.Errorf("%s:%d names %s, which is not there", path, i+1, name)
+				}
+			}
+		}
+	})
+	if checked < 300 {
+		t.Errorf("only %d files found", checked)
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(filepath.Join(root, path))
+	return err == nil
+}
+
+// block is a fenced block.
+type block struct {
+	path     string
+	line     int
+	language string
+	marks    []string // after the language
+	text     string
+}
+
+func (b *block) mark(name string) (value string, marked bool) {
+	for _, mark := range b.marks {
+		if key, value, _ := strings.Cut(mark, "="); key == name {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+var commandPattern = regexp.MustCompile(`^ {4}(make|bin/|go |ground |leader |offline |simbridge )`)
+
+// blocks returns the fenced blocks of a document. Each has a language, so that no
+// command hides in one.
+func blocks(t *testing.T, path string) (all []block) {
+	var b *block
+	for i, line := range strings.Split(read(t, path), "\n") {
+		info, fence := strings.CutPrefix(line, "```")
+		switch {
+		case fence && b == nil:
+			words := append(strings.Fields(info), "")
+			if words[0] == "" {
+				t.Errorf("%s:%d: a block without a language", path, i+1)
+			}
+			b = &block{path: path, line: i + 1, language: words[0], marks: words[1:]}
+		case fence:
+			all = append(all, *b)
+			b = nil
+		case b != nil:
+			b.text += line + "\n"
+		case commandPattern.MatchString(line):
+			t.Errorf("%s:%d: a command outside of a fenced block: %s", path, i+1, line)
+		}
+	}
+	return all
+}
+
+// Fragments of configurations have keys that there are.
+func TestConfigurations(t *testing.T) {
+	found := 0
+	for _, path := range documents(t) {
+		for _, b := range blocks(t, path) {
+			if b.language != "yaml" {
+				continue
+			}
+			found++
+			var c any
+			if _, marked := b.mark("leader"); marked {
+				defaults := config.Defaults()
+				c = &defaults
+			} else if _, marked := b.mark("world"); marked {
+				standard := world.Standard()
+				c = &standard
+			} else {
+				t.Errorf("%s:%d: whose configuration is it? want yaml leader or yaml world", b.path, b.line)
+				continue
+			}
+			if err := configs.Decode([]byte(b.text), c); err != nil {
+				t.Errorf("%s:%d: %v", b.path, b.line, err)
+			}
+		}
+	}
+	if found < 2 {
+		t.Errorf("%d fragments found", found)
+	}
+}
+
+// runs reports whether the block's commands are run here, and not only checked.
+func (b *block) runs() bool {
+	if _, marked := b.mark("check"); marked {
+		return false
+	}
+	if program, marked := b.mark("needs"); marked {
+		_, err := exec.LookPath(program)
+		return err == nil
+	}
+	return true
+}
+
+// Every command in the documents is run in a copy of the repository, one shell for
+// each document; those that need hours, hardware, root or the like are checked for
+// programs, flags and files that are not there.
+func TestCommands(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the programs and flies")
+	}
+	folder := t.TempDir()
+	ports := freePorts(t)
+	copyRepository(t, folder, ports)
+	build := exec.Command("make", "build")
+	build.Dir = folder
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("make build: %v\n%s", err, out)
+	}
+	run, checked := 0, 0
+	for _, path := range documents(t) {
+		var script strings.Builder
+		for _, b := range blocks(t, path) {
+			if b.language != "sh" {
+				continue
+			}
+			if !b.runs() {
+				checkBlock(t, folder, &b)
+				checked++
+				continue
+			}
+			run++
+			b.text = ports.Replace(b.text)
+			if _, marked := b.mark("terminal"); marked {
+				fmt.Fprintf(&script, "{\n%s} >terminal-%d.log 2>&1 &\n", b.text, b.line)
+			} else {
+				fmt.Fprintf(&script, "echo '# %s:%d'\nset -x\n%s{ set +x; } 2>/dev/null\n", b.path, b.line, b.text)
+			}
+		}
+		if script.Len() > 0 {
+			t.Run(filepath.Base(path), func(t *testing.T) { runScript(t, folder, script.String()) })
+		}
+	}
+	t.Logf("%d blocks run, %d checked", run, checked)
+	if run < 8 || checked < 8 {
+		t.Errorf("%d blocks run, %d checked: want both in plenty", run, checked)
+	}
+}
+
+// freePorts gives the ports of the shipped configurations free ones in their place.
+func freePorts(t *testing.T) *strings.Replacer {
+	var pairs []string
+	for _, port := range []string{"18830", "14540", "14541", "14550", "14580", "14581"} {
+		tcp, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tcp.Close()
+		_, free, _ := net.SplitHostPort(tcp.Addr().String())
+		udp, err := net.ListenPacket("udp", "127.0.0.1:"+free)
+		if err != nil {
+			t.Skipf("port %s is free for TCP alone: %v", free, err)
+		}
+		defer udp.Close()
+		pairs = append(pairs, port, free)
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+func copyRepository(t *testing.T, folder string, ports *strings.Replacer) {
+	repositoryFiles(t, func(path string) {
+		from := filepath.Join(root, path)
+		info, err := os.Stat(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := read(t, path)
+		if filepath.Dir(path) == "configs" && filepath.Ext(path) == ".yaml" {
+			text = ports.Replace(text)
+		}
+		to := filepath.Join(folder, path)
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(to, []byte(text), info.Mode().Perm()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func runScript(t *testing.T, folder, script string) {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	shell := exec.CommandContext(ctx, "bash", "-eu", "-c", script)
+	shell.Dir = folder
+	shell.Env = append(os.Environ(), "PATH="+filepath.Join(folder, "bin")+":"+os.Getenv("PATH"), "GOFLAGS=-trimpath")
+	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the shell's terminals end with it
+	group := func() error { return syscall.Kill(-shell.Process.Pid, syscall.SIGTERM) }
+	shell.Cancel, shell.WaitDelay = group, 10*time.Second
+	var output bytes.Buffer
+	shell.Stdout, shell.Stderr = &output, &output
+	err := shell.Run()
+	if shell.Process != nil {
+		for range 300 { // until the last of the terminals has ended, and writes nothing more
+			if group() != nil {
+				break
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
+	if err != nil {
+		logs, _ := filepath.Glob(filepath.Join(folder, "terminal-*.log"))
+		for _, path := range logs {
+			raw, _ := os.ReadFile(path)
+			t.Logf("%s, its end:\n%s", filepath.Base(path), raw[max(0, len(raw)-2000):])
+		}
+		t.Errorf("%v\n%s", err, &output)
+	}
+}
+
+// What a checked block may call: programs of this repository, whose flags are
+// checked, and commands of the shell and the system, which are not.
+var (
+	programs       = []string{"leader", "simbridge", "offline", "ground"}
+	systemCommands = strings.Fields("apt-get cd export install journalctl kill mkdir mosquitto rm sudoedit systemctl")
+)
+
+// checkBlock checks the commands of a block without running them.
+func checkBlock(t *testing.T, folder string, b *block) {
+	where := fmt.Sprintf("%s:%d", b.path, b.line)
+	reason, _ := b.mark("check")
+	text := regexp.MustCompile(`(?m)\s*#.*$`).ReplaceAllString(strings.ReplaceAll(b.text, "\\\n", " "), "")
+	for _, line := range regexp.MustCompile(`[\n;|&()]+`).Split(text, -1) {
+		words := strings.Fields(line)
+		for len(words) > 0 && (words[0] == "sudo" || words[0] == "-u" || words[0] == "prefdt" || regexp.MustCompile(`^[A-Z_0-9]+=`).MatchString(words[0])) {
+			words = words[1:]
+		}
+		if len(words) == 0 {
+			continue
+		}
+		for _, word := range words {
+			if strings.HasPrefix(word, "configs/") && !exists(word) {
+				t.Errorf("%s: no file %s", where, word)
+			}
+		}
+		checkCommand(t, folder, where, words)
+		if reason == "ci" && !runInCI(t, line) {
+			t.Errorf("%s: .ci/run does not run %q", where, strings.TrimSpace(line))
+		}
+	}
+}
+
+// checkCommand checks one command: that there is its program, with its flags, its
+// target, its package.
+func checkCommand(t *testing.T, folder, where string, words []string) {
+	switch program := strings.TrimPrefix(words[0], "bin/"); {
+	case slices.Contains(programs, program):
+		checkFlags(t, folder, where, program, words[1:])
+	case program == "make":
+		for _, target := range words[1:] {
+			if !strings.Contains(target, "=") && !strings.Contains(read(t, "Makefile"), "\n"+target+":") {
+				t.Errorf("%s: no target %s", where, target)
+			}
+		}
+	case program == "go":
+		for _, word := range words[1:] {
+			if strings.HasPrefix(word, "./") && !exists(strings.TrimSuffix(word, "/...")) {
+				t.Errorf("%s: no package %s", where, word)
+			}
+		}
+	case !slices.Contains(systemCommands, program) && !strings.HasPrefix(program, "$"):
+		t.Errorf("%s: what is %q?", where, program)
+	}
+}
+
+// runInCI reports whether .ci/run has a command, as it stands or, for make, with
+// all its targets.
+func runInCI(t *testing.T, line string) bool {
+	ci := read(t, ".ci/run")
+	words := strings.Fields(line)
+	if words[0] != "make" {
+		return strings.Contains(ci, strings.Join(words, " "))
+	}
+	return !slices.ContainsFunc(words[1:], func(target string) bool {
+		return !regexp.MustCompile(`(?m)^make( .*)? ` + target + `\b|^make ` + target + `\b`).MatchString(ci)
+	})
+}
+
+// checkFlags asks a program's help for each flag of a command.
+func checkFlags(t *testing.T, folder, where, program string, words []string) {
+	args := []string{"-h"}
+	if len(words) > 0 && !strings.HasPrefix(words[0], "-") {
+		args = []string{words[0], "-h"}
+	}
+	help, err := exec.Command(filepath.Join(folder, "bin", program), args...).CombinedOutput()
+	if err != nil {
+		t.Errorf("%s: %s %s: %v\n%s", where, program, strings.Join(args, " "), err, help)
+		return
+	}
+	for _, word := range words {
+		name, _, _ := strings.Cut(word, "=")
+		if strings.HasPrefix(name, "-") && !regexp.MustCompile(regexp.QuoteMeta(name)+`\b`).Match(help) {
+			t.Errorf("%s: %s %s lists no flag %s", where, program, strings.Join(args, " "), name)
+		}
+	}
+}

@@ -1,0 +1,236 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/gif"
+	"os"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	vgdraw "gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+
+	"prefdt/inference/physics"
+	"prefdt/simbridge/chart"
+)
+
+// The moving picture: at most movieFrames slots of the flight, drawn at 72 dots
+// an inch, so that a point of vg is a pixel.
+const (
+	movieFrames = 40
+	movieWidth  = 960
+	movieHeight = 480
+	mapWidth    = 456
+	frameCS     = 30  // hundredths of a second that a frame is shown
+	lastFrameCS = 300 // and the last
+)
+
+// writeMovie draws the map beside what the crew sees, slot by slot, as an
+// animated GIF. Each frame holds only the rectangle that changed.
+func writeMovie(path string, f *Flight) error {
+	movie := &gif.GIF{Config: image.Config{ColorModel: moviePalette(), Width: movieWidth, Height: movieHeight}}
+	var before *image.Paletted
+	for _, slot := range movieSlots(len(f.Rows)) {
+		frame := drawFrame(f, slot)
+		changed := frame.Bounds()
+		if before != nil {
+			changed = changedRectangle(before, frame)
+		}
+		movie.Image = append(movie.Image, frame.SubImage(changed).(*image.Paletted))
+		movie.Delay = append(movie.Delay, frameCS)
+		before = frame
+	}
+	movie.Delay[len(movie.Delay)-1] = lastFrameCS
+	file, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("movie: %w", err)
+	}
+	defer file.Close()
+	if err := cmp.Or(gif.EncodeAll(file, movie), file.Close()); err != nil {
+		return fmt.Errorf("movie %s: %w", path, err)
+	}
+	return nil
+}
+
+// movieSlots are the rows to draw, the last one among them; -1 without a row.
+func movieSlots(rows int) (slots []int) {
+	step := max(1, (rows+movieFrames-1)/movieFrames)
+	for slot := rows - 1; slot >= 0; slot -= step {
+		slots = append(slots, slot)
+	}
+	if len(slots) == 0 {
+		return []int{-1}
+	}
+	slices.Reverse(slots)
+	return slots
+}
+
+// changedRectangle bounds the pixels in which two frames differ; it is never empty.
+func changedRectangle(a, b *image.Paletted) image.Rectangle {
+	changed := image.Rectangle{}
+	for y := range movieHeight {
+		row := func(p *image.Paletted) []uint8 { return p.Pix[y*p.Stride : y*p.Stride+movieWidth] }
+		for x, index := range row(a) {
+			if index != row(b)[x] {
+				changed = changed.Union(image.Rect(x, y, x+1, y+1))
+			}
+		}
+	}
+	if changed.Empty() {
+		return image.Rect(0, 0, 1, 1)
+	}
+	return changed
+}
+
+// moviePalette is each colour of the charts in steps towards white, for smooth edges.
+func moviePalette() (colours color.Palette) {
+	const steps = 6
+	colours = color.Palette{color.RGBA{0xff, 0xff, 0xff, 0xff}, color.RGBA{0xe8, 0xe8, 0xe8, 0xff}}
+	for _, c := range chart.Palette {
+		for i := range steps {
+			blend := func(v uint8) uint8 { return uint8((int(v)*(steps-i) + 0xff*i) / steps) }
+			colours = append(colours, color.RGBA{blend(c.R), blend(c.G), blend(c.B), 0xff})
+		}
+	}
+	return colours
+}
+
+// drawFrame draws the flight as it was at the end of a row.
+func drawFrame(f *Flight, row int) *image.Paletted {
+	picture := vgimg.NewWith(vgimg.UseWH(movieWidth, movieHeight), vgimg.UseDPI(72))
+	canvas := vgdraw.New(picture)
+	past := *f
+	past.Rows = f.Rows[:row+1]
+	past.Trails = make([][]physics.Position, len(f.Trails))
+	for m := range past.Trails {
+		for _, r := range past.Rows {
+			past.Trails[m] = append(past.Trails[m], r.Position[m])
+		}
+	}
+	left := mapPlot(&past)
+	left.Title.Text = "Where the aircraft are"
+	left.Legend = plot.NewLegend()
+	left.Y.Max = f.AreaM * 1.03
+	left.Draw(vgdraw.Crop(canvas, 4, mapWidth-movieWidth, 4, -4))
+	right := vgdraw.Crop(canvas, mapWidth+16, -8, 4, -8)
+	drawCrewView(&past, right)
+	curves := []*plot.Plot{energyPlot(f, row+1), delayPlot(f, row+1)}
+	curves[0].Title.Text = ""
+	for _, p := range curves {
+		p.Legend = plot.NewLegend() // there is no room for one
+		p.Y.Tick.Marker, p.X.Label.Padding = fewTicks{}, 0
+	}
+	drawStacked(curves, vgdraw.Crop(right, 0, 0, 0, -crewViewHeight))
+
+	paletted := image.NewPaletted(image.Rect(0, 0, movieWidth, movieHeight), moviePalette())
+	quantize(paletted, picture.Image())
+	return paletted
+}
+
+// quantize takes for each pixel the nearest colour of the palette, which it
+// looks up once for each colour.
+func quantize(to *image.Paletted, from draw.Image) {
+	nearest := map[color.Color]uint8{}
+	for y := range movieHeight {
+		for x := range movieWidth {
+			c := from.At(x, y)
+			index, known := nearest[c]
+			if !known {
+				index = uint8(to.Palette.Index(c))
+				nearest[c] = index
+			}
+			to.Pix[y*to.Stride+x] = index
+		}
+	}
+}
+
+const crewViewHeight = 170
+
+// drawCrewView writes the lines of `ground watch`, from what the leader counted,
+// and beneath them the last thing that happened to the flight.
+func drawCrewView(f *Flight, canvas vgdraw.Canvas) {
+	var style text.Style
+	style.Handler = plot.DefaultTextHandler
+	style.Font.Typeface, style.Font.Size = "Liberation", 13
+	style.YAlign = text.YTop
+	write := func(y vg.Length, line string, variant font.Variant, c color.Color) {
+		style.Font.Variant, style.Color = variant, c
+		canvas.FillText(style, vg.Point{X: canvas.Min.X, Y: canvas.Max.Y - y}, line)
+	}
+	write(0, "What the crew sees (ground watch)", "Sans", chart.Black)
+	y := vg.Length(24)
+	for _, line := range crewView(f) {
+		write(y, line, "Mono", chart.Black)
+		y += 18
+	}
+	if text, c := lastEvent(f); text != "" {
+		write(y+6, text, "Mono", c)
+	}
+}
+
+func crewView(f *Flight) []string {
+	if len(f.Rows) == 0 {
+		return []string{"no slot was flown"}
+	}
+	r := f.Rows[len(f.Rows)-1]
+	budget, remaining := "preference", "-"
+	if r.BudgetJ > 0 {
+		budget, remaining = fmt.Sprintf("budget %.0f J", r.BudgetJ), fmt.Sprintf("%.0f J", r.BudgetJ-r.LeaderSpentJ)
+	}
+	lines := []string{
+		fmt.Sprintf("slot %d of %d   %s", r.Slot, f.Slots, budget),
+		fmt.Sprintf("energy     spent %6.0f J   remaining %s", r.LeaderSpentJ, remaining),
+		fmt.Sprintf("   predicted end %6.0f J   floor %.0f J", r.LeaderPredictedEndJ, r.FloorJ),
+		fmt.Sprintf("slot       users %d   decision %.2f ms", r.ReportsReceived, r.DecisionMS),
+	}
+	spentJ := make([]float64, len(f.Trails))
+	for _, r := range f.Rows {
+		for m := range spentJ {
+			spentJ[m] += r.FlightJ[m] + r.EdgeJ[m]
+		}
+	}
+	for m, at := range r.Position {
+		if m == 4 {
+			return append(lines, fmt.Sprintf("and %d aircraft more", len(r.Position)-m))
+		}
+		lines = append(lines, fmt.Sprintf("aircraft %d %4.0f %4.0f m  %4.1f m/s  spent %.0f J", m+1, at.EastM, at.NorthM, r.SpeedMPS[m], spentJ[m]))
+	}
+	return lines
+}
+
+// lastEvent is the latest command or shock of the slots so far.
+func lastEvent(f *Flight) (text string, c color.Color) {
+	now := len(f.Rows) - 1
+	latest := -2
+	for _, command := range f.Summary.Commands {
+		if command.Slot <= now && command.Slot >= latest {
+			latest, c = command.Slot, chart.Blue
+			text = "$ ground " + strings.Join(command.Args, " ")
+		}
+	}
+	if f.Shock != nil && f.Shock.Slot <= now && f.Shock.Slot >= latest {
+		return fmt.Sprintf("from slot %d flying costs x%.3g, unannounced", f.Shock.Slot, f.Shock.Factor), chart.Red
+	}
+	return text, c
+}
+
+// fewTicks labels only every other value, for a low plot.
+type fewTicks struct{}
+
+// Ticks implements plot.Ticker.
+func (fewTicks) Ticks(low, high float64) (out []plot.Tick) {
+	for i, tick := range (chart.Ticks{}).Ticks(low, high) {
+		if i%2 == 0 {
+			out = append(out, tick)
+		}
+	}
+	return out
+}
