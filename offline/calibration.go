@@ -118,7 +118,7 @@ func loadUncalibrated(dir, corpusDir, trainDir string) (*checkpoint.Checkpoint, 
 	if err != nil {
 		return nil, world.Config{}, err
 	}
-	ck, err := m.UncalibratedCheckpoint(p, m.Statistics)
+	ck, err := m.UncalibratedCheckpoint(p.Arch, p.Data, m.Statistics)
 	return ck, m.World, err
 }
 
@@ -151,7 +151,7 @@ func exportCommand(_ context.Context, args []string, stdout, _ io.Writer) error 
 	if err != nil {
 		return err
 	}
-	ck, err := m.UncalibratedCheckpoint(p, m.Statistics)
+	ck, err := m.UncalibratedCheckpoint(p.Arch, p.Data, m.Statistics)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"prefdt/inference/model"
+	"prefdt/offline/corpus"
 	"prefdt/offline/train"
 )
 
@@ -30,11 +31,11 @@ func measureTrain(a model.Arch, batch, slots, workers, steps int) (TrainingStep,
 	c := train.Default()
 	c.Arch, c.Batch, c.Workers = a, batch, workers
 	r := rand.New(rand.NewPCG(5, 6))
-	flights := make([]*train.Example, min(batch, 16))
+	flights := make([]*corpus.Example, min(batch, 16))
 	for i := range flights {
 		flights[i] = randomFlight(r, slots)
 	}
-	t, err := train.New(c, func(_, i int, ep *train.Example) error {
+	t, err := train.New(c, func(_, i int, ep *corpus.Example) error {
 		*ep = *flights[i%len(flights)]
 		return nil
 	})
@@ -60,9 +61,9 @@ func measureTrain(a model.Arch, batch, slots, workers, steps int) (TrainingStep,
 }
 
 // randomFlight has the standard world's sizes: two aircraft, 3 to 8 users with a task.
-func randomFlight(r *rand.Rand, slots int) *train.Example {
+func randomFlight(r *rand.Rand, slots int) *corpus.Example {
 	const aircraft = 2
-	e := &train.Example{Slots: slots}
+	e := &corpus.Example{Slots: slots}
 	for range slots {
 		users := 3 + r.IntN(6)
 		in := randomInputs(r, aircraft, users)

@@ -19,7 +19,6 @@ import (
 	"prefdt/offline/search"
 	"prefdt/offline/seeds"
 	"prefdt/offline/teacher"
-	"prefdt/offline/train"
 	"prefdt/simbridge/world"
 )
 
@@ -110,7 +109,7 @@ func TestReplayIsExact(t *testing.T) {
 	}
 
 	// What the trainer reads is replayed as exactly.
-	var first, second train.Example
+	var first, second Example
 	for _, i := range []int{0, 17, 300} {
 		one, two := NewExampleReader(m, &m.Statistics), NewExampleReader(m, &m.Statistics)
 		if err := one.Read(&m.Flights[i], &first); err != nil {
@@ -130,7 +129,7 @@ func TestReplayIsExact(t *testing.T) {
 func TestContextBeforeAChange(t *testing.T) {
 	m := shippedCorpus(t)
 	r := NewExampleReader(m, &m.Statistics)
-	var ep train.Example
+	var ep Example
 	changed, shocked := 0, 0
 	for i := range m.Flights[:200] {
 		f := &m.Flights[i]
@@ -202,7 +201,7 @@ func TestPaperRecipe(t *testing.T) {
 			if err := m.Verify(50); err != nil {
 				t.Error(err)
 			}
-			var ep train.Example
+			var ep Example
 			if err := NewExampleReader(m, &m.Statistics).Read(&m.Flights[0], &ep); err != nil || ep.Slots != 100 {
 				t.Errorf("flight 0 does not read: %v", err)
 			}

@@ -19,7 +19,6 @@ import (
 	"prefdt/inference/token"
 	"prefdt/offline/jobs"
 	"prefdt/offline/seeds"
-	"prefdt/offline/train"
 	"prefdt/simbridge/world"
 )
 
@@ -187,15 +186,15 @@ func (m *Manifest) WriteParquet(w io.Writer) error {
 	return nil
 }
 
-// UncalibratedCheckpoint returns parameters that were trained on the corpus, on rows by
-// those statistics, as a checkpoint that is not yet calibrated.
-func (m *Manifest) UncalibratedCheckpoint(p *train.Params[float32], standard token.Statistics) (*checkpoint.Checkpoint, error) {
-	net, err := model.NewNet(p.Arch, p.Data)
+// UncalibratedCheckpoint returns a network's parameters, trained on the corpus
+// on rows by those statistics, as a checkpoint that is not yet calibrated.
+func (m *Manifest) UncalibratedCheckpoint(a model.Arch, parameters []float32, standard token.Statistics) (*checkpoint.Checkpoint, error) {
+	net, err := model.NewNet(a, parameters)
 	if err != nil {
 		return nil, err
 	}
 	low, high := m.Archive.OmegaBand()
 	return &checkpoint.Checkpoint{Net: net, Manifest: checkpoint.Manifest{
-		Arch: p.Arch, Statistics: standard, GoalConstants: m.GoalConstants(), PriceAxis: m.Archive.PriceAxis(), OmegaBand: [2]float64{low, high}, Physics: m.World.Physics,
+		Arch: a, Statistics: standard, GoalConstants: m.GoalConstants(), PriceAxis: m.Archive.PriceAxis(), OmegaBand: [2]float64{low, high}, Physics: m.World.Physics,
 	}}, nil
 }

@@ -36,3 +36,12 @@ func CheckEvaluation(seed uint64) error {
 	}
 	return nil
 }
+
+// List returns n consecutive seeds.
+func List(first uint64, n int) []uint64 {
+	list := make([]uint64, n)
+	for i := range list {
+		list[i] = first + uint64(i)
+	}
+	return list
+}

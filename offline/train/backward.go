@@ -52,7 +52,7 @@ func (t *tape[T]) backward(w, g *Params[T], out outputGrads[T]) {
 	// Blocks.
 	dlast := t.Matrix(t.stateOutput.Rows, t.stateOutput.Cols)
 	kernel.LayerNormBackward(dlast, de, t.stateOutput, w.Vector("final.g"), t.embeddingMean, t.embeddingRstd, g.Vector("final.g"), g.Vector("final.b"), false)
-	dx := t.Zeros(ep.tokens(), t.Arch.Width)
+	dx := t.Zeros(model.TokensPerSlot*ep.Slots, t.Arch.Width)
 	for s := range ep.Slots {
 		copy(dx.Row(model.TokensPerSlot*s+2), dlast.Row(s))
 	}

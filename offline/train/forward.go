@@ -5,6 +5,7 @@ import (
 
 	"prefdt/inference/kernel"
 	"prefdt/inference/model"
+	"prefdt/offline/corpus"
 )
 
 // tape holds every activation of one episode. Shapes: R rows of aircraft
@@ -12,7 +13,7 @@ import (
 // widths. Backward needs them all; the buffers grow once and are reused.
 type tape[T kernel.Float] struct {
 	Workspace[T]
-	example *Example
+	example *corpus.Example
 
 	aircraft, pairs, state, returns, action kernel.Matrix[T] // inputs
 
@@ -49,7 +50,7 @@ type tape[T kernel.Float] struct {
 }
 
 // forward runs the network over a whole episode.
-func (t *tape[T]) forward(w *Params[T], ep *Example) {
+func (t *tape[T]) forward(w *Params[T], ep *corpus.Example) {
 	t.example = ep
 	t.Reset(w.Arch, ep.Slots)
 	d := w.Arch.Width
@@ -101,7 +102,7 @@ func (t *tape[T]) forward(w *Params[T], ep *Example) {
 	action := t.Linear(t.action, w.Matrix("action.w"), w.Vector("action.b"))
 
 	// The stream a(t-1), g(t), s(t) through the blocks.
-	t.tokenStream = t.Matrix(ep.tokens(), d)
+	t.tokenStream = t.Matrix(model.TokensPerSlot*ep.Slots, d)
 	for s := range ep.Slots {
 		copy(t.tokenStream.Row(3*s), action.Row(s))
 		copy(t.tokenStream.Row(3*s+1), ret.Row(s))

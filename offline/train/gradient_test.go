@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"prefdt/inference/model"
+	"prefdt/offline/corpus"
 )
 
 // randomExample draws a flight whose fleet and user sets change size, none
 // included, with slots of no weight in it.
-func randomExample(r *rand.Rand, slots int) *Example {
-	e := &Example{Slots: slots}
+func randomExample(r *rand.Rand, slots int) *corpus.Example {
+	e := &corpus.Example{Slots: slots}
 	row := func(n int) (x []float32) {
 		for range n {
 			x = append(x, float32(r.NormFloat64()))

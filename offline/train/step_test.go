@@ -7,6 +7,7 @@ import (
 
 	"prefdt/inference/kernel"
 	"prefdt/inference/model"
+	"prefdt/offline/corpus"
 )
 
 // TestTapeEqualsTheFlyingStep trains what flies: the tape of a whole episode
@@ -34,7 +35,7 @@ func TestTapeEqualsTheFlyingStep(t *testing.T) {
 		}
 		return x
 	}
-	ep := &Example{Slots: 40}
+	ep := &corpus.Example{Slots: 40}
 	var steps []model.Outputs
 	cache := net.NewCache()
 	for range ep.Slots {

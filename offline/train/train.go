@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"prefdt/inference/model"
+	"prefdt/offline/corpus"
 )
 
 // Config is one training run; with the same Config, source and seed, two runs
@@ -45,9 +46,10 @@ func (c Config) Check() error {
 	return nil
 }
 
-// Source fills ep with the i-th flight of a corpus. It is called from several
-// goroutines at once, each with a worker number of its own.
-type Source func(worker, i int, ep *Example) error
+// Source fills ex with the i-th example of a corpus (corpus.Manifest.Examples is
+// one). It is called from several goroutines at once, each with a worker number
+// of its own.
+type Source func(worker, i int, ex *corpus.Example) error
 
 // GradientFunc learns from the i-th example of a corpus: it adds the gradient of its
 // loss by w, times scale, to g. It is called from several goroutines at once,
@@ -71,7 +73,7 @@ func New(c Config, source Source) (*Trainer, error) {
 		return nil, err
 	}
 	tapes := make([]tape[float32], c.Workers)
-	eps := make([]Example, c.Workers)
+	eps := make([]corpus.Example, c.Workers)
 	return NewWithGradient(c, c.Arch.Tensors(), func(worker, i int, w, g *Params[float32], scale float64) (LossTerms, int, error) {
 		ep, tape := &eps[worker], &tapes[worker]
 		ep.Reset()
@@ -81,7 +83,7 @@ func New(c Config, source Source) (*Trainer, error) {
 		tape.forward(w, ep)
 		terms, out := tape.loss(c.LossWeights, scale)
 		tape.backward(w, g, out)
-		return terms, ep.tokens(), nil
+		return terms, model.TokensPerSlot * ep.Slots, nil
 	})
 }
 

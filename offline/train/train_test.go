@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"prefdt/inference/model"
+	"prefdt/offline/corpus"
 )
 
 func smallRun() (Config, Source) {
@@ -14,7 +15,7 @@ func smallRun() (Config, Source) {
 	c.Arch = model.Arch{Width: 16, PairWidth: 8, Layers: 2, Heads: 2, Context: 4}
 	c.Batch = 4
 	c.Schedule.Steps, c.Schedule.WarmUpSteps = 40, 5
-	return c, func(_, i int, ep *Example) error {
+	return c, func(_, i int, ep *corpus.Example) error {
 		*ep = *randomExample(rand.New(rand.NewPCG(uint64(i%8), 9)), 12) // eight flights, again and again
 		return nil
 	}
@@ -132,5 +133,5 @@ func BenchmarkEpisode(b *testing.B) {
 		_, out := t.loss(DefaultLossWeights(), 1)
 		t.backward(w, g, out)
 	}
-	b.ReportMetric(float64(ep.tokens())*float64(b.N)/b.Elapsed().Seconds(), "tokens/s")
+	b.ReportMetric(float64(model.TokensPerSlot*ep.Slots)*float64(b.N)/b.Elapsed().Seconds(), "tokens/s")
 }

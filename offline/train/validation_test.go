@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"prefdt/inference/model"
+	"prefdt/offline/corpus"
 )
 
 // A run that is interrupted and resumed leaves the same logs, best and last
@@ -19,7 +20,7 @@ func TestRunKeepsBestAndLast(t *testing.T) {
 	c := Default()
 	c.Arch = model.Arch{Width: 16, PairWidth: 8, Layers: 1, Heads: 2, Context: 4}
 	c.Batch, c.Workers, c.Schedule.Steps = 2, 1, 12
-	source := func(_, i int, ep *Example) error {
+	source := func(_, i int, ep *corpus.Example) error {
 		*ep = *randomExample(rand.New(rand.NewPCG(uint64(i), 1)), 6)
 		return nil
 	}

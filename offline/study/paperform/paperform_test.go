@@ -12,6 +12,7 @@ import (
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
 	"prefdt/inference/token"
+	"prefdt/offline/corpus"
 	"prefdt/offline/train"
 	"prefdt/simbridge/world"
 )
@@ -131,7 +132,7 @@ func TestPolicyFliesTheTape(t *testing.T) {
 	w := world.New(c, 7)
 	g := goal.New(&scales, &c.Physics, c.Slots, c.Aircraft)
 	builder := token.NewBuilder(&c.Physics, &scales, &standard)
-	ep := train.Example{}
+	ep := corpus.Example{}
 	ep.Labels.MoveScale = 1
 	var snap slot.Snapshot
 	var d slot.Decision

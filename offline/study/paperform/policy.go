@@ -10,6 +10,7 @@ import (
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
 	"prefdt/inference/token"
+	"prefdt/offline/corpus"
 	"prefdt/offline/train"
 )
 
@@ -25,7 +26,7 @@ func New(c train.Config, aircraft, slots int, source train.Source) (*train.Train
 		return nil, err
 	}
 	type worker struct {
-		ep    train.Example
+		ep    corpus.Example
 		whole window
 		tape  tape[float32]
 	}

@@ -7,7 +7,7 @@ import (
 
 	"prefdt/inference/slot"
 	"prefdt/inference/token"
-	"prefdt/offline/train"
+	"prefdt/offline/corpus"
 )
 
 // The features that the paper names, by their names in package token. Standing
@@ -110,7 +110,7 @@ func (w *window) slice(first, end int) window {
 }
 
 // readEpisode takes in a corpus's episode. Its fleet must keep its size.
-func (w *window) readEpisode(c *featureColumns, ep *train.Example, aircraft int) error {
+func (w *window) readEpisode(c *featureColumns, ep *corpus.Example, aircraft int) error {
 	w.AircraftCount, w.FirstSlot = aircraft, 0
 	w.UserCounts = append(w.UserCounts[:0], ep.UsersPerSlot...)
 	w.AircraftRows = appendColumns(w.AircraftRows[:0], ep.Aircraft, c.aircraftWidth, c.aircraft)
