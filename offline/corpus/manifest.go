@@ -60,7 +60,7 @@ func Build(ctx context.Context, c world.Config, a Archive, r Recipe, flights int
 		if err := seeds.CheckTraining(f.Seed); err != nil {
 			return err
 		}
-		total, err := fl.fly(&f)
+		_, total, err := fl.fly(&f)
 		if err != nil {
 			return err
 		}
@@ -100,7 +100,7 @@ func (m *Manifest) Verify(n int) error {
 	for k := range min(n, len(m.Flights)) {
 		i := k * len(m.Flights) / min(n, len(m.Flights))
 		f := m.Flights[i]
-		total, err := fl.fly(&f)
+		_, total, err := fl.fly(&f)
 		if err != nil {
 			return fmt.Errorf("replay flight %d: %w", i, err)
 		}

@@ -12,19 +12,19 @@ import (
 	"prefdt/offline/pareto"
 )
 
-// ExampleReader turns flights into what the trainer reads: the rows of each slot, as
-// a policy that was asked for the flight's outcome would have seen them, and
-// the teacher's decision as the answer. It serves one goroutine.
+// ExampleReader turns flights into examples. It flies a flight once and goes
+// through its slots with the objective of a policy whose request is the
+// flight's own outcome: the rows are what that policy would have read, the
+// labels what the teacher decided. It serves one goroutine.
 type ExampleReader struct {
-	manifest         *Manifest
-	runner           *flightRunner
-	rowBuilder       *token.Builder
-	goalConstants    goal.Constants
-	priceAxis        checkpoint.PriceAxis
-	tracker          motion.Planner
-	targets          []physics.Position
-	rows             token.Rows
-	receivedDecision slot.Decision
+	manifest      *Manifest
+	runner        *flightRunner
+	rowBuilder    *token.Builder
+	goalConstants goal.Constants
+	priceAxis     checkpoint.PriceAxis
+	tracker       motion.Planner
+	targets       []physics.Position
+	rows          token.Rows
 }
 
 // NewExampleReader returns a reader of a corpus under some statistics.
@@ -53,71 +53,68 @@ func (m *Manifest) Examples(workers int, s *token.Statistics) func(worker, i int
 // those slots are context, not lessons.
 const shockSettleSlots = 3
 
-// Read flies f and fills ep.
+// Read flies f and fills ex.
 //
-// The return-to-go is the hindsight suffix sum, eq. (rtgnorm). Before a change
-// of price it is what the first price would still have cost, as a policy reads
-// it whose request is then revised. Loss falls only on the slots after the last
-// change, because what was asked of the earlier ones is not what followed.
-func (r *ExampleReader) Read(f *Flight, ep *Example) error {
-	if _, err := r.runner.fly(f); err != nil {
+// The return-to-go is the suffix sum of what the flight cost, eq. (rtgnorm).
+// Before a change of price it is what the first price would still have cost,
+// since a policy reads that until its request is revised. Loss falls only on the
+// slots after the last change, because the request of the earlier ones is not
+// what followed.
+func (r *ExampleReader) Read(f *Flight, ex *Example) error {
+	slots, remaining, err := r.runner.fly(f)
+	if err != nil {
 		return err
 	}
-	fl, w := r.runner, r.runner.world
-	fl.reset(f)
+	c := &r.runner.world.Config.Physics
 	r.tracker.Reset()
 	r.rowBuilder.Reset()
-	ep.Reset()
-	ep.Slots = w.Config.Slots
-	ep.Labels.MoveScale = float32(w.Config.Physics.SpeedMaxMPS / fl.bestSpeedMPS)
+	ex.Reset()
+	ex.Labels.MoveScale = float32(c.SpeedMaxMPS / r.runner.bestSpeedMPS)
+	lastFleet := 0 // aircraft that fly to the end
+	for t := range slots {
+		if n := len(slots[t].snapshot.Aircraft); n > 0 {
+			lastFleet = n
+		}
+	}
+	objective := goal.New(&r.goalConstants, c, len(slots), len(slots[0].snapshot.Aircraft))
+	objective.SetOutOfDistribution(f.World > 0 || f.PriceOnly)
+	for t := range slots {
+		s := &slots[t]
+		fleet := len(s.snapshot.Aircraft)
+		if fleet == 0 {
+			break // nothing is left to decide
+		}
+		if t == 0 || t == f.ChangeSlot {
+			if err := r.request(&objective, f, remaining); err != nil {
+				return err
+			}
+		}
+		learn := t >= f.ChangeSlot && (f.ShockFactor == 0 || t >= f.ShockSlot+shockSettleSlots) && (objective.PriceOnly() || fleet == lastFleet)
+		r.appendSlot(ex, f, objective, s, learn)
+		objective.Settle(s.settlement)
+		remaining.DelayS -= s.settlement.DelayS
+		remaining.EnergyJ -= s.settlement.EnergyJ
+	}
+	return nil
+}
 
-	g := goal.New(&r.goalConstants, &w.Config.Physics, w.Config.Slots, w.Config.Aircraft)
-	g.SetOutOfDistribution(f.World > 0 || f.PriceOnly)
-	left := 0 // aircraft in the end
-	for _, s := range fl.slots {
-		if s.aircraftFlying > 0 {
-			left = s.aircraftFlying
+// request asks for what remains of a flight, at its first slot and where its
+// price changes.
+func (r *ExampleReader) request(o *goal.Objective, f *Flight, remaining pareto.Point) error {
+	omega := f.Omega
+	if f.ChangeSlot > 0 {
+		if o.Slot() == f.ChangeSlot {
+			omega = f.ChangeOmega
+		} else if f.World == 0 {
+			delayS, energyJ := r.returnsBeforeChange(f)
+			remaining.DelayS += delayS
+			remaining.EnergyJ += energyJ
 		}
 	}
-	var delayToGo, energyToGo float64
-	for _, s := range fl.slots {
-		delayToGo += s.delayS
-		energyToGo += s.energyJ
+	if f.BudgetOnly {
+		return o.SetBudget(o.SpentJ()+remaining.EnergyJ, goal.Target)
 	}
-	var beforeS, beforeJ float64 // correction of the entries before the change
-	if f.ChangeSlot > 0 && f.World == 0 {
-		beforeS, beforeJ = r.returnsBeforeChange(f)
-	}
-	for t := range fl.slots {
-		s := &fl.slots[t]
-		if s.aircraftFlying == 0 {
-			ep.Slots = t // nothing is left to decide
-			break
-		}
-		changed := f.ChangeSlot == 0 || t >= f.ChangeSlot
-		asked := g.State()
-		asked.Flying = s.aircraftFlying
-		asked.Mode, asked.Omega, asked.DelayToGoS, asked.EnergyToGoJ = goal.Preference, f.Omega, delayToGo, energyToGo
-		if !changed {
-			asked.DelayToGoS += beforeS
-			asked.EnergyToGoJ += beforeJ
-		} else if f.ChangeSlot > 0 {
-			asked.Omega = f.ChangeOmega
-		}
-		if f.BudgetOnly {
-			asked.Mode, asked.BudgetJ, asked.Omega, asked.DelayToGoS = goal.Target, asked.SpentJ+asked.EnergyToGoJ, 0, 0
-		}
-		g.Restore(asked)
-		learn := changed && (f.ShockFactor == 0 || t >= f.ShockSlot+shockSettleSlots) && (g.PriceOnly() || s.aircraftFlying == left)
-		r.appendSlot(ep, f, g, s, learn)
-
-		delayToGo -= s.delayS
-		energyToGo -= s.energyJ
-		w.Snapshot(&fl.snapshot) // whole again
-		fl.world.FillAction(&fl.snapshot, &s.decision, &fl.action)
-		w.Step(fl.action)
-		g.Settle(goal.Settlement{DelayS: s.delayS, EnergyJ: s.energyJ, EdgeJ: s.edgeJ, ModelFlightJ: s.modelFlightJ, Flying: s.aircraftFlying})
-	}
+	o.SetReturns(omega, remaining.DelayS, remaining.EnergyJ)
 	return nil
 }
 
@@ -135,69 +132,66 @@ func (r *ExampleReader) returnsBeforeChange(f *Flight) (delayS, energyJ float64)
 	return (d0 - d1) * left, (e0 - e1) * left
 }
 
-// appendSlot appends one slot's rows and answer.
-func (r *ExampleReader) appendSlot(ep *Example, f *Flight, g goal.Objective, s *flownSlot, learn bool) {
-	w, snap := r.runner.world, &r.runner.snapshot
-	w.Snapshot(snap)
-	d := &s.decision
+// appendSlot appends one slot's rows and labels.
+func (r *ExampleReader) appendSlot(ex *Example, f *Flight, o goal.Objective, s *flownSlot, learn bool) {
+	c, snapshot, d := &r.runner.world.Config.Physics, &s.snapshot, &s.decision
 	if f.UnreportedFraction > 0 {
-		d = r.dropLostReports(f, snap, d)
+		snapshot, d = r.dropLostReports(f, s)
 	}
-	r.tracker.Observe(snap.Users)
-	r.targets = r.tracker.Targets(&w.Config.Physics, snap.Aircraft, r.targets)
-	r.rowBuilder.Fill(&r.rows, snap, g, r.targets)
-	r.rowBuilder.RecordAction(snap, g, d)
+	r.tracker.Observe(snapshot.Users)
+	r.targets = r.tracker.Targets(c, snapshot.Aircraft, r.targets)
+	r.rowBuilder.Fill(&r.rows, snapshot, o, r.targets)
+	r.rowBuilder.RecordAction(snapshot, o, d)
 
-	ep.AircraftPerSlot, ep.UsersPerSlot = append(ep.AircraftPerSlot, len(snap.Aircraft)), append(ep.UsersPerSlot, len(snap.Users))
-	ep.Aircraft = append(ep.Aircraft, r.rows.Aircraft...)
-	ep.Pairs = append(ep.Pairs, r.rows.Pairs...)
-	ep.State = append(ep.State, r.rows.State...)
-	ep.Return = append(ep.Return, r.rows.Return...)
-	ep.Action = append(ep.Action, r.rows.Action...)
+	ex.Slots++
+	ex.AircraftPerSlot, ex.UsersPerSlot = append(ex.AircraftPerSlot, len(snapshot.Aircraft)), append(ex.UsersPerSlot, len(snapshot.Users))
+	ex.Aircraft = append(ex.Aircraft, r.rows.Aircraft...)
+	ex.Pairs = append(ex.Pairs, r.rows.Pairs...)
+	ex.State = append(ex.State, r.rows.State...)
+	ex.Return = append(ex.Return, r.rows.Return...)
+	ex.Action = append(ex.Action, r.rows.Action...)
 
-	a := &ep.Labels
+	labels := &ex.Labels
 	weight := float32(0)
 	if learn {
 		weight = 1
 	}
-	a.SlotWeight = append(a.SlotWeight, weight)
+	labels.SlotWeight = append(labels.SlotWeight, weight)
 	for u := range d.Users {
-		x, user := &d.Users[u], &snap.Users[u]
+		x, user := &d.Users[u], &snapshot.Users[u]
 		deadline := float32(0)
 		if x.Server > 0 {
-			c := &w.Config.Physics
-			share := c.EqualShare(user.Gain[x.Server-1], snap.Aircraft[x.Server-1].CPUHz, float64(s.decision.ServedBy(x.Server)))
+			share := c.EqualShare(user.Gain[x.Server-1], snapshot.Aircraft[x.Server-1].CPUHz, float64(s.decision.ServedBy(x.Server)))
 			least, ok := physics.LeastOffloadForDeadline(user.Task.LocalTimeS(user.CPUHz), user.Task.OffloadTimeS(share), user.Task.DeadlineS)
 			if ok && math.Abs(x.Offload-least) < 1e-9 {
 				deadline = 1
 			}
 		}
-		a.Server = append(a.Server, x.Server)
-		a.Offload = append(a.Offload, float32(x.Offload))
-		a.MeetsDeadline = append(a.MeetsDeadline, deadline)
+		labels.Server = append(labels.Server, x.Server)
+		labels.Offload = append(labels.Offload, float32(x.Offload))
+		labels.MeetsDeadline = append(labels.MeetsDeadline, deadline)
 	}
 	for _, move := range d.Move {
-		a.Move = append(a.Move, float32(move.EastM/r.runner.bestSpeedMPS), float32(move.NorthM/r.runner.bestSpeedMPS))
+		labels.Move = append(labels.Move, float32(move.EastM/r.runner.bestSpeedMPS), float32(move.NorthM/r.runner.bestSpeedMPS))
 	}
-	a.PricePosition = append(a.PricePosition, float32(r.priceLabel(f, snap.Slot)))
+	labels.PricePosition = append(labels.PricePosition, float32(r.priceLabel(f, snapshot.Slot)))
 }
 
-// dropLostReports takes the users whose reports are lost out of a snapshot, and out of
-// the decision.
-func (r *ExampleReader) dropLostReports(f *Flight, snap *slot.Snapshot, d *slot.Decision) *slot.Decision {
-	w := r.runner.world
-	r.receivedDecision = slot.Decision{Users: r.receivedDecision.Users[:0], Move: d.Move, PriceSPerJ: d.PriceSPerJ, EdgeJ: d.EdgeJ}
-	kept := snap.Users[:0]
-	for u := range snap.Users {
-		if w.Config.ReportLost(w.Seed, w.Slot, snap.Users[u].ID, f.UnreportedFraction) {
+// dropLostReports returns a slot's snapshot and decision without the users whose
+// reports are lost.
+func (r *ExampleReader) dropLostReports(f *Flight, s *flownSlot) (*slot.Snapshot, *slot.Decision) {
+	c := &r.runner.world.Config
+	received, d := s.snapshot, s.decision
+	received.Users, d.Users, d.DelayS = nil, nil, 0
+	for u, user := range s.snapshot.Users {
+		if c.ReportLost(f.Seed, s.snapshot.Slot, user.ID, f.UnreportedFraction) {
 			continue
 		}
-		kept = append(kept, snap.Users[u])
-		r.receivedDecision.Users = append(r.receivedDecision.Users, d.Users[u])
-		r.receivedDecision.DelayS += w.Config.Physics.PenalizedDelayS(snap.Users[u].Task, d.Users[u].CompletionS)
+		received.Users = append(received.Users, user)
+		d.Users = append(d.Users, s.decision.Users[u])
+		d.DelayS += c.Physics.PenalizedDelayS(user.Task, s.decision.Users[u].CompletionS)
 	}
-	snap.Users = kept
-	return &r.receivedDecision
+	return &received, &d
 }
 
 // priceLabel returns where on the price axis a flight was in a slot: that of its
