@@ -6,12 +6,17 @@
 package corpus
 
 import (
+	"context"
 	"fmt"
 	"math"
 
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/offline/pareto"
+	"prefdt/offline/search"
+	"prefdt/offline/seeds"
+	"prefdt/offline/teacher"
+	"prefdt/simbridge/world"
 )
 
 // Archive is a teacher's front as flown on training seeds: its members by
@@ -21,6 +26,50 @@ type Archive struct {
 	Genes    [][]float64    `json:"genes,omitempty"`          // the rule teacher's members
 	Points   []pareto.Point `json:"points"`
 	Episodes int            `json:"episodes"` // per member
+}
+
+// RuleArchive returns a search's result as the archive of a teacher. episodes is
+// how many each outcome is a mean over.
+func RuleArchive(found *search.Archive, episodes int) (Archive, error) {
+	a := Archive{Episodes: episodes}
+	for _, m := range found.Members {
+		a.Append(m.Point, 0, m.Genes)
+	}
+	return a, a.Check()
+}
+
+// DispatchArchive sweeps the dispatch teacher over so many prices, each member's
+// outcome a mean over the first training episodes. progress, if not nil, is
+// called with the episodes done.
+func DispatchArchive(ctx context.Context, c *world.Config, prices, episodes, workers int, progress func(done int)) (Archive, error) {
+	a := Archive{Episodes: episodes}
+	if err := seeds.CheckTraining(uint64(episodes - 1)); err != nil {
+		return a, err
+	}
+	sweep := teacher.Prices(prices)
+	outcomes, err := teacher.Sweep(ctx, c, seeds.CheckTraining, seeds.List(0, episodes), sweep, workers, progress)
+	if err != nil {
+		return a, err
+	}
+	for k, p := range teacher.MeanPoints(outcomes) {
+		a.Append(p, sweep[k], nil)
+	}
+	return a, a.Check()
+}
+
+// Append appends a member, a price or a rule's genes, if its mean outcome
+// continues the front: more delay and less energy than the last. One that does
+// not is left out.
+func (a *Archive) Append(p pareto.Point, priceSPerJ float64, genes []float64) {
+	if n := len(a.Points); n > 0 && !(p.DelayS > a.Points[n-1].DelayS && p.EnergyJ < a.Points[n-1].EnergyJ) {
+		return
+	}
+	a.Points = append(a.Points, p)
+	if genes != nil {
+		a.Genes = append(a.Genes, genes)
+	} else {
+		a.Prices = append(a.Prices, priceSPerJ)
+	}
 }
 
 // Check says what is wrong with an archive.

@@ -17,8 +17,6 @@ import (
 
 	"prefdt/offline/pareto"
 	"prefdt/offline/search"
-	"prefdt/offline/seeds"
-	"prefdt/offline/teacher"
 	"prefdt/simbridge/world"
 )
 
@@ -34,20 +32,7 @@ func dispatchArchive(t *testing.T) Archive {
 
 var sweepOnce = sync.OnceValues(func() (Archive, error) {
 	c := world.Standard()
-	prices := teacher.Prices(24)
-	var list []uint64
-	for s := range uint64(20) {
-		list = append(list, s)
-	}
-	outcomes, err := teacher.Sweep(context.Background(), &c, seeds.CheckTraining, list, prices, 2, nil)
-	if err != nil {
-		return Archive{}, err
-	}
-	a := Archive{Episodes: len(list)}
-	for k, p := range teacher.MeanPoints(outcomes) {
-		a.appendMember(p, prices[k], nil)
-	}
-	return a, a.Check()
+	return DispatchArchive(context.Background(), &c, 24, 20, 2, nil)
 })
 
 // shippedCorpus is a small corpus by the shipped recipe; tests do not change it.
@@ -217,11 +202,8 @@ func searchedRules() (Archive, error) {
 	if err := search.Run(context.Background(), c, &state, 2, func(*search.State) error { return nil }); err != nil {
 		return Archive{}, err
 	}
-	var a Archive
-	for _, m := range state.Archive(c).Members {
-		a.appendMember(m.Point, 0, m.Genes)
-	}
-	return a, a.Check()
+	found := state.Archive(c)
+	return RuleArchive(&found, 0)
 }
 
 func TestParquet(t *testing.T) {

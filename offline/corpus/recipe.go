@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"prefdt/inference/checkpoint"
+	"prefdt/offline/seeds"
 	"prefdt/simbridge/world"
 )
 
@@ -104,8 +105,10 @@ type Flight struct {
 	EnergyJ float64 `json:"energy_j" parquet:"energy_j"`
 }
 
-// FitsConditioner reports whether the flight is an expert's at one price in calm air,
-// what the conditioner is fitted on.
+// FitsConditioner reports whether the conditioner is fitted on the flight: an
+// expert's, at one price, in the standard world, without a shock or the loss of
+// an aircraft. Gusts are not excluded: their mean is zero, so over a mission
+// they scatter the energy without moving it.
 func (f *Flight) FitsConditioner() bool {
 	return f.Teacher != heuristicTeacher && f.ChangeSlot == 0 && f.ShockFactor == 0 && f.World == 0 && f.LostSlot == 0
 }
@@ -138,7 +141,7 @@ func newFlightSampler(r Recipe, m *Manifest) *flightSampler {
 // training range.
 func (d *flightSampler) sampleFlight(i int) Flight {
 	r := rand.New(rand.NewPCG(d.seed, uint64(i)))
-	f := Flight{Seed: uint64(i) % trainingSeedCount, Teacher: dispatchTeacher}
+	f := Flight{Seed: uint64(i) % (seeds.TrainingLast + 1), Teacher: dispatchTeacher}
 	if d.archive.Genes != nil {
 		f.Teacher = ruleTeacher
 	}
@@ -180,9 +183,6 @@ func (d *flightSampler) sampleFlight(i int) Flight {
 	}
 	return f
 }
-
-// trainingSeedCount is the size of the training range.
-const trainingSeedCount = 100000
 
 // sampleSetting draws a setting and the member, and price, that realises it.
 func (d *flightSampler) sampleSetting(r *rand.Rand) (tier string, member int, price, omega float64) {

@@ -12,13 +12,6 @@ import (
 	"prefdt/simbridge/world"
 )
 
-func seedRange(first uint64, n int) (list []uint64) {
-	for i := range n {
-		list = append(list, first+uint64(i))
-	}
-	return list
-}
-
 // DESIGN: on 20 evaluation seeds the teacher reaches HV 103.0-104.5e6, corner
 // 82-88 s, reach 600-625 s. Its better motion takes 2 s off the corner, which
 // the reach gains.
@@ -28,7 +21,7 @@ func TestReachesDesign(t *testing.T) {
 		if n > 32 && testing.Short() {
 			continue
 		}
-		outcomes, err := Sweep(context.Background(), &c, seeds.CheckEvaluation, seedRange(seeds.EvaluationFirst, 20), Prices(n), 2, nil)
+		outcomes, err := Sweep(context.Background(), &c, seeds.CheckEvaluation, seeds.List(seeds.EvaluationFirst, 20), Prices(n), 2, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,11 +50,11 @@ func TestSweepIsDeterministic(t *testing.T) {
 	c := world.Standard()
 	c.Slots = 30
 	var told []int
-	one, err := Sweep(context.Background(), &c, seeds.CheckTraining, seedRange(0, 7), Prices(5), 1, func(done int) { told = append(told, done) })
+	one, err := Sweep(context.Background(), &c, seeds.CheckTraining, seeds.List(0, 7), Prices(5), 1, func(done int) { told = append(told, done) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	three, err := Sweep(context.Background(), &c, seeds.CheckTraining, seedRange(0, 7), Prices(5), 3, nil)
+	three, err := Sweep(context.Background(), &c, seeds.CheckTraining, seeds.List(0, 7), Prices(5), 3, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,12 +64,12 @@ func TestSweepIsDeterministic(t *testing.T) {
 	if len(told) != 7 || told[6] != 7 {
 		t.Errorf("progress was %v", told)
 	}
-	if _, err := Sweep(context.Background(), &c, seeds.CheckTraining, seedRange(seeds.EvaluationFirst, 1), Prices(5), 1, nil); err == nil {
+	if _, err := Sweep(context.Background(), &c, seeds.CheckTraining, seeds.List(seeds.EvaluationFirst, 1), Prices(5), 1, nil); err == nil {
 		t.Error("training on an evaluation seed was allowed")
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Sweep(ended, &c, seeds.CheckTraining, seedRange(0, 7), Prices(5), 2, nil); err == nil {
+	if _, err := Sweep(ended, &c, seeds.CheckTraining, seeds.List(0, 7), Prices(5), 2, nil); err == nil {
 		t.Error("an interrupted sweep reports success")
 	}
 }
