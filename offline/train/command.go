@@ -89,7 +89,7 @@ func (t *Trainer) Run(ctx context.Context, dir string, save, validate int, check
 		return err
 	}
 	defer log.Close()
-	checks, err := openLog(filepath.Join(dir, "validation.csv"), validationHeader, t.Step/max(validate, 1))
+	checks, err := openLog(filepath.Join(dir, "validation.csv"), validationHeader, t.Step+1)
 	if err != nil {
 		return err
 	}
@@ -135,33 +135,4 @@ func (t *Trainer) Run(ctx context.Context, dir string, save, validate int, check
 		}
 	}
 	return nil
-}
-
-// openLog opens a log that holds that many lines below its header, without
-// what an interrupted run logged beyond its last save.
-func openLog(path, header string, lines int) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("training log: %w", err)
-	}
-	raw, err := io.ReadAll(f)
-	if err != nil {
-		return nil, fmt.Errorf("training log: %w", err)
-	}
-	keep := 0 // bytes of the header and the lines
-	for n := 0; lines > 0 && n < lines+1 && keep < len(raw); keep++ {
-		if raw[keep] == '\n' {
-			n++
-		}
-	}
-	if err := f.Truncate(int64(keep)); err != nil {
-		return nil, fmt.Errorf("training log: %w", err)
-	}
-	if _, err := f.Seek(int64(keep), io.SeekStart); err != nil {
-		return nil, fmt.Errorf("training log: %w", err)
-	}
-	if keep == 0 {
-		_, err = io.WriteString(f, header)
-	}
-	return f, err
 }

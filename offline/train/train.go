@@ -3,10 +3,8 @@ package train
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"sync"
-	"time"
 
 	"prefdt/inference/model"
 	"prefdt/offline/corpus"
@@ -100,15 +98,6 @@ func NewWithGradient(c Config, tensors []model.Tensor, learn GradientFunc) (*Tra
 	return t, nil
 }
 
-// LogLine is what one step logs.
-type LogLine struct {
-	Step         int
-	LearningRate float64
-	GradientNorm float64 // of the gradient, before the clip
-	Tokens       int
-	Terms        LossTerms
-}
-
 // Next runs one step.
 func (t *Trainer) Next() (LogLine, error) {
 	c := &t.Config
@@ -148,15 +137,4 @@ func (t *Trainer) Next() (LogLine, error) {
 	line.GradientNorm = t.adam.step(c.Schedule, t.Step, t.Params.Data, grads...)
 	t.Step++
 	return line, nil
-}
-
-// LogHeader names the columns that Write prints.
-const LogHeader = "step,rate,norm,loss,choice,offload,class,move,price,right,tokens_per_s\n"
-
-// Write appends the line to a log, one step a line.
-func (l LogLine) Write(w io.Writer, took time.Duration) error {
-	_, err := fmt.Fprintf(w, "%d,%.3g,%.4g,%.5f,%.5f,%.6f,%.5f,%.6f,%.7f,%.4f,%.0f\n", l.Step, l.LearningRate, l.GradientNorm,
-		l.Terms.Loss, l.Terms.Association, l.Terms.Offload, l.Terms.DeadlineClass, l.Terms.Move, l.Terms.Price, l.Terms.Accuracy,
-		float64(l.Tokens)/took.Seconds())
-	return err
 }
