@@ -11,141 +11,122 @@ import (
 // scores is then (3 chunk, 3 (chunk + context - 1)).
 const chunkSlots = 20
 
-// chunkRows returns, for the chunk of slots from c, its query rows and key rows.
-func (t *Workspace[T]) chunkRows(c int) (q0, q1, k0 int) {
-	last := min(c+chunkSlots, t.Slots)
-	first := max(c-t.Arch.Context+1, 0)
-	return model.TokensPerSlot * c, model.TokensPerSlot * last, model.TokensPerSlot * first
-}
-
-// firstKey returns the first token that token i attends to.
-func (t *Workspace[T]) firstKey(i int) int {
-	return model.TokensPerSlot * max(i/model.TokensPerSlot-t.Arch.Context+1, 0)
-}
-
-// attentionForward computes the sliding-window causal attention of a block.
-func (t *Workspace[T]) attentionForward(b *blockTape[T]) {
-	d, heads := t.Arch.Width, t.Arch.Heads
-	dh := d / heads
+// WindowAttention is the sliding-window causal attention of a stream: a token
+// attends to itself and to every earlier one of the last Context slots. qkv is
+// (L, 3d): query, key and value of each token, head by head.
+func (t *Tape[T]) WindowAttention(qkv *Var[T], a model.Arch) *Var[T] {
+	d, dh, slots := a.Width, a.Width/a.Heads, qkv.Value.Rows/model.TokensPerSlot
 	scale := T(1 / math.Sqrt(float64(dh)))
-	b.weights = b.weights[:0]
-	for h := range heads {
-		for c := 0; c < t.Slots; c += chunkSlots {
-			q0, q1, k0 := t.chunkRows(c)
-			q := b.qkv.Slice(q0, q1, h*dh, (h+1)*dh)
-			k := b.qkv.Slice(k0, q1, d+h*dh, d+(h+1)*dh)
-			v := b.qkv.Slice(k0, q1, 2*d+h*dh, 2*d+(h+1)*dh)
-			p := t.Matrix(q1-q0, q1-k0)
-			kernel.MatMulTransB(p, q, k, false)
-			for i := range p.Rows {
-				row := p.Row(i)
-				low, high := t.firstKey(q0+i)-k0, q0+i-k0+1
-				kernel.Scale(row[low:high], scale)
-				clear(row[:low])
-				clear(row[high:])
-				kernel.Softmax(row[low:high])
+
+	// visible returns which of the keys from k0 on the query of token i attends to.
+	visible := func(i, k0 int) (low, high int) {
+		return model.TokensPerSlot*max(i/model.TokensPerSlot-a.Context+1, 0) - k0, i - k0 + 1
+	}
+	// eachBlock calls f for each head, with the columns of m that hold its
+	// queries, keys and values, and each chunk of queries q0..q1-1, whose keys
+	// are k0..q1-1.
+	eachBlock := func(m kernel.Matrix[T], f func(q, k, v kernel.Matrix[T], h, q0, q1, k0 int)) {
+		for h := range a.Heads {
+			for c := 0; c < slots; c += chunkSlots {
+				q0, q1 := model.TokensPerSlot*c, model.TokensPerSlot*min(c+chunkSlots, slots)
+				k0 := model.TokensPerSlot * max(c-a.Context+1, 0)
+				f(m.Slice(q0, q1, h*dh, (h+1)*dh), m.Slice(k0, q1, d+h*dh, d+(h+1)*dh), m.Slice(k0, q1, 2*d+h*dh, 2*d+(h+1)*dh), h, q0, q1, k0)
 			}
-			kernel.MatMul(b.mixed.Slice(q0, q1, h*dh, (h+1)*dh), p, v, false)
-			b.weights = append(b.weights, p)
 		}
 	}
-}
-
-// attentionBackward adds to dqkv the gradient of attend.
-func (t *Workspace[T]) attentionBackward(b *blockTape[T], dqkv, dmixed kernel.Matrix[T]) {
-	d, heads := t.Arch.Width, t.Arch.Heads
-	dh := d / heads
-	scale := T(1 / math.Sqrt(float64(dh)))
-	block := 0
-	for h := range heads {
-		for c := 0; c < t.Slots; c += chunkSlots {
-			q0, q1, k0 := t.chunkRows(c)
-			p := b.weights[block]
+	value := t.matrix(qkv.Value.Rows, d)
+	var weights []kernel.Matrix[T] // of each block
+	eachBlock(qkv.Value, func(q, k, v kernel.Matrix[T], h, q0, q1, k0 int) {
+		p := t.matrix(q1-q0, q1-k0)
+		kernel.MatMulTransB(p, q, k, false)
+		for i := range p.Rows {
+			row := p.Row(i)
+			low, high := visible(q0+i, k0)
+			kernel.Scale(row[low:high], scale)
+			clear(row[:low])
+			clear(row[high:])
+			kernel.Softmax(row[low:high])
+		}
+		kernel.MatMul(value.Slice(q0, q1, h*dh, (h+1)*dh), p, v, false)
+		weights = append(weights, p)
+	})
+	return t.record(value, func(dy kernel.Matrix[T]) {
+		dqkv := t.zeros(qkv.Value.Rows, qkv.Value.Cols)
+		block := 0
+		eachBlock(qkv.Value, func(q, k, v kernel.Matrix[T], h, q0, q1, k0 int) {
+			p, dout := weights[block], dy.Slice(q0, q1, h*dh, (h+1)*dh)
 			block++
-			dy := dmixed.Slice(q0, q1, h*dh, (h+1)*dh)
-			kernel.MatMulTransA(dqkv.Slice(k0, q1, 2*d+h*dh, 2*d+(h+1)*dh), p, dy, true) // dv
-			dp := t.Matrix(p.Rows, p.Cols)
-			kernel.MatMulTransB(dp, dy, b.qkv.Slice(k0, q1, 2*d+h*dh, 2*d+(h+1)*dh), false)
+			kernel.MatMulTransA(dqkv.Slice(k0, q1, 2*d+h*dh, 2*d+(h+1)*dh), p, dout, true) // dv
+			dp := t.matrix(p.Rows, p.Cols)
+			kernel.MatMulTransB(dp, dout, v, false)
 			for i := range p.Rows {
-				low, high := t.firstKey(q0+i)-k0, q0+i-k0+1
 				row := dp.Row(i)
+				low, high := visible(q0+i, k0)
 				kernel.SoftmaxBackward(row[low:high], row[low:high], p.Row(i)[low:high])
 				kernel.Scale(row[low:high], scale)
 				clear(row[:low])
 				clear(row[high:])
 			}
-			kernel.MatMul(dqkv.Slice(q0, q1, h*dh, (h+1)*dh), dp, b.qkv.Slice(k0, q1, d+h*dh, d+(h+1)*dh), true)       // dq
-			kernel.MatMulTransA(dqkv.Slice(k0, q1, d+h*dh, d+(h+1)*dh), dp, b.qkv.Slice(q0, q1, h*dh, (h+1)*dh), true) // dk
-		}
-	}
+			kernel.MatMul(dqkv.Slice(q0, q1, h*dh, (h+1)*dh), dp, k, true)           // dq
+			kernel.MatMulTransA(dqkv.Slice(k0, q1, d+h*dh, d+(h+1)*dh), dp, q, true) // dk
+		})
+		t.addGrad(qkv, dqkv)
+	})
 }
 
-// AttentionGroup is one set attention: a query row and a run of key rows.
+// AttentionGroup is one set of a set attention: a query row and a run of key rows.
 type AttentionGroup struct{ Query, FirstKey, KeyCount int }
 
 // SetAttention is attention of one query over an unordered set, eq. (attn): the
-// users of an aircraft, or the aircraft of a fleet. An empty set gives zero.
-type SetAttention[T kernel.Float] struct {
-	Groups  []AttentionGroup
-	q, k, v kernel.Matrix[T]
-	weights []T // per group and head, count values
-}
-
-// Forward returns each query row's weighted sum of value rows.
-func (a *SetAttention[T]) Forward(t *Workspace[T], q, k, v kernel.Matrix[T]) kernel.Matrix[T] {
-	a.q, a.k, a.v = q, k, v
-	heads, dh := t.Arch.Heads, t.Arch.Width/t.Arch.Heads
+// users of an aircraft, or the aircraft of a fleet. It returns each query row's
+// weighted sum of value rows; an empty set gives zero.
+func (t *Tape[T]) SetAttention(q, k, v *Var[T], groups []AttentionGroup, heads int) *Var[T] {
+	dh := q.Value.Cols / heads
 	scale := T(1 / math.Sqrt(float64(dh)))
 	total := 0
-	for _, g := range a.Groups {
+	for _, g := range groups {
 		total += g.KeyCount * heads
 	}
-	a.weights = t.arena.allocate(total)
-	y := t.Zeros(q.Rows, q.Cols)
+	weights := t.arena.allocate(total) // per group and head, KeyCount values
+	value := t.zeros(q.Value.Rows, q.Value.Cols)
 	at := 0
-	for _, g := range a.Groups {
-		for h := range heads {
-			w := a.weights[at : at+g.KeyCount]
-			at += g.KeyCount
-			query := q.Row(g.Query)[h*dh : (h+1)*dh]
-			for i := range w {
-				w[i] = scale * kernel.Dot(query, k.Row(g.FirstKey + i)[h*dh:(h+1)*dh])
-			}
-			kernel.Softmax(w)
-			out := y.Row(g.Query)[h*dh : (h+1)*dh]
-			for i, p := range w {
-				addScaled(out, v.Row(g.FirstKey + i)[h*dh:(h+1)*dh], p)
-			}
-		}
-	}
-	return y
-}
-
-// Backward returns the gradients of Forward.
-func (a *SetAttention[T]) Backward(t *Workspace[T], dy kernel.Matrix[T]) (dq, dk, dv kernel.Matrix[T]) {
-	dq = t.Zeros(a.q.Rows, a.q.Cols)
-	dk = t.Zeros(a.k.Rows, a.k.Cols)
-	dv = t.Zeros(a.v.Rows, a.v.Cols)
-	heads, dh := t.Arch.Heads, t.Arch.Width/t.Arch.Heads
-	scale := T(1 / math.Sqrt(float64(dh)))
-	at := 0
-	for _, g := range a.Groups {
-		dw := t.arena.allocate(g.KeyCount)
+	for _, g := range groups {
 		for h := range heads {
 			low, high := h*dh, (h+1)*dh
-			w := a.weights[at : at+g.KeyCount]
+			w := weights[at : at+g.KeyCount]
 			at += g.KeyCount
-			out := dy.Row(g.Query)[low:high]
 			for i := range w {
-				dw[i] = kernel.Dot(out, a.v.Row(g.FirstKey + i)[low:high])
-				addScaled(dv.Row(g.FirstKey + i)[low:high], out, w[i])
+				w[i] = scale * kernel.Dot(q.Value.Row(g.Query)[low:high], k.Value.Row(g.FirstKey + i)[low:high])
 			}
-			kernel.SoftmaxBackward(dw, dw, w)
-			for i := range w {
-				addScaled(dq.Row(g.Query)[low:high], a.k.Row(g.FirstKey + i)[low:high], scale*dw[i])
-				addScaled(dk.Row(g.FirstKey + i)[low:high], a.q.Row(g.Query)[low:high], scale*dw[i])
+			kernel.Softmax(w)
+			for i, p := range w {
+				kernel.AddScaled(value.Row(g.Query)[low:high], p, v.Value.Row(g.FirstKey + i)[low:high])
 			}
 		}
 	}
-	return dq, dk, dv
+	return t.record(value, func(dy kernel.Matrix[T]) {
+		dq, dk, dv := t.zeros(q.Value.Rows, q.Value.Cols), t.zeros(k.Value.Rows, k.Value.Cols), t.zeros(v.Value.Rows, v.Value.Cols)
+		at := 0
+		for _, g := range groups {
+			dw := t.arena.allocate(g.KeyCount)
+			for h := range heads {
+				low, high := h*dh, (h+1)*dh
+				w := weights[at : at+g.KeyCount]
+				at += g.KeyCount
+				out := dy.Row(g.Query)[low:high]
+				for i := range w {
+					dw[i] = kernel.Dot(out, v.Value.Row(g.FirstKey + i)[low:high])
+					kernel.AddScaled(dv.Row(g.FirstKey + i)[low:high], w[i], out)
+				}
+				kernel.SoftmaxBackward(dw, dw, w)
+				for i := range w {
+					kernel.AddScaled(dq.Row(g.Query)[low:high], scale*dw[i], k.Value.Row(g.FirstKey + i)[low:high])
+					kernel.AddScaled(dk.Row(g.FirstKey + i)[low:high], scale*dw[i], q.Value.Row(g.Query)[low:high])
+				}
+			}
+		}
+		t.addGrad(q, dq)
+		t.addGrad(k, dk)
+		t.addGrad(v, dv)
+	})
 }

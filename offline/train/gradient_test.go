@@ -52,16 +52,14 @@ func TestGradients(t *testing.T) {
 		w.Data[i] += 0.1 * r.NormFloat64() // move biases and gains off their neutral values
 	}
 	ep := randomExample(r, 24) // more than a chunk of queries, many windows
-	var tp tape[float64]
-	weights := LossWeights{1, 3, 0.3, 1, 2}
+	n := newNetwork(LossWeights{1, 3, 0.3, 1, 2}, w, g)
 	loss := func() float64 {
-		tp.forward(w, ep)
-		terms, _ := tp.loss(weights, 1)
-		return terms.Loss
+		n.forward(ep)
+		return n.setLoss(ep, 1).Loss
 	}
-	tp.forward(w, ep)
-	_, out := tp.loss(weights, 1)
-	tp.backward(w, g, out)
+	if _, err := n.AddGradient(0, ep, 1); err != nil {
+		t.Fatal(err)
+	}
 
 	at := 0
 	for _, tensor := range arch.Tensors() {
@@ -96,19 +94,15 @@ func TestArenaIsNotRead(t *testing.T) {
 	w, first, second := NewParams[float32](arch), NewParams[float32](arch), NewParams[float32](arch)
 	w.Init(1)
 	ep := randomExample(rand.New(rand.NewPCG(5, 6)), 30)
-	var tp tape[float32]
-	run := func(g *Params[float32]) {
-		tp.forward(w, ep)
-		_, out := tp.loss(DefaultLossWeights(), 1)
-		tp.backward(w, g, out)
-	}
-	run(first)
-	for _, c := range tp.arena.chunks {
+	n := newNetwork(DefaultLossWeights(), w, first)
+	n.AddGradient(0, ep, 1)
+	for _, c := range n.tape.arena.chunks {
 		for i := range c {
 			c[i] = float32(math.NaN())
 		}
 	}
-	run(second)
+	Bind(n.weights.List(), w, second)
+	n.AddGradient(0, ep, 1)
 	if !slices.Equal(first.Data, second.Data) {
 		t.Error("the gradient depends on what the arena held")
 	}

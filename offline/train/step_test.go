@@ -10,9 +10,9 @@ import (
 	"prefdt/offline/corpus"
 )
 
-// TestTapeEqualsTheFlyingStep trains what flies: the tape of a whole episode
-// against the streaming step with its rolling cache, slot by slot.
-func TestTapeEqualsTheFlyingStep(t *testing.T) {
+// TestTrainingForwardEqualsStreamingStep trains what flies: the forward pass of a
+// whole flight against the streaming step with its rolling cache, slot by slot.
+func TestTrainingForwardEqualsStreamingStep(t *testing.T) {
 	a := model.Arch{Width: 32, PairWidth: 16, Layers: 2, Heads: 4, Context: 5}
 	r := rand.New(rand.NewPCG(1, 1))
 	p := NewParams[float32](a)
@@ -49,21 +49,21 @@ func TestTapeEqualsTheFlyingStep(t *testing.T) {
 		net.Step(&in, cache, &out)
 		steps = append(steps, out)
 	}
-	var tp tape[float32]
-	tp.forward(p, ep)
+	n := newNetwork(DefaultLossWeights(), p, nil)
+	n.forward(ep)
 	near := func(slot int, what string, got, want []float32) []float32 {
 		t.Helper()
 		for i := range got {
 			if d := math.Abs(float64(got[i] - want[i])); !(d < 1e-5) {
-				t.Fatalf("slot %d: %s %d is %v in the step, %v on the tape", slot, what, i, got[i], want[i])
+				t.Fatalf("slot %d: %s %d is %v in the step, %v in training", slot, what, i, got[i], want[i])
 			}
 		}
 		return want[len(got):]
 	}
-	move, choice := tp.move.Data, tp.choice.Data
+	move, choice := n.move.Value.Data, n.choice.Value.Data
 	for s := range steps {
 		move = near(s, "move", steps[s].Move, move)
 		choice = near(s, "choice", steps[s].Choice, choice)
-		near(s, "price", []float32{steps[s].FrontPosition}, tp.price.Data[s:])
+		near(s, "price", []float32{steps[s].FrontPosition}, n.price.Value.Data[s:])
 	}
 }

@@ -49,10 +49,13 @@ func (c Config) Check() error {
 // of its own.
 type Source func(worker, i int, ex *corpus.Example) error
 
-// GradientFunc learns from the i-th example of a corpus: it adds the gradient of its
-// loss by w, times scale, to g. It is called from several goroutines at once,
-// each with a worker number of its own.
-type GradientFunc func(worker, i int, w, g *Params[float32], scale float64) (terms LossTerms, tokens int, err error)
+// Network is a worker's part in training: a network bound to the parameters and
+// to a gradient of the worker's own (see Bind).
+type Network interface {
+	// AddGradient adds, to the gradient, that of the loss on the i-th example,
+	// times scale.
+	AddGradient(i int, ex *corpus.Example, scale float64) (LossTerms, error)
+}
 
 // Trainer is a run in progress.
 type Trainer struct {
@@ -60,40 +63,36 @@ type Trainer struct {
 	Step   int
 	Params *Params[float32]
 
-	addGradient GradientFunc
-	adam        *adam
-	grads       []*Params[float32]
+	source  Source
+	adam    *adam
+	workers []worker
+}
+
+// worker is one goroutine's share of a step.
+type worker struct {
+	network Network
+	grads   *Params[float32]
+	example corpus.Example
 }
 
 // New starts a run of the policy network.
 func New(c Config, source Source) (*Trainer, error) {
-	if err := c.Check(); err != nil {
-		return nil, err
-	}
-	tapes := make([]tape[float32], c.Workers)
-	eps := make([]corpus.Example, c.Workers)
-	return NewWithGradient(c, c.Arch.Tensors(), func(worker, i int, w, g *Params[float32], scale float64) (LossTerms, int, error) {
-		ep, tape := &eps[worker], &tapes[worker]
-		ep.Reset()
-		if err := source(worker, i, ep); err != nil {
-			return LossTerms{}, 0, err
-		}
-		tape.forward(w, ep)
-		terms, out := tape.loss(c.LossWeights, scale)
-		tape.backward(w, g, out)
-		return terms, model.TokensPerSlot * ep.Slots, nil
+	return NewWithNetwork(c, source, c.Arch.Tensors(), func(w, g *Params[float32]) Network {
+		return newNetwork(c.LossWeights, w, g)
 	})
 }
 
-// NewWithGradient starts a run of another network.
-func NewWithGradient(c Config, tensors []model.Tensor, learn GradientFunc) (*Trainer, error) {
+// NewWithNetwork starts a run of another network: its tensors, and a function
+// that binds one to parameters w and gradient g.
+func NewWithNetwork(c Config, source Source, tensors []model.Tensor, newNetwork func(w, g *Params[float32]) Network) (*Trainer, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	t := &Trainer{Config: c, addGradient: learn, Params: NewParamsForTensors[float32](c.Arch, tensors), adam: newAdam(tensors)}
+	t := &Trainer{Config: c, Params: NewParamsForTensors[float32](c.Arch, tensors), source: source, adam: newAdam(tensors)}
 	t.Params.Init(c.Seed)
 	for range c.Workers {
-		t.grads = append(t.grads, NewParamsForTensors[float32](c.Arch, tensors))
+		grads := NewParamsForTensors[float32](c.Arch, tensors)
+		t.workers = append(t.workers, worker{network: newNetwork(t.Params, grads), grads: grads})
 	}
 	return t, nil
 }
@@ -107,15 +106,19 @@ func (t *Trainer) Next() (LogLine, error) {
 	errs := make([]error, c.Workers)
 	for k := range c.Workers {
 		wait.Go(func() {
-			clear(t.grads[k].Data)
-			for i := k; i < c.Batch; i += c.Workers {
-				l, n, err := t.addGradient(k, t.Step*c.Batch+i, t.Params, t.grads[k], 1/float64(c.Batch))
-				if err != nil {
-					errs[k] = err
+			w := &t.workers[k]
+			clear(w.grads.Data)
+			for i := t.Step*c.Batch + k; i < (t.Step+1)*c.Batch; i += c.Workers {
+				w.example.Reset()
+				if errs[k] = t.source(k, i, &w.example); errs[k] != nil {
+					return
+				}
+				l, err := w.network.AddGradient(i, &w.example, 1/float64(c.Batch))
+				if errs[k] = err; err != nil {
 					return
 				}
 				terms[k].Add(l)
-				tokens[k] += n
+				tokens[k] += model.TokensPerSlot * w.example.Slots
 			}
 		})
 	}
@@ -128,7 +131,7 @@ func (t *Trainer) Next() (LogLine, error) {
 		}
 		line.Terms.Add(terms[k])
 		line.Tokens += tokens[k]
-		grads[k] = t.grads[k].Data
+		grads[k] = t.workers[k].grads.Data
 	}
 	line.Terms = line.Terms.Scaled(1 / float64(c.Batch))
 	if math.IsNaN(line.Terms.Loss) || math.IsInf(line.Terms.Loss, 0) {

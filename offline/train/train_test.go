@@ -88,8 +88,7 @@ func TestFloat32FollowsFloat64(t *testing.T) {
 	w32, w64 := NewParams[float32](arch), NewParams[float64](arch)
 	w32.Init(2)
 	g32, g64 := NewParams[float32](arch), NewParams[float64](arch)
-	var t32 tape[float32]
-	var t64 tape[float64]
+	n32, n64 := newNetwork(DefaultLossWeights(), w32, g32), newNetwork(DefaultLossWeights(), w64, g64)
 	r := rand.New(rand.NewPCG(5, 6))
 	opt := newAdam(arch.Tensors())
 	s := DefaultSchedule()
@@ -100,12 +99,8 @@ func TestFloat32FollowsFloat64(t *testing.T) {
 		}
 		clear(g32.Data)
 		clear(g64.Data)
-		t32.forward(w32, ep)
-		l32, o32 := t32.loss(DefaultLossWeights(), 1)
-		t32.backward(w32, g32, o32)
-		t64.forward(w64, ep)
-		l64, o64 := t64.loss(DefaultLossWeights(), 1)
-		t64.backward(w64, g64, o64)
+		l32, _ := n32.AddGradient(0, ep, 1)
+		l64, _ := n64.AddGradient(0, ep, 1)
 		if d := l32.Loss - l64.Loss; d > 1e-4 || d < -1e-4 {
 			t.Fatalf("step %d: loss %v in float32, %v in float64", step, l32.Loss, l64.Loss)
 		}
@@ -127,11 +122,10 @@ func BenchmarkEpisode(b *testing.B) {
 	w, g := NewParams[float32](arch), NewParams[float32](arch)
 	w.Init(1)
 	ep := randomExample(rand.New(rand.NewPCG(1, 1)), 100)
-	var t tape[float32]
+	n := newNetwork(DefaultLossWeights(), w, g)
+	b.ReportAllocs()
 	for b.Loop() {
-		t.forward(w, ep)
-		_, out := t.loss(DefaultLossWeights(), 1)
-		t.backward(w, g, out)
+		n.AddGradient(0, ep, 1)
 	}
 	b.ReportMetric(float64(model.TokensPerSlot*ep.Slots)*float64(b.N)/b.Elapsed().Seconds(), "tokens/s")
 }

@@ -54,15 +54,13 @@ func TestGradients(t *testing.T) {
 		w.Data[i] += 0.1 * r.NormFloat64()
 	}
 	win := randomWindow(r, smallArch.Context, aircraft)
-	var tp tape[float64]
+	n := newNetwork(w, g)
 	loss := func() float64 {
-		tp.forward(w, win)
-		terms, _ := tp.loss(1)
-		return terms.Loss
+		n.forward(win)
+		return n.setLoss(win, 1).Loss
 	}
-	tp.forward(w, win)
-	_, out := tp.loss(1)
-	tp.backward(w, g, out)
+	loss()
+	n.tape.Backward()
 	at := 0
 	for _, tensor := range list {
 		var worst, scale float64
@@ -95,15 +93,15 @@ func TestCausal(t *testing.T) {
 	w := train.NewParamsForTensors[float32](smallArch, list)
 	w.Init(2)
 	win := randomWindow(r, smallArch.Context, 2)
-	var tp tape[float32]
-	tp.forward(w, win)
-	want := slices.Clone(tp.motion.Row(3))
+	n := newNetwork(w, nil)
+	n.forward(win)
+	want := slices.Clone(n.motion.Value.Row(3))
 	cut := win.slice(0, 4)
 	for i := 3 * 2 * aircraftActionFeatures; i < len(cut.Action); i++ {
 		cut.Action[i] += 1
 	}
-	tp.forward(w, &cut)
-	for i, x := range tp.motion.Row(3) {
+	n.forward(&cut)
+	for i, x := range n.motion.Value.Row(3) {
 		if math.Abs(float64(x-want[i])) > 1e-5 {
 			t.Errorf("flight %d is %v, with later slots %v", i, x, want[i])
 		}
@@ -159,20 +157,20 @@ func TestPolicyFliesTheTape(t *testing.T) {
 		g.Settle(goal.Settlement{DelayS: o.DelayS, EnergyJ: o.EnergyJ(), Flying: 2})
 	}
 	var whole window
-	if err := whole.readEpisode(&columns, &ep, 2); err != nil {
+	if err := whole.readExample(&columns, &ep, 2); err != nil {
 		t.Fatal(err)
 	}
-	var tp tape[float32]
+	n := newNetwork(params, nil)
 	for s := range moves {
 		win := whole.slice(max(s-smallArch.Context+1, 0), s+1)
-		tp.forward(params, &win)
+		n.forward(&win)
 		length, heading := polar(moves[s][0].EastM/c.Physics.SpeedMaxMPS, moves[s][0].NorthM/c.Physics.SpeedMaxMPS)
-		got := tp.motion.Row(win.slots() - 1)
+		got := n.motion.Value.Row(win.slots() - 1)
 		if math.Abs(float64(got[0]-length)) > 1e-4 || math.Abs(float64(got[1]-heading)) > 1e-3 {
 			t.Errorf("slot %d: the tape answers %v, the policy flew (%v, %v)", s, got[:2], length, heading)
 		}
 	}
-	if err := whole.readEpisode(&columns, &ep, 3); err == nil || !strings.Contains(err.Error(), "bound to 3") {
+	if err := whole.readExample(&columns, &ep, 3); err == nil || !strings.Contains(err.Error(), "bound to 3") {
 		t.Errorf("another fleet was read: %v", err)
 	}
 }

@@ -109,33 +109,33 @@ func (w *window) slice(first, end int) window {
 	return c
 }
 
-// readEpisode takes in a corpus's episode. Its fleet must keep its size.
-func (w *window) readEpisode(c *featureColumns, ep *corpus.Example, aircraft int) error {
+// readExample reads a corpus's example. Its fleet must keep its size.
+func (w *window) readExample(c *featureColumns, ex *corpus.Example, aircraft int) error {
 	w.AircraftCount, w.FirstSlot = aircraft, 0
-	w.UserCounts = append(w.UserCounts[:0], ep.UsersPerSlot...)
-	w.AircraftRows = appendColumns(w.AircraftRows[:0], ep.Aircraft, c.aircraftWidth, c.aircraft)
-	w.Pairs = appendColumns(w.Pairs[:0], ep.Pairs, c.userWidth, c.user)
-	w.Return = appendColumns(w.Return[:0], ep.Return, c.returnsWidth, c.returns)
-	w.Omega = appendColumns(w.Omega[:0], ep.State, c.stateWidth, []int{c.omega})
-	w.Server = append(w.Server[:0], ep.Labels.Server...)
+	w.UserCounts = append(w.UserCounts[:0], ex.UsersPerSlot...)
+	w.AircraftRows = appendColumns(w.AircraftRows[:0], ex.Aircraft, c.aircraftWidth, c.aircraft)
+	w.Pairs = appendColumns(w.Pairs[:0], ex.Pairs, c.userWidth, c.user)
+	w.Return = appendColumns(w.Return[:0], ex.Return, c.returnsWidth, c.returns)
+	w.Omega = appendColumns(w.Omega[:0], ex.State, c.stateWidth, []int{c.omega})
+	w.Server = append(w.Server[:0], ex.Labels.Server...)
 	w.Offload, w.Motion, w.Action = w.Offload[:0], w.Motion[:0], w.Action[:0]
-	for i, rho := range ep.Labels.Offload {
-		if ep.Labels.Server[i] == 0 {
+	for i, rho := range ex.Labels.Offload {
+		if ex.Labels.Server[i] == 0 {
 			rho = 0
 		}
 		w.Offload = append(w.Offload, 2*rho-1)
 	}
 	user := 0
-	for s, n := range ep.UsersPerSlot {
-		if ep.AircraftPerSlot[s] != aircraft {
-			return fmt.Errorf("paper form: slot %d has %d aircraft, this network is bound to %d", s, ep.AircraftPerSlot[s], aircraft)
+	for s, n := range ex.UsersPerSlot {
+		if ex.AircraftPerSlot[s] != aircraft {
+			return fmt.Errorf("paper form: slot %d has %d aircraft, this network is bound to %d", s, ex.AircraftPerSlot[s], aircraft)
 		}
-		moves := ep.Labels.Move[2*aircraft*s : 2*aircraft*(s+1)]
+		moves := ex.Labels.Move[2*aircraft*s : 2*aircraft*(s+1)]
 		for m := range aircraft {
-			length, heading := polar(float64(moves[2*m]/ep.Labels.MoveScale), float64(moves[2*m+1]/ep.Labels.MoveScale))
+			length, heading := polar(float64(moves[2*m]/ex.Labels.MoveScale), float64(moves[2*m+1]/ex.Labels.MoveScale))
 			w.Motion = append(w.Motion, length, heading)
 		}
-		w.Action = appendAction(w.Action, w.Motion[2*aircraft*s:], ep.Labels.Server[user:user+n], func(u int) float64 { return float64(ep.Labels.Offload[user+u]) })
+		w.Action = appendAction(w.Action, w.Motion[2*aircraft*s:], ex.Labels.Server[user:user+n], func(u int) float64 { return float64(ex.Labels.Offload[user+u]) })
 		user += n
 	}
 	return nil
