@@ -118,36 +118,14 @@ func (a *Archive) PriceAxis() checkpoint.PriceAxis {
 	return checkpoint.PriceAxis{FrontPositions: a.frontPositions(), PricesSPerJ: a.Prices}
 }
 
-// frontPositions returns every member's place.
-func (a *Archive) frontPositions() []float64 {
-	y := make([]float64, len(a.Points))
-	for i, p := range a.Points {
-		y[i] = a.FrontPosition(p)
-	}
-	return y
-}
+func (a *Archive) frontPositions() []float64 { return a.each(a.FrontPosition) }
+func (a *Archive) memberShares() []float64   { return a.each(a.DelayShare) }
 
-// memberShares returns every member's share.
-func (a *Archive) memberShares() []float64 {
-	w := make([]float64, len(a.Points))
-	for i, p := range a.Points {
-		w[i] = a.DelayShare(p)
-	}
-	return w
-}
-
-func (a *Archive) delays() []float64 {
+// each returns a number of every member's outcome.
+func (a *Archive) each(f func(pareto.Point) float64) []float64 {
 	x := make([]float64, len(a.Points))
 	for i, p := range a.Points {
-		x[i] = p.DelayS
-	}
-	return x
-}
-
-func (a *Archive) energies() []float64 {
-	x := make([]float64, len(a.Points))
-	for i, p := range a.Points {
-		x[i] = p.EnergyJ
+		x[i] = f(p)
 	}
 	return x
 }

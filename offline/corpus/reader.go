@@ -122,9 +122,11 @@ func (r *ExampleReader) request(o *goal.Objective, f *Flight, remaining pareto.P
 // was cheaper, in both returns, than the archive's mean at the first price.
 func (r *ExampleReader) returnsBeforeChange(f *Flight) (delayS, energyJ float64) {
 	a := &r.manifest.Archive
+	delays := a.each(func(p pareto.Point) float64 { return p.DelayS })
+	energies := a.each(func(p pareto.Point) float64 { return p.EnergyJ })
 	point := func(price float64) (delayS, energyJ float64) {
 		y := r.priceAxis.FrontPosition(price)
-		return interpolate(r.priceAxis.FrontPositions, a.delays(), y), interpolate(r.priceAxis.FrontPositions, a.energies(), y)
+		return interpolate(r.priceAxis.FrontPositions, delays, y), interpolate(r.priceAxis.FrontPositions, energies, y)
 	}
 	d0, e0 := point(f.Price)
 	d1, e1 := point(f.ChangePrice)

@@ -84,12 +84,12 @@ func (t *Trainer) Run(ctx context.Context, dir string, save, validate int, check
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("training state: %w", err)
 	}
-	log, err := openLog(filepath.Join(dir, "log.csv"), LogHeader, t.Step)
+	log, _, err := openLog(filepath.Join(dir, "log.csv"), LogHeader, t.Step)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	checks, err := openLog(filepath.Join(dir, "validation.csv"), validationHeader, t.Step+1)
+	checks, _, err := openLog(filepath.Join(dir, "validation.csv"), validationHeader, t.Step+1)
 	if err != nil {
 		return err
 	}

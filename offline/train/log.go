@@ -32,27 +32,28 @@ func (l LogLine) Write(w io.Writer, took time.Duration) error {
 	return err
 }
 
-// openLog opens a log to append to, whose lines each begin with a step. It keeps
-// those of the steps before end; an interrupted run logged others beyond its
-// last save.
-func openLog(path, header string, end int) (*os.File, error) {
+// openLog opens a log to append to, whose lines each begin with a step, and
+// returns the last step in it, or -1. It keeps the lines of the steps before
+// end: an interrupted run logged others beyond its last save.
+func openLog(path, header string, end int) (f *os.File, last int, err error) {
 	raw, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("training log: %w", err)
+		return nil, 0, fmt.Errorf("training log: %w", err)
 	}
+	last = -1
 	kept := []byte(header)
 	for line := range bytes.Lines(raw) {
 		first, _, _ := bytes.Cut(line, []byte(","))
 		if step, err := strconv.Atoi(string(first)); err == nil && step < end && bytes.HasSuffix(line, []byte("\n")) {
-			kept = append(kept, line...)
+			kept, last = append(kept, line...), step
 		}
 	}
-	if err := command.ReplaceFile(path, func(w io.Writer) error { _, err := w.Write(kept); return err }); err != nil {
-		return nil, fmt.Errorf("training log: %w", err)
+	err = command.ReplaceFile(path, func(w io.Writer) error { _, err := w.Write(kept); return err })
+	if err == nil {
+		f, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
-		return nil, fmt.Errorf("training log: %w", err)
+		return nil, 0, fmt.Errorf("training log: %w", err)
 	}
-	return f, nil
+	return f, last, nil
 }
