@@ -15,6 +15,8 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"prefdt/inference/model"
+	"prefdt/inference/token"
 	"prefdt/offline/pareto"
 	"prefdt/offline/search"
 	"prefdt/simbridge/world"
@@ -335,5 +337,53 @@ func TestShareAndPlace(t *testing.T) {
 	}
 	if lo, hi := a.OmegaBand(); lo != 0 || hi != 1 {
 		t.Errorf("band %v to %v", lo, hi)
+	}
+}
+
+// After its last change, a flight's rows read the delay and the joules that the
+// flight still costs, slot for slot; budget-only flights drop the preference.
+func TestRowsReadWhatRemains(t *testing.T) {
+	m := shippedCorpus(t)
+	identity := token.IdentityStatistics()
+	reader, runner := NewExampleReader(m, &identity), newFlightRunner(m)
+	column := func(name string) int { return slices.Index(token.Features().Return, name) }
+	_, etaJ := m.Archive.ReturnScales()
+	var ex Example
+	checked, budgets := 0, 0
+	for i := range m.Flights[:150] {
+		f := &m.Flights[i]
+		if f.World > 0 || f.PriceOnly || f.LostSlot > 0 {
+			continue
+		}
+		if err := reader.Read(f, &ex); err != nil {
+			t.Fatal(err)
+		}
+		slots, remaining, err := runner.fly(f)
+		if err != nil || len(slots) != ex.Slots {
+			t.Fatalf("flight %d of %d slots reads as %d: %v", i, len(slots), ex.Slots, err)
+		}
+		for s := range slots {
+			row := ex.Return[s*model.ReturnFeatures:][:model.ReturnFeatures]
+			if f.BudgetOnly != (row[column("dropped")] == 1) {
+				t.Fatalf("flight %d, budget only %v: dropped is %v", i, f.BudgetOnly, row[column("dropped")])
+			}
+			if f.BudgetOnly {
+				budgets++
+			} else if s >= f.ChangeSlot {
+				delayS := float64(row[column("delay per slot")]) * float64(len(slots)-s)
+				energyJ := -float64(row[column("energy to go")]) * etaJ
+				wantJ := remaining.EnergyJ * (1 - float64(row[column("omega delay")]))
+				wantS := min(remaining.DelayS, 8*float64(len(slots)-s)) // rows are clipped
+				if math.Abs(delayS-wantS) > 1e-3 || math.Abs(energyJ-wantJ) > 0.1 {
+					t.Fatalf("flight %d, slot %d: reads %v s and %v J, remaining are %v and %v", i, s, delayS, energyJ, wantS, wantJ)
+				}
+				checked++
+			}
+			remaining.DelayS -= slots[s].settlement.DelayS
+			remaining.EnergyJ -= slots[s].settlement.EnergyJ
+		}
+	}
+	if checked < 3000 || budgets < 2000 {
+		t.Errorf("%d slots were checked and %d of budgets, the test would be empty", checked, budgets)
 	}
 }
