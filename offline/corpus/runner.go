@@ -113,17 +113,7 @@ func (fl *flightRunner) recordSlot(t teacher.SettledSlot) {
 		Users: append(s.decision.Users[:0], d.Users...), Move: append(s.decision.Move[:0], d.Move...),
 		PriceSPerJ: d.PriceSPerJ, DelayS: d.DelayS, EdgeJ: append(s.decision.EdgeJ[:0], d.EdgeJ...),
 	}
-	s.settlement = goal.Settlement{DelayS: t.Outcome.DelayS, EnergyJ: t.Outcome.EnergyJ()}
-	for _, j := range t.Outcome.EdgeJ {
-		s.settlement.EdgeJ += j
-	}
-	for _, a := range t.Snapshot.Aircraft {
-		after := &fl.world.Aircraft[a.Number-1]
-		s.settlement.ModelFlightJ += fl.world.Config.Physics.Propulsion.PowerW(after.SpeedMPS)
-		if !after.Lost {
-			s.settlement.Flying++
-		}
-	}
+	s.settlement = teacher.Settlement(fl.world, t.Outcome)
 }
 
 // heuristicModes is the number of scripted modes.

@@ -16,6 +16,7 @@ import (
 	"prefdt/inference/slot"
 	"prefdt/offline/jobs"
 	"prefdt/offline/pareto"
+	"prefdt/offline/teacher"
 	"prefdt/simbridge/world"
 )
 
@@ -112,72 +113,77 @@ func (f *Runner) Fly(seed uint64, r Request) Result {
 	w := f.world
 	w.Reset(seed)
 	f.policy.Reset()
+	f.link.reset()
 	c := &w.Config.Physics
-	g := goal.New(f.goalConstants, c, w.Config.Slots, len(w.Aircraft))
-	g.SetOutOfDistribution(f.outOfDistribution)
+	objective := goal.New(f.goalConstants, c, w.Config.Slots, len(w.Aircraft))
+	objective.SetOutOfDistribution(f.outOfDistribution)
 	if r.Mode == goal.Preference {
-		g.SetOmega(r.Omega)
-	} else if err := g.SetBudget(r.BudgetJ, r.Mode); err != nil {
-		panic(err) // requests are checked where they come in
+		objective.SetOmega(r.Omega)
+	} else if err := objective.SetBudget(r.BudgetJ, r.Mode); err != nil {
+		panic(err) // requests are checked where they are read
 	}
 	if f.newRecord != nil {
-		f.recorder = f.newRecord(g.State())
+		f.recorder = f.newRecord(objective.State())
 	}
-	best := c.Propulsion.PowerW(c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS))
-	result := Result{MinSeparationM: math.Inf(1)}
-	shock := w.Config.Shock
-	slots := 0.0
-	f.link.reset()
+	m := meter{Result: Result{MinSeparationM: math.Inf(1)}, bestPowerW: c.Propulsion.PowerW(c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS))}
 	for !w.Done() {
 		if r.ReviseSlot > 0 && w.Slot == r.ReviseSlot {
-			f.applyEvent(&g, record.Event{BudgetJ: &r.RevisedBudgetJ, Mode: r.Mode})
+			f.applyEvent(&objective, record.Event{BudgetJ: &r.RevisedBudgetJ, Mode: r.Mode})
 		}
-		factor := w.Config.PropulsionFactor(w.Slot)
-		if w.Slot == shock.FromSlot && factor != 1 {
-			result.FloorJ = g.SpentJ()
+		shockBegins := w.Slot == w.Config.Shock.FromSlot && w.Config.PropulsionFactor(w.Slot) != 1
+		if shockBegins {
+			m.FloorJ = objective.SpentJ()
 		}
-		seen := f.link.snapshot(w)
-		asked := g
-		decideAndObserve(f.policy, seen, &g, &f.decision)
-		f.recorder.WriteDecision(seen, asked, &f.decision)
+		seen, requested := f.link.snapshot(w), objective
+		decideAndObserve(f.policy, seen, &objective, &f.decision)
+		f.recorder.WriteDecision(seen, requested, &f.decision)
 		w.FillAction(seen, &f.decision, &f.action)
 		f.link.applyOffers(w, seen, &f.decision, &f.action)
 		o := w.Step(f.action)
-		settled := goal.Settlement{DelayS: o.DelayS, EnergyJ: o.EnergyJ()}
-		for m := range w.Aircraft {
-			settled.EdgeJ += o.EdgeJ[m]
-			if o.FlightJ[m] > 0 {
-				modelJ := c.Propulsion.PowerW(w.Aircraft[m].SpeedMPS)
-				settled.ModelFlightJ += modelJ
-				result.FloorJ += best * o.FlightJ[m] / modelJ
-			}
-			if w.Aircraft[m].Lost { // from the next slot on
-				continue
-			}
-			settled.Flying++
-			result.MeanSpeedMPS += w.Aircraft[m].SpeedMPS
-			slots++
-			for n := range m {
-				if !w.Aircraft[n].Lost {
-					result.MinSeparationM = min(result.MinSeparationM, w.Aircraft[m].Position.Sub(w.Aircraft[n].Position).Norm())
-				}
-			}
-		}
+		m.addSlot(w, o)
+		settled := teacher.Settlement(w, o)
 		if f.link.usesOffers() { // results tell who took the offer, not where
 			settled.EdgeJ = f.link.forecast.SlotEdgeJ(c, seen, &f.decision, f.link.offerTakers)
 			if f.link.offerTakers > 0 { // and in this world share alike whoever else came
 				settled.MaxEdgeJ = math.MaxFloat64
 			}
 		}
-		f.applyEvent(&g, record.Event{Settle: &settled})
-		if w.Slot == shock.FromSlot+1 && factor != 1 {
-			result.ShockOnsetJ = g.SpentJ() - result.FloorJ
+		f.applyEvent(&objective, record.Event{Settle: &settled})
+		if shockBegins {
+			m.ShockOnsetJ = objective.SpentJ() - m.FloorJ
 		}
-		result.MissedDeadlines += o.Missed
 	}
-	result.DelayS, result.EnergyJ = g.DelayS(), g.SpentJ()
-	result.MeanSpeedMPS /= max(slots, 1)
-	return result
+	m.DelayS, m.EnergyJ = objective.DelayS(), objective.SpentJ()
+	m.MeanSpeedMPS /= max(m.aircraftSlots, 1)
+	return m.Result
+}
+
+// meter gathers a flight's result, slot by slot.
+type meter struct {
+	Result
+	bestPowerW    float64 // P(v*)
+	aircraftSlots float64
+}
+
+// addSlot adds a slot that has settled; w is the world after it.
+func (m *meter) addSlot(w *world.World, o *world.Outcome) {
+	m.MissedDeadlines += o.Missed
+	for i := range w.Aircraft {
+		a := &w.Aircraft[i]
+		if o.FlightJ[i] > 0 {
+			m.FloorJ += m.bestPowerW * o.FlightJ[i] / w.Config.Physics.Propulsion.PowerW(a.SpeedMPS)
+		}
+		if a.Lost { // from the next slot on
+			continue
+		}
+		m.MeanSpeedMPS += a.SpeedMPS
+		m.aircraftSlots++
+		for j := range i {
+			if !w.Aircraft[j].Lost {
+				m.MinSeparationM = min(m.MinSeparationM, a.Position.Sub(w.Aircraft[j].Position).Norm())
+			}
+		}
+	}
 }
 
 // applyEvent does something to the objective, and has it recorded.

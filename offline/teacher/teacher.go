@@ -15,6 +15,7 @@ import (
 	"math"
 
 	"prefdt/inference/dispatch"
+	"prefdt/inference/goal"
 	"prefdt/inference/motion"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
@@ -69,6 +70,22 @@ func (r *Runner) keepGains() {
 		r.gains = append(r.gains, user.Gain...)
 		user.Gain = r.gains[first:len(r.gains):len(r.gains)]
 	}
+}
+
+// Settlement returns what a slot cost as an objective settles it. w is the world
+// after the step, o the step's outcome.
+func Settlement(w *world.World, o *world.Outcome) goal.Settlement {
+	s := goal.Settlement{DelayS: o.DelayS, EnergyJ: o.EnergyJ()}
+	for m := range w.Aircraft {
+		s.EdgeJ += o.EdgeJ[m]
+		if o.FlightJ[m] > 0 {
+			s.ModelFlightJ += w.Config.Physics.Propulsion.PowerW(w.Aircraft[m].SpeedMPS)
+		}
+		if !w.Aircraft[m].Lost { // from the next slot on
+			s.Flying++
+		}
+	}
+	return s
 }
 
 // Scheduler is the exact-dispatch teacher. It holds the working memory; its zero
