@@ -1,8 +1,12 @@
-// Package corpus makes the flights that the policy imitates, Sec. IV-C. A
-// teacher's archive and a recipe come in; a manifest of flights goes out, each
-// a seed, a member and the setting it is stored under. The world replays a
-// flight exactly from its row, so trajectories are regenerated while training
-// and never stored.
+// Package corpus makes the flights that the policy imitates, Sec. IV-C of the
+// paper, and reads them as examples.
+//
+// Inputs: a teacher's archive, a recipe, and training seeds. Outputs: a manifest
+// of flights, each a seed, a member of the archive and the setting it is stored
+// under; and, for training, an Example of each flight. The world replays a flight
+// exactly from its row in the manifest, so trajectories are made anew while
+// training and never stored. "offline corpus" builds a corpus, package train and
+// the study read it.
 package corpus
 
 import (
@@ -19,8 +23,8 @@ import (
 	"prefdt/simbridge/world"
 )
 
-// Archive is a teacher's front as flown on training seeds: its members by
-// delay, with their mean outcomes.
+// Archive is a teacher's front as flown on training seeds: its members in order
+// of delay, with their mean outcomes.
 type Archive struct {
 	Prices   []float64      `json:"prices_s_per_j,omitempty"` // the dispatch teacher's members
 	Genes    [][]float64    `json:"genes,omitempty"`          // the rule teacher's members
@@ -72,7 +76,7 @@ func (a *Archive) Append(p pareto.Point, priceSPerJ float64, genes []float64) {
 	}
 }
 
-// Check says what is wrong with an archive.
+// Check returns what is wrong with an archive.
 func (a *Archive) Check() error {
 	if len(a.Points) < 2 || len(a.Points) != max(len(a.Prices), len(a.Genes)) {
 		return fmt.Errorf("archive has %d outcomes for %d prices and %d rules, want one each and two at least", len(a.Points), len(a.Prices), len(a.Genes))
@@ -105,8 +109,8 @@ func (a *Archive) DelayShare(p pareto.Point) float64 {
 	return delay / (delay + energy)
 }
 
-// FrontPosition returns the place y in [0, 1] of an outcome along the front, even in
-// both objectives; see checkpoint.PriceAxis.
+// FrontPosition returns the position y in [0, 1] of an outcome along the front,
+// even in both objectives; see checkpoint.PriceAxis.
 func (a *Archive) FrontPosition(p pareto.Point) float64 {
 	etaS, etaJ := a.ReturnScales()
 	y := (p.DelayS-a.Points[0].DelayS)/(2*etaS) + (a.Points[0].EnergyJ-p.EnergyJ)/(2*etaJ)

@@ -102,7 +102,7 @@ func TestReplayIsExact(t *testing.T) {
 		if err := one.Read(&m.Flights[i], &first); err != nil {
 			t.Fatal(err)
 		}
-		two.Read(&m.Flights[(i+1)%500], &second) // another flight before it must leave no trace
+		two.Read(&m.Flights[(i+1)%500], &second) // a flight read before it must not change it
 		two.Read(&m.Flights[i], &second)
 		a, _ := json.Marshal(first)
 		b, _ := json.Marshal(second)
@@ -116,11 +116,11 @@ func TestReplayIsExact(t *testing.T) {
 func TestContextBeforeAChange(t *testing.T) {
 	m := shippedCorpus(t)
 	r := NewExampleReader(m, &m.Statistics)
-	var ep Example
+	var ex Example
 	changed, shocked := 0, 0
 	for i := range m.Flights[:200] {
 		f := &m.Flights[i]
-		if err := r.Read(f, &ep); err != nil {
+		if err := r.Read(f, &ex); err != nil {
 			t.Fatal(err)
 		}
 		first := f.ChangeSlot
@@ -136,7 +136,7 @@ func TestContextBeforeAChange(t *testing.T) {
 		} else if f.World > 0 {
 			continue // a battery may end there, and an aircraft with it
 		}
-		for s, w := range ep.Labels.SlotWeight {
+		for s, w := range ex.Labels.SlotWeight {
 			if want := s >= first; (w == 1) != want {
 				t.Fatalf("flight %d, changed at %d, shocked at %d: slot %d weighs %v", i, f.ChangeSlot, f.ShockSlot, s, w)
 			}
@@ -188,8 +188,8 @@ func TestPaperRecipe(t *testing.T) {
 			if err := m.Verify(50); err != nil {
 				t.Error(err)
 			}
-			var ep Example
-			if err := NewExampleReader(m, &m.Statistics).Read(&m.Flights[0], &ep); err != nil || ep.Slots != 100 {
+			var ex Example
+			if err := NewExampleReader(m, &m.Statistics).Read(&m.Flights[0], &ex); err != nil || ex.Slots != 100 {
 				t.Errorf("flight 0 does not read: %v", err)
 			}
 		})
@@ -266,9 +266,9 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Rules behind the teacher's front, or a joule beyond its end, merge; a rule that
-// would be worth a teacher of its own stops the build.
-func TestMergedRules(t *testing.T) {
+// Rules behind the teacher's front, or a joule beyond its end, add next to
+// nothing; a rule that would be worth a teacher of its own stops the build.
+func TestRulesAddLittle(t *testing.T) {
 	a := dispatchArchive(t)
 	end := a.Points[len(a.Points)-1]
 	for name, c := range map[string]struct {
@@ -325,7 +325,7 @@ func TestConditionerGates(t *testing.T) {
 	}
 }
 
-func TestShareAndPlace(t *testing.T) {
+func TestDelayShareAndFrontPosition(t *testing.T) {
 	a := Archive{Points: []pareto.Point{{DelayS: 100, EnergyJ: 40e3}, {DelayS: 200, EnergyJ: 30e3}, {DelayS: 700, EnergyJ: 27e3}}, Prices: []float64{0, 0.1, 1}}
 	// Delay 100/600 above the ideal, energy 3/13 of its span.
 	want := (100.0 / 600) / (100.0/600 + 3.0/13)
@@ -333,7 +333,7 @@ func TestShareAndPlace(t *testing.T) {
 		t.Errorf("share %v, want %v", w, want)
 	}
 	if y := a.FrontPosition(a.Points[1]); math.Abs(y-(100.0/1200+10.0/26)) > 1e-12 {
-		t.Errorf("place %v", y)
+		t.Errorf("front position %v", y)
 	}
 	if lo, hi := a.OmegaBand(); lo != 0 || hi != 1 {
 		t.Errorf("band %v to %v", lo, hi)

@@ -27,22 +27,21 @@ type ExampleReader struct {
 	rows          token.Rows
 }
 
-// NewExampleReader returns a reader of a corpus under some statistics.
-func NewExampleReader(m *Manifest, standard *token.Statistics) *ExampleReader {
-	scales := m.GoalConstants()
-	fl := newFlightRunner(m)
-	r := &ExampleReader{manifest: m, runner: fl, goalConstants: scales, priceAxis: m.Archive.PriceAxis()}
-	r.rowBuilder = token.NewBuilder(&fl.world.Config.Physics, &r.goalConstants, standard)
+// NewExampleReader returns a reader of a corpus whose rows are standardised by
+// some statistics.
+func NewExampleReader(m *Manifest, statistics *token.Statistics) *ExampleReader {
+	r := &ExampleReader{manifest: m, runner: newFlightRunner(m), goalConstants: m.GoalConstants(), priceAxis: m.Archive.PriceAxis()}
+	r.rowBuilder = token.NewBuilder(&r.runner.world.Config.Physics, &r.goalConstants, statistics)
 	return r
 }
 
 // Examples returns the corpus as training goes through it, flight after flight
-// and again from the first, under some statistics: a function that reads the
-// i-th example into ex, with a reader for each worker.
-func (m *Manifest) Examples(workers int, s *token.Statistics) func(worker, i int, ex *Example) error {
+// and again from the first: a function that reads the i-th example into ex, with
+// a reader for each worker.
+func (m *Manifest) Examples(workers int, statistics *token.Statistics) func(worker, i int, ex *Example) error {
 	readers := make([]*ExampleReader, workers)
 	for k := range readers {
-		readers[k] = NewExampleReader(m, s)
+		readers[k] = NewExampleReader(m, statistics)
 	}
 	return func(worker, i int, ex *Example) error {
 		return readers[worker].Read(&m.Flights[i%len(m.Flights)], ex)
@@ -50,7 +49,7 @@ func (m *Manifest) Examples(workers int, s *token.Statistics) func(worker, i int
 }
 
 // shockSettleSlots is how long after a shock the measured multiplier still moves;
-// those slots are context, not lessons.
+// those slots carry no loss.
 const shockSettleSlots = 3
 
 // Read flies f and fills ex.

@@ -9,7 +9,7 @@ import (
 	"prefdt/simbridge/world"
 )
 
-// Recipe says how settings are drawn and what happens in flight. Its fractions
+// Recipe defines how settings are drawn and what happens in flight. Its fractions
 // are of all flights; each is a flag of offline corpus.
 type Recipe struct {
 	// Draw is "axis" (settings even along the front, at continuous prices) or
@@ -25,9 +25,10 @@ type Recipe struct {
 	Gust         float64 `json:"gust" yaml:"gust"`
 	AircraftLoss float64 `json:"lost" yaml:"lost"`
 	WorldCount   int     `json:"variety" yaml:"variety"` // random worlds to choose from
-	// HidePreviousAction makes the row of the action before a constant. A policy that reads
-	// what it just did copies the price it did it at, and a budget drifts: what
-	// is left says less about a flight's one price than the flight so far does.
+	// HidePreviousAction makes the row of the previous action a constant. A policy
+	// that reads its previous action copies the price of that action, and a budget
+	// drifts: the joules left predict a flight's one price less well than the flight
+	// so far does.
 	HidePreviousAction bool `json:"forget" yaml:"forget"`
 }
 
@@ -43,10 +44,10 @@ func (r *Recipe) fractions() []recipeFraction {
 		{"heuristic", &r.Heuristic, "flown by scripted heuristics (the paper: 0.2)"},
 		{"change", &r.PriceChange, "whose price changes at a random slot"},
 		{"shock", &r.Shock, "under a propulsion multiplier, uniform in [0.8, 2], from a random slot"},
-		{"bare", &r.BudgetOnly, "read as a budget alone"},
-		{"priced", &r.PriceOnly, "read as a price alone"},
-		{"worlds", &r.RandomWorlds, "in a random world, all in the first half so that training ends at home: fleet, users, slots, area, tasks, CPUs, channel, contention, crowded starts, airframe, battery"},
-		{"unheard", &r.Unreported, "of which the policy sees only some of the reports"},
+		{"bare", &r.BudgetOnly, "whose request is a total of joules alone"},
+		{"priced", &r.PriceOnly, "whose request is a price alone, without returns"},
+		{"worlds", &r.RandomWorlds, "in a random world, all in the first half so that training ends in the standard world: fleet, users, slots, area, tasks, CPUs, channel, contention, crowded starts, airframe, battery"},
+		{"unheard", &r.Unreported, "of which the policy receives only some of the reports"},
 		{"gust", &r.Gust, "in gusts of up to 15 % of flight power"},
 		{"lost", &r.AircraftLoss, "that lose an aircraft at a random slot"},
 	}
@@ -63,7 +64,7 @@ func ShippedRecipe() Recipe {
 // PaperRecipe is the recipe of Sec. IV-C.
 func PaperRecipe() Recipe { return Recipe{Draw: "paper", Heuristic: 0.2} }
 
-// Check says what is wrong with a recipe.
+// Check returns what is wrong with a recipe.
 func (r Recipe) Check() error {
 	if r.Draw != "axis" && r.Draw != "paper" {
 		return fmt.Errorf(`recipe draws by %q, want "axis" or "paper"`, r.Draw)
@@ -82,7 +83,7 @@ func (r Recipe) Check() error {
 // Flight is one row of the manifest: all that the world needs to replay it.
 type Flight struct {
 	Seed uint64 `json:"seed" parquet:"seed"`
-	Tier string `json:"tier" parquet:"tier,dict"` // where its setting was drawn
+	Tier string `json:"tier" parquet:"tier,dict"` // which draw its setting came from
 	// Teacher is "dispatch", "rule", or "heuristic".
 	Teacher string  `json:"teacher" parquet:"teacher,dict"`
 	Member  int     `json:"member" parquet:"member"` // of the archive, or the heuristic's mode
@@ -97,7 +98,7 @@ type Flight struct {
 	BudgetOnly         bool    `json:"bare" parquet:"bare"`
 	PriceOnly          bool    `json:"priced" parquet:"priced"`
 	World              int     `json:"world" parquet:"world"`     // 0: the standard one, else from 1 into the manifest's worlds
-	UnreportedFraction float64 `json:"unheard" parquet:"unheard"` // fraction of the reports that the policy does not see
+	UnreportedFraction float64 `json:"unheard" parquet:"unheard"` // fraction of the reports that the policy does not receive
 	Gust               float64 `json:"gust" parquet:"gust"`
 	LostSlot           int     `json:"lost_slot" parquet:"lost_slot"` // 0: none; aircraft 1 is lost
 
@@ -166,7 +167,7 @@ func (d *flightSampler) sampleFlight(i int) Flight {
 		f.BudgetOnly = true
 	case x < d.recipe.BudgetOnly+d.recipe.PriceOnly:
 		f.PriceOnly = true
-	case f.World != 0: // the conditioner knows no other world
+	case f.World != 0: // the conditioner is fitted on the standard world
 		f.BudgetOnly, f.PriceOnly = x < d.recipe.BudgetOnly+d.recipe.PriceOnly+0.25, x >= d.recipe.BudgetOnly+d.recipe.PriceOnly+0.25
 	}
 	if r.Float64() < d.recipe.Unreported {

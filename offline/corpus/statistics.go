@@ -13,7 +13,7 @@ import (
 func GatherStatistics(m *Manifest, flights int) (token.Statistics, error) {
 	identity := token.IdentityStatistics()
 	r := NewExampleReader(m, &identity)
-	var ep Example
+	var ex Example
 	var rows [5]momentSums
 	for i := range m.Flights {
 		if m.Flights[i].World > 0 {
@@ -22,14 +22,14 @@ func GatherStatistics(m *Manifest, flights int) (token.Statistics, error) {
 		if flights--; flights < 0 {
 			break
 		}
-		if err := r.Read(&m.Flights[i], &ep); err != nil {
+		if err := r.Read(&m.Flights[i], &ex); err != nil {
 			return identity, err
 		}
-		rows[0].add(ep.Aircraft, model.AircraftFeatures)
-		rows[1].add(ep.Pairs, model.PairFeatures)
-		rows[2].add(ep.State, model.StateFeatures)
-		rows[3].add(ep.Return, model.ReturnFeatures)
-		rows[4].add(ep.Action, model.ActionFeatures)
+		rows[0].add(ex.Aircraft, model.AircraftFeatures)
+		rows[1].add(ex.Pairs, model.PairFeatures)
+		rows[2].add(ex.State, model.StateFeatures)
+		rows[3].add(ex.Return, model.ReturnFeatures)
+		rows[4].add(ex.Action, model.ActionFeatures)
 	}
 	return token.Statistics{
 		Aircraft: rows[0].result(), Pair: rows[1].result(), State: rows[2].result(), Return: rows[3].result(), Action: rows[4].result(),

@@ -102,30 +102,30 @@ type Scheduler struct {
 
 // Fly takes a world from its first slot to its last at the price of each slot,
 // in seconds per joule. each, if not nil, receives every slot after it settled.
-func (p *Scheduler) Fly(w *world.World, priceSPerJ func(slot int) float64, each func(SettledSlot)) pareto.Point {
+func (t *Scheduler) Fly(w *world.World, priceSPerJ func(slot int) float64, each func(SettledSlot)) pareto.Point {
 	c := &w.Config.Physics
 	speedMPS := c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS)
-	p.tracker.Reset()
-	return p.runner.Fly(w, func(s *slot.Snapshot, d *slot.Decision) {
-		p.Decide(c, s, priceSPerJ(s.Slot), speedMPS, d)
+	t.tracker.Reset()
+	return t.runner.Fly(w, func(s *slot.Snapshot, d *slot.Decision) {
+		t.Decide(c, s, priceSPerJ(s.Slot), speedMPS, d)
 	}, each)
 }
 
 // Decide fills the decision of one slot: dispatch at the price, and motion,
 // at the speed given once a target is reached.
-func (p *Scheduler) Decide(c *physics.Constants, s *slot.Snapshot, priceSPerJ, speedMPS float64, d *slot.Decision) {
+func (t *Scheduler) Decide(c *physics.Constants, s *slot.Snapshot, priceSPerJ, speedMPS float64, d *slot.Decision) {
 	d.Resize(s)
-	p.solver.Solve(c, s, priceSPerJ, d)
-	p.tracker.Observe(s.Users)
-	p.targets = p.tracker.Targets(c, s.Aircraft, p.targets)
-	p.positions = p.positions[:0]
+	t.solver.Solve(c, s, priceSPerJ, d)
+	t.tracker.Observe(s.Users)
+	t.targets = t.tracker.Targets(c, s.Aircraft, t.targets)
+	t.positions = t.positions[:0]
 	for m := range s.Aircraft {
 		at := s.Aircraft[m].Position
-		p.positions = append(p.positions, at)
-		dash := p.tracker.SpeedMPS(c, m, s.Slots-s.Slot, p.targets[m].Sub(at).Norm(), priceSPerJ)
-		d.Move[m] = motion.MoveToward(at, p.targets[m], speedMPS, dash)
+		t.positions = append(t.positions, at)
+		dash := t.tracker.SpeedMPS(c, m, s.Slots-s.Slot, t.targets[m].Sub(at).Norm(), priceSPerJ)
+		d.Move[m] = motion.MoveToward(at, t.targets[m], speedMPS, dash)
 	}
-	p.envelope.Limit(p.positions, d.Move, motion.Limits{
+	t.envelope.Limit(t.positions, d.Move, motion.Limits{
 		SpeedMaxMPS: c.SpeedMaxMPS, SeparationM: c.SeparationM, AreaSideM: c.AreaSideM,
 	})
 }

@@ -14,8 +14,8 @@ import (
 // give the same parameters on the same processor.
 type Config struct {
 	Arch        model.Arch  `json:"arch" yaml:"arch"`
-	Batch       int         `json:"batch" yaml:"batch"`     // episodes a step
-	Workers     int         `json:"workers" yaml:"workers"` // tapes; part of the result, since sums follow them
+	Batch       int         `json:"batch" yaml:"batch"`     // flights a step
+	Workers     int         `json:"workers" yaml:"workers"` // part of the result: the order of sums depends on them
 	Seed        uint64      `json:"seed" yaml:"seed"`
 	Schedule    Schedule    `json:"schedule" yaml:"schedule"`
 	LossWeights LossWeights `json:"weights" yaml:"weights"`
@@ -30,13 +30,13 @@ func Default() Config {
 	}
 }
 
-// Check says what is wrong with a configuration.
+// Check returns what is wrong with a configuration.
 func (c Config) Check() error {
 	if err := c.Arch.Check(); err != nil {
 		return err
 	}
 	if c.Batch < 1 || c.Workers < 1 || c.Workers > c.Batch || c.Schedule.Steps < 1 {
-		return fmt.Errorf("training has batch %d, workers %d, steps %d; want all positive and no more workers than episodes", c.Batch, c.Workers, c.Schedule.Steps)
+		return fmt.Errorf("training has batch %d, workers %d, steps %d; want all positive and no more workers than flights", c.Batch, c.Workers, c.Schedule.Steps)
 	}
 	if _, err := json.Marshal(c); err != nil { // into the run's state
 		return fmt.Errorf("training configuration: %w, want finite numbers", err)
