@@ -1,6 +1,10 @@
-// Package rollout flies a frozen policy in the simulated world, Algorithm 1's
-// inner loop: one step a slot, what the slot cost subtracted from the target.
-// Validation, calibration, evaluation and the study fly nothing else.
+// Package rollout flies a frozen policy in the simulated world: one step a slot,
+// and what the slot cost subtracted from the request, the inner loop of the
+// paper's Algorithm 1.
+//
+// Inputs: a checkpoint or another Policy, a world, a ReportLink, seeds, and what
+// each flight is asked for. Outputs: what each flight cost. Validation,
+// calibration, evaluation and the study fly all their policies here.
 package rollout
 
 import (
@@ -20,7 +24,7 @@ import (
 	"prefdt/simbridge/world"
 )
 
-// Request is what a flight is asked for, from slot 0 unless revised.
+// Request is what a flight is to cost, from slot 0 unless revised.
 type Request struct {
 	Omega   float64   // delay share, when Mode is goal.Preference
 	Mode    goal.Mode // goal.Preference, goal.Target or goal.Ceiling
@@ -30,7 +34,7 @@ type Request struct {
 	RevisedBudgetJ float64
 }
 
-// UnlimitedJ is a budget that nothing can spend.
+// UnlimitedJ is a budget above all that a flight can spend.
 const UnlimitedJ = 1e12
 
 // Result is what a flight cost.
@@ -38,17 +42,17 @@ type Result struct {
 	pareto.Point
 	// FloorJ is the least total that was possible without foreseeing a shock:
 	// what was spent before it, and flight at v* from then on in the gusts that
-	// came.
+	// there were.
 	FloorJ float64
-	// ShockOnsetJ is what the shock's first slot spends above that, which is decided
-	// before its flight can tell of the shock.
+	// ShockOnsetJ is what the shock's first slot spends above that: it is decided
+	// before the shock can be measured.
 	ShockOnsetJ     float64
 	MeanSpeedMPS    float64 // mean over aircraft and slots
 	MinSeparationM  float64 // least separation at the end of any slot
 	MissedDeadlines int     // deadlines missed
 }
 
-// Policy decides slot by slot; a checkpoint's, or one that the study compares.
+// Policy decides slot by slot: a checkpoint, or what the study compares with it.
 type Policy interface {
 	Reset()
 	Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) goal.Observation
@@ -69,10 +73,10 @@ type Runner struct {
 	recorder  *record.Writer
 }
 
-// New returns a flyer of a checkpoint in a world.
+// New returns a runner of a checkpoint in a world.
 func New(frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Config, l ReportLink) (*Runner, error) {
-	elsewhere := isOutOfDistribution(c)
-	if elsewhere { // it flies with the constants of where it is
+	outOfDistribution := isOutOfDistribution(c)
+	if outOfDistribution { // it flies with the constants of this world
 		moved := *frozen
 		moved.Physics = c.Physics
 		frozen = &moved
@@ -83,25 +87,26 @@ func New(frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Confi
 	}
 	f, err := NewWithPolicy(p, &frozen.GoalConstants, c, l)
 	if err == nil {
-		f.outOfDistribution = elsewhere
+		f.outOfDistribution = outOfDistribution
 		f.link.forecast.Prior = frozen.Statistics.UserPrior()
 	}
 	return f, err
 }
 
-// NewWithPolicy returns a flyer of any policy, whose requests are read by some scales.
-func NewWithPolicy(p Policy, scales *goal.Constants, c world.Config, l ReportLink) (*Runner, error) {
+// NewWithPolicy returns a runner of any policy, with the constants that its
+// requests are read by.
+func NewWithPolicy(p Policy, constants *goal.Constants, c world.Config, l ReportLink) (*Runner, error) {
 	if err := l.check(); err != nil {
 		return nil, err
 	}
 	if len(c.AircraftLosses) > 0 && (l.LateSlots > 0 || l.Fallback == FallbackLastReport || l.Fallback == FallbackSpeculative) {
-		return nil, errors.New("old reports do not go with a fleet that loses aircraft: their gains are of another fleet")
+		return nil, errors.New("late or repeated reports need a fleet that keeps its size: their gains are to its aircraft")
 	}
-	return &Runner{policy: p, goalConstants: scales, world: world.New(c, 0), link: linkState{ReportLink: l}}, nil
+	return &Runner{policy: p, goalConstants: constants, world: world.New(c, 0), link: linkState{ReportLink: l}}, nil
 }
 
-// isOutOfDistribution reports whether a world is another than the one the conditioner
-// knows; what happens in it, how long it lasts and how many aircraft fly aside.
+// isOutOfDistribution reports whether a world is another than the conditioner was
+// fitted on, apart from its disturbances, its length and its fleet's size.
 func isOutOfDistribution(c world.Config) bool {
 	known := world.Standard()
 	c.Shock, c.Gust, c.DenseStart, c.AircraftLosses, c.Slots, c.Aircraft = known.Shock, 0, false, nil, known.Slots, known.Aircraft
@@ -142,9 +147,9 @@ func (f *Runner) Fly(seed uint64, r Request) Result {
 		o := w.Step(f.action)
 		m.addSlot(w, o)
 		settled := teacher.Settlement(w, o)
-		if f.link.usesOffers() { // results tell who took the offer, not where
-			settled.EdgeJ = f.link.forecast.SlotEdgeJ(c, seen, &f.decision, f.link.offerTakers)
-			if f.link.offerTakers > 0 { // and in this world share alike whoever else came
+		if f.link.usesOffers() { // results show which users accepted the offer, not at which aircraft
+			settled.EdgeJ = f.link.forecast.SlotEdgeJ(c, seen, &f.decision, f.link.acceptedOffers)
+			if f.link.acceptedOffers > 0 { // and they change the shares of the others: it is not bounded
 				settled.MaxEdgeJ = math.MaxFloat64
 			}
 		}
@@ -186,10 +191,10 @@ func (m *meter) addSlot(w *world.World, o *world.Outcome) {
 	}
 }
 
-// applyEvent does something to the objective, and has it recorded.
+// applyEvent applies an event to the objective and records it.
 func (f *Runner) applyEvent(o *goal.Objective, e record.Event) {
 	if err := e.Apply(o); err != nil {
-		panic(err) // requests are checked where they come in
+		panic(err) // requests are checked where they are read
 	}
 	f.recorder.WriteEvent(e)
 }
@@ -200,8 +205,8 @@ func Sweep(frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Con
 	return SweepRunners(func() (*Runner, error) { return New(frozen, decoder, c, l) }, c, seeds, requests, workers, progress)
 }
 
-// SweepRunners is Sweep by flyers of any policy, one for each worker.
-func SweepRunners(flyer func() (*Runner, error), c world.Config, seeds []uint64, requests []Request, workers int, progress func(done int)) ([][]Result, error) {
+// SweepRunners is Sweep by runners of any policy, one for each worker.
+func SweepRunners(newRunner func() (*Runner, error), c world.Config, seeds []uint64, requests []Request, workers int, progress func(done int)) ([][]Result, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
@@ -209,7 +214,7 @@ func SweepRunners(flyer func() (*Runner, error), c world.Config, seeds []uint64,
 	for i := range results {
 		results[i] = make([]Result, len(seeds))
 	}
-	err := jobs.Do(context.Background(), len(seeds), workers, flyer, func(f *Runner, s int) error {
+	err := jobs.Do(context.Background(), len(seeds), workers, newRunner, func(f *Runner, s int) error {
 		for i, r := range requests {
 			results[i][s] = f.Fly(seeds[s], r)
 		}

@@ -25,12 +25,12 @@ type Policy struct {
 
 // NewPolicy returns a policy at the start of a mission, reading rows by
 // Standard's statistics.
-func NewPolicy(p *train.Params[float32], c *physics.Constants, scales *goal.Constants, standard *token.Statistics) (*Policy, error) {
+func NewPolicy(p *train.Params[float32], c *physics.Constants, constants *goal.Constants, statistics *token.Statistics) (*Policy, error) {
 	columns, err := findFeatureColumns()
 	if err != nil {
 		return nil, err
 	}
-	policy := &Policy{network: newNetwork(p, nil), physics: c, builder: token.NewBuilder(c, scales, standard), columns: columns}
+	policy := &Policy{network: newNetwork(p, nil), physics: c, builder: token.NewBuilder(c, constants, statistics), columns: columns}
 	policy.Reset()
 	return policy, nil
 }

@@ -10,8 +10,8 @@ import (
 	"prefdt/offline/corpus"
 )
 
-// The features that the paper names, by their names in package token. Standing
-// at an aircraft, a user's bearing is its unit vector.
+// The paper's features, by their names in package token. A user's bearing is the
+// unit vector from the aircraft to it.
 var (
 	aircraftFeatureNames = []string{"position east", "position north", "residual energy", "served", "speed"}
 	userFeatureNames     = []string{"distance", "bearing east", "bearing north", "bits", "cycles per bit", "deadline", "queue", "gain", "T_loc", "T_off", "T_loc/deadline", "T_off/T_loc"}
@@ -25,7 +25,7 @@ const (
 	aircraftActionFeatures = 4  // of one aircraft: length and heading of its move, users served, mean rho
 )
 
-// featureColumns says where in token's rows the paper's features are.
+// featureColumns are the columns of token's rows that hold the paper's features.
 type featureColumns struct {
 	aircraft, user, returns              []int
 	aircraftWidth, userWidth, stateWidth int
@@ -55,8 +55,8 @@ func findFeatureColumns() (featureColumns, error) {
 	return c, nil
 }
 
-// Standard returns a corpus's statistics with the two rows that the paper does
-// not standardise: the return-to-go, "a pure ratio", and the preference.
+// Standard returns a corpus's statistics without those of the two rows that the
+// paper does not standardise: the return-to-go, "a pure ratio", and the preference.
 func Standard(s token.Statistics) token.Statistics {
 	identity := token.IdentityStatistics()
 	s.Return, s.State = identity.Return, identity.State
@@ -177,7 +177,7 @@ func appendAction(dst, flight []float32, servers []int, offload func(u int) floa
 	return dst
 }
 
-// appendSlot takes in one slot of a flight, whose action is not known yet.
+// appendSlot appends one slot of a flight, whose action is not known yet.
 func (w *window) appendSlot(c *featureColumns, rows *token.Rows, s *slot.Snapshot) {
 	w.UserCounts = append(w.UserCounts, len(s.Users))
 	w.AircraftRows = appendColumns(w.AircraftRows, rows.Aircraft, c.aircraftWidth, c.aircraft)
@@ -189,7 +189,7 @@ func (w *window) appendSlot(c *featureColumns, rows *token.Rows, s *slot.Snapsho
 	}
 }
 
-// dropFirst forgets the first slot.
+// dropFirst removes the first slot.
 func (w *window) dropFirst() {
 	c := w.slice(1, w.slots())
 	w.FirstSlot = c.FirstSlot
