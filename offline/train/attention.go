@@ -11,65 +11,76 @@ import (
 // scores is then (3 chunk, 3 (chunk + context - 1)).
 const chunkSlots = 20
 
+// attentionBlock is a chunk of queries of one head, tokens q0 to q1-1. Their keys
+// are the tokens k0 to q1-1.
+type attentionBlock struct{ head, q0, q1, k0 int }
+
+func attentionBlocks(a model.Arch, slots int) (blocks []attentionBlock) {
+	for h := range a.Heads {
+		for c := 0; c < slots; c += chunkSlots {
+			blocks = append(blocks, attentionBlock{h, model.TokensPerSlot * c, model.TokensPerSlot * min(c+chunkSlots, slots), model.TokensPerSlot * max(c-a.Context+1, 0)})
+		}
+	}
+	return blocks
+}
+
+// visible returns the columns of the block that its i-th query attends to.
+func (b *attentionBlock) visible(a model.Arch, i int) (low, high int) {
+	token := b.q0 + i
+	return model.TokensPerSlot*max(token/model.TokensPerSlot-a.Context+1, 0) - b.k0, token - b.k0 + 1
+}
+
 // WindowAttention is the sliding-window causal attention of a stream: a token
 // attends to itself and to every earlier one of the last Context slots. qkv is
 // (L, 3d): query, key and value of each token, head by head.
 func (t *Tape[T]) WindowAttention(qkv *Var[T], a model.Arch) *Var[T] {
-	d, dh, slots := a.Width, a.Width/a.Heads, qkv.Value.Rows/model.TokensPerSlot
+	d, dh := a.Width, a.Width/a.Heads
 	scale := T(1 / math.Sqrt(float64(dh)))
-
-	// visible returns which of the keys from k0 on the query of token i attends to.
-	visible := func(i, k0 int) (low, high int) {
-		return model.TokensPerSlot*max(i/model.TokensPerSlot-a.Context+1, 0) - k0, i - k0 + 1
+	blocks := attentionBlocks(a, qkv.Value.Rows/model.TokensPerSlot)
+	queries := func(m kernel.Matrix[T], b *attentionBlock) kernel.Matrix[T] {
+		return m.Slice(b.q0, b.q1, b.head*dh, (b.head+1)*dh)
 	}
-	// eachBlock calls f for each head, with the columns of m that hold its
-	// queries, keys and values, and each chunk of queries q0..q1-1, whose keys
-	// are k0..q1-1.
-	eachBlock := func(m kernel.Matrix[T], f func(q, k, v kernel.Matrix[T], h, q0, q1, k0 int)) {
-		for h := range a.Heads {
-			for c := 0; c < slots; c += chunkSlots {
-				q0, q1 := model.TokensPerSlot*c, model.TokensPerSlot*min(c+chunkSlots, slots)
-				k0 := model.TokensPerSlot * max(c-a.Context+1, 0)
-				f(m.Slice(q0, q1, h*dh, (h+1)*dh), m.Slice(k0, q1, d+h*dh, d+(h+1)*dh), m.Slice(k0, q1, 2*d+h*dh, 2*d+(h+1)*dh), h, q0, q1, k0)
-			}
-		}
+	keys := func(m kernel.Matrix[T], b *attentionBlock) kernel.Matrix[T] {
+		return m.Slice(b.k0, b.q1, d+b.head*dh, d+(b.head+1)*dh)
 	}
-	value := t.matrix(qkv.Value.Rows, d)
-	var weights []kernel.Matrix[T] // of each block
-	eachBlock(qkv.Value, func(q, k, v kernel.Matrix[T], h, q0, q1, k0 int) {
-		p := t.matrix(q1-q0, q1-k0)
-		kernel.MatMulTransB(p, q, k, false)
-		for i := range p.Rows {
-			row := p.Row(i)
-			low, high := visible(q0+i, k0)
+	values := func(m kernel.Matrix[T], b *attentionBlock) kernel.Matrix[T] {
+		return m.Slice(b.k0, b.q1, 2*d+b.head*dh, 2*d+(b.head+1)*dh)
+	}
+	y := t.matrix(qkv.Value.Rows, d)
+	weights := make([]kernel.Matrix[T], len(blocks))
+	for i := range blocks {
+		b := &blocks[i]
+		p := t.matrix(b.q1-b.q0, b.q1-b.k0)
+		kernel.MatMulTransB(p, queries(qkv.Value, b), keys(qkv.Value, b), false)
+		for r := range p.Rows {
+			row := p.Row(r)
+			low, high := b.visible(a, r)
 			kernel.Scale(row[low:high], scale)
 			clear(row[:low])
 			clear(row[high:])
 			kernel.Softmax(row[low:high])
 		}
-		kernel.MatMul(value.Slice(q0, q1, h*dh, (h+1)*dh), p, v, false)
-		weights = append(weights, p)
-	})
-	return t.record(value, func(dy kernel.Matrix[T]) {
+		kernel.MatMul(queries(y, b), p, values(qkv.Value, b), false)
+		weights[i] = p
+	}
+	return t.record(y, func(dy kernel.Matrix[T]) {
 		dqkv := t.zeros(qkv.Value.Rows, qkv.Value.Cols)
-		block := 0
-		eachBlock(qkv.Value, func(q, k, v kernel.Matrix[T], h, q0, q1, k0 int) {
-			p, dout := weights[block], dy.Slice(q0, q1, h*dh, (h+1)*dh)
-			block++
-			kernel.MatMulTransA(dqkv.Slice(k0, q1, 2*d+h*dh, 2*d+(h+1)*dh), p, dout, true) // dv
+		for i := range blocks {
+			b, p := &blocks[i], weights[i]
+			kernel.MatMulTransA(values(dqkv, b), p, queries(dy, b), true)
 			dp := t.matrix(p.Rows, p.Cols)
-			kernel.MatMulTransB(dp, dout, v, false)
-			for i := range p.Rows {
-				row := dp.Row(i)
-				low, high := visible(q0+i, k0)
-				kernel.SoftmaxBackward(row[low:high], row[low:high], p.Row(i)[low:high])
+			kernel.MatMulTransB(dp, queries(dy, b), values(qkv.Value, b), false)
+			for r := range p.Rows {
+				row := dp.Row(r)
+				low, high := b.visible(a, r)
+				kernel.SoftmaxBackward(row[low:high], row[low:high], p.Row(r)[low:high])
 				kernel.Scale(row[low:high], scale)
 				clear(row[:low])
 				clear(row[high:])
 			}
-			kernel.MatMul(dqkv.Slice(q0, q1, h*dh, (h+1)*dh), dp, k, true)           // dq
-			kernel.MatMulTransA(dqkv.Slice(k0, q1, d+h*dh, d+(h+1)*dh), dp, q, true) // dk
-		})
+			kernel.MatMul(queries(dqkv, b), dp, keys(qkv.Value, b), true)
+			kernel.MatMulTransA(keys(dqkv, b), dp, queries(qkv.Value, b), true)
+		}
 		t.addGrad(qkv, dqkv)
 	})
 }

@@ -46,18 +46,18 @@ func randomExample(r *rand.Rand, slots int) *corpus.Example {
 func TestGradients(t *testing.T) {
 	arch := model.Arch{Width: 8, PairWidth: 6, Layers: 2, Heads: 2, Context: 3}
 	r := rand.New(rand.NewPCG(3, 4))
-	w, g := NewParams[float64](arch), NewParams[float64](arch)
+	w, g := NewParams[float64](arch, arch.Tensors()), NewParams[float64](arch, arch.Tensors())
 	w.Init(1)
 	for i := range w.Data {
 		w.Data[i] += 0.1 * r.NormFloat64() // move biases and gains off their neutral values
 	}
-	ep := randomExample(r, 24) // more than a chunk of queries, many windows
+	ex := randomExample(r, 24) // more than a chunk of queries, many windows
 	n := newNetwork(LossWeights{1, 3, 0.3, 1, 2}, w, g)
 	loss := func() float64 {
-		n.forward(ep)
-		return n.setLoss(ep, 1).Loss
+		n.forward(ex)
+		return n.setLoss(ex, 1).Loss
 	}
-	if _, err := n.AddGradient(0, ep, 1); err != nil {
+	if _, err := n.AddGradient(0, ex, 1); err != nil {
 		t.Fatal(err)
 	}
 
@@ -91,18 +91,18 @@ func TestGradients(t *testing.T) {
 // What an episode leaves in the arena does not reach the next one.
 func TestArenaIsNotRead(t *testing.T) {
 	arch := model.Arch{Width: 16, PairWidth: 8, Layers: 2, Heads: 2, Context: 3}
-	w, first, second := NewParams[float32](arch), NewParams[float32](arch), NewParams[float32](arch)
+	w, first, second := NewParams[float32](arch, arch.Tensors()), NewParams[float32](arch, arch.Tensors()), NewParams[float32](arch, arch.Tensors())
 	w.Init(1)
-	ep := randomExample(rand.New(rand.NewPCG(5, 6)), 30)
+	ex := randomExample(rand.New(rand.NewPCG(5, 6)), 30)
 	n := newNetwork(DefaultLossWeights(), w, first)
-	n.AddGradient(0, ep, 1)
+	n.AddGradient(0, ex, 1)
 	for _, c := range n.tape.arena.chunks {
 		for i := range c {
 			c[i] = float32(math.NaN())
 		}
 	}
 	Bind(n.weights.List(), w, second)
-	n.AddGradient(0, ep, 1)
+	n.AddGradient(0, ex, 1)
 	if !slices.Equal(first.Data, second.Data) {
 		t.Error("the gradient depends on what the arena held")
 	}

@@ -27,13 +27,9 @@ type Params[T kernel.Float] struct {
 	Data    []T
 }
 
-// NewParams returns zeros in the shape of the policy network.
-func NewParams[T kernel.Float](a model.Arch) *Params[T] {
-	return NewParamsForTensors[T](a, a.Tensors())
-}
-
-// NewParamsForTensors returns zeros in the shape of another network.
-func NewParamsForTensors[T kernel.Float](a model.Arch, tensors []model.Tensor) *Params[T] {
+// NewParams returns zeros in the shape of a network's tensors; those of the
+// policy network are a.Tensors().
+func NewParams[T kernel.Float](a model.Arch, tensors []model.Tensor) *Params[T] {
 	size := 0
 	for _, t := range tensors {
 		size += t.Size()

@@ -68,7 +68,7 @@ func ReadParams(path string) (p *Params[float32], err error) {
 		if err := head.Config.Arch.Check(); err != nil {
 			return nil, err
 		}
-		p = NewParams[float32](head.Config.Arch)
+		p = NewParams[float32](head.Config.Arch, head.Config.Arch.Tensors())
 		return [][]float32{p.Data}, nil
 	})
 	return p, err

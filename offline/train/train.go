@@ -88,10 +88,10 @@ func NewWithNetwork(c Config, source Source, tensors []model.Tensor, newNetwork 
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	t := &Trainer{Config: c, Params: NewParamsForTensors[float32](c.Arch, tensors), source: source, adam: newAdam(tensors)}
+	t := &Trainer{Config: c, Params: NewParams[float32](c.Arch, tensors), source: source, adam: newAdam(tensors)}
 	t.Params.Init(c.Seed)
 	for range c.Workers {
-		grads := NewParamsForTensors[float32](c.Arch, tensors)
+		grads := NewParams[float32](c.Arch, tensors)
 		t.workers = append(t.workers, worker{network: newNetwork(t.Params, grads), grads: grads})
 	}
 	return t, nil

@@ -15,8 +15,8 @@ func smallRun() (Config, Source) {
 	c.Arch = model.Arch{Width: 16, PairWidth: 8, Layers: 2, Heads: 2, Context: 4}
 	c.Batch = 4
 	c.Schedule.Steps, c.Schedule.WarmUpSteps = 40, 5
-	return c, func(_, i int, ep *corpus.Example) error {
-		*ep = *randomExample(rand.New(rand.NewPCG(uint64(i%8), 9)), 12) // eight flights, again and again
+	return c, func(_, i int, ex *corpus.Example) error {
+		*ex = *randomExample(rand.New(rand.NewPCG(uint64(i%8), 9)), 12) // eight flights, again and again
 		return nil
 	}
 }
@@ -85,22 +85,22 @@ func TestResumeEqualsUninterrupted(t *testing.T) {
 // short training trajectory.
 func TestFloat32FollowsFloat64(t *testing.T) {
 	arch := model.Arch{Width: 32, PairWidth: 16, Layers: 2, Heads: 4, Context: 5}
-	w32, w64 := NewParams[float32](arch), NewParams[float64](arch)
+	w32, w64 := NewParams[float32](arch, arch.Tensors()), NewParams[float64](arch, arch.Tensors())
 	w32.Init(2)
-	g32, g64 := NewParams[float32](arch), NewParams[float64](arch)
+	g32, g64 := NewParams[float32](arch, arch.Tensors()), NewParams[float64](arch, arch.Tensors())
 	n32, n64 := newNetwork(DefaultLossWeights(), w32, g32), newNetwork(DefaultLossWeights(), w64, g64)
 	r := rand.New(rand.NewPCG(5, 6))
 	opt := newAdam(arch.Tensors())
 	s := DefaultSchedule()
 	for step := range 10 {
-		ep := randomExample(r, 30)
+		ex := randomExample(r, 30)
 		for i, x := range w32.Data {
 			w64.Data[i] = float64(x)
 		}
 		clear(g32.Data)
 		clear(g64.Data)
-		l32, _ := n32.AddGradient(0, ep, 1)
-		l64, _ := n64.AddGradient(0, ep, 1)
+		l32, _ := n32.AddGradient(0, ex, 1)
+		l64, _ := n64.AddGradient(0, ex, 1)
 		if d := l32.Loss - l64.Loss; d > 1e-4 || d < -1e-4 {
 			t.Fatalf("step %d: loss %v in float32, %v in float64", step, l32.Loss, l64.Loss)
 		}
@@ -119,13 +119,13 @@ func TestFloat32FollowsFloat64(t *testing.T) {
 
 func BenchmarkEpisode(b *testing.B) {
 	arch := Default().Arch
-	w, g := NewParams[float32](arch), NewParams[float32](arch)
+	w, g := NewParams[float32](arch, arch.Tensors()), NewParams[float32](arch, arch.Tensors())
 	w.Init(1)
-	ep := randomExample(rand.New(rand.NewPCG(1, 1)), 100)
+	ex := randomExample(rand.New(rand.NewPCG(1, 1)), 100)
 	n := newNetwork(DefaultLossWeights(), w, g)
 	b.ReportAllocs()
 	for b.Loop() {
-		n.AddGradient(0, ep, 1)
+		n.AddGradient(0, ex, 1)
 	}
-	b.ReportMetric(float64(model.TokensPerSlot*ep.Slots)*float64(b.N)/b.Elapsed().Seconds(), "tokens/s")
+	b.ReportMetric(float64(model.TokensPerSlot*ex.Slots)*float64(b.N)/b.Elapsed().Seconds(), "tokens/s")
 }

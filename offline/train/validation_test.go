@@ -20,8 +20,8 @@ func TestRunKeepsBestAndLast(t *testing.T) {
 	c := Default()
 	c.Arch = model.Arch{Width: 16, PairWidth: 8, Layers: 1, Heads: 2, Context: 4}
 	c.Batch, c.Workers, c.Schedule.Steps = 2, 1, 12
-	source := func(_, i int, ep *corpus.Example) error {
-		*ep = *randomExample(rand.New(rand.NewPCG(uint64(i), 1)), 6)
+	source := func(_, i int, ex *corpus.Example) error {
+		*ex = *randomExample(rand.New(rand.NewPCG(uint64(i), 1)), 6)
 		return nil
 	}
 	// The third of six validations is the best.
@@ -83,8 +83,8 @@ func TestResumeKeepsLogs(t *testing.T) {
 	c := Default()
 	c.Arch = model.Arch{Width: 16, PairWidth: 8, Layers: 1, Heads: 2, Context: 4}
 	c.Batch, c.Workers, c.Schedule.Steps = 2, 1, 7
-	source := func(_, i int, ep *corpus.Example) error {
-		*ep = *randomExample(rand.New(rand.NewPCG(uint64(i), 1)), 6)
+	source := func(_, i int, ex *corpus.Example) error {
+		*ex = *randomExample(rand.New(rand.NewPCG(uint64(i), 1)), 6)
 		return nil
 	}
 	dir := t.TempDir()

@@ -48,7 +48,7 @@ func TestGradients(t *testing.T) {
 	const aircraft = 2
 	list := tensors(smallArch, aircraft, 12)
 	r := rand.New(rand.NewPCG(3, 4))
-	w, g := train.NewParamsForTensors[float64](smallArch, list), train.NewParamsForTensors[float64](smallArch, list)
+	w, g := train.NewParams[float64](smallArch, list), train.NewParams[float64](smallArch, list)
 	w.Init(1)
 	for i := range w.Data {
 		w.Data[i] += 0.1 * r.NormFloat64()
@@ -90,7 +90,7 @@ func TestGradients(t *testing.T) {
 func TestCausal(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	list := tensors(smallArch, 2, 12)
-	w := train.NewParamsForTensors[float32](smallArch, list)
+	w := train.NewParams[float32](smallArch, list)
 	w.Init(2)
 	win := randomWindow(r, smallArch.Context, 2)
 	n := newNetwork(w, nil)
@@ -116,7 +116,7 @@ func TestPolicyEqualsTraining(t *testing.T) {
 	scales := goal.Constants{EtaDelayS: 600, EtaEnergyJ: 12e3, Slots: 12, AircraftCount: 2,
 		Conditioner: goal.Conditioner{Omegas: []float64{0, 0.5, 1}, DelayS: []float64{90, 200, 700}, EnergyJ: []float64{39e3, 29e3, 27e3}},
 		SettingMap:  goal.SettingMap{Omegas: []float64{0, 1}}}
-	params := train.NewParamsForTensors[float32](smallArch, tensors(smallArch, 2, 12))
+	params := train.NewParams[float32](smallArch, tensors(smallArch, 2, 12))
 	params.Init(3)
 	statistics := Standard(token.IdentityStatistics())
 	policy, err := NewPolicy(params, &c.Physics, &scales, &statistics)
