@@ -1,6 +1,11 @@
-// Package model names the policy network: its sizes, its tensors and the step
-// it computes. The trainer, the exported graph and the flying step are three
-// users of this one table.
+// Package model is the policy network: its sizes, its weights and the step it
+// computes.
+//
+// Inputs: the rows of a slot, as package token fills them, and the cache of the
+// slots before. Outputs: moves, choices and the price's front position, which
+// package inference turns into a decision. The step in flight (Net), the exported
+// graph (Graph) and package train, which has its own forward pass over a whole
+// flight, share one definition of the weights (Weights).
 //
 // # One step
 //
@@ -68,7 +73,7 @@ type Arch struct {
 	Context   int `json:"context" yaml:"context"` // K_ctx, slots
 }
 
-// Check says what is wrong with an architecture.
+// Check returns what is wrong with an architecture.
 func (a Arch) Check() error {
 	for _, r := range []struct {
 		name      string
@@ -87,7 +92,7 @@ func (a Arch) Check() error {
 	return nil
 }
 
-// PastTokens returns the number of tokens a step finds in the cache of each layer.
+// PastTokens returns the number of earlier tokens in the cache of each layer.
 func (a Arch) PastTokens() int { return TokensPerSlot * (a.Context - 1) }
 
 // BlockTensor names a tensor of transformer block l.

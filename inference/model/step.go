@@ -49,7 +49,7 @@ func (n *Net) NewCache() *Cache {
 	return c
 }
 
-// Reset forgets the mission.
+// Reset starts another mission.
 func (c *Cache) Reset() {
 	c.slots = 0
 	for _, v := range c.values {
