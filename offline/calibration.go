@@ -59,7 +59,10 @@ func calibrateCommand(ctx context.Context, args []string, stdout, stderr io.Writ
 	if err != nil {
 		return err
 	}
-	more := seeds.List(list[len(list)-1]+1, max(*flights, 0))
+	var more []uint64
+	for i := range max(*flights, 0) {
+		more = append(more, list[len(list)-1]+1+uint64(i))
+	}
 	ck.GoalConstants.SettingMap = cal.SettingMap
 	if len(more) > 0 {
 		cal.CeilingMargin, err = calibrate.FitCeilingMargin(ck, w, more, *workers, func(margin float64, violations []int) {

@@ -80,16 +80,7 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		return err
 	}
 	c := world.Standard()
-	var archive Archive
-	var err error
-	if *rules != "" {
-		var found search.Archive
-		if found, err = search.ReadArchive(*rules); err == nil {
-			archive, err = RuleArchive(&found, *episodes)
-		}
-	} else {
-		archive, err = DispatchArchive(ctx, &c, *prices, *episodes, *workers, command.Progress(stderr, "archive episodes", *episodes))
-	}
+	archive, err := loadOrSweepArchive(ctx, c, *rules, *prices, *episodes, *workers, stderr)
 	if err != nil {
 		return err
 	}
@@ -126,6 +117,18 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	_, err = fmt.Fprintf(stdout, "%d flights in %s, eta %.1f s and %.0f J, band [%.3f, %.3f], %d members, hash %.12s\n",
 		len(m.Flights), path, etaS, etaJ, low, high, len(m.Archive.Points), m.Hash())
 	return err
+}
+
+// loadOrSweepArchive reads a rule archive, or sweeps the dispatch teacher's prices.
+func loadOrSweepArchive(ctx context.Context, c world.Config, rules string, prices, episodes, workers int, stderr io.Writer) (Archive, error) {
+	if rules == "" {
+		return DispatchArchive(ctx, &c, prices, episodes, workers, command.Progress(stderr, "archive episodes", episodes))
+	}
+	found, err := search.ReadArchive(rules)
+	if err != nil {
+		return Archive{}, err
+	}
+	return RuleArchive(&found, episodes)
 }
 
 // maxAddedHypervolume is the part of the teacher's hypervolume that rules may add to it

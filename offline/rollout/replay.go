@@ -18,7 +18,7 @@ func decideAndObserve(p Policy, s *slot.Snapshot, o *goal.Objective, d *slot.Dec
 }
 
 // Replay decides a recorded flight again, slot by slot, on an objective of its
-// own that only the recorded events change. It returns the number of slots
+// own that only the recorded events come to. It returns the number of slots
 // that were decided as recorded, to the last bit, and the first difference.
 func Replay(r io.Reader, frozen *checkpoint.Checkpoint) (slots int, err error) {
 	in, err := record.NewReader(r)

@@ -205,8 +205,8 @@ func Sweep(frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Con
 	return SweepRunners(func() (*Runner, error) { return New(frozen, decoder, c, l) }, c, seeds, requests, workers, progress)
 }
 
-// SweepRunners is Sweep by runners of any policy, one for each worker.
-func SweepRunners(newRunner func() (*Runner, error), c world.Config, seeds []uint64, requests []Request, workers int, progress func(done int)) ([][]Result, error) {
+// SweepRunners is Sweep by flyers of any policy, one for each worker.
+func SweepRunners(flyer func() (*Runner, error), c world.Config, seeds []uint64, requests []Request, workers int, progress func(done int)) ([][]Result, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
@@ -214,7 +214,7 @@ func SweepRunners(newRunner func() (*Runner, error), c world.Config, seeds []uin
 	for i := range results {
 		results[i] = make([]Result, len(seeds))
 	}
-	err := jobs.Do(context.Background(), len(seeds), workers, newRunner, func(f *Runner, s int) error {
+	err := jobs.Do(context.Background(), len(seeds), workers, flyer, func(f *Runner, s int) error {
 		for i, r := range requests {
 			results[i][s] = f.Fly(seeds[s], r)
 		}
