@@ -33,14 +33,13 @@ func (l LogLine) Write(w io.Writer, took time.Duration) error {
 }
 
 // openLog opens a log to append to, whose lines each begin with a step, and
-// returns the last step in it, or -1. It keeps the lines of the steps before
+// returns the last step in it, 0 without one. It keeps the lines of the steps before
 // end: an interrupted run logged others beyond its last save.
 func openLog(path, header string, end int) (f *os.File, last int, err error) {
 	raw, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, 0, fmt.Errorf("training log: %w", err)
 	}
-	last = -1
 	kept := []byte(header)
 	for line := range bytes.Lines(raw) {
 		first, _, _ := bytes.Cut(line, []byte(","))
