@@ -166,14 +166,6 @@ func (o *Objective) SetBudget(totalJ float64, mode Mode) error {
 	return nil
 }
 
-// SetReturns asks for a delay share by the returns that it stands for: both
-// entries, delay and joules still to come, as given. A corpus asks so for what
-// a flight did cost.
-func (o *Objective) SetReturns(omega, delayS, energyJ float64) {
-	o.state.Mode, o.state.Omega, o.state.BudgetJ = Preference, omega, 0
-	o.state.DelayToGoS, o.state.EnergyToGoJ = delayS, energyJ
-}
-
 // PriceOnly reports whether a preference stands for a price alone: in a mission
 // that is not the conditioner's, of another length or with another fleet, the
 // returns it would name are not attainable, and the price is the same.
