@@ -55,7 +55,7 @@ func (p *Policy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) go
 	}
 	p.builder.Fill(&p.rows, s, g, p.targets)
 	if p.window.slots() == p.network.arch.Context {
-		p.window.dropFirst()
+		p.window = p.window.slice(1, p.window.slots())
 	}
 	p.window.appendSlot(&p.columns, &p.rows, s)
 	p.network.forward(&p.window)

@@ -188,15 +188,3 @@ func (w *window) appendSlot(c *featureColumns, rows *token.Rows, s *slot.Snapsho
 		w.Action = append(w.Action, 0)
 	}
 }
-
-// dropFirst removes the first slot.
-func (w *window) dropFirst() {
-	c := w.slice(1, w.slots())
-	w.FirstSlot = c.FirstSlot
-	w.UserCounts = append(w.UserCounts[:0], c.UserCounts...)
-	w.AircraftRows = append(w.AircraftRows[:0], c.AircraftRows...)
-	w.Pairs = append(w.Pairs[:0], c.Pairs...)
-	w.Return = append(w.Return[:0], c.Return...)
-	w.Omega = append(w.Omega[:0], c.Omega...)
-	w.Action = append(w.Action[:0], c.Action...)
-}
