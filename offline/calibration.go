@@ -128,7 +128,7 @@ func loadUncalibrated(dir, corpusDir, trainDir string) (*checkpoint.Checkpoint, 
 	if err != nil {
 		return nil, world.Config{}, nil, err
 	}
-	ck, err := m.UncalibratedCheckpoint(p, m.Statistics)
+	ck, err := m.UncalibratedCheckpoint(p.Arch, p.Data, m.Statistics)
 	return ck, m.World, p.Data, err
 }
 
@@ -165,7 +165,7 @@ func exportCommand(_ context.Context, call *cli.Call) error {
 	if err != nil {
 		return cli.BadInput(err)
 	}
-	ck, err := m.UncalibratedCheckpoint(p, m.Statistics)
+	ck, err := m.UncalibratedCheckpoint(p.Arch, p.Data, m.Statistics)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ var program = cli.Program{
 	Commands: []cli.Command{
 		{Name: "search", Summary: "find the paper's ten-gene rules by NSGA-II", Run: search.Command},
 		{Name: "corpus", Summary: "build the imitation corpus", Run: corpus.Command},
-		{Name: "train", Summary: "train the policy network", Run: train.Command(openCorpus)},
+		{Name: "train", Summary: "train the policy network", Run: train.Command},
 		{Name: "calibrate", Summary: "calibrate settings, ceilings and floors", Run: calibrateCommand},
 		{Name: "export", Summary: "write the checkpoint", Run: exportCommand},
 		{Name: "evaluate", Summary: "evaluate a checkpoint on evaluation seeds", Run: evaluate.Command},

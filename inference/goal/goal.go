@@ -173,9 +173,7 @@ func (o *Objective) SetOmega(omega float64) {
 	delayS, energyJ := o.constants.Conditioner.MissionReturn(omega)
 	left := float64(o.SlotsLeft()) / float64(o.constants.Slots)
 	fleet := float64(o.state.Flying) / float64(o.constants.AircraftCount)
-	o.state.Mode, o.state.Omega, o.state.BudgetJ = Preference, omega, 0
-	o.state.DelayToGoS = delayS * left
-	o.state.EnergyToGoJ = energyJ*left*fleet + (o.state.Multiplier-1)*o.minFlightW*float64(o.state.Flying*o.SlotsLeft())
+	o.SetReturns(omega, delayS*left, energyJ*left*fleet+(o.state.Multiplier-1)*o.minFlightW*float64(o.state.Flying*o.SlotsLeft()))
 }
 
 // SetBudget requests a total in joules from slot 0 to the end, as a Target or a

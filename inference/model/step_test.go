@@ -96,7 +96,7 @@ func TestPermutations(t *testing.T) {
 	const M, U, tolerance = 4, 6, 1e-5
 	for _, c := range []struct {
 		name            string
-		aircraft, users []int // which of the original stands at each place
+		aircraft, users []int // which of the original is at each position
 	}{
 		{"users", []int{0, 1, 2, 3}, []int{4, 2, 0, 5, 1, 3}},
 		{"aircraft", []int{2, 0, 3, 1}, []int{0, 1, 2, 3, 4, 5}},
@@ -141,7 +141,7 @@ func TestPermutations(t *testing.T) {
 	}
 }
 
-func TestResetForgetsTheMission(t *testing.T) {
+func TestResetStartsAnotherMission(t *testing.T) {
 	n, _ := randomNet(t, Arch{Width: 16, PairWidth: 8, Layers: 2, Heads: 2, Context: 3}, 5)
 	r := rand.New(rand.NewPCG(6, 0))
 	used, fresh := n.NewCache(), n.NewCache()

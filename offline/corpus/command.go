@@ -14,8 +14,6 @@ import (
 	"prefdt/offline/command"
 	"prefdt/offline/pareto"
 	"prefdt/offline/search"
-	"prefdt/offline/seeds"
-	"prefdt/offline/teacher"
 	"prefdt/simbridge/world"
 )
 
@@ -162,30 +160,14 @@ func (m *Manifest) summary(path string) map[string]any {
 
 // loadOrSweepArchive reads a rule archive, or sweeps the dispatch teacher's prices.
 func loadOrSweepArchive(ctx context.Context, c world.Config, rules string, prices, episodes, workers int, stderr io.Writer) (Archive, error) {
-	a := Archive{Episodes: episodes}
-	if rules != "" {
-		found, err := search.ReadArchive(rules)
-		if err != nil {
-			return a, err
-		}
-		for _, m := range found.Members {
-			a.appendMember(m.Point, 0, m.Genes)
-		}
-		return a, a.Check()
+	if rules == "" {
+		return DispatchArchive(ctx, &c, prices, episodes, workers, command.Progress(stderr, "archive episodes", episodes))
 	}
-	list, err := command.ParseSeeds(fmt.Sprint(episodes), seeds.CheckTraining)
+	found, err := search.ReadArchive(rules)
 	if err != nil {
-		return a, err
+		return Archive{}, err
 	}
-	sweep := teacher.Prices(prices)
-	outcomes, err := teacher.Sweep(ctx, &c, seeds.CheckTraining, list, sweep, workers, command.Progress(stderr, "archive episodes", len(list)))
-	if err != nil {
-		return a, err
-	}
-	for k, p := range teacher.MeanPoints(outcomes) {
-		a.appendMember(p, sweep[k], nil)
-	}
-	return a, a.Check()
+	return RuleArchive(&found, episodes)
 }
 
 // maxAddedHypervolume is the part of the teacher's hypervolume that rules may add to it
@@ -210,17 +192,4 @@ func checkRulesAddLittle(a *Archive, path string, stdout io.Writer) error {
 	}
 	_, err = fmt.Fprintf(stdout, "merged with %d rules of %s: they add %.2g of its hypervolume to the dispatch teacher's front\n", len(found.Members), path, added)
 	return err
-}
-
-// appendMember appends a member that continues the front; one that does not is left out.
-func (a *Archive) appendMember(p pareto.Point, price float64, genes []float64) {
-	if n := len(a.Points); n > 0 && !(p.DelayS > a.Points[n-1].DelayS && p.EnergyJ < a.Points[n-1].EnergyJ) {
-		return
-	}
-	a.Points = append(a.Points, p)
-	if genes != nil {
-		a.Genes = append(a.Genes, genes)
-	} else {
-		a.Prices = append(a.Prices, price)
-	}
 }

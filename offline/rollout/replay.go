@@ -12,8 +12,8 @@ import (
 	"prefdt/inference/slot"
 )
 
-// decideAndObserve is the rollout's way of deciding: what the decision saw is taken in
-// before anything else comes to the objective.
+// decideAndObserve decides a slot and gives the objective what the decision
+// observed, before any other event.
 func decideAndObserve(p Policy, s *slot.Snapshot, o *goal.Objective, d *slot.Decision) {
 	o.Observe(p.Decide(s, *o, d))
 }

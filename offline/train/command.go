@@ -7,13 +7,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"prefdt/configs"
 	"prefdt/configs/cli"
 	"prefdt/offline/command"
+	"prefdt/offline/corpus"
 )
 
 const usage = `offline train fits the policy network to a corpus by imitation.
@@ -30,68 +29,61 @@ parameters of an uninterrupted run.
 Flags:
 `
 
-// Corpus is what training needs of a corpus.
-type Corpus interface {
-	// Source returns the flights for that many workers.
-	Source(workers int) Source
-	// Validate flies the parameters on training seeds.
-	Validate(ctx context.Context, p *Params[float32]) (Validation, error)
-}
-
-// Command is "offline train"; open reads the corpus in a folder.
-func Command(open func(dir string) (Corpus, error)) func(ctx context.Context, call *cli.Call) error {
-	return func(ctx context.Context, call *cli.Call) error {
-		c := Default()
-		f, stdout := call.Flags, call.Stdout
-		dir := f.String("corpus", "out/corpus", "`FOLDER` of the corpus")
-		config := f.String("config", "", "YAML `FILE` with the architecture, batch, schedule and loss weights")
-		out := f.String("out", "out/train", "`FOLDER` for state.bin and log.csv")
-		steps := f.Int("steps", 0, "steps of the whole run, over the configuration's")
-		resume := f.Bool("resume", false, "continue from the state in -out; without one, start")
-		save := f.Int("save", 250, "steps between two saves")
-		validate := f.Int("validate", 500, "steps between two validations, 0 for none")
-		asJSON := call.JSONFlag()
-		if _, err := call.Parse(usage, 0); err != nil {
-			return err
-		}
-		if *asJSON {
-			stdout = call.Stderr
-		}
-		if *config != "" {
-			if err := configs.Load(*config, &c); err != nil {
-				return cli.BadInput(err)
-			}
-		}
-		if *steps > 0 {
-			c.Schedule.Steps = *steps
-		}
-		if *save < 1 || *steps < 0 || *validate < 0 {
-			return cli.BadInputf("-save is %d, want 1 at least; -steps %d and -validate %d, want 0 at least", *save, *steps, *validate)
-		}
-		if _, err := os.Stat(filepath.Join(*out, "state.bin")); err == nil && !*resume {
-			return cli.BadInputf("%s holds a run: add -resume to continue it, or give another -out", *out)
-		}
-		if err := command.CheckWritable(*out); err != nil {
-			return cli.BadInput(err)
-		}
-		corpus, err := open(*dir)
-		if err != nil {
-			return cli.BadInput(err)
-		}
-		t, err := New(c, corpus.Source(c.Workers))
-		if err != nil {
-			return err
-		}
-		if err := t.Run(ctx, *out, *save, *validate, corpus.Validate, stdout); err != nil || !*asJSON {
-			return err
-		}
-		return call.PrintJSON(map[string]any{"folder": *out, "steps": t.Step, "parameters": t.Config.Arch.Parameters()})
+// Command is "offline train".
+func Command(ctx context.Context, call *cli.Call) error {
+	c := Default()
+	f, stdout := call.Flags, call.Stdout
+	dir := f.String("corpus", "out/corpus", "`FOLDER` of the corpus")
+	config := f.String("config", "", "YAML `FILE` with the architecture, batch, schedule and loss weights")
+	out := f.String("out", "out/train", "`FOLDER` for state.bin and log.csv")
+	steps := f.Int("steps", 0, "steps of the whole run, over the configuration's")
+	resume := f.Bool("resume", false, "continue from the state in -out; without one, start")
+	save := f.Int("save", 250, "steps between two saves")
+	validate := f.Int("validate", 500, "steps between two validations, 0 for none")
+	asJSON := call.JSONFlag()
+	if _, err := call.Parse(usage, 0); err != nil {
+		return err
 	}
+	if *asJSON {
+		stdout = call.Stderr
+	}
+	if *config != "" {
+		if err := configs.Load(*config, &c); err != nil {
+			return cli.BadInput(err)
+		}
+	}
+	if *steps > 0 {
+		c.Schedule.Steps = *steps
+	}
+	if *save < 1 || *steps < 0 || *validate < 0 {
+		return cli.BadInputf("-save is %d, want 1 at least; -steps %d and -validate %d, want 0 at least", *save, *steps, *validate)
+	}
+	if _, err := os.Stat(filepath.Join(*out, "state.bin")); err == nil && !*resume {
+		return cli.BadInputf("%s holds a run: add -resume to continue it, or give another -out", *out)
+	}
+	if err := command.CheckWritable(*out); err != nil {
+		return cli.BadInput(err)
+	}
+	m, err := corpus.Read(filepath.Join(*dir, "manifest.json"))
+	if err == nil {
+		err = m.Verify(4)
+	}
+	if err != nil {
+		return cli.BadInput(err)
+	}
+	t, err := New(c, m.Examples(c.Workers, &m.Statistics))
+	if err != nil {
+		return err
+	}
+	check := func(ctx context.Context, p *Params[float32]) (Validation, error) { return Validate(ctx, m, p) }
+	if err := t.Run(ctx, *out, *save, *validate, check, stdout); err != nil || !*asJSON {
+		return err
+	}
+	return call.PrintJSON(map[string]any{"folder": *out, "steps": t.Step, "parameters": t.Config.Arch.Parameters()})
 }
 
 // Run trains from the state in dir, if there is one, to the end, or to the end
-// of ctx. check, called every so many steps unless that is 0, is Corpus's
-// Validate.
+// of ctx. check measures the parameters every so many steps, unless that is 0.
 func (t *Trainer) Run(ctx context.Context, dir string, save, validate int, check func(context.Context, *Params[float32]) (Validation, error), stdout io.Writer) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("training output: %w", err)
@@ -109,7 +101,7 @@ func (t *Trainer) Run(ctx context.Context, dir string, save, validate int, check
 		return err
 	}
 	defer log.Close()
-	checks, validated, err := openLog(filepath.Join(dir, "validation.csv"), validationHeader, t.Step)
+	checks, validated, err := openLog(filepath.Join(dir, "validation.csv"), validationHeader, t.Step+1)
 	if err != nil {
 		return err
 	}
@@ -165,32 +157,4 @@ func (t *Trainer) Run(ctx context.Context, dir string, save, validate int, check
 func (l *LogLine) summary(took time.Duration) string {
 	return fmt.Sprintf("loss %.4f  choice %.4f  right %.4f  move %.5f  price %.6f  %.0f tokens/s",
 		l.Terms.Loss, l.Terms.Association, l.Terms.Accuracy, l.Terms.Move, l.Terms.Price, float64(l.Tokens)/took.Seconds())
-}
-
-// openLog opens a log whose lines begin with their step, without what an
-// interrupted run logged beyond the step that it saved. It returns the last step
-// in it too.
-func openLog(path, header string, step int) (f *os.File, last int, err error) {
-	raw, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, 0, fmt.Errorf("training log: %w", err)
-	}
-	kept := header
-	_, lines, _ := strings.Cut(string(raw), "\n")
-	for line := range strings.Lines(lines) {
-		column, _, _ := strings.Cut(line, ",")
-		n, err := strconv.Atoi(column)
-		if err != nil || n > step || !strings.HasSuffix(line, "\n") {
-			break
-		}
-		kept, last = kept+line, n
-	}
-	err = command.ReplaceFile(path, func(w io.Writer) error { _, err := io.WriteString(w, kept); return err })
-	if err == nil {
-		f, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0o644)
-	}
-	if err != nil {
-		return nil, 0, fmt.Errorf("training log: %w", err)
-	}
-	return f, last, nil
 }
