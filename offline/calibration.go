@@ -59,10 +59,7 @@ func calibrateCommand(ctx context.Context, args []string, stdout, stderr io.Writ
 	if err != nil {
 		return err
 	}
-	var more []uint64
-	for i := range max(*flights, 0) {
-		more = append(more, list[len(list)-1]+1+uint64(i))
-	}
+	more := seeds.List(list[len(list)-1]+1, max(*flights, 0))
 	ck.GoalConstants.SettingMap = cal.SettingMap
 	if len(more) > 0 {
 		cal.CeilingMargin, err = calibrate.FitCeilingMargin(ck, w, more, *workers, func(margin float64, violations []int) {
@@ -118,7 +115,7 @@ func loadUncalibrated(dir, corpusDir, trainDir string) (*checkpoint.Checkpoint, 
 	if err != nil {
 		return nil, world.Config{}, err
 	}
-	ck, err := m.UncalibratedCheckpoint(p, m.Statistics)
+	ck, err := m.UncalibratedCheckpoint(p.Arch, p.Data, m.Statistics)
 	return ck, m.World, err
 }
 
@@ -151,7 +148,7 @@ func exportCommand(_ context.Context, args []string, stdout, _ io.Writer) error 
 	if err != nil {
 		return err
 	}
-	ck, err := m.UncalibratedCheckpoint(p, m.Statistics)
+	ck, err := m.UncalibratedCheckpoint(p.Arch, p.Data, m.Statistics)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ type subcommand struct {
 var subcommands = []subcommand{
 	{"search", "find the paper's ten-gene rules by NSGA-II", search.Command},
 	{"corpus", "build the flights that the policy imitates", corpus.Command},
-	{"train", "fit the policy network to a corpus", train.Command(openCorpus)},
+	{"train", "fit the policy network to a corpus", train.Command},
 	{"calibrate", "spread the settings over the front it achieves", calibrateCommand},
 	{"export", "write it as a checkpoint", exportCommand},
 	{"evaluate", "measure a checkpoint on evaluation seeds", evaluate.Command},

@@ -149,9 +149,7 @@ func (o *Objective) SetOmega(omega float64) {
 	delayS, energyJ := o.constants.Conditioner.MissionReturn(omega)
 	left := float64(o.SlotsLeft()) / float64(o.constants.Slots)
 	fleet := float64(o.state.Flying) / float64(o.constants.AircraftCount)
-	o.state.Mode, o.state.Omega, o.state.BudgetJ = Preference, omega, 0
-	o.state.DelayToGoS = delayS * left
-	o.state.EnergyToGoJ = energyJ*left*fleet + (o.state.Multiplier-1)*o.minFlightW*float64(o.state.Flying*o.SlotsLeft())
+	o.SetReturns(omega, delayS*left, energyJ*left*fleet+(o.state.Multiplier-1)*o.minFlightW*float64(o.state.Flying*o.SlotsLeft()))
 }
 
 // SetBudget asks for a total in joules from slot 0 to the end, as a Target or a
@@ -166,6 +164,14 @@ func (o *Objective) SetBudget(totalJ float64, mode Mode) error {
 	o.state.Mode, o.state.BudgetJ, o.state.EnergyToGoJ = mode, totalJ, totalJ-o.state.SpentJ
 	o.state.Omega, o.state.DelayToGoS = 0, 0
 	return nil
+}
+
+// SetReturns asks for a delay share by the returns that it stands for: both
+// entries, delay and joules still to come, as given. A corpus asks so for what
+// a flight did cost.
+func (o *Objective) SetReturns(omega, delayS, energyJ float64) {
+	o.state.Mode, o.state.Omega, o.state.BudgetJ = Preference, omega, 0
+	o.state.DelayToGoS, o.state.EnergyToGoJ = delayS, energyJ
 }
 
 // PriceOnly reports whether a preference stands for a price alone: in a mission

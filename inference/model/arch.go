@@ -90,51 +90,6 @@ func (a Arch) Check() error {
 // PastTokens returns the number of tokens a step finds in the cache of each layer.
 func (a Arch) PastTokens() int { return TokensPerSlot * (a.Context - 1) }
 
-// Tensor is one parameter, a row-major matrix; vectors have one row.
-type Tensor struct {
-	Name       string
-	Rows, Cols int
-}
-
-// Size returns the number of values.
-func (t Tensor) Size() int { return t.Rows * t.Cols }
-
-// IsMatrix reports whether the tensor multiplies rows, and so is exported as
-// float16 and decayed in training; the others are biases, gains and queries.
-func (t Tensor) IsMatrix() bool { return t.Rows > 1 }
-
-// Tensors lists every parameter, in the order of checkpoints.
-func (a Arch) Tensors() []Tensor {
-	d, p := a.Width, a.PairWidth
-	list := []Tensor{
-		{"aircraft.w", AircraftFeatures, d}, {"aircraft.b", 1, d},
-		{"pair.w", PairFeatures, p}, {"pair.b", 1, p},
-		{"pool.q", d, d}, {"pool.k", p, d}, {"pool.v", p, d}, {"pool.o", d, d}, {"pool.ob", 1, d},
-		{"craft.ng", 1, d}, {"craft.nb", 1, d}, {"craft.w1", d, 2 * d}, {"craft.b1", 1, 2 * d}, {"craft.w2", 2 * d, d}, {"craft.b2", 1, d},
-		{"fleet.q", 1, d}, {"fleet.k", d, d}, {"fleet.v", d, d}, {"fleet.o", d, d},
-		{"state.w", StateFeatures, d}, {"state.b", 1, d},
-		{"return.w", ReturnFeatures, d}, {"return.b", 1, d},
-		{"action.w", ActionFeatures, d}, {"action.b", 1, d},
-	}
-	for l := range a.Layers {
-		for _, t := range []Tensor{
-			{"n1g", 1, d}, {"n1b", 1, d}, {"qkv.w", d, 3 * d}, {"qkv.b", 1, 3 * d}, {"proj.w", d, d}, {"proj.b", 1, d},
-			{"n2g", 1, d}, {"n2b", 1, d}, {"fc.w", d, 4 * d}, {"fc.b", 1, 4 * d}, {"out.w", 4 * d, d}, {"out.b", 1, d},
-		} {
-			t.Name = BlockTensor(l, t.Name)
-			list = append(list, t)
-		}
-	}
-	return append(list,
-		Tensor{"final.g", 1, d}, Tensor{"final.b", 1, d},
-		Tensor{"craft.e", d, d}, Tensor{"craft.a", d, d}, Tensor{"craft.hb", 1, d}, Tensor{"craft.mix", d, d},
-		Tensor{"flight.w", d, 2}, Tensor{"flight.b", 1, 2},
-		Tensor{"choice.e", d, p}, Tensor{"choice.a", d, p}, Tensor{"choice.p", p, p}, Tensor{"choice.b", 1, p},
-		Tensor{"choice.w", p, p}, Tensor{"choice.wb", 1, p}, Tensor{"choice.o", p, ChoiceOutputs}, Tensor{"choice.ob", 1, ChoiceOutputs},
-		Tensor{"price.w", d, p}, Tensor{"price.b", 1, p}, Tensor{"price.o", p, 1}, Tensor{"price.ob", 1, 1},
-	)
-}
-
 // BlockTensor names a tensor of transformer block l.
 func BlockTensor(l int, name string) string { return fmt.Sprintf("block%d.%s", l, name) }
 

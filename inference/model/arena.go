@@ -9,46 +9,47 @@ type arena struct {
 	used   int
 }
 
-func (w *arena) reset() {
-	if w.used > len(w.buffer) {
-		w.buffer = make([]float32, w.used+w.used/4)
+func (s *arena) reset() {
+	if s.used > len(s.buffer) {
+		s.buffer = make([]float32, s.used+s.used/4)
 	}
-	w.used = 0
+	s.used = 0
 }
 
 // alloc lends a matrix of undefined numbers.
-func (w *arena) alloc(rows, cols int) matrix {
+func (s *arena) alloc(rows, cols int) matrix {
 	n := rows * cols
-	first := w.used
-	w.used += (n + 15) &^ 15 // whole cache lines
-	if w.used > len(w.buffer) {
+	first := s.used
+	s.used += (n + 15) &^ 15 // whole cache lines
+	if s.used > len(s.buffer) {
 		return kernel.View(make([]float32, n), rows, cols)
 	}
-	return kernel.View(w.buffer[first:first+n:first+n], rows, cols)
+	return kernel.View(s.buffer[first:first+n:first+n], rows, cols)
 }
 
+// matMul lends x·w.
+func (s *arena) matMul(w *stored, x matrix) matrix { return s.linear(&Linear[stored]{Weight: *w}, x) }
+
 // linear lends x·w + b.
-func (w *arena) linear(l *linear, x matrix) matrix {
-	_, cols := l.w.Size()
-	y := w.alloc(x.Rows, cols)
-	l.w.MatMul(y, x, l.b)
+func (s *arena) linear(l *Linear[stored], x matrix) matrix {
+	_, cols := l.Weight.matrix.Size()
+	y := s.alloc(x.Rows, cols)
+	l.Weight.matrix.MatMul(y, x, l.Bias.vector)
 	return y
 }
 
-// linearInto sets dst to the row x·w + b.
-func (w *arena) linearInto(dst matrix, l *linear, x []float32) {
-	l.w.MatMul(dst, kernel.View(x, 1, len(x)), l.b)
-}
+// row is a matrix of one row.
+func row(x []float32) matrix { return kernel.View(x, 1, len(x)) }
 
 // gelu applies GELU in place.
-func (w *arena) gelu(x matrix) matrix {
+func (s *arena) gelu(x matrix) matrix {
 	kernel.Gelu(x.Data, x.Data)
 	return x
 }
 
 // norm lends the layer norm of x.
-func (w *arena) norm(n *norm, x matrix) matrix {
-	y, mean, rstd := w.alloc(x.Rows, x.Cols), w.alloc(1, x.Rows), w.alloc(1, x.Rows)
-	kernel.LayerNorm(y, x, n.gain, n.bias, NormEpsilon, mean.Data, rstd.Data)
+func (s *arena) norm(n *Norm[stored], x matrix) matrix {
+	y, mean, rstd := s.alloc(x.Rows, x.Cols), s.alloc(1, x.Rows), s.alloc(1, x.Rows)
+	kernel.LayerNorm(y, x, n.Gain.vector, n.Bias.vector, NormEpsilon, mean.Data, rstd.Data)
 	return y
 }

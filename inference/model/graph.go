@@ -128,8 +128,8 @@ func (b *graphBuilder) constant(name string, value float32) {
 func (b *graphBuilder) matMul(x, w string) string { return b.addNode("MatMul", nil, x, w) }
 func (b *graphBuilder) sum(x, y string) string    { return b.addNode("Add", nil, x, y) }
 func (b *graphBuilder) mul(x, y string) string    { return b.addNode("Mul", nil, x, y) }
-func (b *graphBuilder) affine(x, name, bias string) string {
-	return b.sum(b.matMul(x, name), bias)
+func (b *graphBuilder) linear(x string, l *Linear[string]) string {
+	return b.sum(b.matMul(x, l.Weight), l.Bias)
 }
 func (b *graphBuilder) reshape(x, shape string) string { return b.addNode("Reshape", nil, x, shape) }
 func (b *graphBuilder) transpose(x string, order ...int64) string {
@@ -141,8 +141,8 @@ func (b *graphBuilder) concat(axis int64, x ...string) string {
 func (b *graphBuilder) softmax(x string) string {
 	return b.addNode("Softmax", map[string]any{"axis": int64(-1)}, x)
 }
-func (b *graphBuilder) norm(x, gain, bias string) string {
-	return b.addNode("LayerNormalization", map[string]any{"axis": int64(-1), "epsilon": float32(NormEpsilon)}, x, gain, bias)
+func (b *graphBuilder) norm(x string, n *Norm[string]) string {
+	return b.addNode("LayerNormalization", map[string]any{"axis": int64(-1), "epsilon": float32(NormEpsilon)}, x, n.Gain, n.Bias)
 }
 
 // gelu is 0.5 x (1 + tanh(s (x + c x³))), in the form that ONNX Runtime fuses
@@ -182,18 +182,17 @@ func (a Arch) Graph() *Graph {
 	}
 
 	// Parameters. Weights are stored as float16 and cast once.
-	w := map[string]string{}
-	for _, t := range a.Tensors() {
+	w := mapWeights(a, func(t Tensor) string {
 		i := Initializer{Name: t.Name, Type: Float32, Dims: []int{t.Cols}, Parameter: true}
 		if t.IsMatrix() {
 			i.Type, i.Dims = Float16, []int{t.Rows, t.Cols}
 		}
 		b.Initializers = append(b.Initializers, i)
-		w[t.Name] = t.Name
 		if t.IsMatrix() {
-			w[t.Name] = b.addNode("Cast", map[string]any{"to": int64(Float32)}, t.Name)
+			return b.addNode("Cast", map[string]any{"to": int64(Float32)}, t.Name)
 		}
-	}
+		return t.Name
+	})
 	b.constant("one", 1)
 	b.constant("hidden", 1e9) // what a masked score is lowered by
 	b.constant("scale", float32(1/math.Sqrt(float64(width))))
@@ -214,40 +213,40 @@ func (a Arch) Graph() *Graph {
 	axis0, axis1 := b.intConstant("axis0", 0), b.intConstant("axis1", 1)
 
 	// Sets. (M, d), (M, U, p)
-	a0 := b.gelu(b.affine("aircraft", w["aircraft.w"], "aircraft.b"))
-	z := b.gelu(b.affine("pairs", w["pair.w"], "pair.b"))
+	a0 := b.gelu(b.linear("aircraft", &w.Aircraft))
+	z := b.gelu(b.linear("pairs", &w.Pair))
 
 	// Pooling of users, per aircraft and head: (M, heads, 1, U)
 	users := b.mul(b.addNode("Sub", nil, "user_mask", "one"), "hidden")
-	q := b.mul(b.reshape(b.matMul(a0, w["pool.q"]), perCraft), "scale")
-	k := b.transpose(b.reshape(b.matMul(z, w["pool.k"]), perPair), 0, 2, 3, 1)
-	v := b.transpose(b.reshape(b.matMul(z, w["pool.v"]), perPair), 0, 2, 1, 3)
+	q := b.mul(b.reshape(b.matMul(a0, w.UserQuery), perCraft), "scale")
+	k := b.transpose(b.reshape(b.matMul(z, w.UserKey), perPair), 0, 2, 3, 1)
+	v := b.transpose(b.reshape(b.matMul(z, w.UserValue), perPair), 0, 2, 1, 3)
 	weights := b.mul(b.softmax(b.sum(b.matMul(q, k), users)), "user_mask")
 	pooled := b.reshape(b.matMul(weights, v), flat)
-	a1 := b.sum(a0, b.affine(pooled, w["pool.o"], "pool.ob"))
-	hidden := b.gelu(b.affine(b.norm(a1, "craft.ng", "craft.nb"), w["craft.w1"], "craft.b1"))
-	a2 := b.sum(a1, b.affine(hidden, w["craft.w2"], "craft.b2"))
+	a1 := b.sum(a0, b.linear(pooled, &w.UserOut))
+	hidden := b.gelu(b.linear(b.norm(a1, &w.EncoderNorm), &w.EncoderUp))
+	a2 := b.sum(a1, b.linear(hidden, &w.EncoderDown))
 
 	// Pooling of aircraft: (1, heads, 1, M)
-	q = b.mul(b.reshape("fleet.q", single), "scale")
-	k = b.transpose(b.reshape(b.matMul(a2, w["fleet.k"]), perHead), 1, 2, 0)
-	v = b.transpose(b.reshape(b.matMul(a2, w["fleet.v"]), perHead), 1, 0, 2)
+	q = b.mul(b.reshape(w.FleetQuery, single), "scale")
+	k = b.transpose(b.reshape(b.matMul(a2, w.FleetKey), perHead), 1, 2, 0)
+	v = b.transpose(b.reshape(b.matMul(a2, w.FleetValue), perHead), 1, 0, 2)
 	fleet := b.reshape(b.matMul(b.softmax(b.matMul(q, k)), v), flat)
 
 	// The slot's three tokens: (3, d)
-	state := b.sum(b.matMul(fleet, w["fleet.o"]), b.affine("state", w["state.w"], "state.b"))
-	ret := b.affine("return", w["return.w"], "return.b")
-	action := b.affine("action", w["action.w"], "action.b")
+	state := b.sum(b.matMul(fleet, w.FleetOut), b.linear("state", &w.StateToken))
+	ret := b.linear("return", &w.ReturnToken)
+	action := b.linear("action", &w.ActionToken)
 	x := b.concat(0, action, ret, state)
 
 	seen := b.concat(1, b.addNode("Expand", nil, "past_mask", three), "causal")
 	mask := b.mul(b.addNode("Sub", nil, seen, "one"), "hidden") // (3, past+3)
 	lastMask := b.addNode("Slice", nil, mask, first, second, axis0)
 
-	for l := range a.Layers {
-		name := func(s string) string { return BlockTensor(l, s) }
-		h := b.affine(b.norm(x, name("n1g"), name("n1b")), w[name("qkv.w")], name("qkv.b"))
-		q, k, v := name("q"), name("k"), name("v")
+	for l := range w.Blocks {
+		block := &w.Blocks[l]
+		h := b.linear(b.norm(x, &block.Norm1), &block.QKV)
+		q, k, v := BlockTensor(l, "q"), BlockTensor(l, "k"), BlockTensor(l, "v")
 		b.Nodes = append(b.Nodes, Node{"Split", []string{h}, []string{q, k, v}, map[string]any{"axis": int64(1)}})
 		k = b.concat(1, PastKey(l), b.transpose(b.reshape(k, perHead), 1, 0, 2))
 		v = b.concat(1, PastValue(l), b.transpose(b.reshape(v, perHead), 1, 0, 2))
@@ -262,27 +261,27 @@ func (a Arch) Graph() *Graph {
 		q = b.mul(b.transpose(b.reshape(q, perHead), 1, 0, 2), "scale")
 		weights := b.softmax(b.sum(b.matMul(q, b.transpose(k, 0, 2, 1)), mask))
 		mixed := b.reshape(b.transpose(b.matMul(weights, v), 1, 0, 2), flat)
-		x = b.sum(x, b.affine(mixed, w[name("proj.w")], name("proj.b")))
-		h = b.gelu(b.affine(b.norm(x, name("n2g"), name("n2b")), w[name("fc.w")], name("fc.b")))
-		x = b.sum(x, b.affine(h, w[name("out.w")], name("out.b")))
+		x = b.sum(x, b.linear(mixed, &block.Proj))
+		h = b.gelu(b.linear(b.norm(x, &block.Norm2), &block.Up))
+		x = b.sum(x, b.linear(h, &block.Down))
 	}
-	e := b.norm(x, "final.g", "final.b")
+	e := b.norm(x, &w.Final)
 
 	// Heads.
-	h0 := b.gelu(b.sum(b.sum(b.matMul(a2, w["craft.a"]), "craft.hb"), b.matMul(e, w["craft.e"])))
+	h0 := b.gelu(b.sum(b.linear(a2, &w.HeadAircraft), b.matMul(e, w.HeadContext)))
 	mean := b.addNode("ReduceMean", map[string]any{"axes": []int64{0}, "keepdims": int64(1)}, h0)
-	h := b.sum(h0, b.matMul(mean, w["craft.mix"]))
-	b.addNode("Tanh", nil, b.affine(h, w["flight.w"], "flight.b"))
+	h := b.sum(h0, b.matMul(mean, w.HeadFleetMean))
+	b.addNode("Tanh", nil, b.linear(h, &w.Flight))
 	b.renameOutput("move")
 
-	each := b.sum(b.matMul(h, w["choice.a"]), b.matMul(e, w["choice.e"])) // (M, p)
-	c := b.gelu(b.sum(b.affine(z, w["choice.p"], "choice.b"), b.reshape(each, broadcast)))
-	c = b.gelu(b.affine(c, w["choice.w"], "choice.wb"))
-	b.affine(c, w["choice.o"], "choice.ob")
+	each := b.sum(b.matMul(h, w.ChoiceAircraft), b.matMul(e, w.ChoiceContext)) // (M, p)
+	c := b.gelu(b.sum(b.linear(z, &w.ChoicePair), b.reshape(each, broadcast)))
+	c = b.gelu(b.linear(c, &w.ChoiceHidden))
+	b.linear(c, &w.ChoiceOut)
 	b.renameOutput("choice")
 
-	y := b.gelu(b.affine(e, w["price.w"], "price.b"))
-	b.reshape(b.affine(y, w["price.o"], "price.ob"), one)
+	y := b.gelu(b.linear(e, &w.PriceHidden))
+	b.reshape(b.linear(y, &w.PriceOut), one)
 	b.renameOutput("price")
 	return &b.Graph
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"prefdt/inference/kernel"
-	"prefdt/inference/reuse"
 )
 
 type matrix = kernel.Matrix[float32]
@@ -43,7 +42,7 @@ type Cache struct {
 func (n *Net) NewCache() *Cache {
 	c := &Cache{}
 	ring, d := (TokensPerSlot*n.Arch.Context+7)&^7, n.Arch.Width
-	for range n.blocks {
+	for range n.Arch.Layers {
 		c.keys = append(c.keys, kernel.View(make([]float32, d*ring), d, ring))
 		c.values = append(c.values, kernel.View(make([]float32, ring*d), ring, d))
 	}
@@ -67,42 +66,42 @@ func (c *Cache) Slots() int { return c.slots }
 // and panic.
 func (n *Net) Step(in *Inputs, c *Cache, out *Outputs) {
 	in.check()
-	w := &c.arena
-	w.reset()
+	w, s := n.weights, &c.arena
+	s.reset()
 	d, heads, M, U := n.Arch.Width, n.Arch.Heads, in.NumAircraft, in.NumUsers
 
 	// Sets: each aircraft gathers its users, the state token its aircraft.
-	a0 := w.gelu(w.linear(&n.aircraft, kernel.View(in.Aircraft, M, AircraftFeatures))) // (M, d)
-	z := w.gelu(w.linear(&n.pair, kernel.View(in.Pairs, M*U, PairFeatures)))           // (M*U, p)
+	a0 := s.gelu(s.linear(&w.Aircraft, kernel.View(in.Aircraft, M, AircraftFeatures))) // (M, d)
+	z := s.gelu(s.linear(&w.Pair, kernel.View(in.Pairs, M*U, PairFeatures)))           // (M*U, p)
 
-	q, k, v := w.linear(&n.poolQ, a0), w.linear(&n.poolK, z), w.linear(&n.poolV, z)
-	pooled := w.alloc(M, d)
+	q, k, v := s.matMul(&w.UserQuery, a0), s.matMul(&w.UserKey, z), s.matMul(&w.UserValue, z)
+	pooled := s.alloc(M, d)
 	for m := range M {
 		first, end := m*U, (m+1)*U
-		attendSet(w, pooled.Slice(m, m+1, 0, d), q.Slice(m, m+1, 0, d), k.Slice(first, end, 0, d), v.Slice(first, end, 0, d), heads)
+		attendSet(s, pooled.Slice(m, m+1, 0, d), q.Slice(m, m+1, 0, d), k.Slice(first, end, 0, d), v.Slice(first, end, 0, d), heads)
 	}
-	a2 := w.linear(&n.poolO, pooled)
+	a2 := s.linear(&w.UserOut, pooled)
 	kernel.Add(a2.Data, a0.Data) // A1
-	h := w.linear(&n.aircraftFC2, w.gelu(w.linear(&n.aircraftFC1, w.norm(&n.aircraftNorm, a2))))
+	h := s.linear(&w.EncoderDown, s.gelu(s.linear(&w.EncoderUp, s.norm(&w.EncoderNorm, a2))))
 	kernel.Add(a2.Data, h.Data) // A2 (M, d)
 
-	fleet, query := w.alloc(1, d), w.alloc(1, d)
-	copy(query.Data, n.fleetQ)
-	attendSet(w, fleet, query, w.linear(&n.fleetK, a2), w.linear(&n.fleetV, a2), heads)
+	fleet, query := s.alloc(1, d), s.alloc(1, d)
+	copy(query.Data, w.FleetQuery.vector)
+	attendSet(s, fleet, query, s.matMul(&w.FleetKey, a2), s.matMul(&w.FleetValue, a2), heads)
 
 	// The slot's three tokens: action before, return, state.
-	x := w.alloc(TokensPerSlot, d)
-	w.linearInto(x.Slice(0, 1, 0, d), &n.actionToken, in.Action)
-	w.linearInto(x.Slice(1, 2, 0, d), &n.returnToken, in.Return)
-	w.linearInto(x.Slice(2, 3, 0, d), &n.stateToken, in.State)
-	kernel.Add(x.Row(2), w.linear(&n.fleetO, fleet).Data)
+	x := s.alloc(TokensPerSlot, d)
+	copy(x.Row(0), s.linear(&w.ActionToken, row(in.Action)).Data)
+	copy(x.Row(1), s.linear(&w.ReturnToken, row(in.Return)).Data)
+	copy(x.Row(2), s.linear(&w.StateToken, row(in.State)).Data)
+	kernel.Add(x.Row(2), s.matMul(&w.FleetOut, fleet).Data)
 
 	// Transformer over the last Context slots.
-	here := c.slots % n.Arch.Context * TokensPerSlot         // this slot's place in the ring
+	here := c.slots % n.Arch.Context * TokensPerSlot         // this slot's first token in the ring
 	filled := min(c.slots+1, n.Arch.Context) * TokensPerSlot // tokens of the ring in use
-	for l := range n.blocks {
-		b := &n.blocks[l]
-		qkv := w.linear(&b.qkv, w.norm(&b.norm1, x)) // (3, 3d)
+	for l := range w.Blocks {
+		b := &w.Blocks[l]
+		qkv := s.linear(&b.QKV, s.norm(&b.Norm1, x)) // (3, 3d)
 		for i := range TokensPerSlot {
 			for j, x := range qkv.Row(i)[d : 2*d] {
 				c.keys[l].Data[j*c.keys[l].Stride+here+i] = x
@@ -110,23 +109,23 @@ func (n *Net) Step(in *Inputs, c *Cache, out *Outputs) {
 			copy(c.values[l].Row(here+i), qkv.Row(i)[2*d:])
 		}
 		first := 0
-		if l == len(n.blocks)-1 { // e needs the state token alone
+		if l == len(w.Blocks)-1 { // e needs the state token alone
 			first = 2
 			x = x.Slice(2, 3, 0, d)
 		}
-		mixed := w.alloc(TokensPerSlot-first, d)
-		attend(w, mixed, qkv.Slice(first, TokensPerSlot, 0, d), c.keys[l], c.values[l], heads, filled, here+first)
-		kernel.Add(x.Data, w.linear(&b.proj, mixed).Data)
-		kernel.Add(x.Data, w.linear(&b.out, w.gelu(w.linear(&b.fc, w.norm(&b.norm2, x)))).Data)
+		mixed := s.alloc(TokensPerSlot-first, d)
+		attend(s, mixed, qkv.Slice(first, TokensPerSlot, 0, d), c.keys[l], c.values[l], heads, filled, here+first)
+		kernel.Add(x.Data, s.linear(&b.Proj, mixed).Data)
+		kernel.Add(x.Data, s.linear(&b.Down, s.gelu(s.linear(&b.Up, s.norm(&b.Norm2, x)))).Data)
 	}
 	c.slots++
-	e := w.norm(&n.final, x) // (1, d)
+	e := s.norm(&w.Final, x) // (1, d)
 
 	// Flight, per aircraft.
-	h = w.linear(&n.headAircraft, a2)
-	kernel.AddBias(h, w.linear(&n.headContext, e).Data)
-	w.gelu(h) // H0
-	mean := w.alloc(1, d)
+	h = s.linear(&w.HeadAircraft, a2)
+	kernel.AddBias(h, s.matMul(&w.HeadContext, e).Data)
+	s.gelu(h) // H0
+	mean := s.alloc(1, d)
 	clear(mean.Data)
 	for m := range M {
 		kernel.Add(mean.Data, h.Row(m))
@@ -134,34 +133,32 @@ func (n *Net) Step(in *Inputs, c *Cache, out *Outputs) {
 	for i := range mean.Data {
 		mean.Data[i] /= float32(M)
 	}
-	kernel.AddBias(h, w.linear(&n.headFleetMean, mean).Data) // H
-	out.Move = reuse.Slice(out.Move, M*2)
-	n.flight.w.MatMul(kernel.View(out.Move, M, 2), h, n.flight.b)
+	kernel.AddBias(h, s.matMul(&w.HeadFleetMean, mean).Data) // H
+	out.Move = append(out.Move[:0], s.linear(&w.Flight, h).Data...)
 	for i, v := range out.Move {
 		out.Move[i] = float32(math.Tanh(float64(v)))
 	}
 
 	// Choice, per aircraft and user.
-	each := w.linear(&n.choiceAircraft, h) // (M, p)
-	kernel.AddBias(each, w.linear(&n.choiceContext, e).Data)
-	c0 := w.linear(&n.choicePair, z)
+	each := s.matMul(&w.ChoiceAircraft, h) // (M, p)
+	kernel.AddBias(each, s.matMul(&w.ChoiceContext, e).Data)
+	c0 := s.linear(&w.ChoicePair, z)
 	for m := range M {
 		kernel.AddBias(c0.Slice(m*U, (m+1)*U, 0, c0.Cols), each.Row(m))
 	}
-	out.Choice = reuse.Slice(out.Choice, M*U*ChoiceOutputs)
-	n.choiceOut.w.MatMul(kernel.View(out.Choice, M*U, ChoiceOutputs), w.gelu(w.linear(&n.choiceHidden, w.gelu(c0))), n.choiceOut.b)
+	out.Choice = append(out.Choice[:0], s.linear(&w.ChoiceOut, s.gelu(s.linear(&w.ChoiceHidden, s.gelu(c0)))).Data...)
 
 	// Price.
-	out.FrontPosition = w.linear(&n.priceOut, w.gelu(w.linear(&n.priceHidden, e))).Data[0]
+	out.FrontPosition = s.linear(&w.PriceOut, s.gelu(s.linear(&w.PriceHidden, e))).Data[0]
 }
 
 // attend sets dst (rows, d) to what the queries gather from the first filled
 // tokens of a ring, keys (d, ring) and values (ring, d), head by head, eq.
 // (attn). Query i is token own+i and does not see those of its own slot that
 // come after it. The queries are overwritten.
-func attend(w *arena, dst, q, k, v matrix, heads, filled, own int) {
+func attend(s *arena, dst, q, k, v matrix, heads, filled, own int) {
 	width := dst.Cols / heads
-	scores := w.alloc(q.Rows, v.Rows)
+	scores := s.alloc(q.Rows, v.Rows)
 	for i := range q.Rows {
 		kernel.Scale(q.Row(i), float32(1/math.Sqrt(float64(width))))
 	}
@@ -185,9 +182,9 @@ func maskScores(scores []float32) {
 
 // attendSet sets the row dst to what one query gathers from a set, keys and
 // values (n, d); an empty set gives zero.
-func attendSet(w *arena, dst, q, k, v matrix, heads int) {
+func attendSet(s *arena, dst, q, k, v matrix, heads int) {
 	width := dst.Cols / heads
-	scores := w.alloc(1, k.Rows)
+	scores := s.alloc(1, k.Rows)
 	kernel.Scale(q.Data, float32(1/math.Sqrt(float64(width))))
 	for c := 0; c < dst.Cols; c += width {
 		kernel.MatMulTransB(scores, q.Slice(0, 1, c, c+width), k.Slice(0, k.Rows, c, c+width), false)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"prefdt/inference/model"
+	"prefdt/offline/corpus"
 	"prefdt/offline/train"
 )
 
@@ -38,20 +39,20 @@ func newTrainer(a model.Arch, batch, slots, workers int) (*train.Trainer, error)
 	c := train.Default()
 	c.Arch, c.Batch, c.Workers = a, batch, workers
 	r := rand.New(rand.NewPCG(5, 6))
-	flights := make([]*train.Example, min(batch, 16))
+	flights := make([]*corpus.Example, min(batch, 16))
 	for i := range flights {
 		flights[i] = randomFlight(r, slots)
 	}
-	return train.New(c, func(_, i int, ep *train.Example) error {
+	return train.New(c, func(_, i int, ep *corpus.Example) error {
 		*ep = *flights[i%len(flights)]
 		return nil
 	})
 }
 
 // randomFlight has the standard world's sizes: two aircraft, 3 to 8 users with a task.
-func randomFlight(r *rand.Rand, slots int) *train.Example {
+func randomFlight(r *rand.Rand, slots int) *corpus.Example {
 	const aircraft = 2
-	e := &train.Example{Slots: slots}
+	e := &corpus.Example{Slots: slots}
 	for range slots {
 		users := 3 + r.IntN(6)
 		in := randomInputs(r, aircraft, users)

@@ -1,21 +1,30 @@
-// Package corpus makes the flights that the policy imitates, Sec. IV-C. A
-// teacher's archive and a recipe come in; a manifest of flights goes out, each
-// a seed, a member and the setting it is stored under. The world replays a
-// flight exactly from its row, so trajectories are regenerated while training
-// and never stored.
+// Package corpus makes the flights that the policy imitates, Sec. IV-C of the
+// paper, and reads them as examples.
+//
+// Inputs: a teacher's archive, a recipe, and training seeds. Outputs: a manifest
+// of flights, each a seed, a member of the archive and the setting it is stored
+// under; and, for training, an Example of each flight. The world replays a flight
+// exactly from its row in the manifest, so trajectories are made anew while
+// training and never stored. "offline corpus" builds a corpus, package train and
+// the study read it.
 package corpus
 
 import (
+	"context"
 	"fmt"
 	"math"
 
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/offline/pareto"
+	"prefdt/offline/search"
+	"prefdt/offline/seeds"
+	"prefdt/offline/teacher"
+	"prefdt/simbridge/world"
 )
 
-// Archive is a teacher's front as flown on training seeds: its members by
-// delay, with their mean outcomes.
+// Archive is a teacher's front as flown on training seeds: its members in order
+// of delay, with their mean outcomes.
 type Archive struct {
 	Prices   []float64      `json:"prices_s_per_j,omitempty"` // the dispatch teacher's members
 	Genes    [][]float64    `json:"genes,omitempty"`          // the rule teacher's members
@@ -23,7 +32,51 @@ type Archive struct {
 	Episodes int            `json:"episodes"` // per member
 }
 
-// Check says what is wrong with an archive.
+// RuleArchive returns a search's result as the archive of a teacher. episodes is
+// how many each outcome is a mean over.
+func RuleArchive(found *search.Archive, episodes int) (Archive, error) {
+	a := Archive{Episodes: episodes}
+	for _, m := range found.Members {
+		a.Append(m.Point, 0, m.Genes)
+	}
+	return a, a.Check()
+}
+
+// DispatchArchive sweeps the dispatch teacher over so many prices, each member's
+// outcome a mean over the first training episodes. progress, if not nil, is
+// called with the episodes done.
+func DispatchArchive(ctx context.Context, c *world.Config, prices, episodes, workers int, progress func(done int)) (Archive, error) {
+	a := Archive{Episodes: episodes}
+	if err := seeds.CheckTraining(uint64(episodes - 1)); err != nil {
+		return a, err
+	}
+	sweep := teacher.Prices(prices)
+	outcomes, err := teacher.Sweep(ctx, c, seeds.CheckTraining, seeds.List(0, episodes), sweep, workers, progress)
+	if err != nil {
+		return a, err
+	}
+	for k, p := range teacher.MeanPoints(outcomes) {
+		a.Append(p, sweep[k], nil)
+	}
+	return a, a.Check()
+}
+
+// Append appends a member, a price or a rule's genes, if its mean outcome
+// continues the front: more delay and less energy than the last. One that does
+// not is left out.
+func (a *Archive) Append(p pareto.Point, priceSPerJ float64, genes []float64) {
+	if n := len(a.Points); n > 0 && !(p.DelayS > a.Points[n-1].DelayS && p.EnergyJ < a.Points[n-1].EnergyJ) {
+		return
+	}
+	a.Points = append(a.Points, p)
+	if genes != nil {
+		a.Genes = append(a.Genes, genes)
+	} else {
+		a.Prices = append(a.Prices, priceSPerJ)
+	}
+}
+
+// Check returns what is wrong with an archive.
 func (a *Archive) Check() error {
 	if len(a.Points) < 2 || len(a.Points) != max(len(a.Prices), len(a.Genes)) {
 		return fmt.Errorf("archive has %d outcomes for %d prices and %d rules, want one each and two at least", len(a.Points), len(a.Prices), len(a.Genes))
@@ -56,8 +109,8 @@ func (a *Archive) DelayShare(p pareto.Point) float64 {
 	return delay / (delay + energy)
 }
 
-// FrontPosition returns the place y in [0, 1] of an outcome along the front, even in
-// both objectives; see checkpoint.PriceAxis.
+// FrontPosition returns the position y in [0, 1] of an outcome along the front,
+// even in both objectives; see checkpoint.PriceAxis.
 func (a *Archive) FrontPosition(p pareto.Point) float64 {
 	etaS, etaJ := a.ReturnScales()
 	y := (p.DelayS-a.Points[0].DelayS)/(2*etaS) + (a.Points[0].EnergyJ-p.EnergyJ)/(2*etaJ)
@@ -69,36 +122,14 @@ func (a *Archive) PriceAxis() checkpoint.PriceAxis {
 	return checkpoint.PriceAxis{FrontPositions: a.frontPositions(), PricesSPerJ: a.Prices}
 }
 
-// frontPositions returns every member's place.
-func (a *Archive) frontPositions() []float64 {
-	y := make([]float64, len(a.Points))
-	for i, p := range a.Points {
-		y[i] = a.FrontPosition(p)
-	}
-	return y
-}
+func (a *Archive) frontPositions() []float64 { return a.each(a.FrontPosition) }
+func (a *Archive) memberShares() []float64   { return a.each(a.DelayShare) }
 
-// memberShares returns every member's share.
-func (a *Archive) memberShares() []float64 {
-	w := make([]float64, len(a.Points))
-	for i, p := range a.Points {
-		w[i] = a.DelayShare(p)
-	}
-	return w
-}
-
-func (a *Archive) delays() []float64 {
+// each returns a number of every member's outcome.
+func (a *Archive) each(f func(pareto.Point) float64) []float64 {
 	x := make([]float64, len(a.Points))
 	for i, p := range a.Points {
-		x[i] = p.DelayS
-	}
-	return x
-}
-
-func (a *Archive) energies() []float64 {
-	x := make([]float64, len(a.Points))
-	for i, p := range a.Points {
-		x[i] = p.EnergyJ
+		x[i] = f(p)
 	}
 	return x
 }

@@ -14,8 +14,6 @@ import (
 	"prefdt/offline/command"
 	"prefdt/offline/pareto"
 	"prefdt/offline/search"
-	"prefdt/offline/seeds"
-	"prefdt/offline/teacher"
 	"prefdt/simbridge/world"
 )
 
@@ -82,7 +80,16 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		return err
 	}
 	c := world.Standard()
-	archive, err := loadOrSweepArchive(ctx, c, *rules, *prices, *episodes, *workers, stderr)
+	var archive Archive
+	var err error
+	if *rules != "" {
+		var found search.Archive
+		if found, err = search.ReadArchive(*rules); err == nil {
+			archive, err = RuleArchive(&found, *episodes)
+		}
+	} else {
+		archive, err = DispatchArchive(ctx, &c, *prices, *episodes, *workers, command.Progress(stderr, "archive episodes", *episodes))
+	}
 	if err != nil {
 		return err
 	}
@@ -121,34 +128,6 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	return err
 }
 
-// loadOrSweepArchive reads a rule archive, or sweeps the dispatch teacher's prices.
-func loadOrSweepArchive(ctx context.Context, c world.Config, rules string, prices, episodes, workers int, stderr io.Writer) (Archive, error) {
-	a := Archive{Episodes: episodes}
-	if rules != "" {
-		found, err := search.ReadArchive(rules)
-		if err != nil {
-			return a, err
-		}
-		for _, m := range found.Members {
-			a.appendMember(m.Point, 0, m.Genes)
-		}
-		return a, a.Check()
-	}
-	list, err := command.ParseSeeds(fmt.Sprint(episodes), seeds.CheckTraining)
-	if err != nil {
-		return a, err
-	}
-	sweep := teacher.Prices(prices)
-	outcomes, err := teacher.Sweep(ctx, &c, seeds.CheckTraining, list, sweep, workers, command.Progress(stderr, "archive episodes", len(list)))
-	if err != nil {
-		return a, err
-	}
-	for k, p := range teacher.MeanPoints(outcomes) {
-		a.appendMember(p, sweep[k], nil)
-	}
-	return a, a.Check()
-}
-
 // maxAddedHypervolume is the part of the teacher's hypervolume that rules may add to it
 // unnoticed; both are means over episodes.
 const maxAddedHypervolume = 1e-4
@@ -171,17 +150,4 @@ func checkRulesAddLittle(a *Archive, path string, stdout io.Writer) error {
 	}
 	_, err = fmt.Fprintf(stdout, "merged with %d rules of %s: they add %.2g of its hypervolume to the dispatch teacher's front\n", len(found.Members), path, added)
 	return err
-}
-
-// appendMember appends a member that goes on along the front; one that does not is left out.
-func (a *Archive) appendMember(p pareto.Point, price float64, genes []float64) {
-	if n := len(a.Points); n > 0 && !(p.DelayS > a.Points[n-1].DelayS && p.EnergyJ < a.Points[n-1].EnergyJ) {
-		return
-	}
-	a.Points = append(a.Points, p)
-	if genes != nil {
-		a.Genes = append(a.Genes, genes)
-	} else {
-		a.Prices = append(a.Prices, price)
-	}
 }

@@ -22,14 +22,14 @@ const (
 // means the regression must explain.
 const minR2 = 0.98
 
-// maxMonotoneShift is the gate of order: how far, as a part of the span, chance may
-// put the map out of order.
+// maxMonotoneShift is the gate of order: how far, as a part of the span, noise may
+// move the map from a monotone one.
 const maxMonotoneShift = 0.02
 
 // conditionerFit fits one return after the other at the same knots.
 type conditionerFit struct{ knots []float64 }
 
-// fitConditioner solves eq. (reg) on a corpus's clean expert flights and holds
+// fitConditioner solves eq. (reg) on a corpus's expert flights (see Flight.FitsConditioner) and holds
 // it to both gates before anything is trained: the map omega -> E[G | omega]
 // must be monotone, and the regression must explain the returns it is fitted to.
 func fitConditioner(m *Manifest) (goal.Conditioner, error) {
@@ -45,7 +45,7 @@ func fitConditioner(m *Manifest) (goal.Conditioner, error) {
 		}
 	}
 	if least := minKnots * minFlightsPerKnot; len(omegas) < least {
-		return goal.Conditioner{}, fmt.Errorf("conditioner: %d clean expert flights, want %d at least", len(omegas), least)
+		return goal.Conditioner{}, fmt.Errorf("conditioner: %d undisturbed expert flights, want %d at least", len(omegas), least)
 	}
 	var c conditionerFit
 	sorted := slices.Sorted(slices.Values(omegas))
@@ -173,7 +173,7 @@ func isotonic(y, weights []float64) []float64 {
 
 // strictlyMonotone tilts the level parts of a monotone sequence y at xs: each stands at
 // its middle, one at an end at that end, and between them it is linear. The
-// archive has gaps, and the settings in one would all ask for the same.
+// archive has gaps, and all settings in a gap would request the same.
 func strictlyMonotone(xs, y []float64) []float64 {
 	var at, level []float64
 	for i := 0; i < len(y); {

@@ -15,11 +15,10 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"prefdt/inference/model"
+	"prefdt/inference/token"
 	"prefdt/offline/pareto"
 	"prefdt/offline/search"
-	"prefdt/offline/seeds"
-	"prefdt/offline/teacher"
-	"prefdt/offline/train"
 	"prefdt/simbridge/world"
 )
 
@@ -35,20 +34,7 @@ func dispatchArchive(t *testing.T) Archive {
 
 var sweepOnce = sync.OnceValues(func() (Archive, error) {
 	c := world.Standard()
-	prices := teacher.Prices(24)
-	var list []uint64
-	for s := range uint64(20) {
-		list = append(list, s)
-	}
-	outcomes, err := teacher.Sweep(context.Background(), &c, seeds.CheckTraining, list, prices, 2, nil)
-	if err != nil {
-		return Archive{}, err
-	}
-	a := Archive{Episodes: len(list)}
-	for k, p := range teacher.MeanPoints(outcomes) {
-		a.appendMember(p, prices[k], nil)
-	}
-	return a, a.Check()
+	return DispatchArchive(context.Background(), &c, 24, 20, 2, nil)
 })
 
 // shippedCorpus is a small corpus by the shipped recipe; tests do not change it.
@@ -110,13 +96,13 @@ func TestReplayIsExact(t *testing.T) {
 	}
 
 	// What the trainer reads is replayed as exactly.
-	var first, second train.Example
+	var first, second Example
 	for _, i := range []int{0, 17, 300} {
 		one, two := NewExampleReader(m, &m.Statistics), NewExampleReader(m, &m.Statistics)
 		if err := one.Read(&m.Flights[i], &first); err != nil {
 			t.Fatal(err)
 		}
-		two.Read(&m.Flights[(i+1)%500], &second) // another flight before it must leave no trace
+		two.Read(&m.Flights[(i+1)%500], &second) // a flight read before it must not change it
 		two.Read(&m.Flights[i], &second)
 		a, _ := json.Marshal(first)
 		b, _ := json.Marshal(second)
@@ -130,11 +116,11 @@ func TestReplayIsExact(t *testing.T) {
 func TestContextBeforeAChange(t *testing.T) {
 	m := shippedCorpus(t)
 	r := NewExampleReader(m, &m.Statistics)
-	var ep train.Example
+	var ex Example
 	changed, shocked := 0, 0
 	for i := range m.Flights[:200] {
 		f := &m.Flights[i]
-		if err := r.Read(f, &ep); err != nil {
+		if err := r.Read(f, &ex); err != nil {
 			t.Fatal(err)
 		}
 		first := f.ChangeSlot
@@ -150,7 +136,7 @@ func TestContextBeforeAChange(t *testing.T) {
 		} else if f.World > 0 {
 			continue // a battery may end there, and an aircraft with it
 		}
-		for s, w := range ep.Labels.SlotWeight {
+		for s, w := range ex.Labels.SlotWeight {
 			if want := s >= first; (w == 1) != want {
 				t.Fatalf("flight %d, changed at %d, shocked at %d: slot %d weighs %v", i, f.ChangeSlot, f.ShockSlot, s, w)
 			}
@@ -202,8 +188,8 @@ func TestPaperRecipe(t *testing.T) {
 			if err := m.Verify(50); err != nil {
 				t.Error(err)
 			}
-			var ep train.Example
-			if err := NewExampleReader(m, &m.Statistics).Read(&m.Flights[0], &ep); err != nil || ep.Slots != 100 {
+			var ex Example
+			if err := NewExampleReader(m, &m.Statistics).Read(&m.Flights[0], &ex); err != nil || ex.Slots != 100 {
 				t.Errorf("flight 0 does not read: %v", err)
 			}
 		})
@@ -218,11 +204,8 @@ func searchedRules() (Archive, error) {
 	if err := search.Run(context.Background(), c, &state, 2, func(*search.State) error { return nil }); err != nil {
 		return Archive{}, err
 	}
-	var a Archive
-	for _, m := range state.Archive(c).Members {
-		a.appendMember(m.Point, 0, m.Genes)
-	}
-	return a, a.Check()
+	found := state.Archive(c)
+	return RuleArchive(&found, 0)
 }
 
 func TestParquet(t *testing.T) {
@@ -283,9 +266,9 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Rules behind the teacher's front, or a joule beyond its end, merge; a rule that
-// would be worth a teacher of its own stops the build.
-func TestMergedRules(t *testing.T) {
+// Rules behind the teacher's front, or a joule beyond its end, add next to
+// nothing; a rule that would be worth a teacher of its own stops the build.
+func TestRulesAddLittle(t *testing.T) {
 	a := dispatchArchive(t)
 	end := a.Points[len(a.Points)-1]
 	for name, c := range map[string]struct {
@@ -342,7 +325,7 @@ func TestConditionerGates(t *testing.T) {
 	}
 }
 
-func TestShareAndPlace(t *testing.T) {
+func TestDelayShareAndFrontPosition(t *testing.T) {
 	a := Archive{Points: []pareto.Point{{DelayS: 100, EnergyJ: 40e3}, {DelayS: 200, EnergyJ: 30e3}, {DelayS: 700, EnergyJ: 27e3}}, Prices: []float64{0, 0.1, 1}}
 	// Delay 100/600 above the ideal, energy 3/13 of its span.
 	want := (100.0 / 600) / (100.0/600 + 3.0/13)
@@ -350,9 +333,57 @@ func TestShareAndPlace(t *testing.T) {
 		t.Errorf("share %v, want %v", w, want)
 	}
 	if y := a.FrontPosition(a.Points[1]); math.Abs(y-(100.0/1200+10.0/26)) > 1e-12 {
-		t.Errorf("place %v", y)
+		t.Errorf("front position %v", y)
 	}
 	if lo, hi := a.OmegaBand(); lo != 0 || hi != 1 {
 		t.Errorf("band %v to %v", lo, hi)
+	}
+}
+
+// After its last change, a flight's rows read the delay and the joules that the
+// flight still costs, slot for slot; budget-only flights drop the preference.
+func TestRowsReadWhatRemains(t *testing.T) {
+	m := shippedCorpus(t)
+	identity := token.IdentityStatistics()
+	reader, runner := NewExampleReader(m, &identity), newFlightRunner(m)
+	column := func(name string) int { return slices.Index(token.Features().Return, name) }
+	_, etaJ := m.Archive.ReturnScales()
+	var ex Example
+	checked, budgets := 0, 0
+	for i := range m.Flights[:150] {
+		f := &m.Flights[i]
+		if f.World > 0 || f.PriceOnly || f.LostSlot > 0 {
+			continue
+		}
+		if err := reader.Read(f, &ex); err != nil {
+			t.Fatal(err)
+		}
+		slots, remaining, err := runner.fly(f)
+		if err != nil || len(slots) != ex.Slots {
+			t.Fatalf("flight %d of %d slots reads as %d: %v", i, len(slots), ex.Slots, err)
+		}
+		for s := range slots {
+			row := ex.Return[s*model.ReturnFeatures:][:model.ReturnFeatures]
+			if f.BudgetOnly != (row[column("dropped")] == 1) {
+				t.Fatalf("flight %d, budget only %v: dropped is %v", i, f.BudgetOnly, row[column("dropped")])
+			}
+			if f.BudgetOnly {
+				budgets++
+			} else if s >= f.ChangeSlot {
+				delayS := float64(row[column("delay per slot")]) * float64(len(slots)-s)
+				energyJ := -float64(row[column("energy to go")]) * etaJ
+				wantJ := remaining.EnergyJ * (1 - float64(row[column("omega delay")]))
+				wantS := min(remaining.DelayS, 8*float64(len(slots)-s)) // rows are clipped
+				if math.Abs(delayS-wantS) > 1e-3 || math.Abs(energyJ-wantJ) > 0.1 {
+					t.Fatalf("flight %d, slot %d: reads %v s and %v J, remaining are %v and %v", i, s, delayS, energyJ, wantS, wantJ)
+				}
+				checked++
+			}
+			remaining.DelayS -= slots[s].settlement.DelayS
+			remaining.EnergyJ -= slots[s].settlement.EnergyJ
+		}
+	}
+	if checked < 3000 || budgets < 2000 {
+		t.Errorf("%d slots were checked and %d of budgets, the test would be empty", checked, budgets)
 	}
 }

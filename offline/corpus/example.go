@@ -1,258 +1,40 @@
 package corpus
 
-import (
-	"math"
+// Example is one flight as training reads it: the rows of the network's input,
+// slot after slot, and the labels of its outputs. Fleets and user sets may
+// change size between slots.
+type Example struct {
+	Slots int
+	// AircraftPerSlot and UsersPerSlot are each slot's M and U; its rows follow
+	// those of the slot before in every slice below.
+	AircraftPerSlot, UsersPerSlot []int
 
-	"prefdt/inference/checkpoint"
-	"prefdt/inference/goal"
-	"prefdt/inference/model"
-	"prefdt/inference/motion"
-	"prefdt/inference/physics"
-	"prefdt/inference/slot"
-	"prefdt/inference/token"
-	"prefdt/offline/pareto"
-	"prefdt/offline/train"
-)
+	Aircraft []float32 // (sum M, AircraftFeatures)
+	Pairs    []float32 // (sum M*U, PairFeatures), aircraft by aircraft
+	State    []float32 // (Slots, StateFeatures)
+	Return   []float32 // (Slots, ReturnFeatures)
+	Action   []float32 // (Slots, ActionFeatures), of the slot before
 
-// ExampleReader turns flights into what the trainer reads: the rows of each slot, as
-// a policy that was asked for the flight's outcome would have seen them, and
-// the teacher's decision as the answer. It serves one goroutine.
-type ExampleReader struct {
-	manifest         *Manifest
-	runner           *flightRunner
-	rowBuilder       *token.Builder
-	goalConstants    goal.Constants
-	priceAxis        checkpoint.PriceAxis
-	tracker          motion.Planner
-	targets          []physics.Position
-	rows             token.Rows
-	receivedDecision slot.Decision
+	Labels Labels
 }
 
-// NewExampleReader returns a reader of a corpus under some statistics.
-func NewExampleReader(m *Manifest, standard *token.Statistics) *ExampleReader {
-	scales := m.GoalConstants()
-	fl := newFlightRunner(m)
-	r := &ExampleReader{manifest: m, runner: fl, goalConstants: scales, priceAxis: m.Archive.PriceAxis()}
-	r.rowBuilder = token.NewBuilder(&fl.world.Config.Physics, &r.goalConstants, standard)
-	return r
+// Labels are the teacher's decisions.
+type Labels struct {
+	SlotWeight    []float32 // (Slots) weight of the slot's loss; 0 makes it context only
+	Server        []int     // (sum U) aircraft counted from 1 in the slot's order, 0 local
+	Offload       []float32 // (sum U)
+	MeetsDeadline []float32 // (sum U) 1 where the offload just meets the deadline, 0 at the balance
+	Move          []float32 // (sum M, 2) displacement over v*, east and north
+	PricePosition []float32 // (Slots) y on the price axis
+
+	MoveScale float32 // D_max over v*: what a move of 1 by the network is in units of v*
 }
 
-// shockSettleSlots is how long after a shock the measured multiplier still moves;
-// those slots are context, not lessons.
-const shockSettleSlots = 3
-
-// Read flies f and fills ep.
-//
-// The return-to-go is the hindsight suffix sum, eq. (rtgnorm). Before a change
-// of price it is what the first price would still have cost, as a policy reads
-// it whose request is then revised. Loss falls only on the slots after the last
-// change, because what was asked of the earlier ones is not what followed.
-func (r *ExampleReader) Read(f *Flight, ep *train.Example) error {
-	if _, err := r.runner.fly(f); err != nil {
-		return err
-	}
-	fl, w := r.runner, r.runner.world
-	fl.reset(f)
-	r.tracker.Reset()
-	r.rowBuilder.Reset()
-	ep.Reset()
-	ep.Slots = w.Config.Slots
-	ep.Labels.MoveScale = float32(w.Config.Physics.SpeedMaxMPS / fl.bestSpeedMPS)
-
-	g := goal.New(&r.goalConstants, &w.Config.Physics, w.Config.Slots, w.Config.Aircraft)
-	g.SetOutOfDistribution(f.World > 0 || f.PriceOnly)
-	left := 0 // aircraft in the end
-	for _, s := range fl.slots {
-		if s.aircraftFlying > 0 {
-			left = s.aircraftFlying
-		}
-	}
-	var delayToGo, energyToGo float64
-	for _, s := range fl.slots {
-		delayToGo += s.delayS
-		energyToGo += s.energyJ
-	}
-	var beforeS, beforeJ float64 // correction of the entries before the change
-	if f.ChangeSlot > 0 && f.World == 0 {
-		beforeS, beforeJ = r.returnsBeforeChange(f)
-	}
-	for t := range fl.slots {
-		s := &fl.slots[t]
-		if s.aircraftFlying == 0 {
-			ep.Slots = t // nothing is left to decide
-			break
-		}
-		changed := f.ChangeSlot == 0 || t >= f.ChangeSlot
-		asked := g.State()
-		asked.Flying = s.aircraftFlying
-		asked.Mode, asked.Omega, asked.DelayToGoS, asked.EnergyToGoJ = goal.Preference, f.Omega, delayToGo, energyToGo
-		if !changed {
-			asked.DelayToGoS += beforeS
-			asked.EnergyToGoJ += beforeJ
-		} else if f.ChangeSlot > 0 {
-			asked.Omega = f.ChangeOmega
-		}
-		if f.BudgetOnly {
-			asked.Mode, asked.BudgetJ, asked.Omega, asked.DelayToGoS = goal.Target, asked.SpentJ+asked.EnergyToGoJ, 0, 0
-		}
-		g.Restore(asked)
-		learn := changed && (f.ShockFactor == 0 || t >= f.ShockSlot+shockSettleSlots) && (g.PriceOnly() || s.aircraftFlying == left)
-		r.appendSlot(ep, f, g, s, learn)
-
-		delayToGo -= s.delayS
-		energyToGo -= s.energyJ
-		w.Snapshot(&fl.snapshot) // whole again
-		fl.world.FillAction(&fl.snapshot, &s.decision, &fl.action)
-		w.Step(fl.action)
-		g.Settle(goal.Settlement{DelayS: s.delayS, EnergyJ: s.energyJ, EdgeJ: s.edgeJ, ModelFlightJ: s.modelFlightJ, Flying: s.aircraftFlying})
-	}
-	return nil
-}
-
-// returnsBeforeChange returns by how much the rest of the flight after its change of price
-// was cheaper, in both returns, than the archive's mean at the first price.
-func (r *ExampleReader) returnsBeforeChange(f *Flight) (delayS, energyJ float64) {
-	a := &r.manifest.Archive
-	point := func(price float64) (delayS, energyJ float64) {
-		y := r.priceAxis.FrontPosition(price)
-		return interpolate(r.priceAxis.FrontPositions, a.delays(), y), interpolate(r.priceAxis.FrontPositions, a.energies(), y)
-	}
-	d0, e0 := point(f.Price)
-	d1, e1 := point(f.ChangePrice)
-	left := 1 - float64(f.ChangeSlot)/float64(r.manifest.World.Slots)
-	return (d0 - d1) * left, (e0 - e1) * left
-}
-
-// appendSlot appends one slot's rows and answer.
-func (r *ExampleReader) appendSlot(ep *train.Example, f *Flight, g goal.Objective, s *flownSlot, learn bool) {
-	w, snap := r.runner.world, &r.runner.snapshot
-	w.Snapshot(snap)
-	d := &s.decision
-	if f.UnreportedFraction > 0 {
-		d = r.dropLostReports(f, snap, d)
-	}
-	r.tracker.Observe(snap.Users)
-	r.targets = r.tracker.Targets(&w.Config.Physics, snap.Aircraft, r.targets)
-	r.rowBuilder.Fill(&r.rows, snap, g, r.targets)
-	r.rowBuilder.RecordAction(snap, g, d)
-
-	ep.AircraftPerSlot, ep.UsersPerSlot = append(ep.AircraftPerSlot, len(snap.Aircraft)), append(ep.UsersPerSlot, len(snap.Users))
-	ep.Aircraft = append(ep.Aircraft, r.rows.Aircraft...)
-	ep.Pairs = append(ep.Pairs, r.rows.Pairs...)
-	ep.State = append(ep.State, r.rows.State...)
-	ep.Return = append(ep.Return, r.rows.Return...)
-	ep.Action = append(ep.Action, r.rows.Action...)
-
-	a := &ep.Labels
-	weight := float32(0)
-	if learn {
-		weight = 1
-	}
-	a.SlotWeight = append(a.SlotWeight, weight)
-	for u := range d.Users {
-		x, user := &d.Users[u], &snap.Users[u]
-		deadline := float32(0)
-		if x.Server > 0 {
-			c := &w.Config.Physics
-			share := c.EqualShare(user.Gain[x.Server-1], snap.Aircraft[x.Server-1].CPUHz, float64(s.decision.ServedBy(x.Server)))
-			least, ok := physics.LeastOffloadForDeadline(user.Task.LocalTimeS(user.CPUHz), user.Task.OffloadTimeS(share), user.Task.DeadlineS)
-			if ok && math.Abs(x.Offload-least) < 1e-9 {
-				deadline = 1
-			}
-		}
-		a.Server = append(a.Server, x.Server)
-		a.Offload = append(a.Offload, float32(x.Offload))
-		a.MeetsDeadline = append(a.MeetsDeadline, deadline)
-	}
-	for _, move := range d.Move {
-		a.Move = append(a.Move, float32(move.EastM/r.runner.bestSpeedMPS), float32(move.NorthM/r.runner.bestSpeedMPS))
-	}
-	a.PricePosition = append(a.PricePosition, float32(r.priceLabel(f, snap.Slot)))
-}
-
-// dropLostReports takes the users whose reports are lost out of a snapshot, and out of
-// the decision.
-func (r *ExampleReader) dropLostReports(f *Flight, snap *slot.Snapshot, d *slot.Decision) *slot.Decision {
-	w := r.runner.world
-	r.receivedDecision = slot.Decision{Users: r.receivedDecision.Users[:0], Move: d.Move, PriceSPerJ: d.PriceSPerJ, EdgeJ: d.EdgeJ}
-	kept := snap.Users[:0]
-	for u := range snap.Users {
-		if w.Config.ReportLost(w.Seed, w.Slot, snap.Users[u].ID, f.UnreportedFraction) {
-			continue
-		}
-		kept = append(kept, snap.Users[u])
-		r.receivedDecision.Users = append(r.receivedDecision.Users, d.Users[u])
-		r.receivedDecision.DelayS += w.Config.Physics.PenalizedDelayS(snap.Users[u].Task, d.Users[u].CompletionS)
-	}
-	snap.Users = kept
-	return &r.receivedDecision
-}
-
-// priceLabel returns where on the price axis a flight was in a slot: that of its
-// price or, without one, of its outcome.
-func (r *ExampleReader) priceLabel(f *Flight, t int) float64 {
-	if f.Teacher != dispatchTeacher {
-		return r.manifest.Archive.FrontPosition(pareto.Point{DelayS: f.DelayS, EnergyJ: f.EnergyJ})
-	}
-	return r.priceAxis.FrontPosition(f.priceAt(t))
-}
-
-// GatherStatistics gathers the standardisation of every kind of row over the first
-// flights of a corpus in its own world: random ones vary so much more that
-// they would leave it little resolution.
-func GatherStatistics(m *Manifest, flights int) (token.Statistics, error) {
-	identity := token.IdentityStatistics()
-	r := NewExampleReader(m, &identity)
-	var ep train.Example
-	var rows [5]momentSums
-	for i := range m.Flights {
-		if m.Flights[i].World > 0 {
-			continue
-		}
-		if flights--; flights < 0 {
-			break
-		}
-		if err := r.Read(&m.Flights[i], &ep); err != nil {
-			return identity, err
-		}
-		rows[0].add(ep.Aircraft, model.AircraftFeatures)
-		rows[1].add(ep.Pairs, model.PairFeatures)
-		rows[2].add(ep.State, model.StateFeatures)
-		rows[3].add(ep.Return, model.ReturnFeatures)
-		rows[4].add(ep.Action, model.ActionFeatures)
-	}
-	return token.Statistics{
-		Aircraft: rows[0].result(), Pair: rows[1].result(), State: rows[2].result(), Return: rows[3].result(), Action: rows[4].result(),
-	}, nil
-}
-
-type momentSums struct {
-	n            float64
-	sum, squares []float64
-}
-
-func (m *momentSums) add(rows []float32, width int) {
-	if m.sum == nil {
-		m.sum, m.squares = make([]float64, width), make([]float64, width)
-	}
-	for i, x := range rows {
-		m.sum[i%width] += float64(x)
-		m.squares[i%width] += float64(x) * float64(x)
-	}
-	m.n += float64(len(rows) / width)
-}
-
-// result returns mean and deviation; a feature that hardly moves in the corpus
-// keeps its own unit, so that a small step outside it is not blown up.
-func (m *momentSums) result() (r token.Moments) {
-	for i := range m.sum {
-		mean := m.sum[i] / m.n
-		std := math.Sqrt(max(m.squares[i]/m.n-mean*mean, 0))
-		if std < 0.02 {
-			std = 1
-		}
-		r.Mean, r.Std = append(r.Mean, mean), append(r.Std, std)
-	}
-	return r
+// Reset empties an example for reuse.
+func (e *Example) Reset() {
+	e.Slots = 0
+	e.AircraftPerSlot, e.UsersPerSlot = e.AircraftPerSlot[:0], e.UsersPerSlot[:0]
+	e.Aircraft, e.Pairs, e.State, e.Return, e.Action = e.Aircraft[:0], e.Pairs[:0], e.State[:0], e.Return[:0], e.Action[:0]
+	t := &e.Labels
+	t.SlotWeight, t.Server, t.Offload, t.MeetsDeadline, t.Move, t.PricePosition = t.SlotWeight[:0], t.Server[:0], t.Offload[:0], t.MeetsDeadline[:0], t.Move[:0], t.PricePosition[:0]
 }

@@ -19,7 +19,6 @@ import (
 	"prefdt/inference/token"
 	"prefdt/offline/jobs"
 	"prefdt/offline/seeds"
-	"prefdt/offline/train"
 	"prefdt/simbridge/world"
 )
 
@@ -39,8 +38,8 @@ type Manifest struct {
 	Flights     []Flight         `json:"flights"`
 }
 
-// Build draws and flies a corpus. progress, if not nil, is told how many
-// flights are done. The result does not depend on the number of workers.
+// Build draws and flies a corpus. progress, if not nil, is called with
+// the number of flights done. The result does not depend on the number of workers.
 func Build(ctx context.Context, c world.Config, a Archive, r Recipe, flights int, seed uint64, workers int, progress func(done int)) (*Manifest, error) {
 	if err := errors.Join(c.Check(), a.Check(), r.Check()); err != nil {
 		return nil, fmt.Errorf("build corpus: %w", err)
@@ -55,13 +54,13 @@ func Build(ctx context.Context, c world.Config, a Archive, r Recipe, flights int
 			return nil, fmt.Errorf("build corpus: random world %d: %w", i, err)
 		}
 	}
-	draw := newFlightSampler(r, m)
-	err := jobs.Do(ctx, flights, workers, func() (*flightRunner, error) { return newFlightRunner(m), nil }, func(fl *flightRunner, i int) error {
-		f := draw.sampleFlight(i)
+	sampler := newFlightSampler(r, m)
+	err := jobs.Do(ctx, flights, workers, func() (*flightRunner, error) { return newFlightRunner(m), nil }, func(runner *flightRunner, i int) error {
+		f := sampler.sampleFlight(i)
 		if err := seeds.CheckTraining(f.Seed); err != nil {
 			return err
 		}
-		total, err := fl.fly(&f)
+		_, total, err := runner.fly(&f)
 		if err != nil {
 			return err
 		}
@@ -85,7 +84,7 @@ func Build(ctx context.Context, c world.Config, a Archive, r Recipe, flights int
 }
 
 // GoalConstants returns the archived constants of the conditioning channel, with a
-// remap that changes nothing: calibration comes after training.
+// setting map that changes nothing: calibration comes after training.
 func (m *Manifest) GoalConstants() goal.Constants {
 	etaS, etaJ := m.Archive.ReturnScales()
 	return goal.Constants{
@@ -97,11 +96,11 @@ func (m *Manifest) GoalConstants() goal.Constants {
 // Verify replays n flights spread over the corpus and compares their outcomes
 // with the manifest's, bit for bit.
 func (m *Manifest) Verify(n int) error {
-	fl := newFlightRunner(m)
+	runner := newFlightRunner(m)
 	for k := range min(n, len(m.Flights)) {
 		i := k * len(m.Flights) / min(n, len(m.Flights))
 		f := m.Flights[i]
-		total, err := fl.fly(&f)
+		_, total, err := runner.fly(&f)
 		if err != nil {
 			return fmt.Errorf("replay flight %d: %w", i, err)
 		}
@@ -187,15 +186,15 @@ func (m *Manifest) WriteParquet(w io.Writer) error {
 	return nil
 }
 
-// UncalibratedCheckpoint returns parameters that were trained on the corpus, on rows by
-// those statistics, as a checkpoint that is not yet calibrated.
-func (m *Manifest) UncalibratedCheckpoint(p *train.Params[float32], standard token.Statistics) (*checkpoint.Checkpoint, error) {
-	net, err := model.NewNet(p.Arch, p.Data)
+// UncalibratedCheckpoint returns a network's parameters, trained on the corpus
+// on rows by those statistics, as a checkpoint that is not yet calibrated.
+func (m *Manifest) UncalibratedCheckpoint(a model.Arch, parameters []float32, statistics token.Statistics) (*checkpoint.Checkpoint, error) {
+	net, err := model.NewNet(a, parameters)
 	if err != nil {
 		return nil, err
 	}
 	low, high := m.Archive.OmegaBand()
 	return &checkpoint.Checkpoint{Net: net, Manifest: checkpoint.Manifest{
-		Arch: p.Arch, Statistics: standard, GoalConstants: m.GoalConstants(), PriceAxis: m.Archive.PriceAxis(), OmegaBand: [2]float64{low, high}, Physics: m.World.Physics,
+		Arch: a, Statistics: statistics, GoalConstants: m.GoalConstants(), PriceAxis: m.Archive.PriceAxis(), OmegaBand: [2]float64{low, high}, Physics: m.World.Physics,
 	}}, nil
 }

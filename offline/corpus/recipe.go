@@ -5,10 +5,11 @@ import (
 	"math/rand/v2"
 
 	"prefdt/inference/checkpoint"
+	"prefdt/offline/seeds"
 	"prefdt/simbridge/world"
 )
 
-// Recipe says how settings are drawn and what happens in flight. Its fractions
+// Recipe defines how settings are drawn and what happens in flight. Its fractions
 // are of all flights; each is a flag of offline corpus.
 type Recipe struct {
 	// Draw is "axis" (settings even along the front, at continuous prices) or
@@ -24,9 +25,10 @@ type Recipe struct {
 	Gust         float64 `json:"gust" yaml:"gust"`
 	AircraftLoss float64 `json:"lost" yaml:"lost"`
 	WorldCount   int     `json:"variety" yaml:"variety"` // random worlds to choose from
-	// HidePreviousAction makes the row of the action before a constant. A policy that reads
-	// what it just did copies the price it did it at, and a budget drifts: what
-	// is left says less about a flight's one price than the flight so far does.
+	// HidePreviousAction makes the row of the previous action a constant. A policy
+	// that reads its previous action copies the price of that action, and a budget
+	// drifts: the joules left predict a flight's one price less well than the flight
+	// so far does.
 	HidePreviousAction bool `json:"forget" yaml:"forget"`
 }
 
@@ -42,10 +44,10 @@ func (r *Recipe) fractions() []recipeFraction {
 		{"heuristic", &r.Heuristic, "flown by scripted heuristics (the paper: 0.2)"},
 		{"change", &r.PriceChange, "whose price changes at a random slot"},
 		{"shock", &r.Shock, "under a propulsion multiplier, uniform in [0.8, 2], from a random slot"},
-		{"bare", &r.BudgetOnly, "read as a budget alone"},
-		{"priced", &r.PriceOnly, "read as a price alone"},
-		{"worlds", &r.RandomWorlds, "in a random world, all in the first half so that training ends at home: fleet, users, slots, area, tasks, CPUs, channel, contention, crowded starts, airframe, battery"},
-		{"unheard", &r.Unreported, "of which the policy sees only some of the reports"},
+		{"bare", &r.BudgetOnly, "whose request is a total of joules alone"},
+		{"priced", &r.PriceOnly, "whose request is a price alone, without returns"},
+		{"worlds", &r.RandomWorlds, "in a random world, all in the first half so that training ends in the standard world: fleet, users, slots, area, tasks, CPUs, channel, contention, crowded starts, airframe, battery"},
+		{"unheard", &r.Unreported, "of which the policy receives only some of the reports"},
 		{"gust", &r.Gust, "in gusts of up to 15 % of flight power"},
 		{"lost", &r.AircraftLoss, "that lose an aircraft at a random slot"},
 	}
@@ -62,7 +64,7 @@ func ShippedRecipe() Recipe {
 // PaperRecipe is the recipe of Sec. IV-C.
 func PaperRecipe() Recipe { return Recipe{Draw: "paper", Heuristic: 0.2} }
 
-// Check says what is wrong with a recipe.
+// Check returns what is wrong with a recipe.
 func (r Recipe) Check() error {
 	if r.Draw != "axis" && r.Draw != "paper" {
 		return fmt.Errorf(`recipe draws by %q, want "axis" or "paper"`, r.Draw)
@@ -81,7 +83,7 @@ func (r Recipe) Check() error {
 // Flight is one row of the manifest: all that the world needs to replay it.
 type Flight struct {
 	Seed uint64 `json:"seed" parquet:"seed"`
-	Tier string `json:"tier" parquet:"tier,dict"` // where its setting was drawn
+	Tier string `json:"tier" parquet:"tier,dict"` // which draw its setting came from
 	// Teacher is "dispatch", "rule", or "heuristic".
 	Teacher string  `json:"teacher" parquet:"teacher,dict"`
 	Member  int     `json:"member" parquet:"member"` // of the archive, or the heuristic's mode
@@ -96,7 +98,7 @@ type Flight struct {
 	BudgetOnly         bool    `json:"bare" parquet:"bare"`
 	PriceOnly          bool    `json:"priced" parquet:"priced"`
 	World              int     `json:"world" parquet:"world"`     // 0: the standard one, else from 1 into the manifest's worlds
-	UnreportedFraction float64 `json:"unheard" parquet:"unheard"` // fraction of the reports that the policy does not see
+	UnreportedFraction float64 `json:"unheard" parquet:"unheard"` // fraction of the reports that the policy does not receive
 	Gust               float64 `json:"gust" parquet:"gust"`
 	LostSlot           int     `json:"lost_slot" parquet:"lost_slot"` // 0: none; aircraft 1 is lost
 
@@ -104,8 +106,10 @@ type Flight struct {
 	EnergyJ float64 `json:"energy_j" parquet:"energy_j"`
 }
 
-// FitsConditioner reports whether the flight is an expert's at one price in calm air,
-// what the conditioner is fitted on.
+// FitsConditioner reports whether the conditioner is fitted on the flight: an
+// expert's, at one price, in the standard world, without a shock or the loss of
+// an aircraft. Gusts are not excluded: their mean is zero, so over a mission
+// they scatter the energy without moving it.
 func (f *Flight) FitsConditioner() bool {
 	return f.Teacher != heuristicTeacher && f.ChangeSlot == 0 && f.ShockFactor == 0 && f.World == 0 && f.LostSlot == 0
 }
@@ -138,7 +142,7 @@ func newFlightSampler(r Recipe, m *Manifest) *flightSampler {
 // training range.
 func (d *flightSampler) sampleFlight(i int) Flight {
 	r := rand.New(rand.NewPCG(d.seed, uint64(i)))
-	f := Flight{Seed: uint64(i) % trainingSeedCount, Teacher: dispatchTeacher}
+	f := Flight{Seed: uint64(i) % (seeds.TrainingLast + 1), Teacher: dispatchTeacher}
 	if d.archive.Genes != nil {
 		f.Teacher = ruleTeacher
 	}
@@ -163,7 +167,7 @@ func (d *flightSampler) sampleFlight(i int) Flight {
 		f.BudgetOnly = true
 	case x < d.recipe.BudgetOnly+d.recipe.PriceOnly:
 		f.PriceOnly = true
-	case f.World != 0: // the conditioner knows no other world
+	case f.World != 0: // the conditioner is fitted on the standard world
 		f.BudgetOnly, f.PriceOnly = x < d.recipe.BudgetOnly+d.recipe.PriceOnly+0.25, x >= d.recipe.BudgetOnly+d.recipe.PriceOnly+0.25
 	}
 	if r.Float64() < d.recipe.Unreported {
@@ -180,9 +184,6 @@ func (d *flightSampler) sampleFlight(i int) Flight {
 	}
 	return f
 }
-
-// trainingSeedCount is the size of the training range.
-const trainingSeedCount = 100000
 
 // sampleSetting draws a setting and the member, and price, that realises it.
 func (d *flightSampler) sampleSetting(r *rand.Rand) (tier string, member int, price, omega float64) {

@@ -3,6 +3,7 @@ package corpus
 import (
 	"fmt"
 
+	"prefdt/inference/goal"
 	"prefdt/inference/motion"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
@@ -12,27 +13,27 @@ import (
 	"prefdt/simbridge/world"
 )
 
-// flightRunner replays flights in one world. It serves one goroutine.
+// flightRunner flies a corpus's flights in one world, each exactly as before. It
+// serves one goroutine.
 type flightRunner struct {
 	manifest     *Manifest
 	world        *world.World
+	runner       teacher.Runner
 	scheduler    teacher.Scheduler
 	rule         *search.Rule
-	snapshot     slot.Snapshot
-	action       world.Action
 	bestSpeedMPS float64
 
 	slots []flownSlot
 }
 
-// flownSlot is what one slot of a flight was.
+// flownSlot is one slot of a flight: what the teacher knew, what it decided, and
+// what that cost.
 type flownSlot struct {
-	decision       slot.Decision
-	delayS         float64
-	energyJ        float64
-	edgeJ          float64
-	aircraftFlying int     // aircraft in the air
-	modelFlightJ   float64 // closed-form flight energy at the speeds flown, multiplier 1
+	snapshot   slot.Snapshot
+	decision   slot.Decision
+	settlement goal.Settlement
+
+	gains []float64 // memory of the users' gains
 }
 
 func newFlightRunner(m *Manifest) *flightRunner {
@@ -40,48 +41,50 @@ func newFlightRunner(m *Manifest) *flightRunner {
 }
 
 // reset sets the world to the beginning of a flight.
-func (fl *flightRunner) reset(f *Flight) {
-	c := &fl.world.Config
-	if *c = fl.manifest.World; f.World > 0 {
-		*c = fl.manifest.Worlds[f.World-1]
+func (r *flightRunner) reset(f *Flight) {
+	c := &r.world.Config
+	if *c = r.manifest.World; f.World > 0 {
+		*c = r.manifest.Worlds[f.World-1]
 	}
 	c.Shock = world.Shock{FromSlot: f.ShockSlot, Factor: f.ShockFactor}
 	c.Gust = f.Gust
 	if f.LostSlot > 0 {
 		c.AircraftLosses = []world.AircraftLoss{{Aircraft: 0, Slot: f.LostSlot}}
 	}
-	fl.world.Reset(f.Seed)
-	fl.bestSpeedMPS = c.Physics.Propulsion.BestSpeedMPS(c.Physics.SpeedMaxMPS)
+	r.world.Reset(f.Seed)
+	r.bestSpeedMPS = c.Physics.Propulsion.BestSpeedMPS(c.Physics.SpeedMaxMPS)
 }
 
-// fly runs a flight and keeps its steps; its totals are the flight's outcome.
-func (fl *flightRunner) fly(f *Flight) (total pareto.Point, err error) {
-	fl.reset(f)
-	if slots := fl.world.Config.Slots; cap(fl.slots) < slots {
-		fl.slots = make([]flownSlot, slots)
+// fly flies f and returns its slots, valid until the next flight, and their sum.
+func (r *flightRunner) fly(f *Flight) (slots []flownSlot, total pareto.Point, err error) {
+	r.reset(f)
+	if n := r.world.Config.Slots; n <= cap(r.slots) {
+		r.slots = r.slots[:n] // and the memory of each
 	} else {
-		fl.slots = fl.slots[:slots]
+		r.slots = make([]flownSlot, n)
 	}
 	switch f.Teacher {
 	case dispatchTeacher:
-		return fl.scheduler.Fly(fl.world, f.priceAt, fl.recordSlot), nil
+		total = r.scheduler.Fly(r.world, f.priceAt, r.recordSlot)
 	case ruleTeacher:
-		if f.Member < 0 || f.Member >= len(fl.manifest.Archive.Genes) {
-			return total, fmt.Errorf("flight of rule %d, the archive has %d", f.Member, len(fl.manifest.Archive.Genes))
+		if f.Member < 0 || f.Member >= len(r.manifest.Archive.Genes) {
+			return nil, total, fmt.Errorf("flight of rule %d, the archive has %d", f.Member, len(r.manifest.Archive.Genes))
 		}
-		if fl.rule == nil {
-			fl.rule, err = search.NewRule(&fl.world.Config, fl.manifest.Archive.Genes[f.Member])
+		if r.rule == nil {
+			r.rule, err = search.NewRule(&r.world.Config, r.manifest.Archive.Genes[f.Member])
 		} else {
-			err = fl.rule.SetGenes(fl.manifest.Archive.Genes[f.Member])
+			err = r.rule.SetGenes(r.manifest.Archive.Genes[f.Member])
 		}
 		if err != nil {
-			return total, err
+			return nil, total, err
 		}
-		return fl.flyScheduler(fl.rule.Decide), nil
+		total = r.runner.Fly(r.world, r.rule.Decide, r.recordSlot)
 	case heuristicTeacher:
-		return fl.flyScheduler(func(s *slot.Snapshot, d *slot.Decision) { fl.decideHeuristic(f.Member, s, d) }), nil
+		total = r.runner.Fly(r.world, func(s *slot.Snapshot, d *slot.Decision) { r.decideHeuristic(f.Member, s, d) }, r.recordSlot)
+	default:
+		return nil, total, fmt.Errorf("flight of teacher %q, want %q, %q or %q", f.Teacher, dispatchTeacher, ruleTeacher, heuristicTeacher)
 	}
-	return total, fmt.Errorf("flight of teacher %q, want %q, %q or %q", f.Teacher, dispatchTeacher, ruleTeacher, heuristicTeacher)
+	return r.slots, total, nil
 }
 
 // priceAt returns the price in force in a slot.
@@ -92,55 +95,43 @@ func (f *Flight) priceAt(t int) float64 {
 	return f.Price
 }
 
-// flyScheduler flies the world by any scheduler.
-func (fl *flightRunner) flyScheduler(decide func(*slot.Snapshot, *slot.Decision)) (total pareto.Point) {
-	var d slot.Decision
-	for w := fl.world; !w.Done(); {
-		w.Snapshot(&fl.snapshot)
-		decide(&fl.snapshot, &d)
-		w.FillAction(&fl.snapshot, &d, &fl.action)
-		o := w.Step(fl.action)
-		fl.recordSlot(teacher.SettledSlot{Snapshot: &fl.snapshot, Decision: &d, Outcome: o})
-		total.DelayS += o.DelayS
-		total.EnergyJ += o.EnergyJ()
+// recordSlot keeps a slot that has settled. The world reuses the memory of what
+// it hands out, so everything is copied.
+func (r *flightRunner) recordSlot(t teacher.SettledSlot) {
+	s := &r.slots[t.Snapshot.Slot]
+	s.snapshot.Slot, s.snapshot.Slots = t.Snapshot.Slot, t.Snapshot.Slots
+	s.snapshot.Aircraft = append(s.snapshot.Aircraft[:0], t.Snapshot.Aircraft...)
+	s.snapshot.Users = append(s.snapshot.Users[:0], t.Snapshot.Users...)
+	s.gains = s.gains[:0]
+	for u := range s.snapshot.Users {
+		user, first := &s.snapshot.Users[u], len(s.gains)
+		s.gains = append(s.gains, user.Gain...)
+		user.Gain = s.gains[first:len(s.gains):len(s.gains)]
 	}
-	return total
-}
-
-// recordSlot keeps a slot that has settled.
-func (fl *flightRunner) recordSlot(t teacher.SettledSlot) {
-	s := &fl.slots[t.Snapshot.Slot]
-	users, move, edge := s.decision.Users, s.decision.Move, s.decision.EdgeJ
-	s.decision = *t.Decision
-	s.decision.Users = append(users[:0], t.Decision.Users...)
-	s.decision.Move = append(move[:0], t.Decision.Move...)
-	s.decision.EdgeJ = append(edge[:0], t.Decision.EdgeJ...)
-	s.delayS, s.energyJ, s.edgeJ, s.modelFlightJ = t.Outcome.DelayS, t.Outcome.EnergyJ(), 0, 0
-	for _, j := range t.Outcome.EdgeJ {
-		s.edgeJ += j
+	d := t.Decision
+	s.decision = slot.Decision{
+		Users: append(s.decision.Users[:0], d.Users...), Move: append(s.decision.Move[:0], d.Move...),
+		PriceSPerJ: d.PriceSPerJ, DelayS: d.DelayS, EdgeJ: append(s.decision.EdgeJ[:0], d.EdgeJ...),
 	}
-	s.aircraftFlying = len(t.Snapshot.Aircraft)
-	for _, a := range t.Snapshot.Aircraft {
-		s.modelFlightJ += fl.world.Config.Physics.Propulsion.PowerW(fl.world.Aircraft[a.Number-1].SpeedMPS)
-	}
+	s.settlement = teacher.Settlement(r.world, t.Outcome)
 }
 
 // heuristicModes is the number of scripted modes.
 const heuristicModes = 3
 
 // decideHeuristic is the quality pool of Sec. IV-C: hover and compute locally, fly
-// at v* and let the nearest aircraft take half of each task, or all of it.
-func (fl *flightRunner) decideHeuristic(mode int, s *slot.Snapshot, d *slot.Decision) {
+// at v* and offload half of each task, or all of it, to the nearest aircraft.
+func (r *flightRunner) decideHeuristic(mode int, s *slot.Snapshot, d *slot.Decision) {
 	d.Resize(s)
 	for u := range s.Users {
 		if mode > 0 && len(s.Aircraft) > 0 {
 			d.Users[u] = slot.UserDecision{Server: 1 + nearestAircraft(s, u), Offload: 0.5 * float64(mode)}
 		}
 	}
-	d.Evaluate(&fl.world.Config.Physics, s)
+	d.Evaluate(&r.world.Config.Physics, s)
 	if mode > 0 {
 		for m := range s.Aircraft {
-			d.Move[m] = motion.MoveToward(s.Aircraft[m].Position, fl.world.Config.Start(s.Aircraft[m].Number-1), fl.bestSpeedMPS, fl.bestSpeedMPS)
+			d.Move[m] = motion.MoveToward(s.Aircraft[m].Position, r.world.Config.Start(s.Aircraft[m].Number-1), r.bestSpeedMPS, r.bestSpeedMPS)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func RandomWorld(seed uint64, i int) world.Config {
 	return randomWorld(rand.New(rand.NewPCG(seed, 1<<40+uint64(i))))
 }
 
-// randomWorld draws a world around the standard one: fleet, crowd, length,
+// randomWorld draws a world around the standard one: fleet, number of users, length,
 // area, tasks, processors, channel and airframe.
 func randomWorld(r *rand.Rand) world.Config {
 	c := world.Standard()

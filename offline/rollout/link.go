@@ -9,12 +9,14 @@ import (
 	"prefdt/simbridge/world"
 )
 
-// ReportLink is what lies between the users and the policy. Its zero value is perfect.
+// ReportLink is the channel by which users' reports reach the policy. Its zero
+// value is perfect.
 type ReportLink struct {
 	LossRate float64 // fraction of the reports that is lost
-	// LateSlots displaces the snapshot: slot t is decided from slot t-Late.
+	// LateSlots delays the reports: slot t is decided from those of slot t-LateSlots.
 	LateSlots int
-	// Fallback tells what users without a decision do, or what stands in for them.
+	// Fallback is what users without a decision do, or what stands in for their
+	// reports.
 	Fallback Fallback
 }
 
@@ -24,32 +26,33 @@ type Fallback string
 const (
 	FallbackLocal      Fallback = ""           // it computes locally
 	FallbackLastReport Fallback = "lastReport" // the leader decides from its last report, as if it knew of the task
-	// FallbackSpeculative has the leader decide for every known user that it did not
-	// hear, and those who have a task obey.
+	// FallbackSpeculative has the leader decide for every known user that did not
+	// report; those that have a task follow the decision.
 	FallbackSpeculative Fallback = "speculative"
-	// FallbackOffer has it take the standing offer of the slot's beacon, as the leader's
-	// users do. A report that comes late is one that was lost, and known after.
+	// FallbackOffer has it accept the standing offer of the slot's beacon, as the
+	// leader's users do. A delayed report is a lost one whose contents are known
+	// later.
 	FallbackOffer Fallback = "offer"
 )
 
 func (l ReportLink) check() error {
 	if !(l.LossRate >= 0 && l.LossRate <= 1) || l.LateSlots < 0 {
-		return fmt.Errorf("link loses %v of its reports and is %d slots late, want a fraction and no less than 0", l.LossRate, l.LateSlots)
+		return fmt.Errorf("link loses %v of its reports and delays them by %d slots, want a fraction and no less than 0", l.LossRate, l.LateSlots)
 	}
 	return nil
 }
 
-// linkState is a Link in use.
+// linkState is a ReportLink in use.
 type linkState struct {
 	ReportLink
 	complete       slot.Snapshot
 	received       slot.Snapshot
-	delayedReports [][]slot.User     // the last Late slots' reports, oldest first
+	delayedReports [][]slot.User     // of the last LateSlots slots, oldest first
 	lastReports    map[int]slot.User // last report of each user
 	forecast       dispatch.Forecast
 	offer          dispatch.Offer // of this slot's beacon
 	lastPriceSPerJ float64        // of the decision before
-	offerTakers    int            // of the offer
+	acceptedOffers int            // by how many users
 }
 
 func (l *linkState) reset() {
@@ -63,7 +66,7 @@ func (l *linkState) isPerfect() bool { return l.LossRate == 0 && l.LateSlots == 
 
 func (l *linkState) usesOffers() bool { return l.Fallback == FallbackOffer && !l.isPerfect() }
 
-// snapshot returns what the policy sees of the present slot.
+// snapshot returns what the policy receives of the present slot.
 func (l *linkState) snapshot(w *world.World) *slot.Snapshot {
 	w.Snapshot(&l.complete)
 	if l.isPerfect() {
@@ -75,7 +78,7 @@ func (l *linkState) snapshot(w *world.World) *slot.Snapshot {
 		l.offer = l.forecast.Offer(&w.Config.Physics, l.complete.Aircraft, l.lastPriceSPerJ, rand.New(rand.NewPCG(w.Seed, uint64(w.Slot))))
 	}
 	reports := l.reports(w)
-	if l.LateSlots > 0 { // users as they were then, aircraft as measured now
+	if l.LateSlots > 0 { // users as reported then, aircraft as measured now
 		l.delayedReports = append(l.delayedReports, reports)
 		reports = nil
 		if len(l.delayedReports) > l.LateSlots {
@@ -119,8 +122,8 @@ func (l *linkState) reports(w *world.World) (users []slot.User) {
 	return users
 }
 
-// applyOffers lets the users of the slot for whom there is no decision take the
-// offer of its beacon, and tells the forecast what results tell.
+// applyOffers lets the slot's users without a decision accept the offer of its
+// beacon, and updates the forecast by what their results would show.
 func (l *linkState) applyOffers(w *world.World, seen *slot.Snapshot, d *slot.Decision, a *world.Action) {
 	if !l.usesOffers() {
 		return
@@ -129,17 +132,17 @@ func (l *linkState) applyOffers(w *world.World, seen *slot.Snapshot, d *slot.Dec
 	for _, u := range seen.Users {
 		decided[u.ID] = true
 	}
-	unheard := 0
-	l.offerTakers = 0
+	unreported := 0
+	l.acceptedOffers = 0
 	for i := range w.Arrivals {
 		if u := &l.complete.Users[i]; !decided[u.ID] {
-			unheard++
+			unreported++
 			if choice := l.offer.Choose(&w.Config.Physics, u); choice.Server > 0 {
-				l.offerTakers++
+				l.acceptedOffers++
 				a.Server[i], a.Offload[i] = l.offer.Aircraft[choice.Server-1].Number, choice.Offload
 			}
 		}
 	}
-	l.forecast.Settle(len(w.Arrivals), unheard)
+	l.forecast.Settle(len(w.Arrivals), unreported)
 	l.lastPriceSPerJ = d.PriceSPerJ
 }

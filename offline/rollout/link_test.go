@@ -24,7 +24,8 @@ func settingPoints(t *testing.T, l ReportLink) (p []pareto.Point) {
 	return p
 }
 
-// What is left of a front, and that the standing offer leaves the most of it.
+// What lost and delayed reports leave of a front, and that the standing offer
+// leaves the most of it.
 func TestLostReports(t *testing.T) {
 	whole := pareto.Hypervolume(settingPoints(t, ReportLink{}), pareto.Reference)
 	for _, c := range []struct {
@@ -49,7 +50,7 @@ func TestLostReports(t *testing.T) {
 	}
 }
 
-// Budgets are held by users who decide for themselves, too.
+// Budgets are kept when users accept offers instead of receiving decisions, too.
 func TestBudgetsWithoutReports(t *testing.T) {
 	for _, l := range []ReportLink{{LossRate: 0.4, Fallback: FallbackOffer}, {LossRate: 1, Fallback: FallbackOffer}, {LateSlots: 1, Fallback: FallbackOffer}} {
 		f, err := New(shippedCheckpoint(t), inference.DecoderDispatch, world.Standard(), l)
@@ -58,13 +59,13 @@ func TestBudgetsWithoutReports(t *testing.T) {
 		}
 		for _, j := range []float64{29e3, 33e3, 36e3} {
 			if r := f.Fly(testSeed, Request{Mode: goal.Target, BudgetJ: j}); math.Abs(r.EnergyJ/j-1) > 0.01 {
-				t.Errorf("%+v: %v J asked for, %.0f J spent", l, j, r.EnergyJ)
+				t.Errorf("%+v: %v J requested, %.0f J spent", l, j, r.EnergyJ)
 			}
 		}
 	}
 }
 
-// A link that loses nothing is no link at all, whatever stands by.
+// On a link that loses nothing the fallback has no effect.
 func TestPerfectLink(t *testing.T) {
 	want := settingPoints(t, ReportLink{})
 	for _, f := range []Fallback{FallbackLastReport, FallbackSpeculative, FallbackOffer} {
@@ -76,20 +77,20 @@ func TestPerfectLink(t *testing.T) {
 	}
 }
 
-// What a checkpoint tells of users is the world it was trained in.
-func TestUsualCrowd(t *testing.T) {
-	crowd, w := shippedCheckpoint(t).Statistics.UserPrior(), world.Standard()
+// A checkpoint's prior of its users is that of the world it was trained in.
+func TestUserPrior(t *testing.T) {
+	prior, w := shippedCheckpoint(t).Statistics.UserPrior(), world.Standard()
 	for _, x := range []struct {
 		what      string
 		got, want float64
 	}{
-		{"users", crowd.ActiveUsers, w.TaskProbability * float64(w.ActiveMin+w.ActiveMax) / 2},
-		{"bits", crowd.TaskMean.Bits, (w.BitsMin + w.BitsMax) / 2},
-		{"deviation of bits", crowd.TaskStdDev.Bits, (w.BitsMax - w.BitsMin) / math.Sqrt(12)},
-		{"cycles per bit", crowd.TaskMean.CyclesPerBit, w.CyclesPerBit},
-		{"deadline", crowd.TaskMean.DeadlineS, (w.DeadlineMinS + w.DeadlineMaxS) / 2},
-		{"deviation of deadlines", crowd.TaskStdDev.DeadlineS, (w.DeadlineMaxS - w.DeadlineMinS) / math.Sqrt(12)},
-		{"CPU", crowd.CPUHz, w.UserCPUHz},
+		{"users", prior.ActiveUsers, w.TaskProbability * float64(w.ActiveMin+w.ActiveMax) / 2},
+		{"bits", prior.TaskMean.Bits, (w.BitsMin + w.BitsMax) / 2},
+		{"deviation of bits", prior.TaskStdDev.Bits, (w.BitsMax - w.BitsMin) / math.Sqrt(12)},
+		{"cycles per bit", prior.TaskMean.CyclesPerBit, w.CyclesPerBit},
+		{"deadline", prior.TaskMean.DeadlineS, (w.DeadlineMinS + w.DeadlineMaxS) / 2},
+		{"deviation of deadlines", prior.TaskStdDev.DeadlineS, (w.DeadlineMaxS - w.DeadlineMinS) / math.Sqrt(12)},
+		{"CPU", prior.CPUHz, w.UserCPUHz},
 	} {
 		if math.Abs(x.got/x.want-1) > 0.05 {
 			t.Errorf("%s: %v, in the world %v", x.what, x.got, x.want)

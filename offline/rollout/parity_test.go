@@ -22,14 +22,14 @@ var updateParity = flag.Bool("record", false, "fly the slots of testdata/parity.
 const (
 	parityFile      = "testdata/parity.bin"
 	parityFlights   = 10
-	parityFirstSeed = 90_000 // training seeds: the flights are nobody's evaluation
+	parityFirstSeed = 90_000 // training seeds, not used for evaluation
 	paritySlots     = 1000
 )
 
 // What the file holds, little-endian: the graph's hash, then flights, each
 // followed by its slots, each followed by its users. World flights are recorded
 // and not flown again, since the mathematical functions differ in the last
-// place between processors, and rounded to float32 before anything is decided.
+// bit between processors, and rounded to float32 before anything is decided.
 type recordedFlight struct {
 	Decoder        uint8 // of Decoders
 	Omega, BudgetJ float32

@@ -11,14 +11,14 @@ import (
 	"prefdt/inference/slot"
 )
 
-// decideAndObserve is the rollout's way of deciding: what the decision saw is taken in
-// before anything else comes to the objective.
+// decideAndObserve decides a slot and gives the objective what the decision
+// observed, before any other event.
 func decideAndObserve(p Policy, s *slot.Snapshot, o *goal.Objective, d *slot.Decision) {
 	o.Observe(p.Decide(s, *o, d))
 }
 
 // Replay decides a recorded flight again, slot by slot, on an objective of its
-// own that only the recorded events come to. It returns the number of slots
+// own that only the recorded events change. It returns the number of slots
 // that were decided as recorded, to the last bit, and the first difference.
 func Replay(r io.Reader, frozen *checkpoint.Checkpoint) (slots int, err error) {
 	in, err := record.NewReader(r)

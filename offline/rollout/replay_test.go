@@ -43,7 +43,7 @@ func TestReplayDecidesAsRecorded(t *testing.T) {
 	standard.Physics = ck.Physics
 	larger := standard
 	larger.Aircraft, larger.Shock, larger.Gust = 3, world.Shock{FromSlot: 40, Factor: 1.3}, 0.1
-	unheard := ReportLink{LossRate: 0.3, Fallback: FallbackOffer}
+	lossy := ReportLink{LossRate: 0.3, Fallback: FallbackOffer}
 	for _, c := range []struct {
 		name    string
 		decoder inference.Decoder
@@ -55,7 +55,7 @@ func TestReplayDecidesAsRecorded(t *testing.T) {
 		{"target", inference.DecoderDispatch, standard, ReportLink{}, Request{Mode: goal.Target, BudgetJ: 33e3, ReviseSlot: 50, RevisedBudgetJ: 31e3}},
 		{"ceiling", inference.DecoderDispatch, standard, ReportLink{}, Request{Mode: goal.Ceiling, BudgetJ: 33e3, ReviseSlot: 50, RevisedBudgetJ: 36e3}},
 		{"heads", inference.DecoderHeads, standard, ReportLink{}, Request{Mode: goal.Target, BudgetJ: 33e3}},
-		{"lost reports", inference.DecoderDispatch, standard, unheard, Request{Mode: goal.Ceiling, BudgetJ: 33e3}},
+		{"lost reports", inference.DecoderDispatch, standard, lossy, Request{Mode: goal.Ceiling, BudgetJ: 33e3}},
 		{"three in gusts, no report", inference.DecoderDispatch, larger, ReportLink{LossRate: 1, Fallback: FallbackOffer}, Request{Mode: goal.Target, BudgetJ: 60e3}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestReplayFindsDifferences(t *testing.T) {
 	}{
 		{"another price", edited(`"price_s_per_j":0`, `"price_s_per_j":1`), at, fmt.Sprintf("slot %d was decided", at)},
 		{"another settlement", edited(`"settle":{"delay_s":`, `"settle":{"delay_s":1`), at + 1, fmt.Sprintf("slot %d was decided for the objective", at+1)},
-		// What the leader did until its goal took in what a decision saw.
+		// As if the objective had not observed what the decision saw.
 		{"capacity never learned", edited(`"most_seen":40`, `"most_seen":0`), at, fmt.Sprintf("slot %d was decided for the objective", at)},
 		{"an event that says nothing", edited(`"then":[`, `"then":[{},`), at + 1, "says nothing"},
 		{"an unknown field", edited(`{"snapshot":{`, `{"snapshot":{"wind":3,`), at, "wind"},

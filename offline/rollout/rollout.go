@@ -1,6 +1,10 @@
-// Package rollout flies a frozen policy in the simulated world, Algorithm 1's
-// inner loop: one step a slot, what the slot cost subtracted from the target.
-// Validation, calibration, evaluation and the study fly nothing else.
+// Package rollout flies a frozen policy in the simulated world: one step a slot,
+// and what the slot cost subtracted from the request, the inner loop of the
+// paper's Algorithm 1.
+//
+// Inputs: a checkpoint or another Policy, a world, a ReportLink, seeds, and what
+// each flight is asked for. Outputs: what each flight cost. Validation,
+// calibration, evaluation and the study fly all their policies here.
 package rollout
 
 import (
@@ -16,10 +20,11 @@ import (
 	"prefdt/inference/slot"
 	"prefdt/offline/jobs"
 	"prefdt/offline/pareto"
+	"prefdt/offline/teacher"
 	"prefdt/simbridge/world"
 )
 
-// Request is what a flight is asked for, from slot 0 unless revised.
+// Request is what a flight is to cost, from slot 0 unless revised.
 type Request struct {
 	Omega   float64   // delay share, when Mode is goal.Preference
 	Mode    goal.Mode // goal.Preference, goal.Target or goal.Ceiling
@@ -29,7 +34,7 @@ type Request struct {
 	RevisedBudgetJ float64
 }
 
-// UnlimitedJ is a budget that nothing can spend.
+// UnlimitedJ is a budget above all that a flight can spend.
 const UnlimitedJ = 1e12
 
 // Result is what a flight cost.
@@ -37,17 +42,17 @@ type Result struct {
 	pareto.Point
 	// FloorJ is the least total that was possible without foreseeing a shock:
 	// what was spent before it, and flight at v* from then on in the gusts that
-	// came.
+	// there were.
 	FloorJ float64
-	// ShockOnsetJ is what the shock's first slot spends above that, which is decided
-	// before its flight can tell of the shock.
+	// ShockOnsetJ is what the shock's first slot spends above that: it is decided
+	// before the shock can be measured.
 	ShockOnsetJ     float64
 	MeanSpeedMPS    float64 // mean over aircraft and slots
 	MinSeparationM  float64 // least separation at the end of any slot
 	MissedDeadlines int     // deadlines missed
 }
 
-// Policy decides slot by slot; a checkpoint's, or one that the study compares.
+// Policy decides slot by slot: a checkpoint, or what the study compares with it.
 type Policy interface {
 	Reset()
 	Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) goal.Observation
@@ -68,10 +73,10 @@ type Runner struct {
 	recorder  *record.Writer
 }
 
-// New returns a flyer of a checkpoint in a world.
+// New returns a runner of a checkpoint in a world.
 func New(frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Config, l ReportLink) (*Runner, error) {
-	elsewhere := isOutOfDistribution(c)
-	if elsewhere { // it flies with the constants of where it is
+	outOfDistribution := isOutOfDistribution(c)
+	if outOfDistribution { // it flies with the constants of this world
 		moved := *frozen
 		moved.Physics = c.Physics
 		frozen = &moved
@@ -82,25 +87,26 @@ func New(frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Confi
 	}
 	f, err := NewWithPolicy(p, &frozen.GoalConstants, c, l)
 	if err == nil {
-		f.outOfDistribution = elsewhere
+		f.outOfDistribution = outOfDistribution
 		f.link.forecast.Prior = frozen.Statistics.UserPrior()
 	}
 	return f, err
 }
 
-// NewWithPolicy returns a flyer of any policy, whose requests are read by some scales.
-func NewWithPolicy(p Policy, scales *goal.Constants, c world.Config, l ReportLink) (*Runner, error) {
+// NewWithPolicy returns a runner of any policy, with the constants that its
+// requests are read by.
+func NewWithPolicy(p Policy, constants *goal.Constants, c world.Config, l ReportLink) (*Runner, error) {
 	if err := l.check(); err != nil {
 		return nil, err
 	}
 	if len(c.AircraftLosses) > 0 && (l.LateSlots > 0 || l.Fallback == FallbackLastReport || l.Fallback == FallbackSpeculative) {
-		return nil, errors.New("old reports do not go with a fleet that loses aircraft: their gains are of another fleet")
+		return nil, errors.New("late or repeated reports need a fleet that keeps its size: their gains are to its aircraft")
 	}
-	return &Runner{policy: p, goalConstants: scales, world: world.New(c, 0), link: linkState{ReportLink: l}}, nil
+	return &Runner{policy: p, goalConstants: constants, world: world.New(c, 0), link: linkState{ReportLink: l}}, nil
 }
 
-// isOutOfDistribution reports whether a world is another than the one the conditioner
-// knows; what happens in it, how long it lasts and how many aircraft fly aside.
+// isOutOfDistribution reports whether a world is another than the conditioner was
+// fitted on, apart from its disturbances, its length and its fleet's size.
 func isOutOfDistribution(c world.Config) bool {
 	known := world.Standard()
 	c.Shock, c.Gust, c.DenseStart, c.AircraftLosses, c.Slots, c.Aircraft = known.Shock, 0, false, nil, known.Slots, known.Aircraft
@@ -112,78 +118,83 @@ func (f *Runner) Fly(seed uint64, r Request) Result {
 	w := f.world
 	w.Reset(seed)
 	f.policy.Reset()
+	f.link.reset()
 	c := &w.Config.Physics
-	g := goal.New(f.goalConstants, c, w.Config.Slots, len(w.Aircraft))
-	g.SetOutOfDistribution(f.outOfDistribution)
+	objective := goal.New(f.goalConstants, c, w.Config.Slots, len(w.Aircraft))
+	objective.SetOutOfDistribution(f.outOfDistribution)
 	if r.Mode == goal.Preference {
-		g.SetOmega(r.Omega)
-	} else if err := g.SetBudget(r.BudgetJ, r.Mode); err != nil {
-		panic(err) // requests are checked where they come in
+		objective.SetOmega(r.Omega)
+	} else if err := objective.SetBudget(r.BudgetJ, r.Mode); err != nil {
+		panic(err) // requests are checked where they are read
 	}
 	if f.newRecord != nil {
-		f.recorder = f.newRecord(g.State())
+		f.recorder = f.newRecord(objective.State())
 	}
-	best := c.Propulsion.PowerW(c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS))
-	result := Result{MinSeparationM: math.Inf(1)}
-	shock := w.Config.Shock
-	slots := 0.0
-	f.link.reset()
+	m := meter{Result: Result{MinSeparationM: math.Inf(1)}, bestPowerW: c.Propulsion.PowerW(c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS))}
 	for !w.Done() {
 		if r.ReviseSlot > 0 && w.Slot == r.ReviseSlot {
-			f.applyEvent(&g, record.Event{BudgetJ: &r.RevisedBudgetJ, Mode: r.Mode})
+			f.applyEvent(&objective, record.Event{BudgetJ: &r.RevisedBudgetJ, Mode: r.Mode})
 		}
-		factor := w.Config.PropulsionFactor(w.Slot)
-		if w.Slot == shock.FromSlot && factor != 1 {
-			result.FloorJ = g.SpentJ()
+		shockBegins := w.Slot == w.Config.Shock.FromSlot && w.Config.PropulsionFactor(w.Slot) != 1
+		if shockBegins {
+			m.FloorJ = objective.SpentJ()
 		}
-		seen := f.link.snapshot(w)
-		asked := g
-		decideAndObserve(f.policy, seen, &g, &f.decision)
-		f.recorder.WriteDecision(seen, asked, &f.decision)
+		seen, requested := f.link.snapshot(w), objective
+		decideAndObserve(f.policy, seen, &objective, &f.decision)
+		f.recorder.WriteDecision(seen, requested, &f.decision)
 		w.FillAction(seen, &f.decision, &f.action)
 		f.link.applyOffers(w, seen, &f.decision, &f.action)
 		o := w.Step(f.action)
-		settled := goal.Settlement{DelayS: o.DelayS, EnergyJ: o.EnergyJ()}
-		for m := range w.Aircraft {
-			settled.EdgeJ += o.EdgeJ[m]
-			if o.FlightJ[m] > 0 {
-				modelJ := c.Propulsion.PowerW(w.Aircraft[m].SpeedMPS)
-				settled.ModelFlightJ += modelJ
-				result.FloorJ += best * o.FlightJ[m] / modelJ
-			}
-			if w.Aircraft[m].Lost { // from the next slot on
-				continue
-			}
-			settled.Flying++
-			result.MeanSpeedMPS += w.Aircraft[m].SpeedMPS
-			slots++
-			for n := range m {
-				if !w.Aircraft[n].Lost {
-					result.MinSeparationM = min(result.MinSeparationM, w.Aircraft[m].Position.Sub(w.Aircraft[n].Position).Norm())
-				}
-			}
-		}
-		if f.link.usesOffers() { // results tell who took the offer, not where
-			settled.EdgeJ = f.link.forecast.SlotEdgeJ(c, seen, &f.decision, f.link.offerTakers)
-			if f.link.offerTakers > 0 { // and in this world share alike whoever else came
+		m.addSlot(w, o)
+		settled := teacher.Settlement(w, o)
+		if f.link.usesOffers() { // results show which users accepted the offer, not at which aircraft
+			settled.EdgeJ = f.link.forecast.SlotEdgeJ(c, seen, &f.decision, f.link.acceptedOffers)
+			if f.link.acceptedOffers > 0 { // and they change the shares of the others: it is not bounded
 				settled.MaxEdgeJ = math.MaxFloat64
 			}
 		}
-		f.applyEvent(&g, record.Event{Settle: &settled})
-		if w.Slot == shock.FromSlot+1 && factor != 1 {
-			result.ShockOnsetJ = g.SpentJ() - result.FloorJ
+		f.applyEvent(&objective, record.Event{Settle: &settled})
+		if shockBegins {
+			m.ShockOnsetJ = objective.SpentJ() - m.FloorJ
 		}
-		result.MissedDeadlines += o.Missed
 	}
-	result.DelayS, result.EnergyJ = g.DelayS(), g.SpentJ()
-	result.MeanSpeedMPS /= max(slots, 1)
-	return result
+	m.DelayS, m.EnergyJ = objective.DelayS(), objective.SpentJ()
+	m.MeanSpeedMPS /= max(m.aircraftSlots, 1)
+	return m.Result
 }
 
-// applyEvent does something to the objective, and has it recorded.
+// meter gathers a flight's result, slot by slot.
+type meter struct {
+	Result
+	bestPowerW    float64 // P(v*)
+	aircraftSlots float64
+}
+
+// addSlot adds a slot that has settled; w is the world after it.
+func (m *meter) addSlot(w *world.World, o *world.Outcome) {
+	m.MissedDeadlines += o.Missed
+	for i := range w.Aircraft {
+		a := &w.Aircraft[i]
+		if o.FlightJ[i] > 0 {
+			m.FloorJ += m.bestPowerW * o.FlightJ[i] / w.Config.Physics.Propulsion.PowerW(a.SpeedMPS)
+		}
+		if a.Lost { // from the next slot on
+			continue
+		}
+		m.MeanSpeedMPS += a.SpeedMPS
+		m.aircraftSlots++
+		for j := range i {
+			if !w.Aircraft[j].Lost {
+				m.MinSeparationM = min(m.MinSeparationM, a.Position.Sub(w.Aircraft[j].Position).Norm())
+			}
+		}
+	}
+}
+
+// applyEvent applies an event to the objective and records it.
 func (f *Runner) applyEvent(o *goal.Objective, e record.Event) {
 	if err := e.Apply(o); err != nil {
-		panic(err) // requests are checked where they come in
+		panic(err) // requests are checked where they are read
 	}
 	f.recorder.WriteEvent(e)
 }
@@ -194,8 +205,8 @@ func Sweep(frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Con
 	return SweepRunners(func() (*Runner, error) { return New(frozen, decoder, c, l) }, c, seeds, requests, workers, progress)
 }
 
-// SweepRunners is Sweep by flyers of any policy, one for each worker.
-func SweepRunners(flyer func() (*Runner, error), c world.Config, seeds []uint64, requests []Request, workers int, progress func(done int)) ([][]Result, error) {
+// SweepRunners is Sweep by runners of any policy, one for each worker.
+func SweepRunners(newRunner func() (*Runner, error), c world.Config, seeds []uint64, requests []Request, workers int, progress func(done int)) ([][]Result, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
@@ -203,7 +214,7 @@ func SweepRunners(flyer func() (*Runner, error), c world.Config, seeds []uint64,
 	for i := range results {
 		results[i] = make([]Result, len(seeds))
 	}
-	err := jobs.Do(context.Background(), len(seeds), workers, flyer, func(f *Runner, s int) error {
+	err := jobs.Do(context.Background(), len(seeds), workers, newRunner, func(f *Runner, s int) error {
 		for i, r := range requests {
 			results[i][s] = f.Fly(seeds[s], r)
 		}

@@ -103,7 +103,7 @@ func TestCrowdedFleetKeepsApart(t *testing.T) {
 	}
 }
 
-// A lossy link costs the front least when users take the standing offer; a
+// A lossy link costs the front least when users accept the standing offer; a
 // perfect one costs nothing.
 func TestLink(t *testing.T) {
 	ck := shippedCheckpoint(t)

@@ -57,7 +57,7 @@ type trainingRun struct {
 	// hiddenFeatures lists the features that are held constant, by kind of row.
 	hiddenFeatures token.Layout
 	// adjustEpisode changes a flight before it is learned from.
-	adjustEpisode func(*train.Example)
+	adjustEpisode func(*corpus.Example)
 }
 
 // recipes are the corpora that runs are trained on.
@@ -93,14 +93,14 @@ func (c *Config) trainingRuns() []trainingRun {
 		{name: "remembering", recipe: "shipped", seesHistory: true},
 		{name: "no-allowance", recipe: "shipped", hiddenFeatures: token.Layout{Return: allowanceFeatures}},
 		{name: "no-price", recipe: "shipped", adjustWeights: func(w *train.LossWeights) { w.Price = 0 }},
-		{name: "dmax-move", recipe: "shipped", adjustEpisode: func(e *train.Example) {
+		{name: "dmax-move", recipe: "shipped", adjustEpisode: func(e *corpus.Example) {
 			for i := range e.Labels.Move {
 				e.Labels.Move[i] /= e.Labels.MoveScale
 			}
 			e.Labels.MoveScale = 1
 		}},
 		{name: "steady-flights", recipe: "steady"},
-		{name: "no-mask", recipe: "shipped", adjustEpisode: func(e *train.Example) {
+		{name: "no-mask", recipe: "shipped", adjustEpisode: func(e *corpus.Example) {
 			for i := range e.Labels.SlotWeight {
 				e.Labels.SlotWeight[i] = 1
 			}

@@ -168,7 +168,7 @@ func (s *study) trainRun(ctx context.Context, name string, paper bool) (*trainin
 	for k := range readers {
 		readers[k] = corpus.NewExampleReader(m, &t.standard)
 	}
-	source := func(worker, i int, ep *train.Example) error {
+	source := func(worker, i int, ep *corpus.Example) error {
 		err := readers[worker].Read(&m.Flights[i%len(m.Flights)], ep)
 		if err == nil && r.adjustEpisode != nil {
 			r.adjustEpisode(ep)

@@ -48,7 +48,7 @@ func (s *study) prepareArm(ctx context.Context, a *Arm) (*armPolicy, error) {
 		if err != nil {
 			return nil, err
 		}
-		ck, err := t.manifest.UncalibratedCheckpoint(t.params, t.standard)
+		ck, err := t.manifest.UncalibratedCheckpoint(t.params.Arch, t.params.Data, t.standard)
 		if err != nil {
 			return nil, err
 		}

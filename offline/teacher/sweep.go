@@ -11,8 +11,8 @@ import (
 
 // Sweep flies every seed at every price and returns the outcomes by price, then
 // by seed. allowed is the check of package seeds for the use made of them; all
-// are checked before the first flight. progress, if not nil, is told how many
-// seeds are done, by one worker at a time. The result does not depend on the
+// are checked before the first flight. progress, if not nil, is called with the
+// number of seeds done, by one worker at a time. The result does not depend on the
 // number of workers.
 func Sweep(ctx context.Context, c *world.Config, allowed func(seed uint64) error, seeds []uint64, pricesSPerJ []float64, workers int, progress func(done int)) ([][]pareto.Point, error) {
 	if err := c.Check(); err != nil {
@@ -27,19 +27,19 @@ func Sweep(ctx context.Context, c *world.Config, allowed func(seed uint64) error
 	for k := range outcomes {
 		outcomes[k] = make([]pareto.Point, len(seeds))
 	}
-	type cockpit struct {
+	type worker struct {
 		Scheduler
 		world *world.World
 	}
-	err := jobs.Do(ctx, len(seeds), workers, func() (*cockpit, error) {
-		return &cockpit{world: &world.World{Config: *c}}, nil
-	}, func(at *cockpit, i int) error {
+	err := jobs.Do(ctx, len(seeds), workers, func() (*worker, error) {
+		return &worker{world: &world.World{Config: *c}}, nil
+	}, func(w *worker, i int) error {
 		for k, price := range pricesSPerJ {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			at.world.Reset(seeds[i])
-			outcomes[k][i] = at.Fly(at.world, ConstantPrice(price), nil)
+			w.world.Reset(seeds[i])
+			outcomes[k][i] = w.Fly(w.world, ConstantPrice(price), nil)
 		}
 		return nil
 	}, progress)
@@ -51,14 +51,14 @@ func Sweep(ctx context.Context, c *world.Config, allowed func(seed uint64) error
 
 // MeanPoints returns the mean outcome over seeds of each price of a sweep.
 func MeanPoints(outcomes [][]pareto.Point) []pareto.Point {
-	archive := make([]pareto.Point, len(outcomes))
+	means := make([]pareto.Point, len(outcomes))
 	for k, row := range outcomes {
 		for _, p := range row {
-			archive[k].DelayS += p.DelayS / float64(len(row))
-			archive[k].EnergyJ += p.EnergyJ / float64(len(row))
+			means[k].DelayS += p.DelayS / float64(len(row))
+			means[k].EnergyJ += p.EnergyJ / float64(len(row))
 		}
 	}
-	return archive
+	return means
 }
 
 // SeedPoints returns one seed's outcomes at every price of a sweep.

@@ -1,17 +1,21 @@
-// Package teacher flies the exact-dispatch teacher: a price of energy for each
-// slot of an episode comes in; the decisions it takes, and the delay and the
-// joules they cost, go out. The corpus records its flights slot by slot, the
-// evaluation measures the policy against its sweep of prices.
+// Package teacher flies episodes of the simulated world: Runner by any
+// scheduler, Scheduler as the exact-dispatch teacher that the policy imitates.
 //
-// A slot's association and ratios are the exact dispatch at the price. Motion
-// is towards the places of least expected delay for the users heard so far, as
-// fast as the price makes worth while.
+// Inputs: a world at its first slot, and the price of energy in each slot.
+// Outputs: the decisions, and the delay and joules that they cost. The corpus
+// records these flights slot by slot; the evaluation measures the policy
+// against a sweep of the teacher's prices.
+//
+// A slot's association and offload ratios are the exact dispatch at the price.
+// Aircraft move towards the positions of least expected delay for the users
+// received so far, as fast as the price makes worth while.
 package teacher
 
 import (
 	"math"
 
 	"prefdt/inference/dispatch"
+	"prefdt/inference/goal"
 	"prefdt/inference/motion"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
@@ -19,63 +23,109 @@ import (
 	"prefdt/simbridge/world"
 )
 
-// SettledSlot is one slot of a flight, valid until the callback that receives it returns.
+// SettledSlot is one slot of a flight, valid until the function that receives it
+// returns.
 type SettledSlot struct {
 	Snapshot *slot.Snapshot
 	Decision *slot.Decision
 	Outcome  *world.Outcome
 }
 
-// Scheduler flies episodes. It holds the working memory; its zero value is ready,
-// and one pilot flies one world at a time.
+// Runner flies episodes, slot by slot. It holds the working memory; its zero
+// value is ready, and it flies one world at a time.
+type Runner struct {
+	snapshot slot.Snapshot
+	decision slot.Decision
+	action   world.Action
+	gains    []float64
+}
+
+// Fly takes a world from its present slot to its last. decide fills the
+// decision of each slot; each, if not nil, receives every slot after it settled.
+func (r *Runner) Fly(w *world.World, decide func(*slot.Snapshot, *slot.Decision), each func(SettledSlot)) pareto.Point {
+	var total pareto.Point
+	for !w.Done() {
+		w.Snapshot(&r.snapshot)
+		decide(&r.snapshot, &r.decision)
+		w.FillAction(&r.snapshot, &r.decision, &r.action)
+		if each != nil {
+			r.keepGains()
+		}
+		outcome := w.Step(r.action)
+		total.DelayS += outcome.DelayS
+		total.EnergyJ += outcome.EnergyJ()
+		if each != nil {
+			each(SettledSlot{&r.snapshot, &r.decision, outcome})
+		}
+	}
+	return total
+}
+
+// keepGains copies the snapshot's gains, whose memory the world gives to the next
+// slot's.
+func (r *Runner) keepGains() {
+	r.gains = r.gains[:0]
+	for u := range r.snapshot.Users {
+		user, first := &r.snapshot.Users[u], len(r.gains)
+		r.gains = append(r.gains, user.Gain...)
+		user.Gain = r.gains[first:len(r.gains):len(r.gains)]
+	}
+}
+
+// Settlement returns what a slot cost as an objective settles it. w is the world
+// after the step, o the step's outcome.
+func Settlement(w *world.World, o *world.Outcome) goal.Settlement {
+	s := goal.Settlement{DelayS: o.DelayS, EnergyJ: o.EnergyJ()}
+	for m := range w.Aircraft {
+		s.EdgeJ += o.EdgeJ[m]
+		if o.FlightJ[m] > 0 {
+			s.ModelFlightJ += w.Config.Physics.Propulsion.PowerW(w.Aircraft[m].SpeedMPS)
+		}
+		if !w.Aircraft[m].Lost { // from the next slot on
+			s.Flying++
+		}
+	}
+	return s
+}
+
+// Scheduler is the exact-dispatch teacher. It holds the working memory; its zero
+// value is ready, and one scheduler serves one world at a time.
 type Scheduler struct {
+	runner   Runner
 	solver   dispatch.Solver
 	tracker  motion.Planner
 	envelope motion.Limiter
 
-	snapshot  slot.Snapshot
-	decision  slot.Decision
-	action    world.Action
 	targets   []physics.Position
 	positions []physics.Position
 }
 
 // Fly takes a world from its first slot to its last at the price of each slot,
 // in seconds per joule. each, if not nil, receives every slot after it settled.
-func (p *Scheduler) Fly(w *world.World, priceSPerJ func(slot int) float64, each func(SettledSlot)) pareto.Point {
-	var total pareto.Point
+func (t *Scheduler) Fly(w *world.World, priceSPerJ func(slot int) float64, each func(SettledSlot)) pareto.Point {
 	c := &w.Config.Physics
 	speedMPS := c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS)
-	p.tracker.Reset()
-	for !w.Done() {
-		w.Snapshot(&p.snapshot)
-		p.Decide(c, &p.snapshot, priceSPerJ(p.snapshot.Slot), speedMPS, &p.decision)
-		w.FillAction(&p.snapshot, &p.decision, &p.action)
-		outcome := w.Step(p.action)
-		total.DelayS += outcome.DelayS
-		total.EnergyJ += outcome.EnergyJ()
-		if each != nil {
-			each(SettledSlot{&p.snapshot, &p.decision, outcome})
-		}
-	}
-	return total
+	t.tracker.Reset()
+	return t.runner.Fly(w, func(s *slot.Snapshot, d *slot.Decision) {
+		t.Decide(c, s, priceSPerJ(s.Slot), speedMPS, d)
+	}, each)
 }
 
 // Decide fills the decision of one slot: dispatch at the price, and motion,
 // at the speed given once a target is reached.
-func (p *Scheduler) Decide(c *physics.Constants, s *slot.Snapshot, priceSPerJ, speedMPS float64, d *slot.Decision) {
+func (t *Scheduler) Decide(c *physics.Constants, s *slot.Snapshot, priceSPerJ, speedMPS float64, d *slot.Decision) {
 	d.Resize(s)
-	p.solver.Solve(c, s, priceSPerJ, d)
-	p.tracker.Observe(s.Users)
-	p.targets = p.tracker.Targets(c, s.Aircraft, p.targets)
-	p.positions = p.positions[:0]
+	t.solver.Solve(c, s, priceSPerJ, d)
+	t.tracker.Observe(s.Users)
+	t.targets = t.tracker.Targets(c, s.Aircraft, t.targets)
+	t.positions = t.positions[:0]
 	for m := range s.Aircraft {
 		at := s.Aircraft[m].Position
-		p.positions = append(p.positions, at)
-		dash := p.tracker.SpeedMPS(c, m, s.Slots-s.Slot, p.targets[m].Sub(at).Norm(), priceSPerJ)
-		d.Move[m] = motion.MoveToward(at, p.targets[m], speedMPS, dash)
+		t.positions = append(t.positions, at)
+		dash := t.tracker.SpeedMPS(c, m, s.Slots-s.Slot, t.targets[m].Sub(at).Norm(), priceSPerJ)
+		d.Move[m] = motion.MoveToward(at, t.targets[m], speedMPS, dash)
 	}
-	p.envelope.Limit(p.positions, d.Move, motion.Limits{
+	t.envelope.Limit(t.positions, d.Move, motion.Limits{
 		SpeedMaxMPS: c.SpeedMaxMPS, SeparationM: c.SeparationM, AreaSideM: c.AreaSideM,
 	})
 }

@@ -21,7 +21,7 @@ type Schedule struct {
 	ClipNorm      float64 `json:"clip_norm" yaml:"clip_norm"` // of the whole gradient
 }
 
-// DefaultSchedule is LAB's recipe.
+// DefaultSchedule is that of the shipped checkpoint.
 func DefaultSchedule() Schedule {
 	return Schedule{PeakRate: 1e-3, FinalFraction: 0.02, WarmUpSteps: 100, Steps: 3000, Beta1: 0.9, Beta2: 0.98, WeightDecay: 0.01, ClipNorm: 1}
 }

@@ -11,141 +11,133 @@ import (
 // scores is then (3 chunk, 3 (chunk + context - 1)).
 const chunkSlots = 20
 
-// chunkRows returns, for the chunk of slots from c, its query rows and key rows.
-func (t *Workspace[T]) chunkRows(c int) (q0, q1, k0 int) {
-	last := min(c+chunkSlots, t.Slots)
-	first := max(c-t.Arch.Context+1, 0)
-	return model.TokensPerSlot * c, model.TokensPerSlot * last, model.TokensPerSlot * first
+// attentionBlock is a chunk of queries of one head, tokens q0 to q1-1. Their keys
+// are the tokens k0 to q1-1.
+type attentionBlock struct{ head, q0, q1, k0 int }
+
+func attentionBlocks(a model.Arch, slots int) (blocks []attentionBlock) {
+	for h := range a.Heads {
+		for c := 0; c < slots; c += chunkSlots {
+			blocks = append(blocks, attentionBlock{h, model.TokensPerSlot * c, model.TokensPerSlot * min(c+chunkSlots, slots), model.TokensPerSlot * max(c-a.Context+1, 0)})
+		}
+	}
+	return blocks
 }
 
-// firstKey returns the first token that token i attends to.
-func (t *Workspace[T]) firstKey(i int) int {
-	return model.TokensPerSlot * max(i/model.TokensPerSlot-t.Arch.Context+1, 0)
+// visible returns the columns of the block that its i-th query attends to.
+func (b *attentionBlock) visible(a model.Arch, i int) (low, high int) {
+	token := b.q0 + i
+	return model.TokensPerSlot*max(token/model.TokensPerSlot-a.Context+1, 0) - b.k0, token - b.k0 + 1
 }
 
-// attentionForward computes the sliding-window causal attention of a block.
-func (t *Workspace[T]) attentionForward(b *blockTape[T]) {
-	d, heads := t.Arch.Width, t.Arch.Heads
-	dh := d / heads
+// WindowAttention is the sliding-window causal attention of a stream: a token
+// attends to itself and to every earlier one of the last Context slots. qkv is
+// (L, 3d): query, key and value of each token, head by head.
+func (t *Tape[T]) WindowAttention(qkv *Var[T], a model.Arch) *Var[T] {
+	d, dh := a.Width, a.Width/a.Heads
 	scale := T(1 / math.Sqrt(float64(dh)))
-	b.weights = b.weights[:0]
-	for h := range heads {
-		for c := 0; c < t.Slots; c += chunkSlots {
-			q0, q1, k0 := t.chunkRows(c)
-			q := b.qkv.Slice(q0, q1, h*dh, (h+1)*dh)
-			k := b.qkv.Slice(k0, q1, d+h*dh, d+(h+1)*dh)
-			v := b.qkv.Slice(k0, q1, 2*d+h*dh, 2*d+(h+1)*dh)
-			p := t.Matrix(q1-q0, q1-k0)
-			kernel.MatMulTransB(p, q, k, false)
-			for i := range p.Rows {
-				row := p.Row(i)
-				low, high := t.firstKey(q0+i)-k0, q0+i-k0+1
+	blocks := attentionBlocks(a, qkv.Value.Rows/model.TokensPerSlot)
+	queries := func(m kernel.Matrix[T], b *attentionBlock) kernel.Matrix[T] {
+		return m.Slice(b.q0, b.q1, b.head*dh, (b.head+1)*dh)
+	}
+	keys := func(m kernel.Matrix[T], b *attentionBlock) kernel.Matrix[T] {
+		return m.Slice(b.k0, b.q1, d+b.head*dh, d+(b.head+1)*dh)
+	}
+	values := func(m kernel.Matrix[T], b *attentionBlock) kernel.Matrix[T] {
+		return m.Slice(b.k0, b.q1, 2*d+b.head*dh, 2*d+(b.head+1)*dh)
+	}
+	y := t.matrix(qkv.Value.Rows, d)
+	weights := make([]kernel.Matrix[T], len(blocks))
+	for i := range blocks {
+		b := &blocks[i]
+		p := t.matrix(b.q1-b.q0, b.q1-b.k0)
+		kernel.MatMulTransB(p, queries(qkv.Value, b), keys(qkv.Value, b), false)
+		for r := range p.Rows {
+			row := p.Row(r)
+			low, high := b.visible(a, r)
+			kernel.Scale(row[low:high], scale)
+			clear(row[:low])
+			clear(row[high:])
+			kernel.Softmax(row[low:high])
+		}
+		kernel.MatMul(queries(y, b), p, values(qkv.Value, b), false)
+		weights[i] = p
+	}
+	return t.record(y, func(dy kernel.Matrix[T]) {
+		dqkv := t.zeros(qkv.Value.Rows, qkv.Value.Cols)
+		for i := range blocks {
+			b, p := &blocks[i], weights[i]
+			kernel.MatMulTransA(values(dqkv, b), p, queries(dy, b), true)
+			dp := t.matrix(p.Rows, p.Cols)
+			kernel.MatMulTransB(dp, queries(dy, b), values(qkv.Value, b), false)
+			for r := range p.Rows {
+				row := dp.Row(r)
+				low, high := b.visible(a, r)
+				kernel.SoftmaxBackward(row[low:high], row[low:high], p.Row(r)[low:high])
 				kernel.Scale(row[low:high], scale)
 				clear(row[:low])
 				clear(row[high:])
-				kernel.Softmax(row[low:high])
 			}
-			kernel.MatMul(b.mixed.Slice(q0, q1, h*dh, (h+1)*dh), p, v, false)
-			b.weights = append(b.weights, p)
+			kernel.MatMul(queries(dqkv, b), dp, keys(qkv.Value, b), true)
+			kernel.MatMulTransA(keys(dqkv, b), dp, queries(qkv.Value, b), true)
 		}
-	}
+		t.addGrad(qkv, dqkv)
+	})
 }
 
-// attentionBackward adds to dqkv the gradient of attend.
-func (t *Workspace[T]) attentionBackward(b *blockTape[T], dqkv, dmixed kernel.Matrix[T]) {
-	d, heads := t.Arch.Width, t.Arch.Heads
-	dh := d / heads
-	scale := T(1 / math.Sqrt(float64(dh)))
-	block := 0
-	for h := range heads {
-		for c := 0; c < t.Slots; c += chunkSlots {
-			q0, q1, k0 := t.chunkRows(c)
-			p := b.weights[block]
-			block++
-			dy := dmixed.Slice(q0, q1, h*dh, (h+1)*dh)
-			kernel.MatMulTransA(dqkv.Slice(k0, q1, 2*d+h*dh, 2*d+(h+1)*dh), p, dy, true) // dv
-			dp := t.Matrix(p.Rows, p.Cols)
-			kernel.MatMulTransB(dp, dy, b.qkv.Slice(k0, q1, 2*d+h*dh, 2*d+(h+1)*dh), false)
-			for i := range p.Rows {
-				low, high := t.firstKey(q0+i)-k0, q0+i-k0+1
-				row := dp.Row(i)
-				kernel.SoftmaxBackward(row[low:high], row[low:high], p.Row(i)[low:high])
-				kernel.Scale(row[low:high], scale)
-				clear(row[:low])
-				clear(row[high:])
-			}
-			kernel.MatMul(dqkv.Slice(q0, q1, h*dh, (h+1)*dh), dp, b.qkv.Slice(k0, q1, d+h*dh, d+(h+1)*dh), true)       // dq
-			kernel.MatMulTransA(dqkv.Slice(k0, q1, d+h*dh, d+(h+1)*dh), dp, b.qkv.Slice(q0, q1, h*dh, (h+1)*dh), true) // dk
-		}
-	}
-}
-
-// AttentionGroup is one set attention: a query row and a run of key rows.
+// AttentionGroup is one set of a set attention: a query row and a run of key rows.
 type AttentionGroup struct{ Query, FirstKey, KeyCount int }
 
 // SetAttention is attention of one query over an unordered set, eq. (attn): the
-// users of an aircraft, or the aircraft of a fleet. An empty set gives zero.
-type SetAttention[T kernel.Float] struct {
-	Groups  []AttentionGroup
-	q, k, v kernel.Matrix[T]
-	weights []T // per group and head, count values
-}
-
-// Forward returns each query row's weighted sum of value rows.
-func (a *SetAttention[T]) Forward(t *Workspace[T], q, k, v kernel.Matrix[T]) kernel.Matrix[T] {
-	a.q, a.k, a.v = q, k, v
-	heads, dh := t.Arch.Heads, t.Arch.Width/t.Arch.Heads
+// users of an aircraft, or the aircraft of a fleet. It returns each query row's
+// weighted sum of value rows; an empty set gives zero.
+func (t *Tape[T]) SetAttention(q, k, v *Var[T], groups []AttentionGroup, heads int) *Var[T] {
+	dh := q.Value.Cols / heads
 	scale := T(1 / math.Sqrt(float64(dh)))
 	total := 0
-	for _, g := range a.Groups {
+	for _, g := range groups {
 		total += g.KeyCount * heads
 	}
-	a.weights = t.arena.allocate(total)
-	y := t.Zeros(q.Rows, q.Cols)
+	weights := t.arena.allocate(total) // per group and head, KeyCount values
+	value := t.zeros(q.Value.Rows, q.Value.Cols)
 	at := 0
-	for _, g := range a.Groups {
-		for h := range heads {
-			w := a.weights[at : at+g.KeyCount]
-			at += g.KeyCount
-			query := q.Row(g.Query)[h*dh : (h+1)*dh]
-			for i := range w {
-				w[i] = scale * kernel.Dot(query, k.Row(g.FirstKey + i)[h*dh:(h+1)*dh])
-			}
-			kernel.Softmax(w)
-			out := y.Row(g.Query)[h*dh : (h+1)*dh]
-			for i, p := range w {
-				addScaled(out, v.Row(g.FirstKey + i)[h*dh:(h+1)*dh], p)
-			}
-		}
-	}
-	return y
-}
-
-// Backward returns the gradients of Forward.
-func (a *SetAttention[T]) Backward(t *Workspace[T], dy kernel.Matrix[T]) (dq, dk, dv kernel.Matrix[T]) {
-	dq = t.Zeros(a.q.Rows, a.q.Cols)
-	dk = t.Zeros(a.k.Rows, a.k.Cols)
-	dv = t.Zeros(a.v.Rows, a.v.Cols)
-	heads, dh := t.Arch.Heads, t.Arch.Width/t.Arch.Heads
-	scale := T(1 / math.Sqrt(float64(dh)))
-	at := 0
-	for _, g := range a.Groups {
-		dw := t.arena.allocate(g.KeyCount)
+	for _, g := range groups {
 		for h := range heads {
 			low, high := h*dh, (h+1)*dh
-			w := a.weights[at : at+g.KeyCount]
+			w := weights[at : at+g.KeyCount]
 			at += g.KeyCount
-			out := dy.Row(g.Query)[low:high]
 			for i := range w {
-				dw[i] = kernel.Dot(out, a.v.Row(g.FirstKey + i)[low:high])
-				addScaled(dv.Row(g.FirstKey + i)[low:high], out, w[i])
+				w[i] = scale * kernel.Dot(q.Value.Row(g.Query)[low:high], k.Value.Row(g.FirstKey + i)[low:high])
 			}
-			kernel.SoftmaxBackward(dw, dw, w)
-			for i := range w {
-				addScaled(dq.Row(g.Query)[low:high], a.k.Row(g.FirstKey + i)[low:high], scale*dw[i])
-				addScaled(dk.Row(g.FirstKey + i)[low:high], a.q.Row(g.Query)[low:high], scale*dw[i])
+			kernel.Softmax(w)
+			for i, p := range w {
+				kernel.AddScaled(value.Row(g.Query)[low:high], p, v.Value.Row(g.FirstKey + i)[low:high])
 			}
 		}
 	}
-	return dq, dk, dv
+	return t.record(value, func(dy kernel.Matrix[T]) {
+		dq, dk, dv := t.zeros(q.Value.Rows, q.Value.Cols), t.zeros(k.Value.Rows, k.Value.Cols), t.zeros(v.Value.Rows, v.Value.Cols)
+		at := 0
+		for _, g := range groups {
+			dw := t.arena.allocate(g.KeyCount)
+			for h := range heads {
+				low, high := h*dh, (h+1)*dh
+				w := weights[at : at+g.KeyCount]
+				at += g.KeyCount
+				out := dy.Row(g.Query)[low:high]
+				for i := range w {
+					dw[i] = kernel.Dot(out, v.Value.Row(g.FirstKey + i)[low:high])
+					kernel.AddScaled(dv.Row(g.FirstKey + i)[low:high], w[i], out)
+				}
+				kernel.SoftmaxBackward(dw, dw, w)
+				for i := range w {
+					kernel.AddScaled(dq.Row(g.Query)[low:high], scale*dw[i], k.Value.Row(g.FirstKey + i)[low:high])
+					kernel.AddScaled(dk.Row(g.FirstKey + i)[low:high], scale*dw[i], q.Value.Row(g.Query)[low:high])
+				}
+			}
+		}
+		t.addGrad(q, dq)
+		t.addGrad(k, dk)
+		t.addGrad(v, dv)
+	})
 }

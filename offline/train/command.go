@@ -11,6 +11,7 @@ import (
 
 	"prefdt/configs"
 	"prefdt/offline/command"
+	"prefdt/offline/corpus"
 )
 
 const usage = `offline train fits the policy network to a corpus by imitation.
@@ -27,58 +28,50 @@ parameters of an uninterrupted run.
 Flags:
 `
 
-// Corpus is what training needs of a corpus.
-type Corpus interface {
-	// Source returns the flights for that many workers.
-	Source(workers int) Source
-	// Validate flies the parameters on training seeds.
-	Validate(p *Params[float32]) (Validation, error)
-}
-
-// Command is "offline train"; open reads the corpus in a folder.
-func Command(open func(dir string) (Corpus, error)) func(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	return func(ctx context.Context, args []string, stdout, _ io.Writer) error {
-		c := Default()
-		f := command.Flags("train")
-		dir := f.String("corpus", "out/corpus", "`FOLDER` of the corpus")
-		config := f.String("config", "", "YAML `FILE` with the architecture, batch, schedule and loss weights")
-		out := f.String("out", "out/train", "`FOLDER` for state.bin and log.csv")
-		steps := f.Int("steps", 0, "steps of the whole run, over the configuration's")
-		resume := f.Bool("resume", false, "go on from the state in -out; without one, start")
-		save := f.Int("save", 250, "steps between two saves")
-		validate := f.Int("validate", 500, "steps between two validations, 0 for none")
-		if done, err := command.Parse(f, usage, args, stdout); done {
-			return err
-		}
-		if *config != "" {
-			if err := configs.Load(*config, &c); err != nil {
-				return err
-			}
-		}
-		if *steps > 0 {
-			c.Schedule.Steps = *steps
-		}
-		if *save < 1 {
-			return fmt.Errorf("offline train: -save is %d, want 1 at least", *save)
-		}
-		corpus, err := open(*dir)
-		if err != nil {
-			return err
-		}
-		t, err := New(c, corpus.Source(c.Workers))
-		if err != nil {
-			return err
-		}
-		if _, err := os.Stat(filepath.Join(*out, "state.bin")); err == nil && !*resume {
-			return fmt.Errorf("%s holds a run: add -resume to go on with it, or give another -out", *out)
-		}
-		return t.Run(ctx, *out, *save, *validate, corpus.Validate, stdout)
+// Command is "offline train".
+func Command(ctx context.Context, args []string, stdout, _ io.Writer) error {
+	c := Default()
+	f := command.Flags("train")
+	dir := f.String("corpus", "out/corpus", "`FOLDER` of the corpus")
+	config := f.String("config", "", "YAML `FILE` with the architecture, batch, schedule and loss weights")
+	out := f.String("out", "out/train", "`FOLDER` for state.bin and log.csv")
+	steps := f.Int("steps", 0, "steps of the whole run, over the configuration's")
+	resume := f.Bool("resume", false, "go on from the state in -out; without one, start")
+	save := f.Int("save", 250, "steps between two saves")
+	validate := f.Int("validate", 500, "steps between two validations, 0 for none")
+	if done, err := command.Parse(f, usage, args, stdout); done {
+		return err
 	}
+	if *config != "" {
+		if err := configs.Load(*config, &c); err != nil {
+			return err
+		}
+	}
+	if *steps > 0 {
+		c.Schedule.Steps = *steps
+	}
+	if *save < 1 {
+		return fmt.Errorf("offline train: -save is %d, want 1 at least", *save)
+	}
+	m, err := corpus.Read(filepath.Join(*dir, "manifest.json"))
+	if err != nil {
+		return err
+	}
+	if err := m.Verify(4); err != nil {
+		return err
+	}
+	t, err := New(c, m.Examples(c.Workers, &m.Statistics))
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(*out, "state.bin")); err == nil && !*resume {
+		return fmt.Errorf("%s holds a run: add -resume to go on with it, or give another -out", *out)
+	}
+	return t.Run(ctx, *out, *save, *validate, func(p *Params[float32]) (Validation, error) { return Validate(m, p) }, stdout)
 }
 
 // Run trains from the state in dir, if there is one, to the end, or to the end
-// of ctx. check, called every so many steps unless that is 0, is Corpus's
-// Validate.
+// of ctx. check measures the parameters every so many steps, unless that is 0.
 func (t *Trainer) Run(ctx context.Context, dir string, save, validate int, check func(*Params[float32]) (Validation, error), stdout io.Writer) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("training output: %w", err)
@@ -91,12 +84,12 @@ func (t *Trainer) Run(ctx context.Context, dir string, save, validate int, check
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("training state: %w", err)
 	}
-	log, err := openLog(filepath.Join(dir, "log.csv"), LogHeader, t.Step)
+	log, _, err := openLog(filepath.Join(dir, "log.csv"), LogHeader, t.Step)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	checks, err := openLog(filepath.Join(dir, "validation.csv"), validationHeader, t.Step/max(validate, 1))
+	checks, _, err := openLog(filepath.Join(dir, "validation.csv"), validationHeader, t.Step+1)
 	if err != nil {
 		return err
 	}
@@ -142,33 +135,4 @@ func (t *Trainer) Run(ctx context.Context, dir string, save, validate int, check
 		}
 	}
 	return nil
-}
-
-// openLog opens a log that holds that many lines below its header, without
-// what an interrupted run logged beyond its last save.
-func openLog(path, header string, lines int) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("training log: %w", err)
-	}
-	raw, err := io.ReadAll(f)
-	if err != nil {
-		return nil, fmt.Errorf("training log: %w", err)
-	}
-	keep := 0 // bytes of the header and the lines
-	for n := 0; lines > 0 && n < lines+1 && keep < len(raw); keep++ {
-		if raw[keep] == '\n' {
-			n++
-		}
-	}
-	if err := f.Truncate(int64(keep)); err != nil {
-		return nil, fmt.Errorf("training log: %w", err)
-	}
-	if _, err := f.Seek(int64(keep), io.SeekStart); err != nil {
-		return nil, fmt.Errorf("training log: %w", err)
-	}
-	if keep == 0 {
-		_, err = io.WriteString(f, header)
-	}
-	return f, err
 }

@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"prefdt/inference/model"
+	"prefdt/offline/corpus"
 )
 
 // randomExample draws a flight whose fleet and user sets change size, none
 // included, with slots of no weight in it.
-func randomExample(r *rand.Rand, slots int) *Example {
-	e := &Example{Slots: slots}
+func randomExample(r *rand.Rand, slots int) *corpus.Example {
+	e := &corpus.Example{Slots: slots}
 	row := func(n int) (x []float32) {
 		for range n {
 			x = append(x, float32(r.NormFloat64()))
@@ -45,22 +46,20 @@ func randomExample(r *rand.Rand, slots int) *Example {
 func TestGradients(t *testing.T) {
 	arch := model.Arch{Width: 8, PairWidth: 6, Layers: 2, Heads: 2, Context: 3}
 	r := rand.New(rand.NewPCG(3, 4))
-	w, g := NewParams[float64](arch), NewParams[float64](arch)
+	w, g := NewParams[float64](arch, arch.Tensors()), NewParams[float64](arch, arch.Tensors())
 	w.Init(1)
 	for i := range w.Data {
 		w.Data[i] += 0.1 * r.NormFloat64() // move biases and gains off their neutral values
 	}
-	ep := randomExample(r, 24) // more than a chunk of queries, many windows
-	var tp tape[float64]
-	weights := LossWeights{1, 3, 0.3, 1, 2}
+	ex := randomExample(r, 24) // more than a chunk of queries, many windows
+	n := newNetwork(LossWeights{1, 3, 0.3, 1, 2}, w, g)
 	loss := func() float64 {
-		tp.forward(w, ep)
-		terms, _ := tp.loss(weights, 1)
-		return terms.Loss
+		n.forward(ex)
+		return n.setLoss(ex, 1).Loss
 	}
-	tp.forward(w, ep)
-	_, out := tp.loss(weights, 1)
-	tp.backward(w, g, out)
+	if _, err := n.AddGradient(0, ex, 1); err != nil {
+		t.Fatal(err)
+	}
 
 	at := 0
 	for _, tensor := range arch.Tensors() {
@@ -92,22 +91,18 @@ func TestGradients(t *testing.T) {
 // What an episode leaves in the arena does not reach the next one.
 func TestArenaIsNotRead(t *testing.T) {
 	arch := model.Arch{Width: 16, PairWidth: 8, Layers: 2, Heads: 2, Context: 3}
-	w, first, second := NewParams[float32](arch), NewParams[float32](arch), NewParams[float32](arch)
+	w, first, second := NewParams[float32](arch, arch.Tensors()), NewParams[float32](arch, arch.Tensors()), NewParams[float32](arch, arch.Tensors())
 	w.Init(1)
-	ep := randomExample(rand.New(rand.NewPCG(5, 6)), 30)
-	var tp tape[float32]
-	run := func(g *Params[float32]) {
-		tp.forward(w, ep)
-		_, out := tp.loss(DefaultLossWeights(), 1)
-		tp.backward(w, g, out)
-	}
-	run(first)
-	for _, c := range tp.arena.chunks {
+	ex := randomExample(rand.New(rand.NewPCG(5, 6)), 30)
+	n := newNetwork(DefaultLossWeights(), w, first)
+	n.AddGradient(0, ex, 1)
+	for _, c := range n.tape.arena.chunks {
 		for i := range c {
 			c[i] = float32(math.NaN())
 		}
 	}
-	run(second)
+	Bind(n.weights.List(), w, second)
+	n.AddGradient(0, ex, 1)
 	if !slices.Equal(first.Data, second.Data) {
 		t.Error("the gradient depends on what the arena held")
 	}

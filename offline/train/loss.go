@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"prefdt/inference/kernel"
+	"prefdt/offline/corpus"
 )
 
 // LossWeights balance the terms of the loss.
@@ -42,100 +43,106 @@ func (t LossTerms) Scaled(k float64) LossTerms {
 	return LossTerms{t.Loss * k, t.Association * k, t.Offload * k, t.DeadlineClass * k, t.Move * k, t.Price * k, t.Accuracy * k}
 }
 
-// outputGrads are the gradients of the loss by the network's outputs.
-type outputGrads[T kernel.Float] struct {
-	move, choice, price kernel.Matrix[T]
-}
-
-// loss compares a forward pass with the teacher, eq. (bypass1): L2 on the
-// continuous actions and cross-entropy on the association, each a mean over
-// the slots whose weight is not zero; the gradients are times scale.
-func (t *tape[T]) loss(w LossWeights, scale float64) (LossTerms, outputGrads[T]) {
-	ep := t.example
-	g := outputGrads[T]{
-		move:   t.Zeros(t.move.Rows, t.move.Cols),
-		choice: t.Zeros(t.choice.Rows, t.choice.Cols),
-		price:  t.Zeros(t.price.Rows, t.price.Cols),
-	}
-	var users, offloaders, crafts, slots float64
-	at := 0
-	for s := range ep.Slots {
-		weight := float64(ep.Labels.SlotWeight[s])
+// setLoss compares a forward pass with the teacher, eq. (bypass1): squared errors
+// of the continuous actions and cross-entropy of the association, each a mean
+// over the slots whose weight is not zero. It sets the gradients by the outputs,
+// times scale.
+func (n *network[T]) setLoss(ex *corpus.Example, scale float64) LossTerms {
+	labels, w := &ex.Labels, &n.loss
+	dmove, dchoice, dprice := n.tape.ZeroGrad(n.move), n.tape.ZeroGrad(n.choice), n.tape.ZeroGrad(n.price)
+	var users, offloaders, aircraft, slots float64
+	user := 0
+	for s := range ex.Slots {
+		weight := float64(labels.SlotWeight[s])
 		slots += weight
-		crafts += weight * float64(ep.AircraftPerSlot[s])
-		users += weight * float64(ep.UsersPerSlot[s])
-		for range ep.UsersPerSlot[s] {
-			if ep.Labels.Server[at] > 0 {
+		aircraft += weight * float64(ex.AircraftPerSlot[s])
+		users += weight * float64(ex.UsersPerSlot[s])
+		for range ex.UsersPerSlot[s] {
+			if labels.Server[user] > 0 {
 				offloaders += weight
 			}
-			at++
+			user++
 		}
 	}
 	var sum LossTerms
-	craft, user, pair := 0, 0, 0
-	for s := range ep.Slots {
-		weight := float64(ep.Labels.SlotWeight[s])
-		crew, n := ep.AircraftPerSlot[s], ep.UsersPerSlot[s]
+	row, pair := 0, 0 // the slot's first
+	user = 0
+	for s := range ex.Slots {
+		weight := float64(labels.SlotWeight[s])
+		fleet, userCount := ex.AircraftPerSlot[s], ex.UsersPerSlot[s]
 		if weight != 0 {
-			for u := range n {
-				t.userLoss(&sum, g.choice, w, user+u, pair+u, n, crew, weight/max(users, 1), weight/max(offloaders, 1), scale)
+			for u := range userCount {
+				n.userLoss(&sum, dchoice, labels, user+u, pair+u, userCount, fleet, weight/max(users, 1), weight/max(offloaders, 1), scale)
 			}
-			for i := 2 * craft; i < 2*(craft+crew); i++ {
-				ratio := float64(ep.Labels.MoveScale)
-				diff := float64(t.move.Data[i])*ratio - float64(ep.Labels.Move[i])
-				k := weight / max(crafts, 1)
-				sum.Move += k * diff * diff
-				g.move.Data[i] = T(scale * w.Move * k * 2 * diff * ratio)
+			ratio := float64(labels.MoveScale)
+			for i := 2 * row; i < 2*(row+fleet); i++ {
+				loss, grad := SquaredError(float64(n.move.Value.Data[i])*ratio, float64(labels.Move[i]), weight/max(aircraft, 1))
+				sum.Move += loss
+				dmove.Data[i] = T(scale * w.Move * grad * ratio)
 			}
-			diff := float64(t.price.Data[s]) - float64(ep.Labels.PricePosition[s])
-			k := weight / max(slots, 1)
-			sum.Price += k * diff * diff
-			g.price.Data[s] = T(scale * w.Price * k * 2 * diff)
+			loss, grad := SquaredError(float64(n.price.Value.Data[s]), float64(labels.PricePosition[s]), weight/max(slots, 1))
+			sum.Price += loss
+			dprice.Data[s] = T(scale * w.Price * grad)
 		}
-		craft, user, pair = craft+crew, user+n, pair+crew*n
+		row, user, pair = row+fleet, user+userCount, pair+fleet*userCount
 	}
 	sum.Loss = w.Association*sum.Association + w.Offload*sum.Offload + w.DeadlineClass*sum.DeadlineClass + w.Move*sum.Move + w.Price*sum.Price
-	return sum, g
+	return sum
 }
 
-// userLoss adds one user's terms; its pairs are rows pair, pair+n, ... of choice.
-func (t *tape[T]) userLoss(sum *LossTerms, g kernel.Matrix[T], w LossWeights, user, pair, n, crew int, k, kOffload, scale float64) {
-	server := t.example.Labels.Server[user]
-	top, best := 0.0, 0 // the local logit
-	for m := range crew {
-		if v := float64(t.choice.Row(pair + m*n)[0]); v > top {
-			top, best = v, m+1
-		}
+// userLoss adds one user's terms; its pairs are rows pair, pair+users, ... of the
+// choice, one an aircraft.
+func (n *network[T]) userLoss(sum *LossTerms, dchoice kernel.Matrix[T], labels *corpus.Labels, user, pair, users, fleet int, k, kOffload, scale float64) {
+	server, w := labels.Server[user], &n.loss
+	n.logits = append(n.logits[:0], 0) // of computing locally
+	for m := range fleet {
+		n.logits = append(n.logits, float64(n.choice.Value.Row(pair + m*users)[0]))
 	}
-	if best == server {
+	loss, right := CrossEntropy(n.logits, server)
+	sum.Association += k * loss
+	if right {
 		sum.Accuracy += k
 	}
-	total := math.Exp(-top)
-	for m := range crew {
-		total += math.Exp(float64(t.choice.Row(pair + m*n)[0]) - top)
+	for m := range fleet {
+		dchoice.Row(pair + m*users)[0] = T(scale * w.Association * k * n.logits[m+1])
 	}
-	chosen := 0.0
-	for m := range crew {
-		v := float64(t.choice.Row(pair + m*n)[0])
-		p := math.Exp(v-top) / total
-		if server == m+1 {
-			chosen = v
-			p--
-		}
-		g.Row(pair + m*n)[0] = T(scale * w.Association * k * p)
-	}
-	sum.Association += k * (math.Log(total) + top - chosen)
 	if server == 0 {
 		return
 	}
-	row, grad := t.choice.Row(pair+(server-1)*n), g.Row(pair+(server-1)*n)
+	row, grad := n.choice.Value.Row(pair+(server-1)*users), dchoice.Row(pair+(server-1)*users)
 	rho := sigmoid(float64(row[1]))
-	diff := rho - float64(t.example.Labels.Offload[user])
-	sum.Offload += kOffload * diff * diff
-	grad[1] = T(scale * w.Offload * kOffload * 2 * diff * rho * (1 - rho))
-	z, class := float64(row[2]), float64(t.example.Labels.MeetsDeadline[user])
+	loss, drho := SquaredError(rho, float64(labels.Offload[user]), kOffload)
+	sum.Offload += loss
+	grad[1] = T(scale * w.Offload * drho * rho * (1 - rho))
+	z, class := float64(row[2]), float64(labels.MeetsDeadline[user])
 	sum.DeadlineClass += kOffload * (max(z, 0) - z*class + math.Log1p(math.Exp(-math.Abs(z))))
 	grad[2] = T(scale * w.DeadlineClass * kOffload * (sigmoid(z) - class))
+}
+
+// CrossEntropy returns the loss -log softmax(logits)[want], and whether that is
+// the greatest logit. It leaves the gradient by the logits in their place.
+func CrossEntropy(logits []float64, want int) (loss float64, right bool) {
+	best, chosen, total := 0, logits[want], 0.0
+	for i, v := range logits {
+		if v > logits[best] {
+			best = i
+		}
+	}
+	top := logits[best]
+	for i, v := range logits {
+		logits[i] = math.Exp(v - top)
+		total += logits[i]
+	}
+	for i := range logits {
+		logits[i] /= total
+	}
+	logits[want]--
+	return math.Log(total) + top - chosen, best == want
+}
+
+// SquaredError returns weight times the square of y's error, and its gradient by y.
+func SquaredError(y, want, weight float64) (loss, grad float64) {
+	return weight * (y - want) * (y - want), weight * 2 * (y - want)
 }
 
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }

@@ -48,24 +48,52 @@ func (t *Trainer) Save(path string) error {
 
 // Load continues a saved run; its configuration must be this one.
 func (t *Trainer) Load(path string) error {
+	step := 0
+	err := readState(path, func(head *stateHeader) ([][]float32, error) {
+		if !reflect.DeepEqual(head.Config, t.Config) {
+			return nil, fmt.Errorf("it was trained with %+v, this run asks for %+v", head.Config, t.Config)
+		}
+		step = head.Step
+		return [][]float32{t.Params.Data, t.adam.m, t.adam.v}, nil
+	})
+	if err == nil {
+		t.Step = step
+	}
+	return err
+}
+
+// ReadParams returns the architecture and parameters of a state file.
+func ReadParams(path string) (p *Params[float32], err error) {
+	err = readState(path, func(head *stateHeader) ([][]float32, error) {
+		if err := head.Config.Arch.Check(); err != nil {
+			return nil, err
+		}
+		p = NewParams[float32](head.Config.Arch, head.Config.Arch.Tensors())
+		return [][]float32{p.Data}, nil
+	})
+	return p, err
+}
+
+// readState reads a state file into the numbers that its header calls for.
+func readState(path string, into func(*stateHeader) ([][]float32, error)) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return fmt.Errorf("resume training: %w", err)
+		return fmt.Errorf("read training state: %w", err)
 	}
 	defer f.Close()
-	head, read, err := readHeader(f)
-	if err != nil {
-		return fmt.Errorf("resume training from %s: %w", path, err)
+	head, rest, err := readHeader(f)
+	var numbers [][]float32
+	if err == nil {
+		numbers, err = into(&head)
 	}
-	if !reflect.DeepEqual(head.Config, t.Config) {
-		return fmt.Errorf("resume training from %s: it was trained with %+v, this run asks for %+v", path, head.Config, t.Config)
-	}
-	for _, x := range [][]float32{t.Params.Data, t.adam.m, t.adam.v} {
-		if err := binary.Read(read, binary.LittleEndian, x); err != nil {
-			return fmt.Errorf("resume training from %s: %w", path, err)
+	for _, x := range numbers {
+		if err == nil {
+			err = binary.Read(rest, binary.LittleEndian, x)
 		}
 	}
-	t.Step = head.Step
+	if err != nil {
+		return fmt.Errorf("read training state %s: %w", path, err)
+	}
 	return nil
 }
 
@@ -87,25 +115,4 @@ func readHeader(r io.Reader) (head stateHeader, rest io.Reader, err error) {
 		return head, nil, err
 	}
 	return head, rest, json.Unmarshal(raw, &head)
-}
-
-// ReadParams returns the architecture and parameters of a state file.
-func ReadParams(path string) (*Params[float32], error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("read trained parameters: %w", err)
-	}
-	defer f.Close()
-	head, rest, err := readHeader(f)
-	if err == nil {
-		err = head.Config.Arch.Check()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read trained parameters from %s: %w", path, err)
-	}
-	p := NewParams[float32](head.Config.Arch)
-	if err := binary.Read(rest, binary.LittleEndian, p.Data); err != nil {
-		return nil, fmt.Errorf("read trained parameters from %s: %w", path, err)
-	}
-	return p, nil
 }

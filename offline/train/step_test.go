@@ -7,14 +7,15 @@ import (
 
 	"prefdt/inference/kernel"
 	"prefdt/inference/model"
+	"prefdt/offline/corpus"
 )
 
-// TestTapeEqualsTheFlyingStep trains what flies: the tape of a whole episode
-// against the streaming step with its rolling cache, slot by slot.
-func TestTapeEqualsTheFlyingStep(t *testing.T) {
+// TestTrainingForwardEqualsStreamingStep trains what flies: the forward pass of a
+// whole flight against the streaming step with its rolling cache, slot by slot.
+func TestTrainingForwardEqualsStreamingStep(t *testing.T) {
 	a := model.Arch{Width: 32, PairWidth: 16, Layers: 2, Heads: 4, Context: 5}
 	r := rand.New(rand.NewPCG(1, 1))
-	p := NewParams[float32](a)
+	p := NewParams[float32](a, a.Tensors())
 	i := 0
 	for _, tensor := range a.Tensors() {
 		for range tensor.Size() {
@@ -34,35 +35,35 @@ func TestTapeEqualsTheFlyingStep(t *testing.T) {
 		}
 		return x
 	}
-	ep := &Example{Slots: 40}
+	ex := &corpus.Example{Slots: 40}
 	var steps []model.Outputs
 	cache := net.NewCache()
-	for range ep.Slots {
+	for range ex.Slots {
 		m, u := 1+r.IntN(4), r.IntN(6)
 		in := model.Inputs{NumAircraft: m, NumUsers: u, Aircraft: random(m * model.AircraftFeatures), Pairs: random(m * u * model.PairFeatures),
 			State: random(model.StateFeatures), Return: random(model.ReturnFeatures), Action: random(model.ActionFeatures)}
-		ep.AircraftPerSlot, ep.UsersPerSlot = append(ep.AircraftPerSlot, m), append(ep.UsersPerSlot, u)
-		ep.Aircraft, ep.Pairs = append(ep.Aircraft, in.Aircraft...), append(ep.Pairs, in.Pairs...)
-		ep.State, ep.Return, ep.Action = append(ep.State, in.State...), append(ep.Return, in.Return...), append(ep.Action, in.Action...)
+		ex.AircraftPerSlot, ex.UsersPerSlot = append(ex.AircraftPerSlot, m), append(ex.UsersPerSlot, u)
+		ex.Aircraft, ex.Pairs = append(ex.Aircraft, in.Aircraft...), append(ex.Pairs, in.Pairs...)
+		ex.State, ex.Return, ex.Action = append(ex.State, in.State...), append(ex.Return, in.Return...), append(ex.Action, in.Action...)
 		var out model.Outputs
 		net.Step(&in, cache, &out)
 		steps = append(steps, out)
 	}
-	var tp tape[float32]
-	tp.forward(p, ep)
+	n := newNetwork(DefaultLossWeights(), p, nil)
+	n.forward(ex)
 	near := func(slot int, what string, got, want []float32) []float32 {
 		t.Helper()
 		for i := range got {
 			if d := math.Abs(float64(got[i] - want[i])); !(d < 1e-5) {
-				t.Fatalf("slot %d: %s %d is %v in the step, %v on the tape", slot, what, i, got[i], want[i])
+				t.Fatalf("slot %d: %s %d is %v in the step, %v in training", slot, what, i, got[i], want[i])
 			}
 		}
 		return want[len(got):]
 	}
-	move, choice := tp.move.Data, tp.choice.Data
+	move, choice := n.move.Value.Data, n.choice.Value.Data
 	for s := range steps {
 		move = near(s, "move", steps[s].Move, move)
 		choice = near(s, "choice", steps[s].Choice, choice)
-		near(s, "price", []float32{steps[s].FrontPosition}, tp.price.Data[s:])
+		near(s, "price", []float32{steps[s].FrontPosition}, n.price.Value.Data[s:])
 	}
 }

@@ -3,20 +3,19 @@ package train
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"sync"
-	"time"
 
 	"prefdt/inference/model"
+	"prefdt/offline/corpus"
 )
 
 // Config is one training run; with the same Config, source and seed, two runs
 // give the same parameters on the same processor.
 type Config struct {
 	Arch        model.Arch  `json:"arch" yaml:"arch"`
-	Batch       int         `json:"batch" yaml:"batch"`     // episodes a step
-	Workers     int         `json:"workers" yaml:"workers"` // tapes; part of the result, since sums follow them
+	Batch       int         `json:"batch" yaml:"batch"`     // flights a step
+	Workers     int         `json:"workers" yaml:"workers"` // part of the result: the order of sums depends on them
 	Seed        uint64      `json:"seed" yaml:"seed"`
 	Schedule    Schedule    `json:"schedule" yaml:"schedule"`
 	LossWeights LossWeights `json:"weights" yaml:"weights"`
@@ -31,13 +30,13 @@ func Default() Config {
 	}
 }
 
-// Check says what is wrong with a configuration.
+// Check returns what is wrong with a configuration.
 func (c Config) Check() error {
 	if err := c.Arch.Check(); err != nil {
 		return err
 	}
 	if c.Batch < 1 || c.Workers < 1 || c.Workers > c.Batch || c.Schedule.Steps < 1 {
-		return fmt.Errorf("training has batch %d, workers %d, steps %d; want all positive and no more workers than episodes", c.Batch, c.Workers, c.Schedule.Steps)
+		return fmt.Errorf("training has batch %d, workers %d, steps %d; want all positive and no more workers than flights", c.Batch, c.Workers, c.Schedule.Steps)
 	}
 	if _, err := json.Marshal(c); err != nil { // into the run's state
 		return fmt.Errorf("training configuration: %w, want finite numbers", err)
@@ -45,14 +44,18 @@ func (c Config) Check() error {
 	return nil
 }
 
-// Source fills ep with the i-th flight of a corpus. It is called from several
-// goroutines at once, each with a worker number of its own.
-type Source func(worker, i int, ep *Example) error
+// Source fills ex with the i-th example of a corpus (corpus.Manifest.Examples is
+// one). It is called from several goroutines at once, each with a worker number
+// of its own.
+type Source func(worker, i int, ex *corpus.Example) error
 
-// GradientFunc learns from the i-th example of a corpus: it adds the gradient of its
-// loss by w, times scale, to g. It is called from several goroutines at once,
-// each with a worker number of its own.
-type GradientFunc func(worker, i int, w, g *Params[float32], scale float64) (terms LossTerms, tokens int, err error)
+// Network is a worker's part in training: a network bound to the parameters and
+// to a gradient of the worker's own (see Bind).
+type Network interface {
+	// AddGradient adds, to the gradient, that of the loss on the i-th example,
+	// times scale.
+	AddGradient(i int, ex *corpus.Example, scale float64) (LossTerms, error)
+}
 
 // Trainer is a run in progress.
 type Trainer struct {
@@ -60,51 +63,38 @@ type Trainer struct {
 	Step   int
 	Params *Params[float32]
 
-	addGradient GradientFunc
-	adam        *adam
-	grads       []*Params[float32]
+	source  Source
+	adam    *adam
+	workers []worker
+}
+
+// worker is one goroutine's share of a step.
+type worker struct {
+	network Network
+	grads   *Params[float32]
+	example corpus.Example
 }
 
 // New starts a run of the policy network.
 func New(c Config, source Source) (*Trainer, error) {
-	if err := c.Check(); err != nil {
-		return nil, err
-	}
-	tapes := make([]tape[float32], c.Workers)
-	eps := make([]Example, c.Workers)
-	return NewWithGradient(c, c.Arch.Tensors(), func(worker, i int, w, g *Params[float32], scale float64) (LossTerms, int, error) {
-		ep, tape := &eps[worker], &tapes[worker]
-		ep.Reset()
-		if err := source(worker, i, ep); err != nil {
-			return LossTerms{}, 0, err
-		}
-		tape.forward(w, ep)
-		terms, out := tape.loss(c.LossWeights, scale)
-		tape.backward(w, g, out)
-		return terms, ep.tokens(), nil
+	return NewWithNetwork(c, source, c.Arch.Tensors(), func(w, g *Params[float32]) Network {
+		return newNetwork(c.LossWeights, w, g)
 	})
 }
 
-// NewWithGradient starts a run of another network.
-func NewWithGradient(c Config, tensors []model.Tensor, learn GradientFunc) (*Trainer, error) {
+// NewWithNetwork starts a run of another network: its tensors, and a function
+// that binds one to parameters w and gradient g.
+func NewWithNetwork(c Config, source Source, tensors []model.Tensor, newNetwork func(w, g *Params[float32]) Network) (*Trainer, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	t := &Trainer{Config: c, addGradient: learn, Params: NewParamsForTensors[float32](c.Arch, tensors), adam: newAdam(tensors)}
+	t := &Trainer{Config: c, Params: NewParams[float32](c.Arch, tensors), source: source, adam: newAdam(tensors)}
 	t.Params.Init(c.Seed)
 	for range c.Workers {
-		t.grads = append(t.grads, NewParamsForTensors[float32](c.Arch, tensors))
+		grads := NewParams[float32](c.Arch, tensors)
+		t.workers = append(t.workers, worker{network: newNetwork(t.Params, grads), grads: grads})
 	}
 	return t, nil
-}
-
-// LogLine is what one step logs.
-type LogLine struct {
-	Step         int
-	LearningRate float64
-	GradientNorm float64 // of the gradient, before the clip
-	Tokens       int
-	Terms        LossTerms
 }
 
 // Next runs one step.
@@ -116,15 +106,19 @@ func (t *Trainer) Next() (LogLine, error) {
 	errs := make([]error, c.Workers)
 	for k := range c.Workers {
 		wait.Go(func() {
-			clear(t.grads[k].Data)
-			for i := k; i < c.Batch; i += c.Workers {
-				l, n, err := t.addGradient(k, t.Step*c.Batch+i, t.Params, t.grads[k], 1/float64(c.Batch))
-				if err != nil {
-					errs[k] = err
+			w := &t.workers[k]
+			clear(w.grads.Data)
+			for i := t.Step*c.Batch + k; i < (t.Step+1)*c.Batch; i += c.Workers {
+				w.example.Reset()
+				if errs[k] = t.source(k, i, &w.example); errs[k] != nil {
+					return
+				}
+				l, err := w.network.AddGradient(i, &w.example, 1/float64(c.Batch))
+				if errs[k] = err; err != nil {
 					return
 				}
 				terms[k].Add(l)
-				tokens[k] += n
+				tokens[k] += model.TokensPerSlot * w.example.Slots
 			}
 		})
 	}
@@ -137,7 +131,7 @@ func (t *Trainer) Next() (LogLine, error) {
 		}
 		line.Terms.Add(terms[k])
 		line.Tokens += tokens[k]
-		grads[k] = t.grads[k].Data
+		grads[k] = t.workers[k].grads.Data
 	}
 	line.Terms = line.Terms.Scaled(1 / float64(c.Batch))
 	if math.IsNaN(line.Terms.Loss) || math.IsInf(line.Terms.Loss, 0) {
@@ -146,15 +140,4 @@ func (t *Trainer) Next() (LogLine, error) {
 	line.GradientNorm = t.adam.step(c.Schedule, t.Step, t.Params.Data, grads...)
 	t.Step++
 	return line, nil
-}
-
-// LogHeader names the columns that Write prints.
-const LogHeader = "step,rate,norm,loss,choice,offload,class,move,price,right,tokens_per_s\n"
-
-// Write appends the line to a log, one step a line.
-func (l LogLine) Write(w io.Writer, took time.Duration) error {
-	_, err := fmt.Fprintf(w, "%d,%.3g,%.4g,%.5f,%.5f,%.6f,%.5f,%.6f,%.7f,%.4f,%.0f\n", l.Step, l.LearningRate, l.GradientNorm,
-		l.Terms.Loss, l.Terms.Association, l.Terms.Offload, l.Terms.DeadlineClass, l.Terms.Move, l.Terms.Price, l.Terms.Accuracy,
-		float64(l.Tokens)/took.Seconds())
-	return err
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"prefdt/inference/model"
+	"prefdt/offline/corpus"
 )
 
 func smallRun() (Config, Source) {
@@ -14,8 +15,8 @@ func smallRun() (Config, Source) {
 	c.Arch = model.Arch{Width: 16, PairWidth: 8, Layers: 2, Heads: 2, Context: 4}
 	c.Batch = 4
 	c.Schedule.Steps, c.Schedule.WarmUpSteps = 40, 5
-	return c, func(_, i int, ep *Example) error {
-		*ep = *randomExample(rand.New(rand.NewPCG(uint64(i%8), 9)), 12) // eight flights, again and again
+	return c, func(_, i int, ex *corpus.Example) error {
+		*ex = *randomExample(rand.New(rand.NewPCG(uint64(i%8), 9)), 12) // eight flights, again and again
 		return nil
 	}
 }
@@ -84,27 +85,22 @@ func TestResumeEqualsUninterrupted(t *testing.T) {
 // short training trajectory.
 func TestFloat32FollowsFloat64(t *testing.T) {
 	arch := model.Arch{Width: 32, PairWidth: 16, Layers: 2, Heads: 4, Context: 5}
-	w32, w64 := NewParams[float32](arch), NewParams[float64](arch)
+	w32, w64 := NewParams[float32](arch, arch.Tensors()), NewParams[float64](arch, arch.Tensors())
 	w32.Init(2)
-	g32, g64 := NewParams[float32](arch), NewParams[float64](arch)
-	var t32 tape[float32]
-	var t64 tape[float64]
+	g32, g64 := NewParams[float32](arch, arch.Tensors()), NewParams[float64](arch, arch.Tensors())
+	n32, n64 := newNetwork(DefaultLossWeights(), w32, g32), newNetwork(DefaultLossWeights(), w64, g64)
 	r := rand.New(rand.NewPCG(5, 6))
 	opt := newAdam(arch.Tensors())
 	s := DefaultSchedule()
 	for step := range 10 {
-		ep := randomExample(r, 30)
+		ex := randomExample(r, 30)
 		for i, x := range w32.Data {
 			w64.Data[i] = float64(x)
 		}
 		clear(g32.Data)
 		clear(g64.Data)
-		t32.forward(w32, ep)
-		l32, o32 := t32.loss(DefaultLossWeights(), 1)
-		t32.backward(w32, g32, o32)
-		t64.forward(w64, ep)
-		l64, o64 := t64.loss(DefaultLossWeights(), 1)
-		t64.backward(w64, g64, o64)
+		l32, _ := n32.AddGradient(0, ex, 1)
+		l64, _ := n64.AddGradient(0, ex, 1)
 		if d := l32.Loss - l64.Loss; d > 1e-4 || d < -1e-4 {
 			t.Fatalf("step %d: loss %v in float32, %v in float64", step, l32.Loss, l64.Loss)
 		}
@@ -123,14 +119,13 @@ func TestFloat32FollowsFloat64(t *testing.T) {
 
 func BenchmarkEpisode(b *testing.B) {
 	arch := Default().Arch
-	w, g := NewParams[float32](arch), NewParams[float32](arch)
+	w, g := NewParams[float32](arch, arch.Tensors()), NewParams[float32](arch, arch.Tensors())
 	w.Init(1)
-	ep := randomExample(rand.New(rand.NewPCG(1, 1)), 100)
-	var t tape[float32]
+	ex := randomExample(rand.New(rand.NewPCG(1, 1)), 100)
+	n := newNetwork(DefaultLossWeights(), w, g)
+	b.ReportAllocs()
 	for b.Loop() {
-		t.forward(w, ep)
-		_, out := t.loss(DefaultLossWeights(), 1)
-		t.backward(w, g, out)
+		n.AddGradient(0, ex, 1)
 	}
-	b.ReportMetric(float64(ep.tokens())*float64(b.N)/b.Elapsed().Seconds(), "tokens/s")
+	b.ReportMetric(float64(model.TokensPerSlot*ex.Slots)*float64(b.N)/b.Elapsed().Seconds(), "tokens/s")
 }

@@ -4,8 +4,10 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 
 	"gonum.org/v1/plot"
@@ -14,7 +16,13 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
 
+	"prefdt/inference"
+	"prefdt/inference/goal"
 	"prefdt/offline/command"
+	"prefdt/offline/corpus"
+	"prefdt/offline/pareto"
+	"prefdt/offline/rollout"
+	"prefdt/offline/seeds"
 )
 
 // Validation is how parameters did on training seeds.
@@ -23,6 +31,37 @@ type Validation struct {
 	TightHypervolume float64 // with the tight reference point, 1e6 J s
 	Fidelity         float64
 	BudgetError      float64 // mean absolute, relative
+}
+
+// Validate flies parameters in a corpus's world on ten training seeds, the last
+// of the range, over a front of eleven settings and three budgets.
+func Validate(m *corpus.Manifest, p *Params[float32]) (v Validation, err error) {
+	unfitted, err := m.UncalibratedCheckpoint(p.Arch, p.Data, m.Statistics)
+	if err != nil {
+		return v, err
+	}
+	list := seeds.List(seeds.TrainingLast-9, 10)
+	omegas := rollout.Linspace(unfitted.OmegaBand[0], unfitted.OmegaBand[1], 11)
+	requests := rollout.PreferenceRequests(omegas)
+	budgets := []float64{29e3, 32e3, 36e3}
+	for _, j := range budgets {
+		requests = append(requests, rollout.Request{Mode: goal.Target, BudgetJ: j})
+	}
+	results, err := rollout.Sweep(unfitted, inference.DecoderDispatch, m.World, rollout.ReportLink{}, list, requests, runtime.GOMAXPROCS(0), nil)
+	if err != nil {
+		return v, err
+	}
+	n := float64(len(list))
+	for s := range list {
+		points := rollout.SeedPoints(results[:len(omegas)], s)
+		v.Hypervolume += pareto.Hypervolume(points, pareto.Reference) / 1e6 / n
+		v.TightHypervolume += pareto.Hypervolume(points, pareto.TightReference) / 1e6 / n
+		v.Fidelity += pareto.Fidelity(omegas, points) / n
+		for i, j := range budgets {
+			v.BudgetError += math.Abs(results[len(omegas)+i][s].EnergyJ/j-1) / (n * float64(len(budgets)))
+		}
+	}
+	return v, nil
 }
 
 // String is what training prints.

@@ -4,7 +4,11 @@
 // order (g, s, a) with a learned embedding of the slot's number, is computed
 // anew in every slot; association is a choice among M+1, and flight a length
 // and a heading on [-1, 1]. It reads the paper's features alone: no allowance,
-// no price, no place on the front.
+// no price, no front position.
+//
+// Inputs: in training the examples of a corpus (New), in flight a slot's snapshot
+// and objective (Policy). Outputs: parameters, and decisions. Package study calls
+// both.
 //
 // Where the paper is silent: a user's token in its own bypass is the
 // concatenation of its tokens in every aircraft's frame, so that all gains are
@@ -13,170 +17,243 @@
 package paperform
 
 import (
-	"math"
+	"math/rand/v2"
+	"slices"
 
 	"prefdt/inference/kernel"
 	"prefdt/inference/model"
+	"prefdt/offline/corpus"
 	"prefdt/offline/train"
 )
+
+// weights are the network's parameters, as model.Weights are the shipped one's.
+type weights[T any] struct {
+	UserQuery, UserKey, UserValue T
+	UserOut                       model.Linear[T]
+
+	StateAircraft           model.Linear[T] // of the state token: aircraft,
+	StatePooled, StateOmega T               // their users, the preference
+	ReturnToken             model.Linear[T]
+	Action                  model.Linear[T] // of the action token
+	ActionOmega             T
+	SlotEmbedding           T
+	Blocks                  []model.Block[T]
+	Final                   model.Norm[T]
+
+	FlightHidden, Flight model.Linear[T]
+	Choice, Offload      userHead[T]
+}
+
+// userHead is a head on [e; z], a row for each user.
+type userHead[T any] struct {
+	Context T
+	User    model.Linear[T]
+	Out     model.Linear[T]
+}
+
+// list returns every parameter in the order of a state file.
+func (w *weights[T]) list() []*T {
+	list := slices.Concat(
+		[]*T{&w.UserQuery, &w.UserKey, &w.UserValue}, w.UserOut.List(),
+		[]*T{&w.StateAircraft.Weight, &w.StatePooled, &w.StateOmega, &w.StateAircraft.Bias}, w.ReturnToken.List(),
+		[]*T{&w.Action.Weight, &w.ActionOmega, &w.Action.Bias, &w.SlotEmbedding})
+	for l := range w.Blocks {
+		list = append(list, w.Blocks[l].List()...)
+	}
+	list = append(list, slices.Concat(w.Final.List(), w.FlightHidden.List(), w.Flight.List())...)
+	for _, h := range []*userHead[T]{&w.Choice, &w.Offload} {
+		list = append(list, slices.Concat([]*T{&h.Context}, h.User.List(), h.Out.List())...)
+	}
+	return list
+}
 
 // tensors lists the parameters for M aircraft and missions of so many slots.
 func tensors(a model.Arch, aircraft, slots int) []model.Tensor {
 	d, p, m := a.Width, a.PairWidth, aircraft
-	list := []model.Tensor{
-		{Name: "pool.q", Rows: aircraftFeatures, Cols: d}, {Name: "pool.k", Rows: userFeatures, Cols: d}, {Name: "pool.v", Rows: userFeatures, Cols: d},
-		{Name: "pool.o", Rows: d, Cols: d}, {Name: "pool.ob", Rows: 1, Cols: d},
-		{Name: "state.z", Rows: m * aircraftFeatures, Cols: d}, {Name: "state.p", Rows: m * d, Cols: d}, {Name: "state.w", Rows: 1, Cols: d}, {Name: "state.b", Rows: 1, Cols: d},
-		{Name: "return.w", Rows: returnFeatures, Cols: d}, {Name: "return.b", Rows: 1, Cols: d},
-		{Name: "action.x", Rows: m * aircraftActionFeatures, Cols: d}, {Name: "action.w", Rows: 1, Cols: d}, {Name: "action.b", Rows: 1, Cols: d},
-		{Name: "time.e", Rows: slots, Cols: d},
+	shared := a.Layout()
+	w := weights[model.Tensor]{
+		UserQuery: model.MatrixTensor("pool.q", aircraftFeatures, d), UserKey: model.MatrixTensor("pool.k", userFeatures, d), UserValue: model.MatrixTensor("pool.v", userFeatures, d),
+		UserOut: model.LinearTensors("pool.o", "pool.ob", d, d),
+
+		StateAircraft: model.LinearTensors("state.z", "state.b", m*aircraftFeatures, d),
+		StatePooled:   model.MatrixTensor("state.p", m*d, d), StateOmega: model.Tensor{Name: "state.w", Rows: 1, Cols: d},
+		ReturnToken: model.LinearTensors("return.w", "return.b", returnFeatures, d),
+		Action:      model.LinearTensors("action.x", "action.b", m*aircraftActionFeatures, d), ActionOmega: model.Tensor{Name: "action.w", Rows: 1, Cols: d},
+		SlotEmbedding: model.MatrixTensor("time.e", slots, d),
+		Blocks:        shared.Blocks, Final: shared.Final,
+
+		FlightHidden: model.LinearTensors("flight.h", "flight.hb", d, d), Flight: model.OutputTensors("flight.w", "flight.b", d, 2*m),
+		Choice: userHead[model.Tensor]{
+			Context: model.MatrixTensor("choice.e", d, p), User: model.LinearTensors("choice.z", "choice.b", m*userFeatures, p),
+			Out: model.OutputTensors("choice.o", "choice.ob", p, m+1),
+		},
+		Offload: userHead[model.Tensor]{
+			Context: model.MatrixTensor("rho.e", d, p), User: model.LinearTensors("rho.z", "rho.b", m*userFeatures, p),
+			Out: model.LinearTensors("rho.o", "rho.ob", p, 1),
+		},
 	}
-	for _, t := range a.Tensors() {
-		if len(t.Name) > 5 && t.Name[:5] == "block" {
-			list = append(list, t)
-		}
-	}
-	return append(list,
-		model.Tensor{Name: "final.g", Rows: 1, Cols: d}, model.Tensor{Name: "final.b", Rows: 1, Cols: d},
-		model.Tensor{Name: "flight.h", Rows: d, Cols: d}, model.Tensor{Name: "flight.hb", Rows: 1, Cols: d},
-		model.Tensor{Name: "flight.w", Rows: d, Cols: 2 * m}, model.Tensor{Name: "flight.b", Rows: 1, Cols: 2 * m},
-		model.Tensor{Name: "choice.e", Rows: d, Cols: p}, model.Tensor{Name: "choice.z", Rows: m * userFeatures, Cols: p}, model.Tensor{Name: "choice.b", Rows: 1, Cols: p},
-		model.Tensor{Name: "choice.o", Rows: p, Cols: m + 1}, model.Tensor{Name: "choice.ob", Rows: 1, Cols: m + 1},
-		model.Tensor{Name: "rho.e", Rows: d, Cols: p}, model.Tensor{Name: "rho.z", Rows: m * userFeatures, Cols: p}, model.Tensor{Name: "rho.b", Rows: 1, Cols: p},
-		model.Tensor{Name: "rho.o", Rows: p, Cols: 1}, model.Tensor{Name: "rho.ob", Rows: 1, Cols: 1},
-	)
+	return model.Tensors(w.list())
 }
 
-// tape holds the activations of one window. Shapes: S slots, N users over all
-// slots, L = 3S tokens; d and p are the widths.
-type tape[T kernel.Float] struct {
-	train.Workspace[T]
-	window *window
+// network computes one window. Shapes: S slots, N users over all slots, L = 3S
+// tokens; d and p are the widths.
+type network[T kernel.Float] struct {
+	arch    model.Arch
+	weights weights[train.Param[T]]
+	tape    train.Tape[T]
 
-	aircraft, pairs, returns, omega, action kernel.Matrix[T] // inputs
-	aircraftBySlot                          kernel.Matrix[T] // (S, M aircraftFeatures), the same numbers as craft
-	userRows                                kernel.Matrix[T] // (N, M userFeatures)
+	motion  *train.Var[T] // (S, 2M) on [-1, 1]
+	choice  *train.Var[T] // (N, M+1)
+	offload *train.Var[T] // (N, 1) on [-1, 1]
 
-	pool                 train.SetAttention[T] // of each aircraft over the users
-	pooled               kernel.Matrix[T]      // (S*M, d)
-	poolTokens           kernel.Matrix[T]      // (S*M, d)
-	poolTokensBySlot     kernel.Matrix[T]      // (S, M d), the same numbers
-	stateRows            kernel.Matrix[T]      // (S, d) s rows of the last block
-	embedding            kernel.Matrix[T]      // (S, d)
-	normMean, normInvStd []T
+	userRows   []float32              // (N, M userFeatures)
+	slotOfUser []int                  // (N)
+	usersOf    []train.AttentionGroup // each aircraft's pairs
+	embedding  []int                  // (L) row of the slot's embedding
+	logits     []float64              // of one user
+}
 
-	motionHiddenRaw, motionHidden   kernel.Matrix[T] // (S, d)
-	motion                          kernel.Matrix[T] // (S, 2M) on [-1, 1]
-	choiceHiddenRaw, choiceHidden   kernel.Matrix[T] // (N, p)
-	choice                          kernel.Matrix[T] // (N, M+1)
-	offloadHiddenRaw, offloadHidden kernel.Matrix[T] // (N, p)
-	offload                         kernel.Matrix[T] // (N, 1) on [-1, 1]
+// newNetwork returns a network of parameters w that adds to the gradient g.
+func newNetwork[T kernel.Float](w, g *train.Params[T]) *network[T] {
+	n := &network[T]{arch: w.Arch}
+	n.weights.Blocks = make([]model.Block[train.Param[T]], w.Arch.Layers)
+	train.Bind(n.weights.list(), w, g)
+	return n
+}
+
+// aircraft returns the number of aircraft that the network is bound to.
+func (n *network[T]) aircraft() int { return n.weights.Flight.Weight.Value.Cols / 2 }
+
+// index lists which rows belong together.
+func (n *network[T]) index(win *window) {
+	m := win.AircraftCount
+	n.userRows, n.slotOfUser, n.usersOf, n.embedding = n.userRows[:0], n.slotOfUser[:0], n.usersOf[:0], n.embedding[:0]
+	pair := 0
+	for s, count := range win.UserCounts {
+		for u := range count {
+			n.slotOfUser = append(n.slotOfUser, s)
+			for k := range m {
+				first := (pair + k*count + u) * userFeatures
+				n.userRows = append(n.userRows, win.Pairs[first:first+userFeatures]...)
+			}
+		}
+		for k := range m {
+			n.usersOf = append(n.usersOf, train.AttentionGroup{Query: s*m + k, FirstKey: pair, KeyCount: count})
+			pair += count
+		}
+		row := min(win.FirstSlot+s, n.weights.SlotEmbedding.Value.Rows-1)
+		n.embedding = append(n.embedding, row, row, row)
+	}
 }
 
 // forward runs the network over a window.
-func (t *tape[T]) forward(w *train.Params[T], win *window) {
-	t.window = win
-	slots, m, d := win.slots(), win.AircraftCount, w.Arch.Width
-	t.Reset(w.Arch, slots)
-	n := len(win.Pairs) / userFeatures / m
-	t.aircraft = t.Input(win.AircraftRows, slots*m, aircraftFeatures)
-	t.pairs = t.Input(win.Pairs, n*m, userFeatures)
-	t.returns = t.Input(win.Return, slots, returnFeatures)
-	t.omega = t.Input(win.Omega, slots, 1)
-	t.action = t.Input(win.Action, slots, m*aircraftActionFeatures)
-	t.aircraftBySlot = kernel.View(t.aircraft.Data, slots, m*aircraftFeatures)
-	t.userRows = t.Matrix(n, m*userFeatures)
-	t.eachPair(func(_, user, craft, pair int) {
-		copy(t.userRows.Row(user)[craft*userFeatures:(craft+1)*userFeatures], t.pairs.Row(pair))
-	})
+func (n *network[T]) forward(win *window) {
+	t, w := &n.tape, &n.weights
+	slots, m, d := win.slots(), win.AircraftCount, n.arch.Width
+	t.Reset()
+	n.index(win)
+	aircraft := t.Input(win.AircraftRows, slots*m, aircraftFeatures)
+	pairs := t.Input(win.Pairs, len(n.slotOfUser)*m, userFeatures)
+	users := t.Input(n.userRows, len(n.slotOfUser), m*userFeatures)
+	returns := t.Input(win.Return, slots, returnFeatures)
+	omega := t.Input(win.Omega, slots, 1)
+	action := t.Input(win.Action, slots, m*aircraftActionFeatures)
 
 	// Pooling, eq. (attn), and the three tokens, eq. (stok) and (inject).
-	groups := t.pool.Groups[:0]
-	pair := 0
-	for s := range slots {
-		for k := range m {
-			groups = append(groups, train.AttentionGroup{Query: s*m + k, FirstKey: pair, KeyCount: win.UserCounts[s]})
-			pair += win.UserCounts[s]
-		}
-	}
-	t.pool.Groups = groups
-	t.pooled = t.pool.Forward(&t.Workspace, t.Linear(t.aircraft, w.Matrix("pool.q"), nil), t.Linear(t.pairs, w.Matrix("pool.k"), nil), t.Linear(t.pairs, w.Matrix("pool.v"), nil))
-	t.poolTokens = t.Linear(t.pooled, w.Matrix("pool.o"), w.Vector("pool.ob"))
-	t.poolTokensBySlot = kernel.View(t.poolTokens.Data, slots, m*d)
-	state := t.Linear(t.aircraftBySlot, w.Matrix("state.z"), w.Vector("state.b"))
-	kernel.MatMul(state, t.poolTokensBySlot, w.Matrix("state.p"), true)
-	kernel.MatMul(state, t.omega, w.Matrix("state.w"), true)
-	ret := t.Linear(t.returns, w.Matrix("return.w"), w.Vector("return.b"))
-	action := t.Linear(t.action, w.Matrix("action.x"), w.Vector("action.b"))
-	kernel.MatMul(action, t.omega, w.Matrix("action.w"), true)
-
-	x := t.Matrix(model.TokensPerSlot*slots, d)
-	for s := range slots {
-		for k, row := range [][]T{ret.Row(s), state.Row(s), action.Row(s)} {
-			copy(x.Row(3*s+k), row)
-			kernel.Add(x.Row(3*s+k), t.slotEmbedding(w, s))
-		}
-	}
-	x = t.TransformerForward(w, x)
-	t.stateRows = t.Matrix(slots, d)
-	for s := range slots {
-		copy(t.stateRows.Row(s), x.Row(3*s+1))
-	}
-	t.embedding, t.normMean, t.normInvStd = t.LayerNorm(t.stateRows, w.Vector("final.g"), w.Vector("final.b"))
+	pooled := t.SetAttention(t.MatMul(aircraft, &w.UserQuery), t.MatMul(pairs, &w.UserKey), t.MatMul(pairs, &w.UserValue), n.usersOf, n.arch.Heads)
+	pooled = t.Reshape(t.Linear(pooled, &w.UserOut), slots, m*d)
+	state := t.Add(t.Linear(t.Reshape(aircraft, slots, m*aircraftFeatures), &w.StateAircraft), t.MatMul(pooled, &w.StatePooled))
+	state = t.Add(state, t.MatMul(omega, &w.StateOmega))
+	ret := t.Linear(returns, &w.ReturnToken)
+	act := t.Add(t.Linear(action, &w.Action), t.MatMul(omega, &w.ActionOmega))
+	x := t.Add(t.Interleave(ret, state, act), t.Lookup(&w.SlotEmbedding, n.embedding)) // (L, d)
+	x = t.Transformer(n.arch, w.Blocks, x)
+	e := t.LayerNorm(t.EveryNth(x, model.TokensPerSlot, 1), &w.Final) // (S, d)
 
 	// Heads, eq. (bypass1) and (bypass2).
-	t.motionHiddenRaw = t.Linear(t.embedding, w.Matrix("flight.h"), w.Vector("flight.hb"))
-	t.motionHidden = t.Gelu(t.motionHiddenRaw)
-	t.motion = t.Linear(t.motionHidden, w.Matrix("flight.w"), w.Vector("flight.b"))
-	tanh(t.motion.Data)
-	t.choiceHiddenRaw, t.choiceHidden = t.bypass(w, "choice")
-	t.choice = t.Linear(t.choiceHidden, w.Matrix("choice.o"), w.Vector("choice.ob"))
-	t.offloadHiddenRaw, t.offloadHidden = t.bypass(w, "rho")
-	t.offload = t.Linear(t.offloadHidden, w.Matrix("rho.o"), w.Vector("rho.ob"))
-	tanh(t.offload.Data)
+	n.motion = t.Tanh(t.MLP(e, &w.FlightHidden, &w.Flight))
+	n.choice = n.userHead(&w.Choice, e, users)
+	n.offload = t.Tanh(n.userHead(&w.Offload, e, users))
 }
 
-// bypass is the hidden layer of a head on [e; z], a row for each user.
-func (t *tape[T]) bypass(w *train.Params[T], head string) (raw, y kernel.Matrix[T]) {
-	raw = t.Linear(t.userRows, w.Matrix(head+".z"), w.Vector(head+".b"))
-	e := t.Linear(t.embedding, w.Matrix(head+".e"), nil)
-	t.eachUser(func(s, user int) { kernel.Add(raw.Row(user), e.Row(s)) })
-	return raw, t.Gelu(raw)
+func (n *network[T]) userHead(h *userHead[train.Param[T]], e, users *train.Var[T]) *train.Var[T] {
+	t := &n.tape
+	hidden := t.AddRows(t.Linear(users, &h.User), t.MatMul(e, &h.Context), n.slotOfUser) // (N, p)
+	return t.Linear(t.Gelu(hidden), &h.Out)
 }
 
-// slotEmbedding returns the embedding of a slot's number.
-func (t *tape[T]) slotEmbedding(w *train.Params[T], s int) []T {
-	e := w.Matrix("time.e")
-	return e.Row(min(t.window.FirstSlot+s, e.Rows-1))
-}
-
-func tanh[T kernel.Float](x []T) {
-	for i, v := range x {
-		x[i] = T(math.Tanh(float64(v)))
+// setLoss is the decision transformer's mixed imitation loss, Sec. IV-B: squared
+// errors of the continuous actions and cross-entropy of the association, equally
+// weighted. It sets the gradients by the outputs, times scale.
+func (n *network[T]) setLoss(win *window, scale float64) (sum train.LossTerms) {
+	squared := func(y *train.Var[T], want []float32) (mean float64) {
+		dy := n.tape.ZeroGrad(y)
+		for i, v := range y.Value.Data {
+			loss, grad := train.SquaredError(float64(v), float64(want[i]), 1/float64(len(want)))
+			mean += loss
+			dy.Data[i] = T(scale * grad)
+		}
+		return mean
 	}
-}
-
-// eachUser calls f for every slot and user row.
-func (t *tape[T]) eachUser(f func(s, user int)) {
-	user := 0
-	for s, n := range t.window.UserCounts {
-		for range n {
-			f(s, user)
-			user++
+	sum.Move = squared(n.motion, win.Motion)
+	sum.Offload = squared(n.offload, win.Offload)
+	dchoice := n.tape.ZeroGrad(n.choice)
+	k := 1 / float64(max(len(win.Server), 1))
+	for u, server := range win.Server {
+		n.logits = n.logits[:0]
+		for _, v := range n.choice.Value.Row(u) {
+			n.logits = append(n.logits, float64(v))
+		}
+		loss, right := train.CrossEntropy(n.logits, server)
+		sum.Association += k * loss
+		if right {
+			sum.Accuracy += k
+		}
+		for i, dv := range n.logits {
+			dchoice.Row(u)[i] = T(scale * k * dv)
 		}
 	}
+	sum.Loss = sum.Association + sum.Offload + sum.Move
+	return sum
 }
 
-// eachPair calls f for every slot, user row, aircraft and pair row.
-func (t *tape[T]) eachPair(f func(s, user, craft, pair int)) {
-	user, pair := 0, 0
-	for s, n := range t.window.UserCounts {
-		for craft := range t.window.AircraftCount {
-			for u := range n {
-				f(s, user+u, craft, pair)
-				pair++
-			}
-		}
-		user += n
+// learner trains a network on a corpus's examples, each cut into windows at
+// random places, as the decision transformer trains.
+type learner struct {
+	*network[float32]
+	columns *featureColumns
+	seed    uint64
+	whole   window
+}
+
+// New starts the training of a network bound to so many aircraft and slots, on a
+// source standardised by Standard's statistics.
+func New(c train.Config, aircraft, slots int, source train.Source) (*train.Trainer, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
 	}
+	columns, err := findFeatureColumns()
+	if err != nil {
+		return nil, err
+	}
+	return train.NewWithNetwork(c, source, tensors(c.Arch, aircraft, slots), func(w, g *train.Params[float32]) train.Network {
+		return &learner{network: newNetwork(w, g), columns: &columns, seed: c.Seed}
+	})
+}
+
+// AddGradient implements train.Network.
+func (l *learner) AddGradient(i int, ex *corpus.Example, scale float64) (sum train.LossTerms, err error) {
+	if err := l.whole.readExample(l.columns, ex, l.aircraft()); err != nil {
+		return sum, err
+	}
+	n, context := l.whole.slots(), l.arch.Context
+	for first, end := 0, 1+rand.New(rand.NewPCG(l.seed, uint64(i))).IntN(context); first < n; first, end = end, end+context {
+		end = min(end, n)
+		part := float64(end-first) / float64(n)
+		win := l.whole.slice(first, end)
+		l.forward(&win)
+		sum.Add(l.setLoss(&win, scale*part).Scaled(part))
+		l.tape.Backward()
+	}
+	return sum, nil
 }

@@ -12,6 +12,7 @@ import (
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
 	"prefdt/inference/token"
+	"prefdt/offline/corpus"
 	"prefdt/offline/train"
 	"prefdt/simbridge/world"
 )
@@ -47,21 +48,19 @@ func TestGradients(t *testing.T) {
 	const aircraft = 2
 	list := tensors(smallArch, aircraft, 12)
 	r := rand.New(rand.NewPCG(3, 4))
-	w, g := train.NewParamsForTensors[float64](smallArch, list), train.NewParamsForTensors[float64](smallArch, list)
+	w, g := train.NewParams[float64](smallArch, list), train.NewParams[float64](smallArch, list)
 	w.Init(1)
 	for i := range w.Data {
 		w.Data[i] += 0.1 * r.NormFloat64()
 	}
 	win := randomWindow(r, smallArch.Context, aircraft)
-	var tp tape[float64]
+	n := newNetwork(w, g)
 	loss := func() float64 {
-		tp.forward(w, win)
-		terms, _ := tp.loss(1)
-		return terms.Loss
+		n.forward(win)
+		return n.setLoss(win, 1).Loss
 	}
-	tp.forward(w, win)
-	_, out := tp.loss(1)
-	tp.backward(w, g, out)
+	loss()
+	n.tape.Backward()
 	at := 0
 	for _, tensor := range list {
 		var worst, scale float64
@@ -91,18 +90,18 @@ func TestGradients(t *testing.T) {
 func TestCausal(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	list := tensors(smallArch, 2, 12)
-	w := train.NewParamsForTensors[float32](smallArch, list)
+	w := train.NewParams[float32](smallArch, list)
 	w.Init(2)
 	win := randomWindow(r, smallArch.Context, 2)
-	var tp tape[float32]
-	tp.forward(w, win)
-	want := slices.Clone(tp.motion.Row(3))
+	n := newNetwork(w, nil)
+	n.forward(win)
+	want := slices.Clone(n.motion.Value.Row(3))
 	cut := win.slice(0, 4)
 	for i := 3 * 2 * aircraftActionFeatures; i < len(cut.Action); i++ {
 		cut.Action[i] += 1
 	}
-	tp.forward(w, &cut)
-	for i, x := range tp.motion.Row(3) {
+	n.forward(&cut)
+	for i, x := range n.motion.Value.Row(3) {
 		if math.Abs(float64(x-want[i])) > 1e-5 {
 			t.Errorf("flight %d is %v, with later slots %v", i, x, want[i])
 		}
@@ -110,17 +109,17 @@ func TestCausal(t *testing.T) {
 }
 
 // What flies is what was trained: the policy's decisions on a flight are those
-// of the tape on the window that ends there.
-func TestPolicyFliesTheTape(t *testing.T) {
+// of training on the window that ends there.
+func TestPolicyEqualsTraining(t *testing.T) {
 	c := world.Standard()
 	c.Slots = 12
 	scales := goal.Constants{EtaDelayS: 600, EtaEnergyJ: 12e3, Slots: 12, AircraftCount: 2,
 		Conditioner: goal.Conditioner{Omegas: []float64{0, 0.5, 1}, DelayS: []float64{90, 200, 700}, EnergyJ: []float64{39e3, 29e3, 27e3}},
 		SettingMap:  goal.SettingMap{Omegas: []float64{0, 1}}}
-	params := train.NewParamsForTensors[float32](smallArch, tensors(smallArch, 2, 12))
+	params := train.NewParams[float32](smallArch, tensors(smallArch, 2, 12))
 	params.Init(3)
-	standard := Standard(token.IdentityStatistics())
-	policy, err := NewPolicy(params, &c.Physics, &scales, &standard)
+	statistics := Standard(token.IdentityStatistics())
+	policy, err := NewPolicy(params, &c.Physics, &scales, &statistics)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,48 +129,48 @@ func TestPolicyFliesTheTape(t *testing.T) {
 	}
 	w := world.New(c, 7)
 	g := goal.New(&scales, &c.Physics, c.Slots, c.Aircraft)
-	builder := token.NewBuilder(&c.Physics, &scales, &standard)
-	ep := train.Example{}
-	ep.Labels.MoveScale = 1
-	var snap slot.Snapshot
+	builder := token.NewBuilder(&c.Physics, &scales, &statistics)
+	ex := corpus.Example{}
+	ex.Labels.MoveScale = 1
+	var snapshot slot.Snapshot
 	var d slot.Decision
 	var action world.Action
 	var rows token.Rows
 	var moves [][]physics.Position
 	for !w.Done() {
-		w.Snapshot(&snap)
-		builder.Fill(&rows, &snap, g, []physics.Position{{}, {}})
-		policy.Decide(&snap, g, &d)
-		ep.Slots++
-		ep.AircraftPerSlot, ep.UsersPerSlot = append(ep.AircraftPerSlot, 2), append(ep.UsersPerSlot, len(snap.Users))
-		ep.Aircraft, ep.Pairs = append(ep.Aircraft, rows.Aircraft...), append(ep.Pairs, rows.Pairs...)
-		ep.State, ep.Return = append(ep.State, rows.State...), append(ep.Return, rows.Return...)
+		w.Snapshot(&snapshot)
+		builder.Fill(&rows, &snapshot, g, []physics.Position{{}, {}})
+		policy.Decide(&snapshot, g, &d)
+		ex.Slots++
+		ex.AircraftPerSlot, ex.UsersPerSlot = append(ex.AircraftPerSlot, 2), append(ex.UsersPerSlot, len(snapshot.Users))
+		ex.Aircraft, ex.Pairs = append(ex.Aircraft, rows.Aircraft...), append(ex.Pairs, rows.Pairs...)
+		ex.State, ex.Return = append(ex.State, rows.State...), append(ex.Return, rows.Return...)
 		for _, u := range d.Users {
-			ep.Labels.Server, ep.Labels.Offload = append(ep.Labels.Server, u.Server), append(ep.Labels.Offload, float32(u.Offload))
+			ex.Labels.Server, ex.Labels.Offload = append(ex.Labels.Server, u.Server), append(ex.Labels.Offload, float32(u.Offload))
 		}
 		for _, m := range d.Move {
-			ep.Labels.Move = append(ep.Labels.Move, float32(m.EastM/c.Physics.SpeedMaxMPS), float32(m.NorthM/c.Physics.SpeedMaxMPS))
+			ex.Labels.Move = append(ex.Labels.Move, float32(m.EastM/c.Physics.SpeedMaxMPS), float32(m.NorthM/c.Physics.SpeedMaxMPS))
 		}
 		moves = append(moves, slices.Clone(d.Move))
-		w.FillAction(&snap, &d, &action)
+		w.FillAction(&snapshot, &d, &action)
 		o := w.Step(action)
 		g.Settle(goal.Settlement{DelayS: o.DelayS, EnergyJ: o.EnergyJ(), Flying: 2})
 	}
 	var whole window
-	if err := whole.readEpisode(&columns, &ep, 2); err != nil {
+	if err := whole.readExample(&columns, &ex, 2); err != nil {
 		t.Fatal(err)
 	}
-	var tp tape[float32]
+	n := newNetwork(params, nil)
 	for s := range moves {
 		win := whole.slice(max(s-smallArch.Context+1, 0), s+1)
-		tp.forward(params, &win)
+		n.forward(&win)
 		length, heading := polar(moves[s][0].EastM/c.Physics.SpeedMaxMPS, moves[s][0].NorthM/c.Physics.SpeedMaxMPS)
-		got := tp.motion.Row(win.slots() - 1)
+		got := n.motion.Value.Row(win.slots() - 1)
 		if math.Abs(float64(got[0]-length)) > 1e-4 || math.Abs(float64(got[1]-heading)) > 1e-3 {
-			t.Errorf("slot %d: the tape answers %v, the policy flew (%v, %v)", s, got[:2], length, heading)
+			t.Errorf("slot %d: training answers %v, the policy flew (%v, %v)", s, got[:2], length, heading)
 		}
 	}
-	if err := whole.readEpisode(&columns, &ep, 3); err == nil || !strings.Contains(err.Error(), "bound to 3") {
+	if err := whole.readExample(&columns, &ex, 3); err == nil || !strings.Contains(err.Error(), "bound to 3") {
 		t.Errorf("another fleet was read: %v", err)
 	}
 }

@@ -7,11 +7,11 @@ import (
 
 	"prefdt/inference/slot"
 	"prefdt/inference/token"
-	"prefdt/offline/train"
+	"prefdt/offline/corpus"
 )
 
-// The features that the paper names, by their names in package token. Standing
-// at an aircraft, a user's bearing is its unit vector.
+// The paper's features, by their names in package token. A user's bearing is the
+// unit vector from the aircraft to it.
 var (
 	aircraftFeatureNames = []string{"position east", "position north", "residual energy", "served", "speed"}
 	userFeatureNames     = []string{"distance", "bearing east", "bearing north", "bits", "cycles per bit", "deadline", "queue", "gain", "T_loc", "T_off", "T_loc/deadline", "T_off/T_loc"}
@@ -25,7 +25,7 @@ const (
 	aircraftActionFeatures = 4  // of one aircraft: length and heading of its move, users served, mean rho
 )
 
-// featureColumns says where in token's rows the paper's features are.
+// featureColumns are the columns of token's rows that hold the paper's features.
 type featureColumns struct {
 	aircraft, user, returns              []int
 	aircraftWidth, userWidth, stateWidth int
@@ -55,8 +55,8 @@ func findFeatureColumns() (featureColumns, error) {
 	return c, nil
 }
 
-// Standard returns a corpus's statistics with the two rows that the paper does
-// not standardise: the return-to-go, "a pure ratio", and the preference.
+// Standard returns a corpus's statistics without those of the two rows that the
+// paper does not standardise: the return-to-go, "a pure ratio", and the preference.
 func Standard(s token.Statistics) token.Statistics {
 	identity := token.IdentityStatistics()
 	s.Return, s.State = identity.Return, identity.State
@@ -109,33 +109,33 @@ func (w *window) slice(first, end int) window {
 	return c
 }
 
-// readEpisode takes in a corpus's episode. Its fleet must keep its size.
-func (w *window) readEpisode(c *featureColumns, ep *train.Example, aircraft int) error {
+// readExample reads a corpus's example. Its fleet must keep its size.
+func (w *window) readExample(c *featureColumns, ex *corpus.Example, aircraft int) error {
 	w.AircraftCount, w.FirstSlot = aircraft, 0
-	w.UserCounts = append(w.UserCounts[:0], ep.UsersPerSlot...)
-	w.AircraftRows = appendColumns(w.AircraftRows[:0], ep.Aircraft, c.aircraftWidth, c.aircraft)
-	w.Pairs = appendColumns(w.Pairs[:0], ep.Pairs, c.userWidth, c.user)
-	w.Return = appendColumns(w.Return[:0], ep.Return, c.returnsWidth, c.returns)
-	w.Omega = appendColumns(w.Omega[:0], ep.State, c.stateWidth, []int{c.omega})
-	w.Server = append(w.Server[:0], ep.Labels.Server...)
+	w.UserCounts = append(w.UserCounts[:0], ex.UsersPerSlot...)
+	w.AircraftRows = appendColumns(w.AircraftRows[:0], ex.Aircraft, c.aircraftWidth, c.aircraft)
+	w.Pairs = appendColumns(w.Pairs[:0], ex.Pairs, c.userWidth, c.user)
+	w.Return = appendColumns(w.Return[:0], ex.Return, c.returnsWidth, c.returns)
+	w.Omega = appendColumns(w.Omega[:0], ex.State, c.stateWidth, []int{c.omega})
+	w.Server = append(w.Server[:0], ex.Labels.Server...)
 	w.Offload, w.Motion, w.Action = w.Offload[:0], w.Motion[:0], w.Action[:0]
-	for i, rho := range ep.Labels.Offload {
-		if ep.Labels.Server[i] == 0 {
+	for i, rho := range ex.Labels.Offload {
+		if ex.Labels.Server[i] == 0 {
 			rho = 0
 		}
 		w.Offload = append(w.Offload, 2*rho-1)
 	}
 	user := 0
-	for s, n := range ep.UsersPerSlot {
-		if ep.AircraftPerSlot[s] != aircraft {
-			return fmt.Errorf("paper form: slot %d has %d aircraft, this network is bound to %d", s, ep.AircraftPerSlot[s], aircraft)
+	for s, n := range ex.UsersPerSlot {
+		if ex.AircraftPerSlot[s] != aircraft {
+			return fmt.Errorf("paper form: slot %d has %d aircraft, this network is bound to %d", s, ex.AircraftPerSlot[s], aircraft)
 		}
-		moves := ep.Labels.Move[2*aircraft*s : 2*aircraft*(s+1)]
+		moves := ex.Labels.Move[2*aircraft*s : 2*aircraft*(s+1)]
 		for m := range aircraft {
-			length, heading := polar(float64(moves[2*m]/ep.Labels.MoveScale), float64(moves[2*m+1]/ep.Labels.MoveScale))
+			length, heading := polar(float64(moves[2*m]/ex.Labels.MoveScale), float64(moves[2*m+1]/ex.Labels.MoveScale))
 			w.Motion = append(w.Motion, length, heading)
 		}
-		w.Action = appendAction(w.Action, w.Motion[2*aircraft*s:], ep.Labels.Server[user:user+n], func(u int) float64 { return float64(ep.Labels.Offload[user+u]) })
+		w.Action = appendAction(w.Action, w.Motion[2*aircraft*s:], ex.Labels.Server[user:user+n], func(u int) float64 { return float64(ex.Labels.Offload[user+u]) })
 		user += n
 	}
 	return nil
@@ -177,7 +177,7 @@ func appendAction(dst, flight []float32, servers []int, offload func(u int) floa
 	return dst
 }
 
-// appendSlot takes in one slot of a flight, whose action is not known yet.
+// appendSlot appends one slot of a flight, whose action is not known yet.
 func (w *window) appendSlot(c *featureColumns, rows *token.Rows, s *slot.Snapshot) {
 	w.UserCounts = append(w.UserCounts, len(s.Users))
 	w.AircraftRows = appendColumns(w.AircraftRows, rows.Aircraft, c.aircraftWidth, c.aircraft)
@@ -189,7 +189,7 @@ func (w *window) appendSlot(c *featureColumns, rows *token.Rows, s *slot.Snapsho
 	}
 }
 
-// dropFirst forgets the first slot.
+// dropFirst removes the first slot.
 func (w *window) dropFirst() {
 	c := w.slice(1, w.slots())
 	w.FirstSlot = c.FirstSlot

@@ -1,0 +1,205 @@
+package corpus
+
+import (
+	"math"
+
+	"prefdt/inference/checkpoint"
+	"prefdt/inference/goal"
+	"prefdt/inference/motion"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+	"prefdt/inference/token"
+	"prefdt/offline/pareto"
+)
+
+// ExampleReader turns flights into examples. It flies a flight once and goes
+// through its slots with the objective of a policy whose request is the
+// flight's own outcome: the rows are what that policy would have read, the
+// labels what the teacher decided. It serves one goroutine.
+type ExampleReader struct {
+	manifest      *Manifest
+	runner        *flightRunner
+	rowBuilder    *token.Builder
+	goalConstants goal.Constants
+	priceAxis     checkpoint.PriceAxis
+	tracker       motion.Planner
+	targets       []physics.Position
+	rows          token.Rows
+}
+
+// NewExampleReader returns a reader of a corpus whose rows are standardised by
+// some statistics.
+func NewExampleReader(m *Manifest, statistics *token.Statistics) *ExampleReader {
+	r := &ExampleReader{manifest: m, runner: newFlightRunner(m), goalConstants: m.GoalConstants(), priceAxis: m.Archive.PriceAxis()}
+	r.rowBuilder = token.NewBuilder(&r.runner.world.Config.Physics, &r.goalConstants, statistics)
+	return r
+}
+
+// Examples returns the corpus as training goes through it, flight after flight
+// and again from the first: a function that reads the i-th example into ex, with
+// a reader for each worker.
+func (m *Manifest) Examples(workers int, statistics *token.Statistics) func(worker, i int, ex *Example) error {
+	readers := make([]*ExampleReader, workers)
+	for k := range readers {
+		readers[k] = NewExampleReader(m, statistics)
+	}
+	return func(worker, i int, ex *Example) error {
+		return readers[worker].Read(&m.Flights[i%len(m.Flights)], ex)
+	}
+}
+
+// shockSettleSlots is how long after a shock the measured multiplier still moves;
+// those slots carry no loss.
+const shockSettleSlots = 3
+
+// Read flies f and fills ex.
+//
+// The return-to-go is the suffix sum of what the flight cost, eq. (rtgnorm).
+// Before a change of price it is what the first price would still have cost,
+// since a policy reads that until its request is revised. Loss falls only on the
+// slots after the last change, because the request of the earlier ones is not
+// what followed.
+func (r *ExampleReader) Read(f *Flight, ex *Example) error {
+	slots, remaining, err := r.runner.fly(f)
+	if err != nil {
+		return err
+	}
+	c := &r.runner.world.Config.Physics
+	r.tracker.Reset()
+	r.rowBuilder.Reset()
+	ex.Reset()
+	ex.Labels.MoveScale = float32(c.SpeedMaxMPS / r.runner.bestSpeedMPS)
+	lastFleet := 0 // aircraft that fly to the end
+	for t := range slots {
+		if n := len(slots[t].snapshot.Aircraft); n > 0 {
+			lastFleet = n
+		}
+	}
+	objective := goal.New(&r.goalConstants, c, len(slots), len(slots[0].snapshot.Aircraft))
+	objective.SetOutOfDistribution(f.World > 0 || f.PriceOnly)
+	for t := range slots {
+		s := &slots[t]
+		fleet := len(s.snapshot.Aircraft)
+		if fleet == 0 {
+			break // nothing is left to decide
+		}
+		if t == 0 || t == f.ChangeSlot {
+			if err := r.request(&objective, f, remaining); err != nil {
+				return err
+			}
+		}
+		learn := t >= f.ChangeSlot && (f.ShockFactor == 0 || t >= f.ShockSlot+shockSettleSlots) && (objective.PriceOnly() || fleet == lastFleet)
+		r.appendSlot(ex, f, objective, s, learn)
+		objective.Settle(s.settlement)
+		remaining.DelayS -= s.settlement.DelayS
+		remaining.EnergyJ -= s.settlement.EnergyJ
+	}
+	return nil
+}
+
+// request asks for what remains of a flight, at its first slot and where its
+// price changes.
+func (r *ExampleReader) request(o *goal.Objective, f *Flight, remaining pareto.Point) error {
+	omega := f.Omega
+	if f.ChangeSlot > 0 {
+		if o.Slot() == f.ChangeSlot {
+			omega = f.ChangeOmega
+		} else if f.World == 0 {
+			delayS, energyJ := r.returnsBeforeChange(f)
+			remaining.DelayS += delayS
+			remaining.EnergyJ += energyJ
+		}
+	}
+	if f.BudgetOnly {
+		return o.SetBudget(o.SpentJ()+remaining.EnergyJ, goal.Target)
+	}
+	o.SetReturns(omega, remaining.DelayS, remaining.EnergyJ)
+	return nil
+}
+
+// returnsBeforeChange returns by how much the rest of the flight after its change of price
+// was cheaper, in both returns, than the archive's mean at the first price.
+func (r *ExampleReader) returnsBeforeChange(f *Flight) (delayS, energyJ float64) {
+	a := &r.manifest.Archive
+	delays := a.each(func(p pareto.Point) float64 { return p.DelayS })
+	energies := a.each(func(p pareto.Point) float64 { return p.EnergyJ })
+	point := func(price float64) (delayS, energyJ float64) {
+		y := r.priceAxis.FrontPosition(price)
+		return interpolate(r.priceAxis.FrontPositions, delays, y), interpolate(r.priceAxis.FrontPositions, energies, y)
+	}
+	d0, e0 := point(f.Price)
+	d1, e1 := point(f.ChangePrice)
+	left := 1 - float64(f.ChangeSlot)/float64(r.manifest.World.Slots)
+	return (d0 - d1) * left, (e0 - e1) * left
+}
+
+// appendSlot appends one slot's rows and labels.
+func (r *ExampleReader) appendSlot(ex *Example, f *Flight, o goal.Objective, s *flownSlot, learn bool) {
+	c, snapshot, d := &r.runner.world.Config.Physics, &s.snapshot, &s.decision
+	if f.UnreportedFraction > 0 {
+		snapshot, d = r.dropLostReports(f, s)
+	}
+	r.tracker.Observe(snapshot.Users)
+	r.targets = r.tracker.Targets(c, snapshot.Aircraft, r.targets)
+	r.rowBuilder.Fill(&r.rows, snapshot, o, r.targets)
+	r.rowBuilder.RecordAction(snapshot, o, d)
+
+	ex.Slots++
+	ex.AircraftPerSlot, ex.UsersPerSlot = append(ex.AircraftPerSlot, len(snapshot.Aircraft)), append(ex.UsersPerSlot, len(snapshot.Users))
+	ex.Aircraft = append(ex.Aircraft, r.rows.Aircraft...)
+	ex.Pairs = append(ex.Pairs, r.rows.Pairs...)
+	ex.State = append(ex.State, r.rows.State...)
+	ex.Return = append(ex.Return, r.rows.Return...)
+	ex.Action = append(ex.Action, r.rows.Action...)
+
+	labels := &ex.Labels
+	weight := float32(0)
+	if learn {
+		weight = 1
+	}
+	labels.SlotWeight = append(labels.SlotWeight, weight)
+	for u := range d.Users {
+		x, user := &d.Users[u], &snapshot.Users[u]
+		deadline := float32(0)
+		if x.Server > 0 {
+			share := c.EqualShare(user.Gain[x.Server-1], snapshot.Aircraft[x.Server-1].CPUHz, float64(s.decision.ServedBy(x.Server)))
+			least, ok := physics.LeastOffloadForDeadline(user.Task.LocalTimeS(user.CPUHz), user.Task.OffloadTimeS(share), user.Task.DeadlineS)
+			if ok && math.Abs(x.Offload-least) < 1e-9 {
+				deadline = 1
+			}
+		}
+		labels.Server = append(labels.Server, x.Server)
+		labels.Offload = append(labels.Offload, float32(x.Offload))
+		labels.MeetsDeadline = append(labels.MeetsDeadline, deadline)
+	}
+	for _, move := range d.Move {
+		labels.Move = append(labels.Move, float32(move.EastM/r.runner.bestSpeedMPS), float32(move.NorthM/r.runner.bestSpeedMPS))
+	}
+	labels.PricePosition = append(labels.PricePosition, float32(r.priceLabel(f, snapshot.Slot)))
+}
+
+// dropLostReports returns a slot's snapshot and decision without the users whose
+// reports are lost.
+func (r *ExampleReader) dropLostReports(f *Flight, s *flownSlot) (*slot.Snapshot, *slot.Decision) {
+	c := &r.runner.world.Config
+	received, d := s.snapshot, s.decision
+	received.Users, d.Users, d.DelayS = nil, nil, 0
+	for u, user := range s.snapshot.Users {
+		if c.ReportLost(f.Seed, s.snapshot.Slot, user.ID, f.UnreportedFraction) {
+			continue
+		}
+		received.Users = append(received.Users, user)
+		d.Users = append(d.Users, s.decision.Users[u])
+		d.DelayS += c.Physics.PenalizedDelayS(user.Task, s.decision.Users[u].CompletionS)
+	}
+	return &received, &d
+}
+
+// priceLabel returns where on the price axis a flight was in a slot: that of its
+// price or, without one, of its outcome.
+func (r *ExampleReader) priceLabel(f *Flight, t int) float64 {
+	if f.Teacher != dispatchTeacher {
+		return r.manifest.Archive.FrontPosition(pareto.Point{DelayS: f.DelayS, EnergyJ: f.EnergyJ})
+	}
+	return r.priceAxis.FrontPosition(f.priceAt(t))
+}

@@ -1,0 +1,67 @@
+package corpus
+
+import (
+	"math"
+
+	"prefdt/inference/model"
+	"prefdt/inference/token"
+)
+
+// GatherStatistics gathers the standardisation of every kind of row over the first
+// flights of a corpus in its own world: random ones vary so much more that
+// they would leave it little resolution.
+func GatherStatistics(m *Manifest, flights int) (token.Statistics, error) {
+	identity := token.IdentityStatistics()
+	r := NewExampleReader(m, &identity)
+	var ex Example
+	var rows [5]momentSums
+	for i := range m.Flights {
+		if m.Flights[i].World > 0 {
+			continue
+		}
+		if flights--; flights < 0 {
+			break
+		}
+		if err := r.Read(&m.Flights[i], &ex); err != nil {
+			return identity, err
+		}
+		rows[0].add(ex.Aircraft, model.AircraftFeatures)
+		rows[1].add(ex.Pairs, model.PairFeatures)
+		rows[2].add(ex.State, model.StateFeatures)
+		rows[3].add(ex.Return, model.ReturnFeatures)
+		rows[4].add(ex.Action, model.ActionFeatures)
+	}
+	return token.Statistics{
+		Aircraft: rows[0].result(), Pair: rows[1].result(), State: rows[2].result(), Return: rows[3].result(), Action: rows[4].result(),
+	}, nil
+}
+
+type momentSums struct {
+	n            float64
+	sum, squares []float64
+}
+
+func (m *momentSums) add(rows []float32, width int) {
+	if m.sum == nil {
+		m.sum, m.squares = make([]float64, width), make([]float64, width)
+	}
+	for i, x := range rows {
+		m.sum[i%width] += float64(x)
+		m.squares[i%width] += float64(x) * float64(x)
+	}
+	m.n += float64(len(rows) / width)
+}
+
+// result returns mean and deviation; a feature that hardly moves in the corpus
+// keeps its own unit, so that a small step outside it is not blown up.
+func (m *momentSums) result() (r token.Moments) {
+	for i := range m.sum {
+		mean := m.sum[i] / m.n
+		std := math.Sqrt(max(m.squares[i]/m.n-mean*mean, 0))
+		if std < 0.02 {
+			std = 1
+		}
+		r.Mean, r.Std = append(r.Mean, mean), append(r.Std, std)
+	}
+	return r
+}

@@ -1,0 +1,98 @@
+package train
+
+import (
+	"prefdt/inference/kernel"
+	"prefdt/inference/model"
+	"prefdt/offline/corpus"
+)
+
+// network is the policy network over a whole flight. Shapes: R rows of aircraft
+// (sum M), N rows of pairs (sum M*U), S slots, L = 3S tokens; d and p are the
+// widths. Package model has its formulas.
+type network[T kernel.Float] struct {
+	arch    model.Arch
+	loss    LossWeights
+	weights *model.Weights[Param[T]]
+	tape    Tape[T]
+
+	move   *Var[T] // (R, 2)
+	choice *Var[T] // (N, 3)
+	price  *Var[T] // (S, 1)
+
+	// Which slot, or aircraft row, a row belongs to.
+	slotOfAircraft, aircraftOfPair []int
+	usersOf                        []AttentionGroup // each aircraft's pairs
+	fleetOf                        []AttentionGroup // each slot's aircraft
+	logits                         []float64        // of one user
+}
+
+// newNetwork returns a network of parameters w that adds to the gradient g.
+func newNetwork[T kernel.Float](loss LossWeights, w, g *Params[T]) *network[T] {
+	n := &network[T]{arch: w.Arch, loss: loss, weights: model.NewWeights[Param[T]](w.Arch)}
+	Bind(n.weights.List(), w, g)
+	return n
+}
+
+// AddGradient implements Network.
+func (n *network[T]) AddGradient(_ int, ex *corpus.Example, scale float64) (LossTerms, error) {
+	n.forward(ex)
+	terms := n.setLoss(ex, scale)
+	n.tape.Backward()
+	return terms, nil
+}
+
+// index lists which rows belong together.
+func (n *network[T]) index(ex *corpus.Example) {
+	n.slotOfAircraft, n.aircraftOfPair = n.slotOfAircraft[:0], n.aircraftOfPair[:0]
+	n.usersOf, n.fleetOf = n.usersOf[:0], n.fleetOf[:0]
+	for s := range ex.Slots {
+		n.fleetOf = append(n.fleetOf, AttentionGroup{s, len(n.slotOfAircraft), ex.AircraftPerSlot[s]})
+		for range ex.AircraftPerSlot[s] {
+			row := len(n.slotOfAircraft)
+			n.usersOf = append(n.usersOf, AttentionGroup{row, len(n.aircraftOfPair), ex.UsersPerSlot[s]})
+			n.slotOfAircraft = append(n.slotOfAircraft, s)
+			for range ex.UsersPerSlot[s] {
+				n.aircraftOfPair = append(n.aircraftOfPair, row)
+			}
+		}
+	}
+}
+
+// forward runs the network over a whole flight.
+func (n *network[T]) forward(ex *corpus.Example) {
+	t, w, heads := &n.tape, n.weights, n.arch.Heads
+	t.Reset()
+	n.index(ex)
+	aircraft := t.Input(ex.Aircraft, len(n.slotOfAircraft), model.AircraftFeatures)
+	pairs := t.Input(ex.Pairs, len(n.aircraftOfPair), model.PairFeatures)
+	state := t.Input(ex.State, ex.Slots, model.StateFeatures)
+	returns := t.Input(ex.Return, ex.Slots, model.ReturnFeatures)
+	action := t.Input(ex.Action, ex.Slots, model.ActionFeatures)
+
+	// State encoder, eq. (attn) and (stok).
+	a0 := t.Gelu(t.Linear(aircraft, &w.Aircraft)) // (R, d)
+	z := t.Gelu(t.Linear(pairs, &w.Pair))         // (N, p)
+	users := t.SetAttention(t.MatMul(a0, &w.UserQuery), t.MatMul(z, &w.UserKey), t.MatMul(z, &w.UserValue), n.usersOf, heads)
+	a1 := t.Add(a0, t.Linear(users, &w.UserOut))
+	a2 := t.Add(a1, t.MLP(t.LayerNorm(a1, &w.EncoderNorm), &w.EncoderUp, &w.EncoderDown))
+	query := t.Lookup(&w.FleetQuery, make([]int, ex.Slots)) // (S, d), the same row
+	fleet := t.SetAttention(query, t.MatMul(a2, &w.FleetKey), t.MatMul(a2, &w.FleetValue), n.fleetOf, heads)
+
+	// The stream a(t-1), g(t), s(t) through the blocks.
+	s := t.Add(t.Linear(state, &w.StateToken), t.MatMul(fleet, &w.FleetOut))
+	x := t.Interleave(t.Linear(action, &w.ActionToken), t.Linear(returns, &w.ReturnToken), s) // (L, d)
+	x = t.Transformer(n.arch, w.Blocks, x)
+	e := t.LayerNorm(t.EveryNth(x, model.TokensPerSlot, 2), &w.Final) // (S, d)
+
+	// Heads, eq. (bypass1) and (bypass2), per aircraft and per pair.
+	h0 := t.Gelu(t.AddRows(t.Linear(a2, &w.HeadAircraft), t.MatMul(e, &w.HeadContext), n.slotOfAircraft)) // (R, d)
+	mean := t.MeanRows(h0, n.slotOfAircraft, ex.Slots)
+	h := t.AddRows(h0, t.MatMul(mean, &w.HeadFleetMean), n.slotOfAircraft)
+	n.move = t.Tanh(t.Linear(h, &w.Flight))
+
+	each := t.AddRows(t.MatMul(h, &w.ChoiceAircraft), t.MatMul(e, &w.ChoiceContext), n.slotOfAircraft) // (R, p)
+	c0 := t.Gelu(t.AddRows(t.Linear(z, &w.ChoicePair), each, n.aircraftOfPair))                        // (N, p)
+	n.choice = t.MLP(c0, &w.ChoiceHidden, &w.ChoiceOut)
+
+	n.price = t.MLP(e, &w.PriceHidden, &w.PriceOut)
+}

@@ -1,0 +1,190 @@
+package train
+
+import (
+	"math"
+
+	"prefdt/inference/kernel"
+	"prefdt/inference/model"
+)
+
+// Linear returns x·Weight + Bias.
+func (t *Tape[T]) Linear(x *Var[T], l *model.Linear[Param[T]]) *Var[T] {
+	return t.linear(x, &l.Weight, &l.Bias)
+}
+
+// MatMul returns x·w.
+func (t *Tape[T]) MatMul(x *Var[T], w *Param[T]) *Var[T] { return t.linear(x, w, nil) }
+
+func (t *Tape[T]) linear(x *Var[T], w, b *Param[T]) *Var[T] {
+	value := t.matrix(x.Value.Rows, w.Value.Cols)
+	kernel.MatMul(value, x.Value, w.Value, false)
+	if b != nil {
+		kernel.AddBias(value, b.Value.Data)
+	}
+	return t.record(value, func(dy kernel.Matrix[T]) {
+		kernel.MatMulTransA(w.Grad, x.Value, dy, true)
+		if b != nil {
+			kernel.AddBiasBackward(b.Grad.Data, dy)
+		}
+		if !x.constant {
+			dx, accumulate := t.gradOf(x)
+			kernel.MatMulTransB(dx, dy, w.Value, accumulate)
+		}
+	})
+}
+
+// Add returns a + b.
+func (t *Tape[T]) Add(a, b *Var[T]) *Var[T] {
+	value := t.clone(a.Value)
+	kernel.Add(value.Data, b.Value.Data)
+	return t.record(value, func(dy kernel.Matrix[T]) {
+		t.addGrad(b, t.clone(dy))
+		t.addGrad(a, dy)
+	})
+}
+
+// AddRows returns x with row index[i] of y added to row i.
+func (t *Tape[T]) AddRows(x, y *Var[T], index []int) *Var[T] {
+	value := t.clone(x.Value)
+	for i, j := range index {
+		kernel.Add(value.Row(i), y.Value.Row(j))
+	}
+	return t.record(value, func(dy kernel.Matrix[T]) {
+		sum := t.zeros(y.Value.Rows, y.Value.Cols)
+		for i, j := range index {
+			kernel.Add(sum.Row(j), dy.Row(i))
+		}
+		t.addGrad(y, sum)
+		t.addGrad(x, dy)
+	})
+}
+
+// MeanRows returns rows of means: row j over those rows i of x with index[i] = j.
+func (t *Tape[T]) MeanRows(x *Var[T], index []int, rows int) *Var[T] {
+	value := t.zeros(rows, x.Value.Cols)
+	share := make([]T, rows)
+	for _, j := range index {
+		share[j]++
+	}
+	for j, n := range share {
+		share[j] = 1 / n
+	}
+	for i, j := range index {
+		kernel.AddScaled(value.Row(j), share[j], x.Value.Row(i))
+	}
+	return t.record(value, func(dy kernel.Matrix[T]) {
+		dx := t.zeros(x.Value.Rows, x.Value.Cols)
+		for i, j := range index {
+			kernel.AddScaled(dx.Row(i), share[j], dy.Row(j))
+		}
+		t.addGrad(x, dx)
+	})
+}
+
+// Lookup returns row index[i] of a parameter as row i.
+func (t *Tape[T]) Lookup(w *Param[T], index []int) *Var[T] {
+	value := t.matrix(len(index), w.Value.Cols)
+	for i, j := range index {
+		copy(value.Row(i), w.Value.Row(j))
+	}
+	return t.record(value, func(dy kernel.Matrix[T]) {
+		for i, j := range index {
+			kernel.Add(w.Grad.Row(j), dy.Row(i))
+		}
+	})
+}
+
+// Reshape returns the numbers of x in another shape.
+func (t *Tape[T]) Reshape(x *Var[T], rows, cols int) *Var[T] {
+	y := t.record(kernel.View(x.Value.Data, rows, cols), func(dy kernel.Matrix[T]) {
+		t.addGrad(x, kernel.View(dy.Data, x.Value.Rows, x.Value.Cols))
+	})
+	y.constant = x.constant
+	return y
+}
+
+// Interleave returns a stream of tokens: the first row of each x, the second of
+// each, and so on.
+func (t *Tape[T]) Interleave(xs ...*Var[T]) *Var[T] {
+	n := len(xs)
+	value := t.matrix(n*xs[0].Value.Rows, xs[0].Value.Cols)
+	for i := range value.Rows {
+		copy(value.Row(i), xs[i%n].Value.Row(i/n))
+	}
+	return t.record(value, func(dy kernel.Matrix[T]) {
+		for k, x := range xs {
+			dx := t.matrix(x.Value.Rows, x.Value.Cols)
+			for i := range dx.Rows {
+				copy(dx.Row(i), dy.Row(n*i+k))
+			}
+			t.addGrad(x, dx)
+		}
+	})
+}
+
+// EveryNth returns rows k, n+k, 2n+k, ... of x: one kind of token of a stream.
+func (t *Tape[T]) EveryNth(x *Var[T], n, k int) *Var[T] {
+	value := t.matrix(x.Value.Rows/n, x.Value.Cols)
+	for i := range value.Rows {
+		copy(value.Row(i), x.Value.Row(n*i+k))
+	}
+	return t.record(value, func(dy kernel.Matrix[T]) {
+		dx := t.zeros(x.Value.Rows, x.Value.Cols)
+		for i := range dy.Rows {
+			copy(dx.Row(n*i+k), dy.Row(i))
+		}
+		t.addGrad(x, dx)
+	})
+}
+
+// Gelu returns gelu(x), element by element.
+func (t *Tape[T]) Gelu(x *Var[T]) *Var[T] {
+	value := t.matrix(x.Value.Rows, x.Value.Cols)
+	kernel.Gelu(value.Data, x.Value.Data)
+	return t.record(value, func(dy kernel.Matrix[T]) {
+		kernel.GeluBackward(dy.Data, dy.Data, x.Value.Data)
+		t.addGrad(x, dy)
+	})
+}
+
+// Tanh returns tanh(x), element by element.
+func (t *Tape[T]) Tanh(x *Var[T]) *Var[T] {
+	value := t.matrix(x.Value.Rows, x.Value.Cols)
+	for i, v := range x.Value.Data {
+		value.Data[i] = T(math.Tanh(float64(v)))
+	}
+	return t.record(value, func(dy kernel.Matrix[T]) {
+		for i, y := range value.Data {
+			dy.Data[i] *= 1 - y*y
+		}
+		t.addGrad(x, dy)
+	})
+}
+
+// LayerNorm returns the layer norm of each row.
+func (t *Tape[T]) LayerNorm(x *Var[T], n *model.Norm[Param[T]]) *Var[T] {
+	value := t.matrix(x.Value.Rows, x.Value.Cols)
+	mean, rstd := t.arena.allocate(x.Value.Rows), t.arena.allocate(x.Value.Rows)
+	gain := n.Gain.Value.Data
+	kernel.LayerNorm(value, x.Value, gain, n.Bias.Value.Data, model.NormEpsilon, mean, rstd)
+	return t.record(value, func(dy kernel.Matrix[T]) {
+		dx, accumulate := t.gradOf(x)
+		kernel.LayerNormBackward(dx, dy, x.Value, gain, mean, rstd, n.Gain.Grad.Data, n.Bias.Grad.Data, accumulate)
+	})
+}
+
+// MLP is two linear layers with a gelu between them.
+func (t *Tape[T]) MLP(x *Var[T], up, down *model.Linear[Param[T]]) *Var[T] {
+	return t.Linear(t.Gelu(t.Linear(x, up)), down)
+}
+
+// Transformer takes a stream of tokens (L, d) through pre-norm blocks.
+func (t *Tape[T]) Transformer(a model.Arch, blocks []model.Block[Param[T]], x *Var[T]) *Var[T] {
+	for l := range blocks {
+		b := &blocks[l]
+		mixed := t.WindowAttention(t.Linear(t.LayerNorm(x, &b.Norm1), &b.QKV), a)
+		x = t.Add(x, t.Linear(mixed, &b.Proj))
+		x = t.Add(x, t.MLP(t.LayerNorm(x, &b.Norm2), &b.Up, &b.Down))
+	}
+	return x
+}
