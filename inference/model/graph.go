@@ -98,67 +98,12 @@ func PastValue(l int) string    { return fmt.Sprintf("past_value.%d", l) }
 func PresentKey(l int) string   { return fmt.Sprintf("present_key.%d", l) }
 func PresentValue(l int) string { return fmt.Sprintf("present_value.%d", l) }
 
-// graphBuilder adds nodes to a graph; each returns the name of its output.
-type graphBuilder struct {
-	Graph
-	nodeCount int
-}
-
-func (b *graphBuilder) addNode(op string, attributes map[string]any, inputs ...string) string {
-	b.nodeCount++
-	name := fmt.Sprintf("%s.%d", op, b.nodeCount)
-	b.Nodes = append(b.Nodes, Node{op, inputs, []string{name}, attributes})
-	return name
-}
-
-// renameOutput gives the last node's output its name as an output of the graph.
-func (b *graphBuilder) renameOutput(name string) {
-	b.Nodes[len(b.Nodes)-1].Outputs[0] = name
-}
-
-func (b *graphBuilder) intConstant(name string, values ...int64) string {
-	b.Initializers = append(b.Initializers, Initializer{Name: name, Type: Int64, Dims: []int{len(values)}, Ints: values})
-	return name
-}
-
-func (b *graphBuilder) constant(name string, value float32) {
-	b.Initializers = append(b.Initializers, Initializer{Name: name, Type: Float32, Dims: []int{1}, Floats: []float32{value}})
-}
-
-func (b *graphBuilder) matMul(x, w string) string { return b.addNode("MatMul", nil, x, w) }
-func (b *graphBuilder) sum(x, y string) string    { return b.addNode("Add", nil, x, y) }
-func (b *graphBuilder) mul(x, y string) string    { return b.addNode("Mul", nil, x, y) }
-func (b *graphBuilder) linear(x string, l *Linear[string]) string {
-	return b.sum(b.matMul(x, l.Weight), l.Bias)
-}
-func (b *graphBuilder) reshape(x, shape string) string { return b.addNode("Reshape", nil, x, shape) }
-func (b *graphBuilder) transpose(x string, order ...int64) string {
-	return b.addNode("Transpose", map[string]any{"perm": order}, x)
-}
-func (b *graphBuilder) concat(axis int64, x ...string) string {
-	return b.addNode("Concat", map[string]any{"axis": axis}, x...)
-}
-func (b *graphBuilder) softmax(x string) string {
-	return b.addNode("Softmax", map[string]any{"axis": int64(-1)}, x)
-}
-func (b *graphBuilder) norm(x string, n *Norm[string]) string {
-	return b.addNode("LayerNormalization", map[string]any{"axis": int64(-1), "epsilon": float32(NormEpsilon)}, x, n.Gain, n.Bias)
-}
-
-// gelu is 0.5 x (1 + tanh(s (x + c x³))), in the form that ONNX Runtime fuses
-// into one operator.
-func (b *graphBuilder) gelu(x string) string {
-	cubic := b.sum(b.mul(b.mul(x, "gelu.cubic"), x), "one")
-	gate := b.sum(b.addNode("Tanh", nil, b.mul(b.mul(x, "gelu.scale"), cubic)), "one")
-	return b.mul(b.mul(x, "half"), gate)
-}
-
 // Graph returns the step of this architecture. It is what the exporter writes
 // and what the loader demands, node for node.
 func (a Arch) Graph() *Graph {
 	d, heads := a.Width, a.Heads
 	width := d / heads
-	b := &graphBuilder{}
+	b := &GraphBuilder{}
 
 	past := Dim{Size: a.PastTokens()}
 	b.Inputs = []Value{
@@ -181,107 +126,95 @@ func (a Arch) Graph() *Graph {
 		b.Outputs = append(b.Outputs, Value{PresentKey(l), cache}, Value{PresentValue(l), cache})
 	}
 
-	// Parameters. Weights are stored as float16 and cast once.
-	w := mapWeights(a, func(t Tensor) string {
-		i := Initializer{Name: t.Name, Type: Float32, Dims: []int{t.Cols}, Parameter: true}
-		if t.IsMatrix() {
-			i.Type, i.Dims = Float16, []int{t.Rows, t.Cols}
-		}
-		b.Initializers = append(b.Initializers, i)
-		if t.IsMatrix() {
-			return b.addNode("Cast", map[string]any{"to": int64(Float32)}, t.Name)
-		}
-		return t.Name
-	})
-	b.constant("one", 1)
-	b.constant("hidden", 1e9) // what a masked score is lowered by
-	b.constant("scale", float32(1/math.Sqrt(float64(width))))
-	b.constant("half", 0.5)
-	b.constant("gelu.scale", 0.7978845608)
-	b.constant("gelu.cubic", 0.044715)
-	b.Initializers = append(b.Initializers, Initializer{Name: "causal", Type: Float32, Dims: []int{TokensPerSlot, TokensPerSlot},
-		Floats: []float32{1, 0, 0, 1, 1, 0, 1, 1, 1}})
-	perHead := b.intConstant("shape.heads", 0, int64(heads), int64(width))                                   // (n, d) to (n, heads, d/heads)
-	perPair := b.intConstant("shape.pair_heads", 0, 0, int64(heads), int64(width))                           // (m, n, d) to (m, n, heads, d/heads)
-	perCraft := b.intConstant("shape.craft_heads", 0, int64(heads), 1, int64(width))                         // (m, d) to (m, heads, 1, d/heads)
-	flat := b.intConstant("shape.row", 0, -1)                                                                // heads side by side again: (n, ...) to (n, d)
-	one := b.intConstant("shape.one", -1)                                                                    // (1, 1) to (1)
-	single := b.intConstant("shape.single", 1, int64(heads), 1, int64(width))                                // (d) to (1, heads, 1, d/heads)
-	three := b.intConstant("shape.tokens", TokensPerSlot, int64(a.PastTokens()))                             // the past mask, for each new token
-	broadcast := b.intConstant("shape.each_pair", 0, 1, -1)                                                  // (m, p) to (m, 1, p)
-	first, second, last := b.intConstant("2", 2), b.intConstant("3", 3), b.intConstant("end", math.MaxInt64) // bounds of slices
-	axis0, axis1 := b.intConstant("axis0", 0), b.intConstant("axis1", 1)
+	w := b.Parameters(a)
+	b.Constant("one", []float32{1}, 1)
+	b.Constant("hidden", []float32{1e9}, 1) // what a masked score is lowered by
+	b.Constant("scale", []float32{float32(1 / math.Sqrt(float64(width)))}, 1)
+	b.Constant("half", []float32{0.5}, 1)
+	b.Constant("gelu.scale", []float32{0.7978845608}, 1)
+	b.Constant("gelu.cubic", []float32{0.044715}, 1)
+	b.Constant("causal", []float32{1, 0, 0, 1, 1, 0, 1, 1, 1}, TokensPerSlot, TokensPerSlot)
+	perHead := b.IntConstant("shape.heads", 0, int64(heads), int64(width))                                   // (n, d) to (n, heads, d/heads)
+	perPair := b.IntConstant("shape.pair_heads", 0, 0, int64(heads), int64(width))                           // (m, n, d) to (m, n, heads, d/heads)
+	perCraft := b.IntConstant("shape.craft_heads", 0, int64(heads), 1, int64(width))                         // (m, d) to (m, heads, 1, d/heads)
+	flat := b.IntConstant("shape.row", 0, -1)                                                                // heads side by side again: (n, ...) to (n, d)
+	one := b.IntConstant("shape.one", -1)                                                                    // (1, 1) to (1)
+	single := b.IntConstant("shape.single", 1, int64(heads), 1, int64(width))                                // (d) to (1, heads, 1, d/heads)
+	three := b.IntConstant("shape.tokens", TokensPerSlot, int64(a.PastTokens()))                             // the past mask, for each new token
+	broadcast := b.IntConstant("shape.each_pair", 0, 1, -1)                                                  // (m, p) to (m, 1, p)
+	first, second, last := b.IntConstant("2", 2), b.IntConstant("3", 3), b.IntConstant("end", math.MaxInt64) // bounds of slices
+	axis0, axis1 := b.IntConstant("axis0", 0), b.IntConstant("axis1", 1)
 
 	// Sets. (M, d), (M, U, p)
-	a0 := b.gelu(b.linear("aircraft", &w.Aircraft))
-	z := b.gelu(b.linear("pairs", &w.Pair))
+	a0 := b.Gelu(b.Linear("aircraft", &w.Aircraft))
+	z := b.Gelu(b.Linear("pairs", &w.Pair))
 
 	// Pooling of users, per aircraft and head: (M, heads, 1, U)
-	users := b.mul(b.addNode("Sub", nil, "user_mask", "one"), "hidden")
-	q := b.mul(b.reshape(b.matMul(a0, w.UserQuery), perCraft), "scale")
-	k := b.transpose(b.reshape(b.matMul(z, w.UserKey), perPair), 0, 2, 3, 1)
-	v := b.transpose(b.reshape(b.matMul(z, w.UserValue), perPair), 0, 2, 1, 3)
-	weights := b.mul(b.softmax(b.sum(b.matMul(q, k), users)), "user_mask")
-	pooled := b.reshape(b.matMul(weights, v), flat)
-	a1 := b.sum(a0, b.linear(pooled, &w.UserOut))
-	hidden := b.gelu(b.linear(b.norm(a1, &w.EncoderNorm), &w.EncoderUp))
-	a2 := b.sum(a1, b.linear(hidden, &w.EncoderDown))
+	users := b.Mul(b.Op("Sub", nil, "user_mask", "one"), "hidden")
+	q := b.Mul(b.Reshape(b.MatMul(a0, w.UserQuery), perCraft), "scale")
+	k := b.Transpose(b.Reshape(b.MatMul(z, w.UserKey), perPair), 0, 2, 3, 1)
+	v := b.Transpose(b.Reshape(b.MatMul(z, w.UserValue), perPair), 0, 2, 1, 3)
+	weights := b.Mul(b.Softmax(b.Sum(b.MatMul(q, k), users)), "user_mask")
+	pooled := b.Reshape(b.MatMul(weights, v), flat)
+	a1 := b.Sum(a0, b.Linear(pooled, &w.UserOut))
+	hidden := b.Gelu(b.Linear(b.Norm(a1, &w.EncoderNorm), &w.EncoderUp))
+	a2 := b.Sum(a1, b.Linear(hidden, &w.EncoderDown))
 
 	// Pooling of aircraft: (1, heads, 1, M)
-	q = b.mul(b.reshape(w.FleetQuery, single), "scale")
-	k = b.transpose(b.reshape(b.matMul(a2, w.FleetKey), perHead), 1, 2, 0)
-	v = b.transpose(b.reshape(b.matMul(a2, w.FleetValue), perHead), 1, 0, 2)
-	fleet := b.reshape(b.matMul(b.softmax(b.matMul(q, k)), v), flat)
+	q = b.Mul(b.Reshape(w.FleetQuery, single), "scale")
+	k = b.Transpose(b.Reshape(b.MatMul(a2, w.FleetKey), perHead), 1, 2, 0)
+	v = b.Transpose(b.Reshape(b.MatMul(a2, w.FleetValue), perHead), 1, 0, 2)
+	fleet := b.Reshape(b.MatMul(b.Softmax(b.MatMul(q, k)), v), flat)
 
 	// The slot's three tokens: (3, d)
-	state := b.sum(b.matMul(fleet, w.FleetOut), b.linear("state", &w.StateToken))
-	ret := b.linear("return", &w.ReturnToken)
-	action := b.linear("action", &w.ActionToken)
-	x := b.concat(0, action, ret, state)
+	state := b.Sum(b.MatMul(fleet, w.FleetOut), b.Linear("state", &w.StateToken))
+	ret := b.Linear("return", &w.ReturnToken)
+	action := b.Linear("action", &w.ActionToken)
+	x := b.Concat(0, action, ret, state)
 
-	seen := b.concat(1, b.addNode("Expand", nil, "past_mask", three), "causal")
-	mask := b.mul(b.addNode("Sub", nil, seen, "one"), "hidden") // (3, past+3)
-	lastMask := b.addNode("Slice", nil, mask, first, second, axis0)
+	seen := b.Concat(1, b.Op("Expand", nil, "past_mask", three), "causal")
+	mask := b.Mul(b.Op("Sub", nil, seen, "one"), "hidden") // (3, past+3)
+	lastMask := b.Op("Slice", nil, mask, first, second, axis0)
 
 	for l := range w.Blocks {
 		block := &w.Blocks[l]
-		h := b.linear(b.norm(x, &block.Norm1), &block.QKV)
+		h := b.Linear(b.Norm(x, &block.Norm1), &block.QKV)
 		q, k, v := BlockTensor(l, "q"), BlockTensor(l, "k"), BlockTensor(l, "v")
 		b.Nodes = append(b.Nodes, Node{"Split", []string{h}, []string{q, k, v}, map[string]any{"axis": int64(1)}})
-		k = b.concat(1, PastKey(l), b.transpose(b.reshape(k, perHead), 1, 0, 2))
-		v = b.concat(1, PastValue(l), b.transpose(b.reshape(v, perHead), 1, 0, 2))
-		b.addNode("Slice", nil, k, second, last, axis1)
-		b.renameOutput(PresentKey(l))
-		b.addNode("Slice", nil, v, second, last, axis1)
-		b.renameOutput(PresentValue(l))
+		k = b.Concat(1, PastKey(l), b.Transpose(b.Reshape(k, perHead), 1, 0, 2))
+		v = b.Concat(1, PastValue(l), b.Transpose(b.Reshape(v, perHead), 1, 0, 2))
+		b.Op("Slice", nil, k, second, last, axis1)
+		b.NameOutput(PresentKey(l))
+		b.Op("Slice", nil, v, second, last, axis1)
+		b.NameOutput(PresentValue(l))
 
 		if l == a.Layers-1 { // e needs the state token alone
-			q, x, mask = b.addNode("Slice", nil, q, first, second, axis0), b.addNode("Slice", nil, x, first, second, axis0), lastMask
+			q, x, mask = b.Op("Slice", nil, q, first, second, axis0), b.Op("Slice", nil, x, first, second, axis0), lastMask
 		}
-		q = b.mul(b.transpose(b.reshape(q, perHead), 1, 0, 2), "scale")
-		weights := b.softmax(b.sum(b.matMul(q, b.transpose(k, 0, 2, 1)), mask))
-		mixed := b.reshape(b.transpose(b.matMul(weights, v), 1, 0, 2), flat)
-		x = b.sum(x, b.linear(mixed, &block.Proj))
-		h = b.gelu(b.linear(b.norm(x, &block.Norm2), &block.Up))
-		x = b.sum(x, b.linear(h, &block.Down))
+		q = b.Mul(b.Transpose(b.Reshape(q, perHead), 1, 0, 2), "scale")
+		weights := b.Softmax(b.Sum(b.MatMul(q, b.Transpose(k, 0, 2, 1)), mask))
+		mixed := b.Reshape(b.Transpose(b.MatMul(weights, v), 1, 0, 2), flat)
+		x = b.Sum(x, b.Linear(mixed, &block.Proj))
+		h = b.Gelu(b.Linear(b.Norm(x, &block.Norm2), &block.Up))
+		x = b.Sum(x, b.Linear(h, &block.Down))
 	}
-	e := b.norm(x, &w.Final)
+	e := b.Norm(x, &w.Final)
 
 	// Heads.
-	h0 := b.gelu(b.sum(b.linear(a2, &w.HeadAircraft), b.matMul(e, w.HeadContext)))
-	mean := b.addNode("ReduceMean", map[string]any{"axes": []int64{0}, "keepdims": int64(1)}, h0)
-	h := b.sum(h0, b.matMul(mean, w.HeadFleetMean))
-	b.addNode("Tanh", nil, b.linear(h, &w.Flight))
-	b.renameOutput("move")
+	h0 := b.Gelu(b.Sum(b.Linear(a2, &w.HeadAircraft), b.MatMul(e, w.HeadContext)))
+	mean := b.Op("ReduceMean", map[string]any{"axes": []int64{0}, "keepdims": int64(1)}, h0)
+	h := b.Sum(h0, b.MatMul(mean, w.HeadFleetMean))
+	b.Op("Tanh", nil, b.Linear(h, &w.Flight))
+	b.NameOutput("move")
 
-	each := b.sum(b.matMul(h, w.ChoiceAircraft), b.matMul(e, w.ChoiceContext)) // (M, p)
-	c := b.gelu(b.sum(b.linear(z, &w.ChoicePair), b.reshape(each, broadcast)))
-	c = b.gelu(b.linear(c, &w.ChoiceHidden))
-	b.linear(c, &w.ChoiceOut)
-	b.renameOutput("choice")
+	each := b.Sum(b.MatMul(h, w.ChoiceAircraft), b.MatMul(e, w.ChoiceContext)) // (M, p)
+	c := b.Gelu(b.Sum(b.Linear(z, &w.ChoicePair), b.Reshape(each, broadcast)))
+	c = b.Gelu(b.Linear(c, &w.ChoiceHidden))
+	b.Linear(c, &w.ChoiceOut)
+	b.NameOutput("choice")
 
-	y := b.gelu(b.linear(e, &w.PriceHidden))
-	b.reshape(b.linear(y, &w.PriceOut), one)
-	b.renameOutput("price")
+	y := b.Gelu(b.Linear(e, &w.PriceHidden))
+	b.Reshape(b.Linear(y, &w.PriceOut), one)
+	b.NameOutput("price")
 	return &b.Graph
 }

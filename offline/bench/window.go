@@ -14,98 +14,88 @@ import (
 func windowGraph(a model.Arch, aircraft, users int) *model.Graph {
 	d, heads, width, slots := a.Width, a.Heads, a.Width/a.Heads, a.Context
 	tokens := model.TokensPerSlot * slots
-	b := &graphBuilder{}
-	input := func(name string, dims ...int) {
-		v := model.Value{Name: name}
-		for _, n := range dims {
-			v.Dims = append(v.Dims, model.Dim{Size: n})
-		}
-		b.Inputs = append(b.Inputs, v)
+	b := &fixedBuilder{}
+	b.Inputs = []model.Value{
+		fixedValue("aircraft", slots*aircraft, model.AircraftFeatures),
+		fixedValue("pairs", slots*aircraft, users, model.PairFeatures),
+		fixedValue("state", slots, model.StateFeatures),
+		fixedValue("return", slots, model.ReturnFeatures),
+		fixedValue("action", slots, model.ActionFeatures),
 	}
-	input("aircraft", slots*aircraft, model.AircraftFeatures)
-	input("pairs", slots*aircraft, users, model.PairFeatures)
-	input("state", slots, model.StateFeatures)
-	input("return", slots, model.ReturnFeatures)
-	input("action", slots, model.ActionFeatures)
-	b.Outputs = []model.Value{
-		{Name: "move", Dims: []model.Dim{{Size: aircraft}, {Size: 2}}},
-		{Name: "choice", Dims: []model.Dim{{Size: aircraft}, {Size: users}, {Size: model.ChoiceOutputs}}},
-		{Name: "price", Dims: []model.Dim{{Size: 1}, {Size: 1}}},
-	}
-	w := b.addParameters(a)
-	for name, x := range map[string]float32{"one": 1, "half": 0.5, "gelu.scale": 0.7978845608, "gelu.cubic": 0.044715, "scale": float32(1 / math.Sqrt(float64(width)))} {
-		b.addConstant(name, []float32{x}, 1)
-	}
+	b.Outputs = []model.Value{fixedValue("move", aircraft, 2), fixedValue("choice", aircraft, users, model.ChoiceOutputs), fixedValue("price", 1, 1)}
+	w := b.Parameters(a)
+	b.Constant("one", []float32{1}, 1)
+	b.Constant("half", []float32{0.5}, 1)
+	b.Constant("gelu.scale", []float32{0.7978845608}, 1)
+	b.Constant("gelu.cubic", []float32{0.044715}, 1)
+	b.Constant("scale", []float32{float32(1 / math.Sqrt(float64(width)))}, 1)
 	mask := make([]float32, tokens*tokens)
 	for i := range tokens {
 		for j := i + 1; j < tokens; j++ {
 			mask[i*tokens+j] = -1e9
 		}
 	}
-	b.addConstant("mask", mask, tokens, tokens)
-	affine := func(x, weight, bias string) string { return b.op("Add", nil, b.op("MatMul", nil, x, w[weight]), bias) }
-	matMul := func(x, weight string) string { return b.op("MatMul", nil, x, w[weight]) }
-	gelu := func(x string) string {
-		cubic := b.op("Add", nil, b.op("Mul", nil, b.op("Mul", nil, x, "gelu.cubic"), x), "one")
-		gate := b.op("Add", nil, b.op("Tanh", nil, b.op("Mul", nil, b.op("Mul", nil, x, "gelu.scale"), cubic)), "one")
-		return b.op("Mul", nil, b.op("Mul", nil, x, "half"), gate)
-	}
+	b.Constant("mask", mask, tokens, tokens)
 	// attend mixes values (..., heads, keys, width) for queries (..., heads, n, width).
 	attend := func(q, k, v, mask string) string {
-		scores := b.op("MatMul", nil, b.op("Mul", nil, q, "scale"), k)
+		scores := b.MatMul(b.Mul(q, "scale"), k)
 		if mask != "" {
-			scores = b.op("Add", nil, scores, mask)
+			scores = b.Sum(scores, mask)
 		}
-		return b.op("MatMul", nil, b.op("Softmax", intAttribute("axis", -1), scores), v)
+		return b.MatMul(b.Softmax(scores), v)
 	}
 
 	// Sets of every slot: rows (slots·M, d), pairs (slots·M, U, p).
-	a0 := gelu(affine("aircraft", "aircraft.w", "aircraft.b"))
-	z := gelu(affine("pairs", "pair.w", "pair.b"))
+	a0 := b.Gelu(b.Linear("aircraft", &w.Aircraft))
+	z := b.Gelu(b.Linear("pairs", &w.Pair))
 	perPair := []int{slots * aircraft, users, heads, width}
 	pooled := attend(
-		b.reshape(matMul(a0, "pool.q"), slots*aircraft, heads, 1, width),
-		b.transpose(b.reshape(matMul(z, "pool.k"), perPair...), 0, 2, 3, 1),
-		b.transpose(b.reshape(matMul(z, "pool.v"), perPair...), 0, 2, 1, 3), "")
-	a1 := b.op("Add", nil, a0, affine(b.reshape(pooled, slots*aircraft, d), "pool.o", "pool.ob"))
-	a2 := b.op("Add", nil, a1, affine(gelu(affine(b.layerNorm(a1, "craft.ng", "craft.nb"), "craft.w1", "craft.b1")), "craft.w2", "craft.b2"))
+		b.reshape(b.MatMul(a0, w.UserQuery), slots*aircraft, heads, 1, width),
+		b.Transpose(b.reshape(b.MatMul(z, w.UserKey), perPair...), 0, 2, 3, 1),
+		b.Transpose(b.reshape(b.MatMul(z, w.UserValue), perPair...), 0, 2, 1, 3), "")
+	a1 := b.Sum(a0, b.Linear(b.reshape(pooled, slots*aircraft, d), &w.UserOut))
+	a2 := b.Sum(a1, b.Linear(b.Gelu(b.Linear(b.Norm(a1, &w.EncoderNorm), &w.EncoderUp)), &w.EncoderDown))
 	perAircraft := []int{slots, aircraft, heads, width}
 	fleet := attend(
-		b.reshape("fleet.q", 1, heads, 1, width),
-		b.transpose(b.reshape(matMul(a2, "fleet.k"), perAircraft...), 0, 2, 3, 1),
-		b.transpose(b.reshape(matMul(a2, "fleet.v"), perAircraft...), 0, 2, 1, 3), "")
+		b.reshape(w.FleetQuery, 1, heads, 1, width),
+		b.Transpose(b.reshape(b.MatMul(a2, w.FleetKey), perAircraft...), 0, 2, 3, 1),
+		b.Transpose(b.reshape(b.MatMul(a2, w.FleetValue), perAircraft...), 0, 2, 1, 3), "")
 
 	// The stream, (tokens, d).
-	state := b.op("Add", nil, matMul(b.reshape(fleet, slots, d), "fleet.o"), affine("state", "state.w", "state.b"))
-	x := b.reshape(b.op("Concat", intAttribute("axis", 1), affine("action", "action.w", "action.b"), affine("return", "return.w", "return.b"), state), tokens, d)
-	for l := range a.Layers {
-		name := func(s string) string { return model.BlockTensor(l, s) }
-		q, k, v := name("q"), name("k"), name("v")
-		b.Nodes = append(b.Nodes, model.Node{Op: "Split", Inputs: []string{affine(b.layerNorm(x, name("n1g"), name("n1b")), name("qkv.w"), name("qkv.b"))}, Outputs: []string{q, k, v}, Attributes: intAttribute("axis", 1)})
+	state := b.Sum(b.MatMul(b.reshape(fleet, slots, d), w.FleetOut), b.Linear("state", &w.StateToken))
+	x := b.reshape(b.Concat(1, b.Linear("action", &w.ActionToken), b.Linear("return", &w.ReturnToken), state), tokens, d)
+	for l := range w.Blocks {
+		block := &w.Blocks[l]
+		q, k, v := model.BlockTensor(l, "q"), model.BlockTensor(l, "k"), model.BlockTensor(l, "v")
+		qkv := b.Linear(b.Norm(x, &block.Norm1), &block.QKV)
+		b.Nodes = append(b.Nodes, model.Node{Op: "Split", Inputs: []string{qkv}, Outputs: []string{q, k, v}, Attributes: map[string]any{"axis": int64(1)}})
 		queries, hide := tokens, "mask"
 		if l == a.Layers-1 { // only the last state token is used
 			queries, hide = 1, ""
 			q, x = b.lastRows(q, 1), b.lastRows(x, 1)
 		}
 		mixed := attend(
-			b.transpose(b.reshape(q, queries, heads, width), 1, 0, 2),
-			b.transpose(b.reshape(k, tokens, heads, width), 1, 2, 0),
-			b.transpose(b.reshape(v, tokens, heads, width), 1, 0, 2), hide)
-		x = b.op("Add", nil, x, affine(b.reshape(b.transpose(mixed, 1, 0, 2), queries, d), name("proj.w"), name("proj.b")))
-		x = b.op("Add", nil, x, affine(gelu(affine(b.layerNorm(x, name("n2g"), name("n2b")), name("fc.w"), name("fc.b"))), name("out.w"), name("out.b")))
+			b.Transpose(b.reshape(q, queries, heads, width), 1, 0, 2),
+			b.Transpose(b.reshape(k, tokens, heads, width), 1, 2, 0),
+			b.Transpose(b.reshape(v, tokens, heads, width), 1, 0, 2), hide)
+		x = b.Sum(x, b.Linear(b.reshape(b.Transpose(mixed, 1, 0, 2), queries, d), &block.Proj))
+		x = b.Sum(x, b.Linear(b.Gelu(b.Linear(b.Norm(x, &block.Norm2), &block.Up)), &block.Down))
 	}
-	e := b.layerNorm(x, "final.g", "final.b")
+	e := b.Norm(x, &w.Final)
 
 	// Heads of the last slot.
 	a2, z = b.lastRows(a2, aircraft), b.lastRows(z, aircraft)
-	h0 := gelu(b.op("Add", nil, affine(a2, "craft.a", "craft.hb"), matMul(e, "craft.e")))
-	mean := b.op("ReduceMean", map[string]any{"axes": []int64{0}, "keepdims": int64(1)}, h0)
-	h := b.op("Add", nil, h0, matMul(mean, "craft.mix"))
-	b.outputOp("move", "Tanh", affine(h, "flight.w", "flight.b"))
-	each := b.reshape(b.op("Add", nil, matMul(h, "choice.a"), matMul(e, "choice.e")), aircraft, 1, a.PairWidth)
-	c := gelu(b.op("Add", nil, affine(z, "choice.p", "choice.b"), each))
-	b.outputOp("choice", "Add", matMul(gelu(affine(c, "choice.w", "choice.wb")), "choice.o"), "choice.ob")
-	b.outputOp("price", "Add", matMul(gelu(affine(e, "price.w", "price.b")), "price.o"), "price.ob")
+	h0 := b.Gelu(b.Sum(b.Linear(a2, &w.HeadAircraft), b.MatMul(e, w.HeadContext)))
+	mean := b.Op("ReduceMean", map[string]any{"axes": []int64{0}, "keepdims": int64(1)}, h0)
+	h := b.Sum(h0, b.MatMul(mean, w.HeadFleetMean))
+	b.Op("Tanh", nil, b.Linear(h, &w.Flight))
+	b.NameOutput("move")
+	each := b.reshape(b.Sum(b.MatMul(h, w.ChoiceAircraft), b.MatMul(e, w.ChoiceContext)), aircraft, 1, a.PairWidth)
+	c := b.Gelu(b.Sum(b.Linear(z, &w.ChoicePair), each))
+	b.Linear(b.Gelu(b.Linear(c, &w.ChoiceHidden)), &w.ChoiceOut)
+	b.NameOutput("choice")
+	b.Linear(b.Gelu(b.Linear(e, &w.PriceHidden)), &w.PriceOut)
+	b.NameOutput("price")
 	return &b.Graph
 }
 
@@ -113,7 +103,7 @@ func windowGraph(a model.Arch, aircraft, users int) *model.Graph {
 // of a call without the arithmetic. An output is a copy of an input, and each
 // cache one of its own.
 func identityGraph(g *model.Graph) *model.Graph {
-	b := &graphBuilder{}
+	b := &model.GraphBuilder{}
 	b.Inputs = g.Inputs
 	caches := 0
 	for i, out := range g.Outputs {
@@ -123,80 +113,40 @@ func identityGraph(g *model.Graph) *model.Graph {
 			from = g.Inputs[len(g.Inputs)-(len(g.Outputs)-3)+caches-1]
 		}
 		b.Outputs = append(b.Outputs, model.Value{Name: out.Name, Dims: from.Dims})
-		b.outputOp(out.Name, "Identity", from.Name)
+		b.Op("Identity", nil, from.Name)
+		b.NameOutput(out.Name)
 	}
 	return &b.Graph
 }
 
-// graphBuilder adds nodes to a model.Graph; each returns the name of its output.
-type graphBuilder struct {
-	model.Graph
-	count int
+// fixedBuilder builds a graph in which every dimension is a number.
+type fixedBuilder struct {
+	model.GraphBuilder
+	integers int
 }
 
-func (b *graphBuilder) op(op string, attributes map[string]any, inputs ...string) string {
-	b.count++
-	return b.addNode(fmt.Sprintf("%s.%d", op, b.count), op, attributes, inputs)
-}
-
-// outputOp is an operator whose output is one of the graph.
-func (b *graphBuilder) outputOp(name, op string, inputs ...string) { b.addNode(name, op, nil, inputs) }
-
-func (b *graphBuilder) addNode(name, op string, attributes map[string]any, inputs []string) string {
-	b.Nodes = append(b.Nodes, model.Node{Op: op, Inputs: inputs, Outputs: []string{name}, Attributes: attributes})
-	return name
-}
-
-func intAttribute(name string, values ...int64) map[string]any {
-	if len(values) == 1 {
-		return map[string]any{name: values[0]}
+func fixedValue(name string, dims ...int) model.Value {
+	v := model.Value{Name: name}
+	for _, n := range dims {
+		v.Dims = append(v.Dims, model.Dim{Size: n})
 	}
-	return map[string]any{name: values}
+	return v
 }
 
-// addParameters stores every tensor, matrices as float16, and returns the names
-// under which they are read.
-func (b *graphBuilder) addParameters(a model.Arch) map[string]string {
-	w := map[string]string{}
-	for _, t := range a.Tensors() {
-		i := model.Initializer{Name: t.Name, Type: model.Float32, Dims: []int{t.Cols}, Parameter: true}
-		w[t.Name] = t.Name
-		if t.IsMatrix() {
-			i.Type, i.Dims = model.Float16, []int{t.Rows, t.Cols}
-			w[t.Name] = b.op("Cast", intAttribute("to", int64(model.Float32)), t.Name)
-		}
-		b.Initializers = append(b.Initializers, i)
-	}
-	return w
-}
-
-func (b *graphBuilder) addConstant(name string, values []float32, dims ...int) {
-	b.Initializers = append(b.Initializers, model.Initializer{Name: name, Type: model.Float32, Dims: dims, Floats: values})
-}
-
-func (b *graphBuilder) addIntegers(values ...int) string {
-	b.count++
-	i := model.Initializer{Name: fmt.Sprintf("ints.%d", b.count), Type: model.Int64, Dims: []int{len(values)}}
+func (b *fixedBuilder) addIntegers(values ...int) string {
+	b.integers++
+	var list []int64
 	for _, v := range values {
-		i.Ints = append(i.Ints, int64(v))
+		list = append(list, int64(v))
 	}
-	b.Initializers = append(b.Initializers, i)
-	return i.Name
+	return b.IntConstant(fmt.Sprintf("ints.%d", b.integers), list...)
 }
 
-func (b *graphBuilder) reshape(x string, dims ...int) string {
-	return b.op("Reshape", nil, x, b.addIntegers(dims...))
-}
-
-func (b *graphBuilder) transpose(x string, order ...int64) string {
-	return b.op("Transpose", map[string]any{"perm": order}, x)
-}
-
-func (b *graphBuilder) layerNorm(x, gain, bias string) string {
-	return b.op("LayerNormalization", map[string]any{"axis": int64(-1), "epsilon": float32(model.NormEpsilon)}, x, gain, bias)
+func (b *fixedBuilder) reshape(x string, dims ...int) string {
+	return b.Reshape(x, b.addIntegers(dims...))
 }
 
 // lastRows is the last n rows of x.
-func (b *graphBuilder) lastRows(x string, n int) string {
-	return b.op("Slice", nil, x, b.addIntegers(-n), b.addIntegers(math.MaxInt32), b.addIntegers(0))
+func (b *fixedBuilder) lastRows(x string, n int) string {
+	return b.Op("Slice", nil, x, b.addIntegers(-n), b.addIntegers(math.MaxInt32), b.addIntegers(0))
 }

@@ -12,9 +12,7 @@ import (
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
 	"prefdt/offline/search"
-	"prefdt/offline/seeds"
 	"prefdt/offline/study/paperform"
-	"prefdt/offline/teacher"
 	"prefdt/offline/train"
 )
 
@@ -35,33 +33,22 @@ func (s *study) ruleArchive(ctx context.Context, population int) (search.Archive
 }
 
 // teacherArchive returns the teacher's front that a corpus is matched to.
-func (s *study) teacherArchive(ctx context.Context, rules bool) (corpus.Archive, error) {
-	a := corpus.Archive{Episodes: s.ArchiveEpisodes}
-	if rules {
+func (s *study) teacherArchive(ctx context.Context, fromRules bool) (corpus.Archive, error) {
+	if fromRules {
 		found, err := s.ruleArchive(ctx, 50)
+		if err != nil {
+			return corpus.Archive{}, err
+		}
+		return corpus.RuleArchive(&found, s.ArchiveEpisodes)
+	}
+	if s.dispatchArchive == nil {
+		a, err := corpus.DispatchArchive(ctx, &s.world, 101, s.ArchiveEpisodes, s.workers, s.progress("archive episodes", s.ArchiveEpisodes))
 		if err != nil {
 			return a, err
 		}
-		for _, m := range found.Members {
-			a.Points, a.Genes = append(a.Points, m.Point), append(a.Genes, m.Genes)
-		}
-		return a, a.Check()
+		s.dispatchArchive = &a
 	}
-	if s.dispatchArchive != nil {
-		return *s.dispatchArchive, nil
-	}
-	prices := teacher.Prices(101)
-	outcomes, err := teacher.Sweep(ctx, &s.world, seeds.CheckTraining, seeds.List(0, s.ArchiveEpisodes), prices, s.workers, s.progress("archive episodes", s.ArchiveEpisodes))
-	if err != nil {
-		return a, err
-	}
-	for k, p := range teacher.MeanPoints(outcomes) {
-		if n := len(a.Points); n == 0 || p.DelayS > a.Points[n-1].DelayS && p.EnergyJ < a.Points[n-1].EnergyJ {
-			a.Points, a.Prices = append(a.Points, p), append(a.Prices, prices[k])
-		}
-	}
-	s.dispatchArchive = &a
-	return a, a.Check()
+	return *s.dispatchArchive, nil
 }
 
 func (s *study) progress(what string, total int) func(int) {

@@ -157,8 +157,8 @@ func (s *study) prepareArchive(ctx context.Context, a *Arm) (*armPolicy, error) 
 		if err != nil {
 			return nil, err
 		}
-		for _, m := range found.Members {
-			c.Points, c.Genes = append(c.Points, m.Point), append(c.Genes, m.Genes)
+		if c, err = corpus.RuleArchive(&found, 0); err != nil {
+			return nil, err
 		}
 	} else {
 		full, err := s.teacherArchive(ctx, false)
@@ -171,13 +171,11 @@ func (s *study) prepareArchive(ctx context.Context, a *Arm) (*armPolicy, error) 
 			p, q := full.Points[i], full.Points[i+1]
 			p.DelayS += f * (q.DelayS - p.DelayS)
 			p.EnergyJ += f * (q.EnergyJ - p.EnergyJ)
-			if n := len(c.Points); n == 0 || p.DelayS > c.Points[n-1].DelayS && p.EnergyJ < c.Points[n-1].EnergyJ {
-				c.Points, c.Prices = append(c.Points, p), append(c.Prices, price)
-			}
+			c.Append(p, price, nil)
 		}
-	}
-	if err := c.Check(); err != nil {
-		return nil, err
+		if err := c.Check(); err != nil {
+			return nil, err
+		}
 	}
 	var shares, energies []float64
 	for _, p := range c.Points {
@@ -197,23 +195,23 @@ func (s *study) prepareArchive(ctx context.Context, a *Arm) (*armPolicy, error) 
 			}
 			return p, err
 		case a.CentroidMotion:
-			pilot := &centroidPilot{physics: &s.world.Physics, speedMPS: best}
-			p.reset = pilot.reset
-			p.decide = func(member int, snap *slot.Snapshot, d *slot.Decision) { pilot.decide(snap, c.Prices[member], d) }
+			scheduler := &centroidScheduler{physics: &s.world.Physics, speedMPS: best}
+			p.reset = scheduler.reset
+			p.decide = func(member int, snap *slot.Snapshot, d *slot.Decision) { scheduler.decide(snap, c.Prices[member], d) }
 		default:
-			pilot := &teacher.Scheduler{}
-			p.reset = func() { *pilot = teacher.Scheduler{} }
+			scheduler := &teacher.Scheduler{}
+			p.reset = func() { *scheduler = teacher.Scheduler{} }
 			p.decide = func(member int, snap *slot.Snapshot, d *slot.Decision) {
-				pilot.Decide(&s.world.Physics, snap, c.Prices[member], best, d)
+				scheduler.Decide(&s.world.Physics, snap, c.Prices[member], best, d)
 			}
 		}
 		return p, nil
 	}}, nil
 }
 
-// centroidPilot is the dispatch teacher with the paper's motion: each aircraft flies
+// centroidScheduler is the dispatch teacher with the paper's motion: each aircraft flies
 // towards the centroid of the users it is nearest to.
-type centroidPilot struct {
+type centroidScheduler struct {
 	physics       *physics.Constants
 	speedMPS      float64
 	solver        dispatch.Solver
@@ -221,9 +219,9 @@ type centroidPilot struct {
 	userIDs       []int // in the order they first reported
 }
 
-func (c *centroidPilot) reset() { c.lastPositions, c.userIDs = map[int]physics.Position{}, nil }
+func (c *centroidScheduler) reset() { c.lastPositions, c.userIDs = map[int]physics.Position{}, nil }
 
-func (c *centroidPilot) decide(s *slot.Snapshot, price float64, d *slot.Decision) {
+func (c *centroidScheduler) decide(s *slot.Snapshot, price float64, d *slot.Decision) {
 	d.Resize(s)
 	c.solver.Solve(c.physics, s, price, d)
 	for i := range s.Users {
