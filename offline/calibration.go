@@ -15,6 +15,7 @@ import (
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
 	"prefdt/offline/export"
+	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
 	"prefdt/offline/train"
 	"prefdt/simbridge/world"
@@ -34,6 +35,7 @@ Flags:
 // calibrateCommand is "offline calibrate".
 func calibrateCommand(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	f := command.Flags("calibrate")
+	config := command.WorldFlag(f)
 	corpusDir := f.String("corpus", "out/corpus", "`FOLDER` of the corpus")
 	trainDir := f.String("train", "out/train", "`FOLDER` of the training run; calibration.json goes there")
 	text := f.String("seeds", "100000:100060", "calibration seeds, `A:B`, B excluded")
@@ -55,6 +57,12 @@ func calibrateCommand(ctx context.Context, args []string, stdout, stderr io.Writ
 	if err != nil {
 		return err
 	}
+	here, err := config(w)
+	if err != nil {
+		return fmt.Errorf("offline calibrate: %w", err)
+	}
+	command.WarnOfWorld(stderr, w, here)
+	w = here
 	cal, err := calibrate.Fit(ck, w, list, *settings, *workers, command.Progress(stderr, "seeds", len(list)))
 	if err != nil {
 		return err
@@ -108,10 +116,10 @@ floor named in flight: off by %.2f %% in calm air, %.2f %% in gusts of 5 %%, %.2
 func loadUncalibrated(dir, corpusDir, trainDir string) (*checkpoint.Checkpoint, world.Config, error) {
 	if dir != "" {
 		ck, err := checkpoint.Load(dir)
-		w := world.Standard()
-		if err == nil {
-			w.Physics, w.Slots, w.Aircraft = ck.Physics, ck.GoalConstants.Slots, ck.GoalConstants.AircraftCount
+		if err != nil {
+			return nil, world.Config{}, err
 		}
+		w, err := rollout.WorldOf(&ck.Manifest)
 		return ck, w, err
 	}
 	m, p, err := loadTrained(corpusDir, trainDir)

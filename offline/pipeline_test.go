@@ -57,7 +57,7 @@ func TestPipeline(t *testing.T) {
 				t.Errorf("resumed, the corpus is not the one that there is: %s", said.String())
 			}
 		}
-		training := []string{"train", "-corpus", at(run, "corpus"), "-out", at(run, "train"), "-config", config, "-validate", "60", "-resume"}
+		training := []string{"train", "-corpus", at(run, "corpus"), "-out", at(run, "train"), "-recipe", config, "-validate", "60", "-resume"}
 		if run == "second" { // half of it, then the rest
 			interrupted, stop := context.WithCancel(context.Background())
 			defer stop()

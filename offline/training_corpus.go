@@ -10,6 +10,7 @@ import (
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/offline/train"
+	"prefdt/simbridge/world"
 )
 
 // trainingCorpus lets the trainer read a corpus and fly what it has learned.
@@ -25,6 +26,9 @@ func openCorpus(dir string) (train.Corpus, error) {
 	}
 	return &trainingCorpus{m}, nil
 }
+
+// World is the corpus's.
+func (c *trainingCorpus) World() world.Config { return c.manifest.World }
 
 // Source goes through the manifest again and again.
 func (c *trainingCorpus) Source(workers int) train.Source {
@@ -50,7 +54,10 @@ func (c *trainingCorpus) Validate(p *train.Params[float32]) (v train.Validation,
 	}
 	omegas := rollout.Linspace(ck.OmegaBand[0], ck.OmegaBand[1], 11)
 	requests := rollout.PreferenceRequests(omegas)
-	budgets := []float64{29e3, 32e3, 36e3}
+	budgets := []float64{29e3, 32e3, 36e3} // of the standard world
+	for i := range budgets {
+		budgets[i] *= c.manifest.World.EnergyScale()
+	}
 	for _, j := range budgets {
 		requests = append(requests, rollout.Request{Mode: goal.Target, BudgetJ: j})
 	}
@@ -58,10 +65,11 @@ func (c *trainingCorpus) Validate(p *train.Params[float32]) (v train.Validation,
 	if err != nil {
 		return v, err
 	}
+	wide, tight := pareto.References(&c.manifest.World, c.manifest.Archive.Points)
 	for s := range seeds {
 		points := rollout.SeedPoints(results[:len(omegas)], s)
-		v.Hypervolume += pareto.Hypervolume(points, pareto.Reference) / 1e6 / float64(len(seeds))
-		v.TightHypervolume += pareto.Hypervolume(points, pareto.TightReference) / 1e6 / float64(len(seeds))
+		v.Hypervolume += pareto.Hypervolume(points, wide) / 1e6 / float64(len(seeds))
+		v.TightHypervolume += pareto.Hypervolume(points, tight) / 1e6 / float64(len(seeds))
 		v.Fidelity += pareto.Fidelity(omegas, points) / float64(len(seeds))
 		for i, j := range budgets {
 			e := results[len(omegas)+i][s].EnergyJ/j - 1

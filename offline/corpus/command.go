@@ -34,6 +34,7 @@ Flags:
 // Command is "offline corpus".
 func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	f := command.Flags("corpus")
+	config := command.WorldFlag(f)
 	out := f.String("out", "out/corpus", "`FOLDER` for manifest.json")
 	rules := f.String("archive", "", "rule archive `FILE` of offline search, instead of the dispatch teacher")
 	merge := f.String("merge", "", "rule archive `FILE` to merge with the dispatch teacher's")
@@ -76,12 +77,15 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	if *workers < 1 || *prices < 3 || *episodes < 1 {
 		return errors.New("offline corpus: -workers and -episodes must be positive, -prices 3 at least")
 	}
+	c, err := config(world.Standard())
+	if err != nil {
+		return fmt.Errorf("offline corpus: %w", err)
+	}
 	path := filepath.Join(*out, "manifest.json")
-	if old, err := Read(path); *resume && err == nil && old.matches(r, *seed, *flights, *episodes) {
+	if old, err := Read(path); *resume && err == nil && old.matches(c, r, *seed, *flights, *episodes) {
 		_, err := fmt.Fprintf(stdout, "%d flights in %s, made before, hash %.12s\n", len(old.Flights), path, old.Hash())
 		return err
 	}
-	c := world.Standard()
 	archive, err := loadOrSweepArchive(ctx, c, *rules, *prices, *episodes, *workers, stderr)
 	if err != nil {
 		return err

@@ -106,7 +106,7 @@ func MeasureFront(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (Rep
 		return r, err
 	}
 
-	reference, tightReference := c.references()
+	reference, tightReference := pareto.References(&c.World, teacher.MeanPoints(taught))
 	var hv, tight, hvUniform, thv, ttight, ratio, tightRatio, igd, rho, rhoAxis, reach, treach, corner, tcorner []float64
 	for s := range c.Seeds {
 		p, u, t := rollout.SeedPoints(onAxis, s), rollout.SeedPoints(onUniform, s), teacher.SeedPoints(taught, s)
@@ -141,15 +141,6 @@ func MeasureFront(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (Rep
 	return r, nil
 }
 
-// references returns the two reference points, in joules for the size of the
-// fleet: DESIGN's are those of two aircraft.
-func (c Config) references() (wide, tight pareto.Point) {
-	wide, tight = pareto.Reference, pareto.TightReference
-	wide.EnergyJ *= float64(c.World.Aircraft) / 2
-	tight.EnergyJ *= float64(c.World.Aircraft) / 2
-	return wide, tight
-}
-
 // ratioOrZero is a/b, and 0 where the teacher has no volume to compare with.
 func ratioOrZero(a, b float64) float64 {
 	if b == 0 {
@@ -160,16 +151,19 @@ func ratioOrZero(a, b float64) float64 {
 
 // countDistinct counts the settings on the non-dominated front of the mean outcomes.
 func countDistinct(results [][]rollout.Result) int {
-	var means []pareto.Point
-	for _, row := range results {
-		var p pareto.Point
+	return len(pareto.NonDominated(meanPoints(results)))
+}
+
+// meanPoints returns each request's outcome as a mean over seeds.
+func meanPoints(results [][]rollout.Result) []pareto.Point {
+	means := make([]pareto.Point, len(results))
+	for i, row := range results {
 		for _, x := range row {
-			p.DelayS += x.DelayS / float64(len(row))
-			p.EnergyJ += x.EnergyJ / float64(len(row))
+			means[i].DelayS += x.DelayS / float64(len(row))
+			means[i].EnergyJ += x.EnergyJ / float64(len(row))
 		}
-		means = append(means, p)
 	}
-	return len(pareto.NonDominated(means))
+	return means
 }
 
 func sweepTeacher(ctx context.Context, c Config) ([][]pareto.Point, error) {

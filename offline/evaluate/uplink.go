@@ -47,6 +47,7 @@ func MeasureUplink(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]
 	if err != nil {
 		return nil, err
 	}
+	wide, tight := pareto.References(&c.World, meanPoints(taught))
 	var rows []LinkRetention
 	for _, l := range links {
 		row := LinkRetention{LossRate: l.LossRate, LateSlots: l.LateSlots}
@@ -58,9 +59,9 @@ func MeasureUplink(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]
 			if err != nil {
 				return nil, err
 			}
-			*into = c.meanRetention(results, nominal, pareto.Reference)
+			*into = c.meanRetention(results, nominal, wide)
 			if unheard == rollout.FallbackOffer {
-				row.OfferTight = c.meanRetention(results, nominal, pareto.TightReference)
+				row.OfferTight = c.meanRetention(results, nominal, tight)
 			}
 		}
 		l.Fallback = rollout.FallbackOffer
@@ -68,7 +69,7 @@ func MeasureUplink(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]
 		if err != nil {
 			return nil, err
 		}
-		row.OfferTeacher = c.meanRetention(results, taught, pareto.Reference)
+		row.OfferTeacher = c.meanRetention(results, taught, wide)
 		if row.OfferBudgetAbsError, err = c.budgetAbsError(ck, l); err != nil {
 			return nil, err
 		}
@@ -106,7 +107,7 @@ func (c Config) sweepTeacherOver(ck *checkpoint.Checkpoint, l rollout.ReportLink
 func (c Config) budgetAbsError(ck *checkpoint.Checkpoint, l rollout.ReportLink) (mean float64, err error) {
 	var requests []rollout.Request
 	for _, j := range []float64{27.5e3, 29e3, 31e3, 33e3, 35e3, 36.5e3} {
-		requests = append(requests, rollout.Request{Mode: goal.Target, BudgetJ: j})
+		requests = append(requests, rollout.Request{Mode: goal.Target, BudgetJ: j * c.World.EnergyScale()})
 	}
 	results, err := c.sweepLink(ck, l, requests, fmt.Sprintf("budgets, %.0f %% lost, %d late", 100*l.LossRate, l.LateSlots))
 	for i := range results {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"reflect"
 
 	"prefdt/inference"
 	"prefdt/inference/checkpoint"
@@ -70,7 +69,11 @@ type Runner struct {
 
 // New returns a flyer of a checkpoint in a world.
 func New(frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Config, l ReportLink) (*Runner, error) {
-	elsewhere := isOutOfDistribution(c)
+	trained, err := WorldOf(&frozen.Manifest)
+	if err != nil {
+		return nil, err
+	}
+	elsewhere := !c.SameConstants(trained)
 	if elsewhere { // it flies with the constants of where it is
 		moved := *frozen
 		moved.Physics = c.Physics
@@ -97,14 +100,6 @@ func NewWithPolicy(p Policy, scales *goal.Constants, c world.Config, l ReportLin
 		return nil, errors.New("old reports do not go with a fleet that loses aircraft: their gains are of another fleet")
 	}
 	return &Runner{policy: p, goalConstants: scales, world: world.New(c, 0), link: linkState{ReportLink: l}}, nil
-}
-
-// isOutOfDistribution reports whether a world is another than the one the conditioner
-// knows; what happens in it, how long it lasts and how many aircraft fly aside.
-func isOutOfDistribution(c world.Config) bool {
-	known := world.Standard()
-	c.Shock, c.Gust, c.DenseStart, c.AircraftLosses, c.Slots, c.Aircraft = known.Shock, 0, false, nil, known.Slots, known.Aircraft
-	return !reflect.DeepEqual(c, known)
 }
 
 // Fly flies one episode.

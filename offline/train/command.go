@@ -11,11 +11,12 @@ import (
 
 	"prefdt/configs"
 	"prefdt/offline/command"
+	"prefdt/simbridge/world"
 )
 
 const usage = `offline train fits the policy network to a corpus by imitation.
 
-  offline train                       train, with -corpus and -config as below
+  offline train                       train, with -corpus and -recipe as below
   offline train -resume               go on from the state in -out
 
 It appends one line a step to log.csv, and saves state.bin every -save steps
@@ -29,6 +30,8 @@ Flags:
 
 // Corpus is what training needs of a corpus.
 type Corpus interface {
+	// World returns the world that the corpus was made in.
+	World() world.Config
 	// Source returns the flights for that many workers.
 	Source(workers int) Source
 	// Validate flies the parameters on training seeds.
@@ -41,7 +44,8 @@ func Command(open func(dir string) (Corpus, error)) func(ctx context.Context, ar
 		c := Default()
 		f := command.Flags("train")
 		dir := f.String("corpus", "out/corpus", "`FOLDER` of the corpus")
-		config := f.String("config", "", "YAML `FILE` with the architecture, batch, schedule and loss weights")
+		config := command.WorldFlag(f)
+		recipe := f.String("recipe", "", "YAML `FILE` with the architecture, batch, schedule and loss weights, as configs/train.yaml")
 		out := f.String("out", "out/train", "`FOLDER` for state.bin and log.csv")
 		steps := f.Int("steps", 0, "steps of the whole run, over the configuration's")
 		resume := f.Bool("resume", false, "go on from the state in -out; without one, start")
@@ -50,8 +54,8 @@ func Command(open func(dir string) (Corpus, error)) func(ctx context.Context, ar
 		if done, err := command.Parse(f, usage, args, stdout); done {
 			return err
 		}
-		if *config != "" {
-			if err := configs.Load(*config, &c); err != nil {
+		if *recipe != "" {
+			if err := configs.Load(*recipe, &c); err != nil {
 				return err
 			}
 		}
@@ -64,6 +68,11 @@ func Command(open func(dir string) (Corpus, error)) func(ctx context.Context, ar
 		corpus, err := open(*dir)
 		if err != nil {
 			return err
+		}
+		if w, err := config(corpus.World()); err != nil {
+			return fmt.Errorf("offline train: %w", err)
+		} else if err := command.CheckWorld(corpus.World(), w); err != nil {
+			return fmt.Errorf("offline train: %w", err)
 		}
 		t, err := New(c, corpus.Source(c.Workers))
 		if err != nil {

@@ -74,8 +74,8 @@ func (c *Simulator) Initialize(ctx context.Context) error {
 	}
 	c.rejects.Log = c.Log
 	c.current.slot, c.reportCounts, c.timers = -1, map[int]ReportCounts{}, map[*time.Timer]bool{}
-	for i, position := range world.New(c.World, c.Seed).Users {
-		c.users = append(c.users, &user{simulator: c, index: i, id: fmt.Sprintf("u%02d", i+1), position: position, lastSlot: -1})
+	for i := range c.World.UserCount() {
+		c.users = append(c.users, &user{simulator: c, index: i, id: fmt.Sprintf("u%02d", i+1), position: c.World.UserPosition(c.Seed, 0, i), lastSlot: -1})
 	}
 	if c.SharedConnection {
 		return c.connect(ctx, c.users, c.topics.AllDecisions())
@@ -173,7 +173,9 @@ func (c *Simulator) reportLoss() float64 {
 func (c *Simulator) Positions() []physics.Position {
 	out := make([]physics.Position, len(c.users))
 	for i, u := range c.users {
+		u.mutex.Lock()
 		out[i] = u.position
+		u.mutex.Unlock()
 	}
 	return out
 }
@@ -197,12 +199,12 @@ func (c *Simulator) arrival(slot, user int) (active bool, task *physics.Task) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	if c.current.slot != slot {
-		c.current = drawArrivals(c.World, c.Seed, slot)
+		c.current = arrivalsOf(&c.World, c.Seed, slot)
 	}
 	if t, ok := c.current.tasks[user]; ok {
 		return true, &t
 	}
-	return c.current.active[user], nil
+	return slices.Contains(c.current.active, user), nil
 }
 
 func (c *Simulator) countReport(slot int, task, lost bool) {

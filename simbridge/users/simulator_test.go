@@ -169,7 +169,8 @@ func TestReportsAreTheWorld(t *testing.T) {
 			b.mutex.Unlock()
 			b.publishBeacon(n, telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}})
 			want := tasksOf(n)
-			due := len(drawArrivals(world.Standard(), seed, n).active)
+			standard := world.Standard()
+			due := len(arrivalsOf(&standard, seed, n).active)
 			if due < 4 || due > 8 {
 				t.Fatalf("%d active users in slot %d, the world has 4 to 8", due, n)
 			}

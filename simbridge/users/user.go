@@ -62,6 +62,7 @@ func (u *user) handleBeacon(beacon telemetry.Slot, received time.Time) {
 		return
 	}
 	c := &u.simulator.World
+	u.position = c.UserPosition(u.simulator.Seed, beacon.Slot, u.index)
 	report := telemetry.Report{
 		Slot: beacon.Slot, PositionM: [2]float64{u.position.EastM, u.position.NorthM},
 		CPUHz: c.UserCPUHz, Gain: map[int]float64{},
@@ -181,21 +182,17 @@ func (u *user) settle(choice slot.UserDecision, by string, from time.Time) {
 // arrivals is a slot's active users and their tasks.
 type arrivals struct {
 	slot   int
-	active map[int]bool
+	active []int
 	tasks  map[int]physics.Task
 }
 
-// drawArrivals draws a slot's arrivals. With certain tasks the world's own draw gives
-// the active set.
-func drawArrivals(c world.Config, seed uint64, slot int) arrivals {
-	a := arrivals{slot, map[int]bool{}, map[int]physics.Task{}}
+// arrivalsOf returns a slot's arrivals, drawn or from the trace.
+func arrivalsOf(c *world.Config, seed uint64, slot int) arrivals {
+	a := arrivals{slot: slot, tasks: map[int]physics.Task{}}
 	var scratch []int
 	for _, x := range c.Tasks(seed, slot, &scratch, nil) {
 		a.tasks[x.User] = x.Task
 	}
-	c.TaskProbability = 1
-	for _, x := range c.Tasks(seed, slot, &scratch, nil) {
-		a.active[x.User] = true
-	}
+	a.active = c.ActiveUsers(seed, slot, &scratch)
 	return a
 }

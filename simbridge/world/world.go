@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"prefdt/inference/physics"
+	"prefdt/simbridge/world/trace"
 )
 
 // Config describes a world. Standard is the paper's; every field changes one
@@ -43,6 +44,8 @@ type Config struct {
 	DenseStart bool `json:"crowded" yaml:"crowded"`
 	// AircraftLosses take aircraft out of the air for good.
 	AircraftLosses []AircraftLoss `json:"losses,omitempty" yaml:"losses"`
+	// Trace replays recorded users and tasks in place of the drawn ones; nil: none.
+	Trace *trace.Trace `json:"trace,omitempty" yaml:"trace"`
 }
 
 // Shock is the mid-episode propulsion multiplier. A factor of 1, or 0 (unset), is none.
@@ -105,6 +108,9 @@ func (c *Config) Check() error {
 		if l.Aircraft < 0 || l.Aircraft >= c.Aircraft {
 			return fmt.Errorf("world loss of aircraft %d, want 0 to %d", l.Aircraft, c.Aircraft-1)
 		}
+	}
+	if c.Trace != nil {
+		return c.Trace.Check(c.Physics.AreaSideM, c.UserCPUHz)
 	}
 	return nil
 }
@@ -198,10 +204,9 @@ func New(c Config, seed uint64) *World {
 func (w *World) Reset(seed uint64) {
 	c := &w.Config
 	w.Seed, w.Slot = seed, 0
-	w.Users = slices.Grow(w.Users[:0], c.Users)
-	for u := range c.Users {
-		d := newStream(seed, purposePositions, 0, u, 0)
-		w.Users = append(w.Users, physics.Position{EastM: d.between(0, c.Physics.AreaSideM), NorthM: d.between(0, c.Physics.AreaSideM)})
+	w.Users = w.Users[:0]
+	for u := range c.UserCount() {
+		w.Users = append(w.Users, c.UserPosition(seed, 0, u))
 	}
 	w.Aircraft = slices.Grow(w.Aircraft[:0], c.Aircraft)
 	for m := range c.Aircraft {
@@ -238,6 +243,11 @@ func (w *World) drawArrivals() {
 			w.Aircraft[l.Aircraft].Lost = true
 		}
 	}
+	if w.Config.Trace != nil { // users move
+		for u := range w.Users {
+			w.Users[u] = w.Config.UserPosition(w.Seed, w.Slot, u)
+		}
+	}
 	w.Arrivals = w.Config.Tasks(w.Seed, w.Slot, &w.activeScratch, w.Arrivals[:0])
 	w.gainBuffer = slices.Grow(w.gainBuffer[:0], len(w.Arrivals)*len(w.Aircraft))
 	for i := range w.Arrivals {
@@ -248,38 +258,6 @@ func (w *World) drawArrivals() {
 		}
 		w.Arrivals[i].Gain = w.gainBuffer[first:len(w.gainBuffer):len(w.gainBuffer)]
 	}
-}
-
-// Tasks appends a slot's arrivals, without gains, to dst in order of user.
-// scratch is reused between calls.
-func (c *Config) Tasks(seed uint64, slot int, scratch *[]int, dst []Arrival) []Arrival {
-	d := newStream(seed, purposeActive, slot, 0, 0)
-	high := min(c.ActiveMax, c.Users)
-	low := min(c.ActiveMin, high)
-	n := low + d.intn(high-low+1)
-	members := (*scratch)[:0]
-	for u := range c.Users {
-		members = append(members, u)
-	}
-	for i := range n { // the first n of a Fisher-Yates shuffle
-		j := i + d.intn(len(members)-i)
-		members[i], members[j] = members[j], members[i]
-	}
-	*scratch = members
-	members = members[:n]
-	slices.Sort(members)
-	for _, u := range members {
-		t := newStream(seed, purposeTask, slot, u, 0)
-		if t.uniform() >= c.TaskProbability {
-			continue
-		}
-		dst = append(dst, Arrival{User: u, Task: physics.Task{
-			Bits:         t.between(c.BitsMin, c.BitsMax),
-			CyclesPerBit: c.CyclesPerBit,
-			DeadlineS:    t.between(c.DeadlineMinS, c.DeadlineMaxS),
-		}})
-	}
-	return dst
 }
 
 // Gain draws the power gain between a user and an aircraft in a slot: line of

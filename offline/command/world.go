@@ -1,0 +1,47 @@
+package command
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+
+	"prefdt/configs"
+	"prefdt/simbridge/world"
+)
+
+// WorldFlag adds -config, the file of a world. The function that it returns is
+// called after parsing: without the flag it returns the world given to it, with
+// it the one in the file, in which keys left out are the standard world's.
+func WorldFlag(f *flag.FlagSet) func(without world.Config) (world.Config, error) {
+	path := f.String("config", "", "YAML `FILE` of the world, as configs/world.yaml")
+	return func(without world.Config) (world.Config, error) {
+		if *path == "" {
+			return without, nil
+		}
+		c := world.Standard()
+		if err := configs.Load(*path, &c); err != nil {
+			return c, err
+		}
+		if err := c.Check(); err != nil {
+			return c, fmt.Errorf("configuration %s: %w", *path, err)
+		}
+		return c, nil
+	}
+}
+
+// WarnOfWorld prints a warning where a checkpoint was trained with other
+// constants than those of the world it is used in, which may be any world.
+func WarnOfWorld(w io.Writer, trained, here world.Config) {
+	if list := trained.Constants().Differences(here.Constants()); len(list) > 0 {
+		fmt.Fprintf(w, "warning: the checkpoint was trained in another world: %s\n", strings.Join(list, "; "))
+	}
+}
+
+// CheckWorld refuses a world that is not the one that a corpus was made in.
+func CheckWorld(corpus, here world.Config) error {
+	if list := corpus.Differences(here); len(list) > 0 {
+		return fmt.Errorf("the corpus is of another world than -config: %s", strings.Join(list, "; "))
+	}
+	return nil
+}
