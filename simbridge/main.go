@@ -25,6 +25,7 @@ func main() {
 
 const usage = `simbridge is the world the leader flies against.
   simbridge fly -config FILE [-out DIR] [-broker URL]   fly one mission against simulated aircraft and users
+                [-world FILE] [-checkpoint DIR]         in a world of one's own, with a policy for it
   simbridge px4 -config FILE [-out DIR] [-broker URL]   the same around running PX4 instances: users, channel, batteries
   simbridge hil -config FILE [-out DIR] [-broker URL]   the same around a leader on its own board, with its latencies
   simbridge chaos -missions N -seed S [-json]           fly N missions in which things go wrong, and judge them
@@ -52,6 +53,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.SetOutput(io.Discard)
 	path := flags.String("config", "configs/"+args[0]+".yaml", "`file` of the flight")
 	out := flags.String("out", "", "`folder` for logs, tables and plots, instead of the configuration's")
+	worldFile := flags.String("world", "", "`file` of the world, as configs/world.yaml, whose keys go over the flight's world")
+	checkpoint := flags.String("checkpoint", "", "`folder` of the policy of the leader that is started, instead of its configuration's")
 	url := flags.String("broker", "", "`URL` of a broker to use instead of our own")
 	err := flags.Parse(args[1:])
 	switch {
@@ -67,7 +70,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		err = configs.Load(*path, &c)
 	}
+	if err == nil && *worldFile != "" {
+		err = c.LoadWorld(*worldFile)
+	}
 	if err == nil {
+		c.Leader.Checkpoint = *checkpoint
 		if *out != "" {
 			c.Out = *out
 		}

@@ -91,7 +91,7 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		return err
 	}
 	if *merge != "" {
-		if err := checkRulesAddLittle(&archive, *merge, stdout); err != nil {
+		if err := checkRulesAddLittle(&c, &archive, *merge, stdout); err != nil {
 			return err
 		}
 	}
@@ -160,7 +160,7 @@ const maxAddedHypervolume = 1e-4
 // checkRulesAddLittle merges a rule archive into the dispatch teacher's. Every rule found so
 // far lies behind that front but for a joule at its far end, so merging means
 // to make sure of it; rules that add to it would be worth a teacher of their own.
-func checkRulesAddLittle(a *Archive, path string, stdout io.Writer) error {
+func checkRulesAddLittle(c *world.Config, a *Archive, path string, stdout io.Writer) error {
 	found, err := search.ReadArchive(path)
 	if err != nil {
 		return err
@@ -169,7 +169,8 @@ func checkRulesAddLittle(a *Archive, path string, stdout io.Writer) error {
 	for _, m := range found.Members {
 		all = append(all, m.Point)
 	}
-	added := pareto.Hypervolume(all, pareto.Reference)/pareto.Hypervolume(a.Points, pareto.Reference) - 1
+	reference, _ := pareto.References(c, a.Points)
+	added := pareto.Hypervolume(all, reference)/pareto.Hypervolume(a.Points, reference) - 1
 	if added > maxAddedHypervolume {
 		return fmt.Errorf("offline corpus: the rules of %s add %.3g of its hypervolume to the dispatch teacher's front, %g at most is chance: build a corpus of them with -archive", path, added, maxAddedHypervolume)
 	}

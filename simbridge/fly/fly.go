@@ -147,6 +147,7 @@ func (f *flight) start(ctx context.Context) error {
 	if err := f.users.Initialize(ctx); err != nil {
 		return err
 	}
+	f.warnOfCheckpoint()
 	mission := "fly-" + strings.ToLower(rand.Text()[:10])
 	args, err := f.Leader.arguments(f.Out, f.Fleet, mission, f.url)
 	if err != nil {

@@ -252,7 +252,7 @@ func TestFailures(t *testing.T) {
 		"no such leader":          {func(c *Config) { c.Leader.Command = []string{"./no-such-leader"} }, "start ./no-such-leader"},
 		"leader fails":            {func(c *Config) { c.Leader.Command = []string{"sh", "-c", "echo checkpoint missing >&2; exit 3"} }, "exit status 3: checkpoint missing"},
 		"leader gives up":         {func(c *Config) { c.Leader.Command = []string{"true"} }, "ended before the mission did"},
-		"no configuration":        {func(c *Config) { c.Leader = LeaderConfig{[]string{"true"}, "no-such.yaml"} }, "leader's configuration: open no-such.yaml"},
+		"no configuration":        {func(c *Config) { c.Leader = LeaderConfig{Command: []string{"true"}, Config: "no-such.yaml"} }, "leader's configuration: open no-such.yaml"},
 		"nobody leads":            {func(c *Config) { c.TimeoutS = 1 }, "not done after timeout_s = 1"},
 		"broker unreachable":      {func(c *Config) { c.TimeoutS, c.Broker.Listen, c.Broker.URL = 1, "", "tcp://"+freeTCP(t) }, "timeout_s"},
 		"unknown parameter":       {func(c *Config) { c.Parameters = map[string]float64{"MPC_TYPO": 1} }, "MPC_TYPO"},
@@ -293,7 +293,7 @@ func TestLeaderConfiguration(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(out, "leader", "old"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	l := LeaderConfig{[]string{"bin/leader"}, template}
+	l := LeaderConfig{Command: []string{"bin/leader"}, Config: template}
 	args, err := l.arguments(out, "demo", "m-1", "tcp://here:1")
 	if err != nil || len(args) != 3 || args[1] != "-config" {
 		t.Fatalf("%q, %v", args, err)

@@ -70,6 +70,9 @@ type Trace struct {
 
 // Read reads a file.
 func Read(path string) (*Trace, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("trace: %s is not a file", path) // reading a pipe might never end
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("trace: %w", err)
