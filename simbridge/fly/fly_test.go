@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"image/png"
+	"log/slog"
 	"math"
 	"net"
 	"os"
@@ -317,5 +318,50 @@ func TestLeaderConfiguration(t *testing.T) {
 	}
 	if _, err := os.Stat(got.State); err == nil {
 		t.Error("the old ledger is still there")
+	}
+}
+
+// A flight in a world of its own starts its leader with a policy for it and for
+// as many slots, and says where the policy is for another world.
+func TestWorldFile(t *testing.T) {
+	folder := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	c, _ := testConfig(t)
+	c.World.Shock = world.Shock{FromSlot: 5, Factor: 1.5}
+	if err := c.LoadWorld(write("world.yaml", "slots: 12\nphysics: {altitude_m: 60}\n")); err != nil {
+		t.Fatal(err)
+	}
+	if c.World.Slots != 12 || c.World.Physics.AltitudeM != 60 || c.World.Shock.FromSlot != 5 {
+		t.Errorf("world %+v", c.World)
+	}
+	c.Leader = LeaderConfig{Command: []string{"leader"}, Config: write("leader.yaml", "slots: 7\ncheckpoint: elsewhere\n"), Checkpoint: "../../configs/checkpoint", slots: c.Leader.slots}
+	values, err := c.Leader.configuration()
+	if err != nil || values["slots"] != 12 || values["checkpoint"] != "../../configs/checkpoint" {
+		t.Errorf("the leader is started with %v, %v", values, err)
+	}
+	var log, out bytes.Buffer
+	f := &flight{Config: c, view: newView(&out), log: slog.New(slog.NewTextHandler(&log, nil))}
+	f.warnOfCheckpoint()
+	for _, text := range []string{out.String(), log.String()} {
+		if !strings.Contains(text, "physics.altitude_m 100, here 60") {
+			t.Errorf("the warning is %q", text)
+		}
+	}
+	out.Reset()
+	f.World.Physics.AltitudeM = 100
+	if f.warnOfCheckpoint(); out.Len() > 0 {
+		t.Errorf("a warning about the checkpoint's own world: %q", out.String())
+	}
+	if err := c.LoadWorld(write("three.yaml", "aircraft: 3\n")); err == nil || !strings.Contains(err.Error(), "aircraft is 3, but the flight lists") {
+		t.Errorf("more aircraft than links: %v", err)
+	}
+	if err := c.LoadWorld(write("wrong.yaml", "altitude: 3\n")); err == nil || !strings.Contains(err.Error(), "wrong.yaml") {
+		t.Errorf("an unknown key: %v", err)
 	}
 }

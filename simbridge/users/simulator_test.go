@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	"prefdt/inference/slot"
 	"prefdt/simbridge/broker"
 	"prefdt/simbridge/world"
+	"prefdt/simbridge/world/trace"
 	"prefdt/telemetry"
 )
 
@@ -40,6 +43,11 @@ var positions = []physics.Position{{EastM: 300, NorthM: 450}, {EastM: 700, North
 
 func newFixture(t *testing.T, loss float64, shared bool) *fixture {
 	t.Helper()
+	return newFixtureIn(t, world.Standard(), loss, shared)
+}
+
+func newFixtureIn(t *testing.T, w world.Config, loss float64, shared bool) *fixture {
+	t.Helper()
 	server := &broker.Broker{Address: "127.0.0.1:0"}
 	if err := server.Initialize(); err != nil {
 		t.Fatal(err)
@@ -49,7 +57,7 @@ func newFixture(t *testing.T, loss float64, shared bool) *fixture {
 	quiet := slog.New(slog.DiscardHandler)
 	b.topics, _ = telemetry.NewTopics("test")
 	b.users = &Simulator{Config: Config{
-		World: world.Standard(), Seed: seed, ReportLoss: loss, Fleet: "test", SharedConnection: shared, Log: quiet,
+		World: w, Seed: seed, ReportLoss: loss, Fleet: "test", SharedConnection: shared, Log: quiet,
 		Broker:   telemetry.Broker{URL: server.URL()},
 		Position: func(m int) physics.Position { return positions[m] },
 		AddEdgeJ: func(m, slot int, joules float64) {
@@ -156,6 +164,61 @@ func tasksOf(n int) map[string]world.Arrival {
 		out[fmt.Sprintf("u%02d", a.User+1)] = a
 	}
 	return out
+}
+
+// With a trace the users report, slot by slot, what a rollout in that world
+// meets: the same users with the same tasks, where they are by then.
+func TestTraceIsReportedAsRolledOut(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tasks.csv")
+	text := strings.Join(trace.Header, ",") + "\n" +
+		"0,b,100,100,1e6,1000,1\n0.5,a,300,300,5e5,800,0.7\n1,a,310,300,0,0,0\n3,a,320,310,6e5,800,0.8\n3.5,c,900,50.5,7.5e5,1200,1.25\n3.9,b,99,98,1,1,0.001\n"
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := world.Standard()
+	c.Slots = 6
+	var err error
+	if c.Trace, err = trace.Read(path); err != nil {
+		t.Fatal(err)
+	}
+	b := newFixtureIn(t, c, 0, false)
+	total := 0
+	for w := world.New(c, seed); !w.Done(); {
+		n := w.Slot
+		b.mutex.Lock()
+		clear(b.reports)
+		b.mutex.Unlock()
+		b.publishBeacon(n, telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}})
+		due := len(c.Trace.Rows(n))
+		b.waitFor("reports", func() bool { return len(b.reports) == due && b.users.ReportCounts(n).Expected == due })
+		b.mutex.Lock()
+		tasks := 0
+		for id, r := range b.reports {
+			var u int
+			fmt.Sscanf(id, "u%d", &u)
+			if at := w.Users[u-1]; r.PositionM != [2]float64{at.EastM, at.NorthM} {
+				t.Errorf("slot %d, %s: reports from %v, is at %v in the rollout", n, id, r.PositionM, at)
+			}
+			if r.Task != nil {
+				tasks++
+			}
+		}
+		if tasks != len(w.Arrivals) {
+			t.Errorf("slot %d: %d tasks reported, %d in the rollout", n, tasks, len(w.Arrivals))
+		}
+		for _, a := range w.Arrivals {
+			r := b.reports[fmt.Sprintf("u%02d", a.User+1)]
+			if r.Task == nil || *r.Task != (telemetry.Task{Bits: a.Task.Bits, CyclesPerBit: a.Task.CyclesPerBit, DeadlineS: a.Task.DeadlineS}) {
+				t.Errorf("slot %d, user %d: reports %+v, the rollout has %+v", n, a.User, r.Task, a.Task)
+			}
+		}
+		b.mutex.Unlock()
+		total += tasks
+		w.Step(world.Action{Server: make([]int, len(w.Arrivals)), Offload: make([]float64, len(w.Arrivals)), Move: make([]physics.Position, c.Aircraft)})
+	}
+	if total != 5 {
+		t.Errorf("%d tasks in all, the trace has 5", total)
+	}
 }
 
 // The users report exactly what the world has in that slot, and the idle report too.
