@@ -117,7 +117,7 @@ func TestMission(t *testing.T) {
 	if len(s.Commands) != 3 || !s.Commands[2].Accepted || *s.Commands[2].EffectiveSlot < 5 || *s.Commands[2].EffectiveSlot >= slots {
 		t.Errorf("commands %+v", s.Commands)
 	}
-	if s.DecisionMS.P50 != 6 || s.DecisionMS.P95 != 12 { // the stand-in says slot + 1
+	if s.DecisionMS.P50 != 6 || s.DecisionMS.P95 != 12 { // the stand-in reports slot + 1
 		t.Errorf("decision %+v", s.DecisionMS)
 	}
 	if s.Setpoints < 2*slots*5 || s.Traffic.ControlBytes < 10_000 || s.Traffic.OffloadedBits < 1e6 {
@@ -151,14 +151,14 @@ func TestMission(t *testing.T) {
 	if math.Abs(sum-s.Budget.SpentJ) > 1e-6 || math.Abs(s.Budget.FlightJ+s.Budget.EdgeJ-sum) > 1e-6 {
 		t.Errorf("spent %v, flight and edge %v, table %v", s.Budget.SpentJ, s.Budget.FlightJ+s.Budget.EdgeJ, sum)
 	}
-	for m, craft := range leader.aircraftLinks {
+	for m, link := range leader.aircraftLinks {
 		a := s.Aircraft[m]
 		total := a.FlightJ + a.EdgeJ + a.TransitJ
-		if d := total - craft.countedJ; d < 0 || d > 100+1 {
-			t.Errorf("aircraft %d: energy_consumed %v J of %v", m+1, craft.countedJ, total)
+		if d := total - link.countedJ; d < 0 || d > 100+1 {
+			t.Errorf("aircraft %d: energy_consumed %v J of %v", m+1, link.countedJ, total)
 		}
-		if d := math.Abs(total - craft.integratedJ); d > 0.02*total+60 {
-			t.Errorf("aircraft %d: current x voltage %v J of %v", m+1, craft.integratedJ, total)
+		if d := math.Abs(total - link.integratedJ); d > 0.02*total+60 {
+			t.Errorf("aircraft %d: current x voltage %v J of %v", m+1, link.integratedJ, total)
 		}
 	}
 	for _, name := range []string{"energy.png", "map.png", "delay.png"} {
@@ -200,7 +200,7 @@ func readTable(t *testing.T, path string) (rows []map[string]float64) {
 	return rows
 }
 
-// A leader that was configured for another world is found out.
+// A leader that was configured for another world is an error that says how they differ.
 func TestAnotherWorld(t *testing.T) {
 	ground := buildGround(t)
 	for name, c := range map[string]struct {
@@ -210,7 +210,7 @@ func TestAnotherWorld(t *testing.T) {
 		"speed":    {func(c *Config, l *standInLeader) { l.slotMS = 100 }, "the leader flies at speed 10, this world at 20"},
 		"aircraft": {func(c *Config, l *standInLeader) { l.linkAddresses = l.linkAddresses[:1] }, "the leader has 1 aircraft, this world 2"},
 		"systems":  {func(c *Config, l *standInLeader) { c.Aircraft[1].SystemID = 9 }, "aircraft 2 is system 2, this world's is 9"},
-		"origin":   {func(c *Config, l *standInLeader) { l.eastM = 400 }, "sees aircraft 1 at (400, 500) m, it is at (333, 500)"},
+		"origin":   {func(c *Config, l *standInLeader) { l.eastM = 400 }, "has aircraft 1 at (400, 500) m, it is at (333, 500)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -254,7 +254,7 @@ func TestFailures(t *testing.T) {
 		"leader fails":            {func(c *Config) { c.Leader.Command = []string{"sh", "-c", "echo checkpoint missing >&2; exit 3"} }, "exit status 3: checkpoint missing"},
 		"leader gives up":         {func(c *Config) { c.Leader.Command = []string{"true"} }, "ended before the mission did"},
 		"no configuration":        {func(c *Config) { c.Leader = LeaderConfig{Command: []string{"true"}, Config: "no-such.yaml"} }, "leader's configuration: open no-such.yaml"},
-		"nobody leads":            {func(c *Config) { c.TimeoutS = 1 }, "not done after timeout_s = 1"},
+		"no leader":               {func(c *Config) { c.TimeoutS = 1 }, "not done after timeout_s = 1"},
 		"broker unreachable":      {func(c *Config) { c.TimeoutS, c.Broker.Listen, c.Broker.URL = 1, "", "tcp://"+freeTCP(t) }, "timeout_s"},
 		"unknown parameter":       {func(c *Config) { c.Parameters = map[string]float64{"MPC_TYPO": 1} }, "MPC_TYPO"},
 		"no aircraft":             {func(c *Config) { c.Aircraft = nil }, "aircraft: none"},

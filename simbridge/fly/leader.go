@@ -17,8 +17,8 @@ type LeaderConfig struct {
 	slots      int    // of its mission; 0: its configuration's
 }
 
-// configuration reads the leader's configuration, with what this flight is told
-// to change in it.
+// configuration reads the leader's configuration, with this flight's checkpoint
+// and slots in place of its own, if it has any.
 func (l *LeaderConfig) configuration() (map[string]any, error) {
 	raw, err := os.ReadFile(l.Config)
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 
 const seed = 1_000_003
 
-// fixture is a crowd on a real broker, and a client in the leader's place.
+// fixture is the users on a real broker, and a client in the leader's place.
 type fixture struct {
 	*testing.T
 	users  *Simulator
@@ -261,13 +261,13 @@ func TestReportsAreTheWorld(t *testing.T) {
 			b.mutex.Unlock()
 		}
 		if idle == 0 {
-			t.Error("nobody was active without a task in six slots")
+			t.Error("no user was active without a task in six slots")
 		}
 	}
 }
 
-// An obeyed decision is settled by the true gain and the share told; its joules
-// go to the aircraft it names.
+// A decision that is followed is settled by the true gain and the decided share;
+// its joules are added to the aircraft it names.
 func TestDecisionIsObeyed(t *testing.T) {
 	b := newFixture(t, 0, false)
 	b.decide = func(_ string, r telemetry.Report) *telemetry.Decision {
@@ -291,7 +291,7 @@ func TestDecisionIsObeyed(t *testing.T) {
 		}
 	}
 	if got := b.edgeJ[[2]int{1, 7}]; math.Abs(got-edge) > 1e-9 || len(b.edgeJ) != 1 {
-		t.Errorf("billed %v, want %v J to the second aircraft", b.edgeJ, edge)
+		t.Errorf("edge energy %v, want %v J at the second aircraft", b.edgeJ, edge)
 	}
 }
 
@@ -339,14 +339,14 @@ func TestOfferWithoutDecision(t *testing.T) {
 		}
 	}
 	if offered == 0 {
-		t.Error("nobody took the offer")
+		t.Error("no user took the offer")
 	}
 	if n := len(b.users.Outcomes()); n != len(want) {
 		t.Errorf("%d outcomes of %d tasks", n, len(want))
 	}
 }
 
-// Without any aircraft on offer everyone computes locally.
+// Without any aircraft on offer every user computes locally.
 func TestNothingOnOffer(t *testing.T) {
 	b := newFixture(t, 0, true)
 	b.publishBeacon(0, telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}})
@@ -380,14 +380,14 @@ func TestLoss(t *testing.T) {
 	b := newFixture(t, 0.4, true)
 	b.publishBeacon(5, standingOffer(0.01))
 	want := tasksOf(5)
-	heard := 0
+	received := 0
 	for id, a := range want {
 		_ = id
 		if !reportIsLost(seed, 5, a.User, 0.4) {
-			heard++
+			received++
 		}
 	}
-	b.waitFor("results", func() bool { return len(b.results) == len(want) }) // the unheard compute too
+	b.waitFor("results", func() bool { return len(b.results) == len(want) }) // users whose report was lost compute too
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	busy := 0
@@ -397,8 +397,8 @@ func TestLoss(t *testing.T) {
 		}
 	}
 	r := b.users.ReportCounts(5)
-	if busy != heard || len(b.reports) != r.Expected-r.Lost || r.Tasks != len(want) {
-		t.Errorf("%d reports with a task and %d in all came, want %d and %d", busy, len(b.reports), heard, r.Expected-r.Lost)
+	if busy != received || len(b.reports) != r.Expected-r.Lost || r.Tasks != len(want) {
+		t.Errorf("%d reports with a task and %d in all were received, want %d and %d", busy, len(b.reports), received, r.Expected-r.Lost)
 	}
 }
 
@@ -429,7 +429,7 @@ func TestHostilePayloads(t *testing.T) {
 		t.Errorf("nothing was refused: %s", counts)
 	}
 	if len(b.edgeJ) != 0 {
-		t.Errorf("billed %v", b.edgeJ)
+		t.Errorf("edge energy %v", b.edgeJ)
 	}
 }
 

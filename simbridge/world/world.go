@@ -1,11 +1,17 @@
-// Package world is the simulated world of the paper's Sec. III: ground users
+// Package world simulates the system of the paper's Sec. III: ground users
 // whose tasks arrive slot by slot, an air-ground channel, aircraft that move
-// and spend joules. A scheduler's decisions go in; delays and joules come out.
+// and spend joules.
 //
-// Within a slot the active set and its tasks arrive, gains are drawn at the
-// positions held then, the scheduler decides knowing them, tasks settle,
-// energy is booked, and the aircraft move. An episode is a function of its
-// seed and of the decisions alone.
+// Inputs: a Config, which configs/world.yaml documents, a seed, and in each slot
+// an Action, the scheduler's decision. Outputs: in each slot a Snapshot of what
+// a scheduler may know, and the Outcome, delay and joules. Every offline program
+// flies its episodes here; simbridge/users draws the users of a flight over MQTT
+// from the same functions.
+//
+// Within a slot the active users and their tasks arrive, gains are drawn at the
+// positions held then, the scheduler decides knowing them, tasks settle, energy
+// is recorded, and the aircraft move. An episode is a function of its seed and
+// of the decisions alone.
 package world
 
 import (
@@ -60,7 +66,7 @@ type AircraftLoss struct {
 	Slot     int `json:"slot" yaml:"slot"`
 }
 
-// Standard returns the world of DESIGN's table.
+// Standard returns the paper's world, which configs/world.yaml documents.
 func Standard() Config {
 	return Config{
 		Physics:  physics.DefaultConstants(),
@@ -71,7 +77,7 @@ func Standard() Config {
 	}
 }
 
-// Check says what is wrong with a configuration.
+// Check returns what is wrong with a configuration.
 func (c *Config) Check() error {
 	if err := c.Physics.Check(); err != nil {
 		return err
@@ -223,15 +229,15 @@ func (w *World) Reset(seed uint64) {
 // Done reports whether the last slot has settled.
 func (w *World) Done() bool { return w.Slot >= w.Config.Slots }
 
-// reserveJ is what aircraft m must keep to come home from where it is: the way
-// at v*, and two slots (C6).
+// reserveJ is what aircraft m must keep to return to its start: the way at v*,
+// and two slots (C6).
 func (w *World) reserveJ(m int) float64 {
 	homeS := w.Config.Start(m).Sub(w.Aircraft[m].Position).Norm() / w.bestSpeedMPS
 	return (homeS + 2) * w.bestSpeedPowerW * w.Config.PropulsionFactor(w.Slot)
 }
 
-// drawArrivals draws the slot's active set, tasks and gains. An aircraft that has to
-// go home is as good as lost.
+// drawArrivals draws the slot's active users, tasks and gains. An aircraft that
+// has to return for its battery counts as lost from then on.
 func (w *World) drawArrivals() {
 	for m := range w.Aircraft {
 		if w.Config.Physics.BatteryCapacityJ-w.Aircraft[m].SpentJ < w.reserveJ(m) {
@@ -284,9 +290,9 @@ func (c *Config) FlightPowerW(seed uint64, slot, aircraft int, speedMPS float64)
 	return power
 }
 
-// Step settles the slot under an action, moves the aircraft, and lets the next
-// slot arrive. The outcome is valid until the next call. An action outside the
-// constraints C1, C3 and C4, or outside the area, is brought inside.
+// Step settles the slot under an action, moves the aircraft, and draws the next
+// slot. The outcome is valid until the next call. An action that violates the
+// constraints C1, C3 or C4, or leaves the area, is limited to them.
 func (w *World) Step(a Action) *Outcome {
 	c := &w.Config
 	o := &w.outcome
@@ -315,19 +321,19 @@ func (w *World) Step(a Action) *Outcome {
 		}
 	}
 	for m := range w.Aircraft {
-		craft := &w.Aircraft[m]
-		craft.Served = w.served[m]
-		if craft.Lost {
-			craft.SpeedMPS = 0
+		aircraft := &w.Aircraft[m]
+		aircraft.Served = w.served[m]
+		if aircraft.Lost {
+			aircraft.SpeedMPS = 0
 			continue
 		}
-		to := craft.Position.Add(c.limitMove(a.Move[m]))
+		to := aircraft.Position.Add(c.limitMove(a.Move[m]))
 		to.EastM = min(max(to.EastM, 0), c.Physics.AreaSideM)
 		to.NorthM = min(max(to.NorthM, 0), c.Physics.AreaSideM)
-		craft.SpeedMPS = to.Sub(craft.Position).Norm()
-		craft.Position = to
-		o.FlightJ[m] = c.FlightPowerW(w.Seed, w.Slot, m, craft.SpeedMPS)
-		craft.SpentJ += o.FlightJ[m] + o.EdgeJ[m]
+		aircraft.SpeedMPS = to.Sub(aircraft.Position).Norm()
+		aircraft.Position = to
+		o.FlightJ[m] = c.FlightPowerW(w.Seed, w.Slot, m, aircraft.SpeedMPS)
+		aircraft.SpentJ += o.FlightJ[m] + o.EdgeJ[m]
 	}
 	w.Slot++
 	if !w.Done() {
@@ -345,7 +351,7 @@ func (w *World) server(a Action, i int) int {
 	return m
 }
 
-// limitMove holds a displacement to what V_max allows in a slot, C1.
+// limitMove limits a displacement to what V_max allows in a slot, C1.
 func (c *Config) limitMove(move physics.Position) physics.Position {
 	d := move.Norm()
 	if d > c.Physics.SpeedMaxMPS {
