@@ -33,7 +33,7 @@ func WorldFlag(f *flag.FlagSet) func(without world.Config) (world.Config, error)
 // WarnOfWorld prints a warning where a checkpoint was trained with other
 // constants than those of the world it is used in, which may be any world.
 func WarnOfWorld(w io.Writer, trained, here world.Config) {
-	if list := trained.Constants().Differences(here.Constants()); len(list) > 0 {
+	if list := trained.ConstantDifferences(here); len(list) > 0 {
 		fmt.Fprintf(w, "warning: the checkpoint was trained in another world: %s\n", strings.Join(list, "; "))
 	}
 }

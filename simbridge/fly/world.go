@@ -48,7 +48,7 @@ func (f *flight) warnOfCheckpoint() {
 	if err != nil {
 		return
 	}
-	if list := trained.Constants().Differences(f.World.Constants()); len(list) > 0 {
+	if list := trained.ConstantDifferences(f.World); len(list) > 0 {
 		text := strings.Join(list, "; ")
 		f.log.Warn("the leader's checkpoint was trained in another world", "checkpoint", folder, "differences", text)
 		f.view.printLine("warning: the leader's checkpoint was trained in another world: " + text)

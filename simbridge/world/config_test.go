@@ -48,6 +48,15 @@ func TestDifferences(t *testing.T) {
 	if !a.SameConstants(b) {
 		t.Error("what happens in a mission counts as another world")
 	}
+	b.Users, b.BitsMax = 3, 2e6 // which the trace stands in place of
+	if !a.SameConstants(b) || len(a.ConstantDifferences(b)) > 0 {
+		t.Errorf("with a trace, what would be drawn counts: %q", a.ConstantDifferences(b))
+	}
+	b.UserCPUHz = 2e9
+	if list := a.ConstantDifferences(b); len(list) != 1 || a.SameConstants(b) {
+		t.Errorf("the users' CPU differs, named are %q", list)
+	}
+	b.Users, b.BitsMax, b.UserCPUHz = a.Users, a.BitsMax, a.UserCPUHz
 	if list := a.Differences(b); len(list) != 8 {
 		t.Errorf("eight keys differ, named are %q", list)
 	}

@@ -21,7 +21,27 @@ func (c Config) Constants() Config {
 
 // SameConstants reports whether two worlds have equal constants.
 func (c Config) SameConstants(other Config) bool {
-	return reflect.DeepEqual(c.Constants(), other.Constants())
+	a, b := comparableConstants(c, other)
+	return reflect.DeepEqual(a, b)
+}
+
+// ConstantDifferences lists the constants in which two worlds differ, as
+// Differences does.
+func (c Config) ConstantDifferences(here Config) []string {
+	a, b := comparableConstants(c, here)
+	return a.Differences(b)
+}
+
+// comparableConstants returns the constants of two worlds. A trace stands in place of what
+// is drawn, which then is no difference.
+func comparableConstants(c, other Config) (a, b Config) {
+	a, b = c.Constants(), other.Constants()
+	if c.Trace != nil || other.Trace != nil {
+		physics, userCPUHz := b.Physics, b.UserCPUHz
+		b = a
+		b.Physics, b.UserCPUHz = physics, userCPUHz
+	}
+	return a, b
 }
 
 // Differences lists the YAML keys in which two worlds differ, each with both
