@@ -142,7 +142,7 @@ func loadOrSweepArchive(ctx context.Context, c world.Config, rules string, price
 	if err != nil {
 		return a, err
 	}
-	sweep := teacher.Prices(prices)
+	sweep := teacher.PricesIn(&c, prices)
 	outcomes, err := teacher.Sweep(ctx, &c, seeds.CheckTraining, list, sweep, workers, command.Progress(stderr, "archive episodes", len(list)))
 	if err != nil {
 		return a, err

@@ -5,6 +5,7 @@
 package evaluate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -29,6 +30,10 @@ type Config struct {
 	Decoder       inference.Decoder
 	Workers       int
 	Progress      io.Writer
+
+	// pricedWorld is the world that the teacher's prices are for, where World is a
+	// shift of it; nil: World.
+	pricedWorld *world.Config
 }
 
 // Stat is a mean over seeds.
@@ -166,8 +171,13 @@ func meanPoints(results [][]rollout.Result) []pareto.Point {
 	return means
 }
 
+// prices returns the teacher's prices.
+func (c Config) prices() []float64 {
+	return teacher.PricesIn(cmp.Or(c.pricedWorld, &c.World), c.TeacherPrices)
+}
+
 func sweepTeacher(ctx context.Context, c Config) ([][]pareto.Point, error) {
-	return teacher.Sweep(ctx, &c.World, seeds.CheckEvaluation, c.Seeds, teacher.Prices(c.TeacherPrices), c.Workers, command.Progress(c.Progress, "teacher's seeds", len(c.Seeds)))
+	return teacher.Sweep(ctx, &c.World, seeds.CheckEvaluation, c.Seeds, c.prices(), c.Workers, command.Progress(c.Progress, "teacher's seeds", len(c.Seeds)))
 }
 
 func sweep(ck *checkpoint.Checkpoint, c Config, requests []rollout.Request, what string) ([][]rollout.Result, error) {

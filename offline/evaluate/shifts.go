@@ -86,6 +86,7 @@ func measureEach(ctx context.Context, ck *checkpoint.Checkpoint, c Config, shift
 	var rows []OperatingPoint
 	for _, s := range shifts {
 		at := c
+		at.pricedWorld = &c.World
 		s.apply(&at.World)
 		p, err := compareWithTeacher(ctx, ck, at, s.name)
 		if err != nil {
@@ -101,6 +102,7 @@ func MeasureRandomWorlds(ctx context.Context, ck *checkpoint.Checkpoint, c Confi
 	var rows []OperatingPoint
 	for i := range n {
 		at := c
+		at.pricedWorld = &c.World
 		at.World = corpus.RandomWorld(c.World, 1<<50, i)
 		w := &at.World
 		name := fmt.Sprintf("world %d: M %d, U %d, T %d, %.0f m", i, w.Aircraft, w.Users, w.Slots, w.Physics.AreaSideM)

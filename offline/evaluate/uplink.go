@@ -9,7 +9,6 @@ import (
 	"prefdt/inference/goal"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
-	"prefdt/offline/teacher"
 )
 
 // LinkRetention is what a link leaves of the front: hypervolume per seed over that
@@ -91,7 +90,7 @@ func (c Config) meanRetention(results, nominal [][]rollout.Result, reference par
 
 // sweepTeacherOver flies the teacher at its prices over a link.
 func (c Config) sweepTeacherOver(ck *checkpoint.Checkpoint, l rollout.ReportLink) (results [][]rollout.Result, err error) {
-	for _, price := range teacher.Prices(c.TeacherPrices) {
+	for _, price := range c.prices() {
 		at, err := rollout.SweepRunners(
 			func() (*rollout.Runner, error) { return rollout.NewTeacherRunner(ck, price, c.World, l) },
 			c.World, c.Seeds, rollout.PreferenceRequests([]float64{0}), c.Workers, nil)

@@ -88,12 +88,19 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-func TestEnergyScale(t *testing.T) {
+func TestScales(t *testing.T) {
 	c := Standard()
+	if s := c.PriceScale(); s != 1 {
+		t.Errorf("the standard world's prices are scaled by %v, want exactly 1", s)
+	}
 	if s := c.EnergyScale(); s != 1 {
 		t.Errorf("the standard world's scale is %v, want exactly 1", s)
 	}
 	c.Aircraft, c.Slots = 3, 50
+	c.Physics.EdgeCPUHz /= 2 // a cycle costs a quarter
+	if s := c.PriceScale(); s != 4 {
+		t.Errorf("computers of half the speed: prices are scaled by %v, want 4", s)
+	}
 	if s := c.EnergyScale(); s != 0.75 {
 		t.Errorf("one and a half times the fleet for half as long: %v, want 0.75", s)
 	}
