@@ -38,10 +38,11 @@ func WarnOfWorld(w io.Writer, trained, here world.Config) {
 	}
 }
 
-// CheckWorld refuses a world that is not the one that a corpus was made in.
-func CheckWorld(corpus, here world.Config) error {
-	if list := corpus.Differences(here); len(list) > 0 {
-		return fmt.Errorf("the corpus is of another world than -config: %s", strings.Join(list, "; "))
+// CheckWorld returns an error where something, named by what, was made in
+// another world than the one it is to be used in.
+func CheckWorld(what string, made, here world.Config) error {
+	if list := made.Differences(here); len(list) > 0 {
+		return fmt.Errorf("%s made in another world: %s", what, strings.Join(list, "; "))
 	}
 	return nil
 }

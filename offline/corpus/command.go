@@ -136,6 +136,9 @@ func loadOrSweepArchive(ctx context.Context, c world.Config, rules string, price
 		for _, m := range found.Members {
 			a.appendMember(m.Point, 0, m.Genes)
 		}
+		if err := command.CheckWorld("the rules were", found.Config.World, c); err != nil {
+			return a, fmt.Errorf("offline corpus: %w", err)
+		}
 		return a, a.Check()
 	}
 	list, err := command.ParseSeeds(fmt.Sprint(episodes), seeds.CheckTraining)
@@ -164,6 +167,9 @@ func checkRulesAddLittle(c *world.Config, a *Archive, path string, stdout io.Wri
 	found, err := search.ReadArchive(path)
 	if err != nil {
 		return err
+	}
+	if err := command.CheckWorld("the rules were", found.Config.World, *c); err != nil {
+		return fmt.Errorf("offline corpus: %w", err)
 	}
 	all := slices.Clone(a.Points)
 	for _, m := range found.Members {

@@ -71,7 +71,7 @@ func Command(open func(dir string) (Corpus, error)) func(ctx context.Context, ar
 		}
 		if w, err := config(corpus.World()); err != nil {
 			return fmt.Errorf("offline train: %w", err)
-		} else if err := command.CheckWorld(corpus.World(), w); err != nil {
+		} else if err := command.CheckWorld("the corpus was", corpus.World(), w); err != nil {
 			return fmt.Errorf("offline train: %w", err)
 		}
 		t, err := New(c, corpus.Source(c.Workers))

@@ -9,10 +9,10 @@ import (
 	"slices"
 )
 
-// Constants returns the world without what happens in one mission: shock,
+// constants returns the world without what happens in one mission: shock,
 // gusts, a dense start, losses, a trace, its length and its fleet are the
 // standard world's. Two worlds with equal constants are the same to a policy.
-func (c Config) Constants() Config {
+func (c Config) constants() Config {
 	s := Standard()
 	c.Shock, c.Gust, c.DenseStart, c.AircraftLosses, c.Trace = s.Shock, s.Gust, s.DenseStart, s.AircraftLosses, s.Trace
 	c.Slots, c.Aircraft = s.Slots, s.Aircraft
@@ -35,7 +35,7 @@ func (c Config) ConstantDifferences(here Config) []string {
 // comparableConstants returns the constants of two worlds. A trace stands in place of what
 // is drawn, which then is no difference.
 func comparableConstants(c, other Config) (a, b Config) {
-	a, b = c.Constants(), other.Constants()
+	a, b = c.constants(), other.constants()
 	if c.Trace != nil || other.Trace != nil {
 		physics, userCPUHz := b.Physics, b.UserCPUHz
 		b = a
@@ -93,7 +93,7 @@ const physicsKey = "physics"
 // checkpoint that is trained in it, and nil for those of the standard world.
 // What a manifest holds elsewhere, physics, length and fleet, is left out.
 func (c Config) Record() json.RawMessage {
-	s, c := Standard(), c.Constants()
+	s, c := Standard(), c.constants()
 	c.Physics = s.Physics
 	if reflect.DeepEqual(c, s) {
 		return nil
@@ -129,5 +129,5 @@ func FromRecord(record json.RawMessage) (Config, error) {
 	if err := c.Check(); err != nil {
 		return c, fmt.Errorf("recorded world: %w", err)
 	}
-	return c.Constants(), nil
+	return c.constants(), nil
 }

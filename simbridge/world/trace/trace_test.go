@@ -42,6 +42,13 @@ func TestParse(t *testing.T) {
 			t.Errorf("user %d is at %v in slot %d, want (%v, %v)", c.user, p, c.slot, c.east, c.north)
 		}
 	}
+}
+
+func TestCheck(t *testing.T) {
+	tr, err := Parse([]byte(small))
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := tr.Check(1000, 1e9); err != nil {
 		t.Error(err)
 	}
