@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -19,8 +20,9 @@ import (
 const maxBytes = 1 << 20
 
 // Load reads the YAML file at path into cfg, which holds the defaults. A key
-// that cfg does not know, a key given twice or a value of the wrong type is an
-// error of one line that names the file and the line.
+// that cfg does not know, a key given twice or a value of the wrong type, a
+// fraction for an integer too, is an error of one line that names the file, the
+// line and the key.
 func Load(path string, cfg any) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -49,8 +51,12 @@ func Decode(raw []byte, cfg any) (err error) {
 	}()
 	file, err := parser.ParseBytes(raw, 0)
 	if err == nil {
-		if !slices.ContainsFunc(file.Docs, hasContent) {
+		i := slices.IndexFunc(file.Docs, hasContent)
+		if i < 0 {
 			return nil // go-yaml would set every field to zero
+		}
+		if err := check(file.Docs[i].Body, reflect.TypeOf(cfg), ""); err != nil {
+			return err
 		}
 		err = yaml.UnmarshalWithOptions(raw, cfg, yaml.Strict())
 	}

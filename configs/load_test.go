@@ -7,6 +7,11 @@ import (
 	"testing"
 )
 
+// Inline is exported, as go-yaml wants.
+type Inline struct {
+	Inner float64 `yaml:"inner"`
+}
+
 func TestLoad(t *testing.T) {
 	type config struct {
 		Slots int     `yaml:"slots"`
@@ -14,6 +19,13 @@ func TestLoad(t *testing.T) {
 		Area  struct {
 			WidthM, HeightM float64
 		} `yaml:"area"`
+		SlotMS float64        `yaml:"slot_ms"`
+		Big    uint64         `yaml:"big"`
+		List   []int          `yaml:"list"`
+		Table  map[string]int `yaml:"table"`
+		On     *bool          `yaml:"on"`
+		Text   string         `yaml:"text"`
+		Inline `yaml:",inline"`
 	}
 	cases := []struct {
 		name, yaml, wantErr string
@@ -22,9 +34,32 @@ func TestLoad(t *testing.T) {
 		{"nested keeps defaults beside it", "area:\n  widthm: 3\n", ""},
 		{"empty keeps defaults", "", ""},
 		{"comment only keeps defaults", "# nothing\n", ""},
-		{"unknown key", "slots: 5\nspeeed: 10\n", `unknown field "speeed"`},
+		{"quotes, signs, exponents and underscores", "slots: \"5\"\nspeed: 1e1\nbig: 18446744073709551615\nlist: [+1_000, 1e3]\n", ""},
+		{"text of several lines", "text: |\n  a\n  b\n", ""},
+		{"text like a number", "text: 5\n", ""},
+		{"a whole number with a point", "slots: 5.0\n", ""},
+		{"inline, anchor and alias", "inner: &a 7\nspeed: 10\nlist: [*a]\n", ""},
+		{"null leaves a key", "slots:\nlist: null\n", ""},
+		{"infinity is a number", "inner: .inf\n", ""},
+		{"unknown key", "slots: 5\nspeeed: 10\n", `[2:1] unknown field "speeed"; did you mean "speed"?`},
+		{"unknown key between two", "slotms: 5\n", `did you mean "slot_ms"?`},
+		{"unknown key below", "area: {width: 3}\n", `[1:8] unknown field "area.width"; did you mean "widthm"?`},
+		{"unknown key like none", "volume: 3\n", `[1:1] unknown field "volume"`},
+		{"unknown key of an inline struct", "iner: 3\n", `unknown field "iner"; did you mean "inner"?`},
 		{"key twice", "slots: 5\nslots: 6\n", "slots"},
-		{"wrong type", "slots: many\n", "cannot unmarshal"},
+		{"wrong type", "slots: many\n", `[1:8] slots is "many", want an integer`},
+		{"a fraction for an integer", "slots: 100.5\n", `slots is "100.5", want an integer`},
+		{"a fraction in an exponent", "slots: 15e-1\n", `slots is "15e-1", want an integer`},
+		{"infinity for an integer", "slots: .inf\n", `slots is ".inf", want an integer`},
+		{"no number for an integer", "slots: .nan\n", `slots is ".nan", want an integer`},
+		{"a negative size", "big: -1\n", `big is "-1", want an integer, 0 or more`},
+		{"a fraction in a list", "list:\n  - 3\n  - 0.5\n", `[3:5] list[1] is "0.5", want an integer`},
+		{"a fraction in a mapping", "table: {a: 1, b: 0.5}\n", `table.b is "0.5", want an integer`},
+		{"a value for keys", "area: 3\n", `area is "3", want keys below it`},
+		{"a value for a list", "list: 3\n", `list is "3", want a list`},
+		{"a list for a number", "speed: [1, 2]\n", `speed is "[1, 2]", want a number`},
+		{"a number for yes or no", "on: 1\n", `on is "1", want true or false`},
+		{"a mapping for text", "text: {a: 1}\n", `want text`},
 		{"not YAML", "slots: [1\n", "["},
 	}
 	for _, c := range cases {

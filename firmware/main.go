@@ -3,14 +3,15 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
 
+	"prefdt/configs/cli"
 	"prefdt/firmware/clock"
 	"prefdt/firmware/config"
 	"prefdt/firmware/leader"
@@ -24,61 +25,60 @@ import (
 	"prefdt/inference/record"
 )
 
-const usage = `leader flies a mission: users over MQTT, autopilots over MAVLink, a frozen policy between.
+const logArgs = "-config FILE|-file LEDGER "
 
-  leader -config FILE
-  leader check -config FILE    the pre-flight list: everything that can be tested on the ground
-  leader log ...               check, export or recover what was flown
+var program = cli.Program{
+	Name:  "leader",
+	Usage: "leader flies a mission: users over MQTT, autopilots over MAVLink, a frozen policy between.",
+	Commands: []cli.Command{
+		{Args: "-config FILE", Summary: "fly the mission of a configuration", Run: flyCommand},
+		{Name: "check", Args: "-config FILE [-wait 15s] [-json]", Summary: "the pre-flight list: test on the ground what a flight needs, and print ok, warn or FAIL, what, and what was found; it sends no aircraft anywhere", Run: preflight.Command},
+		{Name: "log", Args: logArgs + "check [-json]", Summary: "report what is in a ledger that no leader is using, and whether it adds up", Run: logtool.Command},
+		{Name: "log", Args: logArgs + "export [-csv|-json] [-mission ID] [-out FILE]", Summary: "write the settled slots, one line each"},
+		{Name: "log", Args: logArgs + "recover -out FOLDER", Summary: "make a new ledger of what a damaged one still holds; it stays as it is"},
+	},
+	Notes: `Exit status: 0 the mission is over or the leader was asked to end (check: nothing failed; log: done),
+1 it cannot continue (check: something failed; log: the ledger is damaged or does not add up),
+2 the command line or the configuration is wrong, 3 another leader flies this fleet.`,
+}
 
-Exit status: 0 the mission is over or the leader was asked to end, 1 it cannot
-go on, 2 the command line is wrong, 3 another leader flies this fleet.
+func main() { program.Main() }
 
-`
-
-func main() { os.Exit(run(os.Args[1:], os.Stderr)) }
-
-func run(args []string, stderr io.Writer) int {
-	if len(args) > 0 {
-		switch args[0] {
-		case "check":
-			return preflight.Run(args[1:], os.Stdout, stderr)
-		case "log":
-			return logtool.Run(args[1:], os.Stdout, stderr)
-		}
+// flyCommand flies the mission of a configuration.
+//
+// Bad input is only what the file alone decides: under systemd that is final, as
+// the same file would be wrong again 200 ms later. A file, checkpoint or device
+// that is missing may be on a mount that is not there yet, and is tried again.
+func flyCommand(ctx context.Context, call *cli.Call) error {
+	path := call.Flags.String("config", "", "YAML `file`; configs/leader.yaml explains every key")
+	if _, err := call.Parse("", 0); err != nil {
+		return err
 	}
-	flags := flag.NewFlagSet("leader", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	path := flags.String("config", "", "YAML `file`; configs/leader.yaml explains every key")
-	flags.Usage = func() { fmt.Fprint(stderr, usage); flags.PrintDefaults() }
-	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
-		return 0
-	} else if err != nil {
-		return 2
+	if *path == "" {
+		return cli.BadInputf("want -config FILE; leader -h explains")
 	}
-	if flags.NArg() > 0 || *path == "" {
-		fmt.Fprintln(stderr, "leader: want -config FILE and nothing else; leader -h explains")
-		return 2
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	err := runMission(ctx, *path, stderr)
+	c, err := config.Load(*path)
+	var unreadable *fs.PathError
 	switch {
-	case err == nil:
-		return 0
-	case errors.Is(err, link.ErrIncumbent):
-		fmt.Fprintln(stderr, "leader:", err)
-		return 3
+	case errors.As(err, &unreadable):
+		return err
+	case err != nil:
+		return cli.BadInput(err)
 	}
-	fmt.Fprintln(stderr, "leader:", err)
-	return 1
+	// The first signal ends the leader in order, within a slot or so: slot results go
+	// to the ledger, online becomes false on the broker, and the autopilots hold. A
+	// second one, from an impatient hand or from a terminal and a supervisor at once,
+	// must not cut that short while aircraft are in the air: it has no effect.
+	// systemd has SIGKILL for a leader that does not end.
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM)
+	if err = runMission(ctx, c, call.Stderr); errors.Is(err, link.ErrIncumbent) {
+		return cli.WithCode(3, err)
+	}
+	return err
 }
 
 // runMission wires the mission together.
-func runMission(ctx context.Context, path string, stderr io.Writer) error {
-	c, err := config.Load(path)
-	if err != nil {
-		return err
-	}
+func runMission(ctx context.Context, c config.Config, stderr io.Writer) error {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
 		return fmt.Errorf("log: %w", err)

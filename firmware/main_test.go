@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -55,28 +56,44 @@ aircraft: [{system_id: 1, endpoint: "udp-listen:` + taken.LocalAddr().String() +
 		want string
 	}{
 		{"no flags", nil, 2, "-config"},
-		{"stray argument", []string{"-config", "x", "fly"}, 2, "-config"},
+		{"stray argument", []string{"-config", "x", "fly"}, 2, `unexpected "fly"`},
+		{"unknown word", []string{"fly"}, 2, `no command "fly"; want one of check, log`},
+		{"no such flag", []string{"-configuration", "x"}, 2, "-configuration"},
+		{"a fraction of a slot", []string{"-config", file("k.yaml", good+"slots: 100.5\n")}, 2, `slots is "100.5", want an integer`},
+		{"log without an action", []string{"log", "-file", "x"}, 2, "want check, export or recover"},
+		{"log of a bad configuration", []string{"log", "check", "-config", file("l.yaml", "slot_ms: 5\n")}, 2, "slot_ms is 5"},
+		{"recover without a folder", []string{"log", "recover", "-file", "x"}, 2, "-out FOLDER"},
+		// Its mount may not be there yet: systemd tries again.
 		{"missing file", []string{"-config", dir + "/none.yaml"}, 1, "none.yaml"},
-		{"unknown key", []string{"-config", file("a.yaml", good+"slot_length: 3\n")}, 1, "slot_length"},
-		{"out of range", []string{"-config", file("b.yaml", good+"slot_ms: 5\n")}, 1, "slot_ms is 5, want 10 to 60000"},
-		{"no aircraft", []string{"-config", file("c.yaml", "slots: 3\n")}, 1, "aircraft"},
-		{"bad endpoint", []string{"-config", file("d.yaml", `aircraft: [{system_id: 1, endpoint: "tcp:1.2.3.4:5"}]`)}, 1, "udp-listen:host:port"},
-		{"same aircraft twice", []string{"-config", file("e.yaml", `aircraft: [{system_id: 1, endpoint: "udp:a:5"}, {system_id: 1, endpoint: "udp:a:5"}]`)}, 1, "both system 1"},
-		{"real and fast", []string{"-config", file("f.yaml", good+"slot_ms: 500\nmavlink: {real: true}\n")}, 1, "real"},
+		{"unknown key", []string{"-config", file("a.yaml", good+"slot_length: 3\n")}, 2, "slot_length"},
+		{"out of range", []string{"-config", file("b.yaml", good+"slot_ms: 5\n")}, 2, "slot_ms is 5, want 10 to 60000"},
+		{"no aircraft", []string{"-config", file("c.yaml", "slots: 3\n")}, 2, "aircraft"},
+		{"bad endpoint", []string{"-config", file("d.yaml", `aircraft: [{system_id: 1, endpoint: "tcp:1.2.3.4:5"}]`)}, 2, "udp-listen:host:port"},
+		{"same aircraft twice", []string{"-config", file("e.yaml", `aircraft: [{system_id: 1, endpoint: "udp:a:5"}, {system_id: 1, endpoint: "udp:a:5"}]`)}, 2, "both system 1"},
+		{"real and fast", []string{"-config", file("f.yaml", good+"slot_ms: 500\nmavlink: {real: true}\n")}, 2, "real"},
 		{"no checkpoint", []string{"-config", file("g.yaml", strings.Replace(good, "../configs/checkpoint", dir+"/nothing", 1))}, 1, "nothing"},
-		{"bad key", []string{"-config", file("h.yaml", good+"commands: {keys: {me: abc}}\n")}, 1, "commands.keys.me"},
-		{"bad broker", []string{"-config", file("i.yaml", good+"broker: {url: 'http://x'}\n")}, 1, "http://x"},
+		{"bad key", []string{"-config", file("h.yaml", good+"commands: {keys: {me: abc}}\n")}, 2, "commands.keys.me"},
+		{"bad broker", []string{"-config", file("i.yaml", good+"broker: {url: 'http://x'}\n")}, 2, "http://x"},
 		{"damaged ledger", []string{"-config", file("j.yaml", strings.Replace(good, dir+"/state", dir+"/broken", 1))}, 1, "damaged"},
-		{"help", []string{"-h"}, 0, "Exit status"},
+		{"help", []string{"-h"}, 0, ""},
 	} {
 		var stderr bytes.Buffer
-		code := run(c.args, &stderr)
+		code := program.Run(t.Context(), c.args, io.Discard, &stderr)
 		text := strings.TrimSpace(stderr.String())
 		if code != c.code || !strings.Contains(text, c.want) {
 			t.Errorf("%s: status %d, %q; want %d and %q", c.name, code, text, c.code, c.want)
 		}
-		if code == 1 && strings.Contains(text, "\n") {
+		if strings.Contains(text, "\n") {
 			t.Errorf("%s: more than a line: %q", c.name, text)
+		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for args, want := range map[string]string{"-h": "Exit status", "help": "-config file", "check -h": "-wait long", "log -h": "leader log -config FILE|-file LEDGER recover -out FOLDER", "-version": "leader "} {
+		var stdout, stderr bytes.Buffer
+		if code := program.Run(t.Context(), strings.Fields(args), &stdout, &stderr); code != 0 || stderr.Len() > 0 || !strings.Contains(stdout.String(), want) {
+			t.Errorf("%s: status %d, %q, %q", args, code, &stdout, &stderr)
 		}
 	}
 }

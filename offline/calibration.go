@@ -1,15 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"runtime"
 
+	"prefdt/configs/cli"
 	"prefdt/inference/checkpoint"
 	"prefdt/offline/calibrate"
 	"prefdt/offline/command"
@@ -23,65 +24,72 @@ import (
 
 const calibrateUsage = `offline calibrate spreads the settings of a trained policy evenly over the front
 that it achieves on calibration seeds, finds the margin by which ceilings are
-kept at a promised rate, measures the floors that budgets are told, and writes
+kept at a promised rate, measures the floors that budgets are compared with, and writes
 calibration.json for export.
 
   offline calibrate                                  a training run
   offline calibrate -checkpoint configs/checkpoint   a checkpoint, in its manifest
 
+Ctrl-C keeps the phases that are finished in calibration.part.json; the same command
+continues from there.
+
 Flags:
 `
 
 // calibrateCommand is "offline calibrate".
-func calibrateCommand(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	f := command.Flags("calibrate")
+func calibrateCommand(ctx context.Context, call *cli.Call) error {
+	f := call.Flags
 	config := command.WorldFlag(f)
 	corpusDir := f.String("corpus", "out/corpus", "`FOLDER` of the corpus")
 	trainDir := f.String("train", "out/train", "`FOLDER` of the training run; calibration.json goes there")
 	text := f.String("seeds", "100000:100060", "calibration seeds, `A:B`, B excluded")
 	settings := f.Int("settings", 101, "settings flown")
-	flights := f.Int("flights", 399, "flights in each condition that the promise of ceilings rests on, on the seeds after those; 0: none is made")
+	flights := f.Int("flights", 399, "flights in each condition that the margin of ceilings is fitted on, on the seeds after those; 0: none is fitted")
 	dir := f.String("checkpoint", "", "`FOLDER` of a checkpoint to calibrate anew, instead of a training run")
 	workers := f.Int("workers", runtime.GOMAXPROCS(0), "episodes flown at a time; changes no result")
-	if done, err := command.Parse(f, calibrateUsage, args, stdout); done {
+	asJSON := call.JSONFlag()
+	if _, err := call.Parse(calibrateUsage, 0); err != nil {
 		return err
 	}
-	if *settings < 3 || *workers < 1 {
-		return errors.New("offline calibrate: -settings must be 3 at least, -workers 1")
+	if *settings < 3 || *workers < 1 || *flights < 0 {
+		return cli.BadInputf("-settings must be 3 at least, -workers 1, -flights 0")
 	}
 	list, err := command.ParseSeeds(*text, seeds.CheckCalibration)
 	if err != nil {
-		return fmt.Errorf("offline calibrate: %w", err)
+		return cli.BadInput(err)
 	}
-	ck, w, err := loadUncalibrated(*dir, *corpusDir, *trainDir)
+	var more []uint64
+	for i := range *flights {
+		more = append(more, list[len(list)-1]+1+uint64(i))
+	}
+	if len(more) > 0 {
+		if err := calibrate.CheckCeilingSeeds(more); err != nil {
+			return cli.BadInput(err)
+		}
+	}
+	folder := cmp.Or(*dir, *trainDir)
+	ck, w, parameters, err := loadUncalibrated(*dir, *corpusDir, *trainDir)
+	if err == nil {
+		err = command.CheckWritable(folder)
+	}
 	if err != nil {
-		return err
+		return cli.BadInput(err)
 	}
 	here, err := config(w)
 	if err != nil {
-		return fmt.Errorf("offline calibrate: %w", err)
+		return cli.BadInput(err)
 	}
-	command.WarnOfWorld(stderr, w, here)
+	command.WarnOfWorld(call.Stderr, w, here)
 	w = here
-	cal, err := calibrate.Fit(ck, w, list, *settings, *workers, command.Progress(stderr, "seeds", len(list)))
+	job := calibrate.Job{
+		Checkpoint: ck, Parameters: parameters, World: w, Seeds: list, Ceilings: more, Settings: *settings, Workers: *workers,
+		Partial: filepath.Join(folder, "calibration.part.json"), Log: call.Stderr,
+	}
+	cal, err := job.Run(ctx)
+	if ctx.Err() != nil {
+		return fmt.Errorf("interrupted; the same command continues with what %s has", job.Partial)
+	}
 	if err != nil {
-		return err
-	}
-	var more []uint64
-	for i := range max(*flights, 0) {
-		more = append(more, list[len(list)-1]+1+uint64(i))
-	}
-	ck.GoalConstants.SettingMap = cal.SettingMap
-	if len(more) > 0 {
-		cal.CeilingMargin, err = calibrate.FitCeilingMargin(ck, w, more, *workers, func(margin float64, violations []int) {
-			fmt.Fprintf(stderr, "ceilings, a margin of %.2f deviations: %v of %d flights passed\n", margin, violations, *flights)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	ck.GoalConstants.CeilingMargin = cal.CeilingMargin
-	if cal.BudgetMetrics, err = calibrate.MeasureFloors(ck, w, list, *workers); err != nil {
 		return err
 	}
 	path := filepath.Join(*trainDir, "calibration.json")
@@ -99,35 +107,37 @@ func calibrateCommand(ctx context.Context, args []string, stdout, stderr io.Writ
 	if err != nil {
 		return err
 	}
+	if err := os.Remove(job.Partial); err != nil {
+		return err
+	}
 	first, last := cal.Points[cal.FrontIndices[0]], cal.Points[cal.FrontIndices[len(cal.FrontIndices)-1]]
-	_, err = fmt.Fprintf(stdout, `%s
+	return call.Result(*asJSON, cal, `%s
 %d of %d settings make one front, from %.1f s and %.0f J to %.1f s and %.0f J
 ceilings: a margin of %.2f deviations; %v of %d flights passed theirs, at most %.3g are promised to, in each of %q
 budgets: from %.0f J, %.5f of the closed form at most, to %.0f J, on every seed to %.0f J
-floor named in flight: off by %.2f %% in calm air, %.2f %% in gusts of 5 %%, %.2f %% of 15 %%, %.2f %% after a shock
-`, path, len(cal.FrontIndices), len(cal.Points), first.DelayS, first.EnergyJ, last.DelayS, last.EnergyJ,
+floor named in flight: off by %.2f %% in calm air, %.2f %% in gusts of 5 %%, %.2f %% of 15 %%, %.2f %% after a shock`, path, len(cal.FrontIndices), len(cal.Points), first.DelayS, first.EnergyJ, last.DelayS, last.EnergyJ,
 		cal.CeilingMargin.StdDevs, cal.CeilingMargin.Violations, cal.CeilingMargin.Flights, cal.CeilingMargin.ViolationRate, cal.CeilingMargin.Conditions,
 		cal.BudgetMetrics["floor_j"], cal.BudgetMetrics["floor_over_closed_form"], cal.BudgetMetrics["most_j"], cal.BudgetMetrics["most_least_j"],
 		100*cal.BudgetMetrics["floor_error_calm"], 100*cal.BudgetMetrics["floor_error_gust_5"], 100*cal.BudgetMetrics["floor_error_gust_15"], 100*cal.BudgetMetrics["floor_error_shock"])
-	return err
 }
 
-// loadUncalibrated reads a checkpoint or a training run, and the world it is for.
-func loadUncalibrated(dir, corpusDir, trainDir string) (*checkpoint.Checkpoint, world.Config, error) {
+// loadUncalibrated reads a checkpoint or a training run, and the world it is for;
+// of a training run its parameters too.
+func loadUncalibrated(dir, corpusDir, trainDir string) (*checkpoint.Checkpoint, world.Config, []float32, error) {
 	if dir != "" {
 		ck, err := checkpoint.Load(dir)
 		if err != nil {
-			return nil, world.Config{}, err
+			return nil, world.Config{}, nil, err
 		}
 		w, err := rollout.WorldOf(&ck.Manifest)
-		return ck, w, err
+		return ck, w, nil, err
 	}
 	m, p, err := loadTrained(corpusDir, trainDir)
 	if err != nil {
-		return nil, world.Config{}, err
+		return nil, world.Config{}, nil, err
 	}
 	ck, err := m.UncalibratedCheckpoint(p, m.Statistics)
-	return ck, m.World, err
+	return ck, m.World, p.Data, err
 }
 
 // loadTrained reads a corpus and the parameters trained on it.
@@ -147,17 +157,21 @@ Flags:
 `
 
 // exportCommand is "offline export".
-func exportCommand(_ context.Context, args []string, stdout, _ io.Writer) error {
-	f := command.Flags("export")
+func exportCommand(_ context.Context, call *cli.Call) error {
+	f := call.Flags
 	corpusDir := f.String("corpus", "out/corpus", "`FOLDER` of the corpus")
 	trainDir := f.String("train", "out/train", "`FOLDER` of the training run and its calibration.json")
 	out := f.String("out", "out/checkpoint", "`FOLDER` of the checkpoint")
-	if done, err := command.Parse(f, exportUsage, args, stdout); done {
+	asJSON := call.JSONFlag()
+	if _, err := call.Parse(exportUsage, 0); err != nil {
 		return err
 	}
 	m, p, err := loadTrained(*corpusDir, *trainDir)
+	if err == nil {
+		err = command.CheckWritable(*out)
+	}
 	if err != nil {
-		return err
+		return cli.BadInput(err)
 	}
 	ck, err := m.UncalibratedCheckpoint(p, m.Statistics)
 	if err != nil {
@@ -169,7 +183,7 @@ func exportCommand(_ context.Context, args []string, stdout, _ io.Writer) error 
 		err = json.Unmarshal(raw, &cal)
 	}
 	if err != nil {
-		return fmt.Errorf("offline export: read the calibration (offline calibrate makes it): %w", err)
+		return cli.BadInputf("read the calibration (offline calibrate makes it): %w", err)
 	}
 	ck.PriceAxis, ck.GoalConstants.SettingMap, ck.GoalConstants.CeilingMargin = cal.PriceAxis, cal.SettingMap, cal.CeilingMargin
 	ck.Training = map[string]float64{"flights": float64(len(m.Flights)), "parameters": float64(p.Arch.Parameters())}
@@ -178,6 +192,5 @@ func exportCommand(_ context.Context, args []string, stdout, _ io.Writer) error 
 	if err := export.Write(*out, ck.Manifest, p.Data); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(stdout, "checkpoint of %d parameters in %s\n", p.Arch.Parameters(), *out)
-	return err
+	return call.Result(*asJSON, map[string]any{"checkpoint": *out, "parameters": p.Arch.Parameters()}, "checkpoint of %d parameters in %s", p.Arch.Parameters(), *out)
 }

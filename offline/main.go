@@ -3,12 +3,7 @@
 package main
 
 import (
-	"context"
-	"fmt"
-	"io"
-	"os"
-	"os/signal"
-
+	"prefdt/configs/cli"
 	"prefdt/offline/bench"
 	"prefdt/offline/corpus"
 	"prefdt/offline/evaluate"
@@ -18,44 +13,21 @@ import (
 	"prefdt/offline/train"
 )
 
-type subcommand struct {
-	name, summary string
-	run           func(ctx context.Context, args []string, stdout, stderr io.Writer) error
+var program = cli.Program{
+	Name:  "offline",
+	Usage: "offline makes a checkpoint and measures it. Commands, in the order of the pipeline:",
+	Commands: []cli.Command{
+		{Name: "search", Summary: "find the paper's ten-gene rules by NSGA-II", Run: search.Command},
+		{Name: "corpus", Summary: "build the imitation corpus", Run: corpus.Command},
+		{Name: "train", Summary: "train the policy network", Run: train.Command(openCorpus)},
+		{Name: "calibrate", Summary: "calibrate settings, ceilings and floors", Run: calibrateCommand},
+		{Name: "export", Summary: "write the checkpoint", Run: exportCommand},
+		{Name: "evaluate", Summary: "evaluate a checkpoint on evaluation seeds", Run: evaluate.Command},
+		{Name: "study", Summary: "compare it with baselines and ablations", Run: study.Command},
+		{Name: "replay", Summary: "re-decide a recorded flight and compare bit for bit", Run: rollout.Command},
+		{Name: "bench", Summary: "benchmark this machine", Run: bench.Command},
+	},
+	Notes: "Exit status: 0 done, 1 failed or interrupted (what is finished is kept), 2 bad input, and nothing was begun.",
 }
 
-var subcommands = []subcommand{
-	{"search", "find the paper's ten-gene rules by NSGA-II", search.Command},
-	{"corpus", "build the flights that the policy imitates", corpus.Command},
-	{"train", "fit the policy network to a corpus", train.Command(openCorpus)},
-	{"calibrate", "spread the settings over the front it achieves", calibrateCommand},
-	{"export", "write it as a checkpoint", exportCommand},
-	{"evaluate", "measure a checkpoint on evaluation seeds", evaluate.Command},
-	{"study", "compare it with all it could have been", study.Command},
-	{"replay", "decide a leader's recorded flight again", rollout.Command},
-	{"bench", "measure what it all costs on this machine", bench.Command},
-}
-
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
-
-func run(ctx context.Context, args []string) error {
-	if len(args) == 0 || args[0] == "-h" || args[0] == "--help" || args[0] == "help" {
-		fmt.Println("offline makes a checkpoint and measures it.\n\n  offline COMMAND [flags]; offline COMMAND -h shows its flags\n\nCommands, in the order of the pipeline:")
-		for _, s := range subcommands {
-			fmt.Printf("  %-10s %s\n", s.name, s.summary)
-		}
-		return nil
-	}
-	for _, s := range subcommands {
-		if s.name == args[0] {
-			return s.run(ctx, args[1:], os.Stdout, os.Stderr)
-		}
-	}
-	return fmt.Errorf("offline: unknown command %q (offline -h lists them)", args[0])
-}
+func main() { program.Main() }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
@@ -25,15 +26,10 @@ schedule: {rate: 0.004, warm_up: 10, steps: 80}
 // runCommand runs one command of the pipeline.
 func runCommand(t *testing.T, stdout io.Writer, args ...string) {
 	t.Helper()
-	for _, s := range subcommands {
-		if s.name == args[0] {
-			if err := s.run(context.Background(), args[1:], stdout, io.Discard); err != nil {
-				t.Fatalf("offline %v: %v", args, err)
-			}
-			return
-		}
+	var stderr bytes.Buffer
+	if code := program.Run(t.Context(), args, stdout, &stderr); code != 0 {
+		t.Fatalf("offline %v: status %d, %s", args, code, &stderr)
 	}
-	t.Fatalf("no command %q", args[0])
 }
 
 // The whole pipeline, as make checkpoint runs it, leaves a checkpoint that loads
@@ -62,9 +58,8 @@ func TestPipeline(t *testing.T) {
 		if run == "second" { // half of it, then the rest
 			interrupted, stop := context.WithCancel(context.Background())
 			defer stop()
-			err := subcommands[2].run(interrupted, training[1:], cancelOnLine{"step 50/", stop}, io.Discard)
-			if err == nil {
-				t.Fatal("the training was not interrupted")
+			if code := program.Run(interrupted, training, cancelOnLine{"step 50/", stop}, io.Discard); code != 1 {
+				t.Fatalf("the training was not interrupted: status %d", code)
 			}
 		}
 		runCommand(t, io.Discard, training...)
@@ -73,7 +68,12 @@ func TestPipeline(t *testing.T) {
 		} else if err := os.Link(at("first", "train", "calibration.json"), at(run, "train", "calibration.json")); err != nil {
 			t.Fatal(err)
 		}
-		runCommand(t, io.Discard, "export", "-corpus", at(run, "corpus"), "-train", at(run, "train"), "-out", at(run, "checkpoint"))
+		var made bytes.Buffer
+		runCommand(t, &made, "export", "-corpus", at(run, "corpus"), "-train", at(run, "train"), "-out", at(run, "checkpoint"), "-json")
+		var result struct{ Parameters int }
+		if err := json.Unmarshal(made.Bytes(), &result); err != nil || result.Parameters == 0 {
+			t.Errorf("export -json: %v, %q", err, &made)
+		}
 		graph, err := os.ReadFile(at(run, "checkpoint", checkpoint.GraphFile))
 		if err != nil {
 			t.Fatal(err)
@@ -106,9 +106,9 @@ func TestAnotherWorld(t *testing.T) {
 	}
 	runCommand(t, io.Discard, "corpus", "-config", at("world.yaml"), "-out", at("corpus"), "-flights", "600", "-episodes", "10")
 	training := []string{"-corpus", at("corpus"), "-out", at("train"), "-recipe", at("train.yaml"), "-validate", "0"}
-	err := subcommands[2].run(context.Background(), append(training, "-config", "../configs/world.yaml"), io.Discard, io.Discard)
-	if err == nil || !strings.Contains(err.Error(), "users 6, here 10") {
-		t.Errorf("trained in another world than the corpus's: %v", err)
+	var refusal bytes.Buffer
+	if code := program.Run(t.Context(), append([]string{"train", "-config", "../configs/world.yaml"}, training...), io.Discard, &refusal); code != 2 || !strings.Contains(refusal.String(), "users 6, here 10") {
+		t.Errorf("trained in another world than the corpus's: status %d, %s", code, &refusal)
 	}
 	runCommand(t, io.Discard, append([]string{"train", "-config", at("world.yaml")}, training...)...)
 	runCommand(t, io.Discard, "calibrate", "-config", at("world.yaml"), "-corpus", at("corpus"), "-train", at("train"), "-seeds", "100000:100004", "-settings", "21", "-flights", "0")
@@ -128,9 +128,9 @@ func TestAnotherWorld(t *testing.T) {
 		{[]string{"-config", "../configs/world.yaml"}, "warning: the checkpoint was trained in another world: physics.area_m 600, here 1000"},
 	} {
 		var log bytes.Buffer
-		args := append([]string{"-checkpoint", at("checkpoint"), "-seeds", "1000000:1000001", "-settings", "3", "-prices", "3"}, c.args...)
-		if err := subcommands[5].run(context.Background(), args, io.Discard, &log); err != nil {
-			t.Fatal(err)
+		args := append([]string{"evaluate", "-checkpoint", at("checkpoint"), "-seeds", "1000000:1000001", "-settings", "3", "-prices", "3"}, c.args...)
+		if code := program.Run(t.Context(), args, io.Discard, &log); code != 0 {
+			t.Fatalf("status %d, %s", code, &log)
 		}
 		if warned := strings.Contains(log.String(), "warning"); warned != (c.warn != "") || !strings.Contains(log.String(), c.warn) {
 			t.Errorf("evaluate %q says %q, want %q", c.args, log.String(), c.warn)

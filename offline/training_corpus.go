@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"path/filepath"
 	"runtime"
 
@@ -43,7 +44,7 @@ func (c *trainingCorpus) Source(workers int) train.Source {
 
 // Validate flies ten training seeds, the last of the range, over a front of
 // eleven settings and three budgets.
-func (c *trainingCorpus) Validate(p *train.Params[float32]) (v train.Validation, err error) {
+func (c *trainingCorpus) Validate(ctx context.Context, p *train.Params[float32]) (v train.Validation, err error) {
 	ck, err := c.manifest.UncalibratedCheckpoint(p, c.manifest.Statistics)
 	if err != nil {
 		return v, err
@@ -61,7 +62,7 @@ func (c *trainingCorpus) Validate(p *train.Params[float32]) (v train.Validation,
 	for _, j := range budgets {
 		requests = append(requests, rollout.Request{Mode: goal.Target, BudgetJ: j})
 	}
-	results, err := rollout.Sweep(ck, inference.DecoderDispatch, c.manifest.World, rollout.ReportLink{}, seeds, requests, runtime.GOMAXPROCS(0), nil)
+	results, err := rollout.Sweep(ctx, ck, inference.DecoderDispatch, c.manifest.World, rollout.ReportLink{}, seeds, requests, runtime.GOMAXPROCS(0), nil)
 	if err != nil {
 		return v, err
 	}

@@ -2,19 +2,15 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"flag"
 	"fmt"
-	"io"
 
+	"prefdt/configs/cli"
 	"prefdt/simbridge/chaos"
 )
 
-// runChaos is simbridge chaos.
-func runChaos(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	flags := flag.NewFlagSet("simbridge chaos", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
+// chaosCommand is simbridge chaos.
+func chaosCommand(ctx context.Context, call *cli.Call) error {
+	flags := call.Flags
 	c := chaos.Config{}
 	flags.IntVar(&c.Missions, "missions", 20, "how many")
 	flags.Uint64Var(&c.Seed, "seed", 1, "of faults and worlds: the same seed, the same missions")
@@ -28,44 +24,29 @@ func runChaos(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 	flags.IntVar(&c.Jobs, "jobs", 1, "missions that fly at once, where there are cores for them")
 	flags.StringVar(&c.Out, "out", "out/chaos", "`folder` for the logs of missions that fail")
 	build := flags.String("build-jump", "", "only build that program, from this repository, into this `file`")
-	asJSON := flags.Bool("json", false, "print the result as JSON, progress to standard error")
-	err := flags.Parse(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintln(stdout, "simbridge chaos flies missions in which things go wrong, and judges them by what the autopilots received.")
-		flags.SetOutput(stdout)
-		flags.PrintDefaults()
-		return 0
-	case err == nil && flags.NArg() > 0:
-		err = fmt.Errorf("unexpected %q", flags.Arg(0))
-	case err == nil && *build != "":
-		if err := chaos.BuildJump(*build); err != nil {
-			fmt.Fprintf(stderr, "simbridge chaos: %v\n", err)
-			return 1
-		}
-		return 0
+	asJSON := flags.Bool("json", false, "print progress to standard error, and only the result, which is JSON, to standard output")
+	if _, err := call.Parse("", 0); err != nil {
+		return err
 	}
-	if err == nil {
-		err = c.Check()
+	if *build != "" {
+		return chaos.BuildJump(*build)
 	}
-	if err != nil {
-		fmt.Fprintf(stderr, "simbridge chaos: %v\n", err)
-		return 2
+	if err := c.Check(); err != nil {
+		return cli.BadInput(err)
 	}
-	progress := stdout
+	progress := call.Stdout
 	if *asJSON {
-		progress = stderr
+		progress = call.Stderr
 	}
 	r, err := chaos.Run(ctx, c, progress)
 	if err != nil {
-		fmt.Fprintf(stderr, "simbridge chaos: %v\n", err)
-		return 1
+		return err
 	}
-	raw, _ := json.MarshalIndent(r, "", "  ") // every field is finite
-	fmt.Fprintf(stdout, "%s\n", raw)
+	if err := call.PrintJSON(r); err != nil {
+		return err
+	}
 	if failed := r.Failed(); failed != "" {
-		fmt.Fprintf(stderr, "simbridge chaos: of %d missions of seed %d: %s\n", r.Missions, c.Seed, failed)
-		return 1
+		return fmt.Errorf("of %d missions of seed %d: %s", r.Missions, c.Seed, failed)
 	}
-	return 0
+	return nil
 }

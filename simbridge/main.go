@@ -5,111 +5,91 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
-	"os/signal"
-	"syscall"
+	"path/filepath"
 
 	"prefdt/configs"
+	"prefdt/configs/cli"
 	"prefdt/simbridge/fly"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+const flightArgs = "[-config FILE] [-world FILE] [-checkpoint DIR] [-out DIR] [-broker URL] [-json]"
+
+var program = cli.Program{
+	Name:  "simbridge",
+	Usage: "simbridge is the world the leader flies against.",
+	Commands: []cli.Command{
+		{Name: "fly", Args: flightArgs, Summary: "fly one mission against simulated aircraft and users", Run: flightCommand("fly")},
+		{Name: "px4", Args: flightArgs, Summary: "the same around running PX4 instances: it gives them users, a channel and a battery, and commands nothing", Run: flightCommand("px4")},
+		{Name: "hil", Args: flightArgs, Summary: "the same around a leader on its own board, with its latencies", Run: flightCommand("hil")},
+		{Name: "chaos", Args: "-missions N -seed S [-json]", Summary: "fly N missions in which faults happen, and judge them by what the autopilots received", Run: chaosCommand},
+	},
+	Notes: "Exit status: 0 all went well, 1 not, 2 bad input.",
 }
 
-const usage = `simbridge is the world the leader flies against.
-  simbridge fly -config FILE [-out DIR] [-broker URL]   fly one mission against simulated aircraft and users
-                [-world FILE] [-checkpoint DIR]         in a world of one's own, with a policy for it
-  simbridge px4 -config FILE [-out DIR] [-broker URL]   the same around running PX4 instances: users, channel, batteries
-  simbridge hil -config FILE [-out DIR] [-broker URL]   the same around a leader on its own board, with its latencies
-  simbridge chaos -missions N -seed S [-json]           fly N missions in which things go wrong, and judge them
-simbridge COMMAND -h shows its flags. Exit status: 0 all went well, 1 not, 2 bad input.
-`
+func main() { program.Main() }
 
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	switch {
-	case len(args) == 0:
-		fmt.Fprint(stderr, usage)
-		return 2
-	case args[0] == "-h" || args[0] == "-help" || args[0] == "--help" || args[0] == "help":
-		fmt.Fprint(stdout, usage)
-		return 0
-	case args[0] == "chaos":
-		return runChaos(ctx, args[1:], stdout, stderr)
+// flightCommand flies one mission, as fly, px4 or hil.
+func flightCommand(name string) func(context.Context, *cli.Call) error {
+	return func(ctx context.Context, call *cli.Call) error {
+		path := call.Flags.String("config", "configs/"+name+".yaml", "`file` of the flight")
+		out := call.Flags.String("out", "", "`folder` for logs, tables and plots, instead of the configuration's")
+		world := call.Flags.String("world", "", "`file` of the world, as configs/world.yaml, whose keys go over the flight's world")
+		checkpoint := call.Flags.String("checkpoint", "", "`folder` of the policy of the leader that is started, instead of its configuration's")
+		url := call.Flags.String("broker", "", "`URL` of a broker to use instead of our own")
+		asJSON := call.JSONFlag()
+		if _, err := call.Parse("", 0); err != nil {
+			return err
+		}
+		c, err := loadFlight(name, *path, *world, *checkpoint, *out, *url)
+		if err != nil {
+			return cli.BadInput(err)
+		}
+		if !*asJSON {
+			return fly.Run(ctx, c, call.Stdout)
+		}
+		flightErr := fly.Run(ctx, c, call.Stderr)
+		summary, err := os.ReadFile(filepath.Join(c.Out, "summary.json"))
+		if errors.Is(err, fs.ErrNotExist) { // it failed before it had anything to report
+			return flightErr
+		}
+		call.Stdout.Write(summary)
+		return errors.Join(flightErr, err)
 	}
-	what, known := flightCommands[args[0]]
-	if !known {
-		fmt.Fprintf(stderr, "simbridge: no command %q; want fly, px4, hil or chaos (simbridge -h)\n", args[0])
-		return 2
-	}
-	name := "simbridge " + args[0]
-	flags := flag.NewFlagSet(name, flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	path := flags.String("config", "configs/"+args[0]+".yaml", "`file` of the flight")
-	out := flags.String("out", "", "`folder` for logs, tables and plots, instead of the configuration's")
-	worldFile := flags.String("world", "", "`file` of the world, as configs/world.yaml, whose keys go over the flight's world")
-	checkpoint := flags.String("checkpoint", "", "`folder` of the policy of the leader that is started, instead of its configuration's")
-	url := flags.String("broker", "", "`URL` of a broker to use instead of our own")
-	err := flags.Parse(args[1:])
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintf(stdout, "%s %s.\n", name, what)
-		flags.SetOutput(stdout)
-		flags.PrintDefaults()
-		return 0
-	case err == nil && flags.NArg() > 0:
-		err = fmt.Errorf("unexpected %q", flags.Arg(0))
-	}
+}
+
+// loadFlight reads the configuration of a command's flight.
+func loadFlight(command, path, world, checkpoint, out, url string) (fly.Config, error) {
 	c := fly.Default()
-	if err == nil {
-		err = configs.Load(*path, &c)
+	if err := configs.Load(path, &c); err != nil {
+		return c, err
 	}
-	if err == nil && *worldFile != "" {
-		err = c.LoadWorld(*worldFile)
-	}
-	if err == nil {
-		c.Leader.Checkpoint = *checkpoint
-		if *out != "" {
-			c.Out = *out
+	if world != "" {
+		if err := c.LoadWorld(world); err != nil {
+			return c, err
 		}
-		if *url != "" {
-			c.Broker.Listen, c.Broker.URL = "", *url
-		}
-		err = c.Check()
 	}
-	if err == nil {
-		err = checkCommand(args[0], &c)
+	c.Leader.Checkpoint = checkpoint
+	if out != "" {
+		c.Out = out
 	}
-	if err != nil {
-		fmt.Fprintf(stderr, "%s: %v\n", name, err)
-		return 2
+	if url != "" {
+		c.Broker.Listen, c.Broker.URL = "", url
 	}
-	if err := fly.Run(ctx, c, stdout); err != nil {
-		fmt.Fprintf(stderr, "%s: %v\n", name, err)
-		return 1
+	if err := c.Check(); err != nil {
+		return c, err
 	}
-	return 0
+	return c, checkCommand(command, &c)
 }
 
-// flightCommands are the commands that fly one mission, and what they say of themselves.
-var flightCommands = map[string]string{
-	"fly": "flies one mission against simulated aircraft and users",
-	"px4": "flies one mission with running PX4 instances: it gives them users, a channel and a battery, and commands nothing",
-	"hil": "flies one mission of a leader on its own board, and measures how long it takes",
-}
-
-// checkCommand says why a flight is none of its command's kind.
+// checkCommand returns why a flight is not of its command's kind.
 func checkCommand(command string, c *fly.Config) error {
 	for i, a := range c.Aircraft {
 		switch {
 		case command == "px4" && a.Attach == "":
-			return fmt.Errorf("aircraft %d has no attach, want the address at which its PX4 is heard", i+1)
+			return fmt.Errorf("aircraft %d has no attach, want the address that its PX4 sends to", i+1)
 		case command == "hil" && a.Attach != "":
 			return fmt.Errorf("aircraft %d has attach, want serial, or listen and partner", i+1)
 		}

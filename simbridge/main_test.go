@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"math"
 	"os"
@@ -150,14 +149,14 @@ func TestBadInput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errs bytes.Buffer
-			code := run(context.Background(), c.args, &out, &errs)
+			code := program.Run(t.Context(), c.args, &out, &errs)
 			if text := errs.String(); code != 2 || !strings.Contains(text, c.want) || strings.Count(text, "\n") != 1 {
 				t.Errorf("exit %d, %q, want 2 and one line with %q", code, text, c.want)
 			}
 		})
 	}
 	var out, errs bytes.Buffer
-	if code := run(context.Background(), []string{"fly", "-h"}, &out, &errs); code != 0 || !strings.Contains(out.String(), "-config") {
+	if code := program.Run(t.Context(), []string{"fly", "-h"}, &out, &errs); code != 0 || !strings.Contains(out.String(), "-config") {
 		t.Errorf("-h: exit %d, %q", code, out.String())
 	}
 }

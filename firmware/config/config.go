@@ -1,5 +1,6 @@
-// Package config is the leader's configuration, configs/leader.yaml: read over
-// the defaults and checked, each fault in one line.
+// Package config is the leader's configuration. Inputs: a file like
+// configs/leader.yaml. Outputs: a Config that is read over the defaults and checked,
+// or the first fault in one line. The leader and its checks call it.
 package config
 
 import (
@@ -54,7 +55,7 @@ type Request struct {
 	Mode    string  `yaml:"mode"`
 }
 
-// Commands says whom the leader obeys.
+// Commands configures whose commands the leader accepts.
 type Commands struct {
 	Unsigned string            `yaml:"unsigned"`
 	Keys     map[string]string `yaml:"keys"`
@@ -73,7 +74,7 @@ type Aircraft struct {
 	StartM   *[2]float64 `yaml:"start_m"`
 }
 
-// MAVLink is our own place on the links.
+// MAVLink is the leader on the links.
 type MAVLink struct {
 	SystemID     int    `yaml:"system_id"`
 	RealAircraft bool   `yaml:"real"`
@@ -132,7 +133,7 @@ func (c *Config) WallTime(missionS float64) time.Duration {
 	return time.Duration(missionS * c.SlotMS * float64(time.Millisecond))
 }
 
-// StartPosition is where an aircraft begins slot 0: as configured, or as in Sec. III.
+// StartPosition is where an aircraft begins slot 0: as configured, or as in the paper's Sec. III.
 func (c *Config) StartPosition(number int, areaM float64) physics.Position {
 	if s := c.Aircraft[number-1].StartM; s != nil {
 		return physics.Position{EastM: s[0], NorthM: s[1]}
@@ -140,13 +141,38 @@ func (c *Config) StartPosition(number int, areaM float64) physics.Position {
 	return physics.Position{EastM: areaM * float64(number) / float64(len(c.Aircraft)+1), NorthM: areaM / 2}
 }
 
-// Check says, in one line, what is wrong.
+// Check returns the first value that is wrong, in one line.
 func (c *Config) Check() error {
+	for _, check := range []func() error{c.checkIDs, c.checkRanges, c.checkChoices, c.Origin.Check, c.Broker.Check, c.checkAircraft} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	if c.MAVLink.RealAircraft && c.SlotMS != 1000 {
+		return fmt.Errorf("slot_ms is %v with mavlink.real, want 1000: real aircraft fly in real time", c.SlotMS)
+	}
+	if c.StateDir == "" {
+		return fmt.Errorf("state_dir is empty, want a directory that survives a restart")
+	}
+	_, err := c.PublicKeys()
+	return err
+}
+
+func (c *Config) checkIDs() error {
 	for _, id := range []struct{ key, value string }{{"fleet", c.Fleet}, {"mission", c.Mission}} {
 		if !telemetry.ValidID(id.value) {
 			return fmt.Errorf("%s is %q, want 1 to 64 of A-Z a-z 0-9 . _ -", id.key, id.value)
 		}
 	}
+	for _, id := range c.Users.Allow {
+		if !telemetry.ValidID(id) {
+			return fmt.Errorf("users.allow has %q, want 1 to 64 of A-Z a-z 0-9 . _ -", id)
+		}
+	}
+	return nil
+}
+
+func (c *Config) checkRanges() error {
 	for _, r := range []struct {
 		key       string
 		x, lo, hi float64
@@ -175,6 +201,10 @@ func (c *Config) Check() error {
 			return fmt.Errorf("%s is %v, want %v to %v", r.key, r.x, r.lo, r.hi)
 		}
 	}
+	return nil
+}
+
+func (c *Config) checkChoices() error {
 	for _, e := range []struct {
 		key, value string
 		want       []string
@@ -189,27 +219,7 @@ func (c *Config) Check() error {
 			return fmt.Errorf("%s is %q, want one of %q", e.key, e.value, e.want)
 		}
 	}
-	if c.MAVLink.RealAircraft && c.SlotMS != 1000 {
-		return fmt.Errorf("slot_ms is %v with mavlink.real, want 1000: real aircraft fly in real time", c.SlotMS)
-	}
-	if c.StateDir == "" {
-		return fmt.Errorf("state_dir is empty, want a directory that survives a restart")
-	}
-	if err := c.Origin.Check(); err != nil {
-		return err
-	}
-	if err := c.Broker.Check(); err != nil {
-		return err
-	}
-	if _, err := c.PublicKeys(); err != nil {
-		return err
-	}
-	for _, id := range c.Users.Allow {
-		if !telemetry.ValidID(id) {
-			return fmt.Errorf("users.allow has %q, want 1 to 64 of A-Z a-z 0-9 . _ -", id)
-		}
-	}
-	return c.checkAircraft()
+	return nil
 }
 
 func (c *Config) checkAircraft() error {
@@ -230,7 +240,7 @@ func (c *Config) checkAircraft() error {
 	return nil
 }
 
-// PublicKeys are the keys whose commands are obeyed, by name.
+// PublicKeys returns the keys whose commands are accepted, by name.
 func (c *Config) PublicKeys() (map[string]ed25519.PublicKey, error) {
 	keys := map[string]ed25519.PublicKey{}
 	for name, text := range c.Commands.Keys {
@@ -246,8 +256,8 @@ func (c *Config) PublicKeys() (map[string]ed25519.PublicKey, error) {
 	return keys, nil
 }
 
-// AcceptsUnsigned is whether commands without a signature are obeyed: never where keys
-// are configured, or aircraft are real.
+// AcceptsUnsigned reports whether commands without a signature are accepted: never where
+// keys are configured, or aircraft are real.
 func (c *Config) AcceptsUnsigned() bool {
 	if len(c.Commands.Keys) > 0 || c.MAVLink.RealAircraft {
 		return false

@@ -59,7 +59,7 @@ func TestLeaderDecidesAsRollout(t *testing.T) {
 			}
 			missed := r.Await("done", rig.Done).MissedSlots
 			f.Kill() // the record is whole once Run has returned
-			decided, err := rollout.Replay(bytes.NewReader(out.Bytes()), frozen)
+			decided, err := rollout.Replay(t.Context(), bytes.NewReader(out.Bytes()), frozen)
 			if err != nil {
 				t.Fatal(err)
 			}

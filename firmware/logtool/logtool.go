@@ -1,101 +1,67 @@
-// Package logtool is `leader log`: it checks, exports and recovers the ledger of
-// missions that were flown. No leader may be using it.
+// Package logtool is `leader log`. Inputs: the ledger of missions that were flown,
+// which no leader is using. Outputs: whether it is consistent, its rows as CSV or
+// JSON, or a new ledger of what a damaged one still holds. The leader's main calls it.
 package logtool
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
+	"prefdt/configs/cli"
 	"prefdt/firmware/config"
 	"prefdt/firmware/flightlog"
 	"prefdt/firmware/ledger"
 )
 
-const usage = `leader log looks into a ledger that no leader is using.
+// actions are the words of leader log, each with its own flags.
+var actions = map[string]func(ctx context.Context, o *options, stdout io.Writer) error{"check": check, "export": export, "recover": recoverLedger}
 
-  leader log -config FILE|-file LEDGER check [-json]
-        says what is in it and whether it adds up
-  leader log -config FILE|-file LEDGER export [-csv|-json] [-mission ID] [-out FILE]
-        writes the settled slots, one line each
-  leader log -config FILE|-file LEDGER recover -out FOLDER
-        makes a new ledger of what a damaged one still holds; it stays as it is
-
-Exit status: 0 done, 1 the ledger is damaged or does not add up, 2 the command
-line is wrong.
-
-`
-
-// options are what leader log was asked.
+// options are the flags of leader log.
 type options struct {
 	path, out, mission string
 	csv, json          bool
 }
 
-// Run runs `leader log` with these arguments and returns its exit status.
-func Run(args []string, stdout, stderr io.Writer) int {
+// Command is `leader log`.
+func Command(ctx context.Context, call *cli.Call) error {
 	var o options
-	flags := flag.NewFlagSet("leader log", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	file := flags.String("config", "", "configuration `file`, for its state_dir")
-	flags.StringVar(&o.path, "file", "", "ledger `file`")
-	flags.StringVar(&o.out, "out", "", "`path` to write to (export: standard output if empty)")
-	flags.StringVar(&o.mission, "mission", "", "export this mission only; all if empty")
-	flags.BoolVar(&o.csv, "csv", false, "export CSV (the default)")
-	flags.BoolVar(&o.json, "json", false, "JSON")
-	action, err := parseAction(flags, args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stdout, usage)
-		flags.SetOutput(stdout)
-		flags.PrintDefaults()
-		return 0
-	case err == nil && (*file == "") == (o.path == ""):
-		err = errors.New("want -config FILE or -file LEDGER")
-	case err == nil && o.csv && o.json:
-		err = errors.New("want -csv or -json, not both")
-	}
-	do := map[string]func(*options, io.Writer) error{"check": check, "export": export, "recover": recoverLedger}[action]
-	if err == nil && do == nil {
-		err = fmt.Errorf("no action %q; want check, export or recover", action)
-	}
+	file := call.Flags.String("config", "", "configuration `file`, for its state_dir")
+	call.Flags.StringVar(&o.path, "file", "", "ledger `file`")
+	call.Flags.StringVar(&o.out, "out", "", "`path` to write to (export: a file, standard output if empty; recover: a folder)")
+	call.Flags.StringVar(&o.mission, "mission", "", "export this mission only; all if empty")
+	call.Flags.BoolVar(&o.csv, "csv", false, "export CSV (the default)")
+	call.Flags.BoolVar(&o.json, "json", false, "JSON")
+	words, err := call.Parse("", 1)
 	if err != nil {
-		fmt.Fprintf(stderr, "leader log: %v; leader log -h explains\n", err)
-		return 2
+		return err
+	}
+	action := strings.Join(words, "")
+	switch {
+	case actions[action] == nil:
+		return cli.BadInputf("no action %q; want check, export or recover", action)
+	case (*file == "") == (o.path == ""):
+		return cli.BadInputf("want -config FILE or -file LEDGER")
+	case o.csv && o.json:
+		return cli.BadInputf("want -csv or -json, not both")
+	case o.csv && action != "export", o.json && action == "recover":
+		return cli.BadInputf("%s has no such output", action)
+	case action == "recover" && o.out == "":
+		return cli.BadInputf("recover: want -out FOLDER, where a new ledger goes")
 	}
 	if *file != "" {
 		c, err := config.Load(*file)
 		if err != nil {
-			fmt.Fprintln(stderr, "leader log:", err)
-			return 1
+			return cli.BadInput(err)
 		}
 		o.path = ledger.Path(c.StateDir)
 	}
-	if err := do(&o, stdout); err != nil {
-		fmt.Fprintln(stderr, "leader log:", err)
-		return 1
-	}
-	return 0
-}
-
-// parseAction reads flags before and after one word.
-func parseAction(flags *flag.FlagSet, args []string) (action string, err error) {
-	for {
-		if err := flags.Parse(args); err != nil {
-			return "", err
-		}
-		if args = flags.Args(); len(args) == 0 {
-			return action, nil
-		}
-		if action != "" {
-			return "", fmt.Errorf("unexpected %q", args[0])
-		}
-		action, args = args[0], args[1:]
-	}
+	return actions[action](ctx, &o, call.Stdout)
 }
 
 func readFlights(path string) ([]ledger.Flight, error) {
@@ -107,7 +73,7 @@ func readFlights(path string) ([]ledger.Flight, error) {
 	return l.Flights()
 }
 
-func check(o *options, stdout io.Writer) error {
+func check(ctx context.Context, o *options, stdout io.Writer) error {
 	flights, err := readFlights(o.path)
 	if err != nil {
 		return err
@@ -115,6 +81,9 @@ func check(o *options, stdout io.Writer) error {
 	faults := 0
 	reports := []flightlog.Audit{}
 	for _, f := range flights {
+		if ctx.Err() != nil {
+			return errors.New("interrupted")
+		}
 		r := flightlog.Check(f)
 		faults += len(r.Faults)
 		reports = append(reports, r)
@@ -141,7 +110,7 @@ func check(o *options, stdout io.Writer) error {
 	return nil
 }
 
-func export(o *options, stdout io.Writer) (err error) {
+func export(ctx context.Context, o *options, stdout io.Writer) (err error) {
 	flights, err := readFlights(o.path)
 	if err != nil {
 		return err
@@ -174,16 +143,28 @@ func export(o *options, stdout io.Writer) (err error) {
 	if o.json {
 		write = flightlog.WriteJSON
 	}
-	if err := write(w, flights); err != nil {
+	if err := write(interruptibleWriter{ctx, w}, flights); err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
 	return nil
 }
 
-func recoverLedger(o *options, stdout io.Writer) error {
-	if o.out == "" {
-		return errors.New("recover: want -out FOLDER, where a new ledger goes")
+// interruptibleWriter fails once ctx has ended.
+type interruptibleWriter struct {
+	ctx context.Context
+	io.Writer
+}
+
+func (w interruptibleWriter) Write(p []byte) (int, error) {
+	if w.ctx.Err() != nil {
+		return 0, errors.New("interrupted")
 	}
+	return w.Writer.Write(p)
+}
+
+// recoverLedger is not interrupted: an incomplete new ledger is of no use. The
+// original stays as it is.
+func recoverLedger(_ context.Context, o *options, stdout io.Writer) error {
 	s, err := ledger.Recover(o.path)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package logtool_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -10,10 +11,16 @@ import (
 	"strings"
 	"testing"
 
+	"prefdt/configs/cli"
 	"prefdt/firmware/ledger"
 	"prefdt/firmware/logtool"
 	"prefdt/firmware/rig"
 )
+
+func runLog(out *bytes.Buffer, args ...string) int {
+	call := cli.NewCall("leader log", args, out, out)
+	return call.Exit(logtool.Command(context.Background(), call))
+}
 
 // A mission's log is checked and exported afterwards, and recovered when the
 // file is cut.
@@ -25,7 +32,7 @@ func TestLogOfAFlight(t *testing.T) {
 	r.Await("done", rig.Done)
 	config := r.WriteConfig("")
 	var b bytes.Buffer
-	if code := logtool.Run([]string{"-config", config, "check"}, &b, &b); code != 1 || !strings.Contains(b.String(), "in use") {
+	if code := runLog(&b, "-config", config, "check"); code != 1 || !strings.Contains(b.String(), "in use") {
 		t.Errorf("while a leader runs: %d, %s", code, &b)
 	}
 	f.Kill()
@@ -34,7 +41,7 @@ func TestLogOfAFlight(t *testing.T) {
 	log := func(want int, args ...string) string {
 		t.Helper()
 		b.Reset()
-		if code := logtool.Run(args, &b, &b); code != want {
+		if code := runLog(&b, args...); code != want {
 			t.Errorf("%q: status %d, %s", args, code, &b)
 		}
 		return b.String()
@@ -72,7 +79,7 @@ func TestLogOfAFlight(t *testing.T) {
 	} {
 		log(2, args...)
 	}
-	if !strings.Contains(log(0, "-h"), "recover") || log(1, "-file", path, "recover") == "" {
+	if !strings.Contains(log(0, "-h"), "recover") || log(2, "-file", path, "recover") == "" {
 		t.Error("help, or a recovery to nowhere")
 	}
 }

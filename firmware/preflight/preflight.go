@@ -1,16 +1,16 @@
-// Package preflight is `leader check`: it tests on the ground what a flight will
-// need, and prints a list. It sends no aircraft anywhere.
+// Package preflight is `leader check`: it tests on the ground what a flight needs.
+// It commands no aircraft.
+//
+// Inputs: the leader's configuration, and what it names: checkpoint, state directory,
+// keys, broker, autopilots. Outputs: a list of findings. The leader's main calls it.
 package preflight
 
 import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"log/slog"
 	"math"
 	"os"
@@ -21,6 +21,7 @@ import (
 
 	"github.com/bluenviron/gomavlib/v3/pkg/frame"
 
+	"prefdt/configs/cli"
 	"prefdt/firmware/clock"
 	"prefdt/firmware/config"
 	"prefdt/firmware/energy"
@@ -34,15 +35,6 @@ import (
 	"prefdt/inference/slot"
 	"prefdt/telemetry"
 )
-
-const usage = `leader check tests on the ground what a flight will need, and prints a pre-flight
-list: ok, warn or FAIL, what, and what was found. It sends no aircraft anywhere.
-
-  leader check -config FILE [-wait 15s] [-json]
-
-Exit status: 0 nothing failed, 1 something did, 2 the command line is wrong.
-
-`
 
 // Finding is one line of the list.
 type Finding struct {
@@ -59,56 +51,48 @@ const (
 
 // preflight is one run down the list.
 type preflight struct {
-	config      config.Config
-	checkpoint  *checkpoint.Checkpoint
-	wait        time.Duration
-	print       func(Finding)
-	findings    []Finding
-	failed      int
-	warned      int
-	mavlinkKey  *frame.V2Key // of MAVLink, nil: unsigned
-	ledgerState ledger.State // of the ledger
-	ledgerFound bool
+	config     config.Config
+	checkpoint *checkpoint.Checkpoint
+	wait       time.Duration
+	print      func(Finding)
+	findings   []Finding
+	failed     int
+	warned     int
+	mavlinkKey *frame.V2Key // of MAVLink, nil: unsigned
 }
 
-// Run runs `leader check` with these arguments and returns its exit status.
-func Run(args []string, stdout, stderr io.Writer) int {
-	flags := flag.NewFlagSet("leader check", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	path := flags.String("config", "", "configuration `file`")
-	wait := flags.Duration("wait", 15*time.Second, "how long to wait for the broker, and for autopilots")
-	asJSON := flags.Bool("json", false, "print one JSON object instead of lines")
-	err := flags.Parse(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stdout, usage)
-		flags.SetOutput(stdout)
-		flags.PrintDefaults()
-		return 0
-	case err == nil && (flags.NArg() > 0 || *path == ""):
-		err = errors.New("want -config FILE and no other words")
-	case err == nil && !(*wait >= 100*time.Millisecond && *wait <= 10*time.Minute):
-		err = fmt.Errorf("-wait is %v, want 100ms to 10m", *wait)
+// Command is `leader check`. A fault of the configuration is a line of the list,
+// like any other, and not bad input.
+func Command(ctx context.Context, call *cli.Call) error {
+	path := call.Flags.String("config", "", "configuration `file`")
+	wait := call.Flags.Duration("wait", 15*time.Second, "how `long` to wait for the broker, and for autopilots")
+	asJSON := call.JSONFlag()
+	if _, err := call.Parse("", 0); err != nil {
+		return err
 	}
-	if err != nil {
-		fmt.Fprintf(stderr, "leader check: %v; leader check -h explains\n", err)
-		return 2
+	if *path == "" {
+		return cli.BadInputf("want -config FILE")
+	}
+	if !(*wait >= 100*time.Millisecond && *wait <= 10*time.Minute) {
+		return cli.BadInputf("-wait is %v, want 100ms to 10m", *wait)
 	}
 	p := &preflight{wait: *wait, print: func(f Finding) {
 		if !*asJSON {
-			fmt.Fprintf(stdout, "%-5s %-14s %s\n", f.Result, f.Item, f.Detail)
+			fmt.Fprintf(call.Stdout, "%-5s %-14s %s\n", f.Result, f.Item, f.Detail)
 		}
 	}}
-	p.run(*path)
-	if *asJSON {
-		json.NewEncoder(stdout).Encode(map[string]any{"checks": p.findings, "failed": p.failed, "warned": p.warned})
-	} else {
-		fmt.Fprintf(stdout, "%d checks, %d warnings, %d failed\n", len(p.findings), p.warned, p.failed)
+	p.run(ctx, *path)
+	if ctx.Err() != nil {
+		return errors.New("interrupted")
+	}
+	result := map[string]any{"checks": p.findings, "failed": p.failed, "warned": p.warned}
+	if err := call.Result(*asJSON, result, "%d checks, %d warnings, %d failed", len(p.findings), p.warned, p.failed); err != nil {
+		return err
 	}
 	if p.failed > 0 {
-		return 1
+		return fmt.Errorf("%d of %d checks failed", p.failed, len(p.findings))
 	}
-	return 0
+	return nil
 }
 
 func (p *preflight) add(result, item, format string, args ...any) {
@@ -123,8 +107,9 @@ func (p *preflight) add(result, item, format string, args ...any) {
 	p.print(f)
 }
 
-// run goes down the list. What cannot be tested without an earlier item is left out.
-func (p *preflight) run(path string) {
+// run goes down the list, or as far as it comes before the end of ctx. What cannot
+// be tested without an earlier item is left out.
+func (p *preflight) run(ctx context.Context, path string) {
 	var err error
 	if p.config, err = config.Load(path); err != nil {
 		p.add(ResultFail, "configuration", "%v", err)
@@ -137,9 +122,9 @@ func (p *preflight) run(path string) {
 	p.commandKeys()
 	p.signing()
 	p.clock()
-	p.broker()
-	if p.config.MAVLink.KeyFile == "" || p.mavlinkKey != nil {
-		p.autopilots() // nothing is sent unsigned where a key was asked for
+	p.broker(ctx)
+	if ctx.Err() == nil && (p.config.MAVLink.KeyFile == "" || p.mavlinkKey != nil) {
+		p.autopilots(ctx) // nothing is sent unsigned where a key is configured
 	}
 }
 
@@ -151,7 +136,7 @@ func (p *preflight) policy() {
 		return
 	}
 	p.checkpoint = frozen
-	p.add(ResultOK, "checkpoint", "%s loads and is what its manifest says", p.config.Checkpoint)
+	p.add(ResultOK, "checkpoint", "%s loads and matches its manifest", p.config.Checkpoint)
 	policy, err := inference.New(frozen, inference.Decoder(p.config.Decoder))
 	if err != nil {
 		p.add(ResultFail, "decision", "%v", err)
@@ -168,7 +153,7 @@ func (p *preflight) policy() {
 		took[i] = time.Since(began)
 	}
 	slices.Sort(took)
-	typical := took[tries*9/10] // what else the machine does once is no decision's time
+	typical := took[tries*9/10] // an outlier is another program's doing
 	room := p.config.DecideByMS - p.config.ReportByMS
 	ms := float64(typical) / float64(time.Millisecond)
 	switch {
@@ -250,9 +235,8 @@ func (p *preflight) stateDir() {
 	case s.Mission != p.config.Mission && s.Phase != telemetry.StateIdle && s.Phase != telemetry.StateDone && s.Phase != telemetry.StateStopped:
 		p.add(ResultFail, "ledger", "mission %s is %s; finish it, or use another state_dir", s.Mission, s.Phase)
 	default:
-		p.add(ResultOK, "ledger", "whole; mission %s begins", p.config.Mission)
+		p.add(ResultOK, "ledger", "consistent; mission %s begins", p.config.Mission)
 	}
-	p.ledgerState, p.ledgerFound = s, found
 }
 
 // tryWrite has a small file written and synced, and removes it.
@@ -271,29 +255,28 @@ func tryWrite(dir string) (took time.Duration, err error) {
 	return time.Since(began), err
 }
 
-// commandKeys says who may command.
+// commandKeys reports whose commands are accepted, and checks the broker's secrets.
 func (p *preflight) commandKeys() {
 	keys, unsigned := p.config.Commands.Keys, p.config.AcceptsUnsigned()
 	switch {
 	case unsigned && p.config.Commands.Unsigned == "yes":
-		p.add(ResultWarn, "commands", "anyone whom the broker lets publish is obeyed: commands.unsigned is yes")
+		p.add(ResultWarn, "commands", "commands of anyone who may publish on the broker are accepted: commands.unsigned is yes")
 	case unsigned:
-		p.add(ResultOK, "commands", "%d keys; unsigned ones are obeyed too, the broker being on this machine", len(keys))
+		p.add(ResultOK, "commands", "%d keys; unsigned commands are accepted too, as the broker is on this machine", len(keys))
 	case len(keys) == 0:
-		p.add(ResultFail, "commands", "nobody is obeyed: commands.keys is empty, and unsigned commands are not accepted from %s", p.config.Broker.URL)
+		p.add(ResultFail, "commands", "no command is accepted: commands.keys is empty, and unsigned commands are not accepted from %s", p.config.Broker.URL)
 	default:
-		p.add(ResultOK, "commands", "%d keys, unsigned ones are refused", len(keys))
+		p.add(ResultOK, "commands", "%d keys, unsigned commands are refused", len(keys))
 	}
 	b := p.config.Broker
 	for _, f := range []struct{ item, path string }{{"key file", b.Key}, {"password file", b.PasswordFile}} {
 		if f.path == "" {
 			continue
 		}
-		if info, err := os.Stat(f.path); err != nil {
+		if _, err := os.Stat(f.path); err != nil {
 			p.add(ResultFail, f.item, "%v", err)
-		} else if info.Mode().Perm()&0o007 != 0 {
-			p.add(ResultWarn, f.item, "%s can be read by everyone; chmod 640", f.path)
 		}
+		p.warnOfReaders(f.item, f.path)
 	}
 	if b.Cert == "" {
 		return
@@ -319,7 +302,7 @@ func (p *preflight) signing() {
 	m := p.config.MAVLink
 	if m.KeyFile == "" {
 		if m.RealAircraft {
-			p.add(ResultWarn, "signing", "mavlink.key_file is empty: whoever reaches a link commands its autopilot")
+			p.add(ResultWarn, "signing", "mavlink.key_file is empty: anyone who reaches a link can command its autopilot")
 		}
 		return
 	}
@@ -329,34 +312,43 @@ func (p *preflight) signing() {
 		return
 	}
 	p.mavlinkKey = key
-	if info, err := os.Stat(m.KeyFile); err == nil && info.Mode().Perm()&0o007 != 0 {
-		p.add(ResultWarn, "signing", "%s can be read by everyone; chmod 640", m.KeyFile)
+	if p.warnOfReaders("signing", m.KeyFile) {
 		return
 	}
 	p.add(ResultOK, "signing", "frames are signed with %s, and others refused", m.KeyFile)
 }
 
+// warnOfReaders warns of a secret that every account of the machine can read.
+func (p *preflight) warnOfReaders(item, path string) bool {
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm()&0o007 == 0 {
+		return false
+	}
+	p.add(ResultWarn, item, "%s can be read by everyone; chmod 640", path)
+	return true
+}
+
 func formatDate(t time.Time) string { return t.UTC().Format("2006-01-02") }
 
-// clock compares the wall clock, which certificates need and slots do not, with
-// what is surely past, and the monotonic one with a wait.
+// clock compares the wall clock, which certificates need and slots do not, with a
+// time that is past, and the monotonic clock with a wait.
 func (p *preflight) clock() {
 	now := time.Now()
 	if info, err := os.Stat(p.config.Checkpoint + "/manifest.json"); err == nil && now.Before(info.ModTime().Add(-24*time.Hour)) {
 		p.add(ResultWarn, "clock", "it is %s here, before the checkpoint was made; TLS will fail", now.UTC().Format(time.RFC3339))
 		return
 	}
-	const asked = 20 * time.Millisecond
-	time.Sleep(asked)
-	if late := time.Since(now) - asked; late > p.config.WallTime(1)/10 {
-		p.add(ResultWarn, "clock", "a wait of %v ended %v late; the machine is busy", asked, late.Round(time.Millisecond))
+	const requested = 20 * time.Millisecond
+	time.Sleep(requested)
+	if late := time.Since(now) - requested; late > p.config.WallTime(1)/10 {
+		p.add(ResultWarn, "clock", "a wait of %v ended %v late; the machine is busy", requested, late.Round(time.Millisecond))
 		return
 	}
 	p.add(ResultOK, "clock", "%s; slots go by the monotonic clock", now.UTC().Format(time.RFC3339))
 }
 
-// broker connects as the leader would, and has its own message come back.
-func (p *preflight) broker() {
+// broker connects as the leader would, and waits for its own message to come back.
+func (p *preflight) broker(ctx context.Context) {
 	topics, err := telemetry.NewTopics(p.config.Fleet)
 	if err != nil {
 		p.add(ResultFail, "broker", "%v", err)
@@ -381,7 +373,8 @@ func (p *preflight) broker() {
 			}
 		},
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), p.wait)
+	interrupted := ctx.Done()
+	ctx, cancel := context.WithTimeout(ctx, p.wait)
 	defer cancel()
 	if err := client.Initialize(ctx); err != nil {
 		p.add(ResultFail, "broker", "%v", err)
@@ -392,7 +385,7 @@ func (p *preflight) broker() {
 	if strings.HasPrefix(p.config.Broker.URL, "tls") || strings.HasPrefix(p.config.Broker.URL, "ssl") || strings.HasPrefix(p.config.Broker.URL, "mqtts") {
 		how = "over TLS"
 	}
-	// A refusal of a command nobody sent: harmless, and only the leader may say it.
+	// A refusal of a command that was never sent: harmless, and only the leader may publish it.
 	ack, err := telemetry.Encode(telemetry.Ack{ID: id, Reason: "pre-flight check"})
 	if err != nil {
 		p.add(ResultFail, "broker", "%v", err)
@@ -404,6 +397,8 @@ func (p *preflight) broker() {
 		return
 	}
 	select {
+	case <-interrupted:
+		return
 	case <-echo:
 		took := time.Since(began)
 		if result, limit := ResultOK, time.Duration(p.config.ReportByMS/2*float64(time.Millisecond)); took > limit {
@@ -413,9 +408,10 @@ func (p *preflight) broker() {
 			p.add(result, "broker", "%s connected %s as %q, a message is back in %v", p.config.Broker.URL, how, p.config.Broker.Username, took.Round(100*time.Microsecond))
 		}
 	case <-time.After(min(p.wait, 3*time.Second)):
-		p.add(ResultFail, "broker", "%s connected %s, but what the leader says on %s does not come back: the broker's access rules may forbid it", p.config.Broker.URL, how, topics.Ack("+"))
+		p.add(ResultFail, "broker", "%s connected %s, but what the leader publishes on %s does not come back: the broker's access rules may forbid it", p.config.Broker.URL, how, topics.Ack("+"))
 	}
 	select {
+	case <-interrupted:
 	case n := <-slots:
 		p.add(ResultFail, "other leader", "fleet %s has a leader at slot %d", p.config.Fleet, n)
 	case <-time.After(3 * p.config.WallTime(1)):
@@ -430,9 +426,9 @@ func trySend[T any](to chan T, v T) {
 	}
 }
 
-// autopilots listens on the links until every aircraft has said what a flight
-// needs, or time is up.
-func (p *preflight) autopilots() {
+// autopilots listens on the links until every aircraft has sent what a flight
+// needs, or until p.wait is over.
+func (p *preflight) autopilots(ctx context.Context) {
 	c := &p.config
 	k := physics.DefaultConstants()
 	if p.checkpoint != nil {
@@ -448,11 +444,11 @@ func (p *preflight) autopilots() {
 		p.add(ResultFail, "links", "%v", err)
 		return
 	}
-	f.StartStreaming() // requests alone: nobody has an order
+	f.StartStreaming() // requests only: no aircraft is commanded
 	defer f.Close()
 	var views []fleet.View
 	end := now.Now() + p.wait
-	for { // two battery messages make a source, and what time cures is waited for
+	for { // two battery messages make an energy source; arming checks may pass with time
 		views = f.Views(views[:0])
 		complete := true
 		for i := range views {
@@ -462,7 +458,11 @@ func (p *preflight) autopilots() {
 		if complete || now.Now() > end {
 			break
 		}
-		<-now.After(50 * time.Millisecond)
+		select {
+		case <-now.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return
+		}
 	}
 	for i := range views {
 		p.aircraft(&views[i], f.BatteryReading(i+1), k)
@@ -476,12 +476,12 @@ func (p *preflight) autopilots() {
 	}
 }
 
-// aircraft says what an autopilot has said.
+// aircraft checks what one autopilot has sent.
 func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constants) {
 	item := fmt.Sprintf("aircraft %d", v.Number)
 	a := p.config.Aircraft[v.Number-1]
 	if !v.Received {
-		p.add(ResultFail, item, "system %d not heard on %s during %v", a.SystemID, a.Endpoint, p.wait)
+		p.add(ResultFail, item, "nothing received from system %d on %s within %v", a.SystemID, a.Endpoint, p.wait)
 		return
 	}
 	off := v.Position.Sub(p.config.StartPosition(v.Number, k.AreaSideM)).Norm()
@@ -491,7 +491,7 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 	case err != nil && v.Params.Complete(): // of parameters see below
 		p.add(ResultFail, item, "%v", err)
 	case off > p.config.Flight.StartWithinM:
-		p.add(ResultFail, item, "stands %.0f m from its start, want at most flight.start_within_m, %g: is the origin right?", off, p.config.Flight.StartWithinM)
+		p.add(ResultFail, item, "is %.0f m from its start, want at most flight.start_within_m, %g: is the origin right?", off, p.config.Flight.StartWithinM)
 	default:
 		p.add(ResultOK, item, "on the ground at %.1f m east, %.1f m north, %.1f m up, %.0f m from its start; pre-arm %s", v.Position.EastM, v.Position.NorthM, v.UpM, off, preArmText(v.PreArm))
 	}
@@ -526,7 +526,7 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 	homeJ := p.config.Flight.ReserveJ + k.Propulsion.PowerW(0)*(climbS+v.Params.DescentS(k.AltitudeM))
 	switch {
 	case v.Source == energy.Model:
-		p.add(ResultWarn, item, "battery says %s: joules would be the model's", has)
+		p.add(ResultWarn, item, "battery reports %s: joules would be the model's", has)
 	case v.Charge*k.BatteryCapacityJ < homeJ:
 		p.add(ResultFail, item, "battery at %.0f %%: less than the reserve, the climb and the descent", 100*v.Charge)
 	case v.Charge < 0.5:
@@ -536,7 +536,7 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 	}
 }
 
-// separation says whether the aircraft stand apart, and their starts are.
+// separation checks the distances between the aircraft, and between their starts.
 func (p *preflight) separation(views []fleet.View, k physics.Constants) {
 	if len(views) < 2 {
 		return

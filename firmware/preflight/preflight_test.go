@@ -2,12 +2,15 @@ package preflight_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"prefdt/configs/cli"
 	"prefdt/firmware/ledger"
 	"prefdt/firmware/preflight"
 	"prefdt/firmware/rig"
@@ -18,7 +21,8 @@ import (
 func runCheck(t *testing.T, path, wait string) (code int, results, details map[string]string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code = preflight.Run([]string{"-config", path, "-wait", wait, "-json"}, &stdout, &stderr)
+	call := cli.NewCall("leader check", []string{"-config", path, "-wait", wait, "-json"}, &stdout, &stderr)
+	code = call.Exit(preflight.Command(t.Context(), call))
 	var list struct {
 		Checks []preflight.Finding
 		Failed int
@@ -58,8 +62,21 @@ func TestCheckPasses(t *testing.T) {
 	}
 	// As lines, for people.
 	var stdout bytes.Buffer
-	if code := preflight.Run([]string{"-config", r.WriteConfig("decide_by_ms: 39")}, &stdout, &stdout); code != 0 || !strings.Contains(stdout.String(), "ok    checkpoint") {
+	call := cli.NewCall("leader check", []string{"-config", r.WriteConfig("decide_by_ms: 39")}, &stdout, &stdout)
+	if code := call.Exit(preflight.Command(t.Context(), call)); code != 0 || !strings.Contains(stdout.String(), "ok    checkpoint") {
 		t.Errorf("status %d: %s", code, &stdout)
+	}
+}
+
+// An interruption does not wait for a broker, nor for autopilots.
+func TestCheckIsInterrupted(t *testing.T) {
+	r := rig.NewRealTime(t, 1, 100, rig.SlotMS)
+	ctx, cancel := context.WithCancel(t.Context())
+	var out bytes.Buffer
+	call := cli.NewCall("leader check", []string{"-config", r.WriteConfig("broker: {url: \"tcp://127.0.0.1:1\"}"), "-wait", "10m"}, &out, &out)
+	time.AfterFunc(200*time.Millisecond, cancel) // the test's own limit is shorter than 10 minutes
+	if code := call.Exit(preflight.Command(ctx, call)); code != 1 || !strings.Contains(out.String(), "leader check: interrupted") {
+		t.Errorf("status %d: %s", code, &out)
 	}
 }
 
@@ -78,9 +95,9 @@ func TestCheckFails(t *testing.T) {
 		{"state directory", "state_dir: " + readOnly + "/x", "state", preflight.ResultFail, readOnly},
 		{"damaged ledger", "state_dir: " + damaged, "ledger", preflight.ResultFail, "damaged"},
 		{"broker away", "broker: {url: \"tcp://127.0.0.1:1\"}", "broker", preflight.ResultFail, "refused"},
-		{"nobody may command", "commands: {unsigned: \"no\"}", "commands", preflight.ResultFail, "nobody is obeyed"},
-		{"anybody may command", "commands: {unsigned: \"yes\"}", "commands", preflight.ResultWarn, "anyone"},
-		{"autopilot away", "aircraft: [{system_id: 9, endpoint: \"udp-listen:" + rig.FreeUDP(t) + "\"}]", "aircraft 1", preflight.ResultFail, "not heard"},
+		{"no command accepted", "commands: {unsigned: \"no\"}", "commands", preflight.ResultFail, "no command is accepted"},
+		{"every command accepted", "commands: {unsigned: \"yes\"}", "commands", preflight.ResultWarn, "anyone"},
+		{"autopilot away", "aircraft: [{system_id: 9, endpoint: \"udp-listen:" + rig.FreeUDP(t) + "\"}]", "aircraft 1", preflight.ResultFail, "nothing received"},
 		{"disk full", "ledger_mb: 2048", "state", preflight.ResultOK, "MB free"},
 	} {
 		_, results, details := runCheck(t, r.WriteConfig(c.more), "300ms")
@@ -121,11 +138,11 @@ func TestCheckOfTheSigningKey(t *testing.T) {
 		name, line, result, detail, aircraft string
 	}{
 		{"none", "slots: 100", "", "", preflight.ResultOK},
-		{"none, and real aircraft", "mavlink: {real: true}\nslot_ms: 1000", preflight.ResultWarn, "whoever reaches a link", "any"},
+		{"none, and real aircraft", "mavlink: {real: true}\nslot_ms: 1000", preflight.ResultWarn, "anyone who reaches a link", "any"},
 		{"unusable", "mavlink: {key_file: " + file("abcd\n", 0o600) + "}", preflight.ResultFail, "64 hexadecimal digits", ""},
 		{"missing", "mavlink: {key_file: /nowhere/key}", preflight.ResultFail, "/nowhere/key", ""},
 		{"for all to read", "mavlink: {key_file: " + file(good, 0o604) + "}", preflight.ResultWarn, "chmod 640", preflight.ResultFail},
-		// This autopilot does not sign: it is not heard.
+		// This autopilot does not sign: its frames are refused.
 		{"good", "mavlink: {key_file: " + file(good, 0o640) + "}", preflight.ResultOK, "signed", preflight.ResultFail},
 	} {
 		_, results, details := runCheck(t, r.WriteConfig(c.line), "500ms")

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"math/rand/v2"
@@ -10,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"prefdt/configs/cli"
 	"prefdt/inference/model"
 	"prefdt/offline/export"
 	"prefdt/offline/ort"
@@ -46,7 +46,7 @@ func TestReport(t *testing.T) {
 	dir := t.TempDir()
 	var said strings.Builder
 	args := []string{"-checkpoint", "../../configs/checkpoint", "-out", dir, "-bin", dir, "-only", "step,leader"}
-	if err := Command(context.Background(), args, &said, io.Discard); err != nil {
+	if err := Command(t.Context(), cli.NewCall("offline bench", args, &said, io.Discard)); err != nil {
 		t.Fatal(err)
 	}
 	raw, err := os.ReadFile(filepath.Join(dir, "bench.json"))
@@ -83,7 +83,7 @@ func TestRefusals(t *testing.T) {
 		{[]string{"-slots", "0"}, "-slots is 0"},
 		{[]string{"-checkpoint", "nowhere"}, "nowhere"},
 	} {
-		if err := Command(context.Background(), c.args, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := Command(t.Context(), cli.NewCall("offline bench", c.args, io.Discard, io.Discard)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %q", c.args, err, c.want)
 		}
 	}

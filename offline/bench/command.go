@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"prefdt/configs/cli"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/kernel"
 	"prefdt/inference/model"
@@ -33,14 +35,15 @@ Flags:
 var parts = []string{"gemm", "step", "rollout", "train", "leader"}
 
 // Command is "offline bench".
-func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	f := command.Flags("bench")
+func Command(ctx context.Context, call *cli.Call) error {
+	f, stdout, stderr := call.Flags, call.Stdout, call.Stderr
 	dir := f.String("checkpoint", "configs/checkpoint", "`FOLDER` of the checkpoint")
 	out := f.String("out", "out/bench", "`FOLDER` for bench.json")
 	bin := f.String("bin", "bin", "`FOLDER` with the built programs, and arm64 and armv7 under it")
 	only := f.String("only", "", "`PARTS` of "+strings.Join(parts, ",")+" (default all)")
 	slots := f.Int("slots", 1000, "slots of the leader's missions")
-	if done, err := command.Parse(f, usage, args, stdout); done {
+	asJSON := call.JSONFlag()
+	if _, err := call.Parse(usage, 0); err != nil {
 		return err
 	}
 	wanted := parts
@@ -49,15 +52,18 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	}
 	for _, p := range wanted {
 		if !slices.Contains(parts, p) {
-			return fmt.Errorf("offline bench: -only has %q, want some of %s", p, strings.Join(parts, ","))
+			return cli.BadInputf("-only has %q, want some of %s", p, strings.Join(parts, ","))
 		}
 	}
 	if *slots < 1 || *slots > 1e6 {
-		return fmt.Errorf("offline bench: -slots is %d, want 1 to 1000000", *slots)
+		return cli.BadInputf("-slots is %d, want 1 to 1000000", *slots)
 	}
 	ck, err := checkpoint.Load(*dir)
+	if err == nil {
+		err = command.CheckWritable(*out)
+	}
 	if err != nil {
-		return err
+		return cli.BadInput(err)
 	}
 	level, err := kernel.Selected()
 	if err != nil {
@@ -71,11 +77,11 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	defer os.RemoveAll(scratch)
 	for _, p := range wanted {
 		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("offline bench: interrupted")
+			return errors.New("interrupted")
 		}
 		fmt.Fprintf(stderr, "%s ...\n", p)
 		if err := r.measurePart(ctx, p, ck, *dir, *bin, scratch, *slots); err != nil {
-			return fmt.Errorf("offline bench: %s: %w", p, err)
+			return fmt.Errorf("%s: %w", p, err)
 		}
 	}
 	path := filepath.Join(*out, "bench.json")
@@ -85,6 +91,9 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		return e.Encode(r)
 	}); err != nil {
 		return err
+	}
+	if *asJSON {
+		return call.PrintJSON(r)
 	}
 	return r.print(stdout, path)
 }

@@ -7,6 +7,7 @@
 package calibrate
 
 import (
+	"context"
 	"fmt"
 
 	"prefdt/inference"
@@ -38,17 +39,17 @@ const settingMapKnots = 51
 // Fit flies a checkpoint on calibration seeds. It sets the checkpoint's price
 // axis, then flies a grid of settings that is even in the conditioner's place,
 // and fits the remap.
-func Fit(frozen *checkpoint.Checkpoint, c world.Config, list []uint64, settings, workers int, progress func(done int)) (Calibration, error) {
+func Fit(ctx context.Context, frozen *checkpoint.Checkpoint, c world.Config, list []uint64, settings, workers int, progress func(done int)) (Calibration, error) {
 	for _, s := range list {
 		if err := seeds.CheckCalibration(s); err != nil {
 			return Calibration{}, fmt.Errorf("calibrate: %w", err)
 		}
 	}
-	if err := fitPriceAxis(frozen, c, list); err != nil {
+	if err := fitPriceAxis(ctx, frozen, c, list); err != nil {
 		return Calibration{}, fmt.Errorf("calibrate the price axis: %w", err)
 	}
 	omegas := EvenOmegas(&frozen.GoalConstants, frozen.OmegaBand, settings)
-	results, err := rollout.Sweep(frozen, inference.DecoderDispatch, c, rollout.ReportLink{}, list, rollout.PreferenceRequests(omegas), workers, progress)
+	results, err := rollout.Sweep(ctx, frozen, inference.DecoderDispatch, c, rollout.ReportLink{}, list, rollout.PreferenceRequests(omegas), workers, progress)
 	if err != nil {
 		return Calibration{}, fmt.Errorf("calibrate: %w", err)
 	}
@@ -67,7 +68,7 @@ func Fit(frozen *checkpoint.Checkpoint, c world.Config, list []uint64, settings,
 // when it is asked for the least energy, a standard deviation below its mean.
 // Regression shrinks towards the middle: it stays short of the end, and the
 // price there rises steeply.
-func fitPriceAxis(frozen *checkpoint.Checkpoint, c world.Config, list []uint64) error {
+func fitPriceAxis(ctx context.Context, frozen *checkpoint.Checkpoint, c world.Config, list []uint64) error {
 	y := append([]float64(nil), frozen.PriceAxis.FrontPositions...)
 	frozen.PriceAxis.FrontPositions = y
 	first, last := y[0], y[len(y)-1]
@@ -88,6 +89,9 @@ func fitPriceAxis(frozen *checkpoint.Checkpoint, c world.Config, list []uint64) 
 		return err
 	}
 	for _, seed := range list {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		flyer.Fly(seed, rollout.Request{Mode: goal.Preference, Omega: frozen.OmegaBand[1]})
 	}
 	said := pareto.Summarise(read.positions)

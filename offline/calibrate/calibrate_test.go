@@ -3,6 +3,7 @@ package calibrate
 import (
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -76,14 +77,14 @@ func TestSettingsAreToldApart(t *testing.T) {
 // finds the same.
 func TestStretch(t *testing.T) {
 	ck, list := shippedCheckpoint(t), []uint64{100_000, 100_001, 100_002}
-	if err := fitPriceAxis(ck, world.Standard(), list); err != nil {
+	if err := fitPriceAxis(t.Context(), ck, world.Standard(), list); err != nil {
 		t.Fatal(err)
 	}
 	once := ck.PriceAxis.FrontPositions
 	if end := once[len(once)-1]; end < 0.95 || end >= 1 || once[0] != 0 {
 		t.Errorf("the axis reaches from %v to %v", once[0], end)
 	}
-	if err := fitPriceAxis(ck, world.Standard(), list); err != nil {
+	if err := fitPriceAxis(t.Context(), ck, world.Standard(), list); err != nil {
 		t.Fatal(err)
 	}
 	for i, y := range ck.PriceAxis.FrontPositions {
@@ -122,10 +123,10 @@ func TestCeilings(t *testing.T) {
 		}
 		return list
 	}
-	if _, err := FitCeilingMargin(ck, c, seeds(100_000, 198), 2, func(float64, []int) {}); err == nil || !strings.Contains(err.Error(), "199") {
+	if _, err := FitCeilingMargin(t.Context(), ck, c, seeds(100_000, 198), 2, nil, nil); err == nil || !strings.Contains(err.Error(), "199") {
 		t.Errorf("198 flights: %v", err)
 	}
-	if _, err := FitCeilingMargin(ck, c, seeds(1_000_000, 199), 2, func(float64, []int) {}); err == nil || !strings.Contains(err.Error(), "calibration") {
+	if _, err := FitCeilingMargin(t.Context(), ck, c, seeds(1_000_000, 199), 2, nil, nil); err == nil || !strings.Contains(err.Error(), "calibration") {
 		t.Errorf("evaluation seeds: %v", err)
 	}
 	// Short flights, for a fast test; no shock, which is not told from noise in
@@ -134,17 +135,29 @@ func TestCeilings(t *testing.T) {
 	defer func(all []flightCondition) { conditions = all }(conditions)
 	conditions = conditions[:3]
 	var last float64
-	p, err := FitCeilingMargin(ck, c, seeds(100_000, 199), 2, func(margin float64, _ []int) { last = margin })
+	var tried [][]int
+	keep := func(margin float64, _, violated []int) error {
+		last, tried = margin, append(tried, violated)
+		return nil
+	}
+	p, err := FitCeilingMargin(t.Context(), ck, c, seeds(100_000, 199), 2, nil, keep)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if p.StdDevs < 1.5 || p.StdDevs > 4 || last >= p.StdDevs || p.ViolationRate != ViolationRate || p.Flights != 199 || slices.Max(p.Violations) != 0 || len(p.Conditions) != len(conditions) {
 		t.Errorf("%+v, tried down to %v", p, last)
 	}
+	// Continued before the last two margins, it comes to the same.
+	n := len(tried)
+	tried = tried[:n-2]
+	again, err := FitCeilingMargin(t.Context(), ck, c, seeds(100_000, 199), 2, tried, keep)
+	if err != nil || !reflect.DeepEqual(again, p) || len(tried) != n {
+		t.Errorf("continued: %+v after %d margins, want %+v after %d: %v", again, len(tried), p, n, err)
+	}
 }
 
 func TestFloors(t *testing.T) {
-	figures, err := MeasureFloors(shippedCheckpoint(t), world.Standard(), []uint64{100_000, 100_001, 100_002, 100_003}, 2)
+	figures, err := MeasureFloors(t.Context(), shippedCheckpoint(t), world.Standard(), []uint64{100_000, 100_001, 100_002, 100_003}, 2)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,6 +70,23 @@ func (t *trial) violates(frozen *checkpoint.Checkpoint) (bool, error) {
 // rest may cost. A normal deviate passes 2.6 at the promised rate.
 var candidateMargins = []float64{5, 4, 3.5, 3.3, 3.2, 3.1, 3, 2.9, 2.8, 2.7, 2.6, 2.5, 2.25, 2, 1.5, 1, 0.5, 0}
 
+// allowedViolations is how many of n flights may be violated at the promised rate;
+// negative: so few flights can promise nothing.
+func allowedViolations(n int) int { return int(ViolationRate*float64(n+1)+1e-9) - 1 }
+
+// CheckCeilingSeeds returns why a margin cannot be fitted on these seeds.
+func CheckCeilingSeeds(list []uint64) error {
+	if allowedViolations(len(list)) < 0 {
+		return fmt.Errorf("calibrate: %d flights cannot promise a rate of %v, want %.0f at least", len(list), ViolationRate, 1/ViolationRate-1)
+	}
+	for _, seed := range list {
+		if err := seeds.CheckCalibration(seed); err != nil {
+			return fmt.Errorf("calibrate: %w", err)
+		}
+	}
+	return nil
+}
+
 // FitCeilingMargin finds the least margin that promises a rate of violations, on one
 // flight a seed in each condition.
 //
@@ -79,41 +96,49 @@ var candidateMargins = []float64{5, 4, 3.5, 3.3, 3.2, 3.1, 3, 2.9, 2.8, 2.7, 2.6
 // Rate (n+1) - 1 of n scores exceed is exceeded by the score of the next
 // exchangeable flight at most at that rate. Margins are tried downwards, and a
 // flight that was violated once counts as violated from there on.
-func FitCeilingMargin(frozen *checkpoint.Checkpoint, c world.Config, list []uint64, workers int, progress func(margin float64, violations []int)) (goal.CeilingMargin, error) {
+//
+// tried is what an earlier call handed to progress and need not be flown again:
+// the trials that each of the first margins violated.
+func FitCeilingMargin(ctx context.Context, frozen *checkpoint.Checkpoint, c world.Config, list []uint64, workers int, tried [][]int, progress func(margin float64, violations []int, violated []int) error) (goal.CeilingMargin, error) {
 	p := goal.CeilingMargin{ViolationRate: ViolationRate, Flights: len(list)}
-	allowed := int(ViolationRate*float64(len(list)+1)+1e-9) - 1
-	if allowed < 0 {
-		return p, fmt.Errorf("calibrate: %d flights cannot promise a rate of %v, want %.0f at least", len(list), ViolationRate, 1/ViolationRate-1)
+	if err := CheckCeilingSeeds(list); err != nil {
+		return p, err
 	}
+	allowed := allowedViolations(len(list))
 	var trials []trial
 	for k := range conditions {
 		p.Conditions = append(p.Conditions, conditions[k].name)
 		for _, seed := range list {
-			if err := seeds.CheckCalibration(seed); err != nil {
-				return p, fmt.Errorf("calibrate: %w", err)
-			}
 			trials = append(trials, newTrial(&frozen.GoalConstants, c, seed, k))
 		}
 	}
 	for i, margin := range candidateMargins {
 		at := *frozen
 		at.GoalConstants.CeilingMargin.StdDevs = margin
-		err := jobs.Do(context.Background(), len(trials), workers, jobs.Stateless, func(_ struct{}, j int) (err error) {
+		if i < len(tried) {
+			for _, j := range tried[i] {
+				trials[j].violated = true
+			}
+		} else if err := jobs.Do(ctx, len(trials), workers, jobs.Stateless, func(_ struct{}, j int) (err error) {
 			if t := &trials[j]; !t.violated {
 				t.violated, err = t.violates(&at)
 			}
 			return err
-		}, nil)
-		if err != nil {
+		}, nil); err != nil {
 			return p, err
 		}
-		violations := make([]int, len(conditions))
+		violations, violated := make([]int, len(conditions)), []int{}
 		for j := range trials {
 			if trials[j].violated {
 				violations[j/len(list)]++
+				violated = append(violated, j)
 			}
 		}
-		progress(margin, violations)
+		if i >= len(tried) {
+			if err := progress(margin, violations, violated); err != nil {
+				return p, err
+			}
+		}
 		if most := slices.Max(violations); most > allowed && i > 0 {
 			return p, nil
 		} else if most > allowed {

@@ -34,10 +34,10 @@ func (w *floorRecorder) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decis
 // against the floor that the leader had named, given the physics seen so far,
 // at the quarters of that flight, and in calm air the most that is spent when
 // energy is no matter. The figures are for the manifest.
-func MeasureFloors(frozen *checkpoint.Checkpoint, c world.Config, list []uint64, workers int) (map[string]float64, error) {
+func MeasureFloors(ctx context.Context, frozen *checkpoint.Checkpoint, c world.Config, list []uint64, workers int) (map[string]float64, error) {
 	type flight struct{ leastJ, mostJ, floorJ, off float64 }
 	flights := make([]flight, len(conditions)*len(list))
-	err := jobs.Do(context.Background(), len(flights), workers, jobs.Stateless, func(_ struct{}, j int) error {
+	err := jobs.Do(ctx, len(flights), workers, jobs.Stateless, func(_ struct{}, j int) error {
 		t := newTrial(&frozen.GoalConstants, c, list[j%len(list)], j/len(list))
 		p, err := inference.New(frozen, inference.DecoderDispatch)
 		if err != nil {
@@ -67,7 +67,7 @@ func MeasureFloors(frozen *checkpoint.Checkpoint, c world.Config, list []uint64,
 	}
 	figures := map[string]float64{"most_least_j": math.Inf(1)}
 	n := float64(len(list))
-	for k, name := range []string{"calm", "gust_5", "gust_15", "shock"} {
+	for k, name := range []string{"calm", "gust_5", "gust_15", "shock"}[:len(conditions)] {
 		var off []float64
 		for _, x := range flights[k*len(list) : (k+1)*len(list)] {
 			off = append(off, x.off)

@@ -1,11 +1,9 @@
-// Package command is what the subcommands of "offline" share: flags whose
-// mistakes are one line, ranges of seeds, progress, and files that are replaced
-// whole or not at all.
+// Package command is what the commands of "offline" share beyond package cli:
+// ranges of seeds, progress, and files that are replaced whole or not at all.
 package command
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -14,31 +12,6 @@ import (
 	"strings"
 	"time"
 )
-
-// Flags returns a flag set whose mistakes are errors of one line.
-func Flags(name string) *flag.FlagSet {
-	f := flag.NewFlagSet("offline "+name, flag.ContinueOnError)
-	f.SetOutput(io.Discard)
-	return f
-}
-
-// Parse parses args. With -h it prints usage and the flags, and done is true.
-func Parse(f *flag.FlagSet, usage string, args []string, stdout io.Writer) (done bool, err error) {
-	err = f.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(stdout, usage)
-		f.SetOutput(stdout)
-		f.PrintDefaults()
-		return true, nil
-	}
-	if err == nil && f.NArg() > 0 {
-		err = fmt.Errorf("unexpected argument %q", f.Arg(0))
-	}
-	if err != nil {
-		return true, fmt.Errorf("%s: %w (-h shows the flags)", f.Name(), err)
-	}
-	return false, nil
-}
 
 // ParseSeeds parses "A:B", B excluded, or "N" for 0:N, and checks every seed's range
 // with allowed, a function of package seeds.
@@ -74,6 +47,19 @@ func Progress(w io.Writer, what string, total int) func(done int) {
 		left := time.Duration(float64(time.Since(started)) / float64(max(done, 1)) * float64(total-done))
 		fmt.Fprintf(w, "%s %d/%d  left %s\n", what, done, total, left.Round(time.Second))
 	}
+}
+
+// CheckWritable makes a folder and finds out, before the work whose results go
+// there, whether files can be written to it.
+func CheckWritable(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, ".tmp-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 // ReplaceFile writes a file durably: temporary file, sync, rename, directory sync.

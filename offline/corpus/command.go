@@ -3,7 +3,6 @@ package corpus
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 
+	"prefdt/configs/cli"
 	"prefdt/offline/command"
 	"prefdt/offline/pareto"
 	"prefdt/offline/search"
@@ -32,8 +32,8 @@ Flags:
 `
 
 // Command is "offline corpus".
-func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	f := command.Flags("corpus")
+func Command(ctx context.Context, call *cli.Call) error {
+	f, stdout, stderr := call.Flags, call.Stdout, call.Stderr
 	config := command.WorldFlag(f)
 	out := f.String("out", "out/corpus", "`FOLDER` for manifest.json")
 	rules := f.String("archive", "", "rule archive `FILE` of offline search, instead of the dispatch teacher")
@@ -43,7 +43,7 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	for _, x := range r.fractions() {
 		f.Float64Var(x.value, x.name, *x.value, "`fraction` of the flights "+x.description)
 	}
-	f.BoolVar(&r.HidePreviousAction, "forget", r.HidePreviousAction, "hide the action before from the policy")
+	f.BoolVar(&r.HidePreviousAction, "forget", r.HidePreviousAction, "hide the previous action from the policy")
 	f.IntVar(&r.WorldCount, "variety", r.WorldCount, "random worlds to choose from")
 	flights := f.Int("flights", 64000, "flights (the paper: 50000)")
 	seed := f.Uint64("seed", 0, "seed of the draws")
@@ -53,40 +53,60 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	resume := f.Bool("resume", false, "keep the corpus in -out if it is of this recipe, this seed and as many flights, and replays")
 	force := f.Bool("force", false, "replace another corpus in -out, and what was fitted on it")
 	workers := f.Int("workers", runtime.GOMAXPROCS(0), "flights flown at a time; changes no result")
-	if done, err := command.Parse(f, usage, args, stdout); done {
+	asJSON := call.JSONFlag()
+	if _, err := call.Parse(usage, 0); err != nil {
 		return err
 	}
 	switch *recipe {
 	case "shipped":
 	case "paper":
-		asked := map[string]bool{}
-		f.Visit(func(x *flag.Flag) { asked[x.Name] = true })
-		paper := PaperRecipe()
-		r.Draw = paper.Draw
-		if !asked["forget"] {
-			r.HidePreviousAction = paper.HidePreviousAction
-		}
-		for i, x := range paper.fractions() {
-			if !asked[x.name] {
-				*r.fractions()[i].value = *x.value
-			}
-		}
+		usePaperRecipe(&r, call)
 	default:
-		return fmt.Errorf(`offline corpus: -recipe is %q, want "shipped" or "paper"`, *recipe)
+		return cli.BadInputf(`-recipe is %q, want "shipped" or "paper"`, *recipe)
 	}
-	if *workers < 1 || *prices < 3 || *episodes < 1 {
-		return errors.New("offline corpus: -workers and -episodes must be positive, -prices 3 at least")
+	if *workers < 1 || *prices < 3 || *episodes < 1 || *flights < 1 {
+		return cli.BadInputf("-workers, -episodes and -flights must be positive, -prices 3 at least")
+	}
+	if err := r.Check(); err != nil {
+		return cli.BadInput(err)
+	}
+	if *rules != "" {
+		r.PriceChange = 0 // a rule has no price to change
+	}
+	if *asJSON {
+		stdout = stderr
 	}
 	c, err := config(world.Standard())
 	if err != nil {
-		return fmt.Errorf("offline corpus: %w", err)
+		return cli.BadInput(err)
 	}
 	path := filepath.Join(*out, "manifest.json")
-	if old, err := Read(path); *resume && err == nil && old.matches(c, r, *seed, *flights, *episodes) {
-		_, err := fmt.Fprintf(stdout, "%d flights in %s, made before, hash %.12s\n", len(old.Flights), path, old.Hash())
-		return err
+	old, err := Read(path)
+	if *resume && err == nil && old.matches(c, r, *seed, *flights, *episodes) {
+		return call.Result(*asJSON, old.summary(path), "%d flights in %s, made before, hash %.12s", len(old.Flights), path, old.Hash())
+	}
+	switch {
+	case *force, errors.Is(err, os.ErrNotExist):
+	case err != nil:
+		return cli.BadInputf("%w; give another -out, or -force", err)
+	case len(old.World.Differences(c)) > 0 || old.Recipe != r || old.Seed != *seed || len(old.Flights) != *flights: // else the hashes are compared in the end
+		return cli.BadInput(anotherCorpus(path))
+	}
+	for _, file := range []string{*rules, *merge} {
+		if file == "" {
+			continue
+		}
+		if _, err := search.ReadArchive(file); err != nil {
+			return cli.BadInput(err)
+		}
+	}
+	if err := command.CheckWritable(*out); err != nil {
+		return cli.BadInput(err)
 	}
 	archive, err := loadOrSweepArchive(ctx, c, *rules, *prices, *episodes, *workers, stderr)
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
 	if err != nil {
 		return err
 	}
@@ -95,20 +115,15 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 			return err
 		}
 	}
-	if archive.Genes != nil {
-		r.PriceChange = 0 // a rule has no price to change
-	}
 	m, err := Build(ctx, c, archive, r, *flights, *seed, *workers, command.Progress(stderr, "flights", *flights))
 	if ctx.Err() != nil {
-		return errors.New("offline corpus: interrupted, nothing was written")
+		return errInterrupted
 	}
 	if err != nil {
 		return err
 	}
-	if old, err := Read(path); err == nil && old.Hash() != m.Hash() && !*force {
-		return fmt.Errorf("offline corpus: %s is another corpus, on which a conditioner may rest: give another -out, or -force", path)
-	} else if err != nil && !errors.Is(err, os.ErrNotExist) && !*force {
-		return fmt.Errorf("offline corpus: %w; give another -out, or -force", err)
+	if old != nil && old.Hash() != m.Hash() && !*force {
+		return anotherCorpus(path)
 	}
 	if err := command.ReplaceFile(path, m.Write); err != nil {
 		return err
@@ -120,9 +135,33 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	}
 	etaS, etaJ := m.Archive.ReturnScales()
 	low, high := m.Archive.OmegaBand()
-	_, err = fmt.Fprintf(stdout, "%d flights in %s, eta %.1f s and %.0f J, band [%.3f, %.3f], %d members, hash %.12s\n",
+	return call.Result(*asJSON, m.summary(path), "%d flights in %s, eta %.1f s and %.0f J, band [%.3f, %.3f], %d members, hash %.12s",
 		len(m.Flights), path, etaS, etaJ, low, high, len(m.Archive.Points), m.Hash())
-	return err
+}
+
+var errInterrupted = errors.New("interrupted, nothing was written")
+
+// usePaperRecipe sets the paper's recipe where no flag was given.
+func usePaperRecipe(r *Recipe, call *cli.Call) {
+	paper := PaperRecipe()
+	r.Draw = paper.Draw
+	if !call.Given("forget") {
+		r.HidePreviousAction = paper.HidePreviousAction
+	}
+	for i, x := range paper.fractions() {
+		if !call.Given(x.name) {
+			*r.fractions()[i].value = *x.value
+		}
+	}
+}
+
+func anotherCorpus(path string) error {
+	return fmt.Errorf("%s is another corpus, on which a conditioner may rest: give another -out, or -force", path)
+}
+
+// summary is what -json prints.
+func (m *Manifest) summary(path string) map[string]any {
+	return map[string]any{"manifest": path, "flights": len(m.Flights), "members": len(m.Archive.Points), "hash": m.Hash()}
 }
 
 // loadOrSweepArchive reads a rule archive, or sweeps the dispatch teacher's prices.
@@ -161,8 +200,8 @@ func loadOrSweepArchive(ctx context.Context, c world.Config, rules string, price
 const maxAddedHypervolume = 1e-4
 
 // checkRulesAddLittle merges a rule archive into the dispatch teacher's. Every rule found so
-// far lies behind that front but for a joule at its far end, so merging means
-// to make sure of it; rules that add to it would be worth a teacher of their own.
+// far is dominated by that front but for a joule at its far end, so merging is to
+// confirm that; rules that add to it would deserve a corpus of their own.
 func checkRulesAddLittle(c *world.Config, a *Archive, path string, stdout io.Writer) error {
 	found, err := search.ReadArchive(path)
 	if err != nil {
@@ -178,13 +217,13 @@ func checkRulesAddLittle(c *world.Config, a *Archive, path string, stdout io.Wri
 	reference, _ := pareto.References(c, a.Points)
 	added := pareto.Hypervolume(all, reference)/pareto.Hypervolume(a.Points, reference) - 1
 	if added > maxAddedHypervolume {
-		return fmt.Errorf("offline corpus: the rules of %s add %.3g of its hypervolume to the dispatch teacher's front, %g at most is chance: build a corpus of them with -archive", path, added, maxAddedHypervolume)
+		return fmt.Errorf("the rules of %s add %.3g of its hypervolume to the dispatch teacher's front, %g at most is chance: build a corpus of them with -archive", path, added, maxAddedHypervolume)
 	}
 	_, err = fmt.Fprintf(stdout, "merged with %d rules of %s: they add %.2g of its hypervolume to the dispatch teacher's front\n", len(found.Members), path, added)
 	return err
 }
 
-// appendMember appends a member that goes on along the front; one that does not is left out.
+// appendMember appends a member that continues the front; one that does not is left out.
 func (a *Archive) appendMember(p pareto.Point, price float64, genes []float64) {
 	if n := len(a.Points); n > 0 && !(p.DelayS > a.Points[n-1].DelayS && p.EnergyJ < a.Points[n-1].EnergyJ) {
 		return

@@ -15,6 +15,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"prefdt/configs/cli"
 	"prefdt/offline/pareto"
 	"prefdt/offline/search"
 	"prefdt/offline/seeds"
@@ -272,13 +273,13 @@ func TestRefusals(t *testing.T) {
 	var out bytes.Buffer
 	folder := filepath.Join(dir, "made")
 	args := []string{"-flights", "500", "-prices", "24", "-episodes", "20", "-out", folder}
-	if err := Command(context.Background(), args, &out, &out); err != nil {
+	if err := Command(t.Context(), cli.NewCall("offline corpus", args, &out, &out)); err != nil {
 		t.Fatal(err)
 	}
-	if err := Command(context.Background(), append(args, "-seed", "1"), &out, &out); err == nil || !strings.Contains(err.Error(), "another corpus") {
+	if err := Command(t.Context(), cli.NewCall("offline corpus", append(args, "-seed", "1"), &out, &out)); err == nil || !strings.Contains(err.Error(), "another corpus") {
 		t.Errorf("another corpus, and what was fitted on it, was replaced unasked: %v", err)
 	}
-	if err := Command(context.Background(), args, &out, &out); err != nil {
+	if err := Command(t.Context(), cli.NewCall("offline corpus", args, &out, &out)); err != nil {
 		t.Errorf("the same corpus was not made again: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package evaluate
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -75,7 +76,7 @@ func shockAtRandom(r *rand.Rand, slots int) world.Shock {
 }
 
 // MeasureBudgets measures every perturbation, as targets and as ceilings.
-func MeasureBudgets(ck *checkpoint.Checkpoint, c Config) ([]BudgetResult, error) {
+func MeasureBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]BudgetResult, error) {
 	var rows []BudgetResult
 	for _, p := range perturbations {
 		p.budgets = slices.Clone(p.budgets)
@@ -83,7 +84,7 @@ func MeasureBudgets(ck *checkpoint.Checkpoint, c Config) ([]BudgetResult, error)
 			p.budgets[i] *= c.World.EnergyScale()
 		}
 		for _, mode := range []goal.Mode{goal.Target, goal.Ceiling} {
-			more, err := p.measure(ck, c, mode)
+			more, err := p.measure(ctx, ck, c, mode)
 			if err != nil {
 				return nil, err
 			}
@@ -95,7 +96,7 @@ func MeasureBudgets(ck *checkpoint.Checkpoint, c Config) ([]BudgetResult, error)
 
 // measure measures a perturbation's budgets. Seeds in succession that meet the same
 // shock are flown together.
-func (p *perturbation) measure(ck *checkpoint.Checkpoint, c Config, mode goal.Mode) ([]BudgetResult, error) {
+func (p *perturbation) measure(ctx context.Context, ck *checkpoint.Checkpoint, c Config, mode goal.Mode) ([]BudgetResult, error) {
 	rows := make([]BudgetResult, len(p.budgets))
 	spent := make([]float64, len(p.budgets))
 	tell := command.Progress(c.Progress, fmt.Sprintf("seeds, %s budgets, %s", mode, p.name), len(c.Seeds))
@@ -108,7 +109,7 @@ func (p *perturbation) measure(ck *checkpoint.Checkpoint, c Config, mode goal.Mo
 			last++
 		}
 		at.Seeds, at.Progress = c.Seeds[first:last], io.Discard
-		results, err := sweep(ck, at, p.requests(mode, at.World.Shock), "")
+		results, err := sweep(ctx, ck, at, p.requests(mode, at.World.Shock), "")
 		if err != nil {
 			return nil, err
 		}

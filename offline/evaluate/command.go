@@ -2,7 +2,6 @@ package evaluate
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"prefdt/configs/cli"
 	"prefdt/inference"
 	"prefdt/inference/checkpoint"
 	"prefdt/offline/command"
@@ -33,8 +33,8 @@ Flags:
 `
 
 // Command is "offline evaluate".
-func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	f := command.Flags("evaluate")
+func Command(ctx context.Context, call *cli.Call) error {
+	f, stdout, stderr := call.Flags, call.Stdout, call.Stderr
 	dir := f.String("checkpoint", "configs/checkpoint", "`FOLDER` of the checkpoint")
 	text := f.String("seeds", "1000000:1000020", "evaluation seeds, `A:B`, B excluded")
 	settings := f.Int("settings", 21, "settings K of a front")
@@ -49,30 +49,30 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	config := command.WorldFlag(f)
 	asJSON := f.Bool("json", false, "print one JSON object")
 	workers := f.Int("workers", runtime.GOMAXPROCS(0), "episodes flown at a time; changes no result")
-	if done, err := command.Parse(f, usage, args, stdout); done {
+	if _, err := call.Parse(usage, 0); err != nil {
 		return err
 	}
 	list, err := command.ParseSeeds(*text, seeds.CheckEvaluation)
 	if err != nil {
-		return fmt.Errorf("offline evaluate: %w", err)
+		return cli.BadInput(err)
 	}
-	if *settings < 2 || *prices < 3 || *workers < 1 {
-		return errors.New("offline evaluate: -settings must be 2 at least, -prices 3, -workers 1")
+	if *settings < 2 || *prices < 3 || *workers < 1 || *worlds < 0 {
+		return cli.BadInputf("-settings must be 2 at least, -prices 3, -workers 1, -random-worlds 0")
 	}
 	if !slices.Contains(inference.Decoders(), inference.Decoder(*decoder)) {
-		return fmt.Errorf("offline evaluate: -decoder is %q, want one of %q", *decoder, inference.Decoders())
+		return cli.BadInputf("-decoder is %q, want one of %q", *decoder, inference.Decoders())
 	}
 	var sizes []int
 	for _, part := range strings.FieldsFunc(*fleet, func(r rune) bool { return r == ',' }) {
 		m, err := strconv.Atoi(part)
 		if err != nil || m < 1 || m > 64 {
-			return fmt.Errorf("offline evaluate: -fleet has %q, want sizes from 1 to 64", part)
+			return cli.BadInputf("-fleet has %q, want sizes from 1 to 64", part)
 		}
 		sizes = append(sizes, m)
 	}
 	ck, err := checkpoint.Load(*dir)
 	if err != nil {
-		return err
+		return cli.BadInput(err)
 	}
 	trained, err := rollout.WorldOf(&ck.Manifest)
 	if err != nil {
@@ -80,58 +80,56 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	}
 	here, err := config(trained)
 	if err != nil {
-		return fmt.Errorf("offline evaluate: %w", err)
+		return cli.BadInput(err)
 	}
 	if here.Trace != nil && (*shift || *missions) {
-		return errors.New("offline evaluate: -shift and -missions change the tasks that are drawn, and the world has a trace instead")
+		return cli.BadInputf("-shift and -missions change the tasks that are drawn, and the world has a trace instead")
 	}
 	command.WarnOfWorld(stderr, trained, here)
 	c := Config{World: here, Seeds: list, Settings: *settings, TeacherPrices: *prices, Decoder: inference.Decoder(*decoder), Workers: *workers, Progress: stderr}
 	r, err := MeasureFront(ctx, ck, c)
+	if ctx.Err() != nil {
+		return errors.New("interrupted before the first table was complete")
+	}
 	if err != nil {
 		return err
 	}
-	if *budget {
-		if r.Budgets, err = MeasureBudgets(ck, c); err != nil {
+	for _, m := range []struct {
+		wanted  bool
+		measure func() error
+	}{
+		{*budget, func() (err error) {
+			if r.Budgets, err = MeasureBudgets(ctx, ck, c); err == nil {
+				r.CeilingMargin, r.CalibratedBudgets = &ck.GoalConstants.CeilingMargin, ck.Evaluation
+			}
 			return err
+		}},
+		{*uplink, func() (err error) { r.Uplink, err = MeasureUplink(ctx, ck, c); return err }},
+		{len(sizes) > 0, func() (err error) { r.Fleets, err = MeasureFleets(ctx, ck, c, sizes); return err }},
+		{*shift, func() error { return r.addPoints(MeasureShifts(ctx, ck, c)) }},
+		{*missions, func() error { return r.addPoints(MeasureMissions(ctx, ck, c)) }},
+		{*worlds > 0, func() error { return r.addPoints(MeasureRandomWorlds(ctx, ck, c, *worlds)) }},
+	} {
+		if m.wanted && err == nil {
+			err = m.measure()
 		}
-		r.CeilingMargin, r.CalibratedBudgets = &ck.GoalConstants.CeilingMargin, ck.Evaluation
 	}
-	if *uplink {
-		if r.Uplink, err = MeasureUplink(ctx, ck, c); err != nil {
-			return err
-		}
-	}
-	if len(sizes) > 0 {
-		if r.Fleets, err = MeasureFleets(ctx, ck, c, sizes); err != nil {
-			return err
-		}
-	}
-	if *shift {
-		if r.OperatingPoints, err = MeasureShifts(ctx, ck, c); err != nil {
-			return err
-		}
-	}
-	if *missions {
-		points, err := MeasureMissions(ctx, ck, c)
-		if err != nil {
-			return err
-		}
-		r.OperatingPoints = append(r.OperatingPoints, points...)
-	}
-	if *worlds > 0 {
-		points, err := MeasureRandomWorlds(ctx, ck, c, *worlds)
-		if err != nil {
-			return err
-		}
-		r.OperatingPoints = append(r.OperatingPoints, points...)
+	switch {
+	case ctx.Err() != nil:
+		err = errors.New("interrupted; the tables printed are complete, the others are left out")
+	case err != nil:
+		return err
 	}
 	if *asJSON {
-		out := json.NewEncoder(stdout)
-		out.SetIndent("", "  ")
-		return out.Encode(r)
+		return errors.Join(call.PrintJSON(r), err)
 	}
-	return r.print(stdout)
+	return errors.Join(r.print(stdout), err)
+}
+
+// addPoints adds the rows of one table, unless it is incomplete.
+func (r *Report) addPoints(points []OperatingPoint, err error) error {
+	r.OperatingPoints = append(r.OperatingPoints, points...)
+	return err
 }
 
 // print writes the report as tables.

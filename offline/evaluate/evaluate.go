@@ -102,11 +102,11 @@ func MeasureFront(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (Rep
 	}
 	uniform := rollout.Linspace(ck.OmegaBand[0], ck.OmegaBand[1], c.Settings)
 	axis := rollout.Linspace(0, 1, c.Settings)
-	onUniform, err := sweep(ck, c, rollout.PreferenceRequests(uniform), "uniform settings")
+	onUniform, err := sweep(ctx, ck, c, rollout.PreferenceRequests(uniform), "uniform settings")
 	if err != nil {
 		return r, err
 	}
-	onAxis, err := sweep(ck, c, rollout.PreferenceRequests(rollout.CalibratedOmegas(&ck.GoalConstants.SettingMap, c.Settings)), "recalibrated settings")
+	onAxis, err := sweep(ctx, ck, c, rollout.PreferenceRequests(rollout.CalibratedOmegas(&ck.GoalConstants.SettingMap, c.Settings)), "recalibrated settings")
 	if err != nil {
 		return r, err
 	}
@@ -180,15 +180,15 @@ func sweepTeacher(ctx context.Context, c Config) ([][]pareto.Point, error) {
 	return teacher.Sweep(ctx, &c.World, seeds.CheckEvaluation, c.Seeds, c.prices(), c.Workers, command.Progress(c.Progress, "teacher's seeds", len(c.Seeds)))
 }
 
-func sweep(ck *checkpoint.Checkpoint, c Config, requests []rollout.Request, what string) ([][]rollout.Result, error) {
-	return c.sweepLink(ck, rollout.ReportLink{}, requests, what)
+func sweep(ctx context.Context, ck *checkpoint.Checkpoint, c Config, requests []rollout.Request, what string) ([][]rollout.Result, error) {
+	return c.sweepLink(ctx, ck, rollout.ReportLink{}, requests, what)
 }
 
-func (c Config) sweepLink(ck *checkpoint.Checkpoint, l rollout.ReportLink, requests []rollout.Request, what string) ([][]rollout.Result, error) {
+func (c Config) sweepLink(ctx context.Context, ck *checkpoint.Checkpoint, l rollout.ReportLink, requests []rollout.Request, what string) ([][]rollout.Result, error) {
 	for _, s := range c.Seeds {
 		if err := seeds.CheckEvaluation(s); err != nil {
 			return nil, fmt.Errorf("evaluate: %w", err)
 		}
 	}
-	return rollout.Sweep(ck, c.Decoder, c.World, l, c.Seeds, requests, c.Workers, command.Progress(c.Progress, "seeds, "+what, len(c.Seeds)))
+	return rollout.Sweep(ctx, ck, c.Decoder, c.World, l, c.Seeds, requests, c.Workers, command.Progress(c.Progress, "seeds, "+what, len(c.Seeds)))
 }

@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"prefdt/configs/cli"
 )
 
 func runEvaluate(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out, progress bytes.Buffer
-	err := Command(context.Background(), append([]string{"-checkpoint", "../../configs/checkpoint"}, args...), &out, &progress)
+	err := Command(t.Context(), cli.NewCall("offline evaluate", append([]string{"-checkpoint", "../../configs/checkpoint"}, args...), &out, &progress))
 	return out.String(), err
 }
 
@@ -31,6 +33,34 @@ func TestShippedCheckpoint(t *testing.T) {
 	again, err := runEvaluate(t, "-seeds", "1000000:1000005", "-json", "-workers", "1")
 	if err != nil || again != text {
 		t.Errorf("another number of workers gave another report, %v", err)
+	}
+}
+
+// lineInterrupter cancels once a line of the progress begins so.
+type lineInterrupter struct {
+	prefix string
+	cancel func()
+}
+
+func (l lineInterrupter) Write(p []byte) (int, error) {
+	if strings.HasPrefix(string(p), l.prefix) {
+		l.cancel()
+	}
+	return len(p), nil
+}
+
+// An interrupted evaluation prints the tables that are complete, and fails.
+func TestInterrupted(t *testing.T) {
+	for prefix, want := range map[string][2]string{
+		"teacher's seeds":             {"", "interrupted before"},
+		"seeds, target budgets, none": {"decoder dispatch", "interrupted; the tables printed are complete"},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		var out bytes.Buffer
+		err := Command(ctx, cli.NewCall("offline evaluate", []string{"-checkpoint", "../../configs/checkpoint", "-seeds", "1000000:1000001", "-settings", "3", "-prices", "3", "-budget"}, &out, lineInterrupter{prefix, cancel}))
+		if err == nil || !strings.Contains(err.Error(), want[1]) || !strings.HasPrefix(out.String(), want[0]) || (out.Len() > 0) != (want[0] != "") || strings.Contains(out.String(), "budget, kJ") {
+			t.Errorf("%s: %v, %q", prefix, err, &out)
+		}
 	}
 }
 
@@ -55,7 +85,7 @@ func TestRefusals(t *testing.T) {
 		"decoder":        {[]string{"-decoder", "magic"}, "-decoder"},
 		"fleet":          {[]string{"-fleet", "2,x"}, "-fleet"},
 		"settings":       {[]string{"-settings", "1"}, "-settings"},
-		"argument":       {[]string{"more"}, "unexpected argument"},
+		"argument":       {[]string{"more"}, `unexpected "more"`},
 		"checkpoint":     {[]string{"-checkpoint", "nowhere"}, "nowhere"},
 	} {
 		if _, err := runEvaluate(t, c.args...); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {

@@ -124,7 +124,7 @@ func compareWithTeacher(ctx context.Context, ck *checkpoint.Checkpoint, c Config
 	if err != nil {
 		return row, err
 	}
-	results, err := sweep(ck, c, rollout.PreferenceRequests(rollout.CalibratedOmegas(&ck.GoalConstants.SettingMap, c.TeacherPrices)), name)
+	results, err := sweep(ctx, ck, c, rollout.PreferenceRequests(rollout.CalibratedOmegas(&ck.GoalConstants.SettingMap, c.TeacherPrices)), name)
 	if err != nil {
 		return row, err
 	}
@@ -154,7 +154,7 @@ func compareWithTeacher(ctx context.Context, ck *checkpoint.Checkpoint, c Config
 	for _, part := range []float64{0.25, 0.5, 0.75} {
 		requests = append(requests, rollout.Request{Mode: "target", BudgetJ: low + part*(high-low)})
 	}
-	results, err = sweep(ck, c, requests, name+", budgets")
+	results, err = sweep(ctx, ck, c, requests, name+", budgets")
 	if err != nil {
 		return row, err
 	}

@@ -38,11 +38,11 @@ var links = []rollout.ReportLink{{LossRate: 0.05}, {LossRate: 0.1}, {LossRate: 0
 // MeasureUplink measures them.
 func MeasureUplink(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]LinkRetention, error) {
 	requests := rollout.PreferenceRequests(rollout.CalibratedOmegas(&ck.GoalConstants.SettingMap, c.Settings))
-	nominal, err := c.sweepLink(ck, rollout.ReportLink{}, requests, "perfect link")
+	nominal, err := c.sweepLink(ctx, ck, rollout.ReportLink{}, requests, "perfect link")
 	if err != nil {
 		return nil, err
 	}
-	taught, err := c.sweepTeacherOver(ck, rollout.ReportLink{})
+	taught, err := c.sweepTeacherOver(ctx, ck, rollout.ReportLink{})
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func MeasureUplink(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]
 			rollout.FallbackLocal: &row.Local, rollout.FallbackLastReport: &row.LastReport, rollout.FallbackSpeculative: &row.Speculative, rollout.FallbackOffer: &row.Offer,
 		} {
 			l.Fallback = unheard
-			results, err := c.sweepLink(ck, l, requests, fmt.Sprintf("%.0f %% lost, %d late, %q", 100*l.LossRate, l.LateSlots, unheard))
+			results, err := c.sweepLink(ctx, ck, l, requests, fmt.Sprintf("%.0f %% lost, %d late, %q", 100*l.LossRate, l.LateSlots, unheard))
 			if err != nil {
 				return nil, err
 			}
@@ -64,16 +64,13 @@ func MeasureUplink(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]
 			}
 		}
 		l.Fallback = rollout.FallbackOffer
-		results, err := c.sweepTeacherOver(ck, l)
+		results, err := c.sweepTeacherOver(ctx, ck, l)
 		if err != nil {
 			return nil, err
 		}
 		row.OfferTeacher = c.meanRetention(results, taught, wide)
-		if row.OfferBudgetAbsError, err = c.budgetAbsError(ck, l); err != nil {
+		if row.OfferBudgetAbsError, err = c.budgetAbsError(ctx, ck, l); err != nil {
 			return nil, err
-		}
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
 		}
 		rows = append(rows, row)
 	}
@@ -89,9 +86,9 @@ func (c Config) meanRetention(results, nominal [][]rollout.Result, reference par
 }
 
 // sweepTeacherOver flies the teacher at its prices over a link.
-func (c Config) sweepTeacherOver(ck *checkpoint.Checkpoint, l rollout.ReportLink) (results [][]rollout.Result, err error) {
+func (c Config) sweepTeacherOver(ctx context.Context, ck *checkpoint.Checkpoint, l rollout.ReportLink) (results [][]rollout.Result, err error) {
 	for _, price := range c.prices() {
-		at, err := rollout.SweepRunners(
+		at, err := rollout.SweepRunners(ctx,
 			func() (*rollout.Runner, error) { return rollout.NewTeacherRunner(ck, price, c.World, l) },
 			c.World, c.Seeds, rollout.PreferenceRequests([]float64{0}), c.Workers, nil)
 		if err != nil {
@@ -103,12 +100,12 @@ func (c Config) sweepTeacherOver(ck *checkpoint.Checkpoint, l rollout.ReportLink
 }
 
 // budgetAbsError is the mean absolute error of targets over a link.
-func (c Config) budgetAbsError(ck *checkpoint.Checkpoint, l rollout.ReportLink) (mean float64, err error) {
+func (c Config) budgetAbsError(ctx context.Context, ck *checkpoint.Checkpoint, l rollout.ReportLink) (mean float64, err error) {
 	var requests []rollout.Request
 	for _, j := range []float64{27.5e3, 29e3, 31e3, 33e3, 35e3, 36.5e3} {
 		requests = append(requests, rollout.Request{Mode: goal.Target, BudgetJ: j * c.World.EnergyScale()})
 	}
-	results, err := c.sweepLink(ck, l, requests, fmt.Sprintf("budgets, %.0f %% lost, %d late", 100*l.LossRate, l.LateSlots))
+	results, err := c.sweepLink(ctx, ck, l, requests, fmt.Sprintf("budgets, %.0f %% lost, %d late", 100*l.LossRate, l.LateSlots))
 	for i := range results {
 		for _, r := range results[i] {
 			mean += math.Abs(r.EnergyJ/requests[i].BudgetJ-1) / float64(len(requests)*len(c.Seeds))

@@ -3,15 +3,14 @@ package rollout
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 
+	"prefdt/configs/cli"
 	"prefdt/inference/checkpoint"
-	"prefdt/offline/command"
 )
 
 const usage = `offline replay decides a flight again that a leader recorded (record: FILE in
-its configuration), slot by slot, and says whether every decision and every
+its configuration), slot by slot, and reports whether every decision and every
 objective is the same to the last bit.
 
   offline replay -record FILE [-checkpoint DIR]
@@ -19,29 +18,32 @@ objective is the same to the last bit.
 `
 
 // Command is "offline replay".
-func Command(_ context.Context, args []string, stdout, _ io.Writer) error {
-	f := command.Flags("replay")
+func Command(ctx context.Context, call *cli.Call) error {
+	f := call.Flags
 	path := f.String("record", "", "`file` that a leader wrote")
 	dir := f.String("checkpoint", "configs/checkpoint", "`folder` of the policy that decided")
-	if done, err := command.Parse(f, usage, args, stdout); done {
+	asJSON := call.JSONFlag()
+	if _, err := call.Parse(usage, 0); err != nil {
 		return err
 	}
 	if *path == "" {
-		return fmt.Errorf("offline replay: want -record FILE (-h shows the flags)")
+		return cli.BadInputf("want -record FILE (-h shows the flags)")
 	}
 	frozen, err := checkpoint.Load(*dir)
 	if err != nil {
-		return fmt.Errorf("offline replay: %w", err)
+		return cli.BadInput(err)
 	}
 	in, err := os.Open(*path)
 	if err != nil {
-		return fmt.Errorf("offline replay: %w", err)
+		return cli.BadInput(err)
 	}
 	defer in.Close()
-	slots, err := Replay(in, frozen)
-	if err != nil {
-		return fmt.Errorf("offline replay: after %d equal slots: %w", slots, err)
+	slots, err := Replay(ctx, in, frozen)
+	if ctx.Err() != nil {
+		return fmt.Errorf("interrupted after %d equal slots", slots)
 	}
-	fmt.Fprintf(stdout, "%d slots are decided as they were in flight\n", slots)
-	return nil
+	if err != nil {
+		return fmt.Errorf("after %d equal slots: %w", slots, err)
+	}
+	return call.Result(*asJSON, map[string]int{"equal_slots": slots}, "%d slots are decided as they were in flight", slots)
 }

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -19,8 +20,9 @@ func decideAndObserve(p Policy, s *slot.Snapshot, o *goal.Objective, d *slot.Dec
 
 // Replay decides a recorded flight again, slot by slot, on an objective of its
 // own that only the recorded events come to. It returns the number of slots
-// that were decided as recorded, to the last bit, and the first difference.
-func Replay(r io.Reader, frozen *checkpoint.Checkpoint) (slots int, err error) {
+// that were decided as recorded, to the last bit, and the first difference. The end
+// of ctx ends it after a slot.
+func Replay(ctx context.Context, r io.Reader, frozen *checkpoint.Checkpoint) (slots int, err error) {
 	in, err := record.NewReader(r)
 	if err != nil {
 		return 0, err
@@ -39,6 +41,9 @@ func Replay(r io.Reader, frozen *checkpoint.Checkpoint) (slots int, err error) {
 	o.SetOutOfDistribution(h.OutOfDistribution)
 	var d slot.Decision
 	for {
+		if err := ctx.Err(); err != nil {
+			return slots, err
+		}
 		x, err := in.Next()
 		if err == io.EOF {
 			return slots, nil

@@ -184,13 +184,14 @@ func (f *Runner) applyEvent(o *goal.Objective, e record.Event) {
 }
 
 // Sweep flies every seed with every request and returns results[request][seed].
-// The result does not depend on the number of workers.
-func Sweep(frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Config, l ReportLink, seeds []uint64, requests []Request, workers int, progress func(done int)) ([][]Result, error) {
-	return SweepRunners(func() (*Runner, error) { return New(frozen, decoder, c, l) }, c, seeds, requests, workers, progress)
+// The result does not depend on the number of workers. The end of ctx ends it
+// after a flight.
+func Sweep(ctx context.Context, frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Config, l ReportLink, seeds []uint64, requests []Request, workers int, progress func(done int)) ([][]Result, error) {
+	return SweepRunners(ctx, func() (*Runner, error) { return New(frozen, decoder, c, l) }, c, seeds, requests, workers, progress)
 }
 
 // SweepRunners is Sweep by flyers of any policy, one for each worker.
-func SweepRunners(flyer func() (*Runner, error), c world.Config, seeds []uint64, requests []Request, workers int, progress func(done int)) ([][]Result, error) {
+func SweepRunners(ctx context.Context, flyer func() (*Runner, error), c world.Config, seeds []uint64, requests []Request, workers int, progress func(done int)) ([][]Result, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
@@ -198,8 +199,11 @@ func SweepRunners(flyer func() (*Runner, error), c world.Config, seeds []uint64,
 	for i := range results {
 		results[i] = make([]Result, len(seeds))
 	}
-	err := jobs.Do(context.Background(), len(seeds), workers, flyer, func(f *Runner, s int) error {
+	err := jobs.Do(ctx, len(seeds), workers, flyer, func(f *Runner, s int) error {
 		for i, r := range requests {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			results[i][s] = f.Fly(seeds[s], r)
 		}
 		return nil

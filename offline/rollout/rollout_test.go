@@ -132,11 +132,11 @@ func TestSweepDoesNotDependOnWorkers(t *testing.T) {
 	ck := shippedCheckpoint(t)
 	seeds := []uint64{99_960, 99_961, 99_962}
 	requests := PreferenceRequests(Linspace(0.1, 0.9, 3))
-	one, err := Sweep(ck, inference.DecoderDispatch, world.Standard(), ReportLink{}, seeds, requests, 1, nil)
+	one, err := Sweep(t.Context(), ck, inference.DecoderDispatch, world.Standard(), ReportLink{}, seeds, requests, 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	two, _ := Sweep(ck, inference.DecoderDispatch, world.Standard(), ReportLink{}, seeds, requests, 2, nil)
+	two, _ := Sweep(t.Context(), ck, inference.DecoderDispatch, world.Standard(), ReportLink{}, seeds, requests, 2, nil)
 	for i := range one {
 		for s := range one[i] {
 			if one[i][s] != two[i][s] {

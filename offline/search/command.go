@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"prefdt/configs"
+	"prefdt/configs/cli"
 	"prefdt/inference/physics"
 	"prefdt/offline/command"
 	"prefdt/offline/pareto"
@@ -24,7 +25,7 @@ import (
 const usage = `offline search finds the ten-gene rules that trade delay against energy, by NSGA-II.
 
   offline search [flags]                      search; Ctrl-C stops after the last complete generation
-  offline search -resume [flags]              go on where it stopped, or with more generations
+  offline search -resume [flags]              continue where it stopped, or with more generations
   offline search -evaluate ARCHIVE [-seeds A:B] [-json]
                                               fly an archive's members on other seeds
 
@@ -36,10 +37,9 @@ Flags:
 
 // Command is "offline search": it searches, or evaluates an archive. Results
 // go to stdout, the progress of an evaluation to stderr.
-func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+func Command(ctx context.Context, call *cli.Call) error {
 	c := Default()
-	flags := flag.NewFlagSet("offline search", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // a mistake is one line, the error
+	flags := call.Flags
 	config := command.WorldFlag(flags)
 	recipe := flags.String("recipe", "", "YAML `FILE` with the search, as configs/search.yaml; flags given go over it")
 	population := flags.Int("pop", c.Population, "members of the population, and so of the front")
@@ -47,17 +47,12 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	seeds := flags.String("seeds", "", "episode seeds, `A:B` (B excluded) or N for 0:N (default 3, all for training; with -evaluate 1000000:1000100)")
 	seed := flags.Uint64("seed", 0, "seed of the search itself")
 	out := flags.String("out", "out/search", "`FOLDER` for the state and the archive")
-	resume := flags.Bool("resume", false, "go on from the state in -out; without one, start")
+	resume := flags.Bool("resume", false, "continue from the state in -out; without one, start")
 	evaluate := flags.String("evaluate", "", "evaluate the archive in this `FILE` instead of searching")
-	asJSON := flags.Bool("json", false, "with -evaluate: print one JSON object")
+	asJSON := flags.Bool("json", false, "with -evaluate: print one JSON object, progress to standard error")
 	workers := flags.Int("workers", runtime.GOMAXPROCS(0), "episodes flown at a time; changes no result")
-	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(stdout, usage)
-		flags.SetOutput(stdout)
-		flags.PrintDefaults()
-		return nil
-	} else if err != nil {
-		return fmt.Errorf("offline search: %w (-h shows the flags)", err)
+	if _, err := call.Parse(usage, 0); err != nil {
+		return err
 	}
 	var given []string
 	flags.Visit(func(f *flag.Flag) { given = append(given, f.Name) })
@@ -66,23 +61,21 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		mode, foreign = "-evaluate", []string{"config", "recipe", "pop", "generations", "seed", "out", "resume"}
 	}
 	switch i := slices.IndexFunc(given, func(name string) bool { return slices.Contains(foreign, name) }); {
-	case flags.NArg() > 0:
-		return fmt.Errorf("offline search: unexpected argument %q (-h shows the flags)", flags.Arg(0))
 	case i >= 0:
-		return fmt.Errorf("offline search: -%s does not go with %s", given[i], mode)
+		return cli.BadInputf("-%s does not go with %s", given[i], mode)
 	case *workers < 1 || *workers > 1024:
-		return fmt.Errorf("offline search: -workers is %d, want 1 to 1024", *workers)
+		return cli.BadInputf("-workers is %d, want 1 to 1024", *workers)
 	case *evaluate != "":
-		return evaluateArchive(ctx, *evaluate, *seeds, *workers, *asJSON, stdout, stderr)
+		return evaluateArchive(ctx, *evaluate, *seeds, *workers, *asJSON, call.Stdout, call.Stderr)
 	}
 	if *recipe != "" {
 		if err := configs.Load(*recipe, &c); err != nil {
-			return err
+			return cli.BadInput(err)
 		}
 	}
 	var err error
 	if c.World, err = config(c.World); err != nil {
-		return fmt.Errorf("offline search: %w", err)
+		return cli.BadInput(err)
 	}
 	for _, name := range given {
 		switch name {
@@ -97,20 +90,20 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		}
 	}
 	if err := c.Check(); err != nil {
-		return err
+		return cli.BadInput(err)
 	}
-	return searchInto(ctx, *out, c, *resume, *workers, stdout)
+	return searchInto(ctx, *out, c, *resume, *workers, call.Stdout)
 }
 
 // searchInto runs a search whose files live in a folder.
 func searchInto(ctx context.Context, dir string, c Config, resume bool, workers int, stdout io.Writer) error {
 	statePath := filepath.Join(dir, "state.json")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("search output: %w", err)
-	}
 	state, err := initialState(statePath, c, resume)
+	if err == nil {
+		err = command.CheckWritable(dir)
+	}
 	if err != nil {
-		return err
+		return cli.BadInput(err)
 	}
 	fmt.Fprintln(stdout, propulsionLine(&c.World.Physics))
 	reference := pareto.Reference
@@ -126,7 +119,7 @@ func searchInto(ctx context.Context, dir string, c Config, resume bool, workers 
 		return err
 	})
 	if ctx.Err() != nil {
-		return fmt.Errorf("search interrupted after generation %d of %d; the same command with -resume goes on from %s", state.Generation, c.Generations, statePath)
+		return fmt.Errorf("interrupted after generation %d of %d; the same command with -resume continues from %s", state.Generation, c.Generations, statePath)
 	}
 	if err != nil {
 		return err
@@ -141,7 +134,7 @@ func searchInto(ctx context.Context, dir string, c Config, resume bool, workers 
 	return err
 }
 
-// initialState returns the state to search from, and never drops one unasked.
+// initialState returns the state to search from, and never drops one without -resume.
 func initialState(path string, c Config, resume bool) (State, error) {
 	_, err := os.Stat(path)
 	switch {
@@ -150,11 +143,11 @@ func initialState(path string, c Config, resume bool) (State, error) {
 	case err != nil:
 		return State{}, fmt.Errorf("search state: %w", err)
 	case !resume:
-		return State{}, fmt.Errorf("%s holds a search: add -resume to go on with it, or give another -out", path)
+		return State{}, fmt.Errorf("%s holds a search: add -resume to continue it, or give another -out", path)
 	}
 	state, err := ReadState(path, c)
 	if err == nil && state.Generation > c.Generations {
-		err = fmt.Errorf("search state %s: it is at generation %d, beyond the %d asked for", path, state.Generation, c.Generations)
+		err = fmt.Errorf("search state %s: it is at generation %d, beyond the %d requested", path, state.Generation, c.Generations)
 	}
 	return state, err
 }
@@ -176,19 +169,15 @@ func evaluateArchive(ctx context.Context, path, seeds string, workers int, asJSO
 	}
 	r, err := evaluationSeeds(seeds)
 	if err != nil {
-		return err
+		return cli.BadInput(err)
 	}
 	a, err := ReadArchive(path)
 	if err != nil {
-		return err
+		return cli.BadInput(err)
 	}
-	e, err := Evaluate(ctx, a, r, workers, func(done int) {
-		if done%10 == 0 {
-			fmt.Fprintf(stderr, "seeds flown %d/%d\n", done, r.Len())
-		}
-	})
+	e, err := Evaluate(ctx, a, r, workers, command.Progress(stderr, "seeds", r.Len()))
 	if ctx.Err() != nil {
-		return errors.New("evaluation interrupted")
+		return errors.New("interrupted")
 	}
 	if err != nil {
 		return fmt.Errorf("evaluate %s: %w", path, err)

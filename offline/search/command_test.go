@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
+	"flag"
 	"io"
 	"os"
 	"path/filepath"
@@ -14,13 +15,14 @@ import (
 	"testing"
 
 	"prefdt/configs"
+	"prefdt/configs/cli"
 )
 
 // command runs offline search and returns what it printed.
 func runCommand(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out, log bytes.Buffer
-	err := Command(t.Context(), args, &out, &log)
+	err := Command(t.Context(), cli.NewCall("offline search", args, &out, &log))
 	return out.String(), err
 }
 
@@ -62,7 +64,7 @@ func TestCommandSearchesResumesAndEvaluates(t *testing.T) {
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())
-	err = Command(ctx, append(flags, "-out", cut), interrupter{"generation 3/5", cancel}, io.Discard)
+	err = Command(ctx, cli.NewCall("offline search", append(flags, "-out", cut), interrupter{"generation 3/5", cancel}, io.Discard))
 	if err == nil || !strings.Contains(err.Error(), "interrupted after generation 3 of 5") {
 		t.Fatalf("interrupted: %v", err)
 	}
@@ -186,10 +188,10 @@ func TestStatesOfOtherSearchesAreRefused(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, flag := range []string{"-h", "-help"} {
-		text, err := runCommand(t, flag)
-		if err != nil || !strings.Contains(text, "-evaluate") || !strings.Contains(text, "offline search") {
-			t.Errorf("%s: %q, %v", flag, text, err)
+	for _, word := range []string{"-h", "-help"} {
+		text, err := runCommand(t, word)
+		if !errors.Is(err, flag.ErrHelp) || !strings.Contains(text, "-evaluate") || !strings.Contains(text, "offline search") {
+			t.Errorf("%s: %q, %v", word, text, err)
 		}
 	}
 }

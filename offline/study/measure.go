@@ -179,10 +179,7 @@ func resultPoints(results [][]rollout.Result) [][]pareto.Point {
 
 // sweep flies every request on every seed.
 func (s *study) sweep(ctx context.Context, p *armPolicy, c world.Config, l rollout.ReportLink, list []uint64, requests []rollout.Request, what string) ([][]rollout.Result, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	return rollout.SweepRunners(func() (*rollout.Runner, error) {
+	return rollout.SweepRunners(ctx, func() (*rollout.Runner, error) {
 		policy, err := p.newPolicy()
 		if err != nil {
 			return nil, err

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"prefdt/configs"
+	"prefdt/configs/cli"
 	"prefdt/inference/goal"
 	"prefdt/inference/model"
 	"prefdt/inference/slot"
@@ -297,12 +298,12 @@ func TestCommandMistakes(t *testing.T) {
 		{[]string{"-config", filepath.Join(dir, "none.yaml")}, "none.yaml"},
 		{[]string{"-seeds", "1"}, "study seeds is 1"},
 	} {
-		if err := Command(context.Background(), c.args, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := Command(t.Context(), cli.NewCall("offline study", c.args, io.Discard, io.Discard)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %q", c.args, err, c.want)
 		}
 	}
 	var out bytes.Buffer
-	if err := Command(context.Background(), []string{"-list"}, &out, io.Discard); err != nil || !strings.Contains(out.String(), "paper-form ") {
+	if err := Command(t.Context(), cli.NewCall("offline study", []string{"-list"}, &out, io.Discard)); err != nil || !strings.Contains(out.String(), "paper-form ") {
 		t.Errorf("-list: %v\n%s", err, &out)
 	}
 }

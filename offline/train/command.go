@@ -7,9 +7,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"prefdt/configs"
+	"prefdt/configs/cli"
 	"prefdt/offline/command"
 	"prefdt/simbridge/world"
 )
@@ -17,7 +20,7 @@ import (
 const usage = `offline train fits the policy network to a corpus by imitation.
 
   offline train                       train, with -corpus and -recipe as below
-  offline train -resume               go on from the state in -out
+  offline train -resume               continue from the state in -out
 
 It appends one line a step to log.csv, and saves state.bin every -save steps
 and at the end. Every -validate steps it flies training seeds, appends a line
@@ -35,60 +38,70 @@ type Corpus interface {
 	// Source returns the flights for that many workers.
 	Source(workers int) Source
 	// Validate flies the parameters on training seeds.
-	Validate(p *Params[float32]) (Validation, error)
+	Validate(ctx context.Context, p *Params[float32]) (Validation, error)
 }
 
 // Command is "offline train"; open reads the corpus in a folder.
-func Command(open func(dir string) (Corpus, error)) func(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	return func(ctx context.Context, args []string, stdout, _ io.Writer) error {
+func Command(open func(dir string) (Corpus, error)) func(ctx context.Context, call *cli.Call) error {
+	return func(ctx context.Context, call *cli.Call) error {
 		c := Default()
-		f := command.Flags("train")
+		f, stdout := call.Flags, call.Stdout
 		dir := f.String("corpus", "out/corpus", "`FOLDER` of the corpus")
 		config := command.WorldFlag(f)
 		recipe := f.String("recipe", "", "YAML `FILE` with the architecture, batch, schedule and loss weights, as configs/train.yaml")
 		out := f.String("out", "out/train", "`FOLDER` for state.bin and log.csv")
 		steps := f.Int("steps", 0, "steps of the whole run, over the configuration's")
-		resume := f.Bool("resume", false, "go on from the state in -out; without one, start")
+		resume := f.Bool("resume", false, "continue from the state in -out; without one, start")
 		save := f.Int("save", 250, "steps between two saves")
 		validate := f.Int("validate", 500, "steps between two validations, 0 for none")
-		if done, err := command.Parse(f, usage, args, stdout); done {
+		asJSON := call.JSONFlag()
+		if _, err := call.Parse(usage, 0); err != nil {
 			return err
+		}
+		if *asJSON {
+			stdout = call.Stderr
 		}
 		if *recipe != "" {
 			if err := configs.Load(*recipe, &c); err != nil {
-				return err
+				return cli.BadInput(err)
 			}
 		}
 		if *steps > 0 {
 			c.Schedule.Steps = *steps
 		}
-		if *save < 1 {
-			return fmt.Errorf("offline train: -save is %d, want 1 at least", *save)
+		if *save < 1 || *steps < 0 || *validate < 0 {
+			return cli.BadInputf("-save is %d, want 1 at least; -steps %d and -validate %d, want 0 at least", *save, *steps, *validate)
+		}
+		if _, err := os.Stat(filepath.Join(*out, "state.bin")); err == nil && !*resume {
+			return cli.BadInputf("%s holds a run: add -resume to continue it, or give another -out", *out)
+		}
+		if err := command.CheckWritable(*out); err != nil {
+			return cli.BadInput(err)
 		}
 		corpus, err := open(*dir)
 		if err != nil {
-			return err
+			return cli.BadInput(err)
 		}
 		if w, err := config(corpus.World()); err != nil {
-			return fmt.Errorf("offline train: %w", err)
+			return cli.BadInput(err)
 		} else if err := command.CheckWorld("the corpus was", corpus.World(), w); err != nil {
-			return fmt.Errorf("offline train: %w", err)
+			return cli.BadInput(err)
 		}
 		t, err := New(c, corpus.Source(c.Workers))
 		if err != nil {
 			return err
 		}
-		if _, err := os.Stat(filepath.Join(*out, "state.bin")); err == nil && !*resume {
-			return fmt.Errorf("%s holds a run: add -resume to go on with it, or give another -out", *out)
+		if err := t.Run(ctx, *out, *save, *validate, corpus.Validate, stdout); err != nil || !*asJSON {
+			return err
 		}
-		return t.Run(ctx, *out, *save, *validate, corpus.Validate, stdout)
+		return call.PrintJSON(map[string]any{"folder": *out, "steps": t.Step, "parameters": t.Config.Arch.Parameters()})
 	}
 }
 
 // Run trains from the state in dir, if there is one, to the end, or to the end
 // of ctx. check, called every so many steps unless that is 0, is Corpus's
 // Validate.
-func (t *Trainer) Run(ctx context.Context, dir string, save, validate int, check func(*Params[float32]) (Validation, error), stdout io.Writer) error {
+func (t *Trainer) Run(ctx context.Context, dir string, save, validate int, check func(context.Context, *Params[float32]) (Validation, error), stdout io.Writer) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("training output: %w", err)
 	}
@@ -100,24 +113,41 @@ func (t *Trainer) Run(ctx context.Context, dir string, save, validate int, check
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("training state: %w", err)
 	}
-	log, err := openLog(filepath.Join(dir, "log.csv"), LogHeader, t.Step)
+	log, _, err := openLog(filepath.Join(dir, "log.csv"), LogHeader, t.Step)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	checks, err := openLog(filepath.Join(dir, "validation.csv"), validationHeader, t.Step/max(validate, 1))
+	checks, validated, err := openLog(filepath.Join(dir, "validation.csv"), validationHeader, t.Step)
 	if err != nil {
 		return err
 	}
 	defer checks.Close()
 	fmt.Fprintf(stdout, "%d parameters, %d steps of %d episodes\n", t.Config.Arch.Parameters(), t.Config.Schedule.Steps, t.Config.Batch)
 	started, first := time.Now(), t.Step
-	for t.Step < t.Config.Schedule.Steps {
+	for {
+		last := t.Step == t.Config.Schedule.Steps
+		due := validate > 0 && t.Step > validated && (t.Step%validate == 0 || last)
+		if due && ctx.Err() == nil { // else -resume does it first
+			figures, err := check(ctx, t.Params)
+			if err == nil {
+				fmt.Fprintf(stdout, "validation at step %d: %s\n", t.Step, figures)
+				if err := t.recordValidation(dir, checks, figures); err != nil {
+					return err
+				}
+				due = false
+			} else if ctx.Err() == nil {
+				return err
+			}
+		}
+		if last && !due {
+			return nil
+		}
 		if ctx.Err() != nil {
 			if err := t.Save(state); err != nil {
 				return err
 			}
-			return fmt.Errorf("training interrupted at step %d of %d; the same command with -resume goes on", t.Step, t.Config.Schedule.Steps)
+			return fmt.Errorf("interrupted at step %d of %d; the same command with -resume continues", t.Step, t.Config.Schedule.Steps)
 		}
 		at := time.Now()
 		line, err := t.Next()
@@ -127,57 +157,49 @@ func (t *Trainer) Run(ctx context.Context, dir string, save, validate int, check
 		if err := line.Write(log, time.Since(at)); err != nil {
 			return fmt.Errorf("training log: %w", err)
 		}
-		last := t.Step == t.Config.Schedule.Steps
+		last = t.Step == t.Config.Schedule.Steps
 		if t.Step%50 == 0 || last {
 			left := time.Since(started) / time.Duration(t.Step-first) * time.Duration(t.Config.Schedule.Steps-t.Step)
-			fmt.Fprintf(stdout, "step %d/%d  loss %.4f  choice %.4f  right %.4f  move %.5f  price %.6f  %.0f tokens/s  left %s\n", t.Step, t.Config.Schedule.Steps,
-				line.Terms.Loss, line.Terms.Association, line.Terms.Accuracy, line.Terms.Move, line.Terms.Price,
-				float64(line.Tokens)/time.Since(at).Seconds(), left.Round(time.Second))
+			fmt.Fprintf(stdout, "step %d/%d  %s  left %s\n", t.Step, t.Config.Schedule.Steps, line.summary(time.Since(at)), left.Round(time.Second))
 		}
 		if t.Step%save == 0 || last {
 			if err := t.Save(state); err != nil {
 				return err
 			}
 		}
-		if validate > 0 && (t.Step%validate == 0 || last) {
-			figures, err := check(t.Params)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(stdout, "validation at step %d: %s\n", t.Step, figures)
-			if err := t.recordValidation(dir, checks, figures); err != nil {
-				return err
-			}
-		}
 	}
-	return nil
 }
 
-// openLog opens a log that holds that many lines below its header, without
-// what an interrupted run logged beyond its last save.
-func openLog(path, header string, lines int) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("training log: %w", err)
+// summary is what training prints of a step that took so long.
+func (l *LogLine) summary(took time.Duration) string {
+	return fmt.Sprintf("loss %.4f  choice %.4f  right %.4f  move %.5f  price %.6f  %.0f tokens/s",
+		l.Terms.Loss, l.Terms.Association, l.Terms.Accuracy, l.Terms.Move, l.Terms.Price, float64(l.Tokens)/took.Seconds())
+}
+
+// openLog opens a log whose lines begin with their step, without what an
+// interrupted run logged beyond the step that it saved. It returns the last step
+// in it too.
+func openLog(path, header string, step int) (f *os.File, last int, err error) {
+	raw, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, 0, fmt.Errorf("training log: %w", err)
 	}
-	raw, err := io.ReadAll(f)
-	if err != nil {
-		return nil, fmt.Errorf("training log: %w", err)
-	}
-	keep := 0 // bytes of the header and the lines
-	for n := 0; lines > 0 && n < lines+1 && keep < len(raw); keep++ {
-		if raw[keep] == '\n' {
-			n++
+	kept := header
+	_, lines, _ := strings.Cut(string(raw), "\n")
+	for line := range strings.Lines(lines) {
+		column, _, _ := strings.Cut(line, ",")
+		n, err := strconv.Atoi(column)
+		if err != nil || n > step || !strings.HasSuffix(line, "\n") {
+			break
 		}
+		kept, last = kept+line, n
 	}
-	if err := f.Truncate(int64(keep)); err != nil {
-		return nil, fmt.Errorf("training log: %w", err)
+	err = command.ReplaceFile(path, func(w io.Writer) error { _, err := io.WriteString(w, kept); return err })
+	if err == nil {
+		f, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0o644)
 	}
-	if _, err := f.Seek(int64(keep), io.SeekStart); err != nil {
-		return nil, fmt.Errorf("training log: %w", err)
+	if err != nil {
+		return nil, 0, fmt.Errorf("training log: %w", err)
 	}
-	if keep == 0 {
-		_, err = io.WriteString(f, header)
-	}
-	return f, err
+	return f, last, nil
 }

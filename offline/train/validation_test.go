@@ -25,16 +25,19 @@ func TestRunKeepsBestAndLast(t *testing.T) {
 	}
 	// The third of six validations is the best.
 	figures := map[int]Validation{2: {Hypervolume: 1}, 4: {Hypervolume: 2}, 6: {Hypervolume: 9, BudgetError: 0.01}, 8: {Hypervolume: 9, BudgetError: 0.02}, 10: {Hypervolume: 3}, 12: {Hypervolume: 4}}
-	fly := func(dir string, stop int) {
+	fly := func(dir string, validate, stop int, inside bool) { // inside: it stops in the middle of a validation
 		run, err := New(c, source)
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		err = run.Run(ctx, dir, 2, 2, func(*Params[float32]) (Validation, error) {
+		err = run.Run(ctx, dir, 2, validate, func(ctx context.Context, _ *Params[float32]) (Validation, error) {
 			if run.Step == stop {
 				cancel()
+			}
+			if inside {
+				return figures[run.Step], ctx.Err()
 			}
 			return figures[run.Step], nil
 		}, io.Discard)
@@ -43,9 +46,15 @@ func TestRunKeepsBestAndLast(t *testing.T) {
 		}
 	}
 	whole, parts := t.TempDir(), t.TempDir()
-	fly(whole, 0)
-	fly(parts, 8)
-	fly(parts, 0)
+	fly(whole, 2, 0, false)
+	fly(parts, 2, 4, true)
+	fly(parts, 2, 8, false)
+	fly(parts, 2, 12, true)
+	fly(parts, 2, 0, false)
+	// A finished run loses none of its validations, whatever their distance.
+	for _, validate := range []int{2, 5, 500} {
+		fly(whole, validate, 0, false)
+	}
 	for _, name := range []string{"state.bin", "best.bin"} {
 		a, err := ReadParams(filepath.Join(whole, name))
 		if err != nil {

@@ -7,64 +7,66 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"time"
 
+	"prefdt/configs/cli"
 	"prefdt/telemetry"
 )
 
-func (t *tool) commandFlags() (id *string) {
-	t.flags.String("key", "", "sign with this key `file`")
-	t.flags.Duration("timeout", time.Duration(t.config.TimeoutS*float64(time.Second)), "how long to wait for broker and leader")
-	return t.flags.String("id", "", "command `id`; random unless given. A repeated id is applied once")
+// commandFlags declares the flags of every command to the leader.
+func (t *tool) commandFlags() {
+	t.Flags.StringVar(&t.config.Key, "key", t.config.Key, "sign with this key `file`")
+	t.Flags.Var((*seconds)(&t.config.TimeoutS), "timeout", "how `long` to wait for broker and leader")
+	t.Flags.StringVar(&t.commandID, "id", "", "command `id`; random unless given. A repeated id is applied once")
+	t.asJSON = t.JSONFlag()
 }
 
-func budget(t *tool, args []string) int {
-	id := t.commandFlags()
-	energyJ := t.flags.Float64("energy", math.NaN(), "`joules` from slot 0 to the end")
-	mode := t.flags.String("mode", telemetry.ModeTarget, "target: end on it; ceiling: never exceed it")
-	replacesJ := t.flags.Float64("replaces", 0, "refuse unless this total of `joules` is in force")
-	if _, err := t.parse(args, 0); err != nil {
-		return t.exitStatus(err)
+func budget(t *tool) error {
+	t.commandFlags()
+	energyJ := t.Flags.Float64("energy", math.NaN(), "`joules` from slot 0 to the end")
+	mode := t.Flags.String("mode", telemetry.ModeTarget, "target: end on it; ceiling: never exceed it")
+	replacesJ := t.Flags.Float64("replaces", 0, "refuse unless this total of `joules` is in force")
+	if _, err := t.parse(0); err != nil {
+		return err
 	}
 	if math.IsNaN(*energyJ) || math.IsInf(*energyJ, 0) {
-		return t.exitStatus(usagef("-energy wants a number of joules above 0"))
+		return cli.BadInputf("-energy wants a number of joules above 0")
 	}
-	c := telemetry.Budget{ID: newID(*id, "b"), EnergyJ: *energyJ, Mode: *mode}
-	if t.flagGiven("replaces") {
+	c := telemetry.Budget{ID: newID(t.commandID, "b"), EnergyJ: *energyJ, Mode: *mode}
+	if t.Given("replaces") {
 		c.ReplacesJ = replacesJ
 	}
 	return sendCommand(t, t.topics.Budget(), c.ID, c, budgetText(c.EnergyJ, c.Mode))
 }
 
-func preference(t *tool, args []string) int {
-	id := t.commandFlags()
-	setting := t.flags.Float64("setting", math.NaN(), "0 is least delay, 1 least energy")
-	if _, err := t.parse(args, 0); err != nil {
-		return t.exitStatus(err)
+func preference(t *tool) error {
+	t.commandFlags()
+	setting := t.Flags.Float64("setting", math.NaN(), "0 is least delay, 1 least energy")
+	if _, err := t.parse(0); err != nil {
+		return err
 	}
 	if math.IsNaN(*setting) || math.IsInf(*setting, 0) {
-		return t.exitStatus(usagef("-setting wants a number from 0 to 1"))
+		return cli.BadInputf("-setting wants a number from 0 to 1")
 	}
-	c := telemetry.Preference{ID: newID(*id, "p"), Setting: *setting}
+	c := telemetry.Preference{ID: newID(t.commandID, "p"), Setting: *setting}
 	return sendCommand(t, t.topics.Preference(), c.ID, c, preferenceText(c.Setting))
 }
 
-func mission(t *tool, args []string) int {
-	id := t.commandFlags()
-	aircraft := t.flags.String("aircraft", "", "`numbers` of the aircraft, as in 2,3: for launch and clear; resume without it: all in the air")
-	next := t.flags.String("mission", "", "`id` of the mission that new begins, never used before")
-	words, err := t.parse(args, 1)
+func mission(t *tool) error {
+	t.commandFlags()
+	aircraft := t.Flags.String("aircraft", "", "`numbers` of the aircraft, as in 2,3: for launch and clear; resume without it: all in the air")
+	next := t.Flags.String("mission", "", "`id` of the mission that new begins, never used before")
+	words, err := t.parse(1)
 	if err != nil {
-		return t.exitStatus(err)
+		return err
 	}
 	if len(words) == 0 {
-		return t.exitStatus(usagef("want one of %s", missionActions))
+		return cli.BadInputf("want one of %s", missionActions)
 	}
-	c := telemetry.Mission{ID: newID(*id, "m"), Action: words[0], Mission: *next}
+	c := telemetry.Mission{ID: newID(t.commandID, "m"), Action: words[0], Mission: *next}
 	what := "mission " + c.Action
-	if t.flagGiven("aircraft") {
+	if t.Given("aircraft") {
 		if c.Aircraft, err = parseNumbers(*aircraft); err != nil {
-			return t.exitStatus(usagef("-aircraft %q: %v", *aircraft, err))
+			return cli.BadInputf("-aircraft %q: %v", *aircraft, err)
 		}
 		what += " aircraft " + *aircraft
 	}
@@ -95,29 +97,29 @@ func newID(given, kind string) string {
 	return kind + "-" + strings.ToLower(rand.Text()[:12])
 }
 
-// refusedError is the leader's no.
-type refusedError struct{ error }
-
 // sendCommand checks, sends and awaits one command. what names it to the user.
-func sendCommand[T telemetry.Budget | telemetry.Preference | telemetry.Mission](t *tool, topic, id string, c T, what string) int {
+func sendCommand[T telemetry.Budget | telemetry.Preference | telemetry.Mission](t *tool, topic, id string, c T, what string) error {
 	body, err := telemetry.Encode(c)
 	if err != nil {
-		return t.exitStatus(usageError{errors.New(strings.TrimPrefix(err.Error(), "encode "))})
+		return cli.BadInput(errors.New(strings.TrimPrefix(err.Error(), "encode ")))
 	}
 	sign, err := t.loadSigner()
 	if err != nil {
-		return t.exitStatus(usageError{err})
+		return cli.BadInput(err)
 	}
 	ack, err := t.runExchange(&exchange{topic: topic, id: id, body: body, signer: sign, topics: t.topics})
 	if err != nil {
-		return t.exitStatus(err)
+		return err
 	}
 	if !ack.Accepted {
+		if *t.asJSON {
+			t.PrintJSON(ack)
+		}
 		again := ""
 		if ack.Challenge != "" {
 			again = ", also when signed once more"
 		}
-		return t.exitStatus(refusedError{fmt.Errorf("%s refused%s: %s (%s)", what, again, printable(ack.Reason), ackOrigin(ack))})
+		return cli.WithCode(exitRefused, fmt.Errorf("%s refused%s: %s (%s)", what, again, printable(ack.Reason), ackOrigin(ack)))
 	}
 	line := fmt.Sprintf("%s accepted from slot %d", appliedText(ack, what), *ack.EffectiveSlot)
 	if ack.Saturated != nil {
@@ -126,8 +128,7 @@ func sendCommand[T telemetry.Budget | telemetry.Preference | telemetry.Mission](
 	if ack.FloorJ != nil {
 		line += fmt.Sprintf(", floor %s", joules(*ack.FloorJ))
 	}
-	fmt.Fprintf(t.stdout, "%s (%s)\n", line, ackOrigin(ack))
-	return exitOK
+	return t.Result(*t.asJSON, ack, "%s (%s)", line, ackOrigin(ack))
 }
 
 // appliedText is what the leader says it applied; what was asked for where it says

@@ -133,8 +133,7 @@ func (x *exchange) noAnswerReason(fleet string) string {
 // runExchange carries an exchange out until it is answered or time is up. The
 // subscription to the answer stands before the first publication.
 func (t *tool) runExchange(x *exchange) (telemetry.Ack, error) {
-	timeout := time.Duration(t.config.TimeoutS * float64(time.Second))
-	ctx, cancel := context.WithTimeout(t.ctx, timeout)
+	ctx, cancel := context.WithTimeout(t.ctx, t.timeout())
 	defer cancel()
 	messages := make(chan telemetry.Message, 16)
 	client := &telemetry.Client{Broker: t.config.Broker, Name: "ground", Log: t.log()}
@@ -175,7 +174,7 @@ func (t *tool) runExchange(x *exchange) (telemetry.Ack, error) {
 			if t.ctx.Err() != nil {
 				return telemetry.Ack{}, fmt.Errorf("interrupted before the leader answered: %s", x.noAnswerReason(t.config.Fleet))
 			}
-			return telemetry.Ack{}, fmt.Errorf("no acknowledgement within %v: %s", timeout, x.noAnswerReason(t.config.Fleet))
+			return telemetry.Ack{}, fmt.Errorf("no acknowledgement within %v: %s", t.timeout(), x.noAnswerReason(t.config.Fleet))
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"flag"
 	"io"
 	"os"
 	"path/filepath"
@@ -9,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"prefdt/configs/cli"
 	"prefdt/telemetry"
 )
 
@@ -28,10 +28,9 @@ func FuzzConfig(f *testing.F) {
 		if err := os.WriteFile(path, raw, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		tool := &tool{ctx: t.Context(), stdout: io.Discard, stderr: io.Discard, config: defaults(), flags: flag.NewFlagSet("ground watch", flag.ContinueOnError)}
-		tool.flags.String("config", "", "")
-		if _, err := tool.parse([]string{"-config", path}, 0); err != nil {
-			if strings.ContainsAny(err.Error(), "\n\r") || tool.exitStatus(err) != exitUsage {
+		tool := newTool(t.Context(), cli.NewCall("ground watch", []string{"-config", path}, io.Discard, io.Discard))
+		if _, err := tool.parse(0); err != nil {
+			if strings.ContainsAny(err.Error(), "\n\r") || tool.Exit(err) != cli.ExitUsage {
 				t.Fatalf("%q", err)
 			}
 			return

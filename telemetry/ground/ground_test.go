@@ -156,7 +156,7 @@ func (l *fakeLeader) publishRetained(t testing.TB, topic string, payload []byte)
 // runGround runs the tool and returns its exit status and what it wrote.
 func runGround(t testing.TB, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	code = run(t.Context(), args, &out, &errs)
+	code = program.Run(t.Context(), args, &out, &errs)
 	return code, out.String(), errs.String()
 }
 
@@ -207,6 +207,16 @@ func TestCommands(t *testing.T) {
 	}
 	if code, stdout, _ := runGround(t, append([]string{"budget", "-energy", "42000"}, at...)...); code != 0 || !regexp.MustCompile(`\(id b-[a-z0-9]{12}\)`).MatchString(stdout) {
 		t.Errorf("random id: %d %q", code, stdout)
+	}
+	<-l.applied
+	// For programs: the acknowledgement, a refusal's too.
+	for action, accepted := range map[string]bool{"hold": true, "resume": false} {
+		code, stdout, stderr := runGround(t, append([]string{"mission", action, "-json", "-id", "j-" + action}, at...)...)
+		ack, err := telemetry.DecodeAck([]byte(stdout))
+		if err != nil || ack.Accepted != accepted || (code == 0) != accepted || (stderr == "") != accepted {
+			t.Errorf("mission %s -json: %d %q %q %v", action, code, stdout, stderr, err)
+		}
+		<-l.applied
 	}
 }
 
@@ -428,7 +438,7 @@ func TestWatch(t *testing.T) {
 			if mode == "json" {
 				args = append(args, "-json")
 			}
-			go func() { ended <- run(ctx, args, out, errs) }()
+			go func() { ended <- program.Run(ctx, args, out, errs) }()
 			want := map[string][]string{
 				"plain": {"slot 16/100 flying  budget 42000 J (target)", "slot 17/100", "LINK LOST: the leader is offline", "LINK BACK", "LINK LOST: the broker is away"},
 				"json":  {`"retained":true,"status":{"seq":16,"slot":16,`, `{"retained":false,"status":{"seq":17,"slot":17,`, `{"online":false}`, `{"online":true}`, `{"broker":false}`},

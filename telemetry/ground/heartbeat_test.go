@@ -32,7 +32,7 @@ func startWatch(t *testing.T, url string, args ...string) (out lineWriter, end f
 	out = make(lineWriter, 1000)
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, append([]string{"watch", "-fleet", "f1", "-broker", url}, args...), out, out)
+		ended <- program.Run(ctx, append([]string{"watch", "-fleet", "f1", "-broker", url}, args...), out, out)
 	}()
 	return out, func() int {
 		cancel()
@@ -121,7 +121,7 @@ func TestWatchSendsHeartbeats(t *testing.T) {
 					break
 				}
 			}
-			if code := end(); code != exitOK {
+			if code := end(); code != 0 {
 				t.Errorf("ended with %d", code)
 			}
 			for {
@@ -154,7 +154,7 @@ func TestStationsAreApart(t *testing.T) {
 		_, b, _ = nextHeartbeat(t, heard, nil)
 	}
 	for _, end := range []func() int{endSilent, endA, endB} {
-		if code := end(); code != exitOK {
+		if code := end(); code != 0 {
 			t.Errorf("ended with %d", code)
 		}
 	}
@@ -176,7 +176,7 @@ func TestHeartbeatsDoNotWaitForTheDisplay(t *testing.T) {
 	held := make(blockedWriter)
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, []string{"watch", "-fleet", "f1", "-broker", url, "-key", path}, held, held)
+		ended <- program.Run(ctx, []string{"watch", "-fleet", "f1", "-broker", url, "-key", path}, held, held)
 	}()
 	s := exampleStatus(3)
 	for range 300 { // more than once stood between the broker and the display
@@ -196,7 +196,7 @@ func TestHeartbeatsDoNotWaitForTheDisplay(t *testing.T) {
 		}
 	}
 	close(held)
-	if code := <-ended; code != exitOK {
+	if code := <-ended; code != 0 {
 		t.Errorf("ended with %d", code)
 	}
 }

@@ -1,36 +1,25 @@
-// Command ground is the crew's tool: it asks the leader for a budget, a
-// preference or a change of the mission, and shows the fleet as it flies.
+// Command ground is the crew's tool: it requests a budget, a preference or a change
+// of the mission from the leader, and shows the fleet as it flies.
 //
-// In come the crew's words and the leader's status and acknowledgements; out go
-// commands, over MQTT alone. It stands outside the slot: a command takes effect
-// from the slot that its acknowledgement names.
+// Inputs: the command line, and the leader's status and acknowledgements. Outputs:
+// commands, over MQTT alone. A command takes effect from the slot that its
+// acknowledgement names.
 package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
-	"prefdt/configs"
+	"prefdt/configs/cli"
 	"prefdt/telemetry"
 )
 
-// Exit codes, as the help says.
-const (
-	exitOK      = 0
-	exitFailed  = 1 // broker, or no acknowledgement
-	exitUsage   = 2
-	exitRefused = 3 // by the leader
-)
+// exitRefused is the exit status when the leader refuses a command.
+const exitRefused = 3
 
 // Config is configs/ground.yaml, which documents the fields.
 type Config struct {
@@ -51,197 +40,118 @@ func defaults() Config {
 	}
 }
 
-// subcommand is one word after ground.
-type subcommand struct {
-	name, usage, summary string
-	run                  func(t *tool, args []string) int
-}
-
-func subcommands() []subcommand {
-	return []subcommand{
-		{"budget", "-energy JOULES [-mode target|ceiling] [-replaces JOULES]", "ask for a total of joules from slot 0 to the end", budget},
-		{"preference", "-setting 0..1", "ask for a point between least delay (0) and least energy (1)", preference},
-		{"mission", "start|hold|return|stop", "start, hold or end the mission", mission},
-		{"mission", "resume [-aircraft 2,3]", "end a hold, or a pilot's turn in the air; it never arms", mission},
-		{"mission", "launch -aircraft 2,3", "start aircraft that stand on the ground inside the area", mission},
-		{"mission", "clear -aircraft 2,3", "aircraft that were lost are no obstacle any more", mission},
-		{"mission", "new -mission ID", "begin another mission, with nothing in the air", mission},
-		{"watch", "[-json] [-silent]", "show the fleet's status as it changes, and tell the leader once a second that the crew watches", watch},
-		{"keygen", "-out NAME.key", "make a key to sign commands with", keygen},
+// Check returns the first value that is out of range.
+func (c *Config) Check() error {
+	for _, x := range []struct {
+		key    string
+		valueS float64
+	}{{"timeout", c.TimeoutS}, {"stale", c.StaleS}} {
+		if !(x.valueS > 0 && x.valueS <= 3600) {
+			return fmt.Errorf("%s: %g s is outside (0, 3600]", x.key, x.valueS)
+		}
 	}
+	if _, err := telemetry.NewTopics(c.Fleet); err != nil {
+		return err
+	}
+	return c.Broker.Check()
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+var program = cli.Program{
+	Name:  "ground",
+	Usage: "ground sends commands to the leader of a fleet, and shows its status.",
+	Commands: []cli.Command{
+		{Name: "budget", Args: "-energy JOULES [-mode target|ceiling] [-replaces JOULES]", Summary: "request a total of joules from slot 0 to the end", Run: withTool(budget)},
+		{Name: "preference", Args: "-setting 0..1", Summary: "request a point between least delay (0) and least energy (1)", Run: withTool(preference)},
+		{Name: "mission", Args: "start|hold|return|stop", Summary: "start, hold or end the mission", Run: withTool(mission)},
+		{Name: "mission", Args: "resume [-aircraft 2,3]", Summary: "end a hold, or a pilot's control in the air; it never arms"},
+		{Name: "mission", Args: "launch -aircraft 2,3", Summary: "start aircraft that stand on the ground inside the area"},
+		{Name: "mission", Args: "clear -aircraft 2,3", Summary: "aircraft that were lost are no obstacle any more"},
+		{Name: "mission", Args: "new -mission ID", Summary: "begin another mission, with nothing in the air"},
+		{Name: "watch", Args: "[-json] [-silent]", Summary: "show the fleet's status as it changes, and send the leader a heartbeat each second", Run: withTool(watch)},
+		{Name: "keygen", Args: "-out NAME.key", Summary: "make a key to sign commands with", Run: withTool(keygen)},
+	},
+	Notes: `With -key, commands and heartbeats are signed over the challenge in the leader's status; a leader with keys accepts no others.
+When the heartbeats of a watch cease, the leader holds after 30 s and returns after 120 s, as configured; a watch that is ended (Ctrl-C) announces it, and nothing follows.
+Exit status: 0 done, 1 no broker or no answer, 2 bad input, 3 refused by the leader.`,
 }
 
-// tool is what a subcommand works with.
+func main() { program.Main() }
+
+// tool is what a command works with.
 type tool struct {
-	ctx            context.Context
-	stdout, stderr io.Writer
-	flags          *flag.FlagSet
-	config         Config
-	topics         telemetry.Topics
+	*cli.Call
+	ctx    context.Context
+	config Config
+	topics telemetry.Topics
+
+	commandID string // of a command to the leader
+	asJSON    *bool  // print the leader's acknowledgement
 }
 
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if len(args) > 0 {
-		for _, s := range subcommands() {
-			if s.name == args[0] {
-				t := &tool{ctx: ctx, stdout: stdout, stderr: stderr, config: defaults()}
-				t.flags = flag.NewFlagSet("ground "+s.name, flag.ContinueOnError)
-				t.flags.SetOutput(io.Discard) // one line is enough for a mistake
-				t.flags.Usage = func() {}
-				t.flags.String("config", "", "`file` of settings, see configs/ground.yaml")
-				t.flags.String("fleet", t.config.Fleet, "`name` of the fleet")
-				t.flags.String("broker", t.config.Broker.URL, "`URL` of the broker, tcp:// or tls://")
-				return s.run(t, args[1:])
-			}
-		}
-	}
-	help := len(args) > 0 && (args[0] == "-h" || args[0] == "-help" || args[0] == "--help" || args[0] == "help")
-	if !help && len(args) > 0 {
-		fmt.Fprintf(stderr, "ground: no command %q; want one of budget, preference, mission, watch, keygen (ground -h)\n", args[0])
-		return exitUsage
-	}
-	out := stderr
-	if help {
-		out = stdout
-	}
-	fmt.Fprintln(out, "ground speaks to the leader of a fleet.")
-	for _, s := range subcommands() {
-		fmt.Fprintf(out, "  ground %s %s\n        %s\n", s.name, s.usage, s.summary)
-	}
-	fmt.Fprintln(out, "ground COMMAND -h shows a command's flags.")
-	fmt.Fprintln(out, "With -key, commands and heartbeats are signed over the challenge in the leader's status; a leader with keys obeys no others.")
-	fmt.Fprintln(out, "When a watch that the leader counted falls silent, it holds after 30 s and returns after 120 s, as configured; one that is ended (Ctrl-C) says so, and is not missed.")
-	fmt.Fprintln(out, "Exit status: 0 done, 1 no broker or no answer, 2 bad input, 3 refused by the leader.")
-	if help {
-		return exitOK
-	}
-	return exitUsage
+func withTool(run func(t *tool) error) func(context.Context, *cli.Call) error {
+	return func(ctx context.Context, c *cli.Call) error { return run(newTool(ctx, c)) }
 }
 
-// usageError is a mistake of the user's, found before anything was sent.
-type usageError struct{ error }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
-// errHelp ends a command whose help was printed.
-var errHelp = errors.New("help")
-
-// parse reads flags and configuration. Words that are no flags may stand
-// anywhere; want says how many there are.
-func (t *tool) parse(args []string, want int) (words []string, err error) {
-	for rest := args; ; {
-		if err := t.flags.Parse(rest); errors.Is(err, flag.ErrHelp) {
-			t.help()
-			return nil, errHelp
-		} else if err != nil {
-			return nil, usageError{err}
-		}
-		if rest = t.flags.Args(); len(rest) == 0 {
-			break
-		}
-		words, rest = append(words, rest[0]), rest[1:]
-	}
-	if len(words) > want {
-		return nil, usagef("unexpected %q", words[want])
-	}
-	if path := t.flags.Lookup("config").Value.String(); path != "" {
-		if err := configs.Load(path, &t.config); err != nil {
-			return nil, usageError{err}
-		}
-	}
-	t.flags.Visit(func(f *flag.Flag) {
-		switch f.Name {
-		case "fleet":
-			t.config.Fleet = f.Value.String()
-		case "broker":
-			t.config.Broker.URL = f.Value.String()
-		case "key":
-			t.config.Key = f.Value.String()
-		case "name":
-			t.config.Name = f.Value.String()
-		case "timeout":
-			t.config.TimeoutS = f.Value.(flag.Getter).Get().(time.Duration).Seconds()
-		case "stale":
-			t.config.StaleS = f.Value.(flag.Getter).Get().(time.Duration).Seconds()
-		}
-	})
-	if !(t.config.TimeoutS > 0 && t.config.TimeoutS <= 3600) {
-		return nil, usagef("timeout: %g s is outside (0, 3600]", t.config.TimeoutS)
-	}
-	if !(t.config.StaleS > 0 && t.config.StaleS <= 3600) {
-		return nil, usagef("stale: %g s is outside (0, 3600]", t.config.StaleS)
-	}
-	if t.topics, err = telemetry.NewTopics(t.config.Fleet); err != nil {
-		return nil, usageError{err}
-	}
-	if err := t.config.Broker.Check(); err != nil {
-		return nil, usageError{err}
-	}
-	return words, nil
+func newTool(ctx context.Context, c *cli.Call) *tool {
+	t := &tool{Call: c, ctx: ctx, config: defaults()}
+	t.Flags.String("config", "", "`file` of settings, see configs/ground.yaml")
+	t.Flags.StringVar(&t.config.Fleet, "fleet", t.config.Fleet, "`name` of the fleet")
+	t.Flags.StringVar(&t.config.Broker.URL, "broker", t.config.Broker.URL, "`URL` of the broker, tcp:// or tls://")
+	return t
 }
 
-// flagGiven tells whether a flag stands on the command line.
-func (t *tool) flagGiven(name string) (given bool) {
-	t.flags.Visit(func(f *flag.Flag) { given = given || f.Name == name })
-	return given
+// parse reads flags and configuration, and at most so many words.
+func (t *tool) parse(most int) (words []string, err error) {
+	if words, err = t.Parse("", most); err != nil {
+		return nil, err
+	}
+	if err := t.Config(t.Flags.Lookup("config").Value.String(), &t.config); err != nil {
+		return nil, err
+	}
+	t.topics, err = telemetry.NewTopics(t.config.Fleet)
+	return words, cli.BadInput(err)
 }
 
-func (t *tool) help() {
-	for _, s := range subcommands() {
-		if "ground "+s.name == t.flags.Name() {
-			fmt.Fprintf(t.stdout, "%s %s\n        %s\n", t.flags.Name(), s.usage, s.summary)
-		}
-	}
-	t.flags.SetOutput(t.stdout)
-	t.flags.PrintDefaults()
+// seconds is a duration flag of a field in seconds.
+type seconds float64
+
+func (s *seconds) String() string {
+	return time.Duration(float64(*s) * float64(time.Second)).String()
 }
 
-// exitStatus reports a command's error on one line and returns the exit status.
-func (t *tool) exitStatus(err error) int {
-	switch {
-	case err == nil, errors.Is(err, errHelp):
-		return exitOK
-	case errors.As(err, &usageError{}):
-		fmt.Fprintf(t.stderr, "%s: %v\n", t.flags.Name(), err)
-		return exitUsage
-	}
-	fmt.Fprintf(t.stderr, "%s: %v\n", t.flags.Name(), err)
-	if errors.As(err, &refusedError{}) {
-		return exitRefused
-	}
-	return exitFailed
+func (s *seconds) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	*s = seconds(d.Seconds())
+	return err
+}
+
+func (t *tool) timeout() time.Duration {
+	return time.Duration(t.config.TimeoutS * float64(time.Second))
 }
 
 func (t *tool) log() *slog.Logger {
-	return slog.New(slog.NewTextHandler(t.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	return slog.New(slog.NewTextHandler(t.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-func keygen(t *tool, args []string) int {
-	out := t.flags.String("out", "", "key `file` to write, NAME.key; NAME is the key's name")
-	if _, err := t.parse(args, 0); err != nil {
-		return t.exitStatus(err)
+func keygen(t *tool) error {
+	out := t.Flags.String("out", "", "key `file` to write, NAME.key; NAME is the key's name")
+	if _, err := t.parse(0); err != nil {
+		return err
 	}
 	if *out == "" {
-		return t.exitStatus(usagef("-out NAME.key is missing"))
+		return cli.BadInputf("-out NAME.key is missing")
 	}
 	name := keyName(*out)
 	if !telemetry.ValidID(name) || !strings.HasSuffix(*out, ".key") {
-		return t.exitStatus(usagef("-out %q: want NAME.key, NAME of A-Z a-z 0-9 . _ -", *out))
+		return cli.BadInputf("-out %q: want NAME.key, NAME of A-Z a-z 0-9 . _ -", *out)
 	}
 	public, err := telemetry.NewKey(*out)
 	if err != nil {
-		return t.exitStatus(err)
+		return err
 	}
-	fmt.Fprintf(t.stdout, "wrote %s, which stays here; the leader's configuration gets\n%s: %s\n", *out, name, public)
-	return exitOK
+	fmt.Fprintf(t.Stdout, "wrote %s, which stays here; the leader's configuration gets\n%s: %s\n", *out, name, public)
+	return nil
 }
 
-// keyName is the name the leader knows a key file by.
+// keyName is the name of a key file in the leader's configuration.
 func keyName(path string) string { return strings.TrimSuffix(filepath.Base(path), ".key") }

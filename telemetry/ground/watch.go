@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/term"
 
+	"prefdt/configs/cli"
 	"prefdt/telemetry"
 )
 
@@ -21,15 +22,15 @@ type event struct {
 	brokerConnected bool
 }
 
-func watch(t *tool, args []string) int {
-	asJSON := t.flags.Bool("json", false, "print one JSON object per line instead")
-	silent := t.flags.Bool("silent", false, "only watch: send the leader no heartbeat")
-	t.flags.String("key", "", "sign heartbeats with this key `file`")
-	t.flags.String("name", "", "`name` of this station in its heartbeats; the key's name, or the broker user's, unless given")
-	t.flags.Duration("timeout", time.Duration(t.config.TimeoutS*float64(time.Second)), "how long to wait for the broker at the start")
-	t.flags.Duration("stale", time.Duration(t.config.StaleS*float64(time.Second)), "age from which a value is shown as stale")
-	if _, err := t.parse(args, 0); err != nil {
-		return t.exitStatus(err)
+func watch(t *tool) error {
+	asJSON := t.Flags.Bool("json", false, "print one JSON object per line instead")
+	silent := t.Flags.Bool("silent", false, "only watch: send the leader no heartbeat")
+	t.Flags.StringVar(&t.config.Key, "key", t.config.Key, "sign heartbeats with this key `file`")
+	t.Flags.StringVar(&t.config.Name, "name", t.config.Name, "`name` of this station in its heartbeats; the key's name, or the broker user's, unless given")
+	t.Flags.Var((*seconds)(&t.config.TimeoutS), "timeout", "how `long` to wait for the broker at the start")
+	t.Flags.Var((*seconds)(&t.config.StaleS), "stale", "`age` from which a value is shown as stale")
+	if _, err := t.parse(0); err != nil {
+		return err
 	}
 	var sign *signer
 	station := ""
@@ -39,20 +40,20 @@ func watch(t *tool, args []string) int {
 			sign, err = t.loadSigner()
 		}
 		if err != nil {
-			return t.exitStatus(usageError{err})
+			return cli.BadInput(err)
 		}
 	}
 	v := &view{fleet: t.config.Fleet, staleAfter: time.Duration(t.config.StaleS * float64(time.Second)), station: station}
-	var show display = &plainLines{t.stdout, ""}
+	var show display = &plainLines{t.Stdout, ""}
 	if *asJSON {
-		show = &jsonLines{json.NewEncoder(t.stdout)}
-	} else if f, ok := t.stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		show = &jsonLines{json.NewEncoder(t.Stdout)}
+	} else if f, ok := t.Stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		v.colour = os.Getenv("NO_COLOR") == ""
 		screen := &screen{f}
 		defer screen.close()
 		show = screen
 	}
-	return t.exitStatus(t.follow(v, show, sign))
+	return t.follow(v, show, sign)
 }
 
 // follow feeds the display until the user has seen enough. Heartbeats, unless the
@@ -83,7 +84,7 @@ func (t *tool) follow(v *view, show display, sign *signer) error {
 	}
 	client.OnConnect = func() { tell(event{brokerConnected: true}) }
 	client.OnDisconnect = func(error) { tell(event{brokerConnected: false}) }
-	ctx, cancel := context.WithTimeout(t.ctx, time.Duration(t.config.TimeoutS*float64(time.Second)))
+	ctx, cancel := context.WithTimeout(t.ctx, t.timeout())
 	err := client.Initialize(ctx)
 	cancel()
 	if err != nil {

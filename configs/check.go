@@ -1,0 +1,179 @@
+package configs
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// check finds the mistakes that go-yaml takes without a word (a fraction where an
+// integer is asked for) or reports in terms of Go instead of the YAML key. path
+// names the node. What it does not know, it leaves to go-yaml.
+func check(n ast.Node, t reflect.Type, path string) error {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch v := n.(type) {
+	case *ast.AnchorNode:
+		return check(v.Value, t, path)
+	case *ast.NullNode, *ast.AliasNode, *ast.TagNode:
+		return nil
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		mapping, ok := n.(*ast.MappingNode)
+		if !ok {
+			return mistake(n, path, "want keys below it")
+		}
+		return checkKeys(mapping, t, path)
+	case reflect.Map:
+		if mapping, ok := n.(*ast.MappingNode); ok {
+			for _, v := range mapping.Values {
+				if err := check(v.Value, t.Elem(), join(path, v.Key.String())); err != nil {
+					return err
+				}
+			}
+		}
+	case reflect.Slice, reflect.Array:
+		list, ok := n.(*ast.SequenceNode)
+		if !ok {
+			return mistake(n, path, "want a list")
+		}
+		for i, v := range list.Values {
+			if err := check(v, t.Elem(), fmt.Sprintf("%s[%d]", path, i)); err != nil {
+				return err
+			}
+		}
+	default:
+		if want := checkScalar(n, t); want != "" {
+			return mistake(n, path, want)
+		}
+	}
+	return nil
+}
+
+// checkScalar returns what a value should be, or "" where it is that.
+func checkScalar(n ast.Node, t reflect.Type) (want string) {
+	x, isNumber := number(n)
+	isInteger := isNumber && x == math.Trunc(x) && !math.IsInf(x, 0)
+	_, isBool := n.(*ast.BoolNode)
+	_, isScalar := n.(ast.ScalarNode)
+	switch kind := t.Kind(); {
+	case kind == reflect.Bool && !isBool:
+		return "want true or false"
+	case kind == reflect.String && !isScalar:
+		return "want text"
+	case kind >= reflect.Int && kind <= reflect.Int64 && !isInteger:
+		return "want an integer"
+	case kind >= reflect.Uint && kind <= reflect.Uint64 && !(isInteger && x >= 0):
+		return "want an integer, 0 or more"
+	case (kind == reflect.Float32 || kind == reflect.Float64) && !isNumber:
+		return "want a number"
+	}
+	return ""
+}
+
+// checkKeys checks the keys of a struct, and suggests one where none is known.
+func checkKeys(m *ast.MappingNode, t reflect.Type, path string) error {
+	fields := map[string]reflect.Type{}
+	addFields(fields, t)
+	for _, v := range m.Values {
+		if v.Key.Type() == ast.MergeKeyType {
+			continue
+		}
+		key := v.Key.String()
+		field, known := fields[strings.Trim(key, `"'`)]
+		if known {
+			if err := check(v.Value, field, join(path, key)); err != nil {
+				return err
+			}
+			continue
+		}
+		nearest, least := "", 3 // more than two mistyped letters are another word
+		for _, name := range slices.Sorted(maps.Keys(fields)) {
+			if d := editDistance(key, name); d < least {
+				nearest, least = name, d
+			}
+		}
+		suggestion := ""
+		if nearest != "" {
+			suggestion = fmt.Sprintf("; did you mean %q?", nearest)
+		}
+		p := v.Key.GetToken().Position
+		return fmt.Errorf("[%d:%d] unknown field %q%s", p.Line, p.Column, join(path, key), suggestion)
+	}
+	return nil
+}
+
+// addFields adds the YAML keys of a struct, those of its inline fields too.
+func addFields(fields map[string]reflect.Type, t reflect.Type) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		switch {
+		case !f.IsExported() || name == "-":
+		case options == "inline":
+			addFields(fields, f.Type)
+		case name != "":
+			fields[name] = f.Type
+		default:
+			fields[strings.ToLower(f.Name)] = f.Type
+		}
+	}
+}
+
+// number returns the value of a number, also of one in quotes, which go-yaml takes.
+func number(n ast.Node) (float64, bool) {
+	switch v := n.(type) {
+	case *ast.IntegerNode, *ast.FloatNode, *ast.StringNode:
+		text := strings.ReplaceAll(n.GetToken().Value, "_", "")
+		if i, err := strconv.ParseInt(text, 0, 64); err == nil {
+			return float64(i), true
+		}
+		x, err := strconv.ParseFloat(text, 64)
+		return x, err == nil && !math.IsNaN(x)
+	case *ast.InfinityNode:
+		return v.Value, true
+	}
+	return math.NaN(), n.Type() == ast.NanType
+}
+
+func mistake(n ast.Node, path, want string) error {
+	p, text := n.GetToken().Position, n.String()
+	if _, isScalar := n.(ast.ScalarNode); isScalar {
+		text = n.GetToken().Value
+	}
+	if first, _, more := strings.Cut(text, "\n"); more || len(text) > 40 {
+		text = fmt.Sprintf("%.40s...", first)
+	}
+	return fmt.Errorf("[%d:%d] %s is %q, %s", p.Line, p.Column, path, text, want)
+}
+
+func join(path, key string) string { return strings.TrimPrefix(path+"."+key, ".") }
+
+// editDistance is Levenshtein's: how many letters to add, drop or replace.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}

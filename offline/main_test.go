@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What a user gets wrong is found before any work begins: one line, status 2.
+func TestBadInput(t *testing.T) {
+	dir := t.TempDir()
+	file := func(text string, path ...string) string {
+		name := filepath.Join(append([]string{dir}, path...)...)
+		os.MkdirAll(filepath.Dir(name), 0o755)
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	none, blocked := filepath.Join(dir, "none"), filepath.Join(file("", "file"), "out")
+	checkpoint := []string{"-checkpoint", "../configs/checkpoint"}
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no command":                        {[]string{"fly"}, `no command "fly"; want one of search, corpus, train`},
+		"no such flag":                      {[]string{"corpus", "-size", "3"}, "-size"},
+		"stray word":                        {[]string{"export", "now"}, `unexpected "now"`},
+		"search in a file":                  {[]string{"search", "-out", blocked}, "file"},
+		"search of a fraction":              {[]string{"search", "-config", file("population: 2.5\n", "search.yaml")}, `population is "2.5", want an integer`},
+		"corpus of no flights":              {[]string{"corpus", "-flights", "0"}, "-flights must be positive"},
+		"corpus in a file":                  {[]string{"corpus", "-out", blocked}, "file"},
+		"corpus of a bad recipe":            {[]string{"corpus", "-out", none, "-gust", "2"}, "gust is 2"},
+		"corpus over what is none":          {[]string{"corpus", "-out", filepath.Dir(file("{", "damaged", "manifest.json"))}, "-force"},
+		"corpus of no rules":                {[]string{"corpus", "-out", none, "-merge", none}, "none"},
+		"train over a run":                  {[]string{"train", "-out", filepath.Dir(file("", "run", "state.bin"))}, "add -resume"},
+		"train backwards":                   {[]string{"train", "-steps", "-1"}, "-steps -1"},
+		"train on nothing":                  {[]string{"train", "-corpus", none, "-out", filepath.Join(dir, "t")}, "none"},
+		"calibrate on evaluation seeds":     {append([]string{"calibrate", "-seeds", "1000000:1000010"}, checkpoint...), "1000000"},
+		"calibrate for no promise":          {append([]string{"calibrate", "-flights", "50"}, checkpoint...), "50 flights cannot"},
+		"calibrate beyond its seeds":        {append([]string{"calibrate", "-seeds", "109000:109700"}, checkpoint...), "110000"},
+		"calibrate on less than no flights": {append([]string{"calibrate", "-flights", "-1"}, checkpoint...), "-flights"},
+		"export of nothing":                 {[]string{"export", "-corpus", none}, "none"},
+		"evaluate nothing":                  {[]string{"evaluate", "-checkpoint", none}, "none"},
+		"evaluate less than no worlds":      {append([]string{"evaluate", "-worlds", "-2"}, checkpoint...), "-worlds"},
+		"study of less than no seeds":       {[]string{"study", "-seeds", "-2"}, "-seeds"},
+		"replay nothing":                    {[]string{"replay"}, "-record"},
+		"replay of nothing":                 {append([]string{"replay", "-record", none}, checkpoint...), "none"},
+		"bench of nothing":                  {[]string{"bench", "-only", "nothing"}, "-only"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			code := program.Run(t.Context(), c.args, &stdout, &stderr)
+			if text := stderr.String(); code != 2 || stdout.Len() > 0 || !strings.Contains(text, c.want) || strings.Count(text, "\n") != 1 || !strings.HasPrefix(text, "offline") {
+				t.Errorf("status %d, %q, %q; want 2 and one line with %q", code, &stdout, text, c.want)
+			}
+		})
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, c := range program.Commands {
+		var stdout, stderr bytes.Buffer
+		if code := program.Run(t.Context(), []string{c.Name, "-h"}, &stdout, &stderr); code != 0 || stderr.Len() > 0 || !strings.Contains(stdout.String(), "Flags:") && c.Name != "replay" {
+			t.Errorf("%s -h: status %d, %q, %q", c.Name, code, &stdout, &stderr)
+		}
+	}
+}
