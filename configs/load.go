@@ -43,7 +43,12 @@ func Load(path string, cfg any) error {
 }
 
 // Decode is Load for YAML already in memory.
-func Decode(raw []byte, cfg any) error {
+func Decode(raw []byte, cfg any) (err error) {
+	defer func() {
+		if recover() != nil { // go-yaml, on a list or a map that is tagged as something else
+			err = errors.New("malformed YAML")
+		}
+	}()
 	file, err := parser.ParseBytes(raw, 0)
 	if err == nil {
 		i := slices.IndexFunc(file.Docs, hasContent)

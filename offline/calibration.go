@@ -16,6 +16,7 @@ import (
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
 	"prefdt/offline/export"
+	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
 	"prefdt/offline/train"
 	"prefdt/simbridge/world"
@@ -38,6 +39,7 @@ Flags:
 // calibrateCommand is "offline calibrate".
 func calibrateCommand(ctx context.Context, call *cli.Call) error {
 	f := call.Flags
+	config := command.WorldFlag(f)
 	corpusDir := f.String("corpus", "out/corpus", "`FOLDER` of the corpus")
 	trainDir := f.String("train", "out/train", "`FOLDER` of the training run; calibration.json goes there")
 	text := f.String("seeds", "100000:100060", "calibration seeds, `A:B`, B excluded")
@@ -73,6 +75,12 @@ func calibrateCommand(ctx context.Context, call *cli.Call) error {
 	if err != nil {
 		return cli.BadInput(err)
 	}
+	here, err := config(w)
+	if err != nil {
+		return cli.BadInput(err)
+	}
+	command.WarnOfWorld(call.Stderr, w, here)
+	w = here
 	job := calibrate.Job{
 		Checkpoint: ck, Parameters: parameters, World: w, Seeds: list, Ceilings: more, Settings: *settings, Workers: *workers,
 		Partial: filepath.Join(folder, "calibration.part.json"), Log: call.Stderr,
@@ -118,10 +126,10 @@ floor named in flight: off by %.2f %% in calm air, %.2f %% in gusts of 5 %%, %.2
 func loadUncalibrated(dir, corpusDir, trainDir string) (*checkpoint.Checkpoint, world.Config, []float32, error) {
 	if dir != "" {
 		ck, err := checkpoint.Load(dir)
-		w := world.Standard()
-		if err == nil {
-			w.Physics, w.Slots, w.Aircraft = ck.Physics, ck.GoalConstants.Slots, ck.GoalConstants.AircraftCount
+		if err != nil {
+			return nil, world.Config{}, nil, err
 		}
+		w, err := rollout.WorldOf(&ck.Manifest)
 		return ck, w, nil, err
 	}
 	m, p, err := loadTrained(corpusDir, trainDir)

@@ -29,7 +29,7 @@ func TestBadInput(t *testing.T) {
 		"no such flag":                      {[]string{"corpus", "-size", "3"}, "-size"},
 		"stray word":                        {[]string{"export", "now"}, `unexpected "now"`},
 		"search in a file":                  {[]string{"search", "-out", blocked}, "file"},
-		"search of a fraction":              {[]string{"search", "-config", file("population: 2.5\n", "search.yaml")}, `population is "2.5", want an integer`},
+		"search of a fraction":              {[]string{"search", "-recipe", file("population: 2.5\n", "search.yaml")}, `population is "2.5", want an integer`},
 		"corpus of no flights":              {[]string{"corpus", "-flights", "0"}, "-flights must be positive"},
 		"corpus in a file":                  {[]string{"corpus", "-out", blocked}, "file"},
 		"corpus of a bad recipe":            {[]string{"corpus", "-out", none, "-gust", "2"}, "gust is 2"},

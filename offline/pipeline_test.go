@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"prefdt/inference/checkpoint"
+	"prefdt/offline/rollout"
 )
 
 // A smallTraining network, trained for a moment.
@@ -53,7 +54,7 @@ func TestPipeline(t *testing.T) {
 				t.Errorf("resumed, the corpus is not the one that there is: %s", said.String())
 			}
 		}
-		training := []string{"train", "-corpus", at(run, "corpus"), "-out", at(run, "train"), "-config", config, "-validate", "60", "-resume"}
+		training := []string{"train", "-corpus", at(run, "corpus"), "-out", at(run, "train"), "-recipe", config, "-validate", "60", "-resume"}
 		if run == "second" { // half of it, then the rest
 			interrupted, stop := context.WithCancel(context.Background())
 			defer stop()
@@ -84,6 +85,57 @@ func TestPipeline(t *testing.T) {
 		t.Errorf("two runs end on graphs %.12s and %.12s", graphs[0], graphs[1])
 	}
 	runCommand(t, io.Discard, "evaluate", "-checkpoint", at("first", "checkpoint"), "-seeds", "1000000:1000002", "-settings", "5", "-prices", "5")
+}
+
+// In another world than the standard one the corpus is of that world, and so is
+// the checkpoint; what was made in one world is not trained in another, and a
+// checkpoint that is evaluated in another says so.
+func TestAnotherWorld(t *testing.T) {
+	if testing.Short() {
+		t.Skip("half a minute")
+	}
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for name, text := range map[string]string{
+		"world.yaml": "slots: 40\nusers: 6\nphysics: {area_m: 600, propulsion: {blade_w: 40, induced_w: 50}}\n",
+		"train.yaml": smallTraining,
+	} {
+		if err := os.WriteFile(at(name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runCommand(t, io.Discard, "corpus", "-config", at("world.yaml"), "-out", at("corpus"), "-flights", "600", "-episodes", "10")
+	training := []string{"-corpus", at("corpus"), "-out", at("train"), "-recipe", at("train.yaml"), "-validate", "0"}
+	var refusal bytes.Buffer
+	if code := program.Run(t.Context(), append([]string{"train", "-config", "../configs/world.yaml"}, training...), io.Discard, &refusal); code != 2 || !strings.Contains(refusal.String(), "users 6, here 10") {
+		t.Errorf("trained in another world than the corpus's: status %d, %s", code, &refusal)
+	}
+	runCommand(t, io.Discard, append([]string{"train", "-config", at("world.yaml")}, training...)...)
+	runCommand(t, io.Discard, "calibrate", "-config", at("world.yaml"), "-corpus", at("corpus"), "-train", at("train"), "-seeds", "100000:100004", "-settings", "21", "-flights", "0")
+	runCommand(t, io.Discard, "export", "-corpus", at("corpus"), "-train", at("train"), "-out", at("checkpoint"))
+	ck, err := checkpoint.Load(at("checkpoint"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := rollout.WorldOf(&ck.Manifest); err != nil || c.Users != 6 || c.Slots != 40 || c.Physics.AreaSideM != 600 || c.Physics.Propulsion.BladeW != 40 {
+		t.Errorf("the checkpoint is of the world %+v, %v", c, err)
+	}
+	for _, c := range []struct {
+		args []string
+		warn string
+	}{
+		{nil, ""}, {[]string{"-config", at("world.yaml")}, ""},
+		{[]string{"-config", "../configs/world.yaml"}, "warning: the checkpoint was trained in another world: physics.area_m 600, here 1000"},
+	} {
+		var log bytes.Buffer
+		args := append([]string{"evaluate", "-checkpoint", at("checkpoint"), "-seeds", "1000000:1000001", "-settings", "3", "-prices", "3"}, c.args...)
+		if code := program.Run(t.Context(), args, io.Discard, &log); code != 0 {
+			t.Fatalf("status %d, %s", code, &log)
+		}
+		if warned := strings.Contains(log.String(), "warning"); warned != (c.warn != "") || !strings.Contains(log.String(), c.warn) {
+			t.Errorf("evaluate %q says %q, want %q", c.args, log.String(), c.warn)
+		}
+	}
 }
 
 // cancelOnLine calls stop once something is written.

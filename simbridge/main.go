@@ -15,7 +15,7 @@ import (
 	"prefdt/simbridge/fly"
 )
 
-const flightArgs = "[-config FILE] [-out DIR] [-broker URL] [-json]"
+const flightArgs = "[-config FILE] [-world FILE] [-checkpoint DIR] [-out DIR] [-broker URL] [-json]"
 
 var program = cli.Program{
 	Name:  "simbridge",
@@ -36,12 +36,14 @@ func flightCommand(name string) func(context.Context, *cli.Call) error {
 	return func(ctx context.Context, call *cli.Call) error {
 		path := call.Flags.String("config", "configs/"+name+".yaml", "`file` of the flight")
 		out := call.Flags.String("out", "", "`folder` for logs, tables and plots, instead of the configuration's")
+		world := call.Flags.String("world", "", "`file` of the world, as configs/world.yaml, whose keys go over the flight's world")
+		checkpoint := call.Flags.String("checkpoint", "", "`folder` of the policy of the leader that is started, instead of its configuration's")
 		url := call.Flags.String("broker", "", "`URL` of a broker to use instead of our own")
 		asJSON := call.JSONFlag()
 		if _, err := call.Parse("", 0); err != nil {
 			return err
 		}
-		c, err := loadFlight(name, *path, *out, *url)
+		c, err := loadFlight(name, *path, *world, *checkpoint, *out, *url)
 		if err != nil {
 			return cli.BadInput(err)
 		}
@@ -59,11 +61,17 @@ func flightCommand(name string) func(context.Context, *cli.Call) error {
 }
 
 // loadFlight reads the configuration of a command's flight.
-func loadFlight(command, path, out, url string) (fly.Config, error) {
+func loadFlight(command, path, world, checkpoint, out, url string) (fly.Config, error) {
 	c := fly.Default()
 	if err := configs.Load(path, &c); err != nil {
 		return c, err
 	}
+	if world != "" {
+		if err := c.LoadWorld(world); err != nil {
+			return c, err
+		}
+	}
+	c.Leader.Checkpoint = checkpoint
 	if out != "" {
 		c.Out = out
 	}

@@ -19,18 +19,21 @@ const Format = 1
 
 // Manifest is all of a checkpoint but the weights.
 type Manifest struct {
-	Format        int                `json:"format"`
-	GraphSHA256   string             `json:"graph_sha256"` // of policy.onnx, lower-case hexadecimal
-	Arch          model.Arch         `json:"arch"`
-	Features      token.Layout       `json:"features"` // names of the rows' features, in order
-	Statistics    token.Statistics   `json:"standard"` // their archived statistics
-	GoalConstants goal.Constants     `json:"scales"`   // eta, conditioner and remap
-	PriceAxis     PriceAxis          `json:"price"`
-	OmegaBand     [2]float64         `json:"band"` // least and largest delay share omega that the corpus attains
-	Physics       physics.Constants  `json:"physics"`
-	Training      map[string]float64 `json:"training"` // figures, for the record
-	Evaluation    map[string]float64 `json:"evaluation"`
-	Seeds         map[string]int64   `json:"seeds"` // "train_first", "train_last", ...
+	Format        int               `json:"format"`
+	GraphSHA256   string            `json:"graph_sha256"` // of policy.onnx, lower-case hexadecimal
+	Arch          model.Arch        `json:"arch"`
+	Features      token.Layout      `json:"features"` // names of the rows' features, in order
+	Statistics    token.Statistics  `json:"standard"` // their archived statistics
+	GoalConstants goal.Constants    `json:"scales"`   // eta, conditioner and remap
+	PriceAxis     PriceAxis         `json:"price"`
+	OmegaBand     [2]float64        `json:"band"` // least and largest delay share omega that the corpus attains
+	Physics       physics.Constants `json:"physics"`
+	// World is the rest of the world it was trained in, users and tasks, where
+	// that is not the standard one. Offline programs write and read it.
+	World      json.RawMessage    `json:"world,omitempty"`
+	Training   map[string]float64 `json:"training"` // figures, for the record
+	Evaluation map[string]float64 `json:"evaluation"`
+	Seeds      map[string]int64   `json:"seeds"` // "train_first", "train_last", ...
 }
 
 // Check returns an error that names the first invalid entry, the graph's hash apart.

@@ -50,7 +50,7 @@ func DispatchArchive(ctx context.Context, c *world.Config, prices, episodes, wor
 	if err := seeds.CheckTraining(uint64(episodes - 1)); err != nil {
 		return a, err
 	}
-	sweep := teacher.Prices(prices)
+	sweep := teacher.PricesIn(c, prices)
 	outcomes, err := teacher.Sweep(ctx, c, seeds.CheckTraining, seeds.List(0, episodes), sweep, workers, progress)
 	if err != nil {
 		return a, err

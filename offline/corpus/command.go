@@ -32,6 +32,7 @@ Flags:
 // Command is "offline corpus".
 func Command(ctx context.Context, call *cli.Call) error {
 	f, stdout, stderr := call.Flags, call.Stdout, call.Stderr
+	config := command.WorldFlag(f)
 	out := f.String("out", "out/corpus", "`FOLDER` for manifest.json")
 	rules := f.String("archive", "", "rule archive `FILE` of offline search, instead of the dispatch teacher")
 	merge := f.String("merge", "", "rule archive `FILE` to merge with the dispatch teacher's")
@@ -73,16 +74,20 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if *asJSON {
 		stdout = stderr
 	}
+	c, err := config(world.Standard())
+	if err != nil {
+		return cli.BadInput(err)
+	}
 	path := filepath.Join(*out, "manifest.json")
 	old, err := Read(path)
-	if *resume && err == nil && old.matches(r, *seed, *flights, *episodes) {
+	if *resume && err == nil && old.matches(c, r, *seed, *flights, *episodes) {
 		return call.Result(*asJSON, old.summary(path), "%d flights in %s, made before, hash %.12s", len(old.Flights), path, old.Hash())
 	}
 	switch {
 	case *force, errors.Is(err, os.ErrNotExist):
 	case err != nil:
 		return cli.BadInputf("%w; give another -out, or -force", err)
-	case old.Recipe != r || old.Seed != *seed || len(old.Flights) != *flights: // else the hashes are compared in the end
+	case len(old.World.Differences(c)) > 0 || old.Recipe != r || old.Seed != *seed || len(old.Flights) != *flights: // else the hashes are compared in the end
 		return cli.BadInput(anotherCorpus(path))
 	}
 	for _, file := range []string{*rules, *merge} {
@@ -96,7 +101,6 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if err := command.CheckWritable(*out); err != nil {
 		return cli.BadInput(err)
 	}
-	c := world.Standard()
 	archive, err := loadOrSweepArchive(ctx, c, *rules, *prices, *episodes, *workers, stderr)
 	if ctx.Err() != nil {
 		return errInterrupted
@@ -105,7 +109,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 		return err
 	}
 	if *merge != "" {
-		if err := checkRulesAddLittle(&archive, *merge, stdout); err != nil {
+		if err := checkRulesAddLittle(&c, &archive, *merge, stdout); err != nil {
 			return err
 		}
 	}
@@ -167,6 +171,9 @@ func loadOrSweepArchive(ctx context.Context, c world.Config, rules string, price
 	if err != nil {
 		return Archive{}, err
 	}
+	if err := command.CheckWorld("the rules were", found.Config.World, c); err != nil {
+		return Archive{}, fmt.Errorf("offline corpus: %w", err)
+	}
 	return RuleArchive(&found, episodes)
 }
 
@@ -177,16 +184,20 @@ const maxAddedHypervolume = 1e-4
 // checkRulesAddLittle merges a rule archive into the dispatch teacher's. Every rule found so
 // far is dominated by that front but for a joule at its far end, so merging is to
 // confirm that; rules that add to it would deserve a corpus of their own.
-func checkRulesAddLittle(a *Archive, path string, stdout io.Writer) error {
+func checkRulesAddLittle(c *world.Config, a *Archive, path string, stdout io.Writer) error {
 	found, err := search.ReadArchive(path)
 	if err != nil {
 		return err
+	}
+	if err := command.CheckWorld("the rules were", found.Config.World, *c); err != nil {
+		return fmt.Errorf("offline corpus: %w", err)
 	}
 	all := slices.Clone(a.Points)
 	for _, m := range found.Members {
 		all = append(all, m.Point)
 	}
-	added := pareto.Hypervolume(all, pareto.Reference)/pareto.Hypervolume(a.Points, pareto.Reference) - 1
+	reference, _ := pareto.References(c, a.Points)
+	added := pareto.Hypervolume(all, reference)/pareto.Hypervolume(a.Points, reference) - 1
 	if added > maxAddedHypervolume {
 		return fmt.Errorf("the rules of %s add %.3g of its hypervolume to the dispatch teacher's front, %g at most is chance: build a corpus of them with -archive", path, added, maxAddedHypervolume)
 	}

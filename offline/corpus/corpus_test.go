@@ -289,7 +289,8 @@ func TestRulesAddLittle(t *testing.T) {
 		if err := os.WriteFile(path, raw, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if err := checkRulesAddLittle(&a, path, io.Discard); (err != nil) != c.stop {
+		standard := world.Standard()
+		if err := checkRulesAddLittle(&standard, &a, path, io.Discard); (err != nil) != c.stop {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

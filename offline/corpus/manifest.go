@@ -49,7 +49,7 @@ func Build(ctx context.Context, c world.Config, a Archive, r Recipe, flights int
 	}
 	m := &Manifest{Version: formatVersion, World: c, Recipe: r, Seed: seed, Archive: a, Flights: make([]Flight, flights)}
 	for i := range r.WorldCount {
-		m.Worlds = append(m.Worlds, RandomWorld(seed, i))
+		m.Worlds = append(m.Worlds, RandomWorld(c, seed, i))
 		if err := m.Worlds[i].Check(); err != nil {
 			return nil, fmt.Errorf("build corpus: random world %d: %w", i, err)
 		}
@@ -112,11 +112,11 @@ func (m *Manifest) Verify(n int) error {
 	return nil
 }
 
-// matches reports whether this is the corpus of a recipe of the dispatch teacher,
-// and this program would still make it: the conditioner that it fits is the
-// same, and some flights replay.
-func (m *Manifest) matches(r Recipe, seed uint64, flights, episodes int) bool {
-	if m.Recipe != r || m.Seed != seed || len(m.Flights) != flights || m.Archive.Episodes != episodes || m.Archive.Genes != nil {
+// matches reports whether this is the corpus of a world and a recipe of the
+// dispatch teacher, and this program would still make it: the conditioner that
+// it fits is the same, and some flights replay.
+func (m *Manifest) matches(c world.Config, r Recipe, seed uint64, flights, episodes int) bool {
+	if len(m.World.Differences(c)) > 0 || m.Recipe != r || m.Seed != seed || len(m.Flights) != flights || m.Archive.Episodes != episodes || m.Archive.Genes != nil {
 		return false
 	}
 	fitted, err := fitConditioner(m)
@@ -195,6 +195,6 @@ func (m *Manifest) UncalibratedCheckpoint(a model.Arch, parameters []float32, st
 	}
 	low, high := m.Archive.OmegaBand()
 	return &checkpoint.Checkpoint{Net: net, Manifest: checkpoint.Manifest{
-		Arch: a, Statistics: statistics, GoalConstants: m.GoalConstants(), PriceAxis: m.Archive.PriceAxis(), OmegaBand: [2]float64{low, high}, Physics: m.World.Physics,
+		Arch: a, Statistics: statistics, GoalConstants: m.GoalConstants(), PriceAxis: m.Archive.PriceAxis(), OmegaBand: [2]float64{low, high}, Physics: m.World.Physics, World: m.World.Record(),
 	}}, nil
 }

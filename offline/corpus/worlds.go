@@ -40,22 +40,22 @@ func (a airframe) propulsion(payload, drag float64) physics.Propulsion {
 	}
 }
 
-// RandomWorld returns the i-th world of a seed.
-func RandomWorld(seed uint64, i int) world.Config {
-	return randomWorld(rand.New(rand.NewPCG(seed, 1<<40+uint64(i))))
+// RandomWorld returns the i-th world of a seed around a world.
+func RandomWorld(around world.Config, seed uint64, i int) world.Config {
+	return randomWorld(around, rand.New(rand.NewPCG(seed, 1<<40+uint64(i))))
 }
 
-// randomWorld draws a world around the standard one: fleet, number of users, length,
-// area, tasks, processors, channel and airframe.
-func randomWorld(r *rand.Rand) world.Config {
-	c := world.Standard()
+// randomWorld draws a world around another: fleet, number of users, length, area,
+// tasks, processors, channel and airframe. A trace's tasks are not drawn around.
+func randomWorld(c world.Config, r *rand.Rand) world.Config {
+	c.Shock, c.Gust, c.AircraftLosses, c.Trace = world.Shock{}, 0, nil, nil
 	log := func(x, spread float64) float64 { return x * math.Exp((2*r.Float64()-1)*math.Log(spread)) }
 	fleets := []int{1, 1, 2, 2, 2, 3, 3, 4, 4, 5, 6, 8}
 	c.Aircraft = fleets[r.IntN(len(fleets))]
 	c.Users = 4 + r.IntN(8*min(c.Aircraft+1, 5))
 	c.ActiveMax = max(1, int(float64(c.Users)*(0.4+0.6*r.Float64())))
 	c.ActiveMin = c.ActiveMax / 2
-	c.Slots = int(log(90, 3.3))
+	c.Slots = max(int(log(0.9*float64(c.Slots), 3.3)), 1)
 	c.TaskProbability = 0.5 + 0.5*r.Float64()
 	bits, deadline := log(1, 2), log(1, 1.5)
 	c.BitsMin, c.BitsMax = bits*c.BitsMin, bits*c.BitsMax
@@ -63,7 +63,7 @@ func randomWorld(r *rand.Rand) world.Config {
 	c.CyclesPerBit = log(c.CyclesPerBit, 1.7)
 	c.UserCPUHz = log(c.UserCPUHz, 1.7)
 	p := &c.Physics
-	p.AreaSideM, p.AltitudeM = log(1000, 3), log(100, 1.4)
+	p.AreaSideM, p.AltitudeM = log(p.AreaSideM, 3), log(p.AltitudeM, 1.4)
 	p.EdgeCPUHz, p.SwitchedCapacitance = log(p.EdgeCPUHz, 2), log(p.SwitchedCapacitance, 2)
 	p.Channel.BandwidthHz = log(p.Channel.BandwidthHz, 2)
 	e := environments[r.IntN(len(environments))]

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"gonum.org/v1/gonum/stat"
 
@@ -51,7 +52,7 @@ type perturbation struct {
 	name    string
 	gust    float64
 	shock   func(r *rand.Rand, slots int) world.Shock // nil: none
-	budgets []float64
+	budgets []float64                                 // of the standard world
 }
 
 var perturbations = []perturbation{
@@ -78,6 +79,10 @@ func shockAtRandom(r *rand.Rand, slots int) world.Shock {
 func MeasureBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]BudgetResult, error) {
 	var rows []BudgetResult
 	for _, p := range perturbations {
+		p.budgets = slices.Clone(p.budgets)
+		for i := range p.budgets {
+			p.budgets[i] *= c.World.EnergyScale()
+		}
 		for _, mode := range []goal.Mode{goal.Target, goal.Ceiling} {
 			more, err := p.measure(ctx, ck, c, mode)
 			if err != nil {

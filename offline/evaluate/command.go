@@ -15,8 +15,8 @@ import (
 	"prefdt/inference"
 	"prefdt/inference/checkpoint"
 	"prefdt/offline/command"
+	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
-	"prefdt/simbridge/world"
 )
 
 const usage = `offline evaluate measures a checkpoint on evaluation seeds, against the
@@ -26,6 +26,8 @@ exact-dispatch teacher on the same episodes.
   offline evaluate -checkpoint configs/checkpoint -budget          and budgets, calm and perturbed
   offline evaluate -checkpoint configs/checkpoint -uplink          and lost or late reports
   offline evaluate -checkpoint configs/checkpoint -fleet 1,2,4,8   and other fleets
+  offline evaluate -checkpoint configs/checkpoint -config world.yaml
+                                                                   the front in another world than its own
 
 Flags:
 `
@@ -43,7 +45,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 	fleet := f.String("fleet", "", "also measure fleets of these `SIZES`, as in 1,2,4,8")
 	shift := f.Bool("shift", false, "also measure fifteen shifted operating points")
 	missions := f.Bool("missions", false, "also measure other lengths, crowds, lost aircraft, crowded starts and small batteries")
-	worlds := f.Int("worlds", 0, "also measure `N` random worlds")
+	worlds := f.Int("random-worlds", 0, "also measure `N` random worlds")
+	config := command.WorldFlag(f)
 	asJSON := f.Bool("json", false, "print one JSON object")
 	workers := f.Int("workers", runtime.GOMAXPROCS(0), "episodes flown at a time; changes no result")
 	if _, err := call.Parse(usage, 0); err != nil {
@@ -54,7 +57,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 		return cli.BadInput(err)
 	}
 	if *settings < 2 || *prices < 3 || *workers < 1 || *worlds < 0 {
-		return cli.BadInputf("-settings must be 2 at least, -prices 3, -workers 1, -worlds 0")
+		return cli.BadInputf("-settings must be 2 at least, -prices 3, -workers 1, -random-worlds 0")
 	}
 	if !slices.Contains(inference.Decoders(), inference.Decoder(*decoder)) {
 		return cli.BadInputf("-decoder is %q, want one of %q", *decoder, inference.Decoders())
@@ -71,8 +74,19 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if err != nil {
 		return cli.BadInput(err)
 	}
-	c := Config{World: world.Standard(), Seeds: list, Settings: *settings, TeacherPrices: *prices, Decoder: inference.Decoder(*decoder), Workers: *workers, Progress: stderr}
-	c.World.Physics = ck.Physics
+	trained, err := rollout.WorldOf(&ck.Manifest)
+	if err != nil {
+		return err
+	}
+	here, err := config(trained)
+	if err != nil {
+		return cli.BadInput(err)
+	}
+	if here.Trace != nil && (*shift || *missions) {
+		return cli.BadInputf("-shift and -missions change the tasks that are drawn, and the world has a trace instead")
+	}
+	command.WarnOfWorld(stderr, trained, here)
+	c := Config{World: here, Seeds: list, Settings: *settings, TeacherPrices: *prices, Decoder: inference.Decoder(*decoder), Workers: *workers, Progress: stderr}
 	r, err := MeasureFront(ctx, ck, c)
 	if ctx.Err() != nil {
 		return errors.New("interrupted before the first table was complete")

@@ -6,6 +6,7 @@
 package evaluate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -30,6 +31,10 @@ type Config struct {
 	Decoder       inference.Decoder
 	Workers       int
 	Progress      io.Writer
+
+	// pricedWorld is the world that the teacher's prices are for, where World is a
+	// shift of it; nil: World.
+	pricedWorld *world.Config
 }
 
 // Report is the result of an evaluation: every metric is computed per seed, then
@@ -103,7 +108,7 @@ func MeasureFront(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (Rep
 		return values
 	}
 	mean := func(x []float64) float64 { return pareto.Summarise(x).Mean }
-	reference, tightReference := c.references()
+	reference, tightReference := pareto.References(&c.World, teacher.MeanPoints(expert))
 	wide := func(p []pareto.Point) float64 { return pareto.Hypervolume(p, reference) }
 	tight := func(p []pareto.Point) float64 { return pareto.Hypervolume(p, tightReference) }
 	hypervolume, expertHypervolume := overSeeds(policy, wide), overSeeds(expert, wide)
@@ -135,15 +140,6 @@ func MeasureFront(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (Rep
 	return r, nil
 }
 
-// references returns the two reference points, in joules for the size of the
-// fleet: package pareto's are those of two aircraft.
-func (c Config) references() (wide, tight pareto.Point) {
-	wide, tight = pareto.Reference, pareto.TightReference
-	wide.EnergyJ *= float64(c.World.Aircraft) / 2
-	tight.EnergyJ *= float64(c.World.Aircraft) / 2
-	return wide, tight
-}
-
 // ratioOrZero is a/b, and 0 where the teacher has no volume to compare with.
 func ratioOrZero(a, b float64) float64 {
 	if b == 0 {
@@ -152,8 +148,13 @@ func ratioOrZero(a, b float64) float64 {
 	return a / b
 }
 
+// prices returns the teacher's prices.
+func (c Config) prices() []float64 {
+	return teacher.PricesIn(cmp.Or(c.pricedWorld, &c.World), c.TeacherPrices)
+}
+
 func sweepTeacher(ctx context.Context, c Config) ([][]pareto.Point, error) {
-	return teacher.Sweep(ctx, &c.World, seeds.CheckEvaluation, c.Seeds, teacher.Prices(c.TeacherPrices), c.Workers, command.Progress(c.Progress, "teacher's seeds", len(c.Seeds)))
+	return teacher.Sweep(ctx, &c.World, seeds.CheckEvaluation, c.Seeds, c.prices(), c.Workers, command.Progress(c.Progress, "teacher's seeds", len(c.Seeds)))
 }
 
 func sweep(ctx context.Context, ck *checkpoint.Checkpoint, c Config, requests []rollout.Request, what string) ([][]rollout.Result, error) {

@@ -87,6 +87,7 @@ func measureEach(ctx context.Context, ck *checkpoint.Checkpoint, c Config, shift
 	var rows []OperatingPoint
 	for _, s := range shifts {
 		at := c
+		at.pricedWorld = &c.World
 		s.apply(&at.World)
 		p, err := compareWithTeacher(ctx, ck, at, s.name)
 		if err != nil {
@@ -102,7 +103,8 @@ func MeasureRandomWorlds(ctx context.Context, ck *checkpoint.Checkpoint, c Confi
 	var rows []OperatingPoint
 	for i := range n {
 		at := c
-		at.World = corpus.RandomWorld(1<<50, i)
+		at.pricedWorld = &c.World
+		at.World = corpus.RandomWorld(c.World, 1<<50, i)
 		w := &at.World
 		name := fmt.Sprintf("world %d: M %d, U %d, T %d, %.0f m", i, w.Aircraft, w.Users, w.Slots, w.Physics.AreaSideM)
 		p, err := compareWithTeacher(ctx, ck, at, name)
@@ -138,9 +140,8 @@ func compareWithTeacher(ctx context.Context, ck *checkpoint.Checkpoint, c Config
 	}
 	for s := range c.Seeds {
 		p, t := rollout.SeedPoints(results, s), teacher.SeedPoints(expert, s)
-		first, last := t[0], t[len(t)-1]
 		for k, beyond := range []float64{0.2, 0.02} {
-			reference := pareto.Point{DelayS: (1 + beyond) * last.DelayS, EnergyJ: (1 + beyond) * first.EnergyJ}
+			reference := pareto.Beyond(t, beyond)
 			q := ratioOrZero(pareto.Hypervolume(p, reference), pareto.Hypervolume(t, reference)) / n
 			if k == 0 {
 				row.Ratio.Hypervolume += q

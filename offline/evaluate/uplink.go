@@ -47,6 +47,7 @@ func MeasureUplink(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]
 	if err != nil {
 		return nil, err
 	}
+	wide, tight := pareto.References(&c.World, teacher.MeanPoints(rollout.Outcomes(taught)))
 	var rows []LinkRetention
 	for _, l := range links {
 		row := LinkRetention{LossRate: l.LossRate, LateSlots: l.LateSlots}
@@ -58,9 +59,9 @@ func MeasureUplink(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]
 			if err != nil {
 				return nil, err
 			}
-			*into = c.meanRetention(results, nominal, pareto.Reference)
+			*into = c.meanRetention(results, nominal, wide)
 			if unheard == rollout.FallbackOffer {
-				row.OfferTight = c.meanRetention(results, nominal, pareto.TightReference)
+				row.OfferTight = c.meanRetention(results, nominal, tight)
 			}
 		}
 		l.Fallback = rollout.FallbackOffer
@@ -68,7 +69,7 @@ func MeasureUplink(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]
 		if err != nil {
 			return nil, err
 		}
-		row.OfferTeacher = c.meanRetention(results, taught, pareto.Reference)
+		row.OfferTeacher = c.meanRetention(results, taught, wide)
 		if row.OfferBudgetAbsError, err = c.budgetAbsError(ctx, ck, l); err != nil {
 			return nil, err
 		}
@@ -87,7 +88,7 @@ func (c Config) meanRetention(results, nominal [][]rollout.Result, reference par
 
 // sweepTeacherOver flies the teacher at its prices over a link.
 func (c Config) sweepTeacherOver(ctx context.Context, ck *checkpoint.Checkpoint, l rollout.ReportLink) (results [][]rollout.Result, err error) {
-	for _, price := range teacher.Prices(c.TeacherPrices) {
+	for _, price := range c.prices() {
 		at, err := rollout.SweepRunners(ctx,
 			func() (*rollout.Runner, error) { return rollout.NewTeacherRunner(ck, price, c.World, l) },
 			c.World, c.Seeds, rollout.PreferenceRequests([]float64{0}), c.Workers, nil)
@@ -103,7 +104,7 @@ func (c Config) sweepTeacherOver(ctx context.Context, ck *checkpoint.Checkpoint,
 func (c Config) budgetAbsError(ctx context.Context, ck *checkpoint.Checkpoint, l rollout.ReportLink) (mean float64, err error) {
 	var requests []rollout.Request
 	for _, j := range []float64{27.5e3, 29e3, 31e3, 33e3, 35e3, 36.5e3} {
-		requests = append(requests, rollout.Request{Mode: goal.Target, BudgetJ: j})
+		requests = append(requests, rollout.Request{Mode: goal.Target, BudgetJ: j * c.World.EnergyScale()})
 	}
 	results, err := c.sweepLink(ctx, ck, l, requests, fmt.Sprintf("budgets, %.0f %% lost, %d late", 100*l.LossRate, l.LateSlots))
 	for i := range results {

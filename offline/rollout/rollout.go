@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"reflect"
 
 	"prefdt/inference"
 	"prefdt/inference/checkpoint"
@@ -75,7 +74,11 @@ type Runner struct {
 
 // New returns a runner of a checkpoint in a world.
 func New(frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Config, l ReportLink) (*Runner, error) {
-	outOfDistribution := isOutOfDistribution(c)
+	trained, err := WorldOf(&frozen.Manifest)
+	if err != nil {
+		return nil, err
+	}
+	outOfDistribution := !c.SameConstants(trained)
 	if outOfDistribution { // it flies with the constants of this world
 		moved := *frozen
 		moved.Physics = c.Physics
@@ -103,14 +106,6 @@ func NewWithPolicy(p Policy, constants *goal.Constants, c world.Config, l Report
 		return nil, errors.New("late or repeated reports need a fleet that keeps its size: their gains are to its aircraft")
 	}
 	return &Runner{policy: p, goalConstants: constants, world: world.New(c, 0), link: linkState{ReportLink: l}}, nil
-}
-
-// isOutOfDistribution reports whether a world is another than the conditioner was
-// fitted on, apart from its disturbances, its length and its fleet's size.
-func isOutOfDistribution(c world.Config) bool {
-	known := world.Standard()
-	c.Shock, c.Gust, c.DenseStart, c.AircraftLosses, c.Slots, c.Aircraft = known.Shock, 0, false, nil, known.Slots, known.Aircraft
-	return !reflect.DeepEqual(c, known)
 }
 
 // Fly flies one episode.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -39,7 +40,8 @@ Flags:
 func Command(ctx context.Context, call *cli.Call) error {
 	c := Default()
 	flags := call.Flags
-	config := flags.String("config", "", "YAML `FILE` with the search and its world; flags given go over it")
+	config := command.WorldFlag(flags)
+	recipe := flags.String("recipe", "", "YAML `FILE` with the search, as configs/search.yaml; flags given go over it")
 	population := flags.Int("pop", c.Population, "members of the population, and so of the front")
 	generations := flags.Int("generations", c.Generations, "generations, the random first one included")
 	seeds := flags.String("seeds", "", "episode seeds, `A:B` (B excluded) or N for 0:N (default 3, all for training; with -evaluate 1000000:1000100)")
@@ -56,7 +58,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	flags.Visit(func(f *flag.Flag) { given = append(given, f.Name) })
 	mode, foreign := "searching", []string{"json"}
 	if *evaluate != "" {
-		mode, foreign = "-evaluate", []string{"config", "pop", "generations", "seed", "out", "resume"}
+		mode, foreign = "-evaluate", []string{"config", "recipe", "pop", "generations", "seed", "out", "resume"}
 	}
 	switch i := slices.IndexFunc(given, func(name string) bool { return slices.Contains(foreign, name) }); {
 	case i >= 0:
@@ -66,10 +68,14 @@ func Command(ctx context.Context, call *cli.Call) error {
 	case *evaluate != "":
 		return evaluateArchive(ctx, *evaluate, *seeds, *workers, *asJSON, call.Stdout, call.Stderr)
 	}
-	if *config != "" {
-		if err := configs.Load(*config, &c); err != nil {
+	if *recipe != "" {
+		if err := configs.Load(*recipe, &c); err != nil {
 			return cli.BadInput(err)
 		}
+	}
+	var err error
+	if c.World, err = config(c.World); err != nil {
+		return cli.BadInput(err)
 	}
 	for _, name := range given {
 		switch name {
@@ -99,7 +105,9 @@ func searchInto(ctx context.Context, dir string, c Config, resume bool, workers 
 	if err != nil {
 		return cli.BadInput(err)
 	}
-	fmt.Fprintln(stdout, propulsionLine(c.World.Physics.Propulsion))
+	fmt.Fprintln(stdout, propulsionLine(&c.World.Physics))
+	reference := pareto.Reference
+	reference.EnergyJ *= c.World.EnergyScale()
 	started, first := time.Now(), state.Generation
 	err = Run(ctx, c, &state, workers, func(s *State) error {
 		if err := writeJSON(statePath, s); err != nil {
@@ -107,7 +115,7 @@ func searchInto(ctx context.Context, dir string, c Config, resume bool, workers 
 		}
 		left := time.Since(started) / time.Duration(s.Generation-first) * time.Duration(c.Generations-s.Generation)
 		_, err := fmt.Fprintf(stdout, "generation %d/%d  evaluations %d  hypervolume %.3fe6  left %s\n", s.Generation, c.Generations,
-			s.Generation*c.Population, pareto.Hypervolume(memberPoints(s.Population), pareto.Reference)/1e6, left.Round(100*time.Millisecond))
+			s.Generation*c.Population, pareto.Hypervolume(memberPoints(s.Population), reference)/1e6, left.Round(100*time.Millisecond))
 		return err
 	})
 	if ctx.Err() != nil {
@@ -146,10 +154,11 @@ func initialState(path string, c Config, resume bool) (State, error) {
 
 // propulsionLine shows the flight power that a search rests on, at hover, near
 // its least and at V_max.
-func propulsionLine(p physics.Propulsion) string {
+func propulsionLine(c *physics.Constants) string {
 	var at []string
-	for _, speed := range []float64{0, 8.4, 30} {
-		at = append(at, fmt.Sprintf("%.1f W at %v m/s", p.PowerW(speed), speed))
+	best := math.Round(10*c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS)) / 10
+	for _, speed := range []float64{0, best, c.SpeedMaxMPS} {
+		at = append(at, fmt.Sprintf("%.1f W at %v m/s", c.Propulsion.PowerW(speed), speed))
 	}
 	return "propulsion: " + strings.Join(at, ", ")
 }

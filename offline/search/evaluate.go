@@ -31,11 +31,11 @@ func Evaluate(ctx context.Context, a Archive, seeds SeedRange, workers int, prog
 		return Evaluation{}, err
 	}
 	pool := pareto.Pool(outcomes...)
+	wideReference, tightReference := pareto.References(&a.Config.World, pool)
 	var hypervolume, tight, corner, reach, igd []float64
 	for _, points := range outcomes {
-		r := pareto.Measure(points, pool)
-		hypervolume, tight = append(hypervolume, r.Hypervolume), append(tight, r.TightHypervolume)
-		corner, reach, igd = append(corner, r.CornerS), append(reach, r.ReachS), append(igd, r.IGD)
+		hypervolume, tight = append(hypervolume, pareto.Hypervolume(points, wideReference)), append(tight, pareto.Hypervolume(points, tightReference))
+		corner, reach, igd = append(corner, pareto.CornerS(points)), append(reach, pareto.ReachS(points)), append(igd, pareto.IGD(pareto.NonDominated(points), pool))
 	}
 	return Evaluation{
 		Seeds: seeds, Members: len(a.Members),

@@ -17,8 +17,7 @@ func FuzzConfig(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(regexp.MustCompile(`(?m)^ *#.*\n| +# .*`).ReplaceAll(whole, nil))
-	for _, text := range []string{"", "population: 1\n", "seeds: '1000000:1000002'\n", "seeds: '-1'\n", "world: {task_probability: .nan}\n",
-		"world: {shock: {from_slot: 1, factor: .inf}}\n", "world: {physics: {kappa: .inf}}\n", "world: {gust: .nan, users: 1e9}\n"} {
+	for _, text := range []string{"", "population: 1\n", "seeds: '1000000:1000002'\n", "seeds: '-1'\n"} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {

@@ -30,7 +30,7 @@ type Config struct {
 	Generations int          `json:"generations" yaml:"generations"` // the random one included
 	Seeds       string       `json:"seeds" yaml:"seeds"`             // training seeds, A:B or N for 0:N
 	Seed        uint64       `json:"seed" yaml:"seed"`               // of the search itself
-	World       world.Config `json:"world" yaml:"world"`
+	World       world.Config `json:"world" yaml:"-"`                 // its own file gives it
 }
 
 // Default is the paper's search: about 2000 evaluations of three episodes.

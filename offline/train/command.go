@@ -17,7 +17,7 @@ import (
 
 const usage = `offline train fits the policy network to a corpus by imitation.
 
-  offline train                       train, with -corpus and -config as below
+  offline train                       train, with -corpus and -recipe as below
   offline train -resume               continue from the state in -out
 
 It appends one line a step to log.csv, and saves state.bin every -save steps
@@ -34,7 +34,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 	c := Default()
 	f, stdout := call.Flags, call.Stdout
 	dir := f.String("corpus", "out/corpus", "`FOLDER` of the corpus")
-	config := f.String("config", "", "YAML `FILE` with the architecture, batch, schedule and loss weights")
+	config := command.WorldFlag(f)
+	recipe := f.String("recipe", "", "YAML `FILE` with the architecture, batch, schedule and loss weights, as configs/train.yaml")
 	out := f.String("out", "out/train", "`FOLDER` for state.bin and log.csv")
 	steps := f.Int("steps", 0, "steps of the whole run, over the configuration's")
 	resume := f.Bool("resume", false, "continue from the state in -out; without one, start")
@@ -47,8 +48,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if *asJSON {
 		stdout = call.Stderr
 	}
-	if *config != "" {
-		if err := configs.Load(*config, &c); err != nil {
+	if *recipe != "" {
+		if err := configs.Load(*recipe, &c); err != nil {
 			return cli.BadInput(err)
 		}
 	}
@@ -69,6 +70,11 @@ func Command(ctx context.Context, call *cli.Call) error {
 		err = m.Verify(4)
 	}
 	if err != nil {
+		return cli.BadInput(err)
+	}
+	if w, err := config(m.World); err != nil {
+		return cli.BadInput(err)
+	} else if err := command.CheckWorld("the corpus was", m.World, w); err != nil {
 		return cli.BadInput(err)
 	}
 	t, err := New(c, m.Examples(c.Workers, &m.Statistics))

@@ -44,19 +44,22 @@ func Validate(ctx context.Context, m *corpus.Manifest, p *Params[float32]) (v Va
 	list := seeds.List(seeds.TrainingLast-9, 10)
 	omegas := rollout.Linspace(unfitted.OmegaBand[0], unfitted.OmegaBand[1], 11)
 	requests := rollout.PreferenceRequests(omegas)
-	budgets := []float64{29e3, 32e3, 36e3}
-	for _, j := range budgets {
+	budgets := []float64{29e3, 32e3, 36e3} // of the standard world
+	for i := range budgets {
+		budgets[i] *= m.World.EnergyScale()
+		j := budgets[i]
 		requests = append(requests, rollout.Request{Mode: goal.Target, BudgetJ: j})
 	}
 	results, err := rollout.Sweep(ctx, unfitted, inference.DecoderDispatch, m.World, rollout.ReportLink{}, list, requests, runtime.GOMAXPROCS(0), nil)
 	if err != nil {
 		return v, err
 	}
+	wide, tight := pareto.References(&m.World, m.Archive.Points)
 	n := float64(len(list))
 	for s := range list {
 		points := rollout.SeedPoints(results[:len(omegas)], s)
-		v.Hypervolume += pareto.Hypervolume(points, pareto.Reference) / 1e6 / n
-		v.TightHypervolume += pareto.Hypervolume(points, pareto.TightReference) / 1e6 / n
+		v.Hypervolume += pareto.Hypervolume(points, wide) / 1e6 / n
+		v.TightHypervolume += pareto.Hypervolume(points, tight) / 1e6 / n
 		v.Fidelity += pareto.Fidelity(omegas, points) / n
 		for i, j := range budgets {
 			v.BudgetError += math.Abs(results[len(omegas)+i][s].EnergyJ/j-1) / (n * float64(len(budgets)))

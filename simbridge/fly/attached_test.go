@@ -62,7 +62,7 @@ func TestAttachedAutopilots(t *testing.T) {
 	if s.EnergySource != "current_voltage" {
 		t.Errorf("the leader counts by %s, want current_voltage: PX4 passes no energy_consumed on", s.EnergySource)
 	}
-	// The bridge's battery, from what it hears at 20 Hz, is the vehicle's own. By
+	// The bridge's battery, from what it receives at 20 Hz, is the vehicle's own. By
 	// the wall's clock it would be 1.5 % more.
 	truth := 0.0
 	for i, a := range flown {

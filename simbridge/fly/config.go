@@ -36,7 +36,7 @@ type Config struct {
 	Commands []Command    `yaml:"commands"`
 }
 
-// BrokerConfig is ours when Listen is set, and somebody else's at URL otherwise.
+// BrokerConfig is a broker in this process when Listen is set, and one elsewhere at URL otherwise.
 type BrokerConfig struct {
 	Listen           string `yaml:"listen"`
 	telemetry.Broker `yaml:",inline"`
@@ -59,12 +59,12 @@ type AircraftConfig struct {
 	Attach   string `yaml:"attach"`
 }
 
-// Attached tells whether any aircraft is a real autopilot.
+// Attached reports whether any aircraft is a running PX4.
 func (c *Config) Attached() bool {
 	return slices.ContainsFunc(c.Aircraft, func(a AircraftConfig) bool { return a.Attach != "" })
 }
 
-// Command is what the crew asks for at a slot, -1 before the mission.
+// Command is a crew command that is sent at a slot, -1 before the mission.
 type Command struct {
 	Slot int      `yaml:"slot"`
 	Args []string `yaml:"run"` // arguments of the ground program
@@ -80,7 +80,7 @@ func Default() Config {
 	}
 }
 
-// Check says what is wrong with a configuration, and completes it.
+// Check returns what is wrong with a configuration, and completes it.
 func (c *Config) Check() error {
 	c.World.Aircraft = len(c.Aircraft)
 	if len(c.Aircraft) == 0 {

@@ -14,8 +14,8 @@ import (
 	"prefdt/telemetry"
 )
 
-// awaitLeader waits until a leader is online, idle, and has heard all its
-// aircraft. One that is online and not idle has a mission of its own.
+// awaitLeader waits until a leader is online, idle, and in contact with all its
+// aircraft. One that is online and not idle flies another mission.
 func (f *flight) awaitLeader(ctx context.Context) error {
 	f.view.printLine("waiting for the leader")
 	err := f.waitFor(ctx, func() bool {
@@ -30,8 +30,8 @@ func (f *flight) awaitLeader(ctx context.Context) error {
 	return err
 }
 
-// sendBeforeMission sends a command of before the mission. A start that is refused for a
-// reason that time cures is sent again, with a new id, for start_s.
+// sendBeforeMission sends a command before the mission. A start that is refused
+// for a transient reason is sent again, with a new id, for start_s.
 func (f *flight) sendBeforeMission(ctx context.Context, c Command) error {
 	const between = time.Second
 	until, last := time.Now().Add(time.Duration(f.StartRetryS*float64(time.Second))), ""
@@ -67,11 +67,12 @@ type refusedError struct {
 	reason string
 }
 
-// isTransient tells whether a start that was refused may be accepted later
-// without anybody's doing. What an aircraft has not said yet it will say; what
-// follows stays as it is until a person changes it.
+// isTransient reports whether a start that was refused may be accepted later by
+// itself. Whatever is missing of an aircraft arrives with time; the reasons
+// listed here last until a person removes them. They are substrings of the
+// leader's refusals.
 func isTransient(reason string) bool {
-	if strings.Contains(reason, "not read") { // and says which parameters
+	if strings.Contains(reason, "not read") { // and names the parameters, which are listed below too
 		return true
 	}
 	return !slices.ContainsFunc([]string{
@@ -100,7 +101,7 @@ func (f *flight) sendCommand(ctx context.Context, c Command) error {
 	if err == nil {
 		return nil
 	}
-	// The acknowledgement is on its way here as well.
+	// The acknowledgement reaches the observer as well.
 	soon, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	if f.waitFor(soon, func() bool { return f.observer.ack(id) != nil }) == nil {

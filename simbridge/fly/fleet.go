@@ -23,7 +23,7 @@ type vehicle interface {
 	BySlot() map[int]battery.Spent
 }
 
-// fleet is the aircraft and what is true of them together.
+// fleet is the aircraft of a flight, with the true state of all of them.
 type fleet struct {
 	vehicles []vehicle
 	attached []*px4.Vehicle
@@ -35,7 +35,7 @@ type fleet struct {
 	lastBodies     []autopilot.Body
 	trails         [][]physics.Position // ten points a slot
 	steps          []int
-	lost           []bool  // for good, also if it is heard again
+	lost           []bool  // for good, also if it is in contact again
 	minSeparationM float64 // least horizontal distance in the slots
 	maxSpeedMPS    float64 // greatest in the slots
 }
@@ -113,7 +113,7 @@ func (f *fleet) waitUntilReady(ctx context.Context) error {
 	return nil
 }
 
-// findLost finds attached autopilots that have died since the last call, and says
+// findLost returns the attached autopilots that were lost since the last call, and
 // whether any is left.
 func (f *fleet) findLost(now time.Time) (numbers []int, left bool) {
 	f.mutex.Lock()
@@ -127,7 +127,7 @@ func (f *fleet) findLost(now time.Time) (numbers []int, left bool) {
 	return numbers, slices.Contains(f.lost, false)
 }
 
-// isLost tells whether autopilot i has died.
+// isLost reports whether autopilot i is lost.
 func (f *fleet) isLost(i int) bool {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -158,7 +158,7 @@ func positionOf(b autopilot.Body) physics.Position {
 	return physics.Position{EastM: b.Position.EastM, NorthM: b.Position.NorthM}
 }
 
-// position is where aircraft i truly is.
+// position returns the true position of aircraft i.
 func (f *fleet) position(i int) physics.Position {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -171,8 +171,8 @@ func (f *fleet) bodies() []autopilot.Body {
 	return slices.Clone(f.lastBodies)
 }
 
-// flown returns where the aircraft flew in the slots, how close they came and
-// how fast they were.
+// flown returns the tracks of the aircraft in the slots, their least separation
+// and their greatest speed.
 func (f *fleet) flown() (trails [][]physics.Position, separationM, speedMPS float64) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -182,7 +182,7 @@ func (f *fleet) flown() (trails [][]physics.Position, separationM, speedMPS floa
 	return trails, f.minSeparationM, f.maxSpeedMPS
 }
 
-// setSlot books what follows a moment in a slot; T is after the mission.
+// setSlot counts energy from a moment on as a slot's; T is after the mission.
 func (f *fleet) setSlot(slot int, at time.Time) {
 	for _, a := range f.vehicles {
 		a.SetSlot(slot, at)
@@ -195,7 +195,7 @@ func (f *fleet) setSlots(slots int) {
 	f.slots = slots
 }
 
-// spentJ is what the slots 0 to T-1 have cost so far.
+// spentJ returns the energy of slots 0 to T-1 so far.
 func (f *fleet) spentJ(slots int) (joules float64) {
 	for _, a := range f.vehicles {
 		for slot, s := range a.BySlot() {
@@ -207,8 +207,8 @@ func (f *fleet) spentJ(slots int) (joules float64) {
 	return joules
 }
 
-// allLanded tells whether every aircraft that has not died is on the ground with its
-// motors off.
+// allLanded reports whether every aircraft that is not lost is on the ground with
+// its motors off.
 func (f *fleet) allLanded() bool {
 	for i, a := range f.vehicles {
 		if s := a.State(); !f.isLost(i) && (!s.Landed || s.Armed) {

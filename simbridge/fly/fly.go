@@ -3,9 +3,11 @@
 // crew's tool as processes of their own, and nothing between them but MQTT and
 // MAVLink.
 //
-// In come a configuration and a leader; out come a live view, and a report
-// with the truth of the world beside what the leader said of it. In a slot it
-// only watches: each beacon moves the world's clock on.
+// Inputs: a Config, which configs/fly.yaml documents, and a leader, started here
+// or elsewhere. Outputs: a live view, and a report of the flight that has the
+// true joules and delays beside those the leader published. Commands simbridge
+// fly, px4 and hil call Run. In a slot it only observes: each beacon advances
+// the simulated world by one slot.
 package fly
 
 import (
@@ -40,7 +42,7 @@ type flight struct {
 	observer *observer
 	leader   *process.Process
 	view     *view
-	broker   *broker.Broker // nil: somebody else's
+	broker   *broker.Broker // nil: one that runs elsewhere
 
 	mutex          sync.Mutex
 	commands       []report.Command
@@ -147,6 +149,7 @@ func (f *flight) start(ctx context.Context) error {
 	if err := f.users.Initialize(ctx); err != nil {
 		return err
 	}
+	f.warnOfCheckpoint()
 	mission := "fly-" + strings.ToLower(rand.Text()[:10])
 	args, err := f.Leader.arguments(f.Out, f.Fleet, mission, f.url)
 	if err != nil {
@@ -180,8 +183,8 @@ func (f *flight) stop() {
 	}
 }
 
-// handleBeacon moves the world on. The last slot ends by the clock, since no beacon
-// follows it.
+// handleBeacon advances the world to a slot. The last slot ends by the clock,
+// since no beacon follows it.
 func (f *flight) handleBeacon(b telemetry.Slot, received time.Time) {
 	f.fleet.setSlot(b.Slot, received)
 	f.fleet.latency.noteBeacon(b, received)
@@ -194,8 +197,8 @@ func (f *flight) handleBeacon(b telemetry.Slot, received time.Time) {
 	f.bodiesAtBeacon[b.Slot] = f.fleet.bodies()
 }
 
-// waitFor waits until a condition holds, which is looked at whenever something was
-// heard; it fails if the leader ends.
+// waitFor waits until a condition holds, which is checked whenever a message was
+// received; it fails if the leader ends.
 func (f *flight) waitFor(ctx context.Context, ok func() bool) error {
 	var ended <-chan struct{}
 	if f.leader != nil {
@@ -262,7 +265,7 @@ func (f *flight) flyMission(ctx context.Context) error {
 	})
 	close(due)
 	if err != nil && ctx.Err() == nil {
-		cancel(err) // no use waiting for an answer
+		cancel(err) // the acknowledgement will not come
 	}
 	crew.Wait()
 	if cause := context.Cause(ctx); cause != nil {
@@ -280,7 +283,7 @@ func (f *flight) flyMission(ctx context.Context) error {
 	return nil
 }
 
-// checkLeader finds a leader that was configured for another world than this one.
+// checkLeader returns an error if the leader was configured for another world.
 func (f *flight) checkLeader(s telemetry.Status) error {
 	if len(s.Aircraft) != len(f.Aircraft) {
 		return fmt.Errorf("the leader has %d aircraft, this world %d", len(s.Aircraft), len(f.Aircraft))
@@ -289,23 +292,23 @@ func (f *flight) checkLeader(s telemetry.Status) error {
 		if a.SystemID != f.Aircraft[i].SystemID {
 			return fmt.Errorf("the leader's aircraft %d is system %d, this world's is %d", i+1, a.SystemID, f.Aircraft[i].SystemID)
 		}
-		truly := f.fleet.position(i)
-		if p := a.PositionM; p != nil && truly.Sub(physics.Position{EastM: p[0], NorthM: p[1]}).Norm() > 20 {
-			return fmt.Errorf("the leader sees aircraft %d at (%.0f, %.0f) m, it is at (%.0f, %.0f): do the origins differ?",
-				i+1, p[0], p[1], truly.EastM, truly.NorthM)
+		actual := f.fleet.position(i)
+		if p := a.PositionM; p != nil && actual.Sub(physics.Position{EastM: p[0], NorthM: p[1]}).Norm() > 20 {
+			return fmt.Errorf("the leader has aircraft %d at (%.0f, %.0f) m, it is at (%.0f, %.0f): do the origins differ?",
+				i+1, p[0], p[1], actual.EastM, actual.NorthM)
 		}
 	}
 	return nil
 }
 
-// speedDiffers tells whether the leader's time runs unlike this world's.
+// speedDiffers reports whether the leader's time runs at another speed than this world's.
 func (f *flight) speedDiffers() bool {
 	speed := f.observer.leaderSpeed()
 	return speed != 0 && (speed < 0.99*f.Speed || speed > 1.01*f.Speed)
 }
 
-// waitForLanding waits until every aircraft is back on the ground. The leader may end
-// before that, once the autopilots bring them home by themselves.
+// waitForLanding waits until every aircraft is back on the ground. The leader may
+// end before that, once the autopilots return on their own.
 func (f *flight) waitForLanding(ctx context.Context) error {
 	f.view.printLine("mission done; the aircraft return")
 	poll := time.NewTicker(50 * time.Millisecond)

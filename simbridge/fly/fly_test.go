@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"image/png"
+	"log/slog"
 	"math"
 	"net"
 	"os"
@@ -116,7 +117,7 @@ func TestMission(t *testing.T) {
 	if len(s.Commands) != 3 || !s.Commands[2].Accepted || *s.Commands[2].EffectiveSlot < 5 || *s.Commands[2].EffectiveSlot >= slots {
 		t.Errorf("commands %+v", s.Commands)
 	}
-	if s.DecisionMS.P50 != 6 || s.DecisionMS.P95 != 12 { // the stand-in says slot + 1
+	if s.DecisionMS.P50 != 6 || s.DecisionMS.P95 != 12 { // the stand-in reports slot + 1
 		t.Errorf("decision %+v", s.DecisionMS)
 	}
 	if s.Setpoints < 2*slots*5 || s.Traffic.ControlBytes < 10_000 || s.Traffic.OffloadedBits < 1e6 {
@@ -150,14 +151,14 @@ func TestMission(t *testing.T) {
 	if math.Abs(sum-s.Budget.SpentJ) > 1e-6 || math.Abs(s.Budget.FlightJ+s.Budget.EdgeJ-sum) > 1e-6 {
 		t.Errorf("spent %v, flight and edge %v, table %v", s.Budget.SpentJ, s.Budget.FlightJ+s.Budget.EdgeJ, sum)
 	}
-	for m, craft := range leader.aircraftLinks {
+	for m, link := range leader.aircraftLinks {
 		a := s.Aircraft[m]
 		total := a.FlightJ + a.EdgeJ + a.TransitJ
-		if d := total - craft.countedJ; d < 0 || d > 100+1 {
-			t.Errorf("aircraft %d: energy_consumed %v J of %v", m+1, craft.countedJ, total)
+		if d := total - link.countedJ; d < 0 || d > 100+1 {
+			t.Errorf("aircraft %d: energy_consumed %v J of %v", m+1, link.countedJ, total)
 		}
-		if d := math.Abs(total - craft.integratedJ); d > 0.02*total+60 {
-			t.Errorf("aircraft %d: current x voltage %v J of %v", m+1, craft.integratedJ, total)
+		if d := math.Abs(total - link.integratedJ); d > 0.02*total+60 {
+			t.Errorf("aircraft %d: current x voltage %v J of %v", m+1, link.integratedJ, total)
 		}
 	}
 	for _, name := range []string{"energy.png", "map.png"} {
@@ -199,7 +200,7 @@ func readTable(t *testing.T, path string) (rows []map[string]float64) {
 	return rows
 }
 
-// A leader that was configured for another world is found out.
+// A leader that was configured for another world is an error that says how they differ.
 func TestAnotherWorld(t *testing.T) {
 	ground := buildGround(t)
 	for name, c := range map[string]struct {
@@ -209,7 +210,7 @@ func TestAnotherWorld(t *testing.T) {
 		"speed":    {func(c *Config, l *standInLeader) { l.slotMS = 100 }, "the leader flies at speed 10, this world at 20"},
 		"aircraft": {func(c *Config, l *standInLeader) { l.linkAddresses = l.linkAddresses[:1] }, "the leader has 1 aircraft, this world 2"},
 		"systems":  {func(c *Config, l *standInLeader) { c.Aircraft[1].SystemID = 9 }, "aircraft 2 is system 2, this world's is 9"},
-		"origin":   {func(c *Config, l *standInLeader) { l.eastM = 400 }, "sees aircraft 1 at (400, 500) m, it is at (333, 500)"},
+		"origin":   {func(c *Config, l *standInLeader) { l.eastM = 400 }, "has aircraft 1 at (400, 500) m, it is at (333, 500)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -252,8 +253,8 @@ func TestFailures(t *testing.T) {
 		"no such leader":          {func(c *Config) { c.Leader.Command = []string{"./no-such-leader"} }, "start ./no-such-leader"},
 		"leader fails":            {func(c *Config) { c.Leader.Command = []string{"sh", "-c", "echo checkpoint missing >&2; exit 3"} }, "exit status 3: checkpoint missing"},
 		"leader gives up":         {func(c *Config) { c.Leader.Command = []string{"true"} }, "ended before the mission did"},
-		"no configuration":        {func(c *Config) { c.Leader = LeaderConfig{[]string{"true"}, "no-such.yaml"} }, "leader's configuration: open no-such.yaml"},
-		"nobody leads":            {func(c *Config) { c.TimeoutS = 1 }, "not done after timeout_s = 1"},
+		"no configuration":        {func(c *Config) { c.Leader = LeaderConfig{Command: []string{"true"}, Config: "no-such.yaml"} }, "leader's configuration: open no-such.yaml"},
+		"no leader":               {func(c *Config) { c.TimeoutS = 1 }, "not done after timeout_s = 1"},
 		"broker unreachable":      {func(c *Config) { c.TimeoutS, c.Broker.Listen, c.Broker.URL = 1, "", "tcp://"+freeTCP(t) }, "timeout_s"},
 		"unknown parameter":       {func(c *Config) { c.Parameters = map[string]float64{"MPC_TYPO": 1} }, "MPC_TYPO"},
 		"no aircraft":             {func(c *Config) { c.Aircraft = nil }, "aircraft: none"},
@@ -293,7 +294,7 @@ func TestLeaderConfiguration(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(out, "leader", "old"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	l := LeaderConfig{[]string{"bin/leader"}, template}
+	l := LeaderConfig{Command: []string{"bin/leader"}, Config: template}
 	args, err := l.arguments(out, "demo", "m-1", "tcp://here:1")
 	if err != nil || len(args) != 3 || args[1] != "-config" {
 		t.Fatalf("%q, %v", args, err)
@@ -317,5 +318,50 @@ func TestLeaderConfiguration(t *testing.T) {
 	}
 	if _, err := os.Stat(got.State); err == nil {
 		t.Error("the old ledger is still there")
+	}
+}
+
+// A flight in a world of its own starts its leader with a policy for it and for
+// as many slots, and says where the policy is for another world.
+func TestWorldFile(t *testing.T) {
+	folder := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	c, _ := testConfig(t)
+	c.World.Shock = world.Shock{FromSlot: 5, Factor: 1.5}
+	if err := c.LoadWorld(write("world.yaml", "slots: 12\nphysics: {altitude_m: 60}\n")); err != nil {
+		t.Fatal(err)
+	}
+	if c.World.Slots != 12 || c.World.Physics.AltitudeM != 60 || c.World.Shock.FromSlot != 5 {
+		t.Errorf("world %+v", c.World)
+	}
+	c.Leader = LeaderConfig{Command: []string{"leader"}, Config: write("leader.yaml", "slots: 7\ncheckpoint: elsewhere\n"), Checkpoint: "../../configs/checkpoint", slots: c.Leader.slots}
+	values, err := c.Leader.configuration()
+	if err != nil || values["slots"] != 12 || values["checkpoint"] != "../../configs/checkpoint" {
+		t.Errorf("the leader is started with %v, %v", values, err)
+	}
+	var log, out bytes.Buffer
+	f := &flight{Config: c, view: newView(&out), log: slog.New(slog.NewTextHandler(&log, nil))}
+	f.warnOfCheckpoint()
+	for _, text := range []string{out.String(), log.String()} {
+		if !strings.Contains(text, "physics.altitude_m 100, here 60") {
+			t.Errorf("the warning is %q", text)
+		}
+	}
+	out.Reset()
+	f.World.Physics.AltitudeM = 100
+	if f.warnOfCheckpoint(); out.Len() > 0 {
+		t.Errorf("a warning about the checkpoint's own world: %q", out.String())
+	}
+	if err := c.LoadWorld(write("three.yaml", "aircraft: 3\n")); err == nil || !strings.Contains(err.Error(), "aircraft is 3, but the flight lists") {
+		t.Errorf("more aircraft than links: %v", err)
+	}
+	if err := c.LoadWorld(write("wrong.yaml", "altitude: 3\n")); err == nil || !strings.Contains(err.Error(), "wrong.yaml") {
+		t.Errorf("an unknown key: %v", err)
 	}
 }

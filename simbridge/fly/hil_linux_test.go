@@ -66,15 +66,15 @@ func nullModem(t *testing.T) (a, b string) {
 func TestSerialFliesAsUDP(t *testing.T) { // not beside the others: two flights on time are compared
 	const slots = 12
 	var tables [][]map[string]float64
-	var told []map[string]telemetry.Decision
+	var decided []map[string]telemetry.Decision
 	for _, serial := range []bool{false, true} {
 		var aircraft []AircraftConfig
 		var endpoints []string
 		for i := range 2 {
 			if serial {
-				ours, theirs := nullModem(t)
-				aircraft = append(aircraft, AircraftConfig{SystemID: i + 1, Serial: ours + ":921600"})
-				endpoints = append(endpoints, "serial:"+theirs+":921600")
+				near, far := nullModem(t)
+				aircraft = append(aircraft, AircraftConfig{SystemID: i + 1, Serial: near + ":921600"})
+				endpoints = append(endpoints, "serial:"+far+":921600")
 				continue
 			}
 			link := freeUDP(t)
@@ -84,9 +84,9 @@ func TestSerialFliesAsUDP(t *testing.T) { // not beside the others: two flights 
 		c := realConfig(t, slots, 10, endpoints)
 		c.Aircraft, c.Users.ReportLoss = aircraft, 0
 		c.Commands[0].Args = []string{"preference", "-setting", "0.6"} // a budget would feed each flight's noise back
-		heard := collectDecisions(t, c)
+		decisions := collectDecisions(t, c)
 		s := flySummary(t, c)
-		told = append(told, heard())
+		decided = append(decided, decisions())
 		if s.Slots+s.MissedSlots != slots || s.MissedSlots > 1 || s.Tasks.ByDecision < s.Tasks.Total*8/10 {
 			t.Fatalf("serial %v: %d slots, %d missed, tasks %+v", serial, s.Slots, s.MissedSlots, s.Tasks)
 		}
@@ -103,14 +103,14 @@ func TestSerialFliesAsUDP(t *testing.T) { // not beside the others: two flights 
 		for _, i := range []string{"1", "2"} {
 			u, s := tables[0][n], tables[1][n]
 			if u["reports_expected"] == 0 || s["reports_expected"] == 0 {
-				continue // missed: nobody saw where it began
+				continue // missed: its beginning was not observed
 			}
 			apartM = math.Max(apartM, math.Hypot(u["east_m_"+i]-s["east_m_"+i], u["north_m_"+i]-s["north_m_"+i]))
 		}
 	}
 	same, both, offloadDiff := 0, 0, 0.0
-	for key, u := range told[0] {
-		if s, ok := told[1][key]; ok {
+	for key, u := range decided[0] {
+		if s, ok := decided[1][key]; ok {
 			both++
 			if u.Aircraft == s.Aircraft {
 				same++
@@ -132,7 +132,7 @@ func collectDecisions(t *testing.T, c Config) func() map[string]telemetry.Decisi
 		t.Fatal(err)
 	}
 	var mutex sync.Mutex
-	heard := map[string]telemetry.Decision{}
+	decisions := map[string]telemetry.Decision{}
 	client := &telemetry.Client{
 		Broker: telemetry.Broker{URL: "tcp://" + c.Broker.Listen}, Name: "listener", Retry: 20 * time.Millisecond,
 		Log: slog.New(slog.DiscardHandler), Subscriptions: []telemetry.Subscription{{Filter: topics.AllDecisions(), QoS: 1}},
@@ -140,7 +140,7 @@ func collectDecisions(t *testing.T, c Config) func() map[string]telemetry.Decisi
 			_, user, _ := topics.Parse(m.Topic)
 			if d, err := telemetry.DecodeDecision(m.Payload); err == nil {
 				mutex.Lock()
-				heard[fmt.Sprintf("%d %s", d.Slot, user)] = d
+				decisions[fmt.Sprintf("%d %s", d.Slot, user)] = d
 				mutex.Unlock()
 			}
 		},
@@ -155,7 +155,7 @@ func collectDecisions(t *testing.T, c Config) func() map[string]telemetry.Decisi
 		}
 		mutex.Lock()
 		defer mutex.Unlock()
-		return heard
+		return decisions
 	}
 }
 

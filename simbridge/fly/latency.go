@@ -11,8 +11,8 @@ import (
 	"prefdt/telemetry"
 )
 
-// latency measures how long the leader takes, by what arrives here: what a
-// board and its links can do is read from this.
+// latency measures how long the leader takes from a beacon to its decisions and
+// setpoints, as they arrive here: links and board together.
 type latency struct {
 	mutex         sync.Mutex
 	intervalMS    float64 // between setpoints: a tenth of a slot

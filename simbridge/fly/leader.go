@@ -12,6 +12,29 @@ import (
 type LeaderConfig struct {
 	Command []string `yaml:"run"`    // program and arguments; empty: it is started elsewhere
 	Config  string   `yaml:"config"` // its configuration, completed for this flight and given as -config; empty: none
+
+	Checkpoint string `yaml:"-"` // folder of its policy; empty: its configuration's
+	slots      int    // of its mission; 0: its configuration's
+}
+
+// configuration reads the leader's configuration, with this flight's checkpoint
+// and slots in place of its own, if it has any.
+func (l *LeaderConfig) configuration() (map[string]any, error) {
+	raw, err := os.ReadFile(l.Config)
+	if err != nil {
+		return nil, fmt.Errorf("leader's configuration: %w", err)
+	}
+	values := map[string]any{}
+	if err := yaml.Unmarshal(raw, &values); err != nil {
+		return nil, fmt.Errorf("leader's configuration %s is not YAML", l.Config)
+	}
+	if l.Checkpoint != "" {
+		values["checkpoint"] = l.Checkpoint
+	}
+	if l.slots > 0 {
+		values["slots"] = l.slots
+	}
+	return values, nil
 }
 
 // arguments returns the command line. The leader's configuration is copied into
@@ -21,13 +44,9 @@ func (l *LeaderConfig) arguments(out, fleet, mission, brokerURL string) ([]strin
 	if l.Config == "" || len(l.Command) == 0 {
 		return l.Command, nil
 	}
-	raw, err := os.ReadFile(l.Config)
+	values, err := l.configuration()
 	if err != nil {
-		return nil, fmt.Errorf("leader's configuration: %w", err)
-	}
-	values := map[string]any{}
-	if err := yaml.Unmarshal(raw, &values); err != nil {
-		return nil, fmt.Errorf("leader's configuration %s is not YAML", l.Config)
+		return nil, err
 	}
 	state := filepath.Join(out, "leader")
 	if err := os.RemoveAll(state); err != nil { // of the flight before
@@ -40,7 +59,8 @@ func (l *LeaderConfig) arguments(out, fleet, mission, brokerURL string) ([]strin
 	}
 	broker["url"] = brokerURL
 	values["broker"] = broker
-	if raw, err = yaml.Marshal(values); err != nil {
+	raw, err := yaml.Marshal(values)
+	if err != nil {
 		return nil, fmt.Errorf("leader's configuration: %w", err)
 	}
 	path := filepath.Join(out, "leader.yaml")

@@ -75,7 +75,7 @@ func realConfig(t *testing.T, slots int, speed float64, endpoints []string) Conf
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c.Leader = LeaderConfig{[]string{filepath.Join(folder, "leader")}, path}
+	c.Leader = LeaderConfig{Command: []string{filepath.Join(folder, "leader")}, Config: path}
 	return c
 }
 

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Attached autopilots may die in flight. The leader then flies on with the
+// Attached autopilots may be lost in flight. The leader then flies on with the
 // others, and so does this flight: it ends with an error, and its report.
 
-// noteLost looks for autopilots that have died, and says whether any is left.
+// noteLost logs autopilots that were lost, and reports whether any is left.
 func (f *flight) noteLost() bool {
 	numbers, left := f.fleet.findLost(time.Now())
 	for _, n := range numbers {
@@ -21,7 +21,7 @@ func (f *flight) noteLost() bool {
 	return left
 }
 
-// lostAircraft are the numbers of the aircraft whose autopilots have died.
+// lostAircraft returns the numbers of the aircraft whose autopilots are lost.
 func (f *flight) lostAircraft() (numbers []int) {
 	for i := range f.Aircraft {
 		if f.fleet.isLost(i) {
@@ -33,12 +33,12 @@ func (f *flight) lostAircraft() (numbers []int) {
 
 // lostError is the error with which a flight ends that lost autopilots, nil without one.
 func (f *flight) lostError() error {
-	var who []string
+	var names []string
 	for _, n := range f.lostAircraft() {
-		who = append(who, fmt.Sprintf("aircraft %d (PX4 system %d)", n, f.Aircraft[n-1].SystemID))
+		names = append(names, fmt.Sprintf("aircraft %d (PX4 system %d)", n, f.Aircraft[n-1].SystemID))
 	}
-	if len(who) == 0 {
+	if len(names) == 0 {
 		return nil
 	}
-	return fmt.Errorf("lost in flight, no HEARTBEAT for 10 s: %s", strings.Join(who, ", "))
+	return fmt.Errorf("lost in flight, no HEARTBEAT for 10 s: %s", strings.Join(names, ", "))
 }

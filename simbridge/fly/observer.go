@@ -14,8 +14,8 @@ import (
 	"prefdt/telemetry"
 )
 
-// observer listens to everything on the fleet's topics, as a ground station
-// that only records would.
+// observer subscribes to all of the fleet's topics and records them; it publishes
+// nothing.
 type observer struct {
 	client     *telemetry.Client
 	topics     telemetry.Topics
@@ -24,11 +24,11 @@ type observer struct {
 
 	rejects telemetry.RejectCounter
 	mutex   sync.Mutex
-	changed chan struct{} // closed and replaced when anything was heard
+	changed chan struct{} // closed and replaced when a message was received
 	observed
 }
 
-// observed is what the observer knows.
+// observed is what the observer has recorded.
 type observed struct {
 	online          bool
 	lastSlot        int              // of the last beacon, -1 before
@@ -84,7 +84,7 @@ func (o *observer) handle(m telemetry.Message) {
 	}
 }
 
-// record takes a message in, and returns the beacon if it opened a slot.
+// record records a message, and returns the beacon if it opened a slot.
 func (o *observer) record(m telemetry.Message) (beacon telemetry.Slot, isNew bool) {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
@@ -159,8 +159,8 @@ func (o *observer) latest() (s telemetry.Status, fresh bool, slot int, changed <
 	return o.status, o.hasStatus, o.lastSlot, o.changed
 }
 
-// checkReady says what keeps a leader from being asked to start, nil for nothing. A
-// status that the broker retained may be of a leader that is gone.
+// checkReady returns why a leader cannot be sent a start, nil if it can. A status
+// that the broker retained may be of a leader that is offline.
 func (o *observer) checkReady() error {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
@@ -168,7 +168,7 @@ func (o *observer) checkReady() error {
 	case !o.online:
 		return errors.New("no leader is online")
 	case !o.hasLiveStatus:
-		return errors.New("the leader says no status")
+		return errors.New("the leader publishes no status")
 	case o.status.State != telemetry.StateIdle:
 		return fmt.Errorf("the leader is %s, want idle: give it a new mission id", o.status.State)
 	case len(o.status.Aircraft) == 0:
@@ -176,20 +176,20 @@ func (o *observer) checkReady() error {
 	}
 	for _, a := range o.status.Aircraft {
 		if a.AgeS == nil {
-			return fmt.Errorf("the leader has not heard aircraft %d", a.Number)
+			return fmt.Errorf("the leader is not in contact with aircraft %d", a.Number)
 		}
 	}
 	return nil
 }
 
-// hasBegun tells whether a slot was ever opened.
+// hasBegun reports whether a slot was ever opened.
 func (o *observer) hasBegun() bool {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
 	return o.slotsOpened > 0
 }
 
-// ack is the acknowledgement of a command, nil before it came.
+// ack returns the acknowledgement of a command, nil before it is received.
 func (o *observer) ack(id string) *telemetry.Ack {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
@@ -199,14 +199,14 @@ func (o *observer) ack(id string) *telemetry.Ack {
 	return nil
 }
 
-// price is that of the last beacon, in seconds per joule.
+// price returns that of the last beacon, in seconds per joule.
 func (o *observer) price() float64 {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
 	return o.priceSPerJ
 }
 
-// leaderSpeed is that of the last beacon, 0 before there was one.
+// leaderSpeed returns that of the last beacon, 0 before there was one.
 func (o *observer) leaderSpeed() float64 {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()

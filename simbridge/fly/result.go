@@ -12,7 +12,7 @@ import (
 	"prefdt/telemetry"
 )
 
-// buildReport puts together what the parts know, once nothing of a slot happens any more.
+// buildReport collects the report of the flight from its parts, after the last slot.
 func (f *flight) buildReport(landed bool) *report.Flight {
 	o := f.observer.snapshot()
 	trails, separationM, speedMPS := f.fleet.flown()
@@ -57,24 +57,24 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 	sumRows(s, r)
 	for m, a := range f.fleet.vehicles {
 		state := a.State()
-		craft := report.AircraftSummary{
+		aircraft := report.AircraftSummary{
 			Number: m + 1, Setpoints: state.Traffic.Setpoints, SetpointsRefused: state.Traffic.Refused,
 			MAVLinkCommands: state.Traffic.Commands, MalformedFrames: state.Traffic.Malformed, Lost: f.fleet.isLost(m),
 		}
 		if v, ok := a.(*px4.Vehicle); ok {
-			craft.ClockRate = v.ClockRate()
+			aircraft.ClockRate = v.ClockRate()
 		}
 		for slot, j := range spent[m] {
 			if slot < 0 || slot >= r.Slots {
-				craft.TransitJ += j.J()
+				aircraft.TransitJ += j.J()
 				continue
 			}
-			craft.FlightJ += j.FlightJ
-			craft.EdgeJ += j.EdgeJ
+			aircraft.FlightJ += j.FlightJ
+			aircraft.EdgeJ += j.EdgeJ
 		}
-		s.Setpoints += craft.Setpoints
-		s.Budget.TransitJ += craft.TransitJ
-		s.Aircraft = append(s.Aircraft, craft)
+		s.Setpoints += aircraft.Setpoints
+		s.Budget.TransitJ += aircraft.TransitJ
+		s.Aircraft = append(s.Aircraft, aircraft)
 	}
 	r.Latencies, s.Latency = f.fleet.latency.summarize()
 	s.Budget.LeaderTransitJ = o.status.TransitJ

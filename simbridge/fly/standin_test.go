@@ -16,9 +16,9 @@ import (
 	"prefdt/telemetry"
 )
 
-// standInLeader flies a mission by the contract with no policy at all: everyone
-// offloads half to the aircraft heard best, and the aircraft fly east. It
-// keeps a ledger of its own from BATTERY_STATUS.
+// standInLeader flies a mission by the wire contract without a policy: every user
+// offloads half to the aircraft with the greatest gain, and the aircraft fly
+// east. It keeps a ledger of its own from BATTERY_STATUS.
 type standInLeader struct {
 	*testing.T
 	url           string

@@ -14,8 +14,8 @@ import (
 	"prefdt/telemetry"
 )
 
-// view shows the flight: a few lines that are drawn over on a terminal, and a
-// line every ten slots elsewhere.
+// view shows the flight: on a terminal a few lines that are redrawn in place,
+// elsewhere a line every ten slots.
 type view struct {
 	out      io.Writer
 	terminal bool
@@ -41,7 +41,7 @@ func newView(out io.Writer) *view {
 	return v
 }
 
-// printLine prints a line that stays.
+// printLine prints a line above the drawing.
 func (v *view) printLine(text string) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
@@ -103,7 +103,7 @@ func (f *flight) showStatus(s telemetry.Status) {
 		end = kilojoules(*s.PredictedEndJ)
 	}
 	spent := kilojoules(f.fleet.spentJ(s.Slots))
-	f.view.draw(slot, fmt.Sprintf("slot %3d of %d  %-9s  spent %s of %s kJ, leader %s, foresees %s  heard %d  price %.2g s/kJ",
+	f.view.draw(slot, fmt.Sprintf("slot %3d of %d  %-9s  spent %s of %s kJ, leader %s, foresees %s  reports %d  price %.2g s/kJ",
 		slot+1, s.Slots, s.State, spent, budget, kilojoules(s.SpentJ), end, s.UsersHeard, 1000*f.observer.price()), func() []string {
 		const width = 40
 		done := width * (slot + 1) / s.Slots
@@ -111,11 +111,11 @@ func (f *flight) showStatus(s telemetry.Status) {
 			fmt.Sprintf("slot %3d of %d  [%s%s]  %s", slot+1, s.Slots, strings.Repeat("#", done), strings.Repeat(".", width-done), s.State),
 			fmt.Sprintf("energy   spent %s kJ of %s   leader counts %s, foresees %s, floor %s   from %s",
 				spent, budget, kilojoules(s.SpentJ), end, kilojoules(s.FloorJ), s.EnergySource),
-			fmt.Sprintf("users    %d heard   price %.2g s/kJ   decision %.2f ms   missed slots %d", s.UsersHeard, 1000*f.observer.price(), s.DecisionMS, s.MissedSlots),
+			fmt.Sprintf("users    %d reported   price %.2g s/kJ   decision %.2f ms   missed slots %d", s.UsersHeard, 1000*f.observer.price(), s.DecisionMS, s.MissedSlots),
 		}
 		for i, a := range f.fleet.vehicles {
 			state := a.State()
-			lines = append(lines, fmt.Sprintf("craft %d  %-12s east %4.0f north %4.0f up %3.0f m   %4.1f m/s   %s kJ drawn",
+			lines = append(lines, fmt.Sprintf("aircraft %d  %-12s east %4.0f north %4.0f up %3.0f m   %4.1f m/s   %s kJ drawn",
 				i+1, state.Mode, state.Position.EastM, state.Position.NorthM, state.Position.UpM, state.SpeedMPS(), kilojoules(state.Spent.J())))
 		}
 		return lines
@@ -124,10 +124,10 @@ func (f *flight) showStatus(s telemetry.Status) {
 
 func kilojoules(joules float64) string { return fmt.Sprintf("%.2f", joules/1000) }
 
-// printSummary tells in a few lines how it went.
+// printSummary prints the figures of a flight in a few lines.
 func printSummary(w io.Writer, s *report.Summary, folder string) {
 	fmt.Fprintf(w, "\nslots      %d flown, %d missed, %d repeated\n", s.Slots, s.MissedSlots, s.RepeatedSlots)
-	fmt.Fprintf(w, "reports    %d due, %d lost on purpose, %d heard\n", s.Reports.Expected, s.Reports.Lost, s.Reports.Received)
+	fmt.Fprintf(w, "reports    %d due, %d dropped on purpose, %d received\n", s.Reports.Expected, s.Reports.Lost, s.Reports.Received)
 	fmt.Fprintf(w, "tasks      %d: %d by decision, %d by the standing offer, %d locally without one; %d deadlines missed\n",
 		s.Tasks.Total, s.Tasks.ByDecision, s.Tasks.ByOffer, s.Tasks.ByLocal, s.Tasks.DeadlinesMissed)
 	fmt.Fprintf(w, "delay      %.1f s\n", s.DelayS)
@@ -143,7 +143,7 @@ func printSummary(w io.Writer, s *report.Summary, folder string) {
 	fmt.Fprintf(w, "latency    decisions %.1f ms median, %.1f 95th percentile, %.1f at most after their beacon, %d late\n",
 		l.DecisionMS.P50, l.DecisionMS.P95, l.DecisionMS.Max, l.LateDecisions)
 	if l.SetpointJitterMS != (report.Quantiles{}) {
-		fmt.Fprintf(w, "           setpoints off their beat by %.1f ms median, %.1f 95th percentile, %.1f at most\n", l.SetpointJitterMS.P50, l.SetpointJitterMS.P95, l.SetpointJitterMS.Max)
+		fmt.Fprintf(w, "           setpoint interval off by %.1f ms median, %.1f 95th percentile, %.1f at most\n", l.SetpointJitterMS.P50, l.SetpointJitterMS.P95, l.SetpointJitterMS.Max)
 	}
 	if s.MinSeparationM != nil {
 		fmt.Fprintf(w, "flight     never closer than %.0f m, never faster than %.1f m/s\n", *s.MinSeparationM, s.MaxSpeedMPS)

@@ -1,5 +1,9 @@
-// Package process runs the programs of a flight beside the simulator: the
-// leader, watched until it ends, and the crew's tool, to its end.
+// Package process runs the programs of a flight beside the simulator.
+//
+// Inputs: a program with its arguments. Outputs: for the leader, which Start runs
+// until it is stopped, a log file and how it ended; for the crew's tool, which
+// Run runs to its end, the last line it printed. simbridge/fly and
+// simbridge/chaos call it.
 package process
 
 import (
@@ -21,7 +25,7 @@ type Process struct {
 	tail    tail
 	log     *os.File
 	Done    chan struct{} // closed when it has ended
-	err     error         // how, before Ended is closed
+	err     error         // how, before Done is closed
 }
 
 // Start runs a program; what it prints goes to a file.
@@ -45,7 +49,7 @@ func Start(args []string, logPath string) (*Process, error) {
 	return p, nil
 }
 
-// Failure is how the process ended, with the last line it complained in.
+// Failure returns how the process ended, with the last line of its standard error.
 func (p *Process) Failure() error {
 	how := "ended before the mission did"
 	if p.err != nil {
@@ -57,7 +61,7 @@ func (p *Process) Failure() error {
 	return fmt.Errorf("%s: %s (see %s)", p.command.Path, how, p.log.Name())
 }
 
-// Stop asks the process to end, and insists after a while.
+// Stop sends SIGTERM, and SIGKILL after five seconds.
 func (p *Process) Stop() {
 	p.command.Process.Signal(syscall.SIGTERM)
 	select {
@@ -68,7 +72,7 @@ func (p *Process) Stop() {
 	}
 }
 
-// Shutdown asks the process to end and says so if it failed.
+// Shutdown stops the process, and returns an error if it failed.
 func (p *Process) Shutdown() error {
 	p.Stop()
 	if p.err != nil {
@@ -77,13 +81,13 @@ func (p *Process) Shutdown() error {
 	return nil
 }
 
-// Kill ends the process as a loss of power does, and waits until it is gone.
+// Kill ends the process at once, as a loss of power does, and waits for its end.
 func (p *Process) Kill() {
 	p.command.Process.Kill()
 	<-p.Done
 }
 
-// SetPaused stops the process where it is, or lets it go on.
+// SetPaused suspends the process, or resumes it.
 func (p *Process) SetPaused(stop bool) {
 	signal := syscall.SIGCONT
 	if stop {
@@ -95,10 +99,10 @@ func (p *Process) SetPaused(stop bool) {
 // PID is the process's number.
 func (p *Process) PID() int { return p.command.Process.Pid }
 
-// ExitCode is that of a process that has ended.
+// ExitCode returns that of a process that has ended.
 func (p *Process) ExitCode() int { return p.command.ProcessState.ExitCode() }
 
-// tail keeps the last line that has anything in it.
+// tail keeps the last line that is not blank.
 type tail struct {
 	mutex      sync.Mutex
 	last, part []byte

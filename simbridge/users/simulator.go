@@ -1,12 +1,16 @@
-// Package users simulates the ground users: MQTT clients that live off what the
-// leader sends, and know the world's truth about themselves.
+// Package users simulates the ground users of a flight as MQTT clients.
 //
-// In a slot each hears the beacon and draws from the world whether it is active
-// and has a task, and its gains to the aircraft where they truly are. It
-// reports that, unless the report is lost; obeys the decision that comes in
-// time, or else takes the standing offer; pays with the time it really took,
-// and bills the aircraft for the joules it really used. Which users are active,
-// their tasks and which reports are lost are functions of the seed.
+// Inputs: the leader's beacons and decisions, the world, and the aircraft's true
+// positions. Outputs: reports and results to the leader, edge joules added to
+// the aircraft's energy, and the true outcome of every task for the report of
+// the flight. simbridge/fly and simbridge/chaos run it.
+//
+// On a beacon each user takes from the world whether it is active in that slot,
+// where it is, its task, and its gains to the aircraft where they truly are. It
+// reports that, unless the report is lost; follows a decision that arrives in
+// time, and else takes the beacon's standing offer; and publishes as its result
+// the time that the true gain gave. Active users, tasks and lost reports are
+// functions of the seed, or of the world's trace.
 package users
 
 import (
@@ -22,7 +26,7 @@ import (
 	"prefdt/telemetry"
 )
 
-// Config is a crowd of users.
+// Config configures the users of a fleet.
 type Config struct {
 	World             world.Config
 	Seed              uint64
@@ -34,7 +38,7 @@ type Config struct {
 
 	// Position is where aircraft m, from 0, truly is.
 	Position func(m int) physics.Position
-	// AddEdgeJ bills aircraft m for computing in a slot.
+	// AddEdgeJ adds joules of computing in a slot to the energy of aircraft m.
 	AddEdgeJ func(m, slot int, joules float64)
 	Log      *slog.Logger
 }
@@ -43,7 +47,7 @@ type Config struct {
 type ReportCounts struct {
 	Expected int `json:"expected"` // by active users
 	Tasks    int `json:"tasks"`    // of those, with a task
-	Lost     int `json:"lost"`     // not sent, on purpose
+	Lost     int `json:"lost"`     // dropped, as configured
 }
 
 // Simulator is all users of a fleet.
@@ -63,51 +67,51 @@ type Simulator struct {
 	timers           map[*time.Timer]bool // nil once closed
 }
 
-// Initialize connects everyone.
-func (c *Simulator) Initialize(ctx context.Context) error {
-	if !(c.ReportLoss >= 0 && c.ReportLoss <= 1) {
-		return fmt.Errorf("fraction of reports lost is %v, want 0 to 1", c.ReportLoss)
+// Initialize connects all users.
+func (s *Simulator) Initialize(ctx context.Context) error {
+	if !(s.ReportLoss >= 0 && s.ReportLoss <= 1) {
+		return fmt.Errorf("fraction of reports lost is %v, want 0 to 1", s.ReportLoss)
 	}
 	var err error
-	if c.topics, err = telemetry.NewTopics(c.Fleet); err != nil {
+	if s.topics, err = telemetry.NewTopics(s.Fleet); err != nil {
 		return err
 	}
-	c.rejects.Log = c.Log
-	c.current.slot, c.reportCounts, c.timers = -1, map[int]ReportCounts{}, map[*time.Timer]bool{}
-	for i, position := range world.New(c.World, c.Seed).Users {
-		c.users = append(c.users, &user{simulator: c, index: i, id: fmt.Sprintf("u%02d", i+1), position: position, lastSlot: -1})
+	s.rejects.Log = s.Log
+	s.current.slot, s.reportCounts, s.timers = -1, map[int]ReportCounts{}, map[*time.Timer]bool{}
+	for i := range s.World.UserCount() {
+		s.users = append(s.users, &user{simulator: s, index: i, id: fmt.Sprintf("u%02d", i+1), position: s.World.UserPosition(s.Seed, 0, i), lastSlot: -1})
 	}
-	if c.SharedConnection {
-		return c.connect(ctx, c.users, c.topics.AllDecisions())
+	if s.SharedConnection {
+		return s.connect(ctx, s.users, s.topics.AllDecisions())
 	}
-	for i, u := range c.users {
-		if err := c.connect(ctx, c.users[i:i+1], c.topics.Decision(u.id)); err != nil {
-			c.Close()
+	for i, u := range s.users {
+		if err := s.connect(ctx, s.users[i:i+1], s.topics.Decision(u.id)); err != nil {
+			s.Close()
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *Simulator) connect(ctx context.Context, served []*user, decisions string) error {
+func (s *Simulator) connect(ctx context.Context, served []*user, decisions string) error {
 	client := &telemetry.Client{
-		Broker: c.Broker, Name: "user", Log: c.Log, Retry: c.ReconnectInterval,
-		Subscriptions: []telemetry.Subscription{{Filter: c.topics.Slot()}, {Filter: decisions, QoS: 1}},
-		Handle:        func(m telemetry.Message) { c.handle(served, m) },
+		Broker: s.Broker, Name: "user", Log: s.Log, Retry: s.ReconnectInterval,
+		Subscriptions: []telemetry.Subscription{{Filter: s.topics.Slot()}, {Filter: decisions, QoS: 1}},
+		Handle:        func(m telemetry.Message) { s.handle(served, m) },
 	}
 	for _, u := range served {
-		// What cannot be sent is lost, as any report may be.
+		// A message that cannot be sent is lost, as any report may be.
 		u.publish = func(p telemetry.Publication) { client.Publish(p) }
 	}
 	if err := client.Initialize(ctx); err != nil {
 		return fmt.Errorf("connect users: %w", err)
 	}
-	c.clients = append(c.clients, client)
+	s.clients = append(s.clients, client)
 	return nil
 }
 
-func (c *Simulator) handle(served []*user, m telemetry.Message) {
-	kind, id, ok := c.topics.Parse(m.Topic)
+func (s *Simulator) handle(served []*user, m telemetry.Message) {
+	kind, id, ok := s.topics.Parse(m.Topic)
 	if !ok || m.Retained {
 		return
 	}
@@ -115,7 +119,7 @@ func (c *Simulator) handle(served []*user, m telemetry.Message) {
 	case telemetry.KindSlot:
 		beacon, err := telemetry.DecodeSlot(m.Payload)
 		if err != nil {
-			c.rejects.Add(m.Topic, err)
+			s.rejects.Add(m.Topic, err)
 			return
 		}
 		for _, u := range served {
@@ -124,7 +128,7 @@ func (c *Simulator) handle(served []*user, m telemetry.Message) {
 	case telemetry.KindDecision:
 		d, err := telemetry.DecodeDecision(m.Payload)
 		if err != nil {
-			c.rejects.Add(m.Topic, err)
+			s.rejects.Add(m.Topic, err)
 			return
 		}
 		for _, u := range served {
@@ -135,9 +139,9 @@ func (c *Simulator) handle(served []*user, m telemetry.Message) {
 	}
 }
 
-// Close lets everyone go; results that are due later are not sent.
-func (c *Simulator) Close() {
-	for _, u := range c.users {
+// Close disconnects all users; results that are due later are not sent.
+func (s *Simulator) Close() {
+	for _, u := range s.users {
 		u.mutex.Lock()
 		if u.pending != nil {
 			u.pending.timer.Stop()
@@ -145,70 +149,72 @@ func (c *Simulator) Close() {
 		}
 		u.mutex.Unlock()
 	}
-	c.mutex.Lock()
-	for t := range c.timers {
+	s.mutex.Lock()
+	for t := range s.timers {
 		t.Stop()
 	}
-	c.timers = nil
-	c.mutex.Unlock()
-	for _, client := range c.clients {
+	s.timers = nil
+	s.mutex.Unlock()
+	for _, client := range s.clients {
 		client.Close()
 	}
 }
 
 // SetReportLoss changes the fraction of the reports that is lost.
-func (c *Simulator) SetReportLoss(fraction float64) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	c.ReportLoss = fraction
+func (s *Simulator) SetReportLoss(fraction float64) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.ReportLoss = fraction
 }
 
-func (c *Simulator) reportLoss() float64 {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	return c.ReportLoss
+func (s *Simulator) reportLoss() float64 {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.ReportLoss
 }
 
-// Positions are the users' places, in order.
-func (c *Simulator) Positions() []physics.Position {
-	out := make([]physics.Position, len(c.users))
-	for i, u := range c.users {
+// Positions returns the users' positions, in order.
+func (s *Simulator) Positions() []physics.Position {
+	out := make([]physics.Position, len(s.users))
+	for i, u := range s.users {
+		u.mutex.Lock()
 		out[i] = u.position
+		u.mutex.Unlock()
 	}
 	return out
 }
 
-// ReportCounts returns what was due in a slot.
-func (c *Simulator) ReportCounts(slot int) ReportCounts {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	return c.reportCounts[slot]
+// ReportCounts returns how many reports were due in a slot.
+func (s *Simulator) ReportCounts(slot int) ReportCounts {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.reportCounts[slot]
 }
 
-// Outcomes returns how every task so far ended.
-func (c *Simulator) Outcomes() []Outcome {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	return slices.Clone(c.outcomes)
+// Outcomes returns how every task so far ended, in that order.
+func (s *Simulator) Outcomes() []Outcome {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return slices.Clone(s.outcomes)
 }
 
-// arrival tells whether a user is active in a slot, and its task or nil.
-func (c *Simulator) arrival(slot, user int) (active bool, task *physics.Task) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	if c.current.slot != slot {
-		c.current = drawArrivals(c.World, c.Seed, slot)
+// arrival returns whether a user is active in a slot, and its task or nil.
+func (s *Simulator) arrival(slot, user int) (active bool, task *physics.Task) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.current.slot != slot {
+		s.current = arrivalsOf(&s.World, s.Seed, slot)
 	}
-	if t, ok := c.current.tasks[user]; ok {
+	if t, ok := s.current.tasks[user]; ok {
 		return true, &t
 	}
-	return c.current.active[user], nil
+	return slices.Contains(s.current.active, user), nil
 }
 
-func (c *Simulator) countReport(slot int, task, lost bool) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	r := c.reportCounts[slot]
+func (s *Simulator) countReport(slot int, task, lost bool) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	r := s.reportCounts[slot]
 	r.Expected++
 	if task {
 		r.Tasks++
@@ -216,37 +222,37 @@ func (c *Simulator) countReport(slot int, task, lost bool) {
 	if lost {
 		r.Lost++
 	}
-	c.reportCounts[slot] = r
+	s.reportCounts[slot] = r
 }
 
-func (c *Simulator) countIgnored() {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	c.ignoredDecisions++
+func (s *Simulator) countIgnored() {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.ignoredDecisions++
 }
 
-func (c *Simulator) recordOutcome(o Outcome) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	c.outcomes = append(c.outcomes, o)
+func (s *Simulator) recordOutcome(o Outcome) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.outcomes = append(s.outcomes, o)
 }
 
-// afterDelay calls f after a while, unless the crowd is closed by then.
-func (c *Simulator) afterDelay(d time.Duration, f func()) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	if c.timers == nil {
+// afterDelay calls f after d, unless the simulator is closed by then.
+func (s *Simulator) afterDelay(d time.Duration, f func()) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.timers == nil {
 		return
 	}
 	var t *time.Timer
 	t = time.AfterFunc(max(d, 0), func() {
-		c.mutex.Lock()
-		open := c.timers != nil
-		delete(c.timers, t)
-		c.mutex.Unlock()
+		s.mutex.Lock()
+		open := s.timers != nil
+		delete(s.timers, t)
+		s.mutex.Unlock()
 		if open {
 			f()
 		}
 	})
-	c.timers[t] = true
+	s.timers[t] = true
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -16,12 +18,13 @@ import (
 	"prefdt/inference/slot"
 	"prefdt/simbridge/broker"
 	"prefdt/simbridge/world"
+	"prefdt/simbridge/world/trace"
 	"prefdt/telemetry"
 )
 
 const seed = 1_000_003
 
-// fixture is a crowd on a real broker, and a client in the leader's place.
+// fixture is the users on a real broker, and a client in the leader's place.
 type fixture struct {
 	*testing.T
 	users  *Simulator
@@ -40,6 +43,11 @@ var positions = []physics.Position{{EastM: 300, NorthM: 450}, {EastM: 700, North
 
 func newFixture(t *testing.T, loss float64, shared bool) *fixture {
 	t.Helper()
+	return newFixtureIn(t, world.Standard(), loss, shared)
+}
+
+func newFixtureIn(t *testing.T, w world.Config, loss float64, shared bool) *fixture {
+	t.Helper()
 	server := &broker.Broker{Address: "127.0.0.1:0"}
 	if err := server.Initialize(); err != nil {
 		t.Fatal(err)
@@ -49,7 +57,7 @@ func newFixture(t *testing.T, loss float64, shared bool) *fixture {
 	quiet := slog.New(slog.DiscardHandler)
 	b.topics, _ = telemetry.NewTopics("test")
 	b.users = &Simulator{Config: Config{
-		World: world.Standard(), Seed: seed, ReportLoss: loss, Fleet: "test", SharedConnection: shared, Log: quiet,
+		World: w, Seed: seed, ReportLoss: loss, Fleet: "test", SharedConnection: shared, Log: quiet,
 		Broker:   telemetry.Broker{URL: server.URL()},
 		Position: func(m int) physics.Position { return positions[m] },
 		AddEdgeJ: func(m, slot int, joules float64) {
@@ -158,6 +166,61 @@ func tasksOf(n int) map[string]world.Arrival {
 	return out
 }
 
+// With a trace the users report, slot by slot, what a rollout in that world
+// meets: the same users with the same tasks, where they are by then.
+func TestTraceIsReportedAsRolledOut(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tasks.csv")
+	text := strings.Join(trace.Header, ",") + "\n" +
+		"0,b,100,100,1e6,1000,1\n0.5,a,300,300,5e5,800,0.7\n1,a,310,300,0,0,0\n3,a,320,310,6e5,800,0.8\n3.5,c,900,50.5,7.5e5,1200,1.25\n3.9,b,99,98,1,1,0.001\n"
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := world.Standard()
+	c.Slots = 6
+	var err error
+	if c.Trace, err = trace.Read(path); err != nil {
+		t.Fatal(err)
+	}
+	b := newFixtureIn(t, c, 0, false)
+	total := 0
+	for w := world.New(c, seed); !w.Done(); {
+		n := w.Slot
+		b.mutex.Lock()
+		clear(b.reports)
+		b.mutex.Unlock()
+		b.publishBeacon(n, telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}})
+		due := len(c.Trace.Rows(n))
+		b.waitFor("reports", func() bool { return len(b.reports) == due && b.users.ReportCounts(n).Expected == due })
+		b.mutex.Lock()
+		tasks := 0
+		for id, r := range b.reports {
+			var u int
+			fmt.Sscanf(id, "u%d", &u)
+			if at := w.Users[u-1]; r.PositionM != [2]float64{at.EastM, at.NorthM} {
+				t.Errorf("slot %d, %s: reports from %v, is at %v in the rollout", n, id, r.PositionM, at)
+			}
+			if r.Task != nil {
+				tasks++
+			}
+		}
+		if tasks != len(w.Arrivals) {
+			t.Errorf("slot %d: %d tasks reported, %d in the rollout", n, tasks, len(w.Arrivals))
+		}
+		for _, a := range w.Arrivals {
+			r := b.reports[fmt.Sprintf("u%02d", a.User+1)]
+			if r.Task == nil || *r.Task != (telemetry.Task{Bits: a.Task.Bits, CyclesPerBit: a.Task.CyclesPerBit, DeadlineS: a.Task.DeadlineS}) {
+				t.Errorf("slot %d, user %d: reports %+v, the rollout has %+v", n, a.User, r.Task, a.Task)
+			}
+		}
+		b.mutex.Unlock()
+		total += tasks
+		w.Step(world.Action{Server: make([]int, len(w.Arrivals)), Offload: make([]float64, len(w.Arrivals)), Move: make([]physics.Position, c.Aircraft)})
+	}
+	if total != 5 {
+		t.Errorf("%d tasks in all, the trace has 5", total)
+	}
+}
+
 // The users report exactly what the world has in that slot, and the idle report too.
 func TestReportsAreTheWorld(t *testing.T) {
 	for _, shared := range []bool{false, true} {
@@ -169,7 +232,8 @@ func TestReportsAreTheWorld(t *testing.T) {
 			b.mutex.Unlock()
 			b.publishBeacon(n, telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}})
 			want := tasksOf(n)
-			due := len(drawArrivals(world.Standard(), seed, n).active)
+			standard := world.Standard()
+			due := len(arrivalsOf(&standard, seed, n).active)
 			if due < 4 || due > 8 {
 				t.Fatalf("%d active users in slot %d, the world has 4 to 8", due, n)
 			}
@@ -197,13 +261,13 @@ func TestReportsAreTheWorld(t *testing.T) {
 			b.mutex.Unlock()
 		}
 		if idle == 0 {
-			t.Error("nobody was active without a task in six slots")
+			t.Error("no user was active without a task in six slots")
 		}
 	}
 }
 
-// An obeyed decision is settled by the true gain and the share told; its joules
-// go to the aircraft it names.
+// A decision that is followed is settled by the true gain and the decided share;
+// its joules are added to the aircraft it names.
 func TestDecisionIsObeyed(t *testing.T) {
 	b := newFixture(t, 0, false)
 	b.decide = func(_ string, r telemetry.Report) *telemetry.Decision {
@@ -227,7 +291,7 @@ func TestDecisionIsObeyed(t *testing.T) {
 		}
 	}
 	if got := b.edgeJ[[2]int{1, 7}]; math.Abs(got-edge) > 1e-9 || len(b.edgeJ) != 1 {
-		t.Errorf("billed %v, want %v J to the second aircraft", b.edgeJ, edge)
+		t.Errorf("edge energy %v, want %v J at the second aircraft", b.edgeJ, edge)
 	}
 }
 
@@ -275,14 +339,14 @@ func TestOfferWithoutDecision(t *testing.T) {
 		}
 	}
 	if offered == 0 {
-		t.Error("nobody took the offer")
+		t.Error("no user took the offer")
 	}
 	if n := len(b.users.Outcomes()); n != len(want) {
 		t.Errorf("%d outcomes of %d tasks", n, len(want))
 	}
 }
 
-// Without any aircraft on offer everyone computes locally.
+// Without any aircraft on offer every user computes locally.
 func TestNothingOnOffer(t *testing.T) {
 	b := newFixture(t, 0, true)
 	b.publishBeacon(0, telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}})
@@ -316,14 +380,14 @@ func TestLoss(t *testing.T) {
 	b := newFixture(t, 0.4, true)
 	b.publishBeacon(5, standingOffer(0.01))
 	want := tasksOf(5)
-	heard := 0
+	received := 0
 	for id, a := range want {
 		_ = id
 		if !reportIsLost(seed, 5, a.User, 0.4) {
-			heard++
+			received++
 		}
 	}
-	b.waitFor("results", func() bool { return len(b.results) == len(want) }) // the unheard compute too
+	b.waitFor("results", func() bool { return len(b.results) == len(want) }) // users whose report was lost compute too
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	busy := 0
@@ -333,8 +397,8 @@ func TestLoss(t *testing.T) {
 		}
 	}
 	r := b.users.ReportCounts(5)
-	if busy != heard || len(b.reports) != r.Expected-r.Lost || r.Tasks != len(want) {
-		t.Errorf("%d reports with a task and %d in all came, want %d and %d", busy, len(b.reports), heard, r.Expected-r.Lost)
+	if busy != received || len(b.reports) != r.Expected-r.Lost || r.Tasks != len(want) {
+		t.Errorf("%d reports with a task and %d in all were received, want %d and %d", busy, len(b.reports), received, r.Expected-r.Lost)
 	}
 }
 
@@ -365,7 +429,7 @@ func TestHostilePayloads(t *testing.T) {
 		t.Errorf("nothing was refused: %s", counts)
 	}
 	if len(b.edgeJ) != 0 {
-		t.Errorf("billed %v", b.edgeJ)
+		t.Errorf("edge energy %v", b.edgeJ)
 	}
 }
 

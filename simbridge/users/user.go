@@ -34,8 +34,8 @@ type user struct {
 	publish   func(telemetry.Publication)
 
 	mutex    sync.Mutex
-	lastSlot int          // the last slot heard, -1 before
-	pending  *pendingTask // the task not decided yet, or nil
+	lastSlot int          // of the last beacon received, -1 before
+	pending  *pendingTask // nil: none waits for a decision
 }
 
 // pendingTask is a task between the beacon and its decision.
@@ -43,12 +43,12 @@ type pendingTask struct {
 	beacon   telemetry.Slot
 	decideBy time.Time
 	task     physics.Task
-	gain     []float64 // truly, by aircraft from 0
+	gain     []float64 // true, by aircraft from 0
 	timer    *time.Timer
 }
 
-// handleBeacon takes a beacon: what the user has to compute in that slot becomes known,
-// and is reported unless the report is one of the lost.
+// handleBeacon opens a slot: the user's task in it becomes known, and is reported
+// unless the report is drawn as lost.
 func (u *user) handleBeacon(beacon telemetry.Slot, received time.Time) {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
@@ -62,6 +62,7 @@ func (u *user) handleBeacon(beacon telemetry.Slot, received time.Time) {
 		return
 	}
 	c := &u.simulator.World
+	u.position = c.UserPosition(u.simulator.Seed, beacon.Slot, u.index)
 	report := telemetry.Report{
 		Slot: beacon.Slot, PositionM: [2]float64{u.position.EastM, u.position.NorthM},
 		CPUHz: c.UserCPUHz, Gain: map[int]float64{},
@@ -98,9 +99,9 @@ func reportIsLost(seed uint64, slot, user int, fraction float64) bool {
 	return rand.New(rand.NewPCG(seed, uint64(slot)<<32|uint64(user))).Float64() < fraction
 }
 
-// handleDecision takes a decision. One for another slot, or after decide_by_ms, changes
-// nothing; nor does one made from an old report, which knew another task: the
-// offer does better.
+// handleDecision follows a decision. One for another slot, or after decide_by_ms,
+// is ignored; so is one made from an old report, of another task, than which the
+// offer is better.
 func (u *user) handleDecision(d telemetry.Decision, received time.Time) {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
@@ -111,7 +112,7 @@ func (u *user) handleDecision(d telemetry.Decision, received time.Time) {
 	}
 	c := &u.simulator.World
 	choice := slot.UserDecision{Server: d.Aircraft, Offload: d.Offload, CPUHz: min(d.CPUHz, c.Physics.EdgeCPUHz)}
-	if choice.Server > c.Aircraft { // one that does not exist
+	if choice.Server > c.Aircraft { // no such aircraft
 		choice = slot.UserDecision{}
 	}
 	u.settle(choice, telemetry.ByDecision, received)
@@ -145,9 +146,9 @@ func (u *user) settleByOffer() {
 	u.settle(choice, telemetry.ByOffer, w.decideBy)
 }
 
-// settle computes the task where it was told: what that really took, from
-// the true gain and the share told, is reported when it is over, and the edge
-// energy is billed to the aircraft.
+// settle computes the task as chosen: the time it takes by the true gain and the
+// decided share is published when it is over, and the edge energy is added to
+// the aircraft's.
 func (u *user) settle(choice slot.UserDecision, by string, from time.Time) {
 	w, c := u.pending, &u.simulator.World.Physics
 	u.pending = nil
@@ -170,7 +171,7 @@ func (u *user) settle(choice slot.UserDecision, by string, from time.Time) {
 	u.simulator.recordOutcome(o)
 	payload, err := telemetry.Encode(telemetry.Result{Slot: o.Slot, CompletionS: o.CompletionS, By: by})
 	if err != nil {
-		return // it takes longer than a result may say
+		return // it takes longer than a result can hold
 	}
 	wall := time.Duration(o.CompletionS / w.beacon.Speed * float64(time.Second))
 	u.simulator.afterDelay(time.Until(from.Add(wall)), func() {
@@ -181,21 +182,17 @@ func (u *user) settle(choice slot.UserDecision, by string, from time.Time) {
 // arrivals is a slot's active users and their tasks.
 type arrivals struct {
 	slot   int
-	active map[int]bool
+	active []int
 	tasks  map[int]physics.Task
 }
 
-// drawArrivals draws a slot's arrivals. With certain tasks the world's own draw gives
-// the active set.
-func drawArrivals(c world.Config, seed uint64, slot int) arrivals {
-	a := arrivals{slot, map[int]bool{}, map[int]physics.Task{}}
+// arrivalsOf returns a slot's arrivals, drawn or from the trace.
+func arrivalsOf(c *world.Config, seed uint64, slot int) arrivals {
+	a := arrivals{slot: slot, tasks: map[int]physics.Task{}}
 	var scratch []int
 	for _, x := range c.Tasks(seed, slot, &scratch, nil) {
 		a.tasks[x.User] = x.Task
 	}
-	c.TaskProbability = 1
-	for _, x := range c.Tasks(seed, slot, &scratch, nil) {
-		a.active[x.User] = true
-	}
+	a.active = c.ActiveUsers(seed, slot, &scratch)
 	return a
 }

@@ -5,9 +5,9 @@ import (
 	"prefdt/inference/slot"
 )
 
-// Snapshot fills s with the present slot as a scheduler may know it. The
-// aircraft that are lost are left out, so the order of s.Aircraft is that of
-// the others, and their Number tells which they are.
+// Snapshot fills s with the present slot as a scheduler may know it. Lost
+// aircraft are left out, so that an index into s.Aircraft is not an aircraft's
+// number less one: Number has it.
 func (w *World) Snapshot(s *slot.Snapshot) {
 	s.Slot, s.Slots = w.Slot, w.Config.Slots
 	s.Aircraft, s.Users = s.Aircraft[:0], s.Users[:0]
@@ -39,8 +39,8 @@ func (w *World) Snapshot(s *slot.Snapshot) {
 }
 
 // FillAction turns the decision on a snapshot into an action of the present slot. A
-// snapshot may be an earlier one, or lack users; whoever it has no decision
-// for computes locally. Its users are in order of ID.
+// snapshot may be an earlier one, or lack users; a user without a decision
+// computes locally. Its users are in order of ID.
 func (w *World) FillAction(s *slot.Snapshot, d *slot.Decision, a *Action) {
 	a.Server = append(a.Server[:0], make([]int, len(w.Arrivals))...)
 	a.Offload = append(a.Offload[:0], make([]float64, len(w.Arrivals))...)
@@ -62,7 +62,7 @@ func (w *World) FillAction(s *slot.Snapshot, d *slot.Decision, a *Action) {
 	}
 }
 
-// ReportLost draws whether a user's report of a slot is lost at a rate.
+// ReportLost draws whether a user's report of a slot is lost, at a loss rate.
 func (c *Config) ReportLost(seed uint64, slot, user int, rate float64) bool {
 	d := newStream(seed, purposeReport, slot, user, 0)
 	return d.uniform() < rate

@@ -1,11 +1,17 @@
-// Package world is the simulated world of the paper's Sec. III: ground users
+// Package world simulates the system of the paper's Sec. III: ground users
 // whose tasks arrive slot by slot, an air-ground channel, aircraft that move
-// and spend joules. A scheduler's decisions go in; delays and joules come out.
+// and spend joules.
 //
-// Within a slot the active set and its tasks arrive, gains are drawn at the
-// positions held then, the scheduler decides knowing them, tasks settle,
-// energy is booked, and the aircraft move. An episode is a function of its
-// seed and of the decisions alone.
+// Inputs: a Config, which configs/world.yaml documents, a seed, and in each slot
+// an Action, the scheduler's decision. Outputs: in each slot a Snapshot of what
+// a scheduler may know, and the Outcome, delay and joules. Every offline program
+// flies its episodes here; simbridge/users draws the users of a flight over MQTT
+// from the same functions.
+//
+// Within a slot the active users and their tasks arrive, gains are drawn at the
+// positions held then, the scheduler decides knowing them, tasks settle, energy
+// is recorded, and the aircraft move. An episode is a function of its seed and
+// of the decisions alone.
 package world
 
 import (
@@ -14,6 +20,7 @@ import (
 	"slices"
 
 	"prefdt/inference/physics"
+	"prefdt/simbridge/world/trace"
 )
 
 // Config describes a world. Standard is the paper's; every field changes one
@@ -43,6 +50,8 @@ type Config struct {
 	DenseStart bool `json:"crowded" yaml:"crowded"`
 	// AircraftLosses take aircraft out of the air for good.
 	AircraftLosses []AircraftLoss `json:"losses,omitempty" yaml:"losses"`
+	// Trace replays recorded users and tasks in place of the drawn ones; nil: none.
+	Trace *trace.Trace `json:"trace,omitempty" yaml:"trace"`
 }
 
 // Shock is the mid-episode propulsion multiplier. A factor of 1, or 0 (unset), is none.
@@ -57,7 +66,7 @@ type AircraftLoss struct {
 	Slot     int `json:"slot" yaml:"slot"`
 }
 
-// Standard returns the world of DESIGN's table.
+// Standard returns the paper's world, which configs/world.yaml documents.
 func Standard() Config {
 	return Config{
 		Physics:  physics.DefaultConstants(),
@@ -68,7 +77,7 @@ func Standard() Config {
 	}
 }
 
-// Check says what is wrong with a configuration.
+// Check returns what is wrong with a configuration.
 func (c *Config) Check() error {
 	if err := c.Physics.Check(); err != nil {
 		return err
@@ -105,6 +114,9 @@ func (c *Config) Check() error {
 		if l.Aircraft < 0 || l.Aircraft >= c.Aircraft {
 			return fmt.Errorf("world loss of aircraft %d, want 0 to %d", l.Aircraft, c.Aircraft-1)
 		}
+	}
+	if c.Trace != nil {
+		return c.Trace.Check(c.Physics.AreaSideM, c.UserCPUHz)
 	}
 	return nil
 }
@@ -198,10 +210,9 @@ func New(c Config, seed uint64) *World {
 func (w *World) Reset(seed uint64) {
 	c := &w.Config
 	w.Seed, w.Slot = seed, 0
-	w.Users = slices.Grow(w.Users[:0], c.Users)
-	for u := range c.Users {
-		d := newStream(seed, purposePositions, 0, u, 0)
-		w.Users = append(w.Users, physics.Position{EastM: d.between(0, c.Physics.AreaSideM), NorthM: d.between(0, c.Physics.AreaSideM)})
+	w.Users = w.Users[:0]
+	for u := range c.UserCount() {
+		w.Users = append(w.Users, c.UserPosition(seed, 0, u))
 	}
 	w.Aircraft = slices.Grow(w.Aircraft[:0], c.Aircraft)
 	for m := range c.Aircraft {
@@ -218,15 +229,15 @@ func (w *World) Reset(seed uint64) {
 // Done reports whether the last slot has settled.
 func (w *World) Done() bool { return w.Slot >= w.Config.Slots }
 
-// reserveJ is what aircraft m must keep to come home from where it is: the way
-// at v*, and two slots (C6).
+// reserveJ is what aircraft m must keep to return to its start: the way at v*,
+// and two slots (C6).
 func (w *World) reserveJ(m int) float64 {
 	homeS := w.Config.Start(m).Sub(w.Aircraft[m].Position).Norm() / w.bestSpeedMPS
 	return (homeS + 2) * w.bestSpeedPowerW * w.Config.PropulsionFactor(w.Slot)
 }
 
-// drawArrivals draws the slot's active set, tasks and gains. An aircraft that has to
-// go home is as good as lost.
+// drawArrivals draws the slot's active users, tasks and gains. An aircraft that
+// has to return for its battery counts as lost from then on.
 func (w *World) drawArrivals() {
 	for m := range w.Aircraft {
 		if w.Config.Physics.BatteryCapacityJ-w.Aircraft[m].SpentJ < w.reserveJ(m) {
@@ -236,6 +247,11 @@ func (w *World) drawArrivals() {
 	for _, l := range w.Config.AircraftLosses {
 		if w.Slot >= l.Slot {
 			w.Aircraft[l.Aircraft].Lost = true
+		}
+	}
+	if w.Config.Trace != nil { // users move
+		for u := range w.Users {
+			w.Users[u] = w.Config.UserPosition(w.Seed, w.Slot, u)
 		}
 	}
 	w.Arrivals = w.Config.Tasks(w.Seed, w.Slot, &w.activeScratch, w.Arrivals[:0])
@@ -248,38 +264,6 @@ func (w *World) drawArrivals() {
 		}
 		w.Arrivals[i].Gain = w.gainBuffer[first:len(w.gainBuffer):len(w.gainBuffer)]
 	}
-}
-
-// Tasks appends a slot's arrivals, without gains, to dst in order of user.
-// scratch is reused between calls.
-func (c *Config) Tasks(seed uint64, slot int, scratch *[]int, dst []Arrival) []Arrival {
-	d := newStream(seed, purposeActive, slot, 0, 0)
-	high := min(c.ActiveMax, c.Users)
-	low := min(c.ActiveMin, high)
-	n := low + d.intn(high-low+1)
-	members := (*scratch)[:0]
-	for u := range c.Users {
-		members = append(members, u)
-	}
-	for i := range n { // the first n of a Fisher-Yates shuffle
-		j := i + d.intn(len(members)-i)
-		members[i], members[j] = members[j], members[i]
-	}
-	*scratch = members
-	members = members[:n]
-	slices.Sort(members)
-	for _, u := range members {
-		t := newStream(seed, purposeTask, slot, u, 0)
-		if t.uniform() >= c.TaskProbability {
-			continue
-		}
-		dst = append(dst, Arrival{User: u, Task: physics.Task{
-			Bits:         t.between(c.BitsMin, c.BitsMax),
-			CyclesPerBit: c.CyclesPerBit,
-			DeadlineS:    t.between(c.DeadlineMinS, c.DeadlineMaxS),
-		}})
-	}
-	return dst
 }
 
 // Gain draws the power gain between a user and an aircraft in a slot: line of
@@ -306,9 +290,9 @@ func (c *Config) FlightPowerW(seed uint64, slot, aircraft int, speedMPS float64)
 	return power
 }
 
-// Step settles the slot under an action, moves the aircraft, and lets the next
-// slot arrive. The outcome is valid until the next call. An action outside the
-// constraints C1, C3 and C4, or outside the area, is brought inside.
+// Step settles the slot under an action, moves the aircraft, and draws the next
+// slot. The outcome is valid until the next call. An action that violates the
+// constraints C1, C3 or C4, or leaves the area, is limited to them.
 func (w *World) Step(a Action) *Outcome {
 	c := &w.Config
 	o := &w.outcome
@@ -337,19 +321,19 @@ func (w *World) Step(a Action) *Outcome {
 		}
 	}
 	for m := range w.Aircraft {
-		craft := &w.Aircraft[m]
-		craft.Served = w.served[m]
-		if craft.Lost {
-			craft.SpeedMPS = 0
+		aircraft := &w.Aircraft[m]
+		aircraft.Served = w.served[m]
+		if aircraft.Lost {
+			aircraft.SpeedMPS = 0
 			continue
 		}
-		to := craft.Position.Add(c.limitMove(a.Move[m]))
+		to := aircraft.Position.Add(c.limitMove(a.Move[m]))
 		to.EastM = min(max(to.EastM, 0), c.Physics.AreaSideM)
 		to.NorthM = min(max(to.NorthM, 0), c.Physics.AreaSideM)
-		craft.SpeedMPS = to.Sub(craft.Position).Norm()
-		craft.Position = to
-		o.FlightJ[m] = c.FlightPowerW(w.Seed, w.Slot, m, craft.SpeedMPS)
-		craft.SpentJ += o.FlightJ[m] + o.EdgeJ[m]
+		aircraft.SpeedMPS = to.Sub(aircraft.Position).Norm()
+		aircraft.Position = to
+		o.FlightJ[m] = c.FlightPowerW(w.Seed, w.Slot, m, aircraft.SpeedMPS)
+		aircraft.SpentJ += o.FlightJ[m] + o.EdgeJ[m]
 	}
 	w.Slot++
 	if !w.Done() {
@@ -367,7 +351,7 @@ func (w *World) server(a Action, i int) int {
 	return m
 }
 
-// limitMove holds a displacement to what V_max allows in a slot, C1.
+// limitMove limits a displacement to what V_max allows in a slot, C1.
 func (c *Config) limitMove(move physics.Position) physics.Position {
 	d := move.Norm()
 	if d > c.Physics.SpeedMaxMPS {

@@ -28,8 +28,8 @@ func runEpisode(c Config, seed uint64, act func(*World) Action) (delayS, energyJ
 }
 
 // All-local flight at v*: 540 expected tasks of 1 s mean, half of which miss
-// their deadline at 0.65 s each, is 715.5 s (the teachers' corner plus reach of
-// DESIGN's check); two aircraft at 134.4 W for 100 s spend 26.88 kJ.
+// their deadline at 0.65 s each, is 715.5 s; two aircraft at 134.4 W for 100 s
+// spend 26.88 kJ.
 func TestAllLocal(t *testing.T) {
 	c := Standard()
 	best := c.Physics.Propulsion.BestSpeedMPS(30)
@@ -108,7 +108,7 @@ func TestArrivalsDoNotDependOnThePolicy(t *testing.T) {
 	}
 }
 
-func TestActionsAreBroughtInside(t *testing.T) {
+func TestActionsAreLimited(t *testing.T) {
 	w := New(Standard(), 1)
 	a := localAction(w, 0)
 	a.Move[0] = physics.Position{EastM: 1e6, NorthM: 1e6}
@@ -119,7 +119,7 @@ func TestActionsAreBroughtInside(t *testing.T) {
 	}
 	o := w.Step(a)
 	if w.Aircraft[0].SpeedMPS > 30+1e-9 || w.Aircraft[1].Position != start {
-		t.Errorf("moves were not held: %+v", w.Aircraft)
+		t.Errorf("moves were not limited: %+v", w.Aircraft)
 	}
 	if math.IsNaN(o.DelayS) || o.EdgeJ[0] != 0 {
 		t.Errorf("an unknown server was used: %+v", o)
@@ -141,7 +141,7 @@ func TestGainMeanMatchesClosedForm(t *testing.T) {
 	}
 }
 
-func TestCrowdedStartsKeepSeparation(t *testing.T) {
+func TestDenseStartsKeepSeparation(t *testing.T) {
 	for m := 2; m <= 8; m++ {
 		c := Standard()
 		c.Aircraft, c.DenseStart = m, true

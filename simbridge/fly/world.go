@@ -1,0 +1,75 @@
+package fly
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"prefdt/configs"
+	"prefdt/inference/physics"
+	"prefdt/simbridge/world"
+)
+
+// LoadWorld puts the keys of a world's file over the flight's own world. The
+// leader that the flight starts then flies as many slots as that world has.
+func (c *Config) LoadWorld(path string) error {
+	if err := configs.Load(path, &c.World); err != nil {
+		return err
+	}
+	if c.World.Aircraft != len(c.Aircraft) {
+		return fmt.Errorf("configuration %s: aircraft is %d, but the flight lists %d under aircraft: want one entry with its links for each", path, c.World.Aircraft, len(c.Aircraft))
+	}
+	c.Leader.slots = c.World.Slots
+	return nil
+}
+
+// maxManifestBytes bounds the manifest that is read for its constants.
+const maxManifestBytes = 1 << 20
+
+// warnOfCheckpoint says where the leader that this flight starts has a
+// checkpoint that was trained with other constants than this world's. What is
+// wrong with its files is for the leader to say.
+func (f *flight) warnOfCheckpoint() {
+	if len(f.Leader.Command) == 0 || f.Leader.Config == "" {
+		return
+	}
+	values, err := f.Leader.configuration()
+	if err != nil {
+		return
+	}
+	folder, ok := values["checkpoint"].(string)
+	if !ok {
+		return
+	}
+	trained, err := readTrainedWorld(folder)
+	if err != nil {
+		return
+	}
+	if list := trained.ConstantDifferences(f.World); len(list) > 0 {
+		text := strings.Join(list, "; ")
+		f.log.Warn("the leader's checkpoint was trained in another world", "checkpoint", folder, "differences", text)
+		f.view.printLine("warning: the leader's checkpoint was trained in another world: " + text)
+	}
+}
+
+// readTrainedWorld reads out of a checkpoint's manifest what world it is for.
+func readTrainedWorld(folder string) (world.Config, error) {
+	file, err := os.Open(filepath.Join(folder, "manifest.json"))
+	if err != nil {
+		return world.Config{}, err
+	}
+	defer file.Close()
+	var manifest struct {
+		Physics physics.Constants `json:"physics"`
+		World   json.RawMessage   `json:"world"`
+	}
+	if err := json.NewDecoder(io.LimitReader(file, maxManifestBytes)).Decode(&manifest); err != nil {
+		return world.Config{}, err
+	}
+	c, err := world.FromRecord(manifest.World)
+	c.Physics = manifest.Physics
+	return c, err
+}

@@ -1,0 +1,26 @@
+package world
+
+// EnergyScale returns the least flight energy of the fleet over a mission, at v*
+// throughout, relative to the standard world's. Budgets that are tried in the
+// standard world are tried in another one multiplied by it.
+func (c *Config) EnergyScale() float64 {
+	s := Standard()
+	return float64(c.Aircraft) / float64(s.Aircraft) * (c.leastFlightW() / s.leastFlightW()) * (float64(c.Slots) / float64(s.Slots))
+}
+
+// leastFlightW returns an aircraft's power at v*.
+func (c *Config) leastFlightW() float64 {
+	return c.Physics.Propulsion.PowerW(c.Physics.Propulsion.BestSpeedMPS(c.Physics.SpeedMaxMPS))
+}
+
+// PriceScale returns the price of energy, in seconds per joule, at which edge
+// computing is worth as much as it is at a price of 1 in the standard world: what
+// a cycle takes on a user's CPU over what it costs on an aircraft's, kappa f^2.
+func (c *Config) PriceScale() float64 {
+	s := Standard()
+	return (s.edgeJPerCycle() / c.edgeJPerCycle()) * (s.UserCPUHz / c.UserCPUHz)
+}
+
+func (c *Config) edgeJPerCycle() float64 {
+	return c.Physics.SwitchedCapacitance * c.Physics.EdgeCPUHz * c.Physics.EdgeCPUHz
+}

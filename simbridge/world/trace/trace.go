@@ -1,0 +1,270 @@
+// Package trace reads a recorded workload: who computed what, when and where.
+// A world that has a trace takes its users and their tasks from it instead of
+// drawing them; channel, gusts and lost reports are drawn by seed all the same.
+//
+// Inputs: a CSV file with the header
+//
+//	time_s,user,east_m,north_m,bits,cycles_per_bit,deadline_s
+//
+// one row for each user in each slot in which it reports. Outputs: for a slot,
+// the rows of it in the order of the users; for a user, where it is. Package
+// world calls it for rollouts, and through the same functions for the simulated
+// users of a flight.
+package trace
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/csv"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"prefdt/inference/physics"
+)
+
+// Header is the first line of a trace.
+var Header = []string{"time_s", "user", "east_m", "north_m", "bits", "cycles_per_bit", "deadline_s"}
+
+// What a trace may hold. The ranges of a task are those that a report may have.
+const (
+	maxBytes  = 64 << 20
+	maxUsers  = 4096
+	maxSlots  = 1e6
+	maxName   = 128 // bytes of a user's name
+	maxCycles = 1e12
+	maxLocalS = 86400 // of a task on its user's CPU
+)
+
+// Row is one user in one slot.
+type Row struct {
+	Slot     int
+	User     int // index into Users
+	Position physics.Position
+	Task     physics.Task // no bits: the user is active and has no task
+	line     int
+}
+
+// HasTask reports whether the user has something to compute.
+func (r *Row) HasTask() bool { return r.Task.Bits > 0 }
+
+// Trace is a recorded workload. In YAML it is the file's path; reading the YAML
+// reads the file.
+type Trace struct {
+	File   string
+	SHA256 string   // of the file, in hexadecimal
+	Users  []string // names, in the order in which they first appear
+
+	rows   []Row   // by slot, then by user
+	byUser [][]int // each user's rows
+}
+
+// Read reads a file.
+func Read(path string) (*Trace, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("trace: %s is not a file", path) // reading a pipe might never end
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("trace: %w", err)
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("trace %s: %w", path, err)
+	}
+	t, err := Parse(raw)
+	if err != nil {
+		return nil, fmt.Errorf("trace %s: %w", path, err)
+	}
+	t.File = path
+	return t, nil
+}
+
+// Parse is Read for a file's content.
+func Parse(raw []byte) (*Trace, error) {
+	if len(raw) > maxBytes {
+		return nil, fmt.Errorf("larger than %d bytes", maxBytes)
+	}
+	sum := sha256.Sum256(raw)
+	t := &Trace{SHA256: hex.EncodeToString(sum[:])}
+	in := csv.NewReader(bytes.NewReader(raw))
+	in.ReuseRecord = true
+	in.FieldsPerRecord = len(Header)
+	header, err := in.Read()
+	if err != nil && !errors.Is(err, csv.ErrFieldCount) || !slices.Equal(header, Header) {
+		return nil, fmt.Errorf("line 1: want the header %q", Header)
+	}
+	index := map[string]int{}
+	lastS := 0.0
+	for {
+		fields, err := in.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err // a csv.ParseError names line and column
+		}
+		line, _ := in.FieldPos(0)
+		row, timeS, column, err := parseRow(fields, lastS)
+		if err != nil {
+			line, place := in.FieldPos(column)
+			return nil, fmt.Errorf("line %d, column %d, %s: %w", line, place, Header[column], err)
+		}
+		lastS = timeS
+		user, known := index[fields[1]]
+		if !known {
+			if len(t.Users) == maxUsers {
+				return nil, fmt.Errorf("line %d: more than %d users", line, maxUsers)
+			}
+			user = len(t.Users)
+			t.Users, t.byUser = append(t.Users, strings.Clone(fields[1])), append(t.byUser, nil)
+			index[t.Users[user]] = user
+		}
+		row.User, row.line = user, line
+		t.rows = append(t.rows, row)
+	}
+	if len(t.rows) == 0 {
+		return nil, errors.New("no rows below the header")
+	}
+	slices.SortStableFunc(t.rows, func(a, b Row) int {
+		if a.Slot != b.Slot {
+			return a.Slot - b.Slot
+		}
+		return a.User - b.User
+	})
+	for i := range t.rows {
+		r := &t.rows[i]
+		if i > 0 && t.rows[i-1].Slot == r.Slot && t.rows[i-1].User == r.User {
+			return nil, fmt.Errorf("line %d: user %q stands twice in slot %d, from line %d on", r.line, t.Users[r.User], r.Slot, t.rows[i-1].line)
+		}
+		t.byUser[r.User] = append(t.byUser[r.User], i)
+	}
+	return t, nil
+}
+
+// parseRow reads one line. An error comes with the column it is in.
+func parseRow(fields []string, lastS float64) (row Row, timeS float64, column int, err error) {
+	var x [7]float64
+	for i, bound := range [...]struct{ low, high float64 }{
+		0: {0, maxSlots}, 2: {0, 1e5}, 3: {0, 1e5}, 4: {0, 1e12}, 5: {0, 1e9}, 6: {0, 3600},
+	} {
+		if i == 1 {
+			continue
+		}
+		x[i], err = strconv.ParseFloat(fields[i], 64)
+		if err != nil {
+			return row, 0, i, fmt.Errorf("%.64q is not a number", fields[i])
+		}
+		if !(x[i] >= bound.low && x[i] <= bound.high) {
+			return row, 0, i, fmt.Errorf("%v, want %v to %v", x[i], bound.low, bound.high)
+		}
+	}
+	if x[0] < lastS {
+		return row, 0, 0, fmt.Errorf("%v after %v, want the rows in the order of time", x[0], lastS)
+	}
+	if n := len(fields[1]); n == 0 || n > maxName || !utf8.ValidString(fields[1]) {
+		return row, 0, 1, fmt.Errorf("%.64q, want 1 to %d bytes of UTF-8", fields[1], maxName)
+	}
+	row = Row{
+		Slot: int(math.Floor(x[0])), Position: physics.Position{EastM: x[2], NorthM: x[3]},
+		Task: physics.Task{Bits: x[4], CyclesPerBit: x[5], DeadlineS: x[6]},
+	}
+	if row.Task.Bits == 0 { // no task
+		row.Task = physics.Task{}
+		return row, x[0], 0, nil
+	}
+	for i, least := range [...]float64{4: 1, 5: 1, 6: 1e-3} {
+		if x[i] < least {
+			return row, 0, i, fmt.Errorf("%v, want %v at least, or a row of 0 bits for a user without a task", x[i], least)
+		}
+	}
+	if row.Task.Cycles() > maxCycles {
+		return row, 0, 5, fmt.Errorf("%v of %v bits are %v cycles, want at most %v", x[5], x[4], row.Task.Cycles(), maxCycles)
+	}
+	return row, x[0], 0, nil
+}
+
+// Slots returns the number of slots up to the last row.
+func (t *Trace) Slots() int { return t.rows[len(t.rows)-1].Slot + 1 }
+
+// Rows returns the rows of a slot in the order of the users.
+func (t *Trace) Rows(slot int) []Row {
+	first := sort.Search(len(t.rows), func(i int) bool { return t.rows[i].Slot >= slot })
+	last := first
+	for last < len(t.rows) && t.rows[last].Slot == slot {
+		last++
+	}
+	return t.rows[first:last]
+}
+
+// Position returns where a user is in a slot: where its last row up to the slot
+// puts it or, before its first, where that one does.
+func (t *Trace) Position(user, slot int) physics.Position {
+	rows := t.byUser[user]
+	after := sort.Search(len(rows), func(i int) bool { return t.rows[rows[i]].Slot > slot })
+	return t.rows[rows[max(after-1, 0)]].Position
+}
+
+// Check names the first row that a world cannot have: a user outside its square
+// area, or a task that takes its user's CPU longer than a result may say.
+func (t *Trace) Check(areaSideM, userCPUHz float64) error {
+	for i := range t.rows {
+		r := &t.rows[i]
+		if r.Position.EastM > areaSideM || r.Position.NorthM > areaSideM {
+			return fmt.Errorf("trace %s: line %d: user %q is at (%v, %v) m, outside the area of %v m", t.File, r.line, t.Users[r.User], r.Position.EastM, r.Position.NorthM, areaSideM)
+		}
+		if s := r.Task.LocalTimeS(userCPUHz); s > maxLocalS {
+			return fmt.Errorf("trace %s: line %d: the task takes %v s on the user's CPU of %v Hz, want %v s at most", t.File, r.line, s, userCPUHz, maxLocalS)
+		}
+	}
+	return nil
+}
+
+// UnmarshalYAML reads the file that a configuration names.
+func (t *Trace) UnmarshalYAML(unmarshal func(any) error) error {
+	var path string
+	if err := unmarshal(&path); err != nil {
+		return err
+	}
+	read, err := Read(path)
+	if err == nil {
+		*t = *read
+	}
+	return err
+}
+
+// reference is a trace in JSON, in a corpus or an archive of rules.
+type reference struct {
+	File   string `json:"file"`
+	SHA256 string `json:"sha256"`
+}
+
+// MarshalJSON names the file and its content.
+func (t *Trace) MarshalJSON() ([]byte, error) { return json.Marshal(reference{t.File, t.SHA256}) }
+
+// UnmarshalJSON reads the file again, and refuses one that has changed.
+func (t *Trace) UnmarshalJSON(raw []byte) error {
+	var named reference
+	if err := json.Unmarshal(raw, &named); err != nil {
+		return err
+	}
+	read, err := Read(named.File)
+	if err != nil {
+		return err
+	}
+	if read.SHA256 != named.SHA256 {
+		return fmt.Errorf("trace %s: its SHA-256 is %.12s, it was %.12q when this was made", named.File, read.SHA256, named.SHA256)
+	}
+	*t = *read
+	return nil
+}
