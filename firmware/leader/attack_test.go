@@ -10,10 +10,9 @@ import (
 )
 
 // Each attack on the commands is refused, counted under its kind, and changes
-// nothing; refusals are answered once a second at most. The crew's client here
-// is one that the broker lets in without a name and lets say everything: what a
-// broker that was taken over amounts to. Who gets that far is configs/mosquitto's
-// test.
+// nothing; refusals are answered at most once a second. The attacker is a client
+// that the broker accepts without a name and lets publish on every topic, as a
+// compromised broker would. configs/mosquitto tests which clients get that far.
 func TestAttacks(t *testing.T) {
 	r := rig.New(t, 1, 100)
 	private := r.UseKey("crew-1")
@@ -54,7 +53,7 @@ func TestAttacks(t *testing.T) {
 			t.Errorf("%s: counted %v before, %v after, want one more %q", a.name, counts, f.Report().RejectedMessages, a.kind)
 		}
 	}
-	// The mark after them all is obeyed, so they were dealt with.
+	// A command sent after all of them is accepted, so they were handled.
 	if ack := r.SendCommand(r.Topics.Preference(), `{"id":"mark","setting":0.5}`, "mark"); !ack.Accepted {
 		t.Errorf("the crew afterwards: %+v", ack)
 	}
@@ -70,9 +69,9 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
-// Unsigned commands are never obeyed where keys are configured or autopilots are
-// real, whatever the configuration and the broker's address say (fault 21).
-func TestUnsignedIsNeverObeyed(t *testing.T) {
+// Unsigned commands are never accepted where keys are configured or autopilots are
+// real, whatever the configuration's default and the broker's address.
+func TestUnsignedIsNeverAccepted(t *testing.T) {
 	for name, set := range map[string]func(*rig.Rig){
 		"keys": func(r *rig.Rig) { r.UseKey("crew-1") },
 		"real": func(r *rig.Rig) { r.Config.MAVLink.RealAircraft = true },

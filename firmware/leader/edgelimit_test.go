@@ -55,10 +55,10 @@ func setDecision(l *Leader, cycles ...float64) {
 	d.Evaluate(&l.Policy.Physics, s)
 }
 
-// TestAccept bounds what an aircraft takes on in a slot to what its CPU does in
-// one, and to what its battery can spare: the largest tasks give way first, and
-// nothing else is changed (fault 17).
-func TestAccept(t *testing.T) {
+// The edge load of a slot is bounded by what the aircraft's CPU computes in one, and
+// by what its battery can spare: the largest tasks are cut first, and nothing else
+// is changed.
+func TestLimitEdgeLoad(t *testing.T) {
 	frozen, err := checkpoint.Load("../../configs/checkpoint")
 	if err != nil {
 		t.Fatal(err)
@@ -114,11 +114,10 @@ func (h offloadAll) Decide(s *slot.Snapshot, _ goal.Objective, d *slot.Decision)
 	return seen
 }
 
-// TestTasksOfStrangersDoNotSendTheFleetHome: tasks of 1e12 cycles, the most that
-// is permitted, cost an aircraft no more than its CPU can do, whether they are
-// reported or expected to take the offer: neither is it sent home, nor is its
-// account charged with what cannot have been computed (faults 17 and 18).
-func TestTasksOfStrangersDoNotSendTheFleetHome(t *testing.T) {
+// Tasks of 1e12 cycles, the most that is permitted, cost an aircraft no more than its
+// CPU can compute, whether they are reported or expected to take the offer: neither
+// is it sent home, nor is its account charged with what cannot have been computed.
+func TestOversizedTasksDoNotSendTheFleetHome(t *testing.T) {
 	frozen, err := checkpoint.Load("../../configs/checkpoint")
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +138,7 @@ func TestTasksOfStrangersDoNotSendTheFleetHome(t *testing.T) {
 		l.expireResults(n)
 		names := l.buildSnapshot(n)
 		l.decide(n, names)
-		for u := range 300 { // and as many who say that they took the offer
+		for u := range 300 { // and as many that report having taken the offer
 			l.handleUserMessage(link.UserMessage{User: fmt.Sprintf("stranger%d-%d", n, u), Result: &telemetry.Result{Slot: n, CompletionS: 0.1, By: telemetry.ByOffer}}, true)
 		}
 		l.commandFleet()
@@ -162,9 +161,9 @@ func TestTasksOfStrangersDoNotSendTheFleetHome(t *testing.T) {
 	}
 }
 
-// TestNothingStaysCommitted: what an aircraft was to compute is no reason against
-// it once it serves nobody any more.
-func TestNothingStaysCommitted(t *testing.T) {
+// The edge energy of a decision is no longer committed once the aircraft serves no
+// users any more.
+func TestCommittedEnergyIsReleased(t *testing.T) {
 	frozen, err := checkpoint.Load("../../configs/checkpoint")
 	if err != nil {
 		t.Fatal(err)
@@ -181,8 +180,8 @@ func TestNothingStaysCommitted(t *testing.T) {
 	}
 }
 
-// Without a broker nobody can be told anything: the fleet flies on at v*, and
-// what was asked of it stands.
+// Without a broker no decision can be delivered: the fleet flies on at the speed of
+// least power, and the request in force stays.
 func TestFliesOnWithoutABroker(t *testing.T) {
 	frozen, err := checkpoint.Load("../../configs/checkpoint")
 	if err != nil {
@@ -202,7 +201,7 @@ func TestFliesOnWithoutABroker(t *testing.T) {
 	}
 }
 
-// objectiveRecorder keeps what a scheduler is asked for.
+// objectiveRecorder keeps the objective of the last decision.
 type objectiveRecorder struct{ goal.Objective }
 
 func (a *objectiveRecorder) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) (seen goal.Observation) {

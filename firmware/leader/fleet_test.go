@@ -57,7 +57,7 @@ func TestTwoLeaders(t *testing.T) {
 	r.Await("its next slots", rig.SlotSettled(before.Slot+3))
 }
 
-func TestBrokerGone(t *testing.T) {
+func TestBrokerLost(t *testing.T) {
 	r := rig.New(t, 1, 100000)
 	r.Config.Flight.BrokerHoldS, r.Config.Flight.BrokerReturnS = 5, 15
 	f := r.StartLeader()
@@ -70,10 +70,9 @@ func TestBrokerGone(t *testing.T) {
 	f.Kill()
 }
 
-// A station of the crew that was received and falls silent holds the mission,
-// although the broker is there all the time; its next heartbeat ends the hold
-// (fault 8).
-func TestCrewGone(t *testing.T) {
+// A crew station that was received and stops sending holds the mission, although the
+// broker is connected all the time; its next heartbeat ends the hold.
+func TestCrewContactLost(t *testing.T) {
 	r := rig.New(t, 1, 100000)
 	r.Config.Flight.CrewHoldS, r.Config.Flight.CrewReturnS = 2, 600
 	f := r.StartLeader()
@@ -95,7 +94,7 @@ func TestCrewGone(t *testing.T) {
 	}
 }
 
-// A pilot may take an aircraft at any time; only resume gives it back.
+// A pilot may take control at any time; only resume ends it.
 func TestPilotTakesOver(t *testing.T) {
 	r := rig.New(t, 2, 100000)
 	r.StartLeader()

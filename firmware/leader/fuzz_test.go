@@ -17,9 +17,9 @@ import (
 	"prefdt/telemetry"
 )
 
-// FuzzSlot lets one user say anything that its topics accept, among honest ones,
-// for three slots. The slots go on: what goes out is valid, what goes to the
-// disk can be written, the accounts stay numbers that the mission can use.
+// FuzzSlot has one user send anything that its topics accept, among valid reports,
+// for three slots. The slots continue: what is published is valid, what goes to the
+// ledger can be written, the accounts stay finite.
 func FuzzSlot(f *testing.F) {
 	frozen, err := checkpoint.Load("../../configs/checkpoint")
 	if err != nil {
@@ -39,7 +39,7 @@ func FuzzSlot(f *testing.F) {
 			}
 		}
 		if _, err := telemetry.Encode(report); err != nil {
-			return // refused where it arrives
+			return // refused before it reaches the loop
 		}
 		result := telemetry.Result{Slot: int(slot % 3), CompletionS: completionS, By: []string{telemetry.ByDecision, telemetry.ByOffer, telemetry.ByLocal}[by%3]}
 		_, noResult := telemetry.Encode(result)
@@ -117,9 +117,9 @@ func cyclesOf(l *Leader, server int) (sum float64) {
 	return sum
 }
 
-// FuzzInbox lets anyone say anything on any topic of the crew's, in every state
-// of the mission. Who is answered is answered once, what is accepted is within
-// bounds, and what goes to the disk comes back.
+// FuzzInbox publishes anything on any topic of the crew's, in every state of the
+// mission. A command is answered once, what is accepted is within bounds, and what
+// is written to the ledger can be read back.
 func FuzzInbox(f *testing.F) {
 	frozen, err := checkpoint.Load("../../configs/checkpoint")
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // A leader killed in the climb finds its autopilots rebooted: nothing is armed
-// until the crew says launch; resume arms nobody (fault 2).
+// until the crew commands launch; resume arms no aircraft.
 func TestKilledInTheClimbAutopilotsRebooted(t *testing.T) {
 	r := rig.New(t, 1, 100000)
 	f := r.StartLeader()
@@ -37,7 +37,7 @@ func TestKilledInTheClimbAutopilotsRebooted(t *testing.T) {
 	r.Await("flying", rig.Flying)
 }
 
-// Whoever was on the way home is led home by the next leader, and lands.
+// An aircraft on its way home is led home by the next leader process, and lands.
 func TestKilledWhileReturning(t *testing.T) {
 	r := rig.New(t, 2, 100000)
 	f := r.StartLeader()
@@ -58,7 +58,7 @@ func TestKilledWhileReturning(t *testing.T) {
 	}
 }
 
-// One that was sent home for its battery goes on home, and the other flies on.
+// An aircraft sent home for its battery continues home, and the other flies on.
 func TestKilledWhileOneIsSentHome(t *testing.T) {
 	r := rig.New(t, 2, 100000)
 	weakenBattery(r)
@@ -79,7 +79,7 @@ func TestKilledWhileOneIsSentHome(t *testing.T) {
 	}
 }
 
-// What a pilot took stays the pilot's over a restart, until resume.
+// An aircraft under pilot control stays so over a restart, until resume.
 func TestKilledAfterAPilotTookOver(t *testing.T) {
 	r := rig.New(t, 2, 100000)
 	f := r.StartLeader()
@@ -105,8 +105,8 @@ func TestKilledAfterAPilotTookOver(t *testing.T) {
 	})
 }
 
-// Another leader took the fleet over while this one was down: it ends with its
-// own exit status, and no aircraft gets anything of it.
+// Another leader took the fleet over while this one was down: this one ends with its
+// own exit status, and sends nothing to any aircraft.
 func TestRestartedBesideAnotherLeader(t *testing.T) {
 	r := rig.NewRealTime(t, 2, 100000, 100)
 	args := r.ProgramArgs()
@@ -121,7 +121,7 @@ func TestRestartedBesideAnotherLeader(t *testing.T) {
 	if !r.Eventually(func() bool { online, _ := r.Online(); return online }) {
 		t.Fatal("the other is not online")
 	}
-	other := time.NewTicker(20 * time.Millisecond) // denser than beacons come, lest this machine leave one and a half slots without any
+	other := time.NewTicker(20 * time.Millisecond) // more often than beacons come, so that a busy machine leaves no one and a half slots without any
 	defer other.Stop()
 	before := r.CommandCount(0) + r.CommandCount(1)
 	p = r.StartProgram(args)
@@ -146,7 +146,7 @@ func TestRestartedBesideAnotherLeader(t *testing.T) {
 
 // With a key of the leaders' own, forged beacons and statuses end neither a
 // newcomer, an idle leader nor one that restarts in flight; an incumbent's proof
-// ends a newcomer (fault 22).
+// ends a newcomer.
 func TestForgedLeader(t *testing.T) {
 	r := rig.New(t, 1, 100000)
 	r.Config.LeaderKeyFile = newKeyFile(t)

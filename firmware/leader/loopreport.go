@@ -8,7 +8,7 @@ import (
 	"prefdt/firmware/fleet"
 )
 
-// LoopReport is how the loop stands after a turn: a value, for whoever shows it.
+// LoopReport is the state of the loop after an iteration, for metrics and watchdog.
 type LoopReport struct {
 	At                time.Duration // on the leader's clock
 	Mission, State    string
@@ -25,13 +25,13 @@ type LoopReport struct {
 	Connected         bool // to the broker
 	LastRow           account.Row
 	RejectedMessages  map[string]uint64 // MQTT messages refused, by kind
-	DroppedMessages   map[string]uint64 // MQTT messages that a full queue cost, by queue
+	DroppedMessages   map[string]uint64 // MQTT messages dropped for a full queue, by queue
 	RejectedFrames    map[string]uint64 // MAVLink frames refused, by reason
 	FleetCounts       fleet.Counts
 	Aircraft          []AircraftReport
 }
 
-// AircraftReport is one aircraft of a Report.
+// AircraftReport is one aircraft of a LoopReport.
 type AircraftReport struct {
 	Number         int
 	AgeS           float64 // NaN: never received
@@ -43,7 +43,7 @@ type AircraftReport struct {
 	PilotInControl bool
 }
 
-// reportIteration reports a turn of the loop.
+// reportIteration reports an iteration of the loop.
 func (l *Leader) reportIteration() {
 	if l.OnIteration == nil {
 		return

@@ -11,8 +11,7 @@ import (
 	"prefdt/telemetry"
 )
 
-// bothLanded accepts a status of two aircraft that stand and whose motors the
-// leader switched off.
+// bothLanded accepts a status of two aircraft that are on the ground in Land.
 func bothLanded(s telemetry.Status) bool {
 	for _, a := range s.Aircraft {
 		if a.Landed == nil || !*a.Landed || a.Mode != "OFFBOARD" {
@@ -119,7 +118,7 @@ func TestRestart(t *testing.T) {
 	}
 	r.CheckSlotsInOrder()
 	// A restarted leader flies on while it listens one and a half slots for another
-	// one; no beacon tells of those.
+	// one; those slots have no beacon.
 	if got := len(r.Beacons()) + s.MissedSlots; got < 60-3*3 {
 		t.Errorf("%d slots opened and %d missed, want 60 together but for 3 after each restart", len(r.Beacons()), s.MissedSlots)
 	}

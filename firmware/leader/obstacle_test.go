@@ -12,9 +12,9 @@ import (
 	"prefdt/telemetry"
 )
 
-// An aircraft that falls silent stays in the other's way, also over a restart
-// of the leader, until the crew clears it; resume clears nobody (fault 2).
-func TestSilentAircraftStaysInTheWay(t *testing.T) {
+// An aircraft that is not received any more stays an obstacle to the other, also over
+// a restart of the leader, until the crew clears it; resume clears nothing.
+func TestSilentAircraftStaysAnObstacle(t *testing.T) {
 	r := rig.New(t, 2, 100000)
 	r.OverrideDecision = func(s *slot.Snapshot, d *slot.Decision) {
 		for m := range s.Aircraft {
@@ -53,8 +53,8 @@ func TestSilentAircraftStaysInTheWay(t *testing.T) {
 	r.Await("the other flies on", func(telemetry.Status) bool { return r.Autopilots[0].State().Position.EastM > 700 })
 }
 
-// An aircraft that others keep from its home lands beside it.
-func TestWayHomeBarred(t *testing.T) {
+// An aircraft that others block from its home lands beside them.
+func TestWayHomeBlocked(t *testing.T) {
 	r := rig.New(t, 2, 100000)
 	home := r.Autopilots[0].Config.Start
 	r.Config.Flight.StartWithinM = 500

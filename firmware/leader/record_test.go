@@ -13,10 +13,9 @@ import (
 )
 
 // TestLeaderDecidesAsRollout flies the shipped policy under each kind of request,
-// records every slot whole, and has the rollout decide the recorded slots again:
+// records every slot completely, and has the rollout decide the recorded slots again:
 // the decisions and the objectives that they were made for must be equal to the
-// last bit. (On the code of before, the edge capacity that a decision finds was
-// lost in flight, so that a budget was paced otherwise than offline.)
+// last bit.
 func TestLeaderDecidesAsRollout(t *testing.T) {
 	frozen, err := checkpoint.Load("../../configs/checkpoint")
 	if err != nil {
@@ -58,7 +57,7 @@ func TestLeaderDecidesAsRollout(t *testing.T) {
 				t.Fatalf("%+v", ack)
 			}
 			missed := r.Await("done", rig.Done).MissedSlots
-			f.Kill() // the record is whole once Run has returned
+			f.Kill() // the record is complete once Run has returned
 			decided, err := rollout.Replay(bytes.NewReader(out.Bytes()), frozen)
 			if err != nil {
 				t.Fatal(err)

@@ -16,9 +16,9 @@ import (
 	"prefdt/telemetry"
 )
 
-// The table of situations and actions, as far as no test of its own has them:
+// The table of docs/failures.md, as far as no other test covers it:
 // end of mission (TestMission), lost link (TestLostAircraft), lost broker
-// (TestBrokerGone), pilot (TestPilotTakesOver), wrong state (TestTransitions),
+// (TestBrokerLost), pilot (TestPilotTakesOver), wrong state (TestTransitions),
 // restart (TestRestart, TestKilledInEverySlot), duplicate id (fleet).
 func TestSituations(t *testing.T) {
 	for _, c := range []struct {
@@ -46,7 +46,7 @@ func TestSituations(t *testing.T) {
 			r.TakeOff()
 			r.Await("slot 3", rig.SlotSettled(3))
 			r.Autopilots[1].Reboot(false) // falls
-			s := r.Await("it stands", func(s telemetry.Status) bool {
+			s := r.Await("it is on the ground", func(s telemetry.Status) bool {
 				l := s.Aircraft[1].Landed
 				return l != nil && *l && s.Slot > 15
 			})
@@ -95,7 +95,7 @@ func TestSituations(t *testing.T) {
 				return s.Aircraft[0].Mode == "OFFBOARD" && s.Aircraft[1].Mode == "OFFBOARD" && *s.Aircraft[0].SpeedMPS > 5
 			})
 		}},
-		{"OFFBOARD lost on the way home", "its pilot's until resume, which brings it home", func(t *testing.T, r *rig.Rig) {
+		{"OFFBOARD lost on the way home", "with its pilot until resume, which sends it home", func(t *testing.T, r *rig.Rig) {
 			r.StartLeader()
 			r.TakeOff()
 			r.Await("slot 8", rig.SlotSettled(8))
@@ -148,7 +148,7 @@ func TestSituations(t *testing.T) {
 				t.Errorf("%+v, %+v", r.Autopilots[0].State(), r.Autopilots[1].State())
 			}
 		}},
-		{"a second leader's will", "the incumbent says again that it is online", func(t *testing.T, r *rig.Rig) {
+		{"a second leader's will", "the incumbent publishes online again", func(t *testing.T, r *rig.Rig) {
 			r.StartLeader()
 			r.Await("the leader", rig.AnyStatus)
 			before := 0
@@ -157,7 +157,7 @@ func TestSituations(t *testing.T) {
 			}
 			r.PublishRetained(r.Topics.Online(), "false")
 			if !r.Eventually(func() bool { online, times := r.Online(); return online && times > before }) {
-				t.Error("it did not say so again")
+				t.Error("it did not publish it again")
 			}
 		}},
 		{"leader restarted", "status numbers go on rising", func(t *testing.T, r *rig.Rig) {
@@ -195,19 +195,19 @@ func TestSituations(t *testing.T) {
 		{"every report lost", "users take the offer, which expects as many as really came", func(t *testing.T, r *rig.Rig) {
 			r.SetUsers(0, 4)
 			r.Policy = localOnly{}
-			var unheard atomic.Value // users that the snapshot expects
+			var unreported atomic.Value // users that the snapshot expects
 			r.OverrideDecision = func(s *slot.Snapshot, _ *slot.Decision) {
 				sum := 0.0
 				for _, a := range s.Aircraft {
 					sum += a.Unreported.ExpectedUsers
 				}
-				unheard.Store(sum)
+				unreported.Store(sum)
 			}
 			f := r.StartLeader()
 			r.TakeOff()
 			s := r.Await("slot 30", rig.SlotSettled(30))
 			f.Kill()
-			if n := unheard.Load().(float64); s.UsersHeard != 0 || n < 2 || n > 4 { // two thirds of them after 22 slots
+			if n := unreported.Load().(float64); s.UsersHeard != 0 || n < 2 || n > 4 { // two thirds of them after 22 slots
 				t.Errorf("four users took the offer, %.2f are expected; %d reported", n, s.UsersHeard)
 			}
 		}},
@@ -216,8 +216,8 @@ func TestSituations(t *testing.T) {
 	}
 }
 
-// weakenBattery gives the second aircraft a battery that goes down eight times as fast as
-// the joules drawn say, and a reserve that it soon reaches.
+// weakenBattery gives the second aircraft a battery that drains eight times as fast as
+// the joules drawn, and a reserve that it soon reaches.
 func weakenBattery(r *rig.Rig) {
 	r.Config.Flight.ReserveJ = 130e3
 	r.ReplaceAutopilot(1, func(c *autopilot.Config) { c.CapacityJ = r.Physics.BatteryCapacityJ / 8 })
@@ -232,9 +232,9 @@ func (localOnly) Decide(s *slot.Snapshot, _ goal.Objective, d *slot.Decision) (s
 	return seen
 }
 
-// Stopped in the last slot, the state is stopped and nobody is led home. The
-// last decision waits until the command is there; where the machine was too slow
-// to open that slot, or to bring the command in it, another mission is flown.
+// Stopped in the last slot, the state is stopped and no aircraft is commanded home.
+// The last decision waits until the command is there; where the machine was too slow
+// to open that slot, or to deliver the command in it, another mission is flown.
 func TestStopInTheLastSlot(t *testing.T) {
 	for range 5 {
 		r := rig.New(t, 2, 12)
@@ -265,7 +265,7 @@ func TestStopInTheLastSlot(t *testing.T) {
 		f.Kill()
 		return
 	}
-	t.Error("in no mission the command came in the last slot")
+	t.Error("in no mission the command arrived in the last slot")
 }
 
 // mustRefuseStart starts the mission until the refusal is for a reason: the leader
@@ -299,6 +299,6 @@ func TestSigningFailsClosed(t *testing.T) {
 	s := r.Await("forty statuses", func(s telemetry.Status) bool { return s.Seq > 40 })
 	frames := f.Report().RejectedFrames
 	if err := f.Stop(); err != nil || s.Aircraft[0].AgeS != nil || frames["malformed frame"] == 0 {
-		t.Errorf("unsigned frames were believed: %+v, %v, %v", s.Aircraft[0], frames, err)
+		t.Errorf("unsigned frames were accepted: %+v, %v, %v", s.Aircraft[0], frames, err)
 	}
 }

@@ -7,12 +7,12 @@ import (
 	"prefdt/telemetry"
 )
 
-// publishStatus says how the mission stands, retained.
+// publishStatus publishes the mission's state, retained.
 func (l *Leader) publishStatus() {
 	l.current.statusSeq++
 	o := l.account.Objective()
 	if o.SlotsLeft() > 0 {
-		l.current.setting = o.Setting() // afterwards a budget amounts to none
+		l.current.setting = o.Setting() // after the last slot a budget has no setting that it amounts to
 	}
 	s := telemetry.Status{
 		Seq: l.current.statusSeq, Slot: o.Slot() - 1, Slots: l.Config.Slots, MissionS: float64(o.Slot()), State: l.mission.Phase(),
