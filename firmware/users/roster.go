@@ -6,17 +6,16 @@ import (
 	"prefdt/telemetry"
 )
 
-// roster is the users: who reported in the open slot, and what was last received
-// of each.
+// roster is the users: who reported in the open slot, and the last report of each.
 type roster struct {
 	max   int
-	allow map[string]bool // nil: anyone
+	allow map[string]bool // nil: any user
 
 	slot        int
 	current     []*user // in the open slot
-	late        []user  // as they reported a task too late for its slot, since the last window closed
+	late        []user  // with a task whose report was too late for its slot, since the last window closed
 	byID        map[string]*user
-	known       []*user // all known, the longest silent first, as far as order was kept
+	known       []*user // every user in byID, in order of admission
 	nextID      int
 	refusedFull int // reports refused because the slot was full
 }
@@ -42,7 +41,7 @@ func newRoster(most int, allow []string) roster {
 
 func (r *roster) openSlot(n int) { r.slot, r.current = n, r.current[:0] }
 
-// addReport stores a report and says whether it counts for the open slot.
+// addReport stores a report and reports whether it counts for the open slot.
 func (r *roster) addReport(name string, x telemetry.Report, inTime bool) bool {
 	if r.allow != nil && !r.allow[name] {
 		return false
@@ -51,7 +50,7 @@ func (r *roster) addReport(name string, x telemetry.Report, inTime bool) bool {
 	current := inTime && x.Slot == r.slot
 	switch {
 	case x.Slot > r.slot, u != nil && x.Slot <= u.slot:
-		return false // of the future, or a second one
+		return false // of a slot not opened yet, or a second report
 	case current && len(r.current) >= r.max:
 		r.refusedFull++
 		return false
@@ -72,7 +71,8 @@ func (r *roster) addReport(name string, x telemetry.Report, inTime bool) bool {
 	return current
 }
 
-// admit makes room for a new user by forgetting those without a report lately.
+// admit adds a user. Where there are too many, users without a recent report are
+// removed first; nil if that frees no space.
 func (r *roster) admit(name string) *user {
 	if len(r.byID) >= 2*MaxPerSlot {
 		r.known = slices.DeleteFunc(r.known, func(u *user) bool {

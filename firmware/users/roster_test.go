@@ -61,7 +61,7 @@ func TestAllowList(t *testing.T) {
 	}
 }
 
-func TestAStormOfNamesIsBounded(t *testing.T) {
+func TestNumberOfUsersIsBounded(t *testing.T) {
 	r := newRoster(MaxPerSlot, nil)
 	for n := range 12 {
 		r.openSlot(n)
