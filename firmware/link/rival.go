@@ -10,25 +10,26 @@ import (
 	"prefdt/telemetry"
 )
 
-// ErrIncumbent ends a newcomer, with an exit status of its own.
+// ErrIncumbent ends a newcomer; the program has an exit status of its own for it.
 var ErrIncumbent = errors.New("another leader is flying this fleet")
 
-// How long a leader listens for another one before it takes a place on the
-// broker or streams a setpoint, in slots (CONTRACT): a beacon comes once a slot.
+// How long a leader listens for another one before it claims the session or streams a
+// setpoint, in slots (docs/wire.md): a beacon is published once a slot.
 const (
 	newcomerSlots = 3.0
 	rivalSlots    = 1.5 // restarted in flight, with its ledger
-	// newcomerMinimum is how long a newcomer listens however short slots are: those
-	// of a simulation that runs fast, where an answer takes as long as ever.
+	// newcomerMinimum is how long a newcomer listens however short slots are: in a
+	// simulation that runs fast, an answer takes as long as in real time.
 	newcomerMinimum = 400 * time.Millisecond
 )
 
-// leaderKeyName is the name of the leaders' key in what it signs.
+// leaderKeyName is the name of the leaders' key in signed messages.
 const leaderKeyName = "leader"
 
-// listenForRival looks for another leader. Without a key fresh beacons and statuses show
-// it: an incumbent that is idle sends no beacons. With one, anybody's forgery
-// could do so, and only a proof counts, which the other signs when asked.
+// listenForRival looks for another leader for a while; it returns ErrIncumbent if it
+// finds one. Without a key fresh beacons and statuses show it (an idle incumbent sends
+// no beacons). With a key those could be forged, and only a signed proof counts, which
+// the other leader sends on hello.
 func (l *MQTT) listenForRival(ctx context.Context, long time.Duration, subscribed func()) error {
 	rival := make(chan int, 1)
 	t := l.Topics
@@ -58,7 +59,7 @@ func (l *MQTT) listenForRival(ctx context.Context, long time.Duration, subscribe
 		if l.LeaderKey != nil {
 			l.publishHello(c)
 		}
-		again := l.Clock.After(l.SlotDuration / 2) // a question or its answer may be lost
+		again := l.Clock.After(l.SlotDuration / 2) // a hello or its proof may be lost
 		select {
 		case n := <-rival:
 			return fmt.Errorf("%w: fleet %s is at slot %d", ErrIncumbent, l.Fleet, n)
@@ -73,7 +74,7 @@ func (l *MQTT) listenForRival(ctx context.Context, long time.Duration, subscribe
 
 func (l *MQTT) showsRival(m telemetry.Message) (slot int, ok bool) {
 	if m.Retained {
-		return 0, false // what the broker kept is of the past
+		return 0, false // retained, so from the past
 	}
 	switch kind, _, _ := l.Topics.Parse(m.Topic); kind {
 	case telemetry.KindSlot:
@@ -95,7 +96,7 @@ func (l *MQTT) showsRival(m telemetry.Message) (slot int, ok bool) {
 	return 0, false
 }
 
-// publishHello asks whether another leader is there.
+// publishHello asks another leader, if there is one, for a proof.
 func (l *MQTT) publishHello(c *telemetry.Client) {
 	payload, err := telemetry.Encode(telemetry.Hello{Instance: l.instanceID})
 	if err != nil {
@@ -105,22 +106,22 @@ func (l *MQTT) publishHello(c *telemetry.Client) {
 	c.Publish(telemetry.Publication{Topic: l.Topics.Hello(), QoS: 1, Payload: payload})
 }
 
-// RequestProof asks whether another leader is there; its proof comes as a Control.
+// RequestProof asks another leader for a proof, which arrives as a ControlMessage.
 func (l *MQTT) RequestProof() {
 	if l.LeaderKey != nil && l.initialized.Load() {
 		l.publishHello(l.client)
 	}
 }
 
-// provenStatus is what a proof says of us.
+// provenStatus is what a proof states of this leader.
 type provenStatus struct {
 	challenge string
 	seq       int64
 	slot      int
 }
 
-// answerHello answers another leader's hello, at once and whatever the loop does: it
-// waits for no longer than three slots.
+// answerHello answers another leader's hello with a proof, at once and on the client's
+// goroutine: a newcomer waits no longer than three slots.
 func (l *MQTT) answerHello(h *telemetry.Hello) {
 	now := l.lastStatus.Load()
 	if l.LeaderKey == nil || now == nil {
@@ -137,8 +138,8 @@ func (l *MQTT) answerHello(h *telemetry.Hello) {
 	l.send(telemetry.Publication{Topic: l.Topics.Proof(), QoS: 1, Payload: body})
 }
 
-// verifyProof returns another leader's proof that answers our own question, nil if it
-// answers another's.
+// verifyProof returns another leader's proof that answers this leader's hello, nil if
+// it answers another one.
 func (l *MQTT) verifyProof(m telemetry.Message) (*telemetry.Proof, error) {
 	if l.LeaderKey == nil {
 		return nil, nil
