@@ -575,7 +575,7 @@ func TestDiskFailure(t *testing.T) {
 	if ack := d.send(missionTopic, stop); ack != nil && !ack.Accepted || len(d.applied) != 4 {
 		t.Errorf("with room again: %+v, applied %v", ack, d.applied)
 	}
-	if !strings.Contains(d.log.String(), "not on the disk") {
+	if !strings.Contains(d.log.String(), "could not be written") {
 		t.Error("the log does not report it")
 	}
 }
