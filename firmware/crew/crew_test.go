@@ -562,7 +562,7 @@ func TestDiskFailure(t *testing.T) {
 	}
 	stop := `{"id":"s","action":"stop"}`
 	if ack := d.send(missionTopic, stop); ack != nil {
-		t.Errorf("an order was acknowledged that is not on the disk: %+v", ack)
+		t.Errorf("a mission command was acknowledged that is not durable: %+v", ack)
 	}
 	if fmt.Sprint(d.applied) != "[before p s]" {
 		t.Fatalf("applied %v", d.applied)

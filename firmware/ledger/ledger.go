@@ -1,9 +1,11 @@
-// Package ledger keeps what must survive a restart of the leader, one durable
-// transaction a slot: the return-to-go, each aircraft's joules, the commands
-// applied and the counters of their keys.
+// Package ledger keeps in a bbolt file what must survive a restart of the leader, one
+// durable transaction a slot: the mission's state, a row per settled slot, the
+// commands handled and the counters of their keys.
 //
-// It stands at the end of a slot: the settlement goes in, and is on the disk
-// before the slot counts as settled. After a restart it comes out as it was.
+// Inputs: the state with the rows of a settlement, or with a batch of commands.
+// Outputs: after a restart the last state, earlier commands by id, and all flights.
+// Called by the leader's loop: after a settlement, and before commands are
+// acknowledged. Package logtool reads the file after the flight, damaged or not.
 package ledger
 
 import (
@@ -27,7 +29,7 @@ const (
 	fileName      = "ledger.db"
 	formatVersion = 2
 	openTimeout   = time.Second
-	// maxFileBytes bounds the file read at start; a mission of a million slots is smaller.
+	// maxFileBytes bounds the file that is read; a mission of a million slots is smaller.
 	maxFileBytes = 4 << 30
 )
 
@@ -37,7 +39,7 @@ var (
 	bucketCommands = []byte("commands") // sequence number -> Command
 	bucketIDs      = []byte("ids")      // command id -> sequence number
 	bucketKeys     = []byte("keys")     // public key -> last counter
-	bucketMissions = []byte("missions") // ids ever used, so that none is used twice
+	bucketMissions = []byte("missions") // ids ever used, so that none is used again
 	bucketFlights  = []byte("flights")  // sequence number -> an earlier mission's state and slots
 	keyState       = []byte("state")
 	keyFormat      = []byte("format")
@@ -45,17 +47,17 @@ var (
 
 // Ledger is the open file. It is used by one goroutine.
 type Ledger struct {
-	TornReason string // what was wrong with the last transaction, which was dropped; empty: nothing
+	TornReason string // why the last transaction was dropped; empty: it was not
 
 	path        string
 	db          *bolt.DB
-	maxRowBytes int // bytes of rows, see Keep
+	maxRowBytes int // of rows, see SetMaxRowBytes
 
 	mission string // of the last transaction; empty: none since it was opened
 }
 
-// Open opens or makes the ledger in a directory. Where a loss of power tore the
-// last transaction, it goes on from the one before. Any other damage, and another
+// Open opens the ledger of a directory, or creates it. Where a loss of power tore the
+// last transaction, it opens as of the one before. Any other damage, and another
 // format, is an error: a ledger is never reset.
 func Open(dir string) (*Ledger, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
@@ -84,12 +86,12 @@ func Open(dir string) (*Ledger, error) {
 	return nil, fmt.Errorf("%w%s", err, describeRecoverable(path))
 }
 
-// OpenReadOnly opens an existing file, of any name, to be looked at and not changed.
+// OpenReadOnly opens an existing file, of any name, for reading.
 func OpenReadOnly(path string) (*Ledger, error) {
 	return openVerified(path, &bolt.Options{Timeout: openTimeout, ReadOnly: true})
 }
 
-// openVerified opens an existing file in which all is as it was written.
+// openVerified opens an existing file if its pages and checksums are consistent.
 func openVerified(path string, options *bolt.Options) (*Ledger, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -115,8 +117,7 @@ func openVerified(path string, options *bolt.Options) (*Ledger, error) {
 	return l, nil
 }
 
-// openFile has bbolt map the file: should it still fault, or bbolt panic, that
-// is damage too.
+// openFile has bbolt map the file. A page fault or a panic of bbolt is damage too.
 func openFile(path string, options *bolt.Options) (l *Ledger, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -134,7 +135,7 @@ func openFile(path string, options *bolt.Options) (l *Ledger, err error) {
 	return &Ledger{path: path, db: db, maxRowBytes: defaultRowBytes}, nil
 }
 
-// checkGuarded is check where the file may still fault.
+// checkGuarded is check, with page faults and panics as damage.
 func (l *Ledger) checkGuarded() (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -151,7 +152,7 @@ func lockAndCheckPages(path string, size int64) error {
 		return err
 	}
 	defer f.Close()
-	// bbolt's own lock: pages that another leader is writing look damaged.
+	// bbolt's own lock: pages that another process is writing look damaged.
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return errInUse
 	}
@@ -163,7 +164,7 @@ var errInUse = errors.New("in use by another leader")
 // Close releases the file.
 func (l *Ledger) Close() error { return l.db.Close() }
 
-// damageError is what is wrong with a file.
+// damageError is a file that is not consistent.
 type damageError struct {
 	path string
 	err  error
@@ -217,7 +218,7 @@ func (l *Ledger) check() error {
 			return damaged(l.path, fmt.Errorf("its format is %v", got))
 		}
 		for _, name := range [][]byte{bucketSlots, bucketCommands} {
-			if err := tx.Bucket(name).ForEach(func(_, sealed []byte) error { return l.decodeWithChecksum(sealed, nil) }); err != nil {
+			if err := tx.Bucket(name).ForEach(func(_, encoded []byte) error { return l.decodeWithChecksum(encoded, nil) }); err != nil {
 				return err
 			}
 		}
@@ -225,12 +226,13 @@ func (l *Ledger) check() error {
 			if err := l.decodeWithChecksum(flight.Get(keyState), nil); err != nil {
 				return err
 			}
-			return flight.Bucket(bucketSlots).ForEach(func(_, sealed []byte) error { return l.decodeWithChecksum(sealed, nil) })
+			return flight.Bucket(bucketSlots).ForEach(func(_, encoded []byte) error { return l.decodeWithChecksum(encoded, nil) })
 		})
 	})
 }
 
-// encodeWithChecksum appends a checksum: bbolt's own covers its structure, not the values.
+// encodeWithChecksum encodes a value and appends a checksum: bbolt's own checksums
+// cover its meta pages, not the values.
 func encodeWithChecksum(v any) ([]byte, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -239,11 +241,11 @@ func encodeWithChecksum(v any) ([]byte, error) {
 	return binary.BigEndian.AppendUint32(raw, crc32.ChecksumIEEE(raw)), nil
 }
 
-func (l *Ledger) decodeWithChecksum(sealed []byte, v any) error {
-	if len(sealed) < 4 {
+func (l *Ledger) decodeWithChecksum(encoded []byte, v any) error {
+	if len(encoded) < 4 {
 		return damaged(l.path, errors.New("a value is cut short"))
 	}
-	raw, sum := sealed[:len(sealed)-4], binary.BigEndian.Uint32(sealed[len(sealed)-4:])
+	raw, sum := encoded[:len(encoded)-4], binary.BigEndian.Uint32(encoded[len(encoded)-4:])
 	if crc32.ChecksumIEEE(raw) != sum {
 		return damaged(l.path, errors.New("a checksum does not match"))
 	}

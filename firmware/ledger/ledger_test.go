@@ -46,7 +46,7 @@ func testState(slot int) State {
 	}
 }
 
-func TestWhatWentInComesOut(t *testing.T) {
+func TestReadsWhatWasWritten(t *testing.T) {
 	dir := t.TempDir()
 	l := mustOpen(t, dir)
 	if _, found, err := l.Load(); found || err != nil {
@@ -111,8 +111,8 @@ func TestRemembersTheLastCommands(t *testing.T) {
 	}
 }
 
-// TestMissionsAreUsedOnce keeps the id of every mission that was ever begun, also
-// of those whose record made room since, and commands and counters over a new
+// TestMissionsAreUsedOnce: the id of every mission that was ever begun is kept, also of
+// those whose record was deleted since, and so are commands and counters over a new
 // mission.
 func TestMissionsAreUsedOnce(t *testing.T) {
 	dir := t.TempDir()
@@ -143,7 +143,7 @@ func TestMissionsAreUsedOnce(t *testing.T) {
 	}
 }
 
-// A ledger of another format is refused in a line, and is left as it is.
+// A ledger of another format is refused with one line, and not changed.
 func TestOtherFormat(t *testing.T) {
 	dir := t.TempDir()
 	db, err := bolt.Open(filepath.Join(dir, fileName), 0o600, nil)

@@ -12,9 +12,9 @@ import (
 	"prefdt/firmware/account"
 )
 
-// A loss of power in a transaction leaves any part of what it wrote on the disk,
-// in any order of sectors, and the file as long as before or after. The ledger
-// opens as of this transaction or the one before, whole.
+// A loss of power in a transaction leaves any part of what it wrote, in any order of
+// sectors, and the file as long as before or after. The ledger opens as of this
+// transaction or the one before, consistent.
 func TestLossOfPower(t *testing.T) {
 	const sector = 512
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -54,7 +54,7 @@ func TestLossOfPower(t *testing.T) {
 					copy(torn[at:to], after[at:to])
 				}
 			}
-			if rng.IntN(2) == 0 { // the meta pages came last, as they should not have here
+			if rng.IntN(2) == 0 { // the meta pages were written last
 				copy(torn[:2*4096], after[:2*4096])
 			}
 			d := t.TempDir()
@@ -79,7 +79,7 @@ func TestLossOfPower(t *testing.T) {
 			if cut.TornReason != "" {
 				last++
 			}
-			if err := cut.WriteRows(testState(i+1), []account.Row{{Slot: 1000 + i}}); err != nil { // and it can be written on
+			if err := cut.WriteRows(testState(i+1), []account.Row{{Slot: 1000 + i}}); err != nil { // and it can still be written
 				t.Fatal(err)
 			}
 			cut.Close()
@@ -93,9 +93,9 @@ func TestLossOfPower(t *testing.T) {
 	}
 }
 
-// Damage beyond the last transaction is an error of one line, which says what
-// can still be had; and the file is as it was.
-func TestWhatRemains(t *testing.T) {
+// Damage beyond the last transaction is an error of one line, which describes what can
+// be recovered; and the file is not changed.
+func TestDamageNamesWhatCanBeRecovered(t *testing.T) {
 	dir := t.TempDir()
 	l := mustOpen(t, dir)
 	for i := range 60 {
