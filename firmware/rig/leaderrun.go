@@ -48,15 +48,15 @@ func (r *Rig) StartLeader() *LeaderRun {
 	return f
 }
 
-// Report is how the loop stood after its last turn.
+// Report is the report of the loop's last iteration.
 func (f *LeaderRun) Report() leader.LoopReport {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	return f.report
 }
 
-// RejectedMessages is how many MQTT messages were refused, of a kind or, with an empty
-// one, of all.
+// RejectedMessages is how many MQTT messages were refused, of one kind or, with an
+// empty kind, in all.
 func (f *LeaderRun) RejectedMessages(kind string) (n uint64) {
 	counts := f.Report().RejectedMessages
 	if kind != "" {
@@ -68,13 +68,13 @@ func (f *LeaderRun) RejectedMessages(kind string) (n uint64) {
 	return n
 }
 
-// Stop asks the leader to end and returns what Run returned.
+// Stop ends the leader's context and returns what Run returned.
 func (f *LeaderRun) Stop() error {
 	f.cancel()
 	return <-f.Done
 }
 
-// Kill ends the leader as a crash would: nothing is settled or said.
+// Kill ends the leader as a crash would: nothing is settled or published.
 func (f *LeaderRun) Kill() {
 	f.rig.test.Helper()
 	if err := f.Stop(); err != nil {
@@ -82,7 +82,7 @@ func (f *LeaderRun) Kill() {
 	}
 }
 
-// Restart kills the leader, waits for an event while it is gone, and starts the next.
+// Restart kills the leader, calls meanwhile while it is down, and starts the next.
 func (f *LeaderRun) Restart(meanwhile func()) *LeaderRun {
 	f.rig.test.Helper()
 	f.Kill()
@@ -93,14 +93,14 @@ func (f *LeaderRun) Restart(meanwhile func()) *LeaderRun {
 	return f.rig.StartLeader()
 }
 
-// AwaitSaved waits until what a status said is in the ledger for certain: two
-// settlements later.
+// AwaitSaved waits until the last status is in the ledger for certain: two settlements
+// later.
 func (r *Rig) AwaitSaved() telemetry.Status {
 	r.test.Helper()
 	return r.Await("its record", StatusesAfter(r.LastStatus(), 2))
 }
 
-// logWriter logs only what a verbose test wants to see.
+// logWriter logs to standard error in verbose tests only.
 type logWriter struct{}
 
 func (logWriter) Write(b []byte) (int, error) {

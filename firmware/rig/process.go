@@ -63,8 +63,8 @@ func (r *Rig) StartProgram(args []string) *process.Process {
 	return p
 }
 
-// WriteConfig writes the configuration by hand, as people do, with lines that replace
-// its own, and returns its path.
+// WriteConfig writes the configuration in the form that people write, with lines that
+// replace its own, and returns its path.
 func (r *Rig) WriteConfig(more string) string {
 	r.test.Helper()
 	c := &r.Config

@@ -10,7 +10,7 @@ import (
 	"prefdt/telemetry"
 )
 
-// received is what crew and users got from the leader.
+// received is what crew and users received from the leader.
 type received struct {
 	statuses     []telemetry.Status
 	acks         map[string][]string // payloads, by command
@@ -23,8 +23,8 @@ type received struct {
 	batteryLossJ map[int]float64 // what the batteries had lost when a slot's beacon came
 }
 
-// receive is the crew and its users in one: each user reports in every slot and
-// says that its task ended as its decision foresaw.
+// receive handles the leader's messages as crew and users: each user reports in every
+// slot and sends a result after each decision.
 func (r *Rig) receive(m telemetry.Message) {
 	kind, id, _ := r.Topics.Parse(m.Topic)
 	r.mutex.Lock()
@@ -50,7 +50,7 @@ func (r *Rig) receive(m telemetry.Message) {
 			break
 		}
 		x.decisions[d.Slot]++
-		if d.Aircraft > 0 { // the computing is billed to the aircraft that does it
+		if d.Aircraft > 0 { // the edge energy is drawn by the aircraft that computes
 			r.Autopilots[d.Aircraft-1].AddEdgeJ(d.Slot, r.Physics.SwitchedCapacitance*d.CPUHz*d.CPUHz*d.Offload*1e9)
 		}
 		r.Publish(r.Topics.Result(id), telemetry.Result{Slot: d.Slot, CompletionS: 0.5, By: telemetry.ByDecision})
@@ -86,8 +86,8 @@ func UserReport(slot, u int) telemetry.Report {
 	}
 }
 
-// SetUsers sets how many users report in each slot, and how many further ones do
-// not and say that they took its offer. It is 4 and none before.
+// SetUsers sets how many users report in each slot, 4 at first, and how many further
+// ones do not and send a result by its offer, none at first.
 func (r *Rig) SetUsers(reporting, takingOffer int) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -103,12 +103,12 @@ func (r *Rig) Publish(topic string, v any) {
 	r.PublishRaw(topic, string(payload))
 }
 
-// PublishRaw sends any payload as the crew's client, signed by nobody.
+// PublishRaw sends any payload as the crew's client, unsigned.
 func (r *Rig) PublishRaw(topic, payload string) {
 	r.crew.Publish(telemetry.Publication{Topic: topic, QoS: 1, Payload: []byte(payload)})
 }
 
-// PublishRetained is PublishRaw of a message that the broker keeps.
+// PublishRetained is PublishRaw of a retained message.
 func (r *Rig) PublishRetained(topic, payload string) {
 	r.crew.Publish(telemetry.Publication{Topic: topic, QoS: 1, Retained: true, Payload: []byte(payload)})
 }
@@ -120,7 +120,7 @@ func (r *Rig) Statuses() []telemetry.Status {
 	return slices.Clone(r.received.statuses)
 }
 
-// LastStatus is the newest status, and none before the first.
+// LastStatus is the newest status, the zero Status before the first.
 func (r *Rig) LastStatus() (s telemetry.Status) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -130,21 +130,21 @@ func (r *Rig) LastStatus() (s telemetry.Status) {
 	return s
 }
 
-// ForgetStatuses makes the next status the first, as after a restart.
+// ForgetStatuses discards the statuses so far, as after a restart.
 func (r *Rig) ForgetStatuses() {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	r.received.statuses = nil
 }
 
-// Acks returns the acknowledgements of a command so far, as they came.
+// Acks returns the acknowledgements of a command so far, in order of arrival.
 func (r *Rig) Acks(id string) []string {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	return slices.Clone(r.received.acks[id])
 }
 
-// AckIDs returns the commands that were acknowledged.
+// AckIDs returns the ids of the commands that were acknowledged.
 func (r *Rig) AckIDs() (ids []string) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -175,7 +175,7 @@ func (r *Rig) BeaconAfter(since time.Time) (at time.Time) {
 		}
 		return false
 	}) {
-		r.test.Fatal("no beacon came any more")
+		r.test.Fatal("no beacon came after that")
 	}
 	return at
 }
@@ -211,16 +211,16 @@ func (r *Rig) DecisionCount(n int) int {
 	return r.received.decisions[n]
 }
 
-// Online is what the online topic says, and how often it was set so far.
+// Online is the last payload of the online topic, and how often it was set so far.
 func (r *Rig) Online() (online bool, times int) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	return r.received.online, r.received.onlineCount
 }
 
-// AccountErrorJ is what a status accounts more than the batteries had lost when the next
-// slot's beacon came, which is a few milliseconds after its settlement. It is
-// NaN if that beacon was not received.
+// AccountErrorJ is a status's energy less what the batteries had lost when the next
+// slot's beacon came, which is a few milliseconds after its settlement. It is NaN if
+// that beacon was not received.
 func (r *Rig) AccountErrorJ(s telemetry.Status) float64 {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -231,8 +231,7 @@ func (r *Rig) AccountErrorJ(s telemetry.Status) float64 {
 	return s.SpentJ + s.TransitJ - truthJ
 }
 
-// Await waits for a status that satisfies a condition: the last one, or one that
-// comes.
+// Await waits for a status that satisfies a condition: the last one, or a later one.
 func (r *Rig) Await(what string, ok func(telemetry.Status) bool) telemetry.Status {
 	r.test.Helper()
 	late := time.After(Timeout)
@@ -246,7 +245,7 @@ func (r *Rig) Await(what string, ok func(telemetry.Status) bool) telemetry.Statu
 		next = min(next, len(all))
 		select {
 		case <-r.arrived:
-		case <-time.After(100 * time.Millisecond): // the condition may ask the aircraft
+		case <-time.After(100 * time.Millisecond): // the condition may depend on the aircraft
 			next = max(next-1, 0)
 		case <-late:
 			r.test.Fatalf("no status with %s; the last is %+v", what, r.LastStatus())
@@ -278,10 +277,10 @@ func StatusesAfter(than telemetry.Status, n int64) func(telemetry.Status) bool {
 	return func(s telemetry.Status) bool { return s.Seq >= than.Seq+n }
 }
 
-// Eventually waits for a condition, and says whether it came true.
+// Eventually waits for a condition, and reports whether it came true.
 func (r *Rig) Eventually(ok func() bool) bool { return Eventually(ok) }
 
-// Eventually waits for a condition, and says whether it came true.
+// Eventually waits for a condition, and reports whether it came true.
 func Eventually(ok func() bool) bool {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

@@ -1,5 +1,5 @@
-// Package fulldisk makes the disk look full to a test. Tests import it, and
-// nothing else does.
+// Package fulldisk simulates a full disk for a test, by the process's file size limit.
+// It is imported by tests only.
 package fulldisk
 
 import (
