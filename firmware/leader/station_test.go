@@ -51,7 +51,7 @@ func TestGroundStationIsAlarmed(t *testing.T) {
 		"MAV_SEVERITY_ERROR 1: unsafe failsafe: COM_OBL_RC_ACT is 0":           true,
 		"MAV_SEVERITY_WARNING 1: doubtful parameter: BAT1_CAPACITY is 100 mAh": true,
 		"MAV_SEVERITY_NOTICE mission climbing":                                 true, "MAV_SEVERITY_NOTICE mission flying": true,
-		"MAV_SEVERITY_NOTICE 1: flying for us": true,
+		"MAV_SEVERITY_NOTICE 1: flying under command": true,
 	}
 	for text := <-received; !strings.HasPrefix(text, "heartbeat"); text = <-received { // it is on the link
 	}
