@@ -62,7 +62,7 @@ func simulateFlight(m *Meter, factor float64, say func(i int, trueJ, powerW floa
 	return trueJ, m.DrawnJ(100)
 }
 
-func TestSourcesAgreeWithTheTruth(t *testing.T) {
+func TestSourcesAgreeWithTruth(t *testing.T) {
 	nan := math.NaN()
 	volts := 15.0
 	for _, c := range []struct {
@@ -141,7 +141,7 @@ func TestLostAircraft(t *testing.T) {
 	}
 }
 
-func TestRestoreReadsWhatWasDrawnMeanwhile(t *testing.T) {
+func TestRestoreReadsDowntime(t *testing.T) {
 	m := newMeter()
 	for i := range 100 {
 		m.AddReading(float64(i)/2, Reading{float64(i), 13.33, 15, math.NaN(), 0})
@@ -161,8 +161,8 @@ func TestRestoreReadsWhatWasDrawnMeanwhile(t *testing.T) {
 	}
 }
 
-// The sources hand over to one another in flight, each way, and the figure
-// stays within the uncertainty that the meter itself tells of.
+// The sources hand over to one another in flight, each way, and the total stays within
+// the meter's own uncertainty.
 func TestHandOverMidFlight(t *testing.T) {
 	nan := math.NaN()
 	const volts = 15.0
@@ -199,7 +199,7 @@ func TestHandOverMidFlight(t *testing.T) {
 				return without[s](full(j, w)), true
 			})
 			if worst > 0 {
-				t.Errorf("%s, %s: off by %.0f J more than the meter says", first, second, worst)
+				t.Errorf("%s, %s: off by %.0f J more than the meter states", first, second, worst)
 			}
 			if off := math.Abs(got - truth); off > m.UncertaintyJ(100) {
 				t.Errorf("%s, %s: %.0f J off at the end, uncertainty %.0f J", first, second, off, m.UncertaintyJ(100))
@@ -211,7 +211,7 @@ func TestHandOverMidFlight(t *testing.T) {
 	}
 }
 
-// A battery that says it is full again gives nothing back.
+// A battery that reports a full charge again does not reduce the total.
 func TestResetsAreNeverCredited(t *testing.T) {
 	nan := math.NaN()
 	for name, say := range map[string]func(i int, j float64) Reading{

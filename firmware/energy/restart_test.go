@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// restartMeter is a meter that continues from another's State, by way of the ledger.
+// restartMeter is a meter that continues from another's State, encoded as in the ledger.
 func restartMeter(t *testing.T, m *Meter, leftS, nowS, gapS float64) *Meter {
 	t.Helper()
 	raw, err := json.Marshal(m.State(leftS))
@@ -22,10 +22,10 @@ func restartMeter(t *testing.T, m *Meter, leftS, nowS, gapS float64) *Meter {
 	return again
 }
 
-// Right after the first reading since a restart the figure covers the absence by
-// the counter, whatever the model would say of it; and of the model's joules those
-// of the absence are no part, so that what is gained since gives the multiplier.
-func TestAbsenceIsTheCountersAndNotTheModels(t *testing.T) {
+// Right after the first reading since a restart the total includes the downtime by the
+// counter, whatever the model estimates; the model's joules do not include it, so that
+// the differences since give the multiplier.
+func TestDowntimeIsCountedByTheCounter(t *testing.T) {
 	for _, c := range []struct{ gapS, absentW float64 }{{0.3, 150}, {3, 168}, {7, 250}, {20, 100}, {60, 168}} {
 		for _, gapKnown := range []bool{true, false} {
 			for _, dated := range []bool{true, false} {
@@ -49,7 +49,7 @@ func TestAbsenceIsTheCountersAndNotTheModels(t *testing.T) {
 				if !gapKnown {
 					gap = math.NaN()
 				}
-				const laterS = 5 // a clock that began anew
+				const laterS = 5 // a clock that was reset
 				again := restartMeter(t, m, left, laterS, gap)
 				began := now
 				at := func() float64 { return now - began + laterS }
@@ -78,8 +78,8 @@ func TestAbsenceIsTheCountersAndNotTheModels(t *testing.T) {
 	}
 }
 
-// A kill between two messages loses none: neither one that waits for its time, nor
-// one that the current denies and the next is to confirm.
+// A kill between two messages loses none: neither one that waits for its time, nor one
+// that the current contradicts and the next is to confirm.
 func TestKillBetweenTwoMessagesLosesNone(t *testing.T) {
 	m := newMeter()
 	say := func(m *Meter, at, count, bootS float64) {
@@ -94,7 +94,7 @@ func TestKillBetweenTwoMessagesLosesNone(t *testing.T) {
 		t.Fatal("it does not wait")
 	}
 	again := restartMeter(t, m, 69.75, 0, 2)
-	again.AddReading(0, Absent()) // the counter has gone
+	again.AddReading(0, Absent()) // the counter is missing
 	if off := again.DrawnJ(0) - 71.75*150; math.Abs(off) > 2*consumedUnitJ {
 		t.Errorf("waiting for its time: %.0f J off", off)
 	}
@@ -108,7 +108,7 @@ func TestKillBetweenTwoMessagesLosesNone(t *testing.T) {
 		t.Fatal("it does not wait")
 	}
 	again = restartMeter(t, m, 60, 0, 4)
-	say(again, 0, 2+4*3, 0) // 300 W in the absence
+	say(again, 0, 2+4*3, 0) // 300 W in the downtime
 	if off := again.DrawnJ(0) - 60*150 - 4*300; math.Abs(off) > consumedUnitJ {
 		t.Errorf("waiting for the next: %.0f J off right after the first reading", off)
 	}
@@ -117,11 +117,11 @@ func TestKillBetweenTwoMessagesLosesNone(t *testing.T) {
 	}
 }
 
-// One reading of no charge or a full battery is not what is left; two are.
+// One reading of an empty or a full battery does not change the charge; two do.
 func TestChargeJumpsWithItsSecondReading(t *testing.T) {
 	m := newMeter()
 	if !math.IsNaN(m.Charge()) {
-		t.Errorf("%v before anything was heard", m.Charge())
+		t.Errorf("%v before any reading", m.Charge())
 	}
 	say := func(at, charge float64) {
 		m.AddReading(at, Reading{ConsumedHJ: math.Floor(at), CurrentA: 10, VoltageV: 15, Charge: charge})
@@ -145,10 +145,10 @@ func TestChargeJumpsWithItsSecondReading(t *testing.T) {
 	}
 }
 
-// Where only a current is known, as with PX4 and a battery from outside, an absence
-// counts as hover: without a leader nothing is computed, and setpoints end. The
-// first reading after it may know better, and is not believed for all of it.
-func TestAbsenceWithoutACounterIsHover(t *testing.T) {
+// Where only a current is known, as with PX4 and an external battery, downtime counts as
+// hover: without a leader nothing is computed, and setpoints end. The first reading
+// after it is more exact, and is not applied to all of it.
+func TestDowntimeWithoutACounterIsHover(t *testing.T) {
 	const volts, edgeW, bootS = 15.8, 50, 30
 	for _, factor := range []float64{1, 1.5} {
 		for _, gapS := range []float64{2, 4, 8} {
