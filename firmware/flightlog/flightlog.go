@@ -1,14 +1,16 @@
-// Package flightlog makes of the ledger's rows, one a slot, what people open:
-// CSV for a spreadsheet, JSON for a program; and it checks that they add up. It
-// stands after the flight.
+// Package flightlog exports and checks flights, after the flight.
 //
-// There is no second log in flight. Each row is on the disk, with a checksum of
-// its own, before its slot counts as settled, so no cut of power takes more than
-// the slot that was open, and a damaged file gives back every row that was not
-// hit (ledger.Recover). A log in MCAP would be written beside the ledger and be
-// the weaker of the two: its recovery of a cut file is poor, and its module
-// would not fit into the binary's 20 MB. Autopilots keep their own logs of
-// attitude and motors; rows carry their positions, to lay one over the other.
+// Inputs: flights from the ledger, one row a slot. Outputs: CSV for a spreadsheet, JSON
+// for a program, and an Audit of whether the rows are complete and add up. Called by
+// package logtool, the leader's `log` command.
+//
+// There is no second log in flight. Each row is durable, with a checksum of its own,
+// before its slot counts as settled, so a loss of power loses no more than the slot
+// that was open, and every row of a damaged file that was not hit can be recovered
+// (ledger.Recover). A log in MCAP beside the ledger would be the weaker of the two: its
+// recovery of a cut file is poor, and its module would not fit into the binary's 20 MB.
+// Autopilots keep their own logs of attitude and motors; rows have the aircraft's
+// positions, to align one with the other.
 package flightlog
 
 import (
@@ -36,8 +38,8 @@ type Audit struct {
 	Faults       []string `json:"faults"`
 }
 
-// Check adds a flight up. Rows that went first to keep the ledger small are no
-// fault; holes, values that are not finite and sums that disagree are.
+// Check audits a flight. Missing first rows, deleted to keep the ledger small, are no
+// fault; missing rows in between, values that are not finite and sums that disagree are.
 func Check(f ledger.Flight) Audit {
 	r := Audit{Mission: f.State.Mission, Phase: f.State.Phase, SettledSlots: f.State.Account.Objective.Slot, Rows: len(f.Rows), FirstSlot: -1, LastSlot: -1, Faults: []string{}}
 	fault := func(format string, args ...any) {
@@ -77,8 +79,8 @@ func Check(f ledger.Flight) Audit {
 	for _, j := range spent {
 		r.SpentJ += j
 	}
-	if booked := f.State.Account.Objective.SpentJ; r.LastSlot == f.State.Account.Objective.Slot-1 && math.Abs(booked-r.SpentJ) > 1e-3*math.Max(booked, 1) {
-		fault("the aircraft spent %v J in all, the mission books %v J", r.SpentJ, booked)
+	if accounted := f.State.Account.Objective.SpentJ; r.LastSlot == f.State.Account.Objective.Slot-1 && math.Abs(accounted-r.SpentJ) > 1e-3*math.Max(accounted, 1) {
+		fault("the aircraft spent %v J in all, the mission accounts %v J", r.SpentJ, accounted)
 	}
 	if r.LastSlot < f.State.Account.Objective.Slot-1 {
 		fault("%d slots are settled, the last row is of slot %d", f.State.Account.Objective.Slot, r.LastSlot)

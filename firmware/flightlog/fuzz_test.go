@@ -9,8 +9,8 @@ import (
 	"prefdt/firmware/ledger"
 )
 
-// FuzzFlights checks and exports whatever flights a ledger, whole in every
-// checksum, may hold. A CSV has the lines and columns it should.
+// FuzzFlights checks and exports any flights that a ledger with valid checksums may
+// contain. A CSV has the lines and columns it should.
 func FuzzFlights(f *testing.F) {
 	for _, all := range [][]ledger.Flight{nil, {testFlight("m1", 0, 3), testFlight("m2", 1, 2)}, {testFlight("m", 90, 100)}} {
 		raw, err := json.Marshal(all)

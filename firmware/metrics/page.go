@@ -1,9 +1,12 @@
-// Package metrics shows how the leader is, to a Prometheus on the same machine
-// and to whoever asks /healthz. In come figures the slot loop left behind; out
-// goes text. It stands outside the slot and cannot hold it up.
+// Package metrics serves /metrics for Prometheus and /healthz, on the loopback
+// interface.
+//
+// Inputs: gauges, counters and histograms that the caller adds to a Page. Outputs: the
+// text exposition format, over HTTP. Called by package monitor; requests are answered
+// on goroutines of their own and cannot delay the loop.
 //
 // The exposition format and the few lines of HTTP it needs are written here:
-// client_golang 1.25.0 would take the leader's binary from 19.4 to 21.3 MB, and
+// client_golang 1.25.0 would increase the leader's binary from 19.4 to 21.3 MB, and
 // net/http's server alone to 20.4, of the 20 MB it may have.
 package metrics
 

@@ -33,7 +33,7 @@ func (s *stallable) Decide(sn *slot.Snapshot, o goal.Objective, d *slot.Decision
 	return s.Scheduler.Decide(sn, o, d)
 }
 
-// get asks the leader's server.
+// get requests a page of the leader's server.
 func get(t *testing.T, m *monitor.Monitor, path string) (int, string) {
 	t.Helper()
 	r, err := http.Get("http://" + m.Address() + path)
@@ -48,7 +48,7 @@ func get(t *testing.T, m *monitor.Monitor, path string) (int, string) {
 	return r.StatusCode, string(body)
 }
 
-// sampleValue reads one sample off a page.
+// sampleValue returns one sample of a page.
 func sampleValue(t *testing.T, page, name string) float64 {
 	t.Helper()
 	for _, line := range strings.Split(page, "\n") {
@@ -95,8 +95,8 @@ func (m systemdSocket) waitForLine(line string, most time.Duration) bool {
 	}
 }
 
-// A loop that stalls falls silent: no more signs of life, health turns to 503,
-// and both come back with it.
+// While the loop stalls no watchdog notification is sent and health is 503; both come
+// back with it.
 func TestMonitor(t *testing.T) {
 	r := rig.New(t, 1, 100000)
 	manager, getenv := newSystemdSocket(t)
@@ -132,7 +132,7 @@ func TestMonitor(t *testing.T) {
 		t.Error("a stalled loop fed its watchdog")
 	}
 	if !r.Eventually(func() bool { code, _ := get(t, m, "/healthz"); return code == 503 }) {
-		t.Error("stalled, it is said to be healthy")
+		t.Error("stalled, it is reported as healthy")
 	}
 	_, page := get(t, m, "/metrics")
 	stalled, missed := sampleValue(t, page, "prefdt_slot"), sampleValue(t, page, "prefdt_missed_slots")
@@ -160,7 +160,7 @@ func TestMonitor(t *testing.T) {
 		}
 	}
 	if !strings.Contains(page, "prefdt_budget_joules NaN") {
-		t.Error("a budget that nobody gave")
+		t.Error("a budget that was not requested")
 	}
 	close(s.gate)
 	if !manager.waitForLine("WATCHDOG=1", rig.Timeout) {
@@ -169,12 +169,12 @@ func TestMonitor(t *testing.T) {
 	f.Kill()
 	m.Close()
 	if !manager.waitForLine("STOPPING=1", rig.Timeout) {
-		t.Error("it did not say that it stops")
+		t.Error("it did not report that it stops")
 	}
 }
 
-// A restarted leader that waits for the first message of its aircraft is alive,
-// and its watchdog knows.
+// A restarted leader that waits for the first message of its aircraft feeds its
+// watchdog.
 func TestWatchdogIsFedWhileRejoining(t *testing.T) {
 	r := rig.New(t, 2, 100000)
 	f := r.StartLeader()
