@@ -345,7 +345,7 @@ func TestResultsThatAreRefused(t *testing.T) {
 		t.Errorf("a user that received an empty offer computes locally: %v", err)
 	}
 	if err := f.ApplyResult("u0", &telemetry.Result{Slot: 5, CompletionS: 0.2, By: telemetry.ByLocal}); err != nil {
-		t.Errorf("of no slot of ours: %v", err)
+		t.Errorf("of a slot that was not opened: %v", err)
 	}
 }
 

@@ -556,7 +556,7 @@ func TestDiskFailure(t *testing.T) {
 	}
 	d := newHarness(t)
 	d.mustAccept(preferenceTopic, `{"id":"before","setting":0.3}`)
-	room := fulldisk.Fill(t)
+	freeSpace := fulldisk.Fill(t)
 	if ack := d.send(preferenceTopic, `{"id":"p","setting":0.9}`); ack != nil || d.setting != 0.3 {
 		t.Errorf("a request: %+v, setting %v", ack, d.setting)
 	}
@@ -570,10 +570,10 @@ func TestDiskFailure(t *testing.T) {
 	if ack := d.send(missionTopic, stop); ack != nil || len(d.applied) != 3 {
 		t.Errorf("delivered again: %+v, applied %v", ack, d.applied)
 	}
-	room()
+	freeSpace()
 	d.mustAccept(preferenceTopic, `{"id":"p","setting":0.9}`) // its failure was not acknowledged: it may be sent again
 	if ack := d.send(missionTopic, stop); ack != nil && !ack.Accepted || len(d.applied) != 4 {
-		t.Errorf("with room again: %+v, applied %v", ack, d.applied)
+		t.Errorf("with space again: %+v, applied %v", ack, d.applied)
 	}
 	if !strings.Contains(d.log.String(), "could not be written") {
 		t.Error("the log does not report it")

@@ -38,9 +38,9 @@ func TestAbsentValues(t *testing.T) {
 }
 
 // simulateFlight plays 100 s of a flight whose speed and edge load change, with a
-// battery message every half second made by say, and returns the true and the
+// battery message every half second made by send, and returns the true and the
 // metered joules.
-func simulateFlight(m *Meter, factor float64, say func(i int, trueJ, powerW float64) (Reading, bool)) (trueJ, gotJ float64) {
+func simulateFlight(m *Meter, factor float64, send func(i int, trueJ, powerW float64) (Reading, bool)) (trueJ, gotJ float64) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	speed, edgeW, lastJ := 8.4, 0.0, 0.0
 	for i := range 1000 {
@@ -52,7 +52,7 @@ func simulateFlight(m *Meter, factor float64, say func(i int, trueJ, powerW floa
 		m.SetSpeed(now, speed, true)
 		power := m.PowerW(speed)*factor + edgeW
 		if i%5 == 0 {
-			if r, ok := say(i, trueJ, (trueJ-lastJ)*2); ok {
+			if r, ok := send(i, trueJ, (trueJ-lastJ)*2); ok {
 				m.AddReading(now, r)
 			}
 			lastJ = trueJ
@@ -70,7 +70,7 @@ func TestSourcesAgreeWithTruth(t *testing.T) {
 		factor float64
 		worstJ float64
 		source Source
-		say    func(i int, trueJ, powerW float64) (Reading, bool)
+		send   func(i int, trueJ, powerW float64) (Reading, bool)
 	}{
 		{"counter and current", 1, 60, Consumed, func(_ int, j, w float64) (Reading, bool) {
 			return Reading{math.Floor(j / 100), math.Round(w/volts*100) / 100, volts, nan, 0}, true
@@ -112,7 +112,7 @@ func TestSourcesAgreeWithTruth(t *testing.T) {
 		}},
 	} {
 		m := newMeter()
-		truth, got := simulateFlight(m, c.factor, c.say)
+		truth, got := simulateFlight(m, c.factor, c.send)
 		if math.Abs(got-truth) > c.worstJ {
 			t.Errorf("%s: %.1f J, truth %.1f J", c.name, got, truth)
 		}
@@ -214,7 +214,7 @@ func TestHandOverMidFlight(t *testing.T) {
 // A battery that reports a full charge again does not reduce the total.
 func TestResetsAreNeverCredited(t *testing.T) {
 	nan := math.NaN()
-	for name, say := range map[string]func(i int, j float64) Reading{
+	for name, send := range map[string]func(i int, j float64) Reading{
 		"100 % on disarm": func(i int, j float64) Reading {
 			if i >= 600 {
 				j -= 10500
@@ -239,7 +239,7 @@ func TestResetsAreNeverCredited(t *testing.T) {
 				t.Errorf("%s: %v J were given back", name, last-at)
 			}
 			last = at
-			return say(i, j), true
+			return send(i, j), true
 		})
 		if math.Abs(got-truth) > max(200, m.UncertaintyJ(100)) {
 			t.Errorf("%s: %.0f J, truth %.0f J, uncertainty %.0f", name, got, truth, m.UncertaintyJ(100))

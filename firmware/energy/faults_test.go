@@ -13,19 +13,19 @@ func TestStallIsNoOtherCounter(t *testing.T) {
 	for _, stall := range []float64{1, 3, 6, 9} {
 		m := newMeter()
 		drawn := 0.0
-		say := func(receivedS, contentS float64) {
+		send := func(receivedS, contentS float64) {
 			drawn = 160 * contentS
 			m.AddReading(receivedS, Reading{ConsumedHJ: math.Floor(drawn / 100), CurrentA: 160 / volts, VoltageV: volts, Charge: math.NaN()})
 		}
 		now := 0.0
 		for ; now < 30; now += 0.25 {
-			say(now, now)
+			send(now, now)
 		}
 		// The link's buffer has one message of before the stall, and the rest at once.
 		end := now + stall
 		for i, content := 0, now; content <= end; content, i = content+0.25, i+1 {
 			if i == 0 || content > end-1 { // what did not fit was dropped
-				say(end, content)
+				send(end, content)
 			}
 		}
 		if off := math.Abs(m.DrawnJ(end) - drawn); off > m.UncertaintyJ(end) || off > 150 {
@@ -82,7 +82,7 @@ func TestExactToTheResolution(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	m := newMeter()
 	p := &batteryPack{rng: rng, currentGain: 1.02, counterRoundingJ: 50, counterWrapHJ: math.Inf(1), bootS: -5, sendsBootTime: true, sendsConsumed: true, sendsCurrent: true}
-	sum, said, n := 0.0, 0.0, 0.0
+	sum, stated, n := 0.0, 0.0, 0.0
 	speed, edge := 8.0, 0.0
 	m.SetSpeed(0, speed, true)
 	for i := range 6000 {
@@ -107,13 +107,13 @@ func TestExactToTheResolution(t *testing.T) {
 			if off > 60 || off > m.UncertaintyJ(now) || m.UncertaintyJ(now) > 250 {
 				t.Fatalf("slot %d: %.0f J off, stated %.0f J", i/20, off, m.UncertaintyJ(now))
 			}
-			sum, said, n = sum+off, said+m.UncertaintyJ(now), n+1
+			sum, stated, n = sum+off, stated+m.UncertaintyJ(now), n+1
 		}
 	}
-	t.Logf("%.0f J off on average, stated %.0f J", sum/n, said/n)
+	t.Logf("%.0f J off on average, stated %.0f J", sum/n, stated/n)
 }
 
-// A counter that stands still while a current flows is not accepted, and is
+// A counter that does not rise while a current flows is not accepted, and is
 // again when it has caught up.
 func TestCounterThatStops(t *testing.T) {
 	const volts = 15.0
@@ -149,7 +149,7 @@ func TestStallIsCountedOnce(t *testing.T) {
 			m := newMeter()
 			m.SetSpeed(0, 8.4, true)
 			now := 0.0
-			say := func(content, bootS float64) {
+			send := func(content, bootS float64) {
 				r := Reading{math.NaN(), watts / volts, volts, math.NaN(), bootS}
 				if counter {
 					r.ConsumedHJ = math.Floor(content * watts / 100)
@@ -160,16 +160,16 @@ func TestStallIsCountedOnce(t *testing.T) {
 				for ; from < to; from += 0.25 {
 					now = max(now, from)
 					m.SetSpeed(now, 8.4, true)
-					say(from, 50+from)
+					send(from, 50+from)
 				}
 			}
 			hear(0, 30)
 			first := 30.0
 			now = first + stall
 			if stall < 1 {
-				say(first, 50+now) // extrapolated from the last position
+				send(first, 50+now) // extrapolated from the last position
 			} else {
-				say(first, 0)
+				send(first, 0)
 			}
 			hear(first+0.25, 60)
 			if off := math.Abs(m.DrawnJ(60) - 60*watts); off > 150 || off > m.UncertaintyJ(60) {
@@ -185,16 +185,16 @@ func TestStallOfACurrentAlone(t *testing.T) {
 	const volts, watts = 15.0, 160.0
 	m := newMeter()
 	m.SetSpeed(0, 8.4, true)
-	say := func(receivedS, contentS float64) {
+	send := func(receivedS, contentS float64) {
 		m.SetSpeed(receivedS, 8.4, true)
 		m.AddReading(receivedS, Reading{ConsumedHJ: math.NaN(), CurrentA: watts / volts, VoltageV: volts, Charge: math.NaN(), BootS: 50 + contentS})
 	}
 	for i := range 41 {
-		say(float64(i)/4, float64(i)/4)
+		send(float64(i)/4, float64(i)/4)
 	}
 	for content := 10.25; content <= 18; content += 0.25 {
 		if content < 12 || content > 15 {
-			say(18, content)
+			send(18, content)
 		}
 	}
 	if off := math.Abs(m.DrawnJ(18) - 18*watts); off > 100 || off > m.UncertaintyJ(18) {
@@ -210,14 +210,14 @@ func TestResetWhileNothingWasReceived(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		m := newMeter()
 		now, offset := 0.0, 0.0
-		say := func(n float64) {
+		send := func(n float64) {
 			m.AddReading(now-offset, Reading{ConsumedHJ: n, CurrentA: watts / volts, VoltageV: volts, Charge: math.NaN()})
 		}
 		for ; now <= 10; now += 0.5 {
-			say(math.Floor(now * watts / 100))
+			send(math.Floor(now * watts / 100))
 		}
 		for ; now <= 110; now += 0.5 {
-			say(math.NaN())
+			send(math.NaN())
 		}
 		if restart {
 			s := m.State(now)
@@ -225,7 +225,7 @@ func TestResetWhileNothingWasReceived(t *testing.T) {
 			m.Restore(0, s, 0.5)
 		}
 		for since := 0.0; since <= 20; since, now = since+0.5, now+0.5 {
-			say(30 + math.Floor(since*watts/100))
+			send(30 + math.Floor(since*watts/100))
 		}
 		now -= 0.5
 		if off := math.Abs(m.DrawnJ(now-offset) - now*watts); off > 150 || off > m.UncertaintyJ(now-offset) {
@@ -286,13 +286,13 @@ func TestCounterThatOutlivesReboots(t *testing.T) {
 // extrapolated.
 func TestBurstOfPower(t *testing.T) {
 	m := newMeter()
-	say := func(now, watts float64) {
+	send := func(now, watts float64) {
 		m.AddReading(now, Reading{math.NaN(), watts / 15, 15, math.NaN(), 10 + now})
 	}
 	for i := range 9 {
-		say(float64(i)/4, 150)
+		send(float64(i)/4, 150)
 	}
-	say(2.02, 2900) // 58 J of computing
+	send(2.02, 2900) // 58 J of computing
 	if truth, got := 358.0, m.DrawnJ(2.02); math.Abs(got-truth) > 1 {
 		t.Errorf("%.0f J, truth %.0f J", got, truth)
 	}

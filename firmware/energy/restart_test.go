@@ -30,7 +30,7 @@ func TestDowntimeIsCountedByTheCounter(t *testing.T) {
 		for _, gapKnown := range []bool{true, false} {
 			for _, dated := range []bool{true, false} {
 				m, drawn, now := newMeter(), 0.0, 0.0
-				say := func(m *Meter, at float64) {
+				send := func(m *Meter, at float64) {
 					r := Reading{ConsumedHJ: math.Floor(drawn / 100), CurrentA: 10, VoltageV: 15, Charge: math.NaN()}
 					if dated {
 						r.BootS = 30 + now
@@ -39,7 +39,7 @@ func TestDowntimeIsCountedByTheCounter(t *testing.T) {
 					m.AddReading(at, r)
 				}
 				for ; now < 60; now += 0.25 {
-					say(m, now)
+					send(m, now)
 					drawn += 150 * 0.25
 				}
 				left := now
@@ -53,7 +53,7 @@ func TestDowntimeIsCountedByTheCounter(t *testing.T) {
 				again := restartMeter(t, m, left, laterS, gap)
 				began := now
 				at := func() float64 { return now - began + laterS }
-				say(again, at())
+				send(again, at())
 				if off := math.Abs(again.DrawnJ(at()) - drawn); off > 1.5*consumedUnitJ || off > again.UncertaintyJ(at()) { // a count, and what the first was past one
 					t.Errorf("%+v, gap known %v, dated %v: %.0f J off right after the first reading", c, gapKnown, dated, off)
 				}
@@ -64,7 +64,7 @@ func TestDowntimeIsCountedByTheCounter(t *testing.T) {
 				for range 240 {
 					drawn += 150 * 0.25
 					now += 0.25
-					say(again, at())
+					send(again, at())
 				}
 				gained, model := again.DrawnJ(at())-firstJ, again.ModelJ(at())-firstModelJ
 				if want := again.PowerW(8.4) * 60; math.Abs(model-want) > 1e-6*want {
@@ -82,14 +82,14 @@ func TestDowntimeIsCountedByTheCounter(t *testing.T) {
 // that the current contradicts and the next is to confirm.
 func TestKillBetweenTwoMessagesLosesNone(t *testing.T) {
 	m := newMeter()
-	say := func(m *Meter, at, count, bootS float64) {
+	send := func(m *Meter, at, count, bootS float64) {
 		m.AddReading(at, Reading{ConsumedHJ: count, CurrentA: 10, VoltageV: 15, Charge: math.NaN(), BootS: bootS})
 	}
 	now := 0.0
 	for ; now < 60; now += 0.25 {
-		say(m, now, math.Floor(now*1.5), 50+now)
+		send(m, now, math.Floor(now*1.5), 50+now)
 	}
-	say(m, 69.75, math.Floor(69.75*1.5), 0) // after a pause, and before a position
+	send(m, 69.75, math.Floor(69.75*1.5), 0) // after a pause, and before a position
 	if m.pending == nil {
 		t.Fatal("it does not wait")
 	}
@@ -101,14 +101,14 @@ func TestKillBetweenTwoMessagesLosesNone(t *testing.T) {
 
 	m = newMeter()
 	for now = 0; now < 60; now += 0.25 {
-		say(m, now, math.Floor(now*1.5), 0)
+		send(m, now, math.Floor(now*1.5), 0)
 	}
-	say(m, 60, 2, 0) // another battery
+	send(m, 60, 2, 0) // another battery
 	if m.consumed.Candidate == nil {
 		t.Fatal("it does not wait")
 	}
 	again = restartMeter(t, m, 60, 0, 4)
-	say(again, 0, 2+4*3, 0) // 300 W in the downtime
+	send(again, 0, 2+4*3, 0) // 300 W in the downtime
 	if off := again.DrawnJ(0) - 60*150 - 4*300; math.Abs(off) > consumedUnitJ {
 		t.Errorf("waiting for the next: %.0f J off right after the first reading", off)
 	}
@@ -123,23 +123,23 @@ func TestChargeJumpsWithItsSecondReading(t *testing.T) {
 	if !math.IsNaN(m.Charge()) {
 		t.Errorf("%v before any reading", m.Charge())
 	}
-	say := func(at, charge float64) {
+	send := func(at, charge float64) {
 		m.AddReading(at, Reading{ConsumedHJ: math.Floor(at), CurrentA: 10, VoltageV: 15, Charge: charge})
 	}
 	now := 0.0
 	for ; now < 10; now += 0.5 {
-		say(now, 0.8)
+		send(now, 0.8)
 	}
 	for _, wild := range []float64{0, 0.3, 1} {
-		say(now, wild)
+		send(now, wild)
 		if m.Charge() != 0.8 {
 			t.Errorf("%v after one reading of %v", m.Charge(), wild)
 		}
-		say(now+0.5, 0.8)
+		send(now+0.5, 0.8)
 		now++
 	}
-	say(now, 0.3)
-	say(now+0.5, 0.3)
+	send(now, 0.3)
+	send(now+0.5, 0.3)
 	if math.Abs(m.Charge()-0.3) > 1e-9 {
 		t.Errorf("%v after two readings of 0.3", m.Charge())
 	}
@@ -156,12 +156,12 @@ func TestDowntimeWithoutACounterIsHover(t *testing.T) {
 			m.SetFactor(0, factor)
 			cruiseW, hoverW := factor*m.PowerW(8)+edgeW, factor*m.PowerW(0)
 			drawn, now := 0.0, 0.0
-			say := func(m *Meter, mps, watt float64) {
+			send := func(m *Meter, mps, watt float64) {
 				m.SetSpeed(now, mps, true)
 				m.AddReading(now, Reading{ConsumedHJ: math.NaN(), CurrentA: watt / volts, VoltageV: volts, Charge: math.NaN(), BootS: bootS + now})
 			}
 			for ; now < 60; now += 0.4 {
-				say(m, 8, cruiseW)
+				send(m, 8, cruiseW)
 				drawn += cruiseW * 0.4
 			}
 			left := now
@@ -169,7 +169,7 @@ func TestDowntimeWithoutACounterIsHover(t *testing.T) {
 			absentJ := hoverW * gapS
 			before := m.DrawnJ(left)
 			again := restartMeter(t, m, left, now, gapS)
-			say(again, 0, hoverW)
+			send(again, 0, hoverW)
 			if got := again.DrawnJ(now) - before; math.Abs(got-absentJ) > 0.05*absentJ {
 				t.Errorf("multiplier %v, %v s away: %.0f J, want %.0f J", factor, gapS, got, absentJ)
 			}

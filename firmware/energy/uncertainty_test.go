@@ -98,7 +98,7 @@ func TestErrorIsWithinUncertainty(t *testing.T) {
 		}
 		m, clockS := newMeter(), 0.0 // the leader's clock is clockS behind
 		m.SetSpeed(0, 0, true)
-		told, wind, speed, edge := 1.0, 1.0, 0.0, 0.0
+		reportedFactor, wind, speed, edge := 1.0, 1.0, 0.0, 0.0
 		flying, silentS, stallS, awayS, groundS := true, -1.0, -1.0, -1.0, -1.0
 		var waiting []queuedMessage
 		var state State
@@ -113,7 +113,7 @@ func TestErrorIsWithinUncertainty(t *testing.T) {
 			if i%10 == 0 {
 				speed, edge = 12*rng.Float64(), 0
 				if i%300 == 0 {
-					wind = told * (0.87 + 0.26*rng.Float64())
+					wind = reportedFactor * (0.87 + 0.26*rng.Float64())
 				}
 				if now < silentS || awayS >= 0 || !flying {
 					speed = 0 // it holds
@@ -122,8 +122,8 @@ func TestErrorIsWithinUncertainty(t *testing.T) {
 					m.AddEdge(now-clockS, edge)
 				}
 				if i%600 == 0 && awayS < 0 {
-					told = wind * (0.9 + 0.2*rng.Float64())
-					m.SetFactor(now-clockS, told)
+					reportedFactor = wind * (0.9 + 0.2*rng.Float64())
+					m.SetFactor(now-clockS, reportedFactor)
 				}
 				quiet := i > 100 && now > silentS && now > stallS && awayS < 0 && flying
 				switch k := rng.IntN(200); {

@@ -536,17 +536,17 @@ func TestClockWraps(t *testing.T) {
 	b := newFixture(t)
 	a := b.aircraft[0]
 	a.order, a.phase = OrderFly, PhaseFlying
-	say := func(ms uint32) {
+	send := func(ms uint32) {
 		b.clock.Advance(time.Second)
 		a.handlePosition(b.Fleet, b.nowS(), &common.MessageGlobalPositionInt{TimeBootMs: ms, Lat: 470000000, Lon: 80000000})
 	}
-	say(math.MaxUint32 - 499)
-	say(500)
+	send(math.MaxUint32 - 499)
+	send(500)
 	if a.phase != PhaseFlying || a.bootMS != 1<<32+500 {
 		t.Errorf("after the clock ran over: phase %v, %v ms since boot", a.phase, a.bootMS)
 	}
-	say(30 * 24 * 3600 * 1000) // after thirty days a small time is a reboot's
-	say(3000)
+	send(30 * 24 * 3600 * 1000) // after thirty days a small time is a reboot's
+	send(3000)
 	if a.phase != PhasePilot {
 		t.Errorf("after a reboot: phase %v", a.phase)
 	}

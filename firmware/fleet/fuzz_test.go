@@ -107,7 +107,7 @@ func (b *fixture) apply(t *testing.T, kind byte, arguments []byte) {
 		return 0
 	}
 	switch {
-	case kind < 0x80: // a message; the second half of the byte says whose
+	case kind < 0x80: // a message of one of the aircraft
 		m := leaderDialect.Messages[int(kind)%len(leaderDialect.Messages)]
 		payload := arguments[1:]
 		decoded, err := b.rw.GetMessage(m.GetID()).Read(&message.MessageRaw{ID: m.GetID(), Payload: payload}, true)

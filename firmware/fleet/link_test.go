@@ -346,7 +346,7 @@ func TestTextsInChunks(t *testing.T) {
 // A text is sent once as long as it is repeated, and again later.
 func TestAnnouncedOncePerEvent(t *testing.T) {
 	b := newFixture(t)
-	said := func() (n int) {
+	sentTexts := func() (n int) {
 		b.sendAnnouncements()
 		for _, m := range b.sent.drain() {
 			if _, ok := m.(*common.MessageStatustext); ok {
@@ -360,12 +360,12 @@ func TestAnnouncedOncePerEvent(t *testing.T) {
 		b.clock.Advance(2 * time.Second)
 	}
 	b.AnnounceText(common.MAV_SEVERITY_WARNING, "something else")
-	if n := said(); n != 2 {
+	if n := sentTexts(); n != 2 {
 		t.Errorf("sent %d times, want 2", n)
 	}
 	b.clock.Advance(11 * time.Second)
 	b.AnnounceText(common.MAV_SEVERITY_WARNING, "broker unreachable")
-	if n := said(); n != 1 {
+	if n := sentTexts(); n != 1 {
 		t.Errorf("a new event is sent %d times", n)
 	}
 }

@@ -126,11 +126,11 @@ func TestPilotActsInEveryPhase(t *testing.T) {
 					} else {
 						v.simulate(1500*time.Millisecond, nil) // until its next HEARTBEAT
 					}
-					want, ours := nonPilotPhases[name]
+					want, controlled := nonPilotPhases[name]
 					if p, ok := nonPilotPhases[s.name]; ok {
-						want, ours = p, true
+						want, controlled = p, true
 					}
-					if !ours {
+					if !controlled {
 						want = PhasePilot
 					}
 					if restart && s.savedOrder == OrderStop || restart && s.savedOrder == OrderNone {
@@ -452,7 +452,7 @@ func TestOrderConditions(t *testing.T) {
 func TestClearedUntilReceived(t *testing.T) {
 	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
 	if err := v.Clear(1); err == nil {
-		t.Error("one that stands was cleared")
+		t.Error("one on the ground was cleared")
 	}
 	fly(v)
 	if err := v.Clear(1); err == nil {

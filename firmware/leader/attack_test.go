@@ -37,7 +37,7 @@ func TestAttacks(t *testing.T) {
 		{"signature of another body", budget, strings.Replace(honest, "299000", "298000", 1), "envelope: bad signature"},
 		{"signature under another counter", budget, strings.Replace(honest, `"counter":`, `"counter":9`, 1), "envelope: bad signature"},
 		{"signature over another challenge", budget, strings.Replace(honest, r.Challenge(), telemetry.NewChallenge(), 1), "envelope: bad signature"},
-		{"a name nobody has", budget, sign("crew-9", stolen, budget, attack), "envelope: unknown key"},
+		{"an unknown key name", budget, sign("crew-9", stolen, budget, attack), "envelope: unknown key"},
 		{"replayed as another command", r.Topics.Mission(), honest, "envelope: bad signature"},
 		{"another fleet's", budget, sign("crew-1", private, "prefdt/other/command/budget", attack), "envelope: bad signature"},
 		{"oversized", budget, `{"id":"attack","energy_j":299000,"mode":"target","x":"` + strings.Repeat("x", 90<<10) + `"}`, ""},

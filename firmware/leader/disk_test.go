@@ -32,7 +32,7 @@ func TestDiskFull(t *testing.T) {
 		t.Fatalf("%+v", ack)
 	}
 	before := r.Await("slot 5", rig.SlotSettled(5))
-	room := fulldisk.Fill(t)
+	freeSpace := fulldisk.Fill(t)
 	r.PublishRaw(r.Topics.Budget(), `{"id":"during","energy_j":31000,"mode":"target"}`)
 	r.Await("returning", rig.InState(telemetry.StateReturning))
 	r.Await("done", rig.Done)
@@ -46,7 +46,7 @@ func TestDiskFull(t *testing.T) {
 	if acks := r.Acks("during"); len(acks) > 0 {
 		t.Errorf("it was acknowledged: %s", acks)
 	}
-	room()
+	freeSpace()
 	f = f.Restart(nil)
 	after := r.Await("the next leader", rig.AnyStatus)
 	if after.Slot < before.Slot || after.BudgetJ == nil || *after.BudgetJ != 42000 || after.SpentJ < before.SpentJ-1e-6 {

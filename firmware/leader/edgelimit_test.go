@@ -22,7 +22,7 @@ func TestWaterLevel(t *testing.T) {
 		limit   float64
 		want    float64
 	}{
-		{"nobody", nil, 10, 0},
+		{"no user", nil, 10, 0},
 		{"all fit", []float64{3, 1, 2}, 10, 3},
 		{"all fit just", []float64{3, 1, 2}, 6, 3},
 		{"the largest gives way", []float64{1, 9, 2}, 8, 5},

@@ -143,7 +143,7 @@ func FuzzInbox(f *testing.F) {
 	f.Add(uint8(0), `status {"seq":99,"slot":17,"slots":100,"mission_s":18,"state":"flying","setting":0.4,"budget_j":null,"mode":null,"spent_j":1,"remaining_j":null,"predicted_end_j":null,"floor_j":1,"saturated":false,"transit_j":0,"users_heard":6,"missed_slots":0,"decision_ms":0.7,"energy_source":"model","aircraft":[]}`)
 	states := []string{telemetry.StateIdle, telemetry.StateClimbing, telemetry.StateFlying, telemetry.StateHolding, telemetry.StateReturning, telemetry.StateDone, telemetry.StateStopped}
 	dir := f.TempDir()
-	f.Fuzz(func(t *testing.T, state uint8, said string) {
+	f.Fuzz(func(t *testing.T, state uint8, messages string) {
 		l := newInPhase(t, states[int(state)%len(states)], nil, frozen.Physics, &frozen.GoalConstants)
 		home, err := os.MkdirTemp(dir, "")
 		if err != nil {
@@ -174,7 +174,7 @@ func FuzzInbox(f *testing.F) {
 			}
 			answers[ack.ID] = string(raw)
 		}
-		for line = range strings.SplitSeq(said, "\n") {
+		for line = range strings.SplitSeq(messages, "\n") {
 			topic, payload, _ := strings.Cut(line, " ")
 			m := telemetry.Message{Topic: "prefdt/f1/" + topic, Payload: []byte(payload), Received: time.Now()}
 			kind, id, known := l.mqtt.Topics.Parse(m.Topic)

@@ -167,13 +167,13 @@ func TestForgedLeader(t *testing.T) {
 			publish(forge, r.Topics.Status(), telemetry.Status{Seq: 1e9 + n, Slot: 17, Slots: 100, State: "flying", EnergySource: "model", Challenge: telemetry.NewChallenge(), Aircraft: []telemetry.StatusAircraft{}})
 		}
 	}()
-	ours := func(what string, ok func(telemetry.Status) bool) telemetry.Status {
+	awaitGenuine := func(what string, ok func(telemetry.Status) bool) telemetry.Status {
 		t.Helper()
 		return r.Await(what, func(s telemetry.Status) bool { return s.Seq < 1e9 && ok(s) })
 	}
 	f := r.StartLeader()
-	ours("a newcomer", rig.AnyStatus)
-	ours("it goes on, idle", func(s telemetry.Status) bool { return s.Seq > 30 })
+	awaitGenuine("a newcomer", rig.AnyStatus)
+	awaitGenuine("it continues, idle", func(s telemetry.Status) bool { return s.Seq > 30 })
 	close(forged)
 	<-stopped
 	r.ForgetStatuses()
@@ -181,7 +181,7 @@ func TestForgedLeader(t *testing.T) {
 		t.Error("no forged status was noticed")
 	}
 	r.TakeOff()
-	ours("slot 3", rig.SlotSettled(3))
+	awaitGenuine("slot 3", rig.SlotSettled(3))
 	r.ForgetStatuses()
 
 	second := r.Config

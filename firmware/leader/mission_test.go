@@ -67,18 +67,18 @@ func TestMission(t *testing.T) {
 		t.Error(err)
 	}
 	if next != 30 || math.Abs(sum-landed.SpentJ) > 1e-6 {
-		t.Errorf("the ledger has %d slots and %.3f J, the status says %.3f J", next, sum, landed.SpentJ)
+		t.Errorf("the ledger has %d slots and %.3f J, the status has %.3f J", next, sum, landed.SpentJ)
 	}
 	r.CheckSlotsInOrder()
-	told := 0
+	complete := 0
 	for _, n := range r.Beacons() {
 		if d := r.DecisionCount(n); d > 4 {
 			t.Errorf("%d decisions in slot %d for 4 users", d, n)
 		} else if d == 4 {
-			told++
+			complete++
 		}
 	}
-	if told == 0 {
+	if complete == 0 {
 		t.Error("in no slot all four users were sent a decision")
 	}
 	if c.Held+c.Alarms > 0 || c.ExpiredSetpoints > 2*s.MissedSlots || c.MinSeparationM < 100 || c.MaxSpeedMPS > 12 {

@@ -24,7 +24,7 @@ import (
 	"prefdt/telemetry"
 )
 
-// frozenClock is a clock that stands.
+// frozenClock is a clock that is stopped.
 type frozenClock struct{ clock.Clock }
 
 func (frozenClock) Now() time.Duration                   { return time.Second }

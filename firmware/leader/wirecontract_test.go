@@ -253,7 +253,7 @@ func TestWireContractWithIndependentClients(t *testing.T) {
 		return envelope(command, body, challenge(), counter)
 	}
 	// ask signs a command and, where its challenge is not the present one any more,
-	// signs it once more with what the refusal says.
+	// signs it once more with the challenge of the refusal.
 	ask := func(command, body, id string) map[string]any {
 		t.Helper()
 		a := s.command(command, sign(command, body), id)

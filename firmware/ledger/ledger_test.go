@@ -128,7 +128,7 @@ func TestMissionsAreUsedOnce(t *testing.T) {
 	l = mustOpen(t, dir)
 	defer l.Close()
 	if flights, err := l.Flights(); err != nil || len(flights) >= 40 {
-		t.Fatalf("%d flights are left, %v: nothing made room", len(flights), err)
+		t.Fatalf("%d flights are left, %v: no space was freed", len(flights), err)
 	}
 	for name, want := range map[string]bool{"m0": true, "m7": true, "m39": true, "m40": false, "": false} {
 		if used, err := l.MissionUsed(name); used != want || err != nil {

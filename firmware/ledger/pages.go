@@ -61,7 +61,7 @@ func checkPages(file io.ReaderAt, size int64) error {
 
 // readMetas returns the valid meta pages, the newest first.
 func readMetas(file io.ReaderAt) (metas []meta) {
-	// The second lies one page on, and only a meta page says how long that is.
+	// The second is one page on, and only a meta page has the page size.
 	for _, offset := range []int64{0, 4096, 8192, 16384, 32768, 65536} {
 		raw := make([]byte, headerBytes+64)
 		if _, err := file.ReadAt(raw, offset); err != nil {

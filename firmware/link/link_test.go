@@ -457,7 +457,7 @@ func TestWhatArrivesIsChecked(t *testing.T) {
 		{"a status", topics.Status(), string(status(3)), false, 0, 1, false},
 		{"hello", topics.Hello(), `{"instance":"other"}`, false, 0, 0, false},
 		{"a proof where there is no key", topics.Proof(), `{}`, false, 0, 0, false},
-		{"no topic of ours", "prefdt/test/users/a b/report", `{}`, false, 0, 0, true},
+		{"not a topic of this fleet", "prefdt/test/users/a b/report", `{}`, false, 0, 0, true},
 	} {
 		before := l.Rejects.Total()
 		l.handle(telemetry.Message{Topic: c.topic, Payload: []byte(c.payload), Retained: c.retained, Received: time.Now()})

@@ -164,7 +164,7 @@ func TestMonitor(t *testing.T) {
 	}
 	close(s.gate)
 	if !manager.waitForLine("WATCHDOG=1", rig.Timeout) {
-		t.Error("no sign of life after the stall")
+		t.Error("no notification after the stall")
 	}
 	f.Kill()
 	m.Close()
