@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"math"
+	"slices"
 
 	"github.com/bluenviron/gomavlib/v3"
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
@@ -45,7 +46,6 @@ type aircraft struct {
 	restoredBootS     float64   // autopilot's time since boot, as of the previous leader process; 0: unknown
 	bootWraps         float64   // wraps of the 32 bits in which the time since boot is sent
 	sequence          sequenceFilter
-	batteryS          float64
 	batteryStatusS    float64 // BATTERY_STATUS, rather than SYS_STATUS
 	ownBatteryS       float64 // BATTERY_STATUS with id 0
 	charge            float64 // remaining, 0 to 1, NaN unknown
@@ -91,14 +91,14 @@ func (a *aircraft) handleMessage(f *Fleet, now float64, m message.Message) {
 		case m.Id != relayedBatteryID || a.ownBatteryS > 0 && now-a.ownBatteryS < 5:
 			return
 		}
-		a.batteryS, a.batteryStatusS = now, now
-		a.updateBattery(now, energy.FromBatteryStatus(append(m.Voltages[:], usedCells(m.VoltagesExt[:])...), m.CurrentBattery, m.EnergyConsumed, m.BatteryRemaining))
+		a.batteryStatusS = now
+		cells := append(m.Voltages[:], slices.DeleteFunc(m.VoltagesExt[:], func(mv uint16) bool { return mv == 0 })...)
+		a.updateBattery(now, energy.FromBatteryStatus(cells, m.CurrentBattery, m.EnergyConsumed, m.BatteryRemaining))
 	case *common.MessageSysStatus:
 		a.preArm = preArmOf(m)
 		// Only of an autopilot that sends no BATTERY_STATUS: two unsynchronised
 		// measurements of one current would count twice.
 		if now-a.batteryStatusS > 5 {
-			a.batteryS = now
 			a.updateBattery(now, energy.FromSysStatus(m.VoltageBattery, m.CurrentBattery, m.BatteryRemaining))
 		}
 	case *common.MessageParamValue:
@@ -108,16 +108,6 @@ func (a *aircraft) handleMessage(f *Fleet, now float64, m message.Message) {
 	case *common.MessageCommandAck:
 		a.handleCommandAck(f, now, m)
 	}
-}
-
-// usedCells drops the cells that voltages_ext does not use.
-func usedCells(mv []uint16) (cells []uint16) {
-	for _, v := range mv {
-		if v != 0 {
-			cells = append(cells, v)
-		}
-	}
-	return cells
 }
 
 func (a *aircraft) updateBattery(now float64, r energy.Reading) {

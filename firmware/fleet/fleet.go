@@ -15,6 +15,7 @@ package fleet
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"sync"
@@ -187,11 +188,7 @@ func (f *Fleet) run() {
 func (f *Fleet) RejectedFrames() map[string]uint64 {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	out := make(map[string]uint64, len(f.rejectedFrames))
-	for k, v := range f.rejectedFrames {
-		out[k] = v
-	}
-	return out
+	return maps.Clone(f.rejectedFrames)
 }
 
 // Counts returns the totals so far.

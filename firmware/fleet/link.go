@@ -196,9 +196,10 @@ func (l *endpointLink) route(e *gomavlib.EventFrame) {
 // its loss has an effect (NAV_DLL_ACT), the leader's HEARTBEAT would hide the loss, so
 // it is sent only to autopilots that are known to ignore it.
 func (f *Fleet) sendHeartbeats() {
-	f.broadcast(&common.MessageHeartbeat{
-		Type: common.MAV_TYPE_ONBOARD_CONTROLLER, Autopilot: common.MAV_AUTOPILOT_INVALID, SystemStatus: common.MAV_STATE_ACTIVE, MavlinkVersion: uint8(leaderDialect.Version),
-	})
+	heartbeat := func(as common.MAV_TYPE) message.Message {
+		return &common.MessageHeartbeat{Type: as, Autopilot: common.MAV_AUTOPILOT_INVALID, SystemStatus: common.MAV_STATE_ACTIVE, MavlinkVersion: uint8(leaderDialect.Version)}
+	}
+	f.broadcast(heartbeat(common.MAV_TYPE_ONBOARD_CONTROLLER))
 	for _, l := range f.links {
 		for c := range l.channels {
 			known, safe := false, true
@@ -208,9 +209,7 @@ func (f *Fleet) sendHeartbeats() {
 				}
 			}
 			if known && safe {
-				f.send(l, c, nil, &common.MessageHeartbeat{
-					Type: common.MAV_TYPE_GCS, Autopilot: common.MAV_AUTOPILOT_INVALID, SystemStatus: common.MAV_STATE_ACTIVE, MavlinkVersion: uint8(leaderDialect.Version),
-				})
+				f.send(l, c, nil, heartbeat(common.MAV_TYPE_GCS))
 			}
 		}
 	}

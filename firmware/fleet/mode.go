@@ -18,20 +18,13 @@ const (
 	ModeOffboard Mode = 6 << 16
 )
 
+var modeNames = map[Mode]string{
+	ModePosition: "POSCTL", ModeTakeoff: "AUTO.TAKEOFF", ModeHold: "AUTO.LOITER", ModeReturn: "AUTO.RTL", ModeLand: "AUTO.LAND", ModeOffboard: "OFFBOARD",
+}
+
 func (m Mode) String() string {
-	switch m {
-	case ModePosition:
-		return "POSCTL"
-	case ModeTakeoff:
-		return "AUTO.TAKEOFF"
-	case ModeHold:
-		return "AUTO.LOITER"
-	case ModeReturn:
-		return "AUTO.RTL"
-	case ModeLand:
-		return "AUTO.LAND"
-	case ModeOffboard:
-		return "OFFBOARD"
+	if name, ok := modeNames[m]; ok {
+		return name
 	}
 	return fmt.Sprintf("%d.%d", m>>16&0xff, m>>24)
 }

@@ -164,8 +164,7 @@ func aircraftError(a *aircraft, action string, err error) error {
 // leg before, so that its lag is made up for, as far as that is near its position.
 func (f *Fleet) Leg(number int, moveM physics.Position) {
 	f.withAircraft(number, func(a *aircraft, now float64) {
-		age := min(max(now-a.positionS, 0), staleAfterS)
-		from := a.position.Add(a.velocity.Scale(age))
+		from := a.positionAt(now)
 		if a.trajectory.kind == trajectoryLeg {
 			lag := a.trajectory.from.Add(a.trajectory.displacementM.Scale(now - a.trajectory.setAtS)).Sub(from)
 			from = from.Add(lag.Scale(min(1, lagMaxM/max(lag.Norm(), 1e-9))))

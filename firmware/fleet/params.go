@@ -20,6 +20,7 @@ type Parameters struct {
 	LandSlowBelowM     float64 // MPC_LAND_ALT1: the height below which LandMPS applies
 	ClimbMPS           float64 // MPC_Z_V_AUTO_UP
 	DataLinkLossAction int     // NAV_DLL_ACT: the action when no ground station is received
+	dataLinkRead       bool    // DataLinkLossAction was read
 	readMask           uint16  // one bit a parameter
 	optionalRequests   int     // of missing ones
 }
@@ -33,21 +34,17 @@ var parameterTable = [...]struct {
 	{"COM_OF_LOSS_T", func(p *Parameters, x float64) { p.OffboardLossS = x }},
 	{"COM_OBL_RC_ACT", func(p *Parameters, x float64) { p.OffboardLossAction = int(x) }},
 	{"MPC_XY_VEL_MAX", func(p *Parameters, x float64) { p.SpeedMaxMPS = x }},
-	{paramLowBatteryAction, func(p *Parameters, x float64) { p.LowBatteryAction = int(x) }},
+	{"COM_LOW_BAT_ACT", func(p *Parameters, x float64) { p.LowBatteryAction = int(x) }},
 	{"MPC_XY_P", func(p *Parameters, x float64) { p.GainPerS = x }},
 	{"BAT1_CAPACITY", func(p *Parameters, x float64) { p.CapacityMAh = x }},
 	{"MPC_Z_V_AUTO_DN", func(p *Parameters, x float64) { p.DescentMPS = x }},
 	{"MPC_LAND_SPEED", func(p *Parameters, x float64) { p.LandMPS = x }},
 	{"MPC_LAND_ALT1", func(p *Parameters, x float64) { p.LandSlowBelowM = x }},
 	{"MPC_Z_V_AUTO_UP", func(p *Parameters, x float64) { p.ClimbMPS = x }},
-	{paramDataLinkLossAction, func(p *Parameters, x float64) { p.DataLinkLossAction = int(x) }},
+	{"NAV_DLL_ACT", func(p *Parameters, x float64) { p.DataLinkLossAction, p.dataLinkRead = int(x), true }},
 }
 
-const (
-	requiredParameters      = 4
-	paramLowBatteryAction   = "COM_LOW_BAT_ACT"
-	paramDataLinkLossAction = "NAV_DLL_ACT"
-)
+const requiredParameters = 4
 
 // Values of COM_OBL_RC_ACT.
 const (
@@ -59,16 +56,6 @@ const (
 // Complete reports whether all required parameters were read.
 func (p *Parameters) Complete() bool {
 	return p.readMask&(1<<requiredParameters-1) == 1<<requiredParameters-1
-}
-
-// wasRead is whether a parameter was read.
-func (p *Parameters) wasRead(name string) bool {
-	for i := range parameterTable {
-		if parameterTable[i].name == name {
-			return p.readMask>>i&1 == 1
-		}
-	}
-	return false
 }
 
 // optionalRequestsMax is how often optional parameters are requested: not every
@@ -125,7 +112,7 @@ func (p *Parameters) DescentS(heightM float64) float64 {
 // ignoresGCSLoss is whether an autopilot is known to do nothing when no ground station
 // is received.
 func (p *Parameters) ignoresGCSLoss() bool {
-	return p.wasRead(paramDataLinkLossAction) && p.DataLinkLossAction == 0
+	return p.dataLinkRead && p.DataLinkLossAction == 0
 }
 
 func (p *Parameters) handleParamValue(m *common.MessageParamValue) {

@@ -42,7 +42,7 @@ type textAssembler struct {
 // add handles a STATUSTEXT and returns the text that it completes.
 func (w *textAssembler) add(now float64, m *common.MessageStatustext) (text string, complete bool) {
 	if m.Id == 0 {
-		return clean(m.Text), true
+		return strings.TrimSpace(m.Text), true
 	}
 	if w.id != m.Id || m.ChunkSeq == 0 {
 		*w = textAssembler{id: m.Id, severity: m.Severity}
@@ -62,13 +62,10 @@ func (w *textAssembler) add(now float64, m *common.MessageStatustext) (text stri
 
 // finish returns the text as far as it was received.
 func (w *textAssembler) finish() (text string, complete bool) {
-	text, complete = clean(w.text), w.id != 0
+	text, complete = strings.TrimSpace(w.text), w.id != 0
 	*w = textAssembler{}
 	return text, complete
 }
-
-// clean drops the white space around a text.
-func clean(text string) string { return strings.TrimSpace(text) }
 
 // handleStatusText handles the autopilot's warnings.
 func (a *aircraft) handleStatusText(f *Fleet, now float64, m *common.MessageStatustext) {

@@ -61,12 +61,13 @@ func (a *aircraft) climb(f *Fleet, now float64) []message.Message {
 	case (!a.armed || a.onGround()) && f.climbBlocked(a, now):
 	case !a.armed && a.armingRequested && now-a.armingRequestedS > armingTimeoutS+armedReportDelayS:
 		a.handToPilot(f, fmt.Sprintf("not armed in %v s", armingTimeoutS))
+	case !a.armed && a.armingTimedOut(now): // it may still report that it armed
 	case !a.armed && a.mode != ModeHold && a.mode != ModeTakeoff:
 		// PX4 has returned to the mode it flew in before it landed, and does not arm
 		// in OFFBOARD without setpoints.
-		return a.retryArming(f, now, setMode(ModeHold))
+		return a.retryCommand(f, now, setMode(ModeHold))
 	case !a.armed:
-		return a.retryArming(f, now, &common.MessageCommandLong{Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Param1: 1})
+		return a.retryCommand(f, now, &common.MessageCommandLong{Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Param1: 1})
 	default:
 		nan := float32(math.NaN())
 		return a.retryCommand(f, now, &common.MessageCommandLong{
@@ -75,14 +76,6 @@ func (a *aircraft) climb(f *Fleet, now float64) []message.Message {
 		})
 	}
 	return nil
-}
-
-// retryArming is retryCommand, until arming times out.
-func (a *aircraft) retryArming(f *Fleet, now float64, m message.Message) []message.Message {
-	if a.armingTimedOut(now) {
-		return nil
-	}
-	return a.retryCommand(f, now, m)
 }
 
 // stop hands the aircraft to its autopilot's Hold: once that is reported, it is under

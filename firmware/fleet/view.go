@@ -63,10 +63,9 @@ func (f *Fleet) Views(dst []View) []View {
 	defer f.mutex.Unlock()
 	now := f.nowS()
 	for _, a := range f.aircraft {
-		age := min(max(now-a.positionS, 0), staleAfterS)
 		dst = append(dst, View{
 			Number: a.number, SystemID: a.conf.SystemID, Received: a.received, AgeS: now - a.receivedS,
-			Located: a.located, Position: a.position.Add(a.velocity.Scale(age)), UpM: a.upM, SpeedMPS: a.velocity.Norm(),
+			Located: a.located, Position: a.positionAt(now), UpM: a.upM, SpeedMPS: a.velocity.Norm(),
 			Mode: a.mode, Armed: a.armed, Landed: a.landed, Charge: a.charge,
 			Phase: a.phase, Order: a.order, Reason: a.reason(), Lost: a.lost, Home: a.home, Params: a.params,
 			Fresh: a.fresh(now), Flying: a.phase == PhaseFlying && a.mode == ModeOffboard && a.fresh(now), InAir: a.inAir() && !a.lost,
@@ -76,6 +75,12 @@ func (f *Fleet) Views(dst []View) []View {
 		})
 	}
 	return dst
+}
+
+// BatteryReading returns an aircraft's last battery reading.
+func (f *Fleet) BatteryReading(number int) (r energy.Reading) {
+	f.withAircraft(number, func(a *aircraft, _ float64) { r = a.batteryReading })
+	return r
 }
 
 // UpdateMeter enters the edge energy just decided and the measured propulsion
