@@ -1,11 +1,9 @@
 package leader_test
 
 import (
-	"fmt"
 	"math"
 	"testing"
 
-	"prefdt/firmware/account"
 	"prefdt/firmware/ledger"
 	"prefdt/firmware/rig"
 	"prefdt/telemetry"
@@ -55,19 +53,20 @@ func TestMission(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	sum, next := 0.0, 0
-	if err := l.Rows(func(row account.Row) error {
-		if row.Slot != next {
-			return fmt.Errorf("row of slot %d after %d", row.Slot, next-1)
-		}
-		next++
-		sum += row.EnergyJ
-		return nil
-	}); err != nil {
-		t.Error(err)
+	flights, err := l.Flights()
+	if err != nil {
+		t.Fatal(err)
 	}
-	if next != 30 || math.Abs(sum-landed.SpentJ) > 1e-6 {
-		t.Errorf("the ledger has %d slots and %.3f J, the status has %.3f J", next, sum, landed.SpentJ)
+	sum, next := 0.0, 0
+	for _, row := range flights[0].Rows {
+		if row.Slot != next {
+			t.Errorf("row of slot %d after %d", row.Slot, next-1)
+		}
+		next = row.Slot + 1
+		sum += row.EnergyJ
+	}
+	if len(flights[0].Rows) != 30 || math.Abs(sum-landed.SpentJ) > 1e-6 {
+		t.Errorf("the ledger has %d slots and %.3f J, the status has %.3f J", len(flights[0].Rows), sum, landed.SpentJ)
 	}
 	r.CheckSlotsInOrder()
 	complete := 0

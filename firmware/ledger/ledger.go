@@ -36,11 +36,12 @@ const (
 var (
 	bucketState    = []byte("state")
 	bucketSlots    = []byte("slots")
-	bucketCommands = []byte("commands") // sequence number -> Command
-	bucketIDs      = []byte("ids")      // command id -> sequence number
-	bucketKeys     = []byte("keys")     // public key -> last counter
-	bucketMissions = []byte("missions") // ids ever used, so that none is used again
-	bucketFlights  = []byte("flights")  // sequence number -> an earlier mission's state and slots
+	bucketCommands = []byte("commands")                                                                        // sequence number -> Command
+	bucketIDs      = []byte("ids")                                                                             // command id -> sequence number
+	bucketKeys     = []byte("keys")                                                                            // public key -> last counter
+	bucketMissions = []byte("missions")                                                                        // ids ever used, so that none is used again
+	bucketFlights  = []byte("flights")                                                                         // sequence number -> an earlier mission's state and slots
+	buckets        = [][]byte{bucketState, bucketSlots, bucketCommands, bucketIDs, bucketKeys, bucketMissions} // of every ledger
 	keyState       = []byte("state")
 	keyFormat      = []byte("format")
 )
@@ -110,40 +111,40 @@ func openVerified(path string, options *bolt.Options) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := l.checkGuarded(); err != nil {
+	if err := guard(path, l.check); err != nil {
 		l.Close()
 		return nil, err
 	}
 	return l, nil
 }
 
-// openFile has bbolt map the file. A page fault or a panic of bbolt is damage too.
-func openFile(path string, options *bolt.Options) (l *Ledger, err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if r := recover(); r != nil {
-			l, err = nil, damaged(path, fmt.Errorf("%v", r))
-		}
-	}()
-	db, err := bolt.Open(path, 0o640, options)
-	if errors.Is(err, bolterrors.ErrTimeout) {
-		return nil, fmt.Errorf("ledger %s is %w", path, errInUse)
+func openFile(path string, options *bolt.Options) (*Ledger, error) {
+	l := &Ledger{path: path, maxRowBytes: defaultRowBytes}
+	err := guard(path, func() (err error) {
+		l.db, err = bolt.Open(path, 0o640, options)
+		return err
+	})
+	switch {
+	case err == nil:
+		return l, nil
+	case errors.Is(err, bolterrors.ErrTimeout):
+		err = fmt.Errorf("ledger %s is %w", path, errInUse)
+	case !errors.As(err, new(damageError)):
+		err = damaged(path, err)
 	}
-	if err != nil {
-		return nil, damaged(path, err)
-	}
-	return &Ledger{path: path, db: db, maxRowBytes: defaultRowBytes}, nil
+	return nil, err
 }
 
-// checkGuarded is check, with page faults and panics as damage.
-func (l *Ledger) checkGuarded() (err error) {
+// guard calls a function that reads the file as mapped by bbolt: a page fault or a
+// panic in it is damage.
+func guard(path string, f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
-			err = damaged(l.path, fmt.Errorf("%v", r))
+			err = damaged(path, fmt.Errorf("%v", r))
 		}
 	}()
-	return l.check()
+	return f()
 }
 
 func lockAndCheckPages(path string, size int64) error {
@@ -178,7 +179,7 @@ func damaged(path string, err error) error { return damageError{path, err} }
 
 func (l *Ledger) create(dir string) error {
 	err := l.db.Update(func(tx *bolt.Tx) error {
-		for _, name := range [][]byte{bucketState, bucketSlots, bucketCommands, bucketIDs, bucketKeys, bucketMissions} {
+		for _, name := range buckets {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
 			}
@@ -189,11 +190,11 @@ func (l *Ledger) create(dir string) error {
 		return fmt.Errorf("make ledger %s: %w", l.path, err)
 	}
 	d, err := os.Open(dir) // the file's name must survive too
-	if err != nil {
-		return fmt.Errorf("sync state directory: %w", err)
+	if err == nil {
+		defer d.Close()
+		err = d.Sync()
 	}
-	defer d.Close()
-	if err := d.Sync(); err != nil {
+	if err != nil {
 		return fmt.Errorf("sync state directory: %w", err)
 	}
 	return nil
@@ -206,7 +207,7 @@ func (l *Ledger) check() error {
 				return fmt.Errorf("ledger %s has format %v, this leader reads %d; move it away to begin a new one", l.path, got, formatVersion)
 			}
 		}
-		for _, name := range [][]byte{bucketState, bucketSlots, bucketCommands, bucketIDs, bucketKeys, bucketMissions} {
+		for _, name := range buckets {
 			if tx.Bucket(name) == nil {
 				return damaged(l.path, fmt.Errorf("it has no %s", name))
 			}

@@ -70,19 +70,6 @@ func (l *Ledger) WriteRows(s State, rows []account.Row) error {
 	})
 }
 
-// Rows calls f with each settled slot in order.
-func (l *Ledger) Rows(f func(account.Row) error) error {
-	return l.db.View(func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketSlots).ForEach(func(_, raw []byte) error {
-			var r account.Row
-			if err := l.decodeWithChecksum(raw, &r); err != nil {
-				return err
-			}
-			return f(r)
-		})
-	})
-}
-
 // update writes a transaction that ends with a state. The first transaction of
 // another mission archives the record of the one before.
 func (l *Ledger) update(s State, f func(*bolt.Tx) error) error {
