@@ -1,6 +1,7 @@
 package clock
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -89,10 +90,5 @@ func (c *Manual) fireDue() {
 func (c *Manual) remove(a *timer) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	for i := range c.timers {
-		if c.timers[i] == a {
-			c.timers = append(c.timers[:i], c.timers[i+1:]...)
-			return
-		}
-	}
+	c.timers = slices.DeleteFunc(c.timers, func(t *timer) bool { return t == a })
 }

@@ -19,7 +19,10 @@
 // checked where there is no counter: it counts up to MaxPowerW.
 package energy
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Source names where the joules come from; the values are those of the status message.
 type Source string
@@ -33,22 +36,11 @@ const (
 
 // Worse returns the source of the two that is later in the order.
 func Worse(a, b Source) Source {
-	if rank(a) > rank(b) {
+	order := []Source{Consumed, Current, Remaining, Model}
+	if slices.Index(order, a) > slices.Index(order, b) {
 		return a
 	}
 	return b
-}
-
-func rank(s Source) int {
-	switch s {
-	case Consumed:
-		return 0
-	case Current:
-		return 1
-	case Remaining:
-		return 2
-	}
-	return 3
 }
 
 // Reading is one battery message. NaN: the autopilot did not report the field.

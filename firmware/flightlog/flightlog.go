@@ -59,8 +59,8 @@ func Check(f ledger.Flight) Audit {
 		}
 		sum := 0.0
 		for _, a := range row.Aircraft {
-			if a.Number < 1 || a.Number > maxAircraft {
-				fault("slot %d: aircraft %d, want 1 to %d", row.Slot, a.Number, maxAircraft)
+			if a.Number < 1 || a.Number > telemetry.MaxAircraft {
+				fault("slot %d: aircraft %d, want 1 to %d", row.Slot, a.Number, telemetry.MaxAircraft)
 			}
 			sum += a.EnergyJ
 			if notFinite(a.EnergyJ) || notFinite(a.SpentJ) || a.EnergyJ < 0 {
@@ -88,9 +88,6 @@ func Check(f ledger.Flight) Audit {
 	return r
 }
 
-// maxAircraft is the largest number of an aircraft; columns are made for no more.
-const maxAircraft = telemetry.MaxAircraft
-
 func notFinite(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
 
 // WriteCSV writes one line a slot. Each aircraft has five columns, by its number.
@@ -99,7 +96,7 @@ func WriteCSV(w io.Writer, flights []ledger.Flight) error {
 	for _, f := range flights {
 		for _, r := range f.Rows {
 			for _, a := range r.Aircraft {
-				most = min(max(most, a.Number), maxAircraft)
+				most = min(max(most, a.Number), telemetry.MaxAircraft)
 			}
 		}
 	}
@@ -122,7 +119,7 @@ func WriteCSV(w io.Writer, flights []ledger.Flight) error {
 				strconv.Itoa(r.Reported), strconv.Itoa(r.Offloaded), formatFloat(r.DecisionMS),
 			})
 			for _, a := range r.Aircraft {
-				if a.Number >= 1 && a.Number <= maxAircraft {
+				if a.Number >= 1 && a.Number <= telemetry.MaxAircraft {
 					copy(line[fixed+5*(a.Number-1):], []string{formatFloat(a.EnergyJ), formatFloat(a.SpentJ), string(a.Source), formatFloat(a.EastM), formatFloat(a.NorthM)})
 				}
 			}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"prefdt/firmware/ledger"
+	"prefdt/telemetry"
 )
 
 // FuzzFlights checks and exports any flights that a ledger with valid checksums may
@@ -41,7 +42,7 @@ func FuzzFlights(f *testing.F) {
 		if err := WriteCSV(&out, all); err != nil {
 			t.Fatal(err)
 		}
-		if lines, err := csv.NewReader(&out).ReadAll(); err != nil || len(lines) != rows+1 || len(lines[0]) > 10+5*maxAircraft {
+		if lines, err := csv.NewReader(&out).ReadAll(); err != nil || len(lines) != rows+1 || len(lines[0]) > 10+5*telemetry.MaxAircraft {
 			t.Fatalf("%d lines for %d rows, %v", len(lines), rows, err)
 		}
 		if err := WriteJSON(&out, all); err != nil {

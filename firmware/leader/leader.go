@@ -160,14 +160,7 @@ func (l *Leader) initialize() (saved ledger.State, found bool, err error) {
 			return saved, false, fmt.Errorf("leader_key: %w", err)
 		}
 	}
-	l.mission.Limits = mission.Limits{
-		ClimbS: c.Flight.ClimbS, BrokerHoldS: c.Flight.BrokerHoldS, BrokerReturnS: c.Flight.BrokerReturnS,
-		CrewHoldS: c.Flight.CrewHoldS, CrewReturnS: c.Flight.CrewReturnS,
-	}
-	l.schedule = schedule.Schedule{Slots: c.Slots, SlotDuration: c.WallTime(1), DecideBy: l.milliseconds(c.DecideByMS)}
-	l.account = account.Account{Physics: l.Policy.Physics, Scales: l.Policy.Scales, ReserveJ: c.Flight.ReserveJ, SpeedMaxMPS: c.Flight.SpeedMaxMPS}
-	l.users = users.Users{Max: c.Users.Max, Allow: c.Users.Allow, Physics: l.Policy.Physics, Prior: l.Policy.UserPrior}
-	l.users.Initialize()
+	l.configure()
 	if err := l.ledgerWriter.open(c, l.Clock, l.Log); err != nil {
 		return saved, false, err
 	}
@@ -179,6 +172,19 @@ func (l *Leader) initialize() (saved ledger.State, found bool, err error) {
 		l.ledgerWriter.close()
 	}
 	return saved, found, err
+}
+
+// configure gives the packages of a mission their part of the configuration.
+func (l *Leader) configure() {
+	c := &l.Config
+	l.mission.Limits = mission.Limits{
+		ClimbS: c.Flight.ClimbS, BrokerHoldS: c.Flight.BrokerHoldS, BrokerReturnS: c.Flight.BrokerReturnS,
+		CrewHoldS: c.Flight.CrewHoldS, CrewReturnS: c.Flight.CrewReturnS,
+	}
+	l.schedule = schedule.Schedule{Slots: c.Slots, SlotDuration: c.WallTime(1), DecideBy: l.milliseconds(c.DecideByMS)}
+	l.account = account.Account{Physics: l.Policy.Physics, Scales: l.Policy.Scales, ReserveJ: c.Flight.ReserveJ, SpeedMaxMPS: c.Flight.SpeedMaxMPS}
+	l.users = users.Users{Max: c.Users.Max, Allow: c.Users.Allow, Physics: l.Policy.Physics, Prior: l.Policy.UserPrior}
+	l.users.Initialize()
 }
 
 // idleTick is one mission second outside the slots.
@@ -253,28 +259,23 @@ func (l *Leader) tick() {
 // performEffect performs the effect of a change of the mission's state, and logs it.
 func (l *Leader) performEffect(from string, e mission.Effect) {
 	l.refreshViews()
-	switch e {
-	case mission.LaunchFleet:
-		for i := range l.views {
-			if err := l.fleet.Launch(i + 1); err != nil { // it was ready when the command was checked
-				l.Log.Error("aircraft stays on the ground", "aircraft", i+1, "reason", err)
-			}
-		}
-	case mission.BeginSlots:
+	if e == mission.BeginSlots {
 		l.beginSlots()
-	case mission.HoldFleet:
-		for i := range l.views {
-			l.fleet.Hold(i + 1)
-		}
-	case mission.ReturnFleet:
-		for i := range l.views {
-			if l.views[i].Order != fleet.OrderNone {
-				l.fleet.ChangeOrder(i+1, fleet.OrderHome)
+	}
+	for i := range l.views {
+		switch number := i + 1; e {
+		case mission.LaunchFleet:
+			if err := l.fleet.Launch(number); err != nil { // it was ready when the command was checked
+				l.Log.Error("aircraft stays on the ground", "aircraft", number, "reason", err)
 			}
-		}
-	case mission.StopFleet:
-		for i := range l.views {
-			l.fleet.ChangeOrder(i+1, fleet.OrderStop)
+		case mission.HoldFleet:
+			l.fleet.Hold(number)
+		case mission.ReturnFleet:
+			if l.views[i].Order != fleet.OrderNone {
+				l.fleet.ChangeOrder(number, fleet.OrderHome)
+			}
+		case mission.StopFleet:
+			l.fleet.ChangeOrder(number, fleet.OrderStop)
 		}
 	}
 	l.refreshViews()

@@ -33,14 +33,12 @@ type LoopReport struct {
 
 // AircraftReport is one aircraft of a LoopReport.
 type AircraftReport struct {
-	Number         int
-	AgeS           float64 // NaN: never received
-	Charge         float64 // NaN: unknown
-	SpentJ         float64
-	Flying         bool
-	Source         string
-	Reason         string
-	PilotInControl bool
+	Number int
+	AgeS   float64 // NaN: never received
+	Charge float64 // NaN: unknown
+	SpentJ float64
+	Flying bool
+	Source string
 }
 
 // reportIteration reports an iteration of the loop.
@@ -63,7 +61,7 @@ func (l *Leader) reportIteration() {
 	}
 	for i := range l.views {
 		v := &l.views[i]
-		a := AircraftReport{Number: v.Number, AgeS: math.NaN(), Charge: v.Charge, SpentJ: l.account.SpentJ(i), Flying: v.Flying, Source: string(v.Source), Reason: v.Reason, PilotInControl: v.WithPilot()}
+		a := AircraftReport{Number: v.Number, AgeS: math.NaN(), Charge: v.Charge, SpentJ: l.account.SpentJ(i), Flying: v.Flying, Source: string(v.Source)}
 		if v.Received {
 			a.AgeS = math.Max(v.AgeS, 0)
 		}

@@ -12,6 +12,7 @@ package metrics
 
 import (
 	"bytes"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -41,12 +42,7 @@ func (p *Page) Counter(name, help string, value float64, labels ...string) {
 // Counters adds a counter for each key, under one label, in order.
 func (p *Page) Counters(name, help, label string, counts map[string]uint64) {
 	p.writeHeader(name, help, "counter")
-	keys := make([]string, 0, len(counts))
-	for k := range counts {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	for _, k := range keys {
+	for _, k := range slices.Sorted(maps.Keys(counts)) {
 		p.writeSample(name, float64(counts[k]), label, k)
 	}
 }
@@ -89,17 +85,7 @@ func (p *Page) writeSample(name string, value float64, labels ...string) {
 	p.b.WriteString(" " + formatFloat(value) + "\n")
 }
 
-func formatFloat(x float64) string {
-	switch {
-	case math.IsNaN(x):
-		return "NaN"
-	case math.IsInf(x, 1):
-		return "+Inf"
-	case math.IsInf(x, -1):
-		return "-Inf"
-	}
-	return strconv.FormatFloat(x, 'g', -1, 64)
-}
+func formatFloat(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) } // NaN, +Inf and -Inf as Prometheus has them
 
 // Histogram counts values up to each bound. Set Bounds, rising, before the
 // first value. A copy made with Clone does not change.

@@ -11,13 +11,12 @@ type roster struct {
 	max   int
 	allow map[string]bool // nil: any user
 
-	slot        int
-	current     []*user // in the open slot
-	late        []user  // with a task whose report was too late for its slot, since the last window closed
-	byID        map[string]*user
-	known       []*user // every user in byID, in order of admission
-	nextID      int
-	refusedFull int // reports refused because the slot was full
+	slot    int
+	current []*user // in the open slot
+	late    []user  // with a task whose report was too late for its slot, since the last window closed
+	byID    map[string]*user
+	known   []*user // every user in byID, in order of admission
+	nextID  int
 }
 
 // user is one user's last report.
@@ -52,8 +51,7 @@ func (r *roster) addReport(name string, x telemetry.Report, inTime bool) bool {
 	case x.Slot > r.slot, u != nil && x.Slot <= u.slot:
 		return false // of a slot not opened yet, or a second report
 	case current && len(r.current) >= r.max:
-		r.refusedFull++
-		return false
+		return false // the slot is full
 	}
 	if u == nil {
 		u = r.admit(name)
