@@ -163,7 +163,6 @@ func (c *Handler) HandleCommand(m *Command) (alive bool) {
 	return m.KeyName != ""
 }
 
-// summary describes a command, for the status.
 func (m *Command) summary() string {
 	switch {
 	case m.Budget != nil:

@@ -89,7 +89,6 @@ func (m *Meter) modelFlight(nowS float64) (closedJ float64, drawn estimate) {
 	return closedJ, estimate{J: p.factor * closedJ, HighJ: p.factor * mostJ}
 }
 
-// advanceModel brings the model up to now.
 func (m *Meter) advanceModel(nowS float64) {
 	p := &m.model
 	closed, drawn := m.modelFlight(nowS)

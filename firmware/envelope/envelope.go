@@ -248,7 +248,6 @@ func (v *Vehicle) Hold(l Limits) {
 	v.Target, v.FeedForwardMPS, v.TargetUpM = at.ClampToArea(l.AreaM), physics.Position{}, l.AltitudeM
 }
 
-// outsideM returns how far a position is outside the area.
 func (l Limits) outsideM(p physics.Position) float64 { return p.Sub(p.ClampToArea(l.AreaM)).Norm() }
 
 // Alarm names the limit that a measured state breaks, or is empty.

@@ -66,7 +66,6 @@ type aircraft struct {
 	control
 }
 
-// handleMessage handles one message of the autopilot.
 func (a *aircraft) handleMessage(f *Fleet, now float64, m message.Message) {
 	a.received, a.receivedS, a.cleared = true, now, false
 	switch m := m.(type) {
@@ -152,7 +151,6 @@ func (a *aircraft) handlePosition(f *Fleet, now float64, m *common.MessageGlobal
 // inAir is whether it flies, by its last messages.
 func (a *aircraft) inAir() bool { return a.armed && (a.landed == nil || !*a.landed) }
 
-// onGround is whether it reported that it is on the ground.
 func (a *aircraft) onGround() bool { return a.landed != nil && *a.landed }
 
 // positionFresh is whether its position is recent enough for setpoints.

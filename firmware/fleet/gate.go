@@ -169,7 +169,6 @@ func (a *aircraft) armingTimedOut(now float64) bool {
 	return a.armingRequested && now-a.armingRequestedS > armingTimeoutS
 }
 
-// setTarget fills in the target of a message.
 func setTarget(m message.Message, system uint8) {
 	switch m := m.(type) {
 	case *common.MessageCommandLong:

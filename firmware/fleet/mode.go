@@ -29,7 +29,6 @@ func (m Mode) String() string {
 	return fmt.Sprintf("%d.%d", m>>16&0xff, m>>24)
 }
 
-// setMode is the command of a mode.
 func setMode(m Mode) *common.MessageCommandLong {
 	return &common.MessageCommandLong{
 		Command: common.MAV_CMD_DO_SET_MODE,

@@ -62,7 +62,6 @@ func (p *Parameters) Complete() bool {
 // autopilot has them.
 const optionalRequestsMax = 5
 
-// missing returns the names to request.
 func (p *Parameters) missing() (names []string) {
 	if p.Complete() && p.optionalRequests >= optionalRequestsMax {
 		return nil
@@ -75,7 +74,6 @@ func (p *Parameters) missing() (names []string) {
 	return names
 }
 
-// gainPerS is the position loop's gain.
 func (p *Parameters) gainPerS() float64 {
 	if p.GainPerS > 0 && p.GainPerS <= 2 {
 		return p.GainPerS

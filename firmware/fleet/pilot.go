@@ -46,7 +46,6 @@ func (a *aircraft) modeChangeExpected(f *Fleet, from Mode, fromS, now float64) b
 	return a.mode == ModeHold && (from == ModeTakeoff && math.Abs(a.upM-f.Limits.AltitudeM) < climbToleranceM || from == ModeOffboard && now < a.failsafeGraceUntilS)
 }
 
-// handToPilot leaves the aircraft to its pilot.
 func (a *aircraft) handToPilot(f *Fleet, why string) {
 	if a.phase == PhasePilot {
 		return

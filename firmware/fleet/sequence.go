@@ -12,7 +12,6 @@ type sequenceFilter struct {
 // silence the sender may have rebooted, or the number wrapped.
 const sequenceValidS = 2.0
 
-// accepts is whether a frame is in order.
 func (s *sequenceFilter) accepts(number byte, now float64) bool {
 	if s.valid && now-s.receivedS < sequenceValidS && int8(number-s.last) < 0 {
 		return false

@@ -67,7 +67,6 @@ func (w *textAssembler) finish() (text string, complete bool) {
 	return text, complete
 }
 
-// handleStatusText handles the autopilot's warnings.
 func (a *aircraft) handleStatusText(f *Fleet, now float64, m *common.MessageStatustext) {
 	if a.textChunks.id != 0 && (m.Id != a.textChunks.id || m.ChunkSeq == 0) {
 		a.finishStatusText(f, now)
@@ -113,7 +112,6 @@ func (a *aircraft) setAutopilotText(f *Fleet, now float64, text string) {
 	a.autopilotText, a.autopilotTextS = text, now
 }
 
-// reason is why it does not follow its order.
 func (a *aircraft) reason() string {
 	if a.phase == PhaseFlying {
 		return ""

@@ -45,7 +45,7 @@ func TestAttacks(t *testing.T) {
 	} {
 		counts, total := f.Report().RejectedMessages, f.RejectedMessages("")
 		r.PublishRaw(a.topic, a.payload)
-		if !r.Eventually(func() bool { return f.RejectedMessages("") > total }) {
+		if !rig.Eventually(func() bool { return f.RejectedMessages("") > total }) {
 			t.Errorf("%s: not counted", a.name)
 			continue
 		}

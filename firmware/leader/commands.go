@@ -289,7 +289,6 @@ func CheckSeparation(c *config.Config, p *physics.Constants, views []fleet.View)
 	return nil
 }
 
-// checkReady returns what keeps an aircraft from taking off.
 func (l *Leader) checkReady(v *fleet.View) error {
 	if err := v.Ready(); err != nil {
 		return fmt.Errorf("aircraft %d: %w", v.Number, err)

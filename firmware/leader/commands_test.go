@@ -229,7 +229,7 @@ func TestCommandWithoutAnID(t *testing.T) {
 	f := r.StartLeader()
 	r.Await("the leader", rig.AnyStatus)
 	r.PublishRaw(r.Topics.Preference(), r.Sign(r.Topics.Preference(), `{"setting":0.3}`))
-	if !r.Eventually(func() bool { return f.RejectedMessages("") > 0 }) {
+	if !rig.Eventually(func() bool { return f.RejectedMessages("") > 0 }) {
 		t.Fatal("it was not counted")
 	}
 	if ack := r.SendCommand(r.Topics.Preference(), `{"id":"mark","setting":0.5}`, "mark"); !ack.Accepted {
@@ -242,9 +242,7 @@ func TestCommandWithoutAnID(t *testing.T) {
 
 func TestHostileInputChangesNothing(t *testing.T) {
 	r := rig.New(t, 1, 100000)
-	f := r.StartLeader()
-	r.TakeOff()
-	r.Await("slot 3", rig.SlotSettled(3))
+	f := r.FlyToSlot(3)
 	for i := range 3000 {
 		switch i % 10 {
 		case 0:

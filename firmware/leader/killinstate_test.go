@@ -40,9 +40,7 @@ func TestKilledInTheClimbAutopilotsRebooted(t *testing.T) {
 // An aircraft on its way home is led home by the next leader process, and lands.
 func TestKilledWhileReturning(t *testing.T) {
 	r := rig.New(t, 2, 100000)
-	f := r.StartLeader()
-	r.TakeOff()
-	r.Await("slot 8", rig.SlotSettled(8))
+	f := r.FlyToSlot(8)
 	r.MustSendAction("return")
 	r.Await("returning", rig.InState(telemetry.StateReturning))
 	seq := r.LastStatus().Seq
@@ -64,12 +62,12 @@ func TestKilledWhileOneIsSentHome(t *testing.T) {
 	weakenBattery(r)
 	f := r.StartLeader()
 	r.TakeOff()
-	if !r.Eventually(func() bool { return slices.Equal(r.OfferedAircraft(), []int{1}) }) {
+	if !rig.Eventually(func() bool { return slices.Equal(r.OfferedAircraft(), []int{1}) }) {
 		t.Fatalf("aircraft %v are offered", r.OfferedAircraft())
 	}
 	r.AwaitSaved()
 	f.Restart(nil)
-	if !r.Eventually(func() bool { return r.Landed(1) }) {
+	if !rig.Eventually(func() bool { return r.Landed(1) }) {
 		t.Fatalf("with a low battery: %+v", r.Autopilots[1].State())
 	}
 	s := r.Await("the other flies on", rig.Flying)
@@ -82,12 +80,10 @@ func TestKilledWhileOneIsSentHome(t *testing.T) {
 // An aircraft under pilot control stays so over a restart, until resume.
 func TestKilledAfterAPilotTookOver(t *testing.T) {
 	r := rig.New(t, 2, 100000)
-	f := r.StartLeader()
-	r.TakeOff()
-	r.Await("slot 3", rig.SlotSettled(3))
+	f := r.FlyToSlot(3)
 	r.SetModeAsPilot(1, autopilot.ModeHold)
 	r.Await("it is with its pilot", func(s telemetry.Status) bool { return s.Aircraft[1].Mode == "AUTO.LOITER" })
-	if !r.Eventually(func() bool { return len(r.OfferedAircraft()) == 1 }) {
+	if !rig.Eventually(func() bool { return len(r.OfferedAircraft()) == 1 }) {
 		t.Fatalf("aircraft %v are offered", r.OfferedAircraft())
 	}
 	r.AwaitSaved()
@@ -114,11 +110,11 @@ func TestRestartedBesideAnotherLeader(t *testing.T) {
 	r.TakeOff()
 	r.Await("slot 3", rig.SlotSettled(3))
 	p.Kill()
-	if !r.Eventually(func() bool { online, _ := r.Online(); return !online }) {
+	if !rig.Eventually(func() bool { online, _ := r.Online(); return !online }) {
 		t.Fatal("its will was not received")
 	}
 	r.PublishRetained(r.Topics.Online(), "true")
-	if !r.Eventually(func() bool { online, _ := r.Online(); return online }) {
+	if !rig.Eventually(func() bool { online, _ := r.Online(); return online }) {
 		t.Fatal("the other is not online")
 	}
 	other := time.NewTicker(20 * time.Millisecond) // more often than beacons come, so that a busy machine leaves no one and a half slots without any

@@ -327,7 +327,6 @@ func (l *Leader) over() bool {
 	return l.Config.ExitWhenDone && l.mission.Phase() == telemetry.StateDone && l.allLanded()
 }
 
-// refreshViews reads the fleet's present state.
 func (l *Leader) refreshViews() { l.views = l.fleet.Views(l.views[:0]) }
 
 func (l *Leader) milliseconds(ms float64) time.Duration {

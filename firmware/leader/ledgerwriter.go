@@ -46,7 +46,6 @@ func (w *ledgerWriter) write(s ledger.State, rows []account.Row) {
 	go func() { pending <- w.ledger.WriteRows(s, rows) }()
 }
 
-// startCommit starts writing the present state.
 func (l *Leader) startCommit(rows []account.Row) {
 	l.waitForCommit()
 	l.ledgerWriter.write(l.ledgerState(), rows)

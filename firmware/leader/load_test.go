@@ -45,9 +45,7 @@ func laterThanMachine(missed, expired, late, aircraft int) bool {
 // every third slot of 200 ms.
 func TestLatenessIsDetected(t *testing.T) {
 	r := rig.NewAt(t, 2, 100000, 200)
-	f := r.StartLeader()
-	r.TakeOff()
-	r.Await("slot 2", rig.SlotSettled(2))
+	f := r.FlyToSlot(2)
 	stalled, missed := f.Report().FleetCounts.ExpiredSetpoints, r.LastStatus().MissedSlots
 	w := startLatencyProbe(t, r.Config.WallTime(1))
 	first := r.LastStatus().Slot
@@ -67,9 +65,7 @@ func TestLatenessIsDetected(t *testing.T) {
 // Three hundred commands in one burst cost no slot.
 func TestBurstOfCommands(t *testing.T) {
 	r := rig.NewAt(t, 2, 100000, 200)
-	f := r.StartLeader()
-	r.TakeOff()
-	r.Await("slot 2", rig.SlotSettled(2))
+	f := r.FlyToSlot(2)
 	const most = 300
 	check := watchLateness(t, r, f)
 	for i := range most {
@@ -81,7 +77,7 @@ func TestBurstOfCommands(t *testing.T) {
 		}
 		return n
 	}
-	if !r.Eventually(func() bool { return acked() == most }) {
+	if !rig.Eventually(func() bool { return acked() == most }) {
 		t.Fatalf("%d of %d were acknowledged", acked(), most)
 	}
 	s := r.Await("three slots on", rig.SlotSettled(r.LastStatus().Slot+3))
@@ -104,9 +100,7 @@ func TestFullSlot(t *testing.T) {
 	}
 	r.Scales = &frozen.GoalConstants
 	r.SetUsers(0, 0)
-	f := r.StartLeader()
-	r.TakeOff()
-	r.Await("slot 0", rig.SlotSettled(0))
+	f := r.FlyToSlot(0)
 	crowd := r.Client("crowd")
 	rng := rand.New(rand.NewPCG(1, 2))
 	// Reports that this machine delivered too late prove nothing about the leader: the
@@ -115,7 +109,7 @@ func TestFullSlot(t *testing.T) {
 		check := watchLateness(t, r, f)
 		last := r.Beacons()
 		n := last[len(last)-1] + 1
-		if !r.Eventually(func() bool { return r.SlotOpened(n) }) {
+		if !rig.Eventually(func() bool { return r.SlotOpened(n) }) {
 			t.Fatal("no beacon")
 		}
 		for u := range users.MaxPerSlot + 10 { // ten too many
@@ -137,7 +131,7 @@ func TestFullSlot(t *testing.T) {
 			t.Fatalf("%d users received, want at most %d", s.UsersHeard, users.MaxPerSlot)
 		}
 		if s.UsersHeard == users.MaxPerSlot {
-			if !r.Eventually(func() bool { return r.DecisionCount(n) == users.MaxPerSlot }) {
+			if !rig.Eventually(func() bool { return r.DecisionCount(n) == users.MaxPerSlot }) {
 				t.Errorf("%d users were sent a decision", r.DecisionCount(n))
 			}
 			return
@@ -153,9 +147,7 @@ func TestFullSlot(t *testing.T) {
 func TestFlood(t *testing.T) {
 	const perSecond, seconds = 10000, 3
 	r := rig.NewAt(t, 2, 100000, 200)
-	f := r.StartLeader()
-	r.TakeOff()
-	r.Await("slot 2", rig.SlotSettled(2))
+	f := r.FlyToSlot(2)
 	check, refused := watchLateness(t, r, f), f.RejectedMessages("")
 	flood := r.Client("flood")
 	var before, after runtime.MemStats
@@ -192,7 +184,7 @@ func TestFlood(t *testing.T) {
 	}
 	t.Logf("%v sent, %d of them lost on the way, %d more refused by the leader, heap %d MB more", sent, lost, f.RejectedMessages("")-refused, (int64(after.HeapAlloc)-int64(before.HeapAlloc))>>20)
 	late := check()
-	if !r.Eventually(func() bool { return f.RejectedMessages("")-refused+lost >= uint64(sent[0]) }) {
+	if !rig.Eventually(func() bool { return f.RejectedMessages("")-refused+lost >= uint64(sent[0]) }) {
 		t.Errorf("%d were refused", f.RejectedMessages("")-refused)
 	}
 	last := r.LastStatus()

@@ -41,7 +41,6 @@ type AircraftReport struct {
 	Source string
 }
 
-// reportIteration reports an iteration of the loop.
 func (l *Leader) reportIteration() {
 	if l.OnIteration == nil {
 		return

@@ -28,7 +28,7 @@ func TestDisarmedInTheClimbIsLeft(t *testing.T) {
 	r := rig.New(t, 2, 100000)
 	r.StartLeader()
 	r.TakeOff()
-	if !r.Eventually(func() bool { return r.Autopilots[1].State().Position.UpM > 2 }) {
+	if !rig.Eventually(func() bool { return r.Autopilots[1].State().Position.UpM > 2 }) {
 		t.Fatal("it does not climb")
 	}
 	r.Autopilots[1].DisarmByRC()
@@ -43,9 +43,7 @@ func TestDisarmedInTheClimbIsLeft(t *testing.T) {
 // returns without it.
 func TestDisarmedInFlightDoesNotFly(t *testing.T) {
 	r := rig.New(t, 2, 100000)
-	r.StartLeader()
-	r.TakeOff()
-	r.Await("slot 5", rig.SlotSettled(5))
+	r.FlyToSlot(5)
 	r.Autopilots[1].DisarmByRC()
 	mustNotCommand(t, r, 1, 20, "disarmed while")
 	if offered := r.OfferedAircraft(); !slices.Equal(offered, []int{1}) {
@@ -61,15 +59,13 @@ func TestDisarmedInFlightDoesNotFly(t *testing.T) {
 // A pilot in POSCTL stays in it when the crew stops the mission.
 func TestStopLeavesThePilot(t *testing.T) {
 	r := rig.New(t, 2, 100000)
-	r.StartLeader()
-	r.TakeOff()
-	r.Await("slot 5", rig.SlotSettled(5))
+	r.FlyToSlot(5)
 	r.Autopilots[1].SetModeByRC(autopilot.ModePosition)
 	// Before its next HEARTBEAT the leader cannot know of it.
 	r.Await("the leader knows", func(s telemetry.Status) bool { return s.Aircraft[1].Mode == "POSCTL" })
 	r.MustSendAction("stop")
 	mustNotCommand(t, r, 1, 20, "POSCTL")
-	if !r.Eventually(func() bool { return r.Autopilots[0].State().Mode == autopilot.ModeHold }) || r.Autopilots[1].State().Mode != autopilot.ModePosition {
+	if !rig.Eventually(func() bool { return r.Autopilots[0].State().Mode == autopilot.ModeHold }) || r.Autopilots[1].State().Mode != autopilot.ModePosition {
 		t.Errorf("after the stop: %s and %s", r.Autopilots[0].State().Mode, r.Autopilots[1].State().Mode)
 	}
 	mustNotCommand(t, r, 0, 20, "stopped")
@@ -93,9 +89,8 @@ func TestArmingDeniedIsReported(t *testing.T) {
 // HEARTBEATs that are lost for eight seconds do not end OFFBOARD: they are requested.
 func TestFliesOnWithoutHeartbeats(t *testing.T) {
 	r := rig.NewAt(t, 1, 100000, 100)
-	r.StartLeader()
-	r.TakeOff()
-	s := r.Await("slot 5", rig.SlotSettled(5))
+	r.FlyToSlot(5)
+	s := r.LastStatus()
 	r.Autopilots[0].PauseHeartbeats(8)
 	r.Await("ten slots on", rig.SlotSettled(s.Slot+10))
 	if now := r.Autopilots[0].State(); now.Mode != autopilot.ModeOffboard || !slices.Equal(r.OfferedAircraft(), []int{1}) {

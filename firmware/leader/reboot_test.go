@@ -16,16 +16,14 @@ func TestRebootCostsNoJoules(t *testing.T) {
 	for name, inAir := range map[string]bool{"flies on": true, "falls": false} {
 		t.Run(name, func(t *testing.T) {
 			r := rig.NewAt(t, 2, 2000, 100)
-			f := r.StartLeader()
-			r.TakeOff()
-			r.Await("slot 6", rig.SlotSettled(6))
+			f := r.FlyToSlot(6)
 			r.Autopilots[1].Reboot(inAir)
 			s := r.Await("it is received again", func(s telemetry.Status) bool {
 				a := s.Aircraft[1]
 				return s.Slot > 14 && a.AgeS != nil && *a.AgeS < 1 && a.EnergySource == "energy_consumed"
 			})
 			s = r.Await("two slots on", rig.SlotSettled(s.Slot+2))
-			if !r.Eventually(func() bool { return !math.IsNaN(r.AccountErrorJ(s)) }) {
+			if !rig.Eventually(func() bool { return !math.IsNaN(r.AccountErrorJ(s)) }) {
 				t.Fatal("no beacon after it")
 			}
 			off := r.AccountErrorJ(s)

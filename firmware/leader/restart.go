@@ -129,7 +129,6 @@ func (l *Leader) rejoinFleet(ctx context.Context, s ledger.State) {
 // command may be received for the first time and still be commanded without the crew.
 const rejoinIterations = 10
 
-// rejoinAircraft decides on one aircraft after a restart.
 func (l *Leader) rejoinAircraft(a *fleet.SavedAircraft) {
 	if !a.UnderCommand && !a.Homing {
 		return
@@ -200,7 +199,6 @@ func (l *Leader) waitForFleet(ctx context.Context, s ledger.State) bool {
 	}
 }
 
-// clockReadings are the autopilots' clocks now.
 func (l *Leader) clockReadings() (r []schedule.ClockReading) {
 	l.refreshViews()
 	for i := range l.views {

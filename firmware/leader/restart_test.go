@@ -35,7 +35,7 @@ func TestRestartWithoutABroker(t *testing.T) {
 		t.Fatalf("without a broker no aircraft moves: %+v, %+v", r.Autopilots[0].State(), r.Autopilots[1].State())
 	}
 	back := &mqttbroker.Broker{Address: r.BrokerAddress()}
-	if !r.Eventually(func() bool { return back.Initialize() == nil }) {
+	if !rig.Eventually(func() bool { return back.Initialize() == nil }) {
 		t.Fatal("the broker does not come back")
 	}
 	t.Cleanup(back.Close)
@@ -147,9 +147,7 @@ func TestClockJumps(t *testing.T) {
 // watchdog.
 func TestReportsWhileRejoining(t *testing.T) {
 	r := rig.New(t, 2, 100000)
-	f := r.StartLeader()
-	r.TakeOff()
-	r.Await("slot 3", rig.SlotSettled(3))
+	f := r.FlyToSlot(3)
 	r.AwaitSaved()
 	f.Kill()
 	r.CloseAutopilot(0)
@@ -157,7 +155,7 @@ func TestReportsWhileRejoining(t *testing.T) {
 	var turns atomic.Int64
 	r.OnIteration = func(leader.LoopReport) { turns.Add(1) }
 	f = r.StartLeader()
-	if !r.Eventually(func() bool { return turns.Load() >= 50 }) {
+	if !rig.Eventually(func() bool { return turns.Load() >= 50 }) {
 		t.Errorf("%d reports while it waits for its aircraft", turns.Load())
 	}
 	f.Kill()
@@ -167,9 +165,7 @@ func TestReportsWhileRejoining(t *testing.T) {
 // the last is opened, and the missed ones are settled.
 func TestLateAtTheEnd(t *testing.T) {
 	r := rig.New(t, 1, 12)
-	r.StartLeader()
-	r.TakeOff()
-	r.Await("slot 6", rig.SlotSettled(6))
+	r.FlyToSlot(6)
 	r.DelayNextDecision(10)
 	s := r.Await("done", rig.Done)
 	b := r.Beacons()

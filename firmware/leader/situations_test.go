@@ -29,7 +29,7 @@ func TestSituations(t *testing.T) {
 			weakenBattery(r)
 			r.StartLeader()
 			r.TakeOff()
-			if !r.Eventually(func() bool {
+			if !rig.Eventually(func() bool {
 				return slices.Equal(r.OfferedAircraft(), []int{1}) && r.Autopilots[1].State().Mode == autopilot.ModeOffboard
 			}) {
 				t.Errorf("on the way home: aircraft %v are offered", r.OfferedAircraft())
@@ -42,9 +42,7 @@ func TestSituations(t *testing.T) {
 			}
 		}},
 		{"autopilot rebooted", "it is left alone until launch", func(t *testing.T, r *rig.Rig) {
-			r.StartLeader()
-			r.TakeOff()
-			r.Await("slot 3", rig.SlotSettled(3))
+			r.FlyToSlot(3)
 			r.Autopilots[1].Reboot(false) // falls
 			s := r.Await("it is on the ground", func(s telemetry.Status) bool {
 				l := s.Aircraft[1].Landed
@@ -63,9 +61,7 @@ func TestSituations(t *testing.T) {
 			})
 		}},
 		{"decision late", "the slots are missed, the aircraft hold after two, then fly on", func(t *testing.T, r *rig.Rig) {
-			f := r.StartLeader()
-			r.TakeOff()
-			r.Await("slot 5", rig.SlotSettled(5))
+			f := r.FlyToSlot(5)
 			before, stalled := r.LastStatus().MissedSlots, f.Report().FleetCounts.ExpiredSetpoints
 			r.DelayNextDecision(4)
 			s := r.Await("missed slots", func(s telemetry.Status) bool { return s.MissedSlots >= before+3 })
@@ -75,12 +71,10 @@ func TestSituations(t *testing.T) {
 			}
 		}},
 		{"no decision for twenty slots", "the stream ends after twelve, the failsafe holds; with its pilot until resume", func(t *testing.T, r *rig.Rig) {
-			r.StartLeader()
-			r.TakeOff()
-			r.Await("slot 5", rig.SlotSettled(5))
+			r.FlyToSlot(5)
 			before := r.LastStatus().MissedSlots
 			r.DelayNextDecision(22)
-			if !r.Eventually(func() bool {
+			if !rig.Eventually(func() bool {
 				return r.Autopilots[0].State().Mode == autopilot.ModeHold && r.Autopilots[1].State().Mode == autopilot.ModeHold
 			}) {
 				t.Fatal("the failsafe did not come: the stream outlived its leader")
@@ -96,9 +90,7 @@ func TestSituations(t *testing.T) {
 			})
 		}},
 		{"OFFBOARD lost on the way home", "with its pilot until resume, which sends it home", func(t *testing.T, r *rig.Rig) {
-			r.StartLeader()
-			r.TakeOff()
-			r.Await("slot 8", rig.SlotSettled(8))
+			r.FlyToSlot(8)
 			r.MustSendAction("return")
 			r.Autopilots[1].SetModeByRC(autopilot.ModeHold)
 			r.Await("the other is home, the mission done", rig.Done)
@@ -108,7 +100,7 @@ func TestSituations(t *testing.T) {
 				t.Errorf("the pilot's aircraft: %+v", v)
 			}
 			r.MustSendAction("resume")
-			if !r.Eventually(func() bool { return r.Landed(1) }) || r.HomeDistanceM(1) > 5 {
+			if !rig.Eventually(func() bool { return r.Landed(1) }) || r.HomeDistanceM(1) > 5 {
 				t.Errorf("it did not come home: %+v", r.Autopilots[1].State())
 			}
 			if ack := r.SendAction("resume"); ack.Accepted || !strings.Contains(ack.Reason, "the mission is done, and no aircraft in the air is with its pilot") {
@@ -116,11 +108,9 @@ func TestSituations(t *testing.T) {
 			}
 		}},
 		{"pilot takes over while it lands", "left alone until resume", func(t *testing.T, r *rig.Rig) {
-			r.StartLeader()
-			r.TakeOff()
-			r.Await("slot 3", rig.SlotSettled(3))
+			r.FlyToSlot(3)
 			r.MustSendAction("return")
-			if !r.Eventually(func() bool { return r.Autopilots[1].State().Mode == autopilot.ModeLand }) {
+			if !rig.Eventually(func() bool { return r.Autopilots[1].State().Mode == autopilot.ModeLand }) {
 				t.Fatal("it does not land")
 			}
 			r.Await("the leader knows", func(s telemetry.Status) bool { return s.Aircraft[1].Mode == "AUTO.LAND" })
@@ -131,14 +121,12 @@ func TestSituations(t *testing.T) {
 				t.Fatalf("it did not stay with its pilot: %+v", v)
 			}
 			r.MustSendAction("resume")
-			if !r.Eventually(func() bool { return r.Landed(1) }) {
+			if !rig.Eventually(func() bool { return r.Landed(1) }) {
 				t.Errorf("it did not land: %+v", r.Autopilots[1].State())
 			}
 		}},
 		{"OFFBOARD lost while the other returns", "resume brings it home too", func(t *testing.T, r *rig.Rig) {
-			r.StartLeader()
-			r.TakeOff()
-			r.Await("slot 8", rig.SlotSettled(8))
+			r.FlyToSlot(8)
 			r.Autopilots[1].SetModeByRC(autopilot.ModeHold)
 			r.Await("it is with its pilot", func(s telemetry.Status) bool { return s.Aircraft[1].Mode == "AUTO.LOITER" })
 			r.MustSendAction("return")
@@ -152,11 +140,11 @@ func TestSituations(t *testing.T) {
 			r.StartLeader()
 			r.Await("the leader", rig.AnyStatus)
 			before := 0
-			if !r.Eventually(func() (online bool) { online, before = r.Online(); return online }) {
+			if !rig.Eventually(func() (online bool) { online, before = r.Online(); return online }) {
 				t.Fatal("never online")
 			}
 			r.PublishRetained(r.Topics.Online(), "false")
-			if !r.Eventually(func() bool { online, times := r.Online(); return online && times > before }) {
+			if !rig.Eventually(func() bool { online, times := r.Online(); return online && times > before }) {
 				t.Error("it did not publish it again")
 			}
 		}},
@@ -183,9 +171,7 @@ func TestSituations(t *testing.T) {
 			mustRefuseStart(t, r, "start_m of aircraft 1 and 2 are 4.0 m apart")
 		}},
 		{"budget below the floor", "accepted, saturated; flies on at the least energy", func(t *testing.T, r *rig.Rig) {
-			r.StartLeader()
-			r.TakeOff()
-			r.Await("slot 3", rig.SlotSettled(3))
+			r.FlyToSlot(3)
 			ack := r.SendCommand(r.Topics.Budget(), `{"id":"b","energy_j":100,"mode":"target"}`, "b")
 			if !ack.Accepted || ack.Saturated == nil || !*ack.Saturated {
 				t.Errorf("%+v", ack)
@@ -203,9 +189,8 @@ func TestSituations(t *testing.T) {
 				}
 				unreported.Store(sum)
 			}
-			f := r.StartLeader()
-			r.TakeOff()
-			s := r.Await("slot 30", rig.SlotSettled(30))
+			f := r.FlyToSlot(30)
+			s := r.LastStatus()
 			f.Kill()
 			if n := unreported.Load().(float64); s.UsersHeard != 0 || n < 2 || n > 4 { // two thirds of them after 22 slots
 				t.Errorf("four users took the offer, %.2f are expected; %d reported", n, s.UsersHeard)
@@ -273,7 +258,7 @@ func TestStopInTheLastSlot(t *testing.T) {
 func mustRefuseStart(t *testing.T, r *rig.Rig, reason string) {
 	t.Helper()
 	var ack telemetry.Ack
-	if !r.Eventually(func() bool {
+	if !rig.Eventually(func() bool {
 		time.Sleep(50 * time.Millisecond)
 		ack = r.SendAction("start")
 		return ack.Accepted || strings.Contains(ack.Reason, reason)

@@ -58,7 +58,6 @@ func (l *Leader) openSlot(ctx context.Context) (n int, ok bool) {
 	}
 }
 
-// publishBeacon opens the slot, with the standing offer.
 func (l *Leader) publishBeacon(n int) {
 	l.users.OpenSlot(n)
 	l.refreshViews()
@@ -134,7 +133,6 @@ func (l *Leader) drain(until time.Duration) {
 	}
 }
 
-// handleUserMessage enters a user's report or result.
 func (l *Leader) handleUserMessage(r link.UserMessage, inTime bool) {
 	switch {
 	case r.Report != nil:
@@ -161,7 +159,6 @@ func (l *Leader) buildSnapshot(n int) (names []string) {
 	return l.users.Snapshot(s)
 }
 
-// decide runs the policy's step on the snapshot.
 func (l *Leader) decide(n int, names []string) {
 	began := l.Clock.Now()
 	objective, d := l.account.Objective(), &l.current.decision
@@ -183,7 +180,6 @@ func (l *Leader) decide(n int, names []string) {
 	})
 }
 
-// endRecord completes the record of the slots.
 func (l *Leader) endRecord() {
 	if err := l.account.Recorder.Close(); err != nil {
 		l.Log.Error("record of the slots", "reason", err)

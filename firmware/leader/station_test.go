@@ -56,7 +56,7 @@ func TestGroundStationIsAlarmed(t *testing.T) {
 	for text := <-received; !strings.HasPrefix(text, "heartbeat"); text = <-received { // it is on the link
 	}
 	r.TakeOff()
-	if !r.Eventually(func() bool {
+	if !rig.Eventually(func() bool {
 		for {
 			select {
 			case text := <-received:

@@ -7,7 +7,6 @@ import (
 	"prefdt/telemetry"
 )
 
-// publishStatus publishes the mission's state, retained.
 func (l *Leader) publishStatus() {
 	l.current.statusSeq++
 	o := l.account.Objective()

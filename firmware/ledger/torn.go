@@ -92,7 +92,6 @@ func describeRecoverable(path string) string {
 		f.State.Mission, f.State.Phase, f.State.Schedule.Next, len(f.Rows))
 }
 
-// meta is a valid meta page.
 type meta struct {
 	offset, pageSize                int64
 	raw                             []byte

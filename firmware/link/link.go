@@ -190,7 +190,6 @@ func (l *MQTT) RepublishOnline() {
 	}
 }
 
-// publishOnline publishes that a leader is online.
 func (l *MQTT) publishOnline() {
 	l.client.Publish(telemetry.Publication{Topic: l.Topics.Online(), QoS: 1, Retained: true, Payload: telemetry.EncodeOnline(true)})
 }

@@ -109,7 +109,6 @@ func (m *Mission) Tick(in TickInput) TickResult {
 	return TickResult{}
 }
 
-// updateContact advances the time without broker and crew.
 func (m *Mission) updateContact(in TickInput) {
 	c := &m.state.Contact
 	m.uptimeS += in.WallS

@@ -111,7 +111,6 @@ func (m *Monitor) alive() (bool, string) {
 	return age <= max(3*m.config.SlotDuration, time.Second), fmt.Sprintf("%s, slot %d, last iteration %.1f s ago", m.last.State, m.last.Slot, age.Seconds())
 }
 
-// writePage writes the page of /metrics.
 func (m *Monitor) writePage(p *metrics.Page) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()

@@ -33,6 +33,16 @@ func (s *stallable) Decide(sn *slot.Snapshot, o goal.Objective, d *slot.Decision
 	return s.Scheduler.Decide(sn, o, d)
 }
 
+func freePort(t *testing.T) int {
+	t.Helper()
+	c, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	return c.Addr().(*net.TCPAddr).Port
+}
+
 // get requests a page of the leader's server.
 func get(t *testing.T, m *monitor.Monitor, path string) (int, string) {
 	t.Helper()
@@ -104,7 +114,7 @@ func TestMonitor(t *testing.T) {
 	r.Policy = s
 	m, err := monitor.New(monitor.Config{
 		Fleet: r.Config.Fleet, Mission: r.Config.Mission, Slots: r.Config.Slots, SlotDuration: r.Config.WallTime(1),
-		MetricsPort: rig.FreePort(t), Clock: r.Clock, Getenv: getenv,
+		MetricsPort: freePort(t), Clock: r.Clock, Getenv: getenv,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -131,7 +141,7 @@ func TestMonitor(t *testing.T) {
 	if manager.waitForLine("WATCHDOG=1", time.Second) {
 		t.Error("a stalled loop fed its watchdog")
 	}
-	if !r.Eventually(func() bool { code, _ := get(t, m, "/healthz"); return code == 503 }) {
+	if !rig.Eventually(func() bool { code, _ := get(t, m, "/healthz"); return code == 503 }) {
 		t.Error("stalled, it is reported as healthy")
 	}
 	_, page := get(t, m, "/metrics")
@@ -177,9 +187,7 @@ func TestMonitor(t *testing.T) {
 // watchdog.
 func TestWatchdogIsFedWhileRejoining(t *testing.T) {
 	r := rig.New(t, 2, 100000)
-	f := r.StartLeader()
-	r.TakeOff()
-	r.Await("slot 3", rig.SlotSettled(3))
+	f := r.FlyToSlot(3)
 	r.AwaitSaved()
 	f.Kill()
 	r.CloseAutopilot(0)

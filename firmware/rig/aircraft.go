@@ -44,12 +44,6 @@ func (r *Rig) BatteryLossJ() (sum float64) {
 	return sum
 }
 
-// SeparationM is the true distance of the first two aircraft.
-func (r *Rig) SeparationM() float64 {
-	a, b := r.Autopilots[0].State().Position, r.Autopilots[1].State().Position
-	return math.Hypot(a.EastM-b.EastM, a.NorthM-b.NorthM)
-}
-
 // Landed is whether an aircraft is on the ground with its motors off.
 func (r *Rig) Landed(i int) bool {
 	s := r.Autopilots[i].State()

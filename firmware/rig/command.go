@@ -10,7 +10,6 @@ import (
 	"prefdt/telemetry"
 )
 
-// signer is the crew's key.
 type signer struct {
 	name    string
 	private ed25519.PrivateKey
@@ -115,14 +114,6 @@ func (r *Rig) SendPayload(topic, payload, id string) (ack telemetry.Ack) {
 	}
 }
 
-// NewCommandID returns a command id that was not used yet.
-func (r *Rig) NewCommandID() string {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	r.commandIDs++
-	return fmt.Sprintf("order%d", r.commandIDs)
-}
-
 // SendAction sends a mission command, for all or for named aircraft.
 func (r *Rig) SendAction(action string, aircraft ...int) telemetry.Ack {
 	r.test.Helper()
@@ -132,7 +123,7 @@ func (r *Rig) SendAction(action string, aircraft ...int) telemetry.Ack {
 // SendMission sends a mission command under a new id.
 func (r *Rig) SendMission(m telemetry.Mission) telemetry.Ack {
 	r.test.Helper()
-	m.ID = r.NewCommandID()
+	m.ID = fmt.Sprintf("order%d", r.commandIDs.Add(1))
 	body, err := json.Marshal(m)
 	if err != nil {
 		r.test.Fatal(err)

@@ -2,7 +2,7 @@ package rig
 
 import (
 	"context"
-	"io"
+	"fmt"
 	"log/slog"
 	"os"
 	"sync"
@@ -12,7 +12,6 @@ import (
 	"prefdt/telemetry"
 )
 
-// LeaderRun is a running leader.
 type LeaderRun struct {
 	Done chan error // what Run returned
 
@@ -22,15 +21,27 @@ type LeaderRun struct {
 	report leader.LoopReport
 }
 
-// StartLeader starts a leader.
+// FlyToSlot starts a leader, has it take off, and waits until slot n is settled.
+func (r *Rig) FlyToSlot(n int) *LeaderRun {
+	r.test.Helper()
+	f := r.StartLeader()
+	r.TakeOff()
+	r.Await(fmt.Sprintf("slot %d", n), SlotSettled(n))
+	return f
+}
+
 func (r *Rig) StartLeader() *LeaderRun {
 	var policy leader.Scheduler = &AllowanceScheduler{Physics: r.Physics}
 	if r.Policy != nil {
 		policy = r.Policy
 	}
+	log := slog.New(slog.DiscardHandler)
+	if testing.Verbose() {
+		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	}
 	f := &LeaderRun{Done: make(chan error, 1), rig: r}
 	l := &leader.Leader{
-		Config: r.Config, Clock: r.Clock, Log: slog.New(slog.NewTextHandler(logWriter{}, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Config: r.Config, Clock: r.Clock, Log: log,
 		Policy: leader.Policy{Scheduler: slowedScheduler{policy, r}, Physics: r.Physics, Scales: r.Scales, UserPrior: UserPrior}, OpenRecord: r.OpenRecord,
 		OnIteration: func(report leader.LoopReport) {
 			f.mutex.Lock()
@@ -98,14 +109,4 @@ func (f *LeaderRun) Restart(meanwhile func()) *LeaderRun {
 func (r *Rig) AwaitSaved() telemetry.Status {
 	r.test.Helper()
 	return r.Await("its record", StatusesAfter(r.LastStatus(), 2))
-}
-
-// logWriter logs to standard error in verbose tests only.
-type logWriter struct{}
-
-func (logWriter) Write(b []byte) (int, error) {
-	if testing.Verbose() {
-		return os.Stderr.Write(b)
-	}
-	return io.Discard.Write(b)
 }

@@ -52,7 +52,6 @@ func (r *Rig) ProgramArgs() (args []string) {
 	return []string{path, "-config", config}
 }
 
-// StartProgram runs a program until the test ends.
 func (r *Rig) StartProgram(args []string) *process.Process {
 	r.test.Helper()
 	p, err := process.Start(args, filepath.Join(r.test.TempDir(), "leader.log"))

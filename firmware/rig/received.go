@@ -69,20 +69,15 @@ func (r *Rig) receive(m telemetry.Message) {
 			r.Publish(r.Topics.Result(fmt.Sprintf("offer%d", u)), telemetry.Result{Slot: max(s.Slot-1, 0), CompletionS: 0.5, By: telemetry.ByOffer})
 		}
 		for u := range r.reportingUsers {
-			r.Publish(r.Topics.Report(fmt.Sprintf("u%d", u)), UserReport(s.Slot, u))
+			r.Publish(r.Topics.Report(fmt.Sprintf("u%d", u)), telemetry.Report{
+				Slot: s.Slot, PositionM: [2]float64{200 * float64(u+1), 450}, CPUHz: 1e9,
+				Task: &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}, Gain: map[int]float64{1: 1e-9},
+			})
 		}
 	}
 	select {
 	case r.arrived <- struct{}{}:
 	default:
-	}
-}
-
-// UserReport is what the rig's u-th user reports in a slot.
-func UserReport(slot, u int) telemetry.Report {
-	return telemetry.Report{
-		Slot: slot, PositionM: [2]float64{200 * float64(u+1), 450}, CPUHz: 1e9,
-		Task: &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}, Gain: map[int]float64{1: 1e-9},
 	}
 }
 
@@ -108,12 +103,10 @@ func (r *Rig) PublishRaw(topic, payload string) {
 	r.crew.Publish(telemetry.Publication{Topic: topic, QoS: 1, Payload: []byte(payload)})
 }
 
-// PublishRetained is PublishRaw of a retained message.
 func (r *Rig) PublishRetained(topic, payload string) {
 	r.crew.Publish(telemetry.Publication{Topic: topic, QoS: 1, Retained: true, Payload: []byte(payload)})
 }
 
-// Statuses returns every status so far.
 func (r *Rig) Statuses() []telemetry.Status {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -165,7 +158,7 @@ func (r *Rig) Beacons() []int {
 // BeaconAfter waits for the first beacon after a moment and returns when it came.
 func (r *Rig) BeaconAfter(since time.Time) (at time.Time) {
 	r.test.Helper()
-	if !r.Eventually(func() bool {
+	if !Eventually(func() bool {
 		r.mutex.Lock()
 		defer r.mutex.Unlock()
 		for _, at = range r.received.beaconsAt {
@@ -253,21 +246,17 @@ func (r *Rig) Await(what string, ok func(telemetry.Status) bool) telemetry.Statu
 	}
 }
 
-// AnyStatus accepts every status.
 func AnyStatus(telemetry.Status) bool { return true }
 
-// Flying accepts a status of a mission that flies.
-func Flying(s telemetry.Status) bool { return s.State == telemetry.StateFlying }
+var (
+	Flying = InState(telemetry.StateFlying)
+	Done   = InState(telemetry.StateDone)
+)
 
-// Done accepts a status of a mission that is over.
-func Done(s telemetry.Status) bool { return s.State == telemetry.StateDone }
-
-// InState accepts a status of a mission in a state.
 func InState(state string) func(telemetry.Status) bool {
 	return func(s telemetry.Status) bool { return s.State == state }
 }
 
-// SlotSettled accepts a status in which slot n is settled.
 func SlotSettled(n int) func(telemetry.Status) bool {
 	return func(s telemetry.Status) bool { return s.Slot >= n }
 }
@@ -276,9 +265,6 @@ func SlotSettled(n int) func(telemetry.Status) bool {
 func StatusesAfter(than telemetry.Status, n int64) func(telemetry.Status) bool {
 	return func(s telemetry.Status) bool { return s.Seq >= than.Seq+n }
 }
-
-// Eventually waits for a condition, and reports whether it came true.
-func (r *Rig) Eventually(ok func() bool) bool { return Eventually(ok) }
 
 // Eventually waits for a condition, and reports whether it came true.
 func Eventually(ok func() bool) bool {

@@ -63,6 +63,7 @@ type Rig struct {
 	closeBroker    func()
 	crew           *telemetry.Client
 	signer         *signer
+	commandIDs     atomic.Int64              // ids used by SendMission
 	delayNS        atomic.Int64              // how long the next decision waits, ns
 	burnNS         atomic.Int64              // how long it computes before it does anything, ns
 	lastMoveNS     [MaxAircraft]atomic.Int64 // when an aircraft last received a setpoint to move, ns; atomic, as its callback holds the autopilot's lock
@@ -72,7 +73,6 @@ type Rig struct {
 	reportingUsers int        // users that report in each slot
 	offerUsers     int        // further users, who take the offer of each slot
 	received       received
-	commandIDs     int           // ids given by NewCommandID
 	arrived        chan struct{} // something was received
 }
 
@@ -178,18 +178,6 @@ func FreeUDP(t *testing.T) string {
 	return c.LocalAddr().String()
 }
 
-// FreePort returns a free TCP port of loopback.
-func FreePort(t *testing.T) int {
-	t.Helper()
-	c, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	return c.Addr().(*net.TCPAddr).Port
-}
-
-// CloseBroker ends the broker and all its connections.
 func (r *Rig) CloseBroker() { r.closeBroker() }
 
 // BrokerAddress is the broker's, for one that replaces it.
