@@ -40,6 +40,8 @@ type MQTT struct {
 	instanceID        string        // random, of this leader
 	onlinePublishedAt time.Duration // when RepublishOnline last did
 	proofCounter      atomic.Uint64
+	helloAnswers      int // proofs since helloAnswersSince, on the rivals' queue alone
+	helloAnswersSince time.Duration
 	lastStatus        atomic.Pointer[provenStatus] // what the last status stated
 	client            *telemetry.Client
 	initialized       atomic.Bool // client.Initialize returned

@@ -203,6 +203,32 @@ func TestIncumbentsProofEndsANewcomer(t *testing.T) {
 	}
 }
 
+// TestHelloAnswersAreLimited: of a flood of hellos ten a second are signed and answered,
+// the others counted.
+func TestHelloAnswersAreLimited(t *testing.T) {
+	var now clock.Manual
+	l := newLink(telemetry.Broker{}, newKey())
+	l.Clock, l.Topics, l.Rejects.Log = &now, topics, l.Log
+	l.lastStatus.Store(&provenStatus{telemetry.NewChallenge(), 42, 17})
+	flood := func(after time.Duration, want uint64) {
+		t.Helper()
+		now.Advance(after)
+		before := l.proofCounter.Load()
+		for range 100 {
+			l.answerHello(&telemetry.Hello{Instance: telemetry.NewChallenge()})
+		}
+		if got := l.proofCounter.Load() - before; got != want {
+			t.Errorf("%d of 100 hellos were answered, want %d", got, want)
+		}
+	}
+	flood(0, maxHelloAnswers)
+	flood(999*time.Millisecond, 0)
+	flood(time.Millisecond, maxHelloAnswers)
+	if n := l.Rejects.Counts()["hello: too many"]; n != 280 {
+		t.Errorf("%d were counted, want 280", n)
+	}
+}
+
 // TestIdleLeaderRequestsProof: a forged status makes it request a proof, and nothing
 // else; a genuine leader's proof reaches it, a forged one does not.
 func TestIdleLeaderRequestsProof(t *testing.T) {

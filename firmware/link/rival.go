@@ -120,16 +120,27 @@ type provenStatus struct {
 	slot      int
 }
 
+// maxHelloAnswers is how many hellos are answered a second, in all: each answer costs a
+// signature, and any client may send hellos. A newcomer sends two a slot.
+const maxHelloAnswers = 10
+
 // answerHello answers another leader's hello with a proof, at once and on the client's
 // goroutine: a newcomer waits no longer than three slots.
 func (l *MQTT) answerHello(h *telemetry.Hello) {
-	now := l.lastStatus.Load()
-	if l.LeaderKey == nil || now == nil {
+	stated := l.lastStatus.Load()
+	if l.LeaderKey == nil || stated == nil {
 		return
 	}
-	body, err := telemetry.Encode(telemetry.Proof{Instance: h.Instance, Challenge: now.challenge, Seq: now.seq, Slot: now.slot})
+	if now := l.Clock.Now(); now-l.helloAnswersSince >= time.Second {
+		l.helloAnswers, l.helloAnswersSince = 0, now
+	}
+	if l.helloAnswers++; l.helloAnswers > maxHelloAnswers {
+		l.CountReject(l.Topics.Hello(), "hello: too many", "more than %d a second are not answered", maxHelloAnswers)
+		return
+	}
+	body, err := telemetry.Encode(telemetry.Proof{Instance: h.Instance, Challenge: stated.challenge, Seq: stated.seq, Slot: stated.slot})
 	if err == nil {
-		body, err = telemetry.Sign(leaderKeyName, l.LeaderKey, l.proofCounter.Add(1), now.challenge, l.Topics.Proof(), body)
+		body, err = telemetry.Sign(leaderKeyName, l.LeaderKey, l.proofCounter.Add(1), stated.challenge, l.Topics.Proof(), body)
 	}
 	if err != nil {
 		l.Rejects.Add(l.Topics.Proof(), err)
