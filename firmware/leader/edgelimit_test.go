@@ -8,7 +8,6 @@ import (
 
 	"prefdt/firmware/fleet"
 	"prefdt/firmware/link"
-	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
@@ -59,10 +58,7 @@ func setDecision(l *Leader, cycles ...float64) {
 // by what its battery can spare: the largest tasks are cut first, and nothing else
 // is changed.
 func TestLimitEdgeLoad(t *testing.T) {
-	frozen, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
+	frozen := loadCheckpoint(t)
 	p := frozen.Physics
 	perCycleJ := p.SwitchedCapacitance * p.EdgeCPUHz * p.EdgeCPUHz
 	for _, c := range []struct {
@@ -118,10 +114,7 @@ func (h offloadAll) Decide(s *slot.Snapshot, _ goal.Objective, d *slot.Decision)
 // CPU can compute, whether they are reported or expected to take the offer: neither
 // is it sent home, nor is its account charged with what cannot have been computed.
 func TestOversizedTasksDoNotSendTheFleetHome(t *testing.T) {
-	frozen, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
+	frozen := loadCheckpoint(t)
 	p := frozen.Physics
 	most := p.SwitchedCapacitance * p.EdgeCPUHz * p.EdgeCPUHz * p.EdgeCPUHz // J, a slot of one aircraft's CPU
 	l := newInPhase(t, telemetry.StateFlying, offloadAll{p}, p, &frozen.GoalConstants)
@@ -164,10 +157,7 @@ func TestOversizedTasksDoNotSendTheFleetHome(t *testing.T) {
 // The edge energy of a decision is no longer committed once the aircraft serves no
 // users any more.
 func TestCommittedEnergyIsReleased(t *testing.T) {
-	frozen, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
+	frozen := loadCheckpoint(t)
 	l := newInPhase(t, telemetry.StateFlying, nil, frozen.Physics, &frozen.GoalConstants)
 	l.account.SetCommitted(2, 6000, 5)
 	before := l.account.SpareJ(&l.views[1])
@@ -183,10 +173,7 @@ func TestCommittedEnergyIsReleased(t *testing.T) {
 // Without a broker no decision can be delivered: the fleet flies on at the speed of
 // least power, and the request in force stays.
 func TestFliesOnWithoutABroker(t *testing.T) {
-	frozen, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
+	frozen := loadCheckpoint(t)
 	var of objectiveRecorder
 	l := newInPhase(t, telemetry.StateFlying, &of, frozen.Physics, &frozen.GoalConstants)
 	if err := l.account.SetBudget(60000, goal.Target); err != nil {

@@ -13,7 +13,6 @@ import (
 	"prefdt/firmware/ledger"
 	"prefdt/firmware/link"
 	"prefdt/inference"
-	"prefdt/inference/checkpoint"
 	"prefdt/telemetry"
 )
 
@@ -21,10 +20,7 @@ import (
 // for three slots. The slots continue: what is published is valid, what goes to the
 // ledger can be written, the accounts stay finite.
 func FuzzSlot(f *testing.F) {
-	frozen, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		f.Fatal(err)
-	}
+	frozen := loadCheckpoint(f)
 	for _, odd := range []float64{1, 0, 1e-300, 1e300, math.MaxFloat64, 5e-324} {
 		f.Add(uint8(0), 312.0, 844.5, 1.1e6, 1000.0, 0.9, 0.0, 1e9, 3.2e-9, odd, odd, uint8(0))
 		f.Add(uint8(2), 1e5, -1e5, 1e9*min(odd, 1), 1000.0, odd, odd, 1e9, odd, 8.8e-11, 86400.0, uint8(1))
@@ -121,10 +117,7 @@ func cyclesOf(l *Leader, server int) (sum float64) {
 // mission. A command is answered once, what is accepted is within bounds, and what
 // is written to the ledger can be read back.
 func FuzzInbox(f *testing.F) {
-	frozen, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		f.Fatal(err)
-	}
+	frozen := loadCheckpoint(f)
 	private := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	keys := map[string]ed25519.PublicKey{"crew-1": private.Public().(ed25519.PublicKey)}
 	signed, err := telemetry.Sign("crew-1", private, 7, "AAAAAAAAAAAAAAAAAAAAAA", "prefdt/f1/command/budget", []byte(`{"id":"s1","energy_j":36000,"mode":"target"}`))

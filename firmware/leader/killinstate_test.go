@@ -146,23 +146,14 @@ func TestRestartedBesideAnotherLeader(t *testing.T) {
 func TestForgedLeader(t *testing.T) {
 	r := rig.New(t, 1, 100000)
 	r.Config.LeaderKeyFile = newKeyFile(t)
-	forged := make(chan struct{})
-	stopped := make(chan struct{})
 	forge := r.Client("forger")
-	go func() {
-		defer close(stopped)
-		tick := time.NewTicker(5 * time.Millisecond)
-		defer tick.Stop()
-		for n := int64(1); ; n++ {
-			select {
-			case <-forged:
-				return
-			case <-tick.C:
-			}
-			publish(forge, r.Topics.Slot(), telemetry.Slot{Slot: int(1e6 + n), SlotMS: 40, Speed: 25, ReportByMS: 14, DecideByMS: 24, Offer: telemetry.Offer{PriceSPerJ: 0.01, Aircraft: []telemetry.OfferAircraft{}}})
-			publish(forge, r.Topics.Status(), telemetry.Status{Seq: 1e9 + n, Slot: 17, Slots: 100, State: "flying", EnergySource: "model", Challenge: telemetry.NewChallenge(), Aircraft: []telemetry.StatusAircraft{}})
-		}
-	}()
+	forgeBeacon := func(n int64) {
+		publish(forge, r.Topics.Slot(), telemetry.Slot{Slot: int(1e6 + n), SlotMS: 40, Speed: 25, ReportByMS: 14, DecideByMS: 24, Offer: telemetry.Offer{PriceSPerJ: 0.01, Aircraft: []telemetry.OfferAircraft{}}})
+	}
+	forgeStatus := func(n int64) {
+		publish(forge, r.Topics.Status(), telemetry.Status{Seq: 1e9 + n, Slot: 17, Slots: 100, State: "flying", EnergySource: "model", Challenge: telemetry.NewChallenge(), Aircraft: []telemetry.StatusAircraft{}})
+	}
+	stop := repeat(forgeBeacon, forgeStatus)
 	awaitGenuine := func(what string, ok func(telemetry.Status) bool) telemetry.Status {
 		t.Helper()
 		return r.Await(what, func(s telemetry.Status) bool { return s.Seq < 1e9 && ok(s) })
@@ -170,8 +161,7 @@ func TestForgedLeader(t *testing.T) {
 	f := r.StartLeader()
 	awaitGenuine("a newcomer", rig.AnyStatus)
 	awaitGenuine("it continues, idle", func(s telemetry.Status) bool { return s.Seq > 30 })
-	close(forged)
-	<-stopped
+	stop()
 	r.ForgetStatuses()
 	if f.RejectedMessages("status: foreign") == 0 {
 		t.Error("no forged status was noticed")
@@ -188,24 +178,31 @@ func TestForgedLeader(t *testing.T) {
 	}
 	r.Config = second
 
-	forged, stopped = make(chan struct{}), make(chan struct{})
+	stop = repeat(forgeBeacon)
+	f = f.Restart(nil)
+	s := r.Await("restarted in flight", rig.Flying)
+	r.Await("it flies on", rig.SlotSettled(s.Slot+10))
+	stop()
+	f.Kill()
+}
+
+// repeat calls functions every 5 ms, with a rising number, until stop is called.
+func repeat(calls ...func(n int64)) (stop func()) {
+	stopping, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
 		tick := time.NewTicker(5 * time.Millisecond)
 		defer tick.Stop()
-		for n := 0; ; n++ {
+		for n := int64(1); ; n++ {
 			select {
-			case <-forged:
+			case <-stopping:
 				return
 			case <-tick.C:
-				publish(forge, r.Topics.Slot(), telemetry.Slot{Slot: 1e6 + n, SlotMS: 40, Speed: 25, ReportByMS: 14, DecideByMS: 24, Offer: telemetry.Offer{PriceSPerJ: 0.01, Aircraft: []telemetry.OfferAircraft{}}})
+			}
+			for _, call := range calls {
+				call(n)
 			}
 		}
 	}()
-	f = f.Restart(nil)
-	s := r.Await("restarted in flight", rig.Flying)
-	r.Await("it flies on", rig.SlotSettled(s.Slot+10))
-	close(forged)
-	<-stopped
-	f.Kill()
+	return func() { close(stopping); <-stopped }
 }

@@ -10,7 +10,6 @@ import (
 	"prefdt/firmware/rig"
 	"prefdt/firmware/users"
 	"prefdt/inference"
-	"prefdt/inference/checkpoint"
 	"prefdt/telemetry"
 )
 
@@ -89,12 +88,10 @@ func TestBurstOfCommands(t *testing.T) {
 
 // 4,096 users report in one slot, and each is sent a decision, by the shipped policy.
 func TestFullSlot(t *testing.T) {
-	frozen, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
+	frozen := loadCheckpoint(t)
 	r := rig.NewAt(t, 2, 100000, 1000)
 	r.Config.ReportByMS, r.Config.DecideByMS = 500, 800
+	var err error
 	if r.Policy, err = inference.New(frozen, inference.DecoderDispatch); err != nil {
 		t.Fatal(err)
 	}

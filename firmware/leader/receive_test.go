@@ -10,7 +10,6 @@ import (
 	"prefdt/firmware/crew"
 	"prefdt/firmware/ledger"
 	"prefdt/firmware/link"
-	"prefdt/inference/checkpoint"
 	"prefdt/telemetry"
 )
 
@@ -28,10 +27,7 @@ func enqueuePreference(t *testing.T, l *Leader, n int) {
 // With 10,000 reports waiting, commands are executed and acknowledged at once,
 // whenever they arrive.
 func TestCommandsBeforeReports(t *testing.T) {
-	frozen, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
+	frozen := loadCheckpoint(t)
 	l := newInPhase(t, telemetry.StateFlying, nil, frozen.Physics, &frozen.GoalConstants)
 	l.openLedger(t, t.TempDir())
 	defer l.ledgerWriter.ledger.Close()
@@ -81,10 +77,7 @@ func transactionCount(t *testing.T, dir string) int {
 
 // Three hundred waiting commands take two transactions.
 func TestWaitingCommandsShareTransactions(t *testing.T) {
-	frozen, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
+	frozen := loadCheckpoint(t)
 	l := newInPhase(t, telemetry.StateFlying, nil, frozen.Physics, &frozen.GoalConstants)
 	dir := t.TempDir()
 	l.openLedger(t, dir)

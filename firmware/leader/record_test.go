@@ -6,7 +6,6 @@ import (
 
 	"prefdt/firmware/rig"
 	"prefdt/inference"
-	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/inference/record"
 	"prefdt/offline/rollout"
@@ -17,10 +16,7 @@ import (
 // the decisions and the objectives that they were made for must be equal to the
 // last bit.
 func TestLeaderDecidesAsRollout(t *testing.T) {
-	frozen, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
+	frozen := loadCheckpoint(t)
 	const slots = 60
 	for _, c := range []struct {
 		name, first, revised string

@@ -15,6 +15,7 @@ import (
 	"prefdt/firmware/ledger"
 	"prefdt/firmware/link"
 	"prefdt/firmware/mission"
+	"prefdt/inference/checkpoint"
 	"prefdt/inference/dispatch"
 	"prefdt/inference/goal"
 	"prefdt/inference/physics"
@@ -73,4 +74,14 @@ func (l *Leader) openLedger(t testing.TB, dir string) {
 	if err := l.crew.Initialize(nil); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// loadCheckpoint loads the shipped checkpoint.
+func loadCheckpoint(t testing.TB) *checkpoint.Checkpoint {
+	t.Helper()
+	c, err := checkpoint.Load("../../configs/checkpoint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
