@@ -122,38 +122,50 @@ func (c *Checker) Check(vehicles []Vehicle, l Limits) []Verdict {
 	c.verdicts, c.holding, c.fixed = reuse.Slice(c.verdicts, n), reuse.Slice(c.holding, n), reuse.Slice(c.fixed, n)
 	c.positions, c.moves = reuse.Slice(c.positions, n), reuse.Slice(c.moves, n)
 	c.coasted, c.trial = reuse.Slice(c.coasted, n), reuse.Slice(c.trial, n)
-	verdicts, positions, moves, still := c.verdicts, c.positions, c.moves, c.holding
+	c.readSetpoints(vehicles, l)
+	c.limit(vehicles, l)
+	c.holdConflicts(vehicles, l)
+	return c.verdicts
+}
+
+// readSetpoints reads each vehicle's commanded displacement in a second. A setpoint that
+// is no number is replaced by a hold, a wrong altitude by the right one.
+func (c *Checker) readSetpoints(vehicles []Vehicle, l Limits) {
 	for i := range vehicles {
 		v := &vehicles[i]
-		positions[i] = v.Position
-		moves[i] = v.Velocity
+		c.positions[i], c.moves[i] = v.Position, v.Velocity
 		if !v.Controlled {
 			continue
 		}
 		if !v.Target.Valid() || !v.FeedForwardMPS.Valid() || math.IsNaN(v.TargetUpM) || math.IsInf(v.TargetUpM, 0) {
 			v.Hold(l)
-			verdicts[i] = Held
+			c.verdicts[i] = Held
 		}
 		if math.Abs(v.TargetUpM-l.AltitudeM) > tolerance {
 			v.TargetUpM = l.AltitudeM
-			verdicts[i] = max(verdicts[i], Corrected)
+			c.verdicts[i] = max(c.verdicts[i], Corrected)
 		}
-		moves[i] = v.commandedVelocity() // commanded displacement in a second
+		c.moves[i] = v.commandedVelocity()
 	}
-	c.requested = append(c.requested[:0], moves...)
+	c.requested = append(c.requested[:0], c.moves...)
+}
+
+// limit changes the moves by the least that keeps speed, separation and fence, and with
+// them the setpoints.
+func (c *Checker) limit(vehicles []Vehicle, l Limits) {
 	area := l.AreaM
 	for i := range vehicles {
 		if vehicles[i].FenceExempt {
 			area = 0
 		}
 	}
-	keep := motion.Limits{SpeedMaxMPS: l.SpeedMaxMPS, SeparationM: l.SeparationM + turnMarginM(vehicles, moves, l), AreaSideM: area}
+	keep := motion.Limits{SpeedMaxMPS: l.SpeedMaxMPS, SeparationM: l.SeparationM + turnMarginM(vehicles, c.moves, l), AreaSideM: area}
 	c.limitByMeasuredMotion(vehicles, keep)
 	keep.Fixed = c.fixed
 	for i := range vehicles {
 		c.fixed[i] = !vehicles[i].Controlled // an aircraft under pilot control keeps its velocity
 	}
-	c.limiter.Limit(positions, moves, keep)
+	c.limiter.Limit(c.positions, c.moves, keep)
 	for i := range vehicles {
 		v := &vehicles[i]
 		if !v.Controlled {
@@ -163,17 +175,20 @@ func (c *Checker) Check(vehicles []Vehicle, l Limits) []Verdict {
 		if v.FenceExempt {
 			l.AreaM = 0
 		} else if area == 0 { // the other aircraft stay inside
-			moves[i] = positions[i].Add(moves[i]).ClampToArea(l.AreaM).Sub(positions[i])
+			c.moves[i] = c.positions[i].Add(c.moves[i]).ClampToArea(l.AreaM).Sub(c.positions[i])
 		}
 		// The feed-forward alone must be flyable too.
-		changed := c.requested[i].Sub(moves[i]).Norm() > tolerance
+		changed := c.requested[i].Sub(c.moves[i]).Norm() > tolerance
 		if changed || v.FeedForwardMPS.Norm() > l.SpeedMaxMPS+tolerance || l.outsideM(v.Target) > tolerance {
-			v.setVelocity(moves[i], l)
-			verdicts[i] = max(verdicts[i], Corrected)
+			v.setVelocity(c.moves[i], l)
+			c.verdicts[i] = max(c.verdicts[i], Corrected)
 		}
 	}
-	// An aircraft under pilot control does not give way, nor does one that holds: an
-	// aircraft that still comes too close to either holds too, until none does.
+}
+
+// holdConflicts makes aircraft hold that still come too close to one under pilot control
+// or to one that holds, since neither gives way, until none does.
+func (c *Checker) holdConflicts(vehicles []Vehicle, l Limits) {
 	for again := true; again; {
 		again = false
 		for i := range vehicles {
@@ -183,19 +198,18 @@ func (c *Checker) Check(vehicles []Vehicle, l Limits) []Verdict {
 				if !o.Controlled {
 					clear *= brakingSeparations
 				}
-				if i == j || !v.Controlled || still[i] || o.Controlled && !still[j] ||
-					motion.StaysApart(positions[i].Sub(positions[j]), moves[i].Sub(moves[j]), clear) && o.pathClear(positions[i], moves[i], clear) {
+				if i == j || !v.Controlled || c.holding[i] || o.Controlled && !c.holding[j] ||
+					motion.StaysApart(c.positions[i].Sub(c.positions[j]), c.moves[i].Sub(c.moves[j]), clear) && o.pathClear(c.positions[i], c.moves[i], clear) {
 					continue
 				}
 				if h := v.HeldAt; h != nil && h.Sub(o.Position).Norm() < min(clear, v.Position.Sub(o.Position).Norm()) {
 					v.HeldAt = nil // the other has come nearer to that place: do not return to it
 				}
 				v.Hold(l)
-				moves[i], verdicts[i], still[i], again = physics.Position{}, Held, true, true
+				c.moves[i], c.verdicts[i], c.holding[i], again = physics.Position{}, Held, true, true
 			}
 		}
 	}
-	return verdicts
 }
 
 // limitByMeasuredMotion changes the moves, in m/s, so that each controlled aircraft
