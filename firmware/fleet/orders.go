@@ -18,52 +18,48 @@ func (a *aircraft) startOrder(o Order, launched bool) {
 
 // Launch orders an aircraft on the ground to take off and fly. Arming is commanded for
 // ten seconds from the first time on; a disarm after that is the pilot's.
-func (f *Fleet) Launch(number int) (err error) {
-	f.withAircraft(number, func(a *aircraft, now float64) {
+func (f *Fleet) Launch(number int) error {
+	return f.try("launch", number, func(a *aircraft, now float64) error {
 		switch {
 		case a.phase != PhaseIdle && a.phase != PhasePilot:
-			err = fmt.Errorf("is %s already", a.phase)
+			return fmt.Errorf("is %s already", a.phase)
 		case !a.fresh(now) || !a.heartbeatFresh(now):
-			err = a.staleError(now)
+			return a.staleError(now)
 		case !a.onGround():
-			err = errors.New("is not on the ground, by its own report")
-		default:
-			a.startOrder(OrderFly, true)
-			home := a.position
-			a.home, a.phase = &home, PhaseClimbing
+			return errors.New("is not on the ground, by its own report")
 		}
-		err = aircraftError(a, "launch", err)
+		a.startOrder(OrderFly, true)
+		home := a.position
+		a.home, a.phase = &home, PhaseClimbing
+		return nil
 	})
-	return err
 }
 
 // Resume ends a pilot's control of an aircraft in the air: to fly on, or home. It
 // never arms, nor takes off from the ground.
-func (f *Fleet) Resume(number int, o Order) (err error) {
-	f.withAircraft(number, func(a *aircraft, now float64) {
+func (f *Fleet) Resume(number int, o Order) error {
+	return f.try("resume", number, func(a *aircraft, now float64) error {
 		switch {
 		case o != OrderFly && o != OrderHome:
-			err = fmt.Errorf("order %d is neither to fly nor to return", o)
+			return fmt.Errorf("order %d is neither to fly nor to return", o)
 		case a.phase != PhaseIdle && a.phase != PhasePilot && !(a.phase == PhaseStopping && a.mode == ModeHold):
-			err = fmt.Errorf("is %s already", a.phase)
+			return fmt.Errorf("is %s already", a.phase)
 		case !a.fresh(now) || !a.heartbeatFresh(now):
-			err = a.staleError(now)
+			return a.staleError(now)
 		case !a.inAir():
-			err = errors.New("is not in the air")
-		default:
-			a.startOrder(o, false)
-			if a.mode == ModeOffboard { // the setpoint stream may have ended just now
-				a.failsafeGraceUntilS = now + failsafeGraceS
-			}
-			if o == OrderFly && a.upM < f.Limits.AltitudeM-f.Limits.BandM {
-				a.phase = PhaseClimbing
-			} else {
-				a.engage(now)
-			}
+			return errors.New("is not in the air")
 		}
-		err = aircraftError(a, "resume", err)
+		a.startOrder(o, false)
+		if a.mode == ModeOffboard { // the setpoint stream may have ended just now
+			a.failsafeGraceUntilS = now + failsafeGraceS
+		}
+		if o == OrderFly && a.upM < f.Limits.AltitudeM-f.Limits.BandM {
+			a.phase = PhaseClimbing
+		} else {
+			a.engage(now)
+		}
+		return nil
 	})
-	return err
 }
 
 // failsafeGraceS is how long after a stream was resumed the failsafe's Hold may still
@@ -73,11 +69,10 @@ const failsafeGraceS = 2.0
 // Rejoin continues the order that an aircraft had from the previous leader process, if
 // its state is as that left it: its pilot may have acted while no leader was running.
 // Otherwise it is left to its pilot.
-func (f *Fleet) Rejoin(number int, o Order) (err error) {
-	f.withAircraft(number, func(a *aircraft, now float64) {
+func (f *Fleet) Rejoin(number int, o Order) error {
+	return f.try("rejoin", number, func(a *aircraft, now float64) error {
 		if a.phase != PhaseIdle || o != OrderFly && o != OrderHome {
-			err = aircraftError(a, "rejoin", fmt.Errorf("is %s, with order %d", a.phase, o))
-			return
+			return fmt.Errorf("is %s, with order %d", a.phase, o)
 		}
 		a.startOrder(o, false)
 		why := ""
@@ -102,10 +97,10 @@ func (f *Fleet) Rejoin(number int, o Order) (err error) {
 		}
 		if why != "" {
 			a.handToPilot(f, why)
-			err = aircraftError(a, "rejoin", errors.New(why))
+			return errors.New(why)
 		}
+		return nil
 	})
-	return err
 }
 
 // ChangeOrder sends an aircraft under control home, or hands it to its autopilot's Hold.
@@ -131,19 +126,17 @@ func (f *Fleet) HandToPilot(number int, why string) {
 
 // Clear removes an aircraft in the air that is not received from the obstacles, until
 // it is received again.
-func (f *Fleet) Clear(number int) (err error) {
-	f.withAircraft(number, func(a *aircraft, now float64) {
+func (f *Fleet) Clear(number int) error {
+	return f.try("clear", number, func(a *aircraft, now float64) error {
 		switch {
 		case !a.isObstacle():
-			err = errors.New("is not an obstacle")
+			return errors.New("is not an obstacle")
 		case a.received && now-a.receivedS <= lostAfterS:
-			err = fmt.Errorf("was received %.1f s ago; it is lost after %v s", now-a.receivedS, lostAfterS)
-		default:
-			a.cleared = true
+			return fmt.Errorf("was received %.1f s ago; it is lost after %v s", now-a.receivedS, lostAfterS)
 		}
-		err = aircraftError(a, "clear", err)
+		a.cleared = true
+		return nil
 	})
-	return err
 }
 
 func (a *aircraft) staleError(now float64) error {
@@ -151,13 +144,6 @@ func (a *aircraft) staleError(now float64) error {
 		return errors.New("no position and HEARTBEAT received from it yet")
 	}
 	return fmt.Errorf("its position is %.1f s old, its HEARTBEAT %.1f s", now-a.positionS, now-a.heartbeatS)
-}
-
-func aircraftError(a *aircraft, action string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s aircraft %d: %w", action, a.number, err)
 }
 
 // Leg orders an aircraft to fly a displacement in the coming slot, from the end of the
@@ -205,4 +191,14 @@ func (f *Fleet) withAircraft(number int, do func(a *aircraft, now float64)) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	do(f.aircraft[number-1], f.nowS())
+}
+
+// try is withAircraft of an order that may fail.
+func (f *Fleet) try(order string, number int, do func(a *aircraft, now float64) error) (err error) {
+	f.withAircraft(number, func(a *aircraft, now float64) {
+		if err = do(a, now); err != nil {
+			err = fmt.Errorf("%s aircraft %d: %w", order, number, err)
+		}
+	})
+	return err
 }

@@ -72,11 +72,7 @@ func ReadKey(path string) (*frame.V2Key, error) {
 	if err != nil || len(raw) != 32 || lines.Err() != nil {
 		return nil, fmt.Errorf("signing key %s: want 64 hexadecimal digits on its first line", path)
 	}
-	zero := true
-	for _, b := range raw {
-		zero = zero && b == 0
-	}
-	if zero {
+	if [32]byte(raw) == ([32]byte{}) {
 		return nil, fmt.Errorf("signing key %s: it is all zeros", path)
 	}
 	return frame.NewV2Key(raw), nil

@@ -4,13 +4,8 @@
 // for a program, and an Audit of whether the rows are complete and add up. Called by
 // package logtool, the leader's `log` command.
 //
-// There is no second log in flight. Each row is durable, with a checksum of its own,
-// before its slot counts as settled, so a loss of power loses no more than the slot
-// that was open, and every row of a damaged file that was not hit can be recovered
-// (ledger.Recover). A log in MCAP beside the ledger would be the weaker of the two: its
-// recovery of a cut file is poor, and its module would not fit into the binary's 20 MB.
-// Autopilots keep their own logs of attitude and motors; rows have the aircraft's
-// positions, to align one with the other.
+// There is no second log in flight (docs/decisions.md). Autopilots keep their own logs of
+// attitude and motors; rows have the aircraft's positions, to align one with the other.
 package flightlog
 
 import (

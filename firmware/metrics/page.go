@@ -5,9 +5,8 @@
 // text exposition format, over HTTP. Called by package monitor; requests are answered
 // on goroutines of their own and cannot delay the loop.
 //
-// The exposition format and the few lines of HTTP it needs are written here:
-// client_golang 1.25.0 would increase the leader's binary from 19.4 to 21.3 MB, and
-// net/http's server alone to 20.4, of the 20 MB it may have.
+// The exposition format and the HTTP it needs are written here to keep the leader's
+// binary under 20 MB (docs/decisions.md).
 package metrics
 
 import (

@@ -3,6 +3,7 @@ package rig
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -138,14 +139,10 @@ func (r *Rig) Acks(id string) []string {
 }
 
 // AckIDs returns the ids of the commands that were acknowledged.
-func (r *Rig) AckIDs() (ids []string) {
+func (r *Rig) AckIDs() []string {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	for id := range r.received.acks {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
+	return slices.Sorted(maps.Keys(r.received.acks))
 }
 
 // Beacons returns the slots that were opened, in order of arrival.
