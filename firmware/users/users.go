@@ -27,7 +27,14 @@ type Users struct {
 	Physics physics.Constants
 	Prior   dispatch.UserPrior // users as the checkpoint expects them before any report
 
-	roster     roster
+	allowed     map[string]bool // nil: any user
+	slot        int             // the open one
+	current     []*user         // with a report in the open slot
+	late        []user          // with a task whose report was too late for its slot, since the last window closed
+	byName      map[string]*user
+	nextID      int
+	evictedSlot int // in which users without a recent report were last removed
+
 	forecast   dispatch.Forecast
 	priceSPerJ float64 // s/J, of the last decision
 	maxTasks   int     // most tasks reported in any one slot
@@ -42,25 +49,19 @@ type State struct {
 
 // Initialize prepares for a new mission.
 func (u *Users) Initialize() {
-	u.roster = newRoster(u.Max, u.Allow)
+	u.allowed, u.slot, u.current, u.late, u.byName, u.nextID, u.evictedSlot = nil, -1, nil, nil, map[string]*user{}, 0, -1
+	if len(u.Allow) > 0 {
+		u.allowed = map[string]bool{}
+	}
+	for _, name := range u.Allow {
+		u.allowed[name] = true
+	}
 	u.forecast = dispatch.Forecast{Prior: u.Prior}
 	u.priceSPerJ, u.maxTasks = dispatch.InitialPriceSPerJ, 0
 }
 
 func (u *Users) State() State    { return State{u.priceSPerJ} }
 func (u *Users) Restore(s State) { u.priceSPerJ = s.PriceSPerJ }
-
-// OpenSlot begins a slot's report window.
-func (u *Users) OpenSlot(n int) { u.roster.openSlot(n) }
-
-// AddReport enters a report and reports whether it counts for the open slot; inTime
-// is whether the report window is still open.
-func (u *Users) AddReport(name string, r telemetry.Report, inTime bool) bool {
-	return u.roster.addReport(name, r, inTime)
-}
-
-// Allowed is whether a user may report at all.
-func (u *Users) Allowed(name string) bool { return u.roster.allow == nil || u.roster.allow[name] }
 
 // Offer is slot n's standing offer, with these aircraft.
 func (u *Users) Offer(n int, aircraft []slot.Aircraft) telemetry.Offer {
@@ -78,15 +79,14 @@ func (u *Users) Offer(n int, aircraft []slot.Aircraft) telemetry.Offer {
 // expected users of the offer, and synthetic users if none reported. The aircraft
 // must be in s already. It returns the names of the reporting users, in order.
 func (u *Users) Snapshot(s *slot.Snapshot) (names []string) {
-	r := &u.roster
 	s.Users = s.Users[:0]
-	for i := range r.late {
-		s.Users = append(s.Users, u.slotUser(&r.late[i], s.Aircraft))
+	for i := range u.late {
+		s.Users = append(s.Users, u.slotUser(&u.late[i], s.Aircraft))
 	}
 	u.observeTasks(s.Users) // too late to be served, but the forecast learns from them
-	s.Users, r.late, u.names = s.Users[:0], r.late[:0], u.names[:0]
-	slices.SortFunc(r.current, func(a, b *user) int { return cmp.Compare(a.id, b.id) })
-	for _, x := range r.current {
+	s.Users, u.late, u.names = s.Users[:0], u.late[:0], u.names[:0]
+	slices.SortFunc(u.current, func(a, b *user) int { return cmp.Compare(a.id, b.id) })
+	for _, x := range u.current {
 		if x.report.Task == nil {
 			continue
 		}
@@ -112,9 +112,6 @@ func (u *Users) observeTasks(reported []slot.User) {
 	}
 	u.forecast.Observe(u.bounded)
 }
-
-// Reported is how many reports counted in the open slot.
-func (u *Users) Reported() int { return len(u.roster.current) }
 
 // MaxOfferUsers is how many users without a report of a slot may have accepted its
 // offer: as many as ever had a task at once, or as the checkpoint expects, however
