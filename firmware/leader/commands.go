@@ -128,9 +128,8 @@ var missionActions = map[string]struct {
 }
 
 func (l *Leader) checkStart(*telemetry.Mission) error {
-	for i := range l.views {
-		v := &l.views[i]
-		if err := l.checkReady(v); err != nil {
+	for _, v := range l.views {
+		if err := l.checkReady(&v); err != nil {
 			return err
 		}
 		start := l.Config.StartPosition(v.Number, l.Policy.Physics.AreaSideM)
@@ -147,9 +146,9 @@ func (l *Leader) returnStopped(*telemetry.Mission) error {
 		return nil
 	}
 	var stopped []*fleet.View
-	for i := range l.views {
-		if v := &l.views[i]; v.InAir && v.Fresh && v.Mode == fleet.ModeHold {
-			stopped = append(stopped, v)
+	for _, v := range l.views {
+		if v.InAir && v.Fresh && v.Mode == fleet.ModeHold {
+			stopped = append(stopped, &v)
 		}
 	}
 	if len(stopped) == 0 {
@@ -159,8 +158,8 @@ func (l *Leader) returnStopped(*telemetry.Mission) error {
 }
 
 func (l *Leader) checkNewMission(m *telemetry.Mission) error {
-	for i := range l.views {
-		if v := &l.views[i]; v.InAir {
+	for _, v := range l.views {
+		if v.InAir {
 			return fmt.Errorf("aircraft %d is in the air", v.Number)
 		}
 	}
@@ -186,13 +185,12 @@ func (l *Leader) resumeAircraft(m *telemetry.Mission) error {
 		return fmt.Errorf("the mission is %s", l.mission.Phase())
 	}
 	var resumed []*fleet.View
-	for i := range l.views {
-		v := &l.views[i]
+	for _, v := range l.views {
 		named := slices.Contains(m.Aircraft, v.Number)
 		switch {
 		case !named && len(m.Aircraft) > 0:
 		case v.WithPilot() && v.Fresh && v.InAir:
-			resumed = append(resumed, v)
+			resumed = append(resumed, &v)
 		case named && !v.InAir && !v.Lost:
 			return fmt.Errorf("aircraft %d is on the ground; launch takes off", v.Number)
 		case named && !v.WithPilot():

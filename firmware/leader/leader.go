@@ -208,14 +208,13 @@ const statusEvery = 4 * time.Second
 
 // climb directs the aircraft to their starts.
 func (l *Leader) climb() {
-	for i := range l.views {
-		v := &l.views[i]
+	for _, v := range l.views {
 		if !v.UnderCommand() {
 			continue
 		}
 		l.fleet.Goto(v.Number, l.Config.StartPosition(v.Number, l.Policy.Physics.AreaSideM))
-		if v.InAir && l.account.SpareJ(v) < 0 {
-			l.sendHome(v, "battery low in the climb")
+		if v.InAir && l.account.SpareJ(&v) < 0 {
+			l.sendHome(&v, "battery low in the climb")
 		}
 	}
 }
@@ -226,8 +225,7 @@ func (l *Leader) tickInput() mission.TickInput {
 	wall := (now - l.current.lastTickAt).Seconds()
 	l.current.lastTickAt = now
 	in := mission.TickInput{MissionS: wall * l.Config.SpeedFactor(), WallS: wall, Connected: l.mqtt.Connected(), AllLanded: l.allLanded()}
-	for i := range l.views {
-		v := &l.views[i]
+	for _, v := range l.views {
 		if !v.UnderCommand() {
 			continue
 		}
@@ -288,14 +286,13 @@ func (l *Leader) performEffect(from string, e mission.Effect) {
 // yet are sent home.
 func (l *Leader) beginSlots() {
 	flying := 0
-	for i := range l.views {
-		v := &l.views[i]
+	for _, v := range l.views {
 		switch {
 		case !v.UnderCommand():
 		case v.Flying:
 			flying++
 		default:
-			l.sendHome(v, "did not reach its start; the mission begins without it")
+			l.sendHome(&v, "did not reach its start; the mission begins without it")
 		}
 	}
 	l.schedule.Begin(l.Clock.Now())
@@ -314,8 +311,7 @@ const firstMessageIterations = 30
 
 // allLanded is whether no aircraft under this leader's control is still on its way home.
 func (l *Leader) allLanded() bool {
-	for i := range l.views {
-		v := &l.views[i]
+	for _, v := range l.views {
 		if v.Order == fleet.OrderHome && !v.WithPilot() && !v.Lost && (v.Received || l.current.iterations < firstMessageIterations) {
 			return false
 		}

@@ -58,8 +58,7 @@ func (l *Leader) reportIteration() {
 	if o.Slot() > 0 {
 		r.PredictedEndJ = o.PredictedEndJ()
 	}
-	for i := range l.views {
-		v := &l.views[i]
+	for i, v := range l.views {
 		a := AircraftReport{Number: v.Number, AgeS: math.NaN(), Charge: v.Charge, SpentJ: l.account.SpentJ(i), Flying: v.Flying, Source: string(v.Source)}
 		if v.Received {
 			a.AgeS = math.Max(v.AgeS, 0)

@@ -74,14 +74,13 @@ func (l *Leader) publishBeacon(n int) {
 // appendServing appends the aircraft that follow this leader's setpoints: only these
 // are offered to users.
 func (l *Leader) appendServing(dst []slot.Aircraft) []slot.Aircraft {
-	for i := range l.views {
-		v := &l.views[i]
+	for _, v := range l.views {
 		if !v.Flying || v.Order != fleet.OrderFly {
 			continue
 		}
 		dst = append(dst, slot.Aircraft{
 			Number: v.Number, Position: v.Position, SpeedMPS: v.SpeedMPS,
-			RemainingJ: l.account.ResidualJ(v), CPUHz: l.Policy.Physics.EdgeCPUHz, ServedLastSlot: l.account.ServedUsers(v.Number),
+			RemainingJ: l.account.ResidualJ(&v), CPUHz: l.Policy.Physics.EdgeCPUHz, ServedLastSlot: l.account.ServedUsers(v.Number),
 		})
 	}
 	return dst
@@ -204,13 +203,12 @@ func (l *Leader) commandFleet() {
 			l.fleet.Leg(number, d.Move[m])
 		}
 	}
-	for i := range l.views {
-		v := &l.views[i]
+	for _, v := range l.views {
 		if !flying || v.Phase == fleet.PhaseEngaging {
 			l.fleet.Hold(v.Number)
 		}
-		if v.Flying && v.Order == fleet.OrderFly && l.account.SpareJ(v) < 0 {
-			l.sendHome(v, "battery low")
+		if v.Flying && v.Order == fleet.OrderFly && l.account.SpareJ(&v) < 0 {
+			l.sendHome(&v, "battery low")
 		}
 	}
 }

@@ -30,8 +30,7 @@ func (l *Leader) publishStatus() {
 	if o.Slot() > 0 {
 		s.PredictedEndJ = &end
 	}
-	for i := range l.views {
-		v := &l.views[i]
+	for i, v := range l.views {
 		s.EnergySource = string(energy.Worse(energy.Source(s.EnergySource), v.Source))
 		a := telemetry.StatusAircraft{
 			Number: v.Number, SystemID: v.SystemID, EnergySource: string(v.Source), SpentJ: l.account.SpentJ(i), Landed: v.Landed, Reason: v.Reason,

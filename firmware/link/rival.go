@@ -35,6 +35,7 @@ func (l *MQTT) listenForRival(ctx context.Context, long time.Duration, subscribe
 	t := l.Topics
 	c := &telemetry.Client{
 		Broker: l.Broker, Name: "leader-new", Retry: l.retryDelay(), Log: l.Log,
+		Subscriptions: []telemetry.Subscription{{Filter: t.Slot()}, {Filter: t.Status()}},
 		Handle: func(m telemetry.Message) {
 			if n, ok := l.showsRival(m); ok {
 				select {
@@ -44,9 +45,7 @@ func (l *MQTT) listenForRival(ctx context.Context, long time.Duration, subscribe
 			}
 		},
 	}
-	if l.LeaderKey == nil {
-		c.Subscriptions = []telemetry.Subscription{{Filter: t.Slot()}, {Filter: t.Status()}}
-	} else {
+	if l.LeaderKey != nil {
 		c.Subscriptions = []telemetry.Subscription{{Filter: t.Proof(), QoS: 1}}
 	}
 	if err := c.Initialize(ctx); err != nil {
