@@ -16,6 +16,7 @@ import (
 	"math"
 	"strconv"
 
+	"prefdt/firmware/account"
 	"prefdt/firmware/ledger"
 	"prefdt/telemetry"
 )
@@ -52,23 +53,7 @@ func Check(f ledger.Flight) Audit {
 		if want := r.FirstSlot + i; row.Slot != want && (i == 0 || row.Slot != f.Rows[i-1].Slot+1) {
 			fault("slots %d to %d are missing", f.Rows[i-1].Slot+1, row.Slot-1)
 		}
-		sum := 0.0
-		for _, a := range row.Aircraft {
-			if a.Number < 1 || a.Number > telemetry.MaxAircraft {
-				fault("slot %d: aircraft %d, want 1 to %d", row.Slot, a.Number, telemetry.MaxAircraft)
-			}
-			sum += a.EnergyJ
-			if notFinite(a.EnergyJ) || notFinite(a.SpentJ) || a.EnergyJ < 0 {
-				fault("slot %d: aircraft %d has %v J, %v J in all", row.Slot, a.Number, a.EnergyJ, a.SpentJ)
-			}
-			if before, known := spent[a.Number]; known && a.SpentJ < before-0.001 {
-				fault("slot %d: aircraft %d has %v J in all, fewer than before, %v", row.Slot, a.Number, a.SpentJ, before)
-			}
-			spent[a.Number] = a.SpentJ
-		}
-		if notFinite(row.EnergyJ) || notFinite(row.DelayS) || math.Abs(sum-row.EnergyJ) > 0.001*math.Max(1, math.Abs(sum)) {
-			fault("slot %d: %v J and %v s, its aircraft add up to %v J", row.Slot, row.EnergyJ, row.DelayS, sum)
-		}
+		checkRow(row, spent, fault)
 		r.DelayS += row.DelayS
 	}
 	for _, j := range spent {
@@ -81,6 +66,27 @@ func Check(f ledger.Flight) Audit {
 		fault("%d slots are settled, the last row is of slot %d", f.State.Account.Objective.Slot, r.LastSlot)
 	}
 	return r
+}
+
+// checkRow audits one row; spent has each aircraft's total before it, and is updated.
+func checkRow(row *account.Row, spent map[int]float64, fault func(format string, args ...any)) {
+	sum := 0.0
+	for _, a := range row.Aircraft {
+		if a.Number < 1 || a.Number > telemetry.MaxAircraft {
+			fault("slot %d: aircraft %d, want 1 to %d", row.Slot, a.Number, telemetry.MaxAircraft)
+		}
+		sum += a.EnergyJ
+		if notFinite(a.EnergyJ) || notFinite(a.SpentJ) || a.EnergyJ < 0 {
+			fault("slot %d: aircraft %d has %v J, %v J in all", row.Slot, a.Number, a.EnergyJ, a.SpentJ)
+		}
+		if before, known := spent[a.Number]; known && a.SpentJ < before-0.001 {
+			fault("slot %d: aircraft %d has %v J in all, fewer than before, %v", row.Slot, a.Number, a.SpentJ, before)
+		}
+		spent[a.Number] = a.SpentJ
+	}
+	if notFinite(row.EnergyJ) || notFinite(row.DelayS) || math.Abs(sum-row.EnergyJ) > 0.001*math.Max(1, math.Abs(sum)) {
+		fault("slot %d: %v J and %v s, its aircraft add up to %v J", row.Slot, row.EnergyJ, row.DelayS, sum)
+	}
 }
 
 func notFinite(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
