@@ -53,7 +53,7 @@ func TestLeaderDecidesAsRollout(t *testing.T) {
 				t.Fatalf("%+v", ack)
 			}
 			missed := r.Await("done", rig.Done).MissedSlots
-			f.Kill() // the record is complete once Run has returned
+			f.Kill() // the record is whole once Run has returned
 			decided, err := rollout.Replay(bytes.NewReader(out.Bytes()), frozen)
 			if err != nil {
 				t.Fatal(err)

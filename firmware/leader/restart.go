@@ -56,17 +56,20 @@ func (l *Leader) continuesMission(s ledger.State, found bool) (bool, error) {
 	return false, fmt.Errorf("the ledger in %s has mission %s, which is %s; finish it, or use another state_dir", l.Config.StateDir, s.Mission, s.Phase)
 }
 
-// checkConfigMatches returns why the ledger's mission cannot be flown with this configuration.
+// putBack is what to do about a configuration that is not the mission's.
+const putBack = "put that back to finish the mission, or give another mission (once this one has ended) or state_dir"
+
+// checkConfigMatches says why the ledger's mission cannot be flown by this configuration.
 func (l *Leader) checkConfigMatches(s ledger.State) error {
 	switch {
 	case s.Account.Objective.Slots != l.Config.Slots:
-		return fmt.Errorf("mission %s was begun with %d slots, the configuration has %d", s.Mission, s.Account.Objective.Slots, l.Config.Slots)
+		return fmt.Errorf("mission %s was begun with %d slots, the configuration has %d; "+putBack, s.Mission, s.Account.Objective.Slots, l.Config.Slots)
 	case len(s.Fleet) != len(l.Config.Aircraft) || len(s.Account.Aircraft) != len(s.Fleet):
-		return fmt.Errorf("mission %s was begun with %d aircraft, the configuration has %d", s.Mission, len(s.Fleet), len(l.Config.Aircraft))
+		return fmt.Errorf("mission %s was begun with %d aircraft, the configuration has %d; "+putBack, s.Mission, len(s.Fleet), len(l.Config.Aircraft))
 	}
 	for i, a := range s.Fleet {
 		if a.SystemID != l.Config.Aircraft[i].SystemID {
-			return fmt.Errorf("mission %s was begun with system %d as aircraft %d, the configuration has %d", s.Mission, a.SystemID, i+1, l.Config.Aircraft[i].SystemID)
+			return fmt.Errorf("mission %s was begun with system %d as aircraft %d, the configuration has %d; "+putBack, s.Mission, a.SystemID, i+1, l.Config.Aircraft[i].SystemID)
 		}
 	}
 	return nil
