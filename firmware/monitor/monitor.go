@@ -64,14 +64,6 @@ func New(c Config) (*Monitor, error) {
 	return m, nil
 }
 
-// Address is the server's, empty without one.
-func (m *Monitor) Address() string {
-	if m.server == nil {
-		return ""
-	}
-	return m.server.Address()
-}
-
 // Close reports that the leader stops, and ends the server.
 func (m *Monitor) Close() {
 	m.notifier.Stopping()

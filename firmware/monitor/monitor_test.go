@@ -44,9 +44,9 @@ func freePort(t *testing.T) int {
 }
 
 // get requests a page of the leader's server.
-func get(t *testing.T, m *monitor.Monitor, path string) (int, string) {
+func get(t *testing.T, port int, path string) (int, string) {
 	t.Helper()
-	r, err := http.Get("http://" + m.Address() + path)
+	r, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", port, path))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,18 +112,19 @@ func TestMonitor(t *testing.T) {
 	manager, getenv := newSystemdSocket(t)
 	s := &stallable{&rig.AllowanceScheduler{Physics: r.Physics}, make(chan struct{}), 12}
 	r.Policy = s
+	port := freePort(t)
 	m, err := monitor.New(monitor.Config{
 		Fleet: r.Config.Fleet, Mission: r.Config.Mission, Slots: r.Config.Slots, SlotDuration: r.Config.WallTime(1),
-		MetricsPort: freePort(t), Clock: r.Clock, Getenv: getenv,
+		MetricsPort: port, Clock: r.Clock, Getenv: getenv,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.OnIteration = m.OnIteration
-	if code, text := get(t, m, "/healthz"); code != 503 || !strings.Contains(text, "starting") {
+	if code, text := get(t, port, "/healthz"); code != 503 || !strings.Contains(text, "starting") {
 		t.Errorf("before the loop: %d %s", code, text)
 	}
-	if _, page := get(t, m, "/metrics"); sampleValue(t, page, `prefdt_up{fleet="test",mission="mission-1"}`) != 0 {
+	if _, page := get(t, port, "/metrics"); sampleValue(t, page, `prefdt_up{fleet="test",mission="mission-1"}`) != 0 {
 		t.Error(page)
 	}
 	f := r.StartLeader()
@@ -132,7 +133,7 @@ func TestMonitor(t *testing.T) {
 	}
 	r.TakeOff()
 	r.Await("slot 5", rig.SlotSettled(5))
-	if code, text := get(t, m, "/healthz"); code != 200 || !strings.Contains(text, "flying, slot") {
+	if code, text := get(t, port, "/healthz"); code != 200 || !strings.Contains(text, "flying, slot") {
 		t.Errorf("in flight: %d %s", code, text)
 	}
 	r.Await("slot 11", rig.SlotSettled(11))
@@ -141,10 +142,10 @@ func TestMonitor(t *testing.T) {
 	if manager.waitForLine("WATCHDOG=1", time.Second) {
 		t.Error("a stalled loop fed its watchdog")
 	}
-	if !rig.Eventually(func() bool { code, _ := get(t, m, "/healthz"); return code == 503 }) {
+	if !rig.Eventually(func() bool { code, _ := get(t, port, "/healthz"); return code == 503 }) {
 		t.Error("stalled, it is reported as healthy")
 	}
-	_, page := get(t, m, "/metrics")
+	_, page := get(t, port, "/metrics")
 	stalled, missed := sampleValue(t, page, "prefdt_slot"), sampleValue(t, page, "prefdt_missed_slots")
 	if stalled < 12 || missed > stalled-6 {
 		t.Errorf("it stalls in slot %v, %v missed", stalled, missed)
