@@ -1,5 +1,5 @@
-// Leader flies a mission: it receives users' tasks over MQTT, decides with a
-// frozen policy, and commands users and autopilots, slot by slot, within a budget
-// of joules. What it does is in package leader; read leader/slot.go first. This
-// package is flags, wiring and exit codes.
+// Leader flies a mission: slot by slot it receives users' tasks over MQTT, decides with
+// a frozen policy, and commands users and autopilots, within a budget of joules. The
+// loop is in package leader; read leader/slot.go first. This package has the command
+// line, the wiring and the exit statuses.
 package main

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// logQueueLines is how many lines wait for whoever reads the log.
+// logQueueLines is how many lines wait for the reader of the log.
 const logQueueLines = 1024
 
-// logWriter is a log that never holds up who writes to it: a reader that does
-// not read costs lines, which are counted, and no slot and no setpoint.
+// logWriter is a log that never blocks its writer: if standard error is not read, lines
+// are dropped and counted, and no slot or setpoint is delayed.
 type logWriter struct {
 	lines        chan []byte
 	droppedLines atomic.Uint64
@@ -26,7 +26,7 @@ func newLogWriter(to io.Writer) *logWriter {
 	return w
 }
 
-// Write takes one line.
+// Write queues one line.
 func (w *logWriter) Write(line []byte) (int, error) {
 	select {
 	case w.lines <- bytes.Clone(line):
@@ -39,9 +39,9 @@ func (w *logWriter) Write(line []byte) (int, error) {
 func (w *logWriter) run(to io.Writer) {
 	defer close(w.done)
 	write := func(line []byte) {
-		to.Write(line) // a log that cannot be written has nowhere to say so
+		to.Write(line) // a failure cannot be reported anywhere
 		if n := w.droppedLines.Swap(0); n > 0 {
-			fmt.Fprintf(to, "%d lines lost: nobody read the log\n", n)
+			fmt.Fprintf(to, "%d lines lost: the log was not read\n", n)
 		}
 	}
 	for {
@@ -58,7 +58,7 @@ func (w *logWriter) run(to io.Writer) {
 	}
 }
 
-// close writes what waits, if it is read within a second. Later lines are lost.
+// close writes the queued lines, if they are read within a second.
 func (w *logWriter) close() {
 	close(w.stop)
 	select {

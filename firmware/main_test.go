@@ -25,8 +25,8 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// Whatever a user gets wrong is one line on standard error and a status that
-// is not zero.
+// Every mistake of a user is one line on standard error and an exit status that is not
+// zero.
 func TestBadInput(t *testing.T) {
 	dir := t.TempDir()
 	taken, err := net.ListenPacket("udp4", "127.0.0.1:0")

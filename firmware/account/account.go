@@ -1,9 +1,10 @@
-// Package account is what a mission costs: the joules that each aircraft drew,
-// the delay of each slot's tasks, and the objective that both count towards.
+// Package account keeps what a mission costs: the joules that each aircraft drew, the
+// delay of each slot's tasks, and the objective that both count towards.
 //
-// It stands at both ends of a slot. When a slot is decided, its expectation is
-// entered; when its time is over, the batteries' joules and the delays as far as
-// they are known are settled; results that arrive later correct them.
+// Inputs: each slot's decision, with its expected delay; the aircraft's meters; users'
+// results, which correct the expected delay until they expire; the crew's requests.
+// Outputs: one Row per settled slot, the objective of the next decision, and what
+// each battery can still spare (C6). Called by the leader's loop alone.
 package account
 
 import (
@@ -16,20 +17,20 @@ import (
 	"prefdt/inference/record"
 )
 
-// Account is one mission's. Set the exported fields, then Restore.
+// Account is the account of one mission. Set the exported fields, then Begin or Restore.
 type Account struct {
 	Physics     physics.Constants
 	Scales      *goal.Constants
-	ReserveJ    float64 // left to an aircraft beyond its way home
+	ReserveJ    float64 // that an aircraft keeps beyond its way home
 	SpeedMaxMPS float64
 
-	Recorder *record.Writer // of the slots whole; nil: none
+	Recorder *record.Writer // of complete slots; nil: none
 
 	objective             goal.Objective
 	aircraft              []AircraftAccount
 	results               map[int]*slotResults // by slot, until they expire
 	allLocalDelayS        float64              // the last slot's delay, had all been computed locally
-	unmeasuredSettlements int                  // settlements since a restart that still measure nothing
+	unmeasuredSettlements int                  // settlements after a restart that do not yet measure the multiplier
 }
 
 // AircraftAccount is one aircraft's account.
@@ -52,7 +53,7 @@ type State struct {
 	Aircraft       []AircraftAccount `json:"aircraft"`
 }
 
-// Begin starts a mission's account. What the meters counted before it is not its.
+// Begin starts a mission's account. Joules counted by the meters before are excluded.
 func (a *Account) Begin(slots int, views []fleet.View) {
 	a.objective = goal.New(a.Scales, &a.Physics, slots, len(views))
 	a.aircraft, a.results, a.allLocalDelayS = make([]AircraftAccount, len(views)), map[int]*slotResults{}, 0
@@ -61,8 +62,8 @@ func (a *Account) Begin(slots int, views []fleet.View) {
 	}
 }
 
-// BeginSlots says that slot 0 begins now, with so many in flight. A preference is
-// in proportion to them.
+// BeginSlots is called when slot 0 begins, with the number of aircraft in flight: a
+// preference is scaled by it.
 func (a *Account) BeginSlots(views []fleet.View, flying int) {
 	a.objective.SetFlying(flying)
 	if o := a.objective; !o.Budgeted() {
@@ -84,7 +85,7 @@ func (a *Account) Restore(s State) {
 	a.aircraft, a.allLocalDelayS, a.results, a.unmeasuredSettlements = s.Aircraft, s.AllLocalDelayS, map[int]*slotResults{}, restartSettlements
 }
 
-// SpentJ is what an aircraft, counted from 0, drew in slots.
+// SpentJ is what aircraft i, counted from 0, drew in slots.
 func (a *Account) SpentJ(i int) float64 { return a.aircraft[i].SpentJ }
 
 // TransitJ is what the fleet drew outside the slots.
@@ -95,9 +96,9 @@ func (a *Account) TransitJ() (sum float64) {
 	return math.Max(sum, 0)
 }
 
-// restartSettlements is how many settlements after a restart have joules of the
-// absence in them: they come in with the first readings, and a coarse counter
-// corrects them with its next step.
+// restartSettlements is how many settlements after a restart contain joules of the
+// leader's downtime: they arrive with the first readings, and a coarse counter
+// corrects them at its next step.
 const restartSettlements = 2
 
 // meterDelta is what an aircraft drew since the last settlement.
@@ -106,11 +107,11 @@ type meterDelta struct {
 	modelJ  float64 // closed form of the flight at the measured speeds, at multiplier 1
 }
 
-// advanceMeters takes what every aircraft drew since the last time, and no less than leastJ:
-// with 0, a figure that its meter corrected downwards waits until the meter has
-// caught up. comparable is whether energy and closed form are of the same time, so
-// that their ratio measures the multiplier: not so after a restart or a gap in the
-// battery's messages, whose joules come in all at once.
+// advanceMeters returns what every aircraft drew since the last call, and at least
+// leastJ: with 0, a total that its meter corrected downwards counts nothing until the
+// meter has caught up. comparable is whether energy and closed form are of the same
+// time, so that their ratio measures the multiplier: not so after a restart or a gap
+// in the battery's messages, whose joules are counted all at once.
 func (a *Account) advanceMeters(views []fleet.View, leastJ float64) (by []meterDelta, flying int, comparable bool) {
 	by = make([]meterDelta, len(a.aircraft))
 	comparable = a.unmeasuredSettlements == 0
@@ -131,10 +132,10 @@ func (a *Account) advanceMeters(views []fleet.View, leastJ float64) (by []meterD
 	return by, flying, comparable && measured
 }
 
-// SettleTransit enters joules drawn outside the slots, and takes back what a meter
-// corrected downwards: while nothing was received an aircraft counted as hovering,
-// and if it landed meanwhile, its meter never catches up. What slots had too much
-// of is taken back here too: their rows are written.
+// SettleTransit enters joules drawn outside the slots, also negative ones where a
+// meter corrected downwards: while nothing was received an aircraft counted as
+// hovering, and if it landed meanwhile, its meter never catches up. That includes an
+// excess counted in slots, whose rows are already written.
 func (a *Account) SettleTransit(views []fleet.View) {
 	by, _, _ := a.advanceMeters(views, math.Inf(-1))
 	for i := range by {
@@ -142,8 +143,8 @@ func (a *Account) SettleTransit(views []fleet.View) {
 	}
 }
 
-// ResidualJ is what is left of an aircraft's battery: the lesser of what the
-// account says and what the battery says itself.
+// ResidualJ is the energy left in an aircraft's battery: the lesser of capacity less
+// what was accounted and of the remaining charge that the battery reports.
 func (a *Account) ResidualJ(v *fleet.View) float64 {
 	c := &a.aircraft[v.Number-1]
 	left := a.Physics.BatteryCapacityJ - c.SpentJ - c.TransitJ
@@ -153,8 +154,8 @@ func (a *Account) ResidualJ(v *fleet.View) float64 {
 	return math.Max(left, 0)
 }
 
-// HomeJ is what an aircraft's way home takes at the multiplier as measured: two
-// slots until the next decision and the turn, the cruise, and the descent.
+// HomeJ is the energy of an aircraft's way home at the measured multiplier: two
+// seconds of hover until the next decision and the turn, the cruise, and the descent.
 func (a *Account) HomeJ(v *fleet.View) float64 {
 	p, limit := a.Physics.Propulsion, min(a.Physics.SpeedMaxMPS, a.SpeedMaxMPS)
 	if s := v.Params.SpeedMaxMPS; s > 0 {
@@ -179,9 +180,8 @@ func (a *Account) SetCommitted(number int, edgeJ float64, served int) {
 // ServedUsers is how many users an aircraft served in the slot before.
 func (a *Account) ServedUsers(number int) int { return a.aircraft[number-1].servedUsers }
 
-// SpareJ is what an aircraft may still spend before its way home and its
-// reserve take the rest, C6; negative when it should be on its way. What its
-// CPU is committed to is not spare.
+// SpareJ is the energy that an aircraft may still spend (C6): its residual less the
+// committed edge energy, the way home and the reserve. Below 0 it must return.
 func (a *Account) SpareJ(v *fleet.View) float64 {
 	return a.ResidualJ(v) - a.aircraft[v.Number-1].committedJ - a.HomeJ(v) - a.ReserveJ
 }

@@ -29,7 +29,7 @@ type testFlight struct {
 
 const (
 	slotJ  = 150.0 // what an aircraft's battery loses in a slot
-	modelJ = 135.0 // the closed form of it
+	modelJ = 135.0 // its closed form
 )
 
 func newAccount() *Account {
@@ -50,10 +50,10 @@ func newTestFlight(slots int) *testFlight {
 	return f
 }
 
-// fly lets slots pass for all aircraft, and settles them together.
+// fly advances all aircraft by some slots, and settles them together.
 func (f *testFlight) fly(slots int) []Row { return f.flyPartlyModelled(slots, float64(slots)) }
 
-// flyPartlyModelled settles slots together of whose time the closed form saw only a part.
+// flyPartlyModelled settles slots together of which the closed form covers only a part.
 func (f *testFlight) flyPartlyModelled(slots int, seen float64) []Row {
 	for i := range f.views {
 		f.views[i].TotalJ += slotJ * float64(slots)
@@ -65,8 +65,8 @@ func (f *testFlight) flyPartlyModelled(slots int, seen float64) []Row {
 
 func noTakers(int) (foreseenJ, mostJ float64) { return 0, 0 }
 
-// restarted is the flight as the next leader continues it: its account comes from
-// the disk, and its closed forms begin anew.
+// restarted is the flight as the next leader process continues it: its account comes
+// from the ledger, and its closed forms are reset.
 func (f *testFlight) restarted(t *testing.T) *testFlight {
 	t.Helper()
 	raw, err := json.Marshal(f.State())
@@ -85,11 +85,11 @@ func (f *testFlight) restarted(t *testing.T) *testFlight {
 	return next
 }
 
-// TestNothingIsLearnedFromAnAbsence keeps the joules of a leader's absence from
-// being divided by the closed form of the time since its restart: the multiplier
-// stays as it was, also while a coarse counter still corrects them, and the second
-// slot after learns again (fault 13).
-func TestNothingIsLearnedFromAnAbsence(t *testing.T) {
+// TestMultiplierIgnoresDowntime checks that the joules of a leader's downtime are not
+// divided by the closed form of the time since its restart: the multiplier stays as
+// it was, also while a coarse counter still corrects them, and is measured again from
+// the second slot after.
+func TestMultiplierIgnoresDowntime(t *testing.T) {
 	for _, missed := range []int{0, 1, 7, 30} {
 		f := newTestFlight(100)
 		for range 20 {
@@ -125,8 +125,8 @@ func TestNothingIsLearnedFromAnAbsence(t *testing.T) {
 	}
 }
 
-// TestTransitAfterARestart: joules of an absence in the climb are transit, and
-// the first slot is a measurement of its own.
+// TestTransitAfterARestart: joules of downtime in the climb are transit, and the first
+// slot is a measurement of its own.
 func TestTransitAfterARestart(t *testing.T) {
 	f := newTestFlight(100)
 	f.views[0].TotalJ, f.views[1].TotalJ = 1400, 1400
@@ -146,8 +146,8 @@ func TestTransitAfterARestart(t *testing.T) {
 	}
 }
 
-// TestSlotsSettledTogether are joules, and no measurement: missed slots came in
-// at once.
+// TestSlotsSettledTogether: missed slots are settled at once, and their joules do not
+// measure the multiplier.
 func TestSlotsSettledTogether(t *testing.T) {
 	f := newTestFlight(100)
 	for range 5 {
@@ -171,9 +171,9 @@ func TestSlotsSettledTogether(t *testing.T) {
 	}
 }
 
-// TestJoulesAfterAGapInTheBatterysMessages come in all at once, and are no
-// measurement of the slot in which they do.
-func TestJoulesAfterAGapInTheBatterysMessages(t *testing.T) {
+// TestGapInBatteryMessages: the joules of a gap are counted all at once, and do not
+// measure the multiplier in that slot.
+func TestGapInBatteryMessages(t *testing.T) {
 	f := newTestFlight(100)
 	for range 10 {
 		f.fly(1)
@@ -185,7 +185,7 @@ func TestJoulesAfterAGapInTheBatterysMessages(t *testing.T) {
 		t.Error("the closed form was taken for a measurement of itself")
 	}
 	f.views[0].Source, f.views[1].Source = energy.Consumed, energy.Consumed
-	f.views[0].TotalJ += 2000 // what the model had not seen
+	f.views[0].TotalJ += 2000 // more than the model estimated
 	f.fly(1)
 	if after := f.Objective().State(); after.MultiplierWeight != before.MultiplierWeight || after.Multiplier != before.Multiplier {
 		t.Errorf("the multiplier went from %v to %v", before.Multiplier, after.Multiplier)
@@ -195,9 +195,9 @@ func TestJoulesAfterAGapInTheBatterysMessages(t *testing.T) {
 	}
 }
 
-// TestMeterThatGoesBack takes nothing back in slots: the account waits until it has
-// caught up.
-func TestMeterThatGoesBack(t *testing.T) {
+// TestMeterCorrectedDownwards: in slots nothing is subtracted, the account waits until
+// the meter has caught up.
+func TestMeterCorrectedDownwards(t *testing.T) {
 	f := newTestFlight(100)
 	f.fly(1)
 	spent := f.SpentJ(0)
@@ -213,10 +213,10 @@ func TestMeterThatGoesBack(t *testing.T) {
 	}
 }
 
-// TestLandedWhileNothingWasReceived keeps the hover that an aircraft counts as
-// meanwhile from staying in the account: it draws nothing any more, and its meter
-// never catches up. Outside the slots it is taken back, from the transit, whichever
-// it was counted in; no figure that is reported falls below 0.
+// TestLandedWhileNothingWasReceived: an aircraft counts as hovering while nothing is
+// received. If it landed meanwhile, its meter never catches up; outside the slots the
+// excess is subtracted from the transit, wherever it was counted, and no reported
+// value falls below 0.
 func TestLandedWhileNothingWasReceived(t *testing.T) {
 	f := newTestFlight(2)
 	for i := range f.views {
@@ -260,9 +260,9 @@ func (f *testFlight) addDecision(n, users, mayTake int, offered bool) {
 	f.AddDecision(SlotDecision{Slot: n, Users: names, Snapshot: &s, Decision: &d, Reported: users, MaxOfferUsers: mayTake, OfferedAircraft: offered})
 }
 
-// TestStrangersChangeNothingBeyondMayTake bounds, in a slot, the results of users
-// without a report: 300 invented ids move the delay by what a few may (fault 18).
-func TestStrangersChangeNothingBeyondMayTake(t *testing.T) {
+// TestUnknownUsersAreBounded bounds the results that count in a slot of users without
+// a report: 300 invented ids change the delay by no more than a few users may.
+func TestUnknownUsersAreBounded(t *testing.T) {
 	for _, by := range []string{telemetry.ByLocal, telemetry.ByOffer} {
 		for _, settled := range []bool{false, true} {
 			f := newTestFlight(100)
@@ -273,7 +273,7 @@ func TestStrangersChangeNothingBeyondMayTake(t *testing.T) {
 			before, refused := f.Objective().DelayS(), 0
 			for i := range 300 {
 				for range 2 { // and each of them twice
-					if f.ApplyResult(fmt.Sprintf("stranger%d", i), &telemetry.Result{Slot: 0, CompletionS: 50, By: by}) != nil {
+					if f.ApplyResult(fmt.Sprintf("unknown%d", i), &telemetry.Result{Slot: 0, CompletionS: 50, By: by}) != nil {
 						refused++
 					}
 				}
@@ -294,13 +294,13 @@ func TestStrangersChangeNothingBeyondMayTake(t *testing.T) {
 	}
 }
 
-// TestStrangersDoNotCrowdUsersOut: the results of those who reported count
-// whatever else came before.
-func TestStrangersDoNotCrowdUsersOut(t *testing.T) {
+// TestReportedUsersAlwaysCount: the results of users that reported count, however
+// many others came before.
+func TestReportedUsersAlwaysCount(t *testing.T) {
 	f := newTestFlight(100)
 	f.addDecision(0, 4, 2, true)
 	for i := range 50 {
-		f.ApplyResult(fmt.Sprintf("stranger%d", i), &telemetry.Result{CompletionS: 1, By: telemetry.ByLocal})
+		f.ApplyResult(fmt.Sprintf("unknown%d", i), &telemetry.Result{CompletionS: 1, By: telemetry.ByLocal})
 	}
 	for i := range 4 {
 		if err := f.ApplyResult(fmt.Sprintf("u%d", i), &telemetry.Result{CompletionS: 0.5, By: telemetry.ByDecision}); err != nil {
@@ -313,7 +313,7 @@ func TestStrangersDoNotCrowdUsersOut(t *testing.T) {
 	}
 }
 
-// TestResultsThatAreRefused names each kind, and none moves anything.
+// TestResultsThatAreRefused has each kind of refusal, and none changes the account.
 func TestResultsThatAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -323,9 +323,9 @@ func TestResultsThatAreRefused(t *testing.T) {
 		offered bool
 		kind    string
 	}{
-		{"of a decision that was never made", "stranger", telemetry.Result{CompletionS: 0.2, By: telemetry.ByDecision}, 6, true, "result: by no decision"},
-		{"of an offer with nothing on it", "stranger", telemetry.Result{CompletionS: 0.2, By: telemetry.ByOffer}, 6, false, "result: by no offer"},
-		{"without a report, where nobody may", "stranger", telemetry.Result{CompletionS: 0.2, By: telemetry.ByLocal}, 0, true, "result: without a report"},
+		{"of a decision that was never made", "unknown", telemetry.Result{CompletionS: 0.2, By: telemetry.ByDecision}, 6, true, "result: by no decision"},
+		{"of an offer with nothing on it", "unknown", telemetry.Result{CompletionS: 0.2, By: telemetry.ByOffer}, 6, false, "result: by no offer"},
+		{"without a report, where none is allowed", "unknown", telemetry.Result{CompletionS: 0.2, By: telemetry.ByLocal}, 0, true, "result: without a report"},
 		{"too long", "u0", telemetry.Result{CompletionS: 61, By: telemetry.ByDecision}, 6, true, "result: too long"},
 	} {
 		f := newTestFlight(100)
@@ -341,15 +341,15 @@ func TestResultsThatAreRefused(t *testing.T) {
 	}
 	f := newTestFlight(100)
 	f.addDecision(0, 1, 6, false)
-	if err := f.ApplyResult("stranger", &telemetry.Result{CompletionS: 0.2, By: telemetry.ByLocal}); err != nil {
-		t.Errorf("a user that heard an empty offer computes locally: %v", err)
+	if err := f.ApplyResult("unknown", &telemetry.Result{CompletionS: 0.2, By: telemetry.ByLocal}); err != nil {
+		t.Errorf("a user that received an empty offer computes locally: %v", err)
 	}
 	if err := f.ApplyResult("u0", &telemetry.Result{Slot: 5, CompletionS: 0.2, By: telemetry.ByLocal}); err != nil {
-		t.Errorf("of no slot of ours: %v", err)
+		t.Errorf("of a slot that was not opened: %v", err)
 	}
 }
 
-// TestResultCountsOnce, and only until its time is over.
+// TestResultCountsOnce, and only until it expires.
 func TestResultCountsOnce(t *testing.T) {
 	f := newTestFlight(100)
 	f.addDecision(0, 1, 0, true)
@@ -377,9 +377,9 @@ func TestResultCountsOnce(t *testing.T) {
 	}
 }
 
-// How long a result may say that it took hangs on its task; what is not believed
-// is an error.
-func TestHowLongAResultMayTake(t *testing.T) {
+// The longest completion time that is accepted depends on the task; a longer one is an
+// error.
+func TestLongestCompletionTime(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		task        physics.Task
@@ -410,7 +410,7 @@ func TestHowLongAResultMayTake(t *testing.T) {
 }
 
 // TestSpareCountsTheWholeWayHome: the descent, at its rates and multiplier, and
-// what the CPU is committed to, are not spare (faults 7 and 17).
+// committed edge energy are not spare.
 func TestSpareCountsTheWholeWayHome(t *testing.T) {
 	f := newTestFlight(100)
 	v := &f.views[0] // above its home, at 100 m
@@ -449,13 +449,13 @@ func TestSpareCountsTheWholeWayHome(t *testing.T) {
 		t.Errorf("the other's are %v J", got)
 	}
 	f.SetCommitted(1, 0, 0)
-	v.Charge = 0.1 // what the battery says itself, if that is less
+	v.Charge = 0.1 // the battery's own report, if that is less
 	if got, want := f.SpareJ(v), 0.1*f.Physics.BatteryCapacityJ-overhead-15e3; math.Abs(got-want) > 1e-9 {
 		t.Errorf("at a tenth of its charge %v J are spare, want %v", got, want)
 	}
 	v.Charge = math.NaN()
 
-	for range 40 { // the airframe turns out to take half as much again
+	for range 40 { // the airframe draws half as much again
 		for i := range f.views {
 			f.views[i].TotalJ += 1.5 * modelJ
 			f.views[i].ModelJ += modelJ
@@ -473,7 +473,7 @@ func TestSpareCountsTheWholeWayHome(t *testing.T) {
 	}
 }
 
-// TestStateSurvives keeps every sum over a restart.
+// TestStateSurvives: a restart keeps every sum.
 func TestStateSurvives(t *testing.T) {
 	f := newTestFlight(100)
 	if err := f.SetBudget(40e3, goal.Target); err != nil {
@@ -493,7 +493,7 @@ func TestStateSurvives(t *testing.T) {
 	if a.Objective != b.Objective || a.AllLocalDelayS != b.AllLocalDelayS || next.Objective().BudgetJ() != 40e3 {
 		t.Errorf("%+v, then %+v", a, b)
 	}
-	// What was taken out is a copy.
+	// State returned a copy.
 	a.Aircraft[0].SpentJ = -1
 	if f.SpentJ(0) < 0 {
 		t.Error("the state that was handed out is the account's own")

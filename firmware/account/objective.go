@@ -5,16 +5,16 @@ import (
 	"prefdt/inference/record"
 )
 
-// The objective is the account's own: others read a copy, and what changes it
-// comes through here, so that a record of the flight has all of it.
+// The objective belongs to the account: others read a copy, and every change is made
+// here, so that a record of the flight has all of them.
 
-// Objective is what is asked of the rest of the mission, as it is now.
+// Objective returns a copy of the objective of the rest of the mission.
 func (a *Account) Objective() goal.Objective { return a.objective }
 
-// Observe takes in what a decision saw.
+// Observe updates the objective with what a decision observed.
 func (a *Account) Observe(s goal.Observation) { a.objective.Observe(s) }
 
-// SetPreference asks for a setting on the calibrated axis.
+// SetPreference requests a setting on the calibrated axis, 0 to 1.
 func (a *Account) SetPreference(setting float64) error {
 	err := a.objective.SetPreference(setting)
 	if err == nil {
@@ -23,7 +23,7 @@ func (a *Account) SetPreference(setting float64) error {
 	return err
 }
 
-// SetBudget asks for a total in joules.
+// SetBudget requests a total in joules.
 func (a *Account) SetBudget(energyJ float64, mode goal.Mode) error {
 	err := a.objective.SetBudget(energyJ, mode)
 	if err == nil {
@@ -32,7 +32,7 @@ func (a *Account) SetBudget(energyJ float64, mode goal.Mode) error {
 	return err
 }
 
-// RestoreObjective takes requests back to an earlier state.
+// RestoreObjective returns the objective to an earlier state.
 func (a *Account) RestoreObjective(s goal.State) {
 	a.objective.Restore(s)
 	a.Recorder.WriteEvent(record.Event{Restore: &s})

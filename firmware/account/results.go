@@ -8,16 +8,17 @@ import (
 	"prefdt/telemetry"
 )
 
-// slotResults is what a slot's delay is expected to be, until results correct it.
+// slotResults is a decided slot's delay and edge energy: as expected, corrected by
+// each result until it expires.
 type slotResults struct {
 	delayS          float64
 	settled         bool
 	tasks           map[string]taskEntry // by user
-	decisions       int                  // users that a decision was made for
-	edgeJ           float64              // of those, less what results say was not computed there
-	offerUsers      int                  // users without a decision who took the offer
+	decisions       int                  // users for which a decision was made
+	edgeJ           float64              // of those, less what results report as not computed there
+	offerUsers      int                  // users without a decision that accepted the offer
 	maxOfferUsers   int                  // users without a report of this slot whose results may count
-	offeredAircraft bool                 // there was an aircraft on offer
+	offeredAircraft bool                 // at least one aircraft was on offer
 	reported        int
 	offloaded       int
 	priceSPerJ      float64
@@ -26,17 +27,17 @@ type slotResults struct {
 
 type taskEntry struct {
 	task             physics.Task
-	localCompletionS float64 // its completion, computed locally
-	delayS           float64 // entered
-	edgeJ            float64 // likewise, at the share that was told
-	final            bool    // a result came
+	localCompletionS float64 // completion time if all of it is computed locally
+	delayS           float64 // as accounted
+	edgeJ            float64 // likewise, at the CPU share of the decision
+	final            bool    // a result was received
 }
 
-// maxCompletionS bounds a result that is believed, and what one task counts for
-// in the account: what one user says must not move that for good.
+// maxCompletionS bounds the completion time that is accepted, and the delay that one
+// task counts for: one user's report must not distort the account for good.
 const maxCompletionS = 60
 
-// delayS is what a task counts for.
+// delayS is the delay that a task counts for: completion and penalty, bounded.
 func (a *Account) delayS(t physics.Task, completionS float64) float64 {
 	return min(a.Physics.PenalizedDelayS(t, completionS), maxCompletionS)
 }
@@ -48,12 +49,12 @@ type SlotDecision struct {
 	Snapshot        *slot.Snapshot
 	Decision        *slot.Decision
 	Reported        int     // reports in time, those of idle users included
-	DecisionMS      float64 // it took
-	MaxOfferUsers   int     // users without a report that may take the slot's offer
-	OfferedAircraft bool    // there was an aircraft on offer
+	DecisionMS      float64 // time that the decision took
+	MaxOfferUsers   int     // users without a report that may have accepted the slot's offer
+	OfferedAircraft bool    // at least one aircraft was on offer
 }
 
-// AddDecision enters what a decision should cost.
+// AddDecision enters the expected cost of a decision.
 func (a *Account) AddDecision(d SlotDecision) {
 	r := &slotResults{
 		tasks: make(map[string]taskEntry, len(d.Users)), decisions: len(d.Users), maxOfferUsers: d.MaxOfferUsers, offeredAircraft: d.OfferedAircraft,
@@ -77,19 +78,19 @@ func (a *Account) AddDecision(d SlotDecision) {
 	a.results[d.Slot] = r
 }
 
-// ApplyResult enters a result over its expectation. It counts once, for a user that
-// a decision was made for or, of those whose report did not come, for as many as
-// may have taken the slot's offer. An error says what was wrong with one that
-// should not have been sent.
+// ApplyResult replaces a task's expected delay by its result. A result counts once,
+// for a user with a decision or, of users whose report was not received, for as many
+// as may have accepted the slot's offer. The error is for a result that should not
+// have been sent.
 func (a *Account) ApplyResult(user string, res *telemetry.Result) error {
 	r := a.results[res.Slot]
 	if r == nil {
-		return nil // too late, or of no slot of ours
+		return nil // too late, or of a slot that was not opened
 	}
 	e, decided := r.tasks[user]
 	switch most := max(maxCompletionS, 2*e.task.DeadlineS, 2*e.localCompletionS); {
 	case res.CompletionS > most:
-		return &telemetry.InvalidError{Kind: "result: too long", Text: fmt.Sprintf("completion_s is %v, believed up to %v", res.CompletionS, most)}
+		return &telemetry.InvalidError{Kind: "result: too long", Text: fmt.Sprintf("completion_s is %v, want at most %v", res.CompletionS, most)}
 	case decided && e.final:
 		return nil
 	case !decided && res.By == telemetry.ByDecision:
@@ -102,7 +103,7 @@ func (a *Account) ApplyResult(user string, res *telemetry.Result) error {
 	if res.By == telemetry.ByOffer {
 		r.offerUsers++
 	}
-	if res.By != telemetry.ByDecision { // it never came, or too late
+	if res.By != telemetry.ByDecision { // the decision did not reach the user in time
 		r.edgeJ, e.edgeJ = r.edgeJ-e.edgeJ, 0
 	}
 	actual := min(res.CompletionS, maxCompletionS)
@@ -119,14 +120,14 @@ func (a *Account) ApplyResult(user string, res *telemetry.Result) error {
 	return nil
 }
 
-// ExpiredSlot is what is known of a slot once no result of it counts any more.
+// ExpiredSlot is the number of users of a slot, once no result of it counts any more.
 type ExpiredSlot struct {
 	Tasks      int // users that had a task
 	Unreported int // of them, without a report
 }
 
-// ExpireResults ends the time for results: those of slot n-2 count until the report
-// window of slot n closes.
+// ExpireResults is called when the report window of slot n closes: results of slots up
+// to n-2 no longer count.
 func (a *Account) ExpireResults(n int) (expired []ExpiredSlot) {
 	for k, r := range a.results {
 		if k <= n-2 {

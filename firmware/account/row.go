@@ -2,7 +2,7 @@ package account
 
 import "prefdt/firmware/energy"
 
-// Row is one slot as it was settled, as the ledger keeps it.
+// Row is one settled slot, as the ledger keeps it.
 type Row struct {
 	Slot                 int           `json:"slot"`
 	Mission              string        `json:"mission"` // the ledger sets it

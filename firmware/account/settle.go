@@ -7,11 +7,11 @@ import (
 	"prefdt/inference/goal"
 )
 
-// Settle settles slot n, and the ones missed before it, from the batteries and
-// from the delays as far as they are known. takersJ is what computing may have
-// taken for users who took the standing offer: as foreseen, and at most. It
-// returns a row for each slot.
-func (a *Account) Settle(n int, views []fleet.View, takersJ func(takers int) (foreseenJ, mostJ float64)) (rows []Row) {
+// Settle settles slot n, and the missed slots before it, from the meters and the
+// delays as far as they are known. offerEdgeJ returns the edge energy of a number of
+// users that accepted the standing offer: expected, and at most. It returns a row for
+// each slot.
+func (a *Account) Settle(n int, views []fleet.View, offerEdgeJ func(users int) (expectedJ, mostJ float64)) (rows []Row) {
 	by, flying, comparable := a.advanceMeters(views, 0)
 	first := a.objective.Slot()
 	slots := n - first + 1
@@ -19,24 +19,24 @@ func (a *Account) Settle(n int, views []fleet.View, takersJ func(takers int) (fo
 	for i := range by {
 		a.aircraft[i].SpentJ += by[i].energyJ
 		sum.EnergyJ += by[i].energyJ
-		// What missed slots cost came in at once, of speeds that may not have been
-		// received: no measurement of the multiplier.
+		// The joules of missed slots are counted at once, at speeds that may not have
+		// been received: they do not measure the multiplier.
 		if comparable && slots == 1 && (views[i].InAir || by[i].energyJ > 0) {
 			sum.ModelFlightJ += by[i].modelJ
 		}
 	}
 	share := 1 / float64(slots)
-	// What the fleet's CPUs can do in a slot: whatever tasks were reported, takers
-	// of the offer did not compute more.
+	// What the fleet's CPUs compute in a slot bounds what users of the offer took,
+	// whatever tasks they reported.
 	p := &a.Physics
 	mostEdgeJ := p.SwitchedCapacitance * p.EdgeCPUHz * p.EdgeCPUHz * p.EdgeCPUHz * float64(len(by))
 	for k := first; k <= n; k++ {
 		row := Row{Slot: k, EnergyJ: sum.EnergyJ * share, PropulsionMultiplier: a.objective.PropulsionMultiplier(), DelayS: a.allLocalDelayS, Missed: true}
-		if r := a.results[k]; r != nil { // else no decision was possible, all local
+		if r := a.results[k]; r != nil { // otherwise no decision was possible, and all was computed locally
 			r.settled = true
-			foreseenJ, mostJ := takersJ(r.offerUsers)
-			foreseenJ, mostJ = min(foreseenJ, mostEdgeJ), min(mostJ, mostEdgeJ)
-			row.Missed, row.DelayS, row.EdgeJ = false, r.delayS, r.edgeJ+foreseenJ
+			expectedJ, mostJ := offerEdgeJ(r.offerUsers)
+			expectedJ, mostJ = min(expectedJ, mostEdgeJ), min(mostJ, mostEdgeJ)
+			row.Missed, row.DelayS, row.EdgeJ = false, r.delayS, r.edgeJ+expectedJ
 			row.Reported, row.Offloaded, row.PriceSPerJ, row.DecisionMS = r.reported, r.offloaded, r.priceSPerJ, r.decisionMS
 			sum.MinEdgeJ += r.edgeJ
 			sum.MaxEdgeJ += r.edgeJ + mostJ

@@ -14,7 +14,7 @@ import (
 
 const (
 	counterStepJ    = 100.0              // BATTERY_STATUS's hectojoule
-	toleranceBelowJ = 2*counterStepJ + 1 // how far off a meter may be: a count, and what part of one was drawn when it began
+	toleranceBelowJ = 2*counterStepJ + 1 // how far off a meter may be: one count, and the part of one drawn when it began
 	toleranceAboveJ = counterStepJ + 1
 	volts           = 15.3
 	stepS           = 0.02
@@ -34,7 +34,7 @@ type datagram struct {
 }
 
 // simulatedAutopilot is a simulated autopilot: it flies from climbS before slot 0 until landS,
-// computes in short bursts of kilowatts, and says so in messages. Its own loop may
+// computes in short bursts of kilowatts, and reports it in messages. Its own loop may
 // be late: then its messages come late, in pieces, while its time runs on.
 type simulatedAutopilot struct {
 	rng           *rand.Rand
@@ -55,7 +55,7 @@ type simulatedAutopilot struct {
 
 func (s *simulatedAutopilot) inAir() bool { return s.timeS >= 5 && s.timeS < s.landS }
 
-// advance flies up to toS, in pieces of 50 ms that each send what is due.
+// advance flies up to toS, in steps of 50 ms that each send the messages due.
 func (s *simulatedAutopilot) advance(toS float64) (out []datagram) {
 	for s.timeS+stepS <= toS {
 		for end := min(toS, s.timeS+0.05); s.timeS+stepS <= end+1e-9; {
@@ -98,8 +98,8 @@ func (s *simulatedAutopilot) step() {
 	}
 }
 
-// simulatedReceiver is what a fleet makes of the datagrams: the autopilot's time of a
-// battery message is brought to its receipt from the last position.
+// simulatedReceiver handles the datagrams as package fleet does: the autopilot's time
+// of a battery message is extrapolated from the last position.
 type simulatedReceiver struct {
 	meter     energy.Meter
 	bootS     float64
@@ -123,7 +123,7 @@ func (r *simulatedReceiver) handle(nowS float64, d datagram) {
 	r.batteryS, r.reportedJ = nowS, [2]float64{r.reportedJ[1], d.trueJ}
 }
 
-// intervals are stretches of time in which something does not go on.
+// intervals are periods in which something stalls.
 type intervals [][2]float64
 
 func randomIntervals(rng *rand.Rand, untilS, meanGapS, leastS, mostS float64) (l intervals) {
@@ -139,17 +139,17 @@ func (l intervals) contain(t float64) bool {
 	return slices.ContainsFunc(l, func(s [2]float64) bool { return t >= s[0] && t < s[1] })
 }
 
-// faults are when something does not go on: each stalls for 0.5 to 10 s,
-// and datagrams are lost for 0.2 to 3 s, by chance.
+// faults are the periods of each stall, 0.5 to 10 s, and of datagram loss, 0.2 to 3 s,
+// at random.
 type faults struct{ link, leader, sender, loss intervals }
 
 func (f *faults) any(t float64) bool {
 	return f.link.contain(t) || f.leader.contain(t) || f.sender.contain(t) || f.loss.contain(t)
 }
 
-// simulateStalls plays one aircraft's flight in which receiver, sender and leader stall,
-// and returns where the meter or the account was wrong though all was well again,
-// and how far the account is off at the end.
+// simulateStalls simulates one aircraft's flight in which receiver, sender and leader
+// stall, and returns where the meter or the account was wrong after all stalls were
+// over, and the account's error at the end.
 func simulateStalls(seed uint64) (wrong []string, endJ float64) {
 	const calmS, endS = 75.0, 81.0
 	rng := rand.New(rand.NewPCG(seed, 33))
@@ -188,8 +188,8 @@ func simulateStalls(seed uint64) (wrong []string, endJ float64) {
 		if j := r.meter.DrawnJ(r.batteryS); calm && !(j >= r.reportedJ[0]-toleranceBelowJ && j <= r.reportedJ[1]+toleranceAboveJ) {
 			wrong = append(wrong, fmt.Sprintf("at %.1f s the meter is %+.0f J off", now, j-r.reportedJ[1]))
 		}
-		// What was drawn since the last message, a burst say, is a guess. In slots the
-		// account waits until the meter has caught up.
+		// What was drawn since the last message, for example a burst, is an estimate. In
+		// slots the account waits until the meter has caught up.
 		sinceJ := max(views[0].TotalJ-r.meter.DrawnJ(r.batteryS), s.trueJ-r.reportedJ[0])
 		if calm && !inSlots && (endJ < -toleranceBelowJ-sinceJ || endJ > toleranceAboveJ+sinceJ) {
 			wrong = append(wrong, fmt.Sprintf("at %.1f s the account is %+.0f J off", now, endJ))
@@ -197,8 +197,8 @@ func simulateStalls(seed uint64) (wrong []string, endJ float64) {
 	}
 	for i := 0; float64(i)*0.05 < endS; i++ {
 		now := float64(i) * 0.05
-		// Simulated computing is billed at once, and so is what waited for a stall
-		// of the sender's to end.
+		// Simulated computing is counted at once, and so is what waited for the end of
+		// a stall of the sender.
 		ended := !f.sender.contain(now) && f.sender.contain(now-0.05)
 		if lumps > 0 || ended && rng.IntN(2) == 0 || rng.IntN(100) == 0 {
 			if lumps--; lumps < 0 {
@@ -238,11 +238,11 @@ func simulateStalls(seed uint64) (wrong []string, endJ float64) {
 	return wrong, endJ
 }
 
-// TestStallsLeaveNoJoules: whatever stalled or was lost, once all is well again
-// meter and account are within the counter's resolution of what was drawn, and so
-// is the account at the end. While nothing is received an aircraft counts as
-// hovering; one that landed meanwhile left up to 1.4 kJ in the account for good.
-func TestStallsLeaveNoJoules(t *testing.T) {
+// TestStallsLeaveNoError: whatever stalled or was lost, once all stalls are over meter
+// and account are within the counter's resolution of what was drawn, and so is the
+// account at the end, also for an aircraft that landed while nothing was received and
+// it counted as hovering.
+func TestStallsLeaveNoError(t *testing.T) {
 	least, most := 0.0, 0.0
 	for seed := range uint64(1000) {
 		wrong, endJ := simulateStalls(seed)

@@ -1,19 +1,20 @@
-// Package clock is the leader's only source of time: monotonic, and passed in,
-// so that nothing in a slot reads the wall clock.
+// Package clock is the leader's only source of time: a monotonic clock that is passed
+// to every package that needs one, so that nothing in a slot reads the wall clock and
+// tests control time (Manual).
 package clock
 
 import "time"
 
-// Clock tells the time since some fixed instant and waits for a later one.
+// Clock returns the time since some fixed instant and waits for a later one.
 type Clock interface {
 	Now() time.Duration
 	After(d time.Duration) <-chan time.Time
-	// Ticker ticks every d, which must be positive, until stop is called. A tick
-	// that nobody waits for is kept; further ones are dropped.
+	// Ticker ticks every d, which must be positive, until stop is called. One tick that
+	// is not received is kept; further ones are dropped.
 	Ticker(d time.Duration) (ticks <-chan time.Time, stop func())
 }
 
-// Real is the machine's monotonic clock, counted from its making.
+// Real is the host's monotonic clock, counted from New.
 type Real struct{ start time.Time }
 
 // New returns a clock that starts now.
@@ -27,6 +28,6 @@ func (c *Real) Ticker(d time.Duration) (<-chan time.Time, func()) {
 	return t.C, t.Stop
 }
 
-// Wall is the machine's wall clock, which may be wrong and may be set at any
-// time. Only what the outside dates by it may ask: MAVLink's signatures.
+// Wall is the host's wall clock, which may be wrong and may be set at any time. It is
+// only for the timestamps of MAVLink signatures, which must be wall time.
 func Wall() time.Time { return time.Now() }

@@ -19,7 +19,7 @@ func fired(c <-chan time.Time) bool {
 	}
 }
 
-func TestManualStandsStill(t *testing.T) {
+func TestManualIsStopped(t *testing.T) {
 	var c Manual
 	after := c.After(time.Second)
 	if c.Now() != 0 || fired(after) {
@@ -46,9 +46,9 @@ func TestManualTicker(t *testing.T) {
 			t.Fatalf("tick %d did not come", i)
 		}
 	}
-	c.Advance(time.Second) // nobody waits: one is kept
+	c.Advance(time.Second) // not received: one is kept
 	if !fired(ticks) || fired(ticks) {
-		t.Error("want one tick of those that nobody took")
+		t.Error("want one tick of those not received")
 	}
 	c.Advance(50 * time.Millisecond)
 	if fired(ticks) {
@@ -61,8 +61,8 @@ func TestManualTicker(t *testing.T) {
 	}
 }
 
-// What rings during one Advance rings in order of time, with the clock at it.
-func TestManualRingsInOrder(t *testing.T) {
+// Timers due in one Advance fire in order of time, with the clock at it.
+func TestManualFiresInOrder(t *testing.T) {
 	var c Manual
 	late, early := c.After(2*time.Second), c.After(time.Second)
 	c.Advance(time.Minute)

@@ -1,12 +1,13 @@
 package clock
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
 
-// Manual is a clock for tests: it stands still until Advance is called. Its
-// zero value is ready to use.
+// Manual is a clock for tests: it is stopped until Advance is called. Its zero value is
+// ready to use.
 type Manual struct {
 	mutex  sync.Mutex
 	now    time.Duration
@@ -16,7 +17,7 @@ type Manual struct {
 // timer is a pending After, or a Ticker.
 type timer struct {
 	at     time.Duration
-	period time.Duration // 0: rings once
+	period time.Duration // 0: fires once
 	fires  chan time.Time
 }
 
@@ -46,8 +47,8 @@ func (c *Manual) Ticker(d time.Duration) (<-chan time.Time, func()) {
 	return a.fires, func() { c.remove(a) }
 }
 
-// Advance lets time pass. Whatever falls into it rings in order of its time,
-// each at its own moment.
+// Advance advances the clock. Timers that are due fire in order of their time, each
+// with the clock at it.
 func (c *Manual) Advance(d time.Duration) {
 	if d < 0 {
 		panic("clock: a monotonic clock does not go back")
@@ -67,14 +68,14 @@ func (c *Manual) Advance(d time.Duration) {
 	}
 }
 
-// fireDue has every alarm ring whose time has come. Called with the mutex held.
+// fireDue fires every timer that is due. Called with the mutex held.
 func (c *Manual) fireDue() {
 	left := c.timers[:0]
 	for _, a := range c.timers {
 		if a.at <= c.now {
 			select {
 			case a.fires <- time.Unix(0, 0).Add(c.now):
-			default: // nobody took the last one
+			default: // the last tick was not received
 			}
 			if a.period == 0 {
 				continue
@@ -89,10 +90,5 @@ func (c *Manual) fireDue() {
 func (c *Manual) remove(a *timer) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	for i := range c.timers {
-		if c.timers[i] == a {
-			c.timers = append(c.timers[:i], c.timers[i+1:]...)
-			return
-		}
-	}
+	c.timers = slices.DeleteFunc(c.timers, func(t *timer) bool { return t == a })
 }

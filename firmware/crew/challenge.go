@@ -6,9 +6,9 @@ import (
 	"prefdt/telemetry"
 )
 
-// challengeLifetimeS, wall time, is how long a challenge is the present one. It is valid
-// for as long again, so what was recorded or withheld is of use for no longer
-// than twice that, and no clock but ours is trusted.
+// challengeLifetimeS, wall time, is how long a challenge is the present one. It stays
+// valid for as long again, so a recorded or withheld command is valid for at most
+// twice that, and no clock but the leader's own is trusted.
 const challengeLifetimeS = 30
 
 // challenges are the present challenge and the one before.
@@ -17,10 +17,10 @@ type challenges struct {
 	since             time.Duration
 }
 
-// currentAt is the present challenge.
+// currentAt returns the present challenge, renewed if its time is over.
 func (c *challenges) currentAt(now time.Duration) string {
 	switch age := now - c.since; {
-	case c.current == "" || age >= 2*challengeLifetimeS*time.Second: // nobody asked for so long
+	case c.current == "" || age >= 2*challengeLifetimeS*time.Second: // both have expired
 		c.previous, c.current, c.since = "", telemetry.NewChallenge(), now
 	case age >= challengeLifetimeS*time.Second:
 		c.previous, c.current, c.since = c.current, telemetry.NewChallenge(), now

@@ -1,10 +1,13 @@
-// Package crew carries out the ground crew's commands: each once, in order, and
-// acknowledged only when it is on the disk.
+// Package crew handles the ground crew's commands: each is applied once, in order, and
+// acknowledged only when it is durable.
 //
-// A command comes in verified (Keys), at any time of a slot. Its id is looked up
-// first, since a repeat is answered and not applied; then its challenge and
-// counter must be new; then the mission applies or refuses it; and once the
-// ledger has it, the acknowledgement goes out.
+// Keys decodes and verifies messages where they arrive; it is used by package link.
+// Handler is used by the leader's loop. Inputs: decoded commands and heartbeats, at
+// any time of a slot. Outputs: changes of the mission, by way of Executor; entries of
+// the ledger; acknowledgements, by way of Publish. A command's id is looked up first,
+// since a repeat is answered and not applied; then its challenge and counter must be
+// new; then the mission applies or refuses it; and once the ledger has it, it is
+// acknowledged.
 package crew
 
 import (
@@ -18,14 +21,14 @@ import (
 	"prefdt/telemetry"
 )
 
-// Executor is what commands change.
+// Executor is the mission that commands change.
 type Executor interface {
-	// Apply carries a command out and completes its acknowledgement, or says why
-	// it is refused and changes nothing.
+	// Apply executes a command and completes its acknowledgement, or returns why it
+	// is refused and changes nothing.
 	Apply(c *Command, ack *telemetry.Ack) error
-	// State is the mission as it is, for the ledger.
+	// State is the mission's present state, for the ledger.
 	State() ledger.State
-	// Requested returns what takes requests applied since then back.
+	// RequestSavepoint returns a function that undoes the requests applied since.
 	RequestSavepoint() (undo func())
 }
 
@@ -40,40 +43,41 @@ type Handler struct {
 
 	challenges        challenges
 	counters          map[string]uint64 // last accepted, by public key; the ledger has them too
-	heartbeatCounters map[string]uint64 // the same of heartbeats, which need not outlive their challenge
+	heartbeatCounters map[string]uint64 // last of heartbeats, not durable: a heartbeat expires with its challenge
 
-	uncommitted []pendingAnswer         // commands that wait for the disk
-	rollback    func()                  // takes their requests back
-	unpersisted map[string]storedAnswer // orders to the fleet that were carried out and did not reach the disk
+	uncommitted []pendingAnswer         // commands whose transaction is not written yet
+	rollback    func()                  // undoes their requests
+	unpersisted map[string]storedAnswer // mission commands that were executed and could not be written
 
 	refusedAt   map[string]time.Duration // when a refusal outside the ledger was last sent, by key
 	lastCommand *telemetry.LastCommand
 }
 
-// storedAnswer is an acknowledgement without what differs from answer to answer.
+// storedAnswer is an earlier acknowledgement, without the digest of the payload that
+// it answered, and the digest of the command's body.
 type storedAnswer struct {
 	body string
 	ack  telemetry.Ack
 }
 
-// pendingAnswer is a command that waits for the disk, and then for its acknowledgement.
+// pendingAnswer is a command that waits for its transaction, and then for its
+// acknowledgement.
 type pendingAnswer struct {
 	entry            ledger.Command
 	ack              telemetry.Ack
-	isMissionCommand bool // to the fleet: it was carried out
-	isRepeat         bool // another one of the same id is in the batch
+	isMissionCommand bool // it was executed and cannot be undone
+	isRepeat         bool // answered only: the first of its id is written already, or in this batch
 }
 
-// maxBatch is how many commands share a transaction: a storm of them must not
-// cost a slot.
+// maxBatch is how many commands share a transaction: a burst of them must not cost a
+// slot.
 const maxBatch = 256
 
-// refusalInterval is how often at most a refusal goes out that the ledger does not
-// have: to each key whose challenge or counter is old, and to all who cannot be
-// verified together.
+// refusalInterval is the least time between refusals that are not in the ledger: per
+// key for stale challenges and counters, and in all for what cannot be verified.
 const refusalInterval = time.Second
 
-// Initialize reads what the ledger remembers.
+// Initialize reads the keys' counters from the ledger.
 func (c *Handler) Initialize(last *telemetry.LastCommand) error {
 	counters, err := c.Ledger.Counters()
 	if err != nil {
@@ -84,13 +88,13 @@ func (c *Handler) Initialize(last *telemetry.LastCommand) error {
 	return nil
 }
 
-// Challenge is what a command must be signed over now.
+// Challenge is the text that a command must be signed over now.
 func (c *Handler) Challenge() string { return c.challenges.currentAt(c.Clock.Now()) }
 
 // LastCommand is the last command that was accepted, nil before the first.
 func (c *Handler) LastCommand() *telemetry.LastCommand { return c.lastCommand }
 
-// AcceptHeartbeat says whether a heartbeat counts.
+// AcceptHeartbeat reports whether a heartbeat counts.
 func (c *Handler) AcceptHeartbeat(h *Heartbeat) bool {
 	if h.KeyName == "" {
 		return true
@@ -102,8 +106,8 @@ func (c *Handler) AcceptHeartbeat(h *Heartbeat) bool {
 	return true
 }
 
-// HandleCommand carries a command out, or answers why not. It says whether it was a
-// verified one that is no repeat: a sign of life of the crew's.
+// HandleCommand executes a command, or answers why not. It reports whether the
+// command was verified and is no repeat: evidence that the crew is there.
 func (c *Handler) HandleCommand(m *Command) (alive bool) {
 	if m.DeniedReason != "" {
 		c.refuse("", m, telemetry.Ack{Reason: m.DeniedReason})
@@ -112,7 +116,7 @@ func (c *Handler) HandleCommand(m *Command) (alive bool) {
 	earlier, known, err := c.lookUp(m.ID)
 	switch {
 	case err != nil:
-		c.Log.Error("command not obeyed", "id", m.ID, "reason", err)
+		c.Log.Error("command not executed", "id", m.ID, "reason", err)
 		return false
 	case known && earlier.body != m.BodyDigest:
 		c.refuse(m.PublicKey, m, telemetry.Ack{Reason: fmt.Sprintf("id %s was used for another command", m.ID)})
@@ -141,7 +145,7 @@ func (c *Handler) HandleCommand(m *Command) (alive bool) {
 		c.Log.Error("acknowledgement not sent", "id", m.ID, "reason", err)
 		return m.KeyName != ""
 	}
-	if m.InvalidReason == "" { // invalid ones are counted, and a storm of them must not fill the log
+	if m.InvalidReason == "" { // invalid ones are counted, and a burst of them must not fill the log
 		c.Log.Info("command", "ack", string(raw))
 	}
 	if m.KeyName != "" {
@@ -159,7 +163,6 @@ func (c *Handler) HandleCommand(m *Command) (alive bool) {
 	return m.KeyName != ""
 }
 
-// summary is a command in words, for the status.
 func (m *Command) summary() string {
 	switch {
 	case m.Budget != nil:
@@ -190,10 +193,10 @@ func (c *Handler) lookUp(id string) (s storedAnswer, known bool, err error) {
 	return storedAnswer{entry.BodyDigest, ack}, true, err
 }
 
-// answerRepeat answers a command that was received before as it was answered then.
+// answerRepeat answers a command that was received before with its first answer.
 func (c *Handler) answerRepeat(m *Command, earlier storedAnswer) {
 	if _, held := c.unpersisted[m.ID]; held {
-		c.Log.Error("command did not reach the disk, not acknowledged again", "id", m.ID)
+		c.Log.Error("command is not durable, not acknowledged again", "id", m.ID)
 		return
 	}
 	ack := earlier.ack
@@ -201,7 +204,7 @@ func (c *Handler) answerRepeat(m *Command, earlier storedAnswer) {
 	c.uncommitted = append(c.uncommitted, pendingAnswer{entry: ledger.Command{ID: m.ID}, ack: ack, isRepeat: true})
 }
 
-// refuse answers what the ledger is not to have: it may come again.
+// refuse answers a command that is not written to the ledger: its id stays unused.
 func (c *Handler) refuse(key string, m *Command, ack telemetry.Ack) {
 	now := c.Clock.Now()
 	if at, before := c.refusedAt[key]; before && now-at < refusalInterval {
@@ -212,7 +215,7 @@ func (c *Handler) refuse(key string, m *Command, ack telemetry.Ack) {
 	c.Publish(ack)
 }
 
-// Commit puts what was applied on the disk, and then acknowledges it.
+// Commit writes what was applied to the ledger, and then acknowledges it.
 func (c *Handler) Commit() {
 	if len(c.uncommitted) == 0 {
 		return
@@ -227,9 +230,9 @@ func (c *Handler) Commit() {
 	}
 	if len(entries) > 0 {
 		if err := c.Ledger.WriteCommands(c.Executor.State(), entries); err != nil {
-			// Requests are taken back; an order to the fleet stands, and is not
-			// carried out a second time.
-			c.Log.Error("commands not on the disk, not acknowledged", "commands", len(entries), "reason", err)
+			// Requests are undone; a mission command stays in effect, and is not
+			// executed a second time.
+			c.Log.Error("commands could not be written, not acknowledged", "commands", len(entries), "reason", err)
 			c.rollback()
 			for i := range batch {
 				if b := &batch[i]; b.isMissionCommand && len(c.unpersisted) < ledger.MaxCommands {

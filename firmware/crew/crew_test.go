@@ -21,7 +21,7 @@ import (
 	"prefdt/telemetry"
 )
 
-// manualClock is a clock that stands until it is set.
+// manualClock is a clock that is stopped until it is set.
 type manualClock struct {
 	clock.Clock
 	now time.Duration
@@ -29,7 +29,7 @@ type manualClock struct {
 
 func (m *manualClock) Now() time.Duration { return m.now }
 
-// harness is a crew's room with a ledger of its own, and a mission that only counts.
+// harness is a Handler with a ledger of its own, and a mission that only counts.
 type harness struct {
 	*Handler
 	t       *testing.T
@@ -40,12 +40,12 @@ type harness struct {
 	keys    Keys
 	private map[string]ed25519.PrivateKey
 
-	applied []string // ids that the mission carried out, in order
+	applied []string // ids that the mission executed, in order
 	setting float64  // of the last preference
-	refusal string   // why the mission refuses what comes
+	refusal string   // why the mission refuses every command
 }
 
-// fakeExecutor is the mission that commands change here.
+// fakeExecutor is the mission that the harness's commands change.
 type fakeExecutor struct{ *harness }
 
 func (s fakeExecutor) Apply(c *Command, ack *telemetry.Ack) error {
@@ -83,7 +83,7 @@ func newHarness(t *testing.T, names ...string) *harness {
 	return d
 }
 
-// start makes the room anew on the same ledger, as a restart does.
+// start begins a new Handler on the same ledger, as a restart does.
 func (d *harness) start() {
 	d.t.Helper()
 	l, err := ledger.Open(d.dir)
@@ -113,7 +113,7 @@ func (d *harness) restart() {
 
 const preferenceTopic, missionTopic = "prefdt/test/command/preference", "prefdt/test/command/mission"
 
-// sign is a payload of a key's.
+// sign returns a payload signed with a key.
 func (d *harness) sign(name string, counter uint64, challenge, topic, body string) string {
 	d.t.Helper()
 	raw, err := telemetry.Sign(name, d.private[name], counter, challenge, topic, []byte(body))
@@ -123,7 +123,7 @@ func (d *harness) sign(name string, counter uint64, challenge, topic, body strin
 	return string(raw)
 }
 
-// decode is a payload as the link hands it over.
+// decode decodes a payload as package link does.
 func (d *harness) decode(topic, payload string) *Command {
 	d.t.Helper()
 	kind := telemetry.KindPreference
@@ -134,7 +134,7 @@ func (d *harness) decode(topic, payload string) *Command {
 	return c
 }
 
-// send has a payload received, and returns its answer, if it got one.
+// send handles a payload, and returns its acknowledgement, if there was one.
 func (d *harness) send(topic, payload string) *telemetry.Ack {
 	d.t.Helper()
 	c := d.decode(topic, payload)
@@ -175,7 +175,7 @@ func (d *harness) mustRefuse(topic, payload, reason string) telemetry.Ack {
 	return *ack
 }
 
-// sameAnswer compares two answers apart from what they answer.
+// sameAnswer compares two acknowledgements except for the payload's digest.
 func sameAnswer(a, b telemetry.Ack) bool {
 	a.Of, b.Of = "", ""
 	x, _ := json.Marshal(a)
@@ -183,9 +183,9 @@ func sameAnswer(a, b telemetry.Ack) bool {
 	return bytes.Equal(x, y)
 }
 
-// TestRepeat answers a command that comes again as it was answered before, with
-// the digest of what it answers now, and does not apply it again, whether signed
-// anew, over a restart or in the same transaction.
+// TestRepeat: a repeated command gets its first answer, with the digest of the new
+// payload, and is not applied again, whether signed again, over a restart or in the
+// same transaction.
 func TestRepeat(t *testing.T) {
 	d := newHarness(t, "crew-1", "crew-2")
 	body := `{"id":"p","setting":0.3}`
@@ -223,7 +223,7 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
-// TestAnotherBodyOfAnID is refused, and the first stays what the id answers.
+// TestAnotherBodyOfAnID is refused, and the id keeps its first answer.
 func TestAnotherBodyOfAnID(t *testing.T) {
 	d := newHarness(t)
 	first := d.mustAccept(preferenceTopic, `{"id":"p","setting":0.3}`)
@@ -238,9 +238,8 @@ func TestAnotherBodyOfAnID(t *testing.T) {
 	}
 }
 
-// TestRefusedStaysRefused answers a refused command the same when it is delivered
-// again, in whatever state and by whichever leader, and never carries it out
-// (fault 23).
+// TestRefusedStaysRefused: a refused command gets the same answer when it is delivered
+// again, in any state and after a restart, and is never executed.
 func TestRefusedStaysRefused(t *testing.T) {
 	d := newHarness(t)
 	start := `{"id":"s","action":"start"}`
@@ -263,8 +262,8 @@ func TestRefusedStaysRefused(t *testing.T) {
 	}
 }
 
-// TestStaleSignature answers a used counter and a challenge that is not valid any
-// more with the present ones; signed once more, the same id is carried out.
+// TestStaleSignature: a used counter or an expired challenge is answered with the
+// present ones; signed once more, the same id is executed.
 func TestStaleSignature(t *testing.T) {
 	d := newHarness(t, "crew-1", "crew-2")
 	old := d.Challenge()
@@ -278,7 +277,7 @@ func TestStaleSignature(t *testing.T) {
 	}{
 		{"the same counter", 2, 100, old, false},
 		{"a lower one", 2, 99, old, false},
-		{"a challenge nobody gave", 2, 1001, telemetry.NewChallenge(), false},
+		{"a challenge never issued", 2, 1001, telemetry.NewChallenge(), false},
 		{"the one before, within a minute", 30, 1002, old, true},
 		{"one of more than a minute ago", 31, 1003, old, false},
 	} {
@@ -299,12 +298,12 @@ func TestStaleSignature(t *testing.T) {
 		}
 		d.mustAccept(preferenceTopic, d.sign("crew-1", last+1, ack.Challenge, preferenceTopic, body))
 	}
-	// Another key's counter is its own.
+	// Each key has its own counter.
 	d.mustAccept(preferenceTopic, d.sign("crew-2", 1, d.Challenge(), preferenceTopic, `{"id":"other","setting":0.2}`))
 }
 
-// TestWithheldCommandExpires: what an attacker keeps back is of no use later, and
-// no clock but the leader's own is asked (fault 20).
+// TestWithheldCommandExpires: a command that an attacker withholds expires, by the
+// leader's own clock alone.
 func TestWithheldCommandExpires(t *testing.T) {
 	d := newHarness(t, "crew-1")
 	withheld := d.sign("crew-1", 1, d.Challenge(), missionTopic, `{"id":"s","action":"start"}`)
@@ -316,14 +315,14 @@ func TestWithheldCommandExpires(t *testing.T) {
 	if len(d.applied) != 0 {
 		t.Errorf("applied: %v", d.applied)
 	}
-	// The leader slept for long: what was present then is not even the one before.
+	// The leader was stopped for long: the challenge then is not even the previous one.
 	present := d.sign("crew-1", 1, d.Challenge(), missionTopic, `{"id":"s","action":"start"}`)
 	d.clock.now += time.Hour
 	d.mustRefuse(missionTopic, present, "sign again")
 }
 
-// TestRecordedInAnotherLeader: a new state folder, or a restart, has another
-// challenge (fault 20).
+// TestRecordedInAnotherLeader: a new state directory, or a restart, has another
+// challenge.
 func TestRecordedInAnotherLeader(t *testing.T) {
 	d := newHarness(t, "crew-1")
 	start := d.sign("crew-1", 1, d.Challenge(), missionTopic, `{"id":"s","action":"start"}`)
@@ -339,7 +338,7 @@ func TestRecordedInAnotherLeader(t *testing.T) {
 	}
 }
 
-// checkedChallenge is the present challenge after a restart, which differs.
+// checkedChallenge returns the challenge after a restart, and checks that it differs.
 func (d *harness) checkedChallenge(t *testing.T) string {
 	t.Helper()
 	c := d.Challenge()
@@ -351,7 +350,7 @@ func (d *harness) checkedChallenge(t *testing.T) string {
 
 // TestRenamedKey: the key's name is part of what is signed, and a counter belongs
 // to the key itself, so that neither a name in the envelope nor one in the
-// configuration lets anything count twice (fault 20).
+// configuration lets anything count twice.
 func TestRenamedKey(t *testing.T) {
 	d := newHarness(t, "crew-1", "crew-2")
 	payload := d.sign("crew-1", 50, d.Challenge(), preferenceTopic, `{"id":"a","setting":0.1}`)
@@ -367,7 +366,7 @@ func TestRenamedKey(t *testing.T) {
 		t.Errorf("the last counter is %d", *ack.LastCounter)
 	}
 	d.mustAccept(preferenceTopic, d.sign("renamed", 51, d.Challenge(), preferenceTopic, `{"id":"c","setting":0.1}`))
-	// A new key under the old name begins anew.
+	// A new key under the old name has a new counter.
 	d.keys.Public["crew-1"], d.private["crew-1"], _ = ed25519.GenerateKey(nil)
 	d.mustAccept(preferenceTopic, d.sign("crew-1", 1, d.Challenge(), preferenceTopic, `{"id":"d","setting":0.1}`))
 }
@@ -388,8 +387,8 @@ func TestCountersSurviveARestart(t *testing.T) {
 	}
 }
 
-// TestUnverifiedAreAnsweredOnceASecond, all together, and those of each key for
-// themselves; none of them enters the ledger, so that nobody can use an id up.
+// TestUnverifiedAreAnsweredOnceASecond in all, and each key's stale commands once a
+// second; none of them enters the ledger, so that an attacker cannot use up ids.
 func TestUnverifiedAreAnsweredOnceASecond(t *testing.T) {
 	d := newHarness(t, "crew-1", "crew-2")
 	_, stolen, _ := ed25519.GenerateKey(nil)
@@ -407,7 +406,7 @@ func TestUnverifiedAreAnsweredOnceASecond(t *testing.T) {
 	if len(d.acks) != 1 || d.acks[0].Accepted || d.acks[0].ID != "x0" || d.acks[0].Key != "" {
 		t.Fatalf("fifty unverified ones got %+v", d.acks)
 	}
-	// The crew's own refusals do not wait for those of strangers, nor for each other.
+	// The crew's own refusals do not wait for those of attackers, nor for each other.
 	stale := telemetry.NewChallenge()
 	d.mustRefuse(preferenceTopic, d.sign("crew-1", 1, stale, preferenceTopic, `{"id":"a","setting":0.1}`), "sign again")
 	d.mustRefuse(preferenceTopic, d.sign("crew-2", 1, stale, preferenceTopic, `{"id":"b","setting":0.1}`), "sign again")
@@ -425,7 +424,7 @@ func TestUnverifiedAreAnsweredOnceASecond(t *testing.T) {
 	}
 }
 
-// TestNotACommand: what has no usable id, or was kept by the broker, is no
+// TestNotACommand: a payload without a usable id, or retained by the broker, is no
 // command, and is not answered.
 func TestNotACommand(t *testing.T) {
 	d := newHarness(t, "crew-1")
@@ -444,8 +443,8 @@ func TestNotACommand(t *testing.T) {
 	}
 }
 
-// TestContact says which messages show that the crew is there: verified commands
-// that are no repeats, and heartbeats that are fresh.
+// TestContact has the messages that count as contact with the crew: verified commands
+// that are no repeats, and fresh heartbeats.
 func TestContact(t *testing.T) {
 	d := newHarness(t, "crew-1")
 	payload := d.sign("crew-1", 1, d.Challenge(), preferenceTopic, `{"id":"a","setting":0.3}`)
@@ -468,8 +467,8 @@ func TestContact(t *testing.T) {
 	}
 }
 
-// TestHeartbeat counts a station's where it is fresh: signed where keys are
-// configured, over a valid challenge, with a counter that rises; never twice.
+// TestHeartbeat: a heartbeat counts if it is signed where keys are configured, over a
+// valid challenge, with a rising counter; never twice.
 func TestHeartbeat(t *testing.T) {
 	const topic = "prefdt/test/crew/ops/heartbeat"
 	d := newHarness(t, "crew-1", "crew-2")
@@ -497,7 +496,7 @@ func TestHeartbeat(t *testing.T) {
 		{"a counter that does not rise", d.sign("crew-1", 10, old, topic, `{"seq":2}`), false},
 		{"the next", d.sign("crew-1", 11, old, topic, `{"seq":2}`), true},
 		{"another key's", d.sign("crew-2", 1, old, topic, `{"seq":1}`), true},
-		{"a challenge nobody gave", d.sign("crew-1", 12, telemetry.NewChallenge(), topic, `{"seq":3}`), false},
+		{"a challenge never issued", d.sign("crew-1", 12, telemetry.NewChallenge(), topic, `{"seq":3}`), false},
 		{"leaving", d.sign("crew-1", 13, old, topic, `{"seq":4,"leaving":true}`), true},
 	} {
 		h := read(c.payload)
@@ -515,7 +514,7 @@ func TestHeartbeat(t *testing.T) {
 	if d.AcceptHeartbeat(read(d.sign("crew-1", 15, old, topic, `{"seq":6}`))) {
 		t.Error("one over an old challenge counts")
 	}
-	// Heartbeats use no command counter up.
+	// Heartbeats do not use up command counters.
 	d.mustAccept(preferenceTopic, d.sign("crew-1", 1, d.Challenge(), preferenceTopic, `{"id":"a","setting":0.1}`))
 
 	open := newHarness(t)
@@ -525,8 +524,8 @@ func TestHeartbeat(t *testing.T) {
 	}
 }
 
-// TestStorm: a storm of commands shares transactions, and every one is answered.
-func TestStorm(t *testing.T) {
+// TestBurst: a burst of commands shares transactions, and every one is answered.
+func TestBurst(t *testing.T) {
 	d := newHarness(t)
 	for i := range 2*maxBatch + 10 {
 		d.HandleCommand(d.decode(preferenceTopic, fmt.Sprintf(`{"id":"c%d","setting":0.5}`, i)))
@@ -540,9 +539,9 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// TestDiskFailure: where the ledger cannot be written, requests are taken back
-// and nothing is acknowledged; an order to the fleet stands, and is not carried
-// out a second time. In a process of its own: the limit is the whole process's.
+// TestDiskFailure: where the ledger cannot be written, requests are undone and nothing
+// is acknowledged; a mission command stays in effect, and is not executed a second
+// time. In a process of its own: the limit applies to the whole process.
 func TestDiskFailure(t *testing.T) {
 	if os.Getenv("PREFDT_DISK_FULL") == "" {
 		c := exec.Command(os.Args[0], "-test.run=^TestDiskFailure$", "-test.v")
@@ -557,13 +556,13 @@ func TestDiskFailure(t *testing.T) {
 	}
 	d := newHarness(t)
 	d.mustAccept(preferenceTopic, `{"id":"before","setting":0.3}`)
-	room := fulldisk.Fill(t)
+	freeSpace := fulldisk.Fill(t)
 	if ack := d.send(preferenceTopic, `{"id":"p","setting":0.9}`); ack != nil || d.setting != 0.3 {
 		t.Errorf("a request: %+v, setting %v", ack, d.setting)
 	}
 	stop := `{"id":"s","action":"stop"}`
 	if ack := d.send(missionTopic, stop); ack != nil {
-		t.Errorf("an order was acknowledged that is not on the disk: %+v", ack)
+		t.Errorf("a mission command was acknowledged that is not durable: %+v", ack)
 	}
 	if fmt.Sprint(d.applied) != "[before p s]" {
 		t.Fatalf("applied %v", d.applied)
@@ -571,12 +570,12 @@ func TestDiskFailure(t *testing.T) {
 	if ack := d.send(missionTopic, stop); ack != nil || len(d.applied) != 3 {
 		t.Errorf("delivered again: %+v, applied %v", ack, d.applied)
 	}
-	room()
-	d.mustAccept(preferenceTopic, `{"id":"p","setting":0.9}`) // nobody was told that it failed: it may come again
+	freeSpace()
+	d.mustAccept(preferenceTopic, `{"id":"p","setting":0.9}`) // its failure was not acknowledged: it may be sent again
 	if ack := d.send(missionTopic, stop); ack != nil && !ack.Accepted || len(d.applied) != 4 {
-		t.Errorf("with room again: %+v, applied %v", ack, d.applied)
+		t.Errorf("with space again: %+v, applied %v", ack, d.applied)
 	}
-	if !strings.Contains(d.log.String(), "not on the disk") {
-		t.Error("the log does not say it")
+	if !strings.Contains(d.log.String(), "could not be written") {
+		t.Error("the log does not report it")
 	}
 }

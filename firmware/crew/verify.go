@@ -7,60 +7,59 @@ import (
 	"prefdt/telemetry"
 )
 
-// Keys says whose commands are obeyed.
+// Keys are the public keys whose commands are accepted.
 type Keys struct {
 	Public         map[string]ed25519.PublicKey // by name
-	AcceptUnsigned bool                         // commands without a signature are obeyed too
+	AcceptUnsigned bool                         // commands without a signature are accepted too
 }
 
-// Command is one message of the crew's as it was received: a command with a
-// usable id.
+// Command is a received command with a usable id.
 type Command struct {
 	ID         string
-	Budget     *telemetry.Budget // one of the three
+	Budget     *telemetry.Budget // one of the three is set
 	Preference *telemetry.Preference
 	Mission    *telemetry.Mission
 
 	Signer
-	PayloadDigest string // of the payload: an acknowledgement's `of`
+	PayloadDigest string // an acknowledgement's `of`
 	BodyDigest    string // digest of the command alone, however it was signed
-	DeniedReason  string // why it may not command; it is not to be applied
-	InvalidReason string // which field is invalid; it is to be refused
+	DeniedReason  string // why its signature does not permit it; refused without the ledger
+	InvalidReason string // which field is invalid; refused, and the ledger keeps the answer
 }
 
-// Signer is who signed a message, and what keeps it from being used twice.
+// Signer is a message's key, and what prevents using the message twice.
 type Signer struct {
-	KeyName   string // its name; empty: unsigned
-	PublicKey string // the key itself, base64
+	KeyName   string // in the configuration; empty: unsigned
+	PublicKey string // base64
 	Counter   uint64
 	Challenge string
 }
 
-var errUnsigned = &telemetry.InvalidError{Kind: "command: unsigned", Text: "command: no signature; this leader obeys signed commands only"}
+var errUnsigned = &telemetry.InvalidError{Kind: "command: unsigned", Text: "command: no signature; this leader accepts signed commands only"}
 
-// verify verifies a message's signature, if it has or needs one, and returns what
-// was signed.
-func (k Keys) verify(m telemetry.Message) (body []byte, by Signer, err error) {
+// verify verifies a message's signature, if it has or needs one, and returns the
+// signed body.
+func (k Keys) verify(m telemetry.Message) (body []byte, signer Signer, err error) {
 	if !telemetry.LooksSigned(m.Payload) {
 		if !k.AcceptUnsigned {
-			return nil, by, errUnsigned
+			return nil, signer, errUnsigned
 		}
-		return m.Payload, by, nil
+		return m.Payload, signer, nil
 	}
 	e, err := telemetry.Verify(m.Topic, m.Payload, k.Public)
 	if err != nil {
-		return nil, by, err
+		return nil, signer, err
 	}
 	return []byte(e.Body), Signer{e.Key, base64.StdEncoding.EncodeToString(k.Public[e.Key]), e.Counter, e.Challenge}, nil
 }
 
-// DecodeCommand reads a command. It is nil if it has no usable id, and so cannot be
-// answered; the error says what was wrong with it, to be counted.
+// DecodeCommand decodes a command. It is nil if it has no usable id, and so cannot be
+// answered; the error is what was wrong with it, to be counted.
 func (k Keys) DecodeCommand(kind telemetry.Kind, m telemetry.Message) (*Command, error) {
 	if m.Retained {
 		return nil, &telemetry.InvalidError{Kind: "command: retained", Text: "command: retained, so from the past"}
 	}
-	body, by, err := k.verify(m)
+	body, signer, err := k.verify(m)
 	if err != nil {
 		id := telemetry.ClaimedID(m.Payload)
 		if id == "" {
@@ -68,7 +67,7 @@ func (k Keys) DecodeCommand(kind telemetry.Kind, m telemetry.Message) (*Command,
 		}
 		return &Command{ID: id, PayloadDigest: telemetry.Digest(m.Payload), DeniedReason: err.Error()}, err
 	}
-	c := &Command{Signer: by, PayloadDigest: telemetry.Digest(m.Payload), BodyDigest: telemetry.Digest(body)}
+	c := &Command{Signer: signer, PayloadDigest: telemetry.Digest(m.Payload), BodyDigest: telemetry.Digest(body)}
 	switch kind {
 	case telemetry.KindBudget:
 		var b telemetry.Budget
@@ -84,7 +83,7 @@ func (k Keys) DecodeCommand(kind telemetry.Kind, m telemetry.Message) (*Command,
 		c.ID, c.Mission = a.ID, &a
 	}
 	if c.ID == "" {
-		return nil, err // it cannot be answered
+		return nil, err
 	}
 	if err != nil {
 		c.InvalidReason = err.Error()
@@ -92,19 +91,19 @@ func (k Keys) DecodeCommand(kind telemetry.Kind, m telemetry.Message) (*Command,
 	return c, err
 }
 
-// Heartbeat is a station's sign of life.
+// Heartbeat is a crew station's heartbeat.
 type Heartbeat struct {
 	Station string
 	telemetry.Heartbeat
 	Signer
 }
 
-// DecodeHeartbeat reads one. Where keys are configured it must be signed.
+// DecodeHeartbeat decodes one. Where keys are configured it must be signed.
 func (k Keys) DecodeHeartbeat(station string, m telemetry.Message) (*Heartbeat, error) {
 	if m.Retained {
 		return nil, &telemetry.InvalidError{Kind: "heartbeat: retained", Text: "heartbeat: retained, so from the past"}
 	}
-	body, by, err := k.verify(m)
+	body, signer, err := k.verify(m)
 	if err != nil {
 		return nil, err
 	}
@@ -112,5 +111,5 @@ func (k Keys) DecodeHeartbeat(station string, m telemetry.Message) (*Heartbeat, 
 	if err != nil {
 		return nil, err
 	}
-	return &Heartbeat{station, h, by}, nil
+	return &Heartbeat{station, h, signer}, nil
 }

@@ -4,40 +4,40 @@ import "math"
 
 // counterReference ties the total to a counter that goes up in coarse steps.
 type counterReference struct {
-	UnitJ    float64  `json:"unit_j"` // joules per count; 0: no anchor
+	UnitJ    float64  `json:"unit_j"` // joules per count; 0: no reference
 	Count    float64  `json:"count"`
-	LastStep float64  `json:"step,omitempty"`   // the last one of Count, if it was more than was measured
+	LastStep float64  `json:"step,omitempty"`   // the last step of Count, if it was more than was measured
 	Base     estimate `json:"base"`             // the total at count 0
 	Synced   bool     `json:"synced"`           // Base.J was set at a step, where the counter is exact
 	BootS    float64  `json:"boot_s,omitempty"` // autopilot's time when Count was read; 0: unknown
-	CertainJ float64  `json:"sure_j"`           // the meter's at the last step; in a State, less what it was in the end
+	CertainJ float64  `json:"sure_j"`           // the meter's at the last step; in a State, less the meter's at that time
 
-	// Candidate is this counter laid anew at a reading that the current denies.
-	// The next reading decides between the two. It is never written to in place.
+	// Candidate is this counter rebased at a reading that the current contradicts. The
+	// next reading decides between the two. It is never changed in place.
 	Candidate    *counterReference `json:"candidate,omitempty"`
 	StepPossible bool              `json:"possible,omitempty"` // of a candidate: the step to it could have been drawn
 
-	readS         float64 // ours
-	readingNumber int     // the meter's that it was read in
+	readS         float64 // when it was read, by the leader's clock
+	readingNumber int     // the meter's readingCount then
 }
 
-// counterReading is one reading of a counter, and what the meter knows beside it.
+// counterReading is one reading of a counter, with the meter's bounds on it.
 type counterReading struct {
 	count, unitJ       float64
 	readS              float64
 	bootS              float64
 	readingNumber      int
-	maxJ               float64  // could have been drawn since the last reading
-	likelyJ            float64  // likewise, as far as current and model explain it
+	maxJ               float64  // most that could have been drawn since the last reading
+	likelyJ            float64  // most of that which current and model explain
 	likelyTotalJ       float64  // likewise, since the meter began
-	maxSinceCandidateJ float64  // could have been drawn since the candidate's reading
-	certainJ           float64  // was certainly drawn since the meter began
-	trust              float64  // the part of that which it may not fall short of
-	drawn              estimate // was drawn since the last reading
+	maxSinceCandidateJ float64  // most that could have been drawn since the candidate's reading
+	certainJ           float64  // certainly drawn since the meter began
+	trust              float64  // the part of certainJ that the counter must show
+	drawn              estimate // drawn since the last reading
 }
 
-// rebase begins anew: the total stands, so neither a counter that was reset nor
-// another one in its place makes joules appear or vanish.
+// rebase sets the reference at a reading: the total stays, so neither a counter that was
+// reset nor another one in its place adds or removes joules.
 func (a *counterReference) rebase(total estimate, c counterReading) {
 	*a = counterReference{
 		UnitJ: c.unitJ, Count: c.count, CertainJ: c.certainJ, BootS: c.bootS, readS: c.readS, readingNumber: c.readingNumber,
@@ -45,19 +45,19 @@ func (a *counterReference) rebase(total estimate, c counterReading) {
 	}
 }
 
-// explained is whether current and model account for a reading: by what they say
-// of the time since the last one, or of all since the anchor was laid.
+// explained is whether current and model account for a reading: by their estimate since
+// the last reading, or since the reference was set.
 func (a *counterReference) explained(c counterReading) bool {
 	step := c.count - a.Count
 	return step >= 0 && ((step-1)*c.unitJ <= c.likelyJ || a.Base.LowJ+c.count*c.unitJ <= c.likelyTotalJ)
 }
 
-// confirm is whether a reading is to be believed: one that is explained, or the
-// second in succession that agrees on what is not. If they fell by no more than
-// the last step, and that was more than was measured, it was wrong. Otherwise a
-// step that could have been drawn was, and any other is a counter's that was reset
-// or replaced: it counts from where the first of the two found it, and no joule
-// appears or vanishes.
+// confirm is whether a reading is accepted: one that is explained, or the second in
+// succession that agrees on an unexplained step. If they fell by no more than the last
+// step, and that was more than was measured, that step was wrong. Otherwise a step that
+// could have been drawn was drawn, and any other is of a counter that was reset or
+// replaced: it counts from the first of the two readings, and no joule is added or
+// removed.
 func (a *counterReference) confirm(total estimate, c counterReading) bool {
 	next := a.Candidate
 	a.Candidate = nil
@@ -85,16 +85,16 @@ func (a *counterReference) confirm(total estimate, c counterReading) bool {
 	return false
 }
 
-// doubleCountJ is what messages read late may count twice of what is certain.
+// doubleCountJ is how much of certainJ may be counted twice by delayed messages.
 const doubleCountJ = 200
 
-// handleReading reads the counter and returns the total as corrected by it or, if the
-// total comes from a better source, as it was: then the anchor alone learns.
+// handleReading enters a reading and returns the total corrected by it or, if the total
+// comes from a better source, unchanged: then only the reference is narrowed.
 //
-// A counter that fell was reset, one that rose by more than can have been drawn
-// was replaced: if the next reading agrees. So was one that rose by less than
-// was certainly drawn. One that stands still meanwhile is not believed.
-func (a *counterReference) handleReading(total estimate, c counterReading, correct bool) (corrected estimate, believed bool) {
+// If the next reading agrees, a counter that fell was reset, and one that rose by more
+// than can have been drawn was replaced. So was one that rose by less than was certainly
+// drawn. One that does not rise meanwhile is not accepted.
+func (a *counterReference) handleReading(total estimate, c counterReading, correct bool) (corrected estimate, accepted bool) {
 	if a.UnitJ == c.unitJ && !a.confirm(total, c) {
 		return total, false
 	}
@@ -120,8 +120,8 @@ func (a *counterReference) handleReading(total estimate, c counterReading, corre
 	if step > 0 && c.drawn.HighJ >= (step-1)*c.unitJ { // the step was since the last reading
 		high, likely = math.Min(high, low+c.drawn.HighJ), math.Min(high, low+c.drawn.J)
 		if !a.Synced && c.drawn.J < c.unitJ {
-			// It was on average half an interval ago. Until now the fraction of a
-			// unit in Base was a guess; the total was not.
+			// The step was on average half an interval ago. Until now the fraction of a
+			// unit in Base was assumed; the total was not.
 			a.Base.J, a.Synced = math.Min(math.Max(total.J-low-c.drawn.J/2, a.Base.LowJ), a.Base.HighJ), true
 		}
 	}
@@ -129,14 +129,14 @@ func (a *counterReference) handleReading(total estimate, c counterReading, corre
 		a.Base = a.Base.narrowed(total.LowJ-high, total.HighJ-low)
 		return total, true
 	}
-	// The estimate goes no further than it must.
+	// The estimate is changed no further than necessary.
 	j := math.Min(math.Max(total.J, a.Base.J+low), a.Base.J+likely)
 	window := estimate{j, a.Base.LowJ + low, a.Base.HighJ + high}
 	switch {
 	case total.LowJ > window.HighJ || total.HighJ < window.LowJ:
-		// The counter is believed, and what came of the rest is not forgotten at once.
+		// The counter is accepted, and the bounds keep the previous estimate.
 		return estimate{j, math.Min(total.LowJ, window.LowJ), math.Max(total.HighJ, window.HighJ)}, true
-	case math.IsInf(c.drawn.HighJ, 1): // so may the reading have been, that the total is of
+	case math.IsInf(c.drawn.HighJ, 1): // the total's own reading may be off by as much
 		total.HighJ = window.HighJ
 	}
 	total.J = j

@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// datagram is a reading on its way.
+// datagram is a reading in transit.
 type datagram struct {
 	receivedS, sentS float64
 	reading          Reading
 }
 
-// simulateMission is what an autopilot sends of a flight whose propulsion changes in
+// simulateMission is an autopilot's messages of a flight whose propulsion changes in
 // steps, with bursts of edge computing: intervalS apart, with a counter of
 // hectojoules and the mean current since the message before. A real reset of
 // the counter is at resetS, 0: none.
@@ -47,7 +47,7 @@ func simulateMission(rng *rand.Rand, seconds, intervalS, resetS float64) (sent [
 
 // delayAndDuplicate delays datagrams by up to 0.7 s with probability 0.3, and sends them
 // twice with probability 0.05; not those of the first second, with which the meter
-// begins, nor of the last 3 s, so that there is a moment at which all was heard.
+// begins, nor of the last 3 s, so that all are received at the end.
 func delayAndDuplicate(rng *rand.Rand, sent []datagram) (received []datagram) {
 	for _, d := range sent {
 		for copies := 1 + max(0, rng.IntN(20)-18); copies > 0; copies-- {
@@ -62,7 +62,7 @@ func delayAndDuplicate(rng *rand.Rand, sent []datagram) (received []datagram) {
 	return received
 }
 
-// replay returns what a meter that gets the datagrams has at the last of them.
+// replay returns a meter's total after the last of the datagrams.
 func replay(received []datagram) (j float64) {
 	m := newMeter()
 	for _, d := range received {
@@ -72,10 +72,9 @@ func replay(received []datagram) (j float64) {
 	return j
 }
 
-// Datagrams that overtake one another move the joules of a mission by no more
-// than the counter's resolution: a counter that fell to what it was a moment ago
-// was read a moment ago.
-func TestOrderOfDatagramsMovesNoJoules(t *testing.T) {
+// Datagrams out of order change the joules of a mission by no more than the counter's
+// resolution: a counter that fell to its value of a moment ago was read a moment ago.
+func TestOrderOfDatagrams(t *testing.T) {
 	worst := 0.0
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 14))
@@ -91,9 +90,9 @@ func TestOrderOfDatagramsMovesNoJoules(t *testing.T) {
 	t.Logf("worst %.0f J", worst)
 }
 
-// A counter that really began anew, out of order or not, loses and adds no more
-// than what the current is off over a few messages.
-func TestCounterThatBeginsAnewBetweenDatagramsOutOfOrder(t *testing.T) {
+// A counter that was really reset, out of order or not, loses and adds no more than the
+// current's error over a few messages.
+func TestCounterResetBetweenDatagramsOutOfOrder(t *testing.T) {
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 15))
 		sent, trueJ := simulateMission(rng, 600, 0.25, 200+200*rng.Float64())
@@ -105,7 +104,7 @@ func TestCounterThatBeginsAnewBetweenDatagramsOutOfOrder(t *testing.T) {
 	}
 }
 
-// steadyMeter is 150 W at 4 Hz in a meter whose counter says what change makes of it.
+// steadyMeter is a meter that reads 150 W at 4 Hz, with its counter modified by change.
 type steadyMeter struct {
 	meter    *Meter
 	now      float64
@@ -135,12 +134,12 @@ func (s *steadyMeter) addReading(change func(*Reading)) {
 	s.now = float64(s.messages) / 4
 }
 
-// errorJ is how far the meter is from what 150 W made, at the last message.
+// errorJ is the meter's total less the energy of 150 W, at the last message.
 func (s *steadyMeter) errorJ() float64 { return s.meter.DrawnJ(s.now-0.25) - (s.now-0.25)*150 }
 
-// What one message says against the current is not booked, whatever it is; and
-// is no more when another message of that sort follows later.
-func TestOneWildMessageIsNotBooked(t *testing.T) {
+// One message that contradicts the current does not count, whatever it is; nor when
+// another such message follows later.
+func TestOutlierDoesNotCount(t *testing.T) {
 	nan := math.NaN()
 	for name, wild := range map[string]func(*Reading){
 		"+4 kJ":                func(r *Reading) { r.ConsumedHJ += 40 },
@@ -172,11 +171,11 @@ func TestOneWildMessageIsNotBooked(t *testing.T) {
 		"all at once, nothing": func(r *Reading) { *r = Reading{0, 0, 0, 0, 0.1} },
 		"not a number":         func(r *Reading) { *r = Reading{nan, nan, nan, nan, nan} },
 	} {
-		for _, dated := range []bool{false, true} {
+		for _, hasBootTime := range []bool{false, true} {
 			for _, before := range []int{10, 80, 400} {
 				s := newSteadyMeter(0)
 				date := func(r *Reading) {
-					if dated {
+					if hasBootTime {
 						r.BootS = 500 + s.now
 					}
 				}
@@ -184,7 +183,7 @@ func TestOneWildMessageIsNotBooked(t *testing.T) {
 					s.addReading(date)
 				}
 				apart := []int{1, 2, 3, 30}
-				if name == "+300 J" { // the current does not deny it at once
+				if name == "+300 J" { // the current does not contradict it at once
 					apart = []int{12, 30}
 				}
 				for _, after := range apart {
@@ -193,22 +192,22 @@ func TestOneWildMessageIsNotBooked(t *testing.T) {
 						s.addReading(date)
 					}
 				}
-				for range 20 { // a counter that was ahead by what the current does not deny has waited
+				for range 20 { // a counter that was ahead by an amount the current does not contradict has waited
 					s.addReading(date)
 				}
 				if off := s.errorJ(); math.Abs(off) > consumedUnitJ {
-					t.Errorf("%s, dated %v, after %d messages: %.0f J booked", name, dated, before, off)
+					t.Errorf("%s, hasBootTime %v, after %d messages: %.0f J counted", name, hasBootTime, before, off)
 				}
 				if s.meter.Source(s.now) != Consumed {
-					t.Errorf("%s, dated %v, after %d messages: source %s", name, dated, before, s.meter.Source(s.now))
+					t.Errorf("%s, hasBootTime %v, after %d messages: source %s", name, hasBootTime, before, s.meter.Source(s.now))
 				}
 			}
 		}
 	}
 }
 
-// A wild datagram that the link delivers twice is still one.
-func TestWildMessageTwiceIsStillOne(t *testing.T) {
+// An outlier that the link delivers twice is still one message.
+func TestOutlierDeliveredTwice(t *testing.T) {
 	for _, byHJ := range []float64{40, 10, -30, 1e6} {
 		s := newSteadyMeter(100)
 		r := s.reading()
@@ -221,12 +220,12 @@ func TestWildMessageTwiceIsStillOne(t *testing.T) {
 			s.addReading(nil)
 		}
 		if off := s.errorJ(); math.Abs(off) > consumedUnitJ {
-			t.Errorf("by %v hJ: %.0f J booked", byHJ, off)
+			t.Errorf("by %v hJ: %.0f J counted", byHJ, off)
 		}
 	}
 }
 
-// A counter that was replaced moves no joule, and is believed with its second
+// A counter that was replaced changes no joule, and is accepted with its second
 // message.
 func TestCounterReplacedForGood(t *testing.T) {
 	for _, byHJ := range []float64{4000, -60} {
@@ -241,27 +240,27 @@ func TestCounterReplacedForGood(t *testing.T) {
 			s.addReading(replaced)
 		}
 		if off := s.errorJ(); math.Abs(off) > consumedUnitJ {
-			t.Errorf("by %v hJ: %.0f J booked", byHJ, off)
+			t.Errorf("by %v hJ: %.0f J counted", byHJ, off)
 		}
 	}
 }
 
-// 4 kJ that the counter goes on to say, and no current showed, is no burst: more
-// than can be drawn in a quarter of a second. What can be is one.
-func TestStepThatStaysIsABurstIfItCanBe(t *testing.T) {
+// A lasting step of 4 kJ that no current showed is no burst: it is more than can be
+// drawn in a quarter of a second. A step that can be drawn is one.
+func TestLastingStepIsABurstIfPossible(t *testing.T) {
 	for _, c := range []struct{ stepHJ, wantJ float64 }{{40, 0}, {14, 1400}, {6, 600}} {
 		s := newSteadyMeter(100)
 		for range 100 {
 			s.addReading(func(r *Reading) { r.ConsumedHJ += c.stepHJ })
 		}
 		if off := s.errorJ() - c.wantJ; math.Abs(off) > consumedUnitJ {
-			t.Errorf("%v hJ that stay: %.0f J booked, want %v", c.stepHJ, s.errorJ(), c.wantJ)
+			t.Errorf("%v hJ that stay: %.0f J counted, want %v", c.stepHJ, s.errorJ(), c.wantJ)
 		}
 	}
 }
 
-// What computing drew in a stall, and the first message after it says, is drawn,
-// though by the autopilot's clock that message follows the last one at once.
+// Edge energy of a stall, reported by the first message after it, is drawn, though by
+// the autopilot's clock that message follows the last one at once.
 func TestStepAfterAStallIsDrawn(t *testing.T) {
 	s := newSteadyMeter(100)
 	date := func(r *Reading) { r.BootS = 500 + s.now }
@@ -283,9 +282,9 @@ func TestStepAfterAStallIsDrawn(t *testing.T) {
 	}
 }
 
-// Two messages of a burst that a delay has apart for longer than they were sent do
-// not speak against a counter that rises with them.
-func TestBurstThatADelayStretches(t *testing.T) {
+// Two messages of a burst that are received further apart than they were sent do not
+// contradict a counter that rises with them.
+func TestBurstStretchedByADelay(t *testing.T) {
 	s := newSteadyMeter(100)
 	date := func(r *Reading) { r.BootS = 500 + s.now }
 	for range 20 {
@@ -310,8 +309,7 @@ func TestBurstThatADelayStretches(t *testing.T) {
 	}
 }
 
-// A burst that was drawn while messages were lost is in the counter of the next
-// ones, and counts.
+// A burst during lost messages is in the counter of the next ones, and counts.
 func TestBurstInLostMessagesCounts(t *testing.T) {
 	for _, lost := range []int{1, 4, 12} {
 		s := newSteadyMeter(100)
@@ -327,9 +325,9 @@ func TestBurstInLostMessagesCounts(t *testing.T) {
 	}
 }
 
-// Remaining charge alone: what one message says is not booked, nor is a charge
-// that goes up and down by one.
-func TestOneWildChargeIsNotBooked(t *testing.T) {
+// Remaining charge alone: one outlier does not count, nor does a charge that goes up
+// and down by one.
+func TestChargeOutlierDoesNotCount(t *testing.T) {
 	nan := math.NaN()
 	for name, change := range map[string]func(i int, r *Reading){
 		"0 % once":          func(i int, r *Reading) { r.Charge *= float64(min(1, max(i-400, 400-i))) },
@@ -346,16 +344,16 @@ func TestOneWildChargeIsNotBooked(t *testing.T) {
 			s.addReading(func(r *Reading) { r.ConsumedHJ, r.CurrentA = nan, nan; change(i, r) })
 		}
 		if off := s.errorJ(); math.Abs(off) > 1600 {
-			t.Errorf("%s: %.0f J booked", name, off)
+			t.Errorf("%s: %.0f J counted", name, off)
 		}
 	}
 }
 
-// Whatever one message says, the figure rises by no more than can be drawn in
-// the time, falls below what the others said by no more than a step that the
-// current does not deny, and is in the end what it is without that message.
-func TestWhateverOneMessageSays(t *testing.T) {
-	const notDeniedJ = (1+gapError)*350*(0.25+reorderMaxS) + consumedUnitJ // it draws up to 350 W
+// With any one message modified, the total rises by no more than can be drawn in the
+// time, falls below that of the others by no more than a step that the current does not
+// contradict, and is the same in the end as without that message.
+func TestAnyOneMessage(t *testing.T) {
+	const notContradictedJ = (1+gapError)*350*(0.25+reorderMaxS) + consumedUnitJ // it draws up to 350 W
 	wild := func(rng *rand.Rand, r Reading) Reading {
 		extreme := func(v *float64, other ...float64) {
 			switch k := rng.IntN(len(other) + 4); {
@@ -378,7 +376,7 @@ func TestWhateverOneMessageSays(t *testing.T) {
 	for seed := range uint64(600) {
 		rng := rand.New(rand.NewPCG(seed, 16))
 		sent, _ := simulateMission(rng, 60, 0.25, 0)
-		dated := seed%2 == 0
+		hasBootTime := seed%2 == 0
 		hit := 1 + rng.IntN(len(sent)-30)
 		var at [2][]float64
 		for with := range 2 {
@@ -387,7 +385,7 @@ func TestWhateverOneMessageSays(t *testing.T) {
 			last, lastS, lowest := 0.0, 0.0, 0.0
 			for i, d := range sent {
 				r := d.reading
-				if dated {
+				if hasBootTime {
 					r.BootS = 100 + d.sentS
 				}
 				if i == hit && with == 1 {
@@ -399,11 +397,11 @@ func TestWhateverOneMessageSays(t *testing.T) {
 				if rose, most := got-last, m.MaxPowerW*(d.sentS-lastS)+consumedUnitJ; !(rose <= most) {
 					t.Fatalf("seed %d, %.2f s, %+v: rose by %.0f J, at most %.0f J can be drawn", seed, d.sentS, r, rose, most)
 				}
-				if !(got >= lowest-notDeniedJ) {
+				if !(got >= lowest-notContradictedJ) {
 					t.Fatalf("seed %d, %.2f s, %+v: fell by %.0f J", seed, d.sentS, r, lowest-got)
 				}
 				last, lastS = got, d.sentS
-				if with == 0 || i != hit && m.pending == nil { // what it said itself is corrected by the next that counts
+				if with == 0 || i != hit && m.pending == nil { // its own effect is corrected by the next reading that counts
 					lowest = max(lowest, got)
 				}
 				at[with] = append(at[with], got)
@@ -416,8 +414,8 @@ func TestWhateverOneMessageSays(t *testing.T) {
 	}
 }
 
-// A speed that cannot be flown does not count in the model as if it were.
-func TestOneWildSpeed(t *testing.T) {
+// A speed that cannot be flown does not count in the model.
+func TestSpeedOutlier(t *testing.T) {
 	for _, mps := range []float64{327, math.NaN(), math.Inf(1), -5} {
 		m := newMeter()
 		for i := range 100 {

@@ -1,26 +1,30 @@
-// Package energy turns what an autopilot says about its battery, and where it
-// says nothing the propulsion model, into the joules an aircraft has drawn.
+// Package energy meters the joules that an aircraft has drawn, from its autopilot's
+// battery messages and, where they are missing, from the propulsion model.
 //
-// In come battery readings and measured speeds, with the mission time of their
-// receipt; out goes one figure that only rises, and the name of its source. The
-// leader reads it at the end of each slot, for the settlement.
+// Inputs: battery readings and measured speeds, with the mission time of their receipt
+// and the autopilot's time since boot; the edge energy of decisions; the propulsion
+// multiplier. Outputs: the total drawn, with the name of its source and a bound on its
+// error; the remaining charge. Called by package fleet, one Meter an aircraft; the
+// leader reads the total in each settlement.
 //
 // Sources, in this order, with hand-over either way: the autopilot's counter of
 // energy consumed; current times voltage, integrated; remaining charge times
 // capacity; the model, propulsion(measured speed) x last measured multiplier +
-// edge energy of the decisions sent. A counter too coarse for a slot is an
-// anchor: one of the finer sources interpolates between its counts.
+// edge energy of the decisions sent. A counter too coarse for a slot is a reference:
+// one of the finer sources interpolates between its counts.
 //
-// No reading is believed alone against the others. One that a later one has
-// overtaken, by what its counter says, is ignored; a step of a counter that current
-// and model do not explain counts when the next reading agrees, and so does a
-// reboot. Only a current has nothing to be held against where there is no counter:
-// it counts up to MaxPowerW.
+// No reading is accepted alone against the others. One that is older than the last, by
+// its counter, is ignored; a step of a counter that current and model do not explain
+// counts when the next reading agrees, and so does a reboot. Only a current cannot be
+// checked where there is no counter: it counts up to MaxPowerW.
 package energy
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
-// Source names where the joules come from, as CONTRACT's status does.
+// Source names where the joules come from; the values are those of the status message.
 type Source string
 
 const (
@@ -32,25 +36,14 @@ const (
 
 // Worse returns the source of the two that is later in the order.
 func Worse(a, b Source) Source {
-	if rank(a) > rank(b) {
+	order := []Source{Consumed, Current, Remaining, Model}
+	if slices.Index(order, a) > slices.Index(order, b) {
 		return a
 	}
 	return b
 }
 
-func rank(s Source) int {
-	switch s {
-	case Consumed:
-		return 0
-	case Current:
-		return 1
-	case Remaining:
-		return 2
-	}
-	return 3
-}
-
-// Reading is one battery message. NaN means that the autopilot did not say.
+// Reading is one battery message. NaN: the autopilot did not report the field.
 type Reading struct {
 	ConsumedHJ float64 // energy consumed since boot, hectojoules
 	CurrentA   float64
@@ -59,7 +52,7 @@ type Reading struct {
 	BootS      float64 // autopilot's time since boot; 0: not known
 }
 
-// Absent is a reading that says nothing.
+// Absent is a reading without any field.
 func Absent() Reading {
 	nan := math.NaN()
 	return Reading{ConsumedHJ: nan, CurrentA: nan, VoltageV: nan, Charge: nan}
@@ -68,8 +61,7 @@ func Absent() Reading {
 // PowerW returns current times voltage, NaN when either is absent.
 func (r Reading) PowerW() float64 { return r.CurrentA * r.VoltageV }
 
-// valid returns the reading without the fields that no battery has: they are
-// absent.
+// valid returns the reading with values that no battery has marked as absent.
 func (r Reading) valid() Reading {
 	within := func(v, least, most float64) float64 {
 		if v >= least && v <= most {
@@ -86,9 +78,9 @@ func (r Reading) valid() Reading {
 	return r
 }
 
-// FromBatteryStatus reads the fields of BATTERY_STATUS. Negative values, all of
-// them, are absent: PX4 sends a current of -100 cA where it knows none. So is
-// a voltage of 0 or UINT16_MAX.
+// FromBatteryStatus converts the fields of BATTERY_STATUS. Any negative value is
+// absent: PX4 sends a current of -100 cA where it has none. So is a voltage of 0 or
+// UINT16_MAX.
 func FromBatteryStatus(voltagesMV []uint16, currentCA int16, consumedHJ int32, remainingPercent int8) Reading {
 	r := Absent()
 	if consumedHJ >= 0 {
@@ -112,7 +104,7 @@ func FromBatteryStatus(voltagesMV []uint16, currentCA int16, consumedHJ int32, r
 	return r
 }
 
-// FromSysStatus reads the fields of SYS_STATUS, which carries no counter.
+// FromSysStatus converts the fields of SYS_STATUS, which has no counter.
 func FromSysStatus(voltageMV uint16, currentCA int16, remainingPercent int8) Reading {
 	return FromBatteryStatus([]uint16{voltageMV}, currentCA, -1, remainingPercent)
 }

@@ -38,9 +38,9 @@ func TestAbsentValues(t *testing.T) {
 }
 
 // simulateFlight plays 100 s of a flight whose speed and edge load change, with a
-// battery message every half second made by say, and returns the true and the
+// battery message every half second made by send, and returns the true and the
 // metered joules.
-func simulateFlight(m *Meter, factor float64, say func(i int, trueJ, powerW float64) (Reading, bool)) (trueJ, gotJ float64) {
+func simulateFlight(m *Meter, factor float64, send func(i int, trueJ, powerW float64) (Reading, bool)) (trueJ, gotJ float64) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	speed, edgeW, lastJ := 8.4, 0.0, 0.0
 	for i := range 1000 {
@@ -52,7 +52,7 @@ func simulateFlight(m *Meter, factor float64, say func(i int, trueJ, powerW floa
 		m.SetSpeed(now, speed, true)
 		power := m.PowerW(speed)*factor + edgeW
 		if i%5 == 0 {
-			if r, ok := say(i, trueJ, (trueJ-lastJ)*2); ok {
+			if r, ok := send(i, trueJ, (trueJ-lastJ)*2); ok {
 				m.AddReading(now, r)
 			}
 			lastJ = trueJ
@@ -62,7 +62,7 @@ func simulateFlight(m *Meter, factor float64, say func(i int, trueJ, powerW floa
 	return trueJ, m.DrawnJ(100)
 }
 
-func TestSourcesAgreeWithTheTruth(t *testing.T) {
+func TestSourcesAgreeWithTruth(t *testing.T) {
 	nan := math.NaN()
 	volts := 15.0
 	for _, c := range []struct {
@@ -70,7 +70,7 @@ func TestSourcesAgreeWithTheTruth(t *testing.T) {
 		factor float64
 		worstJ float64
 		source Source
-		say    func(i int, trueJ, powerW float64) (Reading, bool)
+		send   func(i int, trueJ, powerW float64) (Reading, bool)
 	}{
 		{"counter and current", 1, 60, Consumed, func(_ int, j, w float64) (Reading, bool) {
 			return Reading{math.Floor(j / 100), math.Round(w/volts*100) / 100, volts, nan, 0}, true
@@ -112,7 +112,7 @@ func TestSourcesAgreeWithTheTruth(t *testing.T) {
 		}},
 	} {
 		m := newMeter()
-		truth, got := simulateFlight(m, c.factor, c.say)
+		truth, got := simulateFlight(m, c.factor, c.send)
 		if math.Abs(got-truth) > c.worstJ {
 			t.Errorf("%s: %.1f J, truth %.1f J", c.name, got, truth)
 		}
@@ -141,7 +141,7 @@ func TestLostAircraft(t *testing.T) {
 	}
 }
 
-func TestRestoreReadsWhatWasDrawnMeanwhile(t *testing.T) {
+func TestRestoreReadsDowntime(t *testing.T) {
 	m := newMeter()
 	for i := range 100 {
 		m.AddReading(float64(i)/2, Reading{float64(i), 13.33, 15, math.NaN(), 0})
@@ -161,8 +161,8 @@ func TestRestoreReadsWhatWasDrawnMeanwhile(t *testing.T) {
 	}
 }
 
-// The sources hand over to one another in flight, each way, and the figure
-// stays within the uncertainty that the meter itself tells of.
+// The sources hand over to one another in flight, each way, and the total stays within
+// the meter's own uncertainty.
 func TestHandOverMidFlight(t *testing.T) {
 	nan := math.NaN()
 	const volts = 15.0
@@ -199,7 +199,7 @@ func TestHandOverMidFlight(t *testing.T) {
 				return without[s](full(j, w)), true
 			})
 			if worst > 0 {
-				t.Errorf("%s, %s: off by %.0f J more than the meter says", first, second, worst)
+				t.Errorf("%s, %s: off by %.0f J more than the meter states", first, second, worst)
 			}
 			if off := math.Abs(got - truth); off > m.UncertaintyJ(100) {
 				t.Errorf("%s, %s: %.0f J off at the end, uncertainty %.0f J", first, second, off, m.UncertaintyJ(100))
@@ -211,10 +211,10 @@ func TestHandOverMidFlight(t *testing.T) {
 	}
 }
 
-// A battery that says it is full again gives nothing back.
+// A battery that reports a full charge again does not reduce the total.
 func TestResetsAreNeverCredited(t *testing.T) {
 	nan := math.NaN()
-	for name, say := range map[string]func(i int, j float64) Reading{
+	for name, send := range map[string]func(i int, j float64) Reading{
 		"100 % on disarm": func(i int, j float64) Reading {
 			if i >= 600 {
 				j -= 10500
@@ -239,7 +239,7 @@ func TestResetsAreNeverCredited(t *testing.T) {
 				t.Errorf("%s: %v J were given back", name, last-at)
 			}
 			last = at
-			return say(i, j), true
+			return send(i, j), true
 		})
 		if math.Abs(got-truth) > max(200, m.UncertaintyJ(100)) {
 			t.Errorf("%s: %.0f J, truth %.0f J, uncertainty %.0f", name, got, truth, m.UncertaintyJ(100))

@@ -2,15 +2,15 @@ package energy
 
 import "math"
 
-// estimate is an amount of joules, and the bounds that it lies within as long as
-// the sensors are no worse than is assumed of them.
+// estimate is an amount of joules, and its bounds as long as the sensors are no worse
+// than assumed.
 type estimate struct {
 	J     float64 `json:"j"`
 	LowJ  float64 `json:"low_j"`
 	HighJ float64 `json:"high_j"`
 }
 
-// withRelativeError is an amount that may be off by a fraction.
+// withRelativeError is an amount with a relative error.
 func withRelativeError(j, off float64) estimate { return estimate{j, j * (1 - off), j * (1 + off)} }
 
 func (f estimate) plus(g estimate) estimate {
@@ -19,8 +19,8 @@ func (f estimate) plus(g estimate) estimate {
 
 func (f estimate) widened(byJ float64) estimate { return estimate{f.J, f.LowJ - byJ, f.HighJ + byJ} }
 
-// narrowed narrows a figure to what a better source says. Where the two
-// contradict each other, the better source is believed.
+// narrowed narrows an estimate to the bounds of a better source. Where the two
+// contradict each other, the better source is accepted.
 func (f estimate) narrowed(lowJ, highJ float64) estimate {
 	low, high := math.Max(f.LowJ, lowJ), math.Min(f.HighJ, highJ)
 	if low > high {

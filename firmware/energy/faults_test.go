@@ -6,26 +6,26 @@ import (
 	"testing"
 )
 
-// After a stall the messages that waited are read at once: the counter jumps at
-// a moment, and has not been swapped for another.
+// After a stall the delayed messages are read at once: the counter jumps, and was not
+// replaced by another.
 func TestStallIsNoOtherCounter(t *testing.T) {
 	const volts = 15.0
 	for _, stall := range []float64{1, 3, 6, 9} {
 		m := newMeter()
 		drawn := 0.0
-		say := func(receivedS, contentS float64) {
+		send := func(receivedS, contentS float64) {
 			drawn = 160 * contentS
 			m.AddReading(receivedS, Reading{ConsumedHJ: math.Floor(drawn / 100), CurrentA: 160 / volts, VoltageV: volts, Charge: math.NaN()})
 		}
 		now := 0.0
 		for ; now < 30; now += 0.25 {
-			say(now, now)
+			send(now, now)
 		}
-		// The link's buffer holds on: one message of before it, and the rest at once.
+		// The link's buffer has one message of before the stall, and the rest at once.
 		end := now + stall
 		for i, content := 0, now; content <= end; content, i = content+0.25, i+1 {
 			if i == 0 || content > end-1 { // what did not fit was dropped
-				say(end, content)
+				send(end, content)
 			}
 		}
 		if off := math.Abs(m.DrawnJ(end) - drawn); off > m.UncertaintyJ(end) || off > 150 {
@@ -34,27 +34,27 @@ func TestStallIsNoOtherCounter(t *testing.T) {
 	}
 }
 
-// A counter that says less than was certainly drawn is another one, unless it is
-// so little less that messages read late may have counted it twice.
-func TestCounterThatSaysLess(t *testing.T) {
+// A counter that shows less than was certainly drawn is another one, unless it is so
+// little less that delayed messages may have counted it twice.
+func TestCounterBelowCertainJoules(t *testing.T) {
 	total := estimate{1000, 900, 1100}
 	for _, c := range []struct{ shortJ, wantJ float64 }{
 		{-50, 1150}, {doubleCountJ - 50, 1150}, // it goes up by one: the total is the counter's
-		{doubleCountJ + 50, 1600}, // the total stands
+		{doubleCountJ + 50, 1600}, // the total stays
 	} {
 		var a counterReference
 		a.rebase(total, counterReading{count: 5, unitJ: 100})
 		read := counterReading{count: 6, unitJ: 100, maxJ: 2000, certainJ: 200 + c.shortJ, trust: 1, drawn: estimate{500, 0, 600}}
-		now, believed := a.handleReading(estimate{1600, 1400, 1700}, read, true)
-		if !believed || now.J != c.wantJ {
-			t.Errorf("%v J short of what was certainly drawn: believed %v, %v J, want %v", c.shortJ, believed, now.J, c.wantJ)
+		now, accepted := a.handleReading(estimate{1600, 1400, 1700}, read, true)
+		if !accepted || now.J != c.wantJ {
+			t.Errorf("%v J short of what was certainly drawn: accepted %v, %v J, want %v", c.shortJ, accepted, now.J, c.wantJ)
 		}
 	}
 }
 
-// The counter of energy consumed goes, and what stands in for it in turn goes
-// too: when it comes back it says what was drawn all the while.
-func TestCounterComesBackAfterAll(t *testing.T) {
+// The counter of energy consumed is missing, then its substitutes one after the other:
+// when it comes back it shows what was drawn all the while.
+func TestCounterComesBack(t *testing.T) {
 	const volts = 15.0
 	nan := math.NaN()
 	for _, between := range [][]func(Reading) Reading{
@@ -63,7 +63,7 @@ func TestCounterComesBackAfterAll(t *testing.T) {
 		{func(r Reading) Reading { r.ConsumedHJ, r.CurrentA = nan, nan; return r }, func(r Reading) Reading { return Absent() }},
 	} {
 		m := newMeter()
-		truth, got := simulateFlight(m, 1.5, func(i int, j, w float64) (Reading, bool) { // a shock the model does not know of
+		truth, got := simulateFlight(m, 1.5, func(i int, j, w float64) (Reading, bool) { // a shock that the model does not have
 			r := Reading{ConsumedHJ: math.Floor(j / 100), CurrentA: w / volts, VoltageV: volts, Charge: 1 - math.Floor(j/1500)/100}
 			if phase := i/200 - 1; phase >= 0 && phase < len(between) {
 				r = between[phase](r)
@@ -76,13 +76,13 @@ func TestCounterComesBackAfterAll(t *testing.T) {
 	}
 }
 
-// An autopilot that says all there is, four times a second, is known to its
-// counter's resolution at the end of each slot.
-func TestKnownToTheResolution(t *testing.T) {
+// With all fields four times a second, the total is exact to the counter's resolution
+// at the end of each slot.
+func TestExactToTheResolution(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	m := newMeter()
 	p := &batteryPack{rng: rng, currentGain: 1.02, counterRoundingJ: 50, counterWrapHJ: math.Inf(1), bootS: -5, sendsBootTime: true, sendsConsumed: true, sendsCurrent: true}
-	sum, said, n := 0.0, 0.0, 0.0
+	sum, stated, n := 0.0, 0.0, 0.0
 	speed, edge := 8.0, 0.0
 	m.SetSpeed(0, speed, true)
 	for i := range 6000 {
@@ -107,13 +107,13 @@ func TestKnownToTheResolution(t *testing.T) {
 			if off > 60 || off > m.UncertaintyJ(now) || m.UncertaintyJ(now) > 250 {
 				t.Fatalf("slot %d: %.0f J off, stated %.0f J", i/20, off, m.UncertaintyJ(now))
 			}
-			sum, said, n = sum+off, said+m.UncertaintyJ(now), n+1
+			sum, stated, n = sum+off, stated+m.UncertaintyJ(now), n+1
 		}
 	}
-	t.Logf("%.0f J off on average, stated %.0f J", sum/n, said/n)
+	t.Logf("%.0f J off on average, stated %.0f J", sum/n, stated/n)
 }
 
-// A counter that stands still while a current flows is not believed, and is
+// A counter that does not rise while a current flows is not accepted, and is
 // again when it has caught up.
 func TestCounterThatStops(t *testing.T) {
 	const volts = 15.0
@@ -139,9 +139,9 @@ func TestCounterThatStops(t *testing.T) {
 	}
 }
 
-// After a stall all that waited is read at once, and what is read before the
-// first position of the burst has a time that is guessed, or none. What the
-// others say of the stall is then not drawn again.
+// After a stall all delayed messages are read at once, and those before the first
+// position have an extrapolated time, or none. The joules of the stall are not counted
+// again by the others.
 func TestStallIsCountedOnce(t *testing.T) {
 	const volts, watts = 15.0, 220.0
 	for _, counter := range []bool{true, false} {
@@ -149,7 +149,7 @@ func TestStallIsCountedOnce(t *testing.T) {
 			m := newMeter()
 			m.SetSpeed(0, 8.4, true)
 			now := 0.0
-			say := func(content, bootS float64) {
+			send := func(content, bootS float64) {
 				r := Reading{math.NaN(), watts / volts, volts, math.NaN(), bootS}
 				if counter {
 					r.ConsumedHJ = math.Floor(content * watts / 100)
@@ -160,16 +160,16 @@ func TestStallIsCountedOnce(t *testing.T) {
 				for ; from < to; from += 0.25 {
 					now = max(now, from)
 					m.SetSpeed(now, 8.4, true)
-					say(from, 50+from)
+					send(from, 50+from)
 				}
 			}
 			hear(0, 30)
 			first := 30.0
 			now = first + stall
 			if stall < 1 {
-				say(first, 50+now) // brought to this moment from the last position
+				send(first, 50+now) // extrapolated from the last position
 			} else {
-				say(first, 0)
+				send(first, 0)
 			}
 			hear(first+0.25, 60)
 			if off := math.Abs(m.DrawnJ(60) - 60*watts); off > 150 || off > m.UncertaintyJ(60) {
@@ -179,22 +179,22 @@ func TestStallIsCountedOnce(t *testing.T) {
 	}
 }
 
-// What waited on its way and was lost in part is still measured by the current
-// of the rest, over the autopilot's own time.
+// Where messages were delayed and some of them lost, the current of the rest measures
+// the joules, over the autopilot's own time.
 func TestStallOfACurrentAlone(t *testing.T) {
 	const volts, watts = 15.0, 160.0
 	m := newMeter()
 	m.SetSpeed(0, 8.4, true)
-	say := func(receivedS, contentS float64) {
+	send := func(receivedS, contentS float64) {
 		m.SetSpeed(receivedS, 8.4, true)
 		m.AddReading(receivedS, Reading{ConsumedHJ: math.NaN(), CurrentA: watts / volts, VoltageV: volts, Charge: math.NaN(), BootS: 50 + contentS})
 	}
 	for i := range 41 {
-		say(float64(i)/4, float64(i)/4)
+		send(float64(i)/4, float64(i)/4)
 	}
 	for content := 10.25; content <= 18; content += 0.25 {
 		if content < 12 || content > 15 {
-			say(18, content)
+			send(18, content)
 		}
 	}
 	if off := math.Abs(m.DrawnJ(18) - 18*watts); off > 100 || off > m.UncertaintyJ(18) {
@@ -202,22 +202,22 @@ func TestStallOfACurrentAlone(t *testing.T) {
 	}
 }
 
-// A counter that was reset while nobody heard it, and has passed where it was,
-// gives nothing back; nor does a restart of the leader forget what speaks
-// against it.
-func TestResetThatNobodyHeard(t *testing.T) {
+// A counter that was reset while nothing was received, and has passed its old value,
+// does not reduce the total; nor does a restart of the leader lose the evidence against
+// it.
+func TestResetWhileNothingWasReceived(t *testing.T) {
 	const volts, watts = 15.0, 160.0
 	for _, restart := range []bool{false, true} {
 		m := newMeter()
 		now, offset := 0.0, 0.0
-		say := func(n float64) {
+		send := func(n float64) {
 			m.AddReading(now-offset, Reading{ConsumedHJ: n, CurrentA: watts / volts, VoltageV: volts, Charge: math.NaN()})
 		}
 		for ; now <= 10; now += 0.5 {
-			say(math.Floor(now * watts / 100))
+			send(math.Floor(now * watts / 100))
 		}
 		for ; now <= 110; now += 0.5 {
-			say(math.NaN())
+			send(math.NaN())
 		}
 		if restart {
 			s := m.State(now)
@@ -225,7 +225,7 @@ func TestResetThatNobodyHeard(t *testing.T) {
 			m.Restore(0, s, 0.5)
 		}
 		for since := 0.0; since <= 20; since, now = since+0.5, now+0.5 {
-			say(30 + math.Floor(since*watts/100))
+			send(30 + math.Floor(since*watts/100))
 		}
 		now -= 0.5
 		if off := math.Abs(m.DrawnJ(now-offset) - now*watts); off > 150 || off > m.UncertaintyJ(now-offset) {
@@ -234,9 +234,9 @@ func TestResetThatNobodyHeard(t *testing.T) {
 	}
 }
 
-// Remaining charge moves nothing while there is a better source, and says over a
+// Remaining charge changes nothing while there is a better source, and shows over a
 // restart what was drawn where there is none.
-func TestChargeHasItsPlace(t *testing.T) {
+func TestChargeRanksBelowCurrent(t *testing.T) {
 	nan := math.NaN()
 	m := newMeter()
 	worst := 0.0
@@ -265,8 +265,7 @@ func TestChargeHasItsPlace(t *testing.T) {
 	}
 }
 
-// A counter that goes on over reboots of the autopilot is not taken for one that
-// began anew.
+// A counter that survives reboots of the autopilot is not taken for one that was reset.
 func TestCounterThatOutlivesReboots(t *testing.T) {
 	m := newMeter()
 	m.SetSpeed(0, 8.4, true)
@@ -283,17 +282,17 @@ func TestCounterThatOutlivesReboots(t *testing.T) {
 	}
 }
 
-// A burst of power between two messages that come close together is counted, and
-// not taken to go on.
+// A burst of power between two messages that come close together is counted, and not
+// extrapolated.
 func TestBurstOfPower(t *testing.T) {
 	m := newMeter()
-	say := func(now, watts float64) {
+	send := func(now, watts float64) {
 		m.AddReading(now, Reading{math.NaN(), watts / 15, 15, math.NaN(), 10 + now})
 	}
 	for i := range 9 {
-		say(float64(i)/4, 150)
+		send(float64(i)/4, 150)
 	}
-	say(2.02, 2900) // 58 J of computing
+	send(2.02, 2900) // 58 J of computing
 	if truth, got := 358.0, m.DrawnJ(2.02); math.Abs(got-truth) > 1 {
 		t.Errorf("%.0f J, truth %.0f J", got, truth)
 	}
@@ -302,8 +301,8 @@ func TestBurstOfPower(t *testing.T) {
 	}
 }
 
-// Where messages were lost, a burst that the next one tells of was not drawn all
-// the time since the last: it does not speak against the counter.
+// Where messages were lost, a burst in the next one did not last all the time since the
+// last: it does not contradict the counter.
 func TestBurstAfterLostMessages(t *testing.T) {
 	for _, lost := range []int{0, 3, 5, 10} {
 		m, p := newMeter(), &batteryPack{currentGain: 1, counterWrapHJ: 1e9, sendsConsumed: true, sendsCurrent: true, sendsBootTime: true, bootS: -10}
@@ -324,8 +323,8 @@ func TestBurstAfterLostMessages(t *testing.T) {
 	}
 }
 
-// Edge energy is told of before it is drawn.
-func TestComputingThatIsStillToCome(t *testing.T) {
+// Edge energy is entered before it is drawn.
+func TestEdgeEnergyNotDrawnYet(t *testing.T) {
 	m := newMeter()
 	m.SetSpeed(0, 8.4, true)
 	m.AddEdge(0, 60)

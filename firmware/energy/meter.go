@@ -3,17 +3,17 @@ package energy
 import "math"
 
 const (
-	consumedUnitJ = 100 // a count of energy consumed
-	receiptErrorS = 0.1 // a message's time is off by so much
-	stallMaxS     = 10  // messages may wait for so long on their way
-	powerAverageS = 1   // power is averaged over so long, to go on with it
+	consumedUnitJ = 100 // joules of a count of energy consumed
+	receiptErrorS = 0.1 // error of a message's time of receipt
+	stallMaxS     = 10  // longest delay of a message
+	powerAverageS = 1   // power is averaged over so long, to extrapolate with it
 
-	// What says less than this part of what was drawn is wrong: a counter beside
-	// a current that may be worse than assumed, anything beside the model.
+	// A counter that shows less than this part of what was certainly drawn is wrong:
+	// beside a current that may be worse than assumed, and beside the model.
 	sensorTrust = 0.8
 	modelTrust  = 0.5
 
-	reorderMaxS = 1 // a datagram may be late by so much, unlike those before and after it
+	reorderMaxS = 1 // a single datagram may be later than its neighbours by so much
 )
 
 // Meter is one aircraft's joules. Times are mission seconds on one clock; calls
@@ -27,10 +27,10 @@ type Meter struct {
 	model   model
 
 	readingCount    int     // battery readings so far
-	meanIntervalS   float64 // they came so far apart, on average
+	meanIntervalS   float64 // between them, on average
 	lastReadS       float64
-	bootS           float64 // autopilot's time up to which is accounted for; 0: never heard
-	lastHadBootTime bool    // the last one told of it
+	bootS           float64 // autopilot's time up to which joules are accounted; 0: never received
+	lastHadBootTime bool    // the last reading had the autopilot's time
 	pending         *pendingReading
 	recent          []counterSample // energy consumed, as read within reorderMaxS
 	pauseS          float64         // between the last two readings that were more than reorderMaxS apart
@@ -39,15 +39,15 @@ type Meter struct {
 	lastPowerW      float64 // current times voltage then, or NaN
 	meanPowerW      float64 // power in the second before it, measured or modelled
 
-	// Power is integrated from reading to reading. At any moment the integral
-	// may be off by timingSlackJ beyond its bounds, which does not add up: a message's
-	// time, or computing that was told of and not drawn yet.
+	// Power is integrated from reading to reading. At any moment the integral may be
+	// off by timingSlackJ beyond its bounds, which does not accumulate: an error of a
+	// message's time, or edge energy decided and not drawn yet.
 	integral     estimate
 	timingSlackJ float64
-	measured     bool // it was a current's at last, not the model's
+	measured     bool // the last interval was measured by a current, not modelled
 
-	total    estimate // what was drawn up to lastReadS, by all that is known
-	certainJ float64
+	total    estimate // drawn up to lastReadS, by all sources
+	certainJ float64  // certain lower bound of the joules drawn
 	consumed counterReference
 	charge   counterReference
 }
@@ -66,10 +66,10 @@ type State struct {
 
 // State returns what a restart at this moment needs.
 func (m *Meter) State(nowS float64) State {
-	if h := m.pending; h != nil && !h.suspectedReboot { // no message follows it at once
+	if p := m.pending; p != nil && !p.suspectedReboot { // no message follows the pending one
 		now := *m
 		now.pending = nil
-		now.applyReading(h.receivedS, h.Reading)
+		now.applyReading(p.receivedS, p.Reading)
 		return now.State(nowS)
 	}
 	f := m.estimateAt(nowS)
@@ -90,15 +90,15 @@ func (m *Meter) State(nowS float64) State {
 		s.PowerW = 0
 	case s.PowerW > 0 && m.model.flying:
 		// Without setpoints an aircraft hovers, and without decisions it computes
-		// nothing. Counted on at the last power, four seconds were 20 % too much.
+		// nothing. Extrapolated at the last power, four seconds were 20 % too much.
 		s.PowerW = m.model.factor * m.PowerW(0)
 	}
 	return s
 }
 
-// Restore continues from a State of gapS ago, NaN if nobody knows how long ago
-// that was. The readings to come show what was drawn meanwhile; until then, and
-// where they do not, it is as much as was drawn before.
+// Restore continues from a State of gapS ago, NaN if that is unknown. The next readings
+// show what was drawn meanwhile; until then, and where they do not, the power before is
+// assumed.
 func (m *Meter) Restore(nowS float64, s State, gapS float64) {
 	*m = Meter{CapacityJ: m.CapacityJ, PowerW: m.PowerW, MaxPowerW: m.MaxPowerW}
 	m.start(nowS)
@@ -123,8 +123,8 @@ func (m *Meter) Restore(nowS float64, s State, gapS float64) {
 	}
 }
 
-// DrawnJ returns the joules drawn up to receivedS, as far as is known. After Restore that
-// includes what was drawn while nobody heard; ModelJ does not.
+// DrawnJ returns the joules drawn up to nowS, as far as is known. After Restore that
+// includes the leader's downtime; ModelJ does not.
 func (m *Meter) DrawnJ(nowS float64) float64 { return m.estimateAt(nowS).J }
 
 // Charge returns the remaining charge, 0 to 1, in whole points; NaN: not known. A
@@ -136,11 +136,11 @@ func (m *Meter) Charge() float64 {
 	return 1 - m.charge.Count/100
 }
 
-// UncertaintyJ is how far off the figure of At may be, up or down.
+// UncertaintyJ is how far off DrawnJ may be, up or down.
 func (m *Meter) UncertaintyJ(nowS float64) float64 { return m.estimateAt(nowS).uncertaintyJ() }
 
-// estimateAt is the total at a moment. Since its last message an aircraft may have come
-// down, and drawn nothing.
+// estimateAt is the total at a moment. Since its last message an aircraft may have
+// landed, and drawn nothing.
 func (m *Meter) estimateAt(nowS float64) estimate {
 	total := m.total
 	var since estimate
@@ -155,7 +155,7 @@ func (m *Meter) estimateAt(nowS float64) estimate {
 	return total.plus(since).widened(m.undrawnEdgeJ(nowS))
 }
 
-// Source returns where the figure of At comes from.
+// Source returns the source of DrawnJ.
 func (m *Meter) Source(nowS float64) Source {
 	if m.readingCount == 0 || nowS-m.lastReadS > freshS {
 		return Model
@@ -163,9 +163,9 @@ func (m *Meter) Source(nowS float64) Source {
 	return m.source
 }
 
-// pendingReading is a reading that waits for the next one, because of its time: it came
-// without the autopilot's after others that had it, and if it is the first of many
-// that waited, the next says at once how much of that time has passed; or its time
+// pendingReading is a reading that waits for the next one, because of its time. Either
+// it came without the autopilot's time after others that had it: if it is the first of
+// many that were delayed, the next shows how much of that time has passed. Or its time
 // is of another boot, which one reading alone does not prove.
 type pendingReading struct {
 	receivedS       float64
@@ -173,40 +173,40 @@ type pendingReading struct {
 	Reading
 }
 
-// counterSample is what the counter of energy consumed was at a time.
+// counterSample is the counter of energy consumed at a time.
 type counterSample struct{ readS, count float64 }
 
-// AddReading takes a reading. What one reading alone says against the current, the
-// model or the autopilot's clock waits until the next one agrees.
+// AddReading enters a reading. A reading that contradicts the current, the model or the
+// autopilot's clock waits until the next one agrees.
 func (m *Meter) AddReading(nowS float64, r Reading) {
 	r = r.valid()
-	h := m.pending
+	p := m.pending
 	m.pending = nil
 	agrees := false
 	switch {
-	case h == nil:
-	case h.suspectedReboot:
-		own := r.BootS - h.BootS
-		if agrees = r.BootS > 0 && own > -reorderMaxS && own < nowS-h.receivedS+stallMaxS; agrees {
-			m.applyReading(h.receivedS, h.Reading)
+	case p == nil:
+	case p.suspectedReboot:
+		bootElapsedS := r.BootS - p.BootS
+		if agrees = r.BootS > 0 && bootElapsedS > -reorderMaxS && bootElapsedS < nowS-p.receivedS+stallMaxS; agrees {
+			m.applyReading(p.receivedS, p.Reading)
 		}
-	case r.BootS == 0 || nowS-h.receivedS > receiptErrorS:
-		m.applyReading(h.receivedS, h.Reading)
+	case r.BootS == 0 || nowS-p.receivedS > receiptErrorS:
+		m.applyReading(p.receivedS, p.Reading)
 	}
-	dated := r.BootS > 0
+	hasBootTime := r.BootS > 0
 	switch {
-	case m.lastHadBootTime && !dated:
+	case m.lastHadBootTime && !hasBootTime:
 		m.pending = &pendingReading{receivedS: nowS, Reading: r}
 	case !agrees && m.isOtherBoot(nowS, r):
 		m.pending = &pendingReading{receivedS: nowS, suspectedReboot: true, Reading: r}
 	default:
 		m.applyReading(nowS, r)
 	}
-	m.lastHadBootTime = dated
+	m.lastHadBootTime = hasBootTime
 }
 
-// isOtherBoot is whether the autopilot's time is not the one that was followed so
-// far: it was rebooted, or what it said is wrong.
+// isOtherBoot is whether the autopilot's time does not continue the one followed so far:
+// it was rebooted, or the time is wrong.
 func (m *Meter) isOtherBoot(nowS float64, r Reading) bool {
 	if r.BootS == 0 || m.bootS == 0 {
 		return false
@@ -215,9 +215,8 @@ func (m *Meter) isOtherBoot(nowS float64, r Reading) bool {
 	return ahead || m.hasRebooted(nowS, r)
 }
 
-// outOfOrder is whether the counter of energy consumed says what it said a moment
-// ago, and the charge does not say that the battery is another: a later message
-// has overtaken this one.
+// outOfOrder is whether the counter of energy consumed is as it was a moment ago, and
+// the charge does not show another battery: a later message arrived before this one.
 func (m *Meter) outOfOrder(nowS float64, r Reading) bool {
 	for len(m.recent) > 1 && m.recent[1].readS <= nowS-reorderMaxS {
 		m.recent = m.recent[1:]
@@ -228,7 +227,7 @@ func (m *Meter) outOfOrder(nowS float64, r Reading) bool {
 	return r.ConsumedHJ < m.consumed.Count && r.ConsumedHJ >= m.recent[0].count
 }
 
-// usedPercent are the points of charge that were used, NaN: not known.
+// usedPercent is the charge used, in whole per cent, NaN: not known.
 func usedPercent(r Reading) float64 { return 100 - math.Round(r.Charge*100) }
 
 func (m *Meter) applyReading(nowS float64, r Reading) {
@@ -236,7 +235,7 @@ func (m *Meter) applyReading(nowS float64, r Reading) {
 	m.advanceModel(nowS)
 	rebooted := m.hasRebooted(nowS, r)
 	if r.BootS > 0 && r.BootS < m.bootS && !rebooted || !rebooted && m.outOfOrder(nowS, r) {
-		return // it waited on its way, and is of a time that is accounted for
+		return // it was delayed, and is of a time already accounted for
 	}
 	m.readingCount++
 	power := r.PowerW()
@@ -244,7 +243,7 @@ func (m *Meter) applyReading(nowS float64, r Reading) {
 		power = math.NaN()
 	}
 	s := m.intervalTo(nowS, r, power, rebooted)
-	if s.measured != m.measured { // what the one is off at this moment stays with the other
+	if s.measured != m.measured { // the integral keeps the error of one source when the other takes over
 		m.integral = m.integral.widened(m.timingSlackJ + s.timingSlackJ)
 	}
 	sum := m.integral.plus(s.drawn)
@@ -256,7 +255,7 @@ func (m *Meter) applyReading(nowS float64, r Reading) {
 	total, source := m.applyCounters(prior, nowS, r, s)
 	m.integral = sum.narrowed(total.LowJ-s.timingSlackJ, total.HighJ+s.timingSlackJ)
 	m.integral.J = total.J
-	if total.LowJ < prior.LowJ || total.HighJ > prior.HighJ { // a counter was believed against the integral
+	if total.LowJ < prior.LowJ || total.HighJ > prior.HighJ { // a counter was accepted against the integral
 		m.integral = total.widened(s.timingSlackJ)
 	}
 	drawnJ := total.J - m.total.J
@@ -278,7 +277,7 @@ func (m *Meter) applyReading(nowS float64, r Reading) {
 	p.flightSinceReading, p.edgeSinceReading = estimate{}, estimate{}
 	switch {
 	case s.measured: // a burst of power is over before the next message
-		if source == Consumed && s.seconds > 0 { // and was none, if the counter denies it
+		if source == Consumed && s.seconds > 0 { // or was none, if the counter contradicts it
 			power = math.Min(power, math.Max(m.meanPowerW, drawnJ/s.seconds))
 		}
 		m.meanPowerW += (power - m.meanPowerW) * math.Min(s.seconds/powerAverageS, 1)
@@ -296,59 +295,59 @@ type readingInterval struct {
 	seconds      float64
 	drawn        estimate
 	timingSlackJ float64
-	certainJ     float64 // of it, no matter of how good the model is
+	certainJ     float64 // certain part of it, however good the model is
 	measured     bool    // by a current
-	backToBack   bool    // the messages came so, or sooner than they were sent
+	backToBack   bool    // the messages came closer together than they were sent
 }
 
-// intervalTo returns the stretch that ends with a reading. Its length is told by the
-// autopilot's own time, for messages may have waited on their way.
+// intervalTo returns the interval that ends with a reading. Its length is by the
+// autopilot's own time where known, for messages may have been delayed.
 func (m *Meter) intervalTo(nowS float64, r Reading, powerW float64, rebooted bool) (s readingInterval) {
-	dt, waited := math.Max(nowS-m.lastReadS, 0), false
-	if own := r.BootS - m.bootS; r.BootS > 0 && m.bootS > 0 && !rebooted && own < dt+stallMaxS {
-		waited = math.Abs(own-dt) > 1.5*receiptErrorS
-		dt = own
+	dt, delayed := math.Max(nowS-m.lastReadS, 0), false
+	if bootElapsedS := r.BootS - m.bootS; r.BootS > 0 && m.bootS > 0 && !rebooted && bootElapsedS < dt+stallMaxS {
+		delayed = math.Abs(bootElapsedS-dt) > 1.5*receiptErrorS
+		dt = bootElapsedS
 	}
 	s.seconds, s.backToBack = dt, dt < math.Max(receiptErrorS, 0.7*m.meanIntervalS)
 	s.measured = !math.IsNaN(powerW) && m.readingCount > 1 && dt <= freshS
 	if s.measured {
 		s.drawn, s.timingSlackJ = withRelativeError(dt*powerW, currentError), receiptErrorS*powerW
 		if m.lastPowerW > 0 {
-			// If messages were lost, a burst did not last since the one before. Nor does
-			// a high current speak against a counter: a delay may have it last too long.
+			// If messages were lost, a burst did not last since the one before. Nor does a
+			// high current contradict a counter: a delay may make it last too long.
 			leastW := math.Min(math.Min(powerW, m.lastPowerW), math.Max(m.model.factor, 1)*m.PowerW(0))
 			s.certainJ = withRelativeError(dt*leastW, currentError).LowJ
 		}
-		if missedS := dt - math.Max(m.meanIntervalS, receiptErrorS); missedS > 0 { // nor was the rest of that time measured
+		if missedS := dt - math.Max(m.meanIntervalS, receiptErrorS); missedS > 0 { // the rest of the interval was not measured
 			s.certainJ *= 1 - (1-modelTrust)*missedS/dt
 		}
 		return s
 	}
 	s.drawn, s.timingSlackJ = m.model.flightSinceReading.plus(m.model.edgeSinceReading), m.undrawnEdgeJ(nowS)
-	if waited { // the model ran on while no message came, and stood when all came at once
+	if delayed { // the model ran while no message came, and not when all came at once
 		s.drawn = m.gapEstimate(dt)
 	}
 	s.certainJ = modelTrust * s.drawn.LowJ
 	return s
 }
 
-// applyCounters has the counters correct the integral, and returns the better of the
-// sources that the reading has.
+// applyCounters corrects the integral by the counters, and returns the best source that
+// the reading has.
 func (m *Meter) applyCounters(total estimate, nowS float64, r Reading, s readingInterval) (estimate, Source) {
 	count := func(a *counterReference, n, unitJ, trust float64) counterReading {
 		c := counterReading{
 			count: n, unitJ: unitJ, readS: nowS, bootS: r.BootS, readingNumber: m.readingCount,
 			trust: trust, certainJ: m.certainJ, drawn: s.drawn.widened(m.timingSlackJ + s.timingSlackJ),
 		}
-		// More than this is not drawn for long, by what was drawn before.
+		// A bound on the power that lasts, by the power before.
 		likelyW := (1 + gapError) * math.Max(m.meanPowerW, m.model.factor*m.PowerW(0))
 		spareJ := reorderMaxS*likelyW + m.model.edgeSinceReading.HighJ + m.undrawnEdgeJ(nowS)
 		seconds := m.counterElapsedS(a, nowS, r)
 		c.maxJ = m.MaxPowerW*m.maxElapsedS(a, nowS, r) + spareJ
-		if !s.measured { // nothing denies that it drew more than it did
+		if !s.measured { // nothing contradicts a higher power than before
 			likelyW *= 2
 		}
-		// A high current in the same message proves nothing.
+		// A high current in the same message is not taken as an explanation.
 		c.likelyJ = likelyW*seconds + spareJ
 		c.likelyTotalJ = m.total.HighJ + likelyW*s.seconds + spareJ
 		if a.Candidate != nil {
@@ -368,17 +367,17 @@ func (m *Meter) applyCounters(total estimate, nowS float64, r Reading, s reading
 		source = Current
 	}
 	if !math.IsNaN(r.ConsumedHJ) {
-		believed := false
-		total, believed = m.consumed.handleReading(total, count(&m.consumed, r.ConsumedHJ, consumedUnitJ, sensorTrust), true)
+		accepted := false
+		total, accepted = m.consumed.handleReading(total, count(&m.consumed, r.ConsumedHJ, consumedUnitJ, sensorTrust), true)
 		if m.consumed.Candidate == nil {
 			if n := len(m.recent); n > 0 && r.ConsumedHJ < m.recent[n-1].count {
 				m.recent = nil // it was reset
 			}
 			m.recent = append(m.recent, counterSample{nowS, r.ConsumedHJ})
 		}
-		if believed {
+		if accepted {
 			source = Consumed
-			// It is evidence for the other counter, and not against itself.
+			// What it adds is evidence for the other counter, and not against itself.
 			more := math.Max(total.LowJ-m.total.LowJ-s.certainJ, 0)
 			m.certainJ, m.consumed.CertainJ = m.certainJ+more, m.consumed.CertainJ+more
 		}
@@ -386,7 +385,7 @@ func (m *Meter) applyCounters(total estimate, nowS float64, r Reading, s reading
 	if hasCharge {
 		used, unitJ := usedPercent(r), m.CapacityJ/100
 		if a := &m.charge; a.UnitJ > 0 && used == a.Count-1 {
-			// Charge is estimated, and goes up and down by one; unless it began anew.
+			// Charge is estimated, and goes up and down by one; unless it was reset.
 			a.Base.HighJ = math.Max(a.Base.HighJ, total.HighJ-used*unitJ)
 			used++
 		}
@@ -395,8 +394,8 @@ func (m *Meter) applyCounters(total estimate, nowS float64, r Reading, s reading
 	return total, source
 }
 
-// elapsedWithPauseS is how much time may have passed since a reading: what messages may have
-// waited in a pause that has just ended comes on top of what passed here.
+// elapsedWithPauseS is how much time may have passed since a reading: the delay of
+// messages in a pause that has just ended is added to the time passed here.
 func (m *Meter) elapsedWithPauseS(readS, nowS float64) float64 {
 	seconds := nowS - readS
 	if nowS-m.pauseEndS < reorderMaxS {
@@ -405,30 +404,30 @@ func (m *Meter) elapsedWithPauseS(readS, nowS float64) float64 {
 	return seconds
 }
 
-// counterElapsedS is how much time may have passed since a counter was read: by the
-// autopilot's clock or, without it, by ours.
+// counterElapsedS is how much time passed since a counter was read: by the autopilot's
+// clock or, without it, by the leader's.
 func (m *Meter) counterElapsedS(a *counterReference, nowS float64, r Reading) float64 {
 	seconds := m.elapsedWithPauseS(a.readS, nowS)
-	if own := r.BootS - a.BootS; r.BootS > 0 && a.BootS > 0 && own >= 0 && own < seconds+stallMaxS {
-		seconds = own
+	if bootElapsedS := r.BootS - a.BootS; r.BootS > 0 && a.BootS > 0 && bootElapsedS >= 0 && bootElapsedS < seconds+stallMaxS {
+		seconds = bootElapsedS
 	}
 	return seconds
 }
 
-// maxElapsedS is the longest of what may have passed: what was drawn in a stall may be
-// said first by a message that the autopilot's clock has right after the last one,
-// and counts as drawn, not as another counter.
+// maxElapsedS is the longest time that may have passed: joules drawn in a stall may be
+// reported first by a message that follows the last one at once by the autopilot's
+// clock, and count as drawn, not as another counter.
 func (m *Meter) maxElapsedS(a *counterReference, nowS float64, r Reading) float64 {
 	seconds := m.counterElapsedS(a, nowS, r)
-	if ours := m.elapsedWithPauseS(a.readS, nowS); !math.IsInf(ours, 1) {
-		seconds = math.Max(seconds, ours)
+	if elapsedS := m.elapsedWithPauseS(a.readS, nowS); !math.IsInf(elapsedS, 1) {
+		seconds = math.Max(seconds, elapsedS)
 	}
 	return seconds
 }
 
-// hasRebooted is whether the autopilot's time began anew: it fell by more than a
-// message waits, or no more of it has passed than since the last reading, and it
-// or the counter fell.
+// hasRebooted is whether the autopilot's time was reset: it fell by more than a message
+// is delayed, or no more of it has passed than since the last reading, and it or the
+// counter fell.
 func (m *Meter) hasRebooted(nowS float64, r Reading) bool {
 	if r.BootS == 0 || m.bootS == 0 {
 		return false
@@ -437,10 +436,9 @@ func (m *Meter) hasRebooted(nowS float64, r Reading) bool {
 	return r.BootS < m.bootS-stallMaxS || since && (r.BootS < m.bootS || r.ConsumedHJ < m.consumed.Count)
 }
 
-// rebaseAtBoot lays the anchor of energy consumed where the autopilot booted: its
-// counter began at nothing then, as its time did, so that only the dark time
-// before it is the model's. A counter that says much more than was drawn since
-// goes on over reboots.
+// rebaseAtBoot sets the reference of energy consumed at the autopilot's boot: its
+// counter was 0 then, as its time was, so that only the gap before it is estimated by
+// the model. A counter with much more than was drawn since boot survives reboots.
 func (m *Meter) rebaseAtBoot(nowS float64, r Reading) {
 	bootS := nowS - r.BootS
 	if bootS < m.lastReadS-1 || r.ConsumedHJ*consumedUnitJ > 3*m.meanPowerW*(r.BootS+1)+consumedUnitJ {

@@ -3,15 +3,14 @@ package energy
 import "math"
 
 const (
-	receptionGapS = 0.5 // between two messages of an aircraft that is heard
+	receptionGapS = 0.5 // longest time between messages of an aircraft that is received
 	freshS        = 2   // a battery reading or a speed is used for so long
-	lostS         = 10  // an aircraft unheard for so long is lost, and its model ends
-	edgeDoneS     = 2   // computing that was decided on is done after so long
+	lostS         = 10  // an aircraft not received for so long is lost, and its model ends
+	edgeDoneS     = 2   // a decision's edge energy is drawn after so long
 )
 
-// How far the sources are off, as a fraction of what they say: a current sensor
-// that is calibrated; the propulsion model in wind; what an aircraft does that
-// is not heard.
+// Relative errors of the sources: a calibrated current sensor; the propulsion model in
+// wind; the flight of an aircraft that is not received.
 const (
 	currentError = 0.03
 	modelError   = 0.15
@@ -23,10 +22,10 @@ const (
 type model struct {
 	flying   bool
 	speedMPS float64
-	speedS   float64 // when it was measured
-	factor   float64 // the multiplier
+	speedS   float64 // when the speed was measured
+	factor   float64 // the propulsion multiplier
 
-	updatedS           float64  // up to when
+	updatedS           float64  // time up to which the model was advanced
 	closedFormJ        float64  // propulsion since the meter began, multiplier 1
 	flightSinceReading estimate // since the last reading
 	edgeSinceReading   estimate // likewise
@@ -34,8 +33,8 @@ type model struct {
 	decidedEdgeS       float64
 }
 
-// SetSpeed takes a measured speed; an aircraft that is not flying draws nothing
-// by the model. What is no speed is as if nothing had been said of it.
+// SetSpeed enters a measured speed; an aircraft that is not flying draws nothing by the
+// model. A value that is no speed is ignored.
 func (m *Meter) SetSpeed(nowS, speedMPS float64, flying bool) {
 	if !(speedMPS >= 0 && speedMPS <= math.MaxFloat64) {
 		return
@@ -52,25 +51,25 @@ func (m *Meter) SetFactor(nowS, factor float64) {
 	m.model.factor = factor
 }
 
-// AddEdge tells the model of edge energy in the decisions sent. Whom a decision
-// does not reach computes elsewhere.
+// AddEdge adds the edge energy of the decisions sent. A user that its decision does not
+// reach computes elsewhere, so that it is an upper bound.
 func (m *Meter) AddEdge(nowS, edgeJ float64) {
 	m.start(nowS)
 	m.model.edgeSinceReading = m.model.edgeSinceReading.plus(estimate{J: edgeJ, HighJ: edgeJ})
 	m.model.decidedEdgeJ, m.model.decidedEdgeS = edgeJ, nowS
 }
 
-// ModelJ returns the closed form of the flight at multiplier 1, since the meter
-// began or was restored. It counts from the first Speed on and knows nothing of the
-// time before: not of the absence that At covers after Restore. To divide joules by
-// it, take what both gained after the first reading since then. After freshS without
-// a speed the aircraft is taken to hover, after lostS for lost.
+// ModelJ returns the closed form of the flight at multiplier 1, since the meter began or
+// was restored. It counts from the first SetSpeed on, and not the leader's downtime
+// that DrawnJ includes after Restore. To divide joules by it, use the differences of
+// both after the first reading since then. After freshS without a speed the aircraft is
+// assumed to hover, after lostS to be lost.
 func (m *Meter) ModelJ(nowS float64) float64 {
 	closed, _ := m.modelFlight(nowS)
 	return m.model.closedFormJ + closed
 }
 
-// modelFlight is what the model says of the time from its last to now.
+// modelFlight is the model's estimate from its last update to now.
 func (m *Meter) modelFlight(nowS float64) (closedJ float64, drawn estimate) {
 	p := &m.model
 	if !p.flying {
@@ -85,19 +84,18 @@ func (m *Meter) modelFlight(nowS float64) (closedJ float64, drawn estimate) {
 	if to <= receptionGapS {
 		return closedJ, withRelativeError(p.factor*closedJ, modelError)
 	}
-	// Unheard it may have come down, or fly still after the model has ended.
+	// Not received, it may have landed, or fly on after the model has ended.
 	mostJ := (1 + gapError) * (to - from) * math.Max(cruiseW, hoverW)
 	return closedJ, estimate{J: p.factor * closedJ, HighJ: p.factor * mostJ}
 }
 
-// advanceModel brings the model up to now.
 func (m *Meter) advanceModel(nowS float64) {
 	p := &m.model
 	closed, drawn := m.modelFlight(nowS)
 	p.closedFormJ, p.flightSinceReading, p.updatedS = p.closedFormJ+closed, p.flightSinceReading.plus(drawn), math.Max(nowS, p.updatedS)
 }
 
-// undrawnEdgeJ is edge energy that was decided on and may not have been drawn yet.
+// undrawnEdgeJ is edge energy that was decided and may not have been drawn yet.
 func (m *Meter) undrawnEdgeJ(nowS float64) float64 {
 	if nowS-m.model.decidedEdgeS > edgeDoneS {
 		return 0
@@ -105,8 +103,7 @@ func (m *Meter) undrawnEdgeJ(nowS float64) float64 {
 	return m.model.decidedEdgeJ
 }
 
-// gapEstimate is what was drawn in a time of which nothing is known but what was
-// drawn before it.
+// gapEstimate is what was drawn in a time without messages, by the power before it.
 func (m *Meter) gapEstimate(seconds float64) estimate {
 	if m.meanPowerW == 0 {
 		return estimate{}

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// restartMeter is a meter that continues from another's State, by way of the ledger.
+// restartMeter is a meter that continues from another's State, encoded as in the ledger.
 func restartMeter(t *testing.T, m *Meter, leftS, nowS, gapS float64) *Meter {
 	t.Helper()
 	raw, err := json.Marshal(m.State(leftS))
@@ -22,15 +22,15 @@ func restartMeter(t *testing.T, m *Meter, leftS, nowS, gapS float64) *Meter {
 	return again
 }
 
-// Right after the first reading since a restart the figure covers the absence by
-// the counter, whatever the model would say of it; and of the model's joules those
-// of the absence are no part, so that what is gained since gives the multiplier.
-func TestAbsenceIsTheCountersAndNotTheModels(t *testing.T) {
+// Right after the first reading since a restart the total includes the downtime by the
+// counter, whatever the model estimates; the model's joules do not include it, so that
+// the differences since give the multiplier.
+func TestDowntimeIsCountedByTheCounter(t *testing.T) {
 	for _, c := range []struct{ gapS, absentW float64 }{{0.3, 150}, {3, 168}, {7, 250}, {20, 100}, {60, 168}} {
 		for _, gapKnown := range []bool{true, false} {
 			for _, dated := range []bool{true, false} {
 				m, drawn, now := newMeter(), 0.0, 0.0
-				say := func(m *Meter, at float64) {
+				send := func(m *Meter, at float64) {
 					r := Reading{ConsumedHJ: math.Floor(drawn / 100), CurrentA: 10, VoltageV: 15, Charge: math.NaN()}
 					if dated {
 						r.BootS = 30 + now
@@ -39,7 +39,7 @@ func TestAbsenceIsTheCountersAndNotTheModels(t *testing.T) {
 					m.AddReading(at, r)
 				}
 				for ; now < 60; now += 0.25 {
-					say(m, now)
+					send(m, now)
 					drawn += 150 * 0.25
 				}
 				left := now
@@ -49,11 +49,11 @@ func TestAbsenceIsTheCountersAndNotTheModels(t *testing.T) {
 				if !gapKnown {
 					gap = math.NaN()
 				}
-				const laterS = 5 // a clock that began anew
+				const laterS = 5 // a clock that was reset
 				again := restartMeter(t, m, left, laterS, gap)
 				began := now
 				at := func() float64 { return now - began + laterS }
-				say(again, at())
+				send(again, at())
 				if off := math.Abs(again.DrawnJ(at()) - drawn); off > 1.5*consumedUnitJ || off > again.UncertaintyJ(at()) { // a count, and what the first was past one
 					t.Errorf("%+v, gap known %v, dated %v: %.0f J off right after the first reading", c, gapKnown, dated, off)
 				}
@@ -64,7 +64,7 @@ func TestAbsenceIsTheCountersAndNotTheModels(t *testing.T) {
 				for range 240 {
 					drawn += 150 * 0.25
 					now += 0.25
-					say(again, at())
+					send(again, at())
 				}
 				gained, model := again.DrawnJ(at())-firstJ, again.ModelJ(at())-firstModelJ
 				if want := again.PowerW(8.4) * 60; math.Abs(model-want) > 1e-6*want {
@@ -78,37 +78,37 @@ func TestAbsenceIsTheCountersAndNotTheModels(t *testing.T) {
 	}
 }
 
-// A kill between two messages loses none: neither one that waits for its time, nor
-// one that the current denies and the next is to confirm.
+// A kill between two messages loses none: neither one that waits for its time, nor one
+// that the current contradicts and the next is to confirm.
 func TestKillBetweenTwoMessagesLosesNone(t *testing.T) {
 	m := newMeter()
-	say := func(m *Meter, at, count, bootS float64) {
+	send := func(m *Meter, at, count, bootS float64) {
 		m.AddReading(at, Reading{ConsumedHJ: count, CurrentA: 10, VoltageV: 15, Charge: math.NaN(), BootS: bootS})
 	}
 	now := 0.0
 	for ; now < 60; now += 0.25 {
-		say(m, now, math.Floor(now*1.5), 50+now)
+		send(m, now, math.Floor(now*1.5), 50+now)
 	}
-	say(m, 69.75, math.Floor(69.75*1.5), 0) // after a pause, and before a position
+	send(m, 69.75, math.Floor(69.75*1.5), 0) // after a pause, and before a position
 	if m.pending == nil {
 		t.Fatal("it does not wait")
 	}
 	again := restartMeter(t, m, 69.75, 0, 2)
-	again.AddReading(0, Absent()) // the counter has gone
+	again.AddReading(0, Absent()) // the counter is missing
 	if off := again.DrawnJ(0) - 71.75*150; math.Abs(off) > 2*consumedUnitJ {
 		t.Errorf("waiting for its time: %.0f J off", off)
 	}
 
 	m = newMeter()
 	for now = 0; now < 60; now += 0.25 {
-		say(m, now, math.Floor(now*1.5), 0)
+		send(m, now, math.Floor(now*1.5), 0)
 	}
-	say(m, 60, 2, 0) // another battery
+	send(m, 60, 2, 0) // another battery
 	if m.consumed.Candidate == nil {
 		t.Fatal("it does not wait")
 	}
 	again = restartMeter(t, m, 60, 0, 4)
-	say(again, 0, 2+4*3, 0) // 300 W in the absence
+	send(again, 0, 2+4*3, 0) // 300 W in the downtime
 	if off := again.DrawnJ(0) - 60*150 - 4*300; math.Abs(off) > consumedUnitJ {
 		t.Errorf("waiting for the next: %.0f J off right after the first reading", off)
 	}
@@ -117,38 +117,38 @@ func TestKillBetweenTwoMessagesLosesNone(t *testing.T) {
 	}
 }
 
-// One reading of no charge or a full battery is not what is left; two are.
+// One reading of an empty or a full battery does not change the charge; two do.
 func TestChargeJumpsWithItsSecondReading(t *testing.T) {
 	m := newMeter()
 	if !math.IsNaN(m.Charge()) {
-		t.Errorf("%v before anything was heard", m.Charge())
+		t.Errorf("%v before any reading", m.Charge())
 	}
-	say := func(at, charge float64) {
+	send := func(at, charge float64) {
 		m.AddReading(at, Reading{ConsumedHJ: math.Floor(at), CurrentA: 10, VoltageV: 15, Charge: charge})
 	}
 	now := 0.0
 	for ; now < 10; now += 0.5 {
-		say(now, 0.8)
+		send(now, 0.8)
 	}
 	for _, wild := range []float64{0, 0.3, 1} {
-		say(now, wild)
+		send(now, wild)
 		if m.Charge() != 0.8 {
 			t.Errorf("%v after one reading of %v", m.Charge(), wild)
 		}
-		say(now+0.5, 0.8)
+		send(now+0.5, 0.8)
 		now++
 	}
-	say(now, 0.3)
-	say(now+0.5, 0.3)
+	send(now, 0.3)
+	send(now+0.5, 0.3)
 	if math.Abs(m.Charge()-0.3) > 1e-9 {
 		t.Errorf("%v after two readings of 0.3", m.Charge())
 	}
 }
 
-// Where only a current is known, as with PX4 and a battery from outside, an absence
-// counts as hover: without a leader nothing is computed, and setpoints end. The
-// first reading after it may know better, and is not believed for all of it.
-func TestAbsenceWithoutACounterIsHover(t *testing.T) {
+// Where only a current is known, as with PX4 and an external battery, downtime counts as
+// hover: without a leader nothing is computed, and setpoints end. The first reading
+// after it is more exact, and is not applied to all of it.
+func TestDowntimeWithoutACounterIsHover(t *testing.T) {
 	const volts, edgeW, bootS = 15.8, 50, 30
 	for _, factor := range []float64{1, 1.5} {
 		for _, gapS := range []float64{2, 4, 8} {
@@ -156,12 +156,12 @@ func TestAbsenceWithoutACounterIsHover(t *testing.T) {
 			m.SetFactor(0, factor)
 			cruiseW, hoverW := factor*m.PowerW(8)+edgeW, factor*m.PowerW(0)
 			drawn, now := 0.0, 0.0
-			say := func(m *Meter, mps, watt float64) {
+			send := func(m *Meter, mps, watt float64) {
 				m.SetSpeed(now, mps, true)
 				m.AddReading(now, Reading{ConsumedHJ: math.NaN(), CurrentA: watt / volts, VoltageV: volts, Charge: math.NaN(), BootS: bootS + now})
 			}
 			for ; now < 60; now += 0.4 {
-				say(m, 8, cruiseW)
+				send(m, 8, cruiseW)
 				drawn += cruiseW * 0.4
 			}
 			left := now
@@ -169,7 +169,7 @@ func TestAbsenceWithoutACounterIsHover(t *testing.T) {
 			absentJ := hoverW * gapS
 			before := m.DrawnJ(left)
 			again := restartMeter(t, m, left, now, gapS)
-			say(again, 0, hoverW)
+			send(again, 0, hoverW)
 			if got := again.DrawnJ(now) - before; math.Abs(got-absentJ) > 0.05*absentJ {
 				t.Errorf("multiplier %v, %v s away: %.0f J, want %.0f J", factor, gapS, got, absentJ)
 			}

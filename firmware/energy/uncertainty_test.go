@@ -11,14 +11,14 @@ import (
 
 var randomFlights = flag.Int("flights", 400, "random flights of TestNeverFurtherOffThanItSays")
 
-// batteryPack is a battery that is drawn from, and an autopilot that measures it: as
-// well as the meter assumes, and no better.
+// batteryPack is a battery and an autopilot that measures it: as well as the meter
+// assumes, and no better.
 type batteryPack struct {
 	rng    *rand.Rand
 	drawnJ float64 // J, all of it
 
 	currentGain                 float64 // of the current sensor
-	counterRoundingJ            float64 // what the counter adds before it cuts off
+	counterRoundingJ            float64 // what the counter adds before it truncates
 	counterZeroJ                float64 // truth at which it was 0
 	counterStartHJ              float64 // where it began
 	counterWrapHJ               float64
@@ -54,7 +54,8 @@ func (p *batteryPack) count() float64 {
 	return math.Mod(p.counterStartHJ+math.Floor((p.drawnJ-p.counterZeroJ+p.counterRoundingJ)/100), p.counterWrapHJ)
 }
 
-// resetDetectable is whether a reset of its counters would be: they are heard, and fall.
+// resetDetectable is whether a reset of its counters would be detected: they are sent,
+// and fall.
 func (m *Meter) resetDetectable() bool {
 	for _, a := range []counterReference{m.consumed, m.charge} {
 		if a.readingNumber != m.readingCount || a.Count < 2 {
@@ -64,26 +65,25 @@ func (m *Meter) resetDetectable() bool {
 	return true
 }
 
-// changeFields changes what the autopilot tells.
+// changeFields changes which fields the autopilot sends.
 func (p *batteryPack) changeFields() {
 	p.sendsConsumed, p.sendsCurrent, p.sendsCharge = p.rng.IntN(3) > 0, p.rng.IntN(2) == 0, p.rng.IntN(2) == 0
 }
 
-// queuedMessage is a message on its way.
+// queuedMessage is a message in transit.
 type queuedMessage struct {
 	reading   Reading
 	speed     float64
 	flying    bool
-	isBattery bool // a battery's
+	isBattery bool // a battery message
 }
 
-// Whatever happens to the sources in a flight, the figure is never further off
-// than the meter says: fields that come and go, silences, messages that wait,
-// reboots, full again on disarm, swapped packs, counters that wrap, and restarts
-// of the leader.
-func TestNeverFurtherOffThanItSays(t *testing.T) {
+// Whatever happens to the sources in a flight, the total's error is never more than the
+// meter states: fields that come and go, silences, delayed messages, reboots, full
+// again on disarm, swapped packs, counters that wrap, and restarts of the leader.
+func TestErrorIsWithinUncertainty(t *testing.T) {
 	happened := map[string]int{}
-	sumJ, worstJ, saidJ, n := 0.0, 0.0, 0.0, 0.0
+	sumJ, worstJ, statedJ, n := 0.0, 0.0, 0.0, 0.0
 	if testing.Short() {
 		*randomFlights /= 10
 	}
@@ -98,7 +98,7 @@ func TestNeverFurtherOffThanItSays(t *testing.T) {
 		}
 		m, clockS := newMeter(), 0.0 // the leader's clock is clockS behind
 		m.SetSpeed(0, 0, true)
-		told, wind, speed, edge := 1.0, 1.0, 0.0, 0.0
+		reportedFactor, wind, speed, edge := 1.0, 1.0, 0.0, 0.0
 		flying, silentS, stallS, awayS, groundS := true, -1.0, -1.0, -1.0, -1.0
 		var waiting []queuedMessage
 		var state State
@@ -113,7 +113,7 @@ func TestNeverFurtherOffThanItSays(t *testing.T) {
 			if i%10 == 0 {
 				speed, edge = 12*rng.Float64(), 0
 				if i%300 == 0 {
-					wind = told * (0.87 + 0.26*rng.Float64())
+					wind = reportedFactor * (0.87 + 0.26*rng.Float64())
 				}
 				if now < silentS || awayS >= 0 || !flying {
 					speed = 0 // it holds
@@ -122,8 +122,8 @@ func TestNeverFurtherOffThanItSays(t *testing.T) {
 					m.AddEdge(now-clockS, edge)
 				}
 				if i%600 == 0 && awayS < 0 {
-					told = wind * (0.9 + 0.2*rng.Float64())
-					m.SetFactor(now-clockS, told)
+					reportedFactor = wind * (0.9 + 0.2*rng.Float64())
+					m.SetFactor(now-clockS, reportedFactor)
 				}
 				quiet := i > 100 && now > silentS && now > stallS && awayS < 0 && flying
 				switch k := rng.IntN(200); {
@@ -136,7 +136,7 @@ func TestNeverFurtherOffThanItSays(t *testing.T) {
 				case k < 14 && quiet && p.sendsBootTime:
 					event("stall")
 					stallS = now + 1 + 8*rng.Float64()
-				case k < 16 && quiet && (p.sendsBootTime || p.sendsConsumed && p.count() > 20): // nobody could know of it otherwise
+				case k < 16 && quiet && (p.sendsBootTime || p.sendsConsumed && p.count() > 20): // it could not be detected otherwise
 					event("reboot")
 					p.counterZeroJ, p.counterStartHJ, p.bootS, silentS = p.drawnJ, 0, now, now+5
 					if rng.IntN(2) == 0 { // it falls
@@ -159,7 +159,7 @@ func TestNeverFurtherOffThanItSays(t *testing.T) {
 			if flying {
 				p.drawnJ += wind*m.PowerW(speed)/10 + edge/10
 			}
-			now += 0.1 // what was drawn until here is measured here
+			now += 0.1 // what was drawn until now is measured now
 			if awayS >= 0 && now >= awayS {
 				raw, err := json.Marshal(state)
 				if err != nil {
@@ -187,7 +187,7 @@ func TestNeverFurtherOffThanItSays(t *testing.T) {
 			}
 			for k, s := range waiting {
 				if len(waiting) > 60 && k > 15 && k < 40 {
-					continue // there was no room for all of them
+					continue // the buffer is full
 				}
 				if s.isBattery {
 					m.AddReading(now-clockS, s.reading)
@@ -196,16 +196,16 @@ func TestNeverFurtherOffThanItSays(t *testing.T) {
 				}
 			}
 			waiting = waiting[:0]
-			off, says := m.DrawnJ(now-clockS)-p.drawnJ, m.UncertaintyJ(now-clockS)
-			if math.Abs(off) > says+5 { // speeds are known a tenth of a second late
-				t.Fatalf("seed %d, %.1f s: %.0f J off, stated %.0f J, from %s;%s", seed, now, off, says, m.Source(now-clockS), history)
+			off, stated := m.DrawnJ(now-clockS)-p.drawnJ, m.UncertaintyJ(now-clockS)
+			if math.Abs(off) > stated+5 { // speeds are known a tenth of a second late
+				t.Fatalf("seed %d, %.1f s: %.0f J off, stated %.0f J, from %s;%s", seed, now, off, stated, m.Source(now-clockS), history)
 			}
 			if m.Source(now-clockS) == Consumed {
-				sumJ, saidJ, n, worstJ = sumJ+math.Abs(off), saidJ+says, n+1, max(worstJ, math.Abs(off))
+				sumJ, statedJ, n, worstJ = sumJ+math.Abs(off), statedJ+stated, n+1, max(worstJ, math.Abs(off))
 			}
 		}
 	}
-	t.Logf("%v; from the counter: %.0f J off on average, stated %.0f J", happened, sumJ/n, saidJ/n)
+	t.Logf("%v; from the counter: %.0f J off on average, stated %.0f J", happened, sumJ/n, statedJ/n)
 	for _, name := range []string{"fields", "silence", "stall", "reboot", "swap", "disarm", "restart"} {
 		if happened[name] < *randomFlights/4 {
 			t.Errorf("%s happened only %d times", name, happened[name])

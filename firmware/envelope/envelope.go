@@ -1,8 +1,10 @@
-// Package envelope is the last word before a setpoint goes out. Each time the
-// fleet's setpoints are about to be sent, they are checked against what was
-// measured: speed (C1), separation (C2), the fence and the altitude. What
-// breaks a limit is corrected by the least change; what cannot be corrected
-// becomes a hold.
+// Package envelope is the final check of setpoints before they are sent, against speed
+// (C1), separation (C2), the fence and the altitude. A setpoint that breaks a limit is
+// corrected by the least change; one that cannot be corrected becomes a hold.
+//
+// Inputs: the setpoints of all aircraft together, and their measured positions and
+// velocities. Outputs: the corrected setpoints, and a verdict on each. Called by
+// package fleet ten times a mission second.
 package envelope
 
 import (
@@ -13,7 +15,7 @@ import (
 	"prefdt/inference/reuse"
 )
 
-// Limits are those of one deployment.
+// Limits are the limits of one deployment.
 type Limits struct {
 	SpeedMaxMPS float64 // the lesser of the configuration and the autopilot's own
 	SeparationM float64 // D_min
@@ -25,31 +27,31 @@ type Limits struct {
 
 // Vehicle is one aircraft in the air, at the moment its setpoint is due.
 type Vehicle struct {
-	Controlled  bool // a setpoint goes to it; otherwise it only stands in the way
+	Controlled  bool // it gets a setpoint; otherwise it is only an obstacle
 	FenceExempt bool // on its way to a home that may lie outside the area
 	Position    physics.Position
 	UpM         float64
 	Velocity    physics.Position // measured, m/s
 	GainPerS    float64          // of its position loop
-	// PossiblePath has the corners of the way on which one of which nothing is heard may
-	// be, Position the last of them. Empty: it is where Position says.
+	// PossiblePath has the corners of the path on which an aircraft that is not received
+	// may be, Position the last of them. Empty: it is at Position.
 	PossiblePath []physics.Position
-	// HeldAt is where it was already held a moment ago, nil if it was not: a hold
-	// that followed the aircraft would drift with it.
+	// HeldAt is where it was held at the last check, nil if it was not: a hold that
+	// followed the aircraft would drift with it.
 	HeldAt *physics.Position
-	// The setpoint: where to be at the slot's end, the velocity fed forward, how
-	// high. In and out.
+	// The setpoint, input and output: position at the slot's end, velocity
+	// feed-forward, height.
 	Target         physics.Position
 	FeedForwardMPS physics.Position
 	TargetUpM      float64
 }
 
-// commandedVelocity is the velocity that the position loop and the feed-forward ask for.
+// commandedVelocity is the velocity that position loop and feed-forward command together.
 func (v *Vehicle) commandedVelocity() physics.Position {
 	return v.Target.Sub(v.Position).Scale(v.GainPerS).Add(v.FeedForwardMPS)
 }
 
-// setVelocity gives a setpoint of the same form for another velocity.
+// setVelocity replaces the setpoint by one that commands another velocity.
 func (v *Vehicle) setVelocity(velocity physics.Position, l Limits) {
 	v.Target = v.Position.Add(velocity).ClampToArea(l.AreaM)
 	v.FeedForwardMPS = velocity.Sub(v.Target.Sub(v.Position).Scale(v.GainPerS))
@@ -58,7 +60,7 @@ func (v *Vehicle) setVelocity(velocity physics.Position, l Limits) {
 	}
 }
 
-// Verdict says what was done to one setpoint.
+// Verdict is what was done to one setpoint.
 type Verdict uint8
 
 const (
@@ -67,30 +69,29 @@ const (
 	Held
 )
 
-// tolerance is what a check allows beyond a limit before it steps in: rounding on
-// the wire, not a licence. Metres, and metres per second.
+// tolerance is the excess over a limit that is not corrected, for rounding on the
+// wire: metres, and metres per second.
 const tolerance = 0.05
 
-// brakingSeparations is how many separations are kept from one that does not make way: a
-// hold takes a while to stop an aircraft.
+// brakingSeparations is how many separations are kept from an aircraft that is not
+// controlled: a hold takes a while to stop an aircraft.
 const brakingSeparations = 1.5
 
-// responseLagS is how long an aircraft flies on as it does before it does as it is
-// asked, were it to change from one to the other at once: the lag of its
-// velocity loop. On PX4 0.54 to 0.70 s were measured.
+// responseLagS is how long an aircraft keeps its velocity before it has the commanded
+// one, if the change were at once: the lag of its velocity loop. On PX4 0.54 to 0.70 s
+// were measured.
 const responseLagS = 0.65
 
-// What is asked is asked a moment late, and what was measured is a moment old:
-// whoever passes another is asked to keep so much more than the separation for
-// each m/s between the two.
+// Commands arrive with a delay, and measurements are old by a delay: an aircraft that
+// passes another must keep so much more than the separation for each m/s between them.
 const (
 	turnMarginS              = 0.1
 	turnMarginMaxSeparations = 0.15 // separations
 	nearbySeparations        = 4    // separations, within which it matters
 )
 
-// turnMarginM returns what the fastest pass of two near each other adds to the
-// separation. Those that hover or come down side by side keep that alone.
+// turnMarginM returns the margin that the fastest pass of two aircraft near each other
+// adds to the separation. Aircraft that hover or descend side by side need none.
 func turnMarginM(vehicles []Vehicle, moves []physics.Position, l Limits) float64 {
 	fastest := 0.0
 	for i := range vehicles {
@@ -113,46 +114,58 @@ type Checker struct {
 	verdicts                                    []Verdict
 }
 
-// Check brings the setpoints inside the limits and says what it did to each, in
-// memory that the next call uses again. The horizon is one slot: a setpoint
-// lives two, and is checked ten times in each.
+// Check brings the setpoints inside the limits and returns a verdict on each, in
+// memory that the next call uses again. The horizon is one slot: a setpoint is valid
+// for two, and is checked ten times in each.
 func (c *Checker) Check(vehicles []Vehicle, l Limits) []Verdict {
 	n := len(vehicles)
 	c.verdicts, c.holding, c.fixed = reuse.Slice(c.verdicts, n), reuse.Slice(c.holding, n), reuse.Slice(c.fixed, n)
 	c.positions, c.moves = reuse.Slice(c.positions, n), reuse.Slice(c.moves, n)
 	c.coasted, c.trial = reuse.Slice(c.coasted, n), reuse.Slice(c.trial, n)
-	verdicts, positions, moves, still := c.verdicts, c.positions, c.moves, c.holding
+	c.readSetpoints(vehicles, l)
+	c.limit(vehicles, l)
+	c.holdConflicts(vehicles, l)
+	return c.verdicts
+}
+
+// readSetpoints reads each vehicle's commanded displacement in a second. A setpoint that
+// is no number is replaced by a hold, a wrong altitude by the right one.
+func (c *Checker) readSetpoints(vehicles []Vehicle, l Limits) {
 	for i := range vehicles {
 		v := &vehicles[i]
-		positions[i] = v.Position
-		moves[i] = v.Velocity
+		c.positions[i], c.moves[i] = v.Position, v.Velocity
 		if !v.Controlled {
 			continue
 		}
 		if !v.Target.Valid() || !v.FeedForwardMPS.Valid() || math.IsNaN(v.TargetUpM) || math.IsInf(v.TargetUpM, 0) {
 			v.Hold(l)
-			verdicts[i] = Held
+			c.verdicts[i] = Held
 		}
 		if math.Abs(v.TargetUpM-l.AltitudeM) > tolerance {
 			v.TargetUpM = l.AltitudeM
-			verdicts[i] = max(verdicts[i], Corrected)
+			c.verdicts[i] = max(c.verdicts[i], Corrected)
 		}
-		moves[i] = v.commandedVelocity() // where it is asked to be in a second
+		c.moves[i] = v.commandedVelocity()
 	}
-	c.requested = append(c.requested[:0], moves...)
+	c.requested = append(c.requested[:0], c.moves...)
+}
+
+// limit changes the moves by the least that keeps speed, separation and fence, and with
+// them the setpoints.
+func (c *Checker) limit(vehicles []Vehicle, l Limits) {
 	area := l.AreaM
 	for i := range vehicles {
 		if vehicles[i].FenceExempt {
 			area = 0
 		}
 	}
-	keep := motion.Limits{SpeedMaxMPS: l.SpeedMaxMPS, SeparationM: l.SeparationM + turnMarginM(vehicles, moves, l), AreaSideM: area}
+	keep := motion.Limits{SpeedMaxMPS: l.SpeedMaxMPS, SeparationM: l.SeparationM + turnMarginM(vehicles, c.moves, l), AreaSideM: area}
 	c.limitByMeasuredMotion(vehicles, keep)
 	keep.Fixed = c.fixed
 	for i := range vehicles {
-		c.fixed[i] = !vehicles[i].Controlled // a pilot's aircraft flies on as it does
+		c.fixed[i] = !vehicles[i].Controlled // an aircraft under pilot control keeps its velocity
 	}
-	c.limiter.Limit(positions, moves, keep)
+	c.limiter.Limit(c.positions, c.moves, keep)
 	for i := range vehicles {
 		v := &vehicles[i]
 		if !v.Controlled {
@@ -161,18 +174,21 @@ func (c *Checker) Check(vehicles []Vehicle, l Limits) []Verdict {
 		l := l
 		if v.FenceExempt {
 			l.AreaM = 0
-		} else if area == 0 { // the others stay inside
-			moves[i] = positions[i].Add(moves[i]).ClampToArea(l.AreaM).Sub(positions[i])
+		} else if area == 0 { // the other aircraft stay inside
+			c.moves[i] = c.positions[i].Add(c.moves[i]).ClampToArea(l.AreaM).Sub(c.positions[i])
 		}
 		// The feed-forward alone must be flyable too.
-		changed := c.requested[i].Sub(moves[i]).Norm() > tolerance
+		changed := c.requested[i].Sub(c.moves[i]).Norm() > tolerance
 		if changed || v.FeedForwardMPS.Norm() > l.SpeedMaxMPS+tolerance || l.outsideM(v.Target) > tolerance {
-			v.setVelocity(moves[i], l)
-			verdicts[i] = max(verdicts[i], Corrected)
+			v.setVelocity(c.moves[i], l)
+			c.verdicts[i] = max(c.verdicts[i], Corrected)
 		}
 	}
-	// A pilot's aircraft does not make way, nor does one that holds: whoever
-	// still comes too close to either holds too, until nobody does.
+}
+
+// holdConflicts makes aircraft hold that still come too close to one under pilot control
+// or to one that holds, since neither gives way, until none does.
+func (c *Checker) holdConflicts(vehicles []Vehicle, l Limits) {
 	for again := true; again; {
 		again = false
 		for i := range vehicles {
@@ -182,28 +198,27 @@ func (c *Checker) Check(vehicles []Vehicle, l Limits) []Verdict {
 				if !o.Controlled {
 					clear *= brakingSeparations
 				}
-				if i == j || !v.Controlled || still[i] || o.Controlled && !still[j] ||
-					motion.StaysApart(positions[i].Sub(positions[j]), moves[i].Sub(moves[j]), clear) && o.pathClear(positions[i], moves[i], clear) {
+				if i == j || !v.Controlled || c.holding[i] || o.Controlled && !c.holding[j] ||
+					motion.StaysApart(c.positions[i].Sub(c.positions[j]), c.moves[i].Sub(c.moves[j]), clear) && o.pathClear(c.positions[i], c.moves[i], clear) {
 					continue
 				}
 				if h := v.HeldAt; h != nil && h.Sub(o.Position).Norm() < min(clear, v.Position.Sub(o.Position).Norm()) {
-					v.HeldAt = nil // the other has come nearer to that place: not back to it
+					v.HeldAt = nil // the other has come nearer to that place: do not return to it
 				}
 				v.Hold(l)
-				moves[i], verdicts[i], still[i], again = physics.Position{}, Held, true, true
+				c.moves[i], c.verdicts[i], c.holding[i], again = physics.Position{}, Held, true, true
 			}
 		}
 	}
-	return verdicts
 }
 
-// limitByMeasuredMotion changes the moves, in m/s, so that each aircraft of ours keeps clear of
-// the others even if those go on as they fly now, and itself does so for responseLagS:
-// an autopilot may take seconds to do as it is asked.
+// limitByMeasuredMotion changes the moves, in m/s, so that each controlled aircraft
+// keeps clear of the others even if those keep their measured velocity, and it keeps
+// its own for responseLagS: an autopilot may take seconds to follow a command.
 func (c *Checker) limitByMeasuredMotion(vehicles []Vehicle, l motion.Limits) {
 	const rest = 1 - responseLagS
 	l.SpeedMaxMPS *= rest
-	l.AreaSideM = 0 // the fence is for what is asked
+	l.AreaSideM = 0 // the fence limits commanded moves
 	l.Fixed = c.fixed
 	for i := range vehicles {
 		c.coasted[i], c.fixed[i] = vehicles[i].Position.Add(vehicles[i].Velocity.Scale(responseLagS)), true
@@ -223,8 +238,8 @@ func (c *Checker) limitByMeasuredMotion(vehicles []Vehicle, l motion.Limits) {
 	}
 }
 
-// pathClear reports whether one at p that moves by move in a second keeps clear of
-// all the way on which the vehicle may be.
+// pathClear reports whether an aircraft at p that moves by move in a second keeps
+// clear of the whole path on which the vehicle may be.
 func (v *Vehicle) pathClear(p, move physics.Position, separationM float64) bool {
 	for i := 1; i < len(v.PossiblePath); i++ {
 		leg := v.PossiblePath[i].Sub(v.PossiblePath[i-1])
@@ -238,7 +253,7 @@ func (v *Vehicle) pathClear(p, move physics.Position, separationM float64) bool 
 	return true
 }
 
-// Hold asks a vehicle to stay where it is, or to go back to where it was held.
+// Hold sets the setpoint to the vehicle's position, or to where it was held.
 func (v *Vehicle) Hold(l Limits) {
 	at := v.Position
 	if v.HeldAt != nil && v.HeldAt.Sub(at).Norm() < l.SeparationM {
@@ -247,10 +262,9 @@ func (v *Vehicle) Hold(l Limits) {
 	v.Target, v.FeedForwardMPS, v.TargetUpM = at.ClampToArea(l.AreaM), physics.Position{}, l.AltitudeM
 }
 
-// outsideM returns how far a place is outside the area.
 func (l Limits) outsideM(p physics.Position) float64 { return p.Sub(p.ClampToArea(l.AreaM)).Norm() }
 
-// Alarm names what a measured state breaks, or is empty.
+// Alarm names the limit that a measured state breaks, or is empty.
 func (l Limits) Alarm(p physics.Position, upM float64) string {
 	switch {
 	case l.outsideM(p) > l.FenceM:

@@ -12,9 +12,9 @@ import (
 
 var testLimits = Limits{SpeedMaxMPS: 12, SeparationM: 10, AreaM: 300, AltitudeM: 100, BandM: 20, FenceM: 15}
 
-// Whatever is asked for, what goes out keeps speed, fence, altitude and
-// separation for the second to come.
-func TestWhatGoesOutIsInside(t *testing.T) {
+// Whatever is commanded, the checked setpoints keep speed, fence, altitude and
+// separation for the next second.
+func TestResultIsInsideLimits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	l := testLimits
 	var checker Checker
@@ -24,11 +24,11 @@ func TestWhatGoesOutIsInside(t *testing.T) {
 	held, corrected := 0, 0
 	for range 3000 {
 		vehicles := make([]Vehicle, 1+rng.IntN(6))
-		crowd := 20 + rng.Float64()*280 // some fleets are dense
+		spreadM := 20 + rng.Float64()*280 // some fleets are dense
 		for i := range vehicles {
 			v := &vehicles[i]
 			v.Controlled = rng.IntN(6) > 0
-			v.Position = physics.Position{EastM: rng.Float64() * crowd, NorthM: rng.Float64() * crowd}
+			v.Position = physics.Position{EastM: rng.Float64() * spreadM, NorthM: rng.Float64() * spreadM}
 			v.UpM, v.TargetUpM = 100, 100+20*float64(rng.IntN(3))
 			v.Velocity, v.GainPerS = somewhere(10), 0.5+rng.Float64()
 			v.Target, v.FeedForwardMPS = v.Position.Add(somewhere(30)), somewhere(20)
@@ -80,7 +80,7 @@ func TestWhatGoesOutIsInside(t *testing.T) {
 	}
 }
 
-func TestWhatIsInsideIsKept(t *testing.T) {
+func TestSetpointsInsideLimitsAreKept(t *testing.T) {
 	var checker Checker
 	vehicles := []Vehicle{
 		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 100, NorthM: 100}, TargetUpM: 100, Target: physics.Position{EastM: 100.5, NorthM: 100}, FeedForwardMPS: physics.Position{EastM: 8.4}},
@@ -94,7 +94,7 @@ func TestWhatIsInsideIsKept(t *testing.T) {
 	}
 }
 
-func TestPilotsAircraftStandsInTheWay(t *testing.T) {
+func TestPilotsAircraftIsAnObstacle(t *testing.T) {
 	var checker Checker
 	vehicles := []Vehicle{
 		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 100, NorthM: 100}, TargetUpM: 100, Target: physics.Position{EastM: 100, NorthM: 100}, FeedForwardMPS: physics.Position{EastM: 8.4}},
@@ -139,7 +139,7 @@ func TestHoldStaysWhereItBegan(t *testing.T) {
 	}
 }
 
-// One of which nothing is heard may have stopped anywhere since.
+// An aircraft that is not received may have stopped anywhere since.
 func TestSilentAircraftMayHaveStopped(t *testing.T) {
 	var checker Checker
 	for _, c := range []struct {
@@ -151,17 +151,17 @@ func TestSilentAircraftMayHaveStopped(t *testing.T) {
 			{Position: physics.Position{EastM: 131, NorthM: 100}, Velocity: physics.Position{EastM: 8.5}, TargetUpM: 100, PossiblePath: []physics.Position{{EastM: 114, NorthM: 100}, {EastM: 131, NorthM: 100}}},
 		}
 		if verdict := checker.Check(vehicles, testLimits)[0]; verdict != c.want {
-			t.Errorf("at %v m with %v m/s, towards one last heard at 114 m: verdict %d, want %d", c.eastM, c.feed, verdict, c.want)
+			t.Errorf("at %v m with %v m/s, towards one last received at 114 m: verdict %d, want %d", c.eastM, c.feed, verdict, c.want)
 		}
 		vehicles[0].Target, vehicles[0].FeedForwardMPS, vehicles[1].PossiblePath = vehicles[0].Position, physics.Position{EastM: c.feed}, nil
 		if verdict := checker.Check(vehicles, testLimits)[0]; verdict != Kept {
-			t.Errorf("at %v m with %v m/s, towards one heard at 131 m: verdict %d", c.eastM, c.feed, verdict)
+			t.Errorf("at %v m with %v m/s, towards one received at 131 m: verdict %d", c.eastM, c.feed, verdict)
 		}
 	}
 }
 
-// One that flies to a home outside the area does not free the others.
-func TestOnlyWhoFliesHomeLeavesTheArea(t *testing.T) {
+// An aircraft that flies to a home outside the area does not exempt the others.
+func TestOnlyFlightsHomeLeaveTheArea(t *testing.T) {
 	var checker Checker
 	vehicles := []Vehicle{
 		{Controlled: true, FenceExempt: true, GainPerS: 0.95, Position: physics.Position{EastM: 1, NorthM: 50}, TargetUpM: 100, Target: physics.Position{EastM: -8, NorthM: 50}},
@@ -176,7 +176,7 @@ func TestOnlyWhoFliesHomeLeavesTheArea(t *testing.T) {
 	}
 }
 
-// From far outside the way back is no faster than allowed either.
+// From far outside, the way back is within the speed limit too.
 func TestBackFromOutside(t *testing.T) {
 	var checker Checker
 	for _, outM := range []float64{1, 8, 14, 20, 100} {
@@ -189,8 +189,8 @@ func TestBackFromOutside(t *testing.T) {
 	}
 }
 
-// The way home of one of which nothing is heard has corners.
-func TestWayWithCornersIsKeptClearOf(t *testing.T) {
+// The possible path home of an aircraft that is not received has corners.
+func TestPossiblePathWithCorners(t *testing.T) {
 	var checker Checker
 	way := []physics.Position{{EastM: 100, NorthM: 100}, {EastM: 117, NorthM: 100}, {EastM: 117, NorthM: 250}}
 	for _, c := range []struct {
@@ -225,12 +225,12 @@ func TestAlarm(t *testing.T) {
 	}
 }
 
-// Whoever passes another is asked to keep more than the separation, for neither
-// turns at once; two that hover side by side are left where they are.
-func TestTurningIsAllowedFor(t *testing.T) {
+// An aircraft that passes another must keep more than the separation, for neither
+// turns at once; two that hover side by side are not moved.
+func TestTurnMargin(t *testing.T) {
 	var checker Checker
 	// One flies west ahead of one that flies north: 10.2 m apart at the closest, if
-	// both did as they are asked from now on.
+	// both followed their commands from now on.
 	pass := []Vehicle{
 		{Controlled: true, Position: physics.Position{EastM: 514, NorthM: 500}, UpM: 100, GainPerS: 0.95, Target: physics.Position{EastM: 501, NorthM: 507}, TargetUpM: 100},
 		{Controlled: true, Position: physics.Position{EastM: 500, NorthM: 500}, UpM: 100, GainPerS: 0.95, Target: physics.Position{EastM: 500, NorthM: 514}, TargetUpM: 100},
@@ -251,10 +251,10 @@ func TestTurningIsAllowedFor(t *testing.T) {
 	}
 }
 
-// An autopilot may take seconds to do as it is asked. Who follows another that
-// does not fly on yet does not come too close to it, nor does who flew towards
-// it and is asked to turn.
-func TestOthersMayNotDoAsAsked(t *testing.T) {
+// An autopilot may take seconds to follow a command. An aircraft that follows another
+// which does not move yet does not come too close to it, nor does one that flew
+// towards it and is commanded to turn.
+func TestOthersMayNotFollowCommands(t *testing.T) {
 	var checker Checker
 	for _, c := range []struct{ apartM, flies, most float64 }{{13, 5, 0}, {17, 5, 8}, {40, 20, 20}} {
 		vehicles := []Vehicle{
@@ -280,8 +280,8 @@ func TestOthersMayNotDoAsAsked(t *testing.T) {
 	}
 }
 
-// A hold is not a way back to one who came nearer meanwhile.
-func TestHeldWhereNobodyIs(t *testing.T) {
+// A held aircraft does not return to a place that another has come near meanwhile.
+func TestHeldWhereNoOtherIs(t *testing.T) {
 	var checker Checker
 	held := physics.Position{EastM: 108, NorthM: 100}
 	vehicles := []Vehicle{

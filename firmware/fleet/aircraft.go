@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"math"
+	"slices"
 
 	"github.com/bluenviron/gomavlib/v3"
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
@@ -12,23 +13,23 @@ import (
 )
 
 const (
-	silentAfterS      = 1.0  // a place older than this is a guess: others keep clear of all it may be
-	staleAfterS       = 2.0  // a position older than this is not flown by, nor a HEARTBEAT commanded by
-	heartbeatTimeoutS = 10.0 // setpoints stream so long without a HEARTBEAT (CONTRACT)
-	lostAfterS        = 10.0 // unheard for this long, an aircraft is lost (CONTRACT)
+	silentAfterS      = 1.0  // a position older than this is uncertain: others keep clear of the possible path
+	staleAfterS       = 2.0  // with a position older than this nothing is sent, with such a HEARTBEAT no command
+	heartbeatTimeoutS = 10.0 // setpoints are sent for so long without a HEARTBEAT (docs/wire.md)
+	lostAfterS        = 10.0 // an aircraft that is not received for so long is lost (docs/wire.md)
 
 	relayedBatteryID = 255 // BATTERY_STATUS id of a battery measured outside the autopilot
 )
 
-// aircraft is one aircraft's measured state and what is asked of it. All of it
-// is guarded by the fleet's mutex. Times are mission seconds of receipt.
+// aircraft is one aircraft's measured state and its control. All of it is guarded by
+// the fleet's mutex. Times are mission seconds of receipt.
 type aircraft struct {
 	number  int
 	conf    VehicleLink
 	link    *endpointLink
-	channel *gomavlib.Channel // where its heartbeats come from; nil: nowhere
+	channel *gomavlib.Channel // on which its heartbeats arrive; nil: none
 
-	messageRequestedS float64 // last asked for its heartbeat
+	messageRequestedS float64 // last request of a message
 	received          bool
 	receivedS         float64 // any message
 	heartbeatS        float64 // HEARTBEAT
@@ -42,31 +43,29 @@ type aircraft struct {
 	velocity          physics.Position
 	bootMS            float64   // autopilot's time since boot, at positionS
 	clockRate         clockRate // of that clock
-	restoredBootS     float64   // autopilot's time since boot that the leader before us knew; 0: unknown
-	bootWraps         float64   // of the 32 bits that the time since boot is sent in
+	restoredBootS     float64   // autopilot's time since boot, as of the previous leader process; 0: unknown
+	bootWraps         float64   // wraps of the 32 bits in which the time since boot is sent
 	sequence          sequenceFilter
-	batteryS          float64
 	batteryStatusS    float64 // BATTERY_STATUS, rather than SYS_STATUS
-	ownBatteryS       float64 // BATTERY_STATUS of the vehicle's own battery
+	ownBatteryS       float64 // BATTERY_STATUS with id 0
 	charge            float64 // remaining, 0 to 1, NaN unknown
 	batteryReading    energy.Reading
-	batteryIDs        []uint8 // ids that BATTERY_STATUS came with, sorted; never changed in place
+	batteryIDs        []uint8 // ids of BATTERY_STATUS, sorted; never changed in place
 	preArm            PreArm
 	textChunks        textAssembler
-	autopilotText     string // the autopilot's last words on why it does not fly as asked, at autopilotTextS
+	autopilotText     string // the autopilot's last text on why it does not follow its order, at autopilotTextS
 	autopilotTextS    float64
-	textLoggedS       float64 // some of them went to the log
+	textLoggedS       float64 // a text was last logged
 	params            Parameters
 	meter             energy.Meter
 	lost              bool
 	home              *physics.Position  // where it took off
-	lastKnownTrack    []physics.Position // of the leader before us: where it may be, until it is located
-	cleared           bool               // the crew said that it is out of the way, until it is heard
+	lastKnownTrack    []physics.Position // possible path saved by the previous leader process, until a position is received
+	cleared           bool               // the crew cleared it as an obstacle, until it is received again
 
 	control
 }
 
-// handleMessage takes one message of the autopilot in.
 func (a *aircraft) handleMessage(f *Fleet, now float64, m message.Message) {
 	a.received, a.receivedS, a.cleared = true, now, false
 	switch m := m.(type) {
@@ -82,8 +81,8 @@ func (a *aircraft) handleMessage(f *Fleet, now float64, m message.Message) {
 			a.setLanded(false)
 		}
 	case *common.MessageBatteryStatus:
-		// PX4 relays a battery measured outside it as 255. Where the vehicle's own
-		// speaks too, two counters of one current would count twice.
+		// PX4 relays a battery of another component as 255. Beside the vehicle's own
+		// battery, two counters of one current would count twice.
 		a.addBatteryID(f, m.Id)
 		switch {
 		case m.Id == 0:
@@ -91,14 +90,14 @@ func (a *aircraft) handleMessage(f *Fleet, now float64, m message.Message) {
 		case m.Id != relayedBatteryID || a.ownBatteryS > 0 && now-a.ownBatteryS < 5:
 			return
 		}
-		a.batteryS, a.batteryStatusS = now, now
-		a.updateBattery(now, energy.FromBatteryStatus(append(m.Voltages[:], usedCells(m.VoltagesExt[:])...), m.CurrentBattery, m.EnergyConsumed, m.BatteryRemaining))
+		a.batteryStatusS = now
+		cells := append(m.Voltages[:], slices.DeleteFunc(m.VoltagesExt[:], func(mv uint16) bool { return mv == 0 })...)
+		a.updateBattery(now, energy.FromBatteryStatus(cells, m.CurrentBattery, m.EnergyConsumed, m.BatteryRemaining))
 	case *common.MessageSysStatus:
 		a.preArm = preArmOf(m)
 		// Only of an autopilot that sends no BATTERY_STATUS: two unsynchronised
 		// measurements of one current would count twice.
 		if now-a.batteryStatusS > 5 {
-			a.batteryS = now
 			a.updateBattery(now, energy.FromSysStatus(m.VoltageBattery, m.CurrentBattery, m.BatteryRemaining))
 		}
 	case *common.MessageParamValue:
@@ -110,21 +109,11 @@ func (a *aircraft) handleMessage(f *Fleet, now float64, m message.Message) {
 	}
 }
 
-// usedCells drops the cells that voltages_ext does not use.
-func usedCells(mv []uint16) (cells []uint16) {
-	for _, v := range mv {
-		if v != 0 {
-			cells = append(cells, v)
-		}
-	}
-	return cells
-}
-
 func (a *aircraft) updateBattery(now float64, r energy.Reading) {
 	r.BootS = a.bootS(now)
 	a.batteryReading = r
 	a.meter.AddReading(now, r)
-	if c := a.meter.Charge(); !math.IsNaN(c) { // one wild message sends nobody home
+	if c := a.meter.Charge(); !math.IsNaN(c) { // a jump counts from the second message: one outlier sends no aircraft home
 		a.charge = c
 	}
 }
@@ -135,8 +124,8 @@ func (a *aircraft) handlePosition(f *Fleet, now float64, m *common.MessageGlobal
 	if m.Lat == 0 && m.Lon == 0 {
 		return // no fix
 	}
-	const wrapMS, aroundMS = 1 << 32, 60e3 // 49.7 days, and how near to them it is no reboot
-	const laggardMS = 1000                 // so much older it is late, and still older a reboot's: order is kept by sequence before
+	const wrapMS, aroundMS = 1 << 32, 60e3 // 49.7 days, and how close to a wrap a drop is no reboot
+	const laggardMS = 1000                 // a position older by up to this is late, one still older is a reboot's: frames were ordered by sequence before
 	boot := float64(m.TimeBootMs) + wrapMS*a.bootWraps
 	if a.located && boot < a.bootMS-wrapMS+aroundMS {
 		a.bootWraps, boot = a.bootWraps+1, boot+wrapMS
@@ -159,55 +148,52 @@ func (a *aircraft) handlePosition(f *Fleet, now float64, m *common.MessageGlobal
 	}
 }
 
-// inAir is whether it flies, by what it said last.
+// inAir is whether it flies, by its last messages.
 func (a *aircraft) inAir() bool { return a.armed && (a.landed == nil || !*a.landed) }
 
-// onGround is whether it said that it stands.
 func (a *aircraft) onGround() bool { return a.landed != nil && *a.landed }
 
-// positionFresh is whether its position can be flown by.
+// positionFresh is whether its position is recent enough for setpoints.
 func (a *aircraft) positionFresh(now float64) bool {
 	return a.channel != nil && a.located && now-a.positionS < staleAfterS
 }
 
-// heartbeatFresh is whether its mode and arming can be commanded by.
+// heartbeatFresh is whether its mode and arming state are recent enough for commands.
 func (a *aircraft) heartbeatFresh(now float64) bool {
 	return a.channel != nil && now-a.heartbeatS <= staleAfterS
 }
 
-// fresh is whether it can be flown: by its position, and for a while without a
-// HEARTBEAT.
+// fresh is whether setpoints can be sent: the position is recent, and the HEARTBEAT no
+// older than heartbeatTimeoutS.
 func (a *aircraft) fresh(now float64) bool {
 	return a.positionFresh(now) && now-a.heartbeatS <= heartbeatTimeoutS
 }
 
-// takingOff is whether it was told to take off and does not say yet that it has:
-// its climb is a column that others keep clear of.
+// takingOff is whether it is armed for a take-off: its climb is a column that others
+// keep clear of.
 func (a *aircraft) takingOff() bool { return a.phase == PhaseClimbing && a.armed }
 
-// positionAt is where it was heard, brought to this moment.
+// positionAt is its position extrapolated to this moment.
 func (a *aircraft) positionAt(now float64) physics.Position {
 	return a.position.Add(a.velocity.Scale(min(max(now-a.positionS, 0), staleAfterS)))
 }
 
-// silent is whether its place is a guess.
+// silent is whether its position is uncertain.
 func (a *aircraft) silent(now float64) bool { return now-a.positionS > silentAfterS }
 
-// isObstacle is whether others keep clear of it: it flies, or is about to, by
-// what it said last. However long ago that was, only its own word or the crew's
-// takes it out of the way.
+// isObstacle is whether others keep clear of it: it flies, or is about to, by its last
+// messages, however old they are, until it reports otherwise or the crew clears it.
 func (a *aircraft) isObstacle() bool {
 	return !a.cleared && (a.lastKnownTrack != nil || a.located && (a.inAir() || a.takingOff() || a.falling()))
 }
 
-// falling is whether it says that its motors are off, and its position that it is
-// high up: one disarmed in the air is in the others' way until it is down.
+// falling is whether it is disarmed and high up: it is an obstacle until it is down.
 func (a *aircraft) falling() bool { return !a.armed && a.upM > groundMaxUpM }
 
-// possiblePath are the corners of the way on which it may be, the last of them
-// its likeliest place. One that is silent may have stopped where it was heard
-// last or flown on; and where its autopilot turns for home without us, it may be
-// anywhere on the way there.
+// possiblePath has the corners of the path on which it may be, the last of them its
+// likeliest position. A silent aircraft may have stopped at its last position or flown
+// on; and where its autopilot returns home without setpoints, it may be anywhere on
+// the way there.
 func (a *aircraft) possiblePath(now float64) []physics.Position {
 	switch {
 	case !a.located:
@@ -220,7 +206,7 @@ func (a *aircraft) possiblePath(now float64) []physics.Position {
 	return []physics.Position{a.position, a.positionAt(now)}
 }
 
-// bootS is the autopilot's time since boot, 0 if it was not heard lately.
+// bootS is the autopilot's time since boot, 0 if its position is not recent.
 func (a *aircraft) bootS(now float64) float64 {
 	if !a.located || a.silent(now) {
 		return 0

@@ -10,16 +10,15 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 )
 
-// announcementQueueSize is how many wait at most for their tick; more are dropped, and
-// are in the log.
+// announcementQueueSize is how many announcements wait for a tick; further ones are
+// dropped, and are in the log.
 const announcementQueueSize = 32
 
-// textRepeatS is how long a line is not said again, in seconds of the clock: as
-// long as it is repeated it is of one event.
+// textRepeatS is how long a text is not sent again, in seconds of the clock: as long
+// as it is repeated it is about one event.
 const textRepeatS = 10
 
-// AnnounceText shows a line on every ground station that the links lead to, once for an
-// event.
+// AnnounceText sends a text to every ground station on the links, once for an event.
 func (f *Fleet) AnnounceText(severity common.MAV_SEVERITY, text string) {
 	text = printableASCII(text, maxTextChars)
 	f.textMutex.Lock()
@@ -41,7 +40,7 @@ func (f *Fleet) AnnounceText(severity common.MAV_SEVERITY, text string) {
 	f.queueAnnouncement(statusTextMessages(severity, text, f.textID)...)
 }
 
-// AnnounceValue shows a named value there. Names have ten characters at most.
+// AnnounceValue sends them a named value. Names have ten characters at most.
 func (f *Fleet) AnnounceValue(name string, x float64) {
 	f.queueAnnouncement(&common.MessageNamedValueFloat{
 		TimeBootMs: uint32(f.Clock.Now().Milliseconds()), Name: printableASCII(name, 10), Value: float32(x),
@@ -55,8 +54,8 @@ func (f *Fleet) queueAnnouncement(m ...message.Message) {
 	}
 }
 
-// sendAnnouncements sends what waits. Ground stations hear it on the links they share with
-// the autopilots, or through them.
+// sendAnnouncements sends the queued announcements. Ground stations receive them on the
+// links they share with the autopilots, or through them.
 func (f *Fleet) sendAnnouncements() {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -72,7 +71,7 @@ func (f *Fleet) sendAnnouncements() {
 	}
 }
 
-// broadcast sends to every channel of every link what is addressed to nobody.
+// broadcast sends a message without a target on every channel of every link.
 func (f *Fleet) broadcast(m message.Message) {
 	for _, l := range f.links {
 		for c := range l.channels {
@@ -91,8 +90,8 @@ func printableASCII(text string, most int) string {
 	return text[:min(len(text), most)]
 }
 
-// StatusTextHandler is a log handler that also says, as STATUSTEXT, what a pilot should
-// know: warnings, errors, and the mission's own steps.
+// StatusTextHandler is a log handler that also announces, as STATUSTEXT, what a pilot
+// should know: warnings, errors, and the mission's own steps.
 type StatusTextHandler struct {
 	slog.Handler
 	Announce func(severity common.MAV_SEVERITY, text string)
@@ -108,7 +107,7 @@ func (a StatusTextHandler) Handle(ctx context.Context, r slog.Record) error {
 		a.Announce(common.MAV_SEVERITY_ERROR, briefText(r))
 	case r.Level >= slog.LevelWarn:
 		a.Announce(common.MAV_SEVERITY_WARNING, briefText(r))
-	case r.Message == "mission" || r.Message == "flying for us" || r.Message == "landed":
+	case r.Message == "mission" || r.Message == "flying under command" || r.Message == "landed":
 		a.Announce(common.MAV_SEVERITY_NOTICE, briefText(r))
 	}
 	if a.Handler.Enabled(ctx, r.Level) {
@@ -117,7 +116,7 @@ func (a StatusTextHandler) Handle(ctx context.Context, r slog.Record) error {
 	return nil
 }
 
-// briefText is a record in as few characters as will do.
+// briefText is a record's message and the attributes that matter to a pilot.
 func briefText(r slog.Record) string {
 	text := r.Message
 	r.Attrs(func(at slog.Attr) bool {

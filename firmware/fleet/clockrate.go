@@ -2,13 +2,12 @@ package fleet
 
 import "math"
 
-// rateWindowS is how long an autopilot's clock is compared with ours before its rate
-// is known.
+// rateWindowS is how long an autopilot's clock is compared with the leader's before its
+// rate is known.
 const rateWindowS = 5.0
 
-// clockRate is how fast an autopilot's clock runs against mission time. A message
-// that was held up says a smaller rate, so the least delayed one of each second
-// counts.
+// clockRate is how fast an autopilot's clock runs against mission time. A delayed
+// message shows a smaller rate, so the least delayed one of each second counts.
 type clockRate struct {
 	first, last    clockSample // of the first second, and of the present one
 	beganS         float64
@@ -43,7 +42,7 @@ func (r *clockRate) add(ms, now float64) {
 	}
 }
 
-// msPerS is the rate, or what it should be where it is not known.
+// msPerS is the rate, or the nominal one where it is not known.
 func (r *clockRate) msPerS() float64 {
 	if r.measuredMSPerS > 0 {
 		return r.measuredMSPerS

@@ -15,22 +15,22 @@ type Order uint8
 
 const (
 	OrderNone Order = iota // leave it alone
-	OrderFly               // fly for us, after a take-off where Launch asked for one
+	OrderFly               // follow the setpoints, after a take-off if Launch ordered one
 	OrderHome              // fly to where it took off and land
 	OrderStop              // hand it to its autopilot's Hold
 )
 
-// Phase is how far that has come.
+// Phase is how far an order has come.
 type Phase uint8
 
 const (
 	PhaseIdle     Phase = iota // it has no order
 	PhaseClimbing              // arming, taking off
-	PhaseEngaging              // streaming, OFFBOARD asked for
-	PhaseFlying                // in OFFBOARD, by us
-	PhaseLanding               // Land, or Return, asked for
-	PhasePilot                 // its pilot's until Resume in the air, Launch on the ground
-	PhaseStopping              // Hold asked for, once
+	PhaseEngaging              // setpoints are sent, OFFBOARD is commanded
+	PhaseFlying                // in OFFBOARD, by the leader's setpoints
+	PhaseLanding               // Land, or Return, is commanded
+	PhasePilot                 // under pilot control until Resume in the air, Launch on the ground
+	PhaseStopping              // Hold is commanded
 )
 
 func (p Phase) String() string {
@@ -39,57 +39,57 @@ func (p Phase) String() string {
 
 const (
 	setpointLifeS             = 2.0  // a setpoint's time to live, slots
-	streamEndS                = 12.0 // after that and ten more slots of holding the stream ends
+	streamEndS                = 12.0 // slots after which the stream ends: the two of a setpoint, and ten of holding
 	commandRetryS             = 1.0  // between repeats of a command
-	recentHeartbeatS          = 0.35 // a command goes by a HEARTBEAT of so long ago, if there is one
-	armingTimeoutS            = 10.0 // arming is asked for so long for each order (CONTRACT)
-	armedReportDelayS         = 2.0  // and it may say so much later that it is armed
+	recentHeartbeatS          = 0.35 // a command is based on a HEARTBEAT no older than this, if one comes
+	armingTimeoutS            = 10.0 // arming is commanded for so long for each order (docs/wire.md)
+	armedReportDelayS         = 2.0  // and may be reported so much later
 	climbToleranceM           = 3.0  // a climb ends so close to H
 	arrivedM                  = 2.0
-	lagMaxM                   = 3.0 // a leg or a transit makes up for no more: making up is flying faster
-	offboardPrestreamS        = 0.5 // setpoints stream so long before OFFBOARD is asked for
+	lagMaxM                   = 3.0 // a leg or a transit makes up for no more lag: making up is flying faster
+	offboardPrestreamS        = 0.5 // setpoints are sent for so long before OFFBOARD is commanded
 	stillMPS                  = 0.5
-	climbClearanceSeparations = 3.0  // D_min between a climb and one that moves at its start
+	climbClearanceSeparations = 3.0  // separations between a climb and an aircraft that moves, at the climb's start
 	requestIntervalS          = 2.0  // between requests for missing streams
-	homeBlockedS              = 60.0 // an aircraft held so long on its way home lands where it is
+	homeBlockedS              = 60.0 // an aircraft held for so long on its way home lands where it is
 )
 
-// control is the part of an aircraft's state that is ours.
+// control is the leader's side of an aircraft's state: its order and what was sent.
 type control struct {
 	order               Order
 	phase               Phase
-	pilotReason         string // it is with its pilot
+	pilotReason         string // why it is under pilot control
 	trajectory          trajectory
 	transitReference    physics.Position // a transit's reference at transitReferenceS
 	transitReferenceS   float64
-	launchOrdered       bool             // its order is to leave the ground
-	armingRequested     bool             // asked for, since armingRequestedS
+	launchOrdered       bool             // its order includes leaving the ground
+	armingRequested     bool             // commanded, since armingRequestedS
 	armingRequestedS    float64          //
-	modeRequestedS      map[Mode]float64 // when each mode was asked for last, since the order
+	modeRequestedS      map[Mode]float64 // when each mode was last commanded, since the order
 	commandedS          float64          // the last command
-	awaitsHeartbeat     bool             // to ask for something, with a recent HEARTBEAT, since awaitsHeartbeatS
+	awaitsHeartbeat     bool             // a command waits for a recent HEARTBEAT, since awaitsHeartbeatS
 	awaitsHeartbeatS    float64          //
 	engagedS            float64          // streaming since
 	setpointSentS       float64          // the last setpoint
-	failsafeGraceUntilS float64          // until then, Hold may be the failsafe's of a stream that ended before ours
-	setpointExpiredS    float64          // a setpoint outlived its two slots last
+	failsafeGraceUntilS float64          // until then, Hold may be a failsafe's, of the previous process's stream
+	setpointExpiredS    float64          // when a setpoint last was older than two slots
 	requestedS          float64          // the last request for streams or parameters
 	requestRounds       int
-	takeoffWaits        bool              // to take off, for another that flies near its climb
+	takeoffWaits        bool              // its take-off waits for another aircraft near its climb
 	heldAt              *physics.Position // by the envelope, since heldS; nil: it is not
 	heldS               float64
 	alarm               string
 }
 
-// trajectory is where it is to fly.
+// trajectory is the motion that its setpoints command.
 type trajectory struct {
 	kind          trajectoryKind
 	setAtS        float64
 	from          physics.Position // leg: its start; hold: where
 	displacementM physics.Position // leg: metres in a slot
-	target        physics.Position // point
-	speedMPS      float64          // point
-	ended         bool             // the stream ended for want of a new aim
+	target        physics.Position // transit
+	speedMPS      float64          // transit
+	ended         bool             // the stream ended for lack of a new trajectory
 }
 
 type trajectoryKind uint8
@@ -101,9 +101,9 @@ const (
 )
 
 // reference returns the setpoint: the position target of the slot's end, and a
-// feed-forward that makes the autopilot's position loop and it together ask for
-// the leg's speed. The loop alone would ask for gain x what is left of the leg,
-// 8 m/s at its start and nothing at its end; the feed-forward is the rest.
+// feed-forward with which the autopilot's position loop commands the leg's speed. The
+// loop alone would command gain x the rest of the leg, 8 m/s at its start and nothing
+// at its end; the feed-forward is the difference.
 func (a *aircraft) reference(now float64) (at, feed physics.Position) {
 	switch a.trajectory.kind {
 	case trajectoryLeg:
@@ -121,11 +121,11 @@ func (a *aircraft) reference(now float64) (at, feed physics.Position) {
 	return a.trajectory.from, physics.Position{}
 }
 
-// advanceTransit returns the point that moves to the aim at its speed and that the
-// aircraft follows, never far from where it is. From the place measured last,
-// the autopilot's position control would pull it back by what it flies while a
-// setpoint is on its way and stands, and nothing would make up for the speed
-// that it is short of: PX4 then flew 5 m/s at first and 7.4 at last, of 8.4.
+// advanceTransit returns a point that moves to the target at the transit's speed and
+// that the aircraft follows, never far from its position. If setpoints began at the
+// measured position, the autopilot's position control would pull the aircraft back
+// by the distance flown during a setpoint's delay and life, and nothing would make up
+// for missing speed: PX4 then flew 5 m/s at first and 7.4 at last, of 8.4.
 func (a *aircraft) advanceTransit(now float64) physics.Position {
 	at := a.positionAt(now)
 	lead := at
@@ -139,9 +139,9 @@ func (a *aircraft) advanceTransit(now float64) physics.Position {
 	return lead
 }
 
-// expireTrajectory turns an aim that outlived two slots into a position hold, and ends
-// the stream ten slots later: it must not outlive a leader that stopped thinking.
-// Stalls that follow on each other within that time are one event of the log.
+// expireTrajectory replaces a trajectory older than two slots by a position hold, and
+// ends the stream ten slots later: it must not continue after the loop has stalled.
+// Repeated stalls within that time are one event of the log.
 func (a *aircraft) expireTrajectory(f *Fleet, now float64) {
 	age := now - a.trajectory.setAtS
 	switch {
@@ -164,7 +164,7 @@ func (a *aircraft) engage(now float64) {
 	a.trajectory = trajectory{kind: trajectoryHold, setAtS: now, from: a.position}
 }
 
-// checkReception notices an aircraft that is lost, and asks for what does not come:
+// checkReception detects a lost aircraft, and requests messages that do not arrive:
 // HEARTBEAT, streams, parameters.
 func (a *aircraft) checkReception(f *Fleet, now float64) {
 	if a.received && !a.lost && now-a.receivedS > lostAfterS {
@@ -176,10 +176,10 @@ func (a *aircraft) checkReception(f *Fleet, now float64) {
 	}
 	if a.lost && now-a.receivedS < staleAfterS {
 		a.lost = false
-		f.Log.Warn("aircraft heard again", "aircraft", a.number)
+		f.Log.Warn("aircraft received again", "aircraft", a.number)
 	}
 	if a.textChunks.id != 0 && now-a.textChunks.receivedS > commandRetryS {
-		a.finishStatusText(f, now) // its last chunk was lost, or is just full
+		a.finishStatusText(f, now) // its last chunk was lost, or is exactly full
 	}
 	if a.channel == nil {
 		return
@@ -213,11 +213,11 @@ func (a *aircraft) checkReception(f *Fleet, now float64) {
 	a.requestRounds++
 }
 
-// requestMessages asks for messages now, and not again at once.
+// requestMessages requests messages, at most every 0.25 s.
 func (f *Fleet) requestMessages(l *endpointLink, c *gomavlib.Channel, a *aircraft, wanted ...message.Message) {
-	const again = 0.25
+	const intervalS = 0.25
 	now := f.nowS()
-	if a.messageRequestedS > 0 && now-a.messageRequestedS < again {
+	if a.messageRequestedS > 0 && now-a.messageRequestedS < intervalS {
 		return
 	}
 	a.messageRequestedS = now
@@ -226,11 +226,11 @@ func (f *Fleet) requestMessages(l *endpointLink, c *gomavlib.Channel, a *aircraf
 	}
 }
 
-// retryCommand repeats a command no faster than commandRetryS. Its effect is judged by what
-// the autopilot then says of itself, not by its acknowledgement.
+// retryCommand repeats a command at most every commandRetryS. Its effect is judged by
+// the autopilot's state messages, not by its acknowledgement.
 //
-// What is asked for goes by what its pilot did until now, not until a HEARTBEAT
-// of up to two seconds ago: a recent one is asked for first, and waited for a second.
+// A command must respect what the pilot did until now, not until a HEARTBEAT of up to
+// two seconds ago: a recent one is requested first, and waited for at most a second.
 func (a *aircraft) retryCommand(f *Fleet, now float64, m message.Message) []message.Message {
 	if now-a.commandedS < commandRetryS || !a.heartbeatFresh(now) {
 		return nil

@@ -6,9 +6,9 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 )
 
-// leaderDialect is the part of the common dialect that the leader speaks. The whole
-// dialect would put another 240 message types into the program; others that
-// arrive pass as raw frames and are left alone.
+// leaderDialect is the part of the common dialect that the leader uses. The whole
+// dialect would add 240 message types to the program; other messages arrive as raw
+// frames and are ignored.
 var leaderDialect = &dialect.Dialect{
 	Version: 3,
 	Messages: []message.Message{

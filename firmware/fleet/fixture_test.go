@@ -16,9 +16,9 @@ import (
 	"prefdt/inference/physics"
 )
 
-// fixture is a fleet of three on two links that nobody is at the other end of:
-// frames go in where the links would put them, what is sent is recorded, and time
-// passes when it is told to.
+// fixture is a fleet of three on two links without a network: frames are injected
+// where the links would deliver them, sent frames are recorded, and time passes by
+// advance alone.
 type fixture struct {
 	*Fleet
 	t     testing.TB
@@ -60,7 +60,7 @@ func newFixture(t testing.TB) *fixture {
 	return b
 }
 
-// advance lets time pass, with the ticks that belong to it.
+// advance advances the clock, with the ticks in that time.
 func (b *fixture) advance(d time.Duration) {
 	const step = 100 * time.Millisecond
 	for ; d > 0; d -= step {
@@ -69,7 +69,7 @@ func (b *fixture) advance(d time.Duration) {
 	}
 }
 
-// recorder is the other end of a link: it keeps what was written.
+// recorder is a link's node: it keeps the frames written.
 type recorder struct {
 	rw     *dialect.ReadWriter
 	frames []writtenFrame
@@ -90,7 +90,7 @@ func (r *recorder) WriteFrameTo(c *gomavlib.Channel, fr frame.Frame) error {
 	return nil
 }
 
-// message is what a frame carries.
+// message decodes a frame's message.
 func (r *recorder) message(fr *frame.V2Frame) message.Message {
 	raw := fr.Message.(*message.MessageRaw)
 	m, err := r.rw.GetMessage(raw.ID).Read(&message.MessageRaw{ID: raw.ID, Payload: append([]byte(nil), raw.Payload...)}, true)
@@ -109,7 +109,7 @@ func (r *recorder) drain() (out []message.Message) {
 	return out
 }
 
-// movingMessages are those of messages that move an aircraft.
+// movingMessages returns the messages that move an aircraft.
 func movingMessages(sent []message.Message) (out []message.Message) {
 	for _, m := range sent {
 		if what, _ := classify(m); what != kindHarmless {
@@ -119,7 +119,7 @@ func movingMessages(sent []message.Message) (out []message.Message) {
 	return out
 }
 
-// simVehicle says of an aircraft on a bench what its autopilot would, in frames
+// simVehicle is an aircraft of the fixture: it sends an autopilot's messages, in frames
 // that are numbered as an autopilot's are.
 type simVehicle struct {
 	*fixture
@@ -132,13 +132,13 @@ type simVehicle struct {
 	position           physics.Position
 	upM                float64
 	velocity           physics.Position
-	silent             bool // says nothing
+	silent             bool // sends nothing
 	noHeartbeats       bool // no HEARTBEAT
 	signatureTimestamp uint64
 }
 
-// newSimVehicle is one that stands at a place, in Hold, with its motors off, and
-// whose parameters were read.
+// newSimVehicle is a vehicle on the ground, in Hold, with its motors off, whose
+// parameters were read.
 func newSimVehicle(b *fixture, number int, at physics.Position) *simVehicle {
 	v := &simVehicle{fixture: b, number: number, bootMS: 60_000, mode: ModeHold, landed: true, position: at}
 	v.sendHeartbeat()
@@ -176,7 +176,7 @@ func (v *simVehicle) sendHeartbeat() {
 	}
 }
 
-// sendState says where the vehicle is, and whether it has landed.
+// sendState sends the vehicle's position, and whether it has landed.
 func (v *simVehicle) sendState() {
 	landed := common.MAV_LANDED_STATE_IN_AIR
 	if v.landed {
@@ -195,10 +195,10 @@ func (v *simVehicle) positionMessage() *common.MessageGlobalPositionInt {
 	}
 }
 
-// simulate lets time pass, with the leader's ticks and the vehicle's messages in it:
-// positions at 10 Hz, HEARTBEAT once a second and when it is asked for. Each tick
-// it is asked what it makes of what was sent.
-func (v *simVehicle) simulate(d time.Duration, obey func(message.Message)) {
+// simulate advances the clock, with the leader's ticks and the vehicle's messages:
+// positions at 10 Hz, HEARTBEAT once a second and on request. In each tick react is
+// called with what was sent.
+func (v *simVehicle) simulate(d time.Duration, react func(message.Message)) {
 	const step = 100 * time.Millisecond
 	for ; d > 0; d -= step {
 		v.sent.frames = nil
@@ -207,8 +207,8 @@ func (v *simVehicle) simulate(d time.Duration, obey func(message.Message)) {
 			if c, ok := m.(*common.MessageCommandLong); ok && c.Command == common.MAV_CMD_REQUEST_MESSAGE && c.Param1 == 0 {
 				v.sendHeartbeat()
 			}
-			if obey != nil {
-				obey(m)
+			if react != nil {
+				react(m)
 			}
 		}
 		v.clock.Advance(step)
@@ -220,7 +220,7 @@ func (v *simVehicle) simulate(d time.Duration, obey func(message.Message)) {
 	}
 }
 
-// handleCommand is what PX4 makes of a command, at once.
+// handleCommand follows a command as PX4 does, at once.
 func (v *simVehicle) handleCommand(m message.Message) {
 	what, mode := classify(m)
 	switch what {

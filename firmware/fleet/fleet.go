@@ -1,20 +1,21 @@
-// Package fleet is the leader's side of the MAVLink links: it knows each
-// aircraft's measured state and joules, flies the take-off, and streams the
-// setpoints that the slot loop asked for.
+// Package fleet is the leader's side of the MAVLink links to the aircraft.
 //
-// In a slot it stands at both ends: the snapshot reads what was measured here,
-// and the decision's displacements go out from here, ten times a mission
-// second, each checked by the flight envelope first.
+// Inputs: MAVLink frames (position, HEARTBEAT, battery, parameters, status text), and
+// the loop's orders: Launch, Resume, Rejoin, ChangeOrder, and each slot a Leg, Goto or
+// Hold. Outputs: a View of each aircraft's measured state and joules; arming, take-off
+// and mode commands; setpoints ten times a mission second, each checked by package
+// envelope; STATUSTEXT for ground stations. Called by the leader's loop and preflight.
 //
-// Whatever goes out passes one function, Fleet.send, which asks one gate whether
-// this aircraft may be commanded now (gate.go). What its pilot does is judged
-// where it is heard (pilot.go), and ends the order that made the aircraft ours;
-// Launch, Resume and Rejoin alone begin one (orders.go).
+// Every outgoing message passes Fleet.send, which asks one function, the gate, whether
+// the aircraft may be sent it now (gate.go). A pilot's action is detected when its
+// message is handled (pilot.go), and ends the leader's control; only Launch, Resume
+// and Rejoin begin it (orders.go).
 package fleet
 
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"sync"
@@ -41,13 +42,13 @@ type VehicleLink struct {
 
 // Fleet is all aircraft. Set the exported fields, then Initialize, Start and Stream.
 type Fleet struct {
-	SystemID     int // ours
+	SystemID     int // the leader's
 	Origin       Origin
 	Physics      physics.Constants
 	Limits       envelope.Limits
 	Speed        float64 // mission seconds per second
 	VehicleLinks []VehicleLink
-	Key          *frame.V2Key // signs what goes out, and refuses what comes in unsigned; nil: unsigned
+	Key          *frame.V2Key // signs outgoing frames, and refuses unsigned incoming ones; nil: unsigned
 	Clock        clock.Clock
 	Wall         func() time.Time // dates signatures; nil: clock.Wall
 	Log          *slog.Logger
@@ -65,7 +66,7 @@ type Fleet struct {
 
 	announcementQueue chan []message.Message
 	textMutex         sync.Mutex         // the next two
-	textSentS         map[string]float64 // lines said lately, on Clock
+	textSentS         map[string]float64 // texts sent lately, on Clock
 	textID            uint16
 
 	streaming atomic.Bool
@@ -74,21 +75,21 @@ type Fleet struct {
 	done sync.WaitGroup
 }
 
-// Counts are what the fleet did since the start.
+// Counts are totals since the start.
 type Counts struct {
 	Setpoints        int // sent
-	GateRefused      int // messages that the gate kept back
-	Corrected        int // of them, changed by the envelope
-	Held             int // of them, turned into a hold by the envelope
-	ExpiredSetpoints int // times a setpoint outlived its two slots
-	Alarms           int // measured outside fence or altitude band, or closer than D_min
-	// MinSeparationM is the least horizontal distance of two measured in the
-	// air, +Inf before there were two.
+	GateRefused      int // messages that the gate refused
+	Corrected        int // setpoints changed by the envelope
+	Held             int // setpoints turned into a hold by the envelope
+	ExpiredSetpoints int // times that a setpoint was older than two slots
+	Alarms           int // times that an aircraft was measured outside fence or altitude band, or closer than D_min
+	// MinSeparationM is the least horizontal distance measured between two aircraft in
+	// the air, +Inf before there were two.
 	MinSeparationM float64
 	MaxSpeedMPS    float64
 }
 
-// Initialize makes the aircraft, of which nothing is known yet.
+// Initialize creates the aircraft, of which nothing was received yet.
 func (f *Fleet) Initialize() error {
 	f.rejectedFrames = map[string]uint64{}
 	f.counts.MinSeparationM = math.Inf(1)
@@ -114,7 +115,7 @@ func (f *Fleet) Initialize() error {
 	return nil
 }
 
-// Start opens the links and listens. Restored states must be in before.
+// Start opens the links and listens. Call Restore before it, if at all.
 func (f *Fleet) Start() error {
 	byEndpoint := map[string]*endpointLink{}
 	for _, a := range f.aircraft {
@@ -142,7 +143,7 @@ func (f *Fleet) Start() error {
 	return nil
 }
 
-// StartStreaming begins what goes out: requests, commands and setpoints.
+// StartStreaming begins to send requests, commands and setpoints.
 func (f *Fleet) StartStreaming() { f.streaming.Store(true) }
 
 // Close ends the streams and the links and waits for them. The autopilots'
@@ -187,14 +188,10 @@ func (f *Fleet) run() {
 func (f *Fleet) RejectedFrames() map[string]uint64 {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	out := make(map[string]uint64, len(f.rejectedFrames))
-	for k, v := range f.rejectedFrames {
-		out[k] = v
-	}
-	return out
+	return maps.Clone(f.rejectedFrames)
 }
 
-// Counts returns what the fleet did so far.
+// Counts returns the totals so far.
 func (f *Fleet) Counts() Counts {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -206,6 +203,6 @@ func (f *Fleet) Counts() Counts {
 func (f *Fleet) rejectFrame(reason string) {
 	f.rejectedFrames[reason]++
 	if f.rejectedFrames[reason] == 1 {
-		f.Log.Warn("mavlink frame refused; more for this reason are only counted", "reason", reason)
+		f.Log.Warn("mavlink frame refused; further ones for this reason are only counted", "reason", reason)
 	}
 }

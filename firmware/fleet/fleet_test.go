@@ -49,14 +49,14 @@ func TestParameters(t *testing.T) {
 	if reason := p.UnsafeReason(); reason != "" || p.SpeedMaxMPS != 12 || p.OffboardLossAction != 5 {
 		t.Errorf("%+v: %s", p, reason)
 	}
-	p.OffboardLossAction = 0 // the stock value sinks
+	p.OffboardLossAction = 0 // the stock value
 	if p.UnsafeReason() == "" {
 		t.Error("the stock failsafe is taken for safe")
 	}
 }
 
-// An aircraft that holds when its leader is gone, and does nothing when its
-// battery is low, hovers until it falls.
+// An aircraft that holds without its leader, and does nothing when its battery is
+// low, hovers until it falls.
 func TestHoldWithoutALowBatteryActionIsUnsafe(t *testing.T) {
 	for _, c := range []struct {
 		loss, low int32
@@ -90,7 +90,7 @@ func TestDescentTakesAsLongAsPX4s(t *testing.T) {
 	}
 }
 
-// peer is somebody on the other side of a UDP link.
+// peer is the other side of a UDP link.
 type peer struct {
 	t    *testing.T
 	node *gomavlib.Node
@@ -104,7 +104,8 @@ func newPeer(t *testing.T, address string, system, component byte) *peer {
 	return newSignedPeer(t, address, system, component, nil)
 }
 
-// newSignedPeer is one that signs what it says, and hears what is signed alike.
+// newSignedPeer is a peer that signs its frames, and accepts frames signed with the
+// same key.
 func newSignedPeer(t *testing.T, address string, system, component byte, key *frame.V2Key) *peer {
 	n := &gomavlib.Node{
 		Endpoints: []gomavlib.EndpointConf{gomavlib.EndpointUDPClient{Address: address}},
@@ -131,7 +132,7 @@ func newSignedPeer(t *testing.T, address string, system, component byte, key *fr
 	return p
 }
 
-// hasReceived is whether it heard a message.
+// hasReceived is whether it received a message.
 func (p *peer) hasReceived(is func(message.Message) bool) bool {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -140,7 +141,7 @@ func (p *peer) hasReceived(is func(message.Message) bool) bool {
 
 func isHeartbeat(m message.Message) bool { _, ok := m.(*common.MessageHeartbeat); return ok }
 
-// until sends messages until something is so.
+// until sends messages until a condition holds.
 func (p *peer) until(what string, ok func() bool, messages ...message.Message) {
 	p.t.Helper()
 	late := time.Now().Add(10 * time.Second)
@@ -193,22 +194,22 @@ func heartbeatMessage(mode Mode, armed bool) *common.MessageHeartbeat {
 	return m
 }
 
-// Frames count by channel, system and component; all others are counted out.
-func TestWhoIsHeard(t *testing.T) {
-	now := &clock.Manual{} // it stands: the real one never falls silent
+// Frames are accepted by channel, system and component; all others are counted.
+func TestAcceptedFrames(t *testing.T) {
+	now := &clock.Manual{} // stopped: no time-out can occur
 	now.Advance(time.Second)
 	f, address := newFleetWithClock(t, nil, now)
 	view := func() View { return f.Views(nil)[0] }
 	rejected := func(reason string) func() bool { return func() bool { return f.RejectedFrames()[reason] > 0 } }
 
-	newPeer(t, address, 8, 1).until("a stranger is counted", rejected("system id of no aircraft here"), heartbeatMessage(ModeHold, true))
+	newPeer(t, address, 8, 1).until("an unknown system is counted", rejected("system id of no aircraft here"), heartbeatMessage(ModeHold, true))
 	newPeer(t, address, 7, 191).until("another component is counted", rejected(OtherComponentReason+" 191"), heartbeatMessage(ModeHold, true))
 	newPeer(t, address, 250, 191).until("our echo is counted", rejected("our own echo"), heartbeatMessage(ModeHold, true))
 	if view().Received {
-		t.Fatal("heard before it spoke")
+		t.Fatal("received before it sent anything")
 	}
 	real := newPeer(t, address, 7, 1)
-	real.until("it is heard", func() bool { return view().Mode == ModeOffboard }, heartbeatMessage(ModeOffboard, true))
+	real.until("it is received", func() bool { return view().Mode == ModeOffboard }, heartbeatMessage(ModeOffboard, true))
 	twin := newPeer(t, address, 7, 1)
 	both := 0
 	real.until("a twin is counted", func() bool {
@@ -219,11 +220,11 @@ func TestWhoIsHeard(t *testing.T) {
 		return f.RejectedFrames()["system id 7 from two places"] > 0
 	}, heartbeatMessage(ModeOffboard, true))
 	if both > 0 || !view().Armed {
-		t.Error("the twin was believed")
+		t.Error("the second sender was accepted")
 	}
 }
 
-func TestWhatIsMeasured(t *testing.T) {
+func TestMeasuredState(t *testing.T) {
 	f, address := newFleet(t)
 	p := newPeer(t, address, 7, 1)
 	lat, lon, amsl := f.Origin.Geodetic(physics.Position{EastM: 320, NorthM: 610}, 97)
@@ -248,8 +249,8 @@ func TestWhatIsMeasured(t *testing.T) {
 	}
 }
 
-// PX4 relays a battery measured outside it as 255, beside which its own counts.
-func TestWhichBattery(t *testing.T) {
+// PX4 relays a battery of another component as 255; beside its own it does not count.
+func TestMeteredBattery(t *testing.T) {
 	f := &Fleet{Log: slog.New(slog.DiscardHandler)}
 	a := &aircraft{number: 1, charge: math.NaN(), meter: energy.Meter{CapacityJ: 150e3, PowerW: physics.DefaultConstants().Propulsion.PowerW, MaxPowerW: 6500}}
 	for _, c := range []struct {
@@ -267,8 +268,9 @@ func TestWhichBattery(t *testing.T) {
 	}
 }
 
-// One that stands does not climb into another's way, and waits only so long.
-func TestTakeOffWaitsForWhoeverFliesNear(t *testing.T) {
+// An aircraft on the ground does not climb near another in flight, and waits for a
+// limited time.
+func TestTakeOffWaitsForAircraftNear(t *testing.T) {
 	up, down := false, true
 	for _, c := range []struct {
 		apartM, speed float64
@@ -296,8 +298,8 @@ func TestTakeOffWaitsForWhoeverFliesNear(t *testing.T) {
 	}
 }
 
-// An autopilot that has landed is in the mode it flew in before, where PX4 does
-// not arm; it is asked for Hold first.
+// An autopilot that has landed is in the mode it flew in before, where PX4 does not
+// arm; Hold is commanded first.
 func TestArmsInHold(t *testing.T) {
 	for mode, want := range map[Mode]common.MAV_CMD{
 		ModeHold: common.MAV_CMD_COMPONENT_ARM_DISARM, ModeTakeoff: common.MAV_CMD_COMPONENT_ARM_DISARM,
@@ -317,7 +319,7 @@ func TestArmsInHold(t *testing.T) {
 	}
 }
 
-// A setpoint lives two slots, then the aircraft holds; after ten more the
+// A setpoint is valid for two slots, then the aircraft holds; after ten more the
 // stream ends.
 func TestSetpointsExpire(t *testing.T) {
 	f := &Fleet{Log: slog.New(slog.DiscardHandler)}
@@ -340,14 +342,14 @@ func TestSetpointsExpire(t *testing.T) {
 	}
 }
 
-// A transit is flown at v* by an autopilot that controls position as PX4 does,
-// hears a setpoint late, and keeps it until the next.
+// A transit is flown at the speed of least power by an autopilot that controls position
+// as PX4 does, receives a setpoint late, and keeps it until the next.
 func TestTransitFliesBestSpeed(t *testing.T) {
 	const (
 		speed, gain = 8.4, 0.95 // v*, MPC_XY_P
 		stepS       = 0.01
 		periodS     = 0.1  // between setpoints
-		delayS      = 0.05 // of a setpoint on its way
+		delayS      = 0.05 // of a setpoint in transit
 		lagS        = 0.4  // of the velocity
 	)
 	to := physics.Position{EastM: 300, NorthM: 400}
@@ -391,7 +393,7 @@ func TestTransitFliesBestSpeed(t *testing.T) {
 	}
 }
 
-// With a key, only frames signed with it are heard, and ours are signed with it.
+// With a key, only frames signed with it are accepted, and the leader's are signed.
 func TestSignedPartner(t *testing.T) {
 	key := func(b byte) *frame.V2Key { return frame.NewV2Key([]byte(strings.Repeat(string(rune(b)), 32))) }
 	f, address := newSignedFleet(t, key('k'))
@@ -401,11 +403,11 @@ func TestSignedPartner(t *testing.T) {
 		before := refused()
 		p.until("frames are refused: "+name, func() bool { return refused() > before+5 }, heartbeatMessage(ModeOffboard, true))
 		if view().Received {
-			t.Fatalf("%s: heard", name)
+			t.Fatalf("%s: received", name)
 		}
 	}
 	partner := newSignedPeer(t, address, 7, 1, key('k'))
-	partner.until("it is heard", func() bool { return view().Received }, heartbeatMessage(ModeHold, false))
+	partner.until("it is received", func() bool { return view().Received }, heartbeatMessage(ModeHold, false))
 	partner.until("it hears us", func() bool { return partner.hasReceived(isHeartbeat) }, heartbeatMessage(ModeHold, false))
 	partner.mutex.Lock()
 	defer partner.mutex.Unlock()
@@ -414,15 +416,15 @@ func TestSignedPartner(t *testing.T) {
 	}
 }
 
-// A ground station on the links is told events and figures.
-func TestGroundStationHears(t *testing.T) {
+// A ground station on the links receives events and values.
+func TestGroundStationReceives(t *testing.T) {
 	f, address := newFleet(t)
 	log := slog.New(StatusTextHandler{Handler: slog.DiscardHandler, Announce: f.AnnounceText})
 	station := newPeer(t, address, 255, 190)
 	station.until("it is on the link", func() bool { return station.hasReceived(isHeartbeat) }, &common.MessageHeartbeat{Type: common.MAV_TYPE_GCS})
 	log.Error("unsafe failsafe", "aircraft", 2, "reason", "COM_OBL_RC_ACT is 0, want 5 (Hold), 3 (Return) or 4 (Land)")
 	log.Info("mission", "from", "idle", "to", "climbing", "slot", 0)
-	log.Info("nobody's business")
+	log.Info("not for ground stations")
 	f.AnnounceValue("budget_j", 42000)
 	f.AnnounceValue("a_name_that_is_long", 1)
 	for what, is := range map[string]func(message.Message) bool{
@@ -451,14 +453,14 @@ func TestGroundStationHears(t *testing.T) {
 	}
 	if station.hasReceived(func(m message.Message) bool {
 		s, ok := m.(*common.MessageStatustext)
-		return ok && strings.Contains(s.Text, "nobody")
+		return ok && strings.Contains(s.Text, "not for")
 	}) {
 		t.Error("the log's every line is announced")
 	}
 }
 
-// Where one may be of which nothing is heard, and for how long it is in the way.
-func TestWhereASilentOneMayBe(t *testing.T) {
+// The possible path of an aircraft that is not received, and how long it is an obstacle.
+func TestPossiblePath(t *testing.T) {
 	f := &Fleet{Log: slog.New(slog.DiscardHandler), Speed: 1, Clock: clock.New()}
 	home := physics.Position{NorthM: -50}
 	up, down := false, true
@@ -470,7 +472,7 @@ func TestWhereASilentOneMayBe(t *testing.T) {
 		ageS   float64
 		want   []physics.Position
 	}{
-		{"heard", ModeOffboard, lossActionReturn, 0.5, []physics.Position{{EastM: 104}}},
+		{"received", ModeOffboard, lossActionReturn, 0.5, []physics.Position{{EastM: 104}}},
 		{"silent", ModeOffboard, lossActionReturn, 1.5, []physics.Position{last, {EastM: 112}}},
 		{"its failsafe has not come yet", ModeOffboard, lossActionReturn, 4, []physics.Position{last, on}},
 		{"its failsafe returns", ModeOffboard, lossActionReturn, 6, []physics.Position{last, on, home}},
@@ -490,7 +492,7 @@ func TestWhereASilentOneMayBe(t *testing.T) {
 		t.Error("the leader before us left it in the air, and it is forgotten")
 	}
 	if err := f.Clear(2); err == nil {
-		t.Error("one that is heard was cleared")
+		t.Error("an aircraft that is received was cleared")
 	}
 	if err := f.Clear(1); err != nil || a.isObstacle() {
 		t.Errorf("the crew cleared it: %v", err)
@@ -500,15 +502,15 @@ func TestWhereASilentOneMayBe(t *testing.T) {
 	}
 	a.located, a.armed, a.landed, a.lastKnownTrack, a.received, a.receivedS = true, true, &up, nil, true, 50
 	if a.handleMessage(f, 50, &common.MessageSysStatus{}); !a.isObstacle() {
-		t.Error("heard in the air, it is still out of the way")
+		t.Error("received in the air, it is still no obstacle")
 	}
 	if a.landed = &down; a.isObstacle() {
 		t.Error("on the ground it is in the way")
 	}
 }
 
-// What an aircraft lags behind its leg it makes up for, at no more than so much
-// above the speed asked for: energy rises with its cube.
+// An aircraft makes up for its lag behind the leg, at a bounded excess over the
+// commanded speed: energy rises with its cube.
 func TestLagIsMadeUpFor(t *testing.T) {
 	for _, c := range []struct{ lagM, madeUpM float64 }{{0, 0}, {2, 2}, {-2, -2}, {8, lagMaxM}, {-8, -lagMaxM}} {
 		b := newFixture(t)
@@ -528,22 +530,23 @@ func TestLagIsMadeUpFor(t *testing.T) {
 	}
 }
 
-// An autopilot's clock runs over after 49.7 days; only one that falls was rebooted.
-func TestClockRunsOver(t *testing.T) {
+// An autopilot's clock wraps after 49.7 days; a clock that falls otherwise was reset by
+// a reboot.
+func TestClockWraps(t *testing.T) {
 	b := newFixture(t)
 	a := b.aircraft[0]
 	a.order, a.phase = OrderFly, PhaseFlying
-	say := func(ms uint32) {
+	send := func(ms uint32) {
 		b.clock.Advance(time.Second)
 		a.handlePosition(b.Fleet, b.nowS(), &common.MessageGlobalPositionInt{TimeBootMs: ms, Lat: 470000000, Lon: 80000000})
 	}
-	say(math.MaxUint32 - 499)
-	say(500)
+	send(math.MaxUint32 - 499)
+	send(500)
 	if a.phase != PhaseFlying || a.bootMS != 1<<32+500 {
 		t.Errorf("after the clock ran over: phase %v, %v ms since boot", a.phase, a.bootMS)
 	}
-	say(30 * 24 * 3600 * 1000) // after thirty days a small time is a reboot's
-	say(3000)
+	send(30 * 24 * 3600 * 1000) // after thirty days a small time is a reboot's
+	send(3000)
 	if a.phase != PhasePilot {
 		t.Errorf("after a reboot: phase %v", a.phase)
 	}

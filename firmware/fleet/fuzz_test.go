@@ -17,7 +17,7 @@ import (
 	"prefdt/inference/physics"
 )
 
-// checkViews holds the fleet to what the slot loop relies on.
+// checkViews checks what the slot loop relies on.
 func (b *fixture) checkViews(t *testing.T) {
 	t.Helper()
 	for _, v := range b.Views(nil) {
@@ -36,12 +36,12 @@ func (b *fixture) checkViews(t *testing.T) {
 	}
 }
 
-// op is one thing that happens, for seeds.
+// op is one event, for seeds.
 func op(kind byte, arguments ...byte) []byte {
 	return append([]byte{kind, byte(len(arguments))}, arguments...)
 }
 
-// messageOp is a message as its sender would put it on the wire.
+// messageOp is a message in the form of the wire.
 func messageOp(b *fixture, from byte, m message.Message) []byte {
 	raw := b.rw.GetMessage(m.GetID()).Write(m, true)
 	for i, known := range leaderDialect.Messages {
@@ -52,8 +52,8 @@ func messageOp(b *fixture, from byte, m message.Message) []byte {
 	panic("not of the dialect")
 }
 
-// FuzzMessages lets autopilots say anything, in any order, while the leader
-// asks things of them and time passes.
+// FuzzMessages has autopilots send anything, in any order, while the leader changes
+// their orders and time passes.
 func FuzzMessages(f *testing.F) {
 	b := newFixture(f)
 	flight := func(from byte, lat, lon int32) []byte {
@@ -107,7 +107,7 @@ func (b *fixture) apply(t *testing.T, kind byte, arguments []byte) {
 		return 0
 	}
 	switch {
-	case kind < 0x80: // a message; the second half of the byte says whose
+	case kind < 0x80: // a message of one of the aircraft
 		m := leaderDialect.Messages[int(kind)%len(leaderDialect.Messages)]
 		payload := arguments[1:]
 		decoded, err := b.rw.GetMessage(m.GetID()).Read(&message.MessageRaw{ID: m.GetID(), Payload: payload}, true)
@@ -160,8 +160,8 @@ func (b *fixture) apply(t *testing.T, kind byte, arguments []byte) {
 	}
 }
 
-// FuzzFrames puts any bytes on a link: what gomavlib makes of them with our
-// dialect, with a signing key and without.
+// FuzzFrames puts any bytes on a link, decoded by gomavlib with the leader's dialect,
+// with a signing key and without.
 func FuzzFrames(f *testing.F) {
 	b := newFixture(f)
 	key := frame.NewV2Key(bytes.Repeat([]byte{7}, 32))

@@ -14,14 +14,14 @@ type messageKind uint8
 
 const (
 	kindForbidden messageKind = iota // never sent
-	kindHarmless                     // moves nothing: requests, parameter reads, heartbeats, announcements
+	kindHarmless                     // moves nothing: requests, parameter reads, heartbeats, texts
 	kindArm                          // starts the motors
 	kindTakeOff                      // leaves the ground
 	kindMode                         // changes the mode
 	kindSetpoint                     // steers in OFFBOARD
 )
 
-// classify is what a message may do, and the mode that it asks for.
+// classify returns what a message may do, and the mode that it commands.
 func classify(m message.Message) (messageKind, Mode) {
 	switch m := m.(type) {
 	case *common.MessageHeartbeat, *common.MessageParamRequestRead, *common.MessageStatustext, *common.MessageNamedValueFloat:
@@ -45,7 +45,7 @@ func classify(m message.Message) (messageKind, Mode) {
 	return kindForbidden, 0
 }
 
-// modesAllowed are the modes that may be asked for in a phase.
+// modesAllowed are the modes that may be commanded in a phase.
 var modesAllowed = map[Phase][]Mode{
 	PhaseClimbing: {ModeHold}, // to be armed in; the take-off is a command of its own
 	PhaseEngaging: {ModeOffboard},
@@ -53,10 +53,9 @@ var modesAllowed = map[Phase][]Mode{
 	PhaseStopping: {ModeHold},
 }
 
-// refusal is the gate: why an aircraft must not be sent a message now, or
-// nothing if it may. Whatever moves an aircraft needs an order of ours that its
-// pilot did not end, and a state that was heard lately: commands a HEARTBEAT,
-// setpoints a position.
+// refusal is the gate: why an aircraft must not be sent a message now, or empty if it
+// may. A message that moves an aircraft needs an order that its pilot did not end, and
+// a recent state: commands a HEARTBEAT, setpoints a position.
 func (a *aircraft) refusal(now float64, m message.Message) string {
 	what, mode := classify(m)
 	switch {
@@ -112,7 +111,7 @@ func (a *aircraft) refusal(now float64, m message.Message) string {
 		case !a.armed:
 			return "it is not armed"
 		case a.phase == PhaseClimbing:
-			return "it climbs by itself"
+			return "it climbs by itself" // the autopilot flies its own take-off
 		case a.phase != PhaseEngaging && a.mode != ModeOffboard:
 			return "it is in " + a.mode.String()
 		}
@@ -120,10 +119,10 @@ func (a *aircraft) refusal(now float64, m message.Message) string {
 	return ""
 }
 
-// send puts a message on a channel, if the gate lets it: the only way out of the
-// package. The aircraft is nil for what is addressed to nobody. The node drops
-// it silently when the link cannot keep up; nothing here takes a sent message
-// for a received one.
+// send sends a message on a channel, if the gate permits it; nothing else in the
+// package sends. The aircraft is nil for a broadcast. The node drops a message
+// silently when the link cannot keep up; a sent message is never taken for a received
+// one.
 func (f *Fleet) send(l *endpointLink, c *gomavlib.Channel, a *aircraft, m message.Message) bool {
 	now, why := f.nowS(), ""
 	switch what, _ := classify(m); {
@@ -131,10 +130,10 @@ func (f *Fleet) send(l *endpointLink, c *gomavlib.Channel, a *aircraft, m messag
 		return false
 	case a != nil:
 		if why = a.refusal(now, m); why == "" && what != kindHarmless && c != a.channel {
-			why = "its link is another"
+			why = "this is not its link"
 		}
 	case what != kindHarmless:
-		why = "it is addressed to nobody"
+		why = "it is not addressed to an aircraft"
 	}
 	if why != "" {
 		f.counts.GateRefused++
@@ -149,8 +148,8 @@ func (f *Fleet) send(l *endpointLink, c *gomavlib.Channel, a *aircraft, m messag
 	return true
 }
 
-// recordSent keeps when something was asked for: a change of mode that follows is
-// ours, and arming is asked for only so long.
+// recordSent keeps when a mode or arming was commanded: a change of mode that follows
+// is the leader's, and arming is commanded for a limited time.
 func (a *aircraft) recordSent(now float64, m message.Message) {
 	switch what, mode := classify(m); what {
 	case kindSetpoint:
@@ -165,12 +164,11 @@ func (a *aircraft) recordSent(now float64, m message.Message) {
 	}
 }
 
-// armingTimedOut is whether arming was asked for as long as it is for one order.
+// armingTimedOut is whether arming was commanded for armingTimeoutS in this order.
 func (a *aircraft) armingTimedOut(now float64) bool {
 	return a.armingRequested && now-a.armingRequestedS > armingTimeoutS
 }
 
-// setTarget fills in whom a message is for.
 func setTarget(m message.Message, system uint8) {
 	switch m := m.(type) {
 	case *common.MessageCommandLong:

@@ -16,7 +16,7 @@ import (
 	"prefdt/inference/physics"
 )
 
-// There is one place where the package writes to a channel, and it asks the gate.
+// One place in the package writes to a channel, and it asks the gate.
 func TestNothingIsSentPastTheGate(t *testing.T) {
 	names, err := filepath.Glob("*.go")
 	if err != nil {
@@ -72,7 +72,7 @@ func TestGate(t *testing.T) {
 			control: control{order: OrderFly, phase: phase},
 		}
 	}
-	stands := func() aircraft {
+	grounded := func() aircraft {
 		a := flies(PhaseClimbing, ModeHold)
 		a.armed, a.landed, a.launchOrdered = false, &down, true
 		return a
@@ -84,20 +84,20 @@ func TestGate(t *testing.T) {
 		m    message.Message
 		want string // part of the reason; empty: it passes
 	}{
-		{"arms one that is to leave the ground", stands(), armCommand, ""},
-		{"arms only in Hold", with(stands(), func(a *aircraft) { a.mode = ModeOffboard }), armCommand, "cannot be armed in OFFBOARD"},
-		{"Hold, to be armed in", with(stands(), func(a *aircraft) { a.mode = ModeOffboard }), holdCommand, ""},
-		{"arms in the tenth second", with(stands(), func(a *aircraft) { a.armingRequested, a.armingRequestedS = true, now-10 }), armCommand, ""},
-		{"no longer", with(stands(), func(a *aircraft) { a.armingRequested, a.armingRequestedS = true, now-10.1 }), armCommand, "for 10 s"},
-		{"nor Hold", with(stands(), func(a *aircraft) { a.mode, a.armingRequested, a.armingRequestedS = ModeLand, true, now-10.1 }), holdCommand, "for 10 s"},
-		{"does not arm without an order to leave the ground", with(stands(), func(a *aircraft) { a.launchOrdered = false }), armCommand, "no order to leave the ground"},
-		{"does not arm in the air", with(stands(), func(a *aircraft) { a.landed = &up }), armCommand, "not on the ground"},
-		{"does not arm where it is not said to stand", with(stands(), func(a *aircraft) { a.landed = nil }), armCommand, "not on the ground"},
-		{"does not arm on the way home", with(stands(), func(a *aircraft) { a.order = OrderHome }), armCommand, "no order to leave the ground"},
-		{"never by force", stands(), &common.MessageCommandLong{Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Param1: 1, Param2: 21196}, "no use"},
+		{"arms one that is to leave the ground", grounded(), armCommand, ""},
+		{"arms only in Hold", with(grounded(), func(a *aircraft) { a.mode = ModeOffboard }), armCommand, "cannot be armed in OFFBOARD"},
+		{"Hold, to be armed in", with(grounded(), func(a *aircraft) { a.mode = ModeOffboard }), holdCommand, ""},
+		{"arms in the tenth second", with(grounded(), func(a *aircraft) { a.armingRequested, a.armingRequestedS = true, now-10 }), armCommand, ""},
+		{"no longer", with(grounded(), func(a *aircraft) { a.armingRequested, a.armingRequestedS = true, now-10.1 }), armCommand, "for 10 s"},
+		{"nor Hold", with(grounded(), func(a *aircraft) { a.mode, a.armingRequested, a.armingRequestedS = ModeLand, true, now-10.1 }), holdCommand, "for 10 s"},
+		{"does not arm without an order to leave the ground", with(grounded(), func(a *aircraft) { a.launchOrdered = false }), armCommand, "no order to leave the ground"},
+		{"does not arm in the air", with(grounded(), func(a *aircraft) { a.landed = &up }), armCommand, "not on the ground"},
+		{"does not arm without a report that it is on the ground", with(grounded(), func(a *aircraft) { a.landed = nil }), armCommand, "not on the ground"},
+		{"does not arm on the way home", with(grounded(), func(a *aircraft) { a.order = OrderHome }), armCommand, "no order to leave the ground"},
+		{"never by force", grounded(), &common.MessageCommandLong{Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Param1: 1, Param2: 21196}, "no use"},
 		{"never disarms", flies(PhaseFlying, ModeOffboard), &common.MessageCommandLong{Command: common.MAV_CMD_COMPONENT_ARM_DISARM}, "no use"},
-		{"takes off once armed", with(stands(), func(a *aircraft) { a.armed = true }), takeoffCommand, ""},
-		{"not before", stands(), takeoffCommand, "not armed"},
+		{"takes off once armed", with(grounded(), func(a *aircraft) { a.armed = true }), takeoffCommand, ""},
+		{"not before", grounded(), takeoffCommand, "not armed"},
 		{"climbs on in the air after resume", flies(PhaseClimbing, ModeHold), takeoffCommand, ""},
 		{"does not leave the ground after resume", with(flies(PhaseClimbing, ModeHold), func(a *aircraft) { a.landed = &down }), takeoffCommand, "no order to leave the ground"},
 		{"does not take off in flight", flies(PhaseFlying, ModeOffboard), takeoffCommand, "not to climb"},
@@ -122,7 +122,7 @@ func TestGate(t *testing.T) {
 		{"setpoints outlive HEARTBEATs", with(flies(PhaseFlying, ModeOffboard), func(a *aircraft) { a.heartbeatS = now - 10 }), anySetpoint, ""},
 		{"for ten seconds", with(flies(PhaseFlying, ModeOffboard), func(a *aircraft) { a.heartbeatS = now - 10.1 }), anySetpoint, "HEARTBEAT is 10.1 s old"},
 		{"commands do not", with(flies(PhaseEngaging, ModeHold), func(a *aircraft) { a.heartbeatS = now - 2.1 }), offboardCommand, "HEARTBEAT is 2.1 s old"},
-		{"nor does arming", with(stands(), func(a *aircraft) { a.heartbeatS = now - 2.1 }), armCommand, "HEARTBEAT is 2.1 s old"},
+		{"nor does arming", with(grounded(), func(a *aircraft) { a.heartbeatS = now - 2.1 }), armCommand, "HEARTBEAT is 2.1 s old"},
 		{"requests always pass", flies(PhasePilot, ModePosition), &common.MessageCommandLong{Command: common.MAV_CMD_REQUEST_MESSAGE}, ""},
 		{"intervals too", aircraft{}, &common.MessageCommandLong{Command: common.MAV_CMD_SET_MESSAGE_INTERVAL}, ""},
 		{"parameter reads too", aircraft{}, &common.MessageParamRequestRead{}, ""},
@@ -136,7 +136,8 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// What moves an aircraft goes to it alone, on the channel that it is heard on.
+// A message that moves an aircraft is sent to it alone, on the channel on which it is
+// received.
 func TestGateOnAddresses(t *testing.T) {
 	b := newFixture(t)
 	a := b.aircraft[0]
@@ -148,9 +149,9 @@ func TestGateOnAddresses(t *testing.T) {
 	}{
 		{"to it", b.send(a.link, channels[0], a, anySetpoint)},
 		{"elsewhere", !b.send(a.link, channels[1], a, anySetpoint)},
-		{"to nobody", !b.send(a.link, channels[0], nil, anySetpoint)},
+		{"to no aircraft", !b.send(a.link, channels[0], nil, anySetpoint)},
 		{"on no channel", !b.send(a.link, nil, a, anySetpoint)},
-		{"a heartbeat to nobody", b.send(a.link, channels[0], nil, &common.MessageHeartbeat{})},
+		{"a heartbeat to no aircraft", b.send(a.link, channels[0], nil, &common.MessageHeartbeat{})},
 	} {
 		if !c.sent {
 			t.Errorf("a setpoint %s", c.name)
@@ -161,8 +162,8 @@ func TestGateOnAddresses(t *testing.T) {
 	}
 }
 
-// A flight from the ground to the ground asks for nothing that the gate keeps
-// back: what the leader wants and what it may send are one.
+// In a flight from take-off to landing the gate refuses nothing: the leader commands
+// only what it may send.
 func TestNominalFlightIsNeverRefused(t *testing.T) {
 	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
 	if err := v.Launch(1); err != nil {

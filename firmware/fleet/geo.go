@@ -14,7 +14,7 @@ type Origin struct {
 	AltitudeM    float64 `yaml:"amsl_m"` // above mean sea level
 }
 
-// Check says what is wrong with an origin. The tangent plane is of no use at a pole.
+// Check returns what is wrong with an origin. The tangent plane is not usable at a pole.
 func (o Origin) Check() error {
 	if !(math.Abs(o.LatitudeDeg) <= 85) || !(math.Abs(o.LongitudeDeg) <= 180) || !(math.Abs(o.AltitudeM) <= 9000) {
 		return fmt.Errorf("origin is %v deg, %v deg, %v m, want -85 to 85, -180 to 180, -9000 to 9000",

@@ -14,14 +14,14 @@ import (
 
 const (
 	companionComponent = 191 // MAV_COMP_ID_ONBOARD_COMPUTER
-	gcsComponent       = 190 // MAV_COMP_ID_MISSIONPLANNER, as which we read what PX4 says to ground stations
+	gcsComponent       = 190 // MAV_COMP_ID_MISSIONPLANNER, for messages that PX4 sends to ground stations only
 	autopilotComponent = 1   // MAV_COMP_ID_AUTOPILOT1
-	gcsSystemID        = 255 // system id, by custom; it belongs on the links
+	gcsSystemID        = 255 // the usual system id of a ground station, which may share the links
 )
 
 // OtherComponentReason begins the reason for which frames of an aircraft's other
-// components are refused: cameras, gimbals, what an autopilot forwards. They are
-// there on many aircraft, and nothing is wrong with them.
+// components are refused: cameras, gimbals, forwarded messages. Many aircraft have
+// them, and nothing is wrong with them.
 const OtherComponentReason = "an aircraft's component"
 
 // endpointLink is one endpoint, with the aircraft that are behind it.
@@ -34,14 +34,14 @@ type endpointLink struct {
 	signatureLinkID byte                        // of the link, in signatures
 }
 
-// node is what of a gomavlib.Node is used.
+// node is the part of gomavlib.Node that is used.
 type node interface {
 	Events() chan gomavlib.Event
 	WriteFrameTo(*gomavlib.Channel, frame.Frame) error
 	Close()
 }
 
-// ParseEndpoint reads an endpoint of the configuration.
+// ParseEndpoint parses an endpoint of the configuration.
 func ParseEndpoint(text string) (gomavlib.EndpointConf, error) {
 	bad := fmt.Errorf("endpoint %q: want udp-listen:host:port, udp:host:port or serial:device:baud", text)
 	scheme, rest, ok := strings.Cut(text, ":")
@@ -81,9 +81,9 @@ func (l *endpointLink) open() error {
 		Endpoints:  []gomavlib.EndpointConf{conf},
 		Dialect:    leaderDialect,
 		InKey:      l.fleet.Key,
-		OutKey:     l.fleet.Key, // of nothing: frames are made, and signed, here
+		OutKey:     l.fleet.Key, // not used: frames are encoded, and signed, in encode
 		OutVersion: gomavlib.V2, OutSystemID: byte(l.fleet.SystemID), OutComponentID: companionComponent,
-		HeartbeatDisable: true, // ours pass the gate
+		HeartbeatDisable: true, // sendHeartbeats sends them, through the gate
 	}
 	if err := n.Initialize(); err != nil {
 		return fmt.Errorf("open %s: %w", l.endpoint, err)
@@ -92,7 +92,7 @@ func (l *endpointLink) open() error {
 	return nil
 }
 
-// encode wraps a message: numbered by channel, and signed where there is a key.
+// encode makes a frame: numbered by channel, and signed where there is a key.
 func (l *endpointLink) encode(c *gomavlib.Channel, m message.Message) *frame.V2Frame {
 	next := l.channels[c]
 	if next == nil {
@@ -163,21 +163,21 @@ func (l *endpointLink) route(e *gomavlib.EventFrame) {
 				return
 			}
 			if _, ok := e.Message().(*common.MessageHeartbeat); !ok {
-				// A channel is accepted with a HEARTBEAT, which comes once a second
-				// only: a leader that was restarted in flight has none to lose.
+				// A channel is accepted with a HEARTBEAT. It is requested, for it comes
+				// only once a second, too long for a leader restarted in flight.
 				f.requestMessages(l, e.Channel, a, &common.MessageHeartbeat{}, &common.MessageExtendedSysState{})
 				return
 			}
 			a.channel, a.sequence = e.Channel, sequenceFilter{}
 			if !a.received {
-				a.batteryStatusS = now // it has a while to send the better of the two battery messages
+				a.batteryStatusS = now // SYS_STATUS counts only if no BATTERY_STATUS comes for a while
 			}
 		}
 		if !a.sequence.accepts(e.Frame.GetSequenceNumber(), now) {
 			f.rejectFrame("out of order")
 			return
 		}
-		if signed, ok := e.Frame.(*frame.V2Frame); ok && f.Key != nil { // and verified
+		if signed, ok := e.Frame.(*frame.V2Frame); ok && f.Key != nil { // its signature was verified
 			f.signatureClock.observe(signed.SignatureTimestamp)
 		}
 		a.handleMessage(f, now, e.Message())
@@ -188,17 +188,18 @@ func (l *endpointLink) route(e *gomavlib.EventFrame) {
 	}
 }
 
-// sendHeartbeats sends our HEARTBEATs: of a companion computer everywhere, and of a
-// ground station to autopilots that say why they do not arm to no one else.
+// sendHeartbeats sends the leader's HEARTBEATs: as a companion computer on every link,
+// and as a ground station where that is safe.
 //
-// PX4 sends STATUSTEXT only to links on which a ground station's HEARTBEAT
-// comes, but then counts the ground station as connected. Where the loss of it is
-// acted on (NAV_DLL_ACT), ours would hide that it is lost, so it is sent only to
-// autopilots that are known to do nothing about it.
+// PX4 sends STATUSTEXT, with the reason why it does not arm, only on links with a
+// ground station's HEARTBEAT, but then counts the ground station as connected. Where
+// its loss has an effect (NAV_DLL_ACT), the leader's HEARTBEAT would hide the loss, so
+// it is sent only to autopilots that are known to ignore it.
 func (f *Fleet) sendHeartbeats() {
-	f.broadcast(&common.MessageHeartbeat{
-		Type: common.MAV_TYPE_ONBOARD_CONTROLLER, Autopilot: common.MAV_AUTOPILOT_INVALID, SystemStatus: common.MAV_STATE_ACTIVE, MavlinkVersion: uint8(leaderDialect.Version),
-	})
+	heartbeat := func(as common.MAV_TYPE) message.Message {
+		return &common.MessageHeartbeat{Type: as, Autopilot: common.MAV_AUTOPILOT_INVALID, SystemStatus: common.MAV_STATE_ACTIVE, MavlinkVersion: uint8(leaderDialect.Version)}
+	}
+	f.broadcast(heartbeat(common.MAV_TYPE_ONBOARD_CONTROLLER))
 	for _, l := range f.links {
 		for c := range l.channels {
 			known, safe := false, true
@@ -208,9 +209,7 @@ func (f *Fleet) sendHeartbeats() {
 				}
 			}
 			if known && safe {
-				f.send(l, c, nil, &common.MessageHeartbeat{
-					Type: common.MAV_TYPE_GCS, Autopilot: common.MAV_AUTOPILOT_INVALID, SystemStatus: common.MAV_STATE_ACTIVE, MavlinkVersion: uint8(leaderDialect.Version),
-				})
+				f.send(l, c, nil, heartbeat(common.MAV_TYPE_GCS))
 			}
 		}
 	}

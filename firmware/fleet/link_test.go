@@ -13,8 +13,8 @@ import (
 	"prefdt/inference/physics"
 )
 
-// Setpoints go on while positions come, though HEARTBEATs are lost; the next one
-// is asked for. Without any they end after ten seconds.
+// Setpoints are sent while positions arrive, although HEARTBEATs are lost; the next one
+// is requested. Without any HEARTBEAT setpoints end after ten seconds.
 func TestStreamsOnFreshPositions(t *testing.T) {
 	for name, answers := range map[string]bool{"one that is asked for comes": true, "none comes": false} {
 		v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
@@ -48,8 +48,8 @@ func TestStreamsOnFreshPositions(t *testing.T) {
 	}
 }
 
-// HEARTBEATs that are lost one in ten, four in a row now and then, cost no
-// setpoint: before, OFFBOARD was lost with the fifth.
+// HEARTBEATs lost for five seconds of every six, and requests without an answer, cost
+// no setpoint.
 func TestLostHeartbeatsCostNoSetpoint(t *testing.T) {
 	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
 	fly(v)
@@ -57,7 +57,7 @@ func TestLostHeartbeatsCostNoSetpoint(t *testing.T) {
 	for i := range 1200 {
 		v.noHeartbeats = i%60 < 50 // five of six in a row
 		v.Hold(1)
-		v.simulate(100*time.Millisecond, nil) // nothing that is asked for comes
+		v.simulate(100*time.Millisecond, nil) // requests have no effect
 		ticks++
 	}
 	if got := v.Counts().Setpoints - before; got != ticks {
@@ -65,7 +65,8 @@ func TestLostHeartbeatsCostNoSetpoint(t *testing.T) {
 	}
 }
 
-// A frame that was overtaken changes nothing; a sender that counts anew is heard.
+// A frame that arrives after a later one changes nothing; a sender whose count was
+// reset is accepted.
 func TestFramesOutOfOrderAreDropped(t *testing.T) {
 	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
 	fly(v)
@@ -77,7 +78,7 @@ func TestFramesOutOfOrderAreDropped(t *testing.T) {
 	if got := v.view(); got.Phase != PhaseFlying || got.Charge != was.Charge || got.TotalJ != was.TotalJ || dropped() != 2*17 {
 		t.Errorf("after %d frames out of order: %+v", dropped(), got)
 	}
-	// The sender's count goes over, and skips what was lost.
+	// The sender's count wraps, and skips what was lost.
 	before := dropped()
 	for range 600 {
 		v.sequence += 3
@@ -86,7 +87,7 @@ func TestFramesOutOfOrderAreDropped(t *testing.T) {
 	if dropped() != before {
 		t.Errorf("%d frames that skip were dropped", dropped()-before)
 	}
-	// It begins anew: heard again within two seconds.
+	// It is reset: accepted again within two seconds.
 	v.sequence -= 100
 	for range 25 {
 		v.clock.Advance(100 * time.Millisecond)
@@ -94,7 +95,7 @@ func TestFramesOutOfOrderAreDropped(t *testing.T) {
 		v.sendState()
 	}
 	if got := v.view(); got.AgeS > 0.1 {
-		t.Errorf("two seconds after its count began anew it is %.1f s old", got.AgeS)
+		t.Errorf("two seconds after its count was reset it is %.1f s old", got.AgeS)
 	}
 }
 
@@ -114,8 +115,7 @@ func TestSequence(t *testing.T) {
 	}
 }
 
-// A position that is older than the last one is dropped; one that is much older
-// is a reboot's.
+// A position that is older than the last one is dropped; a much older one shows a reboot.
 func TestPositionsOutOfOrder(t *testing.T) {
 	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
 	fly(v)
@@ -132,8 +132,8 @@ func TestPositionsOutOfOrder(t *testing.T) {
 	}
 }
 
-// The autopilot's clock is compared for five seconds; messages that are held up
-// do not make it slow.
+// The autopilot's clock is compared for five seconds; delayed messages do not make it
+// appear slow.
 func TestClockRate(t *testing.T) {
 	for want, name := range map[float64]string{1: "right", 0.1: "a tenth", 0.987: "slow", 1.06: "fast"} {
 		var r clockRate
@@ -174,8 +174,8 @@ func TestSecondBatteryIsShown(t *testing.T) {
 	}
 }
 
-// The loop is the clock's: our HEARTBEAT goes out once a second, whether or not
-// anything else does.
+// The loop runs by the clock: a HEARTBEAT is sent once a second, whether or not
+// anything else is.
 func TestHeartbeatFollowsTheClock(t *testing.T) {
 	b := newFixture(t)
 	b.done.Add(1)
@@ -190,7 +190,7 @@ func TestHeartbeatFollowsTheClock(t *testing.T) {
 		return len(b.sent.frames) / 2 // two links
 	}
 	late := time.Now().Add(10 * time.Second)
-	for began := b.nowS(); beats() < 5; time.Sleep(time.Millisecond) { // the loop takes each tick by itself
+	for began := b.nowS(); beats() < 5; time.Sleep(time.Millisecond) { // the loop handles each tick in its own goroutine
 		if b.clock.Advance(100 * time.Millisecond); time.Now().After(late) {
 			t.Fatal("no HEARTBEATs")
 		}
@@ -208,8 +208,8 @@ func TestHeartbeatFollowsTheClock(t *testing.T) {
 	}
 }
 
-// PX4 says why it does not arm to ground stations alone; as one we are heard only
-// by autopilots that do nothing when a ground station is lost.
+// PX4 sends the reason why it does not arm to ground stations only; the leader's
+// HEARTBEAT as one is sent only to autopilots that ignore the loss of a ground station.
 func TestStationHeartbeatHidesNoLoss(t *testing.T) {
 	for action, want := range map[int32]bool{0: true, 2: false} {
 		b := newFixture(t)
@@ -232,7 +232,7 @@ func TestStationHeartbeatHidesNoLoss(t *testing.T) {
 			t.Errorf("NAV_DLL_ACT %d: a ground station's HEARTBEAT is sent: %v", action, got)
 		}
 	}
-	b := newFixture(t) // nothing is known of NAV_DLL_ACT
+	b := newFixture(t) // NAV_DLL_ACT was not read
 	b.aircraft[0].channel = channels[0]
 	b.sendHeartbeats()
 	for _, m := range b.sent.drain() {
@@ -242,8 +242,8 @@ func TestStationHeartbeatHidesNoLoss(t *testing.T) {
 	}
 }
 
-// A signature's stamp always rises: on a clock stepped back, within one tick of
-// it, and after a start with a clock that is years behind.
+// A signature's timestamp always rises: on a clock stepped back, within one tick of it,
+// and after a start with a clock that is years behind.
 func TestSignedSetpointsSurviveTheWallClock(t *testing.T) {
 	key := frame.NewV2Key(bytes.Repeat([]byte{7}, 32))
 	at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -281,7 +281,7 @@ func TestSignedSetpointsSurviveTheWallClock(t *testing.T) {
 	}
 	begins := send("at first")
 	if want := uint64(at.Sub(signatureEpoch) / signatureUnit); begins < want || begins > want+1000 {
-		t.Errorf("it begins with %d, the wall clock says %d", begins, want)
+		t.Errorf("it begins with %d, by the wall clock %d", begins, want)
 	}
 	for range 300 {
 		b.clock.Advance(100 * time.Millisecond)
@@ -300,15 +300,15 @@ func TestSignedSetpointsSurviveTheWallClock(t *testing.T) {
 	if after := send("stepped forward"); after-begins < 46*3600*1e5 {
 		t.Error("a clock that was set is not followed")
 	}
-	// A leader that starts years behind is right with the first frame it hears.
+	// A leader that starts years behind is right from the first frame it receives.
 	at = time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC)
 	b.signatureClock = signatureClock{clock: b.clock, wall: func() time.Time { return at }}
 	b.signatureClock.observe(last)
 	send("after a restart in 1970")
 }
 
-// Frames that were verified teach the stamp; without a key nothing does.
-func TestStampsAreHeard(t *testing.T) {
+// Verified frames advance the timestamp; without a key nothing does.
+func TestTimestampsAreObserved(t *testing.T) {
 	for _, key := range []*frame.V2Key{nil, frame.NewV2Key(bytes.Repeat([]byte{7}, 32))} {
 		b := newFixture(t)
 		b.Key, b.signatureClock.wall = key, func() time.Time { return signatureEpoch }
@@ -321,7 +321,7 @@ func TestStampsAreHeard(t *testing.T) {
 	}
 }
 
-// What is longer than a STATUSTEXT goes out in chunks, and comes together.
+// A text longer than a STATUSTEXT is sent in chunks, and assembled again.
 func TestTextsInChunks(t *testing.T) {
 	for _, n := range []int{0, 1, 49, 50, 51, 99, 100, 101, 250, 400} {
 		text := strings.Repeat("reason ", 60)[:n]
@@ -343,10 +343,10 @@ func TestTextsInChunks(t *testing.T) {
 	}
 }
 
-// A line is said once for as long as it is repeated, and again later.
-func TestSaidOncePerEvent(t *testing.T) {
+// A text is sent once as long as it is repeated, and again later.
+func TestAnnouncedOncePerEvent(t *testing.T) {
 	b := newFixture(t)
-	said := func() (n int) {
+	sentTexts := func() (n int) {
 		b.sendAnnouncements()
 		for _, m := range b.sent.drain() {
 			if _, ok := m.(*common.MessageStatustext); ok {
@@ -360,12 +360,12 @@ func TestSaidOncePerEvent(t *testing.T) {
 		b.clock.Advance(2 * time.Second)
 	}
 	b.AnnounceText(common.MAV_SEVERITY_WARNING, "something else")
-	if n := said(); n != 2 {
-		t.Errorf("said %d times, want 2", n)
+	if n := sentTexts(); n != 2 {
+		t.Errorf("sent %d times, want 2", n)
 	}
 	b.clock.Advance(11 * time.Second)
 	b.AnnounceText(common.MAV_SEVERITY_WARNING, "broker unreachable")
-	if n := said(); n != 1 {
-		t.Errorf("a new event is said %d times", n)
+	if n := sentTexts(); n != 1 {
+		t.Errorf("a new event is sent %d times", n)
 	}
 }

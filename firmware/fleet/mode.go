@@ -18,25 +18,17 @@ const (
 	ModeOffboard Mode = 6 << 16
 )
 
+var modeNames = map[Mode]string{
+	ModePosition: "POSCTL", ModeTakeoff: "AUTO.TAKEOFF", ModeHold: "AUTO.LOITER", ModeReturn: "AUTO.RTL", ModeLand: "AUTO.LAND", ModeOffboard: "OFFBOARD",
+}
+
 func (m Mode) String() string {
-	switch m {
-	case ModePosition:
-		return "POSCTL"
-	case ModeTakeoff:
-		return "AUTO.TAKEOFF"
-	case ModeHold:
-		return "AUTO.LOITER"
-	case ModeReturn:
-		return "AUTO.RTL"
-	case ModeLand:
-		return "AUTO.LAND"
-	case ModeOffboard:
-		return "OFFBOARD"
+	if name, ok := modeNames[m]; ok {
+		return name
 	}
 	return fmt.Sprintf("%d.%d", m>>16&0xff, m>>24)
 }
 
-// setMode is the command that asks for a mode.
 func setMode(m Mode) *common.MessageCommandLong {
 	return &common.MessageCommandLong{
 		Command: common.MAV_CMD_DO_SET_MODE,

@@ -7,93 +7,88 @@ import (
 	"prefdt/inference/physics"
 )
 
-// What the leader may ask. Launch, Resume and Rejoin make an aircraft ours, each
-// under its own conditions; Command changes the order of one that is.
+// Orders. Launch, Resume and Rejoin put an aircraft under the leader's control, each
+// under its own conditions; ChangeOrder changes the order of one that is.
 
-// startOrder makes an order the aircraft's, from the state that it is in.
+// startOrder begins an order, from the aircraft's present state.
 func (a *aircraft) startOrder(o Order, launched bool) {
 	a.order, a.pilotReason, a.launchOrdered, a.armingRequested, a.awaitsHeartbeat = o, "", launched, false, false
 	a.modeRequestedS, a.setpointSentS, a.failsafeGraceUntilS, a.setpointExpiredS, a.takeoffWaits = map[Mode]float64{}, 0, 0, 0, false
 }
 
-// Launch orders an aircraft on the ground to take off and fly. Arming is asked
-// for during ten seconds, from the first time on; a disarm after it is the pilot's.
-func (f *Fleet) Launch(number int) (err error) {
-	f.withAircraft(number, func(a *aircraft, now float64) {
+// Launch orders an aircraft on the ground to take off and fly. Arming is commanded for
+// ten seconds from the first time on; a disarm after that is the pilot's.
+func (f *Fleet) Launch(number int) error {
+	return f.try("launch", number, func(a *aircraft, now float64) error {
 		switch {
 		case a.phase != PhaseIdle && a.phase != PhasePilot:
-			err = fmt.Errorf("is %s already", a.phase)
+			return fmt.Errorf("is %s already", a.phase)
 		case !a.fresh(now) || !a.heartbeatFresh(now):
-			err = a.staleError(now)
+			return a.staleError(now)
 		case !a.onGround():
-			err = errors.New("is not on the ground, as far as it says")
-		default:
-			a.startOrder(OrderFly, true)
-			home := a.position
-			a.home, a.phase = &home, PhaseClimbing
+			return errors.New("is not on the ground, by its own report")
 		}
-		err = aircraftError(a, "launch", err)
+		a.startOrder(OrderFly, true)
+		home := a.position
+		a.home, a.phase = &home, PhaseClimbing
+		return nil
 	})
-	return err
 }
 
-// Resume takes an aircraft back from its pilot, in the air: to fly on, or home.
-// It never arms, nor takes off from the ground.
-func (f *Fleet) Resume(number int, o Order) (err error) {
-	f.withAircraft(number, func(a *aircraft, now float64) {
+// Resume ends a pilot's control of an aircraft in the air: to fly on, or home. It
+// never arms, nor takes off from the ground.
+func (f *Fleet) Resume(number int, o Order) error {
+	return f.try("resume", number, func(a *aircraft, now float64) error {
 		switch {
 		case o != OrderFly && o != OrderHome:
-			err = fmt.Errorf("order %d is not to fly or to come home", o)
+			return fmt.Errorf("order %d is neither to fly nor to return", o)
 		case a.phase != PhaseIdle && a.phase != PhasePilot && !(a.phase == PhaseStopping && a.mode == ModeHold):
-			err = fmt.Errorf("is %s already", a.phase)
+			return fmt.Errorf("is %s already", a.phase)
 		case !a.fresh(now) || !a.heartbeatFresh(now):
-			err = a.staleError(now)
+			return a.staleError(now)
 		case !a.inAir():
-			err = errors.New("is not in the air")
-		default:
-			a.startOrder(o, false)
-			if a.mode == ModeOffboard { // our stream may have ended just now
-				a.failsafeGraceUntilS = now + failsafeGraceS
-			}
-			if o == OrderFly && a.upM < f.Limits.AltitudeM-f.Limits.BandM {
-				a.phase = PhaseClimbing
-			} else {
-				a.engage(now)
-			}
+			return errors.New("is not in the air")
 		}
-		err = aircraftError(a, "resume", err)
+		a.startOrder(o, false)
+		if a.mode == ModeOffboard { // the setpoint stream may have ended just now
+			a.failsafeGraceUntilS = now + failsafeGraceS
+		}
+		if o == OrderFly && a.upM < f.Limits.AltitudeM-f.Limits.BandM {
+			a.phase = PhaseClimbing
+		} else {
+			a.engage(now)
+		}
+		return nil
 	})
-	return err
 }
 
-// failsafeGraceS is how long after a stream was taken up again the failsafe's Hold may
-// still be reported.
+// failsafeGraceS is how long after a stream was resumed the failsafe's Hold may still
+// be reported.
 const failsafeGraceS = 2.0
 
-// Rejoin gives an aircraft that flew for the leader before us its order back,
-// if nothing happened to it meanwhile: its pilot may have acted while nobody was
-// there to notice. What is not clearly ours is left to its pilot.
-func (f *Fleet) Rejoin(number int, o Order) (err error) {
-	f.withAircraft(number, func(a *aircraft, now float64) {
+// Rejoin continues the order that an aircraft had from the previous leader process, if
+// its state is as that left it: its pilot may have acted while no leader was running.
+// Otherwise it is left to its pilot.
+func (f *Fleet) Rejoin(number int, o Order) error {
+	return f.try("rejoin", number, func(a *aircraft, now float64) error {
 		if a.phase != PhaseIdle || o != OrderFly && o != OrderHome {
-			err = aircraftError(a, "rejoin", fmt.Errorf("is %s, with order %d", a.phase, o))
-			return
+			return fmt.Errorf("is %s, with order %d", a.phase, o)
 		}
 		a.startOrder(o, false)
 		why := ""
 		switch high := a.upM > f.Limits.AltitudeM-f.Limits.BandM; {
 		case !a.fresh(now) || !a.heartbeatFresh(now):
-			why = "not heard since the restart"
+			why = "not received since the restart"
 		case a.bootS(now) > 0 && a.bootS(now) < a.restoredBootS:
-			why = "rebooted while the leader was away"
+			why = "rebooted while the leader was down"
 		case !a.armed:
 			why = "found with its motors off after the restart"
 		case a.mode == ModeTakeoff: // perhaps still on the ground
 			a.phase = PhaseClimbing
 		case !a.inAir():
 			why = "found on the ground after the restart"
-		case a.mode == ModeOffboard, a.mode == ModeHold && high: // the failsafe's, for want of setpoints
-			if a.mode == ModeOffboard { // the stream before ours ended lately
+		case a.mode == ModeOffboard, a.mode == ModeHold && high: // the failsafe's Hold, for lack of setpoints
+			if a.mode == ModeOffboard { // the previous process's stream ended lately
 				a.failsafeGraceUntilS = now + failsafeGraceS
 			}
 			a.engage(now)
@@ -102,13 +97,13 @@ func (f *Fleet) Rejoin(number int, o Order) (err error) {
 		}
 		if why != "" {
 			a.handToPilot(f, why)
-			err = aircraftError(a, "rejoin", errors.New(why))
+			return errors.New(why)
 		}
+		return nil
 	})
-	return err
 }
 
-// ChangeOrder sends an aircraft of ours home, or hands it to its autopilot's Hold.
+// ChangeOrder sends an aircraft under control home, or hands it to its autopilot's Hold.
 func (f *Fleet) ChangeOrder(number int, o Order) {
 	f.withAircraft(number, func(a *aircraft, now float64) {
 		if a.phase == PhaseIdle || o != OrderHome && o != OrderStop {
@@ -121,7 +116,7 @@ func (f *Fleet) ChangeOrder(number int, o Order) {
 	})
 }
 
-// HandToPilot says that an aircraft is with its pilot.
+// HandToPilot leaves an aircraft to its pilot.
 func (f *Fleet) HandToPilot(number int, why string) {
 	f.withAircraft(number, func(a *aircraft, now float64) {
 		a.order = OrderFly
@@ -129,44 +124,33 @@ func (f *Fleet) HandToPilot(number int, why string) {
 	})
 }
 
-// Clear says that an aircraft in the air of which nothing is heard is in nobody's
-// way any more, until it is heard.
-func (f *Fleet) Clear(number int) (err error) {
-	f.withAircraft(number, func(a *aircraft, now float64) {
+// Clear removes an aircraft in the air that is not received from the obstacles, until
+// it is received again.
+func (f *Fleet) Clear(number int) error {
+	return f.try("clear", number, func(a *aircraft, now float64) error {
 		switch {
 		case !a.isObstacle():
-			err = errors.New("is in nobody's way")
+			return errors.New("is not an obstacle")
 		case a.received && now-a.receivedS <= lostAfterS:
-			err = fmt.Errorf("was heard %.1f s ago; it is lost after %v s", now-a.receivedS, lostAfterS)
-		default:
-			a.cleared = true
+			return fmt.Errorf("was received %.1f s ago; it is lost after %v s", now-a.receivedS, lostAfterS)
 		}
-		err = aircraftError(a, "clear", err)
+		a.cleared = true
+		return nil
 	})
-	return err
 }
 
 func (a *aircraft) staleError(now float64) error {
 	if !a.received || !a.located {
-		return errors.New("no position and HEARTBEAT were heard of it yet")
+		return errors.New("no position and HEARTBEAT received from it yet")
 	}
 	return fmt.Errorf("its position is %.1f s old, its HEARTBEAT %.1f s", now-a.positionS, now-a.heartbeatS)
 }
 
-func aircraftError(a *aircraft, action string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s aircraft %d: %w", action, a.number, err)
-}
-
-// Leg asks an aircraft to fly a displacement in the coming slot: from where the
-// leg before has led to, so that a lag is made up for and not forgiven slot by
-// slot, as far as that is near where it is.
+// Leg orders an aircraft to fly a displacement in the coming slot, from the end of the
+// leg before, so that its lag is made up for, as far as that is near its position.
 func (f *Fleet) Leg(number int, moveM physics.Position) {
 	f.withAircraft(number, func(a *aircraft, now float64) {
-		age := min(max(now-a.positionS, 0), staleAfterS)
-		from := a.position.Add(a.velocity.Scale(age))
+		from := a.positionAt(now)
 		if a.trajectory.kind == trajectoryLeg {
 			lag := a.trajectory.from.Add(a.trajectory.displacementM.Scale(now - a.trajectory.setAtS)).Sub(from)
 			from = from.Add(lag.Scale(min(1, lagMaxM/max(lag.Norm(), 1e-9))))
@@ -175,14 +159,14 @@ func (f *Fleet) Leg(number int, moveM physics.Position) {
 	})
 }
 
-// Goto asks an aircraft to fly to a point at the speed of least power.
+// Goto orders an aircraft to fly to a point at the speed of least power.
 func (f *Fleet) Goto(number int, to physics.Position) {
 	f.withAircraft(number, func(a *aircraft, now float64) {
 		a.trajectory = trajectory{kind: trajectoryTransit, setAtS: now, target: to, speedMPS: f.transitSpeedMPS()}
 	})
 }
 
-// Hold asks an aircraft to stay where it is, and stays there when repeated.
+// Hold orders an aircraft to stay at its position. Repeated, the position stays the same.
 func (f *Fleet) Hold(number int) {
 	f.withAircraft(number, func(a *aircraft, now float64) {
 		if a.trajectory.kind != trajectoryHold || a.trajectory.ended {
@@ -192,7 +176,7 @@ func (f *Fleet) Hold(number int) {
 	})
 }
 
-// transitSpeedMPS is the speed of transits: v*, or what the autopilots allow.
+// transitSpeedMPS is the speed of transits: that of least power within the autopilots' limits.
 func (f *Fleet) transitSpeedMPS() float64 {
 	limit := f.Limits.SpeedMaxMPS
 	for _, a := range f.aircraft {
@@ -207,4 +191,14 @@ func (f *Fleet) withAircraft(number int, do func(a *aircraft, now float64)) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	do(f.aircraft[number-1], f.nowS())
+}
+
+// try is withAircraft of an order that may fail.
+func (f *Fleet) try(order string, number int, do func(a *aircraft, now float64) error) (err error) {
+	f.withAircraft(number, func(a *aircraft, now float64) {
+		if err = do(a, now); err != nil {
+			err = fmt.Errorf("%s aircraft %d: %w", order, number, err)
+		}
+	})
+	return err
 }

@@ -7,25 +7,26 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 )
 
-// Parameters are what the leader reads of an autopilot before it arms.
+// Parameters are an autopilot's parameters that the leader reads before it arms.
 type Parameters struct {
 	OffboardLossS      float64 // COM_OF_LOSS_T: without setpoints for so long, OFFBOARD is lost
-	OffboardLossAction int     // COM_OBL_RC_ACT: what follows
+	OffboardLossAction int     // COM_OBL_RC_ACT: the failsafe's action then
 	SpeedMaxMPS        float64 // MPC_XY_VEL_MAX
-	LowBatteryAction   int     // COM_LOW_BAT_ACT: what it does by itself when its battery is low
+	LowBatteryAction   int     // COM_LOW_BAT_ACT: the autopilot's action at low battery
 	GainPerS           float64 // MPC_XY_P, of the position loop
 	CapacityMAh        float64 // BAT1_CAPACITY
 	DescentMPS         float64 // MPC_Z_V_AUTO_DN: of Land and Return
 	LandMPS            float64 // MPC_LAND_SPEED: of the last metres
-	LandSlowBelowM     float64 // MPC_LAND_ALT1: the height where they begin
+	LandSlowBelowM     float64 // MPC_LAND_ALT1: the height below which LandMPS applies
 	ClimbMPS           float64 // MPC_Z_V_AUTO_UP
-	DataLinkLossAction int     // NAV_DLL_ACT: what follows when no ground station is heard
+	DataLinkLossAction int     // NAV_DLL_ACT: the action when no ground station is received
+	dataLinkRead       bool    // DataLinkLossAction was read
 	readMask           uint16  // one bit a parameter
-	optionalRequests   int     // for the missing ones
+	optionalRequests   int     // of missing ones
 }
 
-// parameterTable is what is asked for. Without the first requiredParameters nothing
-// takes off; an autopilot that has not the others is taken to have PX4's defaults.
+// parameterTable has the parameters that are requested. Without the first
+// requiredParameters no aircraft takes off; for the others PX4's defaults are assumed.
 var parameterTable = [...]struct {
 	name string
 	set  func(*Parameters, float64)
@@ -33,21 +34,17 @@ var parameterTable = [...]struct {
 	{"COM_OF_LOSS_T", func(p *Parameters, x float64) { p.OffboardLossS = x }},
 	{"COM_OBL_RC_ACT", func(p *Parameters, x float64) { p.OffboardLossAction = int(x) }},
 	{"MPC_XY_VEL_MAX", func(p *Parameters, x float64) { p.SpeedMaxMPS = x }},
-	{paramLowBatteryAction, func(p *Parameters, x float64) { p.LowBatteryAction = int(x) }},
+	{"COM_LOW_BAT_ACT", func(p *Parameters, x float64) { p.LowBatteryAction = int(x) }},
 	{"MPC_XY_P", func(p *Parameters, x float64) { p.GainPerS = x }},
 	{"BAT1_CAPACITY", func(p *Parameters, x float64) { p.CapacityMAh = x }},
 	{"MPC_Z_V_AUTO_DN", func(p *Parameters, x float64) { p.DescentMPS = x }},
 	{"MPC_LAND_SPEED", func(p *Parameters, x float64) { p.LandMPS = x }},
 	{"MPC_LAND_ALT1", func(p *Parameters, x float64) { p.LandSlowBelowM = x }},
 	{"MPC_Z_V_AUTO_UP", func(p *Parameters, x float64) { p.ClimbMPS = x }},
-	{paramDataLinkLossAction, func(p *Parameters, x float64) { p.DataLinkLossAction = int(x) }},
+	{"NAV_DLL_ACT", func(p *Parameters, x float64) { p.DataLinkLossAction, p.dataLinkRead = int(x), true }},
 }
 
-const (
-	requiredParameters      = 4
-	paramLowBatteryAction   = "COM_LOW_BAT_ACT"
-	paramDataLinkLossAction = "NAV_DLL_ACT"
-)
+const requiredParameters = 4
 
 // Values of COM_OBL_RC_ACT.
 const (
@@ -56,26 +53,15 @@ const (
 	lossActionHold   = 5
 )
 
-// Complete tells whether all that are needed were read.
+// Complete reports whether all required parameters were read.
 func (p *Parameters) Complete() bool {
 	return p.readMask&(1<<requiredParameters-1) == 1<<requiredParameters-1
 }
 
-// wasRead is whether a parameter was read.
-func (p *Parameters) wasRead(name string) bool {
-	for i := range parameterTable {
-		if parameterTable[i].name == name {
-			return p.readMask>>i&1 == 1
-		}
-	}
-	return false
-}
-
-// optionalRequestsMax is how often those that are not needed are asked for: not every
+// optionalRequestsMax is how often optional parameters are requested: not every
 // autopilot has them.
 const optionalRequestsMax = 5
 
-// missing returns the names to ask for.
 func (p *Parameters) missing() (names []string) {
 	if p.Complete() && p.optionalRequests >= optionalRequestsMax {
 		return nil
@@ -88,7 +74,6 @@ func (p *Parameters) missing() (names []string) {
 	return names
 }
 
-// gainPerS is that of the position loop.
 func (p *Parameters) gainPerS() float64 {
 	if p.GainPerS > 0 && p.GainPerS <= 2 {
 		return p.GainPerS
@@ -99,33 +84,33 @@ func (p *Parameters) gainPerS() float64 {
 // ClimbS is how long a take-off to a height takes, spooling up and slowing down
 // included: 40 s were measured to 100 m on PX4's defaults.
 func (p *Parameters) ClimbS(heightM float64) float64 {
-	const besidesS = 7
+	const rampS = 7
 	up := p.ClimbMPS
 	if up <= 0 {
 		up = 3
 	}
-	return math.Max(heightM, 0)/up + besidesS
+	return math.Max(heightM, 0)/up + rampS
 }
 
-// DescentS is how long Land takes from a height: at the descent's speed, and the
-// last metres at that of landing. PX4 slows down between two heights; to do so at
-// the upper one at once is on the safe side, and nearer to what was measured.
+// DescentS is how long Land takes from a height: at the speed of descent, and the last
+// metres at that of landing. PX4 slows down between two heights; assuming the upper
+// one is on the safe side, and closer to measurements.
 func (p *Parameters) DescentS(heightM float64) float64 {
-	or := func(x, standard float64) float64 {
+	or := func(x, px4Default float64) float64 {
 		if x > 0 {
 			return x
 		}
-		return standard
+		return px4Default
 	}
 	down, land, slowM := or(p.DescentMPS, 1.5), or(p.LandMPS, 0.7), or(p.LandSlowBelowM, 10)
 	heightM = math.Max(heightM, 0)
 	return math.Max(heightM-slowM, 0)/down + math.Min(heightM, slowM)/math.Min(land, down)
 }
 
-// ignoresGCSLoss is whether an autopilot is known to do nothing when no ground
-// station is heard.
+// ignoresGCSLoss is whether an autopilot is known to do nothing when no ground station
+// is received.
 func (p *Parameters) ignoresGCSLoss() bool {
-	return p.wasRead(paramDataLinkLossAction) && p.DataLinkLossAction == 0
+	return p.dataLinkRead && p.DataLinkLossAction == 0
 }
 
 func (p *Parameters) handleParamValue(m *common.MessageParamValue) {
@@ -141,7 +126,7 @@ func (p *Parameters) handleParamValue(m *common.MessageParamValue) {
 	}
 }
 
-// Warnings says what an autopilot should rather be set to.
+// Warnings returns which parameters are doubtful, and why.
 func (p *Parameters) Warnings(capacityJ float64) (reasons []string) {
 	const minCellV, maxCells = 3.3, 14
 	if p.CapacityMAh > 0 && p.CapacityMAh*3.6*minCellV*maxCells < capacityJ {
@@ -160,8 +145,8 @@ func parameterValue(m *common.MessageParamValue) float64 {
 	return float64(m.ParamValue)
 }
 
-// UnsafeReason says what is wrong with an autopilot's failsafe for a leader that may
-// vanish at any time, or is empty.
+// UnsafeReason returns why an autopilot's failsafe is unsafe for an aircraft whose
+// leader may fail at any time, or is empty.
 func (p *Parameters) UnsafeReason() string {
 	switch {
 	case !p.Complete():
@@ -169,7 +154,7 @@ func (p *Parameters) UnsafeReason() string {
 	case p.OffboardLossAction != lossActionReturn && p.OffboardLossAction != lossActionLand && p.OffboardLossAction != lossActionHold:
 		return fmt.Sprintf("COM_OBL_RC_ACT is %d, want 5 (Hold), 3 (Return) or 4 (Land)", p.OffboardLossAction)
 	case p.OffboardLossAction == lossActionHold && p.LowBatteryAction == 0:
-		return "COM_LOW_BAT_ACT is 0 and COM_OBL_RC_ACT is 5 (Hold): with its leader gone, an aircraft hovers until its battery is empty; want COM_LOW_BAT_ACT 2 (Land) or 3 (Return), or COM_OBL_RC_ACT 3 (Return)"
+		return "COM_LOW_BAT_ACT is 0 and COM_OBL_RC_ACT is 5 (Hold): without its leader an aircraft hovers until its battery is empty; want COM_LOW_BAT_ACT 2 (Land) or 3 (Return), or COM_OBL_RC_ACT 3 (Return)"
 	case !(p.OffboardLossS >= 0.3 && p.OffboardLossS <= 10):
 		return fmt.Sprintf("COM_OF_LOSS_T is %v s, want 0.3 to 10", p.OffboardLossS)
 	case !(p.SpeedMaxMPS > 0):

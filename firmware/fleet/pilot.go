@@ -6,16 +6,16 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 )
 
-// Whose an aircraft is. An order makes it ours; what its pilot does ends the
-// order at once, in every phase, and only the crew gives it back. A failsafe of
-// the autopilot counts as its pilot: PX4 gives one up for whoever asks for
-// another mode, so nobody does.
+// Control of an aircraft. An order puts it under the leader's control; a pilot's action
+// ends that at once, in every phase, and only the crew resumes it. A failsafe of the
+// autopilot counts as its pilot: PX4 abandons a failsafe when another mode is
+// commanded, so none is.
 
-// modeReportDelayS is how long after it was asked for a mode may be reported, beyond the
-// HEARTBEAT that reports it.
+// modeReportDelayS is how long after its command a mode may be reported, beyond the
+// interval of HEARTBEATs.
 const modeReportDelayS = 3.0
 
-// handleHeartbeat takes the autopilot's mode and arming in.
+// handleHeartbeat handles the autopilot's mode and arming state.
 func (a *aircraft) handleHeartbeat(f *Fleet, now float64, m *common.MessageHeartbeat) {
 	wasMode, wasArmed, wasS := a.mode, a.armed, a.heartbeatS
 	a.heartbeatS, a.mode = now, Mode(m.CustomMode)
@@ -25,7 +25,7 @@ func (a *aircraft) handleHeartbeat(f *Fleet, now float64, m *common.MessageHeart
 	}
 	switch {
 	case wasArmed && !a.armed:
-		if a.phase != PhaseLanding || !a.onGround() { // or the landing that we asked for is over
+		if a.phase != PhaseLanding || !a.onGround() { // otherwise the commanded landing is over
 			a.handToPilot(f, "disarmed while "+a.phase.String())
 		}
 	case a.mode != wasMode && !a.modeChangeExpected(f, wasMode, wasS, now):
@@ -33,32 +33,31 @@ func (a *aircraft) handleHeartbeat(f *Fleet, now float64, m *common.MessageHeart
 	}
 }
 
-// modeChangeExpected is whether a change of mode is what we asked for, or what the
-// autopilot does by itself on our behalf: it ends its take-off in Hold at H, and
-// holds where a stream ended before ours began.
+// modeChangeExpected is whether a change of mode was commanded by the leader, or follows
+// from its commands: the autopilot ends its take-off in Hold at H, and holds where the
+// previous process's stream ended.
 func (a *aircraft) modeChangeExpected(f *Fleet, from Mode, fromS, now float64) bool {
-	if askedS, ok := a.modeRequestedS[a.mode]; ok && askedS > fromS-modeReportDelayS {
+	if requestedS, ok := a.modeRequestedS[a.mode]; ok && requestedS > fromS-modeReportDelayS {
 		return true
 	}
 	if a.mode == ModeOffboard && a.setpointSentS > 0 && a.setpointSentS > fromS-modeReportDelayS {
-		return true // PX4 goes back to it by itself once setpoints come again
+		return true // PX4 returns to it by itself once setpoints come again
 	}
 	return a.mode == ModeHold && (from == ModeTakeoff && math.Abs(a.upM-f.Limits.AltitudeM) < climbToleranceM || from == ModeOffboard && now < a.failsafeGraceUntilS)
 }
 
-// handToPilot leaves the aircraft to its pilot.
 func (a *aircraft) handToPilot(f *Fleet, why string) {
 	if a.phase == PhasePilot {
 		return
 	}
 	a.phase, a.pilotReason = PhasePilot, why
 	if now := f.nowS(); a.autopilotText != "" && now-a.autopilotTextS > textRelevantS {
-		a.autopilotText = "" // of something else
+		a.autopilotText = "" // about something else
 	}
 	f.Log.Warn("aircraft is with its pilot until resume", "aircraft", a.number, "reason", a.reason())
 }
 
-// handleReboot begins what is known of an autopilot anew.
+// handleReboot resets what was received from an autopilot before its reboot.
 func (a *aircraft) handleReboot(f *Fleet) {
 	f.Log.Error("autopilot rebooted", "aircraft", a.number)
 	a.params, a.clockRate, a.batteryIDs = Parameters{}, clockRate{}, nil

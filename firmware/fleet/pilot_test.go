@@ -10,11 +10,11 @@ import (
 	"prefdt/inference/physics"
 )
 
-// situation is a phase, as the leader gets there.
+// situation is a phase, and how the leader reaches it.
 type situation struct {
 	name       string
 	phase      Phase
-	savedOrder Order // which a restart finds in the ledger
+	savedOrder Order // in the ledger, for a restart
 	reach      func(v *simVehicle)
 }
 
@@ -54,7 +54,7 @@ var situations = []situation{
 	{"stopping", PhaseStopping, OrderStop, func(v *simVehicle) {
 		fly(v)
 		v.ChangeOrder(1, OrderStop)
-		v.simulate(500*time.Millisecond, nil) // asked, and not done yet
+		v.simulate(500*time.Millisecond, nil) // commanded, and not done yet
 	}},
 }
 
@@ -86,25 +86,25 @@ var pilotActions = []struct {
 	}},
 }
 
-// nonPilotPhases are the cells in which an aircraft is not left to its pilot, with
-// the phase that follows. In all others nothing that moves it is sent any more.
+// nonPilotPhases are the cases in which an aircraft is not left to its pilot, with the
+// phase that follows. In all others nothing that moves it is sent any more.
 var nonPilotPhases = map[string]Phase{
 	// It has no order, and gets none.
 	"idle": PhaseIdle,
-	// What the act leads to is what it was in already, or what we asked for.
+	// The act leads to the present mode, or to the commanded one.
 	"arming, disarms":        PhaseClimbing, // its motors are off: the ten seconds run on
 	"arming, chooses Hold":   PhaseClimbing,
 	"landing, chooses LAND":  PhaseLanding,
 	"engaging, chooses Hold": PhaseEngaging,
 	"stopping, chooses Hold": PhasePilot,
-	// A stream had ended with the leader before: Hold at H is its failsafe's.
+	// The previous process's stream had ended: Hold at H is its failsafe's.
 	"engaging, chooses Hold, restart": PhaseEngaging,
 	"flying, chooses Hold, restart":   PhaseEngaging,
 	"homing, chooses Hold, restart":   PhaseEngaging,
 }
 
-// Whatever its pilot does, in any phase, with or without a restart of the leader
-// meanwhile: the leader neither arms it, nor changes its mode, nor steers it.
+// Whatever the pilot does, in any phase, with or without a restart of the leader
+// meanwhile: the leader neither arms, nor changes the mode, nor sends setpoints.
 func TestPilotActsInEveryPhase(t *testing.T) {
 	for _, s := range situations {
 		for _, act := range pilotActions {
@@ -126,15 +126,15 @@ func TestPilotActsInEveryPhase(t *testing.T) {
 					} else {
 						v.simulate(1500*time.Millisecond, nil) // until its next HEARTBEAT
 					}
-					want, ours := nonPilotPhases[name]
+					want, controlled := nonPilotPhases[name]
 					if p, ok := nonPilotPhases[s.name]; ok {
-						want, ours = p, true
+						want, controlled = p, true
 					}
-					if !ours {
+					if !controlled {
 						want = PhasePilot
 					}
 					if restart && s.savedOrder == OrderStop || restart && s.savedOrder == OrderNone {
-						want = PhaseIdle // there is no order to go on with
+						want = PhaseIdle // there is no order to continue
 					}
 					got := v.view()
 					if got.Phase != want {
@@ -144,10 +144,10 @@ func TestPilotActsInEveryPhase(t *testing.T) {
 						return
 					}
 					if want == PhasePilot && got.Reason == "" {
-						t.Error("no reason is said")
+						t.Error("no reason is reported")
 					}
 					v.expectNoCommands(30 * time.Second)
-					v.mode = ModeOffboard // its pilot may choose what it likes
+					v.mode = ModeOffboard // its pilot may choose any mode
 					v.expectNoCommands(5 * time.Second)
 					v.ChangeOrder(1, OrderHome)
 					v.expectNoCommands(5 * time.Second)
@@ -162,7 +162,7 @@ func TestPilotActsInEveryPhase(t *testing.T) {
 	}
 }
 
-// expectNoCommands is that nothing which moves the vehicle is sent to it for a while.
+// expectNoCommands checks that nothing which moves the vehicle is sent to it for a while.
 func (v *simVehicle) expectNoCommands(d time.Duration) {
 	v.t.Helper()
 	v.simulate(d, func(m message.Message) {
@@ -172,14 +172,14 @@ func (v *simVehicle) expectNoCommands(d time.Duration) {
 	})
 }
 
-// savedUnderCommand is what a ledger has of the vehicle; whose it is, the test says.
+// savedUnderCommand is the vehicle's state in a ledger; the test sets its control.
 func (v *simVehicle) savedUnderCommand() []SavedAircraft {
 	saved := v.SavedState()
 	saved[0].WithPilot, saved[0].PossiblePath = false, nil
 	return saved
 }
 
-// restart replaces the leader: a new fleet hears the vehicle, and gives it the
+// restart replaces the leader: a new fleet receives the vehicle, and continues the
 // order that it had.
 func (v *simVehicle) restart(o Order) {
 	saved := v.savedUnderCommand()
@@ -195,8 +195,8 @@ func (v *simVehicle) restart(o Order) {
 	v.simulate(500*time.Millisecond, nil)
 }
 
-// A restart in which nothing happened goes on where the leader was.
-func TestRejoinGoesOn(t *testing.T) {
+// A restart in which nothing happened continues where the leader was.
+func TestRejoinContinues(t *testing.T) {
 	for name, want := range map[string]Phase{
 		"armed on the ground": PhaseClimbing, "in its climb": PhaseClimbing, "engaging": PhaseEngaging, "flying": PhaseFlying, "homing": PhaseFlying,
 	} {
@@ -215,14 +215,15 @@ func TestRejoinGoesOn(t *testing.T) {
 	}
 }
 
-// Those of which nothing is known after a restart, and those that stand, are left.
-func TestRejoinLeavesWhatIsNotClearlyOurs(t *testing.T) {
+// Aircraft that are not received after a restart, that are on the ground, or whose state
+// changed, are left to their pilots.
+func TestRejoinLeavesChangedAircraft(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(v *simVehicle)
 		want   string
 	}{
-		"unheard":                   {func(v *simVehicle) { v.silent = true }, "not heard"},
-		"no HEARTBEAT":              {func(v *simVehicle) { v.noHeartbeats = true }, "not heard"},
+		"not received":              {func(v *simVehicle) { v.silent = true }, "not received"},
+		"no HEARTBEAT":              {func(v *simVehicle) { v.noHeartbeats = true }, "not received"},
 		"on the ground, armed":      {func(v *simVehicle) { v.landed, v.mode, v.upM = true, ModeHold, 0 }, "on the ground"},
 		"on the ground":             {func(v *simVehicle) { v.landed, v.armed, v.mode, v.upM = true, false, ModeHold, 0 }, "motors off"},
 		"Hold far below H":          {func(v *simVehicle) { v.upM, v.mode = 50, ModeHold }, "AUTO.LOITER"},
@@ -273,8 +274,8 @@ func TestDisarmInTheClimbIsThePilots(t *testing.T) {
 	}
 }
 
-// Arming is asked for ten seconds for each order, and no longer.
-func TestArmingIsAskedForTenSeconds(t *testing.T) {
+// Arming is commanded for ten seconds for each order, and no longer.
+func TestArmingIsCommandedForTenSeconds(t *testing.T) {
 	for name, mode := range map[string]Mode{"in Hold": ModeHold, "in the mode it landed in": ModeOffboard} {
 		v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
 		v.mode = mode
@@ -299,8 +300,8 @@ func TestArmingIsAskedForTenSeconds(t *testing.T) {
 	}
 }
 
-// Whoever stops gets the aircraft in its autopilot's Hold; that is asked for
-// until it is in Hold once, and nobody's landing or choice is overruled.
+// A stop leaves the aircraft in its autopilot's Hold; that is commanded until it is in
+// Hold once, and no landing or pilot's choice is overruled.
 func TestStopHandsOver(t *testing.T) {
 	for _, s := range situations {
 		if s.phase == PhaseIdle || s.phase == PhaseStopping {
@@ -329,8 +330,8 @@ func TestStopHandsOver(t *testing.T) {
 	}
 }
 
-// A stop overtakes a take-off that was asked for just before.
-func TestStopOvertakesATakeOff(t *testing.T) {
+// A stop follows a take-off that was commanded just before.
+func TestStopAfterATakeOff(t *testing.T) {
 	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
 	v.Launch(1)
 	took := false
@@ -343,7 +344,7 @@ func TestStopOvertakesATakeOff(t *testing.T) {
 			}
 		})
 	}
-	v.ChangeOrder(1, OrderStop) // its HEARTBEAT still says Hold
+	v.ChangeOrder(1, OrderStop) // its last HEARTBEAT still has Hold
 	v.simulate(100*time.Millisecond, nil)
 	v.mode, v.landed, v.upM = ModeTakeoff, false, 5
 	v.simulate(5*time.Second, v.handleCommand)
@@ -352,9 +353,9 @@ func TestStopOvertakesATakeOff(t *testing.T) {
 	}
 }
 
-// A pilot's choice counts from the moment on that it is made, not from the next
-// HEARTBEAT: before anything is asked for, one is.
-func TestStopAsksWhatThePilotDidFirst(t *testing.T) {
+// A pilot's choice counts from the moment that it is made, not from the next HEARTBEAT:
+// one is requested before any command.
+func TestStopRequestsAHeartbeatFirst(t *testing.T) {
 	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
 	fly(v)
 	v.simulate(time.Second, nil)
@@ -367,8 +368,8 @@ func TestStopAsksWhatThePilotDidFirst(t *testing.T) {
 	}
 }
 
-// One that leaves its climb is its pilot's, or flies a failsafe; at H the
-// autopilot holds by itself.
+// An aircraft that leaves its climb is under pilot control, or flies a failsafe; at H
+// the autopilot holds by itself.
 func TestClimbEndsAtH(t *testing.T) {
 	for _, c := range []struct {
 		mode Mode
@@ -390,8 +391,8 @@ func TestClimbEndsAtH(t *testing.T) {
 	}
 }
 
-// The crew may give an aircraft back in any mode; what its pilot chooses after
-// that counts again, while it engages too.
+// The crew may resume control in any mode; a pilot's choice after that counts again,
+// also while the aircraft engages.
 func TestResumeDoesNotExcuseWhatFollows(t *testing.T) {
 	for _, given := range []Mode{ModeHold, ModePosition, ModeLand, ModeReturn} {
 		v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
@@ -404,7 +405,7 @@ func TestResumeDoesNotExcuseWhatFollows(t *testing.T) {
 		if err := v.Resume(1, OrderFly); err != nil {
 			t.Fatal(err)
 		}
-		v.simulate(2*time.Second, nil) // not obeyed: still in the mode it was given in
+		v.simulate(2*time.Second, nil) // not followed: still in the mode at resume
 		if got := v.view(); got.Phase != PhaseEngaging {
 			t.Errorf("given in %s it is %s", given, got.Phase)
 		}
@@ -421,9 +422,9 @@ func TestResumeDoesNotExcuseWhatFollows(t *testing.T) {
 	}
 }
 
-// Launch is for the ground, Resume for the air, and neither for one that has an
-// order, or is not heard.
-func TestWhatOrdersWant(t *testing.T) {
+// Launch is for aircraft on the ground, Resume for those in the air, and neither for one
+// that has an order, or is not received.
+func TestOrderConditions(t *testing.T) {
 	refused := func(err error, want string) {
 		t.Helper()
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -446,20 +447,20 @@ func TestWhatOrdersWant(t *testing.T) {
 	refused(v.Resume(1, OrderFly), "its position is 3")
 }
 
-// An aircraft in the air of which nothing is heard stays in the others' way until
-// the crew clears it, and is there again once it is heard.
-func TestClearedUntilHeard(t *testing.T) {
+// An aircraft in the air that is not received stays an obstacle until the crew clears
+// it, and is one again once it is received.
+func TestClearedUntilReceived(t *testing.T) {
 	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
 	if err := v.Clear(1); err == nil {
-		t.Error("one that stands was cleared")
+		t.Error("one on the ground was cleared")
 	}
 	fly(v)
 	if err := v.Clear(1); err == nil {
-		t.Error("one that is heard was cleared")
+		t.Error("an aircraft that is received was cleared")
 	}
 	v.silent = true
 	v.simulate(9*time.Second, nil)
-	if err := v.Clear(1); err == nil || !strings.Contains(err.Error(), "heard 9") {
+	if err := v.Clear(1); err == nil || !strings.Contains(err.Error(), "received 9") {
 		t.Errorf("before it is lost: %v", err)
 	}
 	v.simulate(2*time.Second, nil)
@@ -472,11 +473,11 @@ func TestClearedUntilHeard(t *testing.T) {
 	v.silent = false
 	v.simulate(time.Second, nil)
 	if len(v.SavedState()[0].PossiblePath) == 0 {
-		t.Error("heard again, it is in nobody's way")
+		t.Error("received again, it is no obstacle")
 	}
 }
 
-// One with its motors off, or with its pilot, is not Flying.
+// An aircraft with its motors off, or under pilot control, is not Flying.
 func TestDisarmedDoesNotFly(t *testing.T) {
 	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
 	fly(v)

@@ -6,23 +6,24 @@ import (
 	"math"
 )
 
-// What an aircraft may be off from before it takes off (CONTRACT).
+// Tolerances of an aircraft that takes off (docs/wire.md).
 const (
 	groundMaxUpM       = 20.0 // from the origin's altitude
 	clockRateTolerance = 0.05 // of its clock from the mission's
 )
 
-// WithPilot is whether it is with its pilot.
+// WithPilot is whether it is under pilot control.
 func (v *View) WithPilot() bool { return v.Phase == PhasePilot }
 
-// UnderCommand is whether it is to fly for us, and may: nobody took it, and it is heard.
+// UnderCommand is whether it has the order to fly, is not under pilot control, and is
+// not lost.
 func (v *View) UnderCommand() bool { return v.Order == OrderFly && !v.WithPilot() && !v.Lost }
 
-// Ready says what keeps an aircraft from taking off, by what it says itself.
+// Ready returns what keeps an aircraft from taking off, by its own reports.
 func (v *View) Ready() error {
 	switch {
 	case !v.Received:
-		return errors.New("nothing was received of it yet")
+		return errors.New("nothing was received from it yet")
 	case !v.Fresh:
 		return fmt.Errorf("no position or HEARTBEAT for %.0f s", v.AgeS)
 	case !v.Params.Complete():
@@ -30,7 +31,7 @@ func (v *View) Ready() error {
 	case v.Armed || v.InAir:
 		return fmt.Errorf("is armed, in %s; want it on the ground with its motors off", v.Mode)
 	case !v.OnGround:
-		return errors.New("does not say that it is on the ground (EXTENDED_SYS_STATE)")
+		return errors.New("does not report that it is on the ground (EXTENDED_SYS_STATE)")
 	case math.Abs(v.UpM) > groundMaxUpM:
 		return fmt.Errorf("is %.0f m above the origin's altitude, want within %v m: is the origin right?", v.UpM, groundMaxUpM)
 	case math.IsNaN(v.ClockRate):

@@ -7,30 +7,30 @@ import (
 	"prefdt/inference/physics"
 )
 
-// SavedAircraft is what a restart needs of an aircraft.
+// SavedAircraft is the state of an aircraft that a restart needs.
 type SavedAircraft struct {
 	Number       int          `json:"number"`
 	SystemID     int          `json:"system_id"`
 	Meter        energy.State `json:"meter"`
-	UnderCommand bool         `json:"ours"`             // it flew for us
-	Homing       bool         `json:"homing,omitempty"` // it was on its way home
-	WithPilot    bool         `json:"pilot,omitempty"`  // it was with its pilot, for this reason
+	UnderCommand bool         `json:"ours"`             // it had the order to fly, and was not under pilot control
+	Homing       bool         `json:"homing,omitempty"` // likewise, the order to return
+	WithPilot    bool         `json:"pilot,omitempty"`  // it was under pilot control, for Reason
 	Reason       string       `json:"reason,omitempty"`
 	Lost         bool         `json:"lost,omitempty"`
 	Home         *[2]float64  `json:"home_m,omitempty"` // where it took off
-	PossiblePath [][2]float64 `json:"way_m,omitempty"`  // on which it may be, in the air
+	PossiblePath [][2]float64 `json:"way_m,omitempty"`  // of an obstacle
 }
 
-// SavedState returns what a restart needs of each aircraft.
+// SavedState returns the state of each aircraft that a restart needs.
 func (f *Fleet) SavedState() (saved []SavedAircraft) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	now := f.nowS()
 	for _, a := range f.aircraft {
-		ours := a.phase != PhasePilot
+		controlled := a.phase != PhasePilot
 		s := SavedAircraft{
 			Number: a.number, SystemID: a.conf.SystemID, Meter: a.meter.State(now),
-			UnderCommand: ours && a.order == OrderFly, Homing: ours && a.order == OrderHome, WithPilot: !ours, Reason: a.pilotReason, Lost: a.lost,
+			UnderCommand: controlled && a.order == OrderFly, Homing: controlled && a.order == OrderHome, WithPilot: !controlled, Reason: a.pilotReason, Lost: a.lost,
 		}
 		if a.home != nil {
 			s.Home = &[2]float64{a.home.EastM, a.home.NorthM}
@@ -45,8 +45,8 @@ func (f *Fleet) SavedState() (saved []SavedAircraft) {
 	return saved
 }
 
-// Restore gives each aircraft what a restart knows of it, before Start. One that
-// was with its pilot stays there.
+// Restore restores the aircraft's saved state, before Start. An aircraft under pilot
+// control stays so.
 func (f *Fleet) Restore(saved []SavedAircraft) {
 	for i := range saved {
 		s := &saved[i]

@@ -9,13 +9,13 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 )
 
-// Why an aircraft does not fly as asked, in the autopilot's own words: STATUSTEXT,
-// COMMAND_ACK and the prearm bit of SYS_STATUS.
+// Why an aircraft does not follow its order, by the autopilot's own messages:
+// STATUSTEXT, COMMAND_ACK and the prearm bit of SYS_STATUS.
 
 const (
-	textRelevantS   = 5.0 // words this old are about something else
+	textRelevantS   = 5.0 // a text older than this is about something else
 	statusTextChars = 50  // of one STATUSTEXT
-	maxTextChars    = 250 // of a text in chunks; more is not read, nor sent
+	maxTextChars    = 250 // of a text in chunks; the rest is not read, nor sent
 )
 
 // PreArm is the autopilot's own check on whether it would arm now, in the mode
@@ -30,19 +30,19 @@ func preArmOf(m *common.MessageSysStatus) PreArm {
 	}
 }
 
-// textAssembler puts a text together that comes in chunks.
+// textAssembler assembles a text that arrives in chunks.
 type textAssembler struct {
-	id        uint16 // 0: none is on its way
+	id        uint16 // 0: no text is incomplete
 	next      uint8
 	text      string
 	severity  common.MAV_SEVERITY
 	receivedS float64
 }
 
-// add takes a STATUSTEXT in and returns the text that it completes.
-func (w *textAssembler) add(now float64, m *common.MessageStatustext) (text string, whole bool) {
+// add handles a STATUSTEXT and returns the text that it completes.
+func (w *textAssembler) add(now float64, m *common.MessageStatustext) (text string, complete bool) {
 	if m.Id == 0 {
-		return clean(m.Text), true
+		return strings.TrimSpace(m.Text), true
 	}
 	if w.id != m.Id || m.ChunkSeq == 0 {
 		*w = textAssembler{id: m.Id, severity: m.Severity}
@@ -60,35 +60,31 @@ func (w *textAssembler) add(now float64, m *common.MessageStatustext) (text stri
 	return "", false
 }
 
-// finish is the text as far as it came.
-func (w *textAssembler) finish() (text string, whole bool) {
-	text, whole = clean(w.text), w.id != 0
+// finish returns the text as far as it was received.
+func (w *textAssembler) finish() (text string, complete bool) {
+	text, complete = strings.TrimSpace(w.text), w.id != 0
 	*w = textAssembler{}
-	return text, whole
+	return text, complete
 }
 
-// clean drops what PX4 marks an event with.
-func clean(text string) string { return strings.TrimSpace(text) }
-
-// handleStatusText takes the autopilot's warnings in.
 func (a *aircraft) handleStatusText(f *Fleet, now float64, m *common.MessageStatustext) {
 	if a.textChunks.id != 0 && (m.Id != a.textChunks.id || m.ChunkSeq == 0) {
 		a.finishStatusText(f, now)
 	}
-	if text, whole := a.textChunks.add(now, m); whole && m.Severity <= common.MAV_SEVERITY_WARNING {
+	if text, complete := a.textChunks.add(now, m); complete && m.Severity <= common.MAV_SEVERITY_WARNING {
 		a.setAutopilotText(f, now, text)
 	}
 }
 
-// finishStatusText takes a text whose last chunk did not come.
+// finishStatusText handles a text whose last chunk did not arrive.
 func (a *aircraft) finishStatusText(f *Fleet, now float64) {
 	severity := a.textChunks.severity
-	if text, whole := a.textChunks.finish(); whole && severity <= common.MAV_SEVERITY_WARNING {
+	if text, complete := a.textChunks.finish(); complete && severity <= common.MAV_SEVERITY_WARNING {
 		a.setAutopilotText(f, now, text)
 	}
 }
 
-// handleCommandAck takes a refused command in. A text says more, and is not replaced.
+// handleCommandAck handles a refused command. A recent text is more exact, and is kept.
 func (a *aircraft) handleCommandAck(f *Fleet, now float64, m *common.MessageCommandAck) {
 	if m.TargetSystem != 0 && int(m.TargetSystem) != f.SystemID || a.autopilotText != "" && now-a.autopilotTextS < textRelevantS {
 		return
@@ -102,21 +98,20 @@ func (a *aircraft) handleCommandAck(f *Fleet, now float64, m *common.MessageComm
 	a.setAutopilotText(f, now, what+" refused: "+strings.ToLower(strings.TrimPrefix(m.Result.String(), "MAV_RESULT_")))
 }
 
-// setAutopilotText keeps the autopilot's words, and logs them once.
+// setAutopilotText keeps the autopilot's text, and logs it once.
 func (a *aircraft) setAutopilotText(f *Fleet, now float64, text string) {
 	if text == "" {
 		return
 	}
 	if a.autopilotText != text || now-a.autopilotTextS > textRelevantS {
 		if a.textLoggedS == 0 || now-a.textLoggedS >= commandRetryS || a.order != OrderNone {
-			f.Log.Warn("autopilot says", "aircraft", a.number, "reason", text)
+			f.Log.Warn("autopilot reports", "aircraft", a.number, "reason", text)
 			a.textLoggedS = now
 		}
 	}
 	a.autopilotText, a.autopilotTextS = text, now
 }
 
-// reason is why it does not fly as asked.
 func (a *aircraft) reason() string {
 	if a.phase == PhaseFlying {
 		return ""
@@ -139,29 +134,29 @@ func (a *aircraft) reason() string {
 	return why + ": " + a.autopilotText
 }
 
-// inArmableMode is whether it is in a mode to be armed in: the prearm check is about
-// the mode that it is in, and one that has landed is in the mode it flew in.
+// inArmableMode is whether its mode permits arming: the prearm check is about the
+// present mode, and after landing that is the mode it flew in.
 func (a *aircraft) inArmableMode() bool { return a.mode == ModeHold || a.mode == ModeTakeoff }
 
-// addBatteryID keeps the ids that batteries report with. The meter counts one.
+// addBatteryID keeps the ids of BATTERY_STATUS. The meter counts one battery.
 func (a *aircraft) addBatteryID(f *Fleet, id uint8) {
 	i, found := slices.BinarySearch(a.batteryIDs, id)
 	if found {
 		return
 	}
-	a.batteryIDs = slices.Insert(slices.Clone(a.batteryIDs), i, id) // views have the old one
+	a.batteryIDs = slices.Insert(slices.Clone(a.batteryIDs), i, id) // views have the old slice
 	if id != 0 && id != relayedBatteryID {
-		f.Log.Warn("a battery is not counted: joules are of one battery", "aircraft", a.number, "reason", fmt.Sprintf("BATTERY_STATUS has id %d", id))
+		f.Log.Warn("a battery is not metered: joules are of one battery", "aircraft", a.number, "reason", fmt.Sprintf("BATTERY_STATUS has id %d", id))
 	}
 }
 
-// statusTextMessages are a line as STATUSTEXT: in chunks, if it is longer than one.
+// statusTextMessages encodes a text as STATUSTEXT: in chunks, if it is longer than one.
 func statusTextMessages(severity common.MAV_SEVERITY, text string, id uint16) (out []message.Message) {
 	text = text[:min(len(text), maxTextChars)]
 	if len(text) < statusTextChars {
 		return []message.Message{&common.MessageStatustext{Severity: severity, Text: text}}
 	}
-	for i := 0; ; i++ { // the last one is shorter than a chunk, perhaps empty: that is how its reader knows
+	for i := 0; ; i++ { // the last chunk is shorter than the others, perhaps empty: that marks the end
 		n := min(len(text), statusTextChars)
 		out = append(out, &common.MessageStatustext{Severity: severity, Text: text[:n], Id: id, ChunkSeq: uint8(i)})
 		if text = text[n:]; n < statusTextChars {

@@ -18,9 +18,9 @@ func captureLog() (*strings.Builder, *slog.Logger) {
 	return &text, slog.New(slog.NewTextHandler(&text, nil))
 }
 
-// What the autopilot says when it does not arm stands in the view and, once, in
-// the log, within seconds; it goes when the aircraft flies.
-func TestReasonIsTheAutopilotsOwn(t *testing.T) {
+// The autopilot's text when it does not arm is in the view and, once, in the log, within
+// seconds; it is removed when the aircraft flies.
+func TestReasonIsTheAutopilotsText(t *testing.T) {
 	denied := "Arming denied: Resolve system health failures first"
 	for name, c := range map[string]struct {
 		answer func(v *simVehicle, m message.Message)
@@ -86,8 +86,8 @@ func TestReasonIsTheAutopilotsOwn(t *testing.T) {
 	}
 }
 
-// The prearm check counts where it is made, and in a mode to be armed in: one
-// that has landed is in the mode it flew in, in which PX4 does not arm.
+// The prearm check counts where it is made, and in a mode that permits arming: an
+// aircraft that has landed is in the mode it flew in, in which PX4 does not arm.
 func TestPreArm(t *testing.T) {
 	const bit = common.MAV_SYS_STATUS_PREARM_CHECK
 	for _, c := range []struct {
@@ -115,7 +115,7 @@ func TestPreArm(t *testing.T) {
 	}
 }
 
-// A stall that repeats itself is one line of the log, as are a loss and a return.
+// A repeated stall is one line of the log, as are a loss and a return.
 func TestEventsAreLoggedOnce(t *testing.T) {
 	b := newFixture(t)
 	var text *strings.Builder
@@ -131,7 +131,7 @@ func TestEventsAreLoggedOnce(t *testing.T) {
 	v.simulate(60*time.Second, nil)
 	v.silent = false
 	v.simulate(5*time.Second, nil)
-	for _, line := range []string{"outlived two slots", "the stream ends", "aircraft lost", "heard again"} {
+	for _, line := range []string{"outlived two slots", "the stream ends", "aircraft lost", "received again"} {
 		if n := strings.Count(text.String(), line); n != 1 {
 			t.Errorf("%q is %d times in the log", line, n)
 		}

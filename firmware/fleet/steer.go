@@ -10,9 +10,8 @@ import (
 	"prefdt/inference/physics"
 )
 
-// steer advances what is asked of the aircraft by one tick. It returns the
-// commands to send and whether a setpoint is due. What may be sent is the gate's
-// to say.
+// steer advances the aircraft's order by one tick. It returns the commands to send and
+// whether a setpoint is due; the gate decides whether they may be sent.
 func (a *aircraft) steer(f *Fleet, now float64) (out []message.Message, stream bool) {
 	a.checkReception(f, now)
 	if !a.fresh(now) || a.phase == PhaseIdle || a.phase == PhasePilot {
@@ -36,16 +35,16 @@ func (a *aircraft) fly(f *Fleet, now float64) (out []message.Message, stream boo
 	case PhaseEngaging:
 		if a.mode == ModeOffboard {
 			a.phase, a.pilotReason, a.autopilotText = PhaseFlying, "", ""
-			f.Log.Info("flying for us", "aircraft", a.number)
+			f.Log.Info("flying under command", "aircraft", a.number)
 			return nil, true
 		}
 		if now-a.engagedS > offboardPrestreamS {
 			out = a.retryCommand(f, now, setMode(ModeOffboard))
 		}
-		f.requestMessages(a.link, a.channel, a, &common.MessageHeartbeat{}) // that says so, sooner than in a second
+		f.requestMessages(a.link, a.channel, a, &common.MessageHeartbeat{}) // that reports OFFBOARD sooner than in a second
 		return out, true
 	case PhaseFlying:
-		if a.mode != ModeOffboard { // the failsafe's Hold, after a stream before ours; any other is its pilot's
+		if a.mode != ModeOffboard { // the failsafe's Hold, after the previous process's stream; any other mode is its pilot's
 			a.phase = PhaseEngaging
 		}
 		return nil, true
@@ -53,7 +52,7 @@ func (a *aircraft) fly(f *Fleet, now float64) (out []message.Message, stream boo
 	return nil, false
 }
 
-// climb arms, where the order is to leave the ground, and takes off.
+// climb arms, where the order includes leaving the ground, and takes off.
 func (a *aircraft) climb(f *Fleet, now float64) []message.Message {
 	switch {
 	case a.inAir() && math.Abs(a.upM-f.Limits.AltitudeM) < climbToleranceM:
@@ -62,12 +61,13 @@ func (a *aircraft) climb(f *Fleet, now float64) []message.Message {
 	case (!a.armed || a.onGround()) && f.climbBlocked(a, now):
 	case !a.armed && a.armingRequested && now-a.armingRequestedS > armingTimeoutS+armedReportDelayS:
 		a.handToPilot(f, fmt.Sprintf("not armed in %v s", armingTimeoutS))
+	case !a.armed && a.armingTimedOut(now): // it may still report that it armed
 	case !a.armed && a.mode != ModeHold && a.mode != ModeTakeoff:
-		// PX4 has gone back to the mode it flew in before it landed, and does
-		// not arm in OFFBOARD without a stream.
-		return a.retryArming(f, now, setMode(ModeHold))
+		// PX4 has returned to the mode it flew in before it landed, and does not arm
+		// in OFFBOARD without setpoints.
+		return a.retryCommand(f, now, setMode(ModeHold))
 	case !a.armed:
-		return a.retryArming(f, now, &common.MessageCommandLong{Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Param1: 1})
+		return a.retryCommand(f, now, &common.MessageCommandLong{Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Param1: 1})
 	default:
 		nan := float32(math.NaN())
 		return a.retryCommand(f, now, &common.MessageCommandLong{
@@ -78,16 +78,8 @@ func (a *aircraft) climb(f *Fleet, now float64) []message.Message {
 	return nil
 }
 
-// retryArming asks for what arms, as long as an order lets it.
-func (a *aircraft) retryArming(f *Fleet, now float64, m message.Message) []message.Message {
-	if a.armingTimedOut(now) {
-		return nil
-	}
-	return a.retryCommand(f, now, m)
-}
-
-// stop hands the aircraft to its autopilot's Hold: once that is reported, it is
-// its pilot's. One that lands by itself goes on landing.
+// stop hands the aircraft to its autopilot's Hold: once that is reported, it is under
+// pilot control. An aircraft in Land or Return continues so.
 func (a *aircraft) stop(f *Fleet, now float64) (out []message.Message, stream bool) {
 	switch {
 	case !a.armed:
@@ -95,21 +87,21 @@ func (a *aircraft) stop(f *Fleet, now float64) (out []message.Message, stream bo
 	case a.mode == ModeLand || a.mode == ModeReturn:
 		a.handToPilot(f, "stopped in "+a.mode.String())
 	case a.mode == ModeHold && a.heartbeatS > a.commandedS && (a.modeRequestedS[ModeHold] >= a.commandedS || a.heartbeatS-a.commandedS > commandRetryS):
-		a.handToPilot(f, "stopped") // and nothing asked for before Hold is still on its way
+		a.handToPilot(f, "stopped") // and no command sent before Hold is still in transit
 	default:
 		return a.retryCommand(f, now, setMode(ModeHold)), a.mode == ModeOffboard
 	}
 	return nil, false
 }
 
-// climbBlocked is whether another flies so near that an aircraft must not climb
-// yet. Those that climb beside it stand still, and so may one that waits at H.
+// climbBlocked is whether another aircraft flies so near that this one must not climb
+// yet. Aircraft in their own climb, or holding at H, may be as near as the separation.
 func (f *Fleet) climbBlocked(a *aircraft, now float64) bool {
 	for _, b := range f.aircraft {
 		if b == a || !b.isObstacle() || b.phase == PhaseClimbing {
 			continue
 		}
-		near := f.Limits.SeparationM - 1 // their positions may be off
+		near := f.Limits.SeparationM - 1 // for position errors
 		if b.velocity.Norm() > stillMPS || b.phase == PhaseFlying && b.trajectory.kind != trajectoryHold {
 			near = climbClearanceSeparations * f.Limits.SeparationM
 		}
@@ -125,11 +117,11 @@ func (f *Fleet) climbBlocked(a *aircraft, now float64) bool {
 	return false
 }
 
-// distanceToPath is that from a place to the nearest point of a way.
-func distanceToPath(p physics.Position, way []physics.Position) float64 {
-	least := p.Sub(way[0]).Norm()
-	for i := 1; i < len(way); i++ {
-		leg, q := way[i].Sub(way[i-1]), p.Sub(way[i-1])
+// distanceToPath is the distance from a point to the nearest point of a path.
+func distanceToPath(p physics.Position, path []physics.Position) float64 {
+	least := p.Sub(path[0]).Norm()
+	for i := 1; i < len(path); i++ {
+		leg, q := path[i].Sub(path[i-1]), p.Sub(path[i-1])
 		if ll := leg.EastM*leg.EastM + leg.NorthM*leg.NorthM; ll > 0 {
 			along := min(max((q.EastM*leg.EastM+q.NorthM*leg.NorthM)/ll, 0), 1)
 			least = min(least, q.Sub(leg.Scale(along)).Norm())
@@ -167,16 +159,16 @@ func (a *aircraft) flyHome(f *Fleet, now float64) (out []message.Message, stream
 			want = ModeReturn
 		}
 		if a.mode != want {
-			// The stream goes on until the mode has changed, or its loss would
-			// be the failsafe's to answer.
+			// Setpoints are sent until the mode has changed: without them the failsafe
+			// would act first.
 			return a.retryCommand(f, now, setMode(want)), a.mode == ModeOffboard
 		}
 	}
 	return nil, false
 }
 
-// updateHeldAt keeps the place where the envelope holds an aircraft. One that is kept
-// from its home for too long lands: it must not hover until its battery is empty.
+// updateHeldAt keeps the position where the envelope holds an aircraft. One that is
+// held on its way home for too long lands: it must not hover until its battery is empty.
 func (a *aircraft) updateHeldAt(f *Fleet, now float64, held bool, at physics.Position) {
 	if !held {
 		a.heldAt = nil
@@ -186,7 +178,7 @@ func (a *aircraft) updateHeldAt(f *Fleet, now float64, held bool, at physics.Pos
 		a.heldAt, a.heldS = &at, now
 	}
 	if a.order == OrderHome && a.phase == PhaseFlying && now-a.heldS > homeBlockedS {
-		f.Log.Error("way home barred; lands where it is", "aircraft", a.number, "held_s", now-a.heldS)
+		f.Log.Error("way home blocked; lands where it is", "aircraft", a.number, "held_s", now-a.heldS)
 		a.phase = PhaseLanding
 	}
 }

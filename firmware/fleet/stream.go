@@ -10,8 +10,8 @@ import (
 	"prefdt/inference/physics"
 )
 
-// tick sends what is due: commands, and one setpoint to each aircraft that
-// flies for us, all of them through the envelope together.
+// tick sends the commands that are due, and one setpoint to each aircraft under
+// control; all setpoints are checked by the envelope together.
 func (f *Fleet) tick() {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -32,9 +32,9 @@ func (f *Fleet) tick() {
 		if !a.isObstacle() {
 			continue
 		}
-		way := a.possiblePath(now)
+		path := a.possiblePath(now)
 		v := envelope.Vehicle{
-			Controlled: stream && !a.silent(now), Position: way[len(way)-1], PossiblePath: way, UpM: a.upM,
+			Controlled: stream && !a.silent(now), Position: path[len(path)-1], PossiblePath: path, UpM: a.upM,
 			Velocity: a.velocity, TargetUpM: f.Limits.AltitudeM, GainPerS: a.params.gainPerS(), HeldAt: a.heldAt,
 		}
 		if now-a.positionS > staleAfterS {
@@ -50,7 +50,7 @@ func (f *Fleet) tick() {
 	f.verdicts = f.envelopeChecker.Check(vehicles, limits)
 	for i := range of {
 		v := &vehicles[i]
-		if streamed[i] && !v.Controlled { // unheard: the others make way, it holds
+		if streamed[i] && !v.Controlled { // not received: the others give way, it holds
 			l := limits
 			if v.FenceExempt {
 				l.AreaM = 0
@@ -76,17 +76,17 @@ func (f *Fleet) tick() {
 }
 
 // checkMeasured keeps the least separation measured and raises alarms, once for each
-// time a limit is left.
-func (f *Fleet) checkMeasured(up []*aircraft) {
-	for i, a := range up {
+// time that a limit is left.
+func (f *Fleet) checkMeasured(obstacles []*aircraft) {
+	for i, a := range obstacles {
 		if !a.inAir() || a.lost {
-			continue // about to take off, or nothing measured
+			continue // about to take off, or not measured
 		}
 		alarm := ""
 		if a.phase == PhaseFlying && a.order == OrderFly {
 			alarm = f.Limits.Alarm(a.position, a.upM)
 		}
-		for _, b := range up[:i] {
+		for _, b := range obstacles[:i] {
 			if !b.inAir() || b.lost {
 				continue
 			}
@@ -107,8 +107,8 @@ func (f *Fleet) checkMeasured(up []*aircraft) {
 	}
 }
 
-// setpointMessage is a position with velocity feed-forward in the global frame: a
-// local one would be relative to each vehicle's own origin.
+// setpointMessage is a position with velocity feed-forward in the global frame: the
+// local frame is relative to each vehicle's own origin.
 func (f *Fleet) setpointMessage(a *aircraft, v *envelope.Vehicle) message.Message {
 	lat, lon, alt := f.Origin.Geodetic(v.Target, v.TargetUpM)
 	return &common.MessageSetPositionTargetGlobalInt{

@@ -7,14 +7,14 @@ import (
 	"prefdt/inference/physics"
 )
 
-// View is one aircraft as the slot loop sees it at a moment.
+// View is one aircraft's state at a moment, a value for the slot loop.
 type View struct {
 	Number   int
 	SystemID int
 	Received bool
-	AgeS     float64 // since last heard
+	AgeS     float64 // since anything was last received
 	Located  bool
-	Position physics.Position // brought to this moment
+	Position physics.Position // extrapolated to this moment
 	UpM      float64
 	SpeedMPS float64 // measured
 	Mode     Mode
@@ -23,20 +23,20 @@ type View struct {
 	Charge   float64 // NaN: unknown
 	Phase    Phase
 	Order    Order
-	Reason   string // why it does not fly as asked, the autopilot's own words included; empty once it flies
+	Reason   string // why it does not follow its order, with the autopilot's own text; empty once it flies
 	Lost     bool
 	Home     *physics.Position
 	Params   Parameters
 
-	Fresh    bool // its state can be flown by
-	Flying   bool // for us, in OFFBOARD, with a fresh state
+	Fresh    bool // position and HEARTBEAT are recent enough for setpoints
+	Flying   bool // in OFFBOARD by the leader's setpoints, with a fresh state
 	InAir    bool // and not lost: its flight costs joules
-	OnGround bool // as it says itself
+	OnGround bool // by its own report
 	PreArm   PreArm
 	// ClockRate is the autopilot's seconds per mission second, NaN until they were
 	// compared for five seconds.
 	ClockRate float64
-	// BatteryIDs are the ids that BATTERY_STATUS came with; it is not to be changed.
+	// BatteryIDs are the ids of BATTERY_STATUS; it is not to be changed.
 	BatteryIDs []uint8
 
 	TotalJ       float64 // drawn since the meter began
@@ -63,10 +63,9 @@ func (f *Fleet) Views(dst []View) []View {
 	defer f.mutex.Unlock()
 	now := f.nowS()
 	for _, a := range f.aircraft {
-		age := min(max(now-a.positionS, 0), staleAfterS)
 		dst = append(dst, View{
 			Number: a.number, SystemID: a.conf.SystemID, Received: a.received, AgeS: now - a.receivedS,
-			Located: a.located, Position: a.position.Add(a.velocity.Scale(age)), UpM: a.upM, SpeedMPS: a.velocity.Norm(),
+			Located: a.located, Position: a.positionAt(now), UpM: a.upM, SpeedMPS: a.velocity.Norm(),
 			Mode: a.mode, Armed: a.armed, Landed: a.landed, Charge: a.charge,
 			Phase: a.phase, Order: a.order, Reason: a.reason(), Lost: a.lost, Home: a.home, Params: a.params,
 			Fresh: a.fresh(now), Flying: a.phase == PhaseFlying && a.mode == ModeOffboard && a.fresh(now), InAir: a.inAir() && !a.lost,
@@ -78,8 +77,14 @@ func (f *Fleet) Views(dst []View) []View {
 	return dst
 }
 
-// UpdateMeter tells an aircraft's meter of the edge energy just decided, and of the
-// propulsion multiplier as measured.
+// BatteryReading returns an aircraft's last battery reading.
+func (f *Fleet) BatteryReading(number int) (r energy.Reading) {
+	f.withAircraft(number, func(a *aircraft, _ float64) { r = a.batteryReading })
+	return r
+}
+
+// UpdateMeter enters the edge energy just decided and the measured propulsion
+// multiplier into an aircraft's meter.
 func (f *Fleet) UpdateMeter(number int, edgeJ, factor float64) {
 	f.withAircraft(number, func(a *aircraft, now float64) {
 		a.meter.SetFactor(now, factor)
@@ -87,8 +92,8 @@ func (f *Fleet) UpdateMeter(number int, edgeJ, factor float64) {
 	})
 }
 
-// RestoreMeter begins an aircraft's meter again from what a restart knows of it, as of
-// gapS ago, NaN: unknown. Its own clock knows better, unless it was rebooted.
+// RestoreMeter restores an aircraft's meter from a state of gapS ago, NaN: unknown. The
+// autopilot's own clock is more exact, unless it was rebooted.
 func (f *Fleet) RestoreMeter(number int, s energy.State, gapS float64) {
 	f.withAircraft(number, func(a *aircraft, now float64) {
 		switch boot := a.bootS(now); {

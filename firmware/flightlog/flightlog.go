@@ -1,14 +1,11 @@
-// Package flightlog makes of the ledger's rows, one a slot, what people open:
-// CSV for a spreadsheet, JSON for a program; and it checks that they add up. It
-// stands after the flight.
+// Package flightlog exports and checks flights, after the flight.
 //
-// There is no second log in flight. Each row is on the disk, with a checksum of
-// its own, before its slot counts as settled, so no cut of power takes more than
-// the slot that was open, and a damaged file gives back every row that was not
-// hit (ledger.Recover). A log in MCAP would be written beside the ledger and be
-// the weaker of the two: its recovery of a cut file is poor, and its module
-// would not fit into the binary's 20 MB. Autopilots keep their own logs of
-// attitude and motors; rows carry their positions, to lay one over the other.
+// Inputs: flights from the ledger, one row a slot. Outputs: CSV for a spreadsheet, JSON
+// for a program, and an Audit of whether the rows are complete and add up. Called by
+// package logtool, the leader's `log` command.
+//
+// There is no second log in flight (docs/decisions.md). Autopilots keep their own logs of
+// attitude and motors; rows have the aircraft's positions, to align one with the other.
 package flightlog
 
 import (
@@ -19,6 +16,7 @@ import (
 	"math"
 	"strconv"
 
+	"prefdt/firmware/account"
 	"prefdt/firmware/ledger"
 	"prefdt/telemetry"
 )
@@ -36,8 +34,8 @@ type Audit struct {
 	Faults       []string `json:"faults"`
 }
 
-// Check adds a flight up. Rows that went first to keep the ledger small are no
-// fault; holes, values that are not finite and sums that disagree are.
+// Check audits a flight. Missing first rows, deleted to keep the ledger small, are no
+// fault; missing rows in between, values that are not finite and sums that disagree are.
 func Check(f ledger.Flight) Audit {
 	r := Audit{Mission: f.State.Mission, Phase: f.State.Phase, SettledSlots: f.State.Account.Objective.Slot, Rows: len(f.Rows), FirstSlot: -1, LastSlot: -1, Faults: []string{}}
 	fault := func(format string, args ...any) {
@@ -55,30 +53,14 @@ func Check(f ledger.Flight) Audit {
 		if want := r.FirstSlot + i; row.Slot != want && (i == 0 || row.Slot != f.Rows[i-1].Slot+1) {
 			fault("slots %d to %d are missing", f.Rows[i-1].Slot+1, row.Slot-1)
 		}
-		sum := 0.0
-		for _, a := range row.Aircraft {
-			if a.Number < 1 || a.Number > maxAircraft {
-				fault("slot %d: aircraft %d, want 1 to %d", row.Slot, a.Number, maxAircraft)
-			}
-			sum += a.EnergyJ
-			if notFinite(a.EnergyJ) || notFinite(a.SpentJ) || a.EnergyJ < 0 {
-				fault("slot %d: aircraft %d has %v J, %v J in all", row.Slot, a.Number, a.EnergyJ, a.SpentJ)
-			}
-			if before, known := spent[a.Number]; known && a.SpentJ < before-0.001 {
-				fault("slot %d: aircraft %d has %v J in all, fewer than before, %v", row.Slot, a.Number, a.SpentJ, before)
-			}
-			spent[a.Number] = a.SpentJ
-		}
-		if notFinite(row.EnergyJ) || notFinite(row.DelayS) || math.Abs(sum-row.EnergyJ) > 0.001*math.Max(1, math.Abs(sum)) {
-			fault("slot %d: %v J and %v s, its aircraft add up to %v J", row.Slot, row.EnergyJ, row.DelayS, sum)
-		}
+		checkRow(row, spent, fault)
 		r.DelayS += row.DelayS
 	}
 	for _, j := range spent {
 		r.SpentJ += j
 	}
-	if booked := f.State.Account.Objective.SpentJ; r.LastSlot == f.State.Account.Objective.Slot-1 && math.Abs(booked-r.SpentJ) > 1e-3*math.Max(booked, 1) {
-		fault("the aircraft spent %v J in all, the mission books %v J", r.SpentJ, booked)
+	if accounted := f.State.Account.Objective.SpentJ; r.LastSlot == f.State.Account.Objective.Slot-1 && math.Abs(accounted-r.SpentJ) > 1e-3*math.Max(accounted, 1) {
+		fault("the aircraft spent %v J in all, the mission accounts %v J", r.SpentJ, accounted)
 	}
 	if r.LastSlot < f.State.Account.Objective.Slot-1 {
 		fault("%d slots are settled, the last row is of slot %d", f.State.Account.Objective.Slot, r.LastSlot)
@@ -86,8 +68,26 @@ func Check(f ledger.Flight) Audit {
 	return r
 }
 
-// maxAircraft is the largest number of an aircraft; columns are made for no more.
-const maxAircraft = telemetry.MaxAircraft
+// checkRow audits one row; spent has each aircraft's total before it, and is updated.
+func checkRow(row *account.Row, spent map[int]float64, fault func(format string, args ...any)) {
+	sum := 0.0
+	for _, a := range row.Aircraft {
+		if a.Number < 1 || a.Number > telemetry.MaxAircraft {
+			fault("slot %d: aircraft %d, want 1 to %d", row.Slot, a.Number, telemetry.MaxAircraft)
+		}
+		sum += a.EnergyJ
+		if notFinite(a.EnergyJ) || notFinite(a.SpentJ) || a.EnergyJ < 0 {
+			fault("slot %d: aircraft %d has %v J, %v J in all", row.Slot, a.Number, a.EnergyJ, a.SpentJ)
+		}
+		if before, known := spent[a.Number]; known && a.SpentJ < before-0.001 {
+			fault("slot %d: aircraft %d has %v J in all, fewer than before, %v", row.Slot, a.Number, a.SpentJ, before)
+		}
+		spent[a.Number] = a.SpentJ
+	}
+	if notFinite(row.EnergyJ) || notFinite(row.DelayS) || math.Abs(sum-row.EnergyJ) > 0.001*math.Max(1, math.Abs(sum)) {
+		fault("slot %d: %v J and %v s, its aircraft add up to %v J", row.Slot, row.EnergyJ, row.DelayS, sum)
+	}
+}
 
 func notFinite(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
 
@@ -97,7 +97,7 @@ func WriteCSV(w io.Writer, flights []ledger.Flight) error {
 	for _, f := range flights {
 		for _, r := range f.Rows {
 			for _, a := range r.Aircraft {
-				most = min(max(most, a.Number), maxAircraft)
+				most = min(max(most, a.Number), telemetry.MaxAircraft)
 			}
 		}
 	}
@@ -120,7 +120,7 @@ func WriteCSV(w io.Writer, flights []ledger.Flight) error {
 				strconv.Itoa(r.Reported), strconv.Itoa(r.Offloaded), formatFloat(r.DecisionMS),
 			})
 			for _, a := range r.Aircraft {
-				if a.Number >= 1 && a.Number <= maxAircraft {
+				if a.Number >= 1 && a.Number <= telemetry.MaxAircraft {
 					copy(line[fixed+5*(a.Number-1):], []string{formatFloat(a.EnergyJ), formatFloat(a.SpentJ), string(a.Source), formatFloat(a.EastM), formatFloat(a.NorthM)})
 				}
 			}

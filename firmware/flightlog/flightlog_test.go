@@ -36,15 +36,15 @@ func TestCheck(t *testing.T) {
 		fault  string
 	}{
 		{"whole", func(f *ledger.Flight) {}, ""},
-		{"its first rows are gone", func(f *ledger.Flight) { *f = testFlight("m1", 40, 100) }, ""},
+		{"its first rows are deleted", func(f *ledger.Flight) { *f = testFlight("m1", 40, 100) }, ""},
 		{"not flown", func(f *ledger.Flight) { *f = ledger.Flight{} }, ""},
 		{"a hole", func(f *ledger.Flight) { f.Rows = append(f.Rows[:10], f.Rows[13:]...) }, "slots 10 to 12 are missing"},
-		{"the end is gone", func(f *ledger.Flight) { f.Rows = f.Rows[:90] }, "the last row is of slot 89"},
+		{"the end is missing", func(f *ledger.Flight) { f.Rows = f.Rows[:90] }, "the last row is of slot 89"},
 		{"not a number", func(f *ledger.Flight) { f.Rows[3].Aircraft[0].EnergyJ = math.NaN() }, "slot 3"},
 		{"a negative draw", func(f *ledger.Flight) { f.Rows[3].Aircraft[0].EnergyJ = -1 }, "slot 3"},
 		{"joules credited", func(f *ledger.Flight) { f.Rows[50].Aircraft[1].SpentJ = 10 }, "fewer than before"},
 		{"a sum that is off", func(f *ledger.Flight) { f.Rows[7].EnergyJ = 280 }, "slot 7: 280 J"},
-		{"a total that is off", func(f *ledger.Flight) { f.State.Account.Objective.SpentJ += 500 }, "the mission books 27500 J"},
+		{"a total that is off", func(f *ledger.Flight) { f.State.Account.Objective.SpentJ += 500 }, "the mission accounts 27500 J"},
 	} {
 		f := testFlight("m1", 0, 100)
 		c.change(&f)

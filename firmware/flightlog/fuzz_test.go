@@ -7,10 +7,11 @@ import (
 	"testing"
 
 	"prefdt/firmware/ledger"
+	"prefdt/telemetry"
 )
 
-// FuzzFlights checks and exports whatever flights a ledger, whole in every
-// checksum, may hold. A CSV has the lines and columns it should.
+// FuzzFlights checks and exports any flights that a ledger with valid checksums may
+// contain. A CSV has the lines and columns it should.
 func FuzzFlights(f *testing.F) {
 	for _, all := range [][]ledger.Flight{nil, {testFlight("m1", 0, 3), testFlight("m2", 1, 2)}, {testFlight("m", 90, 100)}} {
 		raw, err := json.Marshal(all)
@@ -41,7 +42,7 @@ func FuzzFlights(f *testing.F) {
 		if err := WriteCSV(&out, all); err != nil {
 			t.Fatal(err)
 		}
-		if lines, err := csv.NewReader(&out).ReadAll(); err != nil || len(lines) != rows+1 || len(lines[0]) > 10+5*maxAircraft {
+		if lines, err := csv.NewReader(&out).ReadAll(); err != nil || len(lines) != rows+1 || len(lines[0]) > 10+5*telemetry.MaxAircraft {
 			t.Fatalf("%d lines for %d rows, %v", len(lines), rows, err)
 		}
 		if err := WriteJSON(&out, all); err != nil {

@@ -10,10 +10,9 @@ import (
 )
 
 // Each attack on the commands is refused, counted under its kind, and changes
-// nothing; refusals are answered once a second at most. The crew's client here
-// is one that the broker lets in without a name and lets say everything: what a
-// broker that was taken over amounts to. Who gets that far is configs/mosquitto's
-// test.
+// nothing; refusals are answered at most once a second. The attacker is a client
+// that the broker accepts without a name and lets publish on every topic, as a
+// compromised broker would. configs/mosquitto tests which clients get that far.
 func TestAttacks(t *testing.T) {
 	r := rig.New(t, 1, 100)
 	private := r.UseKey("crew-1")
@@ -38,7 +37,7 @@ func TestAttacks(t *testing.T) {
 		{"signature of another body", budget, strings.Replace(honest, "299000", "298000", 1), "envelope: bad signature"},
 		{"signature under another counter", budget, strings.Replace(honest, `"counter":`, `"counter":9`, 1), "envelope: bad signature"},
 		{"signature over another challenge", budget, strings.Replace(honest, r.Challenge(), telemetry.NewChallenge(), 1), "envelope: bad signature"},
-		{"a name nobody has", budget, sign("crew-9", stolen, budget, attack), "envelope: unknown key"},
+		{"an unknown key name", budget, sign("crew-9", stolen, budget, attack), "envelope: unknown key"},
 		{"replayed as another command", r.Topics.Mission(), honest, "envelope: bad signature"},
 		{"another fleet's", budget, sign("crew-1", private, "prefdt/other/command/budget", attack), "envelope: bad signature"},
 		{"oversized", budget, `{"id":"attack","energy_j":299000,"mode":"target","x":"` + strings.Repeat("x", 90<<10) + `"}`, ""},
@@ -46,7 +45,7 @@ func TestAttacks(t *testing.T) {
 	} {
 		counts, total := f.Report().RejectedMessages, f.RejectedMessages("")
 		r.PublishRaw(a.topic, a.payload)
-		if !r.Eventually(func() bool { return f.RejectedMessages("") > total }) {
+		if !rig.Eventually(func() bool { return f.RejectedMessages("") > total }) {
 			t.Errorf("%s: not counted", a.name)
 			continue
 		}
@@ -54,7 +53,7 @@ func TestAttacks(t *testing.T) {
 			t.Errorf("%s: counted %v before, %v after, want one more %q", a.name, counts, f.Report().RejectedMessages, a.kind)
 		}
 	}
-	// The mark after them all is obeyed, so they were dealt with.
+	// A command sent after all of them is accepted, so they were handled.
 	if ack := r.SendCommand(r.Topics.Preference(), `{"id":"mark","setting":0.5}`, "mark"); !ack.Accepted {
 		t.Errorf("the crew afterwards: %+v", ack)
 	}
@@ -70,9 +69,9 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
-// Unsigned commands are never obeyed where keys are configured or autopilots are
-// real, whatever the configuration and the broker's address say (fault 21).
-func TestUnsignedIsNeverObeyed(t *testing.T) {
+// Unsigned commands are never accepted where keys are configured or autopilots are
+// real, whatever the configuration's default and the broker's address.
+func TestUnsignedIsNeverAccepted(t *testing.T) {
 	for name, set := range map[string]func(*rig.Rig){
 		"keys": func(r *rig.Rig) { r.UseKey("crew-1") },
 		"real": func(r *rig.Rig) { r.Config.MAVLink.RealAircraft = true },

@@ -14,47 +14,47 @@ import (
 	"prefdt/telemetry"
 )
 
-// commandExecutor is the mission as the crew's commands change it.
+// commandExecutor applies the crew's commands to the mission.
 type commandExecutor struct{ *Leader }
 
-func (o commandExecutor) State() ledger.State { return o.ledgerState() }
+func (e commandExecutor) State() ledger.State { return e.ledgerState() }
 
-func (o commandExecutor) RequestSavepoint() (undo func()) {
-	before := o.account.Objective().State()
-	return func() { o.account.RestoreObjective(before) }
+func (e commandExecutor) RequestSavepoint() (undo func()) {
+	before := e.account.Objective().State()
+	return func() { e.account.RestoreObjective(before) }
 }
 
-// Apply changes the mission, or says why not. A command that is refused changes
+// Apply changes the mission, or returns why not. A command that is refused changes
 // nothing.
-func (o commandExecutor) Apply(c *crew.Command, ack *telemetry.Ack) error {
-	effective := o.effectiveSlot()
+func (e commandExecutor) Apply(c *crew.Command, ack *telemetry.Ack) error {
+	effective := e.effectiveSlot()
 	ack.EffectiveSlot = &effective
-	objective := o.account.Objective()
+	objective := e.account.Objective()
 	switch {
 	case c.Mission != nil:
 		ack.Action = c.Mission.Action
-		err := o.handleMissionCommand(c.Mission)
-		effective = o.effectiveSlot() // of a new mission: 0
+		err := e.handleMissionCommand(c.Mission)
+		effective = e.effectiveSlot() // 0 after `new`
 		return err
-	case o.mission.Ending():
-		return fmt.Errorf("the mission is %s", o.mission.Phase())
-	case effective >= o.Config.Slots:
-		return fmt.Errorf("slot %d, the last, is decided", o.Config.Slots-1)
+	case e.mission.Ending():
+		return fmt.Errorf("the mission is %s", e.mission.Phase())
+	case effective >= e.Config.Slots:
+		return fmt.Errorf("slot %d, the last, is decided", e.Config.Slots-1)
 	case c.Preference != nil:
 		ack.Setting = &c.Preference.Setting
-		return o.account.SetPreference(c.Preference.Setting)
+		return e.account.SetPreference(c.Preference.Setting)
 	}
 	b := c.Budget
-	if most := o.Policy.Physics.BatteryCapacityJ * float64(len(o.Config.Aircraft)); !(b.EnergyJ > 0 && b.EnergyJ <= most) {
+	if most := e.Policy.Physics.BatteryCapacityJ * float64(len(e.Config.Aircraft)); !(b.EnergyJ > 0 && b.EnergyJ <= most) {
 		return fmt.Errorf("energy_j is %v, want above 0 and at most %v, the fleet's capacity", b.EnergyJ, most)
 	}
 	if r := b.ReplacesJ; r != nil && !(objective.Budgeted() && objective.BudgetJ() == *r) {
 		return fmt.Errorf("replaces_j is %v, but %s", *r, budgetInForce(&objective))
 	}
-	if err := o.account.SetBudget(b.EnergyJ, goal.Mode(b.Mode)); err != nil {
+	if err := e.account.SetBudget(b.EnergyJ, goal.Mode(b.Mode)); err != nil {
 		return err
 	}
-	objective = o.account.Objective()
+	objective = e.account.Objective()
 	saturated, floor := objective.Saturated(), objective.FloorJ()
 	ack.EnergyJ, ack.Mode, ack.Saturated, ack.FloorJ = &b.EnergyJ, b.Mode, &saturated, &floor
 	return nil
@@ -75,8 +75,8 @@ func (l *Leader) effectiveSlot() int {
 	return l.schedule.Current()
 }
 
-// handleMissionCommand carries out a mission command: what it needs beyond the mission's state
-// is asked first.
+// handleMissionCommand executes a mission command: conditions beyond the mission's
+// state are checked first.
 func (l *Leader) handleMissionCommand(m *telemetry.Mission) error {
 	l.refreshViews()
 	from := l.mission.Phase()
@@ -85,19 +85,19 @@ func (l *Leader) handleMissionCommand(m *telemetry.Mission) error {
 			return fmt.Errorf("cannot %s aircraft %d: this fleet has %d", m.Action, number, len(l.views))
 		}
 	}
-	row := missionActions[m.Action]
-	if row.needs != nil {
-		if row.inState {
+	action := missionActions[m.Action]
+	if action.prepare != nil {
+		if action.checkStateFirst {
 			if err := l.mission.Allows(m.Action); err != nil {
 				return err
 			}
 		}
-		if err := row.needs(l, m); err != nil {
+		if err := action.prepare(l, m); err != nil {
 			return fmt.Errorf("cannot %s: %w", m.Action, err)
 		}
 	}
-	if row.aircraft || m.Action == telemetry.ActionResume && from != telemetry.StateHolding {
-		return nil // it was about aircraft; the mission's state stays
+	if action.aircraftOnly || m.Action == telemetry.ActionResume && from != telemetry.StateHolding {
+		return nil // the mission's state stays
 	}
 	effect, err := l.mission.Command(m.Action)
 	if err != nil {
@@ -112,24 +112,24 @@ func (l *Leader) handleMissionCommand(m *telemetry.Mission) error {
 	return nil
 }
 
-// missionActions is what each action needs, and does to single aircraft.
+// missionActions has the conditions of each action beyond the mission's state, and
+// what it does to single aircraft.
 var missionActions = map[string]struct {
-	needs    func(*Leader, *telemetry.Mission) error
-	inState  bool // asked only in a state that allows the action
-	aircraft bool // it is about aircraft alone
+	prepare         func(*Leader, *telemetry.Mission) error
+	checkStateFirst bool // prepare is called only in a state that allows the action
+	aircraftOnly    bool // the action changes aircraft, not the mission's state
 }{
-	telemetry.ActionStart:  {needs: (*Leader).checkStart, inState: true},
-	telemetry.ActionReturn: {needs: (*Leader).returnStopped, inState: true},
-	telemetry.ActionNew:    {needs: (*Leader).checkNewMission, inState: true},
-	telemetry.ActionResume: {needs: (*Leader).resumeAircraft},
-	telemetry.ActionLaunch: {needs: (*Leader).launchAircraft, aircraft: true},
-	telemetry.ActionClear:  {needs: (*Leader).clearLostAircraft, aircraft: true},
+	telemetry.ActionStart:  {prepare: (*Leader).checkStart, checkStateFirst: true},
+	telemetry.ActionReturn: {prepare: (*Leader).returnStopped, checkStateFirst: true},
+	telemetry.ActionNew:    {prepare: (*Leader).checkNewMission, checkStateFirst: true},
+	telemetry.ActionResume: {prepare: (*Leader).resumeAircraft},
+	telemetry.ActionLaunch: {prepare: (*Leader).launchAircraft, aircraftOnly: true},
+	telemetry.ActionClear:  {prepare: (*Leader).clearLostAircraft, aircraftOnly: true},
 }
 
 func (l *Leader) checkStart(*telemetry.Mission) error {
-	for i := range l.views {
-		v := &l.views[i]
-		if err := l.checkReady(v); err != nil {
+	for _, v := range l.views {
+		if err := l.checkReady(&v); err != nil {
 			return err
 		}
 		start := l.Config.StartPosition(v.Number, l.Policy.Physics.AreaSideM)
@@ -140,26 +140,26 @@ func (l *Leader) checkStart(*telemetry.Mission) error {
 	return CheckSeparation(&l.Config, &l.Policy.Physics, l.views)
 }
 
-// returnStopped brings back what a stop has left in the air.
+// returnStopped sends home the aircraft that a stop has left in the air.
 func (l *Leader) returnStopped(*telemetry.Mission) error {
 	if l.mission.Phase() != telemetry.StateStopped {
 		return nil
 	}
-	var left []*fleet.View
-	for i := range l.views {
-		if v := &l.views[i]; v.InAir && v.Fresh && v.Mode == fleet.ModeHold {
-			left = append(left, v)
+	var stopped []*fleet.View
+	for _, v := range l.views {
+		if v.InAir && v.Fresh && v.Mode == fleet.ModeHold {
+			stopped = append(stopped, &v)
 		}
 	}
-	if len(left) == 0 {
+	if len(stopped) == 0 {
 		return fmt.Errorf("no aircraft is in the air in its Hold mode")
 	}
-	return l.resumeControl(left, func(*fleet.View) fleet.Order { return fleet.OrderHome })
+	return l.resumeControl(stopped, func(*fleet.View) fleet.Order { return fleet.OrderHome })
 }
 
 func (l *Leader) checkNewMission(m *telemetry.Mission) error {
-	for i := range l.views {
-		if v := &l.views[i]; v.InAir {
+	for _, v := range l.views {
+		if v.InAir {
 			return fmt.Errorf("aircraft %d is in the air", v.Number)
 		}
 	}
@@ -173,8 +173,8 @@ func (l *Leader) checkNewMission(m *telemetry.Mission) error {
 	return nil
 }
 
-// resumeAircraft gives aircraft back that are with their pilots in the air: those named,
-// or all. It arms nobody.
+// resumeAircraft ends pilots' control of aircraft in the air: of those named, or of
+// all. It never arms an aircraft.
 func (l *Leader) resumeAircraft(m *telemetry.Mission) error {
 	order := fleet.OrderFly
 	switch l.mission.Phase() {
@@ -184,14 +184,13 @@ func (l *Leader) resumeAircraft(m *telemetry.Mission) error {
 	default:
 		return fmt.Errorf("the mission is %s", l.mission.Phase())
 	}
-	var given []*fleet.View
-	for i := range l.views {
-		v := &l.views[i]
+	var resumed []*fleet.View
+	for _, v := range l.views {
 		named := slices.Contains(m.Aircraft, v.Number)
 		switch {
 		case !named && len(m.Aircraft) > 0:
 		case v.WithPilot() && v.Fresh && v.InAir:
-			given = append(given, v)
+			resumed = append(resumed, &v)
 		case named && !v.InAir && !v.Lost:
 			return fmt.Errorf("aircraft %d is on the ground; launch takes off", v.Number)
 		case named && !v.WithPilot():
@@ -200,10 +199,10 @@ func (l *Leader) resumeAircraft(m *telemetry.Mission) error {
 			return fmt.Errorf("aircraft %d: nothing received for %.0f s", v.Number, v.AgeS)
 		}
 	}
-	if len(given) == 0 && l.mission.Phase() != telemetry.StateHolding {
+	if len(resumed) == 0 && l.mission.Phase() != telemetry.StateHolding {
 		return fmt.Errorf("the mission is %s, and no aircraft in the air is with its pilot", l.mission.Phase())
 	}
-	return l.resumeControl(given, func(v *fleet.View) fleet.Order {
+	return l.resumeControl(resumed, func(v *fleet.View) fleet.Order {
 		if l.account.SpareJ(v) < 0 {
 			return fleet.OrderHome
 		}
@@ -211,25 +210,26 @@ func (l *Leader) resumeAircraft(m *telemetry.Mission) error {
 	})
 }
 
-// resumeControl makes aircraft in the air ours again. It fails only if it does for all:
-// what one of them has done since it was last received does not keep the others.
+// resumeControl puts aircraft in the air under this leader's control again. It fails
+// only if it does for all of them: one that changed since it was last received must
+// not keep the others from resuming.
 func (l *Leader) resumeControl(views []*fleet.View, order func(*fleet.View) fleet.Order) (err error) {
-	given := 0
+	resumed := 0
 	for _, v := range views {
 		if e := l.fleet.Resume(v.Number, order(v)); e != nil {
-			l.Log.Error("aircraft was not given back", "aircraft", v.Number, "reason", e)
+			l.Log.Error("control was not resumed", "aircraft", v.Number, "reason", e)
 			err = e
 			continue
 		}
-		given++
+		resumed++
 	}
-	if given > 0 || len(views) == 0 {
+	if resumed > 0 || len(views) == 0 {
 		return nil
 	}
 	return err
 }
 
-// launchAircraft has named aircraft take off from inside the area.
+// launchAircraft orders the named aircraft to take off from inside the area.
 func (l *Leader) launchAircraft(m *telemetry.Mission) error {
 	switch l.mission.Phase() {
 	case telemetry.StateClimbing, telemetry.StateFlying, telemetry.StateHolding:
@@ -253,7 +253,7 @@ func (l *Leader) launchAircraft(m *telemetry.Mission) error {
 	return nil
 }
 
-// clearLostAircraft takes the crew's word that lost aircraft are in nobody's way.
+// clearLostAircraft removes lost aircraft from the obstacles, on the crew's responsibility.
 func (l *Leader) clearLostAircraft(m *telemetry.Mission) error {
 	for _, number := range m.Aircraft {
 		if v := &l.views[number-1]; !v.Lost && v.Received {
@@ -269,8 +269,8 @@ func (l *Leader) clearLostAircraft(m *telemetry.Mission) error {
 	return nil
 }
 
-// CheckSeparation names two aircraft that stand too close to take off together, or whose
-// starts are too close. A metre is what their positions may be off.
+// CheckSeparation returns an error that names two aircraft too close to take off
+// together, or whose starts are too close. A metre allows for position errors.
 func CheckSeparation(c *config.Config, p *physics.Constants, views []fleet.View) error {
 	least := p.SeparationM
 	for i := range views {
@@ -287,7 +287,6 @@ func CheckSeparation(c *config.Config, p *physics.Constants, views []fleet.View)
 	return nil
 }
 
-// checkReady says what keeps an aircraft from taking off.
 func (l *Leader) checkReady(v *fleet.View) error {
 	if err := v.Ready(); err != nil {
 		return fmt.Errorf("aircraft %d: %w", v.Number, err)

@@ -35,7 +35,7 @@ func TestTransitions(t *testing.T) {
 	r.MustSendAction("hold")
 	held := r.Await("holding", rig.InState(telemetry.StateHolding))
 	refused("hold", "cannot hold: the mission is holding, which accepts resume, return, stop")
-	// A hold counts: slots and energy go on, and the aircraft stands.
+	// A hold counts: slots and energy continue, and the aircraft hovers.
 	later := r.Await("twenty slots on", rig.SlotSettled(held.Slot+20))
 	if later.State != telemetry.StateHolding || later.SpentJ < held.SpentJ+1000 || *later.Aircraft[0].SpeedMPS > 1 {
 		t.Errorf("while holding: %+v", later)
@@ -152,8 +152,8 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestSignedCommands sends commands as the contract's version 2 has them, over a
-// restart: the counter stays, and the challenge is a new one.
+// TestSignedCommands sends signed commands, over a restart: the counter is kept, and
+// the challenge is a new one.
 func TestSignedCommands(t *testing.T) {
 	r := rig.New(t, 1, 100)
 	private := r.UseKey("crew-1")
@@ -196,8 +196,8 @@ func TestSignedCommands(t *testing.T) {
 	f.Kill()
 }
 
-// TestRefusedStaysRefused keeps a refused command from being carried out when the
-// broker delivers it again in a state that would accept it (fault 23).
+// TestRefusedStaysRefused checks that a refused command is not executed when the
+// broker delivers it again in a state that would accept it.
 func TestRefusedStaysRefused(t *testing.T) {
 	r := rig.New(t, 1, 100000)
 	f := r.StartLeader()
@@ -229,7 +229,7 @@ func TestCommandWithoutAnID(t *testing.T) {
 	f := r.StartLeader()
 	r.Await("the leader", rig.AnyStatus)
 	r.PublishRaw(r.Topics.Preference(), r.Sign(r.Topics.Preference(), `{"setting":0.3}`))
-	if !r.Eventually(func() bool { return f.RejectedMessages("") > 0 }) {
+	if !rig.Eventually(func() bool { return f.RejectedMessages("") > 0 }) {
 		t.Fatal("it was not counted")
 	}
 	if ack := r.SendCommand(r.Topics.Preference(), `{"id":"mark","setting":0.5}`, "mark"); !ack.Accepted {
@@ -242,9 +242,7 @@ func TestCommandWithoutAnID(t *testing.T) {
 
 func TestHostileInputChangesNothing(t *testing.T) {
 	r := rig.New(t, 1, 100000)
-	f := r.StartLeader()
-	r.TakeOff()
-	r.Await("slot 3", rig.SlotSettled(3))
+	f := r.FlyToSlot(3)
 	for i := range 3000 {
 		switch i % 10 {
 		case 0:

@@ -7,11 +7,12 @@ import (
 	"prefdt/telemetry"
 )
 
-// handleControl lets one message that is no user's change the mission.
+// handleControl handles one message that is not a user's: of the crew, the broker, or
+// another leader.
 func (l *Leader) handleControl(c link.ControlMessage) {
 	switch {
 	case c.Command != nil:
-		l.waitForCommit() // a settlement on its way is older than this command
+		l.waitForCommit() // a settlement being written is older than this command
 		if l.crew.HandleCommand(c.Command) {
 			l.mission.CommandReceived()
 		}
@@ -35,23 +36,23 @@ func (l *Leader) handleControl(c link.ControlMessage) {
 	}
 }
 
-// handleForeignBeacon answers a beacon that is not ours with our place on the broker.
+// handleForeignBeacon counts a beacon of another leader and publishes `online` again.
 func (l *Leader) handleForeignBeacon(s *telemetry.Slot) {
 	if l.mission.InSlots() && s.Slot <= l.schedule.Current() && s.SlotMS == l.Config.SlotMS {
-		return // our own, as it comes back
+		return // this leader's own beacon, received by its own subscription
 	}
 	l.mqtt.CountReject(l.mqtt.Topics.Slot(), "slot: foreign beacon", "another leader is at slot %d", s.Slot)
 	l.mqtt.RepublishOnline()
 }
 
-// handleForeignStatus notices another leader's status: ours comes back with a number
-// no higher than the last we sent. Where leaders have a key it proves nothing,
-// and the other is asked.
+// handleForeignStatus recognises another leader's status by its sequence number: this
+// leader receives its own with none above the last it sent. Where leaders have a key
+// a status proves nothing, and a proof is requested.
 func (l *Leader) handleForeignStatus(s *telemetry.Status) {
 	if s.Seq <= l.current.statusSeq {
 		return
 	}
-	l.mqtt.CountReject(l.mqtt.Topics.Status(), "status: foreign", "another leader says %s, slot %d", s.State, s.Slot)
+	l.mqtt.CountReject(l.mqtt.Topics.Status(), "status: foreign", "another leader is %s, slot %d", s.State, s.Slot)
 	if l.mqtt.LeaderKey != nil {
 		l.mqtt.RequestProof()
 		return
@@ -59,7 +60,8 @@ func (l *Leader) handleForeignStatus(s *telemetry.Status) {
 	l.yieldIfYounger(s.Seq, s.Slot, s.State)
 }
 
-// yieldIfYounger lets the younger of two idle leaders yield: the one that has said less.
+// yieldIfYounger makes the younger of two idle leaders yield: the one that has
+// published fewer statuses.
 func (l *Leader) yieldIfYounger(seq int64, slot int, state string) {
 	if seq > l.current.statusSeq && l.mission.Phase() == telemetry.StateIdle {
 		l.current.yieldReason = fmt.Errorf("%w: fleet %s is %s, slot %d", link.ErrIncumbent, l.Config.Fleet, state, slot)

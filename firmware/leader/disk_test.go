@@ -11,10 +11,10 @@ import (
 	"prefdt/telemetry"
 )
 
-// A disk that is full in flight: no command is acknowledged that it does not
-// hold, the fleet is led home from memory, and what was settled before is there
-// when there is room again. It flies in a process of its own: the limit is the
-// whole process's, and go test writes files too.
+// A disk that is full in flight: no command is acknowledged that is not durable, the
+// fleet returns without the ledger, and what was settled before is there when there
+// is space again. It runs in a process of its own: the limit applies to the whole
+// process, and go test writes files too.
 func TestDiskFull(t *testing.T) {
 	if os.Getenv("PREFDT_DISK_FULL") == "" {
 		c := exec.Command(os.Args[0], "-test.run=^TestDiskFull$", "-test.v")
@@ -32,7 +32,7 @@ func TestDiskFull(t *testing.T) {
 		t.Fatalf("%+v", ack)
 	}
 	before := r.Await("slot 5", rig.SlotSettled(5))
-	room := fulldisk.Fill(t)
+	freeSpace := fulldisk.Fill(t)
 	r.PublishRaw(r.Topics.Budget(), `{"id":"during","energy_j":31000,"mode":"target"}`)
 	r.Await("returning", rig.InState(telemetry.StateReturning))
 	r.Await("done", rig.Done)
@@ -41,12 +41,12 @@ func TestDiskFull(t *testing.T) {
 	}
 	s := r.Await("status", rig.AnyStatus)
 	if s.BudgetJ == nil || *s.BudgetJ != 42000 {
-		t.Errorf("the request that the disk does not hold is in force: %+v", s)
+		t.Errorf("a request that is not durable is in force: %+v", s)
 	}
 	if acks := r.Acks("during"); len(acks) > 0 {
 		t.Errorf("it was acknowledged: %s", acks)
 	}
-	room()
+	freeSpace()
 	f = f.Restart(nil)
 	after := r.Await("the next leader", rig.AnyStatus)
 	if after.Slot < before.Slot || after.BudgetJ == nil || *after.BudgetJ != 42000 || after.SpentJ < before.SpentJ-1e-6 {
@@ -55,6 +55,6 @@ func TestDiskFull(t *testing.T) {
 	r.Await("done", rig.Done)
 	f.Kill()
 	if got := after.SpentJ + after.TransitJ; math.Abs(got-r.BatteryLossJ()) > 400 {
-		t.Logf("booked %.0f J, the batteries lost %.0f J", got, r.BatteryLossJ())
+		t.Logf("accounted %.0f J, the batteries lost %.0f J", got, r.BatteryLossJ())
 	}
 }

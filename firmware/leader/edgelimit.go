@@ -7,8 +7,8 @@ import (
 )
 
 // limitEdgeLoad bounds the cycles that a decision gives each aircraft to what its CPU
-// does in a slot, and to what its battery can spare: a few users with large
-// tasks must not empty it in flight. Beyond the bound the largest give way first.
+// computes in a slot, and to what its battery can spare: a few users with large
+// tasks must not empty it in flight. Beyond the bound the largest tasks are cut first.
 func (l *Leader) limitEdgeLoad() {
 	s, d, p := &l.current.snapshot, &l.current.decision, &l.Policy.Physics
 	cut := false
@@ -18,13 +18,13 @@ func (l *Leader) limitEdgeLoad() {
 		if perCycleJ := p.SwitchedCapacitance * a.CPUHz * a.CPUHz; perCycleJ > 0 {
 			limit = min(limit, max(l.account.SpareJ(l.view(a.Number)), 0)/perCycleJ)
 		}
-		var asked []float64
+		var cycles []float64
 		for i := range d.Users {
 			if d.Users[i].Server == m+1 {
-				asked = append(asked, d.Users[i].Offload*s.Users[i].Task.Cycles())
+				cycles = append(cycles, d.Users[i].Offload*s.Users[i].Task.Cycles())
 			}
 		}
-		level := waterLevel(asked, limit)
+		level := waterLevel(cycles, limit)
 		for i := range d.Users {
 			u := &d.Users[i]
 			if u.Server != m+1 || u.Offload*s.Users[i].Task.Cycles() <= level {
@@ -41,8 +41,8 @@ func (l *Leader) limitEdgeLoad() {
 	}
 }
 
-// waterLevel is the level down to which amounts must be cut so that their sum is
-// at most a limit; the largest amount if it is anyway. It sorts them.
+// waterLevel returns the level down to which amounts must be cut so that their sum
+// is at most a limit, or the largest amount if the sum is within it. It sorts them.
 func waterLevel(amounts []float64, limit float64) float64 {
 	slices.Sort(amounts)
 	left := limit

@@ -8,7 +8,6 @@ import (
 
 	"prefdt/firmware/fleet"
 	"prefdt/firmware/link"
-	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
@@ -22,7 +21,7 @@ func TestWaterLevel(t *testing.T) {
 		limit   float64
 		want    float64
 	}{
-		{"nobody", nil, 10, 0},
+		{"no user", nil, 10, 0},
 		{"all fit", []float64{3, 1, 2}, 10, 3},
 		{"all fit just", []float64{3, 1, 2}, 6, 3},
 		{"the largest gives way", []float64{1, 9, 2}, 8, 5},
@@ -55,14 +54,11 @@ func setDecision(l *Leader, cycles ...float64) {
 	d.Evaluate(&l.Policy.Physics, s)
 }
 
-// TestAccept bounds what an aircraft takes on in a slot to what its CPU does in
-// one, and to what its battery can spare: the largest tasks give way first, and
-// nothing else is changed (fault 17).
-func TestAccept(t *testing.T) {
-	frozen, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
+// The edge load of a slot is bounded by what the aircraft's CPU computes in one, and
+// by what its battery can spare: the largest tasks are cut first, and nothing else
+// is changed.
+func TestLimitEdgeLoad(t *testing.T) {
+	frozen := loadCheckpoint(t)
 	p := frozen.Physics
 	perCycleJ := p.SwitchedCapacitance * p.EdgeCPUHz * p.EdgeCPUHz
 	for _, c := range []struct {
@@ -114,15 +110,11 @@ func (h offloadAll) Decide(s *slot.Snapshot, _ goal.Objective, d *slot.Decision)
 	return seen
 }
 
-// TestTasksOfStrangersDoNotSendTheFleetHome: tasks of 1e12 cycles, the most that
-// is permitted, cost an aircraft no more than its CPU can do, whether they are
-// reported or expected to take the offer: neither is it sent home, nor is its
-// account charged with what cannot have been computed (faults 17 and 18).
-func TestTasksOfStrangersDoNotSendTheFleetHome(t *testing.T) {
-	frozen, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
+// Tasks of 1e12 cycles, the most that is permitted, cost an aircraft no more than its
+// CPU can compute, whether they are reported or expected to take the offer: neither
+// is it sent home, nor is its account charged with what cannot have been computed.
+func TestOversizedTasksDoNotSendTheFleetHome(t *testing.T) {
+	frozen := loadCheckpoint(t)
 	p := frozen.Physics
 	most := p.SwitchedCapacitance * p.EdgeCPUHz * p.EdgeCPUHz * p.EdgeCPUHz // J, a slot of one aircraft's CPU
 	l := newInPhase(t, telemetry.StateFlying, offloadAll{p}, p, &frozen.GoalConstants)
@@ -139,7 +131,7 @@ func TestTasksOfStrangersDoNotSendTheFleetHome(t *testing.T) {
 		l.expireResults(n)
 		names := l.buildSnapshot(n)
 		l.decide(n, names)
-		for u := range 300 { // and as many who say that they took the offer
+		for u := range 300 { // and as many that report having taken the offer
 			l.handleUserMessage(link.UserMessage{User: fmt.Sprintf("stranger%d-%d", n, u), Result: &telemetry.Result{Slot: n, CompletionS: 0.1, By: telemetry.ByOffer}}, true)
 		}
 		l.commandFleet()
@@ -162,13 +154,10 @@ func TestTasksOfStrangersDoNotSendTheFleetHome(t *testing.T) {
 	}
 }
 
-// TestNothingStaysCommitted: what an aircraft was to compute is no reason against
-// it once it serves nobody any more.
-func TestNothingStaysCommitted(t *testing.T) {
-	frozen, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
+// The edge energy of a decision is no longer committed once the aircraft serves no
+// users any more.
+func TestCommittedEnergyIsReleased(t *testing.T) {
+	frozen := loadCheckpoint(t)
 	l := newInPhase(t, telemetry.StateFlying, nil, frozen.Physics, &frozen.GoalConstants)
 	l.account.SetCommitted(2, 6000, 5)
 	before := l.account.SpareJ(&l.views[1])
@@ -181,13 +170,10 @@ func TestNothingStaysCommitted(t *testing.T) {
 	}
 }
 
-// Without a broker nobody can be told anything: the fleet flies on at v*, and
-// what was asked of it stands.
+// Without a broker no decision can be delivered: the fleet flies on at the speed of
+// least power, and the request in force stays.
 func TestFliesOnWithoutABroker(t *testing.T) {
-	frozen, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
+	frozen := loadCheckpoint(t)
 	var of objectiveRecorder
 	l := newInPhase(t, telemetry.StateFlying, &of, frozen.Physics, &frozen.GoalConstants)
 	if err := l.account.SetBudget(60000, goal.Target); err != nil {
@@ -202,7 +188,7 @@ func TestFliesOnWithoutABroker(t *testing.T) {
 	}
 }
 
-// objectiveRecorder keeps what a scheduler is asked for.
+// objectiveRecorder keeps the objective of the last decision.
 type objectiveRecorder struct{ goal.Objective }
 
 func (a *objectiveRecorder) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) (seen goal.Observation) {

@@ -11,11 +11,11 @@ import (
 	"prefdt/inference/physics"
 )
 
-// separationMarginM covers what two aircraft move while a measured position is
-// on its way: a tenth of a second at twice v*.
+// separationMarginM covers the distance that two aircraft fly while a measured
+// position is in transit: a tenth of a second at twice the speed of least power.
 const separationMarginM = 2
 
-// EnvelopeLimits are what every setpoint is held to.
+// EnvelopeLimits are the limits that every setpoint is kept inside.
 func EnvelopeLimits(c *config.Config, p *physics.Constants) envelope.Limits {
 	return envelope.Limits{
 		SpeedMaxMPS: min(c.Flight.SpeedMaxMPS, p.SpeedMaxMPS), SeparationM: p.SeparationM + separationMarginM, AreaM: p.AreaSideM,
@@ -23,7 +23,7 @@ func EnvelopeLimits(c *config.Config, p *physics.Constants) envelope.Limits {
 	}
 }
 
-// NewFleet makes the configuration's aircraft, of which nothing is known yet.
+// NewFleet returns the configuration's aircraft, of which nothing was received yet.
 func NewFleet(c *config.Config, p physics.Constants, now clock.Clock, log *slog.Logger) (*fleet.Fleet, error) {
 	f := &fleet.Fleet{
 		SystemID: c.MAVLink.SystemID, Origin: c.Origin, Physics: p, Speed: c.SpeedFactor(), Limits: EnvelopeLimits(c, &p), Clock: now, Log: log,

@@ -15,9 +15,7 @@ import (
 
 func TestLostAircraft(t *testing.T) {
 	r := rig.New(t, 2, 90)
-	r.StartLeader()
-	r.TakeOff()
-	r.Await("slot 10", rig.SlotSettled(10))
+	r.FlyToSlot(10)
 	r.CloseAutopilot(1)
 	s := r.Await("age over 10 s", func(s telemetry.Status) bool {
 		return s.Aircraft[1].AgeS != nil && *s.Aircraft[1].AgeS > 11
@@ -57,23 +55,20 @@ func TestTwoLeaders(t *testing.T) {
 	r.Await("its next slots", rig.SlotSettled(before.Slot+3))
 }
 
-func TestBrokerGone(t *testing.T) {
+func TestBrokerLost(t *testing.T) {
 	r := rig.New(t, 1, 100000)
 	r.Config.Flight.BrokerHoldS, r.Config.Flight.BrokerReturnS = 5, 15
-	f := r.StartLeader()
-	r.TakeOff()
-	r.Await("slot 5", rig.SlotSettled(5))
+	f := r.FlyToSlot(5)
 	r.CloseBroker()
-	if !r.Eventually(func() bool { s := r.Autopilots[0].State(); return s.Mode == autopilot.ModeLand || s.Landed }) {
+	if !rig.Eventually(func() bool { s := r.Autopilots[0].State(); return s.Mode == autopilot.ModeLand || s.Landed }) {
 		t.Errorf("the aircraft is in %v", r.Autopilots[0].State())
 	}
 	f.Kill()
 }
 
-// A station of the crew that was received and falls silent holds the mission,
-// although the broker is there all the time; its next heartbeat ends the hold
-// (fault 8).
-func TestCrewGone(t *testing.T) {
+// A crew station that was received and stops sending holds the mission, although the
+// broker is connected all the time; its next heartbeat ends the hold.
+func TestCrewContactLost(t *testing.T) {
 	r := rig.New(t, 1, 100000)
 	r.Config.Flight.CrewHoldS, r.Config.Flight.CrewReturnS = 2, 600
 	f := r.StartLeader()
@@ -95,12 +90,10 @@ func TestCrewGone(t *testing.T) {
 	}
 }
 
-// A pilot may take an aircraft at any time; only resume gives it back.
+// A pilot may take control at any time; only resume ends it.
 func TestPilotTakesOver(t *testing.T) {
 	r := rig.New(t, 2, 100000)
-	r.StartLeader()
-	r.TakeOff()
-	r.Await("slot 3", rig.SlotSettled(3))
+	r.FlyToSlot(3)
 	r.SetModeAsPilot(1, autopilot.ModeHold)
 	s := r.Await("it is with its pilot", func(s telemetry.Status) bool { return s.Aircraft[1].Mode == "AUTO.LOITER" })
 	later := r.Await("ten slots later", rig.SlotSettled(s.Slot+10))
@@ -110,7 +103,7 @@ func TestPilotTakesOver(t *testing.T) {
 	if later.Aircraft[1].Reason == "" || later.Aircraft[0].Reason != "" {
 		t.Errorf("the reasons are %q and %q", later.Aircraft[0].Reason, later.Aircraft[1].Reason)
 	}
-	if !r.Eventually(func() bool {
+	if !rig.Eventually(func() bool {
 		s := r.Autopilots[0].State()
 		return s.Mode == autopilot.ModeOffboard && s.SpeedMPS() > 5
 	}) {

@@ -13,18 +13,14 @@ import (
 	"prefdt/firmware/ledger"
 	"prefdt/firmware/link"
 	"prefdt/inference"
-	"prefdt/inference/checkpoint"
 	"prefdt/telemetry"
 )
 
-// FuzzSlot lets one user say anything that its topics accept, among honest ones,
-// for three slots. The slots go on: what goes out is valid, what goes to the
-// disk can be written, the accounts stay numbers that the mission can use.
+// FuzzSlot has one user send anything that its topics accept, among valid reports,
+// for three slots. The slots continue: what is published is valid, what goes to the
+// ledger can be written, the accounts stay finite.
 func FuzzSlot(f *testing.F) {
-	frozen, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		f.Fatal(err)
-	}
+	frozen := loadCheckpoint(f)
 	for _, odd := range []float64{1, 0, 1e-300, 1e300, math.MaxFloat64, 5e-324} {
 		f.Add(uint8(0), 312.0, 844.5, 1.1e6, 1000.0, 0.9, 0.0, 1e9, 3.2e-9, odd, odd, uint8(0))
 		f.Add(uint8(2), 1e5, -1e5, 1e9*min(odd, 1), 1000.0, odd, odd, 1e9, odd, 8.8e-11, 86400.0, uint8(1))
@@ -39,7 +35,7 @@ func FuzzSlot(f *testing.F) {
 			}
 		}
 		if _, err := telemetry.Encode(report); err != nil {
-			return // refused where it arrives
+			return // refused before it reaches the loop
 		}
 		result := telemetry.Result{Slot: int(slot % 3), CompletionS: completionS, By: []string{telemetry.ByDecision, telemetry.ByOffer, telemetry.ByLocal}[by%3]}
 		_, noResult := telemetry.Encode(result)
@@ -117,14 +113,11 @@ func cyclesOf(l *Leader, server int) (sum float64) {
 	return sum
 }
 
-// FuzzInbox lets anyone say anything on any topic of the crew's, in every state
-// of the mission. Who is answered is answered once, what is accepted is within
-// bounds, and what goes to the disk comes back.
+// FuzzInbox publishes anything on any topic of the crew's, in every state of the
+// mission. A command is answered once, what is accepted is within bounds, and what
+// is written to the ledger can be read back.
 func FuzzInbox(f *testing.F) {
-	frozen, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		f.Fatal(err)
-	}
+	frozen := loadCheckpoint(f)
 	private := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	keys := map[string]ed25519.PublicKey{"crew-1": private.Public().(ed25519.PublicKey)}
 	signed, err := telemetry.Sign("crew-1", private, 7, "AAAAAAAAAAAAAAAAAAAAAA", "prefdt/f1/command/budget", []byte(`{"id":"s1","energy_j":36000,"mode":"target"}`))
@@ -143,7 +136,7 @@ func FuzzInbox(f *testing.F) {
 	f.Add(uint8(0), `status {"seq":99,"slot":17,"slots":100,"mission_s":18,"state":"flying","setting":0.4,"budget_j":null,"mode":null,"spent_j":1,"remaining_j":null,"predicted_end_j":null,"floor_j":1,"saturated":false,"transit_j":0,"users_heard":6,"missed_slots":0,"decision_ms":0.7,"energy_source":"model","aircraft":[]}`)
 	states := []string{telemetry.StateIdle, telemetry.StateClimbing, telemetry.StateFlying, telemetry.StateHolding, telemetry.StateReturning, telemetry.StateDone, telemetry.StateStopped}
 	dir := f.TempDir()
-	f.Fuzz(func(t *testing.T, state uint8, said string) {
+	f.Fuzz(func(t *testing.T, state uint8, messages string) {
 		l := newInPhase(t, states[int(state)%len(states)], nil, frozen.Physics, &frozen.GoalConstants)
 		home, err := os.MkdirTemp(dir, "")
 		if err != nil {
@@ -174,7 +167,7 @@ func FuzzInbox(f *testing.F) {
 			}
 			answers[ack.ID] = string(raw)
 		}
-		for line = range strings.SplitSeq(said, "\n") {
+		for line = range strings.SplitSeq(messages, "\n") {
 			topic, payload, _ := strings.Cut(line, " ")
 			m := telemetry.Message{Topic: "prefdt/f1/" + topic, Payload: []byte(payload), Received: time.Now()}
 			kind, id, known := l.mqtt.Topics.Parse(m.Topic)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"prefdt/inference/checkpoint"
 	"prefdt/telemetry"
 )
 
@@ -32,4 +33,14 @@ func publish(c *telemetry.Client, topic string, v any) {
 		panic(err)
 	}
 	c.Publish(telemetry.Publication{Topic: topic, QoS: 1, Payload: payload})
+}
+
+// loadCheckpoint loads the shipped checkpoint.
+func loadCheckpoint(t testing.TB) *checkpoint.Checkpoint {
+	t.Helper()
+	c, err := checkpoint.Load("../../configs/checkpoint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }

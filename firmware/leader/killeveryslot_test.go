@@ -14,15 +14,14 @@ import (
 	"prefdt/telemetry"
 )
 
-// The real process is killed with SIGKILL in one slot after the other, and what
-// it knows of the energy after each restart is held against the batteries: an
+// The real process is killed with SIGKILL in one slot after the other, and its
+// account of the energy after each restart is compared with the batteries: an
 // uninterrupted flight would know them to the counter's resolution. The fleet
 // moves again within three slots of the restart. How long a process takes to
-// start is the machine's, so it is measured and left out, and of several kills
-// the least counts: whatever else the machine does only adds to it. With
-// PREFDT_KILLS=all every slot of a mission of 100 has its turn, in slots of one
-// second over five missions, at moments that move on from kill to kill, and
-// every kill counts.
+// start depends on the machine, so it is measured and left out, and of several
+// kills the least counts: other load only adds to it. With PREFDT_KILLS=all every
+// slot of a mission of 100 is tried, in slots of one second over five missions, at
+// moments that move on from kill to kill, and every kill counts.
 func TestKilledInEverySlot(t *testing.T) {
 	slots, slotMS, missions, all := 18, 400.0, 1, os.Getenv("PREFDT_KILLS") == "all"
 	if all {
@@ -49,7 +48,7 @@ func TestKilledInEverySlot(t *testing.T) {
 	}
 }
 
-// killStats is what was found over the kills of a test.
+// killStats is what was measured over the kills of a test.
 type killStats struct {
 	count         int
 	worstJ        float64 // the energy entry was off
@@ -72,10 +71,10 @@ func killEvery(t *testing.T, found *killStats, slots int, slotMS float64, first,
 	r.TakeOff()
 	var slotsKilled []int
 	for n := first; n < slots-slotsAfterKill; n += stride {
-		if !r.Eventually(func() bool { return r.SlotOpened(n) || r.LastStatus().Slot >= n }) {
+		if !rig.Eventually(func() bool { return r.SlotOpened(n) || r.LastStatus().Slot >= n }) {
 			t.Fatalf("slot %d never came: %+v", n, r.LastStatus())
 		}
-		time.Sleep(r.Config.WallTime(float64((n*7)%10) / 10)) // where in the slot it dies
+		time.Sleep(r.Config.WallTime(float64((n*7)%10) / 10)) // when in the slot it is killed
 		before := r.AccountErrorJ(r.LastStatus())
 		p.Kill()
 		died, seq := time.Now(), len(r.Statuses())
@@ -92,7 +91,7 @@ func killEvery(t *testing.T, found *killStats, slots int, slotMS float64, first,
 		opened := (r.BeaconAfter(died).Sub(died) - start).Seconds() * 1000 / slotMS
 		// The first settlement of the new leader whose end is marked by a beacon.
 		var s telemetry.Status
-		if !r.Eventually(func() bool {
+		if !rig.Eventually(func() bool {
 			for _, s = range r.Statuses()[seq:] {
 				if !math.IsNaN(r.AccountErrorJ(s)) && s.Slot >= n {
 					return true
@@ -120,7 +119,7 @@ func killEvery(t *testing.T, found *killStats, slots int, slotMS float64, first,
 	found.worstFactor = max(found.worstFactor, worstFactorError(t, r.Config.StateDir, slotsKilled))
 }
 
-// worstFactorError is the most by which the propulsion multiplier differs, in the slots
+// worstFactorError is the largest amount by which the propulsion multiplier differs, in the slots
 // after a kill, from what it was before it. In this calm world nothing else moves
 // it: without a kill it would be the same.
 func worstFactorError(t *testing.T, stateDir string, killed []int) (most float64) {

@@ -12,7 +12,7 @@ import (
 )
 
 // A leader killed in the climb finds its autopilots rebooted: nothing is armed
-// until the crew says launch; resume arms nobody (fault 2).
+// until the crew commands launch; resume arms no aircraft.
 func TestKilledInTheClimbAutopilotsRebooted(t *testing.T) {
 	r := rig.New(t, 1, 100000)
 	f := r.StartLeader()
@@ -37,12 +37,10 @@ func TestKilledInTheClimbAutopilotsRebooted(t *testing.T) {
 	r.Await("flying", rig.Flying)
 }
 
-// Whoever was on the way home is led home by the next leader, and lands.
+// An aircraft on its way home is led home by the next leader process, and lands.
 func TestKilledWhileReturning(t *testing.T) {
 	r := rig.New(t, 2, 100000)
-	f := r.StartLeader()
-	r.TakeOff()
-	r.Await("slot 8", rig.SlotSettled(8))
+	f := r.FlyToSlot(8)
 	r.MustSendAction("return")
 	r.Await("returning", rig.InState(telemetry.StateReturning))
 	seq := r.LastStatus().Seq
@@ -58,18 +56,18 @@ func TestKilledWhileReturning(t *testing.T) {
 	}
 }
 
-// One that was sent home for its battery goes on home, and the other flies on.
+// An aircraft sent home for its battery continues home, and the other flies on.
 func TestKilledWhileOneIsSentHome(t *testing.T) {
 	r := rig.New(t, 2, 100000)
 	weakenBattery(r)
 	f := r.StartLeader()
 	r.TakeOff()
-	if !r.Eventually(func() bool { return slices.Equal(r.OfferedAircraft(), []int{1}) }) {
+	if !rig.Eventually(func() bool { return slices.Equal(r.OfferedAircraft(), []int{1}) }) {
 		t.Fatalf("aircraft %v are offered", r.OfferedAircraft())
 	}
 	r.AwaitSaved()
 	f.Restart(nil)
-	if !r.Eventually(func() bool { return r.Landed(1) }) {
+	if !rig.Eventually(func() bool { return r.Landed(1) }) {
 		t.Fatalf("with a low battery: %+v", r.Autopilots[1].State())
 	}
 	s := r.Await("the other flies on", rig.Flying)
@@ -79,15 +77,13 @@ func TestKilledWhileOneIsSentHome(t *testing.T) {
 	}
 }
 
-// What a pilot took stays the pilot's over a restart, until resume.
+// An aircraft under pilot control stays so over a restart, until resume.
 func TestKilledAfterAPilotTookOver(t *testing.T) {
 	r := rig.New(t, 2, 100000)
-	f := r.StartLeader()
-	r.TakeOff()
-	r.Await("slot 3", rig.SlotSettled(3))
+	f := r.FlyToSlot(3)
 	r.SetModeAsPilot(1, autopilot.ModeHold)
 	r.Await("it is with its pilot", func(s telemetry.Status) bool { return s.Aircraft[1].Mode == "AUTO.LOITER" })
-	if !r.Eventually(func() bool { return len(r.OfferedAircraft()) == 1 }) {
+	if !rig.Eventually(func() bool { return len(r.OfferedAircraft()) == 1 }) {
 		t.Fatalf("aircraft %v are offered", r.OfferedAircraft())
 	}
 	r.AwaitSaved()
@@ -105,8 +101,8 @@ func TestKilledAfterAPilotTookOver(t *testing.T) {
 	})
 }
 
-// Another leader took the fleet over while this one was down: it ends with its
-// own exit status, and no aircraft gets anything of it.
+// Another leader took the fleet over while this one was down: this one ends with its
+// own exit status, and sends nothing to any aircraft.
 func TestRestartedBesideAnotherLeader(t *testing.T) {
 	r := rig.NewRealTime(t, 2, 100000, 100)
 	args := r.ProgramArgs()
@@ -114,14 +110,14 @@ func TestRestartedBesideAnotherLeader(t *testing.T) {
 	r.TakeOff()
 	r.Await("slot 3", rig.SlotSettled(3))
 	p.Kill()
-	if !r.Eventually(func() bool { online, _ := r.Online(); return !online }) {
+	if !rig.Eventually(func() bool { online, _ := r.Online(); return !online }) {
 		t.Fatal("its will was not received")
 	}
 	r.PublishRetained(r.Topics.Online(), "true")
-	if !r.Eventually(func() bool { online, _ := r.Online(); return online }) {
+	if !rig.Eventually(func() bool { online, _ := r.Online(); return online }) {
 		t.Fatal("the other is not online")
 	}
-	other := time.NewTicker(20 * time.Millisecond) // denser than beacons come, lest this machine leave one and a half slots without any
+	other := time.NewTicker(20 * time.Millisecond) // more often than beacons come, so that a busy machine leaves no one and a half slots without any
 	defer other.Stop()
 	before := r.CommandCount(0) + r.CommandCount(1)
 	p = r.StartProgram(args)
@@ -146,42 +142,32 @@ func TestRestartedBesideAnotherLeader(t *testing.T) {
 
 // With a key of the leaders' own, forged beacons and statuses end neither a
 // newcomer, an idle leader nor one that restarts in flight; an incumbent's proof
-// ends a newcomer (fault 22).
+// ends a newcomer.
 func TestForgedLeader(t *testing.T) {
 	r := rig.New(t, 1, 100000)
 	r.Config.LeaderKeyFile = newKeyFile(t)
-	forged := make(chan struct{})
-	stopped := make(chan struct{})
 	forge := r.Client("forger")
-	go func() {
-		defer close(stopped)
-		tick := time.NewTicker(5 * time.Millisecond)
-		defer tick.Stop()
-		for n := int64(1); ; n++ {
-			select {
-			case <-forged:
-				return
-			case <-tick.C:
-			}
-			publish(forge, r.Topics.Slot(), telemetry.Slot{Slot: int(1e6 + n), SlotMS: 40, Speed: 25, ReportByMS: 14, DecideByMS: 24, Offer: telemetry.Offer{PriceSPerJ: 0.01, Aircraft: []telemetry.OfferAircraft{}}})
-			publish(forge, r.Topics.Status(), telemetry.Status{Seq: 1e9 + n, Slot: 17, Slots: 100, State: "flying", EnergySource: "model", Challenge: telemetry.NewChallenge(), Aircraft: []telemetry.StatusAircraft{}})
-		}
-	}()
-	ours := func(what string, ok func(telemetry.Status) bool) telemetry.Status {
+	forgeBeacon := func(n int64) {
+		publish(forge, r.Topics.Slot(), telemetry.Slot{Slot: int(1e6 + n), SlotMS: 40, Speed: 25, ReportByMS: 14, DecideByMS: 24, Offer: telemetry.Offer{PriceSPerJ: 0.01, Aircraft: []telemetry.OfferAircraft{}}})
+	}
+	forgeStatus := func(n int64) {
+		publish(forge, r.Topics.Status(), telemetry.Status{Seq: 1e9 + n, Slot: 17, Slots: 100, State: "flying", EnergySource: "model", Challenge: telemetry.NewChallenge(), Aircraft: []telemetry.StatusAircraft{}})
+	}
+	stop := repeat(forgeBeacon, forgeStatus)
+	awaitGenuine := func(what string, ok func(telemetry.Status) bool) telemetry.Status {
 		t.Helper()
 		return r.Await(what, func(s telemetry.Status) bool { return s.Seq < 1e9 && ok(s) })
 	}
 	f := r.StartLeader()
-	ours("a newcomer", rig.AnyStatus)
-	ours("it goes on, idle", func(s telemetry.Status) bool { return s.Seq > 30 })
-	close(forged)
-	<-stopped
+	awaitGenuine("a newcomer", rig.AnyStatus)
+	awaitGenuine("it continues, idle", func(s telemetry.Status) bool { return s.Seq > 30 })
+	stop()
 	r.ForgetStatuses()
 	if f.RejectedMessages("status: foreign") == 0 {
 		t.Error("no forged status was noticed")
 	}
 	r.TakeOff()
-	ours("slot 3", rig.SlotSettled(3))
+	awaitGenuine("slot 3", rig.SlotSettled(3))
 	r.ForgetStatuses()
 
 	second := r.Config
@@ -192,24 +178,31 @@ func TestForgedLeader(t *testing.T) {
 	}
 	r.Config = second
 
-	forged, stopped = make(chan struct{}), make(chan struct{})
+	stop = repeat(forgeBeacon)
+	f = f.Restart(nil)
+	s := r.Await("restarted in flight", rig.Flying)
+	r.Await("it flies on", rig.SlotSettled(s.Slot+10))
+	stop()
+	f.Kill()
+}
+
+// repeat calls functions every 5 ms, with a rising number, until stop is called.
+func repeat(calls ...func(n int64)) (stop func()) {
+	stopping, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
 		tick := time.NewTicker(5 * time.Millisecond)
 		defer tick.Stop()
-		for n := 0; ; n++ {
+		for n := int64(1); ; n++ {
 			select {
-			case <-forged:
+			case <-stopping:
 				return
 			case <-tick.C:
-				publish(forge, r.Topics.Slot(), telemetry.Slot{Slot: 1e6 + n, SlotMS: 40, Speed: 25, ReportByMS: 14, DecideByMS: 24, Offer: telemetry.Offer{PriceSPerJ: 0.01, Aircraft: []telemetry.OfferAircraft{}}})
+			}
+			for _, call := range calls {
+				call(n)
 			}
 		}
 	}()
-	f = f.Restart(nil)
-	s := r.Await("restarted in flight", rig.Flying)
-	r.Await("it flies on", rig.SlotSettled(s.Slot+10))
-	close(forged)
-	<-stopped
-	f.Kill()
+	return func() { close(stopping); <-stopped }
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // latencyProbe is another process on the same machine: it wakes as often as a leader
-// does, computes for a moment, and says in how many slots it was late itself.
+// does, computes for a moment, and counts the slots in which it was late itself.
 type latencyProbe struct {
 	t       *testing.T
 	command *exec.Cmd
@@ -27,7 +27,7 @@ const (
 
 func startLatencyProbe(t *testing.T, slot time.Duration) *latencyProbe {
 	t.Helper()
-	c := exec.Command(os.Args[0], "-test.run=^TestWitness$")
+	c := exec.Command(os.Args[0], "-test.run=^TestLatencyProbe$")
 	c.Env = append(os.Environ(), probeEnv+"="+slot.String(), "GOMAXPROCS=1")
 	in, err := c.StdinPipe()
 	if err != nil {
@@ -42,27 +42,27 @@ func startLatencyProbe(t *testing.T, slot time.Duration) *latencyProbe {
 	}
 	w := &latencyProbe{t, c, bufio.NewScanner(out), in.Close}
 	t.Cleanup(func() { c.Process.Kill(); c.Wait() })
-	if !w.out.Scan() { // it watches
-		t.Fatal("the witness did not start")
+	if !w.out.Scan() { // it is running
+		t.Fatal("the latency probe did not start")
 	}
 	return w
 }
 
-// stop returns in how many slots the witness was late, of how many.
+// stop returns in how many slots the probe was late, of how many.
 func (w *latencyProbe) stop() (late, slots int) {
 	w.t.Helper()
 	w.close()
 	if !w.out.Scan() {
-		w.t.Fatal("the witness said nothing")
+		w.t.Fatal("the latency probe printed nothing")
 	}
 	if _, err := fmt.Sscan(w.out.Text(), &late, &slots); err != nil {
-		w.t.Fatalf("the witness said %q", w.out.Text())
+		w.t.Fatalf("the latency probe printed %q", w.out.Text())
 	}
 	return late, slots
 }
 
-// TestWitness is the witness, when it is started as one.
-func TestWitness(t *testing.T) {
+// TestLatencyProbe is the probe, when it is started as one.
+func TestLatencyProbe(t *testing.T) {
 	text := os.Getenv(probeEnv)
 	if text == "" {
 		return

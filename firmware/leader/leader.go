@@ -1,13 +1,18 @@
-// Package leader flies a mission: it receives users' tasks over MQTT, decides
-// with a frozen policy, and commands users and autopilots, slot by slot, within
-// a budget of joules. The slot itself is in slot.go; read that first.
+// Package leader is the loop of a mission: slot by slot it collects users' tasks,
+// decides with a frozen policy within a budget of joules, and commands users and
+// autopilots. The slot itself is runSlot in slot.go; read that first.
 //
-// Each concern has a package of its own, and its own state: mission (what state
+// Inputs: a configuration, a frozen policy, a clock, and a ledger of an earlier
+// run if there is one; in flight, checked messages from MQTT (link) and the
+// aircraft's measured state from MAVLink (fleet). Outputs: beacons, decisions,
+// acknowledgements and statuses on MQTT, setpoints and mode changes on MAVLink, a
+// row per slot in the ledger, and a LoopReport after each iteration. Called by the
+// program in package main, and by the tests' rig.
+//
+// Each concern has a package of its own, with its own state: mission (what state
 // the mission is in), schedule (which slot is open), users (snapshot and offer),
 // account (joules and delays), crew (commands), link (MQTT), fleet (MAVLink).
-// The leader is the loop that carries a slot from one to the next; whatever
-// arrives is checked where it arrives and handed to it, so nothing here is
-// shared between goroutines.
+// All of them but link and fleet are used by the loop's goroutine alone.
 package leader
 
 import (
@@ -37,17 +42,17 @@ import (
 	"prefdt/telemetry"
 )
 
-// Scheduler is the frozen policy, or what stands in for it in a test.
+// Scheduler is the frozen policy, or a substitute for it in a test.
 type Scheduler interface {
 	Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) goal.Observation
 }
 
-// Policy is the frozen policy and what its checkpoint says of the world.
+// Policy is the frozen policy and its checkpoint's description of the world.
 type Policy struct {
 	Scheduler
 	Physics   physics.Constants
 	Scales    *goal.Constants
-	UserPrior dispatch.UserPrior // of users, before any was received
+	UserPrior dispatch.UserPrior // users as expected before any report was received
 }
 
 // Leader is one mission. Set the exported fields, then Run.
@@ -56,8 +61,8 @@ type Leader struct {
 	Policy      Policy
 	Clock       clock.Clock
 	Log         *slog.Logger
-	OnIteration func(LoopReport)                // called after every turn of the loop; nil: nobody asks
-	OpenRecord  func(goal.State) *record.Writer // begins a record of Run's first mission, slot by slot and whole; nil: none
+	OnIteration func(LoopReport)                // called after every iteration of the loop; nil: not called
+	OpenRecord  func(goal.State) *record.Writer // begins a complete record of the slots of Run's first mission; nil: none
 
 	fleet        *fleet.Fleet
 	mqtt         *link.MQTT
@@ -72,19 +77,19 @@ type Leader struct {
 	current loopState
 }
 
-// loopState is what the loop knows of the slot in progress, and of the turn.
+// loopState is the state of the slot in progress and of the loop's iteration.
 type loopState struct {
 	snapshot        slot.Snapshot
-	offeredAircraft bool // an aircraft was on offer
+	offeredAircraft bool // the slot's beacon offered at least one aircraft
 	decision        slot.Decision
-	decided         bool // a command takes effect in the next slot
+	decided         bool // the slot is decided: a command takes effect in the next one
 	lastRow         account.Row
-	iterations      int                   // of the loop since Run
-	lastTickAt      time.Duration         // the last tick
-	statusSeq       int64                 // of the last status
+	iterations      int                   // since Run began
+	lastTickAt      time.Duration         // when tickInput was last read
+	statusSeq       int64                 // sequence number of the last status
 	setting         float64               // in force, or what the budget amounts to
-	awaitingRejoin  []fleet.SavedAircraft // aircraft that flew for us before a restart and were not received since
-	yieldReason     error                 // another leader was there first
+	awaitingRejoin  []fleet.SavedAircraft // aircraft commanded before a restart and not received since
+	yieldReason     error                 // another leader already leads this fleet
 }
 
 // Run flies the mission until ctx ends or, if so configured, it is over.
@@ -98,7 +103,7 @@ func (l *Leader) Run(ctx context.Context) error {
 		return err
 	}
 	inFlight := l.mission.InFlight() || slices.ContainsFunc(saved.Fleet, func(a fleet.SavedAircraft) bool { return a.UnderCommand || a.Homing })
-	// Another leader is listened for before the links are opened: they may be its.
+	// Listen for another leader before the links are opened: it may be using them.
 	if err := l.mqtt.Start(ctx, inFlight, l.fleet.StartStreaming); err != nil {
 		return err
 	}
@@ -127,7 +132,7 @@ func (l *Leader) Run(ctx context.Context) error {
 	return l.current.yieldReason
 }
 
-// initialize opens what Run needs before it can know its mission.
+// initialize opens everything Run needs before it can choose its mission.
 func (l *Leader) initialize() (saved ledger.State, found bool, err error) {
 	c := &l.Config
 	l.Log = slog.New(fleet.StatusTextHandler{Handler: l.Log.Handler(), Announce: func(severity common.MAV_SEVERITY, text string) {
@@ -145,7 +150,7 @@ func (l *Leader) initialize() (saved ledger.State, found bool, err error) {
 		return saved, false, err
 	}
 	if len(keys) == 0 && !c.AcceptsUnsigned() {
-		l.Log.Warn("no commands will be obeyed: commands.keys is empty and unsigned ones are not accepted")
+		l.Log.Warn("no commands will be accepted: commands.keys is empty and unsigned ones are not accepted")
 	}
 	l.mqtt = &link.MQTT{
 		Broker: c.Broker, Fleet: c.Fleet, SlotDuration: c.WallTime(1), Keys: crew.Keys{Public: keys, AcceptUnsigned: c.AcceptsUnsigned()}, Clock: l.Clock, Log: l.Log,
@@ -155,14 +160,7 @@ func (l *Leader) initialize() (saved ledger.State, found bool, err error) {
 			return saved, false, fmt.Errorf("leader_key: %w", err)
 		}
 	}
-	l.mission.Limits = mission.Limits{
-		ClimbS: c.Flight.ClimbS, BrokerHoldS: c.Flight.BrokerHoldS, BrokerReturnS: c.Flight.BrokerReturnS,
-		CrewHoldS: c.Flight.CrewHoldS, CrewReturnS: c.Flight.CrewReturnS,
-	}
-	l.schedule = schedule.Schedule{Slots: c.Slots, SlotDuration: c.WallTime(1), DecideBy: l.milliseconds(c.DecideByMS)}
-	l.account = account.Account{Physics: l.Policy.Physics, Scales: l.Policy.Scales, ReserveJ: c.Flight.ReserveJ, SpeedMaxMPS: c.Flight.SpeedMaxMPS}
-	l.users = users.Users{Max: c.Users.Max, Allow: c.Users.Allow, Physics: l.Policy.Physics, Prior: l.Policy.UserPrior}
-	l.users.Initialize()
+	l.configure()
 	if err := l.ledgerWriter.open(c, l.Clock, l.Log); err != nil {
 		return saved, false, err
 	}
@@ -174,6 +172,19 @@ func (l *Leader) initialize() (saved ledger.State, found bool, err error) {
 		l.ledgerWriter.close()
 	}
 	return saved, found, err
+}
+
+// configure gives the packages of a mission their part of the configuration.
+func (l *Leader) configure() {
+	c := &l.Config
+	l.mission.Limits = mission.Limits{
+		ClimbS: c.Flight.ClimbS, BrokerHoldS: c.Flight.BrokerHoldS, BrokerReturnS: c.Flight.BrokerReturnS,
+		CrewHoldS: c.Flight.CrewHoldS, CrewReturnS: c.Flight.CrewReturnS,
+	}
+	l.schedule = schedule.Schedule{Slots: c.Slots, SlotDuration: c.WallTime(1), DecideBy: l.milliseconds(c.DecideByMS)}
+	l.account = account.Account{Physics: l.Policy.Physics, Scales: l.Policy.Scales, ReserveJ: c.Flight.ReserveJ, SpeedMaxMPS: c.Flight.SpeedMaxMPS}
+	l.users = users.Users{Max: c.Users.Max, Allow: c.Users.Allow, Physics: l.Policy.Physics, Prior: l.Policy.UserPrior}
+	l.users.Initialize()
 }
 
 // idleTick is one mission second outside the slots.
@@ -192,44 +203,42 @@ func (l *Leader) idleTick(ctx context.Context) {
 	}
 }
 
-// statusEvery is how often a status goes out, at least (CONTRACT: 5 s).
+// statusEvery is the longest wall time between two statuses; docs/wire.md allows 5 s.
 const statusEvery = 4 * time.Second
 
 // climb directs the aircraft to their starts.
 func (l *Leader) climb() {
-	for i := range l.views {
-		v := &l.views[i]
+	for _, v := range l.views {
 		if !v.UnderCommand() {
 			continue
 		}
 		l.fleet.Goto(v.Number, l.Config.StartPosition(v.Number, l.Policy.Physics.AreaSideM))
-		if v.InAir && l.account.SpareJ(v) < 0 {
-			l.sendHome(v, "battery low in the climb")
+		if v.InAir && l.account.SpareJ(&v) < 0 {
+			l.sendHome(&v, "battery low in the climb")
 		}
 	}
 }
 
-// tickInput are what a mission second brought.
+// tickInput collects what mission.Tick needs: time passed, connection, positions.
 func (l *Leader) tickInput() mission.TickInput {
 	now := l.Clock.Now()
 	wall := (now - l.current.lastTickAt).Seconds()
 	l.current.lastTickAt = now
-	f := mission.TickInput{MissionS: wall * l.Config.SpeedFactor(), WallS: wall, Connected: l.mqtt.Connected(), AllLanded: l.allLanded()}
-	for i := range l.views {
-		v := &l.views[i]
+	in := mission.TickInput{MissionS: wall * l.Config.SpeedFactor(), WallS: wall, Connected: l.mqtt.Connected(), AllLanded: l.allLanded()}
+	for _, v := range l.views {
 		if !v.UnderCommand() {
 			continue
 		}
 		if v.Flying && v.Position.Sub(l.Config.StartPosition(v.Number, l.Policy.Physics.AreaSideM)).Norm() < 3 && v.SpeedMPS < 3 {
-			f.AtStart++
+			in.AtStart++
 		} else {
-			f.EnRoute++
+			in.EnRoute++
 		}
 	}
-	return f
+	return in
 }
 
-// tick lets the mission take in that time has passed, and does what follows.
+// tick advances the mission's state by the time that passed, and performs the effect.
 func (l *Leader) tick() {
 	l.rejoinLateAircraft()
 	phase := l.mission.Phase()
@@ -245,31 +254,26 @@ func (l *Leader) tick() {
 	l.performEffect(phase, c.Effect)
 }
 
-// performEffect carries out the effect of a change of the mission's state, and logs it.
+// performEffect performs the effect of a change of the mission's state, and logs it.
 func (l *Leader) performEffect(from string, e mission.Effect) {
 	l.refreshViews()
-	switch e {
-	case mission.LaunchFleet:
-		for i := range l.views {
-			if err := l.fleet.Launch(i + 1); err != nil { // it was ready a moment ago
-				l.Log.Error("aircraft stays on the ground", "aircraft", i+1, "reason", err)
-			}
-		}
-	case mission.BeginSlots:
+	if e == mission.BeginSlots {
 		l.beginSlots()
-	case mission.HoldFleet:
-		for i := range l.views {
-			l.fleet.Hold(i + 1)
-		}
-	case mission.ReturnFleet:
-		for i := range l.views {
-			if l.views[i].Order != fleet.OrderNone {
-				l.fleet.ChangeOrder(i+1, fleet.OrderHome)
+	}
+	for i := range l.views {
+		switch number := i + 1; e {
+		case mission.LaunchFleet:
+			if err := l.fleet.Launch(number); err != nil { // it was ready when the command was checked
+				l.Log.Error("aircraft stays on the ground", "aircraft", number, "reason", err)
 			}
-		}
-	case mission.StopFleet:
-		for i := range l.views {
-			l.fleet.ChangeOrder(i+1, fleet.OrderStop)
+		case mission.HoldFleet:
+			l.fleet.Hold(number)
+		case mission.ReturnFleet:
+			if l.views[i].Order != fleet.OrderNone {
+				l.fleet.ChangeOrder(number, fleet.OrderHome)
+			}
+		case mission.StopFleet:
+			l.fleet.ChangeOrder(number, fleet.OrderStop)
 		}
 	}
 	l.refreshViews()
@@ -278,18 +282,17 @@ func (l *Leader) performEffect(from string, e mission.Effect) {
 	}
 }
 
-// beginSlots makes this moment the start of slot 0. Whoever is not at its start
-// stays behind.
+// beginSlots makes this moment the start of slot 0. Aircraft that are not flying
+// yet are sent home.
 func (l *Leader) beginSlots() {
 	flying := 0
-	for i := range l.views {
-		v := &l.views[i]
+	for _, v := range l.views {
 		switch {
 		case !v.UnderCommand():
 		case v.Flying:
 			flying++
 		default:
-			l.sendHome(v, "did not reach its start; the mission begins without it")
+			l.sendHome(&v, "did not reach its start; the mission begins without it")
 		}
 	}
 	l.schedule.Begin(l.Clock.Now())
@@ -302,13 +305,13 @@ func (l *Leader) sendHome(v *fleet.View, why string) {
 	l.fleet.ChangeOrder(v.Number, fleet.OrderHome)
 }
 
-// firstMessageIterations is how long a restarted leader waits for an aircraft's first word.
+// firstMessageIterations is how many iterations a restarted leader waits for an
+// aircraft's first message before it counts as landed.
 const firstMessageIterations = 30
 
-// allLanded is whether no aircraft of ours is still on its way home.
+// allLanded is whether no aircraft under this leader's control is still on its way home.
 func (l *Leader) allLanded() bool {
-	for i := range l.views {
-		v := &l.views[i]
+	for _, v := range l.views {
 		if v.Order == fleet.OrderHome && !v.WithPilot() && !v.Lost && (v.Received || l.current.iterations < firstMessageIterations) {
 			return false
 		}
@@ -320,7 +323,6 @@ func (l *Leader) over() bool {
 	return l.Config.ExitWhenDone && l.mission.Phase() == telemetry.StateDone && l.allLanded()
 }
 
-// refreshViews reads the fleet's present state.
 func (l *Leader) refreshViews() { l.views = l.fleet.Views(l.views[:0]) }
 
 func (l *Leader) milliseconds(ms float64) time.Duration {

@@ -11,69 +11,68 @@ import (
 	"prefdt/firmware/ledger"
 )
 
-// ledgerWriter writes settlements to the ledger while the next slot's reports come
-// in: a disk may take longer than a fast slot can spare.
+// ledgerWriter writes settlements to the ledger while the next slot's reports are
+// collected: a disk may take longer than a fast slot can spare.
 type ledgerWriter struct {
 	ledger      *ledger.Ledger
 	clock       clock.Clock
-	pending     chan error // a transaction on its way to the disk, or nil
+	pending     chan error // result of the transaction being written, or nil
 	beganAt     time.Duration
-	lastWriteMS float64 // the last one, to tell a slow disk from a slow machine
+	lastWriteMS float64 // of the last transaction, to tell a slow disk from a slow machine
 }
 
-func (j *ledgerWriter) open(c *config.Config, now clock.Clock, log *slog.Logger) (err error) {
-	if j.ledger, err = ledger.Open(c.StateDir); err != nil {
+func (w *ledgerWriter) open(c *config.Config, now clock.Clock, log *slog.Logger) (err error) {
+	if w.ledger, err = ledger.Open(c.StateDir); err != nil {
 		return err
 	}
-	j.clock = now
-	j.ledger.SetMaxRowBytes(c.LedgerMB * 1e6)
-	if j.ledger.TornReason != "" {
-		log.Error("the ledger's last transaction was torn; going on from the one before", "reason", j.ledger.TornReason)
+	w.clock = now
+	w.ledger.SetMaxRowBytes(c.LedgerMB * 1e6)
+	if w.ledger.TornReason != "" {
+		log.Error("the ledger's last transaction was torn; continuing from the one before", "reason", w.ledger.TornReason)
 	}
 	return nil
 }
 
-func (j *ledgerWriter) close() {
-	if j.pending != nil {
-		<-j.pending
+func (w *ledgerWriter) close() {
+	if w.pending != nil {
+		<-w.pending
 	}
-	j.ledger.Close()
+	w.ledger.Close()
 }
 
-func (j *ledgerWriter) write(s ledger.State, rows []account.Row) {
+func (w *ledgerWriter) write(s ledger.State, rows []account.Row) {
 	pending := make(chan error, 1)
-	j.pending, j.beganAt = pending, j.clock.Now()
-	go func() { pending <- j.ledger.WriteRows(s, rows) }()
+	w.pending, w.beganAt = pending, w.clock.Now()
+	go func() { pending <- w.ledger.WriteRows(s, rows) }()
 }
 
-// startCommit has the present state written.
 func (l *Leader) startCommit(rows []account.Row) {
 	l.waitForCommit()
 	l.ledgerWriter.write(l.ledgerState(), rows)
 }
 
-// waitForCommit waits until what was recorded is on the disk. No setpoint of a slot
-// goes out, and no command is applied, before the last settlement is.
+// waitForCommit waits until the transaction being written is durable. No decision of
+// a slot is published, and no command is applied, before the last settlement is.
 func (l *Leader) waitForCommit() {
 	if l.ledgerWriter.pending != nil {
 		l.handleCommit(<-l.ledgerWriter.pending)
 	}
 }
 
-// handleCommit publishes what a settlement led to. A disk that fails in flight ends
-// the mission: the aircraft return, led from memory.
+// handleCommit publishes the status after a settlement. A disk that fails in flight
+// ends the mission: the aircraft return without the ledger.
 func (l *Leader) handleCommit(err error) {
 	l.ledgerWriter.pending = nil
 	l.ledgerWriter.lastWriteMS = float64(l.Clock.Now()-l.ledgerWriter.beganAt) / float64(time.Millisecond)
 	if err != nil {
-		l.Log.Error("settlement not on the disk", "reason", err)
+		l.Log.Error("settlement could not be written", "reason", err)
 		from := l.mission.Phase()
 		l.performEffect(from, l.mission.DiskFailed())
 	}
 	l.publishStatus()
 }
 
-// ledgerState is what a restart needs, as it is now.
+// ledgerState is the present state, as a restart needs it.
 func (l *Leader) ledgerState() ledger.State {
 	return ledger.State{
 		State: l.mission.State(), ConfiguredMission: l.Config.Mission, StatusSeq: l.current.statusSeq, Schedule: l.schedule.State(),

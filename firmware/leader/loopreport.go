@@ -8,7 +8,7 @@ import (
 	"prefdt/firmware/fleet"
 )
 
-// LoopReport is how the loop stands after a turn: a value, for whoever shows it.
+// LoopReport is the state of the loop after an iteration, for metrics and watchdog.
 type LoopReport struct {
 	At                time.Duration // on the leader's clock
 	Mission, State    string
@@ -25,25 +25,22 @@ type LoopReport struct {
 	Connected         bool // to the broker
 	LastRow           account.Row
 	RejectedMessages  map[string]uint64 // MQTT messages refused, by kind
-	DroppedMessages   map[string]uint64 // MQTT messages that a full queue cost, by queue
+	DroppedMessages   map[string]uint64 // MQTT messages dropped for a full queue, by queue
 	RejectedFrames    map[string]uint64 // MAVLink frames refused, by reason
 	FleetCounts       fleet.Counts
 	Aircraft          []AircraftReport
 }
 
-// AircraftReport is one aircraft of a Report.
+// AircraftReport is one aircraft of a LoopReport.
 type AircraftReport struct {
-	Number         int
-	AgeS           float64 // NaN: never received
-	Charge         float64 // NaN: unknown
-	SpentJ         float64
-	Flying         bool
-	Source         string
-	Reason         string
-	PilotInControl bool
+	Number int
+	AgeS   float64 // NaN: never received
+	Charge float64 // NaN: unknown
+	SpentJ float64
+	Flying bool
+	Source string
 }
 
-// reportIteration reports a turn of the loop.
 func (l *Leader) reportIteration() {
 	if l.OnIteration == nil {
 		return
@@ -61,9 +58,8 @@ func (l *Leader) reportIteration() {
 	if o.Slot() > 0 {
 		r.PredictedEndJ = o.PredictedEndJ()
 	}
-	for i := range l.views {
-		v := &l.views[i]
-		a := AircraftReport{Number: v.Number, AgeS: math.NaN(), Charge: v.Charge, SpentJ: l.account.SpentJ(i), Flying: v.Flying, Source: string(v.Source), Reason: v.Reason, PilotInControl: v.WithPilot()}
+	for i, v := range l.views {
+		a := AircraftReport{Number: v.Number, AgeS: math.NaN(), Charge: v.Charge, SpentJ: l.account.SpentJ(i), Flying: v.Flying, Source: string(v.Source)}
 		if v.Received {
 			a.AgeS = math.Max(v.AgeS, 0)
 		}

@@ -1,18 +1,15 @@
 package leader_test
 
 import (
-	"fmt"
 	"math"
 	"testing"
 
-	"prefdt/firmware/account"
 	"prefdt/firmware/ledger"
 	"prefdt/firmware/rig"
 	"prefdt/telemetry"
 )
 
-// bothLanded accepts a status of two aircraft that stand and whose motors the
-// leader switched off.
+// bothLanded accepts a status of two aircraft that are on the ground in Land.
 func bothLanded(s telemetry.Status) bool {
 	for _, a := range s.Aircraft {
 		if a.Landed == nil || !*a.Landed || a.Mode != "OFFBOARD" {
@@ -56,30 +53,31 @@ func TestMission(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	sum, next := 0.0, 0
-	if err := l.Rows(func(row account.Row) error {
-		if row.Slot != next {
-			return fmt.Errorf("row of slot %d after %d", row.Slot, next-1)
-		}
-		next++
-		sum += row.EnergyJ
-		return nil
-	}); err != nil {
-		t.Error(err)
+	flights, err := l.Flights()
+	if err != nil {
+		t.Fatal(err)
 	}
-	if next != 30 || math.Abs(sum-landed.SpentJ) > 1e-6 {
-		t.Errorf("the ledger has %d slots and %.3f J, the status says %.3f J", next, sum, landed.SpentJ)
+	sum, next := 0.0, 0
+	for _, row := range flights[0].Rows {
+		if row.Slot != next {
+			t.Errorf("row of slot %d after %d", row.Slot, next-1)
+		}
+		next = row.Slot + 1
+		sum += row.EnergyJ
+	}
+	if len(flights[0].Rows) != 30 || math.Abs(sum-landed.SpentJ) > 1e-6 {
+		t.Errorf("the ledger has %d slots and %.3f J, the status has %.3f J", len(flights[0].Rows), sum, landed.SpentJ)
 	}
 	r.CheckSlotsInOrder()
-	told := 0
+	complete := 0
 	for _, n := range r.Beacons() {
 		if d := r.DecisionCount(n); d > 4 {
 			t.Errorf("%d decisions in slot %d for 4 users", d, n)
 		} else if d == 4 {
-			told++
+			complete++
 		}
 	}
-	if told == 0 {
+	if complete == 0 {
 		t.Error("in no slot all four users were sent a decision")
 	}
 	if c.Held+c.Alarms > 0 || c.ExpiredSetpoints > 2*s.MissedSlots || c.MinSeparationM < 100 || c.MaxSpeedMPS > 12 {
@@ -119,7 +117,7 @@ func TestRestart(t *testing.T) {
 	}
 	r.CheckSlotsInOrder()
 	// A restarted leader flies on while it listens one and a half slots for another
-	// one; no beacon tells of those.
+	// one; those slots have no beacon.
 	if got := len(r.Beacons()) + s.MissedSlots; got < 60-3*3 {
 		t.Errorf("%d slots opened and %d missed, want 60 together but for 3 after each restart", len(r.Beacons()), s.MissedSlots)
 	}

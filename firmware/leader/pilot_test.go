@@ -10,11 +10,11 @@ import (
 	"prefdt/telemetry"
 )
 
-// mustNotCommand is that nothing which moves an aircraft reaches it for some statuses
-// from the moment on that the leader says why it does not fly.
+// mustNotCommand checks that nothing which moves an aircraft is sent to it for some
+// statuses once the leader reports why it does not fly.
 func mustNotCommand(t *testing.T, r *rig.Rig, i int, statuses int64, why string) {
 	t.Helper()
-	s := r.Await("the leader says "+why, func(s telemetry.Status) bool { return strings.Contains(s.Aircraft[i].Reason, why) })
+	s := r.Await("the leader reports "+why, func(s telemetry.Status) bool { return strings.Contains(s.Aircraft[i].Reason, why) })
 	s = r.Await("what was on its way", rig.StatusesAfter(s, 2))
 	before := r.CommandCount(i)
 	r.Await("some statuses", rig.StatusesAfter(s, statuses))
@@ -23,12 +23,12 @@ func mustNotCommand(t *testing.T, r *rig.Rig, i int, statuses int64, why string)
 	}
 }
 
-// An aircraft that is disarmed in its climb is not armed again (fault 1).
+// An aircraft that is disarmed in its climb is not armed again.
 func TestDisarmedInTheClimbIsLeft(t *testing.T) {
 	r := rig.New(t, 2, 100000)
 	r.StartLeader()
 	r.TakeOff()
-	if !r.Eventually(func() bool { return r.Autopilots[1].State().Position.UpM > 2 }) {
+	if !rig.Eventually(func() bool { return r.Autopilots[1].State().Position.UpM > 2 }) {
 		t.Fatal("it does not climb")
 	}
 	r.Autopilots[1].DisarmByRC()
@@ -39,44 +39,40 @@ func TestDisarmedInTheClimbIsLeft(t *testing.T) {
 	r.Await("the other flies", rig.Flying)
 }
 
-// One that is disarmed in flight is offered to nobody, and the way home ends
-// without it (fault 6).
+// An aircraft that is disarmed in flight is not offered to users, and the mission
+// returns without it.
 func TestDisarmedInFlightDoesNotFly(t *testing.T) {
 	r := rig.New(t, 2, 100000)
-	r.StartLeader()
-	r.TakeOff()
-	r.Await("slot 5", rig.SlotSettled(5))
+	r.FlyToSlot(5)
 	r.Autopilots[1].DisarmByRC()
 	mustNotCommand(t, r, 1, 20, "disarmed while")
 	if offered := r.OfferedAircraft(); !slices.Equal(offered, []int{1}) {
 		t.Errorf("aircraft %v are offered", offered)
 	}
 	if ack := r.SendAction("resume"); ack.Accepted {
-		t.Errorf("resume with nobody in the air to resume: %+v", ack)
+		t.Errorf("resume with no aircraft in the air to resume: %+v", ack)
 	}
 	r.MustSendAction("return")
 	r.Await("done", rig.Done)
 }
 
-// A pilot in POSCTL stays in it when the crew stops the mission (fault 4).
+// A pilot in POSCTL stays in it when the crew stops the mission.
 func TestStopLeavesThePilot(t *testing.T) {
 	r := rig.New(t, 2, 100000)
-	r.StartLeader()
-	r.TakeOff()
-	r.Await("slot 5", rig.SlotSettled(5))
+	r.FlyToSlot(5)
 	r.Autopilots[1].SetModeByRC(autopilot.ModePosition)
-	// Before its next HEARTBEAT nobody else can know of it.
+	// Before its next HEARTBEAT the leader cannot know of it.
 	r.Await("the leader knows", func(s telemetry.Status) bool { return s.Aircraft[1].Mode == "POSCTL" })
 	r.MustSendAction("stop")
 	mustNotCommand(t, r, 1, 20, "POSCTL")
-	if !r.Eventually(func() bool { return r.Autopilots[0].State().Mode == autopilot.ModeHold }) || r.Autopilots[1].State().Mode != autopilot.ModePosition {
+	if !rig.Eventually(func() bool { return r.Autopilots[0].State().Mode == autopilot.ModeHold }) || r.Autopilots[1].State().Mode != autopilot.ModePosition {
 		t.Errorf("after the stop: %s and %s", r.Autopilots[0].State().Mode, r.Autopilots[1].State().Mode)
 	}
 	mustNotCommand(t, r, 0, 20, "stopped")
 }
 
-// What keeps an autopilot from arming is known in seconds, in its own words (fault 10).
-func TestArmingDeniedIsSaid(t *testing.T) {
+// The reason why an autopilot does not arm is reported within seconds, as its own text.
+func TestArmingDeniedIsReported(t *testing.T) {
 	r := rig.New(t, 1, 100000)
 	const why = "Preflight Fail: a compass that was bent on purpose"
 	r.Autopilots[0].DenyArming(why)
@@ -90,13 +86,11 @@ func TestArmingDeniedIsSaid(t *testing.T) {
 	}
 }
 
-// HEARTBEATs that are lost for eight seconds cost no OFFBOARD: they are asked
-// for (fault 9).
+// HEARTBEATs that are lost for eight seconds do not end OFFBOARD: they are requested.
 func TestFliesOnWithoutHeartbeats(t *testing.T) {
 	r := rig.NewAt(t, 1, 100000, 100)
-	r.StartLeader()
-	r.TakeOff()
-	s := r.Await("slot 5", rig.SlotSettled(5))
+	r.FlyToSlot(5)
+	s := r.LastStatus()
 	r.Autopilots[0].PauseHeartbeats(8)
 	r.Await("ten slots on", rig.SlotSettled(s.Slot+10))
 	if now := r.Autopilots[0].State(); now.Mode != autopilot.ModeOffboard || !slices.Equal(r.OfferedAircraft(), []int{1}) {

@@ -8,29 +8,25 @@ import (
 	"prefdt/telemetry"
 )
 
-// An autopilot that is rebooted in the air says nothing for five seconds, and
-// its counter and its time begin anew. What it drew since is its counter's: only
-// the moment before the boot is left to the model. If it fell it drew nothing,
-// and what was booked of it meanwhile, at hover, is stated as an error.
+// An autopilot that is rebooted in the air sends nothing for five seconds, and its
+// counter and its time are reset. Its counter has what it drew since: only the moment
+// before the boot is estimated by the model. If it fell it drew nothing, and what was
+// settled meanwhile, at hover, is stated as an error.
 func TestRebootCostsNoJoules(t *testing.T) {
 	for name, inAir := range map[string]bool{"flies on": true, "falls": false} {
 		t.Run(name, func(t *testing.T) {
 			r := rig.NewAt(t, 2, 2000, 100)
-			f := r.StartLeader()
-			r.TakeOff()
-			r.Await("slot 6", rig.SlotSettled(6))
+			f := r.FlyToSlot(6)
 			r.Autopilots[1].Reboot(inAir)
-			s := r.Await("it is heard again", func(s telemetry.Status) bool {
+			s := r.Await("it is received again", func(s telemetry.Status) bool {
 				a := s.Aircraft[1]
 				return s.Slot > 14 && a.AgeS != nil && *a.AgeS < 1 && a.EnergySource == "energy_consumed"
 			})
 			s = r.Await("two slots on", rig.SlotSettled(s.Slot+2))
-			if !r.Eventually(func() bool { return !math.IsNaN(r.AccountErrorJ(s)) }) {
+			if !rig.Eventually(func() bool { return !math.IsNaN(r.AccountErrorJ(s)) }) {
 				t.Fatal("no beacon after it")
 			}
 			off := r.AccountErrorJ(s)
-			// The meter's own account: what fell drew nothing, and what was settled of
-			// it at hover meanwhile is stated as an error.
 			row := f.Report().LastRow
 			stated := 0.0
 			for _, a := range row.Aircraft {

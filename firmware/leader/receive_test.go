@@ -10,11 +10,10 @@ import (
 	"prefdt/firmware/crew"
 	"prefdt/firmware/ledger"
 	"prefdt/firmware/link"
-	"prefdt/inference/checkpoint"
 	"prefdt/telemetry"
 )
 
-// enqueuePreference has a preference wait for the loop.
+// enqueuePreference queues a preference for the loop.
 func enqueuePreference(t *testing.T, l *Leader, n int) {
 	t.Helper()
 	m := telemetry.Message{Topic: l.mqtt.Topics.Preference(), Payload: fmt.Appendf(nil, `{"id":"c%d","setting":0.4}`, n)}
@@ -25,13 +24,10 @@ func enqueuePreference(t *testing.T, l *Leader, n int) {
 	l.mqtt.ControlMessages <- link.ControlMessage{Command: c}
 }
 
-// TestCommandsBeforeReports: with 10,000 reports waiting, commands are carried
-// out and acknowledged at once, whenever they arrive (fault 24).
+// With 10,000 reports waiting, commands are executed and acknowledged at once,
+// whenever they arrive.
 func TestCommandsBeforeReports(t *testing.T) {
-	frozen, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
+	frozen := loadCheckpoint(t)
 	l := newInPhase(t, telemetry.StateFlying, nil, frozen.Physics, &frozen.GoalConstants)
 	l.openLedger(t, t.TempDir())
 	defer l.ledgerWriter.ledger.Close()
@@ -62,12 +58,12 @@ func TestCommandsBeforeReports(t *testing.T) {
 		}
 	}
 	if len(waiting) != 5 || l.users.Reported() > 10 {
-		t.Errorf("%d commands were acknowledged, %d reports taken in", len(waiting), l.users.Reported())
+		t.Errorf("%d commands were acknowledged, %d reports handled", len(waiting), l.users.Reported())
 	}
 }
 
-// transactionCount is how many a ledger has had: the greater of the two that bbolt's
-// two meta pages name.
+// transactionCount is how many transactions a ledger has had: the greater number of
+// bbolt's two meta pages.
 func transactionCount(t *testing.T, dir string) int {
 	t.Helper()
 	raw, err := os.ReadFile(ledger.Path(dir))
@@ -79,12 +75,9 @@ func transactionCount(t *testing.T, dir string) int {
 	return int(max(binary.NativeEndian.Uint64(raw[txid:]), binary.NativeEndian.Uint64(raw[page+txid:])))
 }
 
-// TestWaitingCommandsShareTransactions: three hundred that wait cost two.
+// Three hundred waiting commands take two transactions.
 func TestWaitingCommandsShareTransactions(t *testing.T) {
-	frozen, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
+	frozen := loadCheckpoint(t)
 	l := newInPhase(t, telemetry.StateFlying, nil, frozen.Physics, &frozen.GoalConstants)
 	dir := t.TempDir()
 	l.openLedger(t, dir)

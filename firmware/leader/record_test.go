@@ -6,22 +6,17 @@ import (
 
 	"prefdt/firmware/rig"
 	"prefdt/inference"
-	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/inference/record"
 	"prefdt/offline/rollout"
 )
 
 // TestLeaderDecidesAsRollout flies the shipped policy under each kind of request,
-// records every slot whole, and has the rollout decide the recorded slots again:
+// records every slot completely, and has the rollout decide the recorded slots again:
 // the decisions and the objectives that they were made for must be equal to the
-// last bit. (On the code of before, the edge capacity that a decision finds was
-// lost in flight, so that a budget was paced otherwise than offline.)
+// last bit.
 func TestLeaderDecidesAsRollout(t *testing.T) {
-	frozen, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
+	frozen := loadCheckpoint(t)
 	const slots = 60
 	for _, c := range []struct {
 		name, first, revised string

@@ -38,7 +38,7 @@ func (l *Leader) beginOrContinue(s ledger.State, found bool) error {
 	return nil
 }
 
-// continuesMission is whether the ledger's mission goes on. It does unless the
+// continuesMission is whether the ledger's mission is continued. It is, unless the
 // configuration has an id that was never used: then that mission begins, if no
 // other is under way.
 func (l *Leader) continuesMission(s ledger.State, found bool) (bool, error) {
@@ -75,8 +75,8 @@ func (l *Leader) checkConfigMatches(s ledger.State) error {
 	return nil
 }
 
-// beginMission begins a mission, idle, with the configuration's request, and clears what
-// the one before left behind. The ledger has it with the next transaction.
+// beginMission begins a mission, idle, with the configuration's request, and resets
+// the state of the one before. The next transaction writes it.
 func (l *Leader) beginMission(id string) error {
 	l.mission.Begin(id)
 	if l.account.Recorder != nil {
@@ -100,21 +100,21 @@ func (l *Leader) beginMission(id string) error {
 }
 
 // rejoinFleet numbers the slots after a restart in flight by the autopilots' clocks,
-// and has the aircraft that flew for us fly on. PX4 would return to OFFBOARD by
-// itself as soon as a stream resumes after its Hold failsafe; so none is
-// streamed to before this has decided on it.
+// and continues the orders of the aircraft that were under command. PX4 returns to
+// OFFBOARD by itself as soon as a stream resumes after its Hold failsafe; so no
+// aircraft is streamed to before this has decided on it.
 func (l *Leader) rejoinFleet(ctx context.Context, s ledger.State) {
 	l.Log.Warn("restarted in flight", "mission", s.Mission, "state", s.Phase, "next_slot", s.Schedule.Next)
 	if !l.waitForFleet(ctx, s) {
 		return
 	}
 	elapsed, known := l.schedule.ElapsedSlots(l.clockReadings())
-	away := elapsed
+	downtime := elapsed
 	if !known {
-		l.Log.Error("every autopilot was rebooted: how many slots were missed is unknown")
-		away = 0
+		l.Log.Error("every autopilot was rebooted: the number of missed slots is unknown")
+		downtime = 0
 	}
-	l.mission.AddDowntime(away, away/l.Config.SpeedFactor())
+	l.mission.AddDowntime(downtime, downtime/l.Config.SpeedFactor())
 	for i := range s.Fleet {
 		l.fleet.RestoreMeter(i+1, s.Fleet[i].Meter, elapsed)
 		l.rejoinAircraft(&s.Fleet[i])
@@ -122,17 +122,16 @@ func (l *Leader) rejoinFleet(ctx context.Context, s ledger.State) {
 	if !l.mission.InSlots() {
 		return
 	}
-	l.schedule.Resume(l.Clock.Now(), away)
+	l.schedule.Resume(l.Clock.Now(), downtime)
 	if l.schedule.Over() {
-		l.settle(l.Config.Slots - 1) // it ended while we were away
+		l.settle(l.Config.Slots - 1) // it ended while the leader was down
 	}
 }
 
-// rejoinIterations is how many turns of the loop after a restart an aircraft that flew for
-// us may be received for the first time and still fly on by itself.
+// rejoinIterations is how many iterations after a restart an aircraft that was under
+// command may be received for the first time and still be commanded without the crew.
 const rejoinIterations = 10
 
-// rejoinAircraft decides on one aircraft after a restart.
 func (l *Leader) rejoinAircraft(a *fleet.SavedAircraft) {
 	if !a.UnderCommand && !a.Homing {
 		return
@@ -144,17 +143,17 @@ func (l *Leader) rejoinAircraft(a *fleet.SavedAircraft) {
 	case !v.Fresh:
 		l.current.awaitingRejoin = append(l.current.awaitingRejoin, *a)
 	case l.schedule.Rebooted(a.Number-1, l.clockReading(v)):
-		l.fleet.HandToPilot(a.Number, "rebooted while the leader was away")
+		l.fleet.HandToPilot(a.Number, "rebooted while the leader was down")
 	case l.mission.Phase() == telemetry.StateStopped: // by a command since the restart
 		l.fleet.HandToPilot(a.Number, "stopped")
 	case a.Homing || l.mission.Ending():
-		l.fleet.Rejoin(a.Number, fleet.OrderHome) // or it is left to its pilot, which is logged
+		l.fleet.Rejoin(a.Number, fleet.OrderHome) // on an error it is left to its pilot, which is logged
 	default:
 		l.fleet.Rejoin(a.Number, fleet.OrderFly)
 	}
 }
 
-// rejoinLateAircraft decides on those that were not received at the restart.
+// rejoinLateAircraft decides on the aircraft that were not received at the restart.
 func (l *Leader) rejoinLateAircraft() {
 	waiting := l.current.awaitingRejoin
 	l.current.awaitingRejoin = nil
@@ -168,14 +167,14 @@ func (l *Leader) rejoinLateAircraft() {
 	}
 }
 
-// waitForFleet waits until every aircraft that flew for us was received and our place on
-// the broker is taken or, for those that were not, two slots: aircraft that hold in
-// the air come first. Without any it goes on waiting. It is false when the leader is
-// asked to end.
+// waitForFleet waits until every aircraft that was under command is received and the
+// broker is connected, but once one aircraft is received for no more than two slots:
+// aircraft that hold in the air come first. While none is received it goes on
+// waiting. It returns false when ctx ends.
 func (l *Leader) waitForFleet(ctx context.Context, s ledger.State) bool {
-	const looks = 50 // a slot
+	const checksPerSlot = 50
 	for waited := 0; ; waited++ {
-		l.receiveUntil(ctx, l.Clock.Now()+l.Config.WallTime(1.0/looks))
+		l.receiveUntil(ctx, l.Clock.Now()+l.Config.WallTime(1.0/checksPerSlot))
 		if ctx.Err() != nil {
 			return false
 		}
@@ -189,21 +188,20 @@ func (l *Leader) waitForFleet(ctx context.Context, s ledger.State) bool {
 				}
 			}
 		}
-		// Without a broker yet, a slot opened now would have no beacon.
-		reached := l.mqtt.Connected() || waited >= 16*looks/10
-		if received == expected && reached || received > 0 && waited >= 2*looks || l.current.yieldReason != nil {
+		// A slot opened before the broker is connected would have no beacon.
+		reached := l.mqtt.Connected() || waited >= 16*checksPerSlot/10
+		if received == expected && reached || received > 0 && waited >= 2*checksPerSlot || l.current.yieldReason != nil {
 			return true
 		}
-		if waited%(10*looks) == 10*looks-1 {
-			l.Log.Error("no aircraft received; waiting", "waited_s", (waited+1)/looks)
+		if waited%(10*checksPerSlot) == 10*checksPerSlot-1 {
+			l.Log.Error("no aircraft received; waiting", "waited_s", (waited+1)/checksPerSlot)
 		}
-		if waited%(looks/10) == 0 {
+		if waited%(checksPerSlot/10) == 0 {
 			l.reportIteration()
 		}
 	}
 }
 
-// clockReadings are the autopilots' clocks now.
 func (l *Leader) clockReadings() (r []schedule.ClockReading) {
 	l.refreshViews()
 	for i := range l.views {

@@ -17,8 +17,8 @@ import (
 	"prefdt/telemetry"
 )
 
-// The broker is gone and the leader dies: the next one flies on without it, and
-// when the broker is back everything is there.
+// The broker is lost and the leader is killed: the next one flies on without it, and
+// when the broker is back the ledger has everything.
 func TestRestartWithoutABroker(t *testing.T) {
 	r := rig.New(t, 2, 100000)
 	r.Config.Flight.BrokerHoldS, r.Config.Flight.BrokerReturnS = 500, 1000
@@ -32,10 +32,10 @@ func TestRestartWithoutABroker(t *testing.T) {
 	f = f.Restart(nil)
 	began := time.Now()
 	if !r.WaitAllMove(began) {
-		t.Fatalf("without a broker nobody moves: %+v, %+v", r.Autopilots[0].State(), r.Autopilots[1].State())
+		t.Fatalf("without a broker no aircraft moves: %+v, %+v", r.Autopilots[0].State(), r.Autopilots[1].State())
 	}
 	back := &mqttbroker.Broker{Address: r.BrokerAddress()}
-	if !r.Eventually(func() bool { return back.Initialize() == nil }) {
+	if !rig.Eventually(func() bool { return back.Initialize() == nil }) {
 		t.Fatal("the broker does not come back")
 	}
 	t.Cleanup(back.Close)
@@ -75,8 +75,8 @@ func tearLedger(t *testing.T, path string) {
 	}
 }
 
-// Power is lost in a transaction, on a disk that does not keep the order of
-// what it writes: the next leader flies on from the transaction before.
+// Power is lost in a transaction, on a disk that does not keep the order of writes:
+// the next leader flies on from the transaction before.
 func TestTornTransaction(t *testing.T) {
 	r := rig.New(t, 2, 100000)
 	f := r.StartLeader()
@@ -90,12 +90,12 @@ func TestTornTransaction(t *testing.T) {
 		t.Errorf("before %+v, after %+v", before, after)
 	}
 	if off := after.SpentJ + after.TransitJ - r.BatteryLossJ(); math.Abs(off) > 600 { // it flies on meanwhile
-		t.Errorf("booked %+.0f J more than the batteries lost", off)
+		t.Errorf("accounted %+.0f J more than the batteries lost", off)
 	}
 	r.CheckSlotsInOrder()
 	f.Kill()
 
-	// What is worse than that is said in a line, and nothing is flown on a guess.
+	// Worse damage is reported in one line, and the leader does not fly.
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestTornTransaction(t *testing.T) {
 }
 
 // The leader's wall clock jumps a day forth and back, several times in a flight:
-// no slot is missed or late for it, and nothing is counted wrong.
+// no slot is missed or late for it, and no joule is miscounted.
 func TestClockJumps(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a leader with a clock of its own")
@@ -128,14 +128,14 @@ func TestClockJumps(t *testing.T) {
 	if s.Slot != 49 {
 		t.Errorf("%+v", s)
 	}
-	// Missed slots may be the machine's; a clock that jumps a day would miss them all.
+	// A busy machine may miss some slots; a clock that jumps a day would miss them all.
 	if n := len(r.Beacons()); n < 25 {
 		t.Errorf("%d of 50 slots were opened", n)
 	}
 	r.Await("landed", func(telemetry.Status) bool { return r.Landed(0) && r.Landed(1) })
 	s = r.Await("three more", rig.StatusesAfter(r.LastStatus(), 3))
 	if off := s.SpentJ + s.TransitJ - r.BatteryLossJ(); math.Abs(off) > 200 {
-		t.Errorf("booked %+.0f J more than the batteries lost", off)
+		t.Errorf("accounted %+.0f J more than the batteries lost", off)
 	}
 	r.CheckSlotsInOrder()
 	if err := p.Shutdown(); err != nil {
@@ -143,13 +143,11 @@ func TestClockJumps(t *testing.T) {
 	}
 }
 
-// A restarted leader that waits for its aircraft is alive: its loop is reported,
-// which feeds the watchdog.
+// A restarted leader that waits for its aircraft reports its loop, which feeds the
+// watchdog.
 func TestReportsWhileRejoining(t *testing.T) {
 	r := rig.New(t, 2, 100000)
-	f := r.StartLeader()
-	r.TakeOff()
-	r.Await("slot 3", rig.SlotSettled(3))
+	f := r.FlyToSlot(3)
 	r.AwaitSaved()
 	f.Kill()
 	r.CloseAutopilot(0)
@@ -157,19 +155,17 @@ func TestReportsWhileRejoining(t *testing.T) {
 	var turns atomic.Int64
 	r.OnIteration = func(leader.LoopReport) { turns.Add(1) }
 	f = r.StartLeader()
-	if !r.Eventually(func() bool { return turns.Load() >= 50 }) {
+	if !rig.Eventually(func() bool { return turns.Load() >= 50 }) {
 		t.Errorf("%d reports while it waits for its aircraft", turns.Load())
 	}
 	f.Kill()
 }
 
-// A decision that overruns the end of the mission ends it: no slot beyond the
-// last is opened, and the missed ones are settled.
+// A decision that takes longer than the rest of the mission ends it: no slot beyond
+// the last is opened, and the missed ones are settled.
 func TestLateAtTheEnd(t *testing.T) {
 	r := rig.New(t, 1, 12)
-	r.StartLeader()
-	r.TakeOff()
-	r.Await("slot 6", rig.SlotSettled(6))
+	r.FlyToSlot(6)
 	r.DelayNextDecision(10)
 	s := r.Await("done", rig.Done)
 	b := r.Beacons()

@@ -16,9 +16,9 @@ import (
 	"prefdt/telemetry"
 )
 
-// The table of situations and actions, as far as no test of its own has them:
+// The table of docs/failures.md, as far as no other test covers it:
 // end of mission (TestMission), lost link (TestLostAircraft), lost broker
-// (TestBrokerGone), pilot (TestPilotTakesOver), wrong state (TestTransitions),
+// (TestBrokerLost), pilot (TestPilotTakesOver), wrong state (TestTransitions),
 // restart (TestRestart, TestKilledInEverySlot), duplicate id (fleet).
 func TestSituations(t *testing.T) {
 	for _, c := range []struct {
@@ -29,7 +29,7 @@ func TestSituations(t *testing.T) {
 			weakenBattery(r)
 			r.StartLeader()
 			r.TakeOff()
-			if !r.Eventually(func() bool {
+			if !rig.Eventually(func() bool {
 				return slices.Equal(r.OfferedAircraft(), []int{1}) && r.Autopilots[1].State().Mode == autopilot.ModeOffboard
 			}) {
 				t.Errorf("on the way home: aircraft %v are offered", r.OfferedAircraft())
@@ -42,11 +42,9 @@ func TestSituations(t *testing.T) {
 			}
 		}},
 		{"autopilot rebooted", "it is left alone until launch", func(t *testing.T, r *rig.Rig) {
-			r.StartLeader()
-			r.TakeOff()
-			r.Await("slot 3", rig.SlotSettled(3))
+			r.FlyToSlot(3)
 			r.Autopilots[1].Reboot(false) // falls
-			s := r.Await("it stands", func(s telemetry.Status) bool {
+			s := r.Await("it is on the ground", func(s telemetry.Status) bool {
 				l := s.Aircraft[1].Landed
 				return l != nil && *l && s.Slot > 15
 			})
@@ -63,9 +61,7 @@ func TestSituations(t *testing.T) {
 			})
 		}},
 		{"decision late", "the slots are missed, the aircraft hold after two, then fly on", func(t *testing.T, r *rig.Rig) {
-			f := r.StartLeader()
-			r.TakeOff()
-			r.Await("slot 5", rig.SlotSettled(5))
+			f := r.FlyToSlot(5)
 			before, stalled := r.LastStatus().MissedSlots, f.Report().FleetCounts.ExpiredSetpoints
 			r.DelayNextDecision(4)
 			s := r.Await("missed slots", func(s telemetry.Status) bool { return s.MissedSlots >= before+3 })
@@ -75,12 +71,10 @@ func TestSituations(t *testing.T) {
 			}
 		}},
 		{"no decision for twenty slots", "the stream ends after twelve, the failsafe holds; with its pilot until resume", func(t *testing.T, r *rig.Rig) {
-			r.StartLeader()
-			r.TakeOff()
-			r.Await("slot 5", rig.SlotSettled(5))
+			r.FlyToSlot(5)
 			before := r.LastStatus().MissedSlots
 			r.DelayNextDecision(22)
-			if !r.Eventually(func() bool {
+			if !rig.Eventually(func() bool {
 				return r.Autopilots[0].State().Mode == autopilot.ModeHold && r.Autopilots[1].State().Mode == autopilot.ModeHold
 			}) {
 				t.Fatal("the failsafe did not come: the stream outlived its leader")
@@ -95,10 +89,8 @@ func TestSituations(t *testing.T) {
 				return s.Aircraft[0].Mode == "OFFBOARD" && s.Aircraft[1].Mode == "OFFBOARD" && *s.Aircraft[0].SpeedMPS > 5
 			})
 		}},
-		{"OFFBOARD lost on the way home", "its pilot's until resume, which brings it home", func(t *testing.T, r *rig.Rig) {
-			r.StartLeader()
-			r.TakeOff()
-			r.Await("slot 8", rig.SlotSettled(8))
+		{"OFFBOARD lost on the way home", "with its pilot until resume, which sends it home", func(t *testing.T, r *rig.Rig) {
+			r.FlyToSlot(8)
 			r.MustSendAction("return")
 			r.Autopilots[1].SetModeByRC(autopilot.ModeHold)
 			r.Await("the other is home, the mission done", rig.Done)
@@ -108,7 +100,7 @@ func TestSituations(t *testing.T) {
 				t.Errorf("the pilot's aircraft: %+v", v)
 			}
 			r.MustSendAction("resume")
-			if !r.Eventually(func() bool { return r.Landed(1) }) || r.HomeDistanceM(1) > 5 {
+			if !rig.Eventually(func() bool { return r.Landed(1) }) || r.HomeDistanceM(1) > 5 {
 				t.Errorf("it did not come home: %+v", r.Autopilots[1].State())
 			}
 			if ack := r.SendAction("resume"); ack.Accepted || !strings.Contains(ack.Reason, "the mission is done, and no aircraft in the air is with its pilot") {
@@ -116,11 +108,9 @@ func TestSituations(t *testing.T) {
 			}
 		}},
 		{"pilot takes over while it lands", "left alone until resume", func(t *testing.T, r *rig.Rig) {
-			r.StartLeader()
-			r.TakeOff()
-			r.Await("slot 3", rig.SlotSettled(3))
+			r.FlyToSlot(3)
 			r.MustSendAction("return")
-			if !r.Eventually(func() bool { return r.Autopilots[1].State().Mode == autopilot.ModeLand }) {
+			if !rig.Eventually(func() bool { return r.Autopilots[1].State().Mode == autopilot.ModeLand }) {
 				t.Fatal("it does not land")
 			}
 			r.Await("the leader knows", func(s telemetry.Status) bool { return s.Aircraft[1].Mode == "AUTO.LAND" })
@@ -131,14 +121,12 @@ func TestSituations(t *testing.T) {
 				t.Fatalf("it did not stay with its pilot: %+v", v)
 			}
 			r.MustSendAction("resume")
-			if !r.Eventually(func() bool { return r.Landed(1) }) {
+			if !rig.Eventually(func() bool { return r.Landed(1) }) {
 				t.Errorf("it did not land: %+v", r.Autopilots[1].State())
 			}
 		}},
 		{"OFFBOARD lost while the other returns", "resume brings it home too", func(t *testing.T, r *rig.Rig) {
-			r.StartLeader()
-			r.TakeOff()
-			r.Await("slot 8", rig.SlotSettled(8))
+			r.FlyToSlot(8)
 			r.Autopilots[1].SetModeByRC(autopilot.ModeHold)
 			r.Await("it is with its pilot", func(s telemetry.Status) bool { return s.Aircraft[1].Mode == "AUTO.LOITER" })
 			r.MustSendAction("return")
@@ -148,16 +136,16 @@ func TestSituations(t *testing.T) {
 				t.Errorf("%+v, %+v", r.Autopilots[0].State(), r.Autopilots[1].State())
 			}
 		}},
-		{"a second leader's will", "the incumbent says again that it is online", func(t *testing.T, r *rig.Rig) {
+		{"a second leader's will", "the incumbent publishes online again", func(t *testing.T, r *rig.Rig) {
 			r.StartLeader()
 			r.Await("the leader", rig.AnyStatus)
 			before := 0
-			if !r.Eventually(func() (online bool) { online, before = r.Online(); return online }) {
+			if !rig.Eventually(func() (online bool) { online, before = r.Online(); return online }) {
 				t.Fatal("never online")
 			}
 			r.PublishRetained(r.Topics.Online(), "false")
-			if !r.Eventually(func() bool { online, times := r.Online(); return online && times > before }) {
-				t.Error("it did not say so again")
+			if !rig.Eventually(func() bool { online, times := r.Online(); return online && times > before }) {
+				t.Error("it did not publish it again")
 			}
 		}},
 		{"leader restarted", "status numbers go on rising", func(t *testing.T, r *rig.Rig) {
@@ -183,9 +171,7 @@ func TestSituations(t *testing.T) {
 			mustRefuseStart(t, r, "start_m of aircraft 1 and 2 are 4.0 m apart")
 		}},
 		{"budget below the floor", "accepted, saturated; flies on at the least energy", func(t *testing.T, r *rig.Rig) {
-			r.StartLeader()
-			r.TakeOff()
-			r.Await("slot 3", rig.SlotSettled(3))
+			r.FlyToSlot(3)
 			ack := r.SendCommand(r.Topics.Budget(), `{"id":"b","energy_j":100,"mode":"target"}`, "b")
 			if !ack.Accepted || ack.Saturated == nil || !*ack.Saturated {
 				t.Errorf("%+v", ack)
@@ -195,19 +181,18 @@ func TestSituations(t *testing.T) {
 		{"every report lost", "users take the offer, which expects as many as really came", func(t *testing.T, r *rig.Rig) {
 			r.SetUsers(0, 4)
 			r.Policy = localOnly{}
-			var unheard atomic.Value // users that the snapshot expects
+			var unreported atomic.Value // users that the snapshot expects
 			r.OverrideDecision = func(s *slot.Snapshot, _ *slot.Decision) {
 				sum := 0.0
 				for _, a := range s.Aircraft {
 					sum += a.Unreported.ExpectedUsers
 				}
-				unheard.Store(sum)
+				unreported.Store(sum)
 			}
-			f := r.StartLeader()
-			r.TakeOff()
-			s := r.Await("slot 30", rig.SlotSettled(30))
+			f := r.FlyToSlot(30)
+			s := r.LastStatus()
 			f.Kill()
-			if n := unheard.Load().(float64); s.UsersHeard != 0 || n < 2 || n > 4 { // two thirds of them after 22 slots
+			if n := unreported.Load().(float64); s.UsersHeard != 0 || n < 2 || n > 4 { // two thirds of them after 22 slots
 				t.Errorf("four users took the offer, %.2f are expected; %d reported", n, s.UsersHeard)
 			}
 		}},
@@ -216,8 +201,8 @@ func TestSituations(t *testing.T) {
 	}
 }
 
-// weakenBattery gives the second aircraft a battery that goes down eight times as fast as
-// the joules drawn say, and a reserve that it soon reaches.
+// weakenBattery gives the second aircraft a battery that drains eight times as fast as
+// the joules drawn, and a reserve that it soon reaches.
 func weakenBattery(r *rig.Rig) {
 	r.Config.Flight.ReserveJ = 130e3
 	r.ReplaceAutopilot(1, func(c *autopilot.Config) { c.CapacityJ = r.Physics.BatteryCapacityJ / 8 })
@@ -232,9 +217,9 @@ func (localOnly) Decide(s *slot.Snapshot, _ goal.Objective, d *slot.Decision) (s
 	return seen
 }
 
-// Stopped in the last slot, the state is stopped and nobody is led home. The
-// last decision waits until the command is there; where the machine was too slow
-// to open that slot, or to bring the command in it, another mission is flown.
+// Stopped in the last slot, the state is stopped and no aircraft is commanded home.
+// The last decision waits until the command is there; where the machine was too slow
+// to open that slot, or to deliver the command in it, another mission is flown.
 func TestStopInTheLastSlot(t *testing.T) {
 	for range 5 {
 		r := rig.New(t, 2, 12)
@@ -265,7 +250,7 @@ func TestStopInTheLastSlot(t *testing.T) {
 		f.Kill()
 		return
 	}
-	t.Error("in no mission the command came in the last slot")
+	t.Error("in no mission the command arrived in the last slot")
 }
 
 // mustRefuseStart starts the mission until the refusal is for a reason: the leader
@@ -273,7 +258,7 @@ func TestStopInTheLastSlot(t *testing.T) {
 func mustRefuseStart(t *testing.T, r *rig.Rig, reason string) {
 	t.Helper()
 	var ack telemetry.Ack
-	if !r.Eventually(func() bool {
+	if !rig.Eventually(func() bool {
 		time.Sleep(50 * time.Millisecond)
 		ack = r.SendAction("start")
 		return ack.Accepted || strings.Contains(ack.Reason, reason)
@@ -299,6 +284,6 @@ func TestSigningFailsClosed(t *testing.T) {
 	s := r.Await("forty statuses", func(s telemetry.Status) bool { return s.Seq > 40 })
 	frames := f.Report().RejectedFrames
 	if err := f.Stop(); err != nil || s.Aircraft[0].AgeS != nil || frames["malformed frame"] == 0 {
-		t.Errorf("unsigned frames were believed: %+v, %v, %v", s.Aircraft[0], frames, err)
+		t.Errorf("unsigned frames were accepted: %+v, %v, %v", s.Aircraft[0], frames, err)
 	}
 }

@@ -12,12 +12,12 @@ import (
 	"prefdt/telemetry"
 )
 
-// runSlot is one slot of a mission, from its beacon to its status. This is the
-// whole product; everything else serves one of these lines.
+// runSlot is one slot of a mission, from its beacon to its settlement. The status
+// follows once the ledger has the settlement.
 func (l *Leader) runSlot(ctx context.Context) {
 	n, ok := l.openSlot(ctx)
 	if !ok {
-		return // asked to end, or the mission left its slots while waiting
+		return // ctx ended, or the mission left its slots while waiting
 	}
 	began := l.Clock.Now()
 	l.publishBeacon(n)
@@ -31,14 +31,14 @@ func (l *Leader) runSlot(ctx context.Context) {
 	l.publishDecisions(n, names)
 	l.receiveUntil(ctx, l.schedule.StartOf(n+1))
 	if ctx.Err() != nil {
-		return // unsettled: the next leader finds it so
+		return // the slot stays unsettled; a restart counts it as missed
 	}
 	l.settle(n)
 	l.tick()
 }
 
-// openSlot waits for the open slot's start and returns its number. A slot whose
-// time has run too far is missed, and its number is gone.
+// openSlot waits for the next slot's start and returns its number. A slot that is
+// reached too late to report and decide in is missed; its number is not used again.
 func (l *Leader) openSlot(ctx context.Context) (n int, ok bool) {
 	l.current.decided = false
 	for {
@@ -58,7 +58,6 @@ func (l *Leader) openSlot(ctx context.Context) (n int, ok bool) {
 	}
 }
 
-// publishBeacon opens the slot, with the standing offer.
 func (l *Leader) publishBeacon(n int) {
 	l.users.OpenSlot(n)
 	l.refreshViews()
@@ -72,23 +71,23 @@ func (l *Leader) publishBeacon(n int) {
 	})
 }
 
-// appendServing appends the aircraft that fly for us: users are sent to no other.
+// appendServing appends the aircraft that follow this leader's setpoints: only these
+// are offered to users.
 func (l *Leader) appendServing(dst []slot.Aircraft) []slot.Aircraft {
-	for i := range l.views {
-		v := &l.views[i]
+	for _, v := range l.views {
 		if !v.Flying || v.Order != fleet.OrderFly {
 			continue
 		}
 		dst = append(dst, slot.Aircraft{
 			Number: v.Number, Position: v.Position, SpeedMPS: v.SpeedMPS,
-			RemainingJ: l.account.ResidualJ(v), CPUHz: l.Policy.Physics.EdgeCPUHz, ServedLastSlot: l.account.ServedUsers(v.Number),
+			RemainingJ: l.account.ResidualJ(&v), CPUHz: l.Policy.Physics.EdgeCPUHz, ServedLastSlot: l.account.ServedUsers(v.Number),
 		})
 	}
 	return dst
 }
 
-// receiveUntil takes in what arrives until a moment, and what arrived before it.
-// Commands come before reports, however many of those wait.
+// receiveUntil handles the messages that arrive before a moment. Control messages
+// are handled before user messages, however many of those are queued.
 func (l *Leader) receiveUntil(ctx context.Context, until time.Duration) {
 	defer l.crew.Commit()
 	timer := l.Clock.After(until - l.Clock.Now())
@@ -118,7 +117,8 @@ func (l *Leader) receiveUntil(ctx context.Context, until time.Duration) {
 	}
 }
 
-// drain takes in what waits, as long as a storm may hold the slot.
+// drain handles the messages still queued, for at most a tenth of a slot: more would
+// delay the decision.
 func (l *Leader) drain(until time.Duration) {
 	for l.Clock.Now() <= until+l.Config.WallTime(0.1) {
 		select {
@@ -132,7 +132,6 @@ func (l *Leader) drain(until time.Duration) {
 	}
 }
 
-// handleUserMessage lets a user's report or result count.
 func (l *Leader) handleUserMessage(r link.UserMessage, inTime bool) {
 	switch {
 	case r.Report != nil:
@@ -144,14 +143,14 @@ func (l *Leader) handleUserMessage(r link.UserMessage, inTime bool) {
 	}
 }
 
-// expireResults ends the time for the results of slot n-2.
+// expireResults closes the results of slot n-2; the next offer is based on them.
 func (l *Leader) expireResults(n int) {
 	for _, e := range l.account.ExpireResults(n) {
 		l.users.ObserveSlot(e.Tasks, e.Unreported)
 	}
 }
 
-// buildSnapshot fills the snapshot in, and returns its users' names.
+// buildSnapshot fills in the snapshot, and returns its users' names.
 func (l *Leader) buildSnapshot(n int) (names []string) {
 	s := &l.current.snapshot
 	s.Slot, s.Slots = n, l.Config.Slots
@@ -159,19 +158,18 @@ func (l *Leader) buildSnapshot(n int) (names []string) {
 	return l.users.Snapshot(s)
 }
 
-// decide runs the policy's step on the snapshot.
 func (l *Leader) decide(n int, names []string) {
 	began := l.Clock.Now()
 	objective, d := l.account.Objective(), &l.current.decision
 	if !l.mqtt.Connected() {
-		objective.SetPreference(1) // nobody can be told: on at v*, the least energy
+		objective.SetPreference(1) // decisions cannot be delivered: fly at the speed of least power
 	}
 	if l.OpenRecord != nil && l.account.Recorder == nil {
 		l.account.Recorder = l.OpenRecord(objective.State())
 	}
-	seen := l.Policy.Decide(&l.current.snapshot, objective, d)
+	observation := l.Policy.Decide(&l.current.snapshot, objective, d)
 	l.account.Recorder.WriteDecision(&l.current.snapshot, objective, d)
-	l.account.Observe(seen)
+	l.account.Observe(observation)
 	l.limitEdgeLoad()
 	l.current.decided = true
 	l.users.SetPrice(d.PriceSPerJ)
@@ -181,7 +179,6 @@ func (l *Leader) decide(n int, names []string) {
 	})
 }
 
-// endRecord completes the record of the slots.
 func (l *Leader) endRecord() {
 	if err := l.account.Recorder.Close(); err != nil {
 		l.Log.Error("record of the slots", "reason", err)
@@ -190,12 +187,12 @@ func (l *Leader) endRecord() {
 }
 
 // commandFleet hands the displacements to the fleet, which checks each setpoint against
-// the envelope just before it goes out.
+// the envelope just before it is sent.
 func (l *Leader) commandFleet() {
 	s, d := &l.current.snapshot, &l.current.decision
 	flying := l.mission.Phase() == telemetry.StateFlying
 	for i := range l.views {
-		l.account.SetCommitted(l.views[i].Number, 0, 0) // whoever serves nobody any more
+		l.account.SetCommitted(l.views[i].Number, 0, 0) // also of aircraft that serve no users any more
 	}
 	factor := l.account.Objective().PropulsionMultiplier()
 	for m := range s.Aircraft {
@@ -206,18 +203,17 @@ func (l *Leader) commandFleet() {
 			l.fleet.Leg(number, d.Move[m])
 		}
 	}
-	for i := range l.views {
-		v := &l.views[i]
+	for _, v := range l.views {
 		if !flying || v.Phase == fleet.PhaseEngaging {
 			l.fleet.Hold(v.Number)
 		}
-		if v.Flying && v.Order == fleet.OrderFly && l.account.SpareJ(v) < 0 {
-			l.sendHome(v, "battery low")
+		if v.Flying && v.Order == fleet.OrderFly && l.account.SpareJ(&v) < 0 {
+			l.sendHome(&v, "battery low")
 		}
 	}
 }
 
-// publishDecisions tells each user with a task where to compute.
+// publishDecisions sends each user with a task its decision: where to compute.
 func (l *Leader) publishDecisions(n int, names []string) {
 	for i, name := range names {
 		d := &l.current.decision.Users[i]
@@ -230,8 +226,8 @@ func (l *Leader) publishDecisions(n int, names []string) {
 	}
 }
 
-// settle settles slot n, and with it the slots missed before it, and has it
-// written. The status follows once it is on the disk.
+// settle settles slot n, and with it the slots missed before it, and starts writing
+// the rows. The status follows once they are durable.
 func (l *Leader) settle(n int) {
 	l.refreshViews()
 	rows := l.account.Settle(n, l.views, l.users.OfferUsersEdgeJ)
@@ -246,12 +242,13 @@ func (l *Leader) settle(n int) {
 	if n >= l.Config.Slots-1 {
 		l.schedule.End()
 		from := l.mission.Phase()
-		l.performEffect(from, l.mission.SlotsOver()) // not when it was stopped in the last slot: nobody is led any more
+		l.performEffect(from, l.mission.SlotsOver()) // no effect if the mission was stopped in the last slot
 	}
 	l.startCommit(rows)
 }
 
-// setClockReferences ties a moment to the autopilots' clocks, which survive a restart.
+// setClockReferences records the autopilots' times at a moment: those clocks run on
+// while the leader restarts.
 func (l *Leader) setClockReferences(at time.Duration) {
 	l.schedule.SetReferences(l.clockReadings(), float64(l.Clock.Now()-at)/float64(l.Config.WallTime(1)))
 }

@@ -10,9 +10,8 @@ import (
 	"prefdt/firmware/rig"
 )
 
-// Where the configuration says so, an autopilot's unsafe or doubtful parameters
-// are an alarm: in the log and on the ground station's screen, beside the
-// mission's figures.
+// With flight.failsafe set to alarm, an autopilot's unsafe or doubtful parameters
+// are reported in the log and to the ground station, beside the mission's figures.
 func TestGroundStationIsAlarmed(t *testing.T) {
 	r := rig.New(t, 1, 100000)
 	r.Config.Flight.Failsafe = "alarm"
@@ -27,7 +26,7 @@ func TestGroundStationIsAlarmed(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(station.Close)
-	heard := make(chan string, 1000)
+	received := make(chan string, 1000)
 	go func() {
 		for event := range station.Events() {
 			text := ""
@@ -42,7 +41,7 @@ func TestGroundStationIsAlarmed(t *testing.T) {
 				}
 			}
 			select {
-			case heard <- text:
+			case received <- text:
 			default:
 			}
 		}
@@ -52,15 +51,15 @@ func TestGroundStationIsAlarmed(t *testing.T) {
 		"MAV_SEVERITY_ERROR 1: unsafe failsafe: COM_OBL_RC_ACT is 0":           true,
 		"MAV_SEVERITY_WARNING 1: doubtful parameter: BAT1_CAPACITY is 100 mAh": true,
 		"MAV_SEVERITY_NOTICE mission climbing":                                 true, "MAV_SEVERITY_NOTICE mission flying": true,
-		"MAV_SEVERITY_NOTICE 1: flying for us": true,
+		"MAV_SEVERITY_NOTICE 1: flying under command": true,
 	}
-	for text := <-heard; !strings.HasPrefix(text, "heartbeat"); text = <-heard { // it is on the link
+	for text := <-received; !strings.HasPrefix(text, "heartbeat"); text = <-received { // it is on the link
 	}
 	r.TakeOff()
-	if !r.Eventually(func() bool {
+	if !rig.Eventually(func() bool {
 		for {
 			select {
-			case text := <-heard:
+			case text := <-received:
 				for w := range waits {
 					if strings.HasPrefix(text, w) {
 						delete(waits, w)
@@ -72,6 +71,6 @@ func TestGroundStationIsAlarmed(t *testing.T) {
 			return len(waits) == 0
 		}
 	}) {
-		t.Errorf("the ground station never heard %v", waits)
+		t.Errorf("the ground station never received %v", waits)
 	}
 }

@@ -7,12 +7,11 @@ import (
 	"prefdt/telemetry"
 )
 
-// publishStatus says how the mission stands, retained.
 func (l *Leader) publishStatus() {
 	l.current.statusSeq++
 	o := l.account.Objective()
 	if o.SlotsLeft() > 0 {
-		l.current.setting = o.Setting() // afterwards a budget amounts to none
+		l.current.setting = o.Setting() // after the last slot a budget has no setting that it amounts to
 	}
 	s := telemetry.Status{
 		Seq: l.current.statusSeq, Slot: o.Slot() - 1, Slots: l.Config.Slots, MissionS: float64(o.Slot()), State: l.mission.Phase(),
@@ -31,8 +30,7 @@ func (l *Leader) publishStatus() {
 	if o.Slot() > 0 {
 		s.PredictedEndJ = &end
 	}
-	for i := range l.views {
-		v := &l.views[i]
+	for i, v := range l.views {
 		s.EnergySource = string(energy.Worse(energy.Source(s.EnergySource), v.Source))
 		a := telemetry.StatusAircraft{
 			Number: v.Number, SystemID: v.SystemID, EnergySource: string(v.Source), SpentJ: l.account.SpentJ(i), Landed: v.Landed, Reason: v.Reason,

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"prefdt/firmware/account"
 	"prefdt/firmware/clock"
 	"prefdt/firmware/config"
 	"prefdt/firmware/crew"
@@ -16,15 +15,14 @@ import (
 	"prefdt/firmware/ledger"
 	"prefdt/firmware/link"
 	"prefdt/firmware/mission"
-	"prefdt/firmware/schedule"
-	"prefdt/firmware/users"
+	"prefdt/inference/checkpoint"
 	"prefdt/inference/dispatch"
 	"prefdt/inference/goal"
 	"prefdt/inference/physics"
 	"prefdt/telemetry"
 )
 
-// frozenClock is a clock that stands.
+// frozenClock is a clock that is stopped.
 type frozenClock struct{ clock.Clock }
 
 func (frozenClock) Now() time.Duration                   { return time.Second }
@@ -42,12 +40,8 @@ func newInPhase(t testing.TB, phase string, s Scheduler, p physics.Constants, sc
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	l := &Leader{
 		Config: c, Clock: frozenClock{}, Log: log, Policy: Policy{Scheduler: s, Physics: p, Scales: scales, UserPrior: dispatch.UserPrior{ActiveUsers: 4, CPUHz: 1e9, TaskMean: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}}},
-		mission:  mission.Mission{Limits: mission.Limits{ClimbS: 180, BrokerHoldS: 30, BrokerReturnS: 120, CrewHoldS: 30, CrewReturnS: 120}},
-		schedule: schedule.Schedule{Slots: c.Slots, SlotDuration: c.WallTime(1), DecideBy: time.Duration(c.DecideByMS * 1e6)},
-		account:  account.Account{Physics: p, Scales: scales, ReserveJ: c.Flight.ReserveJ, SpeedMaxMPS: c.Flight.SpeedMaxMPS},
-		users:    users.Users{Max: c.Users.Max, Physics: p},
 	}
-	l.users.Prior = l.Policy.UserPrior
+	l.configure()
 	l.mission.Restore(mission.State{Mission: c.Mission, Phase: phase})
 	for i := range 2 {
 		l.views = append(l.views, fleet.View{
@@ -55,7 +49,6 @@ func newInPhase(t testing.TB, phase string, s Scheduler, p physics.Constants, sc
 			Position: physics.Position{EastM: 300 * float64(i+1), NorthM: 500}, UpM: 100, Charge: math.NaN(), Source: energy.Current,
 		})
 	}
-	l.users.Initialize()
 	l.account.Begin(c.Slots, l.views)
 	var err error
 	if l.fleet, err = NewFleet(&c, p, l.Clock, log); err != nil {
@@ -81,4 +74,14 @@ func (l *Leader) openLedger(t testing.TB, dir string) {
 	if err := l.crew.Initialize(nil); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// loadCheckpoint loads the shipped checkpoint.
+func loadCheckpoint(t testing.TB) *checkpoint.Checkpoint {
+	t.Helper()
+	c, err := checkpoint.Load("../../configs/checkpoint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }

@@ -27,8 +27,8 @@ type receivedLine struct {
 	fields                        map[string]any // of a JSON object
 }
 
-// independentClients are clients that know CONTRACT alone: mosquitto's own programs,
-// JSON written by hand, and nothing of ours.
+// independentClients are clients written from the wire contract (docs/wire.md) alone:
+// mosquitto's own programs and JSON written by hand, with no code of this repository.
 type independentClients struct {
 	t    *testing.T
 	port string
@@ -119,7 +119,7 @@ func (s *independentClients) publish(qos, topic, payload string) {
 	fmt.Fprintln(s.publishers[key], payload)
 }
 
-// receivedOn returns what was heard on a topic.
+// receivedOn returns what was received on a topic.
 func (s *independentClients) receivedOn(topic string) (found []receivedLine) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -136,8 +136,8 @@ func (s *independentClients) await(topic, what string, ok func(receivedLine) boo
 	s.t.Helper()
 	late := time.After(30 * time.Second)
 	for {
-		heard := s.receivedOn(topic)
-		for _, h := range slices.Backward(heard) {
+		received := s.receivedOn(topic)
+		for _, h := range slices.Backward(received) {
 			if ok(h) {
 				return h
 			}
@@ -145,10 +145,10 @@ func (s *independentClients) await(topic, what string, ok func(receivedLine) boo
 		select {
 		case <-s.arrived:
 		case <-late:
-			if len(heard) > 0 {
-				heard = heard[len(heard)-1:]
+			if len(received) > 0 {
+				received = received[len(received)-1:]
 			}
-			s.t.Fatalf("%s: no %s; the last is %v", topic, what, heard)
+			s.t.Fatalf("%s: no %s; the last is %v", topic, what, received)
 		}
 	}
 }
@@ -170,7 +170,7 @@ func (s *independentClients) command(command, payload, id string) map[string]any
 
 func keysOf(m map[string]any) string { return strings.Join(slices.Sorted(maps.Keys(m)), " ") }
 
-// The users of CONTRACT's table, by what they report in a slot.
+// userReports are users by name, and what each reports in a slot.
 func userReports(n int) map[string][]string {
 	task := `"task":{"bits":1.1e6,"cycles_per_bit":1000,"deadline_s":0.9}`
 	return map[string][]string{
@@ -189,13 +189,13 @@ func userReports(n int) map[string][]string {
 
 const missionSlots = 24
 
-// usersWithDecision are the users above who are told what to do, each slot.
+// usersWithDecision are the users above that get a decision, each slot.
 var usersWithDecision = []string{"no-gain", "some-gain", "twice", "whole"}
 
-// A mission whose users and crew were written from CONTRACT, as others will
-// write theirs: topics, qualities of service, retained flags, fields,
-// acknowledgements, signatures, and what is refused or ignored.
-func TestContractWithStrangers(t *testing.T) {
+// A mission with users and crew written from the wire contract alone: topics,
+// qualities of service, retained flags, fields, acknowledgements, signatures, and
+// what is refused or ignored.
+func TestWireContractWithIndependentClients(t *testing.T) {
 	s := newIndependentClients(t)
 	r := rig.NewAt(t, 2, missionSlots, 200)
 	public, private, err := ed25519.GenerateKey(nil)
@@ -253,7 +253,7 @@ func TestContractWithStrangers(t *testing.T) {
 		return envelope(command, body, challenge(), counter)
 	}
 	// ask signs a command and, where its challenge is not the present one any more,
-	// signs it once more with what the refusal says.
+	// signs it once more with the challenge of the refusal.
 	ask := func(command, body, id string) map[string]any {
 		t.Helper()
 		a := s.command(command, sign(command, body), id)
@@ -306,8 +306,8 @@ func TestContractWithStrangers(t *testing.T) {
 	if a := ask("preference", `{"id":"p1","setting":0.35}`, "p1"); a["accepted"] != true || a["setting"] != 0.35 || a["effective_slot"] != 0.0 {
 		t.Errorf("a signed preference: %v", a)
 	}
-	// What a stranger says: unsigned, with a used counter, over an old challenge,
-	// with another body than was signed.
+	// What an attacker sends: a used counter, an old challenge, another body than was
+	// signed, no signature.
 	time.Sleep(1100 * time.Millisecond) // refusals that the ledger does not have come once a second
 	if a := s.command("preference", envelope("preference", `{"id":"p2","setting":0.9}`, challenge(), counter), "p2"); a["accepted"] != false || a["challenge"] != challenge() || a["last_counter"] != float64(counter) {
 		t.Errorf("with a used counter: %v, want counter %d", a, counter)
@@ -365,8 +365,8 @@ func TestContractWithStrangers(t *testing.T) {
 
 	s.checkSlots()
 	for _, id := range []string{"n1"} {
-		if heard := s.receivedOn("ack/" + id); len(heard) > 0 {
-			t.Errorf("%s was answered: %v", id, heard)
+		if received := s.receivedOn("ack/" + id); len(received) > 0 {
+			t.Errorf("%s was answered: %v", id, received)
 		}
 	}
 	if n := len(s.receivedOn("ack/h1")); n != 2 {
@@ -390,27 +390,27 @@ func (s *independentClients) checkSlots() {
 			}
 		}
 	}
-	told := map[string]map[any]bool{} // by user and slot
+	sent := map[string]map[any]bool{} // by user and slot
 	for user := range userReports(0) {
-		heard := s.receivedOn("users/" + user + "/decision")
+		received := s.receivedOn("users/" + user + "/decision")
 		if !slices.Contains(usersWithDecision, user) {
-			if len(heard) > 0 {
-				t.Errorf("%s was told %v", user, heard[0])
+			if len(received) > 0 {
+				t.Errorf("%s was sent %v", user, received[0])
 			}
 			continue
 		}
 		slots := map[any]bool{}
-		for _, h := range heard {
+		for _, h := range received {
 			d := h.fields
 			delete(d, "report_slot")
 			local := d["aircraft"] == 0.0
 			if keysOf(d) != "aircraft cpu_hz offload slot" || h.qos != "1" || h.retained != "0" || slots[d["slot"]] ||
 				local != (d["offload"] == 0.0) || !local && !(d["cpu_hz"].(float64) > 0) {
-				t.Errorf("%s was told %+v", user, h)
+				t.Errorf("%s was sent %+v", user, h)
 			}
 			slots[d["slot"]] = true
 		}
-		told[user] = slots
+		sent[user] = slots
 	}
 	seq, six := -1.0, 0
 	for _, h := range s.receivedOn("status") {
@@ -422,15 +422,15 @@ func (s *independentClients) checkSlots() {
 		if h.fields["users_heard"] == 6.0 { // those with a decision, and two idle ones
 			six++
 			for _, user := range usersWithDecision {
-				if !told[user][h.fields["slot"]] {
+				if !sent[user][h.fields["slot"]] {
 					t.Errorf("%s reported in slot %v and got no decision", user, h.fields["slot"])
 				}
 			}
 		} else if h.fields["users_heard"].(float64) > 6 {
-			t.Errorf("heard %v users", h.fields["users_heard"])
+			t.Errorf("%v users reported", h.fields["users_heard"])
 		}
 	}
-	if six == 0 { // how many they are is the machine's affair
-		t.Error("in no slot all six users were heard")
+	if six == 0 { // how many such slots there are depends on the machine
+		t.Error("in no slot all six users were received")
 	}
 }

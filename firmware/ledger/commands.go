@@ -7,14 +7,14 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// MaxCommands is how many applied commands are kept.
+// MaxCommands is how many handled commands are kept.
 const MaxCommands = 1024
 
 // Command is one that was applied or refused, with its acknowledgement.
 type Command struct {
 	ID         string          `json:"id"`
 	Ack        json.RawMessage `json:"ack"`
-	BodyDigest string          `json:"body,omitempty"` // digest of the command, to tell a repeat from another one of the same id
+	BodyDigest string          `json:"body,omitempty"` // digest of the body, to tell a repeat from another command of the same id
 	PublicKey  string          `json:"key,omitempty"`  // public key that signed it
 	Counter    uint64          `json:"counter,omitempty"`
 }
@@ -52,8 +52,8 @@ func readCounters(tx *bolt.Tx) map[string]uint64 {
 	return last
 }
 
-// WriteCommands puts commands, in order, and the state they lead to on the disk, in
-// one transaction. Beyond Remembered the oldest are forgotten.
+// WriteCommands writes commands, in order, and the state after them, in one durable
+// transaction. Beyond MaxCommands the oldest are deleted.
 func (l *Ledger) WriteCommands(s State, commands []Command) error {
 	return l.update(s, func(tx *bolt.Tx) error {
 		log, ids, keys := tx.Bucket(bucketCommands), tx.Bucket(bucketIDs), tx.Bucket(bucketKeys)

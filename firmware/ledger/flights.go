@@ -11,7 +11,7 @@ import (
 	"prefdt/firmware/account"
 )
 
-// Flight is one mission's record: its last state and the rows that are left.
+// Flight is one mission's record: its last state and the rows that are kept.
 type Flight struct {
 	State State         `json:"state"`
 	Rows  []account.Row `json:"rows"`
@@ -20,20 +20,20 @@ type Flight struct {
 const (
 	defaultRowBytes    = 64e6
 	minRowBytes        = 1e6
-	entryOverheadBytes = 32 // what the file spends on an entry beyond key and value, about
+	entryOverheadBytes = 32 // of an entry beyond key and value, about
 )
 
-// SetMaxRowBytes bounds the rows on the disk in bytes: half for the present mission, whose
-// oldest rows go first, half for the flights before, of which the oldest go
-// first. Everything else in the file is small and of constant size.
+// SetMaxRowBytes bounds the rows in bytes: half for the present mission, whose oldest
+// rows are deleted first, half for the earlier flights, of which the oldest are
+// deleted first. Everything else in the file is small and of constant size.
 func (l *Ledger) SetMaxRowBytes(n float64) { l.maxRowBytes = int(max(n, minRowBytes)) }
 
-// dropOldRows drops the rows that a new one of a given size leaves no room for.
+// dropOldRows deletes the oldest rows beyond the bound, with a new row of a given size.
 func (l *Ledger) dropOldRows(slots *bolt.Bucket, newest, rowBytes int) error {
-	room := l.maxRowBytes / 2 / (rowBytes + 8 + entryOverheadBytes)
+	most := l.maxRowBytes / 2 / (rowBytes + 8 + entryOverheadBytes)
 	c := slots.Cursor()
 	for key, _ := c.First(); len(key) == 8; key, _ = c.First() {
-		if slot := binary.BigEndian.Uint64(key); newest < room || slot > uint64(newest-room) {
+		if slot := binary.BigEndian.Uint64(key); newest < most || slot > uint64(newest-most) {
 			break
 		}
 		if err := c.Delete(); err != nil {
@@ -43,8 +43,8 @@ func (l *Ledger) dropOldRows(slots *bolt.Bucket, newest, rowBytes int) error {
 	return nil
 }
 
-// archiveFlight moves the present mission's record, if anything was flown, among the
-// earlier flights, and makes room for the next.
+// archiveFlight moves the present mission's record, if it has rows, to the earlier
+// flights, and frees space for the next.
 func (l *Ledger) archiveFlight(tx *bolt.Tx) error {
 	flights, err := tx.CreateBucketIfNotExists(bucketFlights)
 	if err != nil {
@@ -66,7 +66,7 @@ func (l *Ledger) archiveFlight(tx *bolt.Tx) error {
 		return err
 	}
 	if err := tx.MoveBucket(bucketSlots, nil, flight); err != nil {
-		return fmt.Errorf("shelve the last mission: %w", err)
+		return fmt.Errorf("archive the last mission: %w", err)
 	}
 	if _, err := tx.CreateBucket(bucketSlots); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (l *Ledger) archiveFlight(tx *bolt.Tx) error {
 	return l.dropOldFlights(flights)
 }
 
-// dropOldFlights drops the oldest flights until the rest fit.
+// dropOldFlights deletes the oldest flights until the rest fit.
 func (l *Ledger) dropOldFlights(flights *bolt.Bucket) error {
 	var names [][]byte
 	var sizes []int
@@ -132,5 +132,5 @@ func (l *Ledger) Flights() (all []Flight, err error) {
 	return all, err
 }
 
-// Path is where a state directory has its ledger.
+// Path returns the ledger's file in a state directory.
 func Path(dir string) string { return filepath.Join(dir, fileName) }

@@ -23,7 +23,7 @@ func testRow(slot int) account.Row {
 	return account.Row{Slot: slot, EnergyJ: float64(slot) / 3, Aircraft: make([]account.AircraftRow, 2)}
 }
 
-// writeMissions flies missions of so many slots, 500 to a transaction.
+// writeMissions writes missions of so many slots, 500 to a transaction.
 func writeMissions(t *testing.T, l *Ledger, slots int, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -73,8 +73,8 @@ func TestEarlierFlightsAreKept(t *testing.T) {
 	}
 }
 
-// However long and however many the missions, the file stays as small as it was
-// told, and the newest rows are in it.
+// However long and however many the missions, the file stays within its bound, and the
+// newest rows are in it.
 func TestBoundedSize(t *testing.T) {
 	dir := t.TempDir()
 	l := mustOpen(t, dir)
@@ -102,7 +102,7 @@ func TestBoundedSize(t *testing.T) {
 	}
 	l.Close()
 	if largest > 3*keep {
-		t.Errorf("the file grew to %d bytes, told to keep %d", largest, int(keep))
+		t.Errorf("the file grew to %d bytes, with a bound of %d", largest, int(keep))
 	}
 	if n := len(all); n < 4 || all[n-1].State.Mission != "short29" || all[n-2].State.Mission != "short28" || len(all[n-1].Rows) != 300 {
 		t.Errorf("%d flights are left", n)
@@ -110,7 +110,7 @@ func TestBoundedSize(t *testing.T) {
 	t.Logf("36 flights of 45,000 rows flown, %d left, the file at most %d bytes", len(all), largest)
 }
 
-// A damaged file gives back what was not hit: checksums keep anything else out.
+// Everything that was not damaged is recovered: checksums exclude anything else.
 func TestRecover(t *testing.T) {
 	dir := t.TempDir()
 	l := mustOpen(t, dir)

@@ -16,8 +16,8 @@ import (
 	"prefdt/firmware/account"
 )
 
-// fullLedger is a ledger with all it may have: earlier flights, rows in a tree of
-// pages, commands, keys and a list of free pages.
+// fullLedger is a ledger with everything it may contain: earlier flights, rows in a
+// tree of pages, commands, keys and a list of free pages.
 func fullLedger(f *testing.F) []byte {
 	dir := f.TempDir()
 	l, err := Open(dir)
@@ -74,8 +74,8 @@ func corrupt(file, p []byte) {
 	}
 }
 
-// FuzzFile opens a damaged ledger in each way there is. What is refused is
-// refused in one line; what is not can be read, and flown on with.
+// FuzzFile opens a damaged ledger in every way. A refusal is an error of one line; what
+// is not refused can be read, and a mission continued from it.
 func FuzzFile(f *testing.F) {
 	whole := fullLedger(f)
 	f.Add([]byte{}, uint32(0))
@@ -133,8 +133,8 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
-// FuzzValues puts any values, with their checksums as they should be, into a
-// ledger whose structure is whole.
+// FuzzValues puts any values, with correct checksums, into a ledger whose structure is
+// consistent.
 func FuzzValues(f *testing.F) {
 	text := func(v any) []byte { raw, _ := json.Marshal(v); return raw }
 	f.Add(text(account.Row{Slot: 3, Mission: "m1"}), text(stateRecord{State: testState(3), Tx: 7}), text(commandRecord{Command{ID: "c1", Ack: json.RawMessage(`{}`), PublicKey: "crew", Counter: 9}, 4}), []byte("crew"), uint64(1))
@@ -149,7 +149,7 @@ func FuzzValues(f *testing.F) {
 	l.db.NoSync, l.db.NoGrowSync = true, true
 	sealed := func(raw []byte) []byte {
 		v, err := encodeWithChecksum(json.RawMessage(raw))
-		if err != nil { // no JSON, and yet sealed
+		if err != nil { // no JSON, with a checksum that matches
 			v, _ = encodeWithChecksum(string(raw))
 		}
 		return v

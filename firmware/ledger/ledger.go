@@ -1,9 +1,11 @@
-// Package ledger keeps what must survive a restart of the leader, one durable
-// transaction a slot: the return-to-go, each aircraft's joules, the commands
-// applied and the counters of their keys.
+// Package ledger keeps in a bbolt file what must survive a restart of the leader, one
+// durable transaction a slot: the mission's state, a row per settled slot, the
+// commands handled and the counters of their keys.
 //
-// It stands at the end of a slot: the settlement goes in, and is on the disk
-// before the slot counts as settled. After a restart it comes out as it was.
+// Inputs: the state with the rows of a settlement, or with a batch of commands.
+// Outputs: after a restart the last state, earlier commands by id, and all flights.
+// Called by the leader's loop: after a settlement, and before commands are
+// acknowledged. Package logtool reads the file after the flight, damaged or not.
 package ledger
 
 import (
@@ -27,35 +29,36 @@ const (
 	fileName      = "ledger.db"
 	formatVersion = 2
 	openTimeout   = time.Second
-	// maxFileBytes bounds the file read at start; a mission of a million slots is smaller.
+	// maxFileBytes bounds the file that is read; a mission of a million slots is smaller.
 	maxFileBytes = 4 << 30
 )
 
 var (
 	bucketState    = []byte("state")
 	bucketSlots    = []byte("slots")
-	bucketCommands = []byte("commands") // sequence number -> Command
-	bucketIDs      = []byte("ids")      // command id -> sequence number
-	bucketKeys     = []byte("keys")     // public key -> last counter
-	bucketMissions = []byte("missions") // ids ever used, so that none is used twice
-	bucketFlights  = []byte("flights")  // sequence number -> an earlier mission's state and slots
+	bucketCommands = []byte("commands")                                                                        // sequence number -> Command
+	bucketIDs      = []byte("ids")                                                                             // command id -> sequence number
+	bucketKeys     = []byte("keys")                                                                            // public key -> last counter
+	bucketMissions = []byte("missions")                                                                        // ids ever used, so that none is used again
+	bucketFlights  = []byte("flights")                                                                         // sequence number -> an earlier mission's state and slots
+	buckets        = [][]byte{bucketState, bucketSlots, bucketCommands, bucketIDs, bucketKeys, bucketMissions} // of every ledger
 	keyState       = []byte("state")
 	keyFormat      = []byte("format")
 )
 
 // Ledger is the open file. It is used by one goroutine.
 type Ledger struct {
-	TornReason string // what was wrong with the last transaction, which was dropped; empty: nothing
+	TornReason string // why the last transaction was dropped; empty: it was not
 
 	path        string
 	db          *bolt.DB
-	maxRowBytes int // bytes of rows, see Keep
+	maxRowBytes int // of rows, see SetMaxRowBytes
 
 	mission string // of the last transaction; empty: none since it was opened
 }
 
-// Open opens or makes the ledger in a directory. Where a loss of power tore the
-// last transaction, it goes on from the one before. Any other damage, and another
+// Open opens the ledger of a directory, or creates it. Where a loss of power tore the
+// last transaction, it opens as of the one before. Any other damage, and another
 // format, is an error: a ledger is never reset.
 func Open(dir string) (*Ledger, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
@@ -84,12 +87,12 @@ func Open(dir string) (*Ledger, error) {
 	return nil, fmt.Errorf("%w%s", err, describeRecoverable(path))
 }
 
-// OpenReadOnly opens an existing file, of any name, to be looked at and not changed.
+// OpenReadOnly opens an existing file, of any name, for reading.
 func OpenReadOnly(path string) (*Ledger, error) {
 	return openVerified(path, &bolt.Options{Timeout: openTimeout, ReadOnly: true})
 }
 
-// openVerified opens an existing file in which all is as it was written.
+// openVerified opens an existing file if its pages and checksums are consistent.
 func openVerified(path string, options *bolt.Options) (*Ledger, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -108,41 +111,40 @@ func openVerified(path string, options *bolt.Options) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := l.checkGuarded(); err != nil {
+	if err := guard(path, l.check); err != nil {
 		l.Close()
 		return nil, err
 	}
 	return l, nil
 }
 
-// openFile has bbolt map the file: should it still fault, or bbolt panic, that
-// is damage too.
-func openFile(path string, options *bolt.Options) (l *Ledger, err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if r := recover(); r != nil {
-			l, err = nil, damaged(path, fmt.Errorf("%v", r))
-		}
-	}()
-	db, err := bolt.Open(path, 0o640, options)
-	if errors.Is(err, bolterrors.ErrTimeout) {
-		return nil, fmt.Errorf("ledger %s is %w", path, errInUse)
+func openFile(path string, options *bolt.Options) (*Ledger, error) {
+	l := &Ledger{path: path, maxRowBytes: defaultRowBytes}
+	err := guard(path, func() (err error) {
+		l.db, err = bolt.Open(path, 0o640, options)
+		return err
+	})
+	switch {
+	case err == nil:
+		return l, nil
+	case errors.Is(err, bolterrors.ErrTimeout):
+		err = fmt.Errorf("ledger %s is %w", path, errInUse)
+	case !errors.As(err, new(damageError)):
+		err = damaged(path, err)
 	}
-	if err != nil {
-		return nil, damaged(path, err)
-	}
-	return &Ledger{path: path, db: db, maxRowBytes: defaultRowBytes}, nil
+	return nil, err
 }
 
-// checkGuarded is check where the file may still fault.
-func (l *Ledger) checkGuarded() (err error) {
+// guard calls a function that reads the file as mapped by bbolt: a page fault or a
+// panic in it is damage.
+func guard(path string, f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
-			err = damaged(l.path, fmt.Errorf("%v", r))
+			err = damaged(path, fmt.Errorf("%v", r))
 		}
 	}()
-	return l.check()
+	return f()
 }
 
 func lockAndCheckPages(path string, size int64) error {
@@ -151,7 +153,7 @@ func lockAndCheckPages(path string, size int64) error {
 		return err
 	}
 	defer f.Close()
-	// bbolt's own lock: pages that another leader is writing look damaged.
+	// bbolt's own lock: pages that another process is writing look damaged.
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return errInUse
 	}
@@ -163,7 +165,7 @@ var errInUse = errors.New("in use by another leader")
 // Close releases the file.
 func (l *Ledger) Close() error { return l.db.Close() }
 
-// damageError is what is wrong with a file.
+// damageError is a file that is not consistent.
 type damageError struct {
 	path string
 	err  error
@@ -177,7 +179,7 @@ func damaged(path string, err error) error { return damageError{path, err} }
 
 func (l *Ledger) create(dir string) error {
 	err := l.db.Update(func(tx *bolt.Tx) error {
-		for _, name := range [][]byte{bucketState, bucketSlots, bucketCommands, bucketIDs, bucketKeys, bucketMissions} {
+		for _, name := range buckets {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
 			}
@@ -188,11 +190,11 @@ func (l *Ledger) create(dir string) error {
 		return fmt.Errorf("make ledger %s: %w", l.path, err)
 	}
 	d, err := os.Open(dir) // the file's name must survive too
-	if err != nil {
-		return fmt.Errorf("sync state directory: %w", err)
+	if err == nil {
+		defer d.Close()
+		err = d.Sync()
 	}
-	defer d.Close()
-	if err := d.Sync(); err != nil {
+	if err != nil {
 		return fmt.Errorf("sync state directory: %w", err)
 	}
 	return nil
@@ -205,7 +207,7 @@ func (l *Ledger) check() error {
 				return fmt.Errorf("ledger %s has format %v, this leader reads %d; move it away to begin a new one", l.path, got, formatVersion)
 			}
 		}
-		for _, name := range [][]byte{bucketState, bucketSlots, bucketCommands, bucketIDs, bucketKeys, bucketMissions} {
+		for _, name := range buckets {
 			if tx.Bucket(name) == nil {
 				return damaged(l.path, fmt.Errorf("it has no %s", name))
 			}
@@ -217,7 +219,7 @@ func (l *Ledger) check() error {
 			return damaged(l.path, fmt.Errorf("its format is %v", got))
 		}
 		for _, name := range [][]byte{bucketSlots, bucketCommands} {
-			if err := tx.Bucket(name).ForEach(func(_, sealed []byte) error { return l.decodeWithChecksum(sealed, nil) }); err != nil {
+			if err := tx.Bucket(name).ForEach(func(_, encoded []byte) error { return l.decodeWithChecksum(encoded, nil) }); err != nil {
 				return err
 			}
 		}
@@ -225,12 +227,13 @@ func (l *Ledger) check() error {
 			if err := l.decodeWithChecksum(flight.Get(keyState), nil); err != nil {
 				return err
 			}
-			return flight.Bucket(bucketSlots).ForEach(func(_, sealed []byte) error { return l.decodeWithChecksum(sealed, nil) })
+			return flight.Bucket(bucketSlots).ForEach(func(_, encoded []byte) error { return l.decodeWithChecksum(encoded, nil) })
 		})
 	})
 }
 
-// encodeWithChecksum appends a checksum: bbolt's own covers its structure, not the values.
+// encodeWithChecksum encodes a value and appends a checksum: bbolt's own checksums
+// cover its meta pages, not the values.
 func encodeWithChecksum(v any) ([]byte, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -239,11 +242,11 @@ func encodeWithChecksum(v any) ([]byte, error) {
 	return binary.BigEndian.AppendUint32(raw, crc32.ChecksumIEEE(raw)), nil
 }
 
-func (l *Ledger) decodeWithChecksum(sealed []byte, v any) error {
-	if len(sealed) < 4 {
+func (l *Ledger) decodeWithChecksum(encoded []byte, v any) error {
+	if len(encoded) < 4 {
 		return damaged(l.path, errors.New("a value is cut short"))
 	}
-	raw, sum := sealed[:len(sealed)-4], binary.BigEndian.Uint32(sealed[len(sealed)-4:])
+	raw, sum := encoded[:len(encoded)-4], binary.BigEndian.Uint32(encoded[len(encoded)-4:])
 	if crc32.ChecksumIEEE(raw) != sum {
 		return damaged(l.path, errors.New("a checksum does not match"))
 	}

@@ -11,10 +11,10 @@ import (
 	"slices"
 )
 
-// The layout of a bbolt file, version 2, as far as a walk over its pages needs
-// it. bbolt itself trusts its pages: damage there can panic in a goroutine of
-// its own, loop for ever or overflow the stack, none of which a caller can
-// survive. So the file is walked before bbolt maps it.
+// The layout of a bbolt file, version 2, as far as a walk over its pages needs it.
+// bbolt itself trusts its pages: damage there can panic in a goroutine of its own,
+// loop for ever or overflow the stack, none of which a caller can recover from. So
+// all pages are checked before bbolt maps the file.
 const (
 	boltMagic    = 0xED0CDAED
 	boltVersion  = 2
@@ -38,7 +38,7 @@ type pageWalker struct {
 	visited   []bool
 }
 
-// checkPages says what is wrong with a file's structure.
+// checkPages returns what is wrong with a file's structure.
 func checkPages(file io.ReaderAt, size int64) error {
 	w := &pageWalker{file: file, size: size}
 	metas := readMetas(file)
@@ -61,7 +61,7 @@ func checkPages(file io.ReaderAt, size int64) error {
 
 // readMetas returns the valid meta pages, the newest first.
 func readMetas(file io.ReaderAt) (metas []meta) {
-	// The second lies one page on, and only a meta page says how long that is.
+	// The second is one page on, and only a meta page has the page size.
 	for _, offset := range []int64{0, 4096, 8192, 16384, 32768, 65536} {
 		raw := make([]byte, headerBytes+64)
 		if _, err := file.ReadAt(raw, offset); err != nil {
@@ -93,7 +93,7 @@ func (w *pageWalker) page(id uint64) ([]byte, error) {
 	}
 	more := uint64(binary.LittleEndian.Uint32(header[12:]))
 	if binary.LittleEndian.Uint64(header) != id || id+more >= w.highWater {
-		return nil, fmt.Errorf("page %d is not what it says", id)
+		return nil, fmt.Errorf("page %d does not match its header", id)
 	}
 	for p := id; p <= id+more; p++ {
 		if w.visited[p] {
@@ -122,7 +122,7 @@ func (w *pageWalker) tree(id uint64, depth int) error {
 	return nil
 }
 
-// node checks a branch or leaf page, or a bucket kept inside a leaf.
+// node checks a branch or leaf page, or a bucket stored inside a leaf.
 func (w *pageWalker) node(raw []byte, depth int) error {
 	if len(raw) < headerBytes {
 		return errors.New("cut short")
@@ -182,7 +182,7 @@ func (w *pageWalker) bucket(value []byte, depth int) error {
 	return w.node(inline, depth+1)
 }
 
-// freelist checks that free pages exist, are listed once and in no use.
+// freelist checks that free pages exist, are listed once and are not used.
 func (w *pageWalker) freelist(id uint64) error {
 	raw, err := w.page(id)
 	if err != nil {

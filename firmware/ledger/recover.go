@@ -17,10 +17,10 @@ import (
 	"prefdt/firmware/mission"
 )
 
-// What lies in the file carries its own checksum and says what it belongs to
-// and how recent it is. So it can be found again without the file's structure.
+// Every stored value has its own checksum, and names its mission and how recent it
+// is. So values can be found again without the file's structure.
 
-// stateRecord is State as it lies in the file.
+// stateRecord is State as it is stored.
 type stateRecord struct {
 	State
 	Tx       int               `json:"tx"` // transaction that wrote it; the greatest is the newest
@@ -28,28 +28,28 @@ type stateRecord struct {
 	Counters map[string]uint64 `json:"counters,omitempty"`
 }
 
-// commandRecord is Command as it lies in the file.
+// commandRecord is Command as it is stored.
 type commandRecord struct {
 	Command
 	Sequence uint64 `json:"sequence"`
 }
 
-// Recovered is what a damaged file still holds.
+// Recovered is what a damaged file still contains.
 type Recovered struct {
 	Flights  []Flight // the present mission last
 	commands []commandRecord
 	counters map[string]uint64
 }
 
-// Commands is how many remembered commands were found.
-func (s *Recovered) Commands() int { return len(s.commands) }
+// Commands is how many stored commands were found.
+func (r *Recovered) Commands() int { return len(r.commands) }
 
 // maxValueBytes bounds one value: a row of the most aircraft is shorter.
 const maxValueBytes = 64 << 10
 
-// Recover finds what a file still holds, however it was cut or damaged. What is
-// found was written: each piece's checksum matches. It reads the bytes alone,
-// so a file from a lost disk does as well.
+// Recover finds what a file still contains, however it was cut or damaged. Only values
+// whose checksum matches are returned. It reads bytes alone, so an image of a damaged
+// disk can be read too.
 func Recover(path string) (*Recovered, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -102,7 +102,7 @@ func recoverBytes(raw []byte) *Recovered {
 		}
 	}
 	for id := range rows {
-		if _, known := states[id]; !known { // of a flight before, whose end was lost
+		if _, known := states[id]; !known { // of an earlier flight, whose state was lost
 			states[id] = stateRecord{State: State{State: mission.State{Mission: id}}}
 		}
 	}
@@ -139,7 +139,7 @@ const (
 	commandPrefix = `{"id":`
 )
 
-// checkedValueAt returns the sealed value that begins here, without its checksum.
+// checkedValueAt returns the value that begins here, if its checksum matches.
 func checkedValueAt(raw []byte) (value []byte, kind string) {
 	for _, k := range []string{rowPrefix, statePrefix, commandPrefix} {
 		if bytes.HasPrefix(raw, []byte(k)) {
@@ -172,10 +172,10 @@ func checkedValueAt(raw []byte) (value []byte, kind string) {
 	return nil, ""
 }
 
-// Save makes a new ledger of what was found, in a directory that has none. A
-// mission that was under way continues from it.
-func (s *Recovered) Save(dir string) error {
-	if len(s.Flights) == 0 {
+// Save writes what was found to a new ledger, in a directory that has none. A mission
+// that was in progress continues from it.
+func (r *Recovered) Save(dir string) error {
+	if len(r.Flights) == 0 {
 		return fmt.Errorf("nothing was found that a ledger could be made of")
 	}
 	if _, err := os.Stat(filepath.Join(dir, fileName)); err == nil {
@@ -186,7 +186,7 @@ func (s *Recovered) Save(dir string) error {
 		return err
 	}
 	defer l.Close()
-	for _, f := range s.Flights {
+	for _, f := range r.Flights {
 		if err := l.WriteCommands(f.State, nil); err != nil {
 			return err
 		}
@@ -196,16 +196,16 @@ func (s *Recovered) Save(dir string) error {
 			}
 		}
 	}
-	last := s.Flights[len(s.Flights)-1].State
+	last := r.Flights[len(r.Flights)-1].State
 	var commands []Command
-	for _, c := range s.commands {
+	for _, c := range r.commands {
 		commands = append(commands, c.Command)
 	}
 	if err := l.WriteCommands(last, commands); err != nil {
 		return err
 	}
 	return l.update(last, func(tx *bolt.Tx) error {
-		for key, n := range s.counters {
+		for key, n := range r.counters {
 			if err := tx.Bucket(bucketKeys).Put([]byte(key), encodeUint64(n)); err != nil {
 				return err
 			}

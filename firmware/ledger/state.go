@@ -13,11 +13,11 @@ import (
 	"prefdt/telemetry"
 )
 
-// State is the mission as of the last transaction: the sum of what the rooms of
-// the leader need to go on.
+// State is the mission as of the last transaction: the states of the leader's packages
+// that a restart needs.
 type State struct {
 	mission.State
-	ConfiguredMission string                 `json:"configured"` // mission of the configuration then
+	ConfiguredMission string                 `json:"configured"` // the configuration's mission at that time
 	StatusSeq         int64                  `json:"seq"`        // of the last status
 	Schedule          schedule.State         `json:"schedule"`
 	Account           account.State          `json:"account"`
@@ -48,7 +48,7 @@ func (l *Ledger) MissionUsed(mission string) (used bool, err error) {
 	return used, err
 }
 
-// WriteRows puts slots and the state they lead to on the disk, in one transaction.
+// WriteRows writes settled slots and the state after them, in one durable transaction.
 func (l *Ledger) WriteRows(s State, rows []account.Row) error {
 	return l.update(s, func(tx *bolt.Tx) error {
 		slots := tx.Bucket(bucketSlots)
@@ -70,21 +70,8 @@ func (l *Ledger) WriteRows(s State, rows []account.Row) error {
 	})
 }
 
-// Rows calls f with each settled slot in order.
-func (l *Ledger) Rows(f func(account.Row) error) error {
-	return l.db.View(func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketSlots).ForEach(func(_, raw []byte) error {
-			var r account.Row
-			if err := l.decodeWithChecksum(raw, &r); err != nil {
-				return err
-			}
-			return f(r)
-		})
-	})
-}
-
-// update writes a transaction that ends with a state. The first of another
-// mission puts the record of the one before among the earlier flights.
+// update writes a transaction that ends with a state. The first transaction of
+// another mission archives the record of the one before.
 func (l *Ledger) update(s State, f func(*bolt.Tx) error) error {
 	err := l.db.Update(func(tx *bolt.Tx) error {
 		if s.Mission != l.mission {
@@ -104,7 +91,7 @@ func (l *Ledger) update(s State, f func(*bolt.Tx) error) error {
 	return nil
 }
 
-// beginMission makes a mission the present one, unless it is.
+// beginMission makes a mission the present one, unless it is already.
 func (l *Ledger) beginMission(tx *bolt.Tx, mission string) error {
 	if raw := tx.Bucket(bucketState).Get(keyState); raw != nil {
 		var s State

@@ -11,11 +11,11 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// A transaction writes pages that are free, has them on the disk, and then
-// points a meta page at them, in turns one of two. A loss of power leaves the
-// meta page before in force; on a disk that does not keep that order, a meta
-// page may point at what was never written. The one before then leads to the
-// transaction before: its pages are written over by the next one at the earliest.
+// A transaction writes free pages, syncs them, and then points one of two meta pages
+// at them, in turns. A loss of power leaves the other meta page in force; on a disk
+// that does not keep that order, a meta page may point at pages that were never
+// written. The other one then leads to the transaction before: its pages are
+// overwritten by the next transaction at the earliest.
 
 // lastKeys are the keys of the last row and the last command: with the transaction's
 // number they tell pages of different transactions from one another.
@@ -30,7 +30,7 @@ func readLastKeys(tx *bolt.Tx) *lastKeys {
 	return &lastKeys{bytes.Clone(row), bytes.Clone(command)}
 }
 
-// checkTransaction is whether what the file holds was written by its last transaction.
+// checkTransaction checks that state, rows and commands are of the last transaction.
 func (l *Ledger) checkTransaction(tx *bolt.Tx) error {
 	raw := tx.Bucket(bucketState).Get(keyState)
 	if raw == nil {
@@ -49,7 +49,7 @@ func (l *Ledger) checkTransaction(tx *bolt.Tx) error {
 	return nil
 }
 
-// firstTxID makes the buckets, and is the only one that writes no state.
+// firstTxID is the transaction that creates the buckets, the only one without a state.
 const firstTxID = 2
 
 // openPrevious opens a damaged file as of the transaction before its last.
@@ -81,7 +81,7 @@ func writeAndSync(f *os.File, raw []byte, offset int64) error {
 	return f.Sync()
 }
 
-// describeRecoverable says what a damaged file still holds.
+// describeRecoverable describes what a damaged file still contains, for its error.
 func describeRecoverable(path string) string {
 	s, err := Recover(path)
 	if err != nil || len(s.Flights) == 0 {
@@ -92,7 +92,6 @@ func describeRecoverable(path string) string {
 		f.State.Mission, f.State.Phase, f.State.Schedule.Next, len(f.Rows))
 }
 
-// meta is a valid meta page.
 type meta struct {
 	offset, pageSize                int64
 	raw                             []byte

@@ -12,9 +12,9 @@ import (
 	"prefdt/firmware/account"
 )
 
-// A loss of power in a transaction leaves any part of what it wrote on the disk,
-// in any order of sectors, and the file as long as before or after. The ledger
-// opens as of this transaction or the one before, whole.
+// A loss of power in a transaction leaves any part of what it wrote, in any order of
+// sectors, and the file as long as before or after. The ledger opens as of this
+// transaction or the one before, consistent.
 func TestLossOfPower(t *testing.T) {
 	const sector = 512
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -54,7 +54,7 @@ func TestLossOfPower(t *testing.T) {
 					copy(torn[at:to], after[at:to])
 				}
 			}
-			if rng.IntN(2) == 0 { // the meta pages came last, as they should not have here
+			if rng.IntN(2) == 0 { // the meta pages were written last
 				copy(torn[:2*4096], after[:2*4096])
 			}
 			d := t.TempDir()
@@ -69,17 +69,14 @@ func TestLossOfPower(t *testing.T) {
 			if err != nil || !found || s.Schedule.Next != i && s.Schedule.Next != i+1 {
 				t.Fatalf("transaction %d: %+v, %v, %v", i, s, found, err)
 			}
-			rows := 0
-			if err := cut.Rows(func(r account.Row) error { rows++; return nil }); err != nil {
-				t.Fatal(err)
-			}
+			rows := len(presentRows(t, cut))
 			if want := s.Schedule.Next - s.Schedule.Next/5; rows != want {
 				t.Fatalf("transaction %d: %d rows before slot %d, want %d", i, rows, s.Schedule.Next, want)
 			}
 			if cut.TornReason != "" {
 				last++
 			}
-			if err := cut.WriteRows(testState(i+1), []account.Row{{Slot: 1000 + i}}); err != nil { // and it can be written on
+			if err := cut.WriteRows(testState(i+1), []account.Row{{Slot: 1000 + i}}); err != nil { // and it can still be written
 				t.Fatal(err)
 			}
 			cut.Close()
@@ -93,9 +90,9 @@ func TestLossOfPower(t *testing.T) {
 	}
 }
 
-// Damage beyond the last transaction is an error of one line, which says what
-// can still be had; and the file is as it was.
-func TestWhatRemains(t *testing.T) {
+// Damage beyond the last transaction is an error of one line, which describes what can
+// be recovered; and the file is not changed.
+func TestDamageNamesWhatCanBeRecovered(t *testing.T) {
 	dir := t.TempDir()
 	l := mustOpen(t, dir)
 	for i := range 60 {

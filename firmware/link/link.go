@@ -1,10 +1,11 @@
-// Package link is the leader's place on MQTT: what arrives is checked here,
-// where it arrives, and handed over on two channels, so that no storm of reports
-// stands before the crew's commands; what the leader says goes out from here,
-// and nothing ever waits for it.
+// Package link is the leader's session on MQTT.
 //
-// It stands at the edges of a slot: beacon, decisions and status go out, reports
-// and results come in, commands and heartbeats of the crew at any time.
+// Inputs: messages from the broker, decoded and verified here and queued on two
+// channels, so that no burst of reports delays the crew's commands: UserMessages with
+// reports and results, ControlMessages with everything else. Outputs: beacons,
+// decisions, acknowledgements and statuses, which are never waited for, and the search
+// for another leader of the fleet before a session is claimed. Called by the leader's
+// loop, which reads both channels.
 package link
 
 import (
@@ -37,9 +38,11 @@ type MQTT struct {
 	ControlMessages chan ControlMessage // everything else
 
 	instanceID        string        // random, of this leader
-	onlinePublishedAt time.Duration // when Reassert last did
+	onlinePublishedAt time.Duration // when RepublishOnline last did
 	proofCounter      atomic.Uint64
-	lastStatus        atomic.Pointer[provenStatus] // as of the last status
+	helloAnswers      int // proofs since helloAnswersSince, on the rivals' queue alone
+	helloAnswersSince time.Duration
+	lastStatus        atomic.Pointer[provenStatus] // what the last status stated
 	client            *telemetry.Client
 	initialized       atomic.Bool // client.Initialize returned
 	ctx               context.Context
@@ -50,7 +53,7 @@ type MQTT struct {
 type UserMessage struct {
 	Received time.Duration // on the leader's clock
 	User     string
-	Report   *telemetry.Report // one of the two
+	Report   *telemetry.Report // one of the two is set
 	Result   *telemetry.Result
 }
 
@@ -59,23 +62,23 @@ type ControlMessage struct {
 	Command         *crew.Command
 	Heartbeat       *crew.Heartbeat
 	BrokerConnected bool              // a connection was made
-	DeclaredOffline bool              // our own online topic said false
-	Beacon          *telemetry.Slot   // on our topic, perhaps our own
+	DeclaredOffline bool              // `online` was set to false by another client
+	Beacon          *telemetry.Slot   // on the fleet's topic, perhaps this leader's own
 	Status          *telemetry.Status // likewise
-	RivalProof      *telemetry.Proof  // another leader proved that it is there
-	YieldReason     error             // another leader was there first
+	RivalProof      *telemetry.Proof  // another leader's answer to this leader's hello
+	YieldReason     error             // another leader already leads this fleet
 }
 
 const (
 	userMessagesCapacity    = 3 * 4096 // what a slot of 4,096 users brings while the loop decides
 	controlMessagesCapacity = 1024
-	reportsQueue            = "reports" // of their own: the crew never waits behind them
-	rivalsQueue             = "rivals"  // of other leaders, who wait for an answer behind nothing
+	reportsQueue            = "reports" // a queue of their own: commands never wait behind them
+	rivalsQueue             = "rivals"  // messages of other leaders: a hello is answered without delay
 )
 
-// Start listens for another leader, then takes our place on the broker. A leader
-// that is restarted in flight does not wait for a broker, aircraft come first;
-// clear is called once no rival was there for rivalSlots, or no broker.
+// Start listens for another leader, then claims the leader's session on the broker. A
+// leader that is restarted in flight does not wait for a broker, aircraft come first;
+// clear is called once no rival, or no broker, was found for rivalSlots.
 func (l *MQTT) Start(ctx context.Context, inFlight bool, clear func()) (err error) {
 	if l.Topics, err = telemetry.NewTopics(l.Fleet); err != nil {
 		return err
@@ -122,7 +125,7 @@ func (l *MQTT) connect(ctx context.Context) error {
 	return nil
 }
 
-// startInFlight takes our place on the broker while the leader already flies.
+// startInFlight claims the session in the background, while the leader already flies.
 func (l *MQTT) startInFlight(clear func()) {
 	subscribed := make(chan struct{})
 	noBroker := l.Clock.After(l.slotTime(rivalSlots))
@@ -132,7 +135,7 @@ func (l *MQTT) startInFlight(clear func()) {
 			select {
 			case <-subscribed:
 			default:
-				clear() // nobody can be received, and aircraft must be led
+				clear() // no rival can be received, and aircraft must be commanded
 			}
 		case <-subscribed:
 		case <-l.ctx.Done():
@@ -153,18 +156,18 @@ func (l *MQTT) startInFlight(clear func()) {
 	}()
 }
 
-// retryDelay is how long to wait before a broker is tried again: at first a quarter
-// of a slot, at last two, so that the leader is back soon after the broker is.
+// retryDelay is the wait before a broker is tried again: at first a quarter of a slot,
+// doubling to two, so that the leader is back soon after the broker is.
 func (l *MQTT) retryDelay() time.Duration {
 	return min(max(l.SlotDuration/4, 10*time.Millisecond), 500*time.Millisecond)
 }
 
 func (l *MQTT) slotTime(n float64) time.Duration { return time.Duration(n * float64(l.SlotDuration)) }
 
-// Connected is whether the broker is there.
+// Connected is whether the session is connected to the broker.
 func (l *MQTT) Connected() bool { return l.initialized.Load() && l.client.Connected() }
 
-// Close gives our place on the broker up.
+// Close releases the leader's session.
 func (l *MQTT) Close() {
 	l.stop()
 	if l.initialized.Load() {
@@ -172,7 +175,7 @@ func (l *MQTT) Close() {
 	}
 }
 
-// Dropped counts the messages that a full queue cost, by queue.
+// Dropped counts the messages dropped for a full queue, by queue.
 func (l *MQTT) Dropped() map[string]uint64 {
 	if !l.initialized.Load() {
 		return nil
@@ -180,7 +183,8 @@ func (l *MQTT) Dropped() map[string]uint64 {
 	return l.client.Dropped()
 }
 
-// RepublishOnline answers whoever said otherwise, once a second at most.
+// RepublishOnline publishes `online` again after another client set it to false, at
+// most once a second.
 func (l *MQTT) RepublishOnline() {
 	if now := l.Clock.Now(); l.onlinePublishedAt == 0 || now-l.onlinePublishedAt >= time.Second {
 		l.onlinePublishedAt = now
@@ -188,19 +192,18 @@ func (l *MQTT) RepublishOnline() {
 	}
 }
 
-// publishOnline says that a leader is online.
 func (l *MQTT) publishOnline() {
 	l.client.Publish(telemetry.Publication{Topic: l.Topics.Online(), QoS: 1, Retained: true, Payload: telemetry.EncodeOnline(true)})
 }
 
-// send never waits: what is dropped is counted by the client.
+// send never waits: the client counts what it drops.
 func (l *MQTT) send(p telemetry.Publication) {
 	if l.initialized.Load() {
 		l.client.Publish(p)
 	}
 }
 
-// encodeAndPublish sends a message, or counts why nobody would accept it.
+// encodeAndPublish sends a message, or counts why it would be invalid.
 func encodeAndPublish[T telemetry.Slot | telemetry.Decision | telemetry.Ack | telemetry.Status](l *MQTT, topic string, qos byte, retained bool, v T) {
 	payload, err := telemetry.Encode(v)
 	if err != nil {
@@ -213,27 +216,27 @@ func encodeAndPublish[T telemetry.Slot | telemetry.Decision | telemetry.Ack | te
 // PublishBeacon opens a slot.
 func (l *MQTT) PublishBeacon(s telemetry.Slot) { encodeAndPublish(l, l.Topics.Slot(), 0, false, s) }
 
-// PublishDecision tells a user where to compute.
+// PublishDecision sends a user its decision.
 func (l *MQTT) PublishDecision(user string, d telemetry.Decision) {
 	encodeAndPublish(l, l.Topics.Decision(user), 1, false, d)
 }
 
-// PublishAck answers a command.
+// PublishAck acknowledges a command.
 func (l *MQTT) PublishAck(a telemetry.Ack) { encodeAndPublish(l, l.Topics.Ack(a.ID), 1, false, a) }
 
-// PublishStatus says how the mission stands.
+// PublishStatus publishes the mission's state, retained.
 func (l *MQTT) PublishStatus(s telemetry.Status) {
 	l.lastStatus.Store(&provenStatus{s.Challenge, s.Seq, s.Slot})
 	encodeAndPublish(l, l.Topics.Status(), 0, true, s)
 }
 
-// CountReject counts a message that was read and not accepted.
+// CountReject counts a message that was decoded and not accepted.
 func (l *MQTT) CountReject(topic, kind, format string, args ...any) {
 	l.Rejects.Add(topic, &telemetry.InvalidError{Kind: kind, Text: fmt.Sprintf(format, args...)})
 }
 
-// handle checks a message where it arrives, so that nothing unchecked reaches
-// the loop.
+// handle decodes and checks a message on the client's goroutine, so that nothing
+// unchecked reaches the loop.
 func (l *MQTT) handle(m telemetry.Message) {
 	kind, id, ok := l.Topics.Parse(m.Topic)
 	if !ok {
@@ -241,7 +244,7 @@ func (l *MQTT) handle(m telemetry.Message) {
 		return
 	}
 	if m.Retained && (kind == telemetry.KindSlot || kind == telemetry.KindStatus || kind == telemetry.KindHello || kind == telemetry.KindProof) {
-		return // of the past
+		return // retained, so from the past
 	}
 	r := UserMessage{Received: l.Clock.Now() - time.Since(m.Received), User: id}
 	var c ControlMessage

@@ -51,7 +51,7 @@ func newLink(b telemetry.Broker, key ed25519.PrivateKey) *MQTT {
 	}
 }
 
-// startLink is a link that has its place on the broker.
+// startLink is a link that is connected to the broker.
 func startLink(t *testing.T, b telemetry.Broker, key ed25519.PrivateKey) *MQTT {
 	t.Helper()
 	l := newLink(b, key)
@@ -83,8 +83,8 @@ func status(seq int64) []byte {
 	return payload(telemetry.Status{Seq: seq, Slot: 17, Slots: 100, State: "flying", EnergySource: "model", Challenge: telemetry.NewChallenge(), Aircraft: []telemetry.StatusAircraft{}})
 }
 
-// startForgedLeader publishes what another leader would, from somebody who has no key of the
-// leaders', until the test ends. It returns once the first is on its way.
+// startForgedLeader publishes what another leader would, without the leaders' key, until
+// the test ends. It returns once the first message is sent.
 func startForgedLeader(t *testing.T, b telemetry.Broker, extra ...func(n int) telemetry.Publication) {
 	t.Helper()
 	c := newClient(t, b, &telemetry.Client{Name: "forger"})
@@ -113,12 +113,12 @@ func startForgedLeader(t *testing.T, b telemetry.Broker, extra ...func(n int) te
 	<-began
 }
 
-// TestForgeriesEndNobody: with a leader key neither beacons, statuses, nor proofs
-// of another key or to another question end a newcomer, or one that restarts in
-// flight (fault 22).
-func TestForgeriesEndNobody(t *testing.T) {
+// TestForgeriesEndNoLeader: with a leader key neither beacons, statuses, nor proofs
+// of another key or to another hello end a newcomer, or a leader that restarts in
+// flight.
+func TestForgeriesEndNoLeader(t *testing.T) {
 	key := newKey()
-	// A proof that the genuine key signed, recorded when it answered somebody else.
+	// A proof signed with the genuine key, recorded when it answered another hello.
 	body := payload(telemetry.Proof{Instance: telemetry.NewChallenge(), Challenge: telemetry.NewChallenge(), Seq: 7, Slot: 3})
 	recorded, err := telemetry.Sign(leaderKeyName, key, 9, telemetry.NewChallenge(), topics.Proof(), body)
 	if err != nil {
@@ -128,7 +128,7 @@ func TestForgeriesEndNobody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBroker(t)
 			var asked atomic.Int64
-			// Whoever hears the question can echo it, but not sign.
+			// Any client that receives the hello can echo it, but not sign.
 			forged := newKey()
 			echo := newClient(t, b, &telemetry.Client{Name: "echo"})
 			listener := newClient(t, b, &telemetry.Client{
@@ -160,7 +160,7 @@ func TestForgeriesEndNobody(t *testing.T) {
 				select {
 				case c := <-l.ControlMessages:
 					if c.YieldReason != nil || c.RivalProof != nil {
-						t.Fatalf("it was told of a rival: %+v", c)
+						t.Fatalf("it found a rival: %+v", c)
 					}
 					if c.BrokerConnected {
 						if asked.Load() == 0 {
@@ -177,8 +177,8 @@ func TestForgeriesEndNobody(t *testing.T) {
 	}
 }
 
-// TestIncumbentsProofEndsANewcomer, and one that restarts in flight: the answer
-// is signed and echoes its question.
+// TestIncumbentsProofEndsANewcomer, and a leader that restarts in flight: the proof
+// is signed and echoes its hello.
 func TestIncumbentsProofEndsANewcomer(t *testing.T) {
 	key := newKey()
 	b := newBroker(t)
@@ -199,13 +199,39 @@ func TestIncumbentsProofEndsANewcomer(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	case <-time.After(patience):
-		t.Error("a restarted leader was not told of the other")
+		t.Error("a restarted leader did not find the other")
 	}
 }
 
-// TestIdleLeaderAsks: a forged status has it ask, and nothing else; the genuine
-// other's proof reaches it, a forged one does not.
-func TestIdleLeaderAsks(t *testing.T) {
+// TestHelloAnswersAreLimited: of a flood of hellos ten a second are signed and answered,
+// the others counted.
+func TestHelloAnswersAreLimited(t *testing.T) {
+	var now clock.Manual
+	l := newLink(telemetry.Broker{}, newKey())
+	l.Clock, l.Topics, l.Rejects.Log = &now, topics, l.Log
+	l.lastStatus.Store(&provenStatus{telemetry.NewChallenge(), 42, 17})
+	flood := func(after time.Duration, want uint64) {
+		t.Helper()
+		now.Advance(after)
+		before := l.proofCounter.Load()
+		for range 100 {
+			l.answerHello(&telemetry.Hello{Instance: telemetry.NewChallenge()})
+		}
+		if got := l.proofCounter.Load() - before; got != want {
+			t.Errorf("%d of 100 hellos were answered, want %d", got, want)
+		}
+	}
+	flood(0, maxHelloAnswers)
+	flood(999*time.Millisecond, 0)
+	flood(time.Millisecond, maxHelloAnswers)
+	if n := l.Rejects.Counts()["hello: too many"]; n != 280 {
+		t.Errorf("%d were counted, want 280", n)
+	}
+}
+
+// TestIdleLeaderRequestsProof: a forged status makes it request a proof, and nothing
+// else; a genuine leader's proof reaches it, a forged one does not.
+func TestIdleLeaderRequestsProof(t *testing.T) {
 	key := newKey()
 	b := newBroker(t)
 	l := startLink(t, b, key)
@@ -249,7 +275,7 @@ func TestIdleLeaderAsks(t *testing.T) {
 	}
 }
 
-// TestWithoutAKeyBeaconsEndANewcomer, fresh ones; what the broker kept does not.
+// TestWithoutAKeyBeaconsEndANewcomer if they are fresh; a retained one does not.
 func TestWithoutAKeyBeaconsEndANewcomer(t *testing.T) {
 	b := newBroker(t)
 	came := make(chan struct{}, 16)
@@ -261,7 +287,7 @@ func TestWithoutAKeyBeaconsEndANewcomer(t *testing.T) {
 		if err := c.PublishWait(t.Context(), telemetry.Publication{Topic: topic, QoS: 1, Retained: true, Payload: p}); err != nil {
 			t.Fatal(err)
 		}
-		<-came // it was handed out; who subscribes from now on gets what is kept
+		<-came // it was delivered; later subscribers get the retained message
 	}
 	l := newLink(b, nil)
 	if err := l.Start(t.Context(), false, func() {}); err != nil {
@@ -274,8 +300,8 @@ func TestWithoutAKeyBeaconsEndANewcomer(t *testing.T) {
 	}
 }
 
-// TestInFlightWithoutABroker: aircraft must be led, whether or not a broker is
-// there to be asked.
+// TestInFlightWithoutABroker: aircraft are commanded whether or not a broker is
+// connected.
 func TestInFlightWithoutABroker(t *testing.T) {
 	l := newLink(telemetry.Broker{URL: "tcp://127.0.0.1:1"}, newKey())
 	cleared := make(chan struct{})
@@ -289,13 +315,13 @@ func TestInFlightWithoutABroker(t *testing.T) {
 		t.Error("it does not fly")
 	}
 	if l.Connected() || l.Dropped() != nil {
-		t.Error("it says that it is connected")
+		t.Error("it reports that it is connected")
 	}
 	l.PublishBeacon(telemetry.Slot{Slot: 1, SlotMS: 50, Speed: 20, ReportByMS: 15, DecideByMS: 25, Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}}) // must not block or panic
 }
 
-// TestHowLongItListens counts slots, by the leader's clock: three for a newcomer,
-// one and a half for one that restarts in flight with its ledger.
+// TestHowLongItListens, in slots by the leader's clock: three for a newcomer, one and
+// a half for a leader that restarts in flight with its ledger.
 func TestHowLongItListens(t *testing.T) {
 	for name, c := range map[string]struct {
 		inFlight bool
@@ -316,7 +342,7 @@ func TestHowLongItListens(t *testing.T) {
 			want := time.Duration(c.slots * float64(l.SlotDuration))
 			for d := time.Duration(-1); d != want; d = <-l.Clock.(*recordingClock).requested { // it listens
 			}
-			if c.inFlight { // the first is for a broker that is not there
+			if c.inFlight { // the first is for a broker that does not answer
 				for d := time.Duration(-1); d != want; d = <-l.Clock.(*recordingClock).requested {
 				}
 			}
@@ -328,7 +354,7 @@ func TestHowLongItListens(t *testing.T) {
 				if !c.inFlight {
 					t.Errorf("it ended its listening before %v slots, with %v", c.slots, err)
 				}
-			case <-time.After(50 * time.Millisecond): // more would show more, and never a fault that is none
+			case <-time.After(50 * time.Millisecond): // a longer wait finds more, and a shorter one never fails wrongly
 			}
 			now.Advance(time.Second)
 			select {
@@ -341,7 +367,7 @@ func TestHowLongItListens(t *testing.T) {
 	}
 }
 
-// recordingClock is a clock that says what it is asked to wait for.
+// recordingClock is a clock that publishes the durations of its timers.
 type recordingClock struct {
 	*clock.Manual
 	requested chan time.Duration
@@ -356,7 +382,7 @@ func (c *recordingClock) After(d time.Duration) <-chan time.Time {
 	return rings
 }
 
-// TestEndsWhileItListens: a leader that is asked to end does.
+// TestEndsWhileItListens: a leader whose context ends stops listening.
 func TestEndsWhileItListens(t *testing.T) {
 	b := newBroker(t)
 	l := newLink(b, newKey())
@@ -375,9 +401,9 @@ func TestEndsWhileItListens(t *testing.T) {
 	}
 }
 
-// TestCommandsDoNotWaitForReports: with more reports than the queues hold, and
-// nobody who takes one, the crew's stop arrives (fault 24); what was dropped is
-// counted, and no command is.
+// TestCommandsDoNotWaitForReports: with more reports than the queues hold, and no
+// reader, the crew's stop arrives; dropped reports are counted, and no command is
+// dropped.
 func TestCommandsDoNotWaitForReports(t *testing.T) {
 	b := newBroker(t)
 	l := startLink(t, b, nil)
@@ -427,8 +453,8 @@ func TestCommandsDoNotWaitForReports(t *testing.T) {
 	}
 }
 
-// TestWhatArrivesIsChecked: what is wrong is counted by kind, answered if it is a
-// command with an id, and never handed on otherwise.
+// TestWhatArrivesIsChecked: an invalid message is counted by kind, answered if it is a
+// command with an id, and never queued otherwise.
 func TestWhatArrivesIsChecked(t *testing.T) {
 	l := newLink(telemetry.Broker{}, nil)
 	l.Topics, l.ctx = topics, t.Context()
@@ -457,7 +483,7 @@ func TestWhatArrivesIsChecked(t *testing.T) {
 		{"a status", topics.Status(), string(status(3)), false, 0, 1, false},
 		{"hello", topics.Hello(), `{"instance":"other"}`, false, 0, 0, false},
 		{"a proof where there is no key", topics.Proof(), `{}`, false, 0, 0, false},
-		{"no topic of ours", "prefdt/test/users/a b/report", `{}`, false, 0, 0, true},
+		{"not a topic of this fleet", "prefdt/test/users/a b/report", `{}`, false, 0, 0, true},
 	} {
 		before := l.Rejects.Total()
 		l.handle(telemetry.Message{Topic: c.topic, Payload: []byte(c.payload), Retained: c.retained, Received: time.Now()})

@@ -10,30 +10,32 @@ import (
 	"prefdt/telemetry"
 )
 
-// ErrIncumbent ends a newcomer, with an exit status of its own.
+// ErrIncumbent ends a newcomer; the program has an exit status of its own for it.
 var ErrIncumbent = errors.New("another leader is flying this fleet")
 
-// How long a leader listens for another one before it takes a place on the
-// broker or streams a setpoint, in slots (CONTRACT): a beacon comes once a slot.
+// How long a leader listens for another one before it claims the session or streams a
+// setpoint, in slots (docs/wire.md): a beacon is published once a slot.
 const (
 	newcomerSlots = 3.0
 	rivalSlots    = 1.5 // restarted in flight, with its ledger
-	// newcomerMinimum is how long a newcomer listens however short slots are: those
-	// of a simulation that runs fast, where an answer takes as long as ever.
+	// newcomerMinimum is how long a newcomer listens however short slots are: in a
+	// simulation that runs fast, an answer takes as long as in real time.
 	newcomerMinimum = 400 * time.Millisecond
 )
 
-// leaderKeyName is the name of the leaders' key in what it signs.
+// leaderKeyName is the name of the leaders' key in signed messages.
 const leaderKeyName = "leader"
 
-// listenForRival looks for another leader. Without a key fresh beacons and statuses show
-// it: an incumbent that is idle sends no beacons. With one, anybody's forgery
-// could do so, and only a proof counts, which the other signs when asked.
+// listenForRival looks for another leader for a while; it returns ErrIncumbent if it
+// finds one. Without a key fresh beacons and statuses show it (an idle incumbent sends
+// no beacons). With a key those could be forged, and only a signed proof counts, which
+// the other leader sends on hello.
 func (l *MQTT) listenForRival(ctx context.Context, long time.Duration, subscribed func()) error {
 	rival := make(chan int, 1)
 	t := l.Topics
 	c := &telemetry.Client{
 		Broker: l.Broker, Name: "leader-new", Retry: l.retryDelay(), Log: l.Log,
+		Subscriptions: []telemetry.Subscription{{Filter: t.Slot()}, {Filter: t.Status()}},
 		Handle: func(m telemetry.Message) {
 			if n, ok := l.showsRival(m); ok {
 				select {
@@ -43,9 +45,7 @@ func (l *MQTT) listenForRival(ctx context.Context, long time.Duration, subscribe
 			}
 		},
 	}
-	if l.LeaderKey == nil {
-		c.Subscriptions = []telemetry.Subscription{{Filter: t.Slot()}, {Filter: t.Status()}}
-	} else {
+	if l.LeaderKey != nil {
 		c.Subscriptions = []telemetry.Subscription{{Filter: t.Proof(), QoS: 1}}
 	}
 	if err := c.Initialize(ctx); err != nil {
@@ -58,7 +58,7 @@ func (l *MQTT) listenForRival(ctx context.Context, long time.Duration, subscribe
 		if l.LeaderKey != nil {
 			l.publishHello(c)
 		}
-		again := l.Clock.After(l.SlotDuration / 2) // a question or its answer may be lost
+		again := l.Clock.After(l.SlotDuration / 2) // a hello or its proof may be lost
 		select {
 		case n := <-rival:
 			return fmt.Errorf("%w: fleet %s is at slot %d", ErrIncumbent, l.Fleet, n)
@@ -73,7 +73,7 @@ func (l *MQTT) listenForRival(ctx context.Context, long time.Duration, subscribe
 
 func (l *MQTT) showsRival(m telemetry.Message) (slot int, ok bool) {
 	if m.Retained {
-		return 0, false // what the broker kept is of the past
+		return 0, false // retained, so from the past
 	}
 	switch kind, _, _ := l.Topics.Parse(m.Topic); kind {
 	case telemetry.KindSlot:
@@ -95,7 +95,7 @@ func (l *MQTT) showsRival(m telemetry.Message) (slot int, ok bool) {
 	return 0, false
 }
 
-// publishHello asks whether another leader is there.
+// publishHello asks another leader, if there is one, for a proof.
 func (l *MQTT) publishHello(c *telemetry.Client) {
 	payload, err := telemetry.Encode(telemetry.Hello{Instance: l.instanceID})
 	if err != nil {
@@ -105,30 +105,41 @@ func (l *MQTT) publishHello(c *telemetry.Client) {
 	c.Publish(telemetry.Publication{Topic: l.Topics.Hello(), QoS: 1, Payload: payload})
 }
 
-// RequestProof asks whether another leader is there; its proof comes as a Control.
+// RequestProof asks another leader for a proof, which arrives as a ControlMessage.
 func (l *MQTT) RequestProof() {
 	if l.LeaderKey != nil && l.initialized.Load() {
 		l.publishHello(l.client)
 	}
 }
 
-// provenStatus is what a proof says of us.
+// provenStatus is what a proof states of this leader.
 type provenStatus struct {
 	challenge string
 	seq       int64
 	slot      int
 }
 
-// answerHello answers another leader's hello, at once and whatever the loop does: it
-// waits for no longer than three slots.
+// maxHelloAnswers is how many hellos are answered a second, in all: each answer costs a
+// signature, and any client may send hellos. A newcomer sends two a slot.
+const maxHelloAnswers = 10
+
+// answerHello answers another leader's hello with a proof, at once and on the client's
+// goroutine: a newcomer waits no longer than three slots.
 func (l *MQTT) answerHello(h *telemetry.Hello) {
-	now := l.lastStatus.Load()
-	if l.LeaderKey == nil || now == nil {
+	stated := l.lastStatus.Load()
+	if l.LeaderKey == nil || stated == nil {
 		return
 	}
-	body, err := telemetry.Encode(telemetry.Proof{Instance: h.Instance, Challenge: now.challenge, Seq: now.seq, Slot: now.slot})
+	if now := l.Clock.Now(); now-l.helloAnswersSince >= time.Second {
+		l.helloAnswers, l.helloAnswersSince = 0, now
+	}
+	if l.helloAnswers++; l.helloAnswers > maxHelloAnswers {
+		l.CountReject(l.Topics.Hello(), "hello: too many", "more than %d a second are not answered", maxHelloAnswers)
+		return
+	}
+	body, err := telemetry.Encode(telemetry.Proof{Instance: h.Instance, Challenge: stated.challenge, Seq: stated.seq, Slot: stated.slot})
 	if err == nil {
-		body, err = telemetry.Sign(leaderKeyName, l.LeaderKey, l.proofCounter.Add(1), now.challenge, l.Topics.Proof(), body)
+		body, err = telemetry.Sign(leaderKeyName, l.LeaderKey, l.proofCounter.Add(1), stated.challenge, l.Topics.Proof(), body)
 	}
 	if err != nil {
 		l.Rejects.Add(l.Topics.Proof(), err)
@@ -137,8 +148,8 @@ func (l *MQTT) answerHello(h *telemetry.Hello) {
 	l.send(telemetry.Publication{Topic: l.Topics.Proof(), QoS: 1, Payload: body})
 }
 
-// verifyProof returns another leader's proof that answers our own question, nil if it
-// answers another's.
+// verifyProof returns another leader's proof that answers this leader's hello, nil if
+// it answers another one.
 func (l *MQTT) verifyProof(m telemetry.Message) (*telemetry.Proof, error) {
 	if l.LeaderKey == nil {
 		return nil, nil

@@ -15,7 +15,7 @@ import (
 // the exported fields, then Initialize.
 type Server struct {
 	Port  int                              // 0: the system chooses one
-	Page  func(p *Page)                    // what to show; called on a goroutine of a connection
+	Page  func(p *Page)                    // writes the page; called on a goroutine of a connection
 	Alive func() (alive bool, text string) // for /healthz
 
 	listener    net.Listener
@@ -43,7 +43,7 @@ func (s *Server) Initialize() (err error) {
 // Address is where it listens.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// Close ends it and waits for the answers on their way.
+// Close ends it and waits for the answers in progress.
 func (s *Server) Close() {
 	s.listener.Close()
 	s.done.Wait()
@@ -57,7 +57,7 @@ func (s *Server) run() {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // out of descriptors, perhaps: better late than never
+		if err != nil { // out of descriptors, perhaps: try again
 			<-s.connections
 			time.Sleep(100 * time.Millisecond)
 			continue

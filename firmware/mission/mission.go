@@ -1,10 +1,10 @@
-// Package mission is the state a mission is in and what may change it: the
-// crew's commands, the climb, the end of the slots, and contact with broker and
-// crew. Facts come in, an Effect comes out; nothing here is sent or waited for.
+// Package mission is the state machine of a mission: idle, climbing, flying, holding,
+// returning, done, stopped, and every change between them.
 //
-// It stands around the slot: the leader asks it whether a command may be
-// carried out, and at the end of each mission second whether time has changed
-// something.
+// Inputs: the crew's commands and heartbeats, and once a mission second the time
+// passed, the connection to the broker and the aircraft's progress. Output: an Effect
+// on the fleet, which the caller performs; nothing is sent or waited for here.
+// Called by the leader's loop when a command arrives and after each slot or idle tick.
 package mission
 
 import (
@@ -15,7 +15,7 @@ import (
 	"prefdt/telemetry"
 )
 
-// Effect is what a change of state asks of the fleet.
+// Effect is what the fleet must do after a change of state.
 type Effect uint8
 
 const (
@@ -23,19 +23,19 @@ const (
 	LaunchFleet        // every aircraft leaves the ground for its start
 	BeginSlots         // slot 0 begins now
 	HoldFleet          // every aircraft stays where it is
-	ReturnFleet        // every aircraft of ours flies home and lands
-	StopFleet          // every aircraft of ours is handed to its autopilot's Hold
+	ReturnFleet        // every aircraft under control flies home and lands
+	StopFleet          // every aircraft under control is handed to its autopilot's Hold
 	Reset              // a mission with a new id, from idle
 )
 
-// Who holds a mission. A crew's own hold ends by its resume alone.
+// Causes of a hold. One by the crew's command ends by its resume alone.
 const (
-	HeldByCrew       = "crew"   // its command
+	HeldByCrew       = "crew"   // the crew's command
 	HeldByBrokerLost = "broker" // no connection to the broker
 	HeldByCrewLost   = "radio"  // no contact with the crew
 )
 
-// event is what may change the state; a crew's command is one of that name.
+// event is what may change the state. A crew's command is the event of its action's name.
 type event string
 
 const (
@@ -64,7 +64,8 @@ var (
 	airborne = []string{telemetry.StateClimbing, telemetry.StateFlying, telemetry.StateHolding}
 )
 
-// transitions is every change of state there is; what is not in it does not happen.
+// transitions has every change of state; an event without a row for the present state
+// changes nothing.
 var transitions = []transition{
 	{telemetry.ActionStart, []string{telemetry.StateIdle}, telemetry.StateClimbing, LaunchFleet},
 	{telemetry.ActionHold, []string{telemetry.StateFlying}, telemetry.StateHolding, HoldFleet},
@@ -88,7 +89,7 @@ var transitions = []transition{
 // State is what a restart needs.
 type State struct {
 	Mission string  `json:"mission"`
-	Phase   string  `json:"phase"` // CONTRACT's state
+	Phase   string  `json:"phase"` // the state of docs/wire.md
 	HeldBy  string  `json:"held_by,omitempty"`
 	ClimbS  float64 `json:"climb_s,omitempty"` // mission time since start
 	Contact Contact `json:"contact,omitzero"`
@@ -108,10 +109,10 @@ type Mission struct {
 	Limits     Limits
 	state      State
 	uptimeS    float64 // wall time since the leader's start
-	connectedS float64 // wall time since the broker was reached
+	connectedS float64 // wall time since the broker was last connected
 }
 
-// Begin makes it a new, idle mission.
+// Begin begins a new, idle mission.
 func (m *Mission) Begin(id string) { m.state = State{Mission: id, Phase: telemetry.StateIdle} }
 
 // State returns what a restart needs.
@@ -124,7 +125,7 @@ func (m *Mission) State() State {
 // Restore continues a mission after a restart.
 func (m *Mission) Restore(s State) { m.state = s }
 
-// AddDowntime counts the time for which the leader itself was gone.
+// AddDowntime counts the time for which the leader itself was down.
 func (m *Mission) AddDowntime(missionS, wallS float64) {
 	m.state.ClimbS += missionS
 	m.state.Contact.addDowntime(missionS, wallS)
@@ -133,10 +134,10 @@ func (m *Mission) AddDowntime(missionS, wallS float64) {
 // ID is the mission's id.
 func (m *Mission) ID() string { return m.state.Mission }
 
-// Phase is CONTRACT's state.
+// Phase is the mission's state, by its name on the wire (docs/wire.md).
 func (m *Mission) Phase() string { return m.state.Phase }
 
-// HeldBy says who holds it, empty unless it is held.
+// HeldBy is the cause of the present hold, empty unless the mission is held.
 func (m *Mission) HeldBy() string { return m.state.HeldBy }
 
 // InSlots is whether slots are opened.
@@ -156,9 +157,8 @@ func (m *Mission) Ending() bool {
 	return false
 }
 
-// Command changes the state as the crew asks, or says why it may not. What an
-// action needs beyond the state (readiness, aircraft) is the caller's to ask
-// before.
+// Command changes the state by a command's action, or returns why it may not.
+// Conditions beyond the state (readiness, aircraft) are the caller's to check before.
 func (m *Mission) Command(action string) (Effect, error) {
 	if action == telemetry.ActionHold && m.state.Phase == telemetry.StateHolding && m.state.HeldBy != HeldByCrew {
 		m.state.HeldBy = HeldByCrew // the crew's own hold does not end when contact returns
@@ -167,15 +167,15 @@ func (m *Mission) Command(action string) (Effect, error) {
 	if err := m.Allows(action); err != nil {
 		return None, err
 	}
-	do, _ := m.apply(event(action))
+	effect, _ := m.apply(event(action))
 	if action == telemetry.ActionHold {
 		m.state.HeldBy = HeldByCrew
 	}
-	return do, nil
+	return effect, nil
 }
 
-// Allows says why an action is refused in the present state, and what would
-// not be.
+// Allows returns why an action is refused in the present state, with the actions that
+// are accepted, or nil.
 func (m *Mission) Allows(action string) error {
 	if m.transition(event(action)) != nil {
 		return nil
@@ -191,9 +191,9 @@ func (m *Mission) Allows(action string) error {
 	return fmt.Errorf("cannot %s: the mission is %s, which accepts %s", action, m.state.Phase, strings.Join(accepted, ", "))
 }
 
-func (m *Mission) transition(on event) *transition {
+func (m *Mission) transition(e event) *transition {
 	for i := range transitions {
-		if transitions[i].event == on && slices.Contains(transitions[i].from, m.state.Phase) {
+		if transitions[i].event == e && slices.Contains(transitions[i].from, m.state.Phase) {
 			return &transitions[i]
 		}
 	}
@@ -201,27 +201,27 @@ func (m *Mission) transition(on event) *transition {
 }
 
 // apply makes the change that the table has for an event, if it has one.
-func (m *Mission) apply(on event) (Effect, bool) {
-	r := m.transition(on)
-	if r == nil {
+func (m *Mission) apply(e event) (effect Effect, changed bool) {
+	t := m.transition(e)
+	if t == nil {
 		return None, false
 	}
-	if r.to != m.state.Phase {
+	if t.to != m.state.Phase {
 		m.state.HeldBy = ""
 	}
-	if m.state.Phase = r.to; r.effect == LaunchFleet {
+	if m.state.Phase = t.to; t.effect == LaunchFleet {
 		m.state.ClimbS = 0
 	}
-	return r.effect, true
+	return t.effect, true
 }
 
-// SlotsOver says that the last slot is settled.
+// SlotsOver is called once the last slot is settled.
 func (m *Mission) SlotsOver() Effect { return m.effectOf(slotsOver) }
 
-// DiskFailed says that a settlement could not be stored.
+// DiskFailed is called when a settlement could not be stored.
 func (m *Mission) DiskFailed() Effect { return m.effectOf(diskFailed) }
 
-func (m *Mission) effectOf(on event) Effect {
-	do, _ := m.apply(on)
-	return do
+func (m *Mission) effectOf(e event) Effect {
+	effect, _ := m.apply(e)
+	return effect
 }

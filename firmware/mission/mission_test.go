@@ -20,7 +20,7 @@ func inPhase(phase string) *Mission {
 	return m
 }
 
-// tickFor lets seconds of mission and wall time pass alike, and returns what changed first.
+// tickFor advances mission and wall time by as many seconds, and returns the first change.
 func tickFor(m *Mission, seconds int, f TickInput) TickResult {
 	f.MissionS, f.WallS = 1, 1
 	for range seconds {
@@ -31,7 +31,7 @@ func tickFor(m *Mission, seconds int, f TickInput) TickResult {
 	return TickResult{}
 }
 
-// TestCommands is CONTRACT's table of mission commands: each action in each state.
+// TestCommands tries each action in each state.
 func TestCommands(t *testing.T) {
 	states := []string{"idle", "climbing", "flying", "holding", "returning", "done", "stopped"}
 	for action, to := range map[string][]string{ // "": refused
@@ -57,14 +57,14 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-func TestRefusalSaysWhatWouldBeAccepted(t *testing.T) {
+func TestRefusalNamesAcceptedActions(t *testing.T) {
 	_, err := inPhase("stopped").Command("hold")
 	if err == nil || err.Error() != "cannot hold: the mission is stopped, which accepts return, new" {
 		t.Error(err)
 	}
 }
 
-func TestBrokerGoneHoldsThenReturns(t *testing.T) {
+func TestBrokerLostHoldsThenReturns(t *testing.T) {
 	m := inPhase("flying")
 	if c := tickFor(m, 29, TickInput{}); c.Reason != "" {
 		t.Fatalf("after 29 s: %+v", c)
@@ -85,8 +85,8 @@ func TestBrokerBackEndsItsHold(t *testing.T) {
 	}
 }
 
-// TestOwnHoldSurvivesContact keeps a crew's hold until its resume, also one
-// given while the broker held the fleet already.
+// TestOwnHoldSurvivesContact: a crew's hold lasts until its resume, also one
+// commanded while the fleet was already held for a lost broker.
 func TestOwnHoldSurvivesContact(t *testing.T) {
 	m := inPhase("flying")
 	m.Heartbeat("c", false)
@@ -105,7 +105,7 @@ func TestOwnHoldSurvivesContact(t *testing.T) {
 }
 
 // TestCrewsRadioLost holds and returns although the broker, on the aircraft
-// itself, is there all the time (fault 8).
+// itself, stays connected.
 func TestCrewsRadioLost(t *testing.T) {
 	m := inPhase("flying")
 	if c := tickFor(m, 1000, TickInput{Connected: true}); c.Reason != "" {
@@ -150,9 +150,9 @@ func TestCommandCountsAsContact(t *testing.T) {
 	}
 }
 
-// TestRestartKeepsTimeAway counts the leader's own absence, and lets nothing
-// happen before what is there could be received again.
-func TestRestartKeepsTimeAway(t *testing.T) {
+// TestRestartCountsDowntime counts the leader's own downtime, and changes nothing
+// before broker and crew could be received again.
+func TestRestartCountsDowntime(t *testing.T) {
 	m := inPhase("flying")
 	m.Heartbeat("crew-1", false)
 	tickFor(m, 20, TickInput{Connected: true})
@@ -177,7 +177,7 @@ func TestRestartKeepsTimeAway(t *testing.T) {
 		t.Fatal(c)
 	}
 	if c := tickFor(r, 1, TickInput{}); c.Effect != HoldFleet {
-		t.Fatalf("the broker was gone for 33 s: %+v", c)
+		t.Fatalf("the broker was lost for 33 s: %+v", c)
 	}
 }
 
@@ -230,7 +230,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestTableNamesStates holds the table against CONTRACT's states.
+// TestTableNamesStates checks that the table has only states of the wire, and all of them.
 func TestTableNamesStates(t *testing.T) {
 	states := []string{"idle", "climbing", "flying", "holding", "returning", "done", "stopped"}
 	for _, r := range transitions {

@@ -6,8 +6,8 @@ import (
 	"prefdt/telemetry"
 )
 
-// contactGraceS, wall time, is how long after a restart, or after the broker is reached
-// again, lost contact has no effect yet: what is there needs a moment to be received.
+// contactGraceS, wall time, is how long after a restart, or after the broker is
+// connected again, lost contact has no effect yet: the first messages need a moment.
 const contactGraceS = 5
 
 // maxStations bounds the stations that are remembered.
@@ -20,8 +20,8 @@ type Contact struct {
 	Stations    []string `json:"stations,omitempty"`      // that sent a heartbeat in this mission and did not leave
 }
 
-// addDowntime counts the time for which the leader itself was gone. For the broker it
-// counts only if it was gone already.
+// addDowntime counts the time for which the leader itself was down. For the broker it
+// counts only if the connection was already lost.
 func (c *Contact) addDowntime(missionS, wallS float64) {
 	if c.BrokerLostS > 0 {
 		c.BrokerLostS += missionS
@@ -29,7 +29,8 @@ func (c *Contact) addDowntime(missionS, wallS float64) {
 	c.CrewLostS += wallS
 }
 
-// Heartbeat counts a station's heartbeat; one that leaves is no longer missed.
+// Heartbeat counts a station's heartbeat as contact. A station that leaves is no
+// longer expected to send any.
 func (m *Mission) Heartbeat(station string, leaving bool) {
 	c := &m.state.Contact
 	i := slices.Index(c.Stations, station)
@@ -42,80 +43,79 @@ func (m *Mission) Heartbeat(station string, leaving bool) {
 	c.CrewLostS = 0
 }
 
-// CommandReceived counts a verified command as contact. It does not by itself make the
-// crew one that is missed later: a station that only sends commands is silent
-// between them.
+// CommandReceived counts a verified command as contact. Later silence has an effect
+// only if a station sent heartbeats: one that sends commands alone is silent between
+// them.
 func (m *Mission) CommandReceived() { m.state.Contact.CrewLostS = 0 }
 
-// TickInput are what a mission second brought.
+// TickInput is what was observed in a mission second.
 type TickInput struct {
-	MissionS, WallS  float64 // it took
+	MissionS, WallS  float64 // time passed
 	Connected        bool    // to the broker
 	AtStart, EnRoute int     // aircraft at their starts, and on their way there
-	AllLanded        bool    // no aircraft of ours is still on its way home
+	AllLanded        bool    // no aircraft under control is still on its way home
 }
 
-// TickResult is what time has changed.
+// TickResult is the change that a tick made, if any.
 type TickResult struct {
 	Effect   Effect
 	Reason   string // for the log; empty: nothing changed
-	Expected bool   // nothing is wrong
+	Expected bool   // part of a normal mission: no warning
 }
 
-// Tick takes in a mission second and returns what it changed, if anything.
-func (m *Mission) Tick(f TickInput) TickResult {
-	m.contact(f)
+// Tick advances the mission by a mission second and returns the change, if any.
+func (m *Mission) Tick(in TickInput) TickResult {
+	m.updateContact(in)
 	c, limits := &m.state.Contact, &m.Limits
 	if m.state.Phase == telemetry.StateClimbing {
-		m.state.ClimbS += f.MissionS
+		m.state.ClimbS += in.MissionS
 	}
 	late := m.state.ClimbS >= limits.ClimbS
-	// What is missing: for so long, and not only because we were not there.
-	broker := func(limitS float64) bool {
-		return !f.Connected && m.uptimeS >= contactGraceS && c.BrokerLostS >= limitS
+	// Contact is lost if nothing came for so long while this leader could receive it.
+	brokerLost := func(limitS float64) bool {
+		return !in.Connected && m.uptimeS >= contactGraceS && c.BrokerLostS >= limitS
 	}
-	crew := func(limitS float64) bool { return len(c.Stations) > 0 && c.CrewLostS >= limitS }
-	missed := func(limitS float64) bool { return m.connectedS >= contactGraceS && crew(limitS) }
+	crewSilent := func(limitS float64) bool { return len(c.Stations) > 0 && c.CrewLostS >= limitS }
+	crewLost := func(limitS float64) bool { return m.connectedS >= contactGraceS && crewSilent(limitS) }
 	for _, t := range []struct {
-		on     event
+		event  event
 		holds  bool
 		reason string
 	}{
-		{brokerReturn, broker(limits.BrokerReturnS), "the broker is gone; returning"},
-		{crewReturn, missed(limits.CrewReturnS), "no contact with the crew; returning"},
-		{brokerHold, broker(limits.BrokerHoldS), "the broker is gone; holding"},
-		{crewHold, missed(limits.CrewHoldS), "no contact with the crew; holding"},
-		{contactRestored, m.state.HeldBy != HeldByCrew && f.Connected && !crew(limits.CrewHoldS), "contact is back; flying on"},
-		{climbFailed, f.AtStart == 0 && late, "no aircraft reached its start in time; returning"},
-		{climbDone, f.AtStart > 0 && (f.EnRoute == 0 || late), "at the starts"},
-		{landed, f.AllLanded, "landed"},
+		{brokerReturn, brokerLost(limits.BrokerReturnS), "the broker is gone; returning"},
+		{crewReturn, crewLost(limits.CrewReturnS), "no contact with the crew; returning"},
+		{brokerHold, brokerLost(limits.BrokerHoldS), "the broker is gone; holding"},
+		{crewHold, crewLost(limits.CrewHoldS), "no contact with the crew; holding"},
+		{contactRestored, m.state.HeldBy != HeldByCrew && in.Connected && !crewSilent(limits.CrewHoldS), "contact is back; flying on"},
+		{climbFailed, in.AtStart == 0 && late, "no aircraft reached its start in time; returning"},
+		{climbDone, in.AtStart > 0 && (in.EnRoute == 0 || late), "at the starts"},
+		{landed, in.AllLanded, "landed"},
 	} {
 		if !t.holds {
 			continue
 		}
-		do, changed := m.apply(t.on)
+		effect, changed := m.apply(t.event)
 		if !changed {
 			continue
 		}
-		switch t.on {
+		switch t.event {
 		case brokerHold:
 			m.state.HeldBy = HeldByBrokerLost
 		case crewHold:
 			m.state.HeldBy = HeldByCrewLost
 		}
-		return TickResult{do, t.reason, t.on == climbDone || t.on == landed || t.on == contactRestored}
+		return TickResult{effect, t.reason, t.event == climbDone || t.event == landed || t.event == contactRestored}
 	}
 	return TickResult{}
 }
 
-// contact advances the time without broker and crew.
-func (m *Mission) contact(f TickInput) {
+func (m *Mission) updateContact(in TickInput) {
 	c := &m.state.Contact
-	m.uptimeS += f.WallS
-	m.connectedS += f.WallS
-	c.CrewLostS += f.WallS
-	c.BrokerLostS += f.MissionS
-	if f.Connected {
+	m.uptimeS += in.WallS
+	m.connectedS += in.WallS
+	c.CrewLostS += in.WallS
+	c.BrokerLostS += in.MissionS
+	if in.Connected {
 		c.BrokerLostS = 0
 	} else {
 		m.connectedS = 0

@@ -1,6 +1,9 @@
-// Package monitor shows the outside how the leader's loop is: systemd's
-// watchdog, metrics and health. The loop reports after every turn, and nothing
-// else does: a loop that stalls falls silent.
+// Package monitor publishes the state of the leader's loop.
+//
+// Inputs: a LoopReport after every iteration of the loop. Outputs: systemd's watchdog
+// notification (package notify), Prometheus metrics and /healthz (package metrics).
+// Called by package main, which passes OnIteration to the leader. Nothing else feeds
+// the watchdog, so a loop that stalls is restarted.
 package monitor
 
 import (
@@ -16,7 +19,7 @@ import (
 	"prefdt/telemetry"
 )
 
-// Config is what the monitor is told of the flight.
+// Config is the part of the leader's configuration that the monitor needs.
 type Config struct {
 	Fleet, Mission string
 	Slots          int
@@ -26,7 +29,7 @@ type Config struct {
 	Getenv         func(string) string
 }
 
-// Monitor is one leader's.
+// Monitor is the monitor of one leader.
 type Monitor struct {
 	config   Config
 	notifier *notify.Notifier
@@ -40,7 +43,7 @@ type Monitor struct {
 	lastSlot   int
 }
 
-// New returns what the environment and the configuration ask for.
+// New opens what the environment and the configuration ask for.
 func New(c Config) (*Monitor, error) {
 	n, err := notify.Open(c.Getenv)
 	if err != nil {
@@ -61,15 +64,7 @@ func New(c Config) (*Monitor, error) {
 	return m, nil
 }
 
-// Address is the server's, empty without one.
-func (m *Monitor) Address() string {
-	if m.server == nil {
-		return ""
-	}
-	return m.server.Address()
-}
-
-// Close says that the leader stops.
+// Close reports that the leader stops, and ends the server.
 func (m *Monitor) Close() {
 	m.notifier.Stopping()
 	if m.server != nil {
@@ -77,7 +72,7 @@ func (m *Monitor) Close() {
 	}
 }
 
-// OnIteration takes the loop's report after a turn.
+// OnIteration handles the loop's report after an iteration.
 func (m *Monitor) OnIteration(r leader.LoopReport) {
 	status := fmt.Sprintf("%s, slot %d of %d, %.0f J spent", r.State, r.Slot, m.config.Slots, r.SpentJ)
 	m.mutex.Lock()
@@ -96,8 +91,8 @@ func (m *Monitor) OnIteration(r leader.LoopReport) {
 	m.notifier.Alive(status)
 }
 
-// alive is whether the loop made a turn lately: within three slots, or a
-// second if those are shorter.
+// alive is whether the loop's last iteration is recent: within three slots, or a second
+// if those are shorter.
 func (m *Monitor) alive() (bool, string) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -105,10 +100,9 @@ func (m *Monitor) alive() (bool, string) {
 		return false, "starting"
 	}
 	age := m.config.Clock.Now() - m.last.At
-	return age <= max(3*m.config.SlotDuration, time.Second), fmt.Sprintf("%s, slot %d, loop turned %.1f s ago", m.last.State, m.last.Slot, age.Seconds())
+	return age <= max(3*m.config.SlotDuration, time.Second), fmt.Sprintf("%s, slot %d, last iteration %.1f s ago", m.last.State, m.last.Slot, age.Seconds())
 }
 
-// writePage is what /metrics shows.
 func (m *Monitor) writePage(p *metrics.Page) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -138,15 +132,15 @@ func (m *Monitor) writePage(p *metrics.Page) {
 	p.Counter("prefdt_reports_heard_total", "Reports in time, since the leader's start.", float64(m.reported))
 	p.Histogram("prefdt_decision_ms", "Time of one decision in ms.", m.decisionMS.Clone())
 	p.Gauge("prefdt_ledger_ms", "Time of the last durable transaction in ms.", s.LedgerMS)
-	p.Gauge("prefdt_broker_connected", "1 while the broker is there.", boolean(s.Connected))
+	p.Gauge("prefdt_broker_connected", "1 while the broker is connected.", boolean(s.Connected))
 	p.Counters("prefdt_mqtt_rejects_total", "Messages refused, by kind.", "kind", s.RejectedMessages)
-	p.Counters("prefdt_mqtt_dropped_total", "Messages that a full queue or a lost connection cost, by queue.", "queue", s.DroppedMessages)
+	p.Counters("prefdt_mqtt_dropped_total", "Messages dropped for a full queue or a lost connection, by queue.", "queue", s.DroppedMessages)
 	p.Counters("prefdt_mavlink_rejects_total", "Frames refused, by reason.", "reason", s.RejectedFrames)
 	for _, a := range s.Aircraft {
-		p.Gauge("prefdt_aircraft_age_seconds", "Mission seconds since it was last heard; NaN: never.", a.AgeS, "aircraft", strconv.Itoa(a.Number))
+		p.Gauge("prefdt_aircraft_age_seconds", "Mission seconds since it was last received; NaN: never.", a.AgeS, "aircraft", strconv.Itoa(a.Number))
 	}
 	for _, a := range s.Aircraft {
-		p.Gauge("prefdt_aircraft_flying", "1 while it flies for us.", boolean(a.Flying), "aircraft", strconv.Itoa(a.Number))
+		p.Gauge("prefdt_aircraft_flying", "1 while it flies by the leader's setpoints.", boolean(a.Flying), "aircraft", strconv.Itoa(a.Number))
 	}
 	for _, a := range s.Aircraft {
 		p.Gauge("prefdt_aircraft_battery", "Charge left, 0 to 1; NaN: unknown.", a.Charge, "aircraft", strconv.Itoa(a.Number))

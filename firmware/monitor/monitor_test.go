@@ -33,10 +33,20 @@ func (s *stallable) Decide(sn *slot.Snapshot, o goal.Objective, d *slot.Decision
 	return s.Scheduler.Decide(sn, o, d)
 }
 
-// get asks the leader's server.
-func get(t *testing.T, m *monitor.Monitor, path string) (int, string) {
+func freePort(t *testing.T) int {
 	t.Helper()
-	r, err := http.Get("http://" + m.Address() + path)
+	c, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	return c.Addr().(*net.TCPAddr).Port
+}
+
+// get requests a page of the leader's server.
+func get(t *testing.T, port int, path string) (int, string) {
+	t.Helper()
+	r, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", port, path))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +58,7 @@ func get(t *testing.T, m *monitor.Monitor, path string) (int, string) {
 	return r.StatusCode, string(body)
 }
 
-// sampleValue reads one sample off a page.
+// sampleValue returns one sample of a page.
 func sampleValue(t *testing.T, page, name string) float64 {
 	t.Helper()
 	for _, line := range strings.Split(page, "\n") {
@@ -95,25 +105,26 @@ func (m systemdSocket) waitForLine(line string, most time.Duration) bool {
 	}
 }
 
-// A loop that stalls falls silent: no more signs of life, health turns to 503,
-// and both come back with it.
+// While the loop stalls no watchdog notification is sent and health is 503; both come
+// back with it.
 func TestMonitor(t *testing.T) {
 	r := rig.New(t, 1, 100000)
 	manager, getenv := newSystemdSocket(t)
 	s := &stallable{&rig.AllowanceScheduler{Physics: r.Physics}, make(chan struct{}), 12}
 	r.Policy = s
+	port := freePort(t)
 	m, err := monitor.New(monitor.Config{
 		Fleet: r.Config.Fleet, Mission: r.Config.Mission, Slots: r.Config.Slots, SlotDuration: r.Config.WallTime(1),
-		MetricsPort: rig.FreePort(t), Clock: r.Clock, Getenv: getenv,
+		MetricsPort: port, Clock: r.Clock, Getenv: getenv,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.OnIteration = m.OnIteration
-	if code, text := get(t, m, "/healthz"); code != 503 || !strings.Contains(text, "starting") {
+	if code, text := get(t, port, "/healthz"); code != 503 || !strings.Contains(text, "starting") {
 		t.Errorf("before the loop: %d %s", code, text)
 	}
-	if _, page := get(t, m, "/metrics"); sampleValue(t, page, `prefdt_up{fleet="test",mission="mission-1"}`) != 0 {
+	if _, page := get(t, port, "/metrics"); sampleValue(t, page, `prefdt_up{fleet="test",mission="mission-1"}`) != 0 {
 		t.Error(page)
 	}
 	f := r.StartLeader()
@@ -122,7 +133,7 @@ func TestMonitor(t *testing.T) {
 	}
 	r.TakeOff()
 	r.Await("slot 5", rig.SlotSettled(5))
-	if code, text := get(t, m, "/healthz"); code != 200 || !strings.Contains(text, "flying, slot") {
+	if code, text := get(t, port, "/healthz"); code != 200 || !strings.Contains(text, "flying, slot") {
 		t.Errorf("in flight: %d %s", code, text)
 	}
 	r.Await("slot 11", rig.SlotSettled(11))
@@ -131,10 +142,10 @@ func TestMonitor(t *testing.T) {
 	if manager.waitForLine("WATCHDOG=1", time.Second) {
 		t.Error("a stalled loop fed its watchdog")
 	}
-	if !r.Eventually(func() bool { code, _ := get(t, m, "/healthz"); return code == 503 }) {
-		t.Error("stalled, it is said to be healthy")
+	if !rig.Eventually(func() bool { code, _ := get(t, port, "/healthz"); return code == 503 }) {
+		t.Error("stalled, it is reported as healthy")
 	}
-	_, page := get(t, m, "/metrics")
+	_, page := get(t, port, "/metrics")
 	stalled, missed := sampleValue(t, page, "prefdt_slot"), sampleValue(t, page, "prefdt_missed_slots")
 	if stalled < 12 || missed > stalled-6 {
 		t.Errorf("it stalls in slot %v, %v missed", stalled, missed)
@@ -160,26 +171,24 @@ func TestMonitor(t *testing.T) {
 		}
 	}
 	if !strings.Contains(page, "prefdt_budget_joules NaN") {
-		t.Error("a budget that nobody gave")
+		t.Error("a budget that was not requested")
 	}
 	close(s.gate)
 	if !manager.waitForLine("WATCHDOG=1", rig.Timeout) {
-		t.Error("no sign of life after the stall")
+		t.Error("no notification after the stall")
 	}
 	f.Kill()
 	m.Close()
 	if !manager.waitForLine("STOPPING=1", rig.Timeout) {
-		t.Error("it did not say that it stops")
+		t.Error("it did not report that it stops")
 	}
 }
 
-// A restarted leader that waits for the first message of its aircraft is alive,
-// and its watchdog knows.
+// A restarted leader that waits for the first message of its aircraft feeds its
+// watchdog.
 func TestWatchdogIsFedWhileRejoining(t *testing.T) {
 	r := rig.New(t, 2, 100000)
-	f := r.StartLeader()
-	r.TakeOff()
-	r.Await("slot 3", rig.SlotSettled(3))
+	f := r.FlyToSlot(3)
 	r.AwaitSaved()
 	f.Kill()
 	r.CloseAutopilot(0)

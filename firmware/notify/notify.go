@@ -1,9 +1,10 @@
-// Package notify tells systemd how the leader is, over the datagram socket that
-// a service of Type=notify is given: sd_notify(3), without its library.
+// Package notify reports the leader's state to systemd, over the datagram socket of a
+// service of Type=notify: sd_notify(3), without its library.
 //
-// It stands outside the slot: the loop calls Alive once a slot, after the
-// settlement, and nothing else feeds the watchdog. A loop that stalls, or a
-// process that is stopped, therefore falls silent, and systemd restarts it.
+// Inputs: NOTIFY_SOCKET and WATCHDOG_USEC from the environment, and calls of Ready and
+// Alive. Outputs: datagrams to systemd. Called by package monitor after each iteration
+// of the loop; nothing else feeds the watchdog. A loop that stalls, or a process that
+// is stopped, therefore sends nothing, and systemd restarts it.
 package notify
 
 import (
@@ -15,15 +16,15 @@ import (
 	"time"
 )
 
-// Notifier is a service's line to its manager. A nil one says nothing, which
+// Notifier is a service's connection to its manager. A nil Notifier sends nothing, as
 // is right for a leader that was started by hand.
 type Notifier struct {
 	conn     *net.UnixConn
 	watchdog time.Duration
 }
 
-// Open takes the socket and the watchdog's time from the environment, which
-// getenv reads. Without NOTIFY_SOCKET there is no manager and no Notifier.
+// Open reads the socket and the watchdog's time-out from the environment by getenv.
+// Without NOTIFY_SOCKET there is no manager, and the Notifier is nil.
 func Open(getenv func(string) string) (*Notifier, error) {
 	path := getenv("NOTIFY_SOCKET")
 	if path == "" {
@@ -50,7 +51,7 @@ func Open(getenv func(string) string) (*Notifier, error) {
 	return n, nil
 }
 
-// Watchdog is how long the manager waits for a sign of life; 0: it does not.
+// Watchdog is how long the manager waits for a notification; 0: for ever.
 func (n *Notifier) Watchdog() time.Duration {
 	if n == nil {
 		return 0
@@ -58,16 +59,16 @@ func (n *Notifier) Watchdog() time.Duration {
 	return n.watchdog
 }
 
-// Starting says what a leader that is not ready yet waits for.
+// Starting reports what a leader that is not ready yet waits for.
 func (n *Notifier) Starting(status string) { n.send("STATUS=" + oneLine(status)) }
 
-// Ready says that the mission's loop begins.
+// Ready reports that the mission's loop begins.
 func (n *Notifier) Ready(status string) { n.send("READY=1\nSTATUS=" + oneLine(status)) }
 
-// Alive is the loop's sign of life, with its state in a line.
+// Alive feeds the watchdog, with the loop's state in a line.
 func (n *Notifier) Alive(status string) { n.send("WATCHDOG=1\nSTATUS=" + oneLine(status)) }
 
-// Stopping says that the leader ends on purpose, and lets go of the socket.
+// Stopping reports that the leader ends on purpose, and closes the socket.
 func (n *Notifier) Stopping() {
 	if n != nil {
 		n.send("STOPPING=1")
@@ -75,13 +76,13 @@ func (n *Notifier) Stopping() {
 	}
 }
 
-// send gives a manager that does not read a millisecond: a flight comes first.
+// send waits at most a millisecond for a manager that does not read.
 func (n *Notifier) send(message string) {
 	if n == nil {
 		return
 	}
 	n.conn.SetWriteDeadline(time.Now().Add(time.Millisecond))
-	n.conn.Write([]byte(message)) // a manager that is gone cannot be told
+	n.conn.Write([]byte(message)) // a failure cannot be reported anywhere
 }
 
 func oneLine(s string) string { return strings.ReplaceAll(s, "\n", " ") }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// listenAsSystemd is systemd's end of the socket.
+// listenAsSystemd opens systemd's end of the socket.
 func listenAsSystemd(t *testing.T, path string) *net.UnixConn {
 	t.Helper()
 	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
@@ -80,7 +80,7 @@ func TestEnvironment(t *testing.T) {
 		{"no number", []string{"NOTIFY_SOCKET=" + path, "WATCHDOG_USEC=soon"}, "WATCHDOG_USEC", 0},
 		{"zero", []string{"NOTIFY_SOCKET=" + path, "WATCHDOG_USEC=0"}, "WATCHDOG_USEC", 0},
 		{"relative path", []string{"NOTIFY_SOCKET=notify"}, "NOTIFY_SOCKET", 0},
-		{"nobody there", []string{"NOTIFY_SOCKET=" + path + "x"}, "socket", 0},
+		{"no manager", []string{"NOTIFY_SOCKET=" + path + "x"}, "socket", 0},
 	} {
 		n, err := Open(environment(c.env...))
 		switch {

@@ -15,13 +15,13 @@ import (
 // CloseAutopilot ends an aircraft, counted from 0, for good.
 func (r *Rig) CloseAutopilot(i int) { r.closeAutopilot[i]() }
 
-// ReplaceParameters puts an aircraft with other parameters in one's place.
+// ReplaceParameters replaces an aircraft by one with other parameters.
 func (r *Rig) ReplaceParameters(i int, parameters map[string]float64) {
 	r.test.Helper()
 	r.ReplaceAutopilot(i, func(c *autopilot.Config) { maps.Copy(c.Parameters, parameters) })
 }
 
-// ReplaceAutopilot puts a changed aircraft in one's place, before a leader is launched.
+// ReplaceAutopilot replaces an aircraft by a changed one, before a leader is started.
 func (r *Rig) ReplaceAutopilot(i int, change func(*autopilot.Config)) {
 	r.test.Helper()
 	r.closeAutopilot[i]()
@@ -36,7 +36,7 @@ func (r *Rig) ReplaceAutopilot(i int, change func(*autopilot.Config)) {
 	r.test.Cleanup(r.closeAutopilot[i])
 }
 
-// BatteryLossJ is what the batteries really lost.
+// BatteryLossJ is the true energy that the batteries lost.
 func (r *Rig) BatteryLossJ() (sum float64) {
 	for _, a := range r.Autopilots {
 		sum += a.State().Spent.J()
@@ -44,13 +44,7 @@ func (r *Rig) BatteryLossJ() (sum float64) {
 	return sum
 }
 
-// SeparationM is the distance of the first two aircraft, in truth.
-func (r *Rig) SeparationM() float64 {
-	a, b := r.Autopilots[0].State().Position, r.Autopilots[1].State().Position
-	return math.Hypot(a.EastM-b.EastM, a.NorthM-b.NorthM)
-}
-
-// Landed is whether an aircraft stands with its motors off.
+// Landed is whether an aircraft is on the ground with its motors off.
 func (r *Rig) Landed(i int) bool {
 	s := r.Autopilots[i].State()
 	return s.Landed && !s.Armed
@@ -63,13 +57,13 @@ func (r *Rig) HomeDistanceM(i int) float64 {
 }
 
 // CommandCount is how many setpoints, and commands to arm, take off or change mode,
-// an aircraft got.
+// an aircraft received.
 func (r *Rig) CommandCount(i int) int64 { return r.commandCounts[i].Load() }
 
-// LastMoveAt is when an aircraft last got a setpoint to move.
+// LastMoveAt is when an aircraft last received a setpoint to move.
 func (r *Rig) LastMoveAt(i int) time.Time { return time.Unix(0, r.lastMoveNS[i].Load()) }
 
-// WaitAllMove waits until every aircraft got setpoints to move that were sent after a moment.
+// WaitAllMove waits until every aircraft received a setpoint to move after a moment.
 func (r *Rig) WaitAllMove(since time.Time) bool {
 	return Eventually(func() bool {
 		for i := range r.Autopilots {

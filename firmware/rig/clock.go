@@ -8,10 +8,10 @@ import (
 	"prefdt/firmware/clock"
 )
 
-// Clock is the time that leader and autopilots share in a test. It runs with the
-// machine's as long as that lets this program run, and stands while it does not:
-// a machine with other work makes a test take longer, and no slot late. What the
-// program itself is late with is late on this clock too.
+// Clock is the time that leader and autopilots share in a test. It runs with real time
+// while this program is scheduled, and is stopped while it is not: other load on the
+// machine makes a test take longer, and no slot late. Delays of the program itself
+// are delays on this clock too.
 type Clock struct {
 	manual clock.Manual
 
@@ -21,7 +21,7 @@ type Clock struct {
 
 const (
 	clockTick    = time.Millisecond
-	maxClockStep = 5 * time.Millisecond // that passes at once
+	maxClockStep = 5 * time.Millisecond // longest time that passes at once
 )
 
 // newClock returns a clock that runs until the test ends.
@@ -49,7 +49,8 @@ func newClock(t *testing.T) *Clock {
 	return c
 }
 
-// passed is the time since it was advanced, as far as it counts. The mutex is held.
+// passed is the time since the last advance, as far as it counts. Called with the
+// mutex held.
 func (c *Clock) passed() time.Duration { return min(time.Since(c.last), maxClockStep) / slowdown }
 
 func (c *Clock) Now() time.Duration {

@@ -10,15 +10,14 @@ import (
 	"prefdt/telemetry"
 )
 
-// signer is the crew's key.
 type signer struct {
 	name    string
 	private ed25519.PrivateKey
 	counter uint64
 }
 
-// UseKey has the leader obey commands signed with a new key alone, and the rig's
-// commands signed with it. Call it before a leader is launched.
+// UseKey makes the leader accept only commands signed with a new key, and signs the
+// rig's commands with it. Call it before a leader is started.
 func (r *Rig) UseKey(name string) ed25519.PrivateKey {
 	r.test.Helper()
 	public, private, err := ed25519.GenerateKey(nil)
@@ -40,20 +39,20 @@ func (r *Rig) Sign(topic, body string) string {
 	return r.SignAs(r.signer.name, r.signer.private, counter, r.Challenge(), topic, body)
 }
 
-// LastCounter is the last that Sign used.
+// LastCounter is the last counter that Sign used.
 func (r *Rig) LastCounter() uint64 {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	return r.signer.counter
 }
 
-// Challenge is the present one, of the last status.
+// Challenge is the challenge of the last status.
 func (r *Rig) Challenge() string {
 	r.test.Helper()
 	return r.Await("a challenge", func(s telemetry.Status) bool { return s.Challenge != "" }).Challenge
 }
 
-// SignAs signs a message with anything.
+// SignAs signs a message with any key, counter and challenge.
 func (r *Rig) SignAs(name string, private ed25519.PrivateKey, counter uint64, challenge, topic, body string) string {
 	r.test.Helper()
 	payload, err := telemetry.Sign(name, private, counter, challenge, topic, []byte(body))
@@ -63,13 +62,13 @@ func (r *Rig) SignAs(name string, private ed25519.PrivateKey, counter uint64, ch
 	return string(payload)
 }
 
-// resendInterval is how often an unanswered command is sent again, as it was: some
-// refusals are answered once a second at most.
+// resendInterval is how often an unanswered command is sent again, unchanged: some
+// refusals are answered at most once a second.
 const resendInterval = 2 * time.Second
 
-// SendCommand sends a command, signed if the rig has a key, until it is
-// acknowledged, and returns the answer. A stale challenge or counter is signed
-// once more, as the crew's tool does.
+// SendCommand sends a command, signed if the rig has a key, until it is acknowledged,
+// and returns the acknowledgement. After a stale challenge or counter it signs once
+// more, as the crew's tool does.
 func (r *Rig) SendCommand(topic, body, id string) telemetry.Ack {
 	r.test.Helper()
 	payload := body
@@ -87,7 +86,8 @@ func (r *Rig) SendCommand(topic, body, id string) telemetry.Ack {
 	return ack
 }
 
-// SendPayload sends a payload as it is until it is acknowledged, and returns the answer.
+// SendPayload sends a payload unchanged until it is acknowledged, and returns the
+// acknowledgement.
 func (r *Rig) SendPayload(topic, payload, id string) (ack telemetry.Ack) {
 	r.test.Helper()
 	of, before := telemetry.Digest([]byte(payload)), len(r.Acks(id))
@@ -114,24 +114,16 @@ func (r *Rig) SendPayload(topic, payload, id string) (ack telemetry.Ack) {
 	}
 }
 
-// NewCommandID is a command id that was not used yet.
-func (r *Rig) NewCommandID() string {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	r.commandIDs++
-	return fmt.Sprintf("order%d", r.commandIDs)
-}
-
-// SendAction gives a mission command, to all or to named aircraft.
+// SendAction sends a mission command, for all or for named aircraft.
 func (r *Rig) SendAction(action string, aircraft ...int) telemetry.Ack {
 	r.test.Helper()
 	return r.SendMission(telemetry.Mission{Action: action, Aircraft: aircraft})
 }
 
-// SendMission gives a mission command under a new id.
+// SendMission sends a mission command under a new id.
 func (r *Rig) SendMission(m telemetry.Mission) telemetry.Ack {
 	r.test.Helper()
-	m.ID = r.NewCommandID()
+	m.ID = fmt.Sprintf("order%d", r.commandIDs.Add(1))
 	body, err := json.Marshal(m)
 	if err != nil {
 		r.test.Fatal(err)
@@ -139,7 +131,7 @@ func (r *Rig) SendMission(m telemetry.Mission) telemetry.Ack {
 	return r.SendCommand(r.Topics.Mission(), string(body), m.ID)
 }
 
-// MustSendAction is Order of what must be accepted.
+// MustSendAction is SendAction of a command that must be accepted.
 func (r *Rig) MustSendAction(action string, aircraft ...int) {
 	r.test.Helper()
 	if ack := r.SendAction(action, aircraft...); !ack.Accepted {
@@ -147,15 +139,15 @@ func (r *Rig) MustSendAction(action string, aircraft ...int) {
 	}
 }
 
-// TakeOff starts the mission as soon as the leader finds itself ready.
+// TakeOff starts the mission as soon as the leader accepts it.
 func (r *Rig) TakeOff() {
 	r.test.Helper()
 	r.Await("the leader", AnyStatus)
 	r.RetryAction(telemetry.ActionStart)
 }
 
-// RetryAction gives an order until it is accepted: the leader itself waits for
-// its aircraft's parameters and readiness.
+// RetryAction repeats a mission command until it is accepted: the leader has to read
+// its aircraft's parameters and readiness first.
 func (r *Rig) RetryAction(action string, aircraft ...int) {
 	r.test.Helper()
 	var ack telemetry.Ack

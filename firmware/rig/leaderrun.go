@@ -2,7 +2,7 @@ package rig
 
 import (
 	"context"
-	"io"
+	"fmt"
 	"log/slog"
 	"os"
 	"sync"
@@ -12,7 +12,6 @@ import (
 	"prefdt/telemetry"
 )
 
-// LeaderRun is a running leader.
 type LeaderRun struct {
 	Done chan error // what Run returned
 
@@ -22,15 +21,27 @@ type LeaderRun struct {
 	report leader.LoopReport
 }
 
-// StartLeader starts a leader.
+// FlyToSlot starts a leader, has it take off, and waits until slot n is settled.
+func (r *Rig) FlyToSlot(n int) *LeaderRun {
+	r.test.Helper()
+	f := r.StartLeader()
+	r.TakeOff()
+	r.Await(fmt.Sprintf("slot %d", n), SlotSettled(n))
+	return f
+}
+
 func (r *Rig) StartLeader() *LeaderRun {
 	var policy leader.Scheduler = &AllowanceScheduler{Physics: r.Physics}
 	if r.Policy != nil {
 		policy = r.Policy
 	}
+	log := slog.New(slog.DiscardHandler)
+	if testing.Verbose() {
+		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	}
 	f := &LeaderRun{Done: make(chan error, 1), rig: r}
 	l := &leader.Leader{
-		Config: r.Config, Clock: r.Clock, Log: slog.New(slog.NewTextHandler(logWriter{}, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Config: r.Config, Clock: r.Clock, Log: log,
 		Policy: leader.Policy{Scheduler: slowedScheduler{policy, r}, Physics: r.Physics, Scales: r.Scales, UserPrior: UserPrior}, OpenRecord: r.OpenRecord,
 		OnIteration: func(report leader.LoopReport) {
 			f.mutex.Lock()
@@ -48,15 +59,15 @@ func (r *Rig) StartLeader() *LeaderRun {
 	return f
 }
 
-// Report is how the loop stood after its last turn.
+// Report is the report of the loop's last iteration.
 func (f *LeaderRun) Report() leader.LoopReport {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	return f.report
 }
 
-// RejectedMessages is how many MQTT messages were refused, of a kind or, with an empty
-// one, of all.
+// RejectedMessages is how many MQTT messages were refused, of one kind or, with an
+// empty kind, in all.
 func (f *LeaderRun) RejectedMessages(kind string) (n uint64) {
 	counts := f.Report().RejectedMessages
 	if kind != "" {
@@ -68,13 +79,13 @@ func (f *LeaderRun) RejectedMessages(kind string) (n uint64) {
 	return n
 }
 
-// Stop asks the leader to end and returns what Run returned.
+// Stop ends the leader's context and returns what Run returned.
 func (f *LeaderRun) Stop() error {
 	f.cancel()
 	return <-f.Done
 }
 
-// Kill ends the leader as a crash would: nothing is settled or said.
+// Kill ends the leader as a crash would: nothing is settled or published.
 func (f *LeaderRun) Kill() {
 	f.rig.test.Helper()
 	if err := f.Stop(); err != nil {
@@ -82,7 +93,7 @@ func (f *LeaderRun) Kill() {
 	}
 }
 
-// Restart kills the leader, waits for an event while it is gone, and starts the next.
+// Restart kills the leader, calls meanwhile while it is down, and starts the next.
 func (f *LeaderRun) Restart(meanwhile func()) *LeaderRun {
 	f.rig.test.Helper()
 	f.Kill()
@@ -93,19 +104,9 @@ func (f *LeaderRun) Restart(meanwhile func()) *LeaderRun {
 	return f.rig.StartLeader()
 }
 
-// AwaitSaved waits until what a status said is in the ledger for certain: two
-// settlements later.
+// AwaitSaved waits until the last status is in the ledger for certain: two settlements
+// later.
 func (r *Rig) AwaitSaved() telemetry.Status {
 	r.test.Helper()
 	return r.Await("its record", StatusesAfter(r.LastStatus(), 2))
-}
-
-// logWriter logs only what a verbose test wants to see.
-type logWriter struct{}
-
-func (logWriter) Write(b []byte) (int, error) {
-	if testing.Verbose() {
-		return os.Stderr.Write(b)
-	}
-	return io.Discard.Write(b)
 }

@@ -2,5 +2,5 @@
 
 package rig
 
-// slowdown is how many times slower than the machine's the rig's clock runs.
+// slowdown is how many times slower than real time the rig's clock runs.
 const slowdown = 1

@@ -12,7 +12,7 @@ import (
 	"prefdt/firmware/leader"
 )
 
-// UserPrior is who is imagined before anybody reported.
+// UserPrior describes the users that the policy assumes before any report.
 var UserPrior = dispatch.UserPrior{ActiveUsers: 4, CPUHz: 1e9, TaskMean: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}}
 
 // Scales are a calibration with round numbers.
@@ -35,7 +35,7 @@ type AllowanceScheduler struct {
 	envelope motion.Limiter
 }
 
-func (p *AllowanceScheduler) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) (seen goal.Observation) {
+func (p *AllowanceScheduler) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) (observation goal.Observation) {
 	d.Resize(s)
 	p.tracker.Observe(s.Users)
 	low, high := 0.0, 3.0
@@ -59,10 +59,10 @@ func (p *AllowanceScheduler) Decide(s *slot.Snapshot, o goal.Objective, d *slot.
 		d.Move[m] = motion.MoveToward(s.Aircraft[m].Position, p.targets[m], 8.4, 8.4)
 	}
 	p.envelope.Limit(positions, d.Move, motion.Limits{SpeedMaxMPS: p.Physics.SpeedMaxMPS, SeparationM: p.Physics.SeparationM, AreaSideM: p.Physics.AreaSideM})
-	return seen
+	return observation
 }
 
-// slowedScheduler is a scheduler that a test may slow down or lead elsewhere.
+// slowedScheduler is a scheduler that a test may slow down or override.
 type slowedScheduler struct {
 	leader.Scheduler
 	rig *Rig
@@ -75,15 +75,15 @@ func (h slowedScheduler) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Deci
 	}
 	for d, began := time.Duration(h.rig.burnNS.Swap(0)), now.Now(); now.Now()-began < d; {
 	}
-	seen := h.Scheduler.Decide(s, o, d)
+	observation := h.Scheduler.Decide(s, o, d)
 	if h.rig.OverrideDecision != nil {
 		h.rig.OverrideDecision(s, d)
 	}
-	return seen
+	return observation
 }
 
-// BurnNextDecision has the next decision compute for so long.
+// BurnNextDecision makes the next decision compute for so long.
 func (r *Rig) BurnNextDecision(d time.Duration) { r.burnNS.Store(int64(d)) }
 
-// DelayNextDecision has the next decision take so many slots.
+// DelayNextDecision makes the next decision take so many slots.
 func (r *Rig) DelayNextDecision(slots float64) { r.delayNS.Store(int64(r.Config.WallTime(slots))) }

@@ -52,7 +52,6 @@ func (r *Rig) ProgramArgs() (args []string) {
 	return []string{path, "-config", config}
 }
 
-// StartProgram runs a program until the test ends.
 func (r *Rig) StartProgram(args []string) *process.Process {
 	r.test.Helper()
 	p, err := process.Start(args, filepath.Join(r.test.TempDir(), "leader.log"))
@@ -63,8 +62,8 @@ func (r *Rig) StartProgram(args []string) *process.Process {
 	return p
 }
 
-// WriteConfig writes the configuration by hand, as people do, with lines that replace
-// its own, and returns its path.
+// WriteConfig writes the configuration in the form that people write, with lines that
+// replace its own, and returns its path.
 func (r *Rig) WriteConfig(more string) string {
 	r.test.Helper()
 	c := &r.Config

@@ -2,6 +2,6 @@
 
 package rig
 
-// slowdown is how many times slower than the machine's the rig's clock runs: code
+// slowdown is how many times slower than real time the rig's clock runs: code
 // under the race detector takes several times as long.
 const slowdown = 3

@@ -3,6 +3,7 @@ package rig
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -10,7 +11,7 @@ import (
 	"prefdt/telemetry"
 )
 
-// received is what crew and users got from the leader.
+// received is what crew and users received from the leader.
 type received struct {
 	statuses     []telemetry.Status
 	acks         map[string][]string // payloads, by command
@@ -23,8 +24,8 @@ type received struct {
 	batteryLossJ map[int]float64 // what the batteries had lost when a slot's beacon came
 }
 
-// receive is the crew and its users in one: each user reports in every slot and
-// says that its task ended as its decision foresaw.
+// receive handles the leader's messages as crew and users: each user reports in every
+// slot and sends a result after each decision.
 func (r *Rig) receive(m telemetry.Message) {
 	kind, id, _ := r.Topics.Parse(m.Topic)
 	r.mutex.Lock()
@@ -50,7 +51,7 @@ func (r *Rig) receive(m telemetry.Message) {
 			break
 		}
 		x.decisions[d.Slot]++
-		if d.Aircraft > 0 { // the computing is billed to the aircraft that does it
+		if d.Aircraft > 0 { // the edge energy is drawn by the aircraft that computes
 			r.Autopilots[d.Aircraft-1].AddEdgeJ(d.Slot, r.Physics.SwitchedCapacitance*d.CPUHz*d.CPUHz*d.Offload*1e9)
 		}
 		r.Publish(r.Topics.Result(id), telemetry.Result{Slot: d.Slot, CompletionS: 0.5, By: telemetry.ByDecision})
@@ -66,10 +67,13 @@ func (r *Rig) receive(m telemetry.Message) {
 			x.offered = append(x.offered, a.Number)
 		}
 		for u := range r.offerUsers {
-			r.Publish(r.Topics.Result(fmt.Sprintf("taker%d", u)), telemetry.Result{Slot: max(s.Slot-1, 0), CompletionS: 0.5, By: telemetry.ByOffer})
+			r.Publish(r.Topics.Result(fmt.Sprintf("offer%d", u)), telemetry.Result{Slot: max(s.Slot-1, 0), CompletionS: 0.5, By: telemetry.ByOffer})
 		}
 		for u := range r.reportingUsers {
-			r.Publish(r.Topics.Report(fmt.Sprintf("u%d", u)), UserReport(s.Slot, u))
+			r.Publish(r.Topics.Report(fmt.Sprintf("u%d", u)), telemetry.Report{
+				Slot: s.Slot, PositionM: [2]float64{200 * float64(u+1), 450}, CPUHz: 1e9,
+				Task: &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}, Gain: map[int]float64{1: 1e-9},
+			})
 		}
 	}
 	select {
@@ -78,16 +82,8 @@ func (r *Rig) receive(m telemetry.Message) {
 	}
 }
 
-// UserReport is what the rig's u-th user reports in a slot.
-func UserReport(slot, u int) telemetry.Report {
-	return telemetry.Report{
-		Slot: slot, PositionM: [2]float64{200 * float64(u+1), 450}, CPUHz: 1e9,
-		Task: &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}, Gain: map[int]float64{1: 1e-9},
-	}
-}
-
-// SetUsers sets how many users report in each slot, and how many further ones do
-// not and say that they took its offer. It is 4 and none before.
+// SetUsers sets how many users report in each slot, 4 at first, and how many further
+// ones do not and send a result by its offer, none at first.
 func (r *Rig) SetUsers(reporting, takingOffer int) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -103,24 +99,22 @@ func (r *Rig) Publish(topic string, v any) {
 	r.PublishRaw(topic, string(payload))
 }
 
-// PublishRaw sends any payload as the crew's client, signed by nobody.
+// PublishRaw sends any payload as the crew's client, unsigned.
 func (r *Rig) PublishRaw(topic, payload string) {
 	r.crew.Publish(telemetry.Publication{Topic: topic, QoS: 1, Payload: []byte(payload)})
 }
 
-// PublishRetained is PublishRaw of a message that the broker keeps.
 func (r *Rig) PublishRetained(topic, payload string) {
 	r.crew.Publish(telemetry.Publication{Topic: topic, QoS: 1, Retained: true, Payload: []byte(payload)})
 }
 
-// Statuses returns every status so far.
 func (r *Rig) Statuses() []telemetry.Status {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	return slices.Clone(r.received.statuses)
 }
 
-// LastStatus is the newest status, and none before the first.
+// LastStatus is the newest status, the zero Status before the first.
 func (r *Rig) LastStatus() (s telemetry.Status) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -130,29 +124,25 @@ func (r *Rig) LastStatus() (s telemetry.Status) {
 	return s
 }
 
-// ForgetStatuses makes the next status the first, as after a restart.
+// ForgetStatuses discards the statuses so far, as after a restart.
 func (r *Rig) ForgetStatuses() {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	r.received.statuses = nil
 }
 
-// Acks returns the acknowledgements of a command so far, as they came.
+// Acks returns the acknowledgements of a command so far, in order of arrival.
 func (r *Rig) Acks(id string) []string {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	return slices.Clone(r.received.acks[id])
 }
 
-// AckIDs returns the commands that were acknowledged.
-func (r *Rig) AckIDs() (ids []string) {
+// AckIDs returns the ids of the commands that were acknowledged.
+func (r *Rig) AckIDs() []string {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	for id := range r.received.acks {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
+	return slices.Sorted(maps.Keys(r.received.acks))
 }
 
 // Beacons returns the slots that were opened, in order of arrival.
@@ -165,7 +155,7 @@ func (r *Rig) Beacons() []int {
 // BeaconAfter waits for the first beacon after a moment and returns when it came.
 func (r *Rig) BeaconAfter(since time.Time) (at time.Time) {
 	r.test.Helper()
-	if !r.Eventually(func() bool {
+	if !Eventually(func() bool {
 		r.mutex.Lock()
 		defer r.mutex.Unlock()
 		for _, at = range r.received.beaconsAt {
@@ -175,7 +165,7 @@ func (r *Rig) BeaconAfter(since time.Time) (at time.Time) {
 		}
 		return false
 	}) {
-		r.test.Fatal("no beacon came any more")
+		r.test.Fatal("no beacon came after that")
 	}
 	return at
 }
@@ -211,16 +201,16 @@ func (r *Rig) DecisionCount(n int) int {
 	return r.received.decisions[n]
 }
 
-// Online is what the online topic says, and how often it was set so far.
+// Online is the last payload of the online topic, and how often it was set so far.
 func (r *Rig) Online() (online bool, times int) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	return r.received.online, r.received.onlineCount
 }
 
-// AccountErrorJ is what a status accounts more than the batteries had lost when the next
-// slot's beacon came, which is a few milliseconds after its settlement. It is
-// NaN if that beacon was not received.
+// AccountErrorJ is a status's energy less what the batteries had lost when the next
+// slot's beacon came, which is a few milliseconds after its settlement. It is NaN if
+// that beacon was not received.
 func (r *Rig) AccountErrorJ(s telemetry.Status) float64 {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -231,8 +221,7 @@ func (r *Rig) AccountErrorJ(s telemetry.Status) float64 {
 	return s.SpentJ + s.TransitJ - truthJ
 }
 
-// Await waits for a status that satisfies a condition: the last one, or one that
-// comes.
+// Await waits for a status that satisfies a condition: the last one, or a later one.
 func (r *Rig) Await(what string, ok func(telemetry.Status) bool) telemetry.Status {
 	r.test.Helper()
 	late := time.After(Timeout)
@@ -246,7 +235,7 @@ func (r *Rig) Await(what string, ok func(telemetry.Status) bool) telemetry.Statu
 		next = min(next, len(all))
 		select {
 		case <-r.arrived:
-		case <-time.After(100 * time.Millisecond): // the condition may ask the aircraft
+		case <-time.After(100 * time.Millisecond): // the condition may depend on the aircraft
 			next = max(next-1, 0)
 		case <-late:
 			r.test.Fatalf("no status with %s; the last is %+v", what, r.LastStatus())
@@ -254,21 +243,17 @@ func (r *Rig) Await(what string, ok func(telemetry.Status) bool) telemetry.Statu
 	}
 }
 
-// AnyStatus accepts every status.
 func AnyStatus(telemetry.Status) bool { return true }
 
-// Flying accepts a status of a mission that flies.
-func Flying(s telemetry.Status) bool { return s.State == telemetry.StateFlying }
+var (
+	Flying = InState(telemetry.StateFlying)
+	Done   = InState(telemetry.StateDone)
+)
 
-// Done accepts a status of a mission that is over.
-func Done(s telemetry.Status) bool { return s.State == telemetry.StateDone }
-
-// InState accepts a status of a mission in a state.
 func InState(state string) func(telemetry.Status) bool {
 	return func(s telemetry.Status) bool { return s.State == state }
 }
 
-// SlotSettled accepts a status in which slot n is settled.
 func SlotSettled(n int) func(telemetry.Status) bool {
 	return func(s telemetry.Status) bool { return s.Slot >= n }
 }
@@ -278,10 +263,7 @@ func StatusesAfter(than telemetry.Status, n int64) func(telemetry.Status) bool {
 	return func(s telemetry.Status) bool { return s.Seq >= than.Seq+n }
 }
 
-// Eventually waits for a condition, and says whether it came true.
-func (r *Rig) Eventually(ok func() bool) bool { return Eventually(ok) }
-
-// Eventually waits for a condition, and says whether it came true.
+// Eventually waits for a condition, and reports whether it came true.
 func Eventually(ok func() bool) bool {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

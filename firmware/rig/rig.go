@@ -1,11 +1,11 @@
-// Package rig is what a leader flies against in a test: a broker, autopilots on
-// UDP, users and a crew on MQTT, all on loopback and for real. Tests import it,
-// and nothing else does.
+// Package rig is the environment of a leader in a test: a real broker, simulated
+// autopilots on UDP, users and a crew on MQTT, all on loopback.
 //
-// A test makes a Rig, changes its Config, launches a leader as a Flight, and
-// waits for what is sent: statuses, beacons, acknowledgements, the autopilots'
-// own state. It waits for conditions and counts slots and sequence numbers; no
-// wait depends on how fast the machine is.
+// Inputs: a configuration that the test may change, and the faults it injects.
+// Outputs: what the leader sent (statuses, beacons, acknowledgements), and the
+// autopilots' true state. A test makes a Rig, changes its Config, starts a LeaderRun
+// and waits for conditions on slots and sequence numbers; no wait depends on the speed
+// of the machine. Imported by tests only.
 package rig
 
 import (
@@ -33,8 +33,8 @@ import (
 	"prefdt/telemetry"
 )
 
-// Timeout is how long a test waits for something that must come: long enough
-// for a machine that many share.
+// Timeout is how long a test waits for something that must happen: long enough for a
+// machine with other load.
 const Timeout = 60 * time.Second
 
 // SlotMS is a slot's wall time where a test does not choose it.
@@ -43,15 +43,15 @@ const SlotMS = 40
 // MaxAircraft bounds a rig's fleet.
 const MaxAircraft = 8
 
-// Rig is one fleet's surroundings. Config, Physics, Policy, Steer and Turned may
-// be changed until a leader is launched.
+// Rig is one fleet's environment. The exported fields may be changed until a leader is
+// started.
 type Rig struct {
 	Config           config.Config
 	Physics          physics.Constants
-	Policy           leader.Scheduler                     // nil: AtAllowance
-	Scales           *goal.Constants                      // of its calibrated axis
-	OverrideDecision func(*slot.Snapshot, *slot.Decision) // changes what it decided; nil: nothing
-	OnIteration      func(leader.LoopReport)              // called after each turn of the loop; nil: nobody
+	Policy           leader.Scheduler                     // nil: AllowanceScheduler
+	Scales           *goal.Constants                      // the calibrated axis
+	OverrideDecision func(*slot.Snapshot, *slot.Decision) // changes the policy's decision; nil: it does not
+	OnIteration      func(leader.LoopReport)              // called after each iteration of the loop; nil: not called
 	Clock            clock.Clock                          // the leader's
 	OpenRecord       func(goal.State) *record.Writer      // begins a record of the slots; nil: none
 	Topics           telemetry.Topics
@@ -63,21 +63,21 @@ type Rig struct {
 	closeBroker    func()
 	crew           *telemetry.Client
 	signer         *signer
+	commandIDs     atomic.Int64              // ids used by SendMission
 	delayNS        atomic.Int64              // how long the next decision waits, ns
 	burnNS         atomic.Int64              // how long it computes before it does anything, ns
-	lastMoveNS     [MaxAircraft]atomic.Int64 // when an aircraft last got a setpoint to move, ns; no lock: its own is held then
-	commandCounts  [MaxAircraft]atomic.Int64 // setpoints, and commands to arm, take off or change mode, that it got
+	lastMoveNS     [MaxAircraft]atomic.Int64 // when an aircraft last received a setpoint to move, ns; atomic, as its callback holds the autopilot's lock
+	commandCounts  [MaxAircraft]atomic.Int64 // setpoints, and commands to arm, take off or change mode, that it received
 
 	mutex          sync.Mutex // the rest
 	reportingUsers int        // users that report in each slot
 	offerUsers     int        // further users, who take the offer of each slot
 	received       received
-	commandIDs     int           // ids given by Order
 	arrived        chan struct{} // something was received
 }
 
-// New returns a rig with slots so short that thirty of them take a second and a
-// bit. Its test runs beside others: they share cores, and no clock.
+// New returns a rig with slots of SlotMS. Its test runs in parallel with others: they
+// share cores, and no clock.
 func New(t *testing.T, aircraft, slots int) *Rig {
 	t.Helper()
 	t.Parallel()
@@ -90,7 +90,7 @@ func NewAt(t *testing.T, aircraft, slots int, slotMS float64) *Rig {
 	return newRig(t, newClock(t), aircraft, slots, slotMS)
 }
 
-// NewRealTime returns a rig on the machine's clock, for a leader in a process of its own.
+// NewRealTime returns a rig in real time, for a leader in a process of its own.
 func NewRealTime(t *testing.T, aircraft, slots int, slotMS float64) *Rig {
 	t.Helper()
 	return newRig(t, clock.New(), aircraft, slots, slotMS)
@@ -142,7 +142,7 @@ func (r *Rig) addAutopilot(i, fleet int) {
 		Start:  geo.Local{EastM: 1000 * float64(i+1) / float64(fleet+1), NorthM: 500}, Speed: 1000 / c.SlotMS,
 		CapacityJ: r.Physics.BatteryCapacityJ, Battery: battery.Fields{Current: true, Energy: true, Remaining: true},
 		// It climbs and sinks fast, so that tests are short, and waits as long for a
-		// stream as the leader's checks permit: this machine has other work too.
+		// stream as the leader's checks permit: the machine may have other load.
 		Parameters: map[string]float64{"MPC_XY_VEL_MAX": 30, "COM_OF_LOSS_T": 10, "MPC_Z_VEL_MAX_UP": 20, "MPC_TKO_SPEED": 20, "MPC_Z_V_AUTO_DN": 20, "MPC_LAND_SPEED": 5},
 		PowerW:     func(_ int, mps float64) float64 { return r.Physics.Propulsion.PowerW(mps) },
 		Now:        r.Clock.Now,
@@ -166,8 +166,8 @@ func (r *Rig) addAutopilot(i, fleet int) {
 	c.Aircraft = append(c.Aircraft, config.Aircraft{SystemID: i + 1, Endpoint: "udp-listen:" + partner})
 }
 
-// FreeUDP is an address that nobody listens on. The leader binds it, as PX4
-// wants: a partner that came back on another port would not be received.
+// FreeUDP returns a free UDP address. The leader binds it, as PX4 needs: a partner that
+// came back on another port would not be received.
 func FreeUDP(t *testing.T) string {
 	t.Helper()
 	c, err := net.ListenPacket("udp4", "127.0.0.1:0")
@@ -178,24 +178,12 @@ func FreeUDP(t *testing.T) string {
 	return c.LocalAddr().String()
 }
 
-// FreePort is a TCP port of loopback that nobody listens on.
-func FreePort(t *testing.T) int {
-	t.Helper()
-	c, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	return c.Addr().(*net.TCPAddr).Port
-}
-
-// CloseBroker ends the broker and all its connections.
 func (r *Rig) CloseBroker() { r.closeBroker() }
 
-// BrokerAddress is the broker's, for one that comes back in its place.
+// BrokerAddress is the broker's, for one that replaces it.
 func (r *Rig) BrokerAddress() string { return r.broker.Addr() }
 
-// Client is one more program on the broker.
+// Client connects another client to the broker.
 func (r *Rig) Client(name string) *telemetry.Client {
 	r.test.Helper()
 	c := &telemetry.Client{Broker: r.Config.Broker, Name: name, Log: slog.New(slog.DiscardHandler)}

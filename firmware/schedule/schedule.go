@@ -1,9 +1,10 @@
-// Package schedule numbers a mission's slots by time: when each begins, which
-// one is open, which were missed. A number is used once, also over a restart of
-// the leader: then the autopilots' clocks, which ran on, say how far time went.
+// Package schedule numbers a mission's slots by time: when each begins, which one is
+// open, how many were missed. A number is used once, also over a restart of the
+// leader: then the autopilots' clocks, which ran on, show how much time passed.
 //
-// It stands at both ends of a slot: the leader asks it for the slot to open, and
-// ties the next slot's start to the autopilots' clocks once one is settled.
+// Inputs: the leader's clock, and the autopilots' times since boot. Outputs: the number
+// and start of the next slot. Called by the leader's loop: before a slot, to open it,
+// and after its settlement, to record the autopilots' times.
 package schedule
 
 import (
@@ -13,8 +14,8 @@ import (
 
 // ClockReference ties a slot's start to one autopilot's clock.
 type ClockReference struct {
-	BootMS    float64 `json:"boot_ms"`     // its time since boot when the slot began; 0: never received
-	MSPerSlot float64 `json:"ms_per_slot"` // how much of it a slot takes
+	BootMS    float64 `json:"boot_ms"`     // the autopilot's time since boot when the slot began; 0: never received
+	MSPerSlot float64 `json:"ms_per_slot"` // its advance in a slot
 }
 
 // ClockReading is one autopilot's clock now.
@@ -35,7 +36,7 @@ type State struct {
 type Schedule struct {
 	Slots        int
 	SlotDuration time.Duration // wall time of one
-	DecideBy     time.Duration // after a slot's start: what is left then is too late to open it
+	DecideBy     time.Duration // the decision's deadline after a slot's start: later it is too late to open it
 
 	Missed int
 
@@ -44,7 +45,7 @@ type Schedule struct {
 	references []ClockReference
 }
 
-// Begin makes now the start of slot 0.
+// Begin sets the start of slot 0.
 func (s *Schedule) Begin(now time.Duration) { s.current, s.epoch, s.Missed = 0, now, 0 }
 
 // Current is the slot open or to be opened next.
@@ -56,8 +57,8 @@ func (s *Schedule) StartOf(n int) time.Duration { return s.epoch + time.Duration
 // Over is whether no slot is left to open.
 func (s *Schedule) Over() bool { return s.current >= s.Slots }
 
-// Advance opens the slot after n: n+1 or, if what is left of that one is not
-// enough to report and decide, a later one.
+// Advance selects the slot after n and returns it: n+1 or, if the rest of that one is
+// too short to report and decide in, a later one.
 func (s *Schedule) Advance(n int, now time.Duration) int {
 	late, slack := now-s.StartOf(n+1), s.SlotDuration-s.DecideBy
 	s.current = n + 1
@@ -71,8 +72,8 @@ func (s *Schedule) Advance(n int, now time.Duration) int {
 // End leaves no slot to open.
 func (s *Schedule) End() { s.current = s.Slots }
 
-// SetReferences ties the start of the open slot, or a moment outside the slots, to the
-// autopilots' clocks: sinceSlots is how many slots ago it was.
+// SetReferences records the autopilots' times at the start of the current slot, or at
+// a moment outside the slots: sinceSlots is how many slots ago that was.
 func (s *Schedule) SetReferences(readings []ClockReading, sinceSlots float64) {
 	if len(s.references) != len(readings) {
 		s.references = make([]ClockReference, len(readings))
@@ -94,14 +95,14 @@ func (s *Schedule) Restore(st State) {
 	s.current, s.Missed, s.references = st.Next, st.Missed, st.References
 }
 
-// Rebooted is whether an autopilot's clock began anew since the reference.
+// Rebooted is whether an autopilot's clock was reset since the reference.
 func (s *Schedule) Rebooted(i int, r ClockReading) bool {
 	return i < len(s.references) && s.references[i].MSPerSlot > 0 && r.BootMS < s.references[i].BootMS
 }
 
-// ElapsedSlots is how many slots passed since slot Next began: the most that any
-// autopilot says that was not rebooted meanwhile. One that was says less, if its
-// clock has come further than the reference since.
+// ElapsedSlots is how many slots passed since slot Next began: the most by any
+// autopilot that was not rebooted meanwhile. A reboot that Rebooted cannot tell,
+// because the clock has passed the reference again, shows too few.
 func (s *Schedule) ElapsedSlots(readings []ClockReading) (slots float64, known bool) {
 	slots = math.NaN()
 	for i, r := range readings {
@@ -115,7 +116,7 @@ func (s *Schedule) ElapsedSlots(readings []ClockReading) (slots float64, known b
 	return slots, known
 }
 
-// Resume goes on after a restart, elapsed slots after the start of the slot that
+// Resume continues after a restart, elapsed slots after the start of the slot that
 // may have been open, which is not opened again.
 func (s *Schedule) Resume(now time.Duration, elapsed float64) {
 	was := s.current

@@ -25,10 +25,10 @@ func TestAdvance(t *testing.T) {
 	}
 }
 
-// TestRestartGoesByTheLargestClock keeps slots from being flown twice when the
-// first autopilot rebooted while the leader was away, and has since run for
-// longer than the time at which it was seen last (fault 19).
-func TestRestartGoesByTheLargestClock(t *testing.T) {
+// TestRestartUsesTheLargestElapsedTime: no slot is flown twice when the first autopilot
+// rebooted while the leader was down, and has since run for longer than its time at
+// the last reference.
+func TestRestartUsesTheLargestElapsedTime(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		first   ClockReading
@@ -54,7 +54,7 @@ func TestRestartGoesByTheLargestClock(t *testing.T) {
 	}
 }
 
-func TestNoClockSays(t *testing.T) {
+func TestNoClockKnown(t *testing.T) {
 	s := atSlot(20, ClockReference{5e3, 1000})
 	if _, known := s.ElapsedSlots([]ClockReading{{true, 1e3, 1000}}); known {
 		t.Error("a rebooted autopilot's clock was taken")

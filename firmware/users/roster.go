@@ -1,25 +1,10 @@
 package users
 
 import (
-	"slices"
+	"maps"
 
 	"prefdt/telemetry"
 )
-
-// roster is the users: who reported in the open slot, and what was last received
-// of each.
-type roster struct {
-	max   int
-	allow map[string]bool // nil: anyone
-
-	slot        int
-	current     []*user // in the open slot
-	late        []user  // as they reported a task too late for its slot, since the last window closed
-	byID        map[string]*user
-	known       []*user // all known, the longest silent first, as far as order was kept
-	nextID      int
-	refusedFull int // reports refused because the slot was full
-}
 
 // user is one user's last report.
 type user struct {
@@ -29,66 +14,56 @@ type user struct {
 	report telemetry.Report
 }
 
-func newRoster(most int, allow []string) roster {
-	r := roster{max: most, byID: map[string]*user{}, slot: -1}
-	if len(allow) > 0 {
-		r.allow = map[string]bool{}
-		for _, id := range allow {
-			r.allow[id] = true
-		}
-	}
-	return r
-}
+// OpenSlot begins a slot's report window.
+func (u *Users) OpenSlot(n int) { u.slot, u.current = n, u.current[:0] }
 
-func (r *roster) openSlot(n int) { r.slot, r.current = n, r.current[:0] }
+// Allowed is whether a user may report at all.
+func (u *Users) Allowed(name string) bool { return u.allowed == nil || u.allowed[name] }
 
-// addReport stores a report and says whether it counts for the open slot.
-func (r *roster) addReport(name string, x telemetry.Report, inTime bool) bool {
-	if r.allow != nil && !r.allow[name] {
+// Reported is how many reports counted in the open slot.
+func (u *Users) Reported() int { return len(u.current) }
+
+// AddReport enters a report and reports whether it counts for the open slot; inTime
+// is whether the report window is still open.
+func (u *Users) AddReport(name string, r telemetry.Report, inTime bool) bool {
+	if !u.Allowed(name) {
 		return false
 	}
-	u := r.byID[name]
-	current := inTime && x.Slot == r.slot
+	x := u.byName[name]
+	current := inTime && r.Slot == u.slot
 	switch {
-	case x.Slot > r.slot, u != nil && x.Slot <= u.slot:
-		return false // of the future, or a second one
-	case current && len(r.current) >= r.max:
-		r.refusedFull++
-		return false
+	case r.Slot > u.slot, x != nil && r.Slot <= x.slot:
+		return false // of a slot not opened yet, or a second report
+	case current && len(u.current) >= u.Max:
+		return false // the slot is full
 	}
-	if u == nil {
-		u = r.admit(name)
-		if u == nil {
+	if x == nil {
+		if x = u.admit(name); x == nil {
 			return false
 		}
 	}
-	u.slot, u.report = x.Slot, x
-	if !current && x.Task != nil && len(r.late) < MaxPerSlot {
-		r.late = append(r.late, *u)
+	x.slot, x.report = r.Slot, r
+	if !current && r.Task != nil && len(u.late) < MaxPerSlot {
+		u.late = append(u.late, *x)
 	}
 	if current {
-		r.current = append(r.current, u)
+		u.current = append(u.current, x)
 	}
 	return current
 }
 
-// admit makes room for a new user by forgetting those without a report lately.
-func (r *roster) admit(name string) *user {
-	if len(r.byID) >= 2*MaxPerSlot {
-		r.known = slices.DeleteFunc(r.known, func(u *user) bool {
-			old := u.slot < r.slot-2
-			if old {
-				delete(r.byID, u.name)
-			}
-			return old
-		})
-		if len(r.byID) >= 2*MaxPerSlot {
-			return nil
-		}
+// admit adds a user. Where there are too many, users without a recent report are
+// removed first; nil if that frees no space.
+func (u *Users) admit(name string) *user {
+	if len(u.byName) >= 2*MaxPerSlot && u.evictedSlot < u.slot { // once a slot: no report grows old within it
+		u.evictedSlot = u.slot
+		maps.DeleteFunc(u.byName, func(_ string, x *user) bool { return x.slot < u.slot-2 })
 	}
-	u := &user{name: name, id: r.nextID, slot: -1}
-	r.nextID++
-	r.byID[name] = u
-	r.known = append(r.known, u)
-	return u
+	if len(u.byName) >= 2*MaxPerSlot {
+		return nil
+	}
+	x := &user{name: name, id: u.nextID, slot: -1}
+	u.nextID++
+	u.byName[name] = x
+	return x
 }

@@ -14,9 +14,15 @@ func taskReport(n int) telemetry.Report {
 	}
 }
 
+func newReports(most int, allow ...string) *Users {
+	u := &Users{Max: most, Allow: allow}
+	u.Initialize()
+	return u
+}
+
 func TestFirstValidReportInTimeCounts(t *testing.T) {
-	r := newRoster(3, nil)
-	r.openSlot(7)
+	r := newReports(3)
+	r.OpenSlot(7)
 	for _, c := range []struct {
 		what    string
 		name    string
@@ -33,43 +39,43 @@ func TestFirstValidReportInTimeCounts(t *testing.T) {
 		{"the third user", "e", 7, true, true},
 		{"one too many", "f", 7, true, false},
 	} {
-		if got := r.addReport(c.name, taskReport(c.slot), c.inTime); got != c.current {
+		if got := r.AddReport(c.name, taskReport(c.slot), c.inTime); got != c.current {
 			t.Errorf("%s: counts %v, want %v", c.what, got, c.current)
 		}
 	}
-	if len(r.current) != 3 || r.refusedFull != 1 {
-		t.Errorf("%d count, %d refused", len(r.current), r.refusedFull)
+	if len(r.current) != 3 {
+		t.Errorf("%d count", len(r.current))
 	}
-	if u := r.byID["c"]; u == nil || u.slot != 7 {
+	if u := r.byName["c"]; u == nil || u.slot != 7 {
 		t.Error("a late report is not kept as the last known one")
 	}
-	if r.byID["d"] != nil {
+	if r.byName["d"] != nil {
 		t.Error("a report of the future was kept")
 	}
-	a := r.byID["a"].id
-	r.openSlot(8)
-	if !r.addReport("a", taskReport(8), true) || r.current[0].id != a {
+	a := r.byName["a"].id
+	r.OpenSlot(8)
+	if !r.AddReport("a", taskReport(8), true) || r.current[0].id != a {
 		t.Error("a user's id changed within the mission")
 	}
 }
 
 func TestAllowList(t *testing.T) {
-	r := newRoster(10, []string{"a"})
-	r.openSlot(0)
-	if r.addReport("b", taskReport(0), true) || !r.addReport("a", taskReport(0), true) {
+	r := newReports(10, "a")
+	r.OpenSlot(0)
+	if r.AddReport("b", taskReport(0), true) || !r.AddReport("a", taskReport(0), true) {
 		t.Error("the allow list is not kept")
 	}
 }
 
-func TestAStormOfNamesIsBounded(t *testing.T) {
-	r := newRoster(MaxPerSlot, nil)
+func TestNumberOfUsersIsBounded(t *testing.T) {
+	r := newReports(MaxPerSlot)
 	for n := range 12 {
-		r.openSlot(n)
+		r.OpenSlot(n)
 		for i := range 3 * MaxPerSlot {
-			r.addReport(fmt.Sprintf("s%d-%d", n, i), taskReport(n), true)
+			r.AddReport(fmt.Sprintf("s%d-%d", n, i), taskReport(n), true)
 		}
-		if len(r.current) > MaxPerSlot || len(r.byID) > 2*MaxPerSlot {
-			t.Fatalf("slot %d: %d count, %d known", n, len(r.current), len(r.byID))
+		if len(r.current) > MaxPerSlot || len(r.byName) > 2*MaxPerSlot {
+			t.Fatalf("slot %d: %d count, %d known", n, len(r.current), len(r.byName))
 		}
 	}
 }

@@ -1,9 +1,9 @@
-// Package users is who the leader serves: who reported in the open slot, what
-// was last received of each, who will decide for itself by the standing offer,
-// and the snapshot and the offer that follow from it.
+// Package users keeps the users of a mission: who reported in the open slot, the last
+// report of each, and the forecast of users whose reports are not received.
 //
-// It stands at a slot's beginning: reports come in, the offer of the beacon goes
-// out before them and the snapshot for the policy after them.
+// Inputs: reports, and after a slot's results how many users had a task. Outputs: the
+// standing offer of the beacon, before the reports of a slot, and the users of the
+// snapshot for the policy, after them. Called by the leader's loop alone.
 package users
 
 import (
@@ -17,20 +17,27 @@ import (
 	"prefdt/telemetry"
 )
 
-// MaxPerSlot is CONTRACT's most users a slot.
+// MaxPerSlot is the most users that may report in a slot (docs/wire.md).
 const MaxPerSlot = 4096
 
 // Users is the users of one mission. Set the exported fields, then Initialize.
 type Users struct {
 	Max     int      // reports a slot
-	Allow   []string // ids; empty: anyone
+	Allow   []string // ids; empty: any user
 	Physics physics.Constants
-	Prior   dispatch.UserPrior // what the checkpoint knows of users
+	Prior   dispatch.UserPrior // users as the checkpoint expects them before any report
 
-	roster     roster
+	allowed     map[string]bool // nil: any user
+	slot        int             // the open one
+	current     []*user         // with a report in the open slot
+	late        []user          // with a task whose report was too late for its slot, since the last window closed
+	byName      map[string]*user
+	nextID      int
+	evictedSlot int // in which users without a recent report were last removed
+
 	forecast   dispatch.Forecast
 	priceSPerJ float64 // s/J, of the last decision
-	maxTasks   int     // reports in any one slot
+	maxTasks   int     // most tasks reported in any one slot
 	names      []string
 	bounded    []slot.User
 }
@@ -40,9 +47,15 @@ type State struct {
 	PriceSPerJ float64 `json:"price_s_per_j"` // of the last decision
 }
 
-// Initialize makes it ready for a mission.
+// Initialize prepares for a new mission.
 func (u *Users) Initialize() {
-	u.roster = newRoster(u.Max, u.Allow)
+	u.allowed, u.slot, u.current, u.late, u.byName, u.nextID, u.evictedSlot = nil, -1, nil, nil, map[string]*user{}, 0, -1
+	if len(u.Allow) > 0 {
+		u.allowed = map[string]bool{}
+	}
+	for _, name := range u.Allow {
+		u.allowed[name] = true
+	}
 	u.forecast = dispatch.Forecast{Prior: u.Prior}
 	u.priceSPerJ, u.maxTasks = dispatch.InitialPriceSPerJ, 0
 }
@@ -50,19 +63,7 @@ func (u *Users) Initialize() {
 func (u *Users) State() State    { return State{u.priceSPerJ} }
 func (u *Users) Restore(s State) { u.priceSPerJ = s.PriceSPerJ }
 
-// OpenSlot begins a slot's report window.
-func (u *Users) OpenSlot(n int) { u.roster.openSlot(n) }
-
-// AddReport takes a report and says whether it counts for the open slot; inTime is
-// whether its window is still open.
-func (u *Users) AddReport(name string, r telemetry.Report, inTime bool) bool {
-	return u.roster.addReport(name, r, inTime)
-}
-
-// Allowed is whether a user may report at all.
-func (u *Users) Allowed(name string) bool { return u.roster.allow == nil || u.roster.allow[name] }
-
-// Offer is the open slot's standing offer, for these aircraft.
+// Offer is slot n's standing offer, with these aircraft.
 func (u *Users) Offer(n int, aircraft []slot.Aircraft) telemetry.Offer {
 	o := u.forecast.Offer(&u.Physics, aircraft, u.priceSPerJ, rand.New(rand.NewPCG(uint64(n), 0)))
 	out := telemetry.Offer{PriceSPerJ: o.PriceSPerJ, Aircraft: []telemetry.OfferAircraft{}}
@@ -74,19 +75,18 @@ func (u *Users) Offer(n int, aircraft []slot.Aircraft) telemetry.Offer {
 	return out
 }
 
-// Snapshot fills in the users of the slot: those who reported a task in time,
-// who is expected to take the offer, and who may be imagined if nobody reported.
-// The aircraft must be in s already. It returns their names, in order.
+// Snapshot fills in the users of the slot: those that reported a task in time, the
+// expected users of the offer, and synthetic users if none reported. The aircraft
+// must be in s already. It returns the names of the reporting users, in order.
 func (u *Users) Snapshot(s *slot.Snapshot) (names []string) {
-	r := &u.roster
 	s.Users = s.Users[:0]
-	for i := range r.late {
-		s.Users = append(s.Users, u.slotUser(&r.late[i], s.Aircraft))
+	for i := range u.late {
+		s.Users = append(s.Users, u.slotUser(&u.late[i], s.Aircraft))
 	}
-	u.observeTasks(s.Users) // their tasks are gone, and like these more will come
-	s.Users, r.late, u.names = s.Users[:0], r.late[:0], u.names[:0]
-	slices.SortFunc(r.current, func(a, b *user) int { return cmp.Compare(a.id, b.id) })
-	for _, x := range r.current {
+	u.observeTasks(s.Users) // too late to be served, but the forecast learns from them
+	s.Users, u.late, u.names = s.Users[:0], u.late[:0], u.names[:0]
+	slices.SortFunc(u.current, func(a, b *user) int { return cmp.Compare(a.id, b.id) })
+	for _, x := range u.current {
 		if x.report.Task == nil {
 			continue
 		}
@@ -99,11 +99,11 @@ func (u *Users) Snapshot(s *slot.Snapshot) (names []string) {
 	return u.names
 }
 
-// observeTasks has the forecast go by these users' tasks, each as far as an aircraft
-// could compute it in a slot: more would be expected of those who take the offer
+// observeTasks updates the forecast with these users' tasks, each bounded by what an
+// aircraft computes in a slot: otherwise more would be expected of users of the offer
 // than they can be given.
-func (u *Users) observeTasks(heard []slot.User) {
-	u.bounded = append(u.bounded[:0], heard...)
+func (u *Users) observeTasks(reported []slot.User) {
+	u.bounded = append(u.bounded[:0], reported...)
 	for i := range u.bounded {
 		t := &u.bounded[i].Task
 		if most := u.Physics.EdgeCPUHz; t.Cycles() > most { // a slot is a second
@@ -113,31 +113,29 @@ func (u *Users) observeTasks(heard []slot.User) {
 	u.forecast.Observe(u.bounded)
 }
 
-// Reported is how many reports counted in the open slot.
-func (u *Users) Reported() int { return len(u.roster.current) }
-
-// MaxOfferUsers is how many users without a report of a slot may have taken its offer:
-// as many as ever had a task at once, or usually have, whatever ids turn up.
+// MaxOfferUsers is how many users without a report of a slot may have accepted its
+// offer: as many as ever had a task at once, or as the checkpoint expects, however
+// many ids send results.
 func (u *Users) MaxOfferUsers() int { return max(u.maxTasks, int(u.Prior.ActiveUsers+0.5)) }
 
-// SetPrice takes the price of a decision, for the next offer.
+// SetPrice sets the price of the last decision, for the next offer.
 func (u *Users) SetPrice(priceSPerJ float64) { u.priceSPerJ = priceSPerJ }
 
-// PriceSPerJ is that of the last decision.
+// PriceSPerJ is the price of the last decision.
 func (u *Users) PriceSPerJ() float64 { return u.priceSPerJ }
 
-// ObserveSlot takes how many users had a task in a slot, and how many of them did not
-// report: what the next offer goes by.
+// ObserveSlot updates the forecast with how many users had a task in a slot, and how
+// many of them did not report.
 func (u *Users) ObserveSlot(tasks, unreported int) { u.forecast.Settle(tasks, unreported) }
 
-// OfferUsersEdgeJ is what computing took for users who took the offer: as foreseen, and
+// OfferUsersEdgeJ is the edge energy of n users that accepted the offer: expected, and
 // at most.
-func (u *Users) OfferUsersEdgeJ(takers int) (foreseenJ, mostJ float64) {
-	return u.forecast.OfferUsersEdgeJ(&u.Physics, takers)
+func (u *Users) OfferUsersEdgeJ(n int) (expectedJ, mostJ float64) {
+	return u.forecast.OfferUsersEdgeJ(&u.Physics, n)
 }
 
-// slotUser is a report as the policy reads it; a gain that was not reported is the
-// closed-form mean at that distance.
+// slotUser is a report in the form of the snapshot; a gain that was not reported is
+// the closed-form mean at that distance.
 func (u *Users) slotUser(x *user, aircraft []slot.Aircraft) slot.User {
 	r := &x.report
 	out := slot.User{

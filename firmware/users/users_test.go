@@ -10,7 +10,7 @@ import (
 	"prefdt/telemetry"
 )
 
-// newUsers are users of one mission, of whom as many as usual are expected at first.
+// newUsers are users of one mission, with the usual prior.
 func newUsers(usual float64) *Users {
 	u := &Users{Max: MaxPerSlot, Physics: physics.DefaultConstants(), Prior: dispatch.UserPrior{ActiveUsers: usual, CPUHz: 1e9, TaskMean: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}}}
 	u.Initialize()
@@ -35,10 +35,10 @@ func reportAndSnapshot(u *Users, n, tasks, idle int) []string {
 	return u.Snapshot(&slot.Snapshot{Slot: n, Slots: 100, Aircraft: oneAircraft()})
 }
 
-// TestMayTake bounds how many users without a report may have taken an offer: as
-// many as ever reported a task at once, or usually have, whatever ids turn up
-// (fault 18).
-func TestMayTake(t *testing.T) {
+// TestMaxOfferUsers bounds how many users without a report may have accepted an offer:
+// as many as ever reported a task at once, or as the checkpoint expects, however many
+// ids send results.
+func TestMaxOfferUsers(t *testing.T) {
 	u := newUsers(5.6)
 	if got := u.MaxOfferUsers(); got != 6 {
 		t.Errorf("before any report: %d, want 6", got)
@@ -52,9 +52,9 @@ func TestMayTake(t *testing.T) {
 	if got := u.MaxOfferUsers(); got != 12 {
 		t.Errorf("after twelve in one slot: %d, want 12", got)
 	}
-	u.ObserveSlot(312, 300) // results of strangers
+	u.ObserveSlot(312, 300) // results of unknown users
 	if got := u.MaxOfferUsers(); got != 12 {
-		t.Errorf("after 300 strangers: %d, want 12", got)
+		t.Errorf("after 300 unknown users: %d, want 12", got)
 	}
 	u.Initialize()
 	if got := u.MaxOfferUsers(); got != 6 {
@@ -82,7 +82,7 @@ func TestSnapshotHasUsersWithTasksInOrder(t *testing.T) {
 	}
 }
 
-// TestMissingGainIsTheMean fills a gain in that was not reported.
+// TestMissingGainIsTheMean: a gain that was not reported is the closed-form mean.
 func TestMissingGainIsTheMean(t *testing.T) {
 	u := newUsers(4)
 	u.OpenSlot(0)
@@ -97,9 +97,9 @@ func TestMissingGainIsTheMean(t *testing.T) {
 	}
 }
 
-// TestOfferNamesThoseThatFly has an offer for the aircraft given, at the price of
-// the last decision, also over a restart.
-func TestOfferNamesThoseThatFly(t *testing.T) {
+// TestOfferNamesAircraft: an offer names the given aircraft, at the price of the last
+// decision, also over a restart.
+func TestOfferNamesAircraft(t *testing.T) {
 	u := newUsers(4)
 	if o := u.Offer(0, nil); len(o.Aircraft) != 0 || o.PriceSPerJ != dispatch.InitialPriceSPerJ {
 		t.Errorf("with no aircraft: %+v", o)

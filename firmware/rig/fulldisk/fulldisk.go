@@ -1,5 +1,5 @@
-// Package fulldisk makes the disk look full to a test. Tests import it, and
-// nothing else does.
+// Package fulldisk simulates a full disk for a test, by the process's file size limit.
+// It is imported by tests only.
 package fulldisk
 
 import (
@@ -11,7 +11,7 @@ import (
 // Fill lets no file grow, or be written beyond its first byte, until the function
 // it returns is called. The limit is the whole process's, and go test writes files
 // too: a test that fills the disk runs in a process of its own.
-func Fill(t *testing.T) (room func()) {
+func Fill(t *testing.T) (release func()) {
 	t.Helper()
 	signal.Ignore(syscall.SIGXFSZ)
 	var was syscall.Rlimit
@@ -21,10 +21,10 @@ func Fill(t *testing.T) (room func()) {
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1, Max: was.Max}); err != nil {
 		t.Fatal(err)
 	}
-	room = func() {
+	release = func() {
 		syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was)
 		signal.Reset(syscall.SIGXFSZ)
 	}
-	t.Cleanup(room)
-	return room
+	t.Cleanup(release)
+	return release
 }
