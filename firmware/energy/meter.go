@@ -30,6 +30,7 @@ type Meter struct {
 	meanIntervalS   float64 // between them, on average
 	lastReadS       float64
 	bootS           float64 // autopilot's time up to which joules are accounted; 0: never received
+	extrapolatedS   float64 // of the total at lastReadS, after a restart: without a reading
 	lastHadBootTime bool    // the last reading had the autopilot's time
 	pending         *pendingReading
 	recent          []counterSample // energy consumed, as read within reorderMaxS
@@ -62,6 +63,7 @@ type State struct {
 	BootS    float64          `json:"boot_s,omitempty"` // autopilot's time since boot; 0: unknown
 	PowerW   float64          `json:"power_w"`
 	Factor   float64          `json:"factor"`
+	ReadAgeS float64          `json:"read_age_s,omitempty"` // of the last reading; SpentJ is extrapolated for as long
 }
 
 // State returns what a restart at this moment needs.
@@ -82,6 +84,7 @@ func (m *Meter) State(nowS float64) State {
 			a.Candidate = &next
 		}
 	}
+	s.ReadAgeS = m.extrapolatedS + math.Max(nowS-m.lastReadS, 0)
 	if m.bootS > 0 {
 		s.BootS = m.bootS + math.Max(nowS-m.lastReadS, 0)
 	}
@@ -112,6 +115,7 @@ func (m *Meter) Restore(nowS float64, s State, gapS float64) {
 	if gapS >= 0 {
 		since = nowS - gapS
 		m.lastReadS, m.model.flightSinceReading = since, m.gapEstimate(gapS)
+		m.extrapolatedS = math.Max(s.ReadAgeS, 0)
 	}
 	for _, a := range []*counterReference{&m.consumed, &m.charge} {
 		a.readS, a.readingNumber = since, -1
@@ -266,7 +270,7 @@ func (m *Meter) applyReading(nowS float64, r Reading) {
 		m.meanIntervalS += (s.seconds - m.meanIntervalS) / 8
 	}
 	m.total, m.source, m.measured, m.timingSlackJ = total, source, s.measured, s.timingSlackJ
-	m.lastReadS, m.lastPowerW = math.Max(nowS, m.lastReadS), power
+	m.lastReadS, m.lastPowerW, m.extrapolatedS = math.Max(nowS, m.lastReadS), power, 0
 	switch {
 	case r.BootS > 0:
 		m.bootS = r.BootS
@@ -439,12 +443,18 @@ func (m *Meter) hasRebooted(nowS float64, r Reading) bool {
 // rebaseAtBoot sets the reference of energy consumed at the autopilot's boot: its
 // counter was 0 then, as its time was, so that only the gap before it is estimated by
 // the model. A counter with much more than was drawn since boot survives reboots.
+//
+// Before a restart the leader may have extrapolated beyond the boot, while the
+// autopilot sent nothing; what it extrapolated since the boot is in the counter.
 func (m *Meter) rebaseAtBoot(nowS float64, r Reading) {
 	bootS := nowS - r.BootS
-	if bootS < m.lastReadS-1 || r.ConsumedHJ*consumedUnitJ > 3*m.meanPowerW*(r.BootS+1)+consumedUnitJ {
+	if bootS < m.lastReadS-m.extrapolatedS-1 || r.ConsumedHJ*consumedUnitJ > 3*m.meanPowerW*(r.BootS+1)+consumedUnitJ {
 		return
 	}
 	atBoot := m.total.plus(m.gapEstimate(math.Max(bootS-m.lastReadS, 0))).widened(m.undrawnEdgeJ(m.lastReadS))
+	if back := m.gapEstimate(math.Min(math.Max(m.lastReadS-bootS, 0), m.extrapolatedS)); back.J > 0 {
+		atBoot = estimate{J: atBoot.J - back.J, LowJ: atBoot.LowJ - back.HighJ, HighJ: atBoot.HighJ}
+	}
 	// Whether the counter rounds, up or down, is not known.
 	m.consumed = counterReference{UnitJ: consumedUnitJ, Base: atBoot.widened(consumedUnitJ / 2), Synced: true, readS: bootS, CertainJ: m.certainJ}
 }

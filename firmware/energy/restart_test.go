@@ -176,3 +176,30 @@ func TestDowntimeWithoutACounterIsHover(t *testing.T) {
 		}
 	}
 }
+
+// An autopilot rebooted just before the leader was killed: what the leader extrapolated
+// until it was killed is in the counter, which began at that boot, and so is nothing that an
+// aircraft that came down did not draw.
+func TestRebootBeforeTheKill(t *testing.T) {
+	for _, c := range []struct{ silentS, downS, afterW float64 }{{0.3, 14, 0}, {2, 14, 0}, {2, 14, 250}, {4, 3, 160}, {8, 30, 20}} {
+		const watts, volts, rebootS = 290.0, 15.0, 60.0
+		m, drawn, now := newMeter(), 0.0, 0.0
+		m.SetSpeed(0, 8.4, true)
+		for ; now <= rebootS; now += 0.25 {
+			m.SetSpeed(now, 8.4, true)
+			m.AddReading(now, Reading{BootS: 100 + now, ConsumedHJ: math.Floor(now * watts / 100), CurrentA: watts / volts, VoltageV: volts, Charge: math.NaN()})
+		}
+		drawn = rebootS * watts
+		left := rebootS + c.silentS
+		now = left + c.downS
+		again := restartMeter(t, m, left, now, c.downS)
+		first := now // alone it does not prove a reboot
+		for end := now + 3; now < end; now += 0.5 {
+			since := c.afterW * (now - rebootS)
+			again.AddReading(now, Reading{BootS: now - rebootS, ConsumedHJ: math.Floor(since / 100), CurrentA: c.afterW / volts, VoltageV: volts, Charge: math.NaN()})
+			if off := again.DrawnJ(now) - drawn - since; now > first && (math.Abs(off) > again.UncertaintyJ(now) || math.Abs(off) > 100+watts*c.silentS) {
+				t.Errorf("%+v: %.0f J off at %.1f s, stated %.0f J", c, off, now-rebootS, again.UncertaintyJ(now))
+			}
+		}
+	}
+}
