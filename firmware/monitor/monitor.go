@@ -35,6 +35,8 @@ type Monitor struct {
 	notifier *notify.Notifier
 	server   *metrics.Server
 
+	announced bool // READY=1 was sent
+
 	mutex      sync.Mutex // the rest: the loop writes, a connection reads
 	ready      bool
 	last       leader.LoopReport
@@ -82,12 +84,9 @@ func (m *Monitor) OnIteration(r leader.LoopReport) {
 		m.reported += uint64(row.Reported)
 		m.decisionMS.Observe(row.DecisionMS)
 	}
-	ready := m.ready
 	m.ready = true
 	m.mutex.Unlock()
-	if !ready {
-		m.notifier.Ready(status)
-	}
+	m.announced = m.announced || m.notifier.Ready(status)
 	m.notifier.Alive(status)
 }
 

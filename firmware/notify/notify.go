@@ -62,8 +62,10 @@ func (n *Notifier) Watchdog() time.Duration {
 // Starting reports what a leader that is not ready yet waits for.
 func (n *Notifier) Starting(status string) { n.send("STATUS=" + oneLine(status)) }
 
-// Ready reports that the mission's loop begins.
-func (n *Notifier) Ready(status string) { n.send("READY=1\nSTATUS=" + oneLine(status)) }
+// Ready reports that the mission's loop begins, and returns whether the manager has
+// it. systemd restarts a service whose READY=1 it never received, so Ready is called
+// until it has.
+func (n *Notifier) Ready(status string) bool { return n.send("READY=1\nSTATUS=" + oneLine(status)) }
 
 // Alive feeds the watchdog, with the loop's state in a line.
 func (n *Notifier) Alive(status string) { n.send("WATCHDOG=1\nSTATUS=" + oneLine(status)) }
@@ -76,13 +78,15 @@ func (n *Notifier) Stopping() {
 	}
 }
 
-// send waits at most a millisecond for a manager that does not read.
-func (n *Notifier) send(message string) {
+// send waits at most five milliseconds for a manager that does not read, and returns
+// whether the message was sent. A process that is preempted for as long sends none.
+func (n *Notifier) send(message string) bool {
 	if n == nil {
-		return
+		return true
 	}
-	n.conn.SetWriteDeadline(time.Now().Add(time.Millisecond))
-	n.conn.Write([]byte(message)) // a failure cannot be reported anywhere
+	n.conn.SetWriteDeadline(time.Now().Add(5 * time.Millisecond))
+	_, err := n.conn.Write([]byte(message))
+	return err == nil
 }
 
 func oneLine(s string) string { return strings.ReplaceAll(s, "\n", " ") }

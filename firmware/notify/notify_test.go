@@ -116,3 +116,23 @@ func TestManagerThatDoesNotRead(t *testing.T) {
 		t.Errorf("50 signs of life took %v", d)
 	}
 }
+
+// A manager that does not read loses messages, and a READY=1 that was lost is known to be.
+func TestReadyReportsWhetherItWasSent(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notify")
+	c := listenAsSystemd(t, path)
+	n, err := Open(environment("NOTIFY_SOCKET=" + path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n.Ready("idle") { // until the queue is full
+	}
+	readNotification(t, c)
+	if !n.Ready("idle") {
+		t.Error("a manager with a place in its queue did not get READY=1")
+	}
+	var none *Notifier
+	if !none.Ready("idle") {
+		t.Error("without a manager there is nothing to repeat")
+	}
+}
