@@ -44,7 +44,7 @@ func TestBadInput(t *testing.T) {
 		"calibrate on less than no flights": {append([]string{"calibrate", "-flights", "-1"}, checkpoint...), "-flights"},
 		"export of nothing":                 {[]string{"export", "-corpus", none}, "none"},
 		"evaluate nothing":                  {[]string{"evaluate", "-checkpoint", none}, "none"},
-		"evaluate less than no worlds":      {append([]string{"evaluate", "-worlds", "-2"}, checkpoint...), "-worlds"},
+		"evaluate less than no worlds":      {append([]string{"evaluate", "-random-worlds", "-2"}, checkpoint...), "-random-worlds"},
 		"study of less than no seeds":       {[]string{"study", "-seeds", "-2"}, "-seeds"},
 		"replay nothing":                    {[]string{"replay"}, "-record"},
 		"replay of nothing":                 {append([]string{"replay", "-record", none}, checkpoint...), "none"},

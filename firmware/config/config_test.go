@@ -34,7 +34,7 @@ func TestShippedPX4Configuration(t *testing.T) {
 }
 
 // TestUnsigned is whose commands are obeyed without a signature: nobody's where
-// keys are configured or autopilots are real (fault 21).
+// keys are configured or autopilots are real.
 func TestUnsigned(t *testing.T) {
 	key := map[string]string{"crew-1": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}
 	for _, c := range []struct {

@@ -122,21 +122,3 @@ func CornerS(points []Point) float64 {
 	}
 	return least
 }
-
-// Metrics are the measures of one seed's outcomes.
-type Metrics struct {
-	Hypervolume      float64 // below Reference
-	TightHypervolume float64 // below TightReference
-	CornerS          float64
-	ReachS           float64
-	IGD              float64
-}
-
-// Measure computes all metrics of one seed's outcomes; the reference front is the
-// one that all methods and seeds compared share, see Pool.
-func Measure(points, reference []Point) Metrics {
-	return Metrics{
-		Hypervolume: Hypervolume(points, Reference), TightHypervolume: Hypervolume(points, TightReference),
-		CornerS: CornerS(points), ReachS: ReachS(points), IGD: IGD(NonDominated(points), reference),
-	}
-}

@@ -434,8 +434,8 @@ func TestHostilePayloads(t *testing.T) {
 }
 
 // ignoredCount counts decisions that came too late, twice, or for another slot.
-func (c *Simulator) ignoredCount() int {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	return c.ignoredDecisions
+func (s *Simulator) ignoredCount() int {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.ignoredDecisions
 }
