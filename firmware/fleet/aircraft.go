@@ -35,6 +35,7 @@ type aircraft struct {
 	heartbeatS        float64 // HEARTBEAT
 	mode              Mode
 	armed             bool
+	failsafe          bool  // its autopilot reports one (MAV_STATE_CRITICAL)
 	landed            *bool // nil: unknown
 	located           bool
 	positionS         float64

@@ -128,6 +128,7 @@ type simVehicle struct {
 	bootMS             uint32
 	mode               Mode
 	armed              bool
+	failsafe           bool
 	landed             bool
 	position           physics.Position
 	upM                float64
@@ -172,7 +173,11 @@ func (v *simVehicle) transmitAs(sequence byte, m message.Message) {
 
 func (v *simVehicle) sendHeartbeat() {
 	if !v.noHeartbeats {
-		v.transmit(heartbeatMessage(v.mode, v.armed))
+		m := heartbeatMessage(v.mode, v.armed)
+		if v.failsafe {
+			m.SystemStatus = common.MAV_STATE_CRITICAL
+		}
+		v.transmit(m)
 	}
 }
 

@@ -17,9 +17,10 @@ const modeReportDelayS = 3.0
 
 // handleHeartbeat handles the autopilot's mode and arming state.
 func (a *aircraft) handleHeartbeat(f *Fleet, now float64, m *common.MessageHeartbeat) {
-	wasMode, wasArmed, wasS := a.mode, a.armed, a.heartbeatS
+	wasMode, wasArmed, wasFailsafe, wasS := a.mode, a.armed, a.failsafe, a.heartbeatS
 	a.heartbeatS, a.mode = now, Mode(m.CustomMode)
 	a.armed = m.BaseMode&common.MAV_MODE_FLAG_SAFETY_ARMED != 0
+	a.failsafe = m.SystemStatus == common.MAV_STATE_CRITICAL
 	if a.phase == PhaseIdle || a.phase == PhasePilot {
 		return
 	}
@@ -30,6 +31,8 @@ func (a *aircraft) handleHeartbeat(f *Fleet, now float64, m *common.MessageHeart
 		}
 	case a.mode != wasMode && !a.modeChangeExpected(f, wasMode, wasS, now):
 		a.handToPilot(f, "left "+wasMode.String()+" for "+a.mode.String()+" while "+a.phase.String())
+	case a.mode == ModeHold && wasMode == ModeHold && wasFailsafe && !a.failsafe: // with a stream it would be OFFBOARD
+		a.handToPilot(f, "the failsafe's "+ModeHold.String()+" became its pilot's while "+a.phase.String())
 	}
 }
 

@@ -251,6 +251,30 @@ func TestRejoinLeavesChangedAircraft(t *testing.T) {
 	}
 }
 
+// After a restart the failsafe's Hold is ended by the new stream. A pilot who chooses Hold
+// before the leader has received that, ends only the failsafe that HEARTBEAT reports.
+func TestHoldChosenInTheFailsafesHold(t *testing.T) {
+	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
+	v.simulate(time.Second, nil)
+	fly(v)
+	saved := v.savedUnderCommand()
+	v.mode, v.failsafe = ModeHold, true
+	v.fixture = newFixture(t)
+	v.Restore(saved)
+	v.sendHeartbeat()
+	v.sendHeartbeat()
+	v.sendState()
+	if err := v.Rejoin(1, OrderFly); err != nil || v.view().Phase != PhaseEngaging {
+		t.Fatalf("%v, %s", err, v.view().Phase)
+	}
+	v.failsafe = false
+	v.sendHeartbeat()
+	if got := v.view(); got.Phase != PhasePilot || !strings.Contains(got.Reason, "pilot's") {
+		t.Errorf("%s: %q", got.Phase, got.Reason)
+	}
+	v.expectNoCommands(20 * time.Second)
+}
+
 // A disarm after it was armed ends the order: it is not armed again, however
 // long the mission waits.
 func TestDisarmInTheClimbIsThePilots(t *testing.T) {
