@@ -106,11 +106,11 @@ func Run(ctx context.Context, c Config, out string, only []string, log io.Writer
 	}
 	s := &study{Config: c, outDir: out, world: world.Standard(), workers: runtime.GOMAXPROCS(0), log: log, started: time.Now(),
 		corpora: map[string]*corpus.Manifest{}}
-	if err := s.claimFolder(); err != nil {
-		return err
-	}
 	var err error
 	if s.flagship, err = checkpoint.Load(c.Checkpoint); err != nil {
+		return err
+	}
+	if err := s.claimFolder(); err != nil {
 		return err
 	}
 	arms := c.arms()
