@@ -235,6 +235,9 @@ func parseRow(fields []string, lastS float64) (row Row, timeS float64, column in
 	return row, x[0], 0, nil
 }
 
+// Len returns the number of rows.
+func (t *Trace) Len() int { return len(t.rows) }
+
 // Slots returns the number of slots up to the last row.
 func (t *Trace) Slots() int { return t.rows[len(t.rows)-1].Slot + 1 }
 
