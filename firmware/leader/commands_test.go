@@ -52,6 +52,18 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
+// A leader that ends with its mission says first that the mission is done: the status
+// is retained, and a station or simulator waits for it.
+func TestExitsOnceDoneIsPublished(t *testing.T) {
+	r := rig.New(t, 1, 100000)
+	r.Config.ExitWhenDone = true
+	r.StartLeader()
+	r.TakeOff()
+	r.Await("flying", rig.Flying)
+	r.MustSendAction("return")
+	r.Await("done", rig.Done)
+}
+
 // TestNewMission begins a second mission in the same leader: an id never used
 // before, from done, with the defaults back and the commands of the first one
 // remembered.
