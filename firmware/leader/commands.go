@@ -176,13 +176,12 @@ func (l *Leader) checkNewMission(m *telemetry.Mission) error {
 // resumeAircraft ends pilots' control of aircraft in the air: of those named, or of
 // all. It never arms an aircraft.
 func (l *Leader) resumeAircraft(m *telemetry.Mission) error {
+	if !l.mission.Accepts(m.Action) {
+		return l.mission.Refusal()
+	}
 	order := fleet.OrderFly
-	switch l.mission.Phase() {
-	case telemetry.StateClimbing, telemetry.StateFlying, telemetry.StateHolding:
-	case telemetry.StateReturning, telemetry.StateDone:
+	if l.mission.Ending() {
 		order = fleet.OrderHome
-	default:
-		return fmt.Errorf("the mission is %s", l.mission.Phase())
 	}
 	var resumed []*fleet.View
 	for _, v := range l.views {
@@ -231,10 +230,8 @@ func (l *Leader) resumeControl(views []*fleet.View, order func(*fleet.View) flee
 
 // launchAircraft orders the named aircraft to take off from inside the area.
 func (l *Leader) launchAircraft(m *telemetry.Mission) error {
-	switch l.mission.Phase() {
-	case telemetry.StateClimbing, telemetry.StateFlying, telemetry.StateHolding:
-	default:
-		return fmt.Errorf("the mission is %s; launch is for climbing, flying and holding", l.mission.Phase())
+	if !l.mission.Accepts(m.Action) {
+		return l.mission.Refusal()
 	}
 	for _, number := range m.Aircraft {
 		v := &l.views[number-1]

@@ -23,18 +23,18 @@ func TestTransitions(t *testing.T) {
 		}
 	}
 	for _, action := range []string{"hold", "return", "stop"} {
-		refused(action, "cannot "+action+": the mission is idle, which accepts start, new")
+		refused(action, "cannot "+action+": the mission is idle, which accepts start, clear, new")
 	}
-	refused("resume", "the mission is idle")
+	refused("resume", "cannot resume: the mission is idle, which accepts start, clear, new")
 	r.TakeOff()
-	refused("start", "the mission is climbing, which accepts return, stop")
+	refused("start", "the mission is climbing, which accepts resume, return, stop, launch, clear")
 	r.Await("flying", rig.Flying)
-	refused("start", "cannot start: the mission is flying, which accepts hold, return, stop")
+	refused("start", "cannot start: the mission is flying, which accepts hold, resume, return, stop, launch, clear")
 	refused("resume", "the mission is flying, and no aircraft in the air is with its pilot")
 	refused("new", "") // without an id it is not a command at all
 	r.MustSendAction("hold")
 	held := r.Await("holding", rig.InState(telemetry.StateHolding))
-	refused("hold", "cannot hold: the mission is holding, which accepts resume, return, stop")
+	refused("hold", "cannot hold: the mission is holding, which accepts resume, return, stop, launch, clear")
 	// A hold counts: slots and energy continue, and the aircraft hovers.
 	later := r.Await("twenty slots on", rig.SlotSettled(held.Slot+20))
 	if later.State != telemetry.StateHolding || later.SpentJ < held.SpentJ+1000 || *later.Aircraft[0].SpeedMPS > 1 {
@@ -46,10 +46,22 @@ func TestTransitions(t *testing.T) {
 	if s := r.Await("done", rig.Done); s.FloorJ != s.SpentJ || *s.PredictedEndJ != s.SpentJ || s.Setting == 1 {
 		t.Errorf("with nothing left to fly: floor %v, predicted %v, spent %v, setting %v", s.FloorJ, *s.PredictedEndJ, s.SpentJ, s.Setting)
 	}
-	refused("start", "cannot start: the mission is done, which accepts new")
+	refused("start", "cannot start: the mission is done, which accepts resume, clear, new")
 	if ack := r.SendCommand(r.Topics.Preference(), `{"id":"late","setting":0.1}`, "late"); ack.Accepted {
 		t.Error("a preference was accepted after the mission")
 	}
+}
+
+// A leader that ends with its mission says first that the mission is done: the status
+// is retained, and a station or simulator waits for it.
+func TestExitsOnceDoneIsPublished(t *testing.T) {
+	r := rig.New(t, 1, 100000)
+	r.Config.ExitWhenDone = true
+	r.StartLeader()
+	r.TakeOff()
+	r.Await("flying", rig.Flying)
+	r.MustSendAction("return")
+	r.Await("done", rig.Done)
 }
 
 // TestNewMission begins a second mission in the same leader: an id never used

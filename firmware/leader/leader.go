@@ -129,6 +129,9 @@ func (l *Leader) Run(ctx context.Context) error {
 		}
 		l.reportIteration()
 	}
+	if ctx.Err() == nil && l.current.yieldReason == nil {
+		l.waitForCommit() // its status is the last, of a mission that is done
+	}
 	return l.current.yieldReason
 }
 

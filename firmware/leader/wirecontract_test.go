@@ -265,7 +265,7 @@ func TestWireContractWithIndependentClients(t *testing.T) {
 	}
 
 	// Commands: refused, saturated, repeated.
-	if a := ask("mission", `{"id":"early","action":"hold"}`, "early"); a["accepted"] != false || a["reason"] != "cannot hold: the mission is idle, which accepts start, new" || a["key"] != "crew-1" {
+	if a := ask("mission", `{"id":"early","action":"hold"}`, "early"); a["accepted"] != false || a["reason"] != "cannot hold: the mission is idle, which accepts start, clear, new" || a["key"] != "crew-1" {
 		t.Errorf("hold when idle: %v", a)
 	}
 	if a := ask("budget", `{"id":"b0","energy_j":9,"mode":"ceiling","from":"me"}`, "b0"); a["accepted"] != true || a["saturated"] != true || !(a["floor_j"].(float64) > 9) || a["effective_slot"] != 0.0 || a["energy_j"] != 9.0 || a["mode"] != "ceiling" {

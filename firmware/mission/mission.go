@@ -86,6 +86,22 @@ var transitions = []transition{
 	{diskFailed, airborne, telemetry.StateReturning, ReturnFleet},
 }
 
+// actions are all that the crew may order, in the order in which a refusal lists them.
+var actions = []string{
+	telemetry.ActionStart, telemetry.ActionHold, telemetry.ActionResume, telemetry.ActionReturn,
+	telemetry.ActionStop, telemetry.ActionLaunch, telemetry.ActionClear, telemetry.ActionNew,
+}
+
+// aircraftActions has the states in which an action changes single aircraft, and not
+// the mission's state.
+var aircraftActions = map[string][]string{
+	telemetry.ActionResume: append([]string{telemetry.StateReturning, telemetry.StateDone}, airborne...),
+	telemetry.ActionLaunch: airborne,
+	telemetry.ActionClear: append([]string{
+		telemetry.StateIdle, telemetry.StateReturning, telemetry.StateDone, telemetry.StateStopped,
+	}, airborne...),
+}
+
 // State is what a restart needs.
 type State struct {
 	Mission string  `json:"mission"`
@@ -160,7 +176,7 @@ func (m *Mission) Ending() bool {
 // Command changes the state by a command's action, or returns why it may not.
 // Conditions beyond the state (readiness, aircraft) are the caller's to check before.
 func (m *Mission) Command(action string) (Effect, error) {
-	if action == telemetry.ActionHold && m.state.Phase == telemetry.StateHolding && m.state.HeldBy != HeldByCrew {
+	if action == telemetry.ActionHold && m.heldByOthers() {
 		m.state.HeldBy = HeldByCrew // the crew's own hold does not end when contact returns
 		return HoldFleet, nil
 	}
@@ -174,21 +190,36 @@ func (m *Mission) Command(action string) (Effect, error) {
 	return effect, nil
 }
 
-// Allows returns why an action is refused in the present state, with the actions that
-// are accepted, or nil.
+// Allows returns why an action does not change the present state, with the actions
+// that are accepted, or nil.
 func (m *Mission) Allows(action string) error {
 	if m.transition(event(action)) != nil {
 		return nil
 	}
+	return fmt.Errorf("cannot %s: %w", action, m.Refusal())
+}
+
+// Refusal names the present state and every action that is accepted in it.
+func (m *Mission) Refusal() error {
 	var accepted []string
-	for _, a := range []string{
-		telemetry.ActionStart, telemetry.ActionHold, telemetry.ActionResume, telemetry.ActionReturn, telemetry.ActionStop, telemetry.ActionNew,
-	} {
-		if m.transition(event(a)) != nil {
+	for _, a := range actions {
+		if m.Accepts(a) {
 			accepted = append(accepted, a)
 		}
 	}
-	return fmt.Errorf("cannot %s: the mission is %s, which accepts %s", action, m.state.Phase, strings.Join(accepted, ", "))
+	return fmt.Errorf("the mission is %s, which accepts %s", m.state.Phase, strings.Join(accepted, ", "))
+}
+
+// Accepts is whether an action changes the mission or single aircraft in the present
+// state, their own conditions permitting.
+func (m *Mission) Accepts(action string) bool {
+	return m.transition(event(action)) != nil || slices.Contains(aircraftActions[action], m.state.Phase) ||
+		action == telemetry.ActionHold && m.heldByOthers()
+}
+
+// heldByOthers is whether the present hold is not the crew's own.
+func (m *Mission) heldByOthers() bool {
+	return m.state.Phase == telemetry.StateHolding && m.state.HeldBy != HeldByCrew
 }
 
 func (m *Mission) transition(e event) *transition {

@@ -57,9 +57,25 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// A refusal lists what docs/wire.md has for the state, single aircraft's actions included.
 func TestRefusalNamesAcceptedActions(t *testing.T) {
-	_, err := inPhase("stopped").Command("hold")
-	if err == nil || err.Error() != "cannot hold: the mission is stopped, which accepts return, new" {
+	for state, c := range map[string]struct{ action, want string }{
+		"idle":      {"hold", "start, clear, new"},
+		"climbing":  {"start", "resume, return, stop, launch, clear"},
+		"flying":    {"start", "hold, resume, return, stop, launch, clear"},
+		"holding":   {"hold", "resume, return, stop, launch, clear"}, // by the crew
+		"returning": {"start", "resume, stop, clear"},
+		"done":      {"hold", "resume, clear, new"},
+		"stopped":   {"hold", "return, clear, new"},
+	} {
+		_, err := inPhase(state).Command(c.action)
+		if want := "cannot " + c.action + ": the mission is " + state + ", which accepts " + c.want; err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	m := inPhase("flying")
+	tickFor(m, 30, TickInput{}) // the broker is lost, and the crew may still take the hold over
+	if _, err := m.Command("start"); err == nil || err.Error() != "cannot start: the mission is holding, which accepts hold, resume, return, stop, launch, clear" {
 		t.Error(err)
 	}
 }

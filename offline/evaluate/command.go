@@ -136,6 +136,9 @@ func (r *Report) addPoints(points []OperatingPoint, err error) error {
 func (r *Report) print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(format string, a ...any) { fmt.Fprintf(t, format+"\n", a...) }
+	if x := r.Trace; x != nil {
+		row("trace %s: %d users, %d rows", x.File, x.Users, x.Rows)
+	}
 	row("decoder %s, %d settings, %d seeds\tpolicy\tteacher\tratio", r.Decoder, r.Settings, r.Hypervolume.N)
 	row("hypervolume, 1e6\t%.3f ± %.3f\t%.3f ± %.3f\t%.4f", r.Hypervolume.Mean/1e6, r.Hypervolume.Std/1e6, r.TeacherHypervolume.Mean/1e6, r.TeacherHypervolume.Std/1e6, r.TeacherRatio.Hypervolume)
 	row("tight hypervolume, 1e6\t%.4f\t%.4f\t%.4f", r.HypervolumeTight.Mean/1e6, r.TeacherHypervolumeTight.Mean/1e6, r.TeacherRatio.Tight)

@@ -42,6 +42,7 @@ type Config struct {
 type Report struct {
 	Decoder  inference.Decoder `json:"decoder"`
 	Settings int               `json:"settings"`
+	Trace    *Trace            `json:"trace,omitempty"` // nil: users and tasks are drawn
 
 	// On the calibrated axis, that of the crew's settings.
 	Hypervolume      pareto.Summary `json:"hypervolume"`
@@ -76,6 +77,14 @@ type Report struct {
 	OperatingPoints []OperatingPoint `json:"points,omitempty"`
 }
 
+// Trace is the recorded workload of an evaluation.
+type Trace struct {
+	File   string `json:"file"`
+	SHA256 string `json:"sha256"`
+	Users  int    `json:"users"`
+	Rows   int    `json:"rows"`
+}
+
 // HypervolumeRatio is the policy's hypervolume over the teacher's.
 type HypervolumeRatio struct {
 	Hypervolume float64 `json:"hypervolume"`
@@ -85,6 +94,9 @@ type HypervolumeRatio struct {
 // MeasureFront measures the front.
 func MeasureFront(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (Report, error) {
 	r := Report{Decoder: c.Decoder, Settings: c.Settings, MinSeparationM: -1}
+	if t := c.World.Trace; t != nil {
+		r.Trace = &Trace{File: t.File, SHA256: t.SHA256, Users: len(t.Users), Rows: t.Len()}
+	}
 	expert, err := sweepTeacher(ctx, c)
 	if err != nil {
 		return r, err

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -72,6 +74,46 @@ func TestBudgetAndUplinkTables(t *testing.T) {
 	for _, want := range []string{"x1.5 at half time", "ceiling", "reports lost", "aircraft"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+// An evaluation on a trace names it; one without has no word of it.
+func TestTraceIsNamed(t *testing.T) {
+	folder := t.TempDir()
+	tasks, config := filepath.Join(folder, "tasks.csv"), filepath.Join(folder, "world.yaml")
+	for path, text := range map[string]string{
+		tasks:  "time_s,user,east_m,north_m,bits,cycles_per_bit,deadline_s\n0,van,450,400,1200000,800,0.8\n1,walker,100,200,0,0,0\n2,van,450,400,900000,800,0.8\n",
+		config: "slots: 5\nusers: 2\ntrace: " + tasks + "\n",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	few := []string{"-seeds", "1000000:1000001", "-settings", "3", "-prices", "3"}
+	text, err := runEvaluate(t, append(few, "-config", config)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "trace " + tasks + ": 2 users, 3 rows\n"; !strings.HasPrefix(text, want) {
+		t.Errorf("want %q first in\n%s", want, text)
+	}
+	for name, args := range map[string][]string{"trace": append(few, "-config", config, "-json"), "none": append(few, "-json")} {
+		text, err := runEvaluate(t, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r Report
+		if err := json.Unmarshal([]byte(text), &r); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case name == "none":
+			if strings.Contains(text, "trace") {
+				t.Errorf("without a trace: %s", text)
+			}
+		case r.Trace == nil || r.Trace.File != tasks || len(r.Trace.SHA256) != 64 || r.Trace.Users != 2 || r.Trace.Rows != 3:
+			t.Errorf("%+v", r.Trace)
 		}
 	}
 }

@@ -74,7 +74,7 @@ func TestTimeCures(t *testing.T) {
 		"cannot start: aircraft 1 has an unsafe failsafe: COM_OBL_RC_ACT is 0, want 5 (Hold)":           false,
 		"cannot start: aircraft 1 and 2 are 3.0 m apart, want at least 10":                              false,
 		"cannot start: aircraft 1 is 400 m from its start, want at most 200":                            false,
-		"cannot start: the mission is done":                                                             false,
+		"cannot start: the mission is done, which accepts resume, clear, new":                           false,
 		"a command without a signature, which commands.unsigned does not allow; unsigned is not obeyed": false,
 	} {
 		if isTransient(reason) != want {

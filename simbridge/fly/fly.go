@@ -47,6 +47,9 @@ type flight struct {
 	mutex          sync.Mutex
 	commands       []report.Command
 	bodiesAtBeacon map[int][]autopilot.Body // at each slot's beacon
+	lastBeacon     telemetry.Slot
+	lastBeaconAt   time.Time
+	slotsEnded     bool // the end of the last slot is scheduled
 }
 
 // Run flies a mission and writes its report, also of one that failed in its
@@ -183,27 +186,50 @@ func (f *flight) stop() {
 	}
 }
 
-// handleBeacon advances the world to a slot. The last slot ends by the clock,
-// since no beacon follows it.
+// handleBeacon advances the world to a slot. The last slot of a mission that is
+// flown to its end ends by the clock, since no beacon follows it.
 func (f *flight) handleBeacon(b telemetry.Slot, received time.Time) {
 	f.fleet.setSlot(b.Slot, received)
 	f.fleet.latency.noteBeacon(b, received)
 	s, fresh, _, _ := f.observer.latest()
-	if fresh && b.Slot == s.Slots-1 {
-		f.fleet.setSlot(s.Slots, received.Add(time.Duration(b.SlotMS*float64(time.Millisecond))))
-	}
+	bodies := f.fleet.bodies()
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	f.bodiesAtBeacon[b.Slot] = f.fleet.bodies()
+	f.bodiesAtBeacon[b.Slot], f.lastBeacon, f.lastBeaconAt = bodies, b, received
+	if fresh && b.Slot == s.Slots-1 {
+		f.endSlots(b.Slot, s.Slots)
+	}
+}
+
+// handleStatus ends the slots of a mission that ends before its last slot: energy
+// is transit from the end of the slot that is open, as the leader settles it.
+func (f *flight) handleStatus(s telemetry.Status) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if isEnding(s.State) && !f.lastBeaconAt.IsZero() {
+		f.endSlots(max(s.Slot, f.lastBeacon.Slot), s.Slots)
+	}
+}
+
+// endSlots counts energy from the end of a slot on, the last to be flown of T, as
+// outside the slots. f.mutex is locked.
+func (f *flight) endSlots(last, slots int) {
+	if f.slotsEnded {
+		return
+	}
+	f.slotsEnded = true
+	after := float64(last+1-f.lastBeacon.Slot) * f.lastBeacon.SlotMS
+	f.fleet.setSlot(slots, f.lastBeaconAt.Add(time.Duration(after*float64(time.Millisecond))))
 }
 
 // waitFor waits until a condition holds, which is checked whenever a message was
-// received; it fails if the leader ends.
+// received; it fails if the leader ends, once its last messages had time to arrive.
 func (f *flight) waitFor(ctx context.Context, ok func() bool) error {
 	var ended <-chan struct{}
 	if f.leader != nil {
 		ended = f.leader.Done
 	}
+	var late <-chan time.Time
 	poll := time.NewTicker(100 * time.Millisecond)
 	defer poll.Stop()
 	for {
@@ -214,10 +240,9 @@ func (f *flight) waitFor(ctx context.Context, ok func() bool) error {
 		select {
 		case <-changed:
 		case <-poll.C:
-		case <-ended:
-			if ok() { // it may end as soon as it is done
-				return nil
-			}
+		case <-ended: // it may end as soon as it is done
+			ended, late = nil, time.After(500*time.Millisecond)
+		case <-late:
 			return f.leader.Failure()
 		case <-ctx.Done():
 			return ctx.Err()
@@ -260,6 +285,7 @@ func (f *flight) flyMission(ctx context.Context) error {
 		if status.Slots > 0 {
 			f.fleet.setSlots(status.Slots)
 		}
+		f.handleStatus(status)
 		f.showStatus(status)
 		return status.State == telemetry.StateDone || status.State == telemetry.StateStopped || f.speedDiffers() || !f.noteLost()
 	})

@@ -178,6 +178,58 @@ func TestMission(t *testing.T) {
 	}
 }
 
+// A mission that ends early and whose budget a preference cleared: what is flown
+// after the last slot is transit, what was never to be flown is not missed, and the
+// summary names no budget that is not in force.
+func TestEndedEarly(t *testing.T) {
+	c, links := testConfig(t)
+	c.World.Shock = world.Shock{}
+	c.Ground = []string{buildGround(t)}
+	c.Commands = []Command{
+		{-1, []string{"budget", "-energy", "5000"}},
+		{-1, []string{"mission", "start"}},
+		{1, []string{"preference", "-setting", "0.5"}},
+	}
+	const flown = 6
+	leader := &standInLeader{T: t, url: "tcp://" + c.Broker.Listen, linkAddresses: links, slots: 12, returnAfter: flown - 1, slotMS: 50}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { leader.run(ctx); close(done) }()
+	var out bytes.Buffer
+	err := Run(context.Background(), c, &out)
+	cancel()
+	<-done
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	raw, err := os.ReadFile(filepath.Join(c.Out, "summary.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s report.Summary
+	if err := json.Unmarshal(raw, &s); err != nil {
+		t.Fatal(err)
+	}
+	if s.Slots != flown || s.MissedSlots != 0 || s.PlannedSlots != 12 || !s.Landed {
+		t.Errorf("flew %d slots, missed %d of %d, landed %v", s.Slots, s.MissedSlots, s.PlannedSlots, s.Landed)
+	}
+	// A second of wall time is twenty of the mission.
+	if s.Budget.FlightJ < flown*2*130 || s.Budget.FlightJ > (flown+1)*2*170 || s.Budget.TransitJ < 15*2*130 {
+		t.Errorf("budget %+v", s.Budget)
+	}
+	if s.Budget.RequestedJ != 5000 || s.Budget.RevisedJ != 0 || s.Budget.Error != 0 {
+		t.Errorf("the budget was cleared, and is %+v", s.Budget)
+	}
+	if n := len(readTable(t, filepath.Join(c.Out, "slots.csv"))); n != flown {
+		t.Errorf("%d rows", n)
+	}
+	for _, want := range []string{"6 flown, 0 missed, 0 repeated; the mission ended after 6 of 12\n", "no budget at the end, a preference cleared it (5000 asked at first)\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}
+
 func readTable(t *testing.T, path string) (rows []map[string]float64) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -187,3 +187,30 @@ func TestJoulesAreConserved(t *testing.T) {
 	}
 	t.Logf("slots: leader %+.1f J of %.0f; in all %+.1f J of %.0f", s.Budget.LeaderSpentJ-s.Budget.SpentJ, s.Budget.SpentJ, all-truth, truth)
 }
+
+// After the crew's return the world counts as the leader does: the slot in which it
+// came is the last, and what follows is transit.
+func TestReturnIsTransit(t *testing.T) {
+	t.Parallel()
+	const (
+		slots, returnIn = 40, 8
+		boundJ          = 130 // of an aircraft: its hectojoule, and the slots' two ends
+	)
+	links := []string{freeUDP(t), freeUDP(t)}
+	c := realConfig(t, slots, 5, []string{"udp-listen:" + links[0], "udp-listen:" + links[1]})
+	c.Commands = append(c.Commands, Command{returnIn, []string{"mission", "return"}})
+	for i, link := range links {
+		c.Aircraft = append(c.Aircraft, AircraftConfig{SystemID: i + 1, Listen: "127.0.0.1:0", Partner: link})
+	}
+	s := flySummary(t, c)
+	if n := s.Slots + s.MissedSlots; s.PlannedSlots != slots || n <= returnIn || n > returnIn+3 || s.MissedSlots > 1 {
+		t.Errorf("flew %d slots and missed %d of %d, want some %d", s.Slots, s.MissedSlots, s.PlannedSlots, returnIn+1)
+	}
+	if d := s.Budget.LeaderSpentJ - s.Budget.SpentJ; math.Abs(d) > 2*boundJ {
+		t.Errorf("the leader counts %v J in the slots, the world %v", s.Budget.LeaderSpentJ, s.Budget.SpentJ)
+	}
+	if d := s.Budget.LeaderTransitJ - s.Budget.TransitJ; math.Abs(d) > 3*boundJ {
+		t.Errorf("the leader counts %v J in transit, the world %v", s.Budget.LeaderTransitJ, s.Budget.TransitJ)
+	}
+	t.Logf("slots: leader %+.1f J of %.0f; transit %+.1f J of %.0f", s.Budget.LeaderSpentJ-s.Budget.SpentJ, s.Budget.SpentJ, s.Budget.LeaderTransitJ-s.Budget.TransitJ, s.Budget.TransitJ)
+}

@@ -92,7 +92,7 @@ func (o *observer) record(m telemetry.Message) (beacon telemetry.Slot, isNew boo
 		close(o.changed)
 		o.changed = make(chan struct{})
 	}()
-	if o.slotsOpened > 0 && o.status.State != telemetry.StateDone { // in the slots
+	if o.slotsOpened > 0 && !isEnding(o.status.State) { // in the slots
 		o.controlBytes += int64(len(m.Topic) + len(m.Payload))
 	}
 	kind, id, _ := o.topics.Parse(m.Topic)
@@ -180,6 +180,12 @@ func (o *observer) checkReady() error {
 		}
 	}
 	return nil
+}
+
+// isEnding reports whether no slot is opened any more in a state that a mission
+// with slots has come to.
+func isEnding(state string) bool {
+	return state == telemetry.StateReturning || state == telemetry.StateDone || state == telemetry.StateStopped
 }
 
 // hasBegun reports whether a slot was ever opened.

@@ -23,20 +23,26 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 		r.Shock = &report.Shock{Slot: shock.FromSlot, Factor: shock.Factor}
 	}
 	for _, id := range o.ackOrder {
-		if a, b := o.acks[id], o.budgets[id]; a.Accepted && b.ID != "" {
+		a, b := o.acks[id], o.budgets[id]
+		switch n := len(r.Budgets); {
+		case !a.Accepted:
+		case b.ID != "":
 			r.Budgets = append(r.Budgets, report.Budget{Slot: *a.EffectiveSlot, EnergyJ: b.EnergyJ})
+		case a.Setting != nil && n > 0 && r.Budgets[n-1].EnergyJ > 0: // a preference clears a budget
+			r.Budgets = append(r.Budgets, report.Budget{Slot: *a.EffectiveSlot})
 		}
 	}
 	spent := make([]map[int]battery.Spent, len(f.fleet.vehicles))
 	for m, a := range f.fleet.vehicles {
 		spent[m] = a.BySlot()
 	}
+	r.Rows = make([]report.Row, flownSlots(&o))
 	f.fillRows(r, spent, o.statusBySlot)
 
 	s := &r.Summary
 	*s = report.Summary{
 		State: o.status.State, Landed: landed, Seed: f.Seed, Speed: f.Speed, Broker: f.url,
-		Slots: o.slotsOpened, MissedSlots: missedSlots(&o), RepeatedSlots: o.repeatedBeacons, LeaderMissedSlots: o.status.MissedSlots, Decisions: o.decisions,
+		PlannedSlots: r.Slots, Slots: o.slotsOpened, MissedSlots: len(r.Rows) - o.slotsOpened, RepeatedSlots: o.repeatedBeacons, LeaderMissedSlots: o.status.MissedSlots, Decisions: o.decisions,
 		EnergySource: o.status.EnergySource, MaxSpeedMPS: speedMPS, Commands: f.commands,
 		Traffic: report.Traffic{ControlBytes: o.controlBytes},
 	}
@@ -65,7 +71,7 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 			aircraft.ClockRate = v.ClockRate()
 		}
 		for slot, j := range spent[m] {
-			if slot < 0 || slot >= r.Slots {
+			if slot < 0 || slot >= len(r.Rows) {
 				aircraft.TransitJ += j.J()
 				continue
 			}
@@ -86,21 +92,15 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 	return r
 }
 
-// missedSlots counts the slots that no beacon opened: of the whole mission where it
-// was flown to its end, and else of what was flown of it.
-func missedSlots(o *observed) int {
-	ended := o.lastSlot + 1
-	if o.status.State == telemetry.StateDone {
-		ended = o.status.Slots
-	}
-	return ended - o.slotsOpened
-}
+// flownSlots counts the slots from the first to the last that was flown, also those
+// that no beacon opened. The leader settles slots that it missed, the last of a
+// mission too; what a return or a stop left over is never settled.
+func flownSlots(o *observed) int { return max(o.lastSlot, o.status.Slot) + 1 }
 
 // fillRows makes the table of slots.
 func (f *flight) fillRows(r *report.Flight, spent []map[int]battery.Spent, bySlot map[int]telemetry.Status) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	r.Rows = make([]report.Row, r.Slots)
 	spentJ, known := 0.0, telemetry.Status{}
 	for slot := range r.Rows {
 		row := &r.Rows[slot]
@@ -173,6 +173,8 @@ func sumRows(s *report.Summary, r *report.Flight) {
 	}
 	if n := len(r.Budgets); n > 0 {
 		s.Budget.RequestedJ, s.Budget.RevisedJ = r.Budgets[0].EnergyJ, r.Budgets[n-1].EnergyJ
+	}
+	if s.Budget.RevisedJ > 0 {
 		s.Budget.Error = (s.Budget.SpentJ - s.Budget.RevisedJ) / s.Budget.RevisedJ
 	}
 }

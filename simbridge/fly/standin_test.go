@@ -25,6 +25,7 @@ type standInLeader struct {
 	linkAddresses []string // UDP addresses to bind, one for each aircraft
 	slots         int
 	slotMS        float64
+	returnAfter   int     // the slot after which it returns by itself, where above 0
 	eastM         float64 // where it believes its first aircraft
 	// Reasons for which it refuses the first starts, and the ids of all of them.
 	refusals []string
@@ -117,7 +118,11 @@ func (l *standInLeader) run(ctx context.Context) {
 	}
 	slots := time.NewTicker(time.Duration(l.slotMS * float64(time.Millisecond)))
 	defer slots.Stop()
+	returning := false
 	for n := range l.slots {
+		if returning = l.returnAfter > 0 && n > l.returnAfter; returning {
+			break
+		}
 		l.openSlot(n)
 		select {
 		case <-slots.C:
@@ -125,14 +130,24 @@ func (l *standInLeader) run(ctx context.Context) {
 			return
 		}
 		l.mutex.Lock()
-		if n == l.slots-1 {
+		switch {
+		case n == l.slots-1:
 			l.state = telemetry.StateDone
+		case l.returnAfter > 0 && n == l.returnAfter:
+			l.state = telemetry.StateReturning
 		}
 		l.mutex.Unlock()
 		l.publishStatus()
 	}
 	for i, c := range l.aircraftLinks {
 		c.command(i+1, common.MAV_CMD_NAV_RETURN_TO_LAUNCH)
+	}
+	if returning {
+		time.Sleep(time.Second)
+		l.mutex.Lock()
+		l.state = telemetry.StateDone
+		l.mutex.Unlock()
+		l.publishStatus()
 	}
 	<-ctx.Done()
 }
@@ -222,6 +237,14 @@ func (l *standInLeader) handle(m telemetry.Message) {
 		l.budgetJ = &b.EnergyJ
 		saturated, floor, from := false, 1.0, l.slot+1
 		l.publish(l.topics.Ack(b.ID), 1, false, telemetry.Ack{ID: b.ID, Of: telemetry.Digest(m.Payload), Accepted: true, EffectiveSlot: &from, Saturated: &saturated, FloorJ: &floor})
+	case telemetry.KindPreference:
+		p, err := telemetry.DecodePreference(m.Payload)
+		if err != nil {
+			l.Error(err)
+		}
+		l.budgetJ = nil
+		from := l.slot + 1
+		l.publish(l.topics.Ack(p.ID), 1, false, telemetry.Ack{ID: p.ID, Of: telemetry.Digest(m.Payload), Accepted: true, EffectiveSlot: &from, Setting: &p.Setting})
 	case telemetry.KindMission:
 		c, err := telemetry.DecodeMission(m.Payload)
 		if err != nil {

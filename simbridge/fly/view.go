@@ -126,14 +126,23 @@ func kilojoules(joules float64) string { return fmt.Sprintf("%.2f", joules/1000)
 
 // printSummary prints the figures of a flight in a few lines.
 func printSummary(w io.Writer, s *report.Summary, folder string) {
-	fmt.Fprintf(w, "\nslots      %d flown, %d missed, %d repeated\n", s.Slots, s.MissedSlots, s.RepeatedSlots)
+	early := ""
+	if ended := s.Slots + s.MissedSlots; ended < s.PlannedSlots {
+		early = fmt.Sprintf("; the mission ended after %d of %d", ended, s.PlannedSlots)
+	}
+	fmt.Fprintf(w, "\nslots      %d flown, %d missed, %d repeated%s\n", s.Slots, s.MissedSlots, s.RepeatedSlots, early)
 	fmt.Fprintf(w, "reports    %d due, %d dropped on purpose, %d received\n", s.Reports.Expected, s.Reports.Lost, s.Reports.Received)
 	fmt.Fprintf(w, "tasks      %d: %d by decision, %d by the standing offer, %d locally without one; %d deadlines missed\n",
 		s.Tasks.Total, s.Tasks.ByDecision, s.Tasks.ByOffer, s.Tasks.ByLocal, s.Tasks.DeadlinesMissed)
 	fmt.Fprintf(w, "delay      %.1f s\n", s.DelayS)
-	if s.Budget.RevisedJ > 0 {
+	switch {
+	case s.Budget.RevisedJ > 0 && early != "":
+		fmt.Fprintf(w, "energy     %.0f J; %.0f were asked for all %d slots at the end (%.0f at first)\n", s.Budget.SpentJ, s.Budget.RevisedJ, s.PlannedSlots, s.Budget.RequestedJ)
+	case s.Budget.RevisedJ > 0:
 		fmt.Fprintf(w, "energy     %.0f J of %.0f asked at the end (%.0f at first): %+.2f %%\n", s.Budget.SpentJ, s.Budget.RevisedJ, s.Budget.RequestedJ, 100*s.Budget.Error)
-	} else {
+	case s.Budget.RequestedJ > 0:
+		fmt.Fprintf(w, "energy     %.0f J; no budget at the end, a preference cleared it (%.0f asked at first)\n", s.Budget.SpentJ, s.Budget.RequestedJ)
+	default:
 		fmt.Fprintf(w, "energy     %.0f J\n", s.Budget.SpentJ)
 	}
 	fmt.Fprintf(w, "           %.0f J flight, %.0f J computing; the leader counts %.0f J from %s; %.0f J more in transit\n",

@@ -97,7 +97,11 @@ func addEvents(p *plot.Plot, f *Flight, rows int, noteY float64) {
 		chart.Note(p, text, x, noteY, c, noteSize)
 	}
 	for _, b := range f.Budgets {
-		mark(b.Slot, fmt.Sprintf("budget %.1f kJ", b.EnergyJ/1000), chart.Black)
+		text := "no budget"
+		if b.EnergyJ > 0 {
+			text = fmt.Sprintf("budget %.1f kJ", b.EnergyJ/1000)
+		}
+		mark(b.Slot, text, chart.Black)
 	}
 	if f.Shock != nil {
 		mark(f.Shock.Slot, fmt.Sprintf("flight power x%.3g", f.Shock.Factor), chart.Red)
@@ -113,7 +117,7 @@ const leaderMarks = 10
 // budget above the floor can be kept, one below it cannot.
 func energyPlot(f *Flight, rows int) *plot.Plot {
 	p := newPlot("Energy of the fleet, and the delay that it bought", "", "since slot 0 (kJ)")
-	var floor, budget, leader plotter.XYs
+	var floor, leader plotter.XYs
 	spent := plotter.XYs{{X: 0, Y: 0}}
 	top := 1.0
 	for i, r := range f.Rows {
@@ -121,20 +125,19 @@ func energyPlot(f *Flight, rows int) *plot.Plot {
 		if i >= rows {
 			continue
 		}
-		from, to := float64(r.Slot), float64(r.Slot+1)
+		to := float64(r.Slot + 1)
 		spent = append(spent, plotter.XY{X: to, Y: r.SpentJ / 1000})
 		if r.FloorJ > 0 {
 			floor = append(floor, plotter.XY{X: to, Y: r.FloorJ / 1000})
-		}
-		if r.BudgetJ > 0 {
-			budget = append(budget, plotter.XY{X: from, Y: r.BudgetJ / 1000}, plotter.XY{X: to, Y: r.BudgetJ / 1000})
 		}
 		if (r.Slot+1)%max(1, min(leaderMarks, f.Slots/2)) == 0 {
 			leader = append(leader, plotter.XY{X: to, Y: r.LeaderSpentJ / 1000})
 		}
 	}
-	if len(budget) > 0 {
-		addLine(p, "budget", budget, chart.Black, 2.2)
+	label := "budget"
+	for _, budget := range budgetLines(f.Rows[:min(rows, len(f.Rows))]) {
+		addLine(p, label, budget, chart.Black, 2.2)
+		label = ""
 	}
 	if len(floor) > 0 {
 		addLine(p, "floor: the least that the mission can end on", floor, chart.Purple, 1.6, 4, 3)
@@ -145,6 +148,24 @@ func energyPlot(f *Flight, rows int) *plot.Plot {
 	addEvents(p, f, rows, top*1.06)
 	p.Legend.XOffs, p.Legend.YOffs = -20, 14 // in the lower right, where a flight that spends its budget never is
 	return p
+}
+
+// budgetLines are the budget in kilojoules over the slots, with a line of its own
+// for each time in which one was in force.
+func budgetLines(rows []Row) (lines []plotter.XYs) {
+	inForce := false
+	for _, r := range rows {
+		was := inForce
+		if inForce = r.BudgetJ > 0; !inForce {
+			continue
+		}
+		if !was {
+			lines = append(lines, nil)
+		}
+		n, y := len(lines)-1, r.BudgetJ/1000
+		lines[n] = append(lines[n], plotter.XY{X: float64(r.Slot), Y: y}, plotter.XY{X: float64(r.Slot + 1), Y: y})
+	}
+	return lines
 }
 
 // mapPlot is the area from above: where the aircraft flew, and the users.

@@ -25,7 +25,7 @@ import (
 // Flight is all that a report is made of.
 type Flight struct {
 	Summary   Summary
-	Rows      []Row // by slot
+	Rows      []Row // by slot, of those that were flown
 	Latencies []SlotLatency
 	Trails    [][]physics.Position
 	Users     []physics.Position
@@ -38,7 +38,7 @@ type Flight struct {
 // Budget is an accepted request.
 type Budget struct {
 	Slot    int
-	EnergyJ float64
+	EnergyJ float64 // 0: none any more, since a preference cleared it
 }
 
 // Shock is the world's propulsion multiplier from a slot on.
@@ -77,8 +77,10 @@ type Summary struct {
 	Seed    uint64  `json:"seed"`
 	Speed   float64 `json:"speed"`
 	Broker  string  `json:"broker"`
-	// Slots were opened by a beacon, MissedSlots by none, and RepeatedSlots are
-	// beacons too many: all as received here, not as the leader reports.
+	// Of PlannedSlots, T, Slots were opened by a beacon and MissedSlots by none, and
+	// RepeatedSlots are beacons too many: all as received here, not as the leader
+	// reports. A mission that ended early missed none of the slots after its end.
+	PlannedSlots      int               `json:"planned_slots"`
 	Slots             int               `json:"slots"`
 	MissedSlots       int               `json:"missed_slots"`
 	RepeatedSlots     int               `json:"repeated_slots"`
@@ -113,12 +115,12 @@ type Tasks struct {
 	DeadlinesMissed int `json:"deadlines_missed"`
 }
 
-// Energy is the budget and the joules of slots 0 to T-1 from the simulated batteries.
+// Energy is the budget and the joules of the slots from the simulated batteries.
 type Energy struct {
-	RequestedJ   float64 `json:"requested_j"`
-	RevisedJ     float64 `json:"revised_j"`
+	RequestedJ   float64 `json:"requested_j"` // the first
+	RevisedJ     float64 `json:"revised_j"`   // in force at the end; 0: none
 	SpentJ       float64 `json:"spent_j"`
-	Error        float64 `json:"error"` // (spent - revised) / revised
+	Error        float64 `json:"error"` // (spent - revised) / revised; 0 without a budget at the end
 	FlightJ      float64 `json:"flight_j"`
 	EdgeJ        float64 `json:"edge_j"`
 	LeaderSpentJ float64 `json:"leader_spent_j"`

@@ -7,7 +7,10 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
+
+	"gonum.org/v1/plot/plotter"
 
 	"prefdt/inference/physics"
 )
@@ -56,11 +59,25 @@ func exampleFlight(n int) *Flight {
 	return f
 }
 
+// No line is drawn over slots in which no budget was in force.
+func TestBudgetLines(t *testing.T) {
+	var rows []Row
+	for i, j := range []float64{0, 5000, 5000, 0, 0, 4000, 0} {
+		rows = append(rows, Row{Slot: i, BudgetJ: j})
+	}
+	want := []plotter.XYs{{{X: 1, Y: 5}, {X: 2, Y: 5}, {X: 2, Y: 5}, {X: 3, Y: 5}}, {{X: 5, Y: 4}, {X: 6, Y: 4}}}
+	if got := budgetLines(rows); !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 // Reports are written whatever the flight was, without a slot too.
 func TestWrite(t *testing.T) {
 	bare := &Flight{AreaM: 1000}
+	early := exampleFlight(100)
+	early.Rows, early.Budgets = early.Rows[:40], append(early.Budgets, Budget{Slot: 35})
 	long := exampleFlight(1200)
-	for name, f := range map[string]*Flight{"usual": exampleFlight(100), "nothing": bare, "one slot": exampleFlight(1), "long": long} {
+	for name, f := range map[string]*Flight{"usual": exampleFlight(100), "nothing": bare, "one slot": exampleFlight(1), "long": long, "ended early": early} {
 		folder := filepath.Join(t.TempDir(), "new", "folder")
 		if err := Write(folder, f); err != nil {
 			t.Errorf("%s: %v", name, err)

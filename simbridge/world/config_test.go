@@ -156,7 +156,7 @@ func TestTraceReplays(t *testing.T) {
 		t.Errorf("active in slot 1: %v, want user 1 without a task", active)
 	}
 	c.Physics.AreaSideM = 305
-	if err := c.Check(); err == nil || !strings.Contains(err.Error(), "outside the area") {
+	if err := c.Check(); err == nil || !strings.Contains(err.Error(), "want 0 to 305, the side of the area") {
 		t.Errorf("a user outside: %v", err)
 	}
 }

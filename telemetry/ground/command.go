@@ -123,11 +123,14 @@ func sendCommand[T telemetry.Budget | telemetry.Preference | telemetry.Mission](
 		return cli.WithCode(exitRefused, fmt.Errorf("%s refused%s: %s (%s)", what, again, printable(ack.Reason), ackOrigin(ack)))
 	}
 	line := fmt.Sprintf("%s accepted from slot %d", appliedText(ack, what), *ack.EffectiveSlot)
-	if ack.Saturated != nil {
-		line += map[bool]string{false: ", within reach", true: ", SATURATED: below what flying needs"}[*ack.Saturated]
-	}
-	if ack.FloorJ != nil {
-		line += fmt.Sprintf(", floor %s", joules(*ack.FloorJ))
+	switch {
+	case ack.Saturated != nil && *ack.Saturated:
+		line += ", SATURATED: below what flying needs"
+		if ack.FloorJ != nil {
+			line += ", floor " + joules(*ack.FloorJ)
+		}
+	case ack.Saturated != nil && ack.FloorJ != nil:
+		line += fmt.Sprintf(", not below the floor of %s", joules(*ack.FloorJ))
 	}
 	return t.Result(*t.asJSON, ack, "%s (%s)", line, ackOrigin(ack))
 }

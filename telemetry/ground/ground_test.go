@@ -171,7 +171,7 @@ func TestCommands(t *testing.T) {
 		applied        string
 	}{
 		{[]string{"budget", "-energy", "36000", "-replaces", "42000", "-id", "b3"}, 0,
-			"budget of 36000 J (target) accepted from slot 31, within reach, floor 27114 J (id b3)\n", "",
+			"budget of 36000 J (target) accepted from slot 31, not below the floor of 27114 J (id b3)\n", "",
 			`prefdt/f1/command/budget {"id":"b3","energy_j":36000,"mode":"target","replaces_j":42000}`},
 		{[]string{"mission", "launch", "-aircraft", "2", "-id", "m3"}, 0, "mission launch aircraft 2 accepted from slot 31 (id m3)\n", "",
 			`prefdt/f1/command/mission {"id":"m3","action":"launch","aircraft":[2]}`},
@@ -183,7 +183,7 @@ func TestCommands(t *testing.T) {
 		{[]string{"mission", "new", "-mission", "m-2", "-id", "m6"}, 0, "mission new m-2 accepted from slot 31 (id m6)\n", "",
 			`prefdt/f1/command/mission {"id":"m6","action":"new","mission":"m-2"}`},
 		{[]string{"budget", "-energy", "42000", "-id", "b1"}, 0,
-			"budget of 42000 J (target) accepted from slot 31, within reach, floor 27114 J (id b1)\n", "",
+			"budget of 42000 J (target) accepted from slot 31, not below the floor of 27114 J (id b1)\n", "",
 			`prefdt/f1/command/budget {"id":"b1","energy_j":42000,"mode":"target"}`},
 		{[]string{"budget", "-energy", "9000", "-mode", "ceiling", "-id", "b2"}, 0,
 			"budget of 9000 J (ceiling) accepted from slot 31, SATURATED: below what flying needs, floor 27114 J (id b2)\n", "",

@@ -21,8 +21,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"sort"
 	"strconv"
@@ -74,7 +76,10 @@ func Read(path string) (*Trace, error) {
 		return nil, fmt.Errorf("trace: %s is not a file", path) // reading a pipe might never end
 	}
 	f, err := os.Open(path)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(path):
+		return nil, fmt.Errorf("trace: %w; the path is from the folder in which the program was started", err)
+	case err != nil:
 		return nil, fmt.Errorf("trace: %w", err)
 	}
 	defer f.Close()
@@ -101,8 +106,8 @@ func Parse(raw []byte) (*Trace, error) {
 	in.ReuseRecord = true
 	in.FieldsPerRecord = len(Header)
 	header, err := in.Read()
-	if err != nil && !errors.Is(err, csv.ErrFieldCount) || !slices.Equal(header, Header) {
-		return nil, fmt.Errorf("line 1: want the header %q", Header)
+	if !slices.Equal(header, Header) {
+		return nil, headerError(raw, header, err)
 	}
 	index := map[string]int{}
 	lastS := 0.0
@@ -112,13 +117,13 @@ func Parse(raw []byte) (*Trace, error) {
 			break
 		}
 		if err != nil {
-			return nil, err // a csv.ParseError names line and column
+			return nil, lineError(fields, err)
 		}
 		line, _ := in.FieldPos(0)
 		row, timeS, column, err := parseRow(fields, lastS)
 		if err != nil {
-			line, place := in.FieldPos(column)
-			return nil, fmt.Errorf("line %d, column %d, %s: %w", line, place, Header[column], err)
+			line, _ := in.FieldPos(column)
+			return nil, fmt.Errorf("line %d, column %d, %s: %w", line, column+1, Header[column], err)
 		}
 		lastS = timeS
 		user, known := index[fields[1]]
@@ -145,11 +150,47 @@ func Parse(raw []byte) (*Trace, error) {
 	for i := range t.rows {
 		r := &t.rows[i]
 		if i > 0 && t.rows[i-1].Slot == r.Slot && t.rows[i-1].User == r.User {
-			return nil, fmt.Errorf("line %d: user %q stands twice in slot %d, from line %d on", r.line, t.Users[r.User], r.Slot, t.rows[i-1].line)
+			return nil, fmt.Errorf("line %d: user %q stands twice in slot %d, already on line %d", r.line, t.Users[r.User], r.Slot, t.rows[i-1].line)
 		}
 		t.byUser[r.User] = append(t.byUser[r.User], i)
 	}
 	return t, nil
+}
+
+// headerError says how the first line differs from Header, given the columns that
+// were read of it and the error of that.
+func headerError(raw []byte, header []string, err error) error {
+	want := "want the header " + strings.Join(Header, ",")
+	first, _, _ := bytes.Cut(raw, []byte("\n"))
+	switch {
+	case bytes.HasPrefix(raw, []byte("\ufeff")):
+		return fmt.Errorf("line 1: %s; the file begins with a byte order mark (BOM): save it as UTF-8 without one", want)
+	case len(header) < len(Header) && bytes.ContainsRune(first, ';'):
+		return fmt.Errorf("line 1: %s; the columns are separated by semicolons: save them separated by commas, with decimal points", want)
+	case err != nil && !errors.Is(err, csv.ErrFieldCount):
+		return fmt.Errorf("line 1: %s", want)
+	}
+	for i, name := range Header {
+		switch {
+		case i == len(header):
+			return fmt.Errorf("line 1: %s; column %d, %s, is missing", want, i+1, name)
+		case header[i] != name:
+			return fmt.Errorf("line 1: %s; column %d is %.64q, not %s", want, i+1, header[i], name)
+		}
+	}
+	return fmt.Errorf("line 1: %s; column %d, %.64q, is one too many", want, len(Header)+1, header[len(Header)])
+}
+
+// lineError is a csv.ParseError without its place in the line, which counts bytes.
+func lineError(fields []string, err error) error {
+	var at *csv.ParseError
+	switch {
+	case !errors.As(err, &at):
+		return err
+	case errors.Is(err, csv.ErrFieldCount):
+		return fmt.Errorf("line %d: %d columns, want %d", at.StartLine, len(fields), len(Header))
+	}
+	return fmt.Errorf("line %d: %w", at.StartLine, at.Err)
 }
 
 // parseRow reads one line. An error comes with the column it is in.
@@ -194,6 +235,9 @@ func parseRow(fields []string, lastS float64) (row Row, timeS float64, column in
 	return row, x[0], 0, nil
 }
 
+// Len returns the number of rows.
+func (t *Trace) Len() int { return len(t.rows) }
+
 // Slots returns the number of slots up to the last row.
 func (t *Trace) Slots() int { return t.rows[len(t.rows)-1].Slot + 1 }
 
@@ -220,8 +264,10 @@ func (t *Trace) Position(user, slot int) physics.Position {
 func (t *Trace) Check(areaSideM, userCPUHz float64) error {
 	for i := range t.rows {
 		r := &t.rows[i]
-		if r.Position.EastM > areaSideM || r.Position.NorthM > areaSideM {
-			return fmt.Errorf("trace %s: line %d: user %q is at (%v, %v) m, outside the area of %v m", t.File, r.line, t.Users[r.User], r.Position.EastM, r.Position.NorthM, areaSideM)
+		for column, metres := range [...]float64{2: r.Position.EastM, 3: r.Position.NorthM} {
+			if metres > areaSideM {
+				return fmt.Errorf("trace %s: line %d, column %d, %s: %v, want 0 to %v, the side of the area; user %q", t.File, r.line, column+1, Header[column], metres, areaSideM, t.Users[r.User])
+			}
 		}
 		if s := r.Task.LocalTimeS(userCPUHz); s > maxLocalS {
 			return fmt.Errorf("trace %s: line %d: the task takes %v s on the user's CPU of %v Hz, want %v s at most", t.File, r.line, s, userCPUHz, maxLocalS)

@@ -52,7 +52,7 @@ func TestCheck(t *testing.T) {
 	if err := tr.Check(1000, 1e9); err != nil {
 		t.Error(err)
 	}
-	if err := tr.Check(550, 1e9); err == nil || !strings.Contains(err.Error(), "line 3") || !strings.Contains(err.Error(), "550") {
+	if err := tr.Check(550, 1e9); err == nil || !strings.Contains(err.Error(), `line 3, column 4, north_m: 600, want 0 to 550, the side of the area; user "Zoë / roof"`) {
 		t.Errorf("outside the area: %v", err)
 	}
 	if err := tr.Check(1000, 1); err == nil || !strings.Contains(err.Error(), "line 2") {
@@ -65,22 +65,28 @@ func TestMistakesAreNamed(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"empty":               {"", "want the header"},
 		"no header":           {"0,ana,10,20,1e6,1000,1\n", "want the header"},
-		"header cut":          {"time_s,user\n", "want the header"},
+		"header cut":          {"time_s,user\n", "line 1: want the header time_s,user,east_m,north_m,bits,cycles_per_bit,deadline_s; column 3, east_m, is missing"},
+		"header swapped":      {"time_s,user,north_m,east_m,bits,cycles_per_bit,deadline_s\n", `column 3 is "north_m", not east_m`},
+		"header longer":       {strings.TrimSpace(header) + ",note\n", `column 8, "note", is one too many`},
+		"header quoted badly": {"time_s,\"user\n", "want the header"},
+		"header with a BOM":   {"\ufeff" + small, "begins with a byte order mark (BOM): save it as UTF-8 without one"},
+		"semicolons":          {strings.ReplaceAll(small, ",", ";"), "separated by semicolons: save them separated by commas"},
 		"no rows":             {header, "no rows"},
-		"column missing":      {header + "0,ana,10,20,1e6,1000\n", "line 2"},
-		"not a number":        {header + "0,ana,ten,20,1e6,1000,1\n", `line 2, column 7, east_m: "ten" is not a number`},
-		"NaN":                 {header + "0,ana,10,NaN,1e6,1000,1\n", "line 2, column 10, north_m: NaN"},
+		"column missing":      {header + "0,ana,10,20,1e6,1000\n", "line 2: 6 columns, want 7"},
+		"not a number":        {header + "0,ana,ten,20,1e6,1000,1\n", `line 2, column 3, east_m: "ten" is not a number`},
+		"NaN":                 {header + "0,ana,10,NaN,1e6,1000,1\n", "line 2, column 4, north_m: NaN"},
 		"infinite":            {header + "0,ana,10,20,Inf,1000,1\n", "bits: +Inf"},
 		"negative time":       {header + "-1,ana,10,20,1e6,1000,1\n", "time_s: -1"},
 		"out of order":        {small + "1,ana,30,40,2e6,500,0.5\n", "line 5, column 1, time_s: 1 after 2.75"},
-		"user twice":          {small + "2.9,ana,30,40,2e6,500,0.5\n", `line 5: user "ana" stands twice in slot 2, from line 4 on`},
-		"no user":             {header + "0,,10,20,1e6,1000,1\n", "line 2, column 3, user"},
+		"user twice":          {small + "2.9,ana,30,40,2e6,500,0.5\n", `line 5: user "ana" stands twice in slot 2, already on line 4`},
+		"no user":             {header + "0,,10,20,1e6,1000,1\n", "line 2, column 2, user"},
 		"user too long":       {header + "0," + strings.Repeat("x", 129) + ",10,20,1e6,1000,1\n", "user"},
 		"user not text":       {header + "0,\xff,10,20,1e6,1000,1\n", "UTF-8"},
 		"half a bit":          {header + "0,ana,10,20,0.5,1000,1\n", "bits: 0.5, want 1 at least"},
 		"no deadline":         {header + "0,ana,10,20,1e6,1000,0\n", "deadline_s: 0, want 0.001"},
 		"too many cycles":     {header + "0,ana,10,20,1e12,2,1\n", "2e+12 cycles"},
-		"quote left open":     {header + "0,\"ana,10,20,1e6,1000,1\n", "line"},
+		"quote left open":     {header + "0,\"ana,10,20,1e6,1000,1\n", "line 2: "},
+		"quote in a name":     {header + "0,an\"a,10,20,1e6,1000,1\n", `line 2: bare "`},
 		"far beyond the area": {header + "0,ana,1e6,20,1e6,1000,1\n", "east_m: 1e+06, want 0 to 100000"},
 	} {
 		_, err := Parse([]byte(c.text))
@@ -90,6 +96,12 @@ func TestMistakesAreNamed(t *testing.T) {
 	}
 	if _, err := Parse(make([]byte, maxBytes+1)); err == nil || !strings.Contains(err.Error(), "larger") {
 		t.Errorf("a large file: %v", err)
+	}
+	if _, err := Read("no-such.csv"); err == nil || !strings.Contains(err.Error(), "no-such.csv") || !strings.Contains(err.Error(), "from the folder in which the program was started") {
+		t.Errorf("a missing file: %v", err)
+	}
+	if _, err := Read(filepath.Join(t.TempDir(), "no-such.csv")); err == nil || strings.Contains(err.Error(), "folder") {
+		t.Errorf("a missing file by its full path: %v", err)
 	}
 	if _, err := Read(t.TempDir()); err == nil || !strings.Contains(err.Error(), "not a file") {
 		t.Errorf("a folder: %v", err)
