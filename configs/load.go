@@ -1,5 +1,10 @@
 // Package configs holds the commented YAML of each program, the shipped
 // checkpoint and the deployment files, and reads such YAML strictly.
+//
+// Inputs: a YAML file and a struct that holds the defaults. Outputs: the struct
+// with the file's values in it, or an error of one line. Package cli calls it for
+// every program, and the packages that read a file of their own, as worlds and
+// training recipes are.
 package configs
 
 import (

@@ -21,6 +21,7 @@ import (
 	"prefdt/configs"
 	"prefdt/firmware/config"
 	"prefdt/simbridge/world"
+	"prefdt/telemetry"
 )
 
 const root = ".."
@@ -171,6 +172,66 @@ func exists(path string) bool {
 	return err == nil
 }
 
+var testPattern = regexp.MustCompile(`\b(Test|Fuzz|Benchmark)[A-Z][A-Za-z0-9]*\b`)
+
+// Every test that a document names is there.
+func TestNamedTests(t *testing.T) {
+	functions := map[string]bool{}
+	repositoryFiles(t, func(path string) {
+		if strings.HasSuffix(path, "_test.go") {
+			for _, match := range regexp.MustCompile(`(?m)^func (\w+)\(`).FindAllStringSubmatch(read(t, path), -1) {
+				functions[match[1]] = true
+			}
+		}
+	})
+	found := 0
+	for _, path := range documents(t) {
+		for _, name := range testPattern.FindAllString(read(t, path), -1) {
+			found++
+			if !functions[name] {
+				t.Errorf("%s names %s, and no test is called so", path, name)
+			}
+		}
+	}
+	if found < 3 {
+		t.Errorf("only %d names of tests found", found)
+	}
+}
+
+// Every Go package stands in the table of docs/architecture.md: by its path, or by the
+// rest of it behind one of the same folder in the same row.
+func TestPackagesListed(t *testing.T) {
+	packages := map[string]bool{}
+	repositoryFiles(t, func(path string) {
+		if strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") && !strings.Contains(path, "testdata/") {
+			packages[filepath.Dir(path)] = true
+		}
+	})
+	listed := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| (`.*?) \\|").FindAllStringSubmatch(read(t, "docs/architecture.md"), -1) {
+		folder := ""
+		for i, name := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[1], -1) {
+			if i == 0 {
+				folder = filepath.Dir(name[1])
+			}
+			listed[name[1]], listed[filepath.Join(folder, name[1])] = true, true
+		}
+	}
+	if len(packages) < 50 {
+		t.Errorf("only %d packages found", len(packages))
+	}
+	for name := range packages {
+		if !listed[name] {
+			t.Errorf("docs/architecture.md does not list %s", name)
+		}
+	}
+	for name := range listed {
+		if _, err := os.Stat(filepath.Join(root, name)); err == nil && !packages[name] {
+			t.Errorf("docs/architecture.md lists %s, which is no package", name)
+		}
+	}
+}
+
 // block is a fenced block.
 type block struct {
 	path     string
@@ -232,8 +293,13 @@ func TestConfigurations(t *testing.T) {
 			} else if _, marked := b.mark("world"); marked {
 				standard := world.Standard()
 				c = &standard
+			} else if _, marked := b.mark("ground"); marked {
+				c = &struct {
+					Fleet, Key, Name string
+					Broker           telemetry.Broker
+				}{}
 			} else {
-				t.Errorf("%s:%d: whose configuration is it? want yaml leader or yaml world", b.path, b.line)
+				t.Errorf("%s:%d: whose configuration is it? want yaml leader, yaml ground or yaml world", b.path, b.line)
 				continue
 			}
 			if err := configs.Decode([]byte(b.text), c); err != nil {
@@ -378,7 +444,7 @@ func runScript(t *testing.T, folder, script string) {
 // checked, and commands of the shell and the system, which are not.
 var (
 	programs       = []string{"leader", "simbridge", "offline", "ground"}
-	systemCommands = strings.Fields("apt-get cd export install journalctl kill mkdir mosquitto rm sudoedit systemctl")
+	systemCommands = strings.Fields("apt-get cd export install journalctl kill mkdir mosquitto mosquitto_pub mosquitto_sub rm sudoedit systemctl")
 )
 
 // checkBlock checks the commands of a block without running them.

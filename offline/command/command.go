@@ -1,5 +1,10 @@
 // Package command is what the commands of "offline" share beyond package cli:
-// ranges of seeds, progress, and files that are replaced whole or not at all.
+// ranges of seeds, progress, the flag of a world, and files that are replaced whole
+// or not at all.
+//
+// Inputs: words of the command line, a world's file, what a command writes. Outputs:
+// seeds that its command may use, a checked world, lines of progress, files. The
+// packages of offline that have a command call it.
 package command
 
 import (
