@@ -114,30 +114,35 @@ func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
 	h, p := newHostMonitor(), &ports{}
 	defer h.close()
 	var coverageMutex sync.Mutex
-	var results []chan *mission
-	jobs := make(chan struct{}, c.Jobs)
+	var missions []*mission
 	for k := range c.Missions {
 		if c.OnlyMission >= 0 && k != c.OnlyMission {
 			continue
 		}
-		result := make(chan *mission, 1)
-		results = append(results, result)
+		missions = append(missions, &mission{
+			Config: c, plan: drawPlan(&c, k), number: k, host: h, ports: p, coverage: r.FaultsByState, coverageMutex: &coverageMutex, leaderThreads: &threadDelays{},
+			random: rand.New(rand.NewPCG(c.Seed, uint64(k)<<32)), folder: filepath.Join(c.Out, fmt.Sprintf("mission-%d", k)), over: make(chan struct{}),
+		})
+	}
+	next := make(chan *mission) // in their order, so that each is printed soon after its end
+	go func() {
+		defer close(next)
+		for _, m := range missions {
+			next <- m
+		}
+	}()
+	for range c.Jobs {
 		go func() {
-			m := &mission{Config: c, plan: drawPlan(&c, k), number: k, host: h, ports: p, coverage: r.FaultsByState, coverageMutex: &coverageMutex, leaderThreads: &threadDelays{}}
-			m.random = rand.New(rand.NewPCG(c.Seed, uint64(k)<<32))
-			m.folder = filepath.Join(c.Out, fmt.Sprintf("mission-%d", k))
-			select {
-			case jobs <- struct{}{}:
-				m.interrupted = m.run(ctx)
-				<-jobs
-			case <-ctx.Done():
-				m.interrupted = ctx.Err()
+			for m := range next {
+				if m.interrupted = ctx.Err(); m.interrupted == nil {
+					m.interrupted = m.run(ctx)
+				}
+				close(m.over)
 			}
-			result <- m
 		}()
 	}
-	for _, result := range results {
-		m := <-result
+	for _, m := range missions {
+		<-m.over
 		if m.interrupted != nil {
 			return r, fmt.Errorf("interrupted: %w", m.interrupted)
 		}

@@ -74,6 +74,7 @@ type mission struct {
 	failure     string        // why the mission failed; empty: it did not
 	took        time.Duration // wall time
 	interrupted error         // the run was interrupted, or its folder cannot be used
+	over        chan struct{} // closed once it was flown
 
 	began               time.Time
 	accountRows         strings.Builder
