@@ -42,11 +42,7 @@ func (p *AllowanceScheduler) Decide(s *slot.Snapshot, o goal.Objective, d *slot.
 	for range 20 {
 		price := (low + high) / 2
 		p.solver.Solve(&p.Physics, s, price, d)
-		sum := 0.0
-		for _, j := range d.EdgeJ {
-			sum += j
-		}
-		if sum > o.AllowanceJ() {
+		if d.TotalEdgeJ() > o.AllowanceJ() {
 			low = price
 		} else {
 			high = price

@@ -45,8 +45,8 @@ type trial struct {
 func newTrial(s *goal.Constants, c world.Config, seed uint64, k int) trial {
 	r := rand.New(rand.NewPCG(seed, uint64(k)))
 	conditions[k].apply(&c, r)
-	p := c.Physics.Propulsion
-	best := p.PowerW(p.BestSpeedMPS(c.Physics.SpeedMaxMPS)) * float64(c.Aircraft)
+	_, powerW := c.Physics.MinPower()
+	best := powerW * float64(c.Aircraft)
 	floor := 0.0
 	for slot := range c.Slots {
 		floor += best * c.PropulsionFactor(slot)

@@ -73,7 +73,8 @@ func randomWorld(c world.Config, r *rand.Rand) world.Config {
 	a := airframes[r.IntN(len(airframes))]
 	p.Propulsion = a.propulsion(log(1, 1.2), log(1, 1.2))
 	if r.Float64() < 0.15 { // a battery that may not last
-		p.BatteryCapacityJ = float64(c.Slots) * p.Propulsion.PowerW(p.Propulsion.BestSpeedMPS(p.SpeedMaxMPS)) * (0.6 + r.Float64())
+		_, powerW := p.MinPower()
+		p.BatteryCapacityJ = float64(c.Slots) * powerW * (0.6 + r.Float64())
 	}
 	return c
 }

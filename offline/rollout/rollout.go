@@ -125,7 +125,8 @@ func (f *Runner) Fly(seed uint64, r Request) Result {
 	if f.newRecord != nil {
 		f.recorder = f.newRecord(objective.State())
 	}
-	m := meter{Result: Result{MinSeparationM: math.Inf(1)}, bestPowerW: c.Propulsion.PowerW(c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS))}
+	m := meter{Result: Result{MinSeparationM: math.Inf(1)}}
+	_, m.bestPowerW = c.MinPower()
 	for !w.Done() {
 		if r.ReviseSlot > 0 && w.Slot == r.ReviseSlot {
 			f.applyEvent(&objective, record.Event{BudgetJ: &r.RevisedBudgetJ, Mode: r.Mode})

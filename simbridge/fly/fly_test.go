@@ -63,6 +63,31 @@ func testConfig(t *testing.T) (Config, []string) {
 	return c, links
 }
 
+// flyStandIn flies a mission that a stand-in leads, and returns its summary and what
+// was printed.
+func flyStandIn(t *testing.T, c Config, leader *standInLeader) (s report.Summary, out string) {
+	t.Helper()
+	leader.T, leader.url, leader.slotMS = t, "tcp://"+c.Broker.Listen, 50
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { leader.run(ctx); close(done) }()
+	var printed bytes.Buffer
+	err := Run(context.Background(), c, &printed)
+	cancel()
+	<-done
+	if err != nil {
+		t.Fatalf("%v\n%s", err, printed.String())
+	}
+	raw, err := os.ReadFile(filepath.Join(c.Out, "summary.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(raw, &s); err != nil {
+		t.Fatal(err)
+	}
+	return s, printed.String()
+}
+
 // A mission of twelve slots with a leader that stands in for ours, over real
 // sockets, with the crew's real tool.
 func TestMission(t *testing.T) {
@@ -74,26 +99,8 @@ func TestMission(t *testing.T) {
 		{4, []string{"budget", "-energy", "4500"}},
 	}
 	const slots = 12
-	leader := &standInLeader{T: t, url: "tcp://" + c.Broker.Listen, linkAddresses: links, slots: slots, slotMS: 50}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() { leader.run(ctx); close(done) }()
-	var out bytes.Buffer
-	err := Run(context.Background(), c, &out)
-	cancel()
-	<-done
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out.String())
-	}
-
-	raw, err := os.ReadFile(filepath.Join(c.Out, "summary.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var s report.Summary
-	if err := json.Unmarshal(raw, &s); err != nil {
-		t.Fatal(err)
-	}
+	leader := &standInLeader{linkAddresses: links, slots: slots}
+	s, out := flyStandIn(t, c, leader)
 	tasks := 0
 	var scratch []int
 	for n := range slots {
@@ -172,8 +179,8 @@ func TestMission(t *testing.T) {
 		f.Close()
 	}
 	for _, want := range []string{"slot   1 of 12", "slot  11 of 12", "budget -energy 4500, accepted"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q in\n%s", want, out.String())
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
 }
@@ -191,25 +198,7 @@ func TestEndedEarly(t *testing.T) {
 		{1, []string{"preference", "-setting", "0.5"}},
 	}
 	const flown = 6
-	leader := &standInLeader{T: t, url: "tcp://" + c.Broker.Listen, linkAddresses: links, slots: 12, returnAfter: flown - 1, slotMS: 50}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() { leader.run(ctx); close(done) }()
-	var out bytes.Buffer
-	err := Run(context.Background(), c, &out)
-	cancel()
-	<-done
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out.String())
-	}
-	raw, err := os.ReadFile(filepath.Join(c.Out, "summary.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var s report.Summary
-	if err := json.Unmarshal(raw, &s); err != nil {
-		t.Fatal(err)
-	}
+	s, out := flyStandIn(t, c, &standInLeader{linkAddresses: links, slots: 12, returnAfter: flown - 1})
 	if s.Slots != flown || s.MissedSlots != 0 || s.PlannedSlots != 12 || !s.Landed {
 		t.Errorf("flew %d slots, missed %d of %d, landed %v", s.Slots, s.MissedSlots, s.PlannedSlots, s.Landed)
 	}
@@ -224,8 +213,8 @@ func TestEndedEarly(t *testing.T) {
 		t.Errorf("%d rows", n)
 	}
 	for _, want := range []string{"6 flown, 0 missed, 0 repeated; the mission ended after 6 of 12\n", "no budget at the end, a preference cleared it (5000 asked at first)\n"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q in\n%s", want, out.String())
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
 }

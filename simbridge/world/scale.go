@@ -10,7 +10,8 @@ func (c *Config) EnergyScale() float64 {
 
 // leastFlightW returns an aircraft's power at v*.
 func (c *Config) leastFlightW() float64 {
-	return c.Physics.Propulsion.PowerW(c.Physics.Propulsion.BestSpeedMPS(c.Physics.SpeedMaxMPS))
+	_, powerW := c.Physics.MinPower()
+	return powerW
 }
 
 // PriceScale returns the price of energy, in seconds per joule, at which edge

@@ -221,8 +221,7 @@ func (w *World) Reset(seed uint64) {
 	w.outcome.FlightJ = make([]float64, c.Aircraft)
 	w.outcome.EdgeJ = make([]float64, c.Aircraft)
 	w.served = make([]int, c.Aircraft)
-	w.bestSpeedMPS = c.Physics.Propulsion.BestSpeedMPS(c.Physics.SpeedMaxMPS)
-	w.bestSpeedPowerW = c.Physics.Propulsion.PowerW(w.bestSpeedMPS)
+	w.bestSpeedMPS, w.bestSpeedPowerW = c.Physics.MinPower()
 	w.drawArrivals()
 }
 
