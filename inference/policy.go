@@ -16,6 +16,7 @@ import (
 	"math"
 	"slices"
 
+	"prefdt/inference/budget"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/dispatch"
 	"prefdt/inference/goal"
@@ -35,11 +36,15 @@ const (
 	// DecoderSnapped uses the network's association, and the closed-form balance or
 	// deadline point at the actual shares for the offload ratios.
 	DecoderSnapped Decoder = "snapped"
-	// DecoderDispatch runs exact dispatch at the price that the network predicts.
+	// DecoderDispatch runs exact dispatch at the price that the network predicts, under a
+	// preference, or that package budget sets.
 	DecoderDispatch Decoder = "dispatch"
+	// DecoderPrice runs exact dispatch at the network's price under a budget too, and
+	// limits nothing: what the network by itself makes of a budget.
+	DecoderPrice Decoder = "price"
 )
 
-// Decoders lists the decoders, the default first.
+// Decoders lists the decoders that fly, the default first.
 func Decoders() []Decoder { return []Decoder{DecoderDispatch, DecoderSnapped, DecoderHeads} }
 
 // Policy makes the decisions of one mission, slot by slot; it remembers the last ones.
@@ -47,6 +52,8 @@ type Policy struct {
 	checkpoint *checkpoint.Checkpoint
 	decoder    Decoder
 	minFlightW float64 // P(v*) of one aircraft
+	curve      budget.Curve
+	insurance  budget.Insurance
 
 	planner         motion.Planner
 	targets         []physics.Position
@@ -63,14 +70,35 @@ type Policy struct {
 
 // New returns a policy at the start of a mission.
 func New(c *checkpoint.Checkpoint, decoder Decoder) (*Policy, error) {
-	if !slices.Contains(Decoders(), decoder) {
+	if !slices.Contains(Decoders(), decoder) && decoder != DecoderPrice {
 		return nil, fmt.Errorf("decoder is %q, want one of %q", decoder, Decoders())
 	}
 	_, minFlightW := c.Physics.MinPower()
 	return &Policy{
-		checkpoint: c, decoder: decoder, minFlightW: minFlightW,
+		checkpoint: c, decoder: decoder, minFlightW: minFlightW, curve: EdgeCurve(c), insurance: budget.Shipped,
 		rowBuilder: token.NewBuilder(&c.Physics, &c.GoalConstants, &c.Statistics), cache: c.Net.NewCache(),
 	}, nil
+}
+
+// EdgeCurve returns the prior of what a slot spends at its price, out of a checkpoint's
+// archived front: the energy of the setting that each price stands for.
+func EdgeCurve(c *checkpoint.Checkpoint) (x budget.Curve) {
+	g := &c.GoalConstants
+	_, minFlightW := c.Physics.MinPower()
+	x.PricesSPerJ = budget.PriceGrid(c.PriceAxis.PriceSPerJ(1))
+	for k, price := range x.PricesSPerJ {
+		low, high := 0.0, 1.0 // the front position rises with omega
+		for range 50 {
+			if mid := (low + high) / 2; g.FrontPosition(mid) < c.PriceAxis.FrontPosition(price) {
+				low = mid
+			} else {
+				high = mid
+			}
+		}
+		_, energyJ := g.Conditioner.MissionReturn(high)
+		x.EdgeW[k] = max(energyJ/float64(g.Slots*g.AircraftCount)-minFlightW, 0)
+	}
+	return x
 }
 
 // Reset starts another mission in the same memory.
@@ -118,19 +146,19 @@ func (p *Policy) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) (o
 }
 
 // schedule decides who computes where, within the budget. o is Decide's own copy,
-// so that this slot's observation already counts in its pacing.
+// so that this slot's observation already counts in its price.
 func (p *Policy) schedule(s *slot.Snapshot, o *goal.Objective, d *slot.Decision) (observed goal.Observation) {
 	d.Resize(s)
-	maxJ := 0.0
 	if o.Budgeted() && p.decoder == DecoderDispatch {
-		p.solver.Solve(&p.checkpoint.Physics, s, 0, d)
-		observed = goal.Observation{Known: true, EdgeCapacityJ: d.TotalEdgeJ()}
+		observed = p.curve.Observe(func(priceSPerJ float64) float64 {
+			p.solver.Solve(&p.checkpoint.Physics, s, priceSPerJ, d)
+			return d.TotalEdgeJ()
+		})
 		o.Observe(observed)
-		maxJ = p.spendAboveFloorJ(s, o, d)
 	}
 	p.decode(s, o, d)
-	if o.Budgeted() {
-		p.pace(s, o, d, maxJ)
+	if o.Budgeted() && p.decoder != DecoderPrice {
+		p.limitSpending(s, o, d)
 	}
 	return observed
 }
@@ -142,7 +170,7 @@ func (p *Policy) schedule(s *slot.Snapshot, o *goal.Objective, d *slot.Decision)
 func (p *Policy) viewForNetwork(s *slot.Snapshot) *slot.Snapshot {
 	unreported := len(s.Users) == 0 && len(s.SyntheticUsers) > 0
 	for m := range s.Aircraft {
-		unreported = unreported || p.decoder == DecoderDispatch && s.Aircraft[m].Unreported.ExpectedUsers > 0
+		unreported = unreported || p.dispatches() && s.Aircraft[m].Unreported.ExpectedUsers > 0
 	}
 	if !unreported {
 		return s
@@ -158,6 +186,9 @@ func (p *Policy) viewForNetwork(s *slot.Snapshot) *slot.Snapshot {
 	return &p.networkSnapshot
 }
 
+// dispatches reports whether users are dispatched exactly, at a price.
+func (p *Policy) dispatches() bool { return p.decoder == DecoderDispatch || p.decoder == DecoderPrice }
+
 // decode turns the outputs into associations and offload ratios.
 func (p *Policy) decode(s *slot.Snapshot, o *goal.Objective, d *slot.Decision) {
 	position := float64(p.outputs.FrontPosition)
@@ -165,7 +196,10 @@ func (p *Policy) decode(s *slot.Snapshot, o *goal.Objective, d *slot.Decision) {
 		position = p.checkpoint.GoalConstants.FrontPosition(o.Omega())
 	}
 	price := p.checkpoint.PriceAxis.PriceSPerJ(position)
-	if p.decoder == DecoderDispatch {
+	if p.dispatches() {
+		if o.Budgeted() && p.decoder == DecoderDispatch {
+			price = p.curve.PriceSPerJ(o, p.insurance)
+		}
 		p.solver.Solve(&p.checkpoint.Physics, s, price, d)
 		return
 	}
@@ -215,39 +249,28 @@ func (p *Policy) snapOffload(s *slot.Snapshot, d *slot.Decision, u int, deadline
 	return physics.BalancedOffload(local, offload)
 }
 
-// pace keeps what the slot spends above the flight floor between the least spend,
-// which later slots could not make up for, and the headroom; in the last slot the
-// two are equal. Under the dispatch decoder it changes the price, with which
-// neither edge energy nor speed rises. Any remaining excess is cut from the
-// offload ratios, in which edge energy is linear. maxJ is what the slot can spend.
-func (p *Policy) pace(s *slot.Snapshot, o *goal.Objective, d *slot.Decision, maxJ float64) {
-	headroom, least, spent := o.HeadroomJ(), o.LeastSpendJ(), p.spendAboveFloorJ(s, o, d)
-	if headroom == 0 {
-		d.PriceSPerJ = maxPriceSPerJ
-		for u := range d.Users {
-			d.Users[u] = slot.UserDecision{}
-		}
+// limitSpending keeps what the slot spends above the flight floor within the slot's
+// limit. Under the dispatch decoder it raises the price, with which neither edge
+// energy nor speed rises. Any remaining excess is cut from the offload ratios, in
+// which edge energy is linear.
+func (p *Policy) limitSpending(s *slot.Snapshot, o *goal.Objective, d *slot.Decision) {
+	limitJ := o.SlotLimitJ()
+	if limitJ == 0 {
+		d.PriceSPerJ = budget.MaxPriceSPerJ
+		clear(d.Users)
 		d.Evaluate(&p.checkpoint.Physics, s)
 		return
 	}
+	spend := func(priceSPerJ float64) float64 {
+		p.solver.Solve(&p.checkpoint.Physics, s, priceSPerJ, d)
+		return p.spendAboveFloorJ(s, o, d)
+	}
 	if p.decoder == DecoderDispatch {
-		price := d.PriceSPerJ
-		switch {
-		case spent > headroom:
-			low, high := p.bracketPrice(s, o, d, headroom, price, maxPriceSPerJ)
-			if price = high; o.SlotsLeft() == 1 {
-				price = low
-			}
-		case spent < least && maxJ > least:
-			price, _ = p.bracketPrice(s, o, d, least, 0, price)
-		case spent < least:
-			price = 0
-		}
-		if price != d.PriceSPerJ {
-			p.solver.Solve(&p.checkpoint.Physics, s, price, d)
+		if p.spendAboveFloorJ(s, o, d) > limitJ {
+			spend(budget.Within(d.PriceSPerJ, limitJ, spend))
 		}
 	}
-	if excess := p.spendAboveFloorJ(s, o, d) - headroom; excess > 0 {
+	if excess := p.spendAboveFloorJ(s, o, d) - limitJ; excess > 0 && d.TotalEdgeJ() > 0 {
 		keep := max(1-excess/d.TotalEdgeJ(), 0)
 		for u := range d.Users {
 			d.Users[u].Offload *= keep
@@ -255,28 +278,6 @@ func (p *Policy) pace(s *slot.Snapshot, o *goal.Objective, d *slot.Decision, max
 		d.Evaluate(&p.checkpoint.Physics, s)
 	}
 }
-
-// bracketPrice narrows the interval between a lower price, at which the slot spends
-// more than energyJ, and a higher one, until that spends nearly as much.
-func (p *Policy) bracketPrice(s *slot.Snapshot, o *goal.Objective, d *slot.Decision, energyJ, low, high float64) (lower, higher float64) {
-	const rounds, near = 12, 0.99
-	for range rounds {
-		mid := (low + high) / 2
-		if low > 0 {
-			mid = math.Sqrt(low * high)
-		}
-		p.solver.Solve(&p.checkpoint.Physics, s, mid, d)
-		if spent := p.spendAboveFloorJ(s, o, d); spent > energyJ {
-			low = mid
-		} else if high = mid; spent > near*energyJ {
-			break
-		}
-	}
-	return low, high
-}
-
-// maxPriceSPerJ is a price at which offloading has all but ended.
-const maxPriceSPerJ = 20.0
 
 // spendAboveFloorJ is what a decision spends above the flight floor: its edge energy,
 // and the power of flying faster than v* at its price.

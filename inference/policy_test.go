@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"prefdt/inference/budget"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/dispatch"
 	"prefdt/inference/goal"
@@ -163,9 +164,8 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// Under a budget a slot spends no more than the headroom, nothing where there is
-// none, and in the last slot, under exact dispatch, all of it that can be spent.
-func TestPace(t *testing.T) {
+// Under a budget a slot spends no more than its limit, and nothing where there is none.
+func TestSpendingIsLimited(t *testing.T) {
 	ck := shippedCheckpoint(t)
 	r := rand.New(rand.NewPCG(9, 10))
 	for _, decoder := range Decoders() {
@@ -181,17 +181,11 @@ func TestPace(t *testing.T) {
 						t.Fatal(err)
 					}
 					o.Observe(p.Decide(s, o, &d))
-					spent, headroom := d.TotalEdgeJ(), o.HeadroomJ()
-					if spent > headroom*(1+1e-9) {
-						t.Errorf("%s, %s, slot %d: %v J spent of a headroom of %v J", decoder, mode, i, spent, headroom)
+					spent, limit := d.TotalEdgeJ(), o.SlotLimitJ()
+					if spent > limit*(1+1e-9) {
+						t.Errorf("%s, %s, slot %d: %v J spent of a limit of %v J", decoder, mode, i, spent, limit)
 					}
-					var atPriceZero slot.Decision
-					atPriceZero.Resize(s)
-					p.solver.Solve(&ck.Physics, s, 0, &atPriceZero)
-					if want := min(headroom, atPriceZero.TotalEdgeJ()); decoder == DecoderDispatch && i == 9 && math.Abs(spent-want) > 1e-6*want {
-						t.Errorf("%s, %s: %v J spent in the last slot, want %v", decoder, mode, spent, want)
-					}
-					if headroom == 0 && (spent != 0 || d.PriceSPerJ != maxPriceSPerJ || d.ServedBy(0) != len(s.Users)) {
+					if limit == 0 && (spent != 0 || d.PriceSPerJ != budget.MaxPriceSPerJ || d.ServedBy(0) != len(s.Users)) {
 						t.Errorf("%s, %s, slot %d: below the floor %v J are spent, the offer's price is %v", decoder, mode, i, spent, d.PriceSPerJ)
 					}
 					_, flightW := ck.Physics.MinPower()
@@ -223,8 +217,8 @@ func TestTurnInside(t *testing.T) {
 }
 
 // Decide does not change the objective that it is given, and what it returns is all
-// that Observe needs: after 25 slots under a budget the edge capacity of a slot is
-// known.
+// that Observe needs: after 25 slots under a budget it is known what a slot spends at
+// the grid's prices.
 func TestDecideReturnsItsObservation(t *testing.T) {
 	ck := shippedCheckpoint(t)
 	for _, mode := range []goal.Mode{goal.Target, goal.Ceiling, goal.Preference} {
@@ -258,11 +252,11 @@ func TestDecideReturnsItsObservation(t *testing.T) {
 		}
 		got := o.State()
 		if mode == goal.Preference {
-			if got.EdgeCapacity != (goal.EdgeCapacity{}) {
-				t.Errorf("%s: %+v, though without a budget there is nothing to observe", mode, got.EdgeCapacity)
+			if got.EdgeDemand != (goal.EdgeDemand{}) {
+				t.Errorf("%s: %+v, though without a budget there is nothing to observe", mode, got.EdgeDemand)
 			}
-		} else if got.EdgeCapacitySlots != slots || math.Abs(2*got.EdgeCapacityW-capacityJ) > 1e-9*capacityJ {
-			t.Errorf("%s: %v J a slot over %d slots, want %v J over %d", mode, 2*got.EdgeCapacityW, got.EdgeCapacitySlots, capacityJ, slots)
+		} else if got.EdgeDemandSlots != slots || math.Abs(2*got.EdgeDemandW[0]-capacityJ) > 1e-9*capacityJ {
+			t.Errorf("%s: %v J a slot over %d slots at price zero, want %v J over %d", mode, 2*got.EdgeDemandW[0], got.EdgeDemandSlots, capacityJ, slots)
 		}
 	}
 }

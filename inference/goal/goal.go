@@ -85,7 +85,10 @@ type State struct {
 	EdgePowerW         float64 `json:"edge_rate_w"` // filtered edge power, for the prediction
 	PropulsionEstimate         // of the propulsion multiplier, from the settlements
 	PendingEstimate            // slots gathered for its next measurement
-	EdgeCapacity               // what a slot can spend on edge computing, as observed
+	EdgeDemand                 // what a slot spends on edge computing at each price, as observed
+	// SavedJ is what an even spender would have spent more than this mission since the
+	// budget was set or raised, and advanceSlots of its shares.
+	SavedJ float64 `json:"saved_j"`
 }
 
 // Objective is the request of one mission and what is left of it. Readers are given
@@ -153,6 +156,12 @@ func (o Objective) EdgeJ() float64 { return o.state.EdgeJ }
 // PropulsionMultiplier returns flight power over the model's, as measured.
 func (o Objective) PropulsionMultiplier() float64 { return o.state.Multiplier }
 
+// Slots returns the slots of the mission.
+func (o Objective) Slots() int { return o.state.Slots }
+
+// Flying returns the number of aircraft whose flight counts.
+func (o Objective) Flying() int { return o.state.Flying }
+
 // SlotsLeft returns the slots still to settle.
 func (o Objective) SlotsLeft() int { return max(o.state.Slots-o.state.Slot, 0) }
 
@@ -185,7 +194,11 @@ func (o *Objective) SetBudget(totalJ float64, mode Mode) error {
 	if mode != Target && mode != Ceiling {
 		return fmt.Errorf("budget mode is %q, want %q or %q", mode, Target, Ceiling)
 	}
+	raised := totalJ > o.state.BudgetJ // from none, too
 	o.state.Mode, o.state.BudgetJ, o.state.EnergyToGoJ = mode, totalJ, totalJ-o.state.SpentJ
+	if raised {
+		o.state.SavedJ = max(o.state.SavedJ, o.HeadroomJ()*min(advanceSlots/float64(max(o.SlotsLeft(), 1)), 1))
+	}
 	o.state.Omega, o.state.DelayToGoS = 0, 0
 	return nil
 }
@@ -269,6 +282,10 @@ type Settlement struct {
 func (o *Objective) Settle(s Settlement) {
 	state := &o.state
 	n := max(s.Slots, 1)
+	if o.Budgeted() {
+		aboveFloorJ := s.EdgeJ + state.Multiplier*max(s.ModelFlightJ-o.minFlightW*float64(state.Flying*n), 0)
+		state.SavedJ = max(state.SavedJ+float64(n)*o.evenShareJ()-aboveFloorJ, 0)
+	}
 	if state.Slot == 0 {
 		state.EdgePowerW = s.EdgeJ / float64(n)
 	}

@@ -187,7 +187,7 @@ func TestUnknownObservationChangesNothing(t *testing.T) {
 	if o.Observe(Observation{}); o.State() != before {
 		t.Errorf("%+v became %+v", before, o.State())
 	}
-	if o.Observe(Observation{Known: true}); o.State().EdgeCapacitySlots != 1 {
+	if o.Observe(Observation{Known: true}); o.State().EdgeDemandSlots != 1 {
 		t.Error("a slot that can spend nothing was not counted")
 	}
 }

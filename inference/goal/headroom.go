@@ -26,47 +26,54 @@ func (m *CeilingMargin) check() error {
 	return nil
 }
 
-// EdgeCapacity is the most that a slot could have spent on edge computing, at a
-// price of zero, per aircraft: mean and variance over the slots observed.
-type EdgeCapacity struct {
-	EdgeCapacityW        float64 `json:"most_w"`
-	EdgeCapacityVariance float64 `json:"most_variance"`
-	EdgeCapacitySlots    int     `json:"most_seen"`
+// CurvePoints is the number of prices at which a slot's edge energy is observed.
+const CurvePoints = 16
+
+// EdgeDemand is what past slots would have spent on edge computing at each price of a
+// grid, the first of which is zero: per aircraft, the mean over the slots observed.
+type EdgeDemand struct {
+	EdgeDemandW     [CurvePoints]float64 `json:"edge_demand_w"`
+	EdgeDemandSlots int                  `json:"edge_demand_slots"`
 }
 
-const edgeCapacityMemory = 50 // slots that mean and variance extend over
+const edgeDemandMemory = 30 // slots that the mean extends over
 
 // Observation is what a decision learns about its slot and later slots need. The
 // zero value holds no information.
 type Observation struct {
-	Known         bool    // EdgeCapacityJ was determined
-	EdgeCapacityJ float64 // the most that the slot can spend on edge computing, whole fleet
+	Known bool
+	EdgeJ [CurvePoints]float64 // what the slot spends on edge computing at each price, whole fleet
 }
 
-// Observe updates the edge capacity with what a decision observed.
+// Observe updates the edge demand with what a decision observed.
 func (o *Objective) Observe(s Observation) {
 	if !s.Known {
 		return
 	}
-	capacity := &o.state.EdgeCapacity
-	capacity.EdgeCapacitySlots++
-	n := min(float64(capacity.EdgeCapacitySlots), edgeCapacityMemory)
-	deviation := s.EdgeCapacityJ/max(float64(o.state.Flying), 1) - capacity.EdgeCapacityW
-	capacity.EdgeCapacityW += deviation / n
-	capacity.EdgeCapacityVariance += (deviation*deviation*(n-1)/n - capacity.EdgeCapacityVariance) / n
+	x := &o.state.EdgeDemand
+	x.EdgeDemandSlots++
+	n := min(float64(x.EdgeDemandSlots), edgeDemandMemory)
+	for k, j := range s.EdgeJ {
+		x.EdgeDemandW[k] += (j/max(float64(o.state.Flying), 1) - x.EdgeDemandW[k]) / n
+	}
 }
 
-// HeadroomJ returns what the slots left may spend on edge computing: the joules
-// still allowed above the flight floor and, under a ceiling, above its margin.
-func (o Objective) HeadroomJ() float64 { return max(o.headroomJ(o.SlotsLeft()), 0) }
+// MeanEdgeDemandW returns the mean edge power per aircraft at each price, and the
+// number of slots that it is a mean of.
+func (o *Objective) MeanEdgeDemandW() (edgeW [CurvePoints]float64, slots float64) {
+	return o.state.EdgeDemandW, min(float64(o.state.EdgeDemandSlots), edgeDemandMemory)
+}
 
-// headroomJ is the headroom, or negative, with the ceiling margin of a number of slots.
-func (o Objective) headroomJ(slots int) float64 {
+// HeadroomJ returns what the slots left may spend above the flight floor: the joules
+// still allowed above it and, under a ceiling, above the margin for the noise of one
+// slot. That of the others needs none, because what they take more the next ones spend
+// less.
+func (o Objective) HeadroomJ() float64 {
 	headroom := o.state.EnergyToGoJ - o.FloorToGoJ()
 	if o.state.Mode == Ceiling {
-		headroom -= o.constants.CeilingMargin.StdDevs * o.stdDevJ(slots)
+		headroom -= o.constants.CeilingMargin.StdDevs * o.stdDevJ(min(1, o.SlotsLeft()))
 	}
-	return headroom
+	return max(headroom, 0)
 }
 
 // StdDevJ returns the standard deviation of the flight energy of the slots left.
@@ -79,14 +86,19 @@ func (o Objective) stdDevJ(slots int) float64 {
 	return o.state.RelativeStdDev * o.state.Multiplier * o.minFlightW * float64(o.state.Flying) * math.Sqrt(n+n*n/max(o.state.MultiplierWeight, 1))
 }
 
-// LeastSpendJ returns the least that this slot must spend on edge computing for the
-// later slots to be able to use up the headroom. What they can spend is taken
-// one standard deviation below its mean; the ceiling margin is that of the last
-// slot, which will be in force by then.
-func (o Objective) LeastSpendJ() float64 {
-	after := max(float64(o.SlotsLeft()-1), 0)
-	later := float64(o.state.Flying) * max(after*o.state.EdgeCapacityW-math.Sqrt(after*o.state.EdgeCapacityVariance), 0)
-	return min(o.HeadroomJ(), o.headroomJ(min(o.SlotsLeft(), 1))-later)
+// advanceSlots is how many slots' even shares may be spent in advance, so that slots with
+// much to do can take what slots with little leave. More gains little.
+const advanceSlots = 5
+
+// evenShareJ is what an even spender, who has saved nothing, spends in this slot.
+func (o Objective) evenShareJ() float64 {
+	return max(o.HeadroomJ()-o.state.SavedJ, 0) / float64(max(o.SlotsLeft(), 1))
+}
+
+// SlotLimitJ returns the most that this slot may spend above the flight floor for what
+// an even spender can keep to be kept: its share, and what was saved of earlier ones.
+func (o Objective) SlotLimitJ() float64 {
+	return min(o.HeadroomJ(), o.evenShareJ()+o.state.SavedJ)
 }
 
 // PredictedEndJ returns the total expected at the end: under a budget that budget,
@@ -94,8 +106,8 @@ func (o Objective) LeastSpendJ() float64 {
 // and edge computing at its recent power.
 func (o Objective) PredictedEndJ() float64 {
 	left := float64(o.SlotsLeft())
-	if o.Budgeted() && o.state.EdgeCapacitySlots > 0 {
-		return o.FloorJ() + min(o.HeadroomJ(), o.state.EdgeCapacityW*float64(o.state.Flying)*left)
+	if o.Budgeted() && o.state.EdgeDemandSlots > 0 {
+		return o.FloorJ() + min(o.HeadroomJ(), o.state.EdgeDemandW[0]*float64(o.state.Flying)*left)
 	}
 	return o.FloorJ() + o.state.EdgePowerW*left
 }

@@ -43,7 +43,7 @@ func TestHeadroom(t *testing.T) {
 	}
 	target := o.HeadroomJ()
 	o.SetBudget(30e3, Ceiling)
-	if want := target - 3*o.StdDevJ(); math.Abs(o.HeadroomJ()-max(want, 0)) > 1e-9 {
+	if want := target - 3*o.stdDevJ(1); math.Abs(o.HeadroomJ()-max(want, 0)) > 1e-9 {
 		t.Errorf("headroom of a ceiling is %v J, want %v", o.HeadroomJ(), want)
 	}
 	o.SetBudget(20e3, Target)
@@ -52,33 +52,64 @@ func TestHeadroom(t *testing.T) {
 	}
 }
 
-// A budget is predicted to be met until it is more than can be spent; the least
-// spend grows as the slots run out.
-func TestLeastSpendAndPrediction(t *testing.T) {
+// A budget is predicted to be met until it is more than can be spent.
+func TestPrediction(t *testing.T) {
 	o := newObjective()
 	o.SetBudget(33e3, Target)
 	for i := range 50 {
-		o.Observe(Observation{Known: true, EdgeCapacityJ: 117 + 49*float64(i%2*2-1)})
+		o.Observe(Observation{Known: true, EdgeJ: [CurvePoints]float64{117 + 49*float64(i%2*2-1), 80}})
 		settleSlot(o, 268.8, 60, 1)
 	}
-	if math.Abs(o.state.EdgeCapacityW*2-117) > 1 || math.Abs(math.Sqrt(o.state.EdgeCapacityVariance)*2-49) > 2 {
-		t.Errorf("edge capacity is estimated as %.1f W with deviation %.1f, want 117 and 49", 2*o.state.EdgeCapacityW, 2*math.Sqrt(o.state.EdgeCapacityVariance))
+	edgeW, slots := o.MeanEdgeDemandW()
+	if math.Abs(2*edgeW[0]-117) > 2 || math.Abs(2*edgeW[1]-80) > 1e-9 || slots != edgeDemandMemory {
+		t.Errorf("a slot spends %.1f J at price zero and %.1f J at the next, of %v slots; want 117 and 80 of %v", 2*edgeW[0], 2*edgeW[1], slots, edgeDemandMemory)
 	}
 	if end := o.PredictedEndJ(); math.Abs(end-33e3) > 1e-6 {
 		t.Errorf("33 kJ are predicted to end on %v J", end)
 	}
-	if o.LeastSpendJ() > 0 {
-		t.Errorf("least spend is %v J halfway, though the later slots can spend them", o.LeastSpendJ())
-	}
 	o.SetBudget(40e3, Target)
-	if end := o.PredictedEndJ(); math.Abs(end-(o.FloorJ()+50*117)) > 60 || o.LeastSpendJ() < 0 {
-		t.Errorf("40 kJ cannot be spent any more, predicted are %v J, least spend %v J", end, o.LeastSpendJ())
+	if end := o.PredictedEndJ(); math.Abs(end-(o.FloorJ()+50*117)) > 100 {
+		t.Errorf("40 kJ cannot be spent any more, predicted are %v J", end)
 	}
-	for range 49 {
-		settleSlot(o, 268.8, 100, 1)
+}
+
+// Whatever is spent within the slots' limits: of what an even spender then has left, at
+// most the advance is gone.
+func TestLimitKeepsWhatAnEvenSpenderKeeps(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 200 {
+		o := newObjective()
+		o.SetBudget(28e3+15e3*r.Float64(), Target)
+		shareJ := o.HeadroomJ() / 100
+		at := r.IntN(100)
+		for range at {
+			settleSlot(o, 268.8, o.SlotLimitJ()*math.Sqrt(r.Float64()), 1)
+		}
+		if least := shareJ*float64(100-at) - advanceSlots*shareJ - 1e-6; o.HeadroomJ() < least {
+			t.Fatalf("%.0f J, %d slots: %.1f J are left, want %.1f at least", o.BudgetJ(), at, o.HeadroomJ(), least)
+		}
 	}
-	if o.LeastSpendJ() != o.HeadroomJ() {
-		t.Errorf("in the last slot the least spend is %v J of a headroom of %v J", o.LeastSpendJ(), o.HeadroomJ())
+}
+
+// A budget that is requested again gives nothing in advance; one that is raised does.
+func TestAdvance(t *testing.T) {
+	o := newObjective()
+	o.SetBudget(34e3, Target)
+	for range 30 {
+		settleSlot(o, 268.8, o.SlotLimitJ(), 1)
+	}
+	before := o.State()
+	if o.SetBudget(34e3, Target); o.State() != before {
+		t.Errorf("the same budget again changed %+v to %+v", before, o.State())
+	}
+	limitJ := o.SlotLimitJ()
+	o.SetBudget(33e3, Target)
+	if lower := o.SlotLimitJ(); lower >= limitJ {
+		t.Errorf("a budget cut by 1 kJ changed the slot's limit from %v to %v J", limitJ, lower)
+	}
+	o.SetBudget(35e3, Target)
+	if want := advanceSlots * o.HeadroomJ() / 70; math.Abs(o.State().SavedJ-want) > 1e-6 {
+		t.Errorf("a raised budget gives %v J in advance, want %v", o.State().SavedJ, want)
 	}
 }
 

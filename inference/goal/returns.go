@@ -5,5 +5,6 @@ package goal
 // corpus requests so what a flight is known to cost.
 func (o *Objective) SetReturns(omega, delayS, energyJ float64) {
 	o.state.Mode, o.state.Omega, o.state.BudgetJ = Preference, omega, 0
+	o.state.SavedJ = 0
 	o.state.DelayToGoS, o.state.EnergyToGoJ = delayS, energyJ
 }

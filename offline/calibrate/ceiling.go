@@ -9,6 +9,7 @@ import (
 	"prefdt/inference"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
+	"prefdt/offline/baseline"
 	"prefdt/offline/jobs"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
@@ -31,6 +32,7 @@ var conditions = []flightCondition{
 	{"calm air, flight power x0.8 to x2 from a random slot", func(c *world.Config, r *rand.Rand) {
 		c.Shock = world.Shock{FromSlot: r.IntN(c.Slots), Factor: 0.8 + 1.2*r.Float64()}
 	}},
+	{"edge energy x0.7 to x1.3 of its closed form", func(c *world.Config, r *rand.Rand) { c.EdgeFactor = 0.7 + 0.6*r.Float64() }},
 }
 
 // trial is one calibration flight: a world and a ceiling drawn evenly from the
@@ -39,6 +41,7 @@ type trial struct {
 	seed     uint64
 	world    world.Config
 	ceilingJ float64
+	keepable bool // by the reference even pacer
 	violated bool // at some margin tried so far
 }
 
@@ -55,15 +58,27 @@ func newTrial(s *goal.Constants, c world.Config, seed uint64, k int) trial {
 	return trial{seed: seed, world: c, ceilingJ: floor + r.Float64()*max(span, 0)}
 }
 
-// violates reports whether the flight exceeded its ceiling although that could be
-// avoided: its own floor, gusts and unforeseen shock included, was below.
+// fly flies the trial by a policy and returns what that spent.
+func (t *trial) fly(p rollout.Policy, constants *goal.Constants) (energyJ float64, err error) {
+	f, err := rollout.NewWithPolicy(p, constants, t.world, rollout.ReportLink{})
+	if err != nil {
+		return 0, err
+	}
+	return f.Fly(t.seed, rollout.Request{Mode: goal.Ceiling, BudgetJ: t.ceilingJ}).EnergyJ, nil
+}
+
+// violates reports whether the flight exceeds its ceiling although that could be
+// avoided.
 func (t *trial) violates(frozen *checkpoint.Checkpoint) (bool, error) {
-	f, err := rollout.New(frozen, inference.DecoderDispatch, t.world, rollout.ReportLink{})
+	if !t.keepable {
+		return false, nil
+	}
+	p, err := inference.New(frozen, inference.DecoderDispatch)
 	if err != nil {
 		return false, err
 	}
-	x := f.Fly(t.seed, rollout.Request{Mode: goal.Ceiling, BudgetJ: t.ceilingJ})
-	return x.FloorJ+x.ShockOnsetJ <= t.ceilingJ && x.EnergyJ > t.ceilingJ*(1+1e-6), nil
+	energyJ, err := t.fly(p, &frozen.GoalConstants)
+	return energyJ > t.ceilingJ*(1+1e-6), err
 }
 
 // candidateMargins are tried in this order, in standard deviations of the cost of
@@ -111,6 +126,14 @@ func FitCeilingMargin(ctx context.Context, frozen *checkpoint.Checkpoint, c worl
 		for _, seed := range list {
 			trials = append(trials, newTrial(&frozen.GoalConstants, c, seed, k))
 		}
+	}
+	if err := jobs.Do(ctx, len(trials), workers, jobs.Stateless, func(_ struct{}, j int) error {
+		t := &trials[j]
+		energyJ, err := t.fly(baseline.NewEven(&t.world.Physics), &frozen.GoalConstants)
+		t.keepable = energyJ <= t.ceilingJ*baseline.KeepableWithin
+		return err
+	}, nil); err != nil {
+		return p, err
 	}
 	for i, margin := range candidateMargins {
 		at := *frozen

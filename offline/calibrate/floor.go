@@ -66,7 +66,7 @@ func MeasureFloors(ctx context.Context, frozen *checkpoint.Checkpoint, c world.C
 	}
 	figures := map[string]float64{"most_least_j": math.Inf(1)}
 	n := float64(len(list))
-	for k, name := range []string{"calm", "gust_5", "gust_15", "shock"}[:len(conditions)] {
+	for k, name := range []string{"calm", "gust_5", "gust_15", "shock", "edge"}[:len(conditions)] {
 		var off []float64
 		for _, x := range flights[k*len(list) : (k+1)*len(list)] {
 			off = append(off, x.off)

@@ -3,171 +3,395 @@ package evaluate
 import (
 	"context"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"slices"
 
-	"gonum.org/v1/gonum/stat"
-
+	"prefdt/inference"
+	"prefdt/inference/budget"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
+	"prefdt/offline/baseline"
 	"prefdt/offline/command"
+	"prefdt/offline/jobs"
+	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
+	"prefdt/offline/seeds"
+	"prefdt/offline/teacher"
 	"prefdt/simbridge/world"
 )
 
-// BudgetResult is how a total in joules was held, over all seeds.
+// What a budget is for is delay. So each cell, a budget under a perturbation in a
+// mode, has the delay that the joules bought beside the joules, for the policy and
+// for every simpler arm on the same seeds.
 //
-// What a flight can be held to lies between two totals. The causal floor is the
-// least that is possible without foreseeing a shock: what was spent before it, the
-// edge energy of the shock's first slot, which is decided before that slot's
-// flight can be measured, and flight at v* from then on. The most is what the same
-// flight spends without a budget, from the start or, under a shock, from the slot
-// after its first.
+// A budget is keepable on a seed if the reference even pacer ends within
+// baseline.KeepableWithin of it there. All figures of a cell are means over its
+// keepable seeds, since on the others no causal scheduler is known to keep it.
+
+// minKeepable is the number of keepable seeds from which on a cell counts as measured.
+const minKeepable = 50
+
+// Limits of overrunning keepable budgets, within which an arm counts as one that keeps
+// them.
+const (
+	maxMeanOverrun = 0.0005 // of a target, relative
+	maxOverrunRate = 0.005  // of ceilings, in flights
+)
+
+// BudgetResult is a cell.
 type BudgetResult struct {
 	Perturbation string    `json:"perturbation"`
 	Mode         goal.Mode `json:"mode"`
-	BudgetJ      float64   `json:"budget_j"`
-	MeanError    float64   `json:"error"`     // mean, signed, against max(budget, causal floor)
-	MeanAbsError float64   `json:"abs_error"` // mean, against the same
-	// PossibleError is the mean absolute error against the budget held to
-	// between the causal floor and the most.
-	PossibleError float64 `json:"possible_abs_error"`
-	// StrictError is the mean absolute error against max(budget, spent before
-	// the shock + flight at v*): it counts the shock's first slot, too.
-	StrictError   float64 `json:"strict_abs_error"`
-	ViolationRate float64 `json:"violation_rate"` // flights more than 1e-6 above a budget that their causal floor is not above
-	Unspent       float64 `json:"unspent"`        // mean share of what was possible
-	Saturated     float64 `json:"saturated_rate"` // flights whose causal floor is above the budget
-	Unspendable   float64 `json:"unspendable_rate"`
-	FloorJ        float64 `json:"floor_j"` // mean causal floor
-	MostJ         float64 `json:"most_j"`  // mean
-	// Gain is dE/dB over the budgets of this perturbation and mode.
-	Gain float64 `json:"gain"`
+	BudgetJ      float64   `json:"budget_j"` // in force at the end
+	RevisedFromJ float64   `json:"revised_from_j,omitempty"`
+	HeldOut      bool      `json:"held_out"` // nothing was tuned on its kind of perturbation
+	Seeds        int       `json:"seeds"`
+	Keepable     int       `json:"keepable"` // of these seeds
+	Measured     bool      `json:"measured"` // enough are keepable
+
+	ArmResult             // of the policy
+	RegretS       float64 `json:"regret_s"`     // its delay above that of the one price which, known in advance, spends min(budget, the most there is to spend)
+	EvenDelayS    float64 `json:"even_delay_s"` // of the even pacer
+	BestArm       string  `json:"best_arm"`     // of the least delay among those that do not fly and keep the limits
+	BestArmDelayS float64 `json:"best_arm_delay_s"`
+
+	Arms map[string]ArmResult `json:"arms"` // by name
 }
 
-// perturbation is a change of physics and the budgets requested under it.
+// ArmResult is what a cell's budget bought one arm, in the mean over keepable seeds.
+type ArmResult struct {
+	DelayS      float64 `json:"delay_s"`
+	End         float64 `json:"end"`          // energy over the budget, less one
+	MeanOverrun float64 `json:"mean_overrun"` // of max(End, 0)
+	OverrunRate float64 `json:"overrun_rate"` // flights above their budget by more than a millionth
+}
+
+// keepsLimits reports whether an arm keeps a cell's limits of overrunning.
+func (a *ArmResult) keepsLimits(mode goal.Mode) bool {
+	if mode == goal.Ceiling {
+		return a.OverrunRate <= maxOverrunRate
+	}
+	return a.MeanOverrun <= maxMeanOverrun
+}
+
+// ArmSummary is one arm over all measured cells.
+type ArmSummary struct {
+	Name        string  `json:"name"`
+	MeanDelayS  float64 `json:"mean_delay_s"`
+	EvenRatio   float64 `json:"even_ratio"`   // mean ratio of its delay to the even pacer's
+	CellsKept   int     `json:"cells_kept"`   // in which it keeps the limits
+	CellsBest   int     `json:"cells_best"`   // in which its delay is the least of those that do
+	CellsBehind int     `json:"cells_behind"` // in which the best arm's is less by more than 1 % and 1 s
+	Cells       int     `json:"cells"`
+}
+
+// Names of the arms. The first flies; the others are what it is judged against.
+const (
+	policyArm = "policy"
+	evenArm   = "even"
+)
+
+// budgetArm is a scheduler under a budget.
+type budgetArm struct {
+	name string
+	new  func(ck *checkpoint.Checkpoint, c *world.Config) (rollout.Policy, error)
+}
+
+var budgetArms = []budgetArm{
+	{policyArm, nil}, // the checkpoint as it flies
+	{evenArm, func(_ *checkpoint.Checkpoint, c *world.Config) (rollout.Policy, error) {
+		return baseline.NewEven(&c.Physics), nil
+	}},
+	{"capped even", func(_ *checkpoint.Checkpoint, c *world.Config) (rollout.Policy, error) {
+		return baseline.NewCappedEven(&c.Physics), nil
+	}},
+	{"constant price", func(ck *checkpoint.Checkpoint, c *world.Config) (rollout.Policy, error) {
+		return baseline.NewConstant(&c.Physics, inference.EdgeCurve(ck)), nil
+	}},
+	{"greedy", func(_ *checkpoint.Checkpoint, c *world.Config) (rollout.Policy, error) {
+		return baseline.NewGreedy(&c.Physics), nil
+	}},
+	{"controller", func(ck *checkpoint.Checkpoint, c *world.Config) (rollout.Policy, error) {
+		return baseline.NewController(&c.Physics, inference.EdgeCurve(ck), nil), nil
+	}},
+	{"controller with reserve", func(ck *checkpoint.Checkpoint, c *world.Config) (rollout.Policy, error) {
+		return baseline.NewController(&c.Physics, inference.EdgeCurve(ck), &budget.Shipped), nil
+	}},
+	{"network's price", func(ck *checkpoint.Checkpoint, c *world.Config) (rollout.Policy, error) {
+		return inference.New(ck, inference.DecoderPrice)
+	}},
+}
+
+// perturbation is a change of the world, or of the budget in flight, and the budgets
+// requested under it.
 type perturbation struct {
-	name    string
-	gust    float64
-	shock   func(r *rand.Rand, slots int) world.Shock // nil: none
-	budgets []float64                                 // of the standard world
+	name     string
+	heldOut  bool
+	change   func(c *world.Config, r *rand.Rand)
+	requests []rollout.Request // of the standard world; their mode is set later
 }
 
-var perturbations = []perturbation{
-	{"none", 0, nil, []float64{27.5e3, 29.5e3, 31.5e3, 33e3, 34e3, 36e3, 38e3}},
-	{"x1.5 at half time", 0, shockAtHalf(1.5), []float64{36e3, 38e3, 39.5e3, 40.5e3, 42e3, 44e3}},
-	{"x1.25 at half time", 0, shockAtHalf(1.25), []float64{34e3, 37e3, 40e3}},
-	{"x0.8 at half time", 0, shockAtHalf(0.8), []float64{27e3, 30e3, 33e3}},
-	{"x0.8 to x2 at a random slot", 0, shockAtRandom, []float64{34e3, 37e3, 40e3}},
-	{"gusts 5 %", 0.05, nil, []float64{29e3, 33e3, 36.5e3}},
-	{"gusts 15 %", 0.15, nil, []float64{29e3, 33e3, 36.5e3}},
-}
-
-func shockAtHalf(factor float64) func(*rand.Rand, int) world.Shock {
-	return func(_ *rand.Rand, slots int) world.Shock {
-		return world.Shock{FromSlot: slots / 2, Factor: factor}
-	}
-}
-
-func shockAtRandom(r *rand.Rand, slots int) world.Shock {
-	return world.Shock{FromSlot: 1 + r.IntN(slots-1), Factor: 0.8 + 1.2*r.Float64()}
-}
-
-// MeasureBudgets measures every perturbation, as targets and as ceilings.
-func MeasureBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]BudgetResult, error) {
-	var rows []BudgetResult
-	for _, p := range perturbations {
-		p.budgets = slices.Clone(p.budgets)
-		for i := range p.budgets {
-			p.budgets[i] *= c.World.EnergyScale()
+// perturbations returns the cells, by world and budgets.
+func perturbations() []perturbation {
+	budgets := func(totalsJ ...float64) (list []rollout.Request) {
+		for _, j := range totalsJ {
+			list = append(list, rollout.Request{BudgetJ: j})
 		}
-		for _, mode := range []goal.Mode{goal.Target, goal.Ceiling} {
-			more, err := p.measure(ctx, ck, c, mode)
-			if err != nil {
-				return nil, err
-			}
-			rows = append(rows, more...)
+		return list
+	}
+	steady := func(*world.Config, *rand.Rand) {}
+	shock := func(factor, share float64) func(*world.Config, *rand.Rand) {
+		return func(c *world.Config, _ *rand.Rand) {
+			c.Shock = world.Shock{FromSlot: int(share * float64(c.Slots)), Factor: factor}
 		}
 	}
-	return rows, nil
+	twoShocks := func(first, second float64) func(*world.Config, *rand.Rand) {
+		return func(c *world.Config, _ *rand.Rand) {
+			c.Shock = world.Shock{FromSlot: c.Slots / 3, Factor: first}
+			c.SecondShock = world.Shock{FromSlot: 2 * c.Slots / 3, Factor: second}
+		}
+	}
+	gusts := func(stdDev float64) func(*world.Config, *rand.Rand) {
+		return func(c *world.Config, _ *rand.Rand) { c.Gust = stdDev }
+	}
+	edge := func(factor float64) func(*world.Config, *rand.Rand) {
+		return func(c *world.Config, _ *rand.Rand) { c.EdgeFactor = factor }
+	}
+	demand := func(factor float64) func(*world.Config, *rand.Rand) {
+		return func(c *world.Config, _ *rand.Rand) { c.Demand = world.Shock{FromSlot: c.Slots / 2, Factor: factor} }
+	}
+	list := []perturbation{
+		{"calm", false, steady, budgets(27.5e3, 29.5e3, 31.5e3, 33e3, 34e3, 36e3, 38e3, 44e3)},
+		{"x1.5 at half time", false, shock(1.5, 0.5), budgets(38e3, 39.5e3, 40.5e3, 42e3, 44e3)},
+		{"x1.25 at half time", false, shock(1.25, 0.5), budgets(34e3, 37e3, 40e3)},
+		{"x0.8 at half time", false, shock(0.8, 0.5), budgets(27e3, 30e3, 33e3)},
+		{"x1.5 at slot 20", true, shock(1.5, 0.2), budgets(40.5e3, 42e3, 44e3)},
+		{"x1.5 at slot 80", true, shock(1.5, 0.8), budgets(40.5e3, 42e3, 44e3)},
+		{"x1.25 at slot 20", true, shock(1.25, 0.2), budgets(34e3, 37e3, 40e3)},
+		{"x1.25 at slot 80", true, shock(1.25, 0.8), budgets(34e3, 37e3, 40e3)},
+		{"x0.8 at slot 20", true, shock(0.8, 0.2), budgets(27e3, 30e3, 33e3)},
+		{"x0.8 at slot 80", true, shock(0.8, 0.8), budgets(27e3, 30e3, 33e3)},
+		{"x1.25, then x1.5", true, twoShocks(1.25, 1.5), budgets(40.5e3, 42e3, 44e3)},
+		{"x0.8, then x1.25", true, twoShocks(0.8, 1.25), budgets(34e3, 37e3, 40e3)},
+		{"x0.8 to x2 at a random slot", false, func(c *world.Config, r *rand.Rand) {
+			c.Shock = world.Shock{FromSlot: 1 + r.IntN(c.Slots-1), Factor: 0.8 + 1.2*r.Float64()}
+		}, budgets(34e3, 37e3, 40e3)},
+		{"gusts 5 %", false, gusts(0.05), budgets(29e3, 33e3, 36.5e3)},
+		{"gusts 15 %", false, gusts(0.15), budgets(29e3, 33e3, 36.5e3)},
+		{"edge energy x0.7", false, edge(0.7), budgets(30e3, 34e3, 38e3)},
+		{"edge energy x1.3", false, edge(1.3), budgets(30e3, 34e3, 38e3)},
+		{"a third of the demand from half time", false, demand(1.0 / 3), budgets(30e3, 34e3, 38e3)},
+		{"three times the demand from half time", false, demand(3), budgets(30e3, 34e3, 38e3)},
+	}
+	for _, percent := range []int{30, 60, 90} {
+		list = append(list, perturbation{fmt.Sprintf("revised at slot %d", percent), false, steady, []rollout.Request{
+			{BudgetJ: 35e3, ReviseSlot: percent, RevisedBudgetJ: 32e3}, {BudgetJ: 29e3, ReviseSlot: percent, RevisedBudgetJ: 31e3},
+		}})
+	}
+	return list
 }
 
-// measure measures a perturbation's budgets. Seeds in succession that meet the same
-// shock are flown together.
-func (p *perturbation) measure(ctx context.Context, ck *checkpoint.Checkpoint, c Config, mode goal.Mode) ([]BudgetResult, error) {
-	rows := make([]BudgetResult, len(p.budgets))
-	spent := make([]float64, len(p.budgets))
-	progress := command.Progress(c.Progress, fmt.Sprintf("seeds, %s budgets, %s", mode, p.name), len(c.Seeds))
-	n := float64(len(c.Seeds))
-	for first := 0; first < len(c.Seeds); {
-		at := c
-		at.World.Gust, at.World.Shock = p.gust, p.shockOf(c.Seeds[first], c.World.Slots)
-		last := first + 1
-		for last < len(c.Seeds) && p.shockOf(c.Seeds[last], c.World.Slots) == at.World.Shock {
-			last++
+// regretPrices is the number of prices of the teacher's front, interpolated, that
+// regret is measured against.
+const regretPrices = 64
+
+// MeasureBudgets measures every perturbation by these arms.
+func MeasureBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Config, arms []budgetArm) (rows []BudgetResult, summary []ArmSummary, err error) {
+	for _, seed := range c.Seeds {
+		if err := seeds.CheckEvaluation(seed); err != nil {
+			return nil, nil, fmt.Errorf("evaluate: %w", err)
 		}
-		at.Seeds, at.Progress = c.Seeds[first:last], io.Discard
-		results, err := sweep(ctx, ck, at, p.requests(mode, at.World.Shock), "")
+	}
+	for _, p := range perturbations() {
+		more, err := p.measure(ctx, ck, c, arms)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		for i := range rows {
-			for s := range at.Seeds {
-				rows[i].addFlight(p.budgets[i], &results[2*i][s], results[2*i+1][s].EnergyJ, n)
-				spent[i] += results[2*i][s].EnergyJ / n
+		rows = append(rows, more...)
+	}
+	return rows, summarizeArms(arms, rows), nil
+}
+
+// selectArms returns the named arms, or all if none is named. The policy and the even
+// pacer are always among them.
+func selectArms(names []string) (arms []budgetArm, err error) {
+	for _, a := range budgetArms {
+		if len(names) == 0 || a.name == policyArm || a.name == evenArm || slices.Contains(names, a.name) {
+			arms = append(arms, a)
+		}
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(budgetArms, func(a budgetArm) bool { return a.name == name }) {
+			return nil, fmt.Errorf("there is no arm %q", name)
+		}
+	}
+	return arms, nil
+}
+
+var budgetModes = []goal.Mode{goal.Target, goal.Ceiling}
+
+// measure flies a perturbation's cells, in both modes, by all arms.
+func (p *perturbation) measure(ctx context.Context, ck *checkpoint.Checkpoint, c Config, arms []budgetArm) (rows []BudgetResult, err error) {
+	for i := range p.requests {
+		r := &p.requests[i]
+		r.BudgetJ *= c.World.EnergyScale()
+		r.RevisedBudgetJ *= c.World.EnergyScale()
+		r.ReviseSlot = r.ReviseSlot * c.World.Slots / 100
+	}
+	type seedResult struct {
+		flights []rollout.Result // (mode, request, arm)
+		bestS   []float64        // by request
+	}
+	bySeed := make([]seedResult, len(c.Seeds))
+	prices := teacher.PricesIn(&c.World, regretPrices)
+	err = jobs.Do(ctx, len(c.Seeds), c.Workers, jobs.Stateless, func(_ struct{}, i int) error {
+		w, x, seed := c.World, &bySeed[i], c.Seeds[i:i+1]
+		p.change(&w, rand.New(rand.NewPCG(seed[0], 1)))
+		runners := make([]*rollout.Runner, len(arms))
+		for k, a := range arms {
+			var err error
+			if runners[k], err = a.runner(ck, c.Decoder, w); err != nil {
+				return err
 			}
 		}
-		progress(last)
-		first = last
+		for _, mode := range budgetModes {
+			for _, r := range p.requests {
+				r.Mode = mode
+				for _, f := range runners {
+					x.flights = append(x.flights, f.Fly(seed[0], r))
+				}
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+			}
+		}
+		front, err := teacher.Sweep(ctx, &w, seeds.CheckEvaluation, seed, prices, 1, nil)
+		if err != nil {
+			return err
+		}
+		for _, r := range p.requests {
+			x.bestS = append(x.bestS, leastDelayS(teacher.SeedPoints(front, 0), endBudgetJ(&r)))
+		}
+		return nil
+	}, command.Progress(c.Progress, "seeds, budgets, "+p.name, len(c.Seeds)))
+	if err != nil {
+		return nil, err
 	}
-	_, gain := stat.LinearRegression(p.budgets, spent, nil, false)
-	for i := range rows {
-		rows[i].Perturbation, rows[i].Mode, rows[i].BudgetJ, rows[i].Gain = p.name, mode, p.budgets[i], gain
+	for m, mode := range budgetModes {
+		for k, r := range p.requests {
+			row := BudgetResult{Perturbation: p.name, Mode: mode, BudgetJ: endBudgetJ(&r), HeldOut: p.heldOut, Seeds: len(c.Seeds), Arms: map[string]ArmResult{}}
+			if r.ReviseSlot > 0 {
+				row.RevisedFromJ = r.BudgetJ
+			}
+			var keepable []*seedResult
+			flight := func(x *seedResult, arm int) *rollout.Result {
+				return &x.flights[(m*len(p.requests)+k)*len(arms)+arm]
+			}
+			even := slices.IndexFunc(arms, func(a budgetArm) bool { return a.name == evenArm })
+			for i := range bySeed {
+				if x := &bySeed[i]; flight(x, even).EnergyJ <= row.BudgetJ*baseline.KeepableWithin {
+					keepable = append(keepable, x)
+				}
+			}
+			row.Keepable, row.Measured = len(keepable), len(keepable) >= minKeepable
+			n := float64(len(keepable))
+			for _, x := range keepable {
+				for arm := range arms {
+					a := row.Arms[arms[arm].name]
+					a.add(flight(x, arm), row.BudgetJ, n)
+					row.Arms[arms[arm].name] = a
+				}
+				row.RegretS -= x.bestS[k] / n
+			}
+			row.finish(arms)
+			rows = append(rows, row)
+		}
 	}
 	return rows, nil
 }
 
-// requests are the budgets, each followed by the request that spends the most.
-func (p *perturbation) requests(mode goal.Mode, shock world.Shock) []rollout.Request {
-	var requests []rollout.Request
-	for _, j := range p.budgets {
-		unlimited := rollout.Request{Mode: goal.Target, BudgetJ: rollout.UnlimitedJ}
-		if p.shock != nil {
-			unlimited = rollout.Request{Mode: goal.Target, BudgetJ: j, ReviseSlot: shock.FromSlot + 1, RevisedBudgetJ: rollout.UnlimitedJ}
+// runner returns a runner of an arm in a world.
+func (a *budgetArm) runner(ck *checkpoint.Checkpoint, decoder inference.Decoder, w world.Config) (*rollout.Runner, error) {
+	if a.new == nil {
+		return rollout.New(ck, decoder, w, rollout.ReportLink{})
+	}
+	policy, err := a.new(ck, &w)
+	if err != nil {
+		return nil, err
+	}
+	return rollout.NewWithPolicy(policy, &ck.GoalConstants, w, rollout.ReportLink{})
+}
+
+// endBudgetJ is the budget in force at the end of a flight.
+func endBudgetJ(r *rollout.Request) float64 {
+	if r.ReviseSlot > 0 {
+		return r.RevisedBudgetJ
+	}
+	return r.BudgetJ
+}
+
+// leastDelayS returns the delay of the front at a total energy, between the points of
+// a sweep whose energies fall.
+func leastDelayS(front []pareto.Point, energyJ float64) float64 {
+	for k := 1; k < len(front); k++ {
+		if a, b := front[k-1], front[k]; b.EnergyJ <= energyJ {
+			f := min(max((a.EnergyJ-energyJ)/max(a.EnergyJ-b.EnergyJ, 1e-9), 0), 1)
+			return a.DelayS + f*(b.DelayS-a.DelayS)
 		}
-		requests = append(requests, rollout.Request{Mode: mode, BudgetJ: j}, unlimited)
 	}
-	return requests
+	return front[len(front)-1].DelayS
 }
 
-func (p *perturbation) shockOf(seed uint64, slots int) world.Shock {
-	if p.shock == nil {
-		return world.Shock{}
+// add adds one of n flights.
+func (a *ArmResult) add(x *rollout.Result, budgetJ, n float64) {
+	end := x.EnergyJ/budgetJ - 1
+	a.DelayS += x.DelayS / n
+	a.End += end / n
+	a.MeanOverrun += max(end, 0) / n
+	if end > 1e-6 {
+		a.OverrunRate += 1 / n
 	}
-	return p.shock(rand.New(rand.NewPCG(seed, 1)), slots)
 }
 
-// addFlight counts one of n flights.
-func (b *BudgetResult) addFlight(budgetJ float64, x *rollout.Result, mostJ, n float64) {
-	floor := x.FloorJ + x.ShockOnsetJ
-	mostJ = max(mostJ, floor)
-	e := x.EnergyJ/max(budgetJ, floor) - 1
-	possible := min(max(budgetJ, floor), mostJ)
-	b.MeanError += e / n
-	b.MeanAbsError += math.Abs(e) / n
-	b.PossibleError += math.Abs(x.EnergyJ/possible-1) / n
-	b.StrictError += math.Abs(x.EnergyJ/max(budgetJ, x.FloorJ)-1) / n
-	b.Unspent += max(1-x.EnergyJ/possible, 0) / n
-	b.FloorJ += floor / n
-	b.MostJ += mostJ / n
-	if floor > budgetJ {
-		b.Saturated += 1 / n
-	} else if e > 1e-6 {
-		b.ViolationRate += 1 / n
+// finish completes a cell from its arms' results.
+func (b *BudgetResult) finish(arms []budgetArm) {
+	b.ArmResult, b.EvenDelayS = b.Arms[policyArm], b.Arms[evenArm].DelayS
+	b.RegretS += b.DelayS
+	best := math.Inf(1)
+	for _, a := range arms {
+		if x := b.Arms[a.name]; a.name != policyArm && x.keepsLimits(b.Mode) && x.DelayS < best {
+			best, b.BestArm, b.BestArmDelayS = x.DelayS, a.name, x.DelayS
+		}
 	}
-	if mostJ < budgetJ {
-		b.Unspendable += 1 / n
+}
+
+// summarizeArms takes the means over the measured cells.
+func summarizeArms(arms []budgetArm, rows []BudgetResult) (list []ArmSummary) {
+	for _, a := range arms {
+		s := ArmSummary{Name: a.name}
+		for i := range rows {
+			b := &rows[i]
+			if !b.Measured {
+				continue
+			}
+			x := b.Arms[a.name]
+			s.Cells++
+			s.MeanDelayS += x.DelayS
+			s.EvenRatio += x.DelayS / b.EvenDelayS
+			if x.keepsLimits(b.Mode) {
+				s.CellsKept++
+				if x.DelayS <= b.BestArmDelayS {
+					s.CellsBest++
+				}
+			}
+			if x.DelayS > 1.01*b.BestArmDelayS+1 {
+				s.CellsBehind++
+			}
+		}
+		s.MeanDelayS /= float64(max(s.Cells, 1))
+		s.EvenRatio /= float64(max(s.Cells, 1))
+		list = append(list, s)
 	}
+	return list
 }

@@ -40,7 +40,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 	settings := f.Int("settings", 21, "settings K of a front")
 	prices := f.Int("prices", 32, "prices of the teacher's front")
 	decoder := f.String("decoder", string(inference.DecoderDispatch), "dispatch, snapped or heads")
-	budget := f.Bool("budget", false, "also measure budgets")
+	budgets := f.Bool("budget", false, "also measure budgets")
+	armNames := f.String("arms", "", "measure budgets by these `NAMES` alone, beside the policy and the even pacer, as in greedy,controller")
 	uplink := f.Bool("uplink", false, "also measure lost and late reports")
 	fleet := f.String("fleet", "", "also measure fleets of these `SIZES`, as in 1,2,4,8")
 	shift := f.Bool("shift", false, "also measure fifteen shifted operating points")
@@ -70,6 +71,10 @@ func Command(ctx context.Context, call *cli.Call) error {
 		}
 		sizes = append(sizes, m)
 	}
+	arms, err := selectArms(strings.FieldsFunc(*armNames, func(r rune) bool { return r == ',' }))
+	if err != nil {
+		return cli.BadInput(err)
+	}
 	ck, err := checkpoint.Load(*dir)
 	if err != nil {
 		return cli.BadInput(err)
@@ -98,10 +103,9 @@ func Command(ctx context.Context, call *cli.Call) error {
 		wanted  bool
 		measure func() error
 	}{
-		{*budget, func() (err error) {
-			if r.Budgets, err = MeasureBudgets(ctx, ck, c); err == nil {
-				r.CeilingMargin, r.CalibratedBudgets = &ck.GoalConstants.CeilingMargin, ck.Evaluation
-			}
+		{*budgets, func() (err error) {
+			r.CeilingMargin = &ck.GoalConstants.CeilingMargin
+			r.Budgets, r.BudgetArms, err = MeasureBudgets(ctx, ck, c, arms)
 			return err
 		}},
 		{*uplink, func() (err error) { r.Uplink, err = MeasureUplink(ctx, ck, c); return err }},
@@ -150,13 +154,25 @@ func (r *Report) print(w io.Writer) error {
 	row("operable\t%v", r.Operable)
 	for i, b := range r.Budgets {
 		if i == 0 {
-			p, c := r.CeilingMargin, r.CalibratedBudgets
-			row("\nceilings: %.3g of flights at most pass theirs though they need not, promised from %d flights in each of: %s", p.ViolationRate, p.Flights, strings.Join(p.Conditions, "; "))
-			row("budgets: from %.0f J to %.0f J, on every calibration seed to %.0f J", c["floor_j"], c["most_j"], c["most_least_j"])
-			row("floor named in flight: off by %.2f %% in calm air, %.2f %% in gusts of 5 %%, %.2f %% of 15 %%, %.2f %% after a shock", 100*c["floor_error_calm"], 100*c["floor_error_gust_5"], 100*c["floor_error_gust_15"], 100*c["floor_error_shock"])
-			row("\nbudget, kJ\tperturbation\tmode\tmean |error|\tof what is possible\tfirst slot blamed\tviolations\tunspent\tfloor, kJ\tmost, kJ\tgain")
+			m := r.CeilingMargin
+			row("\nceilings: %.3g of flights at most pass theirs though they need not, promised from %d flights in each of: %s", m.ViolationRate, m.Flights, strings.Join(m.Conditions, "; "))
+			row("\nbudget, kJ\tperturbation\tmode\tkeepable\tend\toverrun, mean\tflights\tdelay, s\tregret, s\teven\tbest other\t")
 		}
-		row("%.1f\t%s\t%s\t%.3f %%\t%.3f %%\t%.3f %%\t%.3f\t%.3f %%\t%.2f\t%.2f\t%.3f", b.BudgetJ/1e3, b.Perturbation, b.Mode, 100*b.MeanAbsError, 100*b.PossibleError, 100*b.StrictError, b.ViolationRate, 100*b.Unspent, b.FloorJ/1e3, b.MostJ/1e3, b.Gain)
+		name := b.Perturbation
+		if b.RevisedFromJ > 0 {
+			name = fmt.Sprintf("%s, from %.1f", name, b.RevisedFromJ/1e3)
+		}
+		if !b.Measured {
+			row("%.1f\t%s\t%s\t%d of %d\tnot measured", b.BudgetJ/1e3, name, b.Mode, b.Keepable, b.Seeds)
+			continue
+		}
+		row("%.1f\t%s\t%s\t%d of %d\t%+.2f %%\t%.3f %%\t%.3f\t%.1f\t%.1f\t%.1f\t%.1f\t%s", b.BudgetJ/1e3, name, b.Mode, b.Keepable, b.Seeds, 100*b.End, 100*b.MeanOverrun, b.OverrunRate, b.DelayS, b.RegretS, b.EvenDelayS, b.BestArmDelayS, b.BestArm)
+	}
+	for i, a := range r.BudgetArms {
+		if i == 0 {
+			row("\narm, over the cells measured\tmean delay, s\tof even's\tcells\twithin limits\tbest\tbehind the best")
+		}
+		row("%s\t%.2f\t%.4f\t%d\t%d\t%d\t%d", a.Name, a.MeanDelayS, a.EvenRatio, a.Cells, a.CellsKept, a.CellsBest, a.CellsBehind)
 	}
 	for i, u := range r.Uplink {
 		if i == 0 {

@@ -67,10 +67,9 @@ type Report struct {
 	Operable         bool    `json:"operable"` // eq. (criterion)
 	MinSeparationM   float64 `json:"min_separation_m"`
 
-	Budgets []BudgetResult `json:"budgets,omitempty"`
-	// What was calibrated, out of the manifest.
-	CeilingMargin     *goal.CeilingMargin `json:"ceiling_promise,omitempty"`
-	CalibratedBudgets map[string]float64  `json:"calibrated,omitempty"`
+	Budgets       []BudgetResult      `json:"budgets,omitempty"`
+	BudgetArms    []ArmSummary        `json:"budget_arms,omitempty"`
+	CeilingMargin *goal.CeilingMargin `json:"ceiling_promise,omitempty"` // what was calibrated, out of the manifest
 
 	Uplink          []LinkRetention  `json:"uplink,omitempty"`
 	Fleets          []FleetRatio     `json:"fleets,omitempty"`

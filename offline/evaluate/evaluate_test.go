@@ -54,8 +54,8 @@ func (l lineInterrupter) Write(p []byte) (int, error) {
 // An interrupted evaluation prints the tables that are complete, and fails.
 func TestInterrupted(t *testing.T) {
 	for prefix, want := range map[string][2]string{
-		"teacher's seeds":             {"", "interrupted before"},
-		"seeds, target budgets, none": {"decoder dispatch", "interrupted; the tables printed are complete"},
+		"teacher's seeds":      {"", "interrupted before"},
+		"seeds, budgets, calm": {"decoder dispatch", "interrupted; the tables printed are complete"},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		var out bytes.Buffer

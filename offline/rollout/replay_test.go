@@ -96,7 +96,7 @@ func TestReplayFindsDifferences(t *testing.T) {
 		{"another price", edited(`"price_s_per_j":0`, `"price_s_per_j":1`), at, fmt.Sprintf("slot %d was decided", at)},
 		{"another settlement", edited(`"settle":{"delay_s":`, `"settle":{"delay_s":1`), at + 1, fmt.Sprintf("slot %d was decided for the objective", at+1)},
 		// As if the objective had not observed what the decision saw.
-		{"capacity never learned", edited(`"most_seen":40`, `"most_seen":0`), at, fmt.Sprintf("slot %d was decided for the objective", at)},
+		{"capacity never learned", edited(`"edge_demand_slots":40`, `"edge_demand_slots":0`), at, fmt.Sprintf("slot %d was decided for the objective", at)},
 		{"an event that says nothing", edited(`"then":[`, `"then":[{},`), at + 1, "no field set"},
 		{"an unknown field", edited(`{"snapshot":{`, `{"snapshot":{"wind":3,`), at, "wind"},
 		{"cut off", flight[:len(flight)-100], 99, "unexpected EOF"},

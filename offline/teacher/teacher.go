@@ -77,7 +77,7 @@ func (r *Runner) keepGains() {
 func Settlement(w *world.World, o *world.Outcome) goal.Settlement {
 	s := goal.Settlement{DelayS: o.DelayS, EnergyJ: o.EnergyJ()}
 	for m := range w.Aircraft {
-		s.EdgeJ += o.EdgeJ[m]
+		s.EdgeJ += o.EdgeJ[m] / w.Config.EdgeEnergyFactor() // the closed form
 		if o.FlightJ[m] > 0 {
 			s.ModelFlightJ += w.Config.Physics.Propulsion.PowerW(w.Aircraft[m].SpeedMPS)
 		}

@@ -163,7 +163,7 @@ func (u *user) settle(choice slot.UserDecision, by string, from time.Time) {
 		share := physics.Share{CPUHz: choice.CPUHz, RateBPS: c.Channel.RateBPS(w.gain[choice.Server-1], bandwidth)}
 		o.Aircraft, o.Offload, o.Bits = choice.Server, choice.Offload, choice.Offload*w.task.Bits
 		o.CompletionS = physics.CompletionS(localS, w.task.OffloadTimeS(share), choice.Offload)
-		o.EdgeJ = c.EdgeJ(w.task, share, choice.Offload)
+		o.EdgeJ = c.EdgeJ(w.task, share, choice.Offload) * u.simulator.World.EdgeEnergyFactor()
 		u.simulator.AddEdgeJ(choice.Server-1, o.Slot, o.EdgeJ)
 	}
 	o.DelayS = c.PenalizedDelayS(w.task, o.CompletionS)

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"math"
 	"slices"
 
 	"prefdt/inference/physics"
@@ -11,7 +12,7 @@ func (c *Config) UserCount() int {
 	if c.Trace != nil {
 		return len(c.Trace.Users)
 	}
-	return c.Users
+	return int(math.Ceil(float64(c.Users) * max(c.Demand.Factor, 1)))
 }
 
 // UserPosition returns where a user is in a slot. Drawn users stay where they
@@ -38,8 +39,11 @@ func (c *Config) ActiveUsers(seed uint64, slot int, scratch *[]int) []int {
 	d := newStream(seed, purposeActive, slot, 0, 0)
 	high := min(c.ActiveMax, c.Users)
 	low := min(c.ActiveMin, high)
-	n := low + d.intn(high-low+1)
-	for u := range c.Users {
+	n, users := low+d.intn(high-low+1), c.Users
+	if f := c.Demand.at(slot); f != 1 {
+		n, users = int(math.Round(f*float64(n))), c.UserCount()
+	}
+	for u := range users {
 		members = append(members, u)
 	}
 	for i := range n { // the first n of a Fisher-Yates shuffle

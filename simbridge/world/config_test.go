@@ -44,6 +44,7 @@ func TestDifferences(t *testing.T) {
 	}
 	b = Standard() // of one mission
 	b.Shock, b.Gust, b.DenseStart, b.Slots, b.Aircraft = Shock{3, 1.5}, 0.1, true, 7, 5
+	b.EdgeFactor, b.Demand, b.SecondShock = 1.3, Shock{50, 3}, Shock{70, 2}
 	b.AircraftLosses, b.Trace = []AircraftLoss{{0, 3}}, writeTrace(t, "0,a,1,1,1e6,1000,1\n")
 	if !a.SameConstants(b) {
 		t.Error("what happens in a mission counts as another world")
@@ -57,8 +58,8 @@ func TestDifferences(t *testing.T) {
 		t.Errorf("the users' CPU differs, named are %q", list)
 	}
 	b.Users, b.BitsMax, b.UserCPUHz = a.Users, a.BitsMax, a.UserCPUHz
-	if list := a.Differences(b); len(list) != 8 {
-		t.Errorf("eight keys differ, named are %q", list)
+	if list := a.Differences(b); len(list) != 13 {
+		t.Errorf("thirteen keys differ, named are %q", list)
 	}
 }
 

@@ -15,6 +15,7 @@
 package world
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -43,8 +44,16 @@ type Config struct {
 
 	// Shock multiplies propulsion power from a slot on (Sec. VI).
 	Shock Shock `json:"shock" yaml:"shock"`
+	// SecondShock replaces Shock from its slot on.
+	SecondShock Shock `json:"second_shock" yaml:"second_shock"`
 	// Gust is the relative standard deviation of flight power, drawn per slot and aircraft.
 	Gust float64 `json:"gust" yaml:"gust"`
+	// EdgeFactor multiplies the joules that edge computing really takes, over the
+	// closed form that every scheduler reckons with. 1, or 0 (unset), is none.
+	EdgeFactor float64 `json:"edge_factor" yaml:"edge_factor"`
+	// Demand multiplies the number of users active from a slot on. Above 1 there are
+	// as many times more users, the first of them the same.
+	Demand Shock `json:"demand" yaml:"demand"`
 	// DenseStart starts the fleet on a ring at the area's centre, neighbours at
 	// 1.5 times the least separation, so that C2 binds.
 	DenseStart bool `json:"crowded" yaml:"crowded"`
@@ -54,7 +63,7 @@ type Config struct {
 	Trace *trace.Trace `json:"trace,omitempty" yaml:"trace"`
 }
 
-// Shock is the mid-episode propulsion multiplier. A factor of 1, or 0 (unset), is none.
+// Shock is a multiplier from a slot on. A factor of 1, or 0 (unset), is none.
 type Shock struct {
 	FromSlot int     `json:"from_slot" yaml:"from_slot"`
 	Factor   float64 `json:"factor" yaml:"factor"`
@@ -104,7 +113,10 @@ func (c *Config) Check() error {
 		{"deadline_max_s", c.DeadlineMaxS, 1e-3, 1e4},
 		{"user_cpu_hz", c.UserCPUHz, 1, 1e13},
 		{"shock.factor", c.Shock.Factor, 0, 10},
+		{"second_shock.factor", c.SecondShock.Factor, 0, 10},
 		{"gust", c.Gust, 0, 1},
+		{"edge_factor", c.EdgeFactor, 0, 10},
+		{"demand.factor", c.Demand.Factor, 0, 10},
 	} {
 		if !(r.x >= r.lo && r.x <= r.hi) {
 			return fmt.Errorf("world %s is %v, want %v to %v", r.name, r.x, r.lo, r.hi)
@@ -132,13 +144,24 @@ func (c *Config) Start(m int) physics.Position {
 	return physics.Position{EastM: a * float64(m+1) / float64(c.Aircraft+1), NorthM: a / 2}
 }
 
-// PropulsionFactor returns the propulsion multiplier in force in a slot.
-func (c *Config) PropulsionFactor(slot int) float64 {
-	if c.Shock.Factor != 0 && slot >= c.Shock.FromSlot {
-		return c.Shock.Factor
+// at returns the multiplier in force in a slot.
+func (s Shock) at(slot int) float64 {
+	if s.Factor != 0 && slot >= s.FromSlot {
+		return s.Factor
 	}
 	return 1
 }
+
+// PropulsionFactor returns the propulsion multiplier in force in a slot.
+func (c *Config) PropulsionFactor(slot int) float64 {
+	if c.SecondShock.Factor != 0 && slot >= c.SecondShock.FromSlot {
+		return c.SecondShock.Factor
+	}
+	return c.Shock.at(slot)
+}
+
+// EdgeEnergyFactor returns the joules of edge computing over its closed form.
+func (c *Config) EdgeEnergyFactor() float64 { return cmp.Or(c.EdgeFactor, 1) }
 
 // Arrival is a user that is active in a slot and has a task.
 type Arrival struct {
@@ -316,7 +339,7 @@ func (w *World) Step(a Action) *Outcome {
 			o.Missed++
 		}
 		if m >= 0 {
-			o.EdgeJ[m] += edgeJ
+			o.EdgeJ[m] += edgeJ * c.EdgeEnergyFactor()
 		}
 	}
 	for m := range w.Aircraft {

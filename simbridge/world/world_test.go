@@ -65,10 +65,13 @@ func offloadAll(w *World) Action {
 func TestNeutralOptionsAreExact(t *testing.T) {
 	wantDelay, wantEnergy, _ := runEpisode(Standard(), 7, offloadAll)
 	for name, set := range map[string]func(*Config){
-		"multiplier 1.0":      func(c *Config) { c.Shock = Shock{FromSlot: 20, Factor: 1} },
-		"shock after the end": func(c *Config) { c.Shock = Shock{FromSlot: 100, Factor: 1.5} },
-		"gust 0":              func(c *Config) { c.Gust = 0 },
-		"loss after the end":  func(c *Config) { c.AircraftLosses = []AircraftLoss{{0, 100}} },
+		"multiplier 1.0":       func(c *Config) { c.Shock = Shock{FromSlot: 20, Factor: 1} },
+		"shock after the end":  func(c *Config) { c.Shock = Shock{FromSlot: 100, Factor: 1.5} },
+		"gust 0":               func(c *Config) { c.Gust = 0 },
+		"edge factor 1.0":      func(c *Config) { c.EdgeFactor = 1 },
+		"demand x1":            func(c *Config) { c.Demand = Shock{FromSlot: 20, Factor: 1} },
+		"demand x3 at the end": func(c *Config) { c.Demand = Shock{FromSlot: 100, Factor: 3} },
+		"loss after the end":   func(c *Config) { c.AircraftLosses = []AircraftLoss{{0, 100}} },
 	} {
 		c := Standard()
 		set(&c)
@@ -80,11 +83,47 @@ func TestNeutralOptionsAreExact(t *testing.T) {
 		"multiplier 1.5": func(c *Config) { c.Shock = Shock{FromSlot: 50, Factor: 1.5} },
 		"gust":           func(c *Config) { c.Gust = 0.05 },
 		"loss":           func(c *Config) { c.AircraftLosses = []AircraftLoss{{1, 40}} },
+		"edge factor":    func(c *Config) { c.EdgeFactor = 1.3 },
+		"demand":         func(c *Config) { c.Demand = Shock{FromSlot: 50, Factor: 1.0 / 3} },
 	} {
 		c := Standard()
 		set(&c)
 		if _, e, _ := runEpisode(c, 7, offloadAll); e == wantEnergy {
 			t.Errorf("%s changed nothing", name)
+		}
+	}
+}
+
+// An edge factor changes the joules of edge computing alone, a change of demand the
+// number of arrivals from its slot on.
+func TestEdgeFactorAndDemand(t *testing.T) {
+	plain, dear := New(Standard(), 7), New(Standard(), 7)
+	dear.Config.EdgeFactor = 1.3
+	for !plain.Done() {
+		a, b := plain.Step(offloadAll(plain)), dear.Step(offloadAll(dear))
+		for m := range a.EdgeJ {
+			if a.DelayS != b.DelayS || a.FlightJ[m] != b.FlightJ[m] || math.Abs(b.EdgeJ[m]-1.3*a.EdgeJ[m]) > 1e-9 {
+				t.Fatalf("slot %d: %+v and, at 1.3, %+v", plain.Slot, a, b)
+			}
+		}
+	}
+	for _, factor := range []float64{1.0 / 3, 3} {
+		c := Standard()
+		c.Demand = Shock{FromSlot: 40, Factor: factor}
+		plain, changed := New(Standard(), 7), New(c, 7)
+		sums := [2][2]int{}
+		for !plain.Done() {
+			half := 0
+			if plain.Slot >= 40 {
+				half = 1
+			}
+			sums[half][0] += len(plain.Arrivals)
+			sums[half][1] += len(changed.Arrivals)
+			plain.Step(localAction(plain, 0))
+			changed.Step(localAction(changed, 0))
+		}
+		if ratio := float64(sums[1][1]) / float64(sums[1][0]); sums[0][0] != sums[0][1] || math.Abs(ratio/factor-1) > 0.1 {
+			t.Errorf("demand x%.2f: %d and %d tasks before, %d and %d after", factor, sums[0][0], sums[0][1], sums[1][0], sums[1][1])
 		}
 	}
 }
