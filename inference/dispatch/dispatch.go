@@ -12,7 +12,6 @@
 // one user's choice by an offer (Offer). The policy calls Solver with the price
 // that the network predicts, the exact-dispatch teacher with a given price; the
 // leader and the rollouts keep a Forecast; simulated users call Offer.Choose.
-// Package motion plans where the aircraft fly.
 //
 // The users are coupled only by how many each aircraft serves: the equal split of
 // Sec. III turns that count into each user's share. So the counts are fixed, each
@@ -97,7 +96,6 @@ func (s *Solver) prepare(c *physics.Constants, snapshot *slot.Snapshot, priceSPe
 	s.tabulateUnreported()
 }
 
-// tabulateUnreported tabulates the effects of the unreported load, if there is any.
 func (s *Solver) tabulateUnreported() {
 	s.effectiveUserTable, s.unreportedCostTableS = s.effectiveUserTable[:0], s.unreportedCostTableS[:0]
 	if !slices.ContainsFunc(s.snapshot.Aircraft, func(a slot.Aircraft) bool { return a.Unreported.ExpectedUsers > 0 }) {
@@ -192,7 +190,6 @@ func bestOffload(c *physics.Constants, t physics.Task, localS float64, share phy
 	return rho, costS
 }
 
-// countServed counts the users of each aircraft.
 func countServed(counts, server []int) {
 	clear(counts)
 	for _, m := range server {
@@ -202,7 +199,6 @@ func countServed(counts, server []int) {
 	}
 }
 
-// writeDecision writes the solution into a decision.
 func (s *Solver) writeDecision(d *slot.Decision) {
 	d.Users = reuse.Slice(d.Users, len(s.users))
 	d.PriceSPerJ = s.priceSPerJ

@@ -154,7 +154,6 @@ func (s *Solver) startFromExternalities() {
 	}
 }
 
-// fillTables fills the tables for the counts of x.server.
 func (s *Solver) fillTables() {
 	x := &s.search
 	users, aircraft := len(s.users), len(s.snapshot.Aircraft)
