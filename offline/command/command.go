@@ -8,6 +8,7 @@
 package command
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -65,6 +66,15 @@ func CheckWritable(dir string) error {
 		return err
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// ReplaceJSON writes a value as a JSON file, as ReplaceFile does.
+func ReplaceJSON(path, indent string, v any) error {
+	return ReplaceFile(path, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", indent)
+		return e.Encode(v)
+	})
 }
 
 // ReplaceFile writes a file durably: temporary file, sync, rename, directory sync.
