@@ -241,7 +241,7 @@ func (l *learner) AddGradient(i int, ex *corpus.Example, scale float64) (sum tra
 		part := float64(end-first) / float64(n)
 		win := l.whole.slice(first, end)
 		l.forward(&win)
-		sum.Add(l.setLoss(&win, scale*part).Scaled(part))
+		sum.AddScaled(part, l.setLoss(&win, scale*part))
 		l.tape.Backward()
 	}
 	return sum, nil
