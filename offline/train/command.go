@@ -90,12 +90,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 // of ctx. check measures the parameters every so many steps, unless that is 0.
 func (t *Trainer) Run(ctx context.Context, dir string, save, validate int, check func(context.Context, *Params[float32]) (Validation, error), stdout io.Writer) error {
 	state := filepath.Join(dir, "state.bin")
-	if _, err := os.Stat(state); err == nil {
-		if err := t.Load(state); err != nil {
-			return err
-		}
-	} else if !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("training state: %w", err)
+	if err := t.Load(state); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
 	}
 	log, _, err := openLog(filepath.Join(dir, "log.csv"), LogHeader, t.Step)
 	if err != nil {
