@@ -183,12 +183,7 @@ func (m *Manifest) check() error {
 
 // WriteParquet stores the flights as a Parquet table, one row a flight.
 func (m *Manifest) WriteParquet(w io.Writer) error {
-	t := parquet.NewGenericWriter[Flight](w, parquet.Compression(&parquet.Snappy))
-	_, err := t.Write(m.Flights)
-	if err == nil {
-		err = t.Close()
-	}
-	if err != nil {
+	if err := parquet.Write(w, m.Flights, parquet.Compression(&parquet.Snappy)); err != nil {
 		return fmt.Errorf("write corpus as Parquet: %w", err)
 	}
 	return nil
