@@ -41,7 +41,7 @@ func ParseSeeds(text string, allowed func(uint64) error) ([]uint64, error) {
 	return list, nil
 }
 
-// Progress returns a function that prints, at most every second or so and at
+// Progress returns a function that prints, at most every two seconds and at
 // the end, how much of a work is done and about how long the rest takes.
 func Progress(w io.Writer, what string, total int) func(done int) {
 	started, last := time.Now(), time.Now()

@@ -76,7 +76,7 @@ func Build(ctx context.Context, c world.Config, a Archive, r Recipe, flights int
 		m.Conditioner, err = fitConditioner(m)
 	}
 	if err == nil {
-		m.Statistics, err = GatherStatistics(m, 300)
+		m.Statistics, err = gatherStatistics(m)
 	}
 	if r.HidePreviousAction {
 		m.Statistics.Action.Ablate()
