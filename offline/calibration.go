@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -59,10 +58,8 @@ func calibrateCommand(ctx context.Context, call *cli.Call) error {
 		return cli.BadInput(err)
 	}
 	var more []uint64
-	for i := range *flights {
-		more = append(more, list[len(list)-1]+1+uint64(i))
-	}
-	if len(more) > 0 {
+	if *flights > 0 {
+		more = seeds.List(list[len(list)-1]+1, *flights)
 		if err := calibrate.CheckCeilingSeeds(more); err != nil {
 			return cli.BadInput(err)
 		}
@@ -80,9 +77,8 @@ func calibrateCommand(ctx context.Context, call *cli.Call) error {
 		return cli.BadInput(err)
 	}
 	command.WarnOfWorld(call.Stderr, w, here)
-	w = here
 	job := calibrate.Job{
-		Checkpoint: ck, Parameters: parameters, World: w, Seeds: list, Ceilings: more, Settings: *settings, Workers: *workers,
+		Checkpoint: ck, Parameters: parameters, World: here, Seeds: list, Ceilings: more, Settings: *settings, Workers: *workers,
 		Partial: filepath.Join(folder, "calibration.part.json"), Log: call.Stderr,
 	}
 	cal, err := job.Run(ctx)
@@ -92,19 +88,12 @@ func calibrateCommand(ctx context.Context, call *cli.Call) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(*trainDir, "calibration.json")
+	path, indent, made := filepath.Join(*trainDir, "calibration.json"), "", any(cal)
 	if *dir != "" {
-		path = filepath.Join(*dir, checkpoint.ManifestFile)
+		path, indent, made = filepath.Join(*dir, checkpoint.ManifestFile), "  ", &ck.Manifest
 		ck.Evaluation = cal.BudgetMetrics
-		err = command.ReplaceFile(path, func(w io.Writer) error {
-			out := json.NewEncoder(w)
-			out.SetIndent("", "  ")
-			return out.Encode(&ck.Manifest)
-		})
-	} else {
-		err = command.ReplaceFile(path, func(w io.Writer) error { return json.NewEncoder(w).Encode(cal) })
 	}
-	if err != nil {
+	if err := command.ReplaceJSON(path, indent, made); err != nil {
 		return err
 	}
 	if err := os.Remove(job.Partial); err != nil {

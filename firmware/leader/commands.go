@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -146,13 +147,18 @@ func (l *Leader) returnStopped(*telemetry.Mission) error {
 		return nil
 	}
 	var stopped []*fleet.View
+	why := errors.New("no aircraft is in the air in its Hold mode")
 	for _, v := range l.views {
-		if v.InAir && v.Fresh && v.Mode == fleet.ModeHold {
+		switch {
+		case !v.InAir || v.Mode != fleet.ModeHold:
+		case !v.Fresh:
+			why = fmt.Errorf("nothing recent was received from aircraft %d", v.Number)
+		default:
 			stopped = append(stopped, &v)
 		}
 	}
 	if len(stopped) == 0 {
-		return fmt.Errorf("no aircraft is in the air in its Hold mode")
+		return why
 	}
 	return l.resumeControl(stopped, func(*fleet.View) fleet.Order { return fleet.OrderHome })
 }

@@ -14,7 +14,6 @@ package checkpoint
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -96,12 +95,8 @@ func decodeGraph(m *Manifest, graph []byte) ([]float32, error) {
 }
 
 // Hash returns the SHA-256 of a graph's bytes as the manifest states it.
-func Hash(graph []byte) string {
-	sum := sha256.Sum256(graph)
-	return hex.EncodeToString(sum[:])
-}
+func Hash(graph []byte) string { return fmt.Sprintf("%x", sha256.Sum256(graph)) }
 
-// readLimited reads a regular file of at most limit bytes.
 func readLimited(path string, limit int64) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {

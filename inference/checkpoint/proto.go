@@ -31,14 +31,38 @@ const (
 	fixed32         = 5
 )
 
-// walk calls visit for each field of a message, and returns an error at one that the
-// rules do not allow. It allocates nothing in proportion to declared sizes.
-func (m *message) walk(data []byte, visit func(f field) error) error {
+// fields are the fields of a message, in the order of the file.
+type fields []field
+
+// all returns the fields of a number.
+func (l fields) all(number int) (some fields) {
+	for _, f := range l {
+		if f.number == number {
+			some = append(some, f)
+		}
+	}
+	return some
+}
+
+// get returns the first field of a number, which is empty if there is none.
+func (l fields) get(number int) (f field) {
+	if some := l.all(number); len(some) > 0 {
+		f = some[0]
+	}
+	return f
+}
+
+// name returns the bytes as text, cut just beyond the longest name allowed.
+func (f field) name() string { return string(f.bytes[:min(len(f.bytes), maxNameBytes+1)]) }
+
+// parse returns the fields of a message, and an error at one that the rules do not
+// allow. It allocates nothing in proportion to declared sizes.
+func (m *message) parse(data []byte) (list fields, err error) {
 	var counts [32]int
 	for len(data) > 0 {
 		tag, n := binary.Uvarint(data)
 		if n <= 0 {
-			return fmt.Errorf("%s: cut short in a field's tag", m.name)
+			return nil, fmt.Errorf("%s: cut short in a field's tag", m.name)
 		}
 		data = data[n:]
 		f := field{number: int(min(tag>>3, 1<<29))}
@@ -46,37 +70,35 @@ func (m *message) walk(data []byte, visit func(f field) error) error {
 		r, known := m.fields[f.number]
 		switch {
 		case !known:
-			return fmt.Errorf("%s: field %d is not used by checkpoints", m.name, f.number)
+			return nil, fmt.Errorf("%s: field %d is not used by checkpoints", m.name, f.number)
 		case r.maxCount == 0:
-			return fmt.Errorf("%s: %s is not allowed in a checkpoint", m.name, r.name)
+			return nil, fmt.Errorf("%s: %s is not allowed in a checkpoint", m.name, r.name)
 		case wireType != r.wireType:
-			return fmt.Errorf("%s: %s has wire type %d, want %d", m.name, r.name, wireType, r.wireType)
+			return nil, fmt.Errorf("%s: %s has wire type %d, want %d", m.name, r.name, wireType, r.wireType)
 		}
 		if counts[f.number]++; counts[f.number] > r.maxCount {
-			return fmt.Errorf("%s: more than %d of %s", m.name, r.maxCount, r.name)
+			return nil, fmt.Errorf("%s: more than %d of %s", m.name, r.maxCount, r.name)
 		}
 		switch wireType {
 		case varint:
 			if f.value, n = binary.Uvarint(data); n <= 0 {
-				return fmt.Errorf("%s: %s is cut short", m.name, r.name)
+				return nil, fmt.Errorf("%s: %s is cut short", m.name, r.name)
 			}
 			data = data[n:]
 		case fixed32:
 			if len(data) < 4 {
-				return fmt.Errorf("%s: %s is cut short", m.name, r.name)
+				return nil, fmt.Errorf("%s: %s is cut short", m.name, r.name)
 			}
 			f.value = uint64(binary.LittleEndian.Uint32(data))
 			data = data[4:]
 		case lengthDelimited:
 			size, n := binary.Uvarint(data)
 			if n <= 0 || size > uint64(len(data)-n) {
-				return fmt.Errorf("%s: %s claims %d bytes, %d are left", m.name, r.name, size, len(data)-max(n, 0))
+				return nil, fmt.Errorf("%s: %s claims %d bytes, %d are left", m.name, r.name, size, len(data)-max(n, 0))
 			}
 			f.bytes, data = data[n:n+int(size)], data[n+int(size):]
 		}
-		if err := visit(f); err != nil {
-			return err
-		}
+		list = append(list, f)
 	}
-	return nil
+	return list, nil
 }

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -58,7 +59,6 @@ const (
 	maxDim       = 1 << 16
 )
 
-// initializer is a tensor as it is stored in the file.
 type initializer struct {
 	name        string
 	elementType model.ElementType
@@ -70,7 +70,6 @@ type initializer struct {
 type graphContents struct {
 	inputs, outputs []model.Value
 	initializers    []initializer
-	nodes           [][]byte
 	defined         map[string]string // name -> what it names
 }
 
@@ -78,47 +77,36 @@ type graphContents struct {
 // limited, every declared size is compared with the data, and only the operators
 // and attributes in use are allowed.
 func checkWire(data []byte) (*graphContents, error) {
-	var graph, opset []byte
-	var version uint64
-	err := modelProto.walk(data, func(f field) error {
-		switch f.number {
-		case 1:
-			version = f.value
-		case 7:
-			graph = f.bytes
-		case 8:
-			opset = f.bytes
-		}
-		return nil
-	})
+	file, err := modelProto.parse(data)
 	if err != nil {
 		return nil, err
 	}
-	if version != model.IRVersion {
+	if version := file.get(1).value; version != model.IRVersion {
 		return nil, fmt.Errorf("graph has ir_version %d, this program reads %d", version, model.IRVersion)
 	}
-	if err := checkOpset(opset); err != nil {
+	if err := checkOpset(file.get(8).bytes); err != nil {
+		return nil, err
+	}
+	graph, err := graphProto.parse(file.get(7).bytes)
+	if err != nil {
 		return nil, err
 	}
 	c := &graphContents{defined: map[string]string{}}
-	err = graphProto.walk(graph, func(f field) error {
+	for _, f := range graph {
 		switch f.number {
-		case 1:
-			c.nodes = append(c.nodes, f.bytes)
 		case 5:
-			return c.addInitializer(f.bytes)
+			err = c.addInitializer(f.bytes)
 		case 11:
-			return c.addValue(&c.inputs, "input", f.bytes)
+			err = c.addValue(&c.inputs, "input", f.bytes)
 		case 12:
-			return c.addValue(&c.outputs, "output", f.bytes)
+			err = c.addValue(&c.outputs, "output", f.bytes)
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
+		if err != nil {
+			return nil, err
+		}
 	}
-	for i, node := range c.nodes {
-		if err := c.checkNode(node); err != nil {
+	for i, node := range graph.all(1) {
+		if err := c.checkNode(node.bytes); err != nil {
 			return nil, fmt.Errorf("node %d: %w", i, err)
 		}
 	}
@@ -131,21 +119,13 @@ func checkWire(data []byte) (*graphContents, error) {
 }
 
 func checkOpset(data []byte) error {
-	var version uint64
-	var domain string
-	err := opsetProto.walk(data, func(f field) error {
-		if f.number == 1 {
-			domain = fmt.Sprintf("%.64q", f.bytes)
-		} else {
-			version = f.value
-		}
-		return nil
-	})
+	opset, err := opsetProto.parse(data)
+	domain, version := opset.get(1).bytes, opset.get(2).value
 	switch {
 	case err != nil:
 		return err
-	case domain != "" && domain != `""`:
-		return fmt.Errorf("graph imports operators of domain %s, want the standard ones", domain)
+	case len(domain) > 0:
+		return fmt.Errorf("graph imports operators of domain %.64q, want the standard ones", domain)
 	case version != model.OperatorSet:
 		return fmt.Errorf("graph has operator set %d, this program reads %d", version, model.OperatorSet)
 	}
@@ -165,25 +145,18 @@ func (c *graphContents) define(name, what string) error {
 }
 
 func (c *graphContents) addInitializer(data []byte) error {
-	t := initializer{}
-	err := tensorProto.walk(data, func(f field) error {
-		switch f.number {
-		case 1:
-			if f.value < 1 || f.value > maxDim {
-				return fmt.Errorf("initializer %.64q: dimension %d, want 1 to %d", t.name, int64(f.value), maxDim)
-			}
-			t.dims = append(t.dims, int(f.value))
-		case 2:
-			t.elementType = model.ElementType(min(f.value, math.MaxInt32))
-		case 8:
-			t.name = string(f.bytes[:min(len(f.bytes), maxNameBytes+1)])
-		case 9:
-			t.raw = f.bytes
-		}
-		return nil
-	})
+	tensor, err := tensorProto.parse(data)
 	if err != nil {
 		return err
+	}
+	t := initializer{
+		name: tensor.get(8).name(), elementType: model.ElementType(min(tensor.get(2).value, math.MaxInt32)), raw: tensor.get(9).bytes,
+	}
+	for _, f := range tensor.all(1) {
+		if f.value < 1 || f.value > maxDim {
+			return fmt.Errorf("initializer %.64q: dimension %d, want 1 to %d", t.name, int64(f.value), maxDim)
+		}
+		t.dims = append(t.dims, int(f.value))
 	}
 	if err := c.define(t.name, "initializer"); err != nil {
 		return err
@@ -206,43 +179,28 @@ func (c *graphContents) addInitializer(data []byte) error {
 
 // addValue reads an input or output; the node that computes an output defines its name.
 func (c *graphContents) addValue(list *[]model.Value, what string, data []byte) error {
-	v := model.Value{}
-	var elementType uint64
-	dim := func(f field) error {
-		d := model.Dim{}
-		err := dimProto.walk(f.bytes, func(f field) error {
-			if f.number == 1 && f.value > maxDim {
-				return fmt.Errorf("%s %.64q: dimension %d, want at most %d", what, v.Name, int64(f.value), maxDim)
-			}
-			if f.number == 2 && len(f.bytes) > maxNameBytes {
-				return fmt.Errorf("%s %.64q: a dimension's name of %d bytes, want at most %d", what, v.Name, len(f.bytes), maxNameBytes)
-			}
-			d.Size, d.Name = d.Size+int(f.value), d.Name+string(f.bytes)
-			return nil
-		})
-		v.Dims = append(v.Dims, d)
+	value, err1 := valueProto.parse(data)
+	kind, err2 := typeProto.parse(value.get(2).bytes)
+	tensor, err3 := tensorTypeProto.parse(kind.get(1).bytes)
+	shape, err4 := shapeProto.parse(tensor.get(2).bytes)
+	if err := cmp.Or(err1, err2, err3, err4); err != nil {
 		return err
 	}
-	tensorType := func(f field) error {
-		return tensorTypeProto.walk(f.bytes, func(f field) error {
-			if f.number == 1 {
-				elementType = f.value
-				return nil
-			}
-			return shapeProto.walk(f.bytes, dim)
-		})
-	}
-	err := valueProto.walk(data, func(f field) error {
-		if f.number == 1 {
-			v.Name = string(f.bytes[:min(len(f.bytes), maxNameBytes+1)])
-			return nil
+	v := model.Value{Name: value.get(1).name()}
+	for _, f := range shape.all(1) {
+		dim, err := dimProto.parse(f.bytes)
+		size, name := dim.get(1).value, dim.get(2).bytes
+		switch {
+		case err != nil:
+			return err
+		case size > maxDim:
+			return fmt.Errorf("%s %.64q: dimension %d, want at most %d", what, v.Name, int64(size), maxDim)
+		case len(name) > maxNameBytes:
+			return fmt.Errorf("%s %.64q: a dimension's name of %d bytes, want at most %d", what, v.Name, len(name), maxNameBytes)
 		}
-		return typeProto.walk(f.bytes, tensorType)
-	})
-	switch {
-	case err != nil:
-		return err
-	case elementType != uint64(model.Float32):
+		v.Dims = append(v.Dims, model.Dim{Size: int(size), Name: string(name)})
+	}
+	if elementType := tensor.get(1).value; elementType != uint64(model.Float32) {
 		return fmt.Errorf("%s %.64q has elements of type %d, want float32 (1)", what, v.Name, elementType)
 	}
 	*list = append(*list, v)
@@ -254,27 +212,16 @@ func (c *graphContents) addValue(list *[]model.Value, what string, data []byte) 
 
 // checkNode checks a node. It may read only names already defined: there are no cycles.
 func (c *graphContents) checkNode(data []byte) error {
-	var op string
-	var outputs []string
-	var attributes [][]byte
-	err := nodeProto.walk(data, func(f field) error {
-		switch f.number {
-		case 1:
-			if _, ok := c.defined[string(f.bytes)]; !ok {
-				return fmt.Errorf("reads %.64q, which nothing before it defines", f.bytes)
-			}
-		case 2:
-			outputs = append(outputs, string(f.bytes))
-		case 4:
-			op = string(f.bytes[:min(len(f.bytes), maxNameBytes)])
-		case 5:
-			attributes = append(attributes, f.bytes)
-		}
-		return nil
-	})
+	node, err := nodeProto.parse(data)
 	if err != nil {
 		return err
 	}
+	for _, f := range node.all(1) {
+		if _, ok := c.defined[string(f.bytes)]; !ok {
+			return fmt.Errorf("reads %.64q, which nothing before it defines", f.bytes)
+		}
+	}
+	op, outputs := node.get(4).name(), node.all(2)
 	allowed, ok := operators[op]
 	if !ok {
 		return fmt.Errorf("operator %q is not used by checkpoints", op)
@@ -283,8 +230,8 @@ func (c *graphContents) checkNode(data []byte) error {
 		return fmt.Errorf("%s has no output", op)
 	}
 	seen := map[string]bool{}
-	for _, data := range attributes {
-		name, err := checkAttribute(data, allowed)
+	for _, f := range node.all(5) {
+		name, err := checkAttribute(f.bytes, allowed)
 		if err == nil && seen[name] {
 			err = fmt.Errorf("attribute %q occurs twice", name)
 		}
@@ -293,8 +240,8 @@ func (c *graphContents) checkNode(data []byte) error {
 		}
 		seen[name] = true
 	}
-	for _, name := range outputs {
-		if err := c.define(name, "node output"); err != nil {
+	for _, f := range outputs {
+		if err := c.define(string(f.bytes), "node output"); err != nil {
 			return err
 		}
 	}
@@ -302,27 +249,18 @@ func (c *graphContents) checkNode(data []byte) error {
 }
 
 func checkAttribute(data []byte, allowed map[string]uint64) (name string, err error) {
-	var attributeType uint64
-	var present [32]bool
-	err = attributeProto.walk(data, func(f field) error {
-		present[f.number] = true
-		switch f.number {
-		case 1:
-			name = string(f.bytes[:min(len(f.bytes), maxNameBytes)])
-		case 20:
-			attributeType = f.value
-		}
-		return nil
-	})
+	attribute, err := attributeProto.parse(data)
 	if err != nil {
 		return "", err
 	}
+	name = attribute.get(1).name()
 	want, ok := allowed[name]
 	if !ok {
 		return "", fmt.Errorf("attribute %q is not allowed", name)
 	}
-	if attributeType != want || present[2] != (want == attributeFloat) || present[3] != (want == attributeInt) || present[8] != (want == attributeInts) {
-		return "", fmt.Errorf("attribute %q has type %d or another type's value, want type %d", name, attributeType, want)
+	has := func(number int) bool { return len(attribute.all(number)) > 0 }
+	if x := attribute.get(20).value; x != want || has(2) != (want == attributeFloat) || has(3) != (want == attributeInt) || has(8) != (want == attributeInts) {
+		return "", fmt.Errorf("attribute %q has type %d or another type's value, want type %d", name, x, want)
 	}
 	return name, nil
 }

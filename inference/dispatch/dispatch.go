@@ -12,7 +12,6 @@
 // one user's choice by an offer (Offer). The policy calls Solver with the price
 // that the network predicts, the exact-dispatch teacher with a given price; the
 // leader and the rollouts keep a Forecast; simulated users call Offer.Choose.
-// Package motion plans where the aircraft fly.
 //
 // The users are coupled only by how many each aircraft serves: the equal split of
 // Sec. III turns that count into each user's share. So the counts are fixed, each
@@ -38,17 +37,19 @@ type Solver struct {
 	snapshot   *slot.Snapshot
 	priceSPerJ float64
 
-	users   []userTerms
-	rateBPS []float64 // (user, aircraft): uplink rate in bit/s at the whole bandwidth, 0 if unusable
-	// (aircraft, count from 0 to users+1), empty without an unreported load:
-	effectiveUserTable   []float64 // UnreportedLoad.EffectiveUsers
-	unreportedCostTableS []float64 // expected cost of the unreported load, seconds
+	users           []userTerms
+	rateBPS         []float64          // (user, aircraft): uplink rate in bit/s at the whole bandwidth, 0 if unusable
+	unreportedTable []unreportedEffect // (aircraft, count from 0 to users+1), empty without an unreported load
 
 	server []int // the solution, numbered as UserDecision.Server
 
 	exact  dynamicProgram
 	search localSearch
 }
+
+// unreportedEffect is what an unreported load comes to beside a number of users served:
+// UnreportedLoad.EffectiveUsers, and its expected cost.
+type unreportedEffect struct{ effectiveUsers, costS float64 }
 
 // userTerms are the figures of a user that do not depend on the option.
 type userTerms struct {
@@ -97,9 +98,8 @@ func (s *Solver) prepare(c *physics.Constants, snapshot *slot.Snapshot, priceSPe
 	s.tabulateUnreported()
 }
 
-// tabulateUnreported tabulates the effects of the unreported load, if there is any.
 func (s *Solver) tabulateUnreported() {
-	s.effectiveUserTable, s.unreportedCostTableS = s.effectiveUserTable[:0], s.unreportedCostTableS[:0]
+	s.unreportedTable = s.unreportedTable[:0]
 	if !slices.ContainsFunc(s.snapshot.Aircraft, func(a slot.Aircraft) bool { return a.Unreported.ExpectedUsers > 0 }) {
 		return
 	}
@@ -107,26 +107,20 @@ func (s *Solver) tabulateUnreported() {
 		a := &s.snapshot.Aircraft[m]
 		for n := range len(s.users) + 2 {
 			squares, reciprocals := a.Unreported.ShareSums(n)
-			s.effectiveUserTable = append(s.effectiveUserTable, a.Unreported.EffectiveUsers(n))
-			s.unreportedCostTableS = append(s.unreportedCostTableS, a.Unreported.CyclesPerUser*(s.priceSPerJ*s.constants.SwitchedCapacitance*a.CPUHz*a.CPUHz*squares+reciprocals/a.CPUHz))
+			s.unreportedTable = append(s.unreportedTable, unreportedEffect{
+				effectiveUsers: a.Unreported.EffectiveUsers(n),
+				costS:          a.Unreported.CyclesPerUser * (s.priceSPerJ*s.constants.SwitchedCapacitance*a.CPUHz*a.CPUHz*squares + reciprocals/a.CPUHz),
+			})
 		}
 	}
 }
 
-// unreportedCostS is the expected cost of aircraft m's unreported load when it serves n.
-func (s *Solver) unreportedCostS(m, n int) float64 {
-	if len(s.unreportedCostTableS) == 0 {
-		return 0
+// unreported returns the effect of aircraft m's unreported load when it serves n.
+func (s *Solver) unreported(m, n int) unreportedEffect {
+	if len(s.unreportedTable) == 0 {
+		return unreportedEffect{effectiveUsers: float64(n)}
 	}
-	return s.unreportedCostTableS[m*(len(s.users)+2)+n]
-}
-
-// effectiveUsers is UnreportedLoad.EffectiveUsers of aircraft m when it serves n.
-func (s *Solver) effectiveUsers(m, n int) float64 {
-	if len(s.effectiveUserTable) == 0 {
-		return float64(n)
-	}
-	return s.effectiveUserTable[m*(len(s.users)+2)+n]
+	return s.unreportedTable[m*(len(s.users)+2)+n]
 }
 
 // clampPrice maps a price that is not a number, or negative, to zero and
@@ -145,7 +139,7 @@ func (s *Solver) option(i, m, n int) (rho, costS float64) {
 	if rate == 0 {
 		return 0, math.Inf(1)
 	}
-	served := s.effectiveUsers(m, n)
+	served := s.unreported(m, n).effectiveUsers
 	share := physics.Share{CPUHz: s.snapshot.Aircraft[m].CPUHz / served, RateBPS: rate}
 	if s.constants.Contention {
 		share = s.constants.EqualShare(s.snapshot.Users[i].Gain[m], s.snapshot.Aircraft[m].CPUHz, served)
@@ -192,7 +186,6 @@ func bestOffload(c *physics.Constants, t physics.Task, localS float64, share phy
 	return rho, costS
 }
 
-// countServed counts the users of each aircraft.
 func countServed(counts, server []int) {
 	clear(counts)
 	for _, m := range server {
@@ -202,7 +195,6 @@ func countServed(counts, server []int) {
 	}
 }
 
-// writeDecision writes the solution into a decision.
 func (s *Solver) writeDecision(d *slot.Decision) {
 	d.Users = reuse.Slice(d.Users, len(s.users))
 	d.PriceSPerJ = s.priceSPerJ

@@ -69,7 +69,7 @@ func (s *Solver) solveExact() {
 	for {
 		boundS, fits := e.bound(s.users, n, aircraft)
 		for m := range aircraft {
-			boundS += s.unreportedCostS(m, n[m])
+			boundS += s.unreported(m, n[m]).costS
 		}
 		if fits && boundS < bestS { // the bound's own assignment has these counts: it is optimal for them
 			bestS = boundS
@@ -97,7 +97,7 @@ func (s *Solver) solveExact() {
 		e.candidates = e.candidates[:last]
 		costS := e.solveCounts(s.users, v.counts, aircraft)
 		for m := range aircraft {
-			costS += s.unreportedCostS(m, v.counts[m])
+			costS += s.unreported(m, v.counts[m]).costS
 		}
 		if costS < bestS {
 			bestS = costS

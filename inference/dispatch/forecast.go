@@ -56,9 +56,7 @@ const (
 )
 
 // Reset prepares for another mission.
-func (f *Forecast) Reset() {
-	*f = Forecast{Prior: f.Prior}
-}
+func (f *Forecast) Reset() { *f = Forecast{Prior: f.Prior} }
 
 // Observe adds the users that reported in a slot.
 func (f *Forecast) Observe(users []slot.User) {
@@ -106,13 +104,7 @@ func (f *Forecast) Offer(c *physics.Constants, aircraft []slot.Aircraft, priceSP
 	offer := Offer{PriceSPerJ: f.syntheticDecision.PriceSPerJ}
 	f.offered = f.offered[:0]
 	for m, a := range aircraft {
-		users, cycles := 0.0, 0.0
-		for i, d := range f.syntheticDecision.Users {
-			if d.Server == m+1 {
-				users++
-				cycles += d.Offload * s.Users[i].Task.Cycles()
-			}
-		}
+		users, cycles := servedLoad(s, &f.syntheticDecision, m)
 		x := OfferAircraft{Number: a.Number, Position: a.Position, CPUHz: a.CPUHz, ExpectedUsers: usersPerSynthetic * users}
 		offer.Aircraft = append(offer.Aircraft, x)
 		f.offered = append(f.offered, offeredLoad{
@@ -121,6 +113,17 @@ func (f *Forecast) Offer(c *physics.Constants, aircraft []slot.Aircraft, priceSP
 		})
 	}
 	return offer
+}
+
+// servedLoad returns how many users a decision gives aircraft m, and their cycles there.
+func servedLoad(s *slot.Snapshot, d *slot.Decision, m int) (users, cycles float64) {
+	for i := range d.Users {
+		if d.Users[i].Server == m+1 {
+			users++
+			cycles += d.Users[i].Offload * s.Users[i].Task.Cycles()
+		}
+	}
+	return users, cycles
 }
 
 // syntheticUser draws a user: one of the latest that reported or, before any has, one
@@ -235,13 +238,7 @@ func (f *Forecast) expectedUsers() (sum float64) {
 func (f *Forecast) SlotEdgeJ(c *physics.Constants, s *slot.Snapshot, d *slot.Decision, offerUsers int) (sumJ float64) {
 	expected := f.expectedUsers()
 	for m, a := range s.Aircraft {
-		sharing, cycles := 0.0, 0.0
-		for i := range d.Users {
-			if d.Users[i].Server == m+1 {
-				sharing++
-				cycles += d.Users[i].Offload * s.Users[i].Task.Cycles()
-			}
-		}
+		sharing, cycles := servedLoad(s, d, m)
 		for _, x := range f.offered {
 			if x.users > 0 && x.number == a.Number {
 				users := float64(offerUsers) * x.users / expected

@@ -154,7 +154,6 @@ func (s *Solver) startFromExternalities() {
 	}
 }
 
-// fillTables fills the tables for the counts of x.server.
 func (s *Solver) fillTables() {
 	x := &s.search
 	users, aircraft := len(s.users), len(s.snapshot.Aircraft)
@@ -245,7 +244,7 @@ func (s *Solver) updateSums(m int) {
 	x := &s.search
 	aircraft := len(s.snapshot.Aircraft)
 	n := x.count[m]
-	x.sumAtCountS[m], x.sumOneMoreS[m], x.sumOneFewerS[m] = s.unreportedCostS(m, n), s.unreportedCostS(m, n+1), s.unreportedCostS(m, max(n-1, 0))
+	x.sumAtCountS[m], x.sumOneMoreS[m], x.sumOneFewerS[m] = s.unreported(m, n).costS, s.unreported(m, n+1).costS, s.unreported(m, max(n-1, 0)).costS
 	for i, server := range x.server {
 		if server != m+1 {
 			continue

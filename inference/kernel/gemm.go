@@ -1,9 +1,8 @@
+//go:build amd64 || arm64
+
 package kernel
 
-import (
-	"sync"
-	"unsafe"
-)
+import "sync"
 
 // The tuned product works on tiles of c, (tileRows, tileCols), each computed
 // in registers by one call of a micro-kernel over a block of k:
@@ -33,33 +32,12 @@ type workspace struct {
 
 var workspaces = sync.Pool{New: func() any { return new(workspace) }}
 
-// float32s returns a matrix whose elements are of a float32 type as one of float32.
-func float32s[T Float](m *Matrix[T]) *Matrix[float32] { return (*Matrix[float32])(unsafe.Pointer(m)) }
-
-// float32Row is float32s for a row.
-func float32Row[T Float](row []T) []float32 {
-	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(row))), len(row))
-}
-
-// isTuned reports whether T has kernels in assembly on this processor, isScalar
-// whether it has those in scalar Go.
-func isTuned[T Float]() bool {
-	var x T
-	return unsafe.Sizeof(x) == 4 && activeLevel != generic && activeLevel != scalar
-}
-
-func isScalar[T Float]() bool {
-	var x T
-	return unsafe.Sizeof(x) == 4 && activeLevel == scalar
-}
-
 // leftFactor is a product's left factor: element (i, p) is data[i*rowStep+p*kStep].
 type leftFactor struct {
 	data           []float32
 	rowStep, kStep int
 }
 
-// at is the address of element (i, p).
 func (l *leftFactor) at(i, p int) *float32 { return &l.data[i*l.rowStep+p*l.kStep] }
 
 // product computes c = a·b or c += a·b, with a or b transposed.
@@ -79,7 +57,7 @@ func product(c, a, b *Matrix[float32], transA, transB, accumulate bool) {
 		}
 		return
 	}
-	if vectorised && transB && c.Rows*c.Cols <= 32 { // smaller than a tile, such as one query and a few keys
+	if transB && c.Rows*c.Cols <= 32 { // smaller than a tile, such as one query and a few keys
 		for i := range c.Rows {
 			for j := range c.Cols {
 				sum := Dot(a.Row(i), b.Row(j))
@@ -101,7 +79,8 @@ func product(c, a, b *Matrix[float32], transA, transB, accumulate bool) {
 // tiledProduct is product for operands of any size. b is (k, n), or transposed (n, k).
 func tiledProduct(c, b *Matrix[float32], l *leftFactor, k int, transB, accumulate bool) {
 	tileRows, tileCols := tileShape()
-	depth := splitK(k)
+	blocks := (k + blockK - 1) / blockK
+	depth := (k + blocks - 1) / blocks
 	w := workspaces.Get().(*workspace)
 	for i0 := 0; i0 < c.Rows; i0 += blockRows {
 		i1 := min(i0+blockRows, c.Rows)
@@ -133,12 +112,6 @@ func fewRows(c, a, b *Matrix[float32]) {
 		j := min(j, c.Cols-panelCols)
 		rows32(c.Rows, a.Cols, &a.Data[0], a.Stride, &b.Data[j], b.Stride, &c.Data[j], c.Stride)
 	}
-}
-
-// splitK returns the length of the blocks into which k is divided.
-func splitK(k int) int {
-	blocks := (k + blockK - 1) / blockK
-	return (k + blocks - 1) / blocks
 }
 
 // computeTiles computes rows i0..i1-1 and columns j0..j1-1 of c, one panel wide, from
@@ -219,6 +192,27 @@ func packTransposed(dst, b []float32, stride, rows, k, tileCols int) {
 		transpose8(&dst[j], tileCols, &b[j*stride], stride, k/8)
 		if p := k - 8; k%8 != 0 {
 			transpose8(&dst[p*tileCols+j], tileCols, &b[j*stride+p], stride, 1)
+		}
+	}
+}
+
+// addTuned converts the weights in registers, for up to three rows at a time. A panel
+// stays in the cache while all rows use it; even for 100 rows that is faster than
+// converting it once into memory.
+func (p *Packed) addTuned(dst, x Matrix[float32]) {
+	for j0 := 0; j0 < p.out; j0 += panelCols {
+		panel := &p.data[j0*p.in]
+		for i := 0; i < dst.Rows; i += 3 {
+			rows := min(3, dst.Rows-i)
+			if j0+panelCols <= p.out {
+				addHalf(rows, p.in, &x.Data[i*x.Stride], x.Stride, panel, &dst.Data[i*dst.Stride+j0], dst.Stride)
+				continue
+			}
+			var spare [3 * panelCols]float32
+			addHalf(rows, p.in, &x.Data[i*x.Stride], x.Stride, panel, &spare[0], panelCols)
+			for r := range rows {
+				addNaive(dst.Row(i + r)[j0:], spare[r*panelCols:][:p.out-j0])
+			}
 		}
 	}
 }

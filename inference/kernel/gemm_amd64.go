@@ -35,10 +35,9 @@ func lastTileRows(rows int) int {
 	return 6
 }
 
-// tile computes c (rows, tileCols) = or += a·b over k steps; rows is tileRows
-// or a result of lastTileRows. Element
-// (i, p) of a is i*aRow + p*aK after a, row p of b is p*bRow after b, row i
-// of c is i*cRow after c.
+// tile computes c (rows, tileCols) = or += a·b over k steps; rows is tileRows or a
+// result of lastTileRows. Element (i, p) of a is i*aRow + p*aK after a, row p of b is
+// p*bRow after b, row i of c is i*cRow after c.
 func tile(rows, k int, a *float32, aRow, aK int, b *float32, bRow int, c *float32, cRow int, accumulate bool) {
 	switch rows {
 	case 12:
@@ -93,3 +92,19 @@ func rowsAVX512(rows, k int, x *float32, xRow int, b *float32, bRow int, c *floa
 
 //go:noescape
 func rowsAVX2(rows, k int, x *float32, xRow int, b *float32, bRow int, c *float32, cRow int)
+
+// addHalf computes c (rows, 32) += x (rows, k) · w (k, 32) for 1 to 3 rows.
+// Rows of x are xRow apart, rows of c are cRow apart.
+func addHalf(rows, k int, x *float32, xRow int, w *uint16, c *float32, cRow int) {
+	if activeLevel == avx512 {
+		addHalfAVX512(rows, k, x, xRow, w, c, cRow)
+	} else {
+		addHalfAVX2(rows, k, x, xRow, w, c, cRow)
+	}
+}
+
+//go:noescape
+func addHalfAVX512(rows, k int, x *float32, xRow int, w *uint16, c *float32, cRow int)
+
+//go:noescape
+func addHalfAVX2(rows, k int, x *float32, xRow int, w *uint16, c *float32, cRow int)

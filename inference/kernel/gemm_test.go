@@ -39,15 +39,23 @@ func stridedMatrix(r *rand.Rand, rows, cols int, fill func(i int) float32) Matri
 
 const guard = 12345678
 
+// span is the number of elements of Data from the first of m to the last.
+func span(m Matrix[float32]) int {
+	if m.Rows == 0 || m.Cols == 0 {
+		return 0
+	}
+	return (m.Rows-1)*m.Stride + m.Cols
+}
+
 // checkGuards fails if a number outside m was written.
 func checkGuards(t *testing.T, what string, m Matrix[float32]) {
 	t.Helper()
-	for _, v := range m.Data[m.span():] {
+	for _, v := range m.Data[span(m):] {
 		if v != guard {
 			t.Fatalf("%s wrote past its result", what)
 		}
 	}
-	for i, v := range m.Data[:m.span()] {
+	for i, v := range m.Data[:span(m)] {
 		if row, col := i/m.Stride, i%m.Stride; (row >= m.Rows || col >= m.Cols) && v != guard {
 			t.Fatalf("%s wrote outside its result, at row %d column %d", what, row, col)
 		}

@@ -1,6 +1,9 @@
 package kernel
 
-import "fmt"
+import (
+	"fmt"
+	"unsafe"
+)
 
 // MatMul computes c = a·b, or c += a·b if accumulate is set.
 // a is (m, k), b is (k, n), c is (m, n); c must not overlap a or b.
@@ -39,6 +42,21 @@ func MatMulTransB[T Float](c, a, b Matrix[T], accumulate bool) {
 		return
 	}
 	matMulTransBNaive(c, a, b, accumulate)
+}
+
+// float32s returns a matrix whose elements are of a float32 type as one of float32.
+func float32s[T Float](m *Matrix[T]) *Matrix[float32] { return (*Matrix[float32])(unsafe.Pointer(m)) }
+
+// isTuned reports whether T has kernels in assembly on this processor, isScalar
+// whether it has those in scalar Go.
+func isTuned[T Float]() bool {
+	var x T
+	return unsafe.Sizeof(x) == 4 && activeLevel != generic && activeLevel != scalar
+}
+
+func isScalar[T Float]() bool {
+	var x T
+	return unsafe.Sizeof(x) == 4 && activeLevel == scalar
 }
 
 // checkProduct panics unless an (m, k) times a (k2, n) factor fits c.

@@ -44,23 +44,13 @@ func (m Matrix[T]) Slice(r0, r1, c0, c1 int) Matrix[T] {
 	s := Matrix[T]{Rows: r1 - r0, Cols: c1 - c0, Stride: m.Stride}
 	if s.Rows > 0 && s.Cols > 0 {
 		first := r0*m.Stride + c0
-		s.Data = m.Data[first : first+s.span()]
+		s.Data = m.Data[first : first+(s.Rows-1)*s.Stride+s.Cols]
 	}
 	return s
 }
 
 // Row returns row i.
-func (m Matrix[T]) Row(i int) []T {
-	return m.Data[i*m.Stride : i*m.Stride+m.Cols]
-}
-
-// span is the number of elements of Data from the first of m to the last.
-func (m Matrix[T]) span() int {
-	if m.Rows == 0 || m.Cols == 0 {
-		return 0
-	}
-	return (m.Rows-1)*m.Stride + m.Cols
-}
+func (m Matrix[T]) Row(i int) []T { return m.Data[i*m.Stride : i*m.Stride+m.Cols] }
 
 // check panics unless every element of m is inside Data, also where a product of
 // sizes overflows; the assembly relies on it.

@@ -2,7 +2,6 @@ package kernel
 
 import "fmt"
 
-// panelCols is the width of a panel of packed weights.
 const panelCols = 32
 
 // Packed is a weight matrix (in, out) arranged once, at load, for products with few
@@ -86,27 +85,6 @@ func (p *Packed) addNaive(dst, x Matrix[float32]) {
 			}
 			for i := range dst.Rows {
 				addScaledNaive(dst.Row(i)[j0:j1], x.Data[i*x.Stride+k], line[:j1-j0])
-			}
-		}
-	}
-}
-
-// addTuned converts the weights in registers, for up to three rows at a time. A panel
-// stays in the cache while all rows use it; even for 100 rows that is faster than
-// converting it once into memory.
-func (p *Packed) addTuned(dst, x Matrix[float32]) {
-	for j0 := 0; j0 < p.out; j0 += panelCols {
-		panel := &p.data[j0*p.in]
-		for i := 0; i < dst.Rows; i += 3 {
-			rows := min(3, dst.Rows-i)
-			if j0+panelCols <= p.out {
-				addHalf(rows, p.in, &x.Data[i*x.Stride], x.Stride, panel, &dst.Data[i*dst.Stride+j0], dst.Stride)
-				continue
-			}
-			var spare [3 * panelCols]float32
-			addHalf(rows, p.in, &x.Data[i*x.Stride], x.Stride, panel, &spare[0], panelCols)
-			for r := range rows {
-				addNaive(dst.Row(i + r)[j0:], spare[r*panelCols:][:p.out-j0])
 			}
 		}
 	}

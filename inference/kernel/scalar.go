@@ -18,7 +18,6 @@ func addRow(dst *[scalarCols]float32, x, b []float32, stride int) {
 	}
 }
 
-// matMulScalar is MatMul.
 func matMulScalar(c, a, b *Matrix[float32], accumulate bool) {
 	whole := c.Cols - c.Cols%scalarCols
 	for i := range c.Rows {

@@ -3,11 +3,12 @@ package kernel
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 )
 
 // level names a family of tuned float32 kernels.
-type level string
+type level = string
 
 const (
 	generic level = "generic" // the naive reference
@@ -23,23 +24,17 @@ var activeLevel, selectError = selectLevel(os.Getenv("PREFDT_KERNEL"))
 // Selected names the kernels in use: the best that this processor can run, or those
 // requested by the environment variable PREFDT_KERNEL. If it cannot run those, the
 // best are used and the error says so.
-func Selected() (string, error) {
-	return string(activeLevel), selectError
-}
+func Selected() (string, error) { return activeLevel, selectError }
 
 // selectLevel returns the requested level, or the best if none is requested.
 func selectLevel(requested string) (level, error) {
 	have := supported() // worst first
 	best := have[len(have)-1]
-	names := make([]string, len(have))
-	for i, l := range have {
-		if string(l) == requested {
-			return l, nil
-		}
-		names[i] = string(l)
+	switch {
+	case requested == "":
+		return best, nil
+	case slices.Contains(have, requested):
+		return requested, nil
 	}
-	if requested != "" {
-		return best, fmt.Errorf("PREFDT_KERNEL=%s: this processor runs %s", requested, strings.Join(names, ", "))
-	}
-	return best, nil
+	return best, fmt.Errorf("PREFDT_KERNEL=%s: this processor runs %s", requested, strings.Join(have, ", "))
 }

@@ -1,13 +1,16 @@
 package kernel
 
-import "math"
+import (
+	"math"
+	"unsafe"
+)
 
 // Softmax turns a row of scores into weights that sum to 1, in place. A score
 // of -Inf is masked and gets weight 0; a row of masked scores alone becomes all
 // zeros, so that pooling an empty set gives zero and not NaN.
 func Softmax[T Float](row []T) {
 	if vectorised && isTuned[T]() {
-		softmaxTuned(float32Row(row))
+		softmaxTuned(unsafe.Slice(first(row), len(row)))
 		return
 	}
 	softmaxNaive(row)

@@ -2,6 +2,8 @@
 
 package kernel
 
+import "math"
+
 // vectorised tells whether the row operations have kernels in assembly here. Their
 // lengths are positive multiples of 8.
 const vectorised = true
@@ -47,3 +49,24 @@ func layerNormVector(dst, x, gain, bias *float32, eps float32, n int) (mean, rst
 
 //go:noescape
 func layerNormBackwardVector(dx, dy, x, gain *float32, mean, rstd float32, dgain, dbias *float32, accumulate bool, n int)
+
+func softmaxTuned(row []float32) {
+	masked := float32(math.Inf(-1))
+	last := [8]float32{masked, masked, masked, masked, masked, masked, masked, masked} // the last numbers, filled up
+	n := len(row) &^ 7
+	copy(last[:], row[n:])
+	top := maxVector(&last[0], len(last))
+	if n > 0 {
+		top = max(top, maxVector(&row[0], n))
+	}
+	if math.IsInf(float64(top), -1) { // all masked, or a NaN that maxVector dropped
+		softmaxNaive(row)
+		return
+	}
+	sum := expSumVector(&last[0], top, len(last))
+	if n > 0 {
+		sum += expSumVector(&row[0], top, n)
+	}
+	copy(row[n:], last[:])
+	Scale(row, 1/sum)
+}

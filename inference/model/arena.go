@@ -27,10 +27,8 @@ func (s *arena) alloc(rows, cols int) matrix {
 	return kernel.View(s.buffer[first:first+n:first+n], rows, cols)
 }
 
-// matMul lends x·w.
 func (s *arena) matMul(w *stored, x matrix) matrix { return s.linear(&Linear[stored]{Weight: *w}, x) }
 
-// linear lends x·w + b.
 func (s *arena) linear(l *Linear[stored], x matrix) matrix {
 	_, cols := l.Weight.matrix.Size()
 	y := s.alloc(x.Rows, cols)
@@ -38,7 +36,6 @@ func (s *arena) linear(l *Linear[stored], x matrix) matrix {
 	return y
 }
 
-// row is a matrix of one row.
 func row(x []float32) matrix { return kernel.View(x, 1, len(x)) }
 
 // gelu applies GELU in place.
@@ -47,7 +44,6 @@ func (s *arena) gelu(x matrix) matrix {
 	return x
 }
 
-// norm lends the layer norm of x.
 func (s *arena) norm(n *Norm[stored], x matrix) matrix {
 	y, mean, rstd := s.alloc(x.Rows, x.Cols), s.alloc(1, x.Rows), s.alloc(1, x.Rows)
 	kernel.LayerNorm(y, x, n.Gain.vector, n.Bias.vector, NormEpsilon, mean.Data, rstd.Data)

@@ -18,9 +18,7 @@ func (b *GraphBuilder) Op(op string, attributes map[string]any, inputs ...string
 }
 
 // NameOutput gives the last node's output its name as an output of the graph.
-func (b *GraphBuilder) NameOutput(name string) {
-	b.Nodes[len(b.Nodes)-1].Outputs[0] = name
-}
+func (b *GraphBuilder) NameOutput(name string) { b.Nodes[len(b.Nodes)-1].Outputs[0] = name }
 
 // Parameters stores every parameter and returns the names of their values. Matrices
 // are stored as float16 and cast once.

@@ -21,18 +21,8 @@ const (
 	Float16 ElementType = 10
 )
 
-// Size returns the bytes of one element.
-func (t ElementType) Size() int {
-	switch t {
-	case Float32:
-		return 4
-	case Int64:
-		return 8
-	case Float16:
-		return 2
-	}
-	return 0
-}
+// Size returns the bytes of one element, 0 of any other type.
+func (t ElementType) Size() int { return map[ElementType]int{Float32: 4, Int64: 8, Float16: 2}[t] }
 
 // Dim is one dimension of an input or output: a number, or a name for what a
 // slot decides.
@@ -40,12 +30,6 @@ type Dim struct {
 	Size int
 	Name string
 }
-
-// The dimensions that differ from slot to slot.
-var (
-	aircraftDim = Dim{Name: "aircraft"}
-	usersDim    = Dim{Name: "users"}
-)
 
 // Value is an input or output of the graph; all are float32.
 type Value struct {
@@ -105,7 +89,7 @@ func (a Arch) Graph() *Graph {
 	width := d / heads
 	b := &GraphBuilder{}
 
-	past := Dim{Size: a.PastTokens()}
+	aircraftDim, usersDim, past := Dim{Name: "aircraft"}, Dim{Name: "users"}, Dim{Size: a.PastTokens()}
 	b.Inputs = []Value{
 		{"aircraft", []Dim{aircraftDim, {Size: AircraftFeatures}}},
 		{"pairs", []Dim{aircraftDim, usersDim, {Size: PairFeatures}}},

@@ -2,7 +2,7 @@ package model
 
 import (
 	"math"
-	"slices"
+	"reflect"
 )
 
 // Weights are the network's parameters, each a field with a name. T is what a
@@ -52,37 +52,34 @@ type Block[T any] struct {
 // NewWeights returns weights with the architecture's number of blocks.
 func NewWeights[T any](a Arch) *Weights[T] { return &Weights[T]{Blocks: make([]Block[T], a.Layers)} }
 
-// List returns every parameter in the order of checkpoints. It is the one place
-// that names them all; what is made of parameters is made by walking two lists
-// together.
-func (w *Weights[T]) List() []*T {
-	list := slices.Concat(
-		w.Aircraft.List(), w.Pair.List(),
-		[]*T{&w.UserQuery, &w.UserKey, &w.UserValue}, w.UserOut.List(),
-		w.EncoderNorm.List(), w.EncoderUp.List(), w.EncoderDown.List(),
-		[]*T{&w.FleetQuery, &w.FleetKey, &w.FleetValue, &w.FleetOut},
-		w.StateToken.List(), w.ReturnToken.List(), w.ActionToken.List())
-	for l := range w.Blocks {
-		list = append(list, w.Blocks[l].List()...)
+// List returns every parameter in the order of checkpoints, which is that of the
+// fields. What is made of parameters is made by walking two lists together.
+func (w *Weights[T]) List() []*T { return Parameters[T](w) }
+
+// Parameters returns the parameters in structs and slices of layers, in the order of
+// their fields. Each argument is a pointer.
+func Parameters[T any](layers ...any) (list []*T) {
+	var add func(v reflect.Value)
+	add = func(v reflect.Value) {
+		if p, ok := v.Addr().Interface().(*T); ok {
+			list = append(list, p)
+		} else if v.Kind() == reflect.Struct {
+			for i := range v.NumField() {
+				add(v.Field(i))
+			}
+		} else {
+			for i := range v.Len() {
+				add(v.Index(i))
+			}
+		}
 	}
-	return append(list, slices.Concat(
-		w.Final.List(),
-		[]*T{&w.HeadContext}, w.HeadAircraft.List(), []*T{&w.HeadFleetMean}, w.Flight.List(),
-		[]*T{&w.ChoiceContext, &w.ChoiceAircraft}, w.ChoicePair.List(), w.ChoiceHidden.List(), w.ChoiceOut.List(),
-		w.PriceHidden.List(), w.PriceOut.List())...)
+	for _, l := range layers {
+		add(reflect.ValueOf(l).Elem())
+	}
+	return list
 }
 
-// List returns the layer's parameters in the order of checkpoints, as those of
-// Norm and Block do.
-func (l *Linear[T]) List() []*T { return []*T{&l.Weight, &l.Bias} }
-
-func (n *Norm[T]) List() []*T { return []*T{&n.Gain, &n.Bias} }
-
-func (b *Block[T]) List() []*T {
-	return slices.Concat(b.Norm1.List(), b.QKV.List(), b.Proj.List(), b.Norm2.List(), b.Up.List(), b.Down.List())
-}
-
-// mapWeights makes each parameter from its tensor, in the order of checkpoints.
+// mapWeights makes each parameter from its tensor, in that order.
 func mapWeights[T any](a Arch, f func(Tensor) T) *Weights[T] {
 	w := NewWeights[T](a)
 	to := w.List()
@@ -108,12 +105,6 @@ func (t Tensor) Size() int { return t.Rows * t.Cols }
 // float16 and decayed in training; the others are biases, gains and queries.
 func (t Tensor) IsMatrix() bool { return t.Rows > 1 }
 
-// scaled returns the tensor with initial values times k.
-func (t Tensor) scaled(k float64) Tensor {
-	t.InitStdDev *= k
-	return t
-}
-
 // MatrixTensor returns a matrix; initially it keeps the deviation of its inputs.
 func MatrixTensor(name string, in, out int) Tensor {
 	return Tensor{Name: name, Rows: in, Cols: out, InitStdDev: 1 / math.Sqrt(float64(in))}
@@ -128,7 +119,7 @@ func LinearTensors(weight, bias string, in, out int) Linear[Tensor] {
 // zero: no opinion.
 func OutputTensors(weight, bias string, in, out int) Linear[Tensor] {
 	l := LinearTensors(weight, bias, in, out)
-	l.Weight = l.Weight.scaled(0.1)
+	l.Weight.InitStdDev *= 0.1
 	return l
 }
 
@@ -181,7 +172,8 @@ func (a Arch) blockLayout(l int) Block[Tensor] {
 		Up:    LinearTensors(name("fc.w"), name("fc.b"), d, 4*d), Down: LinearTensors(name("out.w"), name("out.b"), 4*d, d),
 	}
 	residual := 1 / math.Sqrt(2*float64(a.Layers))
-	b.Proj.Weight, b.Down.Weight = b.Proj.Weight.scaled(residual), b.Down.Weight.scaled(residual)
+	b.Proj.Weight.InitStdDev *= residual
+	b.Down.Weight.InitStdDev *= residual
 	return b
 }
 

@@ -2,6 +2,7 @@ package motion
 
 import (
 	"math"
+	"slices"
 
 	"prefdt/inference/physics"
 	"prefdt/inference/reuse"
@@ -79,10 +80,7 @@ func (l *Limiter) Limit(positions, moves []physics.Position, limits Limits) (cha
 		}
 	}
 	l.scaleToSafe(positions, moves, limits)
-	for i := range moves {
-		changed = changed || moves[i] != l.requested[i]
-	}
-	return changed
+	return !slices.Equal(moves, l.requested)
 }
 
 func (l Limits) fixed(i int) bool { return l.Fixed != nil && l.Fixed[i] }
@@ -100,7 +98,6 @@ func (l Limits) avoidanceShares(i, j int) (ofI, ofJ float64) {
 	return 0.5, 0.5
 }
 
-// clamp keeps aircraft i's displacement within speed and area.
 func (l Limits) clamp(i int, from, move physics.Position) physics.Position {
 	if l.fixed(i) {
 		return move

@@ -149,7 +149,6 @@ type linkPoint struct{ losProbability, losBitTimeS, nlosBitTimeS float64 }
 // line of sight, and the delay expected with it and without.
 type userView struct{ distanceM, losProbability, losDelayS, nlosDelayS float64 }
 
-// updateViews computes the view of every user from a position of aircraft m.
 func (p *Planner) updateViews(m int, from physics.Position) {
 	last := float64(len(p.delayTable)-1) - 1e-9
 	scale := last / (tableRangeSides * p.areaM)

@@ -98,11 +98,9 @@ type Moments struct {
 // large makes each of them a constant.
 func (m *Moments) Ablate() {
 	for i := range m.Std {
-		m.Std[i] = ablatedStd
+		m.Std[i] = 1e11
 	}
 }
-
-const ablatedStd = 1e11
 
 // Statistics holds the archived statistics of every kind of row.
 type Statistics struct {
@@ -156,11 +154,7 @@ func (s *Statistics) UserPrior() (p dispatch.UserPrior) {
 // gathering those of a corpus.
 func IdentityStatistics() Statistics {
 	unit := func(n int) Moments {
-		m := Moments{Mean: make([]float64, n), Std: make([]float64, n)}
-		for i := range m.Std {
-			m.Std[i] = 1
-		}
-		return m
+		return Moments{Mean: make([]float64, n), Std: slices.Repeat([]float64{1}, n)}
 	}
 	return Statistics{unit(model.AircraftFeatures), unit(model.PairFeatures), unit(model.StateFeatures), unit(model.ReturnFeatures), unit(model.ActionFeatures)}
 }
@@ -364,14 +358,7 @@ func (b *Builder) appendReturn(dst []float32, s *slot.Snapshot, o goal.Objective
 	scale := max(b.edgeScaleJ, 1)
 	headroom := energy * min(max(o.EnergyToGoJ()-o.FloorToGoJ(), 0), maxAllowanceScales*scale*left)
 	allowance := headroom / left * 2 / fleet // per two aircraft
-	phase := func(period float64) (sin, cos float64) {
-		return math.Sincos(2 * math.Pi * float64(s.Slot) / period)
-	}
-	s80, c80 := phase(80)
-	s40, c40 := phase(40)
-	s20, c20 := phase(20)
-	s10, c10 := phase(10)
-	return standardise(dst, &b.Statistics.Return, []float64{
+	row := [model.ReturnFeatures]float64{
 		-o.DelayToGoS() / b.GoalConstants.EtaDelayS * delayShare * energy,
 		-o.EnergyToGoJ() / b.GoalConstants.EtaEnergyJ * (1 - dropped) * (1 - delayShare) * energy,
 		delayShare, position,
@@ -379,8 +366,12 @@ func (b *Builder) appendReturn(dst []float32, s *slot.Snapshot, o goal.Objective
 		math.Log1p(8*headroom/left/scale) - 1.5, math.Log(scale / 100),
 		(1 - dropped) * energy * o.DelayToGoS() / left, dropped, 1 - energy,
 		min(left/100, 3), math.Log(left) / 5, o.PropulsionMultiplier() - 1, fleet / 4, float64(len(s.Users)) / 8,
-		s80, c80, s40, c40, s20, c20, s10, c10,
-	})
+	}
+	for i, period := range [...]float64{80, 40, 20, 10} {
+		at := len(row) - 8 + 2*i
+		row[at], row[at+1] = math.Sincos(2 * math.Pi * float64(s.Slot) / period)
+	}
+	return standardise(dst, &b.Statistics.Return, row[:])
 }
 
 // preferenceFeatures returns the delay share requested, its position on the front,

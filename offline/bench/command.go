@@ -2,10 +2,10 @@ package bench
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -85,11 +85,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 		}
 	}
 	path := filepath.Join(*out, "bench.json")
-	if err := command.ReplaceFile(path, func(w io.Writer) error {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
-	}); err != nil {
+	if err := command.ReplaceJSON(path, "  ", r); err != nil {
 		return err
 	}
 	if *asJSON {
@@ -98,7 +94,6 @@ func Command(ctx context.Context, call *cli.Call) error {
 	return r.print(stdout, path)
 }
 
-// measurePart fills in one part of the report.
 func (r *Report) measurePart(ctx context.Context, part string, ck *checkpoint.Checkpoint, dir, bin, scratch string, slots int) (err error) {
 	switch part {
 	case "step":
@@ -119,11 +114,10 @@ func (r *Report) measurePart(ctx context.Context, part string, ck *checkpoint.Ch
 	return nil
 }
 
-// measureSteps measures the step at both sizes.
 func (r *Report) measureSteps(ck *checkpoint.Checkpoint, dir, scratch string) error {
 	var peer *ort.Runtime
 	if ort.Folder() == "" {
-		r.Missing["step ort"] = errNoORT.Error()
+		r.Missing["step ort"] = "PREFDT_ORT names no folder with onnxruntime-node (npm install --ignore-scripts onnxruntime-node@1.30.0)"
 	} else {
 		var err error
 		if peer, err = ort.Start(ort.Folder()); err != nil {
@@ -147,7 +141,6 @@ func (r *Report) measureSteps(ck *checkpoint.Checkpoint, dir, scratch string) er
 	return err
 }
 
-// print writes the report as tables.
 func (r *Report) print(w io.Writer, path string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(format string, a ...any) { fmt.Fprintf(t, format+"\n", a...) }
@@ -165,9 +158,9 @@ func (r *Report) print(w io.Writer, path string) error {
 	}
 	if len(r.Leader) > 0 {
 		row("\nleader\tbinary MB\tresident MB\tqemu MB\tslots")
-		for _, a := range leaderBuilds("") {
-			l := r.Leader[a.arch]
-			row("%s\t%s\t%s\t%s\t%d", a.arch, formatMegabytes(l.BinaryBytes), formatMegabytes(l.ResidentBytes), formatMegabytes(l.QemuBytes), l.Slots)
+		for _, arch := range slices.Sorted(maps.Keys(r.Leader)) {
+			l := r.Leader[arch]
+			row("%s\t%s\t%s\t%s\t%d", arch, formatMegabytes(l.BinaryBytes), formatMegabytes(l.ResidentBytes), formatMegabytes(l.QemuBytes), l.Slots)
 		}
 	}
 	for name, why := range r.Missing {

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+
+	"prefdt/configs"
 )
 
 // LeaderFootprint is the size of the leader's program and memory on one architecture.
@@ -47,11 +50,10 @@ func measureLeader(ctx context.Context, t leaderBuild, bin, scratch string, slot
 	if err != nil {
 		return l, fmt.Errorf("no %s, build it first (make build arm64 armv7)", program)
 	}
-	size := info.Size()
-	l.BinaryBytes = &size
+	l.BinaryBytes = new(info.Size())
 	run := []string{program}
 	if t.qemu != "" {
-		if l.Qemu, err = exec.LookPath(t.qemu); err != nil {
+		if _, err := exec.LookPath(t.qemu); err != nil {
 			return l, fmt.Errorf("no %s to run it", t.qemu)
 		}
 		l.Qemu = t.qemu
@@ -98,27 +100,13 @@ func measureLeader(ctx context.Context, t leaderBuild, bin, scratch string, slot
 	}
 }
 
-// writeFlightConfig writes the configuration of a mission of the given number of
-// slots.
 func writeFlightConfig(out, bin string, run []string, slots int, slow bool) (string, error) {
 	slotMS := 20
 	if slow {
 		slotMS = 100
 	}
-	read := func(path string) (map[string]any, error) {
-		raw, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
-		values := map[string]any{}
-		return values, yaml.Unmarshal(raw, &values)
-	}
-	fly, err := read("configs/fly.yaml")
-	if err != nil {
-		return "", err
-	}
-	leader, err := read("configs/leader.yaml")
-	if err != nil {
+	var fly, leader map[string]any
+	if err := cmp.Or(configs.Load("configs/fly.yaml", &fly), configs.Load("configs/leader.yaml", &leader)); err != nil {
 		return "", err
 	}
 	leader["slots"], leader["slot_ms"] = slots, slotMS
@@ -162,7 +150,6 @@ func writeFlightConfig(out, bin string, run []string, slots int, slow bool) (str
 	return filepath.Join(out, "fly.yaml"), nil
 }
 
-// freeUDPAddresses returns free UDP addresses of this host.
 func freeUDPAddresses(n int) ([]string, error) {
 	var list []string
 	for range n {

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -103,13 +102,11 @@ func measureStep(net *model.Net, graph []byte, r *ort.Runtime, dir string) (*Ste
 		return s, nil
 	}
 	step, call, small, window, windowCall := peers[0].timesMS, peers[1].timesMS, peers[2].timesMS, peers[3].timesMS, peers[4].timesMS
-	less := func(x, y float64) *float64 { d := x - y; return &d }
 	overhead := quantile(call, 0.5)
-	s.ORTRawMS, s.ORTCallMS, s.ORTSmallMS = less(quantile(step, 0.5), 0), &overhead, less(quantile(small, 0.5), 0)
-	s.ORTP50MS, s.ORTP95MS, s.ORTP99MS = less(*s.ORTRawMS, overhead), less(quantile(step, 0.95), overhead), less(quantile(step, 0.99), overhead)
-	s.ORTWindowMS = less(quantile(window, 0.5), quantile(windowCall, 0.5))
-	ratio, windowRatio := s.P50MS / *s.ORTP50MS, s.P50MS / *s.ORTWindowMS
-	s.Ratio, s.WindowRatio = &ratio, &windowRatio
+	s.ORTRawMS, s.ORTCallMS, s.ORTSmallMS = new(quantile(step, 0.5)), &overhead, new(quantile(small, 0.5))
+	s.ORTP50MS, s.ORTP95MS, s.ORTP99MS = new(*s.ORTRawMS-overhead), new(quantile(step, 0.95)-overhead), new(quantile(step, 0.99)-overhead)
+	s.ORTWindowMS = new(quantile(window, 0.5) - quantile(windowCall, 0.5))
+	s.Ratio, s.WindowRatio = new(s.P50MS / *s.ORTP50MS), new(s.P50MS / *s.ORTWindowMS)
 	return s, nil
 }
 
@@ -135,10 +132,7 @@ func (p *ortGraph) runBatch(r *ort.Runtime) error {
 func prepareORTGraphs(r *ort.Runtime, dir string, a model.Arch, graph []byte, inputs []*model.Inputs, out *model.Outputs) ([]*ortGraph, *float64, error) {
 	parameters := randomParameters(a)
 	window := windowGraph(a, benchAircraft, benchUsers)
-	small := &model.Graph{}
-	small.Inputs = a.Graph().Inputs[3:4]
-	small.Outputs = []model.Value{{Name: "out", Dims: small.Inputs[0].Dims}}
-	small.Nodes = []model.Node{{Op: "Identity", Inputs: []string{small.Inputs[0].Name}, Outputs: []string{"out"}}}
+	small := &model.Graph{Inputs: a.Graph().Inputs[3:4], Outputs: []model.Value{{Name: "out"}}}
 	var peers []*ortGraph
 	for _, f := range []struct {
 		name  string
@@ -146,7 +140,7 @@ func prepareORTGraphs(r *ort.Runtime, dir string, a model.Arch, graph []byte, in
 	}{
 		{"step.onnx", graph},
 		{"call.onnx", export.EncodeGraph(identityGraph(a.Graph()), nil)},
-		{"small.onnx", export.EncodeGraph(small, nil)},
+		{"small.onnx", export.EncodeGraph(identityGraph(small), nil)},
 		{"window.onnx", export.EncodeGraph(window, parameters)},
 		{"window_call.onnx", export.EncodeGraph(identityGraph(window), nil)},
 	} {
@@ -173,7 +167,7 @@ func prepareORTGraphs(r *ort.Runtime, dir string, a model.Arch, graph []byte, in
 		return nil, nil, fmt.Errorf("step: the network's outputs and ONNX Runtime's differ by %v", difference)
 	}
 	feeds := ort.Feeds(a, last, 0, 0) // with a cache of zeros
-	peers[1].request.Feeds, peers[1].request.Carry = feeds, carryCaches(a.Graph())
+	peers[1].request.Feeds, peers[1].request.Carry = feeds, ort.CarryCache(a)
 	peers[2].request.Feeds = map[string]ort.Tensor{"state": feeds["state"]}
 	d, err := windowDifference(r, &peers[3].request, a, parameters, inputs[:a.Context])
 	if err != nil {
@@ -187,18 +181,6 @@ func prepareORTGraphs(r *ort.Runtime, dir string, a model.Arch, graph []byte, in
 		}
 	}
 	return peers, &difference, nil
-}
-
-// carryCaches carries the caches of a graph that does nothing, so that they are not
-// returned.
-func carryCaches(g *model.Graph) map[string]string {
-	c := map[string]string{}
-	for _, v := range g.Outputs {
-		if strings.HasPrefix(v.Name, "present") {
-			c[v.Name] = strings.Replace(v.Name, "present", "past", 1)
-		}
-	}
-	return c
 }
 
 // windowDifference runs the window over a mission's first slots and compares it
@@ -235,7 +217,6 @@ func windowDifference(r *ort.Runtime, request *ort.Request, a model.Arch, parame
 	return d, nil
 }
 
-// maxDifference is the largest difference between outputs.
 func maxDifference(out *model.Outputs, reference map[string]ort.Tensor) (d float64) {
 	for _, pair := range [][2][]float32{{out.Move, reference["move"].Data}, {out.Choice, reference["choice"].Data}, {{out.FrontPosition}, reference["price"].Data}} {
 		if len(pair[0]) != len(pair[1]) {
@@ -281,5 +262,3 @@ func randomNormal(r *rand.Rand, n int) []float32 {
 	}
 	return x
 }
-
-var errNoORT = errors.New("PREFDT_ORT names no folder with onnxruntime-node (npm install --ignore-scripts onnxruntime-node@1.30.0)")

@@ -105,12 +105,10 @@ func windowGraph(a model.Arch, aircraft, users int) *model.Graph {
 func identityGraph(g *model.Graph) *model.Graph {
 	b := &model.GraphBuilder{}
 	b.Inputs = g.Inputs
-	caches := 0
 	for i, out := range g.Outputs {
 		from := g.Inputs[min(i, 2)]
 		if i >= 3 {
-			caches++
-			from = g.Inputs[len(g.Inputs)-(len(g.Outputs)-3)+caches-1]
+			from = g.Inputs[len(g.Inputs)-len(g.Outputs)+i]
 		}
 		b.Outputs = append(b.Outputs, model.Value{Name: out.Name, Dims: from.Dims})
 		b.Op("Identity", nil, from.Name)
@@ -120,10 +118,7 @@ func identityGraph(g *model.Graph) *model.Graph {
 }
 
 // fixedBuilder builds a graph in which every dimension is a number.
-type fixedBuilder struct {
-	model.GraphBuilder
-	integers int
-}
+type fixedBuilder struct{ model.GraphBuilder }
 
 func fixedValue(name string, dims ...int) model.Value {
 	v := model.Value{Name: name}
@@ -134,19 +129,17 @@ func fixedValue(name string, dims ...int) model.Value {
 }
 
 func (b *fixedBuilder) addIntegers(values ...int) string {
-	b.integers++
 	var list []int64
 	for _, v := range values {
 		list = append(list, int64(v))
 	}
-	return b.IntConstant(fmt.Sprintf("ints.%d", b.integers), list...)
+	return b.IntConstant(fmt.Sprintf("ints.%d", len(b.Initializers)), list...)
 }
 
 func (b *fixedBuilder) reshape(x string, dims ...int) string {
 	return b.Reshape(x, b.addIntegers(dims...))
 }
 
-// lastRows is the last n rows of x.
 func (b *fixedBuilder) lastRows(x string, n int) string {
 	return b.Op("Slice", nil, x, b.addIntegers(-n), b.addIntegers(math.MaxInt32), b.addIntegers(0))
 }

@@ -8,6 +8,7 @@
 package command
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -40,7 +41,7 @@ func ParseSeeds(text string, allowed func(uint64) error) ([]uint64, error) {
 	return list, nil
 }
 
-// Progress returns a function that prints, at most every second or so and at
+// Progress returns a function that prints, at most every two seconds and at
 // the end, how much of a work is done and about how long the rest takes.
 func Progress(w io.Writer, what string, total int) func(done int) {
 	started, last := time.Now(), time.Now()
@@ -65,6 +66,15 @@ func CheckWritable(dir string) error {
 		return err
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// ReplaceJSON writes a value as a JSON file, as ReplaceFile does.
+func ReplaceJSON(path, indent string, v any) error {
+	return ReplaceFile(path, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", indent)
+		return e.Encode(v)
+	})
 }
 
 // ReplaceFile writes a file durably: temporary file, sync, rename, directory sync.

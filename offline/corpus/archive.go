@@ -119,11 +119,10 @@ func (a *Archive) FrontPosition(p pareto.Point) float64 {
 
 // PriceAxis returns the price axis of a dispatch archive.
 func (a *Archive) PriceAxis() checkpoint.PriceAxis {
-	return checkpoint.PriceAxis{FrontPositions: a.frontPositions(), PricesSPerJ: a.Prices}
+	return checkpoint.PriceAxis{FrontPositions: a.each(a.FrontPosition), PricesSPerJ: a.Prices}
 }
 
-func (a *Archive) frontPositions() []float64 { return a.each(a.FrontPosition) }
-func (a *Archive) memberShares() []float64   { return a.each(a.DelayShare) }
+func (a *Archive) memberShares() []float64 { return a.each(a.DelayShare) }
 
 // each returns a number of every member's outcome.
 func (a *Archive) each(f func(pareto.Point) float64) []float64 {

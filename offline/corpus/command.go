@@ -90,18 +90,27 @@ func Command(ctx context.Context, call *cli.Call) error {
 	case len(old.World.Differences(c)) > 0 || old.Recipe != r || old.Seed != *seed || len(old.Flights) != *flights: // else the hashes are compared in the end
 		return cli.BadInput(anotherCorpus(path))
 	}
-	for _, file := range []string{*rules, *merge} {
+	var found [2]search.Archive
+	for i, file := range []string{*rules, *merge} {
 		if file == "" {
 			continue
 		}
-		if _, err := search.ReadArchive(file); err != nil {
+		if found[i], err = search.ReadArchive(file); err == nil {
+			err = command.CheckWorld("the rules were", found[i].Config.World, c)
+		}
+		if err != nil {
 			return cli.BadInput(err)
 		}
 	}
 	if err := command.CheckWritable(*out); err != nil {
 		return cli.BadInput(err)
 	}
-	archive, err := loadOrSweepArchive(ctx, c, *rules, *prices, *episodes, *workers, stderr)
+	var archive Archive
+	if *rules != "" {
+		archive, err = RuleArchive(&found[0], *episodes)
+	} else {
+		archive, err = DispatchArchive(ctx, &c, *prices, *episodes, *workers, command.Progress(stderr, "archive episodes", *episodes))
+	}
 	if ctx.Err() != nil {
 		return errInterrupted
 	}
@@ -109,7 +118,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 		return err
 	}
 	if *merge != "" {
-		if err := checkRulesAddLittle(&c, &archive, *merge, stdout); err != nil {
+		if err := checkRulesAddLittle(&c, &archive, &found[1], *merge, stdout); err != nil {
 			return err
 		}
 	}
@@ -162,21 +171,6 @@ func (m *Manifest) summary(path string) map[string]any {
 	return map[string]any{"manifest": path, "flights": len(m.Flights), "members": len(m.Archive.Points), "hash": m.Hash()}
 }
 
-// loadOrSweepArchive reads a rule archive, or sweeps the dispatch teacher's prices.
-func loadOrSweepArchive(ctx context.Context, c world.Config, rules string, prices, episodes, workers int, stderr io.Writer) (Archive, error) {
-	if rules == "" {
-		return DispatchArchive(ctx, &c, prices, episodes, workers, command.Progress(stderr, "archive episodes", episodes))
-	}
-	found, err := search.ReadArchive(rules)
-	if err != nil {
-		return Archive{}, err
-	}
-	if err := command.CheckWorld("the rules were", found.Config.World, c); err != nil {
-		return Archive{}, fmt.Errorf("offline corpus: %w", err)
-	}
-	return RuleArchive(&found, episodes)
-}
-
 // maxAddedHypervolume is the part of the teacher's hypervolume that rules may add to it
 // unnoticed; both are means over episodes.
 const maxAddedHypervolume = 1e-4
@@ -184,14 +178,7 @@ const maxAddedHypervolume = 1e-4
 // checkRulesAddLittle merges a rule archive into the dispatch teacher's. Every rule found so
 // far is dominated by that front but for a joule at its far end, so merging is to
 // confirm that; rules that add to it would deserve a corpus of their own.
-func checkRulesAddLittle(c *world.Config, a *Archive, path string, stdout io.Writer) error {
-	found, err := search.ReadArchive(path)
-	if err != nil {
-		return err
-	}
-	if err := command.CheckWorld("the rules were", found.Config.World, *c); err != nil {
-		return fmt.Errorf("offline corpus: %w", err)
-	}
+func checkRulesAddLittle(c *world.Config, a *Archive, found *search.Archive, path string, stdout io.Writer) error {
 	all := slices.Clone(a.Points)
 	for _, m := range found.Members {
 		all = append(all, m.Point)
@@ -201,6 +188,6 @@ func checkRulesAddLittle(c *world.Config, a *Archive, path string, stdout io.Wri
 	if added > maxAddedHypervolume {
 		return fmt.Errorf("the rules of %s add %.3g of its hypervolume to the dispatch teacher's front, %g at most is chance: build a corpus of them with -archive", path, added, maxAddedHypervolume)
 	}
-	_, err = fmt.Fprintf(stdout, "merged with %d rules of %s: they add %.2g of its hypervolume to the dispatch teacher's front\n", len(found.Members), path, added)
+	_, err := fmt.Fprintf(stdout, "merged with %d rules of %s: they add %.2g of its hypervolume to the dispatch teacher's front\n", len(found.Members), path, added)
 	return err
 }

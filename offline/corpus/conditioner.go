@@ -18,16 +18,10 @@ const (
 	minFlightsPerKnot = 25 // at each knot, at least
 )
 
-// minR2 is the gate of fit: what part of the variance over the flights'
-// means the regression must explain.
-const minR2 = 0.98
-
-// maxMonotoneShift is the gate of order: how far, as a part of the span, noise may
-// move the map from a monotone one.
-const maxMonotoneShift = 0.02
-
-// conditionerFit fits one return after the other at the same knots.
-type conditionerFit struct{ knots []float64 }
+const (
+	minR2            = 0.98 // gate of fit: the part of the variance over the flights' means to be explained
+	maxMonotoneShift = 0.02 // gate of order: how far, as a part of the span, noise may move the map
+)
 
 // fitConditioner solves eq. (reg) on a corpus's expert flights (see Flight.FitsConditioner) and holds
 // it to both gates before anything is trained: the map omega -> E[G | omega]
@@ -47,47 +41,48 @@ func fitConditioner(m *Manifest) (goal.Conditioner, error) {
 	if least := minKnots * minFlightsPerKnot; len(omegas) < least {
 		return goal.Conditioner{}, fmt.Errorf("conditioner: %d undisturbed expert flights, want %d at least", len(omegas), least)
 	}
-	var c conditionerFit
+	var knots []float64
 	sorted := slices.Sorted(slices.Values(omegas))
 	count := min(len(omegas)/minFlightsPerKnot, maxKnots)
 	for k := range count {
 		w := min(max(sorted[k*(len(sorted)-1)/(count-1)], 0), 1)
-		if n := len(c.knots); n == 0 || w > c.knots[n-1] {
-			c.knots = append(c.knots, w)
+		if n := len(knots); n == 0 || w > knots[n-1] {
+			knots = append(knots, w)
 		}
 	}
-	if len(c.knots) < minKnots {
-		return goal.Conditioner{}, fmt.Errorf("conditioner: the flights lie at %d distinct shares, want %d at least", len(c.knots), minKnots)
+	if len(knots) < minKnots {
+		return goal.Conditioner{}, fmt.Errorf("conditioner: the flights lie at %d distinct shares, want %d at least", len(knots), minKnots)
 	}
-	delayS, err := c.fit(omegas, delays)
+	delayS, err := fitReturn(knots, omegas, delays)
 	if err != nil {
 		return goal.Conditioner{}, fmt.Errorf("conditioner of delay: %w", err)
 	}
-	energyJ, err := c.fit(omegas, energies)
+	energyJ, err := fitReturn(knots, omegas, energies)
 	if err != nil {
 		return goal.Conditioner{}, fmt.Errorf("conditioner of energy: %w", err)
 	}
-	return goal.Conditioner{Omegas: c.knots, DelayS: delayS, EnergyJ: energyJ}, nil
+	return goal.Conditioner{Omegas: knots, DelayS: delayS, EnergyJ: energyJ}, nil
 }
 
-// fit returns the coefficients of one return: least squares over the hat
+// fitReturn returns the coefficients of one return: least squares over the hat
 // functions, then the nearest monotone sequence. What the projection moves is
 // the first gate's reading.
-func (c *conditionerFit) fit(omegas, ys []float64) ([]float64, error) {
-	n := len(c.knots)
+func fitReturn(knots, omegas, ys []float64) ([]float64, error) {
+	n := len(knots)
 	normal := mat.NewSymDense(n, nil)
 	right := mat.NewVecDense(n, nil)
 	for k, w := range omegas {
-		i, f := goal.HatBasis(c.knots, w)
+		i, f := goal.HatBasis(knots, w)
 		normal.SetSym(i, i, normal.At(i, i)+(1-f)*(1-f))
 		normal.SetSym(i, i+1, normal.At(i, i+1)+(1-f)*f)
 		normal.SetSym(i+1, i+1, normal.At(i+1, i+1)+f*f)
 		right.SetVec(i, right.AtVec(i)+(1-f)*ys[k])
 		right.SetVec(i+1, right.AtVec(i+1)+f*ys[k])
 	}
-	for i := range n {
-		if normal.At(i, i) == 0 {
-			return nil, fmt.Errorf("no flight lies near omega %.6f", c.knots[i])
+	weights := make([]float64, n)
+	for i := range weights {
+		if weights[i] = normal.At(i, i); weights[i] == 0 {
+			return nil, fmt.Errorf("no flight lies near omega %.6f", knots[i])
 		}
 	}
 	var cholesky mat.Cholesky
@@ -99,30 +94,26 @@ func (c *conditionerFit) fit(omegas, ys []float64) ([]float64, error) {
 		return nil, err
 	}
 	raw := solution.RawVector().Data
-	weights := make([]float64, n)
-	for i := range weights {
-		weights[i] = normal.At(i, i)
-	}
 	monotone := isotonic(raw, weights)
 	span := math.Abs(monotone[n-1] - monotone[0])
 	for i := range raw {
 		if moved := math.Abs(monotone[i] - raw[i]); moved > maxMonotoneShift*span {
-			return nil, fmt.Errorf("gate: the map is not monotone at omega %.6f, by %.3g of a span of %.4g", c.knots[i], moved, span)
+			return nil, fmt.Errorf("gate: the map is not monotone at omega %.6f, by %.3g of a span of %.4g", knots[i], moved, span)
 		}
 	}
-	strict := strictlyMonotone(c.knots, monotone)
-	if r2 := c.explainedVariance(omegas, ys, strict); r2 < minR2 {
+	strict := strictlyMonotone(knots, monotone)
+	if r2 := explainedVariance(knots, omegas, ys, strict); r2 < minR2 {
 		return nil, fmt.Errorf("gate: the regression explains %.4f of the returns, want %.2f", r2, minR2)
 	}
 	return strict, nil
 }
 
 // explainedVariance is the part of the variance between knots that the coefficients explain.
-func (c *conditionerFit) explainedVariance(omegas, ys, coefficients []float64) float64 {
-	n := len(c.knots)
+func explainedVariance(knots, omegas, ys, coefficients []float64) float64 {
+	n := len(knots)
 	sum, count := make([]float64, n), make([]float64, n)
 	for k, w := range omegas {
-		i, f := goal.HatBasis(c.knots, w)
+		i, f := goal.HatBasis(knots, w)
 		at := i + int(math.Round(f))
 		fitted := coefficients[i] + f*(coefficients[i+1]-coefficients[i])
 		sum[at] += ys[k] - fitted

@@ -281,16 +281,8 @@ func TestRulesAddLittle(t *testing.T) {
 		"a better one":   {pareto.Point{DelayS: a.Points[0].DelayS - 5, EnergyJ: end.EnergyJ}, true},
 	} {
 		rules := search.State{Population: []search.Member{{Genes: []float64{1, 1, 300, 0, 10, 0, 0, 10, 0, 0}, Point: c.rule}}}
-		raw, err := json.Marshal(rules.Archive(search.Default()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		path := filepath.Join(t.TempDir(), "rules.json")
-		if err := os.WriteFile(path, raw, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		standard := world.Standard()
-		if err := checkRulesAddLittle(&standard, &a, path, io.Discard); (err != nil) != c.stop {
+		found, standard := rules.Archive(search.Default()), world.Standard()
+		if err := checkRulesAddLittle(&standard, &a, &found, "rules.json", io.Discard); (err != nil) != c.stop {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

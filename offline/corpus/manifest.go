@@ -3,7 +3,6 @@ package corpus
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,22 +39,27 @@ type Manifest struct {
 
 // Build draws and flies a corpus. progress, if not nil, is called with
 // the number of flights done. The result does not depend on the number of workers.
-func Build(ctx context.Context, c world.Config, a Archive, r Recipe, flights int, seed uint64, workers int, progress func(done int)) (*Manifest, error) {
+func Build(ctx context.Context, c world.Config, a Archive, r Recipe, flights int, seed uint64, workers int, progress func(done int)) (m *Manifest, err error) {
+	defer func() {
+		if err != nil {
+			m, err = nil, fmt.Errorf("build corpus: %w", err)
+		}
+	}()
 	if err := errors.Join(c.Check(), a.Check(), r.Check()); err != nil {
-		return nil, fmt.Errorf("build corpus: %w", err)
+		return nil, err
 	}
 	if flights < 1 {
-		return nil, fmt.Errorf("build corpus of %d flights, want one at least", flights)
+		return nil, fmt.Errorf("%d flights, want one at least", flights)
 	}
-	m := &Manifest{Version: formatVersion, World: c, Recipe: r, Seed: seed, Archive: a, Flights: make([]Flight, flights)}
+	m = &Manifest{Version: formatVersion, World: c, Recipe: r, Seed: seed, Archive: a, Flights: make([]Flight, flights)}
 	for i := range r.WorldCount {
 		m.Worlds = append(m.Worlds, RandomWorld(c, seed, i))
 		if err := m.Worlds[i].Check(); err != nil {
-			return nil, fmt.Errorf("build corpus: random world %d: %w", i, err)
+			return nil, fmt.Errorf("random world %d: %w", i, err)
 		}
 	}
-	sampler := newFlightSampler(r, m)
-	err := jobs.Do(ctx, flights, workers, func() (*flightRunner, error) { return newFlightRunner(m), nil }, func(runner *flightRunner, i int) error {
+	sampler := flightSampler{m, a.memberShares(), a.PriceAxis()}
+	err = jobs.Do(ctx, flights, workers, func() (*flightRunner, error) { return newFlightRunner(m), nil }, func(runner *flightRunner, i int) error {
 		f := sampler.sampleFlight(i)
 		if err := seeds.CheckTraining(f.Seed); err != nil {
 			return err
@@ -68,19 +72,16 @@ func Build(ctx context.Context, c world.Config, a Archive, r Recipe, flights int
 		m.Flights[i] = f
 		return nil
 	}, progress)
-	if err != nil {
-		return nil, fmt.Errorf("build corpus: %w", err)
+	if err == nil {
+		m.Conditioner, err = fitConditioner(m)
 	}
-	if m.Conditioner, err = fitConditioner(m); err != nil {
-		return nil, fmt.Errorf("build corpus: %w", err)
-	}
-	if m.Statistics, err = GatherStatistics(m, 300); err != nil {
-		return nil, fmt.Errorf("build corpus: %w", err)
+	if err == nil {
+		m.Statistics, err = gatherStatistics(m)
 	}
 	if r.HidePreviousAction {
 		m.Statistics.Action.Ablate()
 	}
-	return m, nil
+	return m, err
 }
 
 // GoalConstants returns the archived constants of the conditioning channel, with a
@@ -129,8 +130,7 @@ func (m *Manifest) Hash() string {
 	if err != nil {
 		panic(err) // a struct of numbers and strings
 	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:])
+	return fmt.Sprintf("%x", sha256.Sum256(raw))
 }
 
 // Write stores a manifest as JSON.
@@ -144,21 +144,28 @@ func Read(path string) (*Manifest, error) {
 	}
 	defer f.Close()
 	var m Manifest
-	if err := json.NewDecoder(io.LimitReader(f, 1<<30)).Decode(&m); err != nil {
+	if err = json.NewDecoder(io.LimitReader(f, 1<<30)).Decode(&m); err == nil {
+		err = m.check()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("read corpus %s: %w", path, err)
 	}
+	return &m, nil
+}
+
+func (m *Manifest) check() error {
 	if m.Version != formatVersion {
-		return nil, fmt.Errorf("read corpus %s: its version is %d, this program reads %d", path, m.Version, formatVersion)
+		return fmt.Errorf("its version is %d, this program reads %d", m.Version, formatVersion)
 	}
 	if err := errors.Join(m.World.Check(), m.Archive.Check(), m.Recipe.Check(), m.Conditioner.Check(), m.Statistics.Check()); err != nil {
-		return nil, fmt.Errorf("read corpus %s: %w", path, err)
+		return err
 	}
 	if len(m.Flights) == 0 {
-		return nil, fmt.Errorf("read corpus %s: it has no flights", path)
+		return errors.New("it has no flights")
 	}
 	for i := range m.Worlds {
 		if err := m.Worlds[i].Check(); err != nil {
-			return nil, fmt.Errorf("read corpus %s: random world %d: %w", path, i, err)
+			return fmt.Errorf("random world %d: %w", i, err)
 		}
 	}
 	for i := range m.Flights {
@@ -168,19 +175,15 @@ func Read(path string) (*Manifest, error) {
 			err = fmt.Errorf("its world is %d of %d", f.World, len(m.Worlds))
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read corpus %s: flight %d: %w", path, i, err)
+			return fmt.Errorf("flight %d: %w", i, err)
 		}
 	}
-	return &m, nil
+	return nil
 }
 
 // WriteParquet stores the flights as a Parquet table, one row a flight.
 func (m *Manifest) WriteParquet(w io.Writer) error {
-	t := parquet.NewGenericWriter[Flight](w, parquet.Compression(&parquet.Snappy))
-	if _, err := t.Write(m.Flights); err != nil {
-		return fmt.Errorf("write corpus as Parquet: %w", err)
-	}
-	if err := t.Close(); err != nil {
+	if err := parquet.Write(w, m.Flights, parquet.Compression(&parquet.Snappy)); err != nil {
 		return fmt.Errorf("write corpus as Parquet: %w", err)
 	}
 	return nil

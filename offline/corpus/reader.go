@@ -17,8 +17,7 @@ import (
 // flight's own outcome: the rows are what that policy would have read, the
 // labels what the teacher decided. It serves one goroutine.
 type ExampleReader struct {
-	manifest      *Manifest
-	runner        *flightRunner
+	*flightRunner
 	rowBuilder    *token.Builder
 	goalConstants goal.Constants
 	priceAxis     checkpoint.PriceAxis
@@ -30,8 +29,8 @@ type ExampleReader struct {
 // NewExampleReader returns a reader of a corpus whose rows are standardised by
 // some statistics.
 func NewExampleReader(m *Manifest, statistics *token.Statistics) *ExampleReader {
-	r := &ExampleReader{manifest: m, runner: newFlightRunner(m), goalConstants: m.GoalConstants(), priceAxis: m.Archive.PriceAxis()}
-	r.rowBuilder = token.NewBuilder(&r.runner.world.Config.Physics, &r.goalConstants, statistics)
+	r := &ExampleReader{flightRunner: newFlightRunner(m), goalConstants: m.GoalConstants(), priceAxis: m.Archive.PriceAxis()}
+	r.rowBuilder = token.NewBuilder(&r.world.Config.Physics, &r.goalConstants, statistics)
 	return r
 }
 
@@ -60,15 +59,15 @@ const shockSettleSlots = 3
 // slots after the last change, because the request of the earlier ones is not
 // what followed.
 func (r *ExampleReader) Read(f *Flight, ex *Example) error {
-	slots, remaining, err := r.runner.fly(f)
+	slots, remaining, err := r.fly(f)
 	if err != nil {
 		return err
 	}
-	c := &r.runner.world.Config.Physics
+	c := &r.world.Config.Physics
 	r.tracker.Reset()
 	r.rowBuilder.Reset()
 	ex.Reset()
-	ex.Labels.MoveScale = float32(c.SpeedMaxMPS / r.runner.bestSpeedMPS)
+	ex.Labels.MoveScale = float32(c.SpeedMaxMPS / r.bestSpeedMPS)
 	lastFleet := 0 // aircraft that fly to the end
 	for t := range slots {
 		if n := len(slots[t].snapshot.Aircraft); n > 0 {
@@ -133,9 +132,8 @@ func (r *ExampleReader) returnsBeforeChange(f *Flight) (delayS, energyJ float64)
 	return (d0 - d1) * left, (e0 - e1) * left
 }
 
-// appendSlot appends one slot's rows and labels.
 func (r *ExampleReader) appendSlot(ex *Example, f *Flight, o goal.Objective, s *flownSlot, learn bool) {
-	c, snapshot, d := &r.runner.world.Config.Physics, &s.snapshot, &s.decision
+	c, snapshot, d := &r.world.Config.Physics, &s.snapshot, &s.decision
 	if f.UnreportedFraction > 0 {
 		snapshot, d = r.dropLostReports(f, s)
 	}
@@ -173,7 +171,7 @@ func (r *ExampleReader) appendSlot(ex *Example, f *Flight, o goal.Objective, s *
 		labels.MeetsDeadline = append(labels.MeetsDeadline, deadline)
 	}
 	for _, move := range d.Move {
-		labels.Move = append(labels.Move, float32(move.EastM/r.runner.bestSpeedMPS), float32(move.NorthM/r.runner.bestSpeedMPS))
+		labels.Move = append(labels.Move, float32(move.EastM/r.bestSpeedMPS), float32(move.NorthM/r.bestSpeedMPS))
 	}
 	labels.PricePosition = append(labels.PricePosition, float32(r.priceLabel(f, snapshot.Slot)))
 }
@@ -181,7 +179,7 @@ func (r *ExampleReader) appendSlot(ex *Example, f *Flight, o goal.Objective, s *
 // dropLostReports returns a slot's snapshot and decision without the users whose
 // reports are lost.
 func (r *ExampleReader) dropLostReports(f *Flight, s *flownSlot) (*slot.Snapshot, *slot.Decision) {
-	c := &r.runner.world.Config
+	c := &r.world.Config
 	received, d := s.snapshot, s.decision
 	received.Users, d.Users, d.DelayS = nil, nil, 0
 	for u, user := range s.snapshot.Users {

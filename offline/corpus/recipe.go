@@ -6,7 +6,6 @@ import (
 
 	"prefdt/inference/checkpoint"
 	"prefdt/offline/seeds"
-	"prefdt/simbridge/world"
 )
 
 // Recipe defines how settings are drawn and what happens in flight. Its fractions
@@ -32,7 +31,6 @@ type Recipe struct {
 	HidePreviousAction bool `json:"forget" yaml:"forget"`
 }
 
-// recipeFraction is one refinement of a recipe.
 type recipeFraction struct {
 	name        string
 	value       *float64
@@ -122,64 +120,53 @@ const (
 
 // flightSampler draws flights; each depends on the corpus seed and its number alone.
 type flightSampler struct {
-	recipe         Recipe
-	archive        *Archive
-	shares         []float64 // of the archive's members
-	frontPositions []float64
-	axis           checkpoint.PriceAxis
-	world          *world.Config
-	worlds         []world.Config
-	flights        int
-	seed           uint64
-}
-
-func newFlightSampler(r Recipe, m *Manifest) *flightSampler {
-	a := &m.Archive
-	return &flightSampler{recipe: r, archive: a, shares: a.memberShares(), frontPositions: a.frontPositions(), axis: a.PriceAxis(), world: &m.World, worlds: m.Worlds, flights: len(m.Flights), seed: m.Seed}
+	*Manifest
+	shares []float64 // of the archive's members
+	axis   checkpoint.PriceAxis
 }
 
 // sampleFlight draws the i-th flight, before it is flown. Seeds run through the
 // training range.
 func (d *flightSampler) sampleFlight(i int) Flight {
-	r := rand.New(rand.NewPCG(d.seed, uint64(i)))
+	r := rand.New(rand.NewPCG(d.Seed, uint64(i)))
 	f := Flight{Seed: uint64(i) % (seeds.TrainingLast + 1), Teacher: dispatchTeacher}
-	if d.archive.Genes != nil {
+	if d.Archive.Genes != nil {
 		f.Teacher = ruleTeacher
 	}
 	f.Tier, f.Member, f.Price, f.Omega = d.sampleSetting(r)
-	if r.Float64() < d.recipe.Heuristic {
+	if r.Float64() < d.Recipe.Heuristic {
 		f.Teacher, f.Member, f.Price = heuristicTeacher, r.IntN(heuristicModes), 0
 	}
-	c := d.world
-	if f.Teacher == dispatchTeacher && i < d.flights/2 && r.Float64() < 2*d.recipe.RandomWorlds {
-		f.World = 1 + r.IntN(len(d.worlds))
-		c = &d.worlds[f.World-1]
+	c := &d.World
+	if f.Teacher == dispatchTeacher && i < len(d.Flights)/2 && r.Float64() < 2*d.Recipe.RandomWorlds {
+		f.World = 1 + r.IntN(len(d.Worlds))
+		c = &d.Worlds[f.World-1]
 	}
-	if f.Teacher == dispatchTeacher && r.Float64() < d.recipe.PriceChange {
+	if f.Teacher == dispatchTeacher && r.Float64() < d.Recipe.PriceChange {
 		f.ChangeSlot = 1 + r.IntN(max(c.Slots-1, 1))
 		_, _, f.ChangePrice, f.ChangeOmega = d.sampleSetting(r)
 	}
-	if r.Float64() < d.recipe.Shock {
+	if r.Float64() < d.Recipe.Shock {
 		f.ShockSlot, f.ShockFactor = r.IntN(c.Slots), 0.8+1.2*r.Float64()
 	}
 	switch x := r.Float64(); {
-	case x < d.recipe.BudgetOnly:
+	case x < d.Recipe.BudgetOnly:
 		f.BudgetOnly = true
-	case x < d.recipe.BudgetOnly+d.recipe.PriceOnly:
+	case x < d.Recipe.BudgetOnly+d.Recipe.PriceOnly:
 		f.PriceOnly = true
 	case f.World != 0: // the conditioner is fitted on the standard world
-		f.BudgetOnly, f.PriceOnly = x < d.recipe.BudgetOnly+d.recipe.PriceOnly+0.25, x >= d.recipe.BudgetOnly+d.recipe.PriceOnly+0.25
+		f.BudgetOnly, f.PriceOnly = x < d.Recipe.BudgetOnly+d.Recipe.PriceOnly+0.25, x >= d.Recipe.BudgetOnly+d.Recipe.PriceOnly+0.25
 	}
-	if r.Float64() < d.recipe.Unreported {
+	if r.Float64() < d.Recipe.Unreported {
 		f.UnreportedFraction = r.Float64()
 		if r.Float64() < 0.2 {
 			f.UnreportedFraction = 1
 		}
 	}
-	if r.Float64() < d.recipe.Gust {
+	if r.Float64() < d.Recipe.Gust {
 		f.Gust = 0.15 * r.Float64()
 	}
-	if c.Aircraft > 1 && r.Float64() < d.recipe.AircraftLoss {
+	if c.Aircraft > 1 && r.Float64() < d.Recipe.AircraftLoss {
 		f.LostSlot = 1 + r.IntN(max(c.Slots-1, 1))
 	}
 	return f
@@ -187,7 +174,7 @@ func (d *flightSampler) sampleFlight(i int) Flight {
 
 // sampleSetting draws a setting and the member, and price, that realises it.
 func (d *flightSampler) sampleSetting(r *rand.Rand) (tier string, member int, price, omega float64) {
-	if d.recipe.Draw == "paper" {
+	if d.Recipe.Draw == "paper" {
 		return d.samplePaperSetting(r)
 	}
 	var y float64
@@ -199,12 +186,12 @@ func (d *flightSampler) sampleSetting(r *rand.Rand) (tier string, member int, pr
 	case x < 0.72:
 		tier, y = "even place", r.Float64()
 	default:
-		tier, y = "even omega", interpolate(d.shares, d.frontPositions, r.Float64())
+		tier, y = "even omega", interpolate(d.shares, d.axis.FrontPositions, r.Float64())
 	}
-	if member = nearestIndex(d.frontPositions, y); d.archive.Prices == nil {
+	if member = nearestIndex(d.axis.FrontPositions, y); d.Archive.Prices == nil {
 		return tier, member, 0, d.shares[member] // rules lie at their members only
 	}
-	return tier, member, d.axis.PriceSPerJ(y), interpolate(d.frontPositions, d.shares, y)
+	return tier, member, d.axis.PriceSPerJ(y), interpolate(d.axis.FrontPositions, d.shares, y)
 }
 
 // samplePaperSetting follows Sec. IV-C: Dirichlet tiers of entropy, a third of the
@@ -228,8 +215,8 @@ func (d *flightSampler) samplePaperSetting(r *rand.Rand) (tier string, member in
 		}
 	}
 	member = nearestIndex(d.shares, omega)
-	if d.archive.Prices != nil {
-		price = d.archive.Prices[member]
+	if d.Archive.Prices != nil {
+		price = d.Archive.Prices[member]
 	}
 	return tier, member, price, omega
 }

@@ -2,10 +2,10 @@ package corpus
 
 import (
 	"fmt"
+	"slices"
 
 	"prefdt/inference/goal"
 	"prefdt/inference/motion"
-	"prefdt/inference/physics"
 	"prefdt/inference/slot"
 	"prefdt/offline/pareto"
 	"prefdt/offline/search"
@@ -20,7 +20,6 @@ type flightRunner struct {
 	world        *world.World
 	runner       teacher.Runner
 	scheduler    teacher.Scheduler
-	rule         *search.Rule
 	bestSpeedMPS float64
 
 	slots []flownSlot
@@ -40,7 +39,6 @@ func newFlightRunner(m *Manifest) *flightRunner {
 	return &flightRunner{manifest: m, world: world.New(m.World, 0)}
 }
 
-// reset sets the world to the beginning of a flight.
 func (r *flightRunner) reset(f *Flight) {
 	c := &r.world.Config
 	if *c = r.manifest.World; f.World > 0 {
@@ -58,11 +56,8 @@ func (r *flightRunner) reset(f *Flight) {
 // fly flies f and returns its slots, valid until the next flight, and their sum.
 func (r *flightRunner) fly(f *Flight) (slots []flownSlot, total pareto.Point, err error) {
 	r.reset(f)
-	if n := r.world.Config.Slots; n <= cap(r.slots) {
-		r.slots = r.slots[:n] // and the memory of each
-	} else {
-		r.slots = make([]flownSlot, n)
-	}
+	n := r.world.Config.Slots
+	r.slots = slices.Grow(r.slots[:0], n)[:n] // and the memory of each
 	switch f.Teacher {
 	case dispatchTeacher:
 		total = r.scheduler.Fly(r.world, f.priceAt, r.recordSlot)
@@ -70,15 +65,11 @@ func (r *flightRunner) fly(f *Flight) (slots []flownSlot, total pareto.Point, er
 		if f.Member < 0 || f.Member >= len(r.manifest.Archive.Genes) {
 			return nil, total, fmt.Errorf("flight of rule %d, the archive has %d", f.Member, len(r.manifest.Archive.Genes))
 		}
-		if r.rule == nil {
-			r.rule, err = search.NewRule(&r.world.Config, r.manifest.Archive.Genes[f.Member])
-		} else {
-			err = r.rule.SetGenes(r.manifest.Archive.Genes[f.Member])
-		}
+		rule, err := search.NewRule(&r.world.Config, r.manifest.Archive.Genes[f.Member])
 		if err != nil {
 			return nil, total, err
 		}
-		total = r.runner.Fly(r.world, r.rule.Decide, r.recordSlot)
+		total = r.runner.Fly(r.world, rule.Decide, r.recordSlot)
 	case heuristicTeacher:
 		total = r.runner.Fly(r.world, func(s *slot.Snapshot, d *slot.Decision) { r.decideHeuristic(f.Member, s, d) }, r.recordSlot)
 	default:
@@ -87,7 +78,6 @@ func (r *flightRunner) fly(f *Flight) (slots []flownSlot, total pareto.Point, er
 	return r.slots, total, nil
 }
 
-// priceAt returns the price in force in a slot.
 func (f *Flight) priceAt(t int) float64 {
 	if f.ChangeSlot > 0 && t >= f.ChangeSlot {
 		return f.ChangePrice
@@ -102,12 +92,7 @@ func (r *flightRunner) recordSlot(t teacher.SettledSlot) {
 	s.snapshot.Slot, s.snapshot.Slots = t.Snapshot.Slot, t.Snapshot.Slots
 	s.snapshot.Aircraft = append(s.snapshot.Aircraft[:0], t.Snapshot.Aircraft...)
 	s.snapshot.Users = append(s.snapshot.Users[:0], t.Snapshot.Users...)
-	s.gains = s.gains[:0]
-	for u := range s.snapshot.Users {
-		user, first := &s.snapshot.Users[u], len(s.gains)
-		s.gains = append(s.gains, user.Gain...)
-		user.Gain = s.gains[first:len(s.gains):len(s.gains)]
-	}
+	s.gains = teacher.CopyGains(s.snapshot.Users, s.gains)
 	d := t.Decision
 	s.decision = slot.Decision{
 		Users: append(s.decision.Users[:0], d.Users...), Move: append(s.decision.Move[:0], d.Move...),
@@ -138,7 +123,7 @@ func (r *flightRunner) decideHeuristic(mode int, s *slot.Snapshot, d *slot.Decis
 
 func nearestAircraft(s *slot.Snapshot, u int) int {
 	best := 0
-	at := func(m int) float64 { return physics.Position.Sub(s.Users[u].Position, s.Aircraft[m].Position).Norm() }
+	at := func(m int) float64 { return s.Users[u].Position.Sub(s.Aircraft[m].Position).Norm() }
 	for m := range s.Aircraft {
 		if at(m) < at(best) {
 			best = m

@@ -7,10 +7,11 @@ import (
 	"prefdt/inference/token"
 )
 
-// GatherStatistics gathers the standardisation of every kind of row over the first
-// flights of a corpus in its own world: random ones vary so much more that
+// gatherStatistics gathers the standardisation of every kind of row over the first
+// 300 flights of a corpus in its own world: random ones vary so much more that
 // they would leave it little resolution.
-func GatherStatistics(m *Manifest, flights int) (token.Statistics, error) {
+func gatherStatistics(m *Manifest) (token.Statistics, error) {
+	flights := 300
 	identity := token.IdentityStatistics()
 	r := NewExampleReader(m, &identity)
 	var ex Example

@@ -40,14 +40,11 @@ func (a airframe) propulsion(payload, drag float64) physics.Propulsion {
 	}
 }
 
-// RandomWorld returns the i-th world of a seed around a world.
-func RandomWorld(around world.Config, seed uint64, i int) world.Config {
-	return randomWorld(around, rand.New(rand.NewPCG(seed, 1<<40+uint64(i))))
-}
-
-// randomWorld draws a world around another: fleet, number of users, length, area,
-// tasks, processors, channel and airframe. A trace's tasks are not drawn around.
-func randomWorld(c world.Config, r *rand.Rand) world.Config {
+// RandomWorld returns the i-th world of a seed, drawn around a world c: fleet, number
+// of users, length, area, tasks, processors, channel and airframe. A trace's tasks
+// are not drawn around.
+func RandomWorld(c world.Config, seed uint64, i int) world.Config {
+	r := rand.New(rand.NewPCG(seed, 1<<40+uint64(i)))
 	c.Shock, c.Gust, c.AircraftLosses, c.Trace = world.Shock{}, 0, nil, nil
 	log := func(x, spread float64) float64 { return x * math.Exp((2*r.Float64()-1)*math.Log(spread)) }
 	fleets := []int{1, 1, 2, 2, 2, 3, 3, 4, 4, 5, 6, 8}

@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 
 	"prefdt/inference/model"
 )
@@ -93,17 +94,12 @@ func (r *Runtime) Run(request *Request) (*Response, error) {
 // Feeds lays a step's inputs out for the exported graph, with the given number
 // of padded rows of users after the real ones. Slot 0 also empties the cache.
 func Feeds(a model.Arch, in *model.Inputs, slot, padded int) map[string]Tensor {
-	mask := make([]float32, in.NumUsers+padded)
-	for u := range in.NumUsers {
-		mask[u] = 1
-	}
+	mask := append(slices.Repeat([]float32{1}, in.NumUsers), make([]float32, padded)...)
 	var pairs []float32
 	for m := range in.NumAircraft {
 		row := in.NumUsers * model.PairFeatures
 		pairs = append(pairs, in.Pairs[m*row:(m+1)*row]...)
-		for range padded * model.PairFeatures {
-			pairs = append(pairs, 3) // any value: padding must not change an output
-		}
+		pairs = append(pairs, slices.Repeat([]float32{3}, padded*model.PairFeatures)...) // any value: padding must not change an output
 	}
 	past := make([]float32, a.PastTokens())
 	for i := range min(slot*model.TokensPerSlot, len(past)) {

@@ -12,6 +12,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"prefdt/simbridge/world"
 )
 
 // Point is the outcome of one episode, or its mean over several.
@@ -27,7 +29,27 @@ var (
 	TightReference = Point{DelayS: 720, EnergyJ: 39e3}
 )
 
-// finite reports whether both objectives are numbers.
+// References returns the hypervolume's reference points in a world. In the
+// standard one they are Reference and TightReference, in joules for the size of
+// the fleet. These mean nothing in another world: there they are a fifth and a
+// fiftieth beyond both ends of a teacher's front, which is in order of delay.
+func References(c *world.Config, front []Point) (wide, tight Point) {
+	standard := world.Standard()
+	if c.Slots == standard.Slots && c.Trace == nil && c.SameConstants(standard) {
+		wide, tight = Reference, TightReference
+		wide.EnergyJ *= float64(c.Aircraft) / float64(standard.Aircraft)
+		tight.EnergyJ *= float64(c.Aircraft) / float64(standard.Aircraft)
+		return wide, tight
+	}
+	return Beyond(front, 0.2), Beyond(front, 0.02)
+}
+
+// Beyond returns the reference point that far beyond both ends of a front, as a
+// fraction of their costs.
+func Beyond(front []Point, fraction float64) Point {
+	return Point{DelayS: (1 + fraction) * front[len(front)-1].DelayS, EnergyJ: (1 + fraction) * front[0].EnergyJ}
+}
+
 func (p Point) finite() bool {
 	return !math.IsNaN(p.DelayS-p.DelayS) && !math.IsNaN(p.EnergyJ-p.EnergyJ)
 }
@@ -76,13 +98,7 @@ func Hypervolume(points []Point, reference Point) float64 {
 // without a reference front NaN.
 func IGD(points, reference []Point) float64 {
 	low, high := span(reference)
-	delay, energy := high.DelayS-low.DelayS, high.EnergyJ-low.EnergyJ
-	if delay <= 0 {
-		delay = 1
-	}
-	if energy <= 0 {
-		energy = 1
-	}
+	delay, energy := cmp.Or(high.DelayS-low.DelayS, 1), cmp.Or(high.EnergyJ-low.EnergyJ, 1)
 	sum := 0.0
 	for _, r := range reference {
 		nearest := math.Inf(1)
@@ -116,9 +132,6 @@ func ReachS(points []Point) float64 {
 
 // CornerS returns the least delay of the outcomes, +Inf without any.
 func CornerS(points []Point) float64 {
-	least := math.Inf(1)
-	for _, p := range points {
-		least = min(least, p.DelayS)
-	}
-	return least
+	least, _ := span(points)
+	return least.DelayS
 }

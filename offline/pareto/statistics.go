@@ -6,27 +6,18 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
 )
 
 // ranks returns the 1-based ranks of x, equal values sharing their mean rank.
 func ranks(x []float64) []float64 {
-	order := make([]int, len(x))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(i, j int) int {
-		if x[i] < x[j] {
-			return -1
-		} else if x[i] > x[j] {
-			return 1
-		}
-		return 0
-	})
+	sorted, order := slices.Clone(x), make([]int, len(x))
+	floats.ArgsortStable(sorted, order)
 	r := make([]float64, len(x))
 	for first := 0; first < len(order); {
 		last := first
-		for last+1 < len(order) && x[order[last+1]] == x[order[first]] {
+		for last+1 < len(order) && sorted[last+1] == sorted[first] {
 			last++
 		}
 		for _, i := range order[first : last+1] {

@@ -36,7 +36,6 @@ func (s *State) Archive(c Config) Archive {
 	return a
 }
 
-// memberPoints returns the members' outcomes.
 func memberPoints(members []Member) []pareto.Point {
 	p := make([]pareto.Point, len(members))
 	for i := range members {
@@ -116,13 +115,7 @@ func readJSON(path string, v any) error {
 	return json.Unmarshal(raw, v)
 }
 
-func writeJSON(path string, v any) error {
-	return command.ReplaceFile(path, func(w io.Writer) error {
-		e := json.NewEncoder(w)
-		e.SetIndent("", " ")
-		return e.Encode(v)
-	})
-}
+func writeJSON(path string, v any) error { return command.ReplaceJSON(path, " ", v) }
 
 // WriteCSV writes an archive's members, one a line under a header.
 func (a Archive) WriteCSV(w io.Writer) error {

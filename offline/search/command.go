@@ -3,7 +3,6 @@ package search
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -15,11 +14,11 @@ import (
 	"strings"
 	"time"
 
-	"prefdt/configs"
 	"prefdt/configs/cli"
 	"prefdt/inference/physics"
 	"prefdt/offline/command"
 	"prefdt/offline/pareto"
+	"prefdt/offline/seeds"
 )
 
 const usage = `offline search finds the ten-gene rules that trade delay against energy, by NSGA-II.
@@ -42,10 +41,10 @@ func Command(ctx context.Context, call *cli.Call) error {
 	flags := call.Flags
 	config := command.WorldFlag(flags)
 	recipe := flags.String("recipe", "", "YAML `FILE` with the search, as configs/search.yaml; flags given go over it")
-	population := flags.Int("pop", c.Population, "members of the population, and so of the front")
-	generations := flags.Int("generations", c.Generations, "generations, the random first one included")
-	seeds := flags.String("seeds", "", "episode seeds, `A:B` (B excluded) or N for 0:N (default 3, all for training; with -evaluate 1000000:1000100)")
-	seed := flags.Uint64("seed", 0, "seed of the search itself")
+	flags.IntVar(&c.Population, "pop", c.Population, "members of the population, and so of the front")
+	flags.IntVar(&c.Generations, "generations", c.Generations, "generations, the random first one included")
+	flags.StringVar(&c.Seeds, "seeds", c.Seeds, "episode seeds, `A:B` (B excluded) or N for 0:N, all for training; with -evaluate 1000000:1000100 unless given")
+	flags.Uint64Var(&c.Seed, "seed", c.Seed, "seed of the search itself")
 	out := flags.String("out", "out/search", "`FOLDER` for the state and the archive")
 	resume := flags.Bool("resume", false, "continue from the state in -out; without one, start")
 	evaluate := flags.String("evaluate", "", "evaluate the archive in this `FILE` instead of searching")
@@ -54,48 +53,31 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if _, err := call.Parse(usage, 0); err != nil {
 		return err
 	}
-	var given []string
-	flags.Visit(func(f *flag.Flag) { given = append(given, f.Name) })
 	mode, foreign := "searching", []string{"json"}
 	if *evaluate != "" {
-		mode, foreign = "-evaluate", []string{"config", "recipe", "pop", "generations", "seed", "out", "resume"}
+		mode, foreign = "-evaluate", []string{"config", "generations", "out", "pop", "recipe", "resume", "seed"}
 	}
-	switch i := slices.IndexFunc(given, func(name string) bool { return slices.Contains(foreign, name) }); {
+	switch i := slices.IndexFunc(foreign, call.Given); {
 	case i >= 0:
-		return cli.BadInputf("-%s does not go with %s", given[i], mode)
+		return cli.BadInputf("-%s does not go with %s", foreign[i], mode)
 	case *workers < 1 || *workers > 1024:
 		return cli.BadInputf("-workers is %d, want 1 to 1024", *workers)
 	case *evaluate != "":
-		return evaluateArchive(ctx, *evaluate, *seeds, *workers, *asJSON, call.Stdout, call.Stderr)
-	}
-	if *recipe != "" {
-		if err := configs.Load(*recipe, &c); err != nil {
-			return cli.BadInput(err)
+		if !call.Given("seeds") {
+			c.Seeds = "1000000:1000100"
 		}
+		return evaluateArchive(ctx, call, *evaluate, c.Seeds, *workers, *asJSON)
 	}
 	var err error
 	if c.World, err = config(c.World); err != nil {
 		return cli.BadInput(err)
 	}
-	for _, name := range given {
-		switch name {
-		case "pop":
-			c.Population = *population
-		case "generations":
-			c.Generations = *generations
-		case "seeds":
-			c.Seeds = *seeds
-		case "seed":
-			c.Seed = *seed
-		}
-	}
-	if err := c.Check(); err != nil {
-		return cli.BadInput(err)
+	if err := call.Config(*recipe, &c); err != nil {
+		return err
 	}
 	return searchInto(ctx, *out, c, *resume, *workers, call.Stdout)
 }
 
-// searchInto runs a search whose files live in a folder.
 func searchInto(ctx context.Context, dir string, c Config, resume bool, workers int, stdout io.Writer) error {
 	statePath := filepath.Join(dir, "state.json")
 	state, err := initialState(statePath, c, resume)
@@ -163,11 +145,8 @@ func propulsionLine(c *physics.Constants) string {
 	return "propulsion: " + strings.Join(at, ", ")
 }
 
-func evaluateArchive(ctx context.Context, path, seeds string, workers int, asJSON bool, stdout, stderr io.Writer) error {
-	if seeds == "" {
-		seeds = "1000000:1000100"
-	}
-	r, err := evaluationSeeds(seeds)
+func evaluateArchive(ctx context.Context, call *cli.Call, path, text string, workers int, asJSON bool) error {
+	list, err := command.ParseSeeds(text, seeds.CheckEvaluation)
 	if err != nil {
 		return cli.BadInput(err)
 	}
@@ -175,12 +154,15 @@ func evaluateArchive(ctx context.Context, path, seeds string, workers int, asJSO
 	if err != nil {
 		return cli.BadInput(err)
 	}
-	e, err := Evaluate(ctx, a, r, workers, command.Progress(stderr, "seeds", r.Len()))
+	e, err := Evaluate(ctx, a, list, workers, command.Progress(call.Stderr, "seeds", len(list)))
 	if ctx.Err() != nil {
 		return errors.New("interrupted")
 	}
 	if err != nil {
 		return fmt.Errorf("evaluate %s: %w", path, err)
 	}
-	return e.print(stdout, asJSON)
+	if asJSON {
+		return call.PrintJSON(e)
+	}
+	return e.print(call.Stdout)
 }

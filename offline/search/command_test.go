@@ -16,6 +16,7 @@ import (
 
 	"prefdt/configs"
 	"prefdt/configs/cli"
+	"prefdt/offline/seeds"
 )
 
 // command runs offline search and returns what it printed.
@@ -100,7 +101,7 @@ func TestCommandSearchesResumesAndEvaluates(t *testing.T) {
 	if err != nil || json.Unmarshal([]byte(text), &got) != nil || got.Hypervolume.N != 3 || got.Hypervolume.Mean < 80e6 {
 		t.Errorf("evaluation %+v, %v", got, err)
 	}
-	want, err := Evaluate(t.Context(), archive, SeedRange{1000000, 1000003}, 1, nil)
+	want, err := Evaluate(t.Context(), archive, seeds.List(1000000, 3), 1, nil)
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("printed %+v, want %+v", got, want)
 	}

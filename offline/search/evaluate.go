@@ -2,13 +2,18 @@ package search
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"text/tabwriter"
 
 	"prefdt/offline/pareto"
 )
+
+// SeedRange is a half-open range of seeds.
+type SeedRange struct {
+	First uint64 `json:"first"`
+	End   uint64 `json:"end"` // excluded
+}
 
 // Evaluation is an archive flown on seeds it was not searched on. Each metric
 // is computed per seed, on the front that the archive's members make there.
@@ -24,8 +29,8 @@ type Evaluation struct {
 	IGD pareto.Summary `json:"igd"`
 }
 
-// Evaluate flies every member of an archive on every seed.
-func Evaluate(ctx context.Context, a Archive, seeds SeedRange, workers int, progress func(done int)) (Evaluation, error) {
+// Evaluate flies every member of an archive on consecutive seeds.
+func Evaluate(ctx context.Context, a Archive, seeds []uint64, workers int, progress func(done int)) (Evaluation, error) {
 	outcomes, err := Fly(ctx, &a.Config.World, a.Members, seeds, workers, progress)
 	if err != nil {
 		return Evaluation{}, err
@@ -38,21 +43,15 @@ func Evaluate(ctx context.Context, a Archive, seeds SeedRange, workers int, prog
 		corner, reach, igd = append(corner, pareto.CornerS(points)), append(reach, pareto.ReachS(points)), append(igd, pareto.IGD(pareto.NonDominated(points), pool))
 	}
 	return Evaluation{
-		Seeds: seeds, Members: len(a.Members),
+		Seeds: SeedRange{seeds[0], seeds[len(seeds)-1] + 1}, Members: len(a.Members),
 		Hypervolume: pareto.Summarise(hypervolume), HypervolumeTight: pareto.Summarise(tight),
 		CornerS: pareto.Summarise(corner), ReachS: pareto.Summarise(reach), IGD: pareto.Summarise(igd),
 	}, nil
 }
 
-// print writes the evaluation as a table, or as one JSON object.
-func (e Evaluation) print(w io.Writer, asJSON bool) error {
-	if asJSON {
-		out := json.NewEncoder(w)
-		out.SetIndent("", "  ")
-		return out.Encode(e)
-	}
+func (e Evaluation) print(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "%d members on %d seeds from %d, per seed\n", e.Members, e.Seeds.Len(), e.Seeds.First)
+	fmt.Fprintf(w, "%d members on %d seeds from %d, per seed\n", e.Members, e.Seeds.End-e.Seeds.First, e.Seeds.First)
 	fmt.Fprint(table, "\tmean\tstd\t\n")
 	for _, row := range []struct {
 		name  string

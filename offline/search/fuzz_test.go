@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"prefdt/configs"
+	"prefdt/offline/command"
+	"prefdt/offline/seeds"
 )
 
 // FuzzConfig reads any text as a search. A mistake is one line; what passes has
@@ -32,8 +34,8 @@ func FuzzConfig(f *testing.F) {
 			}
 			return
 		}
-		if seeds, err := trainingSeeds(c.Seeds); err != nil || len(c.Hash()) != 64 {
-			t.Fatalf("%v of %q, %v", seeds, c.Seeds, err)
+		if list, err := command.ParseSeeds(c.Seeds, seeds.CheckTraining); err != nil || len(c.Hash()) != 64 {
+			t.Fatalf("%v of %q, %v", list, c.Seeds, err)
 		}
 	})
 }

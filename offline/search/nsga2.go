@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+
 	"prefdt/offline/pareto"
 )
 
@@ -75,31 +77,27 @@ func nonDominatedSort(population []Member) [][]int {
 
 // crowdingDistances returns the crowding distance of each member of a front, Deb 2002 Sec. III-B.
 func crowdingDistances(population []Member, members []int) []float64 {
-	distance := make([]float64, len(members))
-	order := make([]int, len(members)) // positions in members
+	distance, values := make([]float64, len(members)), make([]float64, len(members))
+	order := make([]int, len(members)) // positions in members, by value
 	for _, objective := range []func(pareto.Point) float64{
 		func(p pareto.Point) float64 { return p.DelayS },
 		func(p pareto.Point) float64 { return p.EnergyJ },
 	} {
-		value := func(k int) float64 { return objective(population[members[order[k]]].Point) }
-		for i := range order {
-			order[i] = i
+		for k, i := range members {
+			values[k] = objective(population[i].Point)
 		}
-		slices.SortStableFunc(order, func(a, b int) int {
-			return cmp.Compare(objective(population[members[a]].Point), objective(population[members[b]].Point))
-		})
+		floats.ArgsortStable(values, order)
 		last := len(order) - 1
 		distance[order[0]], distance[order[last]] = math.Inf(1), math.Inf(1)
-		if span := value(last) - value(0); span > 0 {
+		if span := values[last] - values[0]; span > 0 {
 			for k := 1; k < last; k++ {
-				distance[order[k]] += (value(k+1) - value(k-1)) / span
+				distance[order[k]] += (values[k+1] - values[k-1]) / span
 			}
 		}
 	}
 	return distance
 }
 
-// crowdedRanks returns each member's rank in the population.
 func crowdedRanks(population []Member) []crowdedRank {
 	ranks := make([]crowdedRank, len(population))
 	for r, members := range nonDominatedSort(population) {
@@ -121,17 +119,12 @@ func survivors(population []Member, n int) []Member {
 	kept := make([]Member, 0, n)
 	for _, members := range nonDominatedSort(population) {
 		if vacancies := n - len(kept); len(members) > vacancies {
-			distance := crowdingDistances(population, members)
-			order := make([]int, len(members))
-			for i := range order {
-				order[i] = i
+			distance := map[int]float64{}
+			for k, d := range crowdingDistances(population, members) {
+				distance[members[k]] = d
 			}
-			slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(distance[b], distance[a]) })
-			chosen := make([]int, vacancies)
-			for i := range chosen {
-				chosen[i] = members[order[i]]
-			}
-			members = chosen
+			slices.SortStableFunc(members, func(a, b int) int { return cmp.Compare(distance[b], distance[a]) })
+			members = members[:vacancies]
 		}
 		for _, i := range members {
 			kept = append(kept, population[i])

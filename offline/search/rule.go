@@ -24,7 +24,6 @@ const (
 	genesPerAircraft = 3
 )
 
-// geneBound is the range of one gene.
 type geneBound struct{ low, high float64 }
 
 // geneBounds returns the range of each gene of a fleet, 4+3M of them.
@@ -147,10 +146,7 @@ func (r *Rule) move(a *slot.Aircraft, m int) physics.Position {
 	toward := unitVector(to.Sub(a.Position))
 	left := physics.Position{EastM: -toward.NorthM, NorthM: toward.EastM}
 	heading := unitVector(toward.Scale(genes[geneCentroidGain]).Add(left.Scale(genes[geneOrbitGain])))
-	end := a.Position.Add(heading.Scale(genes[geneSpeed]))
-	end.EastM = min(max(end.EastM, 0), r.physics.AreaSideM)
-	end.NorthM = min(max(end.NorthM, 0), r.physics.AreaSideM)
-	return end.Sub(a.Position)
+	return a.Position.Add(heading.Scale(genes[geneSpeed])).ClampToArea(r.physics.AreaSideM).Sub(a.Position)
 }
 
 // unitVector returns v at length 1, or zero where it has no direction.

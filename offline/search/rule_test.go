@@ -8,6 +8,8 @@ import (
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
 	"prefdt/offline/pareto"
+	"prefdt/offline/seeds"
+	"prefdt/offline/teacher"
 	"prefdt/simbridge/world"
 )
 
@@ -206,7 +208,7 @@ func TestEpisodes(t *testing.T) {
 		{Genes: ruleGenes(3, 0, 800, 0, best, 0.5, 0.5, best, 0.5, 0.5)},
 		{Genes: ruleGenes(3, 1, 800, 0, best, 0.5, 0.5, best, 0.5, 0.5)},
 	}
-	outcomes, err := Fly(t.Context(), &c, members, SeedRange{0, 60}, 2, nil)
+	outcomes, err := Fly(t.Context(), &c, members, seeds.List(0, 60), 2, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,12 +254,15 @@ func TestDecideDoesNotAllocate(t *testing.T) {
 }
 
 func BenchmarkEpisode(b *testing.B) {
-	f := episodeFlyer{world: world.New(world.Standard(), 0)}
-	genes := ruleGenes(3, 1, 800, 0, 8, 1, 0.2, 8, 1, 0.2)
+	w := world.New(world.Standard(), 0)
+	rule, err := NewRule(&w.Config, ruleGenes(3, 1, 800, 0, 8, 1, 0.2, 8, 1, 0.2))
+	if err != nil {
+		b.Fatal(err)
+	}
+	var flyer teacher.Runner
 	b.ReportAllocs()
 	for i := range b.N {
-		if _, err := f.fly(genes, uint64(i)); err != nil {
-			b.Fatal(err)
-		}
+		w.Reset(uint64(i))
+		flyer.Fly(w, rule.Decide, nil)
 	}
 }

@@ -13,14 +13,16 @@ package search
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
-	"prefdt/inference/slot"
+	"prefdt/offline/command"
 	"prefdt/offline/jobs"
 	"prefdt/offline/pareto"
+	"prefdt/offline/seeds"
+	"prefdt/offline/teacher"
 	"prefdt/simbridge/world"
 )
 
@@ -46,7 +48,7 @@ func (c *Config) Check() error {
 	if c.Generations < 1 || c.Generations > 100000 {
 		return fmt.Errorf("search generations is %d, want 1 to 100000", c.Generations)
 	}
-	if _, err := trainingSeeds(c.Seeds); err != nil {
+	if _, err := command.ParseSeeds(c.Seeds, seeds.CheckTraining); err != nil {
 		return err
 	}
 	return c.World.Check()
@@ -63,8 +65,7 @@ func (c Config) Hash() string {
 	if err != nil {
 		panic(err) // a struct of numbers and strings
 	}
-	sum := sha256.Sum256(fmt.Appendf(raw, "version %d", stateVersion))
-	return hex.EncodeToString(sum[:])
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(raw, "version %d", stateVersion)))
 }
 
 // State is a search between two generations: with the configuration, all that
@@ -80,7 +81,7 @@ type State struct {
 // empty, to its last generation. step is called after each; its error, or the
 // end of ctx, ends the search with the state of the last complete generation.
 func Run(ctx context.Context, c Config, state *State, workers int, step func(*State) error) error {
-	seeds, err := trainingSeeds(c.Seeds)
+	list, err := command.ParseSeeds(c.Seeds, seeds.CheckTraining)
 	if err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func Run(ctx context.Context, c Config, state *State, workers int, step func(*St
 		} else {
 			children = offspring(rng, within, state.Population)
 		}
-		outcomes, err := Fly(ctx, &c.World, children, seeds, workers, nil)
+		outcomes, err := Fly(ctx, &c.World, children, list, workers, nil)
 		if err != nil {
 			return err
 		}
@@ -103,7 +104,7 @@ func Run(ctx context.Context, c Config, state *State, workers int, step func(*St
 		}
 		next := children
 		if !isFirst {
-			next = survivors(append(state.Population[:len(state.Population):len(state.Population)], children...), c.Population)
+			next = survivors(append(slices.Clip(state.Population), children...), c.Population)
 		}
 		state.Version, state.ConfigHash = stateVersion, c.Hash()
 		state.Generation, state.Population = state.Generation+1, next
@@ -129,56 +130,29 @@ func meanOutcome(outcomes [][]pareto.Point, member int) pareto.Point {
 // Episodes are shared among workers; each is a function of its seed and its
 // genes alone, so their number changes nothing. progress, if not nil, is called
 // with how many seeds are complete, from one goroutine at a time.
-func Fly(ctx context.Context, c *world.Config, members []Member, seeds SeedRange, workers int, progress func(done int)) ([][]pareto.Point, error) {
-	outcomes := make([][]pareto.Point, seeds.Len())
+func Fly(ctx context.Context, c *world.Config, members []Member, seeds []uint64, workers int, progress func(done int)) ([][]pareto.Point, error) {
+	outcomes := make([][]pareto.Point, len(seeds))
 	for i := range outcomes {
 		outcomes[i] = make([]pareto.Point, len(members))
 	}
-	err := jobs.Do(ctx, len(members)*len(outcomes), workers, func() (*episodeFlyer, error) {
-		return &episodeFlyer{world: world.New(*c, 0)}, nil
-	}, func(f *episodeFlyer, job int) (err error) {
+	type worker struct {
+		teacher.Runner
+		world *world.World
+	}
+	return outcomes, jobs.Do(ctx, len(members)*len(outcomes), workers, func() (*worker, error) {
+		return &worker{world: world.New(*c, 0)}, nil
+	}, func(w *worker, job int) error {
 		i, m := job/len(members), job%len(members)
-		if outcomes[i][m], err = f.fly(members[m].Genes, seeds.First+uint64(i)); err != nil {
+		rule, err := NewRule(&w.world.Config, members[m].Genes)
+		if err != nil {
 			return fmt.Errorf("member %d: %w", m, err)
 		}
+		w.world.Reset(seeds[i])
+		outcomes[i][m] = w.Fly(w.world, rule.Decide, nil)
 		return nil
 	}, func(done int) {
 		if progress != nil && done%len(members) == 0 {
 			progress(done / len(members))
 		}
 	})
-	if err != nil {
-		return nil, err
-	}
-	return outcomes, nil
-}
-
-// episodeFlyer is one worker's world and the memory it flies in.
-type episodeFlyer struct {
-	world    *world.World
-	rule     *Rule
-	snapshot slot.Snapshot
-	decision slot.Decision
-	action   world.Action
-}
-
-// fly returns the outcome of one episode under a rule.
-func (f *episodeFlyer) fly(genes []float64, seed uint64) (p pareto.Point, err error) {
-	if f.rule == nil {
-		f.rule, err = NewRule(&f.world.Config, genes)
-	} else {
-		err = f.rule.SetGenes(genes)
-	}
-	if err != nil {
-		return p, err
-	}
-	for f.world.Reset(seed); !f.world.Done(); {
-		f.world.Snapshot(&f.snapshot)
-		f.rule.Decide(&f.snapshot, &f.decision)
-		f.world.FillAction(&f.snapshot, &f.decision, &f.action)
-		o := f.world.Step(f.action)
-		p.DelayS += o.DelayS
-		p.EnergyJ += o.EnergyJ()
-	}
-	return p, nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"prefdt/offline/pareto"
+	"prefdt/offline/seeds"
 	"prefdt/simbridge/world"
 )
 
@@ -154,7 +155,7 @@ func TestPaperTeacher(t *testing.T) {
 	}
 	c := Default()
 	states := statesOf(t, c, 2)
-	e, err := Evaluate(t.Context(), states[len(states)-1].Archive(c), SeedRange{1000000, 1000100}, 2, nil)
+	e, err := Evaluate(t.Context(), states[len(states)-1].Archive(c), seeds.List(1000000, 100), 2, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func (r *Runner) Fly(w *world.World, decide func(*slot.Snapshot, *slot.Decision)
 		decide(&r.snapshot, &r.decision)
 		w.FillAction(&r.snapshot, &r.decision, &r.action)
 		if each != nil {
-			r.keepGains()
+			r.gains = CopyGains(r.snapshot.Users, r.gains) // the world gives their memory to the next slot's
 		}
 		outcome := w.Step(r.action)
 		total.DelayS += outcome.DelayS
@@ -61,15 +61,15 @@ func (r *Runner) Fly(w *world.World, decide func(*slot.Snapshot, *slot.Decision)
 	return total
 }
 
-// keepGains copies the snapshot's gains, whose memory the world gives to the next
-// slot's.
-func (r *Runner) keepGains() {
-	r.gains = r.gains[:0]
-	for u := range r.snapshot.Users {
-		user, first := &r.snapshot.Users[u], len(r.gains)
-		r.gains = append(r.gains, user.Gain...)
-		user.Gain = r.gains[first:len(r.gains):len(r.gains)]
+// CopyGains gives the users gains of their own, in a memory that it reuses and returns.
+func CopyGains(users []slot.User, memory []float64) []float64 {
+	memory = memory[:0]
+	for u := range users {
+		first := len(memory)
+		memory = append(memory, users[u].Gain...)
+		users[u].Gain = memory[first:len(memory):len(memory)]
 	}
+	return memory
 }
 
 // Settlement returns what a slot cost as an objective settles it. w is the world

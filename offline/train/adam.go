@@ -2,6 +2,7 @@ package train
 
 import (
 	"math"
+	"slices"
 	"sync"
 
 	"prefdt/inference/kernel"
@@ -21,11 +22,6 @@ type Schedule struct {
 	ClipNorm      float64 `json:"clip_norm" yaml:"clip_norm"` // of the whole gradient
 }
 
-// DefaultSchedule is that of the shipped checkpoint.
-func DefaultSchedule() Schedule {
-	return Schedule{PeakRate: 1e-3, FinalFraction: 0.02, WarmUpSteps: 100, Steps: 3000, Beta1: 0.9, Beta2: 0.98, WeightDecay: 0.01, ClipNorm: 1}
-}
-
 // rate returns the learning rate of a step, from 0.
 func (s Schedule) rate(step int) float64 {
 	if step < s.WarmUpSteps {
@@ -35,7 +31,6 @@ func (s Schedule) rate(step int) float64 {
 	return s.PeakRate * (s.FinalFraction + (1-s.FinalFraction)*(1+math.Cos(math.Pi*min(x, 1)))/2)
 }
 
-// adam holds the optimiser's moments.
 type adam struct {
 	m, v  []float32
 	decay []bool // per value: does weight decay apply
@@ -44,9 +39,7 @@ type adam struct {
 func newAdam(tensors []model.Tensor) *adam {
 	o := &adam{}
 	for _, t := range tensors {
-		for range t.Size() {
-			o.decay = append(o.decay, t.IsMatrix())
-		}
+		o.decay = append(o.decay, slices.Repeat([]bool{t.IsMatrix()}, t.Size())...)
 	}
 	o.m, o.v = make([]float32, len(o.decay)), make([]float32, len(o.decay))
 	return o

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"prefdt/configs"
 	"prefdt/configs/cli"
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
@@ -48,10 +48,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if *asJSON {
 		stdout = call.Stderr
 	}
-	if *recipe != "" {
-		if err := configs.Load(*recipe, &c); err != nil {
-			return cli.BadInput(err)
-		}
+	if err := call.Config(*recipe, &c); err != nil {
+		return err
 	}
 	if *steps > 0 {
 		c.Schedule.Steps = *steps
@@ -91,16 +89,9 @@ func Command(ctx context.Context, call *cli.Call) error {
 // Run trains from the state in dir, if there is one, to the end, or to the end
 // of ctx. check measures the parameters every so many steps, unless that is 0.
 func (t *Trainer) Run(ctx context.Context, dir string, save, validate int, check func(context.Context, *Params[float32]) (Validation, error), stdout io.Writer) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("training output: %w", err)
-	}
 	state := filepath.Join(dir, "state.bin")
-	if _, err := os.Stat(state); err == nil {
-		if err := t.Load(state); err != nil {
-			return err
-		}
-	} else if !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("training state: %w", err)
+	if err := t.Load(state); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
 	}
 	log, _, err := openLog(filepath.Join(dir, "log.csv"), LogHeader, t.Step)
 	if err != nil {
@@ -133,10 +124,7 @@ func (t *Trainer) Run(ctx context.Context, dir string, save, validate int, check
 			return nil
 		}
 		if ctx.Err() != nil {
-			if err := t.Save(state); err != nil {
-				return err
-			}
-			return fmt.Errorf("interrupted at step %d of %d; the same command with -resume continues", t.Step, t.Config.Schedule.Steps)
+			return cmp.Or(t.Save(state), fmt.Errorf("interrupted at step %d of %d; the same command with -resume continues", t.Step, t.Config.Schedule.Steps))
 		}
 		at := time.Now()
 		line, err := t.Next()
@@ -159,7 +147,6 @@ func (t *Trainer) Run(ctx context.Context, dir string, save, validate int, check
 	}
 }
 
-// summary is what training prints of a step that took so long.
 func (l *LogLine) summary(took time.Duration) string {
 	return fmt.Sprintf("loss %.4f  choice %.4f  right %.4f  move %.5f  price %.6f  %.0f tokens/s",
 		l.Terms.Loss, l.Terms.Association, l.Terms.Accuracy, l.Terms.Move, l.Terms.Price, float64(l.Tokens)/took.Seconds())

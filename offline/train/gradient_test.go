@@ -94,7 +94,7 @@ func TestArenaIsNotRead(t *testing.T) {
 	w, first, second := NewParams[float32](arch, arch.Tensors()), NewParams[float32](arch, arch.Tensors()), NewParams[float32](arch, arch.Tensors())
 	w.Init(1)
 	ex := randomExample(rand.New(rand.NewPCG(5, 6)), 30)
-	n := newNetwork(DefaultLossWeights(), w, first)
+	n := newNetwork(Default().LossWeights, w, first)
 	n.AddGradient(0, ex, 1)
 	for _, c := range n.tape.arena.chunks {
 		for i := range c {

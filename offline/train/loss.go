@@ -16,31 +16,21 @@ type LossWeights struct {
 	Price         float64 `json:"price" yaml:"price"`     // squared error of y, per slot
 }
 
-// DefaultLossWeights are those of the shipped checkpoint.
-func DefaultLossWeights() LossWeights {
-	return LossWeights{Association: 1, Offload: 3, DeadlineClass: 0.3, Move: 1, Price: 50}
-}
-
 // LossTerms are the means of each term of the loss, and the fraction of users
 // whose association is the teacher's.
 type LossTerms struct {
 	Loss, Association, Offload, DeadlineClass, Move, Price, Accuracy float64
 }
 
-// Add adds other terms.
-func (t *LossTerms) Add(o LossTerms) {
-	t.Loss += o.Loss
-	t.Association += o.Association
-	t.Offload += o.Offload
-	t.DeadlineClass += o.DeadlineClass
-	t.Move += o.Move
-	t.Price += o.Price
-	t.Accuracy += o.Accuracy
-}
-
-// Scaled returns the terms times k.
-func (t LossTerms) Scaled(k float64) LossTerms {
-	return LossTerms{t.Loss * k, t.Association * k, t.Offload * k, t.DeadlineClass * k, t.Move * k, t.Price * k, t.Accuracy * k}
+// AddScaled adds other terms times k.
+func (t *LossTerms) AddScaled(k float64, o LossTerms) {
+	t.Loss += k * o.Loss
+	t.Association += k * o.Association
+	t.Offload += k * o.Offload
+	t.DeadlineClass += k * o.DeadlineClass
+	t.Move += k * o.Move
+	t.Price += k * o.Price
+	t.Accuracy += k * o.Accuracy
 }
 
 // setLoss compares a forward pass with the teacher, eq. (bypass1): squared errors

@@ -58,7 +58,6 @@ func (n *network[T]) index(ex *corpus.Example) {
 	}
 }
 
-// forward runs the network over a whole flight.
 func (n *network[T]) forward(ex *corpus.Example) {
 	t, w, heads := &n.tape, n.weights, n.arch.Heads
 	t.Reset()

@@ -34,11 +34,9 @@ func (t *Trainer) Save(path string) error {
 		binary.Write(b, binary.LittleEndian, uint32(len(head)))
 		b.Write(head)
 		for _, x := range [][]float32{t.Params.Data, t.adam.m, t.adam.v} {
-			if err := binary.Write(b, binary.LittleEndian, x); err != nil {
-				return err
-			}
+			binary.Write(b, binary.LittleEndian, x)
 		}
-		return b.Flush()
+		return b.Flush() // the first error of all
 	})
 	if err != nil {
 		return fmt.Errorf("save training state: %w", err)
@@ -48,18 +46,13 @@ func (t *Trainer) Save(path string) error {
 
 // Load continues a saved run; its configuration must be this one.
 func (t *Trainer) Load(path string) error {
-	step := 0
-	err := readState(path, func(head *stateHeader) ([][]float32, error) {
+	return readState(path, func(head *stateHeader) ([][]float32, error) {
 		if !reflect.DeepEqual(head.Config, t.Config) {
 			return nil, fmt.Errorf("it was trained with %+v, this run asks for %+v", head.Config, t.Config)
 		}
-		step = head.Step
+		t.Step = head.Step
 		return [][]float32{t.Params.Data, t.adam.m, t.adam.v}, nil
 	})
-	if err == nil {
-		t.Step = step
-	}
-	return err
 }
 
 // ReadParams returns the architecture and parameters of a state file.

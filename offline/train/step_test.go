@@ -49,7 +49,7 @@ func TestTrainingForwardEqualsStreamingStep(t *testing.T) {
 		net.Step(&in, cache, &out)
 		steps = append(steps, out)
 	}
-	n := newNetwork(DefaultLossWeights(), p, nil)
+	n := newNetwork(Default().LossWeights, p, nil)
 	n.forward(ex)
 	near := func(slot int, what string, got, want []float32) []float32 {
 		t.Helper()

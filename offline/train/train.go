@@ -26,7 +26,11 @@ func Default() Config {
 	return Config{
 		Arch:  model.Arch{Width: 128, PairWidth: 64, Layers: 3, Heads: 4, Context: 1},
 		Batch: 16, Workers: 2, Seed: 1,
-		Schedule: DefaultSchedule(), LossWeights: DefaultLossWeights(),
+		Schedule: Schedule{
+			PeakRate: 1e-3, FinalFraction: 0.02, WarmUpSteps: 100, Steps: 3000,
+			Beta1: 0.9, Beta2: 0.98, WeightDecay: 0.01, ClipNorm: 1,
+		},
+		LossWeights: LossWeights{Association: 1, Offload: 3, DeadlineClass: 0.3, Move: 1, Price: 50},
 	}
 }
 
@@ -68,7 +72,6 @@ type Trainer struct {
 	workers []worker
 }
 
-// worker is one goroutine's share of a step.
 type worker struct {
 	network Network
 	grads   *Params[float32]
@@ -117,23 +120,23 @@ func (t *Trainer) Next() (LogLine, error) {
 				if errs[k] = err; err != nil {
 					return
 				}
-				terms[k].Add(l)
+				terms[k].AddScaled(1, l)
 				tokens[k] += model.TokensPerSlot * w.example.Slots
 			}
 		})
 	}
 	wait.Wait()
 	line := LogLine{Step: t.Step, LearningRate: c.Schedule.rate(t.Step)}
-	grads := make([][]float32, c.Workers)
+	grads, total := make([][]float32, c.Workers), LossTerms{}
 	for k := range c.Workers {
 		if errs[k] != nil {
 			return line, fmt.Errorf("training step %d: %w", t.Step, errs[k])
 		}
-		line.Terms.Add(terms[k])
+		total.AddScaled(1, terms[k])
 		line.Tokens += tokens[k]
 		grads[k] = t.workers[k].grads.Data
 	}
-	line.Terms = line.Terms.Scaled(1 / float64(c.Batch))
+	line.Terms.AddScaled(1/float64(c.Batch), total)
 	if math.IsNaN(line.Terms.Loss) || math.IsInf(line.Terms.Loss, 0) {
 		return line, fmt.Errorf("training step %d: the loss is %v; lower the learning rate", t.Step, line.Terms.Loss)
 	}

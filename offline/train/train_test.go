@@ -88,10 +88,10 @@ func TestFloat32FollowsFloat64(t *testing.T) {
 	w32, w64 := NewParams[float32](arch, arch.Tensors()), NewParams[float64](arch, arch.Tensors())
 	w32.Init(2)
 	g32, g64 := NewParams[float32](arch, arch.Tensors()), NewParams[float64](arch, arch.Tensors())
-	n32, n64 := newNetwork(DefaultLossWeights(), w32, g32), newNetwork(DefaultLossWeights(), w64, g64)
+	n32, n64 := newNetwork(Default().LossWeights, w32, g32), newNetwork(Default().LossWeights, w64, g64)
 	r := rand.New(rand.NewPCG(5, 6))
 	opt := newAdam(arch.Tensors())
-	s := DefaultSchedule()
+	s := Default().Schedule
 	for step := range 10 {
 		ex := randomExample(r, 30)
 		for i, x := range w32.Data {
@@ -122,7 +122,7 @@ func BenchmarkEpisode(b *testing.B) {
 	w, g := NewParams[float32](arch, arch.Tensors()), NewParams[float32](arch, arch.Tensors())
 	w.Init(1)
 	ex := randomExample(rand.New(rand.NewPCG(1, 1)), 100)
-	n := newNetwork(DefaultLossWeights(), w, g)
+	n := newNetwork(Default().LossWeights, w, g)
 	b.ReportAllocs()
 	for b.Loop() {
 		n.AddGradient(0, ex, 1)

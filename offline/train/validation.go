@@ -47,8 +47,7 @@ func Validate(ctx context.Context, m *corpus.Manifest, p *Params[float32]) (v Va
 	budgets := []float64{29e3, 32e3, 36e3} // of the standard world
 	for i := range budgets {
 		budgets[i] *= m.World.EnergyScale()
-		j := budgets[i]
-		requests = append(requests, rollout.Request{Mode: goal.Target, BudgetJ: j})
+		requests = append(requests, rollout.Request{Mode: goal.Target, BudgetJ: budgets[i]})
 	}
 	results, err := rollout.Sweep(ctx, unfitted, inference.DecoderDispatch, m.World, rollout.ReportLink{}, list, requests, runtime.GOMAXPROCS(0), nil)
 	if err != nil {
@@ -98,7 +97,7 @@ func (t *Trainer) recordValidation(dir string, log io.Writer, v Validation) erro
 			return err
 		}
 	}
-	return plotTraining(dir)
+	return plotTraining(dir, rows)
 }
 
 // readLogColumns reads the first column of a log and two others.
@@ -125,12 +124,8 @@ func readLogColumns(path string, a, b int) (rows [][3]float64, err error) {
 }
 
 // plotTraining draws the loss, and what the validations found, over the steps.
-func plotTraining(dir string) error {
+func plotTraining(dir string, checks [][3]float64) error {
 	losses, err := readLogColumns(filepath.Join(dir, "log.csv"), 3, 7)
-	if err != nil {
-		return err
-	}
-	checks, err := readLogColumns(filepath.Join(dir, "validation.csv"), 1, 4)
 	if err != nil {
 		return err
 	}

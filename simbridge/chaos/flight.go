@@ -169,6 +169,10 @@ func (m *mission) finish(ctx context.Context) error {
 	return m.leaderProcess().Shutdown()
 }
 
+// returnWithinSlots is how long a crew repeats a return that is refused, as it is while
+// nothing recent was received from an aircraft.
+const returnWithinSlots = 10
+
 // leaveStopped waits for the faults of the stopped state, and has the crew call the
 // fleet home if the plan says so.
 func (m *mission) leaveStopped(ctx context.Context) error {
@@ -176,8 +180,12 @@ func (m *mission) leaveStopped(ctx context.Context) error {
 	if err := m.runUntil(ctx, "the faults in stopped are not over", func() bool { return !m.awaitsFaultIn(Stopped) }); err != nil {
 		return err
 	}
-	if m.plan.ReturnAfterStop && len(m.airborne()) > 0 {
-		if a := m.newMissionRequest(telemetry.ActionReturn, nil, false); !m.crew.sendAndWait(ctx, a) && len(m.airborne()) > 0 {
+	for began := time.Now(); m.plan.ReturnAfterStop && len(m.airborne()) > 0; m.sleepSlots(ctx, 1) {
+		a := m.newMissionRequest(telemetry.ActionReturn, nil, false)
+		if m.crew.sendAndWait(ctx, a) {
+			break
+		}
+		if time.Since(began) > returnWithinSlots*m.slotWall() {
 			return fmt.Errorf("the leader does not return a stopped fleet: %s", a.reason)
 		}
 	}

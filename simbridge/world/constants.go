@@ -21,28 +21,19 @@ func (c Config) constants() Config {
 }
 
 // SameConstants reports whether two worlds have equal constants.
-func (c Config) SameConstants(other Config) bool {
-	a, b := comparableConstants(c, other)
-	return reflect.DeepEqual(a, b)
-}
+func (c Config) SameConstants(other Config) bool { return len(c.ConstantDifferences(other)) == 0 }
 
 // ConstantDifferences lists the constants in which two worlds differ, as
-// Differences does.
+// Differences does. A trace stands in place of what is drawn, which then is no
+// difference.
 func (c Config) ConstantDifferences(here Config) []string {
-	a, b := comparableConstants(c, here)
-	return a.Differences(b)
-}
-
-// comparableConstants returns the constants of two worlds. A trace stands in place of what
-// is drawn, which then is no difference.
-func comparableConstants(c, other Config) (a, b Config) {
-	a, b = c.constants(), other.constants()
-	if c.Trace != nil || other.Trace != nil {
+	a, b := c.constants(), here.constants()
+	if c.Trace != nil || here.Trace != nil {
 		physics, userCPUHz := b.Physics, b.UserCPUHz
 		b = a
 		b.Physics, b.UserCPUHz = physics, userCPUHz
 	}
-	return a, b
+	return a.Differences(b)
 }
 
 // Differences lists the YAML keys in which two worlds differ, each with both
@@ -116,18 +107,19 @@ func FromRecord(record json.RawMessage) (Config, error) {
 	}
 	var all, standard map[string]json.RawMessage
 	json.Unmarshal(encode(c), &standard) // of our own encoding
-	if err := json.Unmarshal(record, &all); err != nil {
-		return c, fmt.Errorf("recorded world: %w", err)
-	}
+	err := json.Unmarshal(record, &all)
 	for key := range all {
 		if _, known := standard[key]; !known || key == physicsKey {
 			return c, fmt.Errorf("recorded world: unknown key %.64q", key)
 		}
 	}
-	if err := json.Unmarshal(record, &c); err != nil {
-		return c, fmt.Errorf("recorded world: %w", err)
+	if err == nil {
+		err = json.Unmarshal(record, &c)
 	}
-	if err := c.Check(); err != nil {
+	if err == nil {
+		err = c.Check()
+	}
+	if err != nil {
 		return c, fmt.Errorf("recorded world: %w", err)
 	}
 	return c.constants(), nil

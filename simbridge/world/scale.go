@@ -5,13 +5,9 @@ package world
 // standard world are tried in another one multiplied by it.
 func (c *Config) EnergyScale() float64 {
 	s := Standard()
-	return float64(c.Aircraft) / float64(s.Aircraft) * (c.leastFlightW() / s.leastFlightW()) * (float64(c.Slots) / float64(s.Slots))
-}
-
-// leastFlightW returns an aircraft's power at v*.
-func (c *Config) leastFlightW() float64 {
 	_, powerW := c.Physics.MinPower()
-	return powerW
+	_, standardW := s.Physics.MinPower()
+	return float64(c.Aircraft) / float64(s.Aircraft) * (powerW / standardW) * (float64(c.Slots) / float64(s.Slots))
 }
 
 // PriceScale returns the price of energy, in seconds per joule, at which edge

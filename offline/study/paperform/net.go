@@ -18,7 +18,6 @@ package paperform
 
 import (
 	"math/rand/v2"
-	"slices"
 
 	"prefdt/inference/kernel"
 	"prefdt/inference/model"
@@ -53,18 +52,11 @@ type userHead[T any] struct {
 
 // list returns every parameter in the order of a state file.
 func (w *weights[T]) list() []*T {
-	list := slices.Concat(
-		[]*T{&w.UserQuery, &w.UserKey, &w.UserValue}, w.UserOut.List(),
-		[]*T{&w.StateAircraft.Weight, &w.StatePooled, &w.StateOmega, &w.StateAircraft.Bias}, w.ReturnToken.List(),
-		[]*T{&w.Action.Weight, &w.ActionOmega, &w.Action.Bias, &w.SlotEmbedding})
-	for l := range w.Blocks {
-		list = append(list, w.Blocks[l].List()...)
-	}
-	list = append(list, slices.Concat(w.Final.List(), w.FlightHidden.List(), w.Flight.List())...)
-	for _, h := range []*userHead[T]{&w.Choice, &w.Offload} {
-		list = append(list, slices.Concat([]*T{&h.Context}, h.User.List(), h.Out.List())...)
-	}
-	return list
+	return model.Parameters[T](
+		&w.UserQuery, &w.UserKey, &w.UserValue, &w.UserOut,
+		&w.StateAircraft.Weight, &w.StatePooled, &w.StateOmega, &w.StateAircraft.Bias, &w.ReturnToken,
+		&w.Action.Weight, &w.ActionOmega, &w.Action.Bias, &w.SlotEmbedding,
+		&w.Blocks, &w.Final, &w.FlightHidden, &w.Flight, &w.Choice, &w.Offload)
 }
 
 // tensors lists the parameters for M aircraft and missions of so many slots.
@@ -113,7 +105,6 @@ type network[T kernel.Float] struct {
 	logits     []float64              // of one user
 }
 
-// newNetwork returns a network of parameters w that adds to the gradient g.
 func newNetwork[T kernel.Float](w, g *train.Params[T]) *network[T] {
 	n := &network[T]{arch: w.Arch}
 	n.weights.Blocks = make([]model.Block[train.Param[T]], w.Arch.Layers)
@@ -121,7 +112,6 @@ func newNetwork[T kernel.Float](w, g *train.Params[T]) *network[T] {
 	return n
 }
 
-// aircraft returns the number of aircraft that the network is bound to.
 func (n *network[T]) aircraft() int { return n.weights.Flight.Weight.Value.Cols / 2 }
 
 // index lists which rows belong together.
@@ -146,7 +136,6 @@ func (n *network[T]) index(win *window) {
 	}
 }
 
-// forward runs the network over a window.
 func (n *network[T]) forward(win *window) {
 	t, w := &n.tape, &n.weights
 	slots, m, d := win.slots(), win.AircraftCount, n.arch.Width
@@ -252,7 +241,7 @@ func (l *learner) AddGradient(i int, ex *corpus.Example, scale float64) (sum tra
 		part := float64(end-first) / float64(n)
 		win := l.whole.slice(first, end)
 		l.forward(&win)
-		sum.Add(l.setLoss(&win, scale*part).Scaled(part))
+		sum.AddScaled(part, l.setLoss(&win, scale*part))
 		l.tape.Backward()
 	}
 	return sum, nil

@@ -26,30 +26,30 @@ const (
 )
 
 // featureColumns are the columns of token's rows that hold the paper's features.
-type featureColumns struct {
-	aircraft, user, returns              []int
-	aircraftWidth, userWidth, stateWidth int
-	returnsWidth                         int
-	omega                                int // in the state row
+type featureColumns struct{ aircraft, user, returns, omega rowColumns }
+
+// rowColumns are some columns of one kind of row, of which it has width.
+type rowColumns struct {
+	width   int
+	columns []int
 }
 
-func findFeatureColumns() (featureColumns, error) {
+func findFeatureColumns() (c featureColumns, err error) {
 	layout := token.Features()
-	c := featureColumns{aircraftWidth: len(layout.Aircraft), userWidth: len(layout.Pair), stateWidth: len(layout.State), returnsWidth: len(layout.Return)}
-	c.omega = slices.Index(layout.State, "omega delay")
-	if c.omega < 0 {
-		return c, fmt.Errorf("paper form: the state row has no %q", "omega delay")
-	}
 	for _, r := range []struct {
-		into        *[]int
+		into        *rowColumns
 		names, have []string
-	}{{&c.aircraft, aircraftFeatureNames, layout.Aircraft}, {&c.user, userFeatureNames, layout.Pair}, {&c.returns, returnFeatureNames, layout.Return}} {
+	}{
+		{&c.aircraft, aircraftFeatureNames, layout.Aircraft}, {&c.user, userFeatureNames, layout.Pair},
+		{&c.returns, returnFeatureNames, layout.Return}, {&c.omega, []string{"omega delay"}, layout.State},
+	} {
+		r.into.width = len(r.have)
 		for _, name := range r.names {
 			at := slices.Index(r.have, name)
 			if at < 0 {
 				return c, fmt.Errorf("paper form: the rows have no feature %q any more", name)
 			}
-			*r.into = append(*r.into, at)
+			r.into.columns = append(r.into.columns, at)
 		}
 	}
 	return c, nil
@@ -83,7 +83,6 @@ type window struct {
 
 func (w *window) slots() int { return len(w.UserCounts) }
 
-// slice returns the slots from first to end.
 func (w *window) slice(first, end int) window {
 	m := w.AircraftCount
 	before, within := 0, 0
@@ -113,10 +112,10 @@ func (w *window) slice(first, end int) window {
 func (w *window) readExample(c *featureColumns, ex *corpus.Example, aircraft int) error {
 	w.AircraftCount, w.FirstSlot = aircraft, 0
 	w.UserCounts = append(w.UserCounts[:0], ex.UsersPerSlot...)
-	w.AircraftRows = appendColumns(w.AircraftRows[:0], ex.Aircraft, c.aircraftWidth, c.aircraft)
-	w.Pairs = appendColumns(w.Pairs[:0], ex.Pairs, c.userWidth, c.user)
-	w.Return = appendColumns(w.Return[:0], ex.Return, c.returnsWidth, c.returns)
-	w.Omega = appendColumns(w.Omega[:0], ex.State, c.stateWidth, []int{c.omega})
+	w.AircraftRows = c.aircraft.append(w.AircraftRows[:0], ex.Aircraft)
+	w.Pairs = c.user.append(w.Pairs[:0], ex.Pairs)
+	w.Return = c.returns.append(w.Return[:0], ex.Return)
+	w.Omega = c.omega.append(w.Omega[:0], ex.State)
 	w.Server = append(w.Server[:0], ex.Labels.Server...)
 	w.Offload, w.Motion, w.Action = w.Offload[:0], w.Motion[:0], w.Action[:0]
 	for i, rho := range ex.Labels.Offload {
@@ -141,11 +140,10 @@ func (w *window) readExample(c *featureColumns, ex *corpus.Example, aircraft int
 	return nil
 }
 
-// appendColumns appends some columns of rows.
-func appendColumns(dst, rows []float32, width int, columns []int) []float32 {
-	for first := 0; first+width <= len(rows); first += width {
-		for _, c := range columns {
-			dst = append(dst, rows[first+c])
+func (c *rowColumns) append(dst, rows []float32) []float32 {
+	for row := range slices.Chunk(rows, c.width) {
+		for _, at := range c.columns {
+			dst = append(dst, row[at])
 		}
 	}
 	return dst
@@ -180,11 +178,9 @@ func appendAction(dst, flight []float32, servers []int, offload func(u int) floa
 // appendSlot appends one slot of a flight, whose action is not known yet.
 func (w *window) appendSlot(c *featureColumns, rows *token.Rows, s *slot.Snapshot) {
 	w.UserCounts = append(w.UserCounts, len(s.Users))
-	w.AircraftRows = appendColumns(w.AircraftRows, rows.Aircraft, c.aircraftWidth, c.aircraft)
-	w.Pairs = appendColumns(w.Pairs, rows.Pairs, c.userWidth, c.user)
-	w.Return = appendColumns(w.Return, rows.Return, c.returnsWidth, c.returns)
-	w.Omega = append(w.Omega, rows.State[c.omega])
-	for range aircraftActionFeatures * w.AircraftCount {
-		w.Action = append(w.Action, 0)
-	}
+	w.AircraftRows = c.aircraft.append(w.AircraftRows, rows.Aircraft)
+	w.Pairs = c.user.append(w.Pairs, rows.Pairs)
+	w.Return = c.returns.append(w.Return, rows.Return)
+	w.Omega = c.omega.append(w.Omega, rows.State)
+	w.Action = append(w.Action, make([]float32, aircraftActionFeatures*w.AircraftCount)...)
 }

@@ -14,9 +14,9 @@ package trace
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/csv"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,12 +59,12 @@ type Row struct {
 // HasTask reports whether the user has something to compute.
 func (r *Row) HasTask() bool { return r.Task.Bits > 0 }
 
-// Trace is a recorded workload. In YAML it is the file's path; reading the YAML
-// reads the file.
+// Trace is a recorded workload. In YAML it is the file's path, in JSON (of a corpus
+// or an archive of rules) that and its hash; reading either reads the file.
 type Trace struct {
-	File   string
-	SHA256 string   // of the file, in hexadecimal
-	Users  []string // names, in the order in which they first appear
+	File   string   `json:"file"`
+	SHA256 string   `json:"sha256"` // of the file, in hexadecimal
+	Users  []string `json:"-"`      // names, in the order in which they first appear
 
 	rows   []Row   // by slot, then by user
 	byUser [][]int // each user's rows
@@ -83,11 +83,11 @@ func Read(path string) (*Trace, error) {
 		return nil, fmt.Errorf("trace: %w", err)
 	}
 	defer f.Close()
+	var t *Trace
 	raw, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("trace %s: %w", path, err)
+	if err == nil {
+		t, err = Parse(raw)
 	}
-	t, err := Parse(raw)
 	if err != nil {
 		return nil, fmt.Errorf("trace %s: %w", path, err)
 	}
@@ -100,8 +100,7 @@ func Parse(raw []byte) (*Trace, error) {
 	if len(raw) > maxBytes {
 		return nil, fmt.Errorf("larger than %d bytes", maxBytes)
 	}
-	sum := sha256.Sum256(raw)
-	t := &Trace{SHA256: hex.EncodeToString(sum[:])}
+	t := &Trace{SHA256: fmt.Sprintf("%x", sha256.Sum256(raw))}
 	in := csv.NewReader(bytes.NewReader(raw))
 	in.ReuseRecord = true
 	in.FieldsPerRecord = len(Header)
@@ -141,12 +140,7 @@ func Parse(raw []byte) (*Trace, error) {
 	if len(t.rows) == 0 {
 		return nil, errors.New("no rows below the header")
 	}
-	slices.SortStableFunc(t.rows, func(a, b Row) int {
-		if a.Slot != b.Slot {
-			return a.Slot - b.Slot
-		}
-		return a.User - b.User
-	})
+	slices.SortStableFunc(t.rows, func(a, b Row) int { return cmp.Or(a.Slot-b.Slot, a.User-b.User) })
 	for i := range t.rows {
 		r := &t.rows[i]
 		if i > 0 && t.rows[i-1].Slot == r.Slot && t.rows[i-1].User == r.User {
@@ -243,12 +237,10 @@ func (t *Trace) Slots() int { return t.rows[len(t.rows)-1].Slot + 1 }
 
 // Rows returns the rows of a slot in the order of the users.
 func (t *Trace) Rows(slot int) []Row {
-	first := sort.Search(len(t.rows), func(i int) bool { return t.rows[i].Slot >= slot })
-	last := first
-	for last < len(t.rows) && t.rows[last].Slot == slot {
-		last++
+	first := func(slot int) int {
+		return sort.Search(len(t.rows), func(i int) bool { return t.rows[i].Slot >= slot })
 	}
-	return t.rows[first:last]
+	return t.rows[first(slot):first(slot+1)]
 }
 
 // Position returns where a user is in a slot: where its last row up to the slot
@@ -289,18 +281,10 @@ func (t *Trace) UnmarshalYAML(unmarshal func(any) error) error {
 	return err
 }
 
-// reference is a trace in JSON, in a corpus or an archive of rules.
-type reference struct {
-	File   string `json:"file"`
-	SHA256 string `json:"sha256"`
-}
-
-// MarshalJSON names the file and its content.
-func (t *Trace) MarshalJSON() ([]byte, error) { return json.Marshal(reference{t.File, t.SHA256}) }
-
 // UnmarshalJSON reads the file again, and refuses one that has changed.
 func (t *Trace) UnmarshalJSON(raw []byte) error {
-	var named reference
+	type fields Trace // without this method
+	var named fields
 	if err := json.Unmarshal(raw, &named); err != nil {
 		return err
 	}
