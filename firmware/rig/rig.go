@@ -181,7 +181,7 @@ func FreeUDP(t *testing.T) string {
 func (r *Rig) CloseBroker() { r.closeBroker() }
 
 // BrokerAddress is the broker's, for one that replaces it.
-func (r *Rig) BrokerAddress() string { return r.broker.Addr() }
+func (r *Rig) BrokerAddress() string { return r.broker.Address }
 
 // Client connects another client to the broker.
 func (r *Rig) Client(name string) *telemetry.Client {
