@@ -88,34 +88,34 @@ func (m *mission) injectFault(ctx context.Context, f fault) error {
 
 // injectBatteryFault is a fault of an aircraft's battery or of what it measures.
 func (m *mission) injectBatteryFault(ctx context.Context, f fault) error {
-	a, slots := m.autopilots[f.Aircraft], float64(f.DurationSlots)
-	all := battery.Fields{Current: true, Energy: true, Remaining: true}
+	slots, change := float64(f.DurationSlots), m.autopilots[f.Aircraft].ChangeBattery
+	measure := func(fields battery.Fields) { change(func(b *battery.Battery) { b.Fields = fields }) }
 	switch f.Kind {
 	case BatteryAbsent:
-		a.SetBatteryFields(battery.Fields{})
+		measure(battery.Fields{})
 		m.sleepSlots(ctx, slots)
-		a.SetBatteryFields(all)
+		measure(battery.AllFields)
 	case BatteryHandover:
 		for _, fields := range []battery.Fields{{Current: true}, {Remaining: true}, {Current: true, Remaining: true}} {
-			a.SetBatteryFields(fields)
+			measure(fields)
 			m.sleepSlots(ctx, slots/3)
 		}
-		a.SetBatteryFields(all)
+		measure(battery.AllFields)
 	case BatterySwap:
 		m.noteCounterReset(f.Aircraft, 0)
-		a.SwapBattery()
+		change((*battery.Battery).SwapPack)
 	case BatteryOutlier:
-		a.CorruptBatteryCounter(4000, false)
+		change(func(b *battery.Battery) { b.CorruptNextCounter(4000, false) })
 		m.sleepSlots(ctx, slots)
-		a.CorruptBatteryCounter(0, true)
+		change(func(b *battery.Battery) { b.CorruptNextCounter(0, true) })
 		m.sleepSlots(ctx, 1)
 	case SecondBattery:
 		if f.State == Idle {
 			return m.checkSecondBatteryRefused(ctx, f.Aircraft)
 		}
-		a.SetSecondBattery(true, 0)
+		change(func(b *battery.Battery) { b.SetSecondPack(true, 0) })
 		m.sleepSlots(ctx, slots)
-		a.SetSecondBattery(false, 0)
+		change(func(b *battery.Battery) { b.SetSecondPack(false, 0) })
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ const bootS = 5 // an autopilot sends nothing while it boots
 // leader counts one battery only, and must refuse with that reason until the other is
 // disconnected and the autopilot is rebooted.
 func (m *mission) checkSecondBatteryRefused(ctx context.Context, i int) error {
-	m.autopilots[i].SetSecondBattery(true, 0.3)
+	m.autopilots[i].ChangeBattery(func(b *battery.Battery) { b.SetSecondPack(true, 0.3) })
 	for ready := false; !ready && ctx.Err() == nil; m.sleepSlots(ctx, 1) {
 		a := m.newMissionRequest(telemetry.ActionStart, m.allAircraft(), true)
 		if m.crew.sendAndWait(ctx, a) {
@@ -134,7 +134,7 @@ func (m *mission) checkSecondBatteryRefused(ctx context.Context, i int) error {
 		}
 		ready = strings.Contains(a.reason, "batter") // or it has not received its aircraft yet
 	}
-	m.autopilots[i].SetSecondBattery(false, 0)
+	m.autopilots[i].ChangeBattery(func(b *battery.Battery) { b.SetSecondPack(false, 0) })
 	m.autopilots[i].Reboot(false)
 	m.sleepSlots(ctx, bootS+2)
 	return nil

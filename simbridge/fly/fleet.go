@@ -54,10 +54,7 @@ func newFleet(c *Config, log *slog.Logger) (*fleet, error) {
 		conf.OnMotion = func(slot int, b autopilot.Body) { f.handleMotion(i, slot, b) }
 		conf.OnReceived = func(h autopilot.Received) { f.latency.noteSetpoint(i, h) }
 		if at := c.Aircraft[i].Attach; at != "" {
-			v := &px4.Vehicle{Config: px4.Config{
-				SystemID: conf.SystemID, Origin: conf.Origin, Speed: conf.Speed, CapacityJ: conf.CapacityJ,
-				PowerW: conf.PowerW, OnMotion: conf.OnMotion,
-			}}
+			v := &px4.Vehicle{Config: conf}
 			f.attached, f.vehicles = append(f.attached, v), append(f.vehicles, v)
 			k := slices.IndexFunc(links, func(l *px4.Endpoint) bool { return l.Address == at })
 			if k < 0 {
