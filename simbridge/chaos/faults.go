@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"prefdt/simbridge/autopilot"
@@ -60,9 +61,9 @@ func (m *mission) injectFault(ctx context.Context, f fault) error {
 	case ProcessKill:
 		return m.restartLeader(ctx, slots)
 	case ProcessStall:
-		m.leaderProcess().SetPaused(true)
+		m.leaderProcess().Signal(syscall.SIGSTOP)
 		m.sleepSlots(ctx, slots)
-		m.leaderProcess().SetPaused(false)
+		m.leaderProcess().Signal(syscall.SIGCONT)
 		m.noteLeaderReturned() // as after an absence
 	case CommandStorm:
 		m.crew.sendStorm(random, 2000)
