@@ -45,8 +45,8 @@ func newFleet(c *Config, log *slog.Logger) (*fleet, error) {
 	f := &fleet{
 		slots: math.MaxInt, lastBodies: make([]autopilot.Body, n), trails: make([][]physics.Position, n),
 		steps: make([]int, n), lost: make([]bool, n), minSeparationM: math.Inf(1),
+		latency: latency{intervalMS: 100 / c.Speed, lastSetpoints: make([]lastSetpoint, n)},
 	}
-	f.latency.init(c)
 	var links []*px4.Endpoint
 	for i := range n {
 		conf := c.autopilotConfig(i)
@@ -124,7 +124,6 @@ func (f *fleet) findLost(now time.Time) (numbers []int, left bool) {
 	return numbers, slices.Contains(f.lost, false)
 }
 
-// isLost reports whether autopilot i is lost.
 func (f *fleet) isLost(i int) bool {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()

@@ -90,7 +90,7 @@ func Run(ctx context.Context, c Config, out io.Writer) error {
 		err = f.causeOf(ctx, err)
 	}
 	f.view.leaveDrawing()
-	if !f.observer.hasBegun() {
+	if f.observer.latest().slotsOpened == 0 {
 		return err // there is nothing to report
 	}
 	result := f.buildReport(landed)
@@ -191,13 +191,12 @@ func (f *flight) stop() {
 func (f *flight) handleBeacon(b telemetry.Slot, received time.Time) {
 	f.fleet.setSlot(b.Slot, received)
 	f.fleet.latency.noteBeacon(b, received)
-	s, fresh, _, _ := f.observer.latest()
-	bodies := f.fleet.bodies()
+	latest, bodies := f.observer.latest(), f.fleet.bodies()
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	f.bodiesAtBeacon[b.Slot], f.lastBeacon, f.lastBeaconAt = bodies, b, received
-	if fresh && b.Slot == s.Slots-1 {
-		f.endSlots(b.Slot, s.Slots)
+	if slots := latest.status.Slots; b.Slot == slots-1 {
+		f.endSlots(b.Slot, slots)
 	}
 }
 
@@ -233,7 +232,7 @@ func (f *flight) waitFor(ctx context.Context, ok func() bool) error {
 	poll := time.NewTicker(100 * time.Millisecond)
 	defer poll.Stop()
 	for {
-		_, _, _, changed := f.observer.latest()
+		changed := f.observer.latest().changed
 		if ok() {
 			return nil
 		}
@@ -255,8 +254,7 @@ func (f *flight) flyMission(ctx context.Context) error {
 	if err := f.awaitLeader(ctx); err != nil {
 		return err
 	}
-	status, _, _, _ := f.observer.latest()
-	if err := f.checkLeader(status); err != nil {
+	if err := f.checkLeader(f.observer.latest().status); err != nil {
 		return err
 	}
 	next := 0
@@ -278,8 +276,9 @@ func (f *flight) flyMission(ctx context.Context) error {
 		}
 	})
 	err := f.waitFor(ctx, func() bool {
-		status, _, slot, _ := f.observer.latest()
-		for ; next < len(f.Commands) && f.Commands[next].Slot <= slot; next++ {
+		latest := f.observer.latest()
+		status := latest.status
+		for ; next < len(f.Commands) && f.Commands[next].Slot <= latest.lastSlot; next++ {
 			due <- f.Commands[next]
 		}
 		if status.Slots > 0 {
@@ -301,9 +300,10 @@ func (f *flight) flyMission(ctx context.Context) error {
 		return f.lostError()
 	}
 	if f.speedDiffers() {
-		return fmt.Errorf("the leader flies at speed %v, this world at %v: one of slot_ms = %v and speed must change", f.observer.leaderSpeed(), f.Speed, 1000/f.observer.leaderSpeed())
+		speed := f.observer.latest().speed
+		return fmt.Errorf("the leader flies at speed %v, this world at %v: one of slot_ms = %v and speed must change", speed, f.Speed, 1000/speed)
 	}
-	if status, _, _, _ := f.observer.latest(); status.State == telemetry.StateStopped {
+	if status := f.observer.latest().status; status.State == telemetry.StateStopped {
 		return fmt.Errorf("the mission was stopped in slot %d of %d", status.Slot, status.Slots)
 	}
 	return nil
@@ -329,7 +329,7 @@ func (f *flight) checkLeader(s telemetry.Status) error {
 
 // speedDiffers reports whether the leader's time runs at another speed than this world's.
 func (f *flight) speedDiffers() bool {
-	speed := f.observer.leaderSpeed()
+	speed := f.observer.latest().speed
 	return speed != 0 && (speed < 0.99*f.Speed || speed > 1.01*f.Speed)
 }
 
@@ -342,8 +342,7 @@ func (f *flight) waitForLanding(ctx context.Context) error {
 	for !f.fleet.allLanded() {
 		select {
 		case <-poll.C:
-			status, _, _, _ := f.observer.latest()
-			f.showStatus(status)
+			f.showStatus(f.observer.latest().status)
 			f.noteLost()
 		case <-ctx.Done():
 			return fmt.Errorf("not all aircraft are back on the ground")
