@@ -1,13 +1,12 @@
 package report
 
 import (
-	"cmp"
+	"bytes"
 	"fmt"
 	"image"
 	"image/color"
 	"image/draw"
 	"image/gif"
-	"os"
 	"slices"
 	"strings"
 
@@ -49,15 +48,11 @@ func writeMovie(path string, f *Flight) error {
 		before = frame
 	}
 	movie.Delay[len(movie.Delay)-1] = lastFrameCS
-	file, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("movie: %w", err)
-	}
-	defer file.Close()
-	if err := cmp.Or(gif.EncodeAll(file, movie), file.Close()); err != nil {
+	var encoded bytes.Buffer
+	if err := gif.EncodeAll(&encoded, movie); err != nil {
 		return fmt.Errorf("movie %s: %w", path, err)
 	}
-	return nil
+	return writeFile(path, encoded.Bytes())
 }
 
 // movieSlots are the rows to draw, the last one among them; -1 without a row.
