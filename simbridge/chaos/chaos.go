@@ -111,8 +111,10 @@ func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
 		return r, err
 	}
 	began := time.Now()
-	h, p := newHostMonitor(), &ports{}
-	defer h.close()
+	h, p := &hostMonitor{}, &ports{}
+	monitoring, stop := context.WithCancel(ctx)
+	defer stop()
+	go h.run(monitoring)
 	var coverageMutex sync.Mutex
 	var missions []*mission
 	for k := range c.Missions {
