@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -45,7 +46,8 @@ type mission struct {
 	crew             *crew
 	judge            *judge
 	leaderConfigPath string
-	publicKey        string // of the crew's key
+	publicKey        string   // of the crew's key
+	closers          []func() // of what was started, in that order
 
 	leader       atomic.Pointer[leaderProcess] // the one started last
 	leaderStarts int
@@ -125,6 +127,7 @@ func (m *mission) setUp(ctx context.Context) error {
 	if err := m.broker.Initialize(); err != nil {
 		return err
 	}
+	m.closers = append(m.closers, func() { m.broker.Close() })
 	m.url = "tcp://" + address
 	m.judge = newJudge(m.world.Physics, m.Aircraft, m.Speed)
 	m.judge.hostDelayS = m.hostDelayS
@@ -138,6 +141,7 @@ func (m *mission) setUp(ctx context.Context) error {
 	if m.crew, err = newCrew(ctx, fleetName, m.url, m.handleBeacon); err != nil {
 		return err
 	}
+	m.closers = append(m.closers, m.crew.client.Close)
 	m.crew.leaderEnded, m.crew.onAnswer, m.crew.onStatus = m.leaderEnded, m.handleAnswer, m.recordAccounts
 	if m.plan.Signed {
 		if m.crew.key, err = telemetry.ReadKey(m.keyPath("crew")); err != nil {
@@ -148,10 +152,15 @@ func (m *mission) setUp(ctx context.Context) error {
 	if err := m.users.Initialize(ctx); err != nil {
 		return err
 	}
+	m.closers = append(m.closers, m.users.Close)
 	if m.leaderConfigPath, err = m.writeLeaderConfig("leader", links); err != nil {
 		return err
 	}
-	return m.startLeader()
+	if err := m.startLeader(); err != nil {
+		return err
+	}
+	m.closers = append(m.closers, func() { m.leader.Load().Kill() })
+	return nil
 }
 
 // startAutopilots starts the aircraft and returns the leader's address for each.
@@ -177,7 +186,7 @@ func (m *mission) startAutopilots() (links []string, err error) {
 		if err := a.Initialize(); err != nil {
 			return nil, err
 		}
-		m.autopilots = append(m.autopilots, a)
+		m.autopilots, m.closers = append(m.autopilots, a), append(m.closers, a.Close)
 	}
 	return links, nil
 }
@@ -286,21 +295,9 @@ func (m *mission) leaderEnded() bool {
 	}
 }
 
-// close stops everything that setUp started.
+// close stops everything that setUp started, the last first.
 func (m *mission) close() {
-	if p := m.leader.Load().Process; p != nil {
-		p.Kill()
-	}
-	if m.users != nil {
-		m.users.Close()
-	}
-	if m.crew != nil {
-		m.crew.client.Close()
-	}
-	for _, a := range m.autopilots {
-		a.Close()
-	}
-	if m.broker != nil {
-		m.broker.Close()
+	for _, c := range slices.Backward(m.closers) {
+		c()
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -42,7 +43,7 @@ type flight struct {
 	observer *observer
 	leader   *process.Process
 	view     *view
-	broker   *broker.Broker // nil: one that runs elsewhere
+	closers  []func() // of what was started, in that order
 
 	mutex          sync.Mutex
 	commands       []report.Command
@@ -128,13 +129,14 @@ func (f *flight) start(ctx context.Context) error {
 		if err := b.Initialize(); err != nil {
 			return err
 		}
-		f.broker, f.url = b, b.URL()
+		f.url, f.closers = b.URL(), append(f.closers, b.Close)
 		at = telemetry.Broker{URL: f.url}
 	}
 	var err error
 	if f.fleet, err = newFleet(&f.Config, f.log); err != nil {
 		return err
 	}
+	f.closers = append(f.closers, f.fleet.close)
 	if len(f.fleet.attached) > 0 {
 		f.view.printLine("waiting for the autopilots")
 		if err := f.fleet.waitUntilReady(ctx); err != nil {
@@ -149,9 +151,11 @@ func (f *flight) start(ctx context.Context) error {
 	if f.observer, err = newObserver(ctx, &f.Config, at, f.handleBeacon, f.fleet.latency.noteDecision, f.log); err != nil {
 		return err
 	}
+	f.closers = append(f.closers, f.observer.client.Close)
 	if err := f.users.Initialize(ctx); err != nil {
 		return err
 	}
+	f.closers = append(f.closers, f.users.Close)
 	f.warnOfCheckpoint()
 	mission := "fly-" + strings.ToLower(rand.Text()[:10])
 	args, err := f.Leader.arguments(f.Out, f.Fleet, mission, f.url)
@@ -162,27 +166,16 @@ func (f *flight) start(ctx context.Context) error {
 		if f.leader, err = process.Start(args, filepath.Join(f.Out, "leader.log")); err != nil {
 			return err
 		}
+		f.closers = append(f.closers, f.leader.Stop)
 	}
 	return nil
 }
 
-// stop ends everything, the leader first.
+// stop ends everything that start started, the last first.
 func (f *flight) stop() {
 	f.view.leaveDrawing()
-	if f.leader != nil {
-		f.leader.Stop()
-	}
-	if f.users != nil {
-		f.users.Close()
-	}
-	if f.observer != nil {
-		f.observer.client.Close()
-	}
-	if f.fleet != nil {
-		f.fleet.close()
-	}
-	if f.broker != nil {
-		f.broker.Close()
+	for _, c := range slices.Backward(f.closers) {
+		c()
 	}
 }
 
