@@ -157,7 +157,8 @@ func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
 		if m.failure == "" {
 			os.RemoveAll(m.folder)
 		}
-		fmt.Fprintf(progress, "mission %3d  %4.1f s  %-58s ledger %4.0f of %4.0f J  %s\n", m.number, m.took.Seconds(), m.plan, m.outcome.MaxLedgerErrorJ, m.outcome.allowedErrorJ, verdict)
+		fmt.Fprintf(progress, "mission %3d  %4.1f s  %-58s ledger %4.0f of %4.0f J  %s\n",
+			m.number, m.took.Seconds(), m.plan, m.outcome.MaxLedgerErrorJ, m.outcome.allowedErrorJ, verdict)
 	}
 	r.WallS = time.Since(began).Seconds()
 	r.HostDelayS = h.canary.total().Seconds()

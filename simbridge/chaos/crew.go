@@ -83,8 +83,8 @@ const maxWait = 45 * time.Second
 // answerTimeout is the wall time in which a leader that is online answers.
 const answerTimeout = 6 * time.Second
 
-func newCrew(ctx context.Context, fleet, url string, beacon func(telemetry.Slot, time.Time)) (*crew, error) {
-	topics, err := telemetry.NewTopics(fleet)
+func newCrew(ctx context.Context, url string, beacon func(telemetry.Slot, time.Time)) (*crew, error) {
+	topics, err := telemetry.NewTopics(fleetName)
 	if err != nil {
 		return nil, err
 	}

@@ -341,13 +341,12 @@ func (m *mission) injectSecondLeader(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer p.Kill()
 	select {
 	case <-p.Done:
 	case <-time.After(10 * time.Second):
-		p.Kill()
 		return errors.New("the second leader does not exit")
 	case <-ctx.Done():
-		p.Kill()
 		return ctx.Err()
 	}
 	if code := p.ExitCode(); code != 3 {

@@ -138,7 +138,7 @@ func (m *mission) setUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if m.crew, err = newCrew(ctx, fleetName, m.url, m.handleBeacon); err != nil {
+	if m.crew, err = newCrew(ctx, m.url, m.handleBeacon); err != nil {
 		return err
 	}
 	m.closers = append(m.closers, m.crew.client.Close)

@@ -7,7 +7,6 @@ import (
 	"image/color"
 	"image/draw"
 	"image/gif"
-	"slices"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -58,13 +57,12 @@ func writeMovie(path string, f *Flight) error {
 // movieSlots are the rows to draw, the last one among them; -1 without a row.
 func movieSlots(rows int) (slots []int) {
 	step := max(1, (rows+movieFrames-1)/movieFrames)
-	for slot := rows - 1; slot >= 0; slot -= step {
+	for slot := (rows - 1) % step; slot < rows; slot += step {
 		slots = append(slots, slot)
 	}
 	if len(slots) == 0 {
 		return []int{-1}
 	}
-	slices.Reverse(slots)
 	return slots
 }
 
