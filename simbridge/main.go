@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,9 +73,7 @@ func loadFlight(command, path, world, checkpoint, out, url string) (fly.Config, 
 		}
 	}
 	c.Leader.Checkpoint = checkpoint
-	if out != "" {
-		c.Out = out
-	}
+	c.Out = cmp.Or(out, c.Out)
 	if url != "" {
 		c.Broker.Listen, c.Broker.URL = "", url
 	}

@@ -2,7 +2,6 @@ package rig
 
 import (
 	"maps"
-	"math"
 	"sync"
 	"time"
 
@@ -28,6 +27,11 @@ func (r *Rig) ReplaceAutopilot(i int, change func(*autopilot.Config)) {
 	c := r.Autopilots[i].Config
 	c.Parameters = maps.Clone(c.Parameters)
 	change(&c)
+	r.startAutopilot(i, c)
+}
+
+func (r *Rig) startAutopilot(i int, c autopilot.Config) {
+	r.test.Helper()
 	a := &autopilot.Autopilot{Config: c}
 	if err := a.Initialize(); err != nil {
 		r.test.Fatal(err)
@@ -52,8 +56,7 @@ func (r *Rig) Landed(i int) bool {
 
 // HomeDistanceM is how far from its take-off an aircraft is.
 func (r *Rig) HomeDistanceM(i int) float64 {
-	p, home := r.Autopilots[i].State().Position, r.Autopilots[i].Config.Start
-	return math.Hypot(p.EastM-home.EastM, p.NorthM-home.NorthM)
+	return r.Autopilots[i].State().Position.Sub(r.Autopilots[i].Start).HorizontalM()
 }
 
 // CommandCount is how many setpoints, and commands to arm, take off or change mode,

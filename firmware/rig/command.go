@@ -32,11 +32,15 @@ func (r *Rig) UseKey(name string) ed25519.PrivateKey {
 // Sign signs a message with the rig's key, the present challenge and the next counter.
 func (r *Rig) Sign(topic, body string) string {
 	r.test.Helper()
+	return r.SignAs(r.signer.name, r.signer.private, r.nextCounter(0), r.Challenge(), topic, body)
+}
+
+// nextCounter is the next counter of the rig's key, above another one.
+func (r *Rig) nextCounter(above uint64) uint64 {
 	r.mutex.Lock()
-	r.signer.counter++
-	counter := r.signer.counter
-	r.mutex.Unlock()
-	return r.SignAs(r.signer.name, r.signer.private, counter, r.Challenge(), topic, body)
+	defer r.mutex.Unlock()
+	r.signer.counter = max(r.signer.counter, above) + 1
+	return r.signer.counter
 }
 
 // LastCounter is the last counter that Sign used.
@@ -77,11 +81,8 @@ func (r *Rig) SendCommand(topic, body, id string) telemetry.Ack {
 	}
 	ack := r.SendPayload(topic, payload, id)
 	if ack.Challenge != "" && r.signer != nil {
-		r.mutex.Lock()
-		r.signer.counter = max(r.signer.counter, *ack.LastCounter) + 1
-		counter := r.signer.counter
-		r.mutex.Unlock()
-		ack = r.SendPayload(topic, r.SignAs(r.signer.name, r.signer.private, counter, ack.Challenge, topic, body), id)
+		signed := r.SignAs(r.signer.name, r.signer.private, r.nextCounter(*ack.LastCounter), ack.Challenge, topic, body)
+		ack = r.SendPayload(topic, signed, id)
 	}
 	return ack
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -74,13 +75,8 @@ func (r *Rig) WriteConfig(more string) string {
 	}
 	for _, line := range strings.Split(more, "\n") {
 		if key, _, ok := strings.Cut(line, ":"); ok {
-			var kept []string
-			for _, l := range strings.Split(text, "\n") {
-				if !strings.HasPrefix(l, key+":") && !(key == "aircraft" && strings.HasPrefix(l, "  - ")) {
-					kept = append(kept, l)
-				}
-			}
-			text = strings.Join(kept, "\n") + line + "\n"
+			own := regexp.MustCompile("(?m)^" + key + ":.*\n(  - .*\n)*")
+			text = own.ReplaceAllString(text, "") + line + "\n"
 		}
 	}
 	path := filepath.Join(r.test.TempDir(), "leader.yaml")

@@ -10,7 +10,6 @@ package rig
 
 import (
 	"log/slog"
-	"math"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -56,11 +55,11 @@ type Rig struct {
 	OpenRecord       func(goal.State) *record.Writer      // begins a record of the slots; nil: none
 	Topics           telemetry.Topics
 	Autopilots       []*autopilot.Autopilot
+	CloseBroker      func()
 
 	test           *testing.T
 	closeAutopilot []func() // ends an aircraft
 	broker         *broker.Broker
-	closeBroker    func()
 	crew           *telemetry.Client
 	signer         *signer
 	commandIDs     atomic.Int64              // ids used by SendMission
@@ -107,14 +106,15 @@ func newRig(t *testing.T, now clock.Clock, aircraft, slots int, slotMS float64) 
 	if err := r.broker.Initialize(); err != nil {
 		t.Fatal(err)
 	}
-	r.closeBroker = sync.OnceFunc(r.broker.Close)
+	r.CloseBroker = sync.OnceFunc(r.broker.Close)
 	t.Cleanup(r.CloseBroker)
 	c := &r.Config
 	c.Fleet, c.StateDir, c.Slots, c.SlotMS, c.ReportByMS, c.DecideByMS = "test", t.TempDir(), slots, slotMS, 0.35*slotMS, 0.6*slotMS
 	c.Broker.URL = r.broker.URL()
 	r.Topics, _ = telemetry.NewTopics("test")
+	r.Autopilots, r.closeAutopilot = make([]*autopilot.Autopilot, aircraft), make([]func(), aircraft)
 	for i := range aircraft {
-		r.addAutopilot(i, aircraft)
+		r.addAutopilot(i)
 	}
 	r.crew = &telemetry.Client{
 		Broker: c.Broker, Name: "crew", Log: slog.New(slog.DiscardHandler),
@@ -131,16 +131,17 @@ func newRig(t *testing.T, now clock.Clock, aircraft, slots int, slotMS float64) 
 	return r
 }
 
-// addAutopilot makes one aircraft of a fleet, at its start.
-func (r *Rig) addAutopilot(i, fleet int) {
+// addAutopilot makes one aircraft of the fleet, at its start.
+func (r *Rig) addAutopilot(i int) {
 	r.test.Helper()
 	c := &r.Config
 	partner := FreeUDP(r.test)
-	a := &autopilot.Autopilot{Config: autopilot.Config{
+	c.Aircraft = append(c.Aircraft, config.Aircraft{SystemID: i + 1, Endpoint: "udp-listen:" + partner})
+	r.startAutopilot(i, autopilot.Config{
 		SystemID: uint8(i + 1), Listen: "127.0.0.1:0", Partner: partner,
 		Origin: geo.Point{LatDeg: c.Origin.LatitudeDeg, LonDeg: c.Origin.LongitudeDeg, AltM: c.Origin.AltitudeM},
-		Start:  geo.Local{EastM: 1000 * float64(i+1) / float64(fleet+1), NorthM: 500}, Speed: 1000 / c.SlotMS,
-		CapacityJ: r.Physics.BatteryCapacityJ, Battery: battery.Fields{Current: true, Energy: true, Remaining: true},
+		Start:  geo.Local{EastM: 1000 * float64(i+1) / float64(len(r.Autopilots)+1), NorthM: 500}, Speed: 1000 / c.SlotMS,
+		CapacityJ: r.Physics.BatteryCapacityJ, Battery: battery.AllFields,
 		// It climbs and sinks fast, so that tests are short, and waits as long for a
 		// stream as the leader's checks permit: the machine may have other load.
 		Parameters: map[string]float64{"MPC_XY_VEL_MAX": 30, "COM_OF_LOSS_T": 10, "MPC_Z_VEL_MAX_UP": 20, "MPC_TKO_SPEED": 20, "MPC_Z_V_AUTO_DN": 20, "MPC_LAND_SPEED": 5},
@@ -152,18 +153,11 @@ func (r *Rig) addAutopilot(i, fleet int) {
 			case 0, common.MAV_CMD_COMPONENT_ARM_DISARM, common.MAV_CMD_NAV_TAKEOFF, common.MAV_CMD_DO_SET_MODE:
 				r.commandCounts[i].Add(1)
 			}
-			if s := h.Setpoint; s != nil && math.Hypot(s.Velocity.EastM, s.Velocity.NorthM) > 0.1 {
+			if s := h.Setpoint; s != nil && s.Velocity.HorizontalM() > 0.1 {
 				r.lastMoveNS[i].Store(time.Now().UnixNano())
 			}
 		},
-	}}
-	if err := a.Initialize(); err != nil {
-		r.test.Fatal(err)
-	}
-	end := sync.OnceFunc(a.Close)
-	r.test.Cleanup(end)
-	r.closeAutopilot, r.Autopilots = append(r.closeAutopilot, end), append(r.Autopilots, a)
-	c.Aircraft = append(c.Aircraft, config.Aircraft{SystemID: i + 1, Endpoint: "udp-listen:" + partner})
+	})
 }
 
 // FreeUDP returns a free UDP address. The leader binds it, as PX4 needs: a partner that
@@ -178,10 +172,8 @@ func FreeUDP(t *testing.T) string {
 	return c.LocalAddr().String()
 }
 
-func (r *Rig) CloseBroker() { r.closeBroker() }
-
 // BrokerAddress is the broker's, for one that replaces it.
-func (r *Rig) BrokerAddress() string { return r.broker.Addr() }
+func (r *Rig) BrokerAddress() string { return r.broker.Address }
 
 // Client connects another client to the broker.
 func (r *Rig) Client(name string) *telemetry.Client {

@@ -74,10 +74,9 @@ type Received struct {
 	Param    [7]float64     // of the command, Param[0] is the specification's param 1
 	TimeS    float64        // mission time since the vehicle was started
 	Body
-	Mode    Mode
-	Armed   bool
-	Landed  bool
-	Piloted bool // by remote control
+	Mode   Mode
+	Armed  bool
+	Landed bool
 }
 
 // Check returns what is wrong with a configuration.
@@ -160,9 +159,8 @@ func (a *Autopilot) Initialize() error {
 	}
 	a.startedOnClock = a.Now()
 	a.stop = make(chan struct{})
-	a.done.Add(2)
-	go a.run()
-	go a.read()
+	a.done.Go(a.run)
+	a.done.Go(a.read)
 	return nil
 }
 
@@ -174,10 +172,9 @@ func (a *Autopilot) endpoints() (e []gomavlib.EndpointConf, err error) {
 		}
 		e = append(e, gomavlib.EndpointSerial{Device: device, Baud: baud})
 	} else {
-		if a.link, err = newLink(a.Listen, a.Partner); err != nil {
+		if a.link, err = newLink(a.Listen, a.Partner, a.impair); err != nil {
 			return nil, err
 		}
-		a.link.impair = a.impair
 		e = append(e, gomavlib.EndpointCustomClient{
 			Connect: func(context.Context) (net.Conn, error) { return a.link, nil },
 			Label:   "autopilot", IsDatagram: true,
@@ -199,7 +196,7 @@ func (a *Autopilot) Close() {
 // Addr is the bound UDP address.
 func (a *Autopilot) Addr() string { return a.link.LocalAddr().String() }
 
-// withVehicle calls f under the mutex, which guards the vehicle and the traffic counts.
+// withVehicle calls f under the mutex, which guards vehicle, traffic and radio.
 func (a *Autopilot) withVehicle(f func(v *vehicle)) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
@@ -228,7 +225,8 @@ func (a *Autopilot) State() (s State) {
 // the future. The vehicle may be a little behind the wall clock; its joules are counted
 // by its own time.
 func (a *Autopilot) SetSlot(slot int, at time.Time) {
-	a.withVehicle(func(v *vehicle) { v.battery.ScheduleSlot(slot, a.missionTimeUS(at)) })
+	us := int64(float64(at.Sub(a.startedAt)) * a.Speed / 1e3)
+	a.withVehicle(func(v *vehicle) { v.battery.ScheduleSlot(slot, us) })
 }
 
 // AddEdgeJ adds the joules of computing for a slot's users to the energy drawn.
@@ -242,15 +240,9 @@ func (a *Autopilot) BySlot() (spent map[int]battery.Spent) {
 	return spent
 }
 
-// missionTimeUS is the mission time since boot at a moment.
-func (a *Autopilot) missionTimeUS(t time.Time) int64 {
-	return int64(float64(t.Sub(a.startedAt)) * a.Speed / 1e3)
-}
-
 // run keeps the vehicle at mission time. After a stall it catches up in pieces, so that
 // messages received meanwhile are handled before the timeouts that they prevent.
 func (a *Autopilot) run() {
-	defer a.done.Done()
 	const pieceUS = 50_000
 	ticker := time.NewTicker(max(time.Millisecond, time.Duration(20e6/a.Speed)))
 	defer ticker.Stop()
@@ -297,7 +289,6 @@ func (a *Autopilot) send(out []message.Message) {
 }
 
 func (a *Autopilot) read() {
-	defer a.done.Done()
 	for event := range a.node.Events() {
 		switch e := event.(type) {
 		case *gomavlib.EventFrame:

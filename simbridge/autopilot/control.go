@@ -77,9 +77,8 @@ func (v *vehicle) velocityCommand() geo.Local {
 		return v.offboardVelocity()
 	case ModeTakeoff:
 		to := v.holdPosition
-		to.UpM = v.takeoffUpM
-		if math.IsNaN(v.takeoffUpM) { // commanded in the air
-			to.UpM = v.holdPosition.UpM
+		if !math.IsNaN(v.takeoffUpM) { // it is if commanded in the air
+			to.UpM = v.takeoffUpM
 		}
 		return v.velocityTowards(to)
 	case ModeReturn:

@@ -11,9 +11,11 @@ import (
 
 // TimeS is the vehicle's mission time, as in [Received].
 func (a *Autopilot) TimeS() (seconds float64) {
-	a.withVehicle(func(v *vehicle) { seconds = float64(v.timeUS) / 1e6 })
+	a.withVehicle(func(v *vehicle) { seconds = v.timeS() })
 	return seconds
 }
+
+func (v *vehicle) timeS() float64 { return float64(v.timeUS) / 1e6 }
 
 // WallTime is the wall time at which the vehicle is due at a mission time.
 func (a *Autopilot) WallTime(timeS float64) time.Time {
@@ -79,26 +81,9 @@ func (a *Autopilot) PauseHeartbeats(seconds float64) {
 	})
 }
 
-// CorruptBatteryCounter makes the energy counter in the next BATTERY_STATUS wrong: by a
-// difference, or 0. The one after it is right again.
-func (a *Autopilot) CorruptBatteryCounter(byJ float64, zero bool) {
-	a.withVehicle(func(v *vehicle) { v.battery.CorruptNextCounter(byJ, zero) })
-}
-
-// SetSecondBattery connects a pack with id 1 that carries a share of the load, or
-// disconnects it.
-func (a *Autopilot) SetSecondBattery(on bool, share float64) {
-	a.withVehicle(func(v *vehicle) { v.battery.SetSecondPack(on, share) })
-}
-
-// SetBatteryFields changes which fields the pack measures.
-func (a *Autopilot) SetBatteryFields(f battery.Fields) {
-	a.withVehicle(func(v *vehicle) { v.battery.Fields = f })
-}
-
-// SwapBattery resets the counters and sets the charge to full.
-func (a *Autopilot) SwapBattery() {
-	a.withVehicle(func(v *vehicle) { v.battery.SwapPack() })
+// ChangeBattery calls change with the battery.
+func (a *Autopilot) ChangeBattery(change func(*battery.Battery)) {
+	a.withVehicle(func(v *vehicle) { change(&v.battery) })
 }
 
 func (v *vehicle) cutLinks(seconds float64) {

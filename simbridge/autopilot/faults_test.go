@@ -66,7 +66,7 @@ func TestPilot(t *testing.T) {
 	a := hovering()
 	a.SetModeByRC(ModePosition)
 	fly(a.vehicle, 10)
-	if up := a.vehicle.body.Position.UpM; up < 99 || up > 101 || !a.vehicle.newReceived().Piloted {
+	if up := a.vehicle.body.Position.UpM; up < 99 || up > 101 || !a.vehicle.piloted {
 		t.Errorf("at %v m", up)
 	}
 	a.vehicle.piloted = false // the remote control is lost

@@ -16,17 +16,17 @@ type udpLink struct {
 	*net.UDPConn
 	partner        atomic.Pointer[netip.AddrPort]
 	partnerLearned atomic.Bool // the first datagram was received
-	// impair, if set, decides for each datagram to be sent whether it is lost, and
-	// the wall time by which it is delayed.
+	// impair decides for each datagram to be sent whether it is lost, and the wall time by
+	// which it is delayed.
 	impair func(datagram []byte) (lost bool, late time.Duration)
 }
 
-func newLink(listen, partner string) (*udpLink, error) {
+func newLink(listen, partner string, impair func([]byte) (bool, time.Duration)) (*udpLink, error) {
 	local, err := net.ResolveUDPAddr("udp4", listen)
 	if err != nil {
 		return nil, fmt.Errorf("autopilot address %q: %w", listen, err)
 	}
-	l := &udpLink{}
+	l := &udpLink{impair: impair}
 	if partner != "" {
 		remote, err := net.ResolveUDPAddr("udp4", partner)
 		if err != nil {
@@ -52,18 +52,14 @@ func (l *udpLink) Read(p []byte) (int, error) {
 // Write sends to the partner. Without one, or if it is absent, the datagram is lost, as
 // on any radio.
 func (l *udpLink) Write(p []byte) (int, error) {
-	if l.impair != nil {
-		lost, late := l.impair(p)
-		if lost {
-			return len(p), nil
-		}
-		if late > 0 {
-			delayed := slices.Clone(p)
-			time.AfterFunc(late, func() { l.transmit(delayed) }) // fails on a closed socket
-			return len(p), nil
-		}
+	switch lost, late := l.impair(p); {
+	case lost:
+	case late > 0:
+		delayed := slices.Clone(p)
+		time.AfterFunc(late, func() { l.transmit(delayed) }) // fails on a closed socket
+	default:
+		l.transmit(p)
 	}
-	l.transmit(p)
 	return len(p), nil
 }
 

@@ -3,7 +3,6 @@ package autopilot
 import (
 	"encoding/binary"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
@@ -12,7 +11,6 @@ import (
 // radio is the impairment of the datagrams that an autopilot sends. Times are mission
 // seconds of the vehicle.
 type radio struct {
-	mutex         sync.Mutex
 	random        *rand.Rand
 	heartbeatLoss impairment // lost
 	delay         impairment // late
@@ -29,36 +27,34 @@ func (i impairment) applies(nowS float64, r *rand.Rand) bool {
 // LoseHeartbeats loses a fraction of the HEARTBEATs for a while, also of those that are
 // requested, and nothing else.
 func (a *Autopilot) LoseHeartbeats(seconds, fraction float64, seed uint64) {
-	now := a.TimeS()
-	a.radio.mutex.Lock()
-	defer a.radio.mutex.Unlock()
-	a.radio.random = rand.New(rand.NewPCG(seed, 1))
-	a.radio.heartbeatLoss = impairment{now + seconds, fraction}
+	a.withVehicle(func(v *vehicle) {
+		a.radio.random = rand.New(rand.NewPCG(seed, 1))
+		a.radio.heartbeatLoss = impairment{v.timeS() + seconds, fraction}
+	})
 }
 
 // Reorder delays a fraction of the datagrams for a while, each by up to maxDelayS, so
 // that they arrive out of order.
 func (a *Autopilot) Reorder(seconds, fraction, maxDelayS float64, seed uint64) {
-	now := a.TimeS()
-	a.radio.mutex.Lock()
-	defer a.radio.mutex.Unlock()
-	a.radio.random = rand.New(rand.NewPCG(seed, 2))
-	a.radio.delay, a.radio.maxDelayS = impairment{now + seconds, fraction}, maxDelayS
+	a.withVehicle(func(v *vehicle) {
+		a.radio.random = rand.New(rand.NewPCG(seed, 2))
+		a.radio.delay, a.radio.maxDelayS = impairment{v.timeS() + seconds, fraction}, maxDelayS
+	})
 }
 
 // impair decides whether a datagram, which is one MAVLink 2 frame, is lost or late.
 func (a *Autopilot) impair(frame []byte) (lost bool, late time.Duration) {
 	heartbeat, ok := readHeartbeat(frame)
-	heartbeat.TimeS = a.TimeS()
-	r := &a.radio
-	r.mutex.Lock()
-	switch {
-	case ok && r.heartbeatLoss.applies(heartbeat.TimeS, r.random):
-		lost = true
-	case r.delay.applies(heartbeat.TimeS, r.random):
-		late = time.Duration(r.random.Float64() * r.maxDelayS / a.Speed * float64(time.Second))
-	}
-	r.mutex.Unlock()
+	a.withVehicle(func(v *vehicle) {
+		r := &a.radio
+		heartbeat.TimeS = v.timeS()
+		switch {
+		case ok && r.heartbeatLoss.applies(heartbeat.TimeS, r.random):
+			lost = true
+		case r.delay.applies(heartbeat.TimeS, r.random):
+			late = time.Duration(r.random.Float64() * r.maxDelayS / a.Speed * float64(time.Second))
+		}
+	})
 	if ok && !lost && late == 0 && a.OnHeartbeatSent != nil {
 		a.OnHeartbeatSent(heartbeat)
 	}

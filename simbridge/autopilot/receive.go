@@ -106,11 +106,7 @@ const forceMagic = 21196 // param 2 of COMPONENT_ARM_DISARM: in spite of the che
 // handleCommand executes a command and answers with the requested message, if any,
 // then with COMMAND_ACK.
 func (v *vehicle) handleCommand(from sender, c command) []message.Message {
-	if v.conf.OnReceived != nil {
-		r := v.newReceived()
-		r.Command, r.Param = c.id, c.param
-		v.conf.OnReceived(r)
-	}
+	v.noteReceived(Received{Command: c.id, Param: c.param})
 	result, out := v.execute(c)
 	return append(out, &common.MessageCommandAck{Command: c.id, Result: result, TargetSystem: from.system, TargetComponent: from.component})
 }
@@ -194,7 +190,7 @@ func parseSetMode(param [7]float64) (m Mode, known bool) {
 	if math.IsNaN(param[0]) || uint32(clamp(param[0], 0, 255))&uint32(common.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED) == 0 {
 		return 0, false
 	}
-	for _, m := range []Mode{ModePosition, ModeTakeoff, ModeHold, ModeReturn, ModeLand, ModeOffboard} {
+	for m := range modeNames {
 		if float64(m>>16&0xff) == param[1] && (float64(m>>24) == param[2] || m>>24 == 0) {
 			return m, true
 		}

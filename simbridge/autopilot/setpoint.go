@@ -33,11 +33,7 @@ func (v *vehicle) acceptSetpoint(s Setpoint, yaw float64) bool {
 	if !finite {
 		return false
 	}
-	if v.conf.OnReceived != nil {
-		r := v.newReceived()
-		r.Setpoint = &s
-		v.conf.OnReceived(r)
-	}
+	v.noteReceived(Received{Setpoint: &s})
 	v.setpoint, v.setpointUS = s, v.timeUS
 	if !math.IsNaN(yaw) && !math.IsInf(yaw, 0) {
 		v.yaw = yaw
@@ -48,41 +44,26 @@ func (v *vehicle) acceptSetpoint(s Setpoint, yaw float64) bool {
 // handleSetpointLocalNED handles SET_POSITION_TARGET_LOCAL_NED: frame 1 is relative to the
 // vehicle's own origin, frame 8 has velocity only, turned by the heading.
 func (v *vehicle) handleSetpointLocalNED(m *common.MessageSetPositionTargetLocalNed) bool {
-	mask := m.TypeMask
-	north := fieldOrNaN(m.Vx, mask, common.POSITION_TARGET_TYPEMASK_VX_IGNORE)
-	east := fieldOrNaN(m.Vy, mask, common.POSITION_TARGET_TYPEMASK_VY_IGNORE)
-	s := Setpoint{Velocity: geo.Local{EastM: east, NorthM: north, UpM: -fieldOrNaN(m.Vz, mask, common.POSITION_TARGET_TYPEMASK_VZ_IGNORE)}}
+	s := Setpoint{Position: notGiven, Velocity: fromNED(m.Vx, m.Vy, m.Vz, m.TypeMask>>3)}
 	switch m.CoordinateFrame {
 	case common.MAV_FRAME_LOCAL_NED:
-		s.Position = geo.Local{
-			EastM:  v.conf.Start.EastM + fieldOrNaN(m.Y, mask, common.POSITION_TARGET_TYPEMASK_Y_IGNORE),
-			NorthM: v.conf.Start.NorthM + fieldOrNaN(m.X, mask, common.POSITION_TARGET_TYPEMASK_X_IGNORE),
-			UpM:    v.conf.Start.UpM - fieldOrNaN(m.Z, mask, common.POSITION_TARGET_TYPEMASK_Z_IGNORE),
-		}
+		s.Position = v.conf.Start.Add(fromNED(m.X, m.Y, m.Z, m.TypeMask))
 	case common.MAV_FRAME_BODY_NED:
 		sin, cos := math.Sincos(v.yaw)
-		s.Velocity.NorthM, s.Velocity.EastM = cos*north-sin*east, sin*north+cos*east
-		s.Position = notGiven
+		u := s.Velocity
+		s.Velocity.NorthM, s.Velocity.EastM = cos*u.NorthM-sin*u.EastM, sin*u.NorthM+cos*u.EastM
 	default:
 		return false
 	}
-	return v.acceptSetpoint(s, fieldOrNaN(m.Yaw, mask, common.POSITION_TARGET_TYPEMASK_YAW_IGNORE))
+	return v.acceptSetpoint(s, fieldOrNaN(m.Yaw, m.TypeMask, common.POSITION_TARGET_TYPEMASK_YAW_IGNORE))
 }
 
 // handleSetpointGlobalInt handles SET_POSITION_TARGET_GLOBAL_INT, frames 5, 6 and 11. A
 // position is used only if it is complete, and only then is the frame checked.
 func (v *vehicle) handleSetpointGlobalInt(m *common.MessageSetPositionTargetGlobalInt) bool {
 	const noPosition = common.POSITION_TARGET_TYPEMASK_X_IGNORE | common.POSITION_TARGET_TYPEMASK_Y_IGNORE | common.POSITION_TARGET_TYPEMASK_Z_IGNORE
-	mask := m.TypeMask
-	s := Setpoint{
-		Position: notGiven,
-		Velocity: geo.Local{
-			EastM:  fieldOrNaN(m.Vy, mask, common.POSITION_TARGET_TYPEMASK_VY_IGNORE),
-			NorthM: fieldOrNaN(m.Vx, mask, common.POSITION_TARGET_TYPEMASK_VX_IGNORE),
-			UpM:    -fieldOrNaN(m.Vz, mask, common.POSITION_TARGET_TYPEMASK_VZ_IGNORE),
-		},
-	}
-	if mask&noPosition == 0 {
+	s := Setpoint{Position: notGiven, Velocity: fromNED(m.Vx, m.Vy, m.Vz, m.TypeMask>>3)}
+	if m.TypeMask&noPosition == 0 {
 		up := float64(m.Alt)
 		switch m.CoordinateFrame {
 		case common.MAV_FRAME_GLOBAL_INT:
@@ -97,7 +78,17 @@ func (v *vehicle) handleSetpointGlobalInt(m *common.MessageSetPositionTargetGlob
 		})
 		s.Position.UpM = up
 	}
-	return v.acceptSetpoint(s, fieldOrNaN(m.Yaw, mask, common.POSITION_TARGET_TYPEMASK_YAW_IGNORE))
+	return v.acceptSetpoint(s, fieldOrNaN(m.Yaw, m.TypeMask, common.POSITION_TARGET_TYPEMASK_YAW_IGNORE))
+}
+
+// fromNED is a vector of a setpoint; a component that the mask ignores is NaN. The mask has
+// the bits of a position, or those of a velocity shifted by three to where these are.
+func fromNED(north, east, down float32, mask common.POSITION_TARGET_TYPEMASK) geo.Local {
+	return geo.Local{
+		EastM:  fieldOrNaN(east, mask, common.POSITION_TARGET_TYPEMASK_Y_IGNORE),
+		NorthM: fieldOrNaN(north, mask, common.POSITION_TARGET_TYPEMASK_X_IGNORE),
+		UpM:    -fieldOrNaN(down, mask, common.POSITION_TARGET_TYPEMASK_Z_IGNORE),
+	}
 }
 
 // fieldOrNaN returns a field, or NaN if the mask has the bit that ignores it.
@@ -108,7 +99,10 @@ func fieldOrNaN(x float32, mask, bit common.POSITION_TARGET_TYPEMASK) float64 {
 	return float64(x)
 }
 
-// newReceived is the state of the vehicle when a message arrives.
-func (v *vehicle) newReceived() Received {
-	return Received{TimeS: float64(v.timeUS) / 1e6, Body: v.body, Mode: v.mode, Armed: v.armed, Landed: v.landed, Piloted: v.piloted}
+// noteReceived calls OnReceived with a setpoint or command and the state of the vehicle.
+func (v *vehicle) noteReceived(r Received) {
+	r.TimeS, r.Body, r.Mode, r.Armed, r.Landed = v.timeS(), v.body, v.mode, v.armed, v.landed
+	if v.conf.OnReceived != nil {
+		v.conf.OnReceived(r)
+	}
 }

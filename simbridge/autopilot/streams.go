@@ -2,6 +2,7 @@ package autopilot
 
 import (
 	"math"
+	"slices"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
@@ -50,10 +51,8 @@ func defaultStreams(speed float64) streams {
 }
 
 func (s streams) find(id float32) *stream {
-	for i := range s {
-		if float32(s[i].id) == id {
-			return &s[i]
-		}
+	if i := slices.IndexFunc(s, func(x stream) bool { return float32(x.id) == id }); i >= 0 {
+		return &s[i]
 	}
 	return nil
 }
@@ -71,7 +70,6 @@ func (s *stream) setInterval(us float32, now int64) {
 	s.nextUS = now
 }
 
-// dueMessages returns the messages that are due.
 func (v *vehicle) dueMessages() (out []message.Message) {
 	for i := range v.streams {
 		s := &v.streams[i]
@@ -79,11 +77,10 @@ func (v *vehicle) dueMessages() (out []message.Message) {
 			continue
 		}
 		s.pending = false
-		lost := s.id == heartbeatID && v.timeUS < v.heartbeatsPausedUntilUS
 		if s.nextUS += s.intervalUS; s.nextUS <= v.timeUS { // fell behind
 			s.nextUS = v.timeUS + s.intervalUS
 		}
-		if lost {
+		if s.id == heartbeatID && v.timeUS < v.heartbeatsPausedUntilUS {
 			continue
 		}
 		out = append(out, s.build(v))
@@ -154,8 +151,7 @@ func heartbeat(v *vehicle) message.Message {
 func (v *vehicle) bootMS() uint32 { return uint32((v.timeUS - v.bootUS) / 1000) }
 
 func globalPosition(v *vehicle) message.Message {
-	p := v.conf.Origin.FromLocal(v.body.Position)
-	lat, lon, alt := wirePosition(p)
+	lat, lon, alt := wirePosition(v.conf.Origin.FromLocal(v.body.Position))
 	return &common.MessageGlobalPositionInt{
 		TimeBootMs: v.bootMS(), Lat: lat, Lon: lon, Alt: alt,
 		RelativeAlt: int32(math.Round(1000 * (v.body.Position.UpM - v.conf.Start.UpM))),

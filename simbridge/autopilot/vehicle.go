@@ -1,6 +1,7 @@
 package autopilot
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
@@ -29,23 +30,12 @@ const (
 	ModeOffboard Mode = 6 << 16
 )
 
-func (m Mode) String() string {
-	switch m {
-	case ModePosition:
-		return "POSCTL"
-	case ModeTakeoff:
-		return "AUTO.TAKEOFF"
-	case ModeHold:
-		return "AUTO.LOITER"
-	case ModeReturn:
-		return "AUTO.RTL"
-	case ModeLand:
-		return "AUTO.LAND"
-	case ModeOffboard:
-		return "OFFBOARD"
-	}
-	return "UNKNOWN"
+var modeNames = map[Mode]string{
+	ModePosition: "POSCTL", ModeTakeoff: "AUTO.TAKEOFF", ModeHold: "AUTO.LOITER",
+	ModeReturn: "AUTO.RTL", ModeLand: "AUTO.LAND", ModeOffboard: "OFFBOARD",
 }
+
+func (m Mode) String() string { return cmp.Or(modeNames[m], "UNKNOWN") }
 
 // Body is the true motion of the aircraft in the fleet's frame.
 type Body struct {
@@ -113,7 +103,6 @@ func newVehicle(conf Config) *vehicle {
 	return v
 }
 
-// step advances the aircraft by stepS.
 func (v *vehicle) step() {
 	v.battery.OpenSlots(v.timeUS)
 	v.timeUS += stepUS
@@ -170,7 +159,6 @@ func (v *vehicle) offboardLossMode() Mode {
 	return ModePosition
 }
 
-// enterMode activates a mode.
 func (v *vehicle) enterMode(m Mode) {
 	if v.armed && m != v.intendedMode {
 		v.queueStatusText(common.MAV_SEVERITY_CRITICAL, "Failsafe activated")
@@ -223,10 +211,7 @@ func (v *vehicle) arm() bool {
 		return true
 	}
 	if !v.canArm() {
-		why := v.armingDenial
-		if why == "" {
-			why = "Resolve system health failures first"
-		}
+		why := cmp.Or(v.armingDenial, "Resolve system health failures first")
 		v.queueStatusText(common.MAV_SEVERITY_CRITICAL, "Arming denied: "+why)
 		return false
 	}

@@ -35,6 +35,9 @@ type Fields struct {
 	Remaining bool `yaml:"remaining"`
 }
 
+// AllFields are all of them.
+var AllFields = Fields{Current: true, Energy: true, Remaining: true}
+
 // Battery integrates what an aircraft draws, and counts it by slot. Times are mission
 // microseconds since the start. Not safe for concurrent use.
 type Battery struct {
@@ -49,7 +52,7 @@ type Battery struct {
 
 	first, second    pack
 	secondConnected  bool
-	secondShare      float64 // of the load, while it is connected
+	secondShare      float64 // of the load
 	consumedCoulombs float64 // from the first pack
 
 	// The first pack's values of drawnJ and consumedCoulombs at which the counters of
@@ -112,18 +115,10 @@ func (b *Battery) Add(slot int, s Spent) {
 	was := b.bySlot[slot]
 	b.bySlot[slot] = Spent{was.FlightJ + s.FlightJ, was.EdgeJ + s.EdgeJ}
 	b.total = Spent{b.total.FlightJ + s.FlightJ, b.total.EdgeJ + s.EdgeJ}
-	joules := s.J() * b.firstPackShare()
+	joules := s.J() * (1 - b.secondShare)
 	b.second.drawnJ += s.J() - joules
 	b.first.drawnJ += joules
 	b.consumedCoulombs += joules / b.voltageV()
-}
-
-// firstPackShare is the share of the load that the first pack carries.
-func (b *Battery) firstPackShare() float64 {
-	if b.secondConnected {
-		return 1 - b.secondShare
-	}
-	return 1
 }
 
 // ReportedJ is the energy that current x voltage x time of the messages so far amounts to.
@@ -140,13 +135,14 @@ func (b *Battery) SwapPack() {
 	b.fullAtJ = b.first.drawnJ
 }
 
-// CorruptNextCounter makes the next message's counter wrong: by a difference, or 0.
+// CorruptNextCounter makes the energy counter of the next message wrong: by a difference,
+// or 0. The one after it is right again.
 func (b *Battery) CorruptNextCounter(byJ float64, zero bool) {
 	b.counterErrorJ, b.counterReadsZero = byJ, zero
 }
 
-// SetSecondPack connects a second pack, which carries a share of the load, or
-// disconnects it. Its counter is kept.
+// SetSecondPack connects a second pack, with id 1, which carries a share of the load, or
+// disconnects it, with a share of 0. Its counter is kept.
 func (b *Battery) SetSecondPack(on bool, share float64) {
 	b.secondConnected, b.secondShare = on, share
 }
@@ -230,7 +226,7 @@ func (b *Battery) SysStatus() *common.MessageSysStatus {
 		VoltageBattery: uint16(math.Round(1000 * b.voltageV())), CurrentBattery: -100, BatteryRemaining: b.remainingPercent(), // unknown: -1 A, as in BATTERY_STATUS
 	}
 	if b.Fields.Current {
-		m.CurrentBattery = int16(min(math.Round(100*b.powerW*b.firstPackShare()/b.voltageV()), math.MaxInt16))
+		m.CurrentBattery = int16(min(math.Round(100*b.powerW*(1-b.secondShare)/b.voltageV()), math.MaxInt16))
 	}
 	return m
 }

@@ -24,10 +24,9 @@ import (
 // Broker is a running MQTT broker. Its TCP connections have TCP_NODELAY set, as all of
 // Go's have.
 type Broker struct {
-	Address string // to listen on; port 0 chooses a free one
+	Address string // to listen on; port 0 chooses a free one, which Initialize sets here
 
-	server   *mochiserver.Server
-	listener net.Listener
+	server *mochiserver.Server
 }
 
 // Initialize starts listening.
@@ -50,15 +49,12 @@ func (b *Broker) Initialize() error {
 		l.Close()
 		return fmt.Errorf("broker: %w", err)
 	}
-	b.listener = l
+	b.Address = l.Addr().String()
 	return nil
 }
 
-// Addr is the bound address.
-func (b *Broker) Addr() string { return b.listener.Addr().String() }
-
 // URL is what clients connect to.
-func (b *Broker) URL() string { return "tcp://" + b.Addr() }
+func (b *Broker) URL() string { return "tcp://" + b.Address }
 
 // Close ends all connections.
 func (b *Broker) Close() { b.server.Close() }

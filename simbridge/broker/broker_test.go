@@ -14,8 +14,8 @@ func TestAddressInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	err := (&Broker{Address: b.Addr()}).Initialize()
-	if err == nil || !strings.Contains(err.Error(), b.Addr()+" is in use") || strings.Contains(err.Error(), "\n") {
+	err := (&Broker{Address: b.Address}).Initialize()
+	if err == nil || !strings.Contains(err.Error(), b.Address+" is in use") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("error %v", err)
 	}
 	if err := (&Broker{Address: "nowhere.invalid:1"}).Initialize(); err == nil || strings.Contains(err.Error(), "\n") {
@@ -31,7 +31,7 @@ func TestHostileBytes(t *testing.T) {
 	}
 	defer b.Close()
 	for _, bytes := range []string{"GET / HTTP/1.1\r\n\r\n", "\x10\xff\xff\xff\x7f", "\x10\x00", strings.Repeat("\x00", 4096), "\x30\x05ab"} {
-		c, err := net.Dial("tcp", b.Addr())
+		c, err := net.Dial("tcp", b.Address)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +42,7 @@ func TestHostileBytes(t *testing.T) {
 		c.Close()
 	}
 	// A valid client is still accepted: CONNECT, client id "x", answered by CONNACK 0.
-	c, err := net.Dial("tcp", b.Addr())
+	c, err := net.Dial("tcp", b.Address)
 	if err != nil {
 		t.Fatal(err)
 	}

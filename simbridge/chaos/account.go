@@ -5,49 +5,46 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"time"
 
 	"prefdt/telemetry"
 )
 
 // outcome is how a mission went.
 type outcome struct {
-	unsafeSetpoints, lostCommands, duplicateCommands int
-	excused                                          int
-	excusedS                                         float64
-	leaderHostDelay                                  time.Duration
-	errorJ, allowedErrorJ                            float64
-	leaderJ, truthJ                                  float64
-	noReset                                          bool // no counter was reset
-	resumed                                          bool
-	slowestAnswer                                    time.Duration
-	state                                            string
-	missedSlots                                      int
-	minSeparationM                                   float64
+	Result        // of this mission alone, as far as it has a part in a run's
+	leaderJ       float64
+	truthJ        float64
+	allowedErrorJ float64
+	resumed       bool
+	state         string // by the last status
 }
 
-// compareAccounts compares the leader's energy account with the batteries'.
+// compareAccounts compares the leader's energy account with the batteries', and collects
+// what judge and crew found.
 func (m *mission) compareAccounts() {
 	o := &m.outcome
 	s, _ := m.crew.lastStatus()
-	leader, truth := m.spentJ(s)
-	o.errorJ, o.leaderJ, o.truthJ = math.Abs(leader-truth), leader, truth
-	o.allowedErrorJ, o.noReset = m.allowedErrorJ(), len(m.counterResets) == 0
-	o.state, o.missedSlots = s.State, s.MissedSlots
-	var first string
-	o.unsafeSetpoints, first = m.judge.verdict()
-	o.leaderHostDelay = m.leaderThreads.delays.total()
-	o.excused, o.excusedS = m.judge.excused, m.judge.maxExcusedS
+	unsafe, first := m.judge.verdict()
 	lost, duplicates, slowest := m.crew.findings()
-	o.lostCommands, o.duplicateCommands, o.slowestAnswer, o.minSeparationM = len(lost), len(duplicates), slowest, m.judge.minSeparationM
+	o.state, o.allowedErrorJ = s.State, m.allowedErrorJ()
+	o.leaderJ, o.truthJ = m.spentJ(s)
+	o.Result = Result{
+		UnsafeSetpoints: unsafe, LostCommands: len(lost), DuplicateCommands: len(duplicates), MissedSlots: s.MissedSlots,
+		MaxLedgerErrorJ: math.Abs(o.leaderJ - o.truthJ), SlowestAnswerS: slowest.Seconds(), MinSeparationM: m.judge.minSeparationM,
+		LeaderHostDelayS: m.leader.Load().threads.delays.total().Seconds(),
+		ExcusedByHost:    m.judge.excused, MaxExcusedMS: 1000 * m.judge.maxExcusedS / m.Speed,
+	}
+	if len(m.counterResetGapsS) == 0 {
+		o.MaxLedgerErrorNoResetJ = o.MaxLedgerErrorJ
+	}
 	if first != "" {
-		m.addFinding("unsafe: " + first)
+		m.findings = append(m.findings, "unsafe: "+first)
 	}
 	for _, text := range lost {
-		m.addFinding("lost: " + text)
+		m.findings = append(m.findings, "lost: "+text)
 	}
 	for _, text := range duplicates {
-		m.addFinding("duplicate: " + text)
+		m.findings = append(m.findings, "duplicate: "+text)
 	}
 }
 
@@ -77,22 +74,14 @@ func (m *mission) recordAccounts(s telemetry.Status) {
 	}
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
-	fmt.Fprintf(&m.accountRows, "%.1f,%s,%d,%.0f,%.0f,%+.0f%s\n", float64(time.Since(m.began))/float64(m.slotWall()), s.State, s.Slot, leader, truth, leader-truth, air)
+	fmt.Fprintf(&m.accountRows, "%.1f,%s,%d,%.0f,%.0f,%+.0f%s\n", m.elapsedSlots(), s.State, s.Slot, leader, truth, leader-truth, air)
 }
 
-// writeAccounts writes the recorded accounts.
 func (m *mission) writeAccounts() {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	text := "s,state,slot,leader_j,truth_j,difference_j,and by aircraft: leader's source and mode, true mode and landed\n" + m.accountRows.String()
 	os.WriteFile(filepath.Join(m.folder, "accounts.csv"), []byte(text), 0o644)
-}
-
-// addFinding records a failure of the mission.
-func (m *mission) addFinding(text string) {
-	m.mutex.Lock()
-	defer m.mutex.Unlock()
-	m.findings = append(m.findings, text)
 }
 
 const (
@@ -107,8 +96,8 @@ func (m *mission) allowedErrorJ() float64 {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	allowed := counterStepJ * float64(m.Aircraft)
-	for _, r := range m.counterResets {
-		gap := r.gapS + m.leaderAbsentS
+	for _, gap := range m.counterResetGapsS {
+		gap += m.leaderAbsentS
 		for _, f := range m.plan.Faults { // links and fields that were missing
 			switch f.Kind {
 			case LinkLoss, ProcessStall, BatteryAbsent, BatteryHandover:

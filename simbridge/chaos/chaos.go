@@ -14,6 +14,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -22,7 +23,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -111,32 +111,28 @@ func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
 		return r, err
 	}
 	began := time.Now()
-	h, p := newHostMonitor(), &ports{}
-	defer h.close()
-	var coverageMutex sync.Mutex
+	h, p := &hostMonitor{}, &ports{}
+	monitoring, stop := context.WithCancel(ctx)
+	defer stop()
+	go h.run(monitoring)
 	var missions []*mission
+	next := make(chan *mission, c.Missions) // in their order, so that each is printed soon after its end
 	for k := range c.Missions {
 		if c.OnlyMission >= 0 && k != c.OnlyMission {
 			continue
 		}
-		missions = append(missions, &mission{
-			Config: c, plan: drawPlan(&c, k), number: k, host: h, ports: p, coverage: r.FaultsByState, coverageMutex: &coverageMutex, leaderThreads: &threadDelays{},
+		m := &mission{
+			Config: c, plan: drawPlan(&c, k), number: k, host: h, ports: p,
 			random: rand.New(rand.NewPCG(c.Seed, uint64(k)<<32)), folder: filepath.Join(c.Out, fmt.Sprintf("mission-%d", k)), over: make(chan struct{}),
-		})
-	}
-	next := make(chan *mission) // in their order, so that each is printed soon after its end
-	go func() {
-		defer close(next)
-		for _, m := range missions {
-			next <- m
 		}
-	}()
+		missions = append(missions, m)
+		next <- m
+	}
+	close(next)
 	for range c.Jobs {
 		go func() {
 			for m := range next {
-				if m.interrupted = ctx.Err(); m.interrupted == nil {
-					m.interrupted = m.run(ctx)
-				}
+				m.interrupted = m.run(ctx)
 				close(m.over)
 			}
 		}()
@@ -161,7 +157,8 @@ func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
 		if m.failure == "" {
 			os.RemoveAll(m.folder)
 		}
-		fmt.Fprintf(progress, "mission %3d  %4.1f s  %-58s ledger %4.0f of %4.0f J  %s\n", m.number, m.took.Seconds(), m.plan, m.outcome.errorJ, m.outcome.allowedErrorJ, verdict)
+		fmt.Fprintf(progress, "mission %3d  %4.1f s  %-58s ledger %4.0f of %4.0f J  %s\n",
+			m.number, m.took.Seconds(), m.plan, m.outcome.MaxLedgerErrorJ, m.outcome.allowedErrorJ, verdict)
 	}
 	r.WallS = time.Since(began).Seconds()
 	r.HostDelayS = h.canary.total().Seconds()
@@ -194,20 +191,20 @@ func (r *Result) Failed() string {
 // hadTimeToRecover reports whether the crew had the time to return every aircraft to
 // the leader after the last fault.
 func (m *mission) hadTimeToRecover() bool {
-	for _, f := range m.pendingFaults {
-		if f.State == Flying || f.State == Holding {
-			return false // it never began, for some reason
-		}
+	quiet := float64(quietSlots)
+	if m.plan.hasFault(BrokerRestart) {
+		quiet += brokerRetryS * m.Speed
 	}
-	return m.slotsEndedAt-m.lastFaultEndInSlots >= quietSlots && (!m.plan.hasFault(BrokerRestart) || m.slotsEndedAt-m.lastFaultEndInSlots >= quietSlots+brokerRetryS*m.Speed)
+	neverBegan := func(f fault) bool { return f.State == Flying || f.State == Holding }
+	return m.slotsEndedAt-m.lastFaultEndInSlots >= quiet && !slices.ContainsFunc(m.pendingFaults, neverBegan)
 }
 
 // run flies the mission in a folder of its own and decides whether it failed.
 func (m *mission) run(ctx context.Context) error {
-	if err := os.RemoveAll(m.folder); err != nil {
-		return err
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
-	if err := os.MkdirAll(m.folder, 0o755); err != nil {
+	if err := cmp.Or(os.RemoveAll(m.folder), os.MkdirAll(m.folder, 0o755)); err != nil {
 		return err
 	}
 	start := time.Now()
@@ -224,7 +221,7 @@ func (m *mission) failureReason(err error) string {
 	if err != nil {
 		if m.judge != nil && m.crew != nil && o.state == "" { // findings until then
 			m.compareAccounts()
-			o.errorJ, o.allowedErrorJ = 0, 0
+			o.MaxLedgerErrorJ, o.MaxLedgerErrorNoResetJ, o.allowedErrorJ = 0, 0, 0
 		}
 		reasons = append(reasons, err.Error())
 	}
@@ -232,7 +229,7 @@ func (m *mission) failureReason(err error) string {
 	if err == nil && !o.resumed && m.plan.mustResume() && m.hadTimeToRecover() {
 		reasons = append(reasons, "not every aircraft is under the leader's command at the end, as all should be after these faults")
 	}
-	if err == nil && o.errorJ > o.allowedErrorJ {
+	if err == nil && o.MaxLedgerErrorJ > o.allowedErrorJ {
 		m.writeAccounts()
 		reasons = append(reasons, fmt.Sprintf("the leader counts %.0f J of %.0f, and the allowed error is %.0f", o.leaderJ, o.truthJ, o.allowedErrorJ))
 	}
@@ -248,22 +245,23 @@ func (r *Result) addOutcome(m *mission) {
 	if m.plan.ClockJumps {
 		r.Faults[ClockJump]++
 	}
-	r.UnsafeSetpoints += o.unsafeSetpoints
-	r.LostCommands += o.lostCommands
-	r.DuplicateCommands += o.duplicateCommands
-	r.ExcusedByHost += o.excused
-	r.MaxExcusedMS = max(r.MaxExcusedMS, 1000*o.excusedS/m.Speed)
-	r.LeaderHostDelayS += o.leaderHostDelay.Seconds()
-	r.MissedSlots += o.missedSlots
-	r.MaxLedgerErrorJ = max(r.MaxLedgerErrorJ, o.errorJ)
-	if o.noReset {
-		r.MaxLedgerErrorNoResetJ = max(r.MaxLedgerErrorNoResetJ, o.errorJ)
+	for _, x := range m.begun {
+		r.FaultsByState.add(x.Kind, x.State)
 	}
+	r.UnsafeSetpoints += o.UnsafeSetpoints
+	r.LostCommands += o.LostCommands
+	r.DuplicateCommands += o.DuplicateCommands
+	r.ExcusedByHost += o.ExcusedByHost
+	r.MaxExcusedMS = max(r.MaxExcusedMS, o.MaxExcusedMS)
+	r.LeaderHostDelayS += o.LeaderHostDelayS
+	r.MissedSlots += o.MissedSlots
+	r.MaxLedgerErrorJ = max(r.MaxLedgerErrorJ, o.MaxLedgerErrorJ)
+	r.MaxLedgerErrorNoResetJ = max(r.MaxLedgerErrorNoResetJ, o.MaxLedgerErrorNoResetJ)
 	if o.allowedErrorJ > 0 {
-		r.MaxLedgerErrorShare = max(r.MaxLedgerErrorShare, o.errorJ/o.allowedErrorJ)
+		r.MaxLedgerErrorShare = max(r.MaxLedgerErrorShare, o.MaxLedgerErrorJ/o.allowedErrorJ)
 	}
-	r.SlowestAnswerS = max(r.SlowestAnswerS, o.slowestAnswer.Seconds())
+	r.SlowestAnswerS = max(r.SlowestAnswerS, o.SlowestAnswerS)
 	if o.state != "" {
-		r.MinSeparationM = min(r.MinSeparationM, o.minSeparationM)
+		r.MinSeparationM = min(r.MinSeparationM, o.MinSeparationM)
 	}
 }

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -38,10 +39,8 @@ func BuildJump(program string) error {
 	if err != nil {
 		return err
 	}
-	for path, text := range map[string][]byte{copied: []byte(changed), overlay: raw} {
-		if err := os.WriteFile(path, text, 0o644); err != nil {
-			return err
-		}
+	if err := cmp.Or(os.WriteFile(copied, []byte(changed), 0o644), os.WriteFile(overlay, raw, 0o644)); err != nil {
+		return err
 	}
 	if out, err := exec.Command("go", "build", "-overlay", overlay, "-o", program, "prefdt/firmware").CombinedOutput(); err != nil {
 		return fmt.Errorf("build the leader: %w: %s", err, strings.TrimSpace(string(out)))

@@ -24,9 +24,7 @@ type crew struct {
 	client   *telemetry.Client
 	topics   telemetry.Topics
 	onBeacon func(telemetry.Slot, time.Time)
-	// leaderDone returns a channel that is closed when the leader exits, leaderEnded
-	// reports whether it exited without being killed on purpose.
-	leaderDone  func() <-chan struct{}
+	// leaderEnded reports whether the leader exited without being killed on purpose.
 	leaderEnded func() bool
 	// onStatus is called with each fresh status, from one goroutine.
 	onStatus func(telemetry.Status)
@@ -85,8 +83,8 @@ const maxWait = 45 * time.Second
 // answerTimeout is the wall time in which a leader that is online answers.
 const answerTimeout = 6 * time.Second
 
-func newCrew(ctx context.Context, fleet, url string, beacon func(telemetry.Slot, time.Time)) (*crew, error) {
-	topics, err := telemetry.NewTopics(fleet)
+func newCrew(ctx context.Context, url string, beacon func(telemetry.Slot, time.Time)) (*crew, error) {
+	topics, err := telemetry.NewTopics(fleetName)
 	if err != nil {
 		return nil, err
 	}
@@ -252,12 +250,11 @@ func (c *crew) handleAck(id string, m telemetry.Message) *request {
 		}
 		return req
 	}
-	if !ack.Accepted {
-		return nil
-	}
-	c.lastAccepted, c.lastAcceptedShown, c.statusesSince = req, false, 0
-	if req.resent { // it may have been applied before a later command
-		c.lastAccepted = nil
+	if ack.Accepted {
+		c.lastAccepted, c.lastAcceptedShown, c.statusesSince = req, false, 0
+		if req.resent { // it may have been applied before a later command
+			c.lastAccepted = nil
+		}
 	}
 	return nil
 }
@@ -279,7 +276,7 @@ func (c *crew) hasUnanswered() bool {
 // newRequest is a command: a budget, a preference, or an action of the mission for named
 // aircraft, from 0, or for none.
 func (c *crew) newRequest(r *rand.Rand, kind string, aircraft ...int) *request {
-	req := &request{id: fmt.Sprintf("%s-%08x", kind, r.Uint32())}
+	req := &request{id: fmt.Sprintf("%s-%08x", kind, r.Uint32()), digests: map[string]bool{}}
 	switch kind {
 	case "budget":
 		req.budgetJ = 5000 + float64(r.IntN(40_000))
@@ -312,9 +309,6 @@ func (c *crew) send(req *request) {
 func (c *crew) publishRequest(req *request) {
 	c.mutex.Lock()
 	payload := c.sign(req.topic, req.payload)
-	if req.digests == nil {
-		req.digests = map[string]bool{}
-	}
 	req.digests[telemetry.Digest(payload)] = true
 	c.mutex.Unlock()
 	c.publish(req.topic, payload)
@@ -407,9 +401,7 @@ func (c *crew) waitFor(ctx context.Context, ok func() bool) bool {
 		select {
 		case <-changed:
 		case <-poll.C:
-			c.resendUnanswered()
-		case <-c.leaderDone():
-			if c.leaderEnded() {
+			if c.resendUnanswered(); c.leaderEnded() {
 				return false
 			}
 		case <-ctx.Done():

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"prefdt/simbridge/autopilot"
@@ -17,7 +18,6 @@ import (
 	"prefdt/telemetry"
 )
 
-// sleepSlots waits for some slots.
 func (m *mission) sleepSlots(ctx context.Context, slots float64) {
 	select {
 	case <-time.After(time.Duration(slots * float64(m.slotWall()))):
@@ -48,11 +48,16 @@ func (m *mission) injectFault(ctx context.Context, f fault) error {
 		}
 		a.CutLinks(slots)
 		m.sleepSlots(ctx, slots)
-	case HeartbeatGap, HeartbeatLoss, OutOfOrder:
-		m.injectRadioFault(ctx, f)
+	case HeartbeatGap: // four, which come once a second
+		m.loseHeartbeats(ctx, f.Aircraft, 4.5, 1)
+	case HeartbeatLoss:
+		m.loseHeartbeats(ctx, f.Aircraft, slots+8, 0.1)
+	case OutOfOrder:
+		a.Reorder(slots+8, 0.3, 0.7, m.plan.Seed)
+		m.sleepSlots(ctx, slots+8)
 	case Reboot: // no HEARTBEAT shows it before the boot is complete
 		m.judge.pilotTookOver(f.Aircraft, a.TimeS()+bootS, func(autopilot.Heartbeat) bool { return true })
-		m.noteCounterReset(f.Aircraft, bootS)
+		m.noteCounterReset(bootS)
 		a.Reboot(!f.Severe)
 		m.sleepSlots(ctx, slots)
 	case BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery:
@@ -60,9 +65,9 @@ func (m *mission) injectFault(ctx context.Context, f fault) error {
 	case ProcessKill:
 		return m.restartLeader(ctx, slots)
 	case ProcessStall:
-		m.leaderProcess().SetPaused(true)
+		m.leader.Load().Signal(syscall.SIGSTOP)
 		m.sleepSlots(ctx, slots)
-		m.leaderProcess().SetPaused(false)
+		m.leader.Load().Signal(syscall.SIGCONT)
 		m.noteLeaderReturned() // as after an absence
 	case CommandStorm:
 		m.crew.sendStorm(random, 2000)
@@ -88,34 +93,34 @@ func (m *mission) injectFault(ctx context.Context, f fault) error {
 
 // injectBatteryFault is a fault of an aircraft's battery or of what it measures.
 func (m *mission) injectBatteryFault(ctx context.Context, f fault) error {
-	a, slots := m.autopilots[f.Aircraft], float64(f.DurationSlots)
-	all := battery.Fields{Current: true, Energy: true, Remaining: true}
+	slots, change := float64(f.DurationSlots), m.autopilots[f.Aircraft].ChangeBattery
+	measure := func(fields battery.Fields) { change(func(b *battery.Battery) { b.Fields = fields }) }
 	switch f.Kind {
 	case BatteryAbsent:
-		a.SetBatteryFields(battery.Fields{})
+		measure(battery.Fields{})
 		m.sleepSlots(ctx, slots)
-		a.SetBatteryFields(all)
+		measure(battery.AllFields)
 	case BatteryHandover:
 		for _, fields := range []battery.Fields{{Current: true}, {Remaining: true}, {Current: true, Remaining: true}} {
-			a.SetBatteryFields(fields)
+			measure(fields)
 			m.sleepSlots(ctx, slots/3)
 		}
-		a.SetBatteryFields(all)
+		measure(battery.AllFields)
 	case BatterySwap:
-		m.noteCounterReset(f.Aircraft, 0)
-		a.SwapBattery()
+		m.noteCounterReset(0)
+		change((*battery.Battery).SwapPack)
 	case BatteryOutlier:
-		a.CorruptBatteryCounter(4000, false)
+		change(func(b *battery.Battery) { b.CorruptNextCounter(4000, false) })
 		m.sleepSlots(ctx, slots)
-		a.CorruptBatteryCounter(0, true)
+		change(func(b *battery.Battery) { b.CorruptNextCounter(0, true) })
 		m.sleepSlots(ctx, 1)
 	case SecondBattery:
 		if f.State == Idle {
 			return m.checkSecondBatteryRefused(ctx, f.Aircraft)
 		}
-		a.SetSecondBattery(true, 0)
+		change(func(b *battery.Battery) { b.SetSecondPack(true, 0) })
 		m.sleepSlots(ctx, slots)
-		a.SetSecondBattery(false, 0)
+		change(func(b *battery.Battery) { b.SetSecondPack(false, 0) })
 	}
 	return nil
 }
@@ -126,15 +131,15 @@ const bootS = 5 // an autopilot sends nothing while it boots
 // leader counts one battery only, and must refuse with that reason until the other is
 // disconnected and the autopilot is rebooted.
 func (m *mission) checkSecondBatteryRefused(ctx context.Context, i int) error {
-	m.autopilots[i].SetSecondBattery(true, 0.3)
+	m.autopilots[i].ChangeBattery(func(b *battery.Battery) { b.SetSecondPack(true, 0.3) })
 	for ready := false; !ready && ctx.Err() == nil; m.sleepSlots(ctx, 1) {
-		a := m.newMissionRequest(telemetry.ActionStart, m.allAircraft(), true)
+		a := m.newMissionRequest(telemetry.ActionStart, m.allAircraft()...)
 		if m.crew.sendAndWait(ctx, a) {
 			return errors.New("the leader starts with a second battery, which it does not count")
 		}
 		ready = strings.Contains(a.reason, "batter") // or it has not received its aircraft yet
 	}
-	m.autopilots[i].SetSecondBattery(false, 0)
+	m.autopilots[i].ChangeBattery(func(b *battery.Battery) { b.SetSecondPack(false, 0) })
 	m.autopilots[i].Reboot(false)
 	m.sleepSlots(ctx, bootS+2)
 	return nil
@@ -156,35 +161,25 @@ func (m *mission) injectPilotAct(ctx context.Context, f fault, act func(), shows
 	}
 }
 
-// injectRadioFault is an aircraft's link that loses HEARTBEATs or delays datagrams.
-func (m *mission) injectRadioFault(ctx context.Context, f fault) {
-	i := f.Aircraft
+// loseHeartbeats loses a fraction of an aircraft's HEARTBEATs, during which its stream
+// of setpoints must go on.
+func (m *mission) loseHeartbeats(ctx context.Context, i int, seconds, fraction float64) {
 	a := m.autopilots[i]
-	seconds := float64(f.DurationSlots + 8)
-	switch f.Kind {
-	case HeartbeatGap: // four, which come once a second
-		seconds = 4.5
-		a.LoseHeartbeats(seconds, 1, m.plan.Seed)
-	case HeartbeatLoss:
-		a.LoseHeartbeats(seconds, 0.1, m.plan.Seed)
-	case OutOfOrder:
-		a.Reorder(seconds, 0.3, 0.7, m.plan.Seed)
-		m.sleepSlots(ctx, seconds)
-		return
-	}
+	a.LoseHeartbeats(seconds, fraction, m.plan.Seed)
 	m.judge.requireStream(i, a.TimeS())
 	m.sleepSlots(ctx, seconds)
 	s := a.State()
 	m.judge.endStreamRequirement(i, !m.leaderKilled.Load() && s.Mode == autopilot.ModeOffboard && !s.Landed, a.TimeS())
 }
 
-// restartLeader kills the leader and starts it again.
 func (m *mission) restartLeader(ctx context.Context, slots float64) error {
 	m.leaderKilled.Store(true)
-	m.leaderProcess().Kill()
+	m.leader.Load().Kill()
 	m.crew.noteOutage()
 	m.sleepSlots(ctx, slots)
-	m.noteLeaderAbsence(slots)
+	m.mutex.Lock()
+	m.leaderAbsentS += slots
+	m.mutex.Unlock()
 	err := m.startLeader()
 	m.noteLeaderReturned()
 	m.leaderKilled.Store(false)
@@ -199,7 +194,6 @@ func (m *mission) noteLeaderReturned() {
 	}
 }
 
-// vehicleTimesS are the mission times of the aircraft's vehicles.
 func (m *mission) vehicleTimesS() (s []float64) {
 	for _, a := range m.autopilots {
 		s = append(s, a.TimeS())
@@ -301,47 +295,31 @@ func (m *mission) injectForgedResults(ctx context.Context, f fault) {
 			}
 			r := telemetry.Result{Slot: of, CompletionS: 86_000, By: []string{telemetry.ByOffer, telemetry.ByDecision, telemetry.ByLocal}[n%3]}
 			if payload, err := telemetry.Encode(r); err == nil {
-				m.crew.client.Publish(telemetry.Publication{Topic: m.crew.topics.Result(user), QoS: 1, Payload: payload})
+				m.crew.publish(m.crew.topics.Result(user), payload)
 			}
 		}
 		m.sleepSlots(ctx, 1)
 	}
 }
 
-// noteCounterReset notes that an aircraft's counters are reset.
-func (m *mission) noteCounterReset(i int, gapS float64) {
+func (m *mission) noteCounterReset(gapS float64) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
-	m.counterResets = append(m.counterResets, counterReset{i, gapS})
-}
-
-// noteLeaderAbsence notes that there was no leader for some slots.
-func (m *mission) noteLeaderAbsence(slots float64) {
-	m.mutex.Lock()
-	defer m.mutex.Unlock()
-	m.leaderAbsentS += slots
+	m.counterResetGapsS = append(m.counterResetGapsS, gapS)
 }
 
 func (m *mission) restartBroker(ctx context.Context, slots float64) error {
-	m.brokerMutex.Lock()
-	defer m.brokerMutex.Unlock()
 	address := m.broker.Address
 	m.broker.Close()
 	m.crew.noteOutage()
 	m.sleepSlots(ctx, slots)
 	m.broker = &broker.Broker{Address: address}
-	for {
-		err := m.broker.Initialize()
-		if err == nil {
-			m.crew.noteOutage()
-			return nil
-		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-			return err
-		}
+	err := m.broker.Initialize()
+	for ; err != nil && ctx.Err() == nil; err = m.broker.Initialize() {
+		m.sleepWall(ctx, 0.01)
 	}
+	m.crew.noteOutage()
+	return err
 }
 
 // injectSecondLeader starts a second leader by mistake: the same fleet, another state
@@ -363,13 +341,12 @@ func (m *mission) injectSecondLeader(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer p.Kill()
 	select {
 	case <-p.Done:
 	case <-time.After(10 * time.Second):
-		p.Kill()
 		return errors.New("the second leader does not exit")
 	case <-ctx.Done():
-		p.Kill()
 		return ctx.Err()
 	}
 	if code := p.ExitCode(); code != 3 {

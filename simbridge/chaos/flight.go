@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"prefdt/simbridge/autopilot"
@@ -22,19 +23,14 @@ func (m *mission) fly(ctx context.Context) (err error) {
 	m.pendingFaults = slices.Clone(m.plan.Faults)
 	m.stateEnteredAt, m.faultErrors = map[State]time.Time{}, make(chan error, len(m.pendingFaults)+1)
 	watching, stop := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		m.runFaults(watching)
-	}()
-	defer func() {
-		stop()
-		<-done
-	}()
+	var faults sync.WaitGroup
+	faults.Go(func() { m.runFaults(watching) })
+	defer faults.Wait()
+	defer stop()
 	if err = m.startMission(ctx); err == nil {
 		err = m.flySlots(ctx)
 	}
-	flying := m.flyingCount()
+	m.outcome.resumed = m.allFlying()
 	m.slotsEndedAt = m.elapsedSlots()
 	m.mutex.Lock()
 	m.lastFaultEndInSlots = m.lastFaultEnd
@@ -45,21 +41,15 @@ func (m *mission) fly(ctx context.Context) (err error) {
 	if err == nil {
 		err = m.finish(ctx)
 	}
-	m.outcome.resumed = flying == m.Aircraft
 	if err != nil && m.leaderEnded() {
-		err = m.leaderProcess().Failure()
+		err = m.leader.Load().Failure()
 	}
 	return err
 }
 
-// flyingCount counts the aircraft under the leader's command in flight.
-func (m *mission) flyingCount() (n int) {
-	for _, a := range m.autopilots {
-		if s := a.State(); s.Mode == autopilot.ModeOffboard && !s.Landed {
-			n++
-		}
-	}
-	return n
+// allFlying reports whether every aircraft is under the leader's command in flight.
+func (m *mission) allFlying() bool {
+	return !slices.ContainsFunc(m.autopilots, func(a *autopilot.Autopilot) bool { s := a.State(); return s.Mode != autopilot.ModeOffboard || s.Landed })
 }
 
 // Wall times of a mission in which contact with the crew is lost: the least values that
@@ -92,7 +82,7 @@ func (m *mission) startMission(ctx context.Context) error {
 		return err
 	}
 	for began := time.Now(); ; {
-		a := m.newMissionRequest(telemetry.ActionStart, m.allAircraft(), true)
+		a := m.newMissionRequest(telemetry.ActionStart, m.allAircraft()...)
 		if m.crew.sendAndWait(ctx, a) {
 			break
 		}
@@ -118,13 +108,13 @@ func (m *mission) flySlots(ctx context.Context) error {
 		case m.crew.radioOff.Load():
 		case !held && state == Flying && now >= float64(m.plan.HoldSlot):
 			held = true
-			m.crew.send(m.newMissionRequest(telemetry.ActionHold, nil, false))
+			m.crew.send(m.newMissionRequest(telemetry.ActionHold))
 		case held && !resumed && state == Holding && (left < quietSlots-4 || now >= float64(m.plan.HoldSlot+m.plan.HoldSlots) && !m.awaitsFaultIn(Holding)):
 			resumed = true
-			m.crew.send(m.newMissionRequest(telemetry.ActionResume, m.airborne(), false))
+			m.crew.send(m.newMissionRequest(telemetry.ActionResume, m.airborne()...))
 		case !ended && m.plan.Ending != endSlots && now >= float64(m.plan.EndSlot):
 			ended = true
-			m.crew.send(m.newMissionRequest(string(m.plan.Ending), nil, false))
+			m.crew.send(m.newMissionRequest(string(m.plan.Ending)))
 		case int(now) >= next && left > 5:
 			next += 4 + m.random.IntN(8)
 			m.crew.send(m.crew.newRequest(m.random, []string{"budget", "preference"}[m.random.IntN(2)]))
@@ -166,7 +156,7 @@ func (m *mission) finish(ctx context.Context) error {
 		return errors.New("the leader stopped reporting")
 	}
 	m.compareAccounts()
-	return m.leaderProcess().Shutdown()
+	return m.leader.Load().Shutdown()
 }
 
 // returnWithinSlots is how long a crew repeats a return that is refused, as it is while
@@ -181,11 +171,11 @@ func (m *mission) leaveStopped(ctx context.Context) error {
 		return err
 	}
 	for began := time.Now(); m.plan.ReturnAfterStop && len(m.airborne()) > 0; m.sleepSlots(ctx, 1) {
-		a := m.newMissionRequest(telemetry.ActionReturn, nil, false)
+		a := m.newMissionRequest(telemetry.ActionReturn)
 		if m.crew.sendAndWait(ctx, a) {
 			break
 		}
-		if time.Since(began) > returnWithinSlots*m.slotWall() {
+		if m.slotsFrom(began) > returnWithinSlots {
 			return fmt.Errorf("the leader does not return a stopped fleet: %s", a.reason)
 		}
 	}
@@ -234,14 +224,13 @@ func (m *mission) runUntil(ctx context.Context, otherwise string, until func() b
 		m.crew.resendUnanswered()
 		select {
 		case <-tick.C:
-		case <-m.leaderDone():
-			if m.leaderEnded() {
-				return errors.New("the leader exited")
-			}
 		case err := <-m.faultErrors:
 			return err
 		case <-ctx.Done():
 			return fmt.Errorf("%s: interrupted or out of time, %s", otherwise, m.state())
+		}
+		if m.leaderEnded() {
+			return errors.New("the leader exited")
 		}
 		if time.Since(began) > maxWait+time.Duration(m.plan.Slots)*m.slotWall() {
 			return fmt.Errorf("%s: the mission is %s", otherwise, m.state())
@@ -265,17 +254,15 @@ func (m *mission) recoverAircraft() {
 	if len(air) == 0 && len(ground) == 0 {
 		return
 	}
-	m.mutex.Lock()
 	m.lastRecoverAt = now
-	m.mutex.Unlock()
 	if m.plan.ResumesGrounded && !m.resumedGrounded && len(ground) > 0 {
 		m.resumedGrounded = true
 		m.crew.send(m.crew.newRequest(m.random, telemetry.ActionResume, ground...)) // returns none to the leader
 	} else if m.plan.RelaunchesGrounded && len(ground) > 0 {
-		m.crew.send(m.newMissionRequest(telemetry.ActionLaunch, ground, true))
+		m.crew.send(m.newMissionRequest(telemetry.ActionLaunch, ground...))
 	}
 	if len(air) > 0 {
-		m.crew.send(m.newMissionRequest(telemetry.ActionResume, air, false))
+		m.crew.send(m.newMissionRequest(telemetry.ActionResume, air...))
 	}
 }
 
@@ -299,7 +286,7 @@ func (m *mission) toRecover(state State) (air, ground []int) {
 
 // newMissionRequest is a mission command for aircraft, which the judge notes. start, hold,
 // return and stop name no aircraft, and neither does a resume of all in the air.
-func (m *mission) newMissionRequest(action string, aircraft []int, arm bool) *request {
+func (m *mission) newMissionRequest(action string, aircraft ...int) *request {
 	var named []int
 	if action == telemetry.ActionLaunch || action == telemetry.ActionResume && m.state() != Holding && len(aircraft) > 0 &&
 		(len(aircraft) < len(m.airborne()) || m.random.IntN(2) == 0) {
@@ -307,14 +294,7 @@ func (m *mission) newMissionRequest(action string, aircraft []int, arm bool) *re
 	}
 	req := m.crew.newRequest(m.random, action, named...)
 	if len(aircraft) > 0 {
-		req.undoJudge = m.judge.returnToLeader(aircraft, arm)
-	}
-	if arm {
-		m.mutex.Lock()
-		for _, i := range aircraft {
-			m.setpointReceived[i] = false
-		}
-		m.mutex.Unlock()
+		req.undoJudge = m.judge.returnToLeader(aircraft, action != telemetry.ActionResume)
 	}
 	return req
 }
@@ -361,24 +341,20 @@ func (m *mission) state() State {
 // isEnding reports whether no slots are flown any more.
 func (m *mission) isEnding() bool { return m.isIn(Returning, Done, Stopped) }
 
-// isIn reports whether the mission is in one of some states.
 func (m *mission) isIn(states ...State) bool { return slices.Contains(states, m.state()) }
 
-// slotsSince is the time since a state was entered, in slots; 0 before.
+// slotsSince is the time since a state was entered, in slots; -1 before.
 func (m *mission) slotsSince(s State) float64 {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	at, ok := m.stateEnteredAt[s]
 	if !ok {
-		return 0
+		return -1
 	}
-	return float64(time.Since(at)) / float64(m.slotWall())
+	return m.slotsFrom(at)
 }
 
 // elapsedSlots is the mission time since the simulation began, in slots.
-func (m *mission) elapsedSlots() float64 { return float64(time.Since(m.began)) / float64(m.slotWall()) }
+func (m *mission) elapsedSlots() float64 { return m.slotsFrom(m.began) }
 
-// sleepWall waits for seconds of wall time.
-func (m *mission) sleepWall(ctx context.Context, seconds float64) {
-	m.sleepSlots(ctx, seconds*m.Speed)
-}
+func (m *mission) sleepWall(ctx context.Context, seconds float64) { m.sleepSlots(ctx, seconds*m.Speed) }

@@ -1,13 +1,12 @@
 package chaos
 
 import (
-	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 )
@@ -22,22 +21,17 @@ import (
 // program computes.
 type hostMonitor struct {
 	canary delayLog
-	stop   chan struct{}
-	done   sync.WaitGroup
 }
 
 // delayLog is a list of measured delays by the time of their end. It is safe for
 // concurrent use.
 type delayLog struct {
 	mutex  sync.Mutex
-	delays []delay
+	delays []span
 	sum    time.Duration
 }
 
-type delay struct {
-	endedAt  time.Time
-	duration time.Duration
-}
+type span struct{ from, to time.Time }
 
 // delayRetention is how long a delay is kept.
 const delayRetention = 2 * time.Minute
@@ -49,36 +43,32 @@ func (r *delayLog) add(at time.Time, d time.Duration) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	r.sum += d
-	if len(r.delays) > 0 && at.Sub(r.delays[0].endedAt) > 2*delayRetention { // rarely
-		r.delays = slices.DeleteFunc(r.delays, func(d delay) bool { return at.Sub(d.endedAt) > delayRetention })
+	if len(r.delays) > 0 && at.Sub(r.delays[0].to) > 2*delayRetention { // rarely
+		r.delays = slices.DeleteFunc(r.delays, func(s span) bool { return at.Sub(s.to) > delayRetention })
 	}
-	r.delays = append(r.delays, delay{at, d})
+	r.delays = append(r.delays, span{at.Add(-d), at})
 }
 
 // within returns the parts of the delays within a span.
 func (r *delayLog) within(from, to time.Time) (spans []span) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	for i := len(r.delays) - 1; i >= 0; i-- {
-		x := r.delays[i]
-		if !x.endedAt.After(from) {
+	for _, s := range slices.Backward(r.delays) {
+		if !s.to.After(from) {
 			break
 		}
-		if begin := x.endedAt.Add(-x.duration); begin.Before(to) {
-			spans = append(spans, span{maxTime(begin, from), minTime(x.endedAt, to)})
+		if s.from.Before(to) {
+			spans = append(spans, span{maxTime(s.from, from), minTime(s.to, to)})
 		}
 	}
 	return spans
 }
 
-// total is the sum of all delays.
 func (r *delayLog) total() time.Duration {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	return r.sum
 }
-
-type span struct{ from, to time.Time }
 
 // unionDuration is the duration of the union of the spans.
 func unionDuration(spans []span) (sum time.Duration) {
@@ -102,26 +92,10 @@ const (
 	samplePeriod = 5 * time.Millisecond
 )
 
-func newHostMonitor() *hostMonitor {
-	h := &hostMonitor{stop: make(chan struct{})}
-	h.done.Go(h.run)
-	return h
-}
-
-func (h *hostMonitor) close() {
-	close(h.stop)
-	h.done.Wait()
-}
-
-// run is the canary, on a thread of its own.
-func (h *hostMonitor) run() {
+// run is the canary, on a thread of its own, until the context ends.
+func (h *hostMonitor) run(ctx context.Context) {
 	runtime.LockOSThread()
-	for {
-		select {
-		case <-h.stop:
-			return
-		default:
-		}
+	for ctx.Err() == nil {
 		slept := time.Now()
 		time.Sleep(canaryTick)
 		now := time.Now()
@@ -175,15 +149,9 @@ func (t *threadDelays) sample() {
 	t.delays.add(now, time.Duration(longest))
 }
 
-func runDelayNS(name string) (uint64, bool) {
-	raw, err := os.ReadFile(name)
-	if err != nil {
-		return 0, false
-	}
-	fields := bytes.Fields(raw)
-	if len(fields) < 2 {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(string(fields[1]), 10, 64)
+// runDelayNS reads the second number of a schedstat file.
+func runDelayNS(name string) (n uint64, ok bool) {
+	raw, _ := os.ReadFile(name)
+	_, err := fmt.Sscan(string(raw), new(uint64), &n)
 	return n, err == nil
 }

@@ -23,19 +23,18 @@ import (
 // machine itself is added to it.
 type judge struct {
 	physics  physics.Constants
-	altM     float64 // H
 	latencyS float64
-	// hostDelayS returns how long the machine delayed programs between two moments of a
-	// vehicle's time, in mission seconds.
-	hostDelayS func(aircraft int, fromS, toS float64) float64
+	// hostDelayS returns how long the machine delayed programs from a moment of a
+	// vehicle's time until now, in mission seconds.
+	hostDelayS func(aircraft int, fromS float64) float64
 
 	mutex          sync.Mutex
 	aircraft       []observedAircraft
-	unsafe         map[string]int // count by kind of violation
-	firstUnsafe    string         // the first of them, in full
-	minSeparationM float64        // horizontal, in the air
-	excused        int            // late, but by no more than the measured delay of the machine
-	maxExcusedS    float64        // the latest of them
+	unsafe         int     // setpoints and commands
+	firstUnsafe    string  // the first of them, in full
+	minSeparationM float64 // horizontal, in the air
+	excused        int     // late, but by no more than the measured delay of the machine
+	maxExcusedS    float64 // the latest of them
 }
 
 // observedAircraft is the true state of an aircraft and the last messages it received.
@@ -68,6 +67,7 @@ type pilotAct struct {
 // armOrder is the crew's order to take off.
 type armOrder struct {
 	open      bool
+	streamed  bool    // a setpoint was received since
 	firstArmS float64 // arming was first commanded; +Inf: not yet
 	armed     bool    // shown by a HEARTBEAT
 	disarmedS float64 // first later HEARTBEAT that shows it disarmed; +Inf: none
@@ -78,7 +78,7 @@ const (
 	speedSlackMPS     = 0.05
 	fenceSlackM       = 0.5
 	altitudeBandM     = 20
-	setpointTTLS      = 2   // time to live
+	setpointTTLS      = 2   // time to live: a decision is followed for so long
 	setpointPeriodS   = 0.1 // between setpoints
 	armTimeoutS       = 10  // arming is commanded for so long, for each order
 	heartbeatTimeoutS = 10  // setpoints go on without a HEARTBEAT
@@ -88,8 +88,8 @@ const (
 
 func newJudge(p physics.Constants, aircraft int, speed float64) *judge {
 	j := &judge{
-		physics: p, altM: p.AltitudeM, latencyS: 0.1 + 0.01*speed, unsafe: map[string]int{}, minSeparationM: math.Inf(1),
-		hostDelayS: func(int, float64, float64) float64 { return 0 },
+		physics: p, latencyS: 0.1 + 0.01*speed, minSeparationM: math.Inf(1),
+		hostDelayS: func(int, float64) float64 { return 0 },
 	}
 	j.aircraft = make([]observedAircraft, aircraft)
 	for i := range j.aircraft {
@@ -99,25 +99,27 @@ func newJudge(p physics.Constants, aircraft int, speed float64) *judge {
 }
 
 func (j *judge) reportUnsafe(what string, format string, args ...any) {
-	if j.unsafe[what] == 0 && j.firstUnsafe == "" {
+	if j.unsafe++; j.unsafe == 1 {
 		j.firstUnsafe = what + ": " + fmt.Sprintf(format, args...)
 	}
-	j.unsafe[what]++
 }
 
 // isLate reports whether a moment is later after another one than is allowed, in spite
 // of the delay by the machine in between.
 func (j *judge) isLate(i int, fromS, allowedS, nowS float64) bool {
 	by := nowS - fromS - allowedS - j.latencyS
-	if !(by > 0) {
+	return by > 0 && !j.excuseDelay(i, fromS, by)
+}
+
+// excuseDelay reports whether the machine delayed programs since a moment by as much as
+// a message was late.
+func (j *judge) excuseDelay(i int, fromS, byS float64) bool {
+	if byS > j.hostDelayS(i, fromS) {
 		return false
 	}
-	if by > j.hostDelayS(i, fromS, nowS) {
-		return true
-	}
 	j.excused++
-	j.maxExcusedS = max(j.maxExcusedS, by)
-	return false
+	j.maxExcusedS = max(j.maxExcusedS, byS)
+	return true
 }
 
 // pilotTookOver notes that from now on an aircraft is under pilot control. The leader
@@ -128,27 +130,19 @@ func (j *judge) pilotTookOver(i int, nowS float64, shows func(autopilot.Heartbea
 	j.aircraft[i].pilot = &pilotAct{sinceS: nowS, shownBy: shows, knownS: math.Inf(1)}
 }
 
-// isPiloted reports whether an aircraft is under pilot control.
-func (j *judge) isPiloted(i int) bool {
+// observed is an aircraft as the judge knows it now.
+func (j *judge) observed(i int) observedAircraft {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
-	return j.aircraft[i].pilot != nil
+	return j.aircraft[i]
 }
+
+func (j *judge) isPiloted(i int) bool { return j.observed(i).pilot != nil }
 
 // streaming reports whether an aircraft receives setpoints, from a leader that was not
 // restarted just before.
-func (j *judge) streaming(i int, nowS float64) bool {
-	j.mutex.Lock()
-	defer j.mutex.Unlock()
-	a := &j.aircraft[i]
+func (a *observedAircraft) streaming(nowS float64) bool {
 	return nowS-a.setpointS < 3*setpointPeriodS && nowS-a.leaderReturnedS > failsafeGraceS
-}
-
-// knownArmed reports whether a HEARTBEAT showed an aircraft armed as ordered.
-func (j *judge) knownArmed(i int) bool {
-	j.mutex.Lock()
-	defer j.mutex.Unlock()
-	return j.aircraft[i].armOrder.armed
 }
 
 // returnToLeader notes that the crew returned aircraft to the leader: with arm, on the
@@ -292,6 +286,7 @@ func (j *judge) handleReceived(i int, r autopilot.Received) {
 		}
 		return
 	}
+	a.armOrder.streamed = true
 	if piloted() {
 		j.reportUnsafe("pilot", "aircraft %d is under pilot control since %.1f s, known at %.1f s, and receives a setpoint in %s at %.1f s",
 			i+1, a.pilot.sinceS, a.pilot.knownS, r.Mode, r.TimeS)
@@ -341,7 +336,7 @@ func (j *judge) checkSetpoint(i int, r autopilot.Received) {
 	if side := j.physics.AreaSideM; p.EastM < -fenceSlackM || p.EastM > side+fenceSlackM || p.NorthM < -fenceSlackM || p.NorthM > side+fenceSlackM {
 		j.reportUnsafe("fence", "aircraft %d is sent to (%.1f, %.1f)", i+1, p.EastM, p.NorthM)
 	}
-	if math.Abs(p.UpM-j.altM) > altitudeBandM {
+	if math.Abs(p.UpM-j.physics.AltitudeM) > altitudeBandM {
 		j.reportUnsafe("altitude", "aircraft %d is sent to %.1f m", i+1, p.UpM)
 	}
 	// A leg is for one slot: with the same target and feed-forward for longer than their
@@ -355,21 +350,10 @@ func (j *judge) checkSetpoint(i int, r autopilot.Received) {
 	}
 	a.velocity, a.target, a.setpointS = v, p, r.TimeS
 	a.requested = p.Sub(r.Position).Add(v)
-	if s := a.requested.HorizontalM(); s > vmax*(1+j.latencyS) && !j.excuseDelay(i, r.TimeS, s/vmax-1-j.latencyS) {
+	if s := a.requested.HorizontalM(); s > vmax*(1+j.latencyS) && !j.excuseDelay(i, r.TimeS-setpointTTLS, s/vmax-1-j.latencyS) {
 		j.reportUnsafe("speed", "aircraft %d is to be %.1f m away in a second", i+1, s)
 	}
 	j.checkSeparation(i, r)
-}
-
-// excuseDelay reports whether the machine delayed programs in the last two seconds by as
-// much as a setpoint must have been late. A decision is followed for two seconds.
-func (j *judge) excuseDelay(i int, nowS, byS float64) bool {
-	if byS > j.hostDelayS(i, nowS-setpointTTLS, nowS) {
-		return false
-	}
-	j.excused++
-	j.maxExcusedS = max(j.maxExcusedS, byS)
-	return true
 }
 
 // checkSeparation checks the separation of the commanded paths in the next second. The
@@ -393,7 +377,7 @@ func (j *judge) checkSeparation(i int, r autopilot.Received) {
 			continue
 		}
 		a.conflictSinceS = min(a.conflictSinceS, r.TimeS)
-		if lasts := r.TimeS - a.conflictSinceS - 1.5*setpointPeriodS; lasts > 0 && !j.excuseDelay(i, r.TimeS, min(lasts, (j.physics.SeparationM-fenceSlackM-d)/closing.HorizontalM()-j.latencyS)) {
+		if lasts := r.TimeS - a.conflictSinceS - 1.5*setpointPeriodS; lasts > 0 && !j.excuseDelay(i, r.TimeS-setpointTTLS, min(lasts, (j.physics.SeparationM-fenceSlackM-d)/closing.HorizontalM()-j.latencyS)) {
 			j.reportUnsafe("separation", "aircraft %d and %d, %.1f m apart, are commanded to close in at %.1f m/s and come within %.1f m (commanded to %.1f and %.1f m/s, fly at %.1f and %.1f, in %s) at %.1f s",
 				i+1, k+1, apart.HorizontalM(), closing.HorizontalM(), d, a.requested.HorizontalM(), otherVelocity.HorizontalM(), r.SpeedMPS(), o.body.SpeedMPS(), r.Mode, r.TimeS)
 		}
@@ -415,8 +399,5 @@ func closestApproachM(apart, closing geo.Local) float64 {
 func (j *judge) verdict() (count int, first string) {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
-	for _, n := range j.unsafe {
-		count += n
-	}
-	return count, j.firstUnsafe
+	return j.unsafe, j.firstUnsafe
 }

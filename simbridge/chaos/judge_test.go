@@ -226,7 +226,7 @@ func pilotTakesPosition(j *judge, atS float64, heartbeatsS ...float64) {
 
 // setHostDelay sets the delay by the machine.
 func setHostDelay(j *judge, byS float64) {
-	j.hostDelayS = func(int, float64, float64) float64 { return byS }
+	j.hostDelayS = func(int, float64) float64 { return byS }
 }
 
 func receivedCommand(id common.MAV_CMD, timeS float64) autopilot.Received {

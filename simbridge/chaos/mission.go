@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,46 +31,41 @@ const fleetName = "chaos"
 // mission is one flight under faults.
 type mission struct {
 	Config
-	number        int // of the run
-	plan          plan
-	folder        string
-	random        *rand.Rand
-	world         world.Config
-	origin        geo.Point
-	host          *hostMonitor
-	ports         *ports
-	coverage      coverage // shared with other missions, under coverageMutex
-	coverageMutex *sync.Mutex
+	number int // of the run
+	plan   plan
+	folder string
+	random *rand.Rand
+	world  world.Config
+	host   *hostMonitor
+	ports  *ports
 
 	url              string
-	brokerMutex      sync.Mutex
 	broker           *broker.Broker
 	autopilots       []*autopilot.Autopilot
 	users            *users.Simulator
 	crew             *crew
 	judge            *judge
 	leaderConfigPath string
-	publicKey        string // of the crew's key
+	publicKey        string   // of the crew's key
+	closers          []func() // of what was started, in that order
 
+	leader       atomic.Pointer[leaderProcess] // the one started last
+	leaderStarts int
 	leaderKilled atomic.Bool // on purpose, and not started again yet
 
 	mutex             sync.Mutex
-	leader            *process.Process
-	leaderThreads     *threadDelays
-	leaderStarts      int
-	epoch             time.Time // start of slot 0; zero before
-	bodies            []autopilot.Body
-	counterResets     []counterReset
-	leaderAbsentS     float64  // time without a leader
-	findings          []string // failures of the mission
+	epoch             time.Time      // start of slot 0; zero before
+	counterResetGapsS []float64      // before each reset of a battery's counters, the time in which they could not be read
+	leaderAbsentS     float64        // time without a leader
+	begun             []coverageCell // the faults that began, with their states
 	activeFaults      int
 	lastFaultEnd      float64 // by elapsedSlots
 	pendingFaults     []fault // not begun yet
 	stateEnteredAt    map[State]time.Time
 	activeFaultStates []State // in which the active faults began
-	setpointReceived  []bool  // since it was ordered to start, by aircraft
 	faultErrors       chan error
 
+	findings    []string // failures of the mission
 	outcome     outcome
 	failure     string        // why the mission failed; empty: it did not
 	took        time.Duration // wall time
@@ -85,13 +81,18 @@ type mission struct {
 	heldSince           time.Time // an aircraft is in Hold without the leader's command
 }
 
-// counterReset is a reset of a battery's counters.
-type counterReset struct {
-	aircraft int
-	gapS     float64 // time before it in which the counter could not be read
+// leaderProcess is a leader, or none: the zero value.
+type leaderProcess struct {
+	*process.Process
+	threads threadDelays
 }
 
 func (m *mission) slotWall() time.Duration { return time.Duration(float64(time.Second) / m.Speed) }
+
+// slotsFrom is the time since a moment, in slots.
+func (m *mission) slotsFrom(t time.Time) float64 {
+	return float64(time.Since(t)) / float64(m.slotWall())
+}
 
 // slotNow is the mission's slot by the clock, -1 before it.
 func (m *mission) slotNow() float64 {
@@ -100,7 +101,7 @@ func (m *mission) slotNow() float64 {
 	if m.epoch.IsZero() {
 		return -1
 	}
-	return float64(time.Since(m.epoch)) / float64(m.slotWall())
+	return m.slotsFrom(m.epoch)
 }
 
 // px4Parameters make a climb and a descent shorter than the mission.
@@ -109,13 +110,15 @@ var px4Parameters = map[string]float64{
 	"MPC_LAND_SPEED": 3, "COM_OF_LOSS_T": 10, "COM_LOW_BAT_ACT": 3,
 }
 
+var origin = geo.Point{LatDeg: 47.397742, LonDeg: 8.545594, AltM: 488}
+
 // setUp starts the broker, the aircraft, the crew, the users and the leader.
 func (m *mission) setUp(ctx context.Context) error {
 	m.began, m.lastFaultEnd, m.lastRecoverAt = time.Now(), -10, -10
+	m.leader.Store(&leaderProcess{})
 	m.world = world.Standard()
 	m.world.Aircraft, m.world.Slots, m.world.DenseStart = m.Aircraft, m.plan.Slots, m.plan.DenseStart
 	m.world.Shock = world.Shock{FromSlot: m.plan.ShockSlot, Factor: 1.5}
-	m.origin = geo.Point{LatDeg: 47.397742, LonDeg: 8.545594, AltM: 488}
 	address, err := m.ports.allocate("tcp")
 	if err != nil {
 		return err
@@ -124,10 +127,10 @@ func (m *mission) setUp(ctx context.Context) error {
 	if err := m.broker.Initialize(); err != nil {
 		return err
 	}
+	m.closers = append(m.closers, func() { m.broker.Close() })
 	m.url = "tcp://" + address
 	m.judge = newJudge(m.world.Physics, m.Aircraft, m.Speed)
 	m.judge.hostDelayS = m.hostDelayS
-	m.bodies, m.setpointReceived = make([]autopilot.Body, m.Aircraft), make([]bool, m.Aircraft)
 	if err := m.makeKeys(); err != nil {
 		return err
 	}
@@ -135,11 +138,11 @@ func (m *mission) setUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if m.crew, err = newCrew(ctx, fleetName, m.url, m.handleBeacon); err != nil {
+	if m.crew, err = newCrew(ctx, m.url, m.handleBeacon); err != nil {
 		return err
 	}
-	m.crew.leaderDone, m.crew.leaderEnded, m.crew.onAnswer = m.leaderDone, m.leaderEnded, m.handleAnswer
-	m.crew.onStatus = m.recordAccounts
+	m.closers = append(m.closers, m.crew.client.Close)
+	m.crew.leaderEnded, m.crew.onAnswer, m.crew.onStatus = m.leaderEnded, m.handleAnswer, m.recordAccounts
 	if m.plan.Signed {
 		if m.crew.key, err = telemetry.ReadKey(m.keyPath("crew")); err != nil {
 			return err
@@ -149,10 +152,15 @@ func (m *mission) setUp(ctx context.Context) error {
 	if err := m.users.Initialize(ctx); err != nil {
 		return err
 	}
+	m.closers = append(m.closers, m.users.Close)
 	if m.leaderConfigPath, err = m.writeLeaderConfig("leader", links); err != nil {
 		return err
 	}
-	return m.startLeader()
+	if err := m.startLeader(); err != nil {
+		return err
+	}
+	m.closers = append(m.closers, func() { m.leader.Load().Kill() })
+	return nil
 }
 
 // startAutopilots starts the aircraft and returns the leader's address for each.
@@ -164,29 +172,21 @@ func (m *mission) startAutopilots() (links []string, err error) {
 		}
 		links = append(links, partner)
 		p := m.world.Start(i)
-		m.bodies[i].Position = geo.Local{EastM: p.EastM, NorthM: p.NorthM}
 		a := &autopilot.Autopilot{Config: autopilot.Config{
-			SystemID: uint8(i + 1), Listen: "127.0.0.1:0", Partner: partner, Origin: m.origin, Start: m.bodies[i].Position,
-			Speed: m.Speed, CapacityJ: m.world.Physics.BatteryCapacityJ, Battery: battery.Fields{Current: true, Energy: true, Remaining: true},
+			SystemID: uint8(i + 1), Listen: "127.0.0.1:0", Partner: partner, Origin: origin, Start: geo.Local{EastM: p.EastM, NorthM: p.NorthM},
+			Speed: m.Speed, CapacityJ: m.world.Physics.BatteryCapacityJ, Battery: battery.AllFields,
 			Parameters: px4Parameters, Log: slog.New(slog.DiscardHandler),
 			PowerW: func(slot int, speedMPS float64) float64 {
 				return m.world.FlightPowerW(m.plan.Seed, slot, i, speedMPS)
 			},
-			OnMotion: func(_ int, b autopilot.Body) { m.handleMotion(i, b) },
-			OnReceived: func(r autopilot.Received) {
-				if r.Setpoint != nil {
-					m.mutex.Lock()
-					m.setpointReceived[i] = true
-					m.mutex.Unlock()
-				}
-				m.judge.handleReceived(i, r)
-			},
+			OnMotion:        func(_ int, b autopilot.Body) { m.judge.handleMotion(i, b) },
+			OnReceived:      func(r autopilot.Received) { m.judge.handleReceived(i, r) },
 			OnHeartbeatSent: func(h autopilot.Heartbeat) { m.judge.handleHeartbeat(i, h) },
 		}}
 		if err := a.Initialize(); err != nil {
 			return nil, err
 		}
-		m.autopilots = append(m.autopilots, a)
+		m.autopilots, m.closers = append(m.autopilots, a), append(m.closers, a.Close)
 	}
 	return links, nil
 }
@@ -197,32 +197,21 @@ func (m *mission) newUsers() *users.Simulator {
 		World: m.world, Seed: m.plan.Seed, ReportLoss: m.plan.ReportLossRate, Fleet: fleetName, Broker: telemetry.Broker{URL: m.url}, SharedConnection: true,
 		ReconnectInterval: 100 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 		Position: func(i int) physics.Position {
-			m.mutex.Lock()
-			defer m.mutex.Unlock()
-			return physics.Position{EastM: m.bodies[i].Position.EastM, NorthM: m.bodies[i].Position.NorthM}
+			p := m.autopilots[i].State().Position
+			return physics.Position{EastM: p.EastM, NorthM: p.NorthM}
 		},
 		AddEdgeJ: func(i, slot int, joules float64) { m.autopilots[i].AddEdgeJ(slot, joules) },
 	}}
 }
 
-func (m *mission) handleMotion(i int, b autopilot.Body) {
-	m.mutex.Lock()
-	m.bodies[i] = b
-	m.mutex.Unlock()
-	m.judge.handleMotion(i, b)
-}
-
 // handleBeacon sets the epoch. The times of all slots follow from the first beacon.
 func (m *mission) handleBeacon(s telemetry.Slot, received time.Time) {
-	m.mutex.Lock()
-	first := m.epoch.IsZero()
-	if first {
-		m.epoch = received.Add(-time.Duration(s.Slot) * m.slotWall())
-	}
-	m.mutex.Unlock()
-	if !first {
+	if !m.epoch.IsZero() { // nothing else sets it
 		return
 	}
+	m.mutex.Lock()
+	m.epoch = received.Add(-time.Duration(s.Slot) * m.slotWall())
+	m.mutex.Unlock()
 	for n := range m.plan.Slots + 1 {
 		for _, a := range m.autopilots {
 			a.SetSlot(n, m.epoch.Add(time.Duration(n)*m.slotWall()))
@@ -243,7 +232,7 @@ func (m *mission) writeLeaderConfig(name string, links []string) (string, error)
 		"fleet": fleetName, "mission": "m1", "state_dir": filepath.Join(m.folder, name), "checkpoint": m.Checkpoint,
 		"slots": m.plan.Slots, "slot_ms": slotMS, "report_by_ms": 0.4 * slotMS, "decide_by_ms": 0.6 * slotMS,
 		"broker": map[string]any{"url": m.url}, "aircraft": aircraft,
-		"origin": map[string]any{"latitude_deg": m.origin.LatDeg, "longitude_deg": m.origin.LonDeg, "amsl_m": m.origin.AltM},
+		"origin": map[string]any{"latitude_deg": origin.LatDeg, "longitude_deg": origin.LonDeg, "amsl_m": origin.AltM},
 	}
 	if m.plan.Signed {
 		values["leader_key"] = m.keyPath("leader")
@@ -264,16 +253,15 @@ func (m *mission) writeLeaderConfig(name string, links []string) (string, error)
 	return path, os.WriteFile(path, raw, 0o644)
 }
 
-func (m *mission) startLeader() (err error) {
-	m.mutex.Lock()
-	defer m.mutex.Unlock()
+func (m *mission) startLeader() error {
 	m.leaderStarts++
 	program := m.Leader
 	if m.plan.ClockJumps {
 		program = m.JumpLeader
 	}
-	if m.leader, err = process.Start([]string{program, "-config", m.leaderConfigPath}, filepath.Join(m.folder, fmt.Sprintf("leader-%d.log", m.leaderStarts))); err == nil {
-		m.leaderThreads = &threadDelays{pid: m.leader.PID()}
+	p, err := process.Start([]string{program, "-config", m.leaderConfigPath}, filepath.Join(m.folder, fmt.Sprintf("leader-%d.log", m.leaderStarts)))
+	if err == nil {
+		m.leader.Store(&leaderProcess{Process: p, threads: threadDelays{pid: p.PID()}})
 	}
 	return err
 }
@@ -288,64 +276,28 @@ func (m *mission) makeKeys() (err error) {
 
 func (m *mission) keyPath(owner string) string { return filepath.Join(m.folder, owner+".key") }
 
-// hostDelayS is how long the machine delayed leader and simulator between two moments of
-// an aircraft's time, in mission seconds. A late message may have been delayed until now.
-func (m *mission) hostDelayS(i int, fromS, toS float64) float64 {
-	m.mutex.Lock()
-	leader := m.leaderThreads
-	m.mutex.Unlock()
-	from, to := m.autopilots[i].WallTime(fromS), time.Now()
-	return m.host.delayBetween(leader, from, to).Seconds() * m.Speed
-}
-
-// leaderDone returns a channel that is closed when the leader has exited; nil while it
-// is killed on purpose.
-func (m *mission) leaderDone() <-chan struct{} {
-	m.mutex.Lock()
-	defer m.mutex.Unlock()
-	if m.leaderKilled.Load() || m.leader == nil {
-		return nil
-	}
-	return m.leader.Done
-}
-
-// leaderProcess is the current process of the leader.
-func (m *mission) leaderProcess() *process.Process {
-	m.mutex.Lock()
-	defer m.mutex.Unlock()
-	return m.leader
+// hostDelayS is how long the machine delayed leader and simulator from a moment of an
+// aircraft's time until now, in mission seconds.
+func (m *mission) hostDelayS(i int, fromS float64) float64 {
+	return m.host.delayBetween(&m.leader.Load().threads, m.autopilots[i].WallTime(fromS), time.Now()).Seconds() * m.Speed
 }
 
 // leaderEnded reports whether the leader has exited without being killed on purpose.
 func (m *mission) leaderEnded() bool {
+	if m.leaderKilled.Load() {
+		return false
+	}
 	select {
-	case <-m.leaderDone():
+	case <-m.leader.Load().Done:
 		return true
 	default:
 		return false
 	}
 }
 
-// close stops everything that setUp started.
+// close stops everything that setUp started, the last first.
 func (m *mission) close() {
-	m.mutex.Lock()
-	leader := m.leader
-	m.mutex.Unlock()
-	if leader != nil {
-		leader.Kill()
-	}
-	if m.users != nil {
-		m.users.Close()
-	}
-	if m.crew != nil {
-		m.crew.client.Close()
-	}
-	for _, a := range m.autopilots {
-		a.Close()
-	}
-	m.brokerMutex.Lock()
-	defer m.brokerMutex.Unlock()
-	if m.broker != nil {
-		m.broker.Close()
+	for _, c := range slices.Backward(m.closers) {
+		c()
 	}
 }

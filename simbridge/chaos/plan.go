@@ -42,8 +42,7 @@ const (
 
 // fault is a fault that begins in a state and lasts for some slots.
 type fault struct {
-	Kind          FaultKind
-	State         State
+	coverageCell
 	StartSlot     int // of the mission in Flying, else since the state was entered
 	DurationSlots int
 	Aircraft      int // from 0
@@ -92,11 +91,12 @@ func (p *plan) mustResume() bool {
 	})
 }
 
-func (p *plan) hasFault(k FaultKind) bool {
-	return slices.ContainsFunc(p.Faults, func(f fault) bool { return f.Kind == k })
+// hasFault reports whether a mission has a fault of one of some kinds.
+func (p *plan) hasFault(kinds ...FaultKind) bool {
+	return slices.ContainsFunc(p.Faults, func(f fault) bool { return slices.Contains(kinds, f.Kind) })
 }
 
-func (p *plan) losesCrewRadio() bool { return p.hasFault(CrewRadioHold) || p.hasFault(CrewRadioReturn) }
+func (p *plan) losesCrewRadio() bool { return p.hasFault(CrewRadioHold, CrewRadioReturn) }
 
 // brokerRetryS is the longest wall time between two attempts of the leader's client to
 // reconnect. Until then the crew cannot return an aircraft to it.
@@ -130,8 +130,8 @@ func drawPlan(c *Config, k int) plan {
 	last := slots - quietSlots // slot in which a fault in flight begins
 	p.drawCourse(first, last, r)
 	add := func(c coverageCell) {
-		f := fault{Kind: c.Kind, State: c.State, DurationSlots: 1 + r.IntN(8), Aircraft: r.IntN(aircraft), Severe: r.IntN(2) == 0}
-		f.StartSlot = p.drawStartSlot(c, last, slots, r)
+		f := fault{coverageCell: c, DurationSlots: 1 + r.IntN(8), Aircraft: r.IntN(aircraft), Severe: r.IntN(2) == 0}
+		f.StartSlot = p.drawStartSlot(c, last, r)
 		p.Faults = append(p.Faults, f)
 	}
 	add(first)
@@ -144,7 +144,7 @@ func drawPlan(c *Config, k int) plan {
 		if i == 0 { // each cell has a second mission in which it can be met
 			c = all[order[(k+len(all)/2)%len(all)]]
 		}
-		if !p.visits(c.State) || c.Kind == CrewRadioHold || c.Kind == CrewRadioReturn || slices.ContainsFunc(p.Faults, func(f fault) bool { return mutuallyExclusive(c, coverageCell{f.Kind, f.State}) }) ||
+		if !p.visits(c.State) || c.Kind == CrewRadioHold || c.Kind == CrewRadioReturn || slices.ContainsFunc(p.Faults, func(f fault) bool { return mutuallyExclusive(c, f.coverageCell) }) ||
 			slices.Index(states, c.State) < slices.Index(states, first.State) {
 			continue
 		}
@@ -192,7 +192,7 @@ func (p *plan) drawCourse(first coverageCell, last int, r *rand.Rand) {
 }
 
 // drawStartSlot draws the slot of a fault.
-func (p *plan) drawStartSlot(c coverageCell, last, slots int, r *rand.Rand) int {
+func (p *plan) drawStartSlot(c coverageCell, last int, r *rand.Rand) int {
 	switch {
 	case c.Kind == CrewRadioReturn: // it must outlast crew_return_s before the end
 		return 1 + r.IntN(2)
@@ -202,7 +202,7 @@ func (p *plan) drawStartSlot(c coverageCell, last, slots int, r *rand.Rand) int 
 		if p.HoldSlot > 3 && r.IntN(2) == 0 {
 			return r.IntN(p.HoldSlot - 2)
 		}
-		return min(p.HoldSlot+p.HoldSlots+1+r.IntN(4), slots-quietSlots+2)
+		return min(p.HoldSlot+p.HoldSlots+1+r.IntN(4), last+2)
 	case c.State == Flying:
 		return r.IntN(last)
 	case c.State == Climbing:
@@ -233,13 +233,8 @@ func (p *plan) visits(s State) bool {
 // needsKeys reports whether a leader withstands a fault only with keys. A second leader
 // detects the first by its signed proof alone while that sends no beacons.
 func needsKeys(f fault) bool {
-	switch f.Kind {
-	case ForgedStatus, ForgedBeacon, ForgedAtRestart:
-		return true
-	case SecondLeader:
-		return f.State != Flying && f.State != Holding
-	}
-	return false
+	forged := slices.Contains([]FaultKind{ForgedStatus, ForgedBeacon, ForgedAtRestart}, f.Kind)
+	return forged || f.Kind == SecondLeader && f.State != Flying && f.State != Holding
 }
 
 // exclusiveGroups are kinds that do not share a mission, because one would be mistaken for

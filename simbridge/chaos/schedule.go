@@ -22,10 +22,7 @@ func (m *mission) runFaults(ctx context.Context) {
 	tick := time.NewTicker(max(2*time.Millisecond, m.slotWall()/10))
 	defer tick.Stop()
 	for lastHeartbeat := (time.Time{}); ; {
-		m.mutex.Lock()
-		leader := m.leaderThreads
-		m.mutex.Unlock()
-		leader.sample()
+		m.leader.Load().threads.sample()
 		if now := time.Now(); now.Sub(lastHeartbeat) >= heartbeatPeriod {
 			lastHeartbeat = now
 			m.crew.sendHeartbeat()
@@ -33,11 +30,7 @@ func (m *mission) runFaults(ctx context.Context) {
 		if s := m.state(); s != Idle && s != "" {
 			m.noteState(s)
 		}
-		for {
-			f, ok := m.nextDueFault()
-			if !ok {
-				break
-			}
+		for f, ok := m.nextDueFault(); ok; f, ok = m.nextDueFault() {
 			faults.Go(func() {
 				err := m.injectFault(ctx, f)
 				m.noteFaultEnd()
@@ -54,24 +47,16 @@ func (m *mission) runFaults(ctx context.Context) {
 	}
 }
 
-// noteState notes that a state was entered.
 func (m *mission) noteState(s State) {
 	m.mutex.Lock()
-	_, before := m.stateEnteredAt[s]
-	if !before {
-		m.stateEnteredAt[s] = time.Now()
+	defer m.mutex.Unlock()
+	if _, before := m.stateEnteredAt[s]; before {
+		return
 	}
-	m.mutex.Unlock()
-	if !before && m.plan.ClockJumps {
-		m.countFault(ClockJump, s)
+	m.stateEnteredAt[s] = time.Now()
+	if m.plan.ClockJumps {
+		m.begun = append(m.begun, coverageCell{ClockJump, s})
 	}
-}
-
-// countFault counts that a fault met a state.
-func (m *mission) countFault(k FaultKind, s State) {
-	m.coverageMutex.Lock()
-	defer m.coverageMutex.Unlock()
-	m.coverage.add(k, s)
 }
 
 // nextDueFault removes a fault that is due from the pending ones and returns it.
@@ -87,8 +72,8 @@ func (m *mission) nextDueFault() (fault, bool) {
 		m.pendingFaults = append(m.pendingFaults[:k:k], m.pendingFaults[k+1:]...)
 		m.activeFaults++
 		m.activeFaultStates = append(m.activeFaultStates, f.State)
+		m.begun = append(m.begun, f.coverageCell)
 		m.mutex.Unlock()
-		m.countFault(f.Kind, f.State)
 		return f, true
 	}
 	return fault{}, false
@@ -97,31 +82,19 @@ func (m *mission) nextDueFault() (fault, bool) {
 // isDue reports whether a fault begins now, and chooses its aircraft: the planned one or,
 // if the fault is not possible there, another.
 func (m *mission) isDue(f *fault) bool {
-	state := m.state()
-	m.mutex.Lock()
-	entered, was := m.stateEnteredAt[state]
-	since := float64(time.Since(entered)) / float64(m.slotWall())
-	m.mutex.Unlock()
+	state, due := m.state(), false
 	switch f.State {
 	case Engaging:
-		if state != Climbing {
-			return false
-		}
+		due = state == Climbing
 	case Landing:
-		if state != Returning && state != Done {
-			return false
-		}
+		due = state == Returning || state == Done
 	case Flying:
-		if state != Flying || m.slotNow() < float64(f.StartSlot) {
-			return false
-		}
+		due = state == Flying && m.slotNow() >= float64(f.StartSlot)
 	default:
-		if state != f.State || !was || since < float64(f.StartSlot) {
-			return false
-		}
+		due = state == f.State && m.slotsSince(state) >= float64(f.StartSlot)
 	}
-	if f.State != Engaging && f.State != Landing && !needsAirborneAircraft(f.Kind) {
-		return true
+	if !due || f.State != Engaging && f.State != Landing && !needsAirborneAircraft(f.Kind) {
+		return due
 	}
 	for k := range m.autopilots {
 		if i := (f.Aircraft + k) % m.Aircraft; m.aircraftIsDue(f, i) {
@@ -134,30 +107,23 @@ func (m *mission) isDue(f *fault) bool {
 
 // needsAirborneAircraft reports whether a fault affects an aircraft and needs it in the air.
 func needsAirborneAircraft(k FaultKind) bool {
-	switch k {
-	case PilotDisarm, PilotPosition, PilotHold, LinkLoss, Reboot, HeartbeatGap, HeartbeatLoss, OutOfOrder:
-		return true
-	}
-	return false
+	return slices.Contains([]FaultKind{PilotDisarm, PilotPosition, PilotHold, LinkLoss, Reboot, HeartbeatGap, HeartbeatLoss, OutOfOrder}, k)
 }
 
 // aircraftIsDue reports whether a fault can begin at an aircraft now.
 func (m *mission) aircraftIsDue(f *fault, i int) bool {
-	s := m.autopilots[i].State()
 	if f.State == Idle {
 		return true
 	}
-	if !s.Armed || s.Landed || m.judge.isPiloted(i) {
+	s, seen := m.autopilots[i].State(), m.judge.observed(i)
+	if !s.Armed || s.Landed || seen.pilot != nil {
 		return false
 	}
-	m.mutex.Lock()
-	streamed := m.setpointReceived[i]
-	m.mutex.Unlock()
 	switch f.State {
 	case Engaging:
-		return streamed && s.Mode != autopilot.ModeOffboard
+		return seen.armOrder.streamed && s.Mode != autopilot.ModeOffboard
 	case Climbing: // once the leader can know that it is armed
-		return m.judge.knownArmed(i)
+		return seen.armOrder.armed
 	case Landing: // at a height by the plan, and a stall during the touchdown
 		if f.Kind == ProcessStall {
 			return s.Mode == autopilot.ModeLand && s.Position.UpM < touchdownM
@@ -165,7 +131,7 @@ func (m *mission) aircraftIsDue(f *fault, i int) bool {
 		return s.Mode == autopilot.ModeLand && s.Position.UpM < m.world.Physics.AltitudeM*(1-0.2*float64(f.StartSlot))
 	}
 	if f.Kind == PilotHold { // soon after a stream has ended it cannot be distinguished from the failsafe's
-		return !m.leaderKilled.Load() && s.Mode == autopilot.ModeOffboard && m.judge.streaming(i, m.autopilots[i].TimeS())
+		return !m.leaderKilled.Load() && s.Mode == autopilot.ModeOffboard && seen.streaming(m.autopilots[i].TimeS())
 	}
 	return true
 }
@@ -173,19 +139,16 @@ func (m *mission) aircraftIsDue(f *fault, i int) bool {
 // touchdownM is a height from which a landing takes less than the shortest stall.
 const touchdownM = 3
 
-// noteFaultEnd notes that a fault has ended.
 func (m *mission) noteFaultEnd() {
-	now := m.elapsedSlots()
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	m.activeFaults--
-	m.lastFaultEnd = now
+	m.lastFaultEnd = m.elapsedSlots()
 	if m.activeFaults == 0 {
 		m.activeFaultStates = nil
 	}
 }
 
-// faultActive reports whether a fault is active.
 func (m *mission) faultActive() bool {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -196,20 +159,8 @@ func (m *mission) faultActive() bool {
 func (m *mission) awaitsFaultIn(s State) bool {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
-	for _, f := range m.pendingFaults {
-		if f.State == s && !needsAirborneAircraft(f.Kind) {
-			return true
-		}
-	}
-	if slices.Contains(m.activeFaultStates, s) {
-		return true
-	}
-	if s == Holding || s == Stopped || s == Idle { // for a while, until a fault is possible at an aircraft
-		for _, f := range m.pendingFaults {
-			if f.State == s && time.Since(m.stateEnteredAt[s]) < 20*m.slotWall() {
-				return true
-			}
-		}
-	}
-	return s != Holding && m.activeFaults > 0
+	// For a while also one that is not possible at any aircraft yet.
+	waits := (s == Holding || s == Stopped || s == Idle) && time.Since(m.stateEnteredAt[s]) < 20*m.slotWall()
+	pending := func(f fault) bool { return f.State == s && (waits || !needsAirborneAircraft(f.Kind)) }
+	return s != Holding && m.activeFaults > 0 || slices.Contains(m.activeFaultStates, s) || slices.ContainsFunc(m.pendingFaults, pending)
 }

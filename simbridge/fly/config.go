@@ -76,7 +76,7 @@ func Default() Config {
 		Fleet: "demo", Seed: 1_000_000, Speed: 10, TimeoutS: 270, StartRetryS: 60, Out: "out/run",
 		Origin: geo.Point{LatDeg: 47.397742, LonDeg: 8.545594, AltM: 488},
 		World:  world.Standard(), Users: UsersConfig{ReportLoss: 0.1},
-		Battery: battery.Fields{Current: true, Energy: true, Remaining: true},
+		Battery: battery.AllFields,
 	}
 }
 
@@ -125,14 +125,9 @@ func (c *Config) Check() error {
 		if err := conf.Check(); err != nil {
 			return fmt.Errorf("aircraft %d: %w", i+1, err)
 		}
-		ways := 0
-		for _, way := range []string{a.Listen, a.Serial, a.Attach} {
-			if way != "" {
-				ways++
-			}
-		}
-		if ways != 1 {
-			return fmt.Errorf("aircraft %d has %d of listen, serial and attach, want one", i+1, ways)
+		ways := slices.DeleteFunc([]string{a.Listen, a.Serial, a.Attach}, func(way string) bool { return way == "" })
+		if len(ways) != 1 {
+			return fmt.Errorf("aircraft %d has %d of listen, serial and attach, want one", i+1, len(ways))
 		}
 	}
 	if len(c.Commands) > 0 && len(c.Ground) == 0 {

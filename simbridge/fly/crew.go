@@ -19,12 +19,12 @@ import (
 func (f *flight) awaitLeader(ctx context.Context) error {
 	f.view.printLine("waiting for the leader")
 	err := f.waitFor(ctx, func() bool {
-		return f.observer.checkReady() == nil || !f.noteLost() || len(f.lostAircraft()) > 0
+		return f.observer.latest().checkReady() == nil || !f.noteLost() || f.lostError() != nil
 	})
 	if dead := f.lostError(); err == nil && dead != nil {
 		return dead
 	}
-	if missing := f.observer.checkReady(); err != nil && ctx.Err() != nil && missing != nil {
+	if missing := f.observer.latest().checkReady(); err != nil && ctx.Err() != nil && missing != nil {
 		return missing
 	}
 	return err
@@ -48,11 +48,9 @@ func (f *flight) sendBeforeMission(ctx context.Context, c Command) error {
 			f.view.printLine(fmt.Sprintf("start refused: %s; asked again for up to %v s", no.reason, f.StartRetryS))
 			last = no.reason
 		}
-		pause := time.NewTimer(between)
 		select {
-		case <-pause.C:
+		case <-time.After(between):
 		case <-ctx.Done():
-			pause.Stop()
 			return ctx.Err()
 		}
 		if f.noteLost(); f.lostError() != nil {
@@ -86,10 +84,8 @@ func isTransient(reason string) bool {
 // sendCommand runs the crew's tool, which waits for the acknowledgement.
 func (f *flight) sendCommand(ctx context.Context, c Command) error {
 	id := "fly-" + strings.ToLower(rand.Text()[:10])
-	_, _, slot, _ := f.observer.latest()
-	args := append([]string{f.Ground[0]}, c.Args...)
-	args = append(args, f.Ground[1:]...)
-	args = append(args, "-fleet", f.Fleet, "-broker", f.url, "-id", id)
+	slot := f.observer.latest().lastSlot
+	args := slices.Concat(f.Ground[:1], c.Args, f.Ground[1:], []string{"-fleet", f.Fleet, "-broker", f.url, "-id", id})
 	f.view.printLine("ground " + strings.Join(c.Args, " "))
 	answer, err := process.Run(ctx, args)
 	if err == nil {

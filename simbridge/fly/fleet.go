@@ -45,8 +45,8 @@ func newFleet(c *Config, log *slog.Logger) (*fleet, error) {
 	f := &fleet{
 		slots: math.MaxInt, lastBodies: make([]autopilot.Body, n), trails: make([][]physics.Position, n),
 		steps: make([]int, n), lost: make([]bool, n), minSeparationM: math.Inf(1),
+		latency: latency{intervalMS: 100 / c.Speed, lastSetpoints: make([]lastSetpoint, n)},
 	}
-	f.latency.init(c)
 	var links []*px4.Endpoint
 	for i := range n {
 		conf := c.autopilotConfig(i)
@@ -54,10 +54,7 @@ func newFleet(c *Config, log *slog.Logger) (*fleet, error) {
 		conf.OnMotion = func(slot int, b autopilot.Body) { f.handleMotion(i, slot, b) }
 		conf.OnReceived = func(h autopilot.Received) { f.latency.noteSetpoint(i, h) }
 		if at := c.Aircraft[i].Attach; at != "" {
-			v := &px4.Vehicle{Config: px4.Config{
-				SystemID: conf.SystemID, Origin: conf.Origin, Speed: conf.Speed, CapacityJ: conf.CapacityJ,
-				PowerW: conf.PowerW, OnMotion: conf.OnMotion,
-			}}
+			v := &px4.Vehicle{Config: conf}
 			f.attached, f.vehicles = append(f.attached, v), append(f.vehicles, v)
 			k := slices.IndexFunc(links, func(l *px4.Endpoint) bool { return l.Address == at })
 			if k < 0 {
@@ -127,7 +124,6 @@ func (f *fleet) findLost(now time.Time) (numbers []int, left bool) {
 	return numbers, slices.Contains(f.lost, false)
 }
 
-// isLost reports whether autopilot i is lost.
 func (f *fleet) isLost(i int) bool {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()

@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -42,7 +43,7 @@ type flight struct {
 	observer *observer
 	leader   *process.Process
 	view     *view
-	broker   *broker.Broker // nil: one that runs elsewhere
+	closers  []func() // of what was started, in that order
 
 	mutex          sync.Mutex
 	commands       []report.Command
@@ -90,7 +91,7 @@ func Run(ctx context.Context, c Config, out io.Writer) error {
 		err = f.causeOf(ctx, err)
 	}
 	f.view.leaveDrawing()
-	if !f.observer.hasBegun() {
+	if f.observer.latest().slotsOpened == 0 {
 		return err // there is nothing to report
 	}
 	result := f.buildReport(landed)
@@ -128,13 +129,14 @@ func (f *flight) start(ctx context.Context) error {
 		if err := b.Initialize(); err != nil {
 			return err
 		}
-		f.broker, f.url = b, b.URL()
+		f.url, f.closers = b.URL(), append(f.closers, b.Close)
 		at = telemetry.Broker{URL: f.url}
 	}
 	var err error
 	if f.fleet, err = newFleet(&f.Config, f.log); err != nil {
 		return err
 	}
+	f.closers = append(f.closers, f.fleet.close)
 	if len(f.fleet.attached) > 0 {
 		f.view.printLine("waiting for the autopilots")
 		if err := f.fleet.waitUntilReady(ctx); err != nil {
@@ -149,9 +151,11 @@ func (f *flight) start(ctx context.Context) error {
 	if f.observer, err = newObserver(ctx, &f.Config, at, f.handleBeacon, f.fleet.latency.noteDecision, f.log); err != nil {
 		return err
 	}
+	f.closers = append(f.closers, f.observer.client.Close)
 	if err := f.users.Initialize(ctx); err != nil {
 		return err
 	}
+	f.closers = append(f.closers, f.users.Close)
 	f.warnOfCheckpoint()
 	mission := "fly-" + strings.ToLower(rand.Text()[:10])
 	args, err := f.Leader.arguments(f.Out, f.Fleet, mission, f.url)
@@ -162,27 +166,16 @@ func (f *flight) start(ctx context.Context) error {
 		if f.leader, err = process.Start(args, filepath.Join(f.Out, "leader.log")); err != nil {
 			return err
 		}
+		f.closers = append(f.closers, f.leader.Stop)
 	}
 	return nil
 }
 
-// stop ends everything, the leader first.
+// stop ends everything that start started, the last first.
 func (f *flight) stop() {
 	f.view.leaveDrawing()
-	if f.leader != nil {
-		f.leader.Stop()
-	}
-	if f.users != nil {
-		f.users.Close()
-	}
-	if f.observer != nil {
-		f.observer.client.Close()
-	}
-	if f.fleet != nil {
-		f.fleet.close()
-	}
-	if f.broker != nil {
-		f.broker.Close()
+	for _, c := range slices.Backward(f.closers) {
+		c()
 	}
 }
 
@@ -191,13 +184,12 @@ func (f *flight) stop() {
 func (f *flight) handleBeacon(b telemetry.Slot, received time.Time) {
 	f.fleet.setSlot(b.Slot, received)
 	f.fleet.latency.noteBeacon(b, received)
-	s, fresh, _, _ := f.observer.latest()
-	bodies := f.fleet.bodies()
+	latest, bodies := f.observer.latest(), f.fleet.bodies()
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	f.bodiesAtBeacon[b.Slot], f.lastBeacon, f.lastBeaconAt = bodies, b, received
-	if fresh && b.Slot == s.Slots-1 {
-		f.endSlots(b.Slot, s.Slots)
+	if slots := latest.status.Slots; b.Slot == slots-1 {
+		f.endSlots(b.Slot, slots)
 	}
 }
 
@@ -233,7 +225,7 @@ func (f *flight) waitFor(ctx context.Context, ok func() bool) error {
 	poll := time.NewTicker(100 * time.Millisecond)
 	defer poll.Stop()
 	for {
-		_, _, _, changed := f.observer.latest()
+		changed := f.observer.latest().changed
 		if ok() {
 			return nil
 		}
@@ -255,8 +247,7 @@ func (f *flight) flyMission(ctx context.Context) error {
 	if err := f.awaitLeader(ctx); err != nil {
 		return err
 	}
-	status, _, _, _ := f.observer.latest()
-	if err := f.checkLeader(status); err != nil {
+	if err := f.checkLeader(f.observer.latest().status); err != nil {
 		return err
 	}
 	next := 0
@@ -278,8 +269,9 @@ func (f *flight) flyMission(ctx context.Context) error {
 		}
 	})
 	err := f.waitFor(ctx, func() bool {
-		status, _, slot, _ := f.observer.latest()
-		for ; next < len(f.Commands) && f.Commands[next].Slot <= slot; next++ {
+		latest := f.observer.latest()
+		status := latest.status
+		for ; next < len(f.Commands) && f.Commands[next].Slot <= latest.lastSlot; next++ {
 			due <- f.Commands[next]
 		}
 		if status.Slots > 0 {
@@ -301,9 +293,10 @@ func (f *flight) flyMission(ctx context.Context) error {
 		return f.lostError()
 	}
 	if f.speedDiffers() {
-		return fmt.Errorf("the leader flies at speed %v, this world at %v: one of slot_ms = %v and speed must change", f.observer.leaderSpeed(), f.Speed, 1000/f.observer.leaderSpeed())
+		speed := f.observer.latest().speed
+		return fmt.Errorf("the leader flies at speed %v, this world at %v: one of slot_ms = %v and speed must change", speed, f.Speed, 1000/speed)
 	}
-	if status, _, _, _ := f.observer.latest(); status.State == telemetry.StateStopped {
+	if status := f.observer.latest().status; status.State == telemetry.StateStopped {
 		return fmt.Errorf("the mission was stopped in slot %d of %d", status.Slot, status.Slots)
 	}
 	return nil
@@ -329,7 +322,7 @@ func (f *flight) checkLeader(s telemetry.Status) error {
 
 // speedDiffers reports whether the leader's time runs at another speed than this world's.
 func (f *flight) speedDiffers() bool {
-	speed := f.observer.leaderSpeed()
+	speed := f.observer.latest().speed
 	return speed != 0 && (speed < 0.99*f.Speed || speed > 1.01*f.Speed)
 }
 
@@ -342,8 +335,7 @@ func (f *flight) waitForLanding(ctx context.Context) error {
 	for !f.fleet.allLanded() {
 		select {
 		case <-poll.C:
-			status, _, _, _ := f.observer.latest()
-			f.showStatus(status)
+			f.showStatus(f.observer.latest().status)
 			f.noteLost()
 		case <-ctx.Done():
 			return fmt.Errorf("not all aircraft are back on the ground")

@@ -289,7 +289,7 @@ func TestFailures(t *testing.T) {
 		change func(*Config)
 		want   string
 	}{
-		"broker's port in use":    {func(c *Config) { c.Broker.Listen = server.Addr() }, server.Addr() + " is in use"},
+		"broker's port in use":    {func(c *Config) { c.Broker.Listen = server.Address }, server.Address + " is in use"},
 		"autopilot's port in use": {func(c *Config) { c.Aircraft[1].Listen = udp.LocalAddr().String() }, "aircraft 2: autopilot address " + udp.LocalAddr().String()},
 		"no such leader":          {func(c *Config) { c.Leader.Command = []string{"./no-such-leader"} }, "start ./no-such-leader"},
 		"leader fails":            {func(c *Config) { c.Leader.Command = []string{"sh", "-c", "echo checkpoint missing >&2; exit 3"} }, "exit status 3: checkpoint missing"},

@@ -2,6 +2,7 @@ package fly
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,21 +36,13 @@ type lastSetpoint struct {
 	velocity   geo.Local
 }
 
-func (l *latency) init(c *Config) {
-	l.intervalMS = 100 / c.Speed
-	l.lastSetpoints = make([]lastSetpoint, len(c.Aircraft))
-}
-
 func (l *latency) noteBeacon(b telemetry.Slot, at time.Time) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	s := slotLatency{beacon: b, receivedAt: at}
+	s := slotLatency{beacon: b, receivedAt: at, firstSetpointMS: slices.Repeat([]float64{math.NaN()}, len(l.lastSetpoints))}
 	if n := len(l.slots); n > 0 {
 		last := &l.slots[n-1]
 		s.beaconJitterMS = ms(at.Sub(last.receivedAt)) - float64(b.Slot-last.beacon.Slot)*b.SlotMS
-	}
-	for range l.lastSetpoints {
-		s.firstSetpointMS = append(s.firstSetpointMS, math.NaN())
 	}
 	l.slots = append(l.slots, s)
 }
@@ -100,11 +93,7 @@ func (l *latency) summarize() (slots []report.SlotLatency, all report.Latency) {
 				late++
 			}
 		}
-		for _, x := range s.firstSetpointMS {
-			if !math.IsNaN(x) {
-				setpoints = append(setpoints, x)
-			}
-		}
+		setpoints = append(setpoints, slices.DeleteFunc(slices.Clone(s.firstSetpointMS), math.IsNaN)...)
 		all.LateDecisions += late
 		decisions, streams = append(decisions, s.decisionMS...), append(streams, s.setpointJitterMS...)
 		beacons = append(beacons, math.Abs(s.beaconJitterMS))

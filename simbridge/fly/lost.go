@@ -13,29 +13,20 @@ import (
 func (f *flight) noteLost() bool {
 	numbers, left := f.fleet.findLost(time.Now())
 	for _, n := range numbers {
-		status, _, slot, _ := f.observer.latest()
-		text := fmt.Sprintf("aircraft %d, PX4 system %d: no HEARTBEAT for 10 s", n, f.Aircraft[n-1].SystemID)
-		f.log.Error("autopilot lost", "aircraft", n, "system", f.Aircraft[n-1].SystemID, "slot", slot, "state", status.State)
-		f.view.printLine(text)
+		latest, system := f.observer.latest(), f.Aircraft[n-1].SystemID
+		f.log.Error("autopilot lost", "aircraft", n, "system", system, "slot", latest.lastSlot, "state", latest.status.State)
+		f.view.printLine(fmt.Sprintf("aircraft %d, PX4 system %d: no HEARTBEAT for 10 s", n, system))
 	}
 	return left
-}
-
-// lostAircraft returns the numbers of the aircraft whose autopilots are lost.
-func (f *flight) lostAircraft() (numbers []int) {
-	for i := range f.Aircraft {
-		if f.fleet.isLost(i) {
-			numbers = append(numbers, i+1)
-		}
-	}
-	return numbers
 }
 
 // lostError is the error with which a flight ends that lost autopilots, nil without one.
 func (f *flight) lostError() error {
 	var names []string
-	for _, n := range f.lostAircraft() {
-		names = append(names, fmt.Sprintf("aircraft %d (PX4 system %d)", n, f.Aircraft[n-1].SystemID))
+	for i, a := range f.Aircraft {
+		if f.fleet.isLost(i) {
+			names = append(names, fmt.Sprintf("aircraft %d (PX4 system %d)", i+1, a.SystemID))
+		}
 	}
 	if len(names) == 0 {
 		return nil

@@ -24,36 +24,43 @@ type observer struct {
 
 	rejects telemetry.RejectCounter
 	mutex   sync.Mutex
-	changed chan struct{} // closed and replaced when a message was received
 	observed
+	records
 }
 
-// observed is what the observer has recorded.
+// observed is the mission as the messages so far show it.
 type observed struct {
+	changed         chan struct{} // closed and replaced when a message was received
 	online          bool
-	lastSlot        int              // of the last beacon, -1 before
-	slotsOpened     int              // slots opened
+	lastSlot        int // of the last beacon, -1 before
+	slotsOpened     int
 	repeatedBeacons int              // beacons of a slot that had been opened, or of one before it
 	priceSPerJ      float64          // the last beacon's price, s/J
 	status          telemetry.Status // the last
-	hasStatus       bool             // there was one
-	hasLiveStatus   bool             // and one that was not retained
-	statusBySlot    map[int]telemetry.Status
-	speed           float64 // the last beacon's, 0 before
+	hasLiveStatus   bool             // there was one that was not retained
+	speed           float64          // the last beacon's, 0 before
 	decisions       int
 	controlBytes    int64
-	budgets         map[string]telemetry.Budget // by command id
-	acks            map[string]telemetry.Ack
-	ackOrder        []string
 }
 
-// snapshot returns a copy of everything.
-func (o *observer) snapshot() observed {
+// records are the messages that the report of the flight needs.
+type records struct {
+	statusBySlot map[int]telemetry.Status
+	budgets      map[string]telemetry.Budget // by command id
+	acks         map[string]telemetry.Ack
+	ackOrder     []string
+}
+
+func (o *observer) latest() observed {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
-	h := o.observed
-	h.statusBySlot, h.budgets, h.acks, h.ackOrder = maps.Clone(h.statusBySlot), maps.Clone(h.budgets), maps.Clone(h.acks), slices.Clone(h.ackOrder)
-	return h
+	return o.observed
+}
+
+func (o *observer) recorded() records {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	return records{maps.Clone(o.statusBySlot), maps.Clone(o.budgets), maps.Clone(o.acks), slices.Clone(o.ackOrder)}
 }
 
 func newObserver(ctx context.Context, c *Config, broker telemetry.Broker, beacon func(telemetry.Slot, time.Time), decide func(int, time.Time), log *slog.Logger) (*observer, error) {
@@ -62,11 +69,9 @@ func newObserver(ctx context.Context, c *Config, broker telemetry.Broker, beacon
 		return nil, err
 	}
 	o := &observer{
-		topics: topics, onBeacon: beacon, onDecision: decide, changed: make(chan struct{}), rejects: telemetry.RejectCounter{Log: log},
-		observed: observed{
-			lastSlot: -1, statusBySlot: map[int]telemetry.Status{},
-			budgets: map[string]telemetry.Budget{}, acks: map[string]telemetry.Ack{},
-		},
+		topics: topics, onBeacon: beacon, onDecision: decide, rejects: telemetry.RejectCounter{Log: log},
+		observed: observed{changed: make(chan struct{}), lastSlot: -1},
+		records:  records{statusBySlot: map[int]telemetry.Status{}, budgets: map[string]telemetry.Budget{}, acks: map[string]telemetry.Ack{}},
 	}
 	o.client = &telemetry.Client{Broker: broker, Name: "observer", Log: log, Handle: o.handle}
 	for _, filter := range []string{
@@ -119,8 +124,7 @@ func (o *observer) record(m telemetry.Message) (beacon telemetry.Slot, isNew boo
 	case telemetry.KindStatus:
 		var s telemetry.Status
 		if s, err = telemetry.DecodeStatus(m.Payload); err == nil {
-			o.status, o.hasStatus = s, true
-			o.hasLiveStatus = o.hasLiveStatus || !m.Retained
+			o.status, o.hasLiveStatus = s, o.hasLiveStatus || !m.Retained
 			if s.Slot >= 0 {
 				o.statusBySlot[s.Slot] = s
 			}
@@ -151,19 +155,9 @@ func (o *observer) record(m telemetry.Message) (beacon telemetry.Slot, isNew boo
 	return beacon, isNew
 }
 
-// latest returns the last status, the last beacon's slot, and what closes when
-// there is more.
-func (o *observer) latest() (s telemetry.Status, fresh bool, slot int, changed <-chan struct{}) {
-	o.mutex.Lock()
-	defer o.mutex.Unlock()
-	return o.status, o.hasStatus, o.lastSlot, o.changed
-}
-
 // checkReady returns why a leader cannot be sent a start, nil if it can. A status
 // that the broker retained may be of a leader that is offline.
-func (o *observer) checkReady() error {
-	o.mutex.Lock()
-	defer o.mutex.Unlock()
+func (o observed) checkReady() error {
 	switch {
 	case !o.online:
 		return errors.New("no leader is online")
@@ -188,13 +182,6 @@ func isEnding(state string) bool {
 	return state == telemetry.StateReturning || state == telemetry.StateDone || state == telemetry.StateStopped
 }
 
-// hasBegun reports whether a slot was ever opened.
-func (o *observer) hasBegun() bool {
-	o.mutex.Lock()
-	defer o.mutex.Unlock()
-	return o.slotsOpened > 0
-}
-
 // ack returns the acknowledgement of a command, nil before it is received.
 func (o *observer) ack(id string) *telemetry.Ack {
 	o.mutex.Lock()
@@ -203,18 +190,4 @@ func (o *observer) ack(id string) *telemetry.Ack {
 		return &a
 	}
 	return nil
-}
-
-// price returns that of the last beacon, in seconds per joule.
-func (o *observer) price() float64 {
-	o.mutex.Lock()
-	defer o.mutex.Unlock()
-	return o.priceSPerJ
-}
-
-// leaderSpeed returns that of the last beacon, 0 before there was one.
-func (o *observer) leaderSpeed() float64 {
-	o.mutex.Lock()
-	defer o.mutex.Unlock()
-	return o.speed
 }

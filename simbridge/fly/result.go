@@ -1,11 +1,9 @@
 package fly
 
 import (
-	"maps"
 	"math"
-	"slices"
 
-	"prefdt/inference/physics"
+	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/battery"
 	"prefdt/simbridge/px4"
 	"prefdt/simbridge/report"
@@ -14,7 +12,7 @@ import (
 
 // buildReport collects the report of the flight from its parts, after the last slot.
 func (f *flight) buildReport(landed bool) *report.Flight {
-	o := f.observer.snapshot()
+	o, records := f.observer.latest(), f.observer.recorded()
 	trails, separationM, speedMPS := f.fleet.flown()
 	r := &report.Flight{
 		Trails: trails, Users: f.users.Positions(), AreaM: f.World.Physics.AreaSideM, Slots: o.status.Slots,
@@ -22,8 +20,8 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 	if shock := f.World.Shock; shock.Factor != 0 && shock.Factor != 1 {
 		r.Shock = &report.Shock{Slot: shock.FromSlot, Factor: shock.Factor}
 	}
-	for _, id := range o.ackOrder {
-		a, b := o.acks[id], o.budgets[id]
+	for _, id := range records.ackOrder {
+		a, b := records.acks[id], records.budgets[id]
 		switch n := len(r.Budgets); {
 		case !a.Accepted:
 		case b.ID != "":
@@ -37,7 +35,7 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 		spent[m] = a.BySlot()
 	}
 	r.Rows = make([]report.Row, flownSlots(&o))
-	f.fillRows(r, spent, o.statusBySlot)
+	f.fillRows(r, spent, records.statusBySlot)
 
 	s := &r.Summary
 	*s = report.Summary{
@@ -51,7 +49,7 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 	}
 	for i := range s.Commands {
 		c := &s.Commands[i]
-		a := o.acks[c.ID]
+		a := records.acks[c.ID]
 		c.Accepted, c.EffectiveSlot, c.Saturated, c.FloorJ, c.Reason = a.Accepted, a.EffectiveSlot, a.Saturated, a.FloorJ, a.Reason
 	}
 	for _, outcome := range f.users.Outcomes() {
@@ -85,8 +83,8 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 	r.Latencies, s.Latency = f.fleet.latency.summarize()
 	s.Budget.LeaderTransitJ = o.status.TransitJ
 	var decisionMS []float64
-	for _, slot := range slices.Sorted(maps.Keys(o.statusBySlot)) {
-		decisionMS = append(decisionMS, o.statusBySlot[slot].DecisionMS)
+	for _, status := range records.statusBySlot {
+		decisionMS = append(decisionMS, status.DecisionMS)
 	}
 	s.DecisionMS = report.QuantilesOf(decisionMS)
 	return r
@@ -110,12 +108,11 @@ func (f *flight) fillRows(r *report.Flight, spent []map[int]battery.Spent, bySlo
 			j := spent[m][slot]
 			row.FlightJ, row.EdgeJ = append(row.FlightJ, j.FlightJ), append(row.EdgeJ, j.EdgeJ)
 			spentJ += j.J()
-			var place physics.Position
-			var speedMPS float64
-			if s, ok := f.bodiesAtBeacon[slot]; ok {
-				place, speedMPS = positionOf(s[m]), s[m].SpeedMPS()
+			var body autopilot.Body
+			if bodies, ok := f.bodiesAtBeacon[slot]; ok {
+				body = bodies[m]
 			}
-			row.Position, row.SpeedMPS = append(row.Position, place), append(row.SpeedMPS, speedMPS)
+			row.Position, row.SpeedMPS = append(row.Position, positionOf(body)), append(row.SpeedMPS, body.SpeedMPS())
 		}
 		row.SpentJ = spentJ
 		if s, ok := bySlot[slot]; ok {
@@ -150,7 +147,6 @@ func (f *flight) fillRows(r *report.Flight, spent []map[int]battery.Spent, bySlo
 	}
 }
 
-// sumRows sums the table up.
 func sumRows(s *report.Summary, r *report.Flight) {
 	for i := range r.Rows {
 		row := &r.Rows[i]

@@ -94,7 +94,7 @@ func (f *flight) showStatus(s telemetry.Status) {
 	if s.Slots == 0 {
 		return
 	}
-	slot := max(s.Slot, -1)
+	slot, price := max(s.Slot, -1), 1000*f.observer.latest().priceSPerJ
 	budget, end := "none", "-"
 	if s.BudgetJ != nil {
 		budget = kilojoules(*s.BudgetJ)
@@ -104,14 +104,14 @@ func (f *flight) showStatus(s telemetry.Status) {
 	}
 	spent := kilojoules(f.fleet.spentJ(s.Slots))
 	f.view.draw(slot, fmt.Sprintf("slot %3d of %d  %-9s  spent %s of %s kJ, leader %s, foresees %s  reports %d  price %.2g s/kJ",
-		slot+1, s.Slots, s.State, spent, budget, kilojoules(s.SpentJ), end, s.UsersHeard, 1000*f.observer.price()), func() []string {
+		slot+1, s.Slots, s.State, spent, budget, kilojoules(s.SpentJ), end, s.UsersHeard, price), func() []string {
 		const width = 40
 		done := width * (slot + 1) / s.Slots
 		lines := []string{
 			fmt.Sprintf("slot %3d of %d  [%s%s]  %s", slot+1, s.Slots, strings.Repeat("#", done), strings.Repeat(".", width-done), s.State),
 			fmt.Sprintf("energy   spent %s kJ of %s   leader counts %s, foresees %s, floor %s   from %s",
 				spent, budget, kilojoules(s.SpentJ), end, kilojoules(s.FloorJ), s.EnergySource),
-			fmt.Sprintf("users    %d reported   price %.2g s/kJ   decision %.2f ms   missed slots %d", s.UsersHeard, 1000*f.observer.price(), s.DecisionMS, s.MissedSlots),
+			fmt.Sprintf("users    %d reported   price %.2g s/kJ   decision %.2f ms   missed slots %d", s.UsersHeard, price, s.DecisionMS, s.MissedSlots),
 		}
 		for i, a := range f.fleet.vehicles {
 			state := a.State()

@@ -33,15 +33,9 @@ const maxManifestBytes = 1 << 20
 // checkpoint that was trained with other constants than this world's. What is
 // wrong with its files is for the leader to say.
 func (f *flight) warnOfCheckpoint() {
-	if len(f.Leader.Command) == 0 || f.Leader.Config == "" {
-		return
-	}
-	values, err := f.Leader.configuration()
-	if err != nil {
-		return
-	}
+	values, _ := f.Leader.configuration()
 	folder, ok := values["checkpoint"].(string)
-	if !ok {
+	if len(f.Leader.Command) == 0 || !ok {
 		return
 	}
 	trained, err := readTrainedWorld(folder)

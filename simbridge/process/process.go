@@ -11,10 +11,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -22,7 +22,7 @@ import (
 // Process is a program running on its own.
 type Process struct {
 	command *exec.Cmd
-	tail    tail
+	tail    tail // of its standard error
 	log     *os.File
 	Done    chan struct{} // closed when it has ended
 	err     error         // how, before Done is closed
@@ -36,7 +36,7 @@ func Start(args []string, logPath string) (*Process, error) {
 	}
 	p := &Process{command: exec.Command(args[0], args[1:]...), log: log, Done: make(chan struct{})}
 	p.command.Stdout = log
-	p.command.Stderr = &teeWriter{log, &p.tail}
+	p.command.Stderr = io.MultiWriter(&p.tail, log)
 	if err := p.command.Start(); err != nil {
 		log.Close()
 		return nil, fmt.Errorf("start %s: %w", args[0], err)
@@ -49,13 +49,13 @@ func Start(args []string, logPath string) (*Process, error) {
 	return p, nil
 }
 
-// Failure returns how the process ended, with the last line of its standard error.
+// Failure returns how a process ended, with the last line of its standard error.
 func (p *Process) Failure() error {
 	how := "ended before the mission did"
 	if p.err != nil {
 		how = p.err.Error()
 	}
-	if last := p.tail.line(); last != "" {
+	if last := strings.TrimSpace(lastLine(p.tail)); last != "" {
 		how += ": " + last
 	}
 	return fmt.Errorf("%s: %s (see %s)", p.command.Path, how, p.log.Name())
@@ -63,7 +63,7 @@ func (p *Process) Failure() error {
 
 // Stop sends SIGTERM, and SIGKILL after five seconds.
 func (p *Process) Stop() {
-	p.command.Process.Signal(syscall.SIGTERM)
+	p.Signal(syscall.SIGTERM)
 	select {
 	case <-p.Done:
 	case <-time.After(5 * time.Second):
@@ -87,14 +87,8 @@ func (p *Process) Kill() {
 	<-p.Done
 }
 
-// SetPaused suspends the process, or resumes it.
-func (p *Process) SetPaused(stop bool) {
-	signal := syscall.SIGCONT
-	if stop {
-		signal = syscall.SIGSTOP
-	}
-	p.command.Process.Signal(signal)
-}
+// Signal sends a signal.
+func (p *Process) Signal(s os.Signal) { p.command.Process.Signal(s) }
 
 // PID is the process's number.
 func (p *Process) PID() int { return p.command.Process.Pid }
@@ -102,46 +96,19 @@ func (p *Process) PID() int { return p.command.Process.Pid }
 // ExitCode returns that of a process that has ended.
 func (p *Process) ExitCode() int { return p.command.ProcessState.ExitCode() }
 
-// tail keeps the last line that is not blank.
-type tail struct {
-	mutex      sync.Mutex
-	last, part []byte
-}
+// tail keeps the end of what is written to it.
+type tail []byte
 
 func (t *tail) Write(b []byte) (int, error) {
-	t.mutex.Lock()
-	defer t.mutex.Unlock()
-	t.part = append(t.part, b...)
-	for {
-		i := bytes.IndexByte(t.part, '\n')
-		if i < 0 {
-			break
-		}
-		if line := bytes.TrimSpace(t.part[:i]); len(line) > 0 {
-			t.last = append(t.last[:0], line...)
-		}
-		t.part = t.part[i+1:]
-	}
-	if len(t.part) > 4096 {
-		t.part = t.part[:4096]
-	}
+	*t = append(*t, b...)
+	*t = (*t)[max(len(*t)-4096, 0):]
 	return len(b), nil
 }
 
-func (t *tail) line() string {
-	t.mutex.Lock()
-	defer t.mutex.Unlock()
-	return string(t.last)
-}
-
-type teeWriter struct {
-	file *os.File
-	tail *tail
-}
-
-func (w *teeWriter) Write(b []byte) (int, error) {
-	w.tail.Write(b)
-	return w.file.Write(b)
+// lastLine is the last line that is not blank.
+func lastLine(text []byte) string {
+	text = bytes.TrimSpace(text)
+	return string(text[bytes.LastIndexByte(text, '\n')+1:])
 }
 
 // Run runs the crew's tool to its end.
@@ -150,8 +117,7 @@ func Run(ctx context.Context, args []string) (string, error) {
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.WaitDelay = 5 * time.Second
 	out, err := command.CombinedOutput()
-	text := strings.TrimSpace(string(out))
-	last := text[strings.LastIndexByte(text, '\n')+1:]
+	last := lastLine(out)
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && last != "" {
 		return "", fmt.Errorf("%s: %s", args[0], last)
 	}

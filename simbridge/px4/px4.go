@@ -26,19 +26,9 @@ import (
 	"prefdt/simbridge/geo"
 )
 
-// Config is one instance.
-type Config struct {
-	SystemID  uint8
-	Origin    geo.Point
-	Speed     float64 // mission seconds per second of wall time: 1, except in tests
-	CapacityJ float64
-	PowerW    func(slot int, speedMPS float64) float64
-	OnMotion  func(slot int, b autopilot.Body) // nil, or called with each position
-}
-
 // Vehicle is a running instance, as known from its messages.
 type Vehicle struct {
-	Config
+	autopilot.Config // SystemID, Origin, Speed, CapacityJ, PowerW, and OnMotion, called with each position
 
 	endpoint *Endpoint
 
@@ -110,11 +100,10 @@ func (e *Endpoint) Initialize() error {
 	}
 	e.stop = make(chan struct{})
 	for _, v := range e.Vehicles {
-		v.endpoint, v.battery = e, battery.New(v.CapacityJ, battery.Fields{Current: true, Energy: true, Remaining: true})
+		v.endpoint, v.battery = e, battery.New(v.CapacityJ, battery.AllFields)
 	}
-	e.done.Add(2)
-	go e.read()
-	go e.checkTimeouts()
+	e.done.Go(e.read)
+	e.done.Go(e.checkTimeouts)
 	return nil
 }
 
@@ -126,7 +115,6 @@ func (e *Endpoint) Close() {
 }
 
 func (e *Endpoint) read() {
-	defer e.done.Done()
 	for event := range e.node.Events() {
 		f, ok := event.(*gomavlib.EventFrame)
 		if !ok {
@@ -142,7 +130,6 @@ func (e *Endpoint) read() {
 
 // checkTimeouts finds instances that have stopped sending.
 func (e *Endpoint) checkTimeouts() {
-	defer e.done.Done()
 	ticker := time.NewTicker(time.Duration(float64(time.Second) / 10 / e.Vehicles[0].Speed))
 	defer ticker.Stop()
 	for {
@@ -248,7 +235,6 @@ func (v *Vehicle) drawEnergy(passedUS int64, from, now time.Time, flying bool, s
 	v.drawEdge(float64(passedUS) / 1e6)
 }
 
-// drawEdge draws the energy of computing in an interval.
 func (v *Vehicle) drawEdge(seconds float64) {
 	rest := v.edgeLoads[:0]
 	for _, l := range v.edgeLoads {

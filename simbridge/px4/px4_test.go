@@ -7,6 +7,7 @@ import (
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 
+	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/battery"
 )
 
@@ -14,7 +15,7 @@ import (
 // drawn at any speed.
 func flyingVehicle(at time.Time, powerW float64) *Vehicle {
 	v := &Vehicle{
-		Config:  Config{Speed: 1, PowerW: func(int, float64) float64 { return powerW }},
+		Config:  autopilot.Config{Speed: 1, PowerW: func(int, float64) float64 { return powerW }},
 		battery: battery.New(150e3, battery.Fields{Current: true}), nextSendUS: math.MaxInt64,
 	}
 	v.handleMessage(nil, &common.MessageHeartbeat{BaseMode: common.MAV_MODE_FLAG_SAFETY_ARMED}, at)

@@ -1,14 +1,12 @@
 package report
 
 import (
-	"cmp"
+	"bytes"
 	"fmt"
 	"image"
 	"image/color"
 	"image/draw"
 	"image/gif"
-	"os"
-	"slices"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -49,27 +47,22 @@ func writeMovie(path string, f *Flight) error {
 		before = frame
 	}
 	movie.Delay[len(movie.Delay)-1] = lastFrameCS
-	file, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("movie: %w", err)
-	}
-	defer file.Close()
-	if err := cmp.Or(gif.EncodeAll(file, movie), file.Close()); err != nil {
+	var encoded bytes.Buffer
+	if err := gif.EncodeAll(&encoded, movie); err != nil {
 		return fmt.Errorf("movie %s: %w", path, err)
 	}
-	return nil
+	return writeFile(path, encoded.Bytes())
 }
 
 // movieSlots are the rows to draw, the last one among them; -1 without a row.
 func movieSlots(rows int) (slots []int) {
 	step := max(1, (rows+movieFrames-1)/movieFrames)
-	for slot := rows - 1; slot >= 0; slot -= step {
+	for slot := (rows - 1) % step; slot < rows; slot += step {
 		slots = append(slots, slot)
 	}
 	if len(slots) == 0 {
 		return []int{-1}
 	}
-	slices.Reverse(slots)
 	return slots
 }
 

@@ -1,10 +1,10 @@
 package report
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"image/color"
-	"os"
 	"path/filepath"
 
 	"gonum.org/v1/plot"
@@ -31,16 +31,11 @@ func writePlots(folder string, f *Flight) error {
 func saveStacked(plots []*plot.Plot, width, height vg.Length, path string) error {
 	image := vgimg.New(width, height)
 	drawStacked(plots, draw.New(image))
-	file, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("plot: %w", err)
-	}
-	defer file.Close()
-	_, err = vgimg.PngCanvas{Canvas: image}.WriteTo(file)
-	if err := cmp.Or(err, file.Close()); err != nil {
+	var png bytes.Buffer
+	if _, err := (vgimg.PngCanvas{Canvas: image}).WriteTo(&png); err != nil {
 		return fmt.Errorf("plot %s: %w", path, err)
 	}
-	return nil
+	return writeFile(path, png.Bytes())
 }
 
 func drawStacked(plots []*plot.Plot, canvas draw.Canvas) {
@@ -224,12 +219,11 @@ func delayPlot(f *Flight, rows int) *plot.Plot {
 			continue
 		}
 		each = append(each, plotter.XY{X: float64(r.Slot), Y: r.DelayS}, plotter.XY{X: float64(r.Slot + 1), Y: r.DelayS})
-		sum, n := 0.0, 0
-		for _, q := range f.Rows[max(0, i-9) : i+1] {
+		sum, last := 0.0, f.Rows[max(0, i-9):i+1]
+		for _, q := range last {
 			sum += q.DelayS
-			n++
 		}
-		mean = append(mean, plotter.XY{X: float64(r.Slot + 1), Y: sum / float64(n)})
+		mean = append(mean, plotter.XY{X: float64(r.Slot + 1), Y: sum / float64(len(last))})
 	}
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, max(float64(f.Slots), 1)*1.02, 0, top*1.3
 	addEvents(p, f, rows, top*1.08)

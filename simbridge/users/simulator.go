@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"prefdt/inference/physics"
@@ -59,12 +60,13 @@ type Simulator struct {
 	clients []*telemetry.Client
 	rejects telemetry.RejectCounter
 
-	mutex            sync.Mutex
-	current          arrivals
-	reportCounts     map[int]ReportCounts // by slot
-	outcomes         []Outcome
-	ignoredDecisions int
-	timers           map[*time.Timer]bool // nil once closed
+	mutex        sync.Mutex
+	current      arrivals
+	reportCounts map[int]ReportCounts // by slot
+	outcomes     []Outcome
+
+	ignoredDecisions atomic.Int64
+	closed           atomic.Bool
 }
 
 // Initialize connects all users.
@@ -77,7 +79,7 @@ func (s *Simulator) Initialize(ctx context.Context) error {
 		return err
 	}
 	s.rejects.Log = s.Log
-	s.current.slot, s.reportCounts, s.timers = -1, map[int]ReportCounts{}, map[*time.Timer]bool{}
+	s.current.slot, s.reportCounts = -1, map[int]ReportCounts{}
 	for i := range s.World.UserCount() {
 		s.users = append(s.users, &user{simulator: s, index: i, id: fmt.Sprintf("u%02d", i+1), position: s.World.UserPosition(s.Seed, 0, i), lastSlot: -1})
 	}
@@ -100,8 +102,7 @@ func (s *Simulator) connect(ctx context.Context, served []*user, decisions strin
 		Handle:        func(m telemetry.Message) { s.handle(served, m) },
 	}
 	for _, u := range served {
-		// A message that cannot be sent is lost, as any report may be.
-		u.publish = func(p telemetry.Publication) { client.Publish(p) }
+		u.client = client
 	}
 	if err := client.Initialize(ctx); err != nil {
 		return fmt.Errorf("connect users: %w", err)
@@ -149,12 +150,7 @@ func (s *Simulator) Close() {
 		}
 		u.mutex.Unlock()
 	}
-	s.mutex.Lock()
-	for t := range s.timers {
-		t.Stop()
-	}
-	s.timers = nil
-	s.mutex.Unlock()
+	s.closed.Store(true)
 	for _, client := range s.clients {
 		client.Close()
 	}
@@ -165,12 +161,6 @@ func (s *Simulator) SetReportLoss(fraction float64) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.ReportLoss = fraction
-}
-
-func (s *Simulator) reportLoss() float64 {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	return s.ReportLoss
 }
 
 // Positions returns the users' positions, in order.
@@ -211,9 +201,11 @@ func (s *Simulator) arrival(slot, user int) (active bool, task *physics.Task) {
 	return slices.Contains(s.current.active, user), nil
 }
 
-func (s *Simulator) countReport(slot int, task, lost bool) {
+// countReport counts a report that is due in a slot, and decides whether it is lost.
+func (s *Simulator) countReport(slot, user int, task bool) (lost bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
+	lost = reportIsLost(s.Seed, slot, user, s.ReportLoss)
 	r := s.reportCounts[slot]
 	r.Expected++
 	if task {
@@ -223,36 +215,11 @@ func (s *Simulator) countReport(slot int, task, lost bool) {
 		r.Lost++
 	}
 	s.reportCounts[slot] = r
-}
-
-func (s *Simulator) countIgnored() {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	s.ignoredDecisions++
+	return lost
 }
 
 func (s *Simulator) recordOutcome(o Outcome) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.outcomes = append(s.outcomes, o)
-}
-
-// afterDelay calls f after d, unless the simulator is closed by then.
-func (s *Simulator) afterDelay(d time.Duration, f func()) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	if s.timers == nil {
-		return
-	}
-	var t *time.Timer
-	t = time.AfterFunc(max(d, 0), func() {
-		s.mutex.Lock()
-		open := s.timers != nil
-		delete(s.timers, t)
-		s.mutex.Unlock()
-		if open {
-			f()
-		}
-	})
-	s.timers[t] = true
 }

@@ -434,8 +434,4 @@ func TestHostilePayloads(t *testing.T) {
 }
 
 // ignoredCount counts decisions that came too late, twice, or for another slot.
-func (s *Simulator) ignoredCount() int {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	return s.ignoredDecisions
-}
+func (s *Simulator) ignoredCount() int { return int(s.ignoredDecisions.Load()) }

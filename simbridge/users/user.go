@@ -14,14 +14,10 @@ import (
 
 // Outcome is how one task really ended.
 type Outcome struct {
-	Slot, User     int // user from 0
-	Aircraft       int // from 1, 0: local
-	Offload        float64
-	By             string // telemetry.ByDecision, ByOffer or ByLocal
-	CompletionS    float64
+	Slot           int
+	By             string  // telemetry.ByDecision, ByOffer or ByLocal
 	DelayS         float64 // with the penalty of a missed deadline
 	DeadlineMissed bool
-	EdgeJ          float64
 	Bits           float64 // offloaded
 }
 
@@ -31,7 +27,7 @@ type user struct {
 	index     int
 	id        string
 	position  physics.Position
-	publish   func(telemetry.Publication)
+	client    *telemetry.Client // a message that it cannot send is lost, as any report may be
 
 	mutex    sync.Mutex
 	lastSlot int          // of the last beacon received, -1 before
@@ -87,10 +83,9 @@ func (u *user) handleBeacon(beacon telemetry.Slot, received time.Time) {
 		})
 		u.pending = w
 	}
-	lost := reportIsLost(u.simulator.Seed, beacon.Slot, u.index, u.simulator.reportLoss())
-	u.simulator.countReport(beacon.Slot, task != nil, lost)
+	lost := u.simulator.countReport(beacon.Slot, u.index, task != nil)
 	if payload, err := telemetry.Encode(report); err == nil && !lost {
-		u.publish(telemetry.Publication{Topic: u.simulator.topics.Report(u.id), Payload: payload})
+		u.client.Publish(telemetry.Publication{Topic: u.simulator.topics.Report(u.id), Payload: payload})
 	}
 }
 
@@ -107,7 +102,7 @@ func (u *user) handleDecision(d telemetry.Decision, received time.Time) {
 	defer u.mutex.Unlock()
 	w := u.pending
 	if w == nil || d.Slot != w.beacon.Slot || d.ReportSlot != nil || received.After(w.decideBy) {
-		u.simulator.countIgnored()
+		u.simulator.ignoredDecisions.Add(1)
 		return
 	}
 	c := &u.simulator.World
@@ -118,7 +113,6 @@ func (u *user) handleDecision(d telemetry.Decision, received time.Time) {
 	u.settle(choice, telemetry.ByDecision, received)
 }
 
-// settleByOffer settles a pending task by the standing offer.
 func (u *user) settleByOffer() {
 	if u.pending == nil {
 		return
@@ -154,28 +148,29 @@ func (u *user) settle(choice slot.UserDecision, by string, from time.Time) {
 	u.pending = nil
 	w.timer.Stop()
 	localS := w.task.LocalTimeS(u.simulator.World.UserCPUHz)
-	o := Outcome{Slot: w.beacon.Slot, User: u.index, By: by, CompletionS: localS}
+	completionS, offloadedBits := localS, 0.0
 	if choice.Server > 0 {
 		bandwidth := c.Channel.BandwidthHz
 		if c.Contention {
 			bandwidth *= choice.CPUHz / c.EdgeCPUHz
 		}
 		share := physics.Share{CPUHz: choice.CPUHz, RateBPS: c.Channel.RateBPS(w.gain[choice.Server-1], bandwidth)}
-		o.Aircraft, o.Offload, o.Bits = choice.Server, choice.Offload, choice.Offload*w.task.Bits
-		o.CompletionS = physics.CompletionS(localS, w.task.OffloadTimeS(share), choice.Offload)
-		o.EdgeJ = c.EdgeJ(w.task, share, choice.Offload) * u.simulator.World.EdgeEnergyFactor()
-		u.simulator.AddEdgeJ(choice.Server-1, o.Slot, o.EdgeJ)
+		completionS = physics.CompletionS(localS, w.task.OffloadTimeS(share), choice.Offload)
+		offloadedBits = choice.Offload * w.task.Bits
+		u.simulator.AddEdgeJ(choice.Server-1, w.beacon.Slot, c.EdgeJ(w.task, share, choice.Offload)*u.simulator.World.EdgeEnergyFactor())
 	}
-	o.DelayS = c.PenalizedDelayS(w.task, o.CompletionS)
-	o.DeadlineMissed = o.CompletionS > w.task.DeadlineS
-	u.simulator.recordOutcome(o)
-	payload, err := telemetry.Encode(telemetry.Result{Slot: o.Slot, CompletionS: o.CompletionS, By: by})
+	u.simulator.recordOutcome(Outcome{
+		Slot: w.beacon.Slot, By: by, DelayS: c.PenalizedDelayS(w.task, completionS), DeadlineMissed: completionS > w.task.DeadlineS, Bits: offloadedBits,
+	})
+	payload, err := telemetry.Encode(telemetry.Result{Slot: w.beacon.Slot, CompletionS: completionS, By: by})
 	if err != nil {
 		return // it takes longer than a result can hold
 	}
-	wall := time.Duration(o.CompletionS / w.beacon.Speed * float64(time.Second))
-	u.simulator.afterDelay(time.Until(from.Add(wall)), func() {
-		u.publish(telemetry.Publication{Topic: u.simulator.topics.Result(u.id), QoS: 1, Payload: payload})
+	wall := time.Duration(completionS / w.beacon.Speed * float64(time.Second))
+	time.AfterFunc(time.Until(from.Add(wall)), func() {
+		if !u.simulator.closed.Load() {
+			u.client.Publish(telemetry.Publication{Topic: u.simulator.topics.Result(u.id), QoS: 1, Payload: payload})
+		}
 	})
 }
 

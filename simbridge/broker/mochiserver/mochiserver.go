@@ -43,9 +43,8 @@ func (s *Server) Close() {
 type trackingListener struct {
 	net.Listener
 
-	mutex  sync.Mutex
-	open   map[net.Conn]bool
-	closed bool
+	mutex sync.Mutex
+	open  map[net.Conn]bool // nil once closed
 }
 
 func (c *trackingListener) Accept() (net.Conn, error) {
@@ -56,7 +55,7 @@ func (c *trackingListener) Accept() (net.Conn, error) {
 	conn := &trackedConn{accepted, c}
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	if c.closed {
+	if c.open == nil {
 		accepted.Close()
 		return nil, net.ErrClosed
 	}
@@ -67,9 +66,8 @@ func (c *trackingListener) Accept() (net.Conn, error) {
 func (c *trackingListener) Close() error {
 	err := c.Listener.Close()
 	c.mutex.Lock()
-	c.closed = true
 	open := c.open
-	c.open = map[net.Conn]bool{}
+	c.open = nil
 	c.mutex.Unlock()
 	for conn := range open {
 		conn.Close()
