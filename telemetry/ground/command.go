@@ -120,7 +120,7 @@ func sendCommand[T telemetry.Budget | telemetry.Preference | telemetry.Mission](
 		if ack.Challenge != "" {
 			again = ", also when signed again"
 		}
-		return cli.WithCode(exitRefused, fmt.Errorf("%s refused%s: %s (%s)", what, again, printable(ack.Reason), ackOrigin(ack)))
+		return cli.WithCode(exitRefused, fmt.Errorf("%s refused%s: %s (%s)", what, again, telemetry.Printable(ack.Reason), ackOrigin(ack)))
 	}
 	line := fmt.Sprintf("%s accepted from slot %d", appliedText(ack, what), *ack.EffectiveSlot)
 	switch {
@@ -163,5 +163,4 @@ func budgetText(energyJ float64, mode string) string {
 
 func preferenceText(setting float64) string { return fmt.Sprintf("preference %g", setting) }
 
-// joules writes an energy as the crew reads it.
 func joules(j float64) string { return fmt.Sprintf("%.0f J", j) }
