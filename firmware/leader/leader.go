@@ -180,10 +180,7 @@ func (l *Leader) initialize() (saved ledger.State, found bool, err error) {
 // configure gives the packages of a mission their part of the configuration.
 func (l *Leader) configure() {
 	c := &l.Config
-	l.mission.Limits = mission.Limits{
-		ClimbS: c.Flight.ClimbS, BrokerHoldS: c.Flight.BrokerHoldS, BrokerReturnS: c.Flight.BrokerReturnS,
-		CrewHoldS: c.Flight.CrewHoldS, CrewReturnS: c.Flight.CrewReturnS,
-	}
+	l.mission.Limits = c.Flight.Limits
 	l.schedule = schedule.Schedule{Slots: c.Slots, SlotDuration: c.WallTime(1), DecideBy: l.milliseconds(c.DecideByMS)}
 	l.account = account.Account{Physics: l.Policy.Physics, Scales: l.Policy.Scales, ReserveJ: c.Flight.ReserveJ, SpeedMaxMPS: c.Flight.SpeedMaxMPS}
 	l.users = users.Users{Max: c.Users.Max, Allow: c.Users.Allow, Physics: l.Policy.Physics, Prior: l.Policy.UserPrior}
