@@ -369,11 +369,9 @@ func (c *Client) run(ctx context.Context, s *session) {
 		if c.outage.warningDue(time.Now()) {
 			c.Log.Warn("broker lost", "broker", c.address, "reason", reason)
 		}
-		c.notify(ctx, func() {
-			if c.OnDisconnect != nil {
-				c.OnDisconnect(reason)
-			}
-		})
+		if c.OnDisconnect != nil {
+			c.notify(ctx, func() { c.OnDisconnect(reason) })
+		}
 		if lasted {
 			c.retryWait = c.Retry
 		} else if !c.backOff(ctx) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -91,10 +92,7 @@ func parseNumbers(text string) (list []int, err error) {
 }
 
 func newID(given, kind string) string {
-	if given != "" {
-		return given
-	}
-	return kind + "-" + strings.ToLower(rand.Text()[:12])
+	return cmp.Or(given, kind+"-"+strings.ToLower(rand.Text()[:12]))
 }
 
 // sendCommand checks and sends one command and waits for its answer. what names it to
