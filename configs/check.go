@@ -99,15 +99,11 @@ func checkKeys(m *ast.MappingNode, t reflect.Type, path string) error {
 			}
 			continue
 		}
-		nearest, least := "", 3 // more than two mistyped letters are another word
+		suggestion, least := "", 3 // more than two mistyped letters are another word
 		for _, name := range slices.Sorted(maps.Keys(fields)) {
 			if d := editDistance(key, name); d < least {
-				nearest, least = name, d
+				suggestion, least = fmt.Sprintf("; did you mean %q?", name), d
 			}
-		}
-		suggestion := ""
-		if nearest != "" {
-			suggestion = fmt.Sprintf("; did you mean %q?", nearest)
 		}
 		p := v.Key.GetToken().Position
 		return fmt.Errorf("[%d:%d] unknown field %q%s", p.Line, p.Column, join(path, key), suggestion)

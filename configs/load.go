@@ -56,7 +56,9 @@ func Decode(raw []byte, cfg any) (err error) {
 	}()
 	file, err := parser.ParseBytes(raw, 0)
 	if err == nil {
-		i := slices.IndexFunc(file.Docs, hasContent)
+		i := slices.IndexFunc(file.Docs, func(doc *ast.DocumentNode) bool {
+			return doc.Body != nil && doc.Body.Type() != ast.CommentType && doc.Body.Type() != ast.NullType
+		})
 		if i < 0 {
 			return nil // go-yaml would set every field to zero
 		}
@@ -70,8 +72,4 @@ func Decode(raw []byte, cfg any) (err error) {
 	}
 	// go-yaml prints the offending lines below the message; the first line says it all.
 	return errors.New(strings.SplitN(yaml.FormatError(err, false, false), "\n", 2)[0])
-}
-
-func hasContent(doc *ast.DocumentNode) bool {
-	return doc.Body != nil && doc.Body.Type() != ast.CommentType && doc.Body.Type() != ast.NullType
 }

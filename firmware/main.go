@@ -1,3 +1,7 @@
+// Leader flies a mission: slot by slot it receives users' tasks over MQTT, decides with
+// a frozen policy, and commands users and autopilots, within a budget of joules. The
+// loop is in package leader; read leader/slot.go first. This package has the command
+// line, the wiring and the exit statuses.
 package main
 
 import (
@@ -58,11 +62,9 @@ func flyCommand(ctx context.Context, call *cli.Call) error {
 		return cli.BadInputf("want -config FILE; leader -h explains")
 	}
 	c, err := config.Load(*path)
-	var unreadable *fs.PathError
-	switch {
-	case errors.As(err, &unreadable):
+	if _, unreadable := errors.AsType[*fs.PathError](err); unreadable {
 		return err
-	case err != nil:
+	} else if err != nil {
 		return cli.BadInput(err)
 	}
 	// The first signal ends the leader in order, within a slot or so: slot results go
@@ -77,7 +79,6 @@ func flyCommand(ctx context.Context, call *cli.Call) error {
 	return err
 }
 
-// runMission wires the mission together.
 func runMission(ctx context.Context, c config.Config, stderr io.Writer) error {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
@@ -94,9 +95,7 @@ func runMission(ctx context.Context, c config.Config, stderr io.Writer) error {
 	log := newLogWriter(stderr)
 	defer log.close()
 	now := clock.New()
-	m, err := monitor.New(monitor.Config{
-		Fleet: c.Fleet, Mission: c.Mission, Slots: c.Slots, SlotDuration: c.WallTime(1), MetricsPort: c.MetricsPort, Clock: now, Getenv: os.Getenv,
-	})
+	m, err := monitor.New(&c, now, os.Getenv)
 	if err != nil {
 		return err
 	}

@@ -166,7 +166,7 @@ func schemaOf(s *shape) map[string]any {
 		m["items"], m["maxItems"] = schemaOf(s.elem), s.max
 	case reflect.Array:
 		m["items"] = schemaOf(s.elem)
-		m["minItems"], m["maxItems"] = s.length, s.length
+		m["minItems"], m["maxItems"] = s.max, s.max
 	case reflect.Map:
 		m["additionalProperties"], m["propertyNames"] = schemaOf(s.elem), map[string]any{"pattern": "^([1-9]|[1-5][0-9]|6[0-4])$"}
 	case reflect.Struct:

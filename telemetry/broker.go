@@ -1,7 +1,7 @@
 package telemetry
 
 import (
-	"context"
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -38,30 +38,26 @@ func (b Broker) Check() error {
 
 // endpoint returns the broker's host:port and, for TLS, its configuration.
 func (b Broker) endpoint() (address string, config *tls.Config, err error) {
+	bad := fmt.Errorf("broker url %s: want tcp://host:port or tls://host:port", quote(b.URL))
 	u, err := url.Parse(b.URL)
 	if err != nil || u.Hostname() == "" || u.User != nil || u.Path != "" && u.Path != "/" {
-		return "", nil, fmt.Errorf("broker url %s: want tcp://host:port or tls://host:port", quote(b.URL))
+		return "", nil, bad
 	}
-	port := u.Port()
+	port := "1883"
 	switch u.Scheme {
 	case "tcp", "mqtt":
 		if b.CA != "" || b.Cert != "" || b.Key != "" {
 			return "", nil, fmt.Errorf("broker url %s: ca, cert and key need tls://", quote(b.URL))
 		}
-		if port == "" {
-			port = "1883"
-		}
 	case "tls", "ssl", "mqtts":
 		if config, err = b.tls(u.Hostname()); err != nil {
 			return "", nil, err
 		}
-		if port == "" {
-			port = "8883"
-		}
+		port = "8883"
 	default:
-		return "", nil, fmt.Errorf("broker url %s: want tcp://host:port or tls://host:port", quote(b.URL))
+		return "", nil, bad
 	}
-	return net.JoinHostPort(u.Hostname(), port), config, nil
+	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port)), config, nil
 }
 
 func (b Broker) tls(host string) (*tls.Config, error) {
@@ -104,10 +100,9 @@ func (b Broker) password() (string, error) {
 // dial opens the connection. Go sets TCP_NODELAY on every TCP connection it opens;
 // the slot's deadlines depend on it, and a test reads the option back.
 func dial(address string, config *tls.Config) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
-	defer cancel()
-	if config != nil {
-		return (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", address)
+	dialer := &net.Dialer{Timeout: dialTimeout}
+	if config == nil {
+		return dialer.Dial("tcp", address)
 	}
-	return (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	return (&tls.Dialer{NetDialer: dialer, Config: config}).Dial("tcp", address)
 }

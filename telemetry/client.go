@@ -54,7 +54,6 @@ type Client struct {
 	session   atomic.Pointer[session] // nil while not connected
 
 	queues              []*queue      // from the broker, to the callbacks; the first is the one without a name
-	events              chan func()   // OnConnect and OnDisconnect
 	outbox              chan outgoing // from Publish, to the broker
 	droppedPublications atomic.Uint64
 }
@@ -133,22 +132,15 @@ type outgoing struct {
 // that refuses the credentials or a subscription is an error at once. ctx has no
 // effect afterwards.
 func (c *Client) Initialize(ctx context.Context) error {
-	if c.Log == nil {
-		c.Log = slog.Default()
-	}
-	if c.Retry == 0 {
-		c.Retry = 250 * time.Millisecond
-	}
-	if c.outage.interval == 0 {
-		c.outage.interval = warningInterval
-	}
+	c.Log = cmp.Or(c.Log, slog.Default())
+	c.Retry = cmp.Or(c.Retry, 250*time.Millisecond)
+	c.outage.interval = cmp.Or(c.outage.interval, warningInterval)
 	c.retryWait = c.Retry
 	if err := c.prepare(); err != nil {
 		return err
 	}
 	c.queues = newQueues(c.Subscriptions)
 	c.outbox = make(chan outgoing, queueLength)
-	c.events = make(chan func(), 64) // connections and losses during one callback
 	s, err := c.connect(ctx, true)
 	if err != nil {
 		return err
@@ -156,12 +148,8 @@ func (c *Client) Initialize(ctx context.Context) error {
 	run, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel
 	c.session.Store(s)
-	for i, q := range c.queues {
-		events := c.events
-		if i > 0 {
-			events = nil
-		}
-		c.done.Go(func() { c.dispatch(run, q, events) })
+	for _, q := range c.queues {
+		c.done.Go(func() { c.dispatch(run, q) })
 	}
 	c.done.Go(func() { c.run(run, s) })
 	return nil
@@ -175,11 +163,7 @@ func (c *Client) Close() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	last := Publication{}
-	if c.Will != nil {
-		last = *c.Will
-	}
-	c.PublishWait(ctx, last) // the client disconnects whatever it returns
+	c.PublishWait(ctx, *cmp.Or(c.Will, &Publication{})) // the client disconnects whatever it returns
 	c.cancel()
 	c.done.Wait()
 }
@@ -240,10 +224,7 @@ func (c *Client) prepare() error {
 	if err != nil {
 		return err
 	}
-	name := c.Name
-	if c.Broker.ClientID != "" {
-		name = c.Broker.ClientID
-	}
+	name := cmp.Or(c.Broker.ClientID, c.Name)
 	c.prefix = name[:min(len(name), 12)] + "-"
 	c.address = address
 
@@ -388,11 +369,9 @@ func (c *Client) run(ctx context.Context, s *session) {
 		if c.outage.warningDue(time.Now()) {
 			c.Log.Warn("broker lost", "broker", c.address, "reason", reason)
 		}
-		c.notify(ctx, func() {
-			if c.OnDisconnect != nil {
-				c.OnDisconnect(reason)
-			}
-		})
+		if c.OnDisconnect != nil {
+			c.notify(ctx, func() { c.OnDisconnect(reason) })
+		}
 		if lasted {
 			c.retryWait = c.Retry
 		} else if !c.backOff(ctx) {
@@ -413,7 +392,7 @@ func (c *Client) notify(ctx context.Context, f func()) {
 		return
 	}
 	select {
-	case c.events <- f:
+	case c.queues[0].events <- f:
 	case <-ctx.Done():
 	}
 }
@@ -477,16 +456,16 @@ func (c *Client) drain() {
 // dispatch calls the callbacks of one queue, one at a time. Events have priority
 // over messages, so that OnDisconnect is not called after the first messages of the
 // next connection.
-func (c *Client) dispatch(ctx context.Context, q *queue, events <-chan func()) {
+func (c *Client) dispatch(ctx context.Context, q *queue) {
 	for {
 		select {
-		case f := <-events:
+		case f := <-q.events:
 			f()
 			continue
 		default:
 		}
 		select {
-		case f := <-events:
+		case f := <-q.events:
 			f()
 		case m := <-q.inbox:
 			q.bytes.Add(-int64(len(m.Payload)))

@@ -44,11 +44,8 @@ func DecodeProof(payload []byte) (Proof, error)           { return decode[Proof]
 
 // DecodeOnline reads the bare true or false of the online topic.
 func DecodeOnline(payload []byte) (bool, error) {
-	switch string(payload) {
-	case "true":
-		return true, nil
-	case "false":
-		return false, nil
+	if text := string(payload); text == "true" || text == "false" {
+		return text == "true", nil
 	}
 	text := payload[:min(len(payload), maxQuoted+1)]
 	return false, &InvalidError{"online: type", fmt.Sprintf("online: %s, want true or false", quote(string(text)))}
@@ -124,10 +121,10 @@ func (d *decoder) value(s *shape, v reflect.Value) {
 		d.rawToken()
 		return
 	}
-	if !s.canStartWith(c) {
+	if strings.IndexByte(s.starts, c) < 0 {
 		start := d.pos
 		d.skip()
-		d.fail("type", "%s, want %s", quoteRaw(d.input[start:d.pos]), s.describe())
+		d.fail("type", "%s, want %s", quoteRaw(d.input[start:d.pos]), s.noun)
 		return
 	}
 	if v.Kind() == reflect.Pointer {
@@ -149,21 +146,6 @@ func (d *decoder) value(s *shape, v reflect.Value) {
 	default:
 		d.list(s, v)
 	}
-}
-
-// canStartWith reports whether a value of this shape may begin with c.
-func (s *shape) canStartWith(c byte) bool {
-	switch s.kind {
-	case reflect.Bool:
-		return c == 't' || c == 'f'
-	case reflect.Int, reflect.Float64:
-		return c == '-' || '0' <= c && c <= '9'
-	case reflect.String:
-		return c == '"'
-	case reflect.Array, reflect.Slice:
-		return c == '['
-	}
-	return c == '{'
 }
 
 func (d *decoder) number(s *shape, v reflect.Value) {
@@ -250,20 +232,20 @@ func (d *decoder) list(s *shape, v reflect.Value) {
 	d.pos++
 	for ; d.peek() != ']'; n++ {
 		switch {
-		case s.kind == reflect.Array && n < v.Len():
+		case n >= s.max:
+			d.skip()
+		case s.kind == reflect.Array:
 			d.value(s.elem, v.Index(n))
-		case s.kind == reflect.Slice && n < s.max:
+		default:
 			elem := reflect.New(v.Type().Elem()).Elem()
 			d.value(s.elem, elem)
 			v.Set(reflect.Append(v, elem))
-		default:
-			d.skip()
 		}
 	}
 	d.pos++
 	switch {
-	case s.kind == reflect.Array && n != v.Len():
-		d.fail("length", "%d elements, want %d", n, v.Len())
+	case s.kind == reflect.Array && n != s.max:
+		d.fail("length", "%d elements, want %d", n, s.max)
 	case s.kind == reflect.Slice && n > s.max:
 		d.fail("length", "%d elements, at most %d", n, s.max)
 	case s.kind == reflect.Slice && n == 0:

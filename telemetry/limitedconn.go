@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"bufio"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -45,7 +46,6 @@ func (c *limitedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readHeader reads a packet's header.
 func (c *limitedConn) readHeader() error {
 	if _, err := c.reader.Discard(c.dropBytes); err != nil {
 		return err
@@ -77,10 +77,6 @@ func (c *limitedConn) readHeader() error {
 		c.dropBytes, length = length-maxPacketBytes, maxPacketBytes
 	}
 	c.passBytes = length
-	c.header = append(c.header[:0], kind)
-	for ; length >= 0x80; length >>= 7 {
-		c.header = append(c.header, byte(length)|0x80)
-	}
-	c.header = append(c.header, byte(length))
+	c.header = binary.AppendUvarint(append(c.header[:0], kind), uint64(length))
 	return nil
 }

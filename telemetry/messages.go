@@ -1,5 +1,7 @@
 package telemetry
 
+import "slices"
+
 // The payloads, which docs/wire.md describes. The tags define each field's name and
 // range; decoding, encoding and the test of asyncapi.yaml all read them.
 //
@@ -226,6 +228,11 @@ const (
 	SourceModel           = "model"
 )
 
+// UnderWay is whether a mission in a state was started and is not over.
+func UnderWay(state string) bool {
+	return state != StateIdle && state != StateDone && state != StateStopped
+}
+
 // Conditions on several fields.
 
 func (s *Slot) check() (field, problem string) {
@@ -237,12 +244,10 @@ func (s *Slot) check() (field, problem string) {
 	case s.Speed*s.SlotMS < 990 || s.Speed*s.SlotMS > 1010:
 		return "speed", "not 1000 / slot_ms"
 	}
-	seen := map[int]bool{}
-	for _, a := range s.Offer.Aircraft {
-		if seen[a.Number] {
+	for i, a := range s.Offer.Aircraft {
+		if slices.ContainsFunc(s.Offer.Aircraft[:i], func(b OfferAircraft) bool { return a.Number == b.Number }) {
 			return "offer.aircraft", "a number twice"
 		}
-		seen[a.Number] = true
 	}
 	return "", ""
 }
@@ -294,12 +299,10 @@ func (m *Mission) check() (field, problem string) {
 	case named && len(m.Aircraft) == 0:
 		return "aircraft", "empty"
 	}
-	seen := map[int]bool{}
-	for _, number := range m.Aircraft {
-		if seen[number] {
+	for i, number := range m.Aircraft {
+		if slices.Contains(m.Aircraft[:i], number) {
 			return "aircraft", "a number twice"
 		}
-		seen[number] = true
 	}
 	return "", ""
 }

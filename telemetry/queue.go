@@ -18,6 +18,7 @@ type queue struct {
 	name    string
 	filters []string
 	inbox   chan Message
+	events  chan func()  // OnConnect and OnDisconnect; nil but for the queue without a name
 	bytes   atomic.Int64 // of payloads in inbox
 	dropped atomic.Uint64
 }
@@ -25,7 +26,8 @@ type queue struct {
 // newQueues returns the queues that subscriptions name, the one without a name
 // first.
 func newQueues(subscriptions []Subscription) []*queue {
-	queues := []*queue{{inbox: make(chan Message, queueLength)}}
+	// 64 events: connections and losses during one callback
+	queues := []*queue{{inbox: make(chan Message, queueLength), events: make(chan func(), 64)}}
 	for _, sub := range subscriptions {
 		i := slices.IndexFunc(queues, func(q *queue) bool { return q.name == sub.Queue })
 		if i < 0 {
@@ -40,10 +42,8 @@ func newQueues(subscriptions []Subscription) []*queue {
 // queueOf returns the queue of a topic's messages, the first one by default.
 func queueOf(queues []*queue, topic string) *queue {
 	for _, q := range queues[1:] {
-		for _, filter := range q.filters {
-			if matches(filter, topic) {
-				return q
-			}
+		if slices.ContainsFunc(q.filters, func(filter string) bool { return matches(filter, topic) }) {
+			return q
 		}
 	}
 	return queues[0]

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"maps"
@@ -20,7 +21,7 @@ type RejectCounter struct {
 // Add counts err, by its kind if it is an [*InvalidError]. The topic is for the log.
 func (r *RejectCounter) Add(topic string, err error) {
 	kind := err.Error()
-	if invalid := (*InvalidError)(nil); errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*InvalidError](err); ok {
 		kind = invalid.Kind
 	}
 	r.mutex.Lock()
@@ -33,11 +34,7 @@ func (r *RejectCounter) Add(topic string, err error) {
 	}
 	r.counts[kind]++
 	if r.counts[kind] == 1 {
-		log := r.Log
-		if log == nil {
-			log = slog.Default()
-		}
-		log.Warn("input refused; more of this kind are only counted", "kind", kind, "topic", quote(topic), "reason", err)
+		cmp.Or(r.Log, slog.Default()).Warn("input refused; more of this kind are only counted", "kind", kind, "topic", quote(topic), "reason", err)
 	}
 }
 

@@ -11,17 +11,31 @@ import (
 
 // shape is the form of a JSON value, from a message's Go type and tags.
 type shape struct {
-	name     string       // the Go type's, in lower case: a message's name in errors and reject kinds
-	kind     reflect.Kind // Bool, Int, Float64, String, Struct, Slice, Array, Map
+	name string       // the Go type's, in lower case: a message's name in errors and reject kinds
+	kind reflect.Kind // Bool, Int, Float64, String, Struct, Slice, Array, Map
+	jsonType
 	nullable bool
 	limits   interval
 	keys     interval // of a map
 	enum     []string
 	form     *textForm
-	max      int // elements or bytes
-	length   int // of an array
+	max      int // elements, of an array exactly so many, or bytes
 	elem     *shape
 	fields   []field // of a struct, at most 64
+}
+
+// jsonType is the characters with which a value may begin, and its name in errors.
+type jsonType struct{ starts, noun string }
+
+var jsonTypes = map[reflect.Kind]jsonType{
+	reflect.Bool:    {"tf", "true or false"},
+	reflect.Int:     {"-0123456789", "an integer"},
+	reflect.Float64: {"-0123456789", "a number"},
+	reflect.String:  {`"`, "a string"},
+	reflect.Slice:   {"[", "a list"},
+	reflect.Array:   {"[", "a list"},
+	reflect.Struct:  {"{", "an object"},
+	reflect.Map:     {"{", "an object"},
 }
 
 type field struct {
@@ -73,23 +87,19 @@ func (f *textForm) String() string {
 
 // interval is a range as messages.go writes it, "(0, 1e12]".
 type interval struct {
-	text                string
-	low, high           float64
-	openLow             bool
-	openHigh, unbounded bool
+	text              string
+	low, high         float64
+	openLow, openHigh bool
 }
 
 func (r interval) contains(x float64) bool {
-	if r.unbounded {
-		return !math.IsNaN(x) && !math.IsInf(x, 0)
-	}
 	return (x > r.low || x == r.low && !r.openLow) && (x < r.high || x == r.high && !r.openHigh)
 }
 
 // parseInterval panics on a bad tag: that is a mistake in messages.go.
 func parseInterval(text string) interval {
 	if text == "" {
-		return interval{unbounded: true}
+		return interval{low: -math.MaxFloat64, high: math.MaxFloat64}
 	}
 	low, high, ok := strings.Cut(text[1:len(text)-1], ", ")
 	a, err1 := strconv.ParseFloat(low, 64)
@@ -132,7 +142,7 @@ func newShape(t reflect.Type, tag reflect.StructTag) *shape {
 		s.kind = reflect.Int
 	case reflect.Slice, reflect.Array, reflect.Map:
 		if s.kind == reflect.Array {
-			s.length = t.Len()
+			s.max = t.Len()
 		}
 		s.elem = newShape(t.Elem(), tag)
 	case reflect.Struct:
@@ -143,26 +153,10 @@ func newShape(t reflect.Type, tag reflect.StructTag) *shape {
 			value.nullable = value.nullable || optional // some clients write null for an absent field
 			s.fields = append(s.fields, field{name, i, optional, value})
 		}
-	case reflect.Bool, reflect.Int, reflect.Float64, reflect.String:
-	default:
+	}
+	var known bool
+	if s.jsonType, known = jsonTypes[s.kind]; !known {
 		panic(fmt.Sprintf("telemetry: no shape for %s", t))
 	}
 	return s
-}
-
-// describe names the JSON type of the shape, for errors.
-func (s *shape) describe() string {
-	switch s.kind {
-	case reflect.Bool:
-		return "true or false"
-	case reflect.Int:
-		return "an integer"
-	case reflect.Float64:
-		return "a number"
-	case reflect.String:
-		return "a string"
-	case reflect.Array, reflect.Slice:
-		return "a list"
-	}
-	return "an object"
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -46,8 +45,7 @@ func NewChallenge() string {
 // Digest identifies a payload in the acknowledgement that answers it: SHA-256 in
 // lower-case hexadecimal.
 func Digest(payload []byte) string {
-	sum := sha256.Sum256(payload)
-	return hex.EncodeToString(sum[:])
+	return fmt.Sprintf("%x", sha256.Sum256(payload))
 }
 
 // LooksSigned reports whether a payload is meant as a signed command: a JSON object
@@ -103,12 +101,10 @@ func ClaimedID(payload []byte) string {
 	return c.ID
 }
 
-var errKeyFormat = errors.New("want one line of base64 of 32 bytes, as `ground keygen` writes it")
-
 func parseKey(text string) ([]byte, error) {
 	raw, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(raw) != 32 {
-		return nil, errKeyFormat
+		return nil, errors.New("want one line of base64 of 32 bytes, as `ground keygen` writes it")
 	}
 	return raw, nil
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -63,10 +65,8 @@ func (s *scanner) check(depth int) error {
 		for s.peek() != '}' && s.peek() != ']' {
 			if c == '{' {
 				key := s.stringValue()
-				for _, k := range keys {
-					if k == key {
-						return fmt.Errorf("key %s twice", quote(key))
-					}
+				if slices.Contains(keys, key) {
+					return fmt.Errorf("key %s twice", quote(key))
 				}
 				if keys = append(keys, key); len(keys) > maxMembers {
 					return fmt.Errorf("more than %d fields in one object", maxMembers)
@@ -108,7 +108,6 @@ func (s *scanner) rawToken() []byte {
 	return s.input[start:s.pos]
 }
 
-// stringValue returns the next string's value.
 func (s *scanner) stringValue() string {
 	raw := s.rawToken()
 	if bytes.IndexByte(raw, '\\') < 0 {
@@ -119,7 +118,6 @@ func (s *scanner) stringValue() string {
 	return text
 }
 
-// skip passes over one value.
 func (s *scanner) skip() {
 	if c := s.peek(); c != '{' && c != '[' {
 		s.rawToken()
@@ -141,6 +139,16 @@ func (s *scanner) skip() {
 			return
 		}
 	}
+}
+
+// Printable replaces what is not printable ASCII, and could drive a terminal.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, text)
 }
 
 // quote is a received value as an error shows it: short, printable, one line.

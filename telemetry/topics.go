@@ -40,30 +40,27 @@ func NewTopics(fleet string) (Topics, error) {
 	return Topics{"prefdt/" + fleet + "/"}, nil
 }
 
-func (t Topics) Slot() string                { return t.root + "slot" }
-func (t Topics) Report(user string) string   { return t.root + "users/" + user + "/report" }
-func (t Topics) Decision(user string) string { return t.root + "users/" + user + "/decision" }
-func (t Topics) Result(user string) string   { return t.root + "users/" + user + "/result" }
-func (t Topics) Budget() string              { return t.root + "command/budget" }
-func (t Topics) Preference() string          { return t.root + "command/preference" }
-func (t Topics) Mission() string             { return t.root + "command/mission" }
-func (t Topics) Ack(command string) string   { return t.root + "ack/" + command }
-func (t Topics) Status() string              { return t.root + "status" }
-func (t Topics) Online() string              { return t.root + "online" }
-func (t Topics) Heartbeat(name string) string {
-	return t.root + "crew/" + name + "/heartbeat"
-}
-func (t Topics) Hello() string { return t.root + "hello" }
-func (t Topics) Proof() string { return t.root + "proof" }
+func (t Topics) Slot() string                 { return t.root + "slot" }
+func (t Topics) Report(user string) string    { return t.root + "users/" + user + "/report" }
+func (t Topics) Decision(user string) string  { return t.root + "users/" + user + "/decision" }
+func (t Topics) Result(user string) string    { return t.root + "users/" + user + "/result" }
+func (t Topics) Budget() string               { return t.root + "command/budget" }
+func (t Topics) Preference() string           { return t.root + "command/preference" }
+func (t Topics) Mission() string              { return t.root + "command/mission" }
+func (t Topics) Ack(command string) string    { return t.root + "ack/" + command }
+func (t Topics) Status() string               { return t.root + "status" }
+func (t Topics) Online() string               { return t.root + "online" }
+func (t Topics) Heartbeat(name string) string { return t.root + "crew/" + name + "/heartbeat" }
+func (t Topics) Hello() string                { return t.root + "hello" }
+func (t Topics) Proof() string                { return t.root + "proof" }
 
 // Filters to subscribe with. They do not overlap.
 
-func (t Topics) AllReports() string   { return t.root + "users/+/report" }
-func (t Topics) AllDecisions() string { return t.root + "users/+/decision" }
-func (t Topics) AllResults() string   { return t.root + "users/+/result" }
-func (t Topics) AllCommands() string  { return t.root + "command/+" }
-func (t Topics) AllAcks() string      { return t.root + "ack/+" }
-
+func (t Topics) AllReports() string    { return t.root + "users/+/report" }
+func (t Topics) AllDecisions() string  { return t.root + "users/+/decision" }
+func (t Topics) AllResults() string    { return t.root + "users/+/result" }
+func (t Topics) AllCommands() string   { return t.root + "command/+" }
+func (t Topics) AllAcks() string       { return t.root + "ack/+" }
 func (t Topics) AllHeartbeats() string { return t.root + "crew/+/heartbeat" }
 
 // Parse returns a topic's kind and the user, station or command id in it. ok is false
@@ -82,18 +79,10 @@ func (t Topics) Parse(topic string) (kind Kind, id string, ok bool) {
 	if id, ok := strings.CutPrefix(rest, "ack/"); ok && ValidID(id) {
 		return KindAck, id, true
 	}
-	if station, ok := strings.CutPrefix(rest, "crew/"); ok {
-		if name, ok := strings.CutSuffix(station, "/heartbeat"); ok && ValidID(name) {
-			return KindHeartbeat, name, true
-		}
-	}
-	if user, ok := strings.CutPrefix(rest, "users/"); ok {
-		id, kind, _ := strings.Cut(user, "/")
-		switch k := Kind(kind); k {
-		case KindReport, KindDecision, KindResult:
-			if ValidID(id) {
-				return k, id, true
-			}
+	if levels := strings.SplitN(rest, "/", 4); len(levels) == 3 && ValidID(levels[1]) {
+		switch levels[0] + "/" + levels[2] {
+		case "crew/heartbeat", "users/report", "users/decision", "users/result":
+			return Kind(levels[2]), levels[1], true
 		}
 	}
 	return "", "", false

@@ -71,15 +71,15 @@ func (p *Program) Run(ctx context.Context, args []string, stdout, stderr io.Writ
 			name, args = args[0], args[1:]
 		}
 	}
-	rows := p.rows(name)
+	rows := slices.DeleteFunc(slices.Clone(p.Commands), func(c Command) bool { return c.Name != name })
 	if len(rows) == 0 {
 		switch {
 		case name != "":
 			fmt.Fprintf(stderr, "%s: no command %q; want one of %s (%[1]s -h)\n", p.Name, name, p.names())
 		case len(args) == 0:
-			p.help(stderr, p.Commands)
+			p.help(stderr)
 		case slices.Contains([]string{"-h", "-help", "--help"}, args[0]):
-			p.help(stdout, p.Commands)
+			p.help(stdout)
 			return ExitOK
 		default:
 			fmt.Fprintf(stderr, "%s: a command comes first, one of %s (%[1]s -h)\n", p.Name, p.names())
@@ -89,7 +89,7 @@ func (p *Program) Run(ctx context.Context, args []string, stdout, stderr io.Writ
 	c := NewCall(strings.TrimSpace(p.Name+" "+name), args, stdout, stderr)
 	c.help = func() {
 		if name == "" {
-			p.help(stdout, p.Commands)
+			p.help(stdout)
 		} else {
 			p.rowsHelp(stdout, rows)
 		}
@@ -97,16 +97,6 @@ func (p *Program) Run(ctx context.Context, args []string, stdout, stderr io.Writ
 	return c.Exit(rows[0].Run(ctx, c))
 }
 
-func (p *Program) rows(name string) (rows []Command) {
-	for _, c := range p.Commands {
-		if c.Name == name {
-			rows = append(rows, c)
-		}
-	}
-	return rows
-}
-
-// names lists the words that may follow the program's name.
 func (p *Program) names() string {
 	var names []string
 	for _, c := range p.Commands {
@@ -117,9 +107,9 @@ func (p *Program) names() string {
 	return strings.Join(names, ", ")
 }
 
-func (p *Program) help(w io.Writer, rows []Command) {
+func (p *Program) help(w io.Writer) {
 	fmt.Fprintln(w, p.Usage)
-	p.rowsHelp(w, rows)
+	p.rowsHelp(w, p.Commands)
 	fmt.Fprintf(w, "%s COMMAND -h shows a command's flags, %[1]s -version what this program was built from.\n", p.Name)
 	if p.Notes != "" {
 		fmt.Fprintln(w, p.Notes)
@@ -132,7 +122,6 @@ func (p *Program) rowsHelp(w io.Writer, rows []Command) {
 	}
 }
 
-// version says what the program was built from.
 func version() string {
 	text, dirty := "(devel)", ""
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -226,8 +215,7 @@ func (c *Call) Exit(err error) int {
 		return ExitOK
 	}
 	fmt.Fprintf(c.Stderr, "%s: %v\n", c.Flags.Name(), err)
-	var x exitError
-	if errors.As(err, &x) {
+	if x, ok := errors.AsType[exitError](err); ok {
 		return x.code
 	}
 	return ExitFailed

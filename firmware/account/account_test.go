@@ -403,7 +403,7 @@ func TestLongestCompletionTime(t *testing.T) {
 		if (err == nil) != c.believed || f.results[0].tasks["u"].final != c.believed {
 			t.Errorf("%s: %v s: %v", c.name, c.completionS, err)
 		}
-		if got := f.results[0].delayS; got > maxCompletionS+c.task.DeadlineS+1 {
+		if got := f.results[0].DelayS; got > maxCompletionS+c.task.DeadlineS+1 {
 			t.Errorf("%s: one task counts for %v s", c.name, got)
 		}
 	}

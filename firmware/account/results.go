@@ -11,18 +11,13 @@ import (
 // slotResults is a decided slot's delay and edge energy: as expected, corrected by
 // each result until it expires.
 type slotResults struct {
-	delayS          float64
-	settled         bool
+	Row                                  // EdgeJ of decisions, less what results report as not computed there
+	settled         bool                 // the row was returned
 	tasks           map[string]taskEntry // by user
 	decisions       int                  // users for which a decision was made
-	edgeJ           float64              // of those, less what results report as not computed there
 	offerUsers      int                  // users without a decision that accepted the offer
 	maxOfferUsers   int                  // users without a report of this slot whose results may count
 	offeredAircraft bool                 // at least one aircraft was on offer
-	reported        int
-	offloaded       int
-	priceSPerJ      float64
-	decisionMS      float64
 }
 
 type taskEntry struct {
@@ -57,8 +52,8 @@ type SlotDecision struct {
 // AddDecision enters the expected cost of a decision.
 func (a *Account) AddDecision(d SlotDecision) {
 	r := &slotResults{
+		Row:   Row{Slot: d.Slot, Reported: d.Reported, PriceSPerJ: d.Decision.PriceSPerJ, DecisionMS: d.DecisionMS},
 		tasks: make(map[string]taskEntry, len(d.Users)), decisions: len(d.Users), maxOfferUsers: d.MaxOfferUsers, offeredAircraft: d.OfferedAircraft,
-		reported: d.Reported, priceSPerJ: d.Decision.PriceSPerJ, decisionMS: d.DecisionMS,
 	}
 	a.allLocalDelayS = 0
 	for i, name := range d.Users {
@@ -68,11 +63,11 @@ func (a *Account) AddDecision(d SlotDecision) {
 			edgeJ: a.Physics.EdgeJ(u.Task, physics.Share{CPUHz: c.CPUHz}, c.Offload),
 		}
 		r.tasks[name] = e
-		r.delayS += e.delayS
-		r.edgeJ += e.edgeJ
+		r.DelayS += e.delayS
+		r.EdgeJ += e.edgeJ
 		a.allLocalDelayS += a.delayS(u.Task, e.localCompletionS)
 		if c.Server > 0 {
-			r.offloaded++
+			r.Offloaded++
 		}
 	}
 	a.results[d.Slot] = r
@@ -104,7 +99,7 @@ func (a *Account) ApplyResult(user string, res *telemetry.Result) error {
 		r.offerUsers++
 	}
 	if res.By != telemetry.ByDecision { // the decision did not reach the user in time
-		r.edgeJ, e.edgeJ = r.edgeJ-e.edgeJ, 0
+		r.EdgeJ, e.edgeJ = r.EdgeJ-e.edgeJ, 0
 	}
 	actual := min(res.CompletionS, maxCompletionS)
 	if decided {
@@ -113,7 +108,7 @@ func (a *Account) ApplyResult(user string, res *telemetry.Result) error {
 	change := actual - e.delayS
 	e.delayS, e.final = actual, true
 	r.tasks[user] = e
-	r.delayS += change
+	r.DelayS += change
 	if r.settled {
 		a.correctDelay(change)
 	}

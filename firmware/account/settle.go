@@ -3,9 +3,37 @@ package account
 import (
 	"math"
 
+	"prefdt/firmware/energy"
 	"prefdt/firmware/fleet"
 	"prefdt/inference/goal"
 )
+
+// Row is one settled slot, as the ledger keeps it.
+type Row struct {
+	Slot                 int           `json:"slot"`
+	Mission              string        `json:"mission"` // the ledger sets it
+	DelayS               float64       `json:"delay_s"`
+	EnergyJ              float64       `json:"energy_j"`
+	EdgeJ                float64       `json:"edge_j"`
+	PropulsionMultiplier float64       `json:"factor"`
+	PriceSPerJ           float64       `json:"price_s_per_j"`
+	Reported             int           `json:"heard"`
+	Offloaded            int           `json:"offloaded"`
+	DecisionMS           float64       `json:"decision_ms"`
+	Missed               bool          `json:"missed,omitempty"` // no decision was made in it
+	Aircraft             []AircraftRow `json:"aircraft"`
+}
+
+// AircraftRow is one aircraft's part of a row.
+type AircraftRow struct {
+	Number  int           `json:"number"`
+	EnergyJ float64       `json:"energy_j"`
+	SpentJ  float64       `json:"spent_j"`
+	Source  energy.Source `json:"source"`
+	ErrorJ  float64       `json:"error_j"` // how far off SpentJ may be
+	EastM   float64       `json:"east_m"`
+	NorthM  float64       `json:"north_m"`
+}
 
 // Settle settles slot n, and the missed slots before it, from the meters and the
 // delays as far as they are known. offerEdgeJ returns the edge energy of a number of
@@ -31,16 +59,17 @@ func (a *Account) Settle(n int, views []fleet.View, offerEdgeJ func(users int) (
 	p := &a.Physics
 	mostEdgeJ := p.SwitchedCapacitance * p.EdgeCPUHz * p.EdgeCPUHz * p.EdgeCPUHz * float64(len(by))
 	for k := first; k <= n; k++ {
-		row := Row{Slot: k, EnergyJ: sum.EnergyJ * share, PropulsionMultiplier: a.objective.PropulsionMultiplier(), DelayS: a.allLocalDelayS, Missed: true}
+		row := Row{Slot: k, DelayS: a.allLocalDelayS, Missed: true}
 		if r := a.results[k]; r != nil { // otherwise no decision was possible, and all was computed locally
 			r.settled = true
 			expectedJ, mostJ := offerEdgeJ(r.offerUsers)
 			expectedJ, mostJ = min(expectedJ, mostEdgeJ), min(mostJ, mostEdgeJ)
-			row.Missed, row.DelayS, row.EdgeJ = false, r.delayS, r.edgeJ+expectedJ
-			row.Reported, row.Offloaded, row.PriceSPerJ, row.DecisionMS = r.reported, r.offloaded, r.priceSPerJ, r.decisionMS
-			sum.MinEdgeJ += r.edgeJ
-			sum.MaxEdgeJ += r.edgeJ + mostJ
+			row = r.Row
+			row.EdgeJ += expectedJ
+			sum.MinEdgeJ += r.EdgeJ
+			sum.MaxEdgeJ += r.EdgeJ + mostJ
 		}
+		row.EnergyJ, row.PropulsionMultiplier = sum.EnergyJ*share, a.objective.PropulsionMultiplier()
 		sum.DelayS += row.DelayS
 		sum.EdgeJ += row.EdgeJ
 		for i := range by {

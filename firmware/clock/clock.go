@@ -27,7 +27,3 @@ func (c *Real) Ticker(d time.Duration) (<-chan time.Time, func()) {
 	t := time.NewTicker(d)
 	return t.C, t.Stop
 }
-
-// Wall is the host's wall clock, which may be wrong and may be set at any time. It is
-// only for the timestamps of MAVLink signatures, which must be wall time.
-func Wall() time.Time { return time.Now() }

@@ -28,23 +28,28 @@ func (c *Manual) Now() time.Duration {
 }
 
 func (c *Manual) After(d time.Duration) <-chan time.Time {
+	return c.add(d, 0).fires
+}
+
+func (c *Manual) add(d, period time.Duration) *timer {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	a := &timer{at: c.now + max(d, 0), fires: make(chan time.Time, 1)}
+	a := &timer{at: c.now + max(d, 0), period: period, fires: make(chan time.Time, 1)}
 	c.timers = append(c.timers, a)
 	c.fireDue()
-	return a.fires
+	return a
 }
 
 func (c *Manual) Ticker(d time.Duration) (<-chan time.Time, func()) {
 	if d <= 0 {
 		panic("clock: ticker with a period that is not positive")
 	}
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	a := &timer{at: c.now + d, period: d, fires: make(chan time.Time, 1)}
-	c.timers = append(c.timers, a)
-	return a.fires, func() { c.remove(a) }
+	a := c.add(d, d)
+	return a.fires, func() {
+		c.mutex.Lock()
+		defer c.mutex.Unlock()
+		c.timers = slices.DeleteFunc(c.timers, func(t *timer) bool { return t == a })
+	}
 }
 
 // Advance advances the clock. Timers that are due fire in order of their time, each
@@ -85,10 +90,4 @@ func (c *Manual) fireDue() {
 		left = append(left, a)
 	}
 	c.timers = left
-}
-
-func (c *Manual) remove(a *timer) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	c.timers = slices.DeleteFunc(c.timers, func(t *timer) bool { return t == a })
 }

@@ -13,6 +13,7 @@ import (
 
 	"prefdt/configs"
 	"prefdt/firmware/fleet"
+	"prefdt/firmware/mission"
 	"prefdt/inference"
 	"prefdt/inference/goal"
 	"prefdt/inference/physics"
@@ -83,13 +84,9 @@ type MAVLink struct {
 
 // Flight is how the fleet flies beyond what the policy decides.
 type Flight struct {
+	mission.Limits     `yaml:",inline"`
 	SpeedMaxMPS        float64 `yaml:"speed_max_mps"`
 	ReserveJ           float64 `yaml:"reserve_j"`
-	ClimbS             float64 `yaml:"climb_s"`
-	BrokerHoldS        float64 `yaml:"broker_hold_s"`
-	BrokerReturnS      float64 `yaml:"broker_return_s"`
-	CrewHoldS          float64 `yaml:"crew_hold_s"` // wall time, as the next
-	CrewReturnS        float64 `yaml:"crew_return_s"`
 	StartWithinM       float64 `yaml:"start_within_m"`
 	Failsafe           string  `yaml:"failsafe"`
 	ResumeAfterRestart bool    `yaml:"resume_after_restart"`
@@ -107,8 +104,8 @@ func Defaults() Config {
 		MAVLink:  MAVLink{SystemID: 250},
 		Origin:   fleet.Origin{LatitudeDeg: 47.3977, LongitudeDeg: 8.5456, AltitudeM: 488},
 		Flight: Flight{
-			SpeedMaxMPS: 30, ReserveJ: 15e3, ClimbS: 180, BrokerHoldS: 30, BrokerReturnS: 120,
-			CrewHoldS: 30, CrewReturnS: 120, StartWithinM: 200, Failsafe: "refuse", ResumeAfterRestart: true,
+			Limits:      mission.Limits{ClimbS: 180, BrokerHoldS: 30, BrokerReturnS: 120, CrewHoldS: 30, CrewReturnS: 120},
+			SpeedMaxMPS: 30, ReserveJ: 15e3, StartWithinM: 200, Failsafe: "refuse", ResumeAfterRestart: true,
 		},
 	}
 }
@@ -266,14 +263,7 @@ func (c *Config) AcceptsUnsigned() bool {
 		return c.Commands.Unsigned == "yes"
 	}
 	u, err := url.Parse(c.Broker.URL)
-	if err != nil {
-		return false
-	}
-	if u.Hostname() == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(u.Hostname())
-	return ip != nil && ip.IsLoopback()
+	return err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())
 }
 
 func decoders() (names []string) {

@@ -45,24 +45,16 @@ type Handler struct {
 	counters          map[string]uint64 // last accepted, by public key; the ledger has them too
 	heartbeatCounters map[string]uint64 // last of heartbeats, not durable: a heartbeat expires with its challenge
 
-	uncommitted []pendingAnswer         // commands whose transaction is not written yet
-	rollback    func()                  // undoes their requests
-	unpersisted map[string]storedAnswer // mission commands that were executed and could not be written
+	uncommitted []answer          // commands whose transaction is not written yet
+	rollback    func()            // undoes their requests
+	unpersisted map[string]answer // mission commands that were executed and could not be written
 
 	refusedAt   map[string]time.Duration // when a refusal outside the ledger was last sent, by key
 	lastCommand *telemetry.LastCommand
 }
 
-// storedAnswer is an earlier acknowledgement, without the digest of the payload that
-// it answered, and the digest of the command's body.
-type storedAnswer struct {
-	body string
-	ack  telemetry.Ack
-}
-
-// pendingAnswer is a command that waits for its transaction, and then for its
-// acknowledgement.
-type pendingAnswer struct {
+// answer is a command that was handled, and its acknowledgement.
+type answer struct {
 	entry            ledger.Command
 	ack              telemetry.Ack
 	isMissionCommand bool // it was executed and cannot be undone
@@ -83,7 +75,7 @@ func (c *Handler) Initialize(last *telemetry.LastCommand) error {
 	if err != nil {
 		return err
 	}
-	c.counters, c.heartbeatCounters, c.unpersisted, c.refusedAt = counters, map[string]uint64{}, map[string]storedAnswer{}, map[string]time.Duration{}
+	c.counters, c.heartbeatCounters, c.unpersisted, c.refusedAt = counters, map[string]uint64{}, map[string]answer{}, map[string]time.Duration{}
 	c.lastCommand = last
 	return nil
 }
@@ -118,7 +110,7 @@ func (c *Handler) HandleCommand(m *Command) (alive bool) {
 	case err != nil:
 		c.Log.Error("command not executed", "id", m.ID, "reason", err)
 		return false
-	case known && earlier.body != m.BodyDigest:
+	case known && earlier.entry.BodyDigest != m.BodyDigest:
 		c.refuse(m.PublicKey, m, telemetry.Ack{Reason: fmt.Sprintf("id %s was used for another command", m.ID)})
 		return false
 	case known:
@@ -156,7 +148,7 @@ func (c *Handler) HandleCommand(m *Command) (alive bool) {
 	}
 	entry := ledger.Command{ID: m.ID, Ack: json.RawMessage(raw), BodyDigest: m.BodyDigest, PublicKey: m.PublicKey, Counter: m.Counter}
 	ack.Of = m.PayloadDigest
-	c.uncommitted = append(c.uncommitted, pendingAnswer{entry: entry, ack: ack, isMissionCommand: ack.Accepted && m.Mission != nil})
+	c.uncommitted = append(c.uncommitted, answer{entry: entry, ack: ack, isMissionCommand: ack.Accepted && m.Mission != nil})
 	if len(c.uncommitted) >= maxBatch {
 		c.Commit()
 	}
@@ -176,32 +168,30 @@ func (m *Command) summary() string {
 }
 
 // lookUp finds the answer to an earlier command of the same id.
-func (c *Handler) lookUp(id string) (s storedAnswer, known bool, err error) {
-	for i := range c.uncommitted {
-		if b := &c.uncommitted[i]; b.entry.ID == id && !b.isRepeat {
-			return storedAnswer{b.entry.BodyDigest, b.ack}, true, nil
+func (c *Handler) lookUp(id string) (a answer, known bool, err error) {
+	for _, b := range c.uncommitted {
+		if b.entry.ID == id && !b.isRepeat {
+			return b, true, nil
 		}
 	}
-	if s, known = c.unpersisted[id]; known {
-		return s, true, nil
+	if a, known = c.unpersisted[id]; known {
+		return a, true, nil
 	}
-	entry, known, err := c.Ledger.Command(id)
-	if err != nil || !known {
-		return s, false, err
+	if a.entry, known, err = c.Ledger.Command(id); err == nil && known {
+		a.ack, err = telemetry.DecodeAck(a.entry.Ack)
 	}
-	ack, err := telemetry.DecodeAck(entry.Ack)
-	return storedAnswer{entry.BodyDigest, ack}, true, err
+	return a, known, err
 }
 
 // answerRepeat answers a command that was received before with its first answer.
-func (c *Handler) answerRepeat(m *Command, earlier storedAnswer) {
+func (c *Handler) answerRepeat(m *Command, earlier answer) {
 	if _, held := c.unpersisted[m.ID]; held {
 		c.Log.Error("command is not durable, not acknowledged again", "id", m.ID)
 		return
 	}
 	ack := earlier.ack
 	ack.Of = m.PayloadDigest
-	c.uncommitted = append(c.uncommitted, pendingAnswer{entry: ledger.Command{ID: m.ID}, ack: ack, isRepeat: true})
+	c.uncommitted = append(c.uncommitted, answer{entry: ledger.Command{ID: m.ID}, ack: ack, isRepeat: true})
 }
 
 // refuse answers a command that is not written to the ledger: its id stays unused.
@@ -223,9 +213,9 @@ func (c *Handler) Commit() {
 	batch := c.uncommitted
 	c.uncommitted = nil
 	var entries []ledger.Command
-	for i := range batch {
-		if !batch[i].isRepeat {
-			entries = append(entries, batch[i].entry)
+	for _, b := range batch {
+		if !b.isRepeat {
+			entries = append(entries, b.entry)
 		}
 	}
 	if len(entries) > 0 {
@@ -234,15 +224,42 @@ func (c *Handler) Commit() {
 			// executed a second time.
 			c.Log.Error("commands could not be written, not acknowledged", "commands", len(entries), "reason", err)
 			c.rollback()
-			for i := range batch {
-				if b := &batch[i]; b.isMissionCommand && len(c.unpersisted) < ledger.MaxCommands {
-					c.unpersisted[b.entry.ID] = storedAnswer{b.entry.BodyDigest, b.ack}
+			for _, b := range batch {
+				if b.isMissionCommand && len(c.unpersisted) < ledger.MaxCommands {
+					c.unpersisted[b.entry.ID] = b
 				}
 			}
 			return
 		}
 	}
-	for i := range batch {
-		c.Publish(batch[i].ack)
+	for _, b := range batch {
+		c.Publish(b.ack)
 	}
+}
+
+// challengeLifetimeS, wall time, is how long a challenge is the present one. It stays
+// valid for as long again, so a recorded or withheld command is valid for at most
+// twice that, and no clock but the leader's own is trusted.
+const challengeLifetimeS = 30
+
+// challenges are the present challenge and the one before.
+type challenges struct {
+	current, previous string
+	since             time.Duration
+}
+
+// currentAt returns the present challenge, renewed if its time is over.
+func (c *challenges) currentAt(now time.Duration) string {
+	switch age := now - c.since; {
+	case c.current == "" || age >= 2*challengeLifetimeS*time.Second: // both have expired
+		c.previous, c.current, c.since = "", telemetry.NewChallenge(), now
+	case age >= challengeLifetimeS*time.Second:
+		c.previous, c.current, c.since = c.current, telemetry.NewChallenge(), now
+	}
+	return c.current
+}
+
+func (c *challenges) valid(challenge string, now time.Duration) bool {
+	present := c.currentAt(now)
+	return challenge != "" && (challenge == present || challenge == c.previous)
 }

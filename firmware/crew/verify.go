@@ -35,14 +35,12 @@ type Signer struct {
 	Challenge string
 }
 
-var errUnsigned = &telemetry.InvalidError{Kind: "command: unsigned", Text: "command: no signature; this leader accepts signed commands only"}
-
 // verify verifies a message's signature, if it has or needs one, and returns the
 // signed body.
 func (k Keys) verify(m telemetry.Message) (body []byte, signer Signer, err error) {
 	if !telemetry.LooksSigned(m.Payload) {
 		if !k.AcceptUnsigned {
-			return nil, signer, errUnsigned
+			return nil, signer, &telemetry.InvalidError{Kind: "command: unsigned", Text: "command: no signature; this leader accepts signed commands only"}
 		}
 		return m.Payload, signer, nil
 	}
@@ -70,17 +68,14 @@ func (k Keys) DecodeCommand(kind telemetry.Kind, m telemetry.Message) (*Command,
 	c := &Command{Signer: signer, PayloadDigest: telemetry.Digest(m.Payload), BodyDigest: telemetry.Digest(body)}
 	switch kind {
 	case telemetry.KindBudget:
-		var b telemetry.Budget
-		b, err = telemetry.DecodeBudget(body)
-		c.ID, c.Budget = b.ID, &b
+		b, e := telemetry.DecodeBudget(body)
+		c.ID, c.Budget, err = b.ID, &b, e
 	case telemetry.KindPreference:
-		var p telemetry.Preference
-		p, err = telemetry.DecodePreference(body)
-		c.ID, c.Preference = p.ID, &p
+		p, e := telemetry.DecodePreference(body)
+		c.ID, c.Preference, err = p.ID, &p, e
 	case telemetry.KindMission:
-		var a telemetry.Mission
-		a, err = telemetry.DecodeMission(body)
-		c.ID, c.Mission = a.ID, &a
+		a, e := telemetry.DecodeMission(body)
+		c.ID, c.Mission, err = a.ID, &a, e
 	}
 	if c.ID == "" {
 		return nil, err

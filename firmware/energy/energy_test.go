@@ -24,8 +24,8 @@ func TestAbsentValues(t *testing.T) {
 		"zero volts":  {FromBatteryStatus([]uint16{0, 0}, 500, 3, 0), Reading{3, 5, math.NaN(), 0, 0}},
 		"cells":       {FromBatteryStatus([]uint16{4000, 4100, uint16(none)}, 1000, 0, 100), Reading{0, 10, 8.1, 1, 0}},
 		"over 100 %":  {FromBatteryStatus(nil, -1, -1, 101), Absent()},
-		"sys absent":  {FromSysStatus(uint16(none), -1, -1), Absent()},
-		"sys present": {FromSysStatus(15000, 200, 50), Reading{math.NaN(), 2, 15, 0.5, 0}},
+		"sys absent":  {FromBatteryStatus([]uint16{uint16(none)}, -1, -1, -1), Absent()},
+		"sys present": {FromBatteryStatus([]uint16{15000}, 200, -1, 50), Reading{math.NaN(), 2, 15, 0.5, 0}},
 	} {
 		got := [4]float64{c.r.ConsumedHJ, c.r.CurrentA, c.r.VoltageV, c.r.Charge}
 		want := [4]float64{c.want.ConsumedHJ, c.want.CurrentA, c.want.VoltageV, c.want.Charge}

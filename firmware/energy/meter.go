@@ -79,9 +79,8 @@ func (m *Meter) State(nowS float64) State {
 	for _, a := range []*counterReference{&s.Consumed, &s.Charge} {
 		a.CertainJ -= m.certainJ
 		if a.Candidate != nil {
-			next := *a.Candidate
-			next.CertainJ -= m.certainJ
-			a.Candidate = &next
+			a.Candidate = new(*a.Candidate)
+			a.Candidate.CertainJ -= m.certainJ
 		}
 	}
 	s.ReadAgeS = m.extrapolatedS + math.Max(nowS-m.lastReadS, 0)
@@ -120,9 +119,8 @@ func (m *Meter) Restore(nowS float64, s State, gapS float64) {
 	for _, a := range []*counterReference{&m.consumed, &m.charge} {
 		a.readS, a.readingNumber = since, -1
 		if a.Candidate != nil {
-			next := *a.Candidate
-			next.readS, next.readingNumber = since, -1
-			a.Candidate = &next
+			a.Candidate = new(*a.Candidate)
+			a.Candidate.readS, a.Candidate.readingNumber = since, -1
 		}
 	}
 }
@@ -235,7 +233,6 @@ func (m *Meter) outOfOrder(nowS float64, r Reading) bool {
 func usedPercent(r Reading) float64 { return 100 - math.Round(r.Charge*100) }
 
 func (m *Meter) applyReading(nowS float64, r Reading) {
-	m.start(nowS)
 	m.advanceModel(nowS)
 	rebooted := m.hasRebooted(nowS, r)
 	if r.BootS > 0 && r.BootS < m.bootS && !rebooted || !rebooted && m.outOfOrder(nowS, r) {

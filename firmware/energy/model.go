@@ -39,14 +39,12 @@ func (m *Meter) SetSpeed(nowS, speedMPS float64, flying bool) {
 	if !(speedMPS >= 0 && speedMPS <= math.MaxFloat64) {
 		return
 	}
-	m.start(nowS)
 	m.advanceModel(nowS)
 	m.model.speedS, m.model.speedMPS, m.model.flying = math.Max(nowS, m.model.speedS), speedMPS, flying
 }
 
 // SetFactor sets the multiplier the model uses from now on.
 func (m *Meter) SetFactor(nowS, factor float64) {
-	m.start(nowS)
 	m.advanceModel(nowS)
 	m.model.factor = factor
 }
@@ -90,6 +88,7 @@ func (m *Meter) modelFlight(nowS float64) (closedJ float64, drawn estimate) {
 }
 
 func (m *Meter) advanceModel(nowS float64) {
+	m.start(nowS)
 	p := &m.model
 	closed, drawn := m.modelFlight(nowS)
 	p.closedFormJ, p.flightSinceReading, p.updatedS = p.closedFormJ+closed, p.flightSinceReading.plus(drawn), math.Max(nowS, p.updatedS)

@@ -77,9 +77,9 @@ func (a *aircraft) handleMessage(f *Fleet, now float64, m message.Message) {
 	case *common.MessageExtendedSysState:
 		switch m.LandedState {
 		case common.MAV_LANDED_STATE_ON_GROUND:
-			a.setLanded(true)
+			a.landed = new(true)
 		case common.MAV_LANDED_STATE_IN_AIR, common.MAV_LANDED_STATE_TAKEOFF, common.MAV_LANDED_STATE_LANDING:
-			a.setLanded(false)
+			a.landed = new(false)
 		}
 	case *common.MessageBatteryStatus:
 		// PX4 relays a battery of another component as 255. Beside the vehicle's own
@@ -99,7 +99,7 @@ func (a *aircraft) handleMessage(f *Fleet, now float64, m message.Message) {
 		// Only of an autopilot that sends no BATTERY_STATUS: two unsynchronised
 		// measurements of one current would count twice.
 		if now-a.batteryStatusS > 5 {
-			a.updateBattery(now, energy.FromSysStatus(m.VoltageBattery, m.CurrentBattery, m.BatteryRemaining))
+			a.updateBattery(now, energy.FromBatteryStatus([]uint16{m.VoltageBattery}, m.CurrentBattery, -1, m.BatteryRemaining))
 		}
 	case *common.MessageParamValue:
 		a.params.handleParamValue(m)
@@ -118,8 +118,6 @@ func (a *aircraft) updateBattery(now float64, r energy.Reading) {
 		a.charge = c
 	}
 }
-
-func (a *aircraft) setLanded(landed bool) { a.landed = &landed }
 
 func (a *aircraft) handlePosition(f *Fleet, now float64, m *common.MessageGlobalPositionInt) {
 	if m.Lat == 0 && m.Lon == 0 {

@@ -4,10 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
+
+	"prefdt/telemetry"
 )
 
 // announcementQueueSize is how many announcements wait for a tick; further ones are
@@ -81,12 +82,7 @@ func (f *Fleet) broadcast(m message.Message) {
 }
 
 func printableASCII(text string, most int) string {
-	text = strings.Map(func(r rune) rune {
-		if r < ' ' || r > '~' {
-			return '?'
-		}
-		return r
-	}, text)
+	text = telemetry.Printable(text)
 	return text[:min(len(text), most)]
 }
 

@@ -196,15 +196,14 @@ func (a *aircraft) checkReception(f *Fleet, now float64) {
 	}
 	a.params.optionalRequests++
 	for _, s := range []struct {
-		m         message.Message
-		periodUS  float32
-		lastS     float64
-		expectedS float64
+		m        message.Message
+		periodUS float32
+		lastS    float64
 	}{
-		{&common.MessageBatteryStatus{}, 250e3, a.batteryStatusS, 1},
-		{&common.MessageGlobalPositionInt{}, 100e3, a.positionS, 1},
+		{&common.MessageBatteryStatus{}, 250e3, a.batteryStatusS},
+		{&common.MessageGlobalPositionInt{}, 100e3, a.positionS},
 	} {
-		if now-s.lastS < s.expectedS && a.requestRounds > 0 {
+		if now-s.lastS < 1 && a.requestRounds > 0 {
 			continue
 		}
 		f.send(a.link, a.channel, a, &common.MessageCommandLong{Command: common.MAV_CMD_SET_MESSAGE_INTERVAL, Param1: float32(s.m.GetID()), Param2: s.periodUS})
@@ -213,7 +212,6 @@ func (a *aircraft) checkReception(f *Fleet, now float64) {
 	a.requestRounds++
 }
 
-// requestMessages requests messages, at most every 0.25 s.
 func (f *Fleet) requestMessages(l *endpointLink, c *gomavlib.Channel, a *aircraft, wanted ...message.Message) {
 	const intervalS = 0.25
 	now := f.nowS()

@@ -50,7 +50,6 @@ type Fleet struct {
 	VehicleLinks []VehicleLink
 	Key          *frame.V2Key // signs outgoing frames, and refuses unsigned incoming ones; nil: unsigned
 	Clock        clock.Clock
-	Wall         func() time.Time // dates signatures; nil: clock.Wall
 	Log          *slog.Logger
 
 	mutex           sync.Mutex
@@ -59,7 +58,6 @@ type Fleet struct {
 	rejectedFrames  map[string]uint64
 	counts          Counts
 	envelopeChecker envelope.Checker
-	verdicts        []envelope.Verdict
 
 	codec          dialect.ReadWriter
 	signatureClock signatureClock
@@ -100,16 +98,12 @@ func (f *Fleet) Initialize() error {
 	if err := f.codec.Initialize(); err != nil {
 		return fmt.Errorf("MAVLink dialect: %w", err)
 	}
-	if f.Wall == nil {
-		f.Wall = clock.Wall
-	}
-	f.signatureClock = signatureClock{clock: f.Clock, wall: f.Wall}
-	capacity := f.Physics.BatteryCapacityJ
+	f.signatureClock = signatureClock{clock: f.Clock, wall: time.Now} // they must be wall time
+	p := f.Physics.Propulsion
 	for i, c := range f.VehicleLinks {
-		p := f.Physics.Propulsion
 		f.aircraft = append(f.aircraft, &aircraft{
 			number: i + 1, conf: c, charge: math.NaN(), batteryReading: energy.Absent(), control: control{modeRequestedS: map[Mode]float64{}},
-			meter: energy.Meter{CapacityJ: capacity, PowerW: p.PowerW, MaxPowerW: 10 * p.PowerW(f.Physics.SpeedMaxMPS)},
+			meter: energy.Meter{CapacityJ: f.Physics.BatteryCapacityJ, PowerW: p.PowerW, MaxPowerW: 10 * p.PowerW(f.Physics.SpeedMaxMPS)},
 		})
 	}
 	return nil
@@ -135,11 +129,9 @@ func (f *Fleet) Start() error {
 		l.aircraft = append(l.aircraft, a)
 	}
 	for _, l := range f.links {
-		f.done.Add(1)
-		go l.read()
+		f.done.Go(l.read)
 	}
-	f.done.Add(1)
-	go f.run()
+	f.done.Go(f.run)
 	return nil
 }
 
@@ -161,7 +153,6 @@ func (f *Fleet) nowS() float64 { return f.Clock.Now().Seconds() * f.Speed }
 
 // run ticks at 10 Hz of mission time.
 func (f *Fleet) run() {
-	defer f.done.Done()
 	ticks, stop := f.Clock.Ticker(max(time.Millisecond, time.Duration(float64(100*time.Millisecond)/f.Speed)))
 	defer stop()
 	announcedS := math.Inf(-1)

@@ -9,6 +9,37 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 )
 
+// Mode is PX4's custom mode as HEARTBEAT carries it: main mode << 16 | sub mode << 24.
+type Mode uint32
+
+const (
+	ModePosition Mode = 3 << 16
+	ModeTakeoff  Mode = 4<<16 | 2<<24
+	ModeHold     Mode = 4<<16 | 3<<24
+	ModeReturn   Mode = 4<<16 | 5<<24
+	ModeLand     Mode = 4<<16 | 6<<24
+	ModeOffboard Mode = 6 << 16
+)
+
+var modeNames = map[Mode]string{
+	ModePosition: "POSCTL", ModeTakeoff: "AUTO.TAKEOFF", ModeHold: "AUTO.LOITER", ModeReturn: "AUTO.RTL", ModeLand: "AUTO.LAND", ModeOffboard: "OFFBOARD",
+}
+
+func (m Mode) String() string {
+	if name, ok := modeNames[m]; ok {
+		return name
+	}
+	return fmt.Sprintf("%d.%d", m>>16&0xff, m>>24)
+}
+
+func setMode(m Mode) *common.MessageCommandLong {
+	return &common.MessageCommandLong{
+		Command: common.MAV_CMD_DO_SET_MODE,
+		Param1:  float32(common.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED),
+		Param2:  float32(m >> 16 & 0xff), Param3: float32(m >> 24),
+	}
+}
+
 // messageKind is what a message may do to an aircraft.
 type messageKind uint8
 
@@ -69,9 +100,7 @@ func (a *aircraft) refusal(now float64, m message.Message) string {
 		return "it has no order"
 	case !a.positionFresh(now):
 		return fmt.Sprintf("its position is %.1f s old", now-a.positionS)
-	case what == kindSetpoint && now-a.heartbeatS > heartbeatTimeoutS:
-		return fmt.Sprintf("its last HEARTBEAT is %.1f s old", now-a.heartbeatS)
-	case what != kindSetpoint && !a.heartbeatFresh(now):
+	case what == kindSetpoint && now-a.heartbeatS > heartbeatTimeoutS, what != kindSetpoint && !a.heartbeatFresh(now):
 		return fmt.Sprintf("its last HEARTBEAT is %.1f s old", now-a.heartbeatS)
 	}
 	switch what {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/bluenviron/gomavlib/v3"
+	"github.com/bluenviron/gomavlib/v3/pkg/dialect"
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 	"github.com/bluenviron/gomavlib/v3/pkg/frame"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
@@ -23,6 +24,27 @@ const (
 // components are refused: cameras, gimbals, forwarded messages. Many aircraft have
 // them, and nothing is wrong with them.
 const OtherComponentReason = "an aircraft's component"
+
+// leaderDialect is the part of the common dialect that the leader uses. The whole
+// dialect would add 240 message types to the program; other messages arrive as raw
+// frames and are ignored.
+var leaderDialect = &dialect.Dialect{
+	Version: 3,
+	Messages: []message.Message{
+		&common.MessageHeartbeat{},
+		&common.MessageSysStatus{},
+		&common.MessageParamRequestRead{},
+		&common.MessageParamValue{},
+		&common.MessageGlobalPositionInt{},
+		&common.MessageCommandLong{},
+		&common.MessageSetPositionTargetGlobalInt{},
+		&common.MessageBatteryStatus{},
+		&common.MessageExtendedSysState{},
+		&common.MessageStatustext{},
+		&common.MessageNamedValueFloat{},
+		&common.MessageCommandAck{},
+	},
+}
 
 // endpointLink is one endpoint, with the aircraft that are behind it.
 type endpointLink struct {
@@ -118,7 +140,6 @@ func (l *endpointLink) encode(c *gomavlib.Channel, m message.Message) *frame.V2F
 
 // read takes every event off the node at once: a slow reader would stall it.
 func (l *endpointLink) read() {
-	defer l.fleet.done.Done()
 	for event := range l.node.Events() {
 		l.fleet.mutex.Lock()
 		switch e := event.(type) {
@@ -213,4 +234,24 @@ func (f *Fleet) sendHeartbeats() {
 			}
 		}
 	}
+}
+
+// sequenceFilter detects frames that arrive after a later one of the same sender, by
+// MAVLink's sequence number: it has eight bits, and rises by one with every frame.
+type sequenceFilter struct {
+	valid     bool
+	last      byte
+	receivedS float64 // the last one was received
+}
+
+// sequenceValidS is how long the number of the last frame can be compared: in a longer
+// silence the sender may have rebooted, or the number wrapped.
+const sequenceValidS = 2.0
+
+func (s *sequenceFilter) accepts(number byte, now float64) bool {
+	if s.valid && now-s.receivedS < sequenceValidS && int8(number-s.last) < 0 {
+		return false
+	}
+	*s = sequenceFilter{true, number, now}
+	return true
 }

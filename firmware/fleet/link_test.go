@@ -178,8 +178,7 @@ func TestSecondBatteryIsShown(t *testing.T) {
 // anything else is.
 func TestHeartbeatFollowsTheClock(t *testing.T) {
 	b := newFixture(t)
-	b.done.Add(1)
-	go b.run()
+	b.done.Go(b.run)
 	defer func() {
 		close(b.stop)
 		b.done.Wait()

@@ -29,8 +29,7 @@ func (f *Fleet) Launch(number int) error {
 			return errors.New("is not on the ground, by its own report")
 		}
 		a.startOrder(OrderFly, true)
-		home := a.position
-		a.home, a.phase = &home, PhaseClimbing
+		a.home, a.phase = new(a.position), PhaseClimbing
 		return nil
 	})
 }

@@ -85,26 +85,23 @@ func (p *Parameters) gainPerS() float64 {
 // included: 40 s were measured to 100 m on PX4's defaults.
 func (p *Parameters) ClimbS(heightM float64) float64 {
 	const rampS = 7
-	up := p.ClimbMPS
-	if up <= 0 {
-		up = 3
-	}
-	return math.Max(heightM, 0)/up + rampS
+	return math.Max(heightM, 0)/positiveOr(p.ClimbMPS, 3) + rampS
 }
 
 // DescentS is how long Land takes from a height: at the speed of descent, and the last
 // metres at that of landing. PX4 slows down between two heights; assuming the upper
 // one is on the safe side, and closer to measurements.
 func (p *Parameters) DescentS(heightM float64) float64 {
-	or := func(x, px4Default float64) float64 {
-		if x > 0 {
-			return x
-		}
-		return px4Default
-	}
-	down, land, slowM := or(p.DescentMPS, 1.5), or(p.LandMPS, 0.7), or(p.LandSlowBelowM, 10)
+	down, land, slowM := positiveOr(p.DescentMPS, 1.5), positiveOr(p.LandMPS, 0.7), positiveOr(p.LandSlowBelowM, 10)
 	heightM = math.Max(heightM, 0)
 	return math.Max(heightM-slowM, 0)/down + math.Min(heightM, slowM)/math.Min(land, down)
+}
+
+func positiveOr(x, px4Default float64) float64 {
+	if x > 0 {
+		return x
+	}
+	return px4Default
 }
 
 // ignoresGCSLoss is whether an autopilot is known to do nothing when no ground station

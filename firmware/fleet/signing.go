@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"bufio"
 	"encoding/hex"
 	"fmt"
 	"os"
@@ -61,15 +60,13 @@ func (s *signatureClock) elapsed() uint64 { return uint64(s.clock.Now() / signat
 // line of a file. Anything else is an error: a configured key that cannot be used must
 // not result in unsigned frames.
 func ReadKey(path string) (*frame.V2Key, error) {
-	f, err := os.Open(path)
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("signing key: %w", err)
 	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	lines.Scan()
-	raw, err := hex.DecodeString(strings.TrimSpace(lines.Text()))
-	if err != nil || len(raw) != 32 || lines.Err() != nil {
+	line, _, _ := strings.Cut(string(text), "\n")
+	raw, err := hex.DecodeString(strings.TrimSpace(line))
+	if err != nil || len(raw) != 32 {
 		return nil, fmt.Errorf("signing key %s: want 64 hexadecimal digits on its first line", path)
 	}
 	if [32]byte(raw) == ([32]byte{}) {

@@ -117,7 +117,6 @@ func (f *Fleet) climbBlocked(a *aircraft, now float64) bool {
 	return false
 }
 
-// distanceToPath is the distance from a point to the nearest point of a path.
 func distanceToPath(p physics.Position, path []physics.Position) float64 {
 	least := p.Sub(path[0]).Norm()
 	for i := 1; i < len(path); i++ {

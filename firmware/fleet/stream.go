@@ -47,7 +47,7 @@ func (f *Fleet) tick() {
 		v.FenceExempt = a.order == OrderHome
 		vehicles, of, streamed = append(vehicles, v), append(of, a), append(streamed, stream)
 	}
-	f.verdicts = f.envelopeChecker.Check(vehicles, limits)
+	verdicts := f.envelopeChecker.Check(vehicles, limits)
 	for i := range of {
 		v := &vehicles[i]
 		if streamed[i] && !v.Controlled { // not received: the others give way, it holds
@@ -56,13 +56,13 @@ func (f *Fleet) tick() {
 				l.AreaM = 0
 			}
 			v.Hold(l)
-			f.verdicts[i] = envelope.Held
+			verdicts[i] = envelope.Held
 		}
-		of[i].updateHeldAt(f, now, streamed[i] && f.verdicts[i] == envelope.Held, v.Target)
+		of[i].updateHeldAt(f, now, streamed[i] && verdicts[i] == envelope.Held, v.Target)
 		if !streamed[i] {
 			continue
 		}
-		switch f.verdicts[i] {
+		switch verdicts[i] {
 		case envelope.Corrected:
 			f.counts.Corrected++
 		case envelope.Held:

@@ -46,26 +46,20 @@ func (e commandExecutor) Apply(c *crew.Command, ack *telemetry.Ack) error {
 		return e.account.SetPreference(c.Preference.Setting)
 	}
 	b := c.Budget
-	if most := e.Policy.Physics.BatteryCapacityJ * float64(len(e.Config.Aircraft)); !(b.EnergyJ > 0 && b.EnergyJ <= most) {
+	switch most := e.Policy.Physics.BatteryCapacityJ * float64(len(e.Config.Aircraft)); {
+	case !(b.EnergyJ > 0 && b.EnergyJ <= most):
 		return fmt.Errorf("energy_j is %v, want above 0 and at most %v, the fleet's capacity", b.EnergyJ, most)
-	}
-	if r := b.ReplacesJ; r != nil && !(objective.Budgeted() && objective.BudgetJ() == *r) {
-		return fmt.Errorf("replaces_j is %v, but %s", *r, budgetInForce(&objective))
+	case b.ReplacesJ != nil && !objective.Budgeted():
+		return fmt.Errorf("replaces_j is %v, but no budget is in force", *b.ReplacesJ)
+	case b.ReplacesJ != nil && objective.BudgetJ() != *b.ReplacesJ:
+		return fmt.Errorf("replaces_j is %v, but %v J are in force", *b.ReplacesJ, objective.BudgetJ())
 	}
 	if err := e.account.SetBudget(b.EnergyJ, goal.Mode(b.Mode)); err != nil {
 		return err
 	}
 	objective = e.account.Objective()
-	saturated, floor := objective.Saturated(), objective.FloorJ()
-	ack.EnergyJ, ack.Mode, ack.Saturated, ack.FloorJ = &b.EnergyJ, b.Mode, &saturated, &floor
+	ack.EnergyJ, ack.Mode, ack.Saturated, ack.FloorJ = &b.EnergyJ, b.Mode, new(objective.Saturated()), new(objective.FloorJ())
 	return nil
-}
-
-func budgetInForce(o *goal.Objective) string {
-	if !o.Budgeted() {
-		return "no budget is in force"
-	}
-	return fmt.Sprintf("%v J are in force", o.BudgetJ())
 }
 
 // effectiveSlot is the first slot that a command applied now can change.

@@ -9,10 +9,8 @@
 // row per slot in the ledger, and a LoopReport after each iteration. Called by the
 // program in package main, and by the tests' rig.
 //
-// Each concern has a package of its own, with its own state: mission (what state
-// the mission is in), schedule (which slot is open), users (snapshot and offer),
-// account (joules and delays), crew (commands), link (MQTT), fleet (MAVLink).
-// All of them but link and fleet are used by the loop's goroutine alone.
+// Each concern has a package of its own, with its own state (docs/architecture.md). All
+// of them but link and fleet are used by the loop's goroutine alone.
 package leader
 
 import (
@@ -28,6 +26,7 @@ import (
 	"prefdt/firmware/clock"
 	"prefdt/firmware/config"
 	"prefdt/firmware/crew"
+	"prefdt/firmware/envelope"
 	"prefdt/firmware/fleet"
 	"prefdt/firmware/ledger"
 	"prefdt/firmware/link"
@@ -164,7 +163,7 @@ func (l *Leader) initialize() (saved ledger.State, found bool, err error) {
 		}
 	}
 	l.configure()
-	if err := l.ledgerWriter.open(c, l.Clock, l.Log); err != nil {
+	if err := l.ledgerWriter.open(c, l.Log); err != nil {
 		return saved, false, err
 	}
 	l.crew = crew.Handler{Executor: commandExecutor{l}, Ledger: l.ledgerWriter.ledger, Clock: l.Clock, Log: l.Log}
@@ -177,14 +176,37 @@ func (l *Leader) initialize() (saved ledger.State, found bool, err error) {
 	return saved, found, err
 }
 
+// separationMarginM covers the distance that two aircraft fly while a measured
+// position is in transit: a tenth of a second at twice the speed of least power.
+const separationMarginM = 2
+
+// NewFleet returns the configuration's aircraft, of which nothing was received yet.
+func NewFleet(c *config.Config, p physics.Constants, now clock.Clock, log *slog.Logger) (*fleet.Fleet, error) {
+	f := &fleet.Fleet{
+		SystemID: c.MAVLink.SystemID, Origin: c.Origin, Physics: p, Speed: c.SpeedFactor(), Clock: now, Log: log,
+		Limits: envelope.Limits{
+			SpeedMaxMPS: min(c.Flight.SpeedMaxMPS, p.SpeedMaxMPS), SeparationM: p.SeparationM + separationMarginM, AreaM: p.AreaSideM,
+			AltitudeM: p.AltitudeM, BandM: 20, FenceM: 15,
+		},
+	}
+	for _, a := range c.Aircraft {
+		f.VehicleLinks = append(f.VehicleLinks, fleet.VehicleLink{SystemID: a.SystemID, Endpoint: a.Endpoint})
+	}
+	if c.MAVLink.KeyFile != "" {
+		key, err := fleet.ReadKey(c.MAVLink.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("mavlink.key_file: %w", err)
+		}
+		f.Key = key
+	}
+	return f, f.Initialize()
+}
+
 // configure gives the packages of a mission their part of the configuration.
 func (l *Leader) configure() {
 	c := &l.Config
-	l.mission.Limits = mission.Limits{
-		ClimbS: c.Flight.ClimbS, BrokerHoldS: c.Flight.BrokerHoldS, BrokerReturnS: c.Flight.BrokerReturnS,
-		CrewHoldS: c.Flight.CrewHoldS, CrewReturnS: c.Flight.CrewReturnS,
-	}
-	l.schedule = schedule.Schedule{Slots: c.Slots, SlotDuration: c.WallTime(1), DecideBy: l.milliseconds(c.DecideByMS)}
+	l.mission.Limits = c.Flight.Limits
+	l.schedule = schedule.Schedule{Slots: c.Slots, SlotDuration: c.WallTime(1), DecideBy: milliseconds(c.DecideByMS)}
 	l.account = account.Account{Physics: l.Policy.Physics, Scales: l.Policy.Scales, ReserveJ: c.Flight.ReserveJ, SpeedMaxMPS: c.Flight.SpeedMaxMPS}
 	l.users = users.Users{Max: c.Users.Max, Allow: c.Users.Allow, Physics: l.Policy.Physics, Prior: l.Policy.UserPrior}
 	l.users.Initialize()
@@ -314,12 +336,9 @@ const firstMessageIterations = 30
 
 // allLanded is whether no aircraft under this leader's control is still on its way home.
 func (l *Leader) allLanded() bool {
-	for _, v := range l.views {
-		if v.Order == fleet.OrderHome && !v.WithPilot() && !v.Lost && (v.Received || l.current.iterations < firstMessageIterations) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(l.views, func(v fleet.View) bool {
+		return v.Order == fleet.OrderHome && !v.WithPilot() && !v.Lost && (v.Received || l.current.iterations < firstMessageIterations)
+	})
 }
 
 func (l *Leader) over() bool {
@@ -328,6 +347,4 @@ func (l *Leader) over() bool {
 
 func (l *Leader) refreshViews() { l.views = l.fleet.Views(l.views[:0]) }
 
-func (l *Leader) milliseconds(ms float64) time.Duration {
-	return time.Duration(ms * float64(time.Millisecond))
-}
+func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"prefdt/firmware/account"
-	"prefdt/firmware/clock"
 	"prefdt/firmware/config"
 	"prefdt/firmware/fleet"
 	"prefdt/firmware/ledger"
@@ -15,17 +14,15 @@ import (
 // collected: a disk may take longer than a fast slot can spare.
 type ledgerWriter struct {
 	ledger      *ledger.Ledger
-	clock       clock.Clock
 	pending     chan error // result of the transaction being written, or nil
 	beganAt     time.Duration
 	lastWriteMS float64 // of the last transaction, to tell a slow disk from a slow machine
 }
 
-func (w *ledgerWriter) open(c *config.Config, now clock.Clock, log *slog.Logger) (err error) {
+func (w *ledgerWriter) open(c *config.Config, log *slog.Logger) (err error) {
 	if w.ledger, err = ledger.Open(c.StateDir); err != nil {
 		return err
 	}
-	w.clock = now
 	w.ledger.SetMaxRowBytes(c.LedgerMB * 1e6)
 	if w.ledger.TornReason != "" {
 		log.Error("the ledger's last transaction was torn; continuing from the one before", "reason", w.ledger.TornReason)
@@ -40,15 +37,11 @@ func (w *ledgerWriter) close() {
 	w.ledger.Close()
 }
 
-func (w *ledgerWriter) write(s ledger.State, rows []account.Row) {
-	pending := make(chan error, 1)
-	w.pending, w.beganAt = pending, w.clock.Now()
-	go func() { pending <- w.ledger.WriteRows(s, rows) }()
-}
-
 func (l *Leader) startCommit(rows []account.Row) {
 	l.waitForCommit()
-	l.ledgerWriter.write(l.ledgerState(), rows)
+	w, state, pending := &l.ledgerWriter, l.ledgerState(), make(chan error, 1)
+	w.pending, w.beganAt = pending, l.Clock.Now()
+	go func() { pending <- w.ledger.WriteRows(state, rows) }()
 }
 
 // waitForCommit waits until the transaction being written is durable. No decision of

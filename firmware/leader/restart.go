@@ -49,8 +49,7 @@ func (l *Leader) continuesMission(s ledger.State, found bool) (bool, error) {
 	if err != nil || used {
 		return true, err
 	}
-	switch s.Phase {
-	case telemetry.StateIdle, telemetry.StateDone, telemetry.StateStopped:
+	if !telemetry.UnderWay(s.Phase) {
 		return false, nil
 	}
 	return false, fmt.Errorf("the ledger in %s has mission %s, which is %s; finish it, or use another state_dir", l.Config.StateDir, s.Mission, s.Phase)
@@ -157,13 +156,12 @@ func (l *Leader) rejoinAircraft(a *fleet.SavedAircraft) {
 func (l *Leader) rejoinLateAircraft() {
 	waiting := l.current.awaitingRejoin
 	l.current.awaitingRejoin = nil
-	for i := range waiting {
-		a := &waiting[i]
+	for _, a := range waiting {
 		if !l.view(a.Number).Fresh && l.current.iterations > rejoinIterations {
 			l.fleet.HandToPilot(a.Number, "not received since the restart")
-			continue
+		} else {
+			l.rejoinAircraft(&a)
 		}
-		l.rejoinAircraft(a)
 	}
 }
 

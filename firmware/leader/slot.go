@@ -2,7 +2,6 @@ package leader
 
 import (
 	"context"
-	"math"
 	"time"
 
 	"prefdt/firmware/account"
@@ -21,7 +20,7 @@ func (l *Leader) runSlot(ctx context.Context) {
 	}
 	began := l.Clock.Now()
 	l.publishBeacon(n)
-	l.receiveUntil(ctx, began+l.milliseconds(l.Config.ReportByMS))
+	l.receiveUntil(ctx, began+milliseconds(l.Config.ReportByMS))
 	l.expireResults(n)
 	l.waitForCommit()
 	l.refreshViews()
@@ -172,7 +171,7 @@ func (l *Leader) decide(n int, names []string) {
 	l.account.Observe(observation)
 	l.limitEdgeLoad()
 	l.current.decided = true
-	l.users.SetPrice(d.PriceSPerJ)
+	l.users.PriceSPerJ = d.PriceSPerJ
 	l.account.AddDecision(account.SlotDecision{
 		Slot: n, Users: names, Snapshot: &l.current.snapshot, Decision: d, Reported: l.users.Reported(),
 		DecisionMS: float64(l.Clock.Now()-began) / float64(time.Millisecond), MaxOfferUsers: l.users.MaxOfferUsers(), OfferedAircraft: l.current.offeredAircraft,
@@ -218,7 +217,7 @@ func (l *Leader) publishDecisions(n int, names []string) {
 	for i, name := range names {
 		d := &l.current.decision.Users[i]
 		out := telemetry.Decision{Slot: n}
-		if d.Server > 0 && d.Offload > 0 && d.CPUHz > 0 && !math.IsNaN(d.Offload) {
+		if d.Server > 0 && d.Offload > 0 && d.CPUHz > 0 {
 			out.Aircraft = l.current.snapshot.Aircraft[d.Server-1].Number
 			out.Offload, out.CPUHz = min(d.Offload, 1), d.CPUHz
 		}

@@ -2,8 +2,12 @@ package leader
 
 import (
 	"math"
+	"time"
 
+	"prefdt/firmware/account"
 	"prefdt/firmware/energy"
+	"prefdt/firmware/fleet"
+	"prefdt/inference/goal"
 	"prefdt/telemetry"
 )
 
@@ -20,8 +24,7 @@ func (l *Leader) publishStatus() {
 		EnergySource: string(energy.Consumed), Challenge: l.crew.Challenge(), LastCommand: l.crew.LastCommand(), Aircraft: []telemetry.StatusAircraft{},
 	}
 	if o.Budgeted() {
-		budget, mode, remaining := o.BudgetJ(), string(o.Mode()), o.BudgetJ()-o.SpentJ()
-		s.BudgetJ, s.Mode, s.RemainingJ = &budget, &mode, &remaining
+		s.BudgetJ, s.Mode, s.RemainingJ = new(o.BudgetJ()), new(string(o.Mode())), new(o.BudgetJ()-o.SpentJ())
 	}
 	end := o.PredictedEndJ()
 	if l.mission.Ending() {
@@ -36,16 +39,13 @@ func (l *Leader) publishStatus() {
 			Number: v.Number, SystemID: v.SystemID, EnergySource: string(v.Source), SpentJ: l.account.SpentJ(i), Landed: v.Landed, Reason: v.Reason,
 		}
 		if v.Received {
-			age := math.Max(v.AgeS, 0)
-			a.AgeS, a.Mode = &age, v.Mode.String()
+			a.AgeS, a.Mode = new(math.Max(v.AgeS, 0)), v.Mode.String()
 		}
 		if v.Located && math.Abs(v.Position.EastM) <= 1e5 && math.Abs(v.Position.NorthM) <= 1e5 && math.Abs(v.UpM) <= 1e5 {
-			position, speed := [3]float64{v.Position.EastM, v.Position.NorthM, v.UpM}, v.SpeedMPS
-			a.PositionM, a.SpeedMPS = &position, &speed
+			a.PositionM, a.SpeedMPS = &[3]float64{v.Position.EastM, v.Position.NorthM, v.UpM}, new(v.SpeedMPS)
 		}
 		if !math.IsNaN(v.Charge) {
-			charge := v.Charge
-			a.Battery = &charge
+			a.Battery = new(v.Charge)
 		}
 		s.Aircraft = append(s.Aircraft, a)
 	}
@@ -53,4 +53,45 @@ func (l *Leader) publishStatus() {
 	l.fleet.AnnounceValue("budget_j", o.BudgetJ()) // 0: a preference is in force
 	l.fleet.AnnounceValue("spent_j", o.SpentJ())
 	l.fleet.AnnounceValue("setting", s.Setting)
+}
+
+// LoopReport is the state of the loop after an iteration, for metrics and watchdog.
+type LoopReport struct {
+	At                time.Duration // on the leader's clock
+	Mission, State    string
+	HeldBy            string
+	Slot, MissedSlots int
+	Objective         goal.Objective
+	TransitJ          float64
+	PriceSPerJ        float64
+	LedgerMS          float64
+	Connected         bool // to the broker
+	LastRow           account.Row
+	RejectedMessages  map[string]uint64 // MQTT messages refused, by kind
+	DroppedMessages   map[string]uint64 // MQTT messages dropped for a full queue, by queue
+	RejectedFrames    map[string]uint64 // MAVLink frames refused, by reason
+	FleetCounts       fleet.Counts
+	Aircraft          []AircraftReport
+}
+
+// AircraftReport is one aircraft of a LoopReport.
+type AircraftReport struct {
+	fleet.View
+	SpentJ float64
+}
+
+func (l *Leader) reportIteration() {
+	if l.OnIteration == nil {
+		return
+	}
+	r := LoopReport{
+		At: l.Clock.Now(), Mission: l.mission.ID(), State: l.mission.Phase(), HeldBy: l.mission.HeldBy(), Slot: l.schedule.Current(), MissedSlots: l.schedule.Missed,
+		Objective: l.account.Objective(), TransitJ: l.account.TransitJ(),
+		PriceSPerJ: l.users.PriceSPerJ, LedgerMS: l.ledgerWriter.lastWriteMS, Connected: l.mqtt.Connected(), LastRow: l.current.lastRow,
+		RejectedMessages: l.mqtt.Rejects.Counts(), DroppedMessages: l.mqtt.Dropped(), RejectedFrames: l.fleet.RejectedFrames(), FleetCounts: l.fleet.Counts(),
+	}
+	for i, v := range l.views {
+		r.Aircraft = append(r.Aircraft, AircraftReport{v, l.account.SpentJ(i)})
+	}
+	l.OnIteration(r)
 }

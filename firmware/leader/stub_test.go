@@ -70,7 +70,7 @@ func (l *Leader) openLedger(t testing.TB, dir string) {
 	if l.ledgerWriter.ledger, err = ledger.Open(dir); err != nil {
 		t.Fatal(err)
 	}
-	l.ledgerWriter.clock, l.crew.Ledger = l.Clock, l.ledgerWriter.ledger
+	l.crew.Ledger = l.ledgerWriter.ledger
 	if err := l.crew.Initialize(nil); err != nil {
 		t.Fatal(err)
 	}

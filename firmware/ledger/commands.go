@@ -67,11 +67,7 @@ func (l *Ledger) WriteCommands(s State, commands []Command) error {
 			if err != nil {
 				return err
 			}
-			raw, err := encodeWithChecksum(commandRecord{c, sequence})
-			if err != nil {
-				return err
-			}
-			if err := log.Put(encodeUint64(sequence), raw); err != nil {
+			if _, err := putWithChecksum(log, encodeUint64(sequence), commandRecord{c, sequence}); err != nil {
 				return err
 			}
 			if err := ids.Put([]byte(c.ID), encodeUint64(sequence)); err != nil {

@@ -99,13 +99,13 @@ func openVerified(path string, options *bolt.Options) (*Ledger, error) {
 		return nil, fmt.Errorf("read ledger: %w", err)
 	}
 	if info.Size() == 0 || info.Size() > maxFileBytes {
-		return nil, damaged(path, fmt.Errorf("its size is %d bytes", info.Size()))
+		return nil, damageError{path, fmt.Errorf("its size is %d bytes", info.Size())}
 	}
 	switch err := lockAndCheckPages(path, info.Size()); {
 	case errors.Is(err, errInUse):
 		return nil, fmt.Errorf("ledger %s is %w", path, err)
 	case err != nil:
-		return nil, damaged(path, err)
+		return nil, damageError{path, err}
 	}
 	l, err := openFile(path, options)
 	if err != nil {
@@ -130,7 +130,7 @@ func openFile(path string, options *bolt.Options) (*Ledger, error) {
 	case errors.Is(err, bolterrors.ErrTimeout):
 		err = fmt.Errorf("ledger %s is %w", path, errInUse)
 	case !errors.As(err, new(damageError)):
-		err = damaged(path, err)
+		err = damageError{path, err}
 	}
 	return nil, err
 }
@@ -141,7 +141,7 @@ func guard(path string, f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
-			err = damaged(path, fmt.Errorf("%v", r))
+			err = damageError{path, fmt.Errorf("%v", r)}
 		}
 	}()
 	return f()
@@ -175,8 +175,6 @@ func (d damageError) Error() string {
 	return fmt.Sprintf("ledger %s is damaged: %v; move it away to give up that mission's record", d.path, d.err)
 }
 
-func damaged(path string, err error) error { return damageError{path, err} }
-
 func (l *Ledger) create(dir string) error {
 	err := l.db.Update(func(tx *bolt.Tx) error {
 		for _, name := range buckets {
@@ -209,14 +207,14 @@ func (l *Ledger) check() error {
 		}
 		for _, name := range buckets {
 			if tx.Bucket(name) == nil {
-				return damaged(l.path, fmt.Errorf("it has no %s", name))
+				return damageError{l.path, fmt.Errorf("it has no %s", name)}
 			}
 		}
 		if err := l.checkTransaction(tx); err != nil {
 			return err
 		}
 		if got := tx.Bucket(bucketState).Get(keyFormat); !bytes.Equal(got, []byte{formatVersion}) {
-			return damaged(l.path, fmt.Errorf("its format is %v", got))
+			return damageError{l.path, fmt.Errorf("its format is %v", got)}
 		}
 		for _, name := range [][]byte{bucketSlots, bucketCommands} {
 			if err := tx.Bucket(name).ForEach(func(_, encoded []byte) error { return l.decodeWithChecksum(encoded, nil) }); err != nil {
@@ -242,19 +240,26 @@ func encodeWithChecksum(v any) ([]byte, error) {
 	return binary.BigEndian.AppendUint32(raw, crc32.ChecksumIEEE(raw)), nil
 }
 
+func putWithChecksum(b *bolt.Bucket, key []byte, v any) (raw []byte, err error) {
+	if raw, err = encodeWithChecksum(v); err == nil {
+		err = b.Put(key, raw)
+	}
+	return raw, err
+}
+
 func (l *Ledger) decodeWithChecksum(encoded []byte, v any) error {
 	if len(encoded) < 4 {
-		return damaged(l.path, errors.New("a value is cut short"))
+		return damageError{l.path, errors.New("a value is cut short")}
 	}
 	raw, sum := encoded[:len(encoded)-4], binary.BigEndian.Uint32(encoded[len(encoded)-4:])
 	if crc32.ChecksumIEEE(raw) != sum {
-		return damaged(l.path, errors.New("a checksum does not match"))
+		return damageError{l.path, errors.New("a checksum does not match")}
 	}
 	if v == nil {
 		return nil
 	}
 	if err := json.Unmarshal(raw, v); err != nil {
-		return damaged(l.path, err)
+		return damageError{l.path, err}
 	}
 	return nil
 }

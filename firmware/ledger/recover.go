@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,12 +38,9 @@ type commandRecord struct {
 // Recovered is what a damaged file still contains.
 type Recovered struct {
 	Flights  []Flight // the present mission last
-	commands []commandRecord
+	Commands []commandRecord
 	counters map[string]uint64
 }
-
-// Commands is how many stored commands were found.
-func (r *Recovered) Commands() int { return len(r.commands) }
 
 // maxValueBytes bounds one value: a row of the most aircraft is shorter.
 const maxValueBytes = 64 << 10
@@ -106,30 +104,20 @@ func recoverBytes(raw []byte) *Recovered {
 			states[id] = stateRecord{State: State{State: mission.State{Mission: id}}}
 		}
 	}
-	newest := make([]stateRecord, 0, len(states))
-	for _, r := range states {
-		newest = append(newest, r)
+	for _, r := range slices.SortedFunc(maps.Values(states), func(a, b stateRecord) int { return a.Tx - b.Tx }) {
 		for key, n := range r.Counters {
 			s.counters[key] = max(s.counters[key], n)
 		}
+		settled := slices.SortedFunc(maps.Values(rows[r.Mission]), func(a, b account.Row) int { return a.Slot - b.Slot })
+		s.Flights = append(s.Flights, Flight{r.State, settled})
 	}
-	slices.SortFunc(newest, func(a, b stateRecord) int { return a.Tx - b.Tx })
-	for _, r := range newest {
-		f := Flight{State: r.State}
-		for _, row := range rows[r.Mission] {
-			f.Rows = append(f.Rows, row)
-		}
-		slices.SortFunc(f.Rows, func(a, b account.Row) int { return a.Slot - b.Slot })
-		s.Flights = append(s.Flights, f)
-	}
-	for _, c := range commands {
-		s.commands = append(s.commands, c)
+	s.Commands = slices.SortedFunc(maps.Values(commands), func(a, b commandRecord) int { return int(a.Sequence) - int(b.Sequence) })
+	for _, c := range s.Commands {
 		if c.PublicKey != "" {
 			s.counters[c.PublicKey] = max(s.counters[c.PublicKey], c.Counter)
 		}
 	}
-	slices.SortFunc(s.commands, func(a, b commandRecord) int { return int(a.Sequence) - int(b.Sequence) })
-	s.commands = s.commands[max(0, len(s.commands)-MaxCommands):]
+	s.Commands = s.Commands[max(0, len(s.Commands)-MaxCommands):]
 	return s
 }
 
@@ -149,27 +137,15 @@ func checkedValueAt(raw []byte) (value []byte, kind string) {
 	if kind == "" {
 		return nil, ""
 	}
-	depth, text := 0, false
-	for i := 0; i < min(len(raw)-4, maxValueBytes); i++ {
-		switch c := raw[i]; {
-		case text && c == '\\':
-			i++
-		case c == '"':
-			text = !text
-		case text:
-		case c == '{':
-			depth++
-		case c == '}':
-			if depth--; depth > 0 {
-				continue
-			}
-			if crc32.ChecksumIEEE(raw[:i+1]) != binary.BigEndian.Uint32(raw[i+1:]) {
-				return nil, ""
-			}
-			return raw[:i+1], kind
-		}
+	var found json.RawMessage
+	if json.NewDecoder(bytes.NewReader(raw[:min(len(raw), maxValueBytes)])).Decode(&found) != nil {
+		return nil, ""
 	}
-	return nil, ""
+	value, sum := raw[:len(found)], raw[len(found):]
+	if len(sum) < 4 || crc32.ChecksumIEEE(value) != binary.BigEndian.Uint32(sum) {
+		return nil, ""
+	}
+	return value, kind
 }
 
 // Save writes what was found to a new ledger, in a directory that has none. A mission
@@ -198,7 +174,7 @@ func (r *Recovered) Save(dir string) error {
 	}
 	last := r.Flights[len(r.Flights)-1].State
 	var commands []Command
-	for _, c := range r.commands {
+	for _, c := range r.Commands {
 		commands = append(commands, c.Command)
 	}
 	if err := l.WriteCommands(last, commands); err != nil {

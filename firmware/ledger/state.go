@@ -55,11 +55,8 @@ func (l *Ledger) WriteRows(s State, rows []account.Row) error {
 		slots.FillPercent = 0.95 // rows come in order
 		for _, r := range rows {
 			r.Mission = s.Mission
-			raw, err := encodeWithChecksum(r)
+			raw, err := putWithChecksum(slots, encodeUint64(uint64(r.Slot)), r)
 			if err != nil {
-				return err
-			}
-			if err := slots.Put(encodeUint64(uint64(r.Slot)), raw); err != nil {
 				return err
 			}
 			if err := l.dropOldRows(slots, r.Slot, len(raw)); err != nil {
@@ -82,7 +79,8 @@ func (l *Ledger) update(s State, f func(*bolt.Tx) error) error {
 		if err := f(tx); err != nil {
 			return err
 		}
-		return putState(tx, s)
+		_, err := putWithChecksum(tx.Bucket(bucketState), keyState, stateRecord{s, tx.ID(), readLastKeys(tx), readCounters(tx)})
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("write ledger %s: %w", l.path, err)
@@ -106,12 +104,4 @@ func (l *Ledger) beginMission(tx *bolt.Tx, mission string) error {
 		return err
 	}
 	return tx.Bucket(bucketMissions).Put([]byte(mission), nil)
-}
-
-func putState(tx *bolt.Tx, s State) error {
-	raw, err := encodeWithChecksum(stateRecord{s, tx.ID(), readLastKeys(tx), readCounters(tx)})
-	if err != nil {
-		return err
-	}
-	return tx.Bucket(bucketState).Put(keyState, raw)
 }

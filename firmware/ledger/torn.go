@@ -35,7 +35,7 @@ func (l *Ledger) checkTransaction(tx *bolt.Tx) error {
 	raw := tx.Bucket(bucketState).Get(keyState)
 	if raw == nil {
 		if tx.ID() > firstTxID {
-			return damaged(l.path, errors.New("it has no state"))
+			return damageError{l.path, errors.New("it has no state")}
 		}
 		return nil
 	}
@@ -44,7 +44,7 @@ func (l *Ledger) checkTransaction(tx *bolt.Tx) error {
 		return err
 	}
 	if found := readLastKeys(tx); s.Tx != tx.ID() || s.LastKeys != nil && !reflect.DeepEqual(s.LastKeys, found) {
-		return damaged(l.path, fmt.Errorf("its parts are of different transactions, the last is %d", tx.ID()))
+		return damageError{l.path, fmt.Errorf("its parts are of different transactions, the last is %d", tx.ID())}
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ type MQTT struct {
 	proofCounter      atomic.Uint64
 	helloAnswers      int // proofs since helloAnswersSince, on the rivals' queue alone
 	helloAnswersSince time.Duration
-	lastStatus        atomic.Pointer[provenStatus] // what the last status stated
+	lastStatus        atomic.Pointer[telemetry.Proof] // what the last status stated
 	client            *telemetry.Client
 	initialized       atomic.Bool // client.Initialize returned
 	ctx               context.Context
@@ -226,7 +226,7 @@ func (l *MQTT) PublishAck(a telemetry.Ack) { encodeAndPublish(l, l.Topics.Ack(a.
 
 // PublishStatus publishes the mission's state, retained.
 func (l *MQTT) PublishStatus(s telemetry.Status) {
-	l.lastStatus.Store(&provenStatus{s.Challenge, s.Seq, s.Slot})
+	l.lastStatus.Store(&telemetry.Proof{Challenge: s.Challenge, Seq: s.Seq, Slot: s.Slot})
 	encodeAndPublish(l, l.Topics.Status(), 0, true, s)
 }
 

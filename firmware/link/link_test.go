@@ -183,7 +183,7 @@ func TestIncumbentsProofEndsANewcomer(t *testing.T) {
 	key := newKey()
 	b := newBroker(t)
 	incumbent := startLink(t, b, key)
-	incumbent.lastStatus.Store(&provenStatus{telemetry.NewChallenge(), 42, 17})
+	incumbent.lastStatus.Store(&telemetry.Proof{Challenge: telemetry.NewChallenge(), Seq: 42, Slot: 17})
 	err := newLink(b, key).Start(t.Context(), false, func() { t.Error("a newcomer may fly") })
 	if !errors.Is(err, ErrIncumbent) {
 		t.Errorf("a newcomer ended with %v", err)
@@ -209,7 +209,7 @@ func TestHelloAnswersAreLimited(t *testing.T) {
 	var now clock.Manual
 	l := newLink(telemetry.Broker{}, newKey())
 	l.Clock, l.Topics, l.Rejects.Log = &now, topics, l.Log
-	l.lastStatus.Store(&provenStatus{telemetry.NewChallenge(), 42, 17})
+	l.lastStatus.Store(&telemetry.Proof{Challenge: telemetry.NewChallenge(), Seq: 42, Slot: 17})
 	flood := func(after time.Duration, want uint64) {
 		t.Helper()
 		now.Advance(after)

@@ -87,10 +87,9 @@ func (l *MQTT) showsRival(m telemetry.Message) (slot int, ok bool) {
 		if err != nil {
 			l.Rejects.Add(m.Topic, err)
 		}
-		if p == nil {
-			return 0, false
+		if p != nil {
+			return p.Slot, true
 		}
-		return p.Slot, true
 	}
 	return 0, false
 }
@@ -112,13 +111,6 @@ func (l *MQTT) RequestProof() {
 	}
 }
 
-// provenStatus is what a proof states of this leader.
-type provenStatus struct {
-	challenge string
-	seq       int64
-	slot      int
-}
-
 // maxHelloAnswers is how many hellos are answered a second, in all: each answer costs a
 // signature, and any client may send hellos. A newcomer sends two a slot.
 const maxHelloAnswers = 10
@@ -137,9 +129,11 @@ func (l *MQTT) answerHello(h *telemetry.Hello) {
 		l.CountReject(l.Topics.Hello(), "hello: too many", "more than %d a second are not answered", maxHelloAnswers)
 		return
 	}
-	body, err := telemetry.Encode(telemetry.Proof{Instance: h.Instance, Challenge: stated.challenge, Seq: stated.seq, Slot: stated.slot})
+	proof := *stated
+	proof.Instance = h.Instance
+	body, err := telemetry.Encode(proof)
 	if err == nil {
-		body, err = telemetry.Sign(leaderKeyName, l.LeaderKey, l.proofCounter.Add(1), stated.challenge, l.Topics.Proof(), body)
+		body, err = telemetry.Sign(leaderKeyName, l.LeaderKey, l.proofCounter.Add(1), proof.Challenge, l.Topics.Proof(), body)
 	}
 	if err != nil {
 		l.Rejects.Add(l.Topics.Proof(), err)

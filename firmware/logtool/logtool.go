@@ -11,11 +11,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"prefdt/configs/cli"
 	"prefdt/firmware/config"
-	"prefdt/firmware/flightlog"
 	"prefdt/firmware/ledger"
 )
 
@@ -79,12 +79,12 @@ func check(ctx context.Context, o *options, stdout io.Writer) error {
 		return err
 	}
 	faults := 0
-	reports := []flightlog.Audit{}
+	reports := []audit{}
 	for _, f := range flights {
 		if ctx.Err() != nil {
 			return errors.New("interrupted")
 		}
-		r := flightlog.Check(f)
+		r := auditFlight(f)
 		faults += len(r.Faults)
 		reports = append(reports, r)
 		if o.json {
@@ -116,13 +116,8 @@ func export(ctx context.Context, o *options, stdout io.Writer) (err error) {
 		return err
 	}
 	if o.mission != "" {
-		var kept []ledger.Flight
-		for _, f := range flights {
-			if f.State.Mission == o.mission {
-				kept = append(kept, f)
-			}
-		}
-		if flights = kept; len(flights) == 0 {
+		flights = slices.DeleteFunc(flights, func(f ledger.Flight) bool { return f.State.Mission != o.mission })
+		if len(flights) == 0 {
 			return fmt.Errorf("%s has no mission %s", o.path, o.mission)
 		}
 	}
@@ -139,9 +134,9 @@ func export(ctx context.Context, o *options, stdout io.Writer) (err error) {
 		}()
 		w = f
 	}
-	write := flightlog.WriteCSV
+	write := writeCSV
 	if o.json {
-		write = flightlog.WriteJSON
+		write = writeJSON
 	}
 	if err := write(interruptibleWriter{ctx, w}, flights); err != nil {
 		return fmt.Errorf("export: %w", err)
@@ -175,6 +170,6 @@ func recoverLedger(_ context.Context, o *options, stdout io.Writer) error {
 	for _, f := range s.Flights {
 		fmt.Fprintf(stdout, "%s: %d rows, %d slots settled\n", f.State.Mission, len(f.Rows), f.State.Account.Objective.Slot)
 	}
-	fmt.Fprintf(stdout, "%d commands; wrote %s\n", s.Commands(), filepath.Clean(ledger.Path(o.out)))
+	fmt.Fprintf(stdout, "%d commands; wrote %s\n", len(s.Commands), filepath.Clean(ledger.Path(o.out)))
 	return nil
 }

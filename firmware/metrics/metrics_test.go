@@ -18,8 +18,6 @@ func TestFormat(t *testing.T) {
 	for _, x := range []float64{0.2, 0.5, 0.7, 3, math.NaN()} {
 		h.Observe(x)
 	}
-	before := h.Clone()
-	h.Observe(1.5)
 	var p Page
 	p.Gauge("a_joules", "Joules \\ of\nit.", -1.5)
 	p.Gauge("b", "By aircraft.", 1, "aircraft", "1", "mode", "OFF\"BOARD\\\n")
@@ -27,7 +25,7 @@ func TestFormat(t *testing.T) {
 	p.Counter("c_total", "Counted.", 1e15)
 	p.Counters("d_total", "By reason.", "reason", map[string]uint64{"z": 1, "a\xff": 2})
 	p.Gauge("e", "Infinite.", math.Inf(1))
-	p.Histogram("f_ms", "Time.", before)
+	p.Histogram("f_ms", "Time.", &h)
 	want := `# HELP a_joules Joules \\ of\nit.
 # TYPE a_joules gauge
 a_joules -1.5
@@ -90,12 +88,12 @@ func serve(t *testing.T) (s *Server, alive func(bool)) {
 
 func TestServer(t *testing.T) {
 	s, alive := serve(t)
-	if !strings.HasPrefix(s.Address(), "127.0.0.1:") {
-		t.Errorf("listens on %s", s.Address())
+	if !strings.HasPrefix(s.listener.Addr().String(), "127.0.0.1:") {
+		t.Errorf("listens on %s", s.listener.Addr().String())
 	}
 	get := func(method, path string) (int, string, string) {
 		t.Helper()
-		request, _ := http.NewRequest(method, "http://"+s.Address()+path, nil)
+		request, _ := http.NewRequest(method, "http://"+s.listener.Addr().String()+path, nil)
 		r, err := http.DefaultClient.Do(request)
 		if err != nil {
 			t.Fatal(err)
@@ -137,7 +135,7 @@ func TestHostileRequests(t *testing.T) {
 		"", "\n", "GET\r\n\r\n", "GET /metrics\r\n\r\n", "\x16\x03\x01\x02\x00", strings.Repeat("A", 1<<20),
 		"GET / HTTP/1.1\r\n" + strings.Repeat("X: y\r\n", 100000), "GET /metrics HTTP/9\r\n\r\n",
 	} {
-		c, err := net.Dial("tcp", s.Address())
+		c, err := net.Dial("tcp", s.listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +148,7 @@ func TestHostileRequests(t *testing.T) {
 			t.Errorf("%.20q was answered with %q", text, answer)
 		}
 	}
-	r, err := http.Get("http://" + s.Address() + "/healthz")
+	r, err := http.Get("http://" + s.listener.Addr().String() + "/healthz")
 	if err != nil || r.StatusCode != 200 {
 		t.Errorf("afterwards: %v, %v", r, err)
 	}

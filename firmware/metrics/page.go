@@ -47,7 +47,7 @@ func (p *Page) Counters(name, help, label string, counts map[string]uint64) {
 }
 
 // Histogram adds a distribution.
-func (p *Page) Histogram(name, help string, h Histogram) {
+func (p *Page) Histogram(name, help string, h *Histogram) {
 	p.writeHeader(name, help, "histogram")
 	below := uint64(0)
 	for i, bound := range h.Bounds {
@@ -86,8 +86,7 @@ func (p *Page) writeSample(name string, value float64, labels ...string) {
 
 func formatFloat(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) } // NaN, +Inf and -Inf as Prometheus has them
 
-// Histogram counts values up to each bound. Set Bounds, rising, before the
-// first value. A copy made with Clone does not change.
+// Histogram counts values up to each bound. Set Bounds, rising, before the first value.
 type Histogram struct {
 	Bounds []float64
 	counts []uint64
@@ -108,11 +107,4 @@ func (h *Histogram) Observe(x float64) {
 	if i, _ := slices.BinarySearch(h.Bounds, x); i < len(h.counts) {
 		h.counts[i]++
 	}
-}
-
-// Clone returns a copy.
-func (h *Histogram) Clone() Histogram {
-	c := *h
-	c.counts = slices.Clone(h.counts)
-	return c
 }

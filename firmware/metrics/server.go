@@ -35,13 +35,9 @@ func (s *Server) Initialize() (err error) {
 		return fmt.Errorf("listen for metrics: %w", err)
 	}
 	s.connections = make(chan struct{}, maxConnections)
-	s.done.Add(1)
-	go s.run()
+	s.done.Go(s.run)
 	return nil
 }
-
-// Address is where it listens.
-func (s *Server) Address() string { return s.listener.Addr().String() }
 
 // Close ends it and waits for the answers in progress.
 func (s *Server) Close() {
@@ -50,7 +46,6 @@ func (s *Server) Close() {
 }
 
 func (s *Server) run() {
-	defer s.done.Done()
 	for {
 		s.connections <- struct{}{}
 		conn, err := s.listener.Accept()
@@ -62,14 +57,12 @@ func (s *Server) run() {
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}
-		s.done.Add(1)
-		go func() {
-			defer s.done.Done()
+		s.done.Go(func() {
 			defer func() { <-s.connections }()
 			defer conn.Close()
 			conn.SetDeadline(time.Now().Add(requestTimeout))
 			s.answer(conn, bufio.NewReader(io.LimitReader(conn, maxRequestBytes)))
-		}()
+		})
 	}
 }
 

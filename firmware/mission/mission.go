@@ -86,6 +86,9 @@ var transitions = []transition{
 	{diskFailed, airborne, telemetry.StateReturning, ReturnFleet},
 }
 
+// holdCauses has the cause of the hold that an event begins.
+var holdCauses = map[event]string{telemetry.ActionHold: HeldByCrew, brokerHold: HeldByBrokerLost, crewHold: HeldByCrewLost}
+
 // actions are all that the crew may order, in the order in which a refusal lists them.
 var actions = []string{
 	telemetry.ActionStart, telemetry.ActionHold, telemetry.ActionResume, telemetry.ActionReturn,
@@ -113,11 +116,11 @@ type State struct {
 
 // Limits are the times that the configuration sets.
 type Limits struct {
-	ClimbS        float64 // mission time
-	BrokerHoldS   float64 // mission time without the broker
-	BrokerReturnS float64
-	CrewHoldS     float64 // wall time without contact with the crew
-	CrewReturnS   float64
+	ClimbS        float64 `yaml:"climb_s"`       // mission time
+	BrokerHoldS   float64 `yaml:"broker_hold_s"` // mission time without the broker
+	BrokerReturnS float64 `yaml:"broker_return_s"`
+	CrewHoldS     float64 `yaml:"crew_hold_s"` // wall time without contact with the crew
+	CrewReturnS   float64 `yaml:"crew_return_s"`
 }
 
 // Mission is one mission's state. Set Limits; the rest is Begin's or Restore's.
@@ -141,10 +144,14 @@ func (m *Mission) State() State {
 // Restore continues a mission after a restart.
 func (m *Mission) Restore(s State) { m.state = s }
 
-// AddDowntime counts the time for which the leader itself was down.
+// AddDowntime counts the time for which the leader itself was down. For the broker it
+// counts only if the connection was already lost.
 func (m *Mission) AddDowntime(missionS, wallS float64) {
 	m.state.ClimbS += missionS
-	m.state.Contact.addDowntime(missionS, wallS)
+	m.state.Contact.CrewLostS += wallS
+	if m.state.Contact.BrokerLostS > 0 {
+		m.state.Contact.BrokerLostS += missionS
+	}
 }
 
 // ID is the mission's id.
@@ -166,11 +173,7 @@ func (m *Mission) InFlight() bool {
 
 // Ending is whether no slot will be flown any more.
 func (m *Mission) Ending() bool {
-	switch m.state.Phase {
-	case telemetry.StateReturning, telemetry.StateDone, telemetry.StateStopped:
-		return true
-	}
-	return false
+	return slices.Contains([]string{telemetry.StateReturning, telemetry.StateDone, telemetry.StateStopped}, m.state.Phase)
 }
 
 // Command changes the state by a command's action, or returns why it may not.
@@ -183,11 +186,7 @@ func (m *Mission) Command(action string) (Effect, error) {
 	if err := m.Allows(action); err != nil {
 		return None, err
 	}
-	effect, _ := m.apply(event(action))
-	if action == telemetry.ActionHold {
-		m.state.HeldBy = HeldByCrew
-	}
-	return effect, nil
+	return m.effectOf(event(action)), nil
 }
 
 // Allows returns why an action does not change the present state, with the actions
@@ -238,7 +237,7 @@ func (m *Mission) apply(e event) (effect Effect, changed bool) {
 		return None, false
 	}
 	if t.to != m.state.Phase {
-		m.state.HeldBy = ""
+		m.state.HeldBy = holdCauses[e]
 	}
 	if m.state.Phase = t.to; t.effect == LaunchFleet {
 		m.state.ClimbS = 0

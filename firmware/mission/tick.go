@@ -20,15 +20,6 @@ type Contact struct {
 	Stations    []string `json:"stations,omitempty"`      // that sent a heartbeat in this mission and did not leave
 }
 
-// addDowntime counts the time for which the leader itself was down. For the broker it
-// counts only if the connection was already lost.
-func (c *Contact) addDowntime(missionS, wallS float64) {
-	if c.BrokerLostS > 0 {
-		c.BrokerLostS += missionS
-	}
-	c.CrewLostS += wallS
-}
-
 // Heartbeat counts a station's heartbeat as contact. A station that leaves is no
 // longer expected to send any.
 func (m *Mission) Heartbeat(station string, leaving bool) {
@@ -94,17 +85,9 @@ func (m *Mission) Tick(in TickInput) TickResult {
 		if !t.holds {
 			continue
 		}
-		effect, changed := m.apply(t.event)
-		if !changed {
-			continue
+		if effect, changed := m.apply(t.event); changed {
+			return TickResult{effect, t.reason, t.event == climbDone || t.event == landed || t.event == contactRestored}
 		}
-		switch t.event {
-		case brokerHold:
-			m.state.HeldBy = HeldByBrokerLost
-		case crewHold:
-			m.state.HeldBy = HeldByCrewLost
-		}
-		return TickResult{effect, t.reason, t.event == climbDone || t.event == landed || t.event == contactRestored}
 	}
 	return TickResult{}
 }

@@ -8,30 +8,23 @@ package monitor
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"sync"
 	"time"
 
 	"prefdt/firmware/clock"
+	"prefdt/firmware/config"
 	"prefdt/firmware/leader"
 	"prefdt/firmware/metrics"
 	"prefdt/firmware/notify"
 	"prefdt/telemetry"
 )
 
-// Config is the part of the leader's configuration that the monitor needs.
-type Config struct {
-	Fleet, Mission string
-	Slots          int
-	SlotDuration   time.Duration // wall time of one
-	MetricsPort    int           // 0: no server
-	Clock          clock.Clock   // the leader's
-	Getenv         func(string) string
-}
-
 // Monitor is the monitor of one leader.
 type Monitor struct {
-	config   Config
+	config   *config.Config
+	clock    clock.Clock // the leader's
 	notifier *notify.Notifier
 	server   *metrics.Server
 
@@ -46,14 +39,14 @@ type Monitor struct {
 }
 
 // New opens what the environment and the configuration ask for.
-func New(c Config) (*Monitor, error) {
-	n, err := notify.Open(c.Getenv)
+func New(c *config.Config, now clock.Clock, getenv func(string) string) (*Monitor, error) {
+	n, err := notify.Open(getenv)
 	if err != nil {
 		return nil, err
 	}
-	m := &Monitor{config: c, notifier: n, lastSlot: -1, last: leader.LoopReport{State: telemetry.StateIdle, Mission: c.Mission}}
+	m := &Monitor{config: c, clock: now, notifier: n, lastSlot: -1, last: leader.LoopReport{State: telemetry.StateIdle, Mission: c.Mission}}
 	m.decisionMS.Bounds = []float64{0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256}
-	if least := 3 * c.SlotDuration; n.Watchdog() > 0 && n.Watchdog() < least {
+	if least := 3 * c.WallTime(1); n.Watchdog() > 0 && n.Watchdog() < least {
 		return nil, fmt.Errorf("WatchdogSec is %v, want at least three slots, %v", n.Watchdog(), least)
 	}
 	if c.MetricsPort != 0 {
@@ -76,7 +69,7 @@ func (m *Monitor) Close() {
 
 // OnIteration handles the loop's report after an iteration.
 func (m *Monitor) OnIteration(r leader.LoopReport) {
-	status := fmt.Sprintf("%s, slot %d of %d, %.0f J spent", r.State, r.Slot, m.config.Slots, r.SpentJ)
+	status := fmt.Sprintf("%s, slot %d of %d, %.0f J spent", r.State, r.Slot, m.config.Slots, r.Objective.SpentJ())
 	m.mutex.Lock()
 	m.last = r
 	if row := r.LastRow; row.DecisionMS > 0 && row.Slot != m.lastSlot {
@@ -98,14 +91,14 @@ func (m *Monitor) alive() (bool, string) {
 	if !m.ready {
 		return false, "starting"
 	}
-	age := m.config.Clock.Now() - m.last.At
-	return age <= max(3*m.config.SlotDuration, time.Second), fmt.Sprintf("%s, slot %d, last iteration %.1f s ago", m.last.State, m.last.Slot, age.Seconds())
+	age := m.clock.Now() - m.last.At
+	return age <= max(3*m.config.WallTime(1), time.Second), fmt.Sprintf("%s, slot %d, last iteration %.1f s ago", m.last.State, m.last.Slot, age.Seconds())
 }
 
 func (m *Monitor) writePage(p *metrics.Page) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
-	c, s := &m.config, &m.last
+	c, s := m.config, &m.last
 	p.Gauge("prefdt_up", "1 once the leader's loop runs.", boolean(m.ready), "fleet", c.Fleet, "mission", s.Mission)
 	if !m.ready {
 		return
@@ -116,27 +109,38 @@ func (m *Monitor) writePage(p *metrics.Page) {
 	} {
 		p.Gauge("prefdt_state", "The mission's state: 1 for the one it is in.", boolean(s.State == state), "state", state)
 	}
+	o, budgetJ, endJ := s.Objective, math.NaN(), math.NaN()
+	if o.Budgeted() {
+		budgetJ = o.BudgetJ()
+	}
+	if o.Slot() > 0 {
+		endJ = o.PredictedEndJ()
+	}
 	p.Gauge("prefdt_slot", "The slot open or to be opened next.", float64(s.Slot))
 	p.Gauge("prefdt_slots", "Slots of the mission, T.", float64(c.Slots))
 	p.Gauge("prefdt_missed_slots", "Slots of the mission that were skipped.", float64(s.MissedSlots))
-	p.Gauge("prefdt_setting", "The preference, or what the budget amounts to: 0 least delay, 1 least energy.", s.Setting)
-	p.Gauge("prefdt_spent_joules", "Spent in slots.", s.SpentJ)
-	p.Gauge("prefdt_budget_joules", "The budget; NaN: none.", s.BudgetJ)
-	p.Gauge("prefdt_floor_joules", "The least the mission can end on.", s.FloorJ)
-	p.Gauge("prefdt_predicted_end_joules", "What it is expected to end on.", s.PredictedEndJ)
+	p.Gauge("prefdt_setting", "The preference, or what the budget amounts to: 0 least delay, 1 least energy.", o.Setting())
+	p.Gauge("prefdt_spent_joules", "Spent in slots.", o.SpentJ())
+	p.Gauge("prefdt_budget_joules", "The budget; NaN: none.", budgetJ)
+	p.Gauge("prefdt_floor_joules", "The least the mission can end on.", o.FloorJ())
+	p.Gauge("prefdt_predicted_end_joules", "What it is expected to end on.", endJ)
 	p.Gauge("prefdt_transit_joules", "Spent outside the slots.", s.TransitJ)
-	p.Gauge("prefdt_saturated", "1 if the floor is above the budget.", boolean(s.Saturated))
+	p.Gauge("prefdt_saturated", "1 if the floor is above the budget.", boolean(o.Saturated()))
 	p.Gauge("prefdt_price_seconds_per_joule", "Of the last decision.", s.PriceSPerJ)
 	p.Gauge("prefdt_users_heard", "Reports in time in the last slot.", float64(s.LastRow.Reported))
 	p.Counter("prefdt_reports_heard_total", "Reports in time, since the leader's start.", float64(m.reported))
-	p.Histogram("prefdt_decision_ms", "Time of one decision in ms.", m.decisionMS.Clone())
+	p.Histogram("prefdt_decision_ms", "Time of one decision in ms.", &m.decisionMS)
 	p.Gauge("prefdt_ledger_ms", "Time of the last durable transaction in ms.", s.LedgerMS)
 	p.Gauge("prefdt_broker_connected", "1 while the broker is connected.", boolean(s.Connected))
 	p.Counters("prefdt_mqtt_rejects_total", "Messages refused, by kind.", "kind", s.RejectedMessages)
 	p.Counters("prefdt_mqtt_dropped_total", "Messages dropped for a full queue or a lost connection, by queue.", "queue", s.DroppedMessages)
 	p.Counters("prefdt_mavlink_rejects_total", "Frames refused, by reason.", "reason", s.RejectedFrames)
 	for _, a := range s.Aircraft {
-		p.Gauge("prefdt_aircraft_age_seconds", "Mission seconds since it was last received; NaN: never.", a.AgeS, "aircraft", strconv.Itoa(a.Number))
+		ageS := math.NaN()
+		if a.Received {
+			ageS = max(a.AgeS, 0)
+		}
+		p.Gauge("prefdt_aircraft_age_seconds", "Mission seconds since it was last received; NaN: never.", ageS, "aircraft", strconv.Itoa(a.Number))
 	}
 	for _, a := range s.Aircraft {
 		p.Gauge("prefdt_aircraft_flying", "1 while it flies by the leader's setpoints.", boolean(a.Flying), "aircraft", strconv.Itoa(a.Number))
@@ -145,7 +149,7 @@ func (m *Monitor) writePage(p *metrics.Page) {
 		p.Gauge("prefdt_aircraft_battery", "Charge left, 0 to 1; NaN: unknown.", a.Charge, "aircraft", strconv.Itoa(a.Number))
 	}
 	for _, a := range s.Aircraft {
-		p.Gauge("prefdt_aircraft_spent_joules", "Spent in slots, with its source.", a.SpentJ, "aircraft", strconv.Itoa(a.Number), "source", a.Source)
+		p.Gauge("prefdt_aircraft_spent_joules", "Spent in slots, with its source.", a.SpentJ, "aircraft", strconv.Itoa(a.Number), "source", string(a.Source))
 	}
 	f := s.FleetCounts
 	p.Counter("prefdt_setpoints_total", "Setpoints sent.", float64(f.Setpoints))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"prefdt/firmware/clock"
+	"prefdt/firmware/config"
 	"prefdt/firmware/leader"
 	"prefdt/firmware/monitor"
 	"prefdt/firmware/rig"
@@ -113,10 +114,8 @@ func TestMonitor(t *testing.T) {
 	s := &stallable{&rig.AllowanceScheduler{Physics: r.Physics}, make(chan struct{}), 12}
 	r.Policy = s
 	port := freePort(t)
-	m, err := monitor.New(monitor.Config{
-		Fleet: r.Config.Fleet, Mission: r.Config.Mission, Slots: r.Config.Slots, SlotDuration: r.Config.WallTime(1),
-		MetricsPort: port, Clock: r.Clock, Getenv: getenv,
-	})
+	r.Config.MetricsPort = port
+	m, err := monitor.New(&r.Config, r.Clock, getenv)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +193,7 @@ func TestWatchdogIsFedWhileRejoining(t *testing.T) {
 	r.CloseAutopilot(0)
 	r.CloseAutopilot(1)
 	manager, getenv := newSystemdSocket(t)
-	m, err := monitor.New(monitor.Config{Fleet: "test", Slots: r.Config.Slots, SlotDuration: r.Config.WallTime(1), Clock: r.Clock, Getenv: getenv})
+	m, err := monitor.New(&r.Config, r.Clock, getenv)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,12 +210,13 @@ func TestWatchdogIsFedWhileRejoining(t *testing.T) {
 
 func TestMonitorRefuses(t *testing.T) {
 	_, getenv := newSystemdSocket(t)
-	if _, err := monitor.New(monitor.Config{SlotDuration: time.Second, Clock: clock.New(), Getenv: func(key string) string {
+	c := config.Defaults()
+	if _, err := monitor.New(&c, clock.New(), func(key string) string {
 		if key == "WATCHDOG_USEC" {
 			return "2000000"
 		}
 		return getenv(key)
-	}}); err == nil || !strings.Contains(err.Error(), "at least three slots, 3s") {
+	}); err == nil || !strings.Contains(err.Error(), "at least three slots, 3s") {
 		t.Errorf("a watchdog of two slots: %v", err)
 	}
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -224,8 +224,8 @@ func TestMonitorRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	port := taken.Addr().(*net.TCPAddr).Port
-	if _, err := monitor.New(monitor.Config{SlotDuration: time.Second, MetricsPort: port, Clock: clock.New(), Getenv: func(string) string { return "" }}); err == nil || !strings.Contains(err.Error(), fmt.Sprint(port)) {
+	c.MetricsPort = taken.Addr().(*net.TCPAddr).Port
+	if _, err := monitor.New(&c, clock.New(), func(string) string { return "" }); err == nil || !strings.Contains(err.Error(), fmt.Sprint(c.MetricsPort)) {
 		t.Errorf("a port in use: %v", err)
 	}
 }

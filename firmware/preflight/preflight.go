@@ -6,11 +6,12 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"os"
@@ -54,11 +55,10 @@ type preflight struct {
 	config     config.Config
 	checkpoint *checkpoint.Checkpoint
 	wait       time.Duration
-	print      func(Finding)
+	lines      io.Writer // gets each finding as a line
 	findings   []Finding
-	failed     int
-	warned     int
-	mavlinkKey *frame.V2Key // of MAVLink, nil: unsigned
+	counts     map[string]int // of findings, by result
+	mavlinkKey *frame.V2Key   // of MAVLink, nil: unsigned
 }
 
 // Command is `leader check`. A fault of the configuration is a line of the list,
@@ -76,43 +76,45 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if !(*wait >= 100*time.Millisecond && *wait <= 10*time.Minute) {
 		return cli.BadInputf("-wait is %v, want 100ms to 10m", *wait)
 	}
-	p := &preflight{wait: *wait, print: func(f Finding) {
-		if !*asJSON {
-			fmt.Fprintf(call.Stdout, "%-5s %-14s %s\n", f.Result, f.Item, f.Detail)
-		}
-	}}
+	p := &preflight{wait: *wait, lines: call.Stdout, counts: map[string]int{}}
+	if *asJSON {
+		p.lines = io.Discard
+	}
 	p.run(ctx, *path)
 	if ctx.Err() != nil {
 		return errors.New("interrupted")
 	}
-	result := map[string]any{"checks": p.findings, "failed": p.failed, "warned": p.warned}
-	if err := call.Result(*asJSON, result, "%d checks, %d warnings, %d failed", len(p.findings), p.warned, p.failed); err != nil {
+	warned, failed := p.counts[ResultWarn], p.counts[ResultFail]
+	result := map[string]any{"checks": p.findings, "failed": failed, "warned": warned}
+	if err := call.Result(*asJSON, result, "%d checks, %d warnings, %d failed", len(p.findings), warned, failed); err != nil {
 		return err
 	}
-	if p.failed > 0 {
-		return fmt.Errorf("%d of %d checks failed", p.failed, len(p.findings))
+	if failed > 0 {
+		return fmt.Errorf("%d of %d checks failed", failed, len(p.findings))
 	}
 	return nil
 }
 
 func (p *preflight) add(result, item, format string, args ...any) {
 	f := Finding{item, result, fmt.Sprintf(format, args...)}
-	switch result {
-	case ResultWarn:
-		p.warned++
-	case ResultFail:
-		p.failed++
-	}
+	p.counts[result]++
 	p.findings = append(p.findings, f)
-	p.print(f)
+	fmt.Fprintf(p.lines, "%-5s %-14s %s\n", f.Result, f.Item, f.Detail)
+}
+
+// fails adds an error, if it is one, and reports whether it is.
+func (p *preflight) fails(item string, err error) bool {
+	if err != nil {
+		p.add(ResultFail, item, "%v", err)
+	}
+	return err != nil
 }
 
 // run goes down the list, or as far as it comes before the end of ctx. What cannot
 // be tested without an earlier item is left out.
 func (p *preflight) run(ctx context.Context, path string) {
 	var err error
-	if p.config, err = config.Load(path); err != nil {
-		p.add(ResultFail, "configuration", "%v", err)
+	if p.config, err = config.Load(path); p.fails("configuration", err) {
 		return
 	}
 	c := &p.config
@@ -131,15 +133,13 @@ func (p *preflight) run(ctx context.Context, path string) {
 // policy loads the checkpoint, its hash with it, and times one step.
 func (p *preflight) policy() {
 	frozen, err := checkpoint.Load(p.config.Checkpoint)
-	if err != nil {
-		p.add(ResultFail, "checkpoint", "%v", err)
+	if p.fails("checkpoint", err) {
 		return
 	}
 	p.checkpoint = frozen
 	p.add(ResultOK, "checkpoint", "%s loads and matches its manifest", p.config.Checkpoint)
 	policy, err := inference.New(frozen, inference.Decoder(p.config.Decoder))
-	if err != nil {
-		p.add(ResultFail, "decision", "%v", err)
+	if p.fails("decision", err) {
 		return
 	}
 	s := snapshotOfStarts(&p.config, frozen.Physics)
@@ -188,17 +188,15 @@ func snapshotOfStarts(c *config.Config, k physics.Constants) *slot.Snapshot {
 // stateDir tries the state directory and looks into its ledger.
 func (p *preflight) stateDir() {
 	dir := p.config.StateDir
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		p.add(ResultFail, "state", "%v", err)
-		return
-	}
-	took, err := tryWrite(dir)
-	if err != nil {
-		p.add(ResultFail, "state", "%s: %v", dir, err)
+	if p.fails("state", os.MkdirAll(dir, 0o750)) {
 		return
 	}
 	var disk syscall.Statfs_t
-	if err := syscall.Statfs(dir, &disk); err != nil {
+	took, err := tryWrite(dir)
+	if err == nil {
+		err = syscall.Statfs(dir, &disk)
+	}
+	if err != nil {
 		p.add(ResultFail, "state", "%s: %v", dir, err)
 		return
 	}
@@ -217,22 +215,20 @@ func (p *preflight) stateDir() {
 		return
 	}
 	l, err := ledger.OpenReadOnly(path)
-	if err != nil {
-		p.add(ResultFail, "ledger", "%v", err)
+	if p.fails("ledger", err) {
 		return
 	}
 	defer l.Close()
 	s, found, err := l.Load()
 	switch {
-	case err != nil:
-		p.add(ResultFail, "ledger", "%v", err)
+	case p.fails("ledger", err):
 	case !found:
 		p.add(ResultOK, "ledger", "empty; mission %s begins", p.config.Mission)
 	case s.Mission == p.config.Mission && (s.Phase == telemetry.StateDone || s.Phase == telemetry.StateStopped):
 		p.add(ResultFail, "ledger", "mission %s is %s; set a new mission id", s.Mission, s.Phase)
 	case s.Mission == p.config.Mission && s.Phase != telemetry.StateIdle:
 		p.add(ResultWarn, "ledger", "mission %s is %s at slot %d, %.0f J spent; the leader would continue it", s.Mission, s.Phase, s.Schedule.Next, s.Account.Objective.SpentJ)
-	case s.Mission != p.config.Mission && s.Phase != telemetry.StateIdle && s.Phase != telemetry.StateDone && s.Phase != telemetry.StateStopped:
+	case s.Mission != p.config.Mission && telemetry.UnderWay(s.Phase):
 		p.add(ResultFail, "ledger", "mission %s is %s; finish it, or use another state_dir", s.Mission, s.Phase)
 	default:
 		p.add(ResultOK, "ledger", "consistent; mission %s begins", p.config.Mission)
@@ -273,21 +269,16 @@ func (p *preflight) commandKeys() {
 		if f.path == "" {
 			continue
 		}
-		if _, err := os.Stat(f.path); err != nil {
-			p.add(ResultFail, f.item, "%v", err)
-		}
+		_, err := os.Stat(f.path)
+		p.fails(f.item, err)
 		p.warnOfReaders(f.item, f.path)
 	}
 	if b.Cert == "" {
 		return
 	}
 	pair, err := tls.LoadX509KeyPair(b.Cert, b.Key)
-	if err == nil {
-		pair.Leaf, err = x509.ParseCertificate(pair.Certificate[0])
-	}
 	switch now := time.Now(); {
-	case err != nil:
-		p.add(ResultFail, "certificate", "%v", err)
+	case p.fails("certificate", err):
 	case now.Before(pair.Leaf.NotBefore) || now.After(pair.Leaf.NotAfter):
 		p.add(ResultFail, "certificate", "%s is valid from %s to %s, the clock says %s", b.Cert, formatDate(pair.Leaf.NotBefore), formatDate(pair.Leaf.NotAfter), formatDate(now))
 	case now.AddDate(0, 0, 14).After(pair.Leaf.NotAfter):
@@ -312,10 +303,9 @@ func (p *preflight) signing() {
 		return
 	}
 	p.mavlinkKey = key
-	if p.warnOfReaders("signing", m.KeyFile) {
-		return
+	if !p.warnOfReaders("signing", m.KeyFile) {
+		p.add(ResultOK, "signing", "frames are signed with %s, and others refused", m.KeyFile)
 	}
-	p.add(ResultOK, "signing", "frames are signed with %s, and others refused", m.KeyFile)
 }
 
 // warnOfReaders warns of a secret that every account of the machine can read.
@@ -328,7 +318,7 @@ func (p *preflight) warnOfReaders(item, path string) bool {
 	return true
 }
 
-func formatDate(t time.Time) string { return t.UTC().Format("2006-01-02") }
+func formatDate(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
 // clock compares the wall clock, which certificates need and slots do not, with a
 // time that is past, and the monotonic clock with a wait.
@@ -350,8 +340,7 @@ func (p *preflight) clock() {
 // broker connects as the leader would, and waits for its own message to come back.
 func (p *preflight) broker(ctx context.Context) {
 	topics, err := telemetry.NewTopics(p.config.Fleet)
-	if err != nil {
-		p.add(ResultFail, "broker", "%v", err)
+	if p.fails("broker", err) {
 		return
 	}
 	id := fmt.Sprintf("preflight-%d", time.Now().UnixNano())
@@ -376,8 +365,7 @@ func (p *preflight) broker(ctx context.Context) {
 	interrupted := ctx.Done()
 	ctx, cancel := context.WithTimeout(ctx, p.wait)
 	defer cancel()
-	if err := client.Initialize(ctx); err != nil {
-		p.add(ResultFail, "broker", "%v", err)
+	if p.fails("broker", client.Initialize(ctx)) {
 		return
 	}
 	defer client.Close()
@@ -387,25 +375,21 @@ func (p *preflight) broker(ctx context.Context) {
 	}
 	// A refusal of a command that was never sent: harmless, and only the leader may publish it.
 	ack, err := telemetry.Encode(telemetry.Ack{ID: id, Reason: "pre-flight check"})
-	if err != nil {
-		p.add(ResultFail, "broker", "%v", err)
+	if p.fails("broker", err) {
 		return
 	}
 	began := time.Now()
-	if err := client.PublishWait(ctx, telemetry.Publication{Topic: topics.Ack(id), QoS: 1, Payload: ack}); err != nil {
-		p.add(ResultFail, "broker", "%v", err)
+	if p.fails("broker", client.PublishWait(ctx, telemetry.Publication{Topic: topics.Ack(id), QoS: 1, Payload: ack})) {
 		return
 	}
 	select {
 	case <-interrupted:
 		return
 	case <-echo:
-		took := time.Since(began)
-		if result, limit := ResultOK, time.Duration(p.config.ReportByMS/2*float64(time.Millisecond)); took > limit {
-			result = ResultWarn
-			p.add(result, "broker", "%s connected %s; a message takes %v there and back, too long for report_by_ms %g", p.config.Broker.URL, how, took.Round(100*time.Microsecond), p.config.ReportByMS)
+		if took := time.Since(began); took > time.Duration(p.config.ReportByMS/2*float64(time.Millisecond)) {
+			p.add(ResultWarn, "broker", "%s connected %s; a message takes %v there and back, too long for report_by_ms %g", p.config.Broker.URL, how, took.Round(100*time.Microsecond), p.config.ReportByMS)
 		} else {
-			p.add(result, "broker", "%s connected %s as %q, a message is back in %v", p.config.Broker.URL, how, p.config.Broker.Username, took.Round(100*time.Microsecond))
+			p.add(ResultOK, "broker", "%s connected %s as %q, a message is back in %v", p.config.Broker.URL, how, p.config.Broker.Username, took.Round(100*time.Microsecond))
 		}
 	case <-time.After(min(p.wait, 3*time.Second)):
 		p.add(ResultFail, "broker", "%s connected %s, but what the leader publishes on %s does not come back: the broker's access rules may forbid it", p.config.Broker.URL, how, topics.Ack("+"))
@@ -436,12 +420,10 @@ func (p *preflight) autopilots(ctx context.Context) {
 	}
 	now := clock.New()
 	f, err := leader.NewFleet(c, k, now, slog.New(slog.DiscardHandler))
-	if err != nil {
-		p.add(ResultFail, "links", "%v", err)
+	if p.fails("links", err) {
 		return
 	}
-	if err := f.Start(); err != nil {
-		p.add(ResultFail, "links", "%v", err)
+	if p.fails("links", f.Start()) {
 		return
 	}
 	f.StartStreaming() // requests only: no aircraft is commanded
@@ -510,7 +492,7 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 	default:
 		p.add(ResultFail, item, "%s", unsafe)
 	}
-	fields := []string{}
+	var fields []string
 	for _, f := range []struct {
 		name  string
 		value float64
@@ -519,10 +501,7 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 			fields = append(fields, f.name)
 		}
 	}
-	has := "no battery field"
-	if len(fields) > 0 {
-		has = strings.Join(fields, ", ")
-	}
+	has := cmp.Or(strings.Join(fields, ", "), "no battery field")
 	homeJ := p.config.Flight.ReserveJ + k.Propulsion.PowerW(0)*(climbS+v.Params.DescentS(k.AltitudeM))
 	switch {
 	case v.Source == energy.Model:
@@ -541,11 +520,9 @@ func (p *preflight) separation(views []fleet.View, k physics.Constants) {
 	if len(views) < 2 {
 		return
 	}
-	if err := leader.CheckSeparation(&p.config, &k, views); err != nil {
-		p.add(ResultFail, "separation", "%v", err)
-		return
+	if !p.fails("separation", leader.CheckSeparation(&p.config, &k, views)) {
+		p.add(ResultOK, "separation", "aircraft, and their starts, are at least %g m apart", k.SeparationM)
 	}
-	p.add(ResultOK, "separation", "aircraft, and their starts, are at least %g m apart", k.SeparationM)
 }
 
 func preArmText(c fleet.PreArm) string {

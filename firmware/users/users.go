@@ -8,6 +8,7 @@ package users
 
 import (
 	"cmp"
+	"maps"
 	"math/rand/v2"
 	"slices"
 
@@ -27,6 +28,8 @@ type Users struct {
 	Physics physics.Constants
 	Prior   dispatch.UserPrior // users as the checkpoint expects them before any report
 
+	PriceSPerJ float64 // s/J, of the last decision, for the next offer; Initialize sets the first
+
 	allowed     map[string]bool // nil: any user
 	slot        int             // the open one
 	current     []*user         // with a report in the open slot
@@ -35,11 +38,18 @@ type Users struct {
 	nextID      int
 	evictedSlot int // in which users without a recent report were last removed
 
-	forecast   dispatch.Forecast
-	priceSPerJ float64 // s/J, of the last decision
-	maxTasks   int     // most tasks reported in any one slot
-	names      []string
-	bounded    []slot.User
+	forecast dispatch.Forecast
+	maxTasks int // most tasks reported in any one slot
+	names    []string
+	bounded  []slot.User
+}
+
+// user is one user's last report.
+type user struct {
+	name   string
+	id     int // stable within a mission
+	slot   int // of the report
+	report telemetry.Report
 }
 
 // State is what a restart needs.
@@ -57,15 +67,69 @@ func (u *Users) Initialize() {
 		u.allowed[name] = true
 	}
 	u.forecast = dispatch.Forecast{Prior: u.Prior}
-	u.priceSPerJ, u.maxTasks = dispatch.InitialPriceSPerJ, 0
+	u.PriceSPerJ, u.maxTasks = dispatch.InitialPriceSPerJ, 0
 }
 
-func (u *Users) State() State    { return State{u.priceSPerJ} }
-func (u *Users) Restore(s State) { u.priceSPerJ = s.PriceSPerJ }
+func (u *Users) State() State    { return State{u.PriceSPerJ} }
+func (u *Users) Restore(s State) { u.PriceSPerJ = s.PriceSPerJ }
+
+// OpenSlot begins a slot's report window.
+func (u *Users) OpenSlot(n int) { u.slot, u.current = n, u.current[:0] }
+
+// Allowed is whether a user may report at all.
+func (u *Users) Allowed(name string) bool { return u.allowed == nil || u.allowed[name] }
+
+// Reported is how many reports counted in the open slot.
+func (u *Users) Reported() int { return len(u.current) }
+
+// AddReport enters a report and reports whether it counts for the open slot; inTime
+// is whether the report window is still open.
+func (u *Users) AddReport(name string, r telemetry.Report, inTime bool) bool {
+	if !u.Allowed(name) {
+		return false
+	}
+	x := u.byName[name]
+	current := inTime && r.Slot == u.slot
+	switch {
+	case r.Slot > u.slot, x != nil && r.Slot <= x.slot:
+		return false // of a slot not opened yet, or a second report
+	case current && len(u.current) >= u.Max:
+		return false // the slot is full
+	}
+	if x == nil {
+		if x = u.admit(name); x == nil {
+			return false
+		}
+	}
+	x.slot, x.report = r.Slot, r
+	if !current && r.Task != nil && len(u.late) < MaxPerSlot {
+		u.late = append(u.late, *x)
+	}
+	if current {
+		u.current = append(u.current, x)
+	}
+	return current
+}
+
+// admit adds a user. Where there are too many, users without a recent report are
+// removed first; nil if that frees no space.
+func (u *Users) admit(name string) *user {
+	if len(u.byName) >= 2*MaxPerSlot && u.evictedSlot < u.slot { // once a slot: no report grows old within it
+		u.evictedSlot = u.slot
+		maps.DeleteFunc(u.byName, func(_ string, x *user) bool { return x.slot < u.slot-2 })
+	}
+	if len(u.byName) >= 2*MaxPerSlot {
+		return nil
+	}
+	x := &user{name: name, id: u.nextID, slot: -1}
+	u.nextID++
+	u.byName[name] = x
+	return x
+}
 
 // Offer is slot n's standing offer, with these aircraft.
 func (u *Users) Offer(n int, aircraft []slot.Aircraft) telemetry.Offer {
-	o := u.forecast.Offer(&u.Physics, aircraft, u.priceSPerJ, rand.New(rand.NewPCG(uint64(n), 0)))
+	o := u.forecast.Offer(&u.Physics, aircraft, u.PriceSPerJ, rand.New(rand.NewPCG(uint64(n), 0)))
 	out := telemetry.Offer{PriceSPerJ: o.PriceSPerJ, Aircraft: []telemetry.OfferAircraft{}}
 	for _, a := range o.Aircraft {
 		out.Aircraft = append(out.Aircraft, telemetry.OfferAircraft{
@@ -118,12 +182,6 @@ func (u *Users) observeTasks(reported []slot.User) {
 // many ids send results.
 func (u *Users) MaxOfferUsers() int { return max(u.maxTasks, int(u.Prior.ActiveUsers+0.5)) }
 
-// SetPrice sets the price of the last decision, for the next offer.
-func (u *Users) SetPrice(priceSPerJ float64) { u.priceSPerJ = priceSPerJ }
-
-// PriceSPerJ is the price of the last decision.
-func (u *Users) PriceSPerJ() float64 { return u.priceSPerJ }
-
 // ObserveSlot updates the forecast with how many users had a task in a slot, and how
 // many of them did not report.
 func (u *Users) ObserveSlot(tasks, unreported int) { u.forecast.Settle(tasks, unreported) }
@@ -140,8 +198,7 @@ func (u *Users) slotUser(x *user, aircraft []slot.Aircraft) slot.User {
 	r := &x.report
 	out := slot.User{
 		ID: x.id, Position: physics.Position{EastM: r.PositionM[0], NorthM: r.PositionM[1]},
-		Task:      physics.Task{Bits: r.Task.Bits, CyclesPerBit: r.Task.CyclesPerBit, DeadlineS: r.Task.DeadlineS},
-		QueueBits: r.QueueBits, CPUHz: r.CPUHz,
+		Task: physics.Task(*r.Task), QueueBits: r.QueueBits, CPUHz: r.CPUHz,
 	}
 	for i := range aircraft {
 		a := &aircraft[i]

@@ -104,7 +104,7 @@ func TestOfferNamesAircraft(t *testing.T) {
 	if o := u.Offer(0, nil); len(o.Aircraft) != 0 || o.PriceSPerJ != dispatch.InitialPriceSPerJ {
 		t.Errorf("with no aircraft: %+v", o)
 	}
-	u.SetPrice(0.02)
+	u.PriceSPerJ = 0.02
 	o := u.Offer(1, oneAircraft())
 	if len(o.Aircraft) != 1 || o.Aircraft[0].Number != 1 || o.PriceSPerJ != 0.02 || !(o.Aircraft[0].ExpectedUsers >= 0) {
 		t.Errorf("%+v", o)
@@ -114,7 +114,7 @@ func TestOfferNamesAircraft(t *testing.T) {
 	}
 	next := newUsers(4)
 	next.Restore(u.State())
-	if got := next.PriceSPerJ(); got != 0.02 {
+	if got := next.PriceSPerJ; got != 0.02 {
 		t.Errorf("after a restart the price is %v", got)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -91,10 +92,7 @@ func parseNumbers(text string) (list []int, err error) {
 }
 
 func newID(given, kind string) string {
-	if given != "" {
-		return given
-	}
-	return kind + "-" + strings.ToLower(rand.Text()[:12])
+	return cmp.Or(given, kind+"-"+strings.ToLower(rand.Text()[:12]))
 }
 
 // sendCommand checks and sends one command and waits for its answer. what names it to
@@ -120,7 +118,7 @@ func sendCommand[T telemetry.Budget | telemetry.Preference | telemetry.Mission](
 		if ack.Challenge != "" {
 			again = ", also when signed again"
 		}
-		return cli.WithCode(exitRefused, fmt.Errorf("%s refused%s: %s (%s)", what, again, printable(ack.Reason), ackOrigin(ack)))
+		return cli.WithCode(exitRefused, fmt.Errorf("%s refused%s: %s (%s)", what, again, telemetry.Printable(ack.Reason), ackOrigin(ack)))
 	}
 	line := fmt.Sprintf("%s accepted from slot %d", appliedText(ack, what), *ack.EffectiveSlot)
 	switch {
@@ -163,5 +161,4 @@ func budgetText(energyJ float64, mode string) string {
 
 func preferenceText(setting float64) string { return fmt.Sprintf("preference %g", setting) }
 
-// joules writes an energy as the crew reads it.
 func joules(j float64) string { return fmt.Sprintf("%.0f J", j) }

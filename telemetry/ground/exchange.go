@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/ed25519"
 	"fmt"
 	"time"
 
@@ -44,12 +45,11 @@ func (x *exchange) notePayload(payload []byte) {
 	x.sentDigests[telemetry.Digest(payload)] = true
 }
 
-func (x *exchange) signPayload(challenge string, lastCounter uint64) error {
-	payload, err := x.signer.sign(x.topic, challenge, lastCounter, x.body)
-	if err == nil {
+func (x *exchange) signPayload(challenge string, lastCounter uint64) (payload []byte, err error) {
+	if payload, err = x.signer.sign(x.topic, challenge, lastCounter, x.body); err == nil {
 		x.notePayload(payload)
 	}
-	return err
+	return payload, err
 }
 
 // handleMessage handles a received message. It returns a payload to publish now, or the
@@ -57,47 +57,37 @@ func (x *exchange) signPayload(challenge string, lastCounter uint64) error {
 func (x *exchange) handleMessage(m telemetry.Message) (publish []byte, answer *telemetry.Ack, err error) {
 	switch m.Topic {
 	case x.topics.Online():
-		online, err := telemetry.DecodeOnline(m.Payload)
-		if err != nil {
-			x.unreadable = err
-			return nil, nil, nil
+		if online, e := telemetry.DecodeOnline(m.Payload); e != nil {
+			x.unreadable = e
+		} else {
+			x.online = &online
 		}
-		x.online = &online
 	case x.topics.Status():
-		s, err := telemetry.DecodeStatus(m.Payload)
-		if err != nil {
-			x.unreadable = err
-			return nil, nil, nil
-		}
-		if x.status = &s; x.payload == nil {
-			if err := x.signPayload(s.Challenge, 0); err != nil {
-				return nil, nil, err
-			}
-			return x.payload, nil, nil
+		if s, e := telemetry.DecodeStatus(m.Payload); e != nil {
+			x.unreadable = e
+		} else if x.status = &s; x.payload == nil {
+			publish, err = x.signPayload(s.Challenge, 0)
 		}
 	case x.topics.Ack(x.id):
-		ack, err := telemetry.DecodeAck(m.Payload)
+		ack, e := telemetry.DecodeAck(m.Payload)
 		switch {
-		case err != nil:
-			x.unreadable = err
+		case e != nil:
+			x.unreadable = e
 		case ack.ID != x.id:
 			x.unreadable = fmt.Errorf("ack.id: %q, on the topic of %s", ack.ID, x.id)
 		case !x.sentDigests[ack.Of]:
 			x.otherAnswered = true
 		case ack.Challenge == "" || x.signer == nil:
-			return nil, &ack, nil
+			answer = &ack
 		case ack.Of != telemetry.Digest(x.payload): // answers the payload before the second signature
 		case x.signedAgain:
-			return nil, &ack, nil
+			answer = &ack
 		default:
 			x.signedAgain = true
-			if err := x.signPayload(ack.Challenge, *ack.LastCounter); err != nil {
-				return nil, nil, err
-			}
-			return x.payload, nil, nil
+			publish, err = x.signPayload(ack.Challenge, *ack.LastCounter)
 		}
 	}
-	return nil, nil, nil
+	return publish, answer, err
 }
 
 // noAnswerReason is why there is no answer, as far as it is known.
@@ -105,7 +95,7 @@ func (x *exchange) noAnswerReason(fleet string) string {
 	why := "the leader is online, but may not accept commands signed like this one"
 	switch {
 	case x.unreadable != nil:
-		why = "the answer cannot be read: " + printable(x.unreadable.Error())
+		why = "the answer cannot be read: " + telemetry.Printable(x.unreadable.Error())
 	case x.online == nil:
 		why = "no leader of fleet " + fleet + " was ever at this broker"
 	case !*x.online:
@@ -177,4 +167,33 @@ func (t *tool) runExchange(x *exchange) (telemetry.Ack, error) {
 			return telemetry.Ack{}, fmt.Errorf("no acknowledgement within %v: %s", t.timeout(), x.noAnswerReason(t.config.Fleet))
 		}
 	}
+}
+
+// signer signs with a key file.
+type signer struct {
+	name, path string
+	private    ed25519.PrivateKey
+}
+
+// loadSigner reads the key file of the configuration; nil without one.
+func (t *tool) loadSigner() (*signer, error) {
+	path := t.config.Key
+	if path == "" {
+		return nil, nil
+	}
+	private, err := telemetry.ReadKey(path)
+	if err != nil {
+		return nil, err
+	}
+	return &signer{keyName(path), path, private}, nil
+}
+
+// sign wraps a body for a topic, with a counter above every earlier one and above
+// lastCounter, the last that the leader reported as accepted, 0 if unknown.
+func (s *signer) sign(topic, challenge string, lastCounter uint64, body []byte) ([]byte, error) {
+	counter, err := telemetry.NextCounter(s.path, time.Now(), lastCounter)
+	if err != nil {
+		return nil, err
+	}
+	return telemetry.Sign(s.name, s.private, counter, challenge, topic, body)
 }

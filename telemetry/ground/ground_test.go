@@ -536,10 +536,10 @@ func TestDisplay(t *testing.T) {
 // A frame begins at the terminal's home position and clears the frame before.
 func TestScreen(t *testing.T) {
 	var out bytes.Buffer
-	s := &screen{&out}
+	draw, end := redraw(&out)
 	v := &view{fleet: "f1", brokerConnected: true, brokerChangedAt: time.Unix(0, 0), staleAfter: time.Second}
-	s.draw(v, time.Unix(0, 0))
-	s.close()
+	draw(v, nil, false, time.Unix(0, 0))
+	end()
 	if want := fmt.Sprintf("\x1b[?25l\x1b[H%s\x1b[K\r\n\x1b[J\x1b[?25h", "fleet f1   no status yet"); out.String() != want {
 		t.Errorf("got %q", out.String())
 	}

@@ -49,22 +49,12 @@ func (v *view) alarm(now time.Time) string {
 		return "NO LEADER was ever at this broker"
 	case !*v.leaderOnline:
 		return "LINK LOST: the leader is offline"
-	case v.status != nil && !v.statusRetained && v.inFlight() && now.Sub(v.statusReceived) > v.staleAfter:
+	case v.status != nil && !v.statusRetained && telemetry.UnderWay(v.status.State) && now.Sub(v.statusReceived) > v.staleAfter:
 		return fmt.Sprintf("LINK LOST: no status for %s", formatAge(now.Sub(v.statusReceived)))
 	}
 	return ""
 }
 
-// inFlight reports whether an old status is an alarm, as it is during a mission.
-func (v *view) inFlight() bool {
-	switch v.status.State {
-	case telemetry.StateIdle, telemetry.StateDone, telemetry.StateStopped:
-		return false
-	}
-	return true
-}
-
-// render is the whole display.
 func (v *view) render(now time.Time) []string {
 	var out []string
 	alarm := v.alarm(now)
@@ -106,7 +96,7 @@ func (v *view) render(now time.Time) []string {
 		}
 		out = append(out, line)
 		if a.Reason != "" {
-			out = append(out, v.paint(yellow, "             "+printable(a.Reason)))
+			out = append(out, v.paint(yellow, "             "+telemetry.Printable(a.Reason)))
 		}
 	}
 	if v.refusedMessages > 0 {
@@ -140,7 +130,7 @@ func aircraftLine(a telemetry.StatusAircraft, since, stale time.Duration) (line 
 		mode += " landed"
 	}
 	return fmt.Sprintf("  aircraft %d (system %d)   %s   %s   %s   battery %s   spent %s from %s   %s",
-		a.Number, a.SystemID, printable(mode), position, speed, battery, joules(a.SpentJ), a.EnergySource, contact), old
+		a.Number, a.SystemID, telemetry.Printable(mode), position, speed, battery, joules(a.SpentJ), a.EnergySource, contact), old
 }
 
 // slotLine is the display of one slot if stdout is not a terminal.
@@ -157,7 +147,7 @@ func (v *view) slotLine(now time.Time) string {
 			text += fmt.Sprintf("  aircraft %d LINK LOST", a.Number)
 		}
 		if a.Reason != "" {
-			text += fmt.Sprintf("  aircraft %d: %s", a.Number, printable(a.Reason))
+			text += fmt.Sprintf("  aircraft %d: %s", a.Number, telemetry.Printable(a.Reason))
 		}
 	}
 	if s.LastCommand != nil {
@@ -184,9 +174,9 @@ func (v *view) crewLine() string {
 func lastCommandText(c *telemetry.LastCommand) string {
 	by := ""
 	if c.Key != "" {
-		by = " by " + printable(c.Key)
+		by = " by " + telemetry.Printable(c.Key)
 	}
-	return fmt.Sprintf("last command %s%s from slot %d: %s", c.ID, by, c.Slot, printable(c.What))
+	return fmt.Sprintf("last command %s%s from slot %d: %s", c.ID, by, c.Slot, telemetry.Printable(c.What))
 }
 
 func slotText(slot int) string {
@@ -214,7 +204,6 @@ func joulesOrDash(j *float64) string {
 	return joules(*j)
 }
 
-// formatAge is a duration as the crew reads it.
 func formatAge(d time.Duration) string {
 	switch {
 	case d < 10*time.Second:
@@ -223,14 +212,4 @@ func formatAge(d time.Duration) string {
 		return fmt.Sprintf("%.0f s", d.Seconds())
 	}
 	return fmt.Sprintf("%.0f min", d.Minutes())
-}
-
-// printable replaces control characters in received text, which could drive the terminal.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < 0x20 || r >= 0x7f {
-			return '?'
-		}
-		return r
-	}, text)
 }

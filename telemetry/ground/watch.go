@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -44,14 +45,14 @@ func watch(t *tool) error {
 		}
 	}
 	v := &view{fleet: t.config.Fleet, staleAfter: time.Duration(t.config.StaleS * float64(time.Second)), station: station}
-	var show display = &plainLines{t.Stdout, ""}
+	show := printLines(t.Stdout)
 	if *asJSON {
-		show = &jsonLines{json.NewEncoder(t.Stdout)}
+		show = printJSON(t.Stdout)
 	} else if f, ok := t.Stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		v.colour = os.Getenv("NO_COLOR") == ""
-		screen := &screen{f}
-		defer screen.close()
-		show = screen
+		draw, end := redraw(f)
+		defer end()
+		show = draw
 	}
 	return t.follow(v, show, sign)
 }
@@ -102,19 +103,19 @@ func (t *tool) follow(v *view, show display, sign *signer) error {
 		defer every.Stop()
 	}
 	v.brokerConnected, v.brokerChangedAt = true, time.Now()
-	redraw := time.NewTicker(500 * time.Millisecond) // ages grow between messages
-	defer redraw.Stop()
+	ages := time.NewTicker(500 * time.Millisecond) // they grow between messages
+	defer ages.Stop()
 	for {
-		fresh := false
+		var last *event
+		valid := false
 		select {
 		case e := <-events:
-			fresh = v.handleEvent(e, t.topics, rejects)
-			show.showEvent(v, e, fresh)
-		case <-redraw.C:
+			last, valid = &e, v.handleEvent(e, t.topics, rejects)
+		case <-ages.C:
 		case <-quit:
 			return nil
 		}
-		show.draw(v, time.Now())
+		show(v, last, valid, time.Now())
 	}
 }
 
@@ -150,75 +151,48 @@ func (v *view) handleEvent(e event, topics telemetry.Topics, rejects *telemetry.
 	return err == nil
 }
 
-// display is one of the three ways to show a fleet.
-type display interface {
-	showEvent(v *view, e event, valid bool) // after each event
-	draw(v *view, now time.Time)            // after each event and twice a second
-}
+// display is a way to show a fleet: after each event, and twice a second without one.
+// valid is whether the event was a valid message.
+type display func(v *view, e *event, valid bool, now time.Time)
 
-func isStatus(e event) bool { return strings.HasSuffix(e.message.Topic, "/status") }
+func isStatus(e *event) bool { return strings.HasSuffix(e.message.Topic, "/status") }
 
-// screen redraws a terminal in place.
-type screen struct{ out io.Writer }
-
-func (s *screen) showEvent(*view, event, bool) {}
-
-func (s *screen) draw(v *view, now time.Time) {
-	// Cursor hidden and home, each line cleared to its end, the rest cleared.
-	io.WriteString(s.out, "\x1b[?25l\x1b[H"+strings.Join(v.render(now), "\x1b[K\r\n")+"\x1b[K\r\n\x1b[J")
-}
-
-func (s *screen) close() { io.WriteString(s.out, "\x1b[?25h") }
-
-// plainLines prints a line for each status, and one when the link is lost or back.
-type plainLines struct {
-	out       io.Writer
-	lastAlarm string // the last one printed, without its age
-}
-
-func (p *plainLines) showEvent(v *view, e event, valid bool) {
-	if valid && isStatus(e) {
-		fmt.Fprintln(p.out, v.slotLine(v.statusReceived))
+// redraw redraws a terminal in place, without its cursor, until end shows that again.
+func redraw(out io.Writer) (draw display, end func()) {
+	draw = func(v *view, _ *event, _ bool, now time.Time) {
+		// Cursor hidden and home, each line cleared to its end, the rest cleared.
+		io.WriteString(out, "\x1b[?25l\x1b[H"+strings.Join(v.render(now), "\x1b[K\r\n")+"\x1b[K\r\n\x1b[J")
 	}
+	return draw, func() { io.WriteString(out, "\x1b[?25h") }
 }
 
-func (p *plainLines) draw(v *view, now time.Time) {
-	text := v.alarm(now)
-	kind, _, _ := strings.Cut(text, " for ")
-	if kind == p.lastAlarm {
-		return
-	}
-	if text == "" {
-		text = "LINK BACK"
-		if p.lastAlarm == "" {
-			text = ""
+// printLines prints a line for each status, and one when the link is lost or back.
+func printLines(out io.Writer) display {
+	lastAlarm := "" // the last one printed, without its age
+	return func(v *view, e *event, valid bool, now time.Time) {
+		if valid && isStatus(e) {
+			fmt.Fprintln(out, v.slotLine(v.statusReceived))
+		}
+		text := v.alarm(now)
+		if kind, _, _ := strings.Cut(text, " for "); kind != lastAlarm {
+			lastAlarm = kind
+			fmt.Fprintln(out, cmp.Or(text, "LINK BACK"))
 		}
 	}
-	p.lastAlarm = kind
-	if text != "" {
-		fmt.Fprintln(p.out, text)
-	}
 }
 
-// jsonLines prints each event once, for another program.
-type jsonLines struct{ out *json.Encoder }
-
-func (j *jsonLines) showEvent(v *view, e event, valid bool) {
-	switch {
-	case e.message == nil:
-		j.out.Encode(struct {
-			Broker bool `json:"broker"`
-		}{e.brokerConnected})
-	case valid && isStatus(e):
-		j.out.Encode(struct {
-			Retained bool              `json:"retained"`
-			Status   *telemetry.Status `json:"status"`
-		}{v.statusRetained, v.status})
-	case valid:
-		j.out.Encode(struct {
-			Online bool `json:"online"`
-		}{*v.leaderOnline})
+// printJSON prints each event once, for another program.
+func printJSON(out io.Writer) display {
+	lines := json.NewEncoder(out)
+	return func(v *view, e *event, valid bool, _ time.Time) {
+		switch {
+		case e == nil:
+		case e.message == nil:
+			lines.Encode(map[string]any{"broker": e.brokerConnected})
+		case valid && isStatus(e):
+			lines.Encode(map[string]any{"retained": v.statusRetained, "status": v.status})
+		case valid:
+			lines.Encode(map[string]any{"online": *v.leaderOnline})
+		}
 	}
 }
-
-func (j *jsonLines) draw(*view, time.Time) {}

@@ -1,12 +1,4 @@
-// Package flightlog exports and checks flights, after the flight.
-//
-// Inputs: flights from the ledger, one row a slot. Outputs: CSV for a spreadsheet, JSON
-// for a program, and an Audit of whether the rows are complete and add up. Called by
-// package logtool, the leader's `log` command.
-//
-// There is no second log in flight (docs/decisions.md). Autopilots keep their own logs of
-// attitude and motors; rows have the aircraft's positions, to align one with the other.
-package flightlog
+package logtool
 
 import (
 	"encoding/csv"
@@ -21,8 +13,11 @@ import (
 	"prefdt/telemetry"
 )
 
-// Audit is what Check found of one flight.
-type Audit struct {
+// There is no second log in flight (docs/decisions.md). Autopilots keep their own logs of
+// attitude and motors; rows have the aircraft's positions, to align one with the other.
+
+// audit is whether the rows of a flight are complete and add up.
+type audit struct {
 	Mission      string   `json:"mission"`
 	Phase        string   `json:"phase"`
 	SettledSlots int      `json:"slots"` // settled, by the state
@@ -34,10 +29,10 @@ type Audit struct {
 	Faults       []string `json:"faults"`
 }
 
-// Check audits a flight. Missing first rows, deleted to keep the ledger small, are no
+// auditFlight audits a flight. Missing first rows, deleted to keep the ledger small, are no
 // fault; missing rows in between, values that are not finite and sums that disagree are.
-func Check(f ledger.Flight) Audit {
-	r := Audit{Mission: f.State.Mission, Phase: f.State.Phase, SettledSlots: f.State.Account.Objective.Slot, Rows: len(f.Rows), FirstSlot: -1, LastSlot: -1, Faults: []string{}}
+func auditFlight(f ledger.Flight) audit {
+	r := audit{Mission: f.State.Mission, Phase: f.State.Phase, SettledSlots: f.State.Account.Objective.Slot, Rows: len(f.Rows), FirstSlot: -1, LastSlot: -1, Faults: []string{}}
 	fault := func(format string, args ...any) {
 		if len(r.Faults) < 20 {
 			r.Faults = append(r.Faults, fmt.Sprintf(format, args...))
@@ -91,8 +86,8 @@ func checkRow(row *account.Row, spent map[int]float64, fault func(format string,
 
 func notFinite(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
 
-// WriteCSV writes one line a slot. Each aircraft has five columns, by its number.
-func WriteCSV(w io.Writer, flights []ledger.Flight) error {
+// writeCSV writes one line a slot. Each aircraft has five columns, by its number.
+func writeCSV(w io.Writer, flights []ledger.Flight) error {
 	most := 0
 	for _, f := range flights {
 		for _, r := range f.Rows {
@@ -135,8 +130,8 @@ func WriteCSV(w io.Writer, flights []ledger.Flight) error {
 
 func formatFloat(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
-// WriteJSON writes all flights, states included, as one array.
-func WriteJSON(w io.Writer, flights []ledger.Flight) error {
+// writeJSON writes all flights, states included, as one array.
+func writeJSON(w io.Writer, flights []ledger.Flight) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", " ")
 	return e.Encode(flights)

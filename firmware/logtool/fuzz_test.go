@@ -1,4 +1,4 @@
-package flightlog
+package logtool
 
 import (
 	"bytes"
@@ -33,19 +33,19 @@ func FuzzFlights(f *testing.F) {
 		}
 		rows := 0
 		for _, flight := range all {
-			if r := Check(flight); len(r.Faults) > 20 || r.Rows != len(flight.Rows) {
+			if r := auditFlight(flight); len(r.Faults) > 20 || r.Rows != len(flight.Rows) {
 				t.Fatalf("%+v", r)
 			}
 			rows += len(flight.Rows)
 		}
 		var out bytes.Buffer
-		if err := WriteCSV(&out, all); err != nil {
+		if err := writeCSV(&out, all); err != nil {
 			t.Fatal(err)
 		}
 		if lines, err := csv.NewReader(&out).ReadAll(); err != nil || len(lines) != rows+1 || len(lines[0]) > 10+5*telemetry.MaxAircraft {
 			t.Fatalf("%d lines for %d rows, %v", len(lines), rows, err)
 		}
-		if err := WriteJSON(&out, all); err != nil {
+		if err := writeJSON(&out, all); err != nil {
 			t.Fatal(err)
 		}
 	})

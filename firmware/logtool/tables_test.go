@@ -1,4 +1,4 @@
-package flightlog
+package logtool
 
 import (
 	"bytes"
@@ -48,12 +48,12 @@ func TestCheck(t *testing.T) {
 	} {
 		f := testFlight("m1", 0, 100)
 		c.change(&f)
-		r := Check(f)
+		r := auditFlight(f)
 		if got := strings.Join(r.Faults, "; "); (c.fault == "") != (got == "") || !strings.Contains(got, c.fault) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.fault)
 		}
 	}
-	if r := Check(testFlight("m1", 0, 100)); r.SpentJ != 27000 || r.DelayS != 200 || r.Rows != 100 || r.LastSlot != 99 {
+	if r := auditFlight(testFlight("m1", 0, 100)); r.SpentJ != 27000 || r.DelayS != 200 || r.Rows != 100 || r.LastSlot != 99 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -62,7 +62,7 @@ func TestExport(t *testing.T) {
 	all := []ledger.Flight{testFlight("m1", 0, 3), testFlight("m2", 0, 2)}
 	all[0].Rows[1].Aircraft = all[0].Rows[1].Aircraft[:1] // one was lost
 	var b bytes.Buffer
-	if err := WriteCSV(&b, all); err != nil {
+	if err := writeCSV(&b, all); err != nil {
 		t.Fatal(err)
 	}
 	lines, err := csv.NewReader(&b).ReadAll()
@@ -76,7 +76,7 @@ func TestExport(t *testing.T) {
 		t.Errorf("%v", lines)
 	}
 	b.Reset()
-	if err := WriteJSON(&b, all); err != nil {
+	if err := writeJSON(&b, all); err != nil {
 		t.Fatal(err)
 	}
 	var back []ledger.Flight
