@@ -36,8 +36,8 @@ import (
 // VehicleLink is the configuration of one link. Its place in the list, from 1, is
 // the aircraft's number.
 type VehicleLink struct {
-	SystemID int    `yaml:"system_id"`
-	Endpoint string `yaml:"endpoint"` // udp-listen:host:port, udp:host:port or serial:device:baud
+	SystemID int
+	Endpoint string // udp-listen:host:port, udp:host:port or serial:device:baud
 }
 
 // Fleet is all aircraft. Set the exported fields, then Initialize, Start and Stream.

@@ -78,9 +78,12 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if err != nil {
 		return cli.BadInput(err)
 	}
+	if *rules != "" && *merge != "" {
+		return cli.BadInputf("-archive and -merge exclude each other: one takes the rules in place of the dispatch teacher's flights, the other beside them")
+	}
 	path := filepath.Join(*out, "manifest.json")
 	old, err := Read(path)
-	if *resume && err == nil && old.matches(c, r, *seed, *flights, *episodes) {
+	if *resume && err == nil && old.matches(c, r, *seed, *flights, *episodes, *prices) {
 		return call.Result(*asJSON, old.summary(path), "%d flights in %s, made before, hash %.12s", len(old.Flights), path, old.Hash())
 	}
 	switch {

@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"fmt"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -264,6 +265,20 @@ func TestRefusals(t *testing.T) {
 	}
 	if err := Command(t.Context(), cli.NewCall("offline corpus", args, &out, &out)); err != nil {
 		t.Errorf("the same corpus was not made again: %v", err)
+	}
+	for _, x := range []struct {
+		args []string
+		want string
+	}{
+		{append(args, "-resume"), "made before"},
+		{append(slices.Clone(args[:2]), "-prices", "25", "-episodes", "20", "-out", folder, "-resume"), "another corpus"},
+		{append(args, "-archive", "rules.json", "-merge", "rules.json"), "exclude each other"},
+	} {
+		out.Reset()
+		err := Command(t.Context(), cli.NewCall("offline corpus", x.args, &out, &out))
+		if said := fmt.Sprint(&out, err); !strings.Contains(said, x.want) {
+			t.Errorf("%q says %q, want %q", x.args, said, x.want)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"slices"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -18,6 +19,7 @@ import (
 	"prefdt/inference/token"
 	"prefdt/offline/jobs"
 	"prefdt/offline/seeds"
+	"prefdt/offline/teacher"
 	"prefdt/simbridge/world"
 )
 
@@ -116,7 +118,11 @@ func (m *Manifest) Verify(n int) error {
 // matches reports whether this is the corpus of a world and a recipe of the
 // dispatch teacher, and this program would still make it: the conditioner that
 // it fits is the same, and some flights replay.
-func (m *Manifest) matches(c world.Config, r Recipe, seed uint64, flights, episodes int) bool {
+func (m *Manifest) matches(c world.Config, r Recipe, seed uint64, flights, episodes, prices int) bool {
+	sweep := teacher.PricesIn(&c, prices)
+	if slices.ContainsFunc(m.Archive.Prices, func(p float64) bool { return !slices.Contains(sweep, p) }) {
+		return false
+	}
 	if len(m.World.Differences(c)) > 0 || m.Recipe != r || m.Seed != seed || len(m.Flights) != flights || m.Archive.Episodes != episodes || m.Archive.Genes != nil {
 		return false
 	}

@@ -56,8 +56,12 @@ func (b *Broker) Initialize() error {
 // URL is what clients connect to.
 func (b *Broker) URL() string { return "tcp://" + b.Address }
 
-// Close ends all connections.
-func (b *Broker) Close() { b.server.Close() }
+// Close ends all connections. A broker that is not running has none.
+func (b *Broker) Close() {
+	if b.server != nil {
+		b.server.Close()
+	}
+}
 
 // allowAll lets every client connect and use any topic.
 type allowAll struct{ mqtt.HookBase }

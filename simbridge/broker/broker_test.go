@@ -18,9 +18,11 @@ func TestAddressInUse(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), b.Address+" is in use") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("error %v", err)
 	}
-	if err := (&Broker{Address: "nowhere.invalid:1"}).Initialize(); err == nil || strings.Contains(err.Error(), "\n") {
+	nowhere := &Broker{Address: "nowhere.invalid:1"}
+	if err := nowhere.Initialize(); err == nil || strings.Contains(err.Error(), "\n") {
 		t.Errorf("error %v", err)
 	}
+	nowhere.Close()
 }
 
 // Bytes that are not MQTT end their own connection only.
