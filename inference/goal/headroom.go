@@ -10,8 +10,8 @@ import (
 // conformal bound does, it holds for flights exchangeable with those of the
 // calibration, in each of its conditions.
 type CeilingMargin struct {
-	// StdDevs is the margin in standard deviations of the flight energy of the
-	// slots to go. It is 0 in a checkpoint that was not calibrated for ceilings.
+	// StdDevs is the margin in standard deviations of the flight energy of one
+	// slot. It is 0 in a checkpoint that was not calibrated for ceilings.
 	StdDevs       float64  `json:"margin"`
 	ViolationRate float64  `json:"rate"`       // share of flights above their ceiling that it was calibrated to
 	Flights       int      `json:"flights"`    // of the calibration, in each condition

@@ -82,7 +82,7 @@ func (t *trial) violates(frozen *checkpoint.Checkpoint) (bool, error) {
 }
 
 // candidateMargins are tried in this order, in standard deviations of the cost of
-// flying the rest. A normal deviate exceeds 2.6 at the calibrated rate.
+// flying one slot. A normal deviate exceeds 2.6 at the calibrated rate.
 var candidateMargins = []float64{5, 4, 3.5, 3.3, 3.2, 3.1, 3, 2.9, 2.8, 2.7, 2.6, 2.5, 2.25, 2, 1.5, 1, 0.5, 0}
 
 // allowedViolations is how many of n flights may be violated at the guaranteed rate;

@@ -18,6 +18,9 @@ type ReportLink struct {
 	// Fallback is what users without a decision do, or what stands in for their
 	// reports.
 	Fallback Fallback
+	// Prior is of the users, for offers made before any reported. A checkpoint's own is
+	// used where it is zero; without any, the first offers expect nobody.
+	Prior dispatch.UserPrior
 }
 
 // Fallback is what happens to a user whose report is lost.

@@ -14,6 +14,7 @@ import (
 
 	"prefdt/inference"
 	"prefdt/inference/checkpoint"
+	"prefdt/inference/dispatch"
 	"prefdt/inference/goal"
 	"prefdt/inference/record"
 	"prefdt/inference/slot"
@@ -88,10 +89,12 @@ func New(frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Confi
 	if err != nil {
 		return nil, err
 	}
+	if l.Prior == (dispatch.UserPrior{}) {
+		l.Prior = frozen.Statistics.UserPrior()
+	}
 	f, err := NewWithPolicy(p, &frozen.GoalConstants, c, l)
 	if err == nil {
 		f.outOfDistribution = outOfDistribution
-		f.link.forecast.Prior = frozen.Statistics.UserPrior()
 	}
 	return f, err
 }
@@ -105,7 +108,7 @@ func NewWithPolicy(p Policy, constants *goal.Constants, c world.Config, l Report
 	if len(c.AircraftLosses) > 0 && (l.LateSlots > 0 || l.Fallback == FallbackLastReport || l.Fallback == FallbackSpeculative) {
 		return nil, errors.New("late or repeated reports need a fleet that keeps its size: their gains are to its aircraft")
 	}
-	return &Runner{policy: p, goalConstants: constants, world: world.New(c, 0), link: linkState{ReportLink: l}}, nil
+	return &Runner{policy: p, goalConstants: constants, world: world.New(c, 0), link: linkState{ReportLink: l, forecast: dispatch.Forecast{Prior: l.Prior}}}, nil
 }
 
 // Fly flies one episode.

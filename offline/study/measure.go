@@ -103,8 +103,7 @@ var budgetTests = []struct {
 }
 
 // traceRequests are the requests drawn slot by slot under the shock: a budget, and
-// one that is revised after the shock. Both can be kept: what the flagship has
-// spent by then and flight at v* from there on are less, but on one seed in twenty.
+// one that is revised after the shock. An even pacer keeps both.
 var traceRequests = []rollout.Request{
 	{Mode: goal.Target, BudgetJ: 45e3},
 	{Mode: goal.Target, BudgetJ: 48e3, ReviseSlot: reviseSlot, RevisedBudgetJ: 46e3},
@@ -300,6 +299,7 @@ func (s *study) measureLinks(ctx context.Context, p *armPolicy, a *Arm, list []u
 		fallbacks = append(fallbacks, rollout.FallbackOffer)
 	}
 	for _, l := range []rollout.ReportLink{{LossRate: 0.05}, {LossRate: 0.2}, {LossRate: 0.4}, {LossRate: 1}, {LateSlots: 1}} {
+		l.Prior = s.flagship.Statistics.UserPrior()
 		for _, l.Fallback = range fallbacks {
 			results, err := s.sweep(ctx, p, s.world, l, list, rollout.PreferenceRequests(r.Omegas), fmt.Sprintf("%s, %.0f %% of reports lost, %d late, %q", a.Name, 100*l.LossRate, l.LateSlots, l.Fallback))
 			if err != nil {

@@ -227,8 +227,8 @@ func TestArms(t *testing.T) {
 	}
 }
 
-// The budgets that are drawn can be kept: under the shock the flagship ends on
-// them, not above.
+// The budgets that are drawn can be kept: under the shock the flagship ends a little
+// below them.
 func TestTracedBudgetsAreKept(t *testing.T) {
 	c := Default()
 	s := &study{Config: c, world: world.Standard()}
@@ -252,7 +252,7 @@ func TestTracedBudgetsAreKept(t *testing.T) {
 			budget = trace.RevisedBudgetJ
 		}
 		last := at.Slots
-		if spent := trace.MeanJ[last]; math.Abs(spent/budget-1) > 1e-3 || len(trace.MeanJ) != last+1 {
+		if spent := trace.MeanJ[last]; spent > budget || spent < 0.995*budget || len(trace.MeanJ) != last+1 {
 			t.Errorf("a budget of %v J ended on %v J", budget, spent)
 		}
 		for i := 1; i <= last; i++ {
