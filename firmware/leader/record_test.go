@@ -61,8 +61,8 @@ func TestLeaderDecidesAsRollout(t *testing.T) {
 			if want := slots - missed; decided != want {
 				t.Errorf("%d slots were decided again, want %d", decided, want)
 			}
-			if c.name != "preference" && !bytes.Contains(out.Bytes(), []byte(`"most_seen":25`)) {
-				t.Error("the edge capacity of 25 slots was not learned in flight")
+			if c.name != "preference" && !bytes.Contains(out.Bytes(), []byte(`"edge_demand_slots":25`)) {
+				t.Error("what 25 slots spend at the prices of the grid was not learned in flight")
 			}
 		})
 	}

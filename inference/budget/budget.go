@@ -14,7 +14,9 @@
 //  3. The price is the mean of both, the second weighted with the probability
 //     that flight power changes in the slots to go. It falls as they pass, so what
 //     was kept is spent by the end.
-//  4. No slot spends more than keeps up with an even spender (Objective.SlotLimitJ),
+//  4. Joules that would buy less than a least price are not spent: they are the
+//     reserve that costs nothing.
+//  5. No slot spends more than keeps up with an even spender (Objective.SlotLimitJ),
 //     so that what an even spender can keep is kept.
 package budget
 
@@ -58,6 +60,10 @@ func PriceGrid(maxSPerJ float64) (grid [goal.CurvePoints]float64) {
 	return grid
 }
 
+// minPriceShare is the least price, as a share of the price at which nothing is
+// offloaded any more: 0.0005 s/J in the standard world.
+const minPriceShare = 0.0005
+
 // priorSlots is the weight of the prior curve, in slots.
 const priorSlots = 5
 
@@ -100,18 +106,18 @@ func (c *Curve) PriorPriceSPerJ(aircraft int, spentJ float64) float64 {
 	return c.priceOf(&meanJ, spentJ)
 }
 
-// PriceSPerJ returns the price of energy of the slot, by rules 1 to 3.
+// PriceSPerJ returns the price of energy of the slot, by rules 1 to 4.
 func (c *Curve) PriceSPerJ(o *goal.Objective, x Insurance) float64 {
-	n := float64(max(o.SlotsLeft(), 1))
+	n, maxSPerJ := float64(max(o.SlotsLeft(), 1)), c.PricesSPerJ[len(c.PricesSPerJ)-1]
 	meanJ := c.meanJ(o)
 	shareJ, floorJ := o.HeadroomJ()/n, o.FloorToGoJ()/n
 	calm := c.priceOf(&meanJ, shareJ)
 	changed := 0.0
 	for _, k := range changes {
-		changed += k.probability * min(c.priceOf(&meanJ, shareJ-(k.factor-1)*floorJ), max(x.MaxPriceShare*c.PricesSPerJ[len(meanJ)-1], calm))
+		changed += k.probability * min(c.priceOf(&meanJ, shareJ-(k.factor-1)*floorJ), max(x.MaxPriceShare*maxSPerJ, calm))
 	}
 	probability := x.Probability * n / float64(max(o.Slots(), 1))
-	return max(calm, calm+probability*(changed-calm))
+	return max(minPriceShare*maxSPerJ, calm, calm+probability*(changed-calm))
 }
 
 // Observe returns what the slot would spend at the grid's prices, by solve, which

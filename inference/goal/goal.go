@@ -87,7 +87,7 @@ type State struct {
 	PendingEstimate            // slots gathered for its next measurement
 	EdgeDemand                 // what a slot spends on edge computing at each price, as observed
 	// SavedJ is what an even spender would have spent more than this mission since the
-	// budget was set or raised, and advanceSlots of its shares.
+	// budget was set or raised, and what may be spent in advance.
 	SavedJ float64 `json:"saved_j"`
 }
 
@@ -197,7 +197,7 @@ func (o *Objective) SetBudget(totalJ float64, mode Mode) error {
 	raised := totalJ > o.state.BudgetJ // from none, too
 	o.state.Mode, o.state.BudgetJ, o.state.EnergyToGoJ = mode, totalJ, totalJ-o.state.SpentJ
 	if raised {
-		o.state.SavedJ = max(o.state.SavedJ, o.HeadroomJ()*min(advanceSlots/float64(max(o.SlotsLeft(), 1)), 1))
+		o.state.SavedJ = max(o.state.SavedJ, o.advanceJ())
 	}
 	o.state.Omega, o.state.DelayToGoS = 0, 0
 	return nil

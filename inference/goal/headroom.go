@@ -86,9 +86,19 @@ func (o Objective) stdDevJ(slots int) float64 {
 	return o.state.RelativeStdDev * o.state.Multiplier * o.minFlightW * float64(o.state.Flying) * math.Sqrt(n+n*n/max(o.state.MultiplierWeight, 1))
 }
 
-// advanceSlots is how many slots' even shares may be spent in advance, so that slots with
-// much to do can take what slots with little leave. More gains little.
-const advanceSlots = 5
+// What may be spent in advance of an even spender, so that slots with much to do can take
+// what slots with little leave: the even shares of some slots, and at most as much as
+// a part of one slot's flight takes. More gains little.
+const (
+	advanceSlots       = 5
+	advanceFlightSlots = 0.5
+)
+
+// advanceJ is what may be spent in advance.
+func (o Objective) advanceJ() float64 {
+	n := float64(max(o.SlotsLeft(), 1))
+	return min(o.HeadroomJ()*min(advanceSlots/n, 1), advanceFlightSlots*o.FloorToGoJ()/n)
+}
 
 // evenShareJ is what an even spender, who has saved nothing, spends in this slot.
 func (o Objective) evenShareJ() float64 {

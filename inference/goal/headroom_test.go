@@ -80,12 +80,12 @@ func TestLimitKeepsWhatAnEvenSpenderKeeps(t *testing.T) {
 	for range 200 {
 		o := newObjective()
 		o.SetBudget(28e3+15e3*r.Float64(), Target)
-		shareJ := o.HeadroomJ() / 100
+		shareJ, advanceJ := o.HeadroomJ()/100, o.State().SavedJ
 		at := r.IntN(100)
 		for range at {
 			settleSlot(o, 268.8, o.SlotLimitJ()*math.Sqrt(r.Float64()), 1)
 		}
-		if least := shareJ*float64(100-at) - advanceSlots*shareJ - 1e-6; o.HeadroomJ() < least {
+		if least := shareJ*float64(100-at) - advanceJ - 1e-6; o.HeadroomJ() < least {
 			t.Fatalf("%.0f J, %d slots: %.1f J are left, want %.1f at least", o.BudgetJ(), at, o.HeadroomJ(), least)
 		}
 	}
@@ -108,8 +108,13 @@ func TestAdvance(t *testing.T) {
 		t.Errorf("a budget cut by 1 kJ changed the slot's limit from %v to %v J", limitJ, lower)
 	}
 	o.SetBudget(35e3, Target)
-	if want := advanceSlots * o.HeadroomJ() / 70; math.Abs(o.State().SavedJ-want) > 1e-6 {
-		t.Errorf("a raised budget gives %v J in advance, want %v", o.State().SavedJ, want)
+	if want := 268.8045877 / 2; math.Abs(o.State().SavedJ-want) > 1e-3 {
+		t.Errorf("a raised budget gives %v J in advance, want half a slot's flight, %v", o.State().SavedJ, want)
+	}
+	o = newObjective()
+	o.SetBudget(28e3, Target)
+	if want := 5 * o.HeadroomJ() / 100; math.Abs(o.State().SavedJ-want) > 1e-6 {
+		t.Errorf("a small budget gives %v J in advance, want five shares, %v", o.State().SavedJ, want)
 	}
 }
 
