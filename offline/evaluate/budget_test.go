@@ -80,6 +80,7 @@ func TestSameTotalAgainChangesNothing(t *testing.T) {
 // A revision is kept where it is possible, and leaves no more than a reserve and joules
 // that buy hardly anything; tightening tightens, relaxing relaxes.
 func TestRevisionIsKept(t *testing.T) {
+	const slackJ = 10 // where what is left is spent at the least price, by what a slot offers
 	for name, c := range perturbedWorlds() {
 		within := 0.002
 		if c.Gust > 0 {
@@ -108,7 +109,7 @@ func TestRevisionIsKept(t *testing.T) {
 					if off := x.EnergyJ/possible - 1; off > within || off < -0.015 {
 						t.Errorf("%s, %s of %v: 37 kJ requested in slot %d ended on %.1f J, possible were %.1f J", name, mode, first, at, x.EnergyJ, possible)
 					}
-					if rise := x.EnergyJ - unrevised.EnergyJ; rise > 1 && first == 40e3 || rise < -1 && first == 36e3 {
+					if rise := x.EnergyJ - unrevised.EnergyJ; rise > slackJ && first == 40e3 || rise < -slackJ && first == 36e3 {
 						t.Errorf("%s, %s: revised from %v to 37 kJ in slot %d, the total went from %.1f to %.1f J", name, mode, first, at, unrevised.EnergyJ, x.EnergyJ)
 					}
 				}

@@ -105,8 +105,8 @@ var budgetTests = []struct {
 // traceRequests are the requests drawn slot by slot under the shock: a budget, and
 // one that is revised after the shock. An even pacer keeps both.
 var traceRequests = []rollout.Request{
-	{Mode: goal.Target, BudgetJ: 45e3},
-	{Mode: goal.Target, BudgetJ: 48e3, ReviseSlot: reviseSlot, RevisedBudgetJ: 46e3},
+	{Mode: goal.Target, BudgetJ: 42e3},
+	{Mode: goal.Target, BudgetJ: 45e3, ReviseSlot: reviseSlot, RevisedBudgetJ: 42.5e3},
 }
 
 func targetRequests(totals ...float64) (list []rollout.Request) {
