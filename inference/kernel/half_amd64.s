@@ -20,109 +20,6 @@
 	LEAQ (SI)(R8*2), R11; \
 	XORQ AX, AX
 
-// Two steps of k at a time, so that even one row keeps four sums in flight.
-// Z0-Z3: weights of two steps. Z16-Z19, Z20-Z23, Z24-Z27: the sums of a row,
-// left and right half, even and odd step.
-#define WEIGHTS512 \
-	VCVTPH2PS (DX), Z0; \
-	VCVTPH2PS 32(DX), Z1; \
-	VCVTPH2PS 64(DX), Z2; \
-	VCVTPH2PS 96(DX), Z3
-
-#define ROW512(x, b0, b1, s0, s1, s2, s3) \
-	VBROADCASTSS (x)(AX*4), b0; \
-	VBROADCASTSS 4(x)(AX*4), b1; \
-	VFMADD231PS Z0, b0, s0; \
-	VFMADD231PS Z1, b0, s1; \
-	VFMADD231PS Z2, b1, s2; \
-	VFMADD231PS Z3, b1, s3
-
-#define LAST512(x, b0, s0, s1) \
-	VBROADCASTSS (x)(AX*4), b0; \
-	VFMADD231PS Z0, b0, s0; \
-	VFMADD231PS Z1, b0, s1
-
-#define STORE512(s0, s1, s2, s3) \
-	VADDPS s0, s2, s0; \
-	VADDPS s1, s3, s1; \
-	VADDPS (DI), s0, s0; \
-	VADDPS 64(DI), s1, s1; \
-	VMOVUPS s0, (DI); \
-	VMOVUPS s1, 64(DI); \
-	ADDQ BX, DI
-
-#define ZERO512(s0, s1, s2, s3) \
-	VPXORD s0, s0, s0; \
-	VPXORD s1, s1, s1; \
-	VPXORD s2, s2, s2; \
-	VPXORD s3, s3, s3
-
-#define NEXT512(again) \
-	ADDQ $2, AX; \
-	ADDQ $128, DX; \
-	DECQ CX; \
-	JNZ again
-
-// func addHalfAVX512(rows, k int, x *float32, xRow int, w *uint16, c *float32, cRow int)
-TEXT ·addHalfAVX512(SB), NOSPLIT, $0-56
-	HALF_SETUP
-	ZERO512(Z16, Z17, Z18, Z19)
-	ZERO512(Z20, Z21, Z22, Z23)
-	ZERO512(Z24, Z25, Z26, Z27)
-	MOVQ CX, R12
-	ANDQ $1, R12
-	SHRQ $1, CX
-	JZ   odd512
-	CMPQ R9, $2
-	JEQ  two512
-	JGT  three512
-
-one512:
-	WEIGHTS512
-	ROW512(SI, Z4, Z5, Z16, Z17, Z18, Z19)
-	NEXT512(one512)
-	JMP odd512
-
-two512:
-	WEIGHTS512
-	ROW512(SI, Z4, Z5, Z16, Z17, Z18, Z19)
-	ROW512(R10, Z6, Z7, Z20, Z21, Z22, Z23)
-	NEXT512(two512)
-	JMP odd512
-
-three512:
-	WEIGHTS512
-	ROW512(SI, Z4, Z5, Z16, Z17, Z18, Z19)
-	ROW512(R10, Z6, Z7, Z20, Z21, Z22, Z23)
-	ROW512(R11, Z8, Z9, Z24, Z25, Z26, Z27)
-	NEXT512(three512)
-
-odd512:
-	TESTQ R12, R12
-	JZ    store512
-	VCVTPH2PS (DX), Z0
-	VCVTPH2PS 32(DX), Z1
-	LAST512(SI, Z4, Z16, Z17)
-	CMPQ R9, $2
-	JLT  store512
-	LAST512(R10, Z6, Z20, Z21)
-	CMPQ R9, $3
-	JLT  store512
-	LAST512(R11, Z8, Z24, Z25)
-
-store512:
-	STORE512(Z16, Z17, Z18, Z19)
-	CMPQ R9, $2
-	JLT  done512
-	STORE512(Z20, Z21, Z22, Z23)
-	CMPQ R9, $3
-	JLT  done512
-	STORE512(Z24, Z25, Z26, Z27)
-
-done512:
-	VZEROUPPER
-	RET
-
 // One step of k. Y0-Y3, Y4-Y7, Y8-Y11: the sums of a row. Y12-Y14: x
 // broadcast. Y15: eight weights, used by every row.
 #define STORE256(s0, s1, s2, s3) \
@@ -160,8 +57,8 @@ done512:
 	CMPQ AX, CX; \
 	JLT again
 
-// func addHalfAVX2(rows, k int, x *float32, xRow int, w *uint16, c *float32, cRow int)
-TEXT ·addHalfAVX2(SB), NOSPLIT, $0-56
+// func addHalf(rows, k int, x *float32, xRow int, w *uint16, c *float32, cRow int)
+TEXT ·addHalf(SB), NOSPLIT, $0-56
 	HALF_SETUP
 	ZERO256(Y0, Y1, Y2, Y3)
 	ZERO256(Y4, Y5, Y6, Y7)

@@ -1,7 +1,8 @@
 #include "textflag.h"
 
 // Products of 1 to 3 rows with 32 columns of a float32 matrix, read where it
-// lies, two steps of k at a time. As half_amd64.s, without the widening.
+// lies. With AVX-512 two steps of k at a time, which keeps four sums in flight
+// even for one row; with AVX2 as half_amd64.s, without the widening.
 //
 //	SI, R10, R11 rows of x   AX position in them   CX pairs of steps left
 //	DX b                     R13 bRow              DI c    BX cRow
