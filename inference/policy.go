@@ -51,7 +51,6 @@ func Decoders() []Decoder { return []Decoder{DecoderDispatch, DecoderSnapped, De
 type Policy struct {
 	checkpoint *checkpoint.Checkpoint
 	decoder    Decoder
-	minFlightW float64 // P(v*) of one aircraft
 	curve      budget.Curve
 	insurance  budget.Insurance
 
@@ -73,9 +72,8 @@ func New(c *checkpoint.Checkpoint, decoder Decoder) (*Policy, error) {
 	if !slices.Contains(Decoders(), decoder) && decoder != DecoderPrice {
 		return nil, fmt.Errorf("decoder is %q, want one of %q", decoder, Decoders())
 	}
-	_, minFlightW := c.Physics.MinPower()
 	return &Policy{
-		checkpoint: c, decoder: decoder, minFlightW: minFlightW, curve: EdgeCurve(c), insurance: budget.Shipped,
+		checkpoint: c, decoder: decoder, curve: EdgeCurve(c), insurance: budget.Shipped,
 		rowBuilder: token.NewBuilder(&c.Physics, &c.GoalConstants, &c.Statistics), cache: c.Net.NewCache(),
 	}, nil
 }
@@ -254,45 +252,28 @@ func (p *Policy) snapOffload(s *slot.Snapshot, d *slot.Decision, u int, deadline
 // energy nor speed rises. Any remaining excess is cut from the offload ratios, in
 // which edge energy is linear.
 func (p *Policy) limitSpending(s *slot.Snapshot, o *goal.Objective, d *slot.Decision) {
-	limitJ := o.SlotLimitJ()
+	c, limitJ := &p.checkpoint.Physics, o.SlotLimitJ()
 	if limitJ == 0 {
 		d.PriceSPerJ = budget.MaxPriceSPerJ
 		clear(d.Users)
-		d.Evaluate(&p.checkpoint.Physics, s)
+		d.Evaluate(c, s)
 		return
 	}
-	spend := func(priceSPerJ float64) float64 {
-		p.solver.Solve(&p.checkpoint.Physics, s, priceSPerJ, d)
-		return p.spendAboveFloorJ(s, o, d)
-	}
-	if p.decoder == DecoderDispatch {
-		if p.spendAboveFloorJ(s, o, d) > limitJ {
-			spend(budget.Within(d.PriceSPerJ, limitJ, spend))
+	spentJ := p.planner.SpendAboveFloorJ(c, s, p.targets, o.PropulsionMultiplier(), d)
+	if p.decoder == DecoderDispatch && spentJ > limitJ {
+		spend := func(priceSPerJ float64) float64 {
+			p.solver.Solve(c, s, priceSPerJ, d)
+			return p.planner.SpendAboveFloorJ(c, s, p.targets, o.PropulsionMultiplier(), d)
 		}
+		spentJ = spend(budget.Within(d.PriceSPerJ, limitJ, spend))
 	}
-	if excess := p.spendAboveFloorJ(s, o, d) - limitJ; excess > 0 && d.TotalEdgeJ() > 0 {
+	if excess := spentJ - limitJ; excess > 0 && d.TotalEdgeJ() > 0 {
 		keep := max(1-excess/d.TotalEdgeJ(), 0)
 		for u := range d.Users {
 			d.Users[u].Offload *= keep
 		}
-		d.Evaluate(&p.checkpoint.Physics, s)
+		d.Evaluate(c, s)
 	}
-}
-
-// spendAboveFloorJ is what a decision spends above the flight floor: its edge energy,
-// and the power of flying faster than v* at its price.
-func (p *Policy) spendAboveFloorJ(s *slot.Snapshot, o *goal.Objective, d *slot.Decision) float64 {
-	c := &p.checkpoint.Physics
-	sum := d.TotalEdgeJ()
-	for m := range s.Aircraft {
-		sum += o.PropulsionMultiplier() * (c.Propulsion.PowerW(p.speedMPS(s, m, d.PriceSPerJ)) - p.minFlightW)
-	}
-	return sum
-}
-
-// speedMPS is the speed at which an aircraft should fly to its target at a price.
-func (p *Policy) speedMPS(s *slot.Snapshot, m int, priceSPerJ float64) float64 {
-	return p.planner.SpeedMPS(&p.checkpoint.Physics, m, s.Slots-s.Slot, p.targets[m].Sub(s.Aircraft[m].Position).Norm(), priceSPerJ)
 }
 
 // move moves each aircraft in the direction of the network's flight head, at the speed
@@ -300,7 +281,7 @@ func (p *Policy) speedMPS(s *slot.Snapshot, m int, priceSPerJ float64) float64 {
 func (p *Policy) move(s *slot.Snapshot, d *slot.Decision) {
 	for m := range s.Aircraft {
 		v := physics.Position{EastM: float64(p.outputs.Move[2*m]), NorthM: float64(p.outputs.Move[2*m+1])}
-		speed := p.speedMPS(s, m, d.PriceSPerJ)
+		speed := p.planner.SpeedMPS(&p.checkpoint.Physics, s, m, p.targets[m], d.PriceSPerJ)
 		if n := v.Norm(); n > 1e-6 {
 			d.Move[m] = v.Scale(speed / n)
 		} else {

@@ -87,16 +87,17 @@ func TestNoAllocation(t *testing.T) {
 	var limiter Limiter
 	var targets []physics.Position
 	at, moves := make([]physics.Position, 4), make([]physics.Position, 4)
-	slot := func() {
+	snapshot := &slot.Snapshot{Slots: 50, Aircraft: aircraft}
+	decide := func() {
 		planner.Observe(users)
 		targets = planner.Targets(&testPhysics, aircraft, targets)
 		for m := range aircraft {
-			at[m], moves[m] = physics.Position{EastM: 500 + 5*float64(m)}, MoveToward(aircraft[m].Position, targets[m], 8.4, planner.SpeedMPS(&testPhysics, m, 50, 100, 1e-3))
+			at[m], moves[m] = physics.Position{EastM: 500 + 5*float64(m)}, MoveToward(aircraft[m].Position, targets[m], 8.4, planner.SpeedMPS(&testPhysics, snapshot, m, targets[m], 1e-3))
 		}
 		limiter.Limit(at, moves, standardLimits)
 	}
-	slot()
-	if n := testing.AllocsPerRun(100, slot); n != 0 {
+	decide()
+	if n := testing.AllocsPerRun(100, decide); n != 0 {
 		t.Errorf("%v allocations per slot", n)
 	}
 }

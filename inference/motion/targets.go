@@ -61,12 +61,23 @@ const (
 	maxRounds = 4   // over the aircraft, at each step
 )
 
+// SpendAboveFloorJ returns what a decision on the slot of the last call of Targets
+// spends above the flight floor: its edge energy, and the power, times a measured
+// multiplier, of flying to the targets faster than v* at the decision's price.
+func (p *Planner) SpendAboveFloorJ(c *physics.Constants, s *slot.Snapshot, targets []physics.Position, multiplier float64, d *slot.Decision) float64 {
+	sumJ := d.TotalEdgeJ()
+	for m := range s.Aircraft {
+		sumJ += multiplier * (c.Propulsion.PowerW(p.SpeedMPS(c, s, m, targets[m], d.PriceSPerJ)) - p.minFlightW)
+	}
+	return sumJ
+}
+
 // SpeedMPS returns the speed at which aircraft m of the last call of Targets should
-// fly to its target, at a distance, with so many slots left and a price of energy:
-// that of the least total cost of the way, in flight power above the least and in
-// the delay that being there would save. It is v*, the speed of least power, near
-// the target and where no delay is to be saved.
-func (p *Planner) SpeedMPS(c *physics.Constants, m, slotsLeft int, distanceM, priceSPerJ float64) float64 {
+// fly to its target, at a price of energy: that of the least total cost of the way, in
+// flight power above the least and in the delay that being there would save. It is v*,
+// the speed of least power, near the target and where no delay is to be saved.
+func (p *Planner) SpeedMPS(c *physics.Constants, s *slot.Snapshot, m int, target physics.Position, priceSPerJ float64) float64 {
+	distanceM := target.Sub(s.Aircraft[m].Position).Norm()
 	best := p.bestSpeedMPS
 	fastest := min(max(best, maxSpeedShare*c.SpeedMaxMPS), best+max(distanceM-circleRadiusSteps*best, 0)/decelerationTimeS)
 	if p.savedDelayS[m] <= 0 || fastest <= best {
@@ -77,7 +88,7 @@ func (p *Planner) SpeedMPS(c *physics.Constants, m, slotsLeft int, distanceM, pr
 	for k := range grid + 1 {
 		v := best + (fastest-best)*float64(k)/grid
 		perSlotS := priceSPerJ*(c.Propulsion.PowerW(v)-p.minFlightW) + p.savedDelayS[m]
-		if costS := perSlotS * min(distanceM/v, float64(slotsLeft)); costS < least {
+		if costS := perSlotS * min(distanceM/v, float64(s.Slots-s.Slot)); costS < least {
 			speed, least = v, costS
 		}
 	}

@@ -89,7 +89,7 @@ func TestTargetsBeforeAnyReport(t *testing.T) {
 		planner.Observe(nil)
 		targets := planner.Targets(&testPhysics, aircraft, nil)
 		for m := range aircraft {
-			speed := planner.SpeedMPS(&testPhysics, m, 100, targets[m].Sub(aircraft[m].Position).Norm(), 1e-3)
+			speed := planner.SpeedMPS(&testPhysics, &slot.Snapshot{Slots: 100, Aircraft: aircraft}, m, targets[m], 1e-3)
 			aircraft[m].Position = aircraft[m].Position.Add(MoveToward(aircraft[m].Position, targets[m], 8.4, speed))
 		}
 	}
@@ -106,25 +106,27 @@ func TestSpeed(t *testing.T) {
 	var planner Planner
 	planner.Observe(randomTaskUsers(r, 10))
 	aircraft := []slot.Aircraft{{Number: 1, CPUHz: 40e9}} // in a corner
+	snapshot := &slot.Snapshot{Slots: 100, Aircraft: aircraft}
 	target := planner.Targets(&testPhysics, aircraft, nil)[0]
 	last := math.Inf(1)
 	for _, price := range []float64{0, 1e-4, 1e-3, 1e-2, 1} {
-		v := planner.SpeedMPS(&testPhysics, 0, 100, target.Norm(), price)
+		v := planner.SpeedMPS(&testPhysics, snapshot, 0, target, price)
 		if v > last || v < best-1e-9 || v > maxSpeedShare*testPhysics.SpeedMaxMPS {
 			t.Errorf("at %v s/J it flies %v m/s, at a lower price %v", price, v, last)
 		}
 		last = v
 	}
-	if v := planner.SpeedMPS(&testPhysics, 0, 100, target.Norm(), 0); v != maxSpeedShare*testPhysics.SpeedMaxMPS {
+	if v := planner.SpeedMPS(&testPhysics, snapshot, 0, target, 0); v != maxSpeedShare*testPhysics.SpeedMaxMPS {
 		t.Errorf("where energy is free it flies %v m/s", v)
 	}
 	if math.Abs(last-best) > 0.8 {
 		t.Errorf("at 1 s/J it flies %v m/s, want v* = %v", last, best)
 	}
-	if v := planner.SpeedMPS(&testPhysics, 0, 100, 20, 0); v != best {
+	if v := planner.SpeedMPS(&testPhysics, snapshot, 0, physics.Position{EastM: 20}, 0); v != best {
 		t.Errorf("near the target it flies %v m/s", v)
 	}
-	if v := planner.SpeedMPS(&testPhysics, 0, 2, 700, 1e-3); v > best+1e-9 {
+	snapshot.Slot = 98
+	if v := planner.SpeedMPS(&testPhysics, snapshot, 0, physics.Position{EastM: 700}, 1e-3); v > best+1e-9 {
 		t.Errorf("two slots before the end it flies %v m/s to a target 700 m away", v)
 	}
 }
@@ -137,7 +139,7 @@ func TestImplausibleFigures(t *testing.T) {
 		planner.Observe([]slot.User{{Position: physics.Position{EastM: x}, CPUHz: x, Task: physics.Task{Bits: x, CyclesPerBit: x, DeadlineS: x}}, {ID: 1}})
 		aircraft := []slot.Aircraft{{Number: 1, Position: physics.Position{EastM: x, NorthM: x}, CPUHz: x}, {Number: 1}}
 		for m, target := range planner.Targets(&testPhysics, aircraft, nil) {
-			v := planner.SpeedMPS(&testPhysics, m, 10, target.Sub(aircraft[m].Position).Norm(), x)
+			v := planner.SpeedMPS(&testPhysics, &slot.Snapshot{Slots: 10, Aircraft: aircraft}, m, target, x)
 			if !(v >= 0 && v <= testPhysics.SpeedMaxMPS) {
 				t.Errorf("%v: flies %v m/s", x, v)
 			}

@@ -80,7 +80,7 @@ func (x *Controller) Reset() { x.flight = newFlight(x.flight.constants) }
 func (x *Controller) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) goal.Observation {
 	x.flight.observe(s, d)
 	observed := x.curve.Observe(func(priceSPerJ float64) float64 {
-		x.flight.solver.Solve(x.flight.constants, s, priceSPerJ, d)
+		x.flight.scheduler.Solver.Solve(x.flight.constants, s, priceSPerJ, d)
 		return d.TotalEdgeJ()
 	})
 	o.Observe(observed)

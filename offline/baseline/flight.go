@@ -11,25 +11,18 @@ package baseline
 
 import (
 	"prefdt/inference/budget"
-	"prefdt/inference/dispatch"
 	"prefdt/inference/goal"
-	"prefdt/inference/motion"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
+	"prefdt/offline/teacher"
 )
 
-// flight is what all baselines share: exact dispatch at a price, and the teacher's
-// motion at that price.
+// flight is what all baselines share: the teacher, at a price of their own.
 type flight struct {
 	constants  *physics.Constants
 	bestMPS    float64 // v*
 	minFlightW float64 // P(v*)
-
-	solver    dispatch.Solver
-	planner   motion.Planner
-	limiter   motion.Limiter
-	targets   []physics.Position
-	positions []physics.Position
+	scheduler  teacher.Scheduler
 }
 
 func newFlight(c *physics.Constants) flight {
@@ -37,22 +30,15 @@ func newFlight(c *physics.Constants) flight {
 	return flight{constants: c, bestMPS: bestMPS, minFlightW: minFlightW}
 }
 
-// observe adds a slot's users to what motion is planned for.
-func (f *flight) observe(s *slot.Snapshot, d *slot.Decision) {
-	d.Resize(s)
-	f.planner.Observe(s.Users)
-	f.targets = f.planner.Targets(f.constants, s.Aircraft, f.targets)
+func (f *flight) observe(s *slot.Snapshot, d *slot.Decision) { f.scheduler.Observe(f.constants, s, d) }
+
+func (f *flight) move(s *slot.Snapshot, d *slot.Decision) {
+	f.scheduler.Move(f.constants, s, f.bestMPS, d)
 }
 
-// solve dispatches the slot at a price and returns what that spends above the
-// flight floor, in joules: edge energy, and the power of flying faster than v*.
+// solve dispatches the slot at a price and returns what that spends above the floor.
 func (f *flight) solve(s *slot.Snapshot, o *goal.Objective, priceSPerJ float64, d *slot.Decision) (spentJ float64) {
-	f.solver.Solve(f.constants, s, priceSPerJ, d)
-	spentJ = d.TotalEdgeJ()
-	for m := range s.Aircraft {
-		spentJ += o.PropulsionMultiplier() * (f.constants.Propulsion.PowerW(f.speedMPS(s, m, priceSPerJ)) - f.minFlightW)
-	}
-	return spentJ
+	return f.scheduler.SpendAboveFloorJ(f.constants, s, priceSPerJ, o.PropulsionMultiplier(), d)
 }
 
 // bracket returns two prices as good as equal, at the lower of which the slot spends
@@ -71,21 +57,4 @@ func (f *flight) bracket(s *slot.Snapshot, o *goal.Objective, limitJ float64, d 
 		}
 	}
 	return over, under
-}
-
-func (f *flight) speedMPS(s *slot.Snapshot, m int, priceSPerJ float64) float64 {
-	return f.planner.SpeedMPS(f.constants, m, s.Slots-s.Slot, f.targets[m].Sub(s.Aircraft[m].Position).Norm(), priceSPerJ)
-}
-
-// move flies each aircraft towards its target at the speed for the decision's price.
-func (f *flight) move(s *slot.Snapshot, d *slot.Decision) {
-	f.positions = f.positions[:0]
-	for m := range s.Aircraft {
-		at := s.Aircraft[m].Position
-		f.positions = append(f.positions, at)
-		d.Move[m] = motion.MoveToward(at, f.targets[m], f.bestMPS, f.speedMPS(s, m, d.PriceSPerJ))
-	}
-	f.limiter.Limit(f.positions, d.Move, motion.Limits{
-		SpeedMaxMPS: f.constants.SpeedMaxMPS, SeparationM: f.constants.SeparationM, AreaSideM: f.constants.AreaSideM,
-	})
 }

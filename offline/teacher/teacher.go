@@ -91,11 +91,11 @@ func Settlement(w *world.World, o *world.Outcome) goal.Settlement {
 // Scheduler is the exact-dispatch teacher. It holds the working memory; its zero
 // value is ready, and one scheduler serves one world at a time.
 type Scheduler struct {
-	runner   Runner
-	solver   dispatch.Solver
-	tracker  motion.Planner
-	envelope motion.Limiter
+	Solver dispatch.Solver
 
+	runner    Runner
+	planner   motion.Planner
+	limiter   motion.Limiter
 	targets   []physics.Position
 	positions []physics.Position
 }
@@ -105,7 +105,7 @@ type Scheduler struct {
 func (t *Scheduler) Fly(w *world.World, priceSPerJ func(slot int) float64, each func(SettledSlot)) pareto.Point {
 	c := &w.Config.Physics
 	speedMPS := c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS)
-	t.tracker.Reset()
+	t.planner.Reset()
 	return t.runner.Fly(w, func(s *slot.Snapshot, d *slot.Decision) {
 		t.Decide(c, s, priceSPerJ(s.Slot), speedMPS, d)
 	}, each)
@@ -114,18 +114,35 @@ func (t *Scheduler) Fly(w *world.World, priceSPerJ func(slot int) float64, each 
 // Decide fills the decision of one slot: dispatch at the price, and motion,
 // at the speed given once a target is reached.
 func (t *Scheduler) Decide(c *physics.Constants, s *slot.Snapshot, priceSPerJ, speedMPS float64, d *slot.Decision) {
+	t.Observe(c, s, d)
+	t.Solver.Solve(c, s, priceSPerJ, d)
+	t.Move(c, s, speedMPS, d)
+}
+
+// Observe begins a slot: its users are added to those that motion is planned for.
+func (t *Scheduler) Observe(c *physics.Constants, s *slot.Snapshot, d *slot.Decision) {
 	d.Resize(s)
-	t.solver.Solve(c, s, priceSPerJ, d)
-	t.tracker.Observe(s.Users)
-	t.targets = t.tracker.Targets(c, s.Aircraft, t.targets)
+	t.planner.Observe(s.Users)
+	t.targets = t.planner.Targets(c, s.Aircraft, t.targets)
+}
+
+// SpendAboveFloorJ dispatches the slot at a price and returns what that spends above
+// the flight floor, in joules, by a measured multiplier of flight power.
+func (t *Scheduler) SpendAboveFloorJ(c *physics.Constants, s *slot.Snapshot, priceSPerJ, multiplier float64, d *slot.Decision) float64 {
+	t.Solver.Solve(c, s, priceSPerJ, d)
+	return t.planner.SpendAboveFloorJ(c, s, t.targets, multiplier, d)
+}
+
+// Move flies each aircraft towards its target as fast as the decision's price makes
+// worth while, and at the speed given once it is there.
+func (t *Scheduler) Move(c *physics.Constants, s *slot.Snapshot, speedMPS float64, d *slot.Decision) {
 	t.positions = t.positions[:0]
 	for m := range s.Aircraft {
 		at := s.Aircraft[m].Position
 		t.positions = append(t.positions, at)
-		dash := t.tracker.SpeedMPS(c, m, s.Slots-s.Slot, t.targets[m].Sub(at).Norm(), priceSPerJ)
-		d.Move[m] = motion.MoveToward(at, t.targets[m], speedMPS, dash)
+		d.Move[m] = motion.MoveToward(at, t.targets[m], speedMPS, t.planner.SpeedMPS(c, s, m, t.targets[m], d.PriceSPerJ))
 	}
-	t.envelope.Limit(t.positions, d.Move, motion.Limits{
+	t.limiter.Limit(t.positions, d.Move, motion.Limits{
 		SpeedMaxMPS: c.SpeedMaxMPS, SeparationM: c.SeparationM, AreaSideM: c.AreaSideM,
 	})
 }
