@@ -50,11 +50,13 @@ type BudgetResult struct {
 	Keepable     int       `json:"keepable"` // of these seeds
 	Measured     bool      `json:"measured"` // enough are keepable
 
-	ArmResult             // of the policy
-	RegretS       float64 `json:"regret_s"`     // its delay above that of the one price which, known in advance, spends min(budget, the most there is to spend)
-	EvenDelayS    float64 `json:"even_delay_s"` // of the even pacer
-	BestArm       string  `json:"best_arm"`     // of the least delay among those that do not fly and keep the limits
-	BestArmDelayS float64 `json:"best_arm_delay_s"`
+	ArmResult // of the policy
+	// RegretS is its delay above that of the one price which, known in advance, spends
+	// min(budget, the most there is to spend); nil where ceilings alone are measured.
+	RegretS       *float64 `json:"regret_s"`
+	EvenDelayS    float64  `json:"even_delay_s"` // of the even pacer
+	BestArm       string   `json:"best_arm"`     // of the least delay among those that do not fly and keep the limits
+	BestArmDelayS float64  `json:"best_arm_delay_s"`
 
 	Arms map[string]ArmResult `json:"arms"` // by name
 }
@@ -229,7 +231,12 @@ func selectArms(names []string) (arms []budgetArm, err error) {
 	return arms, nil
 }
 
-var budgetModes = []goal.Mode{goal.Target, goal.Ceiling}
+func (c *Config) budgetModes() []goal.Mode {
+	if c.CeilingsOnly {
+		return []goal.Mode{goal.Ceiling}
+	}
+	return []goal.Mode{goal.Target, goal.Ceiling}
+}
 
 // measure flies a perturbation's cells, in both modes, by all arms.
 func (p *perturbation) measure(ctx context.Context, ck *checkpoint.Checkpoint, c Config, arms []budgetArm) (rows []BudgetResult, err error) {
@@ -240,8 +247,8 @@ func (p *perturbation) measure(ctx context.Context, ck *checkpoint.Checkpoint, c
 		r.ReviseSlot = r.ReviseSlot * c.World.Slots / 100
 	}
 	type seedResult struct {
-		flights []rollout.Result // (mode, request, arm)
-		bestS   []float64        // by request
+		flights   []rollout.Result // (mode, request, arm)
+		constantS []float64        // by request, delay of the price that spends as much
 	}
 	bySeed := make([]seedResult, len(c.Seeds))
 	prices := teacher.PricesIn(&c.World, regretPrices)
@@ -255,7 +262,7 @@ func (p *perturbation) measure(ctx context.Context, ck *checkpoint.Checkpoint, c
 				return err
 			}
 		}
-		for _, mode := range budgetModes {
+		for _, mode := range c.budgetModes() {
 			for _, r := range p.requests {
 				r.Mode = mode
 				for _, f := range runners {
@@ -266,19 +273,22 @@ func (p *perturbation) measure(ctx context.Context, ck *checkpoint.Checkpoint, c
 				}
 			}
 		}
+		if c.CeilingsOnly {
+			return nil
+		}
 		front, err := teacher.Sweep(ctx, &w, seeds.CheckEvaluation, seed, prices, 1, nil)
 		if err != nil {
 			return err
 		}
 		for _, r := range p.requests {
-			x.bestS = append(x.bestS, leastDelayS(teacher.SeedPoints(front, 0), endBudgetJ(&r)))
+			x.constantS = append(x.constantS, leastDelayS(teacher.SeedPoints(front, 0), endBudgetJ(&r)))
 		}
 		return nil
 	}, command.Progress(c.Progress, "seeds, budgets, "+p.name, len(c.Seeds)))
 	if err != nil {
 		return nil, err
 	}
-	for m, mode := range budgetModes {
+	for m, mode := range c.budgetModes() {
 		for k, r := range p.requests {
 			row := BudgetResult{Perturbation: p.name, Mode: mode, BudgetJ: endBudgetJ(&r), HeldOut: p.heldOut, Seeds: len(c.Seeds), Arms: map[string]ArmResult{}}
 			if r.ReviseSlot > 0 {
@@ -295,16 +305,21 @@ func (p *perturbation) measure(ctx context.Context, ck *checkpoint.Checkpoint, c
 				}
 			}
 			row.Keepable, row.Measured = len(keepable), len(keepable) >= minKeepable
-			n := float64(len(keepable))
+			n, constantS := float64(len(keepable)), 0.0
 			for _, x := range keepable {
 				for arm := range arms {
 					a := row.Arms[arms[arm].name]
 					a.add(flight(x, arm), row.BudgetJ, n)
 					row.Arms[arms[arm].name] = a
 				}
-				row.RegretS -= x.bestS[k] / n
+				if !c.CeilingsOnly {
+					constantS += x.constantS[k] / n
+				}
 			}
 			row.finish(arms)
+			if !c.CeilingsOnly {
+				row.RegretS = new(row.DelayS - constantS)
+			}
 			rows = append(rows, row)
 		}
 	}
@@ -357,7 +372,6 @@ func (a *ArmResult) add(x *rollout.Result, budgetJ, n float64) {
 // finish completes a cell from its arms' results.
 func (b *BudgetResult) finish(arms []budgetArm) {
 	b.ArmResult, b.EvenDelayS = b.Arms[policyArm], b.Arms[evenArm].DelayS
-	b.RegretS += b.DelayS
 	best := math.Inf(1)
 	for _, a := range arms {
 		if x := b.Arms[a.name]; a.name != policyArm && x.keepsLimits(b.Mode) && x.DelayS < best {

@@ -183,7 +183,7 @@ func TestLeastDelay(t *testing.T) {
 func TestBestArm(t *testing.T) {
 	arms := []budgetArm{{name: policyArm}, {name: evenArm}, {name: "fast"}, {name: "slow"}}
 	cell := func(mode goal.Mode, measured bool, fast ArmResult) BudgetResult {
-		b := BudgetResult{Mode: mode, Measured: measured, RegretS: -90, Arms: map[string]ArmResult{
+		b := BudgetResult{Mode: mode, Measured: measured, Arms: map[string]ArmResult{
 			policyArm: {DelayS: 101}, evenArm: {DelayS: 200}, "fast": fast, "slow": {DelayS: 120},
 		}}
 		b.finish(arms)
@@ -196,7 +196,7 @@ func TestBestArm(t *testing.T) {
 		cell BudgetResult
 		best string
 	}{{over, "slow"}, {kept, "fast"}, {passed, "slow"}} {
-		if b := x.cell; b.BestArm != x.best || b.RegretS != 11 || b.EvenDelayS != 200 || b.DelayS != 101 {
+		if b := x.cell; b.BestArm != x.best || b.EvenDelayS != 200 || b.DelayS != 101 {
 			t.Errorf("%+v, want best %s", b, x.best)
 		}
 	}
@@ -234,11 +234,16 @@ func TestMeasureBudgets(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := runner.Fly(1_000_000, rollout.Request{Mode: goal.Target, BudgetJ: 34e3})
-	if b := rows[0]; b.Keepable != 1 || b.Measured || b.DelayS != x.DelayS || b.End != x.EnergyJ/34e3-1 || b.RegretS < 0 || b.RegretS > 10 || b.Arms["greedy"].DelayS < 2*b.DelayS {
+	if b := rows[0]; b.Keepable != 1 || b.Measured || b.DelayS != x.DelayS || b.End != x.EnergyJ/34e3-1 || *b.RegretS < 0 || *b.RegretS > 10 || b.Arms["greedy"].DelayS < 2*b.DelayS {
 		t.Errorf("34 kJ: %+v", b)
 	}
 	if b := rows[1]; b.BudgetJ != 32e3 || b.RevisedFromJ != 35e3 {
 		t.Errorf("revised: %+v", b)
+	}
+	c.CeilingsOnly = true
+	p.requests = []rollout.Request{{BudgetJ: 34e3}}
+	if rows, err = p.measure(t.Context(), ck, c, arms); err != nil || len(rows) != 1 || rows[0].Mode != goal.Ceiling || rows[0].RegretS != nil {
+		t.Errorf("ceilings alone: %+v, %v", rows, err)
 	}
 	c.Seeds = []uint64{5}
 	if _, _, err := MeasureBudgets(t.Context(), ck, c, arms); err == nil {

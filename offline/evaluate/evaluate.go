@@ -31,6 +31,9 @@ type Config struct {
 	Decoder       inference.Decoder
 	Workers       int
 	Progress      io.Writer
+	// CeilingsOnly leaves out targets and regret: their rate of being passed takes many
+	// seeds to measure.
+	CeilingsOnly bool
 
 	// pricedWorld is the world that the teacher's prices are for, where World is a
 	// shift of it; nil: World.
