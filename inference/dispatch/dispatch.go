@@ -39,7 +39,10 @@ type Solver struct {
 
 	users           []userTerms
 	rateBPS         []float64          // (user, aircraft): uplink rate in bit/s at the whole bandwidth, 0 if unusable
+	factors         []slot.RateFactors // (user, aircraft), empty where all figures are exact
 	unreportedTable []unreportedEffect // (aircraft, count from 0 to users+1), empty without an unreported load
+
+	outcomes slot.Outcomes // working memory
 
 	server []int // the solution, numbered as UserDecision.Server
 
@@ -54,7 +57,7 @@ type unreportedEffect struct{ effectiveUsers, costS float64 }
 // userTerms are the figures of a user that do not depend on the option.
 type userTerms struct {
 	localS     float64 // T_loc of the whole task
-	localCostS float64 // cost of computing locally
+	localCostS float64 // cost of computing locally, expected
 }
 
 // Solve writes the association and ratios of least cost into d.Users, sets
@@ -95,7 +98,31 @@ func (s *Solver) prepare(c *physics.Constants, snapshot *slot.Snapshot, priceSPe
 			}
 		}
 	}
+	s.expandDoubt()
 	s.tabulateUnreported()
+}
+
+// expandDoubt computes what users whose figures are not exact add to prepare's.
+func (s *Solver) expandDoubt() {
+	s.factors = s.factors[:0]
+	if !slices.ContainsFunc(s.snapshot.Users, func(u slot.User) bool { return !u.Doubt.None() }) {
+		return
+	}
+	aircraft := len(s.snapshot.Aircraft)
+	for i := range s.snapshot.Users {
+		u := &s.snapshot.Users[i]
+		for m := range aircraft {
+			f := slot.RateFactors{1, 1, 1}
+			if s.rateBPS[i*aircraft+m] > 0 {
+				f = u.RateFactors(&s.constants.Channel, m)
+			}
+			s.factors = append(s.factors, f)
+		}
+		if t := &s.users[i]; t.localCostS > 0 && !u.Doubt.None() {
+			u.Outcomes(physics.Share{}, nil, &s.outcomes)
+			_, t.localCostS = s.outcomes.Expect(s.constants, u.Task, 0)
+		}
+	}
 }
 
 func (s *Solver) tabulateUnreported() {
@@ -144,7 +171,37 @@ func (s *Solver) option(i, m, n int) (rho, costS float64) {
 	if s.constants.Contention {
 		share = s.constants.EqualShare(s.snapshot.Users[i].Gain[m], s.snapshot.Aircraft[m].CPUHz, served)
 	}
+	if u := &s.snapshot.Users[i]; !u.Doubt.None() {
+		u.Outcomes(share, &s.factors[i*len(s.snapshot.Aircraft)+m], &s.outcomes)
+		return bestExpectedOffload(s.constants, u.Task, &s.outcomes, s.priceSPerJ*s.constants.EdgeJ(u.Task, share, 1))
+	}
 	return bestOffload(s.constants, s.snapshot.Users[i].Task, s.users[i].localS, share, s.priceSPerJ)
+}
+
+// bestExpectedOffload is bestOffload in the mean over a user's possible outcomes, by the
+// price of offloading all of a task. Between the balances and the ratios at which an
+// outcome begins to meet its deadline, or ends to, the expected cost is linear: these
+// are the candidates.
+func bestExpectedOffload(c *physics.Constants, t physics.Task, outcomes *slot.Outcomes, fullPriceS float64) (rho, costS float64) {
+	costS = math.Inf(1)
+	try := func(x float64) {
+		if !(x > 0 && x <= 1) {
+			return
+		}
+		if _, delayS := outcomes.Expect(c, t, x); delayS+fullPriceS*x < costS {
+			rho, costS = x, delayS+fullPriceS*x
+		}
+	}
+	for _, o := range outcomes.All() {
+		try(physics.BalancedOffload(o.LocalS, o.OffloadS))
+		if least, ok := physics.LeastOffloadForDeadline(o.LocalS, o.OffloadS, t.DeadlineS); ok {
+			try(least)
+		}
+		if most := t.DeadlineS / o.OffloadS; most < 1 {
+			try(most * (1 - 1e-12)) // rounding must not miss the deadline
+		}
+	}
+	return rho, costS
 }
 
 // bestOffload returns the offload ratio of least cost for a task at a share, and the cost.

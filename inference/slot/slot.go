@@ -45,6 +45,7 @@ type User struct {
 	QueueBits float64          `json:"queue_bits"`
 	CPUHz     float64          `json:"cpu_hz"` // f_loc, of the user's own device
 	Gain      []float64        `json:"gain"`   // power gain to each aircraft, in the snapshot's order
+	Doubt     Doubt            `json:"doubt,omitzero"`
 }
 
 // Decision is the joint action of a slot, eq. (action), and its expected delay and
@@ -91,16 +92,29 @@ func (d *Decision) Evaluate(c *physics.Constants, s *Snapshot) {
 		d.EdgeJ[m] = c.SwitchedCapacitance * a.CPUHz * a.CPUHz * squares * a.Unreported.CyclesPerUser
 	}
 	for i := range d.Users {
-		u, task := &d.Users[i], s.Users[i].Task
-		local := task.LocalTimeS(s.Users[i].CPUHz)
+		u, task, user := &d.Users[i], s.Users[i].Task, &s.Users[i]
+		local := task.LocalTimeS(user.CPUHz)
 		u.CPUHz, u.CompletionS = 0, local
-		if m := u.Server - 1; m >= 0 {
-			share := c.EqualShare(s.Users[i].Gain[m], s.Aircraft[m].CPUHz, s.Aircraft[m].Unreported.EffectiveUsers(d.servedCounts[u.Server]))
+		m, share := u.Server-1, physics.Share{}
+		if m >= 0 {
+			share = c.EqualShare(user.Gain[m], s.Aircraft[m].CPUHz, s.Aircraft[m].Unreported.EffectiveUsers(d.servedCounts[u.Server]))
 			u.CPUHz = share.CPUHz
 			u.CompletionS = physics.CompletionS(local, task.OffloadTimeS(share), u.Offload)
 			d.EdgeJ[m] += c.EdgeJ(task, share, u.Offload)
 		}
-		d.DelayS += c.PenalizedDelayS(task, u.CompletionS)
+		if user.Doubt.None() {
+			d.DelayS += c.PenalizedDelayS(task, u.CompletionS)
+			continue
+		}
+		var outcomes Outcomes
+		var factors RateFactors
+		if m >= 0 {
+			factors = user.RateFactors(&c.Channel, m)
+		}
+		user.Outcomes(share, &factors, &outcomes)
+		completionS, delayS := outcomes.Expect(c, task, u.Offload)
+		u.CompletionS = completionS
+		d.DelayS += delayS
 	}
 }
 

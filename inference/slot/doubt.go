@@ -1,0 +1,99 @@
+package slot
+
+import (
+	"math"
+
+	"prefdt/inference/physics"
+)
+
+// Doubt is how far a scheduler trusts a user's figures. Its zero value takes them as
+// exact.
+type Doubt struct {
+	// GainStdDev is the standard deviation of the natural logarithm of each of the
+	// user's gains; nil: 0.
+	GainStdDev []float64 `json:"gain_std_dev,omitempty"`
+	// SlowCPUHz is the speed of the user's CPU in place of the reported one, with
+	// SlowProbability.
+	SlowCPUHz       float64 `json:"slow_cpu_hz,omitempty"`
+	SlowProbability float64 `json:"slow_probability,omitempty"`
+}
+
+// None reports whether the figures are exact.
+func (d *Doubt) None() bool { return d.GainStdDev == nil && !(d.SlowProbability > 0) }
+
+// Outcome is one pair of times of a whole task, on the user's device and on the
+// aircraft, that a user's figures leave possible.
+type Outcome struct{ Probability, LocalS, OffloadS float64 }
+
+// Outcomes are the possible pairs: each speed of the CPU with each rate. Their
+// probabilities add up to 1.
+type Outcomes struct {
+	list [2 * gainPoints]Outcome
+	n    int
+}
+
+// All returns the outcomes.
+func (o *Outcomes) All() []Outcome { return o.list[:o.n] }
+
+// RateFactors are the possible rates of a link over the rate at the user's gain, at the
+// points of Gauss-Hermite quadrature. {1, 1, 1} is an exact gain.
+type RateFactors [gainPoints]float64
+
+const gainPoints = 3
+
+// pointStdDevs and pointWeights give a normal distribution's moments up to the fifth.
+var pointStdDevs, pointWeights = [gainPoints]float64{-math.Sqrt(3), 0, math.Sqrt(3)}, [gainPoints]float64{1. / 6, 2. / 3, 1. / 6}
+
+// RateFactors returns the possible rates to aircraft m, an index into the snapshot's.
+func (u *User) RateFactors(c *physics.Channel, m int) RateFactors {
+	f := RateFactors{1, 1, 1}
+	if m < len(u.Doubt.GainStdDev) && u.Doubt.GainStdDev[m] > 0 {
+		rate := c.RateBPS(u.Gain[m], 1)
+		for k, x := range pointStdDevs {
+			f[k] = c.RateBPS(u.Gain[m]*math.Exp(x*u.Doubt.GainStdDev[m]), 1) / rate
+		}
+	}
+	return f
+}
+
+// Outcomes fills o with what a share may come to, whose rate is the one at the user's
+// gain. A share without a rate stands for computing locally: the times on the
+// aircraft are 0.
+func (u *User) Outcomes(share physics.Share, factors *RateFactors, o *Outcomes) {
+	o.n = 0
+	p := 0.0
+	if u.Doubt.SlowProbability > 0 && u.Doubt.SlowCPUHz > 0 {
+		p = min(u.Doubt.SlowProbability, 1)
+		o.add(p, u.Task.LocalTimeS(u.Doubt.SlowCPUHz), u.Task, share, factors)
+	}
+	if p < 1 {
+		o.add(1-p, u.Task.LocalTimeS(u.CPUHz), u.Task, share, factors)
+	}
+}
+
+func (o *Outcomes) add(probability, localS float64, t physics.Task, share physics.Share, factors *RateFactors) {
+	switch {
+	case share.RateBPS == 0:
+		o.list[o.n] = Outcome{probability, localS, 0}
+		o.n++
+	case *factors == RateFactors{1, 1, 1}:
+		o.list[o.n] = Outcome{probability, localS, t.OffloadTimeS(share)}
+		o.n++
+	default:
+		for k, f := range factors {
+			o.list[o.n] = Outcome{probability * pointWeights[k], localS, t.OffloadTimeS(physics.Share{CPUHz: share.CPUHz, RateBPS: share.RateBPS * f})}
+			o.n++
+		}
+	}
+}
+
+// Expect returns the expected completion time at an offload ratio, and the expected
+// delay with the penalty of a missed deadline.
+func (o *Outcomes) Expect(c *physics.Constants, t physics.Task, rho float64) (completionS, delayS float64) {
+	for _, x := range o.All() {
+		s := physics.CompletionS(x.LocalS, x.OffloadS, rho)
+		completionS += x.Probability * s
+		delayS += x.Probability * c.PenalizedDelayS(t, s)
+	}
+	return completionS, delayS
+}
