@@ -1,0 +1,105 @@
+package motion
+
+import (
+	"math"
+
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+)
+
+// Air is what a scheduler believes of the air that the fleet flies in. The zero value
+// is calm air, in which flying costs what the model says.
+type Air struct {
+	WindMPS physics.Position // where it blows to, east and north
+	// Unknown: there is a wind, and nothing is known of it. Aircraft then hold their
+	// places over the ground: any other airspeed may cost more as well as less.
+	Unknown bool
+	// Multiplier of flight power over the model's, for air of its own; 0 counts as 1.
+	Multiplier float64
+}
+
+// PowerW returns the flight power at a velocity over the ground.
+func (a *Air) PowerW(c *physics.Constants, groundMPS physics.Position) float64 {
+	power := c.Propulsion.PowerW(groundMPS.Sub(a.WindMPS).Norm())
+	if a.Multiplier > 0 {
+		power *= a.Multiplier
+	}
+	return power
+}
+
+// holdRadiusM is how far from its target an aircraft in a wind may be: as far as it
+// circles its target in calm air.
+func (p *Planner) holdRadiusM() float64 { return circleRadiusSteps * p.bestSpeedMPS }
+
+// MoveInAir returns one slot's displacement of aircraft m of the last call of Targets
+// towards its target, at a price of energy. In calm air that is MoveToward at SpeedMPS.
+// In a wind, where power is that of airspeed, the aircraft flies to its target at the
+// speed over ground of the least total cost and, once it is within the radius at which
+// it would circle in calm air, stays there with as little power as it can: at v*
+// against a wind below that, and else standing over the ground.
+func (p *Planner) MoveInAir(c *physics.Constants, s *slot.Snapshot, m int, target physics.Position, air *Air, priceSPerJ float64) physics.Position {
+	from := s.Aircraft[m].Position
+	if !air.Unknown && air.WindMPS == (physics.Position{}) {
+		if air.Multiplier > 0 {
+			priceSPerJ *= air.Multiplier
+		}
+		return MoveToward(from, target, p.bestSpeedMPS, p.SpeedMPS(c, s, m, target, priceSPerJ))
+	}
+	way := target.Sub(from)
+	distanceM := way.Norm()
+	switch {
+	case !from.Valid() || !target.Valid():
+		return physics.Position{}
+	case air.Unknown:
+		speed := p.SpeedMPS(c, s, m, target, priceSPerJ)
+		if distanceM <= speed {
+			return way
+		}
+		return way.Scale(speed / distanceM)
+	case distanceM > p.holdRadiusM():
+		return way.Scale(p.transitMPS(c, s, m, target, air, priceSPerJ) / distanceM)
+	case air.WindMPS.Norm() >= p.bestSpeedMPS: // drifting saves less than flying back costs
+		return physics.Position{}
+	}
+	best, leastW := way, air.PowerW(c, way)
+	consider := func(move physics.Position) {
+		r := way.Sub(move).Norm()
+		if r > p.holdRadiusM() || move.Norm() > maxSpeedShare*c.SpeedMaxMPS {
+			return
+		}
+		if w := air.PowerW(c, move) * (1 + 1e-3*r/p.holdRadiusM()); w < leastW { // of equal power, the nearest
+			best, leastW = move, w
+		}
+	}
+	for k := range headings {
+		sin, cos := math.Sincos(2 * math.Pi * float64(k) / headings)
+		heading := physics.Position{EastM: cos, NorthM: sin}
+		consider(air.WindMPS.Add(heading.Scale(p.bestSpeedMPS)))
+		for _, share := range [...]float64{0.5, 1} {
+			consider(way.Add(heading.Scale(share * p.holdRadiusM())))
+		}
+	}
+	return best
+}
+
+// headings is the number of directions that are compared near a target.
+const headings = 36
+
+// transitMPS is SpeedMPS in a wind: the speed over the ground at which the way to the
+// target costs least.
+func (p *Planner) transitMPS(c *physics.Constants, s *slot.Snapshot, m int, target physics.Position, air *Air, priceSPerJ float64) float64 {
+	way := target.Sub(s.Aircraft[m].Position)
+	distanceM := way.Norm()
+	fastest := min(maxSpeedShare*c.SpeedMaxMPS, p.bestSpeedMPS+max(distanceM-p.holdRadiusM(), 0)/decelerationTimeS)
+	const grid = 24
+	floorW := (&Air{Multiplier: air.Multiplier}).PowerW(c, physics.Position{EastM: p.bestSpeedMPS})
+	speed, least := fastest, math.Inf(1)
+	for k := range grid {
+		v := fastest * float64(k+1) / grid
+		perSlotS := priceSPerJ*(air.PowerW(c, way.Scale(v/distanceM))-floorW) + p.savedDelayS[m]
+		if costS := perSlotS * min(distanceM/v, float64(s.Slots-s.Slot)); costS < least {
+			speed, least = v, costS
+		}
+	}
+	return speed
+}
