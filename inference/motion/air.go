@@ -10,21 +10,37 @@ import (
 // Air is what a scheduler believes of the air that the fleet flies in. The zero value
 // is calm air, in which flying costs what the model says.
 type Air struct {
-	WindMPS physics.Position // where it blows to, east and north
-	// Unknown: there is a wind, and nothing is known of it. Aircraft then hold their
-	// places over the ground: any other airspeed may cost more as well as less.
-	Unknown bool
-	// Multiplier of flight power over the model's, for air of its own; 0 counts as 1.
+	Winds []Wind // possible winds; none: calm
+	// Multiplier of flight power over the model's at the airspeed; 0 counts as 1.
 	Multiplier float64
 }
 
-// PowerW returns the flight power at a velocity over the ground.
-func (a *Air) PowerW(c *physics.Constants, groundMPS physics.Position) float64 {
-	power := c.Propulsion.PowerW(groundMPS.Sub(a.WindMPS).Norm())
-	if a.Multiplier > 0 {
-		power *= a.Multiplier
+// Wind is one possible wind.
+type Wind struct {
+	MPS         physics.Position // where it blows to, east and north
+	Probability float64
+}
+
+// PowerW returns the expected flight power at a velocity over the ground.
+func (a *Air) PowerW(c *physics.Constants, groundMPS physics.Position) (watt float64) {
+	if len(a.Winds) == 0 {
+		watt = c.Propulsion.PowerW(groundMPS.Norm())
 	}
-	return power
+	for _, w := range a.Winds {
+		watt += w.Probability * c.Propulsion.PowerW(groundMPS.Sub(w.MPS).Norm())
+	}
+	if a.Multiplier > 0 {
+		watt *= a.Multiplier
+	}
+	return watt
+}
+
+// MeanMPS returns the expected wind.
+func (a *Air) MeanMPS() (mean physics.Position) {
+	for _, w := range a.Winds {
+		mean = mean.Add(w.MPS.Scale(w.Probability))
+	}
+	return mean
 }
 
 // holdRadiusM is how far from its target an aircraft in a wind may be: as far as it
@@ -35,33 +51,28 @@ func (p *Planner) holdRadiusM() float64 { return circleRadiusSteps * p.bestSpeed
 // towards its target, at a price of energy. In calm air that is MoveToward at SpeedMPS.
 // In a wind, where power is that of airspeed, the aircraft flies to its target at the
 // speed over ground of the least total cost and, once it is within the radius at which
-// it would circle in calm air, stays there with as little power as it can: at v*
-// against a wind below that, and else standing over the ground.
+// it would circle in calm air, stays there with as little power as it can: at v* in a
+// wind below that and, in a stronger or an unknown one, standing over the ground.
 func (p *Planner) MoveInAir(c *physics.Constants, s *slot.Snapshot, m int, target physics.Position, air *Air, priceSPerJ float64) physics.Position {
 	from := s.Aircraft[m].Position
-	if !air.Unknown && air.WindMPS == (physics.Position{}) {
+	if len(air.Winds) == 0 {
 		if air.Multiplier > 0 {
 			priceSPerJ *= air.Multiplier
 		}
 		return MoveToward(from, target, p.bestSpeedMPS, p.SpeedMPS(c, s, m, target, priceSPerJ))
 	}
 	way := target.Sub(from)
-	distanceM := way.Norm()
+	distanceM, wind := way.Norm(), air.MeanMPS()
 	switch {
 	case !from.Valid() || !target.Valid():
 		return physics.Position{}
-	case air.Unknown:
-		speed := p.SpeedMPS(c, s, m, target, priceSPerJ)
-		if distanceM <= speed {
-			return way
-		}
-		return way.Scale(speed / distanceM)
 	case distanceM > p.holdRadiusM():
 		return way.Scale(p.transitMPS(c, s, m, target, air, priceSPerJ) / distanceM)
-	case air.WindMPS.Norm() >= p.bestSpeedMPS: // drifting saves less than flying back costs
+	case wind.Norm() >= p.bestSpeedMPS: // drifting saves less than flying back costs
 		return physics.Position{}
 	}
-	best, leastW := way, air.PowerW(c, way)
+	stay := physics.Position{}
+	best, leastW := stay, air.PowerW(c, stay)
 	consider := func(move physics.Position) {
 		r := way.Sub(move).Norm()
 		if r > p.holdRadiusM() || move.Norm() > maxSpeedShare*c.SpeedMaxMPS {
@@ -74,7 +85,7 @@ func (p *Planner) MoveInAir(c *physics.Constants, s *slot.Snapshot, m int, targe
 	for k := range headings {
 		sin, cos := math.Sincos(2 * math.Pi * float64(k) / headings)
 		heading := physics.Position{EastM: cos, NorthM: sin}
-		consider(air.WindMPS.Add(heading.Scale(p.bestSpeedMPS)))
+		consider(wind.Add(heading.Scale(p.bestSpeedMPS)))
 		for _, share := range [...]float64{0.5, 1} {
 			consider(way.Add(heading.Scale(share * p.holdRadiusM())))
 		}
@@ -83,7 +94,7 @@ func (p *Planner) MoveInAir(c *physics.Constants, s *slot.Snapshot, m int, targe
 }
 
 // headings is the number of directions that are compared near a target.
-const headings = 36
+const headings = 24
 
 // transitMPS is SpeedMPS in a wind: the speed over the ground at which the way to the
 // target costs least.

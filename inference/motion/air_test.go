@@ -27,6 +27,22 @@ func hold(t *testing.T, believed, real Air, slots int) (meanW, farthestM float64
 	return meanW, farthestM
 }
 
+// anyWind is a wind of 6 m/s from anywhere.
+var anyWind = func() (a Air) {
+	for k := range 8 {
+		sin, cos := math.Sincos(math.Pi / 4 * float64(k))
+		a.Winds = append(a.Winds, Wind{physics.Position{EastM: 6 * cos, NorthM: 6 * sin}, 1. / 8})
+	}
+	return a
+}()
+
+// In a wind of which nothing but the speed is known an aircraft stands over the ground.
+func TestHoldInUnknownWind(t *testing.T) {
+	if _, farthest := hold(t, anyWind, anyWind, 30); farthest != 0 {
+		t.Errorf("it moves by %v m", farthest)
+	}
+}
+
 // Holding a place in a known wind costs the least power there is below v*, and what
 // standing over the ground costs above; never more than in ignorance of the wind.
 func TestHoldInWind(t *testing.T) {
@@ -34,9 +50,9 @@ func TestHoldInWind(t *testing.T) {
 	for _, speed := range []float64{0, 2, 4, 6, 8, 9, 11, 14} {
 		for _, angle := range []float64{0, 1, 2.5, 4} {
 			sin, cos := math.Sincos(angle)
-			air := Air{WindMPS: physics.Position{EastM: speed * cos, NorthM: speed * sin}, Multiplier: 1.2}
+			air := Air{Winds: []Wind{{physics.Position{EastM: speed * cos, NorthM: speed * sin}, 1}}, Multiplier: 1.2}
 			got, farthest := hold(t, air, air, 60)
-			blind, _ := hold(t, Air{Unknown: true}, air, 60)
+			blind, _ := hold(t, anyWind, air, 60)
 			want := 1.2 * leastW
 			if speed > best {
 				want = air.PowerW(&testPhysics, physics.Position{})
@@ -67,11 +83,11 @@ func TestTransitInWind(t *testing.T) {
 			if got := planner.MoveInAir(&testPhysics, s, m, targets[m], &Air{}, price); got != calm {
 				t.Fatalf("in still air %v, want %v", got, calm)
 			}
-			wind := Air{WindMPS: physics.Position{EastM: 10 * r.NormFloat64(), NorthM: 10 * r.NormFloat64()}}
+			wind := Air{Winds: []Wind{{physics.Position{EastM: 10 * r.NormFloat64(), NorthM: 10 * r.NormFloat64()}, 1}}}
 			got := planner.MoveInAir(&testPhysics, s, m, targets[m], &wind, price)
 			before, after := targets[m].Sub(at).Norm(), targets[m].Sub(at.Add(got)).Norm()
 			if got.Norm() > testPhysics.SpeedMaxMPS || before > planner.holdRadiusM() && after >= before {
-				t.Fatalf("in a wind of %v it moves %v, from %.0f to %.0f m away", wind.WindMPS, got, before, after)
+				t.Fatalf("in a wind of %v it moves %v, from %.0f to %.0f m away", wind.Winds, got, before, after)
 			}
 		}
 	}

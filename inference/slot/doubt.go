@@ -19,7 +19,7 @@ type Doubt struct {
 }
 
 // None reports whether the figures are exact.
-func (d *Doubt) None() bool { return d.GainStdDev == nil && !(d.SlowProbability > 0) }
+func (d *Doubt) None() bool { return len(d.GainStdDev) == 0 && !(d.SlowProbability > 0) }
 
 // Outcome is one pair of times of a whole task, on the user's device and on the
 // aircraft, that a user's figures leave possible.

@@ -1,0 +1,284 @@
+package baseline
+
+import (
+	"math"
+
+	"prefdt/inference/belief"
+	"prefdt/inference/motion"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+	"prefdt/simbridge/world"
+)
+
+// surroundings is what is configured of a world, and so known to every scheduler:
+// which of its elements are on, never how they turn out.
+type surroundings struct {
+	constants *physics.Constants
+	sounding  bool // reported gains carry fading
+	skyline   bool // line of sight lasts
+	shadowing bool // shadowing lasts
+	windy     bool
+	payload   bool
+	spells    spells // a factor of 0: CPUs are as reported
+}
+
+func newSurroundings(c *world.Config) surroundings {
+	return surroundings{
+		constants: &c.Physics, sounding: c.Sounding, skyline: c.SkylineDeg > 0, shadowing: c.ShadowingDeg > 0,
+		windy: c.Wind.MeanMaxMPS > 0, payload: c.Payload.FactorMax > 0,
+		spells: spells{c.Throttling.Factor, c.Throttling.MeanOnS, c.Throttling.MeanOffS},
+	}
+}
+
+// unknownAir is any wind that the prior has: of some speeds, from anywhere.
+func (x *surroundings) unknownAir(b *belief.Belief) {
+	if x.payload {
+		b.Air.Multiplier = payloadMean
+	}
+	if !x.windy {
+		return
+	}
+	const directions = 8
+	for _, sds := range [...]float64{-1, 0, 1} {
+		for k := range directions {
+			north, east := math.Sincos(2 * math.Pi * float64(k) / directions)
+			speed := windMeanMPS + sds*windSD
+			b.Air.Winds = append(b.Air.Winds, motion.Wind{MPS: physics.Position{EastM: speed * east, NorthM: speed * north}, Probability: 1. / (3 * directions)})
+		}
+	}
+}
+
+// throttle adds the doubt of a user's CPU.
+func (x *surroundings) throttle(u *belief.User, s *slot.User, probability float64) {
+	if x.spells.factor > 0 {
+		u.Doubt.SlowCPUHz, u.Doubt.SlowProbability = s.CPUHz*x.spells.factor, probability
+	}
+}
+
+// Memoryless believes what a slot's own reports say: Bayes' rule on each sounding, CPUs
+// throttled as often as they are in the long run, any wind.
+type Memoryless struct{ surroundings }
+
+// NewMemoryless returns the estimator for a world.
+func NewMemoryless(c *world.Config) *Memoryless { return &Memoryless{newSurroundings(c)} }
+
+// Reset does nothing: there is no memory.
+func (x *Memoryless) Reset() {}
+
+// Estimate fills b for a slot.
+func (x *Memoryless) Estimate(s *slot.Snapshot, b *belief.Belief) {
+	x.unknownAir(b)
+	for i := range s.Users {
+		u := &s.Users[i]
+		x.throttle(&b.Users[i], u, x.spells.duty())
+		if !x.sounding {
+			continue
+		}
+		for m := range s.Aircraft {
+			horizontalM := u.Position.Sub(s.Aircraft[m].Position).Norm()
+			links := conditions(x.constants, horizontalM)
+			p := soundLink(&links, u.Gain[m], &linkPrior{los: x.constants.Channel.LoSProbability(horizontalM, x.constants.AltitudeM), zSD: 1})
+			b.Users[i].SetLink(m, p.logG, p.logSD)
+		}
+	}
+}
+
+// Filter remembers with filters written by hand, tuned to the named worlds: two
+// Gaussian processes over the azimuth around each user, of line of sight and of
+// shadowing; a two-state filter for each phone; a grid over the wind.
+type Filter struct {
+	surroundings
+	kernel azimuthKernel
+	users  map[int]*userFilter // by ID
+	wind   *windFilter
+}
+
+// userFilter is the memory of one user.
+type userFilter struct {
+	phone         phoneFilter
+	sight, shadow azimuthFilter
+	position      physics.Position
+	walkedM       float64
+}
+
+// NewFilter returns the estimator for a world.
+func NewFilter(c *world.Config) *Filter {
+	x := &Filter{surroundings: newSurroundings(c), kernel: newAzimuthKernel()}
+	x.wind = newWindFilter(&x.surroundings)
+	x.Reset()
+	return x
+}
+
+// Reset forgets everything, for another mission.
+func (x *Filter) Reset() {
+	x.users = map[int]*userFilter{}
+	x.wind.reset()
+}
+
+// Estimate fills b for a slot and remembers what the slot shows.
+func (x *Filter) Estimate(s *slot.Snapshot, b *belief.Belief) {
+	x.estimateAir(s, b)
+	for i := range s.Results {
+		x.observeResult(&s.Results[i])
+	}
+	for i := range s.Users {
+		u := &s.Users[i]
+		f := x.observeUser(s, u, &b.Users[i])
+		x.throttle(&b.Users[i], u, f.phone.at(s.Slot, &x.spells))
+	}
+	for i := range s.IdleUsers {
+		x.observeUser(s, &s.IdleUsers[i], nil)
+	}
+}
+
+func (x *Filter) estimateAir(s *slot.Snapshot, b *belief.Belief) {
+	if !x.windy && !x.payload {
+		return
+	}
+	x.wind.pass()
+	for m := range s.Aircraft {
+		if flown := &s.Aircraft[m].Flown; flown.FlightJ > 0 {
+			x.wind.observe(flown)
+		}
+	}
+	x.wind.air(&b.Air)
+}
+
+// user returns a user's memory, new for a new user.
+func (x *Filter) user(id int) *userFilter {
+	f := x.users[id]
+	if f == nil {
+		f = &userFilter{phone: phoneFilter{probability: x.spells.duty()}}
+		x.users[id] = f
+	}
+	return f
+}
+
+// observeResult remembers a timed local part and a timed upload.
+func (x *Filter) observeResult(r *slot.Result) {
+	f := x.user(r.User)
+	f.phone.measure(r, &x.spells)
+	up := &r.Upload
+	if !x.sounding || !(up.S > 0 && up.Bits > 0) {
+		return
+	}
+	to := up.Aircraft.Sub(up.User)
+	links := conditions(x.constants, to.Norm())
+	prior := f.prior(x, to)
+	logG := math.Log(up.Gain(&x.constants.Channel))
+	los, z := links[0].measure(logG, &prior)
+	nlos, zBehind := links[1].measure(logG, &prior)
+	p := 1 / (1 + math.Exp(nlos-los)*(1-prior.los)/max(prior.los, 1e-12))
+	if p < 0.5 {
+		z = zBehind
+	}
+	f.remember(x, to, p, z, uploadVariance)
+}
+
+// observeUser remembers a user's soundings of a slot and, if b is not nil, fills it
+// with what they and the memory say.
+func (x *Filter) observeUser(s *slot.Snapshot, u *slot.User, b *belief.User) *userFilter {
+	f := x.user(u.ID)
+	if f.phone.nominalHz == 0 {
+		f.phone.slot = s.Slot
+	}
+	f.phone.nominalHz = u.CPUHz
+	if f.position != (physics.Position{}) {
+		f.walkedM += u.Position.Sub(f.position).Norm()
+	}
+	f.position = u.Position
+	if !x.sounding {
+		return f
+	}
+	for m := range s.Aircraft {
+		to := s.Aircraft[m].Position.Sub(u.Position)
+		links := conditions(x.constants, to.Norm())
+		prior := f.prior(x, to)
+		p := soundLink(&links, u.Gain[m], &prior)
+		if b != nil {
+			b.SetLink(m, p.logG, p.logSD)
+		}
+		likelier := 0
+		if p.los < 0.5 {
+			likelier = 1
+		}
+		l := &links[likelier]
+		mean, variance := l.logFading()
+		f.remember(x, to, p.los, (math.Log(u.Gain[m])-l.meanLog-mean)/l.sdLog, variance/(l.sdLog*l.sdLog))
+	}
+	return f
+}
+
+// prior returns what the memory says of the link along a horizontal vector to an aircraft.
+func (f *userFilter) prior(x *Filter, to physics.Position) linkPrior {
+	p := linkPrior{los: x.constants.Channel.LoSProbability(to.Norm(), x.constants.AltitudeM), zSD: 1}
+	azimuth := math.Atan2(to.NorthM, to.EastM)
+	if x.shadowing {
+		mean, variance := f.shadow.predict(&x.kernel, azimuth, f.walkedM)
+		p.zMean, p.zSD = mean, math.Sqrt(variance)
+	}
+	if x.skyline {
+		mean, variance := f.sight.predict(&x.kernel, azimuth, f.walkedM)
+		p.los = normalCDF((probit(p.los) - mean) / math.Sqrt(variance))
+	}
+	return p
+}
+
+// remember adds one observation of a link: the probability of line of sight, and the
+// shadowing with its variance.
+func (f *userFilter) remember(x *Filter, to physics.Position, los, z, variance float64) {
+	azimuth := math.Atan2(to.NorthM, to.EastM)
+	if x.shadowing && (los > 0.8 || los < 0.2) {
+		f.shadow.add(azimuthObservation{azimuth, f.walkedM, z, variance})
+	}
+	if !x.skyline {
+		return
+	}
+	// The field lies below the threshold with line of sight, and above it without: the
+	// observation is the one that gives the moments of that mixture.
+	threshold := probit(x.constants.Channel.LoSProbability(to.Norm(), x.constants.AltitudeM))
+	mean, before := f.sight.predict(&x.kernel, azimuth, f.walkedM)
+	sd := math.Sqrt(before)
+	a := (threshold - mean) / sd
+	density, below := math.Exp(-a*a/2)/math.Sqrt(2*math.Pi), normalCDF(a)
+	lower, upper := -density/max(below, 1e-9), density/max(1-below, 1e-9) // means of the two parts
+	first := los*lower + (1-los)*upper
+	second := los*(1+a*lower) + (1-los)*(1+a*upper)
+	after := before * max(second-first*first, 1e-3)
+	if precision := 1/after - 1/before; precision > 1e-3 {
+		value := ((mean+sd*first)/after - mean/before) / precision
+		f.sight.add(azimuthObservation{azimuth, f.walkedM, value, 1 / precision})
+	}
+}
+
+func normalCDF(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
+
+func probit(p float64) float64 { return math.Sqrt2 * math.Erfinv(2*min(max(p, 1e-9), 1-1e-9)-1) }
+
+// Truth believes what is hidden of the present slot. No aircraft can have it: it is
+// what the other estimators are measured against.
+type Truth struct {
+	world  *world.World
+	hidden world.Hidden
+}
+
+// Watch gives it the world it is in.
+func (x *Truth) Watch(w *world.World) { x.world = w }
+
+// Reset does nothing: it is never wrong.
+func (x *Truth) Reset() {}
+
+// Estimate fills b with the truth.
+func (x *Truth) Estimate(s *slot.Snapshot, b *belief.Belief) {
+	x.world.Hidden(&x.hidden)
+	b.Air.Multiplier = x.hidden.PowerFactor
+	if x.hidden.WindMPS != (physics.Position{}) {
+		b.Air.Winds = append(b.Air.Winds, motion.Wind{MPS: x.hidden.WindMPS, Probability: 1})
+	}
+	for i := range s.Users {
+		copy(b.Users[i].Gain, x.hidden.UploadGain[i])
+		if id := s.Users[i].ID; x.hidden.Throttled[id] {
+			b.Users[i].Doubt.SlowCPUHz, b.Users[i].Doubt.SlowProbability = x.hidden.CPUHz[id], 1
+		}
+	}
+}
