@@ -93,7 +93,7 @@ func unpack(t *testing.T) *installation {
 		SystemID: 1, Listen: "127.0.0.1:0", Partner: c.LocalAddr().String(), Speed: 10, CapacityJ: k.BatteryCapacityJ,
 		Origin: geo.Point{LatDeg: 47.3977, LonDeg: 8.5456, AltM: 488}, Start: geo.Local{EastM: 500, NorthM: 500},
 		Battery: battery.Fields{Current: true, Energy: true, Remaining: true},
-		PowerW:  func(_ int, mps float64) float64 { return k.Propulsion.PowerW(mps) },
+		PowerW:  func(_ int, v geo.Local) float64 { return k.Propulsion.PowerW(v.HorizontalM()) },
 		// A parameter unlike PX4's stock value, which leader check refuses.
 		Parameters: map[string]float64{"COM_OBL_RC_ACT": 5}, Log: slog.New(slog.DiscardHandler),
 	}}

@@ -145,7 +145,7 @@ func (r *Rig) addAutopilot(i int) {
 		// It climbs and sinks fast, so that tests are short, and waits as long for a
 		// stream as the leader's checks permit: the machine may have other load.
 		Parameters: map[string]float64{"MPC_XY_VEL_MAX": 30, "COM_OF_LOSS_T": 10, "MPC_Z_VEL_MAX_UP": 20, "MPC_TKO_SPEED": 20, "MPC_Z_V_AUTO_DN": 20, "MPC_LAND_SPEED": 5},
-		PowerW:     func(_ int, mps float64) float64 { return r.Physics.Propulsion.PowerW(mps) },
+		PowerW:     func(_ int, v geo.Local) float64 { return r.Physics.Propulsion.PowerW(v.HorizontalM()) },
 		Now:        r.Clock.Now,
 		Log:        slog.New(slog.DiscardHandler),
 		OnReceived: func(h autopilot.Received) {

@@ -54,18 +54,32 @@ func (l ChannelCondition) meanGain() float64 {
 }
 
 // TypicalGain returns the geometric mean of the gain relative to free space: that of
-// Nakagami power fading is exp(psi(m)) / m, that of log-normal shadowing 1.
+// log-normal shadowing is 1.
 func (l ChannelCondition) TypicalGain() float64 {
+	return math.Pow(10, -l.ExcessDB/10) * math.Exp(l.digamma()) / l.NakagamiM
+}
+
+// TypicalFading returns the geometric mean of Nakagami power fading, exp(psi(m)) / m.
+func (l ChannelCondition) TypicalFading() float64 { return math.Exp(l.digamma()) / l.NakagamiM }
+
+// digamma returns psi(m) of the integer m.
+func (l ChannelCondition) digamma() float64 {
 	const gamma = 0.5772156649015329 // psi(1) = -gamma
 	psi := -gamma
 	for k := 1.0; k < l.NakagamiM; k++ {
 		psi += 1 / k
 	}
-	return math.Pow(10, -l.ExcessDB/10) * math.Exp(psi) / l.NakagamiM
+	return psi
 }
 
 // RateBPS returns the uplink rate over a bandwidth, eq. (rate).
 func (c Channel) RateBPS(gain, bandwidthHz float64) float64 {
-	noiseW := math.Pow(10, c.NoiseDBm/10) / 1000
-	return bandwidthHz * math.Log2(1+c.TransmitW*gain/noiseW)
+	return bandwidthHz * math.Log2(1+c.TransmitW*gain/c.noiseW())
 }
+
+// GainOf returns the gain of which RateBPS is a rate.
+func (c Channel) GainOf(rateBPS, bandwidthHz float64) float64 {
+	return math.Expm1(rateBPS/bandwidthHz*math.Ln2) * c.noiseW() / c.TransmitW
+}
+
+func (c Channel) noiseW() float64 { return math.Pow(10, c.NoiseDBm/10) / 1000 }

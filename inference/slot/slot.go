@@ -24,6 +24,10 @@ type Snapshot struct {
 	// SyntheticUsers are drawn from past reports or the user prior. Where no user
 	// reported, the policy finds the slot's price with them.
 	SyntheticUsers []User `json:"imagined,omitempty"`
+	// IdleUsers reported where they are and their gains, and have no task in this slot.
+	IdleUsers []User `json:"idle,omitempty"`
+	// Results are of tasks of earlier slots, and arrived since the last decision.
+	Results []Result `json:"results,omitempty"`
 }
 
 // Aircraft is an aircraft that can serve users, as measured at the slot's start.
@@ -35,6 +39,14 @@ type Aircraft struct {
 	CPUHz          float64          `json:"cpu_hz"`     // f_max, shared by the users served
 	ServedLastSlot int              `json:"served"`     // users served in the slot before
 	Unreported     UnreportedLoad   `json:"unheard"`    // expected from users without a report
+	Flown          Flown            `json:"flown,omitzero"`
+}
+
+// Flown is how an aircraft flew in the slot before; zero: unknown.
+type Flown struct {
+	EastMPS  float64 `json:"east_mps"` // velocity over the ground
+	NorthMPS float64 `json:"north_mps"`
+	FlightJ  float64 `json:"flight_j"` // of flight alone, as measured
 }
 
 // User is one user with a task.
@@ -46,6 +58,31 @@ type User struct {
 	CPUHz     float64          `json:"cpu_hz"` // f_loc, of the user's own device
 	Gain      []float64        `json:"gain"`   // power gain to each aircraft, in the snapshot's order
 	Doubt     Doubt            `json:"doubt,omitzero"`
+}
+
+// Result is how a task ended, as its user reports it.
+type Result struct {
+	User        int     `json:"user"`     // its ID
+	Slot        int     `json:"slot"`     // of the task
+	Aircraft    int     `json:"aircraft"` // number of the one that served it; 0: computed locally
+	CompletionS float64 `json:"completion_s"`
+	LocalS      float64 `json:"local_s,omitempty"`      // that the user's own part took; 0: unknown
+	LocalCycles float64 `json:"local_cycles,omitempty"` // of that part
+	Upload      Upload  `json:"upload,omitzero"`        // zero: unknown, or there was none
+}
+
+// Upload is a timed upload.
+type Upload struct {
+	Bits           float64          `json:"bits"`
+	S              float64          `json:"s"`
+	BandwidthShare float64          `json:"bandwidth_share"` // of the channel's bandwidth; 1 without contention
+	User           physics.Position `json:"user"`            // where it was then
+	Aircraft       physics.Position `json:"aircraft"`        // where it was then
+}
+
+// Gain returns the power gain at which the upload ran.
+func (u *Upload) Gain(c *physics.Channel) float64 {
+	return c.GainOf(u.Bits/u.S, u.BandwidthShare*c.BandwidthHz)
 }
 
 // Decision is the joint action of a slot, eq. (action), and its expected delay and

@@ -29,11 +29,22 @@ var (
 	TightReference = Point{DelayS: 720, EnergyJ: 39e3}
 )
 
+// The same two in a field world, as multiples of its world.Reference.
+var (
+	fieldReference      = Point{DelayS: 1.445, EnergyJ: 5.24}
+	tightFieldReference = Point{DelayS: 1.04, EnergyJ: 1.45}
+)
+
 // References returns the hypervolume's reference points in a world. In the
 // standard one they are Reference and TightReference, in joules for the size of
-// the fleet. These mean nothing in another world: there they are a fifth and a
+// the fleet, and in a field world they have about the same ratios to what its
+// tasks and its flight take. These mean nothing in another world: there they are a fifth and a
 // fiftieth beyond both ends of a teacher's front, which is in order of delay.
 func References(c *world.Config, front []Point) (wide, tight Point) {
+	if r, ok := c.FieldReference(); ok {
+		at := func(p Point) Point { return Point{DelayS: p.DelayS * r.AllLocalS, EnergyJ: p.EnergyJ * r.CalmJ} }
+		return at(fieldReference), at(tightFieldReference)
+	}
 	standard := world.Standard()
 	if c.Slots == standard.Slots && c.Trace == nil && c.SameConstants(standard) {
 		wide, tight = Reference, TightReference

@@ -89,6 +89,7 @@ func (l *linkState) snapshot(w *world.World) *slot.Snapshot {
 		}
 	}
 	l.received.Users = append(l.received.Users[:0], reports...)
+	l.receiveOthers(w)
 	if l.Fallback == FallbackOffer {
 		l.forecast.Observe(reports)
 		l.forecast.AnnotateSnapshot(&l.received)
@@ -123,6 +124,23 @@ func (l *linkState) reports(w *world.World) (users []slot.User) {
 		}
 	}
 	return users
+}
+
+// receiveOthers takes over the reports of users without a task, and the results of
+// tasks that had been reported: without the report nobody knows what took that time.
+// A late report of an idle user is of no use to anyone.
+func (l *linkState) receiveOthers(w *world.World) {
+	l.received.IdleUsers, l.received.Results = l.received.IdleUsers[:0], l.received.Results[:0]
+	for _, u := range l.complete.IdleUsers {
+		if l.LateSlots == 0 && !w.Config.ReportLost(w.Seed, w.Slot, u.ID, l.LossRate) {
+			l.received.IdleUsers = append(l.received.IdleUsers, u)
+		}
+	}
+	for _, r := range l.complete.Results {
+		if !w.Config.ReportLost(w.Seed, r.Slot, r.User, l.LossRate) {
+			l.received.Results = append(l.received.Results, r)
+		}
+	}
 }
 
 // applyOffers lets the slot's users without a decision accept the offer of its

@@ -45,8 +45,9 @@ type Config struct {
 	CapacityJ  float64
 	Battery    battery.Fields
 	Parameters map[string]float64 // beside PX4's defaults
-	// PowerW is the flight power in a slot of the mission, -1 before it, at a horizontal speed.
-	PowerW func(slot int, speedMPS float64) float64
+	// PowerW is the flight power in a slot of the mission, -1 before it, at a horizontal
+	// velocity over the ground; wind is for it to know.
+	PowerW func(slot int, velocityMPS geo.Local) float64
 	// OnMotion, if set, is called after each step with the slot and the true motion.
 	OnMotion func(slot int, b Body)
 	// OnReceived, if set, is called with each setpoint and command that reaches the

@@ -762,7 +762,7 @@ func TestTurnsAsSlowlyAsPX4(t *testing.T) {
 		{0.5, 1.8}, {1.1, 5.1}, {1.5, 6.5}, {2, 7.5}, {3, 7.8}, {8.5, 5.8}, {8.8, 2.3}, {9.1, -0.7}, {9.5, -3.7}, {10, -5.6},
 		{11, -6.5}, {16.5, -6.1}, {16.8, -3.1}, {17.2, -0.8}, {17.6, 0.4}, {18, 0.7},
 	}
-	v := newVehicle(Config{CapacityJ: 1e5, PowerW: func(int, float64) float64 { return 0 }, Parameters: map[string]float64{"MPC_XY_VEL_MAX": 12}})
+	v := newVehicle(Config{CapacityJ: 1e5, PowerW: func(int, geo.Local) float64 { return 0 }, Parameters: map[string]float64{"MPC_XY_VEL_MAX": 12}})
 	v.body.Position.UpM, v.groundContact, v.landed, v.armed, v.flownSinceArmed = 30, false, false, true, true
 	v.intendedMode, v.mode = ModeOffboard, ModeOffboard
 	worst, next, fromM := 0.0, 0, 0.0

@@ -110,7 +110,7 @@ func (v *vehicle) step() {
 	v.integrate()
 	powerW := 0.0
 	if v.armed && !v.landed {
-		powerW = v.conf.PowerW(v.battery.Slot(), v.body.SpeedMPS())
+		powerW = v.conf.PowerW(v.battery.Slot(), v.body.Velocity)
 	}
 	v.battery.DrawPower(powerW, stepS)
 }

@@ -165,6 +165,7 @@ func (m *mission) setUp(ctx context.Context) error {
 
 // startAutopilots starts the aircraft and returns the leader's address for each.
 func (m *mission) startAutopilots() (links []string, err error) {
+	truth := world.NewScenario(&m.world, m.plan.Seed)
 	for i := range m.Aircraft {
 		partner, err := m.ports.allocate("udp")
 		if err != nil {
@@ -176,8 +177,8 @@ func (m *mission) startAutopilots() (links []string, err error) {
 			SystemID: uint8(i + 1), Listen: "127.0.0.1:0", Partner: partner, Origin: origin, Start: geo.Local{EastM: p.EastM, NorthM: p.NorthM},
 			Speed: m.Speed, CapacityJ: m.world.Physics.BatteryCapacityJ, Battery: battery.AllFields,
 			Parameters: px4Parameters, Log: slog.New(slog.DiscardHandler),
-			PowerW: func(slot int, speedMPS float64) float64 {
-				return m.world.FlightPowerW(m.plan.Seed, slot, i, speedMPS)
+			PowerW: func(slot int, v geo.Local) float64 {
+				return truth.FlightPowerW(slot, i, physics.Position{EastM: v.EastM, NorthM: v.NorthM})
 			},
 			OnMotion:        func(_ int, b autopilot.Body) { m.judge.handleMotion(i, b) },
 			OnReceived:      func(r autopilot.Received) { m.judge.handleReceived(i, r) },

@@ -15,6 +15,7 @@ import (
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/battery"
 	"prefdt/simbridge/report"
+	"prefdt/simbridge/world"
 )
 
 // startAttached starts autopilots that measure nothing themselves and stand for PX4's
@@ -33,7 +34,7 @@ func startAttached(t *testing.T, slots int, rates ...float64) (c Config, flown [
 	die = func(i int) { once[i].Do(flown[i].Close) }
 	for i, rate := range rates {
 		c.Aircraft = append(c.Aircraft, AircraftConfig{SystemID: i + 1, Listen: "127.0.0.1:0"})
-		conf := c.autopilotConfig(i)
+		conf := c.autopilotConfig(i, world.NewScenario(&c.World, c.Seed))
 		conf.Partner, conf.SecondLink, conf.Battery = links[i], station, battery.Fields{}
 		conf.Speed *= rate
 		a := &autopilot.Autopilot{Config: conf}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"prefdt/inference/physics"
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/battery"
 	"prefdt/simbridge/geo"
@@ -121,7 +122,7 @@ func (c *Config) Check() error {
 			return fmt.Errorf("aircraft %d: system_id is %d, want 1 to 255 and no other's", i+1, a.SystemID)
 		}
 		ids[a.SystemID] = true
-		conf := c.autopilotConfig(i)
+		conf := c.autopilotConfig(i, nil)
 		if err := conf.Check(); err != nil {
 			return fmt.Errorf("aircraft %d: %w", i+1, err)
 		}
@@ -146,16 +147,16 @@ func (c *Config) Check() error {
 	return nil
 }
 
-// autopilotConfig is the configuration of aircraft i, from 0.
-func (c *Config) autopilotConfig(i int) autopilot.Config {
+// autopilotConfig is the configuration of aircraft i, from 0, which flies in a scenario.
+func (c *Config) autopilotConfig(i int, truth *world.Scenario) autopilot.Config {
 	start := c.World.Start(i)
 	return autopilot.Config{
 		SystemID: uint8(c.Aircraft[i].SystemID), Listen: c.Aircraft[i].Listen, Partner: c.Aircraft[i].Partner,
 		Serial: c.Aircraft[i].Serial, SecondLink: c.Aircraft[i].Monitor,
 		Origin: c.Origin, Start: geo.Local{EastM: start.EastM, NorthM: start.NorthM},
 		Speed: c.Speed, CapacityJ: c.World.Physics.BatteryCapacityJ, Battery: c.Battery, Parameters: c.Parameters,
-		PowerW: func(slot int, speedMPS float64) float64 {
-			return c.World.FlightPowerW(c.Seed, slot, i, speedMPS)
+		PowerW: func(slot int, v geo.Local) float64 {
+			return truth.FlightPowerW(slot, i, physics.Position{EastM: v.EastM, NorthM: v.NorthM})
 		},
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/battery"
 	"prefdt/simbridge/px4"
+	"prefdt/simbridge/world"
 )
 
 // vehicle is one aircraft of the flight, simulated here or attached to.
@@ -47,9 +48,10 @@ func newFleet(c *Config, log *slog.Logger) (*fleet, error) {
 		steps: make([]int, n), lost: make([]bool, n), minSeparationM: math.Inf(1),
 		latency: latency{intervalMS: 100 / c.Speed, lastSetpoints: make([]lastSetpoint, n)},
 	}
+	truth := world.NewScenario(&c.World, c.Seed)
 	var links []*px4.Endpoint
 	for i := range n {
-		conf := c.autopilotConfig(i)
+		conf := c.autopilotConfig(i, truth)
 		conf.Log = log
 		conf.OnMotion = func(slot int, b autopilot.Body) { f.handleMotion(i, slot, b) }
 		conf.OnReceived = func(h autopilot.Received) { f.latency.noteSetpoint(i, h) }

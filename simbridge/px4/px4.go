@@ -205,19 +205,19 @@ func (v *Vehicle) handlePosition(m *common.MessageGlobalPositionInt, now time.Ti
 		Position: v.Origin.ToLocal(geo.Point{LatDeg: float64(m.Lat) / 1e7, LonDeg: float64(m.Lon) / 1e7, AltM: float64(m.Alt) / 1000}),
 		Velocity: geo.Local{EastM: float64(m.Vy) / 100, NorthM: float64(m.Vx) / 100, UpM: -float64(m.Vz) / 100},
 	}
-	v.drawEnergy(passedUS, from, now, v.inAir() && !v.timedOut, v.body.SpeedMPS())
+	v.drawEnergy(passedUS, from, now, v.inAir() && !v.timedOut, v.body.Velocity)
 	v.located, v.timedOut = true, false
 	return true
 }
 
 // drawEnergy draws the energy of an interval of the autopilot's time that ends now, and
 // opens the slots that began in it.
-func (v *Vehicle) drawEnergy(passedUS int64, from, now time.Time, flying bool, speedMPS float64) {
+func (v *Vehicle) drawEnergy(passedUS int64, from, now time.Time, flying bool, velocityMPS geo.Local) {
 	us := v.clock.elapsedUS - passedUS
 	drawUntil := func(toUS int64) {
 		powerW := 0.0
 		if flying {
-			powerW = v.PowerW(v.battery.Slot(), speedMPS)
+			powerW = v.PowerW(v.battery.Slot(), velocityMPS)
 		}
 		v.battery.DrawPower(powerW, float64(toUS-us)/1e6)
 		us = toUS
@@ -258,7 +258,7 @@ func (v *Vehicle) checkTimeout(now time.Time) {
 	from := v.clock.receivedAt
 	v.clock.elapsedUS += lostAfterS * 1e6
 	v.clock.receivedAt = now
-	v.drawEnergy(lostAfterS*1e6, from, now, v.inAir(), 0)
+	v.drawEnergy(lostAfterS*1e6, from, now, v.inAir(), geo.Local{})
 	v.clock.rateStart = clockSample{v.clock.elapsedUS, now}
 	v.timedOut = true
 }

@@ -9,13 +9,14 @@ import (
 
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/battery"
+	"prefdt/simbridge/geo"
 )
 
 // flyingVehicle is an instance in flight, with messages received at a moment; powerW is
 // drawn at any speed.
 func flyingVehicle(at time.Time, powerW float64) *Vehicle {
 	v := &Vehicle{
-		Config:  autopilot.Config{Speed: 1, PowerW: func(int, float64) float64 { return powerW }},
+		Config:  autopilot.Config{Speed: 1, PowerW: func(int, geo.Local) float64 { return powerW }},
 		battery: battery.New(150e3, battery.Fields{Current: true}), nextSendUS: math.MaxInt64,
 	}
 	v.handleMessage(nil, &common.MessageHeartbeat{BaseMode: common.MAV_MODE_FLAG_SAFETY_ARMED}, at)

@@ -58,10 +58,12 @@ type Simulator struct {
 	topics  telemetry.Topics
 	users   []*user
 	clients []*telemetry.Client
+	truth   *world.Scenario
 	rejects telemetry.RejectCounter
 
 	mutex        sync.Mutex
-	current      arrivals
+	current      []world.Arrival      // active users of currentSlot, without gains
+	currentSlot  int                  // -1 before the first
 	reportCounts map[int]ReportCounts // by slot
 	outcomes     []Outcome
 
@@ -79,9 +81,10 @@ func (s *Simulator) Initialize(ctx context.Context) error {
 		return err
 	}
 	s.rejects.Log = s.Log
-	s.current.slot, s.reportCounts = -1, map[int]ReportCounts{}
+	s.currentSlot, s.reportCounts = -1, map[int]ReportCounts{}
+	s.truth = world.NewScenario(&s.World, s.Seed)
 	for i := range s.World.UserCount() {
-		s.users = append(s.users, &user{simulator: s, index: i, id: fmt.Sprintf("u%02d", i+1), position: s.World.UserPosition(s.Seed, 0, i), lastSlot: -1})
+		s.users = append(s.users, &user{simulator: s, index: i, id: fmt.Sprintf("u%02d", i+1), position: s.truth.UserPosition(0, i), lastSlot: -1})
 	}
 	if s.SharedConnection {
 		return s.connect(ctx, s.users, s.topics.AllDecisions())
@@ -188,17 +191,19 @@ func (s *Simulator) Outcomes() []Outcome {
 	return slices.Clone(s.outcomes)
 }
 
-// arrival returns whether a user is active in a slot, and its task or nil.
-func (s *Simulator) arrival(slot, user int) (active bool, task *physics.Task) {
+// task returns whether a user is active in a slot, and its task, which has no bits if it is idle.
+func (s *Simulator) task(slot, user int) (task physics.Task, active bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if s.current.slot != slot {
-		s.current = arrivalsOf(&s.World, s.Seed, slot)
+	if s.currentSlot != slot {
+		s.current, s.currentSlot = s.truth.Active(slot, s.current[:0]), slot
 	}
-	if t, ok := s.current.tasks[user]; ok {
-		return true, &t
+	for _, a := range s.current {
+		if a.User == user {
+			return a.Task, true
+		}
 	}
-	return slices.Contains(s.current.active, user), nil
+	return physics.Task{}, false
 }
 
 // countReport counts a report that is due in a slot, and decides whether it is lost.

@@ -154,12 +154,16 @@ func standingOffer(priceSPerJ float64) telemetry.Offer {
 
 // tasksOf returns what the world has in a slot, with gains.
 func tasksOf(n int) map[string]world.Arrival {
-	w := world.New(world.Standard(), seed)
-	var scratch []int
+	c := world.Standard()
+	truth := world.NewScenario(&c, seed)
 	out := map[string]world.Arrival{}
-	for _, a := range w.Config.Tasks(seed, n, &scratch, nil) {
+	for _, a := range truth.Active(n, nil) {
+		if a.Task.Bits == 0 {
+			continue
+		}
 		for m, p := range positions {
-			a.Gain = append(a.Gain, w.Config.Gain(seed, n, a.User, m, w.Users[a.User].Sub(p).Norm()))
+			gain, _ := truth.Gain(n, a.User, m, p.Sub(truth.UserPosition(n, a.User)))
+			a.Gain = append(a.Gain, gain)
 		}
 		out[fmt.Sprintf("u%02d", a.User+1)] = a
 	}
@@ -233,7 +237,7 @@ func TestReportsAreTheWorld(t *testing.T) {
 			b.publishBeacon(n, telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}})
 			want := tasksOf(n)
 			standard := world.Standard()
-			due := len(arrivalsOf(&standard, seed, n).active)
+			due := len(world.NewScenario(&standard, seed).Active(n, nil))
 			if due < 4 || due > 8 {
 				t.Fatalf("%d active users in slot %d, the world has 4 to 8", due, n)
 			}

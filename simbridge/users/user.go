@@ -8,7 +8,6 @@ import (
 	"prefdt/inference/dispatch"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
-	"prefdt/simbridge/world"
 	"prefdt/telemetry"
 )
 
@@ -39,7 +38,8 @@ type pendingTask struct {
 	beacon   telemetry.Slot
 	decideBy time.Time
 	task     physics.Task
-	gain     []float64 // true, by aircraft from 0
+	gain     []float64 // as reported, by aircraft from 0
+	upload   []float64 // that an upload runs at
 	timer    *time.Timer
 }
 
@@ -53,27 +53,27 @@ func (u *user) handleBeacon(beacon telemetry.Slot, received time.Time) {
 	}
 	u.lastSlot = beacon.Slot
 	u.settleByOffer()
-	active, task := u.simulator.arrival(beacon.Slot, u.index)
+	task, active := u.simulator.task(beacon.Slot, u.index)
 	if !active {
 		return
 	}
-	c := &u.simulator.World
-	u.position = c.UserPosition(u.simulator.Seed, beacon.Slot, u.index)
+	c, truth := &u.simulator.World, u.simulator.truth
+	u.position = truth.UserPosition(beacon.Slot, u.index)
 	report := telemetry.Report{
 		Slot: beacon.Slot, PositionM: [2]float64{u.position.EastM, u.position.NorthM},
-		CPUHz: c.UserCPUHz, Gain: map[int]float64{},
+		CPUHz: truth.ReportedCPUHz(u.index), Gain: map[int]float64{},
 	}
-	gain := make([]float64, c.Aircraft)
+	gain, upload := make([]float64, c.Aircraft), make([]float64, c.Aircraft)
 	for m := range gain {
-		gain[m] = c.Gain(u.simulator.Seed, beacon.Slot, u.index, m, u.position.Sub(u.simulator.Position(m)).Norm())
+		gain[m], upload[m] = truth.Gain(beacon.Slot, u.index, m, u.simulator.Position(m).Sub(u.position))
 		if gain[m] > 0 && gain[m] <= 1 {
 			report.Gain[m+1] = gain[m]
 		}
 	}
-	if task != nil {
+	if task.Bits > 0 {
 		report.Task = &telemetry.Task{Bits: task.Bits, CyclesPerBit: task.CyclesPerBit, DeadlineS: task.DeadlineS}
 		window := time.Duration(beacon.DecideByMS * float64(time.Millisecond))
-		w := &pendingTask{beacon: beacon, decideBy: received.Add(window), task: *task, gain: gain}
+		w := &pendingTask{beacon: beacon, decideBy: received.Add(window), task: task, gain: gain, upload: upload}
 		w.timer = time.AfterFunc(time.Until(w.decideBy), func() {
 			u.mutex.Lock()
 			defer u.mutex.Unlock()
@@ -83,7 +83,7 @@ func (u *user) handleBeacon(beacon telemetry.Slot, received time.Time) {
 		})
 		u.pending = w
 	}
-	lost := u.simulator.countReport(beacon.Slot, u.index, task != nil)
+	lost := u.simulator.countReport(beacon.Slot, u.index, report.Task != nil)
 	if payload, err := telemetry.Encode(report); err == nil && !lost {
 		u.client.Publish(telemetry.Publication{Topic: u.simulator.topics.Report(u.id), Payload: payload})
 	}
@@ -120,7 +120,7 @@ func (u *user) settleByOffer() {
 	w := u.pending
 	c := &u.simulator.World
 	offer := dispatch.Offer{PriceSPerJ: w.beacon.Offer.PriceSPerJ}
-	self := slot.User{ID: u.index, Position: u.position, Task: w.task, CPUHz: c.UserCPUHz}
+	self := slot.User{ID: u.index, Position: u.position, Task: w.task, CPUHz: u.simulator.truth.ReportedCPUHz(u.index)}
 	for _, a := range w.beacon.Offer.Aircraft {
 		if a.Number > c.Aircraft {
 			continue
@@ -140,54 +140,44 @@ func (u *user) settleByOffer() {
 	u.settle(choice, telemetry.ByOffer, w.decideBy)
 }
 
-// settle computes the task as chosen: the time it takes by the true gain and the
-// decided share is published when it is over, and the edge energy is added to
-// the aircraft's.
+// settle computes the task as chosen: the time it takes by the true gain, the decided
+// share and the true speed of the user's CPU is published when it is over, and the
+// edge energy is added to the aircraft's.
 func (u *user) settle(choice slot.UserDecision, by string, from time.Time) {
 	w, c := u.pending, &u.simulator.World.Physics
 	u.pending = nil
 	w.timer.Stop()
-	localS := w.task.LocalTimeS(u.simulator.World.UserCPUHz)
-	completionS, offloadedBits := localS, 0.0
+	localS := w.task.LocalTimeS(u.simulator.truth.CPUHz(w.beacon.Slot, u.index))
+	result := telemetry.Result{Slot: w.beacon.Slot, CompletionS: localS, By: by}
+	partS, uploadS, offloadedBits := localS, 0.0, 0.0
 	if choice.Server > 0 {
 		bandwidth := c.Channel.BandwidthHz
 		if c.Contention {
 			bandwidth *= choice.CPUHz / c.EdgeCPUHz
 		}
-		share := physics.Share{CPUHz: choice.CPUHz, RateBPS: c.Channel.RateBPS(w.gain[choice.Server-1], bandwidth)}
-		completionS = physics.CompletionS(localS, w.task.OffloadTimeS(share), choice.Offload)
+		share := physics.Share{CPUHz: choice.CPUHz, RateBPS: c.Channel.RateBPS(w.upload[choice.Server-1], bandwidth)}
+		result.CompletionS = physics.CompletionS(localS, w.task.OffloadTimeS(share), choice.Offload)
 		offloadedBits = choice.Offload * w.task.Bits
+		partS, uploadS = (1-choice.Offload)*localS, offloadedBits/share.RateBPS
 		u.simulator.AddEdgeJ(choice.Server-1, w.beacon.Slot, c.EdgeJ(w.task, share, choice.Offload)*u.simulator.World.EdgeEnergyFactor())
 	}
+	if u.simulator.World.HidesState() {
+		result.LocalS = &partS
+		if offloadedBits > 0 {
+			result.UploadS = &uploadS
+		}
+	}
 	u.simulator.recordOutcome(Outcome{
-		Slot: w.beacon.Slot, By: by, DelayS: c.PenalizedDelayS(w.task, completionS), DeadlineMissed: completionS > w.task.DeadlineS, Bits: offloadedBits,
+		Slot: w.beacon.Slot, By: by, DelayS: c.PenalizedDelayS(w.task, result.CompletionS), DeadlineMissed: result.CompletionS > w.task.DeadlineS, Bits: offloadedBits,
 	})
-	payload, err := telemetry.Encode(telemetry.Result{Slot: w.beacon.Slot, CompletionS: completionS, By: by})
+	payload, err := telemetry.Encode(result)
 	if err != nil {
 		return // it takes longer than a result can hold
 	}
-	wall := time.Duration(completionS / w.beacon.Speed * float64(time.Second))
+	wall := time.Duration(result.CompletionS / w.beacon.Speed * float64(time.Second))
 	time.AfterFunc(time.Until(from.Add(wall)), func() {
 		if !u.simulator.closed.Load() {
 			u.client.Publish(telemetry.Publication{Topic: u.simulator.topics.Result(u.id), QoS: 1, Payload: payload})
 		}
 	})
-}
-
-// arrivals is a slot's active users and their tasks.
-type arrivals struct {
-	slot   int
-	active []int
-	tasks  map[int]physics.Task
-}
-
-// arrivalsOf returns a slot's arrivals, drawn or from the trace.
-func arrivalsOf(c *world.Config, seed uint64, slot int) arrivals {
-	a := arrivals{slot: slot, tasks: map[int]physics.Task{}}
-	var scratch []int
-	for _, x := range c.Tasks(seed, slot, &scratch, nil) {
-		a.tasks[x.User] = x.Task
-	}
-	a.active = c.ActiveUsers(seed, slot, &scratch)
-	return a
 }

@@ -152,9 +152,8 @@ func TestTraceReplays(t *testing.T) {
 	if gains[0] == gains[1] {
 		t.Error("two seeds drew the same channel")
 	}
-	var scratch []int
-	if active := c.ActiveUsers(0, 1, &scratch); len(active) != 1 || active[0] != 1 {
-		t.Errorf("active in slot 1: %v, want user 1 without a task", active)
+	if active := NewScenario(&c, 0).Active(1, nil); len(active) != 1 || active[0].User != 1 || active[0].Task.Bits != 0 {
+		t.Errorf("active in slot 1: %+v, want user 1 without a task", active)
 	}
 	c.Physics.AreaSideM = 305
 	if err := c.Check(); err == nil || !strings.Contains(err.Error(), "want 0 to 305, the side of the area") {

@@ -1,16 +1,18 @@
 package world
 
 import (
+	"slices"
+
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
 )
 
 // Snapshot fills s with the present slot as a scheduler may know it. Lost
 // aircraft are left out, so that an index into s.Aircraft is not an aircraft's
-// number less one: Number has it.
+// number less one: Number has it. Gains stay as they are until the next but one Step.
 func (w *World) Snapshot(s *slot.Snapshot) {
 	s.Slot, s.Slots = w.Slot, w.Config.Slots
-	s.Aircraft, s.Users = s.Aircraft[:0], s.Users[:0]
+	s.Aircraft = s.Aircraft[:0]
 	for m := range w.Aircraft {
 		a := &w.Aircraft[m]
 		if a.Lost {
@@ -20,21 +22,60 @@ func (w *World) Snapshot(s *slot.Snapshot) {
 			Number: m + 1, Position: a.Position, SpeedMPS: a.SpeedMPS,
 			RemainingJ: w.Config.Physics.BatteryCapacityJ - a.SpentJ,
 			CPUHz:      w.Config.Physics.EdgeCPUHz, ServedLastSlot: a.Served,
+			Flown: a.Flown,
 		})
 	}
-	for i := range w.Arrivals {
-		arrival := &w.Arrivals[i]
-		gain := arrival.Gain
-		if len(s.Aircraft) < len(w.Aircraft) {
-			gain = make([]float64, 0, len(s.Aircraft))
-			for _, a := range s.Aircraft {
-				gain = append(gain, arrival.Gain[a.Number-1])
-			}
-		}
-		s.Users = append(s.Users, slot.User{
-			ID: arrival.User, Position: w.Users[arrival.User], Task: arrival.Task,
-			CPUHz: w.Config.UserCPUHz, Gain: gain,
+	s.Users = w.appendUsers(s.Users[:0], w.Arrivals)
+	s.IdleUsers = w.appendUsers(s.IdleUsers[:0], w.Idle)
+	s.Results = append(s.Results[:0], w.results...)
+}
+
+func (w *World) appendUsers(dst []slot.User, arrivals []Arrival) []slot.User {
+	for i := range arrivals {
+		a := &arrivals[i]
+		dst = append(dst, slot.User{
+			ID: a.User, Position: w.Users[a.User], Task: a.Task,
+			CPUHz: w.scenario.ReportedCPUHz(a.User), Gain: w.inTheAir(a.Gain),
 		})
+	}
+	return dst
+}
+
+// inTheAir returns the gains to the aircraft that are not lost.
+func (w *World) inTheAir(gains []float64) []float64 {
+	if !slices.ContainsFunc(w.Aircraft, func(a Aircraft) bool { return a.Lost }) {
+		return gains
+	}
+	kept := make([]float64, 0, len(gains))
+	for m, gain := range gains {
+		if !w.Aircraft[m].Lost {
+			kept = append(kept, gain)
+		}
+	}
+	return kept
+}
+
+// Hidden is the present truth that no report shows. It is for schedulers that are
+// privileged to know it and for the labels of training: nothing that flies may read it.
+type Hidden struct {
+	WindMPS     physics.Position // velocity of the air over the ground in this slot, turbulence included
+	PowerFactor float64          // flight power over eq. (prop) at the air speed, the slot's noise excluded
+	UploadGain  [][]float64      // that uploads of this slot run at, in the order of the snapshot's users and aircraft
+	Throttled   []bool           // by user
+	CPUHz       []float64        // true, by user
+}
+
+// Hidden fills h with the truth of the present slot. The gains' memory is the world's,
+// as that of Snapshot's.
+func (w *World) Hidden(h *Hidden) {
+	h.WindMPS, h.PowerFactor = w.scenario.WindMPS(w.Slot), w.scenario.PowerFactor(w.Slot)
+	h.UploadGain, h.Throttled, h.CPUHz = h.UploadGain[:0], h.Throttled[:0], h.CPUHz[:0]
+	for i := range w.Arrivals {
+		h.UploadGain = append(h.UploadGain, w.inTheAir(w.Arrivals[i].Upload))
+	}
+	for u := range w.Users {
+		h.Throttled = append(h.Throttled, w.scenario.Throttled(w.Slot, u))
+		h.CPUHz = append(h.CPUHz, w.scenario.CPUHz(w.Slot, u))
 	}
 }
 
@@ -60,10 +101,4 @@ func (w *World) FillAction(s *slot.Snapshot, d *slot.Decision, a *Action) {
 			a.Server[i], a.Offload[i] = s.Aircraft[server-1].Number, d.Users[next].Offload
 		}
 	}
-}
-
-// ReportLost draws whether a user's report of a slot is lost, at a loss rate.
-func (c *Config) ReportLost(seed uint64, slot, user int, rate float64) bool {
-	d := newStream(seed, purposeReport, slot, user, 0)
-	return d.uniform() < rate
 }

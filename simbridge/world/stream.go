@@ -14,6 +14,14 @@ const (
 	purposeChannel
 	purposeGust
 	purposeReport
+	purposeWind
+	purposePayload
+	purposeGroups
+	purposeHotGroup
+	purposeWalking
+	purposeSurroundings
+	purposeCPU
+	purposeThrottling
 )
 
 // stream is a SplitMix64 stream (Steele, Lea, Flood 2014).
@@ -32,6 +40,9 @@ func mix(z uint64) uint64 {
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	return z ^ z>>31
 }
+
+// Uint64 implements rand.Source.
+func (d *stream) Uint64() uint64 { return d.next() }
 
 func (d *stream) next() uint64 {
 	d.state += 0x9e3779b97f4a7c15

@@ -21,6 +21,8 @@ import (
 	"slices"
 
 	"prefdt/inference/physics"
+	"prefdt/inference/reuse"
+	"prefdt/inference/slot"
 	"prefdt/simbridge/world/trace"
 )
 
@@ -41,13 +43,31 @@ type Config struct {
 	DeadlineMinS    float64 `json:"deadline_min_s" yaml:"deadline_min_s"` // tau_u, uniform
 	DeadlineMaxS    float64 `json:"deadline_max_s" yaml:"deadline_max_s"`
 	UserCPUHz       float64 `json:"user_cpu_hz" yaml:"user_cpu_hz"` // f_loc
+	// UserCPUMinHz and UserCPUMaxHz, if set, give each user a speed of its own, log-uniform.
+	UserCPUMinHz float64    `json:"user_cpu_min_hz" yaml:"user_cpu_min_hz"`
+	UserCPUMaxHz float64    `json:"user_cpu_max_hz" yaml:"user_cpu_max_hz"`
+	Throttling   Throttling `json:"throttling" yaml:"throttling"`
+	Walking      Walking    `json:"walking" yaml:"walking"`
+	Groups       Groups     `json:"groups" yaml:"groups"`
+
+	// SkylineDeg is the correlation angle of line of sight over the azimuth of each
+	// user: what stands around it blocks the sky as long as it stays. 0: sight is drawn
+	// anew in each slot.
+	SkylineDeg float64 `json:"skyline_deg" yaml:"skyline_deg"`
+	// ShadowingDeg is that of shadowing.
+	ShadowingDeg float64 `json:"shadowing_deg" yaml:"shadowing_deg"`
+	// Sounding makes the gain of a report one sample of fading, while an upload
+	// averages fading out: it runs at the typical one.
+	Sounding bool `json:"sounding" yaml:"sounding"`
 
 	// Shock multiplies propulsion power from a slot on (Sec. VI).
 	Shock Shock `json:"shock" yaml:"shock"`
 	// SecondShock replaces Shock from its slot on.
 	SecondShock Shock `json:"second_shock" yaml:"second_shock"`
 	// Gust is the relative standard deviation of flight power, drawn per slot and aircraft.
-	Gust float64 `json:"gust" yaml:"gust"`
+	Gust    float64 `json:"gust" yaml:"gust"`
+	Wind    Wind    `json:"wind" yaml:"wind"`
+	Payload Payload `json:"payload" yaml:"payload"`
 	// EdgeFactor multiplies the joules that edge computing really takes, over the
 	// closed form that every scheduler reckons with. 1, or 0 (unset), is none.
 	EdgeFactor float64 `json:"edge_factor" yaml:"edge_factor"`
@@ -96,10 +116,7 @@ func (c *Config) Check() error {
 			return fmt.Errorf("nakagami is %v, want an integer from 1 to 64", l.NakagamiM)
 		}
 	}
-	for _, r := range []struct {
-		name      string
-		x, lo, hi float64
-	}{
+	if err := checkBounds([]bound{
 		{"aircraft", float64(c.Aircraft), 1, 64},
 		{"users", float64(c.Users), 0, 4096},
 		{"slots", float64(c.Slots), 1, 1e6},
@@ -117,10 +134,11 @@ func (c *Config) Check() error {
 		{"gust", c.Gust, 0, 1},
 		{"edge_factor", c.EdgeFactor, 0, 10},
 		{"demand.factor", c.Demand.Factor, 0, 10},
-	} {
-		if !(r.x >= r.lo && r.x <= r.hi) {
-			return fmt.Errorf("world %s is %v, want %v to %v", r.name, r.x, r.lo, r.hi)
-		}
+	}); err != nil {
+		return err
+	}
+	if err := c.checkElements(); err != nil {
+		return err
 	}
 	for _, l := range c.AircraftLosses {
 		if l.Aircraft < 0 || l.Aircraft >= c.Aircraft {
@@ -128,7 +146,7 @@ func (c *Config) Check() error {
 		}
 	}
 	if c.Trace != nil {
-		return c.Trace.Check(c.Physics.AreaSideM, c.UserCPUHz)
+		return c.Trace.Check(c.Physics.AreaSideM, c.slowestUserHz())
 	}
 	return nil
 }
@@ -163,18 +181,20 @@ func (c *Config) PropulsionFactor(slot int) float64 {
 // EdgeEnergyFactor returns the joules of edge computing over its closed form.
 func (c *Config) EdgeEnergyFactor() float64 { return cmp.Or(c.EdgeFactor, 1) }
 
-// Arrival is a user that is active in a slot and has a task.
+// Arrival is a user that is active in a slot.
 type Arrival struct {
-	User int // index into World.Users
-	Task physics.Task
-	Gain []float64 // power gain to each aircraft, drawn at its position
+	User   int          // index into World.Users
+	Task   physics.Task // no bits: it is idle
+	Gain   []float64    // power gain to each aircraft, as reported
+	Upload []float64    // power gain to each aircraft that an upload runs at
 }
 
 // Aircraft is one aircraft's state at the start of a slot.
 type Aircraft struct {
 	Position physics.Position
-	SpeedMPS float64 // in the slot before
-	Served   int     // users served in the slot before
+	SpeedMPS float64    // in the slot before
+	Served   int        // users served in the slot before
+	Flown    slot.Flown // in the slot before
 	SpentJ   float64
 	Lost     bool
 }
@@ -213,9 +233,12 @@ type World struct {
 	Users    []physics.Position
 	Aircraft []Aircraft
 	Arrivals []Arrival // of the present slot
+	Idle     []Arrival // active users without a task
 
-	activeScratch   []int
-	gainBuffer      []float64
+	scenario        Scenario
+	active          []Arrival
+	results         []slot.Result // of the slot before
+	gains, oldGains []float64     // gains of a slot stay as they are for one slot more
 	served          []int
 	outcome         Outcome
 	bestSpeedMPS    float64 // v*
@@ -233,10 +256,9 @@ func New(c Config, seed uint64) *World {
 func (w *World) Reset(seed uint64) {
 	c := &w.Config
 	w.Seed, w.Slot = seed, 0
-	w.Users = w.Users[:0]
-	for u := range c.UserCount() {
-		w.Users = append(w.Users, c.UserPosition(seed, 0, u))
-	}
+	w.scenario.Reset(c, seed)
+	w.Users = reuse.Slice(w.Users, c.UserCount())
+	w.results = w.results[:0]
 	w.Aircraft = slices.Grow(w.Aircraft[:0], c.Aircraft)
 	for m := range c.Aircraft {
 		w.Aircraft = append(w.Aircraft, Aircraft{Position: c.Start(m)})
@@ -255,7 +277,7 @@ func (w *World) Done() bool { return w.Slot >= w.Config.Slots }
 // and two slots (C6).
 func (w *World) reserveJ(m int) float64 {
 	homeS := w.Config.Start(m).Sub(w.Aircraft[m].Position).Norm() / w.bestSpeedMPS
-	return (homeS + 2) * w.bestSpeedPowerW * w.Config.PropulsionFactor(w.Slot)
+	return (homeS + 2) * w.bestSpeedPowerW * w.scenario.PowerFactor(w.Slot)
 }
 
 // drawArrivals draws the slot's active users, tasks and gains. An aircraft that
@@ -271,45 +293,32 @@ func (w *World) drawArrivals() {
 			w.Aircraft[l.Aircraft].Lost = true
 		}
 	}
-	if w.Config.Trace != nil { // users move
-		for u := range w.Users {
-			w.Users[u] = w.Config.UserPosition(w.Seed, w.Slot, u)
-		}
+	for u := range w.Users {
+		w.Users[u] = w.scenario.UserPosition(w.Slot, u)
 	}
-	w.Arrivals = w.Config.Tasks(w.Seed, w.Slot, &w.activeScratch, w.Arrivals[:0])
-	w.gainBuffer = slices.Grow(w.gainBuffer[:0], len(w.Arrivals)*len(w.Aircraft))
-	for i := range w.Arrivals {
-		first := len(w.gainBuffer)
-		for m := range w.Aircraft {
-			u := w.Arrivals[i].User
-			w.gainBuffer = append(w.gainBuffer, w.Config.Gain(w.Seed, w.Slot, u, m, w.Users[u].Sub(w.Aircraft[m].Position).Norm()))
+	w.gains, w.oldGains = w.oldGains[:0], w.gains
+	w.active = w.scenario.Active(w.Slot, w.active[:0])
+	w.Arrivals, w.Idle = w.Arrivals[:0], w.Idle[:0]
+	for _, a := range w.active {
+		w.drawGains(&a)
+		if a.Task.Bits > 0 {
+			w.Arrivals = append(w.Arrivals, a)
+		} else {
+			w.Idle = append(w.Idle, a)
 		}
-		w.Arrivals[i].Gain = w.gainBuffer[first:len(w.gainBuffer):len(w.gainBuffer)]
 	}
 }
 
-// Gain draws the power gain between a user and an aircraft in a slot: line of
-// sight, log-normal shadowing and Nakagami fading at a horizontal distance.
-func (c *Config) Gain(seed uint64, slot, user, aircraft int, horizontalM float64) float64 {
-	d := newStream(seed, purposeChannel, slot, user, aircraft)
-	channel := &c.Physics.Channel
-	link := channel.NLoS
-	if d.uniform() < channel.LoSProbability(horizontalM, c.Physics.AltitudeM) {
-		link = channel.LoS
+// drawGains draws the gains of an arrival to every aircraft.
+func (w *World) drawGains(a *Arrival) {
+	n := len(w.Aircraft)
+	both := slices.Grow(w.gains, 2*n)
+	first := len(both)
+	both = both[:first+2*n]
+	w.gains, a.Gain, a.Upload = both, both[first:first+n:first+n], both[first+n:first+2*n:first+2*n]
+	for m := range w.Aircraft {
+		a.Gain[m], a.Upload[m] = w.scenario.Gain(w.Slot, a.User, m, w.Aircraft[m].Position.Sub(w.Users[a.User]))
 	}
-	db := link.ShadowDB*d.normal() - link.ExcessDB
-	return channel.FreeSpaceGain(horizontalM, c.Physics.AltitudeM) * math.Exp(db*math.Ln10/10) * d.gamma(int(link.NakagamiM))
-}
-
-// FlightPowerW returns the power aircraft m draws in a slot at a speed:
-// eq. (prop) times the multiplier in force and the slot's gust.
-func (c *Config) FlightPowerW(seed uint64, slot, aircraft int, speedMPS float64) float64 {
-	power := c.Physics.Propulsion.PowerW(speedMPS) * c.PropulsionFactor(slot)
-	if c.Gust > 0 {
-		d := newStream(seed, purposeGust, slot, 0, aircraft)
-		power *= max(0, 1+c.Gust*d.normal())
-	}
-	return power
 }
 
 // Step settles the slot under an action, moves the aircraft, and draws the next
@@ -322,18 +331,18 @@ func (w *World) Step(a Action) *Outcome {
 	clear(o.FlightJ)
 	clear(o.EdgeJ)
 	clear(w.served)
+	w.results = w.results[:0]
 	for i := range w.Arrivals {
 		if m := w.server(a, i); m >= 0 {
 			w.served[m]++
 		}
 	}
 	for i := range w.Arrivals {
-		m := w.server(a, i)
-		gain, served, rho := 0.0, 0, 0.0
+		m, rho := w.server(a, i), 0.0
 		if m >= 0 {
-			gain, served, rho = w.Arrivals[i].Gain[m], w.served[m], min(max(a.Offload[i], 0), 1)
+			rho = min(max(a.Offload[i], 0), 1)
 		}
-		completion, edgeJ := c.Settle(w.Arrivals[i].Task, gain, served, rho)
+		completion, edgeJ := w.settle(&w.Arrivals[i], m, rho)
 		o.DelayS += c.Physics.PenalizedDelayS(w.Arrivals[i].Task, completion)
 		if completion > w.Arrivals[i].Task.DeadlineS {
 			o.Missed++
@@ -346,15 +355,17 @@ func (w *World) Step(a Action) *Outcome {
 		aircraft := &w.Aircraft[m]
 		aircraft.Served = w.served[m]
 		if aircraft.Lost {
-			aircraft.SpeedMPS = 0
+			aircraft.SpeedMPS, aircraft.Flown = 0, slot.Flown{}
 			continue
 		}
 		to := aircraft.Position.Add(c.limitMove(a.Move[m]))
 		to.EastM = min(max(to.EastM, 0), c.Physics.AreaSideM)
 		to.NorthM = min(max(to.NorthM, 0), c.Physics.AreaSideM)
-		aircraft.SpeedMPS = to.Sub(aircraft.Position).Norm()
+		velocity := to.Sub(aircraft.Position)
+		aircraft.SpeedMPS = velocity.Norm()
 		aircraft.Position = to
-		o.FlightJ[m] = c.FlightPowerW(w.Seed, w.Slot, m, aircraft.SpeedMPS)
+		o.FlightJ[m] = w.scenario.FlightPowerW(w.Slot, m, velocity)
+		aircraft.Flown = slot.Flown{EastMPS: velocity.EastM, NorthMPS: velocity.NorthM, FlightJ: o.FlightJ[m]}
 		aircraft.SpentJ += o.FlightJ[m] + o.EdgeJ[m]
 	}
 	w.Slot++
@@ -385,12 +396,36 @@ func (c *Config) limitMove(move physics.Position) physics.Position {
 	return move
 }
 
-// Settle returns a task's completion and edge energy when a fraction rho is
-// offloaded to an aircraft that serves that many users; none served is local.
-func (c *Config) Settle(t physics.Task, gain float64, served int, rho float64) (completionS, edgeJ float64) {
-	if served == 0 {
-		return t.LocalTimeS(c.UserCPUHz), 0
+// settle computes a task as decided, by the true speeds, and keeps its result: m is the
+// serving aircraft from 0, or -1, and rho is what that computes of the task.
+func (w *World) settle(a *Arrival, m int, rho float64) (completionS, edgeJ float64) {
+	c, t := &w.Config, &a.Task
+	localS := t.LocalTimeS(w.scenario.CPUHz(w.Slot, a.User))
+	r := slot.Result{User: a.User, Slot: w.Slot, CompletionS: localS}
+	var upload slot.Upload
+	if m >= 0 {
+		n := float64(w.served[m])
+		share := c.Physics.EqualShare(a.Upload[m], c.Physics.EdgeCPUHz, n)
+		r.CompletionS = physics.CompletionS(localS, t.OffloadTimeS(share), rho)
+		r.Aircraft = m + 1
+		edgeJ = c.Physics.EdgeJ(*t, share, rho)
+		upload = slot.Upload{Bits: rho * t.Bits, S: rho * t.Bits / share.RateBPS, BandwidthShare: 1, User: w.Users[a.User], Aircraft: w.Aircraft[m].Position}
+		if c.Physics.Contention {
+			upload.BandwidthShare = 1 / n
+		}
 	}
-	share := c.Physics.EqualShare(gain, c.Physics.EdgeCPUHz, float64(served))
-	return physics.CompletionS(t.LocalTimeS(c.UserCPUHz), t.OffloadTimeS(share), rho), c.Physics.EdgeJ(t, share, rho)
+	if r.CompletionS > maxResultS {
+		return r.CompletionS, edgeJ
+	}
+	if c.HidesState() {
+		r.LocalS, r.LocalCycles = (1-rho)*localS, (1-rho)*t.Cycles()
+		if upload.Bits > 0 {
+			r.Upload = upload
+		}
+	}
+	w.results = append(w.results, r)
+	return r.CompletionS, edgeJ
 }
+
+// maxResultS is the longest time that a result can say.
+const maxResultS = 86400

@@ -1,0 +1,102 @@
+package rollout
+
+import (
+	"testing"
+
+	"prefdt/inference/goal"
+	"prefdt/inference/slot"
+	"prefdt/simbridge/world"
+)
+
+// snapshots is a policy that decides nothing and keeps copies of what it is shown.
+type snapshots []slot.Snapshot
+
+func (p *snapshots) Reset() { *p = nil }
+
+func (p *snapshots) Decide(s *slot.Snapshot, _ goal.Objective, d *slot.Decision) goal.Observation {
+	c := *s
+	c.Users, c.IdleUsers = append([]slot.User(nil), s.Users...), append([]slot.User(nil), s.IdleUsers...)
+	c.Results = append([]slot.Result(nil), s.Results...)
+	*p = append(*p, c)
+	d.Resize(s)
+	return goal.Observation{}
+}
+
+func seen(t *testing.T, c world.Config, l ReportLink) []slot.Snapshot {
+	t.Helper()
+	var p snapshots
+	f, err := NewWithPolicy(&p, &shippedCheckpoint(t).GoalConstants, c, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Fly(testSeed, Request{Mode: goal.Preference, Omega: 1})
+	return p
+}
+
+// A lost report takes its user out of the slot, with a task or without, and the
+// result of that task too; what was reported comes as it is.
+func TestLostReportsHideTheirUsers(t *testing.T) {
+	c, err := world.Named("field")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const rate = 0.4
+	whole, lossy := seen(t, c, ReportLink{}), seen(t, c, ReportLink{LossRate: rate})
+	lost := func(slot, user int) bool { return c.ReportLost(testSeed, slot, user, rate) }
+	counts := map[string]int{}
+	for n := range whole {
+		check := func(what string, all, kept []int, slot int) {
+			i := 0
+			for _, id := range all {
+				if lost(slot, id) {
+					counts["lost "+what]++
+					continue
+				}
+				counts[what]++
+				if i == len(kept) || kept[i] != id {
+					t.Fatalf("slot %d: %s of %v are %v, want user %d", n, what, all, kept, id)
+				}
+				i++
+			}
+			if i != len(kept) {
+				t.Fatalf("slot %d: %s of %v are %v", n, what, all, kept)
+			}
+		}
+		check("users", ids(whole[n].Users), ids(lossy[n].Users), n)
+		check("idle users", ids(whole[n].IdleUsers), ids(lossy[n].IdleUsers), n)
+		check("results", resultIDs(whole[n].Results), resultIDs(lossy[n].Results), n-1)
+	}
+	for _, what := range []string{"users", "idle users", "results"} {
+		if counts[what] == 0 || counts["lost "+what] == 0 {
+			t.Errorf("%d %s, %d lost", counts[what], what, counts["lost "+what])
+		}
+	}
+}
+
+func ids(users []slot.User) (list []int) {
+	for _, u := range users {
+		list = append(list, u.ID)
+	}
+	return list
+}
+
+func resultIDs(results []slot.Result) (list []int) {
+	for _, r := range results {
+		list = append(list, r.User)
+	}
+	return list
+}
+
+// Policies that know nothing of what a field hides fly there all the same.
+func TestShippedPolicyFliesFieldWorlds(t *testing.T) {
+	for _, name := range world.Names() {
+		c, err := world.Named(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fast, slow := flyShipped(t, c, Request{Mode: goal.Preference, Omega: 0}), flyShipped(t, c, Request{Mode: goal.Preference, Omega: 0.9})
+		if !(fast.DelayS < slow.DelayS && fast.EnergyJ > slow.EnergyJ) {
+			t.Errorf("%s: for delay %+v, for energy %+v", name, fast.Point, slow.Point)
+		}
+	}
+}

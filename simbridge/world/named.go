@@ -1,0 +1,125 @@
+package world
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The field worlds, and the standard one. Each is the standard world with elements
+// that hide what a real field hides; allLocalS is its AllLocalDelayS over ReferenceSeeds,
+// 0 where references do not count in it.
+var named = []struct {
+	name      string
+	compose   []func(*Config)
+	allLocalS float64
+}{
+	{"standard", nil, 0},
+	{"gusts", []func(*Config){windy}, 715.16},
+	{"canyon", []func(*Config){amongHighRises}, 715.16},
+	{"phones", []func(*Config){withPhones, withContention}, 794.64},
+	{"crowd", []func(*Config){inGroups, walking, withContention}, 1053.16},
+	{"field", []func(*Config){windy, amongHighRises, withPhones, walking}, 794.64},
+}
+
+func windy(c *Config) {
+	c.Wind = Wind{MeanMinMPS: 3, MeanMaxMPS: 10, TurnRad: 0.01, TurbulenceMPS: 1, TurbulenceMemory: 0.96}
+	c.Payload = Payload{FactorMin: 0.8, FactorMax: 1.3}
+	c.Gust = 0.05
+}
+
+// amongHighRises has the constants of Al-Hourani et al. for an urban area of high rises.
+func amongHighRises(c *Config) {
+	r := &c.Physics.Channel
+	r.UrbanA, r.UrbanB, r.LoS.ExcessDB, r.NLoS.ExcessDB = 27.23, 0.08, 2.3, 34
+	c.SkylineDeg, c.ShadowingDeg, c.Sounding = 30, 30, true
+	withContention(c)
+}
+
+func withContention(c *Config) { c.Physics.Contention = true }
+
+func withPhones(c *Config) {
+	c.UserCPUMinHz, c.UserCPUMaxHz = 0.7e9, 2.8e9
+	c.Throttling = Throttling{Factor: 0.45, MeanOnS: 30, MeanOffS: 45}
+}
+
+func walking(c *Config) { c.Walking = Walking{SpeedSDMPS: 1.5, Memory: 0.85} }
+
+func inGroups(c *Config) {
+	c.Physics.AreaSideM, c.Slots = 2000, 200
+	c.Groups = Groups{
+		Count: 3, SpreadM: 80, SpeedMPS: 8, SpeedSDMPS: 4, Memory: 0.95,
+		HotTaskProbability: 0.95, OtherTaskProbability: 0.12, ChangeProbability: 1.0 / 40,
+	}
+}
+
+// Names returns the names that Named knows.
+func Names() (names []string) {
+	for _, w := range named {
+		names = append(names, w.name)
+	}
+	return names
+}
+
+// Named returns the world of a name.
+func Named(name string) (Config, error) {
+	c := Standard()
+	for _, w := range named {
+		if w.name == name {
+			for _, add := range w.compose {
+				add(&c)
+			}
+			return c, nil
+		}
+	}
+	return c, fmt.Errorf("world %q is not known, want one of %s", name, strings.Join(Names(), ", "))
+}
+
+// AllLocalDelayS returns the mean delay of an episode, penalties included, in which every
+// user computes its tasks itself at the speed its CPU really has.
+func AllLocalDelayS(c Config, seeds []uint64) (mean float64) {
+	var s Scenario
+	var active []Arrival
+	for _, seed := range seeds {
+		s.Reset(&c, seed)
+		for slot := range c.Slots {
+			active = s.Active(slot, active[:0])
+			for _, a := range active {
+				if a.Task.Bits > 0 {
+					mean += c.Physics.PenalizedDelayS(a.Task, a.Task.LocalTimeS(s.CPUHz(slot, a.User))) / float64(len(seeds))
+				}
+			}
+		}
+	}
+	return mean
+}
+
+// ReferenceSeeds returns the seeds over which the reference delays of the field worlds
+// are means.
+func ReferenceSeeds() []uint64 {
+	seeds := make([]uint64, 1000)
+	for i := range seeds {
+		seeds[i] = uint64(i)
+	}
+	return seeds
+}
+
+// Reference is what the hypervolume's reference points of a field world are multiples of.
+type Reference struct {
+	AllLocalS float64 // AllLocalDelayS
+	CalmJ     float64 // the fleet at v* through the whole mission, without wind or payload
+}
+
+// FieldReference returns the reference of the field world that c is, of any fleet and
+// with anything that one mission's events change; false: c is none.
+func (c *Config) FieldReference() (Reference, bool) {
+	x := *c
+	s := Standard()
+	x.Aircraft, x.Shock, x.SecondShock, x.EdgeFactor, x.DenseStart, x.AircraftLosses = s.Aircraft, s.Shock, s.SecondShock, s.EdgeFactor, s.DenseStart, nil
+	for _, w := range named {
+		if field, _ := Named(w.name); w.allLocalS > 0 && len(x.Differences(field)) == 0 {
+			_, powerW := c.Physics.MinPower()
+			return Reference{w.allLocalS, float64(c.Aircraft*c.Slots) * powerW}, true
+		}
+	}
+	return Reference{}, false
+}
