@@ -1,7 +1,6 @@
 package study
 
 import (
-	"cmp"
 	"fmt"
 	"image/color"
 	"math"
@@ -37,7 +36,7 @@ func (s *study) drawPictures(dir string, results []*Result, tables map[string][]
 		{picture{"headline", "speed.png", "Mean speed flown at each setting"}, func() []*plot.Plot { return s.speedPanels(results) }},
 		{picture{"budgets", "budget.png", "Energy and delay under a shock and a revision"}, func() []*plot.Plot { return budgetPanels(results) }},
 		{picture{"sizes", "sizes.png", "Hypervolume against size"}, func() []*plot.Plot { return s.sizePanels(tables["sizes"]) }},
-		{picture{"sizes", "gusts.png", "Budget error in gusts against size"}, func() []*plot.Plot { return s.gustPanels(tables["sizes"]) }},
+		{picture{"sizes", "gusts.png", "End of budgets in gusts against size"}, func() []*plot.Plot { return s.gustPanels(tables["sizes"]) }},
 	} {
 		panels := p.panels()
 		if len(panels) == 0 {
@@ -248,7 +247,7 @@ func budgetPanels(results []*Result) []*plot.Plot {
 	for _, x := range []struct {
 		arm, label string
 		trace      int
-	}{{"flagship", "flagship", 0}, {"flagship", "flagship", 1}, {"rules-50", "rule of nearest energy", 0}, {"paper-form", "paper form", 0}} {
+	}{{"flagship", "flagship", 0}, {evenArm, "even pacer", 0}, {"flagship", "flagship", 1}, {"rules-50", "rule of nearest energy", 0}, {"paper-form", "paper form", 0}} {
 		r := findResult(results, x.arm)
 		if r == nil || len(r.EnergyTraces) <= x.trace || len(r.EnergyTraces[x.trace].MeanDelayS) == 0 {
 			continue
@@ -323,11 +322,17 @@ func (s *study) sizePanels(rows []Metrics) []*plot.Plot {
 	return panels
 }
 
-// gustPanels shows how well a size holds budgets in gusts.
+// gustPanels shows where a size ends on budgets in gusts.
 func (s *study) gustPanels(rows []Metrics) []*plot.Plot {
-	return s.bySize(rows, "mean |budget error| in gusts of 15 % (%), 95 %", func(r *Metrics) (y, low, high float64) {
-		return 100 * cmp.Or(r.BudgetAbsError[perturbationGusts], math.NaN()), 100 * r.GustErrorLow, 100 * r.GustErrorHigh
+	panels := s.bySize(rows, "energy over the budget, less one, in gusts of 15 % (%), 95 %", func(r *Metrics) (y, low, high float64) {
+		mean, _ := r.meanBudget(perturbationGusts)
+		low, high = r.endInterval(perturbationGusts)
+		return 100 * mean.End, 100 * low, 100 * high
 	})
+	for _, p := range panels {
+		addLine(p, "the budget", chart.Grey, plotter.XYs{{X: p.X.Min, Y: 0}, {X: p.X.Max, Y: 0}}, 2, 3)
+	}
+	return panels
 }
 
 // bySize draws a figure and its interval for every size, those of one width and
