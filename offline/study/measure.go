@@ -67,7 +67,6 @@ type EnergyTrace struct {
 	MeanJ          []float64 `json:"mean_j"` // [slot], 0 to T
 	StdDevJ        []float64 `json:"std_j"`
 	MeanDelayS     []float64 `json:"mean_delay_s"`
-	StdDevDelayS   []float64 `json:"std_delay_s"`
 }
 
 const (
@@ -274,9 +273,9 @@ func traceBudgets(p *armPolicy, c world.Config, list []uint64) (traces []EnergyT
 			}
 		}
 		for i := range spentJ {
-			j, s := pareto.Summarise(spentJ[i]), pareto.Summarise(delayS[i])
+			j := pareto.Summarise(spentJ[i])
 			t.MeanJ, t.StdDevJ = append(t.MeanJ, j.Mean), append(t.StdDevJ, j.Std)
-			t.MeanDelayS, t.StdDevDelayS = append(t.MeanDelayS, s.Mean), append(t.StdDevDelayS, s.Std)
+			t.MeanDelayS = append(t.MeanDelayS, pareto.Summarise(delayS[i]).Mean)
 		}
 		traces = append(traces, t)
 	}
