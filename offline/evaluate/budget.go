@@ -125,6 +125,15 @@ var budgetArms = []budgetArm{
 	}},
 }
 
+// NewScheduler returns a new scheduler without a network, one of the arms by its name.
+func NewScheduler(name string, ck *checkpoint.Checkpoint, c *world.Config) (rollout.Policy, error) {
+	i := slices.IndexFunc(budgetArms, func(a budgetArm) bool { return a.name == name && a.new != nil })
+	if i < 0 {
+		return nil, fmt.Errorf("there is no scheduler %q", name)
+	}
+	return budgetArms[i].new(ck, c)
+}
+
 // perturbation is a change of the world, or of the budget in flight, and the budgets
 // requested under it.
 type perturbation struct {
@@ -309,7 +318,7 @@ func (p *perturbation) measure(ctx context.Context, ck *checkpoint.Checkpoint, c
 			for _, x := range keepable {
 				for arm := range arms {
 					a := row.Arms[arms[arm].name]
-					a.add(flight(x, arm), row.BudgetJ, n)
+					a.Add(flight(x, arm).Point, row.BudgetJ, n)
 					row.Arms[arms[arm].name] = a
 				}
 				if !c.CeilingsOnly {
@@ -358,8 +367,8 @@ func leastDelayS(front []pareto.Point, energyJ float64) float64 {
 	return front[len(front)-1].DelayS
 }
 
-// add adds one of n flights.
-func (a *ArmResult) add(x *rollout.Result, budgetJ, n float64) {
+// Add adds one of n flights.
+func (a *ArmResult) Add(x pareto.Point, budgetJ, n float64) {
 	end := x.EnergyJ/budgetJ - 1
 	a.DelayS += x.DelayS / n
 	a.End += end / n
