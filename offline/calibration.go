@@ -50,8 +50,8 @@ func calibrateCommand(ctx context.Context, call *cli.Call) error {
 	flights := f.Int("flights", 399, "flights in each condition that the margin of ceilings is fitted on, on the seeds after those; 0: none is fitted")
 	dir := f.String("checkpoint", "", "`FOLDER` of a checkpoint to calibrate anew, instead of a training run")
 	reserve := f.Bool("reserve", false, "calibrate nothing: compare sizes of the reserve of budgets, on the cells that it may be chosen on")
-	probabilities := f.String("probabilities", "0.09,0.18,0.27,0.36", "with -reserve: `LIST` of probabilities of a change of flight power")
-	shares := f.String("shares", "0.01,0.02,0.03,0.05", "with -reserve: `LIST` of largest prices after it, as shares of the price at which nothing is offloaded")
+	probabilities := f.String("probabilities", "0.09,0.18,0.27,0.36,0.5", "with -reserve: `LIST` of probabilities of a change of flight power")
+	shares := f.String("shares", "0.01,0.015,0.02,0.03,0.05", "with -reserve: `LIST` of largest prices after it, as shares of the price at which nothing is offloaded")
 	workers := f.Int("workers", runtime.GOMAXPROCS(0), "episodes flown at a time; changes no result")
 	asJSON := call.JSONFlag()
 	if _, err := call.Parse(calibrateUsage, 0); err != nil {
