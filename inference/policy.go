@@ -49,10 +49,11 @@ func Decoders() []Decoder { return []Decoder{DecoderDispatch, DecoderSnapped, De
 
 // Policy makes the decisions of one mission, slot by slot; it remembers the last ones.
 type Policy struct {
+	Insurance budget.Insurance // of budgets; New sets the shipped one
+
 	checkpoint *checkpoint.Checkpoint
 	decoder    Decoder
 	curve      budget.Curve
-	insurance  budget.Insurance
 
 	planner         motion.Planner
 	targets         []physics.Position
@@ -73,7 +74,7 @@ func New(c *checkpoint.Checkpoint, decoder Decoder) (*Policy, error) {
 		return nil, fmt.Errorf("decoder is %q, want one of %q", decoder, Decoders())
 	}
 	return &Policy{
-		checkpoint: c, decoder: decoder, curve: EdgeCurve(c), insurance: budget.Shipped,
+		checkpoint: c, decoder: decoder, curve: EdgeCurve(c), Insurance: budget.Shipped,
 		rowBuilder: token.NewBuilder(&c.Physics, &c.GoalConstants, &c.Statistics), cache: c.Net.NewCache(),
 	}, nil
 }
@@ -196,7 +197,7 @@ func (p *Policy) decode(s *slot.Snapshot, o *goal.Objective, d *slot.Decision) {
 	price := p.checkpoint.PriceAxis.PriceSPerJ(position)
 	if p.dispatches() {
 		if o.Budgeted() && p.decoder == DecoderDispatch {
-			price = p.curve.PriceSPerJ(o, p.insurance)
+			price = p.curve.PriceSPerJ(o, p.Insurance)
 		}
 		p.solver.Solve(&p.checkpoint.Physics, s, price, d)
 		return

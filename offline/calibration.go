@@ -14,6 +14,7 @@ import (
 	"prefdt/offline/calibrate"
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
+	"prefdt/offline/evaluate"
 	"prefdt/offline/export"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
@@ -28,6 +29,9 @@ calibration.json for export.
 
   offline calibrate                                  a training run
   offline calibrate -checkpoint configs/checkpoint   a checkpoint, in its manifest
+  offline calibrate -checkpoint configs/checkpoint -reserve
+                                                     what other sizes of the reserve of
+                                                     budgets cost and give; writes nothing
 
 Ctrl-C keeps the phases that are finished in calibration.part.json; the same command
 continues from there.
@@ -45,10 +49,20 @@ func calibrateCommand(ctx context.Context, call *cli.Call) error {
 	settings := f.Int("settings", 101, "settings flown")
 	flights := f.Int("flights", 399, "flights in each condition that the margin of ceilings is fitted on, on the seeds after those; 0: none is fitted")
 	dir := f.String("checkpoint", "", "`FOLDER` of a checkpoint to calibrate anew, instead of a training run")
+	reserve := f.Bool("reserve", false, "calibrate nothing: compare sizes of the reserve of budgets, on the cells that it may be chosen on")
+	probabilities := f.String("probabilities", "0.09,0.18,0.27,0.36,0.5", "with -reserve: `LIST` of probabilities of a change of flight power")
+	shares := f.String("shares", "0.01,0.015,0.02,0.03,0.05", "with -reserve: `LIST` of largest prices after it, as shares of the price at which nothing is offloaded")
 	workers := f.Int("workers", runtime.GOMAXPROCS(0), "episodes flown at a time; changes no result")
 	asJSON := call.JSONFlag()
 	if _, err := call.Parse(calibrateUsage, 0); err != nil {
 		return err
+	}
+	if *reserve && *dir == "" {
+		return cli.BadInputf("-reserve is of a checkpoint that flies: add -checkpoint")
+	}
+	sizes, err := parseReserves(*probabilities, *shares)
+	if err != nil {
+		return cli.BadInput(err)
 	}
 	if *settings < 3 || *workers < 1 || *flights < 0 {
 		return cli.BadInputf("-settings must be 3 at least, -workers 1, -flights 0")
@@ -58,7 +72,7 @@ func calibrateCommand(ctx context.Context, call *cli.Call) error {
 		return cli.BadInput(err)
 	}
 	var more []uint64
-	if *flights > 0 {
+	if *flights > 0 && !*reserve {
 		more = seeds.List(list[len(list)-1]+1, *flights)
 		if err := calibrate.CheckCeilingSeeds(more); err != nil {
 			return cli.BadInput(err)
@@ -66,7 +80,7 @@ func calibrateCommand(ctx context.Context, call *cli.Call) error {
 	}
 	folder := cmp.Or(*dir, *trainDir)
 	ck, w, parameters, err := loadUncalibrated(*dir, *corpusDir, *trainDir)
-	if err == nil {
+	if err == nil && !*reserve {
 		err = command.CheckWritable(folder)
 	}
 	if err != nil {
@@ -77,6 +91,10 @@ func calibrateCommand(ctx context.Context, call *cli.Call) error {
 		return cli.BadInput(err)
 	}
 	command.WarnOfWorld(call.Stderr, w, here)
+	if *reserve {
+		c := evaluate.Config{World: here, Seeds: list, Workers: *workers, Progress: call.Stderr}
+		return measureReserves(ctx, call, *asJSON, ck, c, sizes)
+	}
 	job := calibrate.Job{
 		Checkpoint: ck, Parameters: parameters, World: here, Seeds: list, Ceilings: more, Settings: *settings, Workers: *workers,
 		Partial: filepath.Join(folder, "calibration.part.json"), Log: call.Stderr,

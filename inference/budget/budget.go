@@ -29,10 +29,10 @@ import (
 // Insurance is how much is kept for a change of flight power. The zero value keeps
 // nothing.
 type Insurance struct {
-	Probability float64 // of a change within a whole mission
+	Probability float64 `json:"probability"` // of a change within a whole mission
 	// MaxPriceShare bounds the price after a change, as a share of the price at which
 	// nothing is offloaded any more.
-	MaxPriceShare float64
+	MaxPriceShare float64 `json:"max_price_share"`
 }
 
 // Shipped is the insurance that flies. On calibration seeds, more of it costs more in

@@ -100,5 +100,5 @@ func (j *Job) load() (*partial, error) {
 }
 
 func (j *Job) save(p *partial) error {
-	return command.ReplaceFile(j.Partial, func(w io.Writer) error { return json.NewEncoder(w).Encode(p) })
+	return command.ReplaceJSON(j.Partial, "", p)
 }

@@ -125,14 +125,27 @@ var budgetArms = []budgetArm{
 	}},
 }
 
+// NewScheduler returns a new scheduler without a network, one of the arms by its name.
+func NewScheduler(name string, ck *checkpoint.Checkpoint, c *world.Config) (rollout.Policy, error) {
+	i := slices.IndexFunc(budgetArms, func(a budgetArm) bool { return a.name == name && a.new != nil })
+	if i < 0 {
+		return nil, fmt.Errorf("there is no scheduler %q", name)
+	}
+	return budgetArms[i].new(ck, c)
+}
+
 // perturbation is a change of the world, or of the budget in flight, and the budgets
 // requested under it.
 type perturbation struct {
 	name     string
-	heldOut  bool
+	tuned    bool // the size of the reserve may be chosen on it
+	heldOut  bool // nothing was tuned on its kind
 	change   func(c *world.Config, r *rand.Rand)
 	requests []rollout.Request // of the standard world; their mode is set later
 }
+
+// calmAir names the perturbation that is none.
+const calmAir = "calm"
 
 // perturbations returns the cells, by world and budgets.
 func perturbations() []perturbation {
@@ -164,30 +177,30 @@ func perturbations() []perturbation {
 		return func(c *world.Config, _ *rand.Rand) { c.Demand = world.Shock{FromSlot: c.Slots / 2, Factor: factor} }
 	}
 	list := []perturbation{
-		{"calm", false, steady, budgets(27.5e3, 29.5e3, 31.5e3, 33e3, 34e3, 36e3, 38e3, 44e3)},
-		{"x1.5 at half time", false, shock(1.5, 0.5), budgets(38e3, 39.5e3, 40.5e3, 42e3, 44e3)},
-		{"x1.25 at half time", false, shock(1.25, 0.5), budgets(34e3, 37e3, 40e3)},
-		{"x0.8 at half time", false, shock(0.8, 0.5), budgets(27e3, 30e3, 33e3)},
-		{"x1.5 at slot 20", true, shock(1.5, 0.2), budgets(40.5e3, 42e3, 44e3)},
-		{"x1.5 at slot 80", true, shock(1.5, 0.8), budgets(40.5e3, 42e3, 44e3)},
-		{"x1.25 at slot 20", true, shock(1.25, 0.2), budgets(34e3, 37e3, 40e3)},
-		{"x1.25 at slot 80", true, shock(1.25, 0.8), budgets(34e3, 37e3, 40e3)},
-		{"x0.8 at slot 20", true, shock(0.8, 0.2), budgets(27e3, 30e3, 33e3)},
-		{"x0.8 at slot 80", true, shock(0.8, 0.8), budgets(27e3, 30e3, 33e3)},
-		{"x1.25, then x1.5", true, twoShocks(1.25, 1.5), budgets(40.5e3, 42e3, 44e3)},
-		{"x0.8, then x1.25", true, twoShocks(0.8, 1.25), budgets(34e3, 37e3, 40e3)},
-		{"x0.8 to x2 at a random slot", false, func(c *world.Config, r *rand.Rand) {
+		{calmAir, true, false, steady, budgets(27.5e3, 29.5e3, 31.5e3, 33e3, 34e3, 36e3, 38e3, 44e3)},
+		{"x1.5 at half time", true, false, shock(1.5, 0.5), budgets(38e3, 39.5e3, 40.5e3, 42e3, 44e3)},
+		{"x1.25 at half time", true, false, shock(1.25, 0.5), budgets(34e3, 37e3, 40e3)},
+		{"x0.8 at half time", true, false, shock(0.8, 0.5), budgets(27e3, 30e3, 33e3)},
+		{"x1.5 at slot 20", false, true, shock(1.5, 0.2), budgets(40.5e3, 42e3, 44e3)},
+		{"x1.5 at slot 80", false, true, shock(1.5, 0.8), budgets(40.5e3, 42e3, 44e3)},
+		{"x1.25 at slot 20", false, true, shock(1.25, 0.2), budgets(34e3, 37e3, 40e3)},
+		{"x1.25 at slot 80", false, true, shock(1.25, 0.8), budgets(34e3, 37e3, 40e3)},
+		{"x0.8 at slot 20", false, true, shock(0.8, 0.2), budgets(27e3, 30e3, 33e3)},
+		{"x0.8 at slot 80", false, true, shock(0.8, 0.8), budgets(27e3, 30e3, 33e3)},
+		{"x1.25, then x1.5", false, true, twoShocks(1.25, 1.5), budgets(40.5e3, 42e3, 44e3)},
+		{"x0.8, then x1.25", false, true, twoShocks(0.8, 1.25), budgets(34e3, 37e3, 40e3)},
+		{"x0.8 to x2 at a random slot", false, false, func(c *world.Config, r *rand.Rand) {
 			c.Shock = world.Shock{FromSlot: 1 + r.IntN(c.Slots-1), Factor: 0.8 + 1.2*r.Float64()}
 		}, budgets(34e3, 37e3, 40e3)},
-		{"gusts 5 %", false, gusts(0.05), budgets(29e3, 33e3, 36.5e3)},
-		{"gusts 15 %", false, gusts(0.15), budgets(29e3, 33e3, 36.5e3)},
-		{"edge energy x0.7", false, edge(0.7), budgets(30e3, 34e3, 38e3)},
-		{"edge energy x1.3", false, edge(1.3), budgets(30e3, 34e3, 38e3)},
-		{"a third of the demand from half time", false, demand(1.0 / 3), budgets(30e3, 34e3, 38e3)},
-		{"three times the demand from half time", false, demand(3), budgets(30e3, 34e3, 38e3)},
+		{"gusts 5 %", false, false, gusts(0.05), budgets(29e3, 33e3, 36.5e3)},
+		{"gusts 15 %", false, false, gusts(0.15), budgets(29e3, 33e3, 36.5e3)},
+		{"edge energy x0.7", false, false, edge(0.7), budgets(30e3, 34e3, 38e3)},
+		{"edge energy x1.3", false, false, edge(1.3), budgets(30e3, 34e3, 38e3)},
+		{"a third of the demand from half time", false, false, demand(1.0 / 3), budgets(30e3, 34e3, 38e3)},
+		{"three times the demand from half time", false, false, demand(3), budgets(30e3, 34e3, 38e3)},
 	}
 	for _, percent := range []int{30, 60, 90} {
-		list = append(list, perturbation{fmt.Sprintf("revised at slot %d", percent), false, steady, []rollout.Request{
+		list = append(list, perturbation{fmt.Sprintf("revised at slot %d", percent), true, false, steady, []rollout.Request{
 			{BudgetJ: 35e3, ReviseSlot: percent, RevisedBudgetJ: 32e3}, {BudgetJ: 29e3, ReviseSlot: percent, RevisedBudgetJ: 31e3},
 		}})
 	}
@@ -238,22 +251,28 @@ func (c *Config) budgetModes() []goal.Mode {
 	return []goal.Mode{goal.Target, goal.Ceiling}
 }
 
-// measure flies a perturbation's cells, in both modes, by all arms.
-func (p *perturbation) measure(ctx context.Context, ck *checkpoint.Checkpoint, c Config, arms []budgetArm) (rows []BudgetResult, err error) {
+// seedFlights are one seed's flights of a perturbation's cells.
+type seedFlights struct {
+	results   []rollout.Result // (mode, request, arm)
+	constantS []float64        // by request: the delay of the one price known in advance
+}
+
+// fly flies a perturbation's cells, in both modes, by all arms, on seeds that allowed, a
+// function of package seeds, does not refuse. It returns the flights of each seed.
+func (p *perturbation) fly(ctx context.Context, ck *checkpoint.Checkpoint, c Config, arms []budgetArm, allowed func(uint64) error) ([]seedFlights, error) {
 	for i := range p.requests {
 		r := &p.requests[i]
 		r.BudgetJ *= c.World.EnergyScale()
 		r.RevisedBudgetJ *= c.World.EnergyScale()
 		r.ReviseSlot = r.ReviseSlot * c.World.Slots / 100
 	}
-	type seedResult struct {
-		flights   []rollout.Result // (mode, request, arm)
-		constantS []float64        // by request, delay of the price that spends as much
-	}
-	bySeed := make([]seedResult, len(c.Seeds))
+	bySeed := make([]seedFlights, len(c.Seeds))
 	prices := teacher.PricesIn(&c.World, regretPrices)
-	err = jobs.Do(ctx, len(c.Seeds), c.Workers, jobs.Stateless, func(_ struct{}, i int) error {
+	err := jobs.Do(ctx, len(c.Seeds), c.Workers, jobs.Stateless, func(_ struct{}, i int) error {
 		w, x, seed := c.World, &bySeed[i], c.Seeds[i:i+1]
+		if err := allowed(seed[0]); err != nil {
+			return fmt.Errorf("evaluate: %w", err)
+		}
 		p.change(&w, rand.New(rand.NewPCG(seed[0], 1)))
 		runners := make([]*rollout.Runner, len(arms))
 		for k, a := range arms {
@@ -266,17 +285,17 @@ func (p *perturbation) measure(ctx context.Context, ck *checkpoint.Checkpoint, c
 			for _, r := range p.requests {
 				r.Mode = mode
 				for _, f := range runners {
-					x.flights = append(x.flights, f.Fly(seed[0], r))
-				}
-				if err := ctx.Err(); err != nil {
-					return err
+					if err := ctx.Err(); err != nil {
+						return err
+					}
+					x.results = append(x.results, f.Fly(seed[0], r))
 				}
 			}
 		}
 		if c.CeilingsOnly {
 			return nil
 		}
-		front, err := teacher.Sweep(ctx, &w, seeds.CheckEvaluation, seed, prices, 1, nil)
+		front, err := teacher.Sweep(ctx, &w, allowed, seed, prices, 1, nil)
 		if err != nil {
 			return err
 		}
@@ -285,31 +304,45 @@ func (p *perturbation) measure(ctx context.Context, ck *checkpoint.Checkpoint, c
 		}
 		return nil
 	}, command.Progress(c.Progress, "seeds, budgets, "+p.name, len(c.Seeds)))
+	return bySeed, err
+}
+
+// cell returns a seed's flights, by arm, in one mode at one request.
+func (p *perturbation) cell(x *seedFlights, mode, request, arms int) []rollout.Result {
+	first := (mode*len(p.requests) + request) * arms
+	return x.results[first : first+arms]
+}
+
+// keepable reports whether the reference even pacer keeps a budget.
+func keepable(even *rollout.Result, budgetJ float64) bool {
+	return even.EnergyJ <= budgetJ*baseline.KeepableWithin
+}
+
+// measure flies a perturbation's cells and takes the means of each.
+func (p *perturbation) measure(ctx context.Context, ck *checkpoint.Checkpoint, c Config, arms []budgetArm) (rows []BudgetResult, err error) {
+	bySeed, err := p.fly(ctx, ck, c, arms, seeds.CheckEvaluation)
 	if err != nil {
 		return nil, err
 	}
+	even := slices.IndexFunc(arms, func(a budgetArm) bool { return a.name == evenArm })
 	for m, mode := range c.budgetModes() {
 		for k, r := range p.requests {
 			row := BudgetResult{Perturbation: p.name, Mode: mode, BudgetJ: endBudgetJ(&r), HeldOut: p.heldOut, Seeds: len(c.Seeds), Arms: map[string]ArmResult{}}
 			if r.ReviseSlot > 0 {
 				row.RevisedFromJ = r.BudgetJ
 			}
-			var keepable []*seedResult
-			flight := func(x *seedResult, arm int) *rollout.Result {
-				return &x.flights[(m*len(p.requests)+k)*len(arms)+arm]
-			}
-			even := slices.IndexFunc(arms, func(a budgetArm) bool { return a.name == evenArm })
+			var kept []*seedFlights
 			for i := range bySeed {
-				if x := &bySeed[i]; flight(x, even).EnergyJ <= row.BudgetJ*baseline.KeepableWithin {
-					keepable = append(keepable, x)
+				if x := &bySeed[i]; keepable(&p.cell(x, m, k, len(arms))[even], row.BudgetJ) {
+					kept = append(kept, x)
 				}
 			}
-			row.Keepable, row.Measured = len(keepable), len(keepable) >= minKeepable
-			n, constantS := float64(len(keepable)), 0.0
-			for _, x := range keepable {
-				for arm := range arms {
+			row.Keepable, row.Measured = len(kept), len(kept) >= minKeepable
+			n, constantS := float64(len(kept)), 0.0
+			for _, x := range kept {
+				for arm, f := range p.cell(x, m, k, len(arms)) {
 					a := row.Arms[arms[arm].name]
-					a.add(flight(x, arm), row.BudgetJ, n)
+					a.Add(f.Point, row.BudgetJ, n)
 					row.Arms[arms[arm].name] = a
 				}
 				if !c.CeilingsOnly {
@@ -358,8 +391,8 @@ func leastDelayS(front []pareto.Point, energyJ float64) float64 {
 	return front[len(front)-1].DelayS
 }
 
-// add adds one of n flights.
-func (a *ArmResult) add(x *rollout.Result, budgetJ, n float64) {
+// Add adds one of n flights.
+func (a *ArmResult) Add(x pareto.Point, budgetJ, n float64) {
 	end := x.EnergyJ/budgetJ - 1
 	a.DelayS += x.DelayS / n
 	a.End += end / n

@@ -224,7 +224,7 @@ func TestMeasureBudgets(t *testing.T) {
 		t.Error("an unknown arm was accepted")
 	}
 	c := Config{World: world.Standard(), Seeds: []uint64{1_000_000}, Decoder: inference.DecoderDispatch, Workers: 2, Progress: io.Discard}
-	p := perturbation{"calm", false, func(*world.Config, *rand.Rand) {}, []rollout.Request{{BudgetJ: 34e3}, {BudgetJ: 35e3, ReviseSlot: 60, RevisedBudgetJ: 32e3}}}
+	p := perturbation{"calm", false, false, func(*world.Config, *rand.Rand) {}, []rollout.Request{{BudgetJ: 34e3}, {BudgetJ: 35e3, ReviseSlot: 60, RevisedBudgetJ: 32e3}}}
 	rows, err := p.measure(t.Context(), ck, c, arms)
 	if err != nil || len(rows) != 4 {
 		t.Fatalf("%d rows, %v", len(rows), err)

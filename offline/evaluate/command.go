@@ -113,7 +113,11 @@ func Command(ctx context.Context, call *cli.Call) error {
 		{len(sizes) > 0, func() (err error) { r.Fleets, err = MeasureFleets(ctx, ck, c, sizes); return err }},
 		{*shift, func() error { return r.addPoints(MeasureShifts(ctx, ck, c)) }},
 		{*missions, func() error { return r.addPoints(MeasureMissions(ctx, ck, c)) }},
-		{*worlds > 0, func() error { return r.addPoints(MeasureRandomWorlds(ctx, ck, c, *worlds)) }},
+		{*worlds > 0, func() error {
+			points, over, err := MeasureRandomWorlds(ctx, ck, c, *worlds)
+			r.RandomWorlds = over
+			return r.addPoints(points, err)
+		}},
 	} {
 		if m.wanted && err == nil {
 			err = m.measure()
@@ -135,6 +139,14 @@ func Command(ctx context.Context, call *cli.Call) error {
 func (r *Report) addPoints(points []OperatingPoint, err error) error {
 	r.OperatingPoints = append(r.OperatingPoints, points...)
 	return err
+}
+
+// ratios returns the ratios of a point, with their standard errors where these are known.
+func (p *OperatingPoint) ratios() (wide, tight string) {
+	if e := p.RatioError; e != nil {
+		return fmt.Sprintf("%.4f ± %.4f", p.Ratio.Hypervolume, e.Hypervolume), fmt.Sprintf("%.4f ± %.4f", p.Ratio.Tight, e.Tight)
+	}
+	return fmt.Sprintf("%.4f", p.Ratio.Hypervolume), fmt.Sprintf("%.4f", p.Ratio.Tight)
 }
 
 // print writes the report as tables.
@@ -181,10 +193,12 @@ func (r *Report) print(w io.Writer) error {
 	}
 	for i, u := range r.Uplink {
 		if i == 0 {
-			row("\nreports lost\tslots late\tretained, local\tlast report\tspeculative\toffer\ttight\tteacher, offer\tbudgets, mean |error|, offer")
+			row("\nhypervolume retained, %%, at the wide and the tight reference")
+			row("reports lost\tslots late\tlocal\tlast report\tspeculative\toffer\tteacher, offer\tbudgets, mean |error|, offer")
 		}
-		row("%.0f %%\t%d\t%.1f %%\t%.1f %%\t%.1f %%\t%.1f %%\t%.1f %%\t%.1f %%\t%.2f %%", 100*u.LossRate, u.LateSlots,
-			100*u.Local, 100*u.LastReport, 100*u.Speculative, 100*u.Offer, 100*u.OfferTight, 100*u.OfferTeacher, 100*u.OfferBudgetAbsError)
+		row("%.0f %%\t%d\t%.1f / %.1f\t%.1f / %.1f\t%.1f / %.1f\t%.1f / %.1f\t%.1f / %.1f\t%.2f %%", 100*u.LossRate, u.LateSlots,
+			100*u.Local, 100*u.LocalTight, 100*u.LastReport, 100*u.LastReportTight, 100*u.Speculative, 100*u.SpeculativeTight,
+			100*u.Offer, 100*u.OfferTight, 100*u.OfferTeacher, 100*u.OfferTeacherTight, 100*u.OfferBudgetAbsError)
 	}
 	for i, x := range r.Fleets {
 		if i == 0 {
@@ -196,7 +210,16 @@ func (r *Report) print(w io.Writer) error {
 		if i == 0 {
 			row("\noperating point\thypervolume ratio\ttight ratio\tbudgets, mean |error|\ttoo close")
 		}
-		row("%s\t%.4f\t%.4f\t%.3f %%\t%d", x.Name, x.Ratio.Hypervolume, x.Ratio.Tight, 100*x.BudgetAbsError, x.SeparationViolations)
+		wide, tight := x.ratios()
+		row("%s\t%s\t%s\t%.3f %%\t%d", x.Name, wide, tight, 100*x.BudgetAbsError, x.SeparationViolations)
+	}
+	if x := r.RandomWorlds; x != nil {
+		least, _ := x.Least.ratios()
+		most, _ := x.Most.ratios()
+		row("\n%d random worlds, %d seeds in each\thypervolume ratio", x.Ratio.N, x.Seeds)
+		row("mean and standard deviation over worlds\t%.4f, %.4f", x.Ratio.Mean, x.Ratio.Std)
+		row("least, %s\t%s", x.Least.Name, least)
+		row("most, %s\t%s", x.Most.Name, most)
 	}
 	return t.Flush()
 }

@@ -2,7 +2,9 @@
 // used. Inputs: a checkpoint, a world and evaluation seeds. Outputs: a report of
 // its front against the exact-dispatch teacher's on the same episodes, of whether
 // settings are followed and budgets are held, of what a lossy or late link leaves
-// of the front, and of other fleets and worlds. "offline evaluate" calls it.
+// of the front, and of other fleets and worlds; and, on calibration seeds, what other
+// sizes of the reserve of budgets cost and give. "offline evaluate" and "offline
+// calibrate" call it.
 package evaluate
 
 import (
@@ -77,6 +79,7 @@ type Report struct {
 	Uplink          []LinkRetention  `json:"uplink,omitempty"`
 	Fleets          []FleetRatio     `json:"fleets,omitempty"`
 	OperatingPoints []OperatingPoint `json:"points,omitempty"`
+	RandomWorlds    *WorldRange      `json:"random_worlds,omitempty"`
 }
 
 // Trace is the recorded workload of an evaluation.
@@ -154,7 +157,7 @@ func MeasureFront(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (Rep
 	return r, nil
 }
 
-// ratioOrZero is a/b, and 0 where the teacher has no volume to compare with.
+// ratioOrZero is a/b, and 0 where b has no volume to compare with.
 func ratioOrZero(a, b float64) float64 {
 	if b == 0 {
 		return 0

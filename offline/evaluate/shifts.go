@@ -18,6 +18,8 @@ import (
 type OperatingPoint struct {
 	Name  string           `json:"name"`
 	Ratio HypervolumeRatio `json:"teacher_ratio"`
+	// RatioError is the standard error of Ratio over the seeds; unknown from one seed alone.
+	RatioError *HypervolumeRatio `json:"teacher_ratio_standard_error,omitempty"`
 	// BudgetAbsError is the mean absolute error of targets at a quarter, half and three
 	// quarters of what the teacher's front spans.
 	BudgetAbsError float64 `json:"budget_abs_error"`
@@ -98,9 +100,16 @@ func measureEach(ctx context.Context, ck *checkpoint.Checkpoint, c Config, shift
 	return rows, nil
 }
 
+// WorldRange is the policy's hypervolume ratio over random worlds.
+type WorldRange struct {
+	Ratio pareto.Summary `json:"teacher_ratio"` // over worlds
+	Seeds int            `json:"seeds"`         // in each world
+	Least OperatingPoint `json:"least"`
+	Most  OperatingPoint `json:"most"`
+}
+
 // MeasureRandomWorlds measures n random worlds.
-func MeasureRandomWorlds(ctx context.Context, ck *checkpoint.Checkpoint, c Config, n int) ([]OperatingPoint, error) {
-	var rows []OperatingPoint
+func MeasureRandomWorlds(ctx context.Context, ck *checkpoint.Checkpoint, c Config, n int) (rows []OperatingPoint, over *WorldRange, err error) {
 	for i := range n {
 		at := c
 		at.pricedWorld = &c.World
@@ -109,11 +118,28 @@ func MeasureRandomWorlds(ctx context.Context, ck *checkpoint.Checkpoint, c Confi
 		name := fmt.Sprintf("world %d: M %d, U %d, T %d, %.0f m", i, w.Aircraft, w.Users, w.Slots, w.Physics.AreaSideM)
 		p, err := compareWithTeacher(ctx, ck, at, name)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		rows = append(rows, p)
 	}
-	return rows, nil
+	return rows, summarizeWorlds(rows, len(c.Seeds)), nil
+}
+
+// summarizeWorlds takes the range of what was measured in one world or more.
+func summarizeWorlds(rows []OperatingPoint, seedCount int) *WorldRange {
+	over := WorldRange{Seeds: seedCount, Least: rows[0], Most: rows[0]}
+	var ratios []float64
+	for _, p := range rows {
+		ratios = append(ratios, p.Ratio.Hypervolume)
+		if p.Ratio.Hypervolume < over.Least.Ratio.Hypervolume {
+			over.Least = p
+		}
+		if p.Ratio.Hypervolume > over.Most.Ratio.Hypervolume {
+			over.Most = p
+		}
+	}
+	over.Ratio = pareto.Summarise(ratios)
+	return &over
 }
 
 // compareWithTeacher compares per seed, with reference points a fifth beyond the ends
@@ -138,18 +164,16 @@ func compareWithTeacher(ctx context.Context, ck *checkpoint.Checkpoint, c Config
 			}
 		}
 	}
+	var wide, tight []float64 // by seed
 	for s := range c.Seeds {
 		p, t := rollout.SeedPoints(results, s), teacher.SeedPoints(expert, s)
-		for k, beyond := range []float64{0.2, 0.02} {
+		ratio := func(beyond float64) float64 {
 			reference := pareto.Beyond(t, beyond)
-			q := ratioOrZero(pareto.Hypervolume(p, reference), pareto.Hypervolume(t, reference)) / n
-			if k == 0 {
-				row.Ratio.Hypervolume += q
-			} else {
-				row.Ratio.Tight += q
-			}
+			return ratioOrZero(pareto.Hypervolume(p, reference), pareto.Hypervolume(t, reference))
 		}
+		wide, tight = append(wide, ratio(0.2)), append(tight, ratio(0.02))
 	}
+	row.Ratio, row.RatioError = meanRatio(wide, tight)
 	mean := teacher.MeanPoints(expert)
 	high, low := mean[0].EnergyJ, mean[len(mean)-1].EnergyJ
 	var requests []rollout.Request
@@ -166,4 +190,13 @@ func compareWithTeacher(ctx context.Context, ck *checkpoint.Checkpoint, c Config
 		}
 	}
 	return row, nil
+}
+
+// meanRatio takes the mean over seeds and, from two seeds on, its standard error.
+func meanRatio(wide, tight []float64) (mean HypervolumeRatio, standardError *HypervolumeRatio) {
+	w, t := pareto.Summarise(wide), pareto.Summarise(tight)
+	if root := math.Sqrt(float64(w.N)); w.N > 1 {
+		standardError = &HypervolumeRatio{w.Std / root, t.Std / root}
+	}
+	return HypervolumeRatio{w.Mean, t.Mean}, standardError
 }

@@ -13,22 +13,26 @@ import (
 )
 
 // LinkRetention is what a lossy or late link leaves of the front: hypervolume per
-// seed over that on a perfect link.
+// seed over that of the same flights on a perfect link, at the wide reference point
+// and, in the fields of that name, at the tight one.
 type LinkRetention struct {
 	LossRate  float64 `json:"loss"`
 	LateSlots int     `json:"late_slots"`
 	// Local: users whose report is lost compute locally. LastReport: their last
 	// report is used instead. Speculative: a decision is made for every known user
 	// without a report. Offer: they accept the standing offer.
-	Local       float64 `json:"local"`
-	LastReport  float64 `json:"last_report"`
-	Speculative float64 `json:"speculative"`
-	Offer       float64 `json:"offer"`
-	// OfferTight is Offer's at the tight reference point.
-	OfferTight float64 `json:"offer_tight"`
+	Local            float64 `json:"local"`
+	LocalTight       float64 `json:"local_tight"`
+	LastReport       float64 `json:"last_report"`
+	LastReportTight  float64 `json:"last_report_tight"`
+	Speculative      float64 `json:"speculative"`
+	SpeculativeTight float64 `json:"speculative_tight"`
+	Offer            float64 `json:"offer"`
+	OfferTight       float64 `json:"offer_tight"`
 	// OfferTeacher is what the standing offer leaves of the teacher's front: the
 	// loss that no policy can avoid.
-	OfferTeacher float64 `json:"offer_teacher"`
+	OfferTeacher      float64 `json:"offer_teacher"`
+	OfferTeacherTight float64 `json:"offer_teacher_tight"`
 	// OfferBudgetAbsError is the mean absolute error of targets under the standing offer.
 	OfferBudgetAbsError float64 `json:"offer_budget_abs_error"`
 }
@@ -51,25 +55,28 @@ func MeasureUplink(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]
 	var rows []LinkRetention
 	for _, l := range links {
 		row := LinkRetention{LossRate: l.LossRate, LateSlots: l.LateSlots}
-		for unheard, into := range map[rollout.Fallback]*float64{
-			rollout.FallbackLocal: &row.Local, rollout.FallbackLastReport: &row.LastReport, rollout.FallbackSpeculative: &row.Speculative, rollout.FallbackOffer: &row.Offer,
+		for _, f := range []struct {
+			fallback    rollout.Fallback
+			wide, tight *float64
+		}{
+			{rollout.FallbackLocal, &row.Local, &row.LocalTight},
+			{rollout.FallbackLastReport, &row.LastReport, &row.LastReportTight},
+			{rollout.FallbackSpeculative, &row.Speculative, &row.SpeculativeTight},
+			{rollout.FallbackOffer, &row.Offer, &row.OfferTight},
 		} {
-			l.Fallback = unheard
-			results, err := c.sweepLink(ctx, ck, l, requests, fmt.Sprintf("%.0f %% lost, %d late, %q", 100*l.LossRate, l.LateSlots, unheard))
+			l.Fallback = f.fallback
+			results, err := c.sweepLink(ctx, ck, l, requests, fmt.Sprintf("%.0f %% lost, %d late, %q", 100*l.LossRate, l.LateSlots, f.fallback))
 			if err != nil {
 				return nil, err
 			}
-			*into = c.meanRetention(results, nominal, wide)
-			if unheard == rollout.FallbackOffer {
-				row.OfferTight = c.meanRetention(results, nominal, tight)
-			}
+			*f.wide, *f.tight = c.meanRetention(results, nominal, wide), c.meanRetention(results, nominal, tight)
 		}
 		l.Fallback = rollout.FallbackOffer
 		results, err := c.sweepTeacherOver(ctx, ck, l)
 		if err != nil {
 			return nil, err
 		}
-		row.OfferTeacher = c.meanRetention(results, taught, wide)
+		row.OfferTeacher, row.OfferTeacherTight = c.meanRetention(results, taught, wide), c.meanRetention(results, taught, tight)
 		if row.OfferBudgetAbsError, err = c.budgetAbsError(ctx, ck, l); err != nil {
 			return nil, err
 		}
@@ -81,7 +88,7 @@ func MeasureUplink(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]
 // meanRetention is the mean over seeds of one hypervolume over another.
 func (c Config) meanRetention(results, nominal [][]rollout.Result, reference pareto.Point) (mean float64) {
 	for s := range c.Seeds {
-		mean += pareto.Hypervolume(rollout.SeedPoints(results, s), reference) / pareto.Hypervolume(rollout.SeedPoints(nominal, s), reference) / float64(len(c.Seeds))
+		mean += ratioOrZero(pareto.Hypervolume(rollout.SeedPoints(results, s), reference), pareto.Hypervolume(rollout.SeedPoints(nominal, s), reference)) / float64(len(c.Seeds))
 	}
 	return mean
 }

@@ -20,6 +20,7 @@ const (
 	kindRules    = "rules"    // an archive of searched rules
 	kindDispatch = "dispatch" // the dispatch teacher at its prices
 	kindRandom   = "random"
+	kindPacer    = "pacer" // a scheduler without a network, which paces a budget
 )
 
 // Arm is one row of the study.
@@ -32,6 +33,10 @@ type Arm struct {
 	Decoder     inference.Decoder `json:"decoder,omitempty"`
 	// SearchPopulation of a searched archive.
 	SearchPopulation int `json:"members,omitempty"`
+	// Prices of the dispatch teacher, if not the configuration's.
+	Prices int `json:"prices,omitempty"`
+	// Scheduler is the name of a pacer in package evaluate.
+	Scheduler string `json:"scheduler,omitempty"`
 	// CentroidMotion flies towards centroids in place of these.
 	CentroidMotion bool `json:"centroid,omitempty"`
 	// PreferenceWithBudget keeps the delay entry and omega together with a budget, as
@@ -39,6 +44,8 @@ type Arm struct {
 	PreferenceWithBudget bool `json:"beside,omitempty"`
 	// Unconditioned arms take no request: they make one point.
 	Unconditioned bool `json:"blind,omitempty"`
+	// BudgetsOnly arms have no front of their own and are flown for budgets alone.
+	BudgetsOnly bool `json:"budgets_only,omitempty"`
 	// AllSeeds arms fly on all seeds.
 	AllSeeds bool `json:"headline,omitempty"`
 	// LossyLink arms are also flown over a lossy link.
@@ -174,10 +181,29 @@ func (c *Config) contextArmName(slots int) string {
 	return c.sizeArmName(a)
 }
 
+// Arms that the others are judged by.
+const (
+	// evenArm is the reference even pacer, which defines the seeds on which a budget can
+	// be kept.
+	evenArm = "even"
+	// finestTeacherArm has the front that ratios are taken to, at more prices than any
+	// arm has settings: between few prices a front has gaps, which its rivals fill.
+	finestTeacherArm = "dispatch-teacher-256"
+	finestPrices     = 256
+)
+
 // arms returns every arm, in the order they are measured: baselines first.
 func (c *Config) arms() []Arm {
 	list := []Arm{
 		{Name: "dispatch-teacher", Description: "exact dispatch at a sweep of prices, motion towards least expected delay", Kind: kindDispatch, AllSeeds: true},
+		{Name: finestTeacherArm, Description: "the same at 256 prices, to whose front all ratios are taken", Kind: kindDispatch, Prices: finestPrices, AllSeeds: true},
+		{Name: evenArm, Description: "the reference even pacer: what is left above the flight floor, over the slots to go", Kind: kindPacer, Scheduler: "even", BudgetsOnly: true},
+		{Name: "capped-even", Description: "the even pacer, never above its share", Kind: kindPacer, Scheduler: "capped even", BudgetsOnly: true},
+		{Name: "constant-price", Description: "the one price at which the archived front spends the budget", Kind: kindPacer, Scheduler: "constant price", BudgetsOnly: true},
+		{Name: "controller", Description: "the price at which it forecasts that what is left is spent", Kind: kindPacer, Scheduler: "controller", BudgetsOnly: true},
+		{Name: "controller-reserve", Description: "the same, with the flagship's reserve for a change of flight power", Kind: kindPacer, Scheduler: "controller with reserve", BudgetsOnly: true},
+		{Name: "greedy", Description: "price zero until nothing is left above the flight floor", Kind: kindPacer, Scheduler: "greedy", BudgetsOnly: true},
+		{Name: "flagship-price", Description: "the shipped checkpoint, at its own price under a budget too, without any limit", Kind: kindFlagship, Decoder: inference.DecoderPrice, BudgetsOnly: true},
 		{Name: "flagship", Description: "the shipped checkpoint, price into exact dispatch", Kind: kindFlagship, Decoder: inference.DecoderDispatch, AllSeeds: true, LossyLink: true},
 		{Name: "flagship-snapped", Description: "the shipped checkpoint, association by the heads, offload in closed form", Kind: kindFlagship, Decoder: inference.DecoderSnapped, AllSeeds: true},
 		{Name: "flagship-heads", Description: "the shipped checkpoint, the paper's heads", Kind: kindFlagship, Decoder: inference.DecoderHeads, AllSeeds: true},

@@ -29,7 +29,7 @@ func (s *study) ruleArchive(ctx context.Context, population int) (search.Archive
 		return search.Archive{}, err
 	}
 	a := state.Archive(c)
-	return a, replaceJSON(path, a)
+	return a, command.ReplaceJSON(path, "", a)
 }
 
 // teacherArchive returns the teacher's front that a corpus is matched to.

@@ -41,25 +41,22 @@ type Result struct {
 	arm *Arm
 }
 
-// BudgetResult is how well a total in joules was kept, over all seeds.
+// BudgetResult is what was flown for a total in joules.
 type BudgetResult struct {
-	Perturbation string  `json:"perturbation"`
-	BudgetJ      float64 `json:"budget_j"` // as last revised
-	// Relative to the budget, or the least total possible without foreseeing
-	// the shock if that is more.
-	MeanError      float64 `json:"error"`
-	MeanAbsError   float64 `json:"abs_error"`
-	OverBudgetRate float64 `json:"over"` // fraction of flights above
-	// AbsErrors are the absolute errors by seed.
-	AbsErrors []float64 `json:"abs_errors"`
+	Perturbation string         `json:"perturbation"`
+	BudgetJ      float64        `json:"budget_j"` // as last revised
+	Outcomes     []pareto.Point `json:"outcomes"` // by seed
 }
 
-// LinkRetention is what a lossy link leaves of the hypervolume, per seed.
+// LinkRetention is what a lossy link leaves of the hypervolumes, the mean over seeds.
 type LinkRetention struct {
 	LossRate            float64          `json:"loss"`
 	LateSlots           int              `json:"late"`
 	Fallback            rollout.Fallback `json:"unheard"`
 	HypervolumeRetained float64          `json:"kept"`
+	// TightRetained is nil where the arm's own front has nothing below the tight
+	// reference point.
+	TightRetained *float64 `json:"tight_kept"`
 }
 
 // EnergyTrace is the energy spent and the delay so far, slot by slot, over seeds.
@@ -70,7 +67,6 @@ type EnergyTrace struct {
 	MeanJ          []float64 `json:"mean_j"` // [slot], 0 to T
 	StdDevJ        []float64 `json:"std_j"`
 	MeanDelayS     []float64 `json:"mean_delay_s"`
-	StdDevDelayS   []float64 `json:"std_delay_s"`
 }
 
 const (
@@ -87,6 +83,9 @@ const (
 	perturbationGusts    = "gusts of 15 %"
 	perturbationRevision = "revised at slot 60"
 )
+
+// perturbations are all of them, in the order of the report.
+var perturbations = []string{perturbationNone, perturbationShock, perturbationGusts, perturbationRevision}
 
 var budgetTests = []struct {
 	name     string
@@ -127,35 +126,12 @@ func (s *study) measure(ctx context.Context, a *Arm) (*Result, error) {
 	if a.AllSeeds {
 		list = evaluationSeeds(s.Seeds)
 	}
-	if err := s.calibrateSettings(ctx, p, a, r); err != nil {
-		return nil, err
-	}
-	results, err := s.sweep(ctx, p, s.world, rollout.ReportLink{}, list, rollout.PreferenceRequests(r.Omegas), a.Name+", front")
-	if err != nil {
-		return nil, err
-	}
-	r.Outcomes = rollout.Outcomes(results)
-	if p.memberOmegas == nil && !a.Unconditioned {
-		r.Uniform.Omegas = rollout.Linspace(p.omegaBand[0], p.omegaBand[1], s.Settings)
-		if results, err = s.sweep(ctx, p, s.world, rollout.ReportLink{}, list, rollout.PreferenceRequests(r.Uniform.Omegas), a.Name+", even settings"); err != nil {
+	ablationSeeds := list[:s.AblationSeeds]
+	if !a.BudgetsOnly {
+		if err := s.measureFronts(ctx, p, a, list, ablationSeeds, r); err != nil {
 			return nil, err
 		}
-		r.Uniform.Points = rollout.Outcomes(results)
-		for _, row := range results {
-			mean := 0.0
-			for _, x := range row {
-				mean += x.MeanSpeedMPS / float64(len(row))
-			}
-			r.Uniform.SpeedMPS = append(r.Uniform.SpeedMPS, mean)
-		}
 	}
-	ablationSeeds := list[:s.AblationSeeds]
-	gusty := s.world
-	gusty.Gust = gustStdDev
-	if results, err = s.sweep(ctx, p, gusty, rollout.ReportLink{}, ablationSeeds, rollout.PreferenceRequests(r.Omegas), a.Name+", gusts"); err != nil {
-		return nil, err
-	}
-	r.GustOutcomes = rollout.Outcomes(results)
 	if !a.Unconditioned && a.Kind != kindRandom {
 		if err := s.measureBudgets(ctx, p, a, ablationSeeds, r); err != nil {
 			return nil, err
@@ -167,6 +143,40 @@ func (s *study) measure(ctx context.Context, a *Arm) (*Result, error) {
 		}
 	}
 	return r, nil
+}
+
+// measureFronts calibrates an arm's settings, and flies them in calm air and in gusts
+// and the uniform grid.
+func (s *study) measureFronts(ctx context.Context, p *armPolicy, a *Arm, list, gustSeeds []uint64, r *Result) error {
+	if err := s.calibrateSettings(ctx, p, a, r); err != nil {
+		return err
+	}
+	results, err := s.sweep(ctx, p, s.world, rollout.ReportLink{}, list, rollout.PreferenceRequests(r.Omegas), a.Name+", front")
+	if err != nil {
+		return err
+	}
+	r.Outcomes = rollout.Outcomes(results)
+	if p.memberOmegas == nil && !a.Unconditioned {
+		r.Uniform.Omegas = rollout.Linspace(p.omegaBand[0], p.omegaBand[1], s.Settings)
+		if results, err = s.sweep(ctx, p, s.world, rollout.ReportLink{}, list, rollout.PreferenceRequests(r.Uniform.Omegas), a.Name+", even settings"); err != nil {
+			return err
+		}
+		r.Uniform.Points = rollout.Outcomes(results)
+		for _, row := range results {
+			mean := 0.0
+			for _, x := range row {
+				mean += x.MeanSpeedMPS / float64(len(row))
+			}
+			r.Uniform.SpeedMPS = append(r.Uniform.SpeedMPS, mean)
+		}
+	}
+	gusty := s.world
+	gusty.Gust = gustStdDev
+	if results, err = s.sweep(ctx, p, gusty, rollout.ReportLink{}, gustSeeds, rollout.PreferenceRequests(r.Omegas), a.Name+", gusts"); err != nil {
+		return err
+	}
+	r.GustOutcomes = rollout.Outcomes(results)
+	return nil
 }
 
 // sweep flies every request on every seed.
@@ -224,19 +234,11 @@ func (s *study) measureBudgets(ctx context.Context, p *armPolicy, a *Arm, list [
 		if err != nil {
 			return err
 		}
+		outcomes := rollout.Outcomes(results)
 		for i, request := range b.requests {
-			row := BudgetResult{Perturbation: b.name, BudgetJ: request.BudgetJ}
+			row := BudgetResult{Perturbation: b.name, BudgetJ: request.BudgetJ, Outcomes: outcomes[i]}
 			if request.ReviseSlot > 0 {
 				row.BudgetJ = request.RevisedBudgetJ
-			}
-			for _, x := range results[i] {
-				e := x.EnergyJ/max(row.BudgetJ, x.FloorJ) - 1
-				row.MeanError += e / float64(len(list))
-				row.MeanAbsError += math.Abs(e) / float64(len(list))
-				row.AbsErrors = append(row.AbsErrors, math.Abs(e))
-				if e > 1e-6 {
-					row.OverBudgetRate += 1 / float64(len(list))
-				}
 			}
 			r.Budgets = append(r.Budgets, row)
 		}
@@ -271,9 +273,9 @@ func traceBudgets(p *armPolicy, c world.Config, list []uint64) (traces []EnergyT
 			}
 		}
 		for i := range spentJ {
-			j, s := pareto.Summarise(spentJ[i]), pareto.Summarise(delayS[i])
+			j := pareto.Summarise(spentJ[i])
 			t.MeanJ, t.StdDevJ = append(t.MeanJ, j.Mean), append(t.StdDevJ, j.Std)
-			t.MeanDelayS, t.StdDevDelayS = append(t.MeanDelayS, s.Mean), append(t.StdDevDelayS, s.Std)
+			t.MeanDelayS = append(t.MeanDelayS, pareto.Summarise(delayS[i]).Mean)
 		}
 		traces = append(traces, t)
 	}
@@ -305,8 +307,14 @@ func (s *study) measureLinks(ctx context.Context, p *armPolicy, a *Arm, list []u
 			if err != nil {
 				return err
 			}
-			row := LinkRetention{LossRate: l.LossRate, LateSlots: l.LateSlots, Fallback: l.Fallback}
-			row.HypervolumeRetained = meanRatio(hypervolumes(rollout.Outcomes(results), pareto.Reference), hypervolumes(r.Outcomes, pareto.Reference))
+			outcomes := rollout.Outcomes(results)
+			retained := func(reference pareto.Point) float64 {
+				return meanRatio(hypervolumes(outcomes, reference), hypervolumes(r.Outcomes, reference))
+			}
+			row := LinkRetention{LossRate: l.LossRate, LateSlots: l.LateSlots, Fallback: l.Fallback, HypervolumeRetained: retained(pareto.Reference)}
+			if tight := retained(pareto.TightReference); !math.IsNaN(tight) {
+				row.TightRetained = &tight
+			}
 			r.LinkRetentions = append(r.LinkRetentions, row)
 		}
 	}

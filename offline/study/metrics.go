@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"prefdt/offline/baseline"
+	"prefdt/offline/evaluate"
 	"prefdt/offline/pareto"
 	"prefdt/offline/teacher"
 )
@@ -22,17 +24,15 @@ type Metrics struct {
 	DecisionUS  float64
 
 	Hypervolume, Tight           pareto.Summary // on the arm's own axis
-	HypervolumeRatio, TightRatio float64        // to the dispatch teacher, per seed
+	HypervolumeRatio, TightRatio float64        // to the dispatch teacher at its finest prices, per seed
 	IGD                          float64        // on the seeds that all arms flew
 	Fidelity                     float64        // on the uniform grid
 	FidelityRecalibrated         float64        // on the arm's own axis
 	NonDominatedSettings         int            // settings whose mean outcomes make a front
 	CornerS, ReachS              float64
 	Operable                     string
-	GustRatio                    float64            // to the dispatch teacher in the same gusts
-	BudgetAbsError               map[string]float64 // mean absolute, by perturbation
-	BudgetBias, OverBudgetRate   map[string]float64
-	GustErrorLow, GustErrorHigh  float64 // 95 % bootstrap interval of BudgetAbsError in gusts
+	GustRatio                    float64 // to the dispatch teacher in the same gusts
+	Budgets                      []BudgetFigures
 
 	// Against another arm, paired by seed.
 	Baseline            string
@@ -59,20 +59,26 @@ type Contributor struct {
 // poolFronts makes the reference front of every seed that all arms flew.
 func poolFronts(results []*Result) ReferenceFronts {
 	var r ReferenceFronts
-	if len(results) == 0 {
-		return r
-	}
 	common := math.MaxInt
 	sum := sha256.New()
 	for _, x := range results {
+		if x.arm.BudgetsOnly {
+			continue
+		}
 		common = min(common, len(x.Outcomes[0]))
 		r.Contributors = append(r.Contributors, Contributor{x.arm.Name, x.Hash})
 		fmt.Fprintln(sum, x.arm.Name, x.Hash, x.Outcomes)
+	}
+	if len(r.Contributors) == 0 {
+		return r
 	}
 	r.Hash = hex.EncodeToString(sum.Sum(nil))
 	for s := range common {
 		var fronts [][]pareto.Point
 		for _, x := range results {
+			if x.arm.BudgetsOnly {
+				continue
+			}
 			fronts = append(fronts, teacher.SeedPoints(x.Outcomes, s))
 		}
 		r.BySeed = append(r.BySeed, pareto.Pool(fronts...))
@@ -101,28 +107,36 @@ func hypervolumes(outcomes [][]pareto.Point, reference pareto.Point) (v []float6
 	return v
 }
 
-// meanRatio returns the mean over seeds of a over b.
+// meanRatio returns the mean of a over b over the seeds on which b is positive, NaN
+// where there are none.
 func meanRatio(a, b []float64) float64 {
-	n := min(len(a), len(b))
-	if n == 0 {
-		return math.NaN()
+	sum, n := 0.0, 0.0
+	for i := range min(len(a), len(b)) {
+		if b[i] > 0 {
+			sum += a[i] / b[i]
+			n++
+		}
 	}
-	sum := 0.0
-	for i := range n {
-		sum += a[i] / b[i] / float64(n)
-	}
-	return sum
+	return sum / n
 }
 
 // computeMetrics measures an arm, against the arm called baseline.
 func computeMetrics(results []*Result, r *Result, reference *ReferenceFronts, baseline string) Metrics {
+	none := math.NaN()
 	m := Metrics{
-		Arm: r.arm.Name, Description: r.arm.Description, Seeds: len(r.Outcomes[0]), Settings: len(r.Omegas), Parameters: r.Parameters, DecisionUS: r.DecisionUS,
-		HypervolumeRatio: math.NaN(), TightRatio: math.NaN(), Fidelity: math.NaN(), FidelityRecalibrated: math.NaN(), GustRatio: math.NaN(),
-		GustErrorLow: math.NaN(), GustErrorHigh: math.NaN(),
-		HypervolumeDiff: math.NaN(), HypervolumeDiffLow: math.NaN(), HypervolumeDiffHigh: math.NaN(), PValue: math.NaN(),
-		BudgetAbsError: map[string]float64{}, BudgetBias: map[string]float64{}, OverBudgetRate: map[string]float64{}, Operable: "—",
+		Arm: r.arm.Name, Description: r.arm.Description, Settings: len(r.Omegas), Parameters: r.Parameters, DecisionUS: none,
+		Hypervolume: pareto.Summary{Mean: none, Std: none}, Tight: pareto.Summary{Mean: none, Std: none},
+		HypervolumeRatio: none, TightRatio: none, IGD: none, Fidelity: none, FidelityRecalibrated: none, CornerS: none, ReachS: none, GustRatio: none,
+		HypervolumeDiff: none, HypervolumeDiffLow: none, HypervolumeDiffHigh: none, PValue: none, Operable: "—",
 	}
+	if even := findResult(results, evenArm); even != nil {
+		m.Budgets = judgeBudgets(r.Budgets, even.Budgets)
+	}
+	if r.arm.BudgetsOnly {
+		m.Seeds = len(r.Budgets[0].Outcomes)
+		return m
+	}
+	m.Seeds, m.DecisionUS, m.IGD = len(r.Outcomes[0]), r.DecisionUS, 0
 	wide, tight := hypervolumes(r.Outcomes, pareto.Reference), hypervolumes(r.Outcomes, pareto.TightReference)
 	m.Hypervolume, m.Tight = pareto.Summarise(wide), pareto.Summarise(tight)
 	m.NonDominatedSettings = len(pareto.NonDominated(teacher.MeanPoints(r.Outcomes)))
@@ -136,7 +150,7 @@ func computeMetrics(results []*Result, r *Result, reference *ReferenceFronts, ba
 		m.FidelityRecalibrated = meanFidelity(r.Omegas, r.Outcomes)
 	}
 	m.CornerS, m.ReachS = meanOverSeeds(spanned, pareto.CornerS), meanOverSeeds(spanned, pareto.ReachS)
-	if expert := findResult(results, "dispatch-teacher"); expert != nil {
+	if expert := findResult(results, finestTeacherArm); expert != nil && len(expert.Omegas) >= m.Settings {
 		m.HypervolumeRatio = meanRatio(wide, hypervolumes(expert.Outcomes, pareto.Reference))
 		m.TightRatio = meanRatio(tight, hypervolumes(expert.Outcomes, pareto.TightReference))
 		m.GustRatio = meanRatio(hypervolumes(r.GustOutcomes, pareto.Reference), hypervolumes(expert.GustOutcomes, pareto.Reference))
@@ -144,7 +158,6 @@ func computeMetrics(results []*Result, r *Result, reference *ReferenceFronts, ba
 			m.Operable = operability(m.Fidelity, m.ReachS/meanOverSeeds(expert.Outcomes, pareto.ReachS))
 		}
 	}
-	m.addBudgets(r.Budgets)
 	if other := findResult(results, baseline); other != nil && other != r {
 		m.comparePaired(wide, hypervolumes(other.Outcomes, pareto.Reference), baseline)
 	}
@@ -160,29 +173,103 @@ func meanOverSeeds(outcomes [][]pareto.Point, measure func([]pareto.Point) float
 	return mean
 }
 
-// addBudgets averages over the budgets of each perturbation.
-func (m *Metrics) addBudgets(budgets []BudgetResult) {
-	count := map[string]float64{}
-	for _, b := range budgets {
-		count[b.Perturbation]++
-	}
-	var gusts []float64 // by seed
-	for _, b := range budgets {
-		m.BudgetAbsError[b.Perturbation] += b.MeanAbsError / count[b.Perturbation]
-		m.BudgetBias[b.Perturbation] += b.MeanError / count[b.Perturbation]
-		m.OverBudgetRate[b.Perturbation] += b.OverBudgetRate / count[b.Perturbation]
-		if b.Perturbation == perturbationGusts {
-			if gusts == nil {
-				gusts = make([]float64, len(b.AbsErrors))
-			}
-			for s, e := range b.AbsErrors {
-				gusts[s] += e / count[b.Perturbation]
+// BudgetFigures is how an arm kept one budget, judged by the budget itself on the
+// keepable seeds: those on which the even pacer ends within baseline.KeepableWithin
+// of it. The arm has no influence on either.
+type BudgetFigures struct {
+	Perturbation string
+	BudgetJ      float64 // as last revised
+	Seeds        int
+	Keepable     int     // of these seeds
+	EvenDelayS   float64 // of the even pacer
+	evaluate.ArmResult
+
+	ends []float64 // by seed; NaN on those that are not keepable
+}
+
+// Measured reports whether the budget can be kept on half of the seeds at least.
+func (b *BudgetFigures) Measured() bool { return 2*b.Keepable >= b.Seeds }
+
+// judgeBudgets judges an arm's flights by the even pacer's, which flew the same
+// budgets.
+func judgeBudgets(flown, even []BudgetResult) (list []BudgetFigures) {
+	for _, b := range flown {
+		i := slices.IndexFunc(even, func(e BudgetResult) bool { return e.Perturbation == b.Perturbation && e.BudgetJ == b.BudgetJ })
+		pacer := even[i].Outcomes
+		f := BudgetFigures{Perturbation: b.Perturbation, BudgetJ: b.BudgetJ, Seeds: len(b.Outcomes)}
+		var keepable []int
+		for s := range b.Outcomes {
+			f.ends = append(f.ends, math.NaN())
+			if pacer[s].EnergyJ <= b.BudgetJ*baseline.KeepableWithin {
+				keepable = append(keepable, s)
+				f.ends[s] = b.Outcomes[s].EnergyJ/b.BudgetJ - 1
 			}
 		}
+		f.Keepable = len(keepable)
+		n := float64(f.Keepable)
+		for _, s := range keepable {
+			f.Add(b.Outcomes[s], b.BudgetJ, n)
+			f.EvenDelayS += pacer[s].DelayS / n
+		}
+		list = append(list, f)
 	}
-	if len(gusts) > 0 {
-		m.GustErrorLow, m.GustErrorHigh = meanInterval(gusts)
+	return list
+}
+
+// meanBudget returns the mean over the measured budgets of a perturbation, and whether
+// there are any.
+func (m *Metrics) meanBudget(perturbation string) (mean BudgetFigures, measured bool) {
+	mean.Perturbation = perturbation
+	n := 0.0
+	for i := range m.Budgets {
+		if b := &m.Budgets[i]; b.Perturbation == perturbation && b.Measured() {
+			n++
+			mean.DelayS += b.DelayS
+			mean.EvenDelayS += b.EvenDelayS
+			mean.End += b.End
+			mean.MeanOverrun += b.MeanOverrun
+			mean.OverrunRate += b.OverrunRate
+		}
 	}
+	for _, x := range []*float64{&mean.DelayS, &mean.EvenDelayS, &mean.End, &mean.MeanOverrun, &mean.OverrunRate} {
+		*x /= n
+	}
+	return mean, n > 0
+}
+
+// endInterval is the 95 % bootstrap interval, over seeds, of the mean end of a
+// perturbation's measured budgets; NaN where there are none.
+func (m *Metrics) endInterval(perturbation string) (low, high float64) {
+	var cells []*BudgetFigures
+	for i := range m.Budgets {
+		if b := &m.Budgets[i]; b.Perturbation == perturbation && b.Measured() {
+			cells = append(cells, b)
+		}
+	}
+	if len(cells) == 0 {
+		return math.NaN(), math.NaN()
+	}
+	seeds := make([]float64, cells[0].Seeds) // their indexes
+	for s := range seeds {
+		seeds[s] = float64(s)
+	}
+	return pareto.Bootstrap(rand.New(rand.NewPCG(1, 2)), seeds, 10000, 0.95, func(drawn []float64) float64 {
+		mean, measured := 0.0, 0.0
+		for _, b := range cells {
+			sum, n := 0.0, 0.0
+			for _, s := range drawn {
+				if end := b.ends[int(s)]; !math.IsNaN(end) {
+					sum += end
+					n++
+				}
+			}
+			if n > 0 {
+				mean += sum / n
+				measured++
+			}
+		}
+		return mean / max(measured, 1)
+	})
 }
 
 // meanInterval is the 95 % bootstrap interval of a mean over seeds.
@@ -228,7 +315,7 @@ type table struct {
 	name, title, baseline string
 	note                  string
 	arms                  []string
-	columns               []string
+	columns               []string // nil: those of budgets, by perturbation
 }
 
 // tables lists the report's tables.
@@ -242,12 +329,13 @@ func (c *Config) tables() []table {
 	}
 	return []table{
 		{"headline", "Everything on one protocol", "flagship", "",
-			[]string{"flagship", "flagship-snapped", "flagship-heads", "base", "dispatch-teacher", "dispatch-centroid", "rules-101", "rules-50", "paper-form", "paper-form-dispatch", "omega-bc", "unconditioned", "random"},
+			[]string{"flagship", "flagship-snapped", "flagship-heads", "base", finestTeacherArm, "dispatch-teacher", "dispatch-centroid", "rules-101", "rules-50", "paper-form", "paper-form-dispatch", "omega-bc", "unconditioned", "random"},
 			[]string{"n", "points", "hv", "ratio", "tight", "igd", "corner", "reach", "fidelity", "axis", "operable", "diff", "p", "us", "parameters"}},
-		{"budgets", "Budgets in joules, mean absolute error", "flagship",
+		{"budgets", "Budgets in joules", "flagship",
 			"For a budget, an archive flies the member that spends as much in calm air; it does not look at what was spent.",
-			[]string{"flagship", "flagship-snapped", "flagship-heads", "base", "paper-form", "paper-form-dispatch", "omega-bc", "rules-50", "dispatch-teacher"},
-			[]string{perturbationNone, perturbationShock, perturbationGusts, perturbationRevision, "over"}},
+			[]string{"flagship", "flagship-price", evenArm, "capped-even", "constant-price", "controller", "controller-reserve", "greedy",
+				"flagship-snapped", "flagship-heads", "base", "paper-form", "paper-form-dispatch", "omega-bc", "rules-50", "dispatch-teacher"},
+			nil},
 		{"departures", "Each departure reverted alone", "base",
 			"Sets over aircraft are the shape of the network and were not reverted by themselves: the paper form is trained for one size of fleet. Streaming computes what a mask of some slots defines; its gain is cost, above.",
 			[]string{"base", "base-snapped", "base-heads", "no-price-snapped", "no-price-heads", "no-allowance", "no-dropout", "no-mask", "steady-flights", "remembering", "no-track", "dmax-move", "paper-features", "paper-features-heads"},

@@ -1,7 +1,6 @@
 package study
 
 import (
-	"cmp"
 	"fmt"
 	"image/color"
 	"math"
@@ -35,9 +34,9 @@ func (s *study) drawPictures(dir string, results []*Result, tables map[string][]
 		{picture{"headline", "fidelity.png", "Requested and achieved"}, func() []*plot.Plot { return fidelityPanels(results) }},
 		{picture{"headline", "propulsion.png", "Propulsion power against speed"}, s.propulsionPanels},
 		{picture{"headline", "speed.png", "Mean speed flown at each setting"}, func() []*plot.Plot { return s.speedPanels(results) }},
-		{picture{"budgets", "budget.png", "Energy and delay under a shock and a revision"}, func() []*plot.Plot { return budgetPanels(results) }},
+		{picture{"budgets", "budget.png", "Energy and delay under a shock and a revision, the mean over seeds"}, func() []*plot.Plot { return budgetPanels(results) }},
 		{picture{"sizes", "sizes.png", "Hypervolume against size"}, func() []*plot.Plot { return s.sizePanels(tables["sizes"]) }},
-		{picture{"sizes", "gusts.png", "Budget error in gusts against size"}, func() []*plot.Plot { return s.gustPanels(tables["sizes"]) }},
+		{picture{"sizes", "gusts.png", "End of budgets in gusts against size"}, func() []*plot.Plot { return s.gustPanels(tables["sizes"]) }},
 	} {
 		panels := p.panels()
 		if len(panels) == 0 {
@@ -238,19 +237,23 @@ func (s *study) speedPanels(results []*Result) []*plot.Plot {
 
 // budgetPanels shows how the energy under the shock approaches its budget,
 // relative to an even pace so that a percent is visible, and what that costs in
-// delay.
+// delay, relative to the even pacer's.
 func budgetPanels(results []*Result) []*plot.Plot {
 	first := traceRequests[0].BudgetJ
-	energy, delay := newPlot("slot", fmt.Sprintf("energy spent less an even pace to %.4g kJ (kJ)", first/1e3)), newPlot("slot", "delay with penalties so far (s)")
+	energy, delay := newPlot("slot", fmt.Sprintf("energy spent less an even pace to %.4g kJ (kJ)", first/1e3)), newPlot("slot", "delay so far less the even pacer's (s)")
 	energy.Title.Text, delay.Title.Text = "Energy under a shock and a revision", "The same flights' delay"
 	var energies, delays []curve
 	slots := 0.0
+	pacer := findResult(results, evenArm)
+	if pacer == nil {
+		return nil
+	}
 	for _, x := range []struct {
 		arm, label string
 		trace      int
-	}{{"flagship", "flagship", 0}, {"flagship", "flagship", 1}, {"rules-50", "rule of nearest energy", 0}, {"paper-form", "paper form", 0}} {
+	}{{"flagship", "flagship", 0}, {evenArm, "even pacer", 0}, {"flagship", "flagship", 1}, {"rules-50", "rule of nearest energy", 0}, {"paper-form", "paper form", 0}} {
 		r := findResult(results, x.arm)
-		if r == nil || len(r.EnergyTraces) <= x.trace || len(r.EnergyTraces[x.trace].MeanDelayS) == 0 {
+		if r == nil {
 			continue
 		}
 		t := r.EnergyTraces[x.trace]
@@ -260,17 +263,16 @@ func budgetPanels(results []*Result) []*plot.Plot {
 		}
 		slots = float64(len(t.MeanJ) - 1)
 		pace := make([]float64, len(t.MeanJ))
+		var behind plotter.XYs
 		for i := range pace {
 			pace[i] = (t.MeanJ[i] - first*float64(i)/slots) / 1e3
+			behind = append(behind, plotter.XY{X: float64(i), Y: t.MeanDelayS[i] - pacer.EnergyTraces[0].MeanDelayS[i]})
 		}
 		faint := chart.Palette[len(energies)%len(chart.Palette)]
 		c.points = addBand(energy, faint, pace, t.StdDevJ, 1e-3)
 		energies = append(energies, c)
-		c.points = addBand(delay, faint, t.MeanDelayS, t.StdDevDelayS, 1)
+		c.points = behind
 		delays = append(delays, c)
-	}
-	if len(energies) == 0 {
-		return nil
 	}
 	addCurves(energy, energies...)
 	addCurves(delay, delays...)
@@ -280,8 +282,17 @@ func budgetPanels(results []*Result) []*plot.Plot {
 		energy.Add(&plotter.Scatter{XYs: plotter.XYs{{X: slots, Y: y}}, GlyphStyle: draw.GlyphStyle{Color: chart.Black, Radius: 5, Shape: draw.CrossGlyph{}}})
 		chart.Note(energy, fmt.Sprintf("%.4g kJ", budgetJ/1e3), slots, y, chart.Black, noteFontSize)
 	}
+	// One arm far from all others would press these into one line.
+	delay.Y.Min, delay.Y.Max = max(delay.Y.Min, -delayRangeS), min(delay.Y.Max, delayRangeS)
+	noteS := delay.Y.Max
+	for _, c := range delays {
+		if i := slices.IndexFunc(c.points, func(at plotter.XY) bool { return math.Abs(at.Y) > delayRangeS }); i >= 0 {
+			noteS -= 0.06 * delayRangeS
+			chart.Note(delay, fmt.Sprintf("%s: %+.0f s at the end", c.label, c.points[len(c.points)-1].Y), min(c.points[i].X, slots/2), noteS, chart.Black, noteFontSize)
+		}
+	}
 	for _, p := range []*plot.Plot{energy, delay} {
-		low, high := p.Y.Min, p.Y.Max
+		low, high := p.Y.Min-0.08*(p.Y.Max-p.Y.Min), p.Y.Max // room for the note beneath the curves
 		addLine(p, "", chart.Red, plotter.XYs{{X: shockSlot, Y: low}, {X: shockSlot, Y: high}}, 6, 4)
 		chart.Note(p, fmt.Sprintf("flight power x%.1f", shockFactor), shockSlot, low, chart.Red, noteFontSize)
 		p.X.Max = slots * 1.1
@@ -291,6 +302,10 @@ func budgetPanels(results []*Result) []*plot.Plot {
 	delay.Legend = plot.NewLegend() // the left one serves both
 	return []*plot.Plot{energy, delay}
 }
+
+// delayRangeS is the most that the panel of delays shows on either side of the even
+// pacer's.
+const delayRangeS = 40
 
 // addBand shades a standard deviation about a curve, times a scale, and returns
 // the curve.
@@ -323,11 +338,18 @@ func (s *study) sizePanels(rows []Metrics) []*plot.Plot {
 	return panels
 }
 
-// gustPanels shows how well a size holds budgets in gusts.
+// gustPanels shows where a size ends on budgets in gusts.
 func (s *study) gustPanels(rows []Metrics) []*plot.Plot {
-	return s.bySize(rows, "mean |budget error| in gusts of 15 % (%), 95 %", func(r *Metrics) (y, low, high float64) {
-		return 100 * cmp.Or(r.BudgetAbsError[perturbationGusts], math.NaN()), 100 * r.GustErrorLow, 100 * r.GustErrorHigh
+	panels := s.bySize(rows, "end in gusts of 15 % (% of the budget), 95 %", func(r *Metrics) (y, low, high float64) {
+		mean, _ := r.meanBudget(perturbationGusts)
+		low, high = r.endInterval(perturbationGusts)
+		return 100 * mean.End, 100 * low, 100 * high
 	})
+	for _, p := range panels {
+		addLine(p, "the budget", chart.Grey, plotter.XYs{{X: p.X.Min, Y: 0}, {X: p.X.Max, Y: 0}}, 2, 3)
+		p.Y.Max += 0.25 * (p.Y.Max - p.Y.Min) // the legend stands above the line
+	}
+	return panels
 }
 
 // bySize draws a figure and its interval for every size, those of one width and

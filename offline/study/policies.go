@@ -1,6 +1,7 @@
 package study
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -15,6 +16,7 @@ import (
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
 	"prefdt/offline/corpus"
+	"prefdt/offline/evaluate"
 	"prefdt/offline/rollout"
 	"prefdt/offline/search"
 	"prefdt/offline/study/paperform"
@@ -66,6 +68,10 @@ func (s *study) prepareArm(ctx context.Context, a *Arm) (*armPolicy, error) {
 		}}, nil
 	case kindRules, kindDispatch:
 		return s.prepareArchive(ctx, a)
+	case kindPacer:
+		return &armPolicy{scales: &s.flagship.GoalConstants, newPolicy: func() (rollout.Policy, error) {
+			return evaluate.NewScheduler(a.Scheduler, s.flagship, &s.world)
+		}}, nil
 	case kindRandom:
 		return &armPolicy{scales: &s.flagship.GoalConstants, omegaBand: [2]float64{0, 1}, newPolicy: func() (rollout.Policy, error) { return &randomPolicy{physics: &s.world.Physics}, nil }}, nil
 	}
@@ -166,7 +172,7 @@ func (s *study) prepareArchive(ctx context.Context, a *Arm) (*armPolicy, error) 
 			return nil, err
 		}
 		axis := full.PriceAxis()
-		for _, price := range teacher.Prices(s.Prices) {
+		for _, price := range teacher.Prices(cmp.Or(a.Prices, s.Prices)) {
 			i, f := goal.HatBasis(axis.FrontPositions, axis.FrontPosition(price))
 			p, q := full.Points[i], full.Points[i+1]
 			p.DelayS += f * (q.DelayS - p.DelayS)

@@ -6,9 +6,11 @@ import (
 	"io"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
+	"prefdt/offline/baseline"
 	"prefdt/offline/command"
 	"prefdt/offline/rollout"
 )
@@ -30,7 +32,7 @@ func (s *study) writeReport(results []*Result) error {
 	write := func(name string, f func(w io.Writer) error) error {
 		return command.ReplaceFile(filepath.Join(dir, name), f)
 	}
-	if err := replaceJSON(filepath.Join(dir, "reference.json"), reference); err != nil {
+	if err := command.ReplaceJSON(filepath.Join(dir, "reference.json"), "", reference); err != nil {
 		return err
 	}
 	if err := write("study.csv", func(w io.Writer) error { return writeCSV(w, all) }); err != nil {
@@ -39,7 +41,11 @@ func (s *study) writeReport(results []*Result) error {
 	tables := map[string][]Metrics{}
 	for _, t := range s.tables() {
 		tables[t.name] = t.metrics(results, &reference)
-		if err := write(t.name+".csv", func(w io.Writer) error { return writeCSV(w, tables[t.name]) }); err != nil {
+		writeTableCSV := writeCSV
+		if t.columns == nil {
+			writeTableCSV = writeBudgetCSV
+		}
+		if err := write(t.name+".csv", func(w io.Writer) error { return writeTableCSV(w, tables[t.name]) }); err != nil {
 			return err
 		}
 	}
@@ -64,6 +70,9 @@ func (t *table) metrics(results []*Result, reference *ReferenceFronts) (rows []M
 	return rows
 }
 
+// ofPrices follows each ratio's name: at how many prices the teacher's front is.
+var ofPrices = fmt.Sprintf(" (to %d prices)", finestPrices)
+
 // column is how one figure is printed.
 type column struct {
 	head string
@@ -76,8 +85,8 @@ var columns = map[string]column{
 	"hv": {"HV, 1e6", func(r *Metrics) string {
 		return fmt.Sprintf("%.3f ± %.2f", r.Hypervolume.Mean/1e6, r.Hypervolume.Std/1e6)
 	}},
-	"ratio":              {"HV ratio", func(r *Metrics) string { return formatNumber("%.4f", r.HypervolumeRatio) }},
-	"tight":              {"tight ratio", func(r *Metrics) string { return formatNumber("%.4f", r.TightRatio) }},
+	"ratio":              {"HV ratio" + ofPrices, func(r *Metrics) string { return formatNumber("%.4f", r.HypervolumeRatio) }},
+	"tight":              {"tight ratio" + ofPrices, func(r *Metrics) string { return formatNumber("%.4f", r.TightRatio) }},
 	"igd":                {"IGD, 1e-3 of the span", func(r *Metrics) string { return formatNumber("%.2f", 1e3*r.IGD) }},
 	"corner":             {"corner, s", func(r *Metrics) string { return formatNumber("%.1f", r.CornerS) }},
 	"reach":              {"reach, s", func(r *Metrics) string { return formatNumber("%.0f", r.ReachS) }},
@@ -85,15 +94,14 @@ var columns = map[string]column{
 	"axis":               {"on its axis", func(r *Metrics) string { return formatNumber("%.4f", r.FidelityRecalibrated) }},
 	"operable":           {"operable", func(r *Metrics) string { return r.Operable }},
 	"us":                 {"decision, µs", func(r *Metrics) string { return formatNumber("%.0f", r.DecisionUS) }},
-	"gust ratio":         {"HV ratio, gusts", func(r *Metrics) string { return formatNumber("%.4f", r.GustRatio) }},
-	"over":               {"flights over, " + perturbationShock, func(r *Metrics) string { return formatBudget("%.2f", 1, r.OverBudgetRate, perturbationShock) }},
+	"gust ratio":         {"HV ratio in gusts" + ofPrices, func(r *Metrics) string { return formatNumber("%.4f", r.GustRatio) }},
 	"parameters":         {"parameters", func(r *Metrics) string { return formatThousands(r.Parameters) }},
 	"diff":               {"HV difference, 1e6 [95 %]", func(r *Metrics) string { return formatDifference(r) }},
 	"p":                  {"p", func(r *Metrics) string { return formatNumber("%.1e", r.PValue) }},
-	perturbationNone:     {perturbationNone, func(r *Metrics) string { return formatBudget("%.2f %%", 100, r.BudgetAbsError, perturbationNone) }},
-	perturbationShock:    {perturbationShock, func(r *Metrics) string { return formatBudget("%.2f %%", 100, r.BudgetAbsError, perturbationShock) }},
-	perturbationGusts:    {perturbationGusts, func(r *Metrics) string { return formatBudget("%.2f %%", 100, r.BudgetAbsError, perturbationGusts) }},
-	perturbationRevision: {perturbationRevision, func(r *Metrics) string { return formatBudget("%.2f %%", 100, r.BudgetAbsError, perturbationRevision) }},
+	perturbationNone:     budgetColumn(perturbationNone),
+	perturbationShock:    budgetColumn(perturbationShock),
+	perturbationGusts:    budgetColumn(perturbationGusts),
+	perturbationRevision: budgetColumn(perturbationRevision),
 }
 
 func formatNumber(format string, x float64) string {
@@ -103,12 +111,39 @@ func formatNumber(format string, x float64) string {
 	return fmt.Sprintf(format, x)
 }
 
-func formatBudget(format string, scale float64, errors map[string]float64, name string) string {
-	x, known := errors[name]
-	if !known {
-		return "—"
+// budgetColumns returns the columns of a table of budgets under one perturbation.
+func budgetColumns(perturbation string) []column {
+	figure := func(head, format string, value func(b *BudgetFigures) float64) column {
+		return column{head, func(r *Metrics) string {
+			return formatBudget(r, perturbation, func(b *BudgetFigures) string { return fmt.Sprintf(format, value(b)) })
+		}}
 	}
-	return fmt.Sprintf(format, scale*x)
+	return []column{
+		figure("end", "%+.2f %%", func(b *BudgetFigures) float64 { return 100 * b.End }),
+		figure("overrun, mean", "%.2f %%", func(b *BudgetFigures) float64 { return 100 * b.MeanOverrun }),
+		figure("flights over", "%.2f", func(b *BudgetFigures) float64 { return b.OverrunRate }),
+		figure("delay, s", "%.1f", func(b *BudgetFigures) float64 { return b.DelayS }),
+		figure("even pacer's delay, s", "%.1f", func(b *BudgetFigures) float64 { return b.EvenDelayS }),
+	}
+}
+
+// budgetColumn is the column of a perturbation in a table of other figures.
+func budgetColumn(perturbation string) column {
+	return column{perturbation + ": end / flights over", func(r *Metrics) string {
+		return formatBudget(r, perturbation, func(b *BudgetFigures) string { return fmt.Sprintf("%+.2f %% / %.2f", 100*b.End, b.OverrunRate) })
+	}}
+}
+
+// formatBudget formats the mean over a perturbation's measured budgets.
+func formatBudget(r *Metrics, perturbation string, format func(b *BudgetFigures) string) string {
+	mean, measured := r.meanBudget(perturbation)
+	switch {
+	case len(r.Budgets) == 0:
+		return "—"
+	case !measured:
+		return "not measured"
+	}
+	return format(&mean)
 }
 
 func formatThousands(n int) string {
@@ -133,13 +168,17 @@ func formatDifference(r *Metrics) string {
 func (s *study) writeMarkdown(w io.Writer, results []*Result, reference *ReferenceFronts, tables map[string][]Metrics, pictures []picture) error {
 	b := &strings.Builder{}
 	fmt.Fprintf(b, "# The study: what each part of the policy contributes\n\n")
-	fmt.Fprintf(b, "Made by `offline study`. Two aircraft, ten users, 100 slots; evaluation seeds from 1,000,000, %d for the headline arms and the first %d of them for the others; %d settings, spread for each arm on calibration seeds of their own. Hypervolume (HV) has its reference point at 1000 s and 141 kJ, the tight one at 720 s and 39 kJ; ratios are to the exact-dispatch teacher on the same seed. IGD is measured on %d seeds against the pooled front of all %d arms (`%.12s`, reference.json). Differences are paired by seed: mean, 95 %% bootstrap interval, exact Wilcoxon signed-rank p. Arms that the study trains had %d steps of %d flights each, a small part of the flagship's training: compare them with `base`.\n\n",
-		s.Seeds, s.AblationSeeds, s.Settings, len(reference.BySeed), len(reference.Contributors), reference.Hash, s.Train.Schedule.Steps, s.Train.Batch)
+	fmt.Fprintf(b, "Made by `offline study`. Two aircraft, ten users, 100 slots; evaluation seeds from 1,000,000, %d for the headline arms and the first %d of them for the others; %d settings of each arm but archives and teachers, spread on calibration seeds of their own. Hypervolume (HV) has its reference point at 1000 s and 141 kJ, the tight one at 720 s and 39 kJ; ratios are to the exact-dispatch teacher's front at %d prices on the same seed. IGD is measured on %d seeds against the pooled front of all %d arms (`%.12s`, reference.json). Differences are paired by seed: mean, 95 %% bootstrap interval, exact Wilcoxon signed-rank p. Arms that the study trains had %d steps of %d flights each, a small part of the flagship's training: compare them with `base`.\n\n",
+		s.Seeds, s.AblationSeeds, s.Settings, finestPrices, len(reference.BySeed), len(reference.Contributors), reference.Hash, s.Train.Schedule.Steps, s.Train.Batch)
 	for _, line := range s.summaryLines(results, reference) {
 		fmt.Fprintf(b, "- %s\n", line)
 	}
 	for _, t := range s.tables() {
-		writeTable(b, t, tables[t.name])
+		if t.columns == nil {
+			writeBudgetTables(b, t, tables[t.name])
+		} else {
+			writeTable(b, t, tables[t.name])
+		}
 		for _, p := range pictures {
 			if p.table == t.name {
 				fmt.Fprintf(b, "\n![%s](%s)\n", p.title, p.file)
@@ -156,22 +195,67 @@ func writeTable(b *strings.Builder, t table, rows []Metrics) {
 	if len(rows) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n## %s\n\n| arm |", t.title)
-	for _, c := range t.columns {
-		head := columns[c].head
-		if c == "diff" {
-			head = fmt.Sprintf("HV less %s's, 1e6 [95 %%]", t.baseline)
+	fmt.Fprintf(b, "\n## %s\n\n", t.title)
+	var list []column
+	for _, name := range t.columns {
+		c := columns[name]
+		if name == "diff" {
+			c.head = fmt.Sprintf("HV less %s's, 1e6 [95 %%]", t.baseline)
 		}
-		fmt.Fprintf(b, " %s |", head)
+		list = append(list, c)
 	}
-	fmt.Fprintf(b, "\n|---%s|\n", strings.Repeat("|---:", len(t.columns)))
+	writeRows(b, list, rows)
+	writeNotes(b, t, rows)
+}
+
+// writeBudgetTables writes a table for each perturbation.
+func writeBudgetTables(b *strings.Builder, t table, rows []Metrics) {
+	if len(rows) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n## %s\n\n", t.title)
+	i := slices.IndexFunc(rows, func(r Metrics) bool { return len(r.Budgets) > 0 })
+	if i < 0 {
+		fmt.Fprintf(b, "The arm `%s`, which defines what can be kept, has not been measured.\n", evenArm)
+		return
+	}
+	fmt.Fprintf(b, "Keepable seeds are those on which the even pacer ends within %.2f %% of the budget; a budget counts as not measured with fewer than half of the seeds. Figures are means over keepable seeds, then over the perturbation's measured budgets (each by itself: budgets.csv). End: energy over the budget, less one; overrun, mean: of what is above; flights over: the share that ends above.\n", 100*(baseline.KeepableWithin-1))
+	for _, perturbation := range perturbations {
+		fmt.Fprintf(b, "\n### %s\n\nKeepable:", perturbation)
+		separator := " "
+		for _, f := range rows[i].Budgets {
+			if f.Perturbation == perturbation {
+				fmt.Fprintf(b, "%s%.4g kJ on %d of %d seeds", separator, f.BudgetJ/1e3, f.Keepable, f.Seeds)
+				if !f.Measured() {
+					b.WriteString(" (not measured)")
+				}
+				separator = ", "
+			}
+		}
+		b.WriteString(".\n\n")
+		writeRows(b, budgetColumns(perturbation), rows)
+	}
+	writeNotes(b, t, rows)
+}
+
+// writeRows writes one row for each arm.
+func writeRows(b *strings.Builder, columns []column, rows []Metrics) {
+	b.WriteString("| arm |")
+	for _, c := range columns {
+		fmt.Fprintf(b, " %s |", c.head)
+	}
+	fmt.Fprintf(b, "\n|---%s|\n", strings.Repeat("|---:", len(columns)))
 	for i := range rows {
 		fmt.Fprintf(b, "| %s |", rows[i].Arm)
-		for _, c := range t.columns {
-			fmt.Fprintf(b, " %s |", columns[c].cell(&rows[i]))
+		for _, c := range columns {
+			fmt.Fprintf(b, " %s |", c.cell(&rows[i]))
 		}
 		fmt.Fprintln(b)
 	}
+}
+
+// writeNotes writes what a table's arms are.
+func writeNotes(b *strings.Builder, t table, rows []Metrics) {
 	fmt.Fprintln(b)
 	if t.note != "" {
 		fmt.Fprintf(b, "%s\n\n", t.note)
@@ -187,7 +271,7 @@ func writeLinkTables(b *strings.Builder, results []*Result) {
 		if len(r.LinkRetentions) == 0 {
 			continue
 		}
-		fmt.Fprintf(b, "\n## Hypervolume retained on a bad link: %s\n\n| reports lost | users compute locally | last report stands in | standing offer |\n|---|---:|---:|---:|\n", r.arm.Name)
+		fmt.Fprintf(b, "\n## Hypervolume retained on a bad link: %s\n\nThe hypervolume to 1000 s and 141 kJ, and the tight one to 720 s and 39 kJ.\n\n| reports lost | users compute locally | tight | last report stands in | tight | standing offer | tight |\n|---|---:|---:|---:|---:|---:|---:|\n", r.arm.Name)
 		for _, l := range r.LinkRetentions {
 			if l.Fallback != rollout.FallbackLocal {
 				continue
@@ -198,13 +282,16 @@ func writeLinkTables(b *strings.Builder, results []*Result) {
 			}
 			fmt.Fprintf(b, "| %s |", name)
 			for _, f := range []rollout.Fallback{rollout.FallbackLocal, rollout.FallbackLastReport, rollout.FallbackOffer} {
-				cell := "—"
+				wide, tight := "—", "—"
 				for _, x := range r.LinkRetentions {
 					if x.LossRate == l.LossRate && x.LateSlots == l.LateSlots && x.Fallback == f {
-						cell = fmt.Sprintf("%.1f %%", 100*x.HypervolumeRetained)
+						wide = fmt.Sprintf("%.1f %%", 100*x.HypervolumeRetained)
+						if x.TightRetained != nil {
+							tight = fmt.Sprintf("%.1f %%", 100**x.TightRetained)
+						}
 					}
 				}
-				fmt.Fprintf(b, " %s |", cell)
+				fmt.Fprintf(b, " %s | %s |", wide, tight)
 			}
 			fmt.Fprintln(b)
 		}
@@ -223,15 +310,15 @@ func (s *study) summaryLines(results []*Result, reference *ReferenceFronts) (lin
 	add := func(format string, a ...any) { lines = append(lines, fmt.Sprintf(format, a...)) }
 	flagship, paper, rules := row("flagship", ""), row("paper-form", "flagship"), row("rules-101", "flagship")
 	if flagship != nil {
-		add("The **flagship** reaches HV %.3fe6, %s of the teacher's per seed (tight: %s), at fidelity %s; budgets are off by %s in calm air, %s under x1.5 from half time, %s in gusts of 15 %%.",
-			flagship.Hypervolume.Mean/1e6, formatNumber("%.4f", flagship.HypervolumeRatio), formatNumber("%.4f", flagship.TightRatio), formatNumber("%.4f", flagship.Fidelity),
+		add("The **flagship** reaches HV %.3fe6 at %d settings, %s of the teacher's at %d prices per seed (tight: %s), at fidelity %s; of keepable budgets, it ends on (flights over) %s in calm air, %s under x1.5 from half time, %s in gusts of 15 %%.",
+			flagship.Hypervolume.Mean/1e6, flagship.Settings, formatNumber("%.4f", flagship.HypervolumeRatio), finestPrices, formatNumber("%.4f", flagship.TightRatio), formatNumber("%.4f", flagship.Fidelity),
 			columns[perturbationNone].cell(flagship), columns[perturbationShock].cell(flagship), columns[perturbationGusts].cell(flagship))
 	}
 	if rules != nil && flagship != nil {
 		add("The paper's strongest **rule teacher** (population 101) reaches %.3fe6: %s against the flagship, p = %s on %d seeds.", rules.Hypervolume.Mean/1e6, formatDifference(rules), formatNumber("%.1e", rules.PValue), rules.PairedSeeds)
 	}
 	if paper != nil {
-		add("The **paper's own form**, trained with the study's number of steps, reaches %.3fe6 at fidelity %s and misses budgets by %s in calm air and %s under the shock.",
+		add("The **paper's own form**, trained with the study's number of steps, reaches %.3fe6 at fidelity %s and ends on %s of keepable budgets in calm air and %s under the shock.",
 			paper.Hypervolume.Mean/1e6, formatNumber("%.3f", paper.Fidelity), columns[perturbationNone].cell(paper), columns[perturbationShock].cell(paper))
 		if x := row("paper-form-dispatch", "paper-form"); x != nil {
 			add("From the dispatch teacher's flights the same form reaches %.3fe6 (%s): that much is the **corpus**; the rest of the way to `base` is the form.", x.Hypervolume.Mean/1e6, formatDifference(x))
@@ -239,15 +326,15 @@ func (s *study) summaryLines(results []*Result, reference *ReferenceFronts) (lin
 	}
 	long, base := row("remembering", "base"), row("base", "")
 	if long != nil && base != nil {
-		add("**What the sequence model gains over a context of one slot**: a network that sees %d slots and its actions in them against one that sees its own slot alone, trained alike: HV ratio %s against %s (difference of HV %s, p = %s on %d seeds), tight ratio %s against %s; budgets off by %s against %s in calm air, %s against %s under x1.5, %s against %s in gusts. %s",
-			historySlots, formatNumber("%.4f", long.HypervolumeRatio), formatNumber("%.4f", base.HypervolumeRatio), formatDifference(long)+" for the long one", formatNumber("%.1e", long.PValue), long.PairedSeeds,
+		add("**What the sequence model gains over a context of one slot**: a network that sees %d slots and its actions in them against one that sees its own slot alone, trained alike: HV ratio (to %d prices) %s against %s (difference of HV %s, p = %s on %d seeds), tight ratio %s against %s; keepable budgets end on %s against %s in calm air, %s against %s under x1.5, %s against %s in gusts. %s",
+			historySlots, finestPrices, formatNumber("%.4f", long.HypervolumeRatio), formatNumber("%.4f", base.HypervolumeRatio), formatDifference(long)+" for the long one", formatNumber("%.1e", long.PValue), long.PairedSeeds,
 			formatNumber("%.4f", long.TightRatio), formatNumber("%.4f", base.TightRatio), columns[perturbationNone].cell(long), columns[perturbationNone].cell(base), columns[perturbationShock].cell(long), columns[perturbationShock].cell(base),
 			columns[perturbationGusts].cell(long), columns[perturbationGusts].cell(base), historyVerdict(long))
 	}
 	for _, decoder := range []struct{ suffix, name string }{{"", "exact dispatch"}, {headsSuffix, "the paper's heads"}} {
 		if small, base := row(smallestSize+decoder.suffix, "base"+decoder.suffix), row("base"+decoder.suffix, ""); small != nil && base != nil {
-			add("**Size**, with %s: %s parameters (`%s`) reach %s of the teacher's HV, %s of the tight one, and decide in %.0f µs; the base's %s reach %s and %s in %.0f µs (difference of HV %s for the small one, p = %s on %d seeds).",
-				decoder.name, formatThousands(small.Parameters), smallestSize, formatNumber("%.4f", small.HypervolumeRatio), formatNumber("%.4f", small.TightRatio), small.DecisionUS,
+			add("**Size**, with %s: %s parameters (`%s`) reach %s of the teacher's HV at %d prices, %s of the tight one, and decide in %.0f µs; the base's %s reach %s and %s in %.0f µs (difference of HV %s for the small one, p = %s on %d seeds).",
+				decoder.name, formatThousands(small.Parameters), smallestSize, formatNumber("%.4f", small.HypervolumeRatio), finestPrices, formatNumber("%.4f", small.TightRatio), small.DecisionUS,
 				formatThousands(base.Parameters), formatNumber("%.4f", base.HypervolumeRatio), formatNumber("%.4f", base.TightRatio), base.DecisionUS, formatDifference(small), formatNumber("%.1e", small.PValue), small.PairedSeeds)
 		}
 	}
@@ -275,10 +362,9 @@ func historyVerdict(long *Metrics) string {
 func writeCSV(w io.Writer, rows []Metrics) error {
 	names := []string{"arm", "seeds", "settings", "distinct", "parameters", "decision_us", "hypervolume", "hypervolume_std", "tight", "tight_std", "ratio", "tight_ratio",
 		"igd", "fidelity", "fidelity_axis", "corner_s", "reach_s", "operable", "gust_ratio", "versus", "pairs", "hypervolume_difference", "low95", "high95", "p"}
-	perturbations := []string{perturbationNone, perturbationShock, perturbationGusts, perturbationRevision}
 	for _, p := range perturbations {
 		slug := strings.NewReplacer(" ", "_", "%", "percent").Replace(p)
-		names = append(names, "budget_abs_error_"+slug, "budget_error_"+slug, "budget_over_"+slug)
+		names = append(names, "budget_end_"+slug, "budget_overrun_"+slug, "budget_over_"+slug, "budget_delay_s_"+slug, "budget_even_delay_s_"+slug)
 	}
 	out := csv.NewWriter(w)
 	out.Write(names) // Flush below keeps the error
@@ -293,15 +379,33 @@ func writeCSV(w io.Writer, rows []Metrics) error {
 			cells = append(cells, csvNumber(x))
 		}
 		for _, p := range perturbations {
-			for _, m := range []map[string]float64{r.BudgetAbsError, r.BudgetBias, r.OverBudgetRate} {
-				x, known := m[p]
-				if !known {
-					x = math.NaN()
-				}
+			mean, _ := r.meanBudget(p)
+			for _, x := range []float64{mean.End, mean.MeanOverrun, mean.OverrunRate, mean.DelayS, mean.EvenDelayS} {
 				cells = append(cells, csvNumber(x))
 			}
 		}
 		out.Write(cells)
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// writeBudgetCSV writes every arm's figures for every budget; they are left out where a
+// budget counts as not measured.
+func writeBudgetCSV(w io.Writer, rows []Metrics) error {
+	out := csv.NewWriter(w)
+	out.Write([]string{"arm", "perturbation", "budget_j", "seeds", "keepable", "end", "overrun", "over", "delay_s", "even_delay_s"}) // Flush below keeps the error
+	for i := range rows {
+		for _, b := range rows[i].Budgets {
+			cells := []string{rows[i].Arm, b.Perturbation, csvNumber(b.BudgetJ), strconv.Itoa(b.Seeds), strconv.Itoa(b.Keepable)}
+			for _, x := range []float64{b.End, b.MeanOverrun, b.OverrunRate, b.DelayS, b.EvenDelayS} {
+				if !b.Measured() {
+					x = math.NaN()
+				}
+				cells = append(cells, csvNumber(x))
+			}
+			out.Write(cells)
+		}
 	}
 	out.Flush()
 	return out.Error()

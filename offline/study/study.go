@@ -9,8 +9,11 @@
 // one more arm costs that arm.
 //
 // Every metric of a table is computed per seed and averaged, against reference
-// points that all arms share; IGD is measured against the pooled front of all arms
-// on the same seed, and the reference carries a hash of its contributors.
+// points that all arms share; ratios are to the exact-dispatch teacher's front at 256
+// prices. IGD is measured against the pooled front of all arms on the same seed, and
+// the reference carries a hash of its contributors. A budget is judged by itself, on
+// the seeds on which the reference even pacer keeps it: no arm influences what it is
+// judged by.
 // Differences are paired by seed: an exact Wilcoxon signed-rank test and a
 // bootstrap interval.
 package study
@@ -45,8 +48,8 @@ type Config struct {
 	AblationSeeds    int `json:"ablation_seeds" yaml:"ablation_seeds"`       // of all others, the first of the same seeds
 	CalibrationSeeds int `json:"calibration_seeds" yaml:"calibration_seeds"` // that each trained arm's settings are calibrated on
 	LinkSeeds        int `json:"link_seeds" yaml:"link_seeds"`               // of the lossy link
-	Settings         int `json:"settings" yaml:"settings"`                   // K
-	Prices           int `json:"prices" yaml:"prices"`                       // of the dispatch teacher's front
+	Settings         int `json:"settings" yaml:"settings"`                   // K, of each arm that has no list of its own
+	Prices           int `json:"prices" yaml:"prices"`                       // of the arm dispatch-teacher; ratios are to finestPrices
 
 	CorpusFlights   int `json:"flights" yaml:"flights"`   // of each corpus
 	ArchiveEpisodes int `json:"episodes" yaml:"episodes"` // that each archive member's outcome is a mean over
@@ -74,7 +77,7 @@ func (c *Config) Check() error {
 		highest int
 	}{
 		{"seeds", c.Seeds, 2, 1000}, {"ablation_seeds", c.AblationSeeds, 2, c.Seeds}, {"link_seeds", c.LinkSeeds, 1, c.Seeds},
-		{"calibration_seeds", c.CalibrationSeeds, 1, 10000}, {"settings", c.Settings, 3, 1001}, {"prices", c.Prices, 3, 1001},
+		{"calibration_seeds", c.CalibrationSeeds, 1, 10000}, {"settings", c.Settings, 3, finestPrices}, {"prices", c.Prices, 3, finestPrices},
 		{"flights", c.CorpusFlights, 500, 1e7}, {"episodes", c.ArchiveEpisodes, 1, 1e5},
 	} {
 		if r.x < r.low || r.x > r.highest {
@@ -138,8 +141,11 @@ func Run(ctx context.Context, c Config, out string, only []string, log io.Writer
 	}
 	// Decisions are timed one arm after the other, so that the times compare, whatever
 	// else ran on the machine while the arms were measured.
-	s.logf("timing the decisions of %d arms", len(results))
+	s.logf("timing decisions")
 	for _, r := range results {
+		if r.arm.BudgetsOnly {
+			continue
+		}
 		if r.DecisionUS, err = s.timeDecision(ctx, r.arm, r.Omegas); err != nil {
 			return fmt.Errorf("study arm %s: %w", r.arm.Name, err)
 		}
@@ -174,10 +180,6 @@ func writeOnce(path, want string, mismatch func(have string) error) error {
 	return nil
 }
 
-func replaceJSON(path string, v any) error {
-	return command.ReplaceFile(path, func(w io.Writer) error { return json.NewEncoder(w).Encode(v) })
-}
-
 // ensureMeasured measures one arm, unless that has been done.
 func (s *study) ensureMeasured(ctx context.Context, a *Arm, count string) error {
 	if _, err := s.readResult(a); err == nil {
@@ -191,7 +193,7 @@ func (s *study) ensureMeasured(ctx context.Context, a *Arm, count string) error 
 	if err != nil {
 		return err
 	}
-	return replaceJSON(s.resultPath(a), r)
+	return command.ReplaceJSON(s.resultPath(a), "", r)
 }
 
 func (s *study) logf(format string, a ...any) {
@@ -200,10 +202,14 @@ func (s *study) logf(format string, a ...any) {
 
 func (s *study) resultPath(a *Arm) string { return filepath.Join(s.outDir, a.Name, "result.json") }
 
+// resultVersion is of what is measured and how it is stored: a result of another
+// version is measured anew.
+const resultVersion = 2
+
 // resultHash identifies all that an arm's result depends on.
 func (s *study) resultHash(a *Arm) string {
-	parts := []any{a, s.Config}
-	if a.Kind == kindFlagship {
+	parts := []any{resultVersion, a, s.Config}
+	if a.Kind == kindFlagship || a.Kind == kindPacer { // a pacer has the flagship's archived spending
 		parts = append(parts, s.flagship.Manifest)
 	}
 	raw, err := json.Marshal(parts)

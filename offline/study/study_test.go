@@ -19,9 +19,11 @@ import (
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/inference/model"
+	"prefdt/inference/physics"
 	"prefdt/inference/slot"
 	"prefdt/inference/token"
 	"prefdt/offline/pareto"
+	"prefdt/offline/rollout"
 	"prefdt/simbridge/world"
 )
 
@@ -177,11 +179,12 @@ func TestResume(t *testing.T) {
 // better than the paper's form of sixty steps, and random is the worst.
 func TestArms(t *testing.T) {
 	if testing.Short() {
-		t.Skip("flies ten arms")
+		t.Skip("flies sixteen arms")
 	}
 	c := tinyConfig()
 	dir := t.TempDir()
-	only := []string{"dispatch-teacher", "flagship-heads", "rules-50", "random", "dispatch-centroid", "paper-form", "unconditioned", "omega-bc"}
+	only := []string{"dispatch-teacher", "dispatch-teacher-256", "flagship-heads", "rules-50", "random", "dispatch-centroid", "paper-form", "unconditioned", "omega-bc",
+		"even", "capped-even", "constant-price", "controller", "controller-reserve", "greedy", "flagship-price"}
 	if err := Run(context.Background(), c, dir, only, io.Discard); err != nil {
 		t.Fatal(err)
 	}
@@ -206,20 +209,37 @@ func TestArms(t *testing.T) {
 	for _, r := range list {
 		results[r.arm.Name] = computeMetrics(list, r, &reference, "flagship-heads")
 	}
-	if x := results["dispatch-teacher"]; x.HypervolumeRatio != 1 || x.Hypervolume.Mean < 95e6 {
+	if x := results["dispatch-teacher-256"]; x.HypervolumeRatio != 1 || x.TightRatio != 1 || x.GustRatio != 1 || x.Settings != 256 || x.Hypervolume.Mean < 95e6 {
 		t.Errorf("teacher: %+v", x)
+	}
+	if x := results["dispatch-teacher"]; !(x.HypervolumeRatio < 0.999) || !(x.TightRatio < 0.999) || x.Settings != c.Prices {
+		t.Errorf("the teacher at %d prices has ratios %v and %v to its finest front", c.Prices, x.HypervolumeRatio, x.TightRatio)
 	}
 	if a, b := results["random"].HypervolumeRatio, results["rules-50"].HypervolumeRatio; !(a < b && b < 1) {
 		t.Errorf("ratios: random %v, rules %v", a, b)
 	}
-	if x := results["unconditioned"]; x.Settings != 1 || x.ReachS != 0 || !math.IsNaN(x.Fidelity) || len(x.BudgetAbsError) != 0 {
+	if x := results["unconditioned"]; x.Settings != 1 || x.ReachS != 0 || !math.IsNaN(x.Fidelity) || len(x.Budgets) != 0 {
 		t.Errorf("unconditioned: %+v", x)
 	}
-	if x := results["paper-form"]; !(x.HypervolumeDiff < 0) || x.PairedSeeds != 3 || !(x.BudgetAbsError[perturbationNone] > 0) {
+	if x := results["paper-form"]; !(x.HypervolumeDiff < 0) || x.PairedSeeds != 3 || len(x.Budgets) != len(results["even"].Budgets) {
 		t.Errorf("paper form: %+v", x)
 	}
 	if findResult(list, "paper-form").LinkRetentions[0].HypervolumeRetained <= 0 {
 		t.Error("the paper form was not flown over a link")
+	}
+	for _, a := range arms {
+		if x, flown := results[a.Name]; flown && a.BudgetsOnly {
+			mean, measured := x.meanBudget(perturbationNone)
+			if !measured || !(mean.DelayS > 50 && mean.DelayS < 1000) || a.Name == evenArm && mean.DelayS != mean.EvenDelayS {
+				t.Errorf("%s: %+v", a.Name, mean)
+			}
+			if !math.IsNaN(x.Hypervolume.Mean) || !math.IsNaN(x.DecisionUS) || x.Settings != 0 {
+				t.Errorf("%s has a front: %+v", a.Name, x)
+			}
+		}
+	}
+	if pooled := len(reference.Contributors); pooled != len(only)-7 {
+		t.Errorf("%d arms in the pool, want those with a front", pooled)
 	}
 	md, err := os.ReadFile(filepath.Join(dir, "report", "study.md"))
 	if err != nil || !strings.Contains(string(md), "| paper-form |") || !strings.Contains(string(md), reference.Hash[:12]) {
@@ -263,21 +283,124 @@ func TestTracedBudgetsAreKept(t *testing.T) {
 	}
 }
 
-// The interval of the error in gusts is that of the means over budgets by seed,
-// and there is none where errors by seed are missing.
-func TestGustInterval(t *testing.T) {
-	m := Metrics{BudgetAbsError: map[string]float64{}, BudgetBias: map[string]float64{}, OverBudgetRate: map[string]float64{}, GustErrorLow: math.NaN(), GustErrorHigh: math.NaN()}
-	m.addBudgets([]BudgetResult{{Perturbation: perturbationGusts, MeanAbsError: 0.02}, {Perturbation: perturbationNone, AbsErrors: []float64{1, 2}}})
-	if !math.IsNaN(m.GustErrorLow + m.GustErrorHigh) {
-		t.Errorf("an interval [%v, %v] of nothing", m.GustErrorLow, m.GustErrorHigh)
+// dashUntilShock flies as the even pacer does, but fast until the shock: more than any
+// budget of the test has for these slots.
+type dashUntilShock struct{ rollout.Policy }
+
+func (p *dashUntilShock) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
+	o := p.Policy.Decide(s, g, d)
+	for m := range d.Move {
+		if s.Slot < shockSlot {
+			d.Move[m] = physics.Position{EastM: 25 * float64(1-2*(s.Slot%2))}
+		}
 	}
-	m.BudgetAbsError = map[string]float64{}
-	m.addBudgets([]BudgetResult{
-		{Perturbation: perturbationGusts, MeanAbsError: 0.02, AbsErrors: []float64{0.01, 0.02, 0.03}},
-		{Perturbation: perturbationGusts, MeanAbsError: 0.04, AbsErrors: []float64{0.03, 0.04, 0.05}},
-	})
-	if mean := m.BudgetAbsError[perturbationGusts]; math.Abs(mean-0.03) > 1e-12 || !(m.GustErrorLow >= 0.02 && m.GustErrorLow < mean && m.GustErrorHigh > mean && m.GustErrorHigh <= 0.04) {
-		t.Errorf("mean %v in [%v, %v]", mean, m.GustErrorLow, m.GustErrorHigh)
+	return o
+}
+
+// A budget is judged by itself: what a flight spends before a shock is no excuse for
+// passing it, where the even pacer shows that it can be kept.
+func TestEarlySpendingIsNoExcuse(t *testing.T) {
+	s := &study{Config: Default(), world: world.Standard(), workers: 2, log: io.Discard}
+	var err error
+	if s.flagship, err = checkpoint.Load("../../configs/checkpoint"); err != nil {
+		t.Fatal(err)
+	}
+	even, err := s.prepareArm(t.Context(), &Arm{Kind: kindPacer, Scheduler: "even"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dash := &armPolicy{scales: even.scales, newPolicy: func() (rollout.Policy, error) {
+		p, err := even.newPolicy()
+		return &dashUntilShock{p}, err
+	}}
+	var results []*Result
+	for name, p := range map[string]*armPolicy{evenArm: even, "dash": dash} {
+		r := &Result{arm: &Arm{Name: name, BudgetsOnly: true}}
+		if err := s.measureBudgets(t.Context(), p, r.arm, evaluationSeeds(2), r); err != nil {
+			t.Fatal(err)
+		}
+		results = append(results, r)
+	}
+	figures := func(name string) BudgetFigures {
+		m := computeMetrics(results, findResult(results, name), &ReferenceFronts{}, "")
+		x, measured := m.meanBudget(perturbationShock)
+		if !measured {
+			t.Fatalf("under the shock nothing was measured: %+v", m.Budgets)
+		}
+		return x
+	}
+	if x := figures(evenArm); x.MeanOverrun > 0.0005 || x.DelayS != x.EvenDelayS {
+		t.Errorf("the even pacer: %+v", x)
+	}
+	if x := figures("dash"); x.End < 0.05 || x.End != x.MeanOverrun || x.OverrunRate != 1 {
+		t.Errorf("spending before the shock was excused: %+v", x)
+	}
+}
+
+// Seeds on which the even pacer passes the budget do not count; with fewer than half
+// left, nor does the budget. The interval is of the mean over what counts.
+func TestJudgeBudgets(t *testing.T) {
+	flown := func(perturbation string, budgetJ float64, energiesJ ...float64) BudgetResult {
+		b := BudgetResult{Perturbation: perturbation, BudgetJ: budgetJ}
+		for _, j := range energiesJ {
+			b.Outcomes = append(b.Outcomes, pareto.Point{DelayS: j / 10, EnergyJ: j})
+		}
+		return b
+	}
+	even := []BudgetResult{
+		flown(perturbationGusts, 1000, 999, 1000.4, 990, 1001), // the last seed is not keepable
+		flown(perturbationGusts, 2000, 2000, 2002, 2002, 2002), // one seed is
+	}
+	m := Metrics{Budgets: judgeBudgets([]BudgetResult{
+		flown(perturbationGusts, 1000, 990, 1020, 1000, 5000),
+		flown(perturbationGusts, 2000, 9000, 9000, 9000, 9000),
+	}, even)}
+	if a, b := m.Budgets[0], m.Budgets[1]; a.Keepable != 3 || !a.Measured() || b.Keepable != 1 || b.Measured() {
+		t.Errorf("keepable: %+v, %+v", a, b)
+	}
+	x, measured := m.meanBudget(perturbationGusts)
+	for _, c := range []struct {
+		name      string
+		got, want float64
+	}{
+		{"end", x.End, 0.01 / 3}, {"mean overrun", x.MeanOverrun, 0.02 / 3}, {"overrun rate", x.OverrunRate, 1.0 / 3},
+		{"delay", x.DelayS, 301.0 / 3}, {"even pacer's delay", x.EvenDelayS, 298.94 / 3},
+	} {
+		if !measured || math.Abs(c.got-c.want) > 1e-9 {
+			t.Errorf("%s %v, want %v", c.name, c.got, c.want)
+		}
+	}
+	if low, high := m.endInterval(perturbationGusts); !(low > -0.0101 && low < x.End && high > x.End && high < 0.0201) {
+		t.Errorf("mean %v in [%v, %v]", x.End, low, high)
+	}
+	if cell := columns[perturbationGusts].cell(&m); cell != "+0.33 % / 0.33" {
+		t.Errorf("cell %q", cell)
+	}
+	unmeasured := Metrics{Budgets: m.Budgets[1:]}
+	if low, high := unmeasured.endInterval(perturbationGusts); !math.IsNaN(low + high) {
+		t.Errorf("an interval [%v, %v] of nothing", low, high)
+	}
+	if cell := columns[perturbationGusts].cell(&unmeasured); cell != "not measured" {
+		t.Errorf("cell %q", cell)
+	}
+}
+
+// No ratio is taken to a front of fewer points than the arm's own.
+func TestRatioToFinestFront(t *testing.T) {
+	front := func(name string, settings int) *Result {
+		r := &Result{arm: &Arm{Name: name}, Omegas: make([]float64, settings)}
+		for i := range settings {
+			r.Outcomes = append(r.Outcomes, []pareto.Point{{DelayS: 100 + float64(i), EnergyJ: 35e3 - float64(i)}})
+		}
+		r.GustOutcomes = r.Outcomes
+		return r
+	}
+	expert := front(finestTeacherArm, 3)
+	for settings, want := range map[int]bool{3: true, 4: false} {
+		r := front("arm", settings)
+		if m := computeMetrics([]*Result{expert, r}, r, &ReferenceFronts{}, ""); !math.IsNaN(m.HypervolumeRatio) != want || !math.IsNaN(m.TightRatio) != want || !math.IsNaN(m.GustRatio) != want {
+			t.Errorf("%d settings against %d: %+v", settings, len(expert.Omegas), m)
+		}
 	}
 }
 

@@ -1,0 +1,70 @@
+package evaluate
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+)
+
+func TestMeanRatio(t *testing.T) {
+	mean, standardError := meanRatio([]float64{1, 2, 3, 4}, []float64{5, 5, 5, 5})
+	if mean != (HypervolumeRatio{2.5, 5}) || standardError.Tight != 0 || math.Abs(standardError.Hypervolume-math.Sqrt(5.0/3)/2) > 1e-12 {
+		t.Errorf("%v ± %v", mean, standardError)
+	}
+	if mean, standardError := meanRatio([]float64{3}, []float64{2}); mean != (HypervolumeRatio{3, 2}) || standardError != nil {
+		t.Errorf("one seed: %v ± %v", mean, standardError)
+	}
+}
+
+// The range over worlds has each end's own standard error.
+func TestWorldRange(t *testing.T) {
+	row := func(name string, ratio, standardError float64) OperatingPoint {
+		return OperatingPoint{Name: name, Ratio: HypervolumeRatio{Hypervolume: ratio}, RatioError: &HypervolumeRatio{Hypervolume: standardError}}
+	}
+	x := summarizeWorlds([]OperatingPoint{row("a", 1, 0.1), row("b", 0.9, 0.2), row("c", 1.2, 0.3), row("d", 1.1, 0.4)}, 7)
+	if x.Seeds != 7 || x.Ratio.N != 4 || math.Abs(x.Ratio.Mean-1.05) > 1e-12 || math.Abs(x.Ratio.Std-math.Sqrt(0.05/3)) > 1e-12 ||
+		x.Least.Name != "b" || x.Least.RatioError.Hypervolume != 0.2 || x.Most.Name != "c" || x.Most.RatioError.Hypervolume != 0.3 {
+		t.Errorf("%+v", x)
+	}
+}
+
+// Random worlds are printed with their range, and differ by seed by what is stated.
+func TestRandomWorlds(t *testing.T) {
+	args := []string{"-settings", "2", "-prices", "3", "-random-worlds", "2", "-seeds"}
+	text, err := runEvaluate(t, append(args, "1000000:1000002")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(text, "2 random worlds, 2 seeds in each") || strings.Count(text, "world 0: ")+strings.Count(text, "world 1: ") != 4 || strings.Count(text, "±") != 2+2*2+2 {
+		t.Errorf("%s", text)
+	}
+	var both [2]Report
+	for i, more := range [][]string{{"1000000:1000001", "-json"}, {"1000001:1000002", "-json"}} {
+		text, err := runEvaluate(t, append(args, more...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal([]byte(text), &both[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err = runEvaluate(t, append(args, "1000000:1000002", "-json")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r Report
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		t.Fatal(err)
+	}
+	for k, p := range r.OperatingPoints {
+		a, b := both[0].OperatingPoints[k], both[1].OperatingPoints[k]
+		x, y := a.Ratio.Hypervolume, b.Ratio.Hypervolume
+		if a.RatioError != nil || math.Abs(p.Ratio.Hypervolume-(x+y)/2) > 1e-9 || math.Abs(p.RatioError.Hypervolume-math.Abs(x-y)/2) > 1e-9 {
+			t.Errorf("%s: %v ± %v of seeds with %v and %v", p.Name, p.Ratio, p.RatioError, x, y)
+		}
+	}
+	if w := r.RandomWorlds; w == nil || w.Seeds != 2 || w.Ratio.N != 2 || w.Least.Ratio.Hypervolume > w.Most.Ratio.Hypervolume {
+		t.Errorf("%+v", w)
+	}
+}
