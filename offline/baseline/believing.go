@@ -7,6 +7,7 @@ import (
 	"prefdt/inference/motion"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
+	"prefdt/simbridge/world"
 )
 
 // Believing is a scheduler at one price of energy that decides on what an estimator
@@ -29,6 +30,13 @@ type Believing struct {
 // NewBelieving returns a scheduler for a world with these constants.
 func NewBelieving(c *physics.Constants, e belief.Estimator, priceSPerJ float64) *Believing {
 	return &Believing{constants: c, estimator: e, PriceSPerJ: priceSPerJ}
+}
+
+// Watch gives an estimator that may know it the world.
+func (x *Believing) Watch(w *world.World) {
+	if e, ok := x.estimator.(*Truth); ok {
+		e.Watch(w)
+	}
 }
 
 // Reset prepares for another mission.

@@ -14,10 +14,10 @@ import (
 // aircraft took at their velocities over the ground. The wind is on a grid; at each of
 // its cells the multiplier has a normal distribution, for power is linear in it.
 type windFilter struct {
-	windy, payload bool // what there may be
-	powerW    [64]float64 // by airspeed, at powerStepMPS
-	cells     []windCell
-	scratch   []windCell
+	windy, payload bool        // what there may be
+	powerW         [64]float64 // by airspeed, at powerStepMPS
+	cells          []windCell
+	scratch        []windCell
 }
 
 // windCell is the weight of one wind, and the multiplier if that is the wind.

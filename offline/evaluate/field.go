@@ -8,6 +8,7 @@ import (
 
 	"prefdt/inference/belief"
 	"prefdt/inference/checkpoint"
+	"prefdt/inference/goal"
 	"prefdt/offline/baseline"
 	"prefdt/offline/command"
 	"prefdt/offline/jobs"
@@ -59,10 +60,7 @@ func MeasureField(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (map
 			return nil, err
 		}
 	}
-	references, err := c.World.References()
-	if err != nil {
-		return nil, err
-	}
+	wide, tight := pareto.References(&c.World, nil)
 	prices := teacher.PricesIn(&c.World, c.TeacherPrices)
 	arms := map[string]*FieldArm{fieldPolicy: {fronts: make([][]pareto.Point, len(c.Seeds))}}
 	for name := range fieldArms(&c.World) {
@@ -85,14 +83,14 @@ func MeasureField(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (map
 		return w, err
 	}
 	requests := rollout.PreferenceRequests(rollout.CalibratedOmegas(&ck.GoalConstants.SettingMap, c.Settings))
-	err = jobs.Do(ctx, len(c.Seeds), c.Workers, newWorker, func(w worker, i int) error {
+	err := jobs.Do(ctx, len(c.Seeds), c.Workers, newWorker, func(w worker, i int) error {
 		for name, runner := range w.runners {
 			for _, price := range prices {
 				if err := ctx.Err(); err != nil {
 					return err
 				}
 				w.schedulers[name].PriceSPerJ = price
-				arms[name].fronts[i] = append(arms[name].fronts[i], runner.Fly(c.Seeds[i], rollout.Request{}).Point)
+				arms[name].fronts[i] = append(arms[name].fronts[i], runner.Fly(c.Seeds[i], rollout.Request{Mode: goal.Preference, Omega: 0.5}).Point)
 			}
 		}
 		for _, r := range requests {
@@ -104,7 +102,7 @@ func MeasureField(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (map
 		return nil, err
 	}
 	for _, a := range arms {
-		a.compare(arms[memorylessArm], arms[hiddenArm], references)
+		a.compare(arms[memorylessArm], arms[hiddenArm], [2]pareto.Point{wide, tight})
 	}
 	return arms, nil
 }

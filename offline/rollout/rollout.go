@@ -58,6 +58,9 @@ type Policy interface {
 	Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) goal.Observation
 }
 
+// Privileged is a policy that may know what is hidden of the world it flies in.
+type Privileged interface{ Watch(*world.World) }
+
 // Runner flies one policy, one flight at a time.
 type Runner struct {
 	policy        Policy
@@ -108,7 +111,11 @@ func NewWithPolicy(p Policy, constants *goal.Constants, c world.Config, l Report
 	if len(c.AircraftLosses) > 0 && (l.LateSlots > 0 || l.Fallback == FallbackLastReport || l.Fallback == FallbackSpeculative) {
 		return nil, errors.New("late or repeated reports need a fleet that keeps its size: their gains are to its aircraft")
 	}
-	return &Runner{policy: p, goalConstants: constants, world: world.New(c, 0), link: linkState{ReportLink: l, forecast: dispatch.Forecast{Prior: l.Prior}}}, nil
+	w := world.New(c, 0)
+	if x, ok := p.(Privileged); ok {
+		x.Watch(w)
+	}
+	return &Runner{policy: p, goalConstants: constants, world: w, link: linkState{ReportLink: l, forecast: dispatch.Forecast{Prior: l.Prior}}}, nil
 }
 
 // Fly flies one episode.
