@@ -37,7 +37,7 @@ func flightCommand(name string) func(context.Context, *cli.Call) error {
 	return func(ctx context.Context, call *cli.Call) error {
 		path := call.Flags.String("config", "configs/"+name+".yaml", "`file` of the flight")
 		out := call.Flags.String("out", "", "`folder` for logs, tables and plots, instead of the configuration's")
-		world := call.Flags.String("world", "", "`file` of the world, as configs/world.yaml, whose keys go over the flight's world")
+		world := call.Flags.String("world", "", "`file` of the world, as configs/world.yaml, or the name of a field world; goes over the flight's own")
 		checkpoint := call.Flags.String("checkpoint", "", "`folder` of the policy of the leader that is started, instead of its configuration's")
 		url := call.Flags.String("broker", "", "`URL` of a broker to use instead of our own")
 		asJSON := call.JSONFlag()

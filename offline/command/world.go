@@ -6,21 +6,20 @@ import (
 	"io"
 	"strings"
 
-	"prefdt/configs"
 	"prefdt/simbridge/world"
 )
 
-// WorldFlag adds -config, the file of a world. The function that it returns is
-// called after parsing: without the flag it returns the world given to it, with
-// it the one in the file, in which keys left out are the standard world's.
+// WorldFlag adds -config, the file or the name of a world. The function that it returns
+// is called after parsing: without the flag it returns the world given to it, with
+// it that one; keys left out of a file are the standard world's.
 func WorldFlag(f *flag.FlagSet) func(without world.Config) (world.Config, error) {
-	path := f.String("config", "", "YAML `FILE` of the world, as configs/world.yaml")
+	path := f.String("config", "", "YAML `FILE` of the world, as configs/world.yaml, or the name of a field world")
 	return func(without world.Config) (world.Config, error) {
 		if *path == "" {
 			return without, nil
 		}
 		c := world.Standard()
-		if err := configs.Load(*path, &c); err != nil {
+		if err := c.Load(*path); err != nil {
 			return c, err
 		}
 		if err := c.Check(); err != nil {

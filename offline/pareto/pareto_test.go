@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"prefdt/simbridge/world"
 )
 
 // approxEqual compares to within rounding.
@@ -138,5 +140,22 @@ func TestReachAndCorner(t *testing.T) {
 	}
 	if got := Pool(points[:2], points[2:]); !slices.Equal(got, []Point{{100, 40}, {300, 30}, {700, 27}}) {
 		t.Errorf("pool %v", got)
+	}
+}
+
+// A field world's reference points follow from its tasks and its flight, and those of
+// three aircraft hold half as much energy again.
+func TestFieldWorldReferences(t *testing.T) {
+	c, err := world.Named("phones")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wide, tight := References(&c, nil)
+	c.Aircraft = 3
+	three, _ := References(&c, nil)
+	const floorJ = 26.88e3 // two aircraft at 134.4 W for 100 s
+	if math.Abs(wide.DelayS/1148-1) > 0.01 || math.Abs(wide.EnergyJ/(5.24*floorJ)-1) > 1e-3 ||
+		math.Abs(tight.DelayS/826-1) > 0.01 || math.Abs(tight.EnergyJ/(1.45*floorJ)-1) > 1e-3 || math.Abs(three.EnergyJ/wide.EnergyJ-1.5) > 1e-9 {
+		t.Errorf("references %+v and %+v, %+v of three aircraft", wide, tight, three)
 	}
 }

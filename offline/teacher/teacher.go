@@ -37,7 +37,6 @@ type Runner struct {
 	snapshot slot.Snapshot
 	decision slot.Decision
 	action   world.Action
-	gains    []float64
 }
 
 // Fly takes a world from its present slot to its last. decide fills the
@@ -48,9 +47,6 @@ func (r *Runner) Fly(w *world.World, decide func(*slot.Snapshot, *slot.Decision)
 		w.Snapshot(&r.snapshot)
 		decide(&r.snapshot, &r.decision)
 		w.FillAction(&r.snapshot, &r.decision, &r.action)
-		if each != nil {
-			r.gains = CopyGains(r.snapshot.Users, r.gains) // the world gives their memory to the next slot's
-		}
 		outcome := w.Step(r.action)
 		total.DelayS += outcome.DelayS
 		total.EnergyJ += outcome.EnergyJ()

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"prefdt/configs"
+	"prefdt/inference/physics"
 	"prefdt/simbridge/broker"
 	"prefdt/simbridge/report"
 	"prefdt/simbridge/world"
@@ -408,5 +409,35 @@ func TestWorldFile(t *testing.T) {
 	}
 	if err := c.LoadWorld(write("wrong.yaml", "altitude: 3\n")); err == nil || !strings.Contains(err.Error(), "wrong.yaml") {
 		t.Errorf("an unknown key: %v", err)
+	}
+}
+
+// Wind and payload change what flight takes, and nothing else of a flight: at the same
+// velocity its joules are those of a rollout of the same seed.
+func TestWindReachesTheBattery(t *testing.T) {
+	const slots = 12
+	c, links := testConfig(t)
+	if err := c.LoadWorld("gusts"); err != nil {
+		t.Fatal(err)
+	}
+	c.Seed, c.World.Shock = 1_000_003, world.Shock{}
+	c.Ground, c.Commands = []string{buildGround(t)}, []Command{{-1, []string{"mission", "start"}}}
+	inWind, calm := 0.0, 0.0
+	for flightJ, w := range map[*float64]world.Config{&inWind: c.World, &calm: world.Standard()} {
+		for w := world.New(w, c.Seed); w.Slot < slots; {
+			n := len(w.Arrivals)
+			east := physics.Position{EastM: 8} // as the stand-in leader flies
+			for _, j := range w.Step(world.Action{Server: make([]int, n), Offload: make([]float64, n), Move: []physics.Position{east, east}}).FlightJ {
+				*flightJ += j
+			}
+		}
+	}
+	if math.Abs(inWind/calm-1) < 0.1 {
+		t.Fatalf("seed %d: flight takes %.0f J in wind and %.0f J in the calm, want one in which they differ", c.Seed, inWind, calm)
+	}
+	s, _ := flyStandIn(t, c, &standInLeader{linkAddresses: links, slots: slots})
+	// Slots begin a little late in wall time, and the aircraft begin at rest.
+	if math.Abs(s.Budget.FlightJ/inWind-1) > 0.04 {
+		t.Errorf("flight took %.0f J, in the rollout %.0f J in wind and %.0f J in the calm", s.Budget.FlightJ, inWind, calm)
 	}
 }

@@ -8,19 +8,19 @@ import (
 	"path/filepath"
 	"strings"
 
-	"prefdt/configs"
 	"prefdt/inference/physics"
 	"prefdt/simbridge/world"
 )
 
-// LoadWorld puts the keys of a world's file over the flight's own world. The
+// LoadWorld puts a world, by its name or the keys of its file, over the flight's own. The
 // leader that the flight starts then flies as many slots as that world has.
-func (c *Config) LoadWorld(path string) error {
-	if err := configs.Load(path, &c.World); err != nil {
+func (c *Config) LoadWorld(nameOrFile string) error {
+	c.World.Aircraft = len(c.Aircraft)
+	if err := c.World.Load(nameOrFile); err != nil {
 		return err
 	}
 	if c.World.Aircraft != len(c.Aircraft) {
-		return fmt.Errorf("configuration %s: aircraft is %d, but the flight lists %d under aircraft: want one entry with its links for each", path, c.World.Aircraft, len(c.Aircraft))
+		return fmt.Errorf("configuration %s: aircraft is %d, but the flight lists %d under aircraft: want one entry with its links for each", nameOrFile, c.World.Aircraft, len(c.Aircraft))
 	}
 	c.Leader.slots = c.World.Slots
 	return nil

@@ -48,6 +48,11 @@ func newFixture(t *testing.T, loss float64, shared bool) *fixture {
 
 func newFixtureIn(t *testing.T, w world.Config, loss float64, shared bool) *fixture {
 	t.Helper()
+	return newFixtureAt(t, w, loss, shared, func(m int) physics.Position { return positions[m] })
+}
+
+func newFixtureAt(t *testing.T, w world.Config, loss float64, shared bool, position func(m int) physics.Position) *fixture {
+	t.Helper()
 	server := &broker.Broker{Address: "127.0.0.1:0"}
 	if err := server.Initialize(); err != nil {
 		t.Fatal(err)
@@ -59,7 +64,7 @@ func newFixtureIn(t *testing.T, w world.Config, loss float64, shared bool) *fixt
 	b.users = &Simulator{Config: Config{
 		World: w, Seed: seed, ReportLoss: loss, Fleet: "test", SharedConnection: shared, Log: quiet,
 		Broker:   telemetry.Broker{URL: server.URL()},
-		Position: func(m int) physics.Position { return positions[m] },
+		Position: position,
 		AddEdgeJ: func(m, slot int, joules float64) {
 			b.mutex.Lock()
 			defer b.mutex.Unlock()

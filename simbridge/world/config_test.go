@@ -45,6 +45,7 @@ func TestDifferences(t *testing.T) {
 	b = Standard() // of one mission
 	b.Shock, b.Gust, b.DenseStart, b.Slots, b.Aircraft = Shock{3, 1.5}, 0.1, true, 7, 5
 	b.EdgeFactor, b.Demand, b.SecondShock = 1.3, Shock{50, 3}, Shock{70, 2}
+	b.Wind, b.Payload = Wind{MeanMaxMPS: 9}, Payload{FactorMin: 1, FactorMax: 1.2}
 	b.AircraftLosses, b.Trace = []AircraftLoss{{0, 3}}, writeTrace(t, "0,a,1,1,1e6,1000,1\n")
 	if !a.SameConstants(b) {
 		t.Error("what happens in a mission counts as another world")
@@ -58,8 +59,30 @@ func TestDifferences(t *testing.T) {
 		t.Errorf("the users' CPU differs, named are %q", list)
 	}
 	b.Users, b.BitsMax, b.UserCPUHz = a.Users, a.BitsMax, a.UserCPUHz
-	if list := a.Differences(b); len(list) != 13 {
-		t.Errorf("thirteen keys differ, named are %q", list)
+	if list := a.Differences(b); len(list) != 16 {
+		t.Errorf("sixteen keys differ, named are %q", list)
+	}
+}
+
+// A world goes by its name, over what is there already, or by its file.
+func TestLoad(t *testing.T) {
+	c := Standard()
+	c.Aircraft, c.Shock = 3, Shock{FromSlot: 5, Factor: 1.5}
+	if err := c.Load("phones"); err != nil {
+		t.Fatal(err)
+	}
+	if c.Throttling.Factor != 0.45 || !c.Physics.Contention || c.Aircraft != 3 || c.Shock.FromSlot != 5 {
+		t.Errorf("loaded %+v", c)
+	}
+	path := filepath.Join(t.TempDir(), "world.yaml")
+	if err := os.WriteFile(path, []byte("skyline_deg: 20\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Load(path); err != nil || c.SkylineDeg != 20 || c.Throttling.Factor != 0.45 {
+		t.Errorf("loaded %+v, %v", c, err)
+	}
+	if err := c.Load("fone"); err == nil || strings.ContainsAny(err.Error(), "\n") || !strings.Contains(err.Error(), "want one of standard, gusts") {
+		t.Errorf("an unknown name: %v", err)
 	}
 }
 
@@ -165,7 +188,7 @@ func TestTraceReplays(t *testing.T) {
 // that passes the first slot can be flown.
 func FuzzConfig(f *testing.F) {
 	for _, text := range []string{"", "task_probability: .nan\n", "shock: {from_slot: 1, factor: .inf}\n", "physics: {kappa: .inf}\n",
-		"gust: .nan\nusers: 1e9\n", "physics: {propulsion: {blade_w: 20}}\nlosses: [{aircraft: 1, slot: 2}]\n", "trace: /\n"} {
+		"gust: .nan\nusers: 1e9\n", "wind: {mean_max_mps: 9}\nskyline_deg: 20\nwalking: {speed_sd_mps: 2}\ngroups: {count: 3, change_probability: 1}\nthrottling: {factor: 0.5, mean_on_s: 2, mean_off_s: 1}\n", "physics: {propulsion: {blade_w: 20}}\nlosses: [{aircraft: 1, slot: 2}]\n", "trace: /\n"} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {

@@ -9,13 +9,14 @@ import (
 	"slices"
 )
 
-// constants returns the world without what happens in one mission: shocks, gusts,
-// an edge factor, a change of demand, a dense start, losses, a trace, its length
+// constants returns the world without what happens in one mission: shocks, gusts, wind,
+// a payload, an edge factor, a change of demand, a dense start, losses, a trace, its length
 // and its fleet are the standard world's. Two worlds with equal constants are the same to a policy.
 func (c Config) constants() Config {
 	s := Standard()
 	c.Shock, c.Gust, c.DenseStart, c.AircraftLosses, c.Trace = s.Shock, s.Gust, s.DenseStart, s.AircraftLosses, s.Trace
 	c.SecondShock, c.EdgeFactor, c.Demand = s.SecondShock, s.EdgeFactor, s.Demand
+	c.Wind, c.Payload = s.Wind, s.Payload
 	c.Slots, c.Aircraft = s.Slots, s.Aircraft
 	return c
 }

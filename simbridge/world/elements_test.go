@@ -108,8 +108,13 @@ func TestSkyline(t *testing.T) {
 			for i, d := range distances {
 				_, upload := s.Gain(int(seed)%c.Slots, u, 0, physics.Position{EastM: d * 0.6, NorthM: -d * 0.8})
 				free := channel.FreeSpaceGain(d, c.Physics.AltitudeM)
-				if upload > free*math.Pow(10, -1.5) { // 2.3 dB of excess, not 34
+				clear := upload > free*math.Pow(10, -1.5) // 2.3 dB of excess, not 34
+				if clear {
 					inSight[i]++
+				}
+				probit := math.Sqrt2 * math.Erfinv(2*channel.LoSProbability(d, c.Physics.AltitudeM)-1)
+				if field := s.sight.at(u, -0.8, 0.6); clear != (field < probit) {
+					t.Fatalf("at %v m, in sight is %v: the field is %v, probit %v", d, clear, field, probit)
 				}
 			}
 			at := func(degrees float64) float64 {
@@ -147,7 +152,7 @@ func TestSkyline(t *testing.T) {
 func TestSurroundingsChangeWithMetres(t *testing.T) {
 	c := namedWorld(t, "field")
 	var s Scenario
-	var product, metres, n float64
+	var product, metres, square, n float64
 	for seed := range uint64(100) {
 		s.Reset(&c, seed)
 		for u := range c.Users {
@@ -157,7 +162,9 @@ func TestSurroundingsChangeWithMetres(t *testing.T) {
 			}
 			for k := range 12 {
 				sin, cos := math.Sincos(float64(k) * math.Pi / 6)
-				sum += s.shadow.at(u, sin, cos) * s.shadow.at(30*c.Users+u, sin, cos) / 12
+				before, after := s.shadow.at(u, sin, cos), s.shadow.at(30*c.Users+u, sin, cos)
+				sum += before * after / 12
+				square += after * after / 12
 			}
 			product, metres, n = product+sum, metres+math.Exp(-way/50), n+1
 		}
@@ -165,10 +172,38 @@ func TestSurroundingsChangeWithMetres(t *testing.T) {
 	if got, want := product/n, metres/n; math.Abs(got-want) > 0.06 { // 1,000 users, about seven independent azimuths each
 		t.Errorf("after 30 slots the shadowing is correlated by %.3f, want %.3f", got, want)
 	}
+	if math.Abs(square/n-1) > 0.07 {
+		t.Errorf("after 30 slots the variance of shadowing is %.3f of the one before", square/n)
+	}
 	c.Walking = Walking{}
 	s.Reset(&c, 1)
 	if s.fieldRows != 1 || s.UserPosition(0, 3) != s.UserPosition(99, 3) {
 		t.Error("users that stand move")
+	}
+}
+
+// Between a user that stands and an aircraft that hovers an upload runs at the same
+// gain in every slot, and what is reported is that with the fading of one sample.
+func TestSounding(t *testing.T) {
+	c := namedWorld(t, "canyon")
+	c.Users, c.Slots = 100, 1000
+	s := NewScenario(&c, 8)
+	logs, samples := 0.0, 0.0
+	for u := range c.Users {
+		to := physics.Position{EastM: 30, NorthM: 90}
+		_, first := s.Gain(0, u, 0, to)
+		for slot := range c.Slots {
+			reported, upload := s.Gain(slot, u, 0, to)
+			if upload != first {
+				t.Fatalf("user %d uploads at %v, and at %v in slot %d", u, first, upload, slot)
+			}
+			logs += math.Log(reported / upload)
+			samples++
+		}
+	}
+	// The logarithm of Nakagami fading of m = 1 has a standard deviation of 1.28.
+	if mean := logs / samples; math.Abs(mean) > 4*1.28/math.Sqrt(samples) {
+		t.Errorf("the mean logarithm of reports over uploads is %v", mean)
 	}
 }
 

@@ -1,8 +1,12 @@
 package world
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
+
+	"prefdt/configs"
 )
 
 // The field worlds, and the standard one. Each is the standard world with elements
@@ -63,15 +67,36 @@ func Names() (names []string) {
 // Named returns the world of a name.
 func Named(name string) (Config, error) {
 	c := Standard()
+	if !c.compose(name) {
+		return c, fmt.Errorf("world %q is not known, want one of %s", name, strings.Join(Names(), ", "))
+	}
+	return c, nil
+}
+
+// compose adds the elements of the world of a name, if there is one.
+func (c *Config) compose(name string) (known bool) {
 	for _, w := range named {
 		if w.name == name {
 			for _, add := range w.compose {
-				add(&c)
+				add(c)
 			}
-			return c, nil
+			return true
 		}
 	}
-	return c, fmt.Errorf("world %q is not known, want one of %s", name, strings.Join(Names(), ", "))
+	return false
+}
+
+// Load adds to a world the elements of one that is named, or else puts the keys of a
+// file over it.
+func (c *Config) Load(nameOrFile string) error {
+	if c.compose(nameOrFile) {
+		return nil
+	}
+	err := configs.Load(nameOrFile, c)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w; nor is it a world's name, want one of %s", err, strings.Join(Names(), ", "))
+	}
+	return err
 }
 
 // AllLocalDelayS returns the mean delay of an episode, penalties included, in which every
