@@ -40,13 +40,10 @@ const UnlimitedJ = 1e12
 // Result is what a flight cost.
 type Result struct {
 	pareto.Point
-	// FloorJ is the least total that was possible without foreseeing a shock:
-	// what was spent before it, and flight at v* from then on in the gusts that
-	// there were.
-	FloorJ float64
-	// ShockOnsetJ is what the shock's first slot spends above that: it is decided
-	// before the shock can be measured.
-	ShockOnsetJ     float64
+	// FloorJ is the least total that was possible without foreseeing a shock: what was
+	// spent before it, and flight at v* from then on in the gusts that there were. Under
+	// a shock it contains the policy's own spending, and no budget is judged by it.
+	FloorJ          float64
 	MeanSpeedMPS    float64 // mean over aircraft and slots
 	MinSeparationM  float64 // least separation at the end of any slot
 	MissedDeadlines int     // deadlines missed
@@ -141,8 +138,7 @@ func (f *Runner) Fly(seed uint64, r Request) Result {
 		if r.ReviseSlot > 0 && w.Slot == r.ReviseSlot {
 			f.applyEvent(&objective, record.Event{BudgetJ: &r.RevisedBudgetJ, Mode: r.Mode})
 		}
-		shockBegins := w.Slot == w.Config.Shock.FromSlot && w.Config.PropulsionFactor(w.Slot) != 1
-		if shockBegins {
+		if w.Slot == w.Config.Shock.FromSlot && w.Config.PropulsionFactor(w.Slot) != 1 {
 			m.FloorJ = objective.SpentJ()
 		}
 		seen, requested := f.link.snapshot(w), objective
@@ -160,9 +156,6 @@ func (f *Runner) Fly(seed uint64, r Request) Result {
 			}
 		}
 		f.applyEvent(&objective, record.Event{Settle: &settled})
-		if shockBegins {
-			m.ShockOnsetJ = objective.SpentJ() - m.FloorJ
-		}
 	}
 	m.DelayS, m.EnergyJ = objective.DelayS(), objective.SpentJ()
 	m.MeanSpeedMPS /= max(m.aircraftSlots, 1)
