@@ -17,6 +17,7 @@ import (
 	"prefdt/offline/command"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
+	"prefdt/simbridge/world"
 )
 
 const usage = `offline evaluate measures a checkpoint on evaluation seeds, against the
@@ -26,6 +27,8 @@ exact-dispatch teacher on the same episodes.
   offline evaluate -checkpoint configs/checkpoint -budget          and budgets, calm and perturbed
   offline evaluate -checkpoint configs/checkpoint -uplink          and lost or late reports
   offline evaluate -checkpoint configs/checkpoint -fleet 1,2,4,8   and other fleets
+  offline evaluate -checkpoint configs/checkpoint -world field     schedulers that remember, and that know
+                                                                   what is hidden, in a field world
   offline evaluate -checkpoint configs/checkpoint -config world.yaml
                                                                    the front in another world than its own
 
@@ -48,6 +51,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	shift := f.Bool("shift", false, "also measure fifteen shifted operating points")
 	missions := f.Bool("missions", false, "also measure other lengths, crowds, lost aircraft, crowded starts and small batteries")
 	worlds := f.Int("random-worlds", 0, "also measure `N` random worlds")
+	field := f.String("world", "", "measure the field world of this `NAME` instead: "+strings.Join(world.FieldNames(), ", "))
 	config := command.WorldFlag(f)
 	asJSON := f.Bool("json", false, "print one JSON object")
 	workers := f.Int("workers", runtime.GOMAXPROCS(0), "episodes flown at a time; changes no result")
@@ -91,8 +95,26 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if here.Trace != nil && (*shift || *missions) {
 		return cli.BadInputf("-shift and -missions change the tasks that are drawn, and the world has a trace instead")
 	}
+	if *field != "" {
+		if !slices.Contains(world.FieldNames(), *field) {
+			return cli.BadInputf("-world is %q, want one of %s", *field, strings.Join(world.FieldNames(), ", "))
+		}
+		if here, err = world.Named(*field); err != nil {
+			return cli.BadInput(err)
+		}
+	}
 	command.WarnOfWorld(stderr, trained, here)
 	c := Config{World: here, Seeds: list, Settings: *settings, TeacherPrices: *prices, Decoder: inference.Decoder(*decoder), Workers: *workers, Progress: stderr, CeilingsOnly: *ceilings}
+	if *field != "" {
+		r, err := MeasureField(ctx, ck, c)
+		if err != nil {
+			return err
+		}
+		if r.World = *field; *asJSON {
+			return call.PrintJSON(r)
+		}
+		return r.print(stdout)
+	}
 	r, err := MeasureFront(ctx, ck, c)
 	if ctx.Err() != nil {
 		return errors.New("interrupted before the first table was complete")

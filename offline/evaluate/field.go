@@ -1,10 +1,15 @@
 package evaluate
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"text/tabwriter"
 
 	"prefdt/inference/belief"
 	"prefdt/inference/checkpoint"
@@ -42,7 +47,6 @@ const (
 	memorylessArm = "memoryless" // a slot's own reports
 	filterArm     = "filter"     // filters written by hand
 	hiddenArm     = "hidden"     // knows the present hidden state
-	fieldPolicy   = "policy"     // the checkpoint
 )
 
 // fieldArms returns the estimators that need no checkpoint.
@@ -52,9 +56,21 @@ func fieldArms(c *world.Config) map[string]belief.Estimator {
 	}
 }
 
+// FieldReport is a field world's measurement: the checkpoint's figures, and those of
+// the arms that it is measured against.
+type FieldReport struct {
+	World  string `json:"world"`
+	Seeds  int    `json:"seeds"`
+	Prices int    `json:"prices"` // of the arms; the checkpoint has Settings
+	// Settings of the checkpoint.
+	Settings int `json:"settings"`
+	*FieldArm
+	Arms map[string]*FieldArm `json:"arms"`
+}
+
 // MeasureField flies every arm over the prices of the teacher's front, and the
 // checkpoint over its settings.
-func MeasureField(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (map[string]*FieldArm, error) {
+func MeasureField(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (*FieldReport, error) {
 	for _, seed := range c.Seeds {
 		if err := seeds.CheckEvaluation(seed); err != nil {
 			return nil, err
@@ -62,7 +78,8 @@ func MeasureField(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (map
 	}
 	wide, tight := pareto.References(&c.World, nil)
 	prices := teacher.PricesIn(&c.World, c.TeacherPrices)
-	arms := map[string]*FieldArm{fieldPolicy: {fronts: make([][]pareto.Point, len(c.Seeds))}}
+	policy := &FieldArm{fronts: make([][]pareto.Point, len(c.Seeds))}
+	arms := map[string]*FieldArm{}
 	for name := range fieldArms(&c.World) {
 		arms[name] = &FieldArm{fronts: make([][]pareto.Point, len(c.Seeds))}
 	}
@@ -94,17 +111,32 @@ func MeasureField(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (map
 			}
 		}
 		for _, r := range requests {
-			arms[fieldPolicy].fronts[i] = append(arms[fieldPolicy].fronts[i], w.policy.Fly(c.Seeds[i], r).Point)
+			policy.fronts[i] = append(policy.fronts[i], w.policy.Fly(c.Seeds[i], r).Point)
 		}
 		return nil
 	}, command.Progress(c.Progress, "seeds, field arms", len(c.Seeds)))
 	if err != nil {
 		return nil, err
 	}
-	for _, a := range arms {
+	for _, a := range slices.Concat(slices.Collect(maps.Values(arms)), []*FieldArm{policy}) {
 		a.compare(arms[memorylessArm], arms[hiddenArm], [2]pareto.Point{wide, tight})
 	}
-	return arms, nil
+	return &FieldReport{Seeds: len(c.Seeds), Prices: c.TeacherPrices, Settings: c.Settings, FieldArm: policy, Arms: arms}, nil
+}
+
+// print writes the report as a table.
+func (r *FieldReport) print(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "%s, %d seeds, %d prices, %d settings of the checkpoint\n", r.World, r.Seeds, r.Prices, r.Settings)
+	fmt.Fprintln(t, "arm\thypervolume, 1e6\ttight, 1e6\tdelay at equal joules\tshare of what is hidden, tight\t95 %\thypervolume")
+	row := func(name string, a *FieldArm) {
+		fmt.Fprintf(t, "%s\t%.3f\t%.3f\t%+.1f %%\t%.3f\t%.3f to %.3f\t%.3f\n", name, a.Hypervolume.Mean/1e6, a.HypervolumeTight.Mean/1e6, 100*a.DeltaDelay.Mean, a.Share, a.Interval[0], a.Interval[1], a.HypervolumeShare)
+	}
+	row("checkpoint", r.FieldArm)
+	for _, name := range slices.Sorted(maps.Keys(r.Arms)) {
+		row(name, r.Arms[name])
+	}
+	return t.Flush()
 }
 
 // compare fills the figures of an arm.
@@ -163,14 +195,6 @@ func (a *FieldArm) compare(memoryless, hidden *FieldArm, references [2]pareto.Po
 // frontDelayS returns the least delay of a front, in any order, at a total energy.
 func frontDelayS(front []pareto.Point, energyJ float64) float64 {
 	sorted := pareto.NonDominated(front)
-	slices.SortFunc(sorted, func(a, b pareto.Point) int {
-		switch {
-		case a.EnergyJ > b.EnergyJ:
-			return -1
-		case a.EnergyJ < b.EnergyJ:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(sorted, func(a, b pareto.Point) int { return cmp.Compare(b.EnergyJ, a.EnergyJ) })
 	return leastDelayS(sorted, energyJ)
 }

@@ -64,6 +64,16 @@ func Names() (names []string) {
 	return names
 }
 
+// FieldNames returns the names of the field worlds.
+func FieldNames() (names []string) {
+	for _, w := range named {
+		if w.allLocalS > 0 {
+			names = append(names, w.name)
+		}
+	}
+	return names
+}
+
 // Named returns the world of a name.
 func Named(name string) (Config, error) {
 	c := Standard()

@@ -1,0 +1,54 @@
+package evaluate
+
+import (
+	"io"
+	"math"
+	"testing"
+
+	"prefdt/inference"
+	"prefdt/offline/pareto"
+	"prefdt/simbridge/world"
+)
+
+// A share is a ratio of mean differences, and delays are compared at equal joules.
+func TestFieldArm(t *testing.T) {
+	front := func(delayS ...float64) (seeds [][]pareto.Point) {
+		for _, d := range delayS {
+			seeds = append(seeds, []pareto.Point{{DelayS: d, EnergyJ: 200}, {DelayS: 2 * d, EnergyJ: 100}})
+		}
+		return seeds
+	}
+	memoryless, hidden, arm := &FieldArm{fronts: front(100, 120)}, &FieldArm{fronts: front(50, 60)}, &FieldArm{fronts: front(75, 90)}
+	references := [2]pareto.Point{{DelayS: 1000, EnergyJ: 300}, {DelayS: 400, EnergyJ: 300}}
+	for _, x := range []struct {
+		arm          *FieldArm
+		share, delta float64
+	}{{memoryless, 0, 0}, {hidden, 1, -0.5}, {arm, 0.5, -0.25}} {
+		x.arm.compare(memoryless, hidden, references)
+		if a := x.arm; math.Abs(a.Share-x.share) > 1e-12 || math.Abs(a.HypervolumeShare-x.share) > 1e-12 || math.Abs(a.DeltaDelay.Mean-x.delta) > 1e-12 ||
+			a.Interval[0] > x.share+1e-12 || a.Interval[1] < x.share-1e-12 {
+			t.Errorf("share %v in %v, delay %+v; want %v, %+v", a.Share, a.Interval, a.DeltaDelay.Mean, x.share, x.delta)
+		}
+	}
+}
+
+// A field world is measured by all arms, on evaluation seeds alone.
+func TestMeasureField(t *testing.T) {
+	ck := shippedCheckpoint(t)
+	c := Config{Seeds: []uint64{1_000_000, 1_000_001}, Settings: 3, TeacherPrices: 4, Decoder: inference.DecoderDispatch, Workers: 2, Progress: io.Discard}
+	var err error
+	if c.World, err = world.Named("phones"); err != nil {
+		t.Fatal(err)
+	}
+	r, err := MeasureField(t.Context(), ck, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Arms) != 3 || r.Arms[hiddenArm].Hypervolume.Mean <= r.Arms[memorylessArm].Hypervolume.Mean || !(r.Hypervolume.Mean > 0) || r.Hypervolume.N != 2 {
+		t.Errorf("%+v, hidden %+v, memoryless %+v", r.FieldArm, r.Arms[hiddenArm], r.Arms[memorylessArm])
+	}
+	c.Seeds = []uint64{5}
+	if _, err := MeasureField(t.Context(), ck, c); err == nil {
+		t.Error("a training seed was accepted")
+	}
+}
