@@ -79,7 +79,7 @@ func TestSoundingIsCalibrated(t *testing.T) {
 	r := rand.New(rand.NewPCG(41, 1))
 	c := world.Standard()
 	constants := &c.Physics
-	var errors, stated []float64
+	var errors []float64
 	var bins [4]struct{ n, los float64 }
 	for range 20_000 {
 		horizontalM := 500 * r.Float64()
@@ -95,7 +95,6 @@ func TestSoundingIsCalibrated(t *testing.T) {
 		large := links[k].meanLog + links[k].sdLog*z
 		got := soundLink(&links, math.Exp(large)*fading, &linkPrior{los: p, zSD: 1})
 		errors = append(errors, (got.logG-large-links[k].typicalLog)/got.logSD)
-		stated = append(stated, got.logSD)
 		b := &bins[min(int(4*got.los), 3)]
 		b.n++
 		b.los += float64(1-k) - got.los
