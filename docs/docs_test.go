@@ -7,18 +7,19 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"prefdt/configs"
+	"prefdt/configs/freeport"
 	"prefdt/firmware/config"
 	"prefdt/simbridge/world"
 	"prefdt/telemetry"
@@ -373,18 +374,11 @@ func TestCommands(t *testing.T) {
 func freePorts(t *testing.T) *strings.Replacer {
 	var pairs []string
 	for _, port := range []string{"18830", "14540", "14541", "14550", "14580", "14581"} {
-		tcp, err := net.Listen("tcp", "127.0.0.1:0")
+		free, err := freeport.Port()
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer tcp.Close()
-		_, free, _ := net.SplitHostPort(tcp.Addr().String())
-		udp, err := net.ListenPacket("udp", "127.0.0.1:"+free)
-		if err != nil {
-			t.Skipf("port %s is free for TCP alone: %v", free, err)
-		}
-		defer udp.Close()
-		pairs = append(pairs, port, free)
+		pairs = append(pairs, port, strconv.Itoa(free))
 	}
 	return strings.NewReplacer(pairs...)
 }

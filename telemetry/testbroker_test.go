@@ -25,6 +25,7 @@ import (
 	mochi "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/packets"
 
+	"prefdt/configs/freeport"
 	"prefdt/simbridge/broker/mochiserver"
 )
 
@@ -63,12 +64,11 @@ func eachBroker(t *testing.T, test func(t *testing.T, start startBroker)) {
 
 // freeAddress returns an address at which nothing listened a moment ago.
 func freeAddress(t testing.TB) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeport.Address()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return address
 }
 
 func startMochi(t testing.TB, b brokerSetup) (address string, stop func()) {

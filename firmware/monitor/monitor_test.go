@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"prefdt/configs/freeport"
 	"prefdt/firmware/clock"
 	"prefdt/firmware/config"
 	"prefdt/firmware/leader"
@@ -36,12 +37,11 @@ func (s *stallable) Decide(sn *slot.Snapshot, o goal.Objective, d *slot.Decision
 
 func freePort(t *testing.T) int {
 	t.Helper()
-	c, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.Port()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
-	return c.Addr().(*net.TCPAddr).Port
+	return port
 }
 
 // get requests a page of the leader's server.

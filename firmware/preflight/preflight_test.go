@@ -97,7 +97,7 @@ func TestCheckFails(t *testing.T) {
 		{"broker away", "broker: {url: \"tcp://127.0.0.1:1\"}", "broker", preflight.ResultFail, "refused"},
 		{"no command accepted", "commands: {unsigned: \"no\"}", "commands", preflight.ResultFail, "no command is accepted"},
 		{"every command accepted", "commands: {unsigned: \"yes\"}", "commands", preflight.ResultWarn, "anyone"},
-		{"autopilot away", "aircraft: [{system_id: 9, endpoint: \"udp-listen:" + rig.FreeUDP(t) + "\"}]", "aircraft 1", preflight.ResultFail, "nothing received"},
+		{"autopilot away", "aircraft: [{system_id: 9, endpoint: \"udp-listen:" + rig.FreeAddress(t) + "\"}]", "aircraft 1", preflight.ResultFail, "nothing received"},
 		{"disk full", "ledger_mb: 2048", "state", preflight.ResultOK, "MB free"},
 	} {
 		_, results, details := runCheck(t, r.WriteConfig(c.more), "300ms")

@@ -10,7 +10,6 @@ package rig
 
 import (
 	"log/slog"
-	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 
+	"prefdt/configs/freeport"
 	"prefdt/firmware/clock"
 	"prefdt/firmware/config"
 	"prefdt/firmware/leader"
@@ -135,7 +135,7 @@ func newRig(t *testing.T, now clock.Clock, aircraft, slots int, slotMS float64) 
 func (r *Rig) addAutopilot(i int) {
 	r.test.Helper()
 	c := &r.Config
-	partner := FreeUDP(r.test)
+	partner := FreeAddress(r.test)
 	c.Aircraft = append(c.Aircraft, config.Aircraft{SystemID: i + 1, Endpoint: "udp-listen:" + partner})
 	r.startAutopilot(i, autopilot.Config{
 		SystemID: uint8(i + 1), Listen: "127.0.0.1:0", Partner: partner,
@@ -160,16 +160,15 @@ func (r *Rig) addAutopilot(i int) {
 	})
 }
 
-// FreeUDP returns a free UDP address. The leader binds it, as PX4 needs: a partner that
+// FreeAddress returns a free address. The leader binds it, as PX4 needs: a partner that
 // came back on another port would not be received.
-func FreeUDP(t *testing.T) string {
+func FreeAddress(t *testing.T) string {
 	t.Helper()
-	c, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	address, err := freeport.Address()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
-	return c.LocalAddr().String()
+	return address
 }
 
 // BrokerAddress is the broker's, for one that replaces it.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"prefdt/configs"
+	"prefdt/configs/freeport"
 )
 
 // LeaderFootprint is the size of the leader's program and memory on one architecture.
@@ -150,15 +150,13 @@ func writeFlightConfig(out, bin string, run []string, slots int, slow bool) (str
 	return filepath.Join(out, "fly.yaml"), nil
 }
 
-func freeUDPAddresses(n int) ([]string, error) {
-	var list []string
+func freeUDPAddresses(n int) (list []string, err error) {
 	for range n {
-		c, err := net.ListenPacket("udp4", "127.0.0.1:0")
+		address, err := freeport.Address()
 		if err != nil {
 			return nil, err
 		}
-		defer c.Close()
-		list = append(list, c.LocalAddr().String())
+		list = append(list, address)
 	}
 	return list, nil
 }

@@ -107,7 +107,7 @@ func TestRevisionIsKept(t *testing.T) {
 				if c.Shock.Factor < 1 && at <= c.Shock.FromSlot {
 					continue // what it then saves is too much to be spent
 				}
-				for _, first := range []float64{totalJ - 1e3, totalJ + 3e3} {
+				for _, first := range []float64{totalJ - 1e3, totalJ + 1e3} {
 					revised := func(mode goal.Mode, j float64) rollout.Result {
 						return flyObserved(t, c, rollout.Request{Mode: mode, BudgetJ: first, ReviseSlot: at, RevisedBudgetJ: j}, observeNothing)
 					}

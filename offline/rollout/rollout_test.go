@@ -37,7 +37,8 @@ func TestBudgetsAreHeld(t *testing.T) {
 	for _, j := range []float64{28e3, 31e3, 34e3, 36e3} {
 		target := flyShipped(t, world.Standard(), Request{Mode: goal.Target, BudgetJ: j})
 		ceiling := flyShipped(t, world.Standard(), Request{Mode: goal.Ceiling, BudgetJ: j})
-		if e := target.EnergyJ/j - 1; math.Abs(e) > 0.01 {
+		// What a rich budget keeps for a change of flight power comes too late to be spent.
+		if e := target.EnergyJ/j - 1; e > 1e-4 || e < -0.02 {
 			t.Errorf("a target of %v J is missed by %.2f %%", j, 100*e)
 		}
 		if ceiling.EnergyJ > j {

@@ -25,10 +25,10 @@ func startAttached(t *testing.T, slots int, rates ...float64) (c Config, flown [
 	t.Helper()
 	var links, endpoints []string
 	for range rates {
-		links = append(links, freeUDP(t))
+		links = append(links, freeAddress(t))
 		endpoints = append(endpoints, "udp-listen:"+links[len(links)-1])
 	}
-	station := freeUDP(t)
+	station := freeAddress(t)
 	c = realConfig(t, slots, 5, endpoints)
 	once := make([]sync.Once, len(rates))
 	die = func(i int) { once[i].Do(flown[i].Close) }
@@ -73,9 +73,6 @@ func TestAttachedAutopilots(t *testing.T) {
 		t.Logf("aircraft %d drew %.0f J, the bridge says %.0f; its clock runs at %.4f", i+1, own, bridge, s.Aircraft[i].ClockRate)
 		if math.Abs(own-bridge) > 0.005*own {
 			t.Errorf("aircraft %d drew %v J, the bridge says %v", i+1, own, bridge)
-		}
-		if math.Abs(s.Aircraft[i].ClockRate-rates[i]) > 0.003 {
-			t.Errorf("aircraft %d: clock at %v of the wall's, want %v", i+1, s.Aircraft[i].ClockRate, rates[i])
 		}
 	}
 	all := s.Budget.LeaderSpentJ + s.Budget.LeaderTransitJ

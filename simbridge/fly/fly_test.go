@@ -18,28 +18,19 @@ import (
 	"time"
 
 	"prefdt/configs"
+	"prefdt/configs/freeport"
 	"prefdt/inference/physics"
 	"prefdt/simbridge/broker"
 	"prefdt/simbridge/report"
 	"prefdt/simbridge/world"
 )
 
-func freeTCP(t *testing.T) string {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
+func freeAddress(t *testing.T) string {
+	address, err := freeport.Address()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
-func freeUDP(t *testing.T) string {
-	l, err := net.ListenPacket("udp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.LocalAddr().String()
+	return address
 }
 
 // buildGround makes the crew's real tool.
@@ -54,9 +45,9 @@ func buildGround(t *testing.T) string {
 func testConfig(t *testing.T) (Config, []string) {
 	c := Default()
 	c.Fleet, c.Out, c.Speed, c.TimeoutS = "test", t.TempDir(), 20, 30
-	c.Broker.Listen = freeTCP(t)
+	c.Broker.Listen = freeAddress(t)
 	c.World.Shock = world.Shock{FromSlot: 6, Factor: 1.5}
-	links := []string{freeUDP(t), freeUDP(t)}
+	links := []string{freeAddress(t), freeAddress(t)}
 	for i, link := range links {
 		c.Aircraft = append(c.Aircraft, AircraftConfig{SystemID: i + 1, Listen: "127.0.0.1:0", Partner: link})
 	}
@@ -301,7 +292,7 @@ func TestFailures(t *testing.T) {
 		"leader gives up":         {func(c *Config) { c.Leader.Command = []string{"true"} }, "ended before the mission did"},
 		"no configuration":        {func(c *Config) { c.Leader = LeaderConfig{Command: []string{"true"}, Config: "no-such.yaml"} }, "leader's configuration: open no-such.yaml"},
 		"no leader":               {func(c *Config) { c.TimeoutS = 1 }, "not done after timeout_s = 1"},
-		"broker unreachable":      {func(c *Config) { c.TimeoutS, c.Broker.Listen, c.Broker.URL = 1, "", "tcp://"+freeTCP(t) }, "timeout_s"},
+		"broker unreachable":      {func(c *Config) { c.TimeoutS, c.Broker.Listen, c.Broker.URL = 1, "", "tcp://"+freeAddress(t) }, "timeout_s"},
 		"unknown parameter":       {func(c *Config) { c.Parameters = map[string]float64{"MPC_TYPO": 1} }, "MPC_TYPO"},
 		"no aircraft":             {func(c *Config) { c.Aircraft = nil }, "aircraft: none"},
 		"loss out of range":       {func(c *Config) { c.Users.ReportLoss = 1.5 }, "users.loss is 1.5, want 0 to 1"},

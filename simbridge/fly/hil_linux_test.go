@@ -77,7 +77,7 @@ func TestSerialFliesAsUDP(t *testing.T) { // not beside the others: two flights 
 				endpoints = append(endpoints, "serial:"+far+":921600")
 				continue
 			}
-			link := freeUDP(t)
+			link := freeAddress(t)
 			aircraft = append(aircraft, AircraftConfig{SystemID: i + 1, Listen: "127.0.0.1:0", Partner: link})
 			endpoints = append(endpoints, "udp-listen:"+link)
 		}

@@ -58,7 +58,7 @@ func realConfig(t *testing.T, slots int, speed float64, endpoints []string) Conf
 	}
 	c := Default()
 	c.Fleet, c.Out, c.Speed, c.TimeoutS = "test", t.TempDir(), speed, 120
-	c.Broker.Listen = freeTCP(t)
+	c.Broker.Listen = freeAddress(t)
 	c.Parameters = map[string]float64{
 		"MPC_XY_VEL_MAX": 30, "MPC_XY_CRUISE": 12, "MPC_Z_VEL_MAX_UP": 20, "MPC_TKO_SPEED": 20, "MPC_Z_V_AUTO_DN": 20,
 		"MPC_Z_VEL_MAX_DN": 20, "MPC_LAND_SPEED": 5, "COM_OF_LOSS_T": 10,
@@ -145,12 +145,12 @@ func TestJoulesAreConserved(t *testing.T) {
 		boundJ    = 30 // a slot begins when its beacon arrives: some 15 ms of two aircraft's power at speed 5, at both ends
 		intervalS = 0.25
 	)
-	links := []string{freeUDP(t), freeUDP(t)}
+	links := []string{freeAddress(t), freeAddress(t)}
 	c := realConfig(t, slots, 5, []string{"udp-listen:" + links[0], "udp-listen:" + links[1]})
 	c.World.Shock.FromSlot, c.World.Shock.Factor = slots/2, 1.5
 	var meters []*batteryMeter
 	for i, link := range links {
-		a := AircraftConfig{SystemID: i + 1, Listen: "127.0.0.1:0", Partner: link, Monitor: freeUDP(t)}
+		a := AircraftConfig{SystemID: i + 1, Listen: "127.0.0.1:0", Partner: link, Monitor: freeAddress(t)}
 		meters = append(meters, newBatteryMeter(t, a.Monitor, intervalS))
 		c.Aircraft = append(c.Aircraft, a)
 	}
@@ -196,7 +196,7 @@ func TestReturnIsTransit(t *testing.T) {
 		slots, returnIn = 40, 8
 		boundJ          = 130 // of an aircraft: its hectojoule, and the slots' two ends
 	)
-	links := []string{freeUDP(t), freeUDP(t)}
+	links := []string{freeAddress(t), freeAddress(t)}
 	c := realConfig(t, slots, 5, []string{"udp-listen:" + links[0], "udp-listen:" + links[1]})
 	c.Commands = append(c.Commands, Command{returnIn, []string{"mission", "return"}})
 	for i, link := range links {

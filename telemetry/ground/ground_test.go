@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"crypto/ed25519"
 
 	"prefdt/configs"
+	"prefdt/configs/freeport"
 	"prefdt/simbridge/broker"
 	"prefdt/telemetry"
 )
@@ -251,12 +251,11 @@ func TestSignedCommands(t *testing.T) {
 
 func TestNoAnswer(t *testing.T) {
 	url, _ := startBroker(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	nobody, err := freeport.Address()
 	if err != nil {
 		t.Fatal(err)
 	}
-	unreachable := "tcp://" + l.Addr().String()
-	l.Close()
+	unreachable := "tcp://" + nobody
 	cases := []struct{ broker, want string }{
 		{url, "ground mission: no acknowledgement within 2s: no leader of fleet f1 was ever at this broker"},
 		{unreachable, "unreachable"},
