@@ -119,9 +119,9 @@ func TestRevisionIsKept(t *testing.T) {
 					}
 					if c.Shock.FromSlot >= at && c.Shock.Factor < 1 {
 						// Cheaper flight comes too late for what only an early dash can spend.
-						possible = min(possible, max(x.EnergyJ, 0.985*possible))
+						possible = min(possible, max(x.EnergyJ, 0.98*possible))
 					}
-					if off := x.EnergyJ/possible - 1; off > within || off < -0.015 {
+					if off := x.EnergyJ/possible - 1; off > within || off < -0.02 {
 						t.Errorf("%s, %s of %v: %v J requested in slot %d ended on %.1f J, possible were %.1f J", name, mode, first, totalJ, at, x.EnergyJ, possible)
 					}
 					if rise := x.EnergyJ - unrevised.EnergyJ; rise > slackJ && first > totalJ || rise < -slackJ && first < totalJ {
