@@ -16,11 +16,21 @@ import (
 type OneShot struct {
 	world *world.Config
 	air   motion.Air
-	nodes []linkNode // working memory
+	links []sounding // working memory, one user's
 }
 
-// linkNode is one possible large-scale state of a link.
-type linkNode struct{ logRate, weight float64 }
+// sounding is what one report of a gain says of its link: the likelihood of each
+// possible shadowing, in sight and out of sight, times the prior of that.
+type sounding struct {
+	logFree    float64 // of the free-space gain
+	azimuthRad float64 // of the aircraft from the user
+	likelihood [2][shadowPoints]float64
+}
+
+// Shadowing is a standard-normal variable here, on a grid.
+const shadowPoints, shadowStep = 25, 1. / 3
+
+func shadowAt(k int) float64 { return shadowStep * float64(k-shadowPoints/2) }
 
 var _ belief.Estimator = (*OneShot)(nil)
 
@@ -75,56 +85,112 @@ func (x *OneShot) Estimate(s *slot.Snapshot, b *belief.Belief) {
 			b.Users[i].Doubt.SlowCPUHz = t.Factor * u.CPUHz
 			b.Users[i].Doubt.SlowProbability = t.MeanOnS / (t.MeanOnS + t.MeanOffS)
 		}
+		if !x.world.Sounding {
+			continue
+		}
+		x.links = x.links[:0]
 		for m := range s.Aircraft {
-			if x.world.Sounding && u.Gain[m] > 0 {
-				if mean, stdDev, ok := x.uploadGain(u.Gain[m], s.Aircraft[m].Position.Sub(u.Position).Norm()); ok {
-					b.Users[i].SetLink(m, mean, stdDev)
-				}
+			x.links = append(x.links, x.soundingOf(u.Gain[m], s.Aircraft[m].Position.Sub(u.Position)))
+		}
+		for m := range x.links {
+			if mean, stdDev, ok := x.uploadGain(x.links, m); ok {
+				b.Users[i].SetLink(m, mean, stdDev)
 			}
 		}
 	}
 }
 
-// uploadGain returns the mean and the standard deviation of the logarithm of the gain
-// that an upload has, given one sounding at a distance: Bayes over line of sight and
-// shadowing, with the likelihood of the sounding's Nakagami fading. The moments are
-// those of the logarithm of the rate, which decides, expressed as a gain's. It returns
-// false for a sounding that the model rules out.
-func (x *OneShot) uploadGain(gain, horizontalM float64) (mean, stdDev float64, ok bool) {
-	const points, span = 24, 4.0 // of shadowing, on either side of 0, up to span standard deviations
-	c := &x.world.Physics
-	sight := c.Channel.LoSProbability(horizontalM, c.AltitudeM)
-	logFree, logGain := math.Log(c.Channel.FreeSpaceGain(horizontalM, c.AltitudeM)), math.Log(gain)
-	x.nodes = x.nodes[:0]
-	sum := 0.0
-	add := func(l *physics.ChannelCondition, prior float64) {
-		lgamma, _ := math.Lgamma(l.NakagamiM)
-		scale, logTypical := prior*math.Exp(l.NakagamiM*math.Log(l.NakagamiM)-lgamma), math.Log(l.TypicalFading())
-		for k := -points; k <= points; k++ {
-			z := span * float64(k) / points
-			large := logFree + (l.ShadowDB*z-l.ExcessDB)*math.Ln10/10
-			fade := logGain - large // whose density is Gamma's, of the logarithm
-			weight := scale * math.Exp(-z*z/2+l.NakagamiM*(fade-math.Exp(fade)))
-			sum += weight
-			x.nodes = append(x.nodes, linkNode{math.Log(c.Channel.RateBPS(math.Exp(large+logTypical), 1)), weight})
+// conditions returns the channel in sight and out of sight.
+func (x *OneShot) conditions() [2]physics.ChannelCondition {
+	return [2]physics.ChannelCondition{x.world.Physics.Channel.LoS, x.world.Physics.Channel.NLoS}
+}
+
+// largeScale returns the logarithm of a link's gain without fading.
+func (l *sounding) largeScale(c *physics.ChannelCondition, k int) float64 {
+	return l.logFree + (c.ShadowDB*shadowAt(k)-c.ExcessDB)*math.Ln10/10
+}
+
+// soundingOf computes what a report says of its link, by the density of Nakagami fading.
+func (x *OneShot) soundingOf(gain float64, toAircraft physics.Position) (l sounding) {
+	c, distanceM := &x.world.Physics, toAircraft.Norm()
+	l.logFree = math.Log(c.Channel.FreeSpaceGain(distanceM, c.AltitudeM))
+	l.azimuthRad = math.Atan2(toAircraft.NorthM, toAircraft.EastM)
+	sight := c.Channel.LoSProbability(distanceM, c.AltitudeM)
+	priors := [2]float64{sight, 1 - sight}
+	for i, condition := range x.conditions() {
+		m := condition.NakagamiM
+		lgamma, _ := math.Lgamma(m)
+		scale := priors[i] * math.Exp(m*math.Log(m)-lgamma)
+		for k := range shadowPoints {
+			fade := math.Log(gain) - l.largeScale(&condition, k)
+			l.likelihood[i][k] = scale * math.Exp(m*(fade-math.Exp(fade)))
 		}
 	}
-	add(&c.Channel.LoS, sight)
-	add(&c.Channel.NLoS, 1-sight)
+	return l
+}
+
+// possibleAnglesDeg are the correlation angles of shadowing that are held possible, alike.
+var possibleAnglesDeg = [...]float64{15, 30, 60}
+
+// prior fills p with the density of the shadowing of a link, given what the user's
+// other links of the same slot say: aircraft in about the same direction are shadowed
+// by the same. Of three aircraft or more the others count as independent of each other.
+func (x *OneShot) prior(links []sounding, m int, p *[shadowPoints]float64) {
+	for k := range p {
+		p[k] = math.Exp(-shadowAt(k) * shadowAt(k) / 2)
+	}
+	if x.world.ShadowingDeg == 0 {
+		return
+	}
+	const mostCorrelated = 0.93 // that the grid resolves
+	for o := range links {
+		if o == m {
+			continue
+		}
+		angleDeg := math.Abs(math.Remainder(links[m].azimuthRad-links[o].azimuthRad, 2*math.Pi)) * 180 / math.Pi
+		var said [shadowPoints]float64
+		for _, degrees := range possibleAnglesDeg {
+			correlation := min(math.Exp(-angleDeg*angleDeg/(2*degrees*degrees)), mostCorrelated)
+			variance := 1 - correlation*correlation
+			for k := range said {
+				for j := range shadowPoints {
+					e := shadowAt(j) - correlation*shadowAt(k)
+					said[k] += (links[o].likelihood[0][j] + links[o].likelihood[1][j]) * math.Exp(-e*e/(2*variance)) / math.Sqrt(variance)
+				}
+			}
+		}
+		for k := range p {
+			p[k] *= said[k]
+		}
+	}
+}
+
+// uploadGain returns the mean and the standard deviation of the logarithm of the gain
+// that an upload has, given the soundings of a user's links in this slot: Bayes over
+// line of sight and shadowing. The moments are those of the logarithm of the rate, which
+// decides, expressed as a gain's. It returns false for what the model rules out.
+func (x *OneShot) uploadGain(links []sounding, m int) (mean, stdDev float64, ok bool) {
+	c := &x.world.Physics.Channel
+	var prior [shadowPoints]float64
+	x.prior(links, m, &prior)
+	sum, first, second := 0.0, 0.0, 0.0
+	for i, condition := range x.conditions() {
+		logTypical := math.Log(condition.TypicalFading())
+		for k := range shadowPoints {
+			weight := links[m].likelihood[i][k] * prior[k]
+			logRate := math.Log(c.RateBPS(math.Exp(links[m].largeScale(&condition, k)+logTypical), 1))
+			sum += weight
+			first += weight * logRate
+			second += weight * logRate * logRate
+		}
+	}
 	if !(sum > 0) {
 		return 0, 0, false
 	}
-	logRate, variance := 0.0, 0.0
-	for _, n := range x.nodes {
-		logRate += n.weight * n.logRate / sum
-	}
-	for _, n := range x.nodes {
-		variance += n.weight * (n.logRate - logRate) * (n.logRate - logRate) / sum
-	}
+	logRate := first / sum
 	rate := math.Exp(logRate)
-	believed := c.Channel.GainOf(rate, 1)
-	// d log rate / d log gain of rate = log2(1+snr)
+	// rate = log2(1+snr), so that d log rate / d log gain is
 	snr := math.Expm1(rate * math.Ln2)
 	slope := snr / ((1 + snr) * math.Ln2 * rate)
-	return math.Log(believed), math.Sqrt(variance) / slope, true
+	return math.Log(c.GainOf(rate, 1)), math.Sqrt(max(second/sum-logRate*logRate, 0)) / slope, true
 }

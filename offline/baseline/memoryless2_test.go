@@ -86,7 +86,7 @@ func TestOneShotLinksAreCalibrated(t *testing.T) {
 		for range int(l.NakagamiM) {
 			fading += r.ExpFloat64() / l.NakagamiM
 		}
-		mean, stdDev, ok := x.uploadGain(large*fading, distanceM)
+		mean, stdDev, ok := x.uploadGain([]sounding{x.soundingOf(large*fading, physics.Position{EastM: distanceM})}, 0)
 		if !ok {
 			t.Fatalf("a sounding at %v m is ruled out", distanceM)
 		}
@@ -118,5 +118,32 @@ func TestOneShotAir(t *testing.T) {
 	}
 	if air.Multiplier != 1.05 {
 		t.Errorf("multiplier %v, want the mean of 0.8 and 1.3", air.Multiplier)
+	}
+}
+
+// A second aircraft behind the first, whose link has the same shadowing, makes the
+// error of the first link's smaller.
+func TestOneShotLinksShareShadowing(t *testing.T) {
+	c := namedWorld(t, "canyon")
+	x, l := NewOneShot(&c), c.Physics.Channel.NLoS
+	r := rand.New(rand.NewPCG(2, 2))
+	const n = 2000
+	var alone, behind float64
+	for range n {
+		shadow := r.NormFloat64()
+		soundingOf := func(distanceM float64) sounding {
+			large := c.Physics.Channel.FreeSpaceGain(distanceM, c.Physics.AltitudeM) * math.Pow(10, (l.ShadowDB*shadow-l.ExcessDB)/10)
+			return x.soundingOf(large*r.ExpFloat64(), physics.Position{EastM: distanceM})
+		}
+		links := []sounding{soundingOf(200), soundingOf(300)}
+		truth := math.Log(c.Physics.Channel.FreeSpaceGain(200, c.Physics.AltitudeM)*l.TypicalFading()) + (l.ShadowDB*shadow-l.ExcessDB)*math.Ln10/10
+		one, _, _ := x.uploadGain(links[:1], 0)
+		both, _, _ := x.uploadGain(links, 0)
+		alone += (one - truth) * (one - truth) / n
+		behind += (both - truth) * (both - truth) / n
+	}
+	t.Logf("mean square: alone %.3f, with the link behind %.3f", alone, behind)
+	if behind > 0.85*alone {
+		t.Errorf("mean square error %v with the link behind, %v without", behind, alone)
 	}
 }
