@@ -1,0 +1,196 @@
+package baseline
+
+import (
+	"math"
+
+	"prefdt/inference/belief"
+	"prefdt/inference/motion"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+	"prefdt/simbridge/world"
+)
+
+// OneShot is an estimator of a slot's reports alone: it keeps nothing of earlier ones,
+// neither gains nor results nor joules. It was written from the definition of the field
+// worlds, independently of the other memoryless estimator, to check that one.
+type OneShot struct {
+	world *world.Config
+	air   motion.Air
+	links []sounding // working memory, one user's
+}
+
+// sounding is what one report of a gain says of its link: the likelihood of each
+// possible shadowing, in sight and out of sight, times the prior of that.
+type sounding struct {
+	logFree    float64 // of the free-space gain
+	azimuthRad float64 // of the aircraft from the user
+	likelihood [2][shadowPoints]float64
+}
+
+// Shadowing is a standard-normal variable here, on a grid.
+const shadowPoints, shadowStep = 25, 1. / 3
+
+func shadowAt(k int) float64 { return shadowStep * float64(k-shadowPoints/2) }
+
+var _ belief.Estimator = (*OneShot)(nil)
+
+// NewOneShot returns the estimator for a world. Of the configuration it takes what a
+// deployment knows, and the prior of what it does not.
+func NewOneShot(c *world.Config) *OneShot {
+	x := &OneShot{world: c, air: motion.Air{Winds: windPrior(c)}}
+	if c.Payload.FactorMax > 0 {
+		x.air.Multiplier = (c.Payload.FactorMin + c.Payload.FactorMax) / 2
+	}
+	return x
+}
+
+// windPrior is a wind of uniform direction and mean speed. Its probabilities add up to
+// less than 1: motion counts what a way costs above flight at v*, but an aircraft that
+// does not know the wind ends its way by standing over the ground, which takes more.
+// Scaled so that standing is the floor, a way costs what it adds to standing, and one
+// that saves little delay is flown slowly, near the ground speed of least power.
+func windPrior(c *world.Config) (winds []motion.Wind) {
+	const speeds, headings = 8, 16
+	w := &c.Wind
+	if w.MeanMaxMPS == 0 {
+		return nil
+	}
+	_, floorW := c.Physics.MinPower()
+	standW := 0.0
+	for i := range speeds {
+		v := w.MeanMinMPS + (w.MeanMaxMPS-w.MeanMinMPS)*(float64(i)+0.5)/speeds
+		standW += c.Physics.Propulsion.PowerW(v) / speeds
+		for k := range headings {
+			sin, cos := math.Sincos(2 * math.Pi * float64(k) / headings)
+			winds = append(winds, motion.Wind{MPS: physics.Position{EastM: v * cos, NorthM: v * sin}})
+		}
+	}
+	for i := range winds {
+		winds[i].Probability = floorW / standW / (speeds * headings)
+	}
+	return winds
+}
+
+// Reset does nothing: there is nothing to forget.
+func (x *OneShot) Reset() {}
+
+// Estimate fills in what is believed in a slot.
+func (x *OneShot) Estimate(s *slot.Snapshot, b *belief.Belief) {
+	b.Air.Winds = append(b.Air.Winds[:0], x.air.Winds...)
+	b.Air.Multiplier = x.air.Multiplier
+	t := &x.world.Throttling
+	for i := range s.Users {
+		u := &s.Users[i]
+		if t.Factor > 0 {
+			b.Users[i].Doubt.SlowCPUHz = t.Factor * u.CPUHz
+			b.Users[i].Doubt.SlowProbability = t.MeanOnS / (t.MeanOnS + t.MeanOffS)
+		}
+		if !x.world.Sounding {
+			continue
+		}
+		x.links = x.links[:0]
+		for m := range s.Aircraft {
+			x.links = append(x.links, x.soundingOf(u.Gain[m], s.Aircraft[m].Position.Sub(u.Position)))
+		}
+		for m := range x.links {
+			if mean, stdDev, ok := x.uploadGain(x.links, m); ok {
+				b.Users[i].SetLink(m, mean, stdDev)
+			}
+		}
+	}
+}
+
+// conditions returns the channel in sight and out of sight.
+func (x *OneShot) conditions() [2]physics.ChannelCondition {
+	return [2]physics.ChannelCondition{x.world.Physics.Channel.LoS, x.world.Physics.Channel.NLoS}
+}
+
+// largeScale returns the logarithm of a link's gain without fading.
+func (l *sounding) largeScale(c *physics.ChannelCondition, k int) float64 {
+	return l.logFree + (c.ShadowDB*shadowAt(k)-c.ExcessDB)*math.Ln10/10
+}
+
+// soundingOf computes what a report says of its link, by the density of Nakagami fading.
+func (x *OneShot) soundingOf(gain float64, toAircraft physics.Position) (l sounding) {
+	c, distanceM := &x.world.Physics, toAircraft.Norm()
+	l.logFree = math.Log(c.Channel.FreeSpaceGain(distanceM, c.AltitudeM))
+	l.azimuthRad = math.Atan2(toAircraft.NorthM, toAircraft.EastM)
+	sight := c.Channel.LoSProbability(distanceM, c.AltitudeM)
+	priors := [2]float64{sight, 1 - sight}
+	for i, condition := range x.conditions() {
+		m := condition.NakagamiM
+		lgamma, _ := math.Lgamma(m)
+		scale := priors[i] * math.Exp(m*math.Log(m)-lgamma)
+		for k := range shadowPoints {
+			fade := math.Log(gain) - l.largeScale(&condition, k)
+			l.likelihood[i][k] = scale * math.Exp(m*(fade-math.Exp(fade)))
+		}
+	}
+	return l
+}
+
+// possibleAnglesDeg are the correlation angles of shadowing that are held possible, alike.
+var possibleAnglesDeg = [...]float64{15, 30, 60}
+
+// prior fills p with the density of the shadowing of a link, given what the user's
+// other links of the same slot say: aircraft in about the same direction are shadowed
+// by the same. Of three aircraft or more the others count as independent of each other.
+func (x *OneShot) prior(links []sounding, m int, p *[shadowPoints]float64) {
+	for k := range p {
+		p[k] = math.Exp(-shadowAt(k) * shadowAt(k) / 2)
+	}
+	if x.world.ShadowingDeg == 0 {
+		return
+	}
+	const mostCorrelated = 0.93 // that the grid resolves
+	for o := range links {
+		if o == m {
+			continue
+		}
+		angleDeg := math.Abs(math.Remainder(links[m].azimuthRad-links[o].azimuthRad, 2*math.Pi)) * 180 / math.Pi
+		var said [shadowPoints]float64
+		for _, degrees := range possibleAnglesDeg {
+			correlation := min(math.Exp(-angleDeg*angleDeg/(2*degrees*degrees)), mostCorrelated)
+			variance := 1 - correlation*correlation
+			for k := range said {
+				for j := range shadowPoints {
+					e := shadowAt(j) - correlation*shadowAt(k)
+					said[k] += (links[o].likelihood[0][j] + links[o].likelihood[1][j]) * math.Exp(-e*e/(2*variance)) / math.Sqrt(variance)
+				}
+			}
+		}
+		for k := range p {
+			p[k] *= said[k]
+		}
+	}
+}
+
+// uploadGain returns the mean and the standard deviation of the logarithm of the gain
+// that an upload has, given the soundings of a user's links in this slot: Bayes over
+// line of sight and shadowing. The moments are those of the logarithm of the rate, which
+// decides, expressed as a gain's. It returns false for what the model rules out.
+func (x *OneShot) uploadGain(links []sounding, m int) (mean, stdDev float64, ok bool) {
+	c := &x.world.Physics.Channel
+	var prior [shadowPoints]float64
+	x.prior(links, m, &prior)
+	sum, first, second := 0.0, 0.0, 0.0
+	for i, condition := range x.conditions() {
+		logTypical := math.Log(condition.TypicalFading())
+		for k := range shadowPoints {
+			weight := links[m].likelihood[i][k] * prior[k]
+			logRate := math.Log(c.RateBPS(math.Exp(links[m].largeScale(&condition, k)+logTypical), 1))
+			sum += weight
+			first += weight * logRate
+			second += weight * logRate * logRate
+		}
+	}
+	if !(sum > 0) {
+		return 0, 0, false
+	}
+	logRate := first / sum
+	rate := math.Exp(logRate)
+	// rate = log2(1+snr), so that d log rate / d log gain is
+	snr := math.Expm1(rate * math.Ln2)
+	slope := snr / ((1 + snr) * math.Ln2 * rate)
+	return math.Log(c.GainOf(rate, 1)), math.Sqrt(max(second/sum-logRate*logRate, 0)) / slope, true
+}

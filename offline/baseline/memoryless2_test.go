@@ -1,0 +1,149 @@
+package baseline
+
+import (
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"prefdt/inference/belief"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+	"prefdt/simbridge/world"
+)
+
+func namedWorld(t *testing.T, name string) world.Config {
+	t.Helper()
+	c, err := world.Named(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Results, measured joules and earlier slots change nothing.
+func TestOneShotIsMemoryless(t *testing.T) {
+	c := namedWorld(t, "field")
+	w := world.New(c, 3)
+	var s slot.Snapshot
+	var first, second belief.Belief
+	used := NewOneShot(&c)
+	action := world.Action{}
+	for range 5 {
+		w.Snapshot(&s)
+		first.Resize(&s)
+		used.Estimate(&s, &first)
+
+		bare := s
+		bare.Results, bare.IdleUsers, bare.Aircraft = nil, nil, append([]slot.Aircraft(nil), s.Aircraft...)
+		for m := range bare.Aircraft {
+			bare.Aircraft[m].Flown, bare.Aircraft[m].RemainingJ = slot.Flown{}, 0
+		}
+		second.Resize(&bare)
+		NewOneShot(&c).Estimate(&bare, &second)
+		if !reflect.DeepEqual(first, second) {
+			t.Fatalf("slot %d: %+v, without a past %+v", s.Slot, first, second)
+		}
+		var d slot.Decision
+		d.Resize(&s)
+		w.FillAction(&s, &d, &action)
+		w.Step(action)
+	}
+}
+
+// In a world that hides nothing, what is reported is believed.
+func TestOneShotBelievesExactReports(t *testing.T) {
+	c := namedWorld(t, "crowd")
+	var s slot.Snapshot
+	world.New(c, 3).Snapshot(&s)
+	var got, want belief.Belief
+	got.Resize(&s)
+	want.Resize(&s)
+	NewOneShot(&c).Estimate(&s, &got)
+	if len(s.Users) == 0 || !reflect.DeepEqual(got.Users, want.Users) || len(got.Air.Winds) != 0 {
+		t.Errorf("%d users, %+v", len(s.Users), got)
+	}
+}
+
+// Over soundings drawn at distances from the prior, the logarithm of the rate is
+// believed without bias, with errors as large as stated, which are below those of a
+// gain taken as it is reported.
+func TestOneShotLinksAreCalibrated(t *testing.T) {
+	c := namedWorld(t, "canyon")
+	x, channel := NewOneShot(&c), &c.Physics.Channel
+	r := rand.New(rand.NewPCG(1, 1))
+	logRate := func(gain float64) float64 { return math.Log(channel.RateBPS(gain, 1)) }
+	const n = 4000
+	var bias, square, stated, asReported float64
+	for range n {
+		distanceM := 500 * r.Float64()
+		l := channel.NLoS
+		if r.Float64() < channel.LoSProbability(distanceM, c.Physics.AltitudeM) {
+			l = channel.LoS
+		}
+		large := channel.FreeSpaceGain(distanceM, c.Physics.AltitudeM) * math.Pow(10, (l.ShadowDB*r.NormFloat64()-l.ExcessDB)/10)
+		fading := 0.0 // Gamma, the sum of exponentials
+		for range int(l.NakagamiM) {
+			fading += r.ExpFloat64() / l.NakagamiM
+		}
+		mean, stdDev, ok := x.uploadGain([]sounding{x.soundingOf(large*fading, physics.Position{EastM: distanceM})}, 0)
+		if !ok {
+			t.Fatalf("a sounding at %v m is ruled out", distanceM)
+		}
+		truth := logRate(large * l.TypicalFading())
+		step := 1e-4
+		slope := (logRate(math.Exp(mean+step)) - logRate(math.Exp(mean-step))) / (2 * step)
+		e := logRate(math.Exp(mean)) - truth
+		bias += e / n
+		square += e * e / n
+		stated += stdDev * slope * stdDev * slope / n
+		asReported += math.Pow(logRate(large*fading)-truth, 2) / n
+	}
+	t.Logf("bias %.4f, mean square %.4f, stated %.4f, as reported %.4f", bias, square, stated, asReported)
+	if math.Abs(bias) > 4*math.Sqrt(square/n) || math.Abs(square/stated-1) > 0.15 || square > 0.8*asReported {
+		t.Errorf("bias %v, mean square %v, stated %v, of gains as reported %v", bias, square, stated, asReported)
+	}
+}
+
+// The believed air has no direction, and standing in it is no dearer than the floor.
+func TestOneShotAir(t *testing.T) {
+	c := namedWorld(t, "gusts")
+	air := NewOneShot(&c).air
+	_, floorW := c.Physics.MinPower()
+	if stand := air.PowerW(&c.Physics, physics.Position{}) / air.Multiplier; math.Abs(stand-floorW) > 1e-6 {
+		t.Errorf("standing takes %v W, flight at v* in calm air %v", stand, floorW)
+	}
+	if wind := air.MeanMPS().Norm(); wind > 1e-9 {
+		t.Errorf("mean wind %v m/s", wind)
+	}
+	if air.Multiplier != 1.05 {
+		t.Errorf("multiplier %v, want the mean of 0.8 and 1.3", air.Multiplier)
+	}
+}
+
+// A second aircraft behind the first, whose link has the same shadowing, makes the
+// error of the first link's smaller.
+func TestOneShotLinksShareShadowing(t *testing.T) {
+	c := namedWorld(t, "canyon")
+	x, l := NewOneShot(&c), c.Physics.Channel.NLoS
+	r := rand.New(rand.NewPCG(2, 2))
+	const n = 2000
+	var alone, behind float64
+	for range n {
+		shadow := r.NormFloat64()
+		soundingOf := func(distanceM float64) sounding {
+			large := c.Physics.Channel.FreeSpaceGain(distanceM, c.Physics.AltitudeM) * math.Pow(10, (l.ShadowDB*shadow-l.ExcessDB)/10)
+			return x.soundingOf(large*r.ExpFloat64(), physics.Position{EastM: distanceM})
+		}
+		links := []sounding{soundingOf(200), soundingOf(300)}
+		truth := math.Log(c.Physics.Channel.FreeSpaceGain(200, c.Physics.AltitudeM)*l.TypicalFading()) + (l.ShadowDB*shadow-l.ExcessDB)*math.Ln10/10
+		one, _, _ := x.uploadGain(links[:1], 0)
+		both, _, _ := x.uploadGain(links, 0)
+		alone += (one - truth) * (one - truth) / n
+		behind += (both - truth) * (both - truth) / n
+	}
+	t.Logf("mean square: alone %.3f, with the link behind %.3f", alone, behind)
+	if behind > 0.85*alone {
+		t.Errorf("mean square error %v with the link behind, %v without", behind, alone)
+	}
+}
