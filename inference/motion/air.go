@@ -96,6 +96,20 @@ func (p *Planner) MoveInAir(c *physics.Constants, s *slot.Snapshot, m int, targe
 // headings is the number of directions that are compared near a target.
 const headings = 24
 
+// holdW returns about the least expected power that staying at a place takes.
+func (p *Planner) holdW(c *physics.Constants, air *Air) float64 {
+	wind := air.MeanMPS()
+	least := air.PowerW(c, physics.Position{})
+	if wind.Norm() >= p.bestSpeedMPS {
+		return least
+	}
+	for k := range headings {
+		sin, cos := math.Sincos(2 * math.Pi * float64(k) / headings)
+		least = min(least, air.PowerW(c, wind.Add(physics.Position{EastM: cos, NorthM: sin}.Scale(p.bestSpeedMPS))))
+	}
+	return least
+}
+
 // transitMPS is SpeedMPS in a wind: the speed over the ground at which the way to the
 // target costs least.
 func (p *Planner) transitMPS(c *physics.Constants, s *slot.Snapshot, m int, target physics.Position, air *Air, priceSPerJ float64) float64 {
@@ -103,7 +117,7 @@ func (p *Planner) transitMPS(c *physics.Constants, s *slot.Snapshot, m int, targ
 	distanceM := way.Norm()
 	fastest := min(maxSpeedShare*c.SpeedMaxMPS, p.bestSpeedMPS+max(distanceM-p.holdRadiusM(), 0)/decelerationTimeS)
 	const grid = 24
-	floorW := (&Air{Multiplier: air.Multiplier}).PowerW(c, physics.Position{EastM: p.bestSpeedMPS})
+	floorW := p.holdW(c, air)
 	speed, least := fastest, math.Inf(1)
 	for k := range grid {
 		v := fastest * float64(k+1) / grid

@@ -30,56 +30,10 @@ func newSurroundings(c *world.Config) surroundings {
 	}
 }
 
-// unknownAir is any wind that the prior has: of some speeds, from anywhere.
-func (x *surroundings) unknownAir(b *belief.Belief) {
-	if x.payload {
-		b.Air.Multiplier = payloadMean
-	}
-	if !x.windy {
-		return
-	}
-	const directions = 8
-	for _, sds := range [...]float64{-1, 0, 1} {
-		for k := range directions {
-			north, east := math.Sincos(2 * math.Pi * float64(k) / directions)
-			speed := windMeanMPS + sds*windSD
-			b.Air.Winds = append(b.Air.Winds, motion.Wind{MPS: physics.Position{EastM: speed * east, NorthM: speed * north}, Probability: 1. / (3 * directions)})
-		}
-	}
-}
-
 // throttle adds the doubt of a user's CPU.
 func (x *surroundings) throttle(u *belief.User, s *slot.User, probability float64) {
 	if x.spells.factor > 0 {
 		u.Doubt.SlowCPUHz, u.Doubt.SlowProbability = s.CPUHz*x.spells.factor, probability
-	}
-}
-
-// Memoryless believes what a slot's own reports say: Bayes' rule on each sounding, CPUs
-// throttled as often as they are in the long run, any wind.
-type Memoryless struct{ surroundings }
-
-// NewMemoryless returns the estimator for a world.
-func NewMemoryless(c *world.Config) *Memoryless { return &Memoryless{newSurroundings(c)} }
-
-// Reset does nothing: there is no memory.
-func (x *Memoryless) Reset() {}
-
-// Estimate fills b for a slot.
-func (x *Memoryless) Estimate(s *slot.Snapshot, b *belief.Belief) {
-	x.unknownAir(b)
-	for i := range s.Users {
-		u := &s.Users[i]
-		x.throttle(&b.Users[i], u, x.spells.duty())
-		if !x.sounding {
-			continue
-		}
-		for m := range s.Aircraft {
-			horizontalM := u.Position.Sub(s.Aircraft[m].Position).Norm()
-			links := conditions(x.constants, horizontalM)
-			p := soundLink(&links, u.Gain[m], &linkPrior{los: x.constants.Channel.LoSProbability(horizontalM, x.constants.AltitudeM), zSD: 1})
-			b.Users[i].SetLink(m, p.logG, p.logSD)
-		}
 	}
 }
 

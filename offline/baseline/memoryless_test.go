@@ -22,12 +22,12 @@ func namedWorld(t *testing.T, name string) world.Config {
 }
 
 // Results, measured joules and earlier slots change nothing.
-func TestOneShotIsMemoryless(t *testing.T) {
+func TestMemorylessIsMemoryless(t *testing.T) {
 	c := namedWorld(t, "field")
 	w := world.New(c, 3)
 	var s slot.Snapshot
 	var first, second belief.Belief
-	used := NewOneShot(&c)
+	used := NewMemoryless(&c)
 	action := world.Action{}
 	for range 5 {
 		w.Snapshot(&s)
@@ -40,7 +40,7 @@ func TestOneShotIsMemoryless(t *testing.T) {
 			bare.Aircraft[m].Flown, bare.Aircraft[m].RemainingJ = slot.Flown{}, 0
 		}
 		second.Resize(&bare)
-		NewOneShot(&c).Estimate(&bare, &second)
+		NewMemoryless(&c).Estimate(&bare, &second)
 		if !reflect.DeepEqual(first, second) {
 			t.Fatalf("slot %d: %+v, without a past %+v", s.Slot, first, second)
 		}
@@ -52,14 +52,14 @@ func TestOneShotIsMemoryless(t *testing.T) {
 }
 
 // In a world that hides nothing, what is reported is believed.
-func TestOneShotBelievesExactReports(t *testing.T) {
+func TestMemorylessBelievesExactReports(t *testing.T) {
 	c := namedWorld(t, "crowd")
 	var s slot.Snapshot
 	world.New(c, 3).Snapshot(&s)
 	var got, want belief.Belief
 	got.Resize(&s)
 	want.Resize(&s)
-	NewOneShot(&c).Estimate(&s, &got)
+	NewMemoryless(&c).Estimate(&s, &got)
 	if len(s.Users) == 0 || !reflect.DeepEqual(got.Users, want.Users) || len(got.Air.Winds) != 0 {
 		t.Errorf("%d users, %+v", len(s.Users), got)
 	}
@@ -68,9 +68,9 @@ func TestOneShotBelievesExactReports(t *testing.T) {
 // Over soundings drawn at distances from the prior, the logarithm of the rate is
 // believed without bias, with errors as large as stated, which are below those of a
 // gain taken as it is reported.
-func TestOneShotLinksAreCalibrated(t *testing.T) {
+func TestMemorylessLinksAreCalibrated(t *testing.T) {
 	c := namedWorld(t, "canyon")
-	x, channel := NewOneShot(&c), &c.Physics.Channel
+	x, channel := NewMemoryless(&c), &c.Physics.Channel
 	r := rand.New(rand.NewPCG(1, 1))
 	logRate := func(gain float64) float64 { return math.Log(channel.RateBPS(gain, 1)) }
 	const n = 4000
@@ -105,16 +105,16 @@ func TestOneShotLinksAreCalibrated(t *testing.T) {
 	}
 }
 
-// The believed air has no direction, and standing in it is no dearer than the floor.
-func TestOneShotAir(t *testing.T) {
+// The believed air has no direction, a certain sum and the payload's mean.
+func TestMemorylessAir(t *testing.T) {
 	c := namedWorld(t, "gusts")
-	air := NewOneShot(&c).air
-	_, floorW := c.Physics.MinPower()
-	if stand := air.PowerW(&c.Physics, physics.Position{}) / air.Multiplier; math.Abs(stand-floorW) > 1e-6 {
-		t.Errorf("standing takes %v W, flight at v* in calm air %v", stand, floorW)
+	air := NewMemoryless(&c).air
+	sum := 0.0
+	for _, w := range air.Winds {
+		sum += w.Probability
 	}
-	if wind := air.MeanMPS().Norm(); wind > 1e-9 {
-		t.Errorf("mean wind %v m/s", wind)
+	if wind := air.MeanMPS().Norm(); wind > 1e-9 || math.Abs(sum-1) > 1e-9 {
+		t.Errorf("mean wind %v m/s, probabilities' sum %v", wind, sum)
 	}
 	if air.Multiplier != 1.05 {
 		t.Errorf("multiplier %v, want the mean of 0.8 and 1.3", air.Multiplier)
@@ -123,9 +123,9 @@ func TestOneShotAir(t *testing.T) {
 
 // A second aircraft behind the first, whose link has the same shadowing, makes the
 // error of the first link's smaller.
-func TestOneShotLinksShareShadowing(t *testing.T) {
+func TestMemorylessLinksShareShadowing(t *testing.T) {
 	c := namedWorld(t, "canyon")
-	x, l := NewOneShot(&c), c.Physics.Channel.NLoS
+	x, l := NewMemoryless(&c), c.Physics.Channel.NLoS
 	r := rand.New(rand.NewPCG(2, 2))
 	const n = 2000
 	var alone, behind float64

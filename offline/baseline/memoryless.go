@@ -10,10 +10,10 @@ import (
 	"prefdt/simbridge/world"
 )
 
-// OneShot is an estimator of a slot's reports alone: it keeps nothing of earlier ones,
-// neither gains nor results nor joules. It was written from the definition of the field
-// worlds, independently of the other memoryless estimator, to check that one.
-type OneShot struct {
+// Memoryless is an estimator of a slot's reports alone: it keeps nothing of earlier
+// ones, neither gains nor results nor joules. Of two that were written independently
+// from the definition of the field worlds it is the better one.
+type Memoryless struct {
 	world *world.Config
 	air   motion.Air
 	links []sounding // working memory, one user's
@@ -32,50 +32,40 @@ const shadowPoints, shadowStep = 25, 1. / 3
 
 func shadowAt(k int) float64 { return shadowStep * float64(k-shadowPoints/2) }
 
-var _ belief.Estimator = (*OneShot)(nil)
+var _ belief.Estimator = (*Memoryless)(nil)
 
-// NewOneShot returns the estimator for a world. Of the configuration it takes what a
+// NewMemoryless returns the estimator for a world. Of the configuration it takes what a
 // deployment knows, and the prior of what it does not.
-func NewOneShot(c *world.Config) *OneShot {
-	x := &OneShot{world: c, air: motion.Air{Winds: windPrior(c)}}
+func NewMemoryless(c *world.Config) *Memoryless {
+	x := &Memoryless{world: c, air: motion.Air{Winds: windPrior(c)}}
 	if c.Payload.FactorMax > 0 {
 		x.air.Multiplier = (c.Payload.FactorMin + c.Payload.FactorMax) / 2
 	}
 	return x
 }
 
-// windPrior is a wind of uniform direction and mean speed. Its probabilities add up to
-// less than 1: motion counts what a way costs above flight at v*, but an aircraft that
-// does not know the wind ends its way by standing over the ground, which takes more.
-// Scaled so that standing is the floor, a way costs what it adds to standing, and one
-// that saves little delay is flown slowly, near the ground speed of least power.
+// windPrior is a wind of uniform direction and mean speed.
 func windPrior(c *world.Config) (winds []motion.Wind) {
-	const speeds, headings = 8, 16
+	const speeds, headings = 4, 8
 	w := &c.Wind
 	if w.MeanMaxMPS == 0 {
 		return nil
 	}
-	_, floorW := c.Physics.MinPower()
-	standW := 0.0
 	for i := range speeds {
 		v := w.MeanMinMPS + (w.MeanMaxMPS-w.MeanMinMPS)*(float64(i)+0.5)/speeds
-		standW += c.Physics.Propulsion.PowerW(v) / speeds
 		for k := range headings {
 			sin, cos := math.Sincos(2 * math.Pi * float64(k) / headings)
-			winds = append(winds, motion.Wind{MPS: physics.Position{EastM: v * cos, NorthM: v * sin}})
+			winds = append(winds, motion.Wind{MPS: physics.Position{EastM: v * cos, NorthM: v * sin}, Probability: 1. / (speeds * headings)})
 		}
-	}
-	for i := range winds {
-		winds[i].Probability = floorW / standW / (speeds * headings)
 	}
 	return winds
 }
 
 // Reset does nothing: there is nothing to forget.
-func (x *OneShot) Reset() {}
+func (x *Memoryless) Reset() {}
 
 // Estimate fills in what is believed in a slot.
-func (x *OneShot) Estimate(s *slot.Snapshot, b *belief.Belief) {
+func (x *Memoryless) Estimate(s *slot.Snapshot, b *belief.Belief) {
 	b.Air.Winds = append(b.Air.Winds[:0], x.air.Winds...)
 	b.Air.Multiplier = x.air.Multiplier
 	t := &x.world.Throttling
@@ -101,7 +91,7 @@ func (x *OneShot) Estimate(s *slot.Snapshot, b *belief.Belief) {
 }
 
 // conditions returns the channel in sight and out of sight.
-func (x *OneShot) conditions() [2]physics.ChannelCondition {
+func (x *Memoryless) conditions() [2]physics.ChannelCondition {
 	return [2]physics.ChannelCondition{x.world.Physics.Channel.LoS, x.world.Physics.Channel.NLoS}
 }
 
@@ -111,7 +101,7 @@ func (l *sounding) largeScale(c *physics.ChannelCondition, k int) float64 {
 }
 
 // soundingOf computes what a report says of its link, by the density of Nakagami fading.
-func (x *OneShot) soundingOf(gain float64, toAircraft physics.Position) (l sounding) {
+func (x *Memoryless) soundingOf(gain float64, toAircraft physics.Position) (l sounding) {
 	c, distanceM := &x.world.Physics, toAircraft.Norm()
 	l.logFree = math.Log(c.Channel.FreeSpaceGain(distanceM, c.AltitudeM))
 	l.azimuthRad = math.Atan2(toAircraft.NorthM, toAircraft.EastM)
@@ -135,7 +125,7 @@ var possibleAnglesDeg = [...]float64{15, 30, 60}
 // prior fills p with the density of the shadowing of a link, given what the user's
 // other links of the same slot say: aircraft in about the same direction are shadowed
 // by the same. Of three aircraft or more the others count as independent of each other.
-func (x *OneShot) prior(links []sounding, m int, p *[shadowPoints]float64) {
+func (x *Memoryless) prior(links []sounding, m int, p *[shadowPoints]float64) {
 	for k := range p {
 		p[k] = math.Exp(-shadowAt(k) * shadowAt(k) / 2)
 	}
@@ -169,7 +159,7 @@ func (x *OneShot) prior(links []sounding, m int, p *[shadowPoints]float64) {
 // that an upload has, given the soundings of a user's links in this slot: Bayes over
 // line of sight and shadowing. The moments are those of the logarithm of the rate, which
 // decides, expressed as a gain's. It returns false for what the model rules out.
-func (x *OneShot) uploadGain(links []sounding, m int) (mean, stdDev float64, ok bool) {
+func (x *Memoryless) uploadGain(links []sounding, m int) (mean, stdDev float64, ok bool) {
 	c := &x.world.Physics.Channel
 	var prior [shadowPoints]float64
 	x.prior(links, m, &prior)
