@@ -4,7 +4,8 @@
 // Inputs: each slot's decision, with its expected delay; the aircraft's meters; users'
 // results, which correct the expected delay until they expire; the crew's requests.
 // Outputs: one Row per settled slot, the objective of the next decision, and what
-// each battery can still spare (C6). Called by the leader's loop alone.
+// each battery can still spare (C6); for the next snapshot, the results that arrived
+// and how each aircraft flew. Called by the leader's loop alone.
 package account
 
 import (
@@ -15,6 +16,7 @@ import (
 	"prefdt/inference/goal"
 	"prefdt/inference/physics"
 	"prefdt/inference/record"
+	"prefdt/inference/slot"
 )
 
 // Account is the account of one mission. Set the exported fields, then Begin or Restore.
@@ -29,6 +31,7 @@ type Account struct {
 	objective             goal.Objective
 	aircraft              []AircraftAccount
 	results               map[int]*slotResults // by slot, until they expire
+	observed              []slot.Result        // of tasks that were decided on, since TakeResults
 	allLocalDelayS        float64              // the last slot's delay, had all been computed locally
 	unmeasuredSettlements int                  // settlements after a restart that do not yet measure the multiplier
 }
@@ -44,6 +47,10 @@ type AircraftAccount struct {
 	measured    bool    // by its battery, at the last settlement
 	committedJ  float64 // edge energy of the last decision, which the battery may not show yet
 	servedUsers int     // users in it
+
+	mark      flightMark // at the last settlement
+	flown     slot.Flown // in flownSlot, zero: unknown
+	flownSlot int
 }
 
 // State is what a restart needs.
@@ -56,7 +63,7 @@ type State struct {
 // Begin starts a mission's account. Joules counted by the meters before are excluded.
 func (a *Account) Begin(slots int, views []fleet.View) {
 	a.objective = goal.New(a.Scales, &a.Physics, slots, len(views))
-	a.aircraft, a.results, a.allLocalDelayS = make([]AircraftAccount, len(views)), map[int]*slotResults{}, 0
+	a.aircraft, a.results, a.observed, a.allLocalDelayS = make([]AircraftAccount, len(views)), map[int]*slotResults{}, nil, 0
 	for i := range views {
 		a.aircraft[i].AccountedJ, a.aircraft[i].modelJ = views[i].TotalJ, views[i].ModelJ
 	}
@@ -83,6 +90,7 @@ func (a *Account) State() State {
 func (a *Account) Restore(s State) {
 	a.objective = goal.Resume(a.Scales, &a.Physics, s.Objective)
 	a.aircraft, a.allLocalDelayS, a.results, a.unmeasuredSettlements = s.Aircraft, s.AllLocalDelayS, map[int]*slotResults{}, restartSettlements
+	a.observed = nil
 }
 
 // SpentJ is what aircraft i, counted from 0, drew in slots.
@@ -140,6 +148,7 @@ func (a *Account) SettleTransit(views []fleet.View) {
 	by, _, _ := a.advanceMeters(views, math.Inf(-1))
 	for i := range by {
 		a.aircraft[i].TransitJ += by[i].energyJ
+		a.aircraft[i].mark = newFlightMark(&views[i])
 	}
 }
 

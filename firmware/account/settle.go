@@ -6,6 +6,7 @@ import (
 	"prefdt/firmware/energy"
 	"prefdt/firmware/fleet"
 	"prefdt/inference/goal"
+	"prefdt/inference/slot"
 )
 
 // Row is one settled slot, as the ledger keeps it.
@@ -40,6 +41,7 @@ type AircraftRow struct {
 // users that accepted the standing offer: expected, and at most. It returns a row for
 // each slot.
 func (a *Account) Settle(n int, views []fleet.View, offerEdgeJ func(users int) (expectedJ, mostJ float64)) (rows []Row) {
+	restarted := a.unmeasuredSettlements > 0
 	by, flying, comparable := a.advanceMeters(views, 0)
 	first := a.objective.Slot()
 	slots := n - first + 1
@@ -58,6 +60,7 @@ func (a *Account) Settle(n int, views []fleet.View, offerEdgeJ func(users int) (
 	// whatever tasks they reported.
 	p := &a.Physics
 	mostEdgeJ := p.SwitchedCapacitance * p.EdgeCPUHz * p.EdgeCPUHz * p.EdgeCPUHz * float64(len(by))
+	var offerJ float64 // edge energy expected of users of the last slot's offer
 	for k := first; k <= n; k++ {
 		row := Row{Slot: k, DelayS: a.allLocalDelayS, Missed: true}
 		if r := a.results[k]; r != nil { // otherwise no decision was possible, and all was computed locally
@@ -66,6 +69,7 @@ func (a *Account) Settle(n int, views []fleet.View, offerEdgeJ func(users int) (
 			expectedJ, mostJ = min(expectedJ, mostEdgeJ), min(mostJ, mostEdgeJ)
 			row = r.Row
 			row.EdgeJ += expectedJ
+			offerJ = expectedJ
 			sum.MinEdgeJ += r.EdgeJ
 			sum.MaxEdgeJ += r.EdgeJ + mostJ
 		}
@@ -81,6 +85,14 @@ func (a *Account) Settle(n int, views []fleet.View, offerEdgeJ func(users int) (
 			})
 		}
 		rows = append(rows, row)
+	}
+	for i := range by {
+		c, mark := &a.aircraft[i], newFlightMark(&views[i])
+		c.flown, c.flownSlot = slot.Flown{}, n
+		if r := a.results[n]; r != nil && slots == 1 && !restarted { // joules of several slots are of no one flight
+			c.flown = c.mark.flownUntil(&mark, r.aircraftEdgeJ[i]+offerJ/float64(max(flying, 1)), a.SpeedMaxMPS)
+		}
+		c.mark = mark
 	}
 	a.settleObjective(sum)
 	return rows

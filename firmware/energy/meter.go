@@ -157,6 +157,12 @@ func (m *Meter) estimateAt(nowS float64) estimate {
 	return total.plus(since).widened(m.undrawnEdgeJ(nowS))
 }
 
+// Measured is whether the last interval between readings was measured by a current, and
+// ended no longer than maxAgeS ago.
+func (m *Meter) Measured(nowS, maxAgeS float64) bool {
+	return m.measured && nowS-m.lastReadS <= maxAgeS
+}
+
 // Source returns the source of DrawnJ.
 func (m *Meter) Source(nowS float64) Source {
 	if m.readingCount == 0 || nowS-m.lastReadS > freshS {

@@ -49,7 +49,7 @@ func FuzzSlot(f *testing.F) {
 			l.users.OpenSlot(n)
 			l.current.decided, l.current.offeredAircraft = false, true
 			s := &l.current.snapshot
-			s.Aircraft = l.appendServing(s.Aircraft[:0])
+			s.Aircraft = l.appendServing(s.Aircraft[:0], n)
 			offer := l.users.Offer(n, s.Aircraft)
 			for u := range 3 {
 				honest := telemetry.Report{Slot: n, PositionM: [2]float64{200 * float64(u+1), 450}, CPUHz: 1e9,
