@@ -37,6 +37,35 @@ func TestAbsentValues(t *testing.T) {
 	}
 }
 
+// TestMeasured: an interval counts as measured if a current ended it, lately.
+func TestMeasured(t *testing.T) {
+	nan := math.NaN()
+	current, none := Reading{nan, 10, 15, nan, 0}, Reading{nan, nan, 15, 0.5, 0}
+	for _, c := range []struct {
+		name     string
+		readings []Reading // four in a second
+		ageS     float64
+		want     bool
+	}{
+		{"nothing yet", nil, 0, false},
+		{"one", []Reading{current}, 0, false},
+		{"two", []Reading{current, current}, 0.5, true},
+		{"long ago", []Reading{current, current}, 1.1, false},
+		{"no current", []Reading{current, current, none}, 0, false},
+		{"the charge alone", []Reading{none, none, none}, 0, false},
+	} {
+		m, now := newMeter(), 100.0
+		m.SetSpeed(now, 8, true)
+		for _, r := range c.readings {
+			now += 0.25
+			m.AddReading(now, r)
+		}
+		if got := m.Measured(now+c.ageS, 1); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
 // simulateFlight plays 100 s of a flight whose speed and edge load change, with a
 // battery message every half second made by send, and returns the true and the
 // metered joules.
