@@ -32,6 +32,7 @@ type Account struct {
 	aircraft              []AircraftAccount
 	results               map[int]*slotResults // by slot, until they expire
 	observed              []slot.Result        // of tasks that were decided on, since TakeResults
+	flownSlot             int                  // the slot between the aircraft's marks, -1: none
 	allLocalDelayS        float64              // the last slot's delay, had all been computed locally
 	unmeasuredSettlements int                  // settlements after a restart that do not yet measure the multiplier
 }
@@ -48,9 +49,7 @@ type AircraftAccount struct {
 	committedJ  float64 // edge energy of the last decision, which the battery may not show yet
 	servedUsers int     // users in it
 
-	mark      flightMark // at the last settlement
-	flown     slot.Flown // in flownSlot, zero: unknown
-	flownSlot int
+	marks [2]flightMark // at the last two settlements, the earlier one first
 }
 
 // State is what a restart needs.
@@ -64,6 +63,7 @@ type State struct {
 func (a *Account) Begin(slots int, views []fleet.View) {
 	a.objective = goal.New(a.Scales, &a.Physics, slots, len(views))
 	a.aircraft, a.results, a.observed, a.allLocalDelayS = make([]AircraftAccount, len(views)), map[int]*slotResults{}, nil, 0
+	a.flownSlot = -1
 	for i := range views {
 		a.aircraft[i].AccountedJ, a.aircraft[i].modelJ = views[i].TotalJ, views[i].ModelJ
 	}
@@ -90,7 +90,7 @@ func (a *Account) State() State {
 func (a *Account) Restore(s State) {
 	a.objective = goal.Resume(a.Scales, &a.Physics, s.Objective)
 	a.aircraft, a.allLocalDelayS, a.results, a.unmeasuredSettlements = s.Aircraft, s.AllLocalDelayS, map[int]*slotResults{}, restartSettlements
-	a.observed = nil
+	a.observed, a.flownSlot = nil, -1
 }
 
 // SpentJ is what aircraft i, counted from 0, drew in slots.
@@ -148,8 +148,9 @@ func (a *Account) SettleTransit(views []fleet.View) {
 	by, _, _ := a.advanceMeters(views, math.Inf(-1))
 	for i := range by {
 		a.aircraft[i].TransitJ += by[i].energyJ
-		a.aircraft[i].mark = newFlightMark(&views[i])
 	}
+	a.flownSlot = -1
+	a.markFlights(views)
 }
 
 // ResidualJ is the energy left in an aircraft's battery: the lesser of capacity less

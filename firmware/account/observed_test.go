@@ -193,8 +193,11 @@ func TestFlown(t *testing.T) {
 				f.ApplyResult(user, &telemetry.Result{Slot: 1, CompletionS: 1, By: telemetry.ByLocal})
 			}
 		}, 0, true},
+		{"a user that took the offer", func(f *testFlight, _ *fleet.View) {
+			f.ApplyResult("x", &telemetry.Result{Slot: 1, CompletionS: 0.3, By: telemetry.ByOffer})
+		}, 0, false},
 		{"nothing received in the last second", func(_ *testFlight, v *fleet.View) { v.Measured = false }, 0, false},
-		{"nothing received at the settlement before", func(f *testFlight, _ *fleet.View) { f.aircraft[1].mark.measured = false }, 0, false},
+		{"nothing received at the settlement before", func(f *testFlight, _ *fleet.View) { f.aircraft[1].marks[1].measured = false }, 0, false},
 		{"with its pilot", func(_ *testFlight, v *fleet.View) { v.Flying = false }, 0, false},
 		{"a position that jumped", func(_ *testFlight, v *fleet.View) { v.Position.EastM += 90 }, 0, false},
 		{"a meter that corrected itself", func(_ *testFlight, v *fleet.View) { v.TotalJ -= 400 }, 0, false},
@@ -224,9 +227,24 @@ func TestFlown(t *testing.T) {
 		if math.Abs(got.EastMPS-want.EastMPS) > 1e-9 || math.Abs(got.NorthMPS-want.NorthMPS) > 1e-9 || math.Abs(got.FlightJ-want.FlightJ) > 1e-9 {
 			t.Errorf("%s: %+v, want %+v", c.name, got, want)
 		}
-		if c.missed == 0 && f.Flown(1, n) != (slot.Flown{FlightJ: slotJ}) {
+		if c.missed == 0 && f.results[1].offerUsers == 0 && f.Flown(1, n) != (slot.Flown{FlightJ: slotJ}) {
 			t.Errorf("%s: the other flew %+v", c.name, f.Flown(1, n))
 		}
+	}
+}
+
+// TestFlownByLateResults: the edge energy is as known when the flight is asked for.
+func TestFlownByLateResults(t *testing.T) {
+	f := newTestFlight(100)
+	f.SettleTransit(f.views)
+	f.decideForThree(0)
+	f.fly(1)
+	before, edgeJ := f.Flown(2, 0).FlightJ, f.results[0].aircraftEdgeJ[1]
+	for _, user := range []string{"a", "b"} {
+		f.ApplyResult(user, &telemetry.Result{CompletionS: 1, By: telemetry.ByLocal})
+	}
+	if got := f.Flown(2, 0).FlightJ; math.Abs(got-before-edgeJ) > 1e-9 || edgeJ == 0 {
+		t.Errorf("%v J, before the results %v, computing took %v", got, before, edgeJ)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"prefdt/firmware/energy"
 	"prefdt/firmware/fleet"
 	"prefdt/inference/goal"
-	"prefdt/inference/slot"
 )
 
 // Row is one settled slot, as the ledger keeps it.
@@ -60,7 +59,6 @@ func (a *Account) Settle(n int, views []fleet.View, offerEdgeJ func(users int) (
 	// whatever tasks they reported.
 	p := &a.Physics
 	mostEdgeJ := p.SwitchedCapacitance * p.EdgeCPUHz * p.EdgeCPUHz * p.EdgeCPUHz * float64(len(by))
-	var offerJ float64 // edge energy expected of users of the last slot's offer
 	for k := first; k <= n; k++ {
 		row := Row{Slot: k, DelayS: a.allLocalDelayS, Missed: true}
 		if r := a.results[k]; r != nil { // otherwise no decision was possible, and all was computed locally
@@ -69,7 +67,6 @@ func (a *Account) Settle(n int, views []fleet.View, offerEdgeJ func(users int) (
 			expectedJ, mostJ = min(expectedJ, mostEdgeJ), min(mostJ, mostEdgeJ)
 			row = r.Row
 			row.EdgeJ += expectedJ
-			offerJ = expectedJ
 			sum.MinEdgeJ += r.EdgeJ
 			sum.MaxEdgeJ += r.EdgeJ + mostJ
 		}
@@ -86,14 +83,11 @@ func (a *Account) Settle(n int, views []fleet.View, offerEdgeJ func(users int) (
 		}
 		rows = append(rows, row)
 	}
-	for i := range by {
-		c, mark := &a.aircraft[i], newFlightMark(&views[i])
-		c.flown, c.flownSlot = slot.Flown{}, n
-		if r := a.results[n]; r != nil && slots == 1 && !restarted { // joules of several slots are of no one flight
-			c.flown = c.mark.flownUntil(&mark, r.aircraftEdgeJ[i]+offerJ/float64(max(flying, 1)), a.SpeedMaxMPS)
-		}
-		c.mark = mark
+	a.flownSlot = -1
+	if slots == 1 && !restarted { // joules of several slots, or of a downtime, are of no one slot's flight
+		a.flownSlot = n
 	}
+	a.markFlights(views)
 	a.settleObjective(sum)
 	return rows
 }

@@ -207,3 +207,27 @@ func TestSnapshotsEqualTheWorlds(t *testing.T) {
 		})
 	}
 }
+
+// Times that cannot be are refused by name, counted, and in no snapshot.
+func TestRefusedTimesAreCounted(t *testing.T) {
+	p := physics.DefaultConstants()
+	l := newInPhase(t, telemetry.StateFlying, &fixedPrice{physics: p}, p, &loadCheckpoint(t).GoalConstants)
+	l.users.OpenSlot(0)
+	for _, user := range []string{"honest", "liar"} {
+		r := telemetry.Report{PositionM: [2]float64{300, 500}, CPUHz: 1e9, Task: &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}, Gain: map[int]float64{1: 1e-13}}
+		l.handleUserMessage(link.UserMessage{User: user, Report: &r}, true)
+	}
+	l.decide(0, l.buildSnapshot(0))
+	for user, localS := range map[string]float64{"honest": 0.9, "liar": 1e-6} {
+		l.handleUserMessage(link.UserMessage{User: user, Result: &telemetry.Result{CompletionS: 0.9, By: telemetry.ByLocal, LocalS: &localS}}, true)
+	}
+	l.users.OpenSlot(1)
+	l.buildSnapshot(1)
+	want := []slot.Result{{CompletionS: 0.9, LocalS: 0.9, LocalCycles: 1e9}}
+	if got := l.current.snapshot.Results; !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if counts := l.mqtt.Rejects.Counts(); len(counts) != 1 || counts["result: local_s too short"] != 1 {
+		t.Errorf("refused: %v", counts)
+	}
+}
