@@ -45,6 +45,9 @@ func newTestFlight(slots int) *testFlight {
 			Position: physics.Position{EastM: 300 * float64(i+1), NorthM: 500}, Home: &physics.Position{EastM: 300 * float64(i+1), NorthM: 500},
 		})
 	}
+	for i := range f.views {
+		f.views[i].ReadJ = f.views[i].TotalJ
+	}
 	f.Begin(slots, f.views)
 	f.BeginSlots(f.views, len(f.views))
 	return f
@@ -59,6 +62,7 @@ func (f *testFlight) flyPartlyModelled(slots int, seen float64) []Row {
 		f.views[i].TotalJ += slotJ * float64(slots)
 		f.views[i].ModelJ += modelJ * seen
 		f.views[i].AtS += float64(slots)
+		f.views[i].ReadS, f.views[i].ReadJ = f.views[i].AtS, f.views[i].TotalJ
 	}
 	f.slot += slots
 	return f.Settle(f.slot-1, f.views, noTakers)

@@ -198,6 +198,7 @@ func TestFlown(t *testing.T) {
 		}, 0, false},
 		{"nothing received in the last second", func(_ *testFlight, v *fleet.View) { v.Measured = false }, 0, false},
 		{"nothing received at the settlement before", func(f *testFlight, _ *fleet.View) { f.aircraft[1].marks[1].measured = false }, 0, false},
+		{"readings by another boot's clock", func(f *testFlight, _ *fleet.View) { f.aircraft[1].marks[1].readS = 5000 }, 0, false},
 		{"with its pilot", func(_ *testFlight, v *fleet.View) { v.Flying = false }, 0, false},
 		{"a position that jumped", func(_ *testFlight, v *fleet.View) { v.Position.EastM += 90 }, 0, false},
 		{"a meter that corrected itself", func(_ *testFlight, v *fleet.View) { v.TotalJ -= 400 }, 0, false},
