@@ -75,8 +75,8 @@ type Result struct {
 	CompletionS float64 `json:"completion_s" range:"[0, 86400]"` // from receipt of the decision
 	By          string  `json:"by" enum:"decision,offer,local"`
 
-	LocalS  *float64 `json:"local_s,omitempty" range:"[0, 86400]"`  // time of the part computed by the user
-	UploadS *float64 `json:"upload_s,omitempty" range:"[0, 86400]"` // time of the upload
+	LocalS  *float64 `json:"local_s,omitempty" range:"[0, 86400]"`  // time of the part computed by the user, at most CompletionS
+	UploadS *float64 `json:"upload_s,omitempty" range:"[0, 86400]"` // time of the upload, at most CompletionS
 }
 
 // Budget requests a total of joules from slot 0 to the end.
@@ -267,6 +267,16 @@ func (r *Report) check() (field, problem string) {
 		return "task", "more than 1e12 cycles, bits x cycles_per_bit"
 	case cycles > maxLocalS*r.CPUHz:
 		return "task", "more than 86400 s on the user's own CPU"
+	}
+	return "", ""
+}
+
+func (r *Result) check() (field, problem string) {
+	switch {
+	case r.LocalS != nil && *r.LocalS > r.CompletionS:
+		return "local_s", "more than completion_s"
+	case r.UploadS != nil && *r.UploadS > r.CompletionS:
+		return "upload_s", "more than completion_s"
 	}
 	return "", ""
 }

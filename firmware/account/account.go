@@ -4,7 +4,8 @@
 // Inputs: each slot's decision, with its expected delay; the aircraft's meters; users'
 // results, which correct the expected delay until they expire; the crew's requests.
 // Outputs: one Row per settled slot, the objective of the next decision, and what
-// each battery can still spare (C6). Called by the leader's loop alone.
+// each battery can still spare (C6); for the next snapshot, the results that arrived
+// and how each aircraft flew. Called by the leader's loop alone.
 package account
 
 import (
@@ -15,6 +16,7 @@ import (
 	"prefdt/inference/goal"
 	"prefdt/inference/physics"
 	"prefdt/inference/record"
+	"prefdt/inference/slot"
 )
 
 // Account is the account of one mission. Set the exported fields, then Begin or Restore.
@@ -29,6 +31,8 @@ type Account struct {
 	objective             goal.Objective
 	aircraft              []AircraftAccount
 	results               map[int]*slotResults // by slot, until they expire
+	observed              []slot.Result        // of tasks that were decided on, since TakeResults
+	flownSlot             int                  // the slot between the aircraft's marks, -1: none
 	allLocalDelayS        float64              // the last slot's delay, had all been computed locally
 	unmeasuredSettlements int                  // settlements after a restart that do not yet measure the multiplier
 }
@@ -44,6 +48,8 @@ type AircraftAccount struct {
 	measured    bool    // by its battery, at the last settlement
 	committedJ  float64 // edge energy of the last decision, which the battery may not show yet
 	servedUsers int     // users in it
+
+	marks [2]flightMark // at the last two settlements, the earlier one first
 }
 
 // State is what a restart needs.
@@ -56,7 +62,8 @@ type State struct {
 // Begin starts a mission's account. Joules counted by the meters before are excluded.
 func (a *Account) Begin(slots int, views []fleet.View) {
 	a.objective = goal.New(a.Scales, &a.Physics, slots, len(views))
-	a.aircraft, a.results, a.allLocalDelayS = make([]AircraftAccount, len(views)), map[int]*slotResults{}, 0
+	a.aircraft, a.results, a.observed, a.allLocalDelayS = make([]AircraftAccount, len(views)), map[int]*slotResults{}, nil, 0
+	a.flownSlot = -1
 	for i := range views {
 		a.aircraft[i].AccountedJ, a.aircraft[i].modelJ = views[i].TotalJ, views[i].ModelJ
 	}
@@ -83,6 +90,7 @@ func (a *Account) State() State {
 func (a *Account) Restore(s State) {
 	a.objective = goal.Resume(a.Scales, &a.Physics, s.Objective)
 	a.aircraft, a.allLocalDelayS, a.results, a.unmeasuredSettlements = s.Aircraft, s.AllLocalDelayS, map[int]*slotResults{}, restartSettlements
+	a.observed, a.flownSlot = nil, -1
 }
 
 // SpentJ is what aircraft i, counted from 0, drew in slots.
@@ -141,6 +149,8 @@ func (a *Account) SettleTransit(views []fleet.View) {
 	for i := range by {
 		a.aircraft[i].TransitJ += by[i].energyJ
 	}
+	a.flownSlot = -1
+	a.markFlights(views)
 }
 
 // ResidualJ is the energy left in an aircraft's battery: the lesser of capacity less

@@ -41,9 +41,12 @@ func newTestFlight(slots int) *testFlight {
 	for i := range 2 {
 		f.views = append(f.views, fleet.View{
 			Number: i + 1, Received: true, Located: true, Fresh: true, Flying: true, InAir: true, Order: fleet.OrderFly,
-			Charge: math.NaN(), Source: energy.Consumed, UpM: 100, TotalJ: 1000, ModelJ: 900,
+			Charge: math.NaN(), Source: energy.Consumed, Measured: true, UpM: 100, TotalJ: 1000, ModelJ: 900,
 			Position: physics.Position{EastM: 300 * float64(i+1), NorthM: 500}, Home: &physics.Position{EastM: 300 * float64(i+1), NorthM: 500},
 		})
+	}
+	for i := range f.views {
+		f.views[i].ReadJ = f.views[i].TotalJ
 	}
 	f.Begin(slots, f.views)
 	f.BeginSlots(f.views, len(f.views))
@@ -58,6 +61,8 @@ func (f *testFlight) flyPartlyModelled(slots int, seen float64) []Row {
 	for i := range f.views {
 		f.views[i].TotalJ += slotJ * float64(slots)
 		f.views[i].ModelJ += modelJ * seen
+		f.views[i].AtS += float64(slots)
+		f.views[i].ReadS, f.views[i].ReadJ = f.views[i].AtS, f.views[i].TotalJ
 	}
 	f.slot += slots
 	return f.Settle(f.slot-1, f.views, noTakers)

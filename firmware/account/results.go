@@ -14,6 +14,7 @@ type slotResults struct {
 	Row                                  // EdgeJ of decisions, less what results report as not computed there
 	settled         bool                 // the row was returned
 	tasks           map[string]taskEntry // by user
+	aircraftEdgeJ   []float64            // EdgeJ by aircraft, from number 1
 	decisions       int                  // users for which a decision was made
 	offerUsers      int                  // users without a decision that accepted the offer
 	maxOfferUsers   int                  // users without a report of this slot whose results may count
@@ -22,10 +23,12 @@ type slotResults struct {
 
 type taskEntry struct {
 	task             physics.Task
-	localCompletionS float64 // completion time if all of it is computed locally
-	delayS           float64 // as accounted
-	edgeJ            float64 // likewise, at the CPU share of the decision
-	final            bool    // a result was received
+	localCompletionS float64     // completion time if all of it is computed locally
+	delayS           float64     // as accounted
+	edgeJ            float64     // likewise, at the CPU share of the decision
+	final            bool        // a result was received
+	cpuHz            float64     // the user's own, as reported
+	decided          slot.Result // if it is computed as decided; without its times
 }
 
 // maxCompletionS bounds the completion time that is accepted, and the delay that one
@@ -53,7 +56,7 @@ type SlotDecision struct {
 func (a *Account) AddDecision(d SlotDecision) {
 	r := &slotResults{
 		Row:   Row{Slot: d.Slot, Reported: d.Reported, PriceSPerJ: d.Decision.PriceSPerJ, DecisionMS: d.DecisionMS},
-		tasks: make(map[string]taskEntry, len(d.Users)), decisions: len(d.Users), maxOfferUsers: d.MaxOfferUsers, offeredAircraft: d.OfferedAircraft,
+		tasks: make(map[string]taskEntry, len(d.Users)), aircraftEdgeJ: make([]float64, len(a.aircraft)), decisions: len(d.Users), maxOfferUsers: d.MaxOfferUsers, offeredAircraft: d.OfferedAircraft,
 	}
 	a.allLocalDelayS = 0
 	for i, name := range d.Users {
@@ -61,10 +64,11 @@ func (a *Account) AddDecision(d SlotDecision) {
 		e := taskEntry{
 			task: u.Task, localCompletionS: u.Task.LocalTimeS(u.CPUHz), delayS: a.delayS(u.Task, c.CompletionS),
 			edgeJ: a.Physics.EdgeJ(u.Task, physics.Share{CPUHz: c.CPUHz}, c.Offload),
+			cpuHz: u.CPUHz, decided: a.decidedResult(&d, i),
 		}
 		r.tasks[name] = e
 		r.DelayS += e.delayS
-		r.EdgeJ += e.edgeJ
+		r.addEdgeJ(&e, 1)
 		a.allLocalDelayS += a.delayS(u.Task, e.localCompletionS)
 		if c.Server > 0 {
 			r.Offloaded++
@@ -73,10 +77,18 @@ func (a *Account) AddDecision(d SlotDecision) {
 	a.results[d.Slot] = r
 }
 
+// addEdgeJ adds a task's edge energy, or with a sign of -1 removes it.
+func (r *slotResults) addEdgeJ(e *taskEntry, sign float64) {
+	r.EdgeJ += sign * e.edgeJ
+	if number := e.decided.Aircraft; number > 0 {
+		r.aircraftEdgeJ[number-1] += sign * e.edgeJ
+	}
+}
+
 // ApplyResult replaces a task's expected delay by its result. A result counts once,
 // for a user with a decision or, of users whose report was not received, for as many
 // as may have accepted the slot's offer. The error is for a result that should not
-// have been sent.
+// have been sent. What shows a user's CPU or radio is kept for the next snapshot.
 func (a *Account) ApplyResult(user string, res *telemetry.Result) error {
 	r := a.results[res.Slot]
 	if r == nil {
@@ -95,11 +107,17 @@ func (a *Account) ApplyResult(user string, res *telemetry.Result) error {
 	case !decided && len(r.tasks)-r.decisions >= r.maxOfferUsers:
 		return &telemetry.InvalidError{Kind: "result: without a report", Text: fmt.Sprintf("%s did not report in slot %d, and %d others that did not were counted", user, res.Slot, r.maxOfferUsers)}
 	}
+	if decided {
+		if err := a.observe(&e, res); err != nil {
+			return err
+		}
+	}
 	if res.By == telemetry.ByOffer {
 		r.offerUsers++
 	}
 	if res.By != telemetry.ByDecision { // the decision did not reach the user in time
-		r.EdgeJ, e.edgeJ = r.EdgeJ-e.edgeJ, 0
+		r.addEdgeJ(&e, -1)
+		e.edgeJ = 0
 	}
 	actual := min(res.CompletionS, maxCompletionS)
 	if decided {

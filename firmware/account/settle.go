@@ -40,6 +40,7 @@ type AircraftRow struct {
 // users that accepted the standing offer: expected, and at most. It returns a row for
 // each slot.
 func (a *Account) Settle(n int, views []fleet.View, offerEdgeJ func(users int) (expectedJ, mostJ float64)) (rows []Row) {
+	restarted := a.unmeasuredSettlements > 0
 	by, flying, comparable := a.advanceMeters(views, 0)
 	first := a.objective.Slot()
 	slots := n - first + 1
@@ -82,6 +83,11 @@ func (a *Account) Settle(n int, views []fleet.View, offerEdgeJ func(users int) (
 		}
 		rows = append(rows, row)
 	}
+	a.flownSlot = -1
+	if slots == 1 && !restarted { // joules of several slots, or of a downtime, are of no one slot's flight
+		a.flownSlot = n
+	}
+	a.markFlights(views)
 	a.settleObjective(sum)
 	return rows
 }

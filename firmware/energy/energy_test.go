@@ -37,6 +37,65 @@ func TestAbsentValues(t *testing.T) {
 	}
 }
 
+// TestMeasured: an interval counts as measured if a current ended it, lately.
+func TestMeasured(t *testing.T) {
+	nan := math.NaN()
+	current, none := Reading{nan, 10, 15, nan, 0}, Reading{nan, nan, 15, 0.5, 0}
+	for _, c := range []struct {
+		name     string
+		readings []Reading // four in a second
+		ageS     float64
+		want     bool
+	}{
+		{"nothing yet", nil, 0, false},
+		{"one", []Reading{current}, 0, false},
+		{"two", []Reading{current, current}, 0.5, true},
+		{"long ago", []Reading{current, current}, 1.1, false},
+		{"no current", []Reading{current, current, none}, 0, false},
+		{"the charge alone", []Reading{none, none, none}, 0, false},
+	} {
+		m, now := newMeter(), 100.0
+		m.SetSpeed(now, 8, true)
+		for _, r := range c.readings {
+			now += 0.25
+			m.AddReading(now, r)
+		}
+		if got := m.Measured(now+c.ageS, 1); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
+// TestLastReading: a delayed message ends its interval when it was sent.
+func TestLastReading(t *testing.T) {
+	nan := math.NaN()
+	for _, c := range []struct {
+		name          string
+		bootS         float64 // at the first reading; 0: never received
+		readS         [3]float64
+		wantS, wantAt float64 // between the last two
+	}{
+		{"by the autopilot's clock", 50, [3]float64{100, 100.25, 100.7}, 0.25, 50.5},
+		{"by receipt", 0, [3]float64{100, 100.25, 100.7}, 0.45, 100.7},
+	} {
+		m := newMeter()
+		var totalJ [3]float64
+		at := 0.0
+		for i, now := range c.readS {
+			r := Reading{nan, 10, 15, nan, 0}
+			if c.bootS > 0 {
+				r.BootS = c.bootS + 0.25*float64(i)
+			}
+			m.SetSpeed(now, 8, true)
+			m.AddReading(now, r)
+			totalJ[i], at = m.LastReading()
+		}
+		if got := totalJ[2] - totalJ[1]; math.Abs(got-150*c.wantS) > 1e-6 || math.Abs(at-c.wantAt) > 1e-9 {
+			t.Errorf("%s: %v J at %v s, want %v J at %v s", c.name, got, at, 150*c.wantS, c.wantAt)
+		}
+	}
+}
+
 // simulateFlight plays 100 s of a flight whose speed and edge load change, with a
 // battery message every half second made by send, and returns the true and the
 // metered joules.

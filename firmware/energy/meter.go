@@ -157,6 +157,21 @@ func (m *Meter) estimateAt(nowS float64) estimate {
 	return total.plus(since).widened(m.undrawnEdgeJ(nowS))
 }
 
+// LastReading returns DrawnJ at the last reading, and when that was: by the autopilot's
+// clock, or by the leader's if the autopilot's time was never received.
+func (m *Meter) LastReading() (totalJ, atS float64) {
+	if m.bootS > 0 {
+		return m.total.J, m.bootS
+	}
+	return m.total.J, m.lastReadS
+}
+
+// Measured is whether the last interval between readings was measured by a current, and
+// ended no longer than maxAgeS ago.
+func (m *Meter) Measured(nowS, maxAgeS float64) bool {
+	return m.measured && nowS-m.lastReadS <= maxAgeS
+}
+
 // Source returns the source of DrawnJ.
 func (m *Meter) Source(nowS float64) Source {
 	if m.readingCount == 0 || nowS-m.lastReadS > freshS {

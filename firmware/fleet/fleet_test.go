@@ -239,9 +239,15 @@ func TestMeasuredState(t *testing.T) {
 		&common.MessageExtendedSysState{LandedState: common.MAV_LANDED_STATE_IN_AIR},
 		&common.MessageBatteryStatus{CurrentBattery: -100, EnergyConsumed: -1, BatteryRemaining: 50})
 	v := view()
+	if v.Measured {
+		t.Error("its flight is measured without a current")
+	}
 	if v.UpM != 97 || math.Abs(v.SpeedMPS-5) > 1e-9 || v.Position.Sub(physics.Position{EastM: 320, NorthM: 610}).Norm() > 10 || !v.InAir {
 		t.Errorf("%+v", v)
 	}
+	before := v.AtS
+	p.until("its current is received", func() bool { v := view(); return v.Measured && v.AtS > before }, position(500050),
+		&common.MessageBatteryStatus{Voltages: [10]uint16{15000}, CurrentBattery: 1000, EnergyConsumed: -1, BatteryRemaining: 50})
 	p.until("it is given to us", func() bool { return f.Resume(1, OrderFly) == nil }, heartbeatMessage(ModeHold, true), position(500100))
 	p.until("a reboot is noticed", func() bool { return view().Reason == "rebooted" }, position(1000))
 	if v := view(); v.Phase != PhasePilot || v.Params.Complete() {

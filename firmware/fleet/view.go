@@ -12,6 +12,7 @@ import (
 
 // View is one aircraft's state at a moment, a value for the slot loop.
 type View struct {
+	AtS      float64 // the moment, in mission seconds since the leader's clock started
 	Number   int
 	SystemID int
 	Received bool
@@ -34,6 +35,7 @@ type View struct {
 	Fresh    bool // position and HEARTBEAT are recent enough for setpoints
 	Flying   bool // in OFFBOARD by the leader's setpoints, with a fresh state
 	InAir    bool // and not lost: its flight costs joules
+	Measured bool // position and current of the last second were received: neither flight nor joules are extrapolated far
 	OnGround bool // by its own report
 	PreArm   PreArm
 	// ClockRate is the autopilot's seconds per mission second, NaN until they were
@@ -43,6 +45,7 @@ type View struct {
 	BatteryIDs []uint8
 
 	TotalJ       float64 // drawn since the meter began
+	ReadJ, ReadS float64 // TotalJ at the last battery reading, and when that was, by one clock
 	ModelJ       float64 // propulsion since then by the closed form, at multiplier 1
 	Source       energy.Source
 	UncertaintyJ float64 // how far off TotalJ may be
@@ -105,14 +108,16 @@ func (f *Fleet) Views(dst []View) []View {
 	defer f.mutex.Unlock()
 	now := f.nowS()
 	for _, a := range f.aircraft {
+		readJ, readS := a.meter.LastReading()
 		dst = append(dst, View{
-			Number: a.number, SystemID: a.conf.SystemID, Received: a.received, AgeS: now - a.receivedS,
+			AtS: now, Number: a.number, SystemID: a.conf.SystemID, Received: a.received, AgeS: now - a.receivedS,
 			Located: a.located, Position: a.positionAt(now), UpM: a.upM, SpeedMPS: a.velocity.Norm(),
 			Mode: a.mode, Armed: a.armed, Landed: a.landed, Charge: a.charge,
 			Phase: a.phase, Order: a.order, Reason: a.reason(), Lost: a.lost, Home: a.home, Params: a.params,
 			Fresh: a.fresh(now), Flying: a.phase == PhaseFlying && a.mode == ModeOffboard && a.fresh(now), InAir: a.inAir() && !a.lost,
+			Measured: a.located && !a.silent(now) && a.meter.Measured(now, silentAfterS),
 			OnGround: a.onGround(), PreArm: PreArm{a.preArm.Known && a.inArmableMode() && !a.armed, a.preArm.OK}, ClockRate: a.clockRate.ratio(), BatteryIDs: a.batteryIDs,
-			TotalJ: a.meter.DrawnJ(now), ModelJ: a.meter.ModelJ(now), Source: a.meter.Source(now), UncertaintyJ: a.meter.UncertaintyJ(now),
+			TotalJ: a.meter.DrawnJ(now), ReadJ: readJ, ReadS: readS, ModelJ: a.meter.ModelJ(now), Source: a.meter.Source(now), UncertaintyJ: a.meter.UncertaintyJ(now),
 			BootMS: a.bootMS + (now-a.positionS)*a.clockRate.msPerS(), ClockMSPerS: a.clockRate.msPerS(),
 		})
 	}

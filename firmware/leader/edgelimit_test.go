@@ -45,7 +45,7 @@ func TestWaterLevel(t *testing.T) {
 // of a leader's two.
 func setDecision(l *Leader, cycles ...float64) {
 	s, d := &l.current.snapshot, &l.current.decision
-	s.Aircraft = l.appendServing(s.Aircraft[:0])
+	s.Aircraft = l.appendServing(s.Aircraft[:0], s.Slot)
 	s.Users, d.Users, d.EdgeJ = nil, nil, make([]float64, 2)
 	for i, c := range cycles {
 		s.Users = append(s.Users, slot.User{ID: i, CPUHz: 1e9, Gain: []float64{1e-9, 1e-9}, Task: physics.Task{Bits: c / 1000, CyclesPerBit: 1000, DeadlineS: 1}})
@@ -122,7 +122,7 @@ func TestOversizedTasksDoNotSendTheFleetHome(t *testing.T) {
 		l.users.OpenSlot(n)
 		l.current.decided, l.current.offeredAircraft = false, true
 		s := &l.current.snapshot
-		s.Aircraft = l.appendServing(s.Aircraft[:0])
+		s.Aircraft = l.appendServing(s.Aircraft[:0], s.Slot)
 		l.users.Offer(n, s.Aircraft)
 		for u := range 3 {
 			r := telemetry.Report{Slot: n, PositionM: [2]float64{300, 500}, CPUHz: 1e9, Task: &telemetry.Task{Bits: 1e9, CyclesPerBit: 1000, DeadlineS: 0.9}}

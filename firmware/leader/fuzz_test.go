@@ -13,21 +13,23 @@ import (
 	"prefdt/firmware/ledger"
 	"prefdt/firmware/link"
 	"prefdt/inference"
+	"prefdt/inference/slot"
 	"prefdt/telemetry"
 )
 
 // FuzzSlot has one user send anything that its topics accept, among valid reports,
 // for three slots. The slots continue: what is published is valid, what goes to the
-// ledger can be written, the accounts stay finite.
+// ledger can be written, the accounts stay finite, the snapshots have no time that cannot
+// be, and of the other users what they would have without it.
 func FuzzSlot(f *testing.F) {
 	frozen := loadCheckpoint(f)
 	for _, odd := range []float64{1, 0, 1e-300, 1e300, math.MaxFloat64, 5e-324} {
-		f.Add(uint8(0), 312.0, 844.5, 1.1e6, 1000.0, 0.9, 0.0, 1e9, 3.2e-9, odd, odd, uint8(0))
-		f.Add(uint8(2), 1e5, -1e5, 1e9*min(odd, 1), 1000.0, odd, odd, 1e9, odd, 8.8e-11, 86400.0, uint8(1))
-		f.Add(uint8(1), 300.0, 500.0, odd, odd, odd, odd, odd, odd, odd, odd, uint8(2))
+		f.Add(uint8(0), 312.0, 844.5, 1.1e6, 1000.0, 0.9, 0.0, 1e9, 3.2e-9, odd, odd, uint8(0), odd, odd)
+		f.Add(uint8(2), 1e5, -1e5, 1e9*min(odd, 1), 1000.0, odd, odd, 1e9, odd, 8.8e-11, 86400.0, uint8(1), odd, 0.1)
+		f.Add(uint8(1), 300.0, 500.0, odd, odd, odd, odd, odd, odd, odd, odd, uint8(2), 0.1, odd)
 	}
-	f.Fuzz(func(t *testing.T, slot uint8, east, north, bits, cycles, deadlineS, queue, hz, gain1, gain2, completionS float64, by uint8) {
-		report := telemetry.Report{Slot: int(slot % 4), PositionM: [2]float64{east, north}, QueueBits: queue, CPUHz: hz,
+	f.Fuzz(func(t *testing.T, slotOf uint8, east, north, bits, cycles, deadlineS, queue, hz, gain1, gain2, completionS float64, by uint8, localS, uploadS float64) {
+		report := telemetry.Report{Slot: int(slotOf % 4), PositionM: [2]float64{east, north}, QueueBits: queue, CPUHz: hz,
 			Task: &telemetry.Task{Bits: bits, CyclesPerBit: cycles, DeadlineS: deadlineS}, Gain: map[int]float64{1: gain1, 2: gain2}}
 		for m, gain := range report.Gain {
 			if !(gain > 0) {
@@ -37,7 +39,10 @@ func FuzzSlot(f *testing.F) {
 		if _, err := telemetry.Encode(report); err != nil {
 			return // refused before it reaches the loop
 		}
-		result := telemetry.Result{Slot: int(slot % 3), CompletionS: completionS, By: []string{telemetry.ByDecision, telemetry.ByOffer, telemetry.ByLocal}[by%3]}
+		result := telemetry.Result{Slot: int(slotOf % 3), CompletionS: completionS, By: []string{telemetry.ByDecision, telemetry.ByOffer, telemetry.ByLocal}[by%3], LocalS: &localS, UploadS: &uploadS}
+		if by >= 128 {
+			result.UploadS = nil
+		}
 		_, noResult := telemetry.Encode(result)
 		defer time.AfterFunc(time.Minute, func() { panic("a slot without end") }).Stop()
 		policy, err := inference.New(frozen, inference.DecoderDispatch)
@@ -49,7 +54,7 @@ func FuzzSlot(f *testing.F) {
 			l.users.OpenSlot(n)
 			l.current.decided, l.current.offeredAircraft = false, true
 			s := &l.current.snapshot
-			s.Aircraft = l.appendServing(s.Aircraft[:0])
+			s.Aircraft = l.appendServing(s.Aircraft[:0], n)
 			offer := l.users.Offer(n, s.Aircraft)
 			for u := range 3 {
 				honest := telemetry.Report{Slot: n, PositionM: [2]float64{200 * float64(u+1), 450}, CPUHz: 1e9,
@@ -59,6 +64,19 @@ func FuzzSlot(f *testing.F) {
 			l.handleUserMessage(link.UserMessage{User: "x", Report: &report}, true)
 			l.expireResults(n)
 			names := l.buildSnapshot(n)
+			honest, others := 0, l.current.snapshot.Results
+			for i := range others {
+				r := &others[i]
+				if c := &frozen.Physics.Channel; (r.LocalS > 0) != (r.LocalCycles > 0) || r.Upload != (slot.Upload{}) && !(r.Upload.Gain(c) > 0 && r.Upload.Gain(c) <= 1+1e-9) || r.LocalS > 3 || r.Upload.S > 3 {
+					t.Fatalf("slot %d has %+v", n, *r)
+				}
+				if r.User < 3 && *r == (slot.Result{User: r.User, Slot: n - 1, CompletionS: 0.8, LocalS: 0.8, LocalCycles: 1e9}) {
+					honest++
+				}
+			}
+			if want := min(n, 1) * 3; honest != want || len(others)-honest > 1 {
+				t.Fatalf("slot %d has %+v, want %d of honest users", n, others, want)
+			}
 			l.decide(n, names)
 			for m, number := range []int{1, 2} {
 				l.account.SetCommitted(number, l.current.decision.EdgeJ[m], l.current.decision.ServedBy(m+1))
@@ -69,6 +87,9 @@ func FuzzSlot(f *testing.F) {
 			l.publishDecisions(n, names)
 			if noResult == nil {
 				l.handleUserMessage(link.UserMessage{User: "x", Result: &result}, true)
+			}
+			for _, user := range []string{"a", "b", "c"} {
+				l.handleUserMessage(link.UserMessage{User: user, Result: &telemetry.Result{Slot: n, CompletionS: 0.8, By: telemetry.ByLocal, LocalS: new(0.8)}}, true)
 			}
 			for i := range l.views {
 				l.views[i].TotalJ += 140

@@ -61,7 +61,7 @@ func (l *Leader) publishBeacon(n int) {
 	l.users.OpenSlot(n)
 	l.refreshViews()
 	s := &l.current.snapshot
-	s.Aircraft = l.appendServing(s.Aircraft[:0])
+	s.Aircraft = l.appendServing(s.Aircraft[:0], n)
 	l.current.offeredAircraft = len(s.Aircraft) > 0
 	l.mqtt.PublishBeacon(telemetry.Slot{
 		Slot: n, SlotMS: l.Config.SlotMS, Speed: l.Config.SpeedFactor(),
@@ -70,9 +70,9 @@ func (l *Leader) publishBeacon(n int) {
 	})
 }
 
-// appendServing appends the aircraft that follow this leader's setpoints: only these
-// are offered to users.
-func (l *Leader) appendServing(dst []slot.Aircraft) []slot.Aircraft {
+// appendServing appends the aircraft that follow this leader's setpoints in slot n: only
+// these are offered to users.
+func (l *Leader) appendServing(dst []slot.Aircraft, n int) []slot.Aircraft {
 	for _, v := range l.views {
 		if !v.Flying || v.Order != fleet.OrderFly {
 			continue
@@ -80,6 +80,7 @@ func (l *Leader) appendServing(dst []slot.Aircraft) []slot.Aircraft {
 		dst = append(dst, slot.Aircraft{
 			Number: v.Number, Position: v.Position, SpeedMPS: v.SpeedMPS,
 			RemainingJ: l.account.ResidualJ(&v), CPUHz: l.Policy.Physics.EdgeCPUHz, ServedLastSlot: l.account.ServedUsers(v.Number),
+			Flown: l.account.Flown(v.Number, n-1),
 		})
 	}
 	return dst
@@ -149,11 +150,12 @@ func (l *Leader) expireResults(n int) {
 	}
 }
 
-// buildSnapshot fills in the snapshot, and returns its users' names.
+// buildSnapshot fills in the snapshot, and returns the names of its users with a task.
 func (l *Leader) buildSnapshot(n int) (names []string) {
 	s := &l.current.snapshot
 	s.Slot, s.Slots = n, l.Config.Slots
-	s.Aircraft = l.appendServing(s.Aircraft[:0])
+	s.Aircraft = l.appendServing(s.Aircraft[:0], n)
+	s.Results = l.account.TakeResults(s.Results[:0])
 	return l.users.Snapshot(s)
 }
 

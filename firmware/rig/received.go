@@ -54,7 +54,15 @@ func (r *Rig) receive(m telemetry.Message) {
 		if d.Aircraft > 0 { // the edge energy is drawn by the aircraft that computes
 			r.Autopilots[d.Aircraft-1].AddEdgeJ(d.Slot, r.Physics.SwitchedCapacitance*d.CPUHz*d.CPUHz*d.Offload*1e9)
 		}
-		r.Publish(r.Topics.Result(id), telemetry.Result{Slot: d.Slot, CompletionS: 0.5, By: telemetry.ByDecision})
+		result := telemetry.Result{Slot: d.Slot, CompletionS: 0.5, By: telemetry.ByDecision}
+		if r.TimedResults {
+			localS := 0.45 * (1 - d.Offload) // of a CPU twice as fast as reported
+			result.LocalS = &localS
+			if d.Aircraft > 0 {
+				result.UploadS = new(0.2)
+			}
+		}
+		r.Publish(r.Topics.Result(id), result)
 	case telemetry.KindSlot:
 		s, err := telemetry.DecodeSlot(m.Payload)
 		if err != nil {

@@ -53,6 +53,7 @@ type Rig struct {
 	OnIteration      func(leader.LoopReport)              // called after each iteration of the loop; nil: not called
 	Clock            clock.Clock                          // the leader's
 	OpenRecord       func(goal.State) *record.Writer      // begins a record of the slots; nil: none
+	TimedResults     bool                                 // users say how long the parts of their tasks took
 	Topics           telemetry.Topics
 	Autopilots       []*autopilot.Autopilot
 	CloseBroker      func()

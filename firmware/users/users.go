@@ -139,19 +139,23 @@ func (u *Users) Offer(n int, aircraft []slot.Aircraft) telemetry.Offer {
 	return out
 }
 
-// Snapshot fills in the users of the slot: those that reported a task in time, the
-// expected users of the offer, and synthetic users if none reported. The aircraft
-// must be in s already. It returns the names of the reporting users, in order.
+// Snapshot fills in the users of the slot: those that reported a task in time, those
+// that reported a gain and no task, the expected users of the offer, and synthetic
+// users if none reported. The aircraft must be in s already. It returns the names of
+// the users with a task, in order.
 func (u *Users) Snapshot(s *slot.Snapshot) (names []string) {
 	s.Users = s.Users[:0]
 	for i := range u.late {
 		s.Users = append(s.Users, u.slotUser(&u.late[i], s.Aircraft))
 	}
 	u.observeTasks(s.Users) // too late to be served, but the forecast learns from them
-	s.Users, u.late, u.names = s.Users[:0], u.late[:0], u.names[:0]
+	s.Users, s.IdleUsers, u.late, u.names = s.Users[:0], s.IdleUsers[:0], u.late[:0], u.names[:0]
 	slices.SortFunc(u.current, func(a, b *user) int { return cmp.Compare(a.id, b.id) })
 	for _, x := range u.current {
 		if x.report.Task == nil {
+			if len(x.report.Gain) > 0 { // without one it shows nothing of its links
+				s.IdleUsers = append(s.IdleUsers, u.slotUser(x, s.Aircraft))
+			}
 			continue
 		}
 		s.Users = append(s.Users, u.slotUser(x, s.Aircraft))
@@ -192,13 +196,16 @@ func (u *Users) OfferUsersEdgeJ(n int) (expectedJ, mostJ float64) {
 	return u.forecast.OfferUsersEdgeJ(&u.Physics, n)
 }
 
-// slotUser is a report in the form of the snapshot; a gain that was not reported is
-// the closed-form mean at that distance.
+// slotUser is a report in the form of the snapshot: the task of an idle user is zero, a
+// gain that was not reported the closed-form mean at that distance.
 func (u *Users) slotUser(x *user, aircraft []slot.Aircraft) slot.User {
 	r := &x.report
 	out := slot.User{
 		ID: x.id, Position: physics.Position{EastM: r.PositionM[0], NorthM: r.PositionM[1]},
-		Task: physics.Task(*r.Task), QueueBits: r.QueueBits, CPUHz: r.CPUHz,
+		QueueBits: r.QueueBits, CPUHz: r.CPUHz,
+	}
+	if r.Task != nil {
+		out.Task = physics.Task(*r.Task)
 	}
 	for i := range aircraft {
 		a := &aircraft[i]

@@ -2,6 +2,7 @@ package users
 
 import (
 	"fmt"
+	"reflect"
 	"testing"
 
 	"prefdt/inference/dispatch"
@@ -79,6 +80,49 @@ func TestSnapshotHasUsersWithTasksInOrder(t *testing.T) {
 	}
 	if g := s.Users[0].Gain; len(g) != 1 || g[0] != 1e-9 {
 		t.Errorf("the gain is %v", g)
+	}
+}
+
+// TestIdleUsers: users without a task are in the snapshot if they reported a gain.
+func TestIdleUsers(t *testing.T) {
+	u := newUsers(4)
+	reportAndSnapshot(u, 0, 3, 2)
+	u.OpenSlot(1)
+	for i, name := range []string{"u4", "u1", "u3", "u2", "new"} {
+		r := taskReport(1)
+		r.QueueBits = float64(i)
+		if name != "u1" {
+			r.Task = nil
+		}
+		if name == "u2" {
+			r.Gain = nil
+		}
+		if name == "u3" {
+			r.Gain = map[int]float64{2: 1e-10}
+		}
+		u.AddReport(name, r, true)
+	}
+	late := taskReport(1)
+	late.Task = nil
+	u.AddReport("late", late, false)
+	s := &slot.Snapshot{Slot: 1, Slots: 100, Aircraft: oneAircraft(), IdleUsers: make([]slot.User, 3)}
+	names := u.Snapshot(s)
+	if fmt.Sprint(names) != "[u1]" || len(s.Users) != 1 || s.Users[0].ID != 1 {
+		t.Errorf("with a task: %v, %+v", names, s.Users)
+	}
+	at := physics.Position{EastM: 200, NorthM: 450}
+	mean := u.Physics.Channel.MeanGain(at.Sub(s.Aircraft[0].Position).Norm(), u.Physics.AltitudeM)
+	want := []slot.User{
+		{ID: 3, Position: at, QueueBits: 2, CPUHz: 1e9, Gain: []float64{mean}}, // it reported another aircraft's
+		{ID: 4, Position: at, QueueBits: 0, CPUHz: 1e9, Gain: []float64{1e-9}},
+		{ID: 5, Position: at, QueueBits: 4, CPUHz: 1e9, Gain: []float64{1e-9}},
+	}
+	if !reflect.DeepEqual(s.IdleUsers, want) {
+		t.Errorf("idle: %+v, want %+v", s.IdleUsers, want)
+	}
+	u.OpenSlot(2)
+	if u.Snapshot(s); len(s.IdleUsers) != 0 {
+		t.Errorf("in the next slot: %+v", s.IdleUsers)
 	}
 }
 

@@ -53,8 +53,8 @@ type Flown struct {
 type User struct {
 	ID        int              `json:"id"` // stable within a mission
 	Position  physics.Position `json:"position"`
-	Task      physics.Task     `json:"task"`
-	QueueBits float64          `json:"queue_bits"`
+	Task      physics.Task     `json:"task,omitzero"`
+	QueueBits float64          `json:"queue_bits,omitzero"`
 	CPUHz     float64          `json:"cpu_hz"` // f_loc, of the user's own device
 	Gain      []float64        `json:"gain"`   // power gain to each aircraft, in the snapshot's order
 	Doubt     Doubt            `json:"doubt,omitzero"`
@@ -62,22 +62,22 @@ type User struct {
 
 // Result is how a task ended, as its user reports it.
 type Result struct {
-	User        int     `json:"user"`     // its ID
-	Slot        int     `json:"slot"`     // of the task
-	Aircraft    int     `json:"aircraft"` // number of the one that served it; 0: computed locally
-	CompletionS float64 `json:"completion_s"`
-	LocalS      float64 `json:"local_s,omitempty"`      // that the user's own part took; 0: unknown
-	LocalCycles float64 `json:"local_cycles,omitempty"` // of that part
-	Upload      Upload  `json:"upload,omitzero"`        // zero: unknown, or there was none
+	User        int // its ID
+	Slot        int // of the task
+	Aircraft    int // number of the one that served it; 0: computed locally
+	CompletionS float64
+	LocalS      float64 // that the user's own part took; 0: unknown
+	LocalCycles float64 // of that part
+	Upload      Upload  // zero: unknown, or there was none
 }
 
 // Upload is a timed upload.
 type Upload struct {
-	Bits           float64          `json:"bits"`
-	S              float64          `json:"s"`
-	BandwidthShare float64          `json:"bandwidth_share"` // of the channel's bandwidth; 1 without contention
-	User           physics.Position `json:"user"`            // where it was then
-	Aircraft       physics.Position `json:"aircraft"`        // where it was then
+	Bits           float64
+	S              float64
+	BandwidthShare float64          // of the channel's bandwidth; 1 without contention
+	User           physics.Position // where it was then
+	Aircraft       physics.Position // where it was then
 }
 
 // Gain returns the power gain at which the upload ran.
