@@ -237,7 +237,8 @@ type World struct {
 
 	scenario        Scenario
 	active          []Arrival
-	results         []slot.Result // of the slot before
+	results         []slot.Result // that arrive before the present slot's decision
+	lateResults     []slot.Result // and before the next one's
 	gains, oldGains []float64     // gains of a slot stay as they are for one slot more
 	served          []int
 	outcome         Outcome
@@ -258,7 +259,7 @@ func (w *World) Reset(seed uint64) {
 	w.Seed, w.Slot = seed, 0
 	w.scenario.Reset(c, seed)
 	w.Users = reuse.Slice(w.Users, c.UserCount())
-	w.results = w.results[:0]
+	w.results, w.lateResults = w.results[:0], w.lateResults[:0]
 	w.Aircraft = slices.Grow(w.Aircraft[:0], c.Aircraft)
 	for m := range c.Aircraft {
 		w.Aircraft = append(w.Aircraft, Aircraft{Position: c.Start(m)})
@@ -331,7 +332,7 @@ func (w *World) Step(a Action) *Outcome {
 	clear(o.FlightJ)
 	clear(o.EdgeJ)
 	clear(w.served)
-	w.results = w.results[:0]
+	w.results, w.lateResults = append(w.results[:0], w.lateResults...), w.lateResults[:0]
 	for i := range w.Arrivals {
 		if m := w.server(a, i); m >= 0 {
 			w.served[m]++
@@ -414,18 +415,17 @@ func (w *World) settle(a *Arrival, m int, rho float64) (completionS, edgeJ float
 			upload.BandwidthShare = 1 / n
 		}
 	}
-	if r.CompletionS > maxResultS {
-		return r.CompletionS, edgeJ
-	}
 	if c.HidesState() {
 		r.LocalS, r.LocalCycles = (1-rho)*localS, (1-rho)*t.Cycles()
 		if upload.Bits > 0 {
 			r.Upload = upload
 		}
 	}
-	w.results = append(w.results, r)
+	switch { // a task is reported when it ends, and its result counts for two slots
+	case r.CompletionS <= 1:
+		w.results = append(w.results, r)
+	case r.CompletionS <= 2:
+		w.lateResults = append(w.lateResults, r)
+	}
 	return r.CompletionS, edgeJ
 }
-
-// maxResultS is the longest time that a result can say.
-const maxResultS = 86400
