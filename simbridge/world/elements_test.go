@@ -2,8 +2,8 @@ package world
 
 import (
 	"math"
-	"slices"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
