@@ -16,6 +16,7 @@ import (
 	"math"
 	"slices"
 
+	"prefdt/inference/belief"
 	"prefdt/inference/budget"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/dispatch"
@@ -50,11 +51,15 @@ func Decoders() []Decoder { return []Decoder{DecoderDispatch, DecoderSnapped, De
 // Policy makes the decisions of one mission, slot by slot; it remembers the last ones.
 type Policy struct {
 	Insurance budget.Insurance // of budgets; New sets the shipped one
+	// Estimator says what to believe beyond the reports; nil: they are exact, in calm air.
+	Estimator belief.Estimator
 
 	checkpoint *checkpoint.Checkpoint
 	decoder    Decoder
 	curve      budget.Curve
 
+	belief          belief.Belief
+	believed        slot.Snapshot
 	planner         motion.Planner
 	targets         []physics.Position
 	rowBuilder      *token.Builder
@@ -102,6 +107,9 @@ func EdgeCurve(c *checkpoint.Checkpoint) (x budget.Curve) {
 
 // Reset starts another mission in the same memory.
 func (p *Policy) Reset() {
+	if p.Estimator != nil {
+		p.Estimator.Reset()
+	}
 	p.planner.Reset()
 	p.rowBuilder.Reset()
 	p.cache.Reset()
@@ -112,6 +120,12 @@ func (p *Policy) Reset() {
 // nothing. The observation is for the caller's Objective.Observe.
 func (p *Policy) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) (observed goal.Observation) {
 	d.Resize(s)
+	if p.Estimator != nil {
+		p.belief.Resize(s)
+		p.Estimator.Estimate(s, &p.belief)
+		p.belief.Apply(s, &p.believed)
+		s = &p.believed
+	}
 	if synthetic := s.SyntheticUsers; len(s.Users) == 0 && len(synthetic) > 0 && synthetic[0].ID >= 0 {
 		p.planner.Observe(synthetic) // drawn from past reports
 	} else {
@@ -133,6 +147,7 @@ func (p *Policy) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) (o
 		d.Evaluate(&p.checkpoint.Physics, s)
 	}
 	p.move(s, d)
+	observed.Air = p.air(s, d)
 	if view != s {
 		if len(s.Users) > 0 {
 			p.solver.Solve(&p.checkpoint.Physics, view, d.PriceSPerJ, &p.networkDecision)
@@ -153,6 +168,7 @@ func (p *Policy) schedule(s *slot.Snapshot, o *goal.Objective, d *slot.Decision)
 			p.solver.Solve(&p.checkpoint.Physics, s, priceSPerJ, d)
 			return d.TotalEdgeJ()
 		})
+		observed.Air = p.air(s, d) // the moves are not decided yet: it is the floor that counts
 		o.Observe(observed)
 	}
 	p.decode(s, o, d)
@@ -260,11 +276,11 @@ func (p *Policy) limitSpending(s *slot.Snapshot, o *goal.Objective, d *slot.Deci
 		d.Evaluate(c, s)
 		return
 	}
-	spentJ := p.planner.SpendAboveFloorJ(c, s, p.targets, o.PropulsionMultiplier(), d)
+	spentJ := p.planner.SpendAboveFloorJ(c, s, p.targets, &p.belief.Air, o.PropulsionMultiplier(), d)
 	if p.decoder == DecoderDispatch && spentJ > limitJ {
 		spend := func(priceSPerJ float64) float64 {
 			p.solver.Solve(c, s, priceSPerJ, d)
-			return p.planner.SpendAboveFloorJ(c, s, p.targets, o.PropulsionMultiplier(), d)
+			return p.planner.SpendAboveFloorJ(c, s, p.targets, &p.belief.Air, o.PropulsionMultiplier(), d)
 		}
 		spentJ = spend(budget.Within(d.PriceSPerJ, limitJ, spend))
 	}
@@ -277,10 +293,31 @@ func (p *Policy) limitSpending(s *slot.Snapshot, o *goal.Objective, d *slot.Deci
 	}
 }
 
+// air returns what the believed air makes of the power of the moves decided, and of the
+// flight floor.
+func (p *Policy) air(s *slot.Snapshot, d *slot.Decision) goal.Air {
+	c, air := &p.checkpoint.Physics, &p.belief.Air
+	if len(air.Winds) == 0 {
+		return goal.Air{}
+	}
+	airW, groundW := 0.0, 0.0
+	for m := range s.Aircraft {
+		airW += air.ModelW(c, d.Move[m])
+		groundW += c.Propulsion.PowerW(d.Move[m].Norm())
+	}
+	_, minFlightW := c.MinPower()
+	return goal.Air{Flown: airW / groundW, Hold: p.planner.HoldW(c, air) / minFlightW}
+}
+
 // move moves each aircraft in the direction of the network's flight head, at the speed
-// for the slot's price, within the limits of speed (C1), separation (C2) and area.
+// for the slot's price, within the limits of speed (C1), separation (C2) and area. In a
+// wind, which the network does not know, the planner says both.
 func (p *Policy) move(s *slot.Snapshot, d *slot.Decision) {
 	for m := range s.Aircraft {
+		if air := &p.belief.Air; len(air.Winds) > 0 {
+			d.Move[m] = p.planner.MoveInAir(&p.checkpoint.Physics, s, m, p.targets[m], air, d.PriceSPerJ)
+			continue
+		}
 		v := physics.Position{EastM: float64(p.outputs.Move[2*m]), NorthM: float64(p.outputs.Move[2*m+1])}
 		speed := p.planner.SpeedMPS(&p.checkpoint.Physics, s, m, p.targets[m], d.PriceSPerJ)
 		if n := v.Norm(); n > 1e-6 {

@@ -89,6 +89,8 @@ type State struct {
 	// SavedJ is what an even spender would have spent more than this mission since the
 	// budget was set or raised, and what may be spent in advance.
 	SavedJ float64 `json:"saved_j"`
+	// Air is that of the slot in progress, as the last decision believed it to be.
+	Air Air `json:"air,omitzero"`
 }
 
 // Objective is the request of one mission and what is left of it. Readers are given
@@ -215,9 +217,10 @@ func (o Objective) PriceOnly() bool {
 func (o Objective) Budgeted() bool { return o.state.Mode != Preference }
 
 // FloorToGoJ returns the least energy of the slots left: every counted aircraft
-// flies at v*, the speed of least power, under the multiplier measured so far.
+// flies at v*, the speed of least power, under the multiplier measured so far, and as
+// the air allows.
 func (o Objective) FloorToGoJ() float64 {
-	return o.minFlightW * o.state.Multiplier * float64(o.state.Flying*o.SlotsLeft())
+	return o.minFlightW * o.state.Air.hold() * o.state.Multiplier * float64(o.state.Flying*o.SlotsLeft())
 }
 
 // FloorJ returns the least total at which the mission can still end.
@@ -272,7 +275,8 @@ type Settlement struct {
 	// ModelFlightJ is the flight energy of the model, at multiplier 1, for the
 	// aircraft and the time that EnergyJ was measured over. It is 0 where there
 	// is no such figure, because speeds were not observed or energy was not
-	// measured; the joules are then spent, but do not measure the multiplier.
+	// measured; the joules are then spent, but do not measure the multiplier. The
+	// speeds are those over the ground: Settle corrects it for the believed air.
 	ModelFlightJ float64 `json:"model_flight_j"`
 	Flying       int     `json:"flying"` // aircraft whose flight counts from now on
 }
@@ -282,8 +286,9 @@ type Settlement struct {
 func (o *Objective) Settle(s Settlement) {
 	state := &o.state
 	n := max(s.Slots, 1)
+	s.ModelFlightJ *= state.Air.flown()
 	if o.Budgeted() {
-		aboveFloorJ := s.EdgeJ + state.Multiplier*max(s.ModelFlightJ-o.minFlightW*float64(state.Flying*n), 0)
+		aboveFloorJ := s.EdgeJ + state.Multiplier*max(s.ModelFlightJ-o.minFlightW*state.Air.hold()*float64(state.Flying*n), 0)
 		state.SavedJ = max(state.SavedJ+float64(n)*o.evenShareJ()-aboveFloorJ, 0)
 	}
 	if state.Slot == 0 {

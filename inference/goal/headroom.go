@@ -1,6 +1,7 @@
 package goal
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 )
@@ -41,13 +42,31 @@ const edgeDemandMemory = 30 // slots that the mean extends over
 // Observation is what a decision learns about its slot and later slots need. The
 // zero value holds no information.
 type Observation struct {
-	Known bool
+	Known bool                 // EdgeJ is
 	EdgeJ [CurvePoints]float64 // what the slot spends on edge computing at each price, whole fleet
+	Air   Air
 }
 
-// Observe updates the edge demand with what a decision observed.
+// Air is what a decision believes of the air, as factors of flight power. Its zero value
+// is calm air.
+type Air struct {
+	// Flown is the power of the moves decided, at their speeds through the air, over the
+	// model's at their speeds over the ground.
+	Flown float64 `json:"flown"`
+	// Hold is the least power at which an aircraft stays where it is, over that at v*.
+	Hold float64 `json:"hold"`
+}
+
+// flown returns the factor Flown.
+func (a *Air) flown() float64 { return cmp.Or(a.Flown, 1) }
+
+// hold returns the factor Hold.
+func (a *Air) hold() float64 { return cmp.Or(a.Hold, 1) }
+
+// Observe keeps what a decision observed: the air, and in the edge demand what the slot
+// would spend.
 func (o *Objective) Observe(s Observation) {
-	if !s.Known {
+	if o.state.Air = s.Air; !s.Known {
 		return
 	}
 	x := &o.state.EdgeDemand

@@ -1,6 +1,7 @@
 package motion
 
 import (
+	"cmp"
 	"math"
 
 	"prefdt/inference/physics"
@@ -22,15 +23,17 @@ type Wind struct {
 }
 
 // PowerW returns the expected flight power at a velocity over the ground.
-func (a *Air) PowerW(c *physics.Constants, groundMPS physics.Position) (watt float64) {
+func (a *Air) PowerW(c *physics.Constants, groundMPS physics.Position) float64 {
+	return a.ModelW(c, groundMPS) * cmp.Or(a.Multiplier, 1)
+}
+
+// ModelW is PowerW at a multiplier of 1.
+func (a *Air) ModelW(c *physics.Constants, groundMPS physics.Position) (watt float64) {
 	if len(a.Winds) == 0 {
-		watt = c.Propulsion.PowerW(groundMPS.Norm())
+		return c.Propulsion.PowerW(groundMPS.Norm())
 	}
 	for _, w := range a.Winds {
 		watt += w.Probability * c.Propulsion.PowerW(groundMPS.Sub(w.MPS).Norm())
-	}
-	if a.Multiplier > 0 {
-		watt *= a.Multiplier
 	}
 	return watt
 }
@@ -56,10 +59,7 @@ func (p *Planner) holdRadiusM() float64 { return circleRadiusSteps * p.bestSpeed
 func (p *Planner) MoveInAir(c *physics.Constants, s *slot.Snapshot, m int, target physics.Position, air *Air, priceSPerJ float64) physics.Position {
 	from := s.Aircraft[m].Position
 	if len(air.Winds) == 0 {
-		if air.Multiplier > 0 {
-			priceSPerJ *= air.Multiplier
-		}
-		return MoveToward(from, target, p.bestSpeedMPS, p.SpeedMPS(c, s, m, target, priceSPerJ))
+		return MoveToward(from, target, p.bestSpeedMPS, p.SpeedMPS(c, s, m, target, priceSPerJ*cmp.Or(air.Multiplier, 1)))
 	}
 	way := target.Sub(from)
 	distanceM, wind := way.Norm(), air.MeanMPS()
@@ -96,16 +96,20 @@ func (p *Planner) MoveInAir(c *physics.Constants, s *slot.Snapshot, m int, targe
 // headings is the number of directions that are compared near a target.
 const headings = 24
 
-// holdW returns about the least expected power that staying at a place takes.
-func (p *Planner) holdW(c *physics.Constants, air *Air) float64 {
+// HoldW returns about the least expected power that staying at a place takes, at a
+// multiplier of 1.
+func (p *Planner) HoldW(c *physics.Constants, air *Air) float64 {
+	if len(air.Winds) == 0 {
+		return p.minFlightW
+	}
 	wind := air.MeanMPS()
-	least := air.PowerW(c, physics.Position{})
+	least := air.ModelW(c, physics.Position{})
 	if wind.Norm() >= p.bestSpeedMPS {
 		return least
 	}
 	for k := range headings {
 		sin, cos := math.Sincos(2 * math.Pi * float64(k) / headings)
-		least = min(least, air.PowerW(c, wind.Add(physics.Position{EastM: cos, NorthM: sin}.Scale(p.bestSpeedMPS))))
+		least = min(least, air.ModelW(c, wind.Add(physics.Position{EastM: cos, NorthM: sin}.Scale(p.bestSpeedMPS))))
 	}
 	return least
 }
@@ -117,11 +121,11 @@ func (p *Planner) transitMPS(c *physics.Constants, s *slot.Snapshot, m int, targ
 	distanceM := way.Norm()
 	fastest := min(maxSpeedShare*c.SpeedMaxMPS, p.bestSpeedMPS+max(distanceM-p.holdRadiusM(), 0)/decelerationTimeS)
 	const grid = 24
-	floorW := p.holdW(c, air)
+	holdW, multiplier := p.HoldW(c, air), cmp.Or(air.Multiplier, 1)
 	speed, least := fastest, math.Inf(1)
 	for k := range grid {
 		v := fastest * float64(k+1) / grid
-		perSlotS := priceSPerJ*(air.PowerW(c, way.Scale(v/distanceM))-floorW) + p.savedDelayS[m]
+		perSlotS := priceSPerJ*multiplier*(air.ModelW(c, way.Scale(v/distanceM))-holdW) + p.savedDelayS[m]
 		if costS := perSlotS * min(distanceM/v, float64(s.Slots-s.Slot)); costS < least {
 			speed, least = v, costS
 		}

@@ -63,11 +63,16 @@ const (
 
 // SpendAboveFloorJ returns what a decision on the slot of the last call of Targets
 // spends above the flight floor: its edge energy, and the power, times a measured
-// multiplier, of flying to the targets faster than v* at the decision's price.
-func (p *Planner) SpendAboveFloorJ(c *physics.Constants, s *slot.Snapshot, targets []physics.Position, multiplier float64, d *slot.Decision) float64 {
+// multiplier, of flying to the targets at the decision's price above what staying takes.
+func (p *Planner) SpendAboveFloorJ(c *physics.Constants, s *slot.Snapshot, targets []physics.Position, air *Air, multiplier float64, d *slot.Decision) float64 {
 	sumJ := d.TotalEdgeJ()
 	for m := range s.Aircraft {
-		sumJ += multiplier * (c.Propulsion.PowerW(p.SpeedMPS(c, s, m, targets[m], d.PriceSPerJ)) - p.minFlightW)
+		if len(air.Winds) == 0 {
+			sumJ += multiplier * (c.Propulsion.PowerW(p.SpeedMPS(c, s, m, targets[m], d.PriceSPerJ)) - p.minFlightW)
+			continue
+		}
+		move := p.MoveInAir(c, s, m, targets[m], air, d.PriceSPerJ)
+		sumJ += multiplier * max(air.ModelW(c, move)-p.HoldW(c, air), 0)
 	}
 	return sumJ
 }

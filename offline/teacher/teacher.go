@@ -126,7 +126,7 @@ func (t *Scheduler) Observe(c *physics.Constants, s *slot.Snapshot, d *slot.Deci
 // the flight floor, in joules, by a measured multiplier of flight power.
 func (t *Scheduler) SpendAboveFloorJ(c *physics.Constants, s *slot.Snapshot, priceSPerJ, multiplier float64, d *slot.Decision) float64 {
 	t.Solver.Solve(c, s, priceSPerJ, d)
-	return t.planner.SpendAboveFloorJ(c, s, t.targets, multiplier, d)
+	return t.planner.SpendAboveFloorJ(c, s, t.targets, &motion.Air{}, multiplier, d)
 }
 
 // Move flies each aircraft towards its target as fast as the decision's price makes
