@@ -33,11 +33,12 @@ type FieldArm struct {
 	// 30 % up its span of energy.
 	DeltaDelay pareto.Summary `json:"delta_delay"`
 	// Share is (arm - memoryless) / (hidden state - memoryless) in tight hypervolume: a
-	// ratio of means, with its 95 % bootstrap interval over the seeds.
-	Share    float64    `json:"share"`
+	// ratio of means, with its 95 % bootstrap interval over the seeds; nil where the
+	// hidden state is worth nothing.
+	Share    *float64   `json:"share"`
 	Interval [2]float64 `json:"share_interval"`
 	// HypervolumeShare is the same in the standard hypervolume.
-	HypervolumeShare float64 `json:"share_hypervolume"`
+	HypervolumeShare *float64 `json:"share_hypervolume"`
 
 	fronts [][]pareto.Point // by seed
 }
@@ -130,7 +131,11 @@ func (r *FieldReport) print(w io.Writer) error {
 	fmt.Fprintf(t, "%s, %d seeds, %d prices, %d settings of the checkpoint\n", r.World, r.Seeds, r.Prices, r.Settings)
 	fmt.Fprintln(t, "arm\thypervolume, 1e6\ttight, 1e6\tdelay at equal joules\tshare of what is hidden, tight\t95 %\thypervolume")
 	row := func(name string, a *FieldArm) {
-		fmt.Fprintf(t, "%s\t%.3f\t%.3f\t%+.1f %%\t%.3f\t%.3f to %.3f\t%.3f\n", name, a.Hypervolume.Mean/1e6, a.HypervolumeTight.Mean/1e6, 100*a.DeltaDelay.Mean, a.Share, a.Interval[0], a.Interval[1], a.HypervolumeShare)
+		share, interval, wide := "-", "-", "-"
+		if a.Share != nil && a.HypervolumeShare != nil {
+			share, interval, wide = fmt.Sprintf("%.3f", *a.Share), fmt.Sprintf("%.3f to %.3f", a.Interval[0], a.Interval[1]), fmt.Sprintf("%.3f", *a.HypervolumeShare)
+		}
+		fmt.Fprintf(t, "%s\t%.3f\t%.3f\t%+.1f %%\t%s\t%s\t%s\n", name, a.Hypervolume.Mean/1e6, a.HypervolumeTight.Mean/1e6, 100*a.DeltaDelay.Mean, share, interval, wide)
 	}
 	row("checkpoint", r.FieldArm)
 	for _, name := range slices.Sorted(maps.Keys(r.Arms)) {
@@ -147,7 +152,7 @@ func (a *FieldArm) compare(memoryless, hidden *FieldArm, references [2]pareto.Po
 		}
 		return list
 	}
-	shares := [2]float64{}
+	shares := [2]*float64{}
 	for k, reference := range references {
 		own, low, high := volumes(a, reference), volumes(memoryless, reference), volumes(hidden, reference)
 		share := func(seeds []int) float64 {
@@ -162,12 +167,16 @@ func (a *FieldArm) compare(memoryless, hidden *FieldArm, references [2]pareto.Po
 		for i := range all {
 			all[i] = i
 		}
-		shares[k] = share(all)
+		if x := share(all); !math.IsNaN(x) && !math.IsInf(x, 0) {
+			shares[k] = &x
+		}
 		if k == 0 {
 			a.Hypervolume = pareto.Summarise(own)
 			continue
 		}
-		a.HypervolumeTight = pareto.Summarise(own)
+		if a.HypervolumeTight = pareto.Summarise(own); shares[k] == nil {
+			continue
+		}
 		random, resampled := rand.New(rand.NewPCG(1, 1)), make([]float64, 2000)
 		for b := range resampled {
 			draw := make([]int, len(own))

@@ -1,6 +1,7 @@
 package evaluate
 
 import (
+	"encoding/json"
 	"io"
 	"math"
 	"testing"
@@ -25,10 +26,22 @@ func TestFieldArm(t *testing.T) {
 		share, delta float64
 	}{{memoryless, 0, 0}, {hidden, 1, -0.5}, {arm, 0.5, -0.25}} {
 		x.arm.compare(memoryless, hidden, references)
-		if a := x.arm; math.Abs(a.Share-x.share) > 1e-12 || math.Abs(a.HypervolumeShare-x.share) > 1e-12 || math.Abs(a.DeltaDelay.Mean-x.delta) > 1e-12 ||
+		if a := x.arm; math.Abs(*a.Share-x.share) > 1e-12 || math.Abs(*a.HypervolumeShare-x.share) > 1e-12 || math.Abs(a.DeltaDelay.Mean-x.delta) > 1e-12 ||
 			a.Interval[0] > x.share+1e-12 || a.Interval[1] < x.share-1e-12 {
-			t.Errorf("share %v in %v, delay %+v; want %v, %+v", a.Share, a.Interval, a.DeltaDelay.Mean, x.share, x.delta)
+			t.Errorf("share %v in %v, delay %+v; want %v, %+v", *a.Share, a.Interval, a.DeltaDelay.Mean, x.share, x.delta)
 		}
+	}
+}
+
+// Where nothing is hidden there is no share, and the report can be encoded.
+func TestFieldArmWithoutAShare(t *testing.T) {
+	a := &FieldArm{fronts: [][]pareto.Point{{{DelayS: 100, EnergyJ: 200}, {DelayS: 200, EnergyJ: 100}}}}
+	a.compare(a, a, [2]pareto.Point{{DelayS: 1000, EnergyJ: 300}, {DelayS: 400, EnergyJ: 300}})
+	if a.Share != nil || a.HypervolumeShare != nil {
+		t.Errorf("shares %v and %v", a.Share, a.HypervolumeShare)
+	}
+	if _, err := json.Marshal(&FieldReport{FieldArm: a}); err != nil {
+		t.Error(err)
 	}
 }
 
