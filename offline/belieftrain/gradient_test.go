@@ -1,0 +1,60 @@
+package belieftrain
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"prefdt/inference/belief/learned"
+	"prefdt/inference/slot"
+	"prefdt/simbridge/world"
+)
+
+// Every tensor's gradient agrees with central differences in float64.
+func TestGradients(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	w, g := make([]float64, learned.ParameterCount()), make([]float64, learned.ParameterCount())
+	for i := range w {
+		w[i] = 0.2 * r.NormFloat64()
+	}
+	n := newNetwork(w, g)
+	o := Options{Window: 12, SlotShare: 0.05, Seeds: 10, FirstSeed: 90_000}
+	scale := [3]float64{1, 1, 1}
+	loss := func() float64 {
+		var sum Losses
+		for _, i := range []int{0} { // a flight with everything in it
+			f := source{options: &o, params: make([]float32, len(w))}
+			f.fly(0, i, func(m *learned.Memory, s *slot.Snapshot, h *world.Hidden) { n.addSlot(m, s, h, &scale, &sum) })
+		}
+		if sum.Links == 0 || sum.Phones == 0 || sum.Winds == 0 {
+			t.Fatalf("%+v: a network is not tried", sum)
+		}
+		return sum.Link + sum.Phone + sum.Wind
+	}
+	loss()
+	gradient := append([]float64(nil), g...)
+	at := 0
+	for _, tensor := range learned.Tensors() {
+		var worst, size float64
+		for k := range 3 {
+			i := at + (k*7919)%tensor.Size()
+			const h = 1e-5
+			saved := w[i]
+			w[i] = saved + h
+			up := loss()
+			w[i] = saved - h
+			down := loss()
+			w[i] = saved
+			want := (up - down) / (2 * h)
+			worst = max(worst, math.Abs(gradient[i]-want))
+			size = max(size, math.Abs(want))
+		}
+		if size < 1e-4 {
+			t.Errorf("%s: gradient %.2g, the check would be empty", tensor.Name, size)
+		}
+		if worst > 1e-5*size+1e-6 {
+			t.Errorf("%s: gradient off by %.3g of %.3g", tensor.Name, worst, size)
+		}
+		at += tensor.Size()
+	}
+}
