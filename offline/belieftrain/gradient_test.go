@@ -18,13 +18,12 @@ func TestGradients(t *testing.T) {
 		w[i] = 0.2 * r.NormFloat64()
 	}
 	n := newNetwork(w, g)
-	o := Options{Window: 12, SlotShare: 0.05, Seeds: 10, FirstSeed: 90_000}
-	scale := [3]float64{1, 1, 1}
+	c := Config{Window: 12, SlotShare: 0.05, Seeds: []uint64{99_970}}
 	loss := func() float64 {
 		var sum Losses
 		for _, i := range []int{0} { // a flight with everything in it
-			f := source{options: &o, params: make([]float32, len(w))}
-			f.fly(0, i, func(m *learned.Memory, s *slot.Snapshot, h *world.Hidden) { n.addSlot(m, s, h, &scale, &sum) })
+			f := source{config: &c, params: make([]float32, len(w))}
+			f.fly(0, i, func(m *learned.Memory, s *slot.Snapshot, h *world.Hidden) { n.addSlot(m, s, h, Weights{1, 1, 1}, &sum) })
 		}
 		if sum.Links == 0 || sum.Phones == 0 || sum.Winds == 0 {
 			t.Fatalf("%+v: a network is not tried", sum)

@@ -132,26 +132,28 @@ func (e *Encoder[T]) Forward(b *Batch) kernel.Matrix[T] {
 
 // pool fills the first part of a query's x from its rows.
 func (e *Encoder[T]) pool(x []T, first, count int) {
-	clear(x[:e.Heads*e.Width])
-	for h := range e.Heads {
+	heads, width, stride := e.Heads, e.Width, e.Keys.Cols
+	keys, attention := e.Keys.Data[first*stride:], e.Attention.Data[first*heads:]
+	clear(x[:heads*width])
+	for h := range heads {
 		top := T(0)
-		for r := first; r < first+count; r++ {
-			top = max(top, e.Keys.Row(r)[h])
+		for r := range count {
+			top = max(top, keys[r*stride+h])
 		}
 		sum := math.Exp(-float64(top))
-		for r := first; r < first+count; r++ {
-			p := math.Exp(float64(e.Keys.Row(r)[h] - top))
-			e.Attention.Row(r)[h] = T(p)
+		for r := range count {
+			p := math.Exp(float64(keys[r*stride+h] - top))
+			attention[r*heads+h] = T(p)
 			sum += p
 		}
-		low := h * e.Width
-		for r := first; r < first+count; r++ {
-			p := e.Attention.Row(r)[h] / T(sum)
-			e.Attention.Row(r)[h] = p
-			for k, v := range e.Keys.Row(r)[e.Heads+low:][:e.Width] {
-				x[low+k] += p * v
+		y, scale := x[h*width:][:width], T(1/sum)
+		for r := range count {
+			p := attention[r*heads+h] * scale
+			attention[r*heads+h] = p
+			for k, v := range keys[r*stride+heads+h*width:][:width] {
+				y[k] += p * v
 			}
 		}
-		x[e.Heads*e.Width+h] = T(math.Log(sum)) + top
+		x[heads*width+h] = T(math.Log(sum)) + top
 	}
 }

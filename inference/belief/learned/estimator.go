@@ -49,12 +49,15 @@ func New(s Surroundings, p *Parameters) *Estimator {
 // Reset forgets everything, for another mission.
 func (e *Estimator) Reset() { e.memory.Reset() }
 
+// Memory returns what the estimator remembers.
+func (e *Estimator) Memory() *Memory { return e.memory }
+
 // Estimate fills b for a slot and remembers what the slot shows.
 func (e *Estimator) Estimate(s *slot.Snapshot, b *belief.Belief) {
 	m := e.memory
 	m.Observe(s)
 	if m.Wind || m.Payload {
-		e.windBatch.Queries = m.WindFeatures
+		e.windBatch.Queries = m.WindQueries()
 		Believe(m, e.networks.Winds.Forward(&e.windBatch).Data, &e.winds)
 		e.winds.air(&b.Air)
 	}

@@ -121,7 +121,7 @@ type Mixture struct {
 
 const (
 	logOddsStep = 2    // change of the log odds by an output of 1
-	leastSDLog  = 0.05 // of a gain's logarithm, 0.2 dB
+	leastSDLog  = 0.02 // of a gain's logarithm, 0.1 dB
 	narrowest   = -4.0 // logarithm of the narrowing of a standard deviation
 	widest      = 2.0
 )
@@ -131,7 +131,7 @@ const (
 const LinkOutputs = 5
 
 // Change returns the mixture after the network's outputs. Outputs of 0 change nothing
-// but that no deviation is below 0.2 dB.
+// but that no deviation is below 0.1 dB.
 func Change[T kernel.Float](l *Link, y []T) (m Mixture) {
 	m.Sight = 1 / (1 + math.Exp(-(l.LogOdds + logOddsStep*float64(y[0]))))
 	for k := range m.Mean {
@@ -175,15 +175,17 @@ func (l *Link) Loss(m *Mixture, y []float64, logG float64, grad *[LinkOutputs]fl
 
 // observation is one gain in a user's memory.
 type observation struct {
-	arrived          int // slot
-	slot             int // in which it was measured
-	azimuth, walkedM float64
-	own              [ownFeatures]float32
+	arrived     int     // slot
+	slot        int     // in which it was measured
+	east, north float64 // unit vector of its azimuth
+	walkedM     float64 // since then
+	threshold   float64
+	own         [ownFeatures]float32
 }
 
 const (
 	ownFeatures       = 7
-	linkRowFeatures   = ownFeatures + 7
+	linkRowFeatures   = ownFeatures + 8
 	linkQueryFeatures = 9
 	ageScale          = 20 // slots; features of age do not depend on the length of the memory
 )
@@ -196,7 +198,8 @@ func (x *radio) observe(r *reading, to physics.Position, upload bool) (o observa
 		noise, up = float32(sight*x.conditions[0].noise+(1-sight)*x.conditions[1].noise), 0
 	}
 	z := sight*r.residual[0] + (1-sight)*r.residual[1]
-	o.azimuth = azimuthOf(to)
+	o.east, o.north = unit(to)
+	o.threshold = r.threshold
 	o.own = [ownFeatures]float32{
 		float32(2*sight - 1), float32(r.logOdds / 4), float32(r.threshold / 2), float32(min(max(z, -6), 6) / 2), noise / 2, up, distanceFeature(to.Norm()),
 	}
@@ -207,14 +210,14 @@ func distanceFeature(horizontalM float64) float32 {
 	return float32(math.Log(max(horizontalM, 10) / 200))
 }
 
-// appendRow appends an observation as a query at an azimuth in a slot reads it.
-func (o *observation) appendRow(rows []float32, azimuth float64, slot int) []float32 {
-	d := math.Remainder(o.azimuth-azimuth, 2*math.Pi)
-	sin, cos := math.Sincos(d)
-	near := math.Exp(-d * d / 0.25)
+// appendRow appends the observation as it is to a present one, in a slot.
+func (o *observation) appendRow(rows []float32, present *observation, slot int) []float32 {
+	cos, sin := o.east*present.east+o.north*present.north, o.north*present.east-o.east*present.north
+	near := math.Exp(8 * (cos - 1)) // a bell curve of 20 degrees; its sixth power, one of 8
+	square := near * near
 	return append(append(rows, o.own[:]...),
-		float32(slot-o.slot)/ageScale, float32(min(o.walkedM, 200)/50), float32(math.Exp(-o.walkedM/50)),
-		float32(cos), float32(sin), float32(near), float32(near*near*near*near*near*near))
+		float32(slot-o.slot)/ageScale, float32(min(o.walkedM, 200)/50), float32(25/(25+o.walkedM)),
+		float32(cos), float32(sin), float32(near), float32(square*square*square), float32(o.threshold-present.threshold))
 }
 
 // link returns the posterior of a sounding, and appends its query.
@@ -232,4 +235,10 @@ func (x *radio) link(r *reading, horizontalM float64, queries []float32) (Link, 
 		clip(r.residual[0]), clip(r.residual[1]), distanceFeature(horizontalM), float32(gap))
 }
 
-func azimuthOf(to physics.Position) float64 { return math.Atan2(to.NorthM, to.EastM) }
+// unit returns the unit vector of a direction; east of none.
+func unit(to physics.Position) (east, north float64) {
+	if r := to.Norm(); r > 0 {
+		return to.EastM / r, to.NorthM / r
+	}
+	return 1, 0
+}

@@ -34,11 +34,13 @@ type Memory struct {
 	ends  user  // of the list of users by when they were last seen: next is the longest ago
 	free  *user // a list by next
 	wind  *windGrid
+	slot  int // the present one
 
-	Links        Batch // of the present slot: users with a task, in order, with each aircraft
-	Soundings    []Link
-	Phones       Batch // of those users
-	WindFeatures []float32
+	present []observation // of one user, by aircraft
+
+	Links     Batch // of the present slot: users with a task, in order, with each aircraft
+	Soundings []Link
+	Phones    Batch // of those users
 }
 
 // user is the memory of one user.
@@ -116,9 +118,9 @@ func (m *Memory) Observe(s *slot.Snapshot) {
 	for m.ends.next != &m.ends && (m.ends.next.seen <= s.Slot-m.Window || m.ends.next.seen > s.Slot) {
 		m.remove(m.ends.next)
 	}
+	m.slot = s.Slot
 	if m.Wind || m.Payload {
 		m.wind.observe(s)
-		m.WindFeatures = m.wind.queries(s.Slot)
 	}
 	m.Links.Reset()
 	m.Phones.Reset()
@@ -168,12 +170,14 @@ func (m *Memory) observeSoundings(s *slot.Snapshot, r *slot.User, query bool) {
 	if !m.Sounding || u == nil {
 		return
 	}
+	m.present = m.present[:0]
 	for a := range s.Aircraft {
 		to := s.Aircraft[a].Position.Sub(r.Position)
 		read := m.radio.read(r.Gain[a], to.Norm(), false)
 		o := m.radio.observe(&read, to, false)
 		o.arrived, o.slot = s.Slot, s.Slot
 		u.remember(o)
+		m.present = append(m.present, o)
 		if query {
 			var l Link
 			l, m.Links.Queries = m.radio.link(&read, to.Norm(), m.Links.Queries)
@@ -183,15 +187,14 @@ func (m *Memory) observeSoundings(s *slot.Snapshot, r *slot.User, query bool) {
 	if !query {
 		return
 	}
-	for a := range s.Aircraft {
-		azimuth := azimuthOf(s.Aircraft[a].Position.Sub(r.Position))
+	for a := range m.present {
 		count := 0
 		for ; count < min(u.observed, maxObservations); count++ { // from the newest
 			o := &u.observations[(u.observed-1-count)%maxObservations]
 			if o.arrived <= s.Slot-m.Window {
 				break
 			}
-			m.Links.Rows = o.appendRow(m.Links.Rows, azimuth, s.Slot)
+			m.Links.Rows = o.appendRow(m.Links.Rows, &m.present[a], s.Slot)
 		}
 		m.Links.Counts = append(m.Links.Counts, count)
 	}

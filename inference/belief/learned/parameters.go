@@ -18,7 +18,8 @@ type Parameters struct {
 // little-endian uint32, and the values as float32.
 const magic = "PREFDTB1"
 
-const maxWindow = 1000
+// MaxWindow is the longest memory, in slots.
+const MaxWindow = 1000
 
 // Write writes the parameters as a file.
 func (p *Parameters) Write(w io.Writer) error {
@@ -50,8 +51,8 @@ func Read(r io.Reader) (*Parameters, error) {
 		return fail("the file is not one of %d parameters, as this program's networks have", ParameterCount())
 	}
 	p := &Parameters{Window: int(binary.LittleEndian.Uint32(b[len(magic):]))}
-	if p.Window < 1 || p.Window > maxWindow {
-		return fail("a memory of %d slots, want 1 to %d", p.Window, maxWindow)
+	if p.Window < 1 || p.Window > MaxWindow {
+		return fail("a memory of %d slots, want 1 to %d", p.Window, MaxWindow)
 	}
 	for b = b[len(magic)+8:]; len(b) > 0; b = b[4:] {
 		x := math.Float32frombits(binary.LittleEndian.Uint32(b))

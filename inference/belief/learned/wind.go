@@ -25,6 +25,7 @@ type windGrid struct {
 
 	slots    []int     // of the readings, newest last
 	logs     []float32 // (readings, candidates): logarithm of the multiplier
+	squares  []float32 // of those
 	features kernel.Matrix[float32]
 	means    []float64 // of the logarithm of the multiplier, by candidate
 	scores   []float64 // before the network's
@@ -35,7 +36,7 @@ const (
 	windStepMPS    = 2.0
 	windRadiusMPS  = 14.0
 	squareStep     = 4.0 // (m/s)^2
-	squares        = 640
+	powerSquares   = 640
 	maxReadings    = 64
 	windFeatures   = 12
 	windOutputs    = 2
@@ -65,7 +66,7 @@ func newWindGrid(c *physics.Constants, windy, payload bool, window int) *windGri
 	slices.SortStableFunc(g.candidates, func(a, b physics.Position) int {
 		return cmp.Compare(math.Atan2(a.NorthM, a.EastM), math.Atan2(b.NorthM, b.EastM))
 	})
-	for k := range squares {
+	for k := range powerSquares {
 		g.logPowerW = append(g.logPowerW, float32(math.Log(c.Propulsion.PowerW(math.Sqrt(squareStep*float64(k))))))
 	}
 	n := len(g.candidates)
@@ -75,7 +76,7 @@ func newWindGrid(c *physics.Constants, windy, payload bool, window int) *windGri
 	return g
 }
 
-func (g *windGrid) reset() { g.slots, g.logs = g.slots[:0], g.logs[:0] }
+func (g *windGrid) reset() { g.slots, g.logs, g.squares = g.slots[:0], g.logs[:0], g.squares[:0] }
 
 // observe remembers the readings of a slot, and forgets those of more than window slots
 // before it.
@@ -96,13 +97,14 @@ func (g *windGrid) observe(s *slot.Snapshot) {
 		g.slots = append(g.slots, s.Slot)
 		logJ := float32(math.Log(f.FlightJ))
 		first := len(g.logs)
-		g.logs = slices.Grow(g.logs, n)[:first+n]
+		g.logs, g.squares = slices.Grow(g.logs, n)[:first+n], slices.Grow(g.squares, n)[:first+n]
 		for i, w := range g.candidates {
 			east, north := f.EastMPS-w.EastM, f.NorthMPS-w.NorthM
 			x := float32(east*east+north*north) / squareStep
-			k := min(int(x), squares-2)
+			k := min(int(x), powerSquares-2)
 			low := g.logPowerW[k]
-			g.logs[first+i] = logJ - low - (x-float32(k))*(g.logPowerW[k+1]-low)
+			v := logJ - low - (x-float32(k))*(g.logPowerW[k+1]-low)
+			g.logs[first+i], g.squares[first+i] = v, v*v
 		}
 	}
 }
@@ -111,10 +113,13 @@ func (g *windGrid) observe(s *slot.Snapshot) {
 func (g *windGrid) forget(readings int) {
 	g.slots = slices.Delete(g.slots, 0, readings)
 	g.logs = slices.Delete(g.logs, 0, readings*len(g.candidates))
+	g.squares = slices.Delete(g.squares, 0, readings*len(g.candidates))
 }
 
-// queries fills the features of all candidates in a slot.
-func (g *windGrid) queries(slot int) []float32 {
+// WindQueries fills the queries of all candidate winds in the present slot, until the
+// next call.
+func (m *Memory) WindQueries() []float32 {
+	g, slot := m.wind, m.slot
 	n := len(g.candidates)
 	sd := exactSD
 	mean := 0.0
@@ -128,22 +133,18 @@ func (g *windGrid) queries(slot int) []float32 {
 		for r, at := range g.slots {
 			a := math.Exp(-float64(slot-at) / memory)
 			count += a
-			logs := g.logs[r*n:][:n]
-			first, second := g.moments[0], g.moments[1]
-			for i, x := range logs {
-				first[i] += float32(a) * x
-				second[i] += float32(a) * x * x
-			}
+			kernel.AddScaled(g.moments[0], float32(a), g.logs[r*n:][:n])
+			kernel.AddScaled(g.moments[1], float32(a), g.squares[r*n:][:n])
 		}
 		least := math.Inf(1)
 		const noise = readingNoise * readingNoise
 		for i := range n {
 			logL, posterior := 0.0, mean
 			if count > 0 {
-				m := float64(g.moments[0][i]) / count
-				variance := max(float64(g.moments[1][i])/count-m*m, 0)
-				logL = count*variance/(2*noise) + (m-mean)*(m-mean)/(2*(sd*sd+noise/count))
-				posterior = mean + (m-mean)*sd*sd/(sd*sd+noise/count)
+				at := float64(g.moments[0][i]) / count
+				variance := max(float64(g.moments[1][i])/count-at*at, 0)
+				logL = count*variance/(2*noise) + (at-mean)*(at-mean)/(2*(sd*sd+noise/count))
+				posterior = mean + (at-mean)*sd*sd/(sd*sd+noise/count)
 			}
 			least = min(least, logL)
 			f := g.features.Row(i)
@@ -179,7 +180,7 @@ type Winds struct {
 	LogFactor   []float64 // mean of the logarithm of the multiplier
 }
 
-// Believe fills w from the network's outputs on m.WindFeatures, a row for each candidate.
+// Believe fills w from the network's outputs on m.WindQueries, a row for each candidate.
 func Believe[T kernel.Float](m *Memory, y []T, w *Winds) {
 	g := m.wind
 	w.Candidates = g.candidates
