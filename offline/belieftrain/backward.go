@@ -43,15 +43,16 @@ func (b *backward[T]) run(e *learned.Encoder[T], dy kernel.Matrix[T], g *learned
 		return
 	}
 	linear(&b.x, b.hidden1, e.X, &l.Hidden1, &g.Hidden1)
-	b.pool(e)
+	b.pool(e, dy)
 	linear(&b.rows, b.keys, e.RowGelu, &l.RowOut, &g.RowOut)
 	kernel.GeluBackward(b.rows.Data, b.rows.Data, e.RowSum.Data)
 	linear(nil, b.rows, e.Rows, &l.RowIn, &g.RowIn)
 }
 
 // pool is the attention: for p the softmax over {0, s}, y = sum p v and
-// z = log(1 + sum exp s), ds = p (dy (v - y) + dz) and dv = p dy.
-func (b *backward[T]) pool(e *learned.Encoder[T]) {
+// z = log(1 + sum exp s), ds = p (dy (v - y) + dz) and dv = p dy. What is averaged is
+// such a v, without a gradient of its own; its y is in x and among the outputs.
+func (b *backward[T]) pool(e *learned.Encoder[T], dy kernel.Matrix[T]) {
 	reuse(&b.keys, e.Keys.Rows, e.Keys.Cols)
 	first := 0
 	for i, count := range e.Counts {
@@ -63,6 +64,11 @@ func (b *backward[T]) pool(e *learned.Encoder[T]) {
 				for k := h * e.Width; k < (h+1)*e.Width; k++ {
 					sum += dx[k] * (key[e.Heads+k] - x[k])
 					dkey[e.Heads+k] = p[h] * dx[k]
+				}
+				if h < e.Averages {
+					k := e.Heads*(e.Width+1) + h
+					v := e.Rows.Row(r)[e.RowFeatures-e.Averages+h]
+					sum += (dx[k] + dy.Row(i)[dy.Cols-e.Averages+h]) * (v - x[k])
 				}
 				dkey[h] = p[h] * sum
 			}

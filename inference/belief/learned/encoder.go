@@ -12,13 +12,17 @@ type Shape struct {
 	RowFeatures   int // of an observation; 0: the encoder reads queries alone
 	RowHidden     int
 	Heads, Width  int // of attention, and of a head's value
+	Averages      int // heads that average an observation's last features, too
 	QueryFeatures int
 	Hidden        [2]int // behind the attention
 	Outputs       int
 }
 
+// keys is the number of values of a row that attention reads.
+func (s *Shape) keys() int { return s.Heads * (s.Width + 1) }
+
 // pooled is the number of values that attention gives.
-func (s *Shape) pooled() int { return s.Heads * (s.Width + 1) }
+func (s *Shape) pooled() int { return s.keys() + s.Averages }
 
 // Layers are the parameters of an encoder.
 type Layers[T any] struct{ RowIn, RowOut, Hidden1, Hidden2, Out model.Linear[T] }
@@ -30,7 +34,7 @@ func (s *Shape) layout(name string) Layers[model.Tensor] {
 		return model.LinearTensors(name+"."+layer+".w", name+"."+layer+".b", in, out)
 	}
 	l := Layers[model.Tensor]{
-		RowIn: linear("row1", s.RowFeatures, s.RowHidden), RowOut: linear("row2", s.RowHidden, s.pooled()),
+		RowIn: linear("row1", s.RowFeatures, s.RowHidden), RowOut: linear("row2", s.RowHidden, s.keys()),
 		Hidden1: linear("hidden1", s.pooled()+s.QueryFeatures, s.Hidden[0]), Hidden2: linear("hidden2", s.Hidden[0], s.Hidden[1]),
 		Out: model.OutputTensors(name+".out.w", name+".out.b", s.Hidden[1], s.Outputs),
 	}
@@ -56,12 +60,14 @@ func (b *Batch) Reset() { b.Queries, b.Rows, b.Counts = b.Queries[:0], b.Rows[:0
 //
 //	h = gelu(row·row1)·row2          per row: a score for each head, then a value for each
 //	p = softmax over {0, scores}      per query and head
-//	x = [sum of p·value, log(1 + sum of exp(score)), query]
-//	y = gelu(gelu(x·hidden1)·hidden2)·out
+//	a = sum of p·(a feature)         of the first heads: as many averages of the last features
+//	x = [sum of p·value, log(1 + sum of exp(score)), a, query]
+//	y = gelu(gelu(x·hidden1)·hidden2)·out, and a added to the last outputs
 //
 // The score of 0 belongs to no row and has the value 0: few observations, or poor ones,
-// leave the sum near zero, and the logarithm says how much there was. An Encoder runs
-// forward; its exported matrices are what a backward pass needs of the last one.
+// leave a sum near zero, and the logarithm says how much there was. The averages let what
+// was measured reach an output as exactly as it was measured. An Encoder runs forward;
+// its exported matrices are what a backward pass needs of the last one.
 type Encoder[T kernel.Float] struct {
 	Shape
 	Layers Layers[kernel.Matrix[T]]
@@ -71,7 +77,7 @@ type Encoder[T kernel.Float] struct {
 	RowSum, RowGelu kernel.Matrix[T] // (rows, RowHidden), before and after gelu
 	Keys            kernel.Matrix[T] // (rows, Heads scores and Heads*Width values)
 	Attention       kernel.Matrix[T] // (rows, Heads)
-	X               kernel.Matrix[T] // (n, Heads*Width + Heads + QueryFeatures)
+	X               kernel.Matrix[T] // (n, Heads*Width + Heads + Averages + QueryFeatures)
 	Sum1, Gelu1     kernel.Matrix[T] // (n, Hidden[0])
 	Sum2, Gelu2     kernel.Matrix[T] // (n, Hidden[1])
 	Outputs         kernel.Matrix[T] // (n, Outputs)
@@ -127,6 +133,9 @@ func (e *Encoder[T]) Forward(b *Batch) kernel.Matrix[T] {
 	linear(&e.Sum2, e.Gelu1, &e.Layers.Hidden2)
 	gelu(&e.Gelu2, e.Sum2)
 	linear(&e.Outputs, e.Gelu2, &e.Layers.Out)
+	for i := range n {
+		kernel.Add(e.Outputs.Row(i)[e.Shape.Outputs-e.Averages:], e.X.Row(i)[e.keys():pooled])
+	}
 	return e.Outputs
 }
 
@@ -155,5 +164,12 @@ func (e *Encoder[T]) pool(x []T, first, count int) {
 			}
 		}
 		x[heads*width+h] = T(math.Log(sum)) + top
+		if h < e.Averages {
+			average, column := T(0), e.RowFeatures-e.Averages+h
+			for r := range count {
+				average += attention[r*heads+h] * e.Rows.Data[(first+r)*e.RowFeatures+column]
+			}
+			x[heads*(width+1)+h] = average
+		}
 	}
 }

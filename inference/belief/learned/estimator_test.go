@@ -145,8 +145,8 @@ func TestUsersAreApart(t *testing.T) {
 	}
 }
 
-// With outputs of zero the belief of a link is Bayes' rule on its sounding: the same
-// moments as by integrating over both conditions on a fine grid.
+// What is read of a sounding is Bayes' rule: the same moments of the gain as by
+// integrating over both conditions on a fine grid.
 func TestPosteriorOfOneSounding(t *testing.T) {
 	c := physics.DefaultConstants()
 	x := newRadio(&c)
@@ -171,7 +171,10 @@ func TestPosteriorOfOneSounding(t *testing.T) {
 			}
 			mean := first / sum
 			sd := math.Sqrt(second/sum - mean*mean)
-			m := Mixture{Sight: 1 / (1 + math.Exp(-l.LogOdds)), Mean: l.MeanLog, SD: l.SDLog}
+			m := Mixture{Sight: 1 / (1 + math.Exp(-l.LogOdds))}
+			for k := range m.Mean {
+				m.Mean[k], m.SD[k] = l.MeanLog[k]+l.SDLog[k]*read.z[k], l.SDLog[k]*read.sd[k]
+			}
 			gotMean, gotSD := m.Moments()
 			if math.Abs(gotMean-mean) > 0.02 || math.Abs(gotSD-sd) > 0.02 {
 				t.Errorf("%v dB at %v m: %.4f +- %.4f, want %.4f +- %.4f", db, horizontalM, gotMean, gotSD, mean, sd)

@@ -105,12 +105,13 @@ func (x *radio) read(gain, horizontalM float64, upload bool) (r reading) {
 	return r
 }
 
-// Link is a sounding's posterior without memory, which the network's outputs change.
+// Link is what is known of a link without memory, which the network's outputs change:
+// how likely line of sight is by its sounding, and the gain's distribution under each
+// condition before it.
 type Link struct {
 	LogOdds float64    // of line of sight
 	MeanLog [2]float64 // of the upload's gain under each condition, in sight first
 	SDLog   [2]float64
-	unit    [2]float64 // standard deviation of shadowing, of the gain's logarithm
 }
 
 // Mixture is what is believed of the logarithm of a gain: two normal distributions.
@@ -121,22 +122,26 @@ type Mixture struct {
 
 const (
 	logOddsStep = 2    // change of the log odds by an output of 1
-	leastSDLog  = 0.02 // of a gain's logarithm, 0.1 dB
-	narrowest   = -4.0 // logarithm of the narrowing of a standard deviation
-	widest      = 2.0
+	leastSD     = 0.02 // of the shadowing z
+	narrowest   = -5.0 // logarithm of the narrowing of a standard deviation
+	widest      = 1.0
 )
 
-// LinkOutputs are the log odds, and under each condition the mean and the logarithm of
-// the standard deviation.
-const LinkOutputs = 5
+// The outputs: the log odds; under each condition the logarithm of the standard
+// deviation of z; under each the mean of z.
+const (
+	linkOdds = iota
+	linkSD
+	linkZ       = linkSD + 2
+	LinkOutputs = linkZ + 2
+)
 
-// Change returns the mixture after the network's outputs. Outputs of 0 change nothing
-// but that no deviation is below 0.1 dB.
+// Change returns the mixture after the network's outputs. Outputs of 0 change nothing.
 func Change[T kernel.Float](l *Link, y []T) (m Mixture) {
-	m.Sight = 1 / (1 + math.Exp(-(l.LogOdds + logOddsStep*float64(y[0]))))
+	m.Sight = 1 / (1 + math.Exp(-(l.LogOdds + logOddsStep*float64(y[linkOdds]))))
 	for k := range m.Mean {
-		m.Mean[k] = l.MeanLog[k] + l.unit[k]*float64(y[1+2*k])
-		m.SD[k] = leastSDLog + l.SDLog[k]*math.Exp(min(max(float64(y[2+2*k]), narrowest), widest))
+		m.Mean[k] = l.MeanLog[k] + l.SDLog[k]*float64(y[linkZ+k])
+		m.SD[k] = l.SDLog[k] * (leastSD + math.Exp(min(max(float64(y[linkSD+k]), narrowest), widest)))
 	}
 	return m
 }
@@ -161,13 +166,12 @@ func (l *Link) Loss(m *Mixture, y []float64, logG float64, grad *[LinkOutputs]fl
 	top := max(logs[0], logs[1])
 	total := top + math.Log(math.Exp(logs[0]-top)+math.Exp(logs[1]-top))
 	share := math.Exp(logs[0] - total) // of the first, a posteriori
-	grad[0] = logOddsStep * (m.Sight - share)
+	grad[linkOdds] = logOddsStep * (m.Sight - share)
 	for k, r := range [2]float64{share, 1 - share} {
-		grad[1+2*k] = -r * e[k] * l.unit[k] / m.SD[k]
-		if x := y[2+2*k]; x > narrowest && x < widest {
-			grad[2+2*k] = r * (1 - e[k]*e[k]) * (m.SD[k] - leastSDLog) / m.SD[k]
-		} else {
-			grad[2+2*k] = 0
+		grad[linkZ+k] = -r * e[k] * l.SDLog[k] / m.SD[k]
+		grad[linkSD+k] = 0
+		if x := y[linkSD+k]; x > narrowest && x < widest {
+			grad[linkSD+k] = r * (1 - e[k]*e[k]) * (1 - leastSD*l.SDLog[k]/m.SD[k])
 		}
 	}
 	return 0.5*math.Log(2*math.Pi) - total
@@ -181,11 +185,13 @@ type observation struct {
 	walkedM     float64 // since then
 	threshold   float64
 	own         [ownFeatures]float32
+	z           [linkAverages]float32 // of the shadowing under each condition, times its probability
 }
 
 const (
 	ownFeatures       = 7
-	linkRowFeatures   = ownFeatures + 8
+	linkRowFeatures   = ownFeatures + 8 + linkAverages
+	linkAverages      = 2
 	linkQueryFeatures = 9
 	ageScale          = 20 // slots; features of age do not depend on the length of the memory
 )
@@ -200,6 +206,9 @@ func (x *radio) observe(r *reading, to physics.Position, upload bool) (o observa
 	z := sight*r.residual[0] + (1-sight)*r.residual[1]
 	o.east, o.north = unit(to)
 	o.threshold = r.threshold
+	for k, p := range [linkAverages]float64{sight, 1 - sight} {
+		o.z[k] = float32(p * min(max(r.residual[k], -4), 4))
+	}
 	o.own = [ownFeatures]float32{
 		float32(2*sight - 1), float32(r.logOdds / 4), float32(r.threshold / 2), float32(min(max(z, -6), 6) / 2), noise / 2, up, distanceFeature(to.Norm()),
 	}
@@ -217,16 +226,16 @@ func (o *observation) appendRow(rows []float32, present *observation, slot int) 
 	square := near * near
 	return append(append(rows, o.own[:]...),
 		float32(slot-o.slot)/ageScale, float32(min(o.walkedM, 200)/50), float32(25/(25+o.walkedM)),
-		float32(cos), float32(sin), float32(near), float32(square*square*square), float32(o.threshold-present.threshold))
+		float32(cos), float32(sin), float32(near), float32(square*square*square), float32(o.threshold-present.threshold),
+		o.z[0], o.z[1])
 }
 
-// link returns the posterior of a sounding, and appends its query.
+// link returns what a sounding says of its link, and appends its query.
 func (x *radio) link(r *reading, horizontalM float64, queries []float32) (Link, []float32) {
 	l := Link{LogOdds: r.logOdds}
 	for k := range x.conditions {
 		c := &x.conditions[k]
-		l.MeanLog[k] = r.freeLog + c.meanLog + c.typicalLog + c.sdLog*r.z[k]
-		l.SDLog[k], l.unit[k] = c.sdLog*r.sd[k], c.sdLog
+		l.MeanLog[k], l.SDLog[k] = r.freeLog+c.meanLog+c.typicalLog, c.sdLog
 	}
 	clip := func(z float64) float32 { return float32(min(max(z/4, -2), 2)) }
 	sight := 1 / (1 + math.Exp(-r.logOdds))

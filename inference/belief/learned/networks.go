@@ -10,7 +10,7 @@ import (
 // The networks' sizes.
 var (
 	linkShape = Shape{
-		RowFeatures: linkRowFeatures, RowHidden: 48, Heads: 6, Width: 6,
+		RowFeatures: linkRowFeatures, RowHidden: 48, Heads: 6, Width: 6, Averages: linkAverages,
 		QueryFeatures: linkQueryFeatures, Hidden: [2]int{64, 32}, Outputs: LinkOutputs,
 	}
 	phoneShape = Shape{
