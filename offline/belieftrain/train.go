@@ -51,11 +51,11 @@ type Config struct {
 
 // Default is the configuration of the shipped parameters.
 func Default() Config {
-	const steps = 3000
+	const steps = 5000
 	return Config{
-		Window: 20, Batch: 8, Workers: 2, Seeds: seeds.List(0, 30_000), SlotShare: 0.5, StudentFromStep: steps / 4, InitSeed: 1,
+		Window: 20, Batch: 8, Workers: 2, Seeds: seeds.List(0, 30_000), SlotShare: 0.5, StudentFromStep: steps / 5, InitSeed: 1,
 		Schedule: train.Schedule{
-			PeakRate: 3e-3, FinalFraction: 0.02, WarmUpSteps: 30, Steps: steps,
+			PeakRate: 3e-3, FinalFraction: 0.01, WarmUpSteps: 30, Steps: steps,
 			Beta1: 0.9, Beta2: 0.99, WeightDecay: 0.001, ClipNorm: 1,
 		},
 	}

@@ -1,6 +1,7 @@
 package belieftrain
 
 import (
+	"math"
 	"math/rand/v2"
 
 	"prefdt/simbridge/world"
@@ -12,6 +13,7 @@ func Draw(r *rand.Rand) world.Config {
 	c := world.Standard()
 	between := func(low, high float64) float64 { return low + (high-low)*r.Float64() }
 	chance := func(p float64) bool { return r.Float64() < p }
+	angle := func() float64 { return 20 + 40*math.Pow(r.Float64(), 2) } // half of them below 30 degrees
 	c.Users = 4 + r.IntN(14)
 	c.ActiveMin, c.ActiveMax = min(c.ActiveMin, c.Users), min(8, c.Users)
 	c.Physics.AreaSideM = between(700, 1500)
@@ -39,10 +41,10 @@ func Draw(r *rand.Rand) world.Config {
 		channel.UrbanA, channel.UrbanB = mix(9.61, 27.23), mix(0.16, 0.08)
 		channel.LoS.ExcessDB, channel.NLoS.ExcessDB = mix(1, 2.3), mix(20, 34)
 		if chance(0.9) {
-			c.SkylineDeg = between(20, 60)
+			c.SkylineDeg = angle()
 		}
 		if chance(0.9) {
-			c.ShadowingDeg = between(20, 60)
+			c.ShadowingDeg = angle()
 		}
 	}
 	if chance(0.5) {

@@ -14,8 +14,10 @@ import (
 // The wind is one of a grid of candidates. For each, every reading of an aircraft's
 // power says by what the model's power at that airspeed has to be multiplied. In the
 // true wind all readings say the same but for noise. Features of a candidate are how
-// well the readings agree, over the last few slots and over more, as the logarithm of
-// the likelihood of a normal distribution; the network makes a score of them.
+// well the readings agree, as the logarithm of the likelihood of a normal distribution,
+// in three ways: over the last few slots, over all of the memory as though the wind had
+// not changed, and so that an older reading has the more noise the more a change of the
+// wind since then would have changed it. The network makes a score of them.
 type windGrid struct {
 	candidates []physics.Position
 	windy      bool
@@ -26,11 +28,17 @@ type windGrid struct {
 	slots    []int     // of the readings, newest last
 	logs     []float32 // (readings, candidates): logarithm of the multiplier
 	squares  []float32 // of those
+	slopes   []float32 // and of their change with airspeed, per m/s
 	features kernel.Matrix[float32]
 	means    []float64 // of the logarithm of the multiplier, by candidate
+	losses   []float64 // negative log-likelihoods
 	scores   []float64 // before the network's
 	moments  [2][]float32
+	sums     []weightedSums
 }
+
+// weightedSums are of the readings in one candidate wind.
+type weightedSums struct{ weight, first, second, product float64 }
 
 const (
 	windStepMPS    = 2.0
@@ -47,8 +55,12 @@ const (
 	MultiplierStep = 0.1  // change of the logarithm of the multiplier by an output of 1
 )
 
-// windMemories are the memories, in slots, over which readings are weighed.
-var windMemories = [3]float64{2.5, 8, 1000}
+// shortMemory, in slots, is that of the first of a candidate's likelihoods.
+const shortMemory = 2.5
+
+// driftVariance is how far the wind has moved on one axis after some slots, in (m/s)^2:
+// turbulence of 1 m/s whose correlation from slot to slot is 0.96.
+func driftVariance(slots int) float64 { return 2 * (1 - math.Pow(0.96, float64(slots))) }
 
 func newWindGrid(c *physics.Constants, windy, payload bool, window int) *windGrid {
 	g := &windGrid{windy: windy, payload: payload, window: window}
@@ -70,13 +82,14 @@ func newWindGrid(c *physics.Constants, windy, payload bool, window int) *windGri
 		g.logPowerW = append(g.logPowerW, float32(math.Log(c.Propulsion.PowerW(math.Sqrt(squareStep*float64(k))))))
 	}
 	n := len(g.candidates)
-	g.means, g.scores = make([]float64, n), make([]float64, n)
+	g.means, g.losses, g.scores = make([]float64, n), make([]float64, n), make([]float64, n)
+	g.sums = make([]weightedSums, n)
 	g.moments = [2][]float32{make([]float32, n), make([]float32, n)}
 	resize(&g.features, n, windFeatures)
 	return g
 }
 
-func (g *windGrid) reset() { g.slots, g.logs, g.squares = g.slots[:0], g.logs[:0], g.squares[:0] }
+func (g *windGrid) reset() { g.forget(len(g.slots)) }
 
 // observe remembers the readings of a slot, and forgets those of more than window slots
 // before it.
@@ -97,14 +110,17 @@ func (g *windGrid) observe(s *slot.Snapshot) {
 		g.slots = append(g.slots, s.Slot)
 		logJ := float32(math.Log(f.FlightJ))
 		first := len(g.logs)
-		g.logs, g.squares = slices.Grow(g.logs, n)[:first+n], slices.Grow(g.squares, n)[:first+n]
+		for _, x := range []*[]float32{&g.logs, &g.squares, &g.slopes} {
+			*x = slices.Grow(*x, n)[:first+n]
+		}
 		for i, w := range g.candidates {
 			east, north := f.EastMPS-w.EastM, f.NorthMPS-w.NorthM
 			x := float32(east*east+north*north) / squareStep
 			k := min(int(x), powerSquares-2)
 			low := g.logPowerW[k]
-			v := logJ - low - (x-float32(k))*(g.logPowerW[k+1]-low)
-			g.logs[first+i], g.squares[first+i] = v, v*v
+			rise := g.logPowerW[k+1] - low
+			v := logJ - low - (x-float32(k))*rise
+			g.logs[first+i], g.squares[first+i], g.slopes[first+i] = v, v*v, rise*rise*x*4/squareStep
 		}
 	}
 }
@@ -112,65 +128,101 @@ func (g *windGrid) observe(s *slot.Snapshot) {
 // forget drops the oldest readings.
 func (g *windGrid) forget(readings int) {
 	g.slots = slices.Delete(g.slots, 0, readings)
-	g.logs = slices.Delete(g.logs, 0, readings*len(g.candidates))
-	g.squares = slices.Delete(g.squares, 0, readings*len(g.candidates))
+	for _, x := range []*[]float32{&g.logs, &g.squares, &g.slopes} {
+		*x = slices.Delete(*x, 0, readings*len(g.candidates))
+	}
+}
+
+// weigh sums the readings of a memory of some slots, all with the same noise.
+func (g *windGrid) weigh(slot int, memory float64) {
+	const noise = readingNoise * readingNoise
+	clear(g.moments[0])
+	clear(g.moments[1])
+	n, count := len(g.candidates), 0.0
+	for r, at := range g.slots {
+		a := math.Exp(-float64(slot-at) / memory)
+		count += a
+		kernel.AddScaled(g.moments[0], float32(a), g.logs[r*n:][:n])
+		kernel.AddScaled(g.moments[1], float32(a), g.squares[r*n:][:n])
+	}
+	for i := range g.sums {
+		g.sums[i] = weightedSums{count / noise, float64(g.moments[0][i]) / noise, float64(g.moments[1][i]) / noise, 1}
+	}
+}
+
+// weighDrift sums all readings, with noise by how far the wind may have moved since.
+func (g *windGrid) weighDrift(slot int) {
+	const noise = readingNoise * readingNoise
+	for i := range g.sums {
+		g.sums[i] = weightedSums{product: 1}
+	}
+	n := len(g.candidates)
+	for r, at := range g.slots {
+		variance := float32(driftVariance(slot - at + 1))
+		logs, slopes := g.logs[r*n:][:n], g.slopes[r*n:][:n]
+		for i := range g.sums {
+			s := &g.sums[i]
+			a := 1 / (noise + slopes[i]*variance)
+			s.weight += float64(a)
+			s.first += float64(a * logs[i])
+			s.second += float64(a * logs[i] * logs[i])
+			s.product *= float64(a * noise)
+		}
+	}
 }
 
 // WindQueries fills the queries of all candidate winds in the present slot, until the
 // next call.
 func (m *Memory) WindQueries() []float32 {
-	g, slot := m.wind, m.slot
-	n := len(g.candidates)
-	sd := exactSD
-	mean := 0.0
-	if g.payload {
-		sd, mean = multiplierSD, multiplierMean
+	g := m.wind
+	g.weigh(m.slot, shortMemory)
+	g.fill(0)
+	g.weighDrift(m.slot)
+	g.fill(1)
+	for i := range g.candidates {
+		g.scores[i] = -likelihoodScale * float64(g.features.Row(i)[3])
 	}
-	for h, memory := range windMemories {
-		clear(g.moments[0])
-		clear(g.moments[1])
-		var count float64
-		for r, at := range g.slots {
-			a := math.Exp(-float64(slot-at) / memory)
-			count += a
-			kernel.AddScaled(g.moments[0], float32(a), g.logs[r*n:][:n])
-			kernel.AddScaled(g.moments[1], float32(a), g.squares[r*n:][:n])
-		}
-		least := math.Inf(1)
-		const noise = readingNoise * readingNoise
-		for i := range n {
-			logL, posterior := 0.0, mean
-			if count > 0 {
-				at := float64(g.moments[0][i]) / count
-				variance := max(float64(g.moments[1][i])/count-at*at, 0)
-				logL = count*variance/(2*noise) + (at-mean)*(at-mean)/(2*(sd*sd+noise/count))
-				posterior = mean + (at-mean)*sd*sd/(sd*sd+noise/count)
-			}
-			least = min(least, logL)
-			f := g.features.Row(i)
-			f[3*h], f[3*h+2] = float32(logL), float32((posterior-mean)/0.15)
-			g.means[i] = posterior
-		}
-		for i := range n {
-			f := g.features.Row(i)
-			x := min(max(float64(f[3*h])-least, 0), 40)
-			f[3*h], f[3*h+1] = float32(x/8), float32(math.Sqrt(x)/3)
-			if h == 1 {
-				g.scores[i] = -x / 2
-			}
-		}
-		if h == 1 {
-			for i := range n {
-				g.features.Row(i)[10] = float32(min(least/max(count, 1), 3))
-			}
-		}
-	}
+	g.weigh(m.slot, math.Inf(1))
+	g.fill(2)
 	count := float32(math.Log1p(float64(len(g.slots))) / 3)
 	for i, w := range g.candidates {
 		f := g.features.Row(i)
 		f[9], f[11] = float32(w.Norm()/10), count
 	}
 	return g.features.Data
+}
+
+// likelihoodScale is the unit of a log-likelihood among the features.
+const likelihoodScale = 8
+
+// fill makes features of the sums, those numbered h: by how much the logarithm of the
+// likelihood is below that of the best candidate, and the mean of the multiplier's.
+func (g *windGrid) fill(h int) {
+	sd, mean := exactSD, 0.0
+	if g.payload {
+		sd, mean = multiplierSD, multiplierMean
+	}
+	least, readings := math.Inf(1), float64(max(len(g.slots), 1))
+	for i := range g.sums {
+		s, f := &g.sums[i], g.features.Row(i)
+		loss := 0.0
+		g.means[i] = mean
+		if s.weight > 0 {
+			at, variance := s.first/s.weight, sd*sd+1/s.weight
+			loss = max(s.second-s.first*at, 0)/2 - math.Log(s.product)/2 + (at-mean)*(at-mean)/(2*variance)
+			g.means[i] = mean + (at-mean)*sd*sd/variance
+		}
+		least = min(least, loss)
+		g.losses[i] = loss
+		f[3*h+2] = float32((g.means[i] - mean) / multiplierSD)
+	}
+	for i, loss := range g.losses {
+		f, x := g.features.Row(i), min(loss-least, 40)
+		f[3*h], f[3*h+1] = float32(x/likelihoodScale), float32(math.Sqrt(x)/3)
+		if h == 1 {
+			f[10] = float32(min(least/readings, 3))
+		}
+	}
 }
 
 // Winds are the candidates with what is believed of each.
