@@ -4,7 +4,7 @@
 //
 // Inputs: what is configured of a mission (Surroundings), trained Parameters, and the
 // snapshots of its slots. Outputs: a belief.Belief for each. Package belieftrain fits
-// the parameters.
+// the parameters, and runs the same networks forward (Networks, Memory, Change, Believe).
 //
 // # What is remembered
 //
@@ -17,12 +17,20 @@
 //
 // # What is believed
 //
-// Each network corrects a closed form that has no memory. A link's present sounding
-// gives by Bayes' rule two normal distributions of the gain's logarithm, in sight and
-// not, with the odds between them; the network attends from the link to the user's
-// observations at other azimuths and slots and changes odds, means and deviations. A
-// wind is one of a grid, each scored by how well the readings agree in it; the network
-// changes the scores. So the features are in natural units and need no statistics.
+// Each network starts from a closed form without memory, so that its features are in
+// natural units and need no statistics.
+//
+// Links: Bayes' rule on the present sounding gives the odds of line of sight. The network
+// attends from the link to its user's observations, each with its angle from the link,
+// its age and how far the user has walked since. It changes the odds and gives, for
+// either condition, the mean and the standard deviation of the shadowing: the mean is an
+// average of the shadowing that was observed, by weights that attention learns, and a
+// correction.
+//
+// CPUs: the probability of throttling, from the speeds that the user's last results show.
+//
+// Wind: each candidate of a grid has a score by how well the readings agree in it, which
+// the network changes, and with it the multiplier of flight power.
 package learned
 
 import (

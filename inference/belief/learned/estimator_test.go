@@ -269,3 +269,19 @@ func TestParametersFile(t *testing.T) {
 		}
 	}
 }
+
+func BenchmarkEstimate(b *testing.B) {
+	c := field()
+	snapshots := flight(c, 99_965, 100)
+	e := New(surroundings(&c), random(20))
+	var believed belief.Belief
+	b.ReportAllocs()
+	for i := range b.N {
+		s := &snapshots[i%len(snapshots)]
+		if s.Slot == 0 {
+			e.Reset()
+		}
+		believed.Resize(s)
+		e.Estimate(s, &believed)
+	}
+}

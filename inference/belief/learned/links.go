@@ -2,15 +2,14 @@ package learned
 
 import (
 	"math"
-	"prefdt/inference/kernel"
 
+	"prefdt/inference/kernel"
 	"prefdt/inference/physics"
 )
 
 // A link has two conditions, in sight and not, and a shadowing z in standard
 // deviations. Without memory a sounding says by Bayes' rule how likely each condition
-// is, and what z is under each. That is what the network starts from: it reads it of
-// every sounding, and its outputs change that of the present one.
+// is, and what z is under each. The network reads that of every observation.
 
 // condition is one of a link's two conditions at a distance.
 type condition struct {

@@ -2,8 +2,8 @@ package learned
 
 import (
 	"math"
-	"prefdt/inference/kernel"
 
+	"prefdt/inference/kernel"
 	"prefdt/inference/slot"
 )
 
