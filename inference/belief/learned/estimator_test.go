@@ -223,6 +223,14 @@ func TestUsersAreBounded(t *testing.T) {
 	if len(m.users) != maxUsers || m.users[9] != nil || m.users[10] == nil {
 		t.Errorf("%d users, user 9 %v, user 10 %v", len(m.users), m.users[9] != nil, m.users[10] != nil)
 	}
+	s := slot.Snapshot{Slot: 900, Aircraft: at}
+	for id := range maxUsers + 5 { // each has an answer, also where it is not remembered
+		s.Users = append(s.Users, slot.User{ID: id, CPUHz: 1e9, Gain: []float64{1e-10, 1e-10}})
+	}
+	m.Observe(&s)
+	if n := len(s.Users); len(m.users) != maxUsers || len(m.Soundings) != 2*n || len(m.Links.Counts) != 2*n || len(m.Phones.Counts) != n || m.Links.Counts[0] != 2 {
+		t.Errorf("%d of %d users: %d links, rows of %d, and %d CPUs", len(m.users), n, len(m.Soundings), len(m.Links.Counts), len(m.Phones.Counts))
+	}
 }
 
 func TestSteadySlotsDoNotAllocate(t *testing.T) {

@@ -33,8 +33,10 @@ type Memory struct {
 	users map[int]*user
 	ends  user  // of the list of users by when they were last seen: next is the longest ago
 	free  *user // a list by next
-	wind  *windGrid
-	slot  int // the present one
+
+	forgotten user // one that there is no memory for, in its slot
+	wind      *windGrid
+	slot      int // the present one
 
 	present []observation // of one user, by aircraft
 
@@ -166,9 +168,13 @@ func (m *Memory) observeResult(r *slot.Result, now int) {
 // observeSoundings remembers a user's soundings of a slot and, if it has a task, adds
 // the queries of its links.
 func (m *Memory) observeSoundings(s *slot.Snapshot, r *slot.User, query bool) {
-	u := m.users[r.ID]
-	if !m.Sounding || u == nil {
+	if !m.Sounding {
 		return
+	}
+	u := m.users[r.ID]
+	if u == nil { // there are more users than are remembered
+		u = &m.forgotten
+		u.observed = 0
 	}
 	m.present = m.present[:0]
 	for a := range s.Aircraft {
