@@ -46,10 +46,21 @@ type Config struct {
 	SlotShare       float64 // of a flight's slots that are learned from
 	StudentFromStep int     // from which most flights are the student's
 	InitSeed        uint64
+	FirstFlight     int                 // number of the first, of which its world is drawn
+	From            *learned.Parameters // that training begins with; nil: drawn by InitSeed
 	Schedule        train.Schedule
 }
 
-// Default is the configuration of the shipped parameters.
+// Refine returns the configuration that goes on from parameters that Default's run gave:
+// larger batches and smaller steps, with the student in most flights.
+func Refine(from *learned.Parameters) Config {
+	c := Default()
+	c.From, c.Window, c.Batch, c.StudentFromStep, c.FirstFlight = from, from.Window, 16, 0, 1<<20
+	c.Schedule.PeakRate, c.Schedule.Steps = 1e-3, 800
+	return c
+}
+
+// Default is the configuration of a first run.
 func Default() Config {
 	const steps = 5000
 	return Config{
@@ -102,7 +113,7 @@ func (k *worker) AddGradient(i int, _ *corpus.Example, scale float64) (train.Los
 	perSlot := 1 / (c.SlotShare * float64(world.Standard().Slots))
 	weights := Weights{Link: perSlot / linksPerSlot, Phone: perSlot / usersPerSlot, Wind: windWeight * perSlot}
 	scaled := Weights{scale * weights.Link, scale * weights.Phone, scale * weights.Wind}
-	k.source.fly(i/c.Batch, i, func(m *learned.Memory, s *slot.Snapshot, h *world.Hidden) {
+	k.source.fly(i/c.Batch, c.FirstFlight+i, func(m *learned.Memory, s *slot.Snapshot, h *world.Hidden) {
 		k.network.addSlot(m, s, h, scaled, &sum)
 	})
 	t := train.LossTerms{
@@ -122,9 +133,13 @@ func New(c Config) (*train.Trainer, error) {
 	run.Arch.Context = c.Window
 	run.Batch, run.Workers, run.Seed, run.Schedule = c.Batch, c.Workers, c.InitSeed, c.Schedule
 	none := func(_, _ int, _ *corpus.Example) error { return nil }
-	return train.NewWithNetwork(run, none, learned.Tensors(), func(w, g *train.Params[float32]) train.Network {
+	t, err := train.NewWithNetwork(run, none, learned.Tensors(), func(w, g *train.Params[float32]) train.Network {
 		return &worker{network: newNetwork(w.Data, g.Data), source: source{config: &c, params: w.Data}}
 	})
+	if err == nil && c.From != nil {
+		copy(t.Params.Data, c.From.Data)
+	}
+	return t, err
 }
 
 // ParametersFile is where Run leaves the parameters, in its folder.
