@@ -23,9 +23,12 @@ type source struct {
 	action   world.Action
 }
 
+// flightRand returns the generator of a flight, which its world is drawn from first.
+func flightRand(i int) *rand.Rand { return rand.New(rand.NewPCG(uint64(i), 0x62656c69656673)) }
+
 // fly flies flight i and calls each on some of its slots.
 func (f *source) fly(step, i int, each func(m *learned.Memory, s *slot.Snapshot, h *world.Hidden)) {
-	r := rand.New(rand.NewPCG(uint64(i), 0x62656c69656673))
+	r := flightRand(i)
 	c := Draw(r)
 	var e belief.Estimator
 	m := learned.NewMemory(SurroundingsOf(&c), f.config.Window)
