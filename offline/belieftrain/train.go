@@ -79,6 +79,8 @@ func (c *Config) Check() error {
 		return fmt.Errorf("estimator: a memory of %d slots, want 1 to %d", c.Window, learned.MaxWindow)
 	case !(c.SlotShare > 0 && c.SlotShare <= 1):
 		return fmt.Errorf("estimator: %v of the slots, want a share above 0, up to 1", c.SlotShare)
+	case c.From != nil && len(c.From.Data) != learned.ParameterCount():
+		return fmt.Errorf("estimator: %d parameters to begin with, want %d", len(c.From.Data), learned.ParameterCount())
 	case len(c.Seeds) == 0:
 		return fmt.Errorf("estimator: no seeds to fly")
 	}

@@ -110,6 +110,7 @@ func TestCheck(t *testing.T) {
 	for name, spoil := range map[string]func(*Config){
 		"window": func(c *Config) { c.Window = 0 },
 		"share":  func(c *Config) { c.SlotShare = 0 },
+		"from":   func(c *Config) { c.From = &learned.Parameters{Window: 20} },
 		"seeds":  func(c *Config) { c.Seeds = nil },
 		"seed":   func(c *Config) { c.Seeds = []uint64{100_000} },
 		"steps":  func(c *Config) { c.Schedule.Steps = 0 },
