@@ -1,0 +1,87 @@
+// Package learned is the estimator of the policy: three small networks over what a
+// mission showed in its last slots. They say at which gain an upload will run, whether
+// a user's CPU is throttled, and in which wind the fleet flies.
+//
+// Inputs: what is configured of a mission (Surroundings), trained Parameters, and the
+// snapshots of its slots. Outputs: a belief.Belief for each. Package belieftrain fits
+// the parameters, and runs the same networks forward (Networks, Memory, Change, Believe).
+//
+// # What is remembered
+//
+// Memory keeps what arrived in the last Window slots: of each user its soundings and
+// timed uploads, and the speeds that its results show; of the fleet the power that was
+// measured at a velocity. An older slot cannot reach a belief, so that an estimator
+// which begins in the middle of a mission is after Window slots the same as one that
+// was there from the start. The belief of a link or of a CPU depends on its own user's
+// memory and on the configuration alone.
+//
+// # What is believed
+//
+// Each network starts from a closed form without memory, so that its features are in
+// natural units and need no statistics.
+//
+// Links: Bayes' rule on the present sounding gives the odds of line of sight. The network
+// attends from the link to its user's observations, each with its angle from the link,
+// its age and how far the user has walked since. It changes the odds and gives, for
+// either condition, the mean and the standard deviation of the shadowing: the mean is an
+// average of the shadowing that was observed, by weights that attention learns, and a
+// correction.
+//
+// CPUs: the probability of throttling, from the speeds that the user's last results show.
+//
+// Wind: each candidate of a grid has a score by how well the readings agree in it, which
+// the network changes, and with it the multiplier of flight power.
+package learned
+
+import (
+	"prefdt/inference/belief"
+	"prefdt/inference/slot"
+)
+
+var _ belief.Estimator = (*Estimator)(nil)
+
+// Estimator is a belief.Estimator. It does not allocate once it has met as many users
+// and aircraft as there are.
+type Estimator struct {
+	memory    *Memory
+	networks  *Networks[float32]
+	winds     Winds
+	windBatch Batch
+}
+
+// New returns the estimator of a mission.
+func New(s Surroundings, p *Parameters) *Estimator {
+	return &Estimator{memory: NewMemory(s, p.Window), networks: NewNetworks(p.Data)}
+}
+
+// Reset forgets everything, for another mission.
+func (e *Estimator) Reset() { e.memory.Reset() }
+
+// Memory returns what the estimator remembers.
+func (e *Estimator) Memory() *Memory { return e.memory }
+
+// Estimate fills b for a slot and remembers what the slot shows.
+func (e *Estimator) Estimate(s *slot.Snapshot, b *belief.Belief) {
+	m := e.memory
+	m.Observe(s)
+	if m.Wind || m.Payload {
+		e.windBatch.Queries = m.WindQueries()
+		Believe(m, e.networks.Winds.Forward(&e.windBatch).Data, &e.winds)
+		e.winds.air(&b.Air)
+	}
+	if len(m.Soundings) > 0 {
+		y := e.networks.Links.Forward(&m.Links)
+		for i := range m.Soundings {
+			mixture := Change(&m.Soundings[i], y.Row(i))
+			mean, sd := mixture.Moments()
+			b.Users[i/len(s.Aircraft)].SetLink(i%len(s.Aircraft), mean, sd)
+		}
+	}
+	if m.Slow > 0 && len(s.Users) > 0 {
+		y := e.networks.Phones.Forward(&m.Phones)
+		for i := range s.Users {
+			doubt := &b.Users[i].Doubt
+			doubt.SlowCPUHz, doubt.SlowProbability = m.Slow*s.Users[i].CPUHz, Throttled(y.Data[i])
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package belieftrain
+
+import (
+	"math/rand/v2"
+
+	"prefdt/inference/belief"
+	"prefdt/inference/belief/learned"
+	"prefdt/inference/goal"
+	"prefdt/inference/slot"
+	"prefdt/offline/baseline"
+	"prefdt/offline/teacher"
+	"prefdt/simbridge/world"
+)
+
+// source flies the flights that a network learns from.
+type source struct {
+	config   *Config
+	params   []float32 // of the student
+	world    world.World
+	snapshot slot.Snapshot
+	hidden   world.Hidden
+	decision slot.Decision
+	action   world.Action
+}
+
+// flightRand returns the generator of a flight, which its world is drawn from first.
+func flightRand(i int) *rand.Rand { return rand.New(rand.NewPCG(uint64(i), 0x62656c69656673)) }
+
+// fly flies flight i and calls each on some of its slots.
+func (f *source) fly(step, i int, each func(m *learned.Memory, s *slot.Snapshot, h *world.Hidden)) {
+	r := flightRand(i)
+	c := Draw(r)
+	var e belief.Estimator
+	m := learned.NewMemory(SurroundingsOf(&c), f.config.Window)
+	students := 0.3
+	if step >= f.config.StudentFromStep {
+		students = 0.7
+	}
+	switch x := r.Float64(); {
+	case x < students:
+		student := learned.New(SurroundingsOf(&c), &learned.Parameters{Window: f.config.Window, Data: f.params})
+		e, m = student, student.Memory()
+	case x < students+0.4*(1-students):
+		e = &baseline.Truth{}
+	case x < students+0.6*(1-students):
+		e = baseline.NewFilter(&c)
+	default:
+		e = baseline.NewMemoryless(&c)
+	}
+	prices := teacher.PricesIn(&c, 64)
+	b := baseline.NewBelieving(&c.Physics, e, prices[r.IntN(len(prices))])
+	w := &f.world
+	w.Config = c
+	w.Reset(f.config.Seeds[i%len(f.config.Seeds)])
+	b.Watch(w)
+	b.Reset()
+	_, isStudent := e.(*learned.Estimator)
+	for !w.Done() {
+		w.Snapshot(&f.snapshot)
+		b.Decide(&f.snapshot, goal.Objective{}, &f.decision)
+		if !isStudent {
+			m.Observe(&f.snapshot)
+		}
+		if r.Float64() < f.config.SlotShare {
+			w.Hidden(&f.hidden)
+			each(m, &f.snapshot, &f.hidden)
+		}
+		w.FillAction(&f.snapshot, &f.decision, &f.action)
+		w.Step(f.action)
+	}
+}
