@@ -48,6 +48,8 @@ func TestBadInput(t *testing.T) {
 		"reserve of too large a share":      {append([]string{"calibrate", "-reserve", "-shares", "0.1,2"}, checkpoint...), `-shares has "2"`},
 		"export of nothing":                 {[]string{"export", "-corpus", none}, "none"},
 		"evaluate nothing":                  {[]string{"evaluate", "-checkpoint", none}, "none"},
+		"evaluate no estimator":             {append([]string{"evaluate", "-world", "field", "-estimator", none}, checkpoint...), "none"},
+		"evaluate an estimator nowhere":     {append([]string{"evaluate", "-estimator", none}, checkpoint...), "-world"},
 		"evaluate no field world":           {append([]string{"evaluate", "-world", "moor"}, checkpoint...), "moor"},
 		"evaluate less than no worlds":      {append([]string{"evaluate", "-random-worlds", "-2"}, checkpoint...), "-random-worlds"},
 		"study of less than no seeds":       {[]string{"study", "-seeds", "-2"}, "-seeds"},

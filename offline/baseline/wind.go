@@ -62,6 +62,7 @@ func (f *windFilter) reset() {
 		}
 		f.cells = append(f.cells, c)
 	}
+	f.normalise()
 }
 
 func cellWind(i int) physics.Position {

@@ -1,10 +1,12 @@
 package evaluate
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -13,6 +15,7 @@ import (
 
 	"prefdt/configs/cli"
 	"prefdt/inference"
+	"prefdt/inference/belief/learned"
 	"prefdt/inference/checkpoint"
 	"prefdt/offline/command"
 	"prefdt/offline/rollout"
@@ -52,6 +55,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	missions := f.Bool("missions", false, "also measure other lengths, crowds, lost aircraft, crowded starts and small batteries")
 	worlds := f.Int("random-worlds", 0, "also measure `N` random worlds")
 	field := f.String("world", "", "measure the field world of this `NAME` instead: "+strings.Join(world.FieldNames(), ", "))
+	estimator := f.String("estimator", "", "of -world, also measure the trained estimator in this `FILE`, as configs/estimator/estimator.bin")
 	config := command.WorldFlag(f)
 	asJSON := f.Bool("json", false, "print one JSON object")
 	workers := f.Int("workers", runtime.GOMAXPROCS(0), "episodes flown at a time; changes no result")
@@ -103,8 +107,21 @@ func Command(ctx context.Context, call *cli.Call) error {
 			return cli.BadInput(err)
 		}
 	}
+	var parameters *learned.Parameters
+	if *estimator != "" {
+		if *field == "" {
+			return cli.BadInputf("-estimator %s is of a field world: give -world as well", *estimator)
+		}
+		raw, err := os.ReadFile(*estimator)
+		if err == nil {
+			parameters, err = learned.Read(bytes.NewReader(raw))
+		}
+		if err != nil {
+			return cli.BadInput(err)
+		}
+	}
 	command.WarnOfWorld(stderr, trained, here)
-	c := Config{World: here, Seeds: list, Settings: *settings, TeacherPrices: *prices, Decoder: inference.Decoder(*decoder), Workers: *workers, Progress: stderr, CeilingsOnly: *ceilings}
+	c := Config{World: here, Seeds: list, Settings: *settings, TeacherPrices: *prices, Decoder: inference.Decoder(*decoder), Workers: *workers, Progress: stderr, CeilingsOnly: *ceilings, Estimator: parameters}
 	if *field != "" {
 		r, err := MeasureField(ctx, ck, c)
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	"io"
 
 	"prefdt/inference"
+	"prefdt/inference/belief/learned"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/offline/command"
@@ -36,6 +37,8 @@ type Config struct {
 	// CeilingsOnly leaves out targets and regret: their rate of being passed takes many
 	// seeds to measure.
 	CeilingsOnly bool
+
+	Estimator *learned.Parameters // of a field world's learned arm; nil: none
 
 	// pricedWorld is the world that the teacher's prices are for, where World is a
 	// shift of it; nil: World.

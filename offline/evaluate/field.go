@@ -12,16 +12,17 @@ import (
 	"text/tabwriter"
 
 	"prefdt/inference/belief"
+	"prefdt/inference/belief/learned"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/offline/baseline"
+	"prefdt/offline/belieftrain"
 	"prefdt/offline/command"
 	"prefdt/offline/jobs"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
 	"prefdt/offline/teacher"
-	"prefdt/simbridge/world"
 )
 
 // FieldArm is one scheduler in a world that hides what lasts. All arms dispatch, fly and
@@ -48,13 +49,18 @@ const (
 	memorylessArm = "memoryless" // a slot's own reports
 	filterArm     = "filter"     // filters written by hand
 	hiddenArm     = "hidden"     // knows the present hidden state
+	learnedArm    = "learned"    // the trained estimator
 )
 
-// fieldArms returns the estimators that need no checkpoint.
-func fieldArms(c *world.Config) map[string]belief.Estimator {
-	return map[string]belief.Estimator{
-		memorylessArm: baseline.NewMemoryless(c), filterArm: baseline.NewFilter(c), hiddenArm: &baseline.Truth{},
+// fieldArms returns the arms' estimators, the learned one if there are parameters.
+func (c *Config) fieldArms() map[string]belief.Estimator {
+	arms := map[string]belief.Estimator{
+		memorylessArm: baseline.NewMemoryless(&c.World), filterArm: baseline.NewFilter(&c.World), hiddenArm: &baseline.Truth{},
 	}
+	if c.Estimator != nil {
+		arms[learnedArm] = learned.New(belieftrain.SurroundingsOf(&c.World), c.Estimator)
+	}
+	return arms
 }
 
 // FieldReport is a field world's measurement: the checkpoint's figures, and those of
@@ -81,7 +87,7 @@ func MeasureField(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (*Fi
 	prices := teacher.PricesIn(&c.World, c.TeacherPrices)
 	policy := &FieldArm{fronts: make([][]pareto.Point, len(c.Seeds))}
 	arms := map[string]*FieldArm{}
-	for name := range fieldArms(&c.World) {
+	for name := range c.fieldArms() {
 		arms[name] = &FieldArm{fronts: make([][]pareto.Point, len(c.Seeds))}
 	}
 	type worker struct {
@@ -91,7 +97,7 @@ func MeasureField(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (*Fi
 	}
 	newWorker := func() (w worker, err error) {
 		w = worker{map[string]*baseline.Believing{}, map[string]*rollout.Runner{}, nil}
-		for name, e := range fieldArms(&c.World) {
+		for name, e := range c.fieldArms() {
 			w.schedulers[name] = baseline.NewBelieving(&c.World.Physics, e, 0)
 			if w.runners[name], err = rollout.NewWithPolicy(w.schedulers[name], &ck.GoalConstants, c.World, rollout.ReportLink{}); err != nil {
 				return w, err

@@ -2,6 +2,7 @@ package learned
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -122,6 +123,7 @@ func TestUsersAreApart(t *testing.T) {
 		r.Shuffle(len(s.Users), func(i, j int) { s.Users[i], s.Users[j] = s.Users[j], s.Users[i] })
 		r.Shuffle(len(s.IdleUsers), func(i, j int) { s.IdleUsers[i], s.IdleUsers[j] = s.IdleUsers[j], s.IdleUsers[i] })
 		r.Shuffle(len(s.Results), func(i, j int) { s.Results[i], s.Results[j] = s.Results[j], s.Results[i] })
+		slices.SortStableFunc(s.Results, func(a, b slot.Result) int { return cmp.Compare(a.Slot, b.Slot) })
 	})
 	alone := gather(func(s *slot.Snapshot) {
 		other := func(u slot.User) bool { return u.ID != 3 }
