@@ -305,8 +305,7 @@ func (p *Policy) air(s *slot.Snapshot, d *slot.Decision) goal.Air {
 		airW += air.ModelW(c, d.Move[m])
 		groundW += c.Propulsion.PowerW(d.Move[m].Norm())
 	}
-	_, minFlightW := c.MinPower()
-	return goal.Air{Flown: airW / groundW, Hold: p.planner.HoldW(c, air) / minFlightW}
+	return goal.Air{Flown: airW / groundW, Hold: p.planner.HoldW(c, air) / p.planner.HoldW(c, &motion.Air{})}
 }
 
 // move moves each aircraft in the direction of the network's flight head, at the speed

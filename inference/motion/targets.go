@@ -65,14 +65,14 @@ const (
 // spends above the flight floor: its edge energy, and the power, times a measured
 // multiplier, of flying to the targets at the decision's price above what staying takes.
 func (p *Planner) SpendAboveFloorJ(c *physics.Constants, s *slot.Snapshot, targets []physics.Position, air *Air, multiplier float64, d *slot.Decision) float64 {
-	sumJ := d.TotalEdgeJ()
+	sumJ, holdW := d.TotalEdgeJ(), p.HoldW(c, air)
 	for m := range s.Aircraft {
 		if len(air.Winds) == 0 {
-			sumJ += multiplier * (c.Propulsion.PowerW(p.SpeedMPS(c, s, m, targets[m], d.PriceSPerJ)) - p.minFlightW)
+			sumJ += multiplier * (c.Propulsion.PowerW(p.SpeedMPS(c, s, m, targets[m], d.PriceSPerJ)) - holdW)
 			continue
 		}
 		move := p.MoveInAir(c, s, m, targets[m], air, d.PriceSPerJ)
-		sumJ += multiplier * max(air.ModelW(c, move)-p.HoldW(c, air), 0)
+		sumJ += multiplier * max(air.ModelW(c, move)-holdW, 0)
 	}
 	return sumJ
 }

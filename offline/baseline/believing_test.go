@@ -154,9 +154,9 @@ func TestAzimuthFilter(t *testing.T) {
 
 // A timed local part tells the speed; then the probability relaxes to the duty.
 func TestPhoneFilter(t *testing.T) {
-	x := spells{0.45, 30, 45}
-	p := phoneFilter{nominalHz: 1e9, probability: x.duty()}
-	if got := p.at(1000, &x); math.Abs(got-x.duty()) > 1e-9 {
+	x := world.Throttling{Factor: 0.45, MeanOnS: 30, MeanOffS: 45}
+	p := phoneFilter{nominalHz: 1e9, probability: x.Duty()}
+	if got := p.at(1000, &x); math.Abs(got-x.Duty()) > 1e-9 {
 		t.Errorf("without a result %v, want the duty", got)
 	}
 	p.measure(&slot.Result{Slot: 10, LocalS: 1, LocalCycles: 0.45e9}, &x)
@@ -169,7 +169,7 @@ func TestPhoneFilter(t *testing.T) {
 		t.Errorf("in its slot %v", got)
 	}
 	p.measure(&slot.Result{Slot: 20, LocalS: 1, LocalCycles: 1e9}, &x)
-	if got := p.at(500, &x); math.Abs(got-x.duty()) > 1e-6 {
+	if got := p.at(500, &x); math.Abs(got-x.Duty()) > 1e-6 {
 		t.Errorf("long after %v, want the duty", got)
 	}
 }
@@ -179,7 +179,7 @@ func TestWindFilter(t *testing.T) {
 	r := rand.New(rand.NewPCG(43, 1))
 	constants := physics.DefaultConstants()
 	for _, wind := range []physics.Position{{EastM: 5}, {EastM: -3, NorthM: 4}, {NorthM: -8}} {
-		f := newWindFilter(&surroundings{constants: &constants, windy: true, payload: true})
+		f := newWindFilter(&world.Config{Physics: constants, Wind: world.Wind{MeanMaxMPS: 10}, Payload: world.Payload{FactorMax: 1.3}})
 		for range 60 {
 			f.pass()
 			for range 2 {

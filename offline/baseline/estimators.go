@@ -10,38 +10,13 @@ import (
 	"prefdt/simbridge/world"
 )
 
-// surroundings is what is configured of a world, and so known to every scheduler:
-// which of its elements are on, never how they turn out.
-type surroundings struct {
-	constants *physics.Constants
-	sounding  bool // reported gains carry fading
-	skyline   bool // line of sight lasts
-	shadowing bool // shadowing lasts
-	windy     bool
-	payload   bool
-	spells    spells // a factor of 0: CPUs are as reported
-}
-
-func newSurroundings(c *world.Config) surroundings {
-	return surroundings{
-		constants: &c.Physics, sounding: c.Sounding, skyline: c.SkylineDeg > 0, shadowing: c.ShadowingDeg > 0,
-		windy: c.Wind.MeanMaxMPS > 0, payload: c.Payload.FactorMax > 0,
-		spells: spells{c.Throttling.Factor, c.Throttling.MeanOnS, c.Throttling.MeanOffS},
-	}
-}
-
-// throttle adds the doubt of a user's CPU.
-func (x *surroundings) throttle(u *belief.User, s *slot.User, probability float64) {
-	if x.spells.factor > 0 {
-		u.Doubt.SlowCPUHz, u.Doubt.SlowProbability = s.CPUHz*x.spells.factor, probability
-	}
-}
-
 // Filter remembers with filters written by hand, tuned to the named worlds: two
 // Gaussian processes over the azimuth around each user, of line of sight and of
-// shadowing; a two-state filter for each phone; a grid over the wind.
+// shadowing; a two-state filter for each phone; a grid over the wind. Of the
+// configuration it takes what a deployment knows: constants, and which elements of the
+// world are on, never how they turn out.
 type Filter struct {
-	surroundings
+	world  *world.Config
 	kernel azimuthKernel
 	users  map[int]*userFilter // by ID
 	wind   *windFilter
@@ -57,8 +32,7 @@ type userFilter struct {
 
 // NewFilter returns the estimator for a world.
 func NewFilter(c *world.Config) *Filter {
-	x := &Filter{surroundings: newSurroundings(c), kernel: newAzimuthKernel()}
-	x.wind = newWindFilter(&x.surroundings)
+	x := &Filter{world: c, kernel: newAzimuthKernel(), wind: newWindFilter(c)}
 	x.Reset()
 	return x
 }
@@ -78,7 +52,7 @@ func (x *Filter) Estimate(s *slot.Snapshot, b *belief.Belief) {
 	for i := range s.Users {
 		u := &s.Users[i]
 		f := x.observeUser(s, u, &b.Users[i])
-		x.throttle(&b.Users[i], u, f.phone.at(s.Slot, &x.spells))
+		throttle(&b.Users[i], u, &x.world.Throttling, f.phone.at(s.Slot, &x.world.Throttling))
 	}
 	for i := range s.IdleUsers {
 		x.observeUser(s, &s.IdleUsers[i], nil)
@@ -86,7 +60,7 @@ func (x *Filter) Estimate(s *slot.Snapshot, b *belief.Belief) {
 }
 
 func (x *Filter) estimateAir(s *slot.Snapshot, b *belief.Belief) {
-	if !x.windy && !x.payload {
+	if !x.wind.windy && !x.wind.payload {
 		return
 	}
 	x.wind.pass()
@@ -102,7 +76,7 @@ func (x *Filter) estimateAir(s *slot.Snapshot, b *belief.Belief) {
 func (x *Filter) user(id int) *userFilter {
 	f := x.users[id]
 	if f == nil {
-		f = &userFilter{phone: phoneFilter{probability: x.spells.duty()}}
+		f = &userFilter{phone: phoneFilter{probability: x.world.Throttling.Duty()}}
 		x.users[id] = f
 	}
 	return f
@@ -111,15 +85,15 @@ func (x *Filter) user(id int) *userFilter {
 // observeResult remembers a timed local part and a timed upload.
 func (x *Filter) observeResult(r *slot.Result) {
 	f := x.user(r.User)
-	f.phone.measure(r, &x.spells)
+	f.phone.measure(r, &x.world.Throttling)
 	up := &r.Upload
-	if !x.sounding || !(up.S > 0 && up.Bits > 0) {
+	if !x.world.Sounding || !(up.S > 0 && up.Bits > 0) {
 		return
 	}
 	to := up.Aircraft.Sub(up.User)
-	links := conditions(x.constants, to.Norm())
+	links := conditions(&x.world.Physics, to.Norm())
 	prior := f.prior(x, to)
-	logG := math.Log(up.Gain(&x.constants.Channel))
+	logG := math.Log(up.Gain(&x.world.Physics.Channel))
 	los, z := links[0].measure(logG, &prior)
 	nlos, zBehind := links[1].measure(logG, &prior)
 	p := 1 / (1 + math.Exp(nlos-los)*(1-prior.los)/max(prior.los, 1e-12))
@@ -141,12 +115,12 @@ func (x *Filter) observeUser(s *slot.Snapshot, u *slot.User, b *belief.User) *us
 		f.walkedM += u.Position.Sub(f.position).Norm()
 	}
 	f.position = u.Position
-	if !x.sounding {
+	if !x.world.Sounding {
 		return f
 	}
 	for m := range s.Aircraft {
 		to := s.Aircraft[m].Position.Sub(u.Position)
-		links := conditions(x.constants, to.Norm())
+		links := conditions(&x.world.Physics, to.Norm())
 		prior := f.prior(x, to)
 		p := soundLink(&links, u.Gain[m], &prior)
 		if b != nil {
@@ -165,13 +139,13 @@ func (x *Filter) observeUser(s *slot.Snapshot, u *slot.User, b *belief.User) *us
 
 // prior returns what the memory says of the link along a horizontal vector to an aircraft.
 func (f *userFilter) prior(x *Filter, to physics.Position) linkPrior {
-	p := linkPrior{los: x.constants.Channel.LoSProbability(to.Norm(), x.constants.AltitudeM), zSD: 1}
+	p := linkPrior{los: x.world.Physics.Channel.LoSProbability(to.Norm(), x.world.Physics.AltitudeM), zSD: 1}
 	azimuth := math.Atan2(to.NorthM, to.EastM)
-	if x.shadowing {
+	if x.world.ShadowingDeg > 0 {
 		mean, variance := f.shadow.predict(&x.kernel, azimuth, f.walkedM)
 		p.zMean, p.zSD = mean, math.Sqrt(variance)
 	}
-	if x.skyline {
+	if x.world.SkylineDeg > 0 {
 		mean, variance := f.sight.predict(&x.kernel, azimuth, f.walkedM)
 		p.los = normalCDF((probit(p.los) - mean) / math.Sqrt(variance))
 	}
@@ -182,15 +156,15 @@ func (f *userFilter) prior(x *Filter, to physics.Position) linkPrior {
 // shadowing with its variance.
 func (f *userFilter) remember(x *Filter, to physics.Position, los, z, variance float64) {
 	azimuth := math.Atan2(to.NorthM, to.EastM)
-	if x.shadowing && (los > 0.8 || los < 0.2) {
+	if x.world.ShadowingDeg > 0 && (los > 0.8 || los < 0.2) {
 		f.shadow.add(azimuthObservation{azimuth, f.walkedM, z, variance})
 	}
-	if !x.skyline {
+	if x.world.SkylineDeg == 0 {
 		return
 	}
 	// The field lies below the threshold with line of sight, and above it without: the
 	// observation is the one that gives the moments of that mixture.
-	threshold := probit(x.constants.Channel.LoSProbability(to.Norm(), x.constants.AltitudeM))
+	threshold := probit(x.world.Physics.Channel.LoSProbability(to.Norm(), x.world.Physics.AltitudeM))
 	mean, before := f.sight.predict(&x.kernel, azimuth, f.walkedM)
 	sd := math.Sqrt(before)
 	a := (threshold - mean) / sd

@@ -23,7 +23,6 @@ type linkPosterior struct {
 	los   float64
 	logG  float64 // mean of the logarithm of the gain that an upload runs at
 	logSD float64 // and its standard deviation
-	z     float64 // mean, under the likelier condition
 }
 
 // condition is one of a link's two conditions at a distance.
@@ -94,23 +93,18 @@ func conditions(c *physics.Constants, horizontalM float64) [2]condition {
 func soundLink(links *[2]condition, gain float64, prior *linkPrior) (p linkPosterior) {
 	logG := math.Log(gain)
 	var logOdds [2]float64
-	var means, variances, zs [2]float64
+	var means, variances [2]float64
 	for k := range links {
 		evidence, z, sd := links[k].sound(logG, prior)
 		probability := prior.los
 		if k == 1 {
 			probability = 1 - prior.los
 		}
-		logOdds[k], zs[k] = evidence+math.Log(max(probability, 1e-12)), z
+		logOdds[k] = evidence + math.Log(max(probability, 1e-12))
 		means[k] = links[k].meanLog + links[k].sdLog*z + links[k].typicalLog
 		variances[k] = links[k].sdLog * links[k].sdLog * sd * sd
 	}
 	p.los = 1 / (1 + math.Exp(logOdds[1]-logOdds[0]))
-	likelier := 0
-	if p.los < 0.5 {
-		likelier = 1
-	}
-	p.z = zs[likelier]
 	p.logG = p.los*means[0] + (1-p.los)*means[1]
 	p.logSD = math.Sqrt(p.los*(variances[0]+(means[0]-p.logG)*(means[0]-p.logG)) + (1-p.los)*(variances[1]+(means[1]-p.logG)*(means[1]-p.logG)))
 	return p

@@ -71,10 +71,7 @@ func (x *Memoryless) Estimate(s *slot.Snapshot, b *belief.Belief) {
 	t := &x.world.Throttling
 	for i := range s.Users {
 		u := &s.Users[i]
-		if t.Factor > 0 {
-			b.Users[i].Doubt.SlowCPUHz = t.Factor * u.CPUHz
-			b.Users[i].Doubt.SlowProbability = t.MeanOnS / (t.MeanOnS + t.MeanOffS)
-		}
+		throttle(&b.Users[i], u, t, t.Duty())
 		if !x.world.Sounding {
 			continue
 		}

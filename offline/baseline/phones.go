@@ -1,7 +1,9 @@
 package baseline
 
 import (
+	"prefdt/inference/belief"
 	"prefdt/inference/slot"
+	"prefdt/simbridge/world"
 )
 
 // phoneFilter is the exact filter of one user's CPU, which is throttled in spells of
@@ -14,27 +16,28 @@ type phoneFilter struct {
 }
 
 // measure takes the speed out of a result that has it.
-func (p *phoneFilter) measure(r *slot.Result, t *spells) {
+func (p *phoneFilter) measure(r *slot.Result, t *world.Throttling) {
 	if !(r.LocalS > 0 && r.LocalCycles > 0 && p.nominalHz > 0) || r.Slot < p.slot {
 		return
 	}
 	p.slot, p.probability = r.Slot, 0
-	if r.LocalCycles/r.LocalS < p.nominalHz*(1+t.factor)/2 {
+	if r.LocalCycles/r.LocalS < p.nominalHz*(1+t.Factor)/2 {
 		p.probability = 1
 	}
 }
 
 // at returns the probability that the CPU is throttled in a slot.
-func (p *phoneFilter) at(slot int, t *spells) float64 {
+func (p *phoneFilter) at(slot int, t *world.Throttling) float64 {
 	x := p.probability
 	for range min(slot-p.slot, 1000) {
-		x = x*(1-1/t.meanOnS) + (1-x)/t.meanOffS
+		x = x*(1-1/t.MeanOnS) + (1-x)/t.MeanOffS
 	}
 	return x
 }
 
-// spells are the spells of throttling, which a filter is tuned to.
-type spells struct{ factor, meanOnS, meanOffS float64 }
-
-// duty is the share of time that a CPU is throttled.
-func (t *spells) duty() float64 { return t.meanOnS / (t.meanOnS + t.meanOffS) }
+// throttle adds the doubt of a user's CPU to what is believed of it.
+func throttle(u *belief.User, s *slot.User, t *world.Throttling, probability float64) {
+	if t.Factor > 0 {
+		u.Doubt.SlowCPUHz, u.Doubt.SlowProbability = s.CPUHz*t.Factor, probability
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"prefdt/inference/motion"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
+	"prefdt/simbridge/world"
 )
 
 // windFilter estimates the wind and the multiplier of flight power from what the
@@ -36,10 +37,10 @@ const (
 	powerNoiseWind = 0.35 // m/s, of the wind within a cell
 )
 
-func newWindFilter(x *surroundings) *windFilter {
-	f := &windFilter{windy: x.windy, payload: x.payload}
+func newWindFilter(c *world.Config) *windFilter {
+	f := &windFilter{windy: c.Wind.MeanMaxMPS > 0, payload: c.Payload.FactorMax > 0}
 	for k := range f.powerW {
-		f.powerW[k] = x.constants.Propulsion.PowerW(float64(k) * powerStepMPS)
+		f.powerW[k] = c.Physics.Propulsion.PowerW(float64(k) * powerStepMPS)
 	}
 	f.reset()
 	return f

@@ -1,7 +1,6 @@
 package evaluate
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -209,7 +208,5 @@ func (a *FieldArm) compare(memoryless, hidden *FieldArm, references [2]pareto.Po
 
 // frontDelayS returns the least delay of a front, in any order, at a total energy.
 func frontDelayS(front []pareto.Point, energyJ float64) float64 {
-	sorted := pareto.NonDominated(front)
-	slices.SortFunc(sorted, func(a, b pareto.Point) int { return cmp.Compare(b.EnergyJ, a.EnergyJ) })
-	return leastDelayS(sorted, energyJ)
+	return leastDelayS(pareto.NonDominated(front), energyJ) // in order of delay, so that its energies fall
 }

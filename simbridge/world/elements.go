@@ -36,8 +36,8 @@ type Throttling struct {
 	MeanOffS float64 `json:"mean_off_s" yaml:"mean_off_s"` // between two
 }
 
-// duty returns the long-run fraction of time in a spell.
-func (t Throttling) duty() float64 { return t.MeanOnS / (t.MeanOnS + t.MeanOffS) }
+// Duty returns the long-run fraction of time in a spell.
+func (t Throttling) Duty() float64 { return t.MeanOnS / (t.MeanOnS + t.MeanOffS) }
 
 // Walking moves each user by a Gauss-Markov velocity, from rest. Users stop at the
 // edge of the area.

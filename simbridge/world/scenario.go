@@ -228,7 +228,7 @@ func (s *Scenario) drawCPUs() {
 	s.throttled = reuse.Slice(s.throttled, c.Slots*s.users)
 	for u := range s.users {
 		d := s.draw(purposeThrottling, u, 0)
-		on := d.uniform() < t.duty()
+		on := d.uniform() < t.Duty()
 		for slot := range c.Slots {
 			s.throttled[slot*s.users+u] = on
 			mean := t.MeanOffS
