@@ -124,10 +124,20 @@ func (o Objective) evenShareJ() float64 {
 	return max(o.HeadroomJ()-o.state.SavedJ, 0) / float64(max(o.SlotsLeft(), 1))
 }
 
-// SlotLimitJ returns the most that this slot may spend above the flight floor for what
-// an even spender can keep to be kept: its share, and what was saved of earlier ones.
+// maxEdgeFactor is the most that edge computing is expected to take, in multiples of its
+// closed form. A later slot makes up for what a slot took more, but for the last ones
+// there is none: under a ceiling their limit leaves room for it.
+const maxEdgeFactor = 1.3
+
+// SlotLimitJ returns the most that this slot may spend above the flight floor, in closed
+// form, for what an even spender can keep to be kept: its share, and what was saved of
+// earlier ones.
 func (o Objective) SlotLimitJ() float64 {
-	return min(o.HeadroomJ(), o.evenShareJ()+o.state.SavedJ)
+	mostJ := o.HeadroomJ()
+	if o.state.Mode == Ceiling {
+		mostJ /= maxEdgeFactor
+	}
+	return min(mostJ, o.evenShareJ()+o.state.SavedJ)
 }
 
 // PredictedEndJ returns the total expected at the end: under a budget that budget,

@@ -91,6 +91,29 @@ func TestLimitKeepsWhatAnEvenSpenderKeeps(t *testing.T) {
 	}
 }
 
+// A ceiling is kept though edge computing takes the most it may of its closed form and
+// slots spend all they are allowed, the last included, which no later one makes up for.
+func TestCeilingLeavesRoomForEdgeEnergy(t *testing.T) {
+	const flightJ = 268.8045877             // of a slot, the floor
+	for _, idle := range []int{0, 50, 99} { // first slots, which leave all that they may spend
+		o := newObjective()
+		o.SetBudget(30e3, Ceiling)
+		spentJ := 0.0
+		for at := range 100 {
+			edgeJ := 0.0
+			if at >= idle {
+				edgeJ = o.SlotLimitJ()
+			}
+			slotJ := flightJ + maxEdgeFactor*edgeJ
+			spentJ += slotJ
+			o.Settle(Settlement{DelayS: 1, EnergyJ: slotJ, EdgeJ: edgeJ, ModelFlightJ: flightJ, Flying: 2})
+		}
+		if spentJ > 30e3 || spentJ < 0.99*30e3 {
+			t.Errorf("after %d idle slots a ceiling of 30 kJ ends at %.2f J", idle, spentJ)
+		}
+	}
+}
+
 // A budget that is requested again gives nothing in advance; one that is raised does.
 func TestAdvance(t *testing.T) {
 	o := newObjective()
