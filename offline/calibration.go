@@ -10,7 +10,9 @@ import (
 	"runtime"
 
 	"prefdt/configs/cli"
+	"prefdt/inference/belief/learned"
 	"prefdt/inference/checkpoint"
+	"prefdt/offline/belieftrain"
 	"prefdt/offline/calibrate"
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
@@ -158,7 +160,12 @@ func loadTrained(corpusDir, trainDir string) (*corpus.Manifest, *train.Params[fl
 }
 
 const exportUsage = `offline export writes a trained and calibrated policy as a checkpoint: policy.onnx,
-the step graph with float16 weights, and manifest.json, all else.
+the step graph with float16 weights, estimator.onnx, the estimator of beliefs, if one is
+given, and manifest.json, all else.
+
+  offline export -estimator out/estimator            a new checkpoint, with an estimator
+  offline export -estimator out/estimator -checkpoint configs/checkpoint
+                                                     an estimator into a checkpoint that there is
 
 Flags:
 `
@@ -169,9 +176,35 @@ func exportCommand(_ context.Context, call *cli.Call) error {
 	corpusDir := f.String("corpus", "out/corpus", "`FOLDER` of the corpus")
 	trainDir := f.String("train", "out/train", "`FOLDER` of the training run and its calibration.json")
 	out := f.String("out", "out/checkpoint", "`FOLDER` of the checkpoint")
+	estimator := f.String("estimator", "", "`FOLDER` of an estimator's training run")
+	dir := f.String("checkpoint", "", "`FOLDER` of a checkpoint that gets the estimator and stays as it is in all else")
 	asJSON := call.JSONFlag()
 	if _, err := call.Parse(exportUsage, 0); err != nil {
 		return err
+	}
+	if *dir != "" && *estimator == "" {
+		return cli.BadInputf("-checkpoint is of what gets an estimator: add -estimator")
+	}
+	var beliefs *learned.Parameters
+	var record *checkpoint.Estimator
+	if *estimator != "" {
+		var err error
+		if beliefs, record, err = belieftrain.ReadRun(*estimator); err != nil {
+			return cli.BadInput(err)
+		}
+	}
+	if *dir != "" {
+		if _, err := checkpoint.Load(*dir); err != nil {
+			return cli.BadInput(err)
+		}
+		if err := command.CheckWritable(*dir); err != nil {
+			return cli.BadInput(err)
+		}
+		if err := export.WriteEstimator(*dir, *record, beliefs); err != nil {
+			return err
+		}
+		return call.Result(*asJSON, map[string]any{"checkpoint": *dir, "estimator_parameters": len(beliefs.Data), "window": beliefs.Window},
+			"an estimator of %d parameters that remembers %d slots, in %s", len(beliefs.Data), beliefs.Window, *dir)
 	}
 	m, p, err := loadTrained(*corpusDir, *trainDir)
 	if err == nil {
@@ -196,7 +229,8 @@ func exportCommand(_ context.Context, call *cli.Call) error {
 	ck.Training = map[string]float64{"flights": float64(len(m.Flights)), "parameters": float64(p.Arch.Parameters())}
 	ck.Evaluation = cal.BudgetMetrics
 	ck.Seeds = map[string]int64{"train_first": 0, "train_last": seeds.TrainingLast, "calibration_first": seeds.CalibrationFirst, "calibration": int64(cal.SeedCount)}
-	if err := export.Write(*out, ck.Manifest, p.Data); err != nil {
+	ck.Estimator = record
+	if err := export.Write(*out, ck.Manifest, p.Data, beliefs); err != nil {
 		return err
 	}
 	return call.Result(*asJSON, map[string]any{"checkpoint": *out, "parameters": p.Arch.Parameters()}, "checkpoint of %d parameters in %s", p.Arch.Parameters(), *out)

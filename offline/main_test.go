@@ -47,6 +47,8 @@ func TestBadInput(t *testing.T) {
 		"reserve of no probability":         {append([]string{"calibrate", "-reserve", "-probabilities", "0.1,,2"}, checkpoint...), `-probabilities has ""`},
 		"reserve of too large a share":      {append([]string{"calibrate", "-reserve", "-shares", "0.1,2"}, checkpoint...), `-shares has "2"`},
 		"export of nothing":                 {[]string{"export", "-corpus", none}, "none"},
+		"export of no estimator":            {[]string{"export", "-estimator", none}, "none"},
+		"export into a checkpoint":          {append([]string{"export"}, checkpoint...), "add -estimator"},
 		"evaluate nothing":                  {[]string{"evaluate", "-checkpoint", none}, "none"},
 		"evaluate no estimator":             {append([]string{"evaluate", "-world", "field", "-estimator", none}, checkpoint...), "none"},
 		"evaluate an estimator nowhere":     {append([]string{"evaluate", "-estimator", none}, checkpoint...), "-world"},

@@ -118,7 +118,7 @@ func FuzzGraph(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, edits, raw []byte) {
 		if len(raw) > 0 { // a whole graph
-			stepIfAccepted(checkpoint.Decode(withGraphHash(manifest, raw), raw))
+			stepIfAccepted(checkpoint.Decode(withGraphHash(manifest, raw), raw, nil))
 			return
 		}
 		var all []*[]*fieldTree
@@ -128,7 +128,7 @@ func FuzzGraph(f *testing.F) {
 			edits = edits[5:]
 		}
 		corrupted := encodeTree(*whole)
-		stepIfAccepted(checkpoint.Decode(withGraphHash(manifest, corrupted), corrupted))
+		stepIfAccepted(checkpoint.Decode(withGraphHash(manifest, corrupted), corrupted, nil))
 	})
 }
 
@@ -150,7 +150,7 @@ func FuzzManifest(f *testing.F) {
 		if b.from >= a.to { // they do not overlap
 			corrupted = string(manifest[:a.from]) + text + string(manifest[a.to:b.from]) + text2 + string(manifest[b.to:])
 		}
-		c, err := checkpoint.Decode([]byte(corrupted), graph)
+		c, err := checkpoint.Decode([]byte(corrupted), graph, nil)
 		stepIfAccepted(c, err)
 		if err == nil {
 			if _, err := json.Marshal(c.Manifest); err != nil {

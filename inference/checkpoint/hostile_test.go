@@ -30,13 +30,13 @@ func validCheckpoint(t testing.TB) (manifest, graph []byte) {
 	for i := range p {
 		p[i] = float32(r.NormFloat64())
 	}
-	manifest, graph, err := export.Encode(checkpoint.Manifest{
+	manifest, graph, _, err := export.Encode(checkpoint.Manifest{
 		Arch: smallArch, Statistics: token.IdentityStatistics(), Physics: physics.DefaultConstants(),
 		GoalConstants: goal.Constants{EtaDelayS: 633, EtaEnergyJ: 11.6e3, Slots: 100, AircraftCount: 2,
 			Conditioner: goal.Conditioner{Omegas: []float64{0, 1}, DelayS: []float64{90, 700}, EnergyJ: []float64{39e3, 27e3}}, SettingMap: goal.SettingMap{Omegas: []float64{0, 1}}},
 		PriceAxis: checkpoint.PriceAxis{FrontPositions: []float64{0, 1}, PricesSPerJ: []float64{0, 2.7}}, OmegaBand: [2]float64{0, 1},
 		Training: map[string]float64{"loss": 1},
-	}, p)
+	}, p, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +296,7 @@ func hostileGraphs() []struct {
 
 func TestHostileGraphs(t *testing.T) {
 	manifest, graph := validCheckpoint(t)
-	if _, err := checkpoint.Decode(withGraphHash(manifest, graph), graph); err != nil {
+	if _, err := checkpoint.Decode(withGraphHash(manifest, graph), graph, nil); err != nil {
 		t.Fatal("the valid graph: ", err)
 	}
 	for _, c := range hostileGraphs() {
@@ -309,7 +309,7 @@ func TestHostileGraphs(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			start := time.Now()
-			_, err := checkpoint.Decode(m, corrupted)
+			_, err := checkpoint.Decode(m, corrupted, nil)
 			took := time.Since(start)
 			runtime.ReadMemStats(&after)
 			switch {
@@ -381,7 +381,7 @@ func TestHostileManifests(t *testing.T) {
 				t.Fatal("the case changes nothing")
 			}
 			start := time.Now()
-			_, err := checkpoint.Decode(corrupted, graph)
+			_, err := checkpoint.Decode(corrupted, graph, nil)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}

@@ -1,15 +1,17 @@
 // Package checkpoint loads a trained policy.
 //
-// Input: a folder of policy.onnx, the graph of one step with its weights, and
-// manifest.json, everything else. Output: a network ready to step and the constants
-// that it was trained with. The leader and the offline commands call it at start;
-// nothing here runs in flight.
+// Input: a folder of policy.onnx, the graph of one step with its weights, of
+// estimator.onnx, the networks of the estimator of beliefs, if it has one, and of
+// manifest.json, everything else. Output: a network ready to step, the estimator's
+// parameters and the constants that both were trained with. The leader and the offline
+// commands call it at start; nothing here runs in flight.
 //
-// A checkpoint is not trusted. The files are read up to a size, the graph's hash is
+// A checkpoint is not trusted. The files are read up to a size, each graph's hash is
 // compared with the manifest's, its bytes are parsed with every count and size
 // checked (wire.go), then onnx-go decodes it (backend.go), and the decoded graph
 // must be, node for node, the one that package model describes for the manifest's
-// architecture (verify.go). Only then are its weights used.
+// architecture, or package learned for its estimator (verify.go). Only then are its
+// weights used.
 package checkpoint
 
 import (
@@ -20,13 +22,16 @@ import (
 	"os"
 	"path/filepath"
 
+	"prefdt/inference/belief"
+	"prefdt/inference/belief/learned"
 	"prefdt/inference/model"
 )
 
 // Names of the files in a checkpoint's folder.
 const (
-	GraphFile    = "policy.onnx"
-	ManifestFile = "manifest.json"
+	GraphFile     = "policy.onnx"
+	EstimatorFile = "estimator.onnx"
+	ManifestFile  = "manifest.json"
 )
 
 // Files larger than this are refused without reading them. A graph has a few MB.
@@ -35,10 +40,20 @@ const (
 	maxManifestBytes = 1 << 20
 )
 
-// Checkpoint is a loaded policy: its manifest and its network.
+// Checkpoint is a loaded policy: its manifest, its network and what its estimator learned.
 type Checkpoint struct {
 	Manifest
-	Net *model.Net
+	Net     *model.Net
+	Beliefs *learned.Parameters // nil: it has no estimator
+}
+
+// NewEstimator returns the checkpoint's estimator of beliefs for a mission, or nil if it
+// has none: then every report is taken as exact, in calm air.
+func (c *Checkpoint) NewEstimator(s learned.Surroundings) belief.Estimator {
+	if c.Beliefs == nil {
+		return nil
+	}
+	return learned.New(s, c.Beliefs)
 }
 
 // Load reads the checkpoint in a folder.
@@ -51,37 +66,54 @@ func Load(dir string) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := Decode(manifest, graph)
+	var estimator []byte
+	if path := filepath.Join(dir, EstimatorFile); exists(path) {
+		if estimator, err = readLimited(path, maxGraphBytes); err != nil {
+			return nil, err
+		}
+	}
+	c, err := Decode(manifest, graph, estimator)
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint %s: %w", dir, err)
 	}
 	return c, nil
 }
 
-// Decode is Load for the bytes of both files.
-func Decode(manifest, graph []byte) (*Checkpoint, error) {
+// Decode is Load for the bytes of the files; estimator is nil without one.
+func Decode(manifest, graph, estimator []byte) (*Checkpoint, error) {
 	m, err := parseManifest(manifest)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", ManifestFile, err)
 	}
-	parameters, err := decodeGraph(m, graph)
+	parameters, err := decodeGraph(m.Arch.Graph(), m.GraphSHA256, graph)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", GraphFile, err)
 	}
-	net, err := model.NewNet(m.Arch, parameters)
-	if err != nil {
+	c := &Checkpoint{Manifest: *m}
+	if c.Net, err = model.NewNet(m.Arch, parameters); err != nil {
 		return nil, err
 	}
-	return &Checkpoint{Manifest: *m, Net: net}, nil
+	switch e := m.Estimator; {
+	case e == nil && estimator != nil:
+		return nil, fmt.Errorf("%s is there, and %s names no estimator", EstimatorFile, ManifestFile)
+	case e != nil && estimator == nil:
+		return nil, fmt.Errorf("%s names an estimator, and there is no %s", ManifestFile, EstimatorFile)
+	case e != nil:
+		if parameters, err = decodeGraph(learned.Graph(), e.GraphSHA256, estimator); err != nil {
+			return nil, fmt.Errorf("%s: %w", EstimatorFile, err)
+		}
+		c.Beliefs = &learned.Parameters{Window: e.Window, Data: parameters}
+	}
+	return c, nil
 }
 
-// decodeGraph returns the parameters in the order of model.Arch's tensors.
-func decodeGraph(m *Manifest, graph []byte) ([]float32, error) {
+// decodeGraph returns the parameters of a graph, in the order of the one wanted.
+func decodeGraph(want *model.Graph, sha256 string, graph []byte) ([]float32, error) {
 	if len(graph) > maxGraphBytes {
 		return nil, fmt.Errorf("%d bytes, want at most %d", len(graph), maxGraphBytes)
 	}
-	if hash := Hash(graph); hash != m.GraphSHA256 {
-		return nil, fmt.Errorf("SHA-256 is %s, the manifest says %.64q", hash, m.GraphSHA256)
+	if hash := Hash(graph); hash != sha256 {
+		return nil, fmt.Errorf("SHA-256 is %s, the manifest says %.64q", hash, sha256)
 	}
 	found, err := checkWire(graph)
 	if err != nil {
@@ -91,11 +123,16 @@ func decodeGraph(m *Manifest, graph []byte) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	return verify(m.Arch, found, nodes, inputs, outputs)
+	return verify(want, found, nodes, inputs, outputs)
 }
 
 // Hash returns the SHA-256 of a graph's bytes as the manifest states it.
 func Hash(graph []byte) string { return fmt.Sprintf("%x", sha256.Sum256(graph)) }
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
 
 func readLimited(path string, limit int64) ([]byte, error) {
 	info, err := os.Stat(path)

@@ -2,12 +2,14 @@ package checkpoint
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 
+	"prefdt/inference/belief/learned"
 	"prefdt/inference/goal"
 	"prefdt/inference/model"
 	"prefdt/inference/physics"
@@ -31,9 +33,41 @@ type Manifest struct {
 	// World is the rest of the world it was trained in, users and tasks, where
 	// that is not the standard one. Offline programs write and read it.
 	World      json.RawMessage    `json:"world,omitempty"`
-	Training   map[string]float64 `json:"training"` // figures, for the record
+	Estimator  *Estimator         `json:"estimator,omitempty"` // of beliefs; nil: none
+	Training   map[string]float64 `json:"training"`            // figures, for the record
 	Evaluation map[string]float64 `json:"evaluation"`
 	Seeds      map[string]int64   `json:"seeds"` // "train_first", "train_last", ...
+}
+
+// Estimator is what a manifest says of the estimator of beliefs.
+type Estimator struct {
+	GraphSHA256 string             `json:"graph_sha256"` // of estimator.onnx
+	Layout      int                `json:"layout"`       // learned.Layout
+	Window      int                `json:"window"`       // of its memory, in slots
+	Training    map[string]float64 `json:"training"`     // figures, for the record
+	Seeds       map[string]int64   `json:"seeds"`
+}
+
+func (e *Estimator) check() error {
+	if e == nil {
+		return nil
+	}
+	if e.Layout != learned.Layout {
+		return fmt.Errorf("estimator has layout %d, this program computes layout %d", e.Layout, learned.Layout)
+	}
+	if err := learned.CheckWindow(e.Window); err != nil {
+		return fmt.Errorf("estimator has %w", err)
+	}
+	return checkFigures(e.Training)
+}
+
+func checkFigures(figures map[string]float64) error {
+	for name, x := range figures {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return fmt.Errorf("figure %q is %v, want a finite number", name, x)
+		}
+	}
+	return nil
 }
 
 // Check returns an error that names the first invalid entry, the graph's hash apart.
@@ -49,14 +83,7 @@ func (m *Manifest) Check() error {
 	if low, high := m.OmegaBand[0], m.OmegaBand[1]; !(low >= 0 && low < high && high <= 1) {
 		return fmt.Errorf("attainable band is %v, want two increasing shares in [0, 1]", m.OmegaBand)
 	}
-	for _, figures := range []map[string]float64{m.Training, m.Evaluation} {
-		for name, x := range figures {
-			if math.IsNaN(x) || math.IsInf(x, 0) {
-				return fmt.Errorf("figure %q is %v, want a finite number", name, x)
-			}
-		}
-	}
-	return nil
+	return cmp.Or(checkFigures(m.Training), checkFigures(m.Evaluation), m.Estimator.check())
 }
 
 // parseManifest reads one JSON object strictly. It checks the version first, because

@@ -12,12 +12,11 @@ import (
 	"prefdt/inference/model"
 )
 
-// verify checks that the graph found is the step graph of the architecture, and
-// returns its parameters in the order of the architecture's tensors. The nodes are
-// the decoder's; initializers and the shapes of inputs and outputs are checkWire's,
-// because the decoder loses float16 values and named dimensions.
-func verify(a model.Arch, found *graphContents, nodes []model.Node, inputs, outputs []string) ([]float32, error) {
-	want := a.Graph()
+// verify checks that the graph found is the one wanted, and returns its parameters in
+// their order there. The nodes are the decoder's; initializers and the shapes of inputs
+// and outputs are checkWire's, because the decoder loses float16 values and named
+// dimensions.
+func verify(want *model.Graph, found *graphContents, nodes []model.Node, inputs, outputs []string) (parameters []float32, err error) {
 	if err := cmp.Or(sameValues("input", found.inputs, want.Inputs, inputs), sameValues("output", found.outputs, want.Outputs, outputs)); err != nil {
 		return nil, err
 	}
@@ -30,9 +29,7 @@ func verify(a model.Arch, found *graphContents, nodes []model.Node, inputs, outp
 			return nil, fmt.Errorf("node %d: %w", i, err)
 		}
 	}
-	parameters := make([]float32, 0, a.Parameters())
 	for i := range want.Initializers {
-		var err error
 		if parameters, err = readInitializer(&found.initializers[i], &want.Initializers[i], parameters); err != nil {
 			return nil, fmt.Errorf("initializer %q: %w", want.Initializers[i].Name, err)
 		}

@@ -49,7 +49,7 @@ const (
 // operator has all of its attributes is checked later, in verify.
 var operators = map[string]map[string]uint64{
 	"Add": {}, "Sub": {}, "Mul": {}, "MatMul": {}, "Tanh": {}, "Reshape": {}, "Expand": {}, "Slice": {},
-	"Cast": {"to": attributeInt}, "Concat": {"axis": attributeInt}, "Softmax": {"axis": attributeInt}, "Split": {"axis": attributeInt},
+	"Cast": {"to": attributeInt}, "Concat": {"axis": attributeInt}, "Softmax": {"axis": attributeInt}, "LogSoftmax": {"axis": attributeInt}, "Split": {"axis": attributeInt},
 	"Transpose": {"perm": attributeInts}, "ReduceMean": {"axes": attributeInts, "keepdims": attributeInt},
 	"LayerNormalization": {"axis": attributeInt, "epsilon": attributeFloat},
 }

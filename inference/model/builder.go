@@ -20,20 +20,23 @@ func (b *GraphBuilder) Op(op string, attributes map[string]any, inputs ...string
 // NameOutput gives the last node's output its name as an output of the graph.
 func (b *GraphBuilder) NameOutput(name string) { b.Nodes[len(b.Nodes)-1].Outputs[0] = name }
 
-// Parameters stores every parameter and returns the names of their values. Matrices
-// are stored as float16 and cast once.
+// Parameters stores every parameter of the policy network and returns the names of
+// their values. Matrices are stored as float16 and cast once.
 func (b *GraphBuilder) Parameters(a Arch) *Weights[string] {
-	return mapWeights(a, func(t Tensor) string {
-		i := Initializer{Name: t.Name, Type: Float32, Dims: []int{t.Cols}, Parameter: true}
-		if t.IsMatrix() {
-			i.Type, i.Dims = Float16, []int{t.Rows, t.Cols}
-		}
-		b.Initializers = append(b.Initializers, i)
-		if t.IsMatrix() {
-			return b.Op("Cast", map[string]any{"to": int64(Float32)}, t.Name)
-		}
-		return t.Name
-	})
+	return mapWeights(a, b.Parameter)
+}
+
+// Parameter stores one parameter and returns the name of its value.
+func (b *GraphBuilder) Parameter(t Tensor) string {
+	i := Initializer{Name: t.Name, Type: Float32, Dims: []int{t.Cols}, Parameter: true}
+	if t.IsMatrix() {
+		i.Type, i.Dims = Float16, []int{t.Rows, t.Cols}
+	}
+	b.Initializers = append(b.Initializers, i)
+	if t.IsMatrix() {
+		return b.Op("Cast", map[string]any{"to": int64(Float32)}, t.Name)
+	}
+	return t.Name
 }
 
 // Constant stores numbers under a name.

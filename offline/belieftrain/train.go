@@ -15,11 +15,15 @@ package belieftrain
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 
 	"prefdt/inference/belief/learned"
+	"prefdt/inference/checkpoint"
 	"prefdt/inference/slot"
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
@@ -144,8 +148,43 @@ func New(c Config) (*train.Trainer, error) {
 	return t, err
 }
 
-// ParametersFile is where Run leaves the parameters, in its folder.
-const ParametersFile = "estimator.bin"
+// Files that Run leaves in its folder: the parameters, and what a checkpoint's manifest
+// says of them.
+const (
+	ParametersFile = "estimator.bin"
+	RecordFile     = "estimator.json"
+)
+
+// ReadRun returns what a run left in its folder.
+func ReadRun(dir string) (*learned.Parameters, *checkpoint.Estimator, error) {
+	p, err := ReadParameters(filepath.Join(dir, ParametersFile))
+	if err != nil {
+		return nil, nil, err
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, RecordFile))
+	record := &checkpoint.Estimator{}
+	if err == nil {
+		err = json.Unmarshal(raw, record)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("read an estimator's record: %w", err)
+	}
+	return p, record, nil
+}
+
+// ReadParameters reads a file of parameters.
+func ReadParameters(path string) (*learned.Parameters, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	p, err := learned.Read(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return p, nil
+}
 
 // Run trains in a folder, from the state in it if there is one, and writes the
 // parameters. The end of ctx saves the state and ends the run.
@@ -158,5 +197,12 @@ func Run(ctx context.Context, c Config, dir string, stdout io.Writer) error {
 		return err
 	}
 	p := learned.Parameters{Window: c.Window, Data: t.Params.Data}
-	return command.ReplaceFile(filepath.Join(dir, ParametersFile), p.Write)
+	record := checkpoint.Estimator{
+		Layout: learned.Layout, Window: c.Window,
+		Training: map[string]float64{"flights": float64(c.Batch * c.Schedule.Steps), "parameters": float64(len(p.Data))},
+		Seeds:    map[string]int64{"train_first": int64(c.Seeds[0]), "train_last": int64(c.Seeds[len(c.Seeds)-1])},
+	}
+	return errors.Join(
+		command.ReplaceFile(filepath.Join(dir, ParametersFile), p.Write),
+		command.ReplaceJSON(filepath.Join(dir, RecordFile), "  ", &record))
 }

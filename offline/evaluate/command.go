@@ -1,12 +1,10 @@
 package evaluate
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -15,8 +13,8 @@ import (
 
 	"prefdt/configs/cli"
 	"prefdt/inference"
-	"prefdt/inference/belief/learned"
 	"prefdt/inference/checkpoint"
+	"prefdt/offline/belieftrain"
 	"prefdt/offline/command"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
@@ -55,7 +53,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	missions := f.Bool("missions", false, "also measure other lengths, crowds, lost aircraft, crowded starts and small batteries")
 	worlds := f.Int("random-worlds", 0, "also measure `N` random worlds")
 	field := f.String("world", "", "measure the field world of this `NAME` instead: "+strings.Join(world.FieldNames(), ", "))
-	estimator := f.String("estimator", "", "of -world, also measure the trained estimator in this `FILE`, as configs/estimator/estimator.bin")
+	estimator := f.String("estimator", "", "of -world, measure the trained estimator in this `FILE` instead of the checkpoint's, as out/estimator/estimator.bin")
 	config := command.WorldFlag(f)
 	asJSON := f.Bool("json", false, "print one JSON object")
 	workers := f.Int("workers", runtime.GOMAXPROCS(0), "episodes flown at a time; changes no result")
@@ -107,16 +105,12 @@ func Command(ctx context.Context, call *cli.Call) error {
 			return cli.BadInput(err)
 		}
 	}
-	var parameters *learned.Parameters
+	parameters := ck.Beliefs
 	if *estimator != "" {
 		if *field == "" {
 			return cli.BadInputf("-estimator %s is of a field world: give -world as well", *estimator)
 		}
-		raw, err := os.ReadFile(*estimator)
-		if err == nil {
-			parameters, err = learned.Read(bytes.NewReader(raw))
-		}
-		if err != nil {
+		if parameters, err = belieftrain.ReadParameters(*estimator); err != nil {
 			return cli.BadInput(err)
 		}
 	}

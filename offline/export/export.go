@@ -1,56 +1,114 @@
-// Package export freezes a trained network. Inputs: its parameters and the
-// manifest's constants and metrics. Outputs: a checkpoint's folder, policy.onnx
-// and manifest.json, with weights rounded to float16. It is the last step of
-// training ("offline export"); package checkpoint reads what it writes.
+// Package export freezes trained networks. Inputs: the parameters of the policy, those
+// of an estimator of beliefs if there is one, and the manifest's constants and metrics.
+// Outputs: a checkpoint's folder, policy.onnx, estimator.onnx and manifest.json, with
+// weights rounded to float16. It is the last step of training ("offline export");
+// package checkpoint reads what it writes.
 package export
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 
+	"prefdt/inference/belief/learned"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/token"
 	"prefdt/offline/command"
 )
 
-// Write writes a checkpoint. It fills in the manifest's format, the graph's
-// hash and the names of the features, and refuses what Load would. Equal
-// arguments give equal bytes. Each file appears whole or not at all; the
-// manifest comes last, so that a write cut short leaves a hash that does not
-// match rather than weights under another network's constants.
-func Write(dir string, m checkpoint.Manifest, parameters []float32) error {
-	manifest, graph, err := Encode(m, parameters)
+// Write writes a checkpoint, with an estimator unless beliefs is nil. It fills in the
+// manifest's format, the graphs' hashes, the names of the features and the estimator's
+// layout and window, and refuses what Load would. Equal arguments give equal bytes. Each
+// file appears whole or not at all; the manifest comes last, so that a write cut short
+// leaves a hash that does not match rather than weights under another network's constants.
+func Write(dir string, m checkpoint.Manifest, parameters []float32, beliefs *learned.Parameters) error {
+	manifest, graph, estimator, err := Encode(m, parameters, beliefs)
 	if err != nil {
 		return fmt.Errorf("export to %s: %w", dir, err)
 	}
-	for _, f := range []struct {
-		name string
-		data []byte
-	}{{checkpoint.GraphFile, graph}, {checkpoint.ManifestFile, manifest}} {
-		if err := command.ReplaceFile(filepath.Join(dir, f.name), func(w io.Writer) error { _, err := w.Write(f.data); return err }); err != nil {
+	return write(dir, map[string][]byte{checkpoint.GraphFile: graph, checkpoint.EstimatorFile: estimator, checkpoint.ManifestFile: manifest})
+}
+
+// WriteEstimator puts an estimator, with what record says of its training, into a
+// checkpoint that there is, in place of the one it has.
+func WriteEstimator(dir string, record checkpoint.Estimator, beliefs *learned.Parameters) error {
+	c, err := checkpoint.Load(dir)
+	if err != nil {
+		return err
+	}
+	graph, err := os.ReadFile(filepath.Join(dir, checkpoint.GraphFile))
+	if err != nil {
+		return err
+	}
+	c.Manifest.Estimator = &record
+	manifest, estimator, err := encode(c.Manifest, graph, beliefs)
+	if err != nil {
+		return fmt.Errorf("export to %s: %w", dir, err)
+	}
+	return write(dir, map[string][]byte{checkpoint.EstimatorFile: estimator, checkpoint.ManifestFile: manifest})
+}
+
+func write(dir string, files map[string][]byte) error {
+	for _, name := range []string{checkpoint.GraphFile, checkpoint.EstimatorFile, checkpoint.ManifestFile} {
+		data, given := files[name]
+		if !given {
+			continue
+		}
+		path := filepath.Join(dir, name)
+		if data == nil {
+			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("export: %w", err)
+			}
+			continue
+		}
+		if err := command.ReplaceFile(path, func(w io.Writer) error { _, err := w.Write(data); return err }); err != nil {
 			return fmt.Errorf("export: %w", err)
 		}
 	}
 	return nil
 }
 
-// Encode returns the bytes of both files.
-func Encode(m checkpoint.Manifest, parameters []float32) (manifest, graph []byte, err error) {
-	m.Format, m.Features = checkpoint.Format, token.Features()
+// Encode returns the bytes of the files.
+func Encode(m checkpoint.Manifest, parameters []float32, beliefs *learned.Parameters) (manifest, graph, estimator []byte, err error) {
+	if err := m.Arch.Check(); err != nil {
+		return nil, nil, nil, err
+	}
+	if n := m.Arch.Parameters(); len(parameters) != n {
+		return nil, nil, nil, fmt.Errorf("%d parameters, this architecture has %d", len(parameters), n)
+	}
+	graph = EncodeGraph(m.Arch.Graph(), parameters)
+	manifest, estimator, err = encode(m, graph, beliefs)
+	return manifest, graph, estimator, err
+}
+
+// encode returns the files beside a policy's graph.
+func encode(m checkpoint.Manifest, graph []byte, beliefs *learned.Parameters) (manifest, estimator []byte, err error) {
+	m.Format, m.Features, m.GraphSHA256 = checkpoint.Format, token.Features(), checkpoint.Hash(graph)
+	if beliefs == nil {
+		m.Estimator = nil
+	} else {
+		if n := learned.ParameterCount(); len(beliefs.Data) != n {
+			return nil, nil, fmt.Errorf("%d parameters of an estimator, want %d", len(beliefs.Data), n)
+		}
+		estimator = EncodeGraph(learned.Graph(), beliefs.Data)
+		var e checkpoint.Estimator
+		if m.Estimator != nil {
+			e = *m.Estimator
+		}
+		e.GraphSHA256, e.Layout, e.Window = checkpoint.Hash(estimator), learned.Layout, beliefs.Window
+		m.Estimator = &e
+	}
 	if err := m.Check(); err != nil {
 		return nil, nil, err
 	}
-	if n := m.Arch.Parameters(); len(parameters) != n {
-		return nil, nil, fmt.Errorf("%d parameters, this architecture has %d", len(parameters), n)
-	}
-	graph = EncodeGraph(m.Arch.Graph(), parameters)
-	m.GraphSHA256 = checkpoint.Hash(graph)
 	if manifest, err = json.MarshalIndent(&m, "", "  "); err != nil {
 		return nil, nil, err
 	}
 	manifest = append(manifest, '\n')
-	_, err = checkpoint.Decode(manifest, graph)
-	return manifest, graph, err
+	_, err = checkpoint.Decode(manifest, graph, estimator)
+	return manifest, estimator, err
 }

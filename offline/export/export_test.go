@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"prefdt/inference/belief/learned"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/inference/kernel"
@@ -33,6 +34,16 @@ func testManifest(a model.Arch) checkpoint.Manifest {
 		Training:  map[string]float64{"loss": 0.25}, Evaluation: map[string]float64{"hypervolume": 103.5e6},
 		Seeds: map[string]int64{"train_first": 0, "train_last": 99999},
 	}
+}
+
+// testBeliefs returns parameters of an estimator that make every observation count.
+func testBeliefs(seed uint64) *learned.Parameters {
+	r := rand.New(rand.NewPCG(seed, 2))
+	p := &learned.Parameters{Window: 20}
+	for range learned.ParameterCount() {
+		p.Data = append(p.Data, float32(0.3*r.NormFloat64()))
+	}
+	return p
 }
 
 // randomParameters keeps activations of order one through any depth.
@@ -74,7 +85,7 @@ func randomInputs(r *rand.Rand, m, u int) *model.Inputs {
 func TestWhatIsWrittenIsLoaded(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	m, p := testManifest(smallArch), randomParameters(smallArch, 1)
-	if err := Write(dir, m, p); err != nil {
+	if err := Write(dir, m, p, nil); err != nil {
 		t.Fatal(err)
 	}
 	c, err := checkpoint.Load(dir)
@@ -105,14 +116,49 @@ func TestWhatIsWrittenIsLoaded(t *testing.T) {
 	}
 }
 
-func TestEqualArgumentsGiveEqualBytes(t *testing.T) {
-	p := randomParameters(smallArch, 1)
-	m1, g1, err := Encode(testManifest(smallArch), p)
+// An estimator that is loaded is the one exported, but for rounding; an export without
+// one leaves none behind.
+func TestEstimatorIsLoaded(t *testing.T) {
+	dir, p := t.TempDir(), testBeliefs(1)
+	if err := Write(dir, testManifest(smallArch), randomParameters(smallArch, 1), p); err != nil {
+		t.Fatal(err)
+	}
+	c, err := checkpoint.Load(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m2, g2, err := Encode(testManifest(smallArch), p)
-	if err != nil || !bytes.Equal(m1, m2) || !bytes.Equal(g1, g2) {
+	at := 0
+	for _, tensor := range learned.Tensors() {
+		for range tensor.Size() {
+			want := p.Data[at]
+			if tensor.IsMatrix() {
+				want = kernel.FromFloat16(kernel.ToFloat16(want))
+			}
+			if got := c.Beliefs.Data[at]; got != want {
+				t.Fatalf("%s: parameter %d is %v, want %v", tensor.Name, at, got, want)
+			}
+			at++
+		}
+	}
+	if c.Beliefs.Window != p.Window {
+		t.Errorf("a memory of %d slots, want %d", c.Beliefs.Window, p.Window)
+	}
+	if err := Write(dir, testManifest(smallArch), randomParameters(smallArch, 1), nil); err != nil {
+		t.Fatal(err)
+	}
+	if c, err = checkpoint.Load(dir); err != nil || c.Beliefs != nil {
+		t.Errorf("after an export without an estimator: %v, %v", c.Beliefs, err)
+	}
+}
+
+func TestEqualArgumentsGiveEqualBytes(t *testing.T) {
+	p := randomParameters(smallArch, 1)
+	m1, g1, e1, err := Encode(testManifest(smallArch), p, testBeliefs(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m2, g2, e2, err := Encode(testManifest(smallArch), p, testBeliefs(3))
+	if err != nil || !bytes.Equal(m1, m2) || !bytes.Equal(g1, g2) || !bytes.Equal(e1, e2) {
 		t.Errorf("two exports differ (%v)", err)
 	}
 }
@@ -137,7 +183,7 @@ func TestRefusals(t *testing.T) {
 			m := testManifest(smallArch)
 			p := c.change(&m, append([]float32(nil), good...))
 			dir := filepath.Join(t.TempDir(), "out")
-			err := Write(dir, m, p)
+			err := Write(dir, m, p, nil)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
@@ -155,7 +201,7 @@ func TestShippedSize(t *testing.T) {
 	for i := range p {
 		p[i] = kernel.FromFloat16(uint16(i % 0x3c00))
 	}
-	_, graph, err := Encode(testManifest(a), p)
+	_, graph, _, err := Encode(testManifest(a), p, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"prefdt/inference/belief/learned"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/model"
 	"prefdt/offline/ort"
@@ -41,7 +42,7 @@ func TestParityWithONNXRuntime(t *testing.T) {
 		{Width: 128, PairWidth: 64, Layers: 3, Heads: 4, Context: 20},
 	} {
 		dir := t.TempDir()
-		if err := Write(dir, testManifest(a), randomParameters(a, uint64(i))); err != nil {
+		if err := Write(dir, testManifest(a), randomParameters(a, uint64(i)), nil); err != nil {
 			t.Fatal(err)
 		}
 		c, err := checkpoint.Load(dir)
@@ -93,6 +94,70 @@ func TestParityWithONNXRuntime(t *testing.T) {
 	}
 }
 
+// TestEstimatorParityWithONNXRuntime runs an estimator's graph in ONNX Runtime, padded,
+// and its networks, with anything from no observation to twenty of each query.
+func TestEstimatorParityWithONNXRuntime(t *testing.T) {
+	runtime := newRuntime(t)
+	const tolerance = 1e-4
+	dir := t.TempDir()
+	if err := Write(dir, testManifest(smallArch), randomParameters(smallArch, 1), testBeliefs(4)); err != nil {
+		t.Fatal(err)
+	}
+	c, err := checkpoint.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nets := learned.NewNetworks(c.Beliefs.Data)
+	r := rand.New(rand.NewPCG(9, 9))
+	for round := range 5 {
+		feeds, want := map[string]ort.Tensor{}, map[string][]float32{}
+		for name, e := range map[string]*learned.Encoder[float32]{"link": &nets.Links, "phone": &nets.Phones, "wind": &nets.Winds} {
+			n, most := 3+r.IntN(20), 1+r.IntN(20)
+			b := learned.Batch{Queries: randomRow(r, n*e.QueryFeatures)}
+			var rows, mask []float32
+			for range n {
+				count := r.IntN(most + 1)
+				if e.RowFeatures == 0 {
+					continue
+				}
+				own := randomRow(r, count*e.RowFeatures)
+				b.Rows, b.Counts = append(b.Rows, own...), append(b.Counts, count)
+				rows = append(append(rows, own...), randomRow(r, (most-count)*e.RowFeatures)...) // padding must not change an output
+				for k := range most {
+					present := float32(0)
+					if k < count {
+						present = 1
+					}
+					mask = append(mask, present)
+				}
+			}
+			feeds[name+".queries"] = ort.Tensor{Dims: []int{n, e.QueryFeatures}, Data: b.Queries}
+			if e.RowFeatures > 0 {
+				feeds[name+".rows"] = ort.Tensor{Dims: []int{n, most, e.RowFeatures}, Data: rows}
+				feeds[name+".mask"] = ort.Tensor{Dims: []int{n, most}, Data: mask}
+			}
+			want[name+".outputs"] = e.Forward(&b).Data
+		}
+		response, err := runtime.Run(&ort.Request{Model: filepath.Join(dir, checkpoint.EstimatorFile), Feeds: feeds})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, x := range want {
+			got, worst := response.Outputs[name].Data, 0.0
+			if len(got) != len(x) {
+				t.Fatalf("%s: %d outputs, ONNX Runtime has %d", name, len(x), len(got))
+			}
+			for i := range x {
+				worst = max(worst, math.Abs(float64(x[i]-got[i])))
+			}
+			if !(worst < tolerance) {
+				t.Errorf("round %d, %s: off by %v", round, name, worst)
+			}
+			t.Logf("%s: largest difference %.2g", name, worst)
+		}
+	}
+}
+
 // TestONNXChecker runs the standard's own checker.
 func TestONNXChecker(t *testing.T) {
 	const python = "/usr/bin/python3" // the one Debian's python3-onnx belongs to
@@ -100,13 +165,15 @@ func TestONNXChecker(t *testing.T) {
 		t.Skip("python3-onnx is not installed")
 	}
 	dir := t.TempDir()
-	if err := Write(dir, testManifest(smallArch), randomParameters(smallArch, 1)); err != nil {
+	if err := Write(dir, testManifest(smallArch), randomParameters(smallArch, 1), testBeliefs(1)); err != nil {
 		t.Fatal(err)
 	}
 	script := "import onnx, sys; m = onnx.load(sys.argv[1]); onnx.checker.check_model(m, full_check=True); print(len(m.graph.node))"
-	out, err := exec.Command(python, "-c", script, filepath.Join(dir, checkpoint.GraphFile)).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
+	for _, name := range []string{checkpoint.GraphFile, checkpoint.EstimatorFile} {
+		out, err := exec.Command(python, "-c", script, filepath.Join(dir, name)).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v: %s", name, err, out)
+		}
+		t.Logf("%s: %s nodes", name, out[:len(out)-1])
 	}
-	t.Logf("%s nodes", out[:len(out)-1])
 }

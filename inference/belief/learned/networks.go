@@ -23,8 +23,17 @@ var (
 // Networks are the estimator's three.
 type Networks[T kernel.Float] struct{ Links, Phones, Winds Encoder[T] }
 
-func layouts() []Layers[model.Tensor] {
-	return []Layers[model.Tensor]{linkShape.layout("link"), phoneShape.layout("phone"), windShape.layout("wind")}
+// encoders are the networks by name, in the order of their parameters.
+var encoders = []struct {
+	name string
+	*Shape
+}{{"link", &linkShape}, {"phone", &phoneShape}, {"wind", &windShape}}
+
+func layouts() (list []Layers[model.Tensor]) {
+	for _, e := range encoders {
+		list = append(list, e.layout(e.name))
+	}
+	return list
 }
 
 // Tensors lists all parameters.
@@ -53,9 +62,9 @@ func NewNetworks[T kernel.Float](data []T) *Networks[T] {
 		panic(fmt.Sprintf("learned: %d parameters, want %d", len(data), ParameterCount()))
 	}
 	n := &Networks[T]{}
-	n.Links.Shape, n.Phones.Shape, n.Winds.Shape = linkShape, phoneShape, windShape
 	layers := layouts()
 	for k, e := range []*Encoder[T]{&n.Links, &n.Phones, &n.Winds} {
+		e.Shape = *encoders[k].Shape
 		to := model.Parameters[kernel.Matrix[T]](&e.Layers)
 		for i, t := range model.Parameters[model.Tensor](&layers[k]) {
 			*to[i] = kernel.View(data[:t.Size()], t.Rows, t.Cols)

@@ -8,6 +8,10 @@ import (
 	"math"
 )
 
+// Layout is the version of what the networks' rows hold and of what their outputs mean.
+// Parameters that were trained for another one mean nothing here.
+const Layout = 1
+
 // Parameters are a trained estimator's.
 type Parameters struct {
 	Window int       // of the memory, in slots
@@ -20,6 +24,14 @@ const magic = "PREFDTB1"
 
 // MaxWindow is the longest memory, in slots.
 const MaxWindow = 1000
+
+// CheckWindow returns what is wrong with the length of a memory.
+func CheckWindow(slots int) error {
+	if slots < 1 || slots > MaxWindow {
+		return fmt.Errorf("a memory of %d slots, want 1 to %d", slots, MaxWindow)
+	}
+	return nil
+}
 
 // Write writes the parameters as a file.
 func (p *Parameters) Write(w io.Writer) error {
@@ -51,8 +63,8 @@ func Read(r io.Reader) (*Parameters, error) {
 		return fail("the file is not one of %d parameters, as this program's networks have", ParameterCount())
 	}
 	p := &Parameters{Window: int(binary.LittleEndian.Uint32(b[len(magic):]))}
-	if p.Window < 1 || p.Window > MaxWindow {
-		return fail("a memory of %d slots, want 1 to %d", p.Window, MaxWindow)
+	if err := CheckWindow(p.Window); err != nil {
+		return fail("%w", err)
 	}
 	for b = b[len(magic)+8:]; len(b) > 0; b = b[4:] {
 		x := math.Float32frombits(binary.LittleEndian.Uint32(b))
