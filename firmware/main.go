@@ -23,8 +23,6 @@ import (
 	"prefdt/firmware/logtool"
 	"prefdt/firmware/monitor"
 	"prefdt/firmware/preflight"
-	"prefdt/inference"
-	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/inference/record"
 )
@@ -84,11 +82,7 @@ func runMission(ctx context.Context, c config.Config, stderr io.Writer) error {
 	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
 		return fmt.Errorf("log: %w", err)
 	}
-	frozen, err := checkpoint.Load(c.Checkpoint)
-	if err != nil {
-		return err
-	}
-	policy, err := inference.New(frozen, inference.Decoder(c.Decoder))
+	policy, frozen, err := leader.LoadPolicy(&c)
 	if err != nil {
 		return err
 	}
@@ -102,7 +96,7 @@ func runMission(ctx context.Context, c config.Config, stderr io.Writer) error {
 	defer m.Close()
 	l := &leader.Leader{
 		Config: c, Clock: now, OnIteration: m.OnIteration, Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: level})),
-		Policy: leader.Policy{Scheduler: policy, Physics: frozen.Physics, Scales: &frozen.GoalConstants, UserPrior: frozen.Statistics.UserPrior()},
+		Policy: policy,
 	}
 	if c.RecordFile != "" {
 		f, err := os.Create(c.RecordFile)
@@ -111,7 +105,15 @@ func runMission(ctx context.Context, c config.Config, stderr io.Writer) error {
 		}
 		defer f.Close()
 		l.OpenRecord = func(o goal.State) *record.Writer {
-			return record.NewWriter(f, record.Header{GraphSHA256: frozen.GraphSHA256, Decoder: c.Decoder, Physics: frozen.Physics, Objective: o})
+			h := record.Header{
+				GraphSHA256: frozen.GraphSHA256, Decoder: c.Decoder, Physics: policy.Physics, Objective: o,
+				OutOfDistribution: policy.OutOfDistribution,
+			}
+			if c.Surroundings.Hidden() {
+				expected := c.Surroundings.Expected(nil)
+				h.Expected = &expected
+			}
+			return record.NewWriter(f, h)
 		}
 	}
 	return l.Run(ctx)

@@ -25,6 +25,8 @@ type Account struct {
 	Scales      *goal.Constants
 	ReserveJ    float64 // that an aircraft keeps beyond its way home
 	SpeedMaxMPS float64
+	// OutOfDistribution is of the surroundings, see goal.Objective.SetOutOfDistribution.
+	OutOfDistribution bool
 
 	Recorder *record.Writer // of complete slots; nil: none
 
@@ -62,6 +64,7 @@ type State struct {
 // Begin starts a mission's account. Joules counted by the meters before are excluded.
 func (a *Account) Begin(slots int, views []fleet.View) {
 	a.objective = goal.New(a.Scales, &a.Physics, slots, len(views))
+	a.objective.SetOutOfDistribution(a.OutOfDistribution)
 	a.aircraft, a.results, a.observed, a.allLocalDelayS = make([]AircraftAccount, len(views)), map[int]*slotResults{}, nil, 0
 	a.flownSlot = -1
 	for i := range views {
@@ -89,6 +92,7 @@ func (a *Account) State() State {
 // Restore continues a mission.
 func (a *Account) Restore(s State) {
 	a.objective = goal.Resume(a.Scales, &a.Physics, s.Objective)
+	a.objective.SetOutOfDistribution(a.OutOfDistribution)
 	a.aircraft, a.allLocalDelayS, a.results, a.unmeasuredSettlements = s.Aircraft, s.AllLocalDelayS, map[int]*slotResults{}, restartSettlements
 	a.observed, a.flownSlot = nil, -1
 }

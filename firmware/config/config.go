@@ -45,6 +45,9 @@ type Config struct {
 	Origin   fleet.Origin     `yaml:"origin"`
 	Flight   Flight           `yaml:"flight"`
 
+	Surroundings Surroundings `yaml:"surroundings"`
+	Estimator    string       `yaml:"estimator"`
+
 	LeaderKeyFile string `yaml:"leader_key"`
 	RecordFile    string `yaml:"record"`
 }
@@ -140,7 +143,7 @@ func (c *Config) StartPosition(number int, areaM float64) physics.Position {
 
 // Check returns the first value that is wrong, in one line.
 func (c *Config) Check() error {
-	for _, check := range []func() error{c.checkIDs, c.checkRanges, c.checkChoices, c.Origin.Check, c.Broker.Check, c.checkAircraft} {
+	for _, check := range []func() error{c.checkIDs, c.checkRanges, c.checkChoices, c.Origin.Check, c.Broker.Check, c.checkAircraft, c.Surroundings.check} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -150,6 +153,9 @@ func (c *Config) Check() error {
 	}
 	if c.StateDir == "" {
 		return fmt.Errorf("state_dir is empty, want a directory that survives a restart")
+	}
+	if c.Surroundings.Hidden() && c.Estimator == "" {
+		return fmt.Errorf("surroundings hide something, and estimator is empty: want the file of one that finds it out")
 	}
 	_, err := c.PublicKeys()
 	return err

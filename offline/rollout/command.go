@@ -1,11 +1,13 @@
 package rollout
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
 
 	"prefdt/configs/cli"
+	"prefdt/inference/belief/learned"
 	"prefdt/inference/checkpoint"
 )
 
@@ -13,7 +15,7 @@ const usage = `offline replay decides a flight again that a leader recorded (rec
 its configuration), slot by slot, and reports whether every decision and every
 objective is the same to the last bit.
 
-  offline replay -record FILE [-checkpoint DIR]
+  offline replay -record FILE [-checkpoint DIR] [-estimator FILE]
 
 `
 
@@ -22,6 +24,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	f := call.Flags
 	path := f.String("record", "", "`file` that a leader wrote")
 	dir := f.String("checkpoint", "configs/checkpoint", "`folder` of the policy that decided")
+	estimator := f.String("estimator", "", "`file` of the estimator that the policy decided with")
 	asJSON := call.JSONFlag()
 	if _, err := call.Parse(usage, 0); err != nil {
 		return err
@@ -33,12 +36,22 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if err != nil {
 		return cli.BadInput(err)
 	}
+	var parameters *learned.Parameters
+	if *estimator != "" {
+		raw, err := os.ReadFile(*estimator)
+		if err == nil {
+			parameters, err = learned.Read(bytes.NewReader(raw))
+		}
+		if err != nil {
+			return cli.BadInput(err)
+		}
+	}
 	in, err := os.Open(*path)
 	if err != nil {
 		return cli.BadInput(err)
 	}
 	defer in.Close()
-	slots, err := Replay(ctx, in, frozen)
+	slots, err := Replay(ctx, in, frozen, parameters)
 	if ctx.Err() != nil {
 		return fmt.Errorf("interrupted after %d equal slots", slots)
 	}

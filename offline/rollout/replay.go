@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"prefdt/inference"
+	"prefdt/inference/belief/learned"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/inference/record"
@@ -21,8 +22,8 @@ func decideAndObserve(p Policy, s *slot.Snapshot, o *goal.Objective, d *slot.Dec
 // Replay decides a recorded flight again, slot by slot, on an objective of its
 // own that only the recorded events come to. It returns the number of slots
 // that were decided as recorded, to the last bit, and the first difference. The end
-// of ctx ends it after a slot.
-func Replay(ctx context.Context, r io.Reader, frozen *checkpoint.Checkpoint) (slots int, err error) {
+// of ctx ends it after a slot. Parameters are the estimator's, nil without one.
+func Replay(ctx context.Context, r io.Reader, frozen *checkpoint.Checkpoint, parameters *learned.Parameters) (slots int, err error) {
 	in, err := record.NewReader(r)
 	if err != nil {
 		return 0, err
@@ -36,6 +37,14 @@ func Replay(ctx context.Context, r io.Reader, frozen *checkpoint.Checkpoint) (sl
 	p, err := inference.New(&moved, inference.Decoder(h.Decoder))
 	if err != nil {
 		return 0, err
+	}
+	if h.Expected != nil {
+		if parameters == nil {
+			return 0, fmt.Errorf("the record is of a flight with an estimator, want its file")
+		}
+		expected := *h.Expected
+		expected.Physics = &moved.Physics
+		p.Estimator = learned.New(expected, parameters)
 	}
 	o := goal.Resume(&moved.GoalConstants, &moved.Physics, h.Objective)
 	o.SetOutOfDistribution(h.OutOfDistribution)

@@ -60,7 +60,7 @@ func TestReplayDecidesAsRecorded(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			flight := recordFlight(t, ck, c.decoder, c.world, c.link, c.request)
-			if slots, err := Replay(t.Context(), bytes.NewReader(flight), ck); err != nil || slots != c.world.Slots {
+			if slots, err := Replay(t.Context(), bytes.NewReader(flight), ck, nil); err != nil || slots != c.world.Slots {
 				t.Errorf("%d of %d slots are decided as recorded: %v", slots, c.world.Slots, err)
 			}
 			if lines := bytes.Count(flight, []byte("\n")); lines != 1+c.world.Slots {
@@ -103,7 +103,7 @@ func TestReplayFindsDifferences(t *testing.T) {
 		{"another checkpoint", strings.Replace(flight, ck.GraphSHA256, "1234", 1), 0, "checkpoint"},
 		{"another version", strings.Replace(flight, `"version":1`, `"version":2`, 1), 0, "version is 2, want 1"},
 	} {
-		slots, err := Replay(t.Context(), strings.NewReader(x.flight), ck)
+		slots, err := Replay(t.Context(), strings.NewReader(x.flight), ck, nil)
 		if err == nil || slots != x.slots || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%s: %d slots, %v; want %d and %q", x.name, slots, err, x.slots, x.want)
 		}

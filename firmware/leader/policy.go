@@ -1,0 +1,69 @@
+package leader
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+
+	"prefdt/firmware/config"
+	"prefdt/inference"
+	"prefdt/inference/belief/learned"
+	"prefdt/inference/checkpoint"
+	"prefdt/inference/dispatch"
+	"prefdt/inference/goal"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+)
+
+// Scheduler is the frozen policy, or a substitute for it in a test.
+type Scheduler interface {
+	Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) goal.Observation
+}
+
+// Policy is the frozen policy and its checkpoint's description of the world, with the
+// radio of the mission's surroundings.
+type Policy struct {
+	Scheduler
+	Physics           physics.Constants
+	Scales            *goal.Constants
+	UserPrior         dispatch.UserPrior // users as expected before any report was received
+	OutOfDistribution bool               // see goal.Objective.SetOutOfDistribution
+}
+
+// LoadPolicy loads a configuration's checkpoint and, where its surroundings hide
+// something, the estimator that finds it out.
+func LoadPolicy(c *config.Config) (Policy, *checkpoint.Checkpoint, error) {
+	trained, err := checkpoint.Load(c.Checkpoint)
+	if err != nil {
+		return Policy{}, nil, err
+	}
+	here := *trained
+	here.Physics = c.Surroundings.Physics(trained.Physics)
+	scheduler, err := inference.New(&here, inference.Decoder(c.Decoder))
+	if err != nil {
+		return Policy{}, nil, err
+	}
+	if c.Surroundings.Hidden() {
+		parameters, err := readEstimator(c.Estimator)
+		if err != nil {
+			return Policy{}, nil, err
+		}
+		scheduler.Estimator = learned.New(c.Surroundings.Expected(&here.Physics), parameters)
+	}
+	return Policy{
+		Scheduler: scheduler, Physics: here.Physics, Scales: &here.GoalConstants, UserPrior: here.Statistics.UserPrior(),
+		OutOfDistribution: c.Surroundings.OutOfDistribution(trained.Physics),
+	}, &here, nil
+}
+
+func readEstimator(path string) (*learned.Parameters, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("estimator: %w", err)
+	}
+	p, err := learned.Read(bytes.NewReader(raw))
+	if err != nil {
+		return nil, fmt.Errorf("estimator %s: %w", path, err)
+	}
+	return p, nil
+}
