@@ -59,6 +59,7 @@ type State struct {
 	Objective      goal.State        `json:"goal"`
 	AllLocalDelayS float64           `json:"local_s"`
 	Aircraft       []AircraftAccount `json:"aircraft"`
+	Observed       []slot.Result     `json:"observed,omitempty"` // that show something, for the next snapshot
 }
 
 // Begin starts a mission's account. Joules counted by the meters before are excluded.
@@ -86,7 +87,7 @@ func (a *Account) BeginSlots(views []fleet.View, flying int) {
 
 // State returns what a restart needs.
 func (a *Account) State() State {
-	return State{a.objective.State(), a.allLocalDelayS, append([]AircraftAccount(nil), a.aircraft...)}
+	return State{a.objective.State(), a.allLocalDelayS, append([]AircraftAccount(nil), a.aircraft...), a.pending()}
 }
 
 // Restore continues a mission.
@@ -94,7 +95,7 @@ func (a *Account) Restore(s State) {
 	a.objective = goal.Resume(a.Scales, &a.Physics, s.Objective)
 	a.objective.SetOutOfDistribution(a.OutOfDistribution)
 	a.aircraft, a.allLocalDelayS, a.results, a.unmeasuredSettlements = s.Aircraft, s.AllLocalDelayS, map[int]*slotResults{}, restartSettlements
-	a.observed, a.flownSlot = nil, -1
+	a.observed, a.flownSlot = s.Observed, -1
 }
 
 // SpentJ is what aircraft i, counted from 0, drew in slots.

@@ -7,6 +7,7 @@ import (
 
 	"prefdt/firmware/config"
 	"prefdt/inference"
+	"prefdt/inference/belief"
 	"prefdt/inference/belief/learned"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/dispatch"
@@ -28,7 +29,17 @@ type Policy struct {
 	Scales            *goal.Constants
 	UserPrior         dispatch.UserPrior // users as expected before any report was received
 	OutOfDistribution bool               // see goal.Objective.SetOutOfDistribution
+	RecallSlots       int                // before a restart, from which the scheduler believes as though there had been none
 }
+
+// believer is a scheduler with an estimator.
+type believer interface {
+	Belief() *belief.Belief  // of the last decision; nil: it takes reports as exact
+	Recall(s *slot.Snapshot) // a slot before a restart
+}
+
+// resultSlots is how many slots after its report a user's result still comes.
+const resultSlots = 3
 
 // LoadPolicy loads a configuration's checkpoint and, where its surroundings hide
 // something, the estimator that finds it out.
@@ -43,16 +54,18 @@ func LoadPolicy(c *config.Config) (Policy, *checkpoint.Checkpoint, error) {
 	if err != nil {
 		return Policy{}, nil, err
 	}
+	recallSlots := 0
 	if c.Surroundings.Hidden() {
 		parameters, err := readEstimator(c.Estimator)
 		if err != nil {
 			return Policy{}, nil, err
 		}
 		scheduler.Estimator = learned.New(c.Surroundings.Expected(&here.Physics), parameters)
+		recallSlots = parameters.Window + resultSlots
 	}
 	return Policy{
 		Scheduler: scheduler, Physics: here.Physics, Scales: &here.GoalConstants, UserPrior: here.Statistics.UserPrior(),
-		OutOfDistribution: c.Surroundings.OutOfDistribution(trained.Physics),
+		OutOfDistribution: c.Surroundings.OutOfDistribution(trained.Physics), RecallSlots: recallSlots,
 	}, &here, nil
 }
 
