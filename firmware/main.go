@@ -23,8 +23,6 @@ import (
 	"prefdt/firmware/logtool"
 	"prefdt/firmware/monitor"
 	"prefdt/firmware/preflight"
-	"prefdt/inference"
-	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/inference/record"
 )
@@ -38,7 +36,7 @@ var program = cli.Program{
 		{Args: "-config FILE", Summary: "fly the mission of a configuration", Run: flyCommand},
 		{Name: "check", Args: "-config FILE [-wait 15s] [-json]", Summary: "the pre-flight list: test on the ground what a flight needs, and print ok, warn or FAIL, what, and what was found; it sends no aircraft anywhere", Run: preflight.Command},
 		{Name: "log", Args: logArgs + "check [-json]", Summary: "report what is in a ledger that no leader is using, and whether it adds up", Run: logtool.Command},
-		{Name: "log", Args: logArgs + "export [-csv|-json] [-mission ID] [-out FILE]", Summary: "write the settled slots, one line each"},
+		{Name: "log", Args: logArgs + "export [-csv|-json] [-users] [-mission ID] [-out FILE]", Summary: "write the settled slots, one line each"},
 		{Name: "log", Args: logArgs + "recover -out FOLDER", Summary: "make a new ledger of what a damaged one still holds; it stays as it is"},
 	},
 	Notes: `Exit status: 0 the mission is over or the leader was asked to end (check: nothing failed; log: done),
@@ -84,11 +82,7 @@ func runMission(ctx context.Context, c config.Config, stderr io.Writer) error {
 	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
 		return fmt.Errorf("log: %w", err)
 	}
-	frozen, err := checkpoint.Load(c.Checkpoint)
-	if err != nil {
-		return err
-	}
-	policy, err := inference.New(frozen, inference.Decoder(c.Decoder))
+	policy, frozen, err := leader.LoadPolicy(&c)
 	if err != nil {
 		return err
 	}
@@ -102,7 +96,7 @@ func runMission(ctx context.Context, c config.Config, stderr io.Writer) error {
 	defer m.Close()
 	l := &leader.Leader{
 		Config: c, Clock: now, OnIteration: m.OnIteration, Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: level})),
-		Policy: leader.Policy{Scheduler: policy, Physics: frozen.Physics, Scales: &frozen.GoalConstants, UserPrior: frozen.Statistics.UserPrior()},
+		Policy: policy,
 	}
 	if c.RecordFile != "" {
 		f, err := os.Create(c.RecordFile)
@@ -111,7 +105,15 @@ func runMission(ctx context.Context, c config.Config, stderr io.Writer) error {
 		}
 		defer f.Close()
 		l.OpenRecord = func(o goal.State) *record.Writer {
-			return record.NewWriter(f, record.Header{GraphSHA256: frozen.GraphSHA256, Decoder: c.Decoder, Physics: frozen.Physics, Objective: o})
+			h := record.Header{
+				GraphSHA256: frozen.GraphSHA256, Decoder: c.Decoder, Physics: policy.Physics, Objective: o,
+				OutOfDistribution: policy.OutOfDistribution,
+			}
+			if c.Surroundings.Hidden() {
+				expected := c.Surroundings.Expected(nil)
+				h.Expected, h.EstimatorSHA256 = &expected, frozen.Estimator.GraphSHA256
+			}
+			return record.NewWriter(f, h)
 		}
 	}
 	return l.Run(ctx)

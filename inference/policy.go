@@ -115,6 +115,24 @@ func (p *Policy) Reset() {
 	p.cache.Reset()
 }
 
+// Recall has the estimator and the planner remember a slot that was decided before: those
+// before a restart, one after another.
+func (p *Policy) Recall(s *slot.Snapshot) {
+	if p.Estimator != nil {
+		p.belief.Resize(s)
+		p.Estimator.Estimate(s, &p.belief)
+	}
+	p.planner.Observe(s.Users)
+}
+
+// Belief returns what the last decision believed, until the next; nil: what was reported.
+func (p *Policy) Belief() *belief.Belief {
+	if p.Estimator == nil {
+		return nil
+	}
+	return &p.belief
+}
+
 // Decide writes the joint decision of a slot into d. There may be any number of
 // users and aircraft, none included; once it has seen as many, it allocates
 // nothing. The observation is for the caller's Objective.Observe.

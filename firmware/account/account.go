@@ -25,6 +25,8 @@ type Account struct {
 	Scales      *goal.Constants
 	ReserveJ    float64 // that an aircraft keeps beyond its way home
 	SpeedMaxMPS float64
+	// OutOfDistribution is of the surroundings, see goal.Objective.SetOutOfDistribution.
+	OutOfDistribution bool
 
 	Recorder *record.Writer // of complete slots; nil: none
 
@@ -57,11 +59,13 @@ type State struct {
 	Objective      goal.State        `json:"goal"`
 	AllLocalDelayS float64           `json:"local_s"`
 	Aircraft       []AircraftAccount `json:"aircraft"`
+	Observed       []slot.Result     `json:"observed,omitempty"` // that show something, for the next snapshot
 }
 
 // Begin starts a mission's account. Joules counted by the meters before are excluded.
 func (a *Account) Begin(slots int, views []fleet.View) {
 	a.objective = goal.New(a.Scales, &a.Physics, slots, len(views))
+	a.objective.SetOutOfDistribution(a.OutOfDistribution)
 	a.aircraft, a.results, a.observed, a.allLocalDelayS = make([]AircraftAccount, len(views)), map[int]*slotResults{}, nil, 0
 	a.flownSlot = -1
 	for i := range views {
@@ -83,14 +87,15 @@ func (a *Account) BeginSlots(views []fleet.View, flying int) {
 
 // State returns what a restart needs.
 func (a *Account) State() State {
-	return State{a.objective.State(), a.allLocalDelayS, append([]AircraftAccount(nil), a.aircraft...)}
+	return State{a.objective.State(), a.allLocalDelayS, append([]AircraftAccount(nil), a.aircraft...), a.pending()}
 }
 
 // Restore continues a mission.
 func (a *Account) Restore(s State) {
 	a.objective = goal.Resume(a.Scales, &a.Physics, s.Objective)
+	a.objective.SetOutOfDistribution(a.OutOfDistribution)
 	a.aircraft, a.allLocalDelayS, a.results, a.unmeasuredSettlements = s.Aircraft, s.AllLocalDelayS, map[int]*slotResults{}, restartSettlements
-	a.observed, a.flownSlot = nil, -1
+	a.observed, a.flownSlot = s.Observed, -1
 }
 
 // SpentJ is what aircraft i, counted from 0, drew in slots.

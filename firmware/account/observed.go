@@ -1,9 +1,7 @@
 package account
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 
 	"prefdt/inference/slot"
 	"prefdt/telemetry"
@@ -88,9 +86,7 @@ func partS(field string, s *float64, leastS float64) (float64, error) {
 // TakeResults appends the results that arrived since the last call to dst, in order of
 // slot and user, and forgets them.
 func (a *Account) TakeResults(dst []slot.Result) []slot.Result {
-	slices.SortFunc(a.observed, func(x, y slot.Result) int {
-		return cmp.Or(cmp.Compare(x.Slot, y.Slot), cmp.Compare(x.User, y.User))
-	})
+	sortResults(a.observed)
 	dst = append(dst, a.observed...)
 	a.observed = a.observed[:0]
 	return dst

@@ -50,12 +50,13 @@ type SlotDecision struct {
 	DecisionMS      float64 // time that the decision took
 	MaxOfferUsers   int     // users without a report that may have accepted the slot's offer
 	OfferedAircraft bool    // at least one aircraft was on offer
+	Seen            *Seen   // nil: no estimator remembers the slot
 }
 
 // AddDecision enters the expected cost of a decision.
 func (a *Account) AddDecision(d SlotDecision) {
 	r := &slotResults{
-		Row:   Row{Slot: d.Slot, Reported: d.Reported, PriceSPerJ: d.Decision.PriceSPerJ, DecisionMS: d.DecisionMS},
+		Row:   Row{Slot: d.Slot, Reported: d.Reported, PriceSPerJ: d.Decision.PriceSPerJ, DecisionMS: d.DecisionMS, Seen: d.Seen},
 		tasks: make(map[string]taskEntry, len(d.Users)), aircraftEdgeJ: make([]float64, len(a.aircraft)), decisions: len(d.Users), maxOfferUsers: d.MaxOfferUsers, offeredAircraft: d.OfferedAircraft,
 	}
 	a.allLocalDelayS = 0

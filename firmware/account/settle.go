@@ -22,6 +22,7 @@ type Row struct {
 	DecisionMS           float64       `json:"decision_ms"`
 	Missed               bool          `json:"missed,omitempty"` // no decision was made in it
 	Aircraft             []AircraftRow `json:"aircraft"`
+	Seen                 *Seen         `json:"seen,omitempty"` // where an estimator remembers the slot
 }
 
 // AircraftRow is one aircraft's part of a row.

@@ -45,6 +45,8 @@ type Config struct {
 	Origin   fleet.Origin     `yaml:"origin"`
 	Flight   Flight           `yaml:"flight"`
 
+	Surroundings Surroundings `yaml:"surroundings"`
+
 	LeaderKeyFile string `yaml:"leader_key"`
 	RecordFile    string `yaml:"record"`
 }
@@ -140,7 +142,7 @@ func (c *Config) StartPosition(number int, areaM float64) physics.Position {
 
 // Check returns the first value that is wrong, in one line.
 func (c *Config) Check() error {
-	for _, check := range []func() error{c.checkIDs, c.checkRanges, c.checkChoices, c.Origin.Check, c.Broker.Check, c.checkAircraft} {
+	for _, check := range []func() error{c.checkIDs, c.checkRanges, c.checkChoices, c.Origin.Check, c.Broker.Check, c.checkAircraft, c.Surroundings.check} {
 		if err := check(); err != nil {
 			return err
 		}

@@ -33,26 +33,12 @@ import (
 	"prefdt/firmware/mission"
 	"prefdt/firmware/schedule"
 	"prefdt/firmware/users"
-	"prefdt/inference/dispatch"
 	"prefdt/inference/goal"
 	"prefdt/inference/physics"
 	"prefdt/inference/record"
 	"prefdt/inference/slot"
 	"prefdt/telemetry"
 )
-
-// Scheduler is the frozen policy, or a substitute for it in a test.
-type Scheduler interface {
-	Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) goal.Observation
-}
-
-// Policy is the frozen policy and its checkpoint's description of the world.
-type Policy struct {
-	Scheduler
-	Physics   physics.Constants
-	Scales    *goal.Constants
-	UserPrior dispatch.UserPrior // users as expected before any report was received
-}
 
 // Leader is one mission. Set the exported fields, then Run.
 type Leader struct {
@@ -207,7 +193,7 @@ func (l *Leader) configure() {
 	c := &l.Config
 	l.mission.Limits = c.Flight.Limits
 	l.schedule = schedule.Schedule{Slots: c.Slots, SlotDuration: c.WallTime(1), DecideBy: milliseconds(c.DecideByMS)}
-	l.account = account.Account{Physics: l.Policy.Physics, Scales: l.Policy.Scales, ReserveJ: c.Flight.ReserveJ, SpeedMaxMPS: c.Flight.SpeedMaxMPS}
+	l.account = account.Account{Physics: l.Policy.Physics, Scales: l.Policy.Scales, OutOfDistribution: l.Policy.OutOfDistribution, ReserveJ: c.Flight.ReserveJ, SpeedMaxMPS: c.Flight.SpeedMaxMPS}
 	l.users = users.Users{Max: c.Users.Max, Allow: c.Users.Allow, Physics: l.Policy.Physics, Prior: l.Policy.UserPrior}
 	l.users.Initialize()
 }

@@ -35,6 +35,25 @@ func (l *Leader) beginOrContinue(s ledger.State, found bool) error {
 	l.users.Restore(s.Users)
 	l.current.setting = l.account.Objective().Setting()
 	l.fleet.Restore(s.Fleet)
+	return l.recall()
+}
+
+// recall has the scheduler remember the slots before the restart.
+func (l *Leader) recall() error {
+	p, ok := l.Policy.Scheduler.(believer)
+	if !ok || l.Policy.RecallSlots == 0 {
+		return nil
+	}
+	rows, err := l.ledgerWriter.ledger.LastRows(l.Policy.RecallSlots)
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		if x := rows[i].Seen; x != nil {
+			x.Users(func(name string, id int) { l.users.Recall(name, id, rows[i].Slot) })
+			p.Recall(&x.Snapshot)
+		}
+	}
 	return nil
 }
 

@@ -174,9 +174,13 @@ func (l *Leader) decide(n int, names []string) {
 	l.limitEdgeLoad()
 	l.current.decided = true
 	l.users.PriceSPerJ = d.PriceSPerJ
+	var seen *account.Seen
+	if p, ok := l.Policy.Scheduler.(believer); ok && p.Belief() != nil {
+		seen = account.NewSeen(&l.current.snapshot, names, l.users.IdleNames(), p.Belief(), &l.Policy.Physics.Channel)
+	}
 	l.account.AddDecision(account.SlotDecision{
 		Slot: n, Users: names, Snapshot: &l.current.snapshot, Decision: d, Reported: l.users.Reported(),
-		DecisionMS: float64(l.Clock.Now()-began) / float64(time.Millisecond), MaxOfferUsers: l.users.MaxOfferUsers(), OfferedAircraft: l.current.offeredAircraft,
+		DecisionMS: float64(l.Clock.Now()-began) / float64(time.Millisecond), MaxOfferUsers: l.users.MaxOfferUsers(), OfferedAircraft: l.current.offeredAircraft, Seen: seen,
 	})
 }
 

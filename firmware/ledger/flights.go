@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -30,7 +31,7 @@ func (l *Ledger) SetMaxRowBytes(n float64) { l.maxRowBytes = int(max(n, minRowBy
 
 // dropOldRows deletes the oldest rows beyond the bound, with a new row of a given size.
 func (l *Ledger) dropOldRows(slots *bolt.Bucket, newest, rowBytes int) error {
-	most := l.maxRowBytes / 2 / (rowBytes + 8 + entryOverheadBytes)
+	most := max(l.maxRowBytes/2/(rowBytes+8+entryOverheadBytes), 1)
 	c := slots.Cursor()
 	for key, _ := c.First(); len(key) == 8; key, _ = c.First() {
 		if slot := binary.BigEndian.Uint64(key); newest < most || slot > uint64(newest-most) {
@@ -130,6 +131,23 @@ func (l *Ledger) Flights() (all []Flight, err error) {
 		return read(tx.Bucket(bucketState).Get(keyState), tx.Bucket(bucketSlots))
 	})
 	return all, err
+}
+
+// LastRows returns the present mission's last rows, n at most, in order.
+func (l *Ledger) LastRows(n int) (rows []account.Row, err error) {
+	err = l.db.View(func(tx *bolt.Tx) error {
+		c := tx.Bucket(bucketSlots).Cursor()
+		for key, raw := c.Last(); key != nil && len(rows) < n; key, raw = c.Prev() {
+			var r account.Row
+			if err := l.decodeWithChecksum(raw, &r); err != nil {
+				return err
+			}
+			rows = append(rows, r)
+		}
+		slices.Reverse(rows)
+		return nil
+	})
+	return rows, err
 }
 
 // Path returns the ledger's file in a state directory.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"prefdt/firmware/account"
+	"prefdt/inference/slot"
 )
 
 func missionState(name string, slot int) State {
@@ -205,4 +206,36 @@ func TestRecover(t *testing.T) {
 		t.Errorf("%d of 60 damaged files were refused, %d of %d rows came back", refused, rows, 60*100)
 	}
 	t.Logf("%d of 60 damaged files refused as they are; of 6000 rows %d came back", refused, rows)
+}
+
+// The last rows come back in order, with what was seen in them, however much that is;
+// they are recovered too.
+func TestLastRows(t *testing.T) {
+	dir := t.TempDir()
+	l := mustOpen(t, dir)
+	writeMissions(t, l, 3, "m1")
+	var want []account.Row
+	for i := range 30 {
+		r := testRow(i)
+		r.Mission = "m2"
+		r.Seen = &account.Seen{Names: []string{"u1"}}
+		for u := range 40 * i { // the last ones have some 100 kB
+			r.Seen.Snapshot.Users = append(r.Seen.Snapshot.Users, slot.User{ID: u, CPUHz: 1e9 / float64(u+3), Gain: []float64{1e-9 / float64(u+7)}})
+		}
+		if err := l.WriteRows(missionState("m2", i), []account.Row{r}); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, r)
+	}
+	for n, first := range map[int]int{7: 23, 100: 0, 0: 30} {
+		got, err := l.LastRows(n)
+		if err != nil || len(got) != 30-first || len(got) > 0 && !reflect.DeepEqual(got, want[first:]) {
+			t.Errorf("the last %d: %d rows, %v", n, len(got), err)
+		}
+	}
+	l.Close()
+	s, err := Recover(filepath.Join(dir, fileName))
+	if err != nil || len(s.Flights) != 2 || !reflect.DeepEqual(s.Flights[1].Rows, want) {
+		t.Errorf("recovered %d flights, %v", len(s.Flights), err)
+	}
 }

@@ -42,8 +42,9 @@ type Recovered struct {
 	counters map[string]uint64
 }
 
-// maxValueBytes bounds one value: a row of the most aircraft is shorter.
-const maxValueBytes = 64 << 10
+// maxValueBytes bounds one value: a row of the most aircraft is shorter, and so is one
+// with what the most users reported.
+const maxValueBytes = 4 << 20
 
 // Recover finds what a file still contains, however it was cut or damaged. Only values
 // whose checksum matches are returned. It reads bytes alone, so an image of a damaged

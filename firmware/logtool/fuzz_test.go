@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"io"
 	"testing"
 
 	"prefdt/firmware/ledger"
@@ -21,6 +22,7 @@ func FuzzFlights(f *testing.F) {
 		f.Add(raw)
 	}
 	for _, text := range []string{
+		`[{"rows":[{"slot":3,"aircraft":[{"number":2}],"seen":{"snapshot":{"aircraft":[{"number":2},{"number":0}],"users":[{"id":1,"gain":[1]},{"id":2}]},"names":["a"],"believed":{"wind_mps":[1,2],"gain":[[1,2,3]],"slow_probability":[0.5]}}},{"slot":4,"seen":{"snapshot":{"aircraft":[{"number":2,"flown":{"flight_j":1}}],"results":[[1,3,2,0.4,0.1]]}}}]}]`,
 		`[{"rows":[{"slot":0,"aircraft":[{"number":1000000000}]}]}]`, `[{"rows":[{"slot":5},{"slot":-9223372036854775808},{"slot":9223372036854775807}]}]`,
 		`[{"state":{"mission":"\n,\"","account":{"goal":{"slot":9,"spent_j":1e300}}},"rows":[{"slot":8,"energy_j":1e308,"aircraft":[{"number":-1,"spent_j":1e308},{"number":1,"spent_j":1e308}]}]}]`,
 	} {
@@ -42,8 +44,11 @@ func FuzzFlights(f *testing.F) {
 		if err := writeCSV(&out, all); err != nil {
 			t.Fatal(err)
 		}
-		if lines, err := csv.NewReader(&out).ReadAll(); err != nil || len(lines) != rows+1 || len(lines[0]) > 10+5*telemetry.MaxAircraft {
+		if lines, err := csv.NewReader(&out).ReadAll(); err != nil || len(lines) != rows+1 || len(lines[0]) > 14+8*telemetry.MaxAircraft {
 			t.Fatalf("%d lines for %d rows, %v", len(lines), rows, err)
+		}
+		if err := writeUsersCSV(io.Discard, all); err != nil {
+			t.Fatal(err)
 		}
 		if err := writeJSON(&out, all); err != nil {
 			t.Fatal(err)

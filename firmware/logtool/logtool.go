@@ -25,7 +25,7 @@ var actions = map[string]func(ctx context.Context, o *options, stdout io.Writer)
 // options are the flags of leader log.
 type options struct {
 	path, out, mission string
-	csv, json          bool
+	csv, json, users   bool
 }
 
 // Command is `leader log`.
@@ -36,6 +36,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	call.Flags.StringVar(&o.out, "out", "", "`path` to write to (export: a file, standard output if empty; recover: a folder)")
 	call.Flags.StringVar(&o.mission, "mission", "", "export this mission only; all if empty")
 	call.Flags.BoolVar(&o.csv, "csv", false, "export CSV (the default)")
+	call.Flags.BoolVar(&o.users, "users", false, "export a line for each user's task instead of one for each slot: what was believed, what its result showed")
 	call.Flags.BoolVar(&o.json, "json", false, "JSON")
 	words, err := call.Parse("", 1)
 	if err != nil {
@@ -51,6 +52,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 		return cli.BadInputf("want -csv or -json, not both")
 	case o.csv && action != "export", o.json && action == "recover":
 		return cli.BadInputf("%s has no such output", action)
+	case o.users && (o.json || action != "export"):
+		return cli.BadInputf("-users is a table that export writes as CSV")
 	case action == "recover" && o.out == "":
 		return cli.BadInputf("recover: want -out FOLDER, where a new ledger goes")
 	}
@@ -135,8 +138,11 @@ func export(ctx context.Context, o *options, stdout io.Writer) (err error) {
 		w = f
 	}
 	write := writeCSV
-	if o.json {
+	switch {
+	case o.json:
 		write = writeJSON
+	case o.users:
+		write = writeUsersCSV
 	}
 	if err := write(interruptibleWriter{ctx, w}, flights); err != nil {
 		return fmt.Errorf("export: %w", err)

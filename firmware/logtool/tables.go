@@ -86,16 +86,10 @@ func checkRow(row *account.Row, spent map[int]float64, fault func(format string,
 
 func notFinite(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
 
-// writeCSV writes one line a slot. Each aircraft has five columns, by its number.
+// writeCSV writes one line a slot. Each aircraft has five columns, by its number, and
+// where decisions were made on beliefs, what was believed of the air follows.
 func writeCSV(w io.Writer, flights []ledger.Flight) error {
-	most := 0
-	for _, f := range flights {
-		for _, r := range f.Rows {
-			for _, a := range r.Aircraft {
-				most = min(max(most, a.Number), telemetry.MaxAircraft)
-			}
-		}
-	}
+	most, beliefs := mostAircraft(flights), hasBeliefs(flights)
 	head := []string{"mission", "slot", "delay_s", "energy_j", "edge_j", "propulsion_factor", "price_s_per_j", "users_heard", "users_offloaded", "decision_ms"}
 	fixed := len(head)
 	for n := range most {
@@ -103,12 +97,15 @@ func writeCSV(w io.Writer, flights []ledger.Flight) error {
 			head = append(head, fmt.Sprintf("aircraft%d_%s", n+1, c))
 		}
 	}
+	if beliefs {
+		head = append(head, airHead(most)...)
+	}
 	out := csv.NewWriter(w)
 	if err := out.Write(head); err != nil {
 		return err
 	}
 	for _, f := range flights {
-		for _, r := range f.Rows {
+		for i, r := range f.Rows {
 			line := make([]string, len(head))
 			copy(line, []string{
 				f.State.Mission, strconv.Itoa(r.Slot), formatFloat(r.DelayS), formatFloat(r.EnergyJ), formatFloat(r.EdgeJ), formatFloat(r.PropulsionMultiplier), formatFloat(r.PriceSPerJ),
@@ -118,6 +115,9 @@ func writeCSV(w io.Writer, flights []ledger.Flight) error {
 				if a.Number >= 1 && a.Number <= telemetry.MaxAircraft {
 					copy(line[fixed+5*(a.Number-1):], []string{formatFloat(a.EnergyJ), formatFloat(a.SpentJ), string(a.Source), formatFloat(a.EastM), formatFloat(a.NorthM)})
 				}
+			}
+			if beliefs {
+				copy(line[fixed+5*most:], airLine(f.Rows, i, most))
 			}
 			if err := out.Write(line); err != nil {
 				return err

@@ -29,7 +29,6 @@ import (
 	"prefdt/firmware/fleet"
 	"prefdt/firmware/leader"
 	"prefdt/firmware/ledger"
-	"prefdt/inference"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/inference/physics"
@@ -132,16 +131,12 @@ func (p *preflight) run(ctx context.Context, path string) {
 
 // policy loads the checkpoint, its hash with it, and times one step.
 func (p *preflight) policy() {
-	frozen, err := checkpoint.Load(p.config.Checkpoint)
+	policy, frozen, err := leader.LoadPolicy(&p.config)
 	if p.fails("checkpoint", err) {
 		return
 	}
 	p.checkpoint = frozen
 	p.add(ResultOK, "checkpoint", "%s loads and matches its manifest", p.config.Checkpoint)
-	policy, err := inference.New(frozen, inference.Decoder(p.config.Decoder))
-	if p.fails("decision", err) {
-		return
-	}
 	s := snapshotOfStarts(&p.config, frozen.Physics)
 	g := goal.New(&frozen.GoalConstants, &frozen.Physics, p.config.Slots, len(p.config.Aircraft))
 	var d slot.Decision

@@ -41,6 +41,7 @@ type Users struct {
 	forecast dispatch.Forecast
 	maxTasks int // most tasks reported in any one slot
 	names    []string
+	idle     []string
 	bounded  []slot.User
 }
 
@@ -54,7 +55,8 @@ type user struct {
 
 // State is what a restart needs.
 type State struct {
-	PriceSPerJ float64 `json:"price_s_per_j"` // of the last decision
+	PriceSPerJ float64 `json:"price_s_per_j"`     // of the last decision
+	NextID     int     `json:"next_id,omitempty"` // of a user that reports for the first time
 }
 
 // Initialize prepares for a new mission.
@@ -70,8 +72,15 @@ func (u *Users) Initialize() {
 	u.PriceSPerJ, u.maxTasks = dispatch.InitialPriceSPerJ, 0
 }
 
-func (u *Users) State() State    { return State{u.PriceSPerJ} }
-func (u *Users) Restore(s State) { u.PriceSPerJ = s.PriceSPerJ }
+func (u *Users) State() State    { return State{u.PriceSPerJ, u.nextID} }
+func (u *Users) Restore(s State) { u.PriceSPerJ, u.nextID = s.PriceSPerJ, s.NextID }
+
+// Recall admits a user that reported in a slot before a restart, by the ID that it had.
+func (u *Users) Recall(name string, id, slot int) {
+	if u.byName[name] != nil || len(u.byName) < 2*MaxPerSlot {
+		u.byName[name], u.nextID = &user{name: name, id: id, slot: slot}, max(u.nextID, id+1)
+	}
+}
 
 // OpenSlot begins a slot's report window.
 func (u *Users) OpenSlot(n int) { u.slot, u.current = n, u.current[:0] }
@@ -149,12 +158,13 @@ func (u *Users) Snapshot(s *slot.Snapshot) (names []string) {
 		s.Users = append(s.Users, u.slotUser(&u.late[i], s.Aircraft))
 	}
 	u.observeTasks(s.Users) // too late to be served, but the forecast learns from them
-	s.Users, s.IdleUsers, u.late, u.names = s.Users[:0], s.IdleUsers[:0], u.late[:0], u.names[:0]
+	s.Users, s.IdleUsers, u.late, u.names, u.idle = s.Users[:0], s.IdleUsers[:0], u.late[:0], u.names[:0], u.idle[:0]
 	slices.SortFunc(u.current, func(a, b *user) int { return cmp.Compare(a.id, b.id) })
 	for _, x := range u.current {
 		if x.report.Task == nil {
 			if len(x.report.Gain) > 0 { // without one it shows nothing of its links
 				s.IdleUsers = append(s.IdleUsers, u.slotUser(x, s.Aircraft))
+				u.idle = append(u.idle, x.name)
 			}
 			continue
 		}
@@ -166,6 +176,9 @@ func (u *Users) Snapshot(s *slot.Snapshot) (names []string) {
 	u.maxTasks = max(u.maxTasks, len(s.Users))
 	return u.names
 }
+
+// IdleNames returns the names of the last snapshot's idle users, in order.
+func (u *Users) IdleNames() []string { return u.idle }
 
 // observeTasks updates the forecast with these users' tasks, each bounded by what an
 // aircraft computes in a slot: otherwise more would be expected of users of the offer

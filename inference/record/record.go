@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 
+	"prefdt/inference/belief/learned"
 	"prefdt/inference/goal"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
@@ -31,6 +32,10 @@ type Header struct {
 	Physics           physics.Constants `json:"physics"`
 	OutOfDistribution bool              `json:"elsewhere,omitempty"`
 	Objective         goal.State        `json:"objective"` // when the record began
+	// Expected is what the policy's estimator expected, without the constants above; nil:
+	// it had none.
+	Expected        *learned.Surroundings `json:"expected,omitempty"`
+	EstimatorSHA256 string                `json:"estimator,omitempty"`
 }
 
 // Slot is one decision, and the events between it and the next.

@@ -1,6 +1,8 @@
 package rollout
 
 import (
+	"math"
+	"reflect"
 	"testing"
 
 	"prefdt/inference"
@@ -19,7 +21,7 @@ func (p *snapshots) Reset() { *p = nil }
 func (p *snapshots) Decide(s *slot.Snapshot, _ goal.Objective, d *slot.Decision) goal.Observation {
 	c := *s
 	c.Users, c.IdleUsers = append([]slot.User(nil), s.Users...), append([]slot.User(nil), s.IdleUsers...)
-	c.Results = append([]slot.Result(nil), s.Results...)
+	c.Results, c.Aircraft = append([]slot.Result(nil), s.Results...), append([]slot.Aircraft(nil), s.Aircraft...)
 	*p = append(*p, c)
 	d.Resize(s)
 	return goal.Observation{}
@@ -144,5 +146,51 @@ func TestBudgetsInWind(t *testing.T) {
 		if overrun > 2e-4 || delayS > 0.8*calmS || calm < 2e-3 {
 			t.Errorf("%s: passed by %v at %v s; taking the air for calm by %v at %v s", mode, overrun, delayS, calm, calmS)
 		}
+	}
+}
+
+// Reports that arrive by a list instead of by lot, and slots without a leader: none of
+// their users is seen, no result of before comes later, and how the aircraft flew is
+// unknown for some slots.
+func TestLinkOfAFlight(t *testing.T) {
+	c, err := world.Named("field")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const rate = 0.3
+	received := func(slot, user int) bool { return !c.ReportLost(testSeed, slot, user, rate) }
+	drawn, listed := seen(t, c, ReportLink{LossRate: rate}), seen(t, c, ReportLink{Received: received})
+	if !reflect.DeepEqual(drawn, listed) {
+		t.Error("the same reports show something else")
+	}
+	missed := func(slot int) bool { return slot == 40 || slot == 41 }
+	for _, s := range seen(t, c, ReportLink{Missed: missed}) {
+		if missed(s.Slot) {
+			t.Fatalf("slot %d was decided", s.Slot)
+		}
+		flown := s.Aircraft[0].Flown.FlightJ > 0
+		if known := s.Slot > 0 && (s.Slot < 40 || s.Slot > 41+restartSlots); flown != known {
+			t.Errorf("slot %d: how it flew is known: %v", s.Slot, flown)
+		}
+		for _, r := range s.Results {
+			if s.Slot > 41 && r.Slot <= 41 {
+				t.Errorf("slot %d has the result %+v", s.Slot, r)
+			}
+		}
+	}
+	f, err := New(shippedCheckpoint(t), inference.DecoderDispatch, c, ReportLink{Missed: missed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slots, delayS, energyJ := 0, 0.0, 0.0
+	f.OnSettled = func(slot int, d, e float64) {
+		if slot != slots || missed(slot) != (d == 0) || !(e > 0) {
+			t.Errorf("slot %d after %d took %v s, %v J", slot, slots, d, e)
+		}
+		slots, delayS, energyJ = slots+1, delayS+d, energyJ+e
+	}
+	r := f.Fly(testSeed, Request{Mode: goal.Preference, Omega: 0.3})
+	if slots != c.Slots || math.Abs(delayS-r.DelayS) > 1e-6 || math.Abs(energyJ-r.EnergyJ) > 1e-6 {
+		t.Errorf("%d slots took %v s, %v J; in all %+v", slots, delayS, energyJ, r.Point)
 	}
 }

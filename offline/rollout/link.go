@@ -21,6 +21,11 @@ type ReportLink struct {
 	// Prior is of the users, for offers made before any reported. A checkpoint's own is
 	// used where it is zero; without any, the first offers expect nobody.
 	Prior dispatch.UserPrior
+	// Received, if set, has which reports arrive in place of draws at LossRate.
+	Received func(slot, user int) bool
+	// Missed, if set, has the slots in which the leader was not there: no user gets a
+	// beacon, so that none has a task, and the aircraft stay where they are.
+	Missed func(slot int) bool
 }
 
 // Fallback is what happens to a user whose report is lost.
@@ -56,16 +61,32 @@ type linkState struct {
 	offer          dispatch.Offer // of this slot's beacon
 	lastPriceSPerJ float64        // of the decision before
 	acceptedOffers int            // by how many users
+	lastMissed     int            // slot, long before the first if there was none
 }
+
+// lost is whether a user's report of a slot does not arrive.
+func (l *linkState) lost(w *world.World, slot, user int) bool {
+	if l.Received != nil {
+		return !l.Received(slot, user)
+	}
+	return w.Config.ReportLost(w.Seed, slot, user, l.LossRate)
+}
+
+// restartSlots is for how many slots after those that it missed a leader does not know
+// how its aircraft flew before.
+const restartSlots = 3
 
 func (l *linkState) reset() {
 	l.delayedReports = l.delayedReports[:0]
 	l.lastReports = map[int]slot.User{}
 	l.lastPriceSPerJ = dispatch.InitialPriceSPerJ
+	l.acceptedOffers, l.lastMissed = 0, -restartSlots-1
 	l.forecast.Reset()
 }
 
-func (l *linkState) isPerfect() bool { return l.LossRate == 0 && l.LateSlots == 0 }
+func (l *linkState) isPerfect() bool {
+	return l.LossRate == 0 && l.LateSlots == 0 && l.Received == nil && l.Missed == nil
+}
 
 func (l *linkState) usesOffers() bool { return l.Fallback == FallbackOffer && !l.isPerfect() }
 
@@ -77,6 +98,11 @@ func (l *linkState) snapshot(w *world.World) *slot.Snapshot {
 	}
 	l.received.Slot, l.received.Slots = l.complete.Slot, l.complete.Slots
 	l.received.Aircraft = append(l.received.Aircraft[:0], l.complete.Aircraft...)
+	for m := range l.received.Aircraft { // what users of an offer had computed is not known
+		if l.acceptedOffers > 0 || w.Slot <= l.lastMissed+restartSlots {
+			l.received.Aircraft[m].Flown = slot.Flown{}
+		}
+	}
 	if l.Fallback == FallbackOffer {
 		l.offer = l.forecast.Offer(&w.Config.Physics, l.complete.Aircraft, l.lastPriceSPerJ, rand.New(rand.NewPCG(w.Seed, uint64(w.Slot))))
 	}
@@ -104,7 +130,7 @@ func (l *linkState) snapshot(w *world.World) *slot.Snapshot {
 func (l *linkState) reports(w *world.World) (users []slot.User) {
 	next := 0
 	for id := range w.Users {
-		lost := w.Config.ReportLost(w.Seed, w.Slot, id, l.LossRate)
+		lost := l.lost(w, w.Slot, id)
 		old, known := l.lastReports[id]
 		if next == len(l.complete.Users) || l.complete.Users[next].ID != id { // no task
 			if known && lost && l.Fallback == FallbackSpeculative {
@@ -132,12 +158,12 @@ func (l *linkState) reports(w *world.World) (users []slot.User) {
 func (l *linkState) receiveOthers(w *world.World) {
 	l.received.IdleUsers, l.received.Results = l.received.IdleUsers[:0], l.received.Results[:0]
 	for _, u := range l.complete.IdleUsers {
-		if l.LateSlots == 0 && !w.Config.ReportLost(w.Seed, w.Slot, u.ID, l.LossRate) {
+		if l.LateSlots == 0 && !l.lost(w, w.Slot, u.ID) {
 			l.received.IdleUsers = append(l.received.IdleUsers, u)
 		}
 	}
 	for _, r := range l.complete.Results {
-		if !w.Config.ReportLost(w.Seed, r.Slot, r.User, l.LossRate) {
+		if r.Slot > l.lastMissed && !l.lost(w, r.Slot, r.User) {
 			l.received.Results = append(l.received.Results, r)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"math"
 
 	"prefdt/inference"
+	"prefdt/inference/belief"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/dispatch"
 	"prefdt/inference/goal"
@@ -68,6 +69,9 @@ type Runner struct {
 	outOfDistribution bool
 	decision          slot.Decision
 	action            world.Action
+
+	// OnSettled is called with each slot and what it cost; nil: it is not.
+	OnSettled func(slot int, delayS, energyJ float64)
 
 	newRecord func(start goal.State) *record.Writer // begins the record of a flight; nil: none is made
 	recorder  *record.Writer
@@ -141,6 +145,10 @@ func (f *Runner) Fly(seed uint64, r Request) Result {
 		if w.Slot == w.Config.Shock.FromSlot && w.Config.PropulsionFactor(w.Slot) != 1 {
 			m.FloorJ = objective.SpentJ()
 		}
+		if f.link.Missed != nil && f.link.Missed(w.Slot) {
+			f.miss(&objective, &m)
+			continue
+		}
 		seen, requested := f.link.snapshot(w), objective
 		decideAndObserve(f.policy, seen, &objective, &f.decision)
 		f.recorder.WriteDecision(seen, requested, &f.decision)
@@ -156,11 +164,34 @@ func (f *Runner) Fly(seed uint64, r Request) Result {
 			}
 		}
 		f.applyEvent(&objective, record.Event{Settle: &settled})
+		f.settled(w.Slot-1, settled)
 	}
 	m.DelayS, m.EnergyJ = objective.DelayS(), objective.SpentJ()
 	m.MeanSpeedMPS /= max(m.aircraftSlots, 1)
 	return m.Result
 }
+
+// miss flies a slot without a leader.
+func (f *Runner) miss(objective *goal.Objective, m *meter) {
+	w := f.world
+	f.link.lastMissed, f.link.acceptedOffers = w.Slot, 0
+	w.FillAction(&slot.Snapshot{}, &slot.Decision{}, &f.action)
+	o := w.Step(f.action)
+	m.addSlot(w, o)
+	settled := teacher.Settlement(w, o)
+	settled.DelayS, settled.ModelFlightJ = 0, 0
+	f.applyEvent(objective, record.Event{Settle: &settled})
+	f.settled(w.Slot-1, settled)
+}
+
+func (f *Runner) settled(slot int, s goal.Settlement) {
+	if f.OnSettled != nil {
+		f.OnSettled(slot, s.DelayS, s.EnergyJ)
+	}
+}
+
+// Believe has the runner's policy, which New made, decide on an estimator's beliefs.
+func (f *Runner) Believe(e belief.Estimator) { f.policy.(*inference.Policy).Estimator = e }
 
 // meter gathers a flight's result, slot by slot.
 type meter struct {

@@ -1,0 +1,66 @@
+package leader
+
+import (
+	"fmt"
+
+	"prefdt/firmware/config"
+	"prefdt/inference"
+	"prefdt/inference/belief"
+	"prefdt/inference/checkpoint"
+	"prefdt/inference/dispatch"
+	"prefdt/inference/goal"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+)
+
+// Scheduler is the frozen policy, or a substitute for it in a test.
+type Scheduler interface {
+	Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) goal.Observation
+}
+
+// Policy is the frozen policy and its checkpoint's description of the world, with the
+// radio of the mission's surroundings.
+type Policy struct {
+	Scheduler
+	Physics           physics.Constants
+	Scales            *goal.Constants
+	UserPrior         dispatch.UserPrior // users as expected before any report was received
+	OutOfDistribution bool               // see goal.Objective.SetOutOfDistribution
+	RecallSlots       int                // before a restart, from which the scheduler believes as though there had been none
+}
+
+// believer is a scheduler with an estimator.
+type believer interface {
+	Belief() *belief.Belief  // of the last decision; nil: it takes reports as exact
+	Recall(s *slot.Snapshot) // a slot before a restart
+}
+
+// resultSlots is how many slots after its report a user's result still comes.
+const resultSlots = 3
+
+// LoadPolicy loads a configuration's checkpoint and, where its surroundings hide
+// something, the estimator that finds it out.
+func LoadPolicy(c *config.Config) (Policy, *checkpoint.Checkpoint, error) {
+	trained, err := checkpoint.Load(c.Checkpoint)
+	if err != nil {
+		return Policy{}, nil, err
+	}
+	here := *trained
+	here.Physics = c.Surroundings.Physics(trained.Physics)
+	scheduler, err := inference.New(&here, inference.Decoder(c.Decoder))
+	if err != nil {
+		return Policy{}, nil, err
+	}
+	recallSlots := 0
+	if c.Surroundings.Hidden() {
+		if here.Beliefs == nil {
+			return Policy{}, nil, fmt.Errorf("surroundings hide something, and checkpoint %s has no estimator that finds it out", c.Checkpoint)
+		}
+		scheduler.Estimator = here.NewEstimator(c.Surroundings.Expected(&here.Physics))
+		recallSlots = here.Beliefs.Window + resultSlots
+	}
+	return Policy{
+		Scheduler: scheduler, Physics: here.Physics, Scales: &here.GoalConstants, UserPrior: here.Statistics.UserPrior(),
+		OutOfDistribution: c.Surroundings.OutOfDistribution(trained.Physics), RecallSlots: recallSlots,
+	}, &here, nil
+}
