@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -35,7 +34,7 @@ calibration.json for export.
                                                      what other sizes of the reserve of
                                                      budgets cost and give; writes nothing
 
-Ctrl-C keeps the phases that are finished in calibration.part.json; the same command
+Ctrl-C and SIGTERM keep the phases that are finished in calibration.part.json; the same command
 continues from there.
 
 Flags:
@@ -55,8 +54,14 @@ func calibrateCommand(ctx context.Context, call *cli.Call) error {
 	probabilities := f.String("probabilities", "0.09,0.18,0.27,0.36,0.5", "with -reserve: `LIST` of probabilities of a change of flight power")
 	shares := f.String("shares", "0.01,0.015,0.02,0.03,0.05", "with -reserve: `LIST` of largest prices after it, as shares of the price at which nothing is offloaded")
 	workers := f.Int("workers", runtime.GOMAXPROCS(0), "episodes flown at a time; changes no result")
+	limit := command.LimitFlag(f)
 	asJSON := call.JSONFlag()
 	if _, err := call.Parse(calibrateUsage, 0); err != nil {
+		return err
+	}
+	ctx, stop, err := limit(ctx)
+	defer stop()
+	if err != nil {
 		return err
 	}
 	if *reserve && *dir == "" {
@@ -102,8 +107,8 @@ func calibrateCommand(ctx context.Context, call *cli.Call) error {
 		Partial: filepath.Join(folder, "calibration.part.json"), Log: call.Stderr,
 	}
 	cal, err := job.Run(ctx)
-	if ctx.Err() != nil {
-		return fmt.Errorf("interrupted; the same command continues with what %s has", job.Partial)
+	if command.Ended(ctx, err) {
+		return command.Interrupted(ctx, "; the same command continues with what %s has", job.Partial)
 	}
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ var program = cli.Program{
 		{Name: "replay", Summary: "re-decide a recorded flight and compare bit for bit", Run: rollout.Command},
 		{Name: "bench", Summary: "benchmark this machine", Run: bench.Command},
 	},
-	Notes: "Exit status: 0 done, 1 failed or interrupted (what is finished is kept), 2 bad input, and nothing was begun.",
+	Notes: "Exit status: 0 done, 1 failed, 2 bad input and nothing was begun, 75 ended early and saved: the same command, with -resume, continues.",
 }
 
 func main() { program.Main() }

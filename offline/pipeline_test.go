@@ -58,7 +58,7 @@ func TestPipeline(t *testing.T) {
 		if run == "second" { // half of it, then the rest
 			interrupted, stop := context.WithCancel(context.Background())
 			defer stop()
-			if code := program.Run(interrupted, training, cancelOnLine{"step 50/", stop}, io.Discard); code != 1 {
+			if code := program.Run(interrupted, training, cancelOnLine{"step 50/", stop}, io.Discard); code != 75 {
 				t.Fatalf("the training was not interrupted: status %d", code)
 			}
 		}

@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"prefdt/configs"
 )
@@ -31,6 +32,9 @@ const (
 	// ExitUsage is for a bad command line or configuration: nothing was begun, and
 	// the same command fails again, so that systemd does not restart it.
 	ExitUsage = 2
+	// ExitResumable is EX_TEMPFAIL of sysexits.h, for work that was ended early and
+	// saved: the same command continues it.
+	ExitResumable = 75
 )
 
 // Command is one word after the program's name, or, with Name "", what the
@@ -49,11 +53,13 @@ type Program struct {
 }
 
 // Main runs the program on os.Args and exits. SIGINT and SIGTERM end the
-// command's context; the default action is back then, so that a second signal
-// ends the process at once, unless the command has called signal.Notify.
+// command's context. A second later the default action is back, so that another signal
+// ends the process at once, unless the command has called signal.Notify. Until then
+// others count as the first: a scheduler signals a job's processes all together, and the
+// job's shell passes its own signal on.
 func (p *Program) Main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
+	context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })
 	os.Exit(p.Run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 

@@ -148,8 +148,9 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(c.Stdout, "begun")
 			<-ctx.Done()
 			fmt.Fprintln(c.Stdout, "asked")
-			if kind == "obedient" {
-				return errors.New("interrupted")
+			if kind == "obedient" || kind == "saving" {
+				time.Sleep(map[string]time.Duration{"saving": 300 * time.Millisecond}[kind])
+				return WithCode(ExitResumable, errors.New("interrupted"))
 			}
 			io.Copy(io.Discard, os.Stdin) // until the test lets it end
 			return nil
@@ -159,8 +160,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The first signal ends the context; a second one the process, unless the command
-// takes signals itself.
+// The first signal ends the context; one that comes at once with it changes nothing; a
+// later one ends the process, unless the command takes signals itself.
 func TestSignals(t *testing.T) {
 	for _, c := range []struct {
 		kind   string
@@ -168,8 +169,9 @@ func TestSignals(t *testing.T) {
 		second bool
 		want   string
 	}{
-		{"obedient", syscall.SIGINT, false, "exit status 1"},
-		{"obedient", syscall.SIGTERM, false, "exit status 1"},
+		{"obedient", syscall.SIGINT, false, "exit status 75"},
+		{"obedient", syscall.SIGTERM, false, "exit status 75"},
+		{"saving", syscall.SIGTERM, true, "exit status 75"},
 		{"deaf", syscall.SIGINT, true, "signal: interrupt"},
 		{"deaf", syscall.SIGTERM, true, "signal: terminated"},
 		{"patient", syscall.SIGTERM, true, "<nil>"},
@@ -193,7 +195,7 @@ func TestSignals(t *testing.T) {
 					child.Process.Signal(c.signal)
 				}
 			}
-			if c.kind == "deaf" { // the default action is back a moment after the context has ended
+			if c.kind == "deaf" { // the default action is back a second after the context has ended
 				ended := make(chan struct{})
 				defer close(ended)
 				go func() {

@@ -11,8 +11,10 @@ package corpus
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
+	"os"
 
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
@@ -59,6 +61,22 @@ func DispatchArchive(ctx context.Context, c *world.Config, prices, episodes, wor
 		a.Append(p, sweep[k], nil)
 	}
 	return a, a.Check()
+}
+
+// ReadArchive reads and checks an archive that was written as JSON.
+func ReadArchive(path string) (Archive, error) {
+	var a Archive
+	raw, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(raw, &a)
+	}
+	if err == nil {
+		err = a.Check()
+	}
+	if err != nil {
+		return a, fmt.Errorf("archive %s: %w", path, err)
+	}
+	return a, nil
 }
 
 // Append appends a member, a price or a rule's genes, if its mean outcome

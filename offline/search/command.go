@@ -23,7 +23,7 @@ import (
 
 const usage = `offline search finds the ten-gene rules that trade delay against energy, by NSGA-II.
 
-  offline search [flags]                      search; Ctrl-C stops after the last complete generation
+  offline search [flags]                      search; Ctrl-C and SIGTERM stop after the last complete generation
   offline search -resume [flags]              continue where it stopped, or with more generations
   offline search -evaluate ARCHIVE [-seeds A:B] [-json]
                                               fly an archive's members on other seeds
@@ -49,8 +49,14 @@ func Command(ctx context.Context, call *cli.Call) error {
 	resume := flags.Bool("resume", false, "continue from the state in -out; without one, start")
 	evaluate := flags.String("evaluate", "", "evaluate the archive in this `FILE` instead of searching")
 	asJSON := flags.Bool("json", false, "with -evaluate: print one JSON object, progress to standard error")
+	limit := command.LimitFlag(flags)
 	workers := flags.Int("workers", runtime.GOMAXPROCS(0), "episodes flown at a time; changes no result")
 	if _, err := call.Parse(usage, 0); err != nil {
+		return err
+	}
+	ctx, stop, err := limit(ctx)
+	defer stop()
+	if err != nil {
 		return err
 	}
 	mode, foreign := "searching", []string{"json"}
@@ -68,7 +74,6 @@ func Command(ctx context.Context, call *cli.Call) error {
 		}
 		return evaluateArchive(ctx, call, *evaluate, c.Seeds, *workers, *asJSON)
 	}
-	var err error
 	if c.World, err = config(c.World); err != nil {
 		return cli.BadInput(err)
 	}
@@ -100,8 +105,8 @@ func searchInto(ctx context.Context, dir string, c Config, resume bool, workers 
 			s.Generation*c.Population, pareto.Hypervolume(memberPoints(s.Population), reference)/1e6, left.Round(100*time.Millisecond))
 		return err
 	})
-	if ctx.Err() != nil {
-		return fmt.Errorf("interrupted after generation %d of %d; the same command with -resume continues from %s", state.Generation, c.Generations, statePath)
+	if command.Ended(ctx, err) {
+		return command.Interrupted(ctx, " after generation %d of %d; the same command with -resume continues from %s", state.Generation, c.Generations, statePath)
 	}
 	if err != nil {
 		return err

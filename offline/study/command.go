@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"prefdt/configs"
@@ -23,9 +22,14 @@ the folder report of -out.
   offline study                          everything, from configs/checkpoint
   offline study -resume                  continue it
   offline study -resume -only flagship,rules-50
-  offline study -list                    the arms
+  offline study -list [-json]            the arms; as JSON with what each needs and rough costs
+  offline study -resume -shard 0/8       the first of eight parts, which eight jobs measure at a time
+  offline study merge [FOLDER...]        the report, over -out and what other folders have measured
 
-Ctrl-C may come at any time; -resume continues in the middle of a training run.
+Ctrl-C or SIGTERM may come at any time, or -limit end it: the exit status is 75 then, and
+-resume continues in the middle of a training run. An arm's flights are kept when all are
+flown, minutes of a core each: -list -json tells them. Shards may share the folder -out.
+configs/cluster has jobs for Slurm and Kubernetes.
 
 Flags:
 `
@@ -38,12 +42,28 @@ func Command(ctx context.Context, call *cli.Call) error {
 	out := f.String("out", "out/study", "`FOLDER` of all results")
 	resume := f.Bool("resume", false, "continue the study in -out; without one, start")
 	only := f.String("only", "", "only these `ARMS`, as in flagship,base")
-	list := f.Bool("list", false, "print the arms")
+	shard := f.String("shard", "", "only the `I/N`-th part of them, I from 0 to N-1, whole training runs each, and no report")
+	times := f.Bool("times", true, "time decisions for the report; all else in it is the same in every run")
+	limit := command.LimitFlag(f)
+	list := f.Bool("list", false, "print the arms, with -only and -shard those selected, and do nothing")
 	dir := f.String("checkpoint", "", "`FOLDER` of the flagship, over the configuration's")
 	steps := f.Int("steps", 0, "training steps of each arm, over the configuration's")
 	seeds := f.Int("seeds", 0, "evaluation seeds, over the configuration's; the others follow in proportion")
 	asJSON := call.JSONFlag()
-	if _, err := call.Parse(usage, 0); err != nil {
+	words, err := call.Parse(usage, 1000)
+	if err != nil {
+		return err
+	}
+	merge := len(words) > 0 && words[0] == "merge"
+	switch {
+	case len(words) > 0 && !merge:
+		return cli.BadInputf("unexpected %q, want flags alone, or merge before folders (offline study -h)", words[0])
+	case merge && (*shard != "" || *list):
+		return cli.BadInputf("merge is of all shards: it takes neither -shard nor -list")
+	}
+	ctx, stop, err := limit(ctx)
+	defer stop()
+	if err != nil {
 		return err
 	}
 	if *asJSON {
@@ -72,35 +92,46 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if err := c.Check(); err != nil {
 		return cli.BadInput(err)
 	}
-	arms := c.arms()
-	if *list && *asJSON {
-		return call.PrintJSON(arms)
+	part := Part{NoTimes: !*times}
+	if *only != "" {
+		part.Only = strings.Split(*only, ",")
 	}
-	if *list {
+	if *shard != "" {
+		if part.Shard, err = ParseShard(*shard); err != nil {
+			return cli.BadInput(err)
+		}
+	}
+	arms, err := c.selectArms(part.Only, part.Shard)
+	if err != nil {
+		return cli.BadInput(err)
+	}
+	switch {
+	case *list && *asJSON:
+		return call.PrintJSON(c.plan(arms))
+	case *list:
 		for _, a := range arms {
 			fmt.Fprintf(call.Stdout, "%-28s %s\n", a.Name, a.Description)
 		}
 		return nil
-	}
-	var names []string
-	if *only != "" {
-		names = strings.Split(*only, ",")
-		for _, name := range names {
-			if !slices.ContainsFunc(arms, func(a Arm) bool { return a.Name == name }) {
-				return cli.BadInputf("no arm is called %q (-list shows them)", name)
-			}
+	case merge:
+		err = Merge(ctx, c, *out, words[1:], part, stdout)
+	default:
+		if _, err := os.Stat(filepath.Join(*out, keyFile)); err == nil && !*resume {
+			return cli.BadInputf("%s holds a study: add -resume to continue it, or give another -out", *out)
+		} else if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return cli.BadInput(err)
 		}
+		if err := command.CheckWritable(*out); err != nil {
+			return cli.BadInput(err)
+		}
+		err = Run(ctx, c, *out, part, stdout)
 	}
-	if _, err := os.Stat(filepath.Join(*out, "study.json")); err == nil && !*resume {
-		return cli.BadInputf("%s holds a study: add -resume to continue it, or give another -out", *out)
-	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return cli.BadInput(err)
-	}
-	if err := command.CheckWritable(*out); err != nil {
-		return cli.BadInput(err)
-	}
-	if err := Run(ctx, c, *out, names, stdout); err != nil || !*asJSON {
+	if err != nil || !*asJSON {
 		return err
 	}
-	return call.PrintJSON(map[string]any{"report": filepath.Join(*out, "report"), "arms": len(arms)})
+	made := map[string]any{"arms": len(arms), "folder": *out}
+	if part.Shard.N == 0 {
+		made["report"] = filepath.Join(*out, "report")
+	}
+	return call.PrintJSON(made)
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"prefdt/inference/token"
 	"prefdt/offline/command"
@@ -18,14 +19,23 @@ import (
 
 // ruleArchive returns the archive of a search, made once.
 func (s *study) ruleArchive(ctx context.Context, population int) (search.Archive, error) {
-	path := filepath.Join(s.outDir, "search", fmt.Sprintf("rules%d.json", population))
+	path := filepath.Join(s.outDir, ruleArchivePath(population))
 	if a, err := search.ReadArchive(path); err == nil || !errors.Is(err, os.ErrNotExist) {
 		return a, err
 	}
 	c := search.Default()
 	c.Population, c.Generations = population, 2000/population // the paper's budget of evaluations
-	var state search.State
-	if err := search.Run(ctx, c, &state, s.workers, func(*search.State) error { return nil }); err != nil {
+	statePath := strings.TrimSuffix(path, ".json") + ".state.json"
+	state, err := search.ReadState(statePath, c)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return search.Archive{}, err
+	}
+	generations := s.progress("generations", c.Generations)
+	err = search.Run(ctx, c, &state, s.workers, func(at *search.State) error {
+		generations(at.Generation)
+		return command.ReplaceJSON(statePath, "", at)
+	})
+	if err != nil {
 		return search.Archive{}, err
 	}
 	a := state.Archive(c)
@@ -42,7 +52,14 @@ func (s *study) teacherArchive(ctx context.Context, fromRules bool) (corpus.Arch
 		return corpus.RuleArchive(&found, s.ArchiveEpisodes)
 	}
 	if s.dispatchArchive == nil {
-		a, err := corpus.DispatchArchive(ctx, &s.world, 101, s.ArchiveEpisodes, s.workers, s.progress("archive episodes", s.ArchiveEpisodes))
+		path := filepath.Join(s.outDir, dispatchArchivePath)
+		a, err := corpus.ReadArchive(path)
+		if errors.Is(err, os.ErrNotExist) {
+			a, err = corpus.DispatchArchive(ctx, &s.world, 101, s.ArchiveEpisodes, s.workers, s.progress("archive episodes", s.ArchiveEpisodes))
+			if err == nil {
+				err = command.ReplaceJSON(path, "", a)
+			}
+		}
 		if err != nil {
 			return a, err
 		}
@@ -61,7 +78,7 @@ func (s *study) corpus(ctx context.Context, recipe string) (*corpus.Manifest, er
 	if m := s.corpora[recipe]; m != nil {
 		return m, nil
 	}
-	path := filepath.Join(s.outDir, "corpus", recipe+".json")
+	path := filepath.Join(s.outDir, corpusPath(recipe))
 	m, err := corpus.Read(path)
 	if err == nil {
 		err = m.Verify(4)
@@ -122,12 +139,10 @@ type trainingResult struct {
 
 // trainRun completes a training run, from where it was interrupted if it was.
 func (s *study) trainRun(ctx context.Context, name string, paper bool) (*trainingResult, error) {
-	list := s.trainingRuns()
-	i := slices.IndexFunc(list, func(r trainingRun) bool { return r.name == name })
-	if i < 0 {
+	r := s.trainingRun(name)
+	if r == nil {
 		return nil, fmt.Errorf("there is no training run %q", name)
 	}
-	r := list[i]
 	m, err := s.corpus(ctx, r.recipe)
 	if err != nil {
 		return nil, err
@@ -171,7 +186,7 @@ func (s *study) trainRun(ctx context.Context, name string, paper bool) (*trainin
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(s.outDir, "train", name)
+	dir := filepath.Join(s.outDir, trainingPath(name))
 	err = writeOnce(filepath.Join(dir, "corpus.txt"), m.Hash(), func(have string) error {
 		return fmt.Errorf("%s was trained on corpus %.12s, the present one is %.12s: remove it, or give another -out", dir, have, m.Hash())
 	})

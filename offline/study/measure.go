@@ -293,16 +293,24 @@ func (r *progressRecorder) Decide(s *slot.Snapshot, g goal.Objective, d *slot.De
 	return r.Policy.Decide(s, g, d)
 }
 
-// measureLinks flies the front over a link that loses reports or is late. Only a policy
-// that decides at a price can make a standing offer.
-func (s *study) measureLinks(ctx context.Context, p *armPolicy, a *Arm, list []uint64, r *Result) error {
-	fallbacks := []rollout.Fallback{rollout.FallbackLocal, rollout.FallbackLastReport}
+// links are the bad links that an arm is flown over.
+var links = []rollout.ReportLink{{LossRate: 0.05}, {LossRate: 0.2}, {LossRate: 0.4}, {LossRate: 1}, {LateSlots: 1}}
+
+// fallbacks are what users do without a decision. Only a policy that decides at a price
+// can make a standing offer.
+func (a *Arm) fallbacks() []rollout.Fallback {
+	list := []rollout.Fallback{rollout.FallbackLocal, rollout.FallbackLastReport}
 	if a.Kind != kindPaper {
-		fallbacks = append(fallbacks, rollout.FallbackOffer)
+		list = append(list, rollout.FallbackOffer)
 	}
-	for _, l := range []rollout.ReportLink{{LossRate: 0.05}, {LossRate: 0.2}, {LossRate: 0.4}, {LossRate: 1}, {LateSlots: 1}} {
+	return list
+}
+
+// measureLinks flies the front over a link that loses reports or is late.
+func (s *study) measureLinks(ctx context.Context, p *armPolicy, a *Arm, list []uint64, r *Result) error {
+	for _, l := range links {
 		l.Prior = s.flagship.Statistics.UserPrior()
-		for _, l.Fallback = range fallbacks {
+		for _, l.Fallback = range a.fallbacks() {
 			results, err := s.sweep(ctx, p, s.world, l, list, rollout.PreferenceRequests(r.Omegas), fmt.Sprintf("%s, %.0f %% of reports lost, %d late, %q", a.Name, 100*l.LossRate, l.LateSlots, l.Fallback))
 			if err != nil {
 				return err

@@ -333,13 +333,13 @@ func (s *study) summaryLines(results []*Result, reference *ReferenceFronts) (lin
 	}
 	for _, decoder := range []struct{ suffix, name string }{{"", "exact dispatch"}, {headsSuffix, "the paper's heads"}} {
 		if small, base := row(smallestSize+decoder.suffix, "base"+decoder.suffix), row("base"+decoder.suffix, ""); small != nil && base != nil {
-			add("**Size**, with %s: %s parameters (`%s`) reach %s of the teacher's HV at %d prices, %s of the tight one, and decide in %.0f µs; the base's %s reach %s and %s in %.0f µs (difference of HV %s for the small one, p = %s on %d seeds).",
-				decoder.name, formatThousands(small.Parameters), smallestSize, formatNumber("%.4f", small.HypervolumeRatio), finestPrices, formatNumber("%.4f", small.TightRatio), small.DecisionUS,
-				formatThousands(base.Parameters), formatNumber("%.4f", base.HypervolumeRatio), formatNumber("%.4f", base.TightRatio), base.DecisionUS, formatDifference(small), formatNumber("%.1e", small.PValue), small.PairedSeeds)
+			add("**Size**, with %s: %s parameters (`%s`) reach %s of the teacher's HV at %d prices, %s of the tight one, and decide in %s µs; the base's %s reach %s and %s in %s µs (difference of HV %s for the small one, p = %s on %d seeds).",
+				decoder.name, formatThousands(small.Parameters), smallestSize, formatNumber("%.4f", small.HypervolumeRatio), finestPrices, formatNumber("%.4f", small.TightRatio), formatNumber("%.0f", small.DecisionUS),
+				formatThousands(base.Parameters), formatNumber("%.4f", base.HypervolumeRatio), formatNumber("%.4f", base.TightRatio), formatNumber("%.0f", base.DecisionUS), formatDifference(small), formatNumber("%.1e", small.PValue), small.PairedSeeds)
 		}
 	}
 	if streamed := row(s.contextArmName(historySlots), ""); paper != nil && streamed != nil {
-		add("**Streaming context**: a slot's new tokens against a cache of %d slots cost %.0f µs a decision; the paper's window of sixty tokens, computed anew, %.0f µs.", historySlots, streamed.DecisionUS, paper.DecisionUS)
+		add("**Streaming context**: a slot's new tokens against a cache of %d slots cost %s µs a decision; the paper's window of sixty tokens, computed anew, %s µs.", historySlots, formatNumber("%.0f", streamed.DecisionUS), formatNumber("%.0f", paper.DecisionUS))
 	}
 	return lines
 }

@@ -6,7 +6,9 @@
 //
 // An arm is trained if it has to be, calibrated, and flown on evaluation seeds
 // that all arms share. A study that was interrupted continues where it was, and
-// one more arm costs that arm.
+// one more arm costs that arm. Arms are independent of each other: shards of them
+// may be measured by several processes, in one folder or in one each, and Merge
+// writes the report over all.
 //
 // Every metric of a table is computed per seed and averaged, against reference
 // points that all arms share; ratios are to the exact-dispatch teacher's front at 256
@@ -26,12 +28,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"time"
 
+	"prefdt/configs/cli"
 	"prefdt/inference/checkpoint"
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
@@ -101,68 +104,127 @@ type study struct {
 	corpora         map[string]*corpus.Manifest // by recipe
 }
 
-// Run measures the arms named, or all, and writes the report over whatever has
-// been measured so far.
-func Run(ctx context.Context, c Config, out string, only []string, log io.Writer) error {
-	if err := c.Check(); err != nil {
-		return err
+// Part is what one process does of a study. The zero value is all of it.
+type Part struct {
+	Only  []string // arms by name; none: all
+	Shard Shard    // of these
+	// NoTimes leaves out of the report how long a decision takes: the one figure in which
+	// no two runs agree.
+	NoTimes bool
+}
+
+// Run measures a part, and without a shard writes the report over whatever has been
+// measured so far. It continues what is in the folder out.
+func Run(ctx context.Context, c Config, out string, p Part, log io.Writer) error {
+	s, arms, err := open(c, out, p, log)
+	if err != nil {
+		return cli.BadInput(err)
 	}
-	s := &study{Config: c, outDir: out, world: world.Standard(), workers: runtime.GOMAXPROCS(0), log: log, started: time.Now(),
-		corpora: map[string]*corpus.Manifest{}}
-	var err error
-	if s.flagship, err = checkpoint.Load(c.Checkpoint); err != nil {
-		return err
+	if err := s.checkFolder(out, arms); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return cli.BadInput(err)
 	}
 	if err := s.claimFolder(); err != nil {
 		return err
 	}
-	arms := c.arms()
 	for i := range arms {
 		a := &arms[i]
-		if len(only) > 0 && !slices.Contains(only, a.Name) {
-			continue
-		}
-		if err := s.ensureMeasured(ctx, a, fmt.Sprintf("%d/%d", i+1, len(arms))); err != nil {
-			if ctx.Err() != nil {
-				return errors.New("offline study: interrupted; the same command with -resume continues")
-			}
+		err := s.ensureMeasured(ctx, a, fmt.Sprintf("%d/%d", i+1, len(arms)))
+		if command.Ended(ctx, err) {
+			return command.Interrupted(ctx, " in arm %s; the same command with -resume continues", a.Name)
+		} else if err != nil {
 			return fmt.Errorf("study arm %s: %w", a.Name, err)
 		}
 	}
+	if p.Shard.N > 0 {
+		s.logf("shard %d of %d: %d arms are measured; offline study merge writes the report", p.Shard.I, p.Shard.N, len(arms))
+		return nil
+	}
+	return s.report(ctx, !p.NoTimes)
+}
+
+// open loads what a study rests on, and selects a part's arms. It writes nothing, and its
+// errors are the user's.
+func open(c Config, out string, p Part, log io.Writer) (s *study, arms []Arm, err error) {
+	if err := c.Check(); err != nil {
+		return nil, nil, err
+	}
+	if arms, err = c.selectArms(p.Only, p.Shard); err != nil {
+		return nil, nil, err
+	}
+	s = &study{Config: c, outDir: out, world: world.Standard(), workers: runtime.GOMAXPROCS(0), log: log, started: time.Now(),
+		corpora: map[string]*corpus.Manifest{}}
+	s.flagship, err = checkpoint.Load(c.Checkpoint)
+	return s, arms, err
+}
+
+// report times decisions and writes the report, from the results alone.
+func (s *study) report(ctx context.Context, timed bool) error {
+	arms := s.arms()
 	var results []*Result
 	for i := range arms {
-		r, err := s.readResult(&arms[i])
+		r, err := s.readResult(s.outDir, &arms[i])
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		} else if err != nil {
 			return err
 		}
+		r.DecisionUS = math.NaN()
 		results = append(results, r)
 	}
 	// Decisions are timed one arm after the other, so that the times compare, whatever
 	// else ran on the machine while the arms were measured.
-	s.logf("timing decisions")
+	if timed {
+		s.logf("timing decisions")
+	}
 	for _, r := range results {
-		if r.arm.BudgetsOnly {
+		if !timed || r.arm.BudgetsOnly {
 			continue
 		}
-		if r.DecisionUS, err = s.timeDecision(ctx, r.arm, r.Omegas); err != nil {
+		var err error
+		r.DecisionUS, err = s.timeDecision(ctx, r.arm, r.Omegas)
+		if command.Ended(ctx, err) {
+			return command.Interrupted(ctx, " while decisions were timed; the same command with -resume continues")
+		} else if err != nil {
 			return fmt.Errorf("study arm %s: %w", r.arm.Name, err)
 		}
 	}
 	return s.writeReport(results)
 }
 
+// key is what all of a study's folders have in common.
+func (s *study) key() string {
+	raw, err := json.MarshalIndent(s.Config, "", "  ")
+	if err != nil {
+		panic(err) // a checked configuration
+	}
+	return string(raw)
+}
+
+// keyFile holds the key, in every folder of a study.
+const keyFile = "study.json"
+
+// checkFolder returns what is wrong with a folder and with the arms' results in it:
+// os.ErrNotExist if it holds no study.
+func (s *study) checkFolder(dir string, arms []Arm) error {
+	path := filepath.Join(dir, keyFile)
+	switch have, err := os.ReadFile(path); {
+	case err != nil:
+		return err
+	case string(have) != s.key():
+		return fmt.Errorf("%s is a study with another configuration: give that one, or another -out", path)
+	}
+	for i := range arms {
+		if _, err := s.readResult(dir, &arms[i]); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
 // claimFolder keeps two studies from sharing a folder.
 func (s *study) claimFolder() error {
-	want, err := json.MarshalIndent(s.Config, "", "  ")
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(s.outDir, "study.json")
-	return writeOnce(path, string(want), func(string) error {
-		return fmt.Errorf("%s is a study with another configuration: give that one, or another -out", path)
-	})
+	path := filepath.Join(s.outDir, keyFile)
+	return writeOnce(path, s.key(), func(string) error { return fmt.Errorf("%s became another study's", path) })
 }
 
 // writeOnce writes a file that does not exist. Of one that exists it refuses another
@@ -182,7 +244,7 @@ func writeOnce(path, want string, mismatch func(have string) error) error {
 
 // ensureMeasured measures one arm, unless that has been done.
 func (s *study) ensureMeasured(ctx context.Context, a *Arm, count string) error {
-	if _, err := s.readResult(a); err == nil {
+	if _, err := s.readResult(s.outDir, a); err == nil {
 		s.logf("%s %s: done before", count, a.Name)
 		return nil
 	} else if !errors.Is(err, os.ErrNotExist) {
@@ -193,14 +255,14 @@ func (s *study) ensureMeasured(ctx context.Context, a *Arm, count string) error 
 	if err != nil {
 		return err
 	}
-	return command.ReplaceJSON(s.resultPath(a), "", r)
+	return command.ReplaceJSON(filepath.Join(s.outDir, resultPath(a)), "", r)
 }
 
 func (s *study) logf(format string, a ...any) {
 	fmt.Fprintf(s.log, "[%s] %s\n", time.Since(s.started).Round(time.Second), fmt.Sprintf(format, a...))
 }
 
-func (s *study) resultPath(a *Arm) string { return filepath.Join(s.outDir, a.Name, "result.json") }
+func resultPath(a *Arm) string { return filepath.Join(a.Name, "result.json") }
 
 // resultVersion is of what is measured and how it is stored: a result of another
 // version is measured anew.
@@ -220,19 +282,29 @@ func (s *study) resultHash(a *Arm) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// readResult returns an arm's result, os.ErrNotExist if there is none of this arm as
-// it is now defined.
-func (s *study) readResult(a *Arm) (*Result, error) {
-	raw, err := os.ReadFile(s.resultPath(a))
+// staleError is of a result that is of another version, arm or checkpoint: of the arm as
+// it is now there is none.
+type staleError string
+
+func (e staleError) Error() string {
+	return string(e) + " was measured by another version of the program, or of another checkpoint: remove it, and the arm is measured again"
+}
+func (staleError) Is(target error) bool { return target == os.ErrNotExist }
+
+// readResult returns an arm's result in a study's folder, os.ErrNotExist if there is none
+// of this arm as it is now defined.
+func (s *study) readResult(dir string, a *Arm) (*Result, error) {
+	path := filepath.Join(dir, resultPath(a))
+	raw, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
 	var r Result
 	if err := json.Unmarshal(raw, &r); err != nil {
-		return nil, fmt.Errorf("study result %s: %w", s.resultPath(a), err)
+		return nil, fmt.Errorf("%s is damaged (%w): remove it, and the arm is measured again", path, err)
 	}
 	if r.Hash != s.resultHash(a) {
-		return nil, os.ErrNotExist
+		return nil, staleError(path)
 	}
 	r.arm = a
 	return &r, nil

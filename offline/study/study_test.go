@@ -128,7 +128,7 @@ func TestResume(t *testing.T) {
 	c := tinyConfig()
 	only := []string{"dispatch-teacher", "base"}
 	whole, parts := t.TempDir(), t.TempDir()
-	if err := Run(context.Background(), c, whole, only, io.Discard); err != nil {
+	if err := Run(context.Background(), c, whole, Part{Only: only}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -137,13 +137,13 @@ func TestResume(t *testing.T) {
 			stop()
 		}
 	})
-	if err := Run(ctx, c, parts, only, cut); err == nil || !strings.Contains(err.Error(), "-resume continues") {
+	if err := Run(ctx, c, parts, Part{Only: only}, cut); err == nil || !strings.Contains(err.Error(), "-resume continues") {
 		t.Fatalf("interrupted: %v", err)
 	}
 	if p, err := os.ReadFile(filepath.Join(parts, "train", "base", "log.csv")); err != nil || bytes.Count(p, []byte("\n")) != 51 {
 		t.Fatalf("the log of a run cut at step 50: %v\n%s", err, p)
 	}
-	if err := Run(context.Background(), c, parts, only, io.Discard); err != nil {
+	if err := Run(context.Background(), c, parts, Part{Only: only}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	figures := func(dir string) Result {
@@ -161,7 +161,7 @@ func TestResume(t *testing.T) {
 		t.Error("the resumed study differs")
 	}
 	var log bytes.Buffer
-	if err := Run(context.Background(), c, parts, only, &log); err != nil || strings.Count(log.String(), "done before") != 2 {
+	if err := Run(context.Background(), c, parts, Part{Only: only}, &log); err != nil || strings.Count(log.String(), "done before") != 2 {
 		t.Errorf("it was done again: %v\n%s", err, &log)
 	}
 	for _, name := range []string{"study.md", "study.csv", "departures.csv", "reference.json", "fronts.png"} {
@@ -170,7 +170,7 @@ func TestResume(t *testing.T) {
 		}
 	}
 	c.Settings++
-	if err := Run(context.Background(), c, parts, only, io.Discard); err == nil || !strings.Contains(err.Error(), "another configuration") {
+	if err := Run(context.Background(), c, parts, Part{Only: only}, io.Discard); err == nil || !strings.Contains(err.Error(), "another configuration") {
 		t.Errorf("another study shared the folder: %v", err)
 	}
 }
@@ -185,7 +185,7 @@ func TestArms(t *testing.T) {
 	dir := t.TempDir()
 	only := []string{"dispatch-teacher", "dispatch-teacher-256", "flagship-heads", "rules-50", "random", "dispatch-centroid", "paper-form", "unconditioned", "omega-bc",
 		"even", "capped-even", "constant-price", "controller", "controller-reserve", "greedy", "flagship-price"}
-	if err := Run(context.Background(), c, dir, only, io.Discard); err != nil {
+	if err := Run(context.Background(), c, dir, Part{Only: only}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	results := map[string]Metrics{}
@@ -226,6 +226,18 @@ func TestArms(t *testing.T) {
 	}
 	if findResult(list, "paper-form").LinkRetentions[0].HypervolumeRetained <= 0 {
 		t.Error("the paper form was not flown over a link")
+	}
+	for _, r := range list { // the plan counts the flights that were flown
+		flown := r.GridSettings*c.CalibrationSeeds + len(r.EnergyTraces)*c.AblationSeeds + len(r.LinkRetentions)*len(r.Omegas)*c.LinkSeeds
+		for _, outcomes := range slices.Concat(r.Outcomes, r.Uniform.Points, r.GustOutcomes) {
+			flown += len(outcomes)
+		}
+		for _, b := range r.Budgets {
+			flown += len(b.Outcomes)
+		}
+		if planned := c.flights(r.arm); planned != flown && r.arm.Kind != kindRules && r.arm.Kind != kindDispatch { // a front has some members less
+			t.Errorf("%s: %d flights are planned, %d were flown", r.arm.Name, planned, flown)
+		}
 	}
 	for _, a := range arms {
 		if x, flown := results[a.Name]; flown && a.BudgetsOnly {

@@ -23,7 +23,7 @@ const usage = `offline train fits the policy network to a corpus by imitation.
 It appends one line a step to log.csv, and saves state.bin every -save steps
 and at the end. Every -validate steps it flies training seeds, appends a line
 to validation.csv, keeps the best parameters so far in best.bin, and draws both
-logs in training.png. Ctrl-C saves and stops; -resume then ends with the
+logs in training.png. Ctrl-C and SIGTERM save and stop; -resume then ends with the
 parameters of an uninterrupted run.
 
 Flags:
@@ -41,8 +41,14 @@ func Command(ctx context.Context, call *cli.Call) error {
 	resume := f.Bool("resume", false, "continue from the state in -out; without one, start")
 	save := f.Int("save", 250, "steps between two saves")
 	validate := f.Int("validate", 500, "steps between two validations, 0 for none")
+	limit := command.LimitFlag(f)
 	asJSON := call.JSONFlag()
 	if _, err := call.Parse(usage, 0); err != nil {
+		return err
+	}
+	ctx, stop, err := limit(ctx)
+	defer stop()
+	if err != nil {
 		return err
 	}
 	if *asJSON {
@@ -124,7 +130,7 @@ func (t *Trainer) Run(ctx context.Context, dir string, save, validate int, check
 			return nil
 		}
 		if ctx.Err() != nil {
-			return cmp.Or(t.Save(state), fmt.Errorf("interrupted at step %d of %d; the same command with -resume continues", t.Step, t.Config.Schedule.Steps))
+			return cmp.Or(t.Save(state), command.Interrupted(ctx, " at step %d of %d; the same command with -resume continues", t.Step, t.Config.Schedule.Steps))
 		}
 		at := time.Now()
 		line, err := t.Next()

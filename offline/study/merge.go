@@ -1,0 +1,151 @@
+package study
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"prefdt/configs/cli"
+	"prefdt/offline/command"
+)
+
+// Merge takes over what the folders have measured of a study, and writes the report over
+// that and what the folder out has. It is an error if an arm of the part is then missing:
+// the report is of the others.
+func Merge(ctx context.Context, c Config, out string, folders []string, p Part, log io.Writer) error {
+	s, arms, err := open(c, out, p, log)
+	if err != nil {
+		return cli.BadInput(err)
+	}
+	found, err := s.collect(folders)
+	if err != nil {
+		return cli.BadInput(err)
+	}
+	if err := command.CheckWritable(out); err != nil {
+		return cli.BadInput(err)
+	}
+	if err := s.claimFolder(); err != nil {
+		return err
+	}
+	for _, f := range found {
+		if err := f.copyTo(out); err != nil {
+			return fmt.Errorf("merge %s: %w", f.dir, err)
+		}
+		s.logf("%s: %d files from %s", f.arm.Name, len(f.paths), f.dir)
+	}
+	if err := s.report(ctx, !p.NoTimes); err != nil {
+		return err
+	}
+	var missing []string
+	for i := range arms {
+		if _, err := s.readResult(out, &arms[i]); err != nil {
+			missing = append(missing, arms[i].Name)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("%d of %d arms are not measured yet, and the report is without them: %s", len(missing), len(arms), strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+// foundArm is an arm's files in another folder, relative to it; the result comes last.
+type foundArm struct {
+	arm   *Arm
+	dir   string
+	paths []string
+}
+
+// collect finds every measured arm in the folders. It writes nothing, and refuses folders
+// that are not of this study, and results that are damaged or differ.
+func (s *study) collect(folders []string) (found []foundArm, err error) {
+	arms := s.arms()
+	for _, dir := range append([]string{s.outDir}, folders...) {
+		err := s.checkFolder(dir, arms)
+		if errors.Is(err, os.ErrNotExist) && dir == s.outDir && len(folders) > 0 {
+			continue // it is begun here
+		} else if errors.Is(err, os.ErrNotExist) {
+			return nil, fmt.Errorf("%s holds no study: it has no %s", dir, keyFile)
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	results := map[string]string{} // by arm, the first folder that has it
+	for i := range arms {
+		a := &arms[i]
+		if _, err := s.readResult(s.outDir, a); err == nil {
+			results[a.Name] = s.outDir
+		}
+		for _, dir := range folders {
+			if _, err := s.readResult(dir, a); errors.As(err, new(staleError)) {
+				return nil, err
+			} else if err != nil { // it is not there; checkFolder found nothing worse
+				continue
+			}
+			if first, twice := results[a.Name]; twice {
+				if err := checkSame(filepath.Join(first, resultPath(a)), filepath.Join(dir, resultPath(a))); err != nil {
+					return nil, err
+				}
+				continue
+			}
+			results[a.Name] = dir
+			f := foundArm{arm: a, dir: dir}
+			for _, n := range append(s.needs(a), need{Path: resultPath(a)}) {
+				if err := f.add(n.Path); err != nil {
+					return nil, fmt.Errorf("%s has a result of arm %s without what it rests on: %w", dir, a.Name, err)
+				}
+			}
+			found = append(found, f)
+		}
+	}
+	return found, nil
+}
+
+// add adds a file, or all files below a folder.
+func (f *foundArm) add(path string) error {
+	return filepath.WalkDir(filepath.Join(f.dir, path), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasPrefix(d.Name(), ".") { // a name with a dot: a file not yet complete
+			return err
+		}
+		name, err := filepath.Rel(f.dir, path)
+		f.paths = append(f.paths, name)
+		return err
+	})
+}
+
+// copyTo copies the files that the folder out does not have.
+func (f *foundArm) copyTo(out string) error {
+	for _, path := range f.paths {
+		to := filepath.Join(out, path)
+		if _, err := os.Stat(to); err == nil && path != resultPath(f.arm) {
+			continue
+		}
+		in, err := os.Open(filepath.Join(f.dir, path))
+		if err != nil {
+			return err
+		}
+		err = command.ReplaceFile(to, func(w io.Writer) error { _, err := io.Copy(w, in); return err })
+		if err := errors.Join(err, in.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkSame refuses two results of one arm that differ.
+func checkSame(a, b string) error {
+	x, err := os.ReadFile(a)
+	if err != nil {
+		return err
+	}
+	y, err := os.ReadFile(b)
+	if err == nil && !bytes.Equal(x, y) {
+		err = fmt.Errorf("%s and %s differ: remove one (training on another kind of processor sums in another order)", a, b)
+	}
+	return err
+}

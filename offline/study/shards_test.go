@@ -1,0 +1,276 @@
+package study
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"prefdt/configs/cli"
+)
+
+func TestParseShard(t *testing.T) {
+	for text, want := range map[string]Shard{"0/1": {0, 1}, "0/8": {0, 8}, "7/8": {7, 8}} {
+		if s, err := ParseShard(text); s != want || err != nil {
+			t.Errorf("%s: %v, %v", text, s, err)
+		}
+	}
+	for _, text := range []string{"8/8", "-1/8", "1", "1/", "/8", "0/0", "1/2/3", "a/b"} {
+		if s, err := ParseShard(text); err == nil {
+			t.Errorf("%s: %v", text, s)
+		}
+	}
+}
+
+// Every arm is in one shard, all arms of a training run in the same, and the work is
+// spread as well as whole runs allow.
+func TestShards(t *testing.T) {
+	c := Default()
+	all := c.arms()
+	cost := func(arms []Arm) (costS int) {
+		made := map[string]bool{}
+		for _, a := range c.plan(arms) {
+			costS += a.CoreS
+			for _, n := range a.Needs {
+				if strings.HasPrefix(n.Path, "train/") && !made[n.Path] {
+					made[n.Path] = true
+					costS += n.CoreS
+				}
+			}
+		}
+		return costS
+	}
+	whole, dearest := cost(all), 0
+	for _, r := range c.trainingRuns() {
+		dearest = max(dearest, cost(slices.DeleteFunc(c.arms(), func(a Arm) bool { return a.TrainingRun != r.name })))
+	}
+	for _, n := range []int{1, 2, 3, 8, 100} {
+		shardOf, shardOfRun := map[string]int{}, map[string]int{}
+		for i := range n {
+			arms, err := c.selectArms(nil, Shard{i, n})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, a := range arms {
+				if at, twice := shardOf[a.Name]; twice {
+					t.Errorf("%d shards: %s is in %d and %d", n, a.Name, at, i)
+				}
+				shardOf[a.Name] = i
+				if at, known := shardOfRun[a.TrainingRun]; known && at != i && a.TrainingRun != "" {
+					t.Errorf("%d shards: run %s is in %d and %d", n, a.TrainingRun, at, i)
+				}
+				shardOfRun[a.TrainingRun] = i
+			}
+			if most := max(whole/n*13/10, dearest+10); cost(arms) > most {
+				t.Errorf("shard %d of %d takes %d s of %d s, want %d at most", i, n, cost(arms), whole, most)
+			}
+		}
+		if len(shardOf) != len(all) {
+			t.Errorf("%d shards have %d arms of %d", n, len(shardOf), len(all))
+		}
+	}
+	few, err := c.selectArms([]string{"base-heads", "even", "base"}, Shard{0, 2})
+	if err != nil || len(few) != 2 || few[0].Name != "base" || few[1].Name != "base-heads" {
+		t.Errorf("of three arms the first of two shards has %v, %v", few, err)
+	}
+}
+
+// The plan names the run of an arm, all that it needs, and what that costs.
+func TestListAsJSON(t *testing.T) {
+	var out bytes.Buffer
+	call := cli.NewCall("offline study", []string{"-list", "-json", "-only", "even,paper-form,rules-50"}, &out, io.Discard)
+	if err := Command(t.Context(), call); err != nil {
+		t.Fatal(err)
+	}
+	var plan []plannedArm
+	if err := json.Unmarshal(out.Bytes(), &plan); err != nil || len(plan) != 3 {
+		t.Fatalf("%v: %s", err, &out)
+	}
+	for i, want := range []struct {
+		name, run string
+		needs     []string
+	}{
+		{"even", "", nil},
+		{"rules-50", "", []string{"search/rules50.json"}},
+		{"paper-form", "paper-form", []string{"search/rules50.json", "corpus/paper.json", "train/paper-form"}},
+	} {
+		var needs []string
+		for _, n := range plan[i].Needs {
+			needs = append(needs, n.Path)
+			if n.CoreS < 1 {
+				t.Errorf("%s costs nothing", n.Path)
+			}
+		}
+		if p := plan[i]; p.Name != want.name || p.TrainingRun != want.run || !slices.Equal(needs, want.needs) || p.CoreS < 1 {
+			t.Errorf("%+v, want %+v", p, want)
+		}
+	}
+}
+
+// folderHash is of the names and the contents of all files below a folder.
+func folderHash(t *testing.T, dir string) string {
+	t.Helper()
+	sum := sha256.New()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, _ := filepath.Rel(dir, path)
+		raw, err := os.ReadFile(path)
+		fmt.Fprintf(sum, "%s %d %s", name, len(raw), raw)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%x", sum.Sum(nil))
+}
+
+func copyFolder(t *testing.T, from string) string {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), "copy")
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// Shards that were measured in folders of their own make, merged, the files that one run
+// makes. What cannot be merged is refused on one line, status 2, and nothing is written.
+func TestMerge(t *testing.T) {
+	c := tinyConfig()
+	only := []string{"even", "controller", "flagship-heads", "random"}
+	whole, merged := t.TempDir(), filepath.Join(t.TempDir(), "merged")
+	if err := Run(t.Context(), c, whole, Part{Only: only, NoTimes: true}, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	shards := []string{t.TempDir(), t.TempDir()}
+	for i, dir := range shards {
+		if err := Run(t.Context(), c, dir, Part{Only: only, Shard: Shard{i, 2}}, io.Discard); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "report")); err == nil {
+			t.Error("a shard wrote a report")
+		}
+	}
+	merge := func(out string, folders ...string) (status int, text string) {
+		var stderr bytes.Buffer
+		call := cli.NewCall("offline study", nil, io.Discard, &stderr)
+		status = call.Exit(Merge(context.Background(), c, out, folders, Part{Only: only, NoTimes: true}, io.Discard))
+		return status, stderr.String()
+	}
+	if status, text := merge(filepath.Join(t.TempDir(), "half"), shards[0]); status != 1 || !strings.Contains(text, "of 4 arms are not measured yet") {
+		t.Errorf("half of it: status %d, %s", status, text)
+	}
+	if status, text := merge(merged, shards...); status != 0 || text != "" {
+		t.Fatalf("status %d, %s", status, text)
+	}
+	if status, text := merge(merged); status != 0 || text != "" { // again, in place
+		t.Fatalf("status %d, %s", status, text)
+	}
+	if folderHash(t, merged) != folderHash(t, whole) {
+		t.Error("merged shards and one run differ")
+	}
+
+	armOf := func(dir string) string {
+		for _, name := range only {
+			if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+				return filepath.Join(dir, name, "result.json")
+			}
+		}
+		t.Fatal("no arm")
+		return ""
+	}
+	change := func(path func(dir string) string, f func([]byte) []byte) string {
+		dir := copyFolder(t, shards[0])
+		raw, err := os.ReadFile(path(dir))
+		if err == nil {
+			err = os.WriteFile(path(dir), f(raw), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	key := func(dir string) string { return filepath.Join(dir, keyFile) }
+	half := func(raw []byte) []byte { return raw[:len(raw)/2] }
+	for name, bad := range map[string]struct{ dir, want string }{
+		"another study":         {change(key, func(raw []byte) []byte { return bytes.Replace(raw, []byte(`"seeds": 3`), []byte(`"seeds": 4`), 1) }), "another configuration"},
+		"half-written":          {change(armOf, half), "is damaged (unexpected end of JSON input)"},
+		"another version":       {change(armOf, func(raw []byte) []byte { return bytes.Replace(raw, []byte(`"key":"`), []byte(`"key":"0`), 1) }), "another version"},
+		"another outcome":       {change(armOf, func(raw []byte) []byte { return append(raw, ' ') }), "differ"},
+		"no study":              {t.TempDir(), "holds no study"},
+		"a folder that is none": {filepath.Join(t.TempDir(), "none"), "holds no study"},
+	} {
+		before, bent := folderHash(t, merged), ""
+		if bad.dir != "" {
+			if _, err := os.Stat(bad.dir); err == nil {
+				bent = folderHash(t, bad.dir)
+			}
+		}
+		status, text := merge(merged, shards[1], bad.dir)
+		if status != 2 || strings.Count(text, "\n") != 1 || !strings.Contains(text, bad.want) {
+			t.Errorf("%s: status %d, %q, want 2 and one line with %q", name, status, text, bad.want)
+		}
+		if folderHash(t, merged) != before || bent != "" && folderHash(t, bad.dir) != bent {
+			t.Errorf("%s: a file was changed", name)
+		}
+	}
+	if status, text := merge(filepath.Join(t.TempDir(), "nothing")); status != 2 || !strings.Contains(text, "holds no study") {
+		t.Errorf("nothing to merge: status %d, %s", status, text)
+	}
+}
+
+// A run that finds a half-written result, or another study's folder, ends with status 2
+// before it writes anything.
+func TestRunRefuses(t *testing.T) {
+	c := tinyConfig()
+	dir := t.TempDir()
+	file := func(name, text string) {
+		os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755)
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(args ...string) (status int, text string) {
+		config := filepath.Join(t.TempDir(), "study.yaml")
+		os.WriteFile(config, []byte("checkpoint: "+c.Checkpoint+"\n"), 0o644)
+		var stderr bytes.Buffer
+		call := cli.NewCall("offline study", append([]string{"-config", config, "-out", dir}, args...), io.Discard, &stderr)
+		return call.Exit(Command(t.Context(), call)), stderr.String()
+	}
+	d := Default()
+	file(keyFile, (&study{Config: d}).key())
+	file("even/result.json", `{"key": "a`)
+	for name, bad := range map[string]struct {
+		args []string
+		want string
+	}{
+		"half-written result":  {[]string{"-resume", "-only", "even"}, "even/result.json is damaged"},
+		"of a shard":           {[]string{"-resume", "-only", "even", "-shard", "0/1"}, "even/result.json is damaged"},
+		"another study's":      {[]string{"-resume", "-seeds", "50"}, "another configuration"},
+		"shard beyond n":       {[]string{"-resume", "-shard", "8/8"}, `-shard is "8/8"`},
+		"arm of a shard":       {[]string{"-resume", "-shard", "0/2", "-only", "best"}, `no arm is called "best"`},
+		"merge of a shard":     {[]string{"merge", "-shard", "0/2"}, "neither -shard"},
+		"a word":               {[]string{"merged"}, `unexpected "merged"`},
+		"less than no limit":   {[]string{"-resume", "-limit", "-1m"}, "-limit"},
+		"merge of half-writes": {[]string{"merge"}, "even/result.json is damaged"},
+		"no checkpoint":        {[]string{"-resume", "-checkpoint", dir}, "manifest.json"},
+	} {
+		before := folderHash(t, dir)
+		if status, text := run(bad.args...); status != 2 || strings.Count(text, "\n") != 1 || !strings.Contains(text, bad.want) {
+			t.Errorf("%s: status %d, %q, want 2 and one line with %q", name, status, text, bad.want)
+		}
+		if folderHash(t, dir) != before {
+			t.Errorf("%s: a file was changed", name)
+		}
+	}
+}
