@@ -272,7 +272,9 @@ const resultVersion = 2
 func (s *study) resultHash(a *Arm) string {
 	parts := []any{resultVersion, a, s.Config}
 	if a.Kind == kindFlagship || a.Kind == kindPacer { // a pacer has the flagship's archived spending
-		parts = append(parts, s.flagship.Manifest)
+		m := s.flagship.Manifest
+		m.Estimator = nil // no arm flies where anything is hidden
+		parts = append(parts, m)
 	}
 	raw, err := json.Marshal(parts)
 	if err != nil {
