@@ -11,6 +11,8 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 	"github.com/bluenviron/gomavlib/v3/pkg/frame"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
+
+	"prefdt/telemetry/datagram"
 )
 
 const (
@@ -79,7 +81,7 @@ func ParseEndpoint(text string) (gomavlib.EndpointConf, error) {
 		if scheme == "udp" {
 			return gomavlib.EndpointUDPClient{Address: rest}, nil
 		}
-		return gomavlib.EndpointUDPServer{Address: rest}, nil
+		return datagram.Endpoint(rest), nil
 	case "serial":
 		at := strings.LastIndexByte(rest, ':')
 		if at < 1 {

@@ -17,6 +17,7 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 
 	"prefdt/simbridge/report"
+	"prefdt/telemetry/datagram"
 )
 
 // buildFolder is where programs go; TestMain makes and removes it.
@@ -108,7 +109,7 @@ type batteryMeter struct {
 
 func newBatteryMeter(t *testing.T, address string, intervalS float64) *batteryMeter {
 	m := &batteryMeter{node: &gomavlib.Node{
-		Endpoints: []gomavlib.EndpointConf{gomavlib.EndpointUDPServer{Address: address}},
+		Endpoints: []gomavlib.EndpointConf{datagram.Endpoint(address)},
 		Dialect:   common.Dialect, OutVersion: gomavlib.V2, OutSystemID: 255, HeartbeatDisable: true,
 	}}
 	if err := m.node.Initialize(); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 
 	"prefdt/telemetry"
+	"prefdt/telemetry/datagram"
 )
 
 // standInLeader flies a mission by the wire contract without a policy: every user
@@ -78,7 +79,7 @@ func (l *standInLeader) run(ctx context.Context) {
 	for i, address := range l.linkAddresses {
 		c := &standInLink{changed: make(chan struct{})}
 		c.node = &gomavlib.Node{
-			Endpoints: []gomavlib.EndpointConf{gomavlib.EndpointUDPServer{Address: address}},
+			Endpoints: []gomavlib.EndpointConf{datagram.Endpoint(address)},
 			Dialect:   common.Dialect, OutVersion: gomavlib.V2, OutSystemID: 245, OutComponentID: 191,
 			HeartbeatPeriod: 100 * time.Millisecond, HeartbeatSystemType: int(common.MAV_TYPE_ONBOARD_CONTROLLER),
 		}

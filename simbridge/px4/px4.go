@@ -24,6 +24,7 @@ import (
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/battery"
 	"prefdt/simbridge/geo"
+	"prefdt/telemetry/datagram"
 )
 
 // Vehicle is a running instance, as known from its messages.
@@ -91,7 +92,7 @@ const (
 // Initialize binds the address and starts receiving.
 func (e *Endpoint) Initialize() error {
 	e.node = &gomavlib.Node{
-		Endpoints: []gomavlib.EndpointConf{gomavlib.EndpointUDPServer{Address: e.Address}},
+		Endpoints: []gomavlib.EndpointConf{datagram.Endpoint(e.Address)},
 		Dialect:   common.Dialect, OutVersion: gomavlib.V2, OutSystemID: 1, OutComponentID: batteryComponent,
 		HeartbeatDisable: true,
 	}

@@ -1,0 +1,191 @@
+// Package datagram serves the peers of a UDP socket as connections, one for each source
+// address, for MAVLink endpoints that listen.
+//
+// Input: an address to listen at. Output: a net.Listener, whose Accept returns a
+// connection with a peer's first datagram; each Read returns one datagram. The listener of
+// pion/transport, which gomavlib brings for this, panics if a first datagram comes while it
+// is closed, and opens a connection for every source that a flood pretends.
+package datagram
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bluenviron/gomavlib/v3"
+)
+
+const (
+	maxPeers   = 256  // datagrams of more are dropped; a peer is forgotten when its connection is closed
+	maxWaiting = 128  // datagrams of a peer that nobody has read yet; more are dropped
+	maxBytes   = 2048 // of a datagram; a MAVLink frame has 280 at most
+)
+
+// retryAfter is how long to wait after an error of the socket that did not close it.
+const retryAfter = 10 * time.Millisecond
+
+type listener struct {
+	socket   *net.UDPConn
+	accepted chan *peer
+	ended    chan struct{} // the socket is closed
+
+	mutex sync.Mutex
+	peers map[netip.AddrPort]*peer
+}
+
+// Endpoint is a MAVLink endpoint that listens for UDP over IPv4 at host:port.
+func Endpoint(address string) gomavlib.EndpointConf {
+	return gomavlib.EndpointCustomServer{Listen: func() (net.Listener, error) { return Listen(address) }, Label: "udp", IsDatagram: true}
+}
+
+// Listen listens for UDP over IPv4 at host:port.
+func Listen(address string) (net.Listener, error) {
+	a, err := net.ResolveUDPAddr("udp4", address)
+	if err != nil {
+		return nil, err
+	}
+	socket, err := net.ListenUDP("udp4", a)
+	if err != nil {
+		return nil, err
+	}
+	l := &listener{socket: socket, accepted: make(chan *peer, maxPeers), ended: make(chan struct{}), peers: map[netip.AddrPort]*peer{}}
+	go l.read()
+	return l, nil
+}
+
+// Accept returns the connection of the next new peer, or net.ErrClosed.
+func (l *listener) Accept() (net.Conn, error) {
+	select {
+	case p := <-l.accepted:
+		return p, nil
+	case <-l.ended:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close closes the socket, and with it every connection: their reads end, their writes
+// fail.
+func (l *listener) Close() error {
+	err := l.socket.Close()
+	<-l.ended
+	return err
+}
+
+func (l *listener) Addr() net.Addr { return l.socket.LocalAddr() }
+
+// read hands each datagram to its peer until the socket is closed.
+func (l *listener) read() {
+	defer close(l.ended)
+	buffer := make([]byte, maxBytes)
+	for {
+		n, from, err := l.socket.ReadFromUDPAddrPort(buffer)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		} else if err != nil {
+			time.Sleep(retryAfter)
+			continue
+		}
+		if p := l.peer(from); p != nil {
+			select {
+			case p.received <- append([]byte(nil), buffer[:n]...):
+			default:
+			}
+		}
+	}
+}
+
+// peer returns the connection of an address, a new one if need be, nil if there are too
+// many.
+func (l *listener) peer(from netip.AddrPort) *peer {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if p := l.peers[from]; p != nil {
+		return p
+	}
+	if len(l.peers) >= maxPeers {
+		return nil
+	}
+	p := &peer{listener: l, address: from, received: make(chan []byte, maxWaiting), closed: make(chan struct{})}
+	select {
+	case l.accepted <- p:
+		l.peers[from] = p
+		return p
+	default: // closed again before they were accepted, and nobody accepts
+		return nil
+	}
+}
+
+// peer is the connection with one source address.
+type peer struct {
+	listener *listener
+	address  netip.AddrPort
+	received chan []byte
+	deadline atomic.Int64 // of reads that begin, Unix nanoseconds; 0: none
+
+	closing sync.Once
+	closed  chan struct{}
+}
+
+// Read returns the next datagram; what does not fit into b is lost.
+func (p *peer) Read(b []byte) (int, error) {
+	var expired <-chan time.Time
+	if at := p.deadline.Load(); at != 0 {
+		timer := time.NewTimer(time.Until(time.Unix(0, at)))
+		defer timer.Stop()
+		expired = timer.C
+	}
+	select {
+	case datagram := <-p.received:
+		return copy(b, datagram), nil
+	case <-p.closed:
+		return 0, net.ErrClosed
+	case <-p.listener.ended:
+		return 0, net.ErrClosed
+	case <-expired:
+		return 0, os.ErrDeadlineExceeded
+	}
+}
+
+// Write sends b as one datagram.
+func (p *peer) Write(b []byte) (int, error) {
+	select {
+	case <-p.closed:
+		return 0, net.ErrClosed
+	default:
+		return p.listener.socket.WriteToUDPAddrPort(b, p.address)
+	}
+}
+
+// Close ends the connection; a later datagram of the same address begins another.
+func (p *peer) Close() error {
+	p.closing.Do(func() {
+		close(p.closed)
+		p.listener.mutex.Lock()
+		delete(p.listener.peers, p.address)
+		p.listener.mutex.Unlock()
+	})
+	return nil
+}
+
+func (p *peer) LocalAddr() net.Addr  { return p.listener.Addr() }
+func (p *peer) RemoteAddr() net.Addr { return net.UDPAddrFromAddrPort(p.address) }
+
+// SetReadDeadline sets when reads that begin from now on fail.
+func (p *peer) SetReadDeadline(t time.Time) error {
+	if t.IsZero() {
+		p.deadline.Store(0)
+	} else {
+		p.deadline.Store(t.UnixNano())
+	}
+	return nil
+}
+
+// SetWriteDeadline does nothing: sending a datagram does not wait for anyone.
+func (p *peer) SetWriteDeadline(time.Time) error { return nil }
+
+// SetDeadline is SetReadDeadline.
+func (p *peer) SetDeadline(t time.Time) error { return p.SetReadDeadline(t) }
