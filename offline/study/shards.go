@@ -6,29 +6,11 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 
 	"prefdt/inference/model"
+	"prefdt/offline/command"
 	"prefdt/simbridge/world"
 )
-
-// Shard is the I-th of N parts of a study, which N processes may measure at a time,
-// in one folder or in one each. The zero value is the whole.
-type Shard struct{ I, N int }
-
-// ParseShard parses "I/N".
-func ParseShard(text string) (s Shard, err error) {
-	i, n, _ := strings.Cut(text, "/")
-	s.I, err = strconv.Atoi(i)
-	if err == nil {
-		s.N, err = strconv.Atoi(n)
-	}
-	if err != nil || s.N < 1 || s.I < 0 || s.I >= s.N {
-		return s, fmt.Errorf("-shard is %q, want I/N with I from 0 to N-1, as in 0/8", text)
-	}
-	return s, nil
-}
 
 // need is a file or folder, relative to the study's folder, that is made before an arm
 // is flown. Arms share it.
@@ -172,7 +154,7 @@ func (c *Config) trainingRun(name string) *trainingRun {
 // Arms of one training run are in one shard: two processes would train the same
 // network in the same folder. The runs are dealt by cost, the dearest first, to the shard
 // that has the least; every process deals alike.
-func (c *Config) selectArms(only []string, shard Shard) ([]Arm, error) {
+func (c *Config) selectArms(only []string, shard command.Shard) ([]Arm, error) {
 	arms := c.arms()
 	for _, name := range only {
 		if !slices.ContainsFunc(arms, func(a Arm) bool { return a.Name == name }) {
@@ -182,7 +164,7 @@ func (c *Config) selectArms(only []string, shard Shard) ([]Arm, error) {
 	if len(only) > 0 {
 		arms = slices.DeleteFunc(arms, func(a Arm) bool { return !slices.Contains(only, a.Name) })
 	}
-	if shard.N == 0 {
+	if shard.Whole() {
 		return arms, nil
 	}
 	type group struct {

@@ -106,8 +106,8 @@ type study struct {
 
 // Part is what one process does of a study. The zero value is all of it.
 type Part struct {
-	Only  []string // arms by name; none: all
-	Shard Shard    // of these
+	Only  []string      // arms by name; none: all
+	Shard command.Shard // of these
 	// NoTimes leaves out of the report how long a decision takes: the one figure in which
 	// no two runs agree.
 	NoTimes bool
@@ -135,8 +135,8 @@ func Run(ctx context.Context, c Config, out string, p Part, log io.Writer) error
 			return fmt.Errorf("study arm %s: %w", a.Name, err)
 		}
 	}
-	if p.Shard.N > 0 {
-		s.logf("shard %d of %d: %d arms are measured; offline study merge writes the report", p.Shard.I, p.Shard.N, len(arms))
+	if !p.Shard.Whole() {
+		s.logf("%v: %d arms are measured; offline study merge writes the report", p.Shard, len(arms))
 		return nil
 	}
 	return s.report(ctx, !p.NoTimes)
