@@ -235,9 +235,11 @@ func TestRunRefuses(t *testing.T) {
 		call := cli.NewCall("offline study", append([]string{"-config", config, "-out", dir}, args...), io.Discard, &stderr)
 		return call.Exit(Command(t.Context(), call)), stderr.String()
 	}
-	d := Default()
-	file(keyFile, (&study{Config: d}).key())
 	file("even/result.json", `{"key": "a`)
+	if status, text := run("-only", "even"); status != 2 || !strings.Contains(text, "even/result.json is damaged") {
+		t.Errorf("in a folder that is no study's yet: status %d, %s", status, text)
+	}
+	file(keyFile, (&study{Config: Default()}).key())
 	for name, bad := range map[string]struct {
 		args []string
 		want string

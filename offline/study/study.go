@@ -207,10 +207,8 @@ const keyFile = "study.json"
 // os.ErrNotExist if it holds no study.
 func (s *study) checkFolder(dir string, arms []Arm) error {
 	path := filepath.Join(dir, keyFile)
-	switch have, err := os.ReadFile(path); {
-	case err != nil:
-		return err
-	case string(have) != s.key():
+	have, noKey := os.ReadFile(path)
+	if noKey == nil && string(have) != s.key() {
 		return fmt.Errorf("%s is a study with another configuration: give that one, or another -out", path)
 	}
 	for i := range arms {
@@ -218,7 +216,7 @@ func (s *study) checkFolder(dir string, arms []Arm) error {
 			return err
 		}
 	}
-	return nil
+	return noKey
 }
 
 // claimFolder keeps two studies from sharing a folder.
