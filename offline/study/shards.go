@@ -48,10 +48,11 @@ func trainingPath(run string) string        { return filepath.Join("train", run)
 // Rough costs, in seconds of an idle core. They balance shards and tell how long a job
 // takes; no result depends on them.
 const (
-	dispatchFlightS = 0.005 // by the dispatch teacher
-	ruleFlightS     = 0.003 // by a rule
+	dispatchFlightS = 0.003  // by the dispatch teacher
+	ruleFlightS     = 0.0005 // by a rule
+	paperFlightS    = 0.07   // by the paper's network: its window of sixty tokens is computed anew in each slot
 	// secondsPerWeight is of one parameter's part in a token of training, forward and backward.
-	secondsPerWeight = 7e-11
+	secondsPerWeight = 8.5e-11
 )
 
 // wholeS rounds a time up. Costs are whole numbers, so that every process adds them up
@@ -125,10 +126,10 @@ func (c *Config) flightS(a *Arm) float64 {
 		return dispatchFlightS
 	case kindRules, kindRandom:
 		return ruleFlightS
-	case kindPaper: // its window of sixty tokens is computed anew in each slot
-		return 0.14
+	case kindPaper:
+		return paperFlightS
 	}
-	return dispatchFlightS + float64(world.Standard().Slots)*(50e-6+1.25e-10*float64(c.parameters(a)))
+	return dispatchFlightS + float64(world.Standard().Slots)*(24e-6+6e-11*float64(c.parameters(a)))
 }
 
 // parameters returns how many an arm's network has, but for the paper's and the
