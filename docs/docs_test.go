@@ -438,7 +438,7 @@ func runScript(t *testing.T, folder, script string) {
 // checked, and commands of the shell and the system, which are not.
 var (
 	programs       = []string{"leader", "simbridge", "offline", "ground"}
-	systemCommands = strings.Fields("apt-get cd export install journalctl kill mkdir mosquitto mosquitto_pub mosquitto_sub rm sudoedit systemctl")
+	systemCommands = strings.Fields("apt-get cd export install journalctl kill mkdir mosquitto mosquitto_pub mosquitto_sub rm sbatch sudoedit systemctl")
 )
 
 // checkBlock checks the commands of a block without running them.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -66,6 +68,44 @@ func TestBadInput(t *testing.T) {
 				t.Errorf("status %d, %q, %q; want 2 and one line with %q", code, &stdout, text, c.want)
 			}
 		})
+	}
+}
+
+// What a signal or -limit ends says what continues it, and ends with status 75; an
+// evaluation keeps nothing, and fails.
+func TestEndedEarly(t *testing.T) {
+	dir := t.TempDir()
+	shipped := filepath.Join(dir, "checkpoint")
+	if err := os.CopyFS(shipped, os.DirFS("../configs/checkpoint")); err != nil {
+		t.Fatal(err)
+	}
+	signalled, signal := context.WithCancel(t.Context())
+	signal()
+	for name, c := range map[string]struct {
+		args   string
+		status int
+		want   string
+	}{
+		"search":    {"search -out OUT", 75, "-resume continues"},
+		"corpus":    {"corpus -flights 10 -out OUT", 75, "-resume begins it anew"},
+		"calibrate": {"calibrate -checkpoint SHIPPED", 75, "the same command continues"},
+		"study":     {"study -checkpoint SHIPPED -only even -out OUT", 75, "in arm even; the same command with -resume continues"},
+		"evaluate":  {"evaluate -checkpoint SHIPPED", 1, "interrupted before"},
+	} {
+		run := func(ctx context.Context, args string) (int, string) {
+			var stderr bytes.Buffer
+			args = strings.NewReplacer("SHIPPED", shipped, "OUT", t.TempDir()).Replace(args)
+			return program.Run(ctx, strings.Fields(args), io.Discard, &stderr), stderr.String()
+		}
+		if status, text := run(signalled, c.args); status != c.status || !strings.Contains(text, "interrupted") || !strings.Contains(text, c.want) {
+			t.Errorf("%s, by a signal: status %d, %q", name, status, text)
+		}
+		if c.status != 75 {
+			continue
+		}
+		if status, text := run(t.Context(), c.args+" -limit 1ns"); status != 75 || !strings.Contains(text, "-limit is reached") || !strings.Contains(text, c.want) {
+			t.Errorf("%s, by -limit: status %d, %q", name, status, text)
+		}
 	}
 }
 

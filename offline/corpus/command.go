@@ -25,6 +25,11 @@ world replays every flight exactly.
   offline corpus -archive out/search/archive.json   of the searched rules
   offline corpus -merge out/search/archive.json     of both: of the searched rules, those that dispatch leaves
   offline corpus -recipe paper                      by the recipe of the paper's Sec. IV-C
+  offline corpus -resume -shard 0/8                 an eighth of its rows, for eight jobs at a time in
+                                                    one folder; then the same without -shard
+
+Ctrl-C and SIGTERM keep the rows that are flown, 250 at a time, in the folder parts
+of -out.
 
 Flags:
 `
@@ -48,12 +53,26 @@ func Command(ctx context.Context, call *cli.Call) error {
 	prices := f.Int("prices", 101, "members of the dispatch archive")
 	episodes := f.Int("episodes", 200, "training episodes that each member's outcome is a mean over")
 	table := f.Bool("parquet", false, "also write flights.parquet, one row a flight")
-	resume := f.Bool("resume", false, "keep the corpus in -out if it is of this recipe, this seed and as many flights, and replays")
+	resume := f.Bool("resume", false, "keep the corpus in -out if it is of this recipe, this seed and as many flights, and replays, or the parts of it; without either, start")
 	force := f.Bool("force", false, "replace another corpus in -out, and what was fitted on it")
+	shard := command.ShardFlag(f, "of the rows; the same command without it makes the corpus of all parts in -out")
+	limit := command.LimitFlag(f)
 	workers := f.Int("workers", runtime.GOMAXPROCS(0), "flights flown at a time; changes no result")
 	asJSON := call.JSONFlag()
 	if _, err := call.Parse(usage, 0); err != nil {
 		return err
+	}
+	ctx, stop, err := limit(ctx)
+	defer stop()
+	if err != nil {
+		return err
+	}
+	share, err := shard()
+	if err != nil {
+		return err
+	}
+	if *force && !share.Whole() {
+		return cli.BadInputf("-force begins anew, -shard is a part of what others have begun: give one of them")
 	}
 	switch *recipe {
 	case "shipped":
@@ -108,14 +127,28 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if err := command.CheckWritable(*out); err != nil {
 		return cli.BadInput(err)
 	}
-	var archive Archive
-	if *rules != "" {
-		archive, err = RuleArchive(&found[0], *episodes)
-	} else {
-		archive, err = DispatchArchive(ctx, &c, *prices, *episodes, *workers, command.Progress(stderr, "archive episodes", *episodes))
+	teacherRules := &found[0]
+	if *rules == "" {
+		teacherRules = nil
 	}
-	if ctx.Err() != nil {
-		return errInterrupted
+	p := parts{filepath.Join(*out, "parts"), partsKey(c, r, *seed, *flights, *prices, *episodes, teacherRules), *flights}
+	if *force {
+		if err := p.remove(); err != nil {
+			return cli.BadInput(err)
+		}
+	} else if done, err := p.check(); err != nil {
+		return cli.BadInput(err)
+	} else if done > 0 && !*resume {
+		return cli.BadInputf("%s holds a part of this corpus: add -resume to continue it, or -force to begin anew", p.dir)
+	}
+	archive, err := p.archive(func() (Archive, error) {
+		if *rules != "" {
+			return RuleArchive(&found[0], *episodes)
+		}
+		return DispatchArchive(ctx, &c, *prices, *episodes, *workers, command.Progress(stderr, "archive episodes", *episodes))
+	})
+	if command.Ended(ctx, err) {
+		return command.Interrupted(ctx, " in the sweep of the teacher; the same command with -resume begins it anew")
 	}
 	if err != nil {
 		return err
@@ -125,17 +158,26 @@ func Command(ctx context.Context, call *cli.Call) error {
 			return err
 		}
 	}
-	m, err := Build(ctx, c, archive, r, *flights, *seed, *workers, command.Progress(stderr, "flights", *flights))
-	if ctx.Err() != nil {
-		return errInterrupted
+	m, err := newManifest(c, archive, r, *flights, *seed)
+	if err == nil {
+		err = p.fly(ctx, m, share, *workers, command.Progress(stderr, "flights", p.rows(share)))
+	}
+	if command.Ended(ctx, err) {
+		return command.Interrupted(ctx, "; the same command with -resume continues with what %s has", p.dir)
+	}
+	if err == nil && !share.Whole() {
+		return call.Result(*asJSON, map[string]any{"parts": p.dir, "flights": p.rows(share)}, "%v: %d flights in %s; the same command without -shard makes the corpus", share, p.rows(share), p.dir)
+	}
+	if err == nil {
+		err = m.finish()
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("build corpus: %w", err)
 	}
 	if old != nil && old.Hash() != m.Hash() && !*force {
 		return anotherCorpus(path)
 	}
-	if err := command.ReplaceFile(path, m.Write); err != nil {
+	if err := errors.Join(command.ReplaceFile(path, m.Write), p.remove()); err != nil {
 		return err
 	}
 	if *table {
@@ -148,8 +190,6 @@ func Command(ctx context.Context, call *cli.Call) error {
 	return call.Result(*asJSON, m.summary(path), "%d flights in %s, eta %.1f s and %.0f J, band [%.3f, %.3f], %d members, hash %.12s",
 		len(m.Flights), path, etaS, etaJ, low, high, len(m.Archive.Points), m.Hash())
 }
-
-var errInterrupted = errors.New("interrupted, nothing was written")
 
 // usePaperRecipe sets the paper's recipe where no flag was given.
 func usePaperRecipe(r *Recipe, call *cli.Call) {

@@ -41,28 +41,43 @@ type Manifest struct {
 
 // Build draws and flies a corpus. progress, if not nil, is called with
 // the number of flights done. The result does not depend on the number of workers.
-func Build(ctx context.Context, c world.Config, a Archive, r Recipe, flights int, seed uint64, workers int, progress func(done int)) (m *Manifest, err error) {
-	defer func() {
-		if err != nil {
-			m, err = nil, fmt.Errorf("build corpus: %w", err)
-		}
-	}()
+func Build(ctx context.Context, c world.Config, a Archive, r Recipe, flights int, seed uint64, workers int, progress func(done int)) (*Manifest, error) {
+	m, err := newManifest(c, a, r, flights, seed)
+	if err == nil {
+		err = m.fly(ctx, 0, flights, workers, progress)
+	}
+	if err == nil {
+		err = m.finish()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("build corpus: %w", err)
+	}
+	return m, nil
+}
+
+// newManifest returns a corpus before its flights.
+func newManifest(c world.Config, a Archive, r Recipe, flights int, seed uint64) (*Manifest, error) {
 	if err := errors.Join(c.Check(), a.Check(), r.Check()); err != nil {
 		return nil, err
 	}
 	if flights < 1 {
 		return nil, fmt.Errorf("%d flights, want one at least", flights)
 	}
-	m = &Manifest{Version: formatVersion, World: c, Recipe: r, Seed: seed, Archive: a, Flights: make([]Flight, flights)}
+	m := &Manifest{Version: formatVersion, World: c, Recipe: r, Seed: seed, Archive: a, Flights: make([]Flight, flights)}
 	for i := range r.WorldCount {
 		m.Worlds = append(m.Worlds, RandomWorld(c, seed, i))
 		if err := m.Worlds[i].Check(); err != nil {
 			return nil, fmt.Errorf("random world %d: %w", i, err)
 		}
 	}
-	sampler := flightSampler{m, a.memberShares(), a.PriceAxis()}
-	err = jobs.Do(ctx, flights, workers, func() (*flightRunner, error) { return newFlightRunner(m), nil }, func(runner *flightRunner, i int) error {
-		f := sampler.sampleFlight(i)
+	return m, nil
+}
+
+// fly draws and flies n flights from the first-th on.
+func (m *Manifest) fly(ctx context.Context, first, n, workers int, progress func(done int)) error {
+	sampler := flightSampler{m, m.Archive.memberShares(), m.Archive.PriceAxis()}
+	return jobs.Do(ctx, n, workers, func() (*flightRunner, error) { return newFlightRunner(m), nil }, func(runner *flightRunner, i int) error {
+		f := sampler.sampleFlight(first + i)
 		if err := seeds.CheckTraining(f.Seed); err != nil {
 			return err
 		}
@@ -71,19 +86,20 @@ func Build(ctx context.Context, c world.Config, a Archive, r Recipe, flights int
 			return err
 		}
 		f.DelayS, f.EnergyJ = total.DelayS, total.EnergyJ
-		m.Flights[i] = f
+		m.Flights[first+i] = f
 		return nil
 	}, progress)
-	if err == nil {
-		m.Conditioner, err = fitConditioner(m)
-	}
-	if err == nil {
+}
+
+// finish fits what rests on all flights.
+func (m *Manifest) finish() (err error) {
+	if m.Conditioner, err = fitConditioner(m); err == nil {
 		m.Statistics, err = gatherStatistics(m)
 	}
-	if r.HidePreviousAction {
+	if m.Recipe.HidePreviousAction {
 		m.Statistics.Action.Ablate()
 	}
-	return m, err
+	return err
 }
 
 // GoalConstants returns the archived constants of the conditioning channel, with a

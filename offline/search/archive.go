@@ -27,11 +27,14 @@ type Archive struct {
 }
 
 // Archive returns the non-dominated members of a search's population.
-func (s *State) Archive(c Config) Archive {
-	outcomes := memberPoints(s.Population)
+func (s *State) Archive(c Config) Archive { return archiveOf(c, s.Population) }
+
+// archiveOf returns the non-dominated of some members.
+func archiveOf(c Config, members []Member) Archive {
+	outcomes := memberPoints(members)
 	a := Archive{Version: stateVersion, Config: c}
 	for _, p := range pareto.NonDominated(outcomes) {
-		a.Members = append(a.Members, s.Population[slices.Index(outcomes, p)])
+		a.Members = append(a.Members, members[slices.Index(outcomes, p)])
 	}
 	return a
 }

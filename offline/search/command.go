@@ -25,6 +25,9 @@ const usage = `offline search finds the ten-gene rules that trade delay against 
 
   offline search [flags]                      search; Ctrl-C and SIGTERM stop after the last complete generation
   offline search -resume [flags]              continue where it stopped, or with more generations
+  offline search -restarts 8 -resume -shard 0/8
+                                              one of eight searches, for eight jobs at a time in one
+                                              folder; then the same without -shard
   offline search -evaluate ARCHIVE [-seeds A:B] [-json]
                                               fly an archive's members on other seeds
 
@@ -49,6 +52,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 	resume := flags.Bool("resume", false, "continue from the state in -out; without one, start")
 	evaluate := flags.String("evaluate", "", "evaluate the archive in this `FILE` instead of searching")
 	asJSON := flags.Bool("json", false, "with -evaluate: print one JSON object, progress to standard error")
+	flags.IntVar(&c.Restarts, "restarts", c.Restarts, "independent searches, of this `NUMBER` of seeds from -seed on, whose rules make one archive")
+	shard := command.ShardFlag(flags, "of -restarts; the same command without it makes the archive of all in -out")
 	limit := command.LimitFlag(flags)
 	workers := flags.Int("workers", runtime.GOMAXPROCS(0), "episodes flown at a time; changes no result")
 	if _, err := call.Parse(usage, 0); err != nil {
@@ -59,9 +64,13 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if err != nil {
 		return err
 	}
+	share, err := shard()
+	if err != nil {
+		return err
+	}
 	mode, foreign := "searching", []string{"json"}
 	if *evaluate != "" {
-		mode, foreign = "-evaluate", []string{"config", "generations", "out", "pop", "recipe", "resume", "seed"}
+		mode, foreign = "-evaluate", []string{"config", "generations", "out", "pop", "recipe", "restarts", "resume", "seed", "shard"}
 	}
 	switch i := slices.IndexFunc(foreign, call.Given); {
 	case i >= 0:
@@ -80,12 +89,42 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if err := call.Config(*recipe, &c); err != nil {
 		return err
 	}
-	return searchInto(ctx, *out, c, *resume, *workers, call.Stdout)
+	return searchInto(ctx, *out, c, share, *resume, *workers, call.Stdout)
 }
 
-func searchInto(ctx context.Context, dir string, c Config, resume bool, workers int, stdout io.Writer) error {
-	statePath := filepath.Join(dir, "state.json")
-	state, err := initialState(statePath, c, resume)
+// restart is one of a configuration's searches.
+type restart struct {
+	Config
+	statePath string
+	state     State
+}
+
+// restarts returns a shard's searches, with the states that they have been left in. Its
+// errors are bad input.
+func restarts(dir string, c Config, shard command.Shard, resume bool) (list []restart, err error) {
+	n := max(c.Restarts, 1)
+	if shard.N > n {
+		return nil, fmt.Errorf("-shard divides restarts, and these are %d: for %d shards add -restarts %[2]d (one search is not divided)", n, shard.N)
+	}
+	for k := range n {
+		if !shard.Has(k) {
+			continue
+		}
+		r := restart{Config: c, statePath: filepath.Join(dir, "state.json")}
+		r.Seed += uint64(k)
+		if n > 1 {
+			r.statePath = filepath.Join(dir, fmt.Sprintf("restart%d", k), "state.json")
+		}
+		if r.state, err = initialState(r.statePath, r.Config, resume); err != nil {
+			return nil, err
+		}
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+func searchInto(ctx context.Context, dir string, c Config, shard command.Shard, resume bool, workers int, stdout io.Writer) error {
+	list, err := restarts(dir, c, shard, resume)
 	if err == nil {
 		err = command.CheckWritable(dir)
 	}
@@ -93,31 +132,47 @@ func searchInto(ctx context.Context, dir string, c Config, resume bool, workers 
 		return cli.BadInput(err)
 	}
 	fmt.Fprintln(stdout, propulsionLine(&c.World.Physics))
-	reference := pareto.Reference
-	reference.EnergyJ *= c.World.EnergyScale()
-	started, first := time.Now(), state.Generation
-	err = Run(ctx, c, &state, workers, func(s *State) error {
-		if err := writeJSON(statePath, s); err != nil {
-			return fmt.Errorf("save search state: %w", err)
+	var members []Member
+	for i := range list {
+		if len(list) > 1 {
+			fmt.Fprintf(stdout, "search %d of %d, seed %d\n", i+1, len(list), list[i].Seed)
 		}
-		left := time.Since(started) / time.Duration(s.Generation-first) * time.Duration(c.Generations-s.Generation)
-		_, err := fmt.Fprintf(stdout, "generation %d/%d  evaluations %d  hypervolume %.3fe6  left %s\n", s.Generation, c.Generations,
-			s.Generation*c.Population, pareto.Hypervolume(memberPoints(s.Population), reference)/1e6, left.Round(100*time.Millisecond))
-		return err
-	})
-	if command.Ended(ctx, err) {
-		return command.Interrupted(ctx, " after generation %d of %d; the same command with -resume continues from %s", state.Generation, c.Generations, statePath)
+		if err := list[i].run(ctx, workers, stdout); err != nil {
+			return err
+		}
+		members = append(members, list[i].state.Population...)
 	}
-	if err != nil {
+	if !shard.Whole() {
+		_, err := fmt.Fprintf(stdout, "%v: %d searches are done; the same command without -shard makes the archive\n", shard, len(list))
 		return err
 	}
-	archive := state.Archive(c)
+	archive := archiveOf(c, members)
 	path := filepath.Join(dir, "archive.json")
 	if err := errors.Join(writeJSON(path, archive), command.ReplaceFile(filepath.Join(dir, "archive.csv"), archive.WriteCSV)); err != nil {
 		return fmt.Errorf("write archive: %w", err)
 	}
 	_, err = fmt.Fprintf(stdout, "%d members in %s, from %.1f s and %.0f J to %.1f s and %.0f J on the training seeds\n", len(archive.Members), path,
 		archive.Members[0].DelayS, archive.Members[0].EnergyJ, archive.Members[len(archive.Members)-1].DelayS, archive.Members[len(archive.Members)-1].EnergyJ)
+	return err
+}
+
+// run takes a search to its end.
+func (r *restart) run(ctx context.Context, workers int, stdout io.Writer) error {
+	reference := pareto.Reference
+	reference.EnergyJ *= r.World.EnergyScale()
+	started, first := time.Now(), r.state.Generation
+	err := Run(ctx, r.Config, &r.state, workers, func(s *State) error {
+		if err := writeJSON(r.statePath, s); err != nil {
+			return fmt.Errorf("save search state: %w", err)
+		}
+		left := time.Since(started) / time.Duration(s.Generation-first) * time.Duration(r.Generations-s.Generation)
+		_, err := fmt.Fprintf(stdout, "generation %d/%d  evaluations %d  hypervolume %.3fe6  left %s\n", s.Generation, r.Generations,
+			s.Generation*r.Population, pareto.Hypervolume(memberPoints(s.Population), reference)/1e6, left.Round(100*time.Millisecond))
+		return err
+	})
+	if command.Ended(ctx, err) {
+		return command.Interrupted(ctx, " after generation %d of %d; the same command with -resume continues from %s", r.state.Generation, r.Generations, r.statePath)
+	}
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -206,5 +207,69 @@ func TestConfigurationFile(t *testing.T) {
 	}
 	if !reflect.DeepEqual(c, Default()) {
 		t.Errorf("configs/search.yaml is %+v, want the defaults %+v", c, Default())
+	}
+}
+
+// Searches of a shard each make the archive of one run: the rules of all that none of the
+// others dominates.
+func TestRestarts(t *testing.T) {
+	whole, shards := t.TempDir(), t.TempDir()
+	flags := []string{"-pop", "8", "-generations", "2", "-seeds", "1", "-seed", "7", "-restarts", "3", "-resume"}
+	if _, err := runCommand(t, append(flags, "-out", whole)...); err != nil {
+		t.Fatal(err)
+	}
+	for _, shard := range []string{"1/2", "0/2"} {
+		if _, err := runCommand(t, append(flags, "-out", shards, "-shard", shard)...); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Join(shards, "archive.json")); err == nil {
+			t.Error("a shard wrote an archive")
+		}
+	}
+	if text, err := runCommand(t, append(flags, "-out", shards)...); err != nil || strings.Contains(text, "generation") {
+		t.Fatalf("it was searched again: %v\n%s", err, text)
+	}
+	for _, name := range []string{"archive.json", "archive.csv", "restart0/state.json", "restart2/state.json"} {
+		if !bytes.Equal(readFile(t, whole, name), readFile(t, shards, name)) {
+			t.Errorf("%s of the shards differs", name)
+		}
+	}
+	single := t.TempDir()
+	if _, err := runCommand(t, "-pop", "8", "-generations", "2", "-seeds", "1", "-seed", "8", "-out", single); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(readFile(t, single, "state.json"), readFile(t, whole, "restart1", "state.json")) {
+		t.Error("the second restart is not the search of the next seed")
+	}
+	archive, err := ReadArchive(filepath.Join(whole, "archive.json"))
+	if err != nil || archive.Config.Restarts != 3 {
+		t.Errorf("%+v, %v", archive.Config, err)
+	}
+	alone, err := ReadArchive(filepath.Join(single, "archive.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range alone.Members {
+		if !slices.ContainsFunc(archive.Members, func(y Member) bool { return y.DelayS <= x.DelayS && y.EnergyJ <= x.EnergyJ }) {
+			t.Errorf("no member is as good as (%v s, %v J)", x.DelayS, x.EnergyJ)
+		}
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-shard", "0/2"}, "add -restarts 2"},
+		{[]string{"-restarts", "3", "-shard", "3/3"}, "-shard is"},
+		{[]string{"-restarts", "-1"}, "restarts is -1"},
+		{[]string{"-restarts", "3", "-out", shards}, "add -resume"},
+		{[]string{"-evaluate", "archive.json", "-shard", "0/2"}, "-shard does not go with -evaluate"},
+	} {
+		_, err := runCommand(t, append([]string{"-out", t.TempDir()}, c.args...)...)
+		if c.args[0] == "-evaluate" {
+			_, err = runCommand(t, c.args...)
+		}
+		if call := cli.NewCall("", nil, io.Discard, io.Discard); err == nil || call.Exit(err) != 2 || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v, want %q", c.args, err, c.want)
+		}
 	}
 }

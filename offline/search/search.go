@@ -28,16 +28,20 @@ import (
 
 // Config describes a search.
 type Config struct {
-	Population  int          `json:"population" yaml:"population"`
-	Generations int          `json:"generations" yaml:"generations"` // the random one included
-	Seeds       string       `json:"seeds" yaml:"seeds"`             // training seeds, A:B or N for 0:N
-	Seed        uint64       `json:"seed" yaml:"seed"`               // of the search itself
-	World       world.Config `json:"world" yaml:"-"`                 // its own file gives it
+	Population  int    `json:"population" yaml:"population"`
+	Generations int    `json:"generations" yaml:"generations"` // the random one included
+	Seeds       string `json:"seeds" yaml:"seeds"`             // training seeds, A:B or N for 0:N
+	Seed        uint64 `json:"seed" yaml:"seed"`               // of the search itself
+	// Restarts is the number of independent searches, of seeds Seed, Seed+1 and so on, whose
+	// rules make one archive; 0 is 1. One search is a sequence of generations and
+	// is not divided.
+	Restarts int          `json:"restarts,omitempty" yaml:"restarts"`
+	World    world.Config `json:"world" yaml:"-"` // its own file gives it
 }
 
 // Default is the paper's search: about 2000 evaluations of three episodes.
 func Default() Config {
-	return Config{Population: 50, Generations: 40, Seeds: "3", World: world.Standard()}
+	return Config{Population: 50, Generations: 40, Seeds: "3", Restarts: 1, World: world.Standard()}
 }
 
 // Check validates a configuration and returns the first violation.
@@ -48,6 +52,9 @@ func (c *Config) Check() error {
 	if c.Generations < 1 || c.Generations > 100000 {
 		return fmt.Errorf("search generations is %d, want 1 to 100000", c.Generations)
 	}
+	if c.Restarts < 0 || c.Restarts > 1000 {
+		return fmt.Errorf("search restarts is %d, want 1 to 1000", c.Restarts)
+	}
 	if _, err := command.ParseSeeds(c.Seeds, seeds.CheckTraining); err != nil {
 		return err
 	}
@@ -57,10 +64,10 @@ func (c *Config) Check() error {
 // stateVersion changes whenever the same configuration would search differently.
 const stateVersion = 1
 
-// Hash names all that a search's course depends on. The number of generations
-// is not part of it: a finished search may be resumed with more.
+// Hash names all that a search's course depends on. The numbers of generations and of
+// restarts are not part of it: a finished search may be resumed with more.
 func (c Config) Hash() string {
-	c.Generations = 0
+	c.Generations, c.Restarts = 0, 0
 	raw, err := json.Marshal(c)
 	if err != nil {
 		panic(err) // a struct of numbers and strings

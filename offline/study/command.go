@@ -42,7 +42,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	out := f.String("out", "out/study", "`FOLDER` of all results")
 	resume := f.Bool("resume", false, "continue the study in -out; without one, start")
 	only := f.String("only", "", "only these `ARMS`, as in flagship,base")
-	shard := f.String("shard", "", "only the `I/N`-th part of them, I from 0 to N-1, whole training runs each, and no report")
+	shard := command.ShardFlag(f, "whole training runs, and no report")
 	times := f.Bool("times", true, "time decisions for the report; all else in it is the same in every run")
 	limit := command.LimitFlag(f)
 	list := f.Bool("list", false, "print the arms, with -only and -shard those selected, and do nothing")
@@ -58,7 +58,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	switch {
 	case len(words) > 0 && !merge:
 		return cli.BadInputf("unexpected %q, want flags alone, or merge before folders (offline study -h)", words[0])
-	case merge && (*shard != "" || *list):
+	case merge && (call.Given("shard") || *list):
 		return cli.BadInputf("merge is of all shards: it takes neither -shard nor -list")
 	}
 	ctx, stop, err := limit(ctx)
@@ -96,10 +96,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if *only != "" {
 		part.Only = strings.Split(*only, ",")
 	}
-	if *shard != "" {
-		if part.Shard, err = ParseShard(*shard); err != nil {
-			return cli.BadInput(err)
-		}
+	if part.Shard, err = shard(); err != nil {
+		return err
 	}
 	arms, err := c.selectArms(part.Only, part.Shard)
 	if err != nil {
@@ -130,7 +128,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 		return err
 	}
 	made := map[string]any{"arms": len(arms), "folder": *out}
-	if part.Shard.N == 0 {
+	if part.Shard.Whole() {
 		made["report"] = filepath.Join(*out, "report")
 	}
 	return call.PrintJSON(made)

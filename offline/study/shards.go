@@ -6,29 +6,11 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 
 	"prefdt/inference/model"
+	"prefdt/offline/command"
 	"prefdt/simbridge/world"
 )
-
-// Shard is the I-th of N parts of a study, which N processes may measure at a time,
-// in one folder or in one each. The zero value is the whole.
-type Shard struct{ I, N int }
-
-// ParseShard parses "I/N".
-func ParseShard(text string) (s Shard, err error) {
-	i, n, _ := strings.Cut(text, "/")
-	s.I, err = strconv.Atoi(i)
-	if err == nil {
-		s.N, err = strconv.Atoi(n)
-	}
-	if err != nil || s.N < 1 || s.I < 0 || s.I >= s.N {
-		return s, fmt.Errorf("-shard is %q, want I/N with I from 0 to N-1, as in 0/8", text)
-	}
-	return s, nil
-}
 
 // need is a file or folder, relative to the study's folder, that is made before an arm
 // is flown. Arms share it.
@@ -66,10 +48,11 @@ func trainingPath(run string) string        { return filepath.Join("train", run)
 // Rough costs, in seconds of an idle core. They balance shards and tell how long a job
 // takes; no result depends on them.
 const (
-	dispatchFlightS = 0.005 // by the dispatch teacher
-	ruleFlightS     = 0.003 // by a rule
+	dispatchFlightS = 0.003  // by the dispatch teacher
+	ruleFlightS     = 0.0005 // by a rule
+	paperFlightS    = 0.07   // by the paper's network: its window of sixty tokens is computed anew in each slot
 	// secondsPerWeight is of one parameter's part in a token of training, forward and backward.
-	secondsPerWeight = 7e-11
+	secondsPerWeight = 8.5e-11
 )
 
 // wholeS rounds a time up. Costs are whole numbers, so that every process adds them up
@@ -143,10 +126,10 @@ func (c *Config) flightS(a *Arm) float64 {
 		return dispatchFlightS
 	case kindRules, kindRandom:
 		return ruleFlightS
-	case kindPaper: // its window of sixty tokens is computed anew in each slot
-		return 0.14
+	case kindPaper:
+		return paperFlightS
 	}
-	return dispatchFlightS + float64(world.Standard().Slots)*(50e-6+1.25e-10*float64(c.parameters(a)))
+	return dispatchFlightS + float64(world.Standard().Slots)*(24e-6+6e-11*float64(c.parameters(a)))
 }
 
 // parameters returns how many an arm's network has, but for the paper's and the
@@ -172,7 +155,7 @@ func (c *Config) trainingRun(name string) *trainingRun {
 // Arms of one training run are in one shard: two processes would train the same
 // network in the same folder. The runs are dealt by cost, the dearest first, to the shard
 // that has the least; every process deals alike.
-func (c *Config) selectArms(only []string, shard Shard) ([]Arm, error) {
+func (c *Config) selectArms(only []string, shard command.Shard) ([]Arm, error) {
 	arms := c.arms()
 	for _, name := range only {
 		if !slices.ContainsFunc(arms, func(a Arm) bool { return a.Name == name }) {
@@ -182,7 +165,7 @@ func (c *Config) selectArms(only []string, shard Shard) ([]Arm, error) {
 	if len(only) > 0 {
 		arms = slices.DeleteFunc(arms, func(a Arm) bool { return !slices.Contains(only, a.Name) })
 	}
-	if shard.N == 0 {
+	if shard.Whole() {
 		return arms, nil
 	}
 	type group struct {

@@ -15,20 +15,8 @@ import (
 	"testing"
 
 	"prefdt/configs/cli"
+	"prefdt/offline/command"
 )
-
-func TestParseShard(t *testing.T) {
-	for text, want := range map[string]Shard{"0/1": {0, 1}, "0/8": {0, 8}, "7/8": {7, 8}} {
-		if s, err := ParseShard(text); s != want || err != nil {
-			t.Errorf("%s: %v, %v", text, s, err)
-		}
-	}
-	for _, text := range []string{"8/8", "-1/8", "1", "1/", "/8", "0/0", "1/2/3", "a/b"} {
-		if s, err := ParseShard(text); err == nil {
-			t.Errorf("%s: %v", text, s)
-		}
-	}
-}
 
 // Every arm is in one shard, all arms of a training run in the same, and the work is
 // spread as well as whole runs allow.
@@ -55,7 +43,7 @@ func TestShards(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 8, 100} {
 		shardOf, shardOfRun := map[string]int{}, map[string]int{}
 		for i := range n {
-			arms, err := c.selectArms(nil, Shard{i, n})
+			arms, err := c.selectArms(nil, command.Shard{I: i, N: n})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -77,7 +65,7 @@ func TestShards(t *testing.T) {
 			t.Errorf("%d shards have %d arms of %d", n, len(shardOf), len(all))
 		}
 	}
-	few, err := c.selectArms([]string{"base-heads", "even", "base"}, Shard{0, 2})
+	few, err := c.selectArms([]string{"base-heads", "even", "base"}, command.Shard{I: 0, N: 2})
 	if err != nil || len(few) != 2 || few[0].Name != "base" || few[1].Name != "base-heads" {
 		t.Errorf("of three arms the first of two shards has %v, %v", few, err)
 	}
@@ -154,7 +142,7 @@ func TestMerge(t *testing.T) {
 	}
 	shards := []string{t.TempDir(), t.TempDir()}
 	for i, dir := range shards {
-		if err := Run(t.Context(), c, dir, Part{Only: only, Shard: Shard{i, 2}}, io.Discard); err != nil {
+		if err := Run(t.Context(), c, dir, Part{Only: only, Shard: command.Shard{I: i, N: 2}}, io.Discard); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(filepath.Join(dir, "report")); err == nil {
@@ -247,9 +235,11 @@ func TestRunRefuses(t *testing.T) {
 		call := cli.NewCall("offline study", append([]string{"-config", config, "-out", dir}, args...), io.Discard, &stderr)
 		return call.Exit(Command(t.Context(), call)), stderr.String()
 	}
-	d := Default()
-	file(keyFile, (&study{Config: d}).key())
 	file("even/result.json", `{"key": "a`)
+	if status, text := run("-only", "even"); status != 2 || !strings.Contains(text, "even/result.json is damaged") {
+		t.Errorf("in a folder that is no study's yet: status %d, %s", status, text)
+	}
+	file(keyFile, (&study{Config: Default()}).key())
 	for name, bad := range map[string]struct {
 		args []string
 		want string

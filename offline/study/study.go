@@ -106,8 +106,8 @@ type study struct {
 
 // Part is what one process does of a study. The zero value is all of it.
 type Part struct {
-	Only  []string // arms by name; none: all
-	Shard Shard    // of these
+	Only  []string      // arms by name; none: all
+	Shard command.Shard // of these
 	// NoTimes leaves out of the report how long a decision takes: the one figure in which
 	// no two runs agree.
 	NoTimes bool
@@ -135,8 +135,8 @@ func Run(ctx context.Context, c Config, out string, p Part, log io.Writer) error
 			return fmt.Errorf("study arm %s: %w", a.Name, err)
 		}
 	}
-	if p.Shard.N > 0 {
-		s.logf("shard %d of %d: %d arms are measured; offline study merge writes the report", p.Shard.I, p.Shard.N, len(arms))
+	if !p.Shard.Whole() {
+		s.logf("%v: %d arms are measured; offline study merge writes the report", p.Shard, len(arms))
 		return nil
 	}
 	return s.report(ctx, !p.NoTimes)
@@ -207,10 +207,8 @@ const keyFile = "study.json"
 // os.ErrNotExist if it holds no study.
 func (s *study) checkFolder(dir string, arms []Arm) error {
 	path := filepath.Join(dir, keyFile)
-	switch have, err := os.ReadFile(path); {
-	case err != nil:
-		return err
-	case string(have) != s.key():
+	have, noKey := os.ReadFile(path)
+	if noKey == nil && string(have) != s.key() {
 		return fmt.Errorf("%s is a study with another configuration: give that one, or another -out", path)
 	}
 	for i := range arms {
@@ -218,7 +216,7 @@ func (s *study) checkFolder(dir string, arms []Arm) error {
 			return err
 		}
 	}
-	return nil
+	return noKey
 }
 
 // claimFolder keeps two studies from sharing a folder.
