@@ -1,0 +1,151 @@
+// Package methods has the methods that the paper compares its policy with (Sec. V-B,
+// table of method classes), each in a file of its own that cites its source.
+//
+// Inputs: settings (configs/methods.yaml), a world, and for those that learn a folder in
+// which an interrupted run goes on. Outputs: policies, which package rollout flies.
+// "offline method" trains one, flies it and prints its figures; the study can fly them
+// as arms.
+//
+// omega is throughout the share of delay that a preference accepts: 0 asks for the least
+// delay, 1 for the least energy, and a linear utility weighs delay by 1-omega.
+package methods
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"prefdt/inference/goal"
+	"prefdt/offline/rollout"
+	"prefdt/simbridge/world"
+)
+
+// Scales are the per-objective scales eta of eq. (rtgnorm).
+type Scales struct {
+	DelayS  float64 `json:"delay_s" yaml:"delay_s"`
+	EnergyJ float64 `json:"energy_j" yaml:"energy_j"`
+}
+
+// Config has the settings of every method.
+type Config struct {
+	Scales    Scales       `json:"scales" yaml:"scales"`
+	SCAOracle SCASettings  `json:"sca_oracle" yaml:"sca_oracle"`
+	SCAMPC    SCASettings  `json:"sca_mpc" yaml:"sca_mpc"`
+	PPO       PPOSettings  `json:"ppo" yaml:"ppo"`
+	CMDP      CMDPSettings `json:"cmdp" yaml:"cmdp"`
+}
+
+// Default is configs/methods.yaml.
+func Default() Config {
+	sca := SCASettings{Iterations: 12, Tolerance: 1e-4, Jittered: 1, JitterMPS: 5, SlotIterations: 3, SlotSteps: 25, RoundBelow: 0.05, PathSteps: 60, TrustM: 200}
+	mpc := sca
+	mpc.Iterations, mpc.Window = 3, 5
+	ppo := PPOSettings{
+		Preferences: 21, Steps: 2_000_000, Episodes: 8, Epochs: 4, Minibatches: 4, Gamma: 0.95, Lambda: 0.95, Clip: 0.2, Entropy: 1e-3, Value: 0.5,
+		Rate: 1e-3, ClipNorm: 0.5, Width: 64, UserWidth: 32, Seeds: "0:100000", Seed: 1,
+	}
+	cmdp := CMDPSettings{BudgetsJ: []float64{29e3, 32e3, 36e3}, MultiplierRate: 0.02, MultiplierMax: 20, PPO: ppo}
+	return Config{Scales: Scales{DelayS: 605, EnergyJ: 12356}, SCAOracle: sca, SCAMPC: mpc, PPO: ppo, CMDP: cmdp}
+}
+
+// Check returns what is wrong with a configuration.
+func (c *Config) Check() error {
+	if !(c.Scales.DelayS > 0 && c.Scales.DelayS < 1e12) || !(c.Scales.EnergyJ > 0 && c.Scales.EnergyJ < 1e12) {
+		return fmt.Errorf("scales are %v s and %v J, want positive numbers", c.Scales.DelayS, c.Scales.EnergyJ)
+	}
+	for _, x := range []struct {
+		name  string
+		check func() error
+	}{{"sca_oracle", c.SCAOracle.Check}, {"sca_mpc", c.SCAMPC.Check}, {"ppo", c.PPO.Check}, {"cmdp", c.CMDP.Check}} {
+		if err := x.check(); err != nil {
+			return fmt.Errorf("methods %s: %w", x.name, err)
+		}
+	}
+	if c.SCAMPC.Window < 1 {
+		return fmt.Errorf("methods sca_mpc: window is %d, want 1 at least", c.SCAMPC.Window)
+	}
+	return nil
+}
+
+// scale multiplies what every method is declared to spend on learning.
+func (c *Config) scale(fraction float64) {
+	for _, steps := range []*int{&c.PPO.Steps, &c.CMDP.PPO.Steps} {
+		*steps = max(int(float64(*steps)*fraction), 1)
+	}
+}
+
+// Budget is what a method spends before it flies: environment steps for those that
+// interact, tokens or transitions read for those that learn from stored flights. They are
+// never added up.
+type Budget struct {
+	Policies         int `json:"policies"`
+	EnvironmentSteps int `json:"environment_steps,omitempty"` // of all policies
+}
+
+// Run is what a method is made with.
+type Run struct {
+	Config
+	World   world.Config
+	Dir     string // of an interrupted training, which goes on
+	Workers int
+	Log     io.Writer // progress
+}
+
+// Method is one row of the comparison.
+type Method struct {
+	Name, Description string
+	// Settings are its entry of the configuration, all that its training depends on.
+	Settings func(*Config) any
+	// Budget is what its training spends; nil: it has none.
+	Budget func(*Config) Budget
+	// BudgetsJ are the budgets it is flown at; nil: preferences.
+	BudgetsJ func(*Config) []float64
+	// New trains it, from where a training was interrupted, and returns a function that
+	// makes its policies, one for each worker.
+	New func(context.Context, *Run) (func() (rollout.Policy, error), error)
+}
+
+// Methods lists all, in the order of the paper's table.
+func Methods() []Method {
+	return []Method{
+		{
+			Name: "ppo", Description: "proximal policy optimisation, one policy for each preference",
+			Settings: func(c *Config) any { return c.PPO },
+			Budget:   func(c *Config) Budget { return Budget{c.PPO.Preferences, c.PPO.Preferences * c.PPO.Steps} },
+			New:      NewPPO,
+		},
+		{
+			Name: "cmdp", Description: "proximal policy optimisation on a Lagrangian, one policy for each budget",
+			Settings: func(c *Config) any { return c.CMDP },
+			Budget: func(c *Config) Budget {
+				return Budget{len(c.CMDP.BudgetsJ), len(c.CMDP.BudgetsJ) * c.CMDP.PPO.Steps}
+			},
+			BudgetsJ: func(c *Config) []float64 { return c.CMDP.BudgetsJ },
+			New:      NewCMDP,
+		},
+		{
+			Name: "sca-oracle", Description: "block-coordinate descent with successive convex approximation, given all arrivals",
+			Settings: func(c *Config) any { return c.SCAOracle },
+			New: func(_ context.Context, r *Run) (func() (rollout.Policy, error), error) {
+				return func() (rollout.Policy, error) { return NewSCAOracle(r.SCAOracle, &r.World.Physics, r.Scales), nil }, nil
+			},
+		},
+		{
+			Name: "sca-mpc", Description: "the same over a receding window, of expected arrivals",
+			Settings: func(c *Config) any { return c.SCAMPC },
+			New: func(_ context.Context, r *Run) (func() (rollout.Policy, error), error) {
+				return func() (rollout.Policy, error) { return NewSCAMPC(r.SCAMPC, &r.World.Physics, r.Scales), nil }, nil
+			},
+		},
+	}
+}
+
+// GoalConstants returns constants by which rollout reads the requests of these methods:
+// they take omega or a budget alone, so the returns that omega stands for are left open.
+func (r *Run) GoalConstants() *goal.Constants {
+	return &goal.Constants{
+		EtaDelayS: r.Scales.DelayS, EtaEnergyJ: r.Scales.EnergyJ, Slots: r.World.Slots, AircraftCount: r.World.Aircraft,
+		Conditioner: goal.Conditioner{Omegas: []float64{0, 1}, DelayS: []float64{0, r.Scales.DelayS}, EnergyJ: []float64{r.Scales.EnergyJ, 0}},
+		SettingMap:  goal.SettingMap{Omegas: []float64{0, 1}},
+	}
+}
