@@ -138,10 +138,11 @@ type encoder[T any] struct {
 	Hidden model.Linear[T]
 }
 
-func encoderTensors(name string, aircraft, width, userPart int) encoder[model.Tensor] {
+// encoderTensors returns the tensors of an encoder of fleet and user rows of some widths.
+func encoderTensors(name string, fleet, user, width, userPart int) encoder[model.Tensor] {
 	return encoder[model.Tensor]{
-		Embed:  model.LinearTensors(name+".user", name+".userb", userWidth(aircraft), userPart),
-		Fleet:  model.LinearTensors(name+".fleet", name+".fleetb", fleetWidth(aircraft), width),
+		Embed:  model.LinearTensors(name+".user", name+".userb", user, userPart),
+		Fleet:  model.LinearTensors(name+".fleet", name+".fleetb", fleet, width),
 		Users:  model.MatrixTensor(name+".mean", userPart, width),
 		Hidden: model.LinearTensors(name+".hidden", name+".hiddenb", width, width),
 	}
@@ -167,7 +168,7 @@ type actor[T any] struct {
 
 func actorTensors(aircraft, width, userPart int) actor[model.Tensor] {
 	return actor[model.Tensor]{
-		Encoder: encoderTensors("actor", aircraft, width, userPart),
+		Encoder: encoderTensors("actor", fleetWidth(aircraft), userWidth(aircraft), width, userPart),
 		Context: model.MatrixTensor("actor.context", width, userPart),
 		User:    model.LinearTensors("actor.own", "actor.ownb", userWidth(aircraft), userPart),
 		Choice:  model.OutputTensors("actor.choice", "actor.choiceb", userPart, aircraft+2),
@@ -196,18 +197,31 @@ func logGaussian(x, mean, logStd float64) (log, dmean, dlogStd float64) {
 	return -z*z/2 - logStd - math.Log(2*math.Pi)/2, z * math.Exp(-logStd), z*z - 1
 }
 
+// leastLogStd bounds the deviations from below: the density of a corpus flown by rules
+// would else grow without limit.
+const leastLogStd = -3
+
+// deviation returns the log of an action's deviation, and 1, or 0 at the bound, for its
+// gradient.
+func (p *distribution[T]) deviation(k int) (logStd, free float64) {
+	if x := float64(p.logStd.Value.Data[k]); x > leastLogStd {
+		return x, 1
+	}
+	return leastLogStd, 0
+}
+
 // logProbability returns the log density of slot s's actions. With dlog, the derivative
 // of a loss by it, it adds the loss's gradients by the outputs to the distribution's.
 // The fraction of a user that computes locally is no action.
 func (p *distribution[T]) logProbability(o *observation, a *actions, s int, dlog float64) (log float64) {
 	width := p.flight.Value.Cols
-	logStd := p.logStd.Value.Data
 	for k := range width {
-		l, dmean, dstd := logGaussian(float64(a.flight[s*width+k]), float64(p.flight.Value.Row(s)[k]), float64(logStd[k]))
+		logStd, free := p.deviation(k)
+		l, dmean, dstd := logGaussian(float64(a.flight[s*width+k]), float64(p.flight.Value.Row(s)[k]), logStd)
 		log += l
 		if dlog != 0 {
 			p.flight.Grad.Row(s)[k] += T(dlog * dmean)
-			p.logStd.Grad.Data[k] += T(dlog * dstd)
+			p.logStd.Grad.Data[k] += T(dlog * dstd * free)
 		}
 	}
 	for u := o.first[s]; u < o.first[s+1]; u++ {
@@ -227,11 +241,12 @@ func (p *distribution[T]) logProbability(o *observation, a *actions, s int, dlog
 		if a.server[u] == 0 {
 			continue
 		}
-		l, dmean, dstd := logGaussian(float64(a.offload[u]), float64(row[last]), float64(logStd[width]))
+		logStd, free := p.deviation(width)
+		l, dmean, dstd := logGaussian(float64(a.offload[u]), float64(row[last]), logStd)
 		log += l
 		if dlog != 0 {
 			p.choice.Grad.Row(u)[last] += T(dlog * dmean)
-			p.logStd.Grad.Data[width] += T(dlog * dstd)
+			p.logStd.Grad.Data[width] += T(dlog * dstd * free)
 		}
 	}
 	return log
@@ -240,12 +255,12 @@ func (p *distribution[T]) logProbability(o *observation, a *actions, s int, dlog
 // sample draws the actions of slot s, or with draw nil takes the likeliest, and appends
 // them.
 func (p *distribution[T]) sample(o *observation, a *actions, s int, draw drawer) {
-	logStd := p.logStd.Value.Data
 	noise := func(k int) float64 {
 		if draw == nil {
 			return 0
 		}
-		return math.Exp(float64(logStd[k])) * draw.NormFloat64()
+		logStd, _ := p.deviation(k)
+		return math.Exp(logStd) * draw.NormFloat64()
 	}
 	for k, mean := range p.flight.Value.Row(s) {
 		a.flight = append(a.flight, float32(float64(mean)+noise(k)))
@@ -254,7 +269,7 @@ func (p *distribution[T]) sample(o *observation, a *actions, s int, draw drawer)
 		row := p.choice.Value.Row(u)
 		last := len(row) - 1
 		a.server = append(a.server, chooseServer(row[:last], draw))
-		a.offload = append(a.offload, float32(float64(row[last])+noise(len(logStd)-1)))
+		a.offload = append(a.offload, float32(float64(row[last])+noise(p.flight.Value.Cols)))
 	}
 }
 

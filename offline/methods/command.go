@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -44,6 +43,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	budget := f.Float64("budget", 1, "`fraction` of the declared environment steps or tokens to learn from")
 	out := f.String("out", "", "`FOLDER` of policies and outcomes (default out/methods/NAME)")
 	resume := f.Bool("resume", false, "continue in -out; without anything there, start")
+	ppo := f.String("ppo", "out/methods/ppo", "`FOLDER` of the PPO policies, for methods that learn from their flights; trained there if they are not")
 	list := f.Bool("list", false, "print the methods")
 	workers := f.Int("workers", runtime.GOMAXPROCS(0), "policies or flights at a time; changes no result")
 	asJSON := call.JSONFlag()
@@ -51,23 +51,22 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if err != nil {
 		return err
 	}
-	all := Methods()
+	r := &Run{Config: Default(), PPODir: *ppo, Workers: *workers, Log: call.Stderr}
+	if err := call.Config(*recipe, &r.Config); err != nil {
+		return err
+	}
 	if *list {
-		for _, m := range all {
-			fmt.Fprintf(call.Stdout, "%-12s %s\n", m.Name, m.Description)
+		for _, m := range Methods(&r.Config) {
+			fmt.Fprintf(call.Stdout, "%-22s %s\n", m.Name, m.Description)
 		}
 		return nil
 	}
 	if len(words) != 1 {
 		return cli.BadInputf("want the name of a method (-list shows them)")
 	}
-	i := slices.IndexFunc(all, func(m Method) bool { return m.Name == words[0] })
-	if i < 0 {
+	m := find(&r.Config, words[0])
+	if m == nil {
 		return cli.BadInputf("no method is called %q (-list shows them)", words[0])
-	}
-	m, r := &all[i], &Run{Config: Default(), Workers: *workers, Log: call.Stderr}
-	if err := call.Config(*recipe, &r.Config); err != nil {
-		return err
 	}
 	if !(*budget > 0 && *budget <= 100) || *settings < 2 || *settings > 1001 || *workers < 1 || *workers > 1024 {
 		return cli.BadInputf("-budget is %v, -settings %d, -workers %d; want above 0 to 100, 2 to 1001, 1 to 1024", *budget, *settings, *workers)

@@ -14,6 +14,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"prefdt/inference/goal"
 	"prefdt/offline/rollout"
@@ -33,6 +34,9 @@ type Config struct {
 	SCAMPC    SCASettings  `json:"sca_mpc" yaml:"sca_mpc"`
 	PPO       PPOSettings  `json:"ppo" yaml:"ppo"`
 	CMDP      CMDPSettings `json:"cmdp" yaml:"cmdp"`
+	IQL       IQLSettings  `json:"iql" yaml:"iql"`
+	// IQLBetas are further inverse temperatures, each a method of its own.
+	IQLBetas []float64 `json:"iql_betas" yaml:"iql_betas"`
 }
 
 // Default is configs/methods.yaml.
@@ -45,7 +49,11 @@ func Default() Config {
 		Rate: 1e-3, ClipNorm: 0.5, Width: 64, UserWidth: 32, Seeds: "0:100000", Seed: 1,
 	}
 	cmdp := CMDPSettings{BudgetsJ: []float64{29e3, 32e3, 36e3}, MultiplierRate: 0.02, MultiplierMax: 20, PPO: ppo}
-	return Config{Scales: Scales{DelayS: 605, EnergyJ: 12356}, SCAOracle: sca, SCAMPC: mpc, PPO: ppo, CMDP: cmdp}
+	iql := IQLSettings{
+		Steps: 60_000, Batch: 256, Workers: 2, Tau: 0.7, Beta: 3, Gamma: 0.95, Average: 0.005, Rate: 1e-3, Width: 64, UserWidth: 32, Seed: 1,
+		Corpus: DatasetSettings{Flights: 3000, Heuristic: 0.2, Episodes: 100, Seeds: "0:100000", Seed: 1},
+	}
+	return Config{IQL: iql, IQLBetas: []float64{0.3, 1, 10, 30, 100}, Scales: Scales{DelayS: 605, EnergyJ: 12356}, SCAOracle: sca, SCAMPC: mpc, PPO: ppo, CMDP: cmdp}
 }
 
 // Check returns what is wrong with a configuration.
@@ -56,9 +64,14 @@ func (c *Config) Check() error {
 	for _, x := range []struct {
 		name  string
 		check func() error
-	}{{"sca_oracle", c.SCAOracle.Check}, {"sca_mpc", c.SCAMPC.Check}, {"ppo", c.PPO.Check}, {"cmdp", c.CMDP.Check}} {
+	}{{"sca_oracle", c.SCAOracle.Check}, {"sca_mpc", c.SCAMPC.Check}, {"ppo", c.PPO.Check}, {"cmdp", c.CMDP.Check}, {"iql", c.IQL.Check}} {
 		if err := x.check(); err != nil {
 			return fmt.Errorf("methods %s: %w", x.name, err)
+		}
+	}
+	for _, beta := range c.IQLBetas {
+		if !(beta >= 0 && beta <= 1e6) {
+			return fmt.Errorf("methods iql_betas: %v, want 0 to 1e6", beta)
 		}
 	}
 	if c.SCAMPC.Window < 1 {
@@ -69,7 +82,7 @@ func (c *Config) Check() error {
 
 // scale multiplies what every method is declared to spend on learning.
 func (c *Config) scale(fraction float64) {
-	for _, steps := range []*int{&c.PPO.Steps, &c.CMDP.PPO.Steps} {
+	for _, steps := range []*int{&c.PPO.Steps, &c.CMDP.PPO.Steps, &c.IQL.Steps} {
 		*steps = max(int(float64(*steps)*fraction), 1)
 	}
 }
@@ -80,6 +93,7 @@ func (c *Config) scale(fraction float64) {
 type Budget struct {
 	Policies         int `json:"policies"`
 	EnvironmentSteps int `json:"environment_steps,omitempty"` // of all policies
+	Transitions      int `json:"transitions,omitempty"`       // read from stored flights
 }
 
 // Run is what a method is made with.
@@ -87,6 +101,7 @@ type Run struct {
 	Config
 	World   world.Config
 	Dir     string // of an interrupted training, which goes on
+	PPODir  string // of the PPO policies, for corpora that they fly
 	Workers int
 	Log     io.Writer // progress
 }
@@ -105,20 +120,47 @@ type Method struct {
 	New func(context.Context, *Run) (func() (rollout.Policy, error), error)
 }
 
-// Methods lists all, in the order of the paper's table.
-func Methods() []Method {
-	return []Method{
+// Methods lists all of a configuration, in the order of the paper's table.
+func Methods(c *Config) []Method {
+	var list []Method
+	for _, x := range []struct {
+		name  string
+		front func(context.Context, *Run) (front, error)
+	}{{"archive", archiveFront}, {"ppo", ppoFront}} {
+		for k, beta := range slices.Concat([]float64{c.IQL.Beta}, c.IQLBetas) {
+			name := "iql-" + x.name
+			if k > 0 {
+				name += fmt.Sprintf("-beta%v", beta)
+			}
+			settings := func(c *Config) IQLSettings { s := c.IQL; s.Beta = beta; return s }
+			list = append(list, Method{
+				Name: name, Description: fmt.Sprintf("implicit Q-learning under a preference, on the corpus of the %s, inverse temperature %v", x.name, beta),
+				Settings: func(c *Config) any { return []any{settings(c), c.PPO} },
+				Budget:   func(c *Config) Budget { return Budget{Policies: 1, Transitions: c.IQL.Steps * c.IQL.Batch} },
+				New: func(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
+					f, err := x.front(ctx, r)
+					if err != nil {
+						return nil, err
+					}
+					return NewIQL(ctx, r, settings(&r.Config), f)
+				},
+			})
+		}
+	}
+	return append(list, []Method{
 		{
 			Name: "ppo", Description: "proximal policy optimisation, one policy for each preference",
 			Settings: func(c *Config) any { return c.PPO },
-			Budget:   func(c *Config) Budget { return Budget{c.PPO.Preferences, c.PPO.Preferences * c.PPO.Steps} },
-			New:      NewPPO,
+			Budget: func(c *Config) Budget {
+				return Budget{Policies: c.PPO.Preferences, EnvironmentSteps: c.PPO.Preferences * c.PPO.Steps}
+			},
+			New: NewPPO,
 		},
 		{
 			Name: "cmdp", Description: "proximal policy optimisation on a Lagrangian, one policy for each budget",
 			Settings: func(c *Config) any { return c.CMDP },
 			Budget: func(c *Config) Budget {
-				return Budget{len(c.CMDP.BudgetsJ), len(c.CMDP.BudgetsJ) * c.CMDP.PPO.Steps}
+				return Budget{Policies: len(c.CMDP.BudgetsJ), EnvironmentSteps: len(c.CMDP.BudgetsJ) * c.CMDP.PPO.Steps}
 			},
 			BudgetsJ: func(c *Config) []float64 { return c.CMDP.BudgetsJ },
 			New:      NewCMDP,
@@ -137,7 +179,17 @@ func Methods() []Method {
 				return func() (rollout.Policy, error) { return NewSCAMPC(r.SCAMPC, &r.World.Physics, r.Scales), nil }, nil
 			},
 		},
+	}...)
+}
+
+// find returns the method of a name, nil if there is none.
+func find(c *Config, name string) *Method {
+	all := Methods(c)
+	i := slices.IndexFunc(all, func(m Method) bool { return m.Name == name })
+	if i < 0 {
+		return nil
 	}
+	return &all[i]
 }
 
 // GoalConstants returns constants by which rollout reads the requests of these methods:

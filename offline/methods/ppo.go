@@ -98,7 +98,7 @@ type ppoWeights[T any] struct {
 
 func ppoTensors(aircraft, width, userPart int) []model.Tensor {
 	w := ppoWeights[model.Tensor]{
-		Actor: actorTensors(aircraft, width, userPart), Critic: encoderTensors("critic", aircraft, width, userPart),
+		Actor: actorTensors(aircraft, width, userPart), Critic: encoderTensors("critic", fleetWidth(aircraft), userWidth(aircraft), width, userPart),
 		Value: model.OutputTensors("critic.value", "critic.valueb", width, objectives), Multiplier: model.Tensor{Name: "multiplier", Rows: 1, Cols: 1},
 	}
 	return model.Tensors(model.Parameters[model.Tensor](&w))
@@ -364,14 +364,8 @@ func (p *ppo) collect() {
 	b.log, b.returns = b.log[:0], b.returns[:0]
 	for e := range fleet {
 		f := &fleet[e].batch
-		b.observation.fleet, b.observation.users = append(b.observation.fleet, f.observation.fleet...), append(b.observation.users, f.observation.users...)
-		base := b.observation.first[b.observation.slots]
-		for _, n := range f.observation.first[1:] {
-			b.observation.first = append(b.observation.first, base+n)
-		}
-		b.observation.slots += f.observation.slots
-		b.actions.flight, b.actions.server = append(b.actions.flight, f.actions.flight...), append(b.actions.server, f.actions.server...)
-		b.actions.offload = append(b.actions.offload, f.actions.offload...)
+		b.observation.append(&f.observation)
+		b.actions.append(&f.actions)
 		b.log, b.returns = append(b.log, f.log...), append(b.returns, f.returns...)
 	}
 }
@@ -512,11 +506,17 @@ func sumProgress(progress func(done int), parts int) func(part, done int) {
 	}
 }
 
-// NewPPO trains one policy for each preference.
-func NewPPO(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
-	omegas := rollout.Linspace(0, 1, r.PPO.Preferences)
-	params, err := trainMembers(ctx, r, r.PPO, "PPO", omegas, func(_ *ppo, omega float64) func() [objectives]float64 {
+// trainPPO trains one policy for each preference.
+func trainPPO(ctx context.Context, r *Run) (params []*train.Params[float32], omegas []float64, err error) {
+	omegas = rollout.Linspace(0, 1, r.PPO.Preferences)
+	params, err = trainMembers(ctx, r, r.PPO, "PPO", omegas, func(_ *ppo, omega float64) func() [objectives]float64 {
 		return func() [objectives]float64 { return [objectives]float64{1 - omega, omega} }
 	})
+	return params, omegas, err
+}
+
+// NewPPO trains one policy for each preference.
+func NewPPO(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
+	params, omegas, err := trainPPO(ctx, r)
 	return newMembers(&r.World.Physics, omegas, goal.Objective.Omega, params), err
 }
