@@ -162,7 +162,7 @@ func Measure(r *Run, m *Method, settings []float64, outcomes [][]pareto.Point) F
 		}
 	}
 	if m.Budget != nil {
-		b := m.Budget(&r.Config)
+		b := m.Budget(r)
 		f.Budget = &b
 	}
 	return f

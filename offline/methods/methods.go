@@ -29,12 +29,13 @@ type Scales struct {
 
 // Config has the settings of every method.
 type Config struct {
-	Scales    Scales       `json:"scales" yaml:"scales"`
-	SCAOracle SCASettings  `json:"sca_oracle" yaml:"sca_oracle"`
-	SCAMPC    SCASettings  `json:"sca_mpc" yaml:"sca_mpc"`
-	PPO       PPOSettings  `json:"ppo" yaml:"ppo"`
-	CMDP      CMDPSettings `json:"cmdp" yaml:"cmdp"`
-	IQL       IQLSettings  `json:"iql" yaml:"iql"`
+	Scales    Scales         `json:"scales" yaml:"scales"`
+	SCAOracle SCASettings    `json:"sca_oracle" yaml:"sca_oracle"`
+	SCAMPC    SCASettings    `json:"sca_mpc" yaml:"sca_mpc"`
+	PPO       PPOSettings    `json:"ppo" yaml:"ppo"`
+	CMDP      CMDPSettings   `json:"cmdp" yaml:"cmdp"`
+	PGMORL    PGMORLSettings `json:"pgmorl" yaml:"pgmorl"`
+	IQL       IQLSettings    `json:"iql" yaml:"iql"`
 	// IQLBetas are further inverse temperatures, each a method of its own.
 	IQLBetas []float64 `json:"iql_betas" yaml:"iql_betas"`
 }
@@ -53,7 +54,8 @@ func Default() Config {
 		Steps: 60_000, Batch: 256, Workers: 2, Tau: 0.7, Beta: 3, Gamma: 0.95, Average: 0.005, Rate: 1e-3, Width: 64, UserWidth: 32, Seed: 1,
 		Corpus: DatasetSettings{Flights: 3000, Heuristic: 0.2, Episodes: 100, Seeds: "0:100000", Seed: 1},
 	}
-	return Config{IQL: iql, IQLBetas: []float64{0.3, 1, 10, 30, 100}, Scales: Scales{DelayS: 605, EnergyJ: 12356}, SCAOracle: sca, SCAMPC: mpc, PPO: ppo, CMDP: cmdp}
+	pgmorl := PGMORLSettings{Tasks: 6, WarmUp: 400, Generations: 40, Updates: 200, Weights: 11, Sparsity: 1, Buffers: 20, Keep: 2, Episodes: 10, PPO: ppo}
+	return Config{PGMORL: pgmorl, IQL: iql, IQLBetas: []float64{0.3, 1, 10, 30, 100}, Scales: Scales{DelayS: 605, EnergyJ: 12356}, SCAOracle: sca, SCAMPC: mpc, PPO: ppo, CMDP: cmdp}
 }
 
 // Check returns what is wrong with a configuration.
@@ -64,7 +66,7 @@ func (c *Config) Check() error {
 	for _, x := range []struct {
 		name  string
 		check func() error
-	}{{"sca_oracle", c.SCAOracle.Check}, {"sca_mpc", c.SCAMPC.Check}, {"ppo", c.PPO.Check}, {"cmdp", c.CMDP.Check}, {"iql", c.IQL.Check}} {
+	}{{"sca_oracle", c.SCAOracle.Check}, {"sca_mpc", c.SCAMPC.Check}, {"ppo", c.PPO.Check}, {"cmdp", c.CMDP.Check}, {"pgmorl", c.PGMORL.Check}, {"iql", c.IQL.Check}} {
 		if err := x.check(); err != nil {
 			return fmt.Errorf("methods %s: %w", x.name, err)
 		}
@@ -82,7 +84,7 @@ func (c *Config) Check() error {
 
 // scale multiplies what every method is declared to spend on learning.
 func (c *Config) scale(fraction float64) {
-	for _, steps := range []*int{&c.PPO.Steps, &c.CMDP.PPO.Steps, &c.IQL.Steps} {
+	for _, steps := range []*int{&c.PPO.Steps, &c.CMDP.PPO.Steps, &c.PGMORL.WarmUp, &c.PGMORL.Updates, &c.IQL.Steps} {
 		*steps = max(int(float64(*steps)*fraction), 1)
 	}
 }
@@ -112,7 +114,7 @@ type Method struct {
 	// Settings are its entry of the configuration, all that its training depends on.
 	Settings func(*Config) any
 	// Budget is what its training spends; nil: it has none.
-	Budget func(*Config) Budget
+	Budget func(*Run) Budget
 	// BudgetsJ are the budgets it is flown at; nil: preferences.
 	BudgetsJ func(*Config) []float64
 	// New trains it, from where a training was interrupted, and returns a function that
@@ -136,7 +138,7 @@ func Methods(c *Config) []Method {
 			list = append(list, Method{
 				Name: name, Description: fmt.Sprintf("implicit Q-learning under a preference, on the corpus of the %s, inverse temperature %v", x.name, beta),
 				Settings: func(c *Config) any { return []any{settings(c), c.PPO} },
-				Budget:   func(c *Config) Budget { return Budget{Policies: 1, Transitions: c.IQL.Steps * c.IQL.Batch} },
+				Budget:   func(r *Run) Budget { return Budget{Policies: 1, Transitions: r.IQL.Steps * r.IQL.Batch} },
 				New: func(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
 					f, err := x.front(ctx, r)
 					if err != nil {
@@ -149,18 +151,26 @@ func Methods(c *Config) []Method {
 	}
 	return append(list, []Method{
 		{
+			Name: "pgmorl", Description: "prediction-guided evolution of a population of PPO policies",
+			Settings: func(c *Config) any { return c.PGMORL },
+			Budget: func(r *Run) Budget {
+				return Budget{Policies: r.PGMORL.Tasks, EnvironmentSteps: r.PGMORL.environmentSteps(r.World.Slots)}
+			},
+			New: NewPGMORL,
+		},
+		{
 			Name: "ppo", Description: "proximal policy optimisation, one policy for each preference",
 			Settings: func(c *Config) any { return c.PPO },
-			Budget: func(c *Config) Budget {
-				return Budget{Policies: c.PPO.Preferences, EnvironmentSteps: c.PPO.Preferences * c.PPO.Steps}
+			Budget: func(r *Run) Budget {
+				return Budget{Policies: r.PPO.Preferences, EnvironmentSteps: r.PPO.Preferences * r.PPO.Steps}
 			},
 			New: NewPPO,
 		},
 		{
 			Name: "cmdp", Description: "proximal policy optimisation on a Lagrangian, one policy for each budget",
 			Settings: func(c *Config) any { return c.CMDP },
-			Budget: func(c *Config) Budget {
-				return Budget{Policies: len(c.CMDP.BudgetsJ), EnvironmentSteps: len(c.CMDP.BudgetsJ) * c.CMDP.PPO.Steps}
+			Budget: func(r *Run) Budget {
+				return Budget{Policies: len(r.CMDP.BudgetsJ), EnvironmentSteps: len(r.CMDP.BudgetsJ) * r.CMDP.PPO.Steps}
 			},
 			BudgetsJ: func(c *Config) []float64 { return c.CMDP.BudgetsJ },
 			New:      NewCMDP,
