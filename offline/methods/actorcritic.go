@@ -37,10 +37,11 @@ type observation struct {
 	fleet []float32 // (S, fleetWidth)
 	users []float32 // (N, userWidth)
 	first []int     // (S+1), each slot's first user, and N
+	ids   []int     // (N)
 }
 
 func (o *observation) reset() {
-	o.slots, o.fleet, o.users, o.first = 0, o.fleet[:0], o.users[:0], append(o.first[:0], 0)
+	o.slots, o.fleet, o.users, o.first, o.ids = 0, o.fleet[:0], o.users[:0], append(o.first[:0], 0), o.ids[:0]
 }
 
 // add appends a slot, under a preference.
@@ -55,6 +56,7 @@ func (o *observation) add(c *physics.Constants, s *slot.Snapshot, omega float64)
 	for i := range s.Users {
 		u := &s.Users[i]
 		localS := u.Task.LocalTimeS(u.CPUHz)
+		o.ids = append(o.ids, u.ID)
 		o.users = append(o.users, float32(u.Task.Bits/1e6), float32(u.Task.DeadlineS), float32(localS), float32(min(localS/u.Task.DeadlineS, 10)))
 		for m := range s.Aircraft {
 			to := u.Position.Sub(s.Aircraft[m].Position)
@@ -79,6 +81,7 @@ func (o *observation) gather(from *observation, slots []int) {
 	for _, s := range slots {
 		o.fleet = append(o.fleet, from.fleet[s*fleet:(s+1)*fleet]...)
 		o.users = append(o.users, from.users[from.first[s]*width:from.first[s+1]*width]...)
+		o.ids = append(o.ids, from.ids[from.first[s]:from.first[s+1]]...)
 		o.slots++
 		o.first = append(o.first, o.first[o.slots-1]+from.first[s+1]-from.first[s])
 	}

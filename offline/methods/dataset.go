@@ -257,7 +257,7 @@ func (a *actions) append(b *actions) {
 }
 
 func (o *observation) append(p *observation) {
-	o.fleet, o.users = append(o.fleet, p.fleet...), append(o.users, p.users...)
+	o.fleet, o.users, o.ids = append(o.fleet, p.fleet...), append(o.users, p.users...), append(o.ids, p.ids...)
 	base := o.first[o.slots]
 	for _, n := range p.first[1:] {
 		o.first = append(o.first, base+n)

@@ -17,6 +17,7 @@ import (
 	"slices"
 
 	"prefdt/inference/goal"
+	"prefdt/inference/model"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/world"
 )
@@ -36,6 +37,7 @@ type Config struct {
 	CMDP      CMDPSettings   `json:"cmdp" yaml:"cmdp"`
 	PGMORL    PGMORLSettings `json:"pgmorl" yaml:"pgmorl"`
 	IQL       IQLSettings    `json:"iql" yaml:"iql"`
+	PEDA      PEDASettings   `json:"peda" yaml:"peda"`
 	// IQLBetas are further inverse temperatures, each a method of its own.
 	IQLBetas []float64 `json:"iql_betas" yaml:"iql_betas"`
 }
@@ -55,7 +57,8 @@ func Default() Config {
 		Corpus: DatasetSettings{Flights: 3000, Heuristic: 0.2, Episodes: 100, Seeds: "0:100000", Seed: 1},
 	}
 	pgmorl := PGMORLSettings{Tasks: 6, WarmUp: 400, Generations: 40, Updates: 200, Weights: 11, Sparsity: 1, Buffers: 20, Keep: 2, Episodes: 10, PPO: ppo}
-	return Config{PGMORL: pgmorl, IQL: iql, IQLBetas: []float64{0.3, 1, 10, 30, 100}, Scales: Scales{DelayS: 605, EnergyJ: 12356}, SCAOracle: sca, SCAMPC: mpc, PPO: ppo, CMDP: cmdp}
+	peda := PEDASettings{Steps: 13_000, Batch: 8, Workers: 2, Width: 128, Layers: 3, Heads: 4, Context: 20, Rate: 1e-3, WarmUp: 100, Decay: 0.01, ClipNorm: 1, Seed: 1, Corpus: iql.Corpus}
+	return Config{PEDA: peda, PGMORL: pgmorl, IQL: iql, IQLBetas: []float64{0.3, 1, 10, 30, 100}, Scales: Scales{DelayS: 605, EnergyJ: 12356}, SCAOracle: sca, SCAMPC: mpc, PPO: ppo, CMDP: cmdp}
 }
 
 // Check returns what is wrong with a configuration.
@@ -66,7 +69,7 @@ func (c *Config) Check() error {
 	for _, x := range []struct {
 		name  string
 		check func() error
-	}{{"sca_oracle", c.SCAOracle.Check}, {"sca_mpc", c.SCAMPC.Check}, {"ppo", c.PPO.Check}, {"cmdp", c.CMDP.Check}, {"pgmorl", c.PGMORL.Check}, {"iql", c.IQL.Check}} {
+	}{{"sca_oracle", c.SCAOracle.Check}, {"sca_mpc", c.SCAMPC.Check}, {"ppo", c.PPO.Check}, {"cmdp", c.CMDP.Check}, {"pgmorl", c.PGMORL.Check}, {"iql", c.IQL.Check}, {"peda", c.PEDA.Check}} {
 		if err := x.check(); err != nil {
 			return fmt.Errorf("methods %s: %w", x.name, err)
 		}
@@ -84,7 +87,7 @@ func (c *Config) Check() error {
 
 // scale multiplies what every method is declared to spend on learning.
 func (c *Config) scale(fraction float64) {
-	for _, steps := range []*int{&c.PPO.Steps, &c.CMDP.PPO.Steps, &c.PGMORL.WarmUp, &c.PGMORL.Updates, &c.IQL.Steps} {
+	for _, steps := range []*int{&c.PPO.Steps, &c.CMDP.PPO.Steps, &c.PGMORL.WarmUp, &c.PGMORL.Updates, &c.IQL.Steps, &c.PEDA.Steps} {
 		*steps = max(int(float64(*steps)*fraction), 1)
 	}
 }
@@ -96,6 +99,7 @@ type Budget struct {
 	Policies         int `json:"policies"`
 	EnvironmentSteps int `json:"environment_steps,omitempty"` // of all policies
 	Transitions      int `json:"transitions,omitempty"`       // read from stored flights
+	Tokens           int `json:"tokens,omitempty"`            // likewise, three a slot
 }
 
 // Run is what a method is made with.
@@ -148,6 +152,26 @@ func Methods(c *Config) []Method {
 				},
 			})
 		}
+	}
+	for _, pooled := range []bool{false, true} {
+		m := Method{
+			Name: "peda", Description: "preference-conditioned decision transformer as published, padded, on the corpus of the PPO policies",
+			Settings: func(c *Config) any { return []any{c.PEDA, c.PPO, pooled} },
+			Budget: func(r *Run) Budget {
+				return Budget{Policies: 1, Tokens: r.PEDA.Steps * r.PEDA.Batch * r.World.Slots * model.TokensPerSlot}
+			},
+			New: func(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
+				f, err := ppoFront(ctx, r)
+				if err != nil {
+					return nil, err
+				}
+				return NewPEDA(ctx, r, r.PEDA, pooled, f)
+			},
+		}
+		if pooled {
+			m.Name, m.Description = "peda-pooled", "the same with attention pooling of the users"
+		}
+		list = append(list, m)
 	}
 	return append(list, []Method{
 		{
