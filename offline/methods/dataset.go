@@ -58,6 +58,7 @@ type dataset struct {
 	cost        [][objectives]float64 // of each slot: delay in s, energy in J
 	last        []bool                // whether the slot is its flight's last
 	omega       []float64             // of each flight
+	expert      []bool                // of each flight: by a member of the front, not by a heuristic
 }
 
 // flownMember is a member of a front and its mean outcome on training seeds.
@@ -93,7 +94,8 @@ func buildDataset(ctx context.Context, c world.Config, s DatasetSettings, f fron
 		rng := rand.New(rand.NewPCG(s.Seed, uint64(i)))
 		omega := drawPreference(rng, shares)
 		decide := w.deciders[members[nearestShare(shares, omega)].index]
-		if rng.Float64() < s.Heuristic {
+		expert := rng.Float64() >= s.Heuristic
+		if !expert {
 			mode := rng.IntN(heuristicModes)
 			decide = func(s *slot.Snapshot, d *slot.Decision) { heuristic(&w.world.Config, mode, s, d) }
 		}
@@ -107,7 +109,7 @@ func buildDataset(ctx context.Context, c world.Config, s DatasetSettings, f fron
 			p.last = append(p.last, false)
 		})
 		p.last[len(p.last)-1] = true
-		p.omega = []float64{omega}
+		p.omega, p.expert = []float64{omega}, []bool{expert}
 		return nil
 	}, command.Progress(log, "flights of the corpus", s.Flights))
 	if err != nil {
@@ -125,6 +127,7 @@ func (d *dataset) append(p *dataset) {
 	d.observation.append(&p.observation)
 	d.actions.append(&p.actions)
 	d.cost, d.last, d.omega = append(d.cost, p.cost...), append(d.last, p.last...), append(d.omega, p.omega...)
+	d.expert = append(d.expert, p.expert...)
 }
 
 // flyMembers returns the members of a front that no other dominates, by delay.

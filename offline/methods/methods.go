@@ -153,10 +153,10 @@ func Methods(c *Config) []Method {
 			})
 		}
 	}
-	for _, pooled := range []bool{false, true} {
-		m := Method{
-			Name: "peda", Description: "preference-conditioned decision transformer as published, padded, on the corpus of the PPO policies",
-			Settings: func(c *Config) any { return []any{c.PEDA, c.PPO, pooled} },
+	for _, x := range sequenceForms {
+		list = append(list, Method{
+			Name: x.name, Description: x.description + ", on the corpus of the PPO policies",
+			Settings: func(c *Config) any { return []any{c.PEDA, c.PPO, x.form} },
 			Budget: func(r *Run) Budget {
 				return Budget{Policies: 1, Tokens: r.PEDA.Steps * r.PEDA.Batch * r.World.Slots * model.TokensPerSlot}
 			},
@@ -165,13 +165,9 @@ func Methods(c *Config) []Method {
 				if err != nil {
 					return nil, err
 				}
-				return NewPEDA(ctx, r, r.PEDA, pooled, f)
+				return NewPEDA(ctx, r, r.PEDA, x.form, f)
 			},
-		}
-		if pooled {
-			m.Name, m.Description = "peda-pooled", "the same with attention pooling of the users"
-		}
-		list = append(list, m)
+		})
 	}
 	return append(list, []Method{
 		{

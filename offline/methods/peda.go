@@ -9,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/mat"
 
 	"prefdt/inference/goal"
 	"prefdt/inference/kernel"
@@ -32,7 +32,40 @@ import (
 // the first return asked for is a linear regression of the corpus's on the preference.
 //
 // With pooling the state is the attention summary of Sec. IV-A in place of the padded
-// one. There is no path from a user's token to its decision in either.
+// one; there is no path from a user's token to its decision in either. The third form has
+// that path (eq. (bypass1) and (bypass2)) and the quadratic conditioner of eq. (reg): it is
+// PrefDT, in the same lines, on the same flights, at the same budget. The rest of the
+// paper's table takes something from that: targets at the ideal point, no returns
+// (omega-BC), neither returns nor preference (unconditioned).
+
+// sequenceForm is one of these networks and how it is asked.
+type sequenceForm struct {
+	Pooled       bool   `json:"pooled"`
+	Bypass       bool   `json:"bypass"` // of a user's token to its decision
+	Targets      string `json:"targets"`
+	NoReturns    bool   `json:"no_returns"`
+	NoPreference bool   `json:"no_preference"`
+}
+
+// Targets are the returns that a preference asks for.
+const (
+	targetsLinear    = "linear"    // of a linear regression of the corpus's
+	targetsQuadratic = "quadratic" // of a quadratic one
+	targetsIdeal     = "ideal"     // the least delay and the least energy of the corpus
+)
+
+// sequenceForms are the rows of the paper's table, by name.
+var sequenceForms = []struct {
+	name, description string
+	form              sequenceForm
+}{
+	{"peda", "preference-conditioned decision transformer as published, users padded", sequenceForm{Targets: targetsLinear}},
+	{"peda-pooled", "the same with attention pooling of the users", sequenceForm{Pooled: true, Targets: targetsLinear}},
+	{"prefdt", "the same with a path of each user's own and a quadratic conditioner: PrefDT", sequenceForm{Pooled: true, Bypass: true, Targets: targetsQuadratic}},
+	{"prefdt-ideal", "PrefDT asked for the ideal point", sequenceForm{Pooled: true, Bypass: true, Targets: targetsIdeal}},
+	{"omega-bc", "PrefDT without returns: behaviour cloning on the preference", sequenceForm{Pooled: true, Bypass: true, Targets: targetsQuadratic, NoReturns: true}},
+	{"unconditioned", "PrefDT without returns or preference", sequenceForm{Pooled: true, Bypass: true, Targets: targetsQuadratic, NoReturns: true, NoPreference: true}},
+}
 
 // PEDASettings of one policy.
 type PEDASettings struct {
@@ -100,9 +133,10 @@ type pedaWeights[T any] struct {
 	Blocks  []model.Block[T]
 	Final   model.Norm[T]
 	Hidden  [3]model.Linear[T] // of flight, association, fraction
+	Own     [2]model.Linear[T] // of a user's row, where it has a path of its own: association, fraction
 	Flight  model.Linear[T]
-	Choice  model.Linear[T] // (users, M+1)
-	Offload model.Linear[T] // (users)
+	Choice  model.Linear[T] // (users, M+1), or (M+1) of each user
+	Offload model.Linear[T] // (users), or 1
 }
 
 // pooling is each aircraft's attention over the users, eq. (attn).
@@ -113,10 +147,10 @@ type pooling[T any] struct {
 }
 
 func (w *pedaWeights[T]) list() []*T {
-	return model.Parameters[T](&w.State, &w.Pool, &w.Return, &w.Action, &w.Slot, &w.Blocks, &w.Final, &w.Hidden, &w.Flight, &w.Choice, &w.Offload)
+	return model.Parameters[T](&w.State, &w.Pool, &w.Return, &w.Action, &w.Slot, &w.Blocks, &w.Final, &w.Hidden, &w.Own, &w.Flight, &w.Choice, &w.Offload)
 }
 
-func pedaTensors(a model.Arch, z pedaSizes, pooled bool) []model.Tensor {
+func pedaTensors(a model.Arch, z pedaSizes, form sequenceForm) []model.Tensor {
 	d, shared := a.Width, a.Layout()
 	w := pedaWeights[model.Tensor]{
 		State: model.LinearTensors("state.w", "state.b", z.stateWidth(), d), Return: model.LinearTensors("return.w", "return.b", objectives, d),
@@ -128,7 +162,13 @@ func pedaTensors(a model.Arch, z pedaSizes, pooled bool) []model.Tensor {
 	for i, name := range []string{"flight", "choice", "offload"} {
 		w.Hidden[i] = model.LinearTensors(name+".h", name+".hb", d, d)
 	}
-	if pooled {
+	if form.Bypass {
+		for i, name := range []string{"choice", "offload"} {
+			w.Own[i] = model.LinearTensors(name+".own", name+".ownb", rawUserWidth(z.aircraft), d)
+		}
+		w.Choice, w.Offload = model.OutputTensors("choice.w", "choice.b", d, z.aircraft+1), model.OutputTensors("offload.w", "offload.b", d, 1)
+	}
+	if form.Pooled {
 		w.State = model.LinearTensors("state.w", "state.b", fleetWidth(z.aircraft), d)
 		w.Pool = []pooling[model.Tensor]{{
 			Query: model.MatrixTensor("pool.q", aircraftFeatures, d), Key: model.MatrixTensor("pool.k", rawPairWidth, d), Value: model.MatrixTensor("pool.v", rawPairWidth, d),
@@ -151,16 +191,18 @@ type pedaWindow struct {
 type pedaNetwork[T kernel.Float] struct {
 	arch    model.Arch
 	sizes   pedaSizes
+	form    sequenceForm
 	weights pedaWeights[train.Param[T]]
 	tape    train.Tape[T]
 
-	flight, choice, offload *train.Var[T] // (S, 2M), (S, users (M+1)), (S, users)
+	// (S, 2M), (S, users (M+1)), (S, users); on a path of its own each user has a row
+	flight, choice, offload *train.Var[T]
 }
 
-func newPEDANetwork[T kernel.Float](z pedaSizes, pooled bool, w, g *train.Params[T]) *pedaNetwork[T] {
-	n := &pedaNetwork[T]{arch: w.Arch, sizes: z}
+func newPEDANetwork[T kernel.Float](z pedaSizes, form sequenceForm, w, g *train.Params[T]) *pedaNetwork[T] {
+	n := &pedaNetwork[T]{arch: w.Arch, sizes: z, form: form}
 	n.weights.Blocks = make([]model.Block[train.Param[T]], w.Arch.Layers)
-	if pooled {
+	if form.Pooled {
 		n.weights.Pool = make([]pooling[train.Param[T]], 1)
 	}
 	train.Bind(n.weights.list(), w, g)
@@ -178,19 +220,24 @@ func (n *pedaNetwork[T]) paddedState(o *observation) (rows []float32) {
 		for u := o.first[s]; u < o.first[s+1]; u++ {
 			at := users[o.ids[u]*(1+raw):][:0]
 			at = append(at, 1)
-			row := o.users[u*width : (u+1)*width]
-			for _, k := range rawTaskColumns {
-				at = append(at, row[k])
-			}
-			for m := range z.aircraft {
-				for _, k := range rawPairColumns {
-					at = append(at, row[taskFeatures+m*userPairFeatures+k])
-				}
-			}
+			n.appendRaw(at, o.users[u*width:(u+1)*width])
 		}
 		rows = append(rows, users...)
 	}
 	return rows
+}
+
+// appendRaw appends a user's raw columns.
+func (n *pedaNetwork[T]) appendRaw(dst, row []float32) []float32 {
+	for _, k := range rawTaskColumns {
+		dst = append(dst, row[k])
+	}
+	for m := range n.sizes.aircraft {
+		for _, k := range rawPairColumns {
+			dst = append(dst, row[taskFeatures+m*userPairFeatures+k])
+		}
+	}
+	return dst
 }
 
 // pooledState returns the summed-up state.
@@ -240,6 +287,16 @@ func (n *pedaNetwork[T]) actionRows(win *pedaWindow) (rows []float32) {
 func (n *pedaNetwork[T]) forward(win *pedaWindow) {
 	t, w, o := &n.tape, &n.weights, &win.observation
 	t.Reset()
+	if n.form.NoReturns {
+		clear(win.returns)
+	}
+	if n.form.NoPreference {
+		win.omega = 0
+		width := fleetWidth(n.sizes.aircraft)
+		for s := range o.slots {
+			o.fleet[(s+1)*width-1] = 0
+		}
+	}
 	var state *train.Var[T]
 	if len(w.Pool) > 0 {
 		state = n.pooledState(o)
@@ -257,8 +314,31 @@ func (n *pedaNetwork[T]) forward(win *pedaWindow) {
 	x = t.Transformer(n.arch, w.Blocks, x)
 	e := t.LayerNorm(t.EveryNth(x, model.TokensPerSlot, 1), &w.Final) // at the state token
 	n.flight = t.Tanh(t.MLP(e, &w.Hidden[0], &w.Flight))
-	n.choice = t.MLP(e, &w.Hidden[1], &w.Choice)
-	n.offload = t.Tanh(t.MLP(e, &w.Hidden[2], &w.Offload))
+	if !n.form.Bypass {
+		n.choice = t.MLP(e, &w.Hidden[1], &w.Choice)
+		n.offload = t.Tanh(t.MLP(e, &w.Hidden[2], &w.Offload))
+		return
+	}
+	var raw []float32
+	width := userWidth(n.sizes.aircraft)
+	for u := range o.ids {
+		raw = n.appendRaw(raw, o.users[u*width:(u+1)*width])
+	}
+	users, slotOfUser := t.Input(raw, len(o.ids), rawUserWidth(n.sizes.aircraft)), o.slotOfUser()
+	own := func(head int, out *model.Linear[train.Param[T]]) *train.Var[T] {
+		hidden := t.AddRows(t.Linear(users, &w.Own[head-1]), t.Linear(e, &w.Hidden[head]), slotOfUser)
+		return t.Linear(t.Gelu(hidden), out)
+	}
+	n.choice, n.offload = own(1, &w.Choice), t.Tanh(own(2, &w.Offload))
+}
+
+// outputs returns where user u's logits and fraction are among the outputs: the row, and
+// the user's place in it.
+func (n *pedaNetwork[T]) outputs(o *observation, s, u int) (row, place int) {
+	if n.form.Bypass {
+		return u, 0
+	}
+	return s, o.ids[u]
 }
 
 // setLoss is the decision transformer's mixed loss over the active users, equally
@@ -274,10 +354,10 @@ func (n *pedaNetwork[T]) setLoss(win *pedaWindow, scale float64) (sum train.Loss
 	k := 1 / float64(max(len(a.server), 1))
 	for s := range o.slots {
 		for u := o.first[s]; u < o.first[s+1]; u++ {
-			place := o.ids[u]
+			r, place := n.outputs(o, s, u)
 			logits := make([]float64, z.aircraft+1)
 			for i := range logits {
-				logits[i] = float64(n.choice.Value.Row(s)[place*(z.aircraft+1)+i])
+				logits[i] = float64(n.choice.Value.Row(r)[place*(z.aircraft+1)+i])
 			}
 			l, right := train.CrossEntropy(logits, a.server[u])
 			sum.Association += k * l
@@ -285,25 +365,61 @@ func (n *pedaNetwork[T]) setLoss(win *pedaWindow, scale float64) (sum train.Loss
 				sum.Accuracy += k
 			}
 			for i, g := range logits {
-				dchoice.Row(s)[place*(z.aircraft+1)+i] = T(scale * k * g)
+				dchoice.Row(r)[place*(z.aircraft+1)+i] = T(scale * k * g)
 			}
-			l, grad := train.SquaredError(float64(n.offload.Value.Row(s)[place]), float64(a.offload[u]), k)
+			l, grad := train.SquaredError(float64(n.offload.Value.Row(r)[place]), float64(a.offload[u]), k)
 			sum.Offload += l
-			doffload.Row(s)[place] = T(scale * grad)
+			doffload.Row(r)[place] = T(scale * grad)
 		}
 	}
 	sum.Loss = sum.Move + sum.Association + sum.Offload
 	return sum
 }
 
-// conditioner is PEDA's: each return is linear in the preference.
-type conditioner struct{ level, slope [objectives]float64 }
+// conditioner gives the returns that a preference asks for: a polynomial of it, for each.
+type conditioner [objectives][]float64
 
 func (c *conditioner) at(omega float64) (total [objectives]float64) {
-	for j := range total {
-		total[j] = c.level[j] + c.slope[j]*omega
+	for j, coefficients := range c {
+		for k, x := range coefficients {
+			total[j] += x * math.Pow(omega, float64(k))
+		}
 	}
 	return total
+}
+
+// fitConditioner fits a form's targets to the totals of a corpus's expert flights, eq. (reg).
+func fitConditioner(targets string, omegas []float64, totals [][objectives]float64) (c conditioner, err error) {
+	degree := map[string]int{targetsLinear: 1, targetsQuadratic: 2}[targets]
+	if targets == targetsIdeal {
+		for j := range c {
+			c[j] = []float64{math.Inf(1)}
+			for _, x := range totals {
+				c[j][0] = min(c[j][0], x[j])
+			}
+		}
+		return c, nil
+	}
+	if len(omegas) <= degree {
+		return c, fmt.Errorf("conditioner: %d expert flights, want %d at least", len(omegas), degree+1)
+	}
+	phi, y := mat.NewDense(len(omegas), degree+1, nil), mat.NewDense(len(omegas), objectives, nil)
+	for i, omega := range omegas {
+		for k := range degree + 1 {
+			phi.Set(i, k, math.Pow(omega, float64(k)))
+		}
+		y.SetRow(i, totals[i][:])
+	}
+	var x mat.Dense
+	if err := x.Solve(phi, y); err != nil {
+		return c, fmt.Errorf("conditioner: the %d expert flights do not determine it: %w", len(omegas), err)
+	}
+	for j := range c {
+		for k := range degree + 1 {
+			c[j] = append(c[j], x.At(k, j))
+		}
+	}
+	return c, nil
 }
 
 // pedaData is a corpus with what the tokens need of whole flights.
@@ -315,14 +431,16 @@ type pedaData struct {
 	conditioner
 }
 
-func newPEDAData(d *dataset) *pedaData {
-	p := &pedaData{dataset: d, first: []int{0}, toGo: make([][objectives]float64, len(d.cost))}
+func newPEDAData(d *dataset, targets string) (p *pedaData, err error) {
+	p = &pedaData{dataset: d, first: []int{0}, toGo: make([][objectives]float64, len(d.cost))}
 	for s, last := range d.last {
 		if last {
 			p.first = append(p.first, s+1)
 		}
 	}
-	var totals [objectives][]float64
+	low, high := [objectives]float64{math.Inf(1), math.Inf(1)}, [objectives]float64{}
+	var omegas []float64
+	var totals [][objectives]float64
 	for f := range d.omega {
 		sum := [objectives]float64{}
 		for s := p.first[f+1] - 1; s >= p.first[f]; s-- {
@@ -331,19 +449,18 @@ func newPEDAData(d *dataset) *pedaData {
 			}
 			p.toGo[s] = sum
 		}
-		for j := range sum {
-			totals[j] = append(totals[j], sum[j])
+		for j, x := range sum {
+			low[j], high[j] = min(low[j], x), max(high[j], x)
+		}
+		if d.expert[f] {
+			omegas, totals = append(omegas, d.omega[f]), append(totals, sum)
 		}
 	}
-	for j, x := range totals {
-		low, high := math.Inf(1), math.Inf(-1)
-		for _, v := range x {
-			low, high = min(low, v), max(high, v)
-		}
-		p.eta[j] = high - low
-		p.level[j], p.slope[j] = stat.LinearRegression(d.omega, x, nil, false)
+	for j := range p.eta {
+		p.eta[j] = high[j] - low[j]
 	}
-	return p
+	p.conditioner, err = fitConditioner(targets, omegas, totals)
+	return p, err
 }
 
 // returnRow appends the return token's row: what is to go, negated, over eta, weighed.
@@ -430,10 +547,10 @@ func (p *pedaPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision
 	last := win.observation.slots - 1
 	copy(win.actions.flight[flights:], p.network.flight.Value.Row(last))
 	for u := range s.Users {
-		place := s.Users[u].ID
-		logits := p.network.choice.Value.Row(last)[place*(z.aircraft+1):][:z.aircraft+1]
+		row, place := p.network.outputs(&win.observation, last, users+u)
+		logits := p.network.choice.Value.Row(row)[place*(z.aircraft+1):][:z.aircraft+1]
 		win.actions.server[users+u] = chooseServer(logits, nil)
-		win.actions.offload[users+u] = p.network.offload.Value.Row(last)[place]
+		win.actions.offload[users+u] = p.network.offload.Value.Row(row)[place]
 	}
 	win.actions.decide(p.constants, s, last, users, d)
 	d.Evaluate(p.constants, s)
@@ -441,7 +558,7 @@ func (p *pedaPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision
 }
 
 // NewPEDA trains a policy on the corpus of a front.
-func NewPEDA(ctx context.Context, r *Run, s PEDASettings, pooled bool, f front) (func() (rollout.Policy, error), error) {
+func NewPEDA(ctx context.Context, r *Run, s PEDASettings, form sequenceForm, f front) (func() (rollout.Policy, error), error) {
 	if err := command.CheckWritable(r.Dir); err != nil {
 		return nil, err
 	}
@@ -449,8 +566,11 @@ func NewPEDA(ctx context.Context, r *Run, s PEDASettings, pooled bool, f front) 
 	if err != nil {
 		return nil, err
 	}
-	data := newPEDAData(flown)
-	t, z, err := newPEDATrainer(&s, r.World, pooled, data)
+	data, err := newPEDAData(flown, form.Targets)
+	if err != nil {
+		return nil, err
+	}
+	t, z, err := newPEDATrainer(&s, r.World, form, data)
 	if err != nil {
 		return nil, err
 	}
@@ -474,16 +594,16 @@ func NewPEDA(ctx context.Context, r *Run, s PEDASettings, pooled bool, f front) 
 		}
 	}
 	return func() (rollout.Policy, error) {
-		p := &pedaPolicy{constants: &r.World.Physics, network: newPEDANetwork(z, pooled, t.Params, nil), data: data}
+		p := &pedaPolicy{constants: &r.World.Physics, network: newPEDANetwork(z, form, t.Params, nil), data: data}
 		p.Reset()
 		return p, nil
 	}, nil
 }
 
-func newPEDATrainer(s *PEDASettings, c world.Config, pooled bool, data *pedaData) (*train.Trainer, pedaSizes, error) {
+func newPEDATrainer(s *PEDASettings, c world.Config, form sequenceForm, data *pedaData) (*train.Trainer, pedaSizes, error) {
 	z := pedaSizes{c.Aircraft, c.UserCount(), c.Slots}
-	t, err := train.NewWithNetwork(s.trainConfig(), func(int, int, *corpus.Example) error { return nil }, pedaTensors(s.trainConfig().Arch, z, pooled), func(w, g *train.Params[float32]) train.Network {
-		return &pedaWorker{pedaNetwork: newPEDANetwork(z, pooled, w, g), data: data, seed: s.Seed}
+	t, err := train.NewWithNetwork(s.trainConfig(), func(int, int, *corpus.Example) error { return nil }, pedaTensors(s.trainConfig().Arch, z, form), func(w, g *train.Params[float32]) train.Network {
+		return &pedaWorker{pedaNetwork: newPEDANetwork(z, form, w, g), data: data, seed: s.Seed}
 	})
 	return t, z, err
 }
