@@ -95,3 +95,57 @@ func TestCommandResumes(t *testing.T) {
 		t.Errorf("with another seed: %d, %s", code, more)
 	}
 }
+
+// Every method of the list is trained, on a budget that teaches nothing, and flies at its
+// settings; what it spends is stated.
+func TestEveryMethod(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains all of them")
+	}
+	r := toyRun(t, 1)
+	r.World.Slots = 10
+	r.PPO.Preferences, r.PPO.Steps, r.PPO.Episodes = 5, 1200, 4
+	r.CMDP.PPO = r.PPO
+	r.CMDP.PPO.Steps = 100
+	r.IQL.Steps, r.IQL.Batch, r.PEDA.Steps, r.PEDA.Width, r.PEDA.Layers, r.PEDA.Context = 3, 8, 3, 16, 1, 4
+	r.IQL.Corpus.Flights, r.IQL.Corpus.Episodes = 20, 3
+	r.PEDA.Corpus = r.IQL.Corpus
+	r.PGMORL.Tasks, r.PGMORL.WarmUp, r.PGMORL.Generations, r.PGMORL.Updates, r.PGMORL.Episodes = 2, 2, 1, 1, 2
+	r.PGMORL.PPO = r.CMDP.PPO
+	if err := r.Config.Check(); err != nil {
+		t.Fatal(err)
+	}
+	r.PPODir = t.TempDir()
+	names := map[string]bool{}
+	for _, m := range Methods(&r.Config) {
+		t.Run(m.Name, func(t *testing.T) {
+			own := *r
+			own.Dir = t.TempDir()
+			newPolicy, err := m.New(t.Context(), &own)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := []float64{0, 1}
+			if m.BudgetsJ != nil {
+				at = m.BudgetsJ(&own.Config)
+			}
+			outcomes, err := Fly(t.Context(), &own, &m, newPolicy, at, []uint64{100_000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := Measure(&own, &m, at, outcomes)
+			if learns := !strings.HasPrefix(m.Name, "sca-"); names[m.Name] || m.Description == "" || (f.Budget != nil) != learns {
+				t.Errorf("%+v", f)
+			}
+			if f.Budget != nil && (f.Budget.EnvironmentSteps > 0) == (f.Budget.Transitions+f.Budget.Tokens > 0) {
+				t.Errorf("it spends %+v, want either steps or data", *f.Budget)
+			}
+			for _, p := range outcomes[0] {
+				if !(p.DelayS > 0) || !(p.EnergyJ > 0) {
+					t.Errorf("outcomes %+v", outcomes)
+				}
+			}
+			names[m.Name] = true
+		})
+	}
+}

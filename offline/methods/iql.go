@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"prefdt/configs/cli"
 	"prefdt/inference/goal"
 	"prefdt/inference/kernel"
 	"prefdt/inference/model"
@@ -436,7 +437,7 @@ func ppoFront(ctx context.Context, r *Run) (front, error) {
 	own := *r
 	own.Dir = r.PPODir
 	if err := own.claimFolder(find(&r.Config, "ppo"), true); err != nil {
-		return nil, err
+		return nil, cli.BadInput(err) // found before any work
 	}
 	params, _, err := trainPPO(ctx, &own)
 	return func() (deciders []decider, err error) {

@@ -129,6 +129,22 @@ type Method struct {
 // Methods lists all of a configuration, in the order of the paper's table.
 func Methods(c *Config) []Method {
 	var list []Method
+	for _, x := range sequenceForms {
+		list = append(list, Method{
+			Name: x.name, Description: x.description + ", on the corpus of the PPO policies",
+			Settings: func(c *Config) any { return []any{c.PEDA, c.PPO, x.form} },
+			Budget: func(r *Run) Budget {
+				return Budget{Policies: 1, Tokens: r.PEDA.Steps * r.PEDA.Batch * r.World.Slots * model.TokensPerSlot}
+			},
+			New: func(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
+				f, err := ppoFront(ctx, r)
+				if err != nil {
+					return nil, err
+				}
+				return NewPEDA(ctx, r, r.PEDA, x.form, f)
+			},
+		})
+	}
 	for _, x := range []struct {
 		name  string
 		front func(context.Context, *Run) (front, error)
@@ -152,22 +168,6 @@ func Methods(c *Config) []Method {
 				},
 			})
 		}
-	}
-	for _, x := range sequenceForms {
-		list = append(list, Method{
-			Name: x.name, Description: x.description + ", on the corpus of the PPO policies",
-			Settings: func(c *Config) any { return []any{c.PEDA, c.PPO, x.form} },
-			Budget: func(r *Run) Budget {
-				return Budget{Policies: 1, Tokens: r.PEDA.Steps * r.PEDA.Batch * r.World.Slots * model.TokensPerSlot}
-			},
-			New: func(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
-				f, err := ppoFront(ctx, r)
-				if err != nil {
-					return nil, err
-				}
-				return NewPEDA(ctx, r, r.PEDA, x.form, f)
-			},
-		})
 	}
 	return append(list, []Method{
 		{
@@ -199,14 +199,14 @@ func Methods(c *Config) []Method {
 			Name: "sca-oracle", Description: "block-coordinate descent with successive convex approximation, given all arrivals",
 			Settings: func(c *Config) any { return c.SCAOracle },
 			New: func(_ context.Context, r *Run) (func() (rollout.Policy, error), error) {
-				return func() (rollout.Policy, error) { return NewSCAOracle(r.SCAOracle, &r.World.Physics, r.Scales), nil }, nil
+				return func() (rollout.Policy, error) { return NewSCAOracle(r.SCAOracle, &r.World.Physics, r.Scales) }, nil
 			},
 		},
 		{
 			Name: "sca-mpc", Description: "the same over a receding window, of expected arrivals",
 			Settings: func(c *Config) any { return c.SCAMPC },
 			New: func(_ context.Context, r *Run) (func() (rollout.Policy, error), error) {
-				return func() (rollout.Policy, error) { return NewSCAMPC(r.SCAMPC, &r.World.Physics, r.Scales), nil }, nil
+				return func() (rollout.Policy, error) { return NewSCAMPC(r.SCAMPC, &r.World.Physics, r.Scales) }, nil
 			},
 		},
 	}...)

@@ -492,7 +492,7 @@ func trainMembers(ctx context.Context, r *Run, s PPOSettings, what string, keys 
 	}, nil)
 }
 
-// sumProgress returns a function that several workers tell how much of their part is
+// sumProgress returns a function to which several workers report how much of their part is
 // done, and that passes on the sum.
 func sumProgress(progress func(done int), parts int) func(part, done int) {
 	var mu sync.Mutex

@@ -1,6 +1,7 @@
 package methods
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -284,8 +285,20 @@ type scaOracle struct {
 }
 
 // NewSCAOracle returns the oracle as a policy. It takes preferences alone.
-func NewSCAOracle(s SCASettings, c *physics.Constants, scales Scales) rollout.Policy {
-	return &scaOracle{scaFlight: newSCAFlight(s, c, scales)}
+func NewSCAOracle(s SCASettings, c *physics.Constants, scales Scales) (rollout.Policy, error) {
+	if err := checkContention(c); err != nil {
+		return nil, err
+	}
+	return &scaOracle{scaFlight: newSCAFlight(s, c, scales)}, nil
+}
+
+// checkContention refuses a channel that users share: their rates then depend on the
+// association, which the convex programs do not have.
+func checkContention(c *physics.Constants) error {
+	if c.Contention {
+		return errors.New("a world with contention: SCA is for users with a channel each, as the paper's")
+	}
+	return nil
 }
 
 // Watch implements rollout.Privileged: the oracle knows the world's arrivals.
@@ -296,6 +309,10 @@ func (o *scaOracle) Reset() { o.path = nil }
 
 // Decide implements rollout.Policy.
 func (o *scaOracle) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
+	d.Resize(s)
+	if len(s.Aircraft) == 0 {
+		return goal.Observation{}
+	}
 	o.begin(s, g.Omega())
 	if o.path == nil {
 		o.path = o.plan(o.arrivals())

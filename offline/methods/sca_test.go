@@ -221,7 +221,11 @@ func TestPathDescends(t *testing.T) {
 	c := world.Standard()
 	c.Slots = 12
 	w := world.New(c, 3)
-	o := NewSCAOracle(Default().SCAOracle, &c.Physics, Default().Scales).(*scaOracle)
+	policy, err := NewSCAOracle(Default().SCAOracle, &c.Physics, Default().Scales)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := policy.(*scaOracle)
 	o.Watch(w)
 	var s slot.Snapshot
 	w.Snapshot(&s)
@@ -267,9 +271,15 @@ func TestSCAOptimum(t *testing.T) {
 	c.Users, c.ActiveMin, c.ActiveMax, c.TaskProbability = 1, 1, 1, 1
 	run := &Run{Config: Default(), World: c}
 	best, leastW := c.Physics.MinPower()
-	for name, policy := range map[string]rollout.Policy{
-		"oracle": NewSCAOracle(run.SCAOracle, &c.Physics, run.Scales), "mpc": NewSCAMPC(run.SCAMPC, &c.Physics, run.Scales),
-	} {
+	for name, newPolicy := range map[string]func(SCASettings, *physics.Constants, Scales) (rollout.Policy, error){"oracle": NewSCAOracle, "mpc": NewSCAMPC} {
+		settings := run.SCAOracle
+		if name == "mpc" {
+			settings = run.SCAMPC
+		}
+		policy, err := newPolicy(settings, &c.Physics, run.Scales)
+		if err != nil {
+			t.Fatal(err)
+		}
 		flyer, err := rollout.NewWithPolicy(policy, run.GoalConstants(), c, rollout.ReportLink{})
 		if err != nil {
 			t.Fatal(err)
@@ -278,16 +288,44 @@ func TestSCAOptimum(t *testing.T) {
 		if energy.EnergyJ > 1.01*leastW*float64(c.Slots) || math.Abs(energy.MeanSpeedMPS-best) > 0.6 {
 			t.Errorf("%s: %v J at %v m/s, least %v J at %v m/s", name, energy.EnergyJ, energy.MeanSpeedMPS, leastW*float64(c.Slots), best)
 		}
-		last := &world.World{}
 		delay := flyer.Fly(7, rollout.Request{Mode: goal.Preference, Omega: 0})
 		if x, ok := policy.(*scaOracle); ok {
-			last = x.world
+			last := x.world
 			if d := last.Aircraft[0].Position.Sub(last.Users[0]).Norm(); d > 60 {
 				t.Errorf("%s ends %v m from its user", name, d)
 			}
 		}
 		if delay.DelayS >= 0.5*energy.DelayS {
 			t.Errorf("%s: %v s of delay where delay counts, %v s where it does not", name, delay.DelayS, energy.DelayS)
+		}
+	}
+}
+
+// A fleet that loses its aircraft is flown to the end; a shared channel is refused.
+func TestSCAWorlds(t *testing.T) {
+	c := world.Standard()
+	c.Slots = 8
+	c.AircraftLosses = []world.AircraftLoss{{Aircraft: 0, Slot: 3}, {Aircraft: 1, Slot: 6}}
+	run := &Run{Config: Default(), World: c}
+	for _, newPolicy := range []func() (rollout.Policy, error){
+		func() (rollout.Policy, error) { return NewSCAOracle(run.SCAOracle, &run.World.Physics, run.Scales) },
+		func() (rollout.Policy, error) { return NewSCAMPC(run.SCAMPC, &run.World.Physics, run.Scales) },
+	} {
+		run.World.Physics.Contention = false
+		policy, err := newPolicy()
+		if err != nil {
+			t.Fatal(err)
+		}
+		flyer, err := rollout.NewWithPolicy(policy, run.GoalConstants(), c, rollout.ReportLink{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := flyer.Fly(3, rollout.Request{Mode: goal.Preference, Omega: 0.5}); !(got.EnergyJ > 0) || !(got.DelayS > 0) {
+			t.Errorf("%+v", got)
+		}
+		run.World.Physics.Contention = true
+		if _, err := newPolicy(); err == nil {
+			t.Error("a shared channel is not refused")
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 type scaMPC struct {
 	scaFlight
 	plan  path
-	heard map[int]*userRecord
+	users map[int]*userRecord
 	ids   []int // in the order of their first report
 	tasks taskMean
 	slots int
@@ -36,17 +36,24 @@ type userRecord struct {
 type taskMean struct{ count, bits, cycles, deadlineS float64 }
 
 // NewSCAMPC returns the receding horizon as a policy. It takes preferences alone.
-func NewSCAMPC(s SCASettings, c *physics.Constants, scales Scales) rollout.Policy {
-	return &scaMPC{scaFlight: newSCAFlight(s, c, scales)}
+func NewSCAMPC(s SCASettings, c *physics.Constants, scales Scales) (rollout.Policy, error) {
+	if err := checkContention(c); err != nil {
+		return nil, err
+	}
+	return &scaMPC{scaFlight: newSCAFlight(s, c, scales)}, nil
 }
 
 // Reset implements rollout.Policy.
 func (p *scaMPC) Reset() {
-	p.plan, p.heard, p.ids, p.tasks, p.slots = nil, map[int]*userRecord{}, nil, taskMean{}, 0
+	p.plan, p.users, p.ids, p.tasks, p.slots = nil, map[int]*userRecord{}, nil, taskMean{}, 0
 }
 
 // Decide implements rollout.Policy.
 func (p *scaMPC) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
+	d.Resize(s)
+	if len(s.Aircraft) == 0 {
+		return goal.Observation{}
+	}
 	p.begin(s, g.Omega())
 	p.observe(s)
 	demand := make([][]demandUser, min(p.planner.Window, s.Slots-s.Slot))
@@ -63,10 +70,10 @@ func (p *scaMPC) observe(s *slot.Snapshot) {
 	p.slots++
 	for i := range s.Users {
 		u := &s.Users[i]
-		r := p.heard[u.ID]
+		r := p.users[u.ID]
 		if r == nil {
 			r = &userRecord{}
-			p.heard[u.ID], p.ids = r, append(p.ids, u.ID)
+			p.users[u.ID], p.ids = r, append(p.ids, u.ID)
 		}
 		r.position, r.cpuHz = u.Position, u.CPUHz
 		r.tasks++
@@ -81,7 +88,7 @@ func (p *scaMPC) observe(s *slot.Snapshot) {
 func (p *scaMPC) expected() (users []demandUser) {
 	n := p.tasks.count
 	for _, id := range p.ids {
-		r := p.heard[id]
+		r := p.users[id]
 		task := physics.Task{Bits: p.tasks.bits / n, CyclesPerBit: p.tasks.cycles / p.tasks.bits, DeadlineS: p.tasks.deadlineS / n}
 		users = append(users, demandUser{position: r.position, task: task, localS: task.LocalTimeS(r.cpuHz), weight: r.tasks / float64(p.slots)})
 	}
