@@ -146,9 +146,9 @@ func Methods(c *Config) []Method {
 		})
 	}
 	for _, x := range []struct {
-		name  string
-		front func(context.Context, *Run) (front, error)
-	}{{"archive", archiveFront}, {"ppo", ppoFront}} {
+		name, flown string
+		front       func(context.Context, *Run) (front, error)
+	}{{"archive", "the searched rules", archiveFront}, {"ppo", "the PPO policies", ppoFront}} {
 		for k, beta := range slices.Concat([]float64{c.IQL.Beta}, c.IQLBetas) {
 			name := "iql-" + x.name
 			if k > 0 {
@@ -156,7 +156,7 @@ func Methods(c *Config) []Method {
 			}
 			settings := func(c *Config) IQLSettings { s := c.IQL; s.Beta = beta; return s }
 			list = append(list, Method{
-				Name: name, Description: fmt.Sprintf("implicit Q-learning under a preference, on the corpus of the %s, inverse temperature %v", x.name, beta),
+				Name: name, Description: fmt.Sprintf("implicit Q-learning under a preference, on the corpus of %s, inverse temperature %v", x.flown, beta),
 				Settings: func(c *Config) any { return []any{settings(c), c.PPO} },
 				Budget:   func(r *Run) Budget { return Budget{Policies: 1, Transitions: r.IQL.Steps * r.IQL.Batch} },
 				New: func(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
