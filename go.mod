@@ -41,6 +41,7 @@ require (
 	golang.org/x/net v0.44.0 // indirect
 	golang.org/x/sync v0.20.0 // indirect
 	golang.org/x/text v0.29.0 // indirect
+	golang.org/x/tools v0.36.0 // indirect
 	google.golang.org/protobuf v1.34.2 // indirect
 	gorgonia.org/tensor v0.9.14 // indirect
 	gorgonia.org/vecf32 v0.9.0 // indirect

@@ -7,6 +7,7 @@ import (
 	"prefdt/offline/bench"
 	"prefdt/offline/corpus"
 	"prefdt/offline/evaluate"
+	"prefdt/offline/methods"
 	"prefdt/offline/rollout"
 	"prefdt/offline/search"
 	"prefdt/offline/study"
@@ -24,6 +25,7 @@ var program = cli.Program{
 		{Name: "export", Summary: "write the checkpoint", Run: exportCommand},
 		{Name: "evaluate", Summary: "evaluate a checkpoint on evaluation seeds", Run: evaluate.Command},
 		{Name: "study", Summary: "compare it with baselines and ablations", Run: study.Command},
+		{Name: "method", Summary: "train and fly one of the paper's other methods", Run: methods.Command},
 		{Name: "replay", Summary: "re-decide a recorded flight and compare bit for bit", Run: rollout.Command},
 		{Name: "bench", Summary: "benchmark this machine", Run: bench.Command},
 	},

@@ -1,0 +1,61 @@
+package methods
+
+import (
+	"context"
+	"fmt"
+
+	"prefdt/inference/goal"
+	"prefdt/offline/rollout"
+)
+
+// Lagrangian CMDP, Table "classes" of the paper, class 1: reward-constrained policy
+// optimisation (Tessler, Mankowitz and Mannor, ICLR 2019), one policy for each budget.
+// It minimises delay subject to a mean energy of a flight of at most the budget: PPO on
+// the Lagrangian
+//
+//	T_tot / eta_T + lambda (E_tot - budget) / eta_E,
+//
+// whose multiplier rises while flights spend more, on the slower of the two time scales.
+
+// CMDPSettings of the three policies.
+type CMDPSettings struct {
+	BudgetsJ       []float64   `json:"budgets_j" yaml:"budgets_j"`
+	MultiplierRate float64     `json:"multiplier_rate" yaml:"multiplier_rate"` // for each update, in units of 1/eta_E
+	MultiplierMax  float64     `json:"multiplier_max" yaml:"multiplier_max"`
+	PPO            PPOSettings `json:"ppo" yaml:"ppo"` // its preferences are not used
+}
+
+// Check returns what is wrong with the settings.
+func (s *CMDPSettings) Check() error {
+	if len(s.BudgetsJ) == 0 || len(s.BudgetsJ) > 100 {
+		return fmt.Errorf("%d budgets, want 1 to 100", len(s.BudgetsJ))
+	}
+	for i, b := range s.BudgetsJ {
+		if !(b > 0 && b < 1e12) || i > 0 && b <= s.BudgetsJ[i-1] {
+			return fmt.Errorf("budget %d is %v J, want positive numbers that rise", i, b)
+		}
+	}
+	if !(s.MultiplierRate > 0 && s.MultiplierRate <= 100) || !(s.MultiplierMax > 0 && s.MultiplierMax <= 1e6) {
+		return fmt.Errorf("multiplier_rate is %v and multiplier_max %v, want above 0 and 100 and 1e6 at most", s.MultiplierRate, s.MultiplierMax)
+	}
+	return s.PPO.Check()
+}
+
+// raise is the ascent of the multiplier, eq. (10) of Tessler et al.: a projected step of
+// the constraint's violation.
+func (s *CMDPSettings) raise(multiplier, energyJ, budgetJ, scaleJ float64) float64 {
+	return min(max(multiplier+s.MultiplierRate*(energyJ-budgetJ)/scaleJ, 0), s.MultiplierMax)
+}
+
+// NewCMDP trains one policy for each budget.
+func NewCMDP(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
+	s := &r.CMDP
+	params, err := trainMembers(ctx, r, s.PPO, "CMDP", s.BudgetsJ, func(p *ppo, budgetJ float64) func() [objectives]float64 {
+		return func() [objectives]float64 {
+			x := &p.learner.weights.Multiplier.Value.Data[0]
+			*x = float32(s.raise(float64(*x), p.meanCost[1], budgetJ, r.Scales.EnergyJ))
+			return [objectives]float64{1, float64(*x)}
+		}
+	})
+	return newMembers(&r.World.Physics, s.BudgetsJ, goal.Objective.BudgetJ, params), err
+}

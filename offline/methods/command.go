@@ -1,0 +1,165 @@
+package methods
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"text/tabwriter"
+
+	"prefdt/configs/cli"
+	"prefdt/offline/command"
+	"prefdt/offline/pareto"
+	"prefdt/offline/rollout"
+	"prefdt/offline/seeds"
+	"prefdt/simbridge/world"
+)
+
+const usage = `offline method trains one of the methods that the paper compares its policy with, if
+it learns, and flies it.
+
+  offline method -list
+  offline method sca-mpc -seeds 100000:100010      fly it at an even grid of settings
+  offline method ppo -budget 0.01 -out out/try     with a hundredth of its environment steps
+  offline method ppo -resume                       continue
+
+The folder -out keeps trained policies, and the outcomes of each seed as it is flown:
+Ctrl-C may come at any time, and -resume goes on.
+
+Flags:
+`
+
+// Command is "offline method".
+func Command(ctx context.Context, call *cli.Call) error {
+	f := call.Flags
+	config := command.WorldFlag(f)
+	recipe := f.String("recipe", "", "YAML `FILE` with the settings, as configs/methods.yaml")
+	text := f.String("seeds", "100000:100010", "episodes to fly, `A:B` (B excluded): of calibration or of evaluation")
+	settings := f.Int("settings", 21, "preferences to fly, evenly from the least delay to the least energy")
+	budget := f.Float64("budget", 1, "`fraction` of the declared environment steps or tokens to learn from")
+	out := f.String("out", "", "`FOLDER` of policies and outcomes (default out/methods/NAME)")
+	resume := f.Bool("resume", false, "continue in -out; without anything there, start")
+	ppo := f.String("ppo", "out/methods/ppo", "`FOLDER` of the PPO policies, for methods that learn from their flights; trained there if they are not")
+	list := f.Bool("list", false, "print the methods")
+	workers := f.Int("workers", runtime.GOMAXPROCS(0), "policies or flights at a time; changes no result")
+	asJSON := call.JSONFlag()
+	words, err := call.Parse(usage, 1)
+	if err != nil {
+		return err
+	}
+	r := &Run{Config: Default(), PPODir: *ppo, Workers: *workers, Log: call.Stderr}
+	if err := call.Config(*recipe, &r.Config); err != nil {
+		return err
+	}
+	if *list {
+		for _, m := range Methods(&r.Config) {
+			fmt.Fprintf(call.Stdout, "%-22s %s\n", m.Name, m.Description)
+		}
+		return nil
+	}
+	if len(words) != 1 {
+		return cli.BadInputf("want the name of a method (-list shows them)")
+	}
+	m := find(&r.Config, words[0])
+	if m == nil {
+		return cli.BadInputf("no method is called %q (-list shows them)", words[0])
+	}
+	if !(*budget > 0 && *budget <= 100) || *settings < 2 || *settings > 1001 || *workers < 1 || *workers > 1024 {
+		return cli.BadInputf("-budget is %v, -settings %d, -workers %d; want above 0 to 100, 2 to 1001, 1 to 1024", *budget, *settings, *workers)
+	}
+	r.Config.scale(*budget)
+	if r.World, err = config(world.Standard()); err != nil {
+		return cli.BadInput(err)
+	}
+	flown, err := command.ParseSeeds(*text, heldOut)
+	if err != nil {
+		return cli.BadInput(err)
+	}
+	r.Dir = *out
+	if r.Dir == "" {
+		r.Dir = filepath.Join("out", "methods", m.Name)
+	}
+	if err := r.claimFolder(m, *resume); err != nil {
+		return cli.BadInput(err)
+	}
+	at := rollout.Linspace(0, 1, *settings)
+	if m.BudgetsJ != nil {
+		at = m.BudgetsJ(&r.Config)
+	}
+	if _, err := readFlights(r.flightsPath(), r.hash(m, at)); err != nil {
+		return cli.BadInput(err)
+	}
+	newPolicy, err := m.New(ctx, r)
+	if err == nil {
+		var outcomes [][]pareto.Point
+		if outcomes, err = Fly(ctx, r, m, newPolicy, at, flown); err == nil {
+			figures := Measure(r, m, at, outcomes)
+			if *asJSON {
+				return call.PrintJSON(figures)
+			}
+			return figures.print(call)
+		}
+	}
+	if ctx.Err() != nil {
+		return errors.New("interrupted; the same command with -resume continues")
+	}
+	return fmt.Errorf("method %s: %w", m.Name, err)
+}
+
+// heldOut refuses seeds that a method may have learned from.
+func heldOut(seed uint64) error {
+	if seeds.CheckCalibration(seed) != nil && seeds.CheckEvaluation(seed) != nil {
+		return fmt.Errorf("seed %d may have been trained on, use %d to %d or from %d", seed, seeds.CalibrationFirst, seeds.CalibrationLast, uint64(seeds.EvaluationFirst))
+	}
+	return nil
+}
+
+// claimFolder keeps trainings with different settings, or in different worlds, from
+// sharing a folder.
+func (r *Run) claimFolder(m *Method, resume bool) error {
+	path := filepath.Join(r.Dir, "method.json")
+	want, err := json.MarshalIndent([]any{m.Name, m.Settings(&r.Config), r.Scales, r.World}, "", "  ")
+	if err != nil {
+		return err
+	}
+	have, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		if err := command.CheckWritable(r.Dir); err != nil {
+			return err
+		}
+		return command.ReplaceJSON(path, "  ", json.RawMessage(want))
+	case err != nil:
+		return err
+	case strings.TrimSpace(string(have)) != string(want):
+		return fmt.Errorf("%s is of another method, world or settings: give those, or another -out", r.Dir)
+	case !resume:
+		return fmt.Errorf("%s holds a run: add -resume to continue it, or give another -out", r.Dir)
+	}
+	return nil
+}
+
+// print writes the figures as a table.
+func (f *Figures) print(call *cli.Call) error {
+	table := tabwriter.NewWriter(call.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(call.Stdout, "%s at %d settings on %d seeds, per seed\n", f.Method, len(f.Settings), f.Hypervolume.N)
+	fmt.Fprint(table, "\tmean\tstd\t\n")
+	for _, row := range []struct {
+		name  string
+		scale float64
+		s     pareto.Summary
+	}{
+		{"hypervolume, 1e6 s J", 1e-6, f.Hypervolume}, {"tight, 1e6 s J", 1e-6, f.HypervolumeTight},
+		{"corner, s", 1, f.CornerS}, {"reach, s", 1, f.ReachS}, {"fidelity", 1, f.Fidelity},
+	} {
+		fmt.Fprintf(table, "%s\t%.5g\t%.3g\t\n", row.name, row.s.Mean*row.scale, row.s.Std*row.scale)
+	}
+	if f.BudgetError > 0 {
+		fmt.Fprintf(table, "budgets, |E/B-1|\t%.4g\t\t\nbudgets exceeded\t%.4g\t\t\n", f.BudgetError, f.BudgetViolation)
+	}
+	return table.Flush()
+}

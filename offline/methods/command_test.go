@@ -1,0 +1,151 @@
+package methods
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"prefdt/configs"
+	"prefdt/configs/cli"
+)
+
+// The commented file is the defaults' documentation, so it must say the same.
+func TestRecipeFile(t *testing.T) {
+	var c Config
+	if err := configs.Load("../../configs/methods.yaml", &c); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(c, Default()) {
+		t.Errorf("configs/methods.yaml is %+v, want the defaults %+v", c, Default())
+	}
+	if err := c.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func runCommand(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	p := cli.Program{Name: "offline", Commands: []cli.Command{{Name: "method", Run: Command}}}
+	code = p.Run(t.Context(), append([]string{"method"}, args...), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestBadInput(t *testing.T) {
+	dir := t.TempDir()
+	file := func(text string) string {
+		path := filepath.Join(dir, "recipe.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no name":             {nil, "want the name of a method"},
+		"unknown":             {[]string{"magic"}, `no method is called "magic"`},
+		"training seeds":      {[]string{"sca-mpc", "-seeds", "0:3"}, "seed 0 may have been trained on"},
+		"evaluation training": {[]string{"ppo", "-recipe", file("ppo: {seeds: \"1000000:1000001\"}\n")}, "seed 1000000 is not for search or training"},
+		"settings":            {[]string{"ppo", "-settings", "1"}, "-settings 1"},
+		"budget":              {[]string{"ppo", "-budget", "0"}, "-budget is 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := runCommand(t, append(c.args, "-out", filepath.Join(dir, "out"))...)
+			if code != cli.ExitUsage || !strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 1 || stdout != "" {
+				t.Errorf("status %d, %q", code, stderr)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "out")); err == nil {
+				t.Error("something was written")
+			}
+		})
+	}
+}
+
+// A method flies, keeps its outcomes, and does not mix them with others.
+func TestCommandResumes(t *testing.T) {
+	dir := t.TempDir()
+	worldFile, out := filepath.Join(dir, "world.yaml"), filepath.Join(dir, "out")
+	if err := os.WriteFile(worldFile, []byte("slots: 6\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"sca-mpc", "-json", "-config", worldFile, "-out", out, "-settings", "3", "-seeds", "100000:100002"}
+	code, first, stderr := runCommand(t, args...)
+	var f Figures
+	if err := json.Unmarshal([]byte(first), &f); code != 0 || err != nil || f.Hypervolume.N != 2 || len(f.MeanPoints) != 3 {
+		t.Fatalf("status %d, %v, %q, %s", code, err, stderr, first)
+	}
+	if code, _, stderr := runCommand(t, args...); code != cli.ExitUsage || !strings.Contains(stderr, "add -resume") {
+		t.Errorf("without -resume: %d, %q", code, stderr)
+	}
+	if code, again, stderr := runCommand(t, append(args, "-resume")...); code != 0 || again != first || stderr != "" {
+		t.Errorf("the second time: %d, %q", code, stderr)
+	}
+	if code, _, stderr := runCommand(t, append(args, "-resume", "-settings", "4")...); code != cli.ExitUsage || !strings.Contains(stderr, "is of another method, world or settings") {
+		t.Errorf("with other settings: %d, %q", code, stderr)
+	}
+	if code, _, stderr := runCommand(t, append(args, "-resume", "-config", "")...); code != cli.ExitUsage || !strings.Contains(stderr, "is of another method, world or settings") {
+		t.Errorf("in another world: %d, %q", code, stderr)
+	}
+	if code, more, _ := runCommand(t, append(args, "-resume", "-seeds", "100000:100003")...); code != 0 || !strings.Contains(more, `"n": 3`) {
+		t.Errorf("with another seed: %d, %s", code, more)
+	}
+}
+
+// Every method of the list is trained, on a budget that teaches nothing, and flies at its
+// settings; what it spends is stated.
+func TestEveryMethod(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains all of them")
+	}
+	r := toyRun(t, 1)
+	r.World.Slots = 10
+	r.PPO.Preferences, r.PPO.Steps, r.PPO.Episodes = 5, 1200, 4
+	r.CMDP.PPO = r.PPO
+	r.CMDP.PPO.Steps = 100
+	r.IQL.Steps, r.IQL.Batch, r.PEDA.Steps, r.PEDA.Width, r.PEDA.Layers, r.PEDA.Context = 3, 8, 3, 16, 1, 4
+	r.IQL.Corpus.Flights, r.IQL.Corpus.Episodes = 20, 3
+	r.PEDA.Corpus = r.IQL.Corpus
+	r.PGMORL.Tasks, r.PGMORL.WarmUp, r.PGMORL.Generations, r.PGMORL.Updates, r.PGMORL.Episodes = 2, 2, 1, 1, 2
+	r.PGMORL.PPO = r.CMDP.PPO
+	if err := r.Config.Check(); err != nil {
+		t.Fatal(err)
+	}
+	r.PPODir = t.TempDir()
+	names := map[string]bool{}
+	for _, m := range Methods(&r.Config) {
+		t.Run(m.Name, func(t *testing.T) {
+			own := *r
+			own.Dir = t.TempDir()
+			newPolicy, err := m.New(t.Context(), &own)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := []float64{0, 1}
+			if m.BudgetsJ != nil {
+				at = m.BudgetsJ(&own.Config)
+			}
+			outcomes, err := Fly(t.Context(), &own, &m, newPolicy, at, []uint64{100_000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := Measure(&own, &m, at, outcomes)
+			if learns := !strings.HasPrefix(m.Name, "sca-"); names[m.Name] || m.Description == "" || (f.Budget != nil) != learns {
+				t.Errorf("%+v", f)
+			}
+			if f.Budget != nil && (f.Budget.EnvironmentSteps > 0) == (f.Budget.Transitions+f.Budget.Tokens > 0) {
+				t.Errorf("it spends %+v, want either steps or data", *f.Budget)
+			}
+			for _, p := range outcomes[0] {
+				if !(p.DelayS > 0) || !(p.EnergyJ > 0) {
+					t.Errorf("outcomes %+v", outcomes)
+				}
+			}
+			names[m.Name] = true
+		})
+	}
+}

@@ -1,0 +1,169 @@
+package methods
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"prefdt/inference/goal"
+	"prefdt/offline/command"
+	"prefdt/offline/jobs"
+	"prefdt/offline/pareto"
+	"prefdt/offline/rollout"
+)
+
+// flights are the outcomes of a method so far, and what they depend on.
+type flights struct {
+	Hash     string                    `json:"hash"`
+	Settings []float64                 `json:"settings"`
+	BySeed   map[uint64][]pareto.Point `json:"by_seed"` // by setting
+}
+
+func (r *Run) flightsPath() string { return filepath.Join(r.Dir, "flights.json") }
+
+// request asks for a setting: a preference, or a budget in joules.
+func (m *Method) request(setting float64) rollout.Request {
+	if m.BudgetsJ != nil {
+		return rollout.Request{Mode: goal.Target, BudgetJ: setting}
+	}
+	return rollout.Request{Mode: goal.Preference, Omega: setting}
+}
+
+// hash names all that a method's outcomes depend on: its settings, the world, and how it
+// is flown.
+func (r *Run) hash(m *Method, settings []float64) string {
+	const version = 1 // a change of what a method does raises it
+	raw, err := json.Marshal([]any{version, m.Name, m.Settings(&r.Config), r.Scales, r.World, settings})
+	if err != nil {
+		panic(err) // structs of numbers and strings, checked to be finite
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(raw))
+}
+
+// readFlights reads outcomes of the same hash. Others are an error, none are not.
+func readFlights(path, hash string) (f flights, err error) {
+	f = flights{Hash: hash, BySeed: map[uint64][]pareto.Point{}}
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return f, nil
+	}
+	var old flights
+	if err == nil {
+		err = json.Unmarshal(raw, &old)
+	}
+	if err == nil && old.Hash != hash {
+		err = fmt.Errorf("it is of another method, world or settings: give those, or another -out")
+	}
+	if err != nil {
+		return f, fmt.Errorf("flights %s: %w", path, err)
+	}
+	if old.BySeed == nil {
+		old.BySeed = f.BySeed
+	}
+	return old, nil
+}
+
+// Fly flies a method's policies on every seed at every setting, by seed and setting,
+// except what the folder has of it already. The result does not depend on the number of
+// workers.
+func Fly(ctx context.Context, r *Run, m *Method, newPolicy func() (rollout.Policy, error), settings []float64, seeds []uint64) ([][]pareto.Point, error) {
+	path := r.flightsPath()
+	known, err := readFlights(path, r.hash(m, settings))
+	if err != nil {
+		return nil, err
+	}
+	known.Settings = settings
+	var missing []uint64
+	for _, seed := range seeds {
+		if len(known.BySeed[seed]) != len(settings) {
+			missing = append(missing, seed)
+		}
+	}
+	var mu sync.Mutex
+	flyer := func() (*rollout.Runner, error) {
+		p, err := newPolicy()
+		if err != nil {
+			return nil, err
+		}
+		return rollout.NewWithPolicy(p, r.GoalConstants(), r.World, rollout.ReportLink{})
+	}
+	err = jobs.Do(ctx, len(missing), r.Workers, flyer, func(f *rollout.Runner, i int) error {
+		points := make([]pareto.Point, len(settings))
+		for k, setting := range settings {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			points[k] = f.Fly(missing[i], m.request(setting)).Point
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		known.BySeed[missing[i]] = points
+		return command.ReplaceJSON(path, "", known)
+	}, command.Progress(r.Log, "seeds flown by "+m.Name, len(missing)))
+	if err != nil {
+		return nil, err
+	}
+	outcomes := make([][]pareto.Point, len(seeds))
+	for i, seed := range seeds {
+		outcomes[i] = known.BySeed[seed]
+	}
+	return outcomes, nil
+}
+
+// Figures are the paper's metrics of a method, each per seed and then averaged.
+type Figures struct {
+	Method           string         `json:"method"`
+	Settings         []float64      `json:"settings"`
+	Hypervolume      pareto.Summary `json:"hypervolume"`
+	HypervolumeTight pareto.Summary `json:"hypervolume_tight"`
+	CornerS          pareto.Summary `json:"corner_s"`
+	ReachS           pareto.Summary `json:"reach_s"`
+	Fidelity         pareto.Summary `json:"fidelity"`
+	BudgetError      float64        `json:"budget_error,omitempty"`     // mean of |E - budget| / budget, of methods flown at budgets
+	BudgetViolation  float64        `json:"budget_violation,omitempty"` // part of the flights above it
+	MeanPoints       []pareto.Point `json:"mean_points"`                // by setting
+	Budget           *Budget        `json:"budget,omitempty"`
+}
+
+// Measure computes the figures of outcomes by seed and setting.
+func Measure(r *Run, m *Method, settings []float64, outcomes [][]pareto.Point) Figures {
+	wide, tight := pareto.References(&r.World, pareto.Pool(outcomes...))
+	var hypervolume, hypervolumeTight, corner, reach, fidelity []float64
+	means := make([]pareto.Point, len(settings))
+	for _, points := range outcomes {
+		hypervolume, hypervolumeTight = append(hypervolume, pareto.Hypervolume(points, wide)), append(hypervolumeTight, pareto.Hypervolume(points, tight))
+		corner, reach = append(corner, pareto.CornerS(points)), append(reach, pareto.ReachS(points))
+		fidelity = append(fidelity, pareto.Fidelity(settings, points))
+		for k, p := range points {
+			means[k].DelayS += p.DelayS / float64(len(outcomes))
+			means[k].EnergyJ += p.EnergyJ / float64(len(outcomes))
+		}
+	}
+	f := Figures{
+		Method: m.Name, Settings: settings, MeanPoints: means,
+		Hypervolume: pareto.Summarise(hypervolume), HypervolumeTight: pareto.Summarise(hypervolumeTight),
+		CornerS: pareto.Summarise(corner), ReachS: pareto.Summarise(reach), Fidelity: pareto.Summarise(fidelity),
+	}
+	if m.BudgetsJ != nil {
+		n := float64(len(outcomes) * len(settings))
+		for _, points := range outcomes {
+			for k, p := range points {
+				f.BudgetError += math.Abs(p.EnergyJ/settings[k]-1) / n
+				if p.EnergyJ > settings[k] {
+					f.BudgetViolation += 1 / n
+				}
+			}
+		}
+	}
+	if m.Budget != nil {
+		b := m.Budget(r)
+		f.Budget = &b
+	}
+	return f
+}

@@ -1,0 +1,233 @@
+// Package methods has the methods that the paper compares its policy with (Sec. V-B,
+// table of method classes), each in a file of its own that cites its source.
+//
+// Inputs: settings (configs/methods.yaml), a world, and for those that learn a folder in
+// which an interrupted run goes on. Outputs: policies, which package rollout flies.
+// "offline method" trains one, flies it and prints its figures; the study can fly them
+// as arms.
+//
+// omega is throughout the share of delay that a preference accepts: 0 asks for the least
+// delay, 1 for the least energy, and a linear utility weighs delay by 1-omega.
+package methods
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"prefdt/inference/goal"
+	"prefdt/inference/model"
+	"prefdt/offline/rollout"
+	"prefdt/simbridge/world"
+)
+
+// Scales are the per-objective scales eta of eq. (rtgnorm).
+type Scales struct {
+	DelayS  float64 `json:"delay_s" yaml:"delay_s"`
+	EnergyJ float64 `json:"energy_j" yaml:"energy_j"`
+}
+
+// Config has the settings of every method.
+type Config struct {
+	Scales    Scales         `json:"scales" yaml:"scales"`
+	SCAOracle SCASettings    `json:"sca_oracle" yaml:"sca_oracle"`
+	SCAMPC    SCASettings    `json:"sca_mpc" yaml:"sca_mpc"`
+	PPO       PPOSettings    `json:"ppo" yaml:"ppo"`
+	CMDP      CMDPSettings   `json:"cmdp" yaml:"cmdp"`
+	PGMORL    PGMORLSettings `json:"pgmorl" yaml:"pgmorl"`
+	IQL       IQLSettings    `json:"iql" yaml:"iql"`
+	PEDA      PEDASettings   `json:"peda" yaml:"peda"`
+	// IQLBetas are further inverse temperatures, each a method of its own.
+	IQLBetas []float64 `json:"iql_betas" yaml:"iql_betas"`
+}
+
+// Default is configs/methods.yaml.
+func Default() Config {
+	sca := SCASettings{Iterations: 12, Tolerance: 1e-4, Jittered: 1, JitterMPS: 5, SlotIterations: 3, SlotSteps: 25, RoundBelow: 0.05, PathSteps: 60, TrustM: 200}
+	mpc := sca
+	mpc.Iterations, mpc.Window = 3, 5
+	ppo := PPOSettings{
+		Preferences: 21, Steps: 2_000_000, Episodes: 8, Epochs: 4, Minibatches: 4, Gamma: 0.95, Lambda: 0.95, Clip: 0.2, Entropy: 1e-3, Value: 0.5,
+		Rate: 1e-3, ClipNorm: 0.5, Width: 64, UserWidth: 32, Seeds: "0:100000", Seed: 1,
+	}
+	cmdp := CMDPSettings{BudgetsJ: []float64{29e3, 32e3, 36e3}, MultiplierRate: 0.02, MultiplierMax: 20, PPO: ppo}
+	iql := IQLSettings{
+		Steps: 60_000, Batch: 256, Workers: 2, Tau: 0.7, Beta: 3, Gamma: 0.95, Average: 0.005, Rate: 1e-3, Width: 64, UserWidth: 32, Seed: 1,
+		Corpus: DatasetSettings{Flights: 3000, Heuristic: 0.2, Episodes: 100, Seeds: "0:100000", Seed: 1},
+	}
+	pgmorl := PGMORLSettings{Tasks: 6, WarmUp: 400, Generations: 40, Updates: 200, Weights: 11, Sparsity: 1, Buffers: 20, Keep: 2, Episodes: 10, PPO: ppo}
+	peda := PEDASettings{Steps: 13_000, Batch: 8, Workers: 2, Width: 128, Layers: 3, Heads: 4, Context: 20, Rate: 1e-3, WarmUp: 100, Decay: 0.01, ClipNorm: 1, Seed: 1, Corpus: iql.Corpus}
+	return Config{PEDA: peda, PGMORL: pgmorl, IQL: iql, IQLBetas: []float64{0.3, 1, 10, 30, 100}, Scales: Scales{DelayS: 605, EnergyJ: 12356}, SCAOracle: sca, SCAMPC: mpc, PPO: ppo, CMDP: cmdp}
+}
+
+// Check returns what is wrong with a configuration.
+func (c *Config) Check() error {
+	if !(c.Scales.DelayS > 0 && c.Scales.DelayS < 1e12) || !(c.Scales.EnergyJ > 0 && c.Scales.EnergyJ < 1e12) {
+		return fmt.Errorf("scales are %v s and %v J, want positive numbers", c.Scales.DelayS, c.Scales.EnergyJ)
+	}
+	for _, x := range []struct {
+		name  string
+		check func() error
+	}{{"sca_oracle", c.SCAOracle.Check}, {"sca_mpc", c.SCAMPC.Check}, {"ppo", c.PPO.Check}, {"cmdp", c.CMDP.Check}, {"pgmorl", c.PGMORL.Check}, {"iql", c.IQL.Check}, {"peda", c.PEDA.Check}} {
+		if err := x.check(); err != nil {
+			return fmt.Errorf("methods %s: %w", x.name, err)
+		}
+	}
+	for _, beta := range c.IQLBetas {
+		if !(beta >= 0 && beta <= 1e6) {
+			return fmt.Errorf("methods iql_betas: %v, want 0 to 1e6", beta)
+		}
+	}
+	if c.SCAMPC.Window < 1 {
+		return fmt.Errorf("methods sca_mpc: window is %d, want 1 at least", c.SCAMPC.Window)
+	}
+	return nil
+}
+
+// scale multiplies what every method is declared to spend on learning.
+func (c *Config) scale(fraction float64) {
+	for _, steps := range []*int{&c.PPO.Steps, &c.CMDP.PPO.Steps, &c.PGMORL.WarmUp, &c.PGMORL.Updates, &c.IQL.Steps, &c.PEDA.Steps} {
+		*steps = max(int(float64(*steps)*fraction), 1)
+	}
+}
+
+// Budget is what a method spends before it flies: environment steps for those that
+// interact, tokens or transitions read for those that learn from stored flights. They are
+// never added up.
+type Budget struct {
+	Policies         int `json:"policies"`
+	EnvironmentSteps int `json:"environment_steps,omitempty"` // of all policies
+	Transitions      int `json:"transitions,omitempty"`       // read from stored flights
+	Tokens           int `json:"tokens,omitempty"`            // likewise, three a slot
+}
+
+// Run is what a method is made with.
+type Run struct {
+	Config
+	World   world.Config
+	Dir     string // of an interrupted training, which goes on
+	PPODir  string // of the PPO policies, for corpora that they fly
+	Workers int
+	Log     io.Writer // progress
+}
+
+// Method is one row of the comparison.
+type Method struct {
+	Name, Description string
+	// Settings are its entry of the configuration, all that its training depends on.
+	Settings func(*Config) any
+	// Budget is what its training spends; nil: it has none.
+	Budget func(*Run) Budget
+	// BudgetsJ are the budgets it is flown at; nil: preferences.
+	BudgetsJ func(*Config) []float64
+	// New trains it, from where a training was interrupted, and returns a function that
+	// makes its policies, one for each worker.
+	New func(context.Context, *Run) (func() (rollout.Policy, error), error)
+}
+
+// Methods lists all of a configuration, in the order of the paper's table.
+func Methods(c *Config) []Method {
+	var list []Method
+	for _, x := range sequenceForms {
+		list = append(list, Method{
+			Name: x.name, Description: x.description + ", on the corpus of the PPO policies",
+			Settings: func(c *Config) any { return []any{c.PEDA, c.PPO, x.form} },
+			Budget: func(r *Run) Budget {
+				return Budget{Policies: 1, Tokens: r.PEDA.Steps * r.PEDA.Batch * r.World.Slots * model.TokensPerSlot}
+			},
+			New: func(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
+				f, err := ppoFront(ctx, r)
+				if err != nil {
+					return nil, err
+				}
+				return NewPEDA(ctx, r, r.PEDA, x.form, f)
+			},
+		})
+	}
+	for _, x := range []struct {
+		name, flown string
+		front       func(context.Context, *Run) (front, error)
+	}{{"archive", "the searched rules", archiveFront}, {"ppo", "the PPO policies", ppoFront}} {
+		for k, beta := range slices.Concat([]float64{c.IQL.Beta}, c.IQLBetas) {
+			name := "iql-" + x.name
+			if k > 0 {
+				name += fmt.Sprintf("-beta%v", beta)
+			}
+			settings := func(c *Config) IQLSettings { s := c.IQL; s.Beta = beta; return s }
+			list = append(list, Method{
+				Name: name, Description: fmt.Sprintf("implicit Q-learning under a preference, on the corpus of %s, inverse temperature %v", x.flown, beta),
+				Settings: func(c *Config) any { return []any{settings(c), c.PPO} },
+				Budget:   func(r *Run) Budget { return Budget{Policies: 1, Transitions: r.IQL.Steps * r.IQL.Batch} },
+				New: func(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
+					f, err := x.front(ctx, r)
+					if err != nil {
+						return nil, err
+					}
+					return NewIQL(ctx, r, settings(&r.Config), f)
+				},
+			})
+		}
+	}
+	return append(list, []Method{
+		{
+			Name: "pgmorl", Description: "prediction-guided evolution of a population of PPO policies",
+			Settings: func(c *Config) any { return c.PGMORL },
+			Budget: func(r *Run) Budget {
+				return Budget{Policies: r.PGMORL.Tasks, EnvironmentSteps: r.PGMORL.environmentSteps(r.World.Slots)}
+			},
+			New: NewPGMORL,
+		},
+		{
+			Name: "ppo", Description: "proximal policy optimisation, one policy for each preference",
+			Settings: func(c *Config) any { return c.PPO },
+			Budget: func(r *Run) Budget {
+				return Budget{Policies: r.PPO.Preferences, EnvironmentSteps: r.PPO.Preferences * r.PPO.Steps}
+			},
+			New: NewPPO,
+		},
+		{
+			Name: "cmdp", Description: "proximal policy optimisation on a Lagrangian, one policy for each budget",
+			Settings: func(c *Config) any { return c.CMDP },
+			Budget: func(r *Run) Budget {
+				return Budget{Policies: len(r.CMDP.BudgetsJ), EnvironmentSteps: len(r.CMDP.BudgetsJ) * r.CMDP.PPO.Steps}
+			},
+			BudgetsJ: func(c *Config) []float64 { return c.CMDP.BudgetsJ },
+			New:      NewCMDP,
+		},
+		{
+			Name: "sca-oracle", Description: "block-coordinate descent with successive convex approximation, given all arrivals",
+			Settings: func(c *Config) any { return c.SCAOracle },
+			New: func(_ context.Context, r *Run) (func() (rollout.Policy, error), error) {
+				return func() (rollout.Policy, error) { return NewSCAOracle(r.SCAOracle, &r.World.Physics, r.Scales) }, nil
+			},
+		},
+		{
+			Name: "sca-mpc", Description: "the same over a receding window, of expected arrivals",
+			Settings: func(c *Config) any { return c.SCAMPC },
+			New: func(_ context.Context, r *Run) (func() (rollout.Policy, error), error) {
+				return func() (rollout.Policy, error) { return NewSCAMPC(r.SCAMPC, &r.World.Physics, r.Scales) }, nil
+			},
+		},
+	}...)
+}
+
+// find returns the method of a name, nil if there is none.
+func find(c *Config, name string) *Method {
+	all := Methods(c)
+	i := slices.IndexFunc(all, func(m Method) bool { return m.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &all[i]
+}
+
+// GoalConstants returns constants by which rollout reads the requests of these methods:
+// they take omega or a budget alone, so the returns that omega stands for are left open.
+func (r *Run) GoalConstants() *goal.Constants {
+	return &goal.Constants{
+		EtaDelayS: r.Scales.DelayS, EtaEnergyJ: r.Scales.EnergyJ, Slots: r.World.Slots, AircraftCount: r.World.Aircraft,
+		Conditioner: goal.Conditioner{Omegas: []float64{0, 1}, DelayS: []float64{0, r.Scales.DelayS}, EnergyJ: []float64{r.Scales.EnergyJ, 0}},
+		SettingMap:  goal.SettingMap{Omegas: []float64{0, 1}},
+	}
+}

@@ -1,0 +1,609 @@
+package methods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+
+	"gonum.org/v1/gonum/mat"
+
+	"prefdt/inference/goal"
+	"prefdt/inference/kernel"
+	"prefdt/inference/model"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+	"prefdt/offline/command"
+	"prefdt/offline/corpus"
+	"prefdt/offline/rollout"
+	"prefdt/offline/train"
+	"prefdt/simbridge/world"
+)
+
+// PEDA, Table "family" of the paper, note g: the preference-conditioned decision
+// transformer MODT(P) of Zhu, Dang and Grover (ICLR 2023), ported to this problem on the
+// PPO corpus. Its input has a fixed dimension: every user has a place of its own, and
+// those that are not active are zero. Association, fractions and flight are decoded from
+// the state token's output alone. Returns, states and actions are the tokens of a slot, with
+// the preference beside states and actions and weighing the returns (eq. (inject)), and
+// the first return asked for is a linear regression of the corpus's on the preference.
+//
+// With pooling the state is the attention summary of Sec. IV-A in place of the padded
+// one; there is no path from a user's token to its decision in either. The third form has
+// that path (eq. (bypass1) and (bypass2)) and the quadratic conditioner of eq. (reg): it is
+// PrefDT, in the same lines, on the same flights, at the same budget. The rest of the
+// paper's table takes something from that: targets at the ideal point, no returns
+// (omega-BC), neither returns nor preference (unconditioned).
+
+// sequenceForm is one of these networks and how it is asked.
+type sequenceForm struct {
+	Pooled       bool   `json:"pooled"`
+	Bypass       bool   `json:"bypass"` // of a user's token to its decision
+	Targets      string `json:"targets"`
+	NoReturns    bool   `json:"no_returns"`
+	NoPreference bool   `json:"no_preference"`
+}
+
+// Targets are the returns that a preference asks for.
+const (
+	targetsLinear    = "linear"    // of a linear regression of the corpus's
+	targetsQuadratic = "quadratic" // of a quadratic one
+	targetsIdeal     = "ideal"     // the least delay and the least energy of the corpus
+)
+
+// sequenceForms are the rows of the paper's table, by name.
+var sequenceForms = []struct {
+	name, description string
+	form              sequenceForm
+}{
+	{"peda", "preference-conditioned decision transformer as published, users padded", sequenceForm{Targets: targetsLinear}},
+	{"peda-pooled", "the same with attention pooling of the users", sequenceForm{Pooled: true, Targets: targetsLinear}},
+	{"prefdt", "the same with a path of each user's own and a quadratic conditioner: PrefDT", sequenceForm{Pooled: true, Bypass: true, Targets: targetsQuadratic}},
+	{"prefdt-ideal", "PrefDT asked for the ideal point", sequenceForm{Pooled: true, Bypass: true, Targets: targetsIdeal}},
+	{"omega-bc", "PrefDT without returns: behaviour cloning on the preference", sequenceForm{Pooled: true, Bypass: true, Targets: targetsQuadratic, NoReturns: true}},
+	{"unconditioned", "PrefDT without returns or preference", sequenceForm{Pooled: true, Bypass: true, Targets: targetsQuadratic, NoReturns: true, NoPreference: true}},
+}
+
+// PEDASettings of one policy.
+type PEDASettings struct {
+	Steps    int             `json:"steps" yaml:"steps"` // gradient steps
+	Batch    int             `json:"batch" yaml:"batch"` // flights of each, in windows of the context
+	Workers  int             `json:"workers" yaml:"workers"`
+	Width    int             `json:"width" yaml:"width"`
+	Layers   int             `json:"layers" yaml:"layers"`
+	Heads    int             `json:"heads" yaml:"heads"`
+	Context  int             `json:"context" yaml:"context"` // slots
+	Rate     float64         `json:"rate" yaml:"rate"`       // peak learning rate, cosine to a fiftieth
+	WarmUp   int             `json:"warm_up" yaml:"warm_up"` // steps
+	Decay    float64         `json:"decay" yaml:"decay"`     // of the matrices
+	ClipNorm float64         `json:"clip_norm" yaml:"clip_norm"`
+	Seed     uint64          `json:"seed" yaml:"seed"`
+	Corpus   DatasetSettings `json:"corpus" yaml:"corpus"`
+}
+
+// trainConfig returns the optimiser's configuration.
+func (s *PEDASettings) trainConfig() train.Config {
+	return train.Config{
+		Arch:  model.Arch{Width: s.Width, PairWidth: s.Width / 2, Layers: s.Layers, Heads: s.Heads, Context: s.Context},
+		Batch: s.Batch, Workers: s.Workers, Seed: s.Seed,
+		Schedule: train.Schedule{PeakRate: s.Rate, FinalFraction: 0.02, WarmUpSteps: s.WarmUp, Steps: s.Steps, Beta1: 0.9, Beta2: 0.98, WeightDecay: s.Decay, ClipNorm: s.ClipNorm},
+	}
+}
+
+// Check returns what is wrong with the settings.
+func (s *PEDASettings) Check() error {
+	if s.Steps < 1 || s.Steps > 1e9 || !(s.Rate > 0 && s.Rate <= 1) || s.WarmUp < 0 || !(s.Decay >= 0 && s.Decay <= 1) || !(s.ClipNorm >= 0 && s.ClipNorm <= 1e6) {
+		return fmt.Errorf("steps %d, rate %v, warm_up %d, decay %v, clip_norm %v; want 1 at least, above 0 to 1, 0 at least, 0 to 1, 0 to 1e6", s.Steps, s.Rate, s.WarmUp, s.Decay, s.ClipNorm)
+	}
+	if err := s.trainConfig().Check(); err != nil {
+		return err
+	}
+	return s.Corpus.Check()
+}
+
+// The published method has the paper's tokens without the closed forms psi: of a user's
+// row, the columns of the task and of each aircraft's frame.
+var (
+	rawTaskColumns = []int{0, 1}       // bits, deadline
+	rawPairColumns = []int{0, 1, 2, 3} // distance, bearing, gain
+)
+
+func rawUserWidth(aircraft int) int { return len(rawTaskColumns) + len(rawPairColumns)*aircraft }
+
+const rawPairWidth = 6 // of a user in one aircraft's frame, its task included
+
+// pedaSizes bind a network to fleet, users and mission.
+type pedaSizes struct{ aircraft, users, slots int }
+
+func (z pedaSizes) stateWidth() int {
+	return fleetWidth(z.aircraft) + z.users*(1+rawUserWidth(z.aircraft))
+}
+func (z pedaSizes) actionWidth() int { return 2*z.aircraft + z.users*(z.aircraft+2) + 1 }
+
+// pedaWeights are the network's parameters.
+type pedaWeights[T any] struct {
+	State   model.Linear[T] // of the padded state, or of the fleet where users are pooled
+	Pool    []pooling[T]    // one, or none
+	Return  model.Linear[T]
+	Action  model.Linear[T]
+	Slot    T // embedding
+	Blocks  []model.Block[T]
+	Final   model.Norm[T]
+	Hidden  [3]model.Linear[T] // of flight, association, fraction
+	Own     [2]model.Linear[T] // of a user's row, where it has a path of its own: association, fraction
+	Flight  model.Linear[T]
+	Choice  model.Linear[T] // (users, M+1), or (M+1) of each user
+	Offload model.Linear[T] // (users), or 1
+}
+
+// pooling is each aircraft's attention over the users, eq. (attn).
+type pooling[T any] struct {
+	Query, Key, Value T
+	Out               model.Linear[T]
+	State             T
+}
+
+func (w *pedaWeights[T]) list() []*T {
+	return model.Parameters[T](&w.State, &w.Pool, &w.Return, &w.Action, &w.Slot, &w.Blocks, &w.Final, &w.Hidden, &w.Own, &w.Flight, &w.Choice, &w.Offload)
+}
+
+func pedaTensors(a model.Arch, z pedaSizes, form sequenceForm) []model.Tensor {
+	d, shared := a.Width, a.Layout()
+	w := pedaWeights[model.Tensor]{
+		State: model.LinearTensors("state.w", "state.b", z.stateWidth(), d), Return: model.LinearTensors("return.w", "return.b", objectives, d),
+		Action: model.LinearTensors("action.w", "action.b", z.actionWidth(), d), Slot: model.MatrixTensor("slot", z.slots, d),
+		Blocks: shared.Blocks, Final: shared.Final,
+		Flight: model.OutputTensors("flight.w", "flight.b", d, 2*z.aircraft), Choice: model.OutputTensors("choice.w", "choice.b", d, z.users*(z.aircraft+1)),
+		Offload: model.OutputTensors("offload.w", "offload.b", d, z.users),
+	}
+	for i, name := range []string{"flight", "choice", "offload"} {
+		w.Hidden[i] = model.LinearTensors(name+".h", name+".hb", d, d)
+	}
+	if form.Bypass {
+		for i, name := range []string{"choice", "offload"} {
+			w.Own[i] = model.LinearTensors(name+".own", name+".ownb", rawUserWidth(z.aircraft), d)
+		}
+		w.Choice, w.Offload = model.OutputTensors("choice.w", "choice.b", d, z.aircraft+1), model.OutputTensors("offload.w", "offload.b", d, 1)
+	}
+	if form.Pooled {
+		w.State = model.LinearTensors("state.w", "state.b", fleetWidth(z.aircraft), d)
+		w.Pool = []pooling[model.Tensor]{{
+			Query: model.MatrixTensor("pool.q", aircraftFeatures, d), Key: model.MatrixTensor("pool.k", rawPairWidth, d), Value: model.MatrixTensor("pool.v", rawPairWidth, d),
+			Out: model.LinearTensors("pool.o", "pool.ob", d, d), State: model.MatrixTensor("pool.s", z.aircraft*d, d),
+		}}
+	}
+	return model.Tensors(w.list())
+}
+
+// pedaWindow is a run of slots of one flight. Shapes: S slots.
+type pedaWindow struct {
+	observation observation
+	actions     actions
+	returns     []float32 // (S, objectives) to go, over eta, weighed by the preference
+	firstSlot   int
+	omega       float32
+}
+
+// pedaNetwork computes one window.
+type pedaNetwork[T kernel.Float] struct {
+	arch    model.Arch
+	sizes   pedaSizes
+	form    sequenceForm
+	weights pedaWeights[train.Param[T]]
+	tape    train.Tape[T]
+
+	// (S, 2M), (S, users (M+1)), (S, users); on a path of its own each user has a row
+	flight, choice, offload *train.Var[T]
+}
+
+func newPEDANetwork[T kernel.Float](z pedaSizes, form sequenceForm, w, g *train.Params[T]) *pedaNetwork[T] {
+	n := &pedaNetwork[T]{arch: w.Arch, sizes: z, form: form}
+	n.weights.Blocks = make([]model.Block[train.Param[T]], w.Arch.Layers)
+	if form.Pooled {
+		n.weights.Pool = make([]pooling[train.Param[T]], 1)
+	}
+	train.Bind(n.weights.list(), w, g)
+	return n
+}
+
+// paddedState returns the rows of the fleet with every user's place beside it: a 1 and the
+// user's raw columns where it is active, zeros where not.
+func (n *pedaNetwork[T]) paddedState(o *observation) (rows []float32) {
+	z := n.sizes
+	fleet, width, raw := fleetWidth(z.aircraft), userWidth(z.aircraft), rawUserWidth(z.aircraft)
+	for s := range o.slots {
+		rows = append(rows, o.fleet[s*fleet:(s+1)*fleet]...)
+		users := make([]float32, z.users*(1+raw))
+		for u := o.first[s]; u < o.first[s+1]; u++ {
+			at := users[o.ids[u]*(1+raw):][:0]
+			at = append(at, 1)
+			n.appendRaw(at, o.users[u*width:(u+1)*width])
+		}
+		rows = append(rows, users...)
+	}
+	return rows
+}
+
+// appendRaw appends a user's raw columns.
+func (n *pedaNetwork[T]) appendRaw(dst, row []float32) []float32 {
+	for _, k := range rawTaskColumns {
+		dst = append(dst, row[k])
+	}
+	for m := range n.sizes.aircraft {
+		for _, k := range rawPairColumns {
+			dst = append(dst, row[taskFeatures+m*userPairFeatures+k])
+		}
+	}
+	return dst
+}
+
+// pooledState returns the summed-up state.
+func (n *pedaNetwork[T]) pooledState(o *observation) *train.Var[T] {
+	t, w, z := &n.tape, &n.weights.Pool[0], n.sizes
+	fleet, width := fleetWidth(z.aircraft), userWidth(z.aircraft)
+	var aircraft, pairs []float32
+	var groups []train.AttentionGroup
+	for s := range o.slots {
+		for m := range z.aircraft {
+			groups = append(groups, train.AttentionGroup{Query: s*z.aircraft + m, FirstKey: len(pairs) / rawPairWidth, KeyCount: o.first[s+1] - o.first[s]})
+			aircraft = append(aircraft, o.fleet[s*fleet+m*aircraftFeatures:][:aircraftFeatures]...)
+			for u := o.first[s]; u < o.first[s+1]; u++ {
+				row := o.users[u*width : (u+1)*width]
+				for _, k := range rawTaskColumns {
+					pairs = append(pairs, row[k])
+				}
+				for _, k := range rawPairColumns {
+					pairs = append(pairs, row[taskFeatures+m*userPairFeatures+k])
+				}
+			}
+		}
+	}
+	query, users := t.Input(aircraft, o.slots*z.aircraft, aircraftFeatures), t.Input(pairs, len(pairs)/rawPairWidth, rawPairWidth)
+	pooled := t.SetAttention(t.MatMul(query, &w.Query), t.MatMul(users, &w.Key), t.MatMul(users, &w.Value), groups, n.arch.Heads)
+	pooled = t.Reshape(t.Linear(pooled, &w.Out), o.slots, z.aircraft*n.arch.Width)
+	return t.Add(t.Linear(t.Input(o.fleet, o.slots, fleet), &n.weights.State), t.MatMul(pooled, &w.State))
+}
+
+// actionRows returns the action token's rows: flight, and in each user's place who served
+// it and its fraction.
+func (n *pedaNetwork[T]) actionRows(win *pedaWindow) (rows []float32) {
+	z, o, a := n.sizes, &win.observation, &win.actions
+	for s := range o.slots {
+		rows = append(rows, a.flight[2*z.aircraft*s:2*z.aircraft*(s+1)]...)
+		users := make([]float32, z.users*(z.aircraft+2))
+		for u := o.first[s]; u < o.first[s+1]; u++ {
+			at := users[o.ids[u]*(z.aircraft+2):]
+			at[a.server[u]] = 1
+			at[z.aircraft+1] = a.offload[u]
+		}
+		rows = append(append(rows, users...), win.omega)
+	}
+	return rows
+}
+
+func (n *pedaNetwork[T]) forward(win *pedaWindow) {
+	t, w, o := &n.tape, &n.weights, &win.observation
+	t.Reset()
+	if n.form.NoReturns {
+		clear(win.returns)
+	}
+	if n.form.NoPreference {
+		win.omega = 0
+		width := fleetWidth(n.sizes.aircraft)
+		for s := range o.slots {
+			o.fleet[(s+1)*width-1] = 0
+		}
+	}
+	var state *train.Var[T]
+	if len(w.Pool) > 0 {
+		state = n.pooledState(o)
+	} else {
+		state = t.Linear(t.Input(n.paddedState(o), o.slots, n.sizes.stateWidth()), &w.State)
+	}
+	returns := t.Linear(t.Input(win.returns, o.slots, objectives), &w.Return)
+	action := t.Linear(t.Input(n.actionRows(win), o.slots, n.sizes.actionWidth()), &w.Action)
+	var embedding []int
+	for s := range o.slots {
+		row := min(win.firstSlot+s, w.Slot.Value.Rows-1)
+		embedding = append(embedding, row, row, row)
+	}
+	x := t.Add(t.Interleave(returns, state, action), t.Lookup(&w.Slot, embedding))
+	x = t.Transformer(n.arch, w.Blocks, x)
+	e := t.LayerNorm(t.EveryNth(x, model.TokensPerSlot, 1), &w.Final) // at the state token
+	n.flight = t.Tanh(t.MLP(e, &w.Hidden[0], &w.Flight))
+	if !n.form.Bypass {
+		n.choice = t.MLP(e, &w.Hidden[1], &w.Choice)
+		n.offload = t.Tanh(t.MLP(e, &w.Hidden[2], &w.Offload))
+		return
+	}
+	var raw []float32
+	width := userWidth(n.sizes.aircraft)
+	for u := range o.ids {
+		raw = n.appendRaw(raw, o.users[u*width:(u+1)*width])
+	}
+	users, slotOfUser := t.Input(raw, len(o.ids), rawUserWidth(n.sizes.aircraft)), o.slotOfUser()
+	own := func(head int, out *model.Linear[train.Param[T]]) *train.Var[T] {
+		hidden := t.AddRows(t.Linear(users, &w.Own[head-1]), t.Linear(e, &w.Hidden[head]), slotOfUser)
+		return t.Linear(t.Gelu(hidden), out)
+	}
+	n.choice, n.offload = own(1, &w.Choice), t.Tanh(own(2, &w.Offload))
+}
+
+// outputs returns where user u's logits and fraction are among the outputs: the row, and
+// the user's place in it.
+func (n *pedaNetwork[T]) outputs(o *observation, s, u int) (row, place int) {
+	if n.form.Bypass {
+		return u, 0
+	}
+	return s, o.ids[u]
+}
+
+// setLoss is the decision transformer's mixed loss over the active users, equally
+// weighted, with gradients by the outputs times scale.
+func (n *pedaNetwork[T]) setLoss(win *pedaWindow, scale float64) (sum train.LossTerms) {
+	z, o, a := n.sizes, &win.observation, &win.actions
+	dflight, dchoice, doffload := n.tape.ZeroGrad(n.flight), n.tape.ZeroGrad(n.choice), n.tape.ZeroGrad(n.offload)
+	for i, want := range a.flight {
+		l, grad := train.SquaredError(float64(n.flight.Value.Data[i]), float64(want), 1/float64(len(a.flight)))
+		sum.Move += l
+		dflight.Data[i] = T(scale * grad)
+	}
+	k := 1 / float64(max(len(a.server), 1))
+	for s := range o.slots {
+		for u := o.first[s]; u < o.first[s+1]; u++ {
+			r, place := n.outputs(o, s, u)
+			logits := make([]float64, z.aircraft+1)
+			for i := range logits {
+				logits[i] = float64(n.choice.Value.Row(r)[place*(z.aircraft+1)+i])
+			}
+			l, right := train.CrossEntropy(logits, a.server[u])
+			sum.Association += k * l
+			if right {
+				sum.Accuracy += k
+			}
+			for i, g := range logits {
+				dchoice.Row(r)[place*(z.aircraft+1)+i] = T(scale * k * g)
+			}
+			l, grad := train.SquaredError(float64(n.offload.Value.Row(r)[place]), float64(a.offload[u]), k)
+			sum.Offload += l
+			doffload.Row(r)[place] = T(scale * grad)
+		}
+	}
+	sum.Loss = sum.Move + sum.Association + sum.Offload
+	return sum
+}
+
+// conditioner gives the returns that a preference asks for: a polynomial of it, for each.
+type conditioner [objectives][]float64
+
+func (c *conditioner) at(omega float64) (total [objectives]float64) {
+	for j, coefficients := range c {
+		for k, x := range coefficients {
+			total[j] += x * math.Pow(omega, float64(k))
+		}
+	}
+	return total
+}
+
+// fitConditioner fits a form's targets to the totals of a corpus's expert flights, eq. (reg).
+func fitConditioner(targets string, omegas []float64, totals [][objectives]float64) (c conditioner, err error) {
+	degree := map[string]int{targetsLinear: 1, targetsQuadratic: 2}[targets]
+	if targets == targetsIdeal {
+		for j := range c {
+			c[j] = []float64{math.Inf(1)}
+			for _, x := range totals {
+				c[j][0] = min(c[j][0], x[j])
+			}
+		}
+		return c, nil
+	}
+	if len(omegas) <= degree {
+		return c, fmt.Errorf("conditioner: %d expert flights, want %d at least", len(omegas), degree+1)
+	}
+	phi, y := mat.NewDense(len(omegas), degree+1, nil), mat.NewDense(len(omegas), objectives, nil)
+	for i, omega := range omegas {
+		for k := range degree + 1 {
+			phi.Set(i, k, math.Pow(omega, float64(k)))
+		}
+		y.SetRow(i, totals[i][:])
+	}
+	var x mat.Dense
+	if err := x.Solve(phi, y); err != nil {
+		return c, fmt.Errorf("conditioner: the %d expert flights do not determine it: %w", len(omegas), err)
+	}
+	for j := range c {
+		for k := range degree + 1 {
+			c[j] = append(c[j], x.At(k, j))
+		}
+	}
+	return c, nil
+}
+
+// pedaData is a corpus with what the tokens need of whole flights.
+type pedaData struct {
+	*dataset
+	first []int                 // each flight's first slot, and the number of slots
+	toGo  [][objectives]float64 // of each slot, in s and J
+	eta   [objectives]float64
+	conditioner
+}
+
+func newPEDAData(d *dataset, targets string) (p *pedaData, err error) {
+	p = &pedaData{dataset: d, first: []int{0}, toGo: make([][objectives]float64, len(d.cost))}
+	for s, last := range d.last {
+		if last {
+			p.first = append(p.first, s+1)
+		}
+	}
+	low, high := [objectives]float64{math.Inf(1), math.Inf(1)}, [objectives]float64{}
+	var omegas []float64
+	var totals [][objectives]float64
+	for f := range d.omega {
+		sum := [objectives]float64{}
+		for s := p.first[f+1] - 1; s >= p.first[f]; s-- {
+			for j := range sum {
+				sum[j] += d.cost[s][j]
+			}
+			p.toGo[s] = sum
+		}
+		for j, x := range sum {
+			low[j], high[j] = min(low[j], x), max(high[j], x)
+		}
+		if d.expert[f] {
+			omegas, totals = append(omegas, d.omega[f]), append(totals, sum)
+		}
+	}
+	for j := range p.eta {
+		p.eta[j] = high[j] - low[j]
+	}
+	p.conditioner, err = fitConditioner(targets, omegas, totals)
+	return p, err
+}
+
+// returnRow appends the return token's row: what is to go, negated, over eta, weighed.
+func returnRow(dst []float32, toGo, eta [objectives]float64, omega float64) []float32 {
+	return append(dst, float32(-toGo[0]/eta[0]*(1-omega)), float32(-toGo[1]/eta[1]*omega))
+}
+
+// window sets win to some slots of a flight.
+func (p *pedaData) window(win *pedaWindow, flight, from, to int) {
+	slots := make([]int, to-from)
+	win.returns = win.returns[:0]
+	for i := range slots {
+		slots[i] = p.first[flight] + from + i
+		win.returns = returnRow(win.returns, p.toGo[slots[i]], p.eta, p.omega[flight])
+	}
+	win.firstSlot, win.omega = from, float32(p.omega[flight])
+	win.observation.gather(&p.observation, slots)
+	win.actions.gather(&p.actions, &p.observation, slots)
+}
+
+// pedaWorker is a worker's part in training; it implements train.Network.
+type pedaWorker struct {
+	*pedaNetwork[float32]
+	data *pedaData
+	seed uint64
+	win  pedaWindow
+}
+
+// AddGradient implements train.Network: a random flight, cut into windows at random.
+func (w *pedaWorker) AddGradient(i int, _ *corpus.Example, scale float64) (sum train.LossTerms, err error) {
+	rng := rand.New(rand.NewPCG(w.seed, uint64(i)))
+	flight := rng.IntN(len(w.data.omega))
+	n, context := w.data.first[flight+1]-w.data.first[flight], w.arch.Context
+	for from, to := 0, min(1+rng.IntN(context), n); from < n; from, to = to, min(to+context, n) {
+		part := float64(to-from) / float64(n)
+		w.data.window(&w.win, flight, from, to)
+		w.forward(&w.win)
+		sum.AddScaled(part, w.setLoss(&w.win, scale*part))
+		w.tape.Backward()
+	}
+	return sum, nil
+}
+
+// pedaPolicy flies a network: a window of the last slots, computed anew in each.
+type pedaPolicy struct {
+	constants *physics.Constants
+	network   *pedaNetwork[float32]
+	data      *pedaData
+	win       pedaWindow
+}
+
+// Reset implements rollout.Policy.
+func (p *pedaPolicy) Reset() {
+	p.win = pedaWindow{}
+	p.win.observation.reset()
+}
+
+// Decide implements rollout.Policy.
+func (p *pedaPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
+	win, omega, z := &p.win, g.Omega(), p.network.sizes
+	toGo := p.data.at(omega)
+	toGo[0] -= g.DelayS()
+	toGo[1] -= g.SpentJ()
+	if win.observation.slots == p.network.arch.Context {
+		keep := make([]int, win.observation.slots-1)
+		for i := range keep {
+			keep[i] = i + 1
+		}
+		var o observation
+		var a actions
+		o.gather(&win.observation, keep)
+		a.gather(&win.actions, &win.observation, keep)
+		win.observation, win.actions, win.returns, win.firstSlot = o, a, win.returns[objectives:], win.firstSlot+1
+	}
+	win.omega = float32(omega)
+	win.observation.add(p.constants, s, omega)
+	win.returns = returnRow(win.returns, toGo, p.data.eta, omega)
+	// The action of this slot is not known yet, and nothing before it reads it.
+	flights, users := len(win.actions.flight), len(win.actions.server)
+	win.actions.flight = append(win.actions.flight, make([]float32, 2*z.aircraft)...)
+	win.actions.server, win.actions.offload = append(win.actions.server, make([]int, len(s.Users))...), append(win.actions.offload, make([]float32, len(s.Users))...)
+	p.network.forward(win)
+
+	last := win.observation.slots - 1
+	copy(win.actions.flight[flights:], p.network.flight.Value.Row(last))
+	for u := range s.Users {
+		row, place := p.network.outputs(&win.observation, last, users+u)
+		logits := p.network.choice.Value.Row(row)[place*(z.aircraft+1):][:z.aircraft+1]
+		win.actions.server[users+u] = chooseServer(logits, nil)
+		win.actions.offload[users+u] = p.network.offload.Value.Row(row)[place]
+	}
+	win.actions.decide(p.constants, s, last, users, d)
+	d.Evaluate(p.constants, s)
+	return goal.Observation{}
+}
+
+// NewPEDA trains a policy on the corpus of a front.
+func NewPEDA(ctx context.Context, r *Run, s PEDASettings, form sequenceForm, f front) (func() (rollout.Policy, error), error) {
+	if err := command.CheckWritable(r.Dir); err != nil {
+		return nil, err
+	}
+	flown, err := buildDataset(ctx, r.World, s.Corpus, f, r.Workers, r.Log)
+	if err != nil {
+		return nil, err
+	}
+	data, err := newPEDAData(flown, form.Targets)
+	if err != nil {
+		return nil, err
+	}
+	t, z, err := newPEDATrainer(&s, r.World, form, data)
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(r.Dir, "policy.bin")
+	if err := t.Load(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	progress := command.Progress(r.Log, "steps of PEDA", s.Steps)
+	for t.Step < s.Steps {
+		if _, err := t.Next(); err != nil {
+			return nil, err
+		}
+		progress(t.Step)
+		if ended := ctx.Err(); ended != nil || t.Step%500 == 0 || t.Step == s.Steps {
+			if err := t.Save(path); err != nil {
+				return nil, err
+			}
+			if ended != nil {
+				return nil, ended
+			}
+		}
+	}
+	return func() (rollout.Policy, error) {
+		p := &pedaPolicy{constants: &r.World.Physics, network: newPEDANetwork(z, form, t.Params, nil), data: data}
+		p.Reset()
+		return p, nil
+	}, nil
+}
+
+func newPEDATrainer(s *PEDASettings, c world.Config, form sequenceForm, data *pedaData) (*train.Trainer, pedaSizes, error) {
+	z := pedaSizes{c.Aircraft, c.UserCount(), c.Slots}
+	t, err := train.NewWithNetwork(s.trainConfig(), func(int, int, *corpus.Example) error { return nil }, pedaTensors(s.trainConfig().Arch, z, form), func(w, g *train.Params[float32]) train.Network {
+		return &pedaWorker{pedaNetwork: newPEDANetwork(z, form, w, g), data: data, seed: s.Seed}
+	})
+	return t, z, err
+}

@@ -1,0 +1,161 @@
+package methods
+
+import (
+	"context"
+	"io"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"prefdt/inference/goal"
+	"prefdt/inference/model"
+	"prefdt/offline/rollout"
+	"prefdt/offline/train"
+)
+
+func drawWindow(rng *rand.Rand) *pedaWindow {
+	win := &pedaWindow{firstSlot: 2, omega: 0.3}
+	win.observation, win.actions = drawObservation(rng)
+	for i := range win.actions.offload {
+		win.actions.offload[i] = float32(math.Tanh(float64(win.actions.offload[i])))
+	}
+	for range win.observation.slots * objectives {
+		win.returns = append(win.returns, float32(rng.NormFloat64()))
+	}
+	return win
+}
+
+// The loss's gradient is that of central differences, padded and form; and what is
+// done in a slot changes no output of that slot or an earlier one.
+func TestPEDAGradient(t *testing.T) {
+	for _, x := range sequenceForms {
+		form := x.form
+		rng := rand.New(rand.NewPCG(1, 6))
+		a := model.Arch{Width: 8, PairWidth: 4, Layers: 1, Heads: 2, Context: 3}
+		z := pedaSizes{2, 10, 5}
+		tensors := pedaTensors(a, z, form)
+		w, g := train.NewParams[float64](a, tensors), train.NewParams[float64](a, tensors)
+		for i := range w.Data {
+			w.Data[i] = 0.3 * rng.NormFloat64()
+		}
+		n := newPEDANetwork(z, form, w, g)
+		win := drawWindow(rng)
+		n.forward(win)
+		n.setLoss(win, 1)
+		n.tape.Backward()
+		loss := func() float64 {
+			n.forward(win)
+			return n.setLoss(win, 1).Loss
+		}
+		nonzero := 0
+		for i := 0; i < len(w.Data); i += 7 {
+			const h = 1e-6
+			at := w.Data[i]
+			w.Data[i] = at + h
+			right := loss()
+			w.Data[i] = at - h
+			left := loss()
+			w.Data[i] = at
+			if want := (right - left) / (2 * h); math.Abs(g.Data[i]-want) > 1e-7+1e-5*math.Abs(want) {
+				t.Fatalf("%+v, parameter %d: gradient %v, want %v", form, i, g.Data[i], want)
+			}
+			if g.Data[i] != 0 {
+				nonzero++
+			}
+		}
+		if nonzero < len(w.Data)/30 {
+			t.Errorf("only %d gradients are not zero", nonzero)
+		}
+		n.forward(win)
+		before := append([]float64(nil), n.flight.Value.Data...)
+		for k := range 2 * z.aircraft { // of the middle slot
+			win.actions.flight[2*z.aircraft+k] += 1
+		}
+		n.forward(win)
+		for i, y := range n.flight.Value.Data {
+			if same := y == before[i]; same != (i < 2*2*z.aircraft) {
+				t.Errorf("%+v, output %d: the same is %v", form, i, same)
+			}
+		}
+	}
+}
+
+// Totals of 3 s and 5 s, 40 J and 20 J at preferences 0 and 1: the regression goes through
+// them, and the returns to go of a flight of costs 1 s, 2 s are 3 s, 2 s.
+func TestPEDAReturns(t *testing.T) {
+	d := &dataset{omega: []float64{0, 1}, expert: []bool{true, true}, last: []bool{false, true, false, true}, cost: [][objectives]float64{{1, 10}, {2, 30}, {1, 10}, {4, 10}}}
+	p, err := newPEDAData(d, targetsLinear)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.toGo[0] != [objectives]float64{3, 40} || p.toGo[1] != [objectives]float64{2, 30} || p.eta != [objectives]float64{2, 20} {
+		t.Errorf("to go %v, eta %v", p.toGo, p.eta)
+	}
+	for omega, want := range map[float64][objectives]float64{0: {3, 40}, 0.5: {4, 30}, 1: {5, 20}} {
+		got := p.at(omega)
+		for j := range got {
+			if math.Abs(got[j]-want[j]) > 1e-9 {
+				t.Errorf("at %v: %v, want %v", omega, got, want)
+			}
+		}
+	}
+	if row := returnRow(nil, p.toGo[0], p.eta, 0.25); row[0] != -1.5*0.75 || row[1] != -2*0.25 {
+		t.Errorf("row %v", row)
+	}
+}
+
+// It imitates the member that a preference is matched to, where the linear conditioner asks for
+// what the corpus has: at the ends it asks for less energy than flight takes.
+func TestPEDAImitates(t *testing.T) {
+	for _, x := range sequenceForms[:3] {
+		form := x.form
+		r := toyRun(t, 1)
+		r.Log = io.Discard
+		s := r.PEDA
+		s.Steps, s.Width, s.Layers, s.Heads, s.Context, s.Rate, s.WarmUp = 200, 32, 1, 2, 5, 3e-3, 10
+		s.Corpus.Flights, s.Corpus.Heuristic, s.Corpus.Episodes = 200, 0, 10
+		newPolicy, err := NewPEDA(context.Background(), r, s, form, toyFront(r))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fast := flyToy(t, r, newPolicy, rollout.Request{Mode: goal.Preference, Omega: 0.3})
+		frugal := flyToy(t, r, newPolicy, rollout.Request{Mode: goal.Preference, Omega: 0.7})
+		_, leastW := r.World.Physics.MinPower()
+		t.Logf("%+v: fast %+v, frugal %+v", form, fast, frugal)
+		if fast.DelayS > 0.5*frugal.DelayS || frugal.EnergyJ > 1.03*leastW*float64(r.World.Slots) {
+			t.Errorf("%+v: fast %+v, frugal %+v", form, fast, frugal)
+		}
+		s.Corpus.Seeds = "1000000:1000010"
+		if _, err := NewPEDA(context.Background(), r, s, form, toyFront(r)); err == nil {
+			t.Error("a corpus was flown on evaluation seeds")
+		}
+	}
+}
+
+// A quadratic is found exactly, a line through it by least squares, the ideal point is the
+// least of each return.
+func TestFitConditioner(t *testing.T) {
+	var omegas []float64
+	var totals [][objectives]float64
+	for _, w := range rollout.Linspace(0, 1, 5) {
+		omegas, totals = append(omegas, w), append(totals, [objectives]float64{100 + 500*w*w, 40e3 - 13e3*w})
+	}
+	for targets, want := range map[string][objectives]float64{
+		targetsQuadratic: {225, 33.5e3},
+		targetsLinear:    {100 - 62.5 + 250, 33.5e3}, // of w^2 on these points: w - 0.125
+		targetsIdeal:     {100, 27e3},
+	} {
+		c, err := fitConditioner(targets, omegas, totals)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j, got := range c.at(0.5) {
+			if math.Abs(got-want[j]) > 1e-6 {
+				t.Errorf("%s: %v, want %v", targets, c.at(0.5), want)
+			}
+		}
+	}
+	if _, err := fitConditioner(targetsQuadratic, omegas[:2], totals[:2]); err == nil {
+		t.Error("two flights determine a quadratic")
+	}
+}

@@ -1,0 +1,472 @@
+package methods
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"gonum.org/v1/gonum/optimize"
+
+	"prefdt/inference/goal"
+	"prefdt/offline/command"
+	"prefdt/offline/jobs"
+	"prefdt/offline/pareto"
+	"prefdt/offline/rollout"
+	"prefdt/offline/seeds"
+	"prefdt/offline/teacher"
+	"prefdt/offline/train"
+	"prefdt/simbridge/world"
+)
+
+// PGMORL, Table "classes" of the paper, class 1: prediction-guided multi-objective
+// reinforcement learning (Xu, Tian, Ma, Rus, Sueda and Matusik, ICML 2020). A population of
+// policies evolves. In each generation a model of past improvements predicts, for each
+// policy and each weight, where PPO would take it; the policies and weights are chosen
+// whose predictions improve the front most in hypervolume and sparsity; PPO runs on these
+// tasks; and what it makes joins the population, whose size buffers of performance bound.
+
+// PGMORLSettings of a run.
+type PGMORLSettings struct {
+	Tasks       int         `json:"tasks" yaml:"tasks"`     // policies trained in a generation
+	WarmUp      int         `json:"warm_up" yaml:"warm_up"` // updates before the first one
+	Generations int         `json:"generations" yaml:"generations"`
+	Updates     int         `json:"updates" yaml:"updates"`   // of PPO, for each task of a generation
+	Weights     int         `json:"weights" yaml:"weights"`   // candidates for each policy, even from 0 to 1
+	Sparsity    float64     `json:"sparsity" yaml:"sparsity"` // weight of it, beside the hypervolume in units of both scales
+	Buffers     int         `json:"buffers" yaml:"buffers"`   // of performance, by direction
+	Keep        int         `json:"keep" yaml:"keep"`         // policies in each
+	Episodes    int         `json:"episodes" yaml:"episodes"` // training episodes that an outcome is a mean over
+	PPO         PPOSettings `json:"ppo" yaml:"ppo"`           // its preferences and steps are not used
+}
+
+// Check returns what is wrong with the settings.
+func (s *PGMORLSettings) Check() error {
+	for _, r := range []struct {
+		name      string
+		x, lo, hi float64
+	}{
+		{"tasks", float64(s.Tasks), 2, 1000}, {"warm_up", float64(s.WarmUp), 1, 1e9}, {"generations", float64(s.Generations), 0, 1e6}, {"updates", float64(s.Updates), 1, 1e9},
+		{"weights", float64(s.Weights), 2, 1001}, {"sparsity", s.Sparsity, 0, 1e6}, {"buffers", float64(s.Buffers), 1, 1000}, {"keep", float64(s.Keep), 1, 1000}, {"episodes", float64(s.Episodes), 1, 1000},
+	} {
+		if !(r.x >= r.lo && r.x <= r.hi) {
+			return fmt.Errorf("%s is %v, want %v to %v", r.name, r.x, r.lo, r.hi)
+		}
+	}
+	return s.PPO.Check()
+}
+
+func (s *PGMORLSettings) environmentSteps(slots int) int {
+	return s.Tasks * (s.WarmUp + s.Generations*s.Updates) * s.PPO.Episodes * slots
+}
+
+// pgmorlMember is a policy of the population.
+type pgmorlMember struct {
+	File         string  `json:"file"`
+	Omega        float64 `json:"omega"` // that it was trained at last
+	pareto.Point         // its mean outcome
+}
+
+// improvement is what a task's updates changed, in units of the scales: a sample of the
+// prediction model.
+type improvement struct {
+	From     [objectives]float64 `json:"from"` // the parent's outcome
+	Omega    float64             `json:"omega"`
+	Decrease [objectives]float64 `json:"decrease"` // of each cost
+}
+
+// pgmorlState is a run between two generations.
+type pgmorlState struct {
+	Generation int            `json:"generation"` // complete ones, the warm-up not counted
+	Trained    int            `json:"trained"`    // tasks so far, which number the files
+	Population []pgmorlMember `json:"population"`
+	Archive    []pgmorlMember `json:"archive"` // not dominated by any so far
+	History    []improvement  `json:"history"`
+}
+
+// pgmorl is a run in progress.
+type pgmorl struct {
+	PGMORLSettings
+	run   *Run
+	seeds []uint64
+	pgmorlState
+}
+
+func (p *pgmorl) scaled(x pareto.Point) [objectives]float64 {
+	return [objectives]float64{x.DelayS / p.run.Scales.DelayS, x.EnergyJ / p.run.Scales.EnergyJ}
+}
+
+// predicted is a policy's outcome if it is trained at a weight.
+func (p *pgmorl) predicted(m *pgmorlMember, models *[objectives]hyperbola, omega float64) pareto.Point {
+	return pareto.Point{
+		DelayS:  max(m.DelayS-p.run.Scales.DelayS*models[0].at(1-omega), 0),
+		EnergyJ: max(m.EnergyJ-p.run.Scales.EnergyJ*models[1].at(omega), 0),
+	}
+}
+
+// hyperbola is the model of an objective's improvement by its weight x, eq. (5) of Xu et
+// al.: A (e^(a(x-b)) - 1) / (e^(a(x-b)) + 1) + c.
+type hyperbola struct{ height, slope, shift, level float64 }
+
+func (h *hyperbola) at(x float64) float64 {
+	return h.height*math.Tanh(h.slope*(x-h.shift)/2) + h.level
+}
+
+// fitHyperbola fits the model to improvements ys at weights xs by least squares, weighed
+// by ws, from several starts; height and slope are not negative, since more weight on an
+// objective does not improve it less.
+func fitHyperbola(xs, ys, ws []float64) hyperbola {
+	low, high := slices.Min(ys), slices.Max(ys)
+	read := func(p []float64) hyperbola {
+		return hyperbola{math.Abs(p[0]), min(math.Abs(p[1]), 20), min(max(p[2], -1), 2), p[3]}
+	}
+	loss := func(p []float64) float64 {
+		h, sum := read(p), 1e-4*(p[0]*p[0]+p[1]*p[1]*1e-2)
+		for i, x := range xs {
+			e := h.at(x) - ys[i]
+			sum += ws[i] * e * e
+		}
+		return sum
+	}
+	best, least := hyperbola{level: (low + high) / 2}, math.Inf(1)
+	for _, slope := range []float64{1, 8} {
+		result, err := optimize.Minimize(optimize.Problem{Func: loss}, []float64{(high - low) / 2, slope, 0.5, (low + high) / 2}, &optimize.Settings{MajorIterations: 400}, &optimize.NelderMead{})
+		if result != nil && (err == nil || result.F < math.Inf(1)) && result.F < least {
+			best, least = read(result.X), result.F
+		}
+	}
+	return best
+}
+
+// leastSamples of a member's model; its neighbourhood grows until it has as many.
+const leastSamples = 8
+
+// models fits a member's prediction models, one for each objective, to the improvements of
+// parents near it in outcomes.
+func (p *pgmorl) models(m *pgmorlMember) (models [objectives]hyperbola) {
+	at := p.scaled(m.Point)
+	distance := func(h *improvement) float64 { return math.Hypot(h.From[0]-at[0], h.From[1]-at[1]) }
+	near := slices.Clone(p.History)
+	slices.SortStableFunc(near, func(a, b improvement) int {
+		switch x, y := distance(&a), distance(&b); {
+		case x < y:
+			return -1
+		case x > y:
+			return 1
+		}
+		return 0
+	})
+	const radius = 0.1 // in units of the scales
+	n := 0
+	for n < len(near) && (n < leastSamples || distance(&near[n]) < radius) {
+		n++
+	}
+	for j := range models {
+		var xs, ys, ws []float64
+		for i := range near[:n] {
+			h := &near[i]
+			x := 1 - h.Omega
+			if j == 1 {
+				x = h.Omega
+			}
+			xs, ys, ws = append(xs, x), append(ys, h.Decrease[j]), append(ws, math.Exp(-distance(h)*distance(h)/(2*radius*radius))+1e-3)
+		}
+		models[j] = fitHyperbola(xs, ys, ws)
+	}
+	return models
+}
+
+// quality of a front: hypervolume less weighed sparsity (eq. (3) of Xu et al.), both in
+// units of the scales.
+func (p *pgmorl) quality(points []pareto.Point, reference pareto.Point) float64 {
+	front := pareto.NonDominated(points)
+	area := pareto.Hypervolume(front, reference) / (p.run.Scales.DelayS * p.run.Scales.EnergyJ)
+	if len(front) < 2 {
+		return area
+	}
+	sparsity := 0.0
+	for i := 1; i < len(front); i++ {
+		a, b := p.scaled(front[i-1]), p.scaled(front[i])
+		sparsity += (a[0]-b[0])*(a[0]-b[0]) + (a[1]-b[1])*(a[1]-b[1])
+	}
+	return area - p.Sparsity*sparsity/float64(len(front)-1)
+}
+
+// pgmorlTask is a policy and the weight it is trained at.
+type pgmorlTask struct {
+	parent *pgmorlMember
+	omega  float64
+}
+
+// selectTasks chooses, one after the other, the tasks whose predictions improve the
+// archive's front most.
+func (p *pgmorl) selectTasks() (tasks []pgmorlTask) {
+	type candidate struct {
+		pgmorlTask
+		point pareto.Point
+	}
+	var candidates []candidate
+	for i := range p.Population {
+		m := &p.Population[i]
+		models := p.models(m)
+		for _, omega := range rollout.Linspace(0, 1, p.Weights) {
+			candidates = append(candidates, candidate{pgmorlTask{m, omega}, p.predicted(m, &models, omega)})
+		}
+	}
+	front := memberPoints(p.Archive)
+	reference := pareto.Point{}
+	for _, m := range p.Population {
+		reference.DelayS, reference.EnergyJ = max(reference.DelayS, 1.1*m.DelayS), max(reference.EnergyJ, 1.1*m.EnergyJ)
+	}
+	for len(tasks) < p.Tasks && len(candidates) > 0 {
+		best, most := 0, math.Inf(-1)
+		for i := range candidates {
+			if q := p.quality(append(slices.Clip(front), candidates[i].point), reference); q > most {
+				best, most = i, q
+			}
+		}
+		front = append(front, candidates[best].point)
+		tasks = append(tasks, candidates[best].pgmorlTask)
+		candidates = slices.Delete(candidates, best, best+1)
+	}
+	return tasks
+}
+
+func memberPoints(members []pgmorlMember) (points []pareto.Point) {
+	for _, m := range members {
+		points = append(points, m.Point)
+	}
+	return points
+}
+
+// bound keeps, of a population, the best in each direction from a reference point: the
+// farthest from it.
+func (p *pgmorl) bound(population []pgmorlMember) (kept []pgmorlMember) {
+	reference := [objectives]float64{}
+	for _, m := range population {
+		x := p.scaled(m.Point)
+		reference[0], reference[1] = max(reference[0], x[0]), max(reference[1], x[1])
+	}
+	buffers := make([][]pgmorlMember, p.Buffers)
+	distance := func(m *pgmorlMember) float64 {
+		x := p.scaled(m.Point)
+		return math.Hypot(reference[0]-x[0], reference[1]-x[1])
+	}
+	for _, m := range population {
+		x := p.scaled(m.Point)
+		angle := math.Atan2(reference[1]-x[1], reference[0]-x[0]) / (math.Pi / 2)
+		k := min(int(angle*float64(p.Buffers)), p.Buffers-1)
+		buffers[k] = append(buffers[k], m)
+	}
+	for _, b := range buffers {
+		slices.SortStableFunc(b, func(m, n pgmorlMember) int {
+			switch x, y := distance(&m), distance(&n); {
+			case x > y:
+				return -1
+			case x < y:
+				return 1
+			}
+			return 0
+		})
+		kept = append(kept, b[:min(p.Keep, len(b))]...)
+	}
+	return kept
+}
+
+// train runs PPO for so many updates on each task, and returns the policies that result.
+// A task without a parent starts anew.
+func (p *pgmorl) train(ctx context.Context, tasks []pgmorlTask, updates int, progress func(done int)) ([]pgmorlMember, error) {
+	children := make([]pgmorlMember, len(tasks))
+	return children, jobs.Do(ctx, len(tasks), p.run.Workers, jobs.Stateless, func(_ struct{}, i int) error {
+		number := p.Trained + i
+		run, err := p.policy()
+		if err != nil {
+			return err
+		}
+		if tasks[i].parent != nil {
+			if err := run.trainer.Load(filepath.Join(p.run.Dir, tasks[i].parent.File)); err != nil {
+				return err
+			}
+		} else {
+			run.trainer.Params.Init(p.PPO.Seed + uint64(i))
+		}
+		run.seed = p.PPO.Seed + 1000*uint64(number+1) // its own episodes and draws
+		omega := tasks[i].omega
+		for range updates {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := run.update(func() [objectives]float64 { return [objectives]float64{1 - omega, omega} }); err != nil {
+				return err
+			}
+		}
+		c := &children[i]
+		c.File, c.Omega = fmt.Sprintf("policy%05d.bin", number), omega
+		c.Point = p.outcome(run)
+		return run.trainer.Save(filepath.Join(p.run.Dir, c.File))
+	}, progress)
+}
+
+// policy returns a policy to train, at a constant learning rate: how long its line will
+// be is not known.
+func (p *pgmorl) policy() (*ppo, error) {
+	s := p.PPO
+	s.Steps = math.MaxInt32
+	run, err := newPPO(s, p.run.World, p.run.Scales, p.PPO.Seed)
+	if err == nil {
+		run.trainer.Config.Schedule.FinalFraction = 1
+	}
+	return run, err
+}
+
+// outcome flies a policy on the first training episodes.
+func (p *pgmorl) outcome(run *ppo) (mean pareto.Point) {
+	a := newActorPolicy(run.trainer.Params, &p.run.World.Physics)
+	w := &world.World{Config: p.run.World}
+	list := p.seeds[:min(p.Episodes, len(p.seeds))]
+	var flyer teacher.Runner
+	for _, seed := range list {
+		w.Reset(seed)
+		x := flyer.Fly(w, a.decide, nil)
+		mean.DelayS += x.DelayS / float64(len(list))
+		mean.EnergyJ += x.EnergyJ / float64(len(list))
+	}
+	return mean
+}
+
+// accept adds a generation's policies to population, archive and history.
+func (p *pgmorl) accept(tasks []pgmorlTask, children []pgmorlMember) {
+	for i, c := range children {
+		if m := tasks[i].parent; m != nil {
+			from, to := p.scaled(m.Point), p.scaled(c.Point)
+			p.History = append(p.History, improvement{from, tasks[i].omega, [objectives]float64{from[0] - to[0], from[1] - to[1]}})
+		}
+	}
+	p.Trained += len(children)
+	p.Population = p.bound(append(p.Population, children...))
+	all := append(p.Archive, children...)
+	points := memberPoints(all)
+	p.Archive = nil
+	for _, x := range pareto.NonDominated(points) {
+		p.Archive = append(p.Archive, all[slices.Index(points, x)])
+	}
+}
+
+// evolve takes a run from its state to its end. save is called after the warm-up and each generation.
+func (p *pgmorl) evolve(ctx context.Context, save func() error, progress func(done int)) error {
+	done := func(n int) { progress(p.Trained + n) }
+	if p.Trained == 0 {
+		var tasks []pgmorlTask
+		for _, omega := range rollout.Linspace(0, 1, p.Tasks) {
+			tasks = append(tasks, pgmorlTask{nil, omega})
+		}
+		// The last updates of the warm-up are the history's first samples.
+		last := min(p.Updates, p.WarmUp/2)
+		parents, err := p.train(ctx, tasks, p.WarmUp-last, func(int) {})
+		if err != nil {
+			return err
+		}
+		p.Trained = len(parents)
+		for i := range tasks {
+			tasks[i].parent = &parents[i]
+		}
+		children, err := p.train(ctx, tasks, last, func(int) {})
+		if err != nil {
+			p.Trained = 0
+			return err
+		}
+		p.accept(tasks, children)
+		if err := save(); err != nil {
+			return err
+		}
+	}
+	for p.Generation < p.Generations {
+		tasks := p.selectTasks()
+		for i := range tasks { // accept changes the population that they point into
+			parent := *tasks[i].parent
+			tasks[i].parent = &parent
+		}
+		children, err := p.train(ctx, tasks, p.Updates, done)
+		if err != nil {
+			return err
+		}
+		p.accept(tasks, children)
+		p.Generation++
+		if err := save(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeUnused removes the files of policies that no one refers to any more.
+func (p *pgmorl) removeUnused() {
+	used := map[string]bool{}
+	for _, m := range slices.Concat(p.Population, p.Archive) {
+		used[m.File] = true
+	}
+	files, _ := filepath.Glob(filepath.Join(p.run.Dir, "policy*.bin"))
+	for _, f := range files {
+		if !used[filepath.Base(f)] {
+			os.Remove(f)
+		}
+	}
+}
+
+// NewPGMORL evolves a population, and flies, of its archive, the policy of the best utility
+// under a preference.
+func NewPGMORL(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
+	list, err := command.ParseSeeds(r.PGMORL.PPO.Seeds, seeds.CheckTraining)
+	if err != nil {
+		return nil, err
+	}
+	if err := command.CheckWritable(r.Dir); err != nil {
+		return nil, err
+	}
+	p := &pgmorl{PGMORLSettings: r.PGMORL, run: r, seeds: list}
+	path := filepath.Join(r.Dir, "state.json")
+	raw, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(raw, &p.pgmorlState)
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("state %s: %w", path, err)
+	}
+	save := func() error {
+		if err := command.ReplaceJSON(path, "", &p.pgmorlState); err != nil {
+			return err
+		}
+		p.removeUnused()
+		return nil
+	}
+	if err := p.evolve(ctx, save, command.Progress(r.Log, "tasks of PGMORL", p.Tasks*(p.Generations+2))); err != nil {
+		return nil, err
+	}
+	var params []*train.Params[float32]
+	for _, m := range p.Archive {
+		run, err := p.policy()
+		if err == nil {
+			err = run.trainer.Load(filepath.Join(r.Dir, m.File))
+		}
+		if err != nil {
+			return nil, err
+		}
+		params = append(params, run.trainer.Params)
+	}
+	// A preference is for the member of the best utility: its place in the archive.
+	place := func(g goal.Objective) float64 {
+		best, least := 0, math.Inf(1)
+		for i := range p.Archive {
+			x := p.scaled(p.Archive[i].Point)
+			if u := (1-g.Omega())*x[0] + g.Omega()*x[1]; u < least {
+				best, least = i, u
+			}
+		}
+		return float64(best)
+	}
+	return newMembers(&r.World.Physics, rollout.Linspace(0, float64(len(params)-1), len(params)), place, params), nil
+}

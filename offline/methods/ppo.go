@@ -1,0 +1,522 @@
+package methods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"prefdt/inference/goal"
+	"prefdt/inference/kernel"
+	"prefdt/inference/model"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+	"prefdt/offline/command"
+	"prefdt/offline/corpus"
+	"prefdt/offline/jobs"
+	"prefdt/offline/rollout"
+	"prefdt/offline/seeds"
+	"prefdt/offline/train"
+	"prefdt/simbridge/world"
+)
+
+// Per-preference PPO, Table "classes" of the paper, class 1: one policy for each of 21
+// preferences, by proximal policy optimisation (Schulman, Wolski, Dhariwal, Radford and
+// Klimov, arXiv:1707.06347) with generalised advantage estimation (Schulman, Moritz,
+// Levine, Jordan and Abbeel, ICLR 2016). The reward is the linear utility of Sec. III-F at
+// the scales eta. The critic estimates the two returns apart, and a preference weighs
+// their advantages: the same estimate, since all of it is linear, which the Lagrangian
+// and the evolutionary methods use with other weights.
+
+// PPOSettings of one policy, and of how many.
+type PPOSettings struct {
+	Preferences int `json:"preferences" yaml:"preferences"` // evenly from omega 0 to 1
+	Steps       int `json:"steps" yaml:"steps"`             // of the environment, for each policy
+
+	Episodes    int     `json:"episodes" yaml:"episodes"` // flown between two updates
+	Epochs      int     `json:"epochs" yaml:"epochs"`
+	Minibatches int     `json:"minibatches" yaml:"minibatches"`
+	Gamma       float64 `json:"gamma" yaml:"gamma"`
+	Lambda      float64 `json:"lambda" yaml:"lambda"` // of the advantage estimation
+	Clip        float64 `json:"clip" yaml:"clip"`     // epsilon
+	Entropy     float64 `json:"entropy" yaml:"entropy"`
+	Value       float64 `json:"value" yaml:"value"` // weight of the critic's loss
+	Rate        float64 `json:"rate" yaml:"rate"`   // peak learning rate, falling to a tenth
+	ClipNorm    float64 `json:"clip_norm" yaml:"clip_norm"`
+
+	Width     int    `json:"width" yaml:"width"`
+	UserWidth int    `json:"user_width" yaml:"user_width"`
+	Seeds     string `json:"seeds" yaml:"seeds"` // episodes, training seeds A:B
+	Seed      uint64 `json:"seed" yaml:"seed"`
+}
+
+// Check returns what is wrong with the settings.
+func (s *PPOSettings) Check() error {
+	for _, r := range []struct {
+		name      string
+		x, lo, hi float64
+	}{
+		{"preferences", float64(s.Preferences), 2, 1001}, {"steps", float64(s.Steps), 1, 1e10}, {"episodes", float64(s.Episodes), 1, 10000},
+		{"epochs", float64(s.Epochs), 1, 1000}, {"minibatches", float64(s.Minibatches), 1, 10000}, {"gamma", s.Gamma, 0, 1 - 1e-6}, {"lambda", s.Lambda, 0, 1},
+		{"clip", s.Clip, 1e-6, 10}, {"entropy", s.Entropy, 0, 10}, {"value", s.Value, 0, 1000}, {"rate", s.Rate, 1e-9, 1}, {"clip_norm", s.ClipNorm, 0, 1e6},
+		{"width", float64(s.Width), 8, 1024}, {"user_width", float64(s.UserWidth), 4, 1024},
+	} {
+		if !(r.x >= r.lo && r.x <= r.hi) {
+			return fmt.Errorf("%s is %v, want %v to %v", r.name, r.x, r.lo, r.hi)
+		}
+	}
+	_, err := command.ParseSeeds(s.Seeds, seeds.CheckTraining)
+	return err
+}
+
+// iterations returns how many updates the steps make, one at least.
+func (s *PPOSettings) iterations(slots int) int { return max(s.Steps/(s.Episodes*slots), 1) }
+
+func (s *PPOSettings) gradientSteps() int { return s.Epochs * s.Minibatches } // of an update
+
+// trainConfig returns the optimiser's configuration: Adam without weight decay.
+func (s *PPOSettings) trainConfig(slots int, seed uint64) train.Config {
+	return train.Config{
+		Arch:  model.Arch{Width: s.Width, PairWidth: s.UserWidth, Layers: 1, Heads: 1, Context: 1},
+		Batch: 1, Workers: 1, Seed: seed,
+		Schedule: train.Schedule{PeakRate: s.Rate, FinalFraction: 0.1, Steps: s.iterations(slots) * s.gradientSteps(), Beta1: 0.9, Beta2: 0.999, ClipNorm: s.ClipNorm},
+	}
+}
+
+// ppoWeights are the actor, the critic of both returns, and the multiplier of methods
+// that have one, which no gradient changes: with it, a state file is all of a run.
+type ppoWeights[T any] struct {
+	Actor      actor[T]
+	Critic     encoder[T]
+	Value      model.Linear[T]
+	Multiplier T
+}
+
+func ppoTensors(aircraft, width, userPart int) []model.Tensor {
+	w := ppoWeights[model.Tensor]{
+		Actor: actorTensors(aircraft, width, userPart), Critic: encoderTensors("critic", fleetWidth(aircraft), userWidth(aircraft), width, userPart),
+		Value: model.OutputTensors("critic.value", "critic.valueb", width, objectives), Multiplier: model.Tensor{Name: "multiplier", Rows: 1, Cols: 1},
+	}
+	return model.Tensors(model.Parameters[model.Tensor](&w))
+}
+
+// ppoBatch is what an update learns from. Shapes: S slots.
+type ppoBatch struct {
+	observation observation
+	actions     actions
+	log         []float64             // (S) log density of the actions when they were drawn
+	advantage   []float64             // (S) weighed and standardised
+	returns     [][objectives]float64 // (S) that the critic is to estimate
+}
+
+func (b *ppoBatch) gather(from *ppoBatch, slots []int) {
+	b.observation.gather(&from.observation, slots)
+	b.actions.gather(&from.actions, &from.observation, slots)
+	b.log, b.advantage, b.returns = b.log[:0], b.advantage[:0], b.returns[:0]
+	for _, s := range slots {
+		b.log, b.advantage, b.returns = append(b.log, from.log[s]), append(b.advantage, from.advantage[s]), append(b.returns, from.returns[s])
+	}
+}
+
+// ppoNetwork computes distributions and values of a batch.
+type ppoNetwork[T kernel.Float] struct {
+	weights ppoWeights[train.Param[T]]
+	tape    train.Tape[T]
+
+	distribution distribution[T]
+	value        *train.Var[T] // (S, objectives)
+}
+
+func newPPONetwork[T kernel.Float](w, g *train.Params[T]) *ppoNetwork[T] {
+	n := &ppoNetwork[T]{}
+	train.Bind(model.Parameters[train.Param[T]](&n.weights), w, g)
+	return n
+}
+
+func (n *ppoNetwork[T]) forward(o *observation, withValue bool) {
+	t := &n.tape
+	t.Reset()
+	slotOfUser := o.slotOfUser()
+	fleet := t.Input(o.fleet, o.slots, len(o.fleet)/o.slots)
+	users := t.Input(o.users, len(slotOfUser), n.weights.Actor.User.Weight.Value.Rows)
+	n.distribution = act(t, &n.weights.Actor, fleet, users, slotOfUser, o.slots)
+	if withValue {
+		n.value = t.Linear(encode(t, &n.weights.Critic, fleet, users, slotOfUser, o.slots), &n.weights.Value)
+	}
+}
+
+// clippedObjective returns the surrogate objective of one slot, eq. (7) of Schulman et
+// al. 2017, and its derivative by the log density.
+func clippedObjective(logRatio, advantage, clip float64) (objective, dlog float64) {
+	ratio := math.Exp(logRatio)
+	clipped := min(max(ratio, 1-clip), 1+clip)
+	if clipped*advantage < ratio*advantage {
+		return clipped * advantage, 0
+	}
+	return ratio * advantage, ratio * advantage
+}
+
+// setLoss sets the gradients of the loss by the outputs: the negative clipped objective,
+// the critic's squared error and the negative entropy of the association and of the
+// deviations, as means over the slots. It returns the loss.
+func (n *ppoNetwork[T]) setLoss(s *PPOSettings, b *ppoBatch) (loss float64) {
+	p, k := &n.distribution, 1/float64(b.observation.slots)
+	dchoice, dvalue, dstd := n.tape.ZeroGrad(p.choice), n.tape.ZeroGrad(n.value), n.tape.ZeroGrad(p.logStd)
+	n.tape.ZeroGrad(p.flight)
+	for i := range b.observation.slots {
+		log := p.logProbability(&b.observation, &b.actions, i, 0)
+		objective, dlog := clippedObjective(log-b.log[i], b.advantage[i], s.Clip)
+		loss -= k * objective
+		if dlog != 0 {
+			p.logProbability(&b.observation, &b.actions, i, -k*dlog)
+		}
+		for j, want := range b.returns[i] {
+			l, grad := train.SquaredError(float64(n.value.Value.Row(i)[j]), want, k*s.Value)
+			loss += l
+			dvalue.Row(i)[j] = T(grad)
+		}
+		for u := b.observation.first[i]; u < b.observation.first[i+1]; u++ {
+			row := p.choice.Value.Row(u)
+			loss -= addEntropy(row[:len(row)-1], dchoice.Row(u), k*s.Entropy)
+		}
+	}
+	for i, v := range p.logStd.Value.Data {
+		loss -= s.Entropy * float64(v)
+		dstd.Data[i] -= T(s.Entropy)
+	}
+	return loss
+}
+
+// addEntropy returns the entropy of the softmax of logits times a weight, and subtracts
+// its gradient.
+func addEntropy[T kernel.Float](logits, grad []T, weight float64) (entropy float64) {
+	p := make([]float64, len(logits))
+	top, total := math.Inf(-1), 0.0
+	for _, v := range logits {
+		top = max(top, float64(v))
+	}
+	for i, v := range logits {
+		p[i] = math.Exp(float64(v) - top)
+		total += p[i]
+	}
+	for i := range p {
+		p[i] /= total
+		entropy -= p[i] * math.Log(p[i]+1e-30)
+	}
+	for i := range p {
+		grad[i] += T(weight * p[i] * (math.Log(p[i]+1e-30) + entropy))
+	}
+	return weight * entropy
+}
+
+// ppo is one policy in training. It implements train.Network: each gradient step of the
+// trainer is on the next minibatch.
+type ppo struct {
+	settings PPOSettings
+	scales   Scales
+	trainer  *train.Trainer
+	learner  *ppoNetwork[float32] // bound to the gradient, too
+	actor    *ppoNetwork[float32]
+	worlds   []*world.World
+	seeds    []uint64
+	seed     uint64
+	minJ     float64 // of the fleet's flight in a slot
+
+	batch, minibatch ppoBatch
+	order            []int
+	meanCost         [objectives]float64 // of the last episodes: delay in s, energy in J
+}
+
+func newPPO(s PPOSettings, c world.Config, scales Scales, seed uint64) (*ppo, error) {
+	list, err := command.ParseSeeds(s.Seeds, seeds.CheckTraining)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.AircraftLosses) > 0 {
+		return nil, errors.New("a fleet that loses aircraft: these networks are bound to its size")
+	}
+	_, minW := c.Physics.MinPower()
+	p := &ppo{settings: s, scales: scales, seeds: list, seed: seed, minJ: float64(c.Aircraft) * minW}
+	nothing := func(int, int, *corpus.Example) error { return nil }
+	p.trainer, err = train.NewWithNetwork(s.trainConfig(c.Slots, seed), nothing, ppoTensors(c.Aircraft, s.Width, s.UserWidth), func(w, g *train.Params[float32]) train.Network {
+		p.learner = newPPONetwork(w, g)
+		return p
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.actor = newPPONetwork(p.trainer.Params, nil)
+	for range s.Episodes {
+		p.worlds = append(p.worlds, &world.World{Config: c})
+	}
+	return p, nil
+}
+
+// iteration returns how many updates were made.
+func (p *ppo) iteration() int { return p.trainer.Step / p.settings.gradientSteps() }
+
+// AddGradient implements train.Network.
+func (p *ppo) AddGradient(i int, _ *corpus.Example, _ float64) (sum train.LossTerms, err error) {
+	slots := p.batch.observation.slots
+	k := i % p.settings.Minibatches
+	if k == 0 || len(p.order) != slots {
+		p.order = rand.New(rand.NewPCG(p.seed, uint64(i))).Perm(slots)
+	}
+	p.minibatch.gather(&p.batch, p.order[k*slots/p.settings.Minibatches:(k+1)*slots/p.settings.Minibatches])
+	p.learner.forward(&p.minibatch.observation, true)
+	sum.Loss = p.learner.setLoss(&p.settings, &p.minibatch)
+	p.learner.tape.Backward()
+	return sum, nil
+}
+
+// update flies the episodes of an iteration and learns from them. weights gives, after
+// the flights, the weight of each objective's advantage.
+func (p *ppo) update(weights func() [objectives]float64) error {
+	p.collect()
+	w := weights()
+	b := &p.batch
+	values := p.values()
+	slots := p.worlds[0].Config.Slots
+	advantages := make([][objectives]float64, b.observation.slots)
+	for first := 0; first < b.observation.slots; first += slots {
+		estimateAdvantages(b.returns[first:first+slots], values[first:first+slots], advantages[first:first+slots], p.settings.Gamma, p.settings.Lambda)
+	}
+	b.advantage = b.advantage[:0]
+	mean, square := 0.0, 0.0
+	for i, a := range advantages {
+		sum := 0.0
+		for j := range a {
+			sum += w[j] * a[j]
+			b.returns[i][j] = a[j] + values[i][j]
+		}
+		b.advantage = append(b.advantage, sum)
+		mean += sum / float64(len(advantages))
+		square += sum * sum / float64(len(advantages))
+	}
+	deviation := math.Sqrt(max(square-mean*mean, 0)) + 1e-8
+	for i := range b.advantage {
+		b.advantage[i] = (b.advantage[i] - mean) / deviation
+	}
+	for range p.settings.gradientSteps() {
+		if _, err := p.trainer.Next(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// collect flies the next episodes by drawn actions, all at once, and leaves their rewards
+// in the batch's returns, episode after episode.
+func (p *ppo) collect() {
+	first := p.iteration() * len(p.worlds)
+	slots := p.worlds[0].Config.Slots
+	type flight struct {
+		batch    ppoBatch
+		snapshot slot.Snapshot
+		rng      *rand.Rand
+	}
+	fleet := make([]flight, len(p.worlds))
+	for e, w := range p.worlds {
+		w.Reset(p.seeds[(first+e)%len(p.seeds)])
+		fleet[e].rng = rand.New(rand.NewPCG(p.seed, uint64(first+e)))
+		fleet[e].batch.observation.reset()
+	}
+	p.meanCost = [objectives]float64{}
+	var now observation
+	var decision slot.Decision
+	var action world.Action
+	scale := (1 - p.settings.Gamma) * float64(slots)
+	for range slots {
+		now.reset()
+		for e, w := range p.worlds {
+			w.Snapshot(&fleet[e].snapshot)
+			now.add(&w.Config.Physics, &fleet[e].snapshot, 0)
+		}
+		p.actor.forward(&now, false)
+		var drawn actions
+		for e, w := range p.worlds {
+			f := &fleet[e]
+			p.actor.distribution.sample(&now, &drawn, e, f.rng)
+			drawn.decide(&w.Config.Physics, &f.snapshot, e, now.first[e], &decision)
+			f.batch.log = append(f.batch.log, p.actor.distribution.logProbability(&now, &drawn, e, 0))
+			f.batch.observation.add(&w.Config.Physics, &f.snapshot, 0)
+			w.FillAction(&f.snapshot, &decision, &action)
+			o := w.Step(action)
+			f.batch.returns = append(f.batch.returns, [objectives]float64{-o.DelayS * scale / p.scales.DelayS, -(o.EnergyJ() - p.minJ) * scale / p.scales.EnergyJ})
+			p.meanCost[0] += o.DelayS / float64(len(p.worlds))
+			p.meanCost[1] += o.EnergyJ() / float64(len(p.worlds))
+		}
+		width := len(drawn.flight) / len(p.worlds)
+		for e := range fleet {
+			a := &fleet[e].batch.actions
+			a.flight = append(a.flight, drawn.flight[e*width:(e+1)*width]...)
+			a.server = append(a.server, drawn.server[now.first[e]:now.first[e+1]]...)
+			a.offload = append(a.offload, drawn.offload[now.first[e]:now.first[e+1]]...)
+		}
+	}
+	b := &p.batch
+	b.observation.reset()
+	b.actions.reset()
+	b.log, b.returns = b.log[:0], b.returns[:0]
+	for e := range fleet {
+		f := &fleet[e].batch
+		b.observation.append(&f.observation)
+		b.actions.append(&f.actions)
+		b.log, b.returns = append(b.log, f.log...), append(b.returns, f.returns...)
+	}
+}
+
+// values returns the critic's estimates of the batch.
+func (p *ppo) values() [][objectives]float64 {
+	p.actor.forward(&p.batch.observation, true)
+	values := make([][objectives]float64, p.batch.observation.slots)
+	for i := range values {
+		for j, v := range p.actor.value.Value.Row(i) {
+			values[i][j] = float64(v)
+		}
+	}
+	return values
+}
+
+// estimateAdvantages is generalised advantage estimation over one episode, eq. (16) of
+// Schulman et al. 2016; after its last slot nothing more is earned.
+func estimateAdvantages(rewards, values, advantages [][objectives]float64, gamma, lambda float64) {
+	for j := range objectives {
+		next, sum := 0.0, 0.0
+		for t := len(rewards) - 1; t >= 0; t-- {
+			delta := rewards[t][j] + gamma*next - values[t][j]
+			sum = delta + gamma*lambda*sum
+			advantages[t][j], next = sum, values[t][j]
+		}
+	}
+}
+
+// run trains to the end, from the state in a file if there is one. ctx's end saves and
+// stops after an update.
+func (p *ppo) run(ctx context.Context, path string, weights func() [objectives]float64, progress func(done int)) error {
+	if err := p.trainer.Load(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	total := p.settings.iterations(p.worlds[0].Config.Slots)
+	for p.iteration() < total {
+		if err := p.update(weights); err != nil {
+			return err
+		}
+		progress(p.iteration())
+		if ended := ctx.Err(); ended != nil || p.iteration()%50 == 0 || p.iteration() == total {
+			if err := p.trainer.Save(path); err != nil {
+				return err
+			}
+			if ended != nil {
+				return ended
+			}
+		}
+	}
+	return nil
+}
+
+// actorPolicy flies an actor's likeliest actions.
+type actorPolicy struct {
+	constants *physics.Constants
+	network   *ppoNetwork[float32]
+	now       observation
+	done      actions
+}
+
+func newActorPolicy(w *train.Params[float32], c *physics.Constants) *actorPolicy {
+	return &actorPolicy{constants: c, network: newPPONetwork(w, nil)}
+}
+
+func (a *actorPolicy) decide(s *slot.Snapshot, d *slot.Decision) {
+	a.now.reset()
+	a.now.add(a.constants, s, 0)
+	a.network.forward(&a.now, false)
+	a.done.reset()
+	a.network.distribution.sample(&a.now, &a.done, 0, nil)
+	a.done.decide(a.constants, s, 0, 0, d)
+	d.Evaluate(a.constants, s)
+}
+
+// memberPolicy flies, of several policies, the one whose key is nearest to the request's.
+type memberPolicy struct {
+	keys    []float64
+	key     func(goal.Objective) float64
+	members []*actorPolicy
+}
+
+// Reset implements rollout.Policy.
+func (m *memberPolicy) Reset() {}
+
+// Decide implements rollout.Policy.
+func (m *memberPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
+	x, best := m.key(g), 0
+	for i, key := range m.keys {
+		if math.Abs(key-x) < math.Abs(m.keys[best]-x) {
+			best = i
+		}
+	}
+	m.members[best].decide(s, d)
+	return goal.Observation{}
+}
+
+// newMembers returns what makes policies of trained parameters.
+func newMembers(c *physics.Constants, keys []float64, key func(goal.Objective) float64, params []*train.Params[float32]) func() (rollout.Policy, error) {
+	return func() (rollout.Policy, error) {
+		m := &memberPolicy{keys: keys, key: key}
+		for _, w := range params {
+			m.members = append(m.members, newActorPolicy(w, c))
+		}
+		return m, nil
+	}
+}
+
+// trainMembers trains one policy for each key, several at a time.
+func trainMembers(ctx context.Context, r *Run, s PPOSettings, what string, keys []float64, weights func(p *ppo, key float64) func() [objectives]float64) ([]*train.Params[float32], error) {
+	if err := command.CheckWritable(r.Dir); err != nil {
+		return nil, err
+	}
+	updates := s.iterations(r.World.Slots)
+	done := sumProgress(command.Progress(r.Log, "updates of "+what, updates*len(keys)), len(keys))
+	params := make([]*train.Params[float32], len(keys))
+	return params, jobs.Do(ctx, len(keys), r.Workers, jobs.Stateless, func(_ struct{}, i int) error {
+		p, err := newPPO(s, r.World, r.Scales, s.Seed+uint64(i))
+		if err != nil {
+			return err
+		}
+		params[i] = p.trainer.Params
+		return p.run(ctx, filepath.Join(r.Dir, fmt.Sprintf("policy%02d.bin", i)), weights(p, keys[i]), func(n int) { done(i, n) })
+	}, nil)
+}
+
+// sumProgress returns a function to which several workers report how much of their part is
+// done, and that passes on the sum.
+func sumProgress(progress func(done int), parts int) func(part, done int) {
+	var mu sync.Mutex
+	each, sum := make([]int, parts), 0
+	return func(part, done int) {
+		mu.Lock()
+		defer mu.Unlock()
+		sum += done - each[part]
+		each[part] = done
+		progress(sum)
+	}
+}
+
+// trainPPO trains one policy for each preference.
+func trainPPO(ctx context.Context, r *Run) (params []*train.Params[float32], omegas []float64, err error) {
+	omegas = rollout.Linspace(0, 1, r.PPO.Preferences)
+	params, err = trainMembers(ctx, r, r.PPO, "PPO", omegas, func(_ *ppo, omega float64) func() [objectives]float64 {
+		return func() [objectives]float64 { return [objectives]float64{1 - omega, omega} }
+	})
+	return params, omegas, err
+}
+
+// NewPPO trains one policy for each preference.
+func NewPPO(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
+	params, omegas, err := trainPPO(ctx, r)
+	return newMembers(&r.World.Physics, omegas, goal.Objective.Omega, params), err
+}

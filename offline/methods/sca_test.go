@@ -1,0 +1,331 @@
+package methods
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"prefdt/inference/dispatch"
+	"prefdt/inference/goal"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+	"prefdt/offline/rollout"
+	"prefdt/simbridge/world"
+)
+
+// Flight power's surrogate touches it at the iterate, with equal gradient, is an upper
+// bound everywhere, and convex.
+func TestPowerSurrogate(t *testing.T) {
+	p := physics.DefaultConstants().Propulsion
+	rng := rand.New(rand.NewPCG(1, 1))
+	draw := func() physics.Position {
+		return physics.Position{EastM: 15 * rng.NormFloat64(), NorthM: 15 * rng.NormFloat64()}
+	}
+	for range 2000 {
+		v0, v, w := draw(), draw(), draw()
+		at, gradient := powerSurrogate(&p, v0, v0)
+		if want := p.PowerW(v0.Norm()); math.Abs(at-want) > 1e-9*want {
+			t.Fatalf("at %v: %v, want %v", v0, at, want)
+		}
+		const h = 1e-4
+		for _, e := range []physics.Position{{EastM: 1}, {NorthM: 1}} {
+			want := (p.PowerW(v0.Add(e.Scale(h)).Norm()) - p.PowerW(v0.Sub(e.Scale(h)).Norm())) / (2 * h)
+			if got := gradient.Dot(e); math.Abs(got-want) > 1e-4*(1+math.Abs(want)) {
+				t.Fatalf("gradient at %v: %v, want %v", v0, got, want)
+			}
+			right, _ := powerSurrogate(&p, v.Add(e.Scale(h)), v0)
+			left, _ := powerSurrogate(&p, v.Sub(e.Scale(h)), v0)
+			_, g := powerSurrogate(&p, v, v0)
+			if want := (right - left) / (2 * h); math.Abs(g.Dot(e)-want) > 1e-4*(1+math.Abs(want)) {
+				t.Fatalf("gradient at %v of the surrogate of %v: %v, want %v", v, v0, g.Dot(e), want)
+			}
+		}
+		a, _ := powerSurrogate(&p, v, v0)
+		b, _ := powerSurrogate(&p, w, v0)
+		middle, _ := powerSurrogate(&p, v.Add(w).Scale(0.5), v0)
+		if a < p.PowerW(v.Norm())*(1-1e-12) {
+			t.Fatalf("the surrogate of %v is %v at %v, power is %v", v0, a, v, p.PowerW(v.Norm()))
+		}
+		if middle > (a+b)/2*(1+1e-12) {
+			t.Fatalf("the surrogate of %v is not convex between %v and %v", v0, v, w)
+		}
+	}
+}
+
+// A user's surrogate touches its cost at the iterate and is an upper bound.
+func TestServedSurrogate(t *testing.T) {
+	c := physics.DefaultConstants()
+	l := newLink(&c)
+	rng := rand.New(rand.NewPCG(2, 1))
+	for range 2000 {
+		u := served{
+			position: physics.Position{EastM: 1000 * rng.Float64(), NorthM: 1000 * rng.Float64()}, localS: 0.5 + rng.Float64(),
+			bits: 0.5e6 + 1e6*rng.Float64(), edgeS: 0.2 * rng.Float64(), delayWeight: rng.Float64(), energyWeight: rng.Float64(),
+		}
+		at := physics.Position{EastM: 1000 * rng.Float64(), NorthM: 1000 * rng.Float64()}
+		y, dy := u.cost(l, at)
+		const h = 0.5
+		for _, e := range []physics.Position{{EastM: 1}, {NorthM: 1}} {
+			right, _ := u.cost(l, at.Add(e.Scale(h)))
+			left, _ := u.cost(l, at.Sub(e.Scale(h)))
+			if want := (right - left) / (2 * h); math.Abs(dy.Dot(e)-want) > 1e-6 {
+				t.Fatalf("gradient %v, want %v", dy.Dot(e), want)
+			}
+		}
+		k := u.curvature(l)
+		for range 20 {
+			step := physics.Position{EastM: 200 * rng.NormFloat64(), NorthM: 200 * rng.NormFloat64()}
+			got, _ := u.cost(l, at.Add(step))
+			if bound := y + dy.Dot(step) + k/2*step.Dot(step); got > bound+1e-9 {
+				t.Fatalf("cost %v above its bound %v, %v m away", got, bound, step.Norm())
+			}
+		}
+	}
+}
+
+// drawProgram returns a slot of the world's kind of tasks.
+func drawProgram(rng *rand.Rand, c *physics.Constants, users int) slotProgram {
+	omega := rng.Float64()
+	s := slotProgram{constants: c, cpuHz: []float64{40e9, 40e9}, delayWeight: (1 - omega) / 616, priceWeight: omega / 11600}
+	for range users {
+		u := slotUser{weight: 1, task: physics.Task{Bits: 0.5e6 + 1e6*rng.Float64(), CyclesPerBit: 1000, DeadlineS: 0.5 + rng.Float64()}}
+		u.localS = u.task.LocalTimeS(1e9)
+		for range s.cpuHz {
+			u.uploadS = append(u.uploadS, u.task.Bits/(1e6+15e6*rng.Float64()))
+		}
+		s.users = append(s.users, u)
+	}
+	return s
+}
+
+func drawRelaxed(rng *rand.Rand, users int) relaxed {
+	p := newRelaxed(2 * users)
+	for u := range users {
+		share, all := rng.Float64(), rng.Float64()
+		for m, x := range []float64{all * share, all * (1 - share)} {
+			p.x[2*u+m], p.rho[2*u+m] = x, x*rng.Float64()
+		}
+	}
+	return p
+}
+
+// The slot's surrogate touches the relaxed cost at the iterate, is an upper bound of it,
+// and convex; its gradient is that of central differences.
+func TestSlotSurrogate(t *testing.T) {
+	c := physics.DefaultConstants()
+	rng := rand.New(rand.NewPCG(3, 1))
+	for range 300 {
+		const users = 4
+		s := drawProgram(rng, &c, users)
+		s.users[0].weight = 0.4
+		iterate, p, q := drawRelaxed(rng, users), drawRelaxed(rng, users), drawRelaxed(rng, users)
+		none := newRelaxed(2 * users)
+		atP, atQ := s.cost(p, iterate, none), s.cost(q, iterate, none)
+		if true := s.cost(p, p, none); atP < true-1e-12 {
+			t.Fatalf("surrogate %v below the cost %v", atP, true)
+		}
+		middle := newRelaxed(2 * users)
+		for i := range middle.x {
+			middle.x[i], middle.rho[i] = (p.x[i]+q.x[i])/2, (p.rho[i]+q.rho[i])/2
+		}
+		if got := s.cost(middle, iterate, none); got > (atP+atQ)/2+1e-12 {
+			t.Fatalf("not convex: %v in the middle of %v and %v", got, atP, atQ)
+		}
+		for _, from := range []relaxed{iterate, p} {
+			grad := newRelaxed(2 * users)
+			s.cost(from, iterate, grad)
+			const h = 1e-6
+			for i := range 4 * users {
+				x, g := from.x, grad.x
+				if i >= 2*users {
+					x, g = from.rho, grad.rho
+				}
+				k := i % (2 * users)
+				x[k] += h
+				right := s.cost(from, iterate, none)
+				x[k] -= 2 * h
+				left := s.cost(from, iterate, none)
+				x[k] += h
+				if want := (right - left) / (2 * h); math.Abs(g[k]-want) > 1e-6+1e-4*math.Abs(want) {
+					t.Fatalf("gradient %d is %v, want %v", i, g[k], want)
+				}
+			}
+			if from.x[0] == iterate.x[0] { // where it touches, the cost has the same gradient
+				direct := newRelaxed(2 * users)
+				s.cost(from, from, direct)
+				for i := range direct.x {
+					if math.Abs(direct.x[i]-grad.x[i]) > 1e-12 || math.Abs(direct.rho[i]-grad.rho[i]) > 1e-12 {
+						t.Fatal("the gradients differ at the iterate")
+					}
+				}
+			}
+		}
+	}
+}
+
+// Conditional gradients end at the least of the surrogate: no random point has less.
+func TestMinimiseSurrogate(t *testing.T) {
+	c := physics.DefaultConstants()
+	rng := rand.New(rand.NewPCG(4, 1))
+	for range 30 {
+		const users = 3
+		s := drawProgram(rng, &c, users)
+		iterate := drawRelaxed(rng, users)
+		p, none := drawRelaxed(rng, users), newRelaxed(2*users)
+		s.minimise(p, iterate, 2000)
+		least := s.cost(p, iterate, none)
+		for range 2000 {
+			if other := s.cost(drawRelaxed(rng, users), iterate, none); other < least*(1-2e-3) {
+				t.Fatalf("%v is below %v", other, least)
+			}
+		}
+	}
+}
+
+// After rounding the slot costs little more than the exact optimum of the same slot.
+func TestSlotAgainstExactDispatch(t *testing.T) {
+	c := physics.DefaultConstants()
+	sums := [2]float64{}
+	d := Default().SCAOracle
+	rng := rand.New(rand.NewPCG(5, 1))
+	for range 300 {
+		s := drawProgram(rng, &c, 6)
+		_, cost := s.solve(s.starts(), d.SlotIterations, d.SlotSteps, d.RoundBelow)
+		snapshot := slot.Snapshot{Aircraft: []slot.Aircraft{{Number: 1, CPUHz: 40e9}, {Number: 2, CPUHz: 40e9}}}
+		for _, u := range s.users {
+			x := slot.User{Task: u.task, CPUHz: 1e9}
+			for _, up := range u.uploadS {
+				x.Gain = append(x.Gain, c.Channel.GainOf(u.task.Bits/up, c.Channel.BandwidthHz))
+			}
+			snapshot.Users = append(snapshot.Users, x)
+		}
+		var decision slot.Decision
+		var solver dispatch.Solver
+		solver.Solve(&c, &snapshot, s.priceWeight/s.delayWeight, &decision)
+		exact := s.delayWeight*decision.DelayS + s.priceWeight*decision.TotalEdgeJ()
+		if cost < exact*(1-1e-9) {
+			t.Fatalf("cost %v below the optimum %v", cost, exact)
+		}
+		sums[0] += cost
+		sums[1] += exact
+	}
+	t.Logf("%.2f %% above the optimum", 100*(sums[0]/sums[1]-1))
+	if sums[0] > 1.10*sums[1] {
+		t.Errorf("the slots cost %.1f %% more than the optimum", 100*(sums[0]/sums[1]-1))
+	}
+}
+
+// The path's surrogate has the cost's value and gradient at the iterate, and a solve
+// never raises the cost.
+func TestPathDescends(t *testing.T) {
+	c := world.Standard()
+	c.Slots = 12
+	w := world.New(c, 3)
+	policy, err := NewSCAOracle(Default().SCAOracle, &c.Physics, Default().Scales)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := policy.(*scaOracle)
+	o.Watch(w)
+	var s slot.Snapshot
+	w.Snapshot(&s)
+	o.begin(&s, 0.5)
+	demand := o.arrivals()
+	start := jitter(flyTo(o.from, centroids(demand, o.from), 8, len(demand)), 4, 1000, rand.New(rand.NewPCG(1, 1)))
+	choices, before := o.planner.associate(demand, start, nil)
+	program := o.planner.trajectory(demand, start, choices)
+	if len(program.users) == 0 {
+		t.Fatal("nobody is served")
+	}
+	x := start.velocities()
+	grad := make([]float64, len(x))
+	at := program.surrogate(start, x, grad)
+	if want := program.cost(start); math.Abs(at-want) > 1e-9 {
+		t.Errorf("surrogate %v at the iterate, cost %v", at, want)
+	}
+	for i := range x {
+		const h = 1e-4
+		x[i] += h
+		right := program.surrogate(start, x, nil)
+		x[i] -= 2 * h
+		left := program.surrogate(start, x, nil)
+		x[i] += h
+		if want := (right - left) / (2 * h); math.Abs(grad[i]-want) > 1e-8 {
+			t.Fatalf("gradient %d is %v, want %v", i, grad[i], want)
+		}
+	}
+	next := program.step(start, 60, 50)
+	if got := program.cost(next); got >= at {
+		t.Errorf("a step takes the cost from %v to %v", at, got)
+	}
+	if _, after := o.planner.solve(demand, start); after >= before {
+		t.Errorf("the solve takes the cost from %v to %v", before, after)
+	}
+}
+
+// With energy alone to save, nothing is offloaded and the fleet flies at v*; with delay
+// alone it goes to its only user and hovers no farther than a slot from above it.
+func TestSCAOptimum(t *testing.T) {
+	c := world.Standard()
+	c.Aircraft, c.Slots = 1, 40
+	c.Users, c.ActiveMin, c.ActiveMax, c.TaskProbability = 1, 1, 1, 1
+	run := &Run{Config: Default(), World: c}
+	best, leastW := c.Physics.MinPower()
+	for name, newPolicy := range map[string]func(SCASettings, *physics.Constants, Scales) (rollout.Policy, error){"oracle": NewSCAOracle, "mpc": NewSCAMPC} {
+		settings := run.SCAOracle
+		if name == "mpc" {
+			settings = run.SCAMPC
+		}
+		policy, err := newPolicy(settings, &c.Physics, run.Scales)
+		if err != nil {
+			t.Fatal(err)
+		}
+		flyer, err := rollout.NewWithPolicy(policy, run.GoalConstants(), c, rollout.ReportLink{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		energy := flyer.Fly(7, rollout.Request{Mode: goal.Preference, Omega: 1})
+		if energy.EnergyJ > 1.01*leastW*float64(c.Slots) || math.Abs(energy.MeanSpeedMPS-best) > 0.6 {
+			t.Errorf("%s: %v J at %v m/s, least %v J at %v m/s", name, energy.EnergyJ, energy.MeanSpeedMPS, leastW*float64(c.Slots), best)
+		}
+		delay := flyer.Fly(7, rollout.Request{Mode: goal.Preference, Omega: 0})
+		if x, ok := policy.(*scaOracle); ok {
+			last := x.world
+			if d := last.Aircraft[0].Position.Sub(last.Users[0]).Norm(); d > 60 {
+				t.Errorf("%s ends %v m from its user", name, d)
+			}
+		}
+		if delay.DelayS >= 0.5*energy.DelayS {
+			t.Errorf("%s: %v s of delay where delay counts, %v s where it does not", name, delay.DelayS, energy.DelayS)
+		}
+	}
+}
+
+// A fleet that loses its aircraft is flown to the end; a shared channel is refused.
+func TestSCAWorlds(t *testing.T) {
+	c := world.Standard()
+	c.Slots = 8
+	c.AircraftLosses = []world.AircraftLoss{{Aircraft: 0, Slot: 3}, {Aircraft: 1, Slot: 6}}
+	run := &Run{Config: Default(), World: c}
+	for _, newPolicy := range []func() (rollout.Policy, error){
+		func() (rollout.Policy, error) { return NewSCAOracle(run.SCAOracle, &run.World.Physics, run.Scales) },
+		func() (rollout.Policy, error) { return NewSCAMPC(run.SCAMPC, &run.World.Physics, run.Scales) },
+	} {
+		run.World.Physics.Contention = false
+		policy, err := newPolicy()
+		if err != nil {
+			t.Fatal(err)
+		}
+		flyer, err := rollout.NewWithPolicy(policy, run.GoalConstants(), c, rollout.ReportLink{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := flyer.Fly(3, rollout.Request{Mode: goal.Preference, Omega: 0.5}); !(got.EnergyJ > 0) || !(got.DelayS > 0) {
+			t.Errorf("%+v", got)
+		}
+		run.World.Physics.Contention = true
+		if _, err := newPolicy(); err == nil {
+			t.Error("a shared channel is not refused")
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package methods
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"prefdt/inference/goal"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+	"prefdt/offline/rollout"
+)
+
+// SCA-MPC, Table "classes" of the paper, class 2: the same two blocks over a receding
+// horizon of five slots. It knows the present slot, as every scheduler does; of the others it
+// expects, at each user received so far, the mean task received so far with the user's
+// relative frequency (certainty equivalence). Each slot is solved afresh from the last
+// plan, a slot further, and from flight to the demand's centroids and a jittered variant
+// of it, with fewer iterations than the oracle has.
+type scaMPC struct {
+	scaFlight
+	plan  path
+	users map[int]*userRecord
+	ids   []int // in the order of their first report
+	tasks taskMean
+	slots int
+}
+
+// userRecord is what was received of a user.
+type userRecord struct {
+	position physics.Position
+	cpuHz    float64
+	tasks    float64
+}
+
+// taskMean sums the tasks received.
+type taskMean struct{ count, bits, cycles, deadlineS float64 }
+
+// NewSCAMPC returns the receding horizon as a policy. It takes preferences alone.
+func NewSCAMPC(s SCASettings, c *physics.Constants, scales Scales) (rollout.Policy, error) {
+	if err := checkContention(c); err != nil {
+		return nil, err
+	}
+	return &scaMPC{scaFlight: newSCAFlight(s, c, scales)}, nil
+}
+
+// Reset implements rollout.Policy.
+func (p *scaMPC) Reset() {
+	p.plan, p.users, p.ids, p.tasks, p.slots = nil, map[int]*userRecord{}, nil, taskMean{}, 0
+}
+
+// Decide implements rollout.Policy.
+func (p *scaMPC) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
+	d.Resize(s)
+	if len(s.Aircraft) == 0 {
+		return goal.Observation{}
+	}
+	p.begin(s, g.Omega())
+	p.observe(s)
+	demand := make([][]demandUser, min(p.planner.Window, s.Slots-s.Slot))
+	for t := 1; t < len(demand); t++ { // what is decided in the present slot no path changes
+		demand[t] = p.expected()
+	}
+	p.replan(demand, uint64(s.Slot))
+	p.decide(s, p.plan[1], d)
+	return goal.Observation{}
+}
+
+// observe counts the slot's users and tasks.
+func (p *scaMPC) observe(s *slot.Snapshot) {
+	p.slots++
+	for i := range s.Users {
+		u := &s.Users[i]
+		r := p.users[u.ID]
+		if r == nil {
+			r = &userRecord{}
+			p.users[u.ID], p.ids = r, append(p.ids, u.ID)
+		}
+		r.position, r.cpuHz = u.Position, u.CPUHz
+		r.tasks++
+		p.tasks.count++
+		p.tasks.bits += u.Task.Bits
+		p.tasks.cycles += u.Task.Cycles()
+		p.tasks.deadlineS += u.Task.DeadlineS
+	}
+}
+
+// expected returns the demand of a slot to come.
+func (p *scaMPC) expected() (users []demandUser) {
+	n := p.tasks.count
+	for _, id := range p.ids {
+		r := p.users[id]
+		task := physics.Task{Bits: p.tasks.bits / n, CyclesPerBit: p.tasks.cycles / p.tasks.bits, DeadlineS: p.tasks.deadlineS / n}
+		users = append(users, demandUser{position: r.position, task: task, localS: task.LocalTimeS(r.cpuHz), weight: r.tasks / float64(p.slots)})
+	}
+	return users
+}
+
+// replan solves the window.
+func (p *scaMPC) replan(demand [][]demandUser, slot uint64) {
+	from := append([]physics.Position(nil), p.from...)
+	speed, _ := p.planner.constants.MinPower()
+	toward := flyTo(from, centroids(demand, from), speed, len(demand))
+	starts := []path{toward}
+	for k := range p.planner.Jittered {
+		starts = append(starts, jitter(toward, p.planner.JitterMPS, p.planner.constants.AreaSideM, rand.New(rand.NewPCG(slot, uint64(k)))))
+	}
+	if len(p.plan) > 1 && len(p.plan[0]) == len(from) {
+		shifted := path{from}
+		for t := range demand { // the last plan, a slot further, and then as it ended
+			known := min(t+2, len(p.plan)-1)
+			row := append([]physics.Position(nil), p.plan[known]...)
+			if t+2 > known {
+				for m := range row {
+					row[m] = shifted[t][m].Add(p.plan[known][m].Sub(p.plan[known-1][m])).ClampToArea(p.planner.constants.AreaSideM)
+				}
+			}
+			shifted = append(shifted, row)
+		}
+		starts = append(starts, shifted)
+	}
+	least := math.Inf(1)
+	for _, start := range starts {
+		if found, cost := p.planner.solve(demand, start); cost < least {
+			p.plan, least = found, cost
+		}
+	}
+}
