@@ -57,6 +57,8 @@ func TestBadInput(t *testing.T) {
 		"evaluate nothing":                  {[]string{"evaluate", "-checkpoint", none}, "none"},
 		"evaluate no estimator":             {append([]string{"evaluate", "-world", "field", "-estimator", none}, checkpoint...), "none"},
 		"evaluate an estimator nowhere":     {append([]string{"evaluate", "-estimator", none}, checkpoint...), "-world"},
+		"evaluate memories nowhere":         {append([]string{"evaluate", "-contexts", none}, checkpoint...), "-world"},
+		"evaluate a memory of nothing":      {append([]string{"evaluate", "-world", "field", "-contexts", none}, checkpoint...), "none"},
 		"evaluate no field world":           {append([]string{"evaluate", "-world", "moor"}, checkpoint...), "moor"},
 		"evaluate less than no worlds":      {append([]string{"evaluate", "-random-worlds", "-2"}, checkpoint...), "-random-worlds"},
 		"study of less than no seeds":       {[]string{"study", "-seeds", "-2"}, "-seeds"},

@@ -17,7 +17,8 @@ random worlds around the field worlds.
   offline train-estimator                        train, then refine
   offline train-estimator -resume                continue the run in -out
   offline train-estimator -window 5 -out out/k5  one that remembers 5 slots
-  offline train-estimator -from estimator.bin    refine alone, from these parameters
+  offline train-estimator -from configs/checkpoint
+                                                 refine alone, from what there is
 
 Each stage has a folder in -out, with a line a step in log.csv and a state that is
 saved every -save steps and at the end. The parameters come into estimator.bin;
@@ -36,7 +37,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	f.IntVar(&c.Window, "window", c.Window, "`SLOTS` that it remembers")
 	out := f.String("out", "out/estimator", "`FOLDER` of the run")
 	steps := f.Int("steps", 0, "steps of both stages, over the recipe's and in its proportion")
-	from := f.String("from", "", "begin with the parameters in this `FILE`, without the first stage")
+	from := f.String("from", "", "begin with the parameters at this `PATH`, a run's folder or a checkpoint's, without the first stage")
 	resume := f.Bool("resume", false, "continue the run in -out; without one, start")
 	save := f.Int("save", 100, "steps between two saves")
 	asJSON := call.JSONFlag()

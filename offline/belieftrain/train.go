@@ -179,7 +179,7 @@ func Run(ctx context.Context, c Config, from *learned.Parameters, dir string, sa
 
 // ReadRun returns what a run left in its folder.
 func ReadRun(dir string) (*learned.Parameters, *checkpoint.Estimator, error) {
-	p, err := ReadParameters(filepath.Join(dir, ParametersFile))
+	p, err := ReadParameters(dir)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -194,8 +194,21 @@ func ReadRun(dir string) (*learned.Parameters, *checkpoint.Estimator, error) {
 	return p, record, nil
 }
 
-// ReadParameters reads a file of parameters.
+// ReadParameters reads a file of parameters, those in a run's folder, or a checkpoint's.
 func ReadParameters(path string) (*learned.Parameters, error) {
+	if _, err := os.Stat(filepath.Join(path, checkpoint.ManifestFile)); err == nil {
+		c, err := checkpoint.Load(path)
+		if err == nil && c.Beliefs == nil {
+			err = fmt.Errorf("checkpoint %s has no estimator", path)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return c.Beliefs, nil
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		path = filepath.Join(path, ParametersFile)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

@@ -87,9 +87,20 @@ func TestFrom(t *testing.T) {
 	for range learned.ParameterCount() {
 		from.Data = append(from.Data, float32(0.1*r.NormFloat64()))
 	}
-	got, err := Run(t.Context(), c, from, t.TempDir(), 1, &bytes.Buffer{})
+	dir := t.TempDir()
+	got, err := Run(t.Context(), c, from, dir, 1, &bytes.Buffer{})
 	if err != nil {
 		t.Fatal(err)
+	}
+	read, err := ReadParameters(dir)
+	if err != nil || !slices.Equal(read.Data, got.Data) {
+		t.Errorf("in the folder are others, %v", err)
+	}
+	if shipped, err := ReadParameters("../../configs/checkpoint"); err != nil || len(shipped.Data) != learned.ParameterCount() {
+		t.Errorf("the shipped checkpoint's parameters: %v", err)
+	}
+	if _, err := ReadParameters(t.TempDir()); err == nil {
+		t.Error("an empty folder has parameters")
 	}
 	for i, x := range got.Data {
 		if d := x - from.Data[i]; d > 1e-6 || d < -1e-6 {
@@ -172,5 +183,38 @@ func TestRecipeFile(t *testing.T) {
 	}
 	if c != Default() {
 		t.Errorf("configs/estimator.yaml is %+v, want the defaults %+v", c, Default())
+	}
+}
+
+// Training draws no world of those that what was learned is tried in.
+func TestUnseenWorlds(t *testing.T) {
+	for i := range 20_000 {
+		c := Draw(flightRand(i))
+		for name, x := range map[string]struct{ value, low, high float64 }{
+			"mean wind":    {c.Wind.MeanMaxMPS, 2, 11},
+			"turbulence":   {c.Wind.TurbulenceMPS, 0.6, 1.4},
+			"skyline":      {c.SkylineDeg, 20, 60},
+			"shadowing":    {c.ShadowingDeg, 20, 60},
+			"spells":       {c.Throttling.MeanOnS, 20, 45},
+			"between them": {c.Throttling.MeanOffS, 30, 60},
+		} {
+			if x.value != 0 && !(x.value >= x.low && x.value <= x.high) {
+				t.Fatalf("flight %d: %s of %v, want %v to %v", i, name, x.value, x.low, x.high)
+			}
+		}
+		if a := c.Physics.Channel.UrbanA; c.Sounding && a == 12.08 {
+			t.Fatalf("flight %d: in a dense urban area", i)
+		}
+	}
+	for _, name := range world.UnseenNames() {
+		c, err := world.Named(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		drawn := c.Wind.TurbulenceMPS <= 1.4 && c.Wind.MeanMaxMPS <= 11 && c.SkylineDeg >= 20 && c.SkylineDeg <= 60 &&
+			c.Throttling.MeanOnS >= 20 && c.Throttling.MeanOnS <= 45 && c.Physics.Channel.UrbanA == 27.23
+		if drawn {
+			t.Errorf("%s is within what training draws", name)
+		}
 	}
 }
