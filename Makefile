@@ -90,7 +90,8 @@ checkpoint: bin/offline ## search, corpus, training, calibration, export and eva
 	bin/offline corpus -out $(OUT)/corpus -flights $(FLIGHTS) -merge $(OUT)/search/archive.json -resume
 	bin/offline train -corpus $(OUT)/corpus -out $(OUT)/train -steps $(STEPS) -resume
 	bin/offline calibrate -corpus $(OUT)/corpus -train $(OUT)/train
-	bin/offline export -corpus $(OUT)/corpus -train $(OUT)/train -out $(CHECKPOINT)
+	bin/offline train-estimator -out $(OUT)/estimator -resume
+	bin/offline export -corpus $(OUT)/corpus -train $(OUT)/train -estimator $(OUT)/estimator -out $(CHECKPOINT)
 	bin/offline evaluate -checkpoint $(CHECKPOINT) -budget
 	@test $(CHECKPOINT) != configs/checkpoint || $(GO) test ./offline/rollout -run TestParity -record # what other processors are held to
 	@test $(CHECKPOINT) != configs/checkpoint || $(GO) test ./offline/evaluate -run Recorded -record

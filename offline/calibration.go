@@ -199,7 +199,7 @@ func exportCommand(_ context.Context, call *cli.Call) error {
 		}
 	}
 	if *dir != "" {
-		if _, err := checkpoint.Load(*dir); err != nil {
+		if _, _, err := export.ReadPolicy(*dir); err != nil {
 			return cli.BadInput(err)
 		}
 		if err := command.CheckWritable(*dir); err != nil {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"prefdt/configs/cli"
+	"prefdt/offline/belieftrain"
 	"prefdt/offline/bench"
 	"prefdt/offline/corpus"
 	"prefdt/offline/evaluate"
@@ -21,6 +22,7 @@ var program = cli.Program{
 		{Name: "search", Summary: "find the paper's ten-gene rules by NSGA-II", Run: search.Command},
 		{Name: "corpus", Summary: "build the imitation corpus", Run: corpus.Command},
 		{Name: "train", Summary: "train the policy network", Run: train.Command},
+		{Name: "train-estimator", Summary: "train the estimator of beliefs", Run: belieftrain.Command},
 		{Name: "calibrate", Summary: "calibrate settings, ceilings and floors", Run: calibrateCommand},
 		{Name: "export", Summary: "write the checkpoint", Run: exportCommand},
 		{Name: "evaluate", Summary: "evaluate a checkpoint on evaluation seeds", Run: evaluate.Command},

@@ -79,22 +79,24 @@ func TestSoundingIsCalibrated(t *testing.T) {
 	r := rand.New(rand.NewPCG(41, 1))
 	c := world.Standard()
 	constants := &c.Physics
+	links := belief.Conditions(&constants.Channel)
 	var errors []float64
 	var bins [4]struct{ n, los float64 }
 	for range 20_000 {
 		horizontalM := 500 * r.Float64()
-		links := conditions(constants, horizontalM)
 		p, k := constants.Channel.LoSProbability(horizontalM, constants.AltitudeM), 1
 		if r.Float64() < p {
 			k = 0
 		}
 		z, fading := r.NormFloat64(), 0.0
-		for range int(links[k].fadingM) {
-			fading += r.ExpFloat64() / links[k].fadingM
+		m := [2]float64{constants.Channel.LoS.NakagamiM, constants.Channel.NLoS.NakagamiM}[k]
+		for range int(m) {
+			fading += r.ExpFloat64() / m
 		}
-		large := links[k].meanLog + links[k].sdLog*z
-		got := soundLink(&links, math.Exp(large)*fading, &linkPrior{los: p, zSD: 1})
-		errors = append(errors, (got.logG-large-links[k].typicalLog)/got.logSD)
+		logFree := math.Log(constants.Channel.FreeSpaceGain(horizontalM, constants.AltitudeM))
+		large := logFree + links[k].MeanLog + links[k].SDLog*z
+		got := soundLink(&links, logFree, math.Exp(large)*fading, &linkPrior{los: p, zSD: 1})
+		errors = append(errors, (got.logG-large-links[k].TypicalLog)/got.logSD)
 		b := &bins[min(int(4*got.los), 3)]
 		b.n++
 		b.los += float64(1-k) - got.los

@@ -20,6 +20,8 @@ type Filter struct {
 	kernel azimuthKernel
 	users  map[int]*userFilter // by ID
 	wind   *windFilter
+
+	conditions [2]belief.Condition
 }
 
 // userFilter is the memory of one user.
@@ -32,7 +34,7 @@ type userFilter struct {
 
 // NewFilter returns the estimator for a world.
 func NewFilter(c *world.Config) *Filter {
-	x := &Filter{world: c, kernel: newAzimuthKernel(), wind: newWindFilter(c)}
+	x := &Filter{world: c, kernel: newAzimuthKernel(), wind: newWindFilter(c), conditions: belief.Conditions(&c.Physics.Channel)}
 	x.Reset()
 	return x
 }
@@ -72,6 +74,11 @@ func (x *Filter) estimateAir(s *slot.Snapshot, b *belief.Belief) {
 	x.wind.air(&b.Air)
 }
 
+// logFree returns the logarithm of the gain of free space over a horizontal vector.
+func (x *Filter) logFree(to physics.Position) float64 {
+	return math.Log(x.world.Physics.Channel.FreeSpaceGain(to.Norm(), x.world.Physics.AltitudeM))
+}
+
 // user returns a user's memory, new for a new user.
 func (x *Filter) user(id int) *userFilter {
 	f := x.users[id]
@@ -91,11 +98,10 @@ func (x *Filter) observeResult(r *slot.Result) {
 		return
 	}
 	to := up.Aircraft.Sub(up.User)
-	links := conditions(&x.world.Physics, to.Norm())
 	prior := f.prior(x, to)
-	logG := math.Log(up.Gain(&x.world.Physics.Channel))
-	los, z := links[0].measure(logG, &prior)
-	nlos, zBehind := links[1].measure(logG, &prior)
+	logG := math.Log(up.Gain(&x.world.Physics.Channel)) - x.logFree(to)
+	los, z := x.conditions[0].Measure(logG, prior.zMean, prior.zSD)
+	nlos, zBehind := x.conditions[1].Measure(logG, prior.zMean, prior.zSD)
 	p := 1 / (1 + math.Exp(nlos-los)*(1-prior.los)/max(prior.los, 1e-12))
 	if p < 0.5 {
 		z = zBehind
@@ -120,9 +126,8 @@ func (x *Filter) observeUser(s *slot.Snapshot, u *slot.User, b *belief.User) *us
 	}
 	for m := range s.Aircraft {
 		to := s.Aircraft[m].Position.Sub(u.Position)
-		links := conditions(&x.world.Physics, to.Norm())
-		prior := f.prior(x, to)
-		p := soundLink(&links, u.Gain[m], &prior)
+		prior, logFree := f.prior(x, to), x.logFree(to)
+		p := soundLink(&x.conditions, logFree, u.Gain[m], &prior)
 		if b != nil {
 			b.SetLink(m, p.logG, p.logSD)
 		}
@@ -130,9 +135,8 @@ func (x *Filter) observeUser(s *slot.Snapshot, u *slot.User, b *belief.User) *us
 		if p.los < 0.5 {
 			likelier = 1
 		}
-		l := &links[likelier]
-		mean, variance := l.logFading()
-		f.remember(x, to, p.los, (math.Log(u.Gain[m])-l.meanLog-mean)/l.sdLog, variance/(l.sdLog*l.sdLog))
+		l := &x.conditions[likelier]
+		f.remember(x, to, p.los, l.Residual(math.Log(u.Gain[m])-logFree), l.FadingVariance/(l.SDLog*l.SDLog))
 	}
 	return f
 }

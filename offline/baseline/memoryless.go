@@ -14,9 +14,10 @@ import (
 // ones, neither gains nor results nor joules. Of two that were written independently
 // from the definition of the field worlds it is the better one.
 type Memoryless struct {
-	world *world.Config
-	air   motion.Air
-	links []sounding // working memory, one user's
+	world      *world.Config
+	conditions [2]belief.Condition
+	air        motion.Air
+	links      []sounding // working memory, one user's
 }
 
 // sounding is what one report of a gain says of its link: the likelihood of each
@@ -37,7 +38,7 @@ var _ belief.Estimator = (*Memoryless)(nil)
 // NewMemoryless returns the estimator for a world. Of the configuration it takes what a
 // deployment knows, and the prior of what it does not.
 func NewMemoryless(c *world.Config) *Memoryless {
-	x := &Memoryless{world: c, air: motion.Air{Winds: windPrior(c)}}
+	x := &Memoryless{world: c, conditions: belief.Conditions(&c.Physics.Channel), air: motion.Air{Winds: windPrior(c)}}
 	if c.Payload.FactorMax > 0 {
 		x.air.Multiplier = (c.Payload.FactorMin + c.Payload.FactorMax) / 2
 	}
@@ -87,30 +88,23 @@ func (x *Memoryless) Estimate(s *slot.Snapshot, b *belief.Belief) {
 	}
 }
 
-// conditions returns the channel in sight and out of sight.
-func (x *Memoryless) conditions() [2]physics.ChannelCondition {
-	return [2]physics.ChannelCondition{x.world.Physics.Channel.LoS, x.world.Physics.Channel.NLoS}
-}
-
 // largeScale returns the logarithm of a link's gain without fading.
-func (l *sounding) largeScale(c *physics.ChannelCondition, k int) float64 {
-	return l.logFree + (c.ShadowDB*shadowAt(k)-c.ExcessDB)*math.Ln10/10
+func (l *sounding) largeScale(c *belief.Condition, k int) float64 {
+	return l.logFree + c.MeanLog + c.SDLog*shadowAt(k)
 }
 
-// soundingOf computes what a report says of its link, by the density of Nakagami fading.
+// soundingOf computes what a report says of its link, by the density of its fading.
 func (x *Memoryless) soundingOf(gain float64, toAircraft physics.Position) (l sounding) {
 	c, distanceM := &x.world.Physics, toAircraft.Norm()
 	l.logFree = math.Log(c.Channel.FreeSpaceGain(distanceM, c.AltitudeM))
 	l.azimuthRad = math.Atan2(toAircraft.NorthM, toAircraft.EastM)
 	sight := c.Channel.LoSProbability(distanceM, c.AltitudeM)
 	priors := [2]float64{sight, 1 - sight}
-	for i, condition := range x.conditions() {
-		m := condition.NakagamiM
-		lgamma, _ := math.Lgamma(m)
-		scale := priors[i] * math.Exp(m*math.Log(m)-lgamma)
-		for k := range shadowPoints {
-			fade := math.Log(gain) - l.largeScale(&condition, k)
-			l.likelihood[i][k] = scale * math.Exp(m*(fade-math.Exp(fade)))
+	for i := range x.conditions {
+		likelihood := l.likelihood[i][:]
+		x.conditions[i].LogLikelihoods(math.Log(gain)-l.logFree, shadowAt(0), shadowStep, likelihood)
+		for k, x := range likelihood {
+			likelihood[k] = priors[i] * math.Exp(x)
 		}
 	}
 	return l
@@ -161,11 +155,11 @@ func (x *Memoryless) uploadGain(links []sounding, m int) (mean, stdDev float64, 
 	var prior [shadowPoints]float64
 	x.prior(links, m, &prior)
 	sum, first, second := 0.0, 0.0, 0.0
-	for i, condition := range x.conditions() {
-		logTypical := math.Log(condition.TypicalFading())
+	for i := range x.conditions {
+		condition := &x.conditions[i]
 		for k := range shadowPoints {
 			weight := links[m].likelihood[i][k] * prior[k]
-			logRate := math.Log(c.RateBPS(math.Exp(links[m].largeScale(&condition, k)+logTypical), 1))
+			logRate := math.Log(c.RateBPS(math.Exp(links[m].largeScale(condition, k)+condition.TypicalLog), 1))
 			sum += weight
 			first += weight * logRate
 			second += weight * logRate * logRate

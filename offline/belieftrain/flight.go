@@ -14,8 +14,12 @@ import (
 
 // source flies the flights that a network learns from.
 type source struct {
-	config   *Config
-	params   []float32 // of the student
+	stage     stage
+	window    int
+	slotShare float64
+	seeds     []uint64
+	params    []float32 // of the student
+
 	world    world.World
 	snapshot slot.Snapshot
 	hidden   world.Hidden
@@ -31,14 +35,14 @@ func (f *source) fly(step, i int, each func(m *learned.Memory, s *slot.Snapshot,
 	r := flightRand(i)
 	c := Draw(r)
 	var e belief.Estimator
-	m := learned.NewMemory(SurroundingsOf(&c), f.config.Window)
+	m := learned.NewMemory(SurroundingsOf(&c), f.window)
 	students := 0.3
-	if step >= f.config.StudentFromStep {
+	if step >= f.stage.StudentsFrom {
 		students = 0.7
 	}
 	switch x := r.Float64(); {
 	case x < students:
-		student := learned.New(SurroundingsOf(&c), &learned.Parameters{Window: f.config.Window, Data: f.params})
+		student := learned.New(SurroundingsOf(&c), &learned.Parameters{Window: f.window, Data: f.params})
 		e, m = student, student.Memory()
 	case x < students+0.4*(1-students):
 		e = &baseline.Truth{}
@@ -51,7 +55,7 @@ func (f *source) fly(step, i int, each func(m *learned.Memory, s *slot.Snapshot,
 	b := baseline.NewBelieving(&c.Physics, e, prices[r.IntN(len(prices))])
 	w := &f.world
 	w.Config = c
-	w.Reset(f.config.Seeds[i%len(f.config.Seeds)])
+	w.Reset(f.seeds[i%len(f.seeds)])
 	b.Watch(w)
 	b.Reset()
 	_, isStudent := e.(*learned.Estimator)
@@ -61,7 +65,7 @@ func (f *source) fly(step, i int, each func(m *learned.Memory, s *slot.Snapshot,
 		if !isStudent {
 			m.Observe(&f.snapshot)
 		}
-		if r.Float64() < f.config.SlotShare {
+		if r.Float64() < f.slotShare {
 			w.Hidden(&f.hidden)
 			each(m, &f.snapshot, &f.hidden)
 		}

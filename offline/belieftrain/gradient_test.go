@@ -18,7 +18,6 @@ func TestGradients(t *testing.T) {
 		w[i] = 0.2 * r.NormFloat64()
 	}
 	n := newNetwork(w, g)
-	c := Config{Window: 12, SlotShare: 0.05, Seeds: []uint64{99_970}}
 	flight := 0 // the first with everything in it
 	for ; ; flight++ {
 		c := Draw(flightRand(flight))
@@ -28,7 +27,7 @@ func TestGradients(t *testing.T) {
 	}
 	loss := func() float64 {
 		var sum Losses
-		f := source{config: &c, params: make([]float32, len(w))}
+		f := source{window: 12, slotShare: 0.05, seeds: []uint64{99_970}, params: make([]float32, len(w))}
 		f.fly(0, flight, func(m *learned.Memory, s *slot.Snapshot, h *world.Hidden) { n.addSlot(m, s, h, Weights{1, 1, 1}, &sum) })
 		if sum.Links == 0 || sum.Phones == 0 || sum.Winds == 0 {
 			t.Fatalf("%+v: a network is not tried", sum)

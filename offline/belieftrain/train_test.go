@@ -3,64 +3,112 @@ package belieftrain
 import (
 	"bytes"
 	"context"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"prefdt/configs"
 	"prefdt/inference/belief/learned"
 	"prefdt/inference/slot"
-	"prefdt/offline/seeds"
 	"prefdt/simbridge/world"
 )
 
-func small(steps int) Config {
+func small(first, refine int) Config {
 	c := Default()
-	c.Batch, c.SlotShare, c.StudentFromStep, c.Seeds = 2, 0.1, 1, seeds.List(99_970, 5)
-	c.Schedule.Steps, c.Schedule.WarmUpSteps = steps, 1
+	c.SlotShare, c.Seeds = 0.1, "99970:99975"
+	c.First.Batch, c.First.StudentsFrom, c.Refine.Batch = 2, 1, 2
+	c.First.Schedule.Steps, c.First.Schedule.WarmUpSteps = first, 1
+	c.Refine.Schedule.Steps, c.Refine.Schedule.WarmUpSteps = refine, 1
 	return c
 }
 
-// A run that was interrupted ends with the parameters of one that was not.
+// cancelOnLine ends a context once a text is written.
+type cancelOnLine struct {
+	text   string
+	cancel func()
+}
+
+func (s cancelOnLine) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), s.text) {
+		s.cancel()
+	}
+	return len(p), nil
+}
+
+// A run that was interrupted, in either stage, ends with the parameters of one that was not.
 func TestResume(t *testing.T) {
-	c := small(4)
-	whole, err := New(c)
+	c, whole, broken := small(3, 2), t.TempDir(), t.TempDir()
+	want, err := Run(t.Context(), c, nil, whole, 1, &bytes.Buffer{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	for range c.Schedule.Steps {
-		if whole.Step == 2 {
-			if err := whole.Save(filepath.Join(dir, "state.bin")); err != nil {
-				t.Fatal(err)
-			}
+	for _, at := range []string{"stage first", "stage refine"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		if _, err := Run(ctx, c, nil, broken, 1, cancelOnLine{at, cancel}); err == nil || !strings.Contains(err.Error(), at+": interrupted at step 0") {
+			t.Errorf("interrupted as %q begins, it ends with %v", at, err)
 		}
-		if _, err := whole.Next(); err != nil {
-			t.Fatal(err)
+		if _, err := os.Stat(filepath.Join(broken, ParametersFile)); err == nil {
+			t.Error("an interrupted run left parameters")
 		}
 	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	var out bytes.Buffer
-	if err := Run(ended, c, dir, &out); err == nil || !strings.Contains(err.Error(), "interrupted at step 2 of 4") {
-		t.Errorf("an interrupted run ends with %v", err)
-	}
-	if err := Run(t.Context(), c, dir, &out); err != nil {
+	if _, err := Run(t.Context(), c, nil, broken, 1, &bytes.Buffer{}); err != nil {
 		t.Fatal(err)
 	}
-	f, err := os.Open(filepath.Join(dir, ParametersFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	p, err := learned.Read(f)
-	if err != nil || p.Window != c.Window || !slices.Equal(p.Data, whole.Params.Data) {
+	got, record, err := ReadRun(broken)
+	if err != nil || got.Window != c.Window || !slices.Equal(got.Data, want.Data) {
 		t.Errorf("the resumed run has other parameters than the whole one, %v", err)
 	}
-	c.Window = 5
-	if err := Run(t.Context(), c, dir, &out); err == nil {
-		t.Error("a run was resumed with another memory")
+	if record.Training["flights"] != 10 || record.Seeds["train_first"] != 99_970 || record.Window != c.Window {
+		t.Errorf("its record is %+v", record)
+	}
+	log, err := os.ReadFile(filepath.Join(broken, "first", "log.csv"))
+	if header, _, _ := strings.Cut(string(log), "\n"); err != nil || header != "step,rate,norm,loss,links,cpus,wind,gain_error,flights_per_s" || bytes.Count(log, []byte("\n")) != 4 {
+		t.Errorf("the log is %q, %v", log, err)
+	}
+	for name, change := range map[string]func(*Config){
+		"window": func(c *Config) { c.Window = 5 }, "seeds": func(c *Config) { c.Seeds = "99970:99974" }, "batch": func(c *Config) { c.First.Batch = 3 },
+	} {
+		other := c
+		change(&other)
+		if _, err := Run(t.Context(), other, nil, broken, 1, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "it was trained with") {
+			t.Errorf("%s: resumed with another one: %v", name, err)
+		}
+	}
+}
+
+// Parameters to begin with take the place of the first stage.
+func TestFrom(t *testing.T) {
+	c, r := small(0, 1), rand.New(rand.NewPCG(8, 8))
+	c.Refine.Schedule.PeakRate = 1e-12
+	from := &learned.Parameters{Window: c.Window}
+	for range learned.ParameterCount() {
+		from.Data = append(from.Data, float32(0.1*r.NormFloat64()))
+	}
+	dir := t.TempDir()
+	got, err := Run(t.Context(), c, from, dir, 1, &bytes.Buffer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := ReadParameters(dir)
+	if err != nil || !slices.Equal(read.Data, got.Data) {
+		t.Errorf("in the folder are others, %v", err)
+	}
+	if shipped, err := ReadParameters("../../configs/checkpoint"); err != nil || len(shipped.Data) != learned.ParameterCount() {
+		t.Errorf("the shipped checkpoint's parameters: %v", err)
+	}
+	if _, err := ReadParameters(t.TempDir()); err == nil {
+		t.Error("an empty folder has parameters")
+	}
+	for i, x := range got.Data {
+		if d := x - from.Data[i]; d > 1e-6 || d < -1e-6 {
+			t.Fatalf("parameter %d is %v after a step of almost nothing, it began as %v", i, x, from.Data[i])
+		}
+	}
+	if _, err := Run(t.Context(), c, &learned.Parameters{Window: 20}, t.TempDir(), 1, &bytes.Buffer{}); err == nil {
+		t.Error("a run began with no parameters")
 	}
 }
 
@@ -70,23 +118,23 @@ func TestLearns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("flies a hundred flights")
 	}
-	c := small(30)
-	c.Batch, c.Schedule.FinalFraction = 4, 0.5
-	run, err := New(c)
+	c := small(30, 0)
+	c.First.Batch, c.First.Schedule.FinalFraction = 4, 0.5
+	run, err := c.newTrainer(c.stages()[0], nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	flown := slices.Clone(run.Params.Data) // the student that flies to measure stays the same
 	measure := func() (sum Losses) {
 		n := newNetwork(slices.Clone(run.Params.Data), make([]float32, len(flown)))
-		f := source{config: &c, params: flown}
+		f := source{window: c.Window, slotShare: c.SlotShare, seeds: []uint64{99_970, 99_971}, params: flown}
 		for i := range 10 {
 			f.fly(0, 1000+i, func(m *learned.Memory, s *slot.Snapshot, h *world.Hidden) { n.addSlot(m, s, h, Weights{}, &sum) })
 		}
 		return sum
 	}
 	before := measure()
-	for range c.Schedule.Steps {
+	for range c.First.Schedule.Steps {
 		if _, err := run.Next(); err != nil {
 			t.Fatal(err)
 		}
@@ -108,18 +156,65 @@ func TestLearns(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	for name, spoil := range map[string]func(*Config){
-		"window": func(c *Config) { c.Window = 0 },
-		"share":  func(c *Config) { c.SlotShare = 0 },
-		"from":   func(c *Config) { c.From = &learned.Parameters{Window: 20} },
-		"seeds":  func(c *Config) { c.Seeds = nil },
-		"seed":   func(c *Config) { c.Seeds = []uint64{100_000} },
-		"steps":  func(c *Config) { c.Schedule.Steps = 0 },
-		"batch":  func(c *Config) { c.Batch = 1 },
+		"window":   func(c *Config) { c.Window = 0 },
+		"share":    func(c *Config) { c.SlotShare = 0 },
+		"no seeds": func(c *Config) { c.Seeds = "" },
+		"seeds":    func(c *Config) { c.Seeds = "99990:100001" },
+		"steps":    func(c *Config) { c.First.Schedule.Steps, c.Refine.Schedule.Steps = 0, 0 },
+		"backward": func(c *Config) { c.Refine.Schedule.Steps = -1 },
+		"batch":    func(c *Config) { c.First.Batch = 1 },
 	} {
-		c := small(1)
+		c := small(1, 1)
+		if err := c.Check(); err != nil {
+			t.Fatal(err)
+		}
 		spoil(&c)
-		if _, err := New(c); err == nil {
+		if err := c.Check(); err == nil {
 			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// The commented file is the defaults' documentation, so it must say the same.
+func TestRecipeFile(t *testing.T) {
+	var c Config
+	if err := configs.Load("../../configs/estimator.yaml", &c); err != nil {
+		t.Fatal(err)
+	}
+	if c != Default() {
+		t.Errorf("configs/estimator.yaml is %+v, want the defaults %+v", c, Default())
+	}
+}
+
+// Training draws no world of those that what was learned is tried in.
+func TestUnseenWorlds(t *testing.T) {
+	for i := range 20_000 {
+		c := Draw(flightRand(i))
+		for name, x := range map[string]struct{ value, low, high float64 }{
+			"mean wind":    {c.Wind.MeanMaxMPS, 2, 11},
+			"turbulence":   {c.Wind.TurbulenceMPS, 0.6, 1.4},
+			"skyline":      {c.SkylineDeg, 20, 60},
+			"shadowing":    {c.ShadowingDeg, 20, 60},
+			"spells":       {c.Throttling.MeanOnS, 20, 45},
+			"between them": {c.Throttling.MeanOffS, 30, 60},
+		} {
+			if x.value != 0 && !(x.value >= x.low && x.value <= x.high) {
+				t.Fatalf("flight %d: %s of %v, want %v to %v", i, name, x.value, x.low, x.high)
+			}
+		}
+		if a := c.Physics.Channel.UrbanA; c.Sounding && a == 12.08 {
+			t.Fatalf("flight %d: in a dense urban area", i)
+		}
+	}
+	for _, name := range world.UnseenNames() {
+		c, err := world.Named(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		drawn := c.Wind.TurbulenceMPS <= 1.4 && c.Wind.MeanMaxMPS <= 11 && c.SkylineDeg >= 20 && c.SkylineDeg <= 60 &&
+			c.Throttling.MeanOnS >= 20 && c.Throttling.MeanOnS <= 45 && c.Physics.Channel.UrbanA == 27.23
+		if drawn {
+			t.Errorf("%s is within what training draws", name)
 		}
 	}
 }

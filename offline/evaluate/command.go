@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"runtime"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 
 	"prefdt/configs/cli"
 	"prefdt/inference"
+	"prefdt/inference/belief/learned"
 	"prefdt/inference/checkpoint"
 	"prefdt/offline/belieftrain"
 	"prefdt/offline/command"
@@ -52,8 +54,10 @@ func Command(ctx context.Context, call *cli.Call) error {
 	shift := f.Bool("shift", false, "also measure fifteen shifted operating points")
 	missions := f.Bool("missions", false, "also measure other lengths, crowds, lost aircraft, crowded starts and small batteries")
 	worlds := f.Int("random-worlds", 0, "also measure `N` random worlds")
-	field := f.String("world", "", "measure the field world of this `NAME` instead: "+strings.Join(world.FieldNames(), ", "))
-	estimator := f.String("estimator", "", "of -world, measure the trained estimator in this `FILE` instead of the checkpoint's, as out/estimator/estimator.bin")
+	fieldWorlds := slices.Concat(world.FieldNames(), world.UnseenNames())
+	field := f.String("world", "", "measure the field world of this `NAME` instead: "+strings.Join(fieldWorlds, ", "))
+	estimator := f.String("estimator", "", "of -world, measure the trained estimator in this `FOLDER`, of a run or a checkpoint, instead of the checkpoint's own")
+	contexts := f.String("contexts", "", "of -world, also measure the policy with the estimators in these `FOLDERS`, trained with other -window, as in out/k1,out/k5")
 	config := command.WorldFlag(f)
 	asJSON := f.Bool("json", false, "print one JSON object")
 	workers := f.Int("workers", runtime.GOMAXPROCS(0), "episodes flown at a time; changes no result")
@@ -98,8 +102,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 		return cli.BadInputf("-shift and -missions change the tasks that are drawn, and the world has a trace instead")
 	}
 	if *field != "" {
-		if !slices.Contains(world.FieldNames(), *field) {
-			return cli.BadInputf("-world is %q, want one of %s", *field, strings.Join(world.FieldNames(), ", "))
+		if !slices.Contains(fieldWorlds, *field) {
+			return cli.BadInputf("-world is %q, want one of %s", *field, strings.Join(fieldWorlds, ", "))
 		}
 		if here, err = world.Named(*field); err != nil {
 			return cli.BadInput(err)
@@ -114,8 +118,23 @@ func Command(ctx context.Context, call *cli.Call) error {
 			return cli.BadInput(err)
 		}
 	}
+	files := strings.FieldsFunc(*contexts, func(r rune) bool { return r == ',' })
+	if len(files) > 0 && (*field == "" || parameters == nil) {
+		return cli.BadInputf("-contexts %s is of a policy with an estimator in a field world: give -world, and -estimator if the checkpoint has none", *contexts)
+	}
+	others := map[int]*learned.Parameters{}
+	for _, file := range files {
+		p, err := belieftrain.ReadParameters(file)
+		if err != nil {
+			return cli.BadInput(err)
+		}
+		if p.Window == parameters.Window || others[p.Window] != nil {
+			return cli.BadInputf("-contexts: %s remembers %d slots, as another one does", file, p.Window)
+		}
+		others[p.Window] = p
+	}
 	command.WarnOfWorld(stderr, trained, here)
-	c := Config{World: here, Seeds: list, Settings: *settings, TeacherPrices: *prices, Decoder: inference.Decoder(*decoder), Workers: *workers, Progress: stderr, CeilingsOnly: *ceilings, Estimator: parameters}
+	c := Config{World: here, Seeds: list, Settings: *settings, TeacherPrices: *prices, Decoder: inference.Decoder(*decoder), Workers: *workers, Progress: stderr, CeilingsOnly: *ceilings, Estimator: parameters, Contexts: slices.Collect(maps.Values(others))}
 	if *field != "" {
 		r, err := MeasureField(ctx, ck, c)
 		if err != nil {

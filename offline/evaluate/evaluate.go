@@ -38,7 +38,10 @@ type Config struct {
 	// seeds to measure.
 	CeilingsOnly bool
 
-	Estimator *learned.Parameters // of a field world's learned arm; nil: none
+	// Of a field world: the estimator that the policy believes, nil: none, and others,
+	// trained at other windows.
+	Estimator *learned.Parameters
+	Contexts  []*learned.Parameters
 
 	// pricedWorld is the world that the teacher's prices are for, where World is a
 	// shift of it; nil: World.

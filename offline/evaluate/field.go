@@ -1,6 +1,7 @@
 package evaluate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"text/tabwriter"
 
+	"prefdt/inference"
 	"prefdt/inference/belief"
 	"prefdt/inference/belief/learned"
 	"prefdt/inference/checkpoint"
@@ -41,6 +43,15 @@ type FieldArm struct {
 	HypervolumeShare *float64 `json:"share_hypervolume"`
 
 	fronts [][]pareto.Point // by seed
+	tight  []float64        // tight hypervolume by seed
+}
+
+// MemoryTest compares the policy with itself where it remembers less, seed by seed.
+type MemoryTest struct {
+	Window     int            `json:"window"`     // of the one that remembers less, in slots
+	Trained    bool           `json:"trained"`    // at that window; else its memory is cut to it
+	Difference pareto.Summary `json:"difference"` // in tight hypervolume
+	P          float64        `json:"p"`          // two-sided, Wilcoxon's signed-rank test
 }
 
 // Names of the arms of a field world.
@@ -48,10 +59,14 @@ const (
 	memorylessArm = "memoryless" // a slot's own reports
 	filterArm     = "filter"     // filters written by hand
 	hiddenArm     = "hidden"     // knows the present hidden state
-	learnedArm    = "learned"    // the trained estimator
+	learnedArm    = "learned"    // the policy's estimator, at these arms' prices
 )
 
-// fieldArms returns the arms' estimators, the learned one if there are parameters.
+// contextArm names the policy with a memory of so many slots.
+func contextArm(window int) string { return fmt.Sprintf("context%d", window) }
+
+// fieldArms returns the estimators of the arms that fly prices, the learned one if there
+// are parameters.
 func (c *Config) fieldArms() map[string]belief.Estimator {
 	arms := map[string]belief.Estimator{
 		memorylessArm: baseline.NewMemoryless(&c.World), filterArm: baseline.NewFilter(&c.World), hiddenArm: &baseline.Truth{},
@@ -62,20 +77,52 @@ func (c *Config) fieldArms() map[string]belief.Estimator {
 	return arms
 }
 
-// FieldReport is a field world's measurement: the checkpoint's figures, and those of
-// the arms that it is measured against.
+// contextArms returns what the policy remembers less with: the estimators given, trained
+// at other windows, and, unless one of them remembers one slot, its own cut to that.
+func (c *Config) contextArms() map[string]*learned.Parameters {
+	arms := map[string]*learned.Parameters{}
+	if c.Estimator == nil {
+		return arms
+	}
+	arms[contextArm(1)] = &learned.Parameters{Window: 1, Data: c.Estimator.Data}
+	for _, p := range c.Contexts {
+		arms[contextArm(p.Window)] = p
+	}
+	return arms
+}
+
+// newFieldRunner returns a runner of the checkpoint's policy in a field world, which
+// believes what an estimator of these parameters says; nil: the reports, in calm air.
+func (c *Config) newFieldRunner(ck *checkpoint.Checkpoint, p *learned.Parameters) (*rollout.Runner, error) {
+	here := *ck
+	here.Physics, here.Beliefs = c.World.Physics, p
+	policy, err := inference.New(&here, c.Decoder)
+	if err != nil {
+		return nil, err
+	}
+	if p != nil {
+		policy.Estimator = here.NewEstimator(belieftrain.SurroundingsOf(&c.World))
+	}
+	return rollout.NewWithPolicy(policy, &ck.GoalConstants, c.World, rollout.ReportLink{})
+}
+
+// FieldReport is a field world's measurement: the figures of the checkpoint's policy with
+// its estimator, and those of the arms that it is measured against.
 type FieldReport struct {
 	World  string `json:"world"`
 	Seeds  int    `json:"seeds"`
-	Prices int    `json:"prices"` // of the arms; the checkpoint has Settings
-	// Settings of the checkpoint.
+	Prices int    `json:"prices"` // of the arms; the policy has Settings
+	// Settings of the policy, and how many slots it remembers, 0: it has no estimator.
 	Settings int `json:"settings"`
+	Window   int `json:"window"`
 	*FieldArm
 	Arms map[string]*FieldArm `json:"arms"`
+	// Memory tests the policy against each arm of it that remembers less or more.
+	Memory []MemoryTest `json:"memory"`
 }
 
 // MeasureField flies every arm over the prices of the teacher's front, and the
-// checkpoint over its settings.
+// checkpoint's policy, with each memory, over its settings.
 func MeasureField(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (*FieldReport, error) {
 	for _, seed := range c.Seeds {
 		if err := seeds.CheckEvaluation(seed); err != nil {
@@ -84,25 +131,33 @@ func MeasureField(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (*Fi
 	}
 	wide, tight := pareto.References(&c.World, nil)
 	prices := teacher.PricesIn(&c.World, c.TeacherPrices)
-	policy := &FieldArm{fronts: make([][]pareto.Point, len(c.Seeds))}
-	arms := map[string]*FieldArm{}
+	newArm := func() *FieldArm { return &FieldArm{fronts: make([][]pareto.Point, len(c.Seeds))} }
+	policy, arms, contexts := newArm(), map[string]*FieldArm{}, c.contextArms()
 	for name := range c.fieldArms() {
-		arms[name] = &FieldArm{fronts: make([][]pareto.Point, len(c.Seeds))}
+		arms[name] = newArm()
+	}
+	for name := range contexts {
+		arms[name] = newArm()
 	}
 	type worker struct {
 		schedulers map[string]*baseline.Believing
-		runners    map[string]*rollout.Runner
-		policy     *rollout.Runner
+		runners    map[string]*rollout.Runner // of the schedulers
+		policies   map[*FieldArm]*rollout.Runner
 	}
 	newWorker := func() (w worker, err error) {
-		w = worker{map[string]*baseline.Believing{}, map[string]*rollout.Runner{}, nil}
+		w = worker{map[string]*baseline.Believing{}, map[string]*rollout.Runner{}, map[*FieldArm]*rollout.Runner{}}
 		for name, e := range c.fieldArms() {
 			w.schedulers[name] = baseline.NewBelieving(&c.World.Physics, e, 0)
 			if w.runners[name], err = rollout.NewWithPolicy(w.schedulers[name], &ck.GoalConstants, c.World, rollout.ReportLink{}); err != nil {
 				return w, err
 			}
 		}
-		w.policy, err = rollout.New(ck, c.Decoder, c.World, rollout.ReportLink{})
+		for name, p := range contexts {
+			if w.policies[arms[name]], err = c.newFieldRunner(ck, p); err != nil {
+				return w, err
+			}
+		}
+		w.policies[policy], err = c.newFieldRunner(ck, c.Estimator)
 		return w, err
 	}
 	requests := rollout.PreferenceRequests(rollout.CalibratedOmegas(&ck.GoalConstants.SettingMap, c.Settings))
@@ -116,8 +171,13 @@ func MeasureField(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (*Fi
 				arms[name].fronts[i] = append(arms[name].fronts[i], runner.Fly(c.Seeds[i], rollout.Request{Mode: goal.Preference, Omega: 0.5}).Point)
 			}
 		}
-		for _, r := range requests {
-			policy.fronts[i] = append(policy.fronts[i], w.policy.Fly(c.Seeds[i], r).Point)
+		for arm, runner := range w.policies {
+			for _, r := range requests {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				arm.fronts[i] = append(arm.fronts[i], runner.Fly(c.Seeds[i], r).Point)
+			}
 		}
 		return nil
 	}, command.Progress(c.Progress, "seeds, field arms", len(c.Seeds)))
@@ -127,13 +187,35 @@ func MeasureField(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (*Fi
 	for _, a := range slices.Concat(slices.Collect(maps.Values(arms)), []*FieldArm{policy}) {
 		a.compare(arms[memorylessArm], arms[hiddenArm], [2]pareto.Point{wide, tight})
 	}
-	return &FieldReport{Seeds: len(c.Seeds), Prices: c.TeacherPrices, Settings: c.Settings, FieldArm: policy, Arms: arms}, nil
+	r := &FieldReport{Seeds: len(c.Seeds), Prices: c.TeacherPrices, Settings: c.Settings, FieldArm: policy, Arms: arms}
+	if c.Estimator != nil {
+		r.Window = c.Estimator.Window
+	}
+	for name, p := range contexts {
+		test := MemoryTest{Window: p.Window, Trained: &p.Data[0] != &c.Estimator.Data[0]}
+		if test.Difference, test.P, err = difference(policy.tight, arms[name].tight); err != nil {
+			return nil, err
+		}
+		r.Memory = append(r.Memory, test)
+	}
+	slices.SortFunc(r.Memory, func(a, b MemoryTest) int { return cmp.Compare(a.Window, b.Window) })
+	return r, nil
+}
+
+// difference returns that of paired figures, and its two-sided p-value.
+func difference(x, y []float64) (s pareto.Summary, p float64, err error) {
+	d := make([]float64, len(x))
+	for i := range d {
+		d[i] = x[i] - y[i]
+	}
+	p, _, err = pareto.Wilcoxon(d)
+	return pareto.Summarise(d), p, err
 }
 
 // print writes the report as a table.
 func (r *FieldReport) print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "%s, %d seeds, %d prices, %d settings of the checkpoint\n", r.World, r.Seeds, r.Prices, r.Settings)
+	fmt.Fprintf(t, "%s, %d seeds, %d prices, %d settings of the policy\n", r.World, r.Seeds, r.Prices, r.Settings)
 	fmt.Fprintln(t, "arm\thypervolume, 1e6\ttight, 1e6\tdelay at equal joules\tshare of what is hidden, tight\t95 %\thypervolume")
 	row := func(name string, a *FieldArm) {
 		share, interval, wide := "-", "-", "-"
@@ -142,9 +224,17 @@ func (r *FieldReport) print(w io.Writer) error {
 		}
 		fmt.Fprintf(t, "%s\t%.3f\t%.3f\t%+.1f %%\t%s\t%s\t%s\n", name, a.Hypervolume.Mean/1e6, a.HypervolumeTight.Mean/1e6, 100*a.DeltaDelay.Mean, share, interval, wide)
 	}
-	row("checkpoint", r.FieldArm)
+	row("policy", r.FieldArm)
 	for _, name := range slices.Sorted(maps.Keys(r.Arms)) {
 		row(name, r.Arms[name])
+	}
+	for _, m := range r.Memory {
+		made := "cut"
+		if m.Trained {
+			made = "trained"
+		}
+		fmt.Fprintf(t, "a memory of %d slots against %d, %s to it: tight hypervolume %+.4fe6 ± %.4fe6, p = %.2g (signed ranks, by seed)\n",
+			r.Window, m.Window, made, m.Difference.Mean/1e6, m.Difference.Std/math.Sqrt(float64(max(m.Difference.N, 1)))/1e6, m.P)
 	}
 	return t.Flush()
 }
@@ -179,6 +269,7 @@ func (a *FieldArm) compare(memoryless, hidden *FieldArm, references [2]pareto.Po
 			a.Hypervolume = pareto.Summarise(own)
 			continue
 		}
+		a.tight = own
 		if a.HypervolumeTight = pareto.Summarise(own); shares[k] == nil {
 			continue
 		}

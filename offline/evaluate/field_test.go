@@ -3,10 +3,14 @@ package evaluate
 import (
 	"encoding/json"
 	"io"
+	"maps"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 
 	"prefdt/inference"
+	"prefdt/inference/belief/learned"
 	"prefdt/offline/pareto"
 	"prefdt/simbridge/world"
 )
@@ -45,10 +49,15 @@ func TestFieldArmWithoutAShare(t *testing.T) {
 	}
 }
 
-// A field world is measured by all arms, on evaluation seeds alone.
+// A field world is measured by all arms, on evaluation seeds alone: the policy with its
+// estimator, with less memory, and the schedulers that it is measured against.
 func TestMeasureField(t *testing.T) {
 	ck := shippedCheckpoint(t)
-	c := Config{Seeds: []uint64{1_000_000, 1_000_001}, Settings: 3, TeacherPrices: 4, Decoder: inference.DecoderDispatch, Workers: 2, Progress: io.Discard}
+	five := &learned.Parameters{Window: 5, Data: slices.Clone(ck.Beliefs.Data)}
+	c := Config{
+		Seeds: []uint64{1_000_000, 1_000_001}, Settings: 3, TeacherPrices: 4, Decoder: inference.DecoderDispatch, Workers: 2, Progress: io.Discard,
+		Estimator: ck.Beliefs, Contexts: []*learned.Parameters{five},
+	}
 	var err error
 	if c.World, err = world.Named("phones"); err != nil {
 		t.Fatal(err)
@@ -57,8 +66,27 @@ func TestMeasureField(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Arms) != 3 || r.Arms[hiddenArm].Hypervolume.Mean <= r.Arms[memorylessArm].Hypervolume.Mean || !(r.Hypervolume.Mean > 0) || r.Hypervolume.N != 2 {
+	if names := slices.Sorted(maps.Keys(r.Arms)); !slices.Equal(names, []string{"context1", "context5", "filter", "hidden", "learned", "memoryless"}) {
+		t.Errorf("arms %q", names)
+	}
+	if r.Arms[hiddenArm].Hypervolume.Mean <= r.Arms[memorylessArm].Hypervolume.Mean || !(r.Hypervolume.Mean > 0) || r.Hypervolume.N != 2 || r.Window != 20 {
 		t.Errorf("%+v, hidden %+v, memoryless %+v", r.FieldArm, r.Arms[hiddenArm], r.Arms[memorylessArm])
+	}
+	if r.HypervolumeTight.Mean <= r.Arms["context1"].HypervolumeTight.Mean {
+		t.Errorf("with 20 slots of memory %+v, with one %+v", r.HypervolumeTight, r.Arms["context1"].HypervolumeTight)
+	}
+	if m := r.Memory; len(m) != 2 || m[0].Window != 1 || m[0].Trained || m[1].Window != 5 || !m[1].Trained || !(m[0].P > 0 && m[0].P <= 1) ||
+		math.Abs(m[0].Difference.Mean-(r.HypervolumeTight.Mean-r.Arms["context1"].HypervolumeTight.Mean)) > 1e-6 {
+		t.Errorf("tests of memory: %+v", m)
+	}
+	var text strings.Builder
+	if err := r.print(&text); err != nil || !strings.Contains(text.String(), "a memory of 20 slots against 1, cut to it") || !strings.Contains(text.String(), "against 5, trained to it") {
+		t.Errorf("%v\n%s", err, &text)
+	}
+	without := *ck
+	without.Beliefs, c.Estimator, c.Contexts = nil, nil, nil
+	if r, err = MeasureField(t.Context(), &without, c); err != nil || len(r.Arms) != 3 || r.Window != 0 {
+		t.Errorf("without an estimator: %d arms, %v", len(r.Arms), err)
 	}
 	c.Seeds = []uint64{5}
 	if _, err := MeasureField(t.Context(), ck, c); err == nil {

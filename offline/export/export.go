@@ -36,20 +36,42 @@ func Write(dir string, m checkpoint.Manifest, parameters []float32, beliefs *lea
 // WriteEstimator puts an estimator, with what record says of its training, into a
 // checkpoint that there is, in place of the one it has.
 func WriteEstimator(dir string, record checkpoint.Estimator, beliefs *learned.Parameters) error {
-	c, err := checkpoint.Load(dir)
+	m, graph, err := ReadPolicy(dir)
 	if err != nil {
 		return err
 	}
-	graph, err := os.ReadFile(filepath.Join(dir, checkpoint.GraphFile))
-	if err != nil {
-		return err
-	}
-	c.Manifest.Estimator = &record
-	manifest, estimator, err := encode(c.Manifest, graph, beliefs)
+	m.Estimator = &record
+	manifest, estimator, err := encode(*m, graph, beliefs)
 	if err != nil {
 		return fmt.Errorf("export to %s: %w", dir, err)
 	}
 	return write(dir, map[string][]byte{checkpoint.EstimatorFile: estimator, checkpoint.ManifestFile: manifest})
+}
+
+// ReadPolicy returns the manifest and the graph of a checkpoint without its estimator,
+// which may be one that this program no longer reads.
+func ReadPolicy(dir string) (*checkpoint.Manifest, []byte, error) {
+	raw, err := os.ReadFile(filepath.Join(dir, checkpoint.ManifestFile))
+	if err != nil {
+		return nil, nil, err
+	}
+	graph, err := os.ReadFile(filepath.Join(dir, checkpoint.GraphFile))
+	if err != nil {
+		return nil, nil, err
+	}
+	var m checkpoint.Manifest
+	if err = json.Unmarshal(raw, &m); err == nil {
+		m.Estimator = nil
+		raw, err = json.Marshal(&m)
+	}
+	var c *checkpoint.Checkpoint
+	if err == nil {
+		c, err = checkpoint.Decode(raw, graph, nil)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("checkpoint %s: %w", dir, err)
+	}
+	return &c.Manifest, graph, nil
 }
 
 func write(dir string, files map[string][]byte) error {

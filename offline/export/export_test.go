@@ -143,6 +143,25 @@ func TestEstimatorIsLoaded(t *testing.T) {
 	if c.Beliefs.Window != p.Window {
 		t.Errorf("a memory of %d slots, want %d", c.Beliefs.Window, p.Window)
 	}
+	// One of another layout is replaced.
+	path := filepath.Join(dir, checkpoint.ManifestFile)
+	manifest, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	layout := []byte(fmt.Sprintf(`"layout": %d`, learned.Layout))
+	if err := os.WriteFile(path, bytes.Replace(manifest, layout, []byte(`"layout": 99`), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := checkpoint.Load(dir); err == nil {
+		t.Error("another layout was loaded")
+	}
+	if err := WriteEstimator(dir, checkpoint.Estimator{}, testBeliefs(2)); err != nil {
+		t.Fatal(err)
+	}
+	if c, err = checkpoint.Load(dir); err != nil || c.Beliefs.Data[0] == p.Data[0] {
+		t.Errorf("another estimator was put in: %v", err)
+	}
 	if err := Write(dir, testManifest(smallArch), randomParameters(smallArch, 1), nil); err != nil {
 		t.Fatal(err)
 	}

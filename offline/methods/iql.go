@@ -259,7 +259,7 @@ type iqlWorker struct {
 }
 
 // AddGradient implements train.Network: of a part of a step's transitions.
-func (w *iqlWorker) AddGradient(i int, _ *corpus.Example, scale float64) (sum train.LossTerms, err error) {
+func (w *iqlWorker) AddGradient(i int, _ *corpus.Example, scale float64) ([]float64, error) {
 	rng := rand.New(rand.NewPCG(w.settings.Seed, uint64(i)))
 	now := make([]int, w.settings.Batch/w.settings.Workers)
 	next := make([]int, len(now))
@@ -280,8 +280,7 @@ func (w *iqlWorker) AddGradient(i int, _ *corpus.Example, scale float64) (sum tr
 	w.forward(b)
 	loss := w.setLoss(b, q, bootstrap, scale)
 	w.tape.Backward()
-	sum.Loss = loss[0] + loss[1] + loss[2]
-	return sum, nil
+	return []float64{loss[0] + loss[1] + loss[2], loss[0], loss[1], loss[2]}, nil
 }
 
 // reward is a slot's utility by its flight's preference.
@@ -311,16 +310,16 @@ func newIQL(s *IQLSettings, c world.Config, scales Scales, data *dataset) (*iql,
 	}
 	q := &iql{settings: s}
 	var err error
-	q.trainer, err = train.NewWithNetwork(train.Config{
+	q.trainer, err = train.NewTask(train.Config{
 		Arch:  model.Arch{Width: s.Width, PairWidth: s.UserWidth, Layers: 1, Heads: 1, Context: 1},
 		Batch: s.Workers, Workers: s.Workers, Seed: s.Seed,
 		Schedule: train.Schedule{PeakRate: s.Rate, FinalFraction: 0.1, Steps: s.Steps, Beta1: 0.9, Beta2: 0.999},
-	}, func(int, int, *corpus.Example) error { return nil }, iqlTensors(c.Aircraft, s.Width, s.UserWidth), func(w, g *train.Params[float32]) train.Network {
+	}, train.Task{Tensors: iqlTensors(c.Aircraft, s.Width, s.UserWidth), Losses: []string{"loss", "v", "q", "policy"}, Network: func(w, g *train.Params[float32]) train.Network {
 		return &iqlWorker{
 			iqlNetwork: newIQLNetwork(s, c.Aircraft, w, g), data: data, flight: flight, floorJ: float64(c.Aircraft) * minW,
 			scales: [objectives]float64{scales.DelayS / perSlot, scales.EnergyJ / perSlot},
 		}
-	})
+	}})
 	if err != nil {
 		return nil, err
 	}

@@ -490,7 +490,8 @@ type pedaWorker struct {
 }
 
 // AddGradient implements train.Network: a random flight, cut into windows at random.
-func (w *pedaWorker) AddGradient(i int, _ *corpus.Example, scale float64) (sum train.LossTerms, err error) {
+func (w *pedaWorker) AddGradient(i int, _ *corpus.Example, scale float64) ([]float64, error) {
+	var sum train.LossTerms
 	rng := rand.New(rand.NewPCG(w.seed, uint64(i)))
 	flight := rng.IntN(len(w.data.omega))
 	n, context := w.data.first[flight+1]-w.data.first[flight], w.arch.Context
@@ -501,7 +502,7 @@ func (w *pedaWorker) AddGradient(i int, _ *corpus.Example, scale float64) (sum t
 		sum.AddScaled(part, w.setLoss(&w.win, scale*part))
 		w.tape.Backward()
 	}
-	return sum, nil
+	return sum.List(), nil
 }
 
 // pedaPolicy flies a network: a window of the last slots, computed anew in each.
@@ -602,8 +603,8 @@ func NewPEDA(ctx context.Context, r *Run, s PEDASettings, form sequenceForm, f f
 
 func newPEDATrainer(s *PEDASettings, c world.Config, form sequenceForm, data *pedaData) (*train.Trainer, pedaSizes, error) {
 	z := pedaSizes{c.Aircraft, c.UserCount(), c.Slots}
-	t, err := train.NewWithNetwork(s.trainConfig(), func(int, int, *corpus.Example) error { return nil }, pedaTensors(s.trainConfig().Arch, z, form), func(w, g *train.Params[float32]) train.Network {
+	t, err := train.NewTask(s.trainConfig(), train.Task{Tensors: pedaTensors(s.trainConfig().Arch, z, form), Losses: train.LossNames(), Network: func(w, g *train.Params[float32]) train.Network {
 		return &pedaWorker{pedaNetwork: newPEDANetwork(z, form, w, g), data: data, seed: s.Seed}
-	})
+	}})
 	return t, z, err
 }

@@ -241,11 +241,10 @@ func newPPO(s PPOSettings, c world.Config, scales Scales, seed uint64) (*ppo, er
 	}
 	_, minW := c.Physics.MinPower()
 	p := &ppo{settings: s, scales: scales, seeds: list, seed: seed, minJ: float64(c.Aircraft) * minW}
-	nothing := func(int, int, *corpus.Example) error { return nil }
-	p.trainer, err = train.NewWithNetwork(s.trainConfig(c.Slots, seed), nothing, ppoTensors(c.Aircraft, s.Width, s.UserWidth), func(w, g *train.Params[float32]) train.Network {
+	p.trainer, err = train.NewTask(s.trainConfig(c.Slots, seed), train.Task{Tensors: ppoTensors(c.Aircraft, s.Width, s.UserWidth), Losses: []string{"loss"}, Network: func(w, g *train.Params[float32]) train.Network {
 		p.learner = newPPONetwork(w, g)
 		return p
-	})
+	}})
 	if err != nil {
 		return nil, err
 	}
@@ -260,7 +259,7 @@ func newPPO(s PPOSettings, c world.Config, scales Scales, seed uint64) (*ppo, er
 func (p *ppo) iteration() int { return p.trainer.Step / p.settings.gradientSteps() }
 
 // AddGradient implements train.Network.
-func (p *ppo) AddGradient(i int, _ *corpus.Example, _ float64) (sum train.LossTerms, err error) {
+func (p *ppo) AddGradient(i int, _ *corpus.Example, _ float64) ([]float64, error) {
 	slots := p.batch.observation.slots
 	k := i % p.settings.Minibatches
 	if k == 0 || len(p.order) != slots {
@@ -268,9 +267,9 @@ func (p *ppo) AddGradient(i int, _ *corpus.Example, _ float64) (sum train.LossTe
 	}
 	p.minibatch.gather(&p.batch, p.order[k*slots/p.settings.Minibatches:(k+1)*slots/p.settings.Minibatches])
 	p.learner.forward(&p.minibatch.observation, true)
-	sum.Loss = p.learner.setLoss(&p.settings, &p.minibatch)
+	loss := p.learner.setLoss(&p.settings, &p.minibatch)
 	p.learner.tape.Backward()
-	return sum, nil
+	return []float64{loss}, nil
 }
 
 // update flies the episodes of an iteration and learns from them. weights gives, after

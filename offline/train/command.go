@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"prefdt/configs/cli"
@@ -99,17 +100,20 @@ func (t *Trainer) Run(ctx context.Context, dir string, save, validate int, check
 	if err := t.Load(state); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	log, _, err := openLog(filepath.Join(dir, "log.csv"), LogHeader, t.Step)
+	log, _, err := openLog(filepath.Join(dir, "log.csv"), logHeader(t.task.Losses), t.Step)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	checks, validated, err := openLog(filepath.Join(dir, "validation.csv"), validationHeader, t.Step+1)
-	if err != nil {
-		return err
+	var checks *os.File
+	validated := 0
+	if validate > 0 {
+		if checks, validated, err = openLog(filepath.Join(dir, "validation.csv"), validationHeader, t.Step+1); err != nil {
+			return err
+		}
+		defer checks.Close()
 	}
-	defer checks.Close()
-	fmt.Fprintf(stdout, "%d parameters, %d steps of %d episodes\n", t.Config.Arch.Parameters(), t.Config.Schedule.Steps, t.Config.Batch)
+	fmt.Fprintf(stdout, "%d parameters, %d steps of %d episodes\n", len(t.Params.Data), t.Config.Schedule.Steps, t.Config.Batch)
 	started, first := time.Now(), t.Step
 	for {
 		last := t.Step == t.Config.Schedule.Steps
@@ -137,13 +141,13 @@ func (t *Trainer) Run(ctx context.Context, dir string, save, validate int, check
 		if err != nil {
 			return err
 		}
-		if err := line.Write(log, time.Since(at)); err != nil {
+		if err := line.Write(log, t.Config.Batch, time.Since(at)); err != nil {
 			return fmt.Errorf("training log: %w", err)
 		}
 		last = t.Step == t.Config.Schedule.Steps
 		if t.Step%50 == 0 || last {
 			left := time.Since(started) / time.Duration(t.Step-first) * time.Duration(t.Config.Schedule.Steps-t.Step)
-			fmt.Fprintf(stdout, "step %d/%d  %s  left %s\n", t.Step, t.Config.Schedule.Steps, line.summary(time.Since(at)), left.Round(time.Second))
+			fmt.Fprintf(stdout, "step %d/%d  %s  left %s\n", t.Step, t.Config.Schedule.Steps, t.summary(&line, time.Since(at)), left.Round(time.Second))
 		}
 		if t.Step%save == 0 || last {
 			if err := t.Save(state); err != nil {
@@ -153,7 +157,10 @@ func (t *Trainer) Run(ctx context.Context, dir string, save, validate int, check
 	}
 }
 
-func (l *LogLine) summary(took time.Duration) string {
-	return fmt.Sprintf("loss %.4f  choice %.4f  right %.4f  move %.5f  price %.6f  %.0f tokens/s",
-		l.Terms.Loss, l.Terms.Association, l.Terms.Accuracy, l.Terms.Move, l.Terms.Price, float64(l.Tokens)/took.Seconds())
+func (t *Trainer) summary(l *LogLine, took time.Duration) string {
+	var text strings.Builder
+	for i, name := range t.task.Losses {
+		fmt.Fprintf(&text, "%s %.5g  ", name, l.Losses[i])
+	}
+	return fmt.Sprintf("%s%.1f flights/s", &text, float64(t.Config.Batch)/took.Seconds())
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"prefdt/offline/command"
@@ -16,19 +17,22 @@ import (
 type LogLine struct {
 	Step         int
 	LearningRate float64
-	GradientNorm float64 // of the gradient, before the clip
-	Tokens       int
-	Terms        LossTerms
+	GradientNorm float64   // of the gradient, before the clip
+	Losses       []float64 // by the trainer's names of them
 }
 
-// LogHeader names the columns that Write prints.
-const LogHeader = "step,rate,norm,loss,choice,offload,class,move,price,right,tokens_per_s\n"
+// logHeader names the columns that Write prints.
+func logHeader(losses []string) string {
+	return "step,rate,norm," + strings.Join(losses, ",") + ",flights_per_s\n"
+}
 
-// Write appends the line to a log, one step a line.
-func (l LogLine) Write(w io.Writer, took time.Duration) error {
-	_, err := fmt.Fprintf(w, "%d,%.3g,%.4g,%.5f,%.5f,%.6f,%.5f,%.6f,%.7f,%.4f,%.0f\n", l.Step, l.LearningRate, l.GradientNorm,
-		l.Terms.Loss, l.Terms.Association, l.Terms.Offload, l.Terms.DeadlineClass, l.Terms.Move, l.Terms.Price, l.Terms.Accuracy,
-		float64(l.Tokens)/took.Seconds())
+// Write appends the line to a log, one step of so many flights a line.
+func (l LogLine) Write(w io.Writer, flights int, took time.Duration) error {
+	text := fmt.Appendf(nil, "%d,%.3g,%.4g", l.Step, l.LearningRate, l.GradientNorm)
+	for _, x := range l.Losses {
+		text = fmt.Appendf(text, ",%.6g", x)
+	}
+	_, err := fmt.Fprintf(w, "%s,%.1f\n", text, float64(flights)/took.Seconds())
 	return err
 }
 

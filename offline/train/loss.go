@@ -22,6 +22,16 @@ type LossTerms struct {
 	Loss, Association, Offload, DeadlineClass, Move, Price, Accuracy float64
 }
 
+// LossNames returns the terms' names in a log.
+func LossNames() []string {
+	return []string{"loss", "choice", "offload", "class", "move", "price", "right"}
+}
+
+// List returns the terms in the order of LossNames.
+func (t LossTerms) List() []float64 {
+	return []float64{t.Loss, t.Association, t.Offload, t.DeadlineClass, t.Move, t.Price, t.Accuracy}
+}
+
 // AddScaled adds other terms times k.
 func (t *LossTerms) AddScaled(k float64, o LossTerms) {
 	t.Loss += k * o.Loss

@@ -34,11 +34,11 @@ func newNetwork[T kernel.Float](loss LossWeights, w, g *Params[T]) *network[T] {
 }
 
 // AddGradient implements Network.
-func (n *network[T]) AddGradient(_ int, ex *corpus.Example, scale float64) (LossTerms, error) {
+func (n *network[T]) AddGradient(_ int, ex *corpus.Example, scale float64) ([]float64, error) {
 	n.forward(ex)
 	terms := n.setLoss(ex, scale)
 	n.tape.Backward()
-	return terms, nil
+	return terms.List(), nil
 }
 
 // index lists which rows belong together.

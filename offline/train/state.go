@@ -2,6 +2,7 @@ package train
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -18,15 +19,16 @@ import (
 const stateMagic = "PREFDTT1"
 
 type stateHeader struct {
-	Step   int    `json:"step"`
-	Config Config `json:"config"`
+	Step    int             `json:"step"`
+	Config  Config          `json:"config"`
+	Subject json.RawMessage `json:"subject,omitempty"` // see Task
 }
 
 // Save writes the run's state durably.
 func (t *Trainer) Save(path string) error {
 	err := command.ReplaceFile(path, func(w io.Writer) error {
 		b := bufio.NewWriter(w)
-		head, err := json.Marshal(stateHeader{t.Step, t.Config})
+		head, err := json.Marshal(stateHeader{t.Step, t.Config, t.subject})
 		if err != nil {
 			return err
 		}
@@ -49,6 +51,9 @@ func (t *Trainer) Load(path string) error {
 	return readState(path, func(head *stateHeader) ([][]float32, error) {
 		if !reflect.DeepEqual(head.Config, t.Config) {
 			return nil, fmt.Errorf("it was trained with %+v, this run asks for %+v", head.Config, t.Config)
+		}
+		if !bytes.Equal(head.Subject, t.subject) {
+			return nil, fmt.Errorf("it was trained with %s, this run asks for %s", head.Subject, t.subject)
 		}
 		t.Step = head.Step
 		return [][]float32{t.Params.Data, t.adam.m, t.adam.v}, nil

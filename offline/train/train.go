@@ -39,6 +39,11 @@ func (c Config) Check() error {
 	if err := c.Arch.Check(); err != nil {
 		return err
 	}
+	return c.checkRun()
+}
+
+// checkRun is Check without the policy network's architecture.
+func (c Config) checkRun() error {
 	if c.Batch < 1 || c.Workers < 1 || c.Workers > c.Batch || c.Schedule.Steps < 1 {
 		return fmt.Errorf("training has batch %d, workers %d, steps %d; want all positive and no more workers than flights", c.Batch, c.Workers, c.Schedule.Steps)
 	}
@@ -57,8 +62,20 @@ type Source func(worker, i int, ex *corpus.Example) error
 // to a gradient of the worker's own (see Bind).
 type Network interface {
 	// AddGradient adds, to the gradient, that of the loss on the i-th example,
-	// times scale.
-	AddGradient(i int, ex *corpus.Example, scale float64) (LossTerms, error)
+	// times scale, and returns the losses of the example.
+	AddGradient(i int, ex *corpus.Example, scale float64) ([]float64, error)
+}
+
+// Task is what a Trainer trains.
+type Task struct {
+	Tensors []model.Tensor
+	Losses  []string // their names, in a log; the first is the one minimised
+	Source  Source   // nil: the network finds its examples itself
+	// Subject is what else the result depends on, if anything: a run is resumed only with
+	// the same, as JSON.
+	Subject any
+	// Network returns one bound to parameters w and gradient g.
+	Network func(w, g *Params[float32]) Network
 }
 
 // Trainer is a run in progress.
@@ -67,7 +84,8 @@ type Trainer struct {
 	Step   int
 	Params *Params[float32]
 
-	source  Source
+	task    Task
+	subject json.RawMessage
 	adam    *adam
 	workers []worker
 }
@@ -80,22 +98,30 @@ type worker struct {
 
 // New starts a run of the policy network.
 func New(c Config, source Source) (*Trainer, error) {
-	return NewWithNetwork(c, source, c.Arch.Tensors(), func(w, g *Params[float32]) Network {
-		return newNetwork(c.LossWeights, w, g)
-	})
-}
-
-// NewWithNetwork starts a run of another network: its tensors, and a function
-// that binds one to parameters w and gradient g.
-func NewWithNetwork(c Config, source Source, tensors []model.Tensor, newNetwork func(w, g *Params[float32]) Network) (*Trainer, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	t := &Trainer{Config: c, Params: NewParams[float32](c.Arch, tensors), source: source, adam: newAdam(tensors)}
+	return NewTask(c, Task{Tensors: c.Arch.Tensors(), Losses: LossNames(), Source: source, Network: func(w, g *Params[float32]) Network {
+		return newNetwork(c.LossWeights, w, g)
+	}})
+}
+
+// NewTask starts a run of another network.
+func NewTask(c Config, task Task) (*Trainer, error) {
+	if err := c.checkRun(); err != nil {
+		return nil, err
+	}
+	t := &Trainer{Config: c, Params: NewParams[float32](c.Arch, task.Tensors), task: task, adam: newAdam(task.Tensors)}
+	if task.Subject != nil {
+		var err error
+		if t.subject, err = json.Marshal(task.Subject); err != nil {
+			return nil, fmt.Errorf("training configuration: %w, want finite numbers", err)
+		}
+	}
 	t.Params.Init(c.Seed)
 	for range c.Workers {
-		grads := NewParams[float32](c.Arch, tensors)
-		t.workers = append(t.workers, worker{network: newNetwork(t.Params, grads), grads: grads})
+		grads := NewParams[float32](c.Arch, task.Tensors)
+		t.workers = append(t.workers, worker{network: task.Network(t.Params, grads), grads: grads})
 	}
 	return t, nil
 }
@@ -104,41 +130,45 @@ func NewWithNetwork(c Config, source Source, tensors []model.Tensor, newNetwork 
 func (t *Trainer) Next() (LogLine, error) {
 	c := &t.Config
 	var wait sync.WaitGroup
-	terms := make([]LossTerms, c.Workers)
-	tokens := make([]int, c.Workers)
+	losses := make([][]float64, c.Workers)
 	errs := make([]error, c.Workers)
 	for k := range c.Workers {
 		wait.Go(func() {
 			w := &t.workers[k]
 			clear(w.grads.Data)
+			losses[k] = make([]float64, len(t.task.Losses))
 			for i := t.Step*c.Batch + k; i < (t.Step+1)*c.Batch; i += c.Workers {
 				w.example.Reset()
-				if errs[k] = t.source(k, i, &w.example); errs[k] != nil {
-					return
+				if t.task.Source != nil {
+					if errs[k] = t.task.Source(k, i, &w.example); errs[k] != nil {
+						return
+					}
 				}
 				l, err := w.network.AddGradient(i, &w.example, 1/float64(c.Batch))
 				if errs[k] = err; err != nil {
 					return
 				}
-				terms[k].AddScaled(1, l)
-				tokens[k] += model.TokensPerSlot * w.example.Slots
+				for n, x := range l {
+					losses[k][n] += x
+				}
 			}
 		})
 	}
 	wait.Wait()
 	line := LogLine{Step: t.Step, LearningRate: c.Schedule.rate(t.Step)}
-	grads, total := make([][]float32, c.Workers), LossTerms{}
+	line.Losses = make([]float64, len(t.task.Losses))
+	grads := make([][]float32, c.Workers)
 	for k := range c.Workers {
 		if errs[k] != nil {
 			return line, fmt.Errorf("training step %d: %w", t.Step, errs[k])
 		}
-		total.AddScaled(1, terms[k])
-		line.Tokens += tokens[k]
+		for n, x := range losses[k] {
+			line.Losses[n] += x / float64(c.Batch)
+		}
 		grads[k] = t.workers[k].grads.Data
 	}
-	line.Terms.AddScaled(1/float64(c.Batch), total)
-	if math.IsNaN(line.Terms.Loss) || math.IsInf(line.Terms.Loss, 0) {
-		return line, fmt.Errorf("training step %d: the loss is %v; lower the learning rate", t.Step, line.Terms.Loss)
+	if loss := line.Losses[0]; math.IsNaN(loss) || math.IsInf(loss, 0) {
+		return line, fmt.Errorf("training step %d: the loss is %v; lower the learning rate", t.Step, loss)
 	}
 	line.GradientNorm = t.adam.step(c.Schedule, t.Step, t.Params.Data, grads...)
 	t.Step++

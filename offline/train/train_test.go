@@ -34,9 +34,9 @@ func TestLossFalls(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i == 0 {
-			first = line.Terms.Loss
+			first = line.Losses[0]
 		}
-		last = line.Terms.Loss
+		last = line.Losses[0]
 	}
 	if last > 0.8*first {
 		t.Errorf("loss %v after %d steps, %v at first", last, c.Schedule.Steps, first)
@@ -101,8 +101,8 @@ func TestFloat32FollowsFloat64(t *testing.T) {
 		clear(g64.Data)
 		l32, _ := n32.AddGradient(0, ex, 1)
 		l64, _ := n64.AddGradient(0, ex, 1)
-		if d := l32.Loss - l64.Loss; d > 1e-4 || d < -1e-4 {
-			t.Fatalf("step %d: loss %v in float32, %v in float64", step, l32.Loss, l64.Loss)
+		if d := l32[0] - l64[0]; d > 1e-4 || d < -1e-4 {
+			t.Fatalf("step %d: loss %v in float32, %v in float64", step, l32[0], l64[0])
 		}
 		var diff, norm float64
 		for i := range g64.Data {

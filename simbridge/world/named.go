@@ -9,21 +9,53 @@ import (
 	"prefdt/configs"
 )
 
-// The field worlds, and the standard one. Each is the standard world with elements
-// that hide what a real field hides; allLocalS is its AllLocalDelayS over ReferenceSeeds,
-// 0 where references do not count in it.
+// The field worlds, the unseen ones, and the standard one. Each is the standard world
+// with elements that hide what a real field hides; allLocalS is its AllLocalDelayS over
+// ReferenceSeeds, 0 where references do not count in it. The unseen worlds are outside of
+// what the estimator's training draws: what was learned is tried in them.
 var named = []struct {
 	name      string
 	compose   []func(*Config)
 	allLocalS float64
+	unseen    bool
 }{
-	{"standard", nil, 0},
-	{"gusts", []func(*Config){windy}, 715.16},
-	{"canyon", []func(*Config){amongHighRises}, 715.16},
-	{"phones", []func(*Config){withPhones, withContention}, 794.64},
-	{"crowd", []func(*Config){inGroups, walking, withContention}, 1053.16},
-	{"field", []func(*Config){windy, amongHighRises, withPhones, walking}, 794.64},
+	{"standard", nil, 0, false},
+	{"gusts", []func(*Config){windy}, 715.16, false},
+	{"canyon", []func(*Config){amongHighRises}, 715.16, false},
+	{"phones", []func(*Config){withPhones, withContention}, 794.64, false},
+	{"crowd", []func(*Config){inGroups, walking, withContention}, 1053.16, false},
+	{"field", inTheField(), 794.64, false},
+	{"field-10deg", inTheField(correlated(10)), 794.64, true},
+	{"field-90deg", inTheField(correlated(90)), 794.64, true},
+	{"field-storm", inTheField(storm), 794.64, true},
+	{"field-dense", inTheField(denseUrban), 794.64, true},
+	{"field-short", inTheField(spells(15, 22.5)), 790.50, true},
+	{"field-long", inTheField(spells(60, 90)), 789.99, true},
+	{"city", inTheField(storm, denseUrban, correlated(60), spells(60, 90), large), 1582.39, true},
 }
+
+// inTheField returns all elements of field, and those that change it.
+func inTheField(more ...func(*Config)) []func(*Config) {
+	return append([]func(*Config){windy, amongHighRises, withPhones, walking}, more...)
+}
+
+func correlated(deg float64) func(*Config) {
+	return func(c *Config) { c.SkylineDeg, c.ShadowingDeg = deg, deg }
+}
+
+func storm(c *Config) { c.Wind.MeanMinMPS, c.Wind.MeanMaxMPS, c.Wind.TurbulenceMPS = 8, 14, 2 }
+
+// denseUrban has the constants of Al-Hourani et al. for a dense urban area.
+func denseUrban(c *Config) {
+	r := &c.Physics.Channel
+	r.UrbanA, r.UrbanB, r.LoS.ExcessDB, r.NLoS.ExcessDB = 12.08, 0.11, 1.6, 23
+}
+
+func spells(onS, offS float64) func(*Config) {
+	return func(c *Config) { c.Throttling.MeanOnS, c.Throttling.MeanOffS = onS, offS }
+}
+
+func large(c *Config) { c.Physics.AreaSideM, c.Slots = 1500, 200 }
 
 func windy(c *Config) {
 	c.Wind = Wind{MeanMinMPS: 3, MeanMaxMPS: 10, TurnRad: 0.01, TurbulenceMPS: 1, TurbulenceMemory: 0.96}
@@ -67,7 +99,17 @@ func Names() (names []string) {
 // FieldNames returns the names of the field worlds.
 func FieldNames() (names []string) {
 	for _, w := range named {
-		if w.allLocalS > 0 {
+		if w.allLocalS > 0 && !w.unseen {
+			names = append(names, w.name)
+		}
+	}
+	return names
+}
+
+// UnseenNames returns the names of the worlds that no training draws.
+func UnseenNames() (names []string) {
+	for _, w := range named {
+		if w.unseen {
 			names = append(names, w.name)
 		}
 	}

@@ -25,12 +25,13 @@
 // its age and how far the user has walked since. It changes the odds and gives, for
 // either condition, the mean and the standard deviation of the shadowing: the mean is an
 // average of the shadowing that was observed, by weights that attention learns, and a
-// correction.
+// correction. What the nearest timed upload says is a feature by itself.
 //
 // CPUs: the probability of throttling, from the speeds that the user's last results show.
 //
-// Wind: each candidate of a grid has a score by how well the readings agree in it, which
-// the network changes, and with it the multiplier of flight power.
+// Wind: Bayes filters over a grid of candidates, none of which knows of anything older
+// than the memory. The network changes the probability of each candidate, and with it the
+// multiplier of flight power.
 package learned
 
 import (

@@ -147,44 +147,6 @@ func TestUsersAreApart(t *testing.T) {
 	}
 }
 
-// What is read of a sounding is Bayes' rule: the same moments of the gain as by
-// integrating over both conditions on a fine grid.
-func TestPosteriorOfOneSounding(t *testing.T) {
-	c := physics.DefaultConstants()
-	x := newRadio(&c)
-	for _, horizontalM := range []float64{30, 200, 700} {
-		for _, db := range []float64{-85, -95, -105, -125} {
-			gain := math.Pow(10, db/10)
-			read := x.read(gain, horizontalM, false)
-			l, _ := x.link(&read, horizontalM, nil)
-			p := c.Channel.LoSProbability(horizontalM, c.AltitudeM)
-			free := math.Log(c.Channel.FreeSpaceGain(horizontalM, c.AltitudeM))
-			var sum, first, second float64
-			for k, condition := range []physics.ChannelCondition{c.Channel.LoS, c.Channel.NLoS} {
-				for z := -6.0; z <= 6; z += 0.005 {
-					large := free - condition.ExcessDB*math.Ln10/10 + condition.ShadowDB*math.Ln10/10*z
-					f, lg := math.Log(gain)-large, 0.0
-					lg, _ = math.Lgamma(condition.NakagamiM)
-					m := condition.NakagamiM
-					weight := math.Exp(-z*z/2+m*f+m*math.Log(m)-m*math.Exp(f)-lg) * [2]float64{p, 1 - p}[k]
-					upload := large + math.Log(condition.TypicalFading())
-					sum, first, second = sum+weight, first+weight*upload, second+weight*upload*upload
-				}
-			}
-			mean := first / sum
-			sd := math.Sqrt(second/sum - mean*mean)
-			m := Mixture{Sight: 1 / (1 + math.Exp(-l.LogOdds))}
-			for k := range m.Mean {
-				m.Mean[k], m.SD[k] = l.MeanLog[k]+l.SDLog[k]*read.z[k], l.SDLog[k]*read.sd[k]
-			}
-			gotMean, gotSD := m.Moments()
-			if math.Abs(gotMean-mean) > 0.02 || math.Abs(gotSD-sd) > 0.02 {
-				t.Errorf("%v dB at %v m: %.4f +- %.4f, want %.4f +- %.4f", db, horizontalM, gotMean, gotSD, mean, sd)
-			}
-		}
-	}
-}
-
 // What is exact is taken as it is, and a network without observations still answers.
 func TestMasks(t *testing.T) {
 	c := field()

@@ -3,6 +3,7 @@ package learned
 import (
 	"math"
 
+	"prefdt/inference/belief"
 	"prefdt/inference/kernel"
 	"prefdt/inference/physics"
 )
@@ -11,71 +12,20 @@ import (
 // deviations. Without memory a sounding says by Bayes' rule how likely each condition
 // is, and what z is under each. The network reads that of every observation.
 
-// condition is one of a link's two conditions at a distance.
-type condition struct {
-	meanLog, sdLog float64 // of the large-scale gain's logarithm
-	fadingM        float64 // m of Nakagami fading
-	typicalLog     float64 // of the fading in an upload
-	noise          float64 // variance of a sounding's fading, in z
-}
-
-func newCondition(l *physics.ChannelCondition) condition {
-	variance := math.Pi * math.Pi / 6 // psi'(1)
-	for k := 1.0; k < l.NakagamiM; k++ {
-		variance -= 1 / (k * k)
-	}
-	c := condition{
-		meanLog: -l.ExcessDB * math.Ln10 / 10, sdLog: max(l.ShadowDB, 0.1) * math.Ln10 / 10,
-		fadingM: l.NakagamiM, typicalLog: math.Log(l.TypicalFading()),
-	}
-	c.noise = variance / (c.sdLog * c.sdLog)
-	return c
-}
-
-// sound returns the logarithm of the evidence of a gain, relative to free space, and
-// the posterior of z, whose prior is standard normal, by quadrature: fading makes the
-// gain's factor Gamma(m, 1/m).
-func (c *condition) sound(logG float64) (logEvidence, z, sd float64) {
-	const points, reach = 17, 3.6
-	var weights [points]float64
-	top := math.Inf(-1)
-	factor := math.Exp(logG - c.meanLog + c.sdLog*reach)
-	step := math.Exp(-c.sdLog * 2 * reach / (points - 1))
-	at := func(k int) float64 { return -reach + 2*reach*float64(k)/(points-1) }
-	for k := range points {
-		x := at(k)
-		weights[k] = -x*x/2 + c.fadingM*(logG-c.meanLog-c.sdLog*x) - c.fadingM*factor
-		top = max(top, weights[k])
-		factor *= step
-	}
-	var sum, first, second float64
-	for k, w := range weights {
-		w, x := math.Exp(w-top), at(k)
-		sum += w
-		first += w * x
-		second += w * x * x
-	}
-	z = first / sum
-	lg, _ := math.Lgamma(c.fadingM)
-	return top + math.Log(sum) + c.fadingM*math.Log(c.fadingM) - lg, z, math.Sqrt(max(second/sum-z*z, 1e-4))
-}
-
 // radio is the channel with what depends on nothing but its constants.
 type radio struct {
 	constants  *physics.Constants
-	conditions [2]condition // in sight, not in sight
+	conditions [2]belief.Condition
 }
 
-func newRadio(c *physics.Constants) radio {
-	return radio{c, [2]condition{newCondition(&c.Channel.LoS), newCondition(&c.Channel.NLoS)}}
-}
+func newRadio(c *physics.Constants) radio { return radio{c, belief.Conditions(&c.Channel)} }
 
 // reading is what one gain says, sounded or of an upload.
 type reading struct {
 	freeLog   float64    // logarithm of the gain of free space
 	threshold float64    // of a standard-normal field below which there is line of sight
 	logOdds   float64    // of line of sight
-	z, sd     [2]float64 // of the shadowing under each condition
+	z         [2]float64 // mean of the shadowing under each condition
 	residual  [2]float64 // z if there were no fading
 }
 
@@ -92,12 +42,11 @@ func (x *radio) read(gain, horizontalM float64, upload bool) (r reading) {
 	var evidence [2]float64
 	for k := range x.conditions {
 		l := &x.conditions[k]
-		r.residual[k] = (logG - l.meanLog - l.typicalLog) / l.sdLog
+		r.residual[k] = l.Residual(logG)
 		if upload {
-			r.z[k] = r.residual[k]
-			evidence[k] = -r.z[k]*r.z[k]/2 - math.Log(l.sdLog)
+			evidence[k], r.z[k] = l.Measure(logG, 0, 1)
 		} else {
-			evidence[k], r.z[k], r.sd[k] = l.sound(logG)
+			evidence[k], r.z[k], _ = l.Sound(logG, 0, 1)
 		}
 	}
 	r.logOdds = min(max(evidence[0]-evidence[1]+math.Log(p/(1-p)), -logOddsMax), logOddsMax)
@@ -121,7 +70,7 @@ type Mixture struct {
 
 const (
 	logOddsStep = 2    // change of the log odds by an output of 1
-	leastSD     = 0.02 // of the shadowing z
+	leastSD     = 0.01 // of the shadowing z
 	narrowest   = -5.0 // logarithm of the narrowing of a standard deviation
 	widest      = 1.0
 )
@@ -191,16 +140,21 @@ const (
 	ownFeatures       = 7
 	linkRowFeatures   = ownFeatures + 8 + linkAverages
 	linkAverages      = 2
-	linkQueryFeatures = 9
+	linkFeatures      = 9 // of a query, by the present sounding
+	nearestFeatures   = 6 // and by the nearest upload
+	linkQueryFeatures = linkFeatures + nearestFeatures
 	ageScale          = 20 // slots; features of age do not depend on the length of the memory
 )
+
+// fadingNoise returns the variance of a sounding's fading, in z.
+func fadingNoise(c *belief.Condition) float64 { return c.FadingVariance / (c.SDLog * c.SDLog) }
 
 // observe makes an observation of what a gain said.
 func (x *radio) observe(r *reading, to physics.Position, upload bool) (o observation) {
 	sight := 1 / (1 + math.Exp(-r.logOdds))
 	noise, up := float32(0), float32(1)
 	if !upload {
-		noise, up = float32(sight*x.conditions[0].noise+(1-sight)*x.conditions[1].noise), 0
+		noise, up = float32(sight*fadingNoise(&x.conditions[0])+(1-sight)*fadingNoise(&x.conditions[1])), 0
 	}
 	z := sight*r.residual[0] + (1-sight)*r.residual[1]
 	o.east, o.north = unit(to)
@@ -234,13 +188,35 @@ func (x *radio) link(r *reading, horizontalM float64, queries []float32) (Link, 
 	l := Link{LogOdds: r.logOdds}
 	for k := range x.conditions {
 		c := &x.conditions[k]
-		l.MeanLog[k], l.SDLog[k] = r.freeLog+c.meanLog+c.typicalLog, c.sdLog
+		l.MeanLog[k], l.SDLog[k] = r.freeLog+c.MeanLog+c.TypicalLog, c.SDLog
 	}
 	clip := func(z float64) float32 { return float32(min(max(z/4, -2), 2)) }
 	sight := 1 / (1 + math.Exp(-r.logOdds))
-	gap := (x.conditions[0].meanLog - x.conditions[1].meanLog) / 5
+	gap := (x.conditions[0].MeanLog - x.conditions[1].MeanLog) / 5
 	return l, append(queries, float32(r.logOdds/4), float32(2*sight-1), float32(r.threshold/2), float32(r.z[0]), float32(r.z[1]),
 		clip(r.residual[0]), clip(r.residual[1]), distanceFeature(horizontalM), float32(gap))
+}
+
+// appendNearestUpload appends what the upload that is nearest to a present link says, of
+// those that arrived after a slot: how near that is, as the correlation of the shadowing of
+// the two at an angle of 30 degrees and 50 m of walking, by how much that alone narrows the
+// shadowing, and its own gain's reading. Without one all of it is 0.
+func (u *user) appendNearestUpload(queries []float32, present *observation, slot, old int) []float32 {
+	var nearest *observation
+	best := 0.0
+	for k := range newer(u.uploads[:], u.uploaded, old) {
+		o := &u.uploads[(u.uploaded-1-k)%maxUploads]
+		cos := o.east*present.east + o.north*present.north
+		if near := math.Exp((cos-1)/(30*math.Pi/180)/(30*math.Pi/180) - o.walkedM/50); near > best {
+			best, nearest = near, o
+		}
+	}
+	if nearest == nil {
+		return append(queries, 0, 0, 0, 0, 0, 0)
+	}
+	near := float32(best)
+	narrowing := float32(math.Log(1.0005-best*best) / 6)
+	return append(queries, near, narrowing, near*nearest.z[0]/2, near*nearest.z[1]/2, near*nearest.own[1], float32(slot-nearest.slot)/ageScale)
 }
 
 // unit returns the unit vector of a direction; east of none.

@@ -9,9 +9,10 @@ import (
 
 // Sizes of a memory.
 const (
-	maxUsers        = 4096
-	maxObservations = 32 // of a user's gains, sounded and of uploads
-	maxTimings      = 8  // of a user's results
+	maxUsers     = 4096
+	maxSoundings = 24 // of a user
+	maxUploads   = 16 // of a user, whose gains say more, for they carry no fading
+	maxTimings   = 8  // of a user's results
 )
 
 // Surroundings is what is configured of a mission.
@@ -51,8 +52,10 @@ type user struct {
 	seen           int // slot of its last report
 	cpuHz          float64
 	position       physics.Position
-	observations   [maxObservations]observation // a ring
-	observed       int                          // in all
+	soundings      [maxSoundings]observation // a ring, as the others
+	sounded        int                       // in all
+	uploads        [maxUploads]observation
+	uploaded       int
 	timings        [maxTimings]timing
 	timed          int
 	previous, next *user
@@ -95,7 +98,7 @@ func (m *Memory) report(r *slot.User, now int) *user {
 		} else {
 			m.free = u.next
 		}
-		u.id, u.observed, u.timed, u.position = r.ID, 0, 0, r.Position
+		u.id, u.sounded, u.uploaded, u.timed, u.position = r.ID, 0, 0, 0, r.Position
 		m.users[r.ID] = u
 	} else {
 		u.unlink()
@@ -103,16 +106,29 @@ func (m *Memory) report(r *slot.User, now int) *user {
 	u.previous, u.next = m.ends.previous, &m.ends
 	u.previous.next, m.ends.previous = u, u
 	walkedM := r.Position.Sub(u.position).Norm()
-	for i := range min(u.observed, maxObservations) {
-		u.observations[i].walkedM += walkedM
+	for i := range min(u.sounded, maxSoundings) {
+		u.soundings[i].walkedM += walkedM
+	}
+	for i := range min(u.uploaded, maxUploads) {
+		u.uploads[i].walkedM += walkedM
 	}
 	u.seen, u.cpuHz, u.position = now, r.CPUHz, r.Position
 	return u
 }
 
-func (u *user) remember(o observation) {
-	u.observations[u.observed%maxObservations] = o
-	u.observed++
+// remember puts an observation into a ring that had so many in all.
+func remember(ring []observation, had *int, o observation) {
+	ring[*had%len(ring)] = o
+	*had++
+}
+
+// newer returns the number of the newest observations of a ring, counted from the newest,
+// that arrived after a slot.
+func newer(ring []observation, had, slot int) (count int) {
+	for count < min(had, len(ring)) && ring[(had-1-count)%len(ring)].arrived > slot {
+		count++
+	}
+	return count
 }
 
 // Observe remembers what a slot's snapshot shows and fills what the networks read.
@@ -161,7 +177,7 @@ func (m *Memory) observeResult(r *slot.Result, now int) {
 		read := m.radio.read(up.Gain(&m.Physics.Channel), to.Norm(), true)
 		o := m.radio.observe(&read, to, true)
 		o.arrived, o.slot, o.walkedM = now, r.Slot, u.position.Sub(up.User).Norm()
-		u.remember(o)
+		remember(u.uploads[:], &u.uploaded, o)
 	}
 }
 
@@ -174,7 +190,7 @@ func (m *Memory) observeSoundings(s *slot.Snapshot, r *slot.User, query bool) {
 	u := m.users[r.ID]
 	if u == nil { // there are more users than are remembered
 		u = &m.forgotten
-		u.observed = 0
+		u.sounded, u.uploaded = 0, 0
 	}
 	m.present = m.present[:0]
 	for a := range s.Aircraft {
@@ -182,27 +198,28 @@ func (m *Memory) observeSoundings(s *slot.Snapshot, r *slot.User, query bool) {
 		read := m.radio.read(r.Gain[a], to.Norm(), false)
 		o := m.radio.observe(&read, to, false)
 		o.arrived, o.slot = s.Slot, s.Slot
-		u.remember(o)
+		remember(u.soundings[:], &u.sounded, o)
 		m.present = append(m.present, o)
 		if query {
 			var l Link
 			l, m.Links.Queries = m.radio.link(&read, to.Norm(), m.Links.Queries)
+			m.Links.Queries = u.appendNearestUpload(m.Links.Queries, &o, s.Slot, s.Slot-m.Window)
 			m.Soundings = append(m.Soundings, l)
 		}
 	}
 	if !query {
 		return
 	}
+	old := s.Slot - m.Window
+	sounded, uploaded := newer(u.soundings[:], u.sounded, old), newer(u.uploads[:], u.uploaded, old)
 	for a := range m.present {
-		count := 0
-		for ; count < min(u.observed, maxObservations); count++ { // from the newest
-			o := &u.observations[(u.observed-1-count)%maxObservations]
-			if o.arrived <= s.Slot-m.Window {
-				break
-			}
-			m.Links.Rows = o.appendRow(m.Links.Rows, &m.present[a], s.Slot)
+		for k := range sounded {
+			m.Links.Rows = u.soundings[(u.sounded-1-k)%maxSoundings].appendRow(m.Links.Rows, &m.present[a], s.Slot)
 		}
-		m.Links.Counts = append(m.Links.Counts, count)
+		for k := range uploaded {
+			m.Links.Rows = u.uploads[(u.uploaded-1-k)%maxUploads].appendRow(m.Links.Rows, &m.present[a], s.Slot)
+		}
+		m.Links.Counts = append(m.Links.Counts, sounded+uploaded)
 	}
 }
 

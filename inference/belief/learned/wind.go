@@ -11,218 +11,269 @@ import (
 	"prefdt/inference/slot"
 )
 
-// The wind is one of a grid of candidates. For each, every reading of an aircraft's
-// power says by what the model's power at that airspeed has to be multiplied. In the
-// true wind all readings say the same but for noise. Features of a candidate are how
-// well the readings agree, as the logarithm of the likelihood of a normal distribution,
-// in three ways: over the last few slots, over all of the memory as though the wind had
-// not changed, and so that an older reading has the more noise the more a change of the
-// wind since then would have changed it. The network makes a score of them.
+// The wind is one of a grid of candidates. For each, a reading of an aircraft's power
+// says by what the model's power at that airspeed has to be multiplied; in the true wind
+// all readings say the same but for noise. A Bayes filter over the grid puts that
+// together: each candidate has a probability and, given it, a normal distribution of the
+// multiplier, and from slot to slot every candidate gives some of its probability to its
+// neighbours. The network changes the filter's probabilities and multipliers.
+//
+// A filter cannot forget one old reading. So there are several, begun at different slots
+// and each begun anew once it is as old as the memory: none knows of anything older, and
+// the oldest one of almost everything that is younger.
 type windGrid struct {
-	candidates []physics.Position
-	windy      bool
-	payload    bool
-	logPowerW  []float32 // of the model, by the square of the airspeed
-	window     int
+	windy, payload bool
+	window         int
+	candidates     []physics.Position
+	neighbours     [][4]int32 // of each candidate; its own index where there is none
+	powerW         []float64  // of the model, by the square of the airspeed
+	priorLog       []float64  // logarithms of the candidates' probabilities before any reading
+	filters        []windFilter
+	slot           int // of the last reading
+	began          bool
 
-	slots    []int     // of the readings, newest last
-	logs     []float32 // (readings, candidates): logarithm of the multiplier
-	squares  []float32 // of those
-	slopes   []float32 // and of their change with airspeed, per m/s
 	features kernel.Matrix[float32]
-	means    []float64 // of the logarithm of the multiplier, by candidate
-	losses   []float64 // negative log-likelihoods
 	scores   []float64 // before the network's
-	moments  [2][]float32
-	sums     []weightedSums
+	scratch  []windState
+	models   []airPower
+	newest   *windFilter // the filters of the last WindQueries
+	oldest   *windFilter
 }
 
-// weightedSums are of the readings in one candidate wind.
-type weightedSums struct{ weight, first, second, product float64 }
+// windFilter is one filter of the grid.
+type windFilter struct {
+	begun    int // slot
+	readings int
+	loss     float64 // mean negative log-likelihood of a reading before it came
+	states   []windState
+}
+
+// windState is one candidate's part in a filter.
+type windState struct{ weight, mean, variance float64 }
+
+// airPower is the model's power in one candidate wind, and its slope with airspeed.
+type airPower struct{ watt, slope float64 }
 
 const (
-	windStepMPS    = 2.0
-	windRadiusMPS  = 14.0
+	windStepMPS    = 1.5
+	windRadiusMPS  = 13.6
 	squareStep     = 4.0 // (m/s)^2
 	powerSquares   = 640
-	maxReadings    = 64
-	windFeatures   = 12
+	mostFilters    = 4
+	windFeatures   = 11
 	windOutputs    = 2
 	readingNoise   = 0.05 // relative, of one reading's power
-	multiplierMean = 0.04 // of its logarithm, before any reading
+	cellNoiseMPS   = 0.45 // of the wind within a candidate's cell
+	diffusion      = 0.09 // (m/s)^2 a slot and axis: turbulence and the turning of the mean
+	windSpeedMPS   = 6.5  // of the wind before any reading, and its standard deviation
+	windSpeedSD    = 3.0
+	multiplierMean = 1.05 // before any reading
 	multiplierSD   = 0.15
-	exactSD        = 0.01 // of the logarithm of a multiplier that is known to be 1
+	leastWeight    = 1e-9 // below which a candidate is given up
 	MultiplierStep = 0.1  // change of the logarithm of the multiplier by an output of 1
 )
-
-// shortMemory, in slots, is that of the first of a candidate's likelihoods.
-const shortMemory = 2.5
-
-// driftVariance is how far the wind has moved on one axis after some slots, in (m/s)^2:
-// turbulence of 1 m/s whose correlation from slot to slot is 0.96.
-func driftVariance(slots int) float64 { return 2 * (1 - math.Pow(0.96, float64(slots))) }
 
 func newWindGrid(c *physics.Constants, windy, payload bool, window int) *windGrid {
 	g := &windGrid{windy: windy, payload: payload, window: window}
 	radius := 0
 	if windy {
-		radius = int(windRadiusMPS / windStepMPS)
+		radius = int(math.Floor(windRadiusMPS / windStepMPS))
 	}
 	for north := -radius; north <= radius; north++ {
 		for east := -radius; east <= radius; east++ {
-			if east*east+north*north <= radius*radius {
-				g.candidates = append(g.candidates, physics.Position{EastM: windStepMPS * float64(east), NorthM: windStepMPS * float64(north)})
+			if w := (physics.Position{EastM: windStepMPS * float64(east), NorthM: windStepMPS * float64(north)}); w.Norm() <= windRadiusMPS {
+				g.candidates = append(g.candidates, w)
 			}
 		}
 	}
 	slices.SortStableFunc(g.candidates, func(a, b physics.Position) int {
 		return cmp.Compare(math.Atan2(a.NorthM, a.EastM), math.Atan2(b.NorthM, b.EastM))
 	})
+	for i, w := range g.candidates {
+		var near [4]int32
+		for k, step := range [4]physics.Position{{EastM: windStepMPS}, {EastM: -windStepMPS}, {NorthM: windStepMPS}, {NorthM: -windStepMPS}} {
+			j := slices.IndexFunc(g.candidates, func(x physics.Position) bool { return x.Sub(w).Sub(step).Norm() < 1e-6 })
+			if near[k] = int32(j); j < 0 {
+				near[k] = int32(i)
+			}
+		}
+		x := (w.Norm() - windSpeedMPS) / windSpeedSD
+		g.neighbours, g.priorLog = append(g.neighbours, near), append(g.priorLog, -x*x/2-math.Log(max(w.Norm(), 1)))
+	}
 	for k := range powerSquares {
-		g.logPowerW = append(g.logPowerW, float32(math.Log(c.Propulsion.PowerW(math.Sqrt(squareStep*float64(k))))))
+		g.powerW = append(g.powerW, c.Propulsion.PowerW(math.Sqrt(squareStep*float64(k))))
 	}
 	n := len(g.candidates)
-	g.means, g.losses, g.scores = make([]float64, n), make([]float64, n), make([]float64, n)
-	g.sums = make([]weightedSums, n)
-	g.moments = [2][]float32{make([]float32, n), make([]float32, n)}
+	for range min(mostFilters, window) {
+		g.filters = append(g.filters, windFilter{states: make([]windState, n)})
+	}
+	g.scores, g.scratch, g.models = make([]float64, n), make([]windState, n), make([]airPower, n)
 	resize(&g.features, n, windFeatures)
+	g.reset()
 	return g
 }
 
-func (g *windGrid) reset() { g.forget(len(g.slots)) }
+func (g *windGrid) reset() { g.began = false }
 
-// observe remembers the readings of a slot, and forgets those of more than window slots
-// before it.
-func (g *windGrid) observe(s *slot.Snapshot) {
-	old, n := 0, len(g.candidates)
-	for old < len(g.slots) && (g.slots[old] <= s.Slot-g.window || g.slots[old] > s.Slot) {
-		old++
+// begin makes a filter one that knows of no reading.
+func (g *windGrid) begin(f *windFilter, slot int) {
+	f.begun, f.readings, f.loss = slot, 0, 0
+	for i := range f.states {
+		f.states[i] = windState{math.Exp(g.priorLog[i]), multiplierMean, multiplierSD * multiplierSD}
+		if !g.payload {
+			f.states[i].mean, f.states[i].variance = 1, 1e-6
+		}
 	}
-	g.forget(old)
+	f.normalise()
+}
+
+// observe lets the filters pass to a slot and take its readings.
+func (g *windGrid) observe(s *slot.Snapshot) {
+	passed := s.Slot - g.slot
+	if passed < 0 {
+		g.began = false
+	}
+	for j := range g.filters {
+		f := &g.filters[j]
+		// Filter j begins anew in every slot that is offset from a multiple of the window.
+		offset := j * g.window / len(g.filters)
+		since := (s.Slot + g.window - offset) % g.window
+		if !g.began || since < passed {
+			g.begin(f, s.Slot-min(since, s.Slot))
+		}
+		for range min(passed, s.Slot-f.begun) {
+			g.pass(f)
+		}
+	}
+	g.slot, g.began = s.Slot, true
 	for m := range s.Aircraft {
-		f := &s.Aircraft[m].Flown
-		if !(f.FlightJ > 0) {
+		if flown := &s.Aircraft[m].Flown; flown.FlightJ > 0 {
+			g.measure(flown)
+		}
+	}
+}
+
+// pass moves the wind on by a slot.
+func (g *windGrid) pass(f *windFilter) {
+	if !g.windy || f.readings == 0 { // the prior is as it is
+		return
+	}
+	const give = diffusion / (2 * windStepMPS * windStepMPS) // to each neighbour
+	copy(g.scratch, f.states)
+	for i := range f.states {
+		own := &g.scratch[i]
+		weight := (1 - 4*give) * own.weight
+		mean := weight * own.mean
+		square := weight * (own.variance + own.mean*own.mean)
+		for _, j := range g.neighbours[i] {
+			if x := &g.scratch[j]; x.weight > 0 {
+				w := give * x.weight
+				weight += w
+				mean += w * x.mean
+				square += w * (x.variance + x.mean*x.mean)
+			}
+		}
+		if f.states[i].weight = weight; weight > 0 {
+			mean /= weight
+			f.states[i].mean, f.states[i].variance = mean, max(square/weight-mean*mean, 1e-6)
+		}
+	}
+}
+
+// measure lets every filter take one aircraft's reading.
+func (g *windGrid) measure(flown *slot.Flown) {
+	for i, w := range g.candidates {
+		east, north := flown.EastMPS-w.EastM, flown.NorthMPS-w.NorthM
+		square := east*east + north*north
+		x := min(square/squareStep, powerSquares-2)
+		k := int(x)
+		rise := g.powerW[k+1] - g.powerW[k]
+		g.models[i] = airPower{g.powerW[k] + (x-float64(k))*rise, 2 * math.Sqrt(square) * rise / squareStep}
+	}
+	for j := range g.filters {
+		f := &g.filters[j]
+		f.readings++
+		for i := range f.states {
+			s := &f.states[i]
+			if s.weight == 0 {
+				continue
+			}
+			p := &g.models[i]
+			a, b := readingNoise*p.watt, cellNoiseMPS*p.slope
+			variance := p.watt*p.watt*s.variance + s.mean*s.mean*(a*a+b*b)
+			residual := flown.FlightJ - p.watt*s.mean
+			s.weight *= math.Exp(-residual*residual/(2*variance)) * flown.FlightJ / math.Sqrt(variance)
+			gain := p.watt * s.variance / variance
+			s.mean += gain * residual
+			s.variance *= 1 - gain*p.watt
+		}
+		evidence := f.normalise()
+		if !(evidence > 0) { // nothing explains the reading
+			g.begin(f, f.begun)
 			continue
 		}
-		if len(g.slots) == maxReadings {
-			g.forget(1)
-		}
-		g.slots = append(g.slots, s.Slot)
-		logJ := float32(math.Log(f.FlightJ))
-		first := len(g.logs)
-		for _, x := range []*[]float32{&g.logs, &g.squares, &g.slopes} {
-			*x = slices.Grow(*x, n)[:first+n]
-		}
-		for i, w := range g.candidates {
-			east, north := f.EastMPS-w.EastM, f.NorthMPS-w.NorthM
-			x := float32(east*east+north*north) / squareStep
-			k := min(int(x), powerSquares-2)
-			low := g.logPowerW[k]
-			rise := g.logPowerW[k+1] - low
-			v := logJ - low - (x-float32(k))*rise
-			g.logs[first+i], g.squares[first+i], g.slopes[first+i] = v, v*v, rise*rise*x*4/squareStep
-		}
+		f.loss += (-math.Log(evidence) - f.loss) / float64(f.readings)
 	}
 }
 
-// forget drops the oldest readings.
-func (g *windGrid) forget(readings int) {
-	g.slots = slices.Delete(g.slots, 0, readings)
-	for _, x := range []*[]float32{&g.logs, &g.squares, &g.slopes} {
-		*x = slices.Delete(*x, 0, readings*len(g.candidates))
+// normalise makes the sum of weights 1 and returns what it was.
+func (f *windFilter) normalise() (sum float64) {
+	for i := range f.states {
+		sum += f.states[i].weight
 	}
-}
-
-// weigh sums the readings of a memory of some slots, all with the same noise.
-func (g *windGrid) weigh(slot int, memory float64) {
-	const noise = readingNoise * readingNoise
-	clear(g.moments[0])
-	clear(g.moments[1])
-	n, count := len(g.candidates), 0.0
-	for r, at := range g.slots {
-		a := math.Exp(-float64(slot-at) / memory)
-		count += a
-		kernel.AddScaled(g.moments[0], float32(a), g.logs[r*n:][:n])
-		kernel.AddScaled(g.moments[1], float32(a), g.squares[r*n:][:n])
+	if !(sum > 0) {
+		return 0
 	}
-	for i := range g.sums {
-		g.sums[i] = weightedSums{count / noise, float64(g.moments[0][i]) / noise, float64(g.moments[1][i]) / noise, 1}
-	}
-}
-
-// weighDrift sums all readings, with noise by how far the wind may have moved since.
-func (g *windGrid) weighDrift(slot int) {
-	const noise = readingNoise * readingNoise
-	for i := range g.sums {
-		g.sums[i] = weightedSums{product: 1}
-	}
-	n := len(g.candidates)
-	for r, at := range g.slots {
-		variance := float32(driftVariance(slot - at + 1))
-		logs, slopes := g.logs[r*n:][:n], g.slopes[r*n:][:n]
-		for i := range g.sums {
-			s := &g.sums[i]
-			a := 1 / (noise + slopes[i]*variance)
-			s.weight += float64(a)
-			s.first += float64(a * logs[i])
-			s.second += float64(a * logs[i] * logs[i])
-			s.product *= float64(a * noise)
+	for i := range f.states {
+		if f.states[i].weight /= sum; f.states[i].weight < leastWeight {
+			f.states[i].weight = 0
 		}
 	}
+	return sum
 }
 
 // WindQueries fills the queries of all candidate winds in the present slot, until the
 // next call.
 func (m *Memory) WindQueries() []float32 {
 	g := m.wind
-	g.weigh(m.slot, shortMemory)
-	g.fill(0)
-	g.weighDrift(m.slot)
-	g.fill(1)
-	for i := range g.candidates {
-		g.scores[i] = -likelihoodScale * float64(g.features.Row(i)[3])
+	g.oldest, g.newest = &g.filters[0], &g.filters[0]
+	for j := range g.filters {
+		if f := &g.filters[j]; f.begun < g.oldest.begun {
+			g.oldest = f
+		} else if f.begun > g.newest.begun {
+			g.newest = f
+		}
 	}
-	g.weigh(m.slot, math.Inf(1))
-	g.fill(2)
-	count := float32(math.Log1p(float64(len(g.slots))) / 3)
+	middle := g.oldest
+	for j := range g.filters { // the oldest of those that know of half of the memory at most
+		if f := &g.filters[j]; f.begun > g.slot-(g.window+1)/2 && (middle == g.oldest || f.begun < middle.begun) {
+			middle = f
+		}
+	}
+	entropy := 0.0
+	for h, f := range [2]*windFilter{g.oldest, middle} {
+		top := 0.0
+		for i := range f.states {
+			top = max(top, f.states[i].weight)
+		}
+		for i := range f.states {
+			s, row := &f.states[i], g.features.Row(i)
+			below := math.Log(top / max(s.weight, leastWeight*top))
+			row[3*h], row[3*h+1], row[3*h+2] = float32(below/8), float32(math.Sqrt(below)/3), float32((s.mean-multiplierMean)/multiplierSD)
+			if h == 0 {
+				g.scores[i] = -below
+				if s.weight > 0 {
+					entropy -= s.weight * math.Log(s.weight)
+				}
+			}
+		}
+	}
+	age, count := float32(g.slot-g.oldest.begun)/ageScale, float32(math.Log1p(float64(g.oldest.readings))/3)
 	for i, w := range g.candidates {
-		f := g.features.Row(i)
-		f[9], f[11] = float32(w.Norm()/10), count
+		row := g.features.Row(i)
+		row[6], row[7], row[8], row[9], row[10] = float32(w.Norm()/10), count, age, float32(entropy/4), float32(min(max(g.oldest.loss, -3), 3))
 	}
 	return g.features.Data
-}
-
-// likelihoodScale is the unit of a log-likelihood among the features.
-const likelihoodScale = 8
-
-// fill makes features of the sums, those numbered h: by how much the logarithm of the
-// likelihood is below that of the best candidate, and the mean of the multiplier's.
-func (g *windGrid) fill(h int) {
-	sd, mean := exactSD, 0.0
-	if g.payload {
-		sd, mean = multiplierSD, multiplierMean
-	}
-	least, readings := math.Inf(1), float64(max(len(g.slots), 1))
-	for i := range g.sums {
-		s, f := &g.sums[i], g.features.Row(i)
-		loss := 0.0
-		g.means[i] = mean
-		if s.weight > 0 {
-			at, variance := s.first/s.weight, sd*sd+1/s.weight
-			loss = max(s.second-s.first*at, 0)/2 - math.Log(s.product)/2 + (at-mean)*(at-mean)/(2*variance)
-			g.means[i] = mean + (at-mean)*sd*sd/variance
-		}
-		least = min(least, loss)
-		g.losses[i] = loss
-		f[3*h+2] = float32((g.means[i] - mean) / multiplierSD)
-	}
-	for i, loss := range g.losses {
-		f, x := g.features.Row(i), min(loss-least, 40)
-		f[3*h], f[3*h+1] = float32(x/likelihoodScale), float32(math.Sqrt(x)/3)
-		if h == 1 {
-			f[10] = float32(min(least/readings, 3))
-		}
-	}
 }
 
 // Winds are the candidates with what is believed of each.
@@ -242,7 +293,7 @@ func Believe[T kernel.Float](m *Memory, y []T, w *Winds) {
 		w.Probability = append(w.Probability, g.scores[i]+float64(y[windOutputs*i]))
 		w.LogFactor = append(w.LogFactor, 0)
 		if g.payload {
-			w.LogFactor[i] = g.means[i] + MultiplierStep*float64(y[windOutputs*i+1])
+			w.LogFactor[i] = math.Log(max(g.oldest.states[i].mean, 0.1)) + MultiplierStep*float64(y[windOutputs*i+1])
 		}
 		top = max(top, w.Probability[i])
 	}

@@ -225,16 +225,20 @@ func New(c train.Config, aircraft, slots int, source train.Source) (*train.Train
 	if err != nil {
 		return nil, err
 	}
-	return train.NewWithNetwork(c, source, tensors(c.Arch, aircraft, slots), func(w, g *train.Params[float32]) train.Network {
-		return &learner{network: newNetwork(w, g), columns: &columns, seed: c.Seed}
+	return train.NewTask(c, train.Task{
+		Tensors: tensors(c.Arch, aircraft, slots), Losses: train.LossNames(), Source: source,
+		Network: func(w, g *train.Params[float32]) train.Network {
+			return &learner{network: newNetwork(w, g), columns: &columns, seed: c.Seed}
+		},
 	})
 }
 
 // AddGradient implements train.Network.
-func (l *learner) AddGradient(i int, ex *corpus.Example, scale float64) (sum train.LossTerms, err error) {
+func (l *learner) AddGradient(i int, ex *corpus.Example, scale float64) ([]float64, error) {
 	if err := l.whole.readExample(l.columns, ex, l.aircraft()); err != nil {
-		return sum, err
+		return nil, err
 	}
+	var sum train.LossTerms
 	n, context := l.whole.slots(), l.arch.Context
 	for first, end := 0, 1+rand.New(rand.NewPCG(l.seed, uint64(i))).IntN(context); first < n; first, end = end, end+context {
 		end = min(end, n)
@@ -244,5 +248,5 @@ func (l *learner) AddGradient(i int, ex *corpus.Example, scale float64) (sum tra
 		sum.AddScaled(part, l.setLoss(&win, scale*part))
 		l.tape.Backward()
 	}
-	return sum, nil
+	return sum.List(), nil
 }

@@ -1,0 +1,78 @@
+package belieftrain
+
+import (
+	"errors"
+	"fmt"
+
+	"prefdt/inference/belief/learned"
+	"prefdt/offline/command"
+	"prefdt/offline/seeds"
+	"prefdt/offline/train"
+)
+
+// Config is one training, in two stages. With the same Config two runs give the same
+// parameters on the same processor.
+type Config struct {
+	Window    int     `json:"window" yaml:"window"`         // of the memory, in slots
+	Workers   int     `json:"workers" yaml:"workers"`       // part of the result: the order of sums depends on them
+	Seed      uint64  `json:"seed" yaml:"seed"`             // of the initial weights
+	Seeds     string  `json:"seeds" yaml:"seeds"`           // of the flights, "A:B" or "N" for 0:N
+	SlotShare float64 `json:"slot_share" yaml:"slot_share"` // of a flight's slots that are learned from
+	First     Stage   `json:"first" yaml:"first"`
+	Refine    Stage   `json:"refine" yaml:"refine"` // goes on from what the first gave; steps 0: none
+}
+
+// Stage is a part of a training with a schedule of its own.
+type Stage struct {
+	Batch        int            `json:"batch" yaml:"batch"`                 // flights a step
+	StudentsFrom int            `json:"students_from" yaml:"students_from"` // step from which most flights are the student's
+	Schedule     train.Schedule `json:"schedule" yaml:"schedule"`
+}
+
+// Default is the configuration of the shipped estimator.
+func Default() Config {
+	return Config{
+		Window: 20, Workers: 2, Seed: 1, Seeds: "0:30000", SlotShare: 0.5,
+		First: Stage{Batch: 8, StudentsFrom: 1000, Schedule: train.Schedule{
+			PeakRate: 3e-3, FinalFraction: 0.01, WarmUpSteps: 30, Steps: 5000, Beta1: 0.9, Beta2: 0.99, WeightDecay: 0.001, ClipNorm: 1,
+		}},
+		Refine: Stage{Batch: 16, Schedule: train.Schedule{
+			PeakRate: 1e-3, FinalFraction: 0.01, WarmUpSteps: 30, Steps: 800, Beta1: 0.9, Beta2: 0.99, WeightDecay: 0.001, ClipNorm: 1,
+		}},
+	}
+}
+
+// Check returns what is wrong with a configuration.
+func (c *Config) Check() error {
+	if err := learned.CheckWindow(c.Window); err != nil {
+		return fmt.Errorf("estimator: %w", err)
+	}
+	if !(c.SlotShare > 0 && c.SlotShare <= 1) {
+		return fmt.Errorf("estimator: %v of the slots, want a share above 0, up to 1", c.SlotShare)
+	}
+	if _, err := c.seeds(); err != nil {
+		return err
+	}
+	if c.First.Schedule.Steps == 0 && c.Refine.Schedule.Steps == 0 {
+		return errors.New("estimator: no steps in either stage")
+	}
+	for _, s := range []*Stage{&c.First, &c.Refine} {
+		if s.Schedule.Steps == 0 {
+			continue
+		}
+		if s.Batch < 1 || s.Schedule.Steps < 0 || s.StudentsFrom < 0 || c.Workers < 1 || c.Workers > s.Batch {
+			return fmt.Errorf("estimator: batch %d, workers %d, steps %d, students from step %d; want positive numbers and no more workers than flights",
+				s.Batch, c.Workers, s.Schedule.Steps, s.StudentsFrom)
+		}
+	}
+	return nil
+}
+
+func (c *Config) seeds() ([]uint64, error) { return command.ParseSeeds(c.Seeds, seeds.CheckTraining) }
+
+// setSteps makes the stages that many steps in all, in the proportion that they have.
+func (c *Config) setSteps(steps int) {
+	first, refine := c.First.Schedule.Steps, c.Refine.Schedule.Steps
+	c.Refine.Schedule.Steps = steps * refine / (first + refine)
+	c.First.Schedule.Steps = steps - c.Refine.Schedule.Steps
+}
