@@ -26,6 +26,8 @@ type ReportLink struct {
 	// Missed, if set, has the slots in which the leader was not there: no user gets a
 	// beacon, so that none has a task, and the aircraft stay where they are.
 	Missed func(slot int) bool
+	// Measured, if set, has for which aircraft it is known before a slot how it flew.
+	Measured func(slot, number int) bool
 }
 
 // Fallback is what happens to a user whose report is lost.
@@ -61,7 +63,7 @@ type linkState struct {
 	offer          dispatch.Offer // of this slot's beacon
 	lastPriceSPerJ float64        // of the decision before
 	acceptedOffers int            // by how many users
-	lastMissed     int            // slot, long before the first if there was none
+	lastMissed     int            // slot, -1: none
 }
 
 // lost is whether a user's report of a slot does not arrive.
@@ -72,20 +74,16 @@ func (l *linkState) lost(w *world.World, slot, user int) bool {
 	return w.Config.ReportLost(w.Seed, slot, user, l.LossRate)
 }
 
-// restartSlots is for how many slots after those that it missed a leader does not know
-// how its aircraft flew before.
-const restartSlots = 3
-
 func (l *linkState) reset() {
 	l.delayedReports = l.delayedReports[:0]
 	l.lastReports = map[int]slot.User{}
 	l.lastPriceSPerJ = dispatch.InitialPriceSPerJ
-	l.acceptedOffers, l.lastMissed = 0, -restartSlots-1
+	l.lastMissed = -1
 	l.forecast.Reset()
 }
 
 func (l *linkState) isPerfect() bool {
-	return l.LossRate == 0 && l.LateSlots == 0 && l.Received == nil && l.Missed == nil
+	return l.LossRate == 0 && l.LateSlots == 0 && l.Received == nil && l.Missed == nil && l.Measured == nil
 }
 
 func (l *linkState) usesOffers() bool { return l.Fallback == FallbackOffer && !l.isPerfect() }
@@ -98,9 +96,9 @@ func (l *linkState) snapshot(w *world.World) *slot.Snapshot {
 	}
 	l.received.Slot, l.received.Slots = l.complete.Slot, l.complete.Slots
 	l.received.Aircraft = append(l.received.Aircraft[:0], l.complete.Aircraft...)
-	for m := range l.received.Aircraft { // what users of an offer had computed is not known
-		if l.acceptedOffers > 0 || w.Slot <= l.lastMissed+restartSlots {
-			l.received.Aircraft[m].Flown = slot.Flown{}
+	for m := range l.received.Aircraft {
+		if a := &l.received.Aircraft[m]; l.Measured != nil && !l.Measured(w.Slot, a.Number) {
+			a.Flown = slot.Flown{}
 		}
 	}
 	if l.Fallback == FallbackOffer {
