@@ -5,6 +5,7 @@ package main
 import (
 	"prefdt/configs/cli"
 	"prefdt/offline/bench"
+	"prefdt/offline/compare"
 	"prefdt/offline/corpus"
 	"prefdt/offline/evaluate"
 	"prefdt/offline/rollout"
@@ -25,6 +26,7 @@ var program = cli.Program{
 		{Name: "evaluate", Summary: "evaluate a checkpoint on evaluation seeds", Run: evaluate.Command},
 		{Name: "study", Summary: "compare it with baselines and ablations", Run: study.Command},
 		{Name: "replay", Summary: "re-decide a recorded flight and compare bit for bit", Run: rollout.Command},
+		{Name: "compare", Summary: "set a flight in a field world beside its rollouts, with pictures of what was believed", Run: compare.Command},
 		{Name: "bench", Summary: "benchmark this machine", Run: bench.Command},
 	},
 	Notes: "Exit status: 0 done, 1 failed or interrupted (what is finished is kept), 2 bad input, and nothing was begun.",

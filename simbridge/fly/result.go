@@ -44,6 +44,9 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 		EnergySource: o.status.EnergySource, MaxSpeedMPS: speedMPS, Commands: f.commands,
 		Traffic: report.Traffic{ControlBytes: o.controlBytes},
 	}
+	if f.World.HidesState() {
+		s.World = &f.World
+	}
 	if !math.IsInf(separationM, 1) {
 		s.MinSeparationM = &separationM
 	}

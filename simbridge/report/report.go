@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -20,6 +21,7 @@ import (
 	"strconv"
 
 	"prefdt/inference/physics"
+	"prefdt/simbridge/world"
 )
 
 // Flight is all that a report is made of.
@@ -77,6 +79,8 @@ type Summary struct {
 	Seed    uint64  `json:"seed"`
 	Speed   float64 `json:"speed"`
 	Broker  string  `json:"broker"`
+	// World is that of the flight, where it hides something.
+	World *world.Config `json:"world,omitempty"`
 	// Of PlannedSlots, T, Slots were opened by a beacon and MissedSlots by none, and
 	// RepeatedSlots are beacons too many: all as received here, not as the leader
 	// reports. A mission that ended early missed none of the slots after its end.
@@ -230,6 +234,36 @@ func writeTable(path string, lines [][]string) error {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return writeFile(path, text.Bytes())
+}
+
+// ReadTable reads such a table of numbers: a row by name for each line, without the fields
+// that are empty.
+func ReadTable(path string) (rows []map[string]float64, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read table: %w", err)
+	}
+	defer f.Close()
+	lines, err := csv.NewReader(f).ReadAll()
+	if err == nil && len(lines) == 0 {
+		err = errors.New("it is empty")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read table %s: %w", path, err)
+	}
+	for n, line := range lines[1:] {
+		row := map[string]float64{}
+		for i, name := range lines[0] {
+			if line[i] == "" {
+				continue
+			}
+			if row[name], err = strconv.ParseFloat(line[i], 64); err != nil {
+				return nil, fmt.Errorf("read table %s: line %d: %s: %w", path, n+2, name, err)
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
 }
 
 func writeSlots(path string, f *Flight) error {
