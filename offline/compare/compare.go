@@ -1,5 +1,5 @@
 // Package compare sets a flight in a world that hides something beside rollouts of the
-// same seed, request, lost reports and missed slots: one by the same policy, which says
+// same seed, request, lost reports, late decisions and missed slots: one by the same policy, which says
 // what simulated time, links and airframes leave out, and one by a scheduler without
 // memory, which says what the memory was worth.
 //
@@ -77,7 +77,7 @@ func Compare(f *Flight) (c Comparison, err error) {
 }
 
 const usage = `offline compare sets a flight of simbridge fly -world NAME beside rollouts with the same
-seed, request, lost reports and missed slots, by the same policy and by one without memory,
+seed, request, lost reports, late decisions and missed slots, by the same policy and by one without memory,
 and draws what the leader believed beside what was true: wind.png, links.png, memory.png.
 
   offline compare -flight DIR

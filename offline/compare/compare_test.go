@@ -23,7 +23,8 @@ import (
 // logging is an estimator that logs what it is shown and believes.
 type logging struct {
 	belief.Estimator
-	slots []Slot
+	followed func(slot, user int) bool
+	slots    []Slot
 }
 
 func (x *logging) Estimate(s *slot.Snapshot, b *belief.Belief) {
@@ -33,6 +34,9 @@ func (x *logging) Estimate(s *slot.Snapshot, b *belief.Belief) {
 	l.Snapshot.Aircraft, l.Snapshot.Users = slices.Clone(s.Aircraft), slices.Clone(s.Users)
 	for _, u := range slices.Concat(s.Users, s.IdleUsers) {
 		l.Users = append(l.Users, u.ID)
+		if x.followed(s.Slot, u.ID) {
+			l.Followed = append(l.Followed, u.ID)
+		}
 	}
 	mean := b.Air.MeanMPS()
 	l.Believed.WindMPS, l.Believed.PowerMultiplier = &[2]float64{mean.EastM, mean.NorthM}, b.Air.Multiplier
@@ -61,12 +65,13 @@ func flownRollout(t *testing.T) *Flight {
 	}
 	l := rollout.ReportLink{Fallback: rollout.FallbackOffer, Missed: func(n int) bool { return n == 20 || n == 21 }}
 	l.Received = func(n, user int) bool { return (n+user)%7 > 0 }
+	l.Followed = func(n, user int) bool { return (n+2*user)%5 > 0 }
 	l.Measured = func(n, number int) bool { return n > 24 || n < 20 }
 	r, err := rollout.New(frozen, inference.DecoderDispatch, c, l)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Believe(&logging{learned.New(belieftrain.SurroundingsOf(&f.World), parameters), f.Slots})
+	r.Believe(&logging{learned.New(belieftrain.SurroundingsOf(&f.World), parameters), l.Followed, f.Slots})
 	r.OnSettled = func(n int, delayS, energyJ float64) {
 		f.Slots[n].DelayS, f.Slots[n].EnergyJ, f.Slots[n].Missed = delayS, energyJ, l.Missed(n)
 	}
@@ -134,7 +139,8 @@ func TestReadFlightRefuses(t *testing.T) {
 		{flown, `[{"rows":[{"slot":0}]}]`, table, ""},
 	} {
 		folder := t.TempDir()
-		for name, text := range map[string]string{"summary.json": c.summary, "leader.json": c.log, "slots.csv": c.table, "leader.yaml": "checkpoint: x\n"} {
+		const tasks = "slot,user,by_decision,delay_s\n0,1,1,0.5\n9,1,1,0.5\n"
+		for name, text := range map[string]string{"tasks.csv": tasks, "summary.json": c.summary, "leader.json": c.log, "slots.csv": c.table, "leader.yaml": "checkpoint: x\n"} {
 			if text == "" {
 				continue
 			}

@@ -58,6 +58,7 @@ type Slot struct {
 	EnergyJ  float64 // true
 	Snapshot slot.Snapshot
 	Users    []int // in the world, of the snapshot's users, then of its idle ones
+	Followed []int // users whose decision came in time
 	Believed believed
 }
 
@@ -131,6 +132,15 @@ func ReadFlight(folder string) (*Flight, error) {
 	if f.Slots, err = readCosts(filepath.Join(folder, "slots.csv"), f.World.Aircraft); err != nil {
 		return nil, err
 	}
+	tasks, err := report.ReadTable(filepath.Join(folder, report.TasksFile))
+	if err != nil {
+		return nil, fmt.Errorf("read flight: %w", err)
+	}
+	for _, task := range tasks {
+		if n := int(task["slot"]); task["by_decision"] == 1 && n >= 0 && n < len(f.Slots) {
+			f.Slots[n].Followed = append(f.Slots[n].Followed, int(task["user"]))
+		}
+	}
 	for _, r := range last.Rows {
 		if r.Slot < 0 || r.Slot >= len(f.Slots) || r.Seen == nil {
 			continue
@@ -167,11 +177,12 @@ func readCosts(path string, aircraft int) (slots []Slot, err error) {
 	return slots, nil
 }
 
-// Link is the link that the flight had: which reports arrived, which slots were missed,
-// and of which slots the batteries measured the flight.
+// Link is the link that the flight had: which reports arrived, which decisions came in
+// time, which slots were missed, and of which slots the batteries measured the flight.
 func (f *Flight) Link() rollout.ReportLink {
 	l := rollout.ReportLink{Fallback: rollout.FallbackOffer}
 	l.Received = func(n, user int) bool { return n < len(f.Slots) && slices.Contains(f.Slots[n].Users, user) }
+	l.Followed = func(n, user int) bool { return n < len(f.Slots) && slices.Contains(f.Slots[n].Followed, user) }
 	l.Missed = func(n int) bool { return n < len(f.Slots) && f.Slots[n].Missed }
 	l.Measured = func(n, number int) bool {
 		return n < len(f.Slots) && slices.ContainsFunc(f.Slots[n].Snapshot.Aircraft, func(a slot.Aircraft) bool { return a.Number == number && a.Flown.FlightJ > 0 })

@@ -23,6 +23,9 @@ type ReportLink struct {
 	Prior dispatch.UserPrior
 	// Received, if set, has which reports arrive in place of draws at LossRate.
 	Received func(slot, user int) bool
+	// Followed, if set, has which users' decisions came in time; the others, and those
+	// whose reports do not arrive, accept the offer.
+	Followed func(slot, user int) bool
 	// Missed, if set, has the slots in which the leader was not there: no user gets a
 	// beacon, so that none has a task, and the aircraft stay where they are.
 	Missed func(slot int) bool
@@ -83,7 +86,7 @@ func (l *linkState) reset() {
 }
 
 func (l *linkState) isPerfect() bool {
-	return l.LossRate == 0 && l.LateSlots == 0 && l.Received == nil && l.Missed == nil && l.Measured == nil
+	return l.LossRate == 0 && l.LateSlots == 0 && l.Received == nil && l.Followed == nil && l.Missed == nil && l.Measured == nil
 }
 
 func (l *linkState) usesOffers() bool { return l.Fallback == FallbackOffer && !l.isPerfect() }
@@ -150,6 +153,9 @@ func (l *linkState) reports(w *world.World) (users []slot.User) {
 	return users
 }
 
+// followed is whether a user's decision of a slot, if it was decided on, comes in time.
+func (l *linkState) followed(slot, user int) bool { return l.Followed == nil || l.Followed(slot, user) }
+
 // receiveOthers takes over the reports of users without a task, and the results of
 // tasks that had been reported: without the report nobody knows what took that time.
 // A late report of an idle user is of no use to anyone.
@@ -161,7 +167,7 @@ func (l *linkState) receiveOthers(w *world.World) {
 		}
 	}
 	for _, r := range l.complete.Results {
-		if r.Slot > l.lastMissed && !l.lost(w, r.Slot, r.User) {
+		if r.Slot > l.lastMissed && !l.lost(w, r.Slot, r.User) && (l.followed(r.Slot, r.User) || r.Aircraft == 0) {
 			l.received.Results = append(l.received.Results, r)
 		}
 	}
@@ -180,8 +186,11 @@ func (l *linkState) applyOffers(w *world.World, seen *slot.Snapshot, d *slot.Dec
 	unreported := 0
 	l.acceptedOffers = 0
 	for i := range w.Arrivals {
-		if u := &l.complete.Users[i]; !decided[u.ID] {
-			unreported++
+		if u := &l.complete.Users[i]; !decided[u.ID] || !l.followed(w.Slot, u.ID) {
+			if !decided[u.ID] {
+				unreported++
+			}
+			a.Server[i], a.Offload[i] = 0, 0
 			if choice := l.offer.Choose(&w.Config.Physics, u); choice.Server > 0 {
 				l.acceptedOffers++
 				a.Server[i], a.Offload[i] = l.offer.Aircraft[choice.Server-1].Number, choice.Offload

@@ -14,8 +14,8 @@ import (
 
 // A flight of the real leader in the field, over MQTT and MAVLink, through lost reports
 // and a leader killed at half time, costs about what a rollout does with the same
-// request, seed, lost reports and missed slots, and less than one without memory. The
-// bounds leave room for other load; docs/field.md has what flights without it gave.
+// request, seed, lost reports, late decisions and missed slots, and less than one without
+// memory. docs/field.md has what several such flights gave.
 func TestFieldFlightEqualsItsRollout(t *testing.T) {
 	const slots = 100 // in fewer, flying to better places pays less, and the wind stays unknown
 	links := []string{fly.FreeAddress(t), fly.FreeAddress(t)}
@@ -62,9 +62,6 @@ func TestFieldFlightEqualsItsRollout(t *testing.T) {
 	}
 	if math.Abs(x.EnergyError) > 0.01 {
 		t.Errorf("the flight took %.0f J, its rollout %.0f J", x.Flight.EnergyJ, x.Rollout.EnergyJ)
-	}
-	if latency.LateDecisions > f.Summary.Decisions/20 {
-		t.Skipf("%d of %d decisions came late: the machine has other load, and users took the offer", latency.LateDecisions, f.Summary.Decisions)
 	}
 	if math.Abs(x.DelayError) > 0.08 {
 		t.Errorf("the flight took %.1f s of delay, its rollout %.1f s", x.Flight.DelayS, x.Rollout.DelayS)

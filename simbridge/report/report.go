@@ -31,10 +31,18 @@ type Flight struct {
 	Latencies []SlotLatency
 	Trails    [][]physics.Position
 	Users     []physics.Position
+	Tasks     []Task   // how each ended; none is written without any
 	Budgets   []Budget // accepted, in the order they took effect
 	Shock     *Shock
 	AreaM     float64
 	Slots     int // T
+}
+
+// Task is how one task of a user, numbered from 0, ended.
+type Task struct {
+	Slot, User int
+	ByDecision bool // of the leader, which came in time
+	DelayS     float64
 }
 
 // Budget is an accepted request.
@@ -215,6 +223,7 @@ func Write(folder string, f *Flight) error {
 	return cmp.Or(
 		writeFile(filepath.Join(folder, "summary.json"), append(raw, '\n')),
 		writeSlots(filepath.Join(folder, "slots.csv"), f),
+		writeTasks(filepath.Join(folder, TasksFile), f),
 		writeLatencies(filepath.Join(folder, "latency.csv"), f),
 		writePlots(folder, f),
 	)
@@ -286,6 +295,24 @@ func writeSlots(path string, f *Flight) error {
 			line = appendFloats(line, r.FlightJ[m], r.EdgeJ[m], r.Position[m].EastM, r.Position[m].NorthM, r.SpeedMPS[m])
 		}
 		lines = append(lines, line)
+	}
+	return writeTable(path, lines)
+}
+
+// TasksFile is the table of tasks.
+const TasksFile = "tasks.csv"
+
+func writeTasks(path string, f *Flight) error {
+	if len(f.Tasks) == 0 {
+		return nil
+	}
+	lines := [][]string{{"slot", "user", "by_decision", "delay_s"}}
+	for _, t := range f.Tasks {
+		by := "0"
+		if t.ByDecision {
+			by = "1"
+		}
+		lines = append(lines, []string{strconv.Itoa(t.Slot), strconv.Itoa(t.User), by, formatFloat(t.DelayS)})
 	}
 	return writeTable(path, lines)
 }
