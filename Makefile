@@ -19,8 +19,13 @@ CHECKPOINT ?= configs/checkpoint
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: build ## fly a mission: broker, users, autopilots, leader; ends by itself in under a minute
+run: build ## fly a mission: broker, users, autopilots, leader; ends by itself in under a minute; WORLD=field: where things last that no report says
+ifeq ($(WORLD),)
 	bin/simbridge fly -config configs/fly.yaml
+else
+	bin/simbridge fly -config configs/fly-field.yaml -world $(WORLD) -out out/$(WORLD)
+	bin/offline compare -flight out/$(WORLD)
+endif
 
 # What flies in real time goes first, one package at a time: two flights on the
 # same cores would be late for each other.

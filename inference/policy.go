@@ -350,6 +350,7 @@ func (p *Policy) move(s *slot.Snapshot, d *slot.Decision) {
 	}
 	c := &p.checkpoint.Physics
 	p.limiter.Limit(p.positions, d.Move, motion.Limits{SpeedMaxMPS: c.SpeedMaxMPS, SeparationM: c.SeparationM, AreaSideM: c.AreaSideM})
+	p.planner.Moved(s, d.Move)
 }
 
 // turnInside turns a move that would leave the area by the least angle that keeps it

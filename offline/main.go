@@ -6,6 +6,7 @@ import (
 	"prefdt/configs/cli"
 	"prefdt/offline/belieftrain"
 	"prefdt/offline/bench"
+	"prefdt/offline/compare"
 	"prefdt/offline/corpus"
 	"prefdt/offline/evaluate"
 	"prefdt/offline/methods"
@@ -29,6 +30,7 @@ var program = cli.Program{
 		{Name: "study", Summary: "compare it with baselines and ablations", Run: study.Command},
 		{Name: "method", Summary: "train and fly one of the paper's other methods", Run: methods.Command},
 		{Name: "replay", Summary: "re-decide a recorded flight and compare bit for bit", Run: rollout.Command},
+		{Name: "compare", Summary: "set a flight in a field world beside its rollouts, with pictures of what was believed", Run: compare.Command},
 		{Name: "bench", Summary: "benchmark this machine", Run: bench.Command},
 	},
 	Notes: "Exit status: 0 done, 1 failed, 2 bad input and nothing was begun, 75 ended early and saved: the same command, with -resume, continues.",

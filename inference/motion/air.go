@@ -55,7 +55,8 @@ func (p *Planner) holdRadiusM() float64 { return circleRadiusSteps * p.bestSpeed
 // In a wind, where power is that of airspeed, the aircraft flies to its target at the
 // speed over ground of the least total cost and, once it is within the radius at which
 // it would circle in calm air, stays there with as little power as it can: at v* in a
-// wind below that and, in a stronger or an unknown one, standing over the ground.
+// wind below that and, in a stronger or an unknown one, standing over the ground. There
+// it turns as little as serves.
 func (p *Planner) MoveInAir(c *physics.Constants, s *slot.Snapshot, m int, target physics.Position, air *Air, priceSPerJ float64) physics.Position {
 	from := s.Aircraft[m].Position
 	if len(air.Winds) == 0 {
@@ -72,13 +73,14 @@ func (p *Planner) MoveInAir(c *physics.Constants, s *slot.Snapshot, m int, targe
 		return physics.Position{}
 	}
 	stay := physics.Position{}
-	best, leastW := stay, air.PowerW(c, stay)
+	best, leastW := stay, air.PowerW(c, stay)+p.turnW(s, m, stay)
 	consider := func(move physics.Position) {
 		r := way.Sub(move).Norm()
 		if r > p.holdRadiusM() || move.Norm() > maxSpeedShare*c.SpeedMaxMPS {
 			return
 		}
-		if w := air.PowerW(c, move) * (1 + 1e-3*r/p.holdRadiusM()); w < leastW { // of equal power, the nearest
+		w := air.PowerW(c, move)*(1+1e-3*r/p.holdRadiusM()) + p.turnW(s, m, move) // of equal power, the nearest
+		if w < leastW {
 			best, leastW = move, w
 		}
 	}
@@ -91,6 +93,34 @@ func (p *Planner) MoveInAir(c *physics.Constants, s *slot.Snapshot, m int, targe
 		}
 	}
 	return best
+}
+
+// turnWPerMPS2 is about what it costs that an airframe follows a change of velocity with a
+// lag, in W over a slot for each (m/s)^2 of the change: until then its airspeed is not v*,
+// where the power curve bends by 1.9 W/(m/s)^2. Half of that, over half a lag of 0.6 s, for
+// the half of the changes that are not across the airspeed.
+const turnWPerMPS2 = 0.15
+
+// turnW is what changing from the move of the slot before to another one costs.
+func (p *Planner) turnW(s *slot.Snapshot, m int, move physics.Position) float64 {
+	last, known := p.lastMoves[s.Aircraft[m].Number]
+	if !known || s.Slot != p.lastSlot+1 {
+		return 0
+	}
+	d := move.Sub(last).Norm()
+	return turnWPerMPS2 * d * d
+}
+
+// Moved remembers the moves decided for a slot: turning away from them costs, in a wind.
+func (p *Planner) Moved(s *slot.Snapshot, moves []physics.Position) {
+	if p.lastMoves == nil {
+		p.lastMoves = map[int]physics.Position{}
+	}
+	clear(p.lastMoves)
+	p.lastSlot = s.Slot
+	for m := range s.Aircraft {
+		p.lastMoves[s.Aircraft[m].Number] = moves[m]
+	}
 }
 
 // headings is the number of directions that are compared near a target.

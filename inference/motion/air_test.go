@@ -92,3 +92,38 @@ func TestTransitInWind(t *testing.T) {
 		}
 	}
 }
+
+// An aircraft that remembers its moves holds its place at little more power, and with
+// less than half the change from slot to slot, while what it believes of a wind varies.
+func TestHoldTurnsLittle(t *testing.T) {
+	target := physics.Position{EastM: 500, NorthM: 500}
+	hold := func(remembers bool) (meanW, turnMPS float64) {
+		random := rand.New(rand.NewPCG(1, 2))
+		s := &slot.Snapshot{Slots: 400, Aircraft: []slot.Aircraft{{Number: 1, CPUHz: 40e9, Position: target}}}
+		real := Air{Winds: []Wind{{physics.Position{EastM: 5, NorthM: 2}, 1}}}
+		var planner Planner
+		planner.Observe([]slot.User{{ID: 1, Position: target, CPUHz: 1e9, Task: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1}}})
+		var last physics.Position
+		for ; s.Slot < s.Slots; s.Slot++ {
+			var believed Air
+			for range 8 {
+				believed.Winds = append(believed.Winds, Wind{physics.Position{EastM: 5 + random.NormFloat64(), NorthM: 2 + random.NormFloat64()}, 1. / 8})
+			}
+			planner.Targets(&testPhysics, s.Aircraft, nil)
+			move := planner.MoveInAir(&testPhysics, s, 0, target, &believed, 1e-3)
+			if remembers {
+				planner.Moved(s, []physics.Position{move})
+			}
+			meanW += real.PowerW(&testPhysics, move) / float64(s.Slots)
+			turnMPS += move.Sub(last).Norm() / float64(s.Slots)
+			s.Aircraft[0].Position, last = s.Aircraft[0].Position.Add(move), move
+		}
+		return meanW, turnMPS
+	}
+	freeW, free := hold(false)
+	calmW, calm := hold(true)
+	t.Logf("%.1f W and %.1f m/s of change a slot; remembering, %.1f W and %.1f m/s", freeW, free, calmW, calm)
+	if calm > free/2 || calmW > 1.01*freeW {
+		t.Error("want half the change at most, at 1 % more power at most")
+	}
+}

@@ -43,6 +43,9 @@ type Planner struct {
 	savedDelayS      []float64 // per aircraft, per slot at its target instead of where it is
 	bestSpeedMPS     float64   // v*
 	minFlightW       float64   // P(v*)
+
+	lastSlot  int                      // that lastMoves were decided for
+	lastMoves map[int]physics.Position // by an aircraft's number
 }
 
 // Reset forgets every user and task, for another mission.
@@ -50,6 +53,7 @@ func (p *Planner) Reset() {
 	clear(p.userIndex)
 	p.userIDs, p.positions, p.oldest = p.userIDs[:0], p.positions[:0], 0
 	p.observed = taskSums{}
+	clear(p.lastMoves)
 }
 
 // Observe adds the tasks and positions of users that reported in a slot. Positions

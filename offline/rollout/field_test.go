@@ -150,8 +150,8 @@ func TestBudgetsInWind(t *testing.T) {
 }
 
 // Reports that arrive by a list instead of by lot, and slots without a leader: none of
-// their users is seen, no result of before comes later, and how the aircraft flew is
-// unknown for some slots.
+// their users is seen and no result of before comes later. How an aircraft flew is known
+// where it was measured.
 func TestLinkOfAFlight(t *testing.T) {
 	c, err := world.Named("field")
 	if err != nil {
@@ -164,13 +164,15 @@ func TestLinkOfAFlight(t *testing.T) {
 		t.Error("the same reports show something else")
 	}
 	missed := func(slot int) bool { return slot == 40 || slot == 41 }
-	for _, s := range seen(t, c, ReportLink{Missed: missed}) {
+	measured := func(slot, number int) bool { return slot%3 > 0 || number == 2 }
+	for _, s := range seen(t, c, ReportLink{Missed: missed, Measured: measured}) {
 		if missed(s.Slot) {
 			t.Fatalf("slot %d was decided", s.Slot)
 		}
-		flown := s.Aircraft[0].Flown.FlightJ > 0
-		if known := s.Slot > 0 && (s.Slot < 40 || s.Slot > 41+restartSlots); flown != known {
-			t.Errorf("slot %d: how it flew is known: %v", s.Slot, flown)
+		for _, a := range s.Aircraft {
+			if flown := a.Flown.FlightJ > 0; flown != (s.Slot > 0 && measured(s.Slot, a.Number)) {
+				t.Errorf("slot %d: how aircraft %d flew is known: %v", s.Slot, a.Number, flown)
+			}
 		}
 		for _, r := range s.Results {
 			if s.Slot > 41 && r.Slot <= 41 {

@@ -23,9 +23,14 @@ type ReportLink struct {
 	Prior dispatch.UserPrior
 	// Received, if set, has which reports arrive in place of draws at LossRate.
 	Received func(slot, user int) bool
+	// Followed, if set, has which users' decisions came in time; the others, and those
+	// whose reports do not arrive, accept the offer.
+	Followed func(slot, user int) bool
 	// Missed, if set, has the slots in which the leader was not there: no user gets a
 	// beacon, so that none has a task, and the aircraft stay where they are.
 	Missed func(slot int) bool
+	// Measured, if set, has for which aircraft it is known before a slot how it flew.
+	Measured func(slot, number int) bool
 }
 
 // Fallback is what happens to a user whose report is lost.
@@ -61,7 +66,7 @@ type linkState struct {
 	offer          dispatch.Offer // of this slot's beacon
 	lastPriceSPerJ float64        // of the decision before
 	acceptedOffers int            // by how many users
-	lastMissed     int            // slot, long before the first if there was none
+	lastMissed     int            // slot, -1: none
 }
 
 // lost is whether a user's report of a slot does not arrive.
@@ -72,20 +77,16 @@ func (l *linkState) lost(w *world.World, slot, user int) bool {
 	return w.Config.ReportLost(w.Seed, slot, user, l.LossRate)
 }
 
-// restartSlots is for how many slots after those that it missed a leader does not know
-// how its aircraft flew before.
-const restartSlots = 3
-
 func (l *linkState) reset() {
 	l.delayedReports = l.delayedReports[:0]
 	l.lastReports = map[int]slot.User{}
 	l.lastPriceSPerJ = dispatch.InitialPriceSPerJ
-	l.acceptedOffers, l.lastMissed = 0, -restartSlots-1
+	l.lastMissed = -1
 	l.forecast.Reset()
 }
 
 func (l *linkState) isPerfect() bool {
-	return l.LossRate == 0 && l.LateSlots == 0 && l.Received == nil && l.Missed == nil
+	return l.LossRate == 0 && l.LateSlots == 0 && l.Received == nil && l.Followed == nil && l.Missed == nil && l.Measured == nil
 }
 
 func (l *linkState) usesOffers() bool { return l.Fallback == FallbackOffer && !l.isPerfect() }
@@ -98,9 +99,9 @@ func (l *linkState) snapshot(w *world.World) *slot.Snapshot {
 	}
 	l.received.Slot, l.received.Slots = l.complete.Slot, l.complete.Slots
 	l.received.Aircraft = append(l.received.Aircraft[:0], l.complete.Aircraft...)
-	for m := range l.received.Aircraft { // what users of an offer had computed is not known
-		if l.acceptedOffers > 0 || w.Slot <= l.lastMissed+restartSlots {
-			l.received.Aircraft[m].Flown = slot.Flown{}
+	for m := range l.received.Aircraft {
+		if a := &l.received.Aircraft[m]; l.Measured != nil && !l.Measured(w.Slot, a.Number) {
+			a.Flown = slot.Flown{}
 		}
 	}
 	if l.Fallback == FallbackOffer {
@@ -152,6 +153,9 @@ func (l *linkState) reports(w *world.World) (users []slot.User) {
 	return users
 }
 
+// followed is whether a user's decision of a slot, if it was decided on, comes in time.
+func (l *linkState) followed(slot, user int) bool { return l.Followed == nil || l.Followed(slot, user) }
+
 // receiveOthers takes over the reports of users without a task, and the results of
 // tasks that had been reported: without the report nobody knows what took that time.
 // A late report of an idle user is of no use to anyone.
@@ -163,7 +167,7 @@ func (l *linkState) receiveOthers(w *world.World) {
 		}
 	}
 	for _, r := range l.complete.Results {
-		if r.Slot > l.lastMissed && !l.lost(w, r.Slot, r.User) {
+		if r.Slot > l.lastMissed && !l.lost(w, r.Slot, r.User) && (l.followed(r.Slot, r.User) || r.Aircraft == 0) {
 			l.received.Results = append(l.received.Results, r)
 		}
 	}
@@ -182,8 +186,11 @@ func (l *linkState) applyOffers(w *world.World, seen *slot.Snapshot, d *slot.Dec
 	unreported := 0
 	l.acceptedOffers = 0
 	for i := range w.Arrivals {
-		if u := &l.complete.Users[i]; !decided[u.ID] {
-			unreported++
+		if u := &l.complete.Users[i]; !decided[u.ID] || !l.followed(w.Slot, u.ID) {
+			if !decided[u.ID] {
+				unreported++
+			}
+			a.Server[i], a.Offload[i] = 0, 0
 			if choice := l.offer.Choose(&w.Config.Physics, u); choice.Server > 0 {
 				l.acceptedOffers++
 				a.Server[i], a.Offload[i] = l.offer.Aircraft[choice.Server-1].Number, choice.Offload

@@ -174,7 +174,7 @@ func (f *Runner) Fly(seed uint64, r Request) Result {
 // miss flies a slot without a leader.
 func (f *Runner) miss(objective *goal.Objective, m *meter) {
 	w := f.world
-	f.link.lastMissed, f.link.acceptedOffers = w.Slot, 0
+	f.link.lastMissed = w.Slot
 	w.FillAction(&slot.Snapshot{}, &slot.Decision{}, &f.action)
 	o := w.Step(f.action)
 	m.addSlot(w, o)

@@ -144,6 +144,9 @@ func (c *Config) Check() error {
 		}
 		last = command.Slot
 	}
+	if k := c.Leader.KillSlots; len(k) > 0 && (len(c.Leader.Command) == 0 || !slices.IsSorted(k) || k[0] < 0) {
+		return fmt.Errorf("leader.kill_slots is %v, want slots in order, of a leader that this flight starts", k)
+	}
 	return nil
 }
 

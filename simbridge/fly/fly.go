@@ -36,14 +36,16 @@ import (
 // flight is one run.
 type flight struct {
 	Config
-	log      *slog.Logger
-	url      string // the broker's
-	fleet    *fleet
-	users    *users.Simulator
-	observer *observer
-	leader   *process.Process
-	view     *view
-	closers  []func() // of what was started, in that order
+	log        *slog.Logger
+	url        string // the broker's
+	fleet      *fleet
+	users      *users.Simulator
+	observer   *observer
+	leader     *process.Process
+	killed     int // how often it was
+	leaderArgs []string
+	view       *view
+	closers    []func() // of what was started, in that order
 
 	mutex          sync.Mutex
 	commands       []report.Command
@@ -102,6 +104,20 @@ func Run(ctx context.Context, c Config, out io.Writer) error {
 		return err
 	}
 	printSummary(out, &result.Summary, c.Out)
+	return errors.Join(err, f.exportLog(ctx))
+}
+
+// LogFile is what the leader logged in a world that hides something, as leader log export
+// -json writes it.
+const LogFile = "leader.json"
+
+// exportLog ends the leader and has it export its log, where that has beliefs.
+func (f *flight) exportLog(ctx context.Context) error {
+	if f.leader == nil || f.Leader.surroundings == nil {
+		return nil
+	}
+	f.leader.Stop()
+	_, err := process.Run(ctx, []string{f.leaderArgs[0], "log", "-file", filepath.Join(f.Out, "leader", "ledger.db"), "export", "-json", "-out", filepath.Join(f.Out, LogFile)})
 	return err
 }
 
@@ -166,9 +182,24 @@ func (f *flight) start(ctx context.Context) error {
 		if f.leader, err = process.Start(args, filepath.Join(f.Out, "leader.log")); err != nil {
 			return err
 		}
-		f.closers = append(f.closers, f.leader.Stop)
+		f.leaderArgs = args
+		f.closers = append(f.closers, func() { f.leader.Stop() })
 	}
 	return nil
+}
+
+// killLeader kills the leader if that is due in a slot, as a loss of power would, and
+// starts it again.
+func (f *flight) killLeader(slot int) (err error) {
+	due := f.Leader.KillSlots
+	if f.killed == len(due) || slot < due[f.killed] {
+		return nil
+	}
+	f.leader.Kill()
+	f.killed++
+	f.view.printLine(fmt.Sprintf("slot %d: the leader is killed, and started again", slot))
+	f.leader, err = process.Start(f.leaderArgs, filepath.Join(f.Out, fmt.Sprintf("leader-%d.log", f.killed+1)))
+	return err
 }
 
 // stop ends everything that start started, the last first.
@@ -217,10 +248,6 @@ func (f *flight) endSlots(last, slots int) {
 // waitFor waits until a condition holds, which is checked whenever a message was
 // received; it fails if the leader ends, once its last messages had time to arrive.
 func (f *flight) waitFor(ctx context.Context, ok func() bool) error {
-	var ended <-chan struct{}
-	if f.leader != nil {
-		ended = f.leader.Done
-	}
 	var late <-chan time.Time
 	poll := time.NewTicker(100 * time.Millisecond)
 	defer poll.Stop()
@@ -229,11 +256,15 @@ func (f *flight) waitFor(ctx context.Context, ok func() bool) error {
 		if ok() {
 			return nil
 		}
+		var ended <-chan struct{}
+		if f.leader != nil && late == nil {
+			ended = f.leader.Done
+		}
 		select {
 		case <-changed:
 		case <-poll.C:
 		case <-ended: // it may end as soon as it is done
-			ended, late = nil, time.After(500*time.Millisecond)
+			late = time.After(500 * time.Millisecond)
 		case <-late:
 			return f.leader.Failure()
 		case <-ctx.Done():
@@ -276,6 +307,9 @@ func (f *flight) flyMission(ctx context.Context) error {
 		}
 		if status.Slots > 0 {
 			f.fleet.setSlots(status.Slots)
+		}
+		if err := f.killLeader(latest.lastSlot); err != nil {
+			cancel(err)
 		}
 		f.handleStatus(status)
 		f.showStatus(status)

@@ -12,13 +12,17 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/goccy/go-yaml"
+
 	"prefdt/configs"
 	"prefdt/configs/freeport"
+	leaderconfig "prefdt/firmware/config"
 	"prefdt/inference/physics"
 	"prefdt/simbridge/broker"
 	"prefdt/simbridge/report"
@@ -294,6 +298,7 @@ func TestFailures(t *testing.T) {
 		"no leader":               {func(c *Config) { c.TimeoutS = 1 }, "not done after timeout_s = 1"},
 		"broker unreachable":      {func(c *Config) { c.TimeoutS, c.Broker.Listen, c.Broker.URL = 1, "", "tcp://"+freeAddress(t) }, "timeout_s"},
 		"unknown parameter":       {func(c *Config) { c.Parameters = map[string]float64{"MPC_TYPO": 1} }, "MPC_TYPO"},
+		"kills without a leader":  {func(c *Config) { c.Leader.KillSlots = []int{3} }, "leader.kill_slots is [3]"},
 		"no aircraft":             {func(c *Config) { c.Aircraft = nil }, "aircraft: none"},
 		"loss out of range":       {func(c *Config) { c.Users.ReportLoss = 1.5 }, "users.loss is 1.5, want 0 to 1"},
 		"commands out of order": {func(c *Config) {
@@ -430,5 +435,51 @@ func TestWindReachesTheBattery(t *testing.T) {
 	// Slots begin a little late in wall time, and the aircraft begin at rest.
 	if math.Abs(s.Budget.FlightJ/inWind-1) > 0.04 {
 		t.Errorf("flight took %.0f J, in the rollout %.0f J in wind and %.0f J in the calm", s.Budget.FlightJ, inWind, calm)
+	}
+}
+
+// The leader of a flight in a field world is told what lasts there and the constants of
+// its radio, in keys that it knows, and there is nothing to warn of.
+func TestLeaderIsToldItsSurroundings(t *testing.T) {
+	template := filepath.Join(t.TempDir(), "leader.yaml")
+	if err := os.WriteFile(template, []byte("checkpoint: ../../configs/checkpoint\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]leaderconfig.Surroundings{
+		"standard": {},
+		"gusts":    {Wind: true, Payload: true},
+		"phones":   {SlowCPU: 0.45, Contention: true},
+		"field":    {Wind: true, Payload: true, Sounding: true, SlowCPU: 0.45, Contention: true},
+	} {
+		c, _ := testConfig(t)
+		c.World.Shock = world.Shock{}
+		if err := c.LoadWorld(name); err != nil {
+			t.Fatal(err)
+		}
+		c.Leader.Command, c.Leader.Config = []string{"leader"}, template
+		values, err := c.Leader.configuration()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := yaml.Marshal(values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := leaderconfig.Defaults()
+		if err := configs.Decode(text, &got); err != nil {
+			t.Fatal(err)
+		}
+		told := got.Surroundings.Physics(physics.DefaultConstants())
+		if got.Surroundings.Radio = nil; !reflect.DeepEqual(got.Surroundings, want) || told != c.World.Physics {
+			t.Errorf("%s: the leader is told %+v, and has %+v", name, got.Surroundings, told)
+		}
+		if needs := want.Hidden(); (got.Estimator != "") != needs {
+			t.Errorf("%s: its estimator is %q", name, got.Estimator)
+		}
+		var out bytes.Buffer
+		f := &flight{Config: c, view: newView(&out), log: slog.New(slog.DiscardHandler)}
+		if f.warnOfCheckpoint(); out.Len() > 0 {
+			t.Errorf("%s: %s", name, out.String())
+		}
 	}
 }

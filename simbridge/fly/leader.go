@@ -6,16 +6,25 @@ import (
 	"path/filepath"
 
 	"github.com/goccy/go-yaml"
+
+	"prefdt/simbridge/world"
 )
 
 // LeaderConfig is how to start the leader.
 type LeaderConfig struct {
 	Command []string `yaml:"run"`    // program and arguments; empty: it is started elsewhere
 	Config  string   `yaml:"config"` // its configuration, completed for this flight and given as -config; empty: none
+	// KillSlots are slots in which it is killed, and started again.
+	KillSlots []int `yaml:"kill_slots"`
 
 	Checkpoint string `yaml:"-"` // folder of its policy; empty: its configuration's
 	slots      int    // of its mission; 0: its configuration's
+	// surroundings are what its estimator has to expect, and the radio; nil: its configuration's.
+	surroundings map[string]any
 }
+
+// estimatorFile is that of the estimator, for a leader whose configuration has none.
+const estimatorFile = "configs/estimator/estimator.bin"
 
 // configuration reads the leader's configuration, with this flight's checkpoint
 // and slots in place of its own, if it has any.
@@ -34,7 +43,30 @@ func (l *LeaderConfig) configuration() (map[string]any, error) {
 	if l.slots > 0 {
 		values["slots"] = l.slots
 	}
+	if l.surroundings != nil {
+		values["surroundings"] = l.surroundings
+		if file, _ := values["estimator"].(string); file == "" {
+			values["estimator"] = estimatorFile
+		}
+	}
 	return values, nil
+}
+
+// surroundingsOf returns what is known beforehand of a world that hides something: what
+// lasts there, not how it turns out, and the constants of its radio.
+func surroundingsOf(c *world.Config) map[string]any {
+	if !c.HidesState() {
+		return nil
+	}
+	r := &c.Physics.Channel
+	return map[string]any{
+		"wind": c.Wind.MeanMaxMPS > 0, "payload": c.Payload.FactorMax > 0, "sounding": c.Sounding,
+		"slow_cpu": c.Throttling.Factor, "contention": c.Physics.Contention,
+		"radio": map[string]any{
+			"urban_a": r.UrbanA, "urban_b": r.UrbanB, "los_excess_db": r.LoS.ExcessDB, "los_shadow_db": r.LoS.ShadowDB,
+			"nlos_excess_db": r.NLoS.ExcessDB, "nlos_shadow_db": r.NLoS.ShadowDB,
+		},
+	}
 }
 
 // arguments returns the command line. The leader's configuration is copied into

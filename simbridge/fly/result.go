@@ -44,6 +44,12 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 		EnergySource: o.status.EnergySource, MaxSpeedMPS: speedMPS, Commands: f.commands,
 		Traffic: report.Traffic{ControlBytes: o.controlBytes},
 	}
+	if f.World.HidesState() {
+		s.World = &f.World
+		for _, o := range f.users.Outcomes() {
+			r.Tasks = append(r.Tasks, report.Task{Slot: o.Slot, User: o.User, ByDecision: o.By == telemetry.ByDecision, DelayS: o.DelayS})
+		}
+	}
 	if !math.IsInf(separationM, 1) {
 		s.MinSeparationM = &separationM
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // LoadWorld puts a world, by its name or the keys of its file, over the flight's own. The
-// leader that the flight starts then flies as many slots as that world has.
+// leader that the flight starts then flies as many slots as that world has, and expects what lasts there.
 func (c *Config) LoadWorld(nameOrFile string) error {
 	c.World.Aircraft = len(c.Aircraft)
 	if err := c.World.Load(nameOrFile); err != nil {
@@ -22,7 +22,7 @@ func (c *Config) LoadWorld(nameOrFile string) error {
 	if c.World.Aircraft != len(c.Aircraft) {
 		return fmt.Errorf("configuration %s: aircraft is %d, but the flight lists %d under aircraft: want one entry with its links for each", nameOrFile, c.World.Aircraft, len(c.Aircraft))
 	}
-	c.Leader.slots = c.World.Slots
+	c.Leader.slots, c.Leader.surroundings = c.World.Slots, surroundingsOf(&c.World)
 	return nil
 }
 
@@ -42,11 +42,28 @@ func (f *flight) warnOfCheckpoint() {
 	if err != nil {
 		return
 	}
-	if list := trained.ConstantDifferences(f.World); len(list) > 0 {
+	if list := trained.ConstantDifferences(f.toldWorld(&trained)); len(list) > 0 {
 		text := strings.Join(list, "; ")
 		f.log.Warn("the leader's checkpoint was trained in another world", "checkpoint", folder, "differences", text)
 		f.view.printLine("warning: the leader's checkpoint was trained in another world: " + text)
 	}
+}
+
+// toldWorld is the world without what the leader was told of it, or what its users
+// report.
+func (f *flight) toldWorld(trained *world.Config) world.Config {
+	c := f.World
+	if f.Leader.surroundings == nil {
+		return c
+	}
+	here, there := &c.Physics.Channel, &trained.Physics.Channel
+	here.UrbanA, here.UrbanB, c.Physics.Contention = there.UrbanA, there.UrbanB, trained.Physics.Contention
+	here.LoS.ExcessDB, here.LoS.ShadowDB = there.LoS.ExcessDB, there.LoS.ShadowDB
+	here.NLoS.ExcessDB, here.NLoS.ShadowDB = there.NLoS.ExcessDB, there.NLoS.ShadowDB
+	c.SkylineDeg, c.ShadowingDeg, c.Sounding = trained.SkylineDeg, trained.ShadowingDeg, trained.Sounding
+	c.Throttling, c.Walking = trained.Throttling, trained.Walking
+	c.UserCPUHz, c.UserCPUMinHz, c.UserCPUMaxHz = trained.UserCPUHz, trained.UserCPUMinHz, trained.UserCPUMaxHz
+	return c
 }
 
 // readTrainedWorld reads out of a checkpoint's manifest what world it is for.

@@ -21,14 +21,14 @@ var aircraftColours = chart.Palette[:6]
 
 func writePlots(folder string, f *Flight) error {
 	return cmp.Or(
-		saveStacked([]*plot.Plot{energyPlot(f, len(f.Rows)), delayPlot(f, len(f.Rows))}, 24*vg.Centimeter, 22*vg.Centimeter, filepath.Join(folder, "energy.png")),
-		saveStacked([]*plot.Plot{mapPlot(f)}, 18*vg.Centimeter, 20.5*vg.Centimeter, filepath.Join(folder, "map.png")),
+		SaveStacked([]*plot.Plot{energyPlot(f, len(f.Rows)), delayPlot(f, len(f.Rows))}, 24*vg.Centimeter, 22*vg.Centimeter, filepath.Join(folder, "energy.png")),
+		SaveStacked([]*plot.Plot{mapPlot(f)}, 18*vg.Centimeter, 20.5*vg.Centimeter, filepath.Join(folder, "map.png")),
 		writeMovie(filepath.Join(folder, "flight.gif"), f),
 	)
 }
 
-// saveStacked writes plots one above the other, their axes in line.
-func saveStacked(plots []*plot.Plot, width, height vg.Length, path string) error {
+// SaveStacked writes plots as a picture, one above the other, their axes in line.
+func SaveStacked(plots []*plot.Plot, width, height vg.Length, path string) error {
 	image := vgimg.New(width, height)
 	drawStacked(plots, draw.New(image))
 	var png bytes.Buffer

@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -20,6 +21,7 @@ import (
 	"strconv"
 
 	"prefdt/inference/physics"
+	"prefdt/simbridge/world"
 )
 
 // Flight is all that a report is made of.
@@ -29,10 +31,18 @@ type Flight struct {
 	Latencies []SlotLatency
 	Trails    [][]physics.Position
 	Users     []physics.Position
+	Tasks     []Task   // how each ended; none is written without any
 	Budgets   []Budget // accepted, in the order they took effect
 	Shock     *Shock
 	AreaM     float64
 	Slots     int // T
+}
+
+// Task is how one task of a user, numbered from 0, ended.
+type Task struct {
+	Slot, User int
+	ByDecision bool // of the leader, which came in time
+	DelayS     float64
 }
 
 // Budget is an accepted request.
@@ -77,6 +87,8 @@ type Summary struct {
 	Seed    uint64  `json:"seed"`
 	Speed   float64 `json:"speed"`
 	Broker  string  `json:"broker"`
+	// World is that of the flight, where it hides something.
+	World *world.Config `json:"world,omitempty"`
 	// Of PlannedSlots, T, Slots were opened by a beacon and MissedSlots by none, and
 	// RepeatedSlots are beacons too many: all as received here, not as the leader
 	// reports. A mission that ended early missed none of the slots after its end.
@@ -211,6 +223,7 @@ func Write(folder string, f *Flight) error {
 	return cmp.Or(
 		writeFile(filepath.Join(folder, "summary.json"), append(raw, '\n')),
 		writeSlots(filepath.Join(folder, "slots.csv"), f),
+		writeTasks(filepath.Join(folder, TasksFile), f),
 		writeLatencies(filepath.Join(folder, "latency.csv"), f),
 		writePlots(folder, f),
 	)
@@ -230,6 +243,36 @@ func writeTable(path string, lines [][]string) error {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return writeFile(path, text.Bytes())
+}
+
+// ReadTable reads such a table of numbers: a row by name for each line, without the fields
+// that are empty.
+func ReadTable(path string) (rows []map[string]float64, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read table: %w", err)
+	}
+	defer f.Close()
+	lines, err := csv.NewReader(f).ReadAll()
+	if err == nil && len(lines) == 0 {
+		err = errors.New("it is empty")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read table %s: %w", path, err)
+	}
+	for n, line := range lines[1:] {
+		row := map[string]float64{}
+		for i, name := range lines[0] {
+			if line[i] == "" {
+				continue
+			}
+			if row[name], err = strconv.ParseFloat(line[i], 64); err != nil {
+				return nil, fmt.Errorf("read table %s: line %d: %s: %w", path, n+2, name, err)
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
 }
 
 func writeSlots(path string, f *Flight) error {
@@ -252,6 +295,24 @@ func writeSlots(path string, f *Flight) error {
 			line = appendFloats(line, r.FlightJ[m], r.EdgeJ[m], r.Position[m].EastM, r.Position[m].NorthM, r.SpeedMPS[m])
 		}
 		lines = append(lines, line)
+	}
+	return writeTable(path, lines)
+}
+
+// TasksFile is the table of tasks.
+const TasksFile = "tasks.csv"
+
+func writeTasks(path string, f *Flight) error {
+	if len(f.Tasks) == 0 {
+		return nil
+	}
+	lines := [][]string{{"slot", "user", "by_decision", "delay_s"}}
+	for _, t := range f.Tasks {
+		by := "0"
+		if t.ByDecision {
+			by = "1"
+		}
+		lines = append(lines, []string{strconv.Itoa(t.Slot), strconv.Itoa(t.User), by, formatFloat(t.DelayS)})
 	}
 	return writeTable(path, lines)
 }

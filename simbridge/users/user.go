@@ -14,6 +14,7 @@ import (
 // Outcome is how one task really ended.
 type Outcome struct {
 	Slot           int
+	User           int     // from 0
 	By             string  // telemetry.ByDecision, ByOffer or ByLocal
 	DelayS         float64 // with the penalty of a missed deadline
 	DeadlineMissed bool
@@ -168,7 +169,7 @@ func (u *user) settle(choice slot.UserDecision, by string, from time.Time) {
 		}
 	}
 	u.simulator.recordOutcome(Outcome{
-		Slot: w.beacon.Slot, By: by, DelayS: c.PenalizedDelayS(w.task, result.CompletionS), DeadlineMissed: result.CompletionS > w.task.DeadlineS, Bits: offloadedBits,
+		Slot: w.beacon.Slot, User: u.index, By: by, DelayS: c.PenalizedDelayS(w.task, result.CompletionS), DeadlineMissed: result.CompletionS > w.task.DeadlineS, Bits: offloadedBits,
 	})
 	payload, err := telemetry.Encode(result)
 	if err != nil {

@@ -1,0 +1,118 @@
+// Package compare sets a flight in a world that hides something beside rollouts of the
+// same seed, request, lost reports, late decisions and missed slots: one by the same policy, which says
+// what simulated time, links and airframes leave out, and one by a scheduler without
+// memory, which says what the memory was worth.
+//
+// Inputs: the folder of a flight that simbridge flew. Outputs: delays and joules, and
+// pictures of what the leader believed beside what was true. After a flight; nothing
+// that flies imports it.
+package compare
+
+import (
+	"context"
+	"fmt"
+	"text/tabwriter"
+
+	"prefdt/configs/cli"
+	"prefdt/inference"
+	"prefdt/inference/belief"
+	"prefdt/inference/belief/learned"
+	"prefdt/offline/baseline"
+	"prefdt/offline/belieftrain"
+	"prefdt/offline/rollout"
+)
+
+// Cost is what a flight, or a rollout, cost.
+type Cost struct {
+	DelayS  float64 `json:"delay_s"`
+	EnergyJ float64 `json:"energy_j"`
+	bySlot  []Cost
+}
+
+// Comparison is a flight beside its rollouts.
+type Comparison struct {
+	Slots       int     `json:"slots"`
+	MissedSlots int     `json:"missed_slots"`
+	Flight      Cost    `json:"flight"`
+	Rollout     Cost    `json:"rollout"`    // by the same policy
+	Memoryless  Cost    `json:"memoryless"` // by the same policy, without memory
+	DelayError  float64 `json:"delay_error"`
+	EnergyError float64 `json:"energy_error"` // of the flight against the rollout
+}
+
+// Compare flies the rollouts of a flight, with the files that its leader decided with.
+func Compare(f *Flight) (c Comparison, err error) {
+	frozen, parameters, err := f.Leader.load()
+	if err != nil {
+		return c, err
+	}
+	c = Comparison{Slots: len(f.Slots), Flight: f.Totals()}
+	for i := range f.Slots {
+		c.Flight.bySlot = append(c.Flight.bySlot, Cost{DelayS: f.Slots[i].DelayS, EnergyJ: f.Slots[i].EnergyJ})
+		if f.Slots[i].Missed {
+			c.MissedSlots++
+		}
+	}
+	fly := func(e belief.Estimator) (total Cost, err error) {
+		r, err := rollout.New(frozen, inference.Decoder(f.Leader.Decoder), f.World, f.Link())
+		if err != nil {
+			return total, err
+		}
+		r.Believe(e)
+		r.OnSettled = func(_ int, delayS, energyJ float64) {
+			total.bySlot = append(total.bySlot, Cost{DelayS: delayS, EnergyJ: energyJ})
+			total.DelayS, total.EnergyJ = total.DelayS+delayS, total.EnergyJ+energyJ
+		}
+		r.Fly(f.Summary.Seed, f.Request)
+		return total, nil
+	}
+	if c.Rollout, err = fly(learned.New(belieftrain.SurroundingsOf(&f.World), parameters)); err != nil {
+		return c, err
+	}
+	if c.Memoryless, err = fly(baseline.NewMemoryless(&f.World)); err != nil {
+		return c, err
+	}
+	c.DelayError, c.EnergyError = c.Flight.DelayS/c.Rollout.DelayS-1, c.Flight.EnergyJ/c.Rollout.EnergyJ-1
+	return c, nil
+}
+
+const usage = `offline compare sets a flight of simbridge fly -world NAME beside rollouts with the same
+seed, request, lost reports, late decisions and missed slots, by the same policy and by one without memory,
+and draws what the leader believed beside what was true: wind.png, links.png, memory.png.
+
+  offline compare -flight DIR
+
+`
+
+// Command is "offline compare".
+func Command(_ context.Context, call *cli.Call) error {
+	folder := call.Flags.String("flight", "", "`folder` of the flight; the pictures go there, too")
+	asJSON := call.JSONFlag()
+	if _, err := call.Parse(usage, 0); err != nil {
+		return err
+	}
+	if *folder == "" {
+		return cli.BadInputf("want -flight DIR (-h shows the flags)")
+	}
+	f, err := ReadFlight(*folder)
+	if err != nil {
+		return cli.BadInput(err)
+	}
+	c, err := Compare(f)
+	if err != nil {
+		return err
+	}
+	if err := draw(*folder, f, &c); err != nil {
+		return err
+	}
+	if *asJSON {
+		return call.PrintJSON(c)
+	}
+	t := tabwriter.NewWriter(call.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "%d slots, %d of them missed\tdelay\tenergy\n", c.Slots, c.MissedSlots)
+	fmt.Fprintf(t, "the flight\t%.1f s\t%.0f J\n", c.Flight.DelayS, c.Flight.EnergyJ)
+	fmt.Fprintf(t, "its rollout\t%.1f s\t%.0f J\tthe flight is off by %+.2f %% and %+.2f %%\n", c.Rollout.DelayS, c.Rollout.EnergyJ, 100*c.DelayError, 100*c.EnergyError)
+	fmt.Fprintf(t, "without memory\t%.1f s\t%.0f J\tthe flight takes %+.1f %% and %+.1f %% of that\n", c.Memoryless.DelayS, c.Memoryless.EnergyJ,
+		100*(c.Flight.DelayS/c.Memoryless.DelayS-1), 100*(c.Flight.EnergyJ/c.Memoryless.EnergyJ-1))
+	return t.Flush()
+}

@@ -1,0 +1,156 @@
+package compare
+
+import (
+	"image/png"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"prefdt/inference"
+	"prefdt/inference/belief"
+	"prefdt/inference/belief/learned"
+	"prefdt/inference/goal"
+	"prefdt/inference/slot"
+	"prefdt/offline/belieftrain"
+	"prefdt/offline/rollout"
+	"prefdt/simbridge/report"
+	"prefdt/simbridge/world"
+)
+
+// logging is an estimator that logs what it is shown and believes.
+type logging struct {
+	belief.Estimator
+	followed func(slot, user int) bool
+	slots    []Slot
+}
+
+func (x *logging) Estimate(s *slot.Snapshot, b *belief.Belief) {
+	x.Estimator.Estimate(s, b)
+	l := &x.slots[s.Slot]
+	l.Decided, l.Snapshot = true, *s
+	l.Snapshot.Aircraft, l.Snapshot.Users = slices.Clone(s.Aircraft), slices.Clone(s.Users)
+	for _, u := range slices.Concat(s.Users, s.IdleUsers) {
+		l.Users = append(l.Users, u.ID)
+		if x.followed(s.Slot, u.ID) {
+			l.Followed = append(l.Followed, u.ID)
+		}
+	}
+	mean := b.Air.MeanMPS()
+	l.Believed.WindMPS, l.Believed.PowerMultiplier = &[2]float64{mean.EastM, mean.NorthM}, b.Air.Multiplier
+	for i := range b.Users {
+		l.Snapshot.Users[i].Gain = slices.Clone(l.Snapshot.Users[i].Gain)
+		l.Believed.Gain = append(l.Believed.Gain, slices.Clone(b.Users[i].Gain))
+	}
+}
+
+// flownRollout is a rollout, with lost reports and missed slots, as though it had been
+// flown.
+func flownRollout(t *testing.T) *Flight {
+	t.Helper()
+	c, err := world.Named("field")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Slots = 40
+	f := &Flight{
+		Summary: report.Summary{Seed: 3}, World: c, Request: rollout.Request{Mode: goal.Preference, Omega: 0.2}, Slots: make([]Slot, c.Slots),
+		Leader: LeaderFiles{Checkpoint: "../../configs/checkpoint", Estimator: "../../configs/estimator/estimator.bin", Decoder: string(inference.DecoderDispatch)},
+	}
+	frozen, parameters, err := f.Leader.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := rollout.ReportLink{Fallback: rollout.FallbackOffer, Missed: func(n int) bool { return n == 20 || n == 21 }}
+	l.Received = func(n, user int) bool { return (n+user)%7 > 0 }
+	l.Followed = func(n, user int) bool { return (n+2*user)%5 > 0 }
+	l.Measured = func(n, number int) bool { return n > 24 || n < 20 }
+	r, err := rollout.New(frozen, inference.DecoderDispatch, c, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Believe(&logging{learned.New(belieftrain.SurroundingsOf(&f.World), parameters), l.Followed, f.Slots})
+	r.OnSettled = func(n int, delayS, energyJ float64) {
+		f.Slots[n].DelayS, f.Slots[n].EnergyJ, f.Slots[n].Missed = delayS, energyJ, l.Missed(n)
+	}
+	r.Fly(f.Summary.Seed, f.Request)
+	return f
+}
+
+// A rollout that is set beside its rollout is equal to it, by its log alone, and takes
+// less delay than one without memory; the pictures are drawn.
+func TestCompare(t *testing.T) {
+	f := flownRollout(t)
+	c, err := Compare(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.MissedSlots != 2 || math.Abs(c.DelayError) > 1e-12 || math.Abs(c.EnergyError) > 1e-12 {
+		t.Errorf("%+v", c)
+	}
+	if !(c.Memoryless.DelayS > c.Flight.DelayS) {
+		t.Errorf("without memory the delay is %v s, with it %v s", c.Memoryless.DelayS, c.Flight.DelayS)
+	}
+	for _, believes := range []bool{true, false} {
+		folder, want := t.TempDir(), []string{"memory.png"}
+		if believes {
+			want = []string{"links.png", "memory.png", "wind.png"}
+		}
+		for n := range f.Slots {
+			if !believes {
+				f.Slots[n].Believed = believed{}
+			}
+		}
+		if err := draw(folder, f, &c); err != nil {
+			t.Fatal(err)
+		}
+		found, _ := filepath.Glob(filepath.Join(folder, "*.png"))
+		for i := range found {
+			file, err := os.Open(found[i])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if image, err := png.Decode(file); err != nil || image.Bounds().Dx() < 500 {
+				t.Errorf("%s: %v", found[i], err)
+			}
+			file.Close()
+			found[i] = filepath.Base(found[i])
+		}
+		if !slices.Equal(found, want) {
+			t.Errorf("drawn: %q, want %q", found, want)
+		}
+	}
+}
+
+// What is no flight in a field is one clear line.
+func TestReadFlightRefuses(t *testing.T) {
+	const flown = `{"seed":1,"world":{"aircraft":1,"users":3,"slots":2}}`
+	const table = "slot,reports_expected,delay_s,flight_j_1,edge_j_1\n0,3,1,130,5\n1,3,1,130,5\n"
+	for _, c := range []struct{ summary, log, table, want string }{
+		{"", "", "", "summary.json"},
+		{`{"seed":1}`, "[]", table, "hides nothing"},
+		{flown, "", table, "leader.json"},
+		{flown, `[{"rows":[]}]`, table, "logs no slot"},
+		{flown, `[{"rows":[{"slot":0,"seen":{"names":["u1"]}}]}]`, table, "1 names for 0 users"},
+		{flown, `[{"rows":[{"slot":0,"seen":{"snapshot":{"users":[{"id":0}]},"names":["u9"]}}]}]`, table, `user "u9"`},
+		{flown, `[{"rows":[{"slot":0}]}]`, "slot,delay_s\n0,x\n", "line 2: delay_s"},
+		{flown, `[{"rows":[{"slot":0}]}]`, table, ""},
+	} {
+		folder := t.TempDir()
+		const tasks = "slot,user,by_decision,delay_s\n0,1,1,0.5\n9,1,1,0.5\n"
+		for name, text := range map[string]string{"tasks.csv": tasks, "summary.json": c.summary, "leader.json": c.log, "slots.csv": c.table, "leader.yaml": "checkpoint: x\n"} {
+			if text == "" {
+				continue
+			}
+			if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f, err := ReadFlight(folder)
+		if c.want == "" && (err != nil || len(f.Slots) != 2) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n")) {
+			t.Errorf("%s, %s: %v, want %q", c.summary, c.log, err, c.want)
+		}
+	}
+}

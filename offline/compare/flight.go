@@ -1,0 +1,200 @@
+package compare
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/goccy/go-yaml"
+
+	"prefdt/inference/belief/learned"
+	"prefdt/inference/checkpoint"
+	"prefdt/inference/goal"
+	"prefdt/inference/slot"
+	"prefdt/offline/rollout"
+	"prefdt/simbridge/fly"
+	"prefdt/simbridge/report"
+	"prefdt/simbridge/world"
+)
+
+// Flight is one that simbridge flew in a world that hides something.
+type Flight struct {
+	Summary report.Summary
+	World   world.Config
+	Request rollout.Request
+	Slots   []Slot // by number; of one that was missed only the cost is known
+	Leader  LeaderFiles
+}
+
+// LeaderFiles are the files that the flight's leader decided with.
+type LeaderFiles struct {
+	Checkpoint string `yaml:"checkpoint"`
+	Estimator  string `yaml:"estimator"`
+	Decoder    string `yaml:"decoder"`
+}
+
+func (l *LeaderFiles) load() (*checkpoint.Checkpoint, *learned.Parameters, error) {
+	frozen, err := checkpoint.Load(l.Checkpoint)
+	if err != nil {
+		return nil, nil, err
+	}
+	raw, err := os.ReadFile(l.Estimator)
+	if err != nil {
+		return nil, nil, fmt.Errorf("estimator: %w", err)
+	}
+	parameters, err := learned.Read(bytes.NewReader(raw))
+	return frozen, parameters, err
+}
+
+// Slot is one slot of it.
+type Slot struct {
+	Missed   bool    // no beacon opened it
+	Decided  bool    // and its decision is in the log: not if the leader was killed in it
+	DelayS   float64 // true, summed over users
+	EnergyJ  float64 // true
+	Snapshot slot.Snapshot
+	Users    []int // in the world, of the snapshot's users, then of its idle ones
+	Followed []int // users whose decision came in time
+	Believed believed
+}
+
+// believed is what a leader logs of its beliefs.
+type believed struct {
+	WindMPS         *[2]float64 `json:"wind_mps"`
+	WindSDMPS       float64     `json:"wind_sd_mps"`
+	PowerMultiplier float64     `json:"power"`
+	Gain            [][]float64 `json:"gain"`
+}
+
+// loggedFlight is a flight as leader log export -json writes it.
+type loggedFlight struct {
+	State struct {
+		Account struct {
+			Goal goal.State `json:"goal"`
+		} `json:"account"`
+	} `json:"state"`
+	Rows []struct {
+		Slot int `json:"slot"`
+		Seen *struct {
+			Snapshot slot.Snapshot `json:"snapshot"`
+			Names    []string      `json:"names"`
+			Believed believed      `json:"believed"`
+		} `json:"seen"`
+	} `json:"rows"`
+}
+
+func readJSON(path string, v any) error {
+	raw, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(raw, v)
+	}
+	if err != nil {
+		return fmt.Errorf("read flight: %s: %w", path, err)
+	}
+	return nil
+}
+
+// ReadFlight reads the folder of a flight.
+func ReadFlight(folder string) (*Flight, error) {
+	f := &Flight{}
+	if err := readJSON(filepath.Join(folder, "summary.json"), &f.Summary); err != nil {
+		return nil, err
+	}
+	if f.Summary.World == nil {
+		return nil, fmt.Errorf("read flight: %s is of a world that hides nothing: there are no beliefs to compare", folder)
+	}
+	f.World = *f.Summary.World
+	var logged []loggedFlight
+	if err := readJSON(filepath.Join(folder, fly.LogFile), &logged); err != nil {
+		return nil, err
+	}
+	raw, err := os.ReadFile(filepath.Join(folder, "leader.yaml"))
+	if err == nil {
+		f.Leader.Decoder = "dispatch"
+		err = yaml.Unmarshal(raw, &f.Leader)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read flight: the leader's configuration: %w", err)
+	}
+	if len(logged) == 0 || len(logged[len(logged)-1].Rows) == 0 {
+		return nil, fmt.Errorf("read flight: %s logs no slot", fly.LogFile)
+	}
+	last := logged[len(logged)-1]
+	if g := last.State.Account.Goal; g.Mode == goal.Preference {
+		f.Request = rollout.Request{Mode: g.Mode, Omega: g.Omega}
+	} else {
+		f.Request = rollout.Request{Mode: g.Mode, BudgetJ: g.BudgetJ}
+	}
+	if f.Slots, err = readCosts(filepath.Join(folder, "slots.csv"), f.World.Aircraft); err != nil {
+		return nil, err
+	}
+	tasks, err := report.ReadTable(filepath.Join(folder, report.TasksFile))
+	if err != nil {
+		return nil, fmt.Errorf("read flight: %w", err)
+	}
+	for _, task := range tasks {
+		if n := int(task["slot"]); task["by_decision"] == 1 && n >= 0 && n < len(f.Slots) {
+			f.Slots[n].Followed = append(f.Slots[n].Followed, int(task["user"]))
+		}
+	}
+	for _, r := range last.Rows {
+		if r.Slot < 0 || r.Slot >= len(f.Slots) || r.Seen == nil {
+			continue
+		}
+		s := &f.Slots[r.Slot]
+		s.Decided, s.Snapshot, s.Believed = true, r.Seen.Snapshot, r.Seen.Believed
+		if len(r.Seen.Names) != len(s.Snapshot.Users)+len(s.Snapshot.IdleUsers) {
+			return nil, fmt.Errorf("read flight: slot %d of %s has %d names for %d users", r.Slot, fly.LogFile, len(r.Seen.Names), len(s.Snapshot.Users)+len(s.Snapshot.IdleUsers))
+		}
+		for _, name := range r.Seen.Names {
+			var n int
+			if _, err := fmt.Sscanf(name, "u%d", &n); err != nil || n < 1 || n > f.World.UserCount() {
+				return nil, fmt.Errorf("read flight: user %q is none of simbridge's", name)
+			}
+			s.Users = append(s.Users, n-1)
+		}
+	}
+	return f, nil
+}
+
+// readCosts reads what each slot truly cost.
+func readCosts(path string, aircraft int) (slots []Slot, err error) {
+	table, err := report.ReadTable(path)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range table {
+		s := Slot{DelayS: row["delay_s"], Missed: row["reports_expected"] == 0}
+		for m := range aircraft {
+			s.EnergyJ += row["flight_j_"+strconv.Itoa(m+1)] + row["edge_j_"+strconv.Itoa(m+1)]
+		}
+		slots = append(slots, s)
+	}
+	return slots, nil
+}
+
+// Link is the link that the flight had: which reports arrived, which decisions came in
+// time, which slots were missed, and of which slots the batteries measured the flight.
+func (f *Flight) Link() rollout.ReportLink {
+	l := rollout.ReportLink{Fallback: rollout.FallbackOffer}
+	l.Received = func(n, user int) bool { return n < len(f.Slots) && slices.Contains(f.Slots[n].Users, user) }
+	l.Followed = func(n, user int) bool { return n < len(f.Slots) && slices.Contains(f.Slots[n].Followed, user) }
+	l.Missed = func(n int) bool { return n < len(f.Slots) && f.Slots[n].Missed }
+	l.Measured = func(n, number int) bool {
+		return n < len(f.Slots) && slices.ContainsFunc(f.Slots[n].Snapshot.Aircraft, func(a slot.Aircraft) bool { return a.Number == number && a.Flown.FlightJ > 0 })
+	}
+	return l
+}
+
+// Totals returns what the flight truly cost.
+func (f *Flight) Totals() (c Cost) {
+	for i := range f.Slots {
+		c.DelayS += f.Slots[i].DelayS
+		c.EnergyJ += f.Slots[i].EnergyJ
+	}
+	return c
+}
