@@ -40,6 +40,9 @@ func NewTopics(fleet string) (Topics, error) {
 	return Topics{"prefdt/" + fleet + "/"}, nil
 }
 
+// Fleet is the fleet's name.
+func (t Topics) Fleet() string { return strings.TrimSuffix(strings.TrimPrefix(t.root, "prefdt/"), "/") }
+
 func (t Topics) Slot() string                 { return t.root + "slot" }
 func (t Topics) Report(user string) string    { return t.root + "users/" + user + "/report" }
 func (t Topics) Decision(user string) string  { return t.root + "users/" + user + "/decision" }

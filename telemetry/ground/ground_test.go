@@ -163,6 +163,7 @@ func runGround(t testing.TB, args ...string) (code int, stdout, stderr string) {
 func TestCommands(t *testing.T) {
 	url, _ := startBroker(t)
 	l := startFakeLeader(t, url, nil)
+	l.publishStatus(t, exampleStatus(17))
 	at := []string{"-fleet", "f1", "-broker", url}
 	cases := []struct {
 		args           []string
@@ -171,29 +172,29 @@ func TestCommands(t *testing.T) {
 		applied        string
 	}{
 		{[]string{"budget", "-energy", "36000", "-replaces", "42000", "-id", "b3"}, 0,
-			"budget of 36000 J (target) accepted from slot 31, not below the floor of 27114 J (id b3)\n", "",
+			"budget of 36000 J (target) accepted from slot 31, not below the floor of 27114 J (id b3, unsigned)\n", "",
 			`prefdt/f1/command/budget {"id":"b3","energy_j":36000,"mode":"target","replaces_j":42000}`},
-		{[]string{"mission", "launch", "-aircraft", "2", "-id", "m3"}, 0, "mission launch aircraft 2 accepted from slot 31 (id m3)\n", "",
+		{[]string{"mission", "launch", "-aircraft", "2", "-id", "m3"}, 0, "mission launch aircraft 2 accepted from slot 31 (id m3, unsigned)\n", "",
 			`prefdt/f1/command/mission {"id":"m3","action":"launch","aircraft":[2]}`},
 		{[]string{"mission", "resume", "-aircraft", "2,3", "-id", "m4"}, 3, "",
-			"ground mission: mission resume aircraft 2,3 refused: resume needs a mission on hold; it is flying (id m4)\n",
+			"ground mission: mission resume aircraft 2 and 3 refused: resume needs a mission on hold; it is flying (id m4, unsigned)\n",
 			`prefdt/f1/command/mission {"id":"m4","action":"resume","aircraft":[2,3]}`},
-		{[]string{"mission", "-aircraft", "3", "clear", "-id", "m5"}, 0, "mission clear aircraft 3 accepted from slot 31 (id m5)\n", "",
+		{[]string{"mission", "-aircraft", "3", "clear", "-id", "m5"}, 0, "mission clear aircraft 3 accepted from slot 31 (id m5, unsigned)\n", "",
 			`prefdt/f1/command/mission {"id":"m5","action":"clear","aircraft":[3]}`},
-		{[]string{"mission", "new", "-mission", "m-2", "-id", "m6"}, 0, "mission new m-2 accepted from slot 31 (id m6)\n", "",
+		{[]string{"mission", "new", "-mission", "m-2", "-id", "m6"}, 0, "mission new m-2 accepted from slot 31 (id m6, unsigned)\nMission m-2 begins, idle, with nothing spent and the leader's configured request; what was flown before stays in the ledger.\n", "",
 			`prefdt/f1/command/mission {"id":"m6","action":"new","mission":"m-2"}`},
 		{[]string{"budget", "-energy", "42000", "-id", "b1"}, 0,
-			"budget of 42000 J (target) accepted from slot 31, not below the floor of 27114 J (id b1)\n", "",
+			"budget of 42000 J (target) accepted from slot 31, not below the floor of 27114 J (id b1, unsigned)\n", "",
 			`prefdt/f1/command/budget {"id":"b1","energy_j":42000,"mode":"target"}`},
-		{[]string{"budget", "-energy", "9000", "-mode", "ceiling", "-id", "b2"}, 0,
-			"budget of 9000 J (ceiling) accepted from slot 31, SATURATED: below what flying needs, floor 27114 J (id b2)\n", "",
+		{[]string{"budget", "-energy", "9000", "-mode", "ceiling", "-below-floor", "-id", "b2"}, 0,
+			"budget of 9000 J (ceiling) accepted from slot 31, SATURATED: below what flying needs, floor 27114 J (id b2, unsigned)\n", "",
 			`prefdt/f1/command/budget {"id":"b2","energy_j":9000,"mode":"ceiling"}`},
-		{[]string{"preference", "-setting", "0.35", "-id", "p1"}, 0, "preference 0.35 accepted from slot 31 (id p1)\n", "",
+		{[]string{"preference", "-setting", "0.35", "-id", "p1"}, 0, "preference 0.35 accepted from slot 31 (id p1, unsigned)\n", "",
 			`prefdt/f1/command/preference {"id":"p1","setting":0.35}`},
-		{[]string{"mission", "start", "-id", "m1"}, 0, "mission start accepted from slot 31 (id m1)\n", "",
+		{[]string{"mission", "start", "-id", "m1"}, 0, "mission start accepted from slot 31 (id m1, unsigned)\n", "",
 			`prefdt/f1/command/mission {"id":"m1","action":"start"}`},
 		{[]string{"mission", "-id", "m2", "resume"}, 3, "",
-			"ground mission: mission resume refused: resume needs a mission on hold; it is flying (id m2)\n",
+			"ground mission: mission resume refused: resume needs a mission on hold; it is flying (id m2, unsigned)\n",
 			`prefdt/f1/command/mission {"id":"m2","action":"resume"}`},
 	}
 	for _, c := range cases {
@@ -201,11 +202,16 @@ func TestCommands(t *testing.T) {
 		if code != c.code || stdout != c.stdout || stderr != c.stderr {
 			t.Errorf("%v: %d %q %q", c.args, code, stdout, stderr)
 		}
-		if got := <-l.applied; got != c.applied {
-			t.Errorf("%v: the leader got %s", c.args, got)
+		select {
+		case got := <-l.applied:
+			if got != c.applied {
+				t.Errorf("%v: the leader got %s", c.args, got)
+			}
+		default:
+			t.Errorf("%v: the leader got nothing", c.args)
 		}
 	}
-	if code, stdout, _ := runGround(t, append([]string{"budget", "-energy", "42000"}, at...)...); code != 0 || !regexp.MustCompile(`\(id b-[a-z0-9]{12}\)`).MatchString(stdout) {
+	if code, stdout, _ := runGround(t, append([]string{"budget", "-energy", "42000"}, at...)...); code != 0 || !regexp.MustCompile(`\(id b-[a-z0-9]{12}, unsigned\)`).MatchString(stdout) {
 		t.Errorf("random id: %d %q", code, stdout)
 	}
 	<-l.applied
@@ -257,7 +263,7 @@ func TestNoAnswer(t *testing.T) {
 	}
 	unreachable := "tcp://" + nobody
 	cases := []struct{ broker, want string }{
-		{url, "ground mission: no acknowledgement within 2s: no leader of fleet f1 was ever at this broker"},
+		{url, "ground mission: no acknowledgement: no leader of fleet f1 was ever at this broker"},
 		{unreachable, "unreachable"},
 	}
 	for _, c := range cases {
@@ -270,15 +276,19 @@ func TestNoAnswer(t *testing.T) {
 
 // Answers of another implementation of the leader, and the output for the crew.
 func TestAnswers(t *testing.T) {
+	status, err := telemetry.Encode(exampleStatus(17))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		ack, stdout, stderr string
 		code                int
 	}{
 		"null for absent fields": {`{"id":"b1","of":"OF","accepted":true,"effective_slot":3,"saturated":null,"floor_j":null,"reason":null,"more":1}`,
-			"budget of 42000 J (target) accepted from slot 3 (id b1)\n", "", 0},
+			"budget of 42000 J (target) accepted from slot 3 (id b1, unsigned)\n", "", 0},
 		"it applied another budget": {`{"id":"b1","of":"OF","accepted":true,"effective_slot":3,"energy_j":41999,"mode":"ceiling"}`,
-			"budget of 41999 J (ceiling) accepted from slot 3 (id b1)\n", "", 0},
-		"escape sequences": {`{"id":"b1","of":"OF","accepted":false,"reason":"\u001b[2Jno"}`, "", "refused: ?[2Jno (id b1)", 3},
+			"budget of 41999 J (ceiling) accepted from slot 3 (id b1, unsigned)\n", "", 0},
+		"escape sequences": {`{"id":"b1","of":"OF","accepted":false,"reason":"\u001b[2Jno"}`, "", "refused: ?[2Jno (id b1, unsigned)", 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -291,6 +301,7 @@ func TestAnswers(t *testing.T) {
 			}
 			l.OnConnect = func() {
 				l.Publish(telemetry.Publication{Topic: topics.Online(), QoS: 1, Retained: true, Payload: telemetry.EncodeOnline(true)})
+				l.Publish(telemetry.Publication{Topic: topics.Status(), Retained: true, Payload: status})
 			}
 			if err := l.Initialize(t.Context()); err != nil {
 				t.Fatal(err)
@@ -319,13 +330,16 @@ func TestBadInput(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"budget"}, "ground budget: -energy wants a number of joules above 0"},
-		{[]string{"budget", "-energy", "NaN"}, "ground budget: -energy wants a number of joules above 0"},
-		{[]string{"budget", "-energy", "lots"}, `ground budget: invalid value "lots" for flag -energy: parse error`},
-		{[]string{"budget", "-energy", "-5"}, "ground budget: budget.energy_j: -5 is outside (0, 1e12]"},
-		{[]string{"budget", "-energy", "1", "-mode", "limit"}, `ground budget: budget.mode: "limit", want one of target, ceiling`},
-		{[]string{"budget", "-energy", "1", "-id", "a b"}, `ground budget: budget.id: "a b", want 1 to 64 of A-Z a-z 0-9 . _ -`},
-		{[]string{"budget", "42000"}, `ground budget: unexpected "42000"`},
+		{[]string{"budget"}, "ground budget: -energy TOTAL is missing, as in -energy 42kJ"},
+		{[]string{"budget", "-energy", "42", "-replaces", "41kJ"}, "ground budget: -energy 42 is too few joules to be meant as such; write 42J, 42kJ or 42Wh"},
+		{[]string{"budget", "-energy", "42kJ", "-replaces", "41"}, "ground budget: -replaces 41 is too few joules"},
+		{[]string{"budget", "-energy", "lots"}, `ground budget: -energy "lots" is no energy`},
+		{[]string{"budget", "-energy", "-5kJ"}, `ground budget: -energy "-5kJ" is not above 0`},
+		{[]string{"budget", "-energy", "1e10kJ"}, "ground budget: budget.energy_j: 1e+13 is outside (0, 1e12]"},
+		{[]string{"budget", "-energy", "42", "hp"}, `ground budget: -energy "42 hp" has no unit of energy; want J, kJ, MJ, Wh or kWh`},
+		{[]string{"budget", "-energy", "1kJ", "-mode", "limit"}, `ground budget: budget.mode: "limit", want one of target, ceiling`},
+		{[]string{"budget", "-energy", "1kJ", "-id", "a b"}, `ground budget: budget.id: "a b", want 1 to 64 of A-Z a-z 0-9 . _ -`},
+		{[]string{"budget", "42000"}, "ground budget: -energy TOTAL is missing"},
 		{[]string{"budget", "-joules", "1"}, "ground budget: flag provided but not defined: -joules"},
 		{[]string{"preference", "-setting", "1.5"}, "ground preference: preference.setting: 1.5 is outside [0, 1]"},
 		{[]string{"preference"}, "ground preference: -setting wants a number from 0 to 1"},
@@ -336,9 +350,8 @@ func TestBadInput(t *testing.T) {
 		{[]string{"mission", "clear", "-aircraft", "2,2"}, "ground mission: mission.aircraft: a number twice"},
 		{[]string{"mission", "clear", "-aircraft", "65"}, "ground mission: mission.aircraft: 65 is outside [1, 64]"},
 		{[]string{"mission", "stop", "-aircraft", "2"}, "ground mission: mission.aircraft: only with resume, launch and clear"},
-		{[]string{"mission", "new"}, "ground mission: mission.mission: missing"},
 		{[]string{"mission", "start", "-mission", "m-2"}, "ground mission: mission.mission: only with new"},
-		{[]string{"budget", "-energy", "1", "-replaces", "0"}, "ground budget: budget.replaces_j: 0 is outside (0, 1e12]"},
+		{[]string{"budget", "-energy", "1kJ", "-replaces", "0"}, `ground budget: -replaces "0" is not above 0`},
 		{[]string{"watch", "-key", filepath.Join(dir, "none.key")}, "no such file"},
 		{[]string{"watch", "-name", "a b"}, `ground watch: name of the station: "a b", want 1 to 64`},
 		{[]string{"mission", "land"}, `ground mission: mission.action: "land", want one of start, hold, resume, return, stop, launch, clear, new`},
@@ -391,7 +404,7 @@ func TestBinary(t *testing.T) {
 		t.Fatalf("%v %s", err, out)
 	}
 	out, err := exec.Command(binary, "budget", "-energy", "-1").CombinedOutput()
-	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 2 || string(out) != "ground budget: budget.energy_j: -1 is outside (0, 1e12]\n" {
+	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 2 || string(out) != "ground budget: -energy \"-1\" is not above 0\n" {
 		t.Errorf("%v %s", err, out)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"prefdt/telemetry"
+	"prefdt/telemetry/command"
 )
 
 // view is the state that watch displays, with the times at which it was received.
@@ -66,7 +67,7 @@ func (v *view) render(now time.Time) []string {
 		return append(out, fmt.Sprintf("fleet %s   no status yet", v.fleet))
 	}
 	if s.Saturated {
-		out = append(out, v.paint(yellow, fmt.Sprintf("SATURATED: the budget is below the floor of %s", joules(s.FloorJ))))
+		out = append(out, v.paint(yellow, fmt.Sprintf("SATURATED: the budget is below the floor of %s", command.Joules(s.FloorJ))))
 	}
 	label := "status " + formatAge(now.Sub(v.statusReceived)) + " old"
 	if v.statusRetained {
@@ -78,7 +79,7 @@ func (v *view) render(now time.Time) []string {
 		fmt.Sprintf("fleet %s   %s   slot %s of %d   mission %.0f s   %s", v.fleet, s.State, slotText(s.Slot), s.Slots, s.MissionS, label),
 		fmt.Sprintf("  request    %s   setting %.3f", requestText(s), s.Setting),
 		fmt.Sprintf("  energy     spent %s   remaining %s   predicted end %s   floor %s   transit %s   from %s",
-			joules(s.SpentJ), joulesOrDash(s.RemainingJ), joulesOrDash(s.PredictedEndJ), joules(s.FloorJ), joules(s.TransitJ), s.EnergySource),
+			command.Joules(s.SpentJ), joulesOrDash(s.RemainingJ), joulesOrDash(s.PredictedEndJ), command.Joules(s.FloorJ), command.Joules(s.TransitJ), s.EnergySource),
 		fmt.Sprintf("  slot       users reported %d   missed slots %d   decision %.2f ms", s.UsersHeard, s.MissedSlots, s.DecisionMS),
 		"  crew       " + v.crewLine(),
 	}
@@ -130,15 +131,15 @@ func aircraftLine(a telemetry.StatusAircraft, since, stale time.Duration) (line 
 		mode += " landed"
 	}
 	return fmt.Sprintf("  aircraft %d (system %d)   %s   %s   %s   battery %s   spent %s from %s   %s",
-		a.Number, a.SystemID, telemetry.Printable(mode), position, speed, battery, joules(a.SpentJ), a.EnergySource, contact), old
+		a.Number, a.SystemID, telemetry.Printable(mode), position, speed, battery, command.Joules(a.SpentJ), a.EnergySource, contact), old
 }
 
 // slotLine is the display of one slot if stdout is not a terminal.
 func (v *view) slotLine(now time.Time) string {
 	s := v.status
 	text := fmt.Sprintf("slot %s/%d %s  %s  setting %.3f  spent %s  remaining %s  predicted end %s  floor %s  users %d  missed %d  decision %.2f ms  %s",
-		slotText(s.Slot), s.Slots, s.State, requestText(s), s.Setting, joules(s.SpentJ), joulesOrDash(s.RemainingJ), joulesOrDash(s.PredictedEndJ),
-		joules(s.FloorJ), s.UsersHeard, s.MissedSlots, s.DecisionMS, s.EnergySource)
+		slotText(s.Slot), s.Slots, s.State, requestText(s), s.Setting, command.Joules(s.SpentJ), joulesOrDash(s.RemainingJ), joulesOrDash(s.PredictedEndJ),
+		command.Joules(s.FloorJ), s.UsersHeard, s.MissedSlots, s.DecisionMS, s.EnergySource)
 	if s.Saturated {
 		text += "  SATURATED"
 	}
@@ -194,14 +195,14 @@ func requestText(s *telemetry.Status) string {
 	if s.Mode != nil {
 		mode = " (" + *s.Mode + ")"
 	}
-	return "budget " + joules(*s.BudgetJ) + mode
+	return "budget " + command.Joules(*s.BudgetJ) + mode
 }
 
 func joulesOrDash(j *float64) string {
 	if j == nil {
 		return "-"
 	}
-	return joules(*j)
+	return command.Joules(*j)
 }
 
 func formatAge(d time.Duration) string {

@@ -15,6 +15,7 @@ import (
 
 	"prefdt/configs/cli"
 	"prefdt/telemetry"
+	"prefdt/telemetry/command"
 )
 
 // event is an input of the display: a message, or the connection made or lost.
@@ -33,12 +34,12 @@ func watch(t *tool) error {
 	if _, err := t.parse(0); err != nil {
 		return err
 	}
-	var sign *signer
+	var signer *command.Signer
 	station := ""
 	if !*silent {
 		var err error
 		if station, err = t.stationName(); err == nil {
-			sign, err = t.loadSigner()
+			signer, err = command.NewSigner(t.config.Key)
 		}
 		if err != nil {
 			return cli.BadInput(err)
@@ -54,12 +55,12 @@ func watch(t *tool) error {
 		defer end()
 		show = draw
 	}
-	return t.follow(v, show, sign)
+	return t.follow(v, show, signer)
 }
 
 // follow updates the display until the user ends it. Heartbeats, which are sent unless
 // the view has no station, do not wait for the display.
-func (t *tool) follow(v *view, show display, sign *signer) error {
+func (t *tool) follow(v *view, show display, signer *command.Signer) error {
 	log := t.log()
 	events := make(chan event, 4096)
 	quit := t.ctx.Done()
@@ -72,10 +73,10 @@ func (t *tool) follow(v *view, show display, sign *signer) error {
 	}
 	client := &telemetry.Client{Broker: t.config.Broker, Name: "ground", Log: log}
 	client.Subscriptions = []telemetry.Subscription{{Filter: t.topics.Status()}, {Filter: t.topics.Online(), QoS: 1}}
-	heartbeats := &heartbeatSender{client: client, topic: t.topics.Heartbeat(v.station), signer: sign, log: log}
+	heartbeats := &command.Heartbeats{Client: client, Topic: t.topics.Heartbeat(v.station), Signer: signer, Log: log}
 	client.Handle = func(m telemetry.Message) {
 		if m.Topic == t.topics.Status() {
-			heartbeats.handleStatus(m)
+			heartbeats.HandleStatus(m)
 		}
 		select {
 		case events <- event{message: &m}:
@@ -96,9 +97,9 @@ func (t *tool) follow(v *view, show display, sign *signer) error {
 	}
 	defer client.Close()
 	if v.station != "" {
-		every := time.NewTicker(heartbeatInterval)
+		every := time.NewTicker(command.HeartbeatInterval)
 		var sending sync.WaitGroup
-		sending.Go(func() { heartbeats.run(t.ctx, every.C) })
+		sending.Go(func() { heartbeats.Run(t.ctx, every.C) })
 		defer sending.Wait() // the last heartbeat is sent before Close
 		defer every.Stop()
 	}
