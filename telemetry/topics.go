@@ -59,6 +59,9 @@ func (t Topics) Proof() string                { return t.root + "proof" }
 
 // Filters to subscribe with. They do not overlap.
 
+// All receives everything of the fleet; it overlaps with the others.
+func (t Topics) All() string { return t.root + "#" }
+
 func (t Topics) AllReports() string    { return t.root + "users/+/report" }
 func (t Topics) AllDecisions() string  { return t.root + "users/+/decision" }
 func (t Topics) AllResults() string    { return t.root + "users/+/result" }

@@ -1,6 +1,3 @@
-// Package mosquitto has a mosquitto configuration for a broker on a network, which the
-// tests run with the real mosquitto if it is installed. The Debian package ships the files
-// as examples.
 package mosquitto
 
 import (
