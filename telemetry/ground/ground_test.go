@@ -525,11 +525,17 @@ func TestDisplay(t *testing.T) {
 		{"heartbeats and the last command", fresh(func(v *view) {
 			v.station = "crew-2"
 			v.status.LastCommand = &telemetry.LastCommand{ID: "b1", Key: "crew-1", Slot: 12, What: "budget 42000 J"}
-		}), "fleet f1", false, "\n  crew       heartbeats as crew-2   last command b1 by crew-1 from slot 12: budget 42000 J\n"},
+		}), "fleet f1", false, "\n  crew       heartbeats as crew-2   last command b1 by crew-1 from slot 12: budget 42000 J, 6 s ago\n"},
+		{"time left", fresh(func(v *view) {}), "fleet f1   flying   slot 17 of 100   mission 17 s   left 82 s   status", false, ""},
+		{"an unsigned command", fresh(func(v *view) {
+			v.status.LastCommand = &telemetry.LastCommand{ID: "b1", Slot: 18, What: "budget 42000 J"}
+		}), "fleet f1", false, "no heartbeats sent   last command b1 unsigned from slot 18: budget 42000 J\n"},
+		{"left in the air", fresh(func(v *view) { v.status.State, v.status.Aircraft[0].Mode = telemetry.StateStopped, "AUTO.LOITER" }),
+			"\x1b[31;1maircraft 1 is LEFT IN THE AIR at 410 388, 100 m up, in AUTO.LOITER: `mission return` brings it down", false, "fleet f1   stopped   slot 17 of 100   mission 17 s   status"},
 		{"a reason", fresh(func(v *view) { v.status.Aircraft[1].Reason = "Arming denied: \x1b[2Jyaw" }), "fleet f1", false, "NO MESSAGE YET\x1b[0m\n\x1b[33;1m             Arming denied: ?[2Jyaw\x1b[0m"},
 	}
 	for _, c := range cases {
-		got := c.view.render(now)
+		got := c.view.render(now, 0, 0)
 		text := strings.Join(got, "\n")
 		if !strings.HasPrefix(got[0], c.first) || !strings.Contains(text, c.wantSomehow) {
 			t.Errorf("%s: %q", c.name, text)
@@ -548,11 +554,50 @@ func TestDisplay(t *testing.T) {
 // A frame begins at the terminal's home position and clears the frame before.
 func TestScreen(t *testing.T) {
 	var out bytes.Buffer
-	draw, end := redraw(&out)
+	draw, end := redraw(&out, func() (int, int) { return 80, 24 })
 	v := &view{fleet: "f1", brokerConnected: true, brokerChangedAt: time.Unix(0, 0), staleAfter: time.Second}
 	draw(v, nil, false, time.Unix(0, 0))
 	end()
 	if want := fmt.Sprintf("\x1b[?25l\x1b[H%s\x1b[K\r\n\x1b[J\x1b[?25h", "fleet f1   no status yet"); out.String() != want {
 		t.Errorf("got %q", out.String())
+	}
+}
+
+// The display fits every width from 40 columns on and every height: no line is longer,
+// nothing that it says is missing, and alarms come first.
+func TestDisplayFits(t *testing.T) {
+	now := time.Unix(1000, 0)
+	online, s := true, exampleStatus(17)
+	s.State, s.Saturated, s.SpentJ, s.Aircraft[0].Mode = telemetry.StateStopped, true, 123456789, "AUTO.LOITER"
+	s.Aircraft[1].Reason = "left OFFBOARD for POSCTL while flying: " + strings.Repeat("x", 130) + " end of it"
+	s.LastCommand = &telemetry.LastCommand{ID: strings.Repeat("i", 64), Key: strings.Repeat("k", 64), Slot: 12, What: "budget 42000 J, target"}
+	v := &view{fleet: strings.Repeat("f", 64), brokerConnected: true, brokerChangedAt: now.Add(-time.Minute), leaderOnline: &online, status: &s,
+		statusReceived: now.Add(-time.Second), staleAfter: 3 * time.Second, station: "crew-1", refusedMessages: 3}
+	letters := func(lines []string) string { return strings.Join(strings.Fields(strings.Join(lines, "")), "") }
+	whole := letters(v.render(now, 0, 0))
+	for columns := 40; columns <= 250; columns++ {
+		lines := v.render(now, columns, 0)
+		for _, line := range lines {
+			if len(line) > columns {
+				t.Fatalf("%d columns: %q has %d", columns, line, len(line))
+			}
+		}
+		if got := letters(lines); got != whole {
+			t.Fatalf("%d columns: %s\nwant %s", columns, got, whole)
+		}
+		if !strings.HasPrefix(lines[0], "aircraft 1 is LEFT IN THE AIR") {
+			t.Errorf("%d columns: first %q", columns, lines[0])
+		}
+		for _, rows := range []int{2, 10, 24, 60} {
+			if got := v.render(now, columns, rows); len(got) >= rows || len(lines) >= rows && !strings.HasSuffix(got[len(got)-1], "more lines") {
+				t.Fatalf("%d columns, %d rows: %d lines, the last %q", columns, rows, len(got), got[len(got)-1])
+			}
+		}
+	}
+	v.colour = true
+	for _, line := range v.render(now, 40, 0) {
+		if plain := regexp.MustCompile(`\x1b\[[0-9;]*m`).ReplaceAllString(line, ""); len(plain) > 40 || strings.Count(line, "\x1b") == 1 {
+			t.Errorf("%q", line)
+		}
 	}
 }

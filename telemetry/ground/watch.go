@@ -51,7 +51,10 @@ func watch(t *tool) error {
 		show = printJSON(t.Stdout)
 	} else if f, ok := t.Stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		v.colour = os.Getenv("NO_COLOR") == ""
-		draw, end := redraw(f)
+		draw, end := redraw(f, func() (columns, rows int) {
+			columns, rows, _ = term.GetSize(int(f.Fd())) // 0 and 0 if it has no size
+			return columns, rows
+		})
 		defer end()
 		show = draw
 	}
@@ -158,11 +161,13 @@ type display func(v *view, e *event, valid bool, now time.Time)
 
 func isStatus(e *event) bool { return strings.HasSuffix(e.message.Topic, "/status") }
 
-// redraw redraws a terminal in place, without its cursor, until end shows that again.
-func redraw(out io.Writer) (draw display, end func()) {
+// redraw redraws a terminal in place, of the size that it has each time, without its
+// cursor, until end shows that again.
+func redraw(out io.Writer, size func() (columns, rows int)) (draw display, end func()) {
 	draw = func(v *view, _ *event, _ bool, now time.Time) {
+		columns, rows := size()
 		// Cursor hidden and home, each line cleared to its end, the rest cleared.
-		io.WriteString(out, "\x1b[?25l\x1b[H"+strings.Join(v.render(now), "\x1b[K\r\n")+"\x1b[K\r\n\x1b[J")
+		io.WriteString(out, "\x1b[?25l\x1b[H"+strings.Join(v.render(now, columns, rows), "\x1b[K\r\n")+"\x1b[K\r\n\x1b[J")
 	}
 	return draw, func() { io.WriteString(out, "\x1b[?25h") }
 }
