@@ -39,6 +39,7 @@ var program = cli.Program{
 		{Name: "check", Args: "-config FILE [-wait 15s] [-json]", Summary: "the pre-flight list: test on the ground what a flight needs, and print ok, warn or FAIL, what, and what was found; it sends no aircraft anywhere", Run: preflight.Command},
 		{Name: "log", Args: logArgs + "check [-json]", Summary: "report what is in a ledger that no leader is using, and whether it adds up", Run: logtool.Command},
 		{Name: "log", Args: logArgs + "export [-csv|-json] [-mission ID] [-out FILE]", Summary: "write the settled slots, one line each"},
+		{Name: "log", Args: logArgs + "commands [-json] [-mission ID]", Summary: "list the crew's last commands, who signed them, and their answers"},
 		{Name: "log", Args: logArgs + "recover -out FOLDER", Summary: "make a new ledger of what a damaged one still holds; it stays as it is"},
 	},
 	Notes: `Exit status: 0 the mission is over or the leader was asked to end (check: nothing failed; log: done),

@@ -90,7 +90,7 @@ var (
 	flightModes = []string{modeOffboard, modeTakeoff}
 	ledModes    = map[string][]string{
 		telemetry.StateReturning: {modeOffboard, modeTakeoff, modeLand},
-		telemetry.StateStopped:   {modeHold},
+		telemetry.StateStopped:   {modeHold, modeOffboard, modeTakeoff}, // the others are on their way into Hold
 	}
 )
 
@@ -144,7 +144,7 @@ func LeftInAir(s *telemetry.Status) (lines []string) {
 		}
 		bringsDown := "`mission resume` brings it home"
 		switch {
-		case s.State == telemetry.StateStopped && a.Mode == modeHold:
+		case slices.Contains(ledModes[s.State], a.Mode):
 			bringsDown = "`mission return` brings it down"
 		case s.State == telemetry.StateStopped:
 			bringsDown = "its pilot has it"
