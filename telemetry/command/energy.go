@@ -30,7 +30,7 @@ func ParseEnergy(text string) (energyJ float64, err error) {
 	x, err := strconv.ParseFloat(digits, 64)
 	factor, known := energyUnits[unit]
 	switch {
-	case err != nil || math.IsInf(x, 0) || strings.ContainsAny(digits, "xX"):
+	case err != nil || strings.ContainsAny(digits, "xX"):
 		return 0, fmt.Errorf("%.40q is no energy; write a number and a unit, as in 42kJ, 11.7Wh or 42000J", text)
 	case !(x > 0):
 		return 0, fmt.Errorf("%.40q is not above 0", text)
@@ -41,7 +41,11 @@ func ParseEnergy(text string) (energyJ float64, err error) {
 	case !known:
 		return 0, fmt.Errorf("%.40q has no unit of energy; want J, kJ, MJ, Wh or kWh", text)
 	}
-	return math.Round(x*factor*1000) / 1000, nil // 11.7 * 3600 is not 42120 in binary
+	energyJ = math.Round(x*factor*1000) / 1000 // 11.7 * 3600 is not 42120 in binary
+	if !(energyJ > 0 && energyJ <= math.MaxFloat64) {
+		return 0, fmt.Errorf("%.40q is no energy that a battery has", text)
+	}
+	return energyJ, nil
 }
 
 // Joules is an energy as it is shown.

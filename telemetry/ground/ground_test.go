@@ -516,7 +516,7 @@ func TestDisplay(t *testing.T) {
 		{"no status", fresh(func(v *view) { v.statusReceived = now.Add(-4 * time.Second) }), "\x1b[31;1mLINK LOST: no status for 4.0 s", true, "LINK LOST, last message 4.1 s ago"},
 		{"retained", fresh(func(v *view) { v.statusRetained = true }), grey + "fleet f1", true, "STALE: retained by the broker, age unknown"},
 		{"old but done", fresh(func(v *view) { v.status.State = telemetry.StateDone; v.statusReceived = now.Add(-time.Hour) }), grey + "fleet f1   done", true, "STALE: status 60 min old"},
-		{"aircraft lost", fresh(func(v *view) { *v.status.Aircraft[0].AgeS = 5 }), "fleet f1", false, grey + "  aircraft 1"},
+		{"aircraft lost", fresh(func(v *view) { *v.status.Aircraft[0].AgeS = 5 }), "\x1b[31;1maircraft 1 LINK LOST\x1b[0m\nfleet f1", false, grey + "  aircraft 1"},
 		{"preference", fresh(func(v *view) { v.status.BudgetJ, v.status.Mode, v.status.RemainingJ = nil, nil, nil }), "fleet f1", false, "request    preference   setting 0.400"},
 		{"no leader yet", fresh(func(v *view) { v.status, v.leaderOnline = nil, nil }), "\x1b[31;1mNO LEADER was ever at this broker", false, "no status yet"},
 		{"just connected", fresh(func(v *view) { v.status, v.leaderOnline, v.brokerChangedAt = nil, nil, now }), "fleet f1   no status yet", false, ""},
@@ -532,12 +532,12 @@ func TestDisplay(t *testing.T) {
 		}), "fleet f1", false, "no heartbeats sent   last command b1 unsigned from slot 18: budget 42000 J\n"},
 		{"left in the air", fresh(func(v *view) { v.status.State, v.status.Aircraft[0].Mode = telemetry.StateStopped, "AUTO.LOITER" }),
 			"\x1b[31;1maircraft 1 is LEFT IN THE AIR at 410 388, 100 m up, in AUTO.LOITER: `mission return` brings it down", false, "fleet f1   stopped   slot 17 of 100   mission 17 s   status"},
-		{"a reason", fresh(func(v *view) { v.status.Aircraft[1].Reason = "Arming denied: \x1b[2Jyaw" }), "fleet f1", false, "NO MESSAGE YET\x1b[0m\n\x1b[33;1m             Arming denied: ?[2Jyaw\x1b[0m"},
+		{"a reason", fresh(func(v *view) { v.status.Aircraft[1].Reason = "Arming denied: \x1b[2Jyaw" }), "\x1b[33;1maircraft 2: Arming denied: ?[2Jyaw\x1b[0m\nfleet f1", false, ""},
 	}
 	for _, c := range cases {
 		got := c.view.render(now, 0, 0)
 		text := strings.Join(got, "\n")
-		if !strings.HasPrefix(got[0], c.first) || !strings.Contains(text, c.wantSomehow) {
+		if !strings.HasPrefix(text, c.first) || !strings.Contains(text, c.wantSomehow) {
 			t.Errorf("%s: %q", c.name, text)
 		}
 		if c.view.status == nil {

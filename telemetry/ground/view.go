@@ -82,19 +82,30 @@ func (v *view) paragraphs(now time.Time) (out []paragraph) {
 	if s == nil {
 		return append(out, paragraph{parts: []string{"fleet " + v.fleet, "no status yet"}})
 	}
-	for _, line := range command.LeftInAir(s) {
-		out = append(out, paragraph{parts: []string{line}, colour: red})
-	}
-	if s.Saturated {
-		out = append(out, paragraph{parts: []string{"SATURATED: the budget is below the floor of " + command.Joules(s.FloorJ)}, colour: yellow})
-	}
 	label := "status " + formatAge(now.Sub(v.statusReceived)) + " old"
 	if v.statusRetained {
 		label = "STALE: retained by the broker, age unknown"
 	} else if alarm != "" || now.Sub(v.statusReceived) > v.staleAfter {
 		label = "STALE: " + label
 	}
-	grey := staleColour(strings.HasPrefix(label, "STALE"))
+	stale := strings.HasPrefix(label, "STALE")
+	for _, line := range command.LeftInAir(s) {
+		out = append(out, paragraph{parts: []string{line}, colour: red})
+	}
+	var reasons []paragraph
+	for _, a := range s.Aircraft {
+		if _, old := aircraftParts(a, now.Sub(v.statusReceived), v.staleAfter); old && a.AgeS != nil && !stale {
+			out = append(out, paragraph{parts: []string{fmt.Sprintf("aircraft %d LINK LOST", a.Number)}, colour: red})
+		}
+		if a.Reason != "" {
+			reasons = append(reasons, paragraph{parts: []string{fmt.Sprintf("aircraft %d: %s", a.Number, telemetry.Printable(a.Reason))}, colour: yellow})
+		}
+	}
+	out = append(out, reasons...)
+	if s.Saturated {
+		out = append(out, paragraph{parts: []string{"SATURATED: the budget is below the floor of " + command.Joules(s.FloorJ)}, colour: yellow})
+	}
+	grey := staleColour(stale)
 	add := func(label string, parts ...string) { out = append(out, paragraph{label, parts, grey}) }
 	add("", append([]string{"fleet " + v.fleet, s.State, fmt.Sprintf("slot %s of %d", slotText(s.Slot), s.Slots), fmt.Sprintf("mission %.0f s", s.MissionS)}, append(timeLeft(s), label)...)...)
 	add("  request    ", requestText(s), fmt.Sprintf("setting %.3f", s.Setting))
@@ -105,9 +116,6 @@ func (v *view) paragraphs(now time.Time) (out []paragraph) {
 	for _, a := range s.Aircraft {
 		parts, old := aircraftParts(a, now.Sub(v.statusReceived), v.staleAfter)
 		out = append(out, paragraph{"  ", parts, cmp.Or(grey, staleColour(old))})
-		if a.Reason != "" {
-			out = append(out, paragraph{"             ", []string{telemetry.Printable(a.Reason)}, yellow})
-		}
 	}
 	if v.refusedMessages > 0 {
 		out = append(out, paragraph{"  ", []string{fmt.Sprintf("%d malformed messages ignored", v.refusedMessages)}, yellow})
