@@ -69,8 +69,8 @@ var program = cli.Program{
 		{Name: "mission", Args: "clear -aircraft 2,3", Summary: "aircraft that were lost are no obstacle any more"},
 		{Name: "mission", Args: "new [-mission ID]", Summary: "begin the next mission, with nothing in the air"},
 		{Name: "watch", Args: "[-json] [-silent]", Summary: "show the fleet's status as it changes, and send the leader a heartbeat each second", Run: withTool(watch)},
-		{Name: "certs", Args: "[-out FOLDER] [-host NAMES] [-crew NAMES] [-users N] [-check]", Summary: "make the certificates of the broker and its clients, or try them at the broker", Run: withTool(certs)},
 		{Name: "keygen", Args: "-out NAME.key", Summary: "make a key to sign commands with", Run: withTool(keygen)},
+		{Name: "certs", Args: "[-out FOLDER] [-host NAMES] [-crew NAMES] [-users N] [-check]", Summary: "make the certificates of the broker and its clients, or try them at the broker", Run: withTool(certs)},
 	},
 	Notes: `With -key, commands and heartbeats are signed over the challenge in the leader's status; a leader with keys accepts no others.
 When the heartbeats of a watch cease, the leader holds after 30 s and returns after 120 s, as configured; a watch that is ended (Ctrl-C) announces it, and nothing follows.
