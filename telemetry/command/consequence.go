@@ -105,7 +105,7 @@ func situation(s *telemetry.Status) (all, led, others []int) {
 		all = append(all, a.Number)
 		switch {
 		case !inAir(a):
-		case slices.Contains(modes, a.Mode):
+		case slices.Contains(modes, a.Mode), a.Mode == modeHold && a.Reason == "": // between two of the leader's modes
 			led = append(led, a.Number)
 		default:
 			others = append(others, a.Number)
