@@ -147,6 +147,9 @@ func (c *Certificate) make(folder string, authority *Certificate, valid time.Dur
 	}
 	if authority != nil {
 		parent, signer = authority.X509, authority.key
+		if end := authority.X509.NotAfter; template.NotAfter.After(end) { // nobody would accept it for longer
+			template.NotAfter = end
+		}
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
 	if err != nil {
