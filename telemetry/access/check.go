@@ -47,11 +47,11 @@ type delivery struct {
 	writer, reader int // places in the list of certificates
 }
 
-// Check connects to a broker with every certificate of a client, publishes every topic of the rules
-// with each, permitted or not, and receives with each. A broker acknowledges what it
-// refuses, and delivers nothing: so a refusal is seen only by those that are permitted
-// to receive. The payloads are no messages, and are not retained: a leader at that
-// broker counts them as malformed.
+// Check connects to a broker with every certificate of a client, publishes every topic of
+// the rules with each, permitted or not, and receives with each. A broker acknowledges
+// what it refuses, and delivers nothing: so a refusal is seen only by those that are
+// permitted to receive. The payloads are no messages, and are not retained: a leader at
+// that broker counts them as malformed.
 func Check(ctx context.Context, folder string, broker telemetry.Broker, topics telemetry.Topics, all []Certificate) (findings []Finding, err error) {
 	c := &checker{
 		folder: folder, broker: broker, topics: topics, all: all, list: topicRights(topics, all), clients: make([]*telemetry.Client, len(all)),
@@ -74,6 +74,9 @@ func Check(ctx context.Context, folder string, broker telemetry.Broker, topics t
 			findings = append(findings, Finding{all[i].Name, err.Error()})
 		}
 	}
+	c.mutex.Lock()
+	c.lastAt = time.Now()
+	c.mutex.Unlock()
 	if err := c.awaitQuiet(ctx); err != nil {
 		return nil, err
 	}

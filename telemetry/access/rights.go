@@ -18,17 +18,21 @@ type right struct {
 // ofOwner stands for a topic's owner among the roles.
 const ofOwner = "owner"
 
+func noOwner(topic func(telemetry.Topics) string) func(telemetry.Topics, string) string {
+	return func(t telemetry.Topics, _ string) string { return topic(t) }
+}
+
 // rights are those of docs/wire.md. What is not here is refused.
 var rights = []right{
-	{func(t telemetry.Topics, _ string) string { return t.Slot() }, "", []string{RoleLeader}, []string{RoleLeader, RoleObserver, RoleCrew, RoleUser}},
-	{func(t telemetry.Topics, _ string) string { return t.Status() }, "", []string{RoleLeader}, []string{RoleLeader, RoleObserver, RoleCrew, RoleUser}},
-	{func(t telemetry.Topics, _ string) string { return t.Online() }, "", []string{RoleLeader}, []string{RoleLeader, RoleObserver, RoleCrew, RoleUser}},
+	{noOwner(telemetry.Topics.Slot), "", []string{RoleLeader}, []string{RoleLeader, RoleObserver, RoleCrew, RoleUser}},
+	{noOwner(telemetry.Topics.Status), "", []string{RoleLeader}, []string{RoleLeader, RoleObserver, RoleCrew, RoleUser}},
+	{noOwner(telemetry.Topics.Online), "", []string{RoleLeader}, []string{RoleLeader, RoleObserver, RoleCrew, RoleUser}},
 	{func(t telemetry.Topics, _ string) string { return t.Ack("certs-check") }, "", []string{RoleLeader}, []string{RoleLeader, RoleObserver, RoleCrew}},
-	{func(t telemetry.Topics, _ string) string { return t.Hello() }, "", []string{RoleLeader}, []string{RoleLeader, RoleObserver}},
-	{func(t telemetry.Topics, _ string) string { return t.Proof() }, "", []string{RoleLeader}, []string{RoleLeader, RoleObserver}},
-	{func(t telemetry.Topics, _ string) string { return t.Budget() }, "", []string{RoleCrew}, []string{RoleLeader, RoleObserver}},
-	{func(t telemetry.Topics, _ string) string { return t.Preference() }, "", []string{RoleCrew}, []string{RoleLeader, RoleObserver}},
-	{func(t telemetry.Topics, _ string) string { return t.Mission() }, "", []string{RoleCrew}, []string{RoleLeader, RoleObserver}},
+	{noOwner(telemetry.Topics.Hello), "", []string{RoleLeader}, []string{RoleLeader, RoleObserver}},
+	{noOwner(telemetry.Topics.Proof), "", []string{RoleLeader}, []string{RoleLeader, RoleObserver}},
+	{noOwner(telemetry.Topics.Budget), "", []string{RoleCrew}, []string{RoleLeader, RoleObserver}},
+	{noOwner(telemetry.Topics.Preference), "", []string{RoleCrew}, []string{RoleLeader, RoleObserver}},
+	{noOwner(telemetry.Topics.Mission), "", []string{RoleCrew}, []string{RoleLeader, RoleObserver}},
 	{telemetry.Topics.Heartbeat, RoleCrew, []string{ofOwner}, []string{RoleLeader, RoleObserver}},
 	{telemetry.Topics.Report, RoleUser, []string{ofOwner}, []string{RoleLeader, RoleObserver, RoleCrew}},
 	{telemetry.Topics.Result, RoleUser, []string{ofOwner}, []string{RoleLeader, RoleObserver, RoleCrew}},

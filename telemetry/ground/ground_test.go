@@ -572,10 +572,11 @@ func TestDisplayFits(t *testing.T) {
 	s.Aircraft[1].Reason = "left OFFBOARD for POSCTL while flying: " + strings.Repeat("x", 130) + " end of it"
 	s.LastCommand = &telemetry.LastCommand{ID: strings.Repeat("i", 64), Key: strings.Repeat("k", 64), Slot: 12, What: "budget 42000 J, target"}
 	v := &view{fleet: strings.Repeat("f", 64), brokerConnected: true, brokerChangedAt: now.Add(-time.Minute), leaderOnline: &online, status: &s,
-		statusReceived: now.Add(-time.Second), staleAfter: 3 * time.Second, station: "crew-1", refusedMessages: 3}
+		statusReceived: now.Add(-time.Second), staleAfter: 3 * time.Second, refusedMessages: 3}
 	letters := func(lines []string) string { return strings.Join(strings.Fields(strings.Join(lines, "")), "") }
-	whole := letters(v.render(now, 0, 0))
 	for columns := 40; columns <= 250; columns++ {
+		v.station = strings.Repeat("s", min(max(columns-18, 1), 64)) // as long as a line, but for the label before it
+		whole := letters(v.render(now, 0, 0))
 		lines := v.render(now, columns, 0)
 		for _, line := range lines {
 			if len(line) > columns {

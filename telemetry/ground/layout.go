@@ -34,9 +34,12 @@ func (p *paragraph) lines(columns int) (out []string) {
 	}
 	fits := func(text string) bool { return columns <= 0 || len(line)+len(text) <= columns }
 	add := func(gap, text string) {
-		if !empty && fits(gap+text) {
+		switch {
+		case empty && !fits(text) && strings.TrimSpace(line) != "": // behind its label
+			end()
+		case !empty && fits(gap+text):
 			line += gap
-		} else if !empty {
+		case !empty:
 			end()
 		}
 		line, empty = line+text, false
