@@ -38,6 +38,7 @@ var program = cli.Program{
 		{Name: "log", Args: logArgs + "check [-json]", Summary: "report what is in a ledger that no leader is using, and whether it adds up", Run: logtool.Command},
 		{Name: "log", Args: logArgs + "export [-csv|-json] [-users] [-mission ID] [-out FILE]", Summary: "write the settled slots, one line each"},
 		{Name: "log", Args: logArgs + "recover -out FOLDER", Summary: "make a new ledger of what a damaged one still holds; it stays as it is"},
+		{Name: "log", Args: logArgs + "commands [-json] [-mission ID]", Summary: "list the crew's last commands, who signed them, and their answers"},
 	},
 	Notes: `Exit status: 0 the mission is over or the leader was asked to end (check: nothing failed; log: done),
 1 it cannot continue (check: something failed; log: the ledger is damaged or does not add up),

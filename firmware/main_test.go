@@ -60,7 +60,7 @@ aircraft: [{system_id: 1, endpoint: "udp-listen:` + taken.LocalAddr().String() +
 		{"unknown word", []string{"fly"}, 2, `no command "fly"; want one of check, log`},
 		{"no such flag", []string{"-configuration", "x"}, 2, "-configuration"},
 		{"a fraction of a slot", []string{"-config", file("k.yaml", good+"slots: 100.5\n")}, 2, `slots is "100.5", want an integer`},
-		{"log without an action", []string{"log", "-file", "x"}, 2, "want check, export or recover"},
+		{"log without an action", []string{"log", "-file", "x"}, 2, "want check, commands, export or recover"},
 		{"log of a bad configuration", []string{"log", "check", "-config", file("l.yaml", "slot_ms: 5\n")}, 2, "slot_ms is 5"},
 		{"recover without a folder", []string{"log", "recover", "-file", "x"}, 2, "-out FOLDER"},
 		// Its mount may not be there yet: systemd tries again.

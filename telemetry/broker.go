@@ -27,6 +27,18 @@ type Broker struct {
 // dialTimeout bounds one attempt to connect, name lookup and TLS included.
 const dialTimeout = 5 * time.Second
 
+// UserPlaceholder stands for a client's name in the configuration of several.
+const UserPlaceholder = "{user}"
+
+// For is the configuration of one client of several, with its name in the place of
+// [UserPlaceholder].
+func (b Broker) For(user string) Broker {
+	for _, field := range []*string{&b.Username, &b.PasswordFile, &b.Cert, &b.Key} {
+		*field = strings.ReplaceAll(*field, UserPlaceholder, user)
+	}
+	return b
+}
+
 // Check returns what is wrong with the configuration, without connecting.
 func (b Broker) Check() error {
 	_, _, err := b.endpoint()

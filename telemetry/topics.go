@@ -40,6 +40,9 @@ func NewTopics(fleet string) (Topics, error) {
 	return Topics{"prefdt/" + fleet + "/"}, nil
 }
 
+// Fleet is the fleet's name.
+func (t Topics) Fleet() string { return strings.TrimSuffix(strings.TrimPrefix(t.root, "prefdt/"), "/") }
+
 func (t Topics) Slot() string                 { return t.root + "slot" }
 func (t Topics) Report(user string) string    { return t.root + "users/" + user + "/report" }
 func (t Topics) Decision(user string) string  { return t.root + "users/" + user + "/decision" }
@@ -55,6 +58,9 @@ func (t Topics) Hello() string                { return t.root + "hello" }
 func (t Topics) Proof() string                { return t.root + "proof" }
 
 // Filters to subscribe with. They do not overlap.
+
+// All receives everything of the fleet; it overlaps with the others.
+func (t Topics) All() string { return t.root + "#" }
 
 func (t Topics) AllReports() string    { return t.root + "users/+/report" }
 func (t Topics) AllDecisions() string  { return t.root + "users/+/decision" }

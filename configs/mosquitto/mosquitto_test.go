@@ -1,19 +1,9 @@
-// Package mosquitto has a mosquitto configuration for a broker on a network, which the
-// tests run with the real mosquitto if it is installed. The Debian package ships the files
-// as examples.
 package mosquitto
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"log/slog"
-	"math/big"
 	"net"
 	"os"
 	"os/exec"
@@ -25,54 +15,20 @@ import (
 
 	"prefdt/configs/freeport"
 	"prefdt/telemetry"
+	"prefdt/telemetry/access"
 )
 
-// authority signs the test's certificates.
-type authority struct {
-	dir         string
-	certificate *x509.Certificate
-	key         *ecdsa.PrivateKey
-	serial      int64
-}
-
-func newAuthority(t *testing.T, dir, file string) *authority {
+// issue makes the certificates of a test in a folder.
+func issue(t *testing.T, folder string) {
 	t.Helper()
-	a := &authority{dir: dir}
-	a.certificate, a.key = a.sign(t, "test authority", file)
-	return a
-}
-
-// sign writes NAME.crt and NAME.key.
-func (a *authority) sign(t *testing.T, name, file string) (*x509.Certificate, *ecdsa.PrivateKey) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
+	wanted := []access.Certificate{
+		{Name: access.NameBroker, Role: access.RoleBroker, Hosts: []string{"127.0.0.1"}},
+		{Name: access.NameLeader, Role: access.RoleLeader}, {Name: "crew-1", Role: access.RoleCrew},
+		{Name: "u1", Role: access.RoleUser}, {Name: "u2", Role: access.RoleUser},
+	}
+	if _, err := access.Issue(folder, wanted, access.Validity{Authority: time.Hour, Others: time.Hour}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	a.serial++
-	c := &x509.Certificate{
-		SerialNumber: big.NewInt(a.serial), Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), BasicConstraintsValid: true, IsCA: a.key == nil,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	parent, signer := a.certificate, a.key
-	if signer == nil {
-		parent, signer = c, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, signer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for ext, block := range map[string]*pem.Block{".crt": {Type: "CERTIFICATE", Bytes: der}, ".key": {Type: "EC PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(filepath.Join(a.dir, file+ext), pem.EncodeToMemory(block), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return c, key
 }
 
 // testBroker is a running mosquitto with this folder's files in a directory of the test.
@@ -102,11 +58,11 @@ func startMosquitto(t *testing.T) *testBroker {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	os.Chmod(dir, 0o755)
-	a := newAuthority(t, dir, "ca")
-	for _, name := range []string{"broker", "leader", "crew-1", "u1", "u2"} {
-		a.sign(t, name, name)
+	issue(t, dir)
+	issue(t, filepath.Join(dir, "other"))
+	if err := os.Chmod(filepath.Join(dir, "broker.key"), 0o644); err != nil { // for the user that mosquitto runs as
+		t.Fatal(err)
 	}
-	newAuthority(t, dir, "other-ca").sign(t, "leader", "other-leader")
 	os.WriteFile(filepath.Join(dir, "passwords"), []byte("u1:one\nu2:two\n"), 0o644)
 	if out, err := exec.Command("mosquitto_passwd", "-U", filepath.Join(dir, "passwords")).CombinedOutput(); err != nil {
 		t.Fatalf("mosquitto_passwd: %v: %s", err, out)
@@ -201,7 +157,7 @@ func TestAuthentication(t *testing.T) {
 	}{
 		{"a certificate of the authority", s.configWithCertificate("u1"), true},
 		{"no certificate", telemetry.Broker{URL: "tls://" + s.tlsAddress, CA: ca}, false},
-		{"another authority's certificate", s.configWithCertificate("other-leader"), false},
+		{"another authority's certificate", s.configWithCertificate("other/leader"), false},
 		{"no TLS", telemetry.Broker{URL: "tcp://" + s.tlsAddress}, false},
 		{"anonymous", telemetry.Broker{URL: "tls://" + s.passwordAddress, CA: ca}, false},
 		{"a password", telemetry.Broker{URL: "tls://" + s.passwordAddress, CA: ca, Username: "u1", PasswordFile: password("one")}, true},

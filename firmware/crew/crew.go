@@ -111,7 +111,7 @@ func (c *Handler) HandleCommand(m *Command) (alive bool) {
 		c.Log.Error("command not executed", "id", m.ID, "reason", err)
 		return false
 	case known && earlier.entry.BodyDigest != m.BodyDigest:
-		c.refuse(m.PublicKey, m, telemetry.Ack{Reason: fmt.Sprintf("id %s was used for another command", m.ID)})
+		c.refuse(m.PublicKey, m, telemetry.Ack{Reason: fmt.Sprintf("id %s was used for another command; send this one with an id of its own", m.ID)})
 		return false
 	case known:
 		c.answerRepeat(m, earlier)
@@ -121,6 +121,9 @@ func (c *Handler) HandleCommand(m *Command) (alive bool) {
 	if last := c.counters[m.PublicKey]; m.KeyName != "" && (m.Counter <= last || !c.challenges.valid(m.Challenge, now)) {
 		c.refuse(m.PublicKey, m, telemetry.Ack{Reason: "the challenge or the counter is not the present one; sign again", Challenge: c.challenges.currentAt(now), LastCounter: &last})
 		return false
+	}
+	if m.Mission != nil && m.Mission.Action == telemetry.ActionNew {
+		c.Commit() // what was handled in the mission before belongs to it
 	}
 	if len(c.uncommitted) == 0 {
 		c.rollback = c.Executor.RequestSavepoint()
@@ -146,7 +149,7 @@ func (c *Handler) HandleCommand(m *Command) (alive bool) {
 	if ack.Accepted {
 		c.lastCommand = &telemetry.LastCommand{ID: m.ID, Key: m.KeyName, Slot: *ack.EffectiveSlot, What: m.summary()}
 	}
-	entry := ledger.Command{ID: m.ID, Ack: json.RawMessage(raw), BodyDigest: m.BodyDigest, PublicKey: m.PublicKey, Counter: m.Counter}
+	entry := ledger.Command{ID: m.ID, Ack: json.RawMessage(raw), BodyDigest: m.BodyDigest, PublicKey: m.PublicKey, Counter: m.Counter, What: m.summary()}
 	ack.Of = m.PayloadDigest
 	c.uncommitted = append(c.uncommitted, answer{entry: entry, ack: ack, isMissionCommand: ack.Accepted && m.Mission != nil})
 	if len(c.uncommitted) >= maxBatch {
@@ -155,12 +158,17 @@ func (c *Handler) HandleCommand(m *Command) (alive bool) {
 	return m.KeyName != ""
 }
 
+// summary is what was requested; empty if a field of it was invalid.
 func (m *Command) summary() string {
 	switch {
+	case m.InvalidReason != "":
+		return ""
 	case m.Budget != nil:
 		return fmt.Sprintf("budget %g J, %s", m.Budget.EnergyJ, m.Budget.Mode)
 	case m.Preference != nil:
 		return fmt.Sprintf("setting %g", m.Preference.Setting)
+	case m.Mission.Mission != "":
+		return m.Mission.Action + " " + m.Mission.Mission
 	case len(m.Mission.Aircraft) > 0:
 		return fmt.Sprintf("%s aircraft %v", m.Mission.Action, m.Mission.Aircraft)
 	}
@@ -212,14 +220,16 @@ func (c *Handler) Commit() {
 	}
 	batch := c.uncommitted
 	c.uncommitted = nil
+	state := c.Executor.State()
 	var entries []ledger.Command
 	for _, b := range batch {
 		if !b.isRepeat {
+			b.entry.Mission = state.Mission
 			entries = append(entries, b.entry)
 		}
 	}
 	if len(entries) > 0 {
-		if err := c.Ledger.WriteCommands(c.Executor.State(), entries); err != nil {
+		if err := c.Ledger.WriteCommands(state, entries); err != nil {
 			// Requests are undone; a mission command stays in effect, and is not
 			// executed a second time.
 			c.Log.Error("commands could not be written, not acknowledged", "commands", len(entries), "reason", err)

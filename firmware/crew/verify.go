@@ -3,6 +3,7 @@ package crew
 import (
 	"crypto/ed25519"
 	"encoding/base64"
+	"errors"
 
 	"prefdt/telemetry"
 )
@@ -35,16 +36,25 @@ type Signer struct {
 	Challenge string
 }
 
+// advice is what to do about a message that does not verify, by its kind.
+var advice = map[string]string{
+	"envelope: unknown key":   "put the line of its .pub file into the leader's commands.keys, or sign with another",
+	"envelope: bad signature": "another key has this name in the leader's commands.keys",
+}
+
 // verify verifies a message's signature, if it has or needs one, and returns the
 // signed body.
 func (k Keys) verify(m telemetry.Message) (body []byte, signer Signer, err error) {
 	if !telemetry.LooksSigned(m.Payload) {
 		if !k.AcceptUnsigned {
-			return nil, signer, &telemetry.InvalidError{Kind: "command: unsigned", Text: "command: no signature; this leader accepts signed commands only"}
+			return nil, signer, &telemetry.InvalidError{Kind: "command: unsigned", Text: "command: no signature; this leader accepts signed commands only: sign with a key whose line is in its commands.keys"}
 		}
 		return m.Payload, signer, nil
 	}
 	e, err := telemetry.Verify(m.Topic, m.Payload, k.Public)
+	if invalid, ok := errors.AsType[*telemetry.InvalidError](err); ok && advice[invalid.Kind] != "" {
+		err = &telemetry.InvalidError{Kind: invalid.Kind, Text: invalid.Text + "; " + advice[invalid.Kind]}
+	}
 	if err != nil {
 		return nil, signer, err
 	}

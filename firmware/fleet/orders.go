@@ -103,14 +103,19 @@ func (f *Fleet) Rejoin(number int, o Order) error {
 }
 
 // ChangeOrder sends an aircraft under control home, or hands it to its autopilot's Hold.
+// One that is sent home before it has reported Hold was never its pilot's.
 func (f *Fleet) ChangeOrder(number int, o Order) {
 	f.withAircraft(number, func(a *aircraft, now float64) {
-		if a.phase == PhaseIdle || o != OrderHome && o != OrderStop {
+		stopping := a.phase == PhaseStopping
+		if a.phase == PhaseIdle || o != OrderHome && o != OrderStop || stopping && !a.inAir() {
 			return
 		}
 		a.order, a.awaitsHeartbeat = o, false
-		if o == OrderStop && a.phase != PhasePilot {
+		switch {
+		case o == OrderStop && a.phase != PhasePilot:
 			a.phase = PhaseStopping
+		case o == OrderHome && stopping:
+			a.engage(now)
 		}
 	})
 }

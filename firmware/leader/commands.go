@@ -38,9 +38,9 @@ func (e commandExecutor) Apply(c *crew.Command, ack *telemetry.Ack) error {
 		effective = e.effectiveSlot() // 0 after `new`
 		return err
 	case e.mission.Ending():
-		return fmt.Errorf("the mission is %s", e.mission.Phase())
+		return fmt.Errorf("the mission is %s; a request is for the next one, which `new` begins", e.mission.Phase())
 	case effective >= e.Config.Slots:
-		return fmt.Errorf("slot %d, the last, is decided", e.Config.Slots-1)
+		return fmt.Errorf("slot %d, the last, is decided; nothing can change it any more", e.Config.Slots-1)
 	case c.Preference != nil:
 		ack.Setting = &c.Preference.Setting
 		return e.account.SetPreference(c.Preference.Setting)
@@ -50,9 +50,9 @@ func (e commandExecutor) Apply(c *crew.Command, ack *telemetry.Ack) error {
 	case !(b.EnergyJ > 0 && b.EnergyJ <= most):
 		return fmt.Errorf("energy_j is %v, want above 0 and at most %v, the fleet's capacity", b.EnergyJ, most)
 	case b.ReplacesJ != nil && !objective.Budgeted():
-		return fmt.Errorf("replaces_j is %v, but no budget is in force", *b.ReplacesJ)
+		return fmt.Errorf("replaces_j is %v, but no budget is in force; leave it out", *b.ReplacesJ)
 	case b.ReplacesJ != nil && objective.BudgetJ() != *b.ReplacesJ:
-		return fmt.Errorf("replaces_j is %v, but %v J are in force", *b.ReplacesJ, objective.BudgetJ())
+		return fmt.Errorf("replaces_j is %v, but %v J are in force; replace those, if that is still meant", *b.ReplacesJ, objective.BudgetJ())
 	}
 	if err := e.account.SetBudget(b.EnergyJ, goal.Mode(b.Mode)); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (l *Leader) checkStart(*telemetry.Mission) error {
 		}
 		start := l.Config.StartPosition(v.Number, l.Policy.Physics.AreaSideM)
 		if off := v.Position.Sub(start).Norm(); off > l.Config.Flight.StartWithinM {
-			return fmt.Errorf("aircraft %d is %.0f m from its start, want at most flight.start_within_m, %v", v.Number, off, l.Config.Flight.StartWithinM)
+			return fmt.Errorf("aircraft %d is %.0f m from its start, want at most flight.start_within_m, %v; carry it there", v.Number, off, l.Config.Flight.StartWithinM)
 		}
 	}
 	return CheckSeparation(&l.Config, &l.Policy.Physics, l.views)
@@ -141,17 +141,20 @@ func (l *Leader) returnStopped(*telemetry.Mission) error {
 		return nil
 	}
 	var stopped []*fleet.View
-	why := errors.New("no aircraft is in the air in its Hold mode")
+	stopping := false // one is still on its way into Hold, and obeys the order to return
+	why := errors.New("no aircraft is in the air in its Hold mode; one in another mode is its pilot's")
 	for _, v := range l.views {
 		switch {
+		case v.InAir && v.Phase == fleet.PhaseStopping:
+			stopping = true
 		case !v.InAir || v.Mode != fleet.ModeHold:
 		case !v.Fresh:
-			why = fmt.Errorf("nothing recent was received from aircraft %d", v.Number)
+			why = fmt.Errorf("nothing recent was received from aircraft %d; send it again once its messages are back", v.Number)
 		default:
 			stopped = append(stopped, &v)
 		}
 	}
-	if len(stopped) == 0 {
+	if len(stopped) == 0 && !stopping {
 		return why
 	}
 	return l.resumeControl(stopped, func(*fleet.View) fleet.Order { return fleet.OrderHome })
@@ -159,8 +162,11 @@ func (l *Leader) returnStopped(*telemetry.Mission) error {
 
 func (l *Leader) checkNewMission(m *telemetry.Mission) error {
 	for _, v := range l.views {
-		if v.InAir {
-			return fmt.Errorf("aircraft %d is in the air", v.Number)
+		switch {
+		case !v.Received:
+			return fmt.Errorf("nothing was received from aircraft %d yet, which may be in the air; switch it on", v.Number)
+		case v.InAir:
+			return fmt.Errorf("aircraft %d is in the air; `return`, `resume` or its pilot brings it down", v.Number)
 		}
 	}
 	used, err := l.ledgerWriter.ledger.MissionUsed(m.Mission)
@@ -168,7 +174,7 @@ func (l *Leader) checkNewMission(m *telemetry.Mission) error {
 	case err != nil:
 		return err
 	case used:
-		return fmt.Errorf("mission id %s was used before", m.Mission)
+		return fmt.Errorf("mission id %s was used before; choose another", m.Mission)
 	}
 	return nil
 }
@@ -199,7 +205,7 @@ func (l *Leader) resumeAircraft(m *telemetry.Mission) error {
 		}
 	}
 	if len(resumed) == 0 && l.mission.Phase() != telemetry.StateHolding {
-		return fmt.Errorf("the mission is %s, and no aircraft in the air is with its pilot", l.mission.Phase())
+		return fmt.Errorf("the mission is %s, and no aircraft in the air is with its pilot: nothing is to be resumed", l.mission.Phase())
 	}
 	return l.resumeControl(resumed, func(v *fleet.View) fleet.Order {
 		if l.account.SpareJ(v) < 0 {

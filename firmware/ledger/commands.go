@@ -17,6 +17,21 @@ type Command struct {
 	BodyDigest string          `json:"body,omitempty"` // digest of the body, to tell a repeat from another command of the same id
 	PublicKey  string          `json:"key,omitempty"`  // public key that signed it
 	Counter    uint64          `json:"counter,omitempty"`
+	Mission    string          `json:"mission,omitempty"` // in which it was handled; `new` in the one that it began
+	What       string          `json:"what,omitempty"`    // what was requested, for people; empty: it could not be read
+}
+
+// Commands returns the commands that are kept, oldest first.
+func (l *Ledger) Commands() (all []Command, err error) {
+	err = l.db.View(func(tx *bolt.Tx) error {
+		return tx.Bucket(bucketCommands).ForEach(func(_, raw []byte) error {
+			var c Command
+			err := l.decodeWithChecksum(raw, &c)
+			all = append(all, c)
+			return err
+		})
+	})
+	return all, err
 }
 
 // Command returns an earlier command by its id.

@@ -14,8 +14,9 @@ import (
 
 // Flight is one mission's record: its last state and the rows that are kept.
 type Flight struct {
-	State State         `json:"state"`
-	Rows  []account.Row `json:"rows"`
+	State    State         `json:"state"`
+	Rows     []account.Row `json:"rows"`
+	Commands []Command     `json:"commands,omitempty"` // handled in it, of those that are kept; see Ledger.Commands
 }
 
 const (

@@ -110,7 +110,7 @@ func recoverBytes(raw []byte) *Recovered {
 			s.counters[key] = max(s.counters[key], n)
 		}
 		settled := slices.SortedFunc(maps.Values(rows[r.Mission]), func(a, b account.Row) int { return a.Slot - b.Slot })
-		s.Flights = append(s.Flights, Flight{r.State, settled})
+		s.Flights = append(s.Flights, Flight{State: r.State, Rows: settled})
 	}
 	s.Commands = slices.SortedFunc(maps.Values(commands), func(a, b commandRecord) int { return int(a.Sequence) - int(b.Sequence) })
 	for _, c := range s.Commands {

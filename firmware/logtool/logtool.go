@@ -20,7 +20,7 @@ import (
 )
 
 // actions are the words of leader log, each with its own flags.
-var actions = map[string]func(ctx context.Context, o *options, stdout io.Writer) error{"check": check, "export": export, "recover": recoverLedger}
+var actions = map[string]func(ctx context.Context, o *options, stdout io.Writer) error{"check": check, "commands": listCommands, "export": export, "recover": recoverLedger}
 
 // options are the flags of leader log.
 type options struct {
@@ -45,7 +45,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	action := strings.Join(words, "")
 	switch {
 	case actions[action] == nil:
-		return cli.BadInputf("no action %q; want check, export or recover", action)
+		return cli.BadInputf("no action %q; want check, commands, export or recover", action)
 	case (*file == "") == (o.path == ""):
 		return cli.BadInputf("want -config FILE or -file LEDGER")
 	case o.csv && o.json:
@@ -73,7 +73,19 @@ func readFlights(path string) ([]ledger.Flight, error) {
 		return nil, err
 	}
 	defer l.Close()
-	return l.Flights()
+	flights, err := l.Flights()
+	if err != nil {
+		return nil, err
+	}
+	commands, err := l.Commands()
+	for i := range flights {
+		for _, c := range commands {
+			if c.Mission == flights[i].State.Mission {
+				flights[i].Commands = append(flights[i].Commands, c)
+			}
+		}
+	}
+	return flights, err
 }
 
 func check(ctx context.Context, o *options, stdout io.Writer) error {

@@ -113,7 +113,7 @@ func (c *Config) Check() error {
 		if _, _, err := net.SplitHostPort(c.Broker.Listen); err != nil {
 			return fmt.Errorf("broker.listen is %q, want host:port", c.Broker.Listen)
 		}
-	} else if err := c.Broker.Check(); err != nil {
+	} else if err := c.Broker.For("observer").Check(); err != nil {
 		return err
 	}
 	ids := map[int]bool{}

@@ -2,7 +2,6 @@ package fly_test
 
 import (
 	"bytes"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -22,17 +21,6 @@ func TestFieldFlightEqualsItsRollout(t *testing.T) {
 	c := fly.RealConfig(t, slots, 10, []string{"udp-listen:" + links[0], "udp-listen:" + links[1]})
 	for i, link := range links {
 		c.Aircraft = append(c.Aircraft, fly.AircraftConfig{SystemID: i + 1, Listen: "127.0.0.1:0", Partner: link})
-	}
-	estimator, err := filepath.Abs("../../configs/estimator/estimator.bin")
-	if err != nil {
-		t.Fatal(err)
-	}
-	template, err := os.ReadFile(c.Leader.Config)
-	if err == nil {
-		err = os.WriteFile(c.Leader.Config, fmt.Appendf(template, "estimator: %s\n", estimator), 0o644)
-	}
-	if err != nil {
-		t.Fatal(err)
 	}
 	c.World.Slots = slots
 	if err := c.LoadWorld("field"); err != nil {

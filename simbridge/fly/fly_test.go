@@ -473,9 +473,6 @@ func TestLeaderIsToldItsSurroundings(t *testing.T) {
 		if got.Surroundings.Radio = nil; !reflect.DeepEqual(got.Surroundings, want) || told != c.World.Physics {
 			t.Errorf("%s: the leader is told %+v, and has %+v", name, got.Surroundings, told)
 		}
-		if needs := want.Hidden(); (got.Estimator != "") != needs {
-			t.Errorf("%s: its estimator is %q", name, got.Estimator)
-		}
 		var out bytes.Buffer
 		f := &flight{Config: c, view: newView(&out), log: slog.New(slog.DiscardHandler)}
 		if f.warnOfCheckpoint(); out.Len() > 0 {

@@ -23,9 +23,6 @@ type LeaderConfig struct {
 	surroundings map[string]any
 }
 
-// estimatorFile is that of the estimator, for a leader whose configuration has none.
-const estimatorFile = "configs/estimator/estimator.bin"
-
 // configuration reads the leader's configuration, with this flight's checkpoint
 // and slots in place of its own, if it has any.
 func (l *LeaderConfig) configuration() (map[string]any, error) {
@@ -45,9 +42,6 @@ func (l *LeaderConfig) configuration() (map[string]any, error) {
 	}
 	if l.surroundings != nil {
 		values["surroundings"] = l.surroundings
-		if file, _ := values["estimator"].(string); file == "" {
-			values["estimator"] = estimatorFile
-		}
 	}
 	return values, nil
 }

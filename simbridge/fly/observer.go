@@ -73,7 +73,7 @@ func newObserver(ctx context.Context, c *Config, broker telemetry.Broker, beacon
 		observed: observed{changed: make(chan struct{}), lastSlot: -1},
 		records:  records{statusBySlot: map[int]telemetry.Status{}, budgets: map[string]telemetry.Budget{}, acks: map[string]telemetry.Ack{}},
 	}
-	o.client = &telemetry.Client{Broker: broker, Name: "observer", Log: log, Handle: o.handle}
+	o.client = &telemetry.Client{Broker: broker.For("observer"), Name: "observer", Log: log, Handle: o.handle}
 	for _, filter := range []string{
 		topics.Slot(), topics.AllReports(), topics.AllDecisions(), topics.AllResults(),
 		topics.AllCommands(), topics.AllAcks(), topics.Status(), topics.Online(),

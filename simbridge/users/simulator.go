@@ -100,7 +100,7 @@ func (s *Simulator) Initialize(ctx context.Context) error {
 
 func (s *Simulator) connect(ctx context.Context, served []*user, decisions string) error {
 	client := &telemetry.Client{
-		Broker: s.Broker, Name: "user", Log: s.Log, Retry: s.ReconnectInterval,
+		Broker: s.Broker.For(served[0].id), Name: "user", Log: s.Log, Retry: s.ReconnectInterval,
 		Subscriptions: []telemetry.Subscription{{Filter: s.topics.Slot()}, {Filter: decisions, QoS: 1}},
 		Handle:        func(m telemetry.Message) { s.handle(served, m) },
 	}

@@ -1,16 +1,23 @@
 package main
 
 import (
-	"cmp"
-	"crypto/rand"
+	"bufio"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"golang.org/x/term"
 
 	"prefdt/configs/cli"
 	"prefdt/telemetry"
+	"prefdt/telemetry/command"
 )
 
 // commandFlags declares the flags of every command to the leader.
@@ -23,20 +30,55 @@ func (t *tool) commandFlags() {
 
 func budget(t *tool) error {
 	t.commandFlags()
-	energyJ := t.Flags.Float64("energy", math.NaN(), "`joules` from slot 0 to the end")
+	energy := t.Flags.String("energy", "", "`total` from slot 0 to the end: 42kJ, 11.7Wh, 42000")
 	mode := t.Flags.String("mode", telemetry.ModeTarget, "target: end on it; ceiling: never exceed it")
-	replacesJ := t.Flags.Float64("replaces", 0, "refuse unless this total of `joules` is in force")
-	if _, err := t.parse(0); err != nil {
+	replaces := t.Flags.String("replaces", "", "refuse unless this `total` is in force")
+	belowFloor := t.Flags.Bool("below-floor", false, "send a total below the floor too: least energy from then on")
+	words, err := t.parse(1) // the unit of -energy 42 kJ
+	if err != nil {
 		return err
 	}
-	if math.IsNaN(*energyJ) || math.IsInf(*energyJ, 0) {
-		return cli.BadInputf("-energy wants a number of joules above 0")
+	if *energy == "" {
+		return cli.BadInputf("-energy TOTAL is missing, as in -energy 42kJ")
 	}
-	c := telemetry.Budget{ID: newID(t.commandID, "b"), EnergyJ: *energyJ, Mode: *mode}
+	b := telemetry.Budget{ID: t.newID("b"), Mode: *mode}
+	if b.EnergyJ, err = parseEnergy(strings.Join(append([]string{*energy}, words...), " "), t.ask); err != nil {
+		return cli.BadInputf("-energy %w", err)
+	}
 	if t.Given("replaces") {
-		c.ReplacesJ = replacesJ
+		replacesJ, err := parseEnergy(*replaces, t.ask)
+		if err != nil {
+			return cli.BadInputf("-replaces %w", err)
+		}
+		b.ReplacesJ = &replacesJ
 	}
-	return sendCommand(t, t.topics.Budget(), c.ID, c, budgetText(c.EnergyJ, c.Mode))
+	return t.send(&command.Exchange{Request: command.Request{Budget: &b}, BelowFloor: *belowFloor})
+}
+
+// parseEnergy is command.ParseEnergy, which asks for a missing unit where there is
+// somebody to answer. ask is nil where there is nobody.
+func parseEnergy(text string, ask func(question string) (answer string)) (energyJ float64, err error) {
+	energyJ, err = command.ParseEnergy(text)
+	if errors.Is(err, command.ErrUnitMissing) && ask != nil {
+		unit := strings.TrimSpace(ask(fmt.Sprintf("%s of what? J, kJ or Wh: ", strings.TrimSpace(text))))
+		if unit != "" {
+			return command.ParseEnergy(text + unit)
+		}
+	}
+	return energyJ, err
+}
+
+// askTerminal returns a function that asks the person at the terminal; nil if there is
+// none.
+func askTerminal(in *os.File, out io.Writer) func(question string) string {
+	if f, ok := out.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) || !term.IsTerminal(int(in.Fd())) {
+		return nil
+	}
+	return func(question string) string {
+		fmt.Fprint(out, question)
+		answer, _ := bufio.NewReader(in).ReadString('\n') // an end of input is no answer
+		return answer
+	}
 }
 
 func preference(t *tool) error {
@@ -48,14 +90,14 @@ func preference(t *tool) error {
 	if math.IsNaN(*setting) || math.IsInf(*setting, 0) {
 		return cli.BadInputf("-setting wants a number from 0 to 1")
 	}
-	c := telemetry.Preference{ID: newID(t.commandID, "p"), Setting: *setting}
-	return sendCommand(t, t.topics.Preference(), c.ID, c, preferenceText(c.Setting))
+	p := telemetry.Preference{ID: t.newID("p"), Setting: *setting}
+	return t.send(&command.Exchange{Request: command.Request{Preference: &p}})
 }
 
 func mission(t *tool) error {
 	t.commandFlags()
 	aircraft := t.Flags.String("aircraft", "", "`numbers` of the aircraft, as in 2,3: for launch and clear; resume without it: all in the air")
-	next := t.Flags.String("mission", "", "`id` of the mission that new begins, never used before")
+	next := t.Flags.String("mission", "", "`id` of the mission that new begins, never used before; the time unless given")
 	words, err := t.parse(1)
 	if err != nil {
 		return err
@@ -63,18 +105,16 @@ func mission(t *tool) error {
 	if len(words) == 0 {
 		return cli.BadInputf("want one of %s", missionActions)
 	}
-	c := telemetry.Mission{ID: newID(t.commandID, "m"), Action: words[0], Mission: *next}
-	what := "mission " + c.Action
+	m := telemetry.Mission{ID: t.newID("m"), Action: words[0], Mission: *next}
 	if t.Given("aircraft") {
-		if c.Aircraft, err = parseNumbers(*aircraft); err != nil {
+		if m.Aircraft, err = parseNumbers(*aircraft); err != nil {
 			return cli.BadInputf("-aircraft %q: %v", *aircraft, err)
 		}
-		what += " aircraft " + *aircraft
 	}
-	if c.Mission != "" {
-		what += " " + c.Mission
+	if m.Action == telemetry.ActionNew && m.Mission == "" {
+		m.Mission = "m-" + time.Now().UTC().Format("20060102-150405")
 	}
-	return sendCommand(t, t.topics.Mission(), c.ID, c, what)
+	return t.send(&command.Exchange{Request: command.Request{Mission: &m}})
 }
 
 const missionActions = "start, hold, resume, return, stop, launch, clear, new"
@@ -91,74 +131,44 @@ func parseNumbers(text string) (list []int, err error) {
 	return list, nil
 }
 
-func newID(given, kind string) string {
-	return cmp.Or(given, kind+"-"+strings.ToLower(rand.Text()[:12]))
+func (t *tool) newID(kind string) string {
+	if t.commandID != "" {
+		return t.commandID
+	}
+	return command.NewID(kind)
 }
 
-// sendCommand checks and sends one command and waits for its answer. what names it to
-// the user.
-func sendCommand[T telemetry.Budget | telemetry.Preference | telemetry.Mission](t *tool, topic, id string, c T, what string) error {
-	body, err := telemetry.Encode(c)
-	if err != nil {
-		return cli.BadInput(errors.New(strings.TrimPrefix(err.Error(), "encode ")))
-	}
-	sign, err := t.loadSigner()
-	if err != nil {
+// explained are the actions whose consequence is printed with their acceptance: they
+// decide where aircraft end up.
+var explained = []string{telemetry.ActionReturn, telemetry.ActionStop, telemetry.ActionNew}
+
+// send sends one command, waits for its answer and prints it.
+func (t *tool) send(x *command.Exchange) (err error) {
+	x.Topics = t.topics
+	if err := x.Initialize(); err != nil {
 		return cli.BadInput(err)
 	}
-	ack, err := t.runExchange(&exchange{topic: topic, id: id, body: body, signer: sign, topics: t.topics})
-	if err != nil {
+	if x.Signer, err = command.NewSigner(t.config.Key); err != nil {
+		return cli.BadInput(err)
+	}
+	ctx, cancel := context.WithTimeout(t.ctx, t.timeout())
+	defer cancel()
+	ack, err := x.Send(ctx, t.config.Broker, t.log())
+	switch {
+	case errors.Is(err, command.ErrBelowFloor):
+		return cli.BadInputf("%w with -below-floor; nothing was sent", err)
+	case err != nil:
 		return err
 	}
+	answer := x.Request.Answer(ack)
 	if !ack.Accepted {
 		if *t.asJSON {
 			t.PrintJSON(ack)
 		}
-		again := ""
-		if ack.Challenge != "" {
-			again = ", also when signed again"
-		}
-		return cli.WithCode(exitRefused, fmt.Errorf("%s refused%s: %s (%s)", what, again, telemetry.Printable(ack.Reason), ackOrigin(ack)))
+		return cli.WithCode(exitRefused, errors.New(answer))
 	}
-	line := fmt.Sprintf("%s accepted from slot %d", appliedText(ack, what), *ack.EffectiveSlot)
-	switch {
-	case ack.Saturated != nil && *ack.Saturated:
-		line += ", SATURATED: below what flying needs"
-		if ack.FloorJ != nil {
-			line += ", floor " + joules(*ack.FloorJ)
-		}
-	case ack.Saturated != nil && ack.FloorJ != nil:
-		line += fmt.Sprintf(", not below the floor of %s", joules(*ack.FloorJ))
+	if m := x.Request.Mission; m != nil && slices.Contains(explained, m.Action) {
+		answer += "\n" + x.Request.Consequence(x.Status())
 	}
-	return t.Result(*t.asJSON, ack, "%s (%s)", line, ackOrigin(ack))
+	return t.Result(*t.asJSON, ack, "%s", answer)
 }
-
-// appliedText is what the leader applied by its answer; the request if the answer does
-// not name it.
-func appliedText(ack telemetry.Ack, request string) string {
-	switch {
-	case ack.EnergyJ != nil:
-		return budgetText(*ack.EnergyJ, ack.Mode)
-	case ack.Setting != nil:
-		return preferenceText(*ack.Setting)
-	case ack.Action != "" && !strings.HasPrefix(request+" ", "mission "+ack.Action+" "):
-		return "mission " + ack.Action
-	}
-	return request
-}
-
-// ackOrigin is the id of an answered command and the key that signed it.
-func ackOrigin(ack telemetry.Ack) string {
-	if ack.Key == "" {
-		return "id " + ack.ID
-	}
-	return "id " + ack.ID + ", key " + ack.Key
-}
-
-func budgetText(energyJ float64, mode string) string {
-	return fmt.Sprintf("budget of %s (%s)", joules(energyJ), mode)
-}
-
-func preferenceText(setting float64) string { return fmt.Sprintf("preference %g", setting) }
-
-func joules(j float64) string { return fmt.Sprintf("%.0f J", j) }

@@ -163,6 +163,7 @@ func runGround(t testing.TB, args ...string) (code int, stdout, stderr string) {
 func TestCommands(t *testing.T) {
 	url, _ := startBroker(t)
 	l := startFakeLeader(t, url, nil)
+	l.publishStatus(t, exampleStatus(17))
 	at := []string{"-fleet", "f1", "-broker", url}
 	cases := []struct {
 		args           []string
@@ -171,29 +172,29 @@ func TestCommands(t *testing.T) {
 		applied        string
 	}{
 		{[]string{"budget", "-energy", "36000", "-replaces", "42000", "-id", "b3"}, 0,
-			"budget of 36000 J (target) accepted from slot 31, not below the floor of 27114 J (id b3)\n", "",
+			"budget of 36000 J (target) accepted from slot 31, not below the floor of 27114 J (id b3, unsigned)\n", "",
 			`prefdt/f1/command/budget {"id":"b3","energy_j":36000,"mode":"target","replaces_j":42000}`},
-		{[]string{"mission", "launch", "-aircraft", "2", "-id", "m3"}, 0, "mission launch aircraft 2 accepted from slot 31 (id m3)\n", "",
+		{[]string{"mission", "launch", "-aircraft", "2", "-id", "m3"}, 0, "mission launch aircraft 2 accepted from slot 31 (id m3, unsigned)\n", "",
 			`prefdt/f1/command/mission {"id":"m3","action":"launch","aircraft":[2]}`},
 		{[]string{"mission", "resume", "-aircraft", "2,3", "-id", "m4"}, 3, "",
-			"ground mission: mission resume aircraft 2,3 refused: resume needs a mission on hold; it is flying (id m4)\n",
+			"ground mission: mission resume aircraft 2 and 3 refused: resume needs a mission on hold; it is flying (id m4, unsigned)\n",
 			`prefdt/f1/command/mission {"id":"m4","action":"resume","aircraft":[2,3]}`},
-		{[]string{"mission", "-aircraft", "3", "clear", "-id", "m5"}, 0, "mission clear aircraft 3 accepted from slot 31 (id m5)\n", "",
+		{[]string{"mission", "-aircraft", "3", "clear", "-id", "m5"}, 0, "mission clear aircraft 3 accepted from slot 31 (id m5, unsigned)\n", "",
 			`prefdt/f1/command/mission {"id":"m5","action":"clear","aircraft":[3]}`},
-		{[]string{"mission", "new", "-mission", "m-2", "-id", "m6"}, 0, "mission new m-2 accepted from slot 31 (id m6)\n", "",
+		{[]string{"mission", "new", "-mission", "m-2", "-id", "m6"}, 0, "mission new m-2 accepted from slot 31 (id m6, unsigned)\nMission m-2 begins, idle, with nothing spent and the leader's configured request; what was flown before stays in the ledger.\n", "",
 			`prefdt/f1/command/mission {"id":"m6","action":"new","mission":"m-2"}`},
 		{[]string{"budget", "-energy", "42000", "-id", "b1"}, 0,
-			"budget of 42000 J (target) accepted from slot 31, not below the floor of 27114 J (id b1)\n", "",
+			"budget of 42000 J (target) accepted from slot 31, not below the floor of 27114 J (id b1, unsigned)\n", "",
 			`prefdt/f1/command/budget {"id":"b1","energy_j":42000,"mode":"target"}`},
-		{[]string{"budget", "-energy", "9000", "-mode", "ceiling", "-id", "b2"}, 0,
-			"budget of 9000 J (ceiling) accepted from slot 31, SATURATED: below what flying needs, floor 27114 J (id b2)\n", "",
+		{[]string{"budget", "-energy", "9000", "-mode", "ceiling", "-below-floor", "-id", "b2"}, 0,
+			"budget of 9000 J (ceiling) accepted from slot 31, SATURATED: below what flying needs, floor 27114 J (id b2, unsigned)\n", "",
 			`prefdt/f1/command/budget {"id":"b2","energy_j":9000,"mode":"ceiling"}`},
-		{[]string{"preference", "-setting", "0.35", "-id", "p1"}, 0, "preference 0.35 accepted from slot 31 (id p1)\n", "",
+		{[]string{"preference", "-setting", "0.35", "-id", "p1"}, 0, "preference 0.35 accepted from slot 31 (id p1, unsigned)\n", "",
 			`prefdt/f1/command/preference {"id":"p1","setting":0.35}`},
-		{[]string{"mission", "start", "-id", "m1"}, 0, "mission start accepted from slot 31 (id m1)\n", "",
+		{[]string{"mission", "start", "-id", "m1"}, 0, "mission start accepted from slot 31 (id m1, unsigned)\n", "",
 			`prefdt/f1/command/mission {"id":"m1","action":"start"}`},
 		{[]string{"mission", "-id", "m2", "resume"}, 3, "",
-			"ground mission: mission resume refused: resume needs a mission on hold; it is flying (id m2)\n",
+			"ground mission: mission resume refused: resume needs a mission on hold; it is flying (id m2, unsigned)\n",
 			`prefdt/f1/command/mission {"id":"m2","action":"resume"}`},
 	}
 	for _, c := range cases {
@@ -201,11 +202,16 @@ func TestCommands(t *testing.T) {
 		if code != c.code || stdout != c.stdout || stderr != c.stderr {
 			t.Errorf("%v: %d %q %q", c.args, code, stdout, stderr)
 		}
-		if got := <-l.applied; got != c.applied {
-			t.Errorf("%v: the leader got %s", c.args, got)
+		select {
+		case got := <-l.applied:
+			if got != c.applied {
+				t.Errorf("%v: the leader got %s", c.args, got)
+			}
+		default:
+			t.Errorf("%v: the leader got nothing", c.args)
 		}
 	}
-	if code, stdout, _ := runGround(t, append([]string{"budget", "-energy", "42000"}, at...)...); code != 0 || !regexp.MustCompile(`\(id b-[a-z0-9]{12}\)`).MatchString(stdout) {
+	if code, stdout, _ := runGround(t, append([]string{"budget", "-energy", "42000"}, at...)...); code != 0 || !regexp.MustCompile(`\(id b-[a-z0-9]{12}, unsigned\)`).MatchString(stdout) {
 		t.Errorf("random id: %d %q", code, stdout)
 	}
 	<-l.applied
@@ -257,7 +263,7 @@ func TestNoAnswer(t *testing.T) {
 	}
 	unreachable := "tcp://" + nobody
 	cases := []struct{ broker, want string }{
-		{url, "ground mission: no acknowledgement within 2s: no leader of fleet f1 was ever at this broker"},
+		{url, "ground mission: no acknowledgement: no leader of fleet f1 was ever at this broker"},
 		{unreachable, "unreachable"},
 	}
 	for _, c := range cases {
@@ -270,15 +276,19 @@ func TestNoAnswer(t *testing.T) {
 
 // Answers of another implementation of the leader, and the output for the crew.
 func TestAnswers(t *testing.T) {
+	status, err := telemetry.Encode(exampleStatus(17))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		ack, stdout, stderr string
 		code                int
 	}{
 		"null for absent fields": {`{"id":"b1","of":"OF","accepted":true,"effective_slot":3,"saturated":null,"floor_j":null,"reason":null,"more":1}`,
-			"budget of 42000 J (target) accepted from slot 3 (id b1)\n", "", 0},
+			"budget of 42000 J (target) accepted from slot 3 (id b1, unsigned)\n", "", 0},
 		"it applied another budget": {`{"id":"b1","of":"OF","accepted":true,"effective_slot":3,"energy_j":41999,"mode":"ceiling"}`,
-			"budget of 41999 J (ceiling) accepted from slot 3 (id b1)\n", "", 0},
-		"escape sequences": {`{"id":"b1","of":"OF","accepted":false,"reason":"\u001b[2Jno"}`, "", "refused: ?[2Jno (id b1)", 3},
+			"budget of 41999 J (ceiling) accepted from slot 3 (id b1, unsigned)\n", "", 0},
+		"escape sequences": {`{"id":"b1","of":"OF","accepted":false,"reason":"\u001b[2Jno"}`, "", "refused: ?[2Jno (id b1, unsigned)", 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -291,6 +301,7 @@ func TestAnswers(t *testing.T) {
 			}
 			l.OnConnect = func() {
 				l.Publish(telemetry.Publication{Topic: topics.Online(), QoS: 1, Retained: true, Payload: telemetry.EncodeOnline(true)})
+				l.Publish(telemetry.Publication{Topic: topics.Status(), Retained: true, Payload: status})
 			}
 			if err := l.Initialize(t.Context()); err != nil {
 				t.Fatal(err)
@@ -319,13 +330,16 @@ func TestBadInput(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"budget"}, "ground budget: -energy wants a number of joules above 0"},
-		{[]string{"budget", "-energy", "NaN"}, "ground budget: -energy wants a number of joules above 0"},
-		{[]string{"budget", "-energy", "lots"}, `ground budget: invalid value "lots" for flag -energy: parse error`},
-		{[]string{"budget", "-energy", "-5"}, "ground budget: budget.energy_j: -5 is outside (0, 1e12]"},
-		{[]string{"budget", "-energy", "1", "-mode", "limit"}, `ground budget: budget.mode: "limit", want one of target, ceiling`},
-		{[]string{"budget", "-energy", "1", "-id", "a b"}, `ground budget: budget.id: "a b", want 1 to 64 of A-Z a-z 0-9 . _ -`},
-		{[]string{"budget", "42000"}, `ground budget: unexpected "42000"`},
+		{[]string{"budget"}, "ground budget: -energy TOTAL is missing, as in -energy 42kJ"},
+		{[]string{"budget", "-energy", "42", "-replaces", "41kJ"}, "ground budget: -energy 42 is too few joules to be meant as such; write 42J, 42kJ or 42Wh"},
+		{[]string{"budget", "-energy", "42kJ", "-replaces", "41"}, "ground budget: -replaces 41 is too few joules"},
+		{[]string{"budget", "-energy", "lots"}, `ground budget: -energy "lots" is no energy`},
+		{[]string{"budget", "-energy", "-5kJ"}, `ground budget: -energy "-5kJ" is not above 0`},
+		{[]string{"budget", "-energy", "1e10kJ"}, "ground budget: budget.energy_j: 1e+13 is outside (0, 1e12]"},
+		{[]string{"budget", "-energy", "42", "hp"}, `ground budget: -energy "42 hp" has no unit of energy; want J, kJ, MJ, Wh or kWh`},
+		{[]string{"budget", "-energy", "1kJ", "-mode", "limit"}, `ground budget: budget.mode: "limit", want one of target, ceiling`},
+		{[]string{"budget", "-energy", "1kJ", "-id", "a b"}, `ground budget: budget.id: "a b", want 1 to 64 of A-Z a-z 0-9 . _ -`},
+		{[]string{"budget", "42000"}, "ground budget: -energy TOTAL is missing"},
 		{[]string{"budget", "-joules", "1"}, "ground budget: flag provided but not defined: -joules"},
 		{[]string{"preference", "-setting", "1.5"}, "ground preference: preference.setting: 1.5 is outside [0, 1]"},
 		{[]string{"preference"}, "ground preference: -setting wants a number from 0 to 1"},
@@ -336,9 +350,8 @@ func TestBadInput(t *testing.T) {
 		{[]string{"mission", "clear", "-aircraft", "2,2"}, "ground mission: mission.aircraft: a number twice"},
 		{[]string{"mission", "clear", "-aircraft", "65"}, "ground mission: mission.aircraft: 65 is outside [1, 64]"},
 		{[]string{"mission", "stop", "-aircraft", "2"}, "ground mission: mission.aircraft: only with resume, launch and clear"},
-		{[]string{"mission", "new"}, "ground mission: mission.mission: missing"},
 		{[]string{"mission", "start", "-mission", "m-2"}, "ground mission: mission.mission: only with new"},
-		{[]string{"budget", "-energy", "1", "-replaces", "0"}, "ground budget: budget.replaces_j: 0 is outside (0, 1e12]"},
+		{[]string{"budget", "-energy", "1kJ", "-replaces", "0"}, `ground budget: -replaces "0" is not above 0`},
 		{[]string{"watch", "-key", filepath.Join(dir, "none.key")}, "no such file"},
 		{[]string{"watch", "-name", "a b"}, `ground watch: name of the station: "a b", want 1 to 64`},
 		{[]string{"mission", "land"}, `ground mission: mission.action: "land", want one of start, hold, resume, return, stop, launch, clear, new`},
@@ -391,7 +404,7 @@ func TestBinary(t *testing.T) {
 		t.Fatalf("%v %s", err, out)
 	}
 	out, err := exec.Command(binary, "budget", "-energy", "-1").CombinedOutput()
-	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 2 || string(out) != "ground budget: budget.energy_j: -1 is outside (0, 1e12]\n" {
+	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 2 || string(out) != "ground budget: -energy \"-1\" is not above 0\n" {
 		t.Errorf("%v %s", err, out)
 	}
 }
@@ -503,7 +516,7 @@ func TestDisplay(t *testing.T) {
 		{"no status", fresh(func(v *view) { v.statusReceived = now.Add(-4 * time.Second) }), "\x1b[31;1mLINK LOST: no status for 4.0 s", true, "LINK LOST, last message 4.1 s ago"},
 		{"retained", fresh(func(v *view) { v.statusRetained = true }), grey + "fleet f1", true, "STALE: retained by the broker, age unknown"},
 		{"old but done", fresh(func(v *view) { v.status.State = telemetry.StateDone; v.statusReceived = now.Add(-time.Hour) }), grey + "fleet f1   done", true, "STALE: status 60 min old"},
-		{"aircraft lost", fresh(func(v *view) { *v.status.Aircraft[0].AgeS = 5 }), "fleet f1", false, grey + "  aircraft 1"},
+		{"aircraft lost", fresh(func(v *view) { *v.status.Aircraft[0].AgeS = 5 }), "\x1b[31;1maircraft 1 LINK LOST\x1b[0m\nfleet f1", false, grey + "  aircraft 1"},
 		{"preference", fresh(func(v *view) { v.status.BudgetJ, v.status.Mode, v.status.RemainingJ = nil, nil, nil }), "fleet f1", false, "request    preference   setting 0.400"},
 		{"no leader yet", fresh(func(v *view) { v.status, v.leaderOnline = nil, nil }), "\x1b[31;1mNO LEADER was ever at this broker", false, "no status yet"},
 		{"just connected", fresh(func(v *view) { v.status, v.leaderOnline, v.brokerChangedAt = nil, nil, now }), "fleet f1   no status yet", false, ""},
@@ -512,13 +525,19 @@ func TestDisplay(t *testing.T) {
 		{"heartbeats and the last command", fresh(func(v *view) {
 			v.station = "crew-2"
 			v.status.LastCommand = &telemetry.LastCommand{ID: "b1", Key: "crew-1", Slot: 12, What: "budget 42000 J"}
-		}), "fleet f1", false, "\n  crew       heartbeats as crew-2   last command b1 by crew-1 from slot 12: budget 42000 J\n"},
-		{"a reason", fresh(func(v *view) { v.status.Aircraft[1].Reason = "Arming denied: \x1b[2Jyaw" }), "fleet f1", false, "NO MESSAGE YET\x1b[0m\n\x1b[33;1m             Arming denied: ?[2Jyaw\x1b[0m"},
+		}), "fleet f1", false, "\n  crew       heartbeats as crew-2   last command b1 by crew-1 from slot 12: budget 42000 J, 6 s ago\n"},
+		{"time left", fresh(func(v *view) {}), "fleet f1   flying   slot 17 of 100   mission 17 s   left 82 s   status", false, ""},
+		{"an unsigned command", fresh(func(v *view) {
+			v.status.LastCommand = &telemetry.LastCommand{ID: "b1", Slot: 18, What: "budget 42000 J"}
+		}), "fleet f1", false, "no heartbeats sent   last command b1 unsigned from slot 18: budget 42000 J\n"},
+		{"left in the air", fresh(func(v *view) { v.status.State, v.status.Aircraft[0].Mode = telemetry.StateStopped, "AUTO.LOITER" }),
+			"\x1b[31;1maircraft 1 is LEFT IN THE AIR at 410 388, 100 m up, in AUTO.LOITER: `mission return` brings it down", false, "fleet f1   stopped   slot 17 of 100   mission 17 s   status"},
+		{"a reason", fresh(func(v *view) { v.status.Aircraft[1].Reason = "Arming denied: \x1b[2Jyaw" }), "\x1b[33;1maircraft 2: Arming denied: ?[2Jyaw\x1b[0m\nfleet f1", false, ""},
 	}
 	for _, c := range cases {
-		got := c.view.render(now)
+		got := c.view.render(now, 0, 0)
 		text := strings.Join(got, "\n")
-		if !strings.HasPrefix(got[0], c.first) || !strings.Contains(text, c.wantSomehow) {
+		if !strings.HasPrefix(text, c.first) || !strings.Contains(text, c.wantSomehow) {
 			t.Errorf("%s: %q", c.name, text)
 		}
 		if c.view.status == nil {
@@ -535,11 +554,51 @@ func TestDisplay(t *testing.T) {
 // A frame begins at the terminal's home position and clears the frame before.
 func TestScreen(t *testing.T) {
 	var out bytes.Buffer
-	draw, end := redraw(&out)
+	draw, end := redraw(&out, func() (int, int) { return 80, 24 })
 	v := &view{fleet: "f1", brokerConnected: true, brokerChangedAt: time.Unix(0, 0), staleAfter: time.Second}
 	draw(v, nil, false, time.Unix(0, 0))
 	end()
 	if want := fmt.Sprintf("\x1b[?25l\x1b[H%s\x1b[K\r\n\x1b[J\x1b[?25h", "fleet f1   no status yet"); out.String() != want {
 		t.Errorf("got %q", out.String())
+	}
+}
+
+// The display fits every width from 40 columns on and every height: no line is longer,
+// nothing that it says is missing, and alarms come first.
+func TestDisplayFits(t *testing.T) {
+	now := time.Unix(1000, 0)
+	online, s := true, exampleStatus(17)
+	s.State, s.Saturated, s.SpentJ, s.Aircraft[0].Mode = telemetry.StateStopped, true, 123456789, "AUTO.LOITER"
+	s.Aircraft[1].Reason = "left OFFBOARD for POSCTL while flying: " + strings.Repeat("x", 130) + " end of it"
+	s.LastCommand = &telemetry.LastCommand{ID: strings.Repeat("i", 64), Key: strings.Repeat("k", 64), Slot: 12, What: "budget 42000 J, target"}
+	v := &view{fleet: strings.Repeat("f", 64), brokerConnected: true, brokerChangedAt: now.Add(-time.Minute), leaderOnline: &online, status: &s,
+		statusReceived: now.Add(-time.Second), staleAfter: 3 * time.Second, refusedMessages: 3}
+	letters := func(lines []string) string { return strings.Join(strings.Fields(strings.Join(lines, "")), "") }
+	for columns := 40; columns <= 250; columns++ {
+		v.station = strings.Repeat("s", min(max(columns-18, 1), 64)) // as long as a line, but for the label before it
+		whole := letters(v.render(now, 0, 0))
+		lines := v.render(now, columns, 0)
+		for _, line := range lines {
+			if len(line) > columns {
+				t.Fatalf("%d columns: %q has %d", columns, line, len(line))
+			}
+		}
+		if got := letters(lines); got != whole {
+			t.Fatalf("%d columns: %s\nwant %s", columns, got, whole)
+		}
+		if !strings.HasPrefix(lines[0], "aircraft 1 is LEFT IN THE AIR") {
+			t.Errorf("%d columns: first %q", columns, lines[0])
+		}
+		for _, rows := range []int{2, 10, 24, 60} {
+			if got := v.render(now, columns, rows); len(got) >= rows || len(lines) >= rows && !strings.HasSuffix(got[len(got)-1], "more lines") {
+				t.Fatalf("%d columns, %d rows: %d lines, the last %q", columns, rows, len(got), got[len(got)-1])
+			}
+		}
+	}
+	v.colour = true
+	for _, line := range v.render(now, 40, 0) {
+		if plain := regexp.MustCompile(`\x1b\[[0-9;]*m`).ReplaceAllString(line, ""); len(plain) > 40 || strings.Count(line, "\x1b") == 1 {
+			t.Errorf("%q", line)
+		}
 	}
 }

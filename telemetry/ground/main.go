@@ -10,12 +10,13 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"path/filepath"
+	"os"
 	"strings"
 	"time"
 
 	"prefdt/configs/cli"
 	"prefdt/telemetry"
+	"prefdt/telemetry/command"
 )
 
 // exitRefused is the exit status when the leader refuses a command.
@@ -60,15 +61,16 @@ var program = cli.Program{
 	Name:  "ground",
 	Usage: "ground sends commands to the leader of a fleet, and shows its status.",
 	Commands: []cli.Command{
-		{Name: "budget", Args: "-energy JOULES [-mode target|ceiling] [-replaces JOULES]", Summary: "request a total of joules from slot 0 to the end", Run: withTool(budget)},
+		{Name: "budget", Args: "-energy 42kJ [-mode target|ceiling] [-replaces 45kJ] [-below-floor]", Summary: "request a total from slot 0 to the end; in J unless a unit says otherwise: kJ, MJ, Wh, kWh", Run: withTool(budget)},
 		{Name: "preference", Args: "-setting 0..1", Summary: "request a point between least delay (0) and least energy (1)", Run: withTool(preference)},
 		{Name: "mission", Args: "start|hold|return|stop", Summary: "start, hold or end the mission", Run: withTool(mission)},
 		{Name: "mission", Args: "resume [-aircraft 2,3]", Summary: "end a hold, or a pilot's control in the air; it never arms"},
 		{Name: "mission", Args: "launch -aircraft 2,3", Summary: "start aircraft that stand on the ground inside the area"},
 		{Name: "mission", Args: "clear -aircraft 2,3", Summary: "aircraft that were lost are no obstacle any more"},
-		{Name: "mission", Args: "new -mission ID", Summary: "begin another mission, with nothing in the air"},
+		{Name: "mission", Args: "new [-mission ID]", Summary: "begin the next mission, with nothing in the air"},
 		{Name: "watch", Args: "[-json] [-silent]", Summary: "show the fleet's status as it changes, and send the leader a heartbeat each second", Run: withTool(watch)},
 		{Name: "keygen", Args: "-out NAME.key", Summary: "make a key to sign commands with", Run: withTool(keygen)},
+		{Name: "certs", Args: "[-out FOLDER] [-host NAMES] [-crew NAMES] [-users N] [-check]", Summary: "make the certificates of the broker and its clients, or try them at the broker", Run: withTool(certs)},
 	},
 	Notes: `With -key, commands and heartbeats are signed over the challenge in the leader's status; a leader with keys accepts no others.
 When the heartbeats of a watch cease, the leader holds after 30 s and returns after 120 s, as configured; a watch that is ended (Ctrl-C) announces it, and nothing follows.
@@ -86,6 +88,8 @@ type tool struct {
 
 	commandID string // of a command to the leader
 	asJSON    *bool  // print the leader's acknowledgement
+
+	ask func(question string) (answer string) // the person at the terminal; nil: there is none
 }
 
 func withTool(run func(t *tool) error) func(context.Context, *cli.Call) error {
@@ -93,7 +97,7 @@ func withTool(run func(t *tool) error) func(context.Context, *cli.Call) error {
 }
 
 func newTool(ctx context.Context, c *cli.Call) *tool {
-	t := &tool{Call: c, ctx: ctx, config: defaults()}
+	t := &tool{Call: c, ctx: ctx, config: defaults(), ask: askTerminal(os.Stdin, c.Stderr)}
 	t.Flags.String("config", "", "`file` of settings, see configs/ground.yaml")
 	t.Flags.StringVar(&t.config.Fleet, "fleet", t.config.Fleet, "`name` of the fleet")
 	t.Flags.StringVar(&t.config.Broker.URL, "broker", t.config.Broker.URL, "`URL` of the broker, tcp:// or tls://")
@@ -141,7 +145,7 @@ func keygen(t *tool) error {
 	if *out == "" {
 		return cli.BadInputf("-out NAME.key is missing")
 	}
-	name := keyName(*out)
+	name := command.KeyName(*out)
 	if !telemetry.ValidID(name) || !strings.HasSuffix(*out, ".key") {
 		return cli.BadInputf("-out %q: want NAME.key, NAME of A-Z a-z 0-9 . _ -", *out)
 	}
@@ -152,6 +156,3 @@ func keygen(t *tool) error {
 	fmt.Fprintf(t.Stdout, "wrote %s, which stays here; the leader's configuration gets\n%s: %s\n", *out, name, public)
 	return nil
 }
-
-// keyName is the name of a key file in the leader's configuration.
-func keyName(path string) string { return strings.TrimSuffix(filepath.Base(path), ".key") }

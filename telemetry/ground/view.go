@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"prefdt/telemetry"
+	"prefdt/telemetry/command"
 )
 
 // view is the state that watch displays, with the times at which it was received.
@@ -55,18 +56,31 @@ func (v *view) alarm(now time.Time) string {
 	return ""
 }
 
-func (v *view) render(now time.Time) []string {
-	var out []string
+// render is the display in so many columns and rows; 0: any number.
+func (v *view) render(now time.Time, columns, rows int) (out []string) {
+	for _, p := range v.paragraphs(now) {
+		for _, line := range p.lines(columns) {
+			if p.colour != "" {
+				line = v.paint(p.colour, line)
+			}
+			out = append(out, line)
+		}
+	}
+	if rows > 1 && len(out) > rows-1 { // the last row keeps the cursor
+		out = append(out[:rows-2], fmt.Sprintf("%d more lines", len(out)-(rows-2)))
+	}
+	return out
+}
+
+// paragraphs are the lines of the display: alarms first.
+func (v *view) paragraphs(now time.Time) (out []paragraph) {
 	alarm := v.alarm(now)
 	if alarm != "" {
-		out = append(out, v.paint(red, alarm))
+		out = append(out, paragraph{parts: []string{alarm}, colour: red})
 	}
 	s := v.status
 	if s == nil {
-		return append(out, fmt.Sprintf("fleet %s   no status yet", v.fleet))
-	}
-	if s.Saturated {
-		out = append(out, v.paint(yellow, fmt.Sprintf("SATURATED: the budget is below the floor of %s", joules(s.FloorJ))))
+		return append(out, paragraph{parts: []string{"fleet " + v.fleet, "no status yet"}})
 	}
 	label := "status " + formatAge(now.Sub(v.statusReceived)) + " old"
 	if v.statusRetained {
@@ -74,39 +88,59 @@ func (v *view) render(now time.Time) []string {
 	} else if alarm != "" || now.Sub(v.statusReceived) > v.staleAfter {
 		label = "STALE: " + label
 	}
-	body := []string{
-		fmt.Sprintf("fleet %s   %s   slot %s of %d   mission %.0f s   %s", v.fleet, s.State, slotText(s.Slot), s.Slots, s.MissionS, label),
-		fmt.Sprintf("  request    %s   setting %.3f", requestText(s), s.Setting),
-		fmt.Sprintf("  energy     spent %s   remaining %s   predicted end %s   floor %s   transit %s   from %s",
-			joules(s.SpentJ), joulesOrDash(s.RemainingJ), joulesOrDash(s.PredictedEndJ), joules(s.FloorJ), joules(s.TransitJ), s.EnergySource),
-		fmt.Sprintf("  slot       users reported %d   missed slots %d   decision %.2f ms", s.UsersHeard, s.MissedSlots, s.DecisionMS),
-		"  crew       " + v.crewLine(),
-	}
 	stale := strings.HasPrefix(label, "STALE")
-	for i, line := range body {
-		if stale {
-			body[i] = v.paint(grey, line)
+	for _, line := range command.LeftInAir(s) {
+		out = append(out, paragraph{parts: []string{line}, colour: red})
+	}
+	var reasons []paragraph
+	for _, a := range s.Aircraft {
+		if _, old := aircraftParts(a, now.Sub(v.statusReceived), v.staleAfter); old && a.AgeS != nil && !stale {
+			out = append(out, paragraph{parts: []string{fmt.Sprintf("aircraft %d LINK LOST", a.Number)}, colour: red})
+		}
+		if a.Reason != "" {
+			reasons = append(reasons, paragraph{parts: []string{fmt.Sprintf("aircraft %d: %s", a.Number, telemetry.Printable(a.Reason))}, colour: yellow})
 		}
 	}
-	out = append(out, body...)
+	out = append(out, reasons...)
+	if s.Saturated {
+		out = append(out, paragraph{parts: []string{"SATURATED: the budget is below the floor of " + command.Joules(s.FloorJ)}, colour: yellow})
+	}
+	grey := staleColour(stale)
+	add := func(label string, parts ...string) { out = append(out, paragraph{label, parts, grey}) }
+	add("", append([]string{"fleet " + v.fleet, s.State, fmt.Sprintf("slot %s of %d", slotText(s.Slot), s.Slots), fmt.Sprintf("mission %.0f s", s.MissionS)}, append(timeLeft(s), label)...)...)
+	add("  request    ", requestText(s), fmt.Sprintf("setting %.3f", s.Setting))
+	add("  energy     ", "spent "+command.Joules(s.SpentJ), "remaining "+joulesOrDash(s.RemainingJ), "predicted end "+joulesOrDash(s.PredictedEndJ),
+		"floor "+command.Joules(s.FloorJ), "transit "+command.Joules(s.TransitJ), "from "+s.EnergySource)
+	add("  slot       ", fmt.Sprintf("users reported %d", s.UsersHeard), fmt.Sprintf("missed slots %d", s.MissedSlots), fmt.Sprintf("decision %.2f ms", s.DecisionMS))
+	add("  crew       ", v.crewParts()...)
 	for _, a := range s.Aircraft {
-		line, old := aircraftLine(a, now.Sub(v.statusReceived), v.staleAfter)
-		if stale || old {
-			line = v.paint(grey, line)
-		}
-		out = append(out, line)
-		if a.Reason != "" {
-			out = append(out, v.paint(yellow, "             "+telemetry.Printable(a.Reason)))
-		}
+		parts, old := aircraftParts(a, now.Sub(v.statusReceived), v.staleAfter)
+		out = append(out, paragraph{"  ", parts, cmp.Or(grey, staleColour(old))})
 	}
 	if v.refusedMessages > 0 {
-		out = append(out, v.paint(yellow, fmt.Sprintf("  %d malformed messages ignored", v.refusedMessages)))
+		out = append(out, paragraph{"  ", []string{fmt.Sprintf("%d malformed messages ignored", v.refusedMessages)}, yellow})
 	}
 	return out
 }
 
-// aircraftLine is one aircraft's line, and whether its last message is old.
-func aircraftLine(a telemetry.StatusAircraft, since, stale time.Duration) (line string, old bool) {
+func staleColour(stale bool) string {
+	if stale {
+		return grey
+	}
+	return ""
+}
+
+// timeLeft is the mission seconds that are left to fly, of a mission that is not over.
+func timeLeft(s *telemetry.Status) []string {
+	switch s.State {
+	case telemetry.StateReturning, telemetry.StateDone, telemetry.StateStopped:
+		return nil
+	}
+	return []string{fmt.Sprintf("left %d s", max(0, s.Slots-s.Slot-1))}
+}
+
+// aircraftParts is one aircraft's line, and whether its last message is old.
+func aircraftParts(a telemetry.StatusAircraft, since, stale time.Duration) (parts []string, old bool) {
 	contact, old := "NO MESSAGE YET", true
 	if a.AgeS != nil {
 		age := time.Duration(*a.AgeS*float64(time.Second)) + since
@@ -129,26 +163,29 @@ func aircraftLine(a telemetry.StatusAircraft, since, stale time.Duration) (line 
 	if a.Landed != nil && *a.Landed {
 		mode += " landed"
 	}
-	return fmt.Sprintf("  aircraft %d (system %d)   %s   %s   %s   battery %s   spent %s from %s   %s",
-		a.Number, a.SystemID, telemetry.Printable(mode), position, speed, battery, joules(a.SpentJ), a.EnergySource, contact), old
+	return []string{fmt.Sprintf("aircraft %d (system %d)", a.Number, a.SystemID), telemetry.Printable(mode), position, speed, "battery " + battery,
+		"spent " + command.Joules(a.SpentJ) + " from " + a.EnergySource, contact}, old
 }
 
 // slotLine is the display of one slot if stdout is not a terminal.
 func (v *view) slotLine(now time.Time) string {
 	s := v.status
 	text := fmt.Sprintf("slot %s/%d %s  %s  setting %.3f  spent %s  remaining %s  predicted end %s  floor %s  users %d  missed %d  decision %.2f ms  %s",
-		slotText(s.Slot), s.Slots, s.State, requestText(s), s.Setting, joules(s.SpentJ), joulesOrDash(s.RemainingJ), joulesOrDash(s.PredictedEndJ),
-		joules(s.FloorJ), s.UsersHeard, s.MissedSlots, s.DecisionMS, s.EnergySource)
+		slotText(s.Slot), s.Slots, s.State, requestText(s), s.Setting, command.Joules(s.SpentJ), joulesOrDash(s.RemainingJ), joulesOrDash(s.PredictedEndJ),
+		command.Joules(s.FloorJ), s.UsersHeard, s.MissedSlots, s.DecisionMS, s.EnergySource)
 	if s.Saturated {
 		text += "  SATURATED"
 	}
 	for _, a := range s.Aircraft {
-		if _, old := aircraftLine(a, now.Sub(v.statusReceived), v.staleAfter); old {
+		if _, old := aircraftParts(a, now.Sub(v.statusReceived), v.staleAfter); old {
 			text += fmt.Sprintf("  aircraft %d LINK LOST", a.Number)
 		}
 		if a.Reason != "" {
 			text += fmt.Sprintf("  aircraft %d: %s", a.Number, telemetry.Printable(a.Reason))
 		}
+	}
+	for _, line := range command.LeftInAir(s) {
+		text += "  " + line
 	}
 	if s.LastCommand != nil {
 		text += "  " + lastCommandText(s.LastCommand)
@@ -159,24 +196,29 @@ func (v *view) slotLine(now time.Time) string {
 	return text
 }
 
-// crewLine is the name in the station's heartbeats and the leader's last command.
-func (v *view) crewLine() string {
-	text := "no heartbeats sent"
+// crewParts are the name in the station's heartbeats and the leader's last command.
+func (v *view) crewParts() []string {
+	station := "no heartbeats sent"
 	if v.station != "" {
-		text = "heartbeats as " + v.station
+		station = "heartbeats as " + v.station
 	}
+	parts := []string{station}
 	if c := v.status.LastCommand; c != nil {
-		text += "   " + lastCommandText(c)
+		text := lastCommandText(c)
+		if ago := v.status.Slot + 1 - c.Slot; ago > 0 {
+			text += fmt.Sprintf(", %d s ago", ago)
+		}
+		parts = append(parts, text)
 	}
-	return text
+	return parts
 }
 
 func lastCommandText(c *telemetry.LastCommand) string {
-	by := ""
+	by := "unsigned"
 	if c.Key != "" {
-		by = " by " + telemetry.Printable(c.Key)
+		by = "by " + telemetry.Printable(c.Key)
 	}
-	return fmt.Sprintf("last command %s%s from slot %d: %s", c.ID, by, c.Slot, telemetry.Printable(c.What))
+	return fmt.Sprintf("last command %s %s from slot %d: %s", c.ID, by, c.Slot, telemetry.Printable(c.What))
 }
 
 func slotText(slot int) string {
@@ -194,14 +236,14 @@ func requestText(s *telemetry.Status) string {
 	if s.Mode != nil {
 		mode = " (" + *s.Mode + ")"
 	}
-	return "budget " + joules(*s.BudgetJ) + mode
+	return "budget " + command.Joules(*s.BudgetJ) + mode
 }
 
 func joulesOrDash(j *float64) string {
 	if j == nil {
 		return "-"
 	}
-	return joules(*j)
+	return command.Joules(*j)
 }
 
 func formatAge(d time.Duration) string {

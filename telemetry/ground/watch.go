@@ -15,6 +15,7 @@ import (
 
 	"prefdt/configs/cli"
 	"prefdt/telemetry"
+	"prefdt/telemetry/command"
 )
 
 // event is an input of the display: a message, or the connection made or lost.
@@ -33,12 +34,12 @@ func watch(t *tool) error {
 	if _, err := t.parse(0); err != nil {
 		return err
 	}
-	var sign *signer
+	var signer *command.Signer
 	station := ""
 	if !*silent {
 		var err error
 		if station, err = t.stationName(); err == nil {
-			sign, err = t.loadSigner()
+			signer, err = command.NewSigner(t.config.Key)
 		}
 		if err != nil {
 			return cli.BadInput(err)
@@ -50,16 +51,19 @@ func watch(t *tool) error {
 		show = printJSON(t.Stdout)
 	} else if f, ok := t.Stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		v.colour = os.Getenv("NO_COLOR") == ""
-		draw, end := redraw(f)
+		draw, end := redraw(f, func() (columns, rows int) {
+			columns, rows, _ = term.GetSize(int(f.Fd())) // 0 and 0 if it has no size
+			return columns, rows
+		})
 		defer end()
 		show = draw
 	}
-	return t.follow(v, show, sign)
+	return t.follow(v, show, signer)
 }
 
 // follow updates the display until the user ends it. Heartbeats, which are sent unless
 // the view has no station, do not wait for the display.
-func (t *tool) follow(v *view, show display, sign *signer) error {
+func (t *tool) follow(v *view, show display, signer *command.Signer) error {
 	log := t.log()
 	events := make(chan event, 4096)
 	quit := t.ctx.Done()
@@ -72,10 +76,10 @@ func (t *tool) follow(v *view, show display, sign *signer) error {
 	}
 	client := &telemetry.Client{Broker: t.config.Broker, Name: "ground", Log: log}
 	client.Subscriptions = []telemetry.Subscription{{Filter: t.topics.Status()}, {Filter: t.topics.Online(), QoS: 1}}
-	heartbeats := &heartbeatSender{client: client, topic: t.topics.Heartbeat(v.station), signer: sign, log: log}
+	heartbeats := &command.Heartbeats{Client: client, Topic: t.topics.Heartbeat(v.station), Signer: signer, Log: log}
 	client.Handle = func(m telemetry.Message) {
 		if m.Topic == t.topics.Status() {
-			heartbeats.handleStatus(m)
+			heartbeats.HandleStatus(m)
 		}
 		select {
 		case events <- event{message: &m}:
@@ -96,9 +100,9 @@ func (t *tool) follow(v *view, show display, sign *signer) error {
 	}
 	defer client.Close()
 	if v.station != "" {
-		every := time.NewTicker(heartbeatInterval)
+		every := time.NewTicker(command.HeartbeatInterval)
 		var sending sync.WaitGroup
-		sending.Go(func() { heartbeats.run(t.ctx, every.C) })
+		sending.Go(func() { heartbeats.Run(t.ctx, every.C) })
 		defer sending.Wait() // the last heartbeat is sent before Close
 		defer every.Stop()
 	}
@@ -157,11 +161,13 @@ type display func(v *view, e *event, valid bool, now time.Time)
 
 func isStatus(e *event) bool { return strings.HasSuffix(e.message.Topic, "/status") }
 
-// redraw redraws a terminal in place, without its cursor, until end shows that again.
-func redraw(out io.Writer) (draw display, end func()) {
+// redraw redraws a terminal in place, of the size that it has each time, without its
+// cursor, until end shows that again.
+func redraw(out io.Writer, size func() (columns, rows int)) (draw display, end func()) {
 	draw = func(v *view, _ *event, _ bool, now time.Time) {
+		columns, rows := size()
 		// Cursor hidden and home, each line cleared to its end, the rest cleared.
-		io.WriteString(out, "\x1b[?25l\x1b[H"+strings.Join(v.render(now), "\x1b[K\r\n")+"\x1b[K\r\n\x1b[J")
+		io.WriteString(out, "\x1b[?25l\x1b[H"+strings.Join(v.render(now, columns, rows), "\x1b[K\r\n")+"\x1b[K\r\n\x1b[J")
 	}
 	return draw, func() { io.WriteString(out, "\x1b[?25h") }
 }

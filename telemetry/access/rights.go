@@ -1,0 +1,89 @@
+package access
+
+import (
+	"slices"
+	"strings"
+
+	"prefdt/telemetry"
+)
+
+// right is a topic, who publishes it and who receives it.
+type right struct {
+	topic   func(t telemetry.Topics, owner string) string
+	owners  string   // role of the owners; empty: the topic has none
+	writers []string // roles
+	readers []string
+}
+
+// ofOwner stands for a topic's owner among the roles.
+const ofOwner = "owner"
+
+func noOwner(topic func(telemetry.Topics) string) func(telemetry.Topics, string) string {
+	return func(t telemetry.Topics, _ string) string { return topic(t) }
+}
+
+// rights are those of docs/wire.md. What is not here is refused.
+var rights = []right{
+	{noOwner(telemetry.Topics.Slot), "", []string{RoleLeader}, []string{RoleLeader, RoleObserver, RoleCrew, RoleUser}},
+	{noOwner(telemetry.Topics.Status), "", []string{RoleLeader}, []string{RoleLeader, RoleObserver, RoleCrew, RoleUser}},
+	{noOwner(telemetry.Topics.Online), "", []string{RoleLeader}, []string{RoleLeader, RoleObserver, RoleCrew, RoleUser}},
+	{func(t telemetry.Topics, _ string) string { return t.Ack("certs-check") }, "", []string{RoleLeader}, []string{RoleLeader, RoleObserver, RoleCrew}},
+	{noOwner(telemetry.Topics.Hello), "", []string{RoleLeader}, []string{RoleLeader, RoleObserver}},
+	{noOwner(telemetry.Topics.Proof), "", []string{RoleLeader}, []string{RoleLeader, RoleObserver}},
+	{noOwner(telemetry.Topics.Budget), "", []string{RoleCrew}, []string{RoleLeader, RoleObserver}},
+	{noOwner(telemetry.Topics.Preference), "", []string{RoleCrew}, []string{RoleLeader, RoleObserver}},
+	{noOwner(telemetry.Topics.Mission), "", []string{RoleCrew}, []string{RoleLeader, RoleObserver}},
+	{telemetry.Topics.Heartbeat, RoleCrew, []string{ofOwner}, []string{RoleLeader, RoleObserver}},
+	{telemetry.Topics.Report, RoleUser, []string{ofOwner}, []string{RoleLeader, RoleObserver, RoleCrew}},
+	{telemetry.Topics.Result, RoleUser, []string{ofOwner}, []string{RoleLeader, RoleObserver, RoleCrew}},
+	{telemetry.Topics.Decision, RoleUser, []string{RoleLeader}, []string{RoleObserver, RoleCrew, ofOwner}},
+}
+
+// topicRight is a right on one topic.
+type topicRight struct {
+	topic, owner     string
+	writers, readers []string
+	sampled          bool // also those try it that may not: topics without an owner, and of two owners of a role
+}
+
+func (r topicRight) allows(roles []string, c *Certificate) bool {
+	return slices.Contains(roles, c.Role) || slices.Contains(roles, ofOwner) && c.Name == r.owner
+}
+
+// topicRights are the rights on every topic of some certificates.
+func topicRights(t telemetry.Topics, all []Certificate) (list []topicRight) {
+	for _, r := range rights {
+		if r.owners == "" {
+			list = append(list, topicRight{r.topic(t, ""), "", r.writers, r.readers, true})
+		}
+		owners := 0
+		for _, c := range all {
+			if c.Role == r.owners {
+				owners++
+				list = append(list, topicRight{r.topic(t, c.Name), c.Name, r.writers, r.readers, owners <= 2})
+			}
+		}
+	}
+	return list
+}
+
+// exampleFleet and exampleCrew are the names in the ACL that ships.
+const (
+	exampleFleet = "demo"
+	exampleCrew  = "crew-1"
+)
+
+// MosquittoACL is an ACL file for a fleet and its crew, made of the one that ships, whose
+// last block is that of one crew member. Users need no line: patterns hold for each.
+func MosquittoACL(shipped, fleet string, crew []string) string {
+	shipped = strings.ReplaceAll(shipped, "/"+exampleFleet+"/", "/"+fleet+"/")
+	head, block, _ := strings.Cut(shipped, "user "+exampleCrew+"\n")
+	text := head
+	for i, name := range crew {
+		if i > 0 {
+			text += "\n"
+		}
+		text += strings.ReplaceAll("user "+exampleCrew+"\n"+block, exampleCrew, name)
+	}
+	return text
+}

@@ -1,0 +1,180 @@
+package command
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"prefdt/telemetry"
+)
+
+// Consequence is what a command will do to the fleet of a status, in one sentence or
+// two, to be read before it is sent. A nil status is one that was not received yet.
+func (r Request) Consequence(s *telemetry.Status) string {
+	if s == nil {
+		s = &telemetry.Status{}
+	}
+	switch {
+	case r.Budget != nil:
+		return budgetConsequence(r.Budget, s)
+	case r.Preference != nil:
+		return preferenceConsequence(r.Preference, s)
+	}
+	return missionConsequence(r.Mission, s)
+}
+
+func budgetConsequence(b *telemetry.Budget, s *telemetry.Status) string {
+	limit := "The fleet is to end on "
+	if b.Mode == telemetry.ModeCeiling {
+		limit = "The fleet must not exceed "
+	}
+	text := fmt.Sprintf("%s%s from slot 0 to the last, %s of it spent.", limit, joulesAndUnits(b.EnergyJ), Joules(s.SpentJ))
+	if s.BudgetJ != nil && *s.BudgetJ != b.EnergyJ {
+		text += fmt.Sprintf(" It replaces %s.", Joules(*s.BudgetJ))
+	}
+	if b.EnergyJ < s.FloorJ {
+		text += fmt.Sprintf(" It is below the floor of %s: least energy from now on, and the floor is where it ends.", Joules(s.FloorJ))
+	}
+	return text
+}
+
+func preferenceConsequence(p *telemetry.Preference, s *telemetry.Status) string {
+	text := fmt.Sprintf("The fleet flies at %g between least delay (0) and least energy (1).", p.Setting)
+	if s.BudgetJ != nil {
+		text += fmt.Sprintf(" The budget of %s is given up.", Joules(*s.BudgetJ))
+	}
+	return text
+}
+
+func missionConsequence(m *telemetry.Mission, s *telemetry.Status) string {
+	all, led, others := situation(s)
+	switch m.Action {
+	case telemetry.ActionStart:
+		return sentence(all, "every aircraft", "arms, takes off and flies to its start", "arm, take off and fly to their starts") + "; then slots run."
+	case telemetry.ActionHold:
+		return sentence(led, "every aircraft in the air", "stays where it is", "stay where they are") + ". Slots and joules count on until `resume`."
+	case telemetry.ActionResume:
+		if len(m.Aircraft) > 0 {
+			return sentence(m.Aircraft, "", "flies", "fly") + " for the leader again, not for a pilot."
+		}
+		return "A hold ends, and aircraft in the air that are with their pilots fly for the leader again."
+	case telemetry.ActionReturn:
+		return sentence(led, "every aircraft in the air", "flies to where it took off and lands there", "fly to where they took off and land there") +
+			". No slot is flown any more." + withPilots(others)
+	case telemetry.ActionStop:
+		return sentence(led, "every aircraft in the air", "stays in the air where it is, in its autopilot's Hold", "stay in the air where they are, in their autopilots' Hold") +
+			", until `return` or a pilot. No slot is flown any more." + withPilots(others)
+	case telemetry.ActionLaunch:
+		return sentence(m.Aircraft, "", "arms, takes off and joins the mission", "arm, take off and join the mission") + "."
+	case telemetry.ActionClear:
+		return "The others no longer keep clear of " + aircraftText(m.Aircraft) + ", wherever that is."
+	case telemetry.ActionNew:
+		return fmt.Sprintf("Mission %s begins, idle, with nothing spent and the leader's configured request; what was flown before stays in the ledger.", m.Mission)
+	}
+	return ""
+}
+
+// Modes of an autopilot that decide who flies an aircraft, by their names in a status.
+const (
+	modeOffboard = "OFFBOARD"
+	modeTakeoff  = "AUTO.TAKEOFF"
+	modeHold     = "AUTO.LOITER"
+	modeReturn   = "AUTO.RTL"
+	modeLand     = "AUTO.LAND"
+)
+
+// ledModes has the modes of the aircraft in the air that `stop` and `return` are obeyed
+// by, for each state; in other states they are those of flight.
+var (
+	flightModes = []string{modeOffboard, modeTakeoff}
+	ledModes    = map[string][]string{
+		telemetry.StateReturning: {modeOffboard, modeTakeoff, modeLand},
+		telemetry.StateStopped:   {modeHold, modeOffboard, modeTakeoff}, // the others are on their way into Hold
+	}
+)
+
+// situation has the numbers of all aircraft, of those in the air that the leader
+// commands, and of the others in the air.
+func situation(s *telemetry.Status) (all, led, others []int) {
+	modes, listed := ledModes[s.State]
+	if !listed {
+		modes = flightModes
+	}
+	for _, a := range s.Aircraft {
+		all = append(all, a.Number)
+		switch {
+		case !inAir(a):
+		case slices.Contains(modes, a.Mode), a.Mode == modeHold && a.Reason == "": // between two of the leader's modes
+			led = append(led, a.Number)
+		default:
+			others = append(others, a.Number)
+		}
+	}
+	return all, led, others
+}
+
+func withPilots(numbers []int) string {
+	if len(numbers) == 0 {
+		return ""
+	}
+	return " " + sentence(numbers, "", "is with its pilot or autopilot, and stays so", "are with their pilots or autopilots, and stay so") + "."
+}
+
+// inAir is whether an aircraft flies, by its last message.
+func inAir(a telemetry.StatusAircraft) bool { return a.Landed != nil && !*a.Landed }
+
+// comingDown has the modes in which an aircraft of a mission that is over lands by itself.
+var comingDown = map[string][]string{
+	telemetry.StateStopped: {modeLand, modeReturn},
+	telemetry.StateDone:    {modeOffboard, modeLand, modeReturn},
+}
+
+// LeftInAir has a line for each aircraft that a mission that is over has left in the
+// air, with what brings it down.
+func LeftInAir(s *telemetry.Status) (lines []string) {
+	modes, over := comingDown[s.State]
+	for _, a := range s.Aircraft {
+		if !over || !inAir(a) || slices.Contains(modes, a.Mode) {
+			continue
+		}
+		where := ""
+		if p := a.PositionM; p != nil {
+			where = fmt.Sprintf(" at %.0f %.0f, %.0f m up,", p[0], p[1], p[2])
+		}
+		bringsDown := "`mission resume` brings it home"
+		switch {
+		case slices.Contains(ledModes[s.State], a.Mode):
+			bringsDown = "`mission return` brings it down"
+		case s.State == telemetry.StateStopped:
+			bringsDown = "its pilot has it"
+		}
+		lines = append(lines, fmt.Sprintf("aircraft %d is LEFT IN THE AIR%s in %s: %s", a.Number, where, telemetry.Printable(a.Mode), bringsDown))
+	}
+	return lines
+}
+
+// sentence begins one about aircraft by their numbers, or about nobody by name.
+func sentence(numbers []int, nobody, one, several string) string {
+	switch len(numbers) {
+	case 0:
+		return upperFirst(nobody) + " " + one
+	case 1:
+		return upperFirst(aircraftText(numbers)) + " " + one
+	}
+	return upperFirst(aircraftText(numbers)) + " " + several
+}
+
+func upperFirst(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
+
+// aircraftText is "aircraft 1, 2 and 3".
+func aircraftText(numbers []int) string {
+	var list []string
+	for _, n := range slices.Sorted(slices.Values(numbers)) {
+		list = append(list, strconv.Itoa(n))
+	}
+	if n := len(list); n > 1 {
+		list = append(list[:n-2], list[n-2]+" and "+list[n-1])
+	}
+	return "aircraft " + strings.Join(list, ", ")
+}

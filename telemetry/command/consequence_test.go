@@ -1,0 +1,95 @@
+package command
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"prefdt/telemetry"
+)
+
+// What a command is said to do, before it is sent.
+func TestConsequence(t *testing.T) {
+	budget := func(energyJ float64, mode string) Request {
+		return Request{Budget: &telemetry.Budget{ID: "b", EnergyJ: energyJ, Mode: mode}}
+	}
+	action := func(name string, aircraft ...int) Request {
+		return Request{Mission: &telemetry.Mission{ID: "m", Action: name, Aircraft: aircraft, Mission: "m-2"}}
+	}
+	as := func(state string, modes ...string) func(s *telemetry.Status) {
+		return func(s *telemetry.Status) {
+			s.State = state
+			for i, m := range modes {
+				s.Aircraft[i].Mode = m
+			}
+		}
+	}
+	flying := as(telemetry.StateFlying)
+	for name, c := range map[string]struct {
+		request Request
+		change  func(s *telemetry.Status)
+		want    string
+	}{
+		"a budget":                     {budget(36000, "target"), flying, "The fleet is to end on 36000 J (36 kJ, 10 Wh) from slot 0 to the last, 7100 J of it spent. It replaces 42000 J."},
+		"the same one":                 {budget(42000, "target"), flying, "The fleet is to end on 42000 J (42 kJ, 11.67 Wh) from slot 0 to the last, 7100 J of it spent."},
+		"a ceiling":                    {budget(42000, "ceiling"), flying, "The fleet must not exceed 42000 J"},
+		"below the floor":              {budget(42, "target"), flying, "below the floor of 29000 J: least energy from now on"},
+		"a preference":                 {Request{Preference: &telemetry.Preference{ID: "p", Setting: 0.35}}, flying, "at 0.35 between least delay (0) and least energy (1). The budget of 42000 J is given up."},
+		"start":                        {action("start"), as(telemetry.StateIdle), "Aircraft 1 and 2 arm, take off and fly to their starts"},
+		"hold":                         {action("hold"), flying, "Aircraft 1 and 2 stay where they are. Slots and joules count on"},
+		"return":                       {action("return"), flying, "Aircraft 1 and 2 fly to where they took off and land there. No slot is flown any more."},
+		"return, one with pilot":       {action("return"), as(telemetry.StateFlying, "POSCTL"), "Aircraft 2 flies to where it took off and lands there. No slot is flown any more. Aircraft 1 is with its pilot or autopilot, and stays so."},
+		"stop while one begins to fly": {action("stop"), as(telemetry.StateFlying, "AUTO.LOITER"), "Aircraft 1 and 2 stay in the air where they are"},
+		"stop, one held by its pilot": {action("stop"), func(s *telemetry.Status) {
+			s.Aircraft[0].Mode, s.Aircraft[0].Reason = "AUTO.LOITER", "left OFFBOARD for AUTO.LOITER while flying"
+		}, "Aircraft 1 is with its pilot or autopilot, and stays so."},
+		"return after stop":  {action("return"), as(telemetry.StateStopped, "AUTO.LOITER", "POSCTL"), "Aircraft 1 flies to where it took off and lands there. No slot is flown any more. Aircraft 2 is with its pilot"},
+		"stop":               {action("stop"), flying, "Aircraft 1 and 2 stay in the air where they are, in their autopilots' Hold, until `return` or a pilot."},
+		"stop while landing": {action("stop"), as(telemetry.StateReturning, "AUTO.LAND"), "Aircraft 1 and 2 stay in the air"},
+		"resume":             {action("resume"), flying, "A hold ends, and aircraft in the air that are with their pilots fly for the leader again."},
+		"resume of two":      {action("resume", 2, 1), flying, "Aircraft 1 and 2 fly for the leader again, not for a pilot."},
+		"launch":             {action("launch", 2), flying, "Aircraft 2 arms, takes off and joins the mission."},
+		"clear":              {action("clear", 1, 2), flying, "The others no longer keep clear of aircraft 1 and 2, wherever that is."},
+		"new":                {action("new"), as(telemetry.StateDone), "Mission m-2 begins, idle, with nothing spent and the leader's configured request"},
+		"before a status":    {action("stop"), nil, "Every aircraft in the air stays in the air where it is"},
+	} {
+		var s *telemetry.Status
+		if c.change != nil {
+			s = new(exampleStatus())
+			c.change(s)
+		}
+		if got := c.request.Consequence(s); !strings.Contains(got, c.want) {
+			t.Errorf("%s: %s\nwant %s", name, got, c.want)
+		}
+	}
+}
+
+// Every aircraft that a mission which is over leaves in the air is named, with what
+// brings it down.
+func TestLeftInAir(t *testing.T) {
+	for name, c := range map[string]struct {
+		state string
+		modes [2]string // empty: on the ground
+		want  []string
+	}{
+		"flying":                {telemetry.StateFlying, [2]string{"OFFBOARD", "POSCTL"}, nil},
+		"done, on the way home": {telemetry.StateDone, [2]string{"OFFBOARD", "AUTO.LAND"}, nil},
+		"done, with its pilot":  {telemetry.StateDone, [2]string{"", "POSCTL"}, []string{"aircraft 2 is LEFT IN THE AIR at 410 388, 100 m up, in POSCTL: `mission resume` brings it home"}},
+		"stopped": {telemetry.StateStopped, [2]string{"AUTO.LOITER", "AUTO.LOITER"}, []string{
+			"aircraft 1 is LEFT IN THE AIR at 410 388, 100 m up, in AUTO.LOITER: `mission return` brings it down",
+			"aircraft 2 is LEFT IN THE AIR at 410 388, 100 m up, in AUTO.LOITER: `mission return` brings it down",
+		}},
+		"stopped, landing":       {telemetry.StateStopped, [2]string{"AUTO.LAND", "AUTO.RTL"}, nil},
+		"stopped, with a pilot":  {telemetry.StateStopped, [2]string{"", "POSCTL"}, []string{"aircraft 2 is LEFT IN THE AIR at 410 388, 100 m up, in POSCTL: its pilot has it"}},
+		"stopped, on the ground": {telemetry.StateStopped, [2]string{"", ""}, nil},
+	} {
+		s := exampleStatus()
+		s.State = c.state
+		for i, m := range c.modes {
+			s.Aircraft[i].Mode, s.Aircraft[i].Landed = m, new(m == "")
+		}
+		if got := LeftInAir(&s); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q\nwant %q", name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,220 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"prefdt/telemetry"
+)
+
+// resendInterval is how often an unanswered command is published again, as it was.
+// The leader applies an id once and acknowledges it each time.
+const resendInterval = 2 * time.Second
+
+// ErrNoAnswer is a command that the leader did not answer in time. It may still be
+// applied, as the error's text says.
+var ErrNoAnswer = errors.New("no acknowledgement")
+
+// Exchange is one command on its way to an answer. Set the exported fields, then
+// Initialize, then Send; or publish what Start and HandleMessage return over a
+// connection of one's own.
+type Exchange struct {
+	Request    Request
+	Topics     telemetry.Topics
+	Signer     *Signer // nil: the command is sent unsigned
+	BelowFloor bool    // send a budget below the floor too, see [Request.Check]
+
+	id          string
+	topic       string
+	body        []byte
+	payload     []byte          // sent last; nil: nothing yet
+	sentDigests map[string]bool // digests of every payload
+	signedAgain bool            // after a stale challenge or counter
+
+	status        *telemetry.Status // the last, for its challenge and floor
+	online        *bool
+	unreadable    error // an answer that could not be read
+	otherAnswered bool  // an answer to another station's payload was received
+}
+
+// Initialize returns which field of the request is out of range.
+func (x *Exchange) Initialize() (err error) {
+	x.id, x.topic, x.sentDigests = x.Request.ID(), x.Request.Topic(x.Topics), map[string]bool{}
+	x.body, err = x.Request.Encode()
+	return err
+}
+
+// Filters are what to subscribe to before Start.
+func (x *Exchange) Filters() []telemetry.Subscription {
+	return []telemetry.Subscription{{Filter: x.Topics.Ack(x.id), QoS: 1}, {Filter: x.Topics.Online(), QoS: 1}, {Filter: x.Topics.Status()}}
+}
+
+// Status is the last status that was received, nil before the first.
+func (x *Exchange) Status() *telemetry.Status { return x.status }
+
+// needsStatus is whether the command can only be sent after a status: for its
+// challenge, or its floor.
+func (x *Exchange) needsStatus() bool {
+	return x.Signer != nil || x.Request.Budget != nil && !x.BelowFloor
+}
+
+// Start returns what to publish before the first message; nil: nothing yet.
+func (x *Exchange) Start() []byte {
+	if !x.needsStatus() {
+		x.notePayload(x.body)
+	}
+	return x.payload
+}
+
+func (x *Exchange) notePayload(payload []byte) {
+	x.payload = payload
+	x.sentDigests[telemetry.Digest(payload)] = true
+}
+
+// preparePayload returns what to publish, signed where there is a key.
+func (x *Exchange) preparePayload(challenge string, lastCounter uint64) (payload []byte, err error) {
+	payload = x.body
+	if x.Signer != nil {
+		payload, err = x.Signer.Sign(x.topic, challenge, lastCounter, x.body)
+	}
+	if err == nil {
+		x.notePayload(payload)
+	}
+	return payload, err
+}
+
+// handleStatus keeps a status. The first one lets the command be sent, unless that is to
+// be asked for twice.
+func (x *Exchange) handleStatus(s *telemetry.Status) (publish []byte, err error) {
+	x.status = s
+	if x.payload != nil {
+		return nil, nil
+	}
+	if !x.BelowFloor {
+		if err := x.Request.Check(s); err != nil {
+			return nil, err
+		}
+	}
+	return x.preparePayload(s.Challenge, 0)
+}
+
+// HandleMessage handles a received message. It returns a payload to publish now, or the
+// answer that ends the exchange. An error ends it too: nothing may be published any more.
+func (x *Exchange) HandleMessage(m telemetry.Message) (publish []byte, answer *telemetry.Ack, err error) {
+	switch m.Topic {
+	case x.Topics.Online():
+		if online, e := telemetry.DecodeOnline(m.Payload); e != nil {
+			x.unreadable = e
+		} else {
+			x.online = &online
+		}
+	case x.Topics.Status():
+		if s, e := telemetry.DecodeStatus(m.Payload); e != nil {
+			x.unreadable = e
+		} else {
+			publish, err = x.handleStatus(&s)
+		}
+	case x.Topics.Ack(x.id):
+		ack, e := telemetry.DecodeAck(m.Payload)
+		switch {
+		case e != nil:
+			x.unreadable = e
+		case ack.ID != x.id:
+			x.unreadable = fmt.Errorf("ack.id: %q, on the topic of %s", ack.ID, x.id)
+		case !x.sentDigests[ack.Of]:
+			x.otherAnswered = true
+		case ack.Challenge == "" || x.Signer == nil:
+			answer = &ack
+		case ack.Of != telemetry.Digest(x.payload): // answers the payload before the second signature
+		case x.signedAgain:
+			answer = &ack
+		default:
+			x.signedAgain = true
+			publish, err = x.preparePayload(ack.Challenge, *ack.LastCounter)
+		}
+	}
+	return publish, answer, err
+}
+
+// NoAnswerReason is why there is no answer, as far as it is known.
+func (x *Exchange) NoAnswerReason() string {
+	why := "the leader is online, and the broker may refuse it this station's commands"
+	switch {
+	case x.unreadable != nil:
+		why = "the answer cannot be read: " + telemetry.Printable(x.unreadable.Error())
+	case x.online == nil:
+		why = "no leader of fleet " + x.Topics.Fleet() + " was ever at this broker"
+	case !*x.online:
+		why = "the leader of fleet " + x.Topics.Fleet() + " is offline"
+	case x.payload == nil:
+		why = "the leader is online, but no status was received, and without its challenge and floor nothing can be sent"
+	case x.otherAnswered:
+		why = "the leader answered another payload with this id, perhaps another station's"
+	case x.signedAgain:
+		why = "the leader requested another signature, and did not answer it"
+	}
+	if x.payload == nil {
+		return why + "; nothing was sent"
+	}
+	name := ""
+	if x.Signer != nil {
+		name = x.Signer.Name
+	}
+	if s := x.status; s != nil && s.LastCommand != nil && s.LastCommand.ID == x.id && s.LastCommand.Key == name {
+		return fmt.Sprintf("%s; the status names command %s as applied from slot %d", why, x.id, s.LastCommand.Slot)
+	}
+	return fmt.Sprintf("%s; command %s may still be applied", why, x.id)
+}
+
+// Send connects to the broker, publishes the command, again as it was every 2 s, and
+// waits for the answer until the caller's context ends. It subscribes to the answer before it
+// publishes.
+func (x *Exchange) Send(caller context.Context, broker telemetry.Broker, log *slog.Logger) (telemetry.Ack, error) {
+	ctx, cancel := context.WithCancel(caller)
+	defer cancel()
+	messages := make(chan telemetry.Message, 16)
+	client := &telemetry.Client{Broker: broker, Name: "ground", Log: log, Subscriptions: x.Filters()}
+	client.Handle = func(m telemetry.Message) {
+		select {
+		case messages <- m:
+		case <-ctx.Done():
+		}
+	}
+	if err := client.Initialize(ctx); err != nil {
+		return telemetry.Ack{}, err
+	}
+	defer client.Close()
+	defer cancel() // before Close, which waits for Handle
+	publish := func(payload []byte) {
+		if payload != nil { // dropped without a connection: sent again below
+			client.Publish(telemetry.Publication{Topic: x.topic, QoS: 1, Payload: payload})
+		}
+	}
+	resend := time.NewTicker(resendInterval)
+	defer resend.Stop()
+	publish(x.Start())
+	for {
+		select {
+		case m := <-messages:
+			payload, answer, err := x.HandleMessage(m)
+			if err != nil {
+				return telemetry.Ack{}, err
+			}
+			if answer != nil {
+				return *answer, nil
+			}
+			publish(payload)
+		case <-resend.C:
+			publish(x.payload)
+		case <-ctx.Done():
+			err := ErrNoAnswer
+			if errors.Is(caller.Err(), context.Canceled) {
+				err = fmt.Errorf("interrupted, %w", err)
+			}
+			return telemetry.Ack{}, fmt.Errorf("%w: %s", err, x.NoAnswerReason())
+		}
+	}
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"prefdt/configs/cli"
+	"prefdt/configs/mosquitto"
+	"prefdt/telemetry"
+	"prefdt/telemetry/access"
+)
+
+const (
+	day = 24 * time.Hour
+
+	maxUsers = 4096 // that a leader serves, docs/wire.md
+)
+
+// certs makes the certificates of a fleet's broker and its clients, or tries them.
+func certs(t *tool) error {
+	out := t.Flags.String("out", "tls", "`folder` of the certificates; what is there is kept")
+	hosts := t.Flags.String("host", "localhost,127.0.0.1", "`names` and addresses by which clients reach the broker")
+	crew := t.Flags.String("crew", "crew-1", "`names` of the crew")
+	users := t.Flags.String("users", "10", "`number` of users, u01 and so on; or their names, with commas between them")
+	days := t.Flags.Int("days", 825, "`days` of validity")
+	authorityDays := t.Flags.Int("ca-days", 3650, "`days` of validity of the authority")
+	check := t.Flags.Bool("check", false, "publish and subscribe at the broker with every certificate, and name what it refuses or permits in error")
+	t.Flags.Var((*seconds)(&t.config.TimeoutS), "timeout", "how `long` a check may take")
+	if _, err := t.parse(0); err != nil {
+		return err
+	}
+	if *check {
+		return t.checkBroker(*out)
+	}
+	if c, err := access.Read(*out, access.NameBroker); err == nil && !t.Given("host") {
+		*hosts = strings.Join(c.Hosts, ",")
+	}
+	wanted, err := wantedCertificates(splitList(*hosts), splitList(*crew), *users)
+	if err != nil {
+		return cli.BadInput(err)
+	}
+	for _, x := range []struct {
+		flag string
+		days int
+	}{{"days", *days}, {"ca-days", *authorityDays}} {
+		if x.days < 1 || x.days > 36500 {
+			return cli.BadInputf("-%s %d is outside [1, 36500]", x.flag, x.days)
+		}
+	}
+	all, err := access.Issue(*out, wanted, access.Validity{Authority: time.Duration(*authorityDays) * day, Others: time.Duration(*days) * day}, time.Now())
+	if err != nil {
+		return err
+	}
+	if err := writeACL(*out, t.config.Fleet); err != nil {
+		return err
+	}
+	return t.printCertificates(*out, splitList(*hosts)[0], splitList(*crew)[0], all)
+}
+
+// writeACL writes the rights of a fleet, with all of the crew that a folder has.
+func writeACL(folder, fleet string) error {
+	all, err := access.List(folder)
+	if err != nil {
+		return err
+	}
+	var crew []string
+	for _, c := range all {
+		if c.Role == access.RoleCrew {
+			crew = append(crew, c.Name)
+		}
+	}
+	text := access.MosquittoACL(mosquitto.ACL, fleet, crew)
+	if err := os.WriteFile(filepath.Join(folder, "acl"), []byte(text), access.CertificateMode); err != nil {
+		return fmt.Errorf("write the ACL: %w", err)
+	}
+	return nil
+}
+
+func splitList(text string) (list []string) {
+	for part := range strings.SplitSeq(text, ",") {
+		list = append(list, strings.TrimSpace(part))
+	}
+	return list
+}
+
+// wantedCertificates are those of a fleet, or an error about a name.
+func wantedCertificates(hosts, crew []string, users string) ([]access.Certificate, error) {
+	names := splitList(users)
+	if n, err := strconv.Atoi(users); err == nil {
+		if n < 0 || n > maxUsers {
+			return nil, fmt.Errorf("-users %d is outside [0, %d]", n, maxUsers)
+		}
+		names = nil
+		for i := range n {
+			names = append(names, fmt.Sprintf("u%02d", i+1)) // as simbridge names them
+		}
+	}
+	wanted := []access.Certificate{
+		{Name: access.NameBroker, Role: access.RoleBroker, Hosts: hosts},
+		{Name: access.NameLeader, Role: access.RoleLeader},
+		{Name: access.NameObserver, Role: access.RoleObserver},
+	}
+	for _, name := range crew {
+		wanted = append(wanted, access.Certificate{Name: name, Role: access.RoleCrew})
+	}
+	for _, name := range names {
+		wanted = append(wanted, access.Certificate{Name: name, Role: access.RoleUser})
+	}
+	seen := map[string]bool{access.NameAuthority: true}
+	for _, c := range wanted {
+		if !telemetry.ValidID(c.Name) {
+			return nil, fmt.Errorf("name %q: want 1 to 64 of A-Z a-z 0-9 . _ -", c.Name)
+		}
+		if seen[c.Name] {
+			return nil, fmt.Errorf("name %s stands for two; the broker tells clients apart by it", c.Name)
+		}
+		seen[c.Name] = true
+	}
+	if slices.Contains(hosts, "") {
+		return nil, fmt.Errorf("-host wants names or addresses, with commas between them")
+	}
+	return wanted, nil
+}
+
+// printCertificates lists what there is, and the lines of each program's configuration.
+func (t *tool) printCertificates(folder, host, crew string, all []access.Certificate) error {
+	fmt.Fprintf(t.Stdout, "In %s, NAME.crt with mode %04o and NAME.key with mode %04o:\n", folder, access.CertificateMode, access.KeyMode)
+	table := tabwriter.NewWriter(t.Stdout, 0, 0, 2, ' ', 0)
+	for _, c := range all {
+		state := "kept"
+		if c.Made {
+			state = "made"
+		}
+		fmt.Fprintf(table, "  %s\t%s\t%s\tvalid until %s\t%s\n", c.Name, c.Role, state, c.X509.NotAfter.Format(time.DateOnly), strings.Join(c.Hosts, ", "))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(t.Stdout, `ca.key signs all others: keep it on no machine that flies. acl has the rights of fleet %s for mosquitto.
+leader.yaml     %s
+ground.yaml     %s
+simbridge       %s
+Try them, with the broker running: ground certs -check -out %s -broker %s
+`, t.config.Fleet, brokerLine(folder, host, access.NameLeader, ""), brokerLine(folder, host, crew, ""), brokerLine(folder, host, "{user}", `listen: "", `), folder, brokerURL(host))
+	return nil
+}
+
+func brokerURL(host string) string {
+	if strings.Contains(host, ":") { // IPv6
+		host = "[" + host + "]"
+	}
+	return "tls://" + host + ":8883"
+}
+
+// brokerLine is a client's configuration of the broker.
+func brokerLine(folder, host, name, more string) string {
+	authority, _ := access.Files(folder, access.NameAuthority)
+	certificate, key := access.Files(folder, name)
+	return fmt.Sprintf("broker: {%surl: %q, ca: %q, cert: %q, key: %q}", more, brokerURL(host), authority, certificate, key)
+}
+
+// checkBroker tries every certificate of a folder at the broker.
+func (t *tool) checkBroker(folder string) error {
+	if !strings.HasPrefix(t.config.Broker.URL, "tls://") {
+		return cli.BadInputf("-broker %s: want tls://host:port", t.config.Broker.URL)
+	}
+	all, err := access.List(folder)
+	if err != nil {
+		return cli.BadInput(err)
+	}
+	all = slices.DeleteFunc(all, func(c access.Certificate) bool { return c.Role == access.RoleAuthority || c.Role == access.RoleBroker })
+	if len(all) == 0 {
+		return cli.BadInputf("no certificates in %s; `ground certs -out %[1]s` makes them", folder)
+	}
+	ctx, cancel := context.WithTimeout(t.ctx, max(t.timeout(), time.Minute))
+	defer cancel()
+	findings, err := access.Check(ctx, folder, t.config.Broker, t.topics, all)
+	if err != nil {
+		return err
+	}
+	failed := map[string]bool{}
+	for _, f := range findings {
+		failed[f.Name] = true
+		fmt.Fprintf(t.Stdout, "FAIL  %s %s\n", f.Name, telemetry.Printable(f.Problem))
+	}
+	for _, c := range all {
+		if !failed[c.Name] {
+			fmt.Fprintf(t.Stdout, "ok    %s publishes and receives what a name with the role %s may, and nothing else\n", c.Name, c.Role)
+		}
+	}
+	if len(findings) > 0 {
+		return fmt.Errorf("%d findings at broker %s", len(findings), t.config.Broker.URL)
+	}
+	return nil
+}

@@ -1,0 +1,300 @@
+package main
+
+import (
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"prefdt/configs"
+	"prefdt/configs/freeport"
+	"prefdt/telemetry"
+)
+
+// startMosquitto runs the real broker with the shipped configuration, a folder's
+// certificates, and an ACL, and returns its URL.
+func startMosquitto(t *testing.T, folder, acl string) (url string) {
+	t.Helper()
+	program, err := exec.LookPath("mosquitto")
+	if err != nil {
+		program, err = exec.LookPath("/usr/sbin/mosquitto")
+	}
+	if err != nil {
+		t.Skip("mosquitto is not installed")
+	}
+	dir, err := os.MkdirTemp("/tmp", "prefdt-certs") // readable by the user that mosquitto runs as
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	os.Chmod(dir, 0o755)
+	copyOf := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(path string) string {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	for _, name := range []string{"ca.crt", "broker.crt", "broker.key"} { // as docs/broker.md installs them
+		copyOf(name, read(filepath.Join(folder, name)))
+	}
+	copyOf("acl", acl)
+	port, err := freeport.Address()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, number, _ := net.SplitHostPort(port)
+	copyOf("mosquitto.conf", strings.NewReplacer("/etc/mosquitto/prefdt", dir, "listener 8883", "listener "+number+" 127.0.0.1").Replace(read("../../configs/mosquitto/mosquitto.conf")))
+	c := exec.Command(program, "-c", filepath.Join(dir, "mosquitto.conf"))
+	var log strings.Builder
+	c.Stdout, c.Stderr = &log, &log
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Process.Kill()
+		c.Wait()
+		if t.Failed() {
+			t.Logf("mosquitto: %s", log.String())
+		}
+	})
+	for deadline := time.Now().Add(testTimeout); ; time.Sleep(10 * time.Millisecond) {
+		if conn, err := net.Dial("tcp", port); err == nil {
+			conn.Close()
+			return "tls://" + port
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("mosquitto does not listen")
+		}
+	}
+}
+
+// makeCerts runs ground certs.
+func makeCerts(t *testing.T, folder string, args ...string) string {
+	t.Helper()
+	code, stdout, stderr := runGround(t, append([]string{"certs", "-out", folder}, args...)...)
+	if code != 0 {
+		t.Fatal(stderr)
+	}
+	return stdout
+}
+
+// The certificates as they are made, names, modes and validity as printed, and what is
+// there is kept.
+func TestCerts(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "tls")
+	out := makeCerts(t, folder, "-host", "broker.example,10.0.0.7", "-crew", "anna,bo", "-fleet", "f7")
+	until := time.Now().Add(825 * 24 * time.Hour).Format(time.DateOnly)
+	for _, want := range []string{
+		`NAME\.crt with mode 0644 and NAME\.key with mode 0600`, `ca +authority +made +valid until`, `broker +broker +made +valid until ` + until + ` +broker\.example, 10\.0\.0\.7`,
+		`leader +leader +made`, `observer +observer`, `anna +crew`, `bo +crew`, `u01 +user +made +valid until ` + until, `u10 +user`, `(?m)^leader.yaml +broker: \{url: "tls://broker\.example:8883"`,
+	} {
+		if !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	files, err := os.ReadDir(folder)
+	if err != nil || len(files) != 2*16+1 {
+		t.Errorf("%d files, %v", len(files), err)
+	}
+	before := map[string]string{}
+	for _, f := range files {
+		info, _ := f.Info()
+		want := os.FileMode(0o644)
+		if strings.HasSuffix(f.Name(), ".key") {
+			want = 0o600
+		}
+		if info.Mode() != want {
+			t.Errorf("%s has mode %v", f.Name(), info.Mode())
+		}
+		raw, _ := os.ReadFile(filepath.Join(folder, f.Name()))
+		before[f.Name()] = string(raw)
+	}
+	if acl := before["acl"]; strings.Contains(acl, "crew-1") || strings.Contains(acl, "/demo/") || !strings.Contains(acl, "user bo\ntopic write prefdt/f7/command/#\ntopic write prefdt/f7/crew/bo/heartbeat\n") {
+		t.Errorf("the ACL:\n%s", acl)
+	}
+	out = makeCerts(t, folder, "-crew", "carl", "-users", "11", "-fleet", "f7")
+	if !regexp.MustCompile(`u10 +user +kept`).MatchString(out) || !regexp.MustCompile(`u11 +user +made`).MatchString(out) {
+		t.Errorf("a second time:\n%s", out)
+	}
+	for name, text := range before {
+		if raw, _ := os.ReadFile(filepath.Join(folder, name)); string(raw) != text && name != "acl" {
+			t.Errorf("%s was changed", name)
+		}
+	}
+	if raw, _ := os.ReadFile(filepath.Join(folder, "acl")); !strings.Contains(string(raw), "user anna\n") || !strings.Contains(string(raw), "user carl\n") {
+		t.Errorf("the ACL after that:\n%s", raw)
+	}
+	key := filepath.Join(folder, "u12.key")
+	os.WriteFile(key, []byte("mine"), 0o600)
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"-crew", "u01"}, 2, "name u01 stands for two"},
+		{[]string{"-crew", "ca"}, 2, "name ca stands for two"},
+		{[]string{"-crew", ""}, 2, `name "": want 1 to 64`},
+		{[]string{"-users", "5000"}, 2, "-users 5000 is outside [0, 4096]"},
+		{[]string{"-users", "a b"}, 2, `name "a b"`},
+		{[]string{"-host", "a,,b"}, 2, "-host wants names"},
+		{[]string{"-days", "0"}, 2, "-days 0 is outside"},
+		{[]string{"-host", "other.example"}, 1, "broker.crt is for broker.example, 10.0.0.7, want other.example; remove it"},
+		{[]string{"-users", "anna"}, 2, ""},
+		{[]string{"-crew", "u11", "-users", "0"}, 1, `u11.crt is of a "user", want a crew`},
+		{[]string{"-users", "12"}, 1, "u12.key: file exists"},
+		{[]string{"-check"}, 2, "-broker tcp://127.0.0.1:1883: want tls://host:port"},
+		{[]string{"-check", "-broker", "tls://127.0.0.1:1", "-out", t.TempDir()}, 2, "no certificates in"},
+	} {
+		args := append([]string{"certs", "-out", folder, "-fleet", "f7"}, c.args...)
+		if slices.Equal(c.args, []string{"-users", "anna"}) {
+			args = append(args, "-crew", "anna")
+		}
+		code, _, stderr := runGround(t, args...)
+		if code != c.code || !strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%q: %d %q, want %d %q", c.args, code, stderr, c.code, c.want)
+		}
+	}
+	if raw, _ := os.ReadFile(key); string(raw) != "mine" {
+		t.Error("a key was overwritten")
+	}
+}
+
+// The check finds nothing wrong with the shipped rules, and each rule that is wrong, by
+// the name that it is about.
+func TestCertsCheck(t *testing.T) {
+	folder, ten := t.TempDir(), t.TempDir()
+	makeCerts(t, folder, "-host", "127.0.0.1", "-crew", "crew-1,crew-2", "-users", "3")
+	makeCerts(t, ten, "-host", "127.0.0.1", "-crew", "crew-1,crew-2")
+	raw, err := os.ReadFile(filepath.Join(folder, "acl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := string(raw)
+	for name, c := range map[string]struct {
+		old, new string
+		want     []string // findings; none: all is well
+	}{
+		"as it ships, for ten users":        {"", "", nil},
+		"a user's report":                   {"pattern write prefdt/+/users/%u/report\n", "", []string{"u01 publishes prefdt/demo/users/u01/report: refused", "u03 publishes prefdt/demo/users/u03/report: refused"}},
+		"users publish as others":           {"users/%u/result", "users/+/result", []string{"u03 publishes prefdt/demo/users/u01/result: PERMITTED", "crew-1 publishes prefdt/demo/users/u02/result: PERMITTED"}},
+		"users receive others' decisions":   {"pattern read prefdt/+/users/%u/decision", "pattern read prefdt/+/users/+/decision", []string{"u02 receives prefdt/demo/users/u01/decision: PERMITTED"}},
+		"the leader's status":               {"topic write prefdt/demo/status\n", "", []string{"leader publishes prefdt/demo/status: refused"}},
+		"anybody commands":                  {"pattern read prefdt/+/slot\n", "pattern read prefdt/+/slot\npattern write prefdt/+/command/#\n", []string{"u01 publishes prefdt/demo/command/budget: PERMITTED", "leader publishes prefdt/demo/command/mission: PERMITTED"}},
+		"one of the crew is forgotten":      {"user crew-2\n", "user crew-9\n", []string{"crew-2 publishes prefdt/demo/command/mission: refused", "crew-2 receives prefdt/demo/ack/certs-check: refused, others received it"}},
+		"the leader receives no heartbeats": {"topic read prefdt/demo/crew/+/heartbeat\n", "", []string{"leader receives prefdt/demo/crew/crew-1/heartbeat: refused"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			acl := strings.Replace(whole, c.old, c.new, 1)
+			if c.old != "" && acl == whole {
+				t.Fatalf("the ACL has no %q", c.old)
+			}
+			folder := folder
+			if c.old == "" {
+				folder = ten
+			}
+			url := startMosquitto(t, folder, acl)
+			code, stdout, stderr := runGround(t, "certs", "-check", "-out", folder, "-broker", url)
+			if (code == 0) != (len(c.want) == 0) || code == 0 && strings.Count(stdout, "ok ") != 14 {
+				t.Errorf("%d %s%s", code, stdout, stderr)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(stdout, "FAIL  "+want) {
+					t.Errorf("no %q in\n%s", want, stdout)
+				}
+			}
+		})
+	}
+	t.Run("a certificate of another authority", func(t *testing.T) {
+		t.Parallel()
+		url := startMosquitto(t, folder, whole)
+		other, mixed := t.TempDir(), t.TempDir()
+		makeCerts(t, other)
+		if err := os.CopyFS(mixed, os.DirFS(folder)); err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range []string{"u02.crt", "u02.key"} {
+			raw, _ := os.ReadFile(filepath.Join(other, file))
+			os.WriteFile(filepath.Join(mixed, file), raw, 0o600)
+		}
+		code, stdout, _ := runGround(t, "certs", "-check", "-out", mixed, "-broker", url)
+		if code != 1 || !strings.Contains(stdout, "FAIL  u02 cannot connect") || strings.Count(stdout, "FAIL") != 1 {
+			t.Errorf("%d %s", code, stdout)
+		}
+	})
+}
+
+// The lines that are printed for the configurations work as they are, for the leader,
+// for a command of the crew and, of every user, for simbridge.
+func TestCertsLines(t *testing.T) {
+	folder := t.TempDir()
+	out := makeCerts(t, folder, "-host", "127.0.0.1")
+	acl, err := os.ReadFile(filepath.Join(folder, "acl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := startMosquitto(t, folder, string(acl))
+	line := func(program string) (c struct {
+		Broker struct {
+			Listen           string
+			telemetry.Broker `yaml:",inline"`
+		}
+	}) {
+		t.Helper()
+		match := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(program) + ` +(broker: .*)$`).FindStringSubmatch(out)
+		if match == nil {
+			t.Fatalf("no line for %s in\n%s", program, out)
+		}
+		if err := configs.Decode([]byte(strings.Replace(match[1], "tls://127.0.0.1:8883", url, 1)), &c); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	connect := func(name string, b telemetry.Broker, received chan string, filter string) *telemetry.Client {
+		t.Helper()
+		if err := b.Check(); err != nil {
+			t.Fatal(err)
+		}
+		c := &telemetry.Client{Broker: b, Name: name, Log: slog.New(slog.DiscardHandler), Subscriptions: []telemetry.Subscription{{Filter: filter, QoS: 1}}, Handle: func(m telemetry.Message) { received <- m.Topic }}
+		if err := c.Initialize(t.Context()); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		t.Cleanup(c.Close)
+		return c
+	}
+	received := make(chan string, 100)
+	demo, err := telemetry.NewTopics("demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	connect("leader", line("leader.yaml").Broker.Broker, received, demo.AllReports())
+	sim := line("simbridge").Broker
+	for _, user := range []string{"u01", "u10"} {
+		c := connect(user, sim.Broker.For(user), received, demo.Decision(user))
+		if err := c.PublishWait(t.Context(), telemetry.Publication{Topic: demo.Report(user), QoS: 1, Payload: []byte("x")}); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case topic := <-received:
+			if topic != demo.Report(user) {
+				t.Errorf("the leader received %s", topic)
+			}
+		case <-time.After(testTimeout):
+			t.Errorf("the leader received no report of %s", user)
+		}
+	}
+	connect("observer", sim.Broker.For("observer"), received, demo.AllCommands())
+	connect("ground", line("ground.yaml").Broker.Broker, received, demo.Status())
+}

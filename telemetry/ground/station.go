@@ -1,0 +1,25 @@
+package main
+
+import (
+	"cmp"
+	"crypto/rand"
+	"fmt"
+	"strings"
+
+	"prefdt/telemetry"
+	"prefdt/telemetry/command"
+)
+
+// stationName is the name of this station: the given one, its key's, its broker user's,
+// or a random one, since two stations with one name could not be told apart.
+func (t *tool) stationName() (string, error) {
+	key := ""
+	if t.config.Key != "" {
+		key = command.KeyName(t.config.Key)
+	}
+	name := cmp.Or(t.config.Name, key, t.config.Broker.Username, "ground-"+strings.ToLower(rand.Text()[:8]))
+	if !telemetry.ValidID(name) {
+		return "", fmt.Errorf("name of the station: %q, want 1 to 64 of A-Z a-z 0-9 . _ -; -name sets it", name)
+	}
+	return name, nil
+}
