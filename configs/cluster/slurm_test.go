@@ -144,7 +144,7 @@ func (s *slurm) startDaemon(logPath, name string, args ...string) {
 
 func (s *slurm) waitFor(what string, holds func() bool) {
 	s.t.Helper()
-	for end := time.Now().Add(3 * time.Minute); !holds(); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); !holds(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
 			s.t.Fatalf("waited in vain for %s; the queue: %s", what, s.queue())
 		}
