@@ -44,6 +44,7 @@ type console struct {
 	sent       []string // "crew-1 {...}"
 	heartbeats []string // "crew-1", "crew-1 leaving"
 	ack        func(name string, r command.Request) (telemetry.Ack, error)
+	change     func(s *telemetry.Status) // of what the leader publishes
 }
 
 // lines is what the terminal shows.
@@ -666,6 +667,15 @@ func newCertificate(t testing.TB, name string) *tls.Certificate {
 		t.Fatal(err)
 	}
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+func (c *console) sessions() (list []*session) {
+	c.access.mutex.Lock()
+	defer c.access.mutex.Unlock()
+	for _, s := range c.access.sessions {
+		list = append(list, s)
+	}
+	return list
 }
 
 func (c *console) deadline() context.Context {

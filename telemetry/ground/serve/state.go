@@ -48,11 +48,28 @@ type sample struct {
 	planes json.RawMessage // slot, then number, east, north and height of each aircraft
 }
 
-// user is a user's last report, and what was decided of it.
+// user is a user's last report, and what was last decided of it.
 type user struct {
 	e, n     float64
 	slot     int
-	aircraft int // that serves it: 0 local, or none of these two
+	idle     bool
+	aircraft int // that serves it, 0: it computes itself
+	decided  int // the slot of that
+}
+
+// serving is the user's aircraft as a page shows it, with the last slot of any report and the
+// last that is settled. A decision comes after the report: until it is due, the one of the
+// slot before stands.
+func (u *user) serving(latest, settled int) int {
+	switch {
+	case u.idle || u.slot < latest-1: // or silent
+		return noTask
+	case u.decided < u.slot && settled >= u.slot:
+		return undecided
+	case u.decided < u.slot-1:
+		return noTask
+	}
+	return u.aircraft
 }
 
 const (
@@ -196,6 +213,7 @@ func (s *state) takeStatus(status *telemetry.Status, m telemetry.Message) {
 	last := s.status
 	s.status, s.raw, s.retained, s.receivedMS = status, m.Payload, m.Retained, s.ms(m.Received)
 	s.seq++
+	s.usersSeq++ // whose decisions did not come shows now
 	if last != nil && (status.Slot < last.Slot || status.Slots != last.Slots || status.SpentJ < last.SpentJ-1) {
 		s.history++
 		s.samples, s.users, s.delays = nil, map[string]user{}, map[int]slotDelay{}
@@ -258,13 +276,14 @@ func (s *state) takeBeacon(beacon *telemetry.Slot) {
 func (s *state) takeReport(id string, r *telemetry.Report) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if _, known := s.users[id]; !known && len(s.users) >= maxUsers {
+	u, known := s.users[id]
+	if !known && len(s.users) >= maxUsers {
 		return
 	}
-	u := user{r.PositionM[0], r.PositionM[1], r.Slot, undecided}
-	if r.Task == nil {
-		u.aircraft = noTask
+	if !known || u.decided > r.Slot {
+		u.decided = math.MinInt
 	}
+	u.e, u.n, u.slot, u.idle = r.PositionM[0], r.PositionM[1], r.Slot, r.Task == nil
 	s.users[id] = u
 	s.usersSeq++
 	if r.Slot > s.slot || r.Slot < s.slot-userLasts {
@@ -281,7 +300,7 @@ func (s *state) takeDecision(id string, d *telemetry.Decision) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if u, known := s.users[id]; known && u.slot <= d.Slot {
-		u.aircraft = d.Aircraft
+		u.aircraft, u.decided = d.Aircraft, d.Slot
 		s.users[id] = u
 		s.usersSeq++
 	}
@@ -381,12 +400,16 @@ func (s *state) next(c *cursor, now time.Time) (e event, changed <-chan struct{}
 
 // encodeUsers lists those who reported lately. Ids have no character that JSON escapes.
 func (s *state) encodeUsers() json.RawMessage {
+	settled := -1
+	if s.status != nil {
+		settled = s.status.Slot
+	}
 	list := []byte{'['}
 	for id, u := range s.users {
 		if len(list) > 1 {
 			list = append(list, ',')
 		}
-		list = fmt.Appendf(list, `["%s",%.0f,%.0f,%d]`, id, u.e, u.n, u.aircraft)
+		list = fmt.Appendf(list, `["%s",%.0f,%.0f,%d]`, id, u.e, u.n, u.serving(s.slot, settled))
 	}
 	return append(list, ']')
 }

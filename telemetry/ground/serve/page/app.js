@@ -173,7 +173,7 @@ function banners(l) {
   if (s.saturated) add('warn', 'saturated', `SATURATED: the budget is below the floor of ${kilojoules(s.floor_j)}; the fleet flies at the least energy`);
   else if (s.budget_j !== null && s.predicted_end_j > 1.01 * s.budget_j) add('warn', 'over', `predicted to end on ${kilojoules(s.predicted_end_j)}, above the budget of ${kilojoules(s.budget_j)}`);
   const c = s.last_command;
-  if (c && c.key !== welcome.name && performance.now() - lastCommandSeenMS < 15e3) add('told', 'command', `${c.key || 'an unsigned station'} commanded: ${c.what}, from slot ${c.slot}`);
+  if (c && c.key !== welcome.name && !answers.some(a => a.id === c.id) && performance.now() - lastCommandSeenMS < 15e3) add('told', 'command', `${c.key || 'an unsigned station'} commanded: ${c.what}, from slot ${c.slot}`);
   const a = answers[0];
   if (a && serverNow() - a.at < 15e3) add(a.ok ? 'told' : 'warn', `answer ${a.id}`, `${a.by ? a.by + ': ' : ''}${a.text}`);
   return list;
@@ -230,7 +230,7 @@ function render() {
   const list = banners(l);
   renderList($('banners'), list, b => document.createElement('p'), (p, b) => { p.className = b.kind; setText(p, b.text); });
   sound(list);
-  setText($('age'), isNaN(l.ageMS ?? NaN) ? 'no data yet' : `data ${ageText(Math.max(0, l.ageMS))} old`);
+  setText($('age'), isNaN(l.ageMS ?? NaN) ? 'no data yet' : `${ageText(Math.max(0, l.ageMS))} old`);
   if (!s) return;
   setText($('state'), s.state);
   const left = s.slots - 1 - s.slot;
@@ -357,7 +357,7 @@ function renderMap(s) {
     const old = !(aircraftAge(a) < welcome.stale_ms);
     plane.setAttribute('transform', `translate(${e} ${-n}) scale(${u})`);
     setAttributes(plane.firstChild, {d: 'M0 -13 9 11 0 6 -9 11Z', transform: `rotate(${heading.toFixed(0)})`, fill: old ? '#fff' : '#000', stroke: '#000', 'stroke-width': 2, 'stroke-dasharray': old ? '3 2' : 'none'});
-    setText(plane.lastChild, `${a.number}${old ? ' ?' : ''}  ${Math.round(up)} m`);
+    setText(plane.lastChild, `${a.number}${old ? '?' : ':'} ${Math.round(up)} m`);
   });
 }
 
@@ -457,8 +457,8 @@ for (const [action, kind, label] of actions) {
   control.append(document.createElement('i'), text);
   const act = () => {
     const aircraft = ticked();
-    if (['launch', 'clear'].includes(action) && !aircraft.length) return note(`${action}: tick the aircraft first`);
-    send({kind: 'mission', action, ...['launch', 'clear', 'resume'].includes(action) && aircraft.length ? {aircraft} : {}});
+    if (action !== 'resume' && namesAircraft.includes(action) && !aircraft.length) return note(`${action}: tick the aircraft first`);
+    send({kind: 'mission', action, ...namesAircraft.includes(action) && aircraft.length ? {aircraft} : {}});
   };
   if (kind === 'slide') {
     const thumb = document.createElement('b');
@@ -475,15 +475,34 @@ for (const [action, kind, label] of actions) {
   $('actions').append(box);
 }
 
+const namesAircraft = ['launch', 'clear', 'resume'];
+let ticks = '', named = {}; // what those would do to the ticked aircraft, in words
+
+async function explainTicks(list) {
+  const mine = ticks = list.join();
+  named = {};
+  for (const action of list.length ? namesAircraft : []) {
+    const text = (await explain({kind: 'mission', action, aircraft: list})).text;
+    if (mine === ticks) named[action] = text;
+  }
+  requestRender();
+}
+
+// explain asks what a command would do, and sends nothing.
+async function explain(q) {
+  const r = await post('preview', {id: 'preview', at: 0, ...q}).catch(() => null);
+  return r && r.ok ? r.json() : {ok: false, text: 'ground serve does not answer'};
+}
+
 function renderCommands(s) {
   if (welcome.role !== 'command') return;
   const list = ticked();
+  if (list.join() !== ticks) explainTicks(list);
   for (const [action, , , states] of actions) {
-    const box = $(`act-${action}`), named = ['launch', 'clear', 'resume'].includes(action) && list.length ? ` Only aircraft ${list.join(', ')}.` : '';
+    const box = $(`act-${action}`);
     box.classList.toggle('unfit', !states.includes(s.state));
-    setText(box.firstChild, (state.before[action] || '') + named);
+    setText(box.firstChild, named[action] || state.before[action] || 'Tick the aircraft first.');
   }
-  setText($('new-before'), state.before.new || '');
   setText($('beat'), leaving ? 'This page sends no heartbeat. Another station should watch.' :
     'While this page can be seen it is the crew\'s heartbeat. Without any for 30 s the fleet holds, for 120 s it returns, unless the leader is configured otherwise.');
 }
@@ -513,25 +532,23 @@ async function send(q) {
 // replaces is the one that stood in the explanation.
 function makeForm(kind, fields, button, before, read) {
   let explained = null, timer = 0, asking = 0;
-  const explain = async () => {
+  const update = async () => {
     explained = null;
     const q = read(), mine = ++asking;
     if (!q) return;
-    const r = await post('preview', {kind, at: 0, id: 'preview', ...q}).catch(() => null);
+    const a = await explain({kind, ...q});
     if (mine !== asking) return;
-    if (!r || !r.ok) { $(before).textContent = 'ground serve does not answer'; return; }
-    const a = await r.json();
     $(before).textContent = a.text;
     if (a.ok) explained = {q: JSON.stringify(q), replaces: a.replaces_j};
   };
   for (const id of fields)
-    $(id).addEventListener('input', () => { explained = null; clearTimeout(timer); timer = setTimeout(explain, 150); });
+    $(id).addEventListener('input', () => { explained = null; clearTimeout(timer); timer = setTimeout(update, 150); });
   makeHold($(button), async () => {
     const q = read();
-    if (!q || !explained || explained.q !== JSON.stringify(q)) { note(`${kind}: not sent; read first what it does`); return explain(); }
+    if (!q || !explained || explained.q !== JSON.stringify(q)) { note(`${kind}: not sent; read first what it does`); return update(); }
     const replaces = kind === 'budget' && explained.replaces !== null ? {replaces_j: explained.replaces} : {};
     await send({kind, ...q, ...replaces});
-    explain();
+    update();
   });
   $(fields[0]).form.addEventListener('submit', e => e.preventDefault());
 }
@@ -539,8 +556,8 @@ makeForm('budget', ['energy', 'mode', 'below'], 'send-budget', 'budget-before',
   () => $('energy').value.trim() ? {energy: $('energy').value.trim(), mode: $('mode').value, below_floor: $('below').checked} : null);
 makeForm('preference', ['setting'], 'send-preference', 'preference-before',
   () => $('setting').value === '' ? null : {setting: Number($('setting').value)});
-makeHold($('send-new'), () => send({kind: 'mission', action: 'new', mission: $('mission').value.trim()}));
-$('next').addEventListener('submit', e => e.preventDefault());
+makeForm('mission', ['mission'], 'send-new', 'new-before',
+  () => $('mission').value.trim() ? {action: 'new', mission: $('mission').value.trim()} : null);
 
 // ---- The crew's heartbeat: while this page is seen, and itself sees the fleet.
 let leaving = false;
