@@ -319,6 +319,184 @@ func TestPageRetained(t *testing.T) {
 	}
 }
 
+// relay stands between browser and server, and can hold up what it carries, or drop it.
+type relay struct {
+	listener net.Listener
+	mutex    sync.Mutex
+	held     bool
+	conns    []net.Conn
+}
+
+func startRelay(t *testing.T, target func() string) *relay {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &relay{listener: listener}
+	t.Cleanup(func() { listener.Close(); r.drop() })
+	go func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", target())
+			if err != nil {
+				near.Close()
+				continue
+			}
+			r.mutex.Lock()
+			r.conns = append(r.conns, near, far)
+			r.mutex.Unlock()
+			go r.carry(far, near)
+			go r.carry(near, far)
+		}
+	}()
+	return r
+}
+
+func (r *relay) carry(to, from net.Conn) {
+	defer to.Close()
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		for r.isHeld() {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if _, e := to.Write(buffer[:n]); err != nil || e != nil {
+			return
+		}
+	}
+}
+
+func (r *relay) isHeld() bool {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return r.held
+}
+
+func (r *relay) hold(held bool) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.held = held
+}
+
+func (r *relay) drop() {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	for _, c := range r.conns {
+		c.Close()
+	}
+	r.conns = nil
+}
+
+// Data that were held up on their way are as old as they are: a burst of them after a silence
+// does not look alive. A connection that is dropped is made again, and all is told again.
+func TestPageHeldUp(t *testing.T) {
+	needBrowser(t)
+	var c *console
+	r := startRelay(t, func() string { return c.listener.Addr().String() })
+	c = startConsole(t, live, func(c *console) { c.Hosts = []string{r.listener.Addr().String()} })
+	die := c.leader(100 * time.Millisecond)
+	b := newTab(t, 390, 844)
+	_, token, _ := strings.Cut(c.links.link("watch"), "#")
+	b.navigate("http://" + r.listener.Addr().String() + "/#" + token)
+	b.wait("document.body.dataset.link === 'live'")
+	if at := eval[string](b, "location.href"); strings.Contains(at, token) {
+		t.Errorf("the address keeps the token: %s", at)
+	}
+	slot := c.state.latest().Slot
+	r.hold(true)
+	for c.state.latest().Slot < slot+5 { // on their way
+		time.Sleep(20 * time.Millisecond)
+	}
+	die()
+	b.wait("document.body.dataset.link === 'lost'")
+	b.until("waiting", func() bool { return c.state.ageMS(time.Now()) > 3200 }) // then what comes is lost too
+	eval[any](b, `(() => { window.looked = []; new MutationObserver(() => looked.push(document.body.dataset.link)).observe(document.body, {attributes: true, attributeFilter: ['data-link']}); })()`)
+	last := c.state.latest().Slot
+	r.hold(false)
+	b.wait(fmt.Sprintf("document.getElementById('clock').textContent.startsWith('slot %d ')", last)) // the burst
+	if looked := eval[[]string](b, "looked"); len(looked) == 0 || slices.Contains(looked, "live") {
+		t.Errorf("after the burst: %q", looked)
+	}
+	c.leader(100 * time.Millisecond)
+	b.wait("document.body.dataset.link === 'live'")
+	r.drop()
+	b.wait("document.body.dataset.link === 'live' && Number(document.body.dataset.age) < 1000 && document.querySelectorAll('#trails path').length === 2")
+}
+
+// Without a link the page says what to do.
+func TestPageWithoutLink(t *testing.T) {
+	needBrowser(t)
+	c := startConsole(t, live)
+	b := newTab(t, 390, 844)
+	b.navigate(c.URL())
+	b.waitText("open the link that the server's terminal shows")
+	b.navigate(c.links.link("watch")) // in the same tab
+	b.wait("document.body.dataset.role === 'watch'")
+}
+
+// Over TLS the browser takes the cookie that only this host may set.
+func TestPageTLS(t *testing.T) {
+	needBrowser(t)
+	c := startConsole(t, live, func(c *console) { c.Certificate = newCertificate(t, "field.example") })
+	c.leader(200 * time.Millisecond)
+	b := newTab(t, 390, 844)
+	b.call("Security.setIgnoreCertificateErrors", map[string]any{"ignore": true}, nil) // it signs itself
+	b.navigate(strings.Replace(c.links.link("command as crew-1"), "field.example", "127.0.0.1", 1))
+	b.wait("document.body.dataset.link === 'live'")
+	b.press("#act-hold .hold", func() bool { return len(c.commands()) > 0 })
+	var out struct {
+		Cookies []struct {
+			Name, Path, SameSite string
+			Secure, HTTPOnly     bool
+		}
+	}
+	b.call("Network.getCookies", map[string]any{}, &out)
+	if len(out.Cookies) != 1 || !strings.HasPrefix(out.Cookies[0].Name, "__Host-ground-") || !out.Cookies[0].Secure || !out.Cookies[0].HTTPOnly || out.Cookies[0].SameSite != "Strict" {
+		t.Errorf("cookies %+v", out.Cookies)
+	}
+}
+
+// Each alarm is a banner while its cause lasts, and needs no hand to go.
+func TestPageAlarms(t *testing.T) {
+	needBrowser(t)
+	c := startConsole(t, live)
+	set := func(change func(s *telemetry.Status)) {
+		c.mutex.Lock()
+		defer c.mutex.Unlock()
+		c.change = change
+	}
+	c.leader(100 * time.Millisecond)
+	b := c.open(t, "command as crew-1", 390, 844)
+	b.wait("document.body.dataset.link === 'live'")
+	for _, x := range []struct {
+		want   string
+		change func(s *telemetry.Status)
+	}{
+		{"SATURATED: the budget is below the floor of 32.4 kJ", func(s *telemetry.Status) { s.Saturated = true }},
+		{"predicted to end on 46.0 kJ, above the budget of 45.0 kJ", func(s *telemetry.Status) { s.PredictedEndJ = new(46000.0) }},
+		{"aircraft 2: left OFFBOARD for POSCTL while flying", func(s *telemetry.Status) { s.Aircraft[1].Reason = "left OFFBOARD for POSCTL while flying" }},
+		{"aircraft 2: LINK LOST, last message 7.", func(s *telemetry.Status) { s.Aircraft[1].AgeS = new(7.0) }},
+		{"aircraft 2: no message yet", func(s *telemetry.Status) { s.Aircraft[1].AgeS = nil }},
+		{"aircraft 1: battery 12 %", func(s *telemetry.Status) { s.Aircraft[0].Battery = new(0.12) }},
+		{"aircraft 2 is LEFT IN THE AIR at 600 500, 100 m up, in AUTO.LOITER: `mission return` brings it down", func(s *telemetry.Status) {
+			s.State, s.Aircraft[1].Mode, s.Aircraft[0].Landed = telemetry.StateStopped, "AUTO.LOITER", new(true)
+		}},
+	} {
+		b.wait("document.querySelectorAll('#banners p').length === 0")
+		set(x.change)
+		b.wait(fmt.Sprintf("document.getElementById('banners').innerText.includes(%q)", x.want))
+		set(nil)
+	}
+	b.wait("document.querySelectorAll('#banners p').length === 0")
+	set(func(s *telemetry.Status) {
+		s.LastCommand = &telemetry.LastCommand{ID: "b-9", Key: "hut", Slot: 31, What: "budget 42000 J, target"}
+	})
+	b.waitText("hut commanded: budget 42000 J, target, from slot 31")
+}
+
 // A tap, a click on a slide's end and a slide that is let go halfway do nothing: what is sent
 // is what was pressed and slid after them.
 func TestPageTap(t *testing.T) {

@@ -61,3 +61,10 @@ func consequences(s *telemetry.Status) map[string]string {
 	}
 	return list
 }
+
+func leftInAir(s *telemetry.Status) []string {
+	if s == nil {
+		return nil
+	}
+	return command.LeftInAir(s)
+}

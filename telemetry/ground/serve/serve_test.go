@@ -85,8 +85,11 @@ func startConsole(t testing.TB, change ...func(c *console)) *console {
 	for _, name := range []string{"crew-1", "crew-2"} {
 		c.Operators = append(c.Operators, &Operator{
 			Name: name,
-			Send: func(_ context.Context, r command.Request, _ bool) (telemetry.Ack, error) {
+			Send: func(ctx context.Context, r command.Request, _ bool) (telemetry.Ack, error) {
 				body, err := r.Encode()
+				if until, limited := ctx.Deadline(); !limited || time.Until(until) > 5*time.Second {
+					t.Errorf("a command may be repeated until %v", until)
+				}
 				c.mutex.Lock()
 				defer c.mutex.Unlock()
 				c.sent = append(c.sent, fmt.Sprintf("%s %s", name, body))
@@ -583,6 +586,23 @@ func TestHeartbeats(t *testing.T) {
 	}
 }
 
+// The picture beneath the map shows where the fleet is: not without a cookie.
+func TestPicture(t *testing.T) {
+	c := startConsole(t, func(c *console) {
+		c.Picture = &Picture{Image: []byte("\x89PNG"), Type: "image/png", AtM: [4]float64{-50, -60, 1000, 1100}}
+	})
+	if r := c.newBrowser("").do("GET", "/picture", nil, ""); r.status != 401 {
+		t.Errorf("without a cookie: %d", r.status)
+	}
+	b := c.newBrowser("watch")
+	if r := b.do("GET", "/picture", nil, ""); r.status != 200 || r.body != "\x89PNG" || r.header.Get("Content-Type") != "image/png" {
+		t.Errorf("%d %q", r.status, r.body)
+	}
+	if e := b.events()(); *e.Welcome.Picture != c.Picture.AtM {
+		t.Errorf("placed at %v", e.Welcome.Picture)
+	}
+}
+
 // Streams have places, and a place is free again when its page has gone.
 func TestStreamPlaces(t *testing.T) {
 	c := startConsole(t)
@@ -676,6 +696,13 @@ func (c *console) sessions() (list []*session) {
 		list = append(list, s)
 	}
 	return list
+}
+
+// ageMS is the age of the last status.
+func (s *state) ageMS(now time.Time) int64 {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.ms(now) - s.receivedMS
 }
 
 func (c *console) deadline() context.Context {

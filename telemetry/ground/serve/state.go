@@ -356,6 +356,7 @@ type stateEvent struct {
 	SlotMS     float64           `json:"slot_ms"` // 0: unknown
 	Status     *telemetry.Status `json:"status"`
 	Before     map[string]string `json:"before"` // what each action would do now
+	Left       []string          `json:"left"`   // a line for each aircraft left in the air
 }
 
 // cursor is how far a page has been told.
@@ -374,7 +375,7 @@ func (s *state) next(c *cursor, now time.Time) (e event, changed <-chan struct{}
 	e = event{T: s.ms(now), History: s.history}
 	if !c.begun || c.seq != s.seq {
 		c.seq = s.seq
-		e.State = &stateEvent{s.broker, s.online, s.receivedMS, s.retained, s.slotMS, withoutChallenge(s.status), consequences(s.status)}
+		e.State = &stateEvent{s.broker, s.online, s.receivedMS, s.retained, s.slotMS, withoutChallenge(s.status), consequences(s.status), leftInAir(s.status)}
 	}
 	if c.history != s.history {
 		c.history, c.samples = s.history, 0

@@ -163,10 +163,10 @@ function banners(l) {
   const s = state && state.status;
   if (!s) return list;
   if (!l.lost && state.retained) add('warn', 'retained', 'STALE: kept by the broker, its age is unknown');
+  for (const [i, text] of (state.left || []).entries()) add('alarm', `left${i}`, text);
   for (const a of s.aircraft) {
-    const ageMS = aircraftAge(a), air = a.landed === false;
+    const ageMS = aircraftAge(a);
     if (!l.lost && !(ageMS < welcome.stale_ms)) add(isNaN(ageMS) ? 'warn' : 'alarm', `age${a.number}`, `aircraft ${a.number}: ${isNaN(ageMS) ? 'no message yet' : `LINK LOST, last message ${ageText(ageMS)} ago`}`);
-    if (s.state === 'stopped' && air) add('alarm', `air${a.number}`, `aircraft ${a.number} is still in the air${a.position_m ? ` at ${Math.round(a.position_m[2])} m` : ''}: return brings it down`);
     if (a.reason) add('warn', `why${a.number}`, `aircraft ${a.number}: ${a.reason}`);
     if (a.battery !== null && a.battery < .2) add('warn', `battery${a.number}`, `aircraft ${a.number}: battery ${Math.round(100 * a.battery)} %`);
   }
@@ -395,6 +395,7 @@ function makeHold(button, act) {
   };
   const start = () => { if (!frame) { last = performance.now(); frame = requestAnimationFrame(step); } };
   button.addEventListener('pointerdown', e => { if (e.button === 0) { button.setPointerCapture(e.pointerId); start(); } });
+  button.addEventListener('pointermove', e => { if (frame && !button.contains(document.elementFromPoint(e.clientX, e.clientY))) cancel(); });
   for (const kind of ['pointerup', 'pointercancel', 'lostpointercapture', 'blur']) button.addEventListener(kind, cancel);
   button.addEventListener('keydown', e => {
     if (e.key !== 'Enter' && e.key !== ' ') return;
