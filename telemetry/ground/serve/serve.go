@@ -93,6 +93,9 @@ func (s *Server) Check() error {
 	if ip := net.ParseIP(host); s.Certificate == nil && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return fmt.Errorf("listen %q: an address that others reach needs -tls-cert and -tls-key", s.Listen)
 	}
+	if leaf := s.leaf(); leaf != nil && len(leaf.ExtKeyUsage) > 0 && !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageServerAuth) {
+		return fmt.Errorf("certificate of %s: for a client; browsers want a server's", leaf.Subject.CommonName)
+	}
 	if !(s.AreaM[0] > 0 && s.AreaM[0] <= 1e5 && s.AreaM[1] > 0 && s.AreaM[1] <= 1e5) {
 		return fmt.Errorf("area %g x %g m: want sides above 0 and at most 100000", s.AreaM[0], s.AreaM[1])
 	}
@@ -157,6 +160,15 @@ func (s *Server) Close() {
 	}
 }
 
+// leaf is the server's own certificate, nil without one.
+func (s *Server) leaf() *x509.Certificate {
+	if s.Certificate == nil {
+		return nil
+	}
+	leaf, _ := x509.ParseCertificate(s.Certificate.Certificate[0]) // as tls.LoadX509KeyPair did
+	return leaf
+}
+
 func (s *Server) port() string {
 	_, port, _ := net.SplitHostPort(s.listener.Addr().String())
 	return port
@@ -182,7 +194,7 @@ func (s *Server) allowedHosts() (list []string) {
 		if ip := net.ParseIP(host); host != "" && (ip == nil || !ip.IsUnspecified()) {
 			names = append(names, host)
 		}
-		if leaf, err := x509.ParseCertificate(s.Certificate.Certificate[0]); err == nil {
+		if leaf := s.leaf(); leaf != nil {
 			names = append(names, leaf.DNSNames...)
 			for _, ip := range leaf.IPAddresses {
 				names = append(names, ip.String())

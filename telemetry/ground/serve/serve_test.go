@@ -619,6 +619,10 @@ func TestStreamPlaces(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	certificate := newCertificate(t, "field.example")
+	s := &Server{Listen: ":8480", Certificate: newCertificate(t, "crew-1", x509.ExtKeyUsageClientAuth), AreaM: [2]float64{1, 1}}
+	if err := s.Check(); err == nil || !strings.Contains(err.Error(), "certificate of crew-1: for a client") {
+		t.Errorf("a client's certificate: %v", err)
+	}
 	for listen, want := range map[string]struct{ plain, tls string }{
 		"127.0.0.1:8480":    {"", ""},
 		"localhost:8480":    {"", ""},
@@ -672,7 +676,7 @@ func TestPage(t *testing.T) {
 }
 
 // newCertificate makes one that signs itself, for a name and loopback.
-func newCertificate(t testing.TB, name string) *tls.Certificate {
+func newCertificate(t testing.TB, name string, usage ...x509.ExtKeyUsage) *tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -680,7 +684,7 @@ func newCertificate(t testing.TB, name string) *tls.Certificate {
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{name},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{name}, ExtKeyUsage: usage,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
