@@ -9,10 +9,10 @@ import (
 )
 
 // access knows which tokens and cookies are valid. It keeps their digests: what is compared
-// is a digest, so that the time of a comparison tells nothing of a secret.
+// is a digest, so that the time of a comparison reveals nothing of a secret.
 type access struct {
 	secure bool   // the cookie may only travel over TLS
-	port   string // cookies of two servers on one host are told apart by it
+	port   string // in the cookie's name, since browsers send a cookie to every port of a host
 
 	mutex    sync.Mutex
 	tokens   map[digest]*Operator // nil: may watch

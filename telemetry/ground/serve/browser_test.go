@@ -325,6 +325,7 @@ type relay struct {
 	mutex    sync.Mutex
 	held     bool
 	conns    []net.Conn
+	stuck    int // so many of conns carry nothing any more
 }
 
 func startRelay(t *testing.T, target func() string) *relay {
@@ -347,20 +348,21 @@ func startRelay(t *testing.T, target func() string) *relay {
 			}
 			r.mutex.Lock()
 			r.conns = append(r.conns, near, far)
+			n := len(r.conns)
 			r.mutex.Unlock()
-			go r.carry(far, near)
-			go r.carry(near, far)
+			go r.carry(far, near, n)
+			go r.carry(near, far, n)
 		}
 	}()
 	return r
 }
 
-func (r *relay) carry(to, from net.Conn) {
+func (r *relay) carry(to, from net.Conn, number int) {
 	defer to.Close()
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
-		for r.isHeld() {
+		for r.isHeld(number) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		if _, e := to.Write(buffer[:n]); err != nil || e != nil {
@@ -369,10 +371,18 @@ func (r *relay) carry(to, from net.Conn) {
 	}
 }
 
-func (r *relay) isHeld() bool {
+func (r *relay) isHeld(n int) bool {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	return r.held
+	return r.held || n <= r.stuck
+}
+
+// lose has the present connections carry nothing any more, and stay open, as when a phone
+// changes its network.
+func (r *relay) lose() {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.stuck = len(r.conns)
 }
 
 func (r *relay) hold(held bool) {
@@ -387,7 +397,7 @@ func (r *relay) drop() {
 	for _, c := range r.conns {
 		c.Close()
 	}
-	r.conns = nil
+	r.conns, r.stuck = nil, 0
 }
 
 // Data that were held up on their way are as old as they are: a burst of them after a silence
@@ -424,6 +434,29 @@ func TestPageHeldUp(t *testing.T) {
 	b.wait("document.body.dataset.link === 'live'")
 	r.drop()
 	b.wait("document.body.dataset.link === 'live' && Number(document.body.dataset.age) < 1000 && document.querySelectorAll('#trails path').length === 2")
+}
+
+// A connection that neither ends nor carries anything is left for another one, and a device
+// that slept shows the age of what it has, and asks anew.
+func TestPageReconnects(t *testing.T) {
+	needBrowser(t)
+	var c *console
+	r := startRelay(t, func() string { return c.listener.Addr().String() })
+	c = startConsole(t, live, func(c *console) { c.Hosts = []string{r.listener.Addr().String()} })
+	c.leader(100 * time.Millisecond)
+	b := newTab(t, 390, 844)
+	_, token, _ := strings.Cut(c.links.link("watch"), "#")
+	b.navigate("http://" + r.listener.Addr().String() + "/#" + token)
+	b.wait("document.body.dataset.link === 'live'")
+	r.lose()
+	b.wait("document.body.dataset.link === 'lost'")
+	b.wait("document.body.dataset.link === 'live'")
+	eval[any](b, `(() => {
+		window.ages = [];
+		new MutationObserver(() => ages.push(Number(document.body.dataset.age))).observe(document.body, {attributes: true, attributeFilter: ['data-age']});
+		const now = Date.now; Date.now = () => now() + 60000;
+	})()`)
+	b.wait("ages.some(x => x >= 60000) && document.body.dataset.link === 'live'")
 }
 
 // Without a link the page says what to do.
@@ -464,13 +497,15 @@ func TestPageAlarms(t *testing.T) {
 	needBrowser(t)
 	c := startConsole(t, live)
 	set := func(change func(s *telemetry.Status)) {
+		t.Helper()
 		c.mutex.Lock()
 		defer c.mutex.Unlock()
 		c.change = change
 	}
 	c.leader(100 * time.Millisecond)
 	b := c.open(t, "command as crew-1", 390, 844)
-	b.wait("document.body.dataset.link === 'live'")
+	b.wait("document.body.dataset.link === 'live' && document.querySelectorAll('#banners p').length === 0")
+	eval[any](b, `(() => { window.shaken = []; Object.defineProperty(navigator, 'vibrate', {value: () => shaken.push(performance.now())}); })()`)
 	for _, x := range []struct {
 		want   string
 		change func(s *telemetry.Status)
@@ -495,6 +530,22 @@ func TestPageAlarms(t *testing.T) {
 		s.LastCommand = &telemetry.LastCommand{ID: "b-9", Key: "hut", Slot: 31, What: "budget 42000 J, target"}
 	})
 	b.waitText("hut commanded: budget 42000 J, target, from slot 31")
+	set(func(s *telemetry.Status) { s.Saturated = true })
+	b.wait("shaken.length === 1")
+	set(func(s *telemetry.Status) { s.Saturated, s.Aircraft[1].Reason = true, "lost" })
+	b.wait("shaken.length === 2") // not at once
+	if shaken := eval[[]float64](b, "shaken"); shaken[1]-shaken[0] < 5000 {
+		t.Errorf("it vibrates again after %.0f ms", shaken[1]-shaken[0])
+	}
+	b.focus("#mute")
+	b.key("Enter", "\r", nil)
+	b.waitText("Sound off")
+	set(func(s *telemetry.Status) { s.Aircraft[0].Battery = new(0.12) })
+	b.waitText("battery 12 %")
+	eval[any](b, "shaken.length = 0, new Promise(done => setTimeout(done, 5500))") // longer than the rate's limit
+	if n := eval[int](b, "shaken.length"); n != 0 {
+		t.Error("it vibrates although it is mute")
+	}
 }
 
 // A tap, a click on a slide's end and a slide that is let go halfway do nothing: what is sent

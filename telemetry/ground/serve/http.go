@@ -95,11 +95,11 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-type handler func(w http.ResponseWriter, r *http.Request, session *session)
+type sessionHandler func(w http.ResponseWriter, r *http.Request, session *session)
 
 // forAll wants a cookie, and no page of another origin: CrossOriginProtection is for
 // methods that change something, and a GET here answers with the fleet's position.
-func (s *Server) forAll(h handler) http.HandlerFunc {
+func (s *Server) forAll(h sessionHandler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch r.Header.Get("Sec-Fetch-Site") {
 		case "", "none", "same-origin":
@@ -117,7 +117,7 @@ func (s *Server) forAll(h handler) http.HandlerFunc {
 }
 
 // forOperators wants a session that may command.
-func (s *Server) forOperators(h handler) http.HandlerFunc {
+func (s *Server) forOperators(h sessionHandler) http.HandlerFunc {
 	return s.forAll(func(w http.ResponseWriter, r *http.Request, session *session) {
 		if session.operator == nil {
 			http.Error(w, "this page may watch, and not command", http.StatusForbidden)
@@ -152,7 +152,7 @@ func writeJSON(w http.ResponseWriter, v any) {
 	w.Write(encode(v))
 }
 
-// welcome is what a page is told of itself.
+// welcome is what a page needs to know of the server and of its own session.
 type welcome struct {
 	Fleet   string      `json:"fleet"`
 	Role    string      `json:"role"`
@@ -187,7 +187,7 @@ func (s *Server) showPicture(w http.ResponseWriter, r *http.Request, _ *session)
 }
 
 // stream sends events until the page or the server goes: at once all that is known, then
-// each change, and once a second the server's time, by which a page tells data that were
+// each change, and once a second the server's time, by which a page knows data that were
 // held up on their way from fresh ones.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, session *session) {
 	if !s.access.openStream(session) {
@@ -264,7 +264,7 @@ func (s *Server) beat(o *Operator, leaving bool) {
 	o.Heartbeat(leaving)
 }
 
-// command sends a command and answers with what became of it, which every page is told.
+// command sends a command and answers with what became of it; every page receives that.
 func (s *Server) command(w http.ResponseWriter, r *http.Request, session *session) {
 	var q request
 	if !readBody(w, r, &q) {

@@ -13,7 +13,7 @@ import (
 	"prefdt/telemetry"
 )
 
-// state is what is known of the fleet, with its history, and who is to be told of a change.
+// state is what is known of the fleet, with its history.
 type state struct {
 	mutex   sync.Mutex
 	began   time.Time
@@ -43,9 +43,9 @@ type state struct {
 
 // sample is the state after one slot, as JSON.
 type sample struct {
-	slot   int
-	values json.RawMessage // slot, spent, predicted end, floor, budget, setting, delay of slot-2, users; null: unknown
-	planes json.RawMessage // slot, then number, east, north and height of each aircraft
+	slot      int
+	values    json.RawMessage // slot, spent, predicted end, floor, budget, setting, delay of slot-2, users; null: unknown
+	positions json.RawMessage // slot, then number, east, north and height of each aircraft
 }
 
 // user is a user's last report, and what was last decided of it.
@@ -77,7 +77,7 @@ const (
 	undecided  = -2
 	maxSamples = 7200 // two hours of slots
 	maxUsers   = 4096
-	maxTrail   = 600 // positions that a page is told when it comes
+	maxTrail   = 600 // positions that a page receives at first
 	userLasts  = 10  // slots without a report
 	maxAnswers = 20
 	// A result counts until the report window of the second slot after its own.
@@ -232,10 +232,10 @@ func (s *state) addSample(status *telemetry.Status) {
 		delayS = &mean
 	}
 	maps.DeleteFunc(s.delays, func(slot int, _ slotDelay) bool { return slot <= status.Slot-resultSlots })
-	planes := []any{status.Slot}
+	positions := []any{status.Slot}
 	for _, a := range status.Aircraft {
 		if p := a.PositionM; p != nil {
-			planes = append(planes, [4]float64{float64(a.Number), math.Round(p[0]), math.Round(p[1]), math.Round(p[2])})
+			positions = append(positions, [4]float64{float64(a.Number), math.Round(p[0]), math.Round(p[1]), math.Round(p[2])})
 		}
 	}
 	if len(s.samples) == maxSamples {
@@ -245,7 +245,7 @@ func (s *state) addSample(status *telemetry.Status) {
 	s.samples = append(s.samples, sample{
 		status.Slot,
 		encode([]any{status.Slot, joules(&status.SpentJ), joules(status.PredictedEndJ), joules(&status.FloorJ), joules(status.BudgetJ), status.Setting, delayS, status.UsersHeard}),
-		encode(planes),
+		encode(positions),
 	})
 }
 
@@ -334,7 +334,7 @@ func (s *state) latest() *telemetry.Status {
 	return s.status
 }
 
-// event is what a page is told: all at first, then what changed.
+// event is one server-sent event: all that is known at first, then what changed.
 type event struct {
 	T       int64    `json:"t"` // ms since the server's start, when this was composed
 	Welcome *welcome `json:"welcome,omitempty"`
@@ -359,7 +359,7 @@ type stateEvent struct {
 	Left       []string          `json:"left"`   // a line for each aircraft left in the air
 }
 
-// cursor is how far a page has been told.
+// cursor is how much a page has received.
 type cursor struct {
 	begun            bool
 	history, samples int
@@ -367,8 +367,8 @@ type cursor struct {
 	answers          int
 }
 
-// next returns what a page does not know yet, and moves its cursor. A page that reads
-// slowly is told less often, and never from a queue.
+// next returns what a page has not received yet, and moves its cursor. A page that reads
+// slowly gets fewer events, and never old ones from a queue.
 func (s *state) next(c *cursor, now time.Time) (e event, changed <-chan struct{}, closed bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -383,7 +383,7 @@ func (s *state) next(c *cursor, now time.Time) (e event, changed <-chan struct{}
 	for i := c.samples; i < len(s.samples); i++ {
 		e.Samples = append(e.Samples, s.samples[i].values)
 		if i >= len(s.samples)-maxTrail {
-			e.Trail = append(e.Trail, s.samples[i].planes)
+			e.Trail = append(e.Trail, s.samples[i].positions)
 		}
 	}
 	c.samples = len(s.samples)

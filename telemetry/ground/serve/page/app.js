@@ -22,7 +22,7 @@ let welcome = null, state = null, users = [], answers = [];
 let samples = [[], [], [], [], [], [], []]; // slot, spent, predicted end, floor, budget, delay, setting
 let trails = new Map(), history_ = 0, samplesNew = false;
 let lastCommandID, lastCommandSeenMS = -Infinity;
-let streamOpen = false, eventMS = -Infinity, denied = '';
+let streamOpen = false, openedMS = -Infinity, eventMS = -Infinity, denied = '';
 
 function takeEvent(e) {
   offset = Math.min(e.welcome ? Infinity : offset, performance.now() - e.t); // another start, another scale
@@ -103,6 +103,7 @@ async function connect() {
   requestRender();
   if (!r || !r.ok || source) return;
   clearTimeout(retry);
+  openedMS = performance.now();
   const opened = source = new EventSource('events');
   opened.onopen = () => { streamOpen = true; };
   opened.onmessage = m => { waitMS = 500; takeEvent(JSON.parse(m.data)); };
@@ -114,6 +115,14 @@ async function connect() {
     clearTimeout(retry);
     retry = setTimeout(connect, waitMS = Math.min(2 * waitMS, 5000));
   };
+}
+
+// checkStream opens the stream again when it is silent, since the server says something each second
+// and a network that went away does not; and sometimes while the link is lost, for another
+// measurement of the server's clock, which may have stood still with the server.
+function checkStream() {
+  const now = performance.now();
+  if (source && (now - Math.max(eventMS, openedMS) > 5000 || document.body.dataset.link === 'lost' && now - openedMS > 30e3)) connect();
 }
 
 // login exchanges the token of a link, which then leaves the address bar and the history.
@@ -229,7 +238,7 @@ function render() {
   for (const element of document.querySelectorAll('.data')) element.classList.toggle('stale', l.stale);
   const list = banners(l);
   renderList($('banners'), list, b => document.createElement('p'), (p, b) => { p.className = b.kind; setText(p, b.text); });
-  sound(list);
+  if (s) sound(list);
   setText($('age'), isNaN(l.ageMS ?? NaN) ? 'no data yet' : `${ageText(Math.max(0, l.ageMS))} old`);
   if (!s) return;
   setText($('state'), s.state);
@@ -574,7 +583,7 @@ setInterval(() => {
 
 document.addEventListener('securitypolicyviolation', () => { document.body.dataset.violations = Number(document.body.dataset.violations || 0) + 1; });
 document.addEventListener('visibilitychange', () => { if (!document.hidden) { waitMS = 500; connect(); keepAwake(); } });
-setInterval(() => { checkSleep(); requestRender(); }, 250);
+setInterval(() => { checkSleep(); checkStream(); requestRender(); }, 250);
 setInterval(keepAwake, 5000);
 addEventListener('hashchange', login);
 login();
