@@ -35,9 +35,10 @@ test: ## all tests
 	$(GO) test ./configs/... ./inference/... ./offline/...
 
 # The race detector needs cgo, and slows down too much for flights in real time:
-# of the leader's those run whose clock it shares with the autopilots.
+# of the leader's those run whose clock it shares with the autopilots, and no browser.
 race: ## the tests of what flies, under the race detector
-	CGO_ENABLED=1 $(GO) test -race -p 1 $$($(GO) list ./firmware/... ./telemetry/... | grep -v firmware/leader)
+	CGO_ENABLED=1 $(GO) test -race -p 1 $$($(GO) list ./firmware/... ./telemetry/... | grep -v -e firmware/leader -e ground/serve)
+	CGO_ENABLED=1 $(GO) test -race -short ./telemetry/ground/serve
 	CGO_ENABLED=1 $(GO) test -race -run '$(RACE)' ./firmware/leader
 RACE = Mission|Restart|Broker|Pilot|Disarmed|Stop|Transitions|Signed|Forged|Crew|Results|Situations
 

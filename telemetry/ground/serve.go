@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"prefdt/configs/cli"
+	"prefdt/telemetry"
+	"prefdt/telemetry/command"
+	"prefdt/telemetry/ground/serve"
+)
+
+// serveConsole serves the web page. Its commands take the way of the command line: the same
+// exchange with the same keys, which stay in this process.
+func serveConsole(t *tool) error {
+	s := &serve.Server{Links: t.Stdout, Log: t.log(), AreaM: [2]float64{1000, 1000}}
+	t.Flags.StringVar(&s.Listen, "listen", "127.0.0.1:8480", "`address` for browsers; any but loopback needs TLS")
+	certificate := t.Flags.String("tls-cert", "", "PEM `file` of the page's certificate, whose names browsers may use")
+	key := t.Flags.String("tls-key", "", "PEM `file` of its private key")
+	hosts := t.Flags.String("host", "", "further `names` with port by which browsers reach it, as in field.example:8480,192.0.2.7:8480")
+	area := t.Flags.String("area", "1000,1000", "`metres` east and north that the fence spans from the origin")
+	picture := t.Flags.String("picture", "", "`file`,WEST,SOUTH,EAST,NORTH: a PNG or JPEG beneath the map, and metres of its edges")
+	silent := t.Flags.Bool("silent", false, "only watch: no page commands, and no heartbeat is sent")
+	t.Flags.StringVar(&t.config.Key, "key", t.config.Key, "sign with these key `files`, commas between them: one operator each")
+	t.Flags.StringVar(&t.config.Name, "name", t.config.Name, "`name` of this station in its heartbeats; the first key's name, or the broker user's, unless given")
+	t.Flags.Var((*seconds)(&t.config.TimeoutS), "timeout", "how `long` to wait for the broker at the start")
+	t.Flags.Var((*seconds)(&t.config.StaleS), "stale", "`age` from which a value is shown as lost")
+	if _, err := t.parse(0); err != nil {
+		return err
+	}
+	s.Fleet, s.StaleAfter = t.config.Fleet, time.Duration(t.config.StaleS*float64(time.Second))
+	if *hosts != "" {
+		s.Hosts = strings.Split(*hosts, ",")
+	}
+	var err error
+	if *certificate != "" || *key != "" {
+		pair, e := tls.LoadX509KeyPair(*certificate, *key)
+		if e != nil {
+			return cli.BadInputf("-tls-cert %q and -tls-key %q: %w", *certificate, *key, e)
+		}
+		s.Certificate = &pair
+	}
+	if side, ok := parseMetres(*area, 2); ok {
+		s.AreaM = [2]float64(side)
+	} else {
+		return cli.BadInputf("-area %q: want metres east and north, as in 1000,1000", *area)
+	}
+	if s.Picture, err = readPicture(*picture); err != nil {
+		return cli.BadInput(err)
+	}
+	client := &telemetry.Client{Broker: t.config.Broker, Name: "ground", Log: t.log()}
+	var stations []*station
+	if !*silent {
+		if s.Operators, stations, err = t.operators(client); err != nil {
+			return cli.BadInput(err)
+		}
+	}
+	if err := s.Check(); err != nil {
+		return cli.BadInput(err)
+	}
+	if client.Subscriptions, err = s.Subscriptions(); err != nil {
+		return cli.BadInput(err)
+	}
+	rejects := &telemetry.RejectCounter{Log: t.log()}
+	client.Handle = func(m telemetry.Message) {
+		if m.Topic == t.topics.Status() {
+			for _, x := range stations {
+				x.HandleStatus(m)
+			}
+		}
+		if err := s.Handle(m); err != nil {
+			rejects.Add(m.Topic, err)
+		}
+	}
+	client.OnConnect = func() { s.Connected(true) }
+	client.OnDisconnect = func(error) { s.Connected(false) }
+	if err := s.Initialize(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(t.ctx, t.timeout())
+	err = client.Initialize(ctx)
+	cancel()
+	if err != nil {
+		s.Close()
+		if t.ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	<-t.ctx.Done()
+	s.Close() // before the client's: it may withdraw
+	client.Close()
+	return nil
+}
+
+// station is an operator's place in the crew: heartbeats that are sent when a page is alive,
+// and not by a timer.
+type station struct {
+	command.Heartbeats
+	beats chan time.Time
+	leave func() // nil: it does not watch
+}
+
+func (x *station) heartbeat(leaving bool) {
+	switch {
+	case leaving && x.leave != nil:
+		x.leave()
+		x.leave = nil
+	case leaving:
+	case x.leave == nil:
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() { x.Run(ctx, x.beats); close(done) }() // the first at once
+		x.leave = func() { cancel(); <-done }
+	default:
+		select {
+		case x.beats <- time.Time{}:
+		default: // the one before is on its way
+		}
+	}
+}
+
+// operators has one for each key, or without keys a single one that does not sign.
+func (t *tool) operators(client *telemetry.Client) (list []*serve.Operator, stations []*station, err error) {
+	paths := strings.Split(t.config.Key, ",")
+	t.config.Key = paths[0]
+	name, err := t.stationName()
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, path := range paths {
+		signer, err := command.NewSigner(path)
+		if err != nil {
+			return nil, nil, err
+		}
+		x := &station{Heartbeats: command.Heartbeats{Client: client, Topic: t.topics.Heartbeat(name), Signer: signer, Log: t.log()}, beats: make(chan time.Time, 1)}
+		o := &serve.Operator{Heartbeat: x.heartbeat}
+		if signer != nil {
+			o.Name = signer.Name
+		}
+		o.Send = func(ctx context.Context, r command.Request, belowFloor bool) (telemetry.Ack, error) {
+			x := command.Exchange{Request: r, Topics: t.topics, Signer: signer, BelowFloor: belowFloor}
+			if err := x.Initialize(); err != nil {
+				return telemetry.Ack{}, err
+			}
+			return x.Send(ctx, t.config.Broker, t.log())
+		}
+		list, stations = append(list, o), append(stations, x)
+	}
+	return list, stations, nil
+}
+
+// parseMetres reads n numbers with commas between them.
+func parseMetres(text string, n int) (list []float64, ok bool) {
+	for part := range strings.SplitSeq(text, ",") {
+		x, err := strconv.ParseFloat(strings.TrimSpace(part), 64)
+		if err != nil {
+			return nil, false
+		}
+		list = append(list, x)
+	}
+	return list, len(list) == n
+}
+
+// readPicture reads the picture that FILE,WEST,SOUTH,EAST,NORTH names; nil without one.
+func readPicture(text string) (*serve.Picture, error) {
+	if text == "" {
+		return nil, nil
+	}
+	path, edges, _ := strings.Cut(text, ",")
+	at, ok := parseMetres(edges, 4)
+	if !ok || at[0] >= at[2] || at[1] >= at[3] {
+		return nil, fmt.Errorf("-picture %q: want FILE,WEST,SOUTH,EAST,NORTH with metres from the origin", text)
+	}
+	types := map[string]string{".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg"}
+	kind := types[strings.ToLower(filepath.Ext(path))]
+	if kind == "" {
+		return nil, errors.New("-picture: want a .png or .jpg file")
+	}
+	image, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("-picture: %w", err)
+	}
+	return &serve.Picture{Image: image, Type: kind, AtM: [4]float64(at)}, nil
+}

@@ -1,0 +1,326 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"prefdt/telemetry"
+)
+
+//go:embed page
+var page embed.FS
+
+// policy is the whole Content-Security-Policy: nothing but what this server sends.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// files are the page's files by path: they hold no secret and need no cookie.
+var files = map[string]struct{ name, kind string }{
+	"/":          {"page/index.html", "text/html; charset=utf-8"},
+	"/app.js":    {"page/app.js", "text/javascript; charset=utf-8"},
+	"/style.css": {"page/style.css", "text/css; charset=utf-8"},
+	"/uplot.js":  {"page/uplot.js", "text/javascript; charset=utf-8"},
+	"/uplot.css": {"page/uplot.css", "text/css; charset=utf-8"},
+	"/icon.svg":  {"page/icon.svg", "image/svg+xml"},
+	"/uplot.txt": {"page/uplot.txt", "text/plain; charset=utf-8"},
+}
+
+// handler answers browsers. Each request passes, in this order: the host's name, the
+// headers that every answer has, where it came from, its method and path, its cookie, its role.
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	for path, f := range files {
+		content, err := page.ReadFile(f.name)
+		if err != nil {
+			panic(err) // embedded above
+		}
+		if path == "/" {
+			path = "/{$}"
+		}
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", f.kind)
+			w.Header().Set("Cache-Control", "no-cache")
+			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+		})
+	}
+	mux.HandleFunc("POST /login", s.login)
+	mux.HandleFunc("GET /session", s.forAll(s.showSession))
+	mux.HandleFunc("GET /events", s.forAll(s.stream))
+	mux.HandleFunc("GET /picture", s.forAll(s.showPicture))
+	mux.HandleFunc("POST /preview", s.forOperators(s.preview))
+	mux.HandleFunc("POST /command", s.forOperators(s.command))
+	mux.HandleFunc("POST /alive", s.forOperators(s.alive))
+	mux.HandleFunc("POST /leave", s.forOperators(s.leave))
+	sameOrigin := http.NewCrossOriginProtection().Handler(mux)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !slices.Contains(s.hosts, r.Host) {
+			http.Error(w, "this server is not "+strconv.QuoteToASCII(r.Host[:min(len(r.Host), 80)])+"; -host permits a name", http.StatusMisdirectedRequest)
+			return
+		}
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		r.Body = http.MaxBytesReader(w, r.Body, maxBodyBytes)
+		sameOrigin.ServeHTTP(w, r)
+	})
+}
+
+// login exchanges a token for a cookie. The next token is written where the server was
+// started: who holds that terminal decides who comes.
+func (s *Server) login(w http.ResponseWriter, r *http.Request) {
+	var body struct{ Token string }
+	if !readBody(w, r, &body) {
+		return
+	}
+	value, operator, ok := s.access.exchange(body.Token, s.Clock())
+	if !ok {
+		http.Error(w, "this link was used, or is of an earlier start; the server's terminal shows a new one", http.StatusForbidden)
+		return
+	}
+	s.offer(operator)
+	http.SetCookie(w, s.access.cookie(value))
+	w.WriteHeader(http.StatusNoContent)
+}
+
+type sessionHandler func(w http.ResponseWriter, r *http.Request, session *session)
+
+// forAll wants a cookie, and no page of another origin: CrossOriginProtection is for
+// methods that change something, and a GET here answers with the fleet's position.
+func (s *Server) forAll(h sessionHandler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		switch r.Header.Get("Sec-Fetch-Site") {
+		case "", "none", "same-origin":
+		default:
+			http.Error(w, "for pages of this server only", http.StatusForbidden)
+			return
+		}
+		session := s.access.session(r, s.Clock())
+		if session == nil {
+			http.Error(w, "open the link that the server's terminal shows", http.StatusUnauthorized)
+			return
+		}
+		h(w, r, session)
+	}
+}
+
+// forOperators wants a session that may command.
+func (s *Server) forOperators(h sessionHandler) http.HandlerFunc {
+	return s.forAll(func(w http.ResponseWriter, r *http.Request, session *session) {
+		if session.operator == nil {
+			http.Error(w, "this page may watch, and not command", http.StatusForbidden)
+			return
+		}
+		h(w, r, session)
+	})
+}
+
+// readBody reads a request's JSON object, or answers what is wrong with it.
+func readBody(w http.ResponseWriter, r *http.Request, v any) bool {
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
+		http.Error(w, "want application/json", http.StatusUnsupportedMediaType)
+		return false
+	}
+	d := json.NewDecoder(r.Body)
+	d.DisallowUnknownFields()
+	err := d.Decode(v)
+	if err == nil && d.More() {
+		err = errors.New("more than one JSON value")
+	}
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		http.Error(w, "larger than a command", http.StatusRequestEntityTooLarge)
+	} else if err != nil {
+		http.Error(w, "not the JSON of a command: "+telemetry.Printable(err.Error()), http.StatusBadRequest)
+	}
+	return err == nil
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Write(encode(v))
+}
+
+// welcome is what a page needs to know of the server and of its own session.
+type welcome struct {
+	Fleet   string      `json:"fleet"`
+	Role    string      `json:"role"`
+	Name    string      `json:"name"`
+	AreaM   [2]float64  `json:"area_m"`
+	StaleMS int64       `json:"stale_ms"`
+	Picture *[4]float64 `json:"picture,omitempty"`
+}
+
+func (s *Server) welcome(session *session) *welcome {
+	x := &welcome{Fleet: s.Fleet, Role: "watch", AreaM: s.AreaM, StaleMS: s.StaleAfter.Milliseconds()}
+	if o := session.operator; o != nil {
+		x.Role, x.Name = "command", o.Name
+	}
+	if s.Picture != nil {
+		x.Picture = &s.Picture.AtM
+	}
+	return x
+}
+
+func (s *Server) showSession(w http.ResponseWriter, _ *http.Request, session *session) {
+	writeJSON(w, s.welcome(session))
+}
+
+func (s *Server) showPicture(w http.ResponseWriter, r *http.Request, _ *session) {
+	if s.Picture == nil {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", s.Picture.Type)
+	w.Write(s.Picture.Image)
+}
+
+// stream sends events until the page or the server goes: at once all that is known, then
+// each change, and once a second the server's time, by which a page knows data that were
+// held up on their way from fresh ones.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, session *session) {
+	if !s.access.openStream(session) {
+		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
+		return
+	}
+	defer s.access.closeStream(session)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no")
+	control := http.NewResponseController(w)
+	control.SetReadDeadline(time.Time{})
+	seconds := time.NewTicker(time.Second)
+	defer seconds.Stop()
+	gap := time.NewTimer(0)
+	defer gap.Stop()
+	var at cursor
+	first := s.welcome(session)
+	for {
+		e, changed, closed := s.state.next(&at, s.Clock())
+		if closed {
+			return
+		}
+		e.Welcome, first = first, nil
+		control.SetWriteDeadline(time.Now().Add(10 * time.Second)) // the socket's, not the fleet's time
+		if _, err := w.Write(slices.Concat([]byte("data: "), encode(e), []byte("\n\n"))); err != nil {
+			return
+		}
+		if control.Flush() != nil {
+			return
+		}
+		gap.Reset(minStreamGap)
+		select {
+		case <-gap.C:
+		case <-r.Context().Done():
+			return
+		}
+		select {
+		case <-changed:
+		case <-seconds.C:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// alive is a sign of life of a page that somebody can see. It is the only thing that makes a
+// heartbeat: no timer here speaks for a crew that has left.
+func (s *Server) alive(w http.ResponseWriter, r *http.Request, session *session) {
+	if !s.access.watched(session) {
+		http.Error(w, "a page without its event stream does not watch", http.StatusConflict)
+		return
+	}
+	s.beat(session.operator, false)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// leave withdraws the station, as the end of ground watch does.
+func (s *Server) leave(w http.ResponseWriter, r *http.Request, session *session) {
+	s.beat(session.operator, true)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (s *Server) beat(o *Operator, leaving bool) {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	now := s.Clock()
+	if !leaving && now.Sub(o.beat) < beatGap {
+		return // another page of the same operator
+	}
+	o.beat = now
+	if leaving {
+		o.beat = time.Time{}
+	}
+	o.Heartbeat(leaving)
+}
+
+// command sends a command and answers with what became of it; every page receives that.
+func (s *Server) command(w http.ResponseWriter, r *http.Request, session *session) {
+	var q request
+	if !readBody(w, r, &q) {
+		return
+	}
+	a := answer{ID: q.ID, By: session.operator.Name}
+	respond := func(code int, text string) {
+		a.AtMS, a.Text = s.state.ms(s.Clock()), telemetry.Printable(text)
+		s.state.addAnswer(a)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		w.Write(encode(a))
+	}
+	if age := time.Duration(s.state.ms(s.Clock())-q.AtMS) * time.Millisecond; age.Abs() > sendLimit {
+		respond(http.StatusConflict, fmt.Sprintf("not sent: it was given %v ago, and no command is sent when older than %v", age.Round(100*time.Millisecond), sendLimit))
+		return
+	}
+	meant, err := q.command(s.state.latest())
+	if err != nil {
+		respond(http.StatusUnprocessableEntity, "not sent: "+err.Error())
+		return
+	}
+	select {
+	case s.sending <- struct{}{}:
+		defer func() { <-s.sending }()
+	default:
+		respond(http.StatusTooManyRequests, "not sent: other commands wait for their answers")
+		return
+	}
+	// A page that goes meanwhile does not take back what was sent.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), sendLimit)
+	defer cancel()
+	ack, err := session.operator.Send(ctx, meant, q.BelowFloor)
+	if err != nil {
+		respond(http.StatusGatewayTimeout, fmt.Sprintf("%s: %v", meant, err))
+		return
+	}
+	a.Accepted = ack.Accepted
+	respond(http.StatusOK, meant.Answer(ack))
+}
+
+// preview answers what a command would do, in words, and sends nothing.
+func (s *Server) preview(w http.ResponseWriter, r *http.Request, _ *session) {
+	var q request
+	if !readBody(w, r, &q) {
+		return
+	}
+	status := s.state.latest()
+	meant, err := q.command(status)
+	if err != nil {
+		writeJSON(w, map[string]any{"ok": false, "text": telemetry.Printable(err.Error())})
+		return
+	}
+	var replaces *float64
+	if status != nil {
+		replaces = status.BudgetJ
+	}
+	writeJSON(w, map[string]any{"ok": true, "text": meant.Consequence(status), "replaces_j": replaces})
+}

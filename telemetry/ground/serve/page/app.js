@@ -1,0 +1,589 @@
+// The page of `ground serve`: what the fleet does, and, for those who may, commands.
+// In: the event stream of package serve. Out: a sign of life, previews, commands.
+
+const $ = id => document.getElementById(id);
+const svgElement = name => document.createElementNS('http://www.w3.org/2000/svg', name);
+const underWay = state => !['idle', 'done', 'stopped'].includes(state);
+
+// ---- Time. Everything is on the server's scale, ms since its start. The least difference to
+// this page's clock is the one without delay on the way, so that an event that was held up
+// for a minute shows data a minute old.
+let offset = Infinity, steadyMS = performance.now(), wallMS = Date.now();
+const serverNow = () => performance.now() - offset;
+
+function checkSleep() { // a clock that stood still while the device slept makes data too young
+  const slept = (Date.now() - wallMS) - (performance.now() - steadyMS);
+  steadyMS = performance.now(), wallMS = Date.now();
+  if (slept > 2000) { offset -= slept; connect(); }
+}
+
+// ---- What is known.
+let welcome = null, state = null, users = [], answers = [];
+let samples = [[], [], [], [], [], [], []]; // slot, spent, predicted end, floor, budget, delay, setting
+let trails = new Map(), history_ = 0, samplesNew = false;
+let lastCommandID, lastCommandSeenMS = -Infinity;
+let streamOpen = false, openedMS = -Infinity, eventMS = -Infinity, denied = '';
+
+function takeEvent(e) {
+  offset = Math.min(e.welcome ? Infinity : offset, performance.now() - e.t); // another start, another scale
+  eventMS = performance.now();
+  if (e.welcome) takeWelcome(e.welcome);
+  if (e.history !== history_) {
+    history_ = e.history;
+    samples = samples.map(() => []);
+    trails = new Map();
+    samplesNew = true;
+  }
+  for (const [slot, spent, predicted, floor, budget, setting, delay] of e.samples || []) {
+    const k = j => j === null ? null : j / 1000;
+    [slot, k(spent), k(predicted), k(floor), k(budget), delay, setting].forEach((x, i) => samples[i].push(x));
+    samplesNew = true;
+  }
+  for (const [slot, ...planes] of e.trail || [])
+    for (const [number, east, north] of planes) {
+      if (!trails.has(number)) trails.set(number, []);
+      const trail = trails.get(number);
+      trail.push([east, north]);
+      if (trail.length > 180) trail.shift();
+    }
+  if (e.users) users = e.users;
+  if (e.state) takeState(e.state);
+  for (const a of e.answers || []) takeAnswer(a);
+  requestRender();
+}
+
+function takeWelcome(w) { // with the first event of each connection comes all that is known
+  welcome = w;
+  samples = samples.map(() => []);
+  trails = new Map();
+  answers = [];
+  $('fleet').textContent = w.fleet;
+  document.title = `${w.fleet} - ground`;
+  document.body.dataset.role = w.role;
+  $('commands').hidden = w.role !== 'command';
+  $('who').textContent = w.name ? `signed by ${w.name}` : 'not signed';
+  if (w.picture) {
+    const [west, south, east, north] = w.picture;
+    setAttributes($('picture'), {href: 'picture', x: west, y: -north, width: east - west, height: north - south});
+  }
+}
+
+function takeState(s) {
+  state = s;
+  const c = s.status && s.status.last_command;
+  if (c && c.id !== lastCommandID) {
+    if (lastCommandID !== undefined) lastCommandSeenMS = performance.now();
+    lastCommandID = c.id;
+  } else if (lastCommandID === undefined) lastCommandID = '';
+}
+
+function takeAnswer(a) {
+  if (answers.some(b => b.id === a.id && b.at === a.at)) return;
+  answers.unshift(a);
+  answers.length = Math.min(answers.length, 20);
+  $('answers').replaceChildren(...answers.map(b => {
+    const item = document.createElement('li');
+    item.className = b.ok ? 'yes' : 'no';
+    item.textContent = `${b.by ? b.by + ': ' : ''}${b.text}`;
+    return item;
+  }));
+}
+
+// ---- The stream: opened again without limit, at once when the page is looked at again.
+let source = null, retry = 0, waitMS = 500;
+
+async function connect() {
+  clearTimeout(retry);
+  source?.close();
+  source = null;
+  streamOpen = false;
+  retry = setTimeout(connect, waitMS = Math.min(2 * waitMS, 5000));
+  const r = await fetch('session', {signal: AbortSignal.timeout(4000)}).catch(() => null);
+  denied = r && !r.ok ? await r.text() : '';
+  requestRender();
+  if (!r || !r.ok || source) return;
+  clearTimeout(retry);
+  openedMS = performance.now();
+  const opened = source = new EventSource('events');
+  opened.onopen = () => { streamOpen = true; };
+  opened.onmessage = m => { waitMS = 500; takeEvent(JSON.parse(m.data)); };
+  opened.onerror = () => {
+    if (opened !== source) return;
+    opened.close();
+    source = null;
+    streamOpen = false;
+    clearTimeout(retry);
+    retry = setTimeout(connect, waitMS = Math.min(2 * waitMS, 5000));
+  };
+}
+
+// checkStream opens the stream again when it is silent, since the server says something each second
+// and a network that went away does not; and sometimes while the link is lost, for another
+// measurement of the server's clock, which may have stood still with the server.
+function checkStream() {
+  const now = performance.now();
+  if (source && (now - Math.max(eventMS, openedMS) > 5000 || document.body.dataset.link === 'lost' && now - openedMS > 30e3)) connect();
+}
+
+// login exchanges the token of a link, which then leaves the address bar and the history.
+async function login() {
+  const token = location.hash.slice(1);
+  if (token) {
+    history.replaceState(null, '', location.pathname);
+    await post('login', {token}).catch(() => null);
+  }
+  connect();
+}
+
+function post(path, body) {
+  return fetch(path, {method: 'POST', headers: {'Content-Type': 'application/json'}, body: JSON.stringify(body), signal: AbortSignal.timeout(8000)});
+}
+
+// ---- Words.
+const kilojoules = j => j === null || j === undefined ? '-' : `${(j / 1000).toFixed(1)} kJ`;
+const ageText = ms => ms < 9950 ? `${(ms / 1000).toFixed(1)} s` : ms < 120e3 ? `${Math.round(ms / 1000)} s` : `${Math.round(ms / 60e3)} min`;
+const minutes = s => s >= 60 ? `${Math.floor(s / 60)} min ${Math.round(s % 60)} s` : `${Math.round(s)} s`;
+
+// link is how current the status is, by the data's own age.
+function link() {
+  const s = state && state.status;
+  if (denied) return {lost: true, stale: true, text: denied};
+  if (!s) return {lost: false, stale: true, text: 'no status yet', ageMS: NaN};
+  const ageMS = serverNow() - state.received;
+  // Outside a mission a status comes every 5 s at least.
+  const limitMS = welcome.stale_ms + (underWay(s.state) ? 0 : 5000);
+  const lost = ageMS >= limitMS || state.online === false || !state.broker;
+  let text = '';
+  if (lost) {
+    text = `LINK LOST: ${state.retained ? 'only what the broker had kept' : `last status ${ageText(ageMS)} ago`}`;
+    if (!streamOpen) text += ', the page has no connection to ground serve';
+    else if (!state.broker) text += ', the broker is unreachable';
+    else if (state.online === false) text += ', the leader is offline';
+  }
+  return {lost, stale: lost || state.retained, text, ageMS};
+}
+
+const aircraftAge = a => a.age_s === null ? NaN : a.age_s * 1000 + Math.max(0, serverNow() - state.received);
+
+// banners are the alarms, the gravest first. They end by themselves with their cause.
+function banners(l) {
+  const list = [], add = (kind, id, text) => list.push({kind, id, text});
+  if (l.text) add(l.lost ? 'alarm' : 'warn', 'link', l.text);
+  const s = state && state.status;
+  if (!s) return list;
+  if (!l.lost && state.retained) add('warn', 'retained', 'STALE: kept by the broker, its age is unknown');
+  for (const [i, text] of (state.left || []).entries()) add('alarm', `left${i}`, text);
+  for (const a of s.aircraft) {
+    const ageMS = aircraftAge(a);
+    if (!l.lost && !(ageMS < welcome.stale_ms)) add(isNaN(ageMS) ? 'warn' : 'alarm', `age${a.number}`, `aircraft ${a.number}: ${isNaN(ageMS) ? 'no message yet' : `LINK LOST, last message ${ageText(ageMS)} ago`}`);
+    if (a.reason) add('warn', `why${a.number}`, `aircraft ${a.number}: ${a.reason}`);
+    if (a.battery !== null && a.battery < .2) add('warn', `battery${a.number}`, `aircraft ${a.number}: battery ${Math.round(100 * a.battery)} %`);
+  }
+  if (s.saturated) add('warn', 'saturated', `SATURATED: the budget is below the floor of ${kilojoules(s.floor_j)}; the fleet flies at the least energy`);
+  else if (s.budget_j !== null && s.predicted_end_j > 1.01 * s.budget_j) add('warn', 'over', `predicted to end on ${kilojoules(s.predicted_end_j)}, above the budget of ${kilojoules(s.budget_j)}`);
+  const c = s.last_command;
+  if (c && c.key !== welcome.name && !answers.some(a => a.id === c.id) && performance.now() - lastCommandSeenMS < 15e3) add('told', 'command', `${c.key || 'an unsigned station'} commanded: ${c.what}, from slot ${c.slot}`);
+  const a = answers[0];
+  if (a && serverNow() - a.at < 15e3) add(a.ok ? 'told' : 'warn', `answer ${a.id}`, `${a.by ? a.by + ': ' : ''}${a.text}`);
+  return list;
+}
+
+// ---- Sound and vibration, for what is new, and not more often than every 5 s.
+let audio = null, muted = false, soundedMS = -Infinity, sounded = new Set();
+function sound(list) {
+  const loud = list.filter(b => b.kind !== 'told').map(b => b.id);
+  const fresh = loud.some(id => !sounded.has(id));
+  if (fresh && !muted && performance.now() - soundedMS < 5000) return; // later
+  sounded = new Set(loud);
+  if (!fresh || muted) return;
+  soundedMS = performance.now();
+  navigator.vibrate?.(list.some(b => b.kind === 'alarm') ? [300, 100, 300] : [150]);
+  if (!audio) return;
+  const tone = audio.createOscillator(), volume = audio.createGain();
+  volume.gain.value = .2;
+  tone.frequency.value = list.some(b => b.kind === 'alarm') ? 880 : 520;
+  tone.connect(volume).connect(audio.destination);
+  tone.start();
+  tone.stop(audio.currentTime + .4);
+}
+for (const kind of ['pointerdown', 'keydown'])
+  addEventListener(kind, () => { audio ??= 'AudioContext' in window ? new AudioContext() : null; }, {once: true});
+$('mute').onclick = () => {
+  muted = !muted;
+  $('mute').textContent = muted ? 'Sound off' : 'Sound on';
+  $('mute').setAttribute('aria-pressed', muted);
+};
+
+let wake = null;
+async function keepAwake() {
+  if (!('wakeLock' in navigator) || document.hidden || wake && !wake.released) return;
+  if (state && state.status && underWay(state.status.state)) wake = await navigator.wakeLock.request('screen').catch(() => null);
+}
+
+// ---- Drawing. render runs at most once a frame, after an event and four times a second.
+let asked = false;
+function requestRender() {
+  if (asked || document.hidden) return;
+  asked = true;
+  requestAnimationFrame(() => { asked = false; render(); });
+}
+
+function setText(element, text) { if (element.textContent !== text) element.textContent = text; }
+function setAttributes(element, list) { for (const name in list) element.setAttribute(name, list[name]); }
+
+function render() {
+  const l = link(), s = state && state.status;
+  document.body.dataset.age = l.ageMS;
+  document.body.dataset.link = l.lost ? 'lost' : l.stale ? 'stale' : 'live';
+  for (const element of document.querySelectorAll('.data')) element.classList.toggle('stale', l.stale);
+  const list = banners(l);
+  renderList($('banners'), list, b => document.createElement('p'), (p, b) => { p.className = b.kind; setText(p, b.text); });
+  if (s) sound(list);
+  setText($('age'), isNaN(l.ageMS ?? NaN) ? 'no data yet' : `${ageText(Math.max(0, l.ageMS))} old`);
+  if (!s) return;
+  setText($('state'), s.state);
+  const left = s.slots - 1 - s.slot;
+  setText($('clock'), `slot ${s.slot < 0 ? '-' : s.slot} of ${s.slots}` + (underWay(s.state) && state.slot_ms ? `, ${minutes(left * state.slot_ms / 1000)} left` : ''));
+  renderValues(s, l);
+  renderAircraft(s);
+  renderMap(s);
+  renderCharts();
+  renderCommands(s);
+}
+
+// renderList keeps one element for each entry.
+function renderList(parent, list, make, fill) {
+  while (parent.children.length > list.length) parent.lastChild.remove();
+  list.forEach((x, i) => fill(parent.children[i] || parent.appendChild(make(x)), x));
+}
+
+function renderValues(s, l) {
+  const age = isNaN(l.ageMS) ? '' : state.retained ? 'age unknown' : `${ageText(Math.max(0, l.ageMS))} old`;
+  const slots = samples[0], n = slots.length - 1, c = s.last_command;
+  const budget = s.budget_j !== null;
+  const share = budget && s.budget_j ? ` (${Math.round(100 * s.spent_j / s.budget_j)} %)` : '';
+  const offset_ = budget && s.predicted_end_j !== null ? `, ${s.predicted_end_j >= s.budget_j ? '+' : '-'}${kilojoules(Math.abs(s.predicted_end_j - s.budget_j))} to the budget` : '';
+  renderList($('values'), [
+    ['request', budget ? `${kilojoules(s.budget_j)} ${s.mode}` : 'preference', age],
+    ['setting', s.setting.toFixed(3), age],
+    ['spent', kilojoules(s.spent_j) + share, age],
+    ['remaining', kilojoules(s.remaining_j), age],
+    ['predicted end', kilojoules(s.predicted_end_j), age + offset_],
+    ['floor', kilojoules(s.floor_j), age],
+    ['transit', kilojoules(s.transit_j), age],
+    ['delay, mean of a task', n >= 0 && samples[5][n] !== null ? `${samples[5][n].toFixed(3)} s` : '-', n >= 2 ? `of slot ${slots[n] - 2}, ${age}` : age],
+    ['users reported', String(s.users_heard), age],
+    ['missed slots', String(s.missed_slots), age],
+    ['energy from', s.energy_source.replaceAll('_', ' '), age],
+    ['last command', c ? c.what : '-', c ? `${c.key || 'unsigned'}, from slot ${c.slot}${s.slot > c.slot ? `, ${s.slot - c.slot} slots ago` : ''}, id ${c.id}` : ''],
+  ], () => {
+    const box = document.createElement('div');
+    box.append(document.createElement('dt'), document.createElement('dd'));
+    box.lastChild.append('', document.createElement('small'));
+    return box;
+  }, (box, [name, value, small]) => {
+    setText(box.firstChild, name);
+    if (box.lastChild.firstChild.data !== value) box.lastChild.firstChild.data = value;
+    setText(box.lastChild.lastChild, small);
+  });
+}
+
+function renderAircraft(s) {
+  renderList($('aircraft'), s.aircraft, () => {
+    const item = document.createElement('li'), label = document.createElement('label'), tick = document.createElement('input');
+    tick.type = 'checkbox';
+    tick.onchange = requestRender;
+    label.append(tick, document.createElement('span'));
+    item.append(label, document.createElement('p'), document.createElement('p'));
+    return item;
+  }, (item, a) => {
+    const [label, line, why] = item.children, ageMS = aircraftAge(a);
+    label.firstChild.value = a.number;
+    label.firstChild.hidden = welcome.role !== 'command';
+    setText(label.lastChild, `Aircraft ${a.number}, system ${a.system_id}: ${a.mode || 'no mode yet'}${a.landed ? ', landed' : a.landed === false ? ', in the air' : ''}`);
+    const p = a.position_m;
+    setText(line, [p ? `${Math.round(p[0])} m east, ${Math.round(p[1])} m north, ${Math.round(p[2])} m up` : 'no position', a.speed_mps === null ? '' : `${a.speed_mps.toFixed(1)} m/s`,
+      a.battery === null ? '' : `battery ${Math.round(100 * a.battery)} %`, `spent ${kilojoules(a.spent_j)}`, isNaN(ageMS) ? 'no message yet' : `${ageText(ageMS)} old`].filter(Boolean).join(', '));
+    item.classList.toggle('stale', !(ageMS < welcome.stale_ms));
+    why.className = a.reason ? 'why' : '';
+    setText(why, a.reason);
+  });
+}
+const ticked = () => [...document.querySelectorAll('#aircraft input:checked')].map(x => Number(x.value));
+
+// ---- The map: metres east, and north upwards.
+let mapPixels = [1, 1], view = null;
+new ResizeObserver(([box]) => { mapPixels = [box.contentRect.width || 1, box.contentRect.height || 1]; view = null; requestRender(); }).observe($('map'));
+
+function fitMap(s) { // wider when something is outside, by whole steps, so that nothing jitters
+  const [w, h] = welcome.area_m, far = 2 * Math.max(w, h), box = [0, 0, w, h];
+  const add = (e, n) => {
+    if (e < -far || n < -far || e > w + far || n > h + far) return;
+    box[0] = Math.min(box[0], e), box[1] = Math.min(box[1], n), box[2] = Math.max(box[2], e), box[3] = Math.max(box[3], n);
+  };
+  for (const a of s.aircraft) if (a.position_m) add(a.position_m[0], a.position_m[1]);
+  for (const [, e, n] of users) add(e, n);
+  const step = Math.max(w, h) / 10, margin = step / 3;
+  const [west, south] = box.slice(0, 2).map(x => step * Math.floor(x / step) - margin);
+  const [east, north] = box.slice(2).map(x => step * Math.ceil(x / step) + margin);
+  const key = [west, south, east, north].join();
+  if (view && view.key === key) return;
+  const u = Math.max((east - west) / mapPixels[0], (north - south) / mapPixels[1]); // metres in a pixel
+  view = {key, u};
+  $('map').setAttribute('viewBox', `${west} ${-north} ${east - west} ${north - south}`);
+  setAttributes($('fence'), {x: 0, y: -h, width: w, height: h, 'stroke-width': 3 * u});
+  const grid = [100, 200, 500, 1000, 2000, 5000, 1e4, 1e5].find(x => x >= Math.max(w, h) / 8), lines = svgElement('path');
+  let d = '';
+  for (let x = 0; x <= w; x += grid) d += `M${x} 0V${-h}`;
+  for (let y = 0; y <= h; y += grid) d += `M0 ${-y}H${w}`;
+  setAttributes(lines, {d, 'stroke-width': u});
+  $('grid').replaceChildren(lines);
+  setAttributes($('scale'), {transform: `translate(${4 * u} ${-4 * u}) scale(${u})`, 'stroke-width': 4});
+  $('scale').textContent = `grid ${grid} m`;
+}
+
+function renderMap(s) {
+  fitMap(s);
+  const u = view.u, at = new Map(s.aircraft.filter(a => a.position_m).map(a => [a.number, a.position_m]));
+  const d = {links: '', served: '', local: '', waiting: '', idle: ''};
+  for (const [, e, n, aircraft] of users) {
+    const kind = aircraft > 0 ? 'served' : aircraft === 0 ? 'local' : aircraft === -1 ? 'idle' : 'waiting';
+    d[kind] += `M${e} ${-n}h0`; // a dot: a line of no length with round ends
+    const p = aircraft > 0 && at.get(aircraft);
+    if (p) d.links += `M${p[0].toFixed(0)} ${(-p[1]).toFixed(0)}L${e} ${-n}`;
+  }
+  for (const kind in d) setAttributes($(kind), {d: d[kind], 'stroke-width': (kind === 'links' ? 1 : kind === 'served' ? 8 : 6) * u});
+  renderList($('trails'), [...trails], () => svgElement('path'), (path, [number, points]) =>
+    setAttributes(path, {d: 'M' + points.map(([e, n]) => `${e} ${-n}`).join('L'), 'stroke-width': 2 * u, stroke: '#000', 'stroke-dasharray': `${2 * u} ${(1 + number % 4) * u}`}));
+  renderList($('planes'), s.aircraft.filter(a => a.position_m), () => {
+    const plane = svgElement('g');
+    plane.append(svgElement('path'), svgElement('text'));
+    setAttributes(plane.lastChild, {x: 12, y: -8, 'stroke-width': 4});
+    return plane;
+  }, (plane, a) => {
+    const [e, n, up] = a.position_m, points = trails.get(a.number) || [], from = points[points.length - 2], to = points[points.length - 1];
+    const heading = from && to && (from[0] !== to[0] || from[1] !== to[1]) ? Math.atan2(to[0] - from[0], to[1] - from[1]) * 180 / Math.PI : 0;
+    const old = !(aircraftAge(a) < welcome.stale_ms);
+    plane.setAttribute('transform', `translate(${e} ${-n}) scale(${u})`);
+    setAttributes(plane.firstChild, {d: 'M0 -13 9 11 0 6 -9 11Z', transform: `rotate(${heading.toFixed(0)})`, fill: old ? '#fff' : '#000', stroke: '#000', 'stroke-width': 2, 'stroke-dasharray': old ? '3 2' : 'none'});
+    setText(plane.lastChild, `${a.number}${old ? '?' : ':'} ${Math.round(up)} m`);
+  });
+}
+
+// ---- The two charts.
+let energyChart = null, delayChart = null;
+function renderCharts() {
+  if (!samplesNew || !samples[0].length) return;
+  samplesNew = false;
+  const width = Math.max(200, $('energy-chart').clientWidth);
+  const line = (stroke, dash, w) => ({stroke, dash, width: w || 2, points: {show: false}});
+  const axis = {stroke: '#000', grid: {stroke: '#c8c8c8', width: 1}, ticks: {stroke: '#000', width: 1}, font: '13px system-ui'};
+  const make = (box, series) => new uPlot({width, height: 170, scales: {x: {time: false}}, legend: {show: false}, cursor: {show: false}, axes: [axis, {...axis, size: 48}], series: [{}, ...series]}, null, box);
+  energyChart ??= make($('energy-chart'), [line('#000', [], 3), line('#00408a', [8, 4]), line('#7a0000', [2, 3]), line('#00501e')]);
+  delayChart ??= make($('delay-chart'), [line('#000')]);
+  const [slot, spent, predicted, floor, budget, delay] = samples;
+  energyChart.setData([slot, spent, predicted, floor, budget]);
+  delayChart.setData([slot.map(n => n - 2), delay]);
+  if (energyChart.width !== width) for (const chart of [energyChart, delayChart]) chart.setSize({width, height: 170});
+}
+addEventListener('resize', () => { samplesNew = true; requestRender(); });
+
+// ---- Acts that are meant. A press counts time in frames of 100 ms at most, so that a page
+// that was busy does not take a tap for a press.
+function makeHold(button, act) {
+  let frame = 0, heldMS = 0, last = 0;
+  const show = () => button.style.setProperty('--done', `${Math.min(100, heldMS / 10)}%`);
+  const cancel = () => { cancelAnimationFrame(frame); frame = heldMS = 0; show(); };
+  const step = () => {
+    const now = performance.now();
+    heldMS += Math.min(now - last, 100);
+    last = now;
+    if (heldMS >= 1000) { cancel(); act(); return; }
+    show();
+    frame = requestAnimationFrame(step);
+  };
+  const start = () => { if (!frame) { last = performance.now(); frame = requestAnimationFrame(step); } };
+  button.addEventListener('pointerdown', e => { if (e.button === 0) { button.setPointerCapture(e.pointerId); start(); } });
+  button.addEventListener('pointermove', e => { if (frame && !button.contains(document.elementFromPoint(e.clientX, e.clientY))) cancel(); });
+  for (const kind of ['pointerup', 'pointercancel', 'lostpointercapture', 'blur']) button.addEventListener(kind, cancel);
+  button.addEventListener('keydown', e => {
+    if (e.key !== 'Enter' && e.key !== ' ') return;
+    e.preventDefault();
+    if (!e.repeat) start();
+  });
+  button.addEventListener('keyup', cancel);
+  button.addEventListener('contextmenu', e => e.preventDefault()); // a long touch
+  document.addEventListener('visibilitychange', cancel);
+}
+
+// A slide acts when it is let go at its end. Ten steps of the arrow key reach it.
+function makeSlide(slide, act) {
+  const [done, , thumb] = slide.children;
+  let from = null, share = 0, idle = 0;
+  const room = () => slide.clientWidth - thumb.offsetWidth - 4;
+  const set = x => {
+    share = Math.max(0, Math.min(1, x));
+    done.style.setProperty('--done', `${100 * share}%`);
+    thumb.style.setProperty('--at', `${share * room()}px`);
+    thumb.setAttribute('aria-valuenow', Math.round(100 * share));
+  };
+  const reset = () => { clearTimeout(idle); from = null; set(0); };
+  const finish = () => { const full = share > .95; reset(); if (full) act(); };
+  thumb.addEventListener('pointerdown', e => { if (e.button === 0) { thumb.setPointerCapture(e.pointerId); from = e.clientX; } });
+  thumb.addEventListener('pointermove', e => { if (from !== null) set((e.clientX - from) / room()); });
+  thumb.addEventListener('pointerup', () => { if (from !== null) finish(); });
+  for (const kind of ['pointercancel', 'blur']) thumb.addEventListener(kind, reset);
+  thumb.addEventListener('keydown', e => {
+    if (e.key === 'ArrowRight' || e.key === 'ArrowLeft') {
+      e.preventDefault();
+      set(share + (e.key === 'ArrowRight' ? .1 : -.1));
+      clearTimeout(idle);
+      idle = setTimeout(reset, 2000);
+      if (share > .95) finish();
+    } else if (e.key === 'Escape') reset();
+  });
+  document.addEventListener('visibilitychange', reset);
+}
+
+// ---- Commands.
+const actions = [ // action, kind of control, label, states in which it changes something
+  ['start', 'slide', 'Slide: START', ['idle']],
+  ['hold', 'hold', 'Press: hold positions', ['flying']],
+  ['resume', 'hold', 'Press: resume', ['holding', 'climbing', 'flying', 'returning', 'done']],
+  ['return', 'hold', 'Press: return and land', ['climbing', 'flying', 'holding', 'stopped']],
+  ['stop', 'slide', 'Slide: STOP', ['climbing', 'flying', 'holding', 'returning']],
+  ['launch', 'slide', 'Slide: LAUNCH ticked', ['climbing', 'flying', 'holding']],
+  ['clear', 'hold', 'Press: clear ticked', ['idle', 'climbing', 'flying', 'holding', 'returning', 'done', 'stopped']],
+];
+for (const [action, kind, label] of actions) {
+  const box = document.createElement('div'), before = document.createElement('p'), text = document.createElement('span');
+  box.className = 'act';
+  box.id = `act-${action}`;
+  before.className = 'before';
+  before.id = `before-${action}`;
+  text.textContent = label;
+  const control = document.createElement(kind === 'slide' ? 'div' : 'button');
+  control.className = kind;
+  control.append(document.createElement('i'), text);
+  const act = () => {
+    const aircraft = ticked();
+    if (action !== 'resume' && namesAircraft.includes(action) && !aircraft.length) return note(`${action}: tick the aircraft first`);
+    send({kind: 'mission', action, ...namesAircraft.includes(action) && aircraft.length ? {aircraft} : {}});
+  };
+  if (kind === 'slide') {
+    const thumb = document.createElement('b');
+    thumb.textContent = '>>';
+    setAttributes(thumb, {tabindex: 0, role: 'slider', 'aria-label': label, 'aria-valuemin': 0, 'aria-valuemax': 100, 'aria-valuenow': 0, 'aria-describedby': before.id});
+    control.append(thumb);
+    makeSlide(control, act);
+  } else {
+    control.type = 'button';
+    control.setAttribute('aria-describedby', before.id);
+    makeHold(control, act);
+  }
+  box.append(before, control);
+  $('actions').append(box);
+}
+
+const namesAircraft = ['launch', 'clear', 'resume'];
+let ticks = '', named = {}; // what those would do to the ticked aircraft, in words
+
+async function explainTicks(list) {
+  const mine = ticks = list.join();
+  named = {};
+  for (const action of list.length ? namesAircraft : []) {
+    const text = (await explain({kind: 'mission', action, aircraft: list})).text;
+    if (mine === ticks) named[action] = text;
+  }
+  requestRender();
+}
+
+// explain asks what a command would do, and sends nothing.
+async function explain(q) {
+  const r = await post('preview', {id: 'preview', at: 0, ...q}).catch(() => null);
+  return r && r.ok ? r.json() : {ok: false, text: 'ground serve does not answer'};
+}
+
+function renderCommands(s) {
+  if (welcome.role !== 'command') return;
+  const list = ticked();
+  if (list.join() !== ticks) explainTicks(list);
+  for (const [action, , , states] of actions) {
+    const box = $(`act-${action}`);
+    box.classList.toggle('unfit', !states.includes(s.state));
+    setText(box.firstChild, named[action] || state.before[action] || 'Tick the aircraft first.');
+  }
+  setText($('beat'), leaving ? 'This page sends no heartbeat. Another station should watch.' :
+    'While this page can be seen it is the crew\'s heartbeat. Without any for 30 s the fleet holds, for 120 s it returns, unless the leader is configured otherwise.');
+}
+
+function note(text) { takeAnswer({at: Math.round(serverNow()), id: newID('n'), by: '', ok: false, text}); requestRender(); }
+
+function newID(kind) {
+  return kind[0] + '-' + [...crypto.getRandomValues(new Uint8Array(12))].map(x => 'abcdefghijklmnopqrstuvwxyz234567'[x & 31]).join('');
+}
+
+// send gives a command once. It is repeated by nobody but ground serve, for 5 s.
+async function send(q) {
+  const id = newID(q.kind), at = Math.round(serverNow());
+  try {
+    const r = await post('command', {id, at, ...q});
+    const text = await r.text();
+    if (r.headers.get('Content-Type') === 'application/json') takeAnswer(JSON.parse(text));
+    else note(text);
+    requestRender();
+    return r.ok && answers[0].ok;
+  } catch (error) {
+    note(`${q.action || q.kind}: no answer (${error.message}); the last command shows whether it was applied`);
+  }
+}
+
+// A form's command is sent as it was last explained, and not otherwise: the total that a budget
+// replaces is the one that stood in the explanation.
+function makeForm(kind, fields, button, before, read) {
+  let explained = null, timer = 0, asking = 0;
+  const update = async () => {
+    explained = null;
+    const q = read(), mine = ++asking;
+    if (!q) return;
+    const a = await explain({kind, ...q});
+    if (mine !== asking) return;
+    $(before).textContent = a.text;
+    if (a.ok) explained = {q: JSON.stringify(q), replaces: a.replaces_j};
+  };
+  for (const id of fields)
+    $(id).addEventListener('input', () => { explained = null; clearTimeout(timer); timer = setTimeout(update, 150); });
+  makeHold($(button), async () => {
+    const q = read();
+    if (!q || !explained || explained.q !== JSON.stringify(q)) { note(`${kind}: not sent; read first what it does`); return update(); }
+    const replaces = kind === 'budget' && explained.replaces !== null ? {replaces_j: explained.replaces} : {};
+    await send({kind, ...q, ...replaces});
+    update();
+  });
+  $(fields[0]).form.addEventListener('submit', e => e.preventDefault());
+}
+makeForm('budget', ['energy', 'mode', 'below'], 'send-budget', 'budget-before',
+  () => $('energy').value.trim() ? {energy: $('energy').value.trim(), mode: $('mode').value, below_floor: $('below').checked} : null);
+makeForm('preference', ['setting'], 'send-preference', 'preference-before',
+  () => $('setting').value === '' ? null : {setting: Number($('setting').value)});
+makeForm('mission', ['mission'], 'send-new', 'new-before',
+  () => $('mission').value.trim() ? {action: 'new', mission: $('mission').value.trim()} : null);
+
+// ---- The crew's heartbeat: while this page is seen, and itself sees the fleet.
+let leaving = false;
+makeHold($('leave'), async () => {
+  leaving = !leaving;
+  $('leave').lastChild.textContent = leaving ? 'Press: watch again' : 'Press: stop watching';
+  if (leaving) await post('leave', {}).catch(() => null);
+  requestRender();
+});
+setInterval(() => {
+  if (welcome && welcome.role === 'command' && !document.hidden && !leaving && streamOpen && performance.now() - eventMS < 3000) post('alive', {}).catch(() => null);
+}, 1000);
+
+document.addEventListener('securitypolicyviolation', () => { document.body.dataset.violations = Number(document.body.dataset.violations || 0) + 1; });
+document.addEventListener('visibilitychange', () => { if (!document.hidden) { waitMS = 500; connect(); keepAwake(); } });
+setInterval(() => { checkSleep(); checkStream(); requestRender(); }, 250);
+setInterval(keepAwake, 5000);
+addEventListener('hashchange', login);
+login();

@@ -1,0 +1,70 @@
+package serve
+
+import (
+	"fmt"
+
+	"prefdt/telemetry"
+	"prefdt/telemetry/command"
+)
+
+// request is a command as a page gives it.
+type request struct {
+	ID   string         `json:"id"`
+	Kind telemetry.Kind `json:"kind"` // budget, preference or mission
+	AtMS int64          `json:"at"`   // when it was given, on the scale of event.T
+
+	Energy     string   `json:"energy"` // as typed, "42 kJ"
+	Mode       string   `json:"mode"`
+	BelowFloor bool     `json:"below_floor"`
+	ReplacesJ  *float64 `json:"replaces_j"` // the total that the page showed; null: a preference
+
+	Setting float64 `json:"setting"`
+
+	Action   string `json:"action"`
+	Aircraft []int  `json:"aircraft"`
+	Mission  string `json:"mission"`
+}
+
+// command returns what was meant. An error is why it may not be sent.
+func (q *request) command(s *telemetry.Status) (r command.Request, err error) {
+	switch q.Kind {
+	case telemetry.KindBudget:
+		energyJ, err := command.ParseEnergy(q.Energy)
+		if err != nil {
+			return r, err
+		}
+		r.Budget = &telemetry.Budget{ID: q.ID, EnergyJ: energyJ, Mode: q.Mode, ReplacesJ: q.ReplacesJ}
+	case telemetry.KindPreference:
+		r.Preference = &telemetry.Preference{ID: q.ID, Setting: q.Setting}
+	case telemetry.KindMission:
+		r.Mission = &telemetry.Mission{ID: q.ID, Action: q.Action, Aircraft: q.Aircraft, Mission: q.Mission}
+	default:
+		return r, fmt.Errorf("kind %q: want budget, preference or mission", q.Kind)
+	}
+	if _, err := r.Encode(); err != nil {
+		return r, err
+	}
+	if s != nil && !q.BelowFloor {
+		return r, r.Check(s)
+	}
+	return r, nil
+}
+
+// consequences has what each action without further words would do now.
+func consequences(s *telemetry.Status) map[string]string {
+	if s == nil {
+		return nil
+	}
+	list := map[string]string{}
+	for _, action := range []string{telemetry.ActionStart, telemetry.ActionHold, telemetry.ActionResume, telemetry.ActionReturn, telemetry.ActionStop} {
+		list[action] = command.Request{Mission: &telemetry.Mission{Action: action}}.Consequence(s)
+	}
+	return list
+}
+
+func leftInAir(s *telemetry.Status) []string {
+	if s == nil {
+		return nil
+	}
+	return command.LeftInAir(s)
+}

@@ -1,0 +1,249 @@
+// Package serve is the crew's console: a web page of one fleet, from the program ground.
+//
+// Inputs: the fleet's MQTT messages (Handle), and requests of browsers. Outputs: the page,
+// which is embedded; server-sent events with the fleet's state and history; and, of pages that
+// may command, the commands and the signs of life that an Operator sends on. Signing keys stay
+// behind the Operator: a page has a cookie and nothing else.
+//
+// A browser comes with a link, which has a token that is exchanged once for the cookie. Every
+// address but loopback needs TLS. See docs/console.md.
+package serve
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"prefdt/telemetry"
+	"prefdt/telemetry/command"
+)
+
+// Server serves the console of one fleet. Set the exported fields, then Initialize.
+type Server struct {
+	Listen      string           // host:port; a host that is not loopback needs Certificate
+	Certificate *tls.Certificate // nil: HTTP without TLS
+	Hosts       []string         // further names, with port, by which browsers reach it
+	Fleet       string
+	AreaM       [2]float64    // the fence, east and north of the origin
+	StaleAfter  time.Duration // age from which a value of a mission under way is shown as lost
+	Operators   []*Operator   // who may command; none: pages only watch
+	Links       io.Writer     // where links with tokens are written
+	Log         *slog.Logger
+	Picture     *Picture         // beneath the map; nil: none
+	Clock       func() time.Time // nil: time.Now
+
+	topics   telemetry.Topics
+	state    state
+	access   access
+	listener net.Listener
+	http     *http.Server
+	hosts    []string      // that a request may name
+	sending  chan struct{} // commands on their way, at most cap
+	done     sync.WaitGroup
+}
+
+// Operator is someone who may command, known to the leader by a signing key.
+type Operator struct {
+	Name string // the key's; empty: unsigned
+	// Send sends a command until it is answered or ctx ends.
+	Send func(ctx context.Context, r command.Request, belowFloor bool) (telemetry.Ack, error)
+	// Heartbeat sends one of the crew's heartbeats; leaving withdraws the station.
+	Heartbeat func(leaving bool)
+
+	mutex sync.Mutex
+	beat  time.Time // last heartbeat that was sent
+}
+
+// Picture is an image of the ground with its place: the corners' metres east and north.
+type Picture struct {
+	Image []byte
+	Type  string     // "image/png"
+	AtM   [4]float64 // west, south, east, north
+}
+
+// sendLimit is for how long a command may be repeated. One that is older when it arrives from
+// a page is not sent at all: what was meant then may be wrong now.
+const sendLimit = 5 * time.Second
+
+const (
+	maxStreams   = 32 // event streams at a time
+	maxSending   = 4  // commands at a time
+	maxBodyBytes = 4 << 10
+	maxConns     = 128
+	minStreamGap = 200 * time.Millisecond // between two events of a stream
+	beatGap      = 900 * time.Millisecond // between two heartbeats of an operator
+	liveFor      = 3 * time.Second        // after its last sign of life a page is live
+)
+
+// Check returns what is wrong with the fields, without listening.
+func (s *Server) Check() error {
+	host, _, err := net.SplitHostPort(s.Listen)
+	if err != nil {
+		return fmt.Errorf("listen %q: want host:port, as in 127.0.0.1:8480", s.Listen)
+	}
+	if ip := net.ParseIP(host); s.Certificate == nil && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return fmt.Errorf("listen %q: an address that others reach needs -tls-cert and -tls-key", s.Listen)
+	}
+	if leaf := s.leaf(); leaf != nil && len(leaf.ExtKeyUsage) > 0 && !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageServerAuth) {
+		return fmt.Errorf("certificate of %s: for a client; browsers want a server's", leaf.Subject.CommonName)
+	}
+	if !(s.AreaM[0] > 0 && s.AreaM[0] <= 1e5 && s.AreaM[1] > 0 && s.AreaM[1] <= 1e5) {
+		return fmt.Errorf("area %g x %g m: want sides above 0 and at most 100000", s.AreaM[0], s.AreaM[1])
+	}
+	return nil
+}
+
+// Initialize listens, writes the links and starts to answer.
+func (s *Server) Initialize() (err error) {
+	if err := s.Check(); err != nil {
+		return err
+	}
+	if s.topics, err = telemetry.NewTopics(s.Fleet); err != nil {
+		return err
+	}
+	if s.Clock == nil {
+		s.Clock = time.Now
+	}
+	if s.listener, err = net.Listen("tcp", s.Listen); err != nil {
+		return fmt.Errorf("listen for browsers: %w", err)
+	}
+	s.hosts = s.allowedHosts()
+	s.sending = make(chan struct{}, maxSending)
+	s.state.start(s.Clock())
+	s.http = &http.Server{
+		Handler:           s.handler(),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second, // an event stream reads nothing
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    8 << 10,
+		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelInfo),
+	}
+	serve := s.http.Serve
+	limited := net.Listener(&limitedListener{Listener: s.listener, places: make(chan struct{}, maxConns)})
+	if s.Certificate != nil {
+		s.http.TLSConfig = &tls.Config{Certificates: []tls.Certificate{*s.Certificate}, MinVersion: tls.VersionTLS13}
+		serve = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
+	}
+	s.done.Go(func() {
+		if err := serve(limited); !errors.Is(err, http.ErrServerClosed) {
+			s.Log.Error("the console ended", "reason", err)
+		}
+	})
+	s.access.secure, s.access.port = s.Certificate != nil, s.port()
+	s.offer(nil)
+	for _, o := range s.Operators {
+		s.offer(o)
+	}
+	return nil
+}
+
+// Close withdraws the operators whose pages are live, and ends every connection.
+func (s *Server) Close() {
+	s.state.close()
+	s.http.Close()
+	s.done.Wait()
+	for _, o := range s.Operators {
+		o.mutex.Lock()
+		if s.Clock().Sub(o.beat) < liveFor {
+			o.Heartbeat(true)
+		}
+		o.mutex.Unlock()
+	}
+}
+
+// leaf is the server's own certificate, nil without one.
+func (s *Server) leaf() *x509.Certificate {
+	if s.Certificate == nil {
+		return nil
+	}
+	leaf, _ := x509.ParseCertificate(s.Certificate.Certificate[0]) // as tls.LoadX509KeyPair did
+	return leaf
+}
+
+func (s *Server) port() string {
+	_, port, _ := net.SplitHostPort(s.listener.Addr().String())
+	return port
+}
+
+// URL is the page's address: the certificate's first name, or the listening address.
+func (s *Server) URL() string {
+	scheme := "http"
+	if s.Certificate != nil {
+		scheme = "https"
+	}
+	return scheme + "://" + s.hosts[0] + "/"
+}
+
+// allowedHosts are the names by which a request may address the server, so that a page
+// whose name was pointed at this address is no page of ours. The first one is for links.
+func (s *Server) allowedHosts() (list []string) {
+	host, _, _ := net.SplitHostPort(s.Listen)
+	var names []string
+	if s.Certificate == nil {
+		names = []string{host, "127.0.0.1", "localhost", "::1"}
+	} else {
+		if ip := net.ParseIP(host); host != "" && (ip == nil || !ip.IsUnspecified()) {
+			names = append(names, host)
+		}
+		if leaf := s.leaf(); leaf != nil {
+			names = append(names, leaf.DNSNames...)
+			for _, ip := range leaf.IPAddresses {
+				names = append(names, ip.String())
+			}
+		}
+	}
+	for _, name := range names {
+		list = append(list, net.JoinHostPort(name, s.port()))
+		if s.Certificate != nil && s.port() == "443" {
+			list = append(list, name)
+		}
+	}
+	return slices.Concat(list, s.Hosts, []string{s.listener.Addr().String()})
+}
+
+// offer writes a link with a fresh token: for an operator, or for those who watch.
+func (s *Server) offer(o *Operator) {
+	role := "watch"
+	if o != nil {
+		role = "command"
+		if o.Name != "" {
+			role += " as " + o.Name
+		}
+	}
+	fmt.Fprintf(s.Links, "%s, once: %s#%s\n", role, s.URL(), s.access.newToken(o))
+}
+
+// limitedListener accepts so many connections at a time as there are places.
+type limitedListener struct {
+	net.Listener
+	places chan struct{}
+}
+
+func (l *limitedListener) Accept() (net.Conn, error) {
+	l.places <- struct{}{}
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		<-l.places
+		return nil, err
+	}
+	return &limitedConn{Conn: conn, leave: sync.OnceFunc(func() { <-l.places })}, nil
+}
+
+type limitedConn struct {
+	net.Conn
+	leave func()
+}
+
+func (c *limitedConn) Close() error {
+	defer c.leave()
+	return c.Conn.Close()
+}

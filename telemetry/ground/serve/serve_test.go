@@ -1,0 +1,716 @@
+package serve
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"prefdt/telemetry"
+	"prefdt/telemetry/command"
+)
+
+// testTimeout is how long a test waits for an event before it gives up.
+const testTimeout = 10 * time.Second
+
+// console is a server under test, without a broker: messages come by publish, and its
+// operators note what they are given.
+type console struct {
+	*Server
+	t     testing.TB
+	links *lines
+
+	mutex      sync.Mutex
+	now        time.Time
+	sent       []string // "crew-1 {...}"
+	heartbeats []string // "crew-1", "crew-1 leaving"
+	ack        func(name string, r command.Request) (telemetry.Ack, error)
+	change     func(s *telemetry.Status) // of what the leader publishes
+}
+
+// lines is what the terminal shows.
+type lines struct {
+	mutex sync.Mutex
+	text  bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.text.Write(p)
+}
+
+// link returns the last link that was written for a role.
+func (l *lines) link(role string) string {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	all := regexp.MustCompile(`(?m)^`+role+`, once: (\S+)$`).FindAllStringSubmatch(l.text.String(), -1)
+	if len(all) == 0 {
+		return ""
+	}
+	return all[len(all)-1][1]
+}
+
+func startConsole(t testing.TB, change ...func(c *console)) *console {
+	t.Helper()
+	c := &console{t: t, links: &lines{}, now: time.Now()}
+	c.Server = &Server{
+		Listen: "127.0.0.1:0", Fleet: "f1", AreaM: [2]float64{1000, 1000}, StaleAfter: 3 * time.Second,
+		Links: c.links, Log: slog.New(slog.DiscardHandler),
+		Clock: func() time.Time {
+			c.mutex.Lock()
+			defer c.mutex.Unlock()
+			return c.now
+		},
+	}
+	for _, name := range []string{"crew-1", "crew-2"} {
+		c.Operators = append(c.Operators, &Operator{
+			Name: name,
+			Send: func(ctx context.Context, r command.Request, _ bool) (telemetry.Ack, error) {
+				body, err := r.Encode()
+				if until, limited := ctx.Deadline(); !limited || time.Until(until) > 5*time.Second {
+					t.Errorf("a command may be repeated until %v", until)
+				}
+				c.mutex.Lock()
+				defer c.mutex.Unlock()
+				c.sent = append(c.sent, fmt.Sprintf("%s %s", name, body))
+				if c.ack != nil {
+					return c.ack(name, r)
+				}
+				slot := 31
+				return telemetry.Ack{ID: r.ID(), Key: name, Accepted: true, EffectiveSlot: &slot}, err
+			},
+			Heartbeat: func(leaving bool) {
+				c.mutex.Lock()
+				defer c.mutex.Unlock()
+				text := name
+				if leaving {
+					text += " leaving"
+				}
+				c.heartbeats = append(c.heartbeats, text)
+			},
+		})
+	}
+	for _, f := range change {
+		f(c)
+	}
+	if err := c.Initialize(); err != nil {
+		t.Fatal(err)
+	}
+	c.Connected(true)
+	t.Cleanup(c.Close)
+	return c
+}
+
+func (c *console) advance(d time.Duration) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.now = c.now.Add(d)
+}
+
+func (c *console) commands() []string {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return slices.Clone(c.sent)
+}
+
+func (c *console) beats() []string {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return slices.Clone(c.heartbeats)
+}
+
+// publish hands the server a message, as a broker would.
+func publish[T telemetry.Status | telemetry.Slot | telemetry.Report | telemetry.Decision | telemetry.Result](c *console, topic string, retained bool, v T) {
+	c.t.Helper()
+	payload, err := telemetry.Encode(v)
+	if err == nil {
+		err = c.Handle(telemetry.Message{Topic: topic, Payload: payload, Retained: retained, Received: c.Clock()})
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+var topics = func() telemetry.Topics {
+	topics, err := telemetry.NewTopics("f1")
+	if err != nil {
+		panic(err)
+	}
+	return topics
+}()
+
+func exampleStatus(slot int) telemetry.Status {
+	budgetJ, mode, remainingJ, endJ := 45000.0, telemetry.ModeTarget, 37900.0, 44950.0
+	speed, landed, battery, age := 8.4, false, 0.91, 0.2
+	s := telemetry.Status{
+		Seq: int64(slot) + 2, Slot: slot, Slots: 100, MissionS: float64(slot + 1), State: telemetry.StateFlying, Setting: 0.42,
+		BudgetJ: &budgetJ, Mode: &mode, SpentJ: 7100, RemainingJ: &remainingJ, PredictedEndJ: &endJ, FloorJ: 32400,
+		UsersHeard: 7, DecisionMS: 0.4, EnergySource: telemetry.SourceEnergyConsumed, Challenge: strings.Repeat("c", 22),
+	}
+	for n := range 2 {
+		at := [3]float64{300 * float64(n+1), 500, 100}
+		s.Aircraft = append(s.Aircraft, telemetry.StatusAircraft{
+			Number: n + 1, SystemID: n + 1, PositionM: &at, SpeedMPS: &speed, Mode: "OFFBOARD", Landed: &landed, Battery: &battery,
+			EnergySource: telemetry.SourceEnergyConsumed, SpentJ: 3550, AgeS: &age,
+		})
+	}
+	return s
+}
+
+// browser is a client with a cookie, such as a page has.
+type browser struct {
+	c      *console
+	client *http.Client
+	cookie string
+}
+
+func (c *console) newBrowser(role string) *browser {
+	c.t.Helper()
+	b := &browser{c: c, client: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}}
+	c.t.Cleanup(b.client.CloseIdleConnections)
+	if role == "" {
+		return b
+	}
+	_, token, _ := strings.Cut(c.links.link(role), "#")
+	r := b.do("POST", "/login", map[string]string{"Content-Type": "application/json"}, fmt.Sprintf(`{"token":%q}`, token))
+	if r.status != http.StatusNoContent {
+		c.t.Fatalf("login as %q: %d %s", role, r.status, r.body)
+	}
+	b.cookie, _, _ = strings.Cut(r.header.Get("Set-Cookie"), ";")
+	return b
+}
+
+type response struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (b *browser) do(method, path string, header map[string]string, body string) response {
+	b.c.t.Helper()
+	q, err := http.NewRequestWithContext(b.c.deadline(), method, strings.TrimSuffix(b.c.URL(), "/"), strings.NewReader(body))
+	if err != nil {
+		b.c.t.Fatal(err)
+	}
+	q.URL.Opaque = path // as it is written, uncleaned
+	if b.cookie != "" {
+		q.Header.Set("Cookie", b.cookie)
+	}
+	for name, value := range header {
+		if name == "Host" {
+			q.Host = value
+		} else {
+			q.Header.Set(name, value)
+		}
+	}
+	r, err := b.client.Do(q)
+	if err != nil {
+		b.c.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	defer r.Body.Close()
+	content, _ := io.ReadAll(r.Body) // the server may close on what it refuses
+	return response{r.StatusCode, r.Header, string(content)}
+}
+
+func (b *browser) post(path, body string) response {
+	b.c.t.Helper()
+	return b.do("POST", path, map[string]string{"Content-Type": "application/json", "Sec-Fetch-Site": "same-origin"}, body)
+}
+
+// command is a command's body, given now.
+func (b *browser) command(fields string) response {
+	b.c.t.Helper()
+	return b.post("/command", fmt.Sprintf(`{"at":%d,%s}`, b.c.state.ms(b.c.Clock()), fields))
+}
+
+// events opens the event stream; next reads one event.
+func (b *browser) events() (next func() event) {
+	b.c.t.Helper()
+	ctx, cancel := context.WithTimeout(b.c.t.Context(), testTimeout)
+	b.c.t.Cleanup(cancel)
+	q, _ := http.NewRequestWithContext(ctx, "GET", b.c.URL()+"events", nil)
+	q.Header.Set("Cookie", b.cookie)
+	r, err := b.client.Do(q)
+	if err != nil {
+		b.c.t.Fatal(err)
+	}
+	b.c.t.Cleanup(func() { r.Body.Close() })
+	if r.StatusCode != http.StatusOK {
+		b.c.t.Fatalf("events: %s", r.Status)
+	}
+	reader := bufio.NewReader(r.Body)
+	return func() (e event) {
+		b.c.t.Helper()
+		for {
+			line, err := reader.ReadString('\n')
+			if err != nil {
+				b.c.t.Fatalf("events: %v", err)
+			}
+			if data, ok := strings.CutPrefix(line, "data: "); ok {
+				if err := json.Unmarshal([]byte(data), &e); err != nil {
+					b.c.t.Fatalf("%v in %s", err, data)
+				}
+				return e
+			}
+		}
+	}
+}
+
+const start = `"id":"m1","kind":"mission","action":"start"`
+
+// TestAttacks is the table of docs/console.md: whatever comes over HTTP, nothing of it
+// reaches the fleet, and the next request is answered.
+func TestAttacks(t *testing.T) {
+	c := startConsole(t)
+	publish(c, topics.Status(), false, exampleStatus(17))
+	roles := map[string]*browser{"nobody": c.newBrowser(""), "watch": c.newBrowser("watch"), "command": c.newBrowser("command as crew-1")}
+	js := map[string]string{"Content-Type": "application/json"}
+	with := func(pairs ...string) map[string]string {
+		h := map[string]string{"Content-Type": "application/json"}
+		for i := 0; i < len(pairs); i += 2 {
+			h[pairs[i]] = pairs[i+1]
+		}
+		return h
+	}
+	host := strings.TrimSuffix(strings.TrimPrefix(c.URL(), "http://"), "/")
+	now := fmt.Sprintf(`{"at":%d,`, c.state.ms(c.Clock()))
+	good := now + start + "}"
+	_, token, _ := strings.Cut(c.links.link("watch"), "#")
+	for _, x := range []struct {
+		name, role, method, path string
+		header                   map[string]string
+		body                     string
+		status                   int
+	}{
+		{"a name that was pointed here (DNS rebinding)", "command", "POST", "/command", with("Host", "evil.example"), good, 421},
+		{"the same to read", "command", "GET", "/events", with("Host", "evil.example:8480"), "", 421},
+		{"another port of this host", "command", "GET", "/", with("Host", "127.0.0.1:1"), "", 421},
+		{"a name with a dot at its end", "command", "GET", "/", with("Host", strings.Replace(host, ":", ".:", 1)), "", 421},
+		{"a form on another site", "command", "POST", "/command", with("Sec-Fetch-Site", "cross-site"), good, 403},
+		{"a page on another port of this host", "command", "POST", "/command", with("Sec-Fetch-Site", "same-site"), good, 403},
+		{"an old browser on another site", "command", "POST", "/command", with("Origin", "http://evil.example"), good, 403},
+		{"a sandboxed frame", "command", "POST", "/command", with("Origin", "null"), good, 403},
+		{"login from another site", "nobody", "POST", "/login", with("Sec-Fetch-Site", "cross-site"), `{"token":"` + token + `"}`, 403},
+		{"reading from another site", "command", "GET", "/events", with("Sec-Fetch-Site", "cross-site"), "", 403},
+		{"reading from another port", "command", "GET", "/session", with("Sec-Fetch-Site", "same-site"), "", 403},
+		{"no cookie", "nobody", "POST", "/command", js, good, 401},
+		{"no cookie, to read", "nobody", "GET", "/events", nil, "", 401},
+		{"no cookie, a heartbeat", "nobody", "POST", "/alive", js, "{}", 401},
+		{"a token in place of a cookie", "nobody", "GET", "/session?token=" + token, nil, "", 401},
+		{"a token as a cookie", "nobody", "GET", "/session", with("Cookie", c.access.cookieName()+"="+token), "", 401},
+		{"a cookie made up", "nobody", "GET", "/session", with("Cookie", c.access.cookieName()+"=AAAAAAAAAAAAAAAAAAAAAAAAAA"), "", 401},
+		{"a long cookie", "nobody", "GET", "/session", with("Cookie", c.access.cookieName()+"="+strings.Repeat("A", 4000)), "", 401},
+		{"a token guessed", "nobody", "POST", "/login", js, `{"token":"AAAAAAAAAAAAAAAAAAAAAAAAAA"}`, 403},
+		{"no token", "nobody", "POST", "/login", js, `{}`, 403},
+		{"who may watch commands", "watch", "POST", "/command", js, good, 403},
+		{"who may watch asks what it would do", "watch", "POST", "/preview", js, good, 403},
+		{"who may watch is a sign of life", "watch", "POST", "/alive", js, "{}", 403},
+		{"who may watch withdraws the crew", "watch", "POST", "/leave", js, "{}", 403},
+		{"a heartbeat without a page that receives", "command", "POST", "/alive", js, "{}", 409},
+		{"a form's encoding, which needs no preflight", "command", "POST", "/command", with("Content-Type", "text/plain"), good, 415},
+		{"no encoding", "command", "POST", "/command", with("Content-Type", ""), good, 415},
+		{"a body of 1 MB", "command", "POST", "/command", js, now + `"id":"` + strings.Repeat("a", 1<<20) + `"}`, 413},
+		{"a login of 1 MB", "nobody", "POST", "/login", js, `{"token":"` + strings.Repeat("a", 1<<20) + `"}`, 413},
+		{"headers of 1 MB", "nobody", "GET", "/", with("X", strings.Repeat("a", 1<<20)), "", 431},
+		{"not JSON", "command", "POST", "/command", js, "start", 400},
+		{"nested without end", "command", "POST", "/command", js, strings.Repeat("[", 4000), 400},
+		{"a field that there is not", "command", "POST", "/command", js, now + start + `,"key":"crew-2"}`, 400},
+		{"two commands in one", "command", "POST", "/command", js, good + good, 400},
+		{"a command 6 s old", "command", "POST", "/command", js, fmt.Sprintf(`{"at":%d,%s}`, c.state.ms(c.Clock())-6000, start), 409},
+		{"a command from the future", "command", "POST", "/command", js, fmt.Sprintf(`{"at":%d,%s}`, c.state.ms(c.Clock())+6000, start), 409},
+		{"an id that is a topic", "command", "POST", "/command", js, now + `"id":"a/b","kind":"mission","action":"start"}`, 422},
+		{"no id", "command", "POST", "/command", js, now + `"kind":"mission","action":"start"}`, 422},
+		{"another kind of message", "command", "POST", "/command", js, now + `"id":"x","kind":"online"}`, 422},
+		{"an action that there is not", "command", "POST", "/command", js, now + `"id":"x","kind":"mission","action":"arm"}`, 422},
+		{"an aircraft that cannot be", "command", "POST", "/command", js, now + `"id":"x","kind":"mission","action":"launch","aircraft":[65]}`, 422},
+		{"a total that is no number", "command", "POST", "/command", js, now + `"id":"x","kind":"budget","energy":"NaN","mode":"target"}`, 422},
+		{"a total without a unit, perhaps of kJ", "command", "POST", "/command", js, now + `"id":"x","kind":"budget","energy":"42","mode":"target"}`, 422},
+		{"a total below the floor, not meant so", "command", "POST", "/command", js, now + `"id":"x","kind":"budget","energy":"30 kJ","mode":"target"}`, 422},
+		{"a setting outside the axis", "command", "POST", "/command", js, now + `"id":"x","kind":"preference","setting":1.5}`, 422},
+		{"a command by GET", "command", "GET", "/command", js, "", 405},
+		{"PUT", "command", "PUT", "/", js, "x", 405},
+		{"DELETE", "command", "DELETE", "/events", nil, "", 405},
+		{"TRACE, which would show the cookie", "command", "TRACE", "/", nil, "", 405},
+		{"CONNECT, a proxy", "command", "CONNECT", "/", nil, "", 405},
+		{"a preflight", "command", "OPTIONS", "/command", with("Origin", "http://evil.example", "Access-Control-Request-Method", "POST"), "", 405},
+		{"a file of the disk", "command", "GET", "/../../../../etc/passwd", nil, "", 404},
+		{"the same, escaped", "command", "GET", "/%2e%2e/%2e%2e/etc/passwd", nil, "", 404},
+		{"the source", "command", "GET", "/page/app.js", nil, "", 404},
+		{"profiles of the process", "command", "GET", "/debug/pprof/", nil, "", 404},
+		{"a picture that there is not", "command", "GET", "/picture", nil, "", 404},
+	} {
+		if x.method == "CONNECT" {
+			continue // Go's client wants a proxy for it; TestBrokenRequests sends one
+		}
+		r := roles[x.role].do(x.method, x.path, x.header, x.body)
+		if r.status != x.status && !(x.status == 404 && (r.status == 301 || r.status == 307)) {
+			t.Errorf("%s: %d %.80q, want %d", x.name, r.status, r.body, x.status)
+		}
+		if r.header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s: another origin may read the answer", x.name)
+		}
+		if policySent := r.header.Get("Content-Security-Policy"); policySent != policy && r.status != 421 && r.status != 431 {
+			t.Errorf("%s: policy %q", x.name, policySent)
+		}
+		if strings.Contains(r.body, "<") && r.header.Get("Content-Type") == "text/html; charset=utf-8" && x.path != "/" {
+			t.Errorf("%s: an answer of HTML: %.80q", x.name, r.body)
+		}
+	}
+	if sent, beats := c.commands(), c.beats(); len(sent)+len(beats) > 0 {
+		t.Errorf("the fleet was sent %q and heartbeats %q", sent, beats)
+	}
+	if r := roles["command"].post("/command", good); r.status != 200 || len(c.commands()) != 1 {
+		t.Errorf("afterwards: %d %s, sent %q", r.status, r.body, c.commands())
+	}
+}
+
+// What is no request of HTTP is refused, and the next one is answered.
+func TestBrokenRequests(t *testing.T) {
+	c := startConsole(t)
+	for _, text := range []string{
+		"", "\n", "GET\r\n\r\n", "\x16\x03\x01\x02\x00", strings.Repeat("A", 1<<20), "GET / HTTP/1.0\r\n\r\n", "GET / HTTP/1.1\r\n\r\n",
+		"GET / HTTP/1.1\r\n" + strings.Repeat("X: y\r\n", 100000), "GET / HTTP/9\r\n\r\n", "CONNECT evil.example:80 HTTP/1.1\r\nHost: evil.example:80\r\n\r\n",
+		"POST /command HTTP/1.1\r\nHost: " + c.hosts[0] + "\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\n\r\n",
+		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+	} {
+		conn, err := net.Dial("tcp", c.listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.SetDeadline(time.Now().Add(testTimeout))
+		io.WriteString(conn, text)
+		conn.(*net.TCPConn).CloseWrite()
+		answer, _ := io.ReadAll(conn) // a reset counts as a refusal
+		conn.Close()
+		if strings.Contains(string(answer), "200 OK") {
+			t.Errorf("%.40q was answered with %.200q", text, answer)
+		}
+	}
+	if r := c.newBrowser("").do("GET", "/", nil, ""); r.status != 200 || !strings.Contains(r.body, "<!doctype html>") {
+		t.Errorf("afterwards: %d", r.status)
+	}
+}
+
+// A link is good once. The cookie is out of reach of scripts, of other sites and, where there
+// is TLS, of plain HTTP and of other hosts of the domain.
+func TestLogin(t *testing.T) {
+	certificate := newCertificate(t, "field.example")
+	for _, x := range []struct {
+		name   string
+		change func(c *console)
+		cookie string
+	}{
+		{"loopback", func(*console) {}, `^ground-\d+=[A-Z2-7]{26}; Path=/; Max-Age=86400; HttpOnly; SameSite=Strict$`},
+		{"TLS", func(c *console) { c.Certificate = certificate }, `^__Host-ground-\d+=[A-Z2-7]{26}; Path=/; Max-Age=86400; HttpOnly; Secure; SameSite=Strict$`},
+	} {
+		c := startConsole(t, x.change)
+		link := c.links.link("command as crew-2")
+		if _, token, _ := strings.Cut(link, "#"); !strings.HasPrefix(link, c.URL()+"#") || len(token) != 26 {
+			t.Fatalf("%s: link %q", x.name, link)
+		}
+		nobody := c.newBrowser("")
+		_, token, _ := strings.Cut(link, "#")
+		for _, want := range []int{204, 403} {
+			r := nobody.post("/login", `{"token":"`+token+`"}`)
+			if cookie := r.header.Get("Set-Cookie"); r.status != want || want == 204 && !regexp.MustCompile(x.cookie).MatchString(cookie) || want == 403 && cookie != "" {
+				t.Errorf("%s: %d, cookie %q", x.name, r.status, cookie)
+			}
+		}
+		if c.links.link("command as crew-2") == link {
+			t.Errorf("%s: no new link after the first was used", x.name)
+		}
+		b := c.newBrowser("command as crew-2")
+		if r := b.do("GET", "/session", nil, ""); !strings.Contains(r.body, `"role":"command","name":"crew-2"`) {
+			t.Errorf("%s: %s", x.name, r.body)
+		}
+		c.advance(sessionLasts + time.Second)
+		if r := b.do("GET", "/session", nil, ""); r.status != 401 {
+			t.Errorf("%s: a day later %d", x.name, r.status)
+		}
+	}
+}
+
+// Each operator's commands are sent with its own key.
+func TestOperators(t *testing.T) {
+	c := startConsole(t)
+	publish(c, topics.Status(), false, exampleStatus(17))
+	for _, name := range []string{"crew-1", "crew-2"} {
+		r := c.newBrowser("command as " + name).command(`"id":"b-` + name + `","kind":"budget","energy":"42 kJ","mode":"target","replaces_j":45000`)
+		if r.status != 200 || !strings.Contains(r.body, `"by":"`+name+`","ok":true`) || !strings.Contains(r.body, "key "+name) || !strings.Contains(r.body, "from slot 31") {
+			t.Errorf("%s: %d %s", name, r.status, r.body)
+		}
+	}
+	want := []string{
+		`crew-1 {"id":"b-crew-1","energy_j":42000,"mode":"target","replaces_j":45000}`,
+		`crew-2 {"id":"b-crew-2","energy_j":42000,"mode":"target","replaces_j":45000}`,
+	}
+	if got := c.commands(); !slices.Equal(got, want) {
+		t.Errorf("sent %q", got)
+	}
+	// Every page is told of both, also one that comes later.
+	e := c.newBrowser("watch").events()()
+	if len(e.Answers) != 2 || e.Answers[0].By != "crew-1" || e.Answers[1].By != "crew-2" || e.Welcome.Role != "watch" || e.Welcome.Name != "" {
+		t.Errorf("told %+v", e)
+	}
+	c.ack = func(string, command.Request) (telemetry.Ack, error) {
+		return telemetry.Ack{}, errors.New("no acknowledgement within 5s: \x1b[2J<b>")
+	}
+	if r := c.newBrowser("command as crew-1").command(start); r.status != 504 || !strings.Contains(r.body, `?[2J\u003cb\u003e`) {
+		t.Errorf("no answer: %d %s", r.status, r.body)
+	}
+}
+
+// A page is told all that is known when it comes, then changes. What the broker had kept
+// has no age, and what is repeated is not new.
+func TestEvents(t *testing.T) {
+	c := startConsole(t)
+	publish(c, topics.Status(), true, exampleStatus(3))
+	b := c.newBrowser("watch")
+	next := b.events()
+	e := next()
+	if e.State == nil || !e.State.Retained || e.State.Status.Slot != 3 || len(e.Samples) != 0 || e.State.Status.Challenge != "" {
+		t.Fatalf("first %+v", e)
+	}
+	publish(c, topics.Slot(), false, telemetry.Slot{Slot: 4, SlotMS: 250, Speed: 4, ReportByMS: 100, DecideByMS: 150, Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}})
+	report := telemetry.Report{Slot: 4, PositionM: [2]float64{312.4, 844.5}, CPUHz: 1e9, Task: &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: .9}}
+	publish(c, topics.Report("u1"), false, report)
+	report.Task = nil
+	publish(c, topics.Report("u2"), false, report)
+	publish(c, topics.Decision("u1"), false, telemetry.Decision{Slot: 4, Aircraft: 2, Offload: .5, CPUHz: 1e9})
+	for id, s := range map[string]float64{"u1": .2, "u3": .4} {
+		publish(c, topics.Result(id), false, telemetry.Result{Slot: 4, CompletionS: s, By: telemetry.ByDecision})
+	}
+	for slot := 4; slot <= 6; slot++ {
+		publish(c, topics.Status(), false, exampleStatus(slot))
+	}
+	receivedMS := c.state.ms(c.Clock())
+	var samples []json.RawMessage
+	var users string
+	for len(samples) < 3 {
+		e = next()
+		samples, users = append(samples, e.Samples...), users+string(e.Users)
+	}
+	if e.State.Retained || e.State.SlotMS != 250 || e.State.ReceivedMS != receivedMS {
+		t.Errorf("state %+v", e.State)
+	}
+	if !strings.Contains(users, `["u1",312,844,2]`) || !strings.Contains(users, `["u2",312,844,-1]`) {
+		t.Errorf("users %s", users)
+	}
+	if got := string(samples[2]); got != "[6,7100,44950,32400,45000,0.42,0.3,7]" {
+		t.Errorf("sample %s", got)
+	}
+	c.advance(2 * time.Second)
+	publish(c, topics.Status(), false, exampleStatus(6)) // as a bridge repeats it
+	publish(c, topics.Status(), true, exampleStatus(6))
+	c.Connected(true)
+	for e = next(); e.State == nil; e = next() {
+	}
+	if e.State.ReceivedMS != receivedMS || e.State.Retained {
+		t.Errorf("a repeated status counts as new: %+v", e.State)
+	}
+	// A page that comes now is told the same.
+	late := c.newBrowser("watch").events()()
+	if len(late.Samples) != 3 || len(late.Trail) != 3 || string(late.Trail[0]) != "[4,[1,300,500,100],[2,600,500,100]]" {
+		t.Errorf("a late page: %s %s", late.Samples, late.Trail)
+	}
+	// Another mission begins another history.
+	publish(c, topics.Status(), false, exampleStatus(0))
+	for e = next(); len(e.Samples) == 0; e = next() {
+	}
+	if e.History == late.History || len(e.Samples) != 1 {
+		t.Errorf("the next mission: %+v", e)
+	}
+}
+
+// A station is alive while a page is, and no longer.
+func TestHeartbeats(t *testing.T) {
+	c := startConsole(t)
+	b, second := c.newBrowser("command as crew-1"), c.newBrowser("command as crew-1")
+	next := b.events()
+	next()
+	if r := second.post("/alive", "{}"); r.status != 409 {
+		t.Errorf("a page without events: %d", r.status)
+	}
+	for range 3 {
+		b.post("/alive", "{}")
+		b.post("/alive", "{}") // another page of the operator: at most one a second
+		c.advance(time.Second)
+	}
+	if got := c.beats(); len(got) != 3 {
+		t.Errorf("heartbeats %q, want 3", got)
+	}
+	c.advance(time.Minute) // no page says anything: nothing is sent for it
+	if got := c.beats(); len(got) != 3 {
+		t.Errorf("heartbeats %q without a page", got)
+	}
+	b.post("/leave", "{}")
+	if got := c.beats(); got[len(got)-1] != "crew-1 leaving" {
+		t.Errorf("heartbeats %q", got)
+	}
+	for name, x := range map[string]struct {
+		since time.Duration
+		want  []string
+	}{
+		"with a page":                 {time.Second, []string{"crew-1", "crew-1 leaving"}},
+		"a minute after the last one": {time.Minute, []string{"crew-1"}}, // the leader is to notice
+	} {
+		c := startConsole(t)
+		b := c.newBrowser("command as crew-1")
+		b.events()()
+		b.post("/alive", "{}")
+		c.advance(x.since)
+		c.Close()
+		if got := c.beats(); !slices.Equal(got, x.want) {
+			t.Errorf("ended %s: %q", name, got)
+		}
+	}
+}
+
+// The picture beneath the map shows where the fleet is: not without a cookie.
+func TestPicture(t *testing.T) {
+	c := startConsole(t, func(c *console) {
+		c.Picture = &Picture{Image: []byte("\x89PNG"), Type: "image/png", AtM: [4]float64{-50, -60, 1000, 1100}}
+	})
+	if r := c.newBrowser("").do("GET", "/picture", nil, ""); r.status != 401 {
+		t.Errorf("without a cookie: %d", r.status)
+	}
+	b := c.newBrowser("watch")
+	if r := b.do("GET", "/picture", nil, ""); r.status != 200 || r.body != "\x89PNG" || r.header.Get("Content-Type") != "image/png" {
+		t.Errorf("%d %q", r.status, r.body)
+	}
+	if e := b.events()(); *e.Welcome.Picture != c.Picture.AtM {
+		t.Errorf("placed at %v", e.Welcome.Picture)
+	}
+}
+
+// Streams have places, and a place is free again when its page has gone.
+func TestStreamPlaces(t *testing.T) {
+	c := startConsole(t)
+	b := c.newBrowser("watch")
+	for range maxStreams / 4 {
+		b.events()()
+	}
+	if r := b.do("GET", "/events", nil, ""); r.status != 503 {
+		t.Errorf("one page too many: %d", r.status)
+	}
+	c.newBrowser("watch").events()() // others are not kept out
+	b.client.Transport.(*http.Transport).CloseIdleConnections()
+}
+
+func TestCheck(t *testing.T) {
+	certificate := newCertificate(t, "field.example")
+	s := &Server{Listen: ":8480", Certificate: newCertificate(t, "crew-1", x509.ExtKeyUsageClientAuth), AreaM: [2]float64{1, 1}}
+	if err := s.Check(); err == nil || !strings.Contains(err.Error(), "certificate of crew-1: for a client") {
+		t.Errorf("a client's certificate: %v", err)
+	}
+	for listen, want := range map[string]struct{ plain, tls string }{
+		"127.0.0.1:8480":    {"", ""},
+		"localhost:8480":    {"", ""},
+		"[::1]:8480":        {"", ""},
+		"0.0.0.0:8480":      {"-tls-cert", ""},
+		":8480":             {"-tls-cert", ""},
+		"192.0.2.7:8480":    {"-tls-cert", ""},
+		"field.example:443": {"-tls-cert", ""},
+		"8480":              {"want host:port", "want host:port"},
+	} {
+		for _, x := range []struct {
+			certificate *tls.Certificate
+			want        string
+		}{{nil, want.plain}, {certificate, want.tls}} {
+			s := &Server{Listen: listen, Certificate: x.certificate, AreaM: [2]float64{1000, 1000}}
+			if err := s.Check(); (err == nil) != (x.want == "") || err != nil && !strings.Contains(err.Error(), x.want) {
+				t.Errorf("%s, TLS %v: %v", listen, x.certificate != nil, err)
+			}
+		}
+	}
+}
+
+// The page is small, whole, and has no script or style in its HTML, which the policy refuses.
+func TestPage(t *testing.T) {
+	served := map[string]bool{}
+	for _, f := range files {
+		served[f.name] = true
+	}
+	total := 0
+	entries, err := page.ReadDir("page")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		content, err := page.ReadFile("page/" + entry.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += len(content)
+		if !served["page/"+entry.Name()] {
+			t.Errorf("%s is embedded, and not served", entry.Name())
+		}
+		if text := string(content); !strings.HasPrefix(entry.Name(), "uplot") && regexp.MustCompile(`https?://(?:[^w]|w[^w])|<style|style="|on(click|load)="|innerHTML|eval\(|import\(`).MatchString(text) {
+			t.Errorf("%s: refused by the policy, or fetched at run time", entry.Name())
+		}
+	}
+	if total >= 100_000 {
+		t.Errorf("%d bytes, want under 100,000", total)
+	}
+	t.Logf("%d bytes", total)
+}
+
+// newCertificate makes one that signs itself, for a name and loopback.
+func newCertificate(t testing.TB, name string, usage ...x509.ExtKeyUsage) *tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{name}, ExtKeyUsage: usage,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+func (c *console) sessions() (list []*session) {
+	c.access.mutex.Lock()
+	defer c.access.mutex.Unlock()
+	for _, s := range c.access.sessions {
+		list = append(list, s)
+	}
+	return list
+}
+
+// ageMS is the age of the last status.
+func (s *state) ageMS(now time.Time) int64 {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.ms(now) - s.receivedMS
+}
+
+func (c *console) deadline() context.Context {
+	ctx, cancel := context.WithTimeout(c.t.Context(), testTimeout)
+	c.t.Cleanup(cancel)
+	return ctx
+}

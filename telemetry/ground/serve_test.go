@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/cookiejar"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"prefdt/telemetry"
+)
+
+// console is a page's requests to a running ground serve.
+type console struct {
+	*http.Client
+	t   *testing.T
+	url string
+}
+
+func (c *console) post(path, body string) (code int, text string) {
+	c.t.Helper()
+	r, err := c.Post(c.url+path, "application/json", strings.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	var out strings.Builder
+	bufio.NewReader(r.Body).WriteTo(&out)
+	return r.StatusCode, out.String()
+}
+
+var linkPattern = regexp.MustCompile(`(?m)^(watch|command.*), once: (http://\S+/)#([A-Z2-7]{26})$`)
+
+// Two operators command through one ground serve, each with its own key, by the exchange of
+// the command line; the heartbeats are those of the page, and its leave withdraws them.
+func TestServe(t *testing.T) {
+	url, _ := startBroker(t)
+	first, keys := newCrewKey(t)
+	second := filepath.Join(filepath.Dir(first), "crew-2.key")
+	line, err := telemetry.NewKey(second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if keys["crew-2"], err = telemetry.ParsePublicKey(line); err != nil {
+		t.Fatal(err)
+	}
+	l := startFakeLeader(t, url, maps.Clone(keys))
+	status := exampleStatus(17)
+	status.Challenge = l.challenge
+	l.publishStatus(t, status)
+	heartbeats := listenHeartbeats(t, url)
+	ctx, end := context.WithCancel(t.Context())
+	out, ended := make(lineWriter, 1000), make(chan int, 1)
+	go func() {
+		ended <- program.Run(ctx, []string{"serve", "-fleet", "f1", "-broker", url, "-listen", "127.0.0.1:0", "-key", first + "," + second, "-name", "hut"}, out, out)
+	}()
+	pages := map[string]*console{}
+	for range 3 {
+		m := linkPattern.FindStringSubmatch(strings.TrimSpace(<-out))
+		if m == nil {
+			t.Fatal("no link")
+		}
+		jar, _ := cookiejar.New(nil)
+		c := &console{&http.Client{Jar: jar, Timeout: testTimeout}, t, m[2]}
+		if code, text := c.post("login", fmt.Sprintf(`{"token":%q}`, m[3])); code != http.StatusNoContent {
+			t.Fatalf("%s: %d %s", m[1], code, text)
+		}
+		pages[m[1]] = c
+		t.Cleanup(c.CloseIdleConnections)
+	}
+	for _, name := range []string{"crew-1", "crew-2"} {
+		c := pages["command as "+name]
+		began := time.Now()
+		var code int
+		var text string
+		for try := range 100 { // the status is on its way, and what is ordered is as old as the server says
+			code, text = c.post("command", fmt.Sprintf(`{"id":"b-%s-%d","at":%d,"kind":"budget","energy":"42 kJ","mode":"ceiling","replaces_j":45000}`, name, try, time.Since(began).Milliseconds()))
+			if code == http.StatusOK {
+				break
+			}
+		}
+		if code != http.StatusOK || !strings.Contains(text, "budget of 42000 J (ceiling) accepted from slot 31, not below the floor of 27114 J") || !strings.Contains(text, "key "+name) {
+			t.Fatalf("%s: %d %s", name, code, text)
+		}
+		if got := <-l.applied; !strings.Contains(got, `"energy_j":42000,"mode":"ceiling","replaces_j":45000`) {
+			t.Errorf("the leader got %s", got)
+		}
+		e, err := telemetry.Verify(topics.Budget(), <-l.receivedCommands, keys)
+		if err != nil || e.Key != name {
+			t.Errorf("signed by %q, %v", e.Key, err)
+		}
+	}
+	if code, text := pages["watch"].post("command", `{"id":"x","at":0,"kind":"mission","action":"stop"}`); code != http.StatusForbidden {
+		t.Errorf("a page that watches: %d %s", code, text)
+	}
+	if len(heartbeats) != 0 {
+		t.Error("heartbeats without a page")
+	}
+	c := pages["command as crew-2"]
+	r, err := c.Get(c.url + "events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	for seq := int64(1); seq <= 2; seq++ {
+		for len(heartbeats) == 0 { // at most one a second
+			if code, text := c.post("alive", "{}"); code != http.StatusNoContent {
+				t.Fatalf("alive: %d %s", code, text)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		if h, station, e := nextHeartbeat(t, heartbeats, keys); station != "hut" || e.Key != "crew-2" || h.Seq != seq || h.Leaving {
+			t.Errorf("heartbeat %+v of %s, key %s", h, station, e.Key)
+		}
+	}
+	end()
+	if h, _, _ := nextHeartbeat(t, heartbeats, keys); !h.Leaving {
+		t.Errorf("the last heartbeat does not withdraw: %+v", h)
+	}
+	select {
+	case code := <-ended:
+		if code != 0 {
+			t.Errorf("exit status %d", code)
+		}
+	case <-time.After(testTimeout):
+		t.Error("it did not end")
+	}
+}
+
+// Mistakes are found before it listens.
+func TestServeBadInput(t *testing.T) {
+	for _, x := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-listen", "0.0.0.0:8480"}, `listen "0.0.0.0:8480": an address that others reach needs -tls-cert and -tls-key`},
+		{[]string{"-listen", "8480"}, `listen "8480": want host:port`},
+		{[]string{"-tls-cert", "none.crt"}, `-tls-cert "none.crt" and -tls-key ""`},
+		{[]string{"-area", "1000"}, `-area "1000": want metres east and north`},
+		{[]string{"-area", "0,5"}, "area 0 x 5 m"},
+		{[]string{"-picture", "map.png"}, "want FILE,WEST,SOUTH,EAST,NORTH"},
+		{[]string{"-picture", "map.svg,0,0,9,9"}, "want a .png or .jpg file"},
+		{[]string{"-key", "none.key"}, "no such file"},
+		{[]string{"-fleet", "a/b"}, `fleet "a/b"`},
+	} {
+		if code, _, stderr := runGround(t, append([]string{"serve"}, x.args...)...); code != 2 || !strings.Contains(stderr, x.want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%v: %d %q", x.args, code, stderr)
+		}
+	}
+}
