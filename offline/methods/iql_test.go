@@ -130,7 +130,7 @@ func TestIQLImproves(t *testing.T) {
 	r.Log = io.Discard
 	s := r.IQL
 	s.Steps, s.Batch, s.Rate, s.Width, s.UserWidth = 600, 128, 3e-3, 32, 16
-	s.Corpus.Flights, s.Corpus.Heuristic, s.Corpus.Episodes = 300, 0.7, 10
+	s.Corpus.Flights, s.Corpus.Heuristic, s.Corpus.Corner, s.Corpus.Episodes = 300, 0.7, 0, 10
 	_, leastW := r.World.Physics.MinPower()
 	least := leastW * float64(r.World.Slots)
 	energy := map[float64]float64{}
@@ -173,7 +173,7 @@ func TestDrawPreference(t *testing.T) {
 	shares := []float64{0.2, 0.5, 0.6}
 	var counts [3]int
 	for range 3000 {
-		omega := drawPreference(rng, shares)
+		omega := drawPreference(rng, shares, 0)
 		if omega < 0.15 || omega > 0.65 {
 			t.Fatalf("omega %v outside the band", omega)
 		}
@@ -182,6 +182,11 @@ func TestDrawPreference(t *testing.T) {
 	for i, n := range counts {
 		if n < 300 {
 			t.Errorf("member %d is flown %d times", i, n)
+		}
+	}
+	for range 100 {
+		if omega := drawPreference(rng, []float64{0, 0.01, 0.02, 0.03, 0.5, 1}, 1); omega > 0.03 {
+			t.Errorf("omega %v outside the corner's window", omega)
 		}
 	}
 }
