@@ -29,15 +29,15 @@ type Stage struct {
 	Schedule     train.Schedule `json:"schedule" yaml:"schedule"`
 }
 
-// Default is the configuration of the shipped estimator.
+// Default is a training of 128,000 flights, 85 core-minutes.
 func Default() Config {
 	return Config{
 		Window: 20, Workers: 2, Seed: 1, Seeds: "0:30000", SlotShare: 0.5,
-		First: Stage{Batch: 8, StudentsFrom: 1000, Schedule: train.Schedule{
-			PeakRate: 3e-3, FinalFraction: 0.01, WarmUpSteps: 30, Steps: 5000, Beta1: 0.9, Beta2: 0.99, WeightDecay: 0.001, ClipNorm: 1,
+		First: Stage{Batch: 8, StudentsFrom: 1600, Schedule: train.Schedule{
+			PeakRate: 3e-3, FinalFraction: 0.01, WarmUpSteps: 30, Steps: 8000, Beta1: 0.9, Beta2: 0.99, WeightDecay: 0.001, ClipNorm: 1,
 		}},
 		Refine: Stage{Batch: 16, Schedule: train.Schedule{
-			PeakRate: 1e-3, FinalFraction: 0.01, WarmUpSteps: 30, Steps: 800, Beta1: 0.9, Beta2: 0.99, WeightDecay: 0.001, ClipNorm: 1,
+			PeakRate: 1e-3, FinalFraction: 0.01, WarmUpSteps: 30, Steps: 4000, Beta1: 0.9, Beta2: 0.99, WeightDecay: 0.001, ClipNorm: 1,
 		}},
 	}
 }

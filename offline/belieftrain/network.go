@@ -86,6 +86,9 @@ func (n *network[T]) addPhones(m *learned.Memory, s *slot.Snapshot, h *world.Hid
 const (
 	windSDMPS    = 1.0
 	multiplierSD = 0.05
+	// What is added to the likelihood, a fiftieth of that of no knowledge, so that the few
+	// winds that no belief foresees do not outweigh all others.
+	windSurprise = 6e-5
 )
 
 // addWind adds the negative logarithm of the density of the true wind and multiplier
@@ -106,17 +109,18 @@ func (n *network[T]) addWind(m *learned.Memory, h *world.Hidden, scale float64, 
 		n.dwinds = append(n.dwinds, x)
 		top = max(top, x)
 	}
-	total := 0.0
+	total := windSurprise * math.Exp(-top)
 	for _, x := range n.dwinds {
 		total += math.Exp(x - top)
 	}
 	total = top + math.Log(total)
 	sum.Wind -= total
 	sum.Winds++
+	foreseen := 1 - windSurprise*math.Exp(-total)
 	for i, x := range n.dwinds {
 		share := math.Exp(x - total) // of the candidate, a posteriori
 		row := dy.Row(i)
-		row[0], row[1] = T(scale*(w.Probability[i]-share)), 0
+		row[0], row[1] = T(scale*(w.Probability[i]*foreseen-share)), 0
 		if m.Payload {
 			row[1] = T(scale * share * (w.LogFactor[i] - factor) / (multiplierSD * multiplierSD) * learned.MultiplierStep)
 		}

@@ -59,7 +59,8 @@ const (
 	memorylessArm = "memoryless" // a slot's own reports
 	filterArm     = "filter"     // filters written by hand
 	hiddenArm     = "hidden"     // knows the present hidden state
-	learnedArm    = "learned"    // the policy's estimator, at these arms' prices
+	learnedArm    = "learned"    // believes what the policy's estimator says
+	settingsArm   = "settings"   // the policy at its own settings, whose prices it chooses itself
 )
 
 // contextArm names the policy with a memory of so many slots.
@@ -92,10 +93,14 @@ func (c *Config) contextArms() map[string]*learned.Parameters {
 }
 
 // newFieldRunner returns a runner of the checkpoint's policy in a field world, which
-// believes what an estimator of these parameters says; nil: the reports, in calm air.
-func (c *Config) newFieldRunner(ck *checkpoint.Checkpoint, p *learned.Parameters) (*rollout.Runner, error) {
+// believes what an estimator of these parameters says; nil: the reports, in calm air. At
+// a price, it is that one in every slot, whatever the network would have it be.
+func (c *Config) newFieldRunner(ck *checkpoint.Checkpoint, p *learned.Parameters, priceSPerJ *float64) (*rollout.Runner, error) {
 	here := *ck
 	here.Physics, here.Beliefs = c.World.Physics, p
+	if priceSPerJ != nil {
+		here.PriceAxis = checkpoint.PriceAxis{FrontPositions: []float64{0, 1}, PricesSPerJ: []float64{*priceSPerJ, *priceSPerJ * (1 + 1e-9)}}
+	}
 	policy, err := inference.New(&here, c.Decoder)
 	if err != nil {
 		return nil, err
@@ -107,11 +112,12 @@ func (c *Config) newFieldRunner(ck *checkpoint.Checkpoint, p *learned.Parameters
 }
 
 // FieldReport is a field world's measurement: the figures of the checkpoint's policy with
-// its estimator, and those of the arms that it is measured against.
+// its estimator, and those of the arms that it is measured against. All share the prices:
+// the volume of a front depends on how many points it has, and where.
 type FieldReport struct {
 	World  string `json:"world"`
 	Seeds  int    `json:"seeds"`
-	Prices int    `json:"prices"` // of the arms; the policy has Settings
+	Prices int    `json:"prices"` // of all arms but one, which has Settings
 	// Settings of the policy, and how many slots it remembers, 0: it has no estimator.
 	Settings int `json:"settings"`
 	Window   int `json:"window"`
@@ -121,8 +127,8 @@ type FieldReport struct {
 	Memory []MemoryTest `json:"memory"`
 }
 
-// MeasureField flies every arm over the prices of the teacher's front, and the
-// checkpoint's policy, with each memory, over its settings.
+// MeasureField flies the checkpoint's policy, with each memory, and every arm over the
+// prices of the teacher's front, and the policy over its settings, too.
 func MeasureField(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (*FieldReport, error) {
 	for _, seed := range c.Seeds {
 		if err := seeds.CheckEvaluation(seed); err != nil {
@@ -132,7 +138,7 @@ func MeasureField(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (*Fi
 	wide, tight := pareto.References(&c.World, nil)
 	prices := teacher.PricesIn(&c.World, c.TeacherPrices)
 	newArm := func() *FieldArm { return &FieldArm{fronts: make([][]pareto.Point, len(c.Seeds))} }
-	policy, arms, contexts := newArm(), map[string]*FieldArm{}, c.contextArms()
+	policy, arms, contexts := newArm(), map[string]*FieldArm{settingsArm: newArm()}, c.contextArms()
 	for name := range c.fieldArms() {
 		arms[name] = newArm()
 	}
@@ -141,23 +147,31 @@ func MeasureField(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (*Fi
 	}
 	type worker struct {
 		schedulers map[string]*baseline.Believing
-		runners    map[string]*rollout.Runner // of the schedulers
-		policies   map[*FieldArm]*rollout.Runner
+		runners    map[string]*rollout.Runner      // of the schedulers
+		policies   map[*FieldArm][]*rollout.Runner // by price
+		settings   *rollout.Runner
 	}
 	newWorker := func() (w worker, err error) {
-		w = worker{map[string]*baseline.Believing{}, map[string]*rollout.Runner{}, map[*FieldArm]*rollout.Runner{}}
+		w = worker{map[string]*baseline.Believing{}, map[string]*rollout.Runner{}, map[*FieldArm][]*rollout.Runner{}, nil}
 		for name, e := range c.fieldArms() {
 			w.schedulers[name] = baseline.NewBelieving(&c.World.Physics, e, 0)
 			if w.runners[name], err = rollout.NewWithPolicy(w.schedulers[name], &ck.GoalConstants, c.World, rollout.ReportLink{}); err != nil {
 				return w, err
 			}
 		}
-		for name, p := range contexts {
-			if w.policies[arms[name]], err = c.newFieldRunner(ck, p); err != nil {
-				return w, err
+		atPrices := func(arm *FieldArm, p *learned.Parameters) {
+			for k := range prices {
+				r, e := c.newFieldRunner(ck, p, &prices[k])
+				w.policies[arm], err = append(w.policies[arm], r), cmp.Or(err, e)
 			}
 		}
-		w.policies[policy], err = c.newFieldRunner(ck, c.Estimator)
+		atPrices(policy, c.Estimator)
+		for name, p := range contexts {
+			atPrices(arms[name], p)
+		}
+		if err == nil {
+			w.settings, err = c.newFieldRunner(ck, c.Estimator, nil)
+		}
 		return w, err
 	}
 	requests := rollout.PreferenceRequests(rollout.CalibratedOmegas(&ck.GoalConstants.SettingMap, c.Settings))
@@ -171,15 +185,20 @@ func MeasureField(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (*Fi
 				arms[name].fronts[i] = append(arms[name].fronts[i], runner.Fly(c.Seeds[i], rollout.Request{Mode: goal.Preference, Omega: 0.5}).Point)
 			}
 		}
-		for arm, runner := range w.policies {
-			for _, r := range requests {
-				if err := ctx.Err(); err != nil {
-					return err
-				}
+		fly := func(arm *FieldArm, runner *rollout.Runner, r rollout.Request) {
+			if ctx.Err() == nil {
 				arm.fronts[i] = append(arm.fronts[i], runner.Fly(c.Seeds[i], r).Point)
 			}
 		}
-		return nil
+		for arm, runners := range w.policies {
+			for _, runner := range runners {
+				fly(arm, runner, rollout.Request{Mode: goal.Preference, Omega: 0.5})
+			}
+		}
+		for _, r := range requests {
+			fly(arms[settingsArm], w.settings, r)
+		}
+		return ctx.Err()
 	}, command.Progress(c.Progress, "seeds, field arms", len(c.Seeds)))
 	if err != nil {
 		return nil, err

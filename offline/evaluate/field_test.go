@@ -66,7 +66,7 @@ func TestMeasureField(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if names := slices.Sorted(maps.Keys(r.Arms)); !slices.Equal(names, []string{"context1", "context5", "filter", "hidden", "learned", "memoryless"}) {
+	if names := slices.Sorted(maps.Keys(r.Arms)); !slices.Equal(names, []string{"context1", "context5", "filter", "hidden", "learned", "memoryless", "settings"}) {
 		t.Errorf("arms %q", names)
 	}
 	if r.Arms[hiddenArm].Hypervolume.Mean <= r.Arms[memorylessArm].Hypervolume.Mean || !(r.Hypervolume.Mean > 0) || r.Hypervolume.N != 2 || r.Window != 20 {
@@ -85,7 +85,7 @@ func TestMeasureField(t *testing.T) {
 	}
 	without := *ck
 	without.Beliefs, c.Estimator, c.Contexts = nil, nil, nil
-	if r, err = MeasureField(t.Context(), &without, c); err != nil || len(r.Arms) != 3 || r.Window != 0 {
+	if r, err = MeasureField(t.Context(), &without, c); err != nil || len(r.Arms) != 4 || r.Window != 0 {
 		t.Errorf("without an estimator: %d arms, %v", len(r.Arms), err)
 	}
 	c.Seeds = []uint64{5}

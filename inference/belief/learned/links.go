@@ -102,6 +102,14 @@ func (m *Mixture) Moments() (mean, sd float64) {
 	return mean, math.Sqrt(p*m.SD[0]*m.SD[0] + q*m.SD[1]*m.SD[1] + p*q*d*d)
 }
 
+// A gain may be one that no belief foresees: with this probability, in a normal
+// distribution of this width about the prior's middle. Without it a few such gains would
+// outweigh all others in the gradient, and make every belief a wide one.
+const (
+	surprise   = 0.01
+	surpriseSD = 5.0
+)
+
 // Loss returns the negative logarithm of the density of a gain's logarithm, and its
 // gradient by the outputs that made the mixture.
 func (l *Link) Loss(m *Mixture, y []float64, logG float64, grad *[LinkOutputs]float64) float64 {
@@ -111,11 +119,14 @@ func (l *Link) Loss(m *Mixture, y []float64, logG float64, grad *[LinkOutputs]fl
 		e[k] = (logG - m.Mean[k]) / m.SD[k]
 		logs[k] = math.Log(weights[k]) - math.Log(m.SD[k]) - e[k]*e[k]/2
 	}
-	top := max(logs[0], logs[1])
-	total := top + math.Log(math.Exp(logs[0]-top)+math.Exp(logs[1]-top))
-	share := math.Exp(logs[0] - total) // of the first, a posteriori
-	grad[linkOdds] = logOddsStep * (m.Sight - share)
-	for k, r := range [2]float64{share, 1 - share} {
+	wide := (logG - (l.MeanLog[0]+l.MeanLog[1])/2) / surpriseSD
+	other := math.Log(surprise/surpriseSD) - wide*wide/2
+	const foreseen = 1 - surprise
+	top := max(logs[0], logs[1], other)
+	total := top + math.Log(foreseen*(math.Exp(logs[0]-top)+math.Exp(logs[1]-top))+math.Exp(other-top))
+	shares := [2]float64{foreseen * math.Exp(logs[0]-total), foreseen * math.Exp(logs[1]-total)} // a posteriori
+	grad[linkOdds] = logOddsStep * (m.Sight*(shares[0]+shares[1]) - shares[0])
+	for k, r := range shares {
 		grad[linkZ+k] = -r * e[k] * l.SDLog[k] / m.SD[k]
 		grad[linkSD+k] = 0
 		if x := y[linkSD+k]; x > narrowest && x < widest {
