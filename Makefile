@@ -20,7 +20,7 @@ help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: build ## fly a mission: broker, users, autopilots, leader; ends by itself in under a minute
-	bin/simbridge fly -config configs/fly.yaml
+	bin/simbridge fly -config configs/fly.yaml -checkpoint $(CHECKPOINT)
 
 # What flies in real time goes first, one package at a time: two flights on the
 # same cores would be late for each other.

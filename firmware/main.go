@@ -88,6 +88,9 @@ func runMission(ctx context.Context, c config.Config, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := frozen.Fits(len(c.Aircraft), c.Slots); err != nil {
+		return cli.BadInputf("checkpoint %s: %w", c.Checkpoint, err)
+	}
 	policy, err := inference.New(frozen, inference.Decoder(c.Decoder))
 	if err != nil {
 		return err
@@ -102,7 +105,7 @@ func runMission(ctx context.Context, c config.Config, stderr io.Writer) error {
 	defer m.Close()
 	l := &leader.Leader{
 		Config: c, Clock: now, OnIteration: m.OnIteration, Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: level})),
-		Policy: leader.Policy{Scheduler: policy, Physics: frozen.Physics, Scales: &frozen.GoalConstants, UserPrior: frozen.Statistics.UserPrior()},
+		Policy: leader.Policy{Scheduler: policy, Physics: frozen.Physics, Scales: &frozen.GoalConstants, UserPrior: frozen.UserPrior()},
 	}
 	if c.RecordFile != "" {
 		f, err := os.Create(c.RecordFile)

@@ -7,6 +7,7 @@ import (
 	"prefdt/offline/bench"
 	"prefdt/offline/corpus"
 	"prefdt/offline/evaluate"
+	"prefdt/offline/papertrain"
 	"prefdt/offline/rollout"
 	"prefdt/offline/search"
 	"prefdt/offline/study"
@@ -23,6 +24,7 @@ var program = cli.Program{
 		{Name: "calibrate", Summary: "calibrate settings, ceilings and floors", Run: calibrateCommand},
 		{Name: "export", Summary: "write the checkpoint", Run: exportCommand},
 		{Name: "evaluate", Summary: "evaluate a checkpoint on evaluation seeds", Run: evaluate.Command},
+		{Name: "papertrain", Summary: "train PrefDT in the form in which it was published", Run: papertrain.Command},
 		{Name: "study", Summary: "compare it with baselines and ablations", Run: study.Command},
 		{Name: "replay", Summary: "re-decide a recorded flight and compare bit for bit", Run: rollout.Command},
 		{Name: "bench", Summary: "benchmark this machine", Run: bench.Command},

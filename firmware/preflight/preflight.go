@@ -136,6 +136,9 @@ func (p *preflight) policy() {
 	if p.fails("checkpoint", err) {
 		return
 	}
+	if p.fails("checkpoint", frozen.Fits(len(p.config.Aircraft), p.config.Slots)) {
+		return
+	}
 	p.checkpoint = frozen
 	p.add(ResultOK, "checkpoint", "%s loads and matches its manifest", p.config.Checkpoint)
 	policy, err := inference.New(frozen, inference.Decoder(p.config.Decoder))

@@ -44,11 +44,12 @@ type Form struct {
 	UserFeatures []string `json:"user_features" yaml:"user_features"`
 }
 
-// Published is the form of the paper at a width: its width is 256.
+// Published is the form of the paper, whose width is 256, at a width. A bearing enters it as
+// its sine and cosine: docs/paper.md has the difference that makes.
 func Published(width int) Form {
 	return Form{
 		Arch: model.Arch{Width: width, PairWidth: width, Layers: 3, Heads: 4, Context: 20}, Aircraft: 2, Slots: 100,
-		UserFeatures: []string{"distance", "bearing", "bits", "cycles per bit", "deadline", "queue", "gain", "T_loc", "T_off", "T_loc/deadline", "T_off/T_loc"},
+		UserFeatures: []string{"distance", "bearing east", "bearing north", "bits", "cycles per bit", "deadline", "queue", "gain", "T_loc", "T_off", "T_loc/deadline", "T_off/T_loc"},
 	}
 }
 
@@ -62,7 +63,7 @@ const (
 )
 
 // userFeatures are the features that a user token may hold, in one aircraft's frame: those
-// of eq. (tokusr) with eq. (physfeat), and two in another form.
+// of eq. (tokusr) with eq. (physfeat), and two of them in another form as well.
 var userFeatures = []string{
 	"distance", "bearing", "bits", "cycles per bit", "deadline", "queue", "gain", "T_loc", "T_off", "T_loc/deadline", "T_off/T_loc",
 	"bearing east", "bearing north", "log T_off/T_loc",

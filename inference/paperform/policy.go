@@ -1,8 +1,8 @@
 package paperform
 
 import (
-	"fmt"
 	"math"
+	"slices"
 
 	"prefdt/inference/budget"
 	"prefdt/inference/goal"
@@ -22,6 +22,10 @@ type Policy struct {
 	out     Outputs
 	servers []int
 	budget  budgetRequest
+
+	fleet  slot.Snapshot // see wholeFleet
+	places []int         // of the form's aircraft: index in the snapshot, -1 where it is missing
+	gains  []float64
 }
 
 // budgetRequest is what stands beside a budget in the published form: it overwrites the
@@ -45,47 +49,82 @@ func NewPolicy(n *Net, s *Statistics, constants *goal.Constants, c *physics.Cons
 func (p *Policy) Reset() {
 	p.memory.Reset()
 	p.in.Before, p.budget = -1, budgetRequest{}
+	p.fleet.Aircraft = p.fleet.Aircraft[:0]
 }
 
-// Decide writes the joint decision of a slot into d, as the heads give it. A fleet or a
-// slot that the form is not bound to is a programmer's error and panics: those of a mission
-// are compared before it begins (Form.Fits). When an aircraft is lost in flight, see Fallback.
-func (p *Policy) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) goal.Observation {
+// Decide writes the joint decision of a slot into d, as the heads give it. The fleet and the
+// slots of a mission are compared with the form before it begins (Form.Fits). An aircraft
+// that is lost in flight keeps its place in the state token, where it was last, and serves
+// nobody; in a slot beyond the embeddings, the last one's is used.
+func (p *Policy) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) {
 	f := &p.net.Form
 	d.Resize(s)
-	if err := f.Fits(len(s.Aircraft), s.Slot+1); err != nil {
-		panic(fmt.Sprintf("paperform: %v", err))
-	}
+	whole := p.wholeFleet(s)
 	omega, delayToGoS := p.request(&o)
-	p.in.Slot, p.in.NumUsers, p.in.Omega = s.Slot, len(s.Users), float32(omega)
-	p.in.Aircraft = p.builder.AppendAircraft(p.in.Aircraft[:0], s)
-	p.in.Users = p.builder.AppendUsers(p.in.Users[:0], s)
+	p.in.Slot, p.in.NumUsers, p.in.Omega = min(s.Slot, f.Slots-1), len(s.Users), float32(omega)
+	p.in.Aircraft = p.builder.AppendAircraft(p.in.Aircraft[:0], whole)
+	p.in.Users = p.builder.AppendUsers(p.in.Users[:0], whole)
 	p.in.Return = AppendReturn(p.in.Return[:0], omega, delayToGoS, o.EnergyToGoJ(), p.constants.EtaDelayS, p.constants.EtaEnergyJ)
 	p.net.Step(&p.in, p.memory, &p.out)
 
 	p.servers = p.servers[:0]
 	for u := range s.Users {
 		best, row := 0, p.out.Choice[u*(f.Aircraft+1):][:f.Aircraft+1]
-		for i, v := range row {
-			if v > row[best] {
-				best = i
+		for m, v := range row[1:] {
+			if v > row[best] && p.places[m] >= 0 {
+				best = m + 1
 			}
 		}
 		if p.servers = append(p.servers, best); best > 0 {
-			d.Users[u] = slot.UserDecision{Server: best, Offload: (1 + float64(p.out.Offload[u])) / 2}
+			d.Users[u] = slot.UserDecision{Server: p.places[best-1] + 1, Offload: (1 + float64(p.out.Offload[u])) / 2}
 		}
 	}
-	for m := range s.Aircraft {
+	for m, place := range p.places {
+		if place < 0 {
+			continue
+		}
 		length := p.physics.SpeedMaxMPS * (1 + float64(p.out.Motion[2*m])) / 2
 		north, east := math.Sincos(math.Pi * (1 + float64(p.out.Motion[2*m+1])))
-		at := s.Aircraft[m].Position
-		d.Move[m] = at.Add(physics.Position{EastM: length * east, NorthM: length * north}).ClampToArea(p.physics.AreaSideM).Sub(at)
+		at := s.Aircraft[place].Position
+		d.Move[place] = at.Add(physics.Position{EastM: length * east, NorthM: length * north}).ClampToArea(p.physics.AreaSideM).Sub(at)
 	}
 	d.PriceSPerJ = PriceSPerJ(&p.constants.Conditioner, omega)
 	d.Evaluate(p.physics, s)
 	p.in.Action = AppendAction(p.in.Action[:0], p.out.Motion, p.servers, func(u int) float64 { return d.Users[u].Offload })
-	p.in.Before = s.Slot
-	return goal.Observation{}
+	p.in.Before = p.in.Slot
+}
+
+// wholeFleet returns the snapshot with an aircraft in each of the form's places, by number.
+func (p *Policy) wholeFleet(s *slot.Snapshot) *slot.Snapshot {
+	p.places = p.places[:0]
+	for m := range p.net.Form.Aircraft {
+		place := slices.IndexFunc(s.Aircraft, func(a slot.Aircraft) bool { return a.Number == m+1 })
+		p.places = append(p.places, place)
+		if m == len(p.fleet.Aircraft) { // the first slot
+			p.fleet.Aircraft = append(p.fleet.Aircraft, slot.Aircraft{Number: m + 1})
+		}
+		if place >= 0 {
+			p.fleet.Aircraft[m] = s.Aircraft[place]
+		} else {
+			p.fleet.Aircraft[m].ServedLastSlot, p.fleet.Aircraft[m].SpeedMPS = 0, 0
+		}
+	}
+	p.fleet.Slot, p.fleet.Slots = s.Slot, s.Slots
+	p.fleet.Users = append(p.fleet.Users[:0], s.Users...)
+	p.gains = p.gains[:0]
+	for u := range s.Users {
+		for _, place := range p.places {
+			gain := 0.0
+			if place >= 0 {
+				gain = s.Users[u].Gain[place]
+			}
+			p.gains = append(p.gains, gain)
+		}
+	}
+	for u := range p.fleet.Users {
+		p.fleet.Users[u].Gain = p.gains[u*len(p.places) : (u+1)*len(p.places)]
+	}
+	return &p.fleet
 }
 
 // request returns the preference and the delay to go of an objective.

@@ -165,17 +165,15 @@ func (n *network[T]) poolBackward(dpooled kernel.Matrix[T]) {
 				for u := range p {
 					row := (first+u)*m + k
 					dp[u] = kernel.Dot(dout[low:high], n.value.Row(row)[low:high])
-					for i, v := range dout[low:high] {
-						dv.Row(row)[low+i] = p[u] * v
-					}
+					copy(dv.Row(row)[low:high], dout[low:high])
+					kernel.Scale(dv.Row(row)[low:high], p[u])
 				}
 				kernel.SoftmaxBackward(dp, dp, p)
 				for u := range p {
 					row, c := (first+u)*m+k, scale*dp[u]
 					kernel.AddScaled(dquery[low:high], c, n.key.Row(row)[low:high])
-					for i, v := range q[low:high] {
-						dk.Row(row)[low+i] = c * v
-					}
+					copy(dk.Row(row)[low:high], q[low:high])
+					kernel.Scale(dk.Row(row)[low:high], c)
 				}
 			}
 		}

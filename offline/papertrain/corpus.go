@@ -36,6 +36,8 @@ type Corpus struct {
 	Flights []Flight             `json:"flights"`
 	Fit     Fit                  `json:"fit"`
 	Rows    paperform.Statistics `json:"standard"`
+	// UserFeatures are those that the statistics are of.
+	UserFeatures []string `json:"user_features"`
 }
 
 // Flight is one flight of the corpus.
@@ -102,7 +104,7 @@ func Build(ctx context.Context, f *paperform.Form, c world.Config, a corpus.Arch
 	if flights < 2*statisticFlights {
 		return nil, fmt.Errorf("build corpus: %d flights, want %d at least", flights, 2*statisticFlights)
 	}
-	m := &Corpus{World: c, Seed: seed, Archive: a}
+	m := &Corpus{World: c, Seed: seed, Archive: a, UserFeatures: f.UserFeatures}
 	m.Etas.DelayS, m.Etas.EnergyJ = a.ReturnScales()
 	for round := range 2 {
 		m.Shares = nil
