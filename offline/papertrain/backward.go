@@ -27,8 +27,11 @@ func (n *network[T]) backward() {
 	// Blocks.
 	dx := n.arena.matrix(slots, d)
 	kernel.LayerNormBackward(dx, de, n.x, w.Final.Gain.Data, n.xStats.mean, n.xStats.rstd, g.Final.Gain.Data, g.Final.Bias.Data, false)
+	stream := n.arena.matrix(model.TokensPerSlot*slots, d)
 	for l := len(n.blocks) - 1; l >= 0; l-- {
-		dx = n.blockBackward(l, dx)
+		mark := n.arena // what a block works with is free again after it, and still in the cache
+		dx = n.blockBackward(l, dx, stream)
+		n.arena.chunk, n.arena.used = mark.chunk, mark.used
 	}
 
 	// The three tokens of each slot.
@@ -91,8 +94,8 @@ func (n *network[T]) userHeadBackward(de, dout, sum, gelu kernel.Matrix[T], w, g
 }
 
 // blockBackward returns the gradient by block l's input, given that by its output, which it
-// overwrites.
-func (n *network[T]) blockBackward(l int, dx kernel.Matrix[T]) kernel.Matrix[T] {
+// overwrites. The last block's input is the whole stream.
+func (n *network[T]) blockBackward(l int, dx, stream kernel.Matrix[T]) kernel.Matrix[T] {
 	p, w, g, d := &n.blocks[l], &n.w.Blocks[l], &n.g.Blocks[l], n.form.Width
 	dh := n.linearBackward(dx, p.gelu, &w.Down, &g.Down)
 	kernel.GeluBackward(dh.Data, dh.Data, p.sum.Data)
@@ -115,7 +118,6 @@ func (n *network[T]) blockBackward(l int, dx kernel.Matrix[T]) kernel.Matrix[T] 
 		kernel.MatMulTransB(dh1, dkv, columns(w.QKV.Weight, d, 3*d), false)
 		kernel.MatMulTransB(perSlot(dh1, 1), dq, columns(w.QKV.Weight, 0, d), true)
 		// The stream itself: only its s* rows went on.
-		stream := n.arena.matrix(p.x.Rows, d)
 		clear(stream.Data)
 		for s := range dx.Rows {
 			copy(perSlot(stream, 1).Row(s), dx.Row(s))

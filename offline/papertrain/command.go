@@ -1,8 +1,10 @@
 package papertrain
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 
 	"prefdt/configs/cli"
 	"prefdt/offline/command"
@@ -92,7 +95,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 		return interrupted(err)
 	}
 	check := func(t *Trainer) error {
-		if err := t.validate(ctx, m, filepath.Join(*out, "validation.csv"), call.Stdout); err != nil && ctx.Err() == nil {
+		if err := t.validate(ctx, m, *out, call.Stdout); err != nil && ctx.Err() == nil {
 			return err
 		}
 		return nil
@@ -105,8 +108,8 @@ func exportCommand(ctx context.Context, call *cli.Call, c Config, dir, state str
 	if err != nil {
 		return cli.BadInput(err)
 	}
-	if d := head.CoolDown; d.Steps > 0 && head.Step < d.From+d.Steps {
-		return cli.BadInputf("%s is at step %d of a cool-down that ends at %d: train on, or name another state", state, head.Step, d.From+d.Steps)
+	if d := head.CoolDown; filepath.Base(state) == coolDownFile && head.Step < d.From+d.Steps {
+		return cli.BadInputf("%s is at step %d of a cool-down that ends at %d: train on, or name another -state", state, head.Step, d.From+d.Steps)
 	}
 	if flights < 2 {
 		return cli.BadInputf("-flights is %d, want 2 at least", flights)
@@ -185,35 +188,57 @@ func readCorpus(path string, c Config) (*Corpus, error) {
 	return m, nil
 }
 
-// Of a validation: flights on training seeds that the corpus does not use.
-const (
-	validationFlights  = 10
-	validationSettings = 11
-)
-
-// validate appends a line to validation.csv: the loss and the front of the last parameters
-// and of their mean.
-func (t *Trainer) validate(ctx context.Context, m *Corpus, path string, stdout io.Writer) error {
-	text := ""
+// validate appends two lines to the validation's log, the loss and the front of the last
+// parameters and of their mean, and keeps the state with the largest hypervolume of all.
+func (t *Trainer) validate(ctx context.Context, m *Corpus, dir string, stdout io.Writer) error {
+	path := filepath.Join(dir, t.logFile("validation"))
+	log, err := openLog(path, validationHeader, t.Step-1)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	best, text := max(largestHypervolume(filepath.Join(dir, "validation.csv")), largestHypervolume(path)), ""
+	better := false
 	for _, x := range []struct {
 		name   string
 		params []float32
 	}{{"last", t.Params}, {"mean", t.adam.mean}} {
 		terms := t.Validate(x.params)
-		front, err := m.Fly(ctx, &t.Config.Form, x.params, validationFlights, validationSettings, t.Config.Workers)
+		front, err := m.Fly(ctx, &t.Config.Form, x.params, t.flights, t.settings, t.Config.Workers)
 		if err != nil {
 			return err
 		}
+		better = better || front.Hypervolume > best
 		fmt.Fprintf(stdout, "validation at step %d, %s: loss %.4f  choice %.4f  offload %.5f  flight %.5f  right %.4f  %s\n", t.Step, x.name,
 			terms.Loss(), terms.Association, terms.Offload, terms.Flight, terms.Right, front)
 		text += fmt.Sprintf("%d,%d,%s,%.5f,%.5f,%.5f,%.5f,%.5f,%.4f,%.4f,%.2f,%.2f\n", t.Step, t.Tokens, x.name,
 			terms.Loss(), terms.Association, terms.Offload, terms.Flight, terms.Right, front.Hypervolume, front.Fidelity, front.ReachS, front.CornerS)
 	}
-	log, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
-	if err != nil {
-		return fmt.Errorf("validation log: %w", err)
+	if better {
+		if err := t.Save(filepath.Join(dir, bestFile)); err != nil {
+			return err
+		}
 	}
-	defer log.Close()
 	_, err = io.WriteString(log, text)
 	return err
+}
+
+const validationHeader = "step,tokens,weights,loss,choice,offload,flight,right,hypervolume_1e6,fidelity,reach_s,corner_s\n"
+
+// largestHypervolume returns that of a validation log's lines, 0 without any.
+func largestHypervolume(path string) (best float64) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return 0
+	}
+	rows, err := csv.NewReader(bytes.NewReader(raw)).ReadAll()
+	if err != nil {
+		return 0
+	}
+	for _, row := range rows[min(1, len(rows)):] {
+		if x, err := strconv.ParseFloat(row[8], 64); err == nil {
+			best = max(best, x)
+		}
+	}
+	return best
 }

@@ -1,6 +1,7 @@
 package papertrain
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -9,9 +10,11 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"prefdt/inference/model"
+	"prefdt/offline/command"
 )
 
 // Files of a run's folder.
@@ -20,6 +23,7 @@ const (
 	corpusFile   = "corpus.json"
 	stateFile    = "state.bin"    // at the constant rate
 	coolDownFile = "cooldown.bin" // of the cool-down, the result once it is done
+	bestFile     = "best.bin"     // of the validation with the largest hypervolume
 )
 
 // saveEvery is how much work a power cut may cost.
@@ -53,7 +57,7 @@ func (t *Trainer) Run(ctx context.Context, dir string, tokens, checkTokens float
 	perStep := t.Config.tokensPerStep()
 	fmt.Fprintf(stdout, "%d parameters, %d windows a step, %.1f million tokens so far of %.1f\n", len(t.Params), t.Config.Batch, float64(t.Tokens)/1e6, tokens/1e6)
 	checkSteps := int(math.Ceil(checkTokens / perStep))
-	if err := t.runTo(ctx, t.Config.plan(tokens), path, filepath.Join(dir, "log.csv"), checkSteps, check, stdout); err != nil {
+	if err := t.runTo(ctx, t.Config.plan(tokens), path, filepath.Join(dir, t.logFile("log")), checkSteps, check, stdout); err != nil {
 		return err
 	}
 	path = filepath.Join(dir, coolDownFile)
@@ -66,28 +70,30 @@ func (t *Trainer) Run(ctx context.Context, dir string, tokens, checkTokens float
 		}
 	case err == nil || errors.Is(err, os.ErrNotExist):
 		t.coolDown = want
-		if err := cmp.Or(t.Save(path), ignoreMissing(os.Remove(filepath.Join(dir, "cooldown.csv")))); err != nil {
+		if err := t.Save(path); err != nil {
 			return err
 		}
 	default:
 		return err
 	}
 	fmt.Fprintf(stdout, "cool-down over %d steps, step %d of them\n", want.Steps, t.Step-want.From)
-	return t.runTo(ctx, want.From+want.Steps, path, filepath.Join(dir, "cooldown.csv"), checkSteps, check, stdout)
+	return t.runTo(ctx, want.From+want.Steps, path, filepath.Join(dir, t.logFile("log")), checkSteps, check, stdout)
 }
 
-func ignoreMissing(err error) error {
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
+// logFile returns the name of a log: the constant part and the cool-down have one each,
+// because a run can go on from before its cool-down.
+func (t *Trainer) logFile(name string) string {
+	if t.coolDown.Steps > 0 {
+		return "cooldown-" + name + ".csv"
 	}
-	return err
+	return name + ".csv"
 }
 
 // runTo trains until a step and saves the state, every minute and at the end.
 func (t *Trainer) runTo(ctx context.Context, end int, path, logPath string, checkSteps int, check func(*Trainer) error, stdout io.Writer) error {
-	log, err := os.OpenFile(logPath, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+	log, err := openLog(logPath, "step,tokens,rate,norm,loss,choice,offload,flight,right,tokens_per_s\n", t.Step)
 	if err != nil {
-		return fmt.Errorf("training log: %w", err)
+		return err
 	}
 	defer log.Close()
 	const each = 50 // steps of a line
@@ -136,6 +142,31 @@ func (t *Trainer) runTo(ctx context.Context, end int, path, logPath string, chec
 		}
 	}
 	return nil
+}
+
+// openLog opens a log to append to, whose lines each begin with a step. It keeps those up to
+// a step: an interrupted run logged others beyond its last save.
+func openLog(path, header string, last int) (*os.File, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("training log: %w", err)
+	}
+	kept := []byte(header)
+	for line := range bytes.Lines(raw) {
+		first, _, _ := bytes.Cut(line, []byte(","))
+		if step, err := strconv.Atoi(string(first)); err == nil && step <= last && bytes.HasSuffix(line, []byte("\n")) {
+			kept = append(kept, line...)
+		}
+	}
+	var f *os.File
+	err = command.ReplaceFile(path, func(w io.Writer) error { _, err := w.Write(kept); return err })
+	if err == nil {
+		f, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("training log: %w", err)
+	}
+	return f, nil
 }
 
 // readHeaderOf returns the header of a state file.

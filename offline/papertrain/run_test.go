@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -133,16 +134,26 @@ func TestGates(t *testing.T) {
 	}
 }
 
-func testTrainer(t *testing.T, c Config) *Trainer {
+// testStores are the flights of the corpus and those kept for validation, read once.
+var testStores = sync.OnceValues(func() ([2]*store, error) {
 	m, err := testCorpus()
 	if err != nil {
-		t.Fatal(err)
+		return [2]*store{}, err
 	}
-	run, err := NewTrainer(context.Background(), c, m, nil)
+	t, err := NewTrainer(context.Background(), testConfig(), m, nil)
+	if err != nil {
+		return [2]*store{}, err
+	}
+	return [2]*store{t.store, t.held}, nil
+})
+
+func testTrainer(t *testing.T, c Config) *Trainer {
+	stores, err := testStores()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return run
+	m, _ := testCorpus()
+	return newTrainer(c, m.Hash(), stores[0], stores[1])
 }
 
 // A run that is stopped and resumed, in its cool-down too, ends with the parameters of one
@@ -391,4 +402,58 @@ func TestHostileCheckpoints(t *testing.T) {
 
 func exportUncalibrated(dir string, ck *checkpoint.Checkpoint, parameters []float32) error {
 	return export.Write(dir, ck.Manifest, parameters, nil)
+}
+
+// The logs of a run in parts have each step once, and the best state is that of the largest
+// hypervolume.
+func TestLogs(t *testing.T) {
+	c, dir := testConfig(), t.TempDir()
+	c.Schedule.CoolDown = 0.5
+	m, err := testCorpus()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tokens = 4 * c.tokensPerStep()
+	for _, stop := range []int{1, 3, 0} {
+		run := testTrainer(t, c)
+		run.flights, run.settings = 1, 4
+		ctx, cancel := context.WithCancel(context.Background())
+		err := run.Run(ctx, dir, tokens, c.tokensPerStep(), func(x *Trainer) error {
+			err := x.validate(context.Background(), m, dir, io.Discard)
+			if x.Step == stop {
+				cancel()
+			}
+			return err
+		}, io.Discard)
+		cancel()
+		if (err != nil) != (stop > 0) {
+			t.Fatalf("stopping at %d: %v", stop, err)
+		}
+	}
+	best, bestStep := 0.0, 0
+	for name, want := range map[string][]string{"validation.csv": {"1", "1", "2", "2"}, "cooldown-validation.csv": {"3", "3", "4", "4"}, "log.csv": {"2"}, "cooldown-log.csv": {"4"}} {
+		raw, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var steps []string
+		for _, line := range strings.Split(strings.TrimSpace(string(raw)), "\n")[1:] {
+			fields := strings.Split(line, ",")
+			if steps = append(steps, fields[0]); strings.Contains(name, "validation") {
+				step, _ := strconv.Atoi(fields[0])
+				if x, err := strconv.ParseFloat(fields[8], 64); err != nil {
+					t.Error(err)
+				} else if x > best || x == best && step < bestStep {
+					best, bestStep = x, step
+				}
+			}
+		}
+		if !slices.Equal(steps, want) {
+			t.Errorf("%s has the steps %q, want %q", name, steps, want)
+		}
+	}
+	head, err := readHeaderOf(filepath.Join(dir, bestFile))
+	if err != nil || head.Step != bestStep {
+		t.Errorf("best.bin is of step %d, the largest hypervolume, %v, of step %d: %v", head.Step, best, bestStep, err)
+	}
 }

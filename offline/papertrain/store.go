@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"prefdt/inference/kernel"
 	"prefdt/inference/paperform"
@@ -91,6 +92,7 @@ func (r *reader) read(x *Flight) (*flightRows, error) {
 	if x.Point != (pareto.Point{}) && total != x.Point {
 		return nil, fmt.Errorf("flight of seed %d costs (%v s, %v J), the corpus has (%v s, %v J): the world or the rule has changed, build the corpus anew", x.Seed, total.DelayS, total.EnergyJ, x.DelayS, x.EnergyJ)
 	}
+	out.aircraft, out.users, out.offload = slices.Clone(out.aircraft), slices.Clone(out.users), slices.Clone(out.offload) // without the room to grow
 	left := [2]float64{total.DelayS, total.EnergyJ}
 	for _, p := range r.settled {
 		out.toGo = append(out.toGo, left)

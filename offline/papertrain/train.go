@@ -73,6 +73,8 @@ type Trainer struct {
 	Tokens int64 // seen so far
 	Params []float32
 
+	flights, settings int // of a validation, on training seeds that the corpus does not use
+
 	coolDown   coolDown
 	corpusHash string
 	adam       *adam
@@ -104,14 +106,19 @@ func NewTrainer(ctx context.Context, c Config, m *Corpus, progress func(done int
 	if err := c.Form.Fits(m.World.Aircraft, m.World.Slots); err != nil {
 		return nil, err
 	}
-	t := &Trainer{Config: c, Params: make([]float32, 0, c.Form.Parameters()), corpusHash: m.Hash()}
-	var err error
-	if t.store, err = load(ctx, m, &t.Config.Form, m.Flights, c.Workers, progress); err != nil {
+	flown, err := load(ctx, m, &c.Form, m.Flights, c.Workers, progress)
+	if err != nil {
 		return nil, err
 	}
-	if t.held, err = load(ctx, m, &t.Config.Form, m.validation(heldFlights), c.Workers, nil); err != nil {
+	held, err := load(ctx, m, &c.Form, m.validation(heldFlights), c.Workers, nil)
+	if err != nil {
 		return nil, err
 	}
+	return newTrainer(c, m.Hash(), flown, held), nil
+}
+
+func newTrainer(c Config, corpusHash string, flown, held *store) *Trainer {
+	t := &Trainer{Config: c, flights: 10, settings: 11, Params: make([]float32, 0, c.Form.Parameters()), corpusHash: corpusHash, store: flown, held: held}
 	r := rand.New(rand.NewPCG(c.Seed, 0x7072656664740000))
 	for _, x := range c.Form.Tensors() {
 		for range x.Size() {
@@ -123,7 +130,7 @@ func NewTrainer(ctx context.Context, c Config, m *Corpus, progress func(done int
 		grads := make([]float32, len(t.Params))
 		t.workers = append(t.workers, worker{network: newNetwork(&t.Config.Form, t.Params, grads), grads: grads})
 	}
-	return t, nil
+	return t
 }
 
 // Line is what one step logs.
