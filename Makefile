@@ -21,9 +21,9 @@ help: ## print the targets
 
 run: build ## fly a mission: broker, users, autopilots, leader; ends by itself in under a minute; WORLD=field: where things last that no report says
 ifeq ($(WORLD),)
-	bin/simbridge fly -config configs/fly.yaml
+	bin/simbridge fly -config configs/fly.yaml -checkpoint $(CHECKPOINT)
 else
-	bin/simbridge fly -config configs/fly-field.yaml -world $(WORLD) -out out/$(WORLD)
+	bin/simbridge fly -config configs/fly-field.yaml -checkpoint $(CHECKPOINT) -world $(WORLD) -out out/$(WORLD)
 	bin/offline compare -flight out/$(WORLD)
 endif
 

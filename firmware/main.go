@@ -87,6 +87,9 @@ func runMission(ctx context.Context, c config.Config, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := frozen.Fits(len(c.Aircraft), c.Slots); err != nil {
+		return cli.BadInputf("checkpoint %s: %w", c.Checkpoint, err)
+	}
 	log := newLogWriter(stderr)
 	defer log.close()
 	now := clock.New()

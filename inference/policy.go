@@ -23,6 +23,7 @@ import (
 	"prefdt/inference/goal"
 	"prefdt/inference/model"
 	"prefdt/inference/motion"
+	"prefdt/inference/paperform"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
 	"prefdt/inference/token"
@@ -54,6 +55,7 @@ type Policy struct {
 	// Estimator says what to believe beyond the reports; nil: they are exact, in calm air.
 	Estimator belief.Estimator
 
+	published  *paperform.Policy // nil in the shipped form; else it decides, and all below is unused
 	checkpoint *checkpoint.Checkpoint
 	decoder    Decoder
 	curve      budget.Curve
@@ -77,6 +79,12 @@ type Policy struct {
 func New(c *checkpoint.Checkpoint, decoder Decoder) (*Policy, error) {
 	if !slices.Contains(Decoders(), decoder) && decoder != DecoderPrice {
 		return nil, fmt.Errorf("decoder is %q, want one of %q", decoder, Decoders())
+	}
+	if c.Published != nil {
+		if decoder != DecoderHeads {
+			return nil, fmt.Errorf("decoder is %q, a checkpoint of the published form flies by %q alone", decoder, DecoderHeads)
+		}
+		return &Policy{published: paperform.NewPolicy(c.Paper, &c.Published.Statistics, &c.GoalConstants, &c.Physics)}, nil
 	}
 	return &Policy{
 		checkpoint: c, decoder: decoder, curve: EdgeCurve(c), Insurance: budget.Shipped,
@@ -107,6 +115,10 @@ func EdgeCurve(c *checkpoint.Checkpoint) (x budget.Curve) {
 
 // Reset starts another mission in the same memory.
 func (p *Policy) Reset() {
+	if p.published != nil {
+		p.published.Reset()
+		return
+	}
 	if p.Estimator != nil {
 		p.Estimator.Reset()
 	}
@@ -137,6 +149,10 @@ func (p *Policy) Belief() *belief.Belief {
 // users and aircraft, none included; once it has seen as many, it allocates
 // nothing. The observation is for the caller's Objective.Observe.
 func (p *Policy) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) (observed goal.Observation) {
+	if p.published != nil {
+		p.published.Decide(s, o, d)
+		return observed
+	}
 	d.Resize(s)
 	if p.Estimator != nil {
 		p.belief.Resize(s)

@@ -10,6 +10,7 @@ import (
 	"prefdt/offline/corpus"
 	"prefdt/offline/evaluate"
 	"prefdt/offline/methods"
+	"prefdt/offline/papertrain"
 	"prefdt/offline/rollout"
 	"prefdt/offline/search"
 	"prefdt/offline/study"
@@ -27,6 +28,7 @@ var program = cli.Program{
 		{Name: "calibrate", Summary: "calibrate settings, ceilings and floors", Run: calibrateCommand},
 		{Name: "export", Summary: "write the checkpoint", Run: exportCommand},
 		{Name: "evaluate", Summary: "evaluate a checkpoint on evaluation seeds", Run: evaluate.Command},
+		{Name: "papertrain", Summary: "train PrefDT in the form in which it was published", Run: papertrain.Command},
 		{Name: "study", Summary: "compare it with baselines and ablations", Run: study.Command},
 		{Name: "method", Summary: "train and fly one of the paper's other methods", Run: methods.Command},
 		{Name: "replay", Summary: "re-decide a recorded flight and compare bit for bit", Run: rollout.Command},

@@ -60,7 +60,7 @@ func LoadPolicy(c *config.Config) (Policy, *checkpoint.Checkpoint, error) {
 		recallSlots = here.Beliefs.Window + resultSlots
 	}
 	return Policy{
-		Scheduler: scheduler, Physics: here.Physics, Scales: &here.GoalConstants, UserPrior: here.Statistics.UserPrior(),
+		Scheduler: scheduler, Physics: here.Physics, Scales: &here.GoalConstants, UserPrior: here.UserPrior(),
 		OutOfDistribution: c.Surroundings.OutOfDistribution(trained.Physics), RecallSlots: recallSlots,
 	}, &here, nil
 }

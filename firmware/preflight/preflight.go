@@ -135,6 +135,9 @@ func (p *preflight) policy() {
 	if p.fails("checkpoint", err) {
 		return
 	}
+	if p.fails("checkpoint", frozen.Fits(len(p.config.Aircraft), p.config.Slots)) {
+		return
+	}
 	p.checkpoint = frozen
 	p.add(ResultOK, "checkpoint", "%s loads and matches its manifest", p.config.Checkpoint)
 	s := snapshotOfStarts(&p.config, frozen.Physics)

@@ -25,6 +25,7 @@ import (
 	"prefdt/inference/belief"
 	"prefdt/inference/belief/learned"
 	"prefdt/inference/model"
+	"prefdt/inference/paperform"
 )
 
 // Names of the files in a checkpoint's folder.
@@ -43,7 +44,8 @@ const (
 // Checkpoint is a loaded policy: its manifest, its network and what its estimator learned.
 type Checkpoint struct {
 	Manifest
-	Net     *model.Net
+	Net     *model.Net          // nil in the published form
+	Paper   *paperform.Net      // nil in the shipped form
 	Beliefs *learned.Parameters // nil: it has no estimator
 }
 
@@ -85,12 +87,17 @@ func Decode(manifest, graph, estimator []byte) (*Checkpoint, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", ManifestFile, err)
 	}
-	parameters, err := decodeGraph(m.Arch.Graph(), m.GraphSHA256, graph)
+	parameters, err := decodeGraph(m.graph(), m.GraphSHA256, graph)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", GraphFile, err)
 	}
 	c := &Checkpoint{Manifest: *m}
-	if c.Net, err = model.NewNet(m.Arch, parameters); err != nil {
+	if m.Published != nil {
+		c.Paper, err = paperform.NewNet(&m.Published.Form, parameters)
+	} else {
+		c.Net, err = model.NewNet(m.Arch, parameters)
+	}
+	if err != nil {
 		return nil, err
 	}
 	switch e := m.Estimator; {

@@ -10,8 +10,10 @@ import (
 	"math"
 
 	"prefdt/inference/belief/learned"
+	"prefdt/inference/dispatch"
 	"prefdt/inference/goal"
 	"prefdt/inference/model"
+	"prefdt/inference/paperform"
 	"prefdt/inference/physics"
 	"prefdt/inference/token"
 )
@@ -21,15 +23,17 @@ const Format = 1
 
 // Manifest is all of a checkpoint but the weights.
 type Manifest struct {
-	Format        int               `json:"format"`
-	GraphSHA256   string            `json:"graph_sha256"` // of policy.onnx, lower-case hexadecimal
-	Arch          model.Arch        `json:"arch"`
-	Features      token.Layout      `json:"features"` // names of the rows' features, in order
-	Statistics    token.Statistics  `json:"standard"` // their archived statistics
-	GoalConstants goal.Constants    `json:"scales"`   // eta, conditioner and remap
-	PriceAxis     PriceAxis         `json:"price"`
-	OmegaBand     [2]float64        `json:"band"` // least and largest delay share omega that the corpus attains
-	Physics       physics.Constants `json:"physics"`
+	Format      int              `json:"format"`
+	GraphSHA256 string           `json:"graph_sha256"` // of policy.onnx, lower-case hexadecimal
+	Arch        model.Arch       `json:"arch,omitzero"`
+	Features    token.Layout     `json:"features,omitzero"` // names of the rows' features, in order
+	Statistics  token.Statistics `json:"standard,omitzero"` // their archived statistics
+	// Published stands in place of these three in a checkpoint of the published form.
+	Published     *paperform.Archived `json:"published,omitempty"`
+	GoalConstants goal.Constants      `json:"scales"` // eta, conditioner and remap
+	PriceAxis     PriceAxis           `json:"price"`
+	OmegaBand     [2]float64          `json:"band"` // least and largest delay share omega that the corpus attains
+	Physics       physics.Constants   `json:"physics"`
 	// World is the rest of the world it was trained in, users and tasks, where
 	// that is not the standard one. Offline programs write and read it.
 	World      json.RawMessage    `json:"world,omitempty"`
@@ -75,7 +79,11 @@ func (m *Manifest) Check() error {
 	if m.Format != Format {
 		return fmt.Errorf("checkpoint has format %d, this program reads format %d", m.Format, Format)
 	}
-	for _, check := range []func() error{m.Arch.Check, m.Features.Check, m.Statistics.Check, m.GoalConstants.Check, m.PriceAxis.check, m.Physics.Check} {
+	form := []func() error{m.Arch.Check, m.Features.Check, m.Statistics.Check}
+	if m.Published != nil {
+		form = []func() error{m.checkPublished}
+	}
+	for _, check := range append(form, m.GoalConstants.Check, m.PriceAxis.check, m.Physics.Check) {
 		if err := check(); err != nil {
 			return err
 		}
@@ -84,6 +92,45 @@ func (m *Manifest) Check() error {
 		return fmt.Errorf("attainable band is %v, want two increasing shares in [0, 1]", m.OmegaBand)
 	}
 	return cmp.Or(checkFigures(m.Training), checkFigures(m.Evaluation), m.Estimator.check())
+}
+
+// checkPublished checks what stands in place of the shipped form's entries.
+func (m *Manifest) checkPublished() error {
+	if m.Arch != (model.Arch{}) || m.Estimator != nil {
+		return errors.New("a checkpoint of the published form has an arch or an estimator of the shipped form beside it, want one form")
+	}
+	if err := m.Published.Check(); err != nil {
+		return err
+	}
+	if f := &m.Published.Form; f.Aircraft != m.GoalConstants.AircraftCount || f.Slots != m.GoalConstants.Slots {
+		return fmt.Errorf("the published form is for %d aircraft and %d slots, its conditioner for %d and %d", f.Aircraft, f.Slots, m.GoalConstants.AircraftCount, m.GoalConstants.Slots)
+	}
+	return nil
+}
+
+// Fits returns an error unless a mission of so many aircraft and slots can be flown. The
+// shipped form flies any; the published one is bound to those that it was trained for.
+func (m *Manifest) Fits(aircraft, slots int) error {
+	if m.Published == nil {
+		return nil
+	}
+	return m.Published.Form.Fits(aircraft, slots)
+}
+
+// UserPrior returns the prior over users that the statistics of the corpus imply.
+func (m *Manifest) UserPrior() dispatch.UserPrior {
+	if m.Published != nil {
+		return m.Published.UserPrior
+	}
+	return m.Statistics.UserPrior()
+}
+
+// graph returns the graph that the manifest's architecture calls for.
+func (m *Manifest) graph() *model.Graph {
+	if m.Published != nil {
+		return m.Published.Form.Graph()
+	}
+	return m.Arch.Graph()
 }
 
 // parseManifest reads one JSON object strictly. It checks the version first, because

@@ -90,8 +90,9 @@ type ArmSummary struct {
 
 // Names of the arms. The first flies; the others are what it is judged against.
 const (
-	policyArm = "policy"
-	evenArm   = "even"
+	policyArm       = "policy"
+	evenArm         = "even"
+	networkPriceArm = "network's price"
 )
 
 // budgetArm is a scheduler under a budget.
@@ -120,7 +121,7 @@ var budgetArms = []budgetArm{
 	{"controller with reserve", func(ck *checkpoint.Checkpoint, c *world.Config) (rollout.Policy, error) {
 		return baseline.NewController(&c.Physics, inference.EdgeCurve(ck), &budget.Shipped), nil
 	}},
-	{"network's price", func(ck *checkpoint.Checkpoint, c *world.Config) (rollout.Policy, error) {
+	{networkPriceArm, func(ck *checkpoint.Checkpoint, c *world.Config) (rollout.Policy, error) {
 		return inference.New(ck, inference.DecoderPrice)
 	}},
 }
@@ -217,6 +218,9 @@ func MeasureBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Config, ar
 		if err := seeds.CheckEvaluation(seed); err != nil {
 			return nil, nil, fmt.Errorf("evaluate: %w", err)
 		}
+	}
+	if ck.Published != nil { // it predicts no price
+		arms = slices.DeleteFunc(slices.Clone(arms), func(a budgetArm) bool { return a.name == networkPriceArm })
 	}
 	for _, p := range perturbations() {
 		more, err := p.measure(ctx, ck, c, arms)

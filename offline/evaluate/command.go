@@ -90,6 +90,14 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if err != nil {
 		return cli.BadInput(err)
 	}
+	if ck.Published != nil {
+		if !call.Given("decoder") {
+			*decoder = string(inference.DecoderHeads)
+		}
+		if *decoder != string(inference.DecoderHeads) || *field != "" || len(sizes) > 0 || *missions || *worlds > 0 {
+			return cli.BadInputf("%s is of the published form: it has the decoder %q alone, and flies one fleet, missions of one length and no field world", *dir, inference.DecoderHeads)
+		}
+	}
 	trained, err := rollout.WorldOf(&ck.Manifest)
 	if err != nil {
 		return err

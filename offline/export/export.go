@@ -16,6 +16,7 @@ import (
 
 	"prefdt/inference/belief/learned"
 	"prefdt/inference/checkpoint"
+	"prefdt/inference/model"
 	"prefdt/inference/token"
 	"prefdt/offline/command"
 )
@@ -96,20 +97,31 @@ func write(dir string, files map[string][]byte) error {
 
 // Encode returns the bytes of the files.
 func Encode(m checkpoint.Manifest, parameters []float32, beliefs *learned.Parameters) (manifest, graph, estimator []byte, err error) {
-	if err := m.Arch.Check(); err != nil {
+	var form interface {
+		Check() error
+		Parameters() int
+		Graph() *model.Graph
+	} = m.Arch
+	if m.Published != nil {
+		form = &m.Published.Form
+	}
+	if err := form.Check(); err != nil {
 		return nil, nil, nil, err
 	}
-	if n := m.Arch.Parameters(); len(parameters) != n {
+	if n := form.Parameters(); len(parameters) != n {
 		return nil, nil, nil, fmt.Errorf("%d parameters, this architecture has %d", len(parameters), n)
 	}
-	graph = EncodeGraph(m.Arch.Graph(), parameters)
+	graph = EncodeGraph(form.Graph(), parameters)
 	manifest, estimator, err = encode(m, graph, beliefs)
 	return manifest, graph, estimator, err
 }
 
 // encode returns the files beside a policy's graph.
 func encode(m checkpoint.Manifest, graph []byte, beliefs *learned.Parameters) (manifest, estimator []byte, err error) {
-	m.Format, m.Features, m.GraphSHA256 = checkpoint.Format, token.Features(), checkpoint.Hash(graph)
+	m.Format, m.GraphSHA256 = checkpoint.Format, checkpoint.Hash(graph)
+	if m.Published == nil {
+		m.Features = token.Features()
+	}
 	if beliefs == nil {
 		m.Estimator = nil
 	} else {

@@ -80,6 +80,9 @@ type Runner struct {
 // New returns a runner of a checkpoint in a world.
 func New(frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Config, l ReportLink) (*Runner, error) {
 	trained, err := WorldOf(&frozen.Manifest)
+	if err == nil {
+		err = frozen.Fits(c.Aircraft, c.Slots)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +97,7 @@ func New(frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Confi
 		return nil, err
 	}
 	if l.Prior == (dispatch.UserPrior{}) {
-		l.Prior = frozen.Statistics.UserPrior()
+		l.Prior = frozen.UserPrior()
 	}
 	f, err := NewWithPolicy(p, &frozen.GoalConstants, c, l)
 	if err == nil {

@@ -32,6 +32,6 @@ func (p *constantPricePolicy) Decide(s *slot.Snapshot, _ goal.Objective, d *slot
 // NewTeacherRunner returns a runner of the exact-dispatch teacher at a price, over the
 // link of a leader with that checkpoint: what the link costs by itself.
 func NewTeacherRunner(frozen *checkpoint.Checkpoint, priceSPerJ float64, c world.Config, l ReportLink) (*Runner, error) {
-	l.Prior = frozen.Statistics.UserPrior()
+	l.Prior = frozen.UserPrior()
 	return NewWithPolicy(&constantPricePolicy{constants: &c.Physics, priceSPerJ: priceSPerJ}, &frozen.GoalConstants, c, l)
 }

@@ -361,6 +361,17 @@ func TestLeaderConfiguration(t *testing.T) {
 	if _, err := os.Stat(got.State); err == nil {
 		t.Error("the old ledger is still there")
 	}
+	// A checkpoint of the published form is flown by its heads, and no other is.
+	for manifest, want := range map[string]any{"{}": nil, `{"published": {}}`: "heads"} {
+		if err := os.WriteFile(filepath.Join(folder, "manifest.json"), []byte(manifest), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		l.Checkpoint = folder
+		values, err := l.configuration()
+		if err != nil || values["checkpoint"] != folder || values["decoder"] != want {
+			t.Errorf("%s: %v, %v", manifest, values, err)
+		}
+	}
 }
 
 // A flight in a world of its own starts its leader with a policy for it and for

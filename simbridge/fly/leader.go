@@ -36,6 +36,9 @@ func (l *LeaderConfig) configuration() (map[string]any, error) {
 	}
 	if l.Checkpoint != "" {
 		values["checkpoint"] = l.Checkpoint
+		if m, err := readManifest(l.Checkpoint); err == nil && m.Published != nil {
+			values["decoder"] = "heads" // the published form has no other
+		}
 	}
 	if l.slots > 0 {
 		values["slots"] = l.slots

@@ -68,19 +68,27 @@ func (f *flight) toldWorld(trained *world.Config) world.Config {
 
 // readTrainedWorld reads out of a checkpoint's manifest what world it is for.
 func readTrainedWorld(folder string) (world.Config, error) {
-	file, err := os.Open(filepath.Join(folder, "manifest.json"))
+	m, err := readManifest(folder)
 	if err != nil {
 		return world.Config{}, err
 	}
-	defer file.Close()
-	var manifest struct {
-		Physics physics.Constants `json:"physics"`
-		World   json.RawMessage   `json:"world"`
-	}
-	if err := json.NewDecoder(io.LimitReader(file, maxManifestBytes)).Decode(&manifest); err != nil {
-		return world.Config{}, err
-	}
-	c, err := world.FromRecord(manifest.World)
-	c.Physics = manifest.Physics
+	c, err := world.FromRecord(m.World)
+	c.Physics = m.Physics
 	return c, err
+}
+
+// manifest is what a flight reads of a checkpoint's.
+type manifest struct {
+	Physics   physics.Constants `json:"physics"`
+	World     json.RawMessage   `json:"world"`
+	Published json.RawMessage   `json:"published"`
+}
+
+func readManifest(folder string) (m manifest, err error) {
+	file, err := os.Open(filepath.Join(folder, "manifest.json"))
+	if err != nil {
+		return m, err
+	}
+	defer file.Close()
+	return m, json.NewDecoder(io.LimitReader(file, maxManifestBytes)).Decode(&m)
 }

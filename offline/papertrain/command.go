@@ -1,0 +1,244 @@
+package papertrain
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+
+	"prefdt/configs/cli"
+	"prefdt/offline/command"
+	"prefdt/offline/search"
+	"prefdt/simbridge/world"
+)
+
+const usage = `offline papertrain trains PrefDT in the form in which it was published: it searches the
+rules, builds the published corpus of their flights, and trains on it.
+
+  offline papertrain -config configs/papertrain.yaml -tokens 440e6 -resume
+  offline papertrain -config configs/papertrain.yaml -export configs/paper
+
+It saves the state every minute. Ctrl-C and SIGTERM save and stop; the same command
+continues, any number of times. The rate is constant until the last fifth of the tokens,
+the cool-down, which has a state of its own: with fewer -tokens a run is cooled down
+from where it stands, with more it goes on from where its cool-down began. -export trains nothing: it calibrates
+the settings of what was cooled down on calibration seeds, and writes the checkpoint.
+
+Flags:
+`
+
+// Command is "offline papertrain".
+func Command(ctx context.Context, call *cli.Call) error {
+	c := Default()
+	f := call.Flags
+	config := f.String("config", "", "YAML `FILE` with form, corpus, batch and schedule, as configs/papertrain.yaml")
+	out := f.String("out", "out/paper", "`FOLDER` for rules.json, corpus.json, state.bin, cooldown.bin and the logs")
+	tokens := f.Float64("tokens", 440e6, "tokens of the whole run, the cool-down included")
+	resume := f.Bool("resume", false, "continue from the states in -out; without one, start")
+	validate := f.Float64("validate", 20e6, "tokens between two validations, 0 for none")
+	exportTo := f.String("export", "", "calibrate and write the checkpoint to `FOLDER` instead of training")
+	state := f.String("state", "", "with -export: state `FILE` instead of the cool-down's in -out")
+	mean := f.Bool("mean", false, "with -export: the mean of the parameters over the last steps instead of the last ones")
+	flights := f.Int("flights", 40, "with -export: calibration seeds that the settings are flown on")
+	if _, err := call.Parse(usage, 0); err != nil {
+		return err
+	}
+	if err := call.Config(*config, &c); err != nil {
+		return err
+	}
+	if err := c.Check(); err != nil {
+		return cli.BadInput(err)
+	}
+	if !(*tokens >= c.tokensPerStep() && *tokens <= 1e13) || !(*validate >= 0 && *validate <= 1e13) {
+		return cli.BadInputf("-tokens is %g, want a step's %.0f at least; -validate is %g, want 0 at least", *tokens, c.tokensPerStep(), *validate)
+	}
+	if *exportTo != "" {
+		return exportCommand(ctx, call, c, *out, cmp.Or(*state, filepath.Join(*out, coolDownFile)), *mean, *flights, *exportTo)
+	}
+	if *state != "" || *mean {
+		return cli.BadInputf("-state and -mean are of -export")
+	}
+	if _, err := os.Stat(filepath.Join(*out, stateFile)); err == nil && !*resume {
+		return cli.BadInputf("%s holds a run: add -resume to continue it, or give another -out", *out)
+	}
+	if head, err := readHeaderOf(filepath.Join(*out, stateFile)); err == nil {
+		if was, err := json.Marshal(head.Config); err != nil || string(was) != mustJSON(c) {
+			return cli.BadInputf("%s holds a run of another configuration, %s: give that one, or another -out", *out, was)
+		}
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return cli.BadInput(err)
+	}
+	if err := command.CheckWritable(*out); err != nil {
+		return cli.BadInput(err)
+	}
+	interrupted := func(err error) error {
+		if ctx.Err() != nil {
+			return errors.New("interrupted; the same command with -resume continues")
+		}
+		return err
+	}
+	m, err := Prepare(ctx, c, *out, call.Stderr)
+	if err != nil {
+		return interrupted(err)
+	}
+	t, err := NewTrainer(ctx, c, m, command.Progress(call.Stderr, "flights read", len(m.Flights)))
+	if err != nil {
+		return interrupted(err)
+	}
+	check := func(t *Trainer) error {
+		if err := t.validate(ctx, m, *out, call.Stdout); err != nil && ctx.Err() == nil {
+			return err
+		}
+		return nil
+	}
+	return t.Run(ctx, *out, *tokens, *validate, check, call.Stdout)
+}
+
+func exportCommand(ctx context.Context, call *cli.Call, c Config, dir, state string, mean bool, flights int, out string) error {
+	head, err := readHeaderOf(state)
+	if err != nil {
+		return cli.BadInput(err)
+	}
+	if d := head.CoolDown; filepath.Base(state) == coolDownFile && head.Step < d.From+d.Steps {
+		return cli.BadInputf("%s is at step %d of a cool-down that ends at %d: train on, or name another -state", state, head.Step, d.From+d.Steps)
+	}
+	if flights < 2 {
+		return cli.BadInputf("-flights is %d, want 2 at least", flights)
+	}
+	if _, err := readCorpus(filepath.Join(dir, corpusFile), c); err != nil {
+		return cli.BadInput(err)
+	}
+	if err := command.CheckWritable(out); err != nil {
+		return cli.BadInput(err)
+	}
+	ck, err := Finish(ctx, c, dir, state, mean, flights, runtime.GOMAXPROCS(0), out, command.Progress(call.Stderr, "calibration seeds", flights))
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(call.Stdout, "checkpoint of %d parameters after %d million tokens, in %s; the leader flies it with decoder: heads\n", ck.Published.Form.Parameters(), head.Tokens/1e6, out)
+	return err
+}
+
+func mustJSON(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // a struct of numbers
+	}
+	return string(raw)
+}
+
+// Prepare returns the corpus of a configuration, searched and built once in a folder.
+func Prepare(ctx context.Context, c Config, dir string, progress io.Writer) (*Corpus, error) {
+	path := filepath.Join(dir, corpusFile)
+	if m, err := readCorpus(path, c); err == nil || !errors.Is(err, os.ErrNotExist) {
+		return m, err
+	}
+	workers := runtime.GOMAXPROCS(0)
+	rules := filepath.Join(dir, archiveFile)
+	found, err := search.ReadArchive(rules)
+	if errors.Is(err, os.ErrNotExist) {
+		s := search.Default()
+		var state search.State
+		if err := search.Run(ctx, s, &state, workers, func(*search.State) error { return nil }); err != nil {
+			return nil, err
+		}
+		found = state.Archive(s)
+		err = command.ReplaceJSON(rules, "", found)
+	}
+	if err != nil {
+		return nil, err
+	}
+	archive, err := RuleArchive(ctx, &found, c.Episodes, workers)
+	if err != nil {
+		return nil, err
+	}
+	m, err := Build(ctx, &c.Form, world.Standard(), archive, c.Flights, c.Seed, workers, command.Progress(progress, "flights", 2*c.Flights))
+	if err != nil {
+		return nil, err
+	}
+	low, high := m.Band()
+	fmt.Fprintf(progress, "corpus: %d members, eta %.1f s and %.0f J, band [%.3f, %.3f], conditioner explains %.4f and %.4f\n",
+		len(m.Shares), m.Etas.DelayS, m.Etas.EnergyJ, low, high, m.Fit.R2DelayS, m.Fit.R2EnergyJ)
+	return m, command.ReplaceJSON(path, "", m)
+}
+
+// readCorpus reads the corpus of a configuration.
+func readCorpus(path string, c Config) (*Corpus, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read corpus: %w", err)
+	}
+	m := &Corpus{}
+	if err := json.Unmarshal(raw, m); err != nil {
+		return nil, fmt.Errorf("read corpus %s: %w", path, err)
+	}
+	if len(m.Flights) != c.Flights || m.Archive.Episodes != c.Episodes || m.Seed != c.Seed || !slices.Equal(m.UserFeatures, c.Form.UserFeatures) {
+		return nil, cli.BadInputf("%s has %d flights of seed %d, %d episodes for each rule and user features %q, the configuration %d, %d, %d and %q: give another -out", path,
+			len(m.Flights), m.Seed, m.Archive.Episodes, m.UserFeatures, c.Flights, c.Seed, c.Episodes, c.Form.UserFeatures)
+	}
+	return m, nil
+}
+
+// validate appends two lines to the validation's log, the loss and the front of the last
+// parameters and of their mean, and keeps the state with the largest hypervolume of all.
+func (t *Trainer) validate(ctx context.Context, m *Corpus, dir string, stdout io.Writer) error {
+	path := filepath.Join(dir, t.logFile("validation"))
+	log, err := openLog(path, validationHeader, t.Step-1)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	best, text := max(largestHypervolume(filepath.Join(dir, "validation.csv")), largestHypervolume(path)), ""
+	better := false
+	for _, x := range []struct {
+		name   string
+		params []float32
+	}{{"last", t.Params}, {"mean", t.adam.mean}} {
+		terms := t.Validate(x.params)
+		front, err := m.Fly(ctx, &t.Config.Form, x.params, t.flights, t.settings, t.Config.Workers)
+		if err != nil {
+			return err
+		}
+		better = better || front.Hypervolume > best
+		fmt.Fprintf(stdout, "validation at step %d, %s: loss %.4f  choice %.4f  offload %.5f  flight %.5f  right %.4f  %s\n", t.Step, x.name,
+			terms.Loss(), terms.Association, terms.Offload, terms.Flight, terms.Right, front)
+		text += fmt.Sprintf("%d,%d,%s,%.5f,%.5f,%.5f,%.5f,%.5f,%.4f,%.4f,%.2f,%.2f\n", t.Step, t.Tokens, x.name,
+			terms.Loss(), terms.Association, terms.Offload, terms.Flight, terms.Right, front.Hypervolume, front.Fidelity, front.ReachS, front.CornerS)
+	}
+	if better {
+		if err := t.Save(filepath.Join(dir, bestFile)); err != nil {
+			return err
+		}
+	}
+	_, err = io.WriteString(log, text)
+	return err
+}
+
+const validationHeader = "step,tokens,weights,loss,choice,offload,flight,right,hypervolume_1e6,fidelity,reach_s,corner_s\n"
+
+// largestHypervolume returns that of a validation log's lines, 0 without any.
+func largestHypervolume(path string) (best float64) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return 0
+	}
+	rows, err := csv.NewReader(bytes.NewReader(raw)).ReadAll()
+	if err != nil {
+		return 0
+	}
+	for _, row := range rows[min(1, len(rows)):] {
+		if x, err := strconv.ParseFloat(row[8], 64); err == nil {
+			best = max(best, x)
+		}
+	}
+	return best
+}

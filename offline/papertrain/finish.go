@@ -1,0 +1,67 @@
+package papertrain
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"prefdt/inference"
+	"prefdt/inference/checkpoint"
+	"prefdt/offline/calibrate"
+	"prefdt/offline/export"
+	"prefdt/offline/rollout"
+	"prefdt/offline/seeds"
+)
+
+// calibrationSettings are flown to fit the setting map.
+const calibrationSettings = 41
+
+// Finish calibrates a run's parameters on calibration seeds and writes the checkpoint: those
+// of a state file, the last or, with mean, their mean over the last steps.
+func Finish(ctx context.Context, c Config, dir, state string, mean bool, flights, workers int, out string, progress func(done int)) (*checkpoint.Checkpoint, error) {
+	m, err := readCorpus(filepath.Join(dir, corpusFile), c)
+	if err != nil {
+		return nil, err
+	}
+	n, err := readTrained(state)
+	if err != nil {
+		return nil, err
+	}
+	if n.Corpus != m.Hash() {
+		return nil, fmt.Errorf("%s was trained on corpus %.12s, the one beside it is %.12s", state, n.Corpus, m.Hash())
+	}
+	parameters := n.Params
+	if mean {
+		parameters = n.Mean
+	}
+	form := &n.Config.Form
+	ck, err := m.Checkpoint(form, parameters)
+	if err != nil {
+		return nil, err
+	}
+	list := seeds.List(seeds.CalibrationFirst, flights)
+	for _, s := range list {
+		if err := seeds.CheckCalibration(s); err != nil {
+			return nil, fmt.Errorf("calibrate: %w", err)
+		}
+	}
+	omegas := rollout.Linspace(ck.OmegaBand[0], ck.OmegaBand[1], calibrationSettings)
+	results, err := rollout.Sweep(ctx, ck, inference.DecoderHeads, m.World, rollout.ReportLink{}, list, rollout.PreferenceRequests(omegas), workers, progress)
+	if err != nil {
+		return nil, fmt.Errorf("calibrate: %w", err)
+	}
+	cal, err := calibrate.FitSettingMap(omegas, rollout.Outcomes(results))
+	if err != nil {
+		return nil, err
+	}
+	ck.GoalConstants.SettingMap = cal.SettingMap
+	ck.Training = map[string]float64{
+		"flights": float64(len(m.Flights)), "parameters": float64(len(parameters)), "steps": float64(n.Step), "tokens": float64(n.Tokens),
+		"conditioner_r2_delay": m.Fit.R2DelayS, "conditioner_r2_energy": m.Fit.R2EnergyJ,
+	}
+	for k := range m.Fit.DelayS { // coefficients of eq. (reg); the manifest's conditioner tabulates them
+		ck.Training[fmt.Sprintf("conditioner_delay_s_%d", k)], ck.Training[fmt.Sprintf("conditioner_energy_j_%d", k)] = m.Fit.DelayS[k], m.Fit.EnergyJ[k]
+	}
+	ck.Seeds = map[string]int64{"train_first": 0, "train_last": validationFirst - 1, "calibration_first": seeds.CalibrationFirst, "calibration": int64(flights)}
+	return ck, export.Write(out, ck.Manifest, parameters, nil)
+}

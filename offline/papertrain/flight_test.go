@@ -1,0 +1,96 @@
+package papertrain
+
+import (
+	"math"
+	"testing"
+
+	"prefdt/inference/goal"
+	"prefdt/inference/paperform"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+	"prefdt/inference/token"
+	"prefdt/simbridge/world"
+)
+
+func identity(n int) (m token.Moments) {
+	for range n {
+		m.Mean, m.Std = append(m.Mean, 0), append(m.Std, 1)
+	}
+	return m
+}
+
+// What flies is what was trained: the policy's decisions on a flight are those of training
+// on the window that ends there.
+func TestPolicyEqualsTraining(t *testing.T) {
+	c := world.Standard()
+	c.Slots = 12
+	f := smallForm()
+	params := randomParameters[float32](&f, 3)
+	rounded := rounded(&f, params)
+	net, err := paperform.NewNet(&f, params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	statistics := paperform.Statistics{Aircraft: identity(paperform.AircraftFeatures), User: identity(len(f.UserFeatures))}
+	scales := goal.Constants{EtaDelayS: 600, EtaEnergyJ: 12e3, Slots: 12, AircraftCount: 2,
+		Conditioner: goal.Conditioner{Omegas: []float64{0, 0.5, 1}, DelayS: []float64{90, 200, 700}, EnergyJ: []float64{39e3, 29e3, 27e3}},
+		SettingMap:  goal.SettingMap{Omegas: []float64{0, 1}}}
+	w := world.New(c, 7)
+	policy := paperform.NewPolicy(net, &statistics, &scales, &w.Config.Physics)
+	builder := paperform.NewBuilder(&f, &w.Config.Physics, &statistics)
+	o := goal.New(&scales, &c.Physics, c.Slots, c.Aircraft)
+	var snapshot slot.Snapshot
+	var d slot.Decision
+	var action world.Action
+	var whole []batch // a slot each
+	var moves [][]physics.Position
+	for !w.Done() {
+		w.Snapshot(&snapshot)
+		b := batch{slotNumber: []int{snapshot.Slot}, userCounts: []int{len(snapshot.Users)}, omega: []float32{float32(o.Omega())},
+			aircraft: builder.AppendAircraft(nil, &snapshot), users: builder.AppendUsers(nil, &snapshot),
+			returns: paperform.AppendReturn(nil, o.Omega(), o.DelayToGoS(), o.EnergyToGoJ(), scales.EtaDelayS, scales.EtaEnergyJ)}
+		policy.Decide(&snapshot, o, &d)
+		for m, move := range d.Move {
+			from := snapshot.Aircraft[m].Position
+			if to := from.Add(move); to.EastM <= 0 || to.EastM >= 1000 || to.NorthM <= 0 || to.NorthM >= 1000 {
+				t.Fatal("the flight reaches the edge of the area, where a move is cut")
+			}
+			length, heading := paperform.Polar(move.EastM/c.Physics.SpeedMaxMPS, move.NorthM/c.Physics.SpeedMaxMPS)
+			b.motion = append(b.motion, length, heading)
+		}
+		for _, u := range d.Users {
+			b.server, b.offload = append(b.server, u.Server), append(b.offload, float32(2*u.Offload-1))
+		}
+		b.action = paperform.AppendAction(nil, b.motion, b.server, func(u int) float64 { return d.Users[u].Offload })
+		whole = append(whole, b)
+		moves = append(moves, append([]physics.Position(nil), d.Move...))
+		w.FillAction(&snapshot, &d, &action)
+		settled := w.Step(action)
+		o.Settle(goal.Settlement{DelayS: settled.DelayS, EnergyJ: settled.EnergyJ(), Flying: 2})
+	}
+	n := newNetwork[float32](&f, rounded, nil)
+	for s := range moves {
+		var b batch
+		first := max(s-f.Context+1, 0)
+		b.windows = []int{s - first + 1}
+		for _, x := range whole[first : s+1] {
+			b.slotNumber, b.userCounts, b.omega = append(b.slotNumber, x.slotNumber...), append(b.userCounts, x.userCounts...), append(b.omega, x.omega...)
+			b.aircraft, b.users, b.returns = append(b.aircraft, x.aircraft...), append(b.users, x.users...), append(b.returns, x.returns...)
+			b.action, b.server, b.motion = append(b.action, x.action...), append(b.server, x.server...), append(b.motion, x.motion...)
+		}
+		n.forward(&b)
+		got := n.motion.Row(n.motion.Rows - 1)
+		length, heading := paperform.Polar(moves[s][0].EastM/c.Physics.SpeedMaxMPS, moves[s][0].NorthM/c.Physics.SpeedMaxMPS)
+		if math.Abs(float64(got[0]-length)) > 2e-4 || math.Abs(float64(got[1]-heading)) > 2e-3 {
+			t.Errorf("slot %d: training answers %v, the policy flew (%v, %v)", s, got[:2], length, heading)
+		}
+		for u, server := range whole[s].server {
+			row := n.choice.Row(n.choice.Rows - len(whole[s].server) + u)
+			for i, v := range row {
+				if v > row[server]+1e-3 {
+					t.Errorf("slot %d, user %d: training prefers %d, the policy chose %d", s, u, i, server)
+				}
+			}
+		}
+	}
+}

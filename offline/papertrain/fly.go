@@ -1,0 +1,54 @@
+package papertrain
+
+import (
+	"context"
+	"fmt"
+
+	"prefdt/inference"
+	"prefdt/inference/paperform"
+	"prefdt/offline/pareto"
+	"prefdt/offline/rollout"
+	"prefdt/offline/seeds"
+)
+
+// sweep flies parameters at some preferences and returns the outcomes [preference][seed].
+func (m *Corpus) sweep(ctx context.Context, f *paperform.Form, parameters []float32, list []uint64, omegas []float64, workers int) ([][]pareto.Point, error) {
+	ck, err := m.Checkpoint(f, parameters)
+	if err != nil {
+		return nil, err
+	}
+	results, err := rollout.Sweep(ctx, ck, inference.DecoderHeads, m.World, rollout.ReportLink{}, list, rollout.PreferenceRequests(omegas), workers, nil)
+	return rollout.Outcomes(results), err
+}
+
+// Front is what parameters reach on the uniform grid of preferences, means over seeds.
+type Front struct{ Hypervolume, Fidelity, ReachS, CornerS float64 }
+
+func (x Front) String() string {
+	return fmt.Sprintf("hypervolume %.3fe6  fidelity %.3f  reach %.0f s  corner %.1f s", x.Hypervolume, x.Fidelity, x.ReachS, x.CornerS)
+}
+
+// Fly flies parameters on the last training seeds, which the corpus does not use, at some
+// preferences evenly spaced over the band.
+func (m *Corpus) Fly(ctx context.Context, f *paperform.Form, parameters []float32, flights, settings, workers int) (x Front, err error) {
+	low, high := m.Band()
+	omegas := rollout.Linspace(low, high, settings)
+	list := seeds.List(seeds.TrainingLast+1-uint64(flights), flights)
+	outcomes, err := m.sweep(ctx, f, parameters, list, omegas, workers)
+	if err != nil {
+		return x, err
+	}
+	wide, _ := pareto.References(&m.World, m.Archive.Points)
+	n := float64(flights)
+	for s := range list {
+		var points []pareto.Point
+		for i := range omegas {
+			points = append(points, outcomes[i][s])
+		}
+		x.Hypervolume += pareto.Hypervolume(points, wide) / 1e6 / n
+		x.Fidelity += pareto.Fidelity(omegas, points) / n
+		x.ReachS += pareto.ReachS(points) / n
+		x.CornerS += pareto.CornerS(points) / n
+	}
+	return x, nil
+}

@@ -1,0 +1,198 @@
+package papertrain
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"prefdt/inference/kernel"
+	"prefdt/inference/model"
+	"prefdt/inference/paperform"
+)
+
+func smallForm() paperform.Form {
+	f := paperform.Published(8)
+	f.Arch = model.Arch{Width: 8, PairWidth: 6, Layers: 2, Heads: 2, Context: 5}
+	f.Slots = 12
+	return f
+}
+
+func randomRow(r *rand.Rand, n int) (x []float32) {
+	for range n {
+		x = append(x, float32(r.NormFloat64()))
+	}
+	return x
+}
+
+// randomBatch draws windows of some lengths, whose user sets change size, none included.
+func randomBatch(r *rand.Rand, f *paperform.Form, windows []int) *batch {
+	b := &batch{windows: windows}
+	for _, slots := range windows {
+		first := r.IntN(f.Slots - slots + 1)
+		omega := r.Float32()
+		for t := range slots {
+			n := r.IntN(4)
+			b.slotNumber, b.userCounts = append(b.slotNumber, first+t), append(b.userCounts, n)
+			b.aircraft = append(b.aircraft, randomRow(r, f.Aircraft*paperform.AircraftFeatures)...)
+			b.users = append(b.users, randomRow(r, n*f.UserWidth())...)
+			b.returns, b.omega = append(b.returns, randomRow(r, paperform.ReturnFeatures)...), append(b.omega, omega)
+			b.action = append(b.action, randomRow(r, f.Aircraft*paperform.ActionFeatures)...)
+			b.motion = append(b.motion, randomRow(r, 2*f.Aircraft)...)
+			for range n {
+				b.server, b.offload = append(b.server, r.IntN(f.Aircraft+1)), append(b.offload, 2*r.Float32()-1)
+			}
+		}
+	}
+	return b
+}
+
+func randomParameters[T float32 | float64](f *paperform.Form, seed uint64) []T {
+	r := rand.New(rand.NewPCG(seed, 1))
+	data := make([]T, 0, f.Parameters())
+	for _, t := range f.Tensors() {
+		for range t.Size() {
+			data = append(data, T(t.InitMean+(t.InitStdDev+0.1)*r.NormFloat64()))
+		}
+	}
+	return data
+}
+
+// Every tensor's gradient agrees with central differences in float64.
+func TestGradients(t *testing.T) {
+	f := smallForm()
+	w, g := randomParameters[float64](&f, 1), make([]float64, f.Parameters())
+	n := newNetwork(&f, w, g)
+	b := randomBatch(rand.New(rand.NewPCG(3, 4)), &f, []int{5, 1, 3})
+	loss := func() float64 {
+		n.forward(b)
+		return n.loss(len(b.slotNumber), len(b.server)).Loss()
+	}
+	loss()
+	n.backward()
+	at := 0
+	for _, tensor := range f.Tensors() {
+		var worst, scale float64
+		for k := range 12 {
+			i := at + (k*7919+5*tensor.Cols)%tensor.Size()
+			saved := w[i]
+			const h = 1e-5
+			w[i] = saved + h
+			up := loss()
+			w[i] = saved - h
+			down := loss()
+			w[i] = saved
+			want := (up - down) / (2 * h)
+			worst, scale = max(worst, math.Abs(g[i]-want)), max(scale, math.Abs(want), math.Abs(g[i]))
+		}
+		if scale < 1e-7 {
+			t.Errorf("%s: gradient %.2g, the check would be empty", tensor.Name, scale)
+		}
+		if worst > 1e-5*scale+1e-9 {
+			t.Errorf("%s: gradient off by %.3g of %.3g", tensor.Name, worst, scale)
+		}
+		at += tensor.Size()
+	}
+}
+
+// The float32 pass on tuned kernels is that of the float64 reference.
+func TestFloat32FollowsFloat64(t *testing.T) {
+	f := paperform.Published(32)
+	w32 := randomParameters[float32](&f, 2)
+	w64 := make([]float64, len(w32))
+	for i, x := range w32 {
+		w64[i] = float64(x)
+	}
+	g32, g64 := make([]float32, len(w32)), make([]float64, len(w32))
+	b := randomBatch(rand.New(rand.NewPCG(5, 6)), &f, []int{20, 7, 20, 1})
+	n32, n64 := newNetwork(&f, w32, g32), newNetwork(&f, w64, g64)
+	n32.forward(b)
+	n64.forward(b)
+	a, c := n32.loss(len(b.slotNumber), len(b.server)), n64.loss(len(b.slotNumber), len(b.server))
+	if math.Abs(a.Loss()-c.Loss()) > 1e-3*c.Loss() {
+		t.Errorf("loss %v in float32, %v in float64", a, c)
+	}
+	n32.backward()
+	n64.backward()
+	var off, norm float64
+	for i, x := range g64 {
+		off += math.Pow(x-float64(g32[i]), 2)
+		norm += x * x
+	}
+	if off > 1e-6*norm {
+		t.Errorf("the float32 gradient is off by %.2g of its square", off/norm)
+	}
+}
+
+// A slot's answer depends on no later slot, on no other window and not on its own action.
+func TestCausal(t *testing.T) {
+	f := smallForm()
+	n := newNetwork(&f, randomParameters[float32](&f, 2), nil)
+	r := rand.New(rand.NewPCG(5, 6))
+	b := randomBatch(r, &f, []int{3, 5, 2})
+	n.forward(b)
+	const slot = 3 + 2 // the third of the second window
+	motion := slices.Clone(n.motion.Row(slot))
+	other := randomBatch(r, &f, []int{3, 5, 2})
+	keep := func(dst, src []float32, first, end, width int) {
+		copy(dst[first*width:end*width], src[first*width:end*width])
+	}
+	users := 0
+	var aircraft, returns, action, omega, userRows []float32
+	aircraft, returns, action, omega = other.aircraft, other.returns, other.action, other.omega
+	m := f.Aircraft
+	keep(aircraft, b.aircraft, 3, slot+1, m*paperform.AircraftFeatures)
+	keep(returns, b.returns, 3, slot+1, paperform.ReturnFeatures)
+	keep(omega, b.omega, 3, slot+1, 1)
+	keep(action, b.action, 3, slot, m*paperform.ActionFeatures)
+	for s, count := range b.userCounts {
+		row := b.users[users*f.UserWidth() : (users+count)*f.UserWidth()]
+		if s < 3 || s > slot {
+			row = randomRow(r, count*f.UserWidth())
+		}
+		userRows = append(userRows, row...)
+		users += count
+	}
+	changed := *b
+	changed.aircraft, changed.returns, changed.action, changed.omega, changed.users = aircraft, returns, action, omega, userRows
+	n.forward(&changed)
+	for i, x := range n.motion.Row(slot) {
+		if math.Abs(float64(x-motion[i])) > 1e-5 {
+			t.Errorf("flight control %d is %v, with other slots elsewhere %v", i, motion[i], x)
+		}
+	}
+}
+
+func BenchmarkStep(b *testing.B) {
+	f := paperform.Published(128)
+	w, g := randomParameters[float32](&f, 2), make([]float32, f.Parameters())
+	n := newNetwork(&f, w, g)
+	for _, count := range []int{4, 8, 16, 32} {
+		windows := slices.Repeat([]int{20, 20, 20, 12}, count/4)
+		r := rand.New(rand.NewPCG(5, 6))
+		in := randomBatch(r, &f, windows)
+		b.Run(map[int]string{4: "4", 8: "8", 16: "16", 32: "32"}[count], func(b *testing.B) {
+			for b.Loop() {
+				n.forward(in)
+				n.loss(len(in.slotNumber), len(in.server))
+				n.backward()
+			}
+			b.ReportMetric(float64(3*len(in.slotNumber))*float64(b.N)/b.Elapsed().Seconds(), "tokens/s")
+		})
+	}
+}
+
+// rounded returns parameters as a checkpoint keeps them: matrices as float16.
+func rounded(f *paperform.Form, data []float32) []float32 {
+	out := slices.Clone(data)
+	at := 0
+	for _, t := range f.Tensors() {
+		for i := range t.Size() {
+			if t.IsMatrix() {
+				out[at+i] = kernel.FromFloat16(kernel.ToFloat16(out[at+i]))
+			}
+		}
+		at += t.Size()
+	}
+	return out
+}

@@ -1,0 +1,179 @@
+package papertrain
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"prefdt/inference/model"
+	"prefdt/offline/command"
+)
+
+// Files of a run's folder.
+const (
+	archiveFile  = "rules.json"
+	corpusFile   = "corpus.json"
+	stateFile    = "state.bin"    // at the constant rate
+	coolDownFile = "cooldown.bin" // of the cool-down, the result once it is done
+	bestFile     = "best.bin"     // of the validation with the largest hypervolume
+)
+
+// saveEvery is how much work a power cut may cost.
+const saveEvery = time.Minute
+
+// tokensPerStep is the expectation over windows, see store.draw.
+func (c *Config) tokensPerStep() float64 {
+	slots, context := float64(c.Form.Slots), float64(c.Form.Context)
+	return float64(model.TokensPerSlot*c.Batch) * slots * context / (slots + context - 1)
+}
+
+// plan returns how many steps of a run of so many tokens are at the constant rate.
+func (c *Config) plan(tokens float64) (constantSteps int) {
+	return max(int(math.Round((1-c.Schedule.CoolDown)*tokens/c.tokensPerStep())), 1)
+}
+
+// coolDownAfter returns the cool-down of a run that has had so many steps.
+func (c *Config) coolDownAfter(step int) coolDown {
+	f := c.Schedule.CoolDown
+	return coolDown{From: step, Steps: max(int(math.Round(float64(step)*f/(1-f))), 1)}
+}
+
+// Run trains from the states in a folder to so many tokens, cool-down included, or to the
+// end of ctx. Beyond its cool-down a run goes on from where that began, with more tokens.
+// check measures the parameters every so many tokens, unless that is 0.
+func (t *Trainer) Run(ctx context.Context, dir string, tokens, checkTokens float64, check func(*Trainer) error, stdout io.Writer) error {
+	path := filepath.Join(dir, stateFile)
+	if err := t.Load(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	perStep := t.Config.tokensPerStep()
+	fmt.Fprintf(stdout, "%d parameters, %d windows a step, %.1f million tokens so far of %.1f\n", len(t.Params), t.Config.Batch, float64(t.Tokens)/1e6, tokens/1e6)
+	checkSteps := int(math.Ceil(checkTokens / perStep))
+	if err := t.runTo(ctx, t.Config.plan(tokens), path, filepath.Join(dir, t.logFile("log")), checkSteps, check, stdout); err != nil {
+		return err
+	}
+	path = filepath.Join(dir, coolDownFile)
+	want := t.Config.coolDownAfter(t.Step)
+	head, err := readHeaderOf(path)
+	switch {
+	case err == nil && head.CoolDown == want:
+		if err := t.Load(path); err != nil {
+			return err
+		}
+	case err == nil || errors.Is(err, os.ErrNotExist):
+		t.coolDown = want
+		if err := t.Save(path); err != nil {
+			return err
+		}
+	default:
+		return err
+	}
+	fmt.Fprintf(stdout, "cool-down over %d steps, step %d of them\n", want.Steps, t.Step-want.From)
+	return t.runTo(ctx, want.From+want.Steps, path, filepath.Join(dir, t.logFile("log")), checkSteps, check, stdout)
+}
+
+// logFile returns the name of a log: the constant part and the cool-down have one each,
+// because a run can go on from before its cool-down.
+func (t *Trainer) logFile(name string) string {
+	if t.coolDown.Steps > 0 {
+		return "cooldown-" + name + ".csv"
+	}
+	return name + ".csv"
+}
+
+// runTo trains until a step and saves the state, every minute and at the end.
+func (t *Trainer) runTo(ctx context.Context, end int, path, logPath string, checkSteps int, check func(*Trainer) error, stdout io.Writer) error {
+	log, err := openLog(logPath, "step,tokens,rate,norm,loss,choice,offload,flight,right,tokens_per_s\n", t.Step)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	const each = 50 // steps of a line
+	var sum Line
+	began, first, saved := time.Now(), t.Step, time.Now()
+	lineBegan := began
+	for t.Step < end {
+		if ctx.Err() != nil {
+			return cmp.Or(t.Save(path), fmt.Errorf("interrupted at step %d of %d, saved; the same command with -resume continues", t.Step, end))
+		}
+		line, err := t.Next()
+		if err != nil {
+			return err
+		}
+		sum.add(line.Terms)
+		sum.Tokens += line.Tokens
+		if t.Step%each == 0 || t.Step == end {
+			n := float64((t.Step-1)%each + 1)
+			if first > t.Step-int(n) {
+				n = float64(t.Step - first)
+			}
+			rate := float64(sum.Tokens) / time.Since(lineBegan).Seconds()
+			_, err := fmt.Fprintf(log, "%d,%d,%.3g,%.3g,%.5f,%.5f,%.5f,%.5f,%.4f,%.0f\n", t.Step, t.Tokens, line.Rate, line.Norm,
+				sum.Loss()/n, sum.Association/n, sum.Offload/n, sum.Flight/n, sum.Right/n, rate)
+			if err != nil {
+				return fmt.Errorf("training log: %w", err)
+			}
+			if t.Step%(4*each) == 0 || t.Step == end {
+				left := time.Since(began) / time.Duration(t.Step-first) * time.Duration(end-t.Step)
+				fmt.Fprintf(stdout, "step %d/%d  loss %.4f  choice %.4f  offload %.5f  flight %.5f  right %.4f  %.0f tokens/s  left %s\n", t.Step, end,
+					sum.Loss()/n, sum.Association/n, sum.Offload/n, sum.Flight/n, sum.Right/n, rate, left.Round(time.Second))
+			}
+			sum, lineBegan = Line{}, time.Now()
+		}
+		if time.Since(saved) > saveEvery || t.Step == end {
+			if err := t.Save(path); err != nil {
+				return err
+			}
+			saved = time.Now()
+		}
+		if check != nil && checkSteps > 0 && (t.Step%checkSteps == 0 || t.Step == end) {
+			if err := check(t); err != nil {
+				return err
+			}
+			lineBegan = time.Now()
+		}
+	}
+	return nil
+}
+
+// openLog opens a log to append to, whose lines each begin with a step. It keeps those up to
+// a step: an interrupted run logged others beyond its last save.
+func openLog(path, header string, last int) (*os.File, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("training log: %w", err)
+	}
+	kept := []byte(header)
+	for line := range bytes.Lines(raw) {
+		first, _, _ := bytes.Cut(line, []byte(","))
+		if step, err := strconv.Atoi(string(first)); err == nil && step <= last && bytes.HasSuffix(line, []byte("\n")) {
+			kept = append(kept, line...)
+		}
+	}
+	var f *os.File
+	err = command.ReplaceFile(path, func(w io.Writer) error { _, err := w.Write(kept); return err })
+	if err == nil {
+		f, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("training log: %w", err)
+	}
+	return f, nil
+}
+
+// readHeaderOf returns the header of a state file.
+func readHeaderOf(path string) (head stateHeader, err error) {
+	err = readState(path, func(h *stateHeader) ([][]float32, error) {
+		head = *h
+		return nil, nil
+	})
+	return head, err
+}

@@ -1,0 +1,459 @@
+package papertrain
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"prefdt/configs"
+	"prefdt/inference"
+	"prefdt/inference/checkpoint"
+	"prefdt/inference/goal"
+	"prefdt/inference/model"
+	"prefdt/inference/paperform"
+	"prefdt/inference/slot"
+	"prefdt/offline/command"
+	"prefdt/offline/export"
+	"prefdt/offline/ort"
+	"prefdt/offline/rollout"
+	"prefdt/offline/search"
+	"prefdt/offline/seeds"
+	"prefdt/simbridge/world"
+)
+
+func TestConfigurationIsTheDefault(t *testing.T) {
+	var c Config
+	if err := configs.Load("../../configs/papertrain.yaml", &c); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(c, Default()) {
+		t.Errorf("configs/papertrain.yaml is %+v, want the defaults %+v", c, Default())
+	}
+}
+
+// testConfig is a run of a tiny network.
+func testConfig() Config {
+	c := Default()
+	c.Form.Arch = model.Arch{Width: 16, PairWidth: 8, Layers: 2, Heads: 2, Context: 6}
+	c.Flights, c.Episodes, c.Batch = 1000, 4, 8
+	c.Schedule.Rate, c.Schedule.WarmUpSteps = 3e-3, 5
+	return c
+}
+
+// testCorpus is a corpus of rules that offload less and less, in a folder of its own.
+var testCorpus = sync.OnceValues(func() (*Corpus, error) {
+	found := search.Archive{Config: search.Default()}
+	for k := range 12 {
+		scale := 1 - float64(k)/11
+		found.Members = append(found.Members, search.Member{Genes: []float64{3, scale, 800, 0, 8.4, 1, 0.3, 8.4, 1, 0.3}})
+	}
+	c := testConfig()
+	a, err := RuleArchive(context.Background(), &found, c.Episodes, 2)
+	if err != nil {
+		return nil, err
+	}
+	return Build(context.Background(), &c.Form, world.Standard(), a, c.Flights, c.Seed, 2, nil)
+})
+
+// The corpus follows its recipe, and is the same on any number of cores.
+func TestCorpus(t *testing.T) {
+	m, err := testCorpus()
+	if err != nil {
+		t.Fatal(err)
+	}
+	low, high := m.Band()
+	heuristics, corner, beyond := 0, 0, 0
+	window := m.Shares[min(cornerMembers, len(m.Shares))-1]
+	least, most := m.Flights[0].Point, m.Flights[0].Point
+	for i := range m.Flights {
+		f := &m.Flights[i]
+		least.DelayS, least.EnergyJ = min(least.DelayS, f.DelayS), min(least.EnergyJ, f.EnergyJ)
+		most.DelayS, most.EnergyJ = max(most.DelayS, f.DelayS), max(most.EnergyJ, f.EnergyJ)
+		if f.Heuristic {
+			heuristics++
+		} else if m.Shares[f.Member] != m.Shares[nearest(m.Shares, f.Omega)] {
+			t.Errorf("flight %d of share %v is flown by the member of share %v", i, f.Omega, m.Shares[f.Member])
+		}
+		if f.Omega <= window {
+			corner++
+		}
+		if f.Omega < low-bandTolerance || f.Omega > high+bandTolerance || f.Seed >= validationFirst {
+			beyond++
+		}
+	}
+	n := float64(len(m.Flights))
+	if beyond > 0 || math.Abs(float64(heuristics)/n-heuristicShare) > 0.04 || float64(corner)/n < cornerFraction-0.04 {
+		t.Errorf("%d of %v flights are beyond the band, %d heuristic, %d in the corner", beyond, n, heuristics, corner)
+	}
+	if m.Etas.DelayS != most.DelayS-least.DelayS || m.Etas.EnergyJ != most.EnergyJ-least.EnergyJ {
+		t.Errorf("eta is %+v, the flights' spans are %v and %v", m.Etas, most.DelayS-least.DelayS, most.EnergyJ-least.EnergyJ)
+	}
+	if f := m.Fit; f.R2DelayS < gateR2 || f.R2EnergyJ < gateR2 || f.Reversal > gateReversal {
+		t.Errorf("the gates read %+v", f)
+	}
+	c := testConfig()
+	again, err := Build(context.Background(), &c.Form, m.World, m.Archive, c.Flights, c.Seed, 1, nil)
+	if err != nil || again.Hash() != m.Hash() {
+		t.Errorf("on one core it is another corpus: %v", err)
+	}
+}
+
+// A corpus that does not rise and fall with the preference is refused before any training.
+func TestGates(t *testing.T) {
+	m, err := testCorpus()
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := *m
+	broken.Flights = slices.Clone(m.Flights)
+	for i := range broken.Flights {
+		broken.Flights[i].DelayS = 500 - broken.Flights[i].DelayS
+	}
+	if _, err := broken.fitConditioner(); err == nil || !strings.Contains(err.Error(), "first gate") {
+		t.Errorf("a falling delay gives %v", err)
+	}
+	low, high := m.Band()
+	for i := range broken.Flights {
+		broken.Flights[i].DelayS = 100
+		if m.Flights[i].Omega > low+0.9*(high-low) {
+			broken.Flights[i].DelayS = 700
+		}
+	}
+	if _, err := broken.fitConditioner(); err == nil || !strings.Contains(err.Error(), "second gate") {
+		t.Errorf("a step in the delay gives %v", err)
+	}
+}
+
+// testStores are the flights of the corpus and those kept for validation, read once.
+var testStores = sync.OnceValues(func() ([2]*store, error) {
+	m, err := testCorpus()
+	if err != nil {
+		return [2]*store{}, err
+	}
+	t, err := NewTrainer(context.Background(), testConfig(), m, nil)
+	if err != nil {
+		return [2]*store{}, err
+	}
+	return [2]*store{t.store, t.held}, nil
+})
+
+func testTrainer(t *testing.T, c Config) *Trainer {
+	stores, err := testStores()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, _ := testCorpus()
+	return newTrainer(c, m.Hash(), stores[0], stores[1])
+}
+
+// A run that is stopped and resumed, in its cool-down too, ends with the parameters of one
+// that is not; with more tokens it goes on from where its cool-down began.
+func TestResumeEqualsUninterrupted(t *testing.T) {
+	c := testConfig()
+	tokens := 20 * c.tokensPerStep() // 16 steps and 4
+	whole, parts := t.TempDir(), t.TempDir()
+	train := func(dir string, tokens float64, stop int) *Trainer {
+		run := testTrainer(t, c)
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		err := run.Run(ctx, dir, tokens, c.tokensPerStep(), func(x *Trainer) error {
+			if x.Step == stop {
+				cancel()
+			}
+			return nil
+		}, io.Discard)
+		if stopped := err != nil; stopped != (stop > 0) {
+			t.Fatalf("stopping at %d: %v", stop, err)
+		}
+		return run
+	}
+	want := train(whole, tokens, 0)
+	train(parts, tokens, 7)
+	train(parts, tokens, 18)
+	got := train(parts, tokens, 0)
+	if got.Step != 20 || want.Step != 20 || !slices.Equal(got.Params, want.Params) || !slices.Equal(got.adam.mean, want.adam.mean) {
+		t.Errorf("in parts it ends at step %d with other parameters, whole at %d", got.Step, want.Step)
+	}
+	longer, direct := train(parts, 1.5*tokens, 0), train(t.TempDir(), 1.5*tokens, 0)
+	if longer.Step != 30 || !slices.Equal(longer.Params, direct.Params) {
+		t.Errorf("with more tokens it ends at step %d, not with the parameters of a run of as many", longer.Step)
+	}
+	c.Seed++
+	other := testTrainer(t, testConfig())
+	other.Config.Seed++
+	if err := other.Load(filepath.Join(whole, stateFile)); err == nil || !strings.Contains(err.Error(), "it was trained with") {
+		t.Errorf("a state of another configuration gives %v", err)
+	}
+}
+
+func TestLossFalls(t *testing.T) {
+	c := testConfig()
+	run := testTrainer(t, c)
+	before := run.Validate(run.Params).Loss()
+	for range 60 {
+		if _, err := run.Next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after := run.Validate(run.Params).Loss(); after > 0.6*before {
+		t.Errorf("the validation's loss is %v after 60 steps, %v before", after, before)
+	}
+}
+
+// A trained network becomes a checkpoint that flies, and that refuses what it is not bound
+// to. ONNX Runtime computes what its step does.
+func TestCheckpoint(t *testing.T) {
+	m, err := testCorpus()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, dir, out := testConfig(), t.TempDir(), t.TempDir()
+	run := testTrainer(t, c)
+	if err := run.Run(context.Background(), dir, 200*c.tokensPerStep(), 0, nil, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if err := command.ReplaceJSON(filepath.Join(dir, corpusFile), "", m); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Finish(context.Background(), c, dir, filepath.Join(dir, coolDownFile), false, 2, 2, out, nil); err != nil {
+		t.Fatal(err)
+	}
+	ck, err := checkpoint.Load(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !ck.Published.Form.Same(&c.Form) || ck.Training["steps"] != 200 {
+		t.Errorf("it is of the form %+v, after %v steps", ck.Published.Form, ck.Training["steps"])
+	}
+	for _, x := range []struct {
+		aircraft, slots int
+		want            string
+	}{{2, 100, ""}, {2, 60, ""}, {3, 100, "the mission has 3 aircraft, this network of the published form is bound to 2"}, {2, 101, "the mission has 101 slots, this network of the published form has embeddings for 100"}} {
+		if err := ck.Fits(x.aircraft, x.slots); (err == nil) != (x.want == "") || err != nil && err.Error() != x.want {
+			t.Errorf("%d aircraft and %d slots give %v", x.aircraft, x.slots, err)
+		}
+	}
+	if _, err := inference.New(ck, inference.DecoderDispatch); err == nil || !strings.Contains(err.Error(), `flies by "heads" alone`) {
+		t.Errorf("another decoder gives %v", err)
+	}
+	low, high := m.Band()
+	w := world.Standard()
+	w.AircraftLosses = []world.AircraftLoss{{Aircraft: 0, Slot: 50}}
+	for _, world := range []world.Config{world.Standard(), w} {
+		results, err := rollout.Sweep(context.Background(), ck, inference.DecoderHeads, world, rollout.ReportLink{}, seeds.List(seeds.TrainingLast-1, 2),
+			append(rollout.PreferenceRequests([]float64{low, high}), rollout.Request{Mode: goal.Target, BudgetJ: 32e3}), 2, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k, row := range results {
+			for _, x := range row {
+				if !(x.DelayS > 50 && x.DelayS < 3000 && x.EnergyJ > 5e3 && x.EnergyJ < 1e5) {
+					t.Errorf("request %d costs %+v", k, x.Point)
+				}
+			}
+		}
+		if len(world.AircraftLosses) == 0 && !(results[0][0].DelayS < results[1][0].DelayS) {
+			t.Errorf("the least delay is %v s, the least energy's %v s", results[0][0].DelayS, results[1][0].DelayS)
+		}
+	}
+	t.Run("ONNX Runtime", func(t *testing.T) { compareWithORT(t, ck, filepath.Join(out, checkpoint.GraphFile)) })
+}
+
+// compareWithORT flies 30 slots with the step and with the graph in ONNX Runtime, its tokens
+// fed back, padded with a row that is no user's.
+func compareWithORT(t *testing.T, ck *checkpoint.Checkpoint, graph string) {
+	if ort.Folder() == "" {
+		t.Skip("PREFDT_ORT names no folder with onnxruntime-node")
+	}
+	runtime, err := ort.Start(ort.Folder())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer runtime.Close()
+	f := &ck.Published.Form
+	builder := paperform.NewBuilder(f, &ck.Physics, &ck.Published.Statistics)
+	memory := ck.Paper.NewMemory()
+	var out paperform.Outputs
+	action := make([]float32, f.Aircraft*paperform.ActionFeatures)
+	w := world.New(world.Standard(), 5)
+	var snapshot slot.Snapshot
+	var d slot.Decision
+	var step world.Action
+	past := f.PastTokens()
+	for !w.Done() && w.Slot < 30 {
+		w.Snapshot(&snapshot)
+		d.Resize(&snapshot)
+		in := paperform.Inputs{Slot: w.Slot, Before: w.Slot - 1, NumUsers: len(snapshot.Users), Omega: 0.2, Action: action,
+			Aircraft: builder.AppendAircraft(nil, &snapshot), Users: builder.AppendUsers(nil, &snapshot), Return: paperform.AppendReturn(nil, 0.2, 200, 3e4, 700, 17e3)}
+		ck.Paper.Step(&in, memory, &out)
+		oneHot := func(k int) ort.Tensor {
+			row := make([]float32, f.Slots)
+			if k >= 0 {
+				row[k] = 1
+			}
+			return ort.Tensor{Dims: []int{1, f.Slots}, Data: row}
+		}
+		mask := make([]float32, past+1)
+		for k := range min(3*w.Slot, past+1) { // the first slot has no action before it
+			mask[past-k] = 1
+		}
+		users := append(slices.Clone(in.Users), slices.Repeat([]float32{3}, f.UserWidth())...)
+		feeds := map[string]ort.Tensor{
+			"aircraft": {Dims: []int{f.Aircraft, paperform.AircraftFeatures}, Data: in.Aircraft}, "users": {Dims: []int{in.NumUsers + 1, f.UserWidth()}, Data: users},
+			"user_mask": {Dims: []int{in.NumUsers + 1}, Data: append(slices.Repeat([]float32{1}, in.NumUsers), 0)},
+			"return":    {Dims: []int{1, 2}, Data: in.Return}, "omega": {Dims: []int{1, 1}, Data: []float32{in.Omega}}, "slot": oneHot(in.Slot),
+			"action": {Dims: []int{1, len(action)}, Data: action}, "before": oneHot(in.Before), "past_mask": {Dims: []int{past + 1}, Data: mask},
+		}
+		if w.Slot == 0 {
+			feeds["past"] = ort.Tensor{Dims: []int{past, f.Width}, Data: make([]float32, past*f.Width)}
+		}
+		response, err := runtime.Run(&ort.Request{Model: graph, Feeds: feeds, Carry: map[string]string{"present": "past"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, x := range map[string][]float32{"motion": out.Motion, "choice": out.Choice, "offload": out.Offload} {
+			got := response.Outputs[name].Data
+			for i, v := range x {
+				if math.Abs(float64(v-got[i])) > 1e-3 {
+					t.Fatalf("slot %d: %s %d is %v, in ONNX Runtime %v", w.Slot, name, i, v, got[i])
+				}
+			}
+		}
+		action = paperform.AppendAction(nil, out.Motion, make([]int, in.NumUsers), nil)
+		d.Evaluate(&ck.Physics, &snapshot)
+		w.FillAction(&snapshot, &d, &step)
+		w.Step(step)
+	}
+}
+
+// A checkpoint that is not what its manifest says is refused, both sides named.
+func TestHostileCheckpoints(t *testing.T) {
+	m, err := testCorpus()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := testConfig()
+	parameters := randomParameters[float32](&c.Form, 4)
+	ck, err := m.Checkpoint(&c.Form, parameters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := exportUncalibrated(dir, ck, parameters); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, checkpoint.ManifestFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	graph, err := os.ReadFile(filepath.Join(dir, checkpoint.GraphFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		name, want string
+		edit       func(published map[string]any, whole map[string]any)
+	}{
+		{"another fleet", "the published form is for 3 aircraft and 100 slots, its conditioner for 2 and 100", func(p, _ map[string]any) { p["form"].(map[string]any)["aircraft"] = 3 }},
+		{"a longer mission", "the published form is for 2 aircraft and 200 slots", func(p, _ map[string]any) { p["form"].(map[string]any)["slots"] = 200 }},
+		{"another width", "want", func(p, _ map[string]any) { p["form"].(map[string]any)["width"] = 32 }},
+		{"another feature", `user feature 0 is "colour"`, func(p, _ map[string]any) { p["form"].(map[string]any)["user_features"].([]any)[0] = "colour" }},
+		{"no deviation", "standardisation of user feature 1", func(p, _ map[string]any) {
+			p["standard"].(map[string]any)["user"].(map[string]any)["std"].([]any)[1] = 0
+		}},
+		{"no user", "prior over users", func(p, _ map[string]any) { p["user_prior"].(map[string]any)["ActiveUsers"] = 0 }},
+		{"both forms", "want one form", func(_, w map[string]any) {
+			w["arch"] = map[string]any{"width": 8, "pair_width": 4, "layers": 1, "heads": 1, "context": 1}
+		}},
+		{"neither form", "architecture width is 0", func(_, w map[string]any) { delete(w, "published") }},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			var whole map[string]any
+			if err := json.Unmarshal(raw, &whole); err != nil {
+				t.Fatal(err)
+			}
+			x.edit(whole["published"].(map[string]any), whole)
+			edited, err := json.Marshal(whole)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := checkpoint.Decode(edited, graph, nil); err == nil || !strings.Contains(err.Error(), x.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("got %v, want %q", err, x.want)
+			}
+		})
+	}
+	if _, err := readTrained(filepath.Join(dir, checkpoint.GraphFile)); err == nil || !strings.Contains(err.Error(), "it starts with") {
+		t.Errorf("a graph read as a state gives %v", err)
+	}
+	if _, err := readTrained(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no state gives %v", err)
+	}
+}
+
+func exportUncalibrated(dir string, ck *checkpoint.Checkpoint, parameters []float32) error {
+	return export.Write(dir, ck.Manifest, parameters, nil)
+}
+
+// The logs of a run in parts have each step once, and the best state is that of the largest
+// hypervolume.
+func TestLogs(t *testing.T) {
+	c, dir := testConfig(), t.TempDir()
+	c.Schedule.CoolDown = 0.5
+	m, err := testCorpus()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tokens = 4 * c.tokensPerStep()
+	for _, stop := range []int{1, 3, 0} {
+		run := testTrainer(t, c)
+		run.flights, run.settings = 1, 4
+		ctx, cancel := context.WithCancel(context.Background())
+		err := run.Run(ctx, dir, tokens, c.tokensPerStep(), func(x *Trainer) error {
+			err := x.validate(context.Background(), m, dir, io.Discard)
+			if x.Step == stop {
+				cancel()
+			}
+			return err
+		}, io.Discard)
+		cancel()
+		if (err != nil) != (stop > 0) {
+			t.Fatalf("stopping at %d: %v", stop, err)
+		}
+	}
+	best, bestStep := 0.0, 0
+	for name, want := range map[string][]string{"validation.csv": {"1", "1", "2", "2"}, "cooldown-validation.csv": {"3", "3", "4", "4"}, "log.csv": {"2"}, "cooldown-log.csv": {"4"}} {
+		raw, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var steps []string
+		for _, line := range strings.Split(strings.TrimSpace(string(raw)), "\n")[1:] {
+			fields := strings.Split(line, ",")
+			if steps = append(steps, fields[0]); strings.Contains(name, "validation") {
+				step, _ := strconv.Atoi(fields[0])
+				if x, err := strconv.ParseFloat(fields[8], 64); err != nil {
+					t.Error(err)
+				} else if x > best || x == best && step < bestStep {
+					best, bestStep = x, step
+				}
+			}
+		}
+		if !slices.Equal(steps, want) {
+			t.Errorf("%s has the steps %q, want %q", name, steps, want)
+		}
+	}
+	head, err := readHeaderOf(filepath.Join(dir, bestFile))
+	if err != nil || head.Step != bestStep {
+		t.Errorf("best.bin is of step %d, the largest hypervolume, %v, of step %d: %v", head.Step, best, bestStep, err)
+	}
+}
