@@ -53,11 +53,8 @@ func Published(width int) Form {
 	}
 }
 
-// The aircraft's features, eq. (tokuav).
-var aircraftFeatures = []string{"position east", "position north", "residual energy", "served", "speed"}
-
 const (
-	AircraftFeatures = 5 // eq. (tokuav)
+	AircraftFeatures = 5 // eq. (tokuav): position, residual energy, users served, speed
 	ReturnFeatures   = 2 // g^ weighted by omega, eq. (inject)
 	ActionFeatures   = 4 // of one aircraft: length and heading of its move, users served, their mean offload
 )

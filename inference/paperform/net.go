@@ -90,40 +90,40 @@ func (n *Net) NewMemory() *Memory {
 }
 
 // Reset starts another mission.
-func (m *Memory) Reset() { m.filled = 0 }
+func (mem *Memory) Reset() { mem.filled = 0 }
 
 // alloc lends a matrix of undefined numbers until the next step.
-func (m *Memory) alloc(rows, cols int) matrix {
+func (mem *Memory) alloc(rows, cols int) matrix {
 	n := rows * cols
-	first := m.used
-	m.used += (n + 15) &^ 15
-	if m.used > len(m.buffer) {
+	first := mem.used
+	mem.used += (n + 15) &^ 15
+	if mem.used > len(mem.buffer) {
 		return kernel.View(make([]float32, n), rows, cols)
 	}
-	return kernel.View(m.buffer[first:first+n:first+n], rows, cols)
+	return kernel.View(mem.buffer[first:first+n:first+n], rows, cols)
 }
 
-func (m *Memory) linear(l *model.Linear[stored], x matrix) matrix {
+func (mem *Memory) linear(l *model.Linear[stored], x matrix) matrix {
 	_, cols := l.Weight.matrix.Size()
-	y := m.alloc(x.Rows, cols)
+	y := mem.alloc(x.Rows, cols)
 	l.Weight.matrix.MatMul(y, x, l.Bias.rows.Data)
 	return y
 }
 
-func (m *Memory) matMul(w *stored, x matrix) matrix {
-	return m.linear(&model.Linear[stored]{Weight: *w}, x)
+func (mem *Memory) matMul(w *stored, x matrix) matrix {
+	return mem.linear(&model.Linear[stored]{Weight: *w}, x)
 }
 
-func (m *Memory) norm(n *model.Norm[stored], x matrix) matrix {
-	y, mean, rstd := m.alloc(x.Rows, x.Cols), m.alloc(1, x.Rows), m.alloc(1, x.Rows)
+func (mem *Memory) norm(n *model.Norm[stored], x matrix) matrix {
+	y, mean, rstd := mem.alloc(x.Rows, x.Cols), mem.alloc(1, x.Rows), mem.alloc(1, x.Rows)
 	kernel.LayerNorm(y, x, n.Gain.rows.Data, n.Bias.rows.Data, model.NormEpsilon, mean.Data, rstd.Data)
 	return y
 }
 
-func (m *Memory) mlp(up, down *model.Linear[stored], x matrix) matrix {
-	h := m.linear(up, x)
+func (mem *Memory) mlp(up, down *model.Linear[stored], x matrix) matrix {
+	h := mem.linear(up, x)
 	kernel.Gelu(h.Data, h.Data)
-	return m.linear(down, h)
+	return mem.linear(down, h)
 }
 
 // Step computes one slot on the window that ends with it; the package comment gives its

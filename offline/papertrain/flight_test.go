@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"prefdt/inference"
 	"prefdt/inference/goal"
 	"prefdt/inference/paperform"
 	"prefdt/inference/physics"
@@ -90,6 +91,62 @@ func TestPolicyEqualsTraining(t *testing.T) {
 				if v > row[server]+1e-3 {
 					t.Errorf("slot %d, user %d: training prefers %d, the policy chose %d", s, u, i, server)
 				}
+			}
+		}
+	}
+}
+
+// A steady slot allocates nothing, and a lost aircraft serves nobody.
+func TestSteadySlotDoesNotAllocate(t *testing.T) {
+	m, err := testCorpus()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := testConfig()
+	ck, err := m.Checkpoint(&c.Form, randomParameters[float32](&c.Form, 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy, err := inference.New(ck, inference.DecoderHeads)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := world.New(world.Standard(), 3)
+	o := goal.New(&ck.GoalConstants, &ck.Physics, 100, 2)
+	var s slot.Snapshot
+	var d slot.Decision
+	var action world.Action
+	served := 0
+	for !w.Done() {
+		w.Snapshot(&s)
+		policy.Decide(&s, o, &d)
+		for _, u := range d.Users {
+			if u.Server == 1 {
+				served++
+			}
+		}
+		w.FillAction(&s, &d, &action)
+		w.Step(action)
+	}
+	if n := testing.AllocsPerRun(20, func() { policy.Decide(&s, o, &d) }); n != 0 {
+		t.Errorf("%v allocations a slot", n)
+	}
+	if served == 0 {
+		t.Fatal("the first aircraft serves nobody: the check below would be empty")
+	}
+	// With number 2 alone, whose place in the snapshot is the first.
+	policy.Reset()
+	w.Reset(3)
+	for range 5 {
+		w.Snapshot(&s)
+		s.Aircraft = s.Aircraft[1:]
+		for u := range s.Users {
+			s.Users[u].Gain = s.Users[u].Gain[1:]
+		}
+		policy.Decide(&s, o, &d)
+		for u, x := range d.Users {
+			if x.Server > 1 || len(d.Move) != 1 || !(x.CompletionS > 0) {
+				t.Fatalf("slot %d: user %d gets %+v of one aircraft", s.Slot, u, x)
 			}
 		}
 	}
