@@ -36,7 +36,7 @@ type Config struct {
 // Default is the run of configs/papertrain.yaml.
 func Default() Config {
 	return Config{
-		Form: paperform.Published(128), Flights: 50000, Episodes: 100, Batch: 64, Workers: 2, Seed: 1,
+		Form: paperform.Published(128), Flights: 50000, Episodes: 100, Batch: 48, Workers: 2, Seed: 1,
 		Schedule: Schedule{Rate: 2e-3, WarmUpSteps: 500, CoolDown: 0.2, Beta1: 0.9, Beta2: 0.98, WeightDecay: 0.01, ClipNorm: 1, Average: 0.05},
 	}
 }
