@@ -36,7 +36,7 @@ type Config struct {
 // Default is the run of configs/papertrain.yaml.
 func Default() Config {
 	return Config{
-		Form: paperform.Published(128), Flights: 50000, Episodes: 100, Batch: 128, Workers: 2, Seed: 1,
+		Form: paperform.Published(128), Flights: 50000, Episodes: 100, Batch: 48, Workers: 2, Seed: 1,
 		Schedule: Schedule{Rate: 2e-3, WarmUpSteps: 500, CoolDown: 0.2, Beta1: 0.9, Beta2: 0.98, WeightDecay: 0.01, ClipNorm: 1, Average: 0.05},
 	}
 }
@@ -88,6 +88,7 @@ type worker struct {
 	grads   []float32
 	batch   batch
 	windows []window
+	slots   int // of the windows
 	terms   Terms
 }
 
@@ -146,16 +147,22 @@ type Line struct {
 func (t *Trainer) Next() (Line, error) {
 	line := Line{Step: t.Step, Rate: t.Config.Schedule.rate(t.Step, t.coolDown)}
 	for k := range t.workers {
-		t.workers[k].windows = t.workers[k].windows[:0]
+		t.workers[k].windows, t.workers[k].slots = t.workers[k].windows[:0], 0
 	}
 	slots, users := 0, 0
 	r := rand.New(rand.NewPCG(t.Config.Seed, uint64(t.Step)))
-	for j := range t.Config.Batch {
+	for range t.Config.Batch {
 		w := t.store.draw(r)
 		slots += w.end - w.first
 		users += t.store.users(w)
-		k := &t.workers[j%len(t.workers)]
-		k.windows = append(k.windows, w)
+		least := 0 // the worker with the least work so far: they end together
+		for k := range t.workers {
+			if t.workers[k].slots < t.workers[least].slots {
+				least = k
+			}
+		}
+		k := &t.workers[least]
+		k.windows, k.slots = append(k.windows, w), k.slots+w.end-w.first
 	}
 	line.Tokens = model.TokensPerSlot * slots
 	t.each(func(k *worker) {
