@@ -38,7 +38,7 @@ func (b *backward[T]) run(e *learned.Encoder[T], dy kernel.Matrix[T], g *learned
 	kernel.GeluBackward(b.hidden2.Data, b.hidden2.Data, e.Sum2.Data)
 	linear(&b.hidden1, b.hidden2, e.Gelu1, &l.Hidden2, &g.Hidden2)
 	kernel.GeluBackward(b.hidden1.Data, b.hidden1.Data, e.Sum1.Data)
-	if e.RowFeatures == 0 || e.Rows.Rows == 0 {
+	if e.Rows.Rows == 0 {
 		linear(nil, b.hidden1, e.X, &l.Hidden1, &g.Hidden1)
 		return
 	}

@@ -7,8 +7,8 @@
 // one price: one that knows what is hidden, one of the filters, one without memory, or
 // the student itself as it is then, so that it learns from what its own decisions let it
 // observe (DAgger: Ross, Gordon, Bagnell 2011). The labels are of every slot alike,
-// whoever flies: the true gain of each upload, which users are throttled, the wind and
-// the multiplier of flight power. The loss is the negative logarithm of their probability.
+// whoever flies: the true gain of each upload, and which users are throttled. The loss is
+// the negative logarithm of their probability.
 //
 // Steps, optimiser, state and log are those of package train.
 package belieftrain
@@ -51,25 +51,24 @@ type worker struct {
 const (
 	linksPerSlot = 12
 	usersPerSlot = 6
-	windWeight   = 0.3
 )
 
-// lossNames are the negative log-likelihoods of links, CPUs and wind, with the weights
-// that make them the loss, and the mean squared error of the logarithm of gain.
-func lossNames() []string { return []string{"loss", "links", "cpus", "wind", "gain_error"} }
+// lossNames are the negative log-likelihoods of links and CPUs, with the weights that make
+// them the loss, and the mean squared error of the logarithm of gain.
+func lossNames() []string { return []string{"loss", "links", "cpus", "gain_error"} }
 
 // AddGradient implements train.Network.
 func (k *worker) AddGradient(i int, _ *corpus.Example, scale float64) ([]float64, error) {
 	var sum Losses
 	s := &k.source
 	perSlot := 1 / (s.slotShare * float64(world.Standard().Slots))
-	weights := Weights{Link: perSlot / linksPerSlot, Phone: perSlot / usersPerSlot, Wind: windWeight * perSlot}
-	scaled := Weights{scale * weights.Link, scale * weights.Phone, scale * weights.Wind}
+	weights := Weights{Link: perSlot / linksPerSlot, Phone: perSlot / usersPerSlot}
+	scaled := Weights{scale * weights.Link, scale * weights.Phone}
 	s.fly(i/s.stage.Batch, s.stage.firstFlight+i, func(m *learned.Memory, snapshot *slot.Snapshot, h *world.Hidden) {
 		k.network.addSlot(m, snapshot, h, scaled, &sum)
 	})
-	links, cpus, wind := weights.Link*sum.Link, weights.Phone*sum.Phone, weights.Wind*sum.Wind
-	return []float64{links + cpus + wind, links, cpus, wind, sum.LinkSquare / float64(max(sum.Links, 1))}, nil
+	links, cpus := weights.Link*sum.Link, weights.Phone*sum.Phone
+	return []float64{links + cpus, links, cpus, sum.LinkSquare / float64(max(sum.Links, 1))}, nil
 }
 
 // stage is a Stage by its name, with the number of its first flight, of which that one's

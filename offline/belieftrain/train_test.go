@@ -65,7 +65,7 @@ func TestResume(t *testing.T) {
 		t.Errorf("its record is %+v", record)
 	}
 	log, err := os.ReadFile(filepath.Join(broken, "first", "log.csv"))
-	if header, _, _ := strings.Cut(string(log), "\n"); err != nil || header != "step,rate,norm,loss,links,cpus,wind,gain_error,flights_per_s" || bytes.Count(log, []byte("\n")) != 4 {
+	if header, _, _ := strings.Cut(string(log), "\n"); err != nil || header != "step,rate,norm,loss,links,cpus,gain_error,flights_per_s" || bytes.Count(log, []byte("\n")) != 4 {
 		t.Errorf("the log is %q, %v", log, err)
 	}
 	for name, change := range map[string]func(*Config){
@@ -112,8 +112,7 @@ func TestFrom(t *testing.T) {
 	}
 }
 
-// A few steps make what is believed of links and CPUs on other flights likelier. Those of
-// the wind start from a likelihood that is too good to show it so soon.
+// A few steps make what is believed of links and CPUs on other flights likelier.
 func TestLearns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("flies a hundred flights")

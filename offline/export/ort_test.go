@@ -111,15 +111,12 @@ func TestEstimatorParityWithONNXRuntime(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
 	for round := range 5 {
 		feeds, want := map[string]ort.Tensor{}, map[string][]float32{}
-		for name, e := range map[string]*learned.Encoder[float32]{"link": &nets.Links, "phone": &nets.Phones, "wind": &nets.Winds} {
+		for name, e := range map[string]*learned.Encoder[float32]{"link": &nets.Links, "phone": &nets.Phones} {
 			n, most := 3+r.IntN(20), 1+r.IntN(20)
 			b := learned.Batch{Queries: randomRow(r, n*e.QueryFeatures)}
 			var rows, mask []float32
 			for range n {
 				count := r.IntN(most + 1)
-				if e.RowFeatures == 0 {
-					continue
-				}
 				own := randomRow(r, count*e.RowFeatures)
 				b.Rows, b.Counts = append(b.Rows, own...), append(b.Counts, count)
 				rows = append(append(rows, own...), randomRow(r, (most-count)*e.RowFeatures)...) // padding must not change an output
@@ -132,10 +129,8 @@ func TestEstimatorParityWithONNXRuntime(t *testing.T) {
 				}
 			}
 			feeds[name+".queries"] = ort.Tensor{Dims: []int{n, e.QueryFeatures}, Data: b.Queries}
-			if e.RowFeatures > 0 {
-				feeds[name+".rows"] = ort.Tensor{Dims: []int{n, most, e.RowFeatures}, Data: rows}
-				feeds[name+".mask"] = ort.Tensor{Dims: []int{n, most}, Data: mask}
-			}
+			feeds[name+".rows"] = ort.Tensor{Dims: []int{n, most, e.RowFeatures}, Data: rows}
+			feeds[name+".mask"] = ort.Tensor{Dims: []int{n, most}, Data: mask}
 			want[name+".outputs"] = e.Forward(&b).Data
 		}
 		response, err := runtime.Run(&ort.Request{Model: filepath.Join(dir, checkpoint.EstimatorFile), Feeds: feeds})

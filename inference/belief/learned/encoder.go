@@ -9,7 +9,7 @@ import (
 
 // Shape is the sizes of an encoder.
 type Shape struct {
-	RowFeatures   int // of an observation; 0: the encoder reads queries alone
+	RowFeatures   int // of an observation
 	RowHidden     int
 	Heads, Width  int // of attention, and of a head's value
 	Averages      int // heads that average an observation's last features, too
@@ -27,23 +27,16 @@ func (s *Shape) pooled() int { return s.keys() + s.Averages }
 // Layers are the parameters of an encoder.
 type Layers[T any] struct{ RowIn, RowOut, Hidden1, Hidden2, Out model.Linear[T] }
 
-// layout returns the name and the shape of every parameter. RowIn and RowOut are empty
-// without rows.
+// layout returns the name and the shape of every parameter.
 func (s *Shape) layout(name string) Layers[model.Tensor] {
 	linear := func(layer string, in, out int) model.Linear[model.Tensor] {
 		return model.LinearTensors(name+"."+layer+".w", name+"."+layer+".b", in, out)
 	}
-	l := Layers[model.Tensor]{
+	return Layers[model.Tensor]{
 		RowIn: linear("row1", s.RowFeatures, s.RowHidden), RowOut: linear("row2", s.RowHidden, s.keys()),
 		Hidden1: linear("hidden1", s.pooled()+s.QueryFeatures, s.Hidden[0]), Hidden2: linear("hidden2", s.Hidden[0], s.Hidden[1]),
 		Out: model.OutputTensors(name+".out.w", name+".out.b", s.Hidden[1], s.Outputs),
 	}
-	if s.RowFeatures == 0 {
-		for _, t := range []*model.Tensor{&l.RowIn.Weight, &l.RowIn.Bias, &l.RowOut.Weight, &l.RowOut.Bias} {
-			*t = model.Tensor{Name: t.Name}
-		}
-	}
-	return l
 }
 
 // Batch is what an encoder reads: queries, and the observations that belong to each.
@@ -105,25 +98,21 @@ func gelu[T kernel.Float](y *kernel.Matrix[T], x kernel.Matrix[T]) {
 // Forward returns the outputs of a batch, a row for each query, until the next call.
 func (e *Encoder[T]) Forward(b *Batch) kernel.Matrix[T] {
 	e.Counts = b.Counts
-	if e.RowFeatures > 0 {
-		resize(&e.Rows, len(b.Rows)/e.RowFeatures, e.RowFeatures)
-		for i, x := range b.Rows {
-			e.Rows.Data[i] = T(x)
-		}
-		linear(&e.RowSum, e.Rows, &e.Layers.RowIn)
-		gelu(&e.RowGelu, e.RowSum)
-		linear(&e.Keys, e.RowGelu, &e.Layers.RowOut)
-		resize(&e.Attention, e.Rows.Rows, e.Heads)
+	resize(&e.Rows, len(b.Rows)/e.RowFeatures, e.RowFeatures)
+	for i, x := range b.Rows {
+		e.Rows.Data[i] = T(x)
 	}
+	linear(&e.RowSum, e.Rows, &e.Layers.RowIn)
+	gelu(&e.RowGelu, e.RowSum)
+	linear(&e.Keys, e.RowGelu, &e.Layers.RowOut)
+	resize(&e.Attention, e.Rows.Rows, e.Heads)
 	n, pooled := len(b.Queries)/e.QueryFeatures, e.pooled()
 	resize(&e.X, n, pooled+e.QueryFeatures)
 	first := 0
 	for i := range n {
 		x := e.X.Row(i)
-		if pooled > 0 {
-			e.pool(x, first, b.Counts[i])
-			first += b.Counts[i]
-		}
+		e.pool(x, first, b.Counts[i])
+		first += b.Counts[i]
 		for k, q := range b.Queries[i*e.QueryFeatures:][:e.QueryFeatures] {
 			x[pooled+k] = T(q)
 		}

@@ -1,6 +1,6 @@
-// Package learned is the estimator of the policy: three small networks over what a
-// mission showed in its last slots. They say at which gain an upload will run, whether
-// a user's CPU is throttled, and in which wind the fleet flies.
+// Package learned is the estimator of the policy: two small networks over what a mission
+// showed in its last slots, which say at which gain an upload will run and whether a
+// user's CPU is throttled, and Bayes filters of the wind that the fleet flies in.
 //
 // Inputs: what is configured of a mission (Surroundings), trained Parameters, and the
 // snapshots of its slots. Outputs: a belief.Belief for each. Package belieftrain fits
@@ -30,8 +30,9 @@
 // CPUs: the probability of throttling, from the speeds that the user's last results show.
 //
 // Wind: Bayes filters over a grid of candidates, none of which knows of anything older
-// than the memory. The network changes the probability of each candidate, and with it the
-// multiplier of flight power.
+// than the memory, with the multiplier of flight power. No network changes them: trained
+// on the likelihood, it was less sure of the wind, and aircraft that are not sure stand
+// over the ground, where they learn nothing of it.
 package learned
 
 import (
@@ -44,10 +45,8 @@ var _ belief.Estimator = (*Estimator)(nil)
 // Estimator is a belief.Estimator. It does not allocate once it has met as many users
 // and aircraft as there are.
 type Estimator struct {
-	memory    *Memory
-	networks  *Networks[float32]
-	winds     Winds
-	windBatch Batch
+	memory   *Memory
+	networks *Networks[float32]
 }
 
 // New returns the estimator of a mission.
@@ -66,9 +65,7 @@ func (e *Estimator) Estimate(s *slot.Snapshot, b *belief.Belief) {
 	m := e.memory
 	m.Observe(s)
 	if m.Wind || m.Payload {
-		e.windBatch.Queries = m.WindQueries()
-		Believe(m, e.networks.Winds.Forward(&e.windBatch).Data, &e.winds)
-		e.winds.air(&b.Air)
+		m.wind.air(&b.Air)
 	}
 	if len(m.Soundings) > 0 {
 		y := e.networks.Links.Forward(&m.Links)

@@ -6,32 +6,26 @@ import (
 	"prefdt/inference/model"
 )
 
-// Graph returns the three networks as one graph of standard operators: what the
+// Graph returns the networks as one graph of standard operators: what the
 // exporter writes and a checkpoint's loader demands, node for node. Each network, by its
-// name, reads queries (n, QueryFeatures) and, unless it reads queries alone, the
-// observations of each, padded to one length: rows (n, observed, RowFeatures) and a mask
-// (n, observed), 1 for a row and 0 for padding, of which there is one row at least where
-// a query has none. Encoder has the formulas.
+// name, reads queries (n, QueryFeatures) and the observations of each, padded to one length:
+// rows (n, observed, RowFeatures) and a mask (n, observed), 1 for a row and 0 for padding,
+// of which there is one row at least where no query has any. Encoder has the formulas.
 func Graph() *model.Graph {
 	b := &model.GraphBuilder{}
 	for _, e := range encoders {
-		dim := model.Dim{Name: e.name + "s"}
-		if e.RowFeatures > 0 {
-			observed := model.Dim{Name: e.name + ".observed"}
-			b.Inputs = append(b.Inputs,
-				model.Value{Name: e.name + ".rows", Dims: []model.Dim{dim, observed, {Size: e.RowFeatures}}},
-				model.Value{Name: e.name + ".mask", Dims: []model.Dim{dim, observed}})
-		}
-		b.Inputs = append(b.Inputs, model.Value{Name: e.name + ".queries", Dims: []model.Dim{dim, {Size: e.QueryFeatures}}})
+		dim, observed := model.Dim{Name: e.name + "s"}, model.Dim{Name: e.name + ".observed"}
+		b.Inputs = append(b.Inputs,
+			model.Value{Name: e.name + ".rows", Dims: []model.Dim{dim, observed, {Size: e.RowFeatures}}},
+			model.Value{Name: e.name + ".mask", Dims: []model.Dim{dim, observed}},
+			model.Value{Name: e.name + ".queries", Dims: []model.Dim{dim, {Size: e.QueryFeatures}}})
 		b.Outputs = append(b.Outputs, model.Value{Name: e.name + ".outputs", Dims: []model.Dim{dim, {Size: e.Outputs}}})
 	}
 	layers := make([]Layers[string], len(encoders))
 	for k, layout := range layouts() {
 		names := model.Parameters[string](&layers[k])
 		for i, t := range model.Parameters[model.Tensor](&layout) {
-			if t.Size() > 0 {
-				*names[i] = b.Parameter(*t)
-			}
+			*names[i] = b.Parameter(*t)
 		}
 	}
 	b.Constant("one", []float32{1}, 1)
@@ -56,12 +50,8 @@ func Graph() *model.Graph {
 
 // graph adds an encoder's nodes; its last one is its output.
 func (s *Shape) graph(b *model.GraphBuilder, name string, l *Layers[string]) {
-	x, averages := name+".queries", ""
-	if s.RowFeatures > 0 {
-		var pooled string
-		pooled, averages = s.poolGraph(b, name, l)
-		x = b.Concat(1, pooled, x)
-	}
+	pooled, averages := s.poolGraph(b, name, l)
+	x := b.Concat(1, pooled, name+".queries")
 	y := b.Linear(b.Gelu(b.Linear(b.Gelu(b.Linear(x, &l.Hidden1)), &l.Hidden2)), &l.Out)
 	if s.Averages > 0 { // added to the last outputs
 		toLast := make([]float32, s.Averages*s.Outputs)

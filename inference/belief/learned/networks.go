@@ -17,17 +17,16 @@ var (
 		RowFeatures: timingFeatures, RowHidden: 12, Heads: 3, Width: 3,
 		QueryFeatures: phoneFeatures, Hidden: [2]int{16, 8}, Outputs: phoneOutputs,
 	}
-	windShape = Shape{QueryFeatures: windFeatures, Hidden: [2]int{32, 16}, Outputs: windOutputs}
 )
 
-// Networks are the estimator's three.
-type Networks[T kernel.Float] struct{ Links, Phones, Winds Encoder[T] }
+// Networks are the estimator's two.
+type Networks[T kernel.Float] struct{ Links, Phones Encoder[T] }
 
 // encoders are the networks by name, in the order of their parameters.
 var encoders = []struct {
 	name string
 	*Shape
-}{{"link", &linkShape}, {"phone", &phoneShape}, {"wind", &windShape}}
+}{{"link", &linkShape}, {"phone", &phoneShape}}
 
 func layouts() (list []Layers[model.Tensor]) {
 	for _, e := range encoders {
@@ -40,9 +39,7 @@ func layouts() (list []Layers[model.Tensor]) {
 func Tensors() (list []model.Tensor) {
 	layers := layouts()
 	for _, t := range model.Parameters[model.Tensor](&layers) {
-		if t.Size() > 0 {
-			list = append(list, *t)
-		}
+		list = append(list, *t)
 	}
 	return list
 }
@@ -63,7 +60,7 @@ func NewNetworks[T kernel.Float](data []T) *Networks[T] {
 	}
 	n := &Networks[T]{}
 	layers := layouts()
-	for k, e := range []*Encoder[T]{&n.Links, &n.Phones, &n.Winds} {
+	for k, e := range []*Encoder[T]{&n.Links, &n.Phones} {
 		e.Shape = *encoders[k].Shape
 		to := model.Parameters[kernel.Matrix[T]](&e.Layers)
 		for i, t := range model.Parameters[model.Tensor](&layers[k]) {

@@ -10,7 +10,7 @@ import (
 
 // Layout is the version of what the networks' rows hold and of what their outputs mean.
 // Parameters that were trained for another one mean nothing here.
-const Layout = 2
+const Layout = 3
 
 // Parameters are a trained estimator's.
 type Parameters struct {

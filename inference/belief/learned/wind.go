@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"prefdt/inference/kernel"
 	"prefdt/inference/motion"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
@@ -16,7 +15,7 @@ import (
 // all readings say the same but for noise. A Bayes filter over the grid puts that
 // together: each candidate has a probability and, given it, a normal distribution of the
 // multiplier, and from slot to slot every candidate gives some of its probability to its
-// neighbours. The network changes the filter's probabilities and multipliers.
+// neighbours.
 //
 // A filter cannot forget one old reading. So there are several, begun at different slots
 // and each begun anew once it is as old as the memory: none knows of anything older, and
@@ -32,19 +31,14 @@ type windGrid struct {
 	slot           int // of the last reading
 	began          bool
 
-	features kernel.Matrix[float32]
-	scores   []float64 // before the network's
-	scratch  []windState
-	models   []airPower
-	newest   *windFilter // the filters of the last WindQueries
-	oldest   *windFilter
+	scratch []windState
+	models  []airPower
 }
 
 // windFilter is one filter of the grid.
 type windFilter struct {
 	begun    int // slot
 	readings int
-	loss     float64 // mean negative log-likelihood of a reading before it came
 	states   []windState
 }
 
@@ -60,8 +54,6 @@ const (
 	squareStep     = 4.0 // (m/s)^2
 	powerSquares   = 640
 	mostFilters    = 4
-	windFeatures   = 11
-	windOutputs    = 2
 	readingNoise   = 0.05 // relative, of one reading's power
 	cellNoiseMPS   = 0.45 // of the wind within a candidate's cell
 	diffusion      = 0.09 // (m/s)^2 a slot and axis: turbulence and the turning of the mean
@@ -70,7 +62,6 @@ const (
 	multiplierMean = 1.05 // before any reading
 	multiplierSD   = 0.15
 	leastWeight    = 1e-9 // below which a candidate is given up
-	MultiplierStep = 0.1  // change of the logarithm of the multiplier by an output of 1
 )
 
 func newWindGrid(c *physics.Constants, windy, payload bool, window int) *windGrid {
@@ -107,8 +98,7 @@ func newWindGrid(c *physics.Constants, windy, payload bool, window int) *windGri
 	for range min(mostFilters, window) {
 		g.filters = append(g.filters, windFilter{states: make([]windState, n)})
 	}
-	g.scores, g.scratch, g.models = make([]float64, n), make([]windState, n), make([]airPower, n)
-	resize(&g.features, n, windFeatures)
+	g.scratch, g.models = make([]windState, n), make([]airPower, n)
 	g.reset()
 	return g
 }
@@ -117,7 +107,7 @@ func (g *windGrid) reset() { g.began = false }
 
 // begin makes a filter one that knows of no reading.
 func (g *windGrid) begin(f *windFilter, slot int) {
-	f.begun, f.readings, f.loss = slot, 0, 0
+	f.begun, f.readings = slot, 0
 	for i := range f.states {
 		f.states[i] = windState{math.Exp(g.priorLog[i]), multiplierMean, multiplierSD * multiplierSD}
 		if !g.payload {
@@ -202,128 +192,59 @@ func (g *windGrid) measure(flown *slot.Flown) {
 			a, b := readingNoise*p.watt, cellNoiseMPS*p.slope
 			variance := p.watt*p.watt*s.variance + s.mean*s.mean*(a*a+b*b)
 			residual := flown.FlightJ - p.watt*s.mean
-			s.weight *= math.Exp(-residual*residual/(2*variance)) * flown.FlightJ / math.Sqrt(variance)
+			s.weight *= math.Exp(-residual*residual/(2*variance)) / math.Sqrt(variance)
 			gain := p.watt * s.variance / variance
 			s.mean += gain * residual
 			s.variance *= 1 - gain*p.watt
 		}
-		evidence := f.normalise()
-		if !(evidence > 0) { // nothing explains the reading
+		if !f.normalise() { // nothing explains the reading
 			g.begin(f, f.begun)
-			continue
 		}
-		f.loss += (-math.Log(evidence) - f.loss) / float64(f.readings)
 	}
 }
 
-// normalise makes the sum of weights 1 and returns what it was.
-func (f *windFilter) normalise() (sum float64) {
+// normalise makes the sum of weights 1, and returns false if all are 0.
+func (f *windFilter) normalise() bool {
+	sum := 0.0
 	for i := range f.states {
 		sum += f.states[i].weight
 	}
 	if !(sum > 0) {
-		return 0
+		return false
 	}
 	for i := range f.states {
 		if f.states[i].weight /= sum; f.states[i].weight < leastWeight {
 			f.states[i].weight = 0
 		}
 	}
-	return sum
-}
-
-// WindQueries fills the queries of all candidate winds in the present slot, until the
-// next call.
-func (m *Memory) WindQueries() []float32 {
-	g := m.wind
-	g.oldest, g.newest = &g.filters[0], &g.filters[0]
-	for j := range g.filters {
-		if f := &g.filters[j]; f.begun < g.oldest.begun {
-			g.oldest = f
-		} else if f.begun > g.newest.begun {
-			g.newest = f
-		}
-	}
-	middle := g.oldest
-	for j := range g.filters { // the oldest of those that know of half of the memory at most
-		if f := &g.filters[j]; f.begun > g.slot-(g.window+1)/2 && (middle == g.oldest || f.begun < middle.begun) {
-			middle = f
-		}
-	}
-	entropy := 0.0
-	for h, f := range [2]*windFilter{g.oldest, middle} {
-		top := 0.0
-		for i := range f.states {
-			top = max(top, f.states[i].weight)
-		}
-		for i := range f.states {
-			s, row := &f.states[i], g.features.Row(i)
-			below := math.Log(top / max(s.weight, leastWeight*top))
-			row[3*h], row[3*h+1], row[3*h+2] = float32(below/8), float32(math.Sqrt(below)/3), float32((s.mean-multiplierMean)/multiplierSD)
-			if h == 0 {
-				g.scores[i] = -below
-				if s.weight > 0 {
-					entropy -= s.weight * math.Log(s.weight)
-				}
-			}
-		}
-	}
-	age, count := float32(g.slot-g.oldest.begun)/ageScale, float32(math.Log1p(float64(g.oldest.readings))/3)
-	for i, w := range g.candidates {
-		row := g.features.Row(i)
-		row[6], row[7], row[8], row[9], row[10] = float32(w.Norm()/10), count, age, float32(entropy/4), float32(min(max(g.oldest.loss, -3), 3))
-	}
-	return g.features.Data
-}
-
-// Winds are the candidates with what is believed of each.
-type Winds struct {
-	Candidates  []physics.Position
-	Probability []float64
-	LogFactor   []float64 // mean of the logarithm of the multiplier
-}
-
-// Believe fills w from the network's outputs on m.WindQueries, a row for each candidate.
-func Believe[T kernel.Float](m *Memory, y []T, w *Winds) {
-	g := m.wind
-	w.Candidates = g.candidates
-	w.Probability, w.LogFactor = slices.Grow(w.Probability[:0], len(g.candidates)), slices.Grow(w.LogFactor[:0], len(g.candidates))
-	top := math.Inf(-1)
-	for i := range g.candidates {
-		w.Probability = append(w.Probability, g.scores[i]+float64(y[windOutputs*i]))
-		w.LogFactor = append(w.LogFactor, 0)
-		if g.payload {
-			w.LogFactor[i] = math.Log(max(g.oldest.states[i].mean, 0.1)) + MultiplierStep*float64(y[windOutputs*i+1])
-		}
-		top = max(top, w.Probability[i])
-	}
-	sum := 0.0
-	for i, x := range w.Probability {
-		w.Probability[i] = math.Exp(x - top)
-		sum += w.Probability[i]
-	}
-	for i := range w.Probability {
-		w.Probability[i] /= sum
-	}
+	return true
 }
 
 // maxWinds is how many winds a belief has at most.
 const maxWinds = 16
 
-// air fills a belief with the mean multiplier and some winds: candidates at equal steps
-// of cumulative probability (systematic resampling, Kitagawa 1996), which their order,
-// that of azimuth, spreads.
-func (w *Winds) air(a *motion.Air) {
+// air fills a belief with the mean multiplier and some winds, as the oldest filter has
+// them: candidates at equal steps of cumulative probability (systematic resampling,
+// Kitagawa 1996), which their order, that of azimuth, spreads.
+func (g *windGrid) air(a *motion.Air) {
+	oldest := &g.filters[0]
+	for j := range g.filters {
+		if g.filters[j].begun < oldest.begun {
+			oldest = &g.filters[j]
+		}
+	}
+	a.Multiplier = 0
 	next, sum := 0.5/maxWinds, 0.0
-	for i, p := range w.Probability {
-		a.Multiplier += p * math.Exp(w.LogFactor[i])
-		sum += p
+	for i := range oldest.states {
+		s := &oldest.states[i]
+		a.Multiplier += s.weight * s.mean
+		sum += s.weight
 		taken := 0.0
 		for ; next < sum && next < 1; next += 1. / maxWinds {
 			taken += 1. / maxWinds
 		}
-		if taken > 0 && len(w.Candidates) > 1 {
-			a.Winds = append(a.Winds, motion.Wind{MPS: w.Candidates[i], Probability: taken})
+		if taken > 0 && g.windy {
+			a.Winds = append(a.Winds, motion.Wind{MPS: g.candidates[i], Probability: taken})
 		}
 	}
 }

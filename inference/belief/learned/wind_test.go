@@ -10,8 +10,8 @@ import (
 	"prefdt/inference/slot"
 )
 
-// Before any training the wind and the multiplier are found from the power at some
-// velocities, also where slots are missed, and no reading makes a belief that is none.
+// The wind and the multiplier are found from the power at some velocities, also where
+// slots are missed, and no reading makes a belief that is none.
 func TestWindFilter(t *testing.T) {
 	r := rand.New(rand.NewPCG(43, 1))
 	c := physics.DefaultConstants()
@@ -24,9 +24,7 @@ func TestWindFilter(t *testing.T) {
 			m := NewMemory(Surroundings{Physics: &c, Wind: true, Payload: payload}, 20)
 			s := slot.Snapshot{Aircraft: make([]slot.Aircraft, 2)}
 			believe := func() (a motion.Air) {
-				var w Winds
-				Believe(m, make([]float32, len(m.WindQueries())/windFeatures*windOutputs), &w)
-				w.air(&a)
+				m.wind.air(&a)
 				return a
 			}
 			for ; s.Slot < 60; s.Slot++ {
