@@ -31,6 +31,7 @@ import (
 type DatasetSettings struct {
 	Flights   int     `json:"flights" yaml:"flights"`
 	Heuristic float64 `json:"heuristic" yaml:"heuristic"` // fraction of them by scripted heuristics
+	Corner    float64 `json:"corner" yaml:"corner"`       // fraction drawn from the shares of the four members of least delay
 	Episodes  int     `json:"episodes" yaml:"episodes"`   // that a member's share is a mean over
 	Seeds     string  `json:"seeds" yaml:"seeds"`         // training seeds A:B
 	Seed      uint64  `json:"seed" yaml:"seed"`           // of the draws
@@ -38,8 +39,8 @@ type DatasetSettings struct {
 
 // Check returns what is wrong with the settings.
 func (s *DatasetSettings) Check() error {
-	if s.Flights < 1 || s.Flights > 100_000 || s.Episodes < 1 || s.Episodes > 10_000 || !(s.Heuristic >= 0 && s.Heuristic <= 1) {
-		return fmt.Errorf("flights %d, episodes %d, heuristic %v; want 1 to 100000, 1 to 10000, a fraction", s.Flights, s.Episodes, s.Heuristic)
+	if s.Flights < 1 || s.Flights > 100_000 || s.Episodes < 1 || s.Episodes > 10_000 || !(s.Heuristic >= 0 && s.Heuristic <= 1) || !(s.Corner >= 0 && s.Corner <= 1) {
+		return fmt.Errorf("flights %d, episodes %d, heuristic %v, corner %v; want 1 to 100000, 1 to 10000, fractions", s.Flights, s.Episodes, s.Heuristic, s.Corner)
 	}
 	_, err := command.ParseSeeds(s.Seeds, seeds.CheckTraining)
 	return err
@@ -92,7 +93,7 @@ func buildDataset(ctx context.Context, c world.Config, s DatasetSettings, f fron
 		return &worker{deciders: deciders, world: world.New(c, 0)}, err
 	}, func(w *worker, i int) error {
 		rng := rand.New(rand.NewPCG(s.Seed, uint64(i)))
-		omega := drawPreference(rng, shares)
+		omega := drawPreference(rng, shares, s.Corner)
 		decide := w.deciders[members[nearestShare(shares, omega)].index]
 		expert := rng.Float64() >= s.Heuristic
 		if !expert {
@@ -184,9 +185,12 @@ func nearestShare(shares []float64, omega float64) int {
 }
 
 // drawPreference draws from the three Dirichlet tiers, within the band of the shares
-// widened by 0.05.
-func drawPreference(rng *rand.Rand, shares []float64) float64 {
+// widened by 0.05, but a part of the draws from the window of the first four shares.
+func drawPreference(rng *rand.Rand, shares []float64, corner float64) float64 {
 	const tolerance = 0.05
+	if rng.Float64() < corner {
+		return shares[0] + (shares[min(3, len(shares)-1)]-shares[0])*rng.Float64()
+	}
 	alpha := []int{1, 3, 8}[rng.IntN(3)]
 	for {
 		a, b := 0.0, 0.0 // gamma variates
@@ -244,14 +248,31 @@ func ruleFront(c world.Config, a *search.Archive) front {
 // add appends a decision as actions.
 func (a *actions) add(c *physics.Constants, d *slot.Decision) {
 	for _, move := range d.Move {
-		heading := math.Atan2(move.NorthM, move.EastM)
-		if heading < 0 {
-			heading += 2 * math.Pi
-		}
-		a.flight = append(a.flight, float32(2*move.Norm()/c.SpeedMaxMPS-1), float32(heading/math.Pi-1))
+		length := move.Norm()
+		a.flight = append(a.flight, float32(2*length/c.SpeedMaxMPS-1), float32(move.EastM/max(length, 1e-9)), float32(move.NorthM/max(length, 1e-9)))
 	}
 	for _, u := range d.Users {
 		a.server, a.offload = append(a.server, u.Server), append(a.offload, float32(2*u.Offload-1))
+	}
+}
+
+// polar returns flights as length and heading, each on [-1, 1], the paper's own form.
+func (a *actions) polar() (flight []float32) {
+	for i := 0; i < len(a.flight); i += flightActions {
+		heading := math.Atan2(float64(a.flight[i+2]), float64(a.flight[i+1]))
+		if heading < 0 {
+			heading += 2 * math.Pi
+		}
+		flight = append(flight, a.flight[i], float32(heading/math.Pi-1))
+	}
+	return flight
+}
+
+// addPolar appends flights of that form.
+func (a *actions) addPolar(flight []float32) {
+	for i := 0; i < len(flight); i += 2 {
+		north, east := math.Sincos(math.Pi * (1 + float64(flight[i+1])))
+		a.flight = append(a.flight, flight[i], float32(east), float32(north))
 	}
 }
 

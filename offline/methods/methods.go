@@ -53,11 +53,12 @@ func Default() Config {
 	}
 	cmdp := CMDPSettings{BudgetsJ: []float64{29e3, 32e3, 36e3}, MultiplierRate: 0.02, MultiplierMax: 20, PPO: ppo}
 	iql := IQLSettings{
-		Steps: 60_000, Batch: 256, Workers: 2, Tau: 0.7, Beta: 3, Gamma: 0.95, Average: 0.005, Rate: 1e-3, Width: 64, UserWidth: 32, Seed: 1,
-		Corpus: DatasetSettings{Flights: 3000, Heuristic: 0.2, Episodes: 100, Seeds: "0:100000", Seed: 1},
+		Steps: 300_000, Batch: 256, Workers: 2, Tau: 0.7, Beta: 3, Gamma: 0.95, Average: 0.005, Rate: 1e-3, Width: 64, UserWidth: 32, Seed: 1,
+		Corpus: DatasetSettings{Flights: 3000, Heuristic: 0.2, Corner: 0.25, Episodes: 100, Seeds: "0:100000", Seed: 1},
 	}
 	pgmorl := PGMORLSettings{Tasks: 6, WarmUp: 400, Generations: 40, Updates: 200, Weights: 11, Sparsity: 1, Buffers: 20, Keep: 2, Episodes: 10, PPO: ppo}
 	peda := PEDASettings{Steps: 13_000, Batch: 8, Workers: 2, Width: 128, Layers: 3, Heads: 4, Context: 20, Rate: 1e-3, WarmUp: 100, Decay: 0.01, ClipNorm: 1, Seed: 1, Corpus: iql.Corpus}
+	peda.Corpus.Corner = 0
 	return Config{PEDA: peda, PGMORL: pgmorl, IQL: iql, IQLBetas: []float64{0.3, 1, 10, 30, 100}, Scales: Scales{DelayS: 605, EnergyJ: 12356}, SCAOracle: sca, SCAMPC: mpc, PPO: ppo, CMDP: cmdp}
 }
 
@@ -147,14 +148,22 @@ func Methods(c *Config) []Method {
 	}
 	for _, x := range []struct {
 		name, flown string
+		corner      func(*IQLSettings) float64 // the archive's corpus alone has its emphasis
 		front       func(context.Context, *Run) (front, error)
-	}{{"archive", "the searched rules", archiveFront}, {"ppo", "the PPO policies", ppoFront}} {
+	}{
+		{"archive", "the searched rules", func(s *IQLSettings) float64 { return s.Corpus.Corner }, archiveFront},
+		{"ppo", "the PPO policies", func(*IQLSettings) float64 { return 0 }, ppoFront},
+	} {
 		for k, beta := range slices.Concat([]float64{c.IQL.Beta}, c.IQLBetas) {
 			name := "iql-" + x.name
 			if k > 0 {
 				name += fmt.Sprintf("-beta%v", beta)
 			}
-			settings := func(c *Config) IQLSettings { s := c.IQL; s.Beta = beta; return s }
+			settings := func(c *Config) IQLSettings {
+				s := c.IQL
+				s.Beta, s.Corpus.Corner = beta, x.corner(&s)
+				return s
+			}
 			list = append(list, Method{
 				Name: name, Description: fmt.Sprintf("implicit Q-learning under a preference, on the corpus of %s, inverse temperature %v", x.flown, beta),
 				Settings: func(c *Config) any { return []any{settings(c), c.PPO} },
