@@ -14,14 +14,16 @@ import (
 // how they decide. Users are read one by one and summed up by their mean, so that any
 // number of them may be active; each user's own features decide for it, beside the
 // fleet's summary. Actions are those of eq. (action), rescaled to [-1, 1] as in Sec. IV-B:
-// each aircraft's length and heading of flight, each user's association among M+1, and
-// its offloaded fraction.
+// each aircraft's length of flight, each user's association among M+1, and its offloaded
+// fraction; but headings are unit vectors. As a number on [-1, 1] a heading is torn at
+// 2 pi: the mean of headings to all sides would be west.
 
 const (
 	aircraftFeatures    = 5
-	fleetFeatures       = 2 // slot, omega
+	fleetFeatures       = 3 // slot, number of users, omega
 	taskFeatures        = 4
 	userPairFeatures    = 6 // of a user and an aircraft
+	flightActions       = 3 // of an aircraft: length, and the heading's east and north
 	objectives          = 2 // delay, energy
 	loadedUsers         = 4 // that the number of users served is divided by
 	gainOrders          = 2 // orders of magnitude that a gain is divided by, above
@@ -51,7 +53,7 @@ func (o *observation) add(c *physics.Constants, s *slot.Snapshot, omega float64)
 		o.fleet = append(o.fleet, float32(2*a.Position.EastM/c.AreaSideM-1), float32(2*a.Position.NorthM/c.AreaSideM-1),
 			float32(a.RemainingJ/c.BatteryCapacityJ), float32(a.ServedLastSlot)/loadedUsers, float32(a.SpeedMPS/c.SpeedMaxMPS))
 	}
-	o.fleet = append(o.fleet, float32(s.Slot)/float32(s.Slots), float32(omega))
+	o.fleet = append(o.fleet, float32(s.Slot)/float32(s.Slots), float32(len(s.Users))/(2*loadedUsers), float32(omega)) // omega last
 	load := max(float64(len(s.Users))/float64(max(len(s.Aircraft), 1)), 1)
 	for i := range s.Users {
 		u := &s.Users[i]
@@ -99,7 +101,7 @@ func (o *observation) slotOfUser() (index []int) {
 
 // actions are what was done in some slots, before it is limited to what is possible.
 type actions struct {
-	flight  []float32 // (S, 2M) length and heading
+	flight  []float32 // (S, flightActions M)
 	server  []int     // (N)
 	offload []float32 // (N)
 }
@@ -126,10 +128,11 @@ func (a *actions) decide(c *physics.Constants, s *slot.Snapshot, i, first int, d
 		}
 	}
 	for m := range s.Aircraft {
-		flight := a.flight[2*(i*len(s.Aircraft)+m):]
+		flight := a.flight[flightActions*(i*len(s.Aircraft)+m):]
 		length := c.SpeedMaxMPS * min(max((1+float64(flight[0]))/2, 0), 1)
-		north, east := math.Sincos(math.Pi * (1 + float64(flight[1])))
-		d.Move[m] = physics.Position{EastM: length * east, NorthM: length * north}
+		east, north := float64(flight[1]), float64(flight[2])
+		norm := max(math.Hypot(east, north), 1e-9)
+		d.Move[m] = physics.Position{EastM: length * east / norm, NorthM: length * north / norm}
 	}
 }
 
@@ -166,7 +169,7 @@ type actor[T any] struct {
 	User    model.Linear[T]
 	Choice  model.Linear[T] // logits, and the mean of the fraction
 	Flight  model.Linear[T]
-	LogStd  T // of each aircraft's two actions, and of the fraction
+	LogStd  T // of each aircraft's actions, and of the fraction
 }
 
 func actorTensors(aircraft, width, userPart int) actor[model.Tensor] {
@@ -175,16 +178,16 @@ func actorTensors(aircraft, width, userPart int) actor[model.Tensor] {
 		Context: model.MatrixTensor("actor.context", width, userPart),
 		User:    model.LinearTensors("actor.own", "actor.ownb", userWidth(aircraft), userPart),
 		Choice:  model.OutputTensors("actor.choice", "actor.choiceb", userPart, aircraft+2),
-		Flight:  model.OutputTensors("actor.flight", "actor.flightb", width, 2*aircraft),
-		LogStd:  model.Tensor{Name: "actor.logstd", Rows: 1, Cols: 2*aircraft + 1, InitMean: math.Log(0.5)},
+		Flight:  model.OutputTensors("actor.flight", "actor.flightb", width, flightActions*aircraft),
+		LogStd:  model.Tensor{Name: "actor.logstd", Rows: 1, Cols: flightActions*aircraft + 1, InitMean: math.Log(0.5)},
 	}
 }
 
 // distribution is the actor's over the actions of some slots.
 type distribution[T kernel.Float] struct {
 	choice *train.Var[T] // (N, M+2)
-	flight *train.Var[T] // (S, 2M)
-	logStd *train.Var[T] // (1, 2M+1)
+	flight *train.Var[T] // (S, flightActions M)
+	logStd *train.Var[T] // (1, flightActions M + 1)
 }
 
 func act[T kernel.Float](t *train.Tape[T], a *actor[train.Param[T]], fleet, users *train.Var[T], slotOfUser []int, slots int) distribution[T] {

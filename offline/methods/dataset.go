@@ -248,14 +248,31 @@ func ruleFront(c world.Config, a *search.Archive) front {
 // add appends a decision as actions.
 func (a *actions) add(c *physics.Constants, d *slot.Decision) {
 	for _, move := range d.Move {
-		heading := math.Atan2(move.NorthM, move.EastM)
-		if heading < 0 {
-			heading += 2 * math.Pi
-		}
-		a.flight = append(a.flight, float32(2*move.Norm()/c.SpeedMaxMPS-1), float32(heading/math.Pi-1))
+		length := move.Norm()
+		a.flight = append(a.flight, float32(2*length/c.SpeedMaxMPS-1), float32(move.EastM/max(length, 1e-9)), float32(move.NorthM/max(length, 1e-9)))
 	}
 	for _, u := range d.Users {
 		a.server, a.offload = append(a.server, u.Server), append(a.offload, float32(2*u.Offload-1))
+	}
+}
+
+// polar returns flights as length and heading, each on [-1, 1], the paper's own form.
+func (a *actions) polar() (flight []float32) {
+	for i := 0; i < len(a.flight); i += flightActions {
+		heading := math.Atan2(float64(a.flight[i+2]), float64(a.flight[i+1]))
+		if heading < 0 {
+			heading += 2 * math.Pi
+		}
+		flight = append(flight, a.flight[i], float32(heading/math.Pi-1))
+	}
+	return flight
+}
+
+// addPolar appends flights of that form.
+func (a *actions) addPolar(flight []float32) {
+	for i := 0; i < len(flight); i += 2 {
+		north, east := math.Sincos(math.Pi * (1 + float64(flight[i+1])))
+		a.flight = append(a.flight, flight[i], float32(east), float32(north))
 	}
 }
 

@@ -113,16 +113,15 @@ func iqlTensors(aircraft, width, userPart int) []model.Tensor {
 }
 
 // withActions returns the rows of slots and users with what was done beside each: an
-// aircraft's flight as the cosine and sine of its heading times its length, a user's
-// fraction at its server.
+// aircraft's displacement, a user's fraction at its server.
 func withActions(o *observation, a *actions, aircraft int) (fleet, users []float32) {
 	fw, uw := fleetWidth(aircraft), userWidth(aircraft)
 	for s := range o.slots {
 		fleet = append(fleet, o.fleet[s*fw:(s+1)*fw]...)
 		for m := range aircraft {
-			length, heading := float64(a.flight[2*(s*aircraft+m)]), float64(a.flight[2*(s*aircraft+m)+1])
-			length = min(max((1+length)/2, 0), 1)
-			north, east := math.Sincos(math.Pi * (1 + heading))
+			flight := a.flight[flightActions*(s*aircraft+m):]
+			length, east, north := float64(min(max((1+flight[0])/2, 0), 1)), float64(flight[1]), float64(flight[2])
+			length /= max(math.Hypot(east, north), 1e-9)
 			fleet = append(fleet, float32(length*east), float32(length*north))
 		}
 	}

@@ -53,7 +53,7 @@ func Default() Config {
 	}
 	cmdp := CMDPSettings{BudgetsJ: []float64{29e3, 32e3, 36e3}, MultiplierRate: 0.02, MultiplierMax: 20, PPO: ppo}
 	iql := IQLSettings{
-		Steps: 60_000, Batch: 256, Workers: 2, Tau: 0.7, Beta: 3, Gamma: 0.95, Average: 0.005, Rate: 1e-3, Width: 64, UserWidth: 32, Seed: 1,
+		Steps: 300_000, Batch: 256, Workers: 2, Tau: 0.7, Beta: 3, Gamma: 0.95, Average: 0.005, Rate: 1e-3, Width: 64, UserWidth: 32, Seed: 1,
 		Corpus: DatasetSettings{Flights: 3000, Heuristic: 0.2, Corner: 0.25, Episodes: 100, Seeds: "0:100000", Seed: 1},
 	}
 	pgmorl := PGMORLSettings{Tasks: 6, WarmUp: 400, Generations: 40, Updates: 200, Weights: 11, Sparsity: 1, Buffers: 20, Keep: 2, Episodes: 10, PPO: ppo}

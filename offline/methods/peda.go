@@ -27,7 +27,7 @@ import (
 // transformer MODT(P) of Zhu, Dang and Grover (ICLR 2023), ported to this problem on the
 // PPO corpus. Its input has a fixed dimension: every user has a place of its own, and
 // those that are not active are zero. Association, fractions and flight are decoded from
-// the state token's output alone. Returns, states and actions are the tokens of a slot, with
+// the state token's output alone, flight as length and heading on [-1, 1]. Returns, states and actions are the tokens of a slot, with
 // the preference beside states and actions and weighing the returns (eq. (inject)), and
 // the first return asked for is a linear regression of the corpus's on the preference.
 //
@@ -271,8 +271,9 @@ func (n *pedaNetwork[T]) pooledState(o *observation) *train.Var[T] {
 // it and its fraction.
 func (n *pedaNetwork[T]) actionRows(win *pedaWindow) (rows []float32) {
 	z, o, a := n.sizes, &win.observation, &win.actions
+	flight := a.polar()
 	for s := range o.slots {
-		rows = append(rows, a.flight[2*z.aircraft*s:2*z.aircraft*(s+1)]...)
+		rows = append(rows, flight[2*z.aircraft*s:2*z.aircraft*(s+1)]...)
 		users := make([]float32, z.users*(z.aircraft+2))
 		for u := o.first[s]; u < o.first[s+1]; u++ {
 			at := users[o.ids[u]*(z.aircraft+2):]
@@ -346,8 +347,9 @@ func (n *pedaNetwork[T]) outputs(o *observation, s, u int) (row, place int) {
 func (n *pedaNetwork[T]) setLoss(win *pedaWindow, scale float64) (sum train.LossTerms) {
 	z, o, a := n.sizes, &win.observation, &win.actions
 	dflight, dchoice, doffload := n.tape.ZeroGrad(n.flight), n.tape.ZeroGrad(n.choice), n.tape.ZeroGrad(n.offload)
-	for i, want := range a.flight {
-		l, grad := train.SquaredError(float64(n.flight.Value.Data[i]), float64(want), 1/float64(len(a.flight)))
+	flight := a.polar()
+	for i, want := range flight {
+		l, grad := train.SquaredError(float64(n.flight.Value.Data[i]), float64(want), 1/float64(len(flight)))
 		sum.Move += l
 		dflight.Data[i] = T(scale * grad)
 	}
@@ -541,12 +543,13 @@ func (p *pedaPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision
 	win.returns = returnRow(win.returns, toGo, p.data.eta, omega)
 	// The action of this slot is not known yet, and nothing before it reads it.
 	flights, users := len(win.actions.flight), len(win.actions.server)
-	win.actions.flight = append(win.actions.flight, make([]float32, 2*z.aircraft)...)
+	win.actions.flight = append(win.actions.flight, make([]float32, flightActions*z.aircraft)...)
 	win.actions.server, win.actions.offload = append(win.actions.server, make([]int, len(s.Users))...), append(win.actions.offload, make([]float32, len(s.Users))...)
 	p.network.forward(win)
 
 	last := win.observation.slots - 1
-	copy(win.actions.flight[flights:], p.network.flight.Value.Row(last))
+	win.actions.flight = win.actions.flight[:flights]
+	win.actions.addPolar(p.network.flight.Value.Row(last))
 	for u := range s.Users {
 		row, place := p.network.outputs(&win.observation, last, users+u)
 		logits := p.network.choice.Value.Row(row)[place*(z.aircraft+1):][:z.aircraft+1]

@@ -68,8 +68,8 @@ func TestPEDAGradient(t *testing.T) {
 		}
 		n.forward(win)
 		before := append([]float64(nil), n.flight.Value.Data...)
-		for k := range 2 * z.aircraft { // of the middle slot
-			win.actions.flight[2*z.aircraft+k] += 1
+		for k := range flightActions * z.aircraft { // of the middle slot
+			win.actions.flight[flightActions*z.aircraft+k] *= -1
 		}
 		n.forward(win)
 		for i, y := range n.flight.Value.Data {

@@ -66,7 +66,7 @@ func drawObservation(rng *rand.Rand) (o observation, a actions) {
 			s.Users = s.Users[:0]
 		}
 		o.add(&c.Physics, &s, 0.3)
-		for range 2 * c.Aircraft {
+		for range flightActions * c.Aircraft {
 			a.flight = append(a.flight, float32(rng.NormFloat64()))
 		}
 		for range s.Users {

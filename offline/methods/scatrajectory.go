@@ -63,7 +63,6 @@ func powerSurrogate(p *physics.Propulsion, v, v0 physics.Position) (w float64, d
 // link is the expected uplink time of a bit at a horizontal distance, tabulated, and
 // bounds on its derivatives.
 type link struct {
-	physics *physics.Constants
 	stepM   float64
 	bitS    []float64
 	slope   float64 // greatest of |u'|
@@ -81,7 +80,7 @@ func rate(c *physics.Constants, distanceM float64) float64 {
 }
 
 func newLink(c *physics.Constants) *link {
-	l := &link{physics: c, stepM: 1}
+	l := &link{stepM: 1}
 	for d := 0.0; d <= 1.5*c.AreaSideM; d += l.stepM {
 		l.bitS = append(l.bitS, 1/rate(c, d))
 	}
