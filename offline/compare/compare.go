@@ -16,7 +16,6 @@ import (
 	"prefdt/configs/cli"
 	"prefdt/inference"
 	"prefdt/inference/belief"
-	"prefdt/inference/belief/learned"
 	"prefdt/offline/baseline"
 	"prefdt/offline/belieftrain"
 	"prefdt/offline/rollout"
@@ -42,7 +41,7 @@ type Comparison struct {
 
 // Compare flies the rollouts of a flight, with the files that its leader decided with.
 func Compare(f *Flight) (c Comparison, err error) {
-	frozen, parameters, err := f.Leader.load()
+	frozen, err := f.Leader.load()
 	if err != nil {
 		return c, err
 	}
@@ -66,7 +65,7 @@ func Compare(f *Flight) (c Comparison, err error) {
 		r.Fly(f.Summary.Seed, f.Request)
 		return total, nil
 	}
-	if c.Rollout, err = fly(learned.New(belieftrain.SurroundingsOf(&f.World), parameters)); err != nil {
+	if c.Rollout, err = fly(frozen.NewEstimator(belieftrain.SurroundingsOf(&f.World))); err != nil {
 		return c, err
 	}
 	if c.Memoryless, err = fly(baseline.NewMemoryless(&f.World)); err != nil {

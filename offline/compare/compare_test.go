@@ -11,7 +11,6 @@ import (
 
 	"prefdt/inference"
 	"prefdt/inference/belief"
-	"prefdt/inference/belief/learned"
 	"prefdt/inference/goal"
 	"prefdt/inference/slot"
 	"prefdt/offline/belieftrain"
@@ -57,9 +56,9 @@ func flownRollout(t *testing.T) *Flight {
 	c.Slots = 40
 	f := &Flight{
 		Summary: report.Summary{Seed: 3}, World: c, Request: rollout.Request{Mode: goal.Preference, Omega: 0.2}, Slots: make([]Slot, c.Slots),
-		Leader: LeaderFiles{Checkpoint: "../../configs/checkpoint", Estimator: "../../configs/estimator/estimator.bin", Decoder: string(inference.DecoderDispatch)},
+		Leader: LeaderFiles{Checkpoint: "../../configs/checkpoint", Decoder: string(inference.DecoderDispatch)},
 	}
-	frozen, parameters, err := f.Leader.load()
+	frozen, err := f.Leader.load()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +70,7 @@ func flownRollout(t *testing.T) *Flight {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Believe(&logging{learned.New(belieftrain.SurroundingsOf(&f.World), parameters), l.Followed, f.Slots})
+	r.Believe(&logging{frozen.NewEstimator(belieftrain.SurroundingsOf(&f.World)), l.Followed, f.Slots})
 	r.OnSettled = func(n int, delayS, energyJ float64) {
 		f.Slots[n].DelayS, f.Slots[n].EnergyJ, f.Slots[n].Missed = delayS, energyJ, l.Missed(n)
 	}

@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"prefdt/inference/belief/learned"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/inference/slot"
@@ -33,21 +31,15 @@ type Flight struct {
 // LeaderFiles are the files that the flight's leader decided with.
 type LeaderFiles struct {
 	Checkpoint string `yaml:"checkpoint"`
-	Estimator  string `yaml:"estimator"`
 	Decoder    string `yaml:"decoder"`
 }
 
-func (l *LeaderFiles) load() (*checkpoint.Checkpoint, *learned.Parameters, error) {
+func (l *LeaderFiles) load() (*checkpoint.Checkpoint, error) {
 	frozen, err := checkpoint.Load(l.Checkpoint)
-	if err != nil {
-		return nil, nil, err
+	if err == nil && frozen.Beliefs == nil {
+		err = fmt.Errorf("checkpoint %s has no estimator", l.Checkpoint)
 	}
-	raw, err := os.ReadFile(l.Estimator)
-	if err != nil {
-		return nil, nil, fmt.Errorf("estimator: %w", err)
-	}
-	parameters, err := learned.Read(bytes.NewReader(raw))
-	return frozen, parameters, err
+	return frozen, err
 }
 
 // Slot is one slot of it.
