@@ -81,6 +81,7 @@ and draws what the leader believed beside what was true: wind.png, links.png, me
 
   offline compare -flight DIR
 
+Flags:
 `
 
 // Command is "offline compare".
