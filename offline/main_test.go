@@ -57,6 +57,7 @@ func TestBadInput(t *testing.T) {
 		"export of no estimator":            {[]string{"export", "-estimator", none}, "none"},
 		"export into a checkpoint":          {append([]string{"export"}, checkpoint...), "add -estimator"},
 		"evaluate nothing":                  {[]string{"evaluate", "-checkpoint", none}, "none"},
+		"evaluate budgets under nothing":    {append([]string{"evaluate", "-budget", "-perturbation", "earthquake"}, checkpoint...), `contains "earthquake"`},
 		"evaluate no estimator":             {append([]string{"evaluate", "-world", "field", "-estimator", none}, checkpoint...), "none"},
 		"evaluate an estimator nowhere":     {append([]string{"evaluate", "-estimator", none}, checkpoint...), "-world"},
 		"evaluate memories nowhere":         {append([]string{"evaluate", "-contexts", none}, checkpoint...), "-world"},

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"prefdt/inference"
 	"prefdt/inference/budget"
@@ -212,7 +213,7 @@ func perturbations() []perturbation {
 // regret is measured against.
 const regretPrices = 64
 
-// MeasureBudgets measures every perturbation by these arms.
+// MeasureBudgets measures the configuration's perturbations by these arms.
 func MeasureBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Config, arms []budgetArm) (rows []BudgetResult, summary []ArmSummary, err error) {
 	for _, seed := range c.Seeds {
 		if err := seeds.CheckEvaluation(seed); err != nil {
@@ -223,6 +224,9 @@ func MeasureBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Config, ar
 		arms = slices.DeleteFunc(slices.Clone(arms), func(a budgetArm) bool { return a.name == networkPriceArm })
 	}
 	for _, p := range perturbations() {
+		if !strings.Contains(p.name, c.Perturbation) {
+			continue
+		}
 		more, err := p.measure(ctx, ck, c, arms)
 		if err != nil {
 			return nil, nil, err
@@ -230,6 +234,18 @@ func MeasureBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Config, ar
 		rows = append(rows, more...)
 	}
 	return rows, summarizeArms(arms, rows), nil
+}
+
+// checkPerturbation refuses a text that no perturbation's name contains.
+func checkPerturbation(text string) error {
+	var names []string
+	for _, p := range perturbations() {
+		names = append(names, p.name)
+	}
+	if !slices.ContainsFunc(names, func(name string) bool { return strings.Contains(name, text) }) {
+		return fmt.Errorf("no perturbation's name contains %q; there are %q", text, names)
+	}
+	return nil
 }
 
 // selectArms returns the named arms, or all if none is named. The policy and the even

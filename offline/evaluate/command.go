@@ -49,6 +49,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	budgets := f.Bool("budget", false, "also measure budgets")
 	armNames := f.String("arms", "", "measure budgets by these `NAMES` alone, beside the policy and the even pacer, as in greedy,controller")
 	ceilings := f.Bool("ceilings", false, "also measure budgets, of them ceilings alone, and no regret: quicker, for many seeds")
+	perturbation := f.String("perturbation", "", "measure budgets under the perturbations alone whose name contains this `TEXT`, as in edge energy")
 	uplink := f.Bool("uplink", false, "also measure lost and late reports")
 	fleet := f.String("fleet", "", "also measure fleets of these `SIZES`, as in 1,2,4,8")
 	shift := f.Bool("shift", false, "also measure fifteen shifted operating points")
@@ -81,6 +82,9 @@ func Command(ctx context.Context, call *cli.Call) error {
 			return cli.BadInputf("-fleet has %q, want sizes from 1 to 64", part)
 		}
 		sizes = append(sizes, m)
+	}
+	if err := checkPerturbation(*perturbation); err != nil {
+		return cli.BadInputf("-perturbation: %w", err)
 	}
 	arms, err := selectArms(strings.FieldsFunc(*armNames, func(r rune) bool { return r == ',' }))
 	if err != nil {
@@ -142,7 +146,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 		others[p.Window] = p
 	}
 	command.WarnOfWorld(stderr, trained, here)
-	c := Config{World: here, Seeds: list, Settings: *settings, TeacherPrices: *prices, Decoder: inference.Decoder(*decoder), Workers: *workers, Progress: stderr, CeilingsOnly: *ceilings, Estimator: parameters, Contexts: slices.Collect(maps.Values(others))}
+	c := Config{World: here, Seeds: list, Settings: *settings, TeacherPrices: *prices, Decoder: inference.Decoder(*decoder), Workers: *workers, Progress: stderr, CeilingsOnly: *ceilings, Perturbation: *perturbation, Estimator: parameters, Contexts: slices.Collect(maps.Values(others))}
 	if *field != "" {
 		r, err := MeasureField(ctx, ck, c)
 		if err != nil {

@@ -37,6 +37,9 @@ type Config struct {
 	// CeilingsOnly leaves out targets and regret: their rate of being passed takes many
 	// seeds to measure.
 	CeilingsOnly bool
+	// Perturbation is contained in the names of the perturbations that budgets are measured
+	// under; empty: all.
+	Perturbation string
 
 	// Of a field world: the estimator that the policy believes, nil: none, and others,
 	// trained at other windows.
