@@ -187,12 +187,7 @@ func (l *Ledger) create(dir string) error {
 	if err != nil {
 		return fmt.Errorf("make ledger %s: %w", l.path, err)
 	}
-	d, err := os.Open(dir) // the file's name must survive too
-	if err == nil {
-		defer d.Close()
-		err = d.Sync()
-	}
-	if err != nil {
+	if err := syncFolder(dir); err != nil { // the file's name must survive too
 		return fmt.Errorf("sync state directory: %w", err)
 	}
 	return nil
