@@ -83,3 +83,22 @@ func TestLog(t *testing.T) {
 		t.Error("what was refused was written")
 	}
 }
+
+// A replay is refused before it listens where it could not be shown, and takes no flag of a
+// station that sends.
+func TestReplayArguments(t *testing.T) {
+	path := exportedMissions(t)
+	for _, c := range []struct{ args, want string }{
+		{"-replay " + path + " -key crew-1.key", "-key with -replay: a replay sends and receives nothing"},
+		{"-replay " + path + " -broker tcp://127.0.0.1:1", "-broker with -replay"},
+		{"-replay " + path + " -mission m-9", "has no slot of a mission"},
+		{"-replay " + path, "m-2: its slots have no status"},
+		{"-replay " + path + " -listen 0.0.0.0:0", "needs -tls-cert"},
+		{"-replay none.json", "none.json: no such file"},
+	} {
+		var out bytes.Buffer
+		if code := program.Run(t.Context(), append([]string{"serve"}, strings.Fields(c.args)...), &out, &out); code != 2 || !strings.Contains(out.String(), c.want) || strings.Count(out.String(), "\n") != 1 {
+			t.Errorf("serve %s: status %d, %s", c.args, code, &out)
+		}
+	}
+}

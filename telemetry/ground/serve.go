@@ -27,6 +27,8 @@ func serveConsole(t *tool) error {
 	hosts := t.Flags.String("host", "", "further `names` with port by which browsers reach it, as in field.example:8480,192.0.2.7:8480")
 	area := t.Flags.String("area", "1000,1000", "`metres` east and north that the fence spans from the origin")
 	picture := t.Flags.String("picture", "", "`file`,WEST,SOUTH,EAST,NORTH: a PNG or JPEG beneath the map, and metres of its edges")
+	replay := t.Flags.String("replay", "", "show a flown mission: a `file` of the leader's folder missions, or of leader log export -json")
+	mission := t.Flags.String("mission", "", "`id` of the mission to replay; the file's last unless given")
 	silent := t.Flags.Bool("silent", false, "only watch: no page commands, and no heartbeat is sent")
 	t.Flags.StringVar(&t.config.Key, "key", t.config.Key, "sign with these key `files`, commas between them: one operator each")
 	t.Flags.StringVar(&t.config.Name, "name", t.config.Name, "`name` of this station in its heartbeats; the first key's name, or the broker user's, unless given")
@@ -54,6 +56,9 @@ func serveConsole(t *tool) error {
 	}
 	if s.Picture, err = readPicture(*picture); err != nil {
 		return cli.BadInput(err)
+	}
+	if *replay != "" {
+		return t.serveReplay(s, *replay, *mission)
 	}
 	client := &telemetry.Client{Broker: t.config.Broker, Name: "ground", Log: t.log()}
 	var stations []*station
@@ -97,6 +102,36 @@ func serveConsole(t *tool) error {
 	<-t.ctx.Done()
 	s.Close() // before the client's: it may withdraw
 	client.Close()
+	return nil
+}
+
+// serveReplay shows a flown mission. It connects to no broker: nothing of it can be mistaken
+// for a station of the crew.
+func (t *tool) serveReplay(s *serve.Server, path, mission string) error {
+	for _, name := range []string{"key", "name", "broker", "silent"} {
+		if t.Given(name) {
+			return cli.BadInputf("-%s with -replay: a replay sends and receives nothing", name)
+		}
+	}
+	flights, err := readFlights(path, mission)
+	if err != nil {
+		return cli.BadInput(err)
+	}
+	s.Replay = &flights[len(flights)-1]
+	if p := s.Replay.Place; p != nil {
+		s.Fleet = p.Fleet
+		if !t.Given("area") {
+			s.AreaM = p.AreaM
+		}
+	}
+	if err := s.Check(); err != nil {
+		return cli.BadInput(err)
+	}
+	if err := s.Initialize(); err != nil {
+		return err
+	}
+	<-t.ctx.Done()
+	s.Close()
 	return nil
 }
 

@@ -220,7 +220,7 @@ func (b *tab) slide(id string, share float64) {
 // key presses a key and lets it go once done.
 func (b *tab) key(key, text string, done func() bool) {
 	b.t.Helper()
-	codes := map[string]int{"Tab": 9, "Enter": 13, " ": 32, "ArrowRight": 39, "ArrowDown": 40}
+	codes := map[string]int{"Tab": 9, "Enter": 13, " ": 32, "ArrowRight": 39, "ArrowDown": 40, "ArrowLeft": 37, "Home": 36, "End": 35}
 	params := map[string]any{"type": "keyDown", "key": key, "code": key, "windowsVirtualKeyCode": codes[key], "text": text}
 	b.call("Input.dispatchKeyEvent", params, nil)
 	if done != nil {

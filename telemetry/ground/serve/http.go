@@ -55,6 +55,7 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("POST /login", s.login)
 	mux.HandleFunc("GET /session", s.forAll(s.showSession))
 	mux.HandleFunc("GET /events", s.forAll(s.stream))
+	mux.HandleFunc("GET /replay", s.forAll(s.showReplay))
 	mux.HandleFunc("GET /picture", s.forAll(s.showPicture))
 	mux.HandleFunc("POST /preview", s.forOperators(s.preview))
 	mux.HandleFunc("POST /command", s.forOperators(s.command))
@@ -167,6 +168,9 @@ func (s *Server) welcome(session *session) *welcome {
 	if o := session.operator; o != nil {
 		x.Role, x.Name = "command", o.Name
 	}
+	if s.Replay != nil {
+		x.Role = "replay"
+	}
 	if s.Picture != nil {
 		x.Picture = &s.Picture.AtM
 	}
@@ -190,6 +194,10 @@ func (s *Server) showPicture(w http.ResponseWriter, r *http.Request, _ *session)
 // each change, and once a second the server's time, by which a page knows data that were
 // held up on their way from fresh ones.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, session *session) {
+	if s.Replay != nil {
+		http.NotFound(w, r) // nothing is live
+		return
+	}
 	if !s.access.openStream(session) {
 		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
 		return

@@ -3,7 +3,8 @@
 // Inputs: the fleet's MQTT messages (Handle), and requests of browsers. Outputs: the page,
 // which is embedded; server-sent events with the fleet's state and history; and, of pages that
 // may command, the commands and the signs of life that an Operator sends on. Signing keys stay
-// behind the Operator: a page has a cookie and nothing else.
+// behind the Operator: a page has a cookie and nothing else. With a Replay the same page shows a
+// mission that was flown, and nothing is received or sent.
 //
 // A browser comes with a link, which has a token that is exchanged once for the cookie. Every
 // address but loopback needs TLS. See docs/console.md.
@@ -25,6 +26,7 @@ import (
 
 	"prefdt/telemetry"
 	"prefdt/telemetry/command"
+	"prefdt/telemetry/flightlog"
 )
 
 // Server serves the console of one fleet. Set the exported fields, then Initialize.
@@ -38,10 +40,12 @@ type Server struct {
 	Operators   []*Operator   // who may command; none: pages only watch
 	Links       io.Writer     // where links with tokens are written
 	Log         *slog.Logger
-	Picture     *Picture         // beneath the map; nil: none
-	Clock       func() time.Time // nil: time.Now
+	Picture     *Picture          // beneath the map; nil: none
+	Replay      *flightlog.Flight // shown in place of the fleet, with no Operators; nil: none
+	Clock       func() time.Time  // nil: time.Now
 
 	topics   telemetry.Topics
+	replay   []byte // JSON
 	state    state
 	access   access
 	listener net.Listener
@@ -98,6 +102,15 @@ func (s *Server) Check() error {
 	}
 	if !(s.AreaM[0] > 0 && s.AreaM[0] <= 1e5 && s.AreaM[1] > 0 && s.AreaM[1] <= 1e5) {
 		return fmt.Errorf("area %g x %g m: want sides above 0 and at most 100000", s.AreaM[0], s.AreaM[1])
+	}
+	if s.Replay == nil {
+		return nil
+	}
+	if len(s.Operators) > 0 {
+		return errors.New("a replay has no operators")
+	}
+	if s.replay, err = composeReplay(s.Replay); err != nil {
+		return fmt.Errorf("mission %s: %w", s.Replay.Mission, err)
 	}
 	return nil
 }
