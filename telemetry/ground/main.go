@@ -70,6 +70,7 @@ var program = cli.Program{
 		{Name: "mission", Args: "new [-mission ID]", Summary: "begin the next mission, with nothing in the air"},
 		{Name: "watch", Args: "[-json] [-silent]", Summary: "show the fleet's status as it changes, and send the leader a heartbeat each second", Run: withTool(watch)},
 		{Name: "serve", Args: "[-listen ADDRESS] [-silent]", Summary: "serve a web page that shows the fleet and sends commands", Run: withTool(serveConsole)},
+		{Name: "serve", Args: "-fleets NAME,NAME [-silent]", Summary: "serve a list of fleets, and a page of each"},
 		{Name: "serve", Args: "-replay FILE [-mission ID]", Summary: "serve the same page of a flown mission, with a scrubber; nothing is sent"},
 		{Name: "log", Args: "FILE [-mission ID] [-mcap F] [-parquet F] [-csv F] [-json F]", Summary: "write the record of flown missions for other tools, or say what it has", Run: withTool(logOfFlights)},
 		{Name: "keygen", Args: "-out NAME.key", Summary: "make a key to sign commands with", Run: withTool(keygen)},

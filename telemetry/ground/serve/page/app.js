@@ -58,6 +58,7 @@ function takeWelcome(w) { // with the first event of each connection comes all t
   samples = samples.map(() => []);
   trails = new Map();
   answers = [];
+  $('back').hidden = !w.listed;
   $('fleet').textContent = w.fleet;
   document.title = `${w.fleet} - ground`;
   document.body.dataset.role = w.role;
