@@ -3,7 +3,8 @@
 // commands handled and the counters of their keys.
 //
 // Inputs: the state with the rows of a settlement, or with a batch of commands.
-// Outputs: after a restart the last state, earlier commands by id, and all flights.
+// Outputs: after a restart the last state, earlier commands by id, and all flights; a file
+// of each mission that is over.
 // Called by the leader's loop: after a settlement, and before commands are
 // acknowledged. Package logtool reads the file after the flight, damaged or not.
 package ledger

@@ -102,6 +102,7 @@ func flyMission(t *testing.T, slots int) *flown {
 // answer in order, and the same figures in the browser. The page goes forth and back in it by mouse
 // and by keyboard, and sends nothing.
 func TestReplay(t *testing.T) {
+	needBrowser(t)
 	const slots = 40
 	x := flyMission(t, slots)
 	c := startConsole(t, func(c *console) { c.Operators, c.Replay = nil, x.flight })
