@@ -159,7 +159,7 @@ func mustConnect(t *testing.T, b telemetry.Broker, handle func(telemetry.Message
 
 // Two brokers and the bridge between them: statuses out, commands in, and nothing else. When
 // the link is cut, the cluster's broker still has `online: true`, and the bridge's topic
-// tells; what either side said meanwhile does not come later.
+// shows it; what either side published meanwhile does not come later.
 func TestBridge(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for a bridge to connect again")
@@ -214,7 +214,7 @@ func TestBridge(t *testing.T) {
 		at := func(file string) string { return filepath.Join(folder, file) }
 		return telemetry.Broker{URL: "tls://127.0.0.1:" + port, CA: at("ca.crt"), Cert: at(name + ".crt"), Key: at(name + ".key")}
 	}
-	say := func(c *telemetry.Client, topic, payload string, retained bool) {
+	publish := func(c *telemetry.Client, topic, payload string, retained bool) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
@@ -231,22 +231,22 @@ func TestBridge(t *testing.T) {
 	leader := mustConnect(t, broker(field, fieldPort, "leader"), near.handle, "prefdt/demo/command/#", "prefdt/demo/crew/+/heartbeat", "prefdt/demo/users/+/report", "prefdt/demo/status")
 	eventually(t, "the bridge", func() bool { return far.count("prefdt/demo/bridge 1") == 1 })
 
-	say(leader, "prefdt/demo/online", "true", true)
-	say(leader, "prefdt/demo/status", "status 1", true)
-	say(leader, "prefdt/demo/ack/b1", "answer", false)
-	say(leader, "prefdt/demo/slot", "beacon", false)
-	say(leader, "prefdt/demo/status", "status 2", true)
+	publish(leader, "prefdt/demo/online", "true", true)
+	publish(leader, "prefdt/demo/status", "status 1", true)
+	publish(leader, "prefdt/demo/ack/b1", "answer", false)
+	publish(leader, "prefdt/demo/slot", "beacon", false)
+	publish(leader, "prefdt/demo/status", "status 2", true)
 	eventually(t, "status at the cluster", func() bool { return far.count("prefdt/demo/status status 2") == 1 })
 	if far.count("prefdt/demo/status status 1") != 1 || far.count("prefdt/demo/online true") != 1 || far.count("prefdt/demo/ack/b1 answer") != 1 || near.count("prefdt/demo/status status 2") != 1 {
 		t.Errorf("the cluster received %q, the field %q", far.all, near.all)
 	}
 	other := mustConnect(t, broker(cluster, clusterPort, "other"), nil)
-	say(other, "prefdt/demo/command/budget", "of another fleet's bridge", false)
-	say(other, "prefdt/demo/status", "forged", true)
+	publish(other, "prefdt/demo/command/budget", "of another fleet's bridge", false)
+	publish(other, "prefdt/demo/status", "forged", true)
 	for topic, payload := range map[string]string{"prefdt/demo/status": "forged", "prefdt/demo/crew/crew-1/heartbeat": "beat", "prefdt/demo/users/u1/report": "report", "prefdt/demo/online": "false"} {
-		say(crew, topic, payload, true)
+		publish(crew, topic, payload, true)
 	}
-	say(crew, "prefdt/demo/command/budget", "command 1", false)
+	publish(crew, "prefdt/demo/command/budget", "command 1", false)
 	eventually(t, "command in the field", func() bool { return near.count("prefdt/demo/command/budget command 1") == 1 })
 	near.mutex.Lock()
 	for _, x := range near.all {
@@ -266,18 +266,18 @@ func TestBridge(t *testing.T) {
 	if late.count("prefdt/demo/online true") != 1 {
 		t.Errorf("the cluster kept %q", late.all)
 	}
-	say(crew, "prefdt/demo/command/mission", "late", false)
-	say(leader, "prefdt/demo/ack/b2", "late", false)
-	say(leader, "prefdt/demo/status", "status 3", true)
+	publish(crew, "prefdt/demo/command/mission", "late", false)
+	publish(leader, "prefdt/demo/ack/b2", "late", false)
+	publish(leader, "prefdt/demo/status", "status 3", true)
 
 	link.setCut(false)
 	eventually(t, "the bridge again", func() bool { return far.count("prefdt/demo/bridge 1") == 2 })
 	eventually(t, "the present status", func() bool { return far.count("prefdt/demo/status status 3") > 0 })
 	eventually(t, "a command over the new link", func() bool {
-		say(crew, "prefdt/demo/command/budget", "command 2", false)
+		publish(crew, "prefdt/demo/command/budget", "command 2", false)
 		return near.count("prefdt/demo/command/budget command 2") > 0
 	})
-	say(leader, "prefdt/demo/ack/b3", "answer", false)
+	publish(leader, "prefdt/demo/ack/b3", "answer", false)
 	eventually(t, "an answer over the new link", func() bool { return far.count("prefdt/demo/ack/b3 answer") > 0 })
 	if near.count("prefdt/demo/command/mission late") > 0 || far.count("prefdt/demo/ack/b2 late") > 0 {
 		t.Error("what waited for the link was delivered")

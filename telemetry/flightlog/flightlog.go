@@ -9,6 +9,7 @@ package flightlog
 import (
 	"bufio"
 	"compress/gzip"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -174,7 +175,7 @@ func Read(r io.Reader) ([]Flight, error) {
 			return nil, err
 		}
 		r = z
-	case len(head) == 20 && (head[16] == 0xed || head[16] == 0xda): // the magic number of bbolt's meta page
+	case len(head) == 20 && binary.LittleEndian.Uint32(head[16:]) == 0xED0CDAED: // bbolt's meta page
 		return nil, errors.New("the leader's ledger itself; `leader log export -json -file LEDGER` writes what is read here")
 	default:
 		r = in

@@ -212,7 +212,11 @@ func schemaOf(t reflect.Type) map[string]any {
 	}
 	properties := map[string]any{}
 	addProperties(properties, t)
-	return map[string]any{"type": "object", "properties": properties}
+	schema := map[string]any{"type": "object", "properties": properties}
+	if t == reflect.TypeFor[timestamp]() {
+		schema["title"] = "time" // by which readers know one
+	}
+	return schema
 }
 
 func addProperties(properties map[string]any, t reflect.Type) {

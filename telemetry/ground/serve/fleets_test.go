@@ -49,8 +49,8 @@ func startFleets(t *testing.T) (c *console, sent func() []string) {
 	}
 }
 
-// tell hands one fleet's page a status.
-func tell(t *testing.T, c *console, fleet int, s telemetry.Status) {
+// publishTo hands one fleet's page a status.
+func publishTo(t *testing.T, c *console, fleet int, s telemetry.Status) {
 	t.Helper()
 	payload, err := telemetry.Encode(s)
 	if err == nil {
@@ -65,7 +65,7 @@ func tell(t *testing.T, c *console, fleet int, s telemetry.Status) {
 // One link opens every fleet's page; each has its own data, commands and heartbeat.
 func TestFleets(t *testing.T) {
 	c, sent := startFleets(t)
-	tell(t, c, 0, exampleStatus(17))
+	publishTo(t, c, 0, exampleStatus(17))
 	b, watcher := c.newBrowser("command as crew-1"), c.newBrowser("watch")
 	headers := map[string]string{"Content-Type": "application/json"}
 	lines := func() (x []summary) {
@@ -87,7 +87,7 @@ func TestFleets(t *testing.T) {
 	c.advance(2500 * time.Millisecond)
 	lost := exampleStatus(3)
 	lost.Aircraft[1].Reason, lost.Saturated = "left OFFBOARD for POSCTL while flying", true
-	tell(t, c, 1, lost)
+	publishTo(t, c, 1, lost)
 	want = []summary{
 		{"f1", "flying", "LINK LOST, last status 3 s ago; slot 17 of 100, spent 7.1 kJ of 45.0 kJ", true, true},
 		{"f2", "flying", "0.0 s old; slot 3 of 100, spent 7.1 kJ of 45.0 kJ; SATURATED; aircraft 2: left OFFBOARD for POSCTL while flying", false, true},
@@ -150,12 +150,12 @@ func TestPageFleets(t *testing.T) {
 	for _, f := range c.Fleets {
 		f.Clock = time.Now
 	}
-	tell(t, c, 0, exampleStatus(17))
+	publishTo(t, c, 0, exampleStatus(17))
 	b := newTab(t, 390, 844)
 	b.navigate(c.links.link("command as crew-1"))
 	b.wait("document.querySelectorAll('#fleets li').length === 2 && document.querySelector('#fleets').innerText.includes('flying')")
 	b.wait("document.querySelector('#fleets li').className.includes('alarm') && document.querySelector('#fleets').innerText.includes('LINK LOST')")
-	tell(t, c, 0, exampleStatus(18))
+	publishTo(t, c, 0, exampleStatus(18))
 	b.wait("!document.querySelector('#fleets li').className.includes('alarm')")
 	eval[any](b, "document.querySelector('#fleets a').click(), null")
 	b.wait("document.body.dataset.role === 'command' && document.getElementById('fleet').textContent === 'f1'")

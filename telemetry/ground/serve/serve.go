@@ -109,7 +109,7 @@ func (s *Server) Check() error {
 	if !(s.AreaM[0] > 0 && s.AreaM[0] <= 1e5 && s.AreaM[1] > 0 && s.AreaM[1] <= 1e5) {
 		return fmt.Errorf("area %g x %g m: want sides above 0 and at most 100000", s.AreaM[0], s.AreaM[1])
 	}
-	if err := s.checkFleets(); err != nil || s.Replay == nil {
+	if err := s.checkFleets(); err != nil || s.Replay == nil || s.replay != nil {
 		return err
 	}
 	if len(s.Operators) > 0 {
