@@ -6,12 +6,14 @@ import (
 	"prefdt/firmware/energy"
 	"prefdt/firmware/fleet"
 	"prefdt/inference/goal"
+	"prefdt/telemetry"
 )
 
 // Row is one settled slot, as the ledger keeps it.
 type Row struct {
 	Slot                 int           `json:"slot"`
 	Mission              string        `json:"mission"` // the ledger sets it
+	UnixMS               int64         `json:"unix_ms"` // when it was settled, by the computer's clock; the leader sets it
 	DelayS               float64       `json:"delay_s"`
 	EnergyJ              float64       `json:"energy_j"`
 	EdgeJ                float64       `json:"edge_j"`
@@ -23,6 +25,9 @@ type Row struct {
 	Missed               bool          `json:"missed,omitempty"` // no decision was made in it
 	Aircraft             []AircraftRow `json:"aircraft"`
 	Seen                 *Seen         `json:"seen,omitempty"` // where an estimator remembers the slot
+	// Status is the one that was published after the settlement, without its sequence
+	// number and challenge; nil in the slots before it that were missed.
+	Status *telemetry.Status `json:"status,omitempty"`
 }
 
 // AircraftRow is one aircraft's part of a row.
@@ -34,6 +39,8 @@ type AircraftRow struct {
 	ErrorJ  float64       `json:"error_j"` // how far off SpentJ may be
 	EastM   float64       `json:"east_m"`
 	NorthM  float64       `json:"north_m"`
+	UpM     float64       `json:"up_m"`
+	BootMS  float64       `json:"boot_ms"` // autopilot's time since boot, to align its own log; 0: unknown
 }
 
 // Settle settles slot n, and the missed slots before it, from the meters and the
@@ -79,7 +86,7 @@ func (a *Account) Settle(n int, views []fleet.View, offerEdgeJ func(users int) (
 			row.Aircraft = append(row.Aircraft, AircraftRow{
 				Number: v.Number, EnergyJ: by[i].energyJ * share, SpentJ: c.SpentJ, Source: v.Source,
 				ErrorJ: v.UncertaintyJ + c.StartErrorJ + math.Max(c.AccountedJ-v.TotalJ, 0),
-				EastM:  v.Position.EastM, NorthM: v.Position.NorthM,
+				EastM:  v.Position.EastM, NorthM: v.Position.NorthM, UpM: v.UpM, BootMS: bootMS(v),
 			})
 		}
 		rows = append(rows, row)
@@ -91,4 +98,11 @@ func (a *Account) Settle(n int, views []fleet.View, offerEdgeJ func(users int) (
 	a.markFlights(views)
 	a.settleObjective(sum)
 	return rows
+}
+
+func bootMS(v *fleet.View) float64 {
+	if !v.Located {
+		return 0
+	}
+	return math.Round(v.BootMS)
 }

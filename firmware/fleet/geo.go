@@ -9,9 +9,9 @@ import (
 
 // Origin is the fleet's geodetic origin, the area's south-west corner.
 type Origin struct {
-	LatitudeDeg  float64 `yaml:"latitude_deg"`
-	LongitudeDeg float64 `yaml:"longitude_deg"`
-	AltitudeM    float64 `yaml:"amsl_m"` // above mean sea level
+	LatitudeDeg  float64 `yaml:"latitude_deg" json:"latitude_deg"`
+	LongitudeDeg float64 `yaml:"longitude_deg" json:"longitude_deg"`
+	AltitudeM    float64 `yaml:"amsl_m" json:"amsl_m"` // above mean sea level
 }
 
 // Check returns what is wrong with an origin. The tangent plane is not usable at a pole.

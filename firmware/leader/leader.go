@@ -46,6 +46,7 @@ type Leader struct {
 	Policy      Policy
 	Clock       clock.Clock
 	Log         *slog.Logger
+	WallClock   func() time.Time                // stamps the record and decides nothing; nil: time.Now
 	OnIteration func(LoopReport)                // called after every iteration of the loop; nil: not called
 	OpenRecord  func(goal.State) *record.Writer // begins a complete record of the slots of Run's first mission; nil: none
 
@@ -83,7 +84,7 @@ func (l *Leader) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer l.ledgerWriter.close()
+	defer l.closeLedger()
 	if err := l.beginOrContinue(saved, found); err != nil {
 		return err
 	}
@@ -123,6 +124,9 @@ func (l *Leader) Run(ctx context.Context) error {
 // initialize opens everything Run needs before it can choose its mission.
 func (l *Leader) initialize() (saved ledger.State, found bool, err error) {
 	c := &l.Config
+	if l.WallClock == nil {
+		l.WallClock = time.Now
+	}
 	l.Log = slog.New(fleet.StatusTextHandler{Handler: l.Log.Handler(), Announce: func(severity common.MAV_SEVERITY, text string) {
 		if l.fleet != nil {
 			l.fleet.AnnounceText(severity, text)
@@ -157,7 +161,7 @@ func (l *Leader) initialize() (saved ledger.State, found bool, err error) {
 		err = l.crew.Initialize(saved.LastCommand)
 	}
 	if err != nil {
-		l.ledgerWriter.close()
+		l.ledgerWriter.ledger.Close()
 	}
 	return saved, found, err
 }
@@ -208,6 +212,8 @@ func (l *Leader) idleTick(ctx context.Context) {
 	}
 	l.tick()
 	l.setClockReferences(l.Clock.Now())
+	l.waitForCommit()
+	l.startFiling()
 	l.startCommit(nil)
 	if l.mission.InSlots() {
 		l.waitForCommit() // slot 0 is opened once only: the ledger has it before users do

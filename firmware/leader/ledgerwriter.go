@@ -2,20 +2,26 @@ package leader
 
 import (
 	"log/slog"
+	"slices"
+	"sync"
 	"time"
 
 	"prefdt/firmware/account"
 	"prefdt/firmware/config"
 	"prefdt/firmware/fleet"
 	"prefdt/firmware/ledger"
+	"prefdt/telemetry"
 )
 
 // ledgerWriter writes settlements to the ledger while the next slot's reports are
 // collected: a disk may take longer than a fast slot can spare.
 type ledgerWriter struct {
 	ledger      *ledger.Ledger
-	pending     chan error // result of the transaction being written, or nil
+	pending     chan error        // result of the transaction being written, or nil
+	settled     *telemetry.Status // of the rows in it, published when it is durable; nil: it has none
 	beganAt     time.Duration
+	filing      sync.WaitGroup
+	filed       string  // mission and state when files were last written
 	lastWriteMS float64 // of the last transaction, to tell a slow disk from a slow machine
 }
 
@@ -30,15 +36,19 @@ func (w *ledgerWriter) open(c *config.Config, log *slog.Logger) (err error) {
 	return nil
 }
 
-func (w *ledgerWriter) close() {
-	if w.pending != nil {
-		<-w.pending
+// closeLedger waits for what is being written, and writes a file of a mission that is over.
+func (l *Leader) closeLedger() {
+	if l.ledgerWriter.pending != nil {
+		<-l.ledgerWriter.pending
 	}
-	w.ledger.Close()
+	l.startFiling()
+	l.ledgerWriter.filing.Wait()
+	l.ledgerWriter.ledger.Close()
 }
 
 func (l *Leader) startCommit(rows []account.Row) {
 	l.waitForCommit()
+	l.stamp(rows)
 	w, state, pending := &l.ledgerWriter, l.ledgerState(), make(chan error, 1)
 	w.pending, w.beganAt = pending, l.Clock.Now()
 	go func() { pending <- w.ledger.WriteRows(state, rows) }()
@@ -57,12 +67,55 @@ func (l *Leader) waitForCommit() {
 func (l *Leader) handleCommit(err error) {
 	l.ledgerWriter.pending = nil
 	l.ledgerWriter.lastWriteMS = float64(l.Clock.Now()-l.ledgerWriter.beganAt) / float64(time.Millisecond)
-	if err != nil {
+	settled := l.ledgerWriter.settled
+	l.ledgerWriter.settled = nil
+	switch {
+	case err != nil:
 		l.Log.Error("settlement could not be written", "reason", err)
 		from := l.mission.Phase()
 		l.performEffect(from, l.mission.DiskFailed())
+	case settled != nil: // what the crew sees is what the record has
+		l.publish(*settled)
+		return
 	}
 	l.publishStatus()
+}
+
+// stamp completes the rows of a settlement with the time and the status after it.
+func (l *Leader) stamp(rows []account.Row) {
+	if len(rows) == 0 {
+		return
+	}
+	unixMS := l.WallClock().UnixMilli()
+	for i := range rows {
+		rows[i].UnixMS = unixMS
+	}
+	l.refreshViews()
+	s := l.status()
+	rows[len(rows)-1].Status, l.ledgerWriter.settled = &s, &s
+}
+
+// startFiling begins to write the files of missions that have none, once after each change
+// to a state with nothing to fly: no slot waits for the disk then. No transaction is pending.
+func (l *Leader) startFiling() {
+	phase := l.mission.Phase()
+	now := l.mission.ID() + " " + phase
+	if l.ledgerWriter.filed == now || telemetry.UnderWay(phase) || !l.allLanded() || l.leftInAir() {
+		return
+	}
+	w := &l.ledgerWriter
+	w.filed = now
+	w.filing.Wait()
+	w.filing.Go(func() {
+		if err := w.ledger.WriteFiles(phase != telemetry.StateIdle); err != nil {
+			l.Log.Error("the files of finished missions could not be written", "reason", err)
+		}
+	})
+}
+
+// leftInAir is whether an aircraft flies by itself or its pilot.
+func (l *Leader) leftInAir() bool {
+	return slices.ContainsFunc(l.views, func(v fleet.View) bool { return v.InAir && !v.OnGround })
 }
 
 // ledgerState is the present state, as a restart needs it.
@@ -70,6 +123,7 @@ func (l *Leader) ledgerState() ledger.State {
 	return ledger.State{
 		State: l.mission.State(), ConfiguredMission: l.Config.Mission, StatusSeq: l.current.statusSeq, Schedule: l.schedule.State(),
 		Account: l.account.State(), Users: l.users.State(), Fleet: l.savedFleet(), LastCommand: l.crew.LastCommand(),
+		Place: &ledger.Place{Origin: l.Config.Origin, AreaM: [2]float64{l.Policy.Physics.AreaSideM, l.Policy.Physics.AreaSideM}, SlotMS: l.Config.SlotMS, Fleet: l.Config.Fleet},
 	}
 }
 

@@ -142,7 +142,7 @@ func (l *Leader) rejoinFleet(ctx context.Context, s ledger.State) {
 	}
 	l.schedule.Resume(l.Clock.Now(), downtime)
 	if l.schedule.Over() {
-		l.settle(l.Config.Slots - 1) // it ended while the leader was down
+		l.startCommit(l.settle(l.Config.Slots - 1)) // it ended while the leader was down
 	}
 }
 

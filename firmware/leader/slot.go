@@ -32,8 +32,9 @@ func (l *Leader) runSlot(ctx context.Context) {
 	if ctx.Err() != nil {
 		return // the slot stays unsettled; a restart counts it as missed
 	}
-	l.settle(n)
-	l.tick()
+	rows := l.settle(n)
+	l.tick() // its change of state stands in the status of this settlement
+	l.startCommit(rows)
 }
 
 // openSlot waits for the next slot's start and returns its number. A slot that is
@@ -51,7 +52,7 @@ func (l *Leader) openSlot(ctx context.Context) (n int, ok bool) {
 		}
 		l.Log.Warn("slots missed", "first", n, "next", l.schedule.Current(), "late", l.Clock.Now()-l.schedule.StartOf(n), "ledger_ms", l.ledgerWriter.lastWriteMS)
 		if l.schedule.Over() {
-			l.settle(l.Config.Slots - 1) // the last slots were missed
+			l.startCommit(l.settle(l.Config.Slots - 1)) // the last slots were missed
 			return n, false
 		}
 	}
@@ -231,11 +232,11 @@ func (l *Leader) publishDecisions(n int, names []string) {
 	}
 }
 
-// settle settles slot n, and with it the slots missed before it, and starts writing
-// the rows. The status follows once they are durable.
-func (l *Leader) settle(n int) {
+// settle settles slot n, and with it the slots missed before it, and returns the rows.
+// The caller writes them; the status follows once they are durable.
+func (l *Leader) settle(n int) (rows []account.Row) {
 	l.refreshViews()
-	rows := l.account.Settle(n, l.views, l.users.OfferUsersEdgeJ)
+	rows = l.account.Settle(n, l.views, l.users.OfferUsersEdgeJ)
 	for i := range rows {
 		if rows[i].Missed {
 			l.schedule.Missed++
@@ -249,7 +250,7 @@ func (l *Leader) settle(n int) {
 		from := l.mission.Phase()
 		l.performEffect(from, l.mission.SlotsOver()) // no effect if the mission was stopped in the last slot
 	}
-	l.startCommit(rows)
+	return rows
 }
 
 // setClockReferences records the autopilots' times at a moment: those clocks run on

@@ -11,17 +11,30 @@ import (
 	"prefdt/telemetry"
 )
 
-func (l *Leader) publishStatus() {
+// publishStatus publishes the present state.
+func (l *Leader) publishStatus() { l.publish(l.status()) }
+
+// publish publishes a status with the next sequence number and the present challenge.
+func (l *Leader) publish(s telemetry.Status) {
 	l.current.statusSeq++
+	s.Seq, s.Challenge = l.current.statusSeq, l.crew.Challenge()
+	l.mqtt.PublishStatus(s)
+	l.fleet.AnnounceValue("budget_j", l.account.Objective().BudgetJ()) // 0: a preference is in force
+	l.fleet.AnnounceValue("spent_j", s.SpentJ)
+	l.fleet.AnnounceValue("setting", s.Setting)
+}
+
+// status composes the present state, without sequence number and challenge.
+func (l *Leader) status() telemetry.Status {
 	o := l.account.Objective()
 	if o.SlotsLeft() > 0 {
 		l.current.setting = o.Setting() // after the last slot a budget has no setting that it amounts to
 	}
 	s := telemetry.Status{
-		Seq: l.current.statusSeq, Slot: o.Slot() - 1, Slots: l.Config.Slots, MissionS: float64(o.Slot()), State: l.mission.Phase(),
+		Slot: o.Slot() - 1, Slots: l.Config.Slots, MissionS: float64(o.Slot()), State: l.mission.Phase(),
 		Setting: l.current.setting, SpentJ: o.SpentJ(), FloorJ: o.FloorJ(), Saturated: o.Saturated(), TransitJ: l.account.TransitJ(),
 		UsersHeard: l.current.lastRow.Reported, MissedSlots: l.schedule.Missed, DecisionMS: l.current.lastRow.DecisionMS,
-		EnergySource: string(energy.Consumed), Challenge: l.crew.Challenge(), LastCommand: l.crew.LastCommand(), Aircraft: []telemetry.StatusAircraft{},
+		EnergySource: string(energy.Consumed), LastCommand: l.crew.LastCommand(), Aircraft: []telemetry.StatusAircraft{},
 	}
 	if o.Budgeted() {
 		s.BudgetJ, s.Mode, s.RemainingJ = new(o.BudgetJ()), new(string(o.Mode())), new(o.BudgetJ()-o.SpentJ())
@@ -49,10 +62,7 @@ func (l *Leader) publishStatus() {
 		}
 		s.Aircraft = append(s.Aircraft, a)
 	}
-	l.mqtt.PublishStatus(s)
-	l.fleet.AnnounceValue("budget_j", o.BudgetJ()) // 0: a preference is in force
-	l.fleet.AnnounceValue("spent_j", o.SpentJ())
-	l.fleet.AnnounceValue("setting", s.Setting)
+	return s
 }
 
 // LoopReport is the state of the loop after an iteration, for metrics and watchdog.

@@ -3,7 +3,8 @@
 // commands handled and the counters of their keys.
 //
 // Inputs: the state with the rows of a settlement, or with a batch of commands.
-// Outputs: after a restart the last state, earlier commands by id, and all flights.
+// Outputs: after a restart the last state, earlier commands by id, and all flights; a file
+// of each mission that is over.
 // Called by the leader's loop: after a settlement, and before commands are
 // acknowledged. Package logtool reads the file after the flight, damaged or not.
 package ledger
@@ -187,12 +188,7 @@ func (l *Ledger) create(dir string) error {
 	if err != nil {
 		return fmt.Errorf("make ledger %s: %w", l.path, err)
 	}
-	d, err := os.Open(dir) // the file's name must survive too
-	if err == nil {
-		defer d.Close()
-		err = d.Sync()
-	}
-	if err != nil {
+	if err := syncFolder(dir); err != nil { // the file's name must survive too
 		return fmt.Errorf("sync state directory: %w", err)
 	}
 	return nil

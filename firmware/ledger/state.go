@@ -24,6 +24,15 @@ type State struct {
 	Users             users.State            `json:"users"`
 	Fleet             []fleet.SavedAircraft  `json:"fleet"`
 	LastCommand       *telemetry.LastCommand `json:"last_command,omitempty"`
+	Place             *Place                 `json:"place,omitempty"`
+}
+
+// Place is where and for whom a mission is flown: what its record means on a map.
+type Place struct {
+	Fleet  string       `json:"fleet"`
+	SlotMS float64      `json:"slot_ms"`
+	Origin fleet.Origin `json:"origin"` // of positions
+	AreaM  [2]float64   `json:"area_m"` // the fence, east and north of it
 }
 
 // Load returns the state, and false for a ledger without a mission.

@@ -50,7 +50,7 @@ func TestLogOfAFlight(t *testing.T) {
 		t.Errorf("check: %s, status said %v J", text, spent)
 	}
 	lines, err := csv.NewReader(strings.NewReader(log(0, "-file", path, "export", "-csv"))).ReadAll()
-	if err != nil || len(lines) != 9 || len(lines[0]) != 15 {
+	if err != nil || len(lines) != 9 || len(lines[0]) != 21 {
 		t.Errorf("%v, %v", lines, err)
 	}
 	out := filepath.Join(t.TempDir(), "m1.json")

@@ -86,14 +86,16 @@ func checkRow(row *account.Row, spent map[int]float64, fault func(format string,
 
 func notFinite(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
 
-// writeCSV writes one line a slot. Each aircraft has five columns, by its number, and
+var aircraftColumns = []string{"energy_j", "spent_j", "energy_source", "east_m", "north_m", "up_m", "boot_ms"}
+
+// writeCSV writes one line a slot. Each aircraft has seven columns, by its number, and
 // where decisions were made on beliefs, what was believed of the air follows.
 func writeCSV(w io.Writer, flights []ledger.Flight) error {
 	most, beliefs := mostAircraft(flights), hasBeliefs(flights)
-	head := []string{"mission", "slot", "delay_s", "energy_j", "edge_j", "propulsion_factor", "price_s_per_j", "users_heard", "users_offloaded", "decision_ms"}
+	head := []string{"mission", "slot", "delay_s", "energy_j", "edge_j", "propulsion_factor", "price_s_per_j", "users_heard", "users_offloaded", "decision_ms", "unix_ms", "state", "setting", "budget_j"}
 	fixed := len(head)
 	for n := range most {
-		for _, c := range []string{"energy_j", "spent_j", "energy_source", "east_m", "north_m"} {
+		for _, c := range aircraftColumns {
 			head = append(head, fmt.Sprintf("aircraft%d_%s", n+1, c))
 		}
 	}
@@ -109,15 +111,21 @@ func writeCSV(w io.Writer, flights []ledger.Flight) error {
 			line := make([]string, len(head))
 			copy(line, []string{
 				f.State.Mission, strconv.Itoa(r.Slot), formatFloat(r.DelayS), formatFloat(r.EnergyJ), formatFloat(r.EdgeJ), formatFloat(r.PropulsionMultiplier), formatFloat(r.PriceSPerJ),
-				strconv.Itoa(r.Reported), strconv.Itoa(r.Offloaded), formatFloat(r.DecisionMS),
+				strconv.Itoa(r.Reported), strconv.Itoa(r.Offloaded), formatFloat(r.DecisionMS), strconv.FormatInt(r.UnixMS, 10),
 			})
+			if s := r.Status; s != nil {
+				copy(line[fixed-3:], []string{s.State, formatFloat(s.Setting), ""})
+				if s.BudgetJ != nil {
+					line[fixed-1] = formatFloat(*s.BudgetJ)
+				}
+			}
 			for _, a := range r.Aircraft {
 				if a.Number >= 1 && a.Number <= telemetry.MaxAircraft {
-					copy(line[fixed+5*(a.Number-1):], []string{formatFloat(a.EnergyJ), formatFloat(a.SpentJ), string(a.Source), formatFloat(a.EastM), formatFloat(a.NorthM)})
+					copy(line[fixed+len(aircraftColumns)*(a.Number-1):], []string{formatFloat(a.EnergyJ), formatFloat(a.SpentJ), string(a.Source), formatFloat(a.EastM), formatFloat(a.NorthM), formatFloat(a.UpM), known(a.BootMS)})
 				}
 			}
 			if beliefs {
-				copy(line[fixed+5*most:], airLine(f.Rows, i, most))
+				copy(line[fixed+len(aircraftColumns)*most:], airLine(f.Rows, i, most))
 			}
 			if err := out.Write(line); err != nil {
 				return err

@@ -27,6 +27,9 @@ func serveConsole(t *tool) error {
 	hosts := t.Flags.String("host", "", "further `names` with port by which browsers reach it, as in field.example:8480,192.0.2.7:8480")
 	area := t.Flags.String("area", "1000,1000", "`metres` east and north that the fence spans from the origin")
 	picture := t.Flags.String("picture", "", "`file`,WEST,SOUTH,EAST,NORTH: a PNG or JPEG beneath the map, and metres of its edges")
+	replay := t.Flags.String("replay", "", "show a flown mission: a `file` of the leader's folder missions, or of leader log export -json")
+	mission := t.Flags.String("mission", "", "`id` of the mission to replay; the file's last unless given")
+	fleets := t.Flags.String("fleets", "", "`names` of fleets with commas between them: a list of them, and each its own page")
 	silent := t.Flags.Bool("silent", false, "only watch: no page commands, and no heartbeat is sent")
 	t.Flags.StringVar(&t.config.Key, "key", t.config.Key, "sign with these key `files`, commas between them: one operator each")
 	t.Flags.StringVar(&t.config.Name, "name", t.config.Name, "`name` of this station in its heartbeats; the first key's name, or the broker user's, unless given")
@@ -55,32 +58,61 @@ func serveConsole(t *tool) error {
 	if s.Picture, err = readPicture(*picture); err != nil {
 		return cli.BadInput(err)
 	}
+	if *replay != "" {
+		return t.serveReplay(s, *replay, *mission)
+	}
+	if err := t.nameFleets(s, *fleets); err != nil {
+		return cli.BadInput(err)
+	}
 	client := &telemetry.Client{Broker: t.config.Broker, Name: "ground", Log: t.log()}
+	pages := s.Fleets
+	if len(pages) == 0 {
+		pages = []*serve.Server{s}
+	}
 	var stations []*station
-	if !*silent {
-		if s.Operators, stations, err = t.operators(client); err != nil {
+	for _, f := range pages {
+		filters, err := f.Subscriptions()
+		if err != nil {
 			return cli.BadInput(err)
+		}
+		client.Subscriptions = append(client.Subscriptions, filters...)
+		if *silent {
+			continue
+		}
+		operators, own, err := t.operators(client, f.Fleet)
+		if err != nil {
+			return cli.BadInput(err)
+		}
+		f.Operators, stations = operators, append(stations, own...)
+	}
+	if len(s.Fleets) > 0 { // the same keys for each: a link is good for all
+		for _, o := range pages[0].Operators {
+			s.Operators = append(s.Operators, &serve.Operator{Name: o.Name})
 		}
 	}
 	if err := s.Check(); err != nil {
 		return cli.BadInput(err)
 	}
-	if client.Subscriptions, err = s.Subscriptions(); err != nil {
-		return cli.BadInput(err)
-	}
 	rejects := &telemetry.RejectCounter{Log: t.log()}
 	client.Handle = func(m telemetry.Message) {
-		if m.Topic == t.topics.Status() {
-			for _, x := range stations {
+		for _, x := range stations {
+			if m.Topic == x.statusTopic {
 				x.HandleStatus(m)
 			}
 		}
-		if err := s.Handle(m); err != nil {
-			rejects.Add(m.Topic, err)
+		for _, f := range pages {
+			if err := f.Handle(m); err != nil {
+				rejects.Add(m.Topic, err)
+			}
 		}
 	}
-	client.OnConnect = func() { s.Connected(true) }
-	client.OnDisconnect = func(error) { s.Connected(false) }
+	connected := func(yes bool) {
+		for _, f := range pages {
+			f.Connected(yes)
+		}
+	}
+	client.OnConnect = func() { connected(true) }
+	client.OnDisconnect = func(error) { connected(false) }
 	if err := s.Initialize(); err != nil {
 		return err
 	}
@@ -100,12 +132,60 @@ func serveConsole(t *tool) error {
 	return nil
 }
 
+// nameFleets makes s a list of the fleets that are named, each with a page like s.
+func (t *tool) nameFleets(s *serve.Server, names string) error {
+	if names == "" {
+		return nil
+	}
+	for _, name := range []string{"fleet", "picture"} {
+		if t.Given(name) {
+			return fmt.Errorf("-%s with -fleets: it is of one fleet", name)
+		}
+	}
+	for name := range strings.SplitSeq(names, ",") {
+		f := &serve.Server{Fleet: strings.TrimSpace(name), AreaM: s.AreaM, StaleAfter: s.StaleAfter, Log: s.Log}
+		s.Fleets = append(s.Fleets, f)
+	}
+	return nil
+}
+
+// serveReplay shows a flown mission. It connects to no broker: nothing of it can be mistaken
+// for a station of the crew.
+func (t *tool) serveReplay(s *serve.Server, path, mission string) error {
+	for _, name := range []string{"key", "name", "broker", "silent", "fleets"} {
+		if t.Given(name) {
+			return cli.BadInputf("-%s with -replay: a replay sends and receives nothing", name)
+		}
+	}
+	flights, err := readFlights(path, mission)
+	if err != nil {
+		return cli.BadInput(err)
+	}
+	s.Replay = &flights[len(flights)-1]
+	if p := s.Replay.Place; p != nil {
+		s.Fleet = p.Fleet
+		if !t.Given("area") {
+			s.AreaM = p.AreaM
+		}
+	}
+	if err := s.Check(); err != nil {
+		return cli.BadInput(err)
+	}
+	if err := s.Initialize(); err != nil {
+		return err
+	}
+	<-t.ctx.Done()
+	s.Close()
+	return nil
+}
+
 // station is an operator's place in the crew: heartbeats that are sent when a page is alive,
 // and not by a timer.
 type station struct {
 	command.Heartbeats
-	beats chan time.Time
-	leave func() // nil: it does not watch
+	statusTopic string // of its fleet
+	beats       chan time.Time
+	leave       func() // nil: it does not watch
 }
 
 func (x *station) heartbeat(leaving bool) {
@@ -127,11 +207,16 @@ func (x *station) heartbeat(leaving bool) {
 	}
 }
 
-// operators has one for each key, or without keys a single one that does not sign.
-func (t *tool) operators(client *telemetry.Client) (list []*serve.Operator, stations []*station, err error) {
+// operators has a fleet's, one for each key, or without keys a single one that does not sign.
+func (t *tool) operators(client *telemetry.Client, fleet string) (list []*serve.Operator, stations []*station, err error) {
+	topics, err := telemetry.NewTopics(fleet)
+	if err != nil {
+		return nil, nil, err
+	}
 	paths := strings.Split(t.config.Key, ",")
-	t.config.Key = paths[0]
-	name, err := t.stationName()
+	first := *t
+	first.config.Key = paths[0]
+	name, err := first.stationName()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -140,13 +225,16 @@ func (t *tool) operators(client *telemetry.Client) (list []*serve.Operator, stat
 		if err != nil {
 			return nil, nil, err
 		}
-		x := &station{Heartbeats: command.Heartbeats{Client: client, Topic: t.topics.Heartbeat(name), Signer: signer, Log: t.log()}, beats: make(chan time.Time, 1)}
+		x := &station{
+			Heartbeats:  command.Heartbeats{Client: client, Topic: topics.Heartbeat(name), Signer: signer, Log: t.log()},
+			statusTopic: topics.Status(), beats: make(chan time.Time, 1),
+		}
 		o := &serve.Operator{Heartbeat: x.heartbeat}
 		if signer != nil {
 			o.Name = signer.Name
 		}
 		o.Send = func(ctx context.Context, r command.Request, belowFloor bool) (telemetry.Ack, error) {
-			x := command.Exchange{Request: r, Topics: t.topics, Signer: signer, BelowFloor: belowFloor}
+			x := command.Exchange{Request: r, Topics: topics, Signer: signer, BelowFloor: belowFloor}
 			if err := x.Initialize(); err != nil {
 				return telemetry.Ack{}, err
 			}

@@ -148,9 +148,81 @@ func TestServeBadInput(t *testing.T) {
 		{[]string{"-picture", "map.svg,0,0,9,9"}, "want a .png or .jpg file"},
 		{[]string{"-key", "none.key"}, "no such file"},
 		{[]string{"-fleet", "a/b"}, `fleet "a/b"`},
+		{[]string{"-fleets", "f1,a/b"}, `fleet "a/b"`},
+		{[]string{"-fleets", "f1,f2,f1"}, "fleet f1 is named twice"},
+		{[]string{"-fleets", "f1,f2", "-fleet", "f1"}, "-fleet with -fleets"},
 	} {
 		if code, _, stderr := runGround(t, append([]string{"serve"}, x.args...)...); code != 2 || !strings.Contains(stderr, x.want) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%v: %d %q", x.args, code, stderr)
 		}
+	}
+}
+
+// One ground serve for two fleets: a command for one is signed for it alone, with the key of the
+// operator, and so is the heartbeat.
+func TestServeFleets(t *testing.T) {
+	url, _ := startBroker(t)
+	key, keys := newCrewKey(t)
+	l := startFakeLeader(t, url, maps.Clone(keys))
+	status := exampleStatus(17)
+	status.Challenge = l.challenge
+	l.publishStatus(t, status)
+	heartbeats := listenHeartbeats(t, url)
+	ctx, end := context.WithCancel(t.Context())
+	out, ended := make(lineWriter, 1000), make(chan int, 1)
+	go func() {
+		ended <- program.Run(ctx, []string{"serve", "-fleets", "f0, f1", "-broker", url, "-listen", "127.0.0.1:0", "-key", key}, out, out)
+	}()
+	var c *console
+	for range 2 {
+		m := linkPattern.FindStringSubmatch(strings.TrimSpace(<-out))
+		if m == nil {
+			t.Fatal("no link")
+		}
+		if m[1] != "command as crew-1" {
+			continue
+		}
+		jar, _ := cookiejar.New(nil)
+		c = &console{&http.Client{Jar: jar, Timeout: testTimeout}, t, m[2]}
+		if code, text := c.post("login", fmt.Sprintf(`{"token":%q}`, m[3])); code != http.StatusNoContent {
+			t.Fatalf("login: %d %s", code, text)
+		}
+	}
+	t.Cleanup(c.CloseIdleConnections)
+	began := time.Now()
+	var code int
+	var text string
+	for try := range 100 { // the status is on its way
+		code, text = c.post("f1/command", fmt.Sprintf(`{"id":"b-%d","at":%d,"kind":"budget","energy":"42 kJ","mode":"ceiling","replaces_j":45000}`, try, time.Since(began).Milliseconds()))
+		if code == http.StatusOK {
+			break
+		}
+	}
+	if code != http.StatusOK || !strings.Contains(text, "key crew-1") {
+		t.Fatalf("%d %s", code, text)
+	}
+	r, err := c.Get(c.url + "f1/events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	if code, text := c.post("f0/alive", "{}"); code != http.StatusConflict {
+		t.Errorf("alive of a fleet whose page is not open: %d %s", code, text)
+	}
+	for len(heartbeats) == 0 {
+		if code, text := c.post("f1/alive", "{}"); code != http.StatusNoContent {
+			t.Fatalf("alive: %d %s", code, text)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if h, station, e := nextHeartbeat(t, heartbeats, keys); station != "crew-1" || e.Key != "crew-1" || h.Leaving {
+		t.Errorf("heartbeat %+v of %s, key %s", h, station, e.Key)
+	}
+	end()
+	if h, _, _ := nextHeartbeat(t, heartbeats, keys); !h.Leaving {
+		t.Errorf("the last heartbeat does not withdraw: %+v", h)
+	}
+	if code := <-ended; code != 0 {
+		t.Errorf("exit status %d", code)
 	}
 }

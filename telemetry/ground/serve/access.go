@@ -25,7 +25,7 @@ type digest = [sha256.Size]byte
 type session struct {
 	operator *Operator // nil: may watch
 	began    time.Time
-	streams  int // open event streams
+	streams  map[string]int // open event streams, by fleet
 }
 
 const (
@@ -95,28 +95,38 @@ func (a *access) session(r *http.Request, now time.Time) *session {
 }
 
 // openStream counts an event stream of a session, unless all places are taken.
-func (a *access) openStream(s *session) bool {
+func (a *access) openStream(s *session, fleet string) bool {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	n := 0
 	for _, other := range a.sessions {
-		n += other.streams
+		n += other.allStreams()
 	}
-	if n >= maxStreams || s.streams >= maxStreams/4 {
+	if n >= maxStreams || s.allStreams() >= maxStreams/4 {
 		return false
 	}
-	s.streams++
+	if s.streams == nil {
+		s.streams = map[string]int{}
+	}
+	s.streams[fleet]++
 	return true
 }
 
-func (a *access) closeStream(s *session) {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	s.streams--
+func (s *session) allStreams() (n int) {
+	for _, streams := range s.streams {
+		n += streams
+	}
+	return n
 }
 
-func (a *access) watched(s *session) bool {
+func (a *access) closeStream(s *session, fleet string) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	return s.streams > 0
+	s.streams[fleet]--
+}
+
+func (a *access) watched(s *session, fleet string) bool {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	return s.streams[fleet] > 0
 }

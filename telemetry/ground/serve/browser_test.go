@@ -220,7 +220,7 @@ func (b *tab) slide(id string, share float64) {
 // key presses a key and lets it go once done.
 func (b *tab) key(key, text string, done func() bool) {
 	b.t.Helper()
-	codes := map[string]int{"Tab": 9, "Enter": 13, " ": 32, "ArrowRight": 39, "ArrowDown": 40}
+	codes := map[string]int{"Tab": 9, "Enter": 13, " ": 32, "ArrowRight": 39, "ArrowDown": 40, "ArrowLeft": 37, "Home": 36, "End": 35}
 	params := map[string]any{"type": "keyDown", "key": key, "code": key, "windowsVirtualKeyCode": codes[key], "text": text}
 	b.call("Input.dispatchKeyEvent", params, nil)
 	if done != nil {
@@ -300,7 +300,7 @@ func TestPageStale(t *testing.T) {
 	if !eval[bool](b, "[...document.querySelectorAll('.data')].every(x => x.classList.contains('stale'))") {
 		t.Error("not all that may be out of date is hatched")
 	}
-	if !slices.ContainsFunc(c.sessions(), func(s *session) bool { return s.streams == 1 }) {
+	if !slices.ContainsFunc(c.sessions(), func(s *session) bool { return s.allStreams() == 1 }) {
 		t.Error("the page's stream ended; it should have been told of the leader's silence by nothing but the age")
 	}
 	c.leader(100 * time.Millisecond) // back, with an earlier slot: another mission

@@ -7,11 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-
 	"mime"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"prefdt/telemetry"
@@ -23,8 +23,10 @@ var page embed.FS
 // policy is the whole Content-Security-Policy: nothing but what this server sends.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
+type file struct{ name, kind string }
+
 // files are the page's files by path: they hold no secret and need no cookie.
-var files = map[string]struct{ name, kind string }{
+var files = map[string]file{
 	"/":          {"page/index.html", "text/html; charset=utf-8"},
 	"/app.js":    {"page/app.js", "text/javascript; charset=utf-8"},
 	"/style.css": {"page/style.css", "text/css; charset=utf-8"},
@@ -38,28 +40,16 @@ var files = map[string]struct{ name, kind string }{
 // headers that every answer has, where it came from, its method and path, its cookie, its role.
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
-	for path, f := range files {
-		content, err := page.ReadFile(f.name)
-		if err != nil {
-			panic(err) // embedded above
-		}
-		if path == "/" {
-			path = "/{$}"
-		}
-		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Type", f.kind)
-			w.Header().Set("Cache-Control", "no-cache")
-			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
-		})
-	}
 	mux.HandleFunc("POST /login", s.login)
-	mux.HandleFunc("GET /session", s.forAll(s.showSession))
-	mux.HandleFunc("GET /events", s.forAll(s.stream))
-	mux.HandleFunc("GET /picture", s.forAll(s.showPicture))
-	mux.HandleFunc("POST /preview", s.forOperators(s.preview))
-	mux.HandleFunc("POST /command", s.forOperators(s.command))
-	mux.HandleFunc("POST /alive", s.forOperators(s.alive))
-	mux.HandleFunc("POST /leave", s.forOperators(s.leave))
+	if len(s.Fleets) == 0 {
+		s.addRoutes(mux, "")
+	} else {
+		addFiles(mux, "", list, listFiles)
+		mux.HandleFunc("GET /fleets", s.forAll(s.showFleets))
+	}
+	for _, f := range s.Fleets {
+		f.addRoutes(mux, "/"+f.Fleet)
+	}
 	sameOrigin := http.NewCrossOriginProtection().Handler(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !slices.Contains(s.hosts, r.Host) {
@@ -76,6 +66,35 @@ func (s *Server) handler() http.Handler {
 		r.Body = http.MaxBytesReader(w, r.Body, maxBodyBytes)
 		sameOrigin.ServeHTTP(w, r)
 	})
+}
+
+// addRoutes adds the page of one fleet, below a prefix.
+func (s *Server) addRoutes(mux *http.ServeMux, prefix string) {
+	addFiles(mux, prefix, page, files)
+	for route, h := range map[string]http.HandlerFunc{
+		"GET /session": s.forAll(s.showSession), "GET /events": s.forAll(s.stream), "GET /replay": s.forAll(s.showReplay), "GET /picture": s.forAll(s.showPicture),
+		"POST /preview": s.forOperators(s.preview), "POST /command": s.forOperators(s.command), "POST /alive": s.forOperators(s.alive), "POST /leave": s.forOperators(s.leave),
+	} {
+		method, path, _ := strings.Cut(route, " ")
+		mux.HandleFunc(method+" "+prefix+path, h)
+	}
+}
+
+func addFiles(mux *http.ServeMux, prefix string, from embed.FS, files map[string]file) {
+	for path, f := range files {
+		content, err := from.ReadFile(f.name)
+		if err != nil {
+			panic(err) // embedded
+		}
+		if path == "/" {
+			path = "/{$}"
+		}
+		mux.HandleFunc("GET "+prefix+path, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", f.kind)
+			w.Header().Set("Cache-Control", "no-cache")
+			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+		})
+	}
 }
 
 // login exchanges a token for a cookie. The next token is written where the server was
@@ -119,12 +138,21 @@ func (s *Server) forAll(h sessionHandler) http.HandlerFunc {
 // forOperators wants a session that may command.
 func (s *Server) forOperators(h sessionHandler) http.HandlerFunc {
 	return s.forAll(func(w http.ResponseWriter, r *http.Request, session *session) {
-		if session.operator == nil {
+		if s.operator(session) == nil {
 			http.Error(w, "this page may watch, and not command", http.StatusForbidden)
 			return
 		}
 		h(w, r, session)
 	})
+}
+
+// operator is who commands this fleet by a session, nil: nobody.
+func (s *Server) operator(session *session) *Operator {
+	i := slices.IndexFunc(s.Operators, func(o *Operator) bool { return session.operator != nil && o.Name == session.operator.Name })
+	if i < 0 {
+		return nil
+	}
+	return s.Operators[i]
 }
 
 // readBody reads a request's JSON object, or answers what is wrong with it.
@@ -160,12 +188,16 @@ type welcome struct {
 	AreaM   [2]float64  `json:"area_m"`
 	StaleMS int64       `json:"stale_ms"`
 	Picture *[4]float64 `json:"picture,omitempty"`
+	Listed  bool        `json:"listed"` // a list of fleets is one level up
 }
 
 func (s *Server) welcome(session *session) *welcome {
-	x := &welcome{Fleet: s.Fleet, Role: "watch", AreaM: s.AreaM, StaleMS: s.StaleAfter.Milliseconds()}
-	if o := session.operator; o != nil {
+	x := &welcome{Fleet: s.Fleet, Role: "watch", AreaM: s.AreaM, StaleMS: s.StaleAfter.Milliseconds(), Listed: s.listed}
+	if o := s.operator(session); o != nil {
 		x.Role, x.Name = "command", o.Name
+	}
+	if s.Replay != nil {
+		x.Role = "replay"
 	}
 	if s.Picture != nil {
 		x.Picture = &s.Picture.AtM
@@ -190,11 +222,15 @@ func (s *Server) showPicture(w http.ResponseWriter, r *http.Request, _ *session)
 // each change, and once a second the server's time, by which a page knows data that were
 // held up on their way from fresh ones.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, session *session) {
-	if !s.access.openStream(session) {
+	if s.Replay != nil {
+		http.NotFound(w, r) // nothing is live
+		return
+	}
+	if !s.access.openStream(session, s.Fleet) {
 		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
 		return
 	}
-	defer s.access.closeStream(session)
+	defer s.access.closeStream(session, s.Fleet)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
 	control := http.NewResponseController(w)
@@ -236,17 +272,17 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, session *session
 // alive is a sign of life of a page that somebody can see. It is the only thing that makes a
 // heartbeat: no timer here speaks for a crew that has left.
 func (s *Server) alive(w http.ResponseWriter, r *http.Request, session *session) {
-	if !s.access.watched(session) {
+	if !s.access.watched(session, s.Fleet) {
 		http.Error(w, "a page without its event stream does not watch", http.StatusConflict)
 		return
 	}
-	s.beat(session.operator, false)
+	s.beat(s.operator(session), false)
 	w.WriteHeader(http.StatusNoContent)
 }
 
 // leave withdraws the station, as the end of ground watch does.
 func (s *Server) leave(w http.ResponseWriter, r *http.Request, session *session) {
-	s.beat(session.operator, true)
+	s.beat(s.operator(session), true)
 	w.WriteHeader(http.StatusNoContent)
 }
 
@@ -270,7 +306,8 @@ func (s *Server) command(w http.ResponseWriter, r *http.Request, session *sessio
 	if !readBody(w, r, &q) {
 		return
 	}
-	a := answer{ID: q.ID, By: session.operator.Name}
+	operator := s.operator(session)
+	a := answer{ID: q.ID, By: operator.Name}
 	respond := func(code int, text string) {
 		a.AtMS, a.Text = s.state.ms(s.Clock()), telemetry.Printable(text)
 		s.state.addAnswer(a)
@@ -297,7 +334,7 @@ func (s *Server) command(w http.ResponseWriter, r *http.Request, session *sessio
 	// A page that goes meanwhile does not take back what was sent.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), sendLimit)
 	defer cancel()
-	ack, err := session.operator.Send(ctx, meant, q.BelowFloor)
+	ack, err := operator.Send(ctx, meant, q.BelowFloor)
 	if err != nil {
 		respond(http.StatusGatewayTimeout, fmt.Sprintf("%s: %v", meant, err))
 		return

@@ -3,7 +3,8 @@
 // Inputs: the fleet's MQTT messages (Handle), and requests of browsers. Outputs: the page,
 // which is embedded; server-sent events with the fleet's state and history; and, of pages that
 // may command, the commands and the signs of life that an Operator sends on. Signing keys stay
-// behind the Operator: a page has a cookie and nothing else.
+// behind the Operator: a page has a cookie and nothing else. With a Replay the same page shows a
+// mission that was flown, and nothing is received or sent.
 //
 // A browser comes with a link, which has a token that is exchanged once for the cookie. Every
 // address but loopback needs TLS. See docs/console.md.
@@ -25,6 +26,7 @@ import (
 
 	"prefdt/telemetry"
 	"prefdt/telemetry/command"
+	"prefdt/telemetry/flightlog"
 )
 
 // Server serves the console of one fleet. Set the exported fields, then Initialize.
@@ -38,12 +40,20 @@ type Server struct {
 	Operators   []*Operator   // who may command; none: pages only watch
 	Links       io.Writer     // where links with tokens are written
 	Log         *slog.Logger
-	Picture     *Picture         // beneath the map; nil: none
-	Clock       func() time.Time // nil: time.Now
+	Picture     *Picture          // beneath the map; nil: none
+	Replay      *flightlog.Flight // shown in place of the fleet, with no Operators; nil: none
+	Clock       func() time.Time  // nil: time.Now
+
+	// Fleets are listed in place of a page, and each has its own below its name; of these
+	// servers nothing is used that says how they are reached. Operators are those of every fleet,
+	// by their names; Send and Heartbeat are each fleet's own.
+	Fleets []*Server
 
 	topics   telemetry.Topics
+	listed   bool   // among another server's Fleets
+	replay   []byte // JSON
 	state    state
-	access   access
+	access   *access // shared with the Fleets
 	listener net.Listener
 	http     *http.Server
 	hosts    []string      // that a request may name
@@ -99,6 +109,15 @@ func (s *Server) Check() error {
 	if !(s.AreaM[0] > 0 && s.AreaM[0] <= 1e5 && s.AreaM[1] > 0 && s.AreaM[1] <= 1e5) {
 		return fmt.Errorf("area %g x %g m: want sides above 0 and at most 100000", s.AreaM[0], s.AreaM[1])
 	}
+	if err := s.checkFleets(); err != nil || s.Replay == nil || s.replay != nil {
+		return err
+	}
+	if len(s.Operators) > 0 {
+		return errors.New("a replay has no operators")
+	}
+	if s.replay, err = composeReplay(s.Replay); err != nil {
+		return fmt.Errorf("mission %s: %w", s.Replay.Mission, err)
+	}
 	return nil
 }
 
@@ -107,18 +126,24 @@ func (s *Server) Initialize() (err error) {
 	if err := s.Check(); err != nil {
 		return err
 	}
-	if s.topics, err = telemetry.NewTopics(s.Fleet); err != nil {
-		return err
-	}
 	if s.Clock == nil {
 		s.Clock = time.Now
+	}
+	s.access = &access{}
+	for _, f := range append([]*Server{s}, s.Fleets...) {
+		if len(s.Fleets) == 0 || f != s {
+			if f.topics, err = telemetry.NewTopics(f.Fleet); err != nil {
+				return err
+			}
+		}
+		f.Clock, f.access, f.listed = s.Clock, s.access, f != s
+		f.sending = make(chan struct{}, maxSending)
+		f.state.start(s.Clock())
 	}
 	if s.listener, err = net.Listen("tcp", s.Listen); err != nil {
 		return fmt.Errorf("listen for browsers: %w", err)
 	}
 	s.hosts = s.allowedHosts()
-	s.sending = make(chan struct{}, maxSending)
-	s.state.start(s.Clock())
 	s.http = &http.Server{
 		Handler:           s.handler(),
 		ReadHeaderTimeout: 5 * time.Second,
@@ -148,15 +173,20 @@ func (s *Server) Initialize() (err error) {
 
 // Close withdraws the operators whose pages are live, and ends every connection.
 func (s *Server) Close() {
-	s.state.close()
+	fleets := append([]*Server{s}, s.Fleets...)
+	for _, f := range fleets {
+		f.state.close()
+	}
 	s.http.Close()
 	s.done.Wait()
-	for _, o := range s.Operators {
-		o.mutex.Lock()
-		if s.Clock().Sub(o.beat) < liveFor {
-			o.Heartbeat(true)
+	for _, f := range fleets {
+		for _, o := range f.Operators {
+			o.mutex.Lock()
+			if s.Clock().Sub(o.beat) < liveFor {
+				o.Heartbeat(true)
+			}
+			o.mutex.Unlock()
 		}
-		o.mutex.Unlock()
 	}
 }
 

@@ -9,7 +9,7 @@ const underWay = state => !['idle', 'done', 'stopped'].includes(state);
 // this page's clock is the one without delay on the way, so that an event that was held up
 // for a minute shows data a minute old.
 let offset = Infinity, steadyMS = performance.now(), wallMS = Date.now();
-const serverNow = () => performance.now() - offset;
+const serverNow = () => replay ? replay.atMS : performance.now() - offset;
 
 function checkSleep() { // a clock that stood still while the device slept makes data too young
   const slept = (Date.now() - wallMS) - (performance.now() - steadyMS);
@@ -22,10 +22,11 @@ let welcome = null, state = null, users = [], answers = [];
 let samples = [[], [], [], [], [], [], []]; // slot, spent, predicted end, floor, budget, delay, setting
 let trails = new Map(), history_ = 0, samplesNew = false;
 let lastCommandID, lastCommandSeenMS = -Infinity;
+let replay = null; // of a mission that was flown, in place of the stream
 let streamOpen = false, openedMS = -Infinity, eventMS = -Infinity, denied = '';
 
 function takeEvent(e) {
-  offset = Math.min(e.welcome ? Infinity : offset, performance.now() - e.t); // another start, another scale
+  if (!replay) offset = Math.min(e.welcome ? Infinity : offset, performance.now() - e.t); // another start, another scale
   eventMS = performance.now();
   if (e.welcome) takeWelcome(e.welcome);
   if (e.history !== history_) {
@@ -57,6 +58,7 @@ function takeWelcome(w) { // with the first event of each connection comes all t
   samples = samples.map(() => []);
   trails = new Map();
   answers = [];
+  $('back').hidden = !w.listed;
   $('fleet').textContent = w.fleet;
   document.title = `${w.fleet} - ground`;
   document.body.dataset.role = w.role;
@@ -72,7 +74,7 @@ function takeState(s) {
   state = s;
   const c = s.status && s.status.last_command;
   if (c && c.id !== lastCommandID) {
-    if (lastCommandID !== undefined) lastCommandSeenMS = performance.now();
+    if (lastCommandID !== undefined) lastCommandSeenMS = serverNow();
     lastCommandID = c.id;
   } else if (lastCommandID === undefined) lastCommandID = '';
 }
@@ -93,6 +95,7 @@ function takeAnswer(a) {
 let source = null, retry = 0, waitMS = 500;
 
 async function connect() {
+  if (replay) return;
   clearTimeout(retry);
   source?.close();
   source = null;
@@ -103,6 +106,8 @@ async function connect() {
   requestRender();
   if (!r || !r.ok || source) return;
   clearTimeout(retry);
+  const session = await r.json();
+  if (session.role === 'replay') return openReplay(session);
   openedMS = performance.now();
   const opened = source = new EventSource('events');
   opened.onopen = () => { streamOpen = true; };
@@ -182,7 +187,7 @@ function banners(l) {
   if (s.saturated) add('warn', 'saturated', `SATURATED: the budget is below the floor of ${kilojoules(s.floor_j)}; the fleet flies at the least energy`);
   else if (s.budget_j !== null && s.predicted_end_j > 1.01 * s.budget_j) add('warn', 'over', `predicted to end on ${kilojoules(s.predicted_end_j)}, above the budget of ${kilojoules(s.budget_j)}`);
   const c = s.last_command;
-  if (c && c.key !== welcome.name && !answers.some(a => a.id === c.id) && performance.now() - lastCommandSeenMS < 15e3) add('told', 'command', `${c.key || 'an unsigned station'} commanded: ${c.what}, from slot ${c.slot}`);
+  if (c && c.key !== welcome.name && !answers.some(a => a.id === c.id) && serverNow() - lastCommandSeenMS < 15e3) add('told', 'command', `${c.key || 'an unsigned station'} commanded: ${c.what}, from slot ${c.slot}`);
   const a = answers[0];
   if (a && serverNow() - a.at < 15e3) add(a.ok ? 'told' : 'warn', `answer ${a.id}`, `${a.by ? a.by + ': ' : ''}${a.text}`);
   return list;
@@ -216,7 +221,7 @@ $('mute').onclick = () => {
 
 let wake = null;
 async function keepAwake() {
-  if (!('wakeLock' in navigator) || document.hidden || wake && !wake.released) return;
+  if (replay || !('wakeLock' in navigator) || document.hidden || wake && !wake.released) return;
   if (state && state.status && underWay(state.status.state)) wake = await navigator.wakeLock.request('screen').catch(() => null);
 }
 
@@ -238,7 +243,7 @@ function render() {
   for (const element of document.querySelectorAll('.data')) element.classList.toggle('stale', l.stale);
   const list = banners(l);
   renderList($('banners'), list, b => document.createElement('p'), (p, b) => { p.className = b.kind; setText(p, b.text); });
-  if (s) sound(list);
+  if (s && !replay) sound(list);
   setText($('age'), isNaN(l.ageMS ?? NaN) ? 'no data yet' : `${ageText(Math.max(0, l.ageMS))} old`);
   if (!s) return;
   setText($('state'), s.state);
@@ -580,6 +585,71 @@ makeHold($('leave'), async () => {
 setInterval(() => {
   if (welcome && welcome.role === 'command' && !document.hidden && !leaving && streamOpen && performance.now() - eventMS < 3000) post('alive', {}).catch(() => null);
 }, 1000);
+
+// ---- A replay: the events of a flown mission, taken when their time comes. No heartbeat, no
+// command and no sound is of it.
+async function openReplay(session) {
+  const r = await fetch('replay').catch(() => null);
+  if (replay) return; // another page view asked too
+  if (!r || !r.ok) { retry = setTimeout(connect, 2000); return; }
+  const mission = await r.json();
+  replay = {...mission, endMS: mission.events.at(-1).t, atMS: -1, next: 0, timer: 0};
+  streamOpen = true;
+  takeWelcome(session);
+  document.title = `${session.fleet} ${mission.mission} - replay`;
+  const scrub = $('scrub');
+  scrub.max = replay.endMS;
+  scrub.oninput = () => seek(Number(scrub.value));
+  $('play').onclick = () => play(!replay.timer);
+  $('replay').hidden = false;
+  $('mute').hidden = true;
+  addEventListener('keydown', e => {
+    const slots = {ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -Infinity, End: Infinity}[e.key];
+    if (![document.body, scrub].includes(e.target) || e.ctrlKey || e.altKey || e.metaKey || slots === undefined && e.key !== ' ') return;
+    e.preventDefault();
+    if (e.key === ' ') play(!replay.timer);
+    else seek(replay.events[Math.max(0, Math.min(replay.next - 1 + slots, replay.events.length - 1))].t);
+  });
+  seek(0);
+}
+
+function seek(atMS) {
+  if (atMS < replay.atMS) { // from the start again
+    replay.next = 0;
+    history_ = -1;
+    state = null;
+    lastCommandID = undefined;
+    lastCommandSeenMS = -Infinity;
+    answers = [];
+    $('answers').replaceChildren();
+  }
+  const target = Math.max(0, Math.min(atMS, replay.endMS));
+  while (replay.next < replay.events.length && replay.events[replay.next].t <= target) {
+    replay.atMS = replay.events[replay.next].t;
+    takeEvent(replay.events[replay.next++]);
+  }
+  replay.atMS = target;
+  const text = `${minutes(target / 1000)} of ${minutes(replay.endMS / 1000)}, ${new Date(replay.from + target).toISOString().slice(0, 19).replace('T', ' ')} UTC`;
+  setText($('moment'), `Replay of ${replay.mission}: ${text}`);
+  $('scrub').value = target;
+  $('scrub').setAttribute('aria-valuetext', text);
+  requestRender();
+}
+
+function play(on) {
+  clearInterval(replay.timer);
+  replay.timer = 0;
+  setText($('play'), on ? 'Pause' : 'Play');
+  if (!on) return;
+  if (replay.atMS >= replay.endMS) seek(0);
+  let last = performance.now();
+  replay.timer = setInterval(() => {
+    const now = performance.now();
+    seek(replay.atMS + (now - last) * Number($('speed').value));
+    last = now;
+    if (replay.atMS >= replay.endMS) play(false);
+  }, 100);
+}
 
 document.addEventListener('securitypolicyviolation', () => { document.body.dataset.violations = Number(document.body.dataset.violations || 0) + 1; });
 document.addEventListener('visibilitychange', () => { if (!document.hidden) { waitMS = 500; connect(); keepAwake(); } });

@@ -1,0 +1,117 @@
+package leader_test
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"prefdt/firmware/ledger"
+	"prefdt/firmware/rig"
+	"prefdt/telemetry"
+)
+
+// missionFiles reads the files of finished missions.
+func missionFiles(t *testing.T, stateDir string) (all []ledger.Flight) {
+	t.Helper()
+	paths, _ := filepath.Glob(filepath.Join(ledger.FilesPath(stateDir), "*.json.gz"))
+	for _, path := range paths {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		z, err := gzip.NewReader(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var flights []ledger.Flight
+		if err := json.NewDecoder(z).Decode(&flights); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, flights...)
+	}
+	return all
+}
+
+// A mission that is over is a file, which has what the crew was shown: the status after
+// each settlement and the commands, in order. One that is missing is written after a restart.
+func TestFileOfAMission(t *testing.T) {
+	r := rig.New(t, 2, 12)
+	f := r.StartLeader()
+	r.Await("the leader", rig.AnyStatus)
+	r.SendCommand(r.Topics.Budget(), `{"id":"b1","energy_j":9500,"mode":"target"}`, "b1")
+	r.TakeOff()
+	r.Await("slot 4", rig.SlotSettled(4))
+	r.SendCommand(r.Topics.Preference(), `{"id":"p1","setting":0.25}`, "p1")
+	if files := missionFiles(t, r.Config.StateDir); len(files) > 0 {
+		t.Error("a mission under way has a file")
+	}
+	r.Await("landed", func(s telemetry.Status) bool { return rig.Done(s) && bothLanded(s) })
+	if !rig.Eventually(func() bool { return len(missionFiles(t, r.Config.StateDir)) == 1 }) {
+		t.Fatal("no file of the mission")
+	}
+	f.Kill()
+
+	published := map[int]telemetry.Status{} // the first after each settlement
+	for _, s := range r.Statuses() {
+		if _, known := published[s.Slot]; !known && s.Slot >= 0 {
+			s.Seq, s.Challenge = 0, ""
+			published[s.Slot] = s
+		}
+	}
+	flight := missionFiles(t, r.Config.StateDir)[0]
+	if flight.State.Place == nil || flight.State.Place.Origin != r.Config.Origin || flight.State.Place.AreaM[0] != r.Physics.AreaSideM {
+		t.Errorf("place %+v", flight.State.Place)
+	}
+	if len(flight.Rows) != 12 {
+		t.Fatalf("%d rows", len(flight.Rows))
+	}
+	for i, row := range flight.Rows {
+		if row.Status == nil {
+			if !row.Missed && i+1 < len(flight.Rows) && !flight.Rows[i+1].Missed {
+				t.Errorf("slot %d has no status", row.Slot)
+			}
+			continue
+		}
+		if live := published[row.Slot]; !reflect.DeepEqual(*row.Status, live) {
+			t.Errorf("slot %d: published %+v, kept %+v", row.Slot, live, *row.Status)
+		}
+		if age := time.Since(time.UnixMilli(row.UnixMS)); age < 0 || age > time.Hour {
+			t.Errorf("slot %d was settled %v ago", row.Slot, age)
+		}
+		for k, a := range row.Aircraft {
+			if p := row.Status.Aircraft[k].PositionM; p == nil || a.UpM < 10 || a.BootMS <= 0 {
+				t.Errorf("slot %d: %+v", row.Slot, a)
+			}
+			if i > 0 && a.BootMS <= flight.Rows[i-1].Aircraft[k].BootMS {
+				t.Errorf("slot %d: the autopilot's clock does not advance", row.Slot)
+			}
+		}
+	}
+	var ids []string
+	for _, c := range flight.Commands {
+		if ack, err := telemetry.DecodeAck(c.Ack); err == nil && ack.Accepted {
+			ids = append(ids, c.ID)
+		}
+	}
+	if got := strings.Join(ids, " "); !strings.HasPrefix(got, "b1 ") || !strings.HasSuffix(got, " p1") {
+		t.Errorf("commands %q", got)
+	}
+
+	if err := os.RemoveAll(ledger.FilesPath(r.Config.StateDir)); err != nil {
+		t.Fatal(err)
+	}
+	f = r.StartLeader()
+	if !rig.Eventually(func() bool { return len(missionFiles(t, r.Config.StateDir)) == 1 }) {
+		t.Fatal("after a restart the file is missing")
+	}
+	if again := missionFiles(t, r.Config.StateDir)[0]; !reflect.DeepEqual(again.Rows, flight.Rows) || !reflect.DeepEqual(again.Commands, flight.Commands) {
+		t.Error("after a restart the file is another one")
+	}
+	f.Kill()
+}

@@ -1,0 +1,452 @@
+package flightlog
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/foxglove/mcap/go/mcap"
+	"github.com/parquet-go/parquet-go"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"prefdt/firmware/account"
+	"prefdt/firmware/energy"
+	"prefdt/firmware/fleet"
+	"prefdt/firmware/ledger"
+	missions "prefdt/firmware/mission"
+	"prefdt/inference/physics"
+	"prefdt/telemetry"
+)
+
+var origin = fleet.Origin{LatitudeDeg: 47.3977, LongitudeDeg: 8.5456, AltitudeM: 488}
+
+// record is a mission of the leader's own types: slot 2 was missed, aircraft 2 is silent
+// at first, and from slot 4 on a budget is in force.
+func record(mission string, slots int) ledger.Flight {
+	f := ledger.Flight{State: ledger.State{
+		State: missions.State{Mission: mission, Phase: "done"},
+		Place: &ledger.Place{Fleet: "demo", SlotMS: 1000, Origin: origin, AreaM: [2]float64{1000, 800}},
+	}}
+	budget, mode := 42000.0, "target"
+	for n := range slots {
+		x := float64(n)
+		row := account.Row{
+			Slot: n, Mission: mission, UnixMS: 1795399428057 + 1000*int64(n), DelayS: 2 + x/7, EnergyJ: 270.5 + x, EdgeJ: 3 + x/3, PropulsionMultiplier: 1 + x/100,
+			PriceSPerJ: 0.01 * x, Reported: 4 + n, Offloaded: n, DecisionMS: 0.1 + x, Missed: n == 2,
+		}
+		status := telemetry.Status{
+			Slot: n, Slots: slots, MissionS: x + 1, State: "flying", Setting: 0.25, SpentJ: 270 * (x + 1), FloorJ: 29000 + x, TransitJ: 5000, UsersHeard: row.Reported,
+			MissedSlots: 1, DecisionMS: row.DecisionMS, EnergySource: "model", Aircraft: []telemetry.StatusAircraft{},
+			LastCommand: &telemetry.LastCommand{ID: "start-1", Key: "crew-1", What: "start"},
+		}
+		if n >= 4 {
+			status.BudgetJ, status.Mode, status.RemainingJ, status.PredictedEndJ = &budget, &mode, new(budget-status.SpentJ), new(41990+x)
+			status.LastCommand = &telemetry.LastCommand{ID: "b1", Slot: 4, What: "budget 42000 J, target"}
+		}
+		for k := 1; k <= 2; k++ {
+			a := account.AircraftRow{
+				Number: k, EnergyJ: 135 + x, SpentJ: 135 * (x + 1), Source: energy.Current, ErrorJ: 10 * x,
+				EastM: 100*float64(k) + 3*x, NorthM: 900 - 7*x, UpM: 99 + x/9, BootMS: 30000 + 1000*x,
+			}
+			s := telemetry.StatusAircraft{Number: k, SystemID: k, EnergySource: "current_voltage", SpentJ: a.SpentJ, Reason: "lost"}
+			if k == 2 && n == 0 {
+				a.BootMS = 0
+			} else {
+				s.PositionM, s.SpeedMPS, s.Mode, s.Landed = &[3]float64{a.EastM, a.NorthM, a.UpM}, new(8+x), "OFFBOARD", new(false)
+				s.Battery, s.AgeS, s.Reason = new(0.9-x/100), new(x/10), ""
+			}
+			row.Aircraft, status.Aircraft = append(row.Aircraft, a), append(status.Aircraft, s)
+		}
+		if n%2 == 1 {
+			row.Seen = &account.Seen{Believed: account.Believed{WindMPS: &[2]float64{x, -x}, WindSDMPS: 0.5, PowerMultiplier: 1.25}}
+		}
+		if !row.Missed {
+			row.Status = &status
+		}
+		f.Rows = append(f.Rows, row)
+	}
+	command := func(id, what, ack string) {
+		f.Commands = append(f.Commands, ledger.Command{ID: id, What: what, Mission: mission, Ack: json.RawMessage(ack)})
+	}
+	command("start-1", "start", `{"id":"start-1","accepted":true,"effective_slot":0,"key":"crew-1","action":"start"}`)
+	command("b0", "budget 1 J, target", `{"id":"b0","accepted":false,"reason":"replaces_j is 2","key":"crew-2"}`)
+	command("b1", "budget 42000 J, target", `{"id":"b1","accepted":true,"effective_slot":4,"energy_j":42000,"mode":"target","saturated":false,"floor_j":29004}`)
+	return f
+}
+
+// export is what the leader writes of missions.
+func export(t *testing.T, flights ...ledger.Flight) []byte {
+	t.Helper()
+	raw, err := json.MarshalIndent(flights, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func mustRead(t *testing.T, raw []byte) []Flight {
+	t.Helper()
+	flights, err := Read(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return flights
+}
+
+func zipped(raw []byte) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	z.Write(raw)
+	z.Close()
+	return b.Bytes()
+}
+
+// fields is a value's JSON as names and values.
+func fields(t *testing.T, raw []byte) (m map[string]any) {
+	t.Helper()
+	if err := json.Unmarshal(raw, &m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// wantSlot has the fields that a slot must have, from the leader's types by hand.
+func wantSlot(r *account.Row) map[string]any {
+	m := map[string]any{
+		"mission": r.Mission, "slot": float64(r.Slot), "unix_ms": float64(r.UnixMS), "energy_j": r.EnergyJ, "edge_j": r.EdgeJ, "propulsion_factor": r.PropulsionMultiplier,
+		"delay_s": r.DelayS, "price_s_per_j": r.PriceSPerJ, "users_heard": float64(r.Reported), "users_offloaded": float64(r.Offloaded), "decision_ms": r.DecisionMS, "missed": r.Missed,
+	}
+	if s := r.Status; s != nil {
+		for k, v := range map[string]any{
+			"state": s.State, "setting": s.Setting, "spent_j": s.SpentJ, "floor_j": s.FloorJ, "saturated": s.Saturated,
+			"transit_j": s.TransitJ, "missed_slots": float64(s.MissedSlots), "energy_source": s.EnergySource,
+		} {
+			m[k] = v
+		}
+		if s.BudgetJ != nil {
+			m["budget_j"], m["mode"], m["predicted_end_j"] = *s.BudgetJ, *s.Mode, *s.PredictedEndJ
+		}
+	}
+	if r.Seen != nil {
+		b := r.Seen.Believed
+		m["wind_east_mps"], m["wind_north_mps"], m["wind_sd_mps"], m["power_multiplier"] = b.WindMPS[0], b.WindMPS[1], b.WindSDMPS, b.PowerMultiplier
+	}
+	return m
+}
+
+func wantAircraft(r *account.Row, k int) map[string]any {
+	a := r.Aircraft[k]
+	m := map[string]any{
+		"number": float64(a.Number), "east_m": a.EastM, "north_m": a.NorthM, "up_m": a.UpM,
+		"energy_j": a.EnergyJ, "spent_j": a.SpentJ, "error_j": a.ErrorJ, "energy_source": string(a.Source),
+	}
+	if a.BootMS > 0 {
+		m["boot_ms"] = a.BootMS
+	}
+	if r.Status == nil {
+		return m
+	}
+	if s := r.Status.Aircraft[k]; s.PositionM != nil {
+		m["speed_mps"], m["mode"], m["landed"], m["battery"], m["age_s"] = *s.SpeedMPS, s.Mode, *s.Landed, *s.Battery, *s.AgeS
+	} else {
+		m["reason"] = s.Reason
+	}
+	return m
+}
+
+// near takes the fields of a geodetic position out of m, if they are those of a place.
+func near(t *testing.T, m map[string]any, a *account.AircraftRow, latitude, longitude, altitude string) {
+	t.Helper()
+	got, up := origin.Local(m[latitude].(float64), m[longitude].(float64), m[altitude].(float64))
+	if d := got.Sub(physics.Position{EastM: a.EastM, NorthM: a.NorthM}).Norm(); d > 0.01 || math.Abs(up-a.UpM) > 1e-6 {
+		t.Errorf("aircraft %d: %v m off, up %v m, want %v", a.Number, d, up, a.UpM)
+	}
+	for _, name := range []string{latitude, longitude, altitude} {
+		delete(m, name)
+	}
+}
+
+func TestMCAP(t *testing.T) {
+	kept := record("m-1", 8)
+	flights := mustRead(t, zipped(export(t, kept)))
+	var b bytes.Buffer
+	if err := WriteMCAP(&b, &flights[0]); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := mcap.NewReader(bytes.NewReader(b.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	info, err := reader.Info()
+	if err != nil || info.Statistics.MessageCount != 8*(1+2*3)+3 || len(info.MetadataIndexes) != 1 {
+		t.Fatalf("%+v, %v", info.Statistics, err)
+	}
+	messages, err := reader.Messages(mcap.UsingIndex(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	schemas := map[string]*jsonschema.Schema{}
+	seen := map[string]int{}
+	for {
+		schema, channel, message, err := messages.NextInto(nil)
+		if errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if channel.MessageEncoding != "json" || schema.Encoding != "jsonschema" {
+			t.Fatalf("%+v, %+v", channel, schema)
+		}
+		if schemas[schema.Name] == nil {
+			doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema.Data))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := jsonschema.NewCompiler()
+			if err := c.AddResource(schema.Name, doc); err != nil {
+				t.Fatal(err)
+			}
+			schemas[schema.Name] = c.MustCompile(schema.Name)
+			checkProperties(t, schema.Name, fields(t, schema.Data))
+		}
+		m := fields(t, message.Data)
+		if err := schemas[schema.Name].Validate(m); err != nil {
+			t.Errorf("%s: %v", channel.Topic, err)
+		}
+		n := seen[channel.Topic]
+		seen[channel.Topic]++
+		if channel.Topic == "/commands" {
+			want := []string{"start accepted from slot 0 (id start-1, key crew-1)", "budget 1 J, target refused: replaces_j is 2 (id b0, key crew-2)", "budget 42000 J, target accepted from slot 4 (id b1, unsigned)"}[n]
+			slot := []int64{0, 0, 4}[n]
+			if m["message"] != want || int64(message.LogTime) != 1e6*kept.Rows[slot].UnixMS {
+				t.Errorf("command %d at %d: %v", n, message.LogTime, m)
+			}
+			continue
+		}
+		row := &kept.Rows[n]
+		if message.LogTime != uint64(row.UnixMS)*1e6 || message.Sequence != uint32(n) {
+			t.Errorf("%s of slot %d: %+v", channel.Topic, n, message)
+		}
+		if x, ok := m["timestamp"].(map[string]any); ok && int64(x["sec"].(float64))*1000+int64(x["nsec"].(float64))/1e6 != row.UnixMS {
+			t.Errorf("%s of slot %d: %v", channel.Topic, n, m)
+		}
+		if channel.Topic == "/slot" {
+			if want := wantSlot(row); !reflect.DeepEqual(m, want) {
+				t.Errorf("slot %d: got %v, want %v", n, m, want)
+			}
+			continue
+		}
+		parts := strings.Split(channel.Topic, "/") // "", aircraft, number, what
+		number, _ := strconv.Atoi(parts[2])
+		a := &row.Aircraft[number-1]
+		switch {
+		case len(parts) == 3:
+			near(t, m, a, "latitude_deg", "longitude_deg", "amsl_m")
+			if want := wantAircraft(row, number-1); !reflect.DeepEqual(m, want) {
+				t.Errorf("slot %d, aircraft %d: got %v, want %v", n, number, m, want)
+			}
+		case parts[3] == "location":
+			near(t, m, a, "latitude", "longitude", "altitude")
+		case parts[3] == "pose":
+			p := m["pose"].(map[string]any)["position"]
+			if want := (map[string]any{"x": a.EastM, "y": a.NorthM, "z": a.UpM}); !reflect.DeepEqual(p, want) {
+				t.Errorf("slot %d, aircraft %d: got %v, want %v", n, number, p, want)
+			}
+		default:
+			t.Errorf("topic %s", channel.Topic)
+		}
+	}
+	if len(seen) != 8 || seen["/slot"] != 8 || seen["/aircraft/2/location"] != 8 || seen["/commands"] != 3 {
+		t.Errorf("%v", seen)
+	}
+}
+
+// checkProperties checks that a schema names each property with a single type: readers of
+// MCAP know no others.
+func checkProperties(t *testing.T, name string, schema map[string]any) {
+	t.Helper()
+	if _, ok := schema["type"].(string); !ok {
+		t.Errorf("%s: %v", name, schema)
+	}
+	properties, _ := schema["properties"].(map[string]any)
+	for k, v := range properties {
+		checkProperties(t, name+"."+k, v.(map[string]any))
+	}
+	if items, ok := schema["items"].(map[string]any); ok {
+		checkProperties(t, name+"[]", items)
+	}
+	if schema["type"] == "object" && len(properties) == 0 {
+		t.Errorf("%s has no properties", name)
+	}
+}
+
+func TestTables(t *testing.T) {
+	first, second := record("m-1", 6), record("m-2", 3)
+	second.Rows[1].Aircraft = nil
+	second.Rows[1].Status.Aircraft = []telemetry.StatusAircraft{}
+	flights := mustRead(t, export(t, first, second))
+	rows := append(append([]account.Row{}, first.Rows...), second.Rows...)
+
+	var b bytes.Buffer
+	if err := WriteParquet(&b, flights); err != nil {
+		t.Fatal(err)
+	}
+	back, err := parquet.Read[Slot](bytes.NewReader(b.Bytes()), int64(b.Len()))
+	if err != nil || len(back) != 9 {
+		t.Fatalf("%d rows, %v", len(back), err)
+	}
+	b.Reset()
+	if err := WriteJSON(&b, flights); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+	for i := range rows {
+		fromParquet, _ := json.Marshal(back[i])
+		for _, raw := range [][]byte{fromParquet, []byte(lines[i])} {
+			m := fields(t, raw)
+			list, _ := m["aircraft"].([]any)
+			delete(m, "aircraft")
+			if want := wantSlot(&rows[i]); !reflect.DeepEqual(m, want) {
+				t.Errorf("row %d: got %v, want %v", i, m, want)
+			}
+			if len(list) != len(rows[i].Aircraft) {
+				t.Errorf("row %d: %d aircraft", i, len(list))
+			}
+			for k, x := range list {
+				a := x.(map[string]any)
+				near(t, a, &rows[i].Aircraft[k], "latitude_deg", "longitude_deg", "amsl_m")
+				if want := wantAircraft(&rows[i], k); !reflect.DeepEqual(a, want) {
+					t.Errorf("row %d: got %v, want %v", i, a, want)
+				}
+			}
+		}
+	}
+
+	b.Reset()
+	if err := WriteCSV(&b, flights); err != nil {
+		t.Fatal(err)
+	}
+	table, err := csv.NewReader(&b).ReadAll()
+	if err != nil || len(table) != 1+2*6+2*2+1 {
+		t.Fatalf("%d lines, %v", len(table), err)
+	}
+	column := func(line int, name string) string {
+		for i, x := range table[0] {
+			if x == name {
+				return table[line][i]
+			}
+		}
+		t.Fatalf("no column %s in %q", name, table[0])
+		return ""
+	}
+	for _, c := range []struct {
+		line       int
+		name, want string
+	}{
+		{2, "slot", "0"}, {2, "aircraft_number", "2"}, {2, "aircraft_boot_ms", ""}, {2, "aircraft_reason", "lost"}, {2, "budget_j", ""}, {4, "aircraft_speed_mps", "9"},
+		{9, "budget_j", "42000"}, {9, "unix_ms", "1795399432057"}, {12, "aircraft_up_m", "99.55555555555556"}, {15, "slot", "1"}, {15, "aircraft_number", ""},
+	} {
+		if got := column(c.line, c.name); got != c.want {
+			t.Errorf("line %d, %s: got %q, want %q", c.line, c.name, got, c.want)
+		}
+	}
+}
+
+// A position of the tangent plane is where the leader's own conversion has it.
+func TestGeodetic(t *testing.T) {
+	for _, o := range []fleet.Origin{origin, {LatitudeDeg: -33.9, LongitudeDeg: 151.2, AltitudeM: 20}, {LatitudeDeg: 69.6, LongitudeDeg: 18.9, AltitudeM: 1200}, {}} {
+		for _, p := range []physics.Position{{}, {EastM: 1000, NorthM: 1000}, {EastM: -2000, NorthM: 2200}, {EastM: 3000, NorthM: -100}} {
+			latitude, longitude, amsl := Origin{o.LatitudeDeg, o.LongitudeDeg, o.AltitudeM}.Geodetic(p.EastM, p.NorthM, 100)
+			back, up := o.Local(latitude, longitude, amsl)
+			if d := back.Sub(p).Norm(); d > 0.05 || math.Abs(up-100) > 1e-6 {
+				t.Errorf("origin %+v, %+v: %v m off, up %v", o, p, d, up)
+			}
+		}
+	}
+}
+
+func TestTimes(t *testing.T) {
+	f := Flight{Place: &Place{SlotMS: 500}, Slots: []Slot{{Slot: 3, UnixMS: 1000}, {Slot: 4, UnixMS: 400}, {Slot: 6, UnixMS: 1200}, {Slot: 7, UnixMS: 9000}}}
+	if got := f.Times(); !reflect.DeepEqual(got, []int64{1000, 1500, 2500, 9000}) {
+		t.Errorf("%v", got)
+	}
+}
+
+// Where one command follows another in a slot, the status names the later alone.
+func TestAnswers(t *testing.T) {
+	command := func(id string, slot int) Command {
+		return Command{ID: id, Ack: telemetry.Ack{ID: id, Accepted: slot >= 0, EffectiveSlot: &slot}}
+	}
+	slot := func(n int, id string) Slot {
+		return Slot{Slot: n, Status: &telemetry.Status{LastCommand: &telemetry.LastCommand{ID: id}}}
+	}
+	f := Flight{
+		Slots:    []Slot{slot(0, "a"), slot(1, "d"), {Slot: 2}, slot(3, "d")},
+		Commands: []Command{command("refused", -1), command("a", 0), command("b", 2), command("refused", -1), command("d", 2), command("after", 4)},
+	}
+	got := ""
+	for i, list := range f.Answers() {
+		for _, c := range list {
+			got += strconv.Itoa(i) + c.ID + " "
+		}
+	}
+	if want := "0refused 0a 1b 1refused 1d 3after "; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestBadFiles(t *testing.T) {
+	whole := string(export(t, record("m-1", 3)))
+	for _, c := range []struct{ name, text, want string }{
+		{"nothing", "", "not a mission's file"},
+		{"a text", "hello", "not a mission's file"},
+		{"another JSON", `{"a":1}`, "not a mission's file"},
+		{"cut short", whole[:len(whole)/2], "not a mission's file"},
+		{"cut short, zipped", string(zipped([]byte(whole))[:300]), "unexpected EOF"},
+		{"a ledger", strings.Repeat("\x00", 16) + "\xed\xda\x0c\xed", "leader log export -json"},
+		{"slots out of order", strings.Replace(whole, `"slot": 2,`, `"slot": 1,`, 1), "slot 1: "},
+		{"a status of another slot", strings.Replace(whole, "\"seq\": 0,\n     \"slot\": 1", "\"seq\": 0,\n     \"slot\": 7", 1), "status of slot 7"},
+		{"a status that none may send", strings.Replace(whole, `"state": "flying"`, `"state": "sleeping"`, 1), "state"},
+		{"an aircraft that there is not", strings.Replace(whole, `"number": 2`, `"number": 65`, 1), "aircraft 65"},
+		{"no fleet", strings.Replace(whole, `"fleet": "demo"`, `"fleet": "a/b"`, 1), "fleet"},
+		{"no mission", strings.Replace(whole, `"mission": "m-1"`, `"mission": "\u001b[2J"`, 1), "no mission's id"},
+		{"an answer that is none", strings.Replace(whole, `"accepted": true`, `"accepted": 1`, 1), "command start-1"},
+	} {
+		if c.text == whole {
+			t.Errorf("%s: changes nothing", c.name)
+		}
+		if _, err := Read(strings.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.want) || strings.ContainsAny(err.Error(), "\n\x1b") {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// Whatever a file has, reading it ends with missions that can be written, or an error.
+func FuzzRead(f *testing.F) {
+	raw, _ := json.Marshal([]ledger.Flight{record("m-1", 2)})
+	f.Add(raw)
+	f.Add(zipped(raw))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		flights, err := Read(bytes.NewReader(raw))
+		if err != nil {
+			return
+		}
+		for i := range flights {
+			if err := WriteMCAP(io.Discard, &flights[i]); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := WriteCSV(io.Discard, flights); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"prefdt/configs/cli"
+	"prefdt/telemetry"
+	"prefdt/telemetry/flightlog"
+)
+
+// formats are the outputs of ground log, by flag.
+var formats = []struct {
+	name, usage string
+	write       func(w io.Writer, flights []flightlog.Flight) error
+}{
+	{"mcap", "MCAP `file` to write, of one mission, for Lichtblick, Foxglove and PlotJuggler", writeMCAP},
+	{"parquet", "Parquet `file` to write, a row for each slot", flightlog.WriteParquet},
+	{"csv", "CSV `file` to write, a line for each slot and aircraft", flightlog.WriteCSV},
+	{"json", "JSON `file` to write, an object on a line for each slot", flightlog.WriteJSON},
+}
+
+func writeMCAP(w io.Writer, flights []flightlog.Flight) error {
+	return flightlog.WriteMCAP(w, &flights[0])
+}
+
+// logOfFlights writes the record of missions in other formats, and without any says what it has.
+func logOfFlights(t *tool) error {
+	mission := t.Flags.String("mission", "", "only this mission")
+	paths := make([]string, len(formats))
+	for i, f := range formats {
+		t.Flags.StringVar(&paths[i], f.name, "", f.usage)
+	}
+	words, err := t.Parse("", 1)
+	if err != nil {
+		return err
+	}
+	if len(words) == 0 {
+		return cli.BadInputf("want a mission's file, or what leader log export -json wrote")
+	}
+	flights, err := readFlights(words[0], *mission)
+	if err != nil {
+		return cli.BadInput(err)
+	}
+	if paths[0] != "" && len(flights) > 1 {
+		return cli.BadInputf("-mcap: %s has %d missions; name one by -mission", words[0], len(flights))
+	}
+	for i, path := range paths {
+		if path == "" {
+			continue
+		}
+		if err := writeFile(path, func(w io.Writer) error { return formats[i].write(w, flights) }); err != nil {
+			return err
+		}
+		fmt.Fprintln(t.Stdout, "wrote", path)
+	}
+	if slices.ContainsFunc(paths, func(path string) bool { return path != "" }) {
+		return nil
+	}
+	for i := range flights {
+		describe(t.Stdout, &flights[i])
+	}
+	return nil
+}
+
+// readFlights reads the missions of a file that have slots, all or one.
+func readFlights(path, mission string) ([]flightlog.Flight, error) {
+	flights, err := flightlog.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	flights = slices.DeleteFunc(flights, func(f flightlog.Flight) bool {
+		return len(f.Slots) == 0 || mission != "" && f.Mission != mission
+	})
+	switch {
+	case len(flights) == 0 && mission != "":
+		return nil, fmt.Errorf("%s has no slot of a mission %q", path, mission)
+	case len(flights) == 0:
+		return nil, fmt.Errorf("%s has no slot of any mission", path)
+	}
+	return flights, nil
+}
+
+// writeFile writes a file whole, or leaves none.
+func writeFile(path string, write func(io.Writer) error) error {
+	part := path + ".part"
+	f, err := os.Create(part)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(part) // in vain once it is renamed
+	if err := errors.Join(write(f), f.Close()); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return os.Rename(part, path)
+}
+
+func describe(w io.Writer, f *flightlog.Flight) {
+	first, last := f.Slots[0], f.Slots[len(f.Slots)-1]
+	spentJ := 0.0
+	for _, a := range last.Aircraft {
+		spentJ += a.SpentJ
+	}
+	fmt.Fprintf(w, "%s: %s, slots %d to %d, from %s, %d aircraft, %.0f J, %d commands\n", f.Mission, telemetry.Printable(f.State), first.Slot, last.Slot,
+		time.UnixMilli(first.UnixMS).UTC().Format(time.RFC3339), len(last.Aircraft), spentJ, len(f.Commands))
+	for _, c := range f.Commands {
+		fmt.Fprintln(w, "  ", c.Answer())
+	}
+}

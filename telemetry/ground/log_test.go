@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/foxglove/mcap/go/mcap"
+
+	"prefdt/firmware/account"
+	"prefdt/firmware/ledger"
+	missions "prefdt/firmware/mission"
+)
+
+// exportedMissions writes an export of two missions, as the leader does.
+func exportedMissions(t *testing.T) (path string) {
+	t.Helper()
+	var flights []ledger.Flight
+	for i, mission := range []string{"m-1", "m-2", "not-flown"} {
+		f := ledger.Flight{State: ledger.State{State: missions.State{Mission: mission, Phase: "done"}}}
+		for n := range 5 * (2 - i) {
+			f.Rows = append(f.Rows, account.Row{Slot: n, UnixMS: 1795399428057 + int64(1000*n), Aircraft: []account.AircraftRow{{Number: 1, SpentJ: 100 * float64(n+1)}}})
+		}
+		if i == 1 {
+			f.Commands = []ledger.Command{{ID: "s1", What: "start", Ack: json.RawMessage(`{"id":"s1","accepted":true,"effective_slot":0,"key":"crew-1"}`)}}
+		}
+		flights = append(flights, f)
+	}
+	raw, err := json.Marshal(flights)
+	path = filepath.Join(t.TempDir(), "missions.json")
+	if err == nil {
+		err = os.WriteFile(path, raw, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestLog(t *testing.T) {
+	path, dir := exportedMissions(t), t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for _, c := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{path, 0, "m-1: done, slots 0 to 9, from 2026-11-23T02:03:48Z, 1 aircraft, 1000 J, 0 commands\nm-2: done, slots 0 to 4, from 2026-11-23T02:03:48Z, 1 aircraft, 500 J, 1 commands\n   start accepted from slot 0 (id s1, key crew-1)\n"},
+		{path + " -mission m-2 -mcap " + at("m.mcap"), 0, "wrote " + at("m.mcap")},
+		{path + " -parquet " + at("m.parquet") + " -csv " + at("m.csv") + " -json " + at("m.json"), 0, "wrote " + at("m.json")},
+		{path + " -mcap " + at("both.mcap"), 2, "has 2 missions; name one by -mission"},
+		{path + " -mission not-flown", 2, "has no slot of a mission"},
+		{path + " -mission m-9", 2, "has no slot of a mission"},
+		{"", 2, "want a mission's file"},
+		{at("none.json"), 2, "no such file"},
+		{at("m.csv"), 2, "not a mission's file"},
+		{path + " -csv " + at("no/folder.csv"), 1, "no such file"},
+	} {
+		var out bytes.Buffer
+		if code := program.Run(t.Context(), append([]string{"log"}, strings.Fields(c.args)...), &out, &out); code != c.code || !strings.Contains(out.String(), c.want) {
+			t.Errorf("log %s: status %d, %s", c.args, code, &out)
+		}
+	}
+	raw, err := os.ReadFile(at("m.mcap"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := mcap.NewReader(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	if info, err := reader.Info(); err != nil || info.Statistics.MessageCount != 5*3+1 {
+		t.Errorf("%+v, %v", info, err)
+	}
+	if csv, err := os.ReadFile(at("m.csv")); err != nil || bytes.Count(csv, []byte("\n")) != 1+10+5 {
+		t.Errorf("%s, %v", csv, err)
+	}
+	if _, err := os.Stat(at("both.mcap")); err == nil {
+		t.Error("what was refused was written")
+	}
+}
+
+// A replay is refused before it listens where it could not be shown, and takes no flag of a
+// station that sends.
+func TestReplayArguments(t *testing.T) {
+	path := exportedMissions(t)
+	for _, c := range []struct{ args, want string }{
+		{"-replay " + path + " -key crew-1.key", "-key with -replay: a replay sends and receives nothing"},
+		{"-replay " + path + " -broker tcp://127.0.0.1:1", "-broker with -replay"},
+		{"-replay " + path + " -mission m-9", "has no slot of a mission"},
+		{"-replay " + path, "m-2: its slots have no status"},
+		{"-replay " + path + " -listen 0.0.0.0:0", "needs -tls-cert"},
+		{"-replay none.json", "none.json: no such file"},
+	} {
+		var out bytes.Buffer
+		if code := program.Run(t.Context(), append([]string{"serve"}, strings.Fields(c.args)...), &out, &out); code != 2 || !strings.Contains(out.String(), c.want) || strings.Count(out.String(), "\n") != 1 {
+			t.Errorf("serve %s: status %d, %s", c.args, code, &out)
+		}
+	}
+}

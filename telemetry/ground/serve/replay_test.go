@@ -1,0 +1,242 @@
+package serve
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"prefdt/firmware/ledger"
+	"prefdt/firmware/rig"
+	"prefdt/telemetry"
+	"prefdt/telemetry/flightlog"
+)
+
+// flown is a mission flown against simulated autopilots, with a console beside it.
+type flown struct {
+	live   []telemetry.Status // that pages received after settlements, in order
+	acks   []telemetry.Ack    // that the crew received, in order
+	shown  map[string]string  // figures of a page by its clock's text
+	flight *flightlog.Flight  // the leader's file
+}
+
+// figures is what a page shows as numbers, without ages. The delay is left out: live it is of
+// the users' results, in a record of the leader's account.
+const figures = `[...document.querySelectorAll('#values div')].filter(d => !d.firstChild.textContent.startsWith('delay')).map(d => d.firstChild.textContent + ' ' + d.lastChild.firstChild.data).join('; ')`
+
+// flyMission flies slots with commands of the crew: budgets, one that is refused, a
+// preference, a hold and its end.
+func flyMission(t *testing.T, slots int) *flown {
+	t.Helper()
+	r := rig.New(t, 2, slots)
+	x := &flown{}
+	c := startConsole(t, func(c *console) { c.Fleet = "test" })
+	var mutex sync.Mutex
+	var at cursor
+	client := &telemetry.Client{Broker: r.Config.Broker, Name: "console", Log: c.Log, Handle: func(m telemetry.Message) {
+		mutex.Lock()
+		defer mutex.Unlock()
+		if err := c.Handle(m); err != nil {
+			t.Error(err)
+		}
+		if e, _, _ := c.state.next(&at, c.Clock()); e.State != nil && e.State.Status != nil && m.Topic == r.Topics.Status() {
+			s := *e.State.Status
+			s.Seq = 0
+			if n := len(x.live); s.Slot >= 0 && (n == 0 || x.live[n-1].Slot < s.Slot) {
+				x.live = append(x.live, s)
+			}
+		}
+	}}
+	client.Subscriptions, _ = c.Subscriptions()
+	if err := client.Initialize(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	b := c.open(t, "watch", 1280, 800)
+	eval[any](b, fmt.Sprintf(`window.shown = {}, new MutationObserver(() => shown[document.getElementById('clock').textContent.split(',')[0]] ??= %s)
+		.observe(document.getElementById('values'), {subtree: true, childList: true, characterData: true}), null`, figures))
+
+	f := r.StartLeader()
+	r.Await("the leader", rig.AnyStatus)
+	command := func(topic, body, id string) {
+		x.acks = append(x.acks, r.SendCommand(topic, body, id))
+	}
+	command(r.Topics.Budget(), `{"id":"b1","energy_j":19500,"mode":"target"}`, "b1")
+	r.TakeOff()
+	r.Await("slot 4", rig.SlotSettled(4))
+	command(r.Topics.Budget(), `{"id":"b2","energy_j":20000,"mode":"ceiling","replaces_j":3}`, "b2")
+	command(r.Topics.Budget(), `{"id":"b3","energy_j":20000,"mode":"ceiling"}`, "b3")
+	r.Await("slot 12", rig.SlotSettled(12))
+	command(r.Topics.Mission(), `{"id":"hold","action":"hold"}`, "hold")
+	r.Await("slot 16", rig.SlotSettled(16))
+	command(r.Topics.Mission(), `{"id":"resume","action":"resume"}`, "resume")
+	command(r.Topics.Preference(), `{"id":"p1","setting":0.25}`, "p1")
+	r.Await("landed", func(s telemetry.Status) bool {
+		return rig.Done(s) && !slices.ContainsFunc(s.Aircraft, func(a telemetry.StatusAircraft) bool { return a.Landed == nil || !*a.Landed })
+	})
+	var paths []string
+	if !rig.Eventually(func() bool {
+		paths, _ = filepath.Glob(filepath.Join(ledger.FilesPath(r.Config.StateDir), "*.json.gz"))
+		return len(paths) == 1
+	}) {
+		t.Fatalf("files %q", paths)
+	}
+	f.Kill()
+	flights, err := flightlog.ReadFile(paths[0])
+	if err != nil || len(flights) != 1 {
+		t.Fatalf("%d missions, %v", len(flights), err)
+	}
+	x.flight, x.shown = &flights[0], eval[map[string]string](b, "shown")
+	mutex.Lock()
+	defer mutex.Unlock()
+	return x
+}
+
+// A replay of the leader's file is what was shown live: each settled status in order, each
+// answer in order, and the same figures in the browser. The page goes forth and back in it by mouse
+// and by keyboard, and sends nothing.
+func TestReplay(t *testing.T) {
+	needBrowser(t)
+	const slots = 40
+	x := flyMission(t, slots)
+	c := startConsole(t, func(c *console) { c.Operators, c.Replay = nil, x.flight })
+
+	var r replay
+	if err := json.Unmarshal(c.replay, &r); err != nil {
+		t.Fatal(err)
+	}
+	var statuses []telemetry.Status
+	var ids, want []string
+	for i, e := range r.Events {
+		s := *e.State.Status
+		s.Seq = 0
+		statuses = append(statuses, s)
+		for _, a := range e.Answers {
+			ids = append(ids, fmt.Sprint(a.ID, a.Accepted))
+		}
+		if i > 0 && e.T <= r.Events[i-1].T || e.State.ReceivedMS != e.T || len(e.Samples) == 0 {
+			t.Errorf("event %d: at %d, received %d, %d samples", i, e.T, e.State.ReceivedMS, len(e.Samples))
+		}
+	}
+	if len(statuses) < slots*3/4 || !reflect.DeepEqual(statuses, x.live) {
+		t.Errorf("%d settled statuses, live %d", len(statuses), len(x.live))
+		for i := range min(len(statuses), len(x.live)) {
+			if !reflect.DeepEqual(statuses[i], x.live[i]) {
+				t.Fatalf("status %d: %s, live %s", i, encode(statuses[i]), encode(x.live[i]))
+			}
+		}
+	}
+	for _, a := range x.acks {
+		want = append(want, fmt.Sprint(a.ID, a.Accepted))
+	}
+	ids = slices.DeleteFunc(ids, func(id string) bool { return strings.HasPrefix(id, "order") }) // those of TakeOff
+	if !slices.Equal(ids, want) {
+		t.Errorf("answers %q, live %q", ids, want)
+	}
+
+	b := c.open(t, "watch", 1280, 800)
+	if got := eval[string](b, "document.body.dataset.role"); got != "replay" {
+		t.Fatalf("role %q", got)
+	}
+	b.wait("document.getElementById('clock').textContent !== ''")
+	clock := "document.getElementById('clock').textContent.split(',')[0]"
+	frame := "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(null))))"
+	drawn := eval[map[string]string](b, fmt.Sprintf(`(async () => {
+		const all = {};
+		const scrub = document.getElementById('scrub');
+		for (const e of (await (await fetch('replay')).json()).events) {
+			scrub.value = e.t;
+			scrub.dispatchEvent(new Event('input'));
+			await %s;
+			all[%s] = %s;
+		}
+		return all;
+	})()`, frame, clock, figures))
+	same := 0
+	last := fmt.Sprintf("slot %d of %d", slots-1, slots) // after it transit goes on
+	for at, text := range x.shown {
+		if !strings.HasPrefix(at, "slot -") && at != last && drawn[at] != "" {
+			same++
+			if text != drawn[at] {
+				t.Errorf("at %q\nthe replay shows %s\nlive          %s", at, drawn[at], text)
+			}
+		}
+	}
+	if len(drawn) != len(statuses) || same < 3 {
+		t.Errorf("%d states drawn of %d, %d of them seen live in %q", len(drawn), len(statuses), same, slices.Sorted(maps.Keys(x.shown)))
+	}
+
+	at := func(want string) {
+		t.Helper()
+		b.wait(fmt.Sprintf("%s === %q", clock, want))
+	}
+	at(last)
+	key := func(name string) {
+		t.Helper()
+		b.key(name, "", nil)
+	}
+	eval[any](b, "document.activeElement.blur(), null")
+	key("Home")
+	first := fmt.Sprintf("slot %d of %d", statuses[0].Slot, slots)
+	at(first)
+	if n := eval[int](b, "document.querySelectorAll('#answers li').length"); n > len(x.acks) {
+		t.Errorf("%d answers at the first slot", n)
+	}
+	key("ArrowRight")
+	at(fmt.Sprintf("slot %d of %d", statuses[1].Slot, slots))
+	key("ArrowLeft")
+	at(first)
+	key("End")
+	at(last)
+	if text := eval[string](b, "document.getElementById('answers').innerText"); strings.Count(text, "accepted from slot") < 5 || !strings.Contains(text, "refused: ") {
+		t.Errorf("answers %s", text)
+	}
+	eval[any](b, "document.getElementById('scrub').focus(), null") // a native control
+	key("Home")
+	at(first)
+	eval[any](b, "document.getElementById('speed').value = 100, document.getElementById('play').focus(), null")
+	b.key(" ", " ", nil)
+	at(last)
+	b.wait("document.getElementById('play').textContent === 'Play'") // it ends by itself
+	if eval[bool](b, "!document.getElementById('commands').hidden || document.getElementById('replay').hidden") {
+		t.Error("a page of commands, or no scrubber")
+	}
+	if got := eval[int](b, "performance.getEntriesByType('resource').filter(e => /alive|command|events|preview|leave/.test(e.name)).length"); got != 0 {
+		t.Errorf("the page asked for %d live things", got)
+	}
+	if got := c.beats(); len(got) > 0 || len(c.commands()) > 0 {
+		t.Errorf("sent %q, %q", got, c.commands())
+	}
+
+	w := c.newBrowser("watch")
+	headers := map[string]string{"Content-Type": "application/json"}
+	for _, q := range []struct {
+		method, path string
+		want         int
+	}{{"GET", "/events", http.StatusNotFound}, {"POST", "/command", http.StatusForbidden}, {"POST", "/alive", http.StatusForbidden}, {"POST", "/preview", http.StatusForbidden}, {"GET", "/replay", http.StatusOK}} {
+		if r := w.do(q.method, q.path, headers, "{}"); r.status != q.want {
+			t.Errorf("%s %s: %d %s", q.method, q.path, r.status, r.body)
+		}
+	}
+	if r := c.newBrowser("").do("GET", "/replay", nil, ""); r.status != http.StatusUnauthorized {
+		t.Errorf("without a cookie: %d", r.status)
+	}
+}
+
+// A record without statuses is refused before anything listens, and operators beside a replay too.
+func TestReplayRefused(t *testing.T) {
+	s := &Server{Listen: "127.0.0.1:0", Fleet: "f1", AreaM: [2]float64{1000, 1000}, Replay: &flightlog.Flight{Mission: "m-1", Slots: []flightlog.Slot{{}}}}
+	if err := s.Initialize(); err == nil || !strings.Contains(err.Error(), "m-1: its slots have no status") {
+		t.Error(err)
+	}
+	s.Operators = []*Operator{{}}
+	if err := s.Check(); err == nil {
+		t.Error("a replay with operators")
+	}
+}
