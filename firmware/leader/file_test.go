@@ -65,6 +65,9 @@ func TestFileOfAMission(t *testing.T) {
 		}
 	}
 	flight := missionFiles(t, r.Config.StateDir)[0]
+	if flight.State.Phase != telemetry.StateDone {
+		t.Errorf("state %s", flight.State.Phase)
+	}
 	if flight.State.Place == nil || flight.State.Place.Origin != r.Config.Origin || flight.State.Place.AreaM[0] != r.Physics.AreaSideM {
 		t.Errorf("place %+v", flight.State.Place)
 	}

@@ -212,8 +212,6 @@ func (l *Leader) idleTick(ctx context.Context) {
 	}
 	l.tick()
 	l.setClockReferences(l.Clock.Now())
-	l.waitForCommit()
-	l.startFiling()
 	l.startCommit(nil)
 	if l.mission.InSlots() {
 		l.waitForCommit() // slot 0 is opened once only: the ledger has it before users do

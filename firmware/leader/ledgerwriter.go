@@ -21,7 +21,9 @@ type ledgerWriter struct {
 	settled     *telemetry.Status // of the rows in it, published when it is durable; nil: it has none
 	beganAt     time.Duration
 	filing      sync.WaitGroup
-	filed       string  // mission and state when files were last written
+	writing     string  // mission and state of the transaction being written
+	durable     string  // of the last one that is durable
+	filed       string  // when files were last written
 	lastWriteMS float64 // of the last transaction, to tell a slow disk from a slow machine
 }
 
@@ -38,8 +40,8 @@ func (w *ledgerWriter) open(c *config.Config, log *slog.Logger) (err error) {
 
 // closeLedger waits for what is being written, and writes a file of a mission that is over.
 func (l *Leader) closeLedger() {
-	if l.ledgerWriter.pending != nil {
-		<-l.ledgerWriter.pending
+	if w := &l.ledgerWriter; w.pending != nil && <-w.pending == nil {
+		w.durable = w.writing
 	}
 	l.startFiling()
 	l.ledgerWriter.filing.Wait()
@@ -50,7 +52,7 @@ func (l *Leader) startCommit(rows []account.Row) {
 	l.waitForCommit()
 	l.stamp(rows)
 	w, state, pending := &l.ledgerWriter, l.ledgerState(), make(chan error, 1)
-	w.pending, w.beganAt = pending, l.Clock.Now()
+	w.pending, w.beganAt, w.writing = pending, l.Clock.Now(), l.missionAndPhase()
 	go func() { pending <- w.ledger.WriteRows(state, rows) }()
 }
 
@@ -69,12 +71,16 @@ func (l *Leader) handleCommit(err error) {
 	l.ledgerWriter.lastWriteMS = float64(l.Clock.Now()-l.ledgerWriter.beganAt) / float64(time.Millisecond)
 	settled := l.ledgerWriter.settled
 	l.ledgerWriter.settled = nil
-	switch {
-	case err != nil:
+	if err != nil {
 		l.Log.Error("settlement could not be written", "reason", err)
 		from := l.mission.Phase()
 		l.performEffect(from, l.mission.DiskFailed())
-	case settled != nil: // what the crew sees is what the record has
+		l.publishStatus()
+		return
+	}
+	l.ledgerWriter.durable = l.ledgerWriter.writing
+	l.startFiling()
+	if settled != nil { // what the crew is shown is what the record has
 		l.publish(*settled)
 		return
 	}
@@ -96,14 +102,12 @@ func (l *Leader) stamp(rows []account.Row) {
 }
 
 // startFiling begins to write the files of missions that have none, once after each change
-// to a state with nothing to fly: no slot waits for the disk then. No transaction is pending.
+// to a state with nothing to fly that is durable: no slot waits for the disk then.
 func (l *Leader) startFiling() {
-	phase := l.mission.Phase()
-	now := l.mission.ID() + " " + phase
-	if l.ledgerWriter.filed == now || telemetry.UnderWay(phase) || !l.allLanded() || l.leftInAir() {
+	w, now, phase := &l.ledgerWriter, l.missionAndPhase(), l.mission.Phase()
+	if w.filed == now || w.durable != now || telemetry.UnderWay(phase) || !l.allLanded() || l.leftInAir() {
 		return
 	}
-	w := &l.ledgerWriter
 	w.filed = now
 	w.filing.Wait()
 	w.filing.Go(func() {
@@ -112,6 +116,8 @@ func (l *Leader) startFiling() {
 		}
 	})
 }
+
+func (l *Leader) missionAndPhase() string { return l.mission.ID() + " " + l.mission.Phase() }
 
 // leftInAir is whether an aircraft flies by itself or its pilot.
 func (l *Leader) leftInAir() bool {

@@ -199,9 +199,9 @@ func (p *preflight) stateDir() {
 		return
 	}
 	freeMB, slotWall := float64(disk.Bavail)*float64(disk.Bsize)/1e6, p.config.WallTime(1)
-	switch need := 2 * p.config.LedgerMB; {
+	switch need := 3 * p.config.LedgerMB; { // the ledger twice over, and the files of missions
 	case freeMB < need:
-		p.add(ResultFail, "state", "%s has %.0f MB free, want %.0f, twice ledger_mb", dir, freeMB, need)
+		p.add(ResultFail, "state", "%s has %.0f MB free, want %.0f, three times ledger_mb", dir, freeMB, need)
 	case took > slotWall/2:
 		p.add(ResultWarn, "state", "%s: a write takes %v to reach the disk, a slot is %v", dir, took.Round(time.Millisecond), slotWall)
 	default:

@@ -147,6 +147,16 @@ func TestFlightFromThePage(t *testing.T) {
 	case <-time.After(browserTimeout):
 		t.Error("the flight does not end")
 	}
+	paths, _ := filepath.Glob(filepath.Join(c.Out, "leader/missions/*.json.gz")) // written before the leader ended
+	if len(paths) != 1 {
+		t.Fatalf("files of the mission: %q", paths)
+	}
+	log, err := exec.Command(filepath.Join(folder, "ground"), "log", paths[0]).CombinedOutput()
+	for _, want := range []string{": done, slots 0 to ", "2 aircraft", "start accepted from slot 0 (id ", "budget 140000 J, target accepted from slot ", "return accepted from slot ", "key crew-1)"} {
+		if err != nil || !strings.Contains(string(log), want) {
+			t.Errorf("%v: no %q in the log: %s", err, want, log)
+		}
+	}
 	desk.wait("document.body.dataset.link === 'lost'") // the broker ended with the flight
 	if !strings.Contains(eval[string](desk, "document.getElementById('aircraft').innerText"), "landed") {
 		t.Error("no aircraft is shown as landed")
