@@ -342,25 +342,13 @@ func (q *iql) average(alpha float64) {
 
 // run trains to the end, from the state in a file if there is one.
 func (q *iql) run(ctx context.Context, path string, progress func(done int)) error {
-	if err := q.trainer.Load(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+	return trainToEnd(ctx, q.trainer, path, q.settings.Steps, 2000, func() int { return q.trainer.Step }, func() error {
+		_, err := q.trainer.Next()
+		if err == nil {
+			q.average(q.settings.Average)
+		}
 		return err
-	}
-	for q.trainer.Step < q.settings.Steps {
-		if _, err := q.trainer.Next(); err != nil {
-			return err
-		}
-		q.average(q.settings.Average)
-		progress(q.trainer.Step)
-		if ended := ctx.Err(); ended != nil || q.trainer.Step%2000 == 0 || q.trainer.Step == q.settings.Steps {
-			if err := q.trainer.Save(path); err != nil {
-				return err
-			}
-			if ended != nil {
-				return ended
-			}
-		}
-	}
-	return nil
+	}, progress)
 }
 
 // iqlPolicy flies a policy's likeliest actions under the request's preference.

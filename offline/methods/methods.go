@@ -12,13 +12,16 @@ package methods
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 
 	"prefdt/inference/goal"
 	"prefdt/inference/model"
 	"prefdt/offline/rollout"
+	"prefdt/offline/train"
 	"prefdt/simbridge/world"
 )
 
@@ -239,4 +242,28 @@ func (r *Run) GoalConstants() *goal.Constants {
 		Conditioner: goal.Conditioner{Omegas: []float64{0, 1}, DelayS: []float64{0, r.Scales.DelayS}, EnergyJ: []float64{r.Scales.EnergyJ, 0}},
 		SettingMap:  goal.SettingMap{Omegas: []float64{0, 1}},
 	}
+}
+
+// trainToEnd trains until done says total, by rounds, from the state in a file if there is
+// one. The state is saved there after every so many rounds, at the end, and when ctx ends,
+// which ends the training.
+func trainToEnd(ctx context.Context, t *train.Trainer, path string, total, every int, done func() int, round func() error, progress func(done int)) error {
+	if err := t.Load(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	for done() < total {
+		if err := round(); err != nil {
+			return err
+		}
+		progress(done())
+		if ended := ctx.Err(); ended != nil || done()%every == 0 || done() == total {
+			if err := t.Save(path); err != nil {
+				return err
+			}
+			if ended != nil {
+				return ended
+			}
+		}
+	}
+	return nil
 }

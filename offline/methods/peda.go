@@ -2,11 +2,9 @@ package methods
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 
 	"gonum.org/v1/gonum/mat"
@@ -579,23 +577,11 @@ func NewPEDA(ctx context.Context, r *Run, s PEDASettings, form sequenceForm, f f
 		return nil, err
 	}
 	path := filepath.Join(r.Dir, "policy.bin")
-	if err := t.Load(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := trainToEnd(ctx, t, path, s.Steps, 500, func() int { return t.Step }, func() error {
+		_, err := t.Next()
+		return err
+	}, command.Progress(r.Log, "steps of PEDA", s.Steps)); err != nil {
 		return nil, err
-	}
-	progress := command.Progress(r.Log, "steps of PEDA", s.Steps)
-	for t.Step < s.Steps {
-		if _, err := t.Next(); err != nil {
-			return nil, err
-		}
-		progress(t.Step)
-		if ended := ctx.Err(); ended != nil || t.Step%500 == 0 || t.Step == s.Steps {
-			if err := t.Save(path); err != nil {
-				return nil, err
-			}
-			if ended != nil {
-				return nil, ended
-			}
-		}
 	}
 	return func() (rollout.Policy, error) {
 		p := &pedaPolicy{constants: &r.World.Physics, network: newPEDANetwork(z, form, t.Params, nil), data: data}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"sync"
 
@@ -397,25 +396,8 @@ func estimateAdvantages(rewards, values, advantages [][objectives]float64, gamma
 // run trains to the end, from the state in a file if there is one. ctx's end saves and
 // stops after an update.
 func (p *ppo) run(ctx context.Context, path string, weights func() [objectives]float64, progress func(done int)) error {
-	if err := p.trainer.Load(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
 	total := p.settings.iterations(p.worlds[0].Config.Slots)
-	for p.iteration() < total {
-		if err := p.update(weights); err != nil {
-			return err
-		}
-		progress(p.iteration())
-		if ended := ctx.Err(); ended != nil || p.iteration()%50 == 0 || p.iteration() == total {
-			if err := p.trainer.Save(path); err != nil {
-				return err
-			}
-			if ended != nil {
-				return ended
-			}
-		}
-	}
-	return nil
+	return trainToEnd(ctx, p.trainer, path, total, 50, p.iteration, func() error { return p.update(weights) }, progress)
 }
 
 // actorPolicy flies an actor's likeliest actions.

@@ -2,10 +2,8 @@ package papertrain
 
 import (
 	"math"
-	"sync"
 
-	"prefdt/inference/kernel"
-	"prefdt/inference/model"
+	"prefdt/offline/train"
 )
 
 // Schedule is AdamW's (Loshchilov and Hutter 2019): a linear warm-up, then a constant rate
@@ -39,70 +37,17 @@ func (s *Schedule) rate(step int, c coolDown) float64 {
 	return rate
 }
 
-// adam is the optimiser's state, and a running mean of the weights.
-type adam struct {
-	m, v, mean []float32
-	decay      []bool // per value: does weight decay apply
+// step is what a step of the schedule is made with.
+func (s *Schedule) step(n int, c coolDown) train.AdamStep {
+	return train.AdamStep{Number: n, Rate: s.rate(n, c), Beta1: s.Beta1, Beta2: s.Beta2, WeightDecay: s.WeightDecay, ClipNorm: s.ClipNorm}
 }
 
-func newAdam(tensors []model.Tensor, w []float32) *adam {
-	o := &adam{m: make([]float32, len(w)), v: make([]float32, len(w)), mean: append([]float32(nil), w...)}
-	for _, t := range tensors {
-		for range t.Size() {
-			o.decay = append(o.decay, t.IsMatrix())
-		}
-	}
-	return o
-}
-
-// step applies the sum of the workers' gradients, which is left in the first, to w and
-// returns the norm that it had before the clip. Each worker has a part of the values.
-func (o *adam) step(s *Schedule, step int, c coolDown, w []float32, grads ...[]float32) (norm float64) {
-	g := grads[0]
-	norms := make([]float64, len(grads))
-	parallel(len(grads), len(w), func(k, first, end int) {
-		for _, other := range grads[1:] {
-			kernel.Add(g[first:end], other[first:end])
-		}
-		for _, x := range g[first:end] {
-			norms[k] += float64(x) * float64(x)
-		}
-	})
-	for _, n := range norms {
-		norm += n
-	}
-	norm = math.Sqrt(norm)
-	clip := float32(1)
-	if s.ClipNorm > 0 && norm > s.ClipNorm {
-		clip = float32(s.ClipNorm / norm)
-	}
-	rate := s.rate(step, c)
-	b1, b2 := float32(s.Beta1), float32(s.Beta2)
-	rate1 := float32(rate / (1 - math.Pow(s.Beta1, float64(step+1))))
-	scale2 := float32(1 / (1 - math.Pow(s.Beta2, float64(step+1))))
-	shrink := float32(1 - rate*s.WeightDecay)
-	keep := float32(1 - 1/max(s.Average*float64(step+1), 1))
-	parallel(len(grads), len(w), func(_, first, end int) {
-		w, g, m, v, mean, decay := w[first:end], g[first:end], o.m[first:end], o.v[first:end], o.mean[first:end], o.decay[first:end]
-		for i, x := range g {
-			x *= clip
-			m[i] = b1*m[i] + (1-b1)*x
-			v[i] = b2*v[i] + (1-b2)*x*x
-			if decay[i] {
-				w[i] *= shrink
-			}
-			w[i] -= rate1 * m[i] / (float32(math.Sqrt(float64(v[i]*scale2))) + 1e-8)
+// takeMean moves a running mean of the weights to those after step n, with as many workers.
+func (s *Schedule) takeMean(n, workers int, mean, w []float32) {
+	keep := float32(1 - 1/max(s.Average*float64(n+1), 1))
+	train.ParallelRanges(workers, len(w), func(_, first, end int) {
+		for i := first; i < end; i++ {
 			mean[i] += (1 - keep) * (w[i] - mean[i])
 		}
 	})
-	return norm
-}
-
-// parallel calls f for each worker's part of n values, at once, and waits.
-func parallel(workers, n int, f func(k, first, end int)) {
-	var wait sync.WaitGroup
-	for k := range workers {
-		wait.Go(func() { f(k, n*k/workers, n*(k+1)/workers) })
-	}
-	wait.Wait()
 }

@@ -15,6 +15,7 @@ import (
 
 	"prefdt/inference/model"
 	"prefdt/offline/command"
+	"prefdt/offline/train"
 )
 
 // Files of a run's folder.
@@ -171,9 +172,6 @@ func openLog(path, header string, last int) (*os.File, error) {
 
 // readHeaderOf returns the header of a state file.
 func readHeaderOf(path string) (head stateHeader, err error) {
-	err = readState(path, func(h *stateHeader) ([][]float32, error) {
-		head = *h
-		return nil, nil
-	})
+	err = train.ReadState(path, stateMagic, &head, func() ([][]float32, error) { return nil, nil })
 	return head, err
 }

@@ -16,10 +16,12 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"prefdt/inference/model"
 	"prefdt/inference/paperform"
+	"prefdt/offline/train"
 )
 
 // Config is one run.
@@ -77,7 +79,8 @@ type Trainer struct {
 
 	coolDown   coolDown
 	corpusHash string
-	adam       *adam
+	adam       *train.Adam
+	mean       []float32 // running mean of the weights
 	store      *store
 	held       *store // for validation
 	workers    []worker
@@ -126,7 +129,7 @@ func newTrainer(c Config, corpusHash string, flown, held *store) *Trainer {
 			t.Params = append(t.Params, float32(x.InitMean+x.InitStdDev*r.NormFloat64()))
 		}
 	}
-	t.adam = newAdam(c.Form.Tensors(), t.Params)
+	t.adam, t.mean = train.NewAdam(c.Form.Tensors()), slices.Clone(t.Params)
 	for range c.Workers {
 		grads := make([]float32, len(t.Params))
 		t.workers = append(t.workers, worker{network: newNetwork(&t.Config.Form, t.Params, grads), grads: grads})
@@ -177,7 +180,8 @@ func (t *Trainer) Next() (Line, error) {
 	if loss := line.Loss(); math.IsNaN(loss) || math.IsInf(loss, 0) {
 		return line, fmt.Errorf("training step %d: the loss is %v; lower the learning rate", t.Step, loss)
 	}
-	line.Norm = t.adam.step(&t.Config.Schedule, t.Step, t.coolDown, t.Params, grads...)
+	line.Norm = t.adam.Step(t.Config.Schedule.step(t.Step, t.coolDown), t.Params, grads...)
+	t.Config.Schedule.takeMean(t.Step, len(grads), t.mean, t.Params)
 	t.Step++
 	t.Tokens += int64(line.Tokens)
 	return line, nil

@@ -31,27 +31,41 @@ func (s Schedule) rate(step int) float64 {
 	return s.PeakRate * (s.FinalFraction + (1-s.FinalFraction)*(1+math.Cos(math.Pi*min(x, 1)))/2)
 }
 
-type adam struct {
-	m, v  []float32
-	decay []bool // per value: does weight decay apply
+// step is what a step of the schedule is made with.
+func (s Schedule) step(n int) AdamStep {
+	return AdamStep{n, s.rate(n), s.Beta1, s.Beta2, s.WeightDecay, s.ClipNorm}
 }
 
-func newAdam(tensors []model.Tensor) *adam {
-	o := &adam{}
+// Adam is the state of AdamW.
+type Adam struct {
+	M, V  []float32 // both moments
+	decay []bool    // per value: does weight decay apply
+}
+
+// AdamStep is what one step is made with.
+type AdamStep struct {
+	Number                              int // of the steps before it
+	Rate                                float64
+	Beta1, Beta2, WeightDecay, ClipNorm float64 // as in Schedule
+}
+
+// NewAdam returns the state before the first step.
+func NewAdam(tensors []model.Tensor) *Adam {
+	o := &Adam{}
 	for _, t := range tensors {
 		o.decay = append(o.decay, slices.Repeat([]bool{t.IsMatrix()}, t.Size())...)
 	}
-	o.m, o.v = make([]float32, len(o.decay)), make([]float32, len(o.decay))
+	o.M, o.V = make([]float32, len(o.decay)), make([]float32, len(o.decay))
 	return o
 }
 
-// step applies the sum of gradients, which is left in the first, to w and
+// Step applies the sum of gradients, which is left in the first, to w and
 // returns the norm it had before the clip. Each worker has a part of the
 // parameters; the norm is the sum of their sums in order.
-func (o *adam) step(s Schedule, step int, w []float32, grads ...[]float32) (norm float64) {
+func (o *Adam) Step(s AdamStep, w []float32, grads ...[]float32) (norm float64) {
 	g := grads[0]
 	norms := make([]float64, len(grads))
-	parallelRanges(len(grads), len(w), func(k, first, end int) {
+	ParallelRanges(len(grads), len(w), func(k, first, end int) {
 		for _, other := range grads[1:] {
 			kernel.Add(g[first:end], other[first:end])
 		}
@@ -67,13 +81,12 @@ func (o *adam) step(s Schedule, step int, w []float32, grads ...[]float32) (norm
 	if s.ClipNorm > 0 && norm > s.ClipNorm {
 		clip = float32(s.ClipNorm / norm)
 	}
-	rate := s.rate(step)
 	b1, b2 := float32(s.Beta1), float32(s.Beta2)
-	rate1 := float32(rate / (1 - math.Pow(s.Beta1, float64(step+1))))
-	scale2 := float32(1 / (1 - math.Pow(s.Beta2, float64(step+1))))
-	shrink := float32(1 - rate*s.WeightDecay)
-	parallelRanges(len(grads), len(w), func(_, first, end int) {
-		w, g, m, v, decay := w[first:end], g[first:end], o.m[first:end], o.v[first:end], o.decay[first:end]
+	rate1 := float32(s.Rate / (1 - math.Pow(s.Beta1, float64(s.Number+1))))
+	scale2 := float32(1 / (1 - math.Pow(s.Beta2, float64(s.Number+1))))
+	shrink := float32(1 - s.Rate*s.WeightDecay)
+	ParallelRanges(len(grads), len(w), func(_, first, end int) {
+		w, g, m, v, decay := w[first:end], g[first:end], o.M[first:end], o.V[first:end], o.decay[first:end]
 		for i, x := range g {
 			x *= clip
 			m[i] = b1*m[i] + (1-b1)*x
@@ -87,8 +100,8 @@ func (o *adam) step(s Schedule, step int, w []float32, grads ...[]float32) (norm
 	return norm
 }
 
-// parallelRanges calls f for each worker's part of n values, at once, and waits.
-func parallelRanges(workers, n int, f func(k, first, end int)) {
+// ParallelRanges calls f for each worker's part of n values, at once, and waits.
+func ParallelRanges(workers, n int, f func(k, first, end int)) {
 	var wait sync.WaitGroup
 	for k := range workers {
 		wait.Go(func() { f(k, n*k/workers, n*(k+1)/workers) })

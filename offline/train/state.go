@@ -26,16 +26,49 @@ type stateHeader struct {
 
 // Save writes the run's state durably.
 func (t *Trainer) Save(path string) error {
+	return WriteState(path, stateMagic, stateHeader{t.Step, t.Config, t.subject}, t.Params.Data, t.adam.M, t.adam.V)
+}
+
+// Load continues a saved run; its configuration must be this one.
+func (t *Trainer) Load(path string) error {
+	var head stateHeader
+	return ReadState(path, stateMagic, &head, func() ([][]float32, error) {
+		if !reflect.DeepEqual(head.Config, t.Config) {
+			return nil, fmt.Errorf("it was trained with %+v, this run asks for %+v", head.Config, t.Config)
+		}
+		if !bytes.Equal(head.Subject, t.subject) {
+			return nil, fmt.Errorf("it was trained with %s, this run asks for %s", head.Subject, t.subject)
+		}
+		t.Step = head.Step
+		return [][]float32{t.Params.Data, t.adam.M, t.adam.V}, nil
+	})
+}
+
+// ReadParams returns the architecture and parameters of a state file.
+func ReadParams(path string) (p *Params[float32], err error) {
+	var head stateHeader
+	err = ReadState(path, stateMagic, &head, func() ([][]float32, error) {
+		if err := head.Config.Arch.Check(); err != nil {
+			return nil, err
+		}
+		p = NewParams[float32](head.Config.Arch, head.Config.Arch.Tensors())
+		return [][]float32{p.Data}, nil
+	})
+	return p, err
+}
+
+// WriteState writes a state file durably.
+func WriteState(path, magic string, head any, numbers ...[]float32) error {
 	err := command.ReplaceFile(path, func(w io.Writer) error {
 		b := bufio.NewWriter(w)
-		head, err := json.Marshal(stateHeader{t.Step, t.Config, t.subject})
+		raw, err := json.Marshal(head)
 		if err != nil {
 			return err
 		}
-		b.WriteString(stateMagic)
-		binary.Write(b, binary.LittleEndian, uint32(len(head)))
-		b.Write(head)
-		for _, x := range [][]float32{t.Params.Data, t.adam.m, t.adam.v} {
+		b.WriteString(magic)
+		binary.Write(b, binary.LittleEndian, uint32(len(raw)))
+		b.Write(raw)
+		for _, x := range numbers {
 			binary.Write(b, binary.LittleEndian, x)
 		}
 		return b.Flush() // the first error of all
@@ -46,43 +79,18 @@ func (t *Trainer) Save(path string) error {
 	return nil
 }
 
-// Load continues a saved run; its configuration must be this one.
-func (t *Trainer) Load(path string) error {
-	return readState(path, func(head *stateHeader) ([][]float32, error) {
-		if !reflect.DeepEqual(head.Config, t.Config) {
-			return nil, fmt.Errorf("it was trained with %+v, this run asks for %+v", head.Config, t.Config)
-		}
-		if !bytes.Equal(head.Subject, t.subject) {
-			return nil, fmt.Errorf("it was trained with %s, this run asks for %s", head.Subject, t.subject)
-		}
-		t.Step = head.Step
-		return [][]float32{t.Params.Data, t.adam.m, t.adam.v}, nil
-	})
-}
-
-// ReadParams returns the architecture and parameters of a state file.
-func ReadParams(path string) (p *Params[float32], err error) {
-	err = readState(path, func(head *stateHeader) ([][]float32, error) {
-		if err := head.Config.Arch.Check(); err != nil {
-			return nil, err
-		}
-		p = NewParams[float32](head.Config.Arch, head.Config.Arch.Tensors())
-		return [][]float32{p.Data}, nil
-	})
-	return p, err
-}
-
-// readState reads a state file into the numbers that its header calls for.
-func readState(path string, into func(*stateHeader) ([][]float32, error)) error {
+// ReadState reads a state file: its header into head, then what follows into the numbers
+// that into returns once the header is read.
+func ReadState(path, magic string, head any, into func() ([][]float32, error)) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("read training state: %w", err)
 	}
 	defer f.Close()
-	head, rest, err := readHeader(f)
+	rest := bufio.NewReader(f)
 	var numbers [][]float32
-	if err == nil {
-		numbers, err = into(&head)
+	if err = readHeader(rest, magic, head); err == nil {
+		numbers, err = into()
 	}
 	for _, x := range numbers {
 		if err == nil {
@@ -95,22 +103,21 @@ func readState(path string, into func(*stateHeader) ([][]float32, error)) error 
 	return nil
 }
 
-func readHeader(r io.Reader) (head stateHeader, rest io.Reader, err error) {
-	rest = bufio.NewReader(r)
-	var fixed [len(stateMagic) + 4]byte
-	if _, err = io.ReadFull(rest, fixed[:]); err != nil {
-		return head, nil, err
+func readHeader(r io.Reader, magic string, head any) error {
+	fixed := make([]byte, len(magic)+4)
+	if _, err := io.ReadFull(r, fixed); err != nil {
+		return err
 	}
-	if string(fixed[:len(stateMagic)]) != stateMagic {
-		return head, nil, fmt.Errorf("it starts with %q, want %q", fixed[:len(stateMagic)], stateMagic)
+	if string(fixed[:len(magic)]) != magic {
+		return fmt.Errorf("it starts with %q, want %q", fixed[:len(magic)], magic)
 	}
-	n := binary.LittleEndian.Uint32(fixed[len(stateMagic):])
+	n := binary.LittleEndian.Uint32(fixed[len(magic):])
 	if n > 1<<16 {
-		return head, nil, fmt.Errorf("its header claims %d bytes", n)
+		return fmt.Errorf("its header claims %d bytes", n)
 	}
 	raw := make([]byte, n)
-	if _, err = io.ReadFull(rest, raw); err != nil {
-		return head, nil, err
+	if _, err := io.ReadFull(r, raw); err != nil {
+		return err
 	}
-	return head, rest, json.Unmarshal(raw, &head)
+	return json.Unmarshal(raw, head)
 }

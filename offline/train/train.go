@@ -86,7 +86,7 @@ type Trainer struct {
 
 	task    Task
 	subject json.RawMessage
-	adam    *adam
+	adam    *Adam
 	workers []worker
 }
 
@@ -111,7 +111,7 @@ func NewTask(c Config, task Task) (*Trainer, error) {
 	if err := c.checkRun(); err != nil {
 		return nil, err
 	}
-	t := &Trainer{Config: c, Params: NewParams[float32](c.Arch, task.Tensors), task: task, adam: newAdam(task.Tensors)}
+	t := &Trainer{Config: c, Params: NewParams[float32](c.Arch, task.Tensors), task: task, adam: NewAdam(task.Tensors)}
 	if task.Subject != nil {
 		var err error
 		if t.subject, err = json.Marshal(task.Subject); err != nil {
@@ -170,7 +170,7 @@ func (t *Trainer) Next() (LogLine, error) {
 	if loss := line.Losses[0]; math.IsNaN(loss) || math.IsInf(loss, 0) {
 		return line, fmt.Errorf("training step %d: the loss is %v; lower the learning rate", t.Step, loss)
 	}
-	line.GradientNorm = t.adam.step(c.Schedule, t.Step, t.Params.Data, grads...)
+	line.GradientNorm = t.adam.Step(c.Schedule.step(t.Step), t.Params.Data, grads...)
 	t.Step++
 	return line, nil
 }

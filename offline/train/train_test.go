@@ -90,7 +90,7 @@ func TestFloat32FollowsFloat64(t *testing.T) {
 	g32, g64 := NewParams[float32](arch, arch.Tensors()), NewParams[float64](arch, arch.Tensors())
 	n32, n64 := newNetwork(Default().LossWeights, w32, g32), newNetwork(Default().LossWeights, w64, g64)
 	r := rand.New(rand.NewPCG(5, 6))
-	opt := newAdam(arch.Tensors())
+	opt := NewAdam(arch.Tensors())
 	s := Default().Schedule
 	for step := range 10 {
 		ex := randomExample(r, 30)
@@ -113,7 +113,7 @@ func TestFloat32FollowsFloat64(t *testing.T) {
 		if diff > 1e-8*norm {
 			t.Fatalf("step %d: float32 gradient is off by %.2g of its square", step, diff/norm)
 		}
-		opt.step(s, step, w32.Data, g32.Data)
+		opt.Step(s.step(step), w32.Data, g32.Data)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"prefdt/inference/goal"
 	"prefdt/inference/model"
+	published "prefdt/inference/paperform"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
 	"prefdt/inference/token"
@@ -164,7 +165,7 @@ func TestPolicyEqualsTraining(t *testing.T) {
 	for s := range moves {
 		win := whole.slice(max(s-smallArch.Context+1, 0), s+1)
 		n.forward(&win)
-		length, heading := polar(moves[s][0].EastM/c.Physics.SpeedMaxMPS, moves[s][0].NorthM/c.Physics.SpeedMaxMPS)
+		length, heading := published.Polar(moves[s][0].EastM/c.Physics.SpeedMaxMPS, moves[s][0].NorthM/c.Physics.SpeedMaxMPS)
 		got := n.motion.Value.Row(win.slots() - 1)
 		if math.Abs(float64(got[0]-length)) > 1e-4 || math.Abs(float64(got[1]-heading)) > 1e-3 {
 			t.Errorf("slot %d: training answers %v, the policy flew (%v, %v)", s, got[:2], length, heading)

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"prefdt/inference/goal"
+	published "prefdt/inference/paperform"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
 	"prefdt/inference/token"
@@ -85,6 +86,6 @@ func (p *Policy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) go
 		servers[u] = d.Users[u].Server
 	}
 	at := last * aircraftActionFeatures * m
-	p.window.Action = appendAction(p.window.Action[:at], flight, servers, func(u int) float64 { return d.Users[u].Offload })
+	p.window.Action = published.AppendAction(p.window.Action[:at], flight, servers, func(u int) float64 { return d.Users[u].Offload })
 	return goal.Observation{}
 }

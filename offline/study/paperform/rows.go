@@ -2,9 +2,9 @@ package paperform
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
+	published "prefdt/inference/paperform"
 	"prefdt/inference/slot"
 	"prefdt/inference/token"
 	"prefdt/offline/corpus"
@@ -131,10 +131,10 @@ func (w *window) readExample(c *featureColumns, ex *corpus.Example, aircraft int
 		}
 		moves := ex.Labels.Move[2*aircraft*s : 2*aircraft*(s+1)]
 		for m := range aircraft {
-			length, heading := polar(float64(moves[2*m]/ex.Labels.MoveScale), float64(moves[2*m+1]/ex.Labels.MoveScale))
+			length, heading := published.Polar(float64(moves[2*m]/ex.Labels.MoveScale), float64(moves[2*m+1]/ex.Labels.MoveScale))
 			w.Motion = append(w.Motion, length, heading)
 		}
-		w.Action = appendAction(w.Action, w.Motion[2*aircraft*s:], ex.Labels.Server[user:user+n], func(u int) float64 { return float64(ex.Labels.Offload[user+u]) })
+		w.Action = published.AppendAction(w.Action, w.Motion[2*aircraft*s:], ex.Labels.Server[user:user+n], func(u int) float64 { return float64(ex.Labels.Offload[user+u]) })
 		user += n
 	}
 	return nil
@@ -145,32 +145,6 @@ func (c *rowColumns) append(dst, rows []float32) []float32 {
 		for _, at := range c.columns {
 			dst = append(dst, row[at])
 		}
-	}
-	return dst
-}
-
-// polar maps a move in units of D_max to the paper's flight action: length
-// [0, 1] and heading [0, 2 pi), each rescaled to [-1, 1].
-func polar(east, north float64) (length, heading float32) {
-	phi := math.Atan2(north, east)
-	if phi < 0 {
-		phi += 2 * math.Pi
-	}
-	return float32(2*min(math.Hypot(east, north), 1) - 1), float32(phi/math.Pi - 1)
-}
-
-// appendAction appends the action token's row: each aircraft's flight action,
-// how many users it serves, and how much of their tasks.
-func appendAction(dst, flight []float32, servers []int, offload func(u int) float64) []float32 {
-	for m := range len(flight) / 2 {
-		served, rho := 0.0, 0.0
-		for u, server := range servers {
-			if server == m+1 {
-				served++
-				rho += offload(u)
-			}
-		}
-		dst = append(dst, flight[2*m], flight[2*m+1], float32(served/4), float32(rho/max(served, 1)))
 	}
 	return dst
 }
