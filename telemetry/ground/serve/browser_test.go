@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -111,6 +112,12 @@ func (c *console) open(t *testing.T, role string, width, height int) *tab {
 // call sends one command of the debugging protocol.
 func (b *tab) call(method string, params, result any) {
 	b.t.Helper()
+	if err := b.tryCall(method, params, result); err != nil {
+		b.t.Fatalf("%s: %v", method, err)
+	}
+}
+
+func (b *tab) tryCall(method string, params, result any) error {
 	var raw json.RawMessage
 	ctx, cancel := context.WithTimeout(b.ctx, browserTimeout)
 	defer cancel()
@@ -120,9 +127,7 @@ func (b *tab) call(method string, params, result any) {
 	if err == nil && result != nil {
 		err = json.Unmarshal(raw, result)
 	}
-	if err != nil {
-		b.t.Fatalf("%s: %v", method, err)
-	}
+	return err
 }
 
 func (b *tab) navigate(url string) {
@@ -135,33 +140,45 @@ func (b *tab) navigate(url string) {
 }
 
 // eval evaluates an expression of the page, a promise's value included.
-func eval[T any](b *tab, expression string) (value T) {
+func eval[T any](b *tab, expression string) T {
 	b.t.Helper()
+	value, err := tryEval[T](b, expression)
+	if err != nil {
+		b.t.Fatalf("%s: %v", expression, err)
+	}
+	return value
+}
+
+func tryEval[T any](b *tab, expression string) (value T, err error) {
 	var out struct {
 		Result           struct{ Value json.RawMessage }
 		ExceptionDetails *struct {
 			Exception struct{ Description string }
 		}
 	}
-	b.call("Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true, "awaitPromise": true}, &out)
-	if out.ExceptionDetails != nil {
-		b.t.Fatalf("%s: %s", expression, out.ExceptionDetails.Exception.Description)
+	err = b.tryCall("Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true, "awaitPromise": true}, &out)
+	switch {
+	case err != nil:
+		return value, err
+	case out.ExceptionDetails != nil:
+		return value, errors.New(out.ExceptionDetails.Exception.Description)
+	case out.Result.Value == nil:
+		return value, nil
 	}
-	if out.Result.Value == nil {
-		return value
-	}
-	if err := json.Unmarshal(out.Result.Value, &value); err != nil {
-		b.t.Fatalf("%s: %s, %v", expression, out.Result.Value, err)
-	}
-	return value
+	return value, json.Unmarshal(out.Result.Value, &value)
 }
 
-// wait waits until an expression holds.
+// wait waits until an expression holds. One that fails does not hold yet: between two
+// pages there is no document to evaluate it in.
 func (b *tab) wait(expression string) {
 	b.t.Helper()
-	for until := time.Now().Add(browserTimeout); !eval[bool](b, "!!("+expression+")"); time.Sleep(20 * time.Millisecond) {
+	for until := time.Now().Add(browserTimeout); ; time.Sleep(20 * time.Millisecond) {
+		holds, err := tryEval[bool](b, "!!("+expression+")")
+		if err == nil && holds {
+			return
+		}
 		if time.Now().After(until) {
-			b.t.Fatalf("never: %s\n%s", expression, eval[string](b, "document.body.innerText"))
+			b.t.Fatalf("never: %s (%v)\n%s", expression, err, eval[string](b, "document.body.innerText"))
 		}
 	}
 }
