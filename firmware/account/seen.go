@@ -60,6 +60,7 @@ func cloneUsers(users []slot.User) []slot.User {
 	for i := range users {
 		n := len(users[i].Gain)
 		users[i].Gain, gains = gains[:n:n], gains[n:]
+		users[i].GainMissing = slices.Clone(users[i].GainMissing)
 	}
 	return users
 }

@@ -210,7 +210,7 @@ func (u *Users) OfferUsersEdgeJ(n int) (expectedJ, mostJ float64) {
 }
 
 // slotUser is a report in the form of the snapshot: the task of an idle user is zero, a
-// gain that was not reported the closed-form mean at that distance.
+// gain that was not reported the closed-form mean at that distance, and marked as such.
 func (u *Users) slotUser(x *user, aircraft []slot.Aircraft) slot.User {
 	r := &x.report
 	out := slot.User{
@@ -225,6 +225,10 @@ func (u *Users) slotUser(x *user, aircraft []slot.Aircraft) slot.User {
 		gain, ok := r.Gain[a.Number]
 		if !ok {
 			gain = u.Physics.Channel.MeanGain(out.Position.Sub(a.Position).Norm(), u.Physics.AltitudeM)
+			if out.GainMissing == nil {
+				out.GainMissing = make([]bool, len(aircraft))
+			}
+			out.GainMissing[i] = true
 		}
 		out.Gain = append(out.Gain, gain)
 	}

@@ -113,7 +113,7 @@ func TestIdleUsers(t *testing.T) {
 	at := physics.Position{EastM: 200, NorthM: 450}
 	mean := u.Physics.Channel.MeanGain(at.Sub(s.Aircraft[0].Position).Norm(), u.Physics.AltitudeM)
 	want := []slot.User{
-		{ID: 3, Position: at, QueueBits: 2, CPUHz: 1e9, Gain: []float64{mean}}, // it reported another aircraft's
+		{ID: 3, Position: at, QueueBits: 2, CPUHz: 1e9, Gain: []float64{mean}, GainMissing: []bool{true}}, // it reported another aircraft's
 		{ID: 4, Position: at, QueueBits: 0, CPUHz: 1e9, Gain: []float64{1e-9}},
 		{ID: 5, Position: at, QueueBits: 4, CPUHz: 1e9, Gain: []float64{1e-9}},
 	}
@@ -126,7 +126,8 @@ func TestIdleUsers(t *testing.T) {
 	}
 }
 
-// TestMissingGainIsTheMean: a gain that was not reported is the closed-form mean.
+// TestMissingGainIsTheMean: a gain that was not reported is the closed-form mean, marked as
+// no sounding.
 func TestMissingGainIsTheMean(t *testing.T) {
 	u := newUsers(4)
 	u.OpenSlot(0)
@@ -138,6 +139,9 @@ func TestMissingGainIsTheMean(t *testing.T) {
 	distance := physics.Position{EastM: 200, NorthM: 450}.Sub(s.Aircraft[0].Position).Norm()
 	if got, want := s.Users[0].Gain[0], u.Physics.Channel.MeanGain(distance, u.Physics.AltitudeM); got != want {
 		t.Errorf("%v, want %v", got, want)
+	}
+	if s.Users[0].ReportedGain(0) {
+		t.Error("the mean is taken for a sounding")
 	}
 }
 

@@ -57,8 +57,14 @@ type User struct {
 	QueueBits float64          `json:"queue_bits,omitzero"`
 	CPUHz     float64          `json:"cpu_hz"` // f_loc, of the user's own device
 	Gain      []float64        `json:"gain"`   // power gain to each aircraft, in the snapshot's order
-	Doubt     Doubt            `json:"doubt,omitzero"`
+	// GainMissing says for each aircraft that the user did not report the gain to it: the
+	// closed-form mean at that distance stands in. nil: it reported all.
+	GainMissing []bool `json:"gain_missing,omitempty"`
+	Doubt       Doubt  `json:"doubt,omitzero"`
 }
+
+// ReportedGain is whether the gain to an aircraft, by its index, is a sounding.
+func (u *User) ReportedGain(m int) bool { return m >= len(u.GainMissing) || !u.GainMissing[m] }
 
 // Result is how a task ended, as its user reports it.
 type Result struct {

@@ -97,6 +97,47 @@ func TestWindow(t *testing.T) {
 	}
 }
 
+// A gain that was not reported is no sounding: what stands in for it reaches no belief, in
+// its slot or later, and without memory such a link is believed what its distance says.
+func TestMissingGain(t *testing.T) {
+	c := field()
+	run := func(standIn float64, missing []bool) []string {
+		list := flight(c, 99_962, 30)
+		for i := range list {
+			for _, users := range [][]slot.User{list[i].Users, list[i].IdleUsers} {
+				for u := range users {
+					if (i+u)%3 == 0 {
+						users[u].Gain[1], users[u].GainMissing = standIn, missing
+					}
+				}
+			}
+		}
+		return believe(New(surroundings(&c), random(20)), list)
+	}
+	second := []bool{false, true}
+	if low, high := run(1e-12, second), run(1e-8, second); !slices.Equal(low, high) {
+		t.Errorf("what stands in for a gain reaches the beliefs:\n%s\n%s", low[29], high[29])
+	}
+	if low, high := run(1e-12, nil), run(1e-8, nil); slices.Equal(low, high) {
+		t.Error("a reported gain reaches no belief")
+	}
+	e := New(surroundings(&c), &Parameters{Window: 20, Data: make([]float32, ParameterCount())})
+	s := flight(c, 99_962, 1)[0]
+	var b belief.Belief
+	for i := range s.Users {
+		s.Users[i].GainMissing = second
+	}
+	b.Resize(&s)
+	e.Estimate(&s, &b)
+	for i := range s.Users {
+		distance := s.Aircraft[1].Position.Sub(s.Users[i].Position).Norm()
+		want, got := c.Physics.Channel.LoSProbability(distance, c.Physics.AltitudeM), 1/(1+math.Exp(-e.memory.Soundings[i*len(s.Aircraft)+1].LogOdds))
+		if math.Abs(got-want) > 1e-5 {
+			t.Errorf("user %d: line of sight believed with probability %g at %g m, want %g", i, got, distance, want)
+		}
+	}
+}
+
 // The order of users changes nothing in the belief of each, nor do other users.
 func TestUsersAreApart(t *testing.T) {
 	c := field()

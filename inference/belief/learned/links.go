@@ -32,12 +32,20 @@ type reading struct {
 // logOddsMax bounds the logarithm of odds.
 const logOddsMax = 12
 
-// read takes a gain at a horizontal distance; upload says that it has no fading.
-func (x *radio) read(gain, horizontalM float64, upload bool) (r reading) {
+// unread is what a horizontal distance alone says of a link: the prior odds of line of
+// sight, and no shadowing.
+func (x *radio) unread(horizontalM float64) (r reading) {
 	c := x.constants
 	p := min(max(c.Channel.LoSProbability(horizontalM, c.AltitudeM), 1e-6), 1-1e-6)
 	r.freeLog = math.Log(c.Channel.FreeSpaceGain(horizontalM, c.AltitudeM))
 	r.threshold = math.Sqrt2 * math.Erfinv(2*p-1)
+	r.logOdds = math.Log(p / (1 - p))
+	return r
+}
+
+// read takes a gain at a horizontal distance; upload says that it has no fading.
+func (x *radio) read(gain, horizontalM float64, upload bool) reading {
+	r := x.unread(horizontalM)
 	logG := math.Log(max(gain, 1e-30)) - r.freeLog
 	var evidence [2]float64
 	for k := range x.conditions {
@@ -49,7 +57,7 @@ func (x *radio) read(gain, horizontalM float64, upload bool) (r reading) {
 			evidence[k], r.z[k], _ = l.Sound(logG, 0, 1)
 		}
 	}
-	r.logOdds = min(max(evidence[0]-evidence[1]+math.Log(p/(1-p)), -logOddsMax), logOddsMax)
+	r.logOdds = min(max(evidence[0]-evidence[1]+r.logOdds, -logOddsMax), logOddsMax)
 	return r
 }
 

@@ -195,10 +195,15 @@ func (m *Memory) observeSoundings(s *slot.Snapshot, r *slot.User, query bool) {
 	m.present = m.present[:0]
 	for a := range s.Aircraft {
 		to := s.Aircraft[a].Position.Sub(r.Position)
-		read := m.radio.read(r.Gain[a], to.Norm(), false)
+		read := m.radio.unread(to.Norm())
+		if r.ReportedGain(a) {
+			read = m.radio.read(r.Gain[a], to.Norm(), false)
+		}
 		o := m.radio.observe(&read, to, false)
 		o.arrived, o.slot = s.Slot, s.Slot
-		remember(u.soundings[:], &u.sounded, o)
+		if r.ReportedGain(a) {
+			remember(u.soundings[:], &u.sounded, o)
+		}
 		m.present = append(m.present, o)
 		if query {
 			var l Link
