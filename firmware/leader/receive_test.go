@@ -57,8 +57,8 @@ func TestCommandsBeforeReports(t *testing.T) {
 			t.Errorf("command %d was acknowledged when %d of %d reports were left", i, n, most)
 		}
 	}
-	if len(waiting) != 5 || l.users.Reported() > 10 {
-		t.Errorf("%d commands were acknowledged, %d reports handled", len(waiting), l.users.Reported())
+	if len(waiting) != 5 {
+		t.Errorf("%d commands were acknowledged", len(waiting))
 	}
 }
 
