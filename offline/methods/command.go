@@ -28,7 +28,8 @@ it learns, and flies it.
   offline method ppo -resume                       continue
 
 The folder -out keeps trained policies, and the outcomes of each seed as it is flown:
-Ctrl-C may come at any time, and -resume goes on.
+Ctrl-C or SIGTERM may come at any time, or -limit end it: the exit status is 75 then,
+and -resume goes on.
 
 Flags:
 `
@@ -45,9 +46,15 @@ func Command(ctx context.Context, call *cli.Call) error {
 	resume := f.Bool("resume", false, "continue in -out; without anything there, start")
 	ppo := f.String("ppo", "out/methods/ppo", "`FOLDER` of the PPO policies, for methods that learn from their flights; trained there if they are not")
 	list := f.Bool("list", false, "print the methods")
+	limit := command.LimitFlag(f)
 	workers := f.Int("workers", runtime.GOMAXPROCS(0), "policies or flights at a time; changes no result")
 	asJSON := call.JSONFlag()
 	words, err := call.Parse(usage, 1)
+	if err != nil {
+		return err
+	}
+	ctx, stop, err := limit(ctx)
+	defer stop()
 	if err != nil {
 		return err
 	}
@@ -104,8 +111,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 			return figures.print(call)
 		}
 	}
-	if ctx.Err() != nil {
-		return errors.New("interrupted; the same command with -resume continues")
+	if command.Ended(ctx, err) {
+		return command.Interrupted(ctx, "; the same command with -resume continues")
 	}
 	return fmt.Errorf("method %s: %w", m.Name, err)
 }

@@ -27,8 +27,8 @@ rules, builds the published corpus of their flights, and trains on it.
   offline papertrain -config configs/papertrain.yaml -tokens 440e6 -resume
   offline papertrain -config configs/papertrain.yaml -export configs/paper
 
-It saves the state every minute. Ctrl-C and SIGTERM save and stop; the same command
-continues, any number of times. The rate is constant until the last fifth of the tokens,
+It saves the state every minute. Ctrl-C, SIGTERM and -limit save and end it with exit status
+75; the same command with -resume continues, any number of times. The rate is constant until the last fifth of the tokens,
 the cool-down, which has a state of its own: with fewer -tokens a run is cooled down
 from where it stands, with more it goes on from where its cool-down began. -export trains nothing: it calibrates
 the settings of what was cooled down on calibration seeds, and writes the checkpoint.
@@ -49,7 +49,13 @@ func Command(ctx context.Context, call *cli.Call) error {
 	state := f.String("state", "", "with -export: state `FILE` instead of the cool-down's in -out")
 	mean := f.Bool("mean", false, "with -export: the mean of the parameters over the last steps instead of the last ones")
 	flights := f.Int("flights", 40, "with -export: calibration seeds that the settings are flown on")
+	limit := command.LimitFlag(f)
 	if _, err := call.Parse(usage, 0); err != nil {
+		return err
+	}
+	ctx, stop, err := limit(ctx)
+	defer stop()
+	if err != nil {
 		return err
 	}
 	if err := call.Config(*config, &c); err != nil {
@@ -81,8 +87,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 		return cli.BadInput(err)
 	}
 	interrupted := func(err error) error {
-		if ctx.Err() != nil {
-			return errors.New("interrupted; the same command with -resume continues")
+		if command.Ended(ctx, err) {
+			return command.Interrupted(ctx, "; the same command with -resume continues")
 		}
 		return err
 	}
@@ -121,7 +127,9 @@ func exportCommand(ctx context.Context, call *cli.Call, c Config, dir, state str
 		return cli.BadInput(err)
 	}
 	ck, err := Finish(ctx, c, dir, state, mean, flights, runtime.GOMAXPROCS(0), out, command.Progress(call.Stderr, "calibration seeds", flights))
-	if err != nil {
+	if command.Ended(ctx, err) {
+		return command.Interrupted(ctx, " while settings were calibrated; the same command begins that anew")
+	} else if err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(call.Stdout, "checkpoint of %d parameters after %d million tokens, in %s; the leader flies it with decoder: heads\n", ck.Published.Form.Parameters(), head.Tokens/1e6, out)

@@ -103,7 +103,7 @@ func (t *Trainer) runTo(ctx context.Context, end int, path, logPath string, chec
 	lineBegan := began
 	for t.Step < end {
 		if ctx.Err() != nil {
-			return cmp.Or(t.Save(path), fmt.Errorf("interrupted at step %d of %d, saved; the same command with -resume continues", t.Step, end))
+			return cmp.Or(t.Save(path), command.Interrupted(ctx, " at step %d of %d, saved; the same command with -resume continues", t.Step, end))
 		}
 		line, err := t.Next()
 		if err != nil {
