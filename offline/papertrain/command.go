@@ -18,7 +18,6 @@ import (
 	"prefdt/configs/cli"
 	"prefdt/offline/command"
 	"prefdt/offline/search"
-	"prefdt/simbridge/world"
 )
 
 const usage = `offline papertrain trains PrefDT in the form in which it was published: it searches the
@@ -151,17 +150,9 @@ func Prepare(ctx context.Context, c Config, dir string, progress io.Writer) (*Co
 		return m, err
 	}
 	workers := runtime.GOMAXPROCS(0)
-	rules := filepath.Join(dir, archiveFile)
-	found, err := search.ReadArchive(rules)
-	if errors.Is(err, os.ErrNotExist) {
-		s := search.Default()
-		var state search.State
-		if err := search.Run(ctx, s, &state, workers, func(*search.State) error { return nil }); err != nil {
-			return nil, err
-		}
-		found = state.Archive(s)
-		err = command.ReplaceJSON(rules, "", found)
-	}
+	find := search.Default()
+	find.World.Aircraft = c.Form.Aircraft
+	found, err := search.Ensure(ctx, filepath.Join(dir, archiveFile), find, workers, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +160,7 @@ func Prepare(ctx context.Context, c Config, dir string, progress io.Writer) (*Co
 	if err != nil {
 		return nil, err
 	}
-	m, err := Build(ctx, &c.Form, world.Standard(), archive, c.Flights, c.Seed, workers, command.Progress(progress, "flights", 2*c.Flights))
+	m, err := Build(ctx, &c.Form, found.Config.World, archive, c.Flights, c.Seed, workers, command.Progress(progress, "flights", 2*c.Flights))
 	if err != nil {
 		return nil, err
 	}

@@ -7,11 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"prefdt/inference/token"
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
+	"prefdt/offline/experiment"
 	"prefdt/offline/search"
 	"prefdt/offline/study/paperform"
 	"prefdt/offline/train"
@@ -19,27 +19,9 @@ import (
 
 // ruleArchive returns the archive of a search, made once.
 func (s *study) ruleArchive(ctx context.Context, population int) (search.Archive, error) {
-	path := filepath.Join(s.outDir, ruleArchivePath(population))
-	if a, err := search.ReadArchive(path); err == nil || !errors.Is(err, os.ErrNotExist) {
-		return a, err
-	}
 	c := search.Default()
 	c.Population, c.Generations = population, 2000/population // the paper's budget of evaluations
-	statePath := strings.TrimSuffix(path, ".json") + ".state.json"
-	state, err := search.ReadState(statePath, c)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return search.Archive{}, err
-	}
-	generations := s.progress("generations", c.Generations)
-	err = search.Run(ctx, c, &state, s.workers, func(at *search.State) error {
-		generations(at.Generation)
-		return command.ReplaceJSON(statePath, "", at)
-	})
-	if err != nil {
-		return search.Archive{}, err
-	}
-	a := state.Archive(c)
-	return a, command.ReplaceJSON(path, "", a)
+	return search.Ensure(ctx, filepath.Join(s.Dir, ruleArchivePath(population)), c, s.workers, s.progress("generations", c.Generations))
 }
 
 // teacherArchive returns the teacher's front that a corpus is matched to.
@@ -52,7 +34,7 @@ func (s *study) teacherArchive(ctx context.Context, fromRules bool) (corpus.Arch
 		return corpus.RuleArchive(&found, s.ArchiveEpisodes)
 	}
 	if s.dispatchArchive == nil {
-		path := filepath.Join(s.outDir, dispatchArchivePath)
+		path := filepath.Join(s.Dir, dispatchArchivePath)
 		a, err := corpus.ReadArchive(path)
 		if errors.Is(err, os.ErrNotExist) {
 			a, err = corpus.DispatchArchive(ctx, &s.world, 101, s.ArchiveEpisodes, s.workers, s.progress("archive episodes", s.ArchiveEpisodes))
@@ -69,7 +51,7 @@ func (s *study) teacherArchive(ctx context.Context, fromRules bool) (corpus.Arch
 }
 
 func (s *study) progress(what string, total int) func(int) {
-	return command.Progress(s.log, "  "+what, total)
+	return command.Progress(s.Log, "  "+what, total)
 }
 
 // corpus returns the corpus of a recipe, built once. It is verified by
@@ -78,7 +60,7 @@ func (s *study) corpus(ctx context.Context, recipe string) (*corpus.Manifest, er
 	if m := s.corpora[recipe]; m != nil {
 		return m, nil
 	}
-	path := filepath.Join(s.outDir, corpusPath(recipe))
+	path := filepath.Join(s.Dir, corpusPath(recipe))
 	m, err := corpus.Read(path)
 	if err == nil {
 		err = m.Verify(4)
@@ -186,14 +168,14 @@ func (s *study) trainRun(ctx context.Context, name string, paper bool) (*trainin
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(s.outDir, trainingPath(name))
-	err = writeOnce(filepath.Join(dir, "corpus.txt"), m.Hash(), func(have string) error {
+	dir := filepath.Join(s.Dir, trainingPath(name))
+	err = experiment.WriteOnce(filepath.Join(dir, "corpus.txt"), m.Hash(), func(have string) error {
 		return fmt.Errorf("%s was trained on corpus %.12s, the present one is %.12s: remove it, or give another -out", dir, have, m.Hash())
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := run.Run(ctx, dir, 100, 0, nil, s.log); err != nil {
+	if err := run.Run(ctx, dir, 100, 0, nil, s.Log); err != nil {
 		return nil, err
 	}
 	t.params = run.Params

@@ -6,7 +6,6 @@ import (
 	"math"
 
 	"prefdt/inference/goal"
-	"prefdt/inference/slot"
 	"prefdt/offline/calibrate"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
@@ -33,10 +32,10 @@ type Result struct {
 		Points   [][]pareto.Point `json:"points"`
 		SpeedMPS []float64        `json:"speed_mps"` // mean over seeds
 	} `json:"uniform"`
-	GustOutcomes   [][]pareto.Point `json:"gust"` // the same settings in gusts
-	Budgets        []BudgetResult   `json:"budgets"`
-	LinkRetentions []LinkRetention  `json:"link"`
-	EnergyTraces   []EnergyTrace    `json:"traces"`
+	GustOutcomes   [][]pareto.Point      `json:"gust"` // the same settings in gusts
+	Budgets        []BudgetResult        `json:"budgets"`
+	LinkRetentions []LinkRetention       `json:"link"`
+	EnergyTraces   []rollout.EnergyTrace `json:"traces"`
 
 	arm *Arm
 }
@@ -57,16 +56,6 @@ type LinkRetention struct {
 	// TightRetained is nil where the arm's own front has nothing below the tight
 	// reference point.
 	TightRetained *float64 `json:"tight_kept"`
-}
-
-// EnergyTrace is the energy spent and the delay so far, slot by slot, over seeds.
-type EnergyTrace struct {
-	BudgetJ        float64   `json:"budget_j"`
-	ReviseSlot     int       `json:"revise"`
-	RevisedBudgetJ float64   `json:"revised_j"`
-	MeanJ          []float64 `json:"mean_j"` // [slot], 0 to T
-	StdDevJ        []float64 `json:"std_j"`
-	MeanDelayS     []float64 `json:"mean_delay_s"`
 }
 
 const (
@@ -245,52 +234,11 @@ func (s *study) measureBudgets(ctx context.Context, p *armPolicy, a *Arm, list [
 	}
 	c := s.world
 	c.Shock = world.Shock{FromSlot: shockSlot, Factor: shockFactor}
-	var err error
-	r.EnergyTraces, err = traceBudgets(p, c, list)
-	return err
-}
-
-// traceBudgets flies traceRequests and keeps what was spent and the delay before
-// each slot and at the end.
-func traceBudgets(p *armPolicy, c world.Config, list []uint64) (traces []EnergyTrace, err error) {
 	policy, err := p.newPolicy()
-	if err != nil {
-		return nil, err
+	if err == nil {
+		r.EnergyTraces, err = rollout.TraceEnergy(policy, p.scales, c, list, traceRequests)
 	}
-	recorder := &progressRecorder{Policy: policy}
-	runner, err := rollout.NewWithPolicy(recorder, p.scales, c, rollout.ReportLink{})
-	if err != nil {
-		return nil, err
-	}
-	for _, request := range traceRequests {
-		t := EnergyTrace{BudgetJ: request.BudgetJ, ReviseSlot: request.ReviseSlot, RevisedBudgetJ: request.RevisedBudgetJ}
-		spentJ, delayS := make([][]float64, c.Slots+1), make([][]float64, c.Slots+1) // [slot][seed]
-		for _, seed := range list {
-			recorder.points = recorder.points[:0]
-			end := runner.Fly(seed, request).Point
-			for i, at := range append(recorder.points, end) {
-				spentJ[i], delayS[i] = append(spentJ[i], at.EnergyJ), append(delayS[i], at.DelayS)
-			}
-		}
-		for i := range spentJ {
-			j := pareto.Summarise(spentJ[i])
-			t.MeanJ, t.StdDevJ = append(t.MeanJ, j.Mean), append(t.StdDevJ, j.Std)
-			t.MeanDelayS = append(t.MeanDelayS, pareto.Summarise(delayS[i]).Mean)
-		}
-		traces = append(traces, t)
-	}
-	return traces, nil
-}
-
-// progressRecorder keeps the delay and the energy so far before each slot.
-type progressRecorder struct {
-	rollout.Policy
-	points []pareto.Point
-}
-
-func (r *progressRecorder) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
-	r.points = append(r.points, pareto.Point{DelayS: g.DelayS(), EnergyJ: g.SpentJ()})
-	return r.Policy.Decide(s, g, d)
+	return err
 }
 
 // links are the bad links that an arm is flown over.
@@ -317,7 +265,7 @@ func (s *study) measureLinks(ctx context.Context, p *armPolicy, a *Arm, list []u
 			}
 			outcomes := rollout.Outcomes(results)
 			retained := func(reference pareto.Point) float64 {
-				return meanRatio(hypervolumes(outcomes, reference), hypervolumes(r.Outcomes, reference))
+				return pareto.MeanRatio(pareto.Hypervolumes(outcomes, reference), pareto.Hypervolumes(r.Outcomes, reference))
 			}
 			row := LinkRetention{LossRate: l.LossRate, LateSlots: l.LateSlots, Fallback: l.Fallback, HypervolumeRetained: retained(pareto.Reference)}
 			if tight := retained(pareto.TightReference); !math.IsNaN(tight) {

@@ -22,6 +22,7 @@ import (
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
 	"prefdt/inference/token"
+	"prefdt/offline/experiment"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/world"
@@ -36,6 +37,15 @@ func TestConfigFile(t *testing.T) {
 	if !reflect.DeepEqual(c, Default()) {
 		t.Errorf("configs/study.yaml has %+v, the defaults are %+v", c, Default())
 	}
+}
+
+// run measures a part of a study.
+func run(ctx context.Context, c Config, out string, p experiment.Part, log io.Writer) error {
+	s, err := open(c, out, log)
+	if err != nil {
+		return cli.BadInput(err)
+	}
+	return s.Run(ctx, p, s.report)
 }
 
 // Every name by which one part of the study refers to another exists there.
@@ -128,7 +138,7 @@ func TestResume(t *testing.T) {
 	c := tinyConfig()
 	only := []string{"dispatch-teacher", "base"}
 	whole, parts := t.TempDir(), t.TempDir()
-	if err := Run(context.Background(), c, whole, Part{Only: only}, io.Discard); err != nil {
+	if err := run(context.Background(), c, whole, experiment.Part{Only: only}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -137,13 +147,13 @@ func TestResume(t *testing.T) {
 			stop()
 		}
 	})
-	if err := Run(ctx, c, parts, Part{Only: only}, cut); err == nil || !strings.Contains(err.Error(), "-resume continues") {
+	if err := run(ctx, c, parts, experiment.Part{Only: only}, cut); err == nil || !strings.Contains(err.Error(), "-resume continues") {
 		t.Fatalf("interrupted: %v", err)
 	}
 	if p, err := os.ReadFile(filepath.Join(parts, "train", "base", "log.csv")); err != nil || bytes.Count(p, []byte("\n")) != 51 {
 		t.Fatalf("the log of a run cut at step 50: %v\n%s", err, p)
 	}
-	if err := Run(context.Background(), c, parts, Part{Only: only}, io.Discard); err != nil {
+	if err := run(context.Background(), c, parts, experiment.Part{Only: only}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	figures := func(dir string) Result {
@@ -161,7 +171,7 @@ func TestResume(t *testing.T) {
 		t.Error("the resumed study differs")
 	}
 	var log bytes.Buffer
-	if err := Run(context.Background(), c, parts, Part{Only: only}, &log); err != nil || strings.Count(log.String(), "done before") != 2 {
+	if err := run(context.Background(), c, parts, experiment.Part{Only: only}, &log); err != nil || strings.Count(log.String(), "done before") != 2 {
 		t.Errorf("it was done again: %v\n%s", err, &log)
 	}
 	for _, name := range []string{"study.md", "study.csv", "departures.csv", "reference.json", "fronts.png"} {
@@ -170,7 +180,7 @@ func TestResume(t *testing.T) {
 		}
 	}
 	c.Settings++
-	if err := Run(context.Background(), c, parts, Part{Only: only}, io.Discard); err == nil || !strings.Contains(err.Error(), "another configuration") {
+	if err := run(context.Background(), c, parts, experiment.Part{Only: only}, io.Discard); err == nil || !strings.Contains(err.Error(), "another configuration") {
 		t.Errorf("another study shared the folder: %v", err)
 	}
 }
@@ -185,7 +195,7 @@ func TestArms(t *testing.T) {
 	dir := t.TempDir()
 	only := []string{"dispatch-teacher", "dispatch-teacher-256", "flagship-heads", "rules-50", "random", "dispatch-centroid", "paper-form", "unconditioned", "omega-bc",
 		"even", "capped-even", "constant-price", "controller", "controller-reserve", "greedy", "flagship-price"}
-	if err := Run(context.Background(), c, dir, Part{Only: only}, io.Discard); err != nil {
+	if err := run(context.Background(), c, dir, experiment.Part{Only: only}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	results := map[string]Metrics{}
@@ -221,7 +231,7 @@ func TestArms(t *testing.T) {
 	if x := results["unconditioned"]; x.Settings != 1 || x.ReachS != 0 || !math.IsNaN(x.Fidelity) || len(x.Budgets) != 0 {
 		t.Errorf("unconditioned: %+v", x)
 	}
-	if x := results["paper-form"]; !(x.HypervolumeDiff < 0) || x.PairedSeeds != 3 || len(x.Budgets) != len(results["even"].Budgets) {
+	if x := results["paper-form"]; !(x.Paired.Mean < 0) || x.Paired.N != 3 || len(x.Budgets) != len(results["even"].Budgets) {
 		t.Errorf("paper form: %+v", x)
 	}
 	if findResult(list, "paper-form").LinkRetentions[0].HypervolumeRetained <= 0 {
@@ -263,7 +273,7 @@ func TestArms(t *testing.T) {
 // below them.
 func TestTracedBudgetsAreKept(t *testing.T) {
 	c := Default()
-	s := &study{Config: c, world: world.Standard()}
+	s := &study{Config: c, Set: &experiment.Set{Log: io.Discard}, world: world.Standard()}
 	var err error
 	if s.flagship, err = checkpoint.Load("../../configs/checkpoint"); err != nil {
 		t.Fatal(err)
@@ -274,7 +284,11 @@ func TestTracedBudgetsAreKept(t *testing.T) {
 	}
 	at := s.world
 	at.Shock = world.Shock{FromSlot: shockSlot, Factor: shockFactor}
-	traces, err := traceBudgets(p, at, evaluationSeeds(5))
+	policy, err := p.newPolicy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	traces, err := rollout.TraceEnergy(policy, p.scales, at, evaluationSeeds(5), traceRequests)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +326,7 @@ func (p *dashUntilShock) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Deci
 // A budget is judged by itself: what a flight spends before a shock is no excuse for
 // passing it, where the even pacer shows that it can be kept.
 func TestEarlySpendingIsNoExcuse(t *testing.T) {
-	s := &study{Config: Default(), world: world.Standard(), workers: 2, log: io.Discard}
+	s := &study{Config: Default(), Set: &experiment.Set{Log: io.Discard}, world: world.Standard(), workers: 2}
 	var err error
 	if s.flagship, err = checkpoint.Load("../../configs/checkpoint"); err != nil {
 		t.Fatal(err)
@@ -334,7 +348,7 @@ func TestEarlySpendingIsNoExcuse(t *testing.T) {
 		results = append(results, r)
 	}
 	figures := func(name string) BudgetFigures {
-		m := computeMetrics(results, findResult(results, name), &ReferenceFronts{}, "")
+		m := computeMetrics(results, findResult(results, name), &pareto.ReferenceFronts{}, "")
 		x, measured := m.meanBudget(perturbationShock)
 		if !measured {
 			t.Fatalf("under the shock nothing was measured: %+v", m.Budgets)
@@ -410,7 +424,7 @@ func TestRatioToFinestFront(t *testing.T) {
 	expert := front(finestTeacherArm, 3)
 	for settings, want := range map[int]bool{3: true, 4: false} {
 		r := front("arm", settings)
-		if m := computeMetrics([]*Result{expert, r}, r, &ReferenceFronts{}, ""); !math.IsNaN(m.HypervolumeRatio) != want || !math.IsNaN(m.TightRatio) != want || !math.IsNaN(m.GustRatio) != want {
+		if m := computeMetrics([]*Result{expert, r}, r, &pareto.ReferenceFronts{}, ""); !math.IsNaN(m.HypervolumeRatio) != want || !math.IsNaN(m.TightRatio) != want || !math.IsNaN(m.GustRatio) != want {
 			t.Errorf("%d settings against %d: %+v", settings, len(expert.Omegas), m)
 		}
 	}
@@ -420,7 +434,7 @@ func TestRatioToFinestFront(t *testing.T) {
 func TestBySize(t *testing.T) {
 	s := &study{Config: Default()}
 	row := func(arm string, diff float64) Metrics {
-		return Metrics{Arm: arm, Parameters: 1000, HypervolumeDiff: diff, HypervolumeDiffLow: diff - 1e3, HypervolumeDiffHigh: diff + 1e3}
+		return Metrics{Arm: arm, Parameters: 1000, Paired: pareto.Paired{Mean: diff, Low: diff - 1e3, High: diff + 1e3}}
 	}
 	if panels := s.sizePanels([]Metrics{row(smallestSize, math.NaN())}); panels != nil {
 		t.Error("a size without an interval was drawn")
