@@ -71,14 +71,14 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if len(words) != 1 {
 		return cli.BadInputf("want the name of a method (-list shows them)")
 	}
-	m := find(&r.Config, words[0])
+	m := Find(&r.Config, words[0])
 	if m == nil {
 		return cli.BadInputf("no method is called %q (-list shows them)", words[0])
 	}
 	if !(*budget > 0 && *budget <= 100) || *settings < 2 || *settings > 1001 || *workers < 1 || *workers > 1024 {
 		return cli.BadInputf("-budget is %v, -settings %d, -workers %d; want above 0 to 100, 2 to 1001, 1 to 1024", *budget, *settings, *workers)
 	}
-	r.Config.scale(*budget)
+	r.Config.Scale(*budget)
 	if r.World, err = config(world.Standard()); err != nil {
 		return cli.BadInput(err)
 	}

@@ -410,7 +410,7 @@ func archiveFront(ctx context.Context, r *Run) (front, error) {
 func ppoFront(ctx context.Context, r *Run) (front, error) {
 	own := *r
 	own.Dir = r.PPODir
-	if err := own.claimFolder(find(&r.Config, "ppo"), true); err != nil {
+	if err := own.claimFolder(Find(&r.Config, "ppo"), true); err != nil {
 		return nil, cli.BadInput(err) // found before any work
 	}
 	params, _, err := trainPPO(ctx, &own)

@@ -84,7 +84,7 @@ func TestPEDAGradient(t *testing.T) {
 // them, and the returns to go of a flight of costs 1 s, 2 s are 3 s, 2 s.
 func TestPEDAReturns(t *testing.T) {
 	d := &dataset{omega: []float64{0, 1}, expert: []bool{true, true}, last: []bool{false, true, false, true}, cost: [][objectives]float64{{1, 10}, {2, 30}, {1, 10}, {4, 10}}}
-	p, err := newPEDAData(d, targetsLinear)
+	p, err := newPEDAData(d, sequenceForm{Targets: targetsLinear})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,8 +99,21 @@ func TestPEDAReturns(t *testing.T) {
 			}
 		}
 	}
-	if row := returnRow(nil, p.toGo[0], p.eta, 0.25); row[0] != -1.5*0.75 || row[1] != -2*0.25 {
-		t.Errorf("row %v", row)
+	for _, c := range []struct {
+		form sequenceForm
+		want [objectives]float32
+	}{
+		{sequenceForm{}, [objectives]float32{-1.5 * 0.75, -2 * 0.25}},
+		{sequenceForm{UnweighedReturns: true}, [objectives]float32{-1.5, -2}},
+		{sequenceForm{ScalarReturn: true}, [objectives]float32{-1.5*0.75 - 2*0.25, 0}},
+	} {
+		p.form = c.form
+		if row := p.returnRow(nil, p.toGo[0], 0.25); [objectives]float32(row) != c.want {
+			t.Errorf("%+v: row %v, want %v", c.form, row, c.want)
+		}
+	}
+	if omega := p.omegaOfEnergy(25); math.Abs(omega-0.75) > 1e-9 {
+		t.Errorf("25 J at %v", omega)
 	}
 }
 

@@ -160,7 +160,7 @@ func Prepare(ctx context.Context, c Config, dir string, progress io.Writer) (*Co
 	if err != nil {
 		return nil, err
 	}
-	m, err := Build(ctx, &c.Form, found.Config.World, archive, c.Flights, c.Seed, workers, command.Progress(progress, "flights", 2*c.Flights))
+	m, err := Build(ctx, c, found.Config.World, archive, workers, command.Progress(progress, "flights", 2*c.Flights))
 	if err != nil {
 		return nil, err
 	}
@@ -180,9 +180,9 @@ func readCorpus(path string, c Config) (*Corpus, error) {
 	if err := json.Unmarshal(raw, m); err != nil {
 		return nil, fmt.Errorf("read corpus %s: %w", path, err)
 	}
-	if len(m.Flights) != c.Flights || m.Archive.Episodes != c.Episodes || m.Seed != c.Seed || !slices.Equal(m.UserFeatures, c.Form.UserFeatures) {
-		return nil, cli.BadInputf("%s has %d flights of seed %d, %d episodes for each rule and user features %q, the configuration %d, %d, %d and %q: give another -out", path,
-			len(m.Flights), m.Seed, m.Archive.Episodes, m.UserFeatures, c.Flights, c.Seed, c.Episodes, c.Form.UserFeatures)
+	if len(m.Flights) != c.Flights || m.Archive.Episodes != c.Episodes || m.Seed != c.Seed || m.Uniform != c.Uniform || m.World.Aircraft != c.Form.Aircraft || !slices.Equal(m.UserFeatures, c.Form.UserFeatures) {
+		return nil, cli.BadInputf("%s has %d flights of seed %d (uniform: %v) of %d aircraft, %d episodes for each rule and user features %q, the configuration %d, %d (%v), %d, %d and %q: give another -out", path,
+			len(m.Flights), m.Seed, m.Uniform, m.World.Aircraft, m.Archive.Episodes, m.UserFeatures, c.Flights, c.Seed, c.Uniform, c.Form.Aircraft, c.Episodes, c.Form.UserFeatures)
 	}
 	return m, nil
 }

@@ -29,10 +29,11 @@ import (
 // again, exactly, when its slots are read.
 type Corpus struct {
 	World   world.Config         `json:"world"`
-	Seed    uint64               `json:"seed"`    // of the draws
-	Archive corpus.Archive       `json:"archive"` // members in order of delay
-	Shares  []float64            `json:"shares"`  // of the members: delay's part of the normalised return
-	Etas    pareto.Point         `json:"eta"`     // eq. (rtgnorm): the span of each return over the flights
+	Seed    uint64               `json:"seed"`              // of the draws
+	Uniform bool                 `json:"uniform,omitempty"` // without corner emphasis
+	Archive corpus.Archive       `json:"archive"`           // members in order of delay
+	Shares  []float64            `json:"shares"`            // of the members: delay's part of the normalised return
+	Etas    pareto.Point         `json:"eta"`               // eq. (rtgnorm): the span of each return over the flights
 	Flights []Flight             `json:"flights"`
 	Fit     Fit                  `json:"fit"`
 	Rows    paperform.Statistics `json:"standard"`
@@ -94,7 +95,8 @@ func RuleArchive(ctx context.Context, found *search.Archive, episodes, workers i
 // The preferences are matched by shares of returns over eta, and eta is the span of the
 // returns of the flights matched. So the flights are drawn twice: first by the spans of the
 // archive, then by those of the flights of the first draw.
-func Build(ctx context.Context, f *paperform.Form, c world.Config, a corpus.Archive, flights int, seed uint64, workers int, progress func(done int)) (*Corpus, error) {
+func Build(ctx context.Context, config Config, c world.Config, a corpus.Archive, workers int, progress func(done int)) (*Corpus, error) {
+	f, flights := &config.Form, config.Flights
 	if err := errors.Join(c.Check(), a.Check(), f.Check(), f.Fits(c.Aircraft, c.Slots)); err != nil {
 		return nil, fmt.Errorf("build corpus: %w", err)
 	}
@@ -104,7 +106,7 @@ func Build(ctx context.Context, f *paperform.Form, c world.Config, a corpus.Arch
 	if flights < 2*statisticFlights {
 		return nil, fmt.Errorf("build corpus: %d flights, want %d at least", flights, 2*statisticFlights)
 	}
-	m := &Corpus{World: c, Seed: seed, Archive: a, UserFeatures: f.UserFeatures}
+	m := &Corpus{World: c, Seed: config.Seed, Uniform: config.Uniform, Archive: a, UserFeatures: f.UserFeatures}
 	m.Etas.DelayS, m.Etas.EnergyJ = a.ReturnScales()
 	for round := range 2 {
 		m.Shares = nil
@@ -173,7 +175,7 @@ func (m *Corpus) draw(i uint64) Flight {
 // rejected outside the band widened by a tolerance.
 func (m *Corpus) drawOmega(r *rand.Rand) float64 {
 	low, high := m.Band()
-	if r.Float64() < cornerFraction {
+	if r.Float64() < cornerFraction && !m.Uniform {
 		window := m.Shares[:min(cornerMembers, len(m.Shares))]
 		first, last := slices.Min(window), slices.Max(window)
 		return first + (last-first)*r.Float64()

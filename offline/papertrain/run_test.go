@@ -62,7 +62,7 @@ var testCorpus = sync.OnceValues(func() (*Corpus, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Build(context.Background(), &c.Form, world.Standard(), a, c.Flights, c.Seed, 2, nil)
+	return Build(context.Background(), c, world.Standard(), a, 2, nil)
 })
 
 // The corpus follows its recipe, and is the same on any number of cores.
@@ -102,9 +102,31 @@ func TestCorpus(t *testing.T) {
 		t.Errorf("the gates read %+v", f)
 	}
 	c := testConfig()
-	again, err := Build(context.Background(), &c.Form, m.World, m.Archive, c.Flights, c.Seed, 1, nil)
+	again, err := Build(context.Background(), c, m.World, m.Archive, 1, nil)
 	if err != nil || again.Hash() != m.Hash() {
 		t.Errorf("on one core it is another corpus: %v", err)
+	}
+}
+
+// Without corner emphasis the preferences are those of the Dirichlet tiers alone.
+func TestUniformPreferences(t *testing.T) {
+	m, err := testCorpus()
+	if err != nil {
+		t.Fatal(err)
+	}
+	uniform := *m
+	uniform.Uniform = true
+	window := m.Shares[min(cornerMembers, len(m.Shares))-1]
+	corner := map[bool]int{}
+	for i := range uint64(2000) {
+		for _, x := range []*Corpus{m, &uniform} {
+			if x.draw(i).Omega <= window {
+				corner[x.Uniform]++
+			}
+		}
+	}
+	if share := float64(corner[false]-corner[true]) / 2000; math.Abs(share-cornerFraction) > 0.06 || corner[true] == 0 {
+		t.Errorf("in the corner %d with emphasis, %d without", corner[false], corner[true])
 	}
 }
 
