@@ -14,8 +14,9 @@ import (
 
 // Flags are those of every command that measures a set.
 type Flags struct {
-	Out   *string
-	Times *bool
+	Out      *string
+	Times    *bool
+	Optional *bool // declared by commands that have such arms; nil: none
 
 	kind               string
 	resume, list, json *bool
@@ -40,21 +41,13 @@ func NewFlags(call *cli.Call, kind, out string) *Flags {
 	}
 }
 
-// Part is what one process does of a set. The zero value is all of it.
-type Part struct {
-	Only  []string      // arms by name; none: all
-	Shard command.Shard // of these
-	// NoTimes leaves out of the report what is timed: the figures in which no two runs agree.
-	NoTimes bool
-}
-
 // Report writes the report of a set from its results.
 type Report func(ctx context.Context, timed bool) error
 
 // Run measures a part, and without a shard writes the report over whatever has been
 // measured so far. It continues what is in the set's folder.
 func (s *Set) Run(ctx context.Context, p Part, report Report) error {
-	arms, err := Select(s.Arms, p.Only, p.Shard)
+	arms, err := Select(s.Arms, p)
 	if err != nil {
 		return cli.BadInput(err)
 	}
@@ -62,7 +55,7 @@ func (s *Set) Run(ctx context.Context, p Part, report Report) error {
 		return err
 	}
 	if !p.Shard.Whole() {
-		s.Logf("%v: %d arms are measured; offline %s merge writes the report", p.Shard, len(arms), s.Kind)
+		s.Logf("%v: %d arms are measured; offline %s merge writes the report", p.Shard, len(arms), s.Command)
 		return nil
 	}
 	return report(ctx, !p.NoTimes)
@@ -71,7 +64,7 @@ func (s *Set) Run(ctx context.Context, p Part, report Report) error {
 // MergeAndReport merges folders and writes the report. It is an error if an arm of the part
 // is then missing.
 func (s *Set) MergeAndReport(ctx context.Context, folders []string, p Part, report Report) error {
-	arms, err := Select(s.Arms, p.Only, p.Shard)
+	arms, err := Select(s.Arms, p)
 	if err != nil {
 		return cli.BadInput(err)
 	}
@@ -99,14 +92,14 @@ func (f *Flags) Do(ctx context.Context, call *cli.Call, words []string, arms []A
 	if err != nil {
 		return err
 	}
-	part := Part{NoTimes: !*f.Times}
+	part := Part{NoTimes: !*f.Times, Optional: f.Optional != nil && *f.Optional}
 	if *f.only != "" {
 		part.Only = strings.Split(*f.only, ",")
 	}
 	if part.Shard, err = f.shard(); err != nil {
 		return err
 	}
-	selected, err := Select(arms, part.Only, part.Shard)
+	selected, err := Select(arms, part)
 	if err != nil {
 		return cli.BadInput(err)
 	}

@@ -40,6 +40,8 @@ type Arm struct {
 	TrainingRun string `json:"run,omitempty"`
 	Needs       []Need `json:"needs"`  // in the order in which they are made
 	CoreS       int    `json:"core_s"` // rough seconds of one core to measure it
+	// Optional arms are measured where they are named or asked for.
+	Optional bool `json:"optional,omitempty"`
 	// Spends is what is declared to be spent on learning, in words.
 	Spends string `json:"spends,omitempty"`
 
@@ -54,22 +56,23 @@ func (a *Arm) ResultPath() string { return filepath.Join(a.Name, "result.json") 
 
 // Set is a comparison in a folder.
 type Set struct {
-	Kind string // what it is, "study"; also the name of the file that has the key
-	Dir  string
-	Key  string // its configuration, which all of its folders have in common
-	Arms []Arm
-	Log  io.Writer
+	Command string // of offline that measures it
+	Kind    string // what it is, "study"; also the name of the file that has the key
+	Dir     string
+	Key     string // its configuration, which all of its folders have in common
+	Arms    []Arm
+	Log     io.Writer
 
 	started time.Time
 }
 
 // NewSet returns a set, whose log begins now.
-func NewSet(kind, dir string, config any, arms []Arm, log io.Writer) *Set {
+func NewSet(command, kind, dir string, config any, arms []Arm, log io.Writer) *Set {
 	raw, err := json.MarshalIndent(config, "", "  ")
 	if err != nil {
 		panic(err) // a checked configuration
 	}
-	return &Set{Kind: kind, Dir: dir, Key: string(raw), Arms: arms, Log: log, started: time.Now()}
+	return &Set{Command: command, Kind: kind, Dir: dir, Key: string(raw), Arms: arms, Log: log, started: time.Now()}
 }
 
 // KeyFile holds the key, in every folder of a set.

@@ -13,20 +13,33 @@ import (
 // to the same sums.
 func WholeS(x float64) int { return int(math.Ceil(x)) }
 
-// Select returns the arms named, or all, that are a shard's, in the set's order. Arms of
+// Part is what one process does of a set. The zero value is all of it.
+type Part struct {
+	Only     []string      // arms by name; none: all that are not optional
+	Optional bool          // these too
+	Shard    command.Shard // of these
+	// NoTimes leaves out of the report what is timed: the figures in which no two runs agree.
+	NoTimes bool
+}
+
+// Select returns the arms of a part, in the set's order. Arms of
 // one training run are in one shard: two processes would train the same network in the
 // same folder. The runs are dealt by cost, the dearest first, to the shard that has the
 // least; every process deals alike.
-func Select(arms []Arm, only []string, shard command.Shard) ([]Arm, error) {
+func Select(arms []Arm, p Part) ([]Arm, error) {
 	arms = slices.Clone(arms)
-	for _, name := range only {
+	for _, name := range p.Only {
 		if !slices.ContainsFunc(arms, func(a Arm) bool { return a.Name == name }) {
 			return nil, fmt.Errorf("no arm is called %q (-list shows them)", name)
 		}
 	}
-	if len(only) > 0 {
-		arms = slices.DeleteFunc(arms, func(a Arm) bool { return !slices.Contains(only, a.Name) })
-	}
+	arms = slices.DeleteFunc(arms, func(a Arm) bool {
+		if len(p.Only) > 0 {
+			return !slices.Contains(p.Only, a.Name)
+		}
+		return a.Optional && !p.Optional
+	})
+	shard := p.Shard
 	if shard.Whole() {
 		return arms, nil
 	}

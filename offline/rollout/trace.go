@@ -1,11 +1,6 @@
 package rollout
 
-import (
-	"prefdt/inference/goal"
-	"prefdt/inference/slot"
-	"prefdt/offline/pareto"
-	"prefdt/simbridge/world"
-)
+import "prefdt/offline/pareto"
 
 // EnergyTrace is the energy spent and the delay so far, slot by slot, over seeds.
 type EnergyTrace struct {
@@ -19,21 +14,20 @@ type EnergyTrace struct {
 
 // TraceEnergy flies requests and keeps what was spent and the delay before each slot and
 // at the end.
-func TraceEnergy(p Policy, constants *goal.Constants, c world.Config, seeds []uint64, requests []Request) (traces []EnergyTrace, err error) {
-	recorder := &progressRecorder{Policy: p}
-	runner, err := NewWithPolicy(recorder, constants, c, ReportLink{})
-	if err != nil {
-		return nil, err
-	}
+func TraceEnergy(f *Runner, seeds []uint64, requests []Request) (traces []EnergyTrace) {
+	slots := f.world.Config.Slots
+	defer func(before func(int, float64, float64)) { f.OnSettled = before }(f.OnSettled)
 	for _, request := range requests {
 		t := EnergyTrace{BudgetJ: request.BudgetJ, ReviseSlot: request.ReviseSlot, RevisedBudgetJ: request.RevisedBudgetJ}
-		spentJ, delayS := make([][]float64, c.Slots+1), make([][]float64, c.Slots+1) // [slot][seed]
+		spentJ, delayS := make([][]float64, slots+1), make([][]float64, slots+1) // [slot][seed]
 		for _, seed := range seeds {
-			recorder.points = recorder.points[:0]
-			end := runner.Fly(seed, request).Point
-			for i, at := range append(recorder.points, end) {
-				spentJ[i], delayS[i] = append(spentJ[i], at.EnergyJ), append(delayS[i], at.DelayS)
+			var at pareto.Point
+			spentJ[0], delayS[0] = append(spentJ[0], 0), append(delayS[0], 0)
+			f.OnSettled = func(slot int, delay, energyJ float64) {
+				at.DelayS, at.EnergyJ = at.DelayS+delay, at.EnergyJ+energyJ
+				spentJ[slot+1], delayS[slot+1] = append(spentJ[slot+1], at.EnergyJ), append(delayS[slot+1], at.DelayS)
 			}
+			f.Fly(seed, request)
 		}
 		for i := range spentJ {
 			j := pareto.Summarise(spentJ[i])
@@ -42,16 +36,5 @@ func TraceEnergy(p Policy, constants *goal.Constants, c world.Config, seeds []ui
 		}
 		traces = append(traces, t)
 	}
-	return traces, nil
-}
-
-// progressRecorder keeps the delay and the energy so far before each slot.
-type progressRecorder struct {
-	Policy
-	points []pareto.Point
-}
-
-func (r *progressRecorder) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
-	r.points = append(r.points, pareto.Point{DelayS: g.DelayS(), EnergyJ: g.SpentJ()})
-	return r.Policy.Decide(s, g, d)
+	return traces
 }

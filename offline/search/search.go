@@ -146,7 +146,10 @@ func Ensure(ctx context.Context, path string, c Config, workers int, progress fu
 		return Archive{}, err
 	}
 	a := state.Archive(c)
-	return a, command.ReplaceJSON(path, "", a)
+	if err := command.ReplaceJSON(path, "", a); err != nil {
+		return a, err
+	}
+	return a, os.Remove(statePath) // the archive is all of it
 }
 
 // meanOutcome averages one member's outcomes over the seeds, in their order.

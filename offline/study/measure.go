@@ -67,24 +67,24 @@ const (
 
 // Names of the perturbations of budgets.
 const (
-	perturbationNone     = "calm"
-	perturbationShock    = "x1.5 from slot 50"
-	perturbationGusts    = "gusts of 15 %"
-	perturbationRevision = "revised at slot 60"
+	PerturbationNone     = "calm"
+	PerturbationShock    = "x1.5 from slot 50"
+	PerturbationGusts    = "gusts of 15 %"
+	PerturbationRevision = "revised at slot 60"
 )
 
 // perturbations are all of them, in the order of the report.
-var perturbations = []string{perturbationNone, perturbationShock, perturbationGusts, perturbationRevision}
+var perturbations = []string{PerturbationNone, PerturbationShock, PerturbationGusts, PerturbationRevision}
 
 var budgetTests = []struct {
 	name     string
 	perturb  func(*world.Config)
 	requests []rollout.Request
 }{
-	{perturbationNone, func(*world.Config) {}, targetRequests(29e3, 33e3, 36.5e3)},
-	{perturbationShock, func(c *world.Config) { c.Shock = world.Shock{FromSlot: shockSlot, Factor: shockFactor} }, targetRequests(40.5e3, 42e3, 44e3)},
-	{perturbationGusts, func(c *world.Config) { c.Gust = gustStdDev }, targetRequests(29e3, 33e3, 36.5e3)},
-	{perturbationRevision, func(*world.Config) {}, []rollout.Request{
+	{PerturbationNone, func(*world.Config) {}, targetRequests(29e3, 33e3, 36.5e3)},
+	{PerturbationShock, func(c *world.Config) { c.Shock = world.Shock{FromSlot: shockSlot, Factor: shockFactor} }, targetRequests(40.5e3, 42e3, 44e3)},
+	{PerturbationGusts, func(c *world.Config) { c.Gust = gustStdDev }, targetRequests(29e3, 33e3, 36.5e3)},
+	{PerturbationRevision, func(*world.Config) {}, []rollout.Request{
 		{Mode: goal.Target, BudgetJ: 35e3, ReviseSlot: reviseSlot, RevisedBudgetJ: 32e3},
 		{Mode: goal.Target, BudgetJ: 29e3, ReviseSlot: reviseSlot, RevisedBudgetJ: 31e3},
 	}},
@@ -170,13 +170,16 @@ func (s *study) measureFronts(ctx context.Context, p *armPolicy, a *Arm, list, g
 
 // sweep flies every request on every seed.
 func (s *study) sweep(ctx context.Context, p *armPolicy, c world.Config, l rollout.ReportLink, list []uint64, requests []rollout.Request, what string) ([][]rollout.Result, error) {
-	return rollout.SweepRunners(ctx, func() (*rollout.Runner, error) {
-		policy, err := p.newPolicy()
-		if err != nil {
-			return nil, err
-		}
-		return rollout.NewWithPolicy(policy, p.scales, c, l)
-	}, c, list, requests, s.workers, s.progress("seeds, "+what, len(list)))
+	return rollout.SweepRunners(ctx, func() (*rollout.Runner, error) { return p.runner(c, l) }, c, list, requests, s.workers, s.progress("seeds, "+what, len(list)))
+}
+
+// runner returns a runner of the policy.
+func (p *armPolicy) runner(c world.Config, l rollout.ReportLink) (*rollout.Runner, error) {
+	policy, err := p.newPolicy()
+	if err != nil {
+		return nil, err
+	}
+	return rollout.NewWithPolicy(policy, p.scales, c, l)
 }
 
 // calibrationGridSize is the number of shares flown to calibrate the settings.
@@ -215,13 +218,23 @@ func (s *study) calibrateSettings(ctx context.Context, p *armPolicy, a *Arm, r *
 }
 
 // measureBudgets flies totals in joules, and keeps the traces under the shock.
-func (s *study) measureBudgets(ctx context.Context, p *armPolicy, a *Arm, list []uint64, r *Result) error {
+func (s *study) measureBudgets(ctx context.Context, p *armPolicy, a *Arm, list []uint64, r *Result) (err error) {
+	runner := func(c world.Config) (*rollout.Runner, error) { return p.runner(c, rollout.ReportLink{}) }
+	r.Budgets, r.EnergyTraces, err = FlyBudgets(ctx, runner, s.world, list, s.workers, func(what string) func(int) {
+		return s.progress("seeds, "+a.Name+", budgets, "+what, len(list))
+	})
+	return err
+}
+
+// FlyBudgets flies the study's totals in joules by the runners of a policy, and traces those
+// under the shock.
+func FlyBudgets(ctx context.Context, runner func(world.Config) (*rollout.Runner, error), standard world.Config, list []uint64, workers int, progress func(what string) func(done int)) (budgets []BudgetResult, traces []rollout.EnergyTrace, err error) {
 	for _, b := range budgetTests {
-		c := s.world
+		c := standard
 		b.perturb(&c)
-		results, err := s.sweep(ctx, p, c, rollout.ReportLink{}, list, b.requests, a.Name+", budgets, "+b.name)
+		results, err := rollout.SweepRunners(ctx, func() (*rollout.Runner, error) { return runner(c) }, c, list, b.requests, workers, progress(b.name))
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		outcomes := rollout.Outcomes(results)
 		for i, request := range b.requests {
@@ -229,16 +242,16 @@ func (s *study) measureBudgets(ctx context.Context, p *armPolicy, a *Arm, list [
 			if request.ReviseSlot > 0 {
 				row.BudgetJ = request.RevisedBudgetJ
 			}
-			r.Budgets = append(r.Budgets, row)
+			budgets = append(budgets, row)
 		}
 	}
-	c := s.world
+	c := standard
 	c.Shock = world.Shock{FromSlot: shockSlot, Factor: shockFactor}
-	policy, err := p.newPolicy()
-	if err == nil {
-		r.EnergyTraces, err = rollout.TraceEnergy(policy, p.scales, c, list, traceRequests)
+	f, err := runner(c)
+	if err != nil {
+		return nil, nil, err
 	}
-	return err
+	return budgets, rollout.TraceEnergy(f, list, traceRequests), nil
 }
 
 // links are the bad links that an arm is flown over.

@@ -67,7 +67,7 @@ func computeMetrics(results []*Result, r *Result, reference *pareto.ReferenceFro
 		Paired: pareto.NotPaired, Operable: "—",
 	}
 	if even := findResult(results, evenArm); even != nil {
-		m.Budgets = judgeBudgets(r.Budgets, even.Budgets)
+		m.Budgets = JudgeBudgets(r.Budgets, even.Budgets)
 	}
 	if r.arm.BudgetsOnly {
 		m.Seeds = len(r.Budgets[0].Outcomes)
@@ -124,12 +124,13 @@ type BudgetFigures struct {
 // Measured reports whether the budget can be kept on half of the seeds at least.
 func (b *BudgetFigures) Measured() bool { return 2*b.Keepable >= b.Seeds }
 
-// judgeBudgets judges an arm's flights by the even pacer's, which flew the same
-// budgets.
-func judgeBudgets(flown, even []BudgetResult) (list []BudgetFigures) {
+// JudgeBudgets judges an arm's flights by the even pacer's, which flew the same
+// budgets, over the seeds that both flew.
+func JudgeBudgets(flown, even []BudgetResult) (list []BudgetFigures) {
 	for _, b := range flown {
 		i := slices.IndexFunc(even, func(e BudgetResult) bool { return e.Perturbation == b.Perturbation && e.BudgetJ == b.BudgetJ })
 		pacer := even[i].Outcomes
+		b.Outcomes = b.Outcomes[:min(len(b.Outcomes), len(pacer))]
 		f := BudgetFigures{Perturbation: b.Perturbation, BudgetJ: b.BudgetJ, Seeds: len(b.Outcomes)}
 		var keepable []int
 		for s := range b.Outcomes {
@@ -150,13 +151,17 @@ func judgeBudgets(flown, even []BudgetResult) (list []BudgetFigures) {
 	return list
 }
 
-// meanBudget returns the mean over the measured budgets of a perturbation, and whether
-// there are any.
 func (m *Metrics) meanBudget(perturbation string) (mean BudgetFigures, measured bool) {
+	return MeanBudget(m.Budgets, perturbation)
+}
+
+// MeanBudget returns the mean over the measured budgets of a perturbation, and whether
+// there are any.
+func MeanBudget(budgets []BudgetFigures, perturbation string) (mean BudgetFigures, measured bool) {
 	mean.Perturbation = perturbation
 	n := 0.0
-	for i := range m.Budgets {
-		if b := &m.Budgets[i]; b.Perturbation == perturbation && b.Measured() {
+	for i := range budgets {
+		if b := &budgets[i]; b.Perturbation == perturbation && b.Measured() {
 			n++
 			mean.DelayS += b.DelayS
 			mean.EvenDelayS += b.EvenDelayS
@@ -235,16 +240,16 @@ func (c *Config) tables() []table {
 		{"departures", "Each departure reverted alone", "base",
 			"Sets over aircraft are the shape of the network and were not reverted by themselves: the paper form is trained for one size of fleet. Streaming computes what a mask of some slots defines; its gain is cost, above.",
 			[]string{"base", "base-snapped", "base-heads", "no-price-snapped", "no-price-heads", "no-allowance", "no-dropout", "no-mask", "steady-flights", "remembering", "no-track", "dmax-move", "paper-features", "paper-features-heads"},
-			[]string{"ratio", "tight", "diff", "p", "corner", "fidelity", perturbationNone, perturbationShock, perturbationGusts, perturbationRevision}},
+			[]string{"ratio", "tight", "diff", "p", "corner", "fidelity", PerturbationNone, PerturbationShock, PerturbationGusts, PerturbationRevision}},
 		{"context", "What the sequence model gains over a context of one slot", "base",
 			"The same network, trained alike: under a mask of 1, 5 and 20 slots with the previous action hidden, and of 20 slots with it visible.",
 			[]string{"base", c.contextArmName(5), c.contextArmName(20), "remembering"},
-			[]string{"ratio", "tight", "diff", "p", "corner", "fidelity", perturbationNone, perturbationShock, perturbationGusts, perturbationRevision, "gust ratio"}},
+			[]string{"ratio", "tight", "diff", "p", "corner", "fidelity", PerturbationNone, PerturbationShock, PerturbationGusts, PerturbationRevision, "gust ratio"}},
 		{"sizes", "Size against quality", "base", "", sizes,
-			[]string{"parameters", "us", "ratio", "tight", "diff", "p", "fidelity", perturbationNone, perturbationShock, "gust ratio", perturbationGusts}},
+			[]string{"parameters", "us", "ratio", "tight", "diff", "p", "fidelity", PerturbationNone, PerturbationShock, "gust ratio", PerturbationGusts}},
 		{"heads", "Size against quality, without the exact dispatch", "base-heads",
 			"The same networks, decoded by the paper's heads: association and offload come from the heads then, not from the exact dispatch.",
 			c.headsArmNames(),
-			[]string{"parameters", "ratio", "tight", "diff", "p", "corner", "fidelity", perturbationNone, perturbationShock}},
+			[]string{"parameters", "ratio", "tight", "diff", "p", "corner", "fidelity", PerturbationNone, PerturbationShock}},
 	}
 }

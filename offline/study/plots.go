@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"prefdt/offline/plots"
+	"prefdt/offline/rollout"
 	"prefdt/simbridge/chart"
 )
 
@@ -84,7 +85,12 @@ func budgetPanels(results []*Result) []*plot.Plot {
 			arms = append(arms, plots.Arm{Label: x.label, Trace: &r.EnergyTraces[x.trace]})
 		}
 	}
-	return plots.Consumption(arms, &pacer.EnergyTraces[0], []float64{traceRequests[0].BudgetJ, traceRequests[1].RevisedBudgetJ}, plots.Shock{Slot: shockSlot, Factor: shockFactor})
+	return Consumption(arms, &pacer.EnergyTraces[0])
+}
+
+// Consumption shows traces of FlyBudgets beside the even pacer's.
+func Consumption(arms []plots.Arm, pacer *rollout.EnergyTrace) []*plot.Plot {
+	return plots.Consumption(arms, pacer, []float64{traceRequests[0].BudgetJ, traceRequests[1].RevisedBudgetJ}, plots.Shock{Slot: shockSlot, Factor: shockFactor})
 }
 
 // sizePanels shows what a size gains or loses against the base.
@@ -104,8 +110,8 @@ func (s *study) sizePanels(rows []Metrics) []*plot.Plot {
 // gustPanels shows where a size ends on budgets in gusts.
 func (s *study) gustPanels(rows []Metrics) []*plot.Plot {
 	panels := s.bySize(rows, "end in gusts of 15 % (% of the budget), 95 %", func(r *Metrics) (y, low, high float64) {
-		mean, _ := r.meanBudget(perturbationGusts)
-		low, high = r.endInterval(perturbationGusts)
+		mean, _ := r.meanBudget(PerturbationGusts)
+		low, high = r.endInterval(PerturbationGusts)
 		return 100 * mean.End, 100 * low, 100 * high
 	})
 	for _, p := range panels {

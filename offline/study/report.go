@@ -99,10 +99,10 @@ var columns = map[string]column{
 	"parameters":         {"parameters", func(r *Metrics) string { return formatThousands(r.Parameters) }},
 	"diff":               {"HV difference, 1e6 [95 %]", func(r *Metrics) string { return formatDifference(r) }},
 	"p":                  {"p", func(r *Metrics) string { return formatNumber("%.1e", r.P) }},
-	perturbationNone:     budgetColumn(perturbationNone),
-	perturbationShock:    budgetColumn(perturbationShock),
-	perturbationGusts:    budgetColumn(perturbationGusts),
-	perturbationRevision: budgetColumn(perturbationRevision),
+	PerturbationNone:     budgetColumn(PerturbationNone),
+	PerturbationShock:    budgetColumn(PerturbationShock),
+	PerturbationGusts:    budgetColumn(PerturbationGusts),
+	PerturbationRevision: budgetColumn(PerturbationRevision),
 }
 
 func formatNumber(format string, x float64) string {
@@ -313,14 +313,14 @@ func (s *study) summaryLines(results []*Result, reference *pareto.ReferenceFront
 	if flagship != nil {
 		add("The **flagship** reaches HV %.3fe6 at %d settings, %s of the teacher's at %d prices per seed (tight: %s), at fidelity %s; of keepable budgets, it ends on (flights over) %s in calm air, %s under x1.5 from half time, %s in gusts of 15 %%.",
 			flagship.Hypervolume.Mean/1e6, flagship.Settings, formatNumber("%.4f", flagship.HypervolumeRatio), finestPrices, formatNumber("%.4f", flagship.TightRatio), formatNumber("%.4f", flagship.Fidelity),
-			columns[perturbationNone].cell(flagship), columns[perturbationShock].cell(flagship), columns[perturbationGusts].cell(flagship))
+			columns[PerturbationNone].cell(flagship), columns[PerturbationShock].cell(flagship), columns[PerturbationGusts].cell(flagship))
 	}
 	if rules != nil && flagship != nil {
 		add("The paper's strongest **rule teacher** (population 101) reaches %.3fe6: %s against the flagship, p = %s on %d seeds.", rules.Hypervolume.Mean/1e6, formatDifference(rules), formatNumber("%.1e", rules.P), rules.Paired.N)
 	}
 	if paper != nil {
 		add("The **paper's own form**, trained with the study's number of steps, reaches %.3fe6 at fidelity %s and ends on %s of keepable budgets in calm air and %s under the shock.",
-			paper.Hypervolume.Mean/1e6, formatNumber("%.3f", paper.Fidelity), columns[perturbationNone].cell(paper), columns[perturbationShock].cell(paper))
+			paper.Hypervolume.Mean/1e6, formatNumber("%.3f", paper.Fidelity), columns[PerturbationNone].cell(paper), columns[PerturbationShock].cell(paper))
 		if x := row("paper-form-dispatch", "paper-form"); x != nil {
 			add("From the dispatch teacher's flights the same form reaches %.3fe6 (%s): that much is the **corpus**; the rest of the way to `base` is the form.", x.Hypervolume.Mean/1e6, formatDifference(x))
 		}
@@ -329,8 +329,8 @@ func (s *study) summaryLines(results []*Result, reference *pareto.ReferenceFront
 	if long != nil && base != nil {
 		add("**What the sequence model gains over a context of one slot**: a network that sees %d slots and its actions in them against one that sees its own slot alone, trained alike: HV ratio (to %d prices) %s against %s (difference of HV %s, p = %s on %d seeds), tight ratio %s against %s; keepable budgets end on %s against %s in calm air, %s against %s under x1.5, %s against %s in gusts. %s",
 			historySlots, finestPrices, formatNumber("%.4f", long.HypervolumeRatio), formatNumber("%.4f", base.HypervolumeRatio), formatDifference(long)+" for the long one", formatNumber("%.1e", long.P), long.Paired.N,
-			formatNumber("%.4f", long.TightRatio), formatNumber("%.4f", base.TightRatio), columns[perturbationNone].cell(long), columns[perturbationNone].cell(base), columns[perturbationShock].cell(long), columns[perturbationShock].cell(base),
-			columns[perturbationGusts].cell(long), columns[perturbationGusts].cell(base), historyVerdict(long))
+			formatNumber("%.4f", long.TightRatio), formatNumber("%.4f", base.TightRatio), columns[PerturbationNone].cell(long), columns[PerturbationNone].cell(base), columns[PerturbationShock].cell(long), columns[PerturbationShock].cell(base),
+			columns[PerturbationGusts].cell(long), columns[PerturbationGusts].cell(base), historyVerdict(long))
 	}
 	for _, decoder := range []struct{ suffix, name string }{{"", "exact dispatch"}, {headsSuffix, "the paper's heads"}} {
 		if small, base := row(smallestSize+decoder.suffix, "base"+decoder.suffix), row("base"+decoder.suffix, ""); small != nil && base != nil {

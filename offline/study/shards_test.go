@@ -43,7 +43,7 @@ func TestShards(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 8, 100} {
 		shardOf, shardOfRun := map[string]int{}, map[string]int{}
 		for i := range n {
-			arms, err := experiment.Select(all, nil, command.Shard{I: i, N: n})
+			arms, err := experiment.Select(all, experiment.Part{Shard: command.Shard{I: i, N: n}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +65,7 @@ func TestShards(t *testing.T) {
 			t.Errorf("%d shards have %d arms of %d", n, len(shardOf), len(all))
 		}
 	}
-	few, err := experiment.Select(all, []string{"base-heads", "even", "base"}, command.Shard{I: 0, N: 2})
+	few, err := experiment.Select(all, experiment.Part{Only: []string{"base-heads", "even", "base"}, Shard: command.Shard{I: 0, N: 2}})
 	if err != nil || len(few) != 2 || few[0].Name != "base" || few[1].Name != "base-heads" {
 		t.Errorf("of three arms the first of two shards has %v, %v", few, err)
 	}
@@ -243,7 +243,7 @@ func TestRunRefuses(t *testing.T) {
 	if status, text := run("-only", "even"); status != 2 || !strings.Contains(text, "even/result.json is damaged") {
 		t.Errorf("in a folder that is no study's yet: status %d, %s", status, text)
 	}
-	file("study.json", experiment.NewSet("study", "", Default(), nil, nil).Key)
+	file("study.json", experiment.NewSet("study", "study", "", Default(), nil, nil).Key)
 	for name, bad := range map[string]struct {
 		args []string
 		want string

@@ -30,6 +30,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 
@@ -107,7 +108,7 @@ func open(c Config, out string, log io.Writer) (*study, error) {
 		return nil, err
 	}
 	s := &study{Config: c, world: world.Standard(), workers: runtime.GOMAXPROCS(0), corpora: map[string]*corpus.Manifest{}}
-	s.Set = experiment.NewSet("study", out, c, c.planned(s), log)
+	s.Set = experiment.NewSet("study", "study", out, c, c.planned(s), log)
 	var err error
 	s.flagship, err = checkpoint.Load(c.Checkpoint)
 	return s, err
@@ -183,5 +184,23 @@ func (s *study) readResult(a *Arm) (*Result, error) {
 	return r, nil
 }
 
+// ReadResult reads an arm's result in a study's folder, of whatever configuration, for other
+// reports to show beside their own.
+func ReadResult(dir, arm string) (*Result, error) {
+	path := filepath.Join(dir, arm, "result.json")
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{}
+	if err := json.Unmarshal(raw, r); err != nil {
+		return nil, fmt.Errorf("%s is damaged: %w", path, err)
+	}
+	return r, nil
+}
+
+// FirstSeed is that of the episodes that arms fly.
+const FirstSeed = seeds.EvaluationFirst
+
 // evaluationSeeds returns the first n evaluation seeds.
-func evaluationSeeds(n int) []uint64 { return seeds.List(seeds.EvaluationFirst, n) }
+func evaluationSeeds(n int) []uint64 { return seeds.List(FirstSeed, n) }

@@ -251,7 +251,7 @@ func TestArms(t *testing.T) {
 	}
 	for _, a := range arms {
 		if x, flown := results[a.Name]; flown && a.BudgetsOnly {
-			mean, measured := x.meanBudget(perturbationNone)
+			mean, measured := x.meanBudget(PerturbationNone)
 			if !measured || !(mean.DelayS > 50 && mean.DelayS < 1000) || a.Name == evenArm && mean.DelayS != mean.EvenDelayS {
 				t.Errorf("%s: %+v", a.Name, mean)
 			}
@@ -284,15 +284,11 @@ func TestTracedBudgetsAreKept(t *testing.T) {
 	}
 	at := s.world
 	at.Shock = world.Shock{FromSlot: shockSlot, Factor: shockFactor}
-	policy, err := p.newPolicy()
+	runner, err := p.runner(at, rollout.ReportLink{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	traces, err := rollout.TraceEnergy(policy, p.scales, at, evaluationSeeds(5), traceRequests)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, trace := range traces {
+	for _, trace := range rollout.TraceEnergy(runner, evaluationSeeds(5), traceRequests) {
 		budget := trace.BudgetJ
 		if trace.ReviseSlot > 0 {
 			budget = trace.RevisedBudgetJ
@@ -349,7 +345,7 @@ func TestEarlySpendingIsNoExcuse(t *testing.T) {
 	}
 	figures := func(name string) BudgetFigures {
 		m := computeMetrics(results, findResult(results, name), &pareto.ReferenceFronts{}, "")
-		x, measured := m.meanBudget(perturbationShock)
+		x, measured := m.meanBudget(PerturbationShock)
 		if !measured {
 			t.Fatalf("under the shock nothing was measured: %+v", m.Budgets)
 		}
@@ -374,17 +370,17 @@ func TestJudgeBudgets(t *testing.T) {
 		return b
 	}
 	even := []BudgetResult{
-		flown(perturbationGusts, 1000, 999, 1000.4, 990, 1001), // the last seed is not keepable
-		flown(perturbationGusts, 2000, 2000, 2002, 2002, 2002), // one seed is
+		flown(PerturbationGusts, 1000, 999, 1000.4, 990, 1001), // the last seed is not keepable
+		flown(PerturbationGusts, 2000, 2000, 2002, 2002, 2002), // one seed is
 	}
-	m := Metrics{Budgets: judgeBudgets([]BudgetResult{
-		flown(perturbationGusts, 1000, 990, 1020, 1000, 5000),
-		flown(perturbationGusts, 2000, 9000, 9000, 9000, 9000),
+	m := Metrics{Budgets: JudgeBudgets([]BudgetResult{
+		flown(PerturbationGusts, 1000, 990, 1020, 1000, 5000),
+		flown(PerturbationGusts, 2000, 9000, 9000, 9000, 9000),
 	}, even)}
 	if a, b := m.Budgets[0], m.Budgets[1]; a.Keepable != 3 || !a.Measured() || b.Keepable != 1 || b.Measured() {
 		t.Errorf("keepable: %+v, %+v", a, b)
 	}
-	x, measured := m.meanBudget(perturbationGusts)
+	x, measured := m.meanBudget(PerturbationGusts)
 	for _, c := range []struct {
 		name      string
 		got, want float64
@@ -396,17 +392,17 @@ func TestJudgeBudgets(t *testing.T) {
 			t.Errorf("%s %v, want %v", c.name, c.got, c.want)
 		}
 	}
-	if low, high := m.endInterval(perturbationGusts); !(low > -0.0101 && low < x.End && high > x.End && high < 0.0201) {
+	if low, high := m.endInterval(PerturbationGusts); !(low > -0.0101 && low < x.End && high > x.End && high < 0.0201) {
 		t.Errorf("mean %v in [%v, %v]", x.End, low, high)
 	}
-	if cell := columns[perturbationGusts].cell(&m); cell != "+0.33 % / 0.33" {
+	if cell := columns[PerturbationGusts].cell(&m); cell != "+0.33 % / 0.33" {
 		t.Errorf("cell %q", cell)
 	}
 	unmeasured := Metrics{Budgets: m.Budgets[1:]}
-	if low, high := unmeasured.endInterval(perturbationGusts); !math.IsNaN(low + high) {
+	if low, high := unmeasured.endInterval(PerturbationGusts); !math.IsNaN(low + high) {
 		t.Errorf("an interval [%v, %v] of nothing", low, high)
 	}
-	if cell := columns[perturbationGusts].cell(&unmeasured); cell != "not measured" {
+	if cell := columns[PerturbationGusts].cell(&unmeasured); cell != "not measured" {
 		t.Errorf("cell %q", cell)
 	}
 }
