@@ -17,7 +17,9 @@ import (
 
 	"prefdt/configs/cli"
 	"prefdt/offline/command"
+	"prefdt/offline/corpus"
 	"prefdt/offline/search"
+	"prefdt/simbridge/world"
 )
 
 const usage = `offline papertrain trains PrefDT in the form in which it was published: it searches the
@@ -150,17 +152,13 @@ func Prepare(ctx context.Context, c Config, dir string, progress io.Writer) (*Co
 		return m, err
 	}
 	workers := runtime.GOMAXPROCS(0)
-	find := search.Default()
-	find.World.Aircraft = c.Form.Aircraft
-	found, err := search.Ensure(ctx, filepath.Join(dir, archiveFile), find, workers, nil)
+	w := world.Standard()
+	w.Aircraft = c.Form.Aircraft
+	archive, err := teacherArchive(ctx, c, w, dir, workers, progress)
 	if err != nil {
 		return nil, err
 	}
-	archive, err := RuleArchive(ctx, &found, c.Episodes, workers)
-	if err != nil {
-		return nil, err
-	}
-	m, err := Build(ctx, c, found.Config.World, archive, workers, command.Progress(progress, "flights", 2*c.Flights))
+	m, err := Build(ctx, c, w, archive, workers, command.Progress(progress, "flights", 2*c.Flights))
 	if err != nil {
 		return nil, err
 	}
@@ -168,6 +166,24 @@ func Prepare(ctx context.Context, c Config, dir string, progress io.Writer) (*Co
 	fmt.Fprintf(progress, "corpus: %d members, eta %.1f s and %.0f J, band [%.3f, %.3f], conditioner explains %.4f and %.4f\n",
 		len(m.Shares), m.Etas.DelayS, m.Etas.EnergyJ, low, high, m.Fit.R2DelayS, m.Fit.R2EnergyJ)
 	return m, command.ReplaceJSON(path, "", m)
+}
+
+// dispatchPrices is how many prices the dispatch teacher's archive has.
+const dispatchPrices = 101
+
+// teacherArchive returns the front that a corpus is matched to: of the rules, searched once in
+// a folder, or of the dispatch teacher.
+func teacherArchive(ctx context.Context, c Config, w world.Config, dir string, workers int, progress io.Writer) (corpus.Archive, error) {
+	if c.Dispatch {
+		return corpus.DispatchArchive(ctx, &w, dispatchPrices, c.Episodes, workers, command.Progress(progress, "archive episodes", c.Episodes))
+	}
+	find := search.Default()
+	find.World = w
+	found, err := search.Ensure(ctx, filepath.Join(dir, archiveFile), find, workers, nil)
+	if err != nil {
+		return corpus.Archive{}, err
+	}
+	return RuleArchive(ctx, &found, c.Episodes, workers)
 }
 
 // readCorpus reads the corpus of a configuration.
@@ -180,9 +196,9 @@ func readCorpus(path string, c Config) (*Corpus, error) {
 	if err := json.Unmarshal(raw, m); err != nil {
 		return nil, fmt.Errorf("read corpus %s: %w", path, err)
 	}
-	if len(m.Flights) != c.Flights || m.Archive.Episodes != c.Episodes || m.Seed != c.Seed || m.Uniform != c.Uniform || m.World.Aircraft != c.Form.Aircraft || !slices.Equal(m.UserFeatures, c.Form.UserFeatures) {
-		return nil, cli.BadInputf("%s has %d flights of seed %d (uniform: %v) of %d aircraft, %d episodes for each rule and user features %q, the configuration %d, %d (%v), %d, %d and %q: give another -out", path,
-			len(m.Flights), m.Seed, m.Uniform, m.World.Aircraft, m.Archive.Episodes, m.UserFeatures, c.Flights, c.Seed, c.Uniform, c.Form.Aircraft, c.Episodes, c.Form.UserFeatures)
+	if len(m.Flights) != c.Flights || m.Archive.Episodes != c.Episodes || m.Seed != c.Seed || m.Uniform != c.Uniform || (m.Archive.Prices != nil) != c.Dispatch || m.World.Aircraft != c.Form.Aircraft || !slices.Equal(m.UserFeatures, c.Form.UserFeatures) {
+		return nil, cli.BadInputf("%s has %d flights of seed %d (uniform: %v, by dispatch: %v) of %d aircraft, %d episodes for each rule and user features %q, the configuration %d, %d (%v, %v), %d, %d and %q: give another -out", path,
+			len(m.Flights), m.Seed, m.Uniform, m.Archive.Prices != nil, m.World.Aircraft, m.Archive.Episodes, m.UserFeatures, c.Flights, c.Seed, c.Uniform, c.Dispatch, c.Form.Aircraft, c.Episodes, c.Form.UserFeatures)
 	}
 	return m, nil
 }

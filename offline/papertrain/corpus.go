@@ -100,8 +100,8 @@ func Build(ctx context.Context, config Config, c world.Config, a corpus.Archive,
 	if err := errors.Join(c.Check(), a.Check(), f.Check(), f.Fits(c.Aircraft, c.Slots)); err != nil {
 		return nil, fmt.Errorf("build corpus: %w", err)
 	}
-	if a.Genes == nil {
-		return nil, errors.New("build corpus: the archive has no rules")
+	if a.Genes == nil && a.Prices == nil {
+		return nil, errors.New("build corpus: the archive has neither rules nor prices")
 	}
 	if flights < 2*statisticFlights {
 		return nil, fmt.Errorf("build corpus: %d flights, want %d at least", flights, 2*statisticFlights)
@@ -259,9 +259,10 @@ func (h heuristic) decide(c *world.Config, s *slot.Snapshot, d *slot.Decision) {
 
 // flyer flies the flights of corpora in one world. It serves one goroutine.
 type flyer struct {
-	world  *world.World
-	runner teacher.Runner
-	rule   *search.Rule
+	world    *world.World
+	runner   teacher.Runner
+	rule     *search.Rule
+	dispatch teacher.Scheduler
 }
 
 func newFlyer(c *world.Config) *flyer { return &flyer{world: world.New(*c, 0)} }
@@ -279,8 +280,12 @@ func (f *flyer) flight(m *Corpus, x *Flight, each func(teacher.SettledSlot)) (pa
 		}
 		return f.fly(x.Seed, func(s *slot.Snapshot, d *slot.Decision) { heuristics[x.Member].decide(&f.world.Config, s, d) }, each), nil
 	}
-	if x.Member < 0 || x.Member >= len(m.Archive.Genes) {
-		return pareto.Point{}, fmt.Errorf("flight of rule %d, the archive has %d", x.Member, len(m.Archive.Genes))
+	if x.Member < 0 || x.Member >= len(m.Archive.Points) {
+		return pareto.Point{}, fmt.Errorf("flight of member %d, the archive has %d", x.Member, len(m.Archive.Points))
+	}
+	if m.Archive.Prices != nil {
+		f.world.Reset(x.Seed)
+		return f.dispatch.Fly(f.world, teacher.ConstantPrice(m.Archive.Prices[x.Member]), each), nil
 	}
 	var err error
 	if f.rule == nil {

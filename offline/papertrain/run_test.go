@@ -28,6 +28,7 @@ import (
 	"prefdt/offline/rollout"
 	"prefdt/offline/search"
 	"prefdt/offline/seeds"
+	"prefdt/offline/teacher"
 	"prefdt/simbridge/world"
 )
 
@@ -127,6 +128,31 @@ func TestUniformPreferences(t *testing.T) {
 	}
 	if share := float64(corner[false]-corner[true]) / 2000; math.Abs(share-cornerFraction) > 0.06 || corner[true] == 0 {
 		t.Errorf("in the corner %d with emphasis, %d without", corner[false], corner[true])
+	}
+}
+
+// A corpus may be flown by the dispatch teacher: its flights are that teacher's at the member's
+// price.
+func TestDispatchFlights(t *testing.T) {
+	c := world.Standard()
+	prices := []float64{1e-4, 0.5}
+	want, err := teacher.Sweep(t.Context(), &c, seeds.CheckTraining, []uint64{5}, prices, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &Corpus{World: c}
+	for k, price := range prices {
+		m.Archive.Append(want[k][0], price, nil)
+	}
+	f := newFlyer(&c)
+	for k := range prices {
+		got, err := f.flight(m, &Flight{Seed: 5, Member: k}, nil)
+		if err != nil || got != want[k][0] {
+			t.Errorf("member %d costs %v, %v, want %v", k, got, err, want[k][0])
+		}
+	}
+	if _, err := f.flight(m, &Flight{Member: 2}, nil); err == nil {
+		t.Error("a member that is not there flew")
 	}
 }
 

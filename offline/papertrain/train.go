@@ -28,6 +28,8 @@ import (
 type Config struct {
 	Form    paperform.Form `json:"form" yaml:"form"`
 	Flights int            `json:"flights" yaml:"flights"` // of the corpus
+	// Dispatch has the exact-dispatch teacher fly it in place of the searched rules.
+	Dispatch bool `json:"dispatch,omitempty" yaml:"dispatch"`
 	// Uniform leaves the corner emphasis out of it.
 	Uniform  bool     `json:"uniform,omitempty" yaml:"uniform"`
 	Episodes int      `json:"episodes" yaml:"episodes"` // that a rule's outcome is a mean over

@@ -13,7 +13,6 @@ import (
 	"prefdt/offline/corpus"
 	"prefdt/offline/experiment"
 	"prefdt/offline/search"
-	"prefdt/offline/study/paperform"
 	"prefdt/offline/train"
 )
 
@@ -24,15 +23,8 @@ func (s *study) ruleArchive(ctx context.Context, population int) (search.Archive
 	return search.Ensure(ctx, filepath.Join(s.Dir, ruleArchivePath(population)), c, s.workers, s.progress("generations", c.Generations))
 }
 
-// teacherArchive returns the teacher's front that a corpus is matched to.
-func (s *study) teacherArchive(ctx context.Context, fromRules bool) (corpus.Archive, error) {
-	if fromRules {
-		found, err := s.ruleArchive(ctx, 50)
-		if err != nil {
-			return corpus.Archive{}, err
-		}
-		return corpus.RuleArchive(&found, s.ArchiveEpisodes)
-	}
+// teacherArchive returns the dispatch teacher's front, which corpora are matched to.
+func (s *study) teacherArchive(ctx context.Context) (corpus.Archive, error) {
 	if s.dispatchArchive == nil {
 		path := filepath.Join(s.Dir, dispatchArchivePath)
 		a, err := corpus.ReadArchive(path)
@@ -66,12 +58,11 @@ func (s *study) corpus(ctx context.Context, recipe string) (*corpus.Manifest, er
 		err = m.Verify(4)
 	}
 	if errors.Is(err, os.ErrNotExist) {
-		r := recipes[recipe]
 		var a corpus.Archive
-		if a, err = s.teacherArchive(ctx, r.fromRules); err != nil {
+		if a, err = s.teacherArchive(ctx); err != nil {
 			return nil, err
 		}
-		if m, err = corpus.Build(ctx, s.world, a, r.recipe(), s.CorpusFlights, 0, s.workers, s.progress("flights, "+recipe, s.CorpusFlights)); err != nil {
+		if m, err = corpus.Build(ctx, s.world, a, recipes[recipe](), s.CorpusFlights, 0, s.workers, s.progress("flights, "+recipe, s.CorpusFlights)); err != nil {
 			return nil, err
 		}
 		err = command.ReplaceFile(path, m.Write)
@@ -120,7 +111,7 @@ type trainingResult struct {
 }
 
 // trainRun completes a training run, from where it was interrupted if it was.
-func (s *study) trainRun(ctx context.Context, name string, paper bool) (*trainingResult, error) {
+func (s *study) trainRun(ctx context.Context, name string) (*trainingResult, error) {
 	r := s.trainingRun(name)
 	if r == nil {
 		return nil, fmt.Errorf("there is no training run %q", name)
@@ -145,9 +136,6 @@ func (s *study) trainRun(ctx context.Context, name string, paper bool) (*trainin
 	if r.adjustWeights != nil {
 		r.adjustWeights(&c.LossWeights)
 	}
-	if paper {
-		t.standard = paperform.Standard(t.standard)
-	}
 	readers := make([]*corpus.ExampleReader, c.Workers)
 	for k := range readers {
 		readers[k] = corpus.NewExampleReader(m, &t.standard)
@@ -159,12 +147,7 @@ func (s *study) trainRun(ctx context.Context, name string, paper bool) (*trainin
 		}
 		return err
 	}
-	var run *train.Trainer
-	if paper {
-		run, err = paperform.New(c, m.World.Aircraft, m.World.Slots, source)
-	} else {
-		run, err = train.New(c, source)
-	}
+	run, err := train.New(c, source)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"path/filepath"
 	"reflect"
 
 	"prefdt/inference"
@@ -16,9 +17,9 @@ import (
 	"prefdt/offline/baseline"
 	"prefdt/offline/corpus"
 	"prefdt/offline/evaluate"
+	"prefdt/offline/papertrain"
 	"prefdt/offline/rollout"
 	"prefdt/offline/search"
-	"prefdt/offline/study/paperform"
 	"prefdt/offline/teacher"
 )
 
@@ -45,7 +46,7 @@ func (s *study) prepareArm(ctx context.Context, a *Arm) (*armPolicy, error) {
 		p.calibrated = true
 		return p, nil
 	case kindTrained:
-		t, err := s.trainRun(ctx, a.TrainingRun, false)
+		t, err := s.trainRun(ctx, a.TrainingRun)
 		if err != nil {
 			return nil, err
 		}
@@ -55,16 +56,14 @@ func (s *study) prepareArm(ctx context.Context, a *Arm) (*armPolicy, error) {
 		}
 		return checkpointPolicy(ck, a), nil
 	case kindPaper:
-		t, err := s.trainRun(ctx, a.TrainingRun, true)
+		c, tokens := s.published(a.TrainingRun)
+		ck, err := papertrain.Trained(ctx, c, filepath.Join(s.Dir, trainingPath(a.TrainingRun)), tokens, s.Log)
 		if err != nil {
 			return nil, err
 		}
-		scales := t.manifest.GoalConstants()
-		low, high := t.manifest.Archive.OmegaBand()
-		return &armPolicy{scales: &scales, omegaBand: [2]float64{low, high}, parameterCount: len(t.params.Data), newPolicy: func() (rollout.Policy, error) {
-			p, err := paperform.NewPolicy(t.params, &s.world.Physics, &scales, &t.standard)
-			return &preferenceWithBudget{policy: p, scales: &scales}, err
-		}}, nil
+		p := checkpointPolicy(ck, a)
+		p.parameterCount = c.Form.Parameters()
+		return p, nil
 	case kindRules, kindDispatch:
 		return s.prepareArchive(ctx, a)
 	case kindPacer:
@@ -139,7 +138,7 @@ func (s *study) prepareArchive(ctx context.Context, a *Arm) (*armPolicy, error) 
 			return nil, err
 		}
 	} else {
-		full, err := s.teacherArchive(ctx, false)
+		full, err := s.teacherArchive(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -319,7 +319,7 @@ func (s *study) summaryLines(results []*Result, reference *pareto.ReferenceFront
 		add("The paper's strongest **rule teacher** (population 101) reaches %.3fe6: %s against the flagship, p = %s on %d seeds.", rules.Hypervolume.Mean/1e6, formatDifference(rules), formatNumber("%.1e", rules.P), rules.Paired.N)
 	}
 	if paper != nil {
-		add("The **paper's own form**, trained with the study's number of steps, reaches %.3fe6 at fidelity %s and ends on %s of keepable budgets in calm air and %s under the shock.",
+		add("The **paper's own form**, trained with the study's number of tokens, reaches %.3fe6 at fidelity %s and ends on %s of keepable budgets in calm air and %s under the shock.",
 			paper.Hypervolume.Mean/1e6, formatNumber("%.3f", paper.Fidelity), columns[PerturbationNone].cell(paper), columns[PerturbationShock].cell(paper))
 		if x := row("paper-form-dispatch", "paper-form"); x != nil {
 			add("From the dispatch teacher's flights the same form reaches %.3fe6 (%s): that much is the **corpus**; the rest of the way to `base` is the form.", x.Hypervolume.Mean/1e6, formatDifference(x))

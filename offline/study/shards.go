@@ -41,7 +41,7 @@ func trainingPath(run string) string        { return filepath.Join("train", run)
 const (
 	dispatchFlightS = 0.003  // by the dispatch teacher
 	ruleFlightS     = 0.0005 // by a rule
-	paperFlightS    = 0.07   // by the paper's network: its window of sixty tokens is computed anew in each slot
+	paperFlightS    = 0.06   // by PrefDT as published: its window of sixty tokens is computed anew in each slot
 	// secondsPerWeight is of one parameter's part in a token of training, forward and backward.
 	secondsPerWeight = 8.5e-11
 )
@@ -59,9 +59,12 @@ func (c *Config) needs(a *Arm) []experiment.Need {
 	switch a.Kind {
 	case kindRules, kindDispatch:
 		archive(a.Kind == kindRules, a.SearchPopulation)
-	case kindTrained, kindPaper:
+	case kindPaper:
+		p, tokens := c.published(a.TrainingRun)
+		list = append(list, experiment.Need{Path: trainingPath(a.TrainingRun), CoreS: experiment.WholeS(tokens*float64(p.Form.Parameters())*secondsPerWeight + 3*float64(p.Flights)*dispatchFlightS)})
+	case kindTrained:
 		run := c.trainingRun(a.TrainingRun)
-		archive(recipes[run.recipe].fromRules, 50)
+		archive(false, 0)
 		flights := float64(c.Train.Batch * c.Train.Schedule.Steps)
 		tokens := float64(model.TokensPerSlot * world.Standard().Slots)
 		list = append(list,
