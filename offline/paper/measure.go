@@ -116,8 +116,9 @@ func conditions(t measurement) []condition {
 	return list
 }
 
-// arrivalFactors multiply the number of active users from half time on.
-var arrivalFactors = []float64{0.5, 2}
+// arrivalFactors multiply the number of active users from half time on. More than there are
+// users the sequence models of package methods cannot name.
+var arrivalFactors = []float64{0.75, 0.5}
 
 func arrivalName(factor float64) string {
 	return fmt.Sprintf("active users x%g from half time", factor)
