@@ -1,7 +1,9 @@
 package paper
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -13,6 +15,7 @@ import (
 	"prefdt/offline/rollout"
 	"prefdt/offline/search"
 	"prefdt/offline/seeds"
+	"prefdt/simbridge/world"
 )
 
 // Parts of the routes that are timed, of which the rest are multiples.
@@ -105,4 +108,44 @@ func (s *set) timeCosts(ctx context.Context, results map[string]*Result) ([]floa
 func (s *set) findMaker(name string) *maker {
 	i := slices.IndexFunc(s.makers, func(m maker) bool { return m.Name == name })
 	return &s.makers[i]
+}
+
+// costTable is what one new setting costs.
+func (t *tables) costTable() table {
+	x := table{file: "cost", title: "What one new setting costs, by route",
+		intro: "Seconds of one core, the routes one after another; ratios are to the rollout. Training and search are timed in part, and multiplied: their steps cost the same.",
+		head:  []string{"route", "interaction", "core-s", "ratio", "paper's core-s", "paper's ratio", "its n"}}
+	for k, r := range costRows {
+		s, ratio := none, none
+		if t.costs != nil {
+			s, ratio = t.costs[k], t.costs[k]/t.costs[0]
+		}
+		cell := number("%.3g", s)
+		if cell == "" {
+			cell = "not timed"
+		}
+		x.add(r.name, r.interaction, cell, number("%.3g", ratio), number("%.1f", r.coreS), number("%.3g", r.coreS/costRows[0].coreS), fmt.Sprint(r.n))
+	}
+	return x
+}
+
+// artifactTable is what the scheduling node spends in a slot.
+func (t *tables) artifactTable() table {
+	x := table{file: "artifact", title: "The scheduling node's cost in a slot", intro: "Of the published form, on one core of this machine; the paper's is an Apple M1.", head: []string{"quantity", "ours", "the paper's"}}
+	name, r := t.either(front)
+	parameters, decisionS := none, none
+	if r != nil {
+		parameters = float64(r.Parameters)
+	}
+	if t.costs != nil {
+		decisionS = t.costs[0] / float64(world.Standard().Slots)
+	}
+	cell := func(missing, format string, x float64) string { return cmp.Or(number(format, x), missing) }
+	x.add("arm", cmp.Or(name, notRun), "PrefDT (shipped)")
+	x.add("parameters, M", cell(notRun, "%.2f", parameters/1e6), "3.23")
+	x.add("size in half precision, MB", cell(notRun, "%.2f", 2*parameters/1e6), "6.5")
+	x.add("decision, ms (ours the mean with the world's slot, the paper's the 95th percentile)", cell("not timed", "%.2f", 1e3*decisionS), "3.7")
+	x.add("as a share of a 1 s slot, %", cell("not timed", "%.3f", 100*decisionS), "0.37")
+	x.add("control channel over offloaded traffic", "not measured", "1.2e-3")
+	return x
 }

@@ -507,6 +507,15 @@ func TestFigures(t *testing.T) {
 	if d := distance([]pareto.Point{{DelayS: 0, EnergyJ: 0}}, []pareto.Point{{DelayS: 3, EnergyJ: 4}, {DelayS: 0, EnergyJ: 1}}); d != 3 {
 		t.Errorf("distance %v", d)
 	}
+	for _, c := range []struct {
+		printed, mean float64
+		want          string
+	}{{none, 1, "prints no difference"}, {-2.9, -2.5, "within our interval"}, {-2.9, -0.5, "not distinguished"}, {-2.9, -9, "the same sign"}, {-2.9, 9, "the other sign"}} {
+		x := comparison{"a", "b", c.printed}
+		if text := x.sentence(pareto.Paired{Mean: c.mean, Low: c.mean - 1, High: c.mean + 1}); !strings.Contains(text, c.want) {
+			t.Errorf("%v against the paper's %v: %s", c.mean, c.printed, text)
+		}
+	}
 	many := &tables{figures: map[string]*figures{
 		"prefdt-context50": {hypervolumes: []float64{9, 9}}, "prefdt-context1": {hypervolumes: []float64{5, 6}},
 		"omega-bc-context50": {hypervolumes: []float64{4, 4}}, "omega-bc-context1": {hypervolumes: []float64{6, 5}},

@@ -52,8 +52,12 @@ var teacherRows = []row{
 	{"", "PrefDT (archive corpus, no corner/physics), K=21", "published-uniform-raw-axis", &printed{hv: 99.229, cornerS: 105.0}, "ours has the declared budget"},
 }
 
-// comparison sets one arm against another.
-type comparison struct{ arm, base string }
+// comparison sets one arm against another; printed is the paper's difference of hypervolume, if
+// it has one.
+type comparison struct {
+	arm, base string
+	printed   float64
+}
 
 // removal is a row of the paper's table of ablations.
 type removal struct {
@@ -66,26 +70,26 @@ type removal struct {
 // removals is the paper's table of ablations. Those on the PPO corpus are taken from "prefdt",
 // those on the archive's corpus from "prefdt-rules" and, in the published form, "published".
 var removals = []removal{
-	{"Attention pooling", "zero padding of a fixed user count", "-2.90 HV (p = 2.0e-7)", []comparison{{"prefdt-padded", "prefdt"}}, nil},
-	{"Per-user bypass", "decision head reads the pooled summary only", "-6.10 HV (p = 3.0e-29); fidelity 0.91 to 0.68, reach 540 to 491 s", []comparison{{"peda-pooled", "prefdt"}}, nil},
+	{"Attention pooling", "zero padding of a fixed user count", "-2.90 HV (p = 2.0e-7)", []comparison{{"prefdt-padded", "prefdt", -2.90}}, nil},
+	{"Per-user bypass", "decision head reads the pooled summary only", "-6.10 HV (p = 3.0e-29); fidelity 0.91 to 0.68, reach 540 to 491 s", []comparison{{"peda-pooled", "prefdt", -6.10}}, nil},
 	{"Injection site", "omega into the state token only, or into the return token only", "92.17/0.92/464 and 90.56/0.80/552 against the two-site model's 89.91/0.90/695 (HV/fidelity/reach)",
-		[]comparison{{"prefdt-state", "prefdt-two-sites"}, {"prefdt-return", "prefdt-two-sites"}, {"prefdt", "prefdt-two-sites"}}, nil},
+		[]comparison{{"prefdt-state", "prefdt-two-sites", 92.17 - 89.91}, {"prefdt-return", "prefdt-two-sites", 90.56 - 89.91}, {"prefdt", "prefdt-two-sites", none}}, nil},
 	{"Vector return-to-go", "scalar return, or no return at all", "scalar +0.08 % HV (p = 0.955) at 0.69, vector +1.10 % (p = 1.1e-4) at 0.91, both against no return at all; under the scalar, consumption reverses: 54.1, 51.4, 45.2 kJ at requests of 70, 80, 90 kJ",
-		[]comparison{{"prefdt-scalar", "omega-bc"}, {"prefdt", "omega-bc"}}, (*tables).scalarBudgets},
-	{"Preference token", "removed, with the conditioner's targets supplied directly", "HV 92.02 against 90.28; fidelity 0.805, reach 274 s", []comparison{{"prefdt-no-preference", "prefdt"}}, nil},
+		[]comparison{{"prefdt-scalar", "omega-bc", 0.0008 * 89.23}, {"prefdt", "omega-bc", 0.011 * 89.23}}, (*tables).scalarBudgets},
+	{"Preference token", "removed, with the conditioner's targets supplied directly", "HV 92.02 against 90.28; fidelity 0.805, reach 274 s", []comparison{{"prefdt-no-preference", "prefdt", 92.02 - 90.28}}, nil},
 	{"Context window", "contexts of 1, 10 and 50 slots crossed with the return token", "+3.64 HV with the token, -3.44 without it; interaction +7.08 (p = 1.9e-24)",
-		[]comparison{{"prefdt-context10", "prefdt-context1"}, {"prefdt", "prefdt-context1"}, {"prefdt-context50", "prefdt-context1"},
-			{"omega-bc-context10", "omega-bc-context1"}, {"omega-bc", "omega-bc-context1"}, {"omega-bc-context50", "omega-bc-context1"}}, (*tables).contextInteraction},
+		[]comparison{{"prefdt-context10", "prefdt-context1", none}, {"prefdt", "prefdt-context1", none}, {"prefdt-context50", "prefdt-context1", 3.64},
+			{"omega-bc-context10", "omega-bc-context1", none}, {"omega-bc", "omega-bc-context1", none}, {"omega-bc-context50", "omega-bc-context1", -3.44}}, (*tables).contextInteraction},
 	{"Teacher and corpus", "distil from per-preference PPO experts instead of the teacher's archive", "-8.42 HV; corpus-learner interaction +4.87 HV",
-		[]comparison{{"prefdt", "prefdt-rules"}, {"iql-ppo", "iql-archive"}}, (*tables).corpusInteraction},
+		[]comparison{{"prefdt", "prefdt-rules", -8.42}, {"iql-ppo", "iql-archive", 91.83 - 96.23}}, (*tables).corpusInteraction},
 	{"Conditioner", "linear preference-to-return fit; ideal-point targets", "the quadratic fit moves fidelity from 0.809 to 0.932; ideal-point targets have 0.98 over a reach of 170 s",
-		[]comparison{{"prefdt-rules-linear", "prefdt-rules"}, {"prefdt-ideal", "prefdt"}}, nil},
+		[]comparison{{"prefdt-rules-linear", "prefdt-rules", none}, {"prefdt-ideal", "prefdt", 90.21 - 90.28}}, nil},
 	{"Corner emphasis", "uniform preference sampling", "fidelity 0.895, under the criterion's 0.90, with it and without the physics features",
-		[]comparison{{"published-uniform", "published"}, {"published-uniform-raw", "published-raw"}}, nil},
+		[]comparison{{"published-uniform", "published", none}, {"published-uniform-raw", "published-raw", none}}, nil},
 	{"Physics features", "raw tokenizer features only", "fidelity restored from 0.895 to 0.931; without corner emphasis the same features buy corner depth instead",
-		[]comparison{{"published-raw", "published"}, {"published-uniform-raw", "published-uniform"}}, nil},
+		[]comparison{{"published-raw", "published", none}, {"published-uniform-raw", "published-uniform", none}}, nil},
 	{"Setting-axis recalibration", "uniform-omega sweep", "21 of 21 settings distinct and non-dominated against 12 of 21 spoiled; fidelity 1.000 against 0.931; front quality unmoved",
-		[]comparison{{"published", "published-axis"}, {"published-full", "published-full-axis"}}, (*tables).distinctSettings},
+		[]comparison{{"published", "published-axis", none}, {"published-full", "published-full-axis", none}}, (*tables).distinctSettings},
 }
 
 // linkRows are what the paper retains of the front in percent, its own and its rule's. The paper

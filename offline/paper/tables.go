@@ -3,11 +3,9 @@ package paper
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"prefdt/offline/pareto"
-	"prefdt/offline/study"
 )
 
 // table is one of the report's, in markdown and as CSV.
@@ -123,7 +121,7 @@ func (t *tables) difference(r row, f *figures) string {
 	default:
 		text += fmt.Sprintf("%.2fe6 below the paper's hypervolume", r.printed.hv-hv)
 	}
-	if f.verdict != r.printed.verdict && f.verdict != "—" {
+	if f.verdict != r.printed.verdict && f.verdict != "—" && r.printed.verdict != "" {
 		text += fmt.Sprintf("; by the criterion it is %q, the paper's %q", f.verdict, r.printed.verdict)
 	}
 	return text + because(r.note) + "."
@@ -198,6 +196,7 @@ func (t *tables) teacherTable() table {
 			cells = append(cells, against(f.hypervolumes, base)...)
 		}
 		x.add(append(cells, t.arm(r.arm).Spends)...)
+		x.after = append(x.after, t.difference(r, f))
 	}
 	return x
 }
@@ -206,7 +205,7 @@ func (t *tables) teacherTable() table {
 func (t *tables) ablationTable() table {
 	x := table{file: "ablations", title: "Components and what their removal costs",
 		intro: "Each arm paired by seed with the one that it is taken from, on the corpus that the paper names; all have the declared budget.",
-		head: append([]string{"module", "how it is removed", "the paper", "arm", "taken from", "n", "HV", "HV there"}, append(againstHead("there"),
+		head: append([]string{"module", "how it is removed", "the paper", "arm", "taken from", "n", "HV", "HV there"}, append(againstHead("there"), "paper's difference",
 			"fidelity", "fidelity there", "reach, s", "reach there, s", "criterion")...)}
 	for _, r := range removals {
 		for k, c := range r.comparisons {
@@ -216,11 +215,12 @@ func (t *tables) ablationTable() table {
 			}
 			f, b := t.figures[c.arm], t.figures[c.base]
 			if f == nil || b == nil {
-				x.add(append(cells, c.arm, c.base, "", notRun)...)
+				x.add(append(cells, c.arm, c.base, "", notRun, "", "", "", "", "", "", number("%+.2f", c.printed))...)
 				continue
 			}
 			cells = append(cells, c.arm, c.base, fmt.Sprint(min(len(f.hypervolumes), len(b.hypervolumes))), number("%.3f", mean(f.hypervolumes)), number("%.3f", mean(b.hypervolumes)))
-			cells = append(cells, against(f.hypervolumes, b.hypervolumes)...)
+			cells = append(append(cells, against(f.hypervolumes, b.hypervolumes)...), number("%+.2f", c.printed))
+			x.after = append(x.after, c.sentence(pareto.Compare(f.hypervolumes, b.hypervolumes)))
 			x.add(append(cells, number("%.3f", mean(f.fidelities)), number("%.3f", mean(b.fidelities)), number("%.0f", mean(f.reaches)), number("%.0f", mean(b.reaches)), f.verdict)...)
 		}
 		if r.more != nil {
@@ -230,172 +230,20 @@ func (t *tables) ablationTable() table {
 	return x
 }
 
-// budgetPaper is what the paper says of each arm's budgets.
-var budgetPaper = map[string]string{
-	"published-full": "gain 0.75 to 0.99; violations 0.00; x1.5 ends +0.6 % over, 0.70 of flights; re-issued within 4e-4 J; error 0.178",
-	"rules-50":       "x1.5 ends +17 % over, every flight",
-	"cmdp":           "error 0.107 at its three budgets",
-}
-
-// budgetTable is budgets in joules.
-func (t *tables) budgetTable() table {
-	x := table{file: "budgets", title: "Budgets in joules",
-		intro: fmt.Sprintf("Targets on %d seeds. End: energy over the budget, less one, on seeds on which the even pacer keeps it; over: flights that pass it. Gain is dE/dB in calm air; re-issued: the largest change of a flight whose total is issued again at slot %d; error: the mean of |E/B - 1| at the budgets that the CMDP is trained for.", t.BudgetSeeds, revisedSlot),
-		head:  []string{"arm", "gain", "calm: end, %", "calm: over", "x1.5: end, %", "x1.5: over", "even pacer's end, %", "less the pacer's, points", "revised: end, %", "re-issued, J", "below the floor: spent, kJ", "error", "the paper"}}
-	var even []study.BudgetResult
-	if r := t.results["even-budgets"]; r != nil {
-		even = r.Budgets
-	} else if r := t.study["even"]; r != nil {
-		even = r.Budgets
+// sentence says where a difference of ours and the paper's differ.
+func (c *comparison) sentence(ours pareto.Paired) string {
+	text := fmt.Sprintf("`%s` against `%s`: ", c.arm, c.base)
+	switch {
+	case math.IsNaN(c.printed):
+		return text + "the paper prints no difference of hypervolume."
+	case ours.Low <= c.printed && c.printed <= ours.High:
+		return text + "the paper's difference is within our interval."
+	case ours.Low <= 0 && ours.High >= 0:
+		return text + "ours is not distinguished from none."
+	case ours.Mean*c.printed > 0:
+		return text + "the same sign, another size."
 	}
-	pacer, _ := study.MeanBudget(judge(even, even), study.PerturbationShock)
-	line := func(name string, budgets []study.BudgetResult, r *Result, paper string) {
-		judged := judge(budgets, even)
-		calm, _ := study.MeanBudget(judged, study.PerturbationNone)
-		shock, _ := study.MeanBudget(judged, study.PerturbationShock)
-		revised, _ := study.MeanBudget(judged, study.PerturbationRevision)
-		reissued, floor := none, none
-		if once, twice := r.sweep(issuedOnce), r.sweep(issuedTwice); once != nil && twice != nil {
-			reissued = 0
-			for s := range once.Outcomes[0] {
-				reissued = max(reissued, math.Abs(once.Outcomes[0][s].EnergyJ-twice.Outcomes[0][s].EnergyJ))
-			}
-		}
-		if f := r.sweep(belowFloor); f != nil {
-			floor = energyJ(f.Outcomes[0]) / 1e3
-		}
-		x.add(name, number("%.2f", gain(budgets)), number("%+.2f", 100*calm.End), number("%.2f", calm.OverrunRate), number("%+.2f", 100*shock.End), number("%.2f", shock.OverrunRate),
-			number("%+.2f", 100*pacer.End), number("%+.2f", 100*(shock.End-pacer.End)), number("%+.2f", 100*revised.End), number("%.1e", reissued), number("%.2f", floor), number("%.3f", relativeError(r.sweep(trainedBudgets))), paper)
-	}
-	for _, m := range t.makers {
-		if !slices.Contains(m.measurements(), budgets) {
-			continue
-		}
-		if r := t.results[armName(m.Name, budgets)]; r != nil {
-			line(m.Name, r.Budgets, r, budgetPaper[m.Name])
-		} else {
-			x.add(m.Name, notRun, "", "", "", "", "", "", "", "", "", "", budgetPaper[m.Name])
-		}
-	}
-	if r := t.results["cmdp"]; r != nil {
-		x.add("cmdp", "", "", "", "", "", "", "", "", "", "", number("%.3f", relativeError(r.sweep(nominal))), budgetPaper["cmdp"])
-	} else {
-		x.add("cmdp", notRun, "", "", "", "", "", "", "", "", "", "", budgetPaper["cmdp"])
-	}
-	for _, a := range studyArms {
-		if r := t.study[a.arm]; r != nil && len(r.Budgets) > 0 {
-			line(a.name, r.Budgets, nil, "")
-		} else {
-			x.add(a.name, notRun)
-		}
-	}
-	return x
-}
-
-// judge judges budgets by the even pacer's; without these there is nothing to judge by.
-func judge(flown, even []study.BudgetResult) []study.BudgetFigures {
-	if len(even) == 0 {
-		return nil
-	}
-	return study.JudgeBudgets(flown, even)
-}
-
-// linkTable is what lost reports and snapshots of other slots leave.
-func (t *tables) linkTable() table {
-	x := table{file: "link", title: "What the link leaves of the front",
-		intro: "HV in % of the same flights over a perfect link, by seed. A user whose report is lost computes locally unless its last report stands in.",
-		head:  []string{"condition", "published-full", "low", "high", "the paper", "rules-50", "its low", "its high", "the paper's rule", "pairs", "p of the two"}}
-	full, rules := t.results[armName("published-full", link)], t.results[armName(teacherArm, link)]
-	line := func(name string, own, other []float64, paper, paperRules string) {
-		cells := []string{name}
-		for _, y := range []struct {
-			x     []float64
-			paper string
-		}{{own, paper}, {other, paperRules}} {
-			if len(y.x) == 0 {
-				cells = append(cells, notRun, "", "", y.paper)
-				continue
-			}
-			low, high := pareto.MeanInterval(y.x)
-			cells = append(cells, number("%.1f", 100*mean(y.x)), number("%.1f", 100*low), number("%.1f", 100*high), y.paper)
-		}
-		if c := pareto.Compare(own, other); c.N > 0 {
-			cells = append(cells, fmt.Sprint(c.N), number("%.1e", c.P))
-		}
-		x.add(cells...)
-	}
-	for _, r := range linkRows {
-		line(r.name, retained(full, r.name, 2), retained(rules, r.name, 2), number("%.1f", r.published), number("%.1f", r.rules))
-	}
-	for _, r := range substitutionRows {
-		gained := func(from *Result) []float64 {
-			return differences(retained(from, lossName(r.rate, true), 2), retained(from, lossName(r.rate, false), 2))
-		}
-		line(fmt.Sprintf("what the last report adds at %g %% lost", 100*r.rate), gained(full), gained(rules), number("%+.1f", r.published), number("%+.1f", r.rules))
-	}
-	line("a snapshot of one slot before, less one of the slot after", differences(retained(full, displacementName(1), 2), retained(full, displacementName(-1), 2)),
-		differences(retained(rules, displacementName(1), 2), retained(rules, displacementName(-1), 2)), "0.007", "")
-	return x
-}
-
-// fleetTable is other fleets, retrained.
-func (t *tables) fleetTable() table {
-	x := table{file: "fleets", title: "Other fleets, retrained", intro: "HV over that of the teacher searched for the same fleet, per seed.", head: []string{"M", "arm", "n", "HV", "teacher's HV", "ratio", "the paper", "spends"}}
-	for _, f := range []struct {
-		aircraft     int
-		arm, teacher string
-	}{{2, "published", "rules-50"}, {4, "published-fleet4", "rules-50-fleet4"}, {8, "published-fleet8", "rules-50-fleet8"}} {
-		a, b := t.figures[f.arm], t.figures[f.teacher]
-		if a == nil || b == nil {
-			x.add(fmt.Sprint(f.aircraft), f.arm, "", notRun, "", "", "0.78 to 0.80", t.arm(f.arm).Spends)
-			continue
-		}
-		x.add(fmt.Sprint(f.aircraft), f.arm, fmt.Sprint(len(a.hypervolumes)), number("%.3f", mean(a.hypervolumes)), number("%.3f", mean(b.hypervolumes)), number("%.4f", pareto.MeanRatio(a.hypervolumes, b.hypervolumes)), "0.78 to 0.80", t.arm(f.arm).Spends)
-	}
-	return x
-}
-
-// disturbedTable is fronts in other worlds, in % of the undisturbed one.
-func (t *tables) disturbedTable(x table, m measurement, makers []string, paper map[string]string) table {
-	x.head = []string{"condition"}
-	for _, name := range makers {
-		if x.head = append(x.head, name); name != teacherArm {
-			x.head = append(x.head, name+" less "+teacherArm)
-		}
-	}
-	teacherResult := t.results[armName(teacherArm, m)]
-	least, sum, n := map[string]float64{}, map[string]float64{}, 0.0
-	for _, c := range conditions(m)[1:] {
-		cells := []string{c.name}
-		n++
-		for _, name := range makers {
-			own := retained(t.results[armName(name, m)], c.name, 2)
-			if len(own) == 0 {
-				cells = append(cells, notRun)
-				if name != teacherArm {
-					cells = append(cells, "")
-				}
-				continue
-			}
-			kept := mean(own)
-			if worst, known := least[name]; !known || kept < worst {
-				least[name] = kept
-			}
-			sum[name] += kept
-			if cells = append(cells, number("%.2f", 100*kept)); name != teacherArm {
-				cells = append(cells, number("%+.2f", 100*mean(differences(own, retained(teacherResult, c.name, 2)))))
-			}
-		}
-		x.add(cells...)
-	}
-	for _, name := range makers {
-		if _, run := least[name]; run {
-			x.after = append(x.after, fmt.Sprintf("`%s` keeps %.1f %% in the mean and %.1f %% in the worst%s.", name, 100*sum[name]/n, 100*least[name], because(paper[name])))
-		} else {
-			x.after = append(x.after, fmt.Sprintf("`%s`: not run%s.", name, because(paper[name])))
-		}
-	}
-	return x
+	return text + "the other sign."
 }
 
 // instantiationTable is what half and double the budget give.
@@ -449,25 +297,6 @@ func (t *tables) temperatureTable() table {
 	return x
 }
 
-// costTable is what one new setting costs.
-func (t *tables) costTable() table {
-	x := table{file: "cost", title: "What one new setting costs, by route",
-		intro: "Seconds of one core, the routes one after another; ratios are to the rollout. Training and search are timed in part, and multiplied: their steps cost the same.",
-		head:  []string{"route", "interaction", "core-s", "ratio", "paper's core-s", "paper's ratio", "its n"}}
-	for k, r := range costRows {
-		s, ratio := none, none
-		if t.costs != nil {
-			s, ratio = t.costs[k], t.costs[k]/t.costs[0]
-		}
-		cell := number("%.3g", s)
-		if cell == "" {
-			cell = "not timed"
-		}
-		x.add(r.name, r.interaction, cell, number("%.3g", ratio), number("%.1f", r.coreS), number("%.3g", r.coreS/costRows[0].coreS), fmt.Sprint(r.n))
-	}
-	return x
-}
-
 // all returns the report's tables.
 func (t *tables) all() []table {
 	return []table{
@@ -476,6 +305,6 @@ func (t *tables) all() []table {
 			[]string{"published-full", teacherArm}, map[string]string{"published-full": "the paper loses 4.3 % in the worst case on average", teacherArm: "the paper's rule loses 2.6 %"}),
 		t.disturbedTable(table{file: "arrivals", title: "Another arrival process from half time on", intro: "HV in % of that without the switch. The paper: it degrades neither at any context length."}, arrivals,
 			[]string{"prefdt-context1", "prefdt-context10", "prefdt", "prefdt-context50", teacherArm}, nil),
-		t.temperatureTable(), t.instantiationTable(), t.costTable(),
+		t.temperatureTable(), t.instantiationTable(), t.costTable(), t.artifactTable(),
 	}
 }
