@@ -9,8 +9,10 @@ import (
 
 	"prefdt/inference/goal"
 	"prefdt/inference/model"
+	"prefdt/inference/slot"
 	"prefdt/offline/rollout"
 	"prefdt/offline/train"
+	"prefdt/simbridge/world"
 )
 
 func drawWindow(rng *rand.Rand) *pedaWindow {
@@ -143,6 +145,50 @@ func TestPEDAImitates(t *testing.T) {
 			t.Error("a corpus was flown on evaluation seeds")
 		}
 	}
+}
+
+// A budget is written over the energy entry; the preference and the delay entry are those of
+// the setting that costs as much, and a revision changes the energy entry alone.
+func TestPEDABudget(t *testing.T) {
+	r := toyRun(t, 1)
+	r.Log = io.Discard
+	s := r.PEDA
+	s.Steps, s.Width, s.Layers, s.Heads, s.Context = 1, 16, 1, 2, 5
+	s.Corpus.Flights, s.Corpus.Heuristic, s.Corpus.Episodes = 20, 0, 3
+	newPolicy, err := NewPEDA(t.Context(), r, s, prefdtForm(nil), toyFront(r))
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := newPolicy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := made.(*pedaPolicy)
+	p.data.conditioner = conditioner{{100, 500}, {40e3, -10e3}}
+	w := world.New(r.World, 100_000)
+	o := goal.New(r.GoalConstants(), &r.World.Physics, r.World.Slots, r.World.Aircraft)
+	var snapshot slot.Snapshot
+	var d slot.Decision
+	decide := func(budgetJ float64) []float32 {
+		if err := o.SetBudget(budgetJ, goal.Target); err != nil {
+			t.Fatal(err)
+		}
+		w.Snapshot(&snapshot)
+		p.Decide(&snapshot, o, &d)
+		return p.win.returns[len(p.win.returns)-objectives:]
+	}
+	check := func(got []float32, delayS, energyJ float64) {
+		t.Helper()
+		want := p.data.returnRow(nil, [objectives]float64{delayS, energyJ}, 0.4)
+		for j := range want {
+			if math.Abs(float64(got[j]-want[j])) > 1e-4*math.Abs(float64(want[j])) {
+				t.Errorf("returns %v, want %v", got, want)
+			}
+		}
+	}
+	check(decide(36e3), 300, 36e3) // at 0.4 the conditioner asks for 300 s and 36 kJ
+	o.Settle(goal.Settlement{DelayS: 7, EnergyJ: 500, Flying: 2})
+	check(decide(34e3), 293, 33.5e3)
 }
 
 // A quadratic is found exactly, a line through it by least squares, the ideal point is the

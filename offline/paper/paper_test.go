@@ -388,7 +388,18 @@ func synthetic(t *testing.T, arms map[string][3]float64) *set {
 // the criterion against the paper's, and says what was not run.
 func TestReport(t *testing.T) {
 	s := synthetic(t, map[string][3]float64{"rules-50": {100, 700, 0}, "published": {100, 690, 20}, "prefdt": {120, 400, 50}, "prefdt-padded": {130, 390, 80}, "iql-archive": {110, 500, 30}, "random": {500, 600, 30e3}})
-	if err := s.report(t.Context(), filepath.Join(t.TempDir(), "none"), false); err != nil {
+	// A study's folder, whose flagship ends 1 % below its budget, and the pacer on it.
+	studied := t.TempDir()
+	for arm, energyJ := range map[string]float64{"flagship": 32.67e3, "even": 33e3} {
+		r := study.Result{Hash: "of " + arm, Budgets: []study.BudgetResult{{Perturbation: study.PerturbationNone, BudgetJ: 33e3, Outcomes: []pareto.Point{{DelayS: 90, EnergyJ: energyJ}}}}}
+		if arm == "flagship" {
+			r.Uniform.Omegas, r.Uniform.Points = []float64{0, 1}, [][]pareto.Point{{{DelayS: 80, EnergyJ: 40e3}}, {{DelayS: 700, EnergyJ: 27e3}}}
+		}
+		if err := command.ReplaceJSON(filepath.Join(studied, arm, "result.json"), "", r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.report(t.Context(), studied, false); err != nil {
 		t.Fatal(err)
 	}
 	read := func(name string) string {
@@ -434,6 +445,19 @@ func TestReport(t *testing.T) {
 	}
 	if r := find("published"); r["criterion"] != "yes" || r["paper's HV"] != "" || r["p"] != "" {
 		t.Errorf("%v", r)
+	}
+	// 920 s x 101 kJ and, below 40 kJ, 300 s x 13 kJ.
+	if r := find("flagship"); r["class"] != "ours" || r["HV"] != "96.820" || r["criterion"] != "yes" || r["paper's HV"] != "" {
+		t.Errorf("our own policy: %v", r)
+	}
+	shown := 0
+	for _, r := range table("budgets.csv") {
+		if shown++; strings.HasPrefix(r["arm"], "our shipped policy") && (r["calm: end, %"] != "-1.00" || r["calm: over"] != "0.00") {
+			t.Errorf("its budgets: %v", r)
+		}
+	}
+	if shown < len(studyArms) {
+		t.Errorf("%d rows of budgets", shown)
 	}
 	if len(methods) != len(methodRows)+3 {
 		t.Errorf("%d rows", len(methods))
