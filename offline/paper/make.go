@@ -47,7 +47,7 @@ const ppoPath = "train/ppo"
 
 func trainingPath(name string) string { return filepath.Join("train", name) }
 
-// rulesPath is where a maker's rules are searched: those of one search once.
+// path is where rules are searched.
 func (r *rules) path() string {
 	return fmt.Sprintf("search/rules%d-%dx-fleet%d.json", r.Population, r.Budgets, cmp.Or(r.Aircraft, 2))
 }

@@ -92,7 +92,7 @@ const resultVersion = 1
 
 // key identifies all that an arm's result depends on.
 func (s *set) key(m *maker, t measurement) string {
-	parts := []any{resultVersion, m, t, s.Config}
+	parts := []any{resultVersion, m, t, s.Config, s.seedsOf(m, t)}
 	if m.Form != nil && m.Form.Full && s.full != nil {
 		parts = append(parts, s.full.Manifest)
 	}
