@@ -71,9 +71,13 @@ var measured = map[measurement]string{
 func (c *Config) arms(s *set) []experiment.Arm {
 	list := []experiment.Arm{}
 	for _, m := range c.makers() {
+		run := c.trainingRun(&m)
+		if m.Rules != nil {
+			run = m.Name // a search is made once as well
+		}
 		for _, t := range m.measurements() {
 			a := experiment.Arm{
-				Name: armName(m.Name, t), Description: m.description + measured[t], TrainingRun: c.trainingRun(&m), Needs: c.needs(&m),
+				Name: armName(m.Name, t), Description: m.description + measured[t], TrainingRun: run, Needs: c.needs(&m),
 				CoreS: experiment.WholeS(float64(c.flights(&m, t)) * flightS(&m)), Optional: m.optional, Spends: c.spends(&m),
 			}
 			if s != nil {

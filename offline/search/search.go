@@ -149,7 +149,10 @@ func Ensure(ctx context.Context, path string, c Config, workers int, progress fu
 	if err := command.ReplaceJSON(path, "", a); err != nil {
 		return a, err
 	}
-	return a, os.Remove(statePath) // the archive is all of it
+	if err := os.Remove(statePath); !errors.Is(err, os.ErrNotExist) { // another process may have made the same
+		return a, err
+	}
+	return a, nil
 }
 
 // meanOutcome averages one member's outcomes over the seeds, in their order.
