@@ -34,18 +34,12 @@ func (t *tables) budgetTable() table {
 		shock, _ := study.MeanBudget(judged, study.PerturbationShock)
 		revised, _ := study.MeanBudget(judged, study.PerturbationRevision)
 		shocked[name] = 100 * (shock.End - pacer.End)
-		reissued, floor := none, none
-		if once, twice := r.sweep(issuedOnce), r.sweep(issuedTwice); once != nil && twice != nil {
-			reissued = 0
-			for s := range once.Outcomes[0] {
-				reissued = max(reissued, math.Abs(once.Outcomes[0][s].EnergyJ-twice.Outcomes[0][s].EnergyJ))
-			}
-		}
+		floor := none
 		if f := r.sweep(belowFloor); f != nil {
 			floor = energyJ(f.Outcomes[0]) / 1e3
 		}
 		x.add(name, number("%.2f", gain(budgets)), number("%+.2f", 100*calm.End), number("%.2f", calm.OverrunRate), number("%+.2f", 100*shock.End), number("%.2f", shock.OverrunRate),
-			number("%+.2f", 100*pacer.End), number("%+.2f", 100*(shock.End-pacer.End)), number("%+.2f", 100*revised.End), number("%.1e", reissued), number("%.2f", floor), number("%.3f", relativeError(r.sweep(trainedBudgets))), paper)
+			number("%+.2f", 100*pacer.End), number("%+.2f", 100*(shock.End-pacer.End)), number("%+.2f", 100*revised.End), number("%.1e", reissued(r)), number("%.2f", floor), number("%.3f", relativeError(r.sweep(trainedBudgets))), paper)
 	}
 	for _, m := range t.makers {
 		if !slices.Contains(m.measurements(), budgets) {
@@ -80,6 +74,19 @@ func (t *tables) budgetTable() table {
 		}
 	}
 	return x
+}
+
+// reissued is the largest change, in joules, of a flight whose total is issued again.
+func reissued(r *Result) float64 {
+	once, twice := r.sweep(issuedOnce), r.sweep(issuedTwice)
+	if once == nil || twice == nil {
+		return none
+	}
+	most := 0.0
+	for s := range once.Outcomes[0] {
+		most = max(most, math.Abs(once.Outcomes[0][s].EnergyJ-twice.Outcomes[0][s].EnergyJ))
+	}
+	return most
 }
 
 // judge judges budgets by the even pacer's; without these there is nothing to judge by.

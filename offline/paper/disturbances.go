@@ -11,7 +11,7 @@ func (t *tables) linkTable() table {
 	x := table{file: "link", title: "What the link leaves of the front",
 		intro: "HV in % of the same flights over a perfect link, by seed. A user whose report is lost computes locally unless its last report stands in.",
 		head:  []string{"condition", "published-full", "low", "high", "the paper", "rules-50", "its low", "its high", "the paper's rule", "pairs", "p of the two"}}
-	full, rules := t.results[armName("published-full", link)], t.results[armName(teacherArm, link)]
+	full, rules := t.results[armName(fullArm, link)], t.results[armName(teacherArm, link)]
 	line := func(name string, own, other []float64, paper, paperRules string) {
 		cells := []string{name}
 		for _, y := range []struct {

@@ -528,6 +528,19 @@ func TestFigures(t *testing.T) {
 	if g := gain([]study.BudgetResult{calm(33e3, 1), calm(29e3, 30e3), calm(39e3, 35e3)}); math.Abs(g-0.5) > 1e-12 {
 		t.Errorf("gain %v", g)
 	}
+	full := &tables{figures: map[string]*figures{"published-full-axis": {hypervolumes: []float64{99.1, 99.2}}}, results: map[string]*Result{"published-full-link": r}}
+	rows := map[string][]string{}
+	for _, row := range full.aimTable().rows {
+		rows[row[0]] = row[1:]
+	}
+	for what, want := range map[string][]string{
+		"HV at recalibrated settings, 1e6": {"99.150", "99.2 at least", "no"}, "fidelity at even settings": {notRun, "0.93 to 1", ""},
+		"at 40 % lost: the paper's 71.1": {"80.0", "68.1 to 74.1", "no"}, "corner less the teacher's, s": {notRun, "3 at most", ""},
+	} {
+		if !slices.Equal(rows[what], want) {
+			t.Errorf("%s: %q, want %q", what, rows[what], want)
+		}
+	}
 	if d := distance([]pareto.Point{{DelayS: 0, EnergyJ: 0}}, []pareto.Point{{DelayS: 3, EnergyJ: 4}, {DelayS: 0, EnergyJ: 1}}); d != 3 {
 		t.Errorf("distance %v", d)
 	}

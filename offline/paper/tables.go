@@ -145,7 +145,7 @@ func (t *tables) orderLines() (lines []string) {
 			continue
 		}
 		arm := r.arm
-		if arm == "published-full" {
+		if arm == fullArm {
 			arm = declaredArm
 		}
 		f := t.figures[arm]
@@ -300,7 +300,7 @@ func (t *tables) temperatureTable() table {
 // all returns the report's tables.
 func (t *tables) all() []table {
 	return []table{
-		t.methodTable(), t.teacherTable(), t.ablationTable(), t.budgetTable(), t.linkTable(), t.fleetTable(),
+		t.aimTable(), t.methodTable(), t.teacherTable(), t.ablationTable(), t.budgetTable(), t.linkTable(), t.fleetTable(),
 		t.disturbedTable(table{file: "shifts", title: "Fifteen shifted operating points", intro: "HV in % of that at the trained point, both to 1000 s and 141 kJ. The paper's fifteen are in its appendix; these are ours."}, shifts,
 			[]string{"published-full", teacherArm}, map[string]string{"published-full": "the paper loses 4.3 % in the worst case on average", teacherArm: "the paper's rule loses 2.6 %"}),
 		t.disturbedTable(table{file: "arrivals", title: "Another arrival process from half time on", intro: "HV in % of that without the switch. The paper: it degrades neither at any context length."}, arrivals,
