@@ -27,8 +27,8 @@ func number(format string, x float64) string {
 }
 
 // add adds a row; cells that are missing are empty.
-func (t *table) add(cells ...string) {
-	t.rows = append(t.rows, append(cells, make([]string, len(t.head)-len(cells))...))
+func (x *table) add(cells ...string) {
+	x.rows = append(x.rows, append(cells, make([]string, len(x.head)-len(cells))...))
 }
 
 // against are the cells of a paired comparison.
