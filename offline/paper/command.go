@@ -21,8 +21,8 @@ folder report of -out. What has not been measured is in the tables as "not run".
   offline paper merge [FOLDER...]        the report, over -out and what other folders have measured
 
 Ctrl-C or SIGTERM may come at any time, or -limit end it: the exit status is 75 then, and
--resume continues in the middle of a training run. An arm's flights are kept when all are
-flown. Shards may share the folder -out. The rows of our own policy and of its controllers
+-resume continues in the middle of a training run, or after the conditions that an arm has
+flown under. Shards may share the folder -out. The rows of our own policy and of its controllers
 come from a study's folder, -study.
 
 Flags:

@@ -2,8 +2,11 @@ package paper
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"prefdt/offline/calibrate"
 	"prefdt/offline/command"
@@ -153,7 +156,11 @@ func (s *set) measure(ctx context.Context, m *maker, t measurement) (*Result, er
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{Key: s.key(m, t), Parameters: f.parameters}
+	r, path, err := s.partial(m, t)
+	if err != nil {
+		return nil, err
+	}
+	r.Parameters = f.parameters
 	list := s.seedsOf(m, t)
 	switch t {
 	case axis, dense:
@@ -164,11 +171,36 @@ func (s *set) measure(ctx context.Context, m *maker, t measurement) (*Result, er
 		return r, s.measureBudgets(ctx, m, f, list, r)
 	}
 	for _, x := range conditions(t) {
+		if r.sweep(x.name) != nil { // flown before
+			continue
+		}
 		if err := s.fly(ctx, m, f, r, x, f.settings, f.request, list); err != nil {
 			return nil, err
 		}
+		if err := command.ReplaceJSON(path, "", r); err != nil {
+			return nil, err
+		}
 	}
-	return r, nil
+	return r, os.Remove(path)
+}
+
+// partial returns what a measurement that was ended early has flown, and the file of that: an
+// hour of flights is worth keeping.
+func (s *set) partial(m *maker, t measurement) (r *Result, path string, err error) {
+	path = filepath.Join(s.Dir, armName(m.Name, t), "partial.json")
+	r = &Result{}
+	raw, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(raw, r)
+	}
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
+		return nil, path, fmt.Errorf("%s is damaged (%w): remove it, and the arm is measured again", path, err)
+	case r.Key == s.key(m, t):
+		return r, path, nil
+	}
+	return &Result{Key: s.key(m, t)}, path, nil
 }
 
 // fly adds a sweep to a result.

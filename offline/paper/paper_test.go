@@ -245,6 +245,40 @@ func TestShardsEqualWhole(t *testing.T) {
 	}
 }
 
+// Flights under many conditions go on after those that were flown, and end as if at once.
+func TestFlightsContinue(t *testing.T) {
+	c := Default()
+	if err := configs.Load(writeFile(t, miniature), &c); err != nil {
+		t.Fatal(err)
+	}
+	measure := func(ctx context.Context, dir string, log writerFunc) error {
+		s, err := open(c, dir, log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Run(ctx, experiment.Part{Only: []string{"rules-50-link"}}, func(context.Context, bool) error { return nil })
+	}
+	whole, parts := t.TempDir(), t.TempDir()
+	if err := measure(t.Context(), whole, func([]byte) {}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	if err := measure(ctx, parts, func(p []byte) {
+		if bytes.Contains(p, []byte(lossName(0.2, false)+" 2/2")) {
+			stop()
+		}
+	}); !command.Ended(ctx, err) {
+		t.Fatalf("stopped in flight: %v", err)
+	}
+	again := ""
+	if err := measure(t.Context(), parts, func(p []byte) { again += string(p) }); err != nil || strings.Contains(again, nominal) || !strings.Contains(again, lossName(0.4, false)) {
+		t.Errorf("continued: %v\n%s", err, again)
+	}
+	if folderHash(t, parts) != folderHash(t, whole) {
+		t.Error("continued and at once differ")
+	}
+}
+
 // The published form's training is interrupted and continued, and done once for all arms that
 // fly it.
 func TestPublishedForm(t *testing.T) {
