@@ -1,8 +1,10 @@
 package paper
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"prefdt/offline/pareto"
@@ -139,6 +141,7 @@ func because(note string) string {
 func (t *tables) orderLines() (lines []string) {
 	var ours, theirs []float64
 	var disagree, missing []string
+	var ourOrder, paperOrder []placed // of those that are judged
 	judged := 0
 	for _, r := range methodRows {
 		if r.printed == nil {
@@ -156,6 +159,7 @@ func (t *tables) orderLines() (lines []string) {
 		ours, theirs = append(ours, mean(f.hypervolumes)), append(theirs, r.printed.hv)
 		if f.verdict != "—" && r.printed.verdict != "—" {
 			judged++
+			ourOrder, paperOrder = append(ourOrder, placed{arm, f.verdict, mean(f.hypervolumes)}), append(paperOrder, placed{arm, r.printed.verdict, r.printed.hv})
 			if f.verdict != r.printed.verdict {
 				disagree = append(disagree, fmt.Sprintf("%s is %q here and %q in the paper (fidelity %.3f, reach %.0f s)", arm, f.verdict, r.printed.verdict, mean(f.fidelities), mean(f.reaches)))
 			}
@@ -167,6 +171,9 @@ func (t *tables) orderLines() (lines []string) {
 	if judged > 0 {
 		lines = append(lines, fmt.Sprintf("The criterion, fidelity of 0.9 and 0.8 of the teacher's reach of %.0f s (the paper's 616 s), gives the paper's verdict in %d of %d rows.", t.span(), judged-len(disagree), judged))
 	}
+	if judged > 1 {
+		lines = append(lines, fmt.Sprintf("Operable ones first, then by hypervolume. Ours: %s. The paper's: %s.", inOrder(ourOrder), inOrder(paperOrder)))
+	}
 	for _, d := range disagree {
 		lines = append(lines, "Not the paper's: "+d+".")
 	}
@@ -174,6 +181,30 @@ func (t *tables) orderLines() (lines []string) {
 		lines = append(lines, "Not run, and so not in the order: "+strings.Join(missing, ", ")+".")
 	}
 	return lines
+}
+
+// placed is a method with what it is ordered by.
+type placed struct {
+	arm, verdict string
+	hypervolume  float64
+}
+
+// inOrder lists methods, the operable ones first, then by hypervolume.
+func inOrder(list []placed) string {
+	rank := func(x placed) int {
+		if x.verdict == "yes" {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(list, func(a, b placed) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.hypervolume, a.hypervolume))
+	})
+	parts := [2][]string{}
+	for _, x := range list {
+		parts[rank(x)] = append(parts[rank(x)], x.arm)
+	}
+	return strings.Join(parts[0], ", ") + ", and not operable " + strings.Join(parts[1], ", ")
 }
 
 // teacherTable is the teacher's populations.
