@@ -51,7 +51,7 @@ func (s *Set) Run(ctx context.Context, p Part, report Report) error {
 	if err != nil {
 		return cli.BadInput(err)
 	}
-	if err := s.Measure(ctx, arms); err != nil {
+	if err := s.measure(ctx, arms); err != nil {
 		return err
 	}
 	if !p.Shard.Whole() {
@@ -61,20 +61,20 @@ func (s *Set) Run(ctx context.Context, p Part, report Report) error {
 	return report(ctx, !p.NoTimes)
 }
 
-// MergeAndReport merges folders and writes the report. It is an error if an arm of the part
+// Merge merges folders and writes the report. It is an error if an arm of the part
 // is then missing.
-func (s *Set) MergeAndReport(ctx context.Context, folders []string, p Part, report Report) error {
+func (s *Set) Merge(ctx context.Context, folders []string, p Part, report Report) error {
 	arms, err := Select(s.Arms, p)
 	if err != nil {
 		return cli.BadInput(err)
 	}
-	if err := s.Merge(folders); err != nil {
+	if err := s.takeOver(folders); err != nil {
 		return err
 	}
 	if err := report(ctx, !p.NoTimes); err != nil {
 		return err
 	}
-	return s.Missing(arms)
+	return s.missing(arms)
 }
 
 // Do is a command after its own flags were read: the words after them, the arms, and what
@@ -127,7 +127,7 @@ func (f *Flags) Do(ctx context.Context, call *cli.Call, words []string, arms []A
 		set.Log = call.Stderr
 	}
 	if merge {
-		err = set.MergeAndReport(ctx, words[1:], part, report)
+		err = set.Merge(ctx, words[1:], part, report)
 	} else {
 		if err := command.CheckWritable(set.Dir); err != nil {
 			return cli.BadInput(err)

@@ -83,9 +83,9 @@ func (s *Set) Logf(format string, a ...any) {
 	fmt.Fprintf(s.Log, "[%s] %s\n", time.Since(s.started).Round(time.Second), fmt.Sprintf(format, a...))
 }
 
-// Measure measures arms, unless that has been done. What it finds wrong with the folder
+// measure measures arms, unless that has been done. What it finds wrong with the folder
 // before it begins is bad input.
-func (s *Set) Measure(ctx context.Context, arms []Arm) error {
+func (s *Set) measure(ctx context.Context, arms []Arm) error {
 	if err := s.check(s.Dir, arms); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return cli.BadInput(err)
 	}

@@ -113,7 +113,7 @@ func TestMerge(t *testing.T) {
 		}
 	}
 	merge := func(out string, folders ...string) error {
-		return counting(out, &done, io.Discard).MergeAndReport(t.Context(), folders, Part{}, noReport)
+		return counting(out, &done, io.Discard).Merge(t.Context(), folders, Part{}, noReport)
 	}
 	if err := merge(filepath.Join(t.TempDir(), "half"), shards[0]); err == nil || err.Error() != "2 of 4 arms are not measured yet, and the report is without them: b, d" {
 		t.Errorf("half of it: %v", err)

@@ -14,9 +14,9 @@ import (
 	"prefdt/offline/command"
 )
 
-// Merge takes over what the folders have measured. Nothing is written before all of it is
-// known to fit.
-func (s *Set) Merge(folders []string) error {
+// takeOver copies what the folders have measured. Nothing is written before all of it is known
+// to fit.
+func (s *Set) takeOver(folders []string) error {
 	found, err := s.collect(folders)
 	if err == nil {
 		err = command.CheckWritable(s.Dir)
@@ -36,17 +36,17 @@ func (s *Set) Merge(folders []string) error {
 	return nil
 }
 
-// Missing is an error if some of the arms have not been measured: the report is of the
+// missing is an error if some of the arms have not been measured: the report is of the
 // others.
-func (s *Set) Missing(arms []Arm) error {
-	var missing []string
+func (s *Set) missing(arms []Arm) error {
+	var names []string
 	for i := range arms {
 		if _, err := s.Read(s.Dir, &arms[i]); err != nil {
-			missing = append(missing, arms[i].Name)
+			names = append(names, arms[i].Name)
 		}
 	}
-	if len(missing) > 0 {
-		return fmt.Errorf("%d of %d arms are not measured yet, and the report is without them: %s", len(missing), len(arms), strings.Join(missing, ", "))
+	if len(names) > 0 {
+		return fmt.Errorf("%d of %d arms are not measured yet, and the report is without them: %s", len(names), len(arms), strings.Join(names, ", "))
 	}
 	return nil
 }

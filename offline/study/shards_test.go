@@ -156,7 +156,7 @@ func TestMerge(t *testing.T) {
 		call := cli.NewCall("offline study", nil, io.Discard, &stderr)
 		s, err := open(c, out, io.Discard)
 		if err == nil {
-			err = s.MergeAndReport(t.Context(), folders, experiment.Part{Only: only, NoTimes: true}, s.report)
+			err = s.Merge(t.Context(), folders, experiment.Part{Only: only, NoTimes: true}, s.report)
 		}
 		status = call.Exit(err)
 		return status, stderr.String()
