@@ -108,7 +108,11 @@ func (f *Flags) Do(ctx context.Context, call *cli.Call, words []string, arms []A
 			return call.PrintJSON(selected)
 		}
 		for _, a := range selected {
-			fmt.Fprintf(call.Stdout, "%-28s %s\n", a.Name, a.Description)
+			fmt.Fprintf(call.Stdout, "%-28s %s", a.Name, a.Description)
+			if a.Spends != "" {
+				fmt.Fprintf(call.Stdout, " (%s)", a.Spends)
+			}
+			fmt.Fprintln(call.Stdout)
 		}
 		return nil
 	}
