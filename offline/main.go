@@ -10,6 +10,7 @@ import (
 	"prefdt/offline/corpus"
 	"prefdt/offline/evaluate"
 	"prefdt/offline/methods"
+	"prefdt/offline/paper"
 	"prefdt/offline/papertrain"
 	"prefdt/offline/rollout"
 	"prefdt/offline/search"
@@ -31,6 +32,7 @@ var program = cli.Program{
 		{Name: "papertrain", Summary: "train PrefDT in the form in which it was published", Run: papertrain.Command},
 		{Name: "study", Summary: "compare it with baselines and ablations", Run: study.Command},
 		{Name: "method", Summary: "train and fly one of the paper's other methods", Run: methods.Command},
+		{Name: "paper", Summary: "make the paper's tables with our figures beside its own", Run: paper.Command},
 		{Name: "replay", Summary: "re-decide a recorded flight and compare bit for bit", Run: rollout.Command},
 		{Name: "compare", Summary: "set a flight in a field world beside its rollouts, with pictures of what was believed", Run: compare.Command},
 		{Name: "bench", Summary: "benchmark this machine", Run: bench.Command},

@@ -28,14 +28,14 @@ type OperatingPoint struct {
 	SeparationViolations int `json:"too_close"`
 }
 
-// worldShift is an operating point away from the standard one.
-type worldShift struct {
-	name  string
-	apply func(*world.Config)
+// Shift is an operating point away from the standard one.
+type Shift struct {
+	Name  string
+	Apply func(*world.Config)
 }
 
 // missionShifts are other lengths, numbers of users and fleets.
-var missionShifts = []worldShift{
+var missionShifts = []Shift{
 	{"T 50", func(c *world.Config) { c.Slots = 50 }},
 	{"T 300", func(c *world.Config) { c.Slots = 300 }},
 	{"T 1200", func(c *world.Config) { c.Slots, c.Physics.BatteryCapacityJ = 1200, 500e3 }},
@@ -48,8 +48,8 @@ var missionShifts = []worldShift{
 	{"battery of 12 kJ", func(c *world.Config) { c.Physics.BatteryCapacityJ = 12e3 }},
 }
 
-// scenarioShifts are the fifteen shifted operating points.
-var scenarioShifts = []worldShift{
+// Shifts are the fifteen shifted operating points.
+var Shifts = []Shift{
 	{"bandwidth x0.5", func(c *world.Config) { c.Physics.Channel.BandwidthHz *= 0.5 }},
 	{"bandwidth x2", func(c *world.Config) { c.Physics.Channel.BandwidthHz *= 2 }},
 	{"noise +10 dB", func(c *world.Config) { c.Physics.Channel.NoiseDBm += 10 }},
@@ -82,16 +82,16 @@ func MeasureMissions(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (
 
 // MeasureShifts measures the fifteen shifted operating points.
 func MeasureShifts(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]OperatingPoint, error) {
-	return measureEach(ctx, ck, c, scenarioShifts)
+	return measureEach(ctx, ck, c, Shifts)
 }
 
-func measureEach(ctx context.Context, ck *checkpoint.Checkpoint, c Config, shifts []worldShift) ([]OperatingPoint, error) {
+func measureEach(ctx context.Context, ck *checkpoint.Checkpoint, c Config, shifts []Shift) ([]OperatingPoint, error) {
 	var rows []OperatingPoint
 	for _, s := range shifts {
 		at := c
 		at.pricedWorld = &c.World
-		s.apply(&at.World)
-		p, err := compareWithTeacher(ctx, ck, at, s.name)
+		s.Apply(&at.World)
+		p, err := compareWithTeacher(ctx, ck, at, s.Name)
 		if err != nil {
 			return nil, err
 		}

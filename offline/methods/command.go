@@ -28,7 +28,8 @@ it learns, and flies it.
   offline method ppo -resume                       continue
 
 The folder -out keeps trained policies, and the outcomes of each seed as it is flown:
-Ctrl-C may come at any time, and -resume goes on.
+Ctrl-C or SIGTERM may come at any time, or -limit end it: the exit status is 75 then,
+and -resume goes on.
 
 Flags:
 `
@@ -45,9 +46,15 @@ func Command(ctx context.Context, call *cli.Call) error {
 	resume := f.Bool("resume", false, "continue in -out; without anything there, start")
 	ppo := f.String("ppo", "out/methods/ppo", "`FOLDER` of the PPO policies, for methods that learn from their flights; trained there if they are not")
 	list := f.Bool("list", false, "print the methods")
+	limit := command.LimitFlag(f)
 	workers := f.Int("workers", runtime.GOMAXPROCS(0), "policies or flights at a time; changes no result")
 	asJSON := call.JSONFlag()
 	words, err := call.Parse(usage, 1)
+	if err != nil {
+		return err
+	}
+	ctx, stop, err := limit(ctx)
+	defer stop()
 	if err != nil {
 		return err
 	}
@@ -64,14 +71,14 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if len(words) != 1 {
 		return cli.BadInputf("want the name of a method (-list shows them)")
 	}
-	m := find(&r.Config, words[0])
+	m := Find(&r.Config, words[0])
 	if m == nil {
 		return cli.BadInputf("no method is called %q (-list shows them)", words[0])
 	}
 	if !(*budget > 0 && *budget <= 100) || *settings < 2 || *settings > 1001 || *workers < 1 || *workers > 1024 {
 		return cli.BadInputf("-budget is %v, -settings %d, -workers %d; want above 0 to 100, 2 to 1001, 1 to 1024", *budget, *settings, *workers)
 	}
-	r.Config.scale(*budget)
+	r.Config.Scale(*budget)
 	if r.World, err = config(world.Standard()); err != nil {
 		return cli.BadInput(err)
 	}
@@ -104,8 +111,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 			return figures.print(call)
 		}
 	}
-	if ctx.Err() != nil {
-		return errors.New("interrupted; the same command with -resume continues")
+	if command.Ended(ctx, err) {
+		return command.Interrupted(ctx, "; the same command with -resume continues")
 	}
 	return fmt.Errorf("method %s: %w", m.Name, err)
 }

@@ -96,6 +96,38 @@ func TestCommandResumes(t *testing.T) {
 	}
 }
 
+// -limit saves, in training and in flight: the same command with -resume ends with the
+// outcomes of one that was not ended.
+func TestCommandEndsAtItsLimit(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	world, recipe := file("world.yaml", "slots: 6\n"), file("recipe.yaml", "ppo: {preferences: 2, steps: 96}\n")
+	for _, name := range []string{"sca-mpc", "ppo"} {
+		args := []string{name, "-json", "-config", world, "-recipe", recipe, "-settings", "2", "-seeds", "100000:100002", "-resume"}
+		out := filepath.Join(dir, name)
+		code, stdout, stderr := runCommand(t, append(args, "-out", out, "-limit", "1ns")...)
+		if code != cli.ExitResumable || stdout != "" || !strings.HasSuffix(stderr, "offline method: -limit is reached; the same command with -resume continues\n") {
+			t.Errorf("%s: status %d, %q", name, code, stderr)
+		}
+		whole, parts := filepath.Join(dir, name+"-whole"), out
+		if code, stdout, stderr = runCommand(t, append(args, "-out", whole)...); code != 0 {
+			t.Fatalf("%s: status %d, %q", name, code, stderr)
+		}
+		if code, again, stderr := runCommand(t, append(args, "-out", parts, "-limit", "10m")...); code != 0 || again != stdout {
+			t.Errorf("%s continued: status %d, %q, %s, want %s", name, code, stderr, again, stdout)
+		}
+	}
+	if code, _, stderr := runCommand(t, "ppo", "-out", filepath.Join(dir, "none"), "-limit", "-1s"); code != cli.ExitUsage || !strings.Contains(stderr, "-limit is -1s") {
+		t.Errorf("status %d, %q", code, stderr)
+	}
+}
+
 // Every method of the list is trained, on a budget that teaches nothing, and flies at its
 // settings; what it spends is stated.
 func TestEveryMethod(t *testing.T) {

@@ -2,11 +2,9 @@ package methods
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 
 	"prefdt/configs/cli"
@@ -401,19 +399,9 @@ func NewIQL(ctx context.Context, r *Run, s IQLSettings, f front) (func() (rollou
 
 // archiveFront searches the paper's teacher, once, and returns its archive.
 func archiveFront(ctx context.Context, r *Run) (front, error) {
-	path := filepath.Join(r.Dir, "archive.json")
-	a, err := search.ReadArchive(path)
-	if errors.Is(err, os.ErrNotExist) {
-		c := search.Default()
-		c.World = r.World
-		progress := command.Progress(r.Log, "generations of the search", c.Generations)
-		var state search.State
-		if err = search.Run(ctx, c, &state, r.Workers, func(s *search.State) error { progress(s.Generation); return nil }); err != nil {
-			return nil, err
-		}
-		a = state.Archive(c)
-		err = command.ReplaceJSON(path, " ", a)
-	}
+	c := search.Default()
+	c.World = r.World
+	a, err := search.Ensure(ctx, filepath.Join(r.Dir, "archive.json"), c, r.Workers, command.Progress(r.Log, "generations of the search", c.Generations))
 	return ruleFront(r.World, &a), err
 }
 
@@ -422,7 +410,7 @@ func archiveFront(ctx context.Context, r *Run) (front, error) {
 func ppoFront(ctx context.Context, r *Run) (front, error) {
 	own := *r
 	own.Dir = r.PPODir
-	if err := own.claimFolder(find(&r.Config, "ppo"), true); err != nil {
+	if err := own.claimFolder(Find(&r.Config, "ppo"), true); err != nil {
 		return nil, cli.BadInput(err) // found before any work
 	}
 	params, _, err := trainPPO(ctx, &own)

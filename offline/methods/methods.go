@@ -11,6 +11,7 @@
 package methods
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,9 +90,10 @@ func (c *Config) Check() error {
 	return nil
 }
 
-// scale multiplies what every method is declared to spend on learning.
-func (c *Config) scale(fraction float64) {
-	for _, steps := range []*int{&c.PPO.Steps, &c.CMDP.PPO.Steps, &c.PGMORL.WarmUp, &c.PGMORL.Updates, &c.IQL.Steps, &c.PEDA.Steps} {
+// Scale multiplies what every method is declared to spend: on learning, and the solvers'
+// iterations.
+func (c *Config) Scale(fraction float64) {
+	for _, steps := range []*int{&c.PPO.Steps, &c.CMDP.PPO.Steps, &c.PGMORL.WarmUp, &c.PGMORL.Updates, &c.IQL.Steps, &c.PEDA.Steps, &c.SCAOracle.Iterations, &c.SCAMPC.Iterations} {
 		*steps = max(int(float64(*steps)*fraction), 1)
 	}
 }
@@ -119,6 +121,8 @@ type Run struct {
 // Method is one row of the comparison.
 type Method struct {
 	Name, Description string
+	// Training names the method whose training it shares: it flies the same network, otherwise.
+	Training string
 	// Settings are its entry of the configuration, all that its training depends on.
 	Settings func(*Config) any
 	// Budget is what its training spends; nil: it has none.
@@ -134,14 +138,18 @@ type Method struct {
 func Methods(c *Config) []Method {
 	var list []Method
 	for _, x := range sequenceForms {
+		corpus, newFront := ", on the corpus of the PPO policies", ppoFront
+		if x.form.Rules {
+			corpus, newFront = "", archiveFront
+		}
 		list = append(list, Method{
-			Name: x.name, Description: x.description + ", on the corpus of the PPO policies",
+			Name: x.name, Description: x.description + corpus, Training: cmp.Or(x.training, x.name),
 			Settings: func(c *Config) any { return []any{c.PEDA, c.PPO, x.form} },
 			Budget: func(r *Run) Budget {
 				return Budget{Policies: 1, Tokens: r.PEDA.Steps * r.PEDA.Batch * r.World.Slots * model.TokensPerSlot}
 			},
 			New: func(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
-				f, err := ppoFront(ctx, r)
+				f, err := newFront(ctx, r)
 				if err != nil {
 					return nil, err
 				}
@@ -181,7 +189,7 @@ func Methods(c *Config) []Method {
 			})
 		}
 	}
-	return append(list, []Method{
+	list = append(list, []Method{
 		{
 			Name: "pgmorl", Description: "prediction-guided evolution of a population of PPO policies",
 			Settings: func(c *Config) any { return c.PGMORL },
@@ -222,10 +230,14 @@ func Methods(c *Config) []Method {
 			},
 		},
 	}...)
+	for i := range list {
+		list[i].Training = cmp.Or(list[i].Training, list[i].Name)
+	}
+	return list
 }
 
-// find returns the method of a name, nil if there is none.
-func find(c *Config, name string) *Method {
+// Find returns the method of a name, nil if there is none.
+func Find(c *Config, name string) *Method {
 	all := Methods(c)
 	i := slices.IndexFunc(all, func(m Method) bool { return m.Name == name })
 	if i < 0 {

@@ -1,6 +1,7 @@
 package methods
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -42,7 +43,13 @@ type sequenceForm struct {
 	Bypass       bool   `json:"bypass"` // of a user's token to its decision
 	Targets      string `json:"targets"`
 	NoReturns    bool   `json:"no_returns"`
-	NoPreference bool   `json:"no_preference"`
+	NoPreference bool   `json:"no_preference"` // beside states and actions
+
+	NoActionPreference bool `json:"no_action_preference,omitempty"` // beside actions
+	UnweighedReturns   bool `json:"unweighed_returns,omitempty"`    // by the preference
+	ScalarReturn       bool `json:"scalar_return,omitempty"`        // their sum, in place of the two
+	Context            int  `json:"context,omitempty"`              // slots; 0: as in the settings
+	Rules              bool `json:"rules,omitempty"`                // on flights of the searched rules, not of the PPO policies
 }
 
 // Targets are the returns that a preference asks for.
@@ -52,17 +59,42 @@ const (
 	targetsIdeal     = "ideal"     // the least delay and the least energy of the corpus
 )
 
-// sequenceForms are the rows of the paper's table, by name.
+// prefdtForm is PrefDT's, from which the ablations take one thing each.
+func prefdtForm(change func(*sequenceForm)) sequenceForm {
+	f := sequenceForm{Pooled: true, Bypass: true, Targets: targetsQuadratic}
+	if change != nil {
+		change(&f)
+	}
+	return f
+}
+
+// sequenceForms are rows of the paper's tables, by name.
 var sequenceForms = []struct {
 	name, description string
+	training          string // whose network it flies, if not its own
 	form              sequenceForm
 }{
-	{"peda", "preference-conditioned decision transformer as published, users padded", sequenceForm{Targets: targetsLinear}},
-	{"peda-pooled", "the same with attention pooling of the users", sequenceForm{Pooled: true, Targets: targetsLinear}},
-	{"prefdt", "the same with a path of each user's own and a quadratic conditioner: PrefDT", sequenceForm{Pooled: true, Bypass: true, Targets: targetsQuadratic}},
-	{"prefdt-ideal", "PrefDT asked for the ideal point", sequenceForm{Pooled: true, Bypass: true, Targets: targetsIdeal}},
-	{"omega-bc", "PrefDT without returns: behaviour cloning on the preference", sequenceForm{Pooled: true, Bypass: true, Targets: targetsQuadratic, NoReturns: true}},
-	{"unconditioned", "PrefDT without returns or preference", sequenceForm{Pooled: true, Bypass: true, Targets: targetsQuadratic, NoReturns: true, NoPreference: true}},
+	{"peda", "preference-conditioned decision transformer as published, users padded", "", sequenceForm{Targets: targetsLinear}},
+	{"peda-pooled", "the same with attention pooling of the users", "", sequenceForm{Pooled: true, Targets: targetsLinear}},
+	{"prefdt", "the same with a path of each user's own and a quadratic conditioner: PrefDT", "", prefdtForm(nil)},
+	{"prefdt-ideal", "PrefDT asked for the ideal point", "prefdt", prefdtForm(func(f *sequenceForm) { f.Targets = targetsIdeal })},
+	{"omega-bc", "PrefDT without returns: behaviour cloning on the preference", "", prefdtForm(func(f *sequenceForm) { f.NoReturns = true })},
+	{"unconditioned", "PrefDT without returns or preference", "", prefdtForm(func(f *sequenceForm) { f.NoReturns, f.NoPreference = true, true })},
+
+	{"prefdt-padded", "PrefDT with users padded in place of attention pooling", "", prefdtForm(func(f *sequenceForm) { f.Pooled = false })},
+	{"prefdt-state", "PrefDT with the preference beside states alone", "", prefdtForm(func(f *sequenceForm) { f.NoActionPreference, f.UnweighedReturns = true, true })},
+	{"prefdt-return", "PrefDT with the preference as the weight of returns alone", "", prefdtForm(func(f *sequenceForm) { f.NoPreference = true })},
+	{"prefdt-two-sites", "PrefDT with the preference in states and returns, not beside actions", "", prefdtForm(func(f *sequenceForm) { f.NoActionPreference = true })},
+	{"prefdt-scalar", "PrefDT with the sum of its returns in place of the two", "", prefdtForm(func(f *sequenceForm) { f.ScalarReturn = true })},
+	{"prefdt-no-preference", "PrefDT without the preference: the conditioner's targets alone", "", prefdtForm(func(f *sequenceForm) { f.NoPreference, f.UnweighedReturns = true, true })},
+	{"prefdt-context1", "PrefDT with a context of 1 slot", "", prefdtForm(func(f *sequenceForm) { f.Context = 1 })},
+	{"prefdt-context10", "PrefDT with a context of 10 slots", "", prefdtForm(func(f *sequenceForm) { f.Context = 10 })},
+	{"prefdt-context50", "PrefDT with a context of 50 slots", "", prefdtForm(func(f *sequenceForm) { f.Context = 50 })},
+	{"omega-bc-context1", "without returns, with a context of 1 slot", "", prefdtForm(func(f *sequenceForm) { f.NoReturns, f.Context = true, 1 })},
+	{"omega-bc-context10", "without returns, with a context of 10 slots", "", prefdtForm(func(f *sequenceForm) { f.NoReturns, f.Context = true, 10 })},
+	{"omega-bc-context50", "without returns, with a context of 50 slots", "", prefdtForm(func(f *sequenceForm) { f.NoReturns, f.Context = true, 50 })},
+	{"prefdt-rules", "PrefDT on the rules' flights", "", prefdtForm(func(f *sequenceForm) { f.Rules = true })},
+	{"prefdt-rules-linear", "the same with a linear conditioner", "prefdt-rules", prefdtForm(func(f *sequenceForm) { f.Rules, f.Targets = true, targetsLinear })},
 }
 
 // PEDASettings of one policy.
@@ -278,7 +310,11 @@ func (n *pedaNetwork[T]) actionRows(win *pedaWindow) (rows []float32) {
 			at[a.server[u]] = 1
 			at[z.aircraft+1] = a.offload[u]
 		}
-		rows = append(append(rows, users...), win.omega)
+		omega := win.omega
+		if n.form.NoActionPreference {
+			omega = 0
+		}
+		rows = append(append(rows, users...), omega)
 	}
 	return rows
 }
@@ -425,14 +461,15 @@ func fitConditioner(targets string, omegas []float64, totals [][objectives]float
 // pedaData is a corpus with what the tokens need of whole flights.
 type pedaData struct {
 	*dataset
+	form  sequenceForm
 	first []int                 // each flight's first slot, and the number of slots
 	toGo  [][objectives]float64 // of each slot, in s and J
 	eta   [objectives]float64
 	conditioner
 }
 
-func newPEDAData(d *dataset, targets string) (p *pedaData, err error) {
-	p = &pedaData{dataset: d, first: []int{0}, toGo: make([][objectives]float64, len(d.cost))}
+func newPEDAData(d *dataset, form sequenceForm) (p *pedaData, err error) {
+	p = &pedaData{dataset: d, form: form, first: []int{0}, toGo: make([][objectives]float64, len(d.cost))}
 	for s, last := range d.last {
 		if last {
 			p.first = append(p.first, s+1)
@@ -459,13 +496,35 @@ func newPEDAData(d *dataset, targets string) (p *pedaData, err error) {
 	for j := range p.eta {
 		p.eta[j] = high[j] - low[j]
 	}
-	p.conditioner, err = fitConditioner(targets, omegas, totals)
+	p.conditioner, err = fitConditioner(form.Targets, omegas, totals)
 	return p, err
 }
 
 // returnRow appends the return token's row: what is to go, negated, over eta, weighed.
-func returnRow(dst []float32, toGo, eta [objectives]float64, omega float64) []float32 {
-	return append(dst, float32(-toGo[0]/eta[0]*(1-omega)), float32(-toGo[1]/eta[1]*omega))
+func (p *pedaData) returnRow(dst []float32, toGo [objectives]float64, omega float64) []float32 {
+	weights := [objectives]float64{1 - omega, omega}
+	if p.form.UnweighedReturns {
+		weights = [objectives]float64{1, 1}
+	}
+	delay, energy := -toGo[0]/p.eta[0]*weights[0], -toGo[1]/p.eta[1]*weights[1]
+	if p.form.ScalarReturn {
+		delay, energy = delay+energy, 0
+	}
+	return append(dst, float32(delay), float32(energy))
+}
+
+// omegaOfEnergy returns the preference at which the conditioner asks for a total.
+func (c *conditioner) omegaOfEnergy(energyJ float64) float64 {
+	low, high := 0.0, 1.0 // energy falls with omega
+	for range 50 {
+		mid := (low + high) / 2
+		if c.at(mid)[1] > energyJ {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return (low + high) / 2
 }
 
 // window sets win to some slots of a flight.
@@ -474,7 +533,7 @@ func (p *pedaData) window(win *pedaWindow, flight, from, to int) {
 	win.returns = win.returns[:0]
 	for i := range slots {
 		slots[i] = p.first[flight] + from + i
-		win.returns = returnRow(win.returns, p.toGo[slots[i]], p.eta, p.omega[flight])
+		win.returns = p.returnRow(win.returns, p.toGo[slots[i]], p.omega[flight])
 	}
 	win.firstSlot, win.omega = from, float32(p.omega[flight])
 	win.observation.gather(&p.observation, slots)
@@ -511,6 +570,9 @@ type pedaPolicy struct {
 	network   *pedaNetwork[float32]
 	data      *pedaData
 	win       pedaWindow
+	// budgetOmega is the preference that costs as much as the first total: Algorithm 1 takes
+	// the preference and the delay entry of a setting, and writes a budget over the energy's.
+	budgetOmega float64
 }
 
 // Reset implements rollout.Policy.
@@ -522,9 +584,18 @@ func (p *pedaPolicy) Reset() {
 // Decide implements rollout.Policy.
 func (p *pedaPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
 	win, omega, z := &p.win, g.Omega(), p.network.sizes
+	if g.Budgeted() {
+		if win.observation.slots == 0 {
+			p.budgetOmega = p.data.omegaOfEnergy(g.BudgetJ())
+		}
+		omega = p.budgetOmega
+	}
 	toGo := p.data.at(omega)
 	toGo[0] -= g.DelayS()
 	toGo[1] -= g.SpentJ()
+	if g.Budgeted() {
+		toGo[1] = g.BudgetJ() - g.SpentJ()
+	}
 	if win.observation.slots == p.network.arch.Context {
 		keep := make([]int, win.observation.slots-1)
 		for i := range keep {
@@ -538,7 +609,7 @@ func (p *pedaPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision
 	}
 	win.omega = float32(omega)
 	win.observation.add(p.constants, s, omega)
-	win.returns = returnRow(win.returns, toGo, p.data.eta, omega)
+	win.returns = p.data.returnRow(win.returns, toGo, omega)
 	// The action of this slot is not known yet, and nothing before it reads it.
 	flights, users := len(win.actions.flight), len(win.actions.server)
 	win.actions.flight = append(win.actions.flight, make([]float32, flightActions*z.aircraft)...)
@@ -564,11 +635,12 @@ func NewPEDA(ctx context.Context, r *Run, s PEDASettings, form sequenceForm, f f
 	if err := command.CheckWritable(r.Dir); err != nil {
 		return nil, err
 	}
+	s.Context = cmp.Or(form.Context, s.Context)
 	flown, err := buildDataset(ctx, r.World, s.Corpus, f, r.Workers, r.Log)
 	if err != nil {
 		return nil, err
 	}
-	data, err := newPEDAData(flown, form.Targets)
+	data, err := newPEDAData(flown, form)
 	if err != nil {
 		return nil, err
 	}

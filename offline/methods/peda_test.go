@@ -9,8 +9,10 @@ import (
 
 	"prefdt/inference/goal"
 	"prefdt/inference/model"
+	"prefdt/inference/slot"
 	"prefdt/offline/rollout"
 	"prefdt/offline/train"
+	"prefdt/simbridge/world"
 )
 
 func drawWindow(rng *rand.Rand) *pedaWindow {
@@ -84,7 +86,7 @@ func TestPEDAGradient(t *testing.T) {
 // them, and the returns to go of a flight of costs 1 s, 2 s are 3 s, 2 s.
 func TestPEDAReturns(t *testing.T) {
 	d := &dataset{omega: []float64{0, 1}, expert: []bool{true, true}, last: []bool{false, true, false, true}, cost: [][objectives]float64{{1, 10}, {2, 30}, {1, 10}, {4, 10}}}
-	p, err := newPEDAData(d, targetsLinear)
+	p, err := newPEDAData(d, sequenceForm{Targets: targetsLinear})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,8 +101,21 @@ func TestPEDAReturns(t *testing.T) {
 			}
 		}
 	}
-	if row := returnRow(nil, p.toGo[0], p.eta, 0.25); row[0] != -1.5*0.75 || row[1] != -2*0.25 {
-		t.Errorf("row %v", row)
+	for _, c := range []struct {
+		form sequenceForm
+		want [objectives]float32
+	}{
+		{sequenceForm{}, [objectives]float32{-1.5 * 0.75, -2 * 0.25}},
+		{sequenceForm{UnweighedReturns: true}, [objectives]float32{-1.5, -2}},
+		{sequenceForm{ScalarReturn: true}, [objectives]float32{-1.5*0.75 - 2*0.25, 0}},
+	} {
+		p.form = c.form
+		if row := p.returnRow(nil, p.toGo[0], 0.25); [objectives]float32(row) != c.want {
+			t.Errorf("%+v: row %v, want %v", c.form, row, c.want)
+		}
+	}
+	if omega := p.omegaOfEnergy(25); math.Abs(omega-0.75) > 1e-9 {
+		t.Errorf("25 J at %v", omega)
 	}
 }
 
@@ -130,6 +145,50 @@ func TestPEDAImitates(t *testing.T) {
 			t.Error("a corpus was flown on evaluation seeds")
 		}
 	}
+}
+
+// A budget is written over the energy entry; the preference and the delay entry are those of
+// the setting that costs as much, and a revision changes the energy entry alone.
+func TestPEDABudget(t *testing.T) {
+	r := toyRun(t, 1)
+	r.Log = io.Discard
+	s := r.PEDA
+	s.Steps, s.Width, s.Layers, s.Heads, s.Context = 1, 16, 1, 2, 5
+	s.Corpus.Flights, s.Corpus.Heuristic, s.Corpus.Episodes = 20, 0, 3
+	newPolicy, err := NewPEDA(t.Context(), r, s, prefdtForm(nil), toyFront(r))
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := newPolicy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := made.(*pedaPolicy)
+	p.data.conditioner = conditioner{{100, 500}, {40e3, -10e3}}
+	w := world.New(r.World, 100_000)
+	o := goal.New(r.GoalConstants(), &r.World.Physics, r.World.Slots, r.World.Aircraft)
+	var snapshot slot.Snapshot
+	var d slot.Decision
+	decide := func(budgetJ float64) []float32 {
+		if err := o.SetBudget(budgetJ, goal.Target); err != nil {
+			t.Fatal(err)
+		}
+		w.Snapshot(&snapshot)
+		p.Decide(&snapshot, o, &d)
+		return p.win.returns[len(p.win.returns)-objectives:]
+	}
+	check := func(got []float32, delayS, energyJ float64) {
+		t.Helper()
+		want := p.data.returnRow(nil, [objectives]float64{delayS, energyJ}, 0.4)
+		for j := range want {
+			if math.Abs(float64(got[j]-want[j])) > 1e-4*math.Abs(float64(want[j])) {
+				t.Errorf("returns %v, want %v", got, want)
+			}
+		}
+	}
+	check(decide(36e3), 300, 36e3) // at 0.4 the conditioner asks for 300 s and 36 kJ
+	o.Settle(goal.Settlement{DelayS: 7, EnergyJ: 500, Flying: 2})
+	check(decide(34e3), 293, 33.5e3)
 }
 
 // A quadratic is found exactly, a line through it by least squares, the ideal point is the

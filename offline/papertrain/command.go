@@ -17,6 +17,7 @@ import (
 
 	"prefdt/configs/cli"
 	"prefdt/offline/command"
+	"prefdt/offline/corpus"
 	"prefdt/offline/search"
 	"prefdt/simbridge/world"
 )
@@ -27,8 +28,8 @@ rules, builds the published corpus of their flights, and trains on it.
   offline papertrain -config configs/papertrain.yaml -tokens 440e6 -resume
   offline papertrain -config configs/papertrain.yaml -export configs/paper
 
-It saves the state every minute. Ctrl-C and SIGTERM save and stop; the same command
-continues, any number of times. The rate is constant until the last fifth of the tokens,
+It saves the state every minute. Ctrl-C, SIGTERM and -limit save and end it with exit status
+75; the same command with -resume continues, any number of times. The rate is constant until the last fifth of the tokens,
 the cool-down, which has a state of its own: with fewer -tokens a run is cooled down
 from where it stands, with more it goes on from where its cool-down began. -export trains nothing: it calibrates
 the settings of what was cooled down on calibration seeds, and writes the checkpoint.
@@ -49,7 +50,13 @@ func Command(ctx context.Context, call *cli.Call) error {
 	state := f.String("state", "", "with -export: state `FILE` instead of the cool-down's in -out")
 	mean := f.Bool("mean", false, "with -export: the mean of the parameters over the last steps instead of the last ones")
 	flights := f.Int("flights", 40, "with -export: calibration seeds that the settings are flown on")
+	limit := command.LimitFlag(f)
 	if _, err := call.Parse(usage, 0); err != nil {
+		return err
+	}
+	ctx, stop, err := limit(ctx)
+	defer stop()
+	if err != nil {
 		return err
 	}
 	if err := call.Config(*config, &c); err != nil {
@@ -81,8 +88,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 		return cli.BadInput(err)
 	}
 	interrupted := func(err error) error {
-		if ctx.Err() != nil {
-			return errors.New("interrupted; the same command with -resume continues")
+		if command.Ended(ctx, err) {
+			return command.Interrupted(ctx, "; the same command with -resume continues")
 		}
 		return err
 	}
@@ -121,7 +128,9 @@ func exportCommand(ctx context.Context, call *cli.Call, c Config, dir, state str
 		return cli.BadInput(err)
 	}
 	ck, err := Finish(ctx, c, dir, state, mean, flights, runtime.GOMAXPROCS(0), out, command.Progress(call.Stderr, "calibration seeds", flights))
-	if err != nil {
+	if command.Ended(ctx, err) {
+		return command.Interrupted(ctx, " while settings were calibrated; the same command begins that anew")
+	} else if err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(call.Stdout, "checkpoint of %d parameters after %d million tokens, in %s; the leader flies it with decoder: heads\n", ck.Published.Form.Parameters(), head.Tokens/1e6, out)
@@ -143,25 +152,13 @@ func Prepare(ctx context.Context, c Config, dir string, progress io.Writer) (*Co
 		return m, err
 	}
 	workers := runtime.GOMAXPROCS(0)
-	rules := filepath.Join(dir, archiveFile)
-	found, err := search.ReadArchive(rules)
-	if errors.Is(err, os.ErrNotExist) {
-		s := search.Default()
-		var state search.State
-		if err := search.Run(ctx, s, &state, workers, func(*search.State) error { return nil }); err != nil {
-			return nil, err
-		}
-		found = state.Archive(s)
-		err = command.ReplaceJSON(rules, "", found)
-	}
+	w := world.Standard()
+	w.Aircraft = c.Form.Aircraft
+	archive, err := teacherArchive(ctx, c, w, dir, workers, progress)
 	if err != nil {
 		return nil, err
 	}
-	archive, err := RuleArchive(ctx, &found, c.Episodes, workers)
-	if err != nil {
-		return nil, err
-	}
-	m, err := Build(ctx, &c.Form, world.Standard(), archive, c.Flights, c.Seed, workers, command.Progress(progress, "flights", 2*c.Flights))
+	m, err := Build(ctx, c, w, archive, workers, command.Progress(progress, "flights", 2*c.Flights))
 	if err != nil {
 		return nil, err
 	}
@@ -169,6 +166,24 @@ func Prepare(ctx context.Context, c Config, dir string, progress io.Writer) (*Co
 	fmt.Fprintf(progress, "corpus: %d members, eta %.1f s and %.0f J, band [%.3f, %.3f], conditioner explains %.4f and %.4f\n",
 		len(m.Shares), m.Etas.DelayS, m.Etas.EnergyJ, low, high, m.Fit.R2DelayS, m.Fit.R2EnergyJ)
 	return m, command.ReplaceJSON(path, "", m)
+}
+
+// dispatchPrices is how many prices the dispatch teacher's archive has.
+const dispatchPrices = 101
+
+// teacherArchive returns the front that a corpus is matched to: of the rules, searched once in
+// a folder, or of the dispatch teacher.
+func teacherArchive(ctx context.Context, c Config, w world.Config, dir string, workers int, progress io.Writer) (corpus.Archive, error) {
+	if c.Dispatch {
+		return corpus.DispatchArchive(ctx, &w, dispatchPrices, c.Episodes, workers, command.Progress(progress, "archive episodes", c.Episodes))
+	}
+	find := search.Default()
+	find.World = w
+	found, err := search.Ensure(ctx, filepath.Join(dir, archiveFile), find, workers, nil)
+	if err != nil {
+		return corpus.Archive{}, err
+	}
+	return RuleArchive(ctx, &found, c.Episodes, workers)
 }
 
 // readCorpus reads the corpus of a configuration.
@@ -181,9 +196,9 @@ func readCorpus(path string, c Config) (*Corpus, error) {
 	if err := json.Unmarshal(raw, m); err != nil {
 		return nil, fmt.Errorf("read corpus %s: %w", path, err)
 	}
-	if len(m.Flights) != c.Flights || m.Archive.Episodes != c.Episodes || m.Seed != c.Seed || !slices.Equal(m.UserFeatures, c.Form.UserFeatures) {
-		return nil, cli.BadInputf("%s has %d flights of seed %d, %d episodes for each rule and user features %q, the configuration %d, %d, %d and %q: give another -out", path,
-			len(m.Flights), m.Seed, m.Archive.Episodes, m.UserFeatures, c.Flights, c.Seed, c.Episodes, c.Form.UserFeatures)
+	if len(m.Flights) != c.Flights || m.Archive.Episodes != c.Episodes || m.Seed != c.Seed || m.Uniform != c.Uniform || (m.Archive.Prices != nil) != c.Dispatch || m.World.Aircraft != c.Form.Aircraft || !slices.Equal(m.UserFeatures, c.Form.UserFeatures) {
+		return nil, cli.BadInputf("%s has %d flights of seed %d (uniform: %v, by dispatch: %v) of %d aircraft, %d episodes for each rule and user features %q, the configuration %d, %d (%v, %v), %d, %d and %q: give another -out", path,
+			len(m.Flights), m.Seed, m.Uniform, m.Archive.Prices != nil, m.World.Aircraft, m.Archive.Episodes, m.UserFeatures, c.Flights, c.Seed, c.Uniform, c.Dispatch, c.Form.Aircraft, c.Episodes, c.Form.UserFeatures)
 	}
 	return m, nil
 }

@@ -29,10 +29,11 @@ import (
 // again, exactly, when its slots are read.
 type Corpus struct {
 	World   world.Config         `json:"world"`
-	Seed    uint64               `json:"seed"`    // of the draws
-	Archive corpus.Archive       `json:"archive"` // members in order of delay
-	Shares  []float64            `json:"shares"`  // of the members: delay's part of the normalised return
-	Etas    pareto.Point         `json:"eta"`     // eq. (rtgnorm): the span of each return over the flights
+	Seed    uint64               `json:"seed"`              // of the draws
+	Uniform bool                 `json:"uniform,omitempty"` // without corner emphasis
+	Archive corpus.Archive       `json:"archive"`           // members in order of delay
+	Shares  []float64            `json:"shares"`            // of the members: delay's part of the normalised return
+	Etas    pareto.Point         `json:"eta"`               // eq. (rtgnorm): the span of each return over the flights
 	Flights []Flight             `json:"flights"`
 	Fit     Fit                  `json:"fit"`
 	Rows    paperform.Statistics `json:"standard"`
@@ -94,17 +95,18 @@ func RuleArchive(ctx context.Context, found *search.Archive, episodes, workers i
 // The preferences are matched by shares of returns over eta, and eta is the span of the
 // returns of the flights matched. So the flights are drawn twice: first by the spans of the
 // archive, then by those of the flights of the first draw.
-func Build(ctx context.Context, f *paperform.Form, c world.Config, a corpus.Archive, flights int, seed uint64, workers int, progress func(done int)) (*Corpus, error) {
+func Build(ctx context.Context, config Config, c world.Config, a corpus.Archive, workers int, progress func(done int)) (*Corpus, error) {
+	f, flights := &config.Form, config.Flights
 	if err := errors.Join(c.Check(), a.Check(), f.Check(), f.Fits(c.Aircraft, c.Slots)); err != nil {
 		return nil, fmt.Errorf("build corpus: %w", err)
 	}
-	if a.Genes == nil {
-		return nil, errors.New("build corpus: the archive has no rules")
+	if a.Genes == nil && a.Prices == nil {
+		return nil, errors.New("build corpus: the archive has neither rules nor prices")
 	}
 	if flights < 2*statisticFlights {
 		return nil, fmt.Errorf("build corpus: %d flights, want %d at least", flights, 2*statisticFlights)
 	}
-	m := &Corpus{World: c, Seed: seed, Archive: a, UserFeatures: f.UserFeatures}
+	m := &Corpus{World: c, Seed: config.Seed, Uniform: config.Uniform, Archive: a, UserFeatures: f.UserFeatures}
 	m.Etas.DelayS, m.Etas.EnergyJ = a.ReturnScales()
 	for round := range 2 {
 		m.Shares = nil
@@ -173,7 +175,7 @@ func (m *Corpus) draw(i uint64) Flight {
 // rejected outside the band widened by a tolerance.
 func (m *Corpus) drawOmega(r *rand.Rand) float64 {
 	low, high := m.Band()
-	if r.Float64() < cornerFraction {
+	if r.Float64() < cornerFraction && !m.Uniform {
 		window := m.Shares[:min(cornerMembers, len(m.Shares))]
 		first, last := slices.Min(window), slices.Max(window)
 		return first + (last-first)*r.Float64()
@@ -257,9 +259,10 @@ func (h heuristic) decide(c *world.Config, s *slot.Snapshot, d *slot.Decision) {
 
 // flyer flies the flights of corpora in one world. It serves one goroutine.
 type flyer struct {
-	world  *world.World
-	runner teacher.Runner
-	rule   *search.Rule
+	world    *world.World
+	runner   teacher.Runner
+	rule     *search.Rule
+	dispatch teacher.Scheduler
 }
 
 func newFlyer(c *world.Config) *flyer { return &flyer{world: world.New(*c, 0)} }
@@ -277,8 +280,12 @@ func (f *flyer) flight(m *Corpus, x *Flight, each func(teacher.SettledSlot)) (pa
 		}
 		return f.fly(x.Seed, func(s *slot.Snapshot, d *slot.Decision) { heuristics[x.Member].decide(&f.world.Config, s, d) }, each), nil
 	}
-	if x.Member < 0 || x.Member >= len(m.Archive.Genes) {
-		return pareto.Point{}, fmt.Errorf("flight of rule %d, the archive has %d", x.Member, len(m.Archive.Genes))
+	if x.Member < 0 || x.Member >= len(m.Archive.Points) {
+		return pareto.Point{}, fmt.Errorf("flight of member %d, the archive has %d", x.Member, len(m.Archive.Points))
+	}
+	if m.Archive.Prices != nil {
+		f.world.Reset(x.Seed)
+		return f.dispatch.Fly(f.world, teacher.ConstantPrice(m.Archive.Prices[x.Member]), each), nil
 	}
 	var err error
 	if f.rule == nil {

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"time"
 
+	"prefdt/configs/cli"
+	"prefdt/inference/checkpoint"
 	"prefdt/inference/model"
 	"prefdt/offline/command"
 	"prefdt/offline/train"
@@ -81,6 +83,41 @@ func (t *Trainer) Run(ctx context.Context, dir string, tokens, checkTokens float
 	return t.runTo(ctx, want.From+want.Steps, path, filepath.Join(dir, t.logFile("log")), checkSteps, check, stdout)
 }
 
+// Trained returns the network that a run of so many tokens ends with, as a checkpoint that is
+// not yet calibrated: trained in a folder, from where it stands, unless it has been.
+func Trained(ctx context.Context, c Config, dir string, tokens float64, log io.Writer) (*checkpoint.Checkpoint, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	m, err := Prepare(ctx, c, dir, log)
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, coolDownFile)
+	want := c.coolDownAfter(c.plan(tokens))
+	head, err := readHeaderOf(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	if err != nil || head.CoolDown != want || head.Step < want.From+want.Steps {
+		t, err := NewTrainer(ctx, c, m, command.Progress(log, "flights read", len(m.Flights)))
+		if err != nil {
+			return nil, err
+		}
+		if err := t.Run(ctx, dir, tokens, 0, nil, log); err != nil {
+			return nil, err
+		}
+	}
+	n, err := readTrained(path)
+	if err != nil {
+		return nil, err
+	}
+	if n.Corpus != m.Hash() || mustJSON(n.Config) != mustJSON(c) {
+		return nil, cli.BadInputf("%s holds a run of another configuration or corpus: give that one, or another folder", dir)
+	}
+	return m.Checkpoint(&c.Form, n.Params)
+}
+
 // logFile returns the name of a log: the constant part and the cool-down have one each,
 // because a run can go on from before its cool-down.
 func (t *Trainer) logFile(name string) string {
@@ -103,7 +140,7 @@ func (t *Trainer) runTo(ctx context.Context, end int, path, logPath string, chec
 	lineBegan := began
 	for t.Step < end {
 		if ctx.Err() != nil {
-			return cmp.Or(t.Save(path), fmt.Errorf("interrupted at step %d of %d, saved; the same command with -resume continues", t.Step, end))
+			return cmp.Or(t.Save(path), command.Interrupted(ctx, " at step %d of %d, saved; the same command with -resume continues", t.Step, end))
 		}
 		line, err := t.Next()
 		if err != nil {

@@ -28,6 +28,7 @@ import (
 	"prefdt/offline/rollout"
 	"prefdt/offline/search"
 	"prefdt/offline/seeds"
+	"prefdt/offline/teacher"
 	"prefdt/simbridge/world"
 )
 
@@ -62,7 +63,7 @@ var testCorpus = sync.OnceValues(func() (*Corpus, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Build(context.Background(), &c.Form, world.Standard(), a, c.Flights, c.Seed, 2, nil)
+	return Build(context.Background(), c, world.Standard(), a, 2, nil)
 })
 
 // The corpus follows its recipe, and is the same on any number of cores.
@@ -102,9 +103,56 @@ func TestCorpus(t *testing.T) {
 		t.Errorf("the gates read %+v", f)
 	}
 	c := testConfig()
-	again, err := Build(context.Background(), &c.Form, m.World, m.Archive, c.Flights, c.Seed, 1, nil)
+	again, err := Build(context.Background(), c, m.World, m.Archive, 1, nil)
 	if err != nil || again.Hash() != m.Hash() {
 		t.Errorf("on one core it is another corpus: %v", err)
+	}
+}
+
+// Without corner emphasis the preferences are those of the Dirichlet tiers alone.
+func TestUniformPreferences(t *testing.T) {
+	m, err := testCorpus()
+	if err != nil {
+		t.Fatal(err)
+	}
+	uniform := *m
+	uniform.Uniform = true
+	window := m.Shares[min(cornerMembers, len(m.Shares))-1]
+	corner := map[bool]int{}
+	for i := range uint64(2000) {
+		for _, x := range []*Corpus{m, &uniform} {
+			if x.draw(i).Omega <= window {
+				corner[x.Uniform]++
+			}
+		}
+	}
+	if share := float64(corner[false]-corner[true]) / 2000; math.Abs(share-cornerFraction) > 0.06 || corner[true] == 0 {
+		t.Errorf("in the corner %d with emphasis, %d without", corner[false], corner[true])
+	}
+}
+
+// A corpus may be flown by the dispatch teacher: its flights are that teacher's at the member's
+// price.
+func TestDispatchFlights(t *testing.T) {
+	c := world.Standard()
+	prices := []float64{1e-4, 0.5}
+	want, err := teacher.Sweep(t.Context(), &c, seeds.CheckTraining, []uint64{5}, prices, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &Corpus{World: c}
+	for k, price := range prices {
+		m.Archive.Append(want[k][0], price, nil)
+	}
+	f := newFlyer(&c)
+	for k := range prices {
+		got, err := f.flight(m, &Flight{Seed: 5, Member: k}, nil)
+		if err != nil || got != want[k][0] {
+			t.Errorf("member %d costs %v, %v, want %v", k, got, err, want[k][0])
+		}
+	}
+	if _, err := f.flight(m, &Flight{Member: 2}, nil); err == nil {
+		t.Error("a member that is not there flew")
 	}
 }
 
@@ -172,7 +220,7 @@ func TestResumeEqualsUninterrupted(t *testing.T) {
 			}
 			return nil
 		}, io.Discard)
-		if stopped := err != nil; stopped != (stop > 0) {
+		if stopped := err != nil; stopped != (stop > 0) || stopped && !command.Ended(ctx, err) {
 			t.Fatalf("stopping at %d: %v", stop, err)
 		}
 		return run

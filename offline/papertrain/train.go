@@ -26,13 +26,17 @@ import (
 
 // Config is one run.
 type Config struct {
-	Form     paperform.Form `json:"form" yaml:"form"`
-	Flights  int            `json:"flights" yaml:"flights"`   // of the corpus
-	Episodes int            `json:"episodes" yaml:"episodes"` // that a rule's outcome is a mean over
-	Batch    int            `json:"batch" yaml:"batch"`       // windows in a step
-	Workers  int            `json:"workers" yaml:"workers"`   // part of the result: the order of sums depends on them
-	Seed     uint64         `json:"seed" yaml:"seed"`
-	Schedule Schedule       `json:"schedule" yaml:"schedule"`
+	Form    paperform.Form `json:"form" yaml:"form"`
+	Flights int            `json:"flights" yaml:"flights"` // of the corpus
+	// Dispatch has the exact-dispatch teacher fly it in place of the searched rules.
+	Dispatch bool `json:"dispatch,omitempty" yaml:"dispatch"`
+	// Uniform leaves the corner emphasis out of it.
+	Uniform  bool     `json:"uniform,omitempty" yaml:"uniform"`
+	Episodes int      `json:"episodes" yaml:"episodes"` // that a rule's outcome is a mean over
+	Batch    int      `json:"batch" yaml:"batch"`       // windows in a step
+	Workers  int      `json:"workers" yaml:"workers"`   // part of the result: the order of sums depends on them
+	Seed     uint64   `json:"seed" yaml:"seed"`
+	Schedule Schedule `json:"schedule" yaml:"schedule"`
 }
 
 // Default is the run of configs/papertrain.yaml.

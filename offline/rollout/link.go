@@ -13,7 +13,9 @@ import (
 // value is perfect.
 type ReportLink struct {
 	LossRate float64 // fraction of the reports that is lost
-	// LateSlots delays the reports: slot t is decided from those of slot t-LateSlots.
+	// LateSlots delays the reports: slot t is decided from those of slot t-LateSlots. Below
+	// zero it is decided from those of a slot to come, at the gains of the aircraft where they
+	// are: the paper's control for what is lost by staleness alone.
 	LateSlots int
 	// Fallback is what users without a decision do, or what stands in for their
 	// reports.
@@ -49,8 +51,11 @@ const (
 )
 
 func (l ReportLink) check() error {
-	if !(l.LossRate >= 0 && l.LossRate <= 1) || l.LateSlots < 0 {
-		return fmt.Errorf("link loses %v of its reports and delays them by %d slots, want a fraction and no less than 0", l.LossRate, l.LateSlots)
+	if !(l.LossRate >= 0 && l.LossRate <= 1) {
+		return fmt.Errorf("link loses %v of its reports, want a fraction", l.LossRate)
+	}
+	if l.LateSlots < 0 && (l.LossRate > 0 || l.Fallback != FallbackLocal) {
+		return fmt.Errorf("reports come %d slots early: nothing else can be wrong with that link", -l.LateSlots)
 	}
 	return nil
 }
@@ -114,6 +119,9 @@ func (l *linkState) snapshot(w *world.World) *slot.Snapshot {
 		if len(l.delayedReports) > l.LateSlots {
 			reports, l.delayedReports = l.delayedReports[0], l.delayedReports[1:]
 		}
+	}
+	if l.LateSlots < 0 {
+		reports = w.UsersAhead(-l.LateSlots, reports[:0])
 	}
 	l.received.Users = append(l.received.Users[:0], reports...)
 	l.receiveOthers(w)

@@ -97,3 +97,22 @@ func TestUserPrior(t *testing.T) {
 		}
 	}
 }
+
+// A snapshot of the slot after costs about as much as one of the slot before: what is lost is
+// who is active now, not that it is known late.
+func TestSnapshotsOfOtherSlots(t *testing.T) {
+	whole := pareto.Hypervolume(settingPoints(t, ReportLink{}), pareto.Reference)
+	kept := func(late int) float64 {
+		return pareto.Hypervolume(settingPoints(t, ReportLink{LateSlots: late}), pareto.Reference) / whole
+	}
+	for _, slots := range []int{1, 3} {
+		if past, future := kept(slots), kept(-slots); math.Abs(past-future) > 0.06 || past > 0.8 || future > 0.8 {
+			t.Errorf("%d slots: the past leaves %.3f of the front, the future %.3f", slots, past, future)
+		}
+	}
+	for _, l := range []ReportLink{{LateSlots: -1, LossRate: 0.1}, {LateSlots: -1, Fallback: FallbackOffer}} {
+		if _, err := New(shippedCheckpoint(t), inference.DecoderDispatch, world.Standard(), l); err == nil {
+			t.Errorf("%+v was flown", l)
+		}
+	}
+}

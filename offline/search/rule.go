@@ -156,3 +156,17 @@ func unitVector(v physics.Position) physics.Position {
 	}
 	return physics.Position{}
 }
+
+// DecideAs returns what decides as any of some rules, by their genes. It serves one goroutine.
+func DecideAs(c *world.Config, genes [][]float64) (func(member int, s *slot.Snapshot, d *slot.Decision), error) {
+	for _, g := range genes {
+		if err := checkGenes(g, c.Aircraft); err != nil {
+			return nil, err
+		}
+	}
+	rule, err := NewRule(c, genes[0])
+	return func(member int, s *slot.Snapshot, d *slot.Decision) {
+		rule.SetGenes(genes[member]) // they were checked
+		rule.Decide(s, d)
+	}, err
+}

@@ -14,9 +14,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strings"
 
 	"prefdt/offline/command"
 	"prefdt/offline/jobs"
@@ -120,6 +123,36 @@ func Run(ctx context.Context, c Config, state *State, workers int, step func(*St
 		}
 	}
 	return nil
+}
+
+// Ensure returns the archive of a search at a path, made once: an interrupted one goes on from
+// the state beside it.
+func Ensure(ctx context.Context, path string, c Config, workers int, progress func(generations int)) (Archive, error) {
+	if a, err := ReadArchive(path); err == nil || !errors.Is(err, os.ErrNotExist) {
+		return a, err
+	}
+	statePath := strings.TrimSuffix(path, ".json") + ".state.json"
+	state, err := ReadState(statePath, c)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return Archive{}, err
+	}
+	err = Run(ctx, c, &state, workers, func(at *State) error {
+		if progress != nil {
+			progress(at.Generation)
+		}
+		return command.ReplaceJSON(statePath, "", at)
+	})
+	if err != nil {
+		return Archive{}, err
+	}
+	a := state.Archive(c)
+	if err := command.ReplaceJSON(path, "", a); err != nil {
+		return a, err
+	}
+	if err := os.Remove(statePath); !errors.Is(err, os.ErrNotExist) { // another process may have made the same
+		return a, err
+	}
+	return a, nil
 }
 
 // meanOutcome averages one member's outcomes over the seeds, in their order.

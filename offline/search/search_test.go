@@ -1,8 +1,10 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"reflect"
 	"testing"
@@ -173,5 +175,36 @@ func TestPaperTeacher(t *testing.T) {
 	}
 	if e.Hypervolume.N != 100 || e.HypervolumeTight.Mean <= 0 || !(e.IGD.Mean > 0 && e.IGD.Mean < 0.1) {
 		t.Errorf("evaluation %+v", e)
+	}
+}
+
+// A search that is made once and interrupted has the archive of one that was not, and is not
+// made again.
+func TestEnsure(t *testing.T) {
+	c := smallConfig()
+	dir := t.TempDir()
+	whole, err := Ensure(t.Context(), filepath.Join(dir, "whole.json"), c, 2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "parts.json")
+	ctx, stop := context.WithCancel(t.Context())
+	if _, err := Ensure(ctx, path, c, 2, func(generations int) {
+		if generations == 2 {
+			stop()
+		}
+	}); !errors.Is(err, context.Canceled) {
+		t.Fatalf("interrupted: %v", err)
+	}
+	first := 0
+	parts, err := Ensure(t.Context(), path, c, 2, func(generations int) { first = cmp.Or(first, generations) })
+	if err != nil || first != 3 || !reflect.DeepEqual(parts, whole) {
+		t.Errorf("it went on with generation %d, %v: %+v, want %+v", first, err, parts, whole)
+	}
+	if _, err := Ensure(t.Context(), path, c, 2, func(int) { t.Error("it searched again") }); err != nil {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 2 {
+		t.Errorf("files stay: %v", left)
 	}
 }

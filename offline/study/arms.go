@@ -9,14 +9,16 @@ import (
 	"prefdt/inference/model"
 	"prefdt/inference/token"
 	"prefdt/offline/corpus"
+	"prefdt/offline/papertrain"
 	"prefdt/offline/train"
+	"prefdt/simbridge/world"
 )
 
 // Kinds of arms.
 const (
 	kindFlagship = "flagship" // the shipped checkpoint
 	kindTrained  = "trained"  // our network, trained by the study
-	kindPaper    = "paper"    // the paper's network, trained by the study
+	kindPaper    = "paper"    // PrefDT as published, trained by the study
 	kindRules    = "rules"    // an archive of searched rules
 	kindDispatch = "dispatch" // the dispatch teacher at its prices
 	kindRandom   = "random"
@@ -68,15 +70,10 @@ type trainingRun struct {
 }
 
 // recipes are the corpora that runs are trained on.
-var recipes = map[string]struct {
-	fromRules bool // of the searched rules, not of the dispatch teacher
-	recipe    func() corpus.Recipe
-}{
-	"shipped":        {false, shippedWithAction},
-	"steady":         {false, func() corpus.Recipe { r := shippedWithAction(); r.PriceChange, r.Shock = 0, 0; return r }},
-	"whole":          {false, func() corpus.Recipe { r := shippedWithAction(); r.BudgetOnly = 0; return r }},
-	"paper":          {true, corpus.PaperRecipe},
-	"paper-dispatch": {false, corpus.PaperRecipe},
+var recipes = map[string]func() corpus.Recipe{
+	"shipped": shippedWithAction,
+	"steady":  func() corpus.Recipe { r := shippedWithAction(); r.PriceChange, r.Shock = 0, 0; return r },
+	"whole":   func() corpus.Recipe { r := shippedWithAction(); r.BudgetOnly = 0; return r },
 }
 
 // shippedWithAction is the shipped recipe with the previous action visible; each run
@@ -122,8 +119,6 @@ func (c *Config) trainingRuns() []trainingRun {
 			Return: slices.Concat(allowanceFeatures, toGoFeatures, requestFeatures), State: requestFeatures, Action: requestFeatures,
 		}},
 		{name: "omega-bc", recipe: "whole", seesHistory: true, hiddenFeatures: token.Layout{Return: slices.Concat(allowanceFeatures, toGoFeatures)}},
-		{name: "paper-form", recipe: "paper", seesHistory: true},
-		{name: "paper-form-dispatch", recipe: "paper-dispatch", seesHistory: true},
 	}
 	for _, a := range c.sizes() {
 		if a != c.Train.Arch {
@@ -131,6 +126,20 @@ func (c *Config) trainingRuns() []trainingRun {
 		}
 	}
 	return list
+}
+
+// publishedDispatch is the training run of the published form on the dispatch teacher's flights.
+const publishedDispatch = "published-dispatch"
+
+// published returns the configuration of PrefDT as published in a training run, and its tokens:
+// those that the study's other arms have.
+func (c *Config) published(run string) (p papertrain.Config, tokens float64) {
+	p = papertrain.Default()
+	p.Form.Arch = c.Train.Arch
+	p.Form.Context, p.Form.PairWidth = historySlots, c.Train.Arch.Width
+	p.Schedule.WarmUpSteps = c.Train.Schedule.WarmUpSteps
+	p.Flights, p.Episodes, p.Dispatch = max(c.CorpusFlights, 1000), c.ArchiveEpisodes, run == publishedDispatch
+	return p, float64(c.Train.Batch * c.Train.Schedule.Steps * model.TokensPerSlot * world.Standard().Slots)
 }
 
 // sizes returns the architectures of the size-quality curve: one measure at a
@@ -211,8 +220,8 @@ func (c *Config) arms() []Arm {
 		{Name: "rules-101", Description: "the same, population 101", Kind: kindRules, SearchPopulation: 101, AllSeeds: true},
 		{Name: "random", Description: "every decision at random", Kind: kindRandom, AllSeeds: true},
 		{Name: "dispatch-centroid", Description: "the dispatch teacher, motion towards the users' centroids", Kind: kindDispatch, CentroidMotion: true, AllSeeds: true},
-		{Name: "paper-form", Description: "the paper's network on the paper's corpus of rules, the base's number of steps", Kind: kindPaper, TrainingRun: "paper-form", PreferenceWithBudget: true, LossyLink: true, AllSeeds: true},
-		{Name: "paper-form-dispatch", Description: "the paper's network on the paper's recipe, from the dispatch teacher", Kind: kindPaper, TrainingRun: "paper-form-dispatch", PreferenceWithBudget: true},
+		{Name: "paper-form", Description: "PrefDT as published, with the study's tokens", Kind: kindPaper, TrainingRun: "published", Decoder: inference.DecoderHeads, LossyLink: true, AllSeeds: true},
+		{Name: "paper-form-dispatch", Description: "the same on flights of the dispatch teacher", Kind: kindPaper, TrainingRun: publishedDispatch, Decoder: inference.DecoderHeads},
 		{Name: "base", Description: "the flagship's recipe, with the study's number of training steps", Kind: kindTrained, TrainingRun: "base", Decoder: inference.DecoderDispatch, AllSeeds: true},
 		{Name: "remembering", Description: "a context of 20 slots and the previous action, as the paper's", Kind: kindTrained, TrainingRun: "remembering", Decoder: inference.DecoderDispatch},
 		{Name: "base-snapped", Description: "exact decoding reverted: the heads' association, closed-form offload", Kind: kindTrained, TrainingRun: "base", Decoder: inference.DecoderSnapped},

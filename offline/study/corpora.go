@@ -7,52 +7,26 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"prefdt/inference/token"
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
+	"prefdt/offline/experiment"
 	"prefdt/offline/search"
-	"prefdt/offline/study/paperform"
 	"prefdt/offline/train"
 )
 
 // ruleArchive returns the archive of a search, made once.
 func (s *study) ruleArchive(ctx context.Context, population int) (search.Archive, error) {
-	path := filepath.Join(s.outDir, ruleArchivePath(population))
-	if a, err := search.ReadArchive(path); err == nil || !errors.Is(err, os.ErrNotExist) {
-		return a, err
-	}
 	c := search.Default()
 	c.Population, c.Generations = population, 2000/population // the paper's budget of evaluations
-	statePath := strings.TrimSuffix(path, ".json") + ".state.json"
-	state, err := search.ReadState(statePath, c)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return search.Archive{}, err
-	}
-	generations := s.progress("generations", c.Generations)
-	err = search.Run(ctx, c, &state, s.workers, func(at *search.State) error {
-		generations(at.Generation)
-		return command.ReplaceJSON(statePath, "", at)
-	})
-	if err != nil {
-		return search.Archive{}, err
-	}
-	a := state.Archive(c)
-	return a, command.ReplaceJSON(path, "", a)
+	return search.Ensure(ctx, filepath.Join(s.Dir, ruleArchivePath(population)), c, s.workers, s.progress("generations", c.Generations))
 }
 
-// teacherArchive returns the teacher's front that a corpus is matched to.
-func (s *study) teacherArchive(ctx context.Context, fromRules bool) (corpus.Archive, error) {
-	if fromRules {
-		found, err := s.ruleArchive(ctx, 50)
-		if err != nil {
-			return corpus.Archive{}, err
-		}
-		return corpus.RuleArchive(&found, s.ArchiveEpisodes)
-	}
+// teacherArchive returns the dispatch teacher's front, which corpora are matched to.
+func (s *study) teacherArchive(ctx context.Context) (corpus.Archive, error) {
 	if s.dispatchArchive == nil {
-		path := filepath.Join(s.outDir, dispatchArchivePath)
+		path := filepath.Join(s.Dir, dispatchArchivePath)
 		a, err := corpus.ReadArchive(path)
 		if errors.Is(err, os.ErrNotExist) {
 			a, err = corpus.DispatchArchive(ctx, &s.world, 101, s.ArchiveEpisodes, s.workers, s.progress("archive episodes", s.ArchiveEpisodes))
@@ -69,7 +43,7 @@ func (s *study) teacherArchive(ctx context.Context, fromRules bool) (corpus.Arch
 }
 
 func (s *study) progress(what string, total int) func(int) {
-	return command.Progress(s.log, "  "+what, total)
+	return command.Progress(s.Log, "  "+what, total)
 }
 
 // corpus returns the corpus of a recipe, built once. It is verified by
@@ -78,18 +52,17 @@ func (s *study) corpus(ctx context.Context, recipe string) (*corpus.Manifest, er
 	if m := s.corpora[recipe]; m != nil {
 		return m, nil
 	}
-	path := filepath.Join(s.outDir, corpusPath(recipe))
+	path := filepath.Join(s.Dir, corpusPath(recipe))
 	m, err := corpus.Read(path)
 	if err == nil {
 		err = m.Verify(4)
 	}
 	if errors.Is(err, os.ErrNotExist) {
-		r := recipes[recipe]
 		var a corpus.Archive
-		if a, err = s.teacherArchive(ctx, r.fromRules); err != nil {
+		if a, err = s.teacherArchive(ctx); err != nil {
 			return nil, err
 		}
-		if m, err = corpus.Build(ctx, s.world, a, r.recipe(), s.CorpusFlights, 0, s.workers, s.progress("flights, "+recipe, s.CorpusFlights)); err != nil {
+		if m, err = corpus.Build(ctx, s.world, a, recipes[recipe](), s.CorpusFlights, 0, s.workers, s.progress("flights, "+recipe, s.CorpusFlights)); err != nil {
 			return nil, err
 		}
 		err = command.ReplaceFile(path, m.Write)
@@ -138,7 +111,7 @@ type trainingResult struct {
 }
 
 // trainRun completes a training run, from where it was interrupted if it was.
-func (s *study) trainRun(ctx context.Context, name string, paper bool) (*trainingResult, error) {
+func (s *study) trainRun(ctx context.Context, name string) (*trainingResult, error) {
 	r := s.trainingRun(name)
 	if r == nil {
 		return nil, fmt.Errorf("there is no training run %q", name)
@@ -163,9 +136,6 @@ func (s *study) trainRun(ctx context.Context, name string, paper bool) (*trainin
 	if r.adjustWeights != nil {
 		r.adjustWeights(&c.LossWeights)
 	}
-	if paper {
-		t.standard = paperform.Standard(t.standard)
-	}
 	readers := make([]*corpus.ExampleReader, c.Workers)
 	for k := range readers {
 		readers[k] = corpus.NewExampleReader(m, &t.standard)
@@ -177,23 +147,18 @@ func (s *study) trainRun(ctx context.Context, name string, paper bool) (*trainin
 		}
 		return err
 	}
-	var run *train.Trainer
-	if paper {
-		run, err = paperform.New(c, m.World.Aircraft, m.World.Slots, source)
-	} else {
-		run, err = train.New(c, source)
-	}
+	run, err := train.New(c, source)
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(s.outDir, trainingPath(name))
-	err = writeOnce(filepath.Join(dir, "corpus.txt"), m.Hash(), func(have string) error {
+	dir := filepath.Join(s.Dir, trainingPath(name))
+	err = experiment.WriteOnce(filepath.Join(dir, "corpus.txt"), m.Hash(), func(have string) error {
 		return fmt.Errorf("%s was trained on corpus %.12s, the present one is %.12s: remove it, or give another -out", dir, have, m.Hash())
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := run.Run(ctx, dir, 100, 0, nil, s.log); err != nil {
+	if err := run.Run(ctx, dir, 100, 0, nil, s.Log); err != nil {
 		return nil, err
 	}
 	t.params = run.Params

@@ -6,7 +6,6 @@ import (
 	"math"
 
 	"prefdt/inference/goal"
-	"prefdt/inference/slot"
 	"prefdt/offline/calibrate"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
@@ -33,10 +32,10 @@ type Result struct {
 		Points   [][]pareto.Point `json:"points"`
 		SpeedMPS []float64        `json:"speed_mps"` // mean over seeds
 	} `json:"uniform"`
-	GustOutcomes   [][]pareto.Point `json:"gust"` // the same settings in gusts
-	Budgets        []BudgetResult   `json:"budgets"`
-	LinkRetentions []LinkRetention  `json:"link"`
-	EnergyTraces   []EnergyTrace    `json:"traces"`
+	GustOutcomes   [][]pareto.Point      `json:"gust"` // the same settings in gusts
+	Budgets        []BudgetResult        `json:"budgets"`
+	LinkRetentions []LinkRetention       `json:"link"`
+	EnergyTraces   []rollout.EnergyTrace `json:"traces"`
 
 	arm *Arm
 }
@@ -59,16 +58,6 @@ type LinkRetention struct {
 	TightRetained *float64 `json:"tight_kept"`
 }
 
-// EnergyTrace is the energy spent and the delay so far, slot by slot, over seeds.
-type EnergyTrace struct {
-	BudgetJ        float64   `json:"budget_j"`
-	ReviseSlot     int       `json:"revise"`
-	RevisedBudgetJ float64   `json:"revised_j"`
-	MeanJ          []float64 `json:"mean_j"` // [slot], 0 to T
-	StdDevJ        []float64 `json:"std_j"`
-	MeanDelayS     []float64 `json:"mean_delay_s"`
-}
-
 const (
 	shockSlot   = 50
 	shockFactor = 1.5
@@ -78,24 +67,24 @@ const (
 
 // Names of the perturbations of budgets.
 const (
-	perturbationNone     = "calm"
-	perturbationShock    = "x1.5 from slot 50"
-	perturbationGusts    = "gusts of 15 %"
-	perturbationRevision = "revised at slot 60"
+	PerturbationNone     = "calm"
+	PerturbationShock    = "x1.5 from slot 50"
+	PerturbationGusts    = "gusts of 15 %"
+	PerturbationRevision = "revised at slot 60"
 )
 
 // perturbations are all of them, in the order of the report.
-var perturbations = []string{perturbationNone, perturbationShock, perturbationGusts, perturbationRevision}
+var perturbations = []string{PerturbationNone, PerturbationShock, PerturbationGusts, PerturbationRevision}
 
 var budgetTests = []struct {
 	name     string
 	perturb  func(*world.Config)
 	requests []rollout.Request
 }{
-	{perturbationNone, func(*world.Config) {}, targetRequests(29e3, 33e3, 36.5e3)},
-	{perturbationShock, func(c *world.Config) { c.Shock = world.Shock{FromSlot: shockSlot, Factor: shockFactor} }, targetRequests(40.5e3, 42e3, 44e3)},
-	{perturbationGusts, func(c *world.Config) { c.Gust = gustStdDev }, targetRequests(29e3, 33e3, 36.5e3)},
-	{perturbationRevision, func(*world.Config) {}, []rollout.Request{
+	{PerturbationNone, func(*world.Config) {}, targetRequests(29e3, 33e3, 36.5e3)},
+	{PerturbationShock, func(c *world.Config) { c.Shock = world.Shock{FromSlot: shockSlot, Factor: shockFactor} }, targetRequests(40.5e3, 42e3, 44e3)},
+	{PerturbationGusts, func(c *world.Config) { c.Gust = gustStdDev }, targetRequests(29e3, 33e3, 36.5e3)},
+	{PerturbationRevision, func(*world.Config) {}, []rollout.Request{
 		{Mode: goal.Target, BudgetJ: 35e3, ReviseSlot: reviseSlot, RevisedBudgetJ: 32e3},
 		{Mode: goal.Target, BudgetJ: 29e3, ReviseSlot: reviseSlot, RevisedBudgetJ: 31e3},
 	}},
@@ -181,13 +170,16 @@ func (s *study) measureFronts(ctx context.Context, p *armPolicy, a *Arm, list, g
 
 // sweep flies every request on every seed.
 func (s *study) sweep(ctx context.Context, p *armPolicy, c world.Config, l rollout.ReportLink, list []uint64, requests []rollout.Request, what string) ([][]rollout.Result, error) {
-	return rollout.SweepRunners(ctx, func() (*rollout.Runner, error) {
-		policy, err := p.newPolicy()
-		if err != nil {
-			return nil, err
-		}
-		return rollout.NewWithPolicy(policy, p.scales, c, l)
-	}, c, list, requests, s.workers, s.progress("seeds, "+what, len(list)))
+	return rollout.SweepRunners(ctx, func() (*rollout.Runner, error) { return p.runner(c, l) }, c, list, requests, s.workers, s.progress("seeds, "+what, len(list)))
+}
+
+// runner returns a runner of the policy.
+func (p *armPolicy) runner(c world.Config, l rollout.ReportLink) (*rollout.Runner, error) {
+	policy, err := p.newPolicy()
+	if err != nil {
+		return nil, err
+	}
+	return rollout.NewWithPolicy(policy, p.scales, c, l)
 }
 
 // calibrationGridSize is the number of shares flown to calibrate the settings.
@@ -226,13 +218,23 @@ func (s *study) calibrateSettings(ctx context.Context, p *armPolicy, a *Arm, r *
 }
 
 // measureBudgets flies totals in joules, and keeps the traces under the shock.
-func (s *study) measureBudgets(ctx context.Context, p *armPolicy, a *Arm, list []uint64, r *Result) error {
+func (s *study) measureBudgets(ctx context.Context, p *armPolicy, a *Arm, list []uint64, r *Result) (err error) {
+	runner := func(c world.Config) (*rollout.Runner, error) { return p.runner(c, rollout.ReportLink{}) }
+	r.Budgets, r.EnergyTraces, err = FlyBudgets(ctx, runner, s.world, list, s.workers, func(what string) func(int) {
+		return s.progress("seeds, "+a.Name+", budgets, "+what, len(list))
+	})
+	return err
+}
+
+// FlyBudgets flies the study's totals in joules by the runners of a policy, and traces those
+// under the shock.
+func FlyBudgets(ctx context.Context, runner func(world.Config) (*rollout.Runner, error), standard world.Config, list []uint64, workers int, progress func(what string) func(done int)) (budgets []BudgetResult, traces []rollout.EnergyTrace, err error) {
 	for _, b := range budgetTests {
-		c := s.world
+		c := standard
 		b.perturb(&c)
-		results, err := s.sweep(ctx, p, c, rollout.ReportLink{}, list, b.requests, a.Name+", budgets, "+b.name)
+		results, err := rollout.SweepRunners(ctx, func() (*rollout.Runner, error) { return runner(c) }, c, list, b.requests, workers, progress(b.name))
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		outcomes := rollout.Outcomes(results)
 		for i, request := range b.requests {
@@ -240,57 +242,16 @@ func (s *study) measureBudgets(ctx context.Context, p *armPolicy, a *Arm, list [
 			if request.ReviseSlot > 0 {
 				row.BudgetJ = request.RevisedBudgetJ
 			}
-			r.Budgets = append(r.Budgets, row)
+			budgets = append(budgets, row)
 		}
 	}
-	c := s.world
+	c := standard
 	c.Shock = world.Shock{FromSlot: shockSlot, Factor: shockFactor}
-	var err error
-	r.EnergyTraces, err = traceBudgets(p, c, list)
-	return err
-}
-
-// traceBudgets flies traceRequests and keeps what was spent and the delay before
-// each slot and at the end.
-func traceBudgets(p *armPolicy, c world.Config, list []uint64) (traces []EnergyTrace, err error) {
-	policy, err := p.newPolicy()
+	f, err := runner(c)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	recorder := &progressRecorder{Policy: policy}
-	runner, err := rollout.NewWithPolicy(recorder, p.scales, c, rollout.ReportLink{})
-	if err != nil {
-		return nil, err
-	}
-	for _, request := range traceRequests {
-		t := EnergyTrace{BudgetJ: request.BudgetJ, ReviseSlot: request.ReviseSlot, RevisedBudgetJ: request.RevisedBudgetJ}
-		spentJ, delayS := make([][]float64, c.Slots+1), make([][]float64, c.Slots+1) // [slot][seed]
-		for _, seed := range list {
-			recorder.points = recorder.points[:0]
-			end := runner.Fly(seed, request).Point
-			for i, at := range append(recorder.points, end) {
-				spentJ[i], delayS[i] = append(spentJ[i], at.EnergyJ), append(delayS[i], at.DelayS)
-			}
-		}
-		for i := range spentJ {
-			j := pareto.Summarise(spentJ[i])
-			t.MeanJ, t.StdDevJ = append(t.MeanJ, j.Mean), append(t.StdDevJ, j.Std)
-			t.MeanDelayS = append(t.MeanDelayS, pareto.Summarise(delayS[i]).Mean)
-		}
-		traces = append(traces, t)
-	}
-	return traces, nil
-}
-
-// progressRecorder keeps the delay and the energy so far before each slot.
-type progressRecorder struct {
-	rollout.Policy
-	points []pareto.Point
-}
-
-func (r *progressRecorder) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
-	r.points = append(r.points, pareto.Point{DelayS: g.DelayS(), EnergyJ: g.SpentJ()})
-	return r.Policy.Decide(s, g, d)
+	return budgets, rollout.TraceEnergy(f, list, traceRequests), nil
 }
 
 // links are the bad links that an arm is flown over.
@@ -317,7 +278,7 @@ func (s *study) measureLinks(ctx context.Context, p *armPolicy, a *Arm, list []u
 			}
 			outcomes := rollout.Outcomes(results)
 			retained := func(reference pareto.Point) float64 {
-				return meanRatio(hypervolumes(outcomes, reference), hypervolumes(r.Outcomes, reference))
+				return pareto.MeanRatio(pareto.Hypervolumes(outcomes, reference), pareto.Hypervolumes(r.Outcomes, reference))
 			}
 			row := LinkRetention{LossRate: l.LossRate, LateSlots: l.LateSlots, Fallback: l.Fallback, HypervolumeRetained: retained(pareto.Reference)}
 			if tight := retained(pareto.TightReference); !math.IsNaN(tight) {

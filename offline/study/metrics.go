@@ -1,9 +1,6 @@
 package study
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -35,55 +32,19 @@ type Metrics struct {
 	Budgets                      []BudgetFigures
 
 	// Against another arm, paired by seed.
-	Baseline            string
-	PairedSeeds         int
-	HypervolumeDiff     float64 // of hypervolume
-	HypervolumeDiffLow  float64 // 95 % bootstrap interval of the mean difference
-	HypervolumeDiffHigh float64
-	PValue              float64 // Wilcoxon signed-rank, two-sided, exact
-}
-
-// ReferenceFronts are the pooled fronts that IGD is measured against.
-type ReferenceFronts struct {
-	Hash         string           `json:"hash"` // of the contributors and their outcomes
-	Contributors []Contributor    `json:"contributors"`
-	BySeed       [][]pareto.Point `json:"fronts"` // [seed]
-}
-
-// Contributor is one arm whose outcomes went into the pool.
-type Contributor struct {
-	Arm        string `json:"arm"`
-	ResultHash string `json:"key"`
+	Baseline      string
+	pareto.Paired // of the hypervolumes
 }
 
 // poolFronts makes the reference front of every seed that all arms flew.
-func poolFronts(results []*Result) ReferenceFronts {
-	var r ReferenceFronts
-	common := math.MaxInt
-	sum := sha256.New()
+func poolFronts(results []*Result) pareto.ReferenceFronts {
+	var list []pareto.Contributor
 	for _, x := range results {
-		if x.arm.BudgetsOnly {
-			continue
+		if !x.arm.BudgetsOnly {
+			list = append(list, pareto.Contributor{Arm: x.arm.Name, ResultHash: x.Hash, Outcomes: x.Outcomes})
 		}
-		common = min(common, len(x.Outcomes[0]))
-		r.Contributors = append(r.Contributors, Contributor{x.arm.Name, x.Hash})
-		fmt.Fprintln(sum, x.arm.Name, x.Hash, x.Outcomes)
 	}
-	if len(r.Contributors) == 0 {
-		return r
-	}
-	r.Hash = hex.EncodeToString(sum.Sum(nil))
-	for s := range common {
-		var fronts [][]pareto.Point
-		for _, x := range results {
-			if x.arm.BudgetsOnly {
-				continue
-			}
-			fronts = append(fronts, teacher.SeedPoints(x.Outcomes, s))
-		}
-		r.BySeed = append(r.BySeed, pareto.Pool(fronts...))
-	}
-	return r
+	return pareto.PoolFronts(list)
 }
 
 // findResult returns a result by name, or nil.
@@ -96,48 +57,24 @@ func findResult(results []*Result, name string) *Result {
 	return nil
 }
 
-// hypervolumes returns the hypervolume of each seed.
-func hypervolumes(outcomes [][]pareto.Point, reference pareto.Point) (v []float64) {
-	if len(outcomes) == 0 {
-		return nil
-	}
-	for s := range outcomes[0] {
-		v = append(v, pareto.Hypervolume(teacher.SeedPoints(outcomes, s), reference))
-	}
-	return v
-}
-
-// meanRatio returns the mean of a over b over the seeds on which b is positive, NaN
-// where there are none.
-func meanRatio(a, b []float64) float64 {
-	sum, n := 0.0, 0.0
-	for i := range min(len(a), len(b)) {
-		if b[i] > 0 {
-			sum += a[i] / b[i]
-			n++
-		}
-	}
-	return sum / n
-}
-
 // computeMetrics measures an arm, against the arm called baseline.
-func computeMetrics(results []*Result, r *Result, reference *ReferenceFronts, baseline string) Metrics {
+func computeMetrics(results []*Result, r *Result, reference *pareto.ReferenceFronts, baseline string) Metrics {
 	none := math.NaN()
 	m := Metrics{
 		Arm: r.arm.Name, Description: r.arm.Description, Settings: len(r.Omegas), Parameters: r.Parameters, DecisionUS: none,
 		Hypervolume: pareto.Summary{Mean: none, Std: none}, Tight: pareto.Summary{Mean: none, Std: none},
 		HypervolumeRatio: none, TightRatio: none, IGD: none, Fidelity: none, FidelityRecalibrated: none, CornerS: none, ReachS: none, GustRatio: none,
-		HypervolumeDiff: none, HypervolumeDiffLow: none, HypervolumeDiffHigh: none, PValue: none, Operable: "—",
+		Paired: pareto.NotPaired, Operable: "—",
 	}
 	if even := findResult(results, evenArm); even != nil {
-		m.Budgets = judgeBudgets(r.Budgets, even.Budgets)
+		m.Budgets = JudgeBudgets(r.Budgets, even.Budgets)
 	}
 	if r.arm.BudgetsOnly {
 		m.Seeds = len(r.Budgets[0].Outcomes)
 		return m
 	}
 	m.Seeds, m.DecisionUS, m.IGD = len(r.Outcomes[0]), r.DecisionUS, 0
-	wide, tight := hypervolumes(r.Outcomes, pareto.Reference), hypervolumes(r.Outcomes, pareto.TightReference)
+	wide, tight := pareto.Hypervolumes(r.Outcomes, pareto.Reference), pareto.Hypervolumes(r.Outcomes, pareto.TightReference)
 	m.Hypervolume, m.Tight = pareto.Summarise(wide), pareto.Summarise(tight)
 	m.NonDominatedSettings = len(pareto.NonDominated(teacher.MeanPoints(r.Outcomes)))
 	for s, pooled := range reference.BySeed {
@@ -146,31 +83,28 @@ func computeMetrics(results []*Result, r *Result, reference *ReferenceFronts, ba
 	spanned := r.Outcomes
 	if len(r.Uniform.Points) > 0 {
 		spanned = r.Uniform.Points
-		m.Fidelity = meanFidelity(r.Uniform.Omegas, r.Uniform.Points)
-		m.FidelityRecalibrated = meanFidelity(r.Omegas, r.Outcomes)
+		m.Fidelity = pareto.Summarise(pareto.Fidelities(r.Uniform.Omegas, r.Uniform.Points)).Mean
+		m.FidelityRecalibrated = pareto.Summarise(pareto.Fidelities(r.Omegas, r.Outcomes)).Mean
 	}
 	m.CornerS, m.ReachS = meanOverSeeds(spanned, pareto.CornerS), meanOverSeeds(spanned, pareto.ReachS)
 	if expert := findResult(results, finestTeacherArm); expert != nil && len(expert.Omegas) >= m.Settings {
-		m.HypervolumeRatio = meanRatio(wide, hypervolumes(expert.Outcomes, pareto.Reference))
-		m.TightRatio = meanRatio(tight, hypervolumes(expert.Outcomes, pareto.TightReference))
-		m.GustRatio = meanRatio(hypervolumes(r.GustOutcomes, pareto.Reference), hypervolumes(expert.GustOutcomes, pareto.Reference))
+		m.HypervolumeRatio = pareto.MeanRatio(wide, pareto.Hypervolumes(expert.Outcomes, pareto.Reference))
+		m.TightRatio = pareto.MeanRatio(tight, pareto.Hypervolumes(expert.Outcomes, pareto.TightReference))
+		m.GustRatio = pareto.MeanRatio(pareto.Hypervolumes(r.GustOutcomes, pareto.Reference), pareto.Hypervolumes(expert.GustOutcomes, pareto.Reference))
 		if !math.IsNaN(m.Fidelity) {
-			m.Operable = operability(m.Fidelity, m.ReachS/meanOverSeeds(expert.Outcomes, pareto.ReachS))
+			m.Operable = pareto.Operable(m.Fidelity, m.ReachS/meanOverSeeds(expert.Outcomes, pareto.ReachS))
 		}
 	}
 	if other := findResult(results, baseline); other != nil && other != r {
-		m.comparePaired(wide, hypervolumes(other.Outcomes, pareto.Reference), baseline)
+		m.Baseline = baseline
+		m.Paired = pareto.Compare(wide, pareto.Hypervolumes(other.Outcomes, pareto.Reference))
 	}
 	return m
 }
 
 // meanOverSeeds is the mean over seeds of a measure of one seed's outcomes.
-func meanOverSeeds(outcomes [][]pareto.Point, measure func([]pareto.Point) float64) (mean float64) {
-	n := len(outcomes[0])
-	for s := range n {
-		mean += measure(teacher.SeedPoints(outcomes, s)) / float64(n)
-	}
-	return mean
+func meanOverSeeds(outcomes [][]pareto.Point, measure func([]pareto.Point) float64) float64 {
+	return pareto.Summarise(pareto.BySeed(outcomes, measure)).Mean
 }
 
 // BudgetFigures is how an arm kept one budget, judged by the budget itself on the
@@ -190,12 +124,13 @@ type BudgetFigures struct {
 // Measured reports whether the budget can be kept on half of the seeds at least.
 func (b *BudgetFigures) Measured() bool { return 2*b.Keepable >= b.Seeds }
 
-// judgeBudgets judges an arm's flights by the even pacer's, which flew the same
-// budgets.
-func judgeBudgets(flown, even []BudgetResult) (list []BudgetFigures) {
+// JudgeBudgets judges an arm's flights by the even pacer's, which flew the same
+// budgets, over the seeds that both flew.
+func JudgeBudgets(flown, even []BudgetResult) (list []BudgetFigures) {
 	for _, b := range flown {
 		i := slices.IndexFunc(even, func(e BudgetResult) bool { return e.Perturbation == b.Perturbation && e.BudgetJ == b.BudgetJ })
 		pacer := even[i].Outcomes
+		b.Outcomes = b.Outcomes[:min(len(b.Outcomes), len(pacer))]
 		f := BudgetFigures{Perturbation: b.Perturbation, BudgetJ: b.BudgetJ, Seeds: len(b.Outcomes)}
 		var keepable []int
 		for s := range b.Outcomes {
@@ -216,13 +151,17 @@ func judgeBudgets(flown, even []BudgetResult) (list []BudgetFigures) {
 	return list
 }
 
-// meanBudget returns the mean over the measured budgets of a perturbation, and whether
-// there are any.
 func (m *Metrics) meanBudget(perturbation string) (mean BudgetFigures, measured bool) {
+	return MeanBudget(m.Budgets, perturbation)
+}
+
+// MeanBudget returns the mean over the measured budgets of a perturbation, and whether
+// there are any.
+func MeanBudget(budgets []BudgetFigures, perturbation string) (mean BudgetFigures, measured bool) {
 	mean.Perturbation = perturbation
 	n := 0.0
-	for i := range m.Budgets {
-		if b := &m.Budgets[i]; b.Perturbation == perturbation && b.Measured() {
+	for i := range budgets {
+		if b := &budgets[i]; b.Perturbation == perturbation && b.Measured() {
 			n++
 			mean.DelayS += b.DelayS
 			mean.EvenDelayS += b.EvenDelayS
@@ -272,44 +211,6 @@ func (m *Metrics) endInterval(perturbation string) (low, high float64) {
 	})
 }
 
-// meanInterval is the 95 % bootstrap interval of a mean over seeds.
-func meanInterval(x []float64) (low, high float64) {
-	mean := func(x []float64) float64 { return pareto.Summarise(x).Mean }
-	return pareto.Bootstrap(rand.New(rand.NewPCG(1, 2)), x, 10000, 0.95, mean)
-}
-
-// operability evaluates eq. (criterion), and names the clause that fails.
-func operability(rho, reach float64) string {
-	switch {
-	case rho >= 0.9 && reach >= 0.8:
-		return "yes"
-	case rho >= 0.9:
-		return "no (reach)"
-	case reach >= 0.8:
-		return "no (order)"
-	}
-	return "no (both)"
-}
-
-// meanFidelity is the mean over seeds of |rho|.
-func meanFidelity(settings []float64, outcomes [][]pareto.Point) float64 {
-	return meanOverSeeds(outcomes, func(p []pareto.Point) float64 { return pareto.Fidelity(settings, p) })
-}
-
-// comparePaired compares hypervolumes with a baseline's, paired by seed.
-func (m *Metrics) comparePaired(own, baseline []float64, name string) {
-	n := min(len(own), len(baseline))
-	diff := make([]float64, n)
-	for i := range diff {
-		diff[i] = own[i] - baseline[i]
-	}
-	m.Baseline, m.PairedSeeds, m.HypervolumeDiff = name, n, pareto.Summarise(diff).Mean
-	m.HypervolumeDiffLow, m.HypervolumeDiffHigh = meanInterval(diff)
-	if p, _, err := pareto.Wilcoxon(diff); err == nil {
-		m.PValue = p
-	}
-}
-
 // table is one of the report's.
 type table struct {
 	name, title, baseline string
@@ -339,16 +240,16 @@ func (c *Config) tables() []table {
 		{"departures", "Each departure reverted alone", "base",
 			"Sets over aircraft are the shape of the network and were not reverted by themselves: the paper form is trained for one size of fleet. Streaming computes what a mask of some slots defines; its gain is cost, above.",
 			[]string{"base", "base-snapped", "base-heads", "no-price-snapped", "no-price-heads", "no-allowance", "no-dropout", "no-mask", "steady-flights", "remembering", "no-track", "dmax-move", "paper-features", "paper-features-heads"},
-			[]string{"ratio", "tight", "diff", "p", "corner", "fidelity", perturbationNone, perturbationShock, perturbationGusts, perturbationRevision}},
+			[]string{"ratio", "tight", "diff", "p", "corner", "fidelity", PerturbationNone, PerturbationShock, PerturbationGusts, PerturbationRevision}},
 		{"context", "What the sequence model gains over a context of one slot", "base",
 			"The same network, trained alike: under a mask of 1, 5 and 20 slots with the previous action hidden, and of 20 slots with it visible.",
 			[]string{"base", c.contextArmName(5), c.contextArmName(20), "remembering"},
-			[]string{"ratio", "tight", "diff", "p", "corner", "fidelity", perturbationNone, perturbationShock, perturbationGusts, perturbationRevision, "gust ratio"}},
+			[]string{"ratio", "tight", "diff", "p", "corner", "fidelity", PerturbationNone, PerturbationShock, PerturbationGusts, PerturbationRevision, "gust ratio"}},
 		{"sizes", "Size against quality", "base", "", sizes,
-			[]string{"parameters", "us", "ratio", "tight", "diff", "p", "fidelity", perturbationNone, perturbationShock, "gust ratio", perturbationGusts}},
+			[]string{"parameters", "us", "ratio", "tight", "diff", "p", "fidelity", PerturbationNone, PerturbationShock, "gust ratio", PerturbationGusts}},
 		{"heads", "Size against quality, without the exact dispatch", "base-heads",
 			"The same networks, decoded by the paper's heads: association and offload come from the heads then, not from the exact dispatch.",
 			c.headsArmNames(),
-			[]string{"parameters", "ratio", "tight", "diff", "p", "corner", "fidelity", perturbationNone, perturbationShock}},
+			[]string{"parameters", "ratio", "tight", "diff", "p", "corner", "fidelity", PerturbationNone, PerturbationShock}},
 	}
 }

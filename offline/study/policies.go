@@ -4,8 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
-	"math/rand/v2"
+	"path/filepath"
 	"reflect"
 
 	"prefdt/inference"
@@ -15,11 +14,12 @@ import (
 	"prefdt/inference/motion"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
+	"prefdt/offline/baseline"
 	"prefdt/offline/corpus"
 	"prefdt/offline/evaluate"
+	"prefdt/offline/papertrain"
 	"prefdt/offline/rollout"
 	"prefdt/offline/search"
-	"prefdt/offline/study/paperform"
 	"prefdt/offline/teacher"
 )
 
@@ -46,7 +46,7 @@ func (s *study) prepareArm(ctx context.Context, a *Arm) (*armPolicy, error) {
 		p.calibrated = true
 		return p, nil
 	case kindTrained:
-		t, err := s.trainRun(ctx, a.TrainingRun, false)
+		t, err := s.trainRun(ctx, a.TrainingRun)
 		if err != nil {
 			return nil, err
 		}
@@ -56,16 +56,14 @@ func (s *study) prepareArm(ctx context.Context, a *Arm) (*armPolicy, error) {
 		}
 		return checkpointPolicy(ck, a), nil
 	case kindPaper:
-		t, err := s.trainRun(ctx, a.TrainingRun, true)
+		c, tokens := s.published(a.TrainingRun)
+		ck, err := papertrain.Trained(ctx, c, filepath.Join(s.Dir, trainingPath(a.TrainingRun)), tokens, s.Log)
 		if err != nil {
 			return nil, err
 		}
-		scales := t.manifest.GoalConstants()
-		low, high := t.manifest.Archive.OmegaBand()
-		return &armPolicy{scales: &scales, omegaBand: [2]float64{low, high}, parameterCount: len(t.params.Data), newPolicy: func() (rollout.Policy, error) {
-			p, err := paperform.NewPolicy(t.params, &s.world.Physics, &scales, &t.standard)
-			return &preferenceWithBudget{policy: p, scales: &scales}, err
-		}}, nil
+		p := checkpointPolicy(ck, a)
+		p.parameterCount = c.Form.Parameters()
+		return p, nil
 	case kindRules, kindDispatch:
 		return s.prepareArchive(ctx, a)
 	case kindPacer:
@@ -73,7 +71,7 @@ func (s *study) prepareArm(ctx context.Context, a *Arm) (*armPolicy, error) {
 			return evaluate.NewScheduler(a.Scheduler, s.flagship, &s.world)
 		}}, nil
 	case kindRandom:
-		return &armPolicy{scales: &s.flagship.GoalConstants, omegaBand: [2]float64{0, 1}, newPolicy: func() (rollout.Policy, error) { return &randomPolicy{physics: &s.world.Physics}, nil }}, nil
+		return &armPolicy{scales: &s.flagship.GoalConstants, omegaBand: [2]float64{0, 1}, newPolicy: func() (rollout.Policy, error) { return &baseline.Random{Physics: &s.world.Physics}, nil }}, nil
 	}
 	return nil, fmt.Errorf("arm of kind %q", a.Kind)
 }
@@ -128,33 +126,6 @@ func omegaOfEnergy(s *goal.Constants, energyJ float64) float64 {
 	return (low + high) / 2
 }
 
-// archivePolicy decides as the member nearest to the request, eq. (match); for a
-// budget, the one whose mean energy on training seeds is nearest. It does not look
-// at what was spent.
-type archivePolicy struct {
-	memberOmegas  []float64 // shares
-	memberEnergyJ []float64
-	decide        func(member int, s *slot.Snapshot, d *slot.Decision)
-	reset         func()
-}
-
-func (a *archivePolicy) Reset() { a.reset() }
-
-func (a *archivePolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
-	xs, x := a.memberOmegas, g.Omega()
-	if g.Budgeted() {
-		xs, x = a.memberEnergyJ, g.BudgetJ()
-	}
-	best := 0
-	for i := range xs {
-		if math.Abs(xs[i]-x) < math.Abs(xs[best]-x) {
-			best = i
-		}
-	}
-	a.decide(best, s, d)
-	return goal.Observation{}
-}
-
 // prepareArchive makes a teacher's archive ready to fly.
 func (s *study) prepareArchive(ctx context.Context, a *Arm) (*armPolicy, error) {
 	var c corpus.Archive
@@ -167,7 +138,7 @@ func (s *study) prepareArchive(ctx context.Context, a *Arm) (*armPolicy, error) 
 			return nil, err
 		}
 	} else {
-		full, err := s.teacherArchive(ctx, false)
+		full, err := s.teacherArchive(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -189,25 +160,20 @@ func (s *study) prepareArchive(ctx context.Context, a *Arm) (*armPolicy, error) 
 	}
 	best := s.world.Physics.Propulsion.BestSpeedMPS(s.world.Physics.SpeedMaxMPS)
 	return &armPolicy{scales: &s.flagship.GoalConstants, omegaBand: [2]float64{0, 1}, memberOmegas: shares, newPolicy: func() (rollout.Policy, error) {
-		p := &archivePolicy{memberOmegas: shares, memberEnergyJ: energies, reset: func() {}}
+		p := &baseline.Archive{Omegas: shares, EnergiesJ: energies}
 		switch {
 		case a.Kind == kindRules:
-			rule, err := search.NewRule(&s.world, c.Genes[0])
-			p.decide = func(member int, snap *slot.Snapshot, d *slot.Decision) {
-				if err := rule.SetGenes(c.Genes[member]); err != nil {
-					panic(err) // the archive was checked when it was read
-				}
-				rule.Decide(snap, d)
-			}
+			var err error
+			p.DecideAs, err = search.DecideAs(&s.world, c.Genes)
 			return p, err
 		case a.CentroidMotion:
 			scheduler := &centroidScheduler{physics: &s.world.Physics, speedMPS: best}
-			p.reset = scheduler.reset
-			p.decide = func(member int, snap *slot.Snapshot, d *slot.Decision) { scheduler.decide(snap, c.Prices[member], d) }
+			p.OnReset = scheduler.reset
+			p.DecideAs = func(member int, snap *slot.Snapshot, d *slot.Decision) { scheduler.decide(snap, c.Prices[member], d) }
 		default:
 			scheduler := &teacher.Scheduler{}
-			p.reset = func() { *scheduler = teacher.Scheduler{} }
-			p.decide = func(member int, snap *slot.Snapshot, d *slot.Decision) {
+			p.OnReset = func() { *scheduler = teacher.Scheduler{} }
+			p.DecideAs = func(member int, snap *slot.Snapshot, d *slot.Decision) {
 				scheduler.Decide(&s.world.Physics, snap, c.Prices[member], best, d)
 			}
 		}
@@ -255,27 +221,4 @@ func (c *centroidScheduler) decide(s *slot.Snapshot, price float64, d *slot.Deci
 		}
 		d.Move[m] = motion.MoveToward(s.Aircraft[m].Position, target, c.speedMPS, c.speedMPS)
 	}
-}
-
-// randomPolicy decides at random, the same for the same setting in the same slot.
-type randomPolicy struct{ physics *physics.Constants }
-
-func (r *randomPolicy) Reset() {}
-
-func (r *randomPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
-	d.Resize(s)
-	rng := rand.New(rand.NewPCG(math.Float64bits(g.Omega()), uint64(s.Slot)))
-	for u := range s.Users {
-		d.Users[u].Server = rng.IntN(len(s.Aircraft) + 1)
-		if d.Users[u].Server > 0 {
-			d.Users[u].Offload = rng.Float64()
-		}
-	}
-	for m := range s.Aircraft {
-		north, east := math.Sincos(2 * math.Pi * rng.Float64())
-		length := r.physics.SpeedMaxMPS * rng.Float64()
-		d.Move[m] = physics.Position{EastM: length * east, NorthM: length * north}
-	}
-	d.Evaluate(r.physics, s)
-	return goal.Observation{}
 }

@@ -12,6 +12,7 @@ import (
 
 	"prefdt/offline/baseline"
 	"prefdt/offline/command"
+	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 )
 
@@ -20,7 +21,7 @@ import (
 // pictures.
 func (s *study) writeReport(results []*Result) error {
 	if len(results) == 0 {
-		s.logf("nothing measured yet")
+		s.Logf("nothing measured yet")
 		return nil
 	}
 	reference := poolFronts(results)
@@ -28,7 +29,7 @@ func (s *study) writeReport(results []*Result) error {
 	for _, r := range results {
 		all = append(all, computeMetrics(results, r, &reference, "flagship"))
 	}
-	dir := filepath.Join(s.outDir, "report")
+	dir := filepath.Join(s.Dir, "report")
 	write := func(name string, f func(w io.Writer) error) error {
 		return command.ReplaceFile(filepath.Join(dir, name), f)
 	}
@@ -56,12 +57,12 @@ func (s *study) writeReport(results []*Result) error {
 	if err := write("study.md", func(w io.Writer) error { return s.writeMarkdown(w, results, &reference, tables, pictures) }); err != nil {
 		return err
 	}
-	s.logf("%d arms in %s, with CSV tables, reference.json and %d pictures", len(results), filepath.Join(dir, "study.md"), len(pictures))
+	s.Logf("%d arms in %s, with CSV tables, reference.json and %d pictures", len(results), filepath.Join(dir, "study.md"), len(pictures))
 	return nil
 }
 
 // metrics returns the metrics of a table's arms; those not measured are left out.
-func (t *table) metrics(results []*Result, reference *ReferenceFronts) (rows []Metrics) {
+func (t *table) metrics(results []*Result, reference *pareto.ReferenceFronts) (rows []Metrics) {
 	for _, name := range t.arms {
 		if r := findResult(results, name); r != nil {
 			rows = append(rows, computeMetrics(results, r, reference, t.baseline))
@@ -97,11 +98,11 @@ var columns = map[string]column{
 	"gust ratio":         {"HV ratio in gusts" + ofPrices, func(r *Metrics) string { return formatNumber("%.4f", r.GustRatio) }},
 	"parameters":         {"parameters", func(r *Metrics) string { return formatThousands(r.Parameters) }},
 	"diff":               {"HV difference, 1e6 [95 %]", func(r *Metrics) string { return formatDifference(r) }},
-	"p":                  {"p", func(r *Metrics) string { return formatNumber("%.1e", r.PValue) }},
-	perturbationNone:     budgetColumn(perturbationNone),
-	perturbationShock:    budgetColumn(perturbationShock),
-	perturbationGusts:    budgetColumn(perturbationGusts),
-	perturbationRevision: budgetColumn(perturbationRevision),
+	"p":                  {"p", func(r *Metrics) string { return formatNumber("%.1e", r.P) }},
+	PerturbationNone:     budgetColumn(PerturbationNone),
+	PerturbationShock:    budgetColumn(PerturbationShock),
+	PerturbationGusts:    budgetColumn(PerturbationGusts),
+	PerturbationRevision: budgetColumn(PerturbationRevision),
 }
 
 func formatNumber(format string, x float64) string {
@@ -158,14 +159,14 @@ func formatThousands(n int) string {
 }
 
 func formatDifference(r *Metrics) string {
-	if math.IsNaN(r.HypervolumeDiff) {
+	if math.IsNaN(r.Paired.Mean) {
 		return "—"
 	}
-	return fmt.Sprintf("%+.3f [%+.3f, %+.3f]", r.HypervolumeDiff/1e6, r.HypervolumeDiffLow/1e6, r.HypervolumeDiffHigh/1e6)
+	return fmt.Sprintf("%+.3f [%+.3f, %+.3f]", r.Paired.Mean/1e6, r.Low/1e6, r.High/1e6)
 }
 
 // writeMarkdown writes the report that people read.
-func (s *study) writeMarkdown(w io.Writer, results []*Result, reference *ReferenceFronts, tables map[string][]Metrics, pictures []picture) error {
+func (s *study) writeMarkdown(w io.Writer, results []*Result, reference *pareto.ReferenceFronts, tables map[string][]Metrics, pictures []picture) error {
 	b := &strings.Builder{}
 	fmt.Fprintf(b, "# The study: what each part of the policy contributes\n\n")
 	fmt.Fprintf(b, "Made by `offline study`. Two aircraft, ten users, 100 slots; evaluation seeds from 1,000,000, %d for the headline arms and the first %d of them for the others; %d settings of each arm but archives and teachers, spread on calibration seeds of their own. Hypervolume (HV) has its reference point at 1000 s and 141 kJ, the tight one at 720 s and 39 kJ; ratios are to the exact-dispatch teacher's front at %d prices on the same seed. IGD is measured on %d seeds against the pooled front of all %d arms (`%.12s`, reference.json). Differences are paired by seed: mean, 95 %% bootstrap interval, exact Wilcoxon signed-rank p. Arms that the study trains had %d steps of %d flights each, a small part of the flagship's training: compare them with `base`.\n\n",
@@ -299,7 +300,7 @@ func writeLinkTables(b *strings.Builder, results []*Result) {
 }
 
 // summaryLines puts the main results of the tables into sentences.
-func (s *study) summaryLines(results []*Result, reference *ReferenceFronts) (lines []string) {
+func (s *study) summaryLines(results []*Result, reference *pareto.ReferenceFronts) (lines []string) {
 	row := func(name, versus string) *Metrics {
 		if r := findResult(results, name); r != nil {
 			x := computeMetrics(results, r, reference, versus)
@@ -312,14 +313,14 @@ func (s *study) summaryLines(results []*Result, reference *ReferenceFronts) (lin
 	if flagship != nil {
 		add("The **flagship** reaches HV %.3fe6 at %d settings, %s of the teacher's at %d prices per seed (tight: %s), at fidelity %s; of keepable budgets, it ends on (flights over) %s in calm air, %s under x1.5 from half time, %s in gusts of 15 %%.",
 			flagship.Hypervolume.Mean/1e6, flagship.Settings, formatNumber("%.4f", flagship.HypervolumeRatio), finestPrices, formatNumber("%.4f", flagship.TightRatio), formatNumber("%.4f", flagship.Fidelity),
-			columns[perturbationNone].cell(flagship), columns[perturbationShock].cell(flagship), columns[perturbationGusts].cell(flagship))
+			columns[PerturbationNone].cell(flagship), columns[PerturbationShock].cell(flagship), columns[PerturbationGusts].cell(flagship))
 	}
 	if rules != nil && flagship != nil {
-		add("The paper's strongest **rule teacher** (population 101) reaches %.3fe6: %s against the flagship, p = %s on %d seeds.", rules.Hypervolume.Mean/1e6, formatDifference(rules), formatNumber("%.1e", rules.PValue), rules.PairedSeeds)
+		add("The paper's strongest **rule teacher** (population 101) reaches %.3fe6: %s against the flagship, p = %s on %d seeds.", rules.Hypervolume.Mean/1e6, formatDifference(rules), formatNumber("%.1e", rules.P), rules.Paired.N)
 	}
 	if paper != nil {
-		add("The **paper's own form**, trained with the study's number of steps, reaches %.3fe6 at fidelity %s and ends on %s of keepable budgets in calm air and %s under the shock.",
-			paper.Hypervolume.Mean/1e6, formatNumber("%.3f", paper.Fidelity), columns[perturbationNone].cell(paper), columns[perturbationShock].cell(paper))
+		add("The **paper's own form**, trained with the study's number of tokens, reaches %.3fe6 at fidelity %s and ends on %s of keepable budgets in calm air and %s under the shock.",
+			paper.Hypervolume.Mean/1e6, formatNumber("%.3f", paper.Fidelity), columns[PerturbationNone].cell(paper), columns[PerturbationShock].cell(paper))
 		if x := row("paper-form-dispatch", "paper-form"); x != nil {
 			add("From the dispatch teacher's flights the same form reaches %.3fe6 (%s): that much is the **corpus**; the rest of the way to `base` is the form.", x.Hypervolume.Mean/1e6, formatDifference(x))
 		}
@@ -327,15 +328,15 @@ func (s *study) summaryLines(results []*Result, reference *ReferenceFronts) (lin
 	long, base := row("remembering", "base"), row("base", "")
 	if long != nil && base != nil {
 		add("**What the sequence model gains over a context of one slot**: a network that sees %d slots and its actions in them against one that sees its own slot alone, trained alike: HV ratio (to %d prices) %s against %s (difference of HV %s, p = %s on %d seeds), tight ratio %s against %s; keepable budgets end on %s against %s in calm air, %s against %s under x1.5, %s against %s in gusts. %s",
-			historySlots, finestPrices, formatNumber("%.4f", long.HypervolumeRatio), formatNumber("%.4f", base.HypervolumeRatio), formatDifference(long)+" for the long one", formatNumber("%.1e", long.PValue), long.PairedSeeds,
-			formatNumber("%.4f", long.TightRatio), formatNumber("%.4f", base.TightRatio), columns[perturbationNone].cell(long), columns[perturbationNone].cell(base), columns[perturbationShock].cell(long), columns[perturbationShock].cell(base),
-			columns[perturbationGusts].cell(long), columns[perturbationGusts].cell(base), historyVerdict(long))
+			historySlots, finestPrices, formatNumber("%.4f", long.HypervolumeRatio), formatNumber("%.4f", base.HypervolumeRatio), formatDifference(long)+" for the long one", formatNumber("%.1e", long.P), long.Paired.N,
+			formatNumber("%.4f", long.TightRatio), formatNumber("%.4f", base.TightRatio), columns[PerturbationNone].cell(long), columns[PerturbationNone].cell(base), columns[PerturbationShock].cell(long), columns[PerturbationShock].cell(base),
+			columns[PerturbationGusts].cell(long), columns[PerturbationGusts].cell(base), historyVerdict(long))
 	}
 	for _, decoder := range []struct{ suffix, name string }{{"", "exact dispatch"}, {headsSuffix, "the paper's heads"}} {
 		if small, base := row(smallestSize+decoder.suffix, "base"+decoder.suffix), row("base"+decoder.suffix, ""); small != nil && base != nil {
 			add("**Size**, with %s: %s parameters (`%s`) reach %s of the teacher's HV at %d prices, %s of the tight one, and decide in %s µs; the base's %s reach %s and %s in %s µs (difference of HV %s for the small one, p = %s on %d seeds).",
 				decoder.name, formatThousands(small.Parameters), smallestSize, formatNumber("%.4f", small.HypervolumeRatio), finestPrices, formatNumber("%.4f", small.TightRatio), formatNumber("%.0f", small.DecisionUS),
-				formatThousands(base.Parameters), formatNumber("%.4f", base.HypervolumeRatio), formatNumber("%.4f", base.TightRatio), formatNumber("%.0f", base.DecisionUS), formatDifference(small), formatNumber("%.1e", small.PValue), small.PairedSeeds)
+				formatThousands(base.Parameters), formatNumber("%.4f", base.HypervolumeRatio), formatNumber("%.4f", base.TightRatio), formatNumber("%.0f", base.DecisionUS), formatDifference(small), formatNumber("%.1e", small.P), small.Paired.N)
 		}
 	}
 	if streamed := row(s.contextArmName(historySlots), ""); paper != nil && streamed != nil {
@@ -348,11 +349,11 @@ func (s *study) summaryLines(results []*Result, reference *ReferenceFronts) (lin
 // the base's.
 func historyVerdict(long *Metrics) string {
 	switch {
-	case math.IsNaN(long.PValue):
+	case math.IsNaN(long.P):
 		return ""
-	case long.PValue > 0.05:
+	case long.P > 0.05:
 		return "In the front that is no significant difference."
-	case long.HypervolumeDiff > 0:
+	case long.Paired.Mean > 0:
 		return "The front is significantly better with the history."
 	}
 	return "The front is significantly better without the history."
@@ -374,8 +375,8 @@ func writeCSV(w io.Writer, rows []Metrics) error {
 		for _, x := range []float64{r.DecisionUS, r.Hypervolume.Mean, r.Hypervolume.Std, r.Tight.Mean, r.Tight.Std, r.HypervolumeRatio, r.TightRatio, r.IGD, r.Fidelity, r.FidelityRecalibrated, r.CornerS, r.ReachS} {
 			cells = append(cells, csvNumber(x))
 		}
-		cells = append(cells, r.Operable, csvNumber(r.GustRatio), r.Baseline, strconv.Itoa(r.PairedSeeds))
-		for _, x := range []float64{r.HypervolumeDiff, r.HypervolumeDiffLow, r.HypervolumeDiffHigh, r.PValue} {
+		cells = append(cells, r.Operable, csvNumber(r.GustRatio), r.Baseline, strconv.Itoa(r.Paired.N))
+		for _, x := range []float64{r.Paired.Mean, r.Low, r.High, r.P} {
 			cells = append(cells, csvNumber(x))
 		}
 		for _, p := range perturbations {

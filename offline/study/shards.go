@@ -2,38 +2,29 @@ package study
 
 import (
 	"cmp"
+	"context"
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
 
 	"prefdt/inference/model"
-	"prefdt/offline/command"
+	"prefdt/offline/experiment"
 	"prefdt/simbridge/world"
 )
 
-// need is a file or folder, relative to the study's folder, that is made before an arm
-// is flown. Arms share it.
-type need struct {
-	Path  string `json:"path"`
-	CoreS int    `json:"core_s"` // rough seconds of one core to make it
-}
-
-// plannedArm is one arm with what it takes to measure it.
-type plannedArm struct {
-	Name        string `json:"name"`
-	Description string `json:"description"`
-	TrainingRun string `json:"run,omitempty"`
-	Needs       []need `json:"needs"`  // in the order in which they are made
-	CoreS       int    `json:"core_s"` // rough seconds of one core to fly it
-}
-
-// plan returns what the arms take.
-func (c *Config) plan(arms []Arm) []plannedArm {
-	list := []plannedArm{}
+// planned returns the study's arms with what they take. Those of a study in progress can
+// be measured.
+func (c *Config) planned(s *study) []experiment.Arm {
+	list := []experiment.Arm{}
+	arms := c.arms()
 	for i := range arms {
 		a := &arms[i]
-		list = append(list, plannedArm{a.Name, a.Description, a.TrainingRun, c.needs(a), wholeS(float64(c.flights(a)) * c.flightS(a))})
+		x := experiment.Arm{Name: a.Name, Description: a.Description, TrainingRun: a.TrainingRun, Needs: c.needs(a), CoreS: experiment.WholeS(float64(c.flights(a)) * c.flightS(a))}
+		if s != nil {
+			x.Key = func() string { return s.resultHash(a) }
+			x.Measure = func(ctx context.Context) (any, error) { return s.measure(ctx, a) }
+		}
+		list = append(list, x)
 	}
 	return list
 }
@@ -50,36 +41,35 @@ func trainingPath(run string) string        { return filepath.Join("train", run)
 const (
 	dispatchFlightS = 0.003  // by the dispatch teacher
 	ruleFlightS     = 0.0005 // by a rule
-	paperFlightS    = 0.07   // by the paper's network: its window of sixty tokens is computed anew in each slot
+	paperFlightS    = 0.06   // by PrefDT as published: its window of sixty tokens is computed anew in each slot
 	// secondsPerWeight is of one parameter's part in a token of training, forward and backward.
 	secondsPerWeight = 8.5e-11
 )
 
-// wholeS rounds a time up. Costs are whole numbers, so that every process adds them up
-// to the same sums.
-func wholeS(x float64) int { return int(math.Ceil(x)) }
-
 // needs returns what is made before an arm is flown.
-func (c *Config) needs(a *Arm) []need {
-	list := []need{} // null is no list in JSON
+func (c *Config) needs(a *Arm) []experiment.Need {
+	list := []experiment.Need{} // null is no list in JSON
 	archive := func(fromRules bool, population int) {
 		if fromRules {
-			list = append(list, need{ruleArchivePath(population), wholeS(2000 * 3 * ruleFlightS)})
+			list = append(list, experiment.Need{Path: ruleArchivePath(population), CoreS: experiment.WholeS(2000 * 3 * ruleFlightS)})
 		} else {
-			list = append(list, need{dispatchArchivePath, wholeS(float64(101*c.ArchiveEpisodes) * dispatchFlightS)})
+			list = append(list, experiment.Need{Path: dispatchArchivePath, CoreS: experiment.WholeS(float64(101*c.ArchiveEpisodes) * dispatchFlightS)})
 		}
 	}
 	switch a.Kind {
 	case kindRules, kindDispatch:
 		archive(a.Kind == kindRules, a.SearchPopulation)
-	case kindTrained, kindPaper:
+	case kindPaper:
+		p, tokens := c.published(a.TrainingRun)
+		list = append(list, experiment.Need{Path: trainingPath(a.TrainingRun), CoreS: experiment.WholeS(tokens*float64(p.Form.Parameters())*secondsPerWeight + 3*float64(p.Flights)*dispatchFlightS)})
+	case kindTrained:
 		run := c.trainingRun(a.TrainingRun)
-		archive(recipes[run.recipe].fromRules, 50)
+		archive(false, 0)
 		flights := float64(c.Train.Batch * c.Train.Schedule.Steps)
 		tokens := float64(model.TokensPerSlot * world.Standard().Slots)
 		list = append(list,
-			need{corpusPath(run.recipe), wholeS(float64(c.CorpusFlights) * dispatchFlightS)},
-			need{trainingPath(a.TrainingRun), wholeS(flights * (2*dispatchFlightS + tokens*float64(c.parameters(a))*secondsPerWeight))})
+			experiment.Need{Path: corpusPath(run.recipe), CoreS: experiment.WholeS(float64(c.CorpusFlights) * dispatchFlightS)},
+			experiment.Need{Path: trainingPath(a.TrainingRun), CoreS: experiment.WholeS(flights * (2*dispatchFlightS + tokens*float64(c.parameters(a))*secondsPerWeight))})
 	}
 	return list
 }
@@ -150,56 +140,3 @@ func (c *Config) trainingRun(name string) *trainingRun {
 	}
 	return nil
 }
-
-// selectArms returns the arms named, or all, that are a shard's, in the study's order.
-// Arms of one training run are in one shard: two processes would train the same
-// network in the same folder. The runs are dealt by cost, the dearest first, to the shard
-// that has the least; every process deals alike.
-func (c *Config) selectArms(only []string, shard command.Shard) ([]Arm, error) {
-	arms := c.arms()
-	for _, name := range only {
-		if !slices.ContainsFunc(arms, func(a Arm) bool { return a.Name == name }) {
-			return nil, fmt.Errorf("no arm is called %q (-list shows them)", name)
-		}
-	}
-	if len(only) > 0 {
-		arms = slices.DeleteFunc(arms, func(a Arm) bool { return !slices.Contains(only, a.Name) })
-	}
-	if shard.Whole() {
-		return arms, nil
-	}
-	type group struct {
-		name  string
-		costS int
-	}
-	var groups []group
-	for k, p := range c.plan(arms) {
-		name := arms[k].group()
-		i := slices.IndexFunc(groups, func(g group) bool { return g.name == name })
-		if i < 0 {
-			i = len(groups)
-			groups = append(groups, group{name: name})
-			for _, n := range p.Needs {
-				groups[i].costS += n.CoreS
-			}
-		}
-		groups[i].costS += p.CoreS
-	}
-	slices.SortStableFunc(groups, func(a, b group) int { return cmp.Compare(b.costS, a.costS) })
-	loads, own := make([]int, shard.N), map[string]bool{}
-	for _, g := range groups {
-		least := 0
-		for i := range loads {
-			if loads[i] < loads[least] {
-				least = i
-			}
-		}
-		loads[least] += g.costS
-		own[g.name] = least == shard.I
-	}
-	return slices.DeleteFunc(arms, func(a Arm) bool { return !own[a.group()] }), nil
-}
-
-// group names the arms that one process measures: those of a training run, or an arm
-// alone (no run's name begins with a blank).
-func (a *Arm) group() string { return cmp.Or(a.TrainingRun, " "+a.Name) }

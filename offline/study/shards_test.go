@@ -2,7 +2,6 @@ package study
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -16,16 +15,17 @@ import (
 
 	"prefdt/configs/cli"
 	"prefdt/offline/command"
+	"prefdt/offline/experiment"
 )
 
 // Every arm is in one shard, all arms of a training run in the same, and the work is
 // spread as well as whole runs allow.
 func TestShards(t *testing.T) {
 	c := Default()
-	all := c.arms()
-	cost := func(arms []Arm) (costS int) {
+	all := c.planned(nil)
+	cost := func(arms []experiment.Arm) (costS int) {
 		made := map[string]bool{}
-		for _, a := range c.plan(arms) {
+		for _, a := range arms {
 			costS += a.CoreS
 			for _, n := range a.Needs {
 				if strings.HasPrefix(n.Path, "train/") && !made[n.Path] {
@@ -37,13 +37,15 @@ func TestShards(t *testing.T) {
 		return costS
 	}
 	whole, dearest := cost(all), 0
-	for _, r := range c.trainingRuns() {
-		dearest = max(dearest, cost(slices.DeleteFunc(c.arms(), func(a Arm) bool { return a.TrainingRun != r.name })))
+	for _, arm := range all {
+		if arm.TrainingRun != "" {
+			dearest = max(dearest, cost(slices.DeleteFunc(c.planned(nil), func(a experiment.Arm) bool { return a.TrainingRun != arm.TrainingRun })))
+		}
 	}
 	for _, n := range []int{1, 2, 3, 8, 100} {
 		shardOf, shardOfRun := map[string]int{}, map[string]int{}
 		for i := range n {
-			arms, err := c.selectArms(nil, command.Shard{I: i, N: n})
+			arms, err := experiment.Select(all, experiment.Part{Shard: command.Shard{I: i, N: n}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +67,7 @@ func TestShards(t *testing.T) {
 			t.Errorf("%d shards have %d arms of %d", n, len(shardOf), len(all))
 		}
 	}
-	few, err := c.selectArms([]string{"base-heads", "even", "base"}, command.Shard{I: 0, N: 2})
+	few, err := experiment.Select(all, experiment.Part{Only: []string{"base-heads", "even", "base"}, Shard: command.Shard{I: 0, N: 2}})
 	if err != nil || len(few) != 2 || few[0].Name != "base" || few[1].Name != "base-heads" {
 		t.Errorf("of three arms the first of two shards has %v, %v", few, err)
 	}
@@ -78,7 +80,7 @@ func TestListAsJSON(t *testing.T) {
 	if err := Command(t.Context(), call); err != nil {
 		t.Fatal(err)
 	}
-	var plan []plannedArm
+	var plan []experiment.Arm
 	if err := json.Unmarshal(out.Bytes(), &plan); err != nil || len(plan) != 3 {
 		t.Fatalf("%v: %s", err, &out)
 	}
@@ -88,7 +90,7 @@ func TestListAsJSON(t *testing.T) {
 	}{
 		{"even", "", nil},
 		{"rules-50", "", []string{"search/rules50.json"}},
-		{"paper-form", "paper-form", []string{"search/rules50.json", "corpus/paper.json", "train/paper-form"}},
+		{"paper-form", "published", []string{"train/published"}},
 	} {
 		var needs []string
 		for _, n := range plan[i].Needs {
@@ -98,7 +100,7 @@ func TestListAsJSON(t *testing.T) {
 			}
 		}
 		if p := plan[i]; p.Name != want.name || p.TrainingRun != want.run || !slices.Equal(needs, want.needs) || p.CoreS < 1 {
-			t.Errorf("%+v, want %+v", p, want)
+			t.Errorf("%s, run %q, %d s, want %+v", p.Name, p.TrainingRun, p.CoreS, want)
 		}
 	}
 }
@@ -137,12 +139,12 @@ func TestMerge(t *testing.T) {
 	c := tinyConfig()
 	only := []string{"even", "controller", "flagship-heads", "random"}
 	whole, merged := t.TempDir(), filepath.Join(t.TempDir(), "merged")
-	if err := Run(t.Context(), c, whole, Part{Only: only, NoTimes: true}, io.Discard); err != nil {
+	if err := run(t.Context(), c, whole, experiment.Part{Only: only, NoTimes: true}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	shards := []string{t.TempDir(), t.TempDir()}
 	for i, dir := range shards {
-		if err := Run(t.Context(), c, dir, Part{Only: only, Shard: command.Shard{I: i, N: 2}}, io.Discard); err != nil {
+		if err := run(t.Context(), c, dir, experiment.Part{Only: only, Shard: command.Shard{I: i, N: 2}}, io.Discard); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(filepath.Join(dir, "report")); err == nil {
@@ -152,7 +154,11 @@ func TestMerge(t *testing.T) {
 	merge := func(out string, folders ...string) (status int, text string) {
 		var stderr bytes.Buffer
 		call := cli.NewCall("offline study", nil, io.Discard, &stderr)
-		status = call.Exit(Merge(context.Background(), c, out, folders, Part{Only: only, NoTimes: true}, io.Discard))
+		s, err := open(c, out, io.Discard)
+		if err == nil {
+			err = s.Merge(t.Context(), folders, experiment.Part{Only: only, NoTimes: true}, s.report)
+		}
+		status = call.Exit(err)
 		return status, stderr.String()
 	}
 	if status, text := merge(filepath.Join(t.TempDir(), "half"), shards[0]); status != 1 || !strings.Contains(text, "of 4 arms are not measured yet") {
@@ -188,7 +194,7 @@ func TestMerge(t *testing.T) {
 		}
 		return dir
 	}
-	key := func(dir string) string { return filepath.Join(dir, keyFile) }
+	key := func(dir string) string { return filepath.Join(dir, "study.json") }
 	half := func(raw []byte) []byte { return raw[:len(raw)/2] }
 	for name, bad := range map[string]struct{ dir, want string }{
 		"another study":         {change(key, func(raw []byte) []byte { return bytes.Replace(raw, []byte(`"seeds": 3`), []byte(`"seeds": 4`), 1) }), "another configuration"},
@@ -239,7 +245,7 @@ func TestRunRefuses(t *testing.T) {
 	if status, text := run("-only", "even"); status != 2 || !strings.Contains(text, "even/result.json is damaged") {
 		t.Errorf("in a folder that is no study's yet: status %d, %s", status, text)
 	}
-	file(keyFile, (&study{Config: Default()}).key())
+	file("study.json", experiment.NewSet("study", "study", "", Default(), nil, nil).Key)
 	for name, bad := range map[string]struct {
 		args []string
 		want string

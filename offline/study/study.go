@@ -32,12 +32,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"time"
+	"slices"
 
-	"prefdt/configs/cli"
 	"prefdt/inference/checkpoint"
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
+	"prefdt/offline/experiment"
 	"prefdt/offline/seeds"
 	"prefdt/offline/train"
 	"prefdt/simbridge/world"
@@ -93,68 +93,25 @@ func (c *Config) Check() error {
 // study is a study in progress.
 type study struct {
 	Config
-	outDir  string
+	*experiment.Set
 	world   world.Config
 	workers int
-	log     io.Writer
-	started time.Time
 
 	flagship        *checkpoint.Checkpoint
 	dispatchArchive *corpus.Archive             // swept once
 	corpora         map[string]*corpus.Manifest // by recipe
 }
 
-// Part is what one process does of a study. The zero value is all of it.
-type Part struct {
-	Only  []string      // arms by name; none: all
-	Shard command.Shard // of these
-	// NoTimes leaves out of the report how long a decision takes: the one figure in which
-	// no two runs agree.
-	NoTimes bool
-}
-
-// Run measures a part, and without a shard writes the report over whatever has been
-// measured so far. It continues what is in the folder out.
-func Run(ctx context.Context, c Config, out string, p Part, log io.Writer) error {
-	s, arms, err := open(c, out, p, log)
-	if err != nil {
-		return cli.BadInput(err)
-	}
-	if err := s.checkFolder(out, arms); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return cli.BadInput(err)
-	}
-	if err := s.claimFolder(); err != nil {
-		return err
-	}
-	for i := range arms {
-		a := &arms[i]
-		err := s.ensureMeasured(ctx, a, fmt.Sprintf("%d/%d", i+1, len(arms)))
-		if command.Ended(ctx, err) {
-			return command.Interrupted(ctx, " in arm %s; the same command with -resume continues", a.Name)
-		} else if err != nil {
-			return fmt.Errorf("study arm %s: %w", a.Name, err)
-		}
-	}
-	if !p.Shard.Whole() {
-		s.logf("%v: %d arms are measured; offline study merge writes the report", p.Shard, len(arms))
-		return nil
-	}
-	return s.report(ctx, !p.NoTimes)
-}
-
-// open loads what a study rests on, and selects a part's arms. It writes nothing, and its
-// errors are the user's.
-func open(c Config, out string, p Part, log io.Writer) (s *study, arms []Arm, err error) {
+// open loads what a study rests on. It writes nothing, and its errors are the user's.
+func open(c Config, out string, log io.Writer) (*study, error) {
 	if err := c.Check(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if arms, err = c.selectArms(p.Only, p.Shard); err != nil {
-		return nil, nil, err
-	}
-	s = &study{Config: c, outDir: out, world: world.Standard(), workers: runtime.GOMAXPROCS(0), log: log, started: time.Now(),
-		corpora: map[string]*corpus.Manifest{}}
+	s := &study{Config: c, world: world.Standard(), workers: runtime.GOMAXPROCS(0), corpora: map[string]*corpus.Manifest{}}
+	s.Set = experiment.NewSet("study", "study", out, c, c.planned(s), log)
+	var err error
 	s.flagship, err = checkpoint.Load(c.Checkpoint)
-	return s, arms, err
+	return s, err
 }
 
 // report times decisions and writes the report, from the results alone.
@@ -162,7 +119,7 @@ func (s *study) report(ctx context.Context, timed bool) error {
 	arms := s.arms()
 	var results []*Result
 	for i := range arms {
-		r, err := s.readResult(s.outDir, &arms[i])
+		r, err := s.readResult(&arms[i])
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		} else if err != nil {
@@ -174,7 +131,7 @@ func (s *study) report(ctx context.Context, timed bool) error {
 	// Decisions are timed one arm after the other, so that the times compare, whatever
 	// else ran on the machine while the arms were measured.
 	if timed {
-		s.logf("timing decisions")
+		s.Logf("timing decisions")
 	}
 	for _, r := range results {
 		if !timed || r.arm.BudgetsOnly {
@@ -190,77 +147,6 @@ func (s *study) report(ctx context.Context, timed bool) error {
 	}
 	return s.writeReport(results)
 }
-
-// key is what all of a study's folders have in common.
-func (s *study) key() string {
-	raw, err := json.MarshalIndent(s.Config, "", "  ")
-	if err != nil {
-		panic(err) // a checked configuration
-	}
-	return string(raw)
-}
-
-// keyFile holds the key, in every folder of a study.
-const keyFile = "study.json"
-
-// checkFolder returns what is wrong with a folder and with the arms' results in it:
-// os.ErrNotExist if it holds no study.
-func (s *study) checkFolder(dir string, arms []Arm) error {
-	path := filepath.Join(dir, keyFile)
-	have, noKey := os.ReadFile(path)
-	if noKey == nil && string(have) != s.key() {
-		return fmt.Errorf("%s is a study with another configuration: give that one, or another -out", path)
-	}
-	for i := range arms {
-		if _, err := s.readResult(dir, &arms[i]); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-	}
-	return noKey
-}
-
-// claimFolder keeps two studies from sharing a folder.
-func (s *study) claimFolder() error {
-	path := filepath.Join(s.outDir, keyFile)
-	return writeOnce(path, s.key(), func(string) error { return fmt.Errorf("%s became another study's", path) })
-}
-
-// writeOnce writes a file that does not exist. Of one that exists it refuses another
-// content, with the error of mismatch.
-func writeOnce(path, want string, mismatch func(have string) error) error {
-	have, err := os.ReadFile(path)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return command.ReplaceFile(path, func(w io.Writer) error { _, err := io.WriteString(w, want); return err })
-	case err != nil:
-		return fmt.Errorf("study: %w", err)
-	case string(have) != want:
-		return mismatch(string(have))
-	}
-	return nil
-}
-
-// ensureMeasured measures one arm, unless that has been done.
-func (s *study) ensureMeasured(ctx context.Context, a *Arm, count string) error {
-	if _, err := s.readResult(s.outDir, a); err == nil {
-		s.logf("%s %s: done before", count, a.Name)
-		return nil
-	} else if !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	s.logf("%s %s: %s", count, a.Name, a.Description)
-	r, err := s.measure(ctx, a)
-	if err != nil {
-		return err
-	}
-	return command.ReplaceJSON(filepath.Join(s.outDir, resultPath(a)), "", r)
-}
-
-func (s *study) logf(format string, a ...any) {
-	fmt.Fprintf(s.log, "[%s] %s\n", time.Since(s.started).Round(time.Second), fmt.Sprintf(format, a...))
-}
-
-func resultPath(a *Arm) string { return filepath.Join(a.Name, "result.json") }
 
 // resultVersion is of what is measured and how it is stored: a result of another
 // version is measured anew.
@@ -282,33 +168,39 @@ func (s *study) resultHash(a *Arm) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// staleError is of a result that is of another version, arm or checkpoint: of the arm as
-// it is now there is none.
-type staleError string
-
-func (e staleError) Error() string {
-	return string(e) + " was measured by another version of the program, or of another checkpoint: remove it, and the arm is measured again"
+// readResult returns an arm's result, os.ErrNotExist if there is none of this arm as it is
+// now defined.
+func (s *study) readResult(a *Arm) (*Result, error) {
+	i := slices.IndexFunc(s.Arms, func(x experiment.Arm) bool { return x.Name == a.Name })
+	raw, err := s.Read(s.Dir, &s.Arms[i])
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{}
+	if err := json.Unmarshal(raw, r); err != nil {
+		return nil, fmt.Errorf("result of arm %s: %w", a.Name, err)
+	}
+	r.arm = a
+	return r, nil
 }
-func (staleError) Is(target error) bool { return target == os.ErrNotExist }
 
-// readResult returns an arm's result in a study's folder, os.ErrNotExist if there is none
-// of this arm as it is now defined.
-func (s *study) readResult(dir string, a *Arm) (*Result, error) {
-	path := filepath.Join(dir, resultPath(a))
+// ReadResult reads an arm's result in a study's folder, of whatever configuration, for other
+// reports to show beside their own.
+func ReadResult(dir, arm string) (*Result, error) {
+	path := filepath.Join(dir, arm, "result.json")
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	var r Result
-	if err := json.Unmarshal(raw, &r); err != nil {
-		return nil, fmt.Errorf("%s is damaged (%w): remove it, and the arm is measured again", path, err)
+	r := &Result{}
+	if err := json.Unmarshal(raw, r); err != nil {
+		return nil, fmt.Errorf("%s is damaged: %w", path, err)
 	}
-	if r.Hash != s.resultHash(a) {
-		return nil, staleError(path)
-	}
-	r.arm = a
-	return &r, nil
+	return r, nil
 }
 
+// FirstSeed is that of the episodes that arms fly.
+const FirstSeed = seeds.EvaluationFirst
+
 // evaluationSeeds returns the first n evaluation seeds.
-func evaluationSeeds(n int) []uint64 { return seeds.List(seeds.EvaluationFirst, n) }
+func evaluationSeeds(n int) []uint64 { return seeds.List(FirstSeed, n) }

@@ -22,6 +22,7 @@ import (
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
 	"prefdt/inference/token"
+	"prefdt/offline/experiment"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/world"
@@ -38,6 +39,15 @@ func TestConfigFile(t *testing.T) {
 	}
 }
 
+// run measures a part of a study.
+func run(ctx context.Context, c Config, out string, p experiment.Part, log io.Writer) error {
+	s, err := open(c, out, log)
+	if err != nil {
+		return cli.BadInput(err)
+	}
+	return s.Run(ctx, p, s.report)
+}
+
 // Every name by which one part of the study refers to another exists there.
 func TestNames(t *testing.T) {
 	for _, grid := range []bool{false, true} {
@@ -50,7 +60,7 @@ func TestNames(t *testing.T) {
 				t.Errorf("two arms have the name %q", a.Name)
 			}
 			seen[a.Name] = true
-			if a.TrainingRun != "" && !slices.ContainsFunc(runs, func(r trainingRun) bool { return r.name == a.TrainingRun }) {
+			if a.TrainingRun != "" && a.Kind != kindPaper && !slices.ContainsFunc(runs, func(r trainingRun) bool { return r.name == a.TrainingRun }) {
 				t.Errorf("arm %q has no run %q", a.Name, a.TrainingRun)
 			}
 		}
@@ -128,7 +138,7 @@ func TestResume(t *testing.T) {
 	c := tinyConfig()
 	only := []string{"dispatch-teacher", "base"}
 	whole, parts := t.TempDir(), t.TempDir()
-	if err := Run(context.Background(), c, whole, Part{Only: only}, io.Discard); err != nil {
+	if err := run(context.Background(), c, whole, experiment.Part{Only: only}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -137,13 +147,13 @@ func TestResume(t *testing.T) {
 			stop()
 		}
 	})
-	if err := Run(ctx, c, parts, Part{Only: only}, cut); err == nil || !strings.Contains(err.Error(), "-resume continues") {
+	if err := run(ctx, c, parts, experiment.Part{Only: only}, cut); err == nil || !strings.Contains(err.Error(), "-resume continues") {
 		t.Fatalf("interrupted: %v", err)
 	}
 	if p, err := os.ReadFile(filepath.Join(parts, "train", "base", "log.csv")); err != nil || bytes.Count(p, []byte("\n")) != 51 {
 		t.Fatalf("the log of a run cut at step 50: %v\n%s", err, p)
 	}
-	if err := Run(context.Background(), c, parts, Part{Only: only}, io.Discard); err != nil {
+	if err := run(context.Background(), c, parts, experiment.Part{Only: only}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	figures := func(dir string) Result {
@@ -161,7 +171,7 @@ func TestResume(t *testing.T) {
 		t.Error("the resumed study differs")
 	}
 	var log bytes.Buffer
-	if err := Run(context.Background(), c, parts, Part{Only: only}, &log); err != nil || strings.Count(log.String(), "done before") != 2 {
+	if err := run(context.Background(), c, parts, experiment.Part{Only: only}, &log); err != nil || strings.Count(log.String(), "done before") != 2 {
 		t.Errorf("it was done again: %v\n%s", err, &log)
 	}
 	for _, name := range []string{"study.md", "study.csv", "departures.csv", "reference.json", "fronts.png"} {
@@ -170,13 +180,13 @@ func TestResume(t *testing.T) {
 		}
 	}
 	c.Settings++
-	if err := Run(context.Background(), c, parts, Part{Only: only}, io.Discard); err == nil || !strings.Contains(err.Error(), "another configuration") {
+	if err := run(context.Background(), c, parts, experiment.Part{Only: only}, io.Discard); err == nil || !strings.Contains(err.Error(), "another configuration") {
 		t.Errorf("another study shared the folder: %v", err)
 	}
 }
 
 // The arms that need no training, and the paper's form, fly; the flagship is
-// better than the paper's form of sixty steps, and random is the worst.
+// better than the published form of so few steps, and random is the worst.
 func TestArms(t *testing.T) {
 	if testing.Short() {
 		t.Skip("flies sixteen arms")
@@ -185,7 +195,7 @@ func TestArms(t *testing.T) {
 	dir := t.TempDir()
 	only := []string{"dispatch-teacher", "dispatch-teacher-256", "flagship-heads", "rules-50", "random", "dispatch-centroid", "paper-form", "unconditioned", "omega-bc",
 		"even", "capped-even", "constant-price", "controller", "controller-reserve", "greedy", "flagship-price"}
-	if err := Run(context.Background(), c, dir, Part{Only: only}, io.Discard); err != nil {
+	if err := run(context.Background(), c, dir, experiment.Part{Only: only}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	results := map[string]Metrics{}
@@ -221,7 +231,7 @@ func TestArms(t *testing.T) {
 	if x := results["unconditioned"]; x.Settings != 1 || x.ReachS != 0 || !math.IsNaN(x.Fidelity) || len(x.Budgets) != 0 {
 		t.Errorf("unconditioned: %+v", x)
 	}
-	if x := results["paper-form"]; !(x.HypervolumeDiff < 0) || x.PairedSeeds != 3 || len(x.Budgets) != len(results["even"].Budgets) {
+	if x := results["paper-form"]; !(x.Paired.Mean < 0) || x.Paired.N != 3 || len(x.Budgets) != len(results["even"].Budgets) {
 		t.Errorf("paper form: %+v", x)
 	}
 	if findResult(list, "paper-form").LinkRetentions[0].HypervolumeRetained <= 0 {
@@ -241,7 +251,7 @@ func TestArms(t *testing.T) {
 	}
 	for _, a := range arms {
 		if x, flown := results[a.Name]; flown && a.BudgetsOnly {
-			mean, measured := x.meanBudget(perturbationNone)
+			mean, measured := x.meanBudget(PerturbationNone)
 			if !measured || !(mean.DelayS > 50 && mean.DelayS < 1000) || a.Name == evenArm && mean.DelayS != mean.EvenDelayS {
 				t.Errorf("%s: %+v", a.Name, mean)
 			}
@@ -263,7 +273,7 @@ func TestArms(t *testing.T) {
 // below them.
 func TestTracedBudgetsAreKept(t *testing.T) {
 	c := Default()
-	s := &study{Config: c, world: world.Standard()}
+	s := &study{Config: c, Set: &experiment.Set{Log: io.Discard}, world: world.Standard()}
 	var err error
 	if s.flagship, err = checkpoint.Load("../../configs/checkpoint"); err != nil {
 		t.Fatal(err)
@@ -274,11 +284,11 @@ func TestTracedBudgetsAreKept(t *testing.T) {
 	}
 	at := s.world
 	at.Shock = world.Shock{FromSlot: shockSlot, Factor: shockFactor}
-	traces, err := traceBudgets(p, at, evaluationSeeds(5))
+	runner, err := p.runner(at, rollout.ReportLink{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, trace := range traces {
+	for _, trace := range rollout.TraceEnergy(runner, evaluationSeeds(5), traceRequests) {
 		budget := trace.BudgetJ
 		if trace.ReviseSlot > 0 {
 			budget = trace.RevisedBudgetJ
@@ -312,7 +322,7 @@ func (p *dashUntilShock) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Deci
 // A budget is judged by itself: what a flight spends before a shock is no excuse for
 // passing it, where the even pacer shows that it can be kept.
 func TestEarlySpendingIsNoExcuse(t *testing.T) {
-	s := &study{Config: Default(), world: world.Standard(), workers: 2, log: io.Discard}
+	s := &study{Config: Default(), Set: &experiment.Set{Log: io.Discard}, world: world.Standard(), workers: 2}
 	var err error
 	if s.flagship, err = checkpoint.Load("../../configs/checkpoint"); err != nil {
 		t.Fatal(err)
@@ -334,8 +344,8 @@ func TestEarlySpendingIsNoExcuse(t *testing.T) {
 		results = append(results, r)
 	}
 	figures := func(name string) BudgetFigures {
-		m := computeMetrics(results, findResult(results, name), &ReferenceFronts{}, "")
-		x, measured := m.meanBudget(perturbationShock)
+		m := computeMetrics(results, findResult(results, name), &pareto.ReferenceFronts{}, "")
+		x, measured := m.meanBudget(PerturbationShock)
 		if !measured {
 			t.Fatalf("under the shock nothing was measured: %+v", m.Budgets)
 		}
@@ -360,17 +370,17 @@ func TestJudgeBudgets(t *testing.T) {
 		return b
 	}
 	even := []BudgetResult{
-		flown(perturbationGusts, 1000, 999, 1000.4, 990, 1001), // the last seed is not keepable
-		flown(perturbationGusts, 2000, 2000, 2002, 2002, 2002), // one seed is
+		flown(PerturbationGusts, 1000, 999, 1000.4, 990, 1001), // the last seed is not keepable
+		flown(PerturbationGusts, 2000, 2000, 2002, 2002, 2002), // one seed is
 	}
-	m := Metrics{Budgets: judgeBudgets([]BudgetResult{
-		flown(perturbationGusts, 1000, 990, 1020, 1000, 5000),
-		flown(perturbationGusts, 2000, 9000, 9000, 9000, 9000),
+	m := Metrics{Budgets: JudgeBudgets([]BudgetResult{
+		flown(PerturbationGusts, 1000, 990, 1020, 1000, 5000),
+		flown(PerturbationGusts, 2000, 9000, 9000, 9000, 9000),
 	}, even)}
 	if a, b := m.Budgets[0], m.Budgets[1]; a.Keepable != 3 || !a.Measured() || b.Keepable != 1 || b.Measured() {
 		t.Errorf("keepable: %+v, %+v", a, b)
 	}
-	x, measured := m.meanBudget(perturbationGusts)
+	x, measured := m.meanBudget(PerturbationGusts)
 	for _, c := range []struct {
 		name      string
 		got, want float64
@@ -382,17 +392,17 @@ func TestJudgeBudgets(t *testing.T) {
 			t.Errorf("%s %v, want %v", c.name, c.got, c.want)
 		}
 	}
-	if low, high := m.endInterval(perturbationGusts); !(low > -0.0101 && low < x.End && high > x.End && high < 0.0201) {
+	if low, high := m.endInterval(PerturbationGusts); !(low > -0.0101 && low < x.End && high > x.End && high < 0.0201) {
 		t.Errorf("mean %v in [%v, %v]", x.End, low, high)
 	}
-	if cell := columns[perturbationGusts].cell(&m); cell != "+0.33 % / 0.33" {
+	if cell := columns[PerturbationGusts].cell(&m); cell != "+0.33 % / 0.33" {
 		t.Errorf("cell %q", cell)
 	}
 	unmeasured := Metrics{Budgets: m.Budgets[1:]}
-	if low, high := unmeasured.endInterval(perturbationGusts); !math.IsNaN(low + high) {
+	if low, high := unmeasured.endInterval(PerturbationGusts); !math.IsNaN(low + high) {
 		t.Errorf("an interval [%v, %v] of nothing", low, high)
 	}
-	if cell := columns[perturbationGusts].cell(&unmeasured); cell != "not measured" {
+	if cell := columns[PerturbationGusts].cell(&unmeasured); cell != "not measured" {
 		t.Errorf("cell %q", cell)
 	}
 }
@@ -410,7 +420,7 @@ func TestRatioToFinestFront(t *testing.T) {
 	expert := front(finestTeacherArm, 3)
 	for settings, want := range map[int]bool{3: true, 4: false} {
 		r := front("arm", settings)
-		if m := computeMetrics([]*Result{expert, r}, r, &ReferenceFronts{}, ""); !math.IsNaN(m.HypervolumeRatio) != want || !math.IsNaN(m.TightRatio) != want || !math.IsNaN(m.GustRatio) != want {
+		if m := computeMetrics([]*Result{expert, r}, r, &pareto.ReferenceFronts{}, ""); !math.IsNaN(m.HypervolumeRatio) != want || !math.IsNaN(m.TightRatio) != want || !math.IsNaN(m.GustRatio) != want {
 			t.Errorf("%d settings against %d: %+v", settings, len(expert.Omegas), m)
 		}
 	}
@@ -420,7 +430,7 @@ func TestRatioToFinestFront(t *testing.T) {
 func TestBySize(t *testing.T) {
 	s := &study{Config: Default()}
 	row := func(arm string, diff float64) Metrics {
-		return Metrics{Arm: arm, Parameters: 1000, HypervolumeDiff: diff, HypervolumeDiffLow: diff - 1e3, HypervolumeDiffHigh: diff + 1e3}
+		return Metrics{Arm: arm, Parameters: 1000, Paired: pareto.Paired{Mean: diff, Low: diff - 1e3, High: diff + 1e3}}
 	}
 	if panels := s.sizePanels([]Metrics{row(smallestSize, math.NaN())}); panels != nil {
 		t.Error("a size without an interval was drawn")

@@ -41,6 +41,25 @@ func (w *World) appendUsers(dst []slot.User, arrivals []Arrival) []slot.User {
 	return dst
 }
 
+// UsersAhead appends the users with a task of a slot to come, as they will report, at gains to
+// the aircraft where they are now. No scheduler can know them; it shows what those lose that
+// decide on another slot's.
+func (w *World) UsersAhead(slots int, dst []slot.User) []slot.User {
+	at := w.Slot + slots
+	for _, a := range w.scenario.Active(at, nil) {
+		if a.Task.Bits == 0 {
+			continue
+		}
+		position := w.scenario.UserPosition(at, a.User)
+		for m := range w.Aircraft {
+			gain, _ := w.scenario.Gain(at, a.User, m, w.Aircraft[m].Position.Sub(position))
+			a.Gain = append(a.Gain, gain)
+		}
+		dst = append(dst, slot.User{ID: a.User, Position: position, Task: a.Task, CPUHz: w.scenario.ReportedCPUHz(a.User), Gain: w.inTheAir(a.Gain)})
+	}
+	return dst
+}
+
 // inTheAir returns the gains to the aircraft that are not lost.
 func (w *World) inTheAir(gains []float64) []float64 {
 	if !slices.ContainsFunc(w.Aircraft, func(a Aircraft) bool { return a.Lost }) {

@@ -2,9 +2,11 @@ package world
 
 import (
 	"math"
+	"reflect"
 	"testing"
 
 	"prefdt/inference/physics"
+	"prefdt/inference/slot"
 )
 
 // localAction flies every aircraft east and west at a speed and computes all locally.
@@ -224,5 +226,26 @@ func BenchmarkEpisode(b *testing.B) {
 		for !w.Done() {
 			w.Step(a)
 		}
+	}
+}
+
+// The users of a slot to come are those that the slot has, where no aircraft moves until then.
+func TestUsersAhead(t *testing.T) {
+	w := New(Standard(), 5)
+	still := Action{Move: make([]physics.Position, w.Config.Aircraft)}
+	step := func() {
+		still.Server, still.Offload = make([]int, len(w.Arrivals)), make([]float64, len(w.Arrivals))
+		w.Step(still)
+	}
+	for range 7 {
+		step()
+	}
+	ahead := w.UsersAhead(2, nil)
+	step()
+	step()
+	var s slot.Snapshot
+	w.Snapshot(&s)
+	if len(ahead) == 0 || !reflect.DeepEqual(ahead, s.Users) {
+		t.Errorf("expected %+v, came %+v", ahead, s.Users)
 	}
 }

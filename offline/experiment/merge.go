@@ -1,8 +1,7 @@
-package study
+package experiment
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,41 +14,39 @@ import (
 	"prefdt/offline/command"
 )
 
-// Merge takes over what the folders have measured of a study, and writes the report over
-// that and what the folder out has. It is an error if an arm of the part is then missing:
-// the report is of the others.
-func Merge(ctx context.Context, c Config, out string, folders []string, p Part, log io.Writer) error {
-	s, arms, err := open(c, out, p, log)
-	if err != nil {
-		return cli.BadInput(err)
-	}
+// takeOver copies what the folders have measured. Nothing is written before all of it is known
+// to fit.
+func (s *Set) takeOver(folders []string) error {
 	found, err := s.collect(folders)
+	if err == nil {
+		err = command.CheckWritable(s.Dir)
+	}
 	if err != nil {
 		return cli.BadInput(err)
 	}
-	if err := command.CheckWritable(out); err != nil {
-		return cli.BadInput(err)
-	}
-	if err := s.claimFolder(); err != nil {
+	if err := s.claim(); err != nil {
 		return err
 	}
 	for _, f := range found {
-		if err := f.copyTo(out); err != nil {
+		if err := f.copyTo(s.Dir); err != nil {
 			return fmt.Errorf("merge %s: %w", f.dir, err)
 		}
-		s.logf("%s: %d files from %s", f.arm.Name, len(f.paths), f.dir)
+		s.Logf("%s: %d files from %s", f.arm.Name, len(f.paths), f.dir)
 	}
-	if err := s.report(ctx, !p.NoTimes); err != nil {
-		return err
-	}
-	var missing []string
+	return nil
+}
+
+// missing is an error if some of the arms have not been measured: the report is of the
+// others.
+func (s *Set) missing(arms []Arm) error {
+	var names []string
 	for i := range arms {
-		if _, err := s.readResult(out, &arms[i]); err != nil {
-			missing = append(missing, arms[i].Name)
+		if _, err := s.Read(s.Dir, &arms[i]); err != nil {
+			names = append(names, arms[i].Name)
 		}
 	}
-	if len(missing) > 0 {
-		return fmt.Errorf("%d of %d arms are not measured yet, and the report is without them: %s", len(missing), len(arms), strings.Join(missing, ", "))
+	if len(names) > 0 {
+		return fmt.Errorf("%d of %d arms are not measured yet, and the report is without them: %s", len(names), len(arms), strings.Join(names, ", "))
 	}
 	return nil
 }
@@ -62,40 +59,39 @@ type foundArm struct {
 }
 
 // collect finds every measured arm in the folders. It writes nothing, and refuses folders
-// that are not of this study, and results that are damaged or differ.
-func (s *study) collect(folders []string) (found []foundArm, err error) {
-	arms := s.arms()
-	for _, dir := range append([]string{s.outDir}, folders...) {
-		err := s.checkFolder(dir, arms)
-		if errors.Is(err, os.ErrNotExist) && dir == s.outDir && len(folders) > 0 {
+// that are not of this set, and results that are damaged or differ.
+func (s *Set) collect(folders []string) (found []foundArm, err error) {
+	for _, dir := range append([]string{s.Dir}, folders...) {
+		err := s.check(dir, s.Arms)
+		if errors.Is(err, os.ErrNotExist) && dir == s.Dir && len(folders) > 0 {
 			continue // it is begun here
 		} else if errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("%s holds no study: it has no %s", dir, keyFile)
+			return nil, fmt.Errorf("%s holds no %s: it has no %s", dir, s.Kind, s.KeyFile())
 		} else if err != nil {
 			return nil, err
 		}
 	}
 	results := map[string]string{} // by arm, the first folder that has it
-	for i := range arms {
-		a := &arms[i]
-		if _, err := s.readResult(s.outDir, a); err == nil {
-			results[a.Name] = s.outDir
+	for i := range s.Arms {
+		a := &s.Arms[i]
+		if _, err := s.Read(s.Dir, a); err == nil {
+			results[a.Name] = s.Dir
 		}
 		for _, dir := range folders {
-			if _, err := s.readResult(dir, a); errors.As(err, new(staleError)) {
+			if _, err := s.Read(dir, a); errors.As(err, new(staleError)) {
 				return nil, err
-			} else if err != nil { // it is not there; checkFolder found nothing worse
+			} else if err != nil { // it is not there; check found nothing worse
 				continue
 			}
 			if first, twice := results[a.Name]; twice {
-				if err := checkSame(filepath.Join(first, resultPath(a)), filepath.Join(dir, resultPath(a))); err != nil {
+				if err := checkSame(filepath.Join(first, a.ResultPath()), filepath.Join(dir, a.ResultPath())); err != nil {
 					return nil, err
 				}
 				continue
 			}
 			results[a.Name] = dir
 			f := foundArm{arm: a, dir: dir}
-			for _, n := range append(s.needs(a), need{Path: resultPath(a)}) {
+			for _, n := range append(a.Needs[:len(a.Needs):len(a.Needs)], Need{Path: a.ResultPath()}) {
 				if err := f.add(n.Path); err != nil {
 					return nil, fmt.Errorf("%s has a result of arm %s without what it rests on: %w", dir, a.Name, err)
 				}
@@ -122,7 +118,7 @@ func (f *foundArm) add(path string) error {
 func (f *foundArm) copyTo(out string) error {
 	for _, path := range f.paths {
 		to := filepath.Join(out, path)
-		if _, err := os.Stat(to); err == nil && path != resultPath(f.arm) {
+		if _, err := os.Stat(to); err == nil && path != f.arm.ResultPath() {
 			continue
 		}
 		in, err := os.Open(filepath.Join(f.dir, path))

@@ -1,0 +1,67 @@
+package baseline
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"prefdt/inference/goal"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+)
+
+// Archive decides as the member of an archive that is nearest to the request, eq. (match);
+// for a budget, as the one whose mean energy is nearest. It does not look at what was spent.
+type Archive struct {
+	Omegas    []float64 // by member
+	EnergiesJ []float64
+	DecideAs  func(member int, s *slot.Snapshot, d *slot.Decision)
+	OnReset   func() // nil: nothing is to be done
+}
+
+// Reset starts another flight.
+func (a *Archive) Reset() {
+	if a.OnReset != nil {
+		a.OnReset()
+	}
+}
+
+// Decide decides a slot.
+func (a *Archive) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
+	xs, x := a.Omegas, g.Omega()
+	if g.Budgeted() {
+		xs, x = a.EnergiesJ, g.BudgetJ()
+	}
+	best := 0
+	for i := range xs {
+		if math.Abs(xs[i]-x) < math.Abs(xs[best]-x) {
+			best = i
+		}
+	}
+	a.DecideAs(best, s, d)
+	return goal.Observation{}
+}
+
+// Random decides at random, the same for the same setting in the same slot.
+type Random struct{ Physics *physics.Constants }
+
+// Reset starts another flight.
+func (r *Random) Reset() {}
+
+// Decide decides a slot.
+func (r *Random) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
+	d.Resize(s)
+	rng := rand.New(rand.NewPCG(math.Float64bits(g.Omega()), uint64(s.Slot)))
+	for u := range s.Users {
+		d.Users[u].Server = rng.IntN(len(s.Aircraft) + 1)
+		if d.Users[u].Server > 0 {
+			d.Users[u].Offload = rng.Float64()
+		}
+	}
+	for m := range s.Aircraft {
+		north, east := math.Sincos(2 * math.Pi * rng.Float64())
+		length := r.Physics.SpeedMaxMPS * rng.Float64()
+		d.Move[m] = physics.Position{EastM: length * east, NorthM: length * north}
+	}
+	d.Evaluate(r.Physics, s)
+	return goal.Observation{}
+}

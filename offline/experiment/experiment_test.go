@@ -1,0 +1,158 @@
+package experiment
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"prefdt/configs/cli"
+	"prefdt/offline/command"
+)
+
+// result is what a counting arm measures.
+type result struct {
+	Key   string `json:"key"`
+	Value int    `json:"value"`
+}
+
+// counting returns a set of arms of which each notes in a list that it was measured.
+func counting(dir string, done *[]string, log io.Writer) *Set {
+	var arms []Arm
+	for i, x := range []struct {
+		name, run string
+		costS     int
+		optional  bool
+	}{{"a", "one", 5, false}, {"b", "", 3, false}, {"c", "one", 1, false}, {"d", "", 4, false}, {"e", "two", 9, true}} {
+		arms = append(arms, Arm{
+			Name: x.name, Description: "counts", TrainingRun: x.run, CoreS: x.costS, Optional: x.optional,
+			Key: func() string { return "key of " + x.name },
+			Measure: func(ctx context.Context) (any, error) {
+				if err := ctx.Err(); err != nil {
+					return nil, err
+				}
+				*done = append(*done, x.name)
+				return result{"key of " + x.name, i}, nil
+			},
+		})
+	}
+	return NewSet("count", "counting", dir, map[string]int{"seeds": 3}, arms, log)
+}
+
+func noReport(context.Context, bool) error { return nil }
+
+// A set ended in the middle goes on with the arms that are missing, and measures none twice.
+func TestRunContinues(t *testing.T) {
+	dir := t.TempDir()
+	var done []string
+	ctx, stop := context.WithCancel(t.Context())
+	s := counting(dir, &done, writerFunc(func(p []byte) {
+		if bytes.Contains(p, []byte(" b: ")) {
+			stop()
+		}
+	}))
+	err := s.Run(ctx, Part{}, noReport)
+	call := cli.NewCall("offline count", nil, io.Discard, io.Discard)
+	if status := call.Exit(err); status != cli.ExitResumable || err.Error() != "interrupted in arm b; the same command with -resume continues" {
+		t.Fatalf("status %d, %v", status, err)
+	}
+	reported := false
+	if err := counting(dir, &done, io.Discard).Run(t.Context(), Part{}, func(context.Context, bool) error { reported = true; return nil }); err != nil || !reported {
+		t.Fatalf("%v, reported %v", err, reported)
+	}
+	if want := []string{"a", "b", "c", "d"}; !slices.Equal(done, want) {
+		t.Errorf("measured %v, want %v", done, want)
+	}
+	if err := counting(dir, &done, io.Discard).Run(t.Context(), Part{Only: []string{"e"}}, noReport); err != nil || len(done) != 5 {
+		t.Errorf("an optional arm by its name: %v, %v", err, done)
+	}
+}
+
+type writerFunc func(p []byte)
+
+func (w writerFunc) Write(p []byte) (int, error) { w(p); return len(p), nil }
+
+// The dearest run goes first, to the shard that has the least; a run's arms stay together.
+func TestSelect(t *testing.T) {
+	s := counting("", new([]string), nil)
+	for i, want := range []string{"a c", "b d"} { // 6 and 7 s
+		arms, err := Select(s.Arms, Part{Shard: command.Shard{I: i, N: 2}})
+		var names []string
+		for _, a := range arms {
+			names = append(names, a.Name)
+		}
+		if got := strings.Join(names, " "); err != nil || got != want {
+			t.Errorf("shard %d has %q, %v, want %q", i, got, err, want)
+		}
+	}
+	if arms, err := Select(s.Arms, Part{Optional: true}); err != nil || len(arms) != 5 {
+		t.Errorf("with the optional arms %d, %v", len(arms), err)
+	}
+	if _, err := Select(s.Arms, Part{Only: []string{"a", "z"}}); err == nil || !strings.Contains(err.Error(), `"z"`) {
+		t.Errorf("an arm that is not there: %v", err)
+	}
+}
+
+// Folders of a set's shards make, merged, the folder of one run. Another set's, and results that
+// are damaged, of another version or different, are refused before a file is written.
+func TestMerge(t *testing.T) {
+	whole, merged := t.TempDir(), filepath.Join(t.TempDir(), "merged")
+	var done []string
+	shards := []string{t.TempDir(), t.TempDir()}
+	if err := counting(whole, &done, io.Discard).Run(t.Context(), Part{}, noReport); err != nil {
+		t.Fatal(err)
+	}
+	for i, dir := range shards {
+		if err := counting(dir, &done, io.Discard).Run(t.Context(), Part{Shard: command.Shard{I: i, N: 2}}, noReport); err != nil {
+			t.Fatal(err)
+		}
+	}
+	merge := func(out string, folders ...string) error {
+		return counting(out, &done, io.Discard).Merge(t.Context(), folders, Part{}, noReport)
+	}
+	if err := merge(filepath.Join(t.TempDir(), "half"), shards[0]); err == nil || err.Error() != "2 of 4 arms are not measured yet, and the report is without them: b, d" {
+		t.Errorf("half of it: %v", err)
+	}
+	if err := merge(merged, shards...); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"counting.json", "a/result.json", "d/result.json"} {
+		x, errX := os.ReadFile(filepath.Join(whole, name))
+		y, errY := os.ReadFile(filepath.Join(merged, name))
+		if errX != nil || errY != nil || !bytes.Equal(x, y) {
+			t.Errorf("%s differs: %v, %v", name, errX, errY)
+		}
+	}
+	for name, bad := range map[string]struct{ file, text, want string }{
+		"another set's":   {"counting.json", "{}", "another configuration"},
+		"damaged":         {"a/result.json", `{"key":"ke`, "is damaged"},
+		"another version": {"a/result.json", `{"key":"old"}`, "another version"},
+		"another outcome": {"a/result.json", string(mustJSON(t, result{"key of a", 7})), "differ"},
+	} {
+		dir := filepath.Join(t.TempDir(), "bad")
+		if err := os.CopyFS(dir, os.DirFS(shards[0])); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, bad.file), []byte(bad.text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		err := merge(merged, dir)
+		call := cli.NewCall("offline count", nil, io.Discard, io.Discard)
+		if status := call.Exit(err); status != cli.ExitUsage || !strings.Contains(err.Error(), bad.want) {
+			t.Errorf("%s: status %d, %v, want %q", name, status, err, bad.want)
+		}
+	}
+}
+
+func mustJSON(t *testing.T, v any) []byte {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}

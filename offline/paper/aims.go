@@ -1,0 +1,97 @@
+package paper
+
+import (
+	"fmt"
+	"math"
+
+	"prefdt/offline/pareto"
+	"prefdt/offline/study"
+	"prefdt/offline/teacher"
+)
+
+// aim is a figure that PrefDT as published, trained to the end, is to have: what the paper
+// prints, or what was asked of this form before it was trained.
+type aim struct {
+	what, format string
+	value        func(*tables) float64 // NaN: not run
+	low, high    float64
+}
+
+const fullArm = "published-full"
+
+// aims are those of the published form.
+var aims = []aim{
+	{"HV at recalibrated settings, 1e6", "%.3f", func(t *tables) float64 { return mean(t.hypervolumesOf(armName(fullArm, axis))) }, 99.2, math.Inf(1)},
+	{"fidelity at even settings", "%.3f", func(t *tables) float64 { return t.meanOf(fullArm, func(f *figures) []float64 { return f.fidelities }) }, 0.93, 1},
+	{"fidelity at recalibrated settings", "%.4f", func(t *tables) float64 {
+		return t.meanOf(armName(fullArm, axis), func(f *figures) []float64 { return f.fidelities })
+	}, 0.9995, 1},
+	{"reach over the teacher's", "%.3f", func(t *tables) float64 {
+		return t.meanOf(fullArm, func(f *figures) []float64 { return f.reaches }) / t.span()
+	}, 0.97, math.Inf(1)},
+	{"corner less the teacher's, s", "%+.1f", func(t *tables) float64 {
+		corner := func(f *figures) []float64 { return f.corners }
+		return t.meanOf(armName(fullArm, axis), corner) - t.meanOf(teacherArm, corner)
+	}, math.Inf(-1), 3},
+	{"end under x1.5 less the even pacer's, % of the budget", "%+.2f", func(t *tables) float64 {
+		own, even := t.results[armName(fullArm, budgets)], t.results["even-budgets"]
+		if own == nil || even == nil {
+			return none
+		}
+		a, _ := study.MeanBudget(judge(own.Budgets, even.Budgets), study.PerturbationShock)
+		b, _ := study.MeanBudget(judge(even.Budgets, even.Budgets), study.PerturbationShock)
+		return 100 * (a.End - b.End)
+	}, math.Inf(-1), 0.6},
+	{"change by a total that is issued again, J", "%.1e", func(t *tables) float64 { return reissued(t.results[armName(fullArm, budgets)]) }, 0, 1e-3},
+	{"spent on a budget below the floor, over the least of its front", "%.4f", func(t *tables) float64 {
+		own, below := t.results[fullArm].sweep(nominal), t.results[armName(fullArm, budgets)].sweep(belowFloor)
+		if own == nil || below == nil {
+			return none
+		}
+		least := math.Inf(1)
+		for _, p := range pareto.NonDominated(teacher.MeanPoints(own.Outcomes)) {
+			least = min(least, p.EnergyJ)
+		}
+		return energyJ(below.Outcomes[0]) / least
+	}, 0, 1.02},
+	{"front retained, % at 5 % lost: the paper's 96.7", "%.1f", retainedAim(lossName(0.05, false)), 96.7 - 3, 96.7 + 3},
+	{"at 40 % lost: the paper's 71.1", "%.1f", retainedAim(lossName(0.4, false)), 71.1 - 3, 71.1 + 3},
+	{"at 40 % lost, the last report stands in: the paper's 80.0", "%.1f", retainedAim(lossName(0.4, true)), 80.0 - 3, 80.0 + 3},
+}
+
+func retainedAim(condition string) func(*tables) float64 {
+	return func(t *tables) float64 { return 100 * mean(retained(t.results[armName(fullArm, link)], condition, 2)) }
+}
+
+// meanOf returns the mean of an arm's figures, NaN if it has not run.
+func (t *tables) meanOf(arm string, of func(*figures) []float64) float64 {
+	if f := t.figures[arm]; f != nil {
+		return mean(of(f))
+	}
+	return none
+}
+
+// aimTable says which of the aims are met.
+func (t *tables) aimTable() table {
+	x := table{file: "aims", title: "PrefDT as published, trained to the end", intro: "What it is to show, on this protocol.", head: []string{"figure", "ours", "wanted", "met"}}
+	for _, g := range aims {
+		wanted := fmt.Sprintf("%.4g to %.4g", g.low, g.high)
+		switch {
+		case math.IsInf(g.high, 1):
+			wanted = fmt.Sprintf("%.4g at least", g.low)
+		case math.IsInf(g.low, -1) || g.low == 0:
+			wanted = fmt.Sprintf("%.4g at most", g.high)
+		}
+		v := g.value(t)
+		met := "no"
+		switch {
+		case math.IsNaN(v):
+			x.add(g.what, notRun, wanted)
+			continue
+		case g.low <= v && v <= g.high:
+			met = "yes"
+		}
+		x.add(g.what, number(g.format, v), wanted, met)
+	}
+	return x
+}

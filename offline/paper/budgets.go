@@ -1,0 +1,98 @@
+package paper
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"prefdt/offline/study"
+)
+
+// budgetPaper is what the paper says of each arm's budgets.
+var budgetPaper = map[string]string{
+	"published-full": "gain 0.75 to 0.99; violations 0.00; x1.5 ends +0.6 % over, 0.70 of flights; re-issued within 4e-4 J; error 0.178",
+	"rules-50":       "x1.5 ends +17 % over, every flight",
+	"cmdp":           "error 0.107 at its three budgets",
+}
+
+// budgetTable is budgets in joules.
+func (t *tables) budgetTable() table {
+	x := table{file: "budgets", title: "Budgets in joules",
+		intro: fmt.Sprintf("Targets on %d seeds. End: energy over the budget, less one, on seeds on which the even pacer keeps it; over: flights that pass it. Gain is dE/dB in calm air; re-issued: the largest change of a flight whose total is issued again at slot %d; error: the mean of |E/B - 1| at the budgets that the CMDP is trained for.", t.BudgetSeeds, revisedSlot),
+		head:  []string{"arm", "gain", "calm: end, %", "calm: over", "x1.5: end, %", "x1.5: over", "even pacer's end, %", "less the pacer's, points", "revised: end, %", "re-issued, J", "below the floor: spent, kJ", "error", "the paper"}}
+	var even []study.BudgetResult
+	if r := t.results["even-budgets"]; r != nil {
+		even = r.Budgets
+	} else if r := t.study["even"]; r != nil {
+		even = r.Budgets
+	}
+	pacer, _ := study.MeanBudget(judge(even, even), study.PerturbationShock)
+	shocked := map[string]float64{} // end under the shock less the pacer's
+	line := func(name string, budgets []study.BudgetResult, r *Result, paper string) {
+		judged := judge(budgets, even)
+		calm, _ := study.MeanBudget(judged, study.PerturbationNone)
+		shock, _ := study.MeanBudget(judged, study.PerturbationShock)
+		revised, _ := study.MeanBudget(judged, study.PerturbationRevision)
+		shocked[name] = 100 * (shock.End - pacer.End)
+		floor := none
+		if f := r.sweep(belowFloor); f != nil {
+			floor = energyJ(f.Outcomes[0]) / 1e3
+		}
+		x.add(name, number("%.2f", gain(budgets)), number("%+.2f", 100*calm.End), number("%.2f", calm.OverrunRate), number("%+.2f", 100*shock.End), number("%.2f", shock.OverrunRate),
+			number("%+.2f", 100*pacer.End), number("%+.2f", 100*(shock.End-pacer.End)), number("%+.2f", 100*revised.End), number("%.1e", reissued(r)), number("%.2f", floor), number("%.3f", relativeError(r.sweep(trainedBudgets))), paper)
+	}
+	for _, m := range t.makers {
+		if !slices.Contains(m.measurements(), budgets) {
+			continue
+		}
+		if r := t.results[armName(m.Name, budgets)]; r != nil {
+			line(m.Name, r.Budgets, r, budgetPaper[m.Name])
+		} else {
+			x.add(m.Name, notRun, "", "", "", "", "", "", "", "", "", "", budgetPaper[m.Name])
+		}
+	}
+	if r := t.results["cmdp"]; r != nil {
+		x.add("cmdp", "", "", "", "", "", "", "", "", "", "", number("%.3f", relativeError(r.sweep(nominal))), budgetPaper["cmdp"])
+	} else {
+		x.add("cmdp", notRun, "", "", "", "", "", "", "", "", "", "", budgetPaper["cmdp"])
+	}
+	for _, a := range studyArms {
+		if r := t.study[a.arm]; r != nil && len(r.Budgets) > 0 {
+			line(a.name, r.Budgets, nil, "")
+		} else {
+			x.add(a.name, notRun)
+		}
+	}
+	for _, c := range []struct {
+		arm     string
+		printed float64
+	}{{"published-full", 0.6}, {declaredArm, 0.6}, {teacherArm, 17}} {
+		if end, run := shocked[c.arm]; run {
+			x.after = append(x.after, fmt.Sprintf("Under x1.5 `%s` ends %+.2f %% of the budget above the even pacer; the paper's ends %+.1f %% above the budget.", c.arm, end, c.printed))
+		} else {
+			x.after = append(x.after, fmt.Sprintf("Under x1.5 `%s`: not run; the paper's ends %+.1f %% above the budget.", c.arm, c.printed))
+		}
+	}
+	return x
+}
+
+// reissued is the largest change, in joules, of a flight whose total is issued again.
+func reissued(r *Result) float64 {
+	once, twice := r.sweep(issuedOnce), r.sweep(issuedTwice)
+	if once == nil || twice == nil {
+		return none
+	}
+	most := 0.0
+	for s := range once.Outcomes[0] {
+		most = max(most, math.Abs(once.Outcomes[0][s].EnergyJ-twice.Outcomes[0][s].EnergyJ))
+	}
+	return most
+}
+
+// judge judges budgets by the even pacer's; without these there is nothing to judge by.
+func judge(flown, even []study.BudgetResult) []study.BudgetFigures {
+	if len(even) == 0 {
+		return nil
+	}
+	return study.JudgeBudgets(flown, even)
+}

@@ -1,0 +1,62 @@
+package paper
+
+import (
+	"context"
+
+	"prefdt/configs"
+	"prefdt/configs/cli"
+	"prefdt/offline/experiment"
+)
+
+const usage = `offline paper makes the paper's tables with our figures beside its own: it trains every
+method and every ablation with a declared budget, searches the teachers, flies all of them
+on the same evaluation seeds, and writes paper.md, tables as CSV, and pictures into the
+folder report of -out. What has not been measured is in the tables as "not run".
+
+  offline paper                          everything: see docs/paper.md for the hours
+  offline paper -resume                  continue it
+  offline paper -resume -only ppo        first on a cluster: others learn from its flights
+  offline paper -list [-json]            the arms; as JSON with what each needs, spends and costs
+  offline paper -resume -shard 0/8       the first of eight parts, which eight jobs measure at a time
+  offline paper merge [FOLDER...]        the report, over -out and what other folders have measured
+
+Ctrl-C or SIGTERM may come at any time, or -limit end it: the exit status is 75 then, and
+-resume continues in the middle of a training run, or after the conditions that an arm has
+flown under. Shards may share the folder -out. The rows of our own policy and of its controllers
+come from a study's folder, -study.
+
+Flags:
+`
+
+// Command is "offline paper".
+func Command(ctx context.Context, call *cli.Call) error {
+	f := call.Flags
+	config := f.String("config", "", "YAML `FILE`, as configs/paper.yaml")
+	common := experiment.NewFlags(call, "comparison", "out/paper-tables")
+	common.Optional = f.Bool("half-double", false, "the methods that the paper leaves open at half and at double their budgets too")
+	study := f.String("study", "out/study", "`FOLDER` of a study, for the rows of our policy and its controllers")
+	published := f.String("published", "", "`FOLDER` of a checkpoint that papertrain has trained to the end, over the configuration's")
+	words, err := call.Parse(usage, 1000)
+	if err != nil {
+		return err
+	}
+	c := Default()
+	if *config != "" {
+		if err := configs.Load(*config, &c); err != nil {
+			return cli.BadInput(err)
+		}
+	}
+	if *published != "" {
+		c.Published = *published
+	}
+	if err := c.Check(); err != nil {
+		return cli.BadInput(err)
+	}
+	return common.Do(ctx, call, words, c.arms(nil), func() (*experiment.Set, experiment.Report, error) {
+		s, err := open(c, *common.Out, call.Stdout)
+		if err != nil {
+			return nil, nil, err
+		}
+		return s.Set, func(ctx context.Context, timed bool) error { return s.report(ctx, *study, timed) }, nil
+	})
+}

@@ -1,0 +1,270 @@
+package paper
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"prefdt/offline/experiment"
+	"prefdt/offline/pareto"
+	"prefdt/offline/study"
+	"prefdt/offline/teacher"
+	"prefdt/simbridge/world"
+)
+
+// figures are an arm's on its front, by seed.
+type figures struct {
+	hypervolumes []float64 // 1e6 s J
+	igds         []float64 // in unscaled seconds and joules, as the paper's seem to be
+	fidelities   []float64 // none of what takes no preference
+	reaches      []float64 // s
+	corners      []float64 // s
+	settings     int
+	distinct     int    // settings whose mean outcomes make a front
+	verdict      string // of eq. (criterion)
+}
+
+func mean(x []float64) float64 {
+	if len(x) == 0 {
+		return none
+	}
+	return pareto.Summarise(x).Mean
+}
+
+// teacherArm has the span that reach is judged by.
+const teacherArm = "rules-50"
+
+// tables is what the report is written from.
+type tables struct {
+	*set
+	results   map[string]*Result
+	figures   map[string]*figures
+	reference pareto.ReferenceFronts
+	study     map[string]*study.Result // of our policy and its controllers
+	costs     []float64                // seconds of a core by costRows; NaN: not timed
+}
+
+// studyArms are the rows of our own policy and of controllers.
+var studyArms = []struct{ arm, name string }{
+	{"flagship", "our shipped policy, exact dispatch"}, {"flagship-snapped", "the same, association by its heads"}, {"flagship-heads", "the same, the paper's heads"},
+	{"controller-reserve", "the controller with the policy's reserve"}, {"controller", "the controller without one"}, {"constant-price", "one price for all slots"}, {"even", "the even pacer"},
+}
+
+// hasPreference reports whether a maker's settings are requests that outcomes can follow.
+func (m *maker) hasPreference() bool {
+	return m.Rules == nil && m.Scheduler == "" && m.Method != "unconditioned" && m.Method != "cmdp"
+}
+
+// aircraft returns the fleet that a maker flies.
+func (m *maker) aircraft() int {
+	switch {
+	case m.Form != nil && m.Form.Aircraft > 0:
+		return m.Form.Aircraft
+	case m.Rules != nil && m.Rules.Aircraft > 0:
+		return m.Rules.Aircraft
+	}
+	return 2
+}
+
+// references returns the hypervolume's reference point for a fleet.
+func referenceOf(aircraft int) pareto.Point {
+	c := world.Standard()
+	c.Aircraft = aircraft
+	wide, _ := pareto.References(&c, nil)
+	return wide
+}
+
+// newTables computes every arm's figures.
+func (s *set) newTables(results map[string]*Result) *tables {
+	t := &tables{set: s, results: results, figures: map[string]*figures{}, study: map[string]*study.Result{}}
+	var pool []pareto.Contributor
+	for _, m := range s.makers {
+		if r := results[m.Name].sweep(nominal); r != nil && !m.optional && m.Method != "cmdp" && m.aircraft() == 2 {
+			pool = append(pool, pareto.Contributor{Arm: m.Name, ResultHash: results[m.Name].Key, Outcomes: r.Outcomes})
+		}
+	}
+	t.reference = pareto.PoolFronts(pool)
+	span := none
+	if r := results[teacherArm].sweep(nominal); r != nil {
+		span = mean(pareto.BySeed(r.Outcomes, pareto.ReachS))
+	}
+	for _, m := range s.makers {
+		for _, measurement := range []measurement{front, axis, dense} {
+			name := armName(m.Name, measurement)
+			if r := results[name].sweep(nominal); r != nil && m.Method != "cmdp" {
+				t.figures[name] = t.figuresOf(r.Settings, r.Outcomes, m.aircraft(), m.hasPreference(), span)
+			}
+		}
+	}
+	return t
+}
+
+// figuresOf computes the figures of a front; span is the teacher's reach.
+func (t *tables) figuresOf(settings []float64, outcomes [][]pareto.Point, aircraft int, hasPreference bool, span float64) *figures {
+	f := &figures{
+		hypervolumes: pareto.Hypervolumes(outcomes, referenceOf(aircraft)), reaches: pareto.BySeed(outcomes, pareto.ReachS), corners: pareto.BySeed(outcomes, pareto.CornerS),
+		settings: len(settings), distinct: len(pareto.NonDominated(teacher.MeanPoints(outcomes))), verdict: "—",
+	}
+	for i := range f.hypervolumes {
+		f.hypervolumes[i] /= 1e6
+	}
+	if hasPreference {
+		f.fidelities = pareto.Fidelities(settings, outcomes)
+		if aircraft == 2 && !math.IsNaN(span) {
+			f.verdict = pareto.Operable(mean(f.fidelities), mean(f.reaches)/span)
+		}
+	}
+	if aircraft == 2 {
+		for s, pooled := range t.reference.BySeed {
+			if s < len(outcomes[0]) {
+				f.igds = append(f.igds, distance(teacher.SeedPoints(outcomes, s), pooled))
+			}
+		}
+	}
+	return f
+}
+
+// distance is the inverted generational distance without scales.
+func distance(points, reference []pareto.Point) (mean float64) {
+	for _, r := range reference {
+		nearest := math.Inf(1)
+		for _, p := range points {
+			nearest = min(nearest, math.Hypot(p.DelayS-r.DelayS, p.EnergyJ-r.EnergyJ))
+		}
+		mean += nearest / float64(len(reference))
+	}
+	return mean
+}
+
+// retained returns, by seed, the part of an undisturbed front that a condition leaves.
+func retained(r *Result, condition string, aircraft int) []float64 {
+	whole, left := r.sweep(nominal), r.sweep(condition)
+	if whole == nil || left == nil {
+		return nil
+	}
+	reference := referenceOf(aircraft)
+	a, b := pareto.Hypervolumes(left.Outcomes, reference), pareto.Hypervolumes(whole.Outcomes, reference)
+	for i := range a {
+		a[i] /= b[i]
+	}
+	return a
+}
+
+// differences returns a less b over the seeds that both have.
+func differences(a, b []float64) (d []float64) {
+	for i := range min(len(a), len(b)) {
+		d = append(d, a[i]-b[i])
+	}
+	return d
+}
+
+// hypervolumesOf returns an arm's by seed, none if it has not run.
+func (t *tables) hypervolumesOf(arm string) []float64 {
+	if f := t.figures[arm]; f != nil {
+		return f.hypervolumes
+	}
+	return nil
+}
+
+// sentence describes paired differences, or says that they have not been measured.
+func sentence(what string, d []float64, printed string) string {
+	if len(d) == 0 {
+		return what + ": not run."
+	}
+	zero := make([]float64, len(d))
+	c := pareto.Compare(d, zero)
+	return fmt.Sprintf("%s: %+.2f [%+.2f, %+.2f], p = %.1e on %d seeds; the paper %s.", what, c.Mean, c.Low, c.High, c.P, c.N, printed)
+}
+
+// contextInteraction is what a long context adds with the return token less what it adds without.
+func (t *tables) contextInteraction() []string {
+	with := differences(t.hypervolumesOf("prefdt-context50"), t.hypervolumesOf("prefdt-context1"))
+	without := differences(t.hypervolumesOf("omega-bc-context50"), t.hypervolumesOf("omega-bc-context1"))
+	return []string{sentence("Context of 50 slots less that of 1, with returns less without, 1e6", differences(with, without), "+7.08")}
+}
+
+// corpusInteraction is what the archive's corpus adds to PrefDT less what it adds to IQL.
+func (t *tables) corpusInteraction() []string {
+	own := differences(t.hypervolumesOf("prefdt-rules"), t.hypervolumesOf("prefdt"))
+	other := differences(t.hypervolumesOf("iql-archive"), t.hypervolumesOf("iql-ppo"))
+	return []string{sentence("The archive's corpus less the PPO corpus, for PrefDT less for IQL, 1e6", differences(own, other), "+4.87")}
+}
+
+// scalarBudgets is what is consumed as the request rises.
+func (t *tables) scalarBudgets() (lines []string) {
+	for _, x := range []struct{ arm, name string }{{"prefdt-scalar-budgets", "one scalar"}, {"prefdt-budgets", "the vector"}} {
+		r := t.results[x.arm]
+		if r == nil {
+			lines = append(lines, fmt.Sprintf("Budgets under %s: not run.", x.name))
+			continue
+		}
+		text := fmt.Sprintf("Consumption under %s:", x.name)
+		for _, b := range r.Budgets {
+			if b.Perturbation == study.PerturbationNone {
+				text += fmt.Sprintf(" %.1f kJ of %.1f,", energyJ(b.Outcomes)/1e3, b.BudgetJ/1e3)
+			}
+		}
+		lines = append(lines, text[:len(text)-1]+".")
+	}
+	return lines
+}
+
+// distinctSettings compares uniform settings with recalibrated ones.
+func (t *tables) distinctSettings() (lines []string) {
+	for _, name := range []string{"published", "published-full"} {
+		a, b := t.figures[name], t.figures[armName(name, axis)]
+		if a == nil || b == nil {
+			lines = append(lines, fmt.Sprintf("Distinct and non-dominated settings of `%s`: not run.", name))
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("Distinct and non-dominated settings of `%s`: %d of %d recalibrated, %d of %d uniform; fidelity %.3f and %.3f.", name, b.distinct, b.settings, a.distinct, a.settings, mean(b.fidelities), mean(a.fidelities)))
+	}
+	return lines
+}
+
+func energyJ(outcomes []pareto.Point) (mean float64) {
+	for _, p := range outcomes {
+		mean += p.EnergyJ / float64(len(outcomes))
+	}
+	return mean
+}
+
+// gain is dE/dB over a policy's budgets in calm air.
+func gain(budgets []study.BudgetResult) float64 {
+	var first, last *study.BudgetResult
+	for i := range budgets {
+		if b := &budgets[i]; b.Perturbation == study.PerturbationNone {
+			if first == nil || b.BudgetJ < first.BudgetJ {
+				first = b
+			}
+			if last == nil || b.BudgetJ > last.BudgetJ {
+				last = b
+			}
+		}
+	}
+	if first == last {
+		return none
+	}
+	return (energyJ(last.Outcomes) - energyJ(first.Outcomes)) / (last.BudgetJ - first.BudgetJ)
+}
+
+// relativeError is the mean of |E/B - 1| over a sweep of budgets.
+func relativeError(s *Sweep) float64 {
+	if s == nil {
+		return none
+	}
+	sum, n := 0.0, 0.0
+	for k, row := range s.Outcomes {
+		for _, p := range row {
+			sum += math.Abs(p.EnergyJ/s.Settings[k] - 1)
+			n++
+		}
+	}
+	return sum / n
+}
+
+// arm returns an arm by name.
+func (t *tables) arm(name string) *experiment.Arm {
+	i := slices.IndexFunc(t.Arms, func(a experiment.Arm) bool { return a.Name == name })
+	return &t.Arms[i]
+}

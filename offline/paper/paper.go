@@ -1,0 +1,73 @@
+// Package paper makes the paper's tables with our figures beside its own: every method it
+// compares, every component it removes, the teacher's populations, budgets, the link, fleets,
+// shifted worlds, and what a setting costs.
+//
+// Inputs: a configuration. Outputs: one JSON file for each arm, and from those files alone
+// the tables, as markdown and CSV, and pictures. "offline paper" calls it.
+//
+// A row of a table is data (rows.go): the paper's figures, and the arm whose figures stand
+// beside them. An arm is one of the makers of policies (registry.go) under one of the
+// measurements (measure.go). Package experiment measures arms; package methods, papertrain
+// and search make the policies. What has to learn is given the same declared budget, in
+// tokens or in environment steps, which are never equated.
+package paper
+
+import (
+	"fmt"
+
+	"prefdt/offline/methods"
+	"prefdt/offline/papertrain"
+	"prefdt/offline/seeds"
+)
+
+// Config is one set of tables.
+type Config struct {
+	FirstSeed        uint64 `json:"first_seed" yaml:"first_seed"`               // of the episodes flown: of evaluation or of calibration
+	Seeds            int    `json:"seeds" yaml:"seeds"`                         // episodes
+	FewSeeds         int    `json:"few_seeds" yaml:"few_seeds"`                 // where the paper has ten
+	BudgetSeeds      int    `json:"budget_seeds" yaml:"budget_seeds"`           // of budgets in joules
+	CalibrationSeeds int    `json:"calibration_seeds" yaml:"calibration_seeds"` // that recalibrated settings are spread on
+	Settings         int    `json:"settings" yaml:"settings"`                   // K
+	DenseSettings    int    `json:"dense_settings" yaml:"dense_settings"`       // K of the dense front
+
+	Tokens      float64 `json:"tokens" yaml:"tokens"`           // declared, of each retrained arm of the published form
+	FullTokens  float64 `json:"full_tokens" yaml:"full_tokens"` // of the one that is trained to the end
+	Evaluations int     `json:"evaluations" yaml:"evaluations"` // of rules, by each search
+
+	// Published is a checkpoint that papertrain has made, in place of training one to the end.
+	Published string            `json:"-" yaml:"published"`
+	Form      papertrain.Config `json:"form" yaml:"form"`
+	Methods   methods.Config    `json:"methods" yaml:"methods"`
+}
+
+// Default is the protocol of the paper.
+func Default() Config {
+	return Config{
+		FirstSeed: seeds.EvaluationFirst, Seeds: 100, FewSeeds: 10, BudgetSeeds: 20, CalibrationSeeds: 10, Settings: 21, DenseSettings: 101,
+		Tokens: 31.2e6, FullTokens: 440e6, Evaluations: 2000, Form: papertrain.Default(), Methods: methods.Default(),
+	}
+}
+
+// Check returns what is wrong with a configuration.
+func (c *Config) Check() error {
+	for _, r := range []struct {
+		name         string
+		x, low, high float64
+	}{
+		{"seeds", float64(c.Seeds), 2, 1000}, {"few_seeds", float64(c.FewSeeds), 2, float64(c.Seeds)}, {"budget_seeds", float64(c.BudgetSeeds), 2, float64(c.Seeds)},
+		{"calibration_seeds", float64(c.CalibrationSeeds), 1, 1000}, {"settings", float64(c.Settings), 3, 1001}, {"dense_settings", float64(c.DenseSettings), 3, 1001},
+		{"tokens", c.Tokens, 1, 1e13}, {"full_tokens", c.FullTokens, 1, 1e13}, {"evaluations", float64(c.Evaluations), 101, 1e7},
+	} {
+		if !(r.x >= r.low && r.x <= r.high) {
+			return fmt.Errorf("%s is %v, want %v to %v", r.name, r.x, r.low, r.high)
+		}
+	}
+	last := c.FirstSeed + uint64(c.Seeds) - 1
+	if seeds.CheckEvaluation(c.FirstSeed) != nil && (seeds.CheckCalibration(c.FirstSeed) != nil || seeds.CheckCalibration(last) != nil) {
+		return fmt.Errorf("first_seed is %d: episodes %[1]d to %d are neither of evaluation nor of calibration", c.FirstSeed, last)
+	}
+	if err := c.Form.Check(); err != nil {
+		return err
+	}
+	return c.Methods.Check()
+}

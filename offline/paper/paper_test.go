@@ -1,0 +1,598 @@
+package paper
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"prefdt/configs"
+	"prefdt/configs/cli"
+	"prefdt/offline/command"
+	"prefdt/offline/evaluate"
+	"prefdt/offline/experiment"
+	"prefdt/offline/pareto"
+	"prefdt/offline/study"
+)
+
+// The file of the defaults is the defaults, and has every key of its own.
+func TestConfigFile(t *testing.T) {
+	c := Config{Form: Default().Form, Methods: Default().Methods}
+	if err := configs.Load("../../configs/paper.yaml", &c); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(c, Default()) {
+		t.Errorf("configs/paper.yaml has %+v, the defaults are %+v", c, Default())
+	}
+	if err := c.Check(); err != nil {
+		t.Error(err)
+	}
+	if b := methodBudget(&maker{Method: "prefdt"}); float64(b.Tokens) != c.Tokens {
+		t.Errorf("methods have %d tokens, the published form %v", b.Tokens, c.Tokens)
+	}
+}
+
+// Every row of the paper's tables has an arm.
+func TestRows(t *testing.T) {
+	c := Default()
+	arms := map[string]bool{}
+	for _, a := range c.arms(nil) {
+		if arms[a.Name] {
+			t.Errorf("two arms are called %q", a.Name)
+		}
+		if arms[a.Name] = true; a.Description == "" || a.CoreS < 1 || a.Spends == "" {
+			t.Errorf("%+v", a)
+		}
+	}
+	check := func(table string, rows []row, want ...string) {
+		var names []string
+		for _, r := range rows {
+			if !arms[r.arm] {
+				t.Errorf("%s: there is no arm %q", table, r.arm)
+			}
+			if r.printed != nil {
+				names = append(names, r.name)
+			}
+		}
+		if !slices.Equal(names, want) {
+			t.Errorf("%s has rows %q, the paper's are %q", table, names, want)
+		}
+	}
+	check("tab:family", methodRows, "PrefDT (shipped)", "PrefDT (PPO corpus)", "PEDA, as published", "PEDA + attention pooling", "IQL+omega (archive corpus)", "IQL+omega (PPO corpus)",
+		"PGMORL", "Per-preference PPO", "omega-BC", "PrefDT, ideal-point targets", "SCA oracle", "SCA-MPC", "Teacher", "Unconditioned DT", "Random")
+	check("tab:incumbent", teacherRows, "NSGA-II pop 101 (best at fixed budget)", "NSGA-II pop 101 (2x budget)", "NSGA-II pop 21", "NSGA-II pop 50 (corpus source)",
+		"PrefDT (shipped), K=101", "PrefDT (shipped), K=21", "PrefDT (archive corpus, no corner/physics), K=21")
+	var modules []string
+	for _, r := range removals {
+		modules = append(modules, r.module)
+		for _, x := range r.comparisons {
+			if !arms[x.arm] || !arms[x.base] {
+				t.Errorf("%s compares %+v", r.module, x)
+			}
+		}
+	}
+	if want := []string{"Attention pooling", "Per-user bypass", "Injection site", "Vector return-to-go", "Preference token", "Context window", "Teacher and corpus", "Conditioner",
+		"Corner emphasis", "Physics features", "Setting-axis recalibration"}; !slices.Equal(modules, want) {
+		t.Errorf("tab:ablation has %q, the paper's is %q", modules, want)
+	}
+	var routes []string
+	for _, r := range costRows {
+		routes = append(routes, r.name)
+	}
+	if want := []string{"PrefDT, one rollout", "SCA oracle, one convex re-solve", "SCA-MPC, one convex re-solve", "Per-preference PPO, one training run", "Teacher, one re-search"}; !slices.Equal(routes, want) {
+		t.Errorf("tab:unifiedcost has %q", routes)
+	}
+	conditionsOf := map[string]bool{}
+	for _, x := range conditions(link) {
+		conditionsOf[x.name] = true
+	}
+	for _, r := range linkRows {
+		if !conditionsOf[r.name] {
+			t.Errorf("nobody flies %q", r.name)
+		}
+	}
+	for _, r := range substitutionRows {
+		if !conditionsOf[lossName(r.rate, true)] || !conditionsOf[lossName(r.rate, false)] {
+			t.Errorf("nobody flies %v", r)
+		}
+	}
+	if n := len(conditions(shifts)) - 1; n != 15 || n != len(evaluate.Shifts) {
+		t.Errorf("%d shifted points", n)
+	}
+	for _, name := range []string{"published-full-link", "published-full-shifts", "rules-50-link", "rules-50-shifts", "published-fleet4", "published-fleet8", "rules-50-fleet4", "rules-50-fleet8",
+		"prefdt-arrivals", "prefdt-context1-arrivals", "prefdt-context10-arrivals", "prefdt-context50-arrivals", "even-budgets", "cmdp", "sca-oracle-half", "sca-mpc-double", "pgmorl-half", "published-double"} {
+		if !arms[name] {
+			t.Errorf("there is no arm %q", name)
+		}
+	}
+}
+
+// Every arm is in one shard, all arms of a training run in the same; half and double budgets
+// are in none unless they are asked for.
+func TestShards(t *testing.T) {
+	c := Default()
+	all := c.arms(nil)
+	shardOf, shardOfRun, optional := map[string]int{}, map[string]int{}, 0
+	const n = 8
+	for i := range n {
+		arms, err := experiment.Select(all, experiment.Part{Shard: command.Shard{I: i, N: n}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range arms {
+			if _, twice := shardOf[a.Name]; twice || a.Optional {
+				t.Errorf("%s is in two shards, or optional", a.Name)
+			}
+			shardOf[a.Name] = i
+			if at, known := shardOfRun[a.TrainingRun]; known && at != i && a.TrainingRun != "" {
+				t.Errorf("run %s is in shards %d and %d", a.TrainingRun, at, i)
+			}
+			shardOfRun[a.TrainingRun] = i
+		}
+	}
+	for _, a := range all {
+		if a.Optional {
+			optional++
+		}
+	}
+	if len(shardOf)+optional != len(all) || optional < 10 || shardOf["prefdt"] != shardOf["prefdt-ideal"] {
+		t.Errorf("%d of %d arms are in shards, %d optional", len(shardOf), len(all), optional)
+	}
+	if arms, err := experiment.Select(all, experiment.Part{Optional: true}); err != nil || len(arms) != len(all) {
+		t.Errorf("with the optional ones %d of %d: %v", len(arms), len(all), err)
+	}
+}
+
+// miniature is a set of seconds, on calibration seeds.
+const miniature = `
+first_seed: 100000
+seeds: 2
+few_seeds: 2
+budget_seeds: 2
+calibration_seeds: 1
+settings: 3
+dense_settings: 4
+tokens: 20000
+full_tokens: 30000
+evaluations: 202
+form:
+  form: {width: 16, pair_width: 8, layers: 1, heads: 2, context: 4}
+  flights: 1000
+  episodes: 3
+  batch: 8
+methods:
+  ppo: {preferences: 5, steps: 1600, episodes: 2}
+  cmdp: {ppo: {steps: 1600, episodes: 2}}
+  peda: {steps: 3, width: 16, layers: 1, context: 4, corpus: {flights: 20, episodes: 3}}
+`
+
+// run runs the command on a configuration's text.
+func run(t *testing.T, ctx context.Context, config string, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "paper.yaml")
+	if err := os.WriteFile(file, []byte(config), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	p := cli.Program{Name: "offline", Commands: []cli.Command{{Name: "paper", Run: Command}}}
+	status = p.Run(ctx, append([]string{"paper", "-config", file, "-times=false", "-study", filepath.Join(t.TempDir(), "none")}, args...), &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+// folderHash is of the names and the contents of all files below a folder.
+func folderHash(t *testing.T, dir string) string {
+	t.Helper()
+	sum := sha256.New()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasSuffix(d.Name(), "log.csv") { // which has tokens per second
+			return err
+		}
+		name, _ := filepath.Rel(dir, path)
+		raw, err := os.ReadFile(path)
+		fmt.Fprintf(sum, "%s %d %s", name, len(raw), raw)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%x", sum.Sum(nil))
+}
+
+// Shards in folders of their own, one of them ended early and continued, make, merged, the
+// files that one run makes.
+func TestShardsEqualWhole(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains twice")
+	}
+	const only = "even-budgets,random,rules-21,cmdp,prefdt,prefdt-ideal"
+	whole, merged := t.TempDir(), t.TempDir()
+	if status, _, stderr := run(t, t.Context(), miniature, "-out", whole, "-only", only); status != 0 {
+		t.Fatalf("status %d, %s", status, stderr)
+	}
+	var folders []string
+	for i := range 2 {
+		dir := t.TempDir()
+		folders = append(folders, dir)
+		args := []string{"-out", dir, "-only", only, "-resume", "-shard", fmt.Sprintf("%d/2", i)}
+		if status, _, stderr := run(t, t.Context(), miniature, append(args, "-limit", "50ms")...); status != cli.ExitResumable || !strings.Contains(stderr, "-limit is reached in arm ") {
+			t.Errorf("shard %d at its limit: status %d, %s", i, status, stderr)
+		}
+		if status, stdout, stderr := run(t, t.Context(), miniature, args...); status != 0 || !strings.Contains(stdout, "offline paper merge writes the report") {
+			t.Fatalf("shard %d: status %d, %s%s", i, status, stdout, stderr)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "report")); err == nil {
+			t.Error("a shard wrote a report")
+		}
+	}
+	if status, _, stderr := run(t, t.Context(), miniature, append([]string{"merge", "-out", merged, "-only", only}, folders...)...); status != 0 {
+		t.Fatalf("merge: status %d, %s", status, stderr)
+	}
+	if folderHash(t, merged) != folderHash(t, whole) {
+		t.Error("merged shards and one run differ")
+	}
+	if status, _, stderr := run(t, t.Context(), miniature, "merge", "-out", merged, "-only", only+",rules-101"); status != 1 || !strings.Contains(stderr, "1 of 7 arms are not measured yet, and the report is without them: rules-101") {
+		t.Errorf("with an arm missing: status %d, %s", status, stderr)
+	}
+}
+
+// Flights under many conditions go on after those that were flown, and end as if at once.
+func TestFlightsContinue(t *testing.T) {
+	c := Default()
+	if err := configs.Load(writeFile(t, miniature), &c); err != nil {
+		t.Fatal(err)
+	}
+	measure := func(ctx context.Context, dir string, log writerFunc) error {
+		s, err := open(c, dir, log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Run(ctx, experiment.Part{Only: []string{"rules-50-link"}}, func(context.Context, bool) error { return nil })
+	}
+	whole, parts := t.TempDir(), t.TempDir()
+	if err := measure(t.Context(), whole, func([]byte) {}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	if err := measure(ctx, parts, func(p []byte) {
+		if bytes.Contains(p, []byte(lossName(0.2, false)+" 2/2")) {
+			stop()
+		}
+	}); !command.Ended(ctx, err) {
+		t.Fatalf("stopped in flight: %v", err)
+	}
+	again := ""
+	if err := measure(t.Context(), parts, func(p []byte) { again += string(p) }); err != nil || strings.Contains(again, nominal) || !strings.Contains(again, lossName(0.4, false)) {
+		t.Errorf("continued: %v\n%s", err, again)
+	}
+	if folderHash(t, parts) != folderHash(t, whole) {
+		t.Error("continued and at once differ")
+	}
+}
+
+// The published form's training is interrupted and continued, and done once for all arms that
+// fly it.
+func TestPublishedForm(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains")
+	}
+	dir := t.TempDir()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	c := Default()
+	if err := configs.Load(writeFile(t, miniature), &c); err != nil {
+		t.Fatal(err)
+	}
+	measure := func(ctx context.Context, log writerFunc, arms ...string) error {
+		s, err := open(c, dir, log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Run(ctx, experiment.Part{Only: arms, NoTimes: true}, func(ctx context.Context, timed bool) error { return s.report(ctx, "none", timed) })
+	}
+	err := measure(ctx, func(p []byte) {
+		if bytes.Contains(p, []byte("windows a step")) {
+			stop()
+		}
+	}, "published", "published-axis")
+	call := cli.NewCall("offline paper", nil, &bytes.Buffer{}, &bytes.Buffer{})
+	if status := call.Exit(err); status != cli.ExitResumable {
+		t.Fatalf("stopped while it trained: status %d, %v", status, err)
+	}
+	trained := 0
+	count := func(p []byte) { trained += bytes.Count(p, []byte("windows a step")) }
+	if err := measure(t.Context(), count, "published", "published-axis"); err != nil || trained != 1 {
+		t.Fatalf("trained %d times, %v", trained, err)
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, "published-axis", "result.json"))
+	var r Result
+	if err == nil {
+		err = json.Unmarshal(raw, &r)
+	}
+	if x := r.sweep(nominal); err != nil || x == nil || len(x.Settings) != c.Settings || len(x.Outcomes[0]) != c.Seeds || r.Parameters < 1000 {
+		t.Errorf("%v: %+v", err, r)
+	}
+}
+
+func writeFile(t *testing.T, text string) string {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+type writerFunc func(p []byte)
+
+func (w writerFunc) Write(p []byte) (int, error) { w(p); return len(p), nil }
+
+// Bad input is one line and status 2, before anything is written.
+func TestRefusals(t *testing.T) {
+	dir, half := t.TempDir(), t.TempDir()
+	c := Default()
+	if err := configs.Load(writeFile(t, miniature), &c); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{
+		filepath.Join(dir, "comparison.json"):          experiment.NewSet("paper", "comparison", "", c, nil, nil).Key,
+		filepath.Join(half, "random", "result.json"):   `{"key":"0b5`,
+		filepath.Join(half, "rules-21", "result.json"): `{"key":"0b5"}`,
+	}
+	for path, text := range files {
+		os.MkdirAll(filepath.Dir(path), 0o755)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := strings.Replace(miniature, "seeds: 2", "seeds: 3", 1)
+	for name, bad := range map[string]struct {
+		config string
+		args   []string
+		want   string
+	}{
+		"unknown arm":        {miniature, []string{"-only", "random,best"}, `no arm is called "best"`},
+		"shard beyond n":     {miniature, []string{"-shard", "8/8"}, `-shard is "8/8"`},
+		"without -resume":    {miniature, []string{"-out", dir}, "holds a comparison: add -resume"},
+		"another key":        {other, []string{"-out", dir, "-resume"}, "is a comparison with another configuration"},
+		"another's to merge": {other, []string{"merge", "-out", filepath.Join(t.TempDir(), "new"), dir}, "another configuration"},
+		"half-written":       {miniature, []string{"-out", half, "-resume", "-only", "random"}, "random/result.json is damaged"},
+		"nothing to merge":   {miniature, []string{"merge", "-out", filepath.Join(t.TempDir(), "new")}, "holds no comparison"},
+		"training seeds":     {strings.Replace(miniature, "100000", "5", 1), nil, "first_seed is 5"},
+		"unknown key":        {"sedes: 3\n", nil, "sedes"},
+		"no checkpoint":      {miniature, []string{"-published", dir, "-out", half}, "manifest.json"},
+		"another form's":     {miniature, []string{"-published", "../../configs/checkpoint", "-out", half}, "is no checkpoint of the published form"},
+		"less than no limit": {miniature, []string{"-limit", "-1m"}, "-limit"},
+		"a word":             {miniature, []string{"merged"}, `unexpected "merged"`},
+	} {
+		before := folderHash(t, dir) + folderHash(t, half)
+		args := bad.args
+		if !slices.Contains(args, "-out") {
+			args = append(args, "-out", filepath.Join(dir, "none"))
+		}
+		status, stdout, stderr := run(t, t.Context(), bad.config, args...)
+		if status != cli.ExitUsage || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, bad.want) || stdout != "" {
+			t.Errorf("%s: status %d, %q, %q, want %q", name, status, stderr, stdout, bad.want)
+		}
+		if folderHash(t, dir)+folderHash(t, half) != before {
+			t.Errorf("%s: a file was changed", name)
+		}
+	}
+}
+
+// synthetic returns a set with results of a line of outcomes from the least delay on, for each
+// arm: its least and its largest delay, and how much energy it takes above the line.
+func synthetic(t *testing.T, arms map[string][3]float64) *set {
+	c := Default()
+	c.Seeds, c.FewSeeds, c.BudgetSeeds, c.Settings = 4, 4, 4, 5
+	s, err := open(c, t.TempDir(), writerFunc(func([]byte) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range s.makers {
+		x, made := arms[m.Name]
+		if !made {
+			continue
+		}
+		sweep := Sweep{Name: nominal}
+		for k := range c.Settings {
+			w := float64(k) / float64(c.Settings-1)
+			var row []pareto.Point
+			for seed := range c.Seeds {
+				row = append(row, pareto.Point{DelayS: x[0] + w*(x[1]-x[0]) + float64(seed), EnergyJ: 40e3 - 13e3*w + x[2] + 10*float64(seed*seed)*x[2]})
+			}
+			sweep.Settings, sweep.Outcomes = append(sweep.Settings, w), append(sweep.Outcomes, row)
+		}
+		if err := command.ReplaceJSON(filepath.Join(s.Dir, m.Name, "result.json"), "", Result{Key: s.key(&m, front), Sweeps: []Sweep{sweep}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// The report has the paper's figures beside ours, the difference and the test, the verdicts of
+// the criterion against the paper's, and says what was not run.
+func TestReport(t *testing.T) {
+	s := synthetic(t, map[string][3]float64{"rules-50": {100, 700, 0}, "published": {100, 690, 20}, "prefdt": {120, 400, 50}, "prefdt-padded": {130, 390, 80}, "iql-archive": {110, 500, 30}, "random": {500, 600, 30e3}})
+	// A study's folder, whose flagship ends 1 % below its budget, and the pacer on it.
+	studied := t.TempDir()
+	for arm, energyJ := range map[string]float64{"flagship": 32.67e3, "even": 33e3} {
+		r := study.Result{Hash: "of " + arm, Budgets: []study.BudgetResult{{Perturbation: study.PerturbationNone, BudgetJ: 33e3, Outcomes: []pareto.Point{{DelayS: 90, EnergyJ: energyJ}}}}}
+		if arm == "flagship" {
+			r.Uniform.Omegas, r.Uniform.Points = []float64{0, 1}, [][]pareto.Point{{{DelayS: 80, EnergyJ: 40e3}}, {{DelayS: 700, EnergyJ: 27e3}}}
+		}
+		if err := command.ReplaceJSON(filepath.Join(studied, arm, "result.json"), "", r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.report(t.Context(), studied, false); err != nil {
+		t.Fatal(err)
+	}
+	read := func(name string) string {
+		raw, err := os.ReadFile(filepath.Join(s.Dir, "report", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	table := func(name string) (rows []map[string]string) {
+		lines, err := csv.NewReader(strings.NewReader(read(name))).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range lines[1:] {
+			row := map[string]string{}
+			for i, head := range lines[0] {
+				if _, twice := row[head]; twice {
+					t.Errorf("%s has two columns %q", name, head)
+				}
+				row[head] = line[i]
+			}
+			rows = append(rows, row)
+		}
+		return rows
+	}
+	methods := table("methods.csv")
+	find := func(arm string) map[string]string {
+		i := slices.IndexFunc(methods, func(r map[string]string) bool { return r["arm"] == arm })
+		return methods[i]
+	}
+	if r := find("sca-mpc"); r["HV"] != notRun || r["paper's HV"] != "99.94" || r["difference"] != "" {
+		t.Errorf("what was not run: %v", r)
+	}
+	r := find("prefdt")
+	figures := s.newTables(mustResults(t, s)).figures
+	hv := mean(figures["prefdt"].hypervolumes)
+	if r["HV"] != fmt.Sprintf("%.3f", hv) || r["difference"] != fmt.Sprintf("%+.2f", hv-90.28) || r["n"] != "4" || r["criterion"] != "no (reach)" || r["pairs"] != "4" {
+		t.Errorf("%v, hypervolume %v", r, hv)
+	}
+	if want := pareto.Compare(figures["prefdt"].hypervolumes, figures["published"].hypervolumes); r["HV less published"] != fmt.Sprintf("%+.3f", want.Mean) || r["p"] != fmt.Sprintf("%.1e", want.P) || r["low"] != fmt.Sprintf("%+.3f", want.Low) {
+		t.Errorf("against the published form: %v, want %v", r, want)
+	}
+	if r := find("published"); r["criterion"] != "yes" || r["paper's HV"] != "" || r["p"] != "" {
+		t.Errorf("%v", r)
+	}
+	// 920 s x 101 kJ and, below 40 kJ, 300 s x 13 kJ.
+	if r := find("flagship"); r["class"] != "ours" || r["HV"] != "96.820" || r["criterion"] != "yes" || r["paper's HV"] != "" {
+		t.Errorf("our own policy: %v", r)
+	}
+	shown := 0
+	for _, r := range table("budgets.csv") {
+		if shown++; strings.HasPrefix(r["arm"], "our shipped policy") && (r["calm: end, %"] != "-1.00" || r["calm: over"] != "0.00") {
+			t.Errorf("its budgets: %v", r)
+		}
+	}
+	if shown < len(studyArms) {
+		t.Errorf("%d rows of budgets", shown)
+	}
+	if len(methods) != len(methodRows)+3 {
+		t.Errorf("%d rows", len(methods))
+	}
+	text := read("paper.md")
+	for _, want := range []string{
+		"IQL+omega (archive corpus) *", "`prefdt`: ", "; by the criterion it is \"no (reach)\", the paper's \"yes\"",
+		"Not the paper's: prefdt is \"no (reach)\" here and \"yes\" in the paper", "gives the paper's verdict in 2 of 3 rows", "Not run, and so not in the order: peda,",
+		"Ours: published, and not operable iql-archive, prefdt. The paper's: published, prefdt, and not operable iql-archive.",
+		"Context of 50 slots less that of 1, with returns less without, 1e6: not run.", "![Fronts of the methods](fronts.png)", "| not run |", "not timed", s.newTables(mustResults(t, s)).reference.Hash[:12],
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the report lacks %q", want)
+		}
+	}
+	for _, x := range s.newTables(nil).all() {
+		table(x.file + ".csv")
+	}
+	ablations := table("ablations.csv")
+	if r := ablations[0]; r["arm"] != "prefdt-padded" || r["taken from"] != "prefdt" || !strings.HasPrefix(r["HV less there"], "-") || r["the paper"] == "" {
+		t.Errorf("%v", r)
+	}
+	for _, x := range s.newTables(nil).all() { // nothing has been measured at all
+		for _, row := range x.rows {
+			if len(row) != len(x.head) {
+				t.Errorf("%s: a row of %d cells under %d heads: %q", x.file, len(row), len(x.head), row)
+			}
+		}
+	}
+	for _, x := range s.newTables(mustResults(t, s)).all() {
+		for _, row := range x.rows {
+			if len(row) != len(x.head) {
+				t.Errorf("%s: a row of %d cells under %d heads: %q", x.file, len(row), len(x.head), row)
+			}
+		}
+	}
+}
+
+func mustResults(t *testing.T, s *set) map[string]*Result {
+	results, err := s.results()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return results
+}
+
+// Budgets, the link and interactions follow from their sweeps by hand.
+func TestFigures(t *testing.T) {
+	point := func(delayS, energyJ float64) []pareto.Point {
+		return []pareto.Point{{DelayS: delayS, EnergyJ: energyJ}}
+	}
+	r := &Result{Sweeps: []Sweep{
+		{Name: nominal, Settings: []float64{0}, Outcomes: [][]pareto.Point{point(500, 41e3)}},                               // 500 s x 100 kJ
+		{Name: lossName(0.4, false), Settings: []float64{0}, Outcomes: [][]pareto.Point{point(600, 41e3)}},                  // four fifths of it
+		{Name: trainedBudgets, Settings: []float64{30e3, 40e3}, Outcomes: [][]pareto.Point{point(1, 33e3), point(1, 38e3)}}, // +10 %, -5 %
+	}}
+	if kept := retained(r, lossName(0.4, false), 2); len(kept) != 1 || math.Abs(kept[0]-0.8) > 1e-12 {
+		t.Errorf("retained %v", kept)
+	}
+	if kept := retained(r, lossName(0.2, false), 2); kept != nil {
+		t.Errorf("what was not flown retained %v", kept)
+	}
+	if e := relativeError(r.sweep(trainedBudgets)); math.Abs(e-0.075) > 1e-12 {
+		t.Errorf("error %v", e)
+	}
+	calm := func(budgetJ, energyJ float64) study.BudgetResult {
+		return study.BudgetResult{Perturbation: study.PerturbationNone, BudgetJ: budgetJ, Outcomes: point(1, energyJ)}
+	}
+	if g := gain([]study.BudgetResult{calm(33e3, 1), calm(29e3, 30e3), calm(39e3, 35e3)}); math.Abs(g-0.5) > 1e-12 {
+		t.Errorf("gain %v", g)
+	}
+	full := &tables{figures: map[string]*figures{"published-full-axis": {hypervolumes: []float64{99.1, 99.2}}}, results: map[string]*Result{"published-full-link": r}}
+	rows := map[string][]string{}
+	for _, row := range full.aimTable().rows {
+		rows[row[0]] = row[1:]
+	}
+	for what, want := range map[string][]string{
+		"HV at recalibrated settings, 1e6": {"99.150", "99.2 at least", "no"}, "fidelity at even settings": {notRun, "0.93 to 1", ""},
+		"at 40 % lost: the paper's 71.1": {"80.0", "68.1 to 74.1", "no"}, "corner less the teacher's, s": {notRun, "3 at most", ""},
+	} {
+		if !slices.Equal(rows[what], want) {
+			t.Errorf("%s: %q, want %q", what, rows[what], want)
+		}
+	}
+	if d := distance([]pareto.Point{{DelayS: 0, EnergyJ: 0}}, []pareto.Point{{DelayS: 3, EnergyJ: 4}, {DelayS: 0, EnergyJ: 1}}); d != 3 {
+		t.Errorf("distance %v", d)
+	}
+	for _, c := range []struct {
+		printed, mean float64
+		want          string
+	}{{none, 1, "prints no difference"}, {-2.9, -2.5, "within our interval"}, {-2.9, -0.5, "not distinguished"}, {-2.9, -9, "the same sign"}, {-2.9, 9, "the other sign"}} {
+		x := comparison{"a", "b", c.printed}
+		if text := x.sentence(pareto.Paired{Mean: c.mean, Low: c.mean - 1, High: c.mean + 1}); !strings.Contains(text, c.want) {
+			t.Errorf("%v against the paper's %v: %s", c.mean, c.printed, text)
+		}
+	}
+	many := &tables{figures: map[string]*figures{
+		"prefdt-context50": {hypervolumes: []float64{9, 9}}, "prefdt-context1": {hypervolumes: []float64{5, 6}},
+		"omega-bc-context50": {hypervolumes: []float64{4, 4}}, "omega-bc-context1": {hypervolumes: []float64{6, 5}},
+	}}
+	if text := many.contextInteraction()[0]; !strings.Contains(text, ": +5.00 [") {
+		t.Errorf("(9-5, 9-6) less (4-6, 4-5) is not %s", text)
+	}
+}

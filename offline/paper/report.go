@@ -1,0 +1,201 @@
+package paper
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"gonum.org/v1/plot"
+
+	"prefdt/offline/command"
+	"prefdt/offline/plots"
+	"prefdt/offline/study"
+	"prefdt/simbridge/world"
+)
+
+// report writes all that follows from the results into the folder report: paper.md, a CSV of
+// each table, the reference front, and pictures.
+func (s *set) report(ctx context.Context, studyDir string, timed bool) error {
+	results, err := s.results()
+	if err != nil {
+		return err
+	}
+	t := s.newTables(results)
+	if err := t.readStudy(studyDir); err != nil {
+		return err
+	}
+	if timed {
+		s.Logf("timing what a setting costs")
+		t.costs, err = s.timeCosts(ctx, results)
+		if command.Ended(ctx, err) {
+			return command.Interrupted(ctx, " while costs were timed; the same command with -resume continues")
+		} else if err != nil {
+			return fmt.Errorf("time costs: %w", err)
+		}
+	}
+	dir := filepath.Join(s.Dir, "report")
+	list := t.all()
+	for i := range list {
+		if err := command.ReplaceFile(filepath.Join(dir, list[i].file+".csv"), list[i].writeCSV); err != nil {
+			return err
+		}
+	}
+	if err := command.ReplaceJSON(filepath.Join(dir, "reference.json"), "", t.reference); err != nil {
+		return err
+	}
+	pictures, err := t.draw(dir)
+	if err != nil {
+		return err
+	}
+	err = command.ReplaceFile(filepath.Join(dir, "paper.md"), func(w io.Writer) error { return t.writeMarkdown(w, list, pictures) })
+	s.Logf("%d of %d arms in %s, with CSV tables, reference.json and %d pictures", len(results), len(s.Arms), filepath.Join(dir, "paper.md"), len(pictures))
+	return err
+}
+
+// readStudy reads our policy's and its controllers' results in a study's folder, if there are
+// any on the same seeds.
+func (t *tables) readStudy(dir string) error {
+	for _, a := range studyArms {
+		r, err := study.ReadResult(dir, a.arm)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		if t.FirstSeed == study.FirstSeed {
+			t.study[a.arm] = r
+		}
+	}
+	return nil
+}
+
+// writeCSV writes a table's cells.
+func (x *table) writeCSV(w io.Writer) error {
+	out := csv.NewWriter(w)
+	out.Write(x.head) // Flush below keeps the error
+	for _, row := range x.rows {
+		out.Write(row)
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// writeMarkdown writes the report that people read.
+func (t *tables) writeMarkdown(w io.Writer, list []table, pictures []picture) error {
+	b := &strings.Builder{}
+	run := 0
+	for i := range t.Arms {
+		if t.results[t.Arms[i].Name] != nil {
+			run++
+		}
+	}
+	fmt.Fprintf(b, "# The paper's tables, with our figures\n\nMade by `offline paper`. Two aircraft, ten users, 100 slots; %d seeds from %d, %d of them where the paper has ten; %d settings. %d of %d arms have been measured (those at half and double budgets are optional); what has not is \"not run\". A retrained arm of the published form has %.4g million tokens at width %d, the one trained to the end %.4g million. IGD is measured on %d seeds against the pooled front of %d arms (`%.12s`, reference.json).\n",
+		t.Seeds, t.FirstSeed, t.FewSeeds, t.Settings, run, len(t.Arms), t.Tokens/1e6, t.Form.Form.Width, t.FullTokens/1e6, len(t.reference.BySeed), len(t.reference.Contributors), t.reference.Hash)
+	for _, x := range list {
+		x.writeMarkdown(b)
+		if x.file == "methods" {
+			b.WriteString("\n### The order of the methods\n\n")
+			for _, line := range t.orderLines() {
+				fmt.Fprintf(b, "- %s\n", line)
+			}
+		}
+		for _, p := range pictures {
+			if p.table == x.file {
+				fmt.Fprintf(b, "\n![%s](%s)\n", p.title, p.file)
+			}
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (x *table) writeMarkdown(b *strings.Builder) {
+	fmt.Fprintf(b, "\n## %s\n\n%s\n\n| %s |\n|%s\n", x.title, x.intro, strings.Join(x.head, " | "), strings.Repeat("---|", len(x.head)))
+	for _, row := range x.rows {
+		b.WriteString("|")
+		for _, cell := range row {
+			fmt.Fprintf(b, " %s |", cell)
+		}
+		b.WriteString("\n")
+	}
+	if len(x.after) > 0 {
+		b.WriteString("\n")
+	}
+	for _, line := range x.after {
+		fmt.Fprintf(b, "- %s\n", line)
+	}
+}
+
+// picture is one image of the report, shown below a table.
+type picture struct{ table, file, title string }
+
+// either returns the arm trained to the end, or else that of the declared budget.
+func (t *tables) either(m measurement) (name string, r *Result) {
+	for _, maker := range []string{"published-full", declaredArm} {
+		if r = t.results[armName(maker, m)]; r != nil {
+			return maker, r
+		}
+	}
+	return "", nil
+}
+
+// draw draws what the results allow.
+func (t *tables) draw(dir string) (done []picture, err error) {
+	standard := world.Standard()
+	shipped, _ := t.either(front)
+	for _, p := range []struct {
+		picture
+		panels []*plot.Plot
+	}{
+		{picture{"methods", "fronts.png", "Fronts of the methods"}, plots.Fronts(t.plotted(shipped, "prefdt", "iql-archive", "ppo", "peda", "sca-mpc", teacherArm))},
+		{picture{"methods", "requested.png", "Requested and achieved"}, plots.Requested(t.plotted(shipped, "prefdt", "omega-bc", "peda", "sca-mpc"))},
+		{picture{"ablations", "propulsion.png", "Propulsion power against speed"}, plots.Propulsion(&standard.Physics)},
+		{picture{"ablations", "speed.png", "Mean speed flown at each setting"}, plots.Speeds(t.plotted(shipped, "iql-archive"), &standard.Physics)},
+		{picture{"budgets", "consumption.png", "Energy and delay under a shock and a revision, the mean over seeds"}, t.consumption()},
+	} {
+		if len(p.panels) == 0 {
+			continue
+		}
+		if err := plots.Save(filepath.Join(dir, p.file), p.title, p.panels); err != nil {
+			return nil, fmt.Errorf("plot %s: %w", p.file, err)
+		}
+		done = append(done, p.picture)
+	}
+	return done, nil
+}
+
+// plotted returns what some arms did at their settings; those that have not run are left out.
+func (t *tables) plotted(names ...string) (arms []plots.Arm) {
+	for _, name := range names {
+		if r := t.results[name].sweep(nominal); r != nil {
+			arms = append(arms, plots.Arm{Label: name, Outcomes: r.Outcomes, Settings: r.Settings, SpeedMPS: r.SpeedMPS})
+		}
+	}
+	return arms
+}
+
+// consumption shows the published form, the rule of nearest energy and the pacer under the
+// shock.
+func (t *tables) consumption() []*plot.Plot {
+	pacer := t.results["even-budgets"]
+	if pacer == nil {
+		return nil
+	}
+	var arms []plots.Arm
+	add := func(label string, r *Result, trace int) {
+		if r != nil {
+			arms = append(arms, plots.Arm{Label: label, Trace: &r.Traces[trace]})
+		}
+	}
+	name, own := t.either(budgets)
+	add(name, own, 0)
+	add(name, own, 1)
+	add("even pacer", pacer, 0)
+	add("rule of nearest energy", t.results[armName(teacherArm, budgets)], 0)
+	return study.Consumption(arms, &pacer.Traces[0])
+}

@@ -1,0 +1,122 @@
+package paper
+
+import "math"
+
+// What the paper prints, by table. Figures that a row does not have are NaN.
+
+var none = math.NaN()
+
+// printed is a row of the paper's tables of fronts.
+type printed struct {
+	hv, std, igd, fidelity, reachS, cornerS float64 // hypervolume in 1e6 s J
+	n                                       int
+	verdict                                 string // of eq. (criterion)
+}
+
+// row is one row of a table, and the arm whose figures stand beside the paper's.
+type row struct {
+	class, name string
+	arm         string
+	printed     *printed // nil: the paper has no such row
+	note        string   // how ours is made otherwise, if it is
+}
+
+// methodRows is the paper's table of methods, with the Lagrangian of its text.
+var methodRows = []row{
+	{"1 learned", "PrefDT (shipped)", "published-full", &printed{99.47, 1.18, 402, 0.93, 601, none, 100, "yes"}, "ours has 440 million tokens at width 128, the paper's 516 million at 256"},
+	{"1 learned", "PrefDT (shipped), at the declared budget", "published", nil, "the row that the order of the methods is judged by"},
+	{"1 learned", "PrefDT (PPO corpus)", "prefdt", &printed{90.28, 2.48, 1457, 0.91, 540, none, 100, "yes"}, "our PPO policies flew its corpus"},
+	{"1 learned", "PEDA, as published", "peda", &printed{82.87, 2.17, 1594, 0.76, 398, none, 100, "no (both)"}, "our PPO policies flew its corpus"},
+	{"1 learned", "PEDA + attention pooling", "peda-pooled", &printed{84.18, 1.98, 1298, 0.68, 491, none, 100, "no (both)"}, "our PPO policies flew its corpus"},
+	{"1 learned", "IQL+omega (archive corpus)", "iql-archive", &printed{96.23, 1.82, 1587, 0.94, 413, none, 10, "no (reach)"}, "3,000 flights of its corpus, not 50,000; headings as unit vectors"},
+	{"1 learned", "IQL+omega (PPO corpus)", "iql-ppo", &printed{91.83, 1.48, 1221, 0.95, 528, none, 10, "yes"}, "3,000 flights, of our PPO policies; headings as unit vectors"},
+	{"1 learned", "PGMORL", "pgmorl", &printed{87.34, 1.23, 4501, 0.84, 15, none, 10, "no (both)"}, "its whole archive flies, not six policies; the schedule is ours"},
+	{"1 learned", "Per-preference PPO", "ppo", &printed{90.72, 1.54, 1369, 0.95, 396, none, 100, "no (reach)"}, "headings as unit vectors; but for steps and preferences the settings are ours"},
+	{"1 learned", "omega-BC", "omega-bc", &printed{89.23, 2.88, 1237, 0.49, 458, none, 100, "no (both)"}, "our PPO policies flew its corpus"},
+	{"1 learned", "PrefDT, ideal-point targets", "prefdt-ideal", &printed{90.21, 2.21, 1475, 0.98, 170, none, 10, "no (reach)"}, "our PPO policies flew its corpus"},
+	{"2 model-based", "SCA oracle", "sca-oracle", &printed{99.91, 1.25, 314, 0.88, 607, none, 10, "no (order)"}, "relaxation, rounding and trust region are ours"},
+	{"2 model-based", "SCA-MPC", "sca-mpc", &printed{99.94, 1.27, 597, 0.93, 606, none, 10, "yes"}, "relaxation, rounding and trust region are ours"},
+	{"3 teacher", "Teacher", "rules-50", &printed{99.80, 1.31, 351, none, 616, none, 10, "—"}, "our search, of the same ten genes"},
+	{"floors", "Unconditioned DT", "unconditioned", &printed{79.96, 5.26, 3162, none, 100, none, 10, "—"}, "decisions are the likeliest: one point, and no reach"},
+	{"floors", "Random", "random", &printed{62.40, none, 18529, none, 193, none, 1, "—"}, "the paper leaves open what is drawn"},
+}
+
+// teacherRows is the paper's table of the teacher's populations.
+var teacherRows = []row{
+	{"", "NSGA-II pop 101 (best at fixed budget)", "rules-101", &printed{hv: 100.096, cornerS: none}, ""},
+	{"", "NSGA-II pop 101 (2x budget)", "rules-101-twice", &printed{hv: 100.120, cornerS: none}, ""},
+	{"", "NSGA-II pop 21", "rules-21", &printed{hv: 99.887, cornerS: 102.8}, ""},
+	{"", "NSGA-II pop 50 (corpus source)", "rules-50", &printed{hv: 99.786, cornerS: 102.0}, ""},
+	{"", "PrefDT (shipped), K=101", "published-full-dense", &printed{hv: 99.824, cornerS: 103.6}, ""},
+	{"", "PrefDT (shipped), K=21", "published-full-axis", &printed{hv: 99.466, cornerS: 104.3}, ""},
+	{"", "PrefDT (archive corpus, no corner/physics), K=21", "published-uniform-raw-axis", &printed{hv: 99.229, cornerS: 105.0}, "ours has the declared budget"},
+}
+
+// comparison sets one arm against another; printed is the paper's difference of hypervolume, if
+// it has one.
+type comparison struct {
+	arm, base string
+	printed   float64
+}
+
+// removal is a row of the paper's table of ablations.
+type removal struct {
+	module, how string
+	result      string // in the paper's words
+	comparisons []comparison
+	more        func(*tables) []string // sentences of figures that no comparison has
+}
+
+// removals is the paper's table of ablations. Those on the PPO corpus are taken from "prefdt",
+// those on the archive's corpus from "prefdt-rules" and, in the published form, "published".
+var removals = []removal{
+	{"Attention pooling", "zero padding of a fixed user count", "-2.90 HV (p = 2.0e-7)", []comparison{{"prefdt-padded", "prefdt", -2.90}}, nil},
+	{"Per-user bypass", "decision head reads the pooled summary only", "-6.10 HV (p = 3.0e-29); fidelity 0.91 to 0.68, reach 540 to 491 s", []comparison{{"peda-pooled", "prefdt", -6.10}}, nil},
+	{"Injection site", "omega into the state token only, or into the return token only", "92.17/0.92/464 and 90.56/0.80/552 against the two-site model's 89.91/0.90/695 (HV/fidelity/reach)",
+		[]comparison{{"prefdt-state", "prefdt-two-sites", 92.17 - 89.91}, {"prefdt-return", "prefdt-two-sites", 90.56 - 89.91}, {"prefdt", "prefdt-two-sites", none}}, nil},
+	{"Vector return-to-go", "scalar return, or no return at all", "scalar +0.08 % HV (p = 0.955) at 0.69, vector +1.10 % (p = 1.1e-4) at 0.91, both against no return at all; under the scalar, consumption reverses: 54.1, 51.4, 45.2 kJ at requests of 70, 80, 90 kJ",
+		[]comparison{{"prefdt-scalar", "omega-bc", 0.0008 * 89.23}, {"prefdt", "omega-bc", 0.011 * 89.23}}, (*tables).scalarBudgets},
+	{"Preference token", "removed, with the conditioner's targets supplied directly", "HV 92.02 against 90.28; fidelity 0.805, reach 274 s", []comparison{{"prefdt-no-preference", "prefdt", 92.02 - 90.28}}, nil},
+	{"Context window", "contexts of 1, 10 and 50 slots crossed with the return token", "+3.64 HV with the token, -3.44 without it; interaction +7.08 (p = 1.9e-24)",
+		[]comparison{{"prefdt-context10", "prefdt-context1", none}, {"prefdt", "prefdt-context1", none}, {"prefdt-context50", "prefdt-context1", 3.64},
+			{"omega-bc-context10", "omega-bc-context1", none}, {"omega-bc", "omega-bc-context1", none}, {"omega-bc-context50", "omega-bc-context1", -3.44}}, (*tables).contextInteraction},
+	{"Teacher and corpus", "distil from per-preference PPO experts instead of the teacher's archive", "-8.42 HV; corpus-learner interaction +4.87 HV",
+		[]comparison{{"prefdt", "prefdt-rules", -8.42}, {"iql-ppo", "iql-archive", 91.83 - 96.23}}, (*tables).corpusInteraction},
+	{"Conditioner", "linear preference-to-return fit; ideal-point targets", "the quadratic fit moves fidelity from 0.809 to 0.932; ideal-point targets have 0.98 over a reach of 170 s",
+		[]comparison{{"prefdt-rules-linear", "prefdt-rules", none}, {"prefdt-ideal", "prefdt", 90.21 - 90.28}}, nil},
+	{"Corner emphasis", "uniform preference sampling", "fidelity 0.895, under the criterion's 0.90, with it and without the physics features",
+		[]comparison{{"published-uniform", "published", none}, {"published-uniform-raw", "published-raw", none}}, nil},
+	{"Physics features", "raw tokenizer features only", "fidelity restored from 0.895 to 0.931; without corner emphasis the same features buy corner depth instead",
+		[]comparison{{"published-raw", "published", none}, {"published-uniform-raw", "published-uniform", none}}, nil},
+	{"Setting-axis recalibration", "uniform-omega sweep", "21 of 21 settings distinct and non-dominated against 12 of 21 spoiled; fidelity 1.000 against 0.931; front quality unmoved",
+		[]comparison{{"published", "published-axis", none}, {"published-full", "published-full-axis", none}}, (*tables).distinctSettings},
+}
+
+// linkRows are what the paper retains of the front in percent, its own and its rule's. The paper
+// gives the substitution as a difference.
+var linkRows = []struct {
+	name             string
+	published, rules float64
+}{
+	{lossName(0.05, false), 96.7, none}, {lossName(0.1, false), none, none}, {lossName(0.2, false), none, none}, {lossName(0.4, false), 71.1, 60.8},
+	{displacementName(1), 49.5, none}, {displacementName(2), none, none}, {displacementName(3), none, none}, {displacementName(4), none, none}, {displacementName(5), none, none},
+	{displacementName(-1), 49.5, none}, {displacementName(-2), none, none}, {displacementName(-3), none, none}, {displacementName(-4), none, none}, {displacementName(-5), none, none},
+}
+
+// substitutionRows are points that the last report received adds to what is retained.
+var substitutionRows = []struct{ rate, published, rules float64 }{{0.05, 1.0, -1.3}, {0.1, 2.1, -2.3}, {0.2, 4.3, -3.7}, {0.4, 8.9, -3.3}}
+
+// costRow is a row of the paper's table of what one new setting costs.
+type costRow struct {
+	name, interaction string
+	coreS, wallS      float64
+	n                 int
+}
+
+var costRows = []costRow{
+	{"PrefDT, one rollout", "100 slots", 0.41, 0.41, 20},
+	{"SCA oracle, one convex re-solve", "100 slots", 251.7, 252, 3},
+	{"SCA-MPC, one convex re-solve", "100 slots", 340.0, 341, 3},
+	{"Per-preference PPO, one training run", "2M steps", 986.7, 988, 3},
+	{"Teacher, one re-search", "606,000 slots", 133.8, 135, 1},
+}

@@ -1,0 +1,256 @@
+package paper
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+
+	"prefdt/inference/checkpoint"
+	"prefdt/offline/experiment"
+	"prefdt/offline/methods"
+	"prefdt/simbridge/world"
+)
+
+// set is the tables in progress.
+type set struct {
+	Config
+	*experiment.Set
+	workers int
+	full    *checkpoint.Checkpoint // PrefDT as published, trained to the end elsewhere; nil: here
+	makers  []maker
+}
+
+// open loads what the tables rest on. It writes nothing, and its errors are the user's.
+func open(c Config, out string, log io.Writer) (*set, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	s := &set{Config: c, workers: runtime.GOMAXPROCS(0), makers: c.makers()}
+	if c.Published != "" {
+		var err error
+		if s.full, err = checkpoint.Load(c.Published); err != nil {
+			return nil, err
+		}
+		if s.full.Published == nil {
+			return nil, fmt.Errorf("%s is no checkpoint of the published form", c.Published)
+		}
+	}
+	s.Set = experiment.NewSet("paper", "comparison", out, c, c.arms(s), log)
+	return s, nil
+}
+
+// armName returns the name of a maker's arm.
+func armName(maker string, t measurement) string {
+	if t == front {
+		return maker
+	}
+	return maker + "-" + string(t)
+}
+
+// measurements returns those of a maker. The even pacer takes budgets alone.
+func (m *maker) measurements() []measurement {
+	if m.Scheduler == "even" {
+		return []measurement{budgets}
+	}
+	return append([]measurement{front}, m.tests...)
+}
+
+var measured = map[measurement]string{
+	front: "", axis: ": recalibrated settings", dense: ": many recalibrated settings", budgets: ": budgets in joules",
+	link: ": the link", shifts: ": fifteen operating points", arrivals: ": another arrival process in flight",
+}
+
+// arms returns every arm, in the order they are measured. Those of a set in progress can be.
+func (c *Config) arms(s *set) []experiment.Arm {
+	list := []experiment.Arm{}
+	for _, m := range c.makers() {
+		run := c.trainingRun(&m)
+		if m.Rules != nil {
+			run = m.Name // a search is made once as well
+		}
+		for _, t := range m.measurements() {
+			a := experiment.Arm{
+				Name: armName(m.Name, t), Description: m.description + measured[t], TrainingRun: run, Needs: c.needs(&m),
+				CoreS: experiment.WholeS(float64(c.flights(&m, t)) * flightS(&m)), Optional: m.optional, Spends: c.spends(&m),
+			}
+			if s != nil {
+				a.Key = func() string { return s.key(&m, t) }
+				a.Measure = func(ctx context.Context) (any, error) { return s.measure(ctx, &m, t) }
+			}
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// resultVersion is of what is measured and how it is stored: a result of another version is
+// measured anew.
+const resultVersion = 1
+
+// key identifies all that an arm's result depends on.
+func (s *set) key(m *maker, t measurement) string {
+	parts := []any{resultVersion, m, t, s.Config, s.seedsOf(m, t)}
+	if m.Form != nil && m.Form.Full && s.full != nil {
+		parts = append(parts, s.full.Manifest)
+	}
+	raw, err := json.Marshal(parts)
+	if err != nil {
+		panic(err) // structs of numbers and strings
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}
+
+// results returns what has been measured, by arm.
+func (s *set) results() (map[string]*Result, error) {
+	all := map[string]*Result{}
+	for i := range s.Arms {
+		a := &s.Arms[i]
+		raw, err := s.Read(s.Dir, a)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		r := &Result{}
+		if err == nil {
+			err = json.Unmarshal(raw, r)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("arm %s: %w", a.Name, err)
+		}
+		all[a.Name] = r
+	}
+	return all, nil
+}
+
+// Rough rates, in seconds of a core that does nothing else. They balance shards and tell how long
+// a job takes; no result depends on them.
+const (
+	ruleFlightS      = 0.0005
+	actorFlightS     = 0.01  // of PPO and of what has its network
+	sequenceFlightS  = 0.105 // of package methods' sequence models: their windows are computed anew
+	publishedFlightS = 0.06
+	oracleFlightS    = 1.1
+	mpcFlightS       = 3.6
+
+	stepS             = 1.0 / 25_000 // of the environment, learned from by PPO
+	transitionS       = 1.0 / 80_000 // read by IQL
+	sequenceTokenS    = 1.0 / 15_000 // read by package methods' sequence models
+	publishedTokenS   = 1.0 / 22_000
+	corpusFlightS     = 3 * ruleFlightS // drawn twice, and flown again to be read
+	pgmorlFlightShare = 1.1             // flights of the population, beside the steps learned from
+)
+
+// flightS returns the rough time of a maker's flight.
+func flightS(m *maker) float64 {
+	switch {
+	case m.Form != nil:
+		return publishedFlightS * float64(cmp.Or(m.Form.Aircraft, 2)) / 2
+	case m.Rules != nil || m.Scheduler != "":
+		return ruleFlightS
+	case m.Method == "sca-oracle":
+		return oracleFlightS * cmp.Or(m.Scale, 1)
+	case m.Method == "sca-mpc":
+		return mpcFlightS * cmp.Or(m.Scale, 1)
+	}
+	if b := methodBudget(m); b.Tokens > 0 {
+		return sequenceFlightS
+	}
+	return actorFlightS
+}
+
+// flights returns how many a maker flies for a measurement; see measure.
+func (c *Config) flights(m *maker, t measurement) int {
+	settings, list := c.Settings, len(c.seedsOf(m, t))
+	switch {
+	case m.Rules != nil:
+		settings = m.Rules.Population // at most: a front has some members less
+	case m.Method == "unconditioned":
+		settings = 1
+	case m.Method == "cmdp":
+		settings = len(c.Methods.CMDP.BudgetsJ)
+	}
+	switch t {
+	case axis:
+		return calibrationSettings*c.CalibrationSeeds + c.Settings*list
+	case dense:
+		return calibrationSettings*c.CalibrationSeeds + c.DenseSettings*list
+	case budgets:
+		return (13 + 3 + len(c.Methods.CMDP.BudgetsJ)) * list // 11 of the study's, 2 traced, 3 more
+	}
+	return len(conditions(t)) * settings * list
+}
+
+// needs returns what is made before a maker's policy flies, with its rough cost.
+func (c *Config) needs(m *maker) []experiment.Need {
+	list := []experiment.Need{} // null is no list in JSON
+	add := func(path string, coreS float64) {
+		list = append(list, experiment.Need{Path: path, CoreS: experiment.WholeS(coreS)})
+	}
+	if m.Rules != nil {
+		add(m.Rules.path(), float64(m.Rules.Budgets*c.Evaluations*3)*ruleFlightS)
+	}
+	run := c.trainingRun(m)
+	switch {
+	case run == "":
+	case m.Form != nil:
+		if m.Form.Full && c.Published != "" {
+			break
+		}
+		p, tokens := c.published(m)
+		add(trainingPath(run), tokens*publishedTokenS+float64(p.Flights)*corpusFlightS)
+	default:
+		r, method := c.run(m)
+		b := method.Budget(r)
+		if fromPPO := m.Method == "iql-ppo" || b.Tokens > 0 && method.Training != "prefdt-rules"; fromPPO {
+			add(ppoPath, float64(c.Methods.PPO.Preferences*c.Methods.PPO.Steps)*stepS)
+		}
+		steps := float64(b.EnvironmentSteps) * stepS
+		if m.Method == "pgmorl" {
+			steps *= pgmorlFlightShare
+		}
+		add(trainingPath(run), steps+float64(b.Transitions)*transitionS+float64(b.Tokens)*sequenceTokenS)
+	}
+	return list
+}
+
+// methodBudget is what a method is declared to spend, by the defaults: of its kind.
+func methodBudget(m *maker) methods.Budget {
+	c := Default()
+	r, method := c.run(m)
+	if method == nil || method.Budget == nil {
+		return methods.Budget{}
+	}
+	return method.Budget(r)
+}
+
+// spends says what a maker is declared to spend before it flies.
+func (c *Config) spends(m *maker) string {
+	switch {
+	case m.Rules != nil:
+		return fmt.Sprintf("%d environment steps", m.Rules.Population*c.search(m.Rules).Generations*3*world.Standard().Slots)
+	case m.Form != nil:
+		_, tokens := c.published(m)
+		return fmt.Sprintf("%.4gM tokens", tokens/1e6)
+	case m.Method == "":
+		return "nothing"
+	}
+	r, method := c.run(m)
+	if method.Budget == nil {
+		return "nothing"
+	}
+	switch b := method.Budget(r); {
+	case b.EnvironmentSteps > 0:
+		return fmt.Sprintf("%.4gM environment steps", float64(b.EnvironmentSteps)/1e6)
+	case b.Transitions > 0:
+		return fmt.Sprintf("%.4gM transitions", float64(b.Transitions)/1e6)
+	default:
+		return fmt.Sprintf("%.4gM tokens", float64(b.Tokens)/1e6)
+	}
+}

@@ -1,0 +1,341 @@
+package paper
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"prefdt/offline/pareto"
+)
+
+// table is one of the report's, in markdown and as CSV.
+type table struct {
+	file, title, intro string
+	head               []string
+	rows               [][]string // as long as head; an empty cell has no figure
+	after              []string   // sentences
+}
+
+const notRun = "not run"
+
+// number formats a figure, an empty cell if there is none.
+func number(format string, x float64) string {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return ""
+	}
+	return fmt.Sprintf(format, x)
+}
+
+// add adds a row; cells that are missing are empty.
+func (x *table) add(cells ...string) {
+	x.rows = append(x.rows, append(cells, make([]string, len(x.head)-len(cells))...))
+}
+
+// against are the cells of a paired comparison.
+func against(own, base []float64) []string {
+	c := pareto.Compare(own, base)
+	if c.N == 0 {
+		return []string{"", "", "", "", ""}
+	}
+	return []string{number("%+.3f", c.Mean), number("%+.3f", c.Low), number("%+.3f", c.High), number("%.1e", c.P), fmt.Sprint(c.N)}
+}
+
+func againstHead(base string) []string {
+	return []string{"HV less " + base, "low", "high", "p", "pairs"}
+}
+
+// declaredArm is PrefDT as published at the budget that all methods have.
+const declaredArm = "published"
+
+// methodTable is the table of methods.
+func (t *tables) methodTable() table {
+	x := table{file: "methods", title: "Methods under one protocol",
+		intro: "Hypervolume (HV) in 1e6 s J to 1000 s and 141 kJ, IGD in seconds and joules without scales against the pooled front of all arms here, fidelity and reach at settings even over what may be asked for. The difference is ours less the paper's, with our mean's 95 % interval; p and its interval are of HV paired by seed with `" + declaredArm + "` (exact Wilcoxon, bootstrap). * is our instantiation: the paper's text leaves much of it open ([methods](../../../docs/methods.md#our-instantiation)).",
+		head:  append(append([]string{"class", "method", "arm", "n", "HV", "std", "paper's HV", "difference", "its low", "its high", "IGD", "paper's IGD", "fidelity", "paper's fidelity", "reach, s", "paper's reach", "criterion", "paper's criterion"}, againstHead(declaredArm)...), "spends")}
+	base := t.hypervolumesOf(declaredArm)
+	line := func(r row, f *figures, star, spends string) {
+		p := r.printed
+		if p == nil {
+			p = &printed{none, none, none, none, none, none, 0, ""}
+		}
+		cells := []string{r.class, r.name + star, r.arm}
+		if f == nil {
+			cells = append(cells, "", notRun, "", number("%.2f", p.hv), "", "", "", "", number("%.0f", p.igd), "", number("%.2f", p.fidelity), "", number("%.0f", p.reachS), "", p.verdict, "", "", "", "", "", spends)
+			x.add(cells...)
+			return
+		}
+		hv := pareto.Summarise(f.hypervolumes)
+		low, high := pareto.MeanInterval(f.hypervolumes)
+		cells = append(cells, fmt.Sprint(hv.N), number("%.3f", hv.Mean), number("%.2f", hv.Std), number("%.2f", p.hv), number("%+.2f", hv.Mean-p.hv), number("%+.2f", low-p.hv), number("%+.2f", high-p.hv),
+			number("%.0f", mean(f.igds)), number("%.0f", p.igd), number("%.3f", mean(f.fidelities)), number("%.2f", p.fidelity), number("%.0f", mean(f.reaches)), number("%.0f", p.reachS), f.verdict, p.verdict)
+		if r.arm == declaredArm {
+			cells = append(cells, "", "", "", "", "")
+		} else {
+			cells = append(cells, against(f.hypervolumes, base)...)
+		}
+		x.add(append(cells, spends)...)
+		x.after = append(x.after, t.difference(r, f))
+	}
+	for _, r := range methodRows {
+		star := ""
+		if m := t.findMaker(r.arm); m.ours && m.Form == nil {
+			star = " *"
+		}
+		line(r, t.figures[r.arm], star, t.arm(r.arm).Spends)
+	}
+	for _, a := range studyArms {
+		r := t.study[a.arm]
+		if r == nil || len(r.Uniform.Points) == 0 {
+			if strings.HasPrefix(a.arm, "flagship") {
+				line(row{class: "ours", name: a.name, arm: a.arm}, nil, "", "see docs/results.md")
+			}
+			continue
+		}
+		line(row{class: "ours", name: a.name, arm: a.arm}, t.figuresOf(r.Uniform.Omegas, r.Uniform.Points, 2, true, t.span()), "", "see docs/results.md")
+	}
+	return x
+}
+
+// span is the teacher's reach.
+func (t *tables) span() float64 {
+	if f := t.figures[teacherArm]; f != nil {
+		return mean(f.reaches)
+	}
+	return none
+}
+
+// difference says in a sentence where our figures and the paper's differ.
+func (t *tables) difference(r row, f *figures) string {
+	text := fmt.Sprintf("`%s`: ", r.arm)
+	switch {
+	case r.printed == nil:
+		return text + "the paper has no such row" + because(r.note) + "."
+	}
+	hv := mean(f.hypervolumes)
+	low, high := pareto.MeanInterval(f.hypervolumes)
+	switch {
+	case low <= r.printed.hv && r.printed.hv <= high:
+		text += "the hypervolume agrees within our interval"
+	case hv > r.printed.hv:
+		text += fmt.Sprintf("%.2fe6 above the paper's hypervolume", hv-r.printed.hv)
+	default:
+		text += fmt.Sprintf("%.2fe6 below the paper's hypervolume", r.printed.hv-hv)
+	}
+	if f.verdict != r.printed.verdict && f.verdict != "—" && r.printed.verdict != "" {
+		text += fmt.Sprintf("; by the criterion it is %q, the paper's %q", f.verdict, r.printed.verdict)
+	}
+	return text + because(r.note) + "."
+}
+
+func because(note string) string {
+	if note == "" {
+		return ""
+	}
+	return "; " + note
+}
+
+// orderLines compare the order of the methods with the paper's, by the row at the declared
+// budget.
+func (t *tables) orderLines() (lines []string) {
+	var ours, theirs []float64
+	var disagree, missing []string
+	var ourOrder, paperOrder []placed // of those that are judged
+	judged := 0
+	for _, r := range methodRows {
+		if r.printed == nil {
+			continue
+		}
+		arm := r.arm
+		if arm == fullArm {
+			arm = declaredArm
+		}
+		f := t.figures[arm]
+		if f == nil {
+			missing = append(missing, arm)
+			continue
+		}
+		ours, theirs = append(ours, mean(f.hypervolumes)), append(theirs, r.printed.hv)
+		if f.verdict != "—" && r.printed.verdict != "—" {
+			judged++
+			ourOrder, paperOrder = append(ourOrder, placed{arm, f.verdict, mean(f.hypervolumes)}), append(paperOrder, placed{arm, r.printed.verdict, r.printed.hv})
+			if f.verdict != r.printed.verdict {
+				disagree = append(disagree, fmt.Sprintf("%s is %q here and %q in the paper (fidelity %.3f, reach %.0f s)", arm, f.verdict, r.printed.verdict, mean(f.fidelities), mean(f.reaches)))
+			}
+		}
+	}
+	if rho := pareto.Spearman(ours, theirs); !math.IsNaN(rho) {
+		lines = append(lines, fmt.Sprintf("By hypervolume the rank correlation of our order with the paper's is %.2f over %d rows.", rho, len(ours)))
+	}
+	if judged > 0 {
+		lines = append(lines, fmt.Sprintf("The criterion, fidelity of 0.9 and 0.8 of the teacher's reach of %.0f s (the paper's 616 s), gives the paper's verdict in %d of %d rows.", t.span(), judged-len(disagree), judged))
+	}
+	if judged > 1 {
+		lines = append(lines, fmt.Sprintf("Operable ones first, then by hypervolume. Ours: %s. The paper's: %s.", inOrder(ourOrder), inOrder(paperOrder)))
+	}
+	for _, d := range disagree {
+		lines = append(lines, "Not the paper's: "+d+".")
+	}
+	if len(missing) > 0 {
+		lines = append(lines, "Not run, and so not in the order: "+strings.Join(missing, ", ")+".")
+	}
+	return lines
+}
+
+// placed is a method with what it is ordered by.
+type placed struct {
+	arm, verdict string
+	hypervolume  float64
+}
+
+// inOrder lists methods, the operable ones first, then by hypervolume.
+func inOrder(list []placed) string {
+	rank := func(x placed) int {
+		if x.verdict == "yes" {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(list, func(a, b placed) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.hypervolume, a.hypervolume))
+	})
+	parts := [2][]string{}
+	for _, x := range list {
+		parts[rank(x)] = append(parts[rank(x)], x.arm)
+	}
+	return strings.Join(parts[0], ", ") + ", and not operable " + strings.Join(parts[1], ", ")
+}
+
+// teacherTable is the teacher's populations.
+func (t *tables) teacherTable() table {
+	x := table{file: "teachers", title: "PrefDT against the teacher's population scan",
+		intro: "HV in 1e6 s J; corner: the least delay that a setting or a member attains, the mean over seeds. Paired with `rules-101`.",
+		head:  append([]string{"method", "arm", "n", "HV", "paper's HV", "difference", "corner, s", "paper's corner"}, append(againstHead("rules-101"), "spends")...)}
+	base := t.hypervolumesOf("rules-101")
+	for _, r := range teacherRows {
+		f, p := t.figures[r.arm], r.printed
+		if f == nil {
+			x.add(r.name, r.arm, "", notRun, number("%.3f", p.hv), "", "", number("%.1f", p.cornerS), "", "", "", "", "", t.arm(r.arm).Spends)
+			continue
+		}
+		hv := mean(f.hypervolumes)
+		cells := []string{r.name, r.arm, fmt.Sprint(len(f.hypervolumes)), number("%.3f", hv), number("%.3f", p.hv), number("%+.3f", hv-p.hv), number("%.1f", mean(f.corners)), number("%.1f", p.cornerS)}
+		if r.arm == "rules-101" {
+			cells = append(cells, "", "", "", "", "")
+		} else {
+			cells = append(cells, against(f.hypervolumes, base)...)
+		}
+		x.add(append(cells, t.arm(r.arm).Spends)...)
+		x.after = append(x.after, t.difference(r, f))
+	}
+	return x
+}
+
+// ablationTable is the eleven removals.
+func (t *tables) ablationTable() table {
+	x := table{file: "ablations", title: "Components and what their removal costs",
+		intro: "Each arm paired by seed with the one that it is taken from, on the corpus that the paper names; all have the declared budget.",
+		head: append([]string{"module", "how it is removed", "the paper", "arm", "taken from", "n", "HV", "HV there"}, append(againstHead("there"), "paper's difference",
+			"fidelity", "fidelity there", "reach, s", "reach there, s", "criterion")...)}
+	for _, r := range removals {
+		for k, c := range r.comparisons {
+			cells := []string{r.module, r.how, r.result}
+			if k > 0 {
+				cells = []string{"", "", ""}
+			}
+			f, b := t.figures[c.arm], t.figures[c.base]
+			if f == nil || b == nil {
+				x.add(append(cells, c.arm, c.base, "", notRun, "", "", "", "", "", "", number("%+.2f", c.printed))...)
+				continue
+			}
+			cells = append(cells, c.arm, c.base, fmt.Sprint(min(len(f.hypervolumes), len(b.hypervolumes))), number("%.3f", mean(f.hypervolumes)), number("%.3f", mean(b.hypervolumes)))
+			cells = append(append(cells, against(f.hypervolumes, b.hypervolumes)...), number("%+.2f", c.printed))
+			x.after = append(x.after, c.sentence(pareto.Compare(f.hypervolumes, b.hypervolumes)))
+			x.add(append(cells, number("%.3f", mean(f.fidelities)), number("%.3f", mean(b.fidelities)), number("%.0f", mean(f.reaches)), number("%.0f", mean(b.reaches)), f.verdict)...)
+		}
+		if r.more != nil {
+			x.after = append(x.after, r.more(t)...)
+		}
+	}
+	return x
+}
+
+// sentence says where a difference of ours and the paper's differ.
+func (c *comparison) sentence(ours pareto.Paired) string {
+	text := fmt.Sprintf("`%s` against `%s`: ", c.arm, c.base)
+	switch {
+	case math.IsNaN(c.printed):
+		return text + "the paper prints no difference of hypervolume."
+	case ours.Low <= c.printed && c.printed <= ours.High:
+		return text + "the paper's difference is within our interval."
+	case ours.Low <= 0 && ours.High >= 0:
+		return text + "ours is not distinguished from none."
+	case ours.Mean*c.printed > 0:
+		return text + "the same sign, another size."
+	}
+	return text + "the other sign."
+}
+
+// instantiationTable is what half and double the budget give.
+func (t *tables) instantiationTable() table {
+	x := table{file: "instantiations", title: "Our instantiations at half and at double their budgets",
+		intro: "What the paper's text says of each, what we chose and why: [methods](../../../docs/methods.md#our-instantiation). HV in 1e6 s J, fidelity, reach in s.",
+		head:  []string{"arm", "spends", "HV", "fidelity", "reach", "half: HV", "half: fidelity", "half: reach", "double: HV", "double: fidelity", "double: reach"}}
+	for _, m := range t.makers {
+		if !m.ours || m.Method == "cmdp" {
+			continue
+		}
+		cells := []string{m.Name, t.arm(m.Name).Spends}
+		for _, suffix := range []string{"", "-half", "-double"} {
+			if f := t.figures[m.Name+suffix]; f != nil {
+				cells = append(cells, number("%.3f", mean(f.hypervolumes)), number("%.3f", mean(f.fidelities)), number("%.0f", mean(f.reaches)))
+			} else {
+				cells = append(cells, notRun, "", "")
+			}
+		}
+		x.add(cells...)
+	}
+	cells := []string{"cmdp (error of its budgets)", t.arm("cmdp").Spends}
+	for _, suffix := range []string{"", "-half", "-double"} {
+		if r := t.results["cmdp"+suffix]; r != nil {
+			cells = append(cells, number("%.3f", relativeError(r.sweep(nominal))), "", "")
+		} else {
+			cells = append(cells, notRun, "", "")
+		}
+	}
+	x.add(cells...)
+	return x
+}
+
+// temperatureTable is IQL's inverse temperatures.
+func (t *tables) temperatureTable() table {
+	x := table{file: "temperatures", title: "IQL's inverse temperatures on the archive's corpus",
+		intro: fmt.Sprintf("The paper: over two and a half orders of magnitude the reach stays at least 97 s short of 493 s. Here 0.8 of the teacher's reach is %s s.", number("%.0f", 0.8*t.span())),
+		head:  []string{"inverse temperature", "arm", "n", "HV", "fidelity", "reach, s", "short of it, s", "criterion"}}
+	for k, beta := range append([]float64{t.Methods.IQL.Beta}, t.Methods.IQLBetas...) {
+		arm := "iql-archive"
+		if k > 0 {
+			arm += fmt.Sprintf("-beta%v", beta)
+		}
+		f := t.figures[arm]
+		if f == nil {
+			x.add(fmt.Sprint(beta), arm, "", notRun)
+			continue
+		}
+		x.add(fmt.Sprint(beta), arm, fmt.Sprint(len(f.hypervolumes)), number("%.3f", mean(f.hypervolumes)), number("%.3f", mean(f.fidelities)), number("%.0f", mean(f.reaches)), number("%.0f", 0.8*t.span()-mean(f.reaches)), f.verdict)
+	}
+	return x
+}
+
+// all returns the report's tables.
+func (t *tables) all() []table {
+	return []table{
+		t.aimTable(), t.methodTable(), t.teacherTable(), t.ablationTable(), t.budgetTable(), t.linkTable(), t.fleetTable(),
+		t.disturbedTable(table{file: "shifts", title: "Fifteen shifted operating points", intro: "HV in % of that at the trained point, both to 1000 s and 141 kJ. The paper's fifteen are in its appendix; these are ours."}, shifts,
+			[]string{"published-full", teacherArm}, map[string]string{"published-full": "the paper loses 4.3 % in the worst case on average", teacherArm: "the paper's rule loses 2.6 %"}),
+		t.disturbedTable(table{file: "arrivals", title: "Another arrival process from half time on", intro: "HV in % of that without the switch. The paper: it degrades neither at any context length."}, arrivals,
+			[]string{"prefdt-context1", "prefdt-context10", "prefdt", "prefdt-context50", teacherArm}, nil),
+		t.temperatureTable(), t.instantiationTable(), t.costTable(), t.artifactTable(),
+	}
+}

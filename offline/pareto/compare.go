@@ -1,0 +1,135 @@
+package pareto
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"math/rand/v2"
+)
+
+// Outcomes of a sweep are by setting, then by seed. BySeed measures each seed's.
+func BySeed(outcomes [][]Point, measure func([]Point) float64) (x []float64) {
+	if len(outcomes) == 0 {
+		return nil
+	}
+	points := make([]Point, len(outcomes))
+	for s := range outcomes[0] {
+		for k := range outcomes {
+			points[k] = outcomes[k][s]
+		}
+		x = append(x, measure(points))
+	}
+	return x
+}
+
+// Hypervolumes returns the hypervolume of each seed.
+func Hypervolumes(outcomes [][]Point, reference Point) []float64 {
+	return BySeed(outcomes, func(p []Point) float64 { return Hypervolume(p, reference) })
+}
+
+// Fidelities returns |rho| of each seed.
+func Fidelities(settings []float64, outcomes [][]Point) []float64 {
+	return BySeed(outcomes, func(p []Point) float64 { return Fidelity(settings, p) })
+}
+
+// MeanRatio returns the mean of a over b over the seeds on which b is positive, NaN where
+// there are none.
+func MeanRatio(a, b []float64) float64 {
+	sum, n := 0.0, 0.0
+	for i := range min(len(a), len(b)) {
+		if b[i] > 0 {
+			sum += a[i] / b[i]
+			n++
+		}
+	}
+	return sum / n
+}
+
+// Paired is a comparison of two samples, paired by seed.
+type Paired struct {
+	N         int
+	Mean      float64 // of the differences
+	Low, High float64 // 95 % bootstrap interval of that mean
+	P         float64 // Wilcoxon signed-rank, two-sided, exact
+}
+
+// NotPaired is the comparison of what was not measured.
+var NotPaired = Paired{Mean: math.NaN(), Low: math.NaN(), High: math.NaN(), P: math.NaN()}
+
+// Compare compares a sample with a baseline's, over the seeds that both have.
+func Compare(own, baseline []float64) Paired {
+	n := min(len(own), len(baseline))
+	if n == 0 {
+		return NotPaired
+	}
+	diff := make([]float64, n)
+	for i := range diff {
+		diff[i] = own[i] - baseline[i]
+	}
+	c := Paired{N: n, Mean: Summarise(diff).Mean, P: math.NaN()}
+	c.Low, c.High = MeanInterval(diff)
+	if p, _, err := Wilcoxon(diff); err == nil {
+		c.P = p
+	}
+	return c
+}
+
+// MeanInterval is the 95 % bootstrap interval of a mean over seeds.
+func MeanInterval(x []float64) (low, high float64) {
+	mean := func(x []float64) float64 { return Summarise(x).Mean }
+	return Bootstrap(rand.New(rand.NewPCG(1, 2)), x, 10000, 0.95, mean)
+}
+
+// Operable evaluates eq. (criterion), and names the clause that fails. reach is a fraction
+// of the teacher's.
+func Operable(rho, reach float64) string {
+	switch {
+	case rho >= 0.9 && reach >= 0.8:
+		return "yes"
+	case rho >= 0.9:
+		return "no (reach)"
+	case reach >= 0.8:
+		return "no (order)"
+	}
+	return "no (both)"
+}
+
+// ReferenceFronts are the pooled fronts that IGD is measured against.
+type ReferenceFronts struct {
+	Hash         string        `json:"hash"` // of the contributors and their outcomes
+	Contributors []Contributor `json:"contributors"`
+	BySeed       [][]Point     `json:"fronts"` // [seed]
+}
+
+// Contributor is one arm whose outcomes go into the pool.
+type Contributor struct {
+	Arm        string    `json:"arm"`
+	ResultHash string    `json:"key"`
+	Outcomes   [][]Point `json:"-"`
+}
+
+// PoolFronts makes the reference front of every seed that all contributors flew.
+func PoolFronts(list []Contributor) ReferenceFronts {
+	r := ReferenceFronts{Contributors: list}
+	if len(list) == 0 {
+		return r
+	}
+	common := math.MaxInt
+	sum := sha256.New()
+	for _, c := range list {
+		common = min(common, len(c.Outcomes[0]))
+		fmt.Fprintln(sum, c.Arm, c.ResultHash, c.Outcomes)
+	}
+	r.Hash = hex.EncodeToString(sum.Sum(nil))
+	for s := range common {
+		var all []Point
+		for _, c := range list {
+			for _, row := range c.Outcomes {
+				all = append(all, row[s])
+			}
+		}
+		r.BySeed = append(r.BySeed, NonDominated(all))
+	}
+	return r
+}

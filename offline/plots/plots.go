@@ -1,0 +1,123 @@
+// Package plots draws the pictures of comparisons: fronts, the speed flown at each
+// setting, energy and delay under a shock, flight power. Inputs: outcomes by arm. Outputs:
+// plots, and PNG files of them side by side. The study and the paper's tables call it.
+package plots
+
+import (
+	"image/color"
+	"os"
+	"slices"
+	"strconv"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+
+	"prefdt/simbridge/chart"
+)
+
+// Save writes plots side by side as one PNG, their axes on one line. The title is that of
+// one plot alone.
+func Save(path, title string, panels []*plot.Plot) error {
+	if len(panels) == 1 {
+		panels[0].Title.Text = title
+	}
+	size := vg.Point{X: 22 * vg.Centimeter, Y: 13 * vg.Centimeter}
+	if len(panels) > 1 {
+		size.X = 30 * vg.Centimeter
+	}
+	image := vgimg.PngCanvas{Canvas: vgimg.New(size.X, size.Y)}
+	tiles := draw.Tiles{Rows: 1, Cols: len(panels), PadX: vg.Centimeter}
+	for i, canvas := range plot.Align([][]*plot.Plot{panels}, tiles, draw.New(image))[0] {
+		panels[i].Draw(canvas)
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if _, err = image.WriteTo(f); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
+}
+
+func New(x, y string) *plot.Plot {
+	p := chart.New("", x, y)
+	p.Legend.Top, p.Legend.XOffs = true, -8
+	return p
+}
+
+const NoteFontSize = 9
+
+// markers tell curves apart without their colours; all are open, so that one
+// shows through another.
+var markers = []draw.GlyphDrawer{draw.RingGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.CrossGlyph{}, draw.PlusGlyph{}}
+
+// FilledMarkers are for points that lie apart.
+var FilledMarkers = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}}
+
+// Curve is one line of a plot.
+type Curve struct {
+	Label  string
+	Points plotter.XYs
+	Dashes []vg.Length
+	Marked bool // a marker at every point, for curves of few points
+}
+
+// AddCurves adds curves in the palette's colours. Each is wider than those after
+// it, so that where several coincide every one of them still shows.
+func AddCurves(p *plot.Plot, curves ...Curve) {
+	for i, c := range curves {
+		hue := chart.Palette[i%len(chart.Palette)]
+		width := vg.Length(1.4 + 0.7*float64(len(curves)-1-i))
+		shown := []plot.Thumbnailer{}
+		if len(c.Points) > 1 {
+			l := &plotter.Line{XYs: c.Points, LineStyle: draw.LineStyle{Color: hue, Width: width, Dashes: c.Dashes}}
+			p.Add(l)
+			shown = append(shown, l)
+		}
+		if c.Marked {
+			m := &plotter.Scatter{XYs: c.Points, GlyphStyle: draw.GlyphStyle{Color: hue, Radius: 2 + width, Shape: markers[i%len(markers)]}}
+			p.Add(m)
+			shown = append(shown, m)
+		}
+		p.Legend.Add(c.Label, shown...)
+	}
+}
+
+// AddLine adds a reference line without markers.
+func AddLine(p *plot.Plot, label string, c color.Color, points plotter.XYs, dashes ...vg.Length) {
+	l := &plotter.Line{XYs: points, LineStyle: draw.LineStyle{Color: c, Width: 1.4, Dashes: dashes}}
+	p.Add(l)
+	if label != "" {
+		p.Legend.Add(label, l)
+	}
+}
+
+// delayTicks labels a logarithmic axis of delays.
+func delayTicks() (ticks plot.ConstantTicks) {
+	for _, delay := range []float64{80, 90, 100, 120, 150, 200, 300, 400, 500, 700} {
+		ticks = append(ticks, plot.Tick{Value: delay, Label: strconv.FormatFloat(delay, 'g', 4, 64)})
+	}
+	return ticks
+}
+
+// addBand shades a standard deviation about a curve, times a scale, and returns
+// the curve.
+func addBand(p *plot.Plot, c color.RGBA, mean, stdDev []float64, scale float64) (xy plotter.XYs) {
+	var up, down plotter.XYs
+	for i, y := range mean {
+		xy = append(xy, plotter.XY{X: float64(i), Y: y})
+		up = append(up, plotter.XY{X: float64(i), Y: y + scale*stdDev[i]})
+		down = append(down, plotter.XY{X: float64(i), Y: y - scale*stdDev[i]})
+	}
+	slices.Reverse(down)
+	if area, err := plotter.NewPolygon(append(up, down...)); err == nil { // an error is of too few points
+		area.Color, area.LineStyle.Width = color.NRGBA{c.R, c.G, c.B, 0x30}, 0
+		p.Add(area)
+	}
+	return xy
+}
