@@ -14,7 +14,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
+	"slices"
 	"strings"
 
 	"prefdt/telemetry"
@@ -77,9 +79,9 @@ type Slot struct {
 // Aircraft is one aircraft's part of a slot.
 type Aircraft struct {
 	Number       int      `json:"number" parquet:"number"`
-	EastM        float64  `json:"east_m" parquet:"east_m"`
-	NorthM       float64  `json:"north_m" parquet:"north_m"`
-	UpM          float64  `json:"up_m" parquet:"up_m"`
+	EastM        *float64 `json:"east_m,omitempty" parquet:"east_m,optional"`
+	NorthM       *float64 `json:"north_m,omitempty" parquet:"north_m,optional"`
+	UpM          *float64 `json:"up_m,omitempty" parquet:"up_m,optional"`
 	LatitudeDeg  *float64 `json:"latitude_deg,omitempty" parquet:"latitude_deg,optional"`
 	LongitudeDeg *float64 `json:"longitude_deg,omitempty" parquet:"longitude_deg,optional"`
 	AMSLM        *float64 `json:"amsl_m,omitempty" parquet:"amsl_m,optional"`
@@ -148,8 +150,10 @@ type stored struct {
 	} `json:"commands"`
 }
 
-// maxBytes bounds what is read, uncompressed.
-const maxBytes = 1 << 30
+const (
+	maxBytes  = 1 << 30 // of what is read, uncompressed
+	maxUnixMS = 1e13    // in the year 2286: MCAP's nanoseconds go to 2554
+)
 
 // ReadFile reads a file, see Read.
 func ReadFile(path string) ([]Flight, error) {
@@ -243,7 +247,7 @@ func (p *Place) check() error {
 // slot turns row i, with its status, into a Slot.
 func (s *stored) slot(i int) (x Slot, err error) {
 	r := &s.Rows[i]
-	if r.Slot < 0 || r.UnixMS < 0 || len(r.Aircraft) > telemetry.MaxAircraft {
+	if r.Slot < 0 || r.Slot > 1e9 || r.UnixMS < 0 || r.UnixMS > maxUnixMS || len(r.Aircraft) > telemetry.MaxAircraft {
 		return x, fmt.Errorf("at %d ms, with %d aircraft", r.UnixMS, len(r.Aircraft))
 	}
 	x = Slot{
@@ -273,13 +277,16 @@ func (s *stored) slot(i int) (x Slot, err error) {
 		if a.Number < 1 || a.Number > telemetry.MaxAircraft {
 			return x, fmt.Errorf("aircraft %d", a.Number)
 		}
-		y := Aircraft{Number: a.Number, EastM: a.EastM, NorthM: a.NorthM, UpM: a.UpM, EnergyJ: a.EnergyJ, SpentJ: a.SpentJ, ErrorJ: a.ErrorJ, EnergySource: a.Source}
+		y := Aircraft{Number: a.Number, EnergyJ: a.EnergyJ, SpentJ: a.SpentJ, ErrorJ: a.ErrorJ, EnergySource: a.Source}
 		if a.BootMS > 0 {
 			y.BootMS = &a.BootMS
 		}
-		if p := s.State.Place; p != nil {
-			latitude, longitude, amsl := p.Origin.Geodetic(a.EastM, a.NorthM, a.UpM)
-			y.LatitudeDeg, y.LongitudeDeg, y.AMSLM = &latitude, &longitude, &amsl
+		if p := [3]float64{a.EastM, a.NorthM, a.UpM}; isPosition(p, a.BootMS) {
+			y.EastM, y.NorthM, y.UpM = &p[0], &p[1], &p[2]
+			if x := s.State.Place; x != nil {
+				latitude, longitude, amsl := x.Origin.Geodetic(p[0], p[1], p[2])
+				y.LatitudeDeg, y.LongitudeDeg, y.AMSLM = &latitude, &longitude, &amsl
+			}
 		}
 		if q := r.Status; q != nil {
 			for k := range q.Aircraft {
@@ -291,6 +298,16 @@ func (s *stored) slot(i int) (x Slot, err error) {
 		x.Aircraft = append(x.Aircraft, y)
 	}
 	return x, nil
+}
+
+// isPosition is whether metres of a row are a position. Before an aircraft's first one a row
+// has zeros, at no time since boot; and an autopilot may report one that it cannot be at,
+// which a status does not have either.
+func isPosition(p [3]float64, bootMS float64) bool {
+	if p == [3]float64{} && bootMS == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(p[:], func(m float64) bool { return math.Abs(m) > 1e5 })
 }
 
 // checkStatus is telemetry's check of a status that was kept without its challenge.

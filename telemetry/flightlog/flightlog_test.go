@@ -28,8 +28,8 @@ import (
 
 var origin = fleet.Origin{LatitudeDeg: 47.3977, LongitudeDeg: 8.5456, AltitudeM: 488}
 
-// record is a mission of the leader's own types: slot 2 was missed, aircraft 2 is silent
-// at first, and from slot 4 on a budget is in force.
+// record is a mission of the leader's own types: slot 2 was missed and settled with slot 3,
+// aircraft 2 is silent at first, and from slot 4 on a budget is in force.
 func record(mission string, slots int) ledger.Flight {
 	f := ledger.Flight{State: ledger.State{
 		State: missions.State{Mission: mission, Phase: "done"},
@@ -39,8 +39,11 @@ func record(mission string, slots int) ledger.Flight {
 	for n := range slots {
 		x := float64(n)
 		row := account.Row{
-			Slot: n, Mission: mission, UnixMS: 1795399428057 + 1000*int64(n), DelayS: 2 + x/7, EnergyJ: 270.5 + x, EdgeJ: 3 + x/3, PropulsionMultiplier: 1 + x/100,
+			Slot: n, Mission: mission, UnixMS: settledMS(n), DelayS: 2 + x/7, EnergyJ: 270.5 + x, EdgeJ: 3 + x/3, PropulsionMultiplier: 1 + x/100,
 			PriceSPerJ: 0.01 * x, Reported: 4 + n, Offloaded: n, DecisionMS: 0.1 + x, Missed: n == 2,
+		}
+		if row.Missed {
+			row.UnixMS = settledMS(n + 1)
 		}
 		status := telemetry.Status{
 			Slot: n, Slots: slots, MissionS: x + 1, State: "flying", Setting: 0.25, SpentJ: 270 * (x + 1), FloorJ: 29000 + x, TransitJ: 5000, UsersHeard: row.Reported,
@@ -58,7 +61,7 @@ func record(mission string, slots int) ledger.Flight {
 			}
 			s := telemetry.StatusAircraft{Number: k, SystemID: k, EnergySource: "current_voltage", SpentJ: a.SpentJ, Reason: "lost"}
 			if k == 2 && n == 0 {
-				a.BootMS = 0
+				a.BootMS, a.EastM, a.NorthM, a.UpM = 0, 0, 0, 0
 			} else {
 				s.PositionM, s.SpeedMPS, s.Mode, s.Landed = &[3]float64{a.EastM, a.NorthM, a.UpM}, new(8+x), "OFFBOARD", new(false)
 				s.Battery, s.AgeS, s.Reason = new(0.9-x/100), new(x/10), ""
@@ -81,6 +84,9 @@ func record(mission string, slots int) ledger.Flight {
 	command("b1", "budget 42000 J, target", `{"id":"b1","accepted":true,"effective_slot":4,"energy_j":42000,"mode":"target","saturated":false,"floor_j":29004}`)
 	return f
 }
+
+// settledMS is when a slot of record ended.
+func settledMS(slot int) int64 { return 1795399428057 + 1000*int64(slot) }
 
 // export is what the leader writes of missions.
 func export(t *testing.T, flights ...ledger.Flight) []byte {
@@ -145,11 +151,10 @@ func wantSlot(r *account.Row) map[string]any {
 func wantAircraft(r *account.Row, k int) map[string]any {
 	a := r.Aircraft[k]
 	m := map[string]any{
-		"number": float64(a.Number), "east_m": a.EastM, "north_m": a.NorthM, "up_m": a.UpM,
-		"energy_j": a.EnergyJ, "spent_j": a.SpentJ, "error_j": a.ErrorJ, "energy_source": string(a.Source),
+		"number": float64(a.Number), "energy_j": a.EnergyJ, "spent_j": a.SpentJ, "error_j": a.ErrorJ, "energy_source": string(a.Source),
 	}
 	if a.BootMS > 0 {
-		m["boot_ms"] = a.BootMS
+		m["boot_ms"], m["east_m"], m["north_m"], m["up_m"] = a.BootMS, a.EastM, a.NorthM, a.UpM
 	}
 	if r.Status == nil {
 		return m
@@ -162,9 +167,13 @@ func wantAircraft(r *account.Row, k int) map[string]any {
 	return m
 }
 
-// near takes the fields of a geodetic position out of m, if they are those of a place.
+// near takes the fields of a geodetic position out of m, if they are those of a place. An
+// aircraft that was never received has none.
 func near(t *testing.T, m map[string]any, a *account.AircraftRow, latitude, longitude, altitude string) {
 	t.Helper()
+	if a.BootMS == 0 {
+		return
+	}
 	got, up := origin.Local(m[latitude].(float64), m[longitude].(float64), m[altitude].(float64))
 	if d := got.Sub(physics.Position{EastM: a.EastM, NorthM: a.NorthM}).Norm(); d > 0.01 || math.Abs(up-a.UpM) > 1e-6 {
 		t.Errorf("aircraft %d: %v m off, up %v m, want %v", a.Number, d, up, a.UpM)
@@ -187,7 +196,7 @@ func TestMCAP(t *testing.T) {
 	}
 	defer reader.Close()
 	info, err := reader.Info()
-	if err != nil || info.Statistics.MessageCount != 8*(1+2*3)+3 || len(info.MetadataIndexes) != 1 {
+	if err != nil || info.Statistics.MessageCount != 8*(1+2*3)-2+3 || len(info.MetadataIndexes) != 1 {
 		t.Fatalf("%+v, %v", info.Statistics, err)
 	}
 	messages, err := reader.Messages(mcap.UsingIndex(true))
@@ -222,21 +231,21 @@ func TestMCAP(t *testing.T) {
 		if err := schemas[schema.Name].Validate(m); err != nil {
 			t.Errorf("%s: %v", channel.Topic, err)
 		}
-		n := seen[channel.Topic]
+		sequence := seen[channel.Topic]
 		seen[channel.Topic]++
+		n := int(int64(message.LogTime)/1e6-settledMS(0)) / 1000
 		if channel.Topic == "/commands" {
-			want := []string{"start accepted from slot 0 (id start-1, key crew-1)", "budget 1 J, target refused: replaces_j is 2 (id b0, key crew-2)", "budget 42000 J, target accepted from slot 4 (id b1, unsigned)"}[n]
-			slot := []int64{0, 0, 4}[n]
-			if m["message"] != want || int64(message.LogTime) != 1e6*kept.Rows[slot].UnixMS {
-				t.Errorf("command %d at %d: %v", n, message.LogTime, m)
+			want := []string{"start accepted from slot 0 (id start-1, key crew-1)", "budget 1 J, target refused: replaces_j is 2 (id b0, key crew-2)", "budget 42000 J, target accepted from slot 4 (id b1, unsigned)"}[sequence]
+			if m["message"] != want || n != []int{0, 0, 4}[sequence] {
+				t.Errorf("command %d in slot %d: %v", sequence, n, m)
 			}
 			continue
 		}
 		row := &kept.Rows[n]
-		if message.LogTime != uint64(row.UnixMS)*1e6 || message.Sequence != uint32(n) {
+		if message.LogTime != uint64(settledMS(n))*1e6 || message.Sequence != uint32(sequence) {
 			t.Errorf("%s of slot %d: %+v", channel.Topic, n, message)
 		}
-		if x, ok := m["timestamp"].(map[string]any); ok && int64(x["sec"].(float64))*1000+int64(x["nsec"].(float64))/1e6 != row.UnixMS {
+		if x, ok := m["timestamp"].(map[string]any); ok && int64(x["sec"].(float64))*1000+int64(x["nsec"].(float64))/1e6 != settledMS(n) {
 			t.Errorf("%s of slot %d: %v", channel.Topic, n, m)
 		}
 		if channel.Topic == "/slot" {
@@ -265,7 +274,7 @@ func TestMCAP(t *testing.T) {
 			t.Errorf("topic %s", channel.Topic)
 		}
 	}
-	if len(seen) != 8 || seen["/slot"] != 8 || seen["/aircraft/2/location"] != 8 || seen["/commands"] != 3 {
+	if len(seen) != 8 || seen["/slot"] != 8 || seen["/aircraft/2/location"] != 7 || seen["/aircraft/2/pose"] != 7 || seen["/aircraft/2"] != 8 || seen["/commands"] != 3 {
 		t.Errorf("%v", seen)
 	}
 }
@@ -352,7 +361,7 @@ func TestTables(t *testing.T) {
 		line       int
 		name, want string
 	}{
-		{2, "slot", "0"}, {2, "aircraft_number", "2"}, {2, "aircraft_boot_ms", ""}, {2, "aircraft_reason", "lost"}, {2, "budget_j", ""}, {4, "aircraft_speed_mps", "9"},
+		{2, "slot", "0"}, {2, "aircraft_number", "2"}, {2, "aircraft_boot_ms", ""}, {2, "aircraft_reason", "lost"}, {2, "budget_j", ""}, {2, "aircraft_east_m", ""}, {2, "aircraft_latitude_deg", ""}, {4, "aircraft_speed_mps", "9"},
 		{9, "budget_j", "42000"}, {9, "unix_ms", "1795399432057"}, {12, "aircraft_up_m", "99.55555555555556"}, {15, "slot", "1"}, {15, "aircraft_number", ""},
 	} {
 		if got := column(c.line, c.name); got != c.want {
@@ -374,10 +383,55 @@ func TestGeodetic(t *testing.T) {
 	}
 }
 
+// Slots that were missed lie before the settlement that counted them, and none after it is
+// moved by them; a clock that was set back, or none, still gives times that rise.
 func TestTimes(t *testing.T) {
-	f := Flight{Place: &Place{SlotMS: 500}, Slots: []Slot{{Slot: 3, UnixMS: 1000}, {Slot: 4, UnixMS: 400}, {Slot: 6, UnixMS: 1200}, {Slot: 7, UnixMS: 9000}}}
-	if got := f.Times(); !reflect.DeepEqual(got, []int64{1000, 1500, 2500, 9000}) {
-		t.Errorf("%v", got)
+	for _, c := range []struct {
+		name   string
+		slots  []Slot
+		wantMS []int64
+	}{
+		{"each settled", []Slot{{Slot: 3, UnixMS: 1000}, {Slot: 4, UnixMS: 1510}, {Slot: 5, UnixMS: 1990}}, []int64{1000, 1510, 1990}},
+		{"two missed", []Slot{{Slot: 3, UnixMS: 1000}, {Slot: 4, UnixMS: 2600}, {Slot: 5, UnixMS: 2600}, {Slot: 6, UnixMS: 2600}, {Slot: 7, UnixMS: 3000}}, []int64{1000, 1600, 2100, 2600, 3000}},
+		{"the first missed", []Slot{{Slot: 0, UnixMS: 2600}, {Slot: 1, UnixMS: 2600}}, []int64{2100, 2600}},
+		{"set back", []Slot{{Slot: 3, UnixMS: 9000}, {Slot: 4, UnixMS: 4000}, {Slot: 6, UnixMS: 5000}}, []int64{3500, 4000, 5000}},
+		{"set forward", []Slot{{Slot: 3, UnixMS: 100}, {Slot: 4, UnixMS: 9000}}, []int64{100, 9000}},
+		{"not recorded", []Slot{{Slot: 3}, {Slot: 4}, {Slot: 6}}, []int64{0, 500, 1500}},
+		{"nothing", nil, []int64{}},
+	} {
+		f := Flight{Place: &Place{SlotMS: 500}, Slots: c.slots}
+		if got := f.Times(); !reflect.DeepEqual(got, c.wantMS) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.wantMS)
+		}
+	}
+}
+
+// What is no position is left out: nothing is drawn where no aircraft was.
+func TestPositions(t *testing.T) {
+	f := record("m-1", 1)
+	a := f.Rows[0].Aircraft[0]
+	f.Rows[0].Status, f.Rows[0].Aircraft = nil, nil
+	for _, change := range []func(a *account.AircraftRow){
+		func(a *account.AircraftRow) {},
+		func(a *account.AircraftRow) { a.EastM, a.NorthM, a.UpM, a.BootMS = 0, 0, 0, 0 }, // never received
+		func(a *account.AircraftRow) { a.EastM, a.NorthM, a.UpM = 0, 0, 0 },              // on the origin
+		func(a *account.AircraftRow) { a.BootMS = 0 },                                    // of a leader that did not record it
+		func(a *account.AircraftRow) { a.EastM = -1e200 },
+		func(a *account.AircraftRow) { a.UpM = 2e5 },
+	} {
+		b := a
+		change(&b)
+		f.Rows[0].Aircraft = append(f.Rows[0].Aircraft, b)
+	}
+	flights := mustRead(t, export(t, f))
+	for i, a := range flights[0].Slots[0].Aircraft {
+		want := i == 0 || i == 2 || i == 3
+		if (a.EastM != nil) != want || (a.NorthM != nil) != want || (a.UpM != nil) != want || (a.LatitudeDeg != nil) != want || (a.AMSLM != nil) != want {
+			t.Errorf("%d: %+v", i, a)
+		}
+	}
+	if err := WriteMCAP(io.Discard, &flights[0]); err != nil {
+		t.Error(err)
 	}
 }
 

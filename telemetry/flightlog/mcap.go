@@ -128,7 +128,10 @@ func (x *mcapWriter) flight(f *Flight) error {
 			if err := x.message(topic, "prefdt.Aircraft", at, a); err != nil {
 				return err
 			}
-			p := poseInFrame{at, localFrame, pose{vector{a.EastM, a.NorthM, a.UpM}, quaternion{W: 1}}}
+			if a.EastM == nil {
+				continue
+			}
+			p := poseInFrame{at, localFrame, pose{vector{*a.EastM, *a.NorthM, *a.UpM}, quaternion{W: 1}}}
 			if err := x.message(topic+"/pose", "foxglove.PoseInFrame", at, p); err != nil {
 				return err
 			}
@@ -168,17 +171,23 @@ func (x *mcapWriter) message(topic, schema string, at timestamp, v any) error {
 	return x.WriteMessage(&mcap.Message{ChannelID: x.channels[topic], Sequence: x.counts[topic] - 1, LogTime: nanoseconds, PublishTime: nanoseconds, Data: data})
 }
 
-// Times has each slot's wall-clock time in ms, rising whatever the computer's clock did.
+// Times has each slot's wall-clock time in ms, rising whatever the computer's clock did. Slots
+// that were missed were settled together with the one after them: they count back from it.
 func (f *Flight) Times() []int64 {
-	times := make([]int64, len(f.Slots))
 	slotMS := 1000.0
 	if f.Place != nil {
 		slotMS = f.Place.SlotMS
 	}
-	for i := range f.Slots {
+	times := make([]int64, len(f.Slots))
+	for i := len(times) - 1; i >= 0; i-- {
 		times[i] = f.Slots[i].UnixMS
-		if i > 0 && times[i] <= times[i-1] {
-			times[i] = times[i-1] + int64(math.Max(1, slotMS*float64(f.Slots[i].Slot-f.Slots[i-1].Slot)))
+		if i+1 < len(times) && times[i] >= times[i+1] {
+			times[i] = times[i+1] - int64(math.Max(1, slotMS*float64(f.Slots[i+1].Slot-f.Slots[i].Slot)))
+		}
+	}
+	if len(times) > 0 && times[0] < 0 { // nothing recorded the time
+		for i, first := 0, times[0]; i < len(times); i++ {
+			times[i] -= first
 		}
 	}
 	return times

@@ -22,7 +22,7 @@ func exportedMissions(t *testing.T) (path string) {
 	for i, mission := range []string{"m-1", "m-2", "not-flown"} {
 		f := ledger.Flight{State: ledger.State{State: missions.State{Mission: mission, Phase: "done"}}}
 		for n := range 5 * (2 - i) {
-			f.Rows = append(f.Rows, account.Row{Slot: n, UnixMS: 1795399428057 + int64(1000*n), Aircraft: []account.AircraftRow{{Number: 1, SpentJ: 100 * float64(n+1)}}})
+			f.Rows = append(f.Rows, account.Row{Slot: n, UnixMS: 1795399428057 + int64(1000*n), Aircraft: []account.AircraftRow{{Number: 1, SpentJ: 100 * float64(n+1), EastM: 10, BootMS: 5000}}})
 		}
 		if i == 1 {
 			f.Commands = []ledger.Command{{ID: "s1", What: "start", Ack: json.RawMessage(`{"id":"s1","accepted":true,"effective_slot":0,"key":"crew-1"}`)}}
