@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"golang.org/x/term"
 
@@ -41,6 +42,9 @@ func budget(t *tool) error {
 	if *energy == "" {
 		return cli.BadInputf("-energy TOTAL is missing, as in -energy 42kJ")
 	}
+	if len(words) > 0 && t.Given("replaces") && !endsInLetter(*replaces) {
+		return cli.BadInputf("which total has the unit %.40q? write it without a space, as in -energy 42kJ -replaces 45kJ", words[0])
+	}
 	b := telemetry.Budget{ID: t.newID("b"), Mode: *mode}
 	if b.EnergyJ, err = parseEnergy(strings.Join(append([]string{*energy}, words...), " "), t.ask); err != nil {
 		return cli.BadInputf("-energy %w", err)
@@ -53,6 +57,11 @@ func budget(t *tool) error {
 		b.ReplacesJ = &replacesJ
 	}
 	return t.send(&command.Exchange{Request: command.Request{Budget: &b}, BelowFloor: *belowFloor})
+}
+
+func endsInLetter(text string) bool {
+	text = strings.TrimSpace(text)
+	return strings.TrimRightFunc(text, unicode.IsLetter) != text
 }
 
 // parseEnergy is command.ParseEnergy, which asks for a missing unit where there is
