@@ -131,14 +131,14 @@ func wantedCertificates(hosts, crew []string, users string) ([]access.Certificat
 
 // printCertificates lists what there is, and the lines of each program's configuration.
 func (t *tool) printCertificates(folder, host, crew string, all []access.Certificate) error {
-	fmt.Fprintf(t.Stdout, "In %s, NAME.crt with mode %04o and NAME.key with mode %04o:\n", folder, access.CertificateMode, access.KeyMode)
+	fmt.Fprintf(t.Stdout, "In %s, with the modes of NAME.crt and NAME.key:\n", folder)
 	table := tabwriter.NewWriter(t.Stdout, 0, 0, 2, ' ', 0)
 	for _, c := range all {
 		state := "kept"
 		if c.Made {
 			state = "made"
 		}
-		fmt.Fprintf(table, "  %s\t%s\t%s\tvalid until %s\t%s\n", c.Name, c.Role, state, c.X509.NotAfter.Format(time.DateOnly), strings.Join(c.Hosts, ", "))
+		fmt.Fprintf(table, "  %s\t%s\t%s\t%04o %04o\tvalid until %s\t%s\n", c.Name, c.Role, state, c.CertificateMode, c.KeyMode, c.X509.NotAfter.Format(time.DateOnly), strings.Join(c.Hosts, ", "))
 	}
 	if err := table.Flush(); err != nil {
 		return err
