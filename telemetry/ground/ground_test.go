@@ -519,7 +519,13 @@ func TestDisplay(t *testing.T) {
 		{"broker unreachable above all", fresh(func(v *view) { v.brokerConnected, v.leaderOnline = false, &no }), "\x1b[31;1mLINK LOST: the broker is unreachable", true, "STALE"},
 		{"no status", fresh(func(v *view) { v.statusReceived = now.Add(-4 * time.Second) }), "\x1b[31;1mLINK LOST: no status for 4.0 s", true, "LINK LOST, last message 4.1 s ago"},
 		{"retained", fresh(func(v *view) { v.statusRetained = true }), grey + "fleet f1", true, "STALE: retained by the broker, age unknown"},
-		{"old but done", fresh(func(v *view) { v.status.State = telemetry.StateDone; v.statusReceived = now.Add(-time.Hour) }), grey + "fleet f1   done", true, "STALE: status 60 min old"},
+		{"no status in a minute, on the ground", fresh(func(v *view) { v.status.State = telemetry.StateDone; v.statusReceived = now.Add(-time.Minute) }), "\x1b[31;1mLINK LOST: no status for 60 s", true, grey + "fleet f1   done   slot 17 of 100   mission 17 s   STALE: status 60 s old"},
+		{"between two statuses on the ground", fresh(func(v *view) {
+			v.status.State, v.status.Aircraft, v.statusReceived = telemetry.StateIdle, nil, now.Add(-7*time.Second)
+		}), "fleet f1   idle", false, "status 7.0 s old"},
+		{"left in the air by a leader that is gone", fresh(func(v *view) {
+			v.status.State, v.status.Aircraft[0].Mode, v.statusReceived = telemetry.StateStopped, "AUTO.LOITER", now.Add(-9*time.Second)
+		}), "\x1b[31;1mLINK LOST: no status for 9.0 s\x1b[0m\n\x1b[31;1maircraft 1 is LEFT IN THE AIR", true, ""},
 		{"aircraft lost", fresh(func(v *view) { *v.status.Aircraft[0].AgeS = 5 }), "\x1b[31;1maircraft 1 LINK LOST\x1b[0m\nfleet f1", false, grey + "  aircraft 1"},
 		{"preference", fresh(func(v *view) { v.status.BudgetJ, v.status.Mode, v.status.RemainingJ = nil, nil, nil }), "fleet f1", false, "request    preference   setting 0.400"},
 		{"no leader yet", fresh(func(v *view) { v.status, v.leaderOnline = nil, nil }), "\x1b[31;1mNO LEADER was ever at this broker", false, "no status yet"},

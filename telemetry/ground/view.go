@@ -50,10 +50,22 @@ func (v *view) alarm(now time.Time) string {
 		return "NO LEADER was ever at this broker"
 	case !*v.leaderOnline:
 		return "LINK LOST: the leader is offline"
-	case v.status != nil && !v.statusRetained && telemetry.UnderWay(v.status.State) && now.Sub(v.statusReceived) > v.staleAfter:
+	case v.status != nil && !v.statusRetained && now.Sub(v.statusReceived) > v.lostAfter():
 		return fmt.Sprintf("LINK LOST: no status for %s", formatAge(now.Sub(v.statusReceived)))
 	}
 	return ""
+}
+
+// statusInterval is the longest time between statuses of a leader with no slot to settle,
+// docs/wire.md.
+const statusInterval = 5 * time.Second
+
+// lostAfter is the age of a status from which the link counts as lost.
+func (v *view) lostAfter() time.Duration {
+	if telemetry.UnderWay(v.status.State) {
+		return v.staleAfter
+	}
+	return v.staleAfter + statusInterval
 }
 
 // render is the display in so many columns and rows; 0: any number.
@@ -85,7 +97,7 @@ func (v *view) paragraphs(now time.Time) (out []paragraph) {
 	label := "status " + formatAge(now.Sub(v.statusReceived)) + " old"
 	if v.statusRetained {
 		label = "STALE: retained by the broker, age unknown"
-	} else if alarm != "" || now.Sub(v.statusReceived) > v.staleAfter {
+	} else if alarm != "" {
 		label = "STALE: " + label
 	}
 	stale := strings.HasPrefix(label, "STALE")
