@@ -162,12 +162,20 @@ func ReadFile(path string) ([]Flight, error) {
 		return nil, err
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("%s is a folder; a mission that is over is a file in `missions` of the leader's state_dir, any other is in its ledger.db", path)
+	}
 	flights, err := Read(f)
-	if err != nil {
+	switch {
+	case errors.Is(err, errLedger):
+		return nil, fmt.Errorf("%s: %w, which `leader log export -json -file %[1]s -out missions.json` makes readable here", path, err)
+	case err != nil:
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return flights, nil
 }
+
+var errLedger = errors.New("the leader's ledger itself")
 
 // Read reads missions, gzipped or not, and checks them.
 func Read(r io.Reader) ([]Flight, error) {
@@ -180,7 +188,7 @@ func Read(r io.Reader) ([]Flight, error) {
 		}
 		r = z
 	case len(head) == 20 && binary.LittleEndian.Uint32(head[16:]) == 0xED0CDAED: // bbolt's meta page
-		return nil, errors.New("the leader's ledger itself; `leader log export -json -file LEDGER` writes what is read here")
+		return nil, errLedger
 	default:
 		r = in
 	}

@@ -466,7 +466,7 @@ func TestBadFiles(t *testing.T) {
 		{"another JSON", `{"a":1}`, "not a mission's file"},
 		{"cut short", whole[:len(whole)/2], "not a mission's file"},
 		{"cut short, zipped", string(zipped([]byte(whole))[:300]), "unexpected EOF"},
-		{"a ledger", strings.Repeat("\x00", 16) + "\xed\xda\x0c\xed", "leader log export -json"},
+		{"a ledger", strings.Repeat("\x00", 16) + "\xed\xda\x0c\xed", "the leader's ledger itself"},
 		{"slots out of order", strings.Replace(whole, `"slot": 2,`, `"slot": 1,`, 1), "slot 1: "},
 		{"a status of another slot", strings.Replace(whole, "\"seq\": 0,\n     \"slot\": 1", "\"seq\": 0,\n     \"slot\": 7", 1), "status of slot 7"},
 		{"a status that none may send", strings.Replace(whole, `"state": "flying"`, `"state": "sleeping"`, 1), "state"},

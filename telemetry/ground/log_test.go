@@ -43,6 +43,9 @@ func exportedMissions(t *testing.T) (path string) {
 func TestLog(t *testing.T) {
 	path, dir := exportedMissions(t), t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := os.WriteFile(at("ledger.db"), []byte(strings.Repeat("\x00", 16)+"\xed\xda\x0c\xed"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args string
 		code int
@@ -55,6 +58,8 @@ func TestLog(t *testing.T) {
 		{path + " -mission not-flown", 2, "has no slot of a mission"},
 		{path + " -mission m-9", 2, "has no slot of a mission"},
 		{"", 2, "want a mission's file"},
+		{dir, 2, dir + " is a folder; a mission that is over is a file in `missions` of the leader's state_dir, any other is in its ledger.db\n"},
+		{at("ledger.db"), 2, "`leader log export -json -file " + at("ledger.db") + " -out missions.json`"},
 		{at("none.json"), 2, "no such file"},
 		{at("m.csv"), 2, "not a mission's file"},
 		{path + " -csv " + at("no/folder.csv"), 1, "no such file"},
