@@ -561,6 +561,29 @@ func TestDisplay(t *testing.T) {
 	}
 }
 
+// A status that comes again, as from a bridge that connects anew, is no newer for that.
+func TestRepeatedStatus(t *testing.T) {
+	payload, err := telemetry.Encode(exampleStatus(17))
+	if err != nil {
+		t.Fatal(err)
+	}
+	online := true
+	v := &view{brokerConnected: true, leaderOnline: &online, staleAfter: 3 * time.Second}
+	receive := func(atS int64, retained bool, payload []byte) bool {
+		return v.handleEvent(event{message: &telemetry.Message{Topic: topics.Status(), Payload: payload, Retained: retained, Received: time.Unix(atS, 0)}}, topics, nil)
+	}
+	if !receive(100, false, payload) || receive(103, false, bytes.Clone(payload)) || receive(104, true, bytes.Clone(payload)) {
+		t.Error("a status again counts as another, or the first one does not")
+	}
+	if text := v.render(time.Unix(104, 0), 0, 0)[0]; text != "LINK LOST: no status for 4.0 s" {
+		t.Errorf("first %q", text)
+	}
+	next, _ := telemetry.Encode(exampleStatus(18))
+	if !receive(105, false, next) || v.alarm(time.Unix(106, 0)) != "" {
+		t.Errorf("the next one: %s", v.alarm(time.Unix(106, 0)))
+	}
+}
+
 // A frame begins at the terminal's home position and clears the frame before.
 func TestScreen(t *testing.T) {
 	var out bytes.Buffer

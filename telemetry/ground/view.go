@@ -18,6 +18,7 @@ type view struct {
 	brokerChangedAt time.Time // connected or lost since
 	leaderOnline    *bool     // last published by the leader or its will; nil: nothing
 	status          *telemetry.Status
+	statusPayload   []byte // of status
 	statusReceived  time.Time
 	statusRetained  bool // the status was published before the subscription, at an unknown time
 	refusedMessages uint64
