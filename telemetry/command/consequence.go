@@ -16,6 +16,8 @@ func (r Request) Consequence(s *telemetry.Status) string {
 		s = &telemetry.Status{}
 	}
 	switch {
+	case r.Mission == nil && over(s):
+		return "No slot of this mission is flown any more: a request is for the next one, which `new` begins."
 	case r.Budget != nil:
 		return budgetConsequence(r.Budget, s)
 	case r.Preference != nil:
@@ -55,10 +57,10 @@ func missionConsequence(m *telemetry.Mission, s *telemetry.Status) string {
 	case telemetry.ActionHold:
 		return sentence(led, "every aircraft in the air", "stays where it is", "stay where they are") + ". Slots and joules count on until `resume`."
 	case telemetry.ActionResume:
-		switch over := s.State == telemetry.StateReturning || s.State == telemetry.StateDone; {
-		case over && len(m.Aircraft) > 0:
+		switch {
+		case over(s) && len(m.Aircraft) > 0:
 			return sentence(m.Aircraft, "", fliesHome, flyHome) + "."
-		case over:
+		case over(s):
 			return "Aircraft in the air that are with their pilots " + flyHome + "."
 		case len(m.Aircraft) > 0:
 			return sentence(m.Aircraft, "", "flies", "fly") + " for the leader again, not for a pilot."
@@ -78,6 +80,11 @@ func missionConsequence(m *telemetry.Mission, s *telemetry.Status) string {
 		return fmt.Sprintf("Mission %s begins, idle, with nothing spent and the leader's configured request; what was flown before stays in the ledger.", m.Mission)
 	}
 	return ""
+}
+
+// over is whether no slot is flown any more.
+func over(s *telemetry.Status) bool {
+	return s.State == telemetry.StateReturning || s.State == telemetry.StateDone || s.State == telemetry.StateStopped
 }
 
 const (

@@ -35,6 +35,7 @@ func TestConsequence(t *testing.T) {
 		"a ceiling":                    {budget(42000, "ceiling"), flying, "The fleet must not exceed 42000 J"},
 		"below the floor":              {budget(42, "target"), flying, "below the floor of 29000 J: least energy from now on"},
 		"a preference":                 {Request{Preference: &telemetry.Preference{ID: "p", Setting: 0.35}}, flying, "at 0.35 between least delay (0) and least energy (1). The budget of 42000 J is given up."},
+		"a budget when all is over":    {budget(42, "target"), as(telemetry.StateDone), "No slot of this mission is flown any more: a request is for the next one, which `new` begins."},
 		"start":                        {action("start"), as(telemetry.StateIdle), "Aircraft 1 and 2 arm, take off and fly to their starts"},
 		"hold":                         {action("hold"), flying, "Aircraft 1 and 2 stay where they are. Slots and joules count on"},
 		"return":                       {action("return"), flying, "Aircraft 1 and 2 fly to where they took off and land there. No slot is flown any more."},

@@ -149,7 +149,7 @@ func TestStopReturnNew(t *testing.T) {
 		return rig.Done(s) && *s.Aircraft[0].Landed && *s.Aircraft[1].Landed
 	})
 	send("mission start", 3, "the mission is done, which accepts resume, clear, new")
-	send("budget -energy 200kJ -below-floor", 3, "a request is for the next one, which `new` begins")
+	send("budget -energy 1kJ", 3, "a request is for the next one, which `new` begins")
 	send("mission new", 0, "\nMission m-2")
 	if s = r.Await("idle", rig.InState(telemetry.StateIdle)); s.Slot != -1 || s.SpentJ != 0 {
 		t.Errorf("the next mission begins with %+v", s)
