@@ -235,7 +235,8 @@ func (s *stored) flight(f *Flight) error {
 		if err != nil {
 			return fmt.Errorf("command %s: %w", telemetry.Printable(c.ID), err)
 		}
-		f.Commands = append(f.Commands, Command{c.ID, telemetry.Printable(c.What), ack})
+		ack.Reason = telemetry.Printable(ack.Reason) // it may quote an autopilot
+		f.Commands = append(f.Commands, Command{telemetry.Printable(c.ID), telemetry.Printable(c.What), ack})
 	}
 	return nil
 }

@@ -458,6 +458,20 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// Whatever a file's commands have as their texts, a terminal may show them.
+func TestTextsAreShown(t *testing.T) {
+	f := record("m-1", 3)
+	for i := range f.Commands {
+		c := &f.Commands[i]
+		c.ID, c.What, c.Ack = "\x1b[2J", "\x1b[2J", bytes.Replace(c.Ack, []byte("is 2"), []byte(`is \u001b[2J`), 1)
+	}
+	for _, c := range mustRead(t, export(t, f))[0].Commands {
+		if text := c.Answer(); strings.ContainsAny(text, "\x1b\n") || !strings.Contains(text, "?[2J") {
+			t.Errorf("%q", text)
+		}
+	}
+}
+
 func TestBadFiles(t *testing.T) {
 	whole := string(export(t, record("m-1", 3)))
 	for _, c := range []struct{ name, text, want string }{
