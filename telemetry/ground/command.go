@@ -69,9 +69,11 @@ func endsInLetter(text string) bool {
 func parseEnergy(text string, ask func(question string) (answer string)) (energyJ float64, err error) {
 	energyJ, err = command.ParseEnergy(text)
 	if errors.Is(err, command.ErrUnitMissing) && ask != nil {
-		unit := strings.TrimSpace(ask(fmt.Sprintf("%s of what? J, kJ or Wh: ", strings.TrimSpace(text))))
-		if unit != "" {
-			return command.ParseEnergy(text + unit)
+		switch answer := strings.TrimSpace(ask(fmt.Sprintf("%s of what? J, kJ or Wh: ", strings.TrimSpace(text)))); {
+		case strings.ContainsFunc(answer, unicode.IsDigit): // a whole total, not a unit behind the first number
+			return command.ParseEnergy(answer)
+		case answer != "":
+			return command.ParseEnergy(text + answer)
 		}
 	}
 	return energyJ, err
