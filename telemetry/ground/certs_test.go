@@ -125,7 +125,7 @@ func TestCerts(t *testing.T) {
 		t.Errorf("the ACL:\n%s", acl)
 	}
 	os.Chmod(filepath.Join(folder, "u10.key"), 0o640)
-	out = makeCerts(t, folder, "-crew", "carl", "-users", "11", "-fleet", "f7")
+	out = makeCerts(t, folder, "-crew", "carl", "-users", "11") // of the same fleet
 	if !regexp.MustCompile(`u10 +user +kept +0644 0640`).MatchString(out) || !regexp.MustCompile(`u11 +user +made +0644 0600`).MatchString(out) {
 		t.Errorf("a second time:\n%s", out)
 	}
@@ -134,8 +134,12 @@ func TestCerts(t *testing.T) {
 			t.Errorf("%s was changed", name)
 		}
 	}
-	if raw, _ := os.ReadFile(filepath.Join(folder, "acl")); !strings.Contains(string(raw), "user anna\n") || !strings.Contains(string(raw), "user carl\n") {
+	if raw, _ := os.ReadFile(filepath.Join(folder, "acl")); !strings.Contains(string(raw), "user anna\n") || !strings.Contains(string(raw), "user carl\ntopic write prefdt/f7/command/#\n") {
 		t.Errorf("the ACL after that:\n%s", raw)
+	}
+	makeCerts(t, folder, "-fleet", "f8")
+	if raw, _ := os.ReadFile(filepath.Join(folder, "acl")); strings.Contains(string(raw), "prefdt/f7/") || !strings.Contains(string(raw), "topic write prefdt/f8/slot\n") {
+		t.Errorf("the ACL of another fleet:\n%s", raw)
 	}
 	key := filepath.Join(folder, "u12.key")
 	os.WriteFile(key, []byte("mine"), 0o600)
