@@ -395,7 +395,10 @@ func TestTimes(t *testing.T) {
 		{"two missed", []Slot{{Slot: 3, UnixMS: 1000}, {Slot: 4, UnixMS: 2600}, {Slot: 5, UnixMS: 2600}, {Slot: 6, UnixMS: 2600}, {Slot: 7, UnixMS: 3000}}, []int64{1000, 1600, 2100, 2600, 3000}},
 		{"the first missed", []Slot{{Slot: 0, UnixMS: 2600}, {Slot: 1, UnixMS: 2600}}, []int64{2100, 2600}},
 		{"set back", []Slot{{Slot: 3, UnixMS: 9000}, {Slot: 4, UnixMS: 4000}, {Slot: 6, UnixMS: 5000}}, []int64{3500, 4000, 5000}},
-		{"set forward", []Slot{{Slot: 3, UnixMS: 100}, {Slot: 4, UnixMS: 9000}}, []int64{100, 9000}},
+		{"set forward by an hour", []Slot{{Slot: 3, UnixMS: 1000}, {Slot: 4, UnixMS: 1510}, {Slot: 5, UnixMS: 3602000}, {Slot: 6, UnixMS: 3602500}}, []int64{3600990, 3601500, 3602000, 3602500}},
+		{"set back by an hour", []Slot{{Slot: 3, UnixMS: 3601000}, {Slot: 4, UnixMS: 3601510}, {Slot: 5, UnixMS: 2000}, {Slot: 6, UnixMS: 2500}}, []int64{990, 1500, 2000, 2500}},
+		{"set while slots were missed", []Slot{{Slot: 3, UnixMS: 1000}, {Slot: 4, UnixMS: 3602000}, {Slot: 5, UnixMS: 3602000}}, []int64{3601000, 3601500, 3602000}},
+		{"a leader away for a minute", []Slot{{Slot: 3, UnixMS: 1000}, {Slot: 123, UnixMS: 63000}}, []int64{1000, 63000}},
 		{"not recorded", []Slot{{Slot: 3}, {Slot: 4}, {Slot: 6}}, []int64{0, 500, 1500}},
 		{"nothing", nil, []int64{}},
 	} {
